@@ -1,0 +1,29 @@
+# Helpers that keep the component files short.
+include(GoogleTest)
+find_package(Threads REQUIRED)
+
+# quern_test(NAME SOURCES... [LIBRARIES ...]): a GoogleTest program whose cases ctest lists one by one.
+function(quern_test name)
+  cmake_parse_arguments(T "" "" "SOURCES;LIBRARIES;LABELS;DEFINITIONS" ${ARGN})
+  find_package(GTest REQUIRED)
+  add_executable(${name} ${T_SOURCES})
+  target_link_libraries(${name} PRIVATE ${T_LIBRARIES} GTest::gtest GTest::gmock GTest::gtest_main Threads::Threads)
+  target_compile_definitions(${name} PRIVATE QUERN_SOURCE_DIR="${CMAKE_SOURCE_DIR}" QUERN_BINARY_DIR="${CMAKE_BINARY_DIR}"
+                             ${T_DEFINITIONS})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60
+                       PROPERTIES LABELS "${T_LABELS}" TIMEOUT 120)
+endfunction()
+
+# quern_fuzzer(NAME SOURCES... LIBRARIES ...): a libFuzzer program; nothing without QUERN_BUILD_FUZZERS.
+function(quern_fuzzer name)
+  if(NOT QUERN_BUILD_FUZZERS)
+    return()
+  endif()
+  cmake_parse_arguments(F "" "" "SOURCES;LIBRARIES" ${ARGN})
+  add_executable(${name} ${F_SOURCES})
+  target_link_libraries(${name} PRIVATE ${F_LIBRARIES})
+  target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/fuzz")
+endfunction()
