@@ -1,0 +1,162 @@
+/* How a graph runs: plans, instances, runs, weight sets.
+ *
+ * compile -> plan; instance -> upper bounds and exact memory needs; prepare -> binds, may allocate, tune, build and
+ * capture; submit -> does none of that [C12]. A one-node plan is the op-level interface. An instance is used by one
+ * thread at a time; several instances of a plan run at once. */
+#ifndef QUERN_PLAN_H
+#define QUERN_PLAN_H
+
+#include "quern_device.h"
+#include "quern_graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct quern_plan quern_plan;
+typedef struct quern_instance quern_instance;
+
+enum { QUERN_TUNING_NONE = 0, QUERN_TUNING_CACHED = 1, QUERN_TUNING_MEASURE = 2 };
+
+typedef struct quern_compile_options {
+  quern_header header;
+  uint32_t effort; /* 0: no tuning, no capture, no code for one shape; 1: usual; 2: as long as it takes */
+  uint32_t tuning; /* QUERN_TUNING_... */
+  uint32_t fusion; /* 1: the plugin may fuse; 0: one kernel a node */
+  uint32_t reserved;
+  quern_string force_kernel; /* a kernel name or a family ("avx2"); refused where none fits; empty: free */
+  quern_array communicators; /* for collectives; empty */
+  /* Called now and then from the compiling thread; 0 stops with QUERN_CANCELLED. May be null. */
+  int32_t (*progress)(void *context, double fraction);
+  void *progress_context;
+  /* With QUERN_UNSUPPORTED: ids of the nodes that cannot be compiled after all, for the host to cut again. */
+  uint32_t *refused_nodes;
+  uint64_t refused_capacity;
+  uint64_t refused_count;
+} quern_compile_options;
+
+/* One kernel that a plan uses. */
+typedef struct quern_kernel_info {
+  quern_header header;
+  quern_string name;   /* "matmul.q4_1.avx2" */
+  quern_string reason; /* why it and not a faster one: "avx512: switched off by force_kernel=avx2" */
+  uint32_t node;       /* first node that it computes */
+  uint32_t node_count;
+} quern_kernel_info;
+
+typedef struct quern_plan_info {
+  quern_header header;
+  uint32_t determinism;      /* that the plan keeps */
+  uint32_t launches;         /* kernels a run */
+  uint64_t numerics_key;     /* equal keys compute equal bits */
+  quern_array kernels;       /* quern_kernel_info; lives as long as the plan */
+} quern_plan_info;
+
+typedef struct quern_bound {
+  uint32_t symbol; /* index into quern_graph.symbols */
+  uint32_t reserved;
+  int64_t upper;
+} quern_bound;
+
+typedef struct quern_instance_options {
+  quern_header header;
+  quern_array bounds; /* quern_bound, one a symbol at most; others keep the symbol's max */
+  uint32_t queue_kind;
+  uint32_t max_in_flight; /* wanted; the info says what is given */
+} quern_instance_options;
+
+typedef struct quern_instance_info {
+  quern_header header;
+  uint64_t scratch_bytes; /* exact; the host binds it at prepare */
+  uint64_t scratch_alignment;
+  uint64_t private_bytes; /* exact; the plugin allocates it in prepare */
+  uint32_t max_in_flight;
+  uint32_t reserved;
+} quern_instance_info;
+
+/* Memory for one value: one span per format plane, segment or expert; one span in the usual case. */
+typedef struct quern_binding {
+  quern_header header;
+  uint32_t value; /* value id of a slot */
+  uint32_t flags;
+  quern_array spans; /* quern_span */
+} quern_binding;
+
+typedef struct quern_prepare_entry {
+  quern_header header;
+  quern_instance *instance;
+  quern_array bindings; /* quern_binding: every constant, state, input and output of the graph */
+  quern_span scratch;
+} quern_prepare_entry;
+
+/* A change to a state or input value, copied before submit returns and applied in queue order before the first node. */
+typedef struct quern_patch {
+  uint32_t value;
+  uint32_t reserved;
+  uint64_t offset; /* bytes */
+  uint64_t bytes;  /* 64 KiB in all per run at least */
+  const void *data;
+} quern_patch;
+
+typedef struct quern_run_status {
+  quern_header header;
+  quern_status code;
+  uint32_t node; /* where it failed, or QUERN_NONE */
+  uint32_t op;
+  uint32_t rule;
+  uint64_t faults; /* QUERN_FAULT_... */
+} quern_run_status;
+#define QUERN_FAULT_INDEX_RANGE (1ull << 0)  /* a row, token or page id out of range: the row was written as zeros */
+#define QUERN_FAULT_NON_FINITE (1ull << 1)
+#define QUERN_FAULT_EXPERT_ABSENT (1ull << 2)
+
+typedef struct quern_run {
+  quern_header header;
+  quern_instance *instance;
+  quern_array patches; /* quern_patch */
+  quern_array bounds;  /* quern_bound: host-known upper bounds of this run */
+  const quern_sync *sync;   /* may be null */
+  quern_run_status *status; /* filled before the fence is reached; may be null; lives until then */
+  uint64_t flags;           /* none defined; a set bit is refused */
+} quern_run;
+
+/* Since prepare. */
+typedef struct quern_counters {
+  quern_header header;
+  uint64_t runs;
+  uint64_t device_allocations;
+  uint64_t host_allocations;
+  uint64_t compiles;
+  uint64_t rerecords;
+  uint64_t host_copies; /* bytes that went between host and device */
+} quern_counters;
+
+/* A value of one of the graphs given to weights_plan. */
+typedef struct quern_weight_source {
+  uint32_t graph; /* index */
+  uint32_t value; /* id */
+} quern_weight_source;
+
+/* One packed item of a weight set. Packed bytes hold no pointer and may be cached on disk under layout_key. */
+typedef struct quern_weight_item {
+  quern_header header;
+  quern_array sources;     /* quern_weight_source */
+  quern_string layout_key;
+  uint64_t bytes;
+  uint64_t alignment;
+  uint32_t essential;            /* 0: a faster copy that may be left out */
+  uint32_t source_needed_after;  /* 0: the host may drop the source */
+  double benefit;                /* seconds saved per token, a guess */
+} quern_weight_item;
+
+typedef struct quern_communicator {
+  quern_header header;
+  void *handle; /* of the plugin */
+  uint32_t rank;
+  uint32_t ranks;
+} quern_communicator;
+
+#ifdef __cplusplus
+}
+#endif
+#endif
