@@ -9,7 +9,7 @@ enum {
 #define QUERN_OP(id, NAME, name, group, inputs, outputs, attributes, gradient) QUERN_OP_##NAME = id,
 #include "ops.def"
 #undef QUERN_OP
-  QUERN_OP_LIMIT = 4096 /* ids above are a plugin author's own, for experiments */
+  QUERN_OP_PRIVATE_FROM = 4096 /* ids above are a plugin author's own, for experiments */
 };
 
 /* Attribute keys. Never renumbered. */
@@ -67,7 +67,7 @@ enum {
   QUERN_KEY_MAX_NORM = 51,
   QUERN_KEY_P = 52,
   QUERN_KEY_ROOT = 53, /* integer */
-  QUERN_KEY_LIMIT = 1024
+  QUERN_KEY_PRIVATE_FROM = 1024
 };
 
 #endif
