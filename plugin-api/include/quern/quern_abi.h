@@ -8,7 +8,8 @@
  *   - 64-bit little-endian machines; fixed-width integers only; named, zeroed padding.
  *   - The first member is a quern_header. Structs grow at the end only. A reader accepts any struct_size at or
  *     above the 1.0 size, reads only members inside it, and refuses an unknown flag or `uses` bit [C2][C3].
- *   - A list is (data, count, stride), so that its elements may grow too.
+ *   - A list is (data, count, stride), so that its elements may grow too. Where a call gives the callee a plain pointer
+ *     to fill (answers, reasons), the step is the struct_size that the caller set in the first element [C2].
  *   - Strings are UTF-8 with a length; they need no terminator. Nothing is freed by the side that did not make it. */
 #ifndef QUERN_ABI_H
 #define QUERN_ABI_H
@@ -79,7 +80,10 @@ enum {
   QUERN_TYPE_BUFFER_OPTIONS = 25,
   QUERN_TYPE_SUPPORT_OPTIONS = 26,
   QUERN_TYPE_KERNEL_INFO = 27,
-  QUERN_TYPE_FORMAT = 28
+  QUERN_TYPE_FORMAT = 28,
+  QUERN_TYPE_FENCE_INFO = 29,
+  QUERN_TYPE_KV_PAGE_QUERY = 30,
+  QUERN_TYPE_KV_PAGE_INFO = 31
 };
 
 enum { QUERN_DOMAIN_QUERN = 0, QUERN_DOMAIN_OS = 1, QUERN_DOMAIN_CUDA = 2, QUERN_DOMAIN_VULKAN = 3, QUERN_DOMAIN_NCCL = 4 };

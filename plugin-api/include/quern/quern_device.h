@@ -102,6 +102,17 @@ typedef struct quern_sync {
 
 enum { QUERN_QUEUE_COMPUTE = 1, QUERN_QUEUE_TRANSFER = 2 };
 
+/* Flags of fence_create. HOST_SIGNAL: only fence_signal advances it, so a wait may be enqueued before its signal. */
+enum { QUERN_FENCE_HOST_SIGNAL = 1 };
+
+typedef struct quern_fence_info {
+  quern_header header;
+  uint64_t value;            /* reached so far */
+  const uint64_t *poll_word; /* grows to each value as it is reached; null: ask fence_query */
+  uint32_t flags;            /* QUERN_FENCE_... as given */
+  uint32_t reserved;
+} quern_fence_info;
+
 #ifdef __cplusplus
 }
 #endif

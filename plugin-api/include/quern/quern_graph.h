@@ -39,7 +39,7 @@ typedef struct quern_value {
   uint32_t kind;
   quern_dtype dtype;
   uint32_t rank;     /* 0 to QUERN_MAX_DIMS; 0 is a scalar */
-  uint32_t alias_of; /* value id, or QUERN_NONE */
+  uint32_t alias_of; /* value id, or QUERN_NONE; an alias may stay unbound: it then lies in the other's */
   int64_t dims[QUERN_MAX_DIMS];      /* with a symbol: its largest value */
   uint32_t symbols[QUERN_MAX_DIMS];  /* index into quern_graph.symbols + 1; 0: fixed */
   int64_t strides[QUERN_MAX_DIMS];   /* bytes; of the last dimension: the element's size (of a block for formats) */
@@ -52,7 +52,8 @@ typedef struct quern_value {
 } quern_value;
 
 /* A ranged dimension. Compile sees min and max; an instance an upper bound; a run a bound and, where `extent` names a
- * state value (one i32), the exact count on the device. Bytes beyond the exact extent are neither read nor written. */
+ * state value (one i32), the exact count on the device. Bytes beyond the exact extent are neither read nor written. The
+ * steps of a contiguous value come from quern_value.dims, the largest values, at every stage. */
 typedef struct quern_symbol {
   quern_string name; /* "tokens" */
   int64_t min;
@@ -96,13 +97,15 @@ typedef struct quern_node {
   quern_array inputs;   /* uint32_t value ids; QUERN_NONE: an optional input that is absent */
   quern_array outputs;  /* uint32_t value ids */
   quern_array attributes; /* quern_attribute */
-  uint32_t predicate;   /* value id of u32/i32 [1] or [rows]: 0 writes nothing; QUERN_NONE: always */
+  uint32_t predicate;   /* value id, u32 or i32, [1] or one a row of the first input's first dim: 0 writes nothing */
   uint32_t body;        /* index into quern_graph.bodies: the composite's meaning in core ops */
   quern_dtype accumulate; /* QUERN_F32 unless said */
   uint32_t conversions;   /* QUERN_CONVERT_... bits */
   uint32_t determinism;
   uint32_t region;      /* no value is kept across regions marked for recomputation */
   quern_string name;    /* "blk.3.attn_norm": for messages and traces only */
+  uint32_t communicator; /* index into quern_compile_options.communicators, for collectives */
+  uint32_t reserved;
 } quern_node;
 
 typedef struct quern_graph {

@@ -65,6 +65,14 @@ typedef struct quern_instance_options {
   uint32_t max_in_flight; /* wanted; the info says what is given */
 } quern_instance_options;
 
+/* What one slot needs: several spans, more bytes (padding), a larger alignment. */
+typedef struct quern_slot_need {
+  uint32_t value;
+  uint32_t spans;
+  uint64_t bytes; /* of each span */
+  uint64_t alignment;
+} quern_slot_need;
+
 typedef struct quern_instance_info {
   quern_header header;
   uint64_t scratch_bytes; /* exact; the host binds it at prepare */
@@ -72,13 +80,23 @@ typedef struct quern_instance_info {
   uint64_t private_bytes; /* exact; the plugin allocates it in prepare */
   uint32_t max_in_flight;
   uint32_t reserved;
+  quern_array slots; /* quern_slot_need, for slots with other needs than quern_binding states; lives as long as the instance */
 } quern_instance_info;
 
-/* Memory for one value: one span per format plane, segment or expert; one span in the usual case. */
+/* Memory for one value: one span per format plane, segment or expert; one span in the usual case, as large as the
+ * value's bytes at the instance's bounds and aligned to quern_device_info.memory_alignment. A null span (no buffer, no
+ * host, 0 bytes) stands for an expert that is not resident: a row that needs it raises EXPERT_ABSENT.
+ * For a value with QUERN_VALUE_USES_INDIRECT the one span holds quern_indirect_span elements in device memory, read when
+ * the run reads the value, so that a patch binds anew. */
+typedef struct quern_indirect_span {
+  uint64_t address; /* of buffer_address; 0: absent */
+  uint64_t bytes;
+} quern_indirect_span;
+
 typedef struct quern_binding {
   quern_header header;
   uint32_t value; /* value id of a slot */
-  uint32_t flags;
+  uint32_t flags; /* none defined; a set bit is refused */
   quern_array spans; /* quern_span */
 } quern_binding;
 
@@ -155,6 +173,25 @@ typedef struct quern_communicator {
   uint32_t rank;
   uint32_t ranks;
 } quern_communicator;
+
+/* How the plugin wants pages of the KV cache: asked before the host makes its pools. */
+typedef struct quern_kv_page_query {
+  quern_header header;
+  quern_dtype key_format;
+  quern_dtype value_format;
+  uint32_t kv_heads;
+  uint32_t positions; /* of one page */
+  uint32_t key_size;  /* elements of one head */
+  uint32_t value_size;
+} quern_kv_page_query;
+
+typedef struct quern_kv_page_info {
+  quern_header header;
+  uint64_t key_bytes; /* of one page of keys */
+  uint64_t value_bytes;
+  uint64_t alignment;
+  quern_string layout; /* layout key; empty: canonical [pages, kv_heads, positions, size] */
+} quern_kv_page_info;
 
 #ifdef __cplusplus
 }

@@ -54,13 +54,13 @@ typedef struct quern_plugin_api {
                        uint64_t bytes, const quern_sync *sync, quern_error *error);
   quern_status (*fill)(quern_device *device, quern_queue *queue, const quern_span *to, uint32_t pattern, uint64_t bytes,
                        const quern_sync *sync, quern_error *error);
-  quern_status (*fence_create)(quern_device *device, uint64_t initial, quern_fence **out, quern_error *error);
+  quern_status (*fence_create)(quern_device *device, uint64_t initial, uint32_t flags, quern_fence **out, quern_error *error);
   quern_status (*fence_destroy)(quern_fence *fence, quern_error *error);
   quern_status (*fence_query)(quern_fence *fence, uint64_t *value, quern_error *error);
   quern_status (*fence_wait)(quern_device *device, const quern_array *points, uint32_t any, uint64_t nanoseconds, quern_error *error);
   quern_status (*fence_signal)(quern_fence *fence, uint64_t value, quern_error *error);
 
-  /* answers: the caller's array of nodes.count elements. REQUIRED. */
+  /* answers: the caller's array of nodes.count elements, each with its header set. REQUIRED. */
   quern_status (*support)(quern_device *device, const quern_graph *graph, const quern_support_options *options,
                           quern_answer *answers, quern_error *error);
 
@@ -81,8 +81,9 @@ typedef struct quern_plugin_api {
   quern_status (*instance_destroy)(quern_instance *instance, quern_error *error); /* REQUIRED */
   quern_status (*prepare)(quern_device *device, quern_queue *queue, const quern_array *entries /* quern_prepare_entry */,
                           const quern_sync *sync, quern_error *error); /* REQUIRED */
+  /* Not OK: nothing was enqueued. How a run ended is in its status, also where the plugin is SYNCHRONOUS. REQUIRED. */
   quern_status (*submit)(quern_device *device, quern_queue *queue, const quern_array *runs /* quern_run */,
-                         quern_error *error); /* REQUIRED */
+                         quern_error *error);
   /* From any thread: the run in flight ends soon (within 50 ms on CPUs) with QUERN_CANCELLED; later runs are free. */
   quern_status (*run_cancel)(quern_instance *instance, quern_error *error);
   quern_status (*counters)(quern_instance *instance, quern_counters *out, quern_error *error);
@@ -93,7 +94,20 @@ typedef struct quern_plugin_api {
   quern_status (*communicator_destroy)(quern_device *device, quern_communicator *communicator, quern_error *error);
   quern_status (*snapshot)(quern_device *device, quern_queue *queue, quern_instance *instance, uint32_t value,
                            const quern_span *to, quern_error *error);
+  /* Bytes under the plugin's build, driver and architecture; another of these: QUERN_VERSION, and the host compiles. */
   quern_status (*plan_serialize)(quern_plan *plan, void *bytes, uint64_t capacity, uint64_t *needed, quern_error *error);
+  quern_status (*plan_deserialize)(quern_device *device, const void *bytes, uint64_t size, quern_plan **out, quern_error *error);
+  /* The other direction of snapshot: the state value becomes what was copied. Both in queue order. */
+  quern_status (*restore)(quern_device *device, quern_queue *queue, quern_instance *instance, uint32_t value,
+                          const quern_span *from, quern_error *error);
+  /* For tables of QUERN_VALUE_USES_INDIRECT. Valid until the buffer is destroyed. */
+  quern_status (*buffer_address)(quern_buffer *buffer, uint64_t *address, quern_error *error);
+  quern_status (*fence_info)(quern_fence *fence, quern_fence_info *out, quern_error *error);
+  quern_status (*kv_page_query)(quern_device *device, const quern_kv_page_query *query, quern_kv_page_info *out,
+                                quern_error *error); /* null: canonical pages */
+  /* What QUERN_TUNING_MEASURE found, for QUERN_TUNING_CACHED in another process. */
+  quern_status (*tuning_export)(quern_device *device, void *bytes, uint64_t capacity, uint64_t *needed, quern_error *error);
+  quern_status (*tuning_import)(quern_device *device, const void *bytes, uint64_t size, quern_error *error);
 } quern_plugin_api;
 
 #ifdef __cplusplus

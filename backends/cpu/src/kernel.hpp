@@ -1,0 +1,122 @@
+// The contract between the plan and the kernels: a call, a verdict, a table row, and what a running kernel may use.
+//
+// An op lives in ops/<op>.cpp: its checks, its kernels, and one `constexpr Kernel name_kernels[]` table, listed in
+// kernel_table.cpp. Rows stand most specific first; the first one whose Isa the CPU has and that accepts the call runs, and the
+// verdicts of the rows before it are the reasons that plan_info tells. The checks of shapes and dtypes belong into `accepts`
+// (shared by the rows of an op); arity, attribute keys, unknown dtypes and format hashes are checked before it.
+#pragma once
+
+#include "isa.hpp"
+#include "thread_pool.hpp"
+#include "view.hpp"
+
+#include "quern/quern_ops.h"
+#include "quern/quern_plan.h"
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+
+namespace quern::cpu {
+
+/// An attribute of a call, after the defaults of ops.def were filled in. Integer and real are both set.
+struct AttributeValue {
+  std::uint32_t key;
+  bool given;  // by the graph, not by default
+  std::int64_t integer;
+  double real;
+};
+
+struct OpCall {
+  std::uint32_t op = 0;
+  std::uint32_t thread_count = 1;  // that the plugin has: for the size of scratch
+  bool exact_order = false;        // `deterministic`, or the node asks for invariant results: no library GEMM
+  std::span<const TensorView> inputs;
+  std::span<const TensorView> outputs;
+  std::span<const AttributeValue> attributes;
+  /// Rows to write: a vector of i32 or u32 as long as the first dim of output 0. Absent: all. A predicate of one element is
+  /// handled by the plan and never seen here. Only kernels with `row_predicate` get one.
+  TensorView predicate;
+
+  const TensorView& input(std::size_t i) const noexcept { return i < inputs.size() ? inputs[i] : absent_view; }
+  const TensorView& output(std::size_t i) const noexcept { return i < outputs.size() ? outputs[i] : absent_view; }
+  /// The attribute `key` of quern_ops.h; its default from ops.def where the graph sent none. 0 for a key that the op lacks.
+  double real(std::uint32_t key) const noexcept;
+  std::int64_t integer(std::uint32_t key) const noexcept;
+  bool row_live(std::int64_t row) const noexcept { return !predicate.present() || load_integer(predicate, row) != 0; }
+};
+
+/// May this kernel run this call? A "no" is a sentence for the user, with values.
+struct Verdict {
+  quern_status code = QUERN_OK;
+  std::string text;
+
+  static Verdict yes() { return {}; }
+  /// This kernel cannot; another may.
+  static Verdict no(std::string reason) { return {QUERN_UNSUPPORTED, std::move(reason)}; }
+  /// The call breaks the op's definition: no kernel may run it.
+  static Verdict invalid(std::string reason) { return {QUERN_INVALID_ARGUMENT, std::move(reason)}; }
+  explicit operator bool() const noexcept { return code == QUERN_OK; }
+};
+
+/// What a running kernel may use. No allocation: memory is `scratch`, as large as the kernel's `scratch` function asked.
+class Context {
+ public:
+  Context(ThreadPool& pool, std::byte* scratch, std::uint64_t scratch_bytes, std::atomic<std::uint64_t>& faults,
+          const std::atomic<std::uint32_t>& cancelled) noexcept
+      : pool_(pool), scratch_(scratch), scratch_bytes_(scratch_bytes), faults_(faults), cancelled_(cancelled) {}
+
+  std::uint32_t thread_count() const noexcept { return pool_.size(); }
+  /// 64-byte aligned, undefined at the start of the call.
+  std::byte* scratch() const noexcept { return scratch_; }
+  std::uint64_t scratch_bytes() const noexcept { return scratch_bytes_; }
+  /// QUERN_FAULT_... bits for the run's status. From any thread.
+  void fault(std::uint64_t bits) noexcept { faults_.fetch_or(bits, std::memory_order_relaxed); }
+  bool cancelled() const noexcept { return cancelled_.load(std::memory_order_relaxed) != 0; }
+
+  /// Calls body(begin, end, thread) for parts of [0, count) of at most `grain` items, spread over the pool; returns when all are
+  /// done. A part should take under 10 ms: cancellation is looked at between parts, and skips the rest. Results must not
+  /// depend on the partition. thread < thread_count(). Not to be nested.
+  template <typename Body>
+  void parallel(std::int64_t count, std::int64_t grain, const Body& body) noexcept {
+    pool_.run(count, grain, &cancelled_, [](const void* b, std::int64_t begin, std::int64_t end, std::uint32_t thread) {
+      (*static_cast<const Body*>(b))(begin, end, thread);
+    }, &body);
+  }
+
+ private:
+  ThreadPool& pool_;
+  std::byte* scratch_;
+  std::uint64_t scratch_bytes_;
+  std::atomic<std::uint64_t>& faults_;
+  const std::atomic<std::uint32_t>& cancelled_;
+};
+
+/// One row of a kernel table.
+struct Kernel {
+  std::uint32_t op;
+  const char* name;  // "rms_norm.avx2"; the family (portable, avx2, avx512, openblas) is the last part
+  Isa isa;           // what the CPU needs for it
+  Verdict (*accepts)(const OpCall& call);
+  void (*run)(const OpCall& call, Context& context) noexcept;
+  /// Bytes of scratch for a call of these dims and thread_count; null: none. Grows with each dim.
+  std::uint64_t (*scratch)(const OpCall& call) noexcept = nullptr;
+  bool row_predicate = false;  // asks call.row_live(row) before it writes a row of output 0
+};
+
+/// All tables. Defined in kernel_table.cpp.
+std::span<const std::span<const Kernel>> kernel_tables() noexcept;
+
+// Small checks that `accepts` functions share. Each returns yes, or a "no"/"invalid" that names the tensor and what it is.
+Verdict check_floats(const TensorView& view, const char* name);                       // f32, f16 or bf16
+Verdict check_dtype(const TensorView& view, const char* name, quern_dtype dtype);
+Verdict check_rank(const TensorView& view, const char* name, std::uint32_t rank);
+Verdict check_same_shape(const TensorView& a, const char* a_name, const TensorView& b, const char* b_name);
+/// view.dims[dim] == size, where neither side is ranged or both have the same largest value.
+Verdict check_dim(const TensorView& view, const char* name, std::uint32_t dim, std::int64_t size, const char* what);
+/// "[2, 3] f32"
+std::string describe(const TensorView& view);
+
+}  // namespace quern::cpu

@@ -1,0 +1,40 @@
+// The ELF note that a host reads before it runs any code of this library.
+#include "identity.hpp"
+
+#include "quern/quern_device.h"
+
+#include <elf.h>
+
+#include <cstdint>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define QUERN_CPU_SANITIZER 1u
+#elif defined(__SANITIZE_THREAD__)
+#define QUERN_CPU_SANITIZER 2u
+#else
+#define QUERN_CPU_SANITIZER 0u
+#endif
+
+// Opened at run time, if it is there.
+#define QUERN_CPU_DEPENDENCIES "libopenblas.so.0=libopenblas0"
+
+namespace {
+
+constexpr std::uint32_t dependency_bytes = sizeof(QUERN_CPU_DEPENDENCIES) - 1;
+
+struct Note {
+  Elf64_Nhdr header;
+  char name[8];  // "Quern", padded to a multiple of 4
+  quern_note body;
+  char dependencies[(dependency_bytes + 4) / 4 * 4];
+};
+
+// Needs no CPU feature before dispatch: kernels are chosen by CPUID.
+__attribute__((section(QUERN_NOTE_SECTION), used, aligned(4))) const Note note = {
+    {sizeof(QUERN_NOTE_NAME), sizeof(quern_note) + dependency_bytes, QUERN_NOTE_TYPE},
+    QUERN_NOTE_NAME,
+    {QUERN_NOTE_MAGIC, sizeof(quern_note), 1u << QUERN_ABI_EPOCH, QUERN_ABI_MINOR, 0, QUERN_DEVICE_CPU, 0, QUERN_CPU_HEADER_HASH,
+     QUERN_CPU_SANITIZER, dependency_bytes, QUERN_CPU_ID, QUERN_CPU_VERSION},
+    QUERN_CPU_DEPENDENCIES};
+
+}  // namespace

@@ -1,0 +1,92 @@
+// add, mul and scale: y in f32 with one rounding at the store, rows broadcast, any strides and any mix of float dtypes.
+#include "tables.hpp"
+
+#include <algorithm>
+
+namespace quern::cpu {
+namespace {
+
+constexpr std::int64_t part = 256;  // floats that a thread holds on its stack at a time
+
+Verdict accepts_binary(const OpCall& call) {
+  const TensorView &a = call.input(0), &b = call.input(1), &y = call.output(0);
+  if (Verdict v = check_floats(a, "a"); !v) return v;
+  if (Verdict v = check_floats(b, "b"); !v) return v;
+  if (Verdict v = check_floats(y, "y"); !v) return v;
+  if (Verdict v = check_same_shape(a, "a", y, "y"); !v) return v;
+  if (!broadcasts_to(b, a)) return Verdict::invalid("b is " + describe(b) + ", which does not broadcast to a, " + describe(a));
+  return Verdict::yes();
+}
+
+/// y = f(a, b) for each element; a row of b of length 1 repeats along the row of a.
+template <typename F>
+void binary(const OpCall& call, Context& context, const F& f) noexcept {
+  const TensorView &a = call.input(0), &b = call.input(1), &y = call.output(0);
+  const std::int64_t length = row_length(a), b_length = row_length(b);
+  const std::int64_t grain = std::max<std::int64_t>(1, 8192 / std::max<std::int64_t>(1, length));
+  context.parallel(row_count(a), grain, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+    float left[part], right[part];
+    for (std::int64_t row = begin; row < end; ++row) {
+      const std::byte* b_row = broadcast_row_pointer(b, a, row);
+      for (std::int64_t first = 0; first < length; first += part) {
+        const std::int64_t n = std::min(part, length - first);
+        load_row(a, row, first, n, left);
+        if (b_length == 1) {
+          load_floats(b_row, b.dtype, 0, 0, 1, right);
+          std::fill(right + 1, right + n, right[0]);
+        } else {
+          load_floats(b_row, b.dtype, b.stride_from_end(0), first, n, right);
+        }
+        for (std::int64_t i = 0; i < n; ++i) left[i] = f(left[i], right[i]);
+        store_row(y, row, first, n, left);
+      }
+    }
+  });
+}
+
+void run_mul(const OpCall& call, Context& context) noexcept {
+  binary(call, context, [](float a, float b) { return a * b; });
+}
+void run_add(const OpCall& call, Context& context) noexcept {
+  const float alpha = static_cast<float>(call.real(QUERN_KEY_ALPHA));
+  if (alpha == 1.0f) return binary(call, context, [](float a, float b) { return a + b; });
+  binary(call, context, [alpha](float a, float b) { return a + alpha * b; });
+}
+
+Verdict accepts_scale(const OpCall& call) {
+  const TensorView &x = call.input(0), &y = call.output(0);
+  if (Verdict v = check_floats(x, "x"); !v) return v;
+  if (Verdict v = check_floats(y, "y"); !v) return v;
+  return check_same_shape(x, "x", y, "y");
+}
+void run_scale(const OpCall& call, Context& context) noexcept {
+  const TensorView &x = call.input(0), &y = call.output(0);
+  const float alpha = static_cast<float>(call.real(QUERN_KEY_ALPHA)), beta = static_cast<float>(call.real(QUERN_KEY_BETA));
+  const std::int64_t length = row_length(x);
+  const std::int64_t grain = std::max<std::int64_t>(1, 8192 / std::max<std::int64_t>(1, length));
+  context.parallel(row_count(x), grain, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+    float buffer[part];
+    for (std::int64_t row = begin; row < end; ++row)
+      for (std::int64_t first = 0; first < length; first += part) {
+        const std::int64_t n = std::min(part, length - first);
+        load_row(x, row, first, n, buffer);
+        if (beta == 0.0f)  // -0 is kept
+          for (std::int64_t i = 0; i < n; ++i) buffer[i] *= alpha;
+        else
+          for (std::int64_t i = 0; i < n; ++i) buffer[i] = alpha * buffer[i] + beta;
+        store_row(y, row, first, n, buffer);
+      }
+  });
+}
+
+constexpr Kernel kernels[] = {
+    {QUERN_OP_ADD, "add.portable", Isa::baseline, accepts_binary, run_add},
+    {QUERN_OP_MUL, "mul.portable", Isa::baseline, accepts_binary, run_mul},
+    {QUERN_OP_SCALE, "scale.portable", Isa::baseline, accepts_scale, run_scale},
+};
+
+}  // namespace
+
+const std::span<const Kernel> elementwise_kernels = kernels;
+
+}  // namespace quern::cpu

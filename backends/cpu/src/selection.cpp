@@ -1,0 +1,100 @@
+// Walks the kernel table of an op from its most specific row down.
+#include "selection.hpp"
+
+#include "error.hpp"
+#include "op_signature.hpp"
+#include "plan_check.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace quern::cpu {
+namespace {
+
+constexpr std::array<std::string_view, 4> families = {"portable", "avx2", "avx512", "openblas"};  // slow to fast
+
+int family_rank(std::string_view family) noexcept {
+  const auto* at = std::ranges::find(families, family);
+  return at == families.end() ? -1 : static_cast<int>(at - families.begin());
+}
+
+bool kernel_exists(std::string_view name) noexcept {
+  for (const std::span<const Kernel> table : kernel_tables())
+    for (const Kernel& kernel : table)
+      if (name == kernel.name) return true;
+  return false;
+}
+
+/// Why the policy keeps this row from running; empty: it may.
+std::string excluded(const Kernel& kernel, const KernelPolicy& policy) {
+  const std::string family(kernel_family(kernel.name));
+  if (kernel.isa > policy.best) return concat(family, ": this processor has no ", isa_name(kernel.isa));
+  if (policy.force.empty() || policy.force == kernel.name) return {};
+  const int forced = family_rank(policy.force), own = family_rank(family);
+  if (forced >= 0 && own > forced) return concat(family, ": switched off by force_kernel=", policy.force);
+  return {};
+}
+
+}  // namespace
+
+std::string_view kernel_family(std::string_view name) noexcept {
+  const std::size_t dot = name.rfind('.');
+  return dot == std::string_view::npos ? name : name.substr(dot + 1);
+}
+
+std::string check_forced_kernel(std::string_view value, Isa best) {
+  const std::size_t colon = value.find(':');
+  if (colon != std::string_view::npos) {
+    if (value.substr(0, colon) != "cpu") return {};
+    value.remove_prefix(colon + 1);
+  }
+  if (value.empty()) return {};
+  const int rank = family_rank(value);
+  if (rank < 0 && !kernel_exists(value))
+    throw Error(QUERN_INVALID_ARGUMENT, concat("force_kernel is '", value, "'; the cpu plugin has the families portable, avx2, avx512 and "
+                                               "openblas, and the kernel names that plan_info tells"));
+  if ((value == "avx2" && best < Isa::avx2) || (value == "avx512" && best < Isa::avx512))
+    throw Error(QUERN_ARCH_NOT_BUILT, concat("force_kernel is '", value, "' but the best that this processor runs is ", isa_name(best)));
+  return std::string(value);
+}
+
+Selection select_kernel(const Graph& graph, const Node& node, const KernelPolicy& policy) {
+  Selection selection;
+  selection.verdict = node.verdict;
+  if (!selection.verdict) return selection;
+  selection.verdict = check_overlap(graph, node);
+  if (!selection.verdict) return selection;
+  std::vector<TensorView> storage;
+  const OpCall call = describe_call(graph, node, policy.thread_count, policy.deterministic, storage);
+  Verdict last = Verdict::no(concat("this plugin has no kernel for op ", find_op(node.op)->name));
+  const bool exact_name = !policy.force.empty() && family_rank(policy.force) < 0;
+  bool named_op = false;  // the forced kernel is one of this op
+  if (exact_name)
+    for (const std::span<const Kernel> table : kernel_tables())
+      for (const Kernel& kernel : table) named_op = named_op || (policy.force == kernel.name && kernel.op == node.op);
+  for (const std::span<const Kernel> table : kernel_tables())
+    for (const Kernel& kernel : table) {
+      if (kernel.op != node.op) continue;
+      std::string why = excluded(kernel, policy);
+      if (why.empty() && named_op && policy.force != kernel.name) why = concat(kernel.name, ": switched off by force_kernel=", policy.force);
+      if (why.empty() && node.row_predicate && !kernel.row_predicate)
+        why = (last = Verdict::no(concat(find_op(node.op)->name, " takes a predicate of one element, not one a row"))).text;
+      if (why.empty()) {
+        Verdict verdict = kernel.accepts(call);
+        if (verdict) {
+          selection.kernel = &kernel;
+          selection.verdict = Verdict::yes();
+          return selection;
+        }
+        why = concat(kernel_family(kernel.name), ": ", verdict.text);
+        last = std::move(verdict);
+      }
+      if (!selection.reason.empty()) selection.reason += "; ";
+      selection.reason += why;
+    }
+  if (last.code == QUERN_UNSUPPORTED && !selection.reason.empty() && named_op) last.text = selection.reason;
+  selection.verdict = std::move(last);
+  return selection;
+}
+
+}  // namespace quern::cpu

@@ -1,0 +1,36 @@
+// Which kernel runs a node, and why not a faster one.
+#pragma once
+
+#include "graph.hpp"
+#include "isa.hpp"
+
+#include <string>
+#include <string_view>
+
+namespace quern::cpu {
+
+/// What bounds the choice: the processor and the user's options.
+struct KernelPolicy {
+  Isa best = Isa::baseline;   // of the processor
+  std::uint32_t thread_count = 1;
+  bool deterministic = false;
+  std::string force;          // a family ("avx2") or a kernel name; empty: free
+};
+
+/// A forced family runs wherever the op has a kernel of it, else the op's next slower family. Throws Error(INVALID_ARGUMENT) for
+/// a word that is neither a family nor a kernel, and Error(ARCH_NOT_BUILT) for a family that this processor cannot run.
+/// `value` may carry the prefix "cpu:"; one for another backend ("cuda:...") counts as unset.
+std::string check_forced_kernel(std::string_view value, Isa best);
+
+/// "avx2" of "matmul.q4_1.avx2".
+std::string_view kernel_family(std::string_view name) noexcept;
+
+struct Selection {
+  const Kernel* kernel = nullptr;  // null: `verdict` says why none runs
+  Verdict verdict;
+  std::string reason;              // why not a faster one: "avx512: switched off by force_kernel=avx2"; empty: it is the first choice
+};
+
+Selection select_kernel(const Graph& graph, const Node& node, const KernelPolicy& policy);
+
+}  // namespace quern::cpu

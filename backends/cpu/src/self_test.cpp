@@ -1,0 +1,80 @@
+// The probe's proof: a small matrix product through every instruction set, against integers known in advance.
+#include "handles.hpp"
+
+#include "error.hpp"
+
+#include <array>
+
+namespace quern::cpu {
+namespace {
+
+constexpr std::int64_t rows = 3, columns = 5, depth = 40;
+
+quern_value make_value(std::uint32_t kind, std::int64_t d0, std::int64_t d1) {
+  quern_value value{};
+  value.header = {sizeof(value), QUERN_TYPE_VALUE, nullptr};
+  value.kind = kind;
+  value.dtype = QUERN_F32;
+  value.rank = 2;
+  value.alias_of = QUERN_NONE;
+  value.dims[0] = d0;
+  value.dims[1] = d1;
+  return value;
+}
+
+quern_binding make_binding(std::uint32_t value, const quern_span& span) {
+  return {{sizeof(quern_binding), QUERN_TYPE_BINDING, nullptr}, value, 0, {&span, 1, sizeof(span)}};
+}
+
+}  // namespace
+
+std::string self_test(const KernelPolicy& policy, ThreadPool& pool) {
+  alignas(64) std::array<float, rows * depth> a;
+  alignas(64) std::array<float, columns * depth> b;
+  alignas(64) std::array<float, rows * columns> y;
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(static_cast<int>(i * 7 % 13) - 6);
+  for (std::size_t i = 0; i < b.size(); ++i) b[i] = static_cast<float>(static_cast<int>(i * 5 % 17) - 8);
+
+  const quern_value values[] = {make_value(QUERN_VALUE_INPUT, rows, depth), make_value(QUERN_VALUE_CONSTANT, columns, depth),
+                                make_value(QUERN_VALUE_OUTPUT, rows, columns)};
+  const std::uint32_t inputs[] = {0, 1}, outputs[] = {2};
+  quern_node node{};
+  node.header = {sizeof(node), QUERN_TYPE_NODE, nullptr};
+  node.op = QUERN_OP_MATMUL;
+  node.op_revision = 1;
+  node.inputs = {inputs, 2, sizeof(std::uint32_t)};
+  node.outputs = {outputs, 1, sizeof(std::uint32_t)};
+  quern_graph graph{};
+  graph.header = {sizeof(graph), QUERN_TYPE_GRAPH, nullptr};
+  graph.values = {values, 3, sizeof(quern_value)};
+  graph.nodes = {&node, 1, sizeof(node)};
+
+  for (int level = 0; level <= static_cast<int>(policy.best); ++level) {
+    KernelPolicy forced = policy;
+    forced.force = isa_name(static_cast<Isa>(level));
+    std::vector<std::uint32_t> refused;
+    const Plan plan = compile_plan(read_graph(&graph), forced, refused);
+    Instance instance(plan);
+    instance.set_bounds({});
+    std::vector<std::byte> scratch(instance.scratch_bytes() + span_alignment);
+    const std::uintptr_t start = (reinterpret_cast<std::uintptr_t>(scratch.data()) + span_alignment - 1) / span_alignment * span_alignment;
+    const quern_span spans[] = {{nullptr, a.data(), 0, sizeof(a)}, {nullptr, b.data(), 0, sizeof(b)}, {nullptr, y.data(), 0, sizeof(y)}};
+    const quern_binding bindings[] = {make_binding(0, spans[0]), make_binding(1, spans[1]), make_binding(2, spans[2])};
+    instance.bind({bindings, 3, sizeof(quern_binding)}, {nullptr, reinterpret_cast<void*>(start), 0, instance.scratch_bytes()});
+    quern_run run{};
+    run.header = {sizeof(run), QUERN_TYPE_RUN, nullptr};
+    instance.check_run(run);
+    y.fill(-1.0f);
+    instance.execute(run, pool);
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t j = 0; j < columns; ++j) {
+        float expected = 0.0f;
+        for (std::int64_t k = 0; k < depth; ++k) expected += a[i * depth + k] * b[j * depth + k];
+        if (const float got = y[i * columns + j]; got != expected)
+          return concat(plan.kernels[0]->name, " gives ", got, " for element (", i, ", ", j, ") of a product that is ", expected);
+      }
+  }
+  return {};
+}
+
+}  // namespace quern::cpu

@@ -1,0 +1,199 @@
+// Weight rows as f32 lanes: a struct a dtype with `decode(row, b, low, high)`, the 32 elements from 32 b on.
+//
+// Codes are put together as bytes with SSE2, which all three instruction sets have, and widened last. A product of scale and
+// code is exact (decode.cpp says why), so fused or not makes no difference and the bits are those of decode.cpp.
+#pragma once
+
+#include "half_lanes.hpp"
+#include "quern/quern_dtypes.h"
+
+namespace quern::cpu::QUERN_CPU_ISA {
+
+using Byte = std::uint8_t;
+
+QUERN_CPU_INLINE __m128i load_bytes(const Byte* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
+template <int Shift>
+QUERN_CPU_INLINE __m128i bits(__m128i bytes, int mask) {
+  return _mm_and_si128(_mm_srli_epi16(bytes, Shift), _mm_set1_epi8(static_cast<char>(mask)));
+}
+QUERN_CPU_INLINE __m128i shift_bits(__m128i bytes, int shift, int mask) {
+  return _mm_and_si128(_mm_srl_epi16(bytes, _mm_cvtsi32_si128(shift)), _mm_set1_epi8(static_cast<char>(mask)));
+}
+/// 16 in each byte whose bit of `word` is set, else 0.
+QUERN_CPU_INLINE __m128i fifth_bits(std::uint32_t word) {
+  __m128i x = _mm_cvtsi32_si128(static_cast<int>(word & 0xffffu));
+  x = _mm_unpacklo_epi8(x, x);
+  x = _mm_shufflelo_epi16(x, 0x50);
+  x = _mm_unpacklo_epi32(x, x);
+  const __m128i each = _mm_set1_epi64x(static_cast<long long>(0x8040201008040201ull));
+  return _mm_and_si128(_mm_cmpeq_epi8(_mm_and_si128(x, each), each), _mm_set1_epi8(16));
+}
+QUERN_CPU_INLINE std::uint32_t word_at(const Byte* p) {
+  std::uint32_t w;
+  __builtin_memcpy(&w, p, 4);
+  return w;
+}
+QUERN_CPU_INLINE Lanes minus_bias(__m128i codes, int bias) { return from_signed(_mm_sub_epi8(codes, _mm_set1_epi8(static_cast<char>(bias)))); }
+
+struct RowF32 {
+  static constexpr bool plain = true;
+  static constexpr int bytes = 4;
+  QUERN_CPU_INLINE void decode(const Byte* row, std::int64_t b, Lanes& low, Lanes& high) {
+    low = load(reinterpret_cast<const float*>(row) + b * 32);
+    high = load(reinterpret_cast<const float*>(row) + b * 32 + 16);
+  }
+  static float one(const Byte* p) { float x; __builtin_memcpy(&x, p, 4); return x; }
+};
+struct RowF16 {
+  static constexpr bool plain = true;
+  static constexpr int bytes = 2;
+  QUERN_CPU_INLINE void decode(const Byte* row, std::int64_t b, Lanes& low, Lanes& high) {
+    low = load_halves(row + b * 64);
+    high = load_halves(row + b * 64 + 32);
+  }
+  static float one(const Byte* p) { return half_to_float(half_bits(p)); }
+};
+struct RowBf16 {
+  static constexpr bool plain = true;
+  static constexpr int bytes = 2;
+  QUERN_CPU_INLINE void decode(const Byte* row, std::int64_t b, Lanes& low, Lanes& high) {
+    low = load_bfloats(row + b * 64);
+    high = load_bfloats(row + b * 64 + 32);
+  }
+  static float one(const Byte* p) { return bfloat_to_float(half_bits(p)); }
+};
+struct RowQ40 {
+  static constexpr bool plain = false;
+  QUERN_CPU_INLINE void decode(const Byte* row, std::int64_t b, Lanes& low, Lanes& high) {
+    const Byte* p = row + b * 18;
+    const Lanes d = broadcast(load_half(p));
+    const __m128i codes = load_bytes(p + 2);
+    low = mul(minus_bias(bits<0>(codes, 15), 8), d);
+    high = mul(minus_bias(bits<4>(codes, 15), 8), d);
+  }
+};
+struct RowQ41 {
+  static constexpr bool plain = false;
+  QUERN_CPU_INLINE void decode(const Byte* row, std::int64_t b, Lanes& low, Lanes& high) {
+    const Byte* p = row + b * 20;
+    const Lanes d = broadcast(load_half(p)), m = broadcast(load_half(p + 2));
+    const __m128i codes = load_bytes(p + 4);
+    low = fma(from_unsigned(bits<0>(codes, 15)), d, m);
+    high = fma(from_unsigned(bits<4>(codes, 15)), d, m);
+  }
+};
+struct RowQ50 {
+  static constexpr bool plain = false;
+  QUERN_CPU_INLINE void decode(const Byte* row, std::int64_t b, Lanes& low, Lanes& high) {
+    const Byte* p = row + b * 22;
+    const Lanes d = broadcast(load_half(p));
+    const std::uint32_t fifth = word_at(p + 2);
+    const __m128i codes = load_bytes(p + 6);
+    low = mul(minus_bias(_mm_or_si128(bits<0>(codes, 15), fifth_bits(fifth)), 16), d);
+    high = mul(minus_bias(_mm_or_si128(bits<4>(codes, 15), fifth_bits(fifth >> 16)), 16), d);
+  }
+};
+struct RowQ51 {
+  static constexpr bool plain = false;
+  QUERN_CPU_INLINE void decode(const Byte* row, std::int64_t b, Lanes& low, Lanes& high) {
+    const Byte* p = row + b * 24;
+    const Lanes d = broadcast(load_half(p)), m = broadcast(load_half(p + 2));
+    const std::uint32_t fifth = word_at(p + 4);
+    const __m128i codes = load_bytes(p + 8);
+    low = fma(from_unsigned(_mm_or_si128(bits<0>(codes, 15), fifth_bits(fifth))), d, m);
+    high = fma(from_unsigned(_mm_or_si128(bits<4>(codes, 15), fifth_bits(fifth >> 16))), d, m);
+  }
+};
+struct RowQ80 {
+  static constexpr bool plain = false;
+  QUERN_CPU_INLINE void decode(const Byte* row, std::int64_t b, Lanes& low, Lanes& high) {
+    const Byte* p = row + b * 34;
+    const Lanes d = broadcast(load_half(p));
+    low = mul(from_signed(load_bytes(p + 2)), d);
+    high = mul(from_signed(load_bytes(p + 18)), d);
+  }
+};
+
+/// Scale and negated minimum of sub-block j of Q4_K and Q5_K.
+QUERN_CPU_INLINE void sub_scale(const Byte* p, int j, Lanes& scale, Lanes& minimum) {
+  const Byte* s = p + 4;
+  const int a = j < 4 ? s[j] & 63 : (s[j + 4] & 15) | ((s[j - 4] >> 6) << 4);
+  const int m = j < 4 ? s[j + 4] & 63 : (s[j + 4] >> 4) | ((s[j] >> 6) << 4);
+  scale = broadcast(load_half(p) * static_cast<float>(a));
+  minimum = broadcast(-(load_half(p + 2) * static_cast<float>(m)));
+}
+struct RowQ4K {
+  static constexpr bool plain = false;
+  QUERN_CPU_INLINE void decode(const Byte* row, std::int64_t b, Lanes& low, Lanes& high) {
+    const Byte* p = row + (b >> 3) * 144;
+    const int j = static_cast<int>(b & 7);
+    Lanes scale, minimum;
+    sub_scale(p, j, scale, minimum);
+    const Byte* codes = p + 16 + (j >> 1) * 32;
+    const int shift = (j & 1) * 4;
+    low = fma(from_unsigned(shift_bits(load_bytes(codes), shift, 15)), scale, minimum);
+    high = fma(from_unsigned(shift_bits(load_bytes(codes + 16), shift, 15)), scale, minimum);
+  }
+};
+struct RowQ5K {
+  static constexpr bool plain = false;
+  QUERN_CPU_INLINE __m128i codes(const Byte* low, const Byte* high, int j) {
+    const __m128i fifth = _mm_slli_epi16(shift_bits(load_bytes(high), j, 1), 4);
+    return _mm_or_si128(shift_bits(load_bytes(low), (j & 1) * 4, 15), fifth);
+  }
+  QUERN_CPU_INLINE void decode(const Byte* row, std::int64_t b, Lanes& low, Lanes& high) {
+    const Byte* p = row + (b >> 3) * 176;
+    const int j = static_cast<int>(b & 7);
+    Lanes scale, minimum;
+    sub_scale(p, j, scale, minimum);
+    const Byte* q = p + 48 + (j >> 1) * 32;
+    low = fma(from_unsigned(codes(q, p + 16, j)), scale, minimum);
+    high = fma(from_unsigned(codes(q + 16, p + 32, j)), scale, minimum);
+  }
+};
+struct RowQ6K {
+  static constexpr bool plain = false;
+  QUERN_CPU_INLINE void decode(const Byte* row, std::int64_t b, Lanes& low, Lanes& high) {
+    const Byte* p = row + (b >> 3) * 210;
+    const int j = static_cast<int>(b & 7), half = j >> 2, nibble = (j >> 1) & 1, part = j & 1;
+    const Byte *q = p + 64 * half + 32 * part, *h = p + 128 + 32 * half;
+    const int shift = 4 * nibble, pair = 4 * nibble + 2 * part;
+    const float d = load_half(p + 208);
+    const auto* scales = reinterpret_cast<const signed char*>(p + 192 + 2 * j);
+    const __m128i c0 = _mm_or_si128(shift_bits(load_bytes(q), shift, 15), _mm_slli_epi16(shift_bits(load_bytes(h), pair, 3), 4));
+    const __m128i c1 = _mm_or_si128(shift_bits(load_bytes(q + 16), shift, 15), _mm_slli_epi16(shift_bits(load_bytes(h + 16), pair, 3), 4));
+    low = mul(minus_bias(c0, 32), broadcast(d * static_cast<float>(scales[0])));
+    high = mul(minus_bias(c1, 32), broadcast(d * static_cast<float>(scales[1])));
+  }
+};
+
+/// Calls f(Row{}) with the row type of a dtype.
+template <typename F>
+QUERN_CPU_INLINE void with_row(quern_dtype dtype, const F& f) {
+  switch (dtype) {
+    case QUERN_F32: return f(RowF32{});
+    case QUERN_F16: return f(RowF16{});
+    case QUERN_BF16: return f(RowBf16{});
+    case QUERN_Q4_0: return f(RowQ40{});
+    case QUERN_Q4_1: return f(RowQ41{});
+    case QUERN_Q5_0: return f(RowQ50{});
+    case QUERN_Q5_1: return f(RowQ51{});
+    case QUERN_Q8_0: return f(RowQ80{});
+    case QUERN_Q4_K: return f(RowQ4K{});
+    case QUERN_Q5_K: return f(RowQ5K{});
+    case QUERN_Q6_K: return f(RowQ6K{});
+    default: return;
+  }
+}
+
+/// The n < 32 elements behind 32 b of a plain row, the rest zero.
+template <typename Row>
+QUERN_CPU_INLINE void decode_tail(const Byte* row, std::int64_t b, int n, Lanes& low, Lanes& high) {
+  alignas(64) float part[32] = {};
+  if constexpr (Row::plain)
+    for (int i = 0; i < n; ++i) part[i] = Row::one(row + (b * 32 + i) * Row::bytes);
+  low = load(part);
+  high = load(part + 16);
+}
+
+}  // namespace quern::cpu::QUERN_CPU_ISA

@@ -1,0 +1,212 @@
+// Sixteen f32 lanes: one AVX-512 register, two AVX2 or four SSE2 registers. The same order of operations in all three.
+//
+// fma() rounds once under AVX2 and AVX-512 and twice under SSE2 (portable). sum() adds lane i and i + 8, then i and i + 4,
+// i and i + 2, i and i + 1.
+#pragma once
+
+#include <cstdint>
+#include <immintrin.h>
+
+#ifndef QUERN_CPU_ISA
+#error "QUERN_CPU_ISA names the instruction set of this translation unit"
+#endif
+
+namespace quern::cpu::QUERN_CPU_ISA {
+
+#define QUERN_CPU_INLINE [[gnu::always_inline]] static inline
+
+#if defined(QUERN_CPU_ISA_avx512)
+using Register = __m512;
+constexpr int registers = 1;
+constexpr int register_floats = 16;
+#define QUERN_CPU_OP(name, suffix) _mm512_##name##_##suffix
+#elif defined(QUERN_CPU_ISA_avx2)
+using Register = __m256;
+constexpr int registers = 2;
+constexpr int register_floats = 8;
+#define QUERN_CPU_OP(name, suffix) _mm256_##name##_##suffix
+#else
+using Register = __m128;
+constexpr int registers = 4;
+constexpr int register_floats = 4;
+#define QUERN_CPU_OP(name, suffix) _mm_##name##_##suffix
+#endif
+
+struct Lanes {
+  Register v[registers];
+};
+
+#define QUERN_CPU_EACH for (int e = 0; e < registers; ++e)
+
+QUERN_CPU_INLINE Lanes broadcast(float x) {
+  Lanes r;
+  QUERN_CPU_EACH r.v[e] = QUERN_CPU_OP(set1, ps)(x);
+  return r;
+}
+QUERN_CPU_INLINE Lanes zero() { return broadcast(0.0f); }
+QUERN_CPU_INLINE Lanes load(const float* p) {
+  Lanes r;
+  QUERN_CPU_EACH r.v[e] = QUERN_CPU_OP(loadu, ps)(p + e * register_floats);
+  return r;
+}
+QUERN_CPU_INLINE void store(float* p, Lanes x) { QUERN_CPU_EACH QUERN_CPU_OP(storeu, ps)(p + e * register_floats, x.v[e]); }
+/// The first n of 16, the rest zero.
+QUERN_CPU_INLINE Lanes load_part(const float* p, int n) {
+  alignas(64) float part[16] = {};
+  for (int i = 0; i < n; ++i) part[i] = p[i];
+  return load(part);
+}
+QUERN_CPU_INLINE void store_part(float* p, Lanes x, int n) {
+  alignas(64) float part[16];
+  store(part, x);
+  for (int i = 0; i < n; ++i) p[i] = part[i];
+}
+
+QUERN_CPU_INLINE Lanes add(Lanes a, Lanes b) {
+  QUERN_CPU_EACH a.v[e] = QUERN_CPU_OP(add, ps)(a.v[e], b.v[e]);
+  return a;
+}
+QUERN_CPU_INLINE Lanes sub(Lanes a, Lanes b) {
+  QUERN_CPU_EACH a.v[e] = QUERN_CPU_OP(sub, ps)(a.v[e], b.v[e]);
+  return a;
+}
+QUERN_CPU_INLINE Lanes mul(Lanes a, Lanes b) {
+  QUERN_CPU_EACH a.v[e] = QUERN_CPU_OP(mul, ps)(a.v[e], b.v[e]);
+  return a;
+}
+QUERN_CPU_INLINE Lanes div(Lanes a, Lanes b) {
+  QUERN_CPU_EACH a.v[e] = QUERN_CPU_OP(div, ps)(a.v[e], b.v[e]);
+  return a;
+}
+/// A NaN in b is kept, one in a is dropped.
+QUERN_CPU_INLINE Lanes max(Lanes a, Lanes b) {
+  QUERN_CPU_EACH a.v[e] = QUERN_CPU_OP(max, ps)(a.v[e], b.v[e]);
+  return a;
+}
+QUERN_CPU_INLINE Lanes min(Lanes a, Lanes b) {
+  QUERN_CPU_EACH a.v[e] = QUERN_CPU_OP(min, ps)(a.v[e], b.v[e]);
+  return a;
+}
+/// a * b + c.
+QUERN_CPU_INLINE Lanes fma(Lanes a, Lanes b, Lanes c) {
+#if defined(__FMA__)
+  QUERN_CPU_EACH a.v[e] = QUERN_CPU_OP(fmadd, ps)(a.v[e], b.v[e], c.v[e]);
+  return a;
+#else
+  return add(mul(a, b), c);
+#endif
+}
+
+QUERN_CPU_INLINE float sum4(__m128 s) {
+  s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+  return _mm_cvtss_f32(_mm_add_ss(s, _mm_shuffle_ps(s, s, 1)));
+}
+QUERN_CPU_INLINE float sum(Lanes x) {
+#if defined(QUERN_CPU_ISA_avx512)
+  const __m256 s = _mm256_add_ps(_mm512_castps512_ps256(x.v[0]), _mm512_extractf32x8_ps(x.v[0], 1));
+  return sum4(_mm_add_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps(s, 1)));
+#elif defined(QUERN_CPU_ISA_avx2)
+  const __m256 s = _mm256_add_ps(x.v[0], x.v[1]);
+  return sum4(_mm_add_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps(s, 1)));
+#else
+  return sum4(_mm_add_ps(_mm_add_ps(x.v[0], x.v[2]), _mm_add_ps(x.v[1], x.v[3])));
+#endif
+}
+/// out[i] = sum(x[i]), in the same order.
+QUERN_CPU_INLINE void sum_eight(const Lanes (&x)[8], float* out) {
+#if defined(QUERN_CPU_ISA_avx512)
+  __m512 half[4], quarter[2];
+  for (int i = 0; i < 4; ++i)  // two sums of 8 lanes a register
+    half[i] = _mm512_add_ps(_mm512_shuffle_f32x4(x[2 * i].v[0], x[2 * i + 1].v[0], 0x44), _mm512_shuffle_f32x4(x[2 * i].v[0], x[2 * i + 1].v[0], 0xee));
+  for (int i = 0; i < 2; ++i)  // four sums of 4
+    quarter[i] = _mm512_add_ps(_mm512_shuffle_f32x4(half[2 * i], half[2 * i + 1], 0x88), _mm512_shuffle_f32x4(half[2 * i], half[2 * i + 1], 0xdd));
+  // In each 128-bit part: two elements of a sum of quarter[0], two of quarter[1].
+  const __m512 pairs = _mm512_add_ps(_mm512_shuffle_ps(quarter[0], quarter[1], 0x44), _mm512_shuffle_ps(quarter[0], quarter[1], 0xee));
+  const __m512 all = _mm512_add_ps(pairs, _mm512_shuffle_ps(pairs, pairs, 0xb1));
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 2, 6, 10, 14, 0, 0, 0, 0, 0, 0, 0, 0);
+  _mm256_storeu_ps(out, _mm512_castps512_ps256(_mm512_permutexvar_ps(order, all)));
+#else
+  for (int i = 0; i < 8; ++i) out[i] = sum(x[i]);
+#endif
+}
+QUERN_CPU_INLINE float largest(Lanes x) {
+  alignas(64) float each[16];
+  store(each, x);
+  float best = each[0];
+  for (int i = 1; i < 16; ++i) best = each[i] > best ? each[i] : best;
+  return best;
+}
+
+/// Sixteen bytes as floats.
+QUERN_CPU_INLINE Lanes from_unsigned(__m128i bytes) {
+  Lanes r;
+#if defined(QUERN_CPU_ISA_avx512)
+  r.v[0] = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes));
+#elif defined(QUERN_CPU_ISA_avx2)
+  r.v[0] = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes));
+  r.v[1] = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8)));
+#else
+  const __m128i none = _mm_setzero_si128(), low = _mm_unpacklo_epi8(bytes, none), high = _mm_unpackhi_epi8(bytes, none);
+  r.v[0] = _mm_cvtepi32_ps(_mm_unpacklo_epi16(low, none));
+  r.v[1] = _mm_cvtepi32_ps(_mm_unpackhi_epi16(low, none));
+  r.v[2] = _mm_cvtepi32_ps(_mm_unpacklo_epi16(high, none));
+  r.v[3] = _mm_cvtepi32_ps(_mm_unpackhi_epi16(high, none));
+#endif
+  return r;
+}
+QUERN_CPU_INLINE Lanes from_signed(__m128i bytes) {
+  Lanes r;
+#if defined(QUERN_CPU_ISA_avx512)
+  r.v[0] = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
+#elif defined(QUERN_CPU_ISA_avx2)
+  r.v[0] = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
+  r.v[1] = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)));
+#else
+  // Each byte goes to the top of a 32-bit word, from where an arithmetic shift brings it down with its sign.
+  const __m128i low = _mm_unpacklo_epi8(bytes, bytes), high = _mm_unpackhi_epi8(bytes, bytes);
+  r.v[0] = _mm_cvtepi32_ps(_mm_srai_epi32(_mm_unpacklo_epi16(low, low), 24));
+  r.v[1] = _mm_cvtepi32_ps(_mm_srai_epi32(_mm_unpackhi_epi16(low, low), 24));
+  r.v[2] = _mm_cvtepi32_ps(_mm_srai_epi32(_mm_unpacklo_epi16(high, high), 24));
+  r.v[3] = _mm_cvtepi32_ps(_mm_srai_epi32(_mm_unpackhi_epi16(high, high), 24));
+#endif
+  return r;
+}
+
+/// 2^x for whole x in [-150, 128], times y: two exact factors, so that a subnormal result is rounded once.
+QUERN_CPU_INLINE Lanes times_power(Lanes y, Lanes x) {
+  QUERN_CPU_EACH {
+#if defined(QUERN_CPU_ISA_avx512)
+    y.v[e] = _mm512_scalef_ps(y.v[e], x.v[e]);
+#elif defined(QUERN_CPU_ISA_avx2)
+    const __m256i n = _mm256_cvtps_epi32(x.v[e]), half = _mm256_srai_epi32(n, 1), bias = _mm256_set1_epi32(127);
+    y.v[e] = _mm256_mul_ps(y.v[e], _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(half, bias), 23)));
+    y.v[e] = _mm256_mul_ps(y.v[e], _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_sub_epi32(n, half), bias), 23)));
+#else
+    const __m128i n = _mm_cvtps_epi32(x.v[e]), half = _mm_srai_epi32(n, 1), bias = _mm_set1_epi32(127);
+    y.v[e] = _mm_mul_ps(y.v[e], _mm_castsi128_ps(_mm_slli_epi32(_mm_add_epi32(half, bias), 23)));
+    y.v[e] = _mm_mul_ps(y.v[e], _mm_castsi128_ps(_mm_slli_epi32(_mm_add_epi32(_mm_sub_epi32(n, half), bias), 23)));
+#endif
+  }
+  return y;
+}
+
+/// Within 1.1 ulp (1.6 portable); 0 below -104, infinity above 88.73, NaN stays NaN. The remainder |r| <= ln 2 / 2 goes through
+/// the Taylor sum to r^7, whose next term is 0.1 ulp.
+QUERN_CPU_INLINE Lanes exponential(Lanes x) {
+  x = min(broadcast(89.0f), max(broadcast(-105.0f), x));
+  const Lanes magic = broadcast(12582912.0f);  // 1.5 * 2^23: adding it rounds to a whole number
+  const Lanes n = sub(fma(x, broadcast(1.44269504f), magic), magic);
+  // ln 2 in two parts, the first of 9 bits, so that n times it is exact.
+  Lanes r = fma(n, broadcast(-0.693359375f), x);
+  r = fma(n, broadcast(2.12194440e-4f), r);
+  Lanes p = broadcast(1.0f / 5040);
+  p = fma(p, r, broadcast(1.0f / 720));
+  p = fma(p, r, broadcast(1.0f / 120));
+  p = fma(p, r, broadcast(1.0f / 24));
+  p = fma(p, r, broadcast(1.0f / 6));
+  p = fma(p, r, broadcast(0.5f));
+  p = fma(mul(r, r), p, r);
+  return times_power(add(p, broadcast(1.0f)), n);
+}
+
+}  // namespace quern::cpu::QUERN_CPU_ISA

@@ -1,0 +1,188 @@
+// y[t][r] = a[t] . w[r] for weights of any format, f32 sums.
+//
+//   order    an output has 16 lanes; lane l adds products k = l, l + 16, ... in that order, then lanes.hpp's sum(). Every path
+//            below keeps it, so an output's bits do not depend on tokens, rows, threads or path
+//   few      up to 3 tokens: weights are decoded in registers, 4 rows at a time (2 where registers are few)
+//   many     8 rows x up to 576 of k are decoded to an 18 KiB buffer in the first-level cache and used for up to 240 tokens in
+//            tiles of 8 rows x 3 tokens (24 AVX-512 accumulators; 2 x 3 under AVX2, 2 x 2 portable); between
+//            parts of k the 16 lanes of each output wait in memory
+//   traffic  a tile step loads 8 + 3 vectors for 24 multiply-adds
+#include "blocks.hpp"
+#include "vectors.hpp"
+
+namespace quern::cpu::QUERN_CPU_ISA {
+
+const extern Vectors vectors;
+
+namespace {
+
+#if defined(QUERN_CPU_ISA_avx512)
+constexpr int tile_rows = 8, tile_tokens = 3, few_rows = 4;
+#elif defined(QUERN_CPU_ISA_avx2)
+constexpr int tile_rows = 2, tile_tokens = 3, few_rows = 2;
+#else
+constexpr int tile_rows = 1, tile_tokens = 2, few_rows = 1;
+#endif
+constexpr std::int64_t few_tokens = 3;
+
+/// Few tokens: rows decoded on the fly.
+template <typename Row, int Rows, int Tokens>
+[[gnu::noinline]] void few(const MatmulPart& p, const Byte* w, const float* a, float* y) {
+  Lanes sums[Rows][Tokens];
+  for (int r = 0; r < Rows; ++r)
+    for (int t = 0; t < Tokens; ++t) sums[r][t] = zero();
+  const std::int64_t blocks = p.k / 32;
+  const int tail = static_cast<int>(p.k % 32);
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    for (int r = 0; r < Rows; ++r) {
+      Lanes low, high;
+      Row::decode(w + r * p.w_stride, b, low, high);
+      for (int t = 0; t < Tokens; ++t) {
+        sums[r][t] = fma(low, load(a + t * p.a_stride + b * 32), sums[r][t]);
+        sums[r][t] = fma(high, load(a + t * p.a_stride + b * 32 + 16), sums[r][t]);
+      }
+    }
+  }
+  if (Row::plain && tail != 0)
+    for (int r = 0; r < Rows; ++r) {
+      Lanes low, high;
+      decode_tail<Row>(w + r * p.w_stride, blocks, tail, low, high);
+      for (int t = 0; t < Tokens; ++t) {
+        sums[r][t] = fma(low, load(a + t * p.a_stride + blocks * 32), sums[r][t]);
+        sums[r][t] = fma(high, load(a + t * p.a_stride + blocks * 32 + 16), sums[r][t]);
+      }
+    }
+  for (int r = 0; r < Rows; ++r)
+    for (int t = 0; t < Tokens; ++t) y[t * p.y_stride + r] = sum(sums[r][t]);
+}
+
+template <typename Row, int Tokens>
+void few_all(const MatmulPart& p, std::int64_t first_token) {
+  const auto* w = reinterpret_cast<const Byte*>(p.w);
+  const float* a = p.a + first_token * p.a_stride;
+  float* y = p.y + first_token * p.y_stride;
+  std::int64_t r = 0;
+  for (; r + few_rows <= p.rows; r += few_rows) few<Row, few_rows, Tokens>(p, w + r * p.w_stride, a, y + r);
+  for (; r < p.rows; ++r) few<Row, 1, Tokens>(p, w + r * p.w_stride, a, y + r);
+}
+
+/// What a tile of decoded rows is multiplied with, and where its sums go.
+struct Tile {
+  const float* w;         // [rows][w_stride]
+  std::int64_t w_stride;
+  const float* a;
+  std::int64_t a_stride;
+  std::int64_t depth;     // a multiple of 32
+  float* kept;            // [rows][tokens][16], between parts of k
+  bool first, last;
+  float* y;
+  std::int64_t y_stride;
+};
+
+template <int Rows, int Tokens>
+[[gnu::noinline]] void tile(const Tile& p) {
+  Lanes sums[Tokens][Rows];
+  if (p.first) {
+    for (int t = 0; t < Tokens; ++t)
+      for (int r = 0; r < Rows; ++r) sums[t][r] = zero();
+  } else {
+    for (int t = 0; t < Tokens; ++t)
+      for (int r = 0; r < Rows; ++r) sums[t][r] = load(p.kept + (t * matmul_row_block + r) * 16);
+  }
+  for (std::int64_t k = 0; k < p.depth; k += 16) {
+    Lanes a[Tokens];
+    for (int t = 0; t < Tokens; ++t) a[t] = load(p.a + t * p.a_stride + k);
+    for (int r = 0; r < Rows; ++r) {
+      const Lanes w = load(p.w + r * p.w_stride + k);
+      for (int t = 0; t < Tokens; ++t) sums[t][r] = fma(w, a[t], sums[t][r]);
+    }
+  }
+  if (!p.last) {
+    for (int t = 0; t < Tokens; ++t)
+      for (int r = 0; r < Rows; ++r) store(p.kept + (t * matmul_row_block + r) * 16, sums[t][r]);
+    return;
+  }
+  for (int t = 0; t < Tokens; ++t) {
+    if constexpr (Rows == 8)
+      sum_eight(sums[t], p.y + t * p.y_stride);
+    else
+      for (int r = 0; r < Rows; ++r) p.y[t * p.y_stride + r] = sum(sums[t][r]);
+  }
+}
+
+template <int Rows>
+void tile_tokens_of(const Tile& p, std::int64_t tokens) {
+  if (tokens == 1) return tile<Rows, 1>(p);
+  if constexpr (tile_tokens >= 3) {
+    if (tokens == 3) return tile<Rows, 3>(p);
+  }
+  tile<Rows, 2>(p);
+}
+
+/// Elements first .. first + depth of a row as f32; what lies behind k is zero.
+template <typename Row>
+void decode_part(const Byte* row, std::int64_t first, std::int64_t depth, std::int64_t k, float* out) {
+  for (std::int64_t i = 0; i < depth; i += 32) {
+    Lanes low, high;
+    if (first + i + 32 <= k) Row::decode(row, (first + i) / 32, low, high);
+    else decode_tail<Row>(row, (first + i) / 32, static_cast<int>(k - first - i), low, high);
+    store(out + i, low);
+    store(out + i + 16, high);
+  }
+}
+
+/// One block of at most 8 rows, for tokens [begin, end).
+template <typename Row>
+void many_rows(const MatmulPart& p, std::int64_t row, std::int64_t rows, std::int64_t begin, std::int64_t end) {
+  const auto* w = reinterpret_cast<const Byte*>(p.w) + row * p.w_stride;
+  float *decoded = p.buffer, *kept = p.buffer + matmul_row_block * matmul_max_depth;
+  const std::int64_t padded = (p.k + 31) / 32 * 32;
+  const std::int64_t parts = (padded + matmul_max_depth - 1) / matmul_max_depth;
+  const std::int64_t depth = ((padded + parts - 1) / parts + 31) / 32 * 32;
+  for (std::int64_t k = 0; k < padded; k += depth) {
+    const std::int64_t d = padded - k < depth ? padded - k : depth;
+    for (std::int64_t r = 0; r < rows; ++r) decode_part<Row>(w + r * p.w_stride, k, d, p.k, decoded + r * depth);
+    for (std::int64_t t = begin; t < end; t += tile_tokens) {
+      const std::int64_t tokens = end - t < tile_tokens ? end - t : tile_tokens;
+      std::int64_t r = 0;
+      const auto at = [&](std::int64_t from) {
+        return Tile{decoded + from * depth, depth, p.a + t * p.a_stride + k, p.a_stride, d, kept + ((t - begin) * matmul_row_block + from) * 16,
+                    k == 0, k + d == padded, p.y + t * p.y_stride + row + from, p.y_stride};
+      };
+      for (; r + tile_rows <= rows; r += tile_rows) tile_tokens_of<tile_rows>(at(r), tokens);
+      for (; r < rows; ++r) tile_tokens_of<1>(at(r), tokens);
+    }
+  }
+}
+
+template <typename Row>
+void many_all(const MatmulPart& p) {
+  // Tokens that pass together: their activations should stay in half a megabyte of second-level cache.
+  std::int64_t together = p.k == 0 ? matmul_max_tokens : 131072 / p.k;
+  together = together < 24 ? 24 : together > matmul_max_tokens ? matmul_max_tokens : together;
+  together = together / tile_tokens * tile_tokens;
+  for (std::int64_t begin = 0; begin < p.tokens; begin += together) {
+    const std::int64_t end = p.tokens - begin < together ? p.tokens : begin + together;
+    for (std::int64_t r = 0; r < p.rows; r += matmul_row_block)
+      many_rows<Row>(p, r, p.rows - r < matmul_row_block ? p.rows - r : matmul_row_block, begin, end);
+  }
+}
+
+}  // namespace
+
+void matmul(const MatmulPart& p) noexcept {
+  if (p.k == 0) {
+    for (std::int64_t t = 0; t < p.tokens; ++t)
+      for (std::int64_t r = 0; r < p.rows; ++r) p.y[t * p.y_stride + r] = 0.0f;
+    return;
+  }
+  with_row(p.dtype, [&](auto row) {
+    using Row = decltype(row);
+    if (p.tokens == 1) few_all<Row, 1>(p, 0);
+    else if (p.tokens == 2) few_all<Row, 2>(p, 0);
+    else if (p.tokens == few_tokens) few_all<Row, 3>(p, 0);
+    else many_all<Row>(p);
+  });
+}
+
+}  // namespace quern::cpu::QUERN_CPU_ISA

@@ -1,0 +1,141 @@
+// Rows of f32: norms, activations, sums, conversions; and the table of this instruction set.
+#include "blocks.hpp"
+#include "vectors.hpp"
+
+namespace quern::cpu::QUERN_CPU_ISA {
+
+void matmul(const MatmulPart& part) noexcept;             // matmul.cpp
+void attention(const AttentionBlock& block) noexcept;     // attention.cpp
+float exp_sum(const float* x, float shift, std::int64_t n, float* y) noexcept;
+
+namespace {
+
+/// Calls body(i, n) for each 16 elements and once for the rest.
+template <typename Body>
+QUERN_CPU_INLINE void each_lanes(std::int64_t n, const Body& body) {
+  std::int64_t i = 0;
+  for (; i + 16 <= n; i += 16) body(i, 16);
+  if (i < n) body(i, static_cast<int>(n - i));
+}
+QUERN_CPU_INLINE Lanes load_some(const float* p, int n) { return n == 16 ? load(p) : load_part(p, n); }
+QUERN_CPU_INLINE void store_some(float* p, Lanes x, int n) { n == 16 ? store(p, x) : store_part(p, x, n); }
+
+QUERN_CPU_INLINE Lanes silu_of(Lanes x) {
+  const Lanes bounded = max(broadcast(-__FLT_MAX__), x);  // -inf / inf would be NaN
+  return div(bounded, add(broadcast(1.0f), exponential(sub(zero(), x))));
+}
+
+void to_floats(quern_dtype dtype, const std::byte* from, std::int64_t count, float* out) noexcept {
+  with_row(dtype, [&](auto row) {
+    using Row = decltype(row);
+    const auto* bytes = reinterpret_cast<const Byte*>(from);
+    std::int64_t i = 0;
+    Lanes low, high;
+    for (; i + 32 <= count; i += 32) {
+      Row::decode(bytes, i / 32, low, high);
+      store(out + i, low);
+      store(out + i + 16, high);
+    }
+    if (i < count) {
+      const int n = static_cast<int>(count - i);
+      decode_tail<Row>(bytes, i / 32, n, low, high);
+      store_some(out + i, low, n < 16 ? n : 16);
+      if (n > 16) store_some(out + i + 16, high, n - 16);
+    }
+  });
+}
+
+void from_floats(quern_dtype dtype, const float* from, std::int64_t count, std::byte* out) noexcept {
+  auto* bytes = reinterpret_cast<Byte*>(out);
+  std::int64_t i = 0;
+  if (dtype == QUERN_F32) {
+    __builtin_memcpy(bytes, from, static_cast<std::size_t>(count) * 4);
+    return;
+  }
+  if (dtype == QUERN_F16)
+    for (; i + 16 <= count; i += 16) store_halves(bytes + 2 * i, from + i);
+  for (; i < count; ++i) {
+    const std::uint16_t h = dtype == QUERN_F16 ? float_to_half(from[i]) : float_to_bfloat(from[i]);
+    __builtin_memcpy(bytes + 2 * i, &h, 2);
+  }
+}
+
+/// Sum of f(lanes) over a row: 16 lanes in blocks of 4096 elements, blocks added in order.
+template <typename F>
+QUERN_CPU_INLINE float blocked(const float* x, std::int64_t n, const F& f) {
+  float total = 0.0f;
+  for (std::int64_t b = 0; b < n; b += 4096) {
+    Lanes s = zero();
+    each_lanes(n - b < 4096 ? n - b : 4096, [&](std::int64_t i, int count) { s = f(load_some(x + b + i, count), s); });
+    total += sum(s);
+  }
+  return total;
+}
+
+void rms_norm(const float* x, const float* weight, float offset, float epsilon, std::int64_t n, float* y) noexcept {
+  const float squares = blocked(x, n, [](Lanes v, Lanes s) { return fma(v, v, s); });
+  const float root = __builtin_sqrtf(squares / static_cast<float>(n) + epsilon);
+  const Lanes inverse = broadcast(1.0f / root);
+  each_lanes(n, [&](std::int64_t i, int count) {
+    Lanes v = mul(load_some(x + i, count), inverse);
+    if (weight != nullptr) {
+      Lanes w = load_some(weight + i, count);
+      if (offset != 0.0f) w = add(w, broadcast(offset));
+      v = mul(v, w);
+    }
+    store_some(y + i, v, count);
+  });
+}
+
+void silu(const float* x, std::int64_t n, float* y) noexcept {
+  each_lanes(n, [&](std::int64_t i, int count) { store_some(y + i, silu_of(load_some(x + i, count)), count); });
+}
+void silu_mul(const float* gate, const float* up, std::int64_t n, float* y) noexcept {
+  each_lanes(n, [&](std::int64_t i, int count) {
+    store_some(y + i, mul(silu_of(load_some(gate + i, count)), load_some(up + i, count)), count);
+  });
+}
+void add_rows(const float* a, const float* b, std::int64_t n, float* y) noexcept {
+  each_lanes(n, [&](std::int64_t i, int count) { store_some(y + i, add(load_some(a + i, count), load_some(b + i, count)), count); });
+}
+void mul_rows(const float* a, const float* b, std::int64_t n, float* y) noexcept {
+  each_lanes(n, [&](std::int64_t i, int count) { store_some(y + i, mul(load_some(a + i, count), load_some(b + i, count)), count); });
+}
+void scale_row(const float* x, float factor, std::int64_t n, float* y) noexcept {
+  const Lanes f = broadcast(factor);
+  each_lanes(n, [&](std::int64_t i, int count) { store_some(y + i, mul(load_some(x + i, count), f), count); });
+}
+
+float maximum(const float* x, std::int64_t n) noexcept {
+  Lanes best = broadcast(-__builtin_inff());
+  std::int64_t i = 0;
+  for (; i + 16 <= n; i += 16) best = max(load(x + i), best);  // a NaN in the row is dropped
+  float largest_so_far = largest(best);
+  for (; i < n; ++i) largest_so_far = x[i] > largest_so_far ? x[i] : largest_so_far;
+  return largest_so_far;
+}
+
+float sum_row(const float* x, std::int64_t n) noexcept {
+  return blocked(x, n, [](Lanes v, Lanes s) { return add(s, v); });
+}
+
+}  // namespace
+
+float exp_sum(const float* x, float shift, std::int64_t n, float* y) noexcept {
+  const Lanes by = broadcast(shift);
+  float total = 0.0f;
+  for (std::int64_t b = 0; b < n; b += 4096) {
+    Lanes s = zero();
+    each_lanes(n - b < 4096 ? n - b : 4096, [&](std::int64_t i, int count) {
+      store_some(y + b + i, exponential(sub(load_some(x + b + i, count), by)), count);
+      s = add(s, load_some(y + b + i, count));  // the part's missing lanes are zeros here, not exp(0)
+    });
+    total += sum(s);
+  }
+  return total;
+}
+
+extern const Vectors vectors;
+const Vectors vectors = {matmul, to_floats, from_floats, rms_norm, silu, silu_mul, add_rows, mul_rows, scale_row, maximum, exp_sum, sum_row, attention};
+
+}  // namespace quern::cpu::QUERN_CPU_ISA

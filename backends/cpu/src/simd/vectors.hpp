@@ -1,0 +1,82 @@
+// What is compiled once for each instruction set: work on rows of f32 and on weight blocks, behind one table of functions.
+//
+// Files in this folder see no TensorView and call no standard-library template: an inline function compiled with AVX flags could
+// be the copy that the linker keeps for all. A test holds their objects to that. All sums run in 16 lanes in one order
+// (lanes.hpp), so avx2 and avx512 give the same bits; portable multiplies and adds where these fuse.
+#pragma once
+
+#include "../isa.hpp"
+
+#include "quern/quern_dtypes.h"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace quern::cpu {
+
+/// y[t][r] = sum over k of a[t][k] * w[r][k], for some rows of w.
+struct MatmulPart {
+  quern_dtype dtype;       // of w: f32, f16, bf16 or a block format
+  const std::byte* w;      // rows packed along k
+  std::int64_t w_stride;   // bytes from row to row
+  std::int64_t rows;
+  const float* a;          // each row padded with zeros to a multiple of 32 floats
+  std::int64_t a_stride;   // floats from row to row
+  std::int64_t tokens;
+  std::int64_t k;          // a multiple of the block of w
+  float* y;
+  std::int64_t y_stride;   // floats from token to token
+  float* buffer;           // matmul_buffer_floats() of them
+};
+
+/// Rows t of the tile see scores[t][low[t] .. high[t]) of a block of positions; running maximum, sum and output per row.
+struct AttentionBlock {
+  std::int64_t rows;
+  std::int64_t positions;     // in the block, at most attention_block
+  const std::int32_t* low;
+  const std::int32_t* high;   // low >= high: the row sees nothing here
+  float* scores;              // [rows][attention_block]; overwritten. -inf: not seen
+  const float* v;             // [positions][v_size], padded to a multiple of 16 floats
+  std::int64_t v_size;        // a multiple of 16
+  bool holes;                 // scores inside [low, high) may be -inf, for positions whose v must not be touched
+  float* maximum;             // [rows]
+  float* sum;                 // [rows]
+  float* output;              // [rows][v_size]
+};
+constexpr std::int64_t attention_block = 64;
+
+constexpr std::int64_t matmul_row_block = 8;     // rows decoded together
+constexpr std::int64_t matmul_max_depth = 576;   // of k decoded together: 18 KiB of f32, half of a first-level cache
+constexpr std::int64_t matmul_max_tokens = 240;  // that pass over decoded weights
+constexpr std::int64_t matmul_buffer_floats() { return matmul_row_block * matmul_max_depth + matmul_max_tokens * matmul_row_block * 16; }
+
+struct Vectors {
+  void (*matmul)(const MatmulPart& part) noexcept;
+  /// out[0..count) of packed f32, f16, bf16, or blocks of a format; count a multiple of the block.
+  void (*to_floats)(quern_dtype dtype, const std::byte* from, std::int64_t count, float* out) noexcept;
+  /// f32 to packed f32, f16 or bf16.
+  void (*from_floats)(quern_dtype dtype, const float* from, std::int64_t count, std::byte* out) noexcept;
+  /// y = x / sqrt(mean(x^2) + epsilon) * (weight + offset); weight may be null. y may be x.
+  void (*rms_norm)(const float* x, const float* weight, float offset, float epsilon, std::int64_t n, float* y) noexcept;
+  void (*silu)(const float* x, std::int64_t n, float* y) noexcept;
+  void (*silu_mul)(const float* gate, const float* up, std::int64_t n, float* y) noexcept;
+  void (*add)(const float* a, const float* b, std::int64_t n, float* y) noexcept;
+  void (*mul)(const float* a, const float* b, std::int64_t n, float* y) noexcept;
+  void (*scale)(const float* x, float factor, std::int64_t n, float* y) noexcept;
+  /// Largest, NaN ignored; -inf for n = 0.
+  float (*maximum)(const float* x, std::int64_t n) noexcept;
+  /// y = exp(x - shift); returns the sum, in 16 lanes and blocks of 4096.
+  float (*exp_sum)(const float* x, float shift, std::int64_t n, float* y) noexcept;
+  float (*sum)(const float* x, std::int64_t n) noexcept;
+  void (*attention)(const AttentionBlock& block) noexcept;
+};
+
+namespace portable { extern const Vectors vectors; }
+namespace avx2 { extern const Vectors vectors; }
+namespace avx512 { extern const Vectors vectors; }
+
+inline const Vectors& vectors_of(Isa isa) noexcept {
+  return isa == Isa::avx512 ? avx512::vectors : isa == Isa::avx2 ? avx2::vectors : portable::vectors;
+}
+
+}  // namespace quern::cpu

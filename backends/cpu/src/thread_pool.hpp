@@ -1,0 +1,47 @@
+// The plugin's own threads: a parallel loop with short spins and futex sleeps.
+//
+// One pool a plugin handle. The thread that calls run() is thread 0; size() - 1 more wait for work: they spin for a few
+// microseconds, because the next loop of a plan starts at once, then sleep, so that an idle session costs nothing. Parts are
+// handed out by an atomic counter, so that a thread that loses its core holds up one part only. run() is serialised by a lock: two
+// sessions on one handle take turns loop by loop.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <vector>
+
+namespace quern::cpu {
+
+class ThreadPool {
+ public:
+  using Body = void (*)(const void* body, std::int64_t begin, std::int64_t end, std::uint32_t thread);
+
+  /// `size` threads with the caller's, >= 1. affinity: processors of the threads 1 .. size - 1 are affinity[1] ..; empty: not pinned.
+  /// Throws std::system_error if threads cannot be started.
+  ThreadPool(std::uint32_t size, std::span<const std::uint32_t> affinity);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  std::uint32_t size() const noexcept { return size_; }
+  /// Calls body for parts of [0, count) of at most `grain` items; skips parts once *cancelled is not 0. Allocates nothing.
+  void run(std::int64_t count, std::int64_t grain, const std::atomic<std::uint32_t>* cancelled, Body body,
+           const void* argument) noexcept;
+  /// True when this process is not the one that made the pool (after fork): no call but the destructor may follow.
+  bool foreign_process() const noexcept;
+
+ private:
+  struct State;
+  void worker(std::uint32_t thread) noexcept;
+  void work(std::uint32_t thread) noexcept;
+
+  std::uint32_t size_;
+  std::unique_ptr<State> state_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace quern::cpu

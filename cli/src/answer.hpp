@@ -1,0 +1,36 @@
+// One answer: a prompt's ids in, pieces of text while it is made, ids and timings at the end.
+#pragma once
+
+#include "command_line.hpp"
+#include "interrupt.hpp"
+#include "shapes.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace quern::cli {
+
+struct Answer {
+  std::vector<std::int32_t> ids;
+  std::string text;
+  std::uint32_t finish = 0;  // QUERN_FINISH_...
+  std::uint64_t reused_tokens = 0;
+  double prompt_seconds = 0;
+  double decode_seconds = 0;
+  std::vector<float> logprobs;
+  std::vector<std::vector<Alternative>> best;
+
+  /// Of the decode steps; the first token comes out of the prompt.
+  double tokens_per_second() const { return ids.empty() ? 0 : rate(ids.size() - 1, decode_seconds); }
+};
+
+/// Generates on sequence 0 of the session, which may hold an earlier start of the prompt. With `stream`, pieces go
+/// to standard output as they come. A SIGINT that the guard saw ends the answer with what there is.
+Answer answer(quern_session* session, const std::vector<std::int32_t>& prompt, const RunFlags& flags,
+              std::uint64_t seed, bool stream, const InterruptGuard& guard);
+
+/// The seed that was asked for, or a random one.
+std::uint64_t seed_of(const SamplingFlags& flags);
+
+}  // namespace quern::cli

@@ -1,0 +1,110 @@
+// The command line as data. Parsing touches no file, no environment and no library, so its tests need none.
+#pragma once
+
+#include "settings.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace quern::cli {
+
+enum class Verb { run, tokenize, eval, bench, devices, doctor, show, estimate };
+
+/// How a model is loaded: the flags that `run`, `eval`, `bench` and `estimate` share.
+struct ModelFlags {
+  std::string path;
+  std::uint32_t activations = QUERN_ACTIVATIONS_AUTO;
+  std::uint32_t kv = QUERN_KV_DEFAULT;
+};
+
+struct SamplingFlags {
+  float temperature = 0.7f;
+  float top_p = 0;
+  float min_p = 0;
+  float repeat_penalty = 0;
+  float presence_penalty = 0;
+  float frequency_penalty = 0;
+  std::uint32_t penalty_window = 0;
+  std::uint32_t top_k = 0;
+  std::optional<std::uint64_t> seed;
+  std::vector<quern_logit_bias> bias;
+};
+
+struct RunFlags {
+  ModelFlags model;
+  std::optional<std::string> prompt;
+  std::optional<std::string> messages_file;
+  std::optional<std::string> system;
+  bool raw = false;
+  SamplingFlags sampling;
+  std::vector<std::string> stop;
+  std::uint64_t max_tokens = 0;
+  std::uint64_t context = 0;
+  std::uint32_t logprobs = 0;
+};
+
+struct TokenizeFlags {
+  std::string path;
+  std::optional<std::string> text;
+  std::optional<std::string> messages_file;
+  bool no_bos = false;
+  bool no_special = false;
+};
+
+struct EvalFlags {
+  ModelFlags model;
+  std::string file;
+  bool positions = false;
+  std::optional<std::string> logits_file;
+};
+
+struct BenchFlags {
+  ModelFlags model;
+  std::uint32_t prompt_tokens = 512;
+  std::uint32_t decode_tokens = 128;
+  std::uint32_t repetitions = 5;
+  std::uint32_t batch = 1;
+  std::uint64_t depth = 0;
+};
+
+struct EstimateFlags {
+  ModelFlags model;  // path is empty for a shape
+  quern_shape shape{};
+  std::uint64_t context = 0;
+  std::uint32_t sequences = 1;
+};
+
+struct ShowFlags {
+  std::string path;
+  bool tensors = false;
+};
+
+struct CommandLine {
+  Verb verb = Verb::run;
+  FlagValues settings;
+  bool json = false;
+  bool verbose = false;
+  bool quiet = false;
+  RunFlags run;
+  TokenizeFlags tokenize;
+  EvalFlags eval;
+  BenchFlags bench;
+  EstimateFlags estimate;
+  ShowFlags show;
+};
+
+/// Thrown by --help and --version: what to print on standard output before leaving with 0.
+struct Answered {
+  std::string text;
+};
+
+/// `arguments` without the program's name. Throws Answered, or Failure(exit_usage).
+CommandLine parse_command_line(const std::vector<std::string>& arguments, const std::string& version);
+
+/// "128=-1.5" is a bias of -1.5 for token 128; "128=-inf" forbids it. Throws Failure(exit_usage).
+quern_logit_bias parse_logit_bias(const std::string& text);
+
+}  // namespace quern::cli

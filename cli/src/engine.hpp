@@ -1,0 +1,44 @@
+// From settings to a loaded model, and from words to ids: what the computing verbs share.
+#pragma once
+
+#include "api.hpp"
+#include "input.hpp"
+#include "settings.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace quern::cli {
+
+/// A runtime with the program's log. Throws Failure(exit_usage) for a setting that the library refuses.
+Runtime open_runtime(const Settings& settings);
+
+struct LoadOptions {
+  std::string path;
+  std::uint64_t context = 0;
+  std::uint32_t sequences = 1;
+  std::uint32_t activations = QUERN_ACTIVATIONS_AUTO;
+  std::uint32_t kv = QUERN_KV_DEFAULT;
+  bool progress = true;
+};
+
+/// Loads a model, with a bar on a terminal. Failures name the path.
+Model load_model(quern_runtime* runtime, const LoadOptions& options);
+
+Vocabulary open_vocabulary(const std::string& path);
+
+/// Ids of a text, flags as quern_tokenize.
+std::vector<std::int32_t> tokenize(const quern_vocabulary* vocabulary, std::string_view text, std::uint32_t flags);
+
+/// The chat as the model's template renders it, generation prompt included. Throws Failure(exit_refused) naming the
+/// path, and --raw where the model has no template.
+std::string render_chat(const quern_vocabulary* vocabulary, const std::vector<Message>& messages,
+                        const std::string& path);
+
+/// Ids of a rendered chat; flags as quern_tokenize_chat.
+std::vector<std::int32_t> tokenize_chat(const quern_vocabulary* vocabulary, std::string_view rendered,
+                                        std::uint32_t flags);
+
+}  // namespace quern::cli

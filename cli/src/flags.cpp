@@ -1,0 +1,131 @@
+#include "flags.hpp"
+
+#include "failure.hpp"
+#include "numbers.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+namespace quern::cli {
+
+quern_logit_bias parse_logit_bias(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  const auto token = parse_count(std::string_view(text).substr(0, equals), std::numeric_limits<std::int32_t>::max());
+  float bias = 0;
+  bool read = false;
+  if (equals != std::string::npos) {
+    const char* first = text.data() + equals + 1;
+    const char* last = text.data() + text.size();
+    if (first != last && *first == '+') ++first;
+    const auto [end, error] = std::from_chars(first, last, bias);
+    read = error == std::errc{} && end == last && first != last && !std::isnan(bias);
+  }
+  if (!token || !read)
+    throw Failure(exit_usage, "run: --logit-bias: '" + text + "' is not of the form TOKEN=BIAS, such as 128=-1.5");
+  return {static_cast<std::int32_t>(*token), bias};
+}
+
+CLI::Option* add_model_flags(CLI::App& app, ModelFlags& flags) {
+  app.add_option_function<std::string>(
+         "--activations",
+         [&flags](const std::string& word) {
+           flags.activations = word == "f32" ? QUERN_ACTIVATIONS_F32 : QUERN_ACTIVATIONS_AUTO;
+         },
+         "auto (default), or f32 for exact numerics")
+      ->check(CLI::IsMember({"auto", "f32"}))
+      ->type_name("auto|f32");
+  app.add_option_function<std::string>(
+         "--kv", [&flags](const std::string& word) { flags.kv = word == "f32" ? QUERN_KV_F32 : QUERN_KV_F16; },
+         "type of the key/value cache (default: f16)")
+      ->check(CLI::IsMember({"f16", "f32"}))
+      ->type_name("f16|f32");
+  return app.add_option("MODEL", flags.path, "the model file")->required();
+}
+
+void add_sampling_flags(CLI::App& app, SamplingFlags& flags) {
+  constexpr const char* group = "Sampling";
+  const auto real = [&](const char* flag, float& value, double least, double most, const char* help) {
+    app.add_option(flag, value, help)->check(CLI::Range(least, most))->type_name("X")->group(group);
+  };
+  real("--temperature", flags.temperature, 0, 100, "0 takes the best token every time (default: 0.7)");
+  app.add_option("--top-k", flags.top_k, "only the K best tokens")->type_name("K")->group(group);
+  real("--top-p", flags.top_p, 0, 1, "only the best tokens that together have this probability");
+  real("--min-p", flags.min_p, 0, 1, "only tokens with this share of the best one's probability");
+  real("--repeat-penalty", flags.repeat_penalty, 0, 100, "divide the logits of tokens seen; 1 is none");
+  real("--presence-penalty", flags.presence_penalty, -100, 100, "subtract from the logits of tokens seen");
+  real("--frequency-penalty", flags.frequency_penalty, -100, 100, "subtract once for each time a token was seen");
+  app.add_option_function<std::string>(
+         "--penalty-window",
+         [&flags](const std::string& text) {
+           const auto window = parse_count(text, std::numeric_limits<std::uint32_t>::max());
+           if (text != "all" && (!window || *window == 0))
+             throw CLI::ValidationError("--penalty-window", "'" + text + "' is not a number of tokens or all");
+           flags.penalty_window = text == "all" ? QUERN_WINDOW_ALL : static_cast<std::uint32_t>(*window);
+         },
+         "how many last tokens count as seen: a number (default: 64) or all")
+      ->type_name("N")
+      ->group(group);
+  app.add_option("--seed", flags.seed, "the same seed gives the same answer (default: a random one)")
+      ->type_name("N")
+      ->group(group);
+  app.add_option_function<std::vector<std::string>>(
+         "--logit-bias",
+         [&flags](const std::vector<std::string>& texts) {
+           for (const std::string& text : texts) flags.bias.push_back(parse_logit_bias(text));
+         },
+         "add to a token's logit: 128=-1.5, or 128=-inf; may be repeated")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false)
+      ->type_name("TOKEN=BIAS")
+      ->group(group);
+}
+
+void add_setting_flags(CLI::App& app, FlagValues& values, const char* threads_alias) {
+  for (const Setting& setting : all_settings()) {
+    const std::string key = setting.key;
+    const std::string help = std::string(setting.help) + " [" + setting.variable + "]";
+    std::string names = setting.flag;
+    if (threads_alias != nullptr && key == "threads") names = std::string(threads_alias) + "," + names;
+    constexpr const char* group = "Backend and device";
+    if (setting.placeholder == nullptr) {
+      app.add_flag_function(names, [&values, key](std::int64_t) { values[key] = "1"; }, help)->group(group);
+      continue;
+    }
+    CLI::Option* option = app.add_option_function<std::vector<std::string>>(
+        names,
+        [&values, key](const std::vector<std::string>& given) {
+          std::string& value = values[key];
+          for (const std::string& part : given) value += (value.empty() ? "" : ",") + part;
+        },
+        help);
+    // Limits may be given one by one; every other setting once.
+    option->expected(1)->allow_extra_args(false)->type_name(setting.placeholder)->group(group);
+    option->multi_option_policy(setting.kind == SettingKind::memory ? CLI::MultiOptionPolicy::TakeAll
+                                                                    : CLI::MultiOptionPolicy::Throw);
+  }
+}
+
+void add_manner_flags(CLI::App& app, bool& verbose, bool& quiet) {
+  app.add_flag("-v,--verbose", verbose, "log what happens, on standard error (as --log debug)");
+  app.add_flag("-q,--quiet", quiet, "no progress bar and no closing line");
+}
+
+void add_list_option(CLI::App& app, const char* flag, std::vector<std::string>& values, const char* placeholder,
+                     const char* help) {
+  app.add_option(flag, values, help)
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false)
+      ->type_name(placeholder);
+}
+
+void add_count_option(CLI::App& app, const char* flag, std::uint32_t& value, const char* help) {
+  app.add_option(flag, value, help)
+      ->check(CLI::Range(std::uint32_t{1}, std::numeric_limits<std::uint32_t>::max() - 1))
+      ->type_name("N")
+      ->capture_default_str();
+}
+
+}  // namespace quern::cli

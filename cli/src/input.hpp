@@ -1,0 +1,26 @@
+// What the user gives: files and standard input, byte for byte, and lists of messages.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace quern::cli {
+
+struct Message {
+  std::string role;
+  std::string content;
+  bool operator==(const Message&) const = default;
+};
+
+/// All bytes of a file; "-" is standard input. Throws Failure(exit_refused) naming the file as given.
+std::string read_file(const std::string& path);
+
+/// All bytes of standard input. Throws Failure(exit_refused).
+std::string read_stdin();
+
+/// Reads `[{"role": "user", "content": "..."}, ...]`; `name` is for messages. Throws Failure(exit_refused) for
+/// text that is not JSON, another shape (the text names the element), or an empty list.
+std::vector<Message> parse_messages(std::string_view json_text, const std::string& name);
+
+}  // namespace quern::cli

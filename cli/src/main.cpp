@@ -1,0 +1,70 @@
+// The `quern` program: parses, resolves the settings, calls one verb, turns what went wrong into an exit code.
+#include "command_line.hpp"
+#include "failure.hpp"
+#include "log.hpp"
+#include "output.hpp"
+#include "verbs/verbs.hpp"
+
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+#include <vector>
+
+namespace quern::cli {
+namespace {
+
+std::string version_text() {
+  return std::string("quern ") + quern_version() + "\nbuild " + quern_build() + "\nplugin ABI " +
+         std::to_string(quern_plugin_abi_epoch()) + "." + std::to_string(quern_plugin_abi_minor());
+}
+
+int dispatch(const CommandLine& line) {
+  const Settings settings =
+      resolve_settings(line.settings, process_environment, read_config(config_paths(process_environment)));
+  set_log_level(settings.log_level);
+  switch (line.verb) {
+    case Verb::run:
+      return run_verb(line, settings);
+    case Verb::tokenize:
+      return tokenize_verb(line);
+    case Verb::eval:
+      return eval_verb(line, settings);
+    case Verb::bench:
+      return bench_verb(line, settings);
+    case Verb::devices:
+      return devices_verb(line, settings);
+    case Verb::doctor:
+      return doctor_verb(line, settings);
+    case Verb::show:
+      return show_verb(line);
+    case Verb::estimate:
+      return estimate_verb(line, settings);
+  }
+  return exit_bug;
+}
+
+int guarded_main(const std::vector<std::string>& arguments) {
+  try {
+    return dispatch(parse_command_line(arguments, version_text()));
+  } catch (const Answered& answered) {
+    std::fputs(answered.text.c_str(), stdout);
+    return std::fflush(stdout) == 0 ? exit_ok : exit_refused;
+  } catch (const Failure& failure) {
+    write_error_line(std::string("quern: ") + failure.what());
+    return failure.code();
+  } catch (const std::bad_alloc&) {
+    write_error_line("quern: not enough host memory");
+    return exit_does_not_fit;
+  } catch (const std::exception& error) {
+    write_error_line(std::string("quern: a bug: ") + error.what());
+    return exit_bug;
+  }
+}
+
+}  // namespace
+}  // namespace quern::cli
+
+int main(int argc, char** argv) {
+  return quern::cli::guarded_main({argv + (argc > 0 ? 1 : 0), argv + argc});
+}

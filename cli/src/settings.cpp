@@ -1,0 +1,174 @@
+#include "settings.hpp"
+
+#include "failure.hpp"
+#include "numbers.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+namespace quern::cli {
+namespace {
+
+using enum SettingKind;
+
+constexpr Setting settings_table[] = {
+    {"backend", "QUERN_BACKEND", "--backend", "NAMES", "demand these backends, in this order: cuda or cuda,cpu", text},
+    {"backend_disable", "QUERN_BACKEND_DISABLE", "--backend-disable", "NAMES", "never open these backends", text},
+    {"device", "QUERN_DEVICE", "--device", "DEVICE", "demand this device: cuda:0, a PCI address or a UUID", text},
+    {"memory", "QUERN_MEMORY", "--memory", "LIMITS", "memory limits per device: cuda:0=8G,cpu=512M", memory},
+    {"threads", "QUERN_THREADS", "--threads", "N", "CPU threads (default: one a physical core)", count},
+    {"fallback", "QUERN_FALLBACK", "--fallback", "auto|warn|strict",
+     "what to do when a device lacks a part of the model (default: warn)", fallback},
+    {"deterministic", "QUERN_DETERMINISTIC", "--deterministic", nullptr,
+     "the same bits for any batch and thread count, with f16 and f32 weights too", boolean},
+    {"force_kernel", "QUERN_FORCE_KERNEL", "--force-kernel", "BACKEND:FAMILY", "one kernel family, for tests: cpu:avx2",
+     text},
+    {"backend_path", "QUERN_BACKEND_PATH", "--backend-path", "FOLDERS", "plugin folders instead of the default ones",
+     text},
+    {"backend_extra_path", "QUERN_BACKEND_EXTRA_PATH", "--backend-extra-path", "FOLDERS",
+     "plugin folders in front of the others", text},
+    {"allow_dev_plugins", "QUERN_ALLOW_DEV_PLUGINS", "--allow-dev-plugins", nullptr,
+     "accept plugins built from other development headers", boolean},
+    {"cache_dir", "QUERN_CACHE_DIR", "--cache-dir", "FOLDER", "where probe results are kept", text},
+    {"log", "QUERN_LOG", "--log", "LEVEL", "trace, debug, info, warn (default), error or off", log_level},
+};
+
+struct Given {
+  std::string value;
+  std::string origin;
+  bool from_environment = false;
+};
+
+std::optional<Given> strongest(const Setting& setting, const FlagValues& flags, const Environment& environment,
+                               const Config& config) {
+  if (const auto flag = flags.find(setting.key); flag != flags.end()) return Given{flag->second, setting.flag};
+  if (const auto value = environment(setting.variable)) return Given{*value, setting.variable, true};
+  if (const auto entry = config.find(setting.key); entry != config.end())
+    return Given{entry->second.value, entry->second.origin + ": " + setting.key};
+  return {};
+}
+
+[[noreturn]] void refuse(const Given& given, const std::string& expected) {
+  throw Failure(exit_usage, given.origin + ": '" + given.value + "' is not " + expected);
+}
+
+bool parse_boolean(const Given& given) {
+  static constexpr std::array yes = {"1", "true", "on", "yes"};
+  static constexpr std::array no = {"0", "false", "off", "no"};
+  if (std::ranges::find(yes, given.value) != yes.end()) return true;
+  if (std::ranges::find(no, given.value) != no.end()) return false;
+  refuse(given, "1 or 0");
+}
+
+void check_memory(const Given& given) {
+  std::string_view rest = given.value;
+  while (true) {
+    const std::size_t comma = std::min(rest.find(','), rest.size());
+    const std::string_view limit = rest.substr(0, comma);
+    const std::size_t equals = limit.find('=');
+    if (equals == 0 || equals == std::string_view::npos || !parse_bytes(limit.substr(equals + 1)))
+      refuse(given, "a list of limits such as cuda:0=8G,cpu=512M (near '" + std::string(limit) + "')");
+    if (comma == rest.size()) return;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+void check_fallback(const Given& given) {
+  if (given.value != "auto" && given.value != "warn" && given.value != "strict")
+    refuse(given, "auto, warn or strict");
+}
+
+std::uint32_t parse_threads(const Given& given) {
+  const auto threads = parse_count(given.value, 4096);
+  if (!threads || *threads == 0) refuse(given, "a number of threads from 1 to 4096");
+  return static_cast<std::uint32_t>(*threads);
+}
+
+void apply_text(Settings& out, const std::string& key, const std::string& value) {
+  if (key == "backend") out.backend = value;
+  if (key == "backend_disable") out.backend_disable = value;
+  if (key == "device") out.device = value;
+  if (key == "backend_path") out.backend_path = value;
+  if (key == "backend_extra_path") out.backend_extra_path = value;
+  if (key == "memory") out.memory = value;
+  if (key == "fallback") out.fallback = value;
+  if (key == "force_kernel") out.force_kernel = value;
+  if (key == "cache_dir") out.cache_dir = value;
+}
+
+const char* or_null(const std::string& value) { return value.empty() ? nullptr : value.c_str(); }
+
+}  // namespace
+
+std::span<const Setting> all_settings() { return settings_table; }
+
+const Setting* find_setting(const std::string& key) {
+  const auto found = std::ranges::find(settings_table, key, [](const Setting& s) { return std::string(s.key); });
+  return found == std::end(settings_table) ? nullptr : &*found;
+}
+
+std::optional<std::uint32_t> parse_log_level(std::string_view word) {
+  static constexpr std::array<std::string_view, 6> words = {"trace", "debug", "info", "warn", "error", "off"};
+  const auto found = std::ranges::find(words, word);
+  if (found == words.end()) return {};
+  return QUERN_LEVEL_TRACE + static_cast<std::uint32_t>(found - words.begin());
+}
+
+Settings resolve_settings(const FlagValues& flags, const Environment& environment, const Config& config) {
+  Settings out;
+  for (const Setting& setting : settings_table) {
+    const auto given = strongest(setting, flags, environment, config);
+    if (!given) continue;
+    if (setting.kind == log_level) {
+      const auto level = parse_log_level(given->value);
+      if (!level) refuse(*given, "trace, debug, info, warn, error or off");
+      out.log_level = *level;
+      continue;
+    }
+    if (given->from_environment) continue;
+    if (given->value.empty()) refuse(*given, "a value");
+    switch (setting.kind) {
+      case count:
+        out.threads = parse_threads(*given);
+        continue;
+      case boolean:
+        if (std::string_view(setting.key) == "deterministic")
+          out.deterministic = parse_boolean(*given) ? QUERN_DETERMINISTIC_ON : QUERN_DETERMINISTIC_OFF;
+        else
+          out.allow_dev_plugins = parse_boolean(*given);
+        continue;
+      case memory:
+        check_memory(*given);
+        break;
+      case fallback:
+        check_fallback(*given);
+        break;
+      default:
+        break;
+    }
+    apply_text(out, setting.key, given->value);
+  }
+  return out;
+}
+
+quern_runtime_options Settings::options() const {
+  quern_runtime_options options{};
+  options.struct_size = sizeof options;
+  options.backend = or_null(backend);
+  options.backend_disable = or_null(backend_disable);
+  options.device = or_null(device);
+  options.backend_path = or_null(backend_path);
+  options.backend_extra_path = or_null(backend_extra_path);
+  options.memory = or_null(memory);
+  options.fallback = or_null(fallback);
+  options.force_kernel = or_null(force_kernel);
+  options.cache_dir = or_null(cache_dir);
+  options.threads = threads;
+  options.deterministic = deterministic;
+  options.allow_dev_plugins = allow_dev_plugins ? 1 : 0;
+  options.log_level = log_level;
+  return options;
+}
+
+}  // namespace quern::cli

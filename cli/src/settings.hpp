@@ -1,0 +1,56 @@
+// The settings of the runtime that a flag, a QUERN_* variable and a configuration key all can give.
+//
+// One table row each (settings.cpp); the flags, the configuration keys and the resolution come from it. Strength:
+// flag, environment, file, default. A value from the environment is left to the library, which reads the same
+// variables and names them in its messages.
+#pragma once
+
+#include "config.hpp"
+
+#include "quern.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace quern::cli {
+
+enum class SettingKind { text, memory, count, boolean, fallback, log_level };
+
+struct Setting {
+  const char* key;       // of the configuration file
+  const char* variable;  // of the environment
+  const char* flag;
+  const char* placeholder;  // in the help; null for a flag without value
+  const char* help;
+  SettingKind kind;
+};
+
+std::span<const Setting> all_settings();
+const Setting* find_setting(const std::string& key);
+
+/// What the flags of a command line gave, by key. A flag without value gives "1".
+using FlagValues = std::map<std::string, std::string>;
+
+/// The settings of one run of the program. Text is empty, and numbers are 0, where the library is to choose.
+struct Settings {
+  std::string backend, backend_disable, device, backend_path, backend_extra_path, memory, fallback, force_kernel,
+      cache_dir;
+  std::uint32_t threads = 0;
+  std::uint32_t deterministic = QUERN_DETERMINISTIC_DEFAULT;
+  bool allow_dev_plugins = false;
+  std::uint32_t log_level = QUERN_LEVEL_WARN;
+
+  /// Options that point into this object. `log` is left null.
+  quern_runtime_options options() const;
+};
+
+/// Throws Failure(exit_usage) for a value that cannot be read; the text has its origin and the value.
+Settings resolve_settings(const FlagValues& flags, const Environment& environment, const Config& config);
+
+/// QUERN_LEVEL_... of "trace", "debug", "info", "warn", "error", "off"; nothing for another word.
+std::optional<std::uint32_t> parse_log_level(std::string_view word);
+
+}  // namespace quern::cli

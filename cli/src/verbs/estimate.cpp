@@ -1,0 +1,78 @@
+// quern estimate: the memory that a model needs, from its file or from shape numbers.
+#include "verbs.hpp"
+
+#include "engine.hpp"
+#include "numbers.hpp"
+#include "shapes.hpp"
+
+namespace quern::cli {
+namespace {
+
+Estimate estimate(const EstimateFlags& flags, const Settings& settings) {
+  quern_estimate_options options{};
+  options.struct_size = sizeof options;
+  options.context = flags.context;
+  options.sequences = flags.sequences;
+  options.activations = flags.model.activations;
+  options.kv = flags.model.kv;
+  quern_estimate* made = nullptr;
+  if (!flags.model.path.empty()) {
+    const Runtime runtime = open_runtime(settings);
+    check(quern_estimate_file(runtime.get(), flags.model.path.c_str(), &options, &made), flags.model.path);
+  } else {
+    quern_shape shape = flags.shape;
+    shape.struct_size = sizeof shape;
+    check(quern_estimate_shape(&shape, &options, &made));
+  }
+  return Estimate(made);
+}
+
+std::vector<DtypeBytes> dtypes_of(const quern_estimate* made, std::uint32_t count) {
+  std::vector<DtypeBytes> list;
+  for (std::uint32_t at = 0; at < count; ++at) {
+    const char* name = nullptr;
+    std::uint64_t bytes = 0;
+    int available = 0;
+    check(quern_estimate_dtype(made, at, &name, &bytes, &available));
+    list.push_back({name, bytes, available != 0});
+  }
+  return list;
+}
+
+std::string row(std::string name, const std::string& value) {
+  name.resize(std::max<std::size_t>(name.size() + 1, 24), ' ');
+  return name + value + "\n";
+}
+
+std::string page(const quern_estimate_info& info, const std::vector<DtypeBytes>& dtypes, bool of_file) {
+  std::string out = row("parameters", with_commas(info.parameters));
+  out += "\nweights, if all were\n";
+  for (const DtypeBytes& dtype : dtypes)
+    out += row("  " + dtype.name, dtype.available ? in_mib(dtype.bytes) : "not with these rows");
+  out += "\nkey/value cache, " + with_commas(info.context) + " tokens\n";
+  out += row("  f16", in_mib(info.kv_bytes_f16)) + row("  f32", in_mib(info.kv_bytes_f32));
+  if (!of_file) return out;
+  out += "\nto run this file\n" + row("  weights", in_mib(info.weights_bytes)) + row("  cache", in_mib(info.kv_bytes));
+  if (info.scratch_known != 0)
+    out += row("  scratch", in_mib(info.scratch_bytes)) + row("  overhead", in_mib(info.overhead_bytes));
+  out += row("  total", in_mib(info.total_bytes));
+  if (info.available_bytes != 0)
+    out += row("  available", in_mib(info.available_bytes) + (info.fits != 0 ? ": fits" : ": does not fit"));
+  return out;
+}
+
+}  // namespace
+
+int estimate_verb(const CommandLine& line, const Settings& settings) {
+  const Estimate made = estimate(line.estimate, settings);
+  const quern_estimate* handle = made.get();
+  const auto info = get<quern_estimate_info>(quern_estimate_get_info, handle);
+  const auto dtypes = dtypes_of(handle, info.dtypes);
+  if (line.json)
+    write_json(estimate_json(info, dtypes));
+  else
+    write_out(page(info, dtypes, !line.estimate.model.path.empty()));
+  return exit_ok;
+}
+
+}  // namespace quern::cli

@@ -1,0 +1,69 @@
+// quern eval MODEL FILE: reads a text token by token and compares each prediction with the next one.
+#include "verbs.hpp"
+
+#include "engine.hpp"
+#include "numbers.hpp"
+#include "shapes.hpp"
+#include "where.hpp"
+
+#include <bit>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+
+namespace quern::cli {
+namespace {
+
+void write_logits(const std::string& path, const quern_evaluation_info& info) {
+  static_assert(std::endian::native == std::endian::little, "the file is little-endian");
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file.write(reinterpret_cast<const char*>(info.logits), static_cast<std::streamsize>(info.logit_count * sizeof(float)));
+  file.close();
+  if (!file) throw Failure(exit_refused, path + ": cannot be written: " + std::strerror(errno));
+}
+
+}  // namespace
+
+int eval_verb(const CommandLine& line, const Settings& settings) {
+  const EvalFlags& flags = line.eval;
+  const std::string text = read_file(flags.file);
+  const Runtime runtime = open_runtime(settings);
+  check(quern_runtime_ready(runtime.get()));
+  // The vocabulary first: the number of tokens is the context that the model is loaded for.
+  const auto ids =
+      tokenize(open_vocabulary(flags.model.path).get(), text, QUERN_TOKENIZE_NO_BOS);
+  if (ids.empty()) throw Failure(exit_refused, flags.file + ": is empty; there is nothing to predict");
+  const Model model = load_model(runtime.get(), {.path = flags.model.path,
+                                                 .context = ids.size(),
+                                                 .activations = flags.model.activations,
+                                                 .kv = flags.model.kv,
+                                                 .progress = !line.quiet});
+  const auto session = make<Session>(quern_session_create, model.get(), nullptr);
+  const auto evaluation =
+      make<Evaluation>(quern_evaluate, session.get(), 0u, ids.data(), ids.size(),
+                       flags.logits_file ? std::uint32_t{QUERN_EVALUATE_LOGITS} : std::uint32_t{0});
+  const quern_evaluation* handle = evaluation.get();
+  const auto info = get<quern_evaluation_info>(quern_evaluation_get_info, handle);
+  if (flags.logits_file) write_logits(*flags.logits_file, info);
+  const Where where = where_it_ran(model.get(), session.get(), flags.model.path);
+
+  if (line.json) {
+    write_json(eval_json(where.ran_on, info, flags.positions));
+  } else {
+    const double mean = info.count > 1 ? info.nll_sum / static_cast<double>(info.count - 1) : std::nan("");
+    std::string out = "tokens      " + std::to_string(info.count) + "\n";
+    if (info.count > 1) out += "nll_mean    " + fixed(mean, 6) + "\nperplexity  " + fixed(std::exp(mean), 4) + "\n";
+    if (flags.positions) {
+      out += "position argmax margin nll\n";
+      for (std::uint64_t at = 0; at < info.count; ++at)
+        out += std::to_string(at) + " " + std::to_string(info.argmax[at]) + " " + fixed(info.margin[at], 4) + " " +
+               (at + 1 < info.count ? fixed(info.nll[at], 4) : "-") + "\n";
+    }
+    write_out(out);
+  }
+  if (!line.quiet) write_error_line(closing_line(where, rate(info.count, info.seconds), "read"));
+  return exit_ok;
+}
+
+}  // namespace quern::cli

@@ -1,0 +1,113 @@
+// quern run MODEL [PROMPT]: one answer, or the chat of chat.cpp where there is no prompt.
+#include "verbs.hpp"
+
+#include "answer.hpp"
+#include "chat.hpp"
+#include "engine.hpp"
+#include "numbers.hpp"
+#include "where.hpp"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <memory>
+
+namespace quern::cli {
+namespace {
+
+/// What is to be answered: messages for the template, or with --raw the text as it is.
+struct Question {
+  std::vector<Message> messages;
+  std::string raw_text;
+};
+
+Question read_question(const RunFlags& flags) {
+  Question question;
+  if (flags.messages_file) {
+    question.messages = parse_messages(read_file(*flags.messages_file), *flags.messages_file);
+    return question;
+  }
+  std::string text = flags.prompt ? *flags.prompt : read_stdin();
+  if (text.empty())
+    throw Failure(exit_usage, "run: the prompt is empty; give it as an argument, on standard input or with --messages");
+  if (flags.raw) {
+    question.raw_text = std::move(text);
+    return question;
+  }
+  if (flags.system) question.messages.push_back({"system", *flags.system});
+  question.messages.push_back({"user", std::move(text)});
+  return question;
+}
+
+std::vector<std::int32_t> ids_of(const Question& question, const quern_vocabulary* vocabulary, const RunFlags& flags) {
+  if (flags.raw) return tokenize(vocabulary, question.raw_text, 0);
+  return tokenize_chat(vocabulary, render_chat(vocabulary, question.messages, flags.model.path), 0);
+}
+
+/// A model that cannot answer a chat, or a prompt that is malformed, is refused before its weights are loaded.
+void refuse_early(const Question& question, const RunFlags& flags) {
+  const Vocabulary vocabulary = open_vocabulary(flags.model.path);
+  if (!flags.raw) render_chat(vocabulary.get(), question.messages, flags.model.path);
+}
+
+RunReport report_of(const Answer& made, const std::vector<std::int32_t>& prompt, const Where& where) {
+  RunReport report;
+  report.where = where.ran_on;
+  report.prompt_ids = prompt;
+  report.ids = made.ids;
+  report.text = made.text;
+  report.finish = quern_finish_name(made.finish);
+  report.reused_tokens = made.reused_tokens;
+  report.prompt_seconds = made.prompt_seconds;
+  report.decode_seconds = made.decode_seconds;
+  report.logprobs = made.logprobs;
+  report.best = made.best;
+  report.statistics = where.statistics;
+  return report;
+}
+
+}  // namespace
+
+int run_verb(const CommandLine& line, const Settings& settings) {
+  const RunFlags& flags = line.run;
+  const bool chat = !flags.prompt && !flags.messages_file && isatty(STDIN_FILENO) == 1;
+  if (chat && line.json) throw Failure(exit_usage, "run: the chat has no --json; give a prompt or --messages");
+  if (chat && flags.raw) throw Failure(exit_usage, "run: the chat needs the chat template; --raw needs a prompt");
+  const Question question = chat ? Question{{{"user", "Hello"}}, ""} : read_question(flags);
+  refuse_early(question, flags);
+
+  const auto started = std::chrono::steady_clock::now();
+  const Runtime runtime = open_runtime(settings);
+  const Model model = load_model(runtime.get(), {.path = flags.model.path,
+                                                 .context = flags.context,
+                                                 .activations = flags.model.activations,
+                                                 .kv = flags.model.kv,
+                                                 .progress = !line.quiet});
+  const auto session = make<Session>(quern_session_create, model.get(), nullptr);
+  const std::chrono::duration<double> load = std::chrono::steady_clock::now() - started;
+  if (line.verbose) {
+    const quern_model* loaded = model.get();
+    write_error_line(view(make<Text>(quern_model_placement_words, loaded)));
+  }
+  if (chat) return chat_loop(model.get(), session.get(), flags, line.quiet);
+
+  const auto prompt = ids_of(question, quern_model_vocabulary(model.get()), flags);
+  const std::uint64_t seed = seed_of(flags.sampling);
+  const auto guard = std::make_unique<InterruptGuard>(session.get());
+  const Answer made = answer(session.get(), prompt, flags, seed, !line.json, *guard);
+  const Where where = where_it_ran(model.get(), session.get(), flags.model.path);
+  if (line.json) {
+    RunReport report = report_of(made, prompt, where);
+    report.seed = seed;
+    report.load_seconds = load.count();
+    write_json(run_json(report));
+  } else {
+    write_out("\n");
+  }
+  if (!line.quiet)
+    write_error_line(closing_line(where, made.tokens_per_second(), "generated") + ", " + std::to_string(made.ids.size()) +
+                     " tokens, finish " + quern_finish_name(made.finish));
+  return exit_ok;
+}
+
+}  // namespace quern::cli

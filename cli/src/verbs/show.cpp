@@ -1,0 +1,79 @@
+// quern show MODEL: what the file says of itself. Loads no weights.
+#include "verbs.hpp"
+
+#include "engine.hpp"
+#include "numbers.hpp"
+#include "output.hpp"
+
+namespace quern::cli {
+namespace {
+
+std::string words(const Json& value) {
+  if (value.is_null()) return "-";
+  if (value.is_string()) return printable(value.get<std::string>());
+  if (value.is_number_unsigned()) return with_commas(value.get<std::uint64_t>());
+  return printable(json_line(value).substr(0, json_line(value).size() - 1));
+}
+
+std::string shortened(std::string text) {
+  constexpr std::size_t most = 100;
+  if (text.size() <= most) return text;
+  std::size_t cut = most - 3;
+  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) --cut;
+  return text.substr(0, cut) + "...";
+}
+
+void put_row(std::string& out, std::string name, const std::string& value) {
+  name.resize(std::max<std::size_t>(name.size() + 1, 20), ' ');
+  out += name + value + "\n";
+}
+
+void put_members(std::string& out, const Json& object, const char* title) {
+  if (!object.is_object() || object.empty()) return;
+  out += std::string("\n") + title + "\n";
+  for (const auto& member : object.items())
+    put_row(out, "  " + printable(member.key()), shortened(words(member.value())));
+}
+
+std::string page(const Json& json, bool tensors) {
+  std::string out;
+  for (const auto& member : json.items()) {
+    const Json& value = member.value();
+    if (member.key() == "chat_template")
+      put_row(out, "chat template", value.is_string() ? "yes" : "no (run it with --raw)");
+    else if (!value.is_structured())
+      put_row(out, member.key(), shortened(words(value)));
+  }
+  put_members(out, json.value("shape", Json::object()), "shape");
+  if (const auto weights = json.find("weights"); weights != json.end() && weights->is_object()) {
+    out += "\nweights\n";
+    for (const auto& dtype : weights->items())
+      put_row(out, "  " + dtype.key(),
+              dtype.value().is_number_unsigned() ? in_mib(dtype.value().get<std::uint64_t>()) : words(dtype.value()));
+  }
+  put_members(out, json.value("metadata", Json::object()), "metadata");
+  if (tensors) {
+    out += "\ntensors\n";
+    for (const Json& tensor : json.value("tensors", Json::array()))
+      put_row(out, "  " + printable(tensor.value("name", "")),
+              words(tensor.value("dtype", Json())) + " " + words(tensor.value("shape", Json())));
+  }
+  return out;
+}
+
+}  // namespace
+
+int show_verb(const CommandLine& line) {
+  const std::string& path = line.show.path;
+  quern_text* raw = nullptr;
+  check(quern_show_json(path.c_str(), &raw), path);
+  const Text text(raw);
+  const Json json = Json::parse(view(text));
+  if (line.json)
+    write_json(json);
+  else
+    write_out(page(json, line.show.tensors));
+  return exit_ok;
+}
+
+}  // namespace quern::cli

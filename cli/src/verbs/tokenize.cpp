@@ -1,0 +1,39 @@
+// quern tokenize MODEL [TEXT]: ids of a text or of a rendered chat. Opens the vocabulary only.
+#include "verbs.hpp"
+
+#include "engine.hpp"
+#include "shapes.hpp"
+
+namespace quern::cli {
+
+int tokenize_verb(const CommandLine& line) {
+  const TokenizeFlags& flags = line.tokenize;
+  std::vector<Message> messages;
+  std::string text;
+  if (flags.messages_file)
+    messages = parse_messages(read_file(*flags.messages_file), *flags.messages_file);
+  else
+    text = flags.text ? *flags.text : read_stdin();
+
+  const Vocabulary vocabulary = open_vocabulary(flags.path);
+  const std::uint32_t no_bos = flags.no_bos ? std::uint32_t{QUERN_TOKENIZE_NO_BOS} : 0;
+  const std::uint32_t no_special = flags.no_special ? std::uint32_t{QUERN_TOKENIZE_NO_SPECIAL} : 0;
+  std::vector<std::int32_t> ids;
+  if (flags.messages_file) {
+    text = render_chat(vocabulary.get(), messages, flags.path);
+    ids = tokenize_chat(vocabulary.get(), text, no_bos);
+  } else {
+    ids = tokenize(vocabulary.get(), text, no_bos | no_special);
+  }
+
+  if (line.json) {
+    write_json(tokenize_json(ids, flags.messages_file ? &text : nullptr));
+    return exit_ok;
+  }
+  std::string out;
+  for (const std::int32_t id : ids) out += (out.empty() ? "" : " ") + std::to_string(id);
+  write_out(out + "\n");
+  return exit_ok;
+}
+
+}  // namespace quern::cli

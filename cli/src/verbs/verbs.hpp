@@ -1,0 +1,17 @@
+// The verbs: each reads its flags, asks the library, writes its result and returns the exit code.
+#pragma once
+
+#include "command_line.hpp"
+
+namespace quern::cli {
+
+int run_verb(const CommandLine& line, const Settings& settings);
+int tokenize_verb(const CommandLine& line);
+int eval_verb(const CommandLine& line, const Settings& settings);
+int bench_verb(const CommandLine& line, const Settings& settings);
+int devices_verb(const CommandLine& line, const Settings& settings);
+int doctor_verb(const CommandLine& line, const Settings& settings);
+int show_verb(const CommandLine& line);
+int estimate_verb(const CommandLine& line, const Settings& settings);
+
+}  // namespace quern::cli

@@ -1,0 +1,100 @@
+// What a probe's result depends on. A thing that is missing here makes a user's repair go unnoticed until the next boot,
+// so it holds more than a key strictly needs; all of it takes well under a millisecond to read.
+#include "fingerprint.hpp"
+
+#include "graphics_cards.hpp"
+#include "quern/graph/error.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+namespace quern::loader {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+/// Bumped when the meaning of a cached result changes.
+constexpr int version = 1;
+
+constexpr const char* variables[] = {
+    "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_MPS_PIPE_DIRECTORY", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK", "ONEAPI_DEVICE_SELECTOR", "VK_DRIVER_FILES", "VK_ICD_FILENAMES",
+    "VK_ADD_DRIVER_FILES", "VK_LOADER_DRIVERS_SELECT", "VK_LOADER_DRIVERS_DISABLE", "VK_INSTANCE_LAYERS",
+    "VK_LOADER_LAYERS_ENABLE", "VK_LOADER_LAYERS_DISABLE", "MESA_VK_DEVICE_SELECT", "DRI_PRIME", "LD_LIBRARY_PATH",
+    "LD_PRELOAD", "XDG_DATA_DIRS", "XDG_CONFIG_DIRS"};
+
+/// The first 512 bytes of a file; empty if it cannot be read.
+std::string head(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::string text(512, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  return text;
+}
+
+/// Identity of a file or directory as a text; "-" if it is not there.
+std::string stamp(const std::string& path) {
+  struct stat s {};
+  if (::stat(path.c_str(), &s) != 0) return "-";
+  return concat(s.st_dev, ":", s.st_ino, ":", s.st_size, ":", s.st_mtim.tv_sec, ".", s.st_mtim.tv_nsec);
+}
+
+/// Names and permissions of the device nodes in a directory that start with `prefix`.
+json nodes(const std::string& directory, const std::string& prefix) {
+  std::vector<std::string> rows;
+  std::error_code error;
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end && rows.size() < 256; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    struct stat s {};
+    if (name.starts_with(prefix) && ::stat(entry->path().c_str(), &s) == 0)
+      rows.push_back(concat(name, ":", s.st_mode, ":", s.st_uid, ":", s.st_gid));
+  }
+  std::ranges::sort(rows);
+  return rows;
+}
+
+json user() {
+  std::vector<gid_t> groups(static_cast<std::size_t>(std::max(0, ::getgroups(0, nullptr))));
+  const int count = ::getgroups(static_cast<int>(groups.size()), groups.data());
+  groups.resize(static_cast<std::size_t>(std::max(0, count)));
+  std::ranges::sort(groups);
+  return {{"uid", ::geteuid()}, {"gid", ::getegid()}, {"groups", groups}};
+}
+
+}  // namespace
+
+json fingerprint(const HelperRequest& request, const Inspection& found, const HostFacts& facts, const Settings& settings) {
+  const std::string boot = head(settings.proc_root + "/sys/kernel/random/boot_id");
+  if (boot.empty()) return nullptr;
+  json drivers = json::array({head(settings.proc_root + "/driver/nvidia/version")});
+  for (const char* module : {"amdgpu", "i915", "xe", "nouveau"})
+    drivers.push_back(head(concat(settings.sys_root, "/module/", module, "/srcversion")));
+  json seen = json::object();
+  for (const char* name : variables)
+    if (const char* value = std::getenv(name)) seen[name] = value;
+  json cards = json::array();
+  for (const GraphicsCard& card : list_graphics_cards(settings.sys_root)) cards.push_back(card.words() + " " + card.driver);
+  json libraries = json::array({stamp(settings.etc_root + "/ld.so.cache"), stamp(settings.etc_root + "/vulkan/icd.d"),
+                                stamp("/usr/share/vulkan/icd.d"), stamp("/usr/local/share/vulkan/icd.d")});
+  json key = {{"version", version},
+              {"plugin", stamp(request.path)},
+              {"build", found.build_id},
+              {"host", {facts.abi_minor, facts.header_hash, facts.cpu_features, facts.sanitizer}},
+              {"request", json::parse(write_request(request))},
+              {"drivers", std::move(drivers)},
+              {"boot", boot},
+              {"variables", std::move(seen)},
+              {"nodes", {nodes(settings.dev_root, "nvidia"), nodes(settings.dev_root + "/dri", ""), nodes(settings.dev_root, "kfd")}},
+              {"cards", std::move(cards)},
+              {"libraries", std::move(libraries)},
+              {"user", user()}};
+  return json::parse(dump(key));  // as it will look when it is read back: bytes that are not UTF-8 are replaced
+}
+
+}  // namespace quern::loader

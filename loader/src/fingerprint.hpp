@@ -1,0 +1,18 @@
+// What a probe's result depends on: the key of its cache entry.
+#pragma once
+
+#include "exchange.hpp"
+#include "inspect.hpp"
+#include "quern/loader/settings.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+
+namespace quern::loader {
+
+/// Plugin file and build, loader, request, driver versions, boot, visibility variables, device nodes, cards, installed
+/// libraries and user. Null if the boot cannot be told: then nothing is cached.
+nlohmann::json fingerprint(const HelperRequest& request, const Inspection& found, const HostFacts& facts, const Settings& settings);
+
+}  // namespace quern::loader

@@ -1,0 +1,34 @@
+// Keeps probe results between processes, one small file a plugin.
+#pragma once
+
+#include "verdict.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+namespace quern::loader {
+
+/// Several processes may use one directory at once: files are replaced whole. A file that is damaged, another user's,
+/// or writable by everyone is no result; `fault` then says why.
+class ProbeCache {
+ public:
+  /// Empty directory: nothing is kept.
+  explicit ProbeCache(std::string directory);
+
+  /// The result kept under this key, or nothing.
+  std::optional<Examination> find(const std::string& path, const nlohmann::json& key, std::string& fault) const;
+
+  /// Keeps a result. A crash or a time-out is believed for ten minutes only: it may have been bad luck.
+  void keep(const std::string& path, const nlohmann::json& key, const Examination& result, std::string& fault) const;
+
+  /// The file for a plugin.
+  std::string file(const std::string& path) const;
+
+ private:
+  std::string directory_;
+};
+
+}  // namespace quern::loader

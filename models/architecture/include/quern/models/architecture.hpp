@@ -1,0 +1,112 @@
+// Architectures as graphs: from the metadata of a model file to the graph of one step.
+//
+// The step is token-major and ragged: rows of several sequences stand one after another, and all control values are inputs or
+// state, so one graph serves prefill, decode and mixed batches.
+#pragma once
+
+#include "quern/graph/graph.hpp"
+#include "quern/models/gguf.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace quern::models {
+
+enum class RopePairing : std::uint8_t { interleaved, half_split };
+
+/// What the file says of the model's shape, checked: every number is in a range that keeps later arithmetic exact.
+struct Hyperparameters {
+  std::string architecture;  // "llama"
+  std::uint32_t layers = 0;
+  std::uint32_t hidden = 0;
+  std::uint32_t ffn = 0;
+  std::uint32_t heads = 0;
+  std::uint32_t kv_heads = 0;
+  std::uint32_t head_size = 0;    // of queries and keys
+  std::uint32_t value_size = 0;   // of values
+  std::uint32_t rope_size = 0;    // elements of a head that are rotated
+  std::uint32_t vocabulary = 0;
+  std::uint32_t context = 0;      // that the model was trained for
+  float norm_epsilon = 0;
+  RopePairing pairing = RopePairing::interleaved;
+  double rope_base = 10000;
+  std::uint32_t rope_scaling = 0;  // as in rope_table
+  double rope_factor = 1;
+  std::uint32_t rope_original_context = 0;
+  double rope_mscale = 1;
+  double rope_beta_fast = 32, rope_beta_slow = 1;
+  bool rope_factors = false;       // the file has rope_freqs.weight
+  std::uint32_t sliding_window = 0;  // 0: none
+  bool attention_bias = false;     // q, k and v have biases
+  bool output_bias = false;        // so has the attention output
+  bool qk_norm = false;
+  bool tied_head = false;          // the embedding table is the head
+};
+
+/// Reads and checks the metadata and that every tensor of the architecture is there with the right shape. Throws
+/// Error(QUERN_BAD_MODEL) naming file and key; an unknown architecture is refused with the list of known ones.
+Hyperparameters read_hyperparameters(const gguf::File& file);
+
+/// How a step graph is to be built.
+struct StepOptions {
+  std::uint32_t max_tokens = 512;    // rows of a step
+  std::uint32_t max_sequences = 8;   // slots
+  std::uint32_t max_outputs = 8;     // rows whose logits are wanted
+  std::uint32_t page_size = 64;      // positions in a KV page
+  std::uint32_t pages = 0;           // of the whole cache
+  std::uint32_t pages_per_sequence = 0;
+  std::uint32_t rope_positions = 0;  // rows of the cos/sin table: the context
+  quern_dtype kv_dtype = QUERN_F16;
+  std::uint32_t conversions = QUERN_CONVERT_NONE;  // of activations; none is `exact`
+  bool sampling = true;              // with the sampler at the end
+  std::uint32_t history = 0;         // tokens of history a sequence keeps for penalties (the context)
+  std::uint32_t max_biases = 512;
+};
+
+/// Value ids of the graph that the session binds. The symbols are "tokens" (T), "outputs" (O).
+struct StepGraph {
+  explicit StepGraph(graph::Graph g) : graph(std::move(g)) {}
+  graph::Graph graph;
+  graph::SymbolId tokens = 0, outputs = 0;
+  // inputs, i32
+  graph::ValueId token;        // [T]
+  graph::ValueId position;     // [T], -1: padding
+  graph::ValueId row_slot;     // [T] sequence slot of the row
+  graph::ValueId block_table;  // [max_sequences, pages_per_sequence]; state
+  graph::ValueId output_row;   // [O] rows whose logits are wanted
+  graph::ValueId output_slot;  // [O] their sequence slots
+  graph::ValueId rope_table;   // state [rope_positions, rope_size / 2, 2] f32, filled once by the rope graph
+  std::vector<graph::ValueId> k_cache, v_cache;  // state, per layer: [pages, kv_heads, page_size, size]
+  graph::ValueId logits;       // output [O, vocabulary] f32, before penalties
+  // with sampling: state [max_sequences, ...] gathered by output_slot, and the drawn token
+  graph::ValueId sampler_params = graph::no_value;  // f32 [O, 8], input
+  graph::ValueId sampler_seed = graph::no_value;    // u32 [O, 2], input
+  graph::ValueId sampler_step = graph::no_value;    // i32 [O], input
+  graph::ValueId history = graph::no_value;         // i32 [O, history], input
+  graph::ValueId history_len = graph::no_value;     // i32 [O], input
+  graph::ValueId bias_token = graph::no_value;      // i32 [O, max_biases], input
+  graph::ValueId bias_value = graph::no_value;      // f32 [O, max_biases], input
+  graph::ValueId sampled = graph::no_value;         // i32 [O], output
+  graph::ValueId logprob = graph::no_value;         // f32 [O], output
+  /// Constants: the tensor of the file that each is bound to.
+  struct Weight {
+    graph::ValueId value;
+    std::string tensor;
+  };
+  std::vector<Weight> weights;
+};
+
+StepGraph build_step(const Hyperparameters& model, const gguf::File& file, const StepOptions& options);
+
+/// A graph with one rope_table node; its output is the table that build_step takes. `factors` is a constant bound to
+/// "rope_freqs.weight", or no_value.
+struct RopeGraph {
+  explicit RopeGraph(graph::Graph g) : graph(std::move(g)) {}
+  graph::Graph graph;
+  graph::ValueId table;
+  graph::ValueId factors = graph::no_value;
+};
+RopeGraph build_rope(const Hyperparameters& model, std::uint32_t positions);
+
+}  // namespace quern::models

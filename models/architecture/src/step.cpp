@@ -1,0 +1,120 @@
+// The graph of one step: embedding, layers, head, sampler.
+#include "decoder_layer.hpp"
+#include "tensors.hpp"
+
+#include <utility>
+
+namespace quern::models {
+namespace {
+
+namespace ops = graph::ops;
+using graph::Dim;
+using graph::ValueId;
+
+void check_options(const StepOptions& options) {
+  const std::pair<const char*, std::uint32_t> counts[] = {{"max_tokens", options.max_tokens},
+                                                          {"max_sequences", options.max_sequences},
+                                                          {"max_outputs", options.max_outputs},
+                                                          {"page_size", options.page_size},
+                                                          {"pages", options.pages},
+                                                          {"pages_per_sequence", options.pages_per_sequence},
+                                                          {"rope_positions", options.rope_positions}};
+  for (const auto& [name, count] : counts)
+    if (count < 1 || count > 0x7fffffffu)
+      throw Error(QUERN_INVALID_ARGUMENT, concat("a step graph with ", name, " = ", count, "; it must be 1 to 2147483647"));
+}
+
+void add_inputs(StepBuilder& builder) {
+  const StepOptions& options = builder.options;
+  const Hyperparameters& model = builder.model;
+  StepGraph& step = builder.step;
+  graph::Graph& graph = step.graph;
+  step.tokens = graph.add_symbol({.name = "tokens", .min = 1, .max = options.max_tokens, .multiple_of = 1,
+                                  .extent = graph::no_value});
+  step.outputs = graph.add_symbol({.name = "outputs", .min = 0, .max = options.max_outputs, .multiple_of = 1,
+                                   .extent = graph::no_value});
+  const Dim t(options.max_tokens, step.tokens);
+  const Dim o(options.max_outputs, step.outputs);
+  step.token = graph.input("token", QUERN_I32, {t});
+  step.position = graph.input("position", QUERN_I32, {t});
+  step.row_slot = graph.input("row_slot", QUERN_I32, {t});
+  step.block_table = graph.state("block_table", QUERN_I32, {options.max_sequences, options.pages_per_sequence});
+  step.output_row = graph.input("output_row", QUERN_I32, {o});
+  step.output_slot = graph.input("output_slot", QUERN_I32, {o});
+  step.rope_table = graph.state("rope", QUERN_F32, {options.rope_positions, model.rope_size / 2, 2});
+  for (std::uint32_t layer = 0; layer < model.layers; ++layer) {
+    const auto cache = [&](const char* name, std::int64_t size) {
+      return graph.state(layer_tensor(layer, name), options.kv_dtype,
+                         {options.pages, model.kv_heads, options.page_size, size});
+    };
+    step.k_cache.push_back(cache("k_cache", model.head_size));
+    step.v_cache.push_back(cache("v_cache", model.value_size));
+  }
+}
+
+/// Penalties, biases, filters and the draw, on what add_head gave.
+void add_sampler(StepBuilder& builder) {
+  const StepOptions& options = builder.options;
+  StepGraph& step = builder.step;
+  graph::Graph& graph = step.graph;
+  const Dim o(options.max_outputs, step.outputs);
+  step.sampler_params = graph.input("sampler_params", QUERN_F32, {o, 8});
+  step.sampler_seed = graph.input("sampler_seed", QUERN_U32, {o, 2});
+  step.sampler_step = graph.input("sampler_step", QUERN_I32, {o});
+  step.history = graph.input("history", QUERN_I32, {o, options.history});
+  step.history_len = graph.input("history_len", QUERN_I32, {o});
+  step.bias_token = graph.input("bias_token", QUERN_I32, {o, options.max_biases});
+  step.bias_value = graph.input("bias_value", QUERN_F32, {o, options.max_biases});
+  ValueId x = ops::penalize(graph, step.logits, step.history, step.history_len, step.sampler_params, builder.node("penalize"));
+  x = ops::logit_bias(graph, x, step.bias_token, step.bias_value, builder.node("logit_bias"));
+  const ops::Sampled drawn =
+      ops::sample(graph, x, step.sampler_params, step.sampler_seed, step.sampler_step, builder.node("sample"));
+  step.sampled = drawn.token;
+  step.logprob = drawn.logprob;
+  graph.mark_output(step.sampled, "sampled");
+  graph.mark_output(step.logprob, "logprob");
+}
+
+}  // namespace
+
+ValueId StepBuilder::weight(const std::string& tensor) {
+  for (const StepGraph::Weight& known : step.weights)
+    if (known.tensor == tensor) return known.value;
+  const gguf::TensorInfo& info = file.require_tensor(tensor);
+  graph::Shape shape;
+  for (std::uint32_t d = info.n_dims; d-- > 0;) shape.push_back(Dim(static_cast<std::int64_t>(info.dims[d])));
+  const ValueId value = step.graph.constant(tensor, info.dtype, std::move(shape));
+  step.weights.push_back({value, tensor});
+  return value;
+}
+
+graph::NodeOptions StepBuilder::node(std::string name) const {
+  graph::NodeOptions node;
+  node.name = std::move(name);
+  node.conversions = options.conversions;
+  return node;
+}
+
+StepGraph build_step(const Hyperparameters& model, const gguf::File& file, const StepOptions& options) {
+  check_options(options);
+  StepGraph step{graph::Graph("step")};
+  StepBuilder builder(model, file, options, step);
+  graph::Graph& graph = step.graph;
+  add_inputs(builder);
+  const ValueId table = builder.weight("token_embd.weight");
+  graph::NodeOptions embed = builder.node("token_embd");
+  embed.output_dtype = QUERN_F32;
+  ValueId x = ops::get_rows(graph, table, step.token, std::move(embed));
+  for (std::uint32_t layer = 0; layer < model.layers; ++layer) x = add_decoder_layer(builder, layer, x);
+  // Only rows whose logits are wanted go through the head.
+  const ValueId rows = ops::get_rows(graph, x, step.output_row, builder.node("output_rows"));
+  const ValueId normed = ops::rms_norm(graph, rows, builder.weight("output_norm.weight"), {.epsilon = model.norm_epsilon},
+                                       builder.node("output_norm"));
+  const ValueId head = model.tied_head ? table : builder.weight("output.weight");
+  step.logits = ops::matmul(graph, normed, head, builder.node("output"));
+  graph.mark_output(step.logits, "logits");
+  if (options.sampling) add_sampler(builder);
+  return step;
+}
+
+}  // namespace quern::models

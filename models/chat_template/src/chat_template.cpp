@@ -1,0 +1,71 @@
+// The public face: checks what comes in, sets the variables that apply_chat_template sets, and renders.
+#include "quern/models/chat_template.hpp"
+
+#include "evaluate.hpp"
+#include "parser.hpp"
+#include "quern/graph/error.hpp"
+#include "text.hpp"
+
+namespace quern {
+
+namespace {
+
+constexpr std::size_t largest_source = 1024 * 1024;
+
+void check_utf8(const std::string& name, std::string_view what, std::string_view text) {
+  const std::size_t bad = jinja::find_invalid_utf8(text);
+  if (bad == std::string_view::npos) return;
+  throw Error(QUERN_INVALID_ARGUMENT, concat(name, ": ", what, " is not UTF-8 at byte ", bad));
+}
+
+jinja::Value message_value(jinja::Runtime& runtime, const std::string& name, const Message& message, std::size_t index) {
+  check_utf8(name, concat("the role of message ", index), message.role);
+  check_utf8(name, concat("the content of message ", index), message.content);
+  return runtime.mapping({{runtime.text("role"), runtime.text(message.role)},
+                          {runtime.text("content"), runtime.text(message.content)}});
+}
+
+jinja::Value variable_value(jinja::Runtime& runtime, const std::string& name, const std::string& variable,
+                            const TemplateVariable& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) {
+    check_utf8(name, "variable '" + variable + "'", *text);
+    return runtime.text(*text);
+  }
+  if (const auto* boolean = std::get_if<bool>(&value)) return *boolean;
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) return *integer;
+  return std::get<double>(value);
+}
+
+}  // namespace
+
+ChatTemplate ChatTemplate::parse(std::string_view source, std::string name_for_errors) {
+  if (source.size() > largest_source) {
+    throw Error(QUERN_BAD_MODEL, concat(name_for_errors, ": the chat template has ", source.size(),
+                                        " bytes; the most that is accepted is ", largest_source));
+  }
+  if (const std::size_t bad = jinja::find_invalid_utf8(source); bad != std::string_view::npos) {
+    throw Error(QUERN_BAD_MODEL, concat(name_for_errors, ": the chat template is not UTF-8 at byte ", bad));
+  }
+  return ChatTemplate(jinja::Parser::parse(source, std::move(name_for_errors)));
+}
+
+std::string ChatTemplate::render(const std::vector<Message>& messages, const TemplateOptions& options) const {
+  const std::string& name = parsed_->name;
+  jinja::Runtime runtime(name, options.limits, options.now);
+  jinja::Evaluator evaluator(*parsed_, runtime);
+  evaluator.set_variable("tools", jinja::None{});
+  evaluator.set_variable("documents", jinja::None{});
+  evaluator.set_variable("add_generation_prompt", options.add_generation_prompt);
+  if (options.bos_token) evaluator.set_variable("bos_token", variable_value(runtime, name, "bos_token", *options.bos_token));
+  if (options.eos_token) evaluator.set_variable("eos_token", variable_value(runtime, name, "eos_token", *options.eos_token));
+  for (const auto& [variable, value] : options.variables) {
+    evaluator.set_variable(variable, variable_value(runtime, name, variable, value));
+  }
+  std::vector<jinja::Value> values;
+  values.reserve(messages.size());
+  for (const Message& message : messages) values.push_back(message_value(runtime, name, message, values.size()));
+  evaluator.set_variable("messages", runtime.list(std::move(values)));
+  return evaluator.run();
+}
+
+}  // namespace quern

@@ -1,0 +1,264 @@
+// "%s and %d" % values, as Python formats it.
+#include "numbers.hpp"
+#include "operators.hpp"
+#include "printing.hpp"
+#include "quern/graph/error.hpp"
+#include "text.hpp"
+
+#include <charconv>
+#include <cmath>
+
+namespace quern::jinja {
+
+namespace {
+
+struct Directive {
+  bool left = false, sign = false, space = false, zero = false, alternate = false;
+  std::int64_t width = 0;
+  std::int64_t precision = -1;
+  char type = 's';
+};
+
+class Formatter {
+ public:
+  Formatter(Runtime& runtime, std::string_view format, const Value& right)
+      : runtime_(runtime), format_(format), right_(right), out_(runtime) {
+    const Sequence* sequence = right.sequence();
+    tuple_ = sequence != nullptr && sequence->kind == SequenceKind::tuple ? sequence : nullptr;
+  }
+
+  Value run() {
+    while (at_ < format_.size()) {
+      const std::size_t percent = std::min(format_.find('%', at_), format_.size());
+      out_.append(format_.substr(at_, percent - at_));
+      at_ = percent;
+      if (at_ < format_.size()) {
+        ++at_;
+        write_directive();
+      }
+    }
+    const std::size_t given = tuple_ != nullptr ? tuple_->items.size() : 1;
+    if (taken_ < given && right_.mapping() == nullptr) runtime_.fail("'%': the format has fewer places than there are values");
+    return out_.finish();
+  }
+
+ private:
+  char next() {
+    if (at_ >= format_.size()) runtime_.fail("'%': the format ends inside a directive");
+    return format_[at_++];
+  }
+
+  const Value& take() {
+    if (keyed_ != nullptr) return *keyed_;
+    if (tuple_ == nullptr && taken_ == 0) {
+      ++taken_;
+      return right_;
+    }
+    if (tuple_ == nullptr || taken_ >= tuple_->items.size()) runtime_.fail("'%': the format has more places than there are values");
+    return tuple_->items[taken_++];
+  }
+
+  // A number in the format, or '*' for one among the values.
+  std::int64_t read_count(char& c) {
+    constexpr std::int64_t largest = 1'000'000;
+    std::int64_t count = 0;
+    if (c == '*') {
+      const Value& value = take();
+      if (value.integer() == nullptr) runtime_.fail("'%': '*' needs an int");
+      count = *value.integer();
+      c = next();
+    } else {
+      for (; c >= '0' && c <= '9'; c = next()) {
+        count = count * 10 + (c - '0');
+        if (count > largest) break;
+      }
+    }
+    if (count > largest || count < -largest) runtime_.unsupported("'%': a width or precision above 1000000 is not offered");
+    return count;
+  }
+
+  void read_key() {
+    const std::size_t start = at_;
+    for (int open = 1; open > 0;) {
+      const char c = next();
+      open += c == '(' ? 1 : c == ')' ? -1 : 0;
+    }
+    const Mapping* mapping = right_.mapping();
+    if (mapping == nullptr) runtime_.fail("'%': a format that names values needs a dict");
+    const Value key = runtime_.text(std::string(format_.substr(start, at_ - 1 - start)));
+    keyed_ = mapping->find(runtime_, key);
+    if (keyed_ == nullptr) runtime_.fail("'%': the dict has no key " + quote(key.text()->text.substr(0, 80)));
+  }
+
+  void write_directive() {
+    runtime_.step();
+    Directive directive;
+    keyed_ = nullptr;
+    char c = next();
+    if (c == '(') {
+      read_key();
+      c = next();
+    }
+    for (bool flag = true; flag;) {
+      switch (c) {
+        case '-': directive.left = true; break;
+        case '+': directive.sign = true; break;
+        case ' ': directive.space = true; break;
+        case '0': directive.zero = true; break;
+        case '#': directive.alternate = true; break;
+        default: flag = false;
+      }
+      if (flag) c = next();
+    }
+    directive.width = read_count(c);
+    if (directive.width < 0) {
+      directive.left = true;
+      directive.width = -directive.width;
+    }
+    if (c == '.') {
+      c = next();
+      directive.precision = std::max<std::int64_t>(read_count(c), 0);
+    }
+    if (c == 'h' || c == 'l' || c == 'L') c = next();
+    directive.type = c;
+    if (c == '%') return out_.append("%");
+    write_value(directive, take());
+  }
+
+  void write_value(const Directive& directive, const Value& value) {
+    switch (directive.type) {
+      case 's':
+      case 'r': return write_text(directive, value);
+      case 'c': return write_character(directive, value);
+      case 'd':
+      case 'i':
+      case 'u':
+      case 'x':
+      case 'X':
+      case 'o': return write_integer(directive, value);
+      case 'e':
+      case 'E':
+      case 'f':
+      case 'F':
+      case 'g':
+      case 'G': return write_float(directive, value);
+      case 'a': runtime_.unsupported("'%': the directive '%a' is not offered");
+      default: runtime_.fail(concat("'%': there is no directive '%", quote(std::string(1, directive.type)), "'"));
+    }
+  }
+
+  void write_text(const Directive& directive, const Value& value) {
+    TextBuilder builder(runtime_);
+    if (directive.type == 's') {
+      print(runtime_, value, builder);
+    } else {
+      print_repr(runtime_, value, builder);
+    }
+    const Value text = builder.finish();
+    std::string_view shown = text.text()->text;
+    if (directive.precision >= 0) {
+      shown = shown.substr(0, offset_of_code_point(shown, static_cast<std::size_t>(directive.precision)));
+    }
+    pad(directive, "", shown, false);
+  }
+
+  void write_character(const Directive& directive, const Value& value) {
+    std::string shown;
+    if (value.text() != nullptr && count_code_points(value.text()->text) == 1) {
+      shown = value.text()->text;
+    } else if (const auto* code = value.integer();
+               code != nullptr && *code >= 0 && *code <= 0x10ffff && !(*code >= 0xd800 && *code < 0xe000)) {
+      append_code_point(shown, static_cast<char32_t>(*code));
+    } else {
+      runtime_.fail("'%': '%c' needs one character");
+    }
+    pad(directive, "", shown, false);
+  }
+
+  Number number(const Directive& directive, const Value& value) {
+    if (value.is_undefined()) runtime_.fail_undefined(value);
+    const auto found = as_number(value);
+    if (!found) runtime_.fail(concat("'%': '%", directive.type, "' needs a number and got a ", type_name(value)));
+    return *found;
+  }
+
+  void write_integer(const Directive& directive, const Value& value) {
+    const Number found = number(directive, value);
+    const int base = directive.type == 'x' || directive.type == 'X' ? 16 : directive.type == 'o' ? 8 : 10;
+    std::int64_t integer = found.integer;
+    if (found.real) {
+      if (base != 10) runtime_.fail("'%': hexadecimal and octal need an int");
+      if (!(std::fabs(found.value) < 9e18)) runtime_.unsupported("'%': the float is beyond a 64-bit integer");
+      integer = static_cast<std::int64_t>(found.value);
+    }
+    char buffer[72];
+    const std::uint64_t magnitude = integer < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(integer)
+                                                : static_cast<std::uint64_t>(integer);
+    const auto result = std::to_chars(buffer, buffer + sizeof buffer, magnitude, base);
+    std::string digits(buffer, result.ptr);
+    if (directive.precision > static_cast<std::int64_t>(digits.size())) {
+      digits.insert(0, static_cast<std::size_t>(directive.precision) - digits.size(), '0');
+    }
+    std::string prefix = sign_of(directive, integer < 0);
+    if (directive.alternate && base == 16) prefix += "0x";
+    if (directive.alternate && base == 8) prefix += "0o";
+    if (directive.type == 'X') {
+      digits = to_upper(digits);
+      prefix = to_upper(prefix);
+    }
+    pad(directive, prefix, digits, directive.zero);
+  }
+
+  void write_float(const Directive& directive, const Value& value) {
+    const double real = number(directive, value).value;
+    if (directive.precision > 1000) runtime_.unsupported("'%': more than 1000 decimals are not offered");
+    if (directive.alternate) runtime_.unsupported("'%': '#' is not offered for floats");
+    const int precision = directive.precision < 0 ? 6 : static_cast<int>(directive.precision);
+    const double magnitude = std::fabs(real);
+    const char lower = static_cast<char>(directive.type | 0x20);
+    std::string digits;
+    if (lower == 'f') {
+      digits = format_fixed(magnitude, precision);
+    } else if (lower == 'e') {
+      digits = format_scientific(magnitude, precision);
+    } else {
+      digits = format_general(magnitude, precision);
+    }
+    if (directive.type != lower) digits = to_upper(digits);
+    pad(directive, sign_of(directive, std::signbit(real) && !std::isnan(real)), digits, directive.zero);
+  }
+
+  static std::string sign_of(const Directive& directive, bool negative) {
+    return negative ? "-" : directive.sign ? "+" : directive.space ? " " : "";
+  }
+
+  void pad(const Directive& directive, std::string_view prefix, std::string_view body, bool zeros) {
+    const auto size = static_cast<std::int64_t>(count_code_points(prefix) + count_code_points(body));
+    const auto missing = static_cast<std::size_t>(std::max<std::int64_t>(directive.width - size, 0));
+    const Charge room(runtime_, missing);
+    const bool fill_zeros = zeros && !directive.left;
+    if (!fill_zeros && !directive.left) out_.append(std::string(missing, ' '));
+    out_.append(prefix);
+    if (fill_zeros) out_.append(std::string(missing, '0'));
+    out_.append(body);
+    if (directive.left) out_.append(std::string(missing, ' '));
+  }
+
+  Runtime& runtime_;
+  std::string_view format_;
+  const Value& right_;
+  TextBuilder out_;
+  const Sequence* tuple_ = nullptr;
+  const Value* keyed_ = nullptr;
+  std::size_t at_ = 0;
+  std::size_t taken_ = 0;
+};
+
+}  // namespace
+
+Value format_text(Runtime& runtime, const Text& format, const Value& right) {
+  if (format.markup) runtime.unsupported("formatting a string marked safe is not offered");
+  return Formatter(runtime, format.text, right).run();
+}
+
+}  // namespace quern::jinja

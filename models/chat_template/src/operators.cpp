@@ -1,0 +1,258 @@
+// Truth, equality, order, membership and iteration. Arithmetic is in arithmetic.cpp.
+#include "operators.hpp"
+
+#include "quern/graph/error.hpp"
+#include "text.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace quern::jinja {
+
+bool truth(const Value& value) noexcept {
+  if (const auto* boolean = value.get_if<bool>()) return *boolean;
+  if (const auto number = as_number(value)) return number->real ? number->value != 0 : number->integer != 0;
+  if (const auto length = length_of(value)) return *length != 0;
+  return !value.is_undefined() && !value.is_none();
+}
+
+std::optional<Number> as_number(const Value& value) noexcept {
+  if (const auto* integer = value.integer()) return Number{false, *integer, static_cast<double>(*integer)};
+  if (const auto* boolean = value.get_if<bool>()) return Number{false, *boolean ? 1 : 0, *boolean ? 1.0 : 0.0};
+  if (const auto* real = value.get_if<double>()) return Number{true, 0, *real};
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> length_of(const Value& value) noexcept {
+  if (value.is_undefined()) return 0;
+  if (const Text* text = value.text()) return static_cast<std::int64_t>(count_code_points(text->text));
+  if (const Sequence* sequence = value.sequence()) return static_cast<std::int64_t>(sequence->items.size());
+  if (const Mapping* mapping = value.mapping()) return static_cast<std::int64_t>(mapping->entries.size());
+  return std::nullopt;
+}
+
+namespace {
+
+// Sign of left - right; 2 if one is not a number.
+int order(const Number& left, const Number& right) noexcept {
+  if (!left.real && !right.real) return (left.integer > right.integer) - (left.integer < right.integer);
+  const auto wide = [](const Number& n) {  // holds every 64-bit integer exactly
+    return n.real ? static_cast<long double>(n.value) : static_cast<long double>(n.integer);
+  };
+  const long double a = wide(left);
+  const long double b = wide(right);
+  if (std::isnan(a) || std::isnan(b)) return 2;
+  return (a > b) - (a < b);
+}
+
+bool is_view(SequenceKind kind) noexcept { return kind == SequenceKind::keys || kind == SequenceKind::items; }
+
+bool equal_items(Runtime& runtime, const Sequence& left, const Sequence& right) {
+  if (left.items.size() != right.items.size()) return false;
+  for (std::size_t i = 0; i < left.items.size(); ++i) {
+    if (!equal(runtime, left.items[i], right.items[i])) return false;
+  }
+  return true;
+}
+
+bool equal_mappings(Runtime& runtime, const Mapping& left, const Mapping& right) {
+  if (left.entries.size() != right.entries.size()) return false;
+  for (const auto& [key, value] : left.entries) {
+    const Value* other = right.find(runtime, key);
+    if (other == nullptr || !equal(runtime, value, *other)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool equal(Runtime& runtime, const Value& left, const Value& right) {
+  runtime.step();
+  if (const auto a = as_number(left)) {
+    const auto b = as_number(right);
+    return b && order(*a, *b) == 0;
+  }
+  if (const Text* a = left.text()) {
+    const Text* b = right.text();
+    if (b == nullptr || a->text.size() != b->text.size()) return false;
+    runtime.step_text(a->text.size());
+    return a->text == b->text;
+  }
+  if (const Sequence* a = left.sequence()) {
+    const Sequence* b = right.sequence();
+    if (a == b) return true;
+    if (b == nullptr || a->kind == SequenceKind::values) return false;
+    if (is_view(a->kind) && is_view(b->kind)) runtime.unsupported("views of mappings cannot be compared");
+    return a->kind == b->kind && equal_items(runtime, *a, *b);
+  }
+  if (const Mapping* a = left.mapping()) {
+    const Mapping* b = right.mapping();
+    return a == b || (b != nullptr && equal_mappings(runtime, *a, *b));
+  }
+  if (left.is_undefined()) return right.is_undefined();
+  if (left.is_none()) return right.is_none();
+  return same(runtime, left, right);
+}
+
+bool same(Runtime& runtime, const Value& left, const Value& right) {
+  if (left.storage().index() != right.storage().index()) return false;
+  if (const auto* a = left.get_if<std::shared_ptr<const Sequence>>()) {
+    return *a == *right.get_if<std::shared_ptr<const Sequence>>();
+  }
+  if (const auto* a = left.get_if<std::shared_ptr<const Mapping>>()) {
+    return *a == *right.get_if<std::shared_ptr<const Mapping>>();
+  }
+  if (const auto* a = left.get_if<std::shared_ptr<Iterator>>()) return *a == *right.get_if<std::shared_ptr<Iterator>>();
+  if (const auto* a = left.get_if<std::shared_ptr<LoopState>>()) return *a == *right.get_if<std::shared_ptr<LoopState>>();
+  if (const auto* a = left.get_if<std::shared_ptr<const Callable>>()) {
+    return *a == *right.get_if<std::shared_ptr<const Callable>>();
+  }
+  if (const auto* a = left.get_if<Namespace*>()) return *a == *right.get_if<Namespace*>();
+  return equal(runtime, left, right);
+}
+
+bool less(Runtime& runtime, const Value& left, const Value& right) {
+  runtime.step();
+  if (left.is_undefined()) runtime.fail_undefined(left);
+  if (right.is_undefined()) runtime.fail_undefined(right);
+  const auto a = as_number(left);
+  const auto b = as_number(right);
+  if (a && b) return order(*a, *b) == -1;
+  if (left.text() != nullptr && right.text() != nullptr) {
+    runtime.step_text(std::min(left.text()->text.size(), right.text()->text.size()));
+    return left.text()->text < right.text()->text;  // byte order of UTF-8 is code point order
+  }
+  const Sequence* p = left.sequence();
+  const Sequence* q = right.sequence();
+  const bool ordered = p != nullptr && q != nullptr && p->kind == q->kind && p->kind <= SequenceKind::tuple;
+  if (!ordered) runtime.fail(concat("a ", type_name(left), " and a ", type_name(right), " have no order"));
+  for (std::size_t i = 0; i < p->items.size() && i < q->items.size(); ++i) {
+    if (!equal(runtime, p->items[i], q->items[i])) return less(runtime, p->items[i], q->items[i]);
+  }
+  return p->items.size() < q->items.size();
+}
+
+bool compare(Runtime& runtime, CompareOp op, const Value& left, const Value& right) {
+  switch (op) {
+    case CompareOp::eq: return equal(runtime, left, right);
+    case CompareOp::ne: return !equal(runtime, left, right);
+    case CompareOp::in: return contains(runtime, right, left);
+    case CompareOp::not_in: return !contains(runtime, right, left);
+    case CompareOp::lt: return less(runtime, left, right);
+    case CompareOp::gt: return less(runtime, right, left);
+    case CompareOp::le:
+    case CompareOp::ge: break;
+  }
+  // Not the negation of the opposite: a NaN is neither below nor above.
+  const bool below = op == CompareOp::le ? less(runtime, left, right) : less(runtime, right, left);
+  return below || equal(runtime, left, right);
+}
+
+bool contains(Runtime& runtime, const Value& container, const Value& item) {
+  runtime.step();
+  if (const Text* text = container.text()) {
+    const Text* part = item.text();
+    if (part == nullptr) runtime.fail(concat("'in' a str needs a str on its left and found a ", type_name(item)));
+    runtime.step_text(text->text.size());
+    return find_text(text->text, part->text) != std::string_view::npos;
+  }
+  if (const Mapping* mapping = container.mapping()) {
+    check_key(runtime, item);
+    return mapping->find(runtime, item) != nullptr;
+  }
+  if (container.is_undefined()) return false;
+  if (!is_iterable(container)) runtime.fail(concat("'in' cannot look into a ", type_name(container)));
+  const std::shared_ptr<Iterator> pass = iterate(runtime, container);
+  while (pass->next < pass->source->items.size()) {
+    if (equal(runtime, pass->source->items[pass->next++], item)) return true;
+  }
+  return false;
+}
+
+bool is_iterable(const Value& value) noexcept {
+  return value.is_undefined() || value.text() != nullptr || value.sequence() != nullptr ||
+         value.mapping() != nullptr || value.iterator() != nullptr;
+}
+
+std::vector<Value> characters_of(Runtime& runtime, std::string_view text) {
+  std::vector<Value> items;
+  const Charge room(runtime, text.size() * sizeof(Value));  // while both this and the sequence made of it exist
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t start = at;
+    next_code_point(text, at);
+    runtime.step();
+    items.push_back(runtime.text(std::string(text.substr(start, at - start))));
+  }
+  return items;
+}
+
+std::shared_ptr<Iterator> iterate(Runtime& runtime, const Value& value) {
+  if (const auto* iterator = value.get_if<std::shared_ptr<Iterator>>()) return *iterator;
+  auto pass = std::make_shared<Iterator>();
+  const auto adopt = [&](std::vector<Value> items) {
+    pass->source = *runtime.list(std::move(items)).get_if<std::shared_ptr<const Sequence>>();
+  };
+  if (const auto* sequence = value.get_if<std::shared_ptr<const Sequence>>()) {
+    pass->source = *sequence;
+  } else if (const Text* text = value.text()) {
+    adopt(characters_of(runtime, text->text));
+  } else if (const Mapping* mapping = value.mapping()) {
+    std::vector<Value> keys;
+    for (const auto& entry : mapping->entries) keys.push_back(entry.first);
+    adopt(std::move(keys));
+  } else if (value.is_undefined()) {
+    adopt({});
+  } else {
+    runtime.fail(concat("a ", type_name(value), " cannot be iterated"));
+  }
+  return pass;
+}
+
+std::vector<Value> items_of(Runtime& runtime, const Value& value) {
+  const std::shared_ptr<Iterator> pass = iterate(runtime, value);
+  const auto& items = pass->source->items;
+  const auto first = items.begin() + static_cast<std::ptrdiff_t>(pass->next);
+  runtime.step(items.size());
+  const Charge room(runtime, items.size() * sizeof(Value));
+  pass->next = items.size();
+  return {first, items.end()};
+}
+
+void check_key(Runtime& runtime, const Value& key) {
+  const Sequence* sequence = key.sequence();
+  if (sequence != nullptr && sequence->kind == SequenceKind::tuple) {
+    for (const Value& item : sequence->items) check_key(runtime, item);
+  } else if (sequence != nullptr ? sequence->kind != SequenceKind::range : key.mapping() != nullptr) {
+    runtime.fail(concat("a ", type_name(key), " cannot be a key"));
+  }
+}
+
+void set_entry(Runtime& runtime, std::vector<std::pair<Value, Value>>& entries, Value key, Value value) {
+  check_key(runtime, key);
+  for (auto& entry : entries) {
+    if (equal(runtime, entry.first, key)) {
+      entry.second = std::move(value);
+      return;
+    }
+  }
+  entries.emplace_back(std::move(key), std::move(value));
+}
+
+void merge_sort(std::vector<std::size_t>& order, const std::function<bool(std::size_t, std::size_t)>& before) {
+  std::vector<std::size_t> merged(order.size());
+  for (std::size_t width = 1; width < order.size(); width *= 2) {
+    for (std::size_t low = 0; low < order.size(); low += 2 * width) {
+      const std::size_t middle = std::min(low + width, order.size());
+      const std::size_t high = std::min(low + 2 * width, order.size());
+      std::size_t a = low;
+      std::size_t b = middle;
+      for (std::size_t out = low; out < high; ++out) {
+        const bool take_right = a == middle || (b < high && before(order[b], order[a]));
+        merged[out] = take_right ? order[b++] : order[a++];
+      }
+    }
+    order.swap(merged);
+  }
+}
+
+}  // namespace quern::jinja

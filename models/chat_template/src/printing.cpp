@@ -1,0 +1,102 @@
+// str() and repr().
+#include "printing.hpp"
+
+#include "loop_state.hpp"
+#include "numbers.hpp"
+#include "quern/graph/error.hpp"
+#include "text.hpp"
+
+namespace quern::jinja {
+
+namespace {
+
+std::string range_text(const Sequence& range) {
+  std::string text = concat("range(", range.start, ", ", range.stop);
+  if (range.step != 1) text += concat(", ", range.step);
+  return text + ")";
+}
+
+void print_items(Runtime& runtime, const Sequence& sequence, TextBuilder& out) {
+  constexpr std::string_view opens[] = {"[", "(", "", "dict_keys([", "dict_values([", "dict_items(["};
+  constexpr std::string_view closes[] = {"]", ")", "", "])", "])", "])"};
+  const auto kind = static_cast<std::size_t>(sequence.kind);
+  out.append(opens[kind]);
+  for (std::size_t i = 0; i < sequence.items.size(); ++i) {
+    if (i > 0) out.append(", ");
+    print_repr(runtime, sequence.items[i], out);
+  }
+  if (sequence.kind == SequenceKind::tuple && sequence.items.size() == 1) out.append(",");
+  out.append(closes[kind]);
+}
+
+void print_mapping(Runtime& runtime, const Mapping& mapping, TextBuilder& out) {
+  out.append("{");
+  bool first = true;
+  for (const auto& [key, value] : mapping.entries) {
+    if (!first) out.append(", ");
+    first = false;
+    print_repr(runtime, key, out);
+    out.append(": ");
+    print_repr(runtime, value, out);
+  }
+  out.append("}");
+}
+
+void print_other(Runtime& runtime, const Value& value, TextBuilder& out) {
+  if (value.is_none()) return out.append("None");
+  if (const auto* boolean = value.get_if<bool>()) return out.append(*boolean ? "True" : "False");
+  if (const auto* integer = value.integer()) return out.append(std::to_string(*integer));
+  if (const auto* real = value.get_if<double>()) return out.append(format_float(*real));
+  if (LoopState* loop = value.loop()) {
+    return out.append(concat("<LoopContext ", loop->index0() + 1, "/", loop->length(runtime), ">"));
+  }
+  runtime.unsupported(concat("a ", type_name(value), " has no text; '|list' makes a list of a generator"));
+}
+
+}  // namespace
+
+void print_repr(Runtime& runtime, const Value& value, TextBuilder& out) {
+  runtime.step();
+  if (value.is_undefined()) return out.append("Undefined");
+  if (const Text* text = value.text()) {
+    if (text->markup) runtime.unsupported("the repr of a string marked safe is not offered");
+    const Charge room(runtime, 4 * text->text.size());  // an escape has four characters a byte at most
+    return out.append(quote(text->text));
+  }
+  if (const Sequence* sequence = value.sequence()) {
+    if (sequence->kind == SequenceKind::range) return out.append(range_text(*sequence));
+    return print_items(runtime, *sequence, out);
+  }
+  if (const Mapping* mapping = value.mapping()) return print_mapping(runtime, *mapping, out);
+  print_other(runtime, value, out);
+}
+
+void print(Runtime& runtime, const Value& value, TextBuilder& out) {
+  if (value.is_undefined()) return;
+  if (const Text* text = value.text()) return out.append(text->text);
+  print_repr(runtime, value, out);
+}
+
+Value to_text(Runtime& runtime, const Value& value) {
+  if (value.text() != nullptr) return value;
+  TextBuilder out(runtime);
+  print(runtime, value, out);
+  return out.finish();
+}
+
+std::string escape_html(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&': out += "&amp;"; break;
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '\'': out += "&#39;"; break;
+      case '"': out += "&#34;"; break;
+      default: out += c;
+    }
+  }
+  return out;
+}
+
+}  // namespace quern::jinja

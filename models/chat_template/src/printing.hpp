@@ -1,0 +1,31 @@
+// Values as text: str(), repr() and JSON.
+#pragma once
+
+#include "runtime.hpp"
+
+#include <string>
+#include <string_view>
+
+namespace quern::jinja {
+
+/// Appends str(value). A generator and other things whose text would be an address are refused.
+void print(Runtime& runtime, const Value& value, TextBuilder& out);
+/// str(value) as a value; a str is itself.
+Value to_text(Runtime& runtime, const Value& value);
+/// Appends repr(value).
+void print_repr(Runtime& runtime, const Value& value, TextBuilder& out);
+
+struct JsonStyle {
+  bool ensure_ascii = false;
+  bool sort_keys = false;
+  std::optional<std::string> indent;  ///< one level of it
+  std::string item_separator = ", ";
+  std::string key_separator = ": ";
+};
+/// json.dumps(value).
+Value to_json(Runtime& runtime, const Value& value, const JsonStyle& style);
+
+/// & < > ' " as HTML writes them.
+std::string escape_html(std::string_view text);
+
+}  // namespace quern::jinja

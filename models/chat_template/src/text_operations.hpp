@@ -1,0 +1,24 @@
+// Operations on str that methods and filters share.
+#pragma once
+
+#include "runtime.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace quern::jinja {
+
+Value recase(Runtime& runtime, std::string_view text, std::string (*convert)(std::string_view));
+/// str.replace(); a negative count replaces all.
+Value replace_text(Runtime& runtime, std::string_view text, std::string_view old_part, std::string_view new_part,
+                   std::int64_t count);
+/// separator.join(str(item) for item in items)
+Value join_values(Runtime& runtime, std::string_view separator, const std::vector<Value>& items);
+/// str.center() with one fill character: the extra one of an odd rest goes where Python puts it.
+Value center_text(Runtime& runtime, std::string_view text, std::int64_t width, std::string_view fill);
+
+/// Whether the text has a letter with case and every such letter is `wanted` (is_lower or is_upper).
+bool has_only(Runtime& runtime, std::string_view text, bool (*wanted)(char32_t) noexcept);
+
+}  // namespace quern::jinja

@@ -1,0 +1,37 @@
+// What an open File holds.
+#pragma once
+
+#include "mapping.hpp"
+#include "parse.hpp"
+
+#include "quern/models/gguf.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace quern::gguf {
+
+struct Shard {
+  std::string name;
+  Mapping mapping;
+};
+
+struct File::Contents {
+  std::string name;           ///< as given
+  std::vector<Shard> shards;  ///< at least one; the keys are those of the first
+  std::uint32_t version = 0;
+  std::uint64_t file_bytes = 0;
+  EntryTable entries;
+  std::vector<TensorInfo> tensors;
+  std::vector<std::uint32_t> tensors_by_name;
+
+  std::span<const std::byte> key_bytes() const noexcept { return shards.front().mapping.bytes(); }
+};
+
+/// Fills tensors_by_name. Throws Error(QUERN_BAD_MODEL) if a name is there twice, in one shard or two.
+/// (file.cpp)
+void index_tensors(const std::vector<Shard>& shards, const std::vector<TensorInfo>& tensors,
+                   std::vector<std::uint32_t>& by_name);
+
+}  // namespace quern::gguf

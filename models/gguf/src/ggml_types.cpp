@@ -1,0 +1,85 @@
+#include "ggml_types.hpp"
+
+#include "quern/models/gguf.hpp"
+
+#include <algorithm>
+
+namespace quern::gguf {
+namespace {
+
+constexpr GgmlType ggml_types[] = {
+    {0, "F32", 1, 4, QUERN_F32},
+    {1, "F16", 1, 2, QUERN_F16},
+    {2, "Q4_0", 32, 18, QUERN_Q4_0},
+    {3, "Q4_1", 32, 20, QUERN_Q4_1},
+    {4, "Q4_2 (given up)", 0, 0, QUERN_DTYPE_NONE},
+    {5, "Q4_3 (given up)", 0, 0, QUERN_DTYPE_NONE},
+    {6, "Q5_0", 32, 22, QUERN_Q5_0},
+    {7, "Q5_1", 32, 24, QUERN_Q5_1},
+    {8, "Q8_0", 32, 34, QUERN_Q8_0},
+    {9, "Q8_1", 32, 36, QUERN_DTYPE_NONE},
+    {10, "Q2_K", 256, 84, QUERN_DTYPE_NONE},
+    {11, "Q3_K", 256, 110, QUERN_DTYPE_NONE},
+    {12, "Q4_K", 256, 144, QUERN_Q4_K},
+    {13, "Q5_K", 256, 176, QUERN_Q5_K},
+    {14, "Q6_K", 256, 210, QUERN_Q6_K},
+    {15, "Q8_K", 256, 292, QUERN_DTYPE_NONE},
+    {16, "IQ2_XXS", 256, 66, QUERN_DTYPE_NONE},
+    {17, "IQ2_XS", 256, 74, QUERN_DTYPE_NONE},
+    {18, "IQ3_XXS", 256, 98, QUERN_DTYPE_NONE},
+    {19, "IQ1_S", 256, 50, QUERN_DTYPE_NONE},
+    {20, "IQ4_NL", 32, 18, QUERN_DTYPE_NONE},
+    {21, "IQ3_S", 256, 110, QUERN_DTYPE_NONE},
+    {22, "IQ2_S", 256, 82, QUERN_DTYPE_NONE},
+    {23, "IQ4_XS", 256, 136, QUERN_DTYPE_NONE},
+    {24, "I8", 1, 1, QUERN_DTYPE_NONE},
+    {25, "I16", 1, 2, QUERN_DTYPE_NONE},
+    {26, "I32", 1, 4, QUERN_I32},
+    {27, "I64", 1, 8, QUERN_I64},
+    {28, "F64", 1, 8, QUERN_DTYPE_NONE},
+    {29, "IQ1_M", 256, 56, QUERN_DTYPE_NONE},
+    {30, "BF16", 1, 2, QUERN_BF16},
+    {31, "Q4_0_4_4 (given up)", 0, 0, QUERN_DTYPE_NONE},
+    {32, "Q4_0_4_8 (given up)", 0, 0, QUERN_DTYPE_NONE},
+    {33, "Q4_0_8_8 (given up)", 0, 0, QUERN_DTYPE_NONE},
+    {34, "TQ1_0", 256, 54, QUERN_DTYPE_NONE},
+    {35, "TQ2_0", 256, 66, QUERN_DTYPE_NONE},
+    {36, "IQ4_NL_4_4 (given up)", 0, 0, QUERN_DTYPE_NONE},
+    {37, "IQ4_NL_4_8 (given up)", 0, 0, QUERN_DTYPE_NONE},
+    {38, "IQ4_NL_8_8 (given up)", 0, 0, QUERN_DTYPE_NONE},
+    {39, "MXFP4", 32, 17, QUERN_DTYPE_NONE},
+    {40, "NVFP4", 64, 36, QUERN_DTYPE_NONE},
+};
+
+// find_ggml_type indexes the table by id.
+constexpr bool ids_are_positions() {
+  for (std::uint32_t i = 0; i < std::size(ggml_types); ++i) {
+    if (ggml_types[i].id != i) return false;
+    if (ggml_types[i].dtype != QUERN_DTYPE_NONE && ggml_types[i].block_elements == 0) return false;
+  }
+  return true;
+}
+static_assert(ids_are_positions());
+
+}  // namespace
+
+const GgmlType* find_ggml_type(std::uint32_t id) noexcept {
+  return id < std::size(ggml_types) ? &ggml_types[id] : nullptr;
+}
+
+std::string supported_ggml_types() {
+  std::string names;
+  for (const GgmlType& type : ggml_types) {
+    if (type.dtype == QUERN_DTYPE_NONE) continue;
+    if (!names.empty()) names += ", ";
+    names += type.name;
+  }
+  return names;
+}
+
+std::string_view ggml_type_name(std::uint32_t ggml_type) noexcept {
+  const GgmlType* type = find_ggml_type(ggml_type);
+  return type == nullptr ? std::string_view() : type->name;
+}
+
+}  // namespace quern::gguf

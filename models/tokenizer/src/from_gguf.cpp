@@ -1,0 +1,103 @@
+// Reads a tokenizer out of a GGUF file.
+#include "quern/models/gguf.hpp"
+#include "quern/models/tokenizer.hpp"
+
+#include "pre_tokenizer.hpp"
+#include "vocabulary.hpp"
+
+#include "quern/graph/error.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace quern {
+namespace {
+
+namespace field = tokenizer::field;
+
+// Before a view of 16 bytes is made for each element.
+void check_count(const gguf::File& file, std::string_view key, std::uint64_t count, std::size_t max) {
+  if (count > max) throw file.bad_key(key, concat("has ", count, " entries; at most ", max, " are accepted"));
+}
+
+std::vector<std::string_view> read_strings(const gguf::File& file, std::string_view key, std::size_t max) {
+  const gguf::StringArray strings = file.require_strings(key);
+  check_count(file, key, strings.size(), max);
+  return strings.to_vector();
+}
+
+std::vector<std::int32_t> read_types(const gguf::File& file) {
+  const gguf::IntArray found = file.require_ints(field::types);
+  check_count(file, field::types, found.size(), tokenizer::max_tokens);
+  std::vector<std::int32_t> types(found.size());
+  for (std::size_t i = 0; i < types.size(); ++i)  // what does not fit is no type, and stays so
+    types[i] = static_cast<std::int32_t>(std::clamp<std::int64_t>(found[i], INT32_MIN, INT32_MAX));
+  return types;
+}
+
+std::vector<float> read_scores(const gguf::File& file) {
+  const auto found = file.find_floats(field::scores);
+  if (!found) return {};
+  check_count(file, field::scores, found->size(), tokenizer::max_tokens);
+  std::vector<float> scores(found->size());
+  for (std::size_t i = 0; i < scores.size(); ++i) scores[i] = static_cast<float>((*found)[i]);
+  return scores;
+}
+
+// Where a file says nothing, the model's family decides: SentencePiece models and Llama 3 start with bos.
+bool starts_with_bos(const gguf::File& file, const VocabularyView& view) {
+  if (const auto stated = file.find_bool("tokenizer.ggml.add_bos_token")) return *stated;
+  const auto pre_tokenizer = tokenizer::find_pre_tokenizer(view.pre_tokenizer);
+  return view.bos && (view.model == "llama" || (pre_tokenizer && pre_tokenizer->starts_with_bos));
+}
+
+void refuse_normalisation_map(const gguf::File& file) {
+  constexpr std::string_view key = "tokenizer.ggml.precompiled_charsmap";
+  const auto map = file.array_shape(key);
+  if (map && map->count > 0)
+    throw Error(QUERN_UNSUPPORTED, concat(file.name(), ": ", key, " has ", map->count, " bytes; a vocabulary that normalises its text by a table is not offered"));
+}
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> tokenizer_from_gguf(const gguf::File& file) {
+  VocabularyView view;
+  view.model = file.require_string("tokenizer.ggml.model");
+  std::vector<std::string_view> tokens, merges;
+  std::vector<std::int32_t> types;
+  std::vector<float> scores;
+  const bool byte_level = view.model == "gpt2";
+  if (byte_level || view.model == "llama") {  // another model is refused by name, not for what it lacks
+    tokens = read_strings(file, field::tokens, tokenizer::max_tokens);
+    types = read_types(file);
+    scores = read_scores(file);
+    if (byte_level) {
+      merges = read_strings(file, field::merges, tokenizer::max_merges);
+    } else {
+      refuse_normalisation_map(file);
+    }
+  }
+  view.pre_tokenizer = file.find_string("tokenizer.ggml.pre").value_or("");
+  view.tokens = tokens;
+  view.types = types;
+  view.scores = scores;
+  view.merges = merges;
+  view.bos = file.find_u64("tokenizer.ggml.bos_token_id");
+  view.eos = file.find_u64("tokenizer.ggml.eos_token_id");
+  view.eot = file.find_u64("tokenizer.ggml.eot_token_id");
+  view.eom = file.find_u64("tokenizer.ggml.eom_token_id");
+  view.unknown = file.find_u64("tokenizer.ggml.unknown_token_id");
+  view.add_bos = starts_with_bos(file, view);
+  view.add_eos = file.find_bool("tokenizer.ggml.add_eos_token").value_or(false);
+  view.add_space_prefix = file.find_bool("tokenizer.ggml.add_space_prefix");
+  view.remove_extra_whitespaces = file.find_bool("tokenizer.ggml.remove_extra_whitespaces").value_or(false);
+  view.markers_take_following_space =
+      view.model == "llama" && file.find_string("general.architecture").value_or("") == "phi3";
+  try {
+    return std::make_unique<Tokenizer>(view);
+  } catch (const Error& error) {
+    throw Error(error.code(), concat(file.name(), ": ", error.what()));
+  }
+}
+
+}  // namespace quern

@@ -1,0 +1,81 @@
+// Unicode normalisation form C.
+//
+// utf8proc gives the tables, the decomposition of a single character and the composition. The canonical ordering is
+// our own: utf8proc's exchanges neighbours, which takes quadratic time on a long run of combining marks.
+#include "nfc.hpp"
+
+#include "unicode.hpp"
+
+#include "quern/graph/error.hpp"
+
+#include <utf8proc.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace quern::tokenizer {
+namespace {
+
+constexpr auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+constexpr std::size_t max_decomposition = 32;  // the longest canonical decomposition has 4
+
+int combining_class(utf8proc_int32_t code) { return utf8proc_get_property(code)->combining_class; }
+
+void order_marks(std::vector<utf8proc_int32_t>& codes) {
+  const auto is_mark = [](utf8proc_int32_t code) { return combining_class(code) != 0; };
+  auto at = codes.begin();
+  while ((at = std::find_if(at, codes.end(), is_mark)) != codes.end()) {
+    const auto run_end = std::find_if_not(at, codes.end(), is_mark);
+    std::stable_sort(at, run_end, [](utf8proc_int32_t a, utf8proc_int32_t b) {
+      return combining_class(a) < combining_class(b);
+    });
+    at = run_end;
+  }
+}
+
+void append_composed(std::vector<utf8proc_int32_t>& codes, std::string& out) {
+  if (codes.empty()) return;
+  order_marks(codes);
+  const utf8proc_ssize_t length =
+      utf8proc_normalize_utf32(codes.data(), static_cast<utf8proc_ssize_t>(codes.size()), options);
+  if (length < 0) throw Error(QUERN_INTERNAL, concat("utf8proc: ", utf8proc_errmsg(length)));
+  for (utf8proc_ssize_t i = 0; i < length; ++i) append_utf8(static_cast<char32_t>(codes[i]), out);
+  codes.clear();
+}
+
+void append_decomposed(char32_t code, std::vector<utf8proc_int32_t>& codes) {
+  utf8proc_int32_t parts[max_decomposition];
+  int boundary = 0;
+  const utf8proc_ssize_t length = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(code), parts,
+                                                          max_decomposition, options, &boundary);
+  if (length < 0 || static_cast<std::size_t>(length) > max_decomposition)
+    throw Error(QUERN_INTERNAL, concat("utf8proc: no decomposition of U+", std::hex, std::uint32_t{code}));
+  codes.insert(codes.end(), parts, parts + length);
+}
+
+}  // namespace
+
+bool is_trivially_nfc(std::string_view text) noexcept {
+  // U+0300 is CC 80: every character below it has a lead byte below 0xCC.
+  return std::ranges::none_of(text, [](char c) { return static_cast<unsigned char>(c) >= 0xCC; });
+}
+
+std::string normalise_nfc(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  std::vector<utf8proc_int32_t> codes;
+  for (std::size_t at = 0; at < text.size();) {
+    const Char c = decode_char(text, at);
+    if (c.valid) {
+      append_decomposed(c.code, codes);
+    } else {
+      append_composed(codes, out);
+      out += text[at];
+    }
+    at += c.length;
+  }
+  append_composed(codes, out);
+  return out;
+}
+
+}  // namespace quern::tokenizer

@@ -1,0 +1,249 @@
+// SentencePiece's BPE: characters merge into tokens, the token of the highest score first, the leftmost of equals.
+//
+// A text of n characters takes n log n: pairs wait in a heap, and an entry whose two symbols have changed since is
+// dropped when it comes up.
+#include "sentencepiece.hpp"
+
+#include "quoted.hpp"
+#include "unicode.hpp"
+
+#include "quern/graph/error.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+namespace quern::tokenizer {
+namespace {
+
+constexpr std::string_view space_mark = "\xE2\x96\x81";  // U+2581, which stands for a space
+
+std::string with_space_marks(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == ' ') {
+      out += space_mark;
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+// User-defined tokens as they look in a normalised text. Converters write some with plain spaces; where both spellings
+// are there, the first token keeps the place.
+std::vector<Marker> user_defined_markers(const Vocabulary& vocabulary) {
+  std::vector<Marker> markers;
+  for (std::int32_t id = 0; id < vocabulary.size(); ++id)
+    if (vocabulary.type(id) == TokenType::user_defined && !vocabulary.text(id).empty())
+      markers.push_back({with_space_marks(vocabulary.text(id)), id, true});
+  std::ranges::stable_sort(markers, {}, &Marker::text);
+  const auto rest = std::ranges::unique(markers, {}, &Marker::text);
+  markers.erase(rest.begin(), rest.end());
+  return markers;
+}
+
+// All, or none: true if all 256 are there.
+bool has_byte_tokens(const Vocabulary& vocabulary) {
+  int present = 0, absent = -1;
+  for (int byte = 0; byte < 256; ++byte) {
+    if (vocabulary.byte_token(static_cast<unsigned char>(byte)) >= 0) {
+      ++present;
+    } else if (absent < 0) {
+      absent = byte;
+    }
+  }
+  if (present > 0 && absent >= 0)
+    throw Error(QUERN_BAD_MODEL, concat(field::tokens, " has byte tokens for ", present, " of 256 bytes; the first that is absent is that of byte ", absent));
+  return present == 256;
+}
+
+}  // namespace
+
+SentencePiece::SentencePiece(const Vocabulary& vocabulary, const VocabularyView& view)
+    : vocabulary_(vocabulary),
+      scores_(view.scores.begin(), view.scores.end()),
+      user_defined_(user_defined_markers(vocabulary)),
+      space_prefix_(view.add_space_prefix.value_or(true)),
+      remove_extra_spaces_(view.remove_extra_whitespaces),
+      byte_fallback_(has_byte_tokens(vocabulary)) {
+  if (view.scores.size() != view.tokens.size())
+    throw Error(QUERN_BAD_MODEL,
+                concat(field::scores, " has ", view.scores.size(), " entries for ", view.tokens.size(), " tokens"));
+  for (std::size_t id = 0; id < scores_.size(); ++id)
+    if (std::isnan(scores_[id])) throw Error(QUERN_BAD_MODEL, concat(field::scores, ": entry ", id, " is not a number"));
+  if (!byte_fallback_ && !vocabulary.unknown)
+    throw Error(QUERN_BAD_MODEL, concat(field::tokens, " has neither byte tokens nor an unknown token, so that some texts have no tokens"));
+}
+
+std::string SentencePiece::normalise(std::string_view text) const {
+  if (remove_extra_spaces_) text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+  std::string out;
+  if (text.empty()) return out;
+  out.reserve(text.size() + text.size() / 4 + space_mark.size());
+  if (space_prefix_) out += space_mark;
+  bool after_space = false;
+  for (std::size_t at = 0; at < text.size();) {
+    const Char c = decode_char(text, at);
+    if (!c.valid) {
+      out += replacement_character;
+    } else if (c.code != ' ') {
+      out += text.substr(at, c.length);
+    } else if (!after_space || !remove_extra_spaces_) {
+      out += space_mark;
+    }
+    after_space = c.valid && c.code == ' ';
+    at += c.length;
+  }
+  if (remove_extra_spaces_)
+    while (out.ends_with(space_mark)) out.resize(out.size() - space_mark.size());
+  return out;
+}
+
+// Of the tokens that text can become: not control, unknown or byte tokens, which only rules may produce.
+std::int32_t SentencePiece::find_piece(std::string_view text) const noexcept {
+  const std::int32_t id = vocabulary_.find(text);
+  if (id < 0) return -1;
+  const TokenType type = vocabulary_.type(id);
+  const bool spellable = type == TokenType::normal || type == TokenType::user_defined || type == TokenType::unused;
+  return spellable ? id : -1;
+}
+
+// The symbols of one normalised text while they merge.
+struct SentencePiece::Merger {
+  static constexpr std::uint32_t none = UINT32_MAX;
+
+  struct Symbol {
+    std::uint32_t begin, length;  // length 0 once merged into the left neighbour
+    std::uint32_t previous, next;
+    std::int32_t whole;  // the user-defined token that it is; such a symbol never merges
+  };
+  struct Candidate {
+    float score;
+    std::uint32_t left, right;
+    std::uint32_t length;  // of both together when it was made
+
+    static bool later(const Candidate& a, const Candidate& b) noexcept {
+      return a.score < b.score || (a.score == b.score && a.left > b.left);
+    }
+  };
+
+  const SentencePiece& model;
+  std::string_view text;
+  std::vector<Symbol> symbols;
+  std::vector<Candidate> heap;
+  std::unordered_map<std::int32_t, std::uint32_t> splits;  // of an unused token: the length of its left part
+
+  void split_into_symbols() {
+    const auto add = [&](std::size_t begin, std::size_t end, std::int32_t whole) {
+      const auto place = static_cast<std::uint32_t>(symbols.size());
+      symbols.push_back({static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end - begin), place - 1, place + 1, whole});
+    };
+    std::size_t at = 0;
+    const auto add_characters = [&](std::size_t end) {
+      while (at < end) {
+        const std::size_t next = at + decode_char(text, at).length;
+        add(at, next, -1);
+        at = next;
+      }
+    };
+    for (const auto& match : model.user_defined_.find(text, true)) {
+      add_characters(match.begin);
+      add(match.begin, match.end, match.id);
+      at = match.end;
+    }
+    add_characters(text.size());
+    symbols.back().next = none;
+  }
+
+  void offer(std::uint32_t left) {
+    const std::uint32_t right = symbols[left].next;
+    if (right == none || symbols[left].whole >= 0 || symbols[right].whole >= 0) return;
+    const std::uint32_t length = symbols[left].length + symbols[right].length;
+    const std::int32_t id = model.find_piece(text.substr(symbols[left].begin, length));
+    if (id < 0) return;
+    heap.push_back({model.scores_[id], left, right, length});
+    std::ranges::push_heap(heap, Candidate::later);
+    if (model.vocabulary_.type(id) == TokenType::unused) splits[id] = symbols[left].length;
+  }
+
+  void merge_all() {
+    for (std::uint32_t left = 0; left + 1 < symbols.size(); ++left) offer(left);
+    while (!heap.empty()) {
+      std::ranges::pop_heap(heap, Candidate::later);
+      const Candidate best = heap.back();
+      heap.pop_back();
+      Symbol& left = symbols[best.left];
+      Symbol& right = symbols[best.right];
+      if (left.length == 0 || right.length == 0 || left.length + right.length != best.length) continue;
+      left.length = best.length;
+      right.length = 0;
+      left.next = right.next;
+      if (right.next != none) symbols[right.next].previous = best.left;
+      if (left.previous != none) offer(left.previous);
+      offer(best.left);
+    }
+  }
+
+  // An unused token is taken apart again as it was put together, down to parts that are in use.
+  void append(std::string_view piece, std::vector<std::int32_t>& ids, bool& after_unknown) const {
+    std::vector<std::string_view> parts{piece};
+    while (!parts.empty()) {
+      const std::string_view part = parts.back();
+      parts.pop_back();
+      const std::int32_t id = model.find_piece(part);
+      const auto split = id >= 0 && model.vocabulary_.type(id) == TokenType::unused ? splits.find(id) : splits.end();
+      if (split == splits.end()) {
+        model.append_piece(part, ids, after_unknown);
+      } else {
+        parts.push_back(part.substr(split->second));
+        parts.push_back(part.substr(0, split->second));
+      }
+    }
+  }
+};
+
+void SentencePiece::append_piece(std::string_view piece, std::vector<std::int32_t>& ids, bool& after_unknown) const {
+  const std::int32_t id = find_piece(piece);
+  if (id >= 0) {
+    ids.push_back(id);
+  } else if (byte_fallback_) {
+    for (const char c : piece) ids.push_back(vocabulary_.byte_token(static_cast<unsigned char>(c)));
+  } else if (!after_unknown) {
+    ids.push_back(*vocabulary_.unknown);  // one for a whole run
+  }
+  after_unknown = id < 0;
+}
+
+void SentencePiece::encode(std::string_view text, std::vector<std::int32_t>& ids) const {
+  const std::string normalised = normalise(text);
+  if (normalised.empty()) return;
+  Merger merger{*this, normalised, {}, {}, {}};
+  merger.split_into_symbols();
+  merger.merge_all();
+  bool after_unknown = false;
+  for (std::uint32_t place = 0; place != Merger::none; place = merger.symbols[place].next) {
+    const Merger::Symbol& symbol = merger.symbols[place];
+    if (symbol.whole >= 0) {
+      ids.push_back(symbol.whole);
+      after_unknown = false;
+    } else {
+      merger.append(merger.text.substr(symbol.begin, symbol.length), ids, after_unknown);
+    }
+  }
+}
+
+void SentencePiece::append_bytes(std::int32_t id, std::string& out) const {
+  if (vocabulary_.type(id) == TokenType::byte) {
+    out += static_cast<char>(vocabulary_.byte_of(id));
+    return;
+  }
+  std::string_view text = vocabulary_.text(id);
+  for (std::size_t mark; (mark = text.find(space_mark)) != std::string_view::npos;) {
+    out.append(text.substr(0, mark)).append(1, ' ');
+    text.remove_prefix(mark + space_mark.size());
+  }
+  out += text;
+}
+
+}  // namespace quern::tokenizer

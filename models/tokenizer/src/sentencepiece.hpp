@@ -1,0 +1,40 @@
+// SentencePiece's BPE ("llama" in a GGUF file): characters merge into tokens, the token of the highest score first.
+#pragma once
+
+#include "marker_matcher.hpp"
+#include "vocabulary.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace quern::tokenizer {
+
+class SentencePiece {
+ public:
+  /// Keeps a reference to `vocabulary`. Throws Error(QUERN_BAD_MODEL) for scores that do not fit the tokens, and for a
+  /// vocabulary that cannot spell every text: neither all 256 byte tokens nor an unknown token.
+  SentencePiece(const Vocabulary& vocabulary, const VocabularyView& view);
+
+  /// Appends the ids of a text that holds no control tokens. An empty text has none, not even the space prefix.
+  void encode(std::string_view text, std::vector<std::int32_t>& ids) const;
+
+  /// Appends the bytes of a token; U+2581 is a space.
+  void append_bytes(std::int32_t id, std::string& out) const;
+
+ private:
+  struct Merger;
+  std::string normalise(std::string_view text) const;
+  std::int32_t find_piece(std::string_view text) const noexcept;
+  void append_piece(std::string_view piece, std::vector<std::int32_t>& ids, bool& after_unknown) const;
+
+  const Vocabulary& vocabulary_;
+  std::vector<float> scores_;
+  MarkerMatcher user_defined_;  // matched in the normalised text
+  bool space_prefix_ = true;
+  bool remove_extra_spaces_ = false;
+  bool byte_fallback_ = false;
+};
+
+}  // namespace quern::tokenizer

@@ -1,0 +1,188 @@
+// Puts the parts together: markers are cut out of a text first, what lies between goes to the model's own rule.
+#include "quern/models/tokenizer.hpp"
+
+#include "byte_level_bpe.hpp"
+#include "end_tokens.hpp"
+#include "marker_matcher.hpp"
+#include "quoted.hpp"
+#include "sentencepiece.hpp"
+#include "unicode.hpp"
+#include "vocabulary.hpp"
+
+#include "quern/graph/error.hpp"
+
+#include <algorithm>
+#include <variant>
+
+namespace quern {
+namespace {
+
+using tokenizer::ByteLevelBpe;
+using tokenizer::Marker;
+using tokenizer::MarkerMatcher;
+using tokenizer::SentencePiece;
+using tokenizer::Vocabulary;
+
+// Positions in a normalised text, which may be three times as long, are 32 bits.
+constexpr std::size_t max_text_bytes = (std::size_t{1} << 30) - 1;
+
+using Rules = std::variant<ByteLevelBpe, SentencePiece>;
+
+bool is_special(TokenType type) noexcept { return type == TokenType::control || type == TokenType::unknown; }
+
+// Before anything else, so that another model is refused by name and not for what it lacks.
+const VocabularyView& require_known_model(const VocabularyView& view) {
+  if (view.model != "gpt2" && view.model != "llama")
+    throw Error(QUERN_UNSUPPORTED, concat("tokenizer.ggml.model is ", tokenizer::quoted(view.model),
+                                          "; offered are 'gpt2' (byte-level BPE) and 'llama' (SentencePiece BPE)"));
+  return view;
+}
+
+Rules make_rules(const Vocabulary& vocabulary, const VocabularyView& view) {
+  if (view.model == "llama") return Rules(std::in_place_type<SentencePiece>, vocabulary, view);
+  if (view.add_space_prefix.value_or(false))
+    throw Error(QUERN_UNSUPPORTED, "tokenizer.ggml.add_space_prefix is true, which is offered for the model 'llama' only, not for 'gpt2'");
+  return Rules(std::in_place_type<ByteLevelBpe>, vocabulary, view);
+}
+
+// SentencePiece matches its user-defined tokens itself, in the normalised text.
+std::vector<Marker> markers_in_raw_text(const Vocabulary& vocabulary, bool with_user_defined) {
+  std::vector<Marker> markers;
+  for (std::int32_t id = 0; id < vocabulary.size(); ++id) {
+    const TokenType type = vocabulary.type(id);
+    const bool user_defined = type == TokenType::user_defined;
+    if (!vocabulary.text(id).empty() && (is_special(type) || (user_defined && with_user_defined)))
+      markers.push_back({std::string(vocabulary.text(id)), id, user_defined});
+  }
+  return markers;
+}
+
+// Phi-3's tokenizer strips after its chat markers and </s>, not after these.
+bool takes_following_space(std::string_view marker) noexcept {
+  return marker != "<unk>" && marker != "<s>" && marker != "<|endoftext|>";
+}
+
+std::size_t skip_space(std::string_view text, std::size_t at) noexcept {
+  for (;;) {
+    const tokenizer::ClassifiedChar c = tokenizer::classify(text, at);
+    if (c.character.length == 0 || c.kind != tokenizer::CharClass::space) return at;
+    at += c.character.length;
+  }
+}
+
+}  // namespace
+
+struct Tokenizer::Impl {
+  explicit Impl(const VocabularyView& view)
+      : vocabulary(require_known_model(view)),
+        rules(make_rules(vocabulary, view)),
+        markers(markers_in_raw_text(vocabulary, std::holds_alternative<ByteLevelBpe>(rules))),
+        ends(tokenizer::find_end_tokens(vocabulary)),
+        add_bos(view.add_bos),
+        add_eos(view.add_eos),
+        drops_first_space(std::holds_alternative<SentencePiece>(rules) &&
+                          (view.add_space_prefix.value_or(true) || view.remove_extra_whitespaces)),
+        markers_take_space(view.markers_take_following_space) {}
+
+  void check(std::int32_t id) const {
+    if (!vocabulary.contains(id))
+      throw Error(QUERN_INVALID_ARGUMENT, concat("token id ", id, " is not in the vocabulary, which has ", vocabulary.size(), " tokens"));
+  }
+
+  void append_bytes(std::int32_t id, std::string& out) const {
+    std::visit([&](const auto& rule) { rule.append_bytes(id, out); }, rules);
+  }
+
+  void encode(std::string_view text, bool parse_special, std::vector<std::int32_t>& ids) const {
+    const auto encode_plain = [&](std::size_t begin, std::size_t end) {
+      if (begin < end) std::visit([&](const auto& rule) { rule.encode(text.substr(begin, end - begin), ids); }, rules);
+    };
+    std::size_t at = 0;
+    for (const MarkerMatcher::Match& match : markers.find(text, parse_special)) {
+      if (match.begin < at) continue;  // it starts in white space that the marker before took
+      encode_plain(at, match.begin);
+      ids.push_back(match.id);
+      at = match.end;
+      if (markers_take_space && takes_following_space(vocabulary.text(match.id))) at = skip_space(text, at);
+    }
+    encode_plain(at, text.size());
+  }
+
+  Vocabulary vocabulary;
+  Rules rules;  // refers to vocabulary
+  MarkerMatcher markers;
+  std::vector<std::int32_t> ends;
+  bool add_bos, add_eos, drops_first_space, markers_take_space;
+};
+
+Tokenizer::Tokenizer(const VocabularyView& view) : impl_(std::make_unique<const Impl>(view)) {}
+Tokenizer::~Tokenizer() = default;
+Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
+Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
+
+std::vector<std::int32_t> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
+  if (text.size() > max_text_bytes)
+    throw Error(QUERN_INVALID_ARGUMENT, concat("the text has ", text.size(), " bytes; at most ", max_text_bytes, " can be encoded at once"));
+  std::vector<std::int32_t> ids;
+  ids.reserve(text.size() / 4 + 2);
+  if (options.add_bos.value_or(impl_->add_bos)) {
+    if (!bos()) throw Error(QUERN_INVALID_ARGUMENT, "add_bos was asked for, but the vocabulary has no token for the beginning of a text");
+    ids.push_back(*bos());
+  }
+  impl_->encode(text, options.parse_special, ids);
+  if (options.add_eos.value_or(impl_->add_eos)) {
+    if (!eos()) throw Error(QUERN_INVALID_ARGUMENT, "add_eos was asked for, but the vocabulary has no token for the end of a text");
+    ids.push_back(*eos());
+  }
+  return ids;
+}
+
+std::string Tokenizer::decode_bytes(std::span<const std::int32_t> ids, bool skip_special) const {
+  std::string out;
+  for (const std::int32_t id : ids) {
+    impl_->check(id);
+    if (!skip_special || !is_special(impl_->vocabulary.type(id))) impl_->append_bytes(id, out);
+  }
+  if (impl_->drops_first_space && out.starts_with(' ')) out.erase(0, 1);
+  return out;
+}
+
+std::string Tokenizer::decode(std::span<const std::int32_t> ids, bool skip_special) const {
+  Utf8Stream stream;
+  std::string text = stream.push(decode_bytes(ids, skip_special));
+  return text += stream.flush();
+}
+
+TokenBytes Tokenizer::token_bytes(std::int32_t id) const {
+  impl_->check(id);
+  TokenBytes result{{}, is_special(impl_->vocabulary.type(id))};
+  impl_->append_bytes(id, result.bytes);
+  return result;
+}
+
+bool Tokenizer::drops_first_space() const noexcept { return impl_->drops_first_space; }
+std::int32_t Tokenizer::size() const noexcept { return impl_->vocabulary.size(); }
+std::optional<std::int32_t> Tokenizer::bos() const noexcept { return impl_->vocabulary.bos; }
+std::optional<std::int32_t> Tokenizer::eos() const noexcept { return impl_->vocabulary.eos; }
+std::optional<std::int32_t> Tokenizer::unknown() const noexcept { return impl_->vocabulary.unknown; }
+bool Tokenizer::adds_bos() const noexcept { return impl_->add_bos; }
+bool Tokenizer::adds_eos() const noexcept { return impl_->add_eos; }
+std::span<const std::int32_t> Tokenizer::end_tokens() const noexcept { return impl_->ends; }
+bool Tokenizer::is_end(std::int32_t id) const noexcept { return std::ranges::binary_search(impl_->ends, id); }
+
+std::string_view Tokenizer::token_text(std::int32_t id) const {
+  impl_->check(id);
+  return impl_->vocabulary.text(id);
+}
+
+TokenType Tokenizer::token_type(std::int32_t id) const {
+  impl_->check(id);
+  return impl_->vocabulary.type(id);
+}
+
+std::optional<std::int32_t> Tokenizer::find(std::string_view text) const noexcept {
+  const std::int32_t id = impl_->vocabulary.find(text);
+  return id < 0 ? std::nullopt : std::optional(id);
+}
+
+}  // namespace quern

@@ -1,0 +1,21 @@
+// y = a / b, b broadcasting to a.
+#include "quern/graph/ops/elementwise.hpp"
+
+#include "../op_call.hpp"
+#include "shapes.hpp"
+
+namespace quern::graph {
+namespace ops {
+
+ValueId div(Graph& graph, ValueId a, ValueId b, NodeOptions options) {
+  return graph.add_node(QUERN_OP_DIV, {a, b}, {}, std::move(options))[0];
+}
+
+}  // namespace ops
+
+namespace rules {
+
+void div(OpCall& call) { broadcast_rule(call); }
+
+}  // namespace rules
+}  // namespace quern::graph

@@ -1,0 +1,21 @@
+// y = -x, element by element.
+#include "quern/graph/ops/elementwise.hpp"
+
+#include "../op_call.hpp"
+#include "shapes.hpp"
+
+namespace quern::graph {
+namespace ops {
+
+ValueId neg(Graph& graph, ValueId x, NodeOptions options) {
+  return graph.add_node(QUERN_OP_NEG, {x}, {}, std::move(options))[0];
+}
+
+}  // namespace ops
+
+namespace rules {
+
+void neg(OpCall& call) { unary_rule(call); }
+
+}  // namespace rules
+}  // namespace quern::graph

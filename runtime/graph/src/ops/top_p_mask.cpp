@@ -1,0 +1,26 @@
+// The fewest best logits whose probabilities sum to p.
+#include "quern/graph/ops/sampling.hpp"
+
+#include "../op_call.hpp"
+#include "sampling_rules.hpp"
+
+namespace quern::graph {
+namespace ops {
+
+ValueId top_p_mask(Graph& graph, ValueId x, ValueId p, NodeOptions options) {
+  return graph.add_node(QUERN_OP_TOP_P_MASK, {x, p}, {}, std::move(options))[0];
+}
+
+}  // namespace ops
+
+namespace rules {
+
+void top_p_mask(OpCall& call) {
+  logits_rule(call);
+  call.dtype(1, f32_only);
+  call.shape_is(1, {call.dim(0, 0)});
+  call.out(0, QUERN_F32, call.shape(0));
+}
+
+}  // namespace rules
+}  // namespace quern::graph

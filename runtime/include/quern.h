@@ -1,0 +1,693 @@
+/* The public C API of Quern, in libquern.so.1: load a model, tokenise, generate, evaluate, measure.
+ *
+ * Nouns: a runtime finds backends and devices; a model is loaded by a runtime; a session holds the sequences
+ * (the key/value cache) of one model; a vocabulary is a model file's tokenizer and chat template, usable
+ * without weights.
+ *
+ * Conventions, for every function here:
+ *   - C99. The library never prints, exits or aborts. A function that can fail returns a quern_status
+ *     (quern_status.h; QUERN_OK is 0); quern_last_error() then holds a sentence for the user: what was asked,
+ *     what was found, what to do. After a failure every out parameter of handle type is null and nothing has
+ *     to be released.
+ *   - An option struct starts with struct_size = sizeof of itself as the caller knows it. Zero in every other
+ *     member is the default, so `quern_model_options o = {sizeof o};` is valid, and a null pointer means all
+ *     defaults. A struct that the library fills takes struct_size in the same way, and only members inside it
+ *     are written. Members are only ever appended.
+ *   - A handle that a function creates is released with its own release function; null is allowed there.
+ *     Handles may be released in any order: a child keeps alive what it needs (a session its model, a model
+ *     its runtime).
+ *   - A `const char *` that the library returns belongs to the handle it came from, is NUL-terminated UTF-8
+ *     and lives as long as that handle, unless the comment says otherwise. Strings and arrays that the caller
+ *     passes are read during the call and never kept.
+ *   - (buffer, capacity, needed): *needed always receives the full size. A null buffer with capacity 0 asks
+ *     for the size and returns QUERN_OK; a capacity that is too small returns QUERN_INVALID_ARGUMENT and
+ *     writes nothing else.
+ *   - Token ids are int32_t. Paths are UTF-8 as given to open(); an error names them as given.
+ *
+ * Threads. "Any thread": may be called at any time from any thread, at the same time as other calls. "One at
+ * a time": at most one such call on the same handle at a time, from any thread; a second one returns
+ * QUERN_BUSY at once and changes nothing. Every function is "any thread" unless its comment says "one at a
+ * time". Releasing a handle while a call on it runs is the caller's mistake. Callbacks run on the calling
+ * thread unless said otherwise, and must not throw. */
+#ifndef QUERN_H
+#define QUERN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "quern/quern_status.h"
+
+#if defined(__GNUC__)
+#define QUERN_API __attribute__((visibility("default")))
+#else
+#define QUERN_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Version and errors -------------------------------------------------------------------------------- */
+
+/* "0.1.0", a static string. Never fails. */
+QUERN_API const char *quern_version(void);
+
+/* How this library was built, one line for people: compiler, build type, sanitizer, commit if known. Static.
+ * */
+QUERN_API const char *quern_build(void);
+
+/* The plugin ABI that this library hosts: the epoch (part of the entry symbol) and the newest minor it knows.
+ * */
+QUERN_API uint32_t quern_plugin_abi_epoch(void);
+QUERN_API uint32_t quern_plugin_abi_minor(void);
+
+/* Why the last failing call on this thread failed; "" if none did. The text belongs to the thread and is
+ * replaced by the next failing call on it; a successful call leaves it alone. Never null. */
+QUERN_API const char *quern_last_error(void);
+
+/* "QUERN_BAD_MODEL" for QUERN_BAD_MODEL; "QUERN_INTERNAL" for a code that this library does not know. Static.
+ * */
+QUERN_API const char *quern_status_name(quern_status status);
+
+/* ---- Text that the library made ------------------------------------------------------------------------ */
+
+/* Immutable bytes with a length and a terminating NUL that is not counted; may hold NULs itself. */
+typedef struct quern_text quern_text;
+
+/* The bytes; "" for null. They live until the release. */
+QUERN_API const char *quern_text_data(const quern_text *text);
+QUERN_API uint64_t quern_text_size(const quern_text *text);
+QUERN_API void quern_text_release(quern_text *text);
+
+/* ---- Runtime ------------------------------------------------------------------------------------------- */
+
+typedef struct quern_runtime quern_runtime;
+
+enum {
+  QUERN_LEVEL_DEFAULT = 0, /* QUERN_LOG, else info */
+  QUERN_LEVEL_TRACE = 1,
+  QUERN_LEVEL_DEBUG = 2,
+  QUERN_LEVEL_INFO = 3,
+  QUERN_LEVEL_WARN = 4,
+  QUERN_LEVEL_ERROR = 5,
+  QUERN_LEVEL_OFF = 6
+};
+
+/* One line of the log, without a newline. `component` is "loader", "runtime", "cpu" ... Both strings live
+ * during the call. Calls of one runtime are serialised, and may come from any thread; the callback must not
+ * call this API. */
+typedef void (*quern_log_callback)(void *user, uint32_t level, const char *component, const char *text);
+
+enum { QUERN_DETERMINISTIC_DEFAULT = 0, QUERN_DETERMINISTIC_ON = 1, QUERN_DETERMINISTIC_OFF = 2 };
+
+/* A member that is null or 0 takes its value from the environment variable named beside it, and without that
+ * the default; ignore_environment skips these variables. CUDA_VISIBLE_DEVICES is always honoured, since the
+ * driver does so too. Paths from the environment are ignored in a setuid program. */
+typedef struct quern_runtime_options {
+  uint64_t struct_size;
+  const char *backend;            /* QUERN_BACKEND: "cuda" or "cuda,cpu": a demand; only these, in this order */
+  const char *backend_disable;    /* QUERN_BACKEND_DISABLE: "vulkan" or "vulkan,cuda": never opened */
+  const char *device;             /* QUERN_DEVICE: "cuda:0", a PCI address or a UUID: a demand for that device */
+  const char *backend_path;       /* QUERN_BACKEND_PATH: plugin folders, ':' between, instead of the default */
+  const char *backend_extra_path; /* QUERN_BACKEND_EXTRA_PATH: plugin folders in front of the others */
+  const char *memory;             /* QUERN_MEMORY: limits, "cuda:0=8G,cpu=512M"; K M G T are powers of 1024 */
+  const char *fallback;           /* QUERN_FALLBACK: "auto", "warn" (default) or "strict" */
+  const char *force_kernel;       /* QUERN_FORCE_KERNEL: "cpu:avx2": one kernel family of a backend, for tests */
+  const char *cache_dir;          /* QUERN_CACHE_DIR: probe results; default $XDG_CACHE_HOME/quern */
+  uint32_t threads;               /* QUERN_THREADS: of the CPU; default one a physical core that we may use */
+  uint32_t deterministic;         /* QUERN_DETERMINISTIC=1: QUERN_DETERMINISTIC_...; default off */
+  uint32_t allow_dev_plugins;     /* QUERN_ALLOW_DEV_PLUGINS=1: accept plugins of another header hash */
+  uint32_t ignore_environment;    /* 1: none of these variables, nor CUDA_FORCE_CPU, AXOLOTL_FORCE_CPU */
+  uint32_t log_level;             /* QUERN_LOG: trace debug info warn error off; the least that reaches `log` */
+  uint32_t reserved;              /* 0 */
+  quern_log_callback log;         /* null: nothing is logged */
+  void *log_user;
+} quern_runtime_options;
+
+/* Inspects, loads and negotiates the plugins. A plugin that cannot be used is no failure: it is in the
+ * report. Nor is a demand that cannot be met: quern_runtime_ready() tells, so that the report can be read
+ * first. GPUs are probed when they are first needed. Errors: QUERN_INVALID_ARGUMENT for an option that cannot
+ * be read (the text names it, or its variable, and the value). */
+QUERN_API quern_status quern_runtime_create(const quern_runtime_options *options, quern_runtime **out);
+QUERN_API void quern_runtime_release(quern_runtime *runtime);
+
+/* Whether the demands (backend, device) can be met and there is any device to compute on. quern_model_load()
+ * checks the same first. Errors: QUERN_BACKEND_UNAVAILABLE; the text names the demand, its origin, the reason
+ * and the remedy. */
+QUERN_API quern_status quern_runtime_ready(quern_runtime *runtime);
+
+/* ---- Load report: what became of each plugin file ------------------------------------------------------ */
+
+typedef struct quern_load_report quern_load_report; /* a snapshot */
+
+typedef struct quern_load_entry {
+  uint64_t struct_size;
+  const char *path;     /* of the plugin file */
+  const char *backend;  /* "cpu"; "" if the file did not say */
+  const char *version;  /* of the plugin; "" if unknown */
+  const char *stage;    /* the last stage reached: "discover", "inspect", "load", "negotiate", "probe" or "open" */
+  quern_status code;    /* QUERN_OK: usable so far */
+  uint32_t selected;    /* 1: a device of it is to be used, or is in use */
+  const char *cause;    /* why it was refused, in words; "" if it was not */
+  const char *remedy;   /* what to do; "" if unknown */
+} quern_load_entry;
+
+/* Probes every plugin that is not disabled (so it may take seconds with cold GPUs) and takes a snapshot. */
+QUERN_API quern_status quern_runtime_load_report(quern_runtime *runtime, quern_load_report **out);
+QUERN_API uint64_t quern_load_report_count(const quern_load_report *report);
+/* Strings belong to the report. Errors: QUERN_NOT_FOUND for an index at or above the count. */
+QUERN_API quern_status quern_load_report_entry(const quern_load_report *report, uint64_t index,
+                                                 quern_load_entry *out);
+/* The report as a page for people (what `quern doctor` prints), and as one JSON object: {"plugins": [{path,
+ * backend, version, stage, code, usable, selected, cause, remedy}], "devices": [as quern_device_list_json],
+ * "searched": [folders]}. */
+QUERN_API quern_status quern_load_report_words(const quern_load_report *report, quern_text **out);
+QUERN_API quern_status quern_load_report_json(const quern_load_report *report, quern_text **out);
+QUERN_API void quern_load_report_release(quern_load_report *report);
+
+/* ---- Devices ------------------------------------------------------------------------------------------- */
+
+typedef struct quern_device_list quern_device_list; /* a snapshot */
+
+enum { QUERN_MEMORY_UNKNOWN = 0, QUERN_MEMORY_ESTIMATE = 1, QUERN_MEMORY_EXACT = 2 }; /* how sure a number is */
+
+typedef struct quern_device_entry {
+  uint64_t struct_size;
+  const char *name;         /* "cuda:0": backend and index, as QUERN_DEVICE takes it */
+  const char *backend;      /* "cuda" */
+  const char *description;  /* the product's name */
+  const char *device_class; /* "discrete", "unified", "integrated", "cpu", "software" or "other" */
+  const char *architecture; /* "sm_90", "x86-64 avx2" ...; "" if unknown */
+  const char *pci;          /* "0000:01:00.0"; "" if none */
+  const char *uuid;         /* "" if none */
+  const char *driver;       /* version found; "" if none */
+  const char *reason;       /* why it is not used (also: served by another backend); "" if it is */
+  uint64_t memory_total;    /* bytes of its main heap; 0 if unknown */
+  uint64_t memory_budget;   /* bytes that we may use: what is free, and below the limit set with `memory` */
+  uint32_t memory_certainty; /* QUERN_MEMORY_... of the two above */
+  uint32_t usable;          /* 1: its probe computed the right answer */
+  uint32_t selected;        /* 1: a model loaded now would use it */
+  uint32_t rank;            /* 0 is the best; meaningless unless usable */
+} quern_device_entry;
+
+/* Probes every backend that is not disabled. Best first, unusable ones last. */
+QUERN_API quern_status quern_runtime_devices(quern_runtime *runtime, quern_device_list **out);
+QUERN_API uint64_t quern_device_list_count(const quern_device_list *devices);
+/* Strings belong to the list. Errors: QUERN_NOT_FOUND for an index at or above the count. */
+QUERN_API quern_status quern_device_list_entry(const quern_device_list *devices, uint64_t index,
+                                                 quern_device_entry *out);
+/* One JSON array with the members of quern_device_entry, named as there. */
+QUERN_API quern_status quern_device_list_json(const quern_device_list *devices, quern_text **out);
+QUERN_API void quern_device_list_release(quern_device_list *devices);
+
+/* ---- Vocabulary: tokenizer and chat template, without weights ------------------------------------------ */
+
+typedef struct quern_vocabulary quern_vocabulary; /* immutable: all its functions are "any thread" */
+
+/* Reads the tokenizer and the chat template of a model file, or of a file that holds nothing else. Needs no
+ * runtime. Errors: QUERN_NOT_FOUND, QUERN_IO, QUERN_PERMISSION for the file; QUERN_BAD_MODEL (malformed; the
+ * text names file and field); QUERN_UNSUPPORTED (a tokenizer we do not have); QUERN_HOST_OUT_OF_MEMORY. */
+QUERN_API quern_status quern_vocabulary_open(const char *path, quern_vocabulary **out);
+QUERN_API void quern_vocabulary_release(quern_vocabulary *vocabulary);
+
+/* Number of entries; ids are 0 to size - 1. */
+QUERN_API uint32_t quern_vocabulary_size(const quern_vocabulary *vocabulary);
+/* The token in front of a text, and the (first) one that ends an answer; -1 if there is none. */
+QUERN_API int32_t quern_vocabulary_bos(const quern_vocabulary *vocabulary);
+QUERN_API int32_t quern_vocabulary_eos(const quern_vocabulary *vocabulary);
+/* 1 if the token ends an answer (a file may name several). */
+QUERN_API int quern_vocabulary_is_end(const quern_vocabulary *vocabulary, int32_t token);
+/* The template's source text; null if the file has none. */
+QUERN_API const char *quern_vocabulary_chat_template(const quern_vocabulary *vocabulary);
+
+enum {
+  QUERN_TOKENIZE_NO_BOS = 1,    /* add no token in front; otherwise one is added where the file says so */
+  QUERN_TOKENIZE_NO_SPECIAL = 2 /* the text of a special token is plain text; otherwise it becomes that token */
+};
+
+/* Ids of `text` (text_size bytes; need not end with NUL, may hold any bytes). (ids, capacity, count) as
+ * (buffer, capacity, needed) above, in ids; text_size + 8 is enough for almost every text. Empty text gives
+ * no ids, not even a BOS. Errors: QUERN_INVALID_ARGUMENT for an unknown flag, QUERN_BAD_MODEL where the text
+ * has a byte for which the vocabulary has no token. */
+QUERN_API quern_status quern_tokenize(const quern_vocabulary *vocabulary, const char *text, uint64_t text_size,
+                                      uint32_t flags, int32_t *ids, uint64_t capacity, uint64_t *count);
+
+enum { QUERN_DETOKENIZE_SPECIAL = 1 }; /* write the text of special tokens too; otherwise they give nothing */
+
+/* Bytes of the ids (not NUL-terminated; may end inside a UTF-8 character). Errors: QUERN_INVALID_ARGUMENT for
+ * an id outside the vocabulary, or an unknown flag. */
+QUERN_API quern_status quern_detokenize(const quern_vocabulary *vocabulary, const int32_t *ids, uint64_t count,
+                                        uint32_t flags, char *buffer, uint64_t capacity, uint64_t *needed);
+
+/* The bytes of one token as it appears inside a text, special tokens included; they belong to the vocabulary.
+ * Errors: QUERN_INVALID_ARGUMENT for an id outside the vocabulary. */
+QUERN_API quern_status quern_token_bytes(const quern_vocabulary *vocabulary, int32_t token, const char **bytes,
+                                         uint64_t *size);
+
+typedef struct quern_message {
+  uint64_t struct_size;  /* sizeof(quern_message) in each element: it is also the stride of an array of them */
+  const char *role;      /* "system", "user", "assistant", or what else the template knows */
+  const char *content;
+  uint64_t content_size; /* bytes of content; 0: it ends at its NUL */
+} quern_message;
+
+enum { QUERN_RENDER_NO_GENERATION_PROMPT = 1 }; /* do not open the assistant's turn at the end */
+
+/* Renders the model's own template over the messages; quern_tokenize_chat() makes ids of the result. Errors:
+ * QUERN_UNSUPPORTED where the file has no template, or it uses what our Jinja subset cannot render (the text
+ * names it); QUERN_BAD_MODEL where it is malformed; QUERN_INVALID_ARGUMENT where the template itself refuses
+ * the messages (its sentence is in the text). */
+QUERN_API quern_status quern_render_chat(const quern_vocabulary *vocabulary, const quern_message *messages,
+                                         uint64_t count, uint32_t flags, quern_text **out);
+
+/* Ids of a rendered chat: special tokens recognised, and the BOS neither lost nor doubled. (ids, capacity,
+ * count) as above. `flags` takes QUERN_TOKENIZE_NO_BOS. Errors as quern_tokenize. */
+QUERN_API quern_status quern_tokenize_chat(const quern_vocabulary *vocabulary, const char *rendered,
+                                           uint64_t rendered_size, uint32_t flags, int32_t *ids, uint64_t capacity,
+                                           uint64_t *count);
+
+/* What a model file says of itself, without loading it, as one JSON object: {"file", "file_bytes", "format",
+ * "version", "architecture", "name", "parameters", "context_length", "vocabulary_size", "chat_template" (text
+ * or null), "shape" {hidden, feed_forward, layers, heads, kv_heads, head_size ...}, "weights" {dtype: bytes},
+ * "metadata" {key: value; arrays longer than 16 as {"type", "count"}}, "tensors" [{name, dtype, shape,
+ * bytes}]}. A field that the file lacks is null. Errors as quern_vocabulary_open. */
+QUERN_API quern_status quern_show_json(const char *path, quern_text **out);
+
+/* ---- Model --------------------------------------------------------------------------------------------- */
+
+typedef struct quern_model quern_model; /* immutable once loaded */
+
+enum { QUERN_ACTIVATIONS_AUTO = 0, QUERN_ACTIVATIONS_F32 = 1 }; /* f32: exact numerics */
+enum { QUERN_KV_DEFAULT = 0, QUERN_KV_F16 = 1, QUERN_KV_F32 = 2 }; /* the default is f16 */
+
+/* Called now and then while a model loads, on the loading thread; total is constant. Returns 0 to go on;
+ * anything else cancels the load (QUERN_CANCELLED). */
+typedef int (*quern_progress_callback)(void *user, uint64_t done_bytes, uint64_t total_bytes);
+
+typedef struct quern_model_options {
+  uint64_t struct_size;
+  uint64_t context;     /* the most tokens a sequence will have; 0: the smaller of the model's and 4,096 */
+  uint32_t sequences;   /* the most sequences at a time, all sessions together; memory is planned for them; 0: 1 */
+  uint32_t activations; /* QUERN_ACTIVATIONS_... */
+  uint32_t kv;          /* QUERN_KV_...: dtype of the key/value cache */
+  uint32_t reserved;    /* 0 */
+  quern_progress_callback progress; /* may be null */
+  void *progress_user;
+} quern_model_options;
+
+/* Reads the file, places it on the devices, packs the weights. Afterwards the file is not read again. Two
+ * loads on one runtime take turns. Errors: QUERN_NOT_FOUND, QUERN_IO, QUERN_PERMISSION for the file;
+ * QUERN_BAD_MODEL (malformed; names file and field); QUERN_UNSUPPORTED (an architecture, format or tokenizer
+ * that we do not have); QUERN_BACKEND_UNAVAILABLE (a demand cannot be met, or strict mode and a part of the
+ * model that the device lacks); QUERN_CONTEXT_FULL (options.context is above the model's, with both numbers);
+ * QUERN_DOES_NOT_FIT (refused before allocating; the text has the bytes needed and available, and the nearest
+ * setting that fits); QUERN_OUT_OF_MEMORY, QUERN_HOST_OUT_OF_MEMORY; QUERN_CANCELLED;
+ * QUERN_INVALID_ARGUMENT. */
+QUERN_API quern_status quern_model_load(quern_runtime *runtime, const char *path, const quern_model_options *options,
+                                        quern_model **out);
+QUERN_API void quern_model_release(quern_model *model);
+
+typedef struct quern_model_info {
+  uint64_t struct_size;
+  const char *path;          /* as given */
+  const char *architecture;  /* "llama" */
+  const char *name;          /* general.name, or "" */
+  const char *weights;       /* the format that most weights have, "Q4_1" */
+  const char *chat_template; /* source text; null if none */
+  uint64_t parameters;       /* elements of all tensors; a tied head counts once */
+  uint64_t file_bytes;
+  uint64_t context_length;   /* that the model was trained for */
+  uint64_t context;          /* that it was loaded for */
+  uint32_t vocabulary_size;
+  uint32_t hidden;
+  uint32_t layers;
+  uint32_t heads;
+  uint32_t kv_heads;
+  uint32_t head_size;
+  uint32_t feed_forward;
+  uint32_t kv;          /* QUERN_KV_F16 or QUERN_KV_F32 */
+  uint32_t activations; /* QUERN_ACTIVATIONS_... */
+  uint32_t devices;     /* how many devices hold layers */
+  const char *backend;  /* of the device with most layers, "cpu" */
+  const char *device;   /* its name, "cpu:0" */
+  const char *device_description;
+  const char *kernels;  /* the kernel set that it chose, "avx2"; what ran is in the statistics */
+} quern_model_info;
+
+QUERN_API quern_status quern_model_get_info(const quern_model *model, quern_model_info *out);
+
+/* The tokenizer and template of a loaded model; belongs to the model, not to be released. Never null for a
+ * model. */
+QUERN_API const quern_vocabulary *quern_model_vocabulary(const quern_model *model);
+
+/* Where the layers lie and why, for people, in a few lines; and as JSON {"devices": [{device, layers,
+ * weights_bytes}], "cuts": [{from, to, reason, bytes_per_token}]}. */
+QUERN_API quern_status quern_model_placement_words(const quern_model *model, quern_text **out);
+QUERN_API quern_status quern_model_placement_json(const quern_model *model, quern_text **out);
+
+/* ---- Session ------------------------------------------------------------------------------------------- */
+
+typedef struct quern_session quern_session; /* "one at a time", except where stated */
+
+typedef struct quern_session_options {
+  uint64_t struct_size;
+  uint64_t context;   /* the most tokens per sequence; 0: the model's option */
+  uint32_t sequences; /* numbered 0 to sequences - 1; 0: 1 */
+  uint32_t reserved;  /* 0 */
+} quern_session_options;
+
+/* Allocates the key/value cache and builds what a decode step needs. Errors: QUERN_INVALID_ARGUMENT (above
+ * the model's options), QUERN_DOES_NOT_FIT, QUERN_OUT_OF_MEMORY, QUERN_HOST_OUT_OF_MEMORY. */
+QUERN_API quern_status quern_session_create(quern_model *model, const quern_session_options *options,
+                                            quern_session **out);
+QUERN_API void quern_session_release(quern_session *session);
+
+/* Ends the generate, evaluate or bench call that runs on the session, if any, before its next step: generate
+ * then returns QUERN_OK with finish CANCELLED, evaluate returns QUERN_CANCELLED. Any thread, and safe in a
+ * signal handler: it only sets a flag. Without a running call it does nothing. */
+QUERN_API void quern_cancel(quern_session *session);
+
+/* How many tokens a sequence holds. Errors: QUERN_INVALID_ARGUMENT for a sequence that the session does not
+ * have. */
+QUERN_API quern_status quern_sequence_length(const quern_session *session, uint32_t sequence, uint64_t *length);
+/* Forgets everything at or after position `length` (0: all). One at a time. Errors: QUERN_INVALID_ARGUMENT if
+ * it is longer than the sequence. */
+QUERN_API quern_status quern_sequence_truncate(quern_session *session, uint32_t sequence, uint64_t length);
+/* Makes `to` hold what `from` holds, sharing its pages where possible. One at a time. */
+QUERN_API quern_status quern_sequence_copy(quern_session *session, uint32_t from, uint32_t to);
+
+/* ---- Generate ------------------------------------------------------------------------------------------ */
+
+typedef struct quern_logit_bias {
+  int32_t token;
+  float bias; /* added to the logit; -INFINITY forbids the token */
+} quern_logit_bias;
+
+#define QUERN_WINDOW_ALL UINT32_MAX
+
+/* Applied in this order: penalties, logit bias, top-k, top-p, min-p, temperature, draw. All zero is greedy.
+ * The draw depends on nothing but seed, sequence and step. */
+typedef struct quern_sampling {
+  uint64_t struct_size;
+  float temperature;       /* 0: greedy (the best after penalties and bias; the lowest id of equals) */
+  float top_p;             /* the smallest set of best tokens with this probability; 0 or 1: off */
+  float min_p;             /* tokens with at least this share of the best one's probability; 0: off */
+  float repeat_penalty;    /* divides positive, multiplies negative logits of tokens seen; 0 or 1: off */
+  float presence_penalty;  /* subtracted from the logit of a token seen; 0: off */
+  float frequency_penalty; /* subtracted once for each time it was seen; 0: off */
+  uint32_t penalty_window; /* how many last tokens count as seen, prompt included; 0: 64; or QUERN_WINDOW_ALL */
+  uint32_t top_k;          /* 0: off */
+  uint64_t seed;
+  const quern_logit_bias *bias;
+  uint64_t bias_count;
+} quern_sampling;
+
+enum {
+  QUERN_FINISH_END = 1,      /* the model ended the answer: an end token */
+  QUERN_FINISH_STOP = 2,     /* a stop string */
+  QUERN_FINISH_LENGTH = 3,   /* max_tokens */
+  QUERN_FINISH_CONTEXT = 4,  /* the context is full */
+  QUERN_FINISH_CANCELLED = 5 /* quern_cancel, or the callback */
+};
+
+typedef struct quern_token_event {
+  uint64_t struct_size;
+  uint32_t request;     /* index in the array of requests */
+  int32_t token;        /* -1: no new token, only text that was held back until the end */
+  const char *piece;    /* bytes certain now: whole UTF-8 characters, no start of a stop string */
+  uint64_t piece_size;
+  float logprob;        /* natural, before temperature and filters; NaN unless asked for */
+  uint32_t top_count;   /* as many as request.logprobs asked for */
+  const int32_t *top;   /* ids of the best ones, best first */
+  const float *top_logprobs;
+} quern_token_event;
+
+/* Called for each token, on the thread that called quern_generate. Pointers live during the call. Returns 0
+ * to go on; anything else ends this request (CANCELLED), and not the others. It may call quern_cancel, and no
+ * other function on the session. */
+typedef int (*quern_token_callback)(void *user, const quern_token_event *event);
+
+enum { QUERN_REQUEST_APPEND = 1 }; /* the prompt follows what the sequence holds; otherwise it is the whole content, and
+                                      the longest common start with what the sequence holds is not computed again */
+
+typedef struct quern_request {
+  uint64_t struct_size;          /* sizeof(quern_request) in each element: it is also the stride of an array of them */
+  const int32_t *prompt;
+  uint64_t prompt_count;         /* at least 1, or with APPEND 0 where the sequence is not empty */
+  uint32_t sequence;             /* each request of a call has its own */
+  uint32_t flags;                /* QUERN_REQUEST_... */
+  const quern_sampling *sampling; /* null: greedy */
+  uint64_t max_tokens;           /* 0: until the end or the context */
+  const char *const *stop;       /* strings that end the answer; they are not part of its text */
+  uint64_t stop_count;
+  uint32_t logprobs;             /* 0: none; n: each token's logprob and the n best (at most 20) */
+  uint32_t ignore_end;           /* 1: end tokens do not stop the answer (for measurements) */
+  quern_token_callback on_token; /* may be null */
+  void *user;
+} quern_request;
+
+typedef struct quern_generation quern_generation; /* the answers of one call */
+
+/* Answers all requests together, one batch. An answer does not depend on the others in the batch. Returns
+ * when all are finished. `out` may be null if the callbacks suffice. One at a time. Errors, before anything
+ * is computed: QUERN_INVALID_ARGUMENT (the text names request and member), QUERN_CONTEXT_FULL (a prompt does
+ * not fit, with both numbers), QUERN_BUSY. While computing: QUERN_DEVICE_LOST, QUERN_OUT_OF_MEMORY,
+ * QUERN_HOST_OUT_OF_MEMORY, QUERN_INTERNAL; the sequences then hold what was computed until there. */
+QUERN_API quern_status quern_generate(quern_session *session, const quern_request *requests, uint64_t count,
+                                      quern_generation **out);
+
+typedef struct quern_answer_info {
+  uint64_t struct_size;
+  const int32_t *ids;      /* generated ones, the end token included */
+  uint64_t id_count;
+  const char *text;        /* without the text of special tokens and of a stop string; NUL-terminated */
+  uint64_t text_size;
+  uint32_t finish;         /* QUERN_FINISH_... */
+  uint32_t reserved;
+  uint64_t prompt_tokens;
+  uint64_t reused_tokens;  /* of the prompt, found in the cache */
+  double prompt_seconds;   /* until the prompt was computed; in a batch, of all prompts together */
+  double decode_seconds;   /* from there to the last token */
+  const float *logprobs;   /* one for each id; null unless asked for */
+} quern_answer_info;
+
+/* Pointers belong to the generation. Errors: QUERN_NOT_FOUND for an index at or above the number of requests.
+ * */
+QUERN_API quern_status quern_generation_answer(const quern_generation *generation, uint64_t request,
+                                               quern_answer_info *out);
+/* The best alternatives at one generated token, best first. Errors: QUERN_NOT_FOUND (index, or none were
+ * asked for). */
+QUERN_API quern_status quern_generation_top(const quern_generation *generation, uint64_t request, uint64_t token_index,
+                                            const int32_t **ids, const float **logprobs, uint64_t *count);
+QUERN_API void quern_generation_release(quern_generation *generation);
+
+/* "end", "stop", "length", "context", "cancelled"; "unknown" for another value. Static. */
+QUERN_API const char *quern_finish_name(uint32_t finish);
+
+/* ---- Evaluate ------------------------------------------------------------------------------------------ */
+
+typedef struct quern_evaluation quern_evaluation;
+
+enum { QUERN_EVALUATE_LOGITS = 1 }; /* keep the logits of the last position */
+
+typedef struct quern_evaluation_info {
+  uint64_t struct_size;
+  uint64_t count;         /* tokens read */
+  double nll_sum;         /* of the count - 1 predicted tokens, natural log; 0 if there is none */
+  const int32_t *argmax;  /* [count] the best next token after reading each one; the lowest id of equals */
+  const float *margin;    /* [count] best minus second-best logit */
+  const float *nll;       /* [count] of the next token; NaN at the last */
+  const float *logits;    /* [logit_count] of the last position; null unless asked for */
+  uint64_t logit_count;   /* the vocabulary's size, or 0 */
+  double seconds;
+} quern_evaluation_info;
+
+/* Reads the ids from position 0 of a sequence (what it held is forgotten) and compares each prediction with
+ * the next one. One at a time. Errors: QUERN_INVALID_ARGUMENT (no ids, an id outside the vocabulary),
+ * QUERN_CONTEXT_FULL, QUERN_CANCELLED, and while computing as quern_generate. */
+QUERN_API quern_status quern_evaluate(quern_session *session, uint32_t sequence, const int32_t *ids, uint64_t count,
+                                      uint32_t flags, quern_evaluation **out);
+/* Arrays belong to the evaluation. */
+QUERN_API quern_status quern_evaluation_get_info(const quern_evaluation *evaluation, quern_evaluation_info *out);
+QUERN_API void quern_evaluation_release(quern_evaluation *evaluation);
+
+/* ---- Save and restore ---------------------------------------------------------------------------------- */
+
+/* All sequences of a session (tokens and key/value cache) as bytes that a later process can restore, with the
+ * same model file and dtype of the cache. (buffer, capacity, needed) as above. One at a time. Errors:
+ * QUERN_IO for a file. */
+QUERN_API quern_status quern_session_save(quern_session *session, void *buffer, uint64_t capacity, uint64_t *needed);
+QUERN_API quern_status quern_session_save_file(quern_session *session, const char *path);
+/* Replaces all sequences; after an error the session is as it was. One at a time. Errors: QUERN_BAD_MODEL
+ * (malformed, or saved by another model or dtype; the text says which), QUERN_CONTEXT_FULL (longer than this
+ * session's context), QUERN_INVALID_ARGUMENT (more sequences than this session has), QUERN_NOT_FOUND,
+ * QUERN_IO for a file. */
+QUERN_API quern_status quern_session_restore(quern_session *session, const void *data, uint64_t size);
+QUERN_API quern_status quern_session_restore_file(quern_session *session, const char *path);
+
+/* ---- Statistics: what ran where, counted from execution ------------------------------------------------ */
+
+typedef struct quern_statistics quern_statistics; /* a snapshot */
+
+typedef struct quern_statistics_info {
+  uint64_t struct_size;
+  const char *backend;      /* of the device that ran most nodes, "cpu"; "" if nothing ran yet */
+  const char *device;       /* its name, "cpu:0" */
+  const char *kernels;      /* the kernel set that ran there, "avx2" */
+  uint64_t tokens_prefill;  /* since the session was created */
+  uint64_t tokens_decode;
+  double seconds_prefill;
+  double seconds_decode;
+  uint64_t steps;           /* submitted runs */
+  uint64_t bytes_to_device; /* moved, tokens and logits included */
+  uint64_t bytes_from_device;
+  uint64_t devices;         /* entries below */
+  uint64_t cuts;
+} quern_statistics_info;
+
+typedef struct quern_statistics_device {
+  uint64_t struct_size;
+  const char *device;
+  const char *backend;
+  const char *kernels;    /* names of the kernels that ran, ", " between them */
+  uint64_t nodes;         /* graph nodes of a decode step placed here */
+  uint64_t runs;          /* submitted */
+  uint64_t weights_bytes;
+  uint64_t kv_bytes;
+  uint64_t scratch_bytes;
+  uint64_t peak_bytes;    /* the most that was allocated at a time, all of the above together */
+} quern_statistics_device;
+
+typedef struct quern_statistics_cut {
+  uint64_t struct_size;
+  const char *from;         /* device names */
+  const char *to;
+  const char *node;         /* the node that made the cut necessary */
+  const char *reason;       /* why `from` did not go on */
+  uint64_t bytes_per_token; /* that cross here in a decode step */
+} quern_statistics_cut;
+
+/* One at a time. */
+QUERN_API quern_status quern_session_statistics(quern_session *session, quern_statistics **out);
+/* Strings belong to the snapshot. Errors: QUERN_NOT_FOUND for an index at or above the number of entries. */
+QUERN_API quern_status quern_statistics_get_info(const quern_statistics *statistics, quern_statistics_info *out);
+QUERN_API quern_status quern_statistics_get_device(const quern_statistics *statistics, uint64_t index,
+                                                   quern_statistics_device *out);
+QUERN_API quern_status quern_statistics_get_cut(const quern_statistics *statistics, uint64_t index,
+                                                quern_statistics_cut *out);
+/* All of it as one JSON object, members named as in the structs, with "devices" and "cuts" as arrays. */
+QUERN_API quern_status quern_statistics_json(const quern_statistics *statistics, quern_text **out);
+QUERN_API void quern_statistics_release(quern_statistics *statistics);
+
+/* ---- Bench --------------------------------------------------------------------------------------------- */
+
+/* After each measured repetition: "prefill" or "decode", its number from 1, its tokens per second. Returns 0
+ * to go on; anything else ends the bench (QUERN_CANCELLED). */
+typedef int (*quern_bench_callback)(void *user, const char *phase, uint32_t repetition, double tokens_per_second);
+
+typedef struct quern_bench_options {
+  uint64_t struct_size;
+  uint32_t prompt_tokens; /* of a prefill; 0: 512 */
+  uint32_t decode_tokens; /* of a decode; 0: 128 */
+  uint32_t repetitions;   /* measured, after one that is not; 0: 5 */
+  uint32_t batch;         /* sequences at a time; 0: 1 */
+  uint64_t depth;         /* tokens already in each sequence before the measured part */
+  quern_bench_callback progress; /* may be null */
+  void *progress_user;
+} quern_bench_options;
+
+typedef struct quern_bench_speed {
+  double tokens_per_second; /* mean over the repetitions, of all sequences together */
+  double deviation;         /* standard deviation, 0 for one repetition */
+  double best;
+  double worst;
+} quern_bench_speed;
+
+typedef struct quern_bench_result {
+  uint64_t struct_size;
+  quern_bench_speed prefill;
+  quern_bench_speed decode;
+  double read_bytes_per_second;    /* the best pass before and after, over a buffer as large as the packed weights */
+  double multiply_adds_per_second; /* the measured peak of the arithmetic that the weights use, same threads */
+  double decode_bandwidth_share;   /* bytes that a decode step must read * steps/s / read_bytes_per_second; 1 is all */
+  double prefill_peak_share;       /* multiply-adds of a prefill / s / multiply_adds_per_second */
+  uint64_t bytes_per_step;         /* that a decode step must read: weights once, the cache of every sequence */
+  uint64_t multiply_adds_per_token; /* of a prefill, mean over its positions */
+  uint64_t peak_resident_bytes;    /* of this process, VmHWM */
+  uint64_t peak_device_bytes;      /* allocated on the devices by us */
+  uint32_t valid;                  /* 0: a share stayed above 1.05 when measured once more */
+  uint32_t threads;
+} quern_bench_result;
+
+/* Measures a model through the same calls as an application: sessions and quern_generate. The model must be
+ * loaded for depth + prompt_tokens + decode_tokens of context and for `batch` sequences. Greedy, end tokens
+ * ignored. Errors: QUERN_INVALID_ARGUMENT, QUERN_CONTEXT_FULL, QUERN_CANCELLED, and as quern_session_create
+ * and quern_generate. */
+QUERN_API quern_status quern_bench(quern_model *model, const quern_bench_options *options, quern_bench_result *out);
+
+/* ---- Estimate ------------------------------------------------------------------------------------------ */
+
+typedef struct quern_estimate quern_estimate;
+
+typedef struct quern_shape {
+  uint64_t struct_size;
+  uint64_t hidden;
+  uint64_t feed_forward;
+  uint64_t layers;
+  uint64_t vocabulary;
+  uint64_t heads;
+  uint64_t kv_heads;  /* 0: as many as heads */
+  uint64_t head_size; /* 0: hidden / heads */
+  uint32_t tied;      /* 1: the head is the embedding */
+  uint32_t reserved;  /* 0 */
+} quern_shape;
+
+typedef struct quern_estimate_options {
+  uint64_t struct_size;
+  uint64_t context;     /* 0: as quern_model_options (for a shape: 4,096) */
+  uint32_t sequences;   /* 0: 1 */
+  uint32_t activations; /* QUERN_ACTIVATIONS_... */
+  uint32_t kv;          /* QUERN_KV_... */
+  uint32_t reserved;    /* 0 */
+} quern_estimate_options;
+
+typedef struct quern_estimate_info {
+  uint64_t struct_size;
+  uint64_t parameters;
+  uint64_t context;
+  uint64_t weights_bytes;  /* of the file's own formats as they will lie in memory; for a shape: f16 */
+  uint64_t kv_bytes;       /* for context and sequences, in the chosen dtype */
+  uint64_t kv_bytes_f16;
+  uint64_t kv_bytes_f32;
+  uint64_t scratch_bytes;  /* of one session; 0 where scratch_known is 0 */
+  uint64_t overhead_bytes; /* vocabulary, graphs, the process itself; 0 where scratch_known is 0 */
+  uint64_t total_bytes;    /* weights, kv, scratch and overhead */
+  uint64_t available_bytes; /* on the device that would be used, 0 if unknown */
+  uint32_t scratch_known;
+  uint32_t fits;           /* 1: total is at most available, or available is unknown */
+  uint32_t dtypes;         /* entries below */
+  uint32_t reserved;
+} quern_estimate_info;
+
+/* For a model file: only its header is read. With a runtime, scratch and available bytes are those of the
+ * device that it would choose; with null they are unknown. Errors as quern_vocabulary_open,
+ * QUERN_UNSUPPORTED, QUERN_INVALID_ARGUMENT. */
+QUERN_API quern_status quern_estimate_file(quern_runtime *runtime, const char *path,
+                                           const quern_estimate_options *options, quern_estimate **out);
+/* For a llama-like model of that shape. Errors: QUERN_INVALID_ARGUMENT (a zero, heads that do not divide,
+ * overflow). */
+QUERN_API quern_status quern_estimate_shape(const quern_shape *shape, const quern_estimate_options *options,
+                                            quern_estimate **out);
+QUERN_API quern_status quern_estimate_get_info(const quern_estimate *estimate, quern_estimate_info *out);
+/* What all parameters would take in one format: index 0 to dtypes - 1, f32, f16, bf16, then the quantised
+ * ones. The name ("f32", "q4_k") belongs to the estimate. `available` is 0 where the shape does not allow it
+ * (rows that do not fill its blocks); bytes are then 0. Errors: QUERN_NOT_FOUND. */
+QUERN_API quern_status quern_estimate_dtype(const quern_estimate *estimate, uint32_t index, const char **name,
+                                            uint64_t *bytes, int *available);
+QUERN_API void quern_estimate_release(quern_estimate *estimate);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

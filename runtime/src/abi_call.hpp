@@ -1,0 +1,45 @@
+// Calls through the plugin ABI: an error struct with room for its text, and its way into an exception.
+#pragma once
+
+#include "quern/graph/error.hpp"
+#include "quern/quern_plugin_api.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+
+namespace quern::runtime {
+
+/// The caller-owned error of one ABI call. check() throws what it holds.
+class AbiError {
+ public:
+  AbiError() {
+    error_.header = {sizeof(error_), QUERN_TYPE_ERROR, nullptr};
+    error_.text = text_.data();
+    error_.text_capacity = text_.size();
+    error_.heap = error_.node = error_.slot = QUERN_NONE;
+  }
+  quern_error* out() noexcept { return &error_; }
+  const quern_error& get() const noexcept { return error_; }
+  std::string text() const {
+    return {text_.data(), static_cast<std::size_t>(std::min<std::uint64_t>(error_.text_size, text_.size()))};
+  }
+  /// `what` names the call for the user: "cpu:0: compiling 'step'".
+  void check(quern_status status, std::string_view what) const {
+    if (status == QUERN_OK) return;
+    const std::string detail = text();
+    throw Error(status, detail.empty() ? concat(what, " failed with status ", status) : concat(what, ": ", detail));
+  }
+
+ private:
+  std::array<char, 1024> text_{};
+  quern_error error_{};
+};
+
+inline quern_string to_abi(std::string_view text) { return {text.data(), text.size()}; }
+inline std::string from_abi(const quern_string& text) {
+  return text.data == nullptr ? std::string{} : std::string(text.data, static_cast<std::size_t>(text.size));
+}
+
+}  // namespace quern::runtime

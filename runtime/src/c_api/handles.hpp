@@ -1,0 +1,77 @@
+// What is behind the opaque handles of quern.h.
+#pragma once
+
+#include "../evaluate.hpp"
+#include "../generate.hpp"
+#include "../model.hpp"
+#include "../runtime.hpp"
+
+#include "quern.h"
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+struct quern_text {
+  std::string text;
+};
+
+struct quern_runtime {
+  std::shared_ptr<quern::runtime::Runtime> runtime;
+  std::mutex load_mutex;  // two loads take turns
+};
+
+struct quern_vocabulary {
+  std::shared_ptr<const quern::runtime::Vocabulary> owned;  // null inside a model
+  const quern::runtime::Vocabulary* vocabulary = nullptr;
+};
+
+struct quern_model {
+  std::shared_ptr<const quern::runtime::Model> model;
+  quern_vocabulary vocabulary;
+  std::string backend, device, description, kernels;  // of the device with most nodes
+};
+
+struct quern_session {
+  std::shared_ptr<const quern::runtime::Model> model;
+  std::unique_ptr<quern::runtime::Engine> engine;
+  quern::runtime::GenerationTotals totals;
+  std::uint64_t context = 0;
+  std::uint32_t sequences = 1;
+  std::atomic<bool> busy{false};
+};
+
+struct quern_generation {
+  std::vector<quern::runtime::Answer> answers;
+  std::vector<std::vector<std::vector<std::int32_t>>> top_ids;
+  std::vector<std::vector<std::vector<float>>> top_logprobs;
+};
+
+struct quern_evaluation {
+  quern::runtime::Evaluation evaluation;
+};
+
+namespace quern::c_api {
+
+/// Holds a session for one call; a second call at the same time is refused.
+class Turn {
+ public:
+  explicit Turn(quern_session* session) : session_(session) {
+    if (session_->busy.exchange(true)) throw Error(QUERN_BUSY, "the session is in use by another call");
+  }
+  ~Turn() { session_->busy = false; }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  quern_session* session_;
+};
+
+/// "avx2" of kernels named "matmul.q4_1.avx2", ...: the ending that most nodes ran with.
+std::string kernel_set(const quern::runtime::DeviceShare& share);
+/// "cpu" of "cpu:0".
+std::string backend_of(const std::string& label);
+
+}  // namespace quern::c_api

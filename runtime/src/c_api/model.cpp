@@ -1,0 +1,167 @@
+// Models of quern.h: load, describe, where the layers lie.
+#include "boundary.hpp"
+#include "handles.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+#include <map>
+
+using namespace quern;
+using namespace quern::c_api;
+using Json = nlohmann::ordered_json;
+
+namespace quern::c_api {
+
+std::string kernel_set(const runtime::DeviceShare& share) {
+  std::map<std::string, std::uint32_t> nodes;
+  for (const runtime::KernelUse& kernel : share.kernels) {
+    const std::size_t dot = kernel.name.rfind('.');
+    nodes[dot == std::string::npos ? kernel.name : kernel.name.substr(dot + 1)] += kernel.nodes;
+  }
+  const auto most = std::ranges::max_element(nodes, {}, [](const auto& entry) { return entry.second; });
+  return most == nodes.end() ? "" : most->first;
+}
+
+std::string backend_of(const std::string& label) { return label.substr(0, label.rfind(':')); }
+
+}  // namespace quern::c_api
+
+namespace {
+
+const runtime::DeviceShare& main_share(const runtime::Model& model) {
+  return *std::ranges::max_element(model.shares(), {}, &runtime::DeviceShare::nodes);
+}
+
+std::uint64_t weights_on(const runtime::Model& model, std::size_t device) {
+  for (const runtime::WeightShare& share : model.weight_shares()) {
+    if (share.device == device) return share.bytes;
+  }
+  return 0;
+}
+
+quern_dtype kv_dtype_of(std::uint32_t kv) {
+  if (kv == QUERN_KV_DEFAULT || kv == QUERN_KV_F16) return QUERN_F16;
+  if (kv == QUERN_KV_F32) return QUERN_F32;
+  throw Error(QUERN_INVALID_ARGUMENT, concat("kv is ", kv, "; it takes QUERN_KV_DEFAULT, QUERN_KV_F16 or QUERN_KV_F32"));
+}
+
+}  // namespace
+
+extern "C" {
+
+quern_status quern_model_load(quern_runtime* runtime, const char* path, const quern_model_options* options, quern_model** out) {
+  return guarded([&] {
+    require(out, "out");
+    *out = nullptr;
+    require(runtime, "runtime");
+    require(path, "path");
+    const auto o = whole(options, "quern_model_options");
+    if (o.activations > QUERN_ACTIVATIONS_F32) {
+      throw Error(QUERN_INVALID_ARGUMENT, concat("activations is ", o.activations, "; it takes QUERN_ACTIVATIONS_AUTO or _F32"));
+    }
+    runtime::ModelOptions wanted;
+    wanted.context = o.context;
+    wanted.sequences = o.sequences == 0 ? 1 : o.sequences;
+    constexpr std::uint32_t most_sequences = 4096;
+    if (wanted.sequences > most_sequences) {
+      throw Error(QUERN_INVALID_ARGUMENT, concat(wanted.sequences, " sequences were asked for; at most ", most_sequences));
+    }
+    wanted.exact = o.activations == QUERN_ACTIVATIONS_F32;
+    wanted.kv_dtype = kv_dtype_of(o.kv);
+    if (o.progress != nullptr) {
+      wanted.progress = [call = o.progress, user = o.progress_user](std::uint64_t done, std::uint64_t total) {
+        return call(user, done, total) == 0;
+      };
+    }
+    const std::scoped_lock lock(runtime->load_mutex);
+    runtime->runtime->require_ready();
+    auto handle = std::make_unique<quern_model>();
+    handle->model = runtime::Model::load(runtime->runtime, path, wanted);
+    handle->vocabulary.vocabulary = &handle->model->vocabulary();
+    const runtime::DeviceShare& share = main_share(*handle->model);
+    handle->device = share.device;
+    handle->backend = backend_of(share.device);
+    handle->kernels = kernel_set(share);
+    for (const auto& budget : handle->model->devices()) {
+      if (budget->device()->label() == share.device) handle->description = budget->device()->info().name;
+    }
+    *out = handle.release();
+  });
+}
+
+void quern_model_release(quern_model* model) { delete model; }
+
+quern_status quern_model_get_info(const quern_model* model, quern_model_info* out) {
+  return guarded([&] {
+    require(model, "model");
+    const runtime::Model& m = *model->model;
+    quern_model_info info{};
+    info.path = m.path().c_str();
+    info.architecture = m.shape().architecture.c_str();
+    info.name = m.name().c_str();
+    info.weights = m.main_format().c_str();
+    info.chat_template = quern_vocabulary_chat_template(&model->vocabulary);
+    info.parameters = m.parameters();
+    info.file_bytes = m.file_bytes();
+    info.context_length = m.shape().context;
+    info.context = m.context();
+    info.vocabulary_size = m.shape().vocabulary;
+    info.hidden = m.shape().hidden;
+    info.layers = m.shape().layers;
+    info.heads = m.shape().heads;
+    info.kv_heads = m.shape().kv_heads;
+    info.head_size = m.shape().head_size;
+    info.feed_forward = m.shape().ffn;
+    info.kv = m.kv_dtype() == QUERN_F32 ? QUERN_KV_F32 : QUERN_KV_F16;
+    info.activations = m.exact() ? QUERN_ACTIVATIONS_F32 : QUERN_ACTIVATIONS_AUTO;
+    info.devices = static_cast<std::uint32_t>(std::ranges::count_if(m.shares(), [](const auto& s) { return s.nodes > 0; }));
+    info.backend = model->backend.c_str();
+    info.device = model->device.c_str();
+    info.device_description = model->description.c_str();
+    info.kernels = model->kernels.c_str();
+    give(out, info, "quern_model_info");
+  });
+}
+
+const quern_vocabulary* quern_model_vocabulary(const quern_model* model) { return model == nullptr ? nullptr : &model->vocabulary; }
+
+quern_status quern_model_placement_words(const quern_model* model, quern_text** out) {
+  return guarded([&] {
+    require(out, "out");
+    *out = nullptr;
+    require(model, "model");
+    const runtime::Model& m = *model->model;
+    std::string text;
+    for (std::size_t d = 0; d < m.shares().size(); ++d) {
+      text += concat(m.shares()[d].device, ": ", m.shares()[d].nodes, " of ", m.step().graph.nodes().size(), " nodes, ",
+                     weights_on(m, d), " bytes of weights\n");
+    }
+    for (const runtime::Cut& cut : m.cuts()) {
+      text += concat(cut.from, " -> ", cut.to, ": '", cut.value, "', ", cut.bytes_per_row + cut.bytes, " bytes per token, because ",
+                     cut.reason, "\n");
+    }
+    *out = make_text(std::move(text));
+  });
+}
+
+quern_status quern_model_placement_json(const quern_model* model, quern_text** out) {
+  return guarded([&] {
+    require(out, "out");
+    *out = nullptr;
+    require(model, "model");
+    const runtime::Model& m = *model->model;
+    Json json{{"devices", Json::array()}, {"cuts", Json::array()}};
+    for (std::size_t d = 0; d < m.shares().size(); ++d) {
+      json["devices"].push_back({{"device", m.shares()[d].device}, {"nodes", m.shares()[d].nodes}, {"weights_bytes", weights_on(m, d)}});
+    }
+    for (const runtime::Cut& cut : m.cuts()) {
+      json["cuts"].push_back({{"from", cut.from}, {"to", cut.to}, {"value", cut.value}, {"reason", cut.reason},
+                              {"bytes_per_token", cut.bytes_per_row + cut.bytes}});
+    }
+    *out = make_text(json.dump(2, ' ', false, Json::error_handler_t::replace));
+  });
+}
+
+}  // extern "C"

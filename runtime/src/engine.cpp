@@ -1,0 +1,213 @@
+// See engine.hpp.
+#include "engine.hpp"
+
+#include "model.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace quern::runtime {
+
+Engine::Engine(std::shared_ptr<const Model> model, std::uint32_t sequences, std::uint32_t context)
+    : model_(std::move(model)),
+      sequences_(sequences),
+      context_(context),
+      max_rows_(std::max(step_rows, model_->sequences())),
+      max_outputs_(std::max(8u, model_->sequences())),
+      step_(model_->step()),
+      program_(model_->make_step_program()),
+      pages_(static_cast<std::uint32_t>(step_.graph.value(step_.k_cache.at(0)).shape.at(0).size), kv_page_size,
+             model_->sequences(),
+             static_cast<std::uint32_t>(step_.graph.value(step_.block_table).shape.at(1).size)),
+      tokens_(sequences),
+      lengths_(sequences) {
+  program_->prepare();
+  for (const auto* caches : {&step_.k_cache, &step_.v_cache}) {
+    for (const graph::ValueId id : *caches) {
+      kv_bytes_ += graph::byte_size(step_.graph.value(id).dtype, step_.graph.value(id).shape);
+    }
+  }
+  fill_rope_table();
+  for (std::vector<std::int32_t>& list : tokens_) list.reserve(context_);
+  row_token_.reserve(max_rows_);
+  row_position_.reserve(max_rows_);
+  row_slot_.reserve(max_rows_);
+  output_row_.reserve(max_outputs_);
+  output_slot_.reserve(max_outputs_);
+  sampled_.resize(max_outputs_);
+  logprob_.resize(max_outputs_);
+  bounds_.reserve(2);
+}
+
+void Engine::fill_rope_table() {
+  const std::unique_ptr<Program> rope = model_->make_rope_program();
+  rope->prepare();
+  rope->run({});
+  const graph::Value& table = rope->graph().value(model_->rope().table);
+  std::vector<std::byte> bytes(graph::byte_size(table.dtype, table.shape));
+  rope->read(model_->rope().table, 0, bytes);
+  program_->write(step_.rope_table, 0, bytes);
+}
+
+void Engine::truncate(std::uint32_t slot, std::uint32_t length) {
+  tokens_.at(slot).resize(length);
+  pages_.truncate(slot, length);
+}
+
+void Engine::copy(std::uint32_t from, std::uint32_t to) {
+  if (from == to) return;
+  truncate(to, 0);
+  const std::vector<std::int32_t>& source = tokens_.at(from);
+  const auto length = static_cast<std::uint32_t>(source.size());
+  const std::uint32_t shared = pages_.share_prefix(from, to, length);
+  if (shared < length) {  // the last page is not full, so both will write to theirs
+    if (!pages_.reserve(to, length)) {
+      pages_.truncate(to, 0);
+      throw Error(QUERN_CONTEXT_FULL, "no free pages for a copy of the sequence");
+    }
+    std::vector<std::byte> buffer(std::max(page_bytes(true), page_bytes(false)));
+    for (std::uint32_t layer = 0; layer < step_.k_cache.size(); ++layer) {
+      for (const bool keys : {true, false}) {
+        const std::span<std::byte> page = std::span(buffer).first(page_bytes(keys));
+        read_page(layer, keys, pages_.pages_of(from).back(), page);
+        write_page(layer, keys, pages_.pages_of(to).back(), page);
+      }
+    }
+  }
+  tokens_.at(to).assign(source.begin(), source.end());
+}
+
+void Engine::adopt(std::uint32_t slot, std::vector<std::int32_t> tokens) {
+  truncate(slot, 0);
+  if (!pages_.reserve(slot, static_cast<std::uint32_t>(tokens.size()))) {
+    throw Error(QUERN_CONTEXT_FULL, concat("a sequence of ", tokens.size(), " tokens does not fit the cache"));
+  }
+  tokens_.at(slot).assign(tokens.begin(), tokens.end());
+}
+
+std::uint64_t Engine::page_bytes(bool keys) const {
+  const graph::Value& cache = step_.graph.value(keys ? step_.k_cache.at(0) : step_.v_cache.at(0));
+  return graph::byte_size(cache.dtype, cache.shape) / static_cast<std::uint64_t>(cache.shape.at(0).size);
+}
+
+void Engine::read_page(std::uint32_t layer, bool keys, std::int32_t page, std::span<std::byte> out) const {
+  program_->read((keys ? step_.k_cache : step_.v_cache).at(layer), static_cast<std::uint64_t>(page) * out.size(), out);
+}
+
+void Engine::write_page(std::uint32_t layer, bool keys, std::int32_t page, std::span<const std::byte> from) {
+  program_->write((keys ? step_.k_cache : step_.v_cache).at(layer), static_cast<std::uint64_t>(page) * from.size(), from);
+}
+
+template <typename T>
+void Engine::put(graph::ValueId value, std::span<const T> data, std::uint64_t first) {
+  const std::span<const std::byte> bytes = std::as_bytes(data);
+  program_->write(value, first * sizeof(T), bytes);
+  bytes_in_ += bytes.size();
+}
+
+void Engine::write_rows(std::span<const Row> rows) {
+  row_token_.clear();
+  row_position_.clear();
+  row_slot_.clear();
+  output_row_.clear();
+  output_slot_.clear();
+  for (std::uint32_t s = 0; s < sequences_; ++s) lengths_[s] = static_cast<std::uint32_t>(tokens_[s].size());
+  for (const Row& row : rows) {
+    row_token_.push_back(row.token);
+    row_slot_.push_back(static_cast<std::int32_t>(row.slot));
+    row_position_.push_back(static_cast<std::int32_t>(lengths_.at(row.slot)++));
+    if (row.wants_output) {
+      output_row_.push_back(static_cast<std::int32_t>(row_token_.size() - 1));
+      output_slot_.push_back(static_cast<std::int32_t>(row.slot));
+    }
+  }
+  put<std::int32_t>(step_.token, row_token_);
+  put<std::int32_t>(step_.position, row_position_);
+  put<std::int32_t>(step_.row_slot, row_slot_);
+  put<std::int32_t>(step_.output_row, output_row_);
+  put<std::int32_t>(step_.output_slot, output_slot_);
+  if (pages_.take_changed()) put<std::int32_t>(step_.block_table, pages_.block_table());
+}
+
+void Engine::write_samplers(std::span<const Row> rows, std::span<const SamplerInput> samplers) {
+  const std::uint64_t history_size = static_cast<std::uint64_t>(step_.graph.value(step_.history).shape.at(1).size);
+  const std::uint64_t bias_size = static_cast<std::uint64_t>(step_.graph.value(step_.bias_token).shape.at(1).size);
+  std::uint64_t output = 0;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    if (!rows[r].wants_output) continue;
+    const SamplerInput& sampler = samplers[output];
+    put<float>(step_.sampler_params, sampler.params, output * sampler.params.size());
+    put<std::uint32_t>(step_.sampler_seed, sampler.seed, output * 2);
+    put<std::int32_t>(step_.sampler_step, std::span(&sampler.step, 1), output);
+
+    const std::uint32_t slot = rows[r].slot;
+    const bool penalised = sampler.params[7] > 0;
+    std::int32_t length = 0;
+    if (penalised) {
+      // What the sequence holds after this row: the earlier tokens and this step's rows of the slot up to here.
+      const std::span<const std::int32_t> before = tokens_.at(slot);
+      put<std::int32_t>(step_.history, before, output * history_size);
+      length = static_cast<std::int32_t>(before.size());
+      for (std::size_t i = 0; i <= r; ++i) {
+        if (rows[i].slot == slot) {
+          put<std::int32_t>(step_.history, std::span(&rows[i].token, 1), output * history_size + static_cast<std::uint64_t>(length++));
+        }
+      }
+    }
+    put<std::int32_t>(step_.history_len, std::span<const std::int32_t>(&length, 1), output);
+
+    if (sampler.bias_tokens.size() > bias_size) {
+      throw Error(QUERN_INVALID_ARGUMENT, concat(sampler.bias_tokens.size(), " logit biases; at most ", bias_size, " are possible"));
+    }
+    put<std::int32_t>(step_.bias_token, sampler.bias_tokens, output * bias_size);
+    put<float>(step_.bias_value, sampler.bias_values, output * bias_size);
+    constexpr std::int32_t none = -1;
+    for (std::uint64_t i = sampler.bias_tokens.size(); i < bias_size; ++i) {
+      put<std::int32_t>(step_.bias_token, std::span(&none, 1), output * bias_size + i);
+    }
+    ++output;
+  }
+}
+
+void Engine::step(std::span<const Row> rows, std::span<const SamplerInput> samplers) {
+  if (rows.empty() || rows.size() > max_rows_ || samplers.size() > max_outputs_) {
+    throw Error(QUERN_INTERNAL, concat("a step of ", rows.size(), " rows and ", samplers.size(), " outputs"));
+  }
+  for (std::uint32_t s = 0; s < sequences_; ++s) lengths_[s] = static_cast<std::uint32_t>(tokens_[s].size());
+  for (const Row& row : rows) ++lengths_.at(row.slot);
+  for (std::uint32_t s = 0; s < sequences_; ++s) {
+    if (lengths_[s] > context_ || !pages_.reserve(s, lengths_[s])) {
+      throw Error(QUERN_CONTEXT_FULL, concat("sequence ", s, " would have ", lengths_[s], " tokens; the context is ", context_));
+    }
+  }
+  write_rows(rows);
+  write_samplers(rows, samplers);
+  bounds_.clear();
+  bounds_.push_back({step_.tokens, static_cast<std::int64_t>(rows.size())});
+  bounds_.push_back({step_.outputs, static_cast<std::int64_t>(samplers.size())});
+  try {
+    program_->run(bounds_);
+  } catch (...) {
+    for (std::uint32_t s = 0; s < sequences_; ++s) pages_.truncate(s, static_cast<std::uint32_t>(tokens_[s].size()));
+    throw;
+  }
+  ++steps_;
+  for (const Row& row : rows) tokens_[row.slot].push_back(row.token);
+  if (!samplers.empty()) {
+    program_->read(step_.sampled, 0, std::as_writable_bytes(std::span(sampled_).first(samplers.size())));
+    program_->read(step_.logprob, 0, std::as_writable_bytes(std::span(logprob_).first(samplers.size())));
+    bytes_out_ += samplers.size() * (sizeof(std::int32_t) + sizeof(float));
+  }
+}
+
+void Engine::logits(std::uint32_t output, std::span<float> out) const {
+  program_->read(step_.logits, static_cast<std::uint64_t>(output) * model_->shape().vocabulary * sizeof(float),
+                 std::as_writable_bytes(out));
+}
+
+void Engine::clear_cancel() noexcept {
+  cancel_requested_ = false;
+  program_->clear_cancel();
+}
+
+}  // namespace quern::runtime

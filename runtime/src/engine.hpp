@@ -1,0 +1,100 @@
+// One step of a model: rows of several sequences in, logits and drawn tokens out.
+//
+// Owns the program of the step, the KV cache, and what each sequence holds. Knows nothing of text, prompts or requests.
+#pragma once
+
+#include "kv_pages.hpp"
+#include "program.hpp"
+
+#include "quern/models/architecture.hpp"
+
+#include <array>
+#include <span>
+#include <vector>
+
+namespace quern::runtime {
+
+class Model;
+
+/// One token to read. Rows of a sequence stand in order and follow what it holds.
+struct Row {
+  std::uint32_t slot;
+  std::int32_t token;
+  bool wants_output;
+};
+
+/// What the sampler needs for one output, in the order of the ops: penalties, bias, top-k, top-p, min-p, temperature.
+struct SamplerInput {
+  std::array<float, 8> params{};  // temperature, top_k, top_p, min_p, repeat, presence, frequency, window
+  std::array<std::uint32_t, 2> seed{};
+  std::int32_t step = 0;
+  std::span<const std::int32_t> bias_tokens;
+  std::span<const float> bias_values;
+};
+
+class Engine {
+ public:
+  Engine(std::shared_ptr<const Model> model, std::uint32_t sequences, std::uint32_t context);
+
+  std::uint32_t sequences() const noexcept { return sequences_; }
+  std::uint32_t context() const noexcept { return context_; }
+  std::uint32_t max_rows() const noexcept { return max_rows_; }
+  std::uint32_t max_outputs() const noexcept { return max_outputs_; }
+
+  std::span<const std::int32_t> tokens(std::uint32_t slot) const { return tokens_.at(slot); }
+  void truncate(std::uint32_t slot, std::uint32_t length);
+  void copy(std::uint32_t from, std::uint32_t to);
+
+  /// Reads the rows (at most max_rows, outputs at most max_outputs). `samplers`: one for each output, in order.
+  /// Throws Error(QUERN_CANCELLED) after cancel(); the sequences then hold what they held before.
+  void step(std::span<const Row> rows, std::span<const SamplerInput> samplers);
+  /// Of the last step, by output.
+  std::int32_t sampled(std::uint32_t output) const { return sampled_.at(output); }
+  float logprob(std::uint32_t output) const { return logprob_.at(output); }
+  /// Copies logits of one output of the last step: [vocabulary], before penalties.
+  void logits(std::uint32_t output, std::span<float> out) const;
+
+  /// From any thread, and from a signal handler.
+  void cancel() noexcept { cancel_requested_ = true; }
+  bool cancel_requested() const noexcept { return cancel_requested_; }
+  void clear_cancel() noexcept;
+
+  /// Bytes of one sequence's keys and values in one layer's cache, page by page; for save and restore.
+  std::uint64_t page_bytes(bool keys) const;
+  void read_page(std::uint32_t layer, bool keys, std::int32_t page, std::span<std::byte> out) const;
+  void write_page(std::uint32_t layer, bool keys, std::int32_t page, std::span<const std::byte> from);
+  const KvPages& pages() const noexcept { return pages_; }
+  /// Replaces what a slot holds; its pages are reserved and their bytes are the caller's to write.
+  void adopt(std::uint32_t slot, std::vector<std::int32_t> tokens);
+
+  const Program& program() const noexcept { return *program_; }
+  const Model& model() const noexcept { return *model_; }
+  std::uint64_t steps() const noexcept { return steps_; }
+  std::uint64_t bytes_in() const noexcept { return bytes_in_; }
+  std::uint64_t bytes_out() const noexcept { return bytes_out_; }
+  std::uint64_t kv_bytes() const noexcept { return kv_bytes_; }
+
+ private:
+  void fill_rope_table();
+  void write_rows(std::span<const Row> rows);
+  void write_samplers(std::span<const Row> rows, std::span<const SamplerInput> samplers);
+  template <typename T>
+  void put(graph::ValueId value, std::span<const T> data, std::uint64_t first = 0);
+
+  std::shared_ptr<const Model> model_;
+  std::uint32_t sequences_, context_, max_rows_, max_outputs_;
+  models::StepGraph step_;
+  std::unique_ptr<Program> program_;
+  KvPages pages_;
+  std::vector<std::vector<std::int32_t>> tokens_;
+  std::vector<std::int32_t> sampled_;
+  std::vector<float> logprob_;
+  // reused by every step
+  std::vector<std::int32_t> row_token_, row_position_, row_slot_, output_row_, output_slot_;
+  std::vector<std::uint32_t> lengths_;
+  std::vector<RunBound> bounds_;
+  std::atomic<bool> cancel_requested_{false};
+  std::uint64_t steps_ = 0, bytes_in_ = 0, bytes_out_ = 0, kv_bytes_ = 0;
+};
+
+}  // namespace quern::runtime

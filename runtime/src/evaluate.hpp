@@ -1,0 +1,22 @@
+// Teacher-forced reading of given ids: what the model would have said at each position.
+#pragma once
+
+#include "engine.hpp"
+
+#include <vector>
+
+namespace quern::runtime {
+
+struct Evaluation {
+  std::vector<std::int32_t> argmax;  // after reading each token; the lowest id of equals
+  std::vector<float> margin;         // best minus second-best logit
+  std::vector<float> nll;            // of the next token, NaN at the last
+  double nll_sum = 0;
+  std::vector<float> logits;         // of the last position, if asked for
+  double seconds = 0;
+};
+
+/// Forgets what the sequence held. Throws Error(QUERN_INVALID_ARGUMENT), Error(QUERN_CONTEXT_FULL), Error(QUERN_CANCELLED).
+Evaluation evaluate(Engine& engine, std::uint32_t sequence, std::span<const std::int32_t> ids, bool keep_logits);
+
+}  // namespace quern::runtime

@@ -1,0 +1,191 @@
+// See machine_peaks.hpp.
+#include "machine_peaks.hpp"
+
+#include "quern/graph/error.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace quern::runtime {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_between(Clock::time_point from, Clock::time_point to) { return std::chrono::duration<double>(to - from).count(); }
+
+/// Runs `work(thread)` on all threads at once and returns the seconds from the common start to the last end.
+template <typename Work>
+double timed(std::uint32_t threads, const Work& work) {
+  std::barrier gate(static_cast<std::ptrdiff_t>(threads) + 1);
+  std::vector<std::thread> pool;
+  for (std::uint32_t t = 0; t < threads; ++t) {
+    pool.emplace_back([&, t] {
+      gate.arrive_and_wait();
+      work(t);
+      gate.arrive_and_wait();
+    });
+  }
+  gate.arrive_and_wait();
+  const Clock::time_point start = Clock::now();
+  gate.arrive_and_wait();
+  const double seconds = seconds_between(start, Clock::now());
+  for (std::thread& thread : pool) thread.join();
+  return seconds;
+}
+
+/// Sums 64-bit words: enough streams in flight that the memory, not the adds, sets the pace.
+std::uint64_t sum_portable(const std::uint64_t* at, std::uint64_t words) {
+  std::uint64_t a = 0, b = 0, c = 0, d = 0;
+  for (std::uint64_t i = 0; i + 4 <= words; i += 4) {
+    a += at[i];
+    b += at[i + 1];
+    c += at[i + 2];
+    d += at[i + 3];
+  }
+  return a + b + c + d;
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) std::uint64_t sum_avx2(const std::uint64_t* at, std::uint64_t words) {
+  __m256i a = _mm256_setzero_si256(), b = a, c = a, d = a;
+  for (std::uint64_t i = 0; i + 16 <= words; i += 16) {
+    a = _mm256_add_epi64(a, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at + i)));
+    b = _mm256_add_epi64(b, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at + i + 4)));
+    c = _mm256_add_epi64(c, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at + i + 8)));
+    d = _mm256_add_epi64(d, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at + i + 12)));
+    _mm_prefetch(reinterpret_cast<const char*>(at + i + 512), _MM_HINT_T0);
+    _mm_prefetch(reinterpret_cast<const char*>(at + i + 520), _MM_HINT_T0);
+  }
+  a = _mm256_add_epi64(_mm256_add_epi64(a, b), _mm256_add_epi64(c, d));
+  alignas(32) std::uint64_t lanes[4];
+  _mm256_store_si256(reinterpret_cast<__m256i*>(lanes), a);
+  return lanes[0] + lanes[1] + lanes[2] + lanes[3];
+}
+
+constexpr std::uint64_t rounds = 4'000'000;
+
+__attribute__((target("avx2,fma"))) float multiply_avx2() {
+  __m256 sums[10];
+  for (int i = 0; i < 10; ++i) sums[i] = _mm256_set1_ps(static_cast<float>(i));
+  const __m256 x = _mm256_set1_ps(0.999f), y = _mm256_set1_ps(1e-3f);
+  for (std::uint64_t r = 0; r < rounds; ++r) {
+#pragma GCC unroll 10
+    for (int i = 0; i < 10; ++i) sums[i] = _mm256_fmadd_ps(sums[i], x, y);
+  }
+  float total = 0;
+  for (int i = 0; i < 10; ++i) total += _mm256_cvtss_f32(sums[i]);
+  return total;
+}
+
+__attribute__((target("avx512f"))) float multiply_avx512() {
+  __m512 sums[10];
+  for (int i = 0; i < 10; ++i) sums[i] = _mm512_set1_ps(static_cast<float>(i));
+  const __m512 x = _mm512_set1_ps(0.999f), y = _mm512_set1_ps(1e-3f);
+  for (std::uint64_t r = 0; r < rounds; ++r) {
+#pragma GCC unroll 10
+    for (int i = 0; i < 10; ++i) sums[i] = _mm512_fmadd_ps(sums[i], x, y);
+  }
+  float total = 0;
+  for (int i = 0; i < 10; ++i) total += _mm512_cvtss_f32(sums[i]);
+  return total;
+}
+#endif
+
+float multiply_portable(std::uint64_t count) {
+  float sums[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+  for (std::uint64_t r = 0; r < count; ++r) {
+    for (float& s : sums) s = s * 0.999f + 1e-3f;
+  }
+  float total = 0;
+  for (const float s : sums) total += s;
+  return total;
+}
+
+std::atomic<std::uint64_t> sink{0};  // so that no pass is optimised away
+
+}  // namespace
+
+ReadBandwidth::ReadBandwidth(std::uint64_t bytes, std::uint32_t threads)
+    : bytes_(std::max<std::uint64_t>(bytes / 4096 * 4096, 1 << 20)), threads_(std::max(1u, threads)) {
+  void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) {
+    throw Error(QUERN_HOST_OUT_OF_MEMORY, concat("no memory for a buffer of ", bytes_, " bytes to measure the read bandwidth"));
+  }
+  madvise(memory, bytes_, MADV_HUGEPAGE);
+  buffer_ = static_cast<std::uint8_t*>(memory);
+  for (std::uint64_t i = 0; i < bytes_; i += 64) buffer_[i] = static_cast<std::uint8_t>(i >> 6);
+}
+
+ReadBandwidth::~ReadBandwidth() { munmap(buffer_, bytes_); }
+
+double ReadBandwidth::measure(std::uint32_t passes) {
+  const std::uint64_t share = bytes_ / threads_ / 128 * 16;  // words
+  double best = 0;
+  for (std::uint32_t p = 0; p < passes; ++p) {
+    const double seconds = timed(threads_, [&](std::uint32_t t) {
+      const auto* at = reinterpret_cast<const std::uint64_t*>(buffer_) + share * t;
+#if defined(__x86_64__)
+      sink += __builtin_cpu_supports("avx2") ? sum_avx2(at, share) : sum_portable(at, share);
+#else
+      sink += sum_portable(at, share);
+#endif
+    });
+    best = std::max(best, static_cast<double>(share * 8 * threads_) / seconds);
+  }
+  return best;
+}
+
+double multiply_add_peak(std::uint32_t threads) {
+  threads = std::max(1u, threads);
+  double best = 0;
+  for (int pass = 0; pass < 3; ++pass) {
+    double per_thread = 0;
+    const double seconds = timed(threads, [&](std::uint32_t t) {
+      double done = 0;
+#if defined(__x86_64__)
+      if (__builtin_cpu_supports("avx512f")) {
+        sink += static_cast<std::uint64_t>(multiply_avx512());
+        done = static_cast<double>(rounds) * 10 * 16;
+      } else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+        sink += static_cast<std::uint64_t>(multiply_avx2());
+        done = static_cast<double>(rounds) * 10 * 8;
+      }
+#endif
+      if (done == 0) {
+        constexpr std::uint64_t count = 10'000'000;
+        sink += static_cast<std::uint64_t>(multiply_portable(count));
+        done = static_cast<double>(count) * 8;
+      }
+      if (t == 0) per_thread = done;
+    });
+    best = std::max(best, per_thread * threads / seconds);
+  }
+  return best;
+}
+
+std::uint64_t peak_resident_bytes() {
+  std::ifstream status("/proc/self/status");
+  std::string key;
+  while (status >> key) {
+    if (key == "VmHWM:") {
+      std::uint64_t kilobytes = 0;
+      status >> kilobytes;
+      return kilobytes * 1024;
+    }
+    std::getline(status, key);
+  }
+  return 0;
+}
+
+}  // namespace quern::runtime

@@ -1,0 +1,33 @@
+// What this machine's processor can read and multiply, measured now: the denominators of the bench.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace quern::runtime {
+
+/// Reads one buffer again and again with several threads, each its own share, as weights are read.
+class ReadBandwidth {
+ public:
+  /// Allocates and touches the buffer with the page size that weights get. Throws Error(QUERN_HOST_OUT_OF_MEMORY).
+  ReadBandwidth(std::uint64_t bytes, std::uint32_t threads);
+  ~ReadBandwidth();
+  ReadBandwidth(const ReadBandwidth&) = delete;
+  ReadBandwidth& operator=(const ReadBandwidth&) = delete;
+
+  /// Best of `passes`, bytes per second.
+  double measure(std::uint32_t passes);
+
+ private:
+  std::uint8_t* buffer_ = nullptr;
+  std::uint64_t bytes_;
+  std::uint32_t threads_;
+};
+
+/// f32 fused multiply-adds per second of `threads` threads, in the widest vectors of this processor.
+double multiply_add_peak(std::uint32_t threads);
+
+/// Peak resident bytes of this process (VmHWM); 0 if the system does not tell.
+std::uint64_t peak_resident_bytes();
+
+}  // namespace quern::runtime

@@ -1,0 +1,144 @@
+// See memory.hpp.
+#include "memory.hpp"
+
+#include "abi_call.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <vector>
+#include <utility>
+
+namespace quern::runtime {
+
+struct MemoryBudget::Counters {
+  std::atomic<std::uint64_t> in_use{0};
+  std::atomic<std::uint64_t> peak{0};
+  std::atomic<std::uint64_t> allocations{0};
+};
+
+namespace {
+
+constexpr std::uint64_t page = 4096;
+constexpr std::uint64_t huge_page = 2 << 20;
+
+/// Anonymous pages rather than malloc: large ranges go back to the system at once, and resident memory follows what is
+/// written. Returns null on exhaustion.
+std::byte* map_host(std::uint64_t bytes) {
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  if (bytes >= 4 * huge_page) madvise(memory, bytes, MADV_HUGEPAGE);  // advice: a refusal changes nothing
+  return static_cast<std::byte*>(memory);
+}
+
+}  // namespace
+
+MemoryBudget::MemoryBudget(std::shared_ptr<loader::Device> device, std::uint64_t limit)
+    : device_(std::move(device)), limit_(limit), counters_(std::make_unique<Counters>()) {}
+
+MemoryBudget::~MemoryBudget() = default;
+
+bool MemoryBudget::host_memory() const noexcept { return (device_->info().caps & QUERN_CAP_HOST_MEMORY) != 0; }
+
+Memory MemoryBudget::allocate(std::uint64_t bytes, std::uint32_t usage, const char* what) {
+  Memory memory;
+  if (bytes == 0) return memory;
+  const std::uint64_t before = counters_->in_use.fetch_add(bytes);
+  const auto refuse = [&](quern_status code, const std::string& detail) {
+    counters_->in_use.fetch_sub(bytes);
+    throw Error(code, concat(device_->label(), ": no memory for ", what, ": ", bytes, " bytes requested, ", detail));
+  };
+  if (limit_ != 0 && (before > limit_ || bytes > limit_ - before)) {
+    refuse(QUERN_OUT_OF_MEMORY, concat(limit_ > before ? limit_ - before : 0, " bytes are left of the limit of ", limit_));
+  }
+  if (host_memory()) {
+    if (bytes > UINT64_MAX - page) refuse(QUERN_OUT_OF_MEMORY, "which no machine has");
+    memory.mapped_ = (bytes + page - 1) / page * page;
+    memory.host_ = map_host(memory.mapped_);
+    if (memory.host_ == nullptr) refuse(QUERN_OUT_OF_MEMORY, "the system refused");
+  } else {
+    quern_buffer_options options{};
+    options.header = {sizeof(options), QUERN_TYPE_BUFFER_OPTIONS, nullptr};
+    options.usage = usage;
+    AbiError error;
+    const quern_status status = device_->api().buffer_create(device_->handle(), &options, bytes, &memory.buffer_, error.out());
+    if (status != QUERN_OK) refuse(status, concat(error.get().available, " bytes available: ", error.text()));
+  }
+  memory.bytes_ = bytes;
+  memory.budget_ = shared_from_this();
+  counters_->allocations.fetch_add(1);
+  std::uint64_t peak = counters_->peak.load();
+  while (peak < before + bytes && !counters_->peak.compare_exchange_weak(peak, before + bytes)) {
+  }
+  return memory;
+}
+
+MemoryStatistics MemoryBudget::statistics() const {
+  return {counters_->in_use.load(), counters_->peak.load(), counters_->allocations.load()};
+}
+
+void MemoryBudget::release(Memory& memory) noexcept {
+  if (memory.host_ != nullptr) munmap(memory.host_, memory.mapped_);
+  if (memory.buffer_ != nullptr) device_->api().buffer_destroy(memory.buffer_, nullptr);
+  counters_->in_use.fetch_sub(memory.bytes_);
+}
+
+Memory::~Memory() {
+  if (budget_ != nullptr) budget_->release(*this);
+}
+
+Memory::Memory(Memory&& other) noexcept { *this = std::move(other); }
+
+Memory& Memory::operator=(Memory&& other) noexcept {
+  std::swap(budget_, other.budget_);
+  std::swap(host_, other.host_);
+  std::swap(buffer_, other.buffer_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(mapped_, other.mapped_);
+  return *this;
+}
+
+quern_span Memory::span(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+  if (host_ != nullptr) return {nullptr, host_ + offset, 0, bytes};
+  return {buffer_, nullptr, offset, bytes};
+}
+
+void Memory::write(std::uint64_t offset, std::span<const std::byte> from) {
+  if (from.empty()) return;
+  if (host_ != nullptr) {
+    std::memcpy(host_ + offset, from.data(), from.size());
+    return;
+  }
+  const quern_span to = span(offset, from.size());
+  AbiError error;
+  error.check(budget_->device_->api().upload(budget_->device_->handle(), nullptr, &to, from.data(), from.size(), nullptr, error.out()),
+              concat(budget_->device_->label(), ": upload"));
+}
+
+void Memory::read(std::uint64_t offset, std::span<std::byte> to) const {
+  if (to.empty()) return;
+  if (host_ != nullptr) {
+    std::memcpy(to.data(), host_ + offset, to.size());
+    return;
+  }
+  const quern_span from = span(offset, to.size());
+  AbiError error;
+  error.check(budget_->device_->api().download(budget_->device_->handle(), nullptr, to.data(), &from, to.size(), nullptr, error.out()),
+              concat(budget_->device_->label(), ": download"));
+}
+
+void Memory::fill_zero() {
+  if (bytes_ == 0) return;
+  if (host_ != nullptr) {
+    std::memset(host_, 0, bytes_);
+    return;
+  }
+  const std::vector<std::byte> zeros(std::min<std::uint64_t>(bytes_, 1 << 20));
+  for (std::uint64_t at = 0; at < bytes_; at += zeros.size()) {
+    write(at, std::span(zeros).first(std::min<std::uint64_t>(zeros.size(), bytes_ - at)));
+  }
+}
+
+}  // namespace quern::runtime

@@ -1,0 +1,77 @@
+// Memory of one device: owned ranges, and the copies that reach them.
+//
+// A device under QUERN_CAP_HOST_MEMORY has plain host memory; every other has plugin buffers, reached by upload and download.
+// The rest of the runtime does not know which.
+#pragma once
+
+#include "quern/loader/loader.hpp"
+#include "quern/quern_plugin_api.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+namespace quern::runtime {
+
+/// What the arenas of a device hold, in bytes. One writer at a time per counter is not needed: they are atomics.
+struct MemoryStatistics {
+  std::uint64_t in_use = 0;
+  std::uint64_t peak = 0;
+  std::uint64_t allocations = 0;
+};
+
+class MemoryBudget;
+
+/// One allocation on one device. Move-only; freed with the object. Not zeroed unless asked.
+class Memory {
+ public:
+  Memory() = default;
+  ~Memory();
+  Memory(Memory&& other) noexcept;
+  Memory& operator=(Memory&& other) noexcept;
+
+  std::uint64_t bytes() const noexcept { return bytes_; }
+  /// The range [offset, offset + bytes) as the ABI names it.
+  quern_span span(std::uint64_t offset, std::uint64_t bytes) const noexcept;
+  quern_span span() const noexcept { return span(0, bytes_); }
+  /// Host address, or null where the device has its own memory.
+  std::byte* host() const noexcept { return host_; }
+
+  void write(std::uint64_t offset, std::span<const std::byte> from);
+  void read(std::uint64_t offset, std::span<std::byte> to) const;
+  void fill_zero();
+
+ private:
+  friend class MemoryBudget;
+  std::shared_ptr<MemoryBudget> budget_;
+  std::byte* host_ = nullptr;
+  quern_buffer* buffer_ = nullptr;
+  std::uint64_t bytes_ = 0;
+  std::uint64_t mapped_ = 0;  // bytes of the host mapping
+};
+
+/// Allocates on one device under a limit, and counts. Any thread.
+class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
+ public:
+  /// limit 0: none.
+  MemoryBudget(std::shared_ptr<loader::Device> device, std::uint64_t limit);
+  ~MemoryBudget();
+
+  /// Throws Error(QUERN_OUT_OF_MEMORY) naming device, use, requested and available bytes.
+  Memory allocate(std::uint64_t bytes, std::uint32_t usage, const char* what);
+  MemoryStatistics statistics() const;
+  std::uint64_t limit() const noexcept { return limit_; }
+  const std::shared_ptr<loader::Device>& device() const noexcept { return device_; }
+  bool host_memory() const noexcept;
+
+ private:
+  friend class Memory;
+  void release(Memory& memory) noexcept;
+  struct Counters;
+  std::shared_ptr<loader::Device> device_;
+  std::uint64_t limit_;
+  std::unique_ptr<Counters> counters_;
+};
+
+}  // namespace quern::runtime

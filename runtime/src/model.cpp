@@ -1,0 +1,227 @@
+// See model.hpp.
+#include "model.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace quern::runtime {
+namespace {
+
+constexpr std::uint64_t tensor_alignment = 64;
+
+/// FNV-1a, for fingerprints: not a defence against forgery, only against mistakes.
+class Fingerprint {
+ public:
+  void add(std::span<const std::byte> bytes) {
+    for (const std::byte b : bytes) value_ = (value_ ^ static_cast<std::uint64_t>(b)) * 0x100000001b3ull;
+  }
+  void add(std::string_view text) { add(std::as_bytes(std::span(text))); }
+  void add(std::uint64_t number) { add(std::as_bytes(std::span(&number, 1))); }
+  std::uint64_t value() const { return value_; }
+
+ private:
+  std::uint64_t value_ = 0xcbf29ce484222325ull;
+};
+
+std::uint64_t fingerprint_of(const gguf::File& file, const models::Hyperparameters& shape) {
+  Fingerprint print;
+  print.add(shape.architecture);
+  for (const gguf::TensorInfo& tensor : file.tensors()) {
+    print.add(tensor.name);
+    print.add(tensor.dtype);
+    for (const std::uint64_t d : tensor.dims) print.add(d);
+    const std::span<const std::byte> data = file.data(tensor);
+    print.add(data.first(std::min<std::size_t>(data.size(), 512)));
+    print.add(data.last(std::min<std::size_t>(data.size(), 512)));
+  }
+  return print.value();
+}
+
+std::string most_used_format(const gguf::File& file) {
+  std::map<std::uint32_t, std::uint64_t> bytes;
+  for (const gguf::TensorInfo& tensor : file.tensors()) bytes[tensor.ggml_type] += tensor.elements();
+  const auto best = std::ranges::max_element(bytes, {}, [](const auto& entry) { return entry.second; });
+  return best == bytes.end() ? "" : std::string(gguf::ggml_type_name(best->first));
+}
+
+}  // namespace
+
+models::StepOptions step_options(const models::Hyperparameters& model, std::uint32_t sequences, std::uint32_t context,
+                                 quern_dtype kv_dtype, bool exact) {
+  models::StepOptions options;
+  options.max_tokens = std::max(step_rows, sequences);
+  options.max_sequences = sequences;
+  options.max_outputs = std::max(8u, sequences);
+  options.page_size = kv_page_size;
+  options.pages_per_sequence = (context + kv_page_size - 1) / kv_page_size;
+  options.pages = options.pages_per_sequence * sequences;
+  options.rope_positions = context;
+  options.kv_dtype = kv_dtype;
+  options.conversions = exact ? QUERN_CONVERT_NONE : QUERN_CONVERT_INT8 | QUERN_CONVERT_F16 | QUERN_CONVERT_BF16;
+  options.history = context;
+  (void)model;
+  return options;
+}
+
+std::shared_ptr<const Model> Model::load(std::shared_ptr<Runtime> runtime, const std::string& path, const ModelOptions& options) {
+  const gguf::File file = gguf::File::open(path);
+  std::shared_ptr<Model> model(new Model);
+  model->path_ = path;
+  model->file_bytes_ = file.file_bytes();
+  model->shape_ = models::read_hyperparameters(file);
+  model->vocabulary_ = std::make_unique<Vocabulary>(file);
+  if (static_cast<std::uint32_t>(model->vocabulary_->tokenizer().size()) > model->shape_.vocabulary) {
+    throw Error(QUERN_BAD_MODEL, concat(path, ": the vocabulary has ", model->vocabulary_->tokenizer().size(),
+                                        " tokens but 'token_embd.weight' has ", model->shape_.vocabulary, " rows"));
+  }
+  if (const auto name = file.find_string("general.name")) model->name_ = std::string(*name);
+  model->main_format_ = most_used_format(file);
+  for (const gguf::TensorInfo& tensor : file.tensors()) model->parameters_ += tensor.elements();
+  model->fingerprint_ = fingerprint_of(file, model->shape_);
+
+  if (options.context > model->shape_.context) {
+    throw Error(QUERN_INVALID_ARGUMENT, concat(path, ": a context of ", options.context, " was asked for, but the model has ",
+                                               model->shape_.context));
+  }
+  model->context_ = static_cast<std::uint32_t>(options.context != 0 ? options.context
+                                                                    : std::min(model->shape_.context, default_context));
+  model->sequences_ = std::max(1u, options.sequences);
+  model->exact_ = options.exact;
+  model->kv_dtype_ = options.kv_dtype;
+  model->devices_ = runtime->devices();
+  model->runtime_ = std::move(runtime);
+  model->step_ = std::make_unique<models::StepGraph>(models::build_step(
+      model->shape_, file,
+      step_options(model->shape_, model->sequences_, model->context_, options.kv_dtype, options.exact)));
+  model->rope_ = std::make_unique<models::RopeGraph>(models::build_rope(model->shape_, model->context_));
+  model->copy_weights(file, options);
+  return model;
+}
+
+void Model::copy_weights(const gguf::File& file, const ModelOptions& options) {
+  const Program program(step_->graph, devices_, runtime_->settings().fallback, "");
+  cuts_ = program.cuts();
+  shares_ = program.shares();
+  if (runtime_->settings().fallback == Fallback::warn) {
+    for (const Cut& cut : cuts_) {
+      runtime_->log(QUERN_LOG_DEBUG, concat("'", cut.value, "' goes from ", cut.from, " to ", cut.to, ": ", cut.reason));
+    }
+    if (!cuts_.empty()) {
+      runtime_->log(QUERN_LOG_WARN, concat(path_, ": ", devices_[0]->device()->label(), " does not compute the whole model: ",
+                                           cuts_.size(), " values cross between devices in each step (",
+                                           cuts_[0].reason, ")"));
+    }
+  }
+
+  // Which tensor has to lie where.
+  std::map<std::uint32_t, std::vector<std::string>> wanted;
+  const auto want = [&](const std::string& tensor, std::uint32_t device) {
+    std::vector<std::string>& list = wanted[device];
+    if (std::ranges::find(list, tensor) == list.end()) list.push_back(tensor);
+  };
+  for (const models::StepGraph::Weight& weight : step_->weights) {
+    for (const std::uint32_t device : program.readers(weight.value)) want(weight.tensor, device);
+  }
+  if (rope_->factors != graph::no_value) {
+    for (std::uint32_t d = 0; d < devices_.size(); ++d) want("rope_freqs.weight", d);
+  }
+
+  std::uint64_t total = 0;
+  for (const auto& [device, tensors] : wanted) {
+    std::uint64_t bytes = 0;
+    for (const std::string& tensor : tensors) {
+      const std::uint64_t size = file.require_tensor(tensor).bytes;
+      bytes += (size + tensor_alignment - 1) / tensor_alignment * tensor_alignment;
+    }
+    weight_shares_.push_back({device, bytes});
+    total += bytes;
+  }
+  place_and_check();
+
+  std::uint64_t done = 0;
+  for (const WeightShare& share : weight_shares_) {
+    auto arena = std::make_unique<Memory>(devices_[share.device]->allocate(share.bytes, QUERN_USAGE_WEIGHTS, "weights"));
+    std::uint64_t offset = 0;
+    for (const std::string& name : wanted[share.device]) {
+      const gguf::TensorInfo& tensor = file.require_tensor(name);
+      const std::span<const std::byte> data = file.data(tensor);
+      constexpr std::size_t piece = 16 << 20;  // so that progress moves and a cancel is heard
+      for (std::size_t at = 0; at < data.size(); at += piece) {
+        const std::span<const std::byte> part = data.subspan(at, std::min(piece, data.size() - at));
+        arena->write(offset + at, part);
+        done += part.size();
+        if (options.progress && !options.progress(std::min(done, total), total)) {
+          throw Error(QUERN_CANCELLED, concat(path_, ": loading was cancelled"));
+        }
+      }
+      file.drop_pages(tensor);
+      tensors_[{name, share.device}] = arena->span(offset, data.size());
+      offset += (tensor.bytes + tensor_alignment - 1) / tensor_alignment * tensor_alignment;
+    }
+    arenas_.push_back(std::move(arena));
+  }
+
+  for (const models::StepGraph::Weight& weight : step_->weights) {
+    const bool gathered_only = std::ranges::none_of(step_->graph.nodes(), [&](const graph::Node& node) {
+      return node.op != QUERN_OP_GET_ROWS && std::ranges::find(node.inputs, weight.value) != node.inputs.end();
+    });
+    if (!gathered_only) step_weight_bytes_ += file.require_tensor(weight.tensor).bytes;
+  }
+}
+
+/// Refuses before anything large is allocated, naming what would fit.
+void Model::place_and_check() {
+  std::uint64_t kv = 0;
+  for (const auto* caches : {&step_->k_cache, &step_->v_cache}) {
+    for (const graph::ValueId id : *caches) {
+      kv += graph::byte_size(step_->graph.value(id).dtype, step_->graph.value(id).shape);
+    }
+  }
+  for (const WeightShare& share : weight_shares_) {
+    const std::optional<std::uint64_t> available = available_bytes(*devices_[share.device]);
+    const bool holds_kv = share.device == weight_shares_.back().device;
+    const std::uint64_t needed = share.bytes + (holds_kv ? kv : 0);
+    if (!available || needed <= *available) continue;
+    const std::string& label = devices_[share.device]->device()->label();
+    std::string nearest;
+    if (holds_kv && share.bytes < *available) {
+      const std::uint64_t pages = step_->graph.value(step_->k_cache.at(0)).shape.at(0).size;
+      const std::uint64_t per_page = kv / std::max<std::uint64_t>(pages, 1);
+      const std::uint64_t fits = (*available - share.bytes) / std::max<std::uint64_t>(per_page, 1) / sequences_ * kv_page_size;
+      if (fits > 0) nearest = concat("; a context of ", fits, " would fit");
+    }
+    if (nearest.empty()) nearest = concat("; at least ", share.bytes, " bytes are needed for the weights alone");
+    throw Error(QUERN_DOES_NOT_FIT, concat(path_, ": ", label, " has ", *available, " bytes available and ", needed,
+                                           " are needed (weights ", share.bytes, ", keys and values ", needed - share.bytes,
+                                           " for a context of ", context_, ")", nearest));
+  }
+}
+
+void Model::bind_weights(Program& program, const std::vector<models::StepGraph::Weight>& weights) const {
+  for (const models::StepGraph::Weight& weight : weights) {
+    for (const std::uint32_t device : program.readers(weight.value)) {
+      program.bind_constant(weight.value, device, tensors_.at({weight.tensor, device}));
+    }
+  }
+}
+
+std::unique_ptr<Program> Model::make_step_program() const {
+  auto program = std::make_unique<Program>(step_->graph, devices_, runtime_->settings().fallback, "");
+  bind_weights(*program, step_->weights);
+  return program;
+}
+
+std::unique_ptr<Program> Model::make_rope_program() const {
+  // Made once a session: wherever it runs, so strictness does not apply.
+  auto program = std::make_unique<Program>(rope_->graph, devices_, Fallback::automatic, "");
+  if (rope_->factors != graph::no_value) bind_weights(*program, {{rope_->factors, "rope_freqs.weight"}});
+  return program;
+}
+
+std::uint64_t Model::weight_bytes() const noexcept {
+  std::uint64_t bytes = 0;
+  for (const WeightShare& share : weight_shares_) bytes += share.bytes;
+  return bytes;
+}
+
+}  // namespace quern::runtime

@@ -1,0 +1,96 @@
+// A loaded model: what its file says, where it was placed, and its weights on the devices.
+#pragma once
+
+#include "program.hpp"
+#include "runtime.hpp"
+#include "vocabulary.hpp"
+
+#include "quern/models/architecture.hpp"
+
+#include <functional>
+
+namespace quern::runtime {
+
+struct ModelOptions {
+  std::uint64_t context = 0;  // 0: the smaller of the model's and 4,096
+  std::uint32_t sequences = 1;
+  bool exact = false;         // f32 activations
+  quern_dtype kv_dtype = QUERN_F16;
+  std::function<bool(std::uint64_t done, std::uint64_t total)> progress;  // false cancels
+};
+
+/// Rows of a step, positions of a page: the same for every model, so that plans are comparable.
+inline constexpr std::uint32_t step_rows = 512;
+inline constexpr std::uint32_t kv_page_size = 64;
+inline constexpr std::uint32_t default_context = 4096;
+
+/// The step of `model` for these many sequences and positions.
+models::StepOptions step_options(const models::Hyperparameters& model, std::uint32_t sequences, std::uint32_t context,
+                                 quern_dtype kv_dtype, bool exact);
+
+/// Bytes of one tensor set on one device.
+struct WeightShare {
+  std::uint32_t device;
+  std::uint64_t bytes;
+};
+
+class Model {
+ public:
+  /// Reads, places, copies the weights to their devices. Afterwards the file is closed.
+  static std::shared_ptr<const Model> load(std::shared_ptr<Runtime> runtime, const std::string& path, const ModelOptions& options);
+
+  const std::string& path() const noexcept { return path_; }
+  const std::string& name() const noexcept { return name_; }
+  const Vocabulary& vocabulary() const noexcept { return *vocabulary_; }
+  const models::Hyperparameters& shape() const noexcept { return shape_; }
+  std::uint64_t parameters() const noexcept { return parameters_; }
+  std::uint64_t file_bytes() const noexcept { return file_bytes_; }
+  const std::string& main_format() const noexcept { return main_format_; }
+  std::uint32_t context() const noexcept { return context_; }
+  std::uint32_t sequences() const noexcept { return sequences_; }
+  bool exact() const noexcept { return exact_; }
+  quern_dtype kv_dtype() const noexcept { return kv_dtype_; }
+  /// Changes with the file's shape, formats and content: saved states carry it.
+  std::uint64_t fingerprint() const noexcept { return fingerprint_; }
+
+  const std::shared_ptr<Runtime>& runtime() const noexcept { return runtime_; }
+  const std::vector<std::shared_ptr<MemoryBudget>>& devices() const noexcept { return devices_; }
+  const std::vector<WeightShare>& weight_shares() const noexcept { return weight_shares_; }
+  std::uint64_t weight_bytes() const noexcept;
+  /// Bytes of weights that a decode step reads: all but the rows of a table that is only gathered from.
+  std::uint64_t step_weight_bytes() const noexcept { return step_weight_bytes_; }
+  const std::vector<Cut>& cuts() const noexcept { return cuts_; }
+  const std::vector<DeviceShare>& shares() const noexcept { return shares_; }
+
+  /// The step graph; a session compiles its own program of it.
+  const models::StepGraph& step() const noexcept { return *step_; }
+  const models::RopeGraph& rope() const noexcept { return *rope_; }
+  /// A program of the step with its constants bound.
+  std::unique_ptr<Program> make_step_program() const;
+  std::unique_ptr<Program> make_rope_program() const;
+
+ private:
+  Model() = default;
+  void place_and_check();
+  void copy_weights(const gguf::File& file, const ModelOptions& options);
+  void bind_weights(Program& program, const std::vector<models::StepGraph::Weight>& weights) const;
+
+  std::shared_ptr<Runtime> runtime_;
+  std::string path_, name_, main_format_;
+  std::unique_ptr<Vocabulary> vocabulary_;
+  models::Hyperparameters shape_;
+  std::uint64_t parameters_ = 0, file_bytes_ = 0, fingerprint_ = 0, step_weight_bytes_ = 0;
+  std::uint32_t context_ = 0, sequences_ = 1;
+  bool exact_ = false;
+  quern_dtype kv_dtype_ = QUERN_F16;
+  std::vector<std::shared_ptr<MemoryBudget>> devices_;
+  std::unique_ptr<models::StepGraph> step_;
+  std::unique_ptr<models::RopeGraph> rope_;
+  std::vector<WeightShare> weight_shares_;
+  std::vector<Cut> cuts_;
+  std::vector<DeviceShare> shares_;
+  std::vector<std::unique_ptr<Memory>> arenas_;
+  std::map<std::pair<std::string, std::uint32_t>, quern_span> tensors_;  // (tensor, device)
+};
+
+}  // namespace quern::runtime

@@ -1,0 +1,110 @@
+// See placement.hpp.
+#include "placement.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace quern::runtime {
+namespace {
+
+/// The value whose memory a value is a view of.
+graph::ValueId root_of(const graph::Graph& graph, graph::ValueId id) {
+  while (graph.value(id).alias_of != graph::no_value) id = graph.value(id).alias_of;
+  return id;
+}
+
+/// Nodes that touch each state value that some node writes.
+std::map<graph::ValueId, std::vector<std::uint32_t>> nodes_of_written_state(const graph::Graph& graph) {
+  std::map<graph::ValueId, std::vector<std::uint32_t>> users;
+  std::vector<graph::ValueId> written;
+  for (std::uint32_t n = 0; n < graph.nodes().size(); ++n) {
+    const graph::Node& node = graph.nodes()[n];
+    const auto touch = [&](graph::ValueId id, bool write) {
+      if (id == graph::no_value) return;
+      const graph::ValueId root = root_of(graph, id);
+      if (graph.value(root).kind != QUERN_VALUE_STATE) return;
+      users[root].push_back(n);
+      if (write) written.push_back(root);
+    };
+    for (const graph::ValueId id : node.inputs) touch(id, false);
+    for (const graph::ValueId id : node.outputs) touch(id, true);
+  }
+  std::erase_if(users, [&](const auto& entry) { return std::ranges::find(written, entry.first) == written.end(); });
+  return users;
+}
+
+std::string describe(const graph::Node& node) {
+  return node.name.empty() ? graph::op_name(node.op) : concat(graph::op_name(node.op), " '", node.name, "'");
+}
+
+}  // namespace
+
+Placement place(const graph::Graph& graph, const std::vector<std::shared_ptr<loader::Device>>& devices, Fallback fallback) {
+  std::vector<std::vector<NodeAnswer>> answers;
+  for (const auto& device : devices) answers.push_back(ask_support(*device, graph));
+
+  const auto refusals = [&](std::uint32_t node, std::size_t below) {
+    std::string text;
+    for (std::size_t d = 0; d < below; ++d) {
+      text += concat(text.empty() ? "" : "; ", devices[d]->label(), ": ", answers[d][node].text);
+    }
+    return text;
+  };
+
+  Placement result;
+  const auto nodes = static_cast<std::uint32_t>(graph.nodes().size());
+  for (std::uint32_t n = 0; n < nodes; ++n) {
+    std::uint32_t d = 0;
+    while (d < devices.size() && !answers[d][n].yes) ++d;
+    if (d == devices.size()) {
+      throw Error(QUERN_UNSUPPORTED, concat("no device computes ", describe(graph.nodes()[n]), ": ", refusals(n, d)));
+    }
+    result.device_of_node.push_back(d);
+    result.reason_of_node.push_back(refusals(n, d));
+  }
+
+  for (const auto& [state, users] : nodes_of_written_state(graph)) {
+    std::uint32_t d = 0;
+    const auto all = [&](std::uint32_t device) {
+      return std::ranges::all_of(users, [&](std::uint32_t n) { return answers[device][n].yes; });
+    };
+    while (d < devices.size() && !all(d)) ++d;
+    if (d == devices.size()) {
+      throw Error(QUERN_UNSUPPORTED, concat("no device computes every node that uses '", graph.value(state).name, "'"));
+    }
+    for (const std::uint32_t n : users) {
+      if (result.device_of_node[n] == d) continue;
+      result.device_of_node[n] = d;
+      if (d > 0) result.reason_of_node[n] = concat("it shares '", graph.value(state).name, "' with nodes that are there");
+    }
+  }
+
+  if (fallback == Fallback::strict) {
+    std::string text;
+    std::size_t count = 0;
+    for (std::uint32_t n = 0; n < nodes; ++n) {
+      if (result.device_of_node[n] == 0) continue;
+      if (count++ < 3) text += concat(text.empty() ? "" : "; ", describe(graph.nodes()[n]), ": ", result.reason_of_node[n]);
+    }
+    if (count > 0) {
+      throw Error(QUERN_UNSUPPORTED,
+                  concat("strict: ", devices[0]->label(), " does not compute ", count, " of ", nodes, " nodes of '",
+                         graph.name(), "': ", text, count > 3 ? "; ..." : "",
+                         "; allow another device with fallback auto or warn"));
+    }
+  }
+  return result;
+}
+
+std::vector<Segment> segments(const Placement& placement) {
+  std::vector<Segment> result;
+  for (std::uint32_t n = 0; n < placement.device_of_node.size(); ++n) {
+    if (result.empty() || result.back().device != placement.device_of_node[n]) {
+      result.push_back({placement.device_of_node[n], {}});
+    }
+    result.back().nodes.push_back(n);
+  }
+  return result;
+}
+
+}  // namespace quern::runtime

@@ -1,0 +1,260 @@
+// See program.hpp.
+#include "program.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace quern::runtime {
+namespace {
+
+bool has_symbol(const graph::Value& value) {
+  return std::ranges::any_of(value.shape, [](const graph::Dim& d) { return d.symbol != 0; });
+}
+
+std::uint64_t bytes_per_row(const graph::Value& value) {
+  graph::Shape row = value.shape;
+  for (graph::Dim& d : row) {
+    if (d.symbol != 0) d = graph::Dim(1);
+  }
+  return graph::byte_size(value.dtype, row);
+}
+
+}  // namespace
+
+Program::Program(graph::Graph graph, std::vector<std::shared_ptr<MemoryBudget>> devices, Fallback fallback,
+                 const std::string& force_kernel)
+    : graph_(std::move(graph)), devices_(std::move(devices)) {
+  std::vector<std::shared_ptr<loader::Device>> list;
+  for (const auto& budget : devices_) list.push_back(budget->device());
+  const Placement placement = place(graph_, list, fallback);
+  for (Segment& segment : segments(placement)) {
+    graph::Graph::Part cut = graph_.part(segment.nodes, graph_.name());
+    Part part{segment.device, std::move(cut.whole), std::move(cut.graph), nullptr, {},
+              static_cast<std::uint32_t>(segment.nodes.size())};
+    part.plan = std::make_unique<Plan>(list[segment.device], part.graph, force_kernel);
+    parts_.push_back(std::move(part));
+  }
+  find_transfers(placement);
+}
+
+graph::ValueId Program::root(graph::ValueId value) const {
+  while (graph_.value(value).alias_of != graph::no_value) value = graph_.value(value).alias_of;
+  return value;
+}
+
+/// Finds, part by part, what another device made. A value is copied once to each device that reads it.
+void Program::find_transfers(const Placement& placement) {
+  std::map<graph::ValueId, std::uint32_t> maker;  // value -> device
+  std::map<graph::ValueId, std::string> reason;
+  for (std::uint32_t n = 0; n < graph_.nodes().size(); ++n) {
+    for (const graph::ValueId id : graph_.nodes()[n].outputs) {
+      if (id == graph::no_value) continue;
+      maker[root(id)] = placement.device_of_node[n];
+      reason[root(id)] = placement.reason_of_node[n];
+    }
+  }
+  std::map<Place, bool> there;
+  std::uint32_t first_node = 0;
+  for (Part& part : parts_) {
+    const std::uint32_t last_node = first_node + part.nodes;
+    for (std::uint32_t id = 0; id < part.whole.size(); ++id) {
+      if (part.graph.value(id).alias_of != graph::no_value) continue;
+      if (part.graph.value(id).kind != QUERN_VALUE_INPUT) continue;
+      const graph::ValueId whole = part.whole[id];
+      const auto made = maker.find(whole);
+      if (made == maker.end() || made->second == part.device || there[{whole, part.device}]) continue;
+      there[{whole, part.device}] = true;
+      part.copies_in.push_back(transfers_.size());
+      transfers_.push_back({whole, made->second, part.device});
+
+      const graph::Value& value = graph_.value(whole);
+      Cut cut;
+      cut.value = value.name;
+      cut.from = devices_[made->second]->device()->label();
+      cut.to = devices_[part.device]->device()->label();
+      cut.reason = reason[whole];
+      for (std::uint32_t n = first_node; cut.reason.empty() && n < last_node; ++n) cut.reason = placement.reason_of_node[n];
+      (has_symbol(value) ? cut.bytes_per_row : cut.bytes) = bytes_per_row(value);
+      cuts_.push_back(std::move(cut));
+    }
+    first_node = last_node;
+  }
+}
+
+std::vector<std::uint32_t> Program::readers(graph::ValueId value) const {
+  std::vector<std::uint32_t> result;
+  for (const Part& part : parts_) {
+    if (std::ranges::find(part.whole, value) == part.whole.end()) continue;
+    if (std::ranges::find(result, part.device) == result.end()) result.push_back(part.device);
+  }
+  return result;
+}
+
+void Program::bind_constant(graph::ValueId value, std::uint32_t device, quern_span span) { spans_[{value, device}] = span; }
+
+void Program::share(graph::ValueId value, Program& owner, graph::ValueId owners_value) {
+  for (const std::uint32_t d : readers(value)) {
+    const auto other = std::ranges::find(owner.devices_, devices_[d]);
+    assert(other != owner.devices_.end());
+    const auto index = static_cast<std::uint32_t>(other - owner.devices_.begin());
+    spans_[{value, d}] = owner.span_of(owners_value, index);
+    owners_[{value, d}] = owner.owners_.at({owners_value, index});
+  }
+}
+
+const quern_span& Program::span_of(graph::ValueId value, std::uint32_t device) const {
+  const auto found = spans_.find({value, device});
+  if (found == spans_.end()) {
+    throw Error(QUERN_INTERNAL, concat("value '", graph_.value(value).name, "' has no memory on ", devices_[device]->device()->label()));
+  }
+  return found->second;
+}
+
+ProgramNeeds Program::needs() const {
+  ProgramNeeds needs;
+  std::map<Place, bool> counted;
+  std::map<std::uint32_t, std::uint64_t> scratch;
+  for (const Part& part : parts_) {
+    scratch[part.device] = std::max(scratch[part.device], part.plan->scratch_bytes());
+    for (std::uint32_t id = 0; id < part.whole.size(); ++id) {
+      const graph::Value& value = part.graph.value(id);
+      if (value.alias_of != graph::no_value || value.kind == QUERN_VALUE_INTERNAL || value.kind == QUERN_VALUE_CONSTANT) continue;
+      if (std::exchange(counted[{part.whole[id], part.device}], true)) continue;
+      (value.kind == QUERN_VALUE_STATE ? needs.state : needs.io) += graph::byte_size(value.dtype, value.shape);
+    }
+  }
+  for (const auto& [device, bytes] : scratch) needs.scratch += bytes;
+  return needs;
+}
+
+void Program::prepare() {
+  for (Part& part : parts_) {
+    MemoryBudget& budget = *devices_[part.device];
+    for (std::uint32_t id = 0; id < part.whole.size(); ++id) {
+      const graph::Value& value = part.graph.value(id);
+      if (value.alias_of != graph::no_value || value.kind == QUERN_VALUE_INTERNAL) continue;
+      const Place place{part.whole[id], part.device};
+      if (spans_.contains(place)) continue;
+      if (value.kind == QUERN_VALUE_CONSTANT) {
+        throw Error(QUERN_INTERNAL, concat("constant '", value.name, "' is not bound"));
+      }
+      const std::uint64_t bytes = graph::byte_size(value.dtype, value.shape);
+      const bool state = value.kind == QUERN_VALUE_STATE;
+      auto memory = std::make_unique<Memory>(
+          budget.allocate(std::max<std::uint64_t>(bytes, 1), state ? QUERN_USAGE_STATE : QUERN_USAGE_STAGING, value.name.c_str()));
+      // Host memory comes as zero pages; touching it now would only make it resident.
+      if (state && !budget.host_memory()) memory->fill_zero();
+      (state ? state_bytes_ : io_bytes_) += bytes;
+      spans_[place] = memory->span(0, bytes);
+      owners_[place] = memory.get();
+      memory_.push_back(std::move(memory));
+    }
+  }
+  std::map<std::uint32_t, std::uint64_t> scratch;  // parts of a device run one after another
+  for (const Part& part : parts_) scratch[part.device] = std::max(scratch[part.device], part.plan->scratch_bytes());
+  std::map<std::uint32_t, quern_span> scratch_spans;
+  for (const auto& [device, bytes] : scratch) {
+    auto memory = std::make_unique<Memory>(devices_[device]->allocate(bytes, QUERN_USAGE_SCRATCH, "scratch"));
+    scratch_bytes_ += bytes;
+    scratch_spans[device] = memory->span();
+    memory_.push_back(std::move(memory));
+  }
+  for (Part& part : parts_) {
+    std::vector<SlotBinding> bindings;
+    for (std::uint32_t id = 0; id < part.whole.size(); ++id) {
+      const graph::Value& value = part.graph.value(id);
+      if (value.alias_of != graph::no_value || value.kind == QUERN_VALUE_INTERNAL) continue;
+      bindings.push_back({id, span_of(part.whole[id], part.device)});
+    }
+    part.plan->prepare(bindings, scratch_spans[part.device]);
+  }
+  std::uint64_t largest = 0;
+  for (const Transfer& t : transfers_) {
+    const graph::Value& value = graph_.value(t.value);
+    largest = std::max(largest, graph::byte_size(value.dtype, value.shape));
+  }
+  staging_.resize(largest);
+}
+
+void Program::write(graph::ValueId value, std::uint64_t offset, std::span<const std::byte> bytes) {
+  for (std::uint32_t d = 0; d < devices_.size(); ++d) {
+    const auto memory = owners_.find({value, d});
+    if (memory != owners_.end()) memory->second->write(offset, bytes);
+  }
+}
+
+void Program::read(graph::ValueId value, std::uint64_t offset, std::span<std::byte> bytes) const {
+  for (std::uint32_t d = 0; d < devices_.size(); ++d) {
+    const auto memory = owners_.find({value, d});
+    if (memory == owners_.end()) continue;
+    memory->second->read(offset, bytes);
+    return;
+  }
+  throw Error(QUERN_INTERNAL, concat("value '", graph_.value(value).name, "' has no memory to read"));
+}
+
+std::byte* Program::host(graph::ValueId value) const {
+  for (std::uint32_t d = 0; d < devices_.size(); ++d) {
+    const auto memory = owners_.find({value, d});
+    if (memory != owners_.end() && memory->second->host() != nullptr) return memory->second->host();
+  }
+  return nullptr;
+}
+
+std::uint64_t Program::bound_bytes(graph::ValueId id, const std::vector<RunBound>& bounds) const {
+  const graph::Value& value = graph_.value(id);
+  std::uint64_t rows = 1;
+  for (const graph::Dim& d : value.shape) {
+    if (d.symbol == 0) continue;
+    const auto bound = std::ranges::find(bounds, d.symbol, &RunBound::symbol);
+    rows *= static_cast<std::uint64_t>(bound == bounds.end() ? d.size : bound->upper);
+  }
+  return rows * bytes_per_row(value);
+}
+
+void Program::run(const std::vector<RunBound>& bounds) {
+  for (Part& part : parts_) {
+    if (cancelled_) throw Error(QUERN_CANCELLED, "cancelled");
+    for (const std::size_t index : part.copies_in) {
+      const Transfer& t = transfers_[index];
+      const std::uint64_t bytes = bound_bytes(t.value, bounds);
+      Memory& from = *owners_.at({t.value, t.from});
+      Memory& to = *owners_.at({t.value, t.to});
+      if (from.host() != nullptr) {
+        to.write(0, std::span(from.host(), bytes));
+      } else {
+        const std::span<std::byte> stage(staging_.data(), bytes);
+        from.read(0, stage);
+        to.write(0, stage);
+      }
+      bytes_moved_ += bytes;
+    }
+    part.plan->run(bounds);
+  }
+}
+
+void Program::cancel() noexcept {
+  cancelled_ = true;
+  for (Part& part : parts_) part.plan->cancel();
+}
+
+std::vector<DeviceShare> Program::shares() const {
+  std::vector<DeviceShare> result(devices_.size());
+  for (std::uint32_t d = 0; d < devices_.size(); ++d) result[d].device = devices_[d]->device()->label();
+  for (const Part& part : parts_) {
+    DeviceShare& share = result[part.device];
+    share.nodes += part.nodes;
+    for (const KernelUse& kernel : part.plan->kernels()) {
+      const auto known = std::ranges::find(share.kernels, kernel.name, &KernelUse::name);
+      if (known == share.kernels.end()) {
+        share.kernels.push_back(kernel);
+      } else {
+        known->nodes += kernel.nodes;
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace quern::runtime

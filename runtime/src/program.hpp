@@ -1,0 +1,107 @@
+// A graph that runs on one or several devices: placed, cut, compiled, bound, and the copies between its parts.
+//
+// After prepare() a run allocates nothing and copies only what crosses a cut.
+#pragma once
+
+#include "placement.hpp"
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+
+namespace quern::runtime {
+
+/// A value that is made on one device and read on another.
+struct Cut {
+  std::string value;
+  std::string from, to;
+  std::string reason;               // why the reader or the maker is not on the first device
+  std::uint64_t bytes_per_row = 0;  // of the token dimension; 0 if the value has none
+  std::uint64_t bytes = 0;          // of a value without token dimension
+};
+
+struct DeviceShare {
+  std::string device;
+  std::uint32_t nodes = 0;
+  std::vector<KernelUse> kernels;
+};
+
+/// Bytes that prepare() will allocate, constants excluded.
+struct ProgramNeeds {
+  std::uint64_t state = 0, io = 0, scratch = 0;
+};
+
+class Program {
+ public:
+  /// Places and compiles. `devices` in order of preference.
+  Program(graph::Graph graph, std::vector<std::shared_ptr<MemoryBudget>> devices, Fallback fallback,
+          const std::string& force_kernel);
+
+  const graph::Graph& graph() const noexcept { return graph_; }
+  /// Devices (indices) whose parts read a value: where a constant has to be.
+  std::vector<std::uint32_t> readers(graph::ValueId value) const;
+  const std::vector<std::shared_ptr<MemoryBudget>>& devices() const noexcept { return devices_; }
+
+  /// Binds a constant on one device. The memory must outlive the program.
+  void bind_constant(graph::ValueId value, std::uint32_t device, quern_span span);
+  /// Lets a state value of this program be the memory of another's value (the rope table, shared KV).
+  void share(graph::ValueId value, Program& owner, graph::ValueId owners_value);
+  /// Allocates state, inputs, outputs, what crosses cuts, and scratch; binds all. State starts as zeros.
+  void prepare();
+
+  ProgramNeeds needs() const;
+
+  void write(graph::ValueId value, std::uint64_t offset, std::span<const std::byte> bytes);
+  void read(graph::ValueId value, std::uint64_t offset, std::span<std::byte> bytes) const;
+  /// Host address of a value, or null if no host-memory device holds it.
+  std::byte* host(graph::ValueId value) const;
+
+  void run(const std::vector<RunBound>& bounds);
+  /// From any thread: ends the run in flight, and those to come until clear_cancel().
+  void cancel() noexcept;
+  void clear_cancel() noexcept { cancelled_ = false; }
+
+  const std::vector<Cut>& cuts() const noexcept { return cuts_; }
+  std::vector<DeviceShare> shares() const;
+  std::uint64_t bytes_moved() const noexcept { return bytes_moved_; }
+  std::uint64_t state_bytes() const noexcept { return state_bytes_; }
+  std::uint64_t scratch_bytes() const noexcept { return scratch_bytes_; }
+  std::uint64_t io_bytes() const noexcept { return io_bytes_; }
+
+ private:
+  struct Part {
+    std::uint32_t device;
+    std::vector<graph::ValueId> whole;  // ids in graph_ of the part's values
+    graph::Graph graph;
+    std::unique_ptr<Plan> plan;
+    std::vector<std::size_t> copies_in;  // indices into transfers_
+    std::uint32_t nodes;
+  };
+  struct Transfer {
+    graph::ValueId value;
+    std::uint32_t from, to;
+  };
+  using Place = std::pair<graph::ValueId, std::uint32_t>;  // value, device
+
+  graph::ValueId root(graph::ValueId value) const;
+  std::uint64_t bound_bytes(graph::ValueId value, const std::vector<RunBound>& bounds) const;
+  void find_transfers(const Placement& placement);
+  const quern_span& span_of(graph::ValueId value, std::uint32_t device) const;
+
+  graph::Graph graph_;
+  std::vector<std::shared_ptr<MemoryBudget>> devices_;
+  std::vector<Part> parts_;
+  std::vector<Transfer> transfers_;
+  std::vector<Cut> cuts_;
+  std::map<Place, quern_span> spans_;
+  std::map<Place, Memory*> owners_;      // for read and write of what this program owns
+  std::vector<std::unique_ptr<Memory>> memory_;
+  std::vector<std::byte> staging_;
+  std::atomic<bool> cancelled_{false};
+  std::uint64_t bytes_moved_ = 0;
+  std::uint64_t state_bytes_ = 0, scratch_bytes_ = 0, io_bytes_ = 0;
+};
+
+}  // namespace quern::runtime

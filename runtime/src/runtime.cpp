@@ -1,0 +1,143 @@
+// See runtime.hpp.
+#include "runtime.hpp"
+
+#include "quern/graph/error.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+
+namespace quern::runtime {
+namespace {
+
+std::uint64_t parse_bytes(std::string_view text, std::string_view whole, std::string_view from) {
+  std::uint64_t number = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
+  std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  if (unit.ends_with("iB")) unit.remove_suffix(2);
+  if (unit.ends_with('B')) unit.remove_suffix(1);
+  constexpr std::string_view units = "KMGT";
+  std::size_t power = 0;
+  if (unit.size() == 1) {
+    const char letter = static_cast<char>(unit[0] >= 'a' ? unit[0] - 'a' + 'A' : unit[0]);
+    power = units.find(letter) == std::string_view::npos ? 99 : units.find(letter) + 1;
+  } else if (!unit.empty()) {
+    power = 99;
+  }
+  if (failed != std::errc{} || power == 99 || (power > 0 && number > UINT64_MAX >> (10 * power)) || number == 0) {
+    throw Error(QUERN_INVALID_ARGUMENT,
+                concat(from, ": '", whole, "' is not a list of limits; write for example cuda:0=8G,cpu=512M"));
+  }
+  return number << (10 * power);
+}
+
+}  // namespace
+
+std::map<std::string, std::uint64_t> parse_memory_limits(std::string_view text, std::string_view from) {
+  std::map<std::string, std::uint64_t> limits;
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::size_t comma = std::min(rest.find(','), rest.size());
+    const std::string_view item = rest.substr(0, comma);
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+    const std::size_t equals = item.find('=');
+    if (equals == std::string_view::npos || equals == 0) {
+      throw Error(QUERN_INVALID_ARGUMENT,
+                  concat(from, ": '", item, "' has no device; write for example cuda:0=8G,cpu=512M"));
+    }
+    limits[std::string(item.substr(0, equals))] = parse_bytes(item.substr(equals + 1), text, from);
+  }
+  return limits;
+}
+
+Fallback parse_fallback(std::string_view text, std::string_view from) {
+  if (text == "auto") return Fallback::automatic;
+  if (text == "warn") return Fallback::warn;
+  if (text == "strict") return Fallback::strict;
+  throw Error(QUERN_INVALID_ARGUMENT, concat(from, " is '", text, "'; it takes auto, warn or strict"));
+}
+
+Runtime::Runtime(RuntimeSettings settings) : settings_(std::move(settings)), loader_(settings_.loader) {}
+
+std::shared_ptr<MemoryBudget> Runtime::open(const loader::Candidate& candidate) {
+  const auto& limits = settings_.memory_limits;
+  auto limit = limits.find(candidate.label);
+  if (limit == limits.end()) limit = limits.find(candidate.plugin_id);
+  return std::make_shared<MemoryBudget>(loader_.open(candidate), limit == limits.end() ? 0 : limit->second);
+}
+
+std::vector<std::shared_ptr<MemoryBudget>> Runtime::devices() {
+  const std::scoped_lock lock(mutex_);
+  if (!devices_.empty()) return devices_;
+  const std::vector<loader::Candidate>& candidates = loader_.require();
+  std::vector<std::shared_ptr<MemoryBudget>> opened;
+  if (!loader_.settings().backends.value.empty()) {
+    std::vector<std::string> backends;
+    for (const loader::Candidate& candidate : candidates) {
+      if (std::ranges::find(backends, candidate.plugin_id) != backends.end()) continue;
+      backends.push_back(candidate.plugin_id);
+      opened.push_back(open(candidate));  // a demand: the first failure is the caller's answer
+    }
+  } else {
+    std::optional<Error> first_failure;
+    const auto try_open = [&](const loader::Candidate& candidate) {
+      try {
+        opened.push_back(open(candidate));
+        return true;
+      } catch (const Error& failure) {
+        log(QUERN_LOG_WARN, concat(candidate.label, " is not used: ", failure.what()));
+        if (!first_failure) first_failure = failure;
+        return false;
+      }
+    };
+    (void)std::ranges::any_of(candidates, try_open);
+    if (opened.empty()) throw first_failure.value();
+    if (opened[0]->device()->info().device_class != QUERN_DEVICE_CPU) {
+      const auto cpu = std::ranges::find_if(
+          candidates, [](const loader::Candidate& c) { return c.device.device_class == QUERN_DEVICE_CPU; });
+      if (cpu != candidates.end()) try_open(*cpu);
+    }
+  }
+  devices_ = std::move(opened);
+  return devices_;
+}
+
+std::uint32_t Runtime::threads() const {
+  if (settings_.loader.threads.value != 0) return settings_.loader.threads.value;
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
+  return static_cast<std::uint32_t>(std::max(1, CPU_COUNT(&set)));
+}
+
+void Runtime::log(std::uint32_t level, const std::string& text) const {
+  if (settings_.loader.log) settings_.loader.log(level, "runtime", text);
+}
+
+std::optional<std::uint64_t> available_bytes(const MemoryBudget& budget) {
+  std::optional<std::uint64_t> available;
+  if (budget.host_memory()) {
+    std::ifstream info("/proc/meminfo");
+    std::string key, unit;
+    std::uint64_t kilobytes = 0;
+    while (info >> key >> kilobytes) {
+      std::getline(info, unit);
+      if (key == "MemAvailable:") available = kilobytes * 1024;
+    }
+  } else if (budget.device()->api().heap_info != nullptr) {
+    quern_heap_info heap{};
+    heap.header = {sizeof(heap), QUERN_TYPE_HEAP_INFO, nullptr};
+    if (budget.device()->api().heap_info(budget.device()->handle(), 0, &heap, nullptr) == QUERN_OK &&
+        heap.budget_figure != QUERN_FIGURE_UNKNOWN) {
+      available = heap.budget;
+    }
+  }
+  if (budget.limit() != 0) {
+    const std::uint64_t used = budget.statistics().in_use;
+    const std::uint64_t left = budget.limit() > used ? budget.limit() - used : 0;
+    available = available ? std::min(*available, left) : left;
+  }
+  return available;
+}
+
+}  // namespace quern::runtime

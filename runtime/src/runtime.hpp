@@ -1,0 +1,55 @@
+// A runtime: the loader with its settings, the devices in use, limits and policy. Shared by models and sessions.
+#pragma once
+
+#include "memory.hpp"
+#include "placement.hpp"
+
+#include "quern/loader/loader.hpp"
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace quern::runtime {
+
+/// What a runtime is made from: the loader's settings, and those that are the runtime's own.
+struct RuntimeSettings {
+  loader::Settings loader;
+  std::map<std::string, std::uint64_t> memory_limits;  // device label or backend id -> bytes
+  Fallback fallback = Fallback::warn;
+};
+
+/// "cuda:0=8G,cpu=512M" -> bytes. K, M, G and T are powers of 1024. Throws Error(QUERN_INVALID_ARGUMENT) naming `from`.
+std::map<std::string, std::uint64_t> parse_memory_limits(std::string_view text, std::string_view from);
+Fallback parse_fallback(std::string_view text, std::string_view from);
+
+class Runtime : public std::enable_shared_from_this<Runtime> {
+ public:
+  explicit Runtime(RuntimeSettings settings);
+
+  const RuntimeSettings& settings() const noexcept { return settings_; }
+  loader::Report report() const { return loader_.report(); }
+  const loader::Loader& loader() const noexcept { return loader_; }
+  /// Throws Error(QUERN_BACKEND_UNAVAILABLE) if a demand cannot be met or there is no device.
+  void require_ready() const { loader_.require(); }
+
+  /// The devices that a model is placed on, best first: under a demand the best of each demanded backend, else the best
+  /// device and, behind it, the CPU. Opened on first use.
+  std::vector<std::shared_ptr<MemoryBudget>> devices();
+  std::uint32_t threads() const;
+  void log(std::uint32_t level, const std::string& text) const;
+
+ private:
+  std::shared_ptr<MemoryBudget> open(const loader::Candidate& candidate);
+  RuntimeSettings settings_;
+  loader::Loader loader_;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<MemoryBudget>> devices_;
+};
+
+/// What a device may still give: its limit less what is in use, or what the system says. Nothing if unknown.
+std::optional<std::uint64_t> available_bytes(const MemoryBudget& budget);
+
+}  // namespace quern::runtime

@@ -1,0 +1,21 @@
+// A session as bytes: tokens and key/value pages of all sequences.
+//
+// Layout, little-endian: "QRNS", u32 version, u64 model fingerprint, u32 kv dtype, u32 page size, u32 layers, u32 sequences,
+// u64 bytes of a key page, u64 bytes of a value page; for each sequence u64 tokens, the tokens as i32, then for each layer
+// its key pages and its value pages in order; at the end u64 FNV-1a of all before. Hostile input: everything is checked
+// against the size before anything is changed.
+#pragma once
+
+#include "engine.hpp"
+
+#include <vector>
+
+namespace quern::runtime {
+
+std::uint64_t saved_size(const Engine& engine);
+std::vector<std::byte> save(const Engine& engine);
+/// Throws Error(QUERN_BAD_MODEL), Error(QUERN_CONTEXT_FULL) or Error(QUERN_INVALID_ARGUMENT), the engine unchanged.
+/// `name` opens every message.
+void restore(Engine& engine, std::span<const std::byte> bytes, const std::string& name);
+
+}  // namespace quern::runtime

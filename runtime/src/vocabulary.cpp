@@ -1,0 +1,56 @@
+// See vocabulary.hpp.
+#include "vocabulary.hpp"
+
+#include "quern/graph/error.hpp"
+
+#include <ctime>
+
+namespace quern::runtime {
+
+Vocabulary::Vocabulary(const gguf::File& file) : tokenizer_(tokenizer_from_gguf(file)), file_name_(file.name()) {
+  if (const auto source = file.find_string("tokenizer.chat_template")) source_ = std::string(*source);
+  bytes_.resize(static_cast<std::size_t>(tokenizer_->size()));
+}
+
+const TokenBytes& Vocabulary::bytes_of(std::int32_t token) const {
+  if (token < 0 || token >= tokenizer_->size()) {
+    throw Error(QUERN_INVALID_ARGUMENT, concat("token ", token, " is outside the vocabulary of ", tokenizer_->size()));
+  }
+  const std::scoped_lock lock(mutex_);
+  std::unique_ptr<TokenBytes>& slot = bytes_[static_cast<std::size_t>(token)];
+  if (slot == nullptr) slot = std::make_unique<TokenBytes>(tokenizer_->token_bytes(token));
+  return *slot;
+}
+
+std::string Vocabulary::render(const std::vector<Message>& messages, bool add_generation_prompt) const {
+  if (!source_) {
+    throw Error(QUERN_UNSUPPORTED, concat(file_name_, ": the file has no chat template (key 'tokenizer.chat_template'); "
+                                                      "give the whole prompt as raw text instead"));
+  }
+  TemplateOptions options;
+  options.add_generation_prompt = add_generation_prompt;
+  if (const auto bos = tokenizer_->bos()) options.bos_token = std::string(tokenizer_->token_text(*bos));
+  if (const auto eos = tokenizer_->eos()) options.eos_token = std::string(tokenizer_->token_text(*eos));
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  if (localtime_r(&now, &local) != nullptr) options.now = local;
+  std::optional<ChatTemplate> parsed;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!template_) template_ = ChatTemplate::parse(*source_, file_name_);
+    parsed = template_;  // copies share the parsed template
+  }
+  return parsed->render(messages, options);
+}
+
+std::vector<std::int32_t> Vocabulary::encode_chat(std::string_view rendered, bool no_bos) const {
+  EncodeOptions options;
+  options.add_bos = false;
+  options.add_eos = false;
+  std::vector<std::int32_t> ids = tokenizer_->encode(rendered, options);
+  const std::optional<std::int32_t> bos = tokenizer_->bos();
+  if (!no_bos && bos && tokenizer_->adds_bos() && (ids.empty() || ids.front() != *bos)) ids.insert(ids.begin(), *bos);
+  return ids;
+}
+
+}  // namespace quern::runtime

@@ -1,0 +1,40 @@
+// The tokenizer and the chat template of a model file; needs no weights and no device.
+#pragma once
+
+#include "quern/models/chat_template.hpp"
+#include "quern/models/gguf.hpp"
+#include "quern/models/tokenizer.hpp"
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+namespace quern::runtime {
+
+class Vocabulary {
+ public:
+  /// Reads what it needs and keeps nothing of the file. A template that cannot be rendered is an error of render() only:
+  /// the model still answers raw prompts.
+  explicit Vocabulary(const gguf::File& file);
+
+  const Tokenizer& tokenizer() const noexcept { return *tokenizer_; }
+  const std::optional<std::string>& template_source() const noexcept { return source_; }
+  const std::string& file_name() const noexcept { return file_name_; }
+  /// Bytes of one token, stable for the life of the vocabulary.
+  const TokenBytes& bytes_of(std::int32_t token) const;
+
+  std::string render(const std::vector<Message>& messages, bool add_generation_prompt) const;
+  /// The template writes the BOS itself or not; either way it stands once at the start, as the tokenizer wants it.
+  std::vector<std::int32_t> encode_chat(std::string_view rendered, bool no_bos) const;
+
+ private:
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::optional<std::string> source_;
+  std::string file_name_;
+  mutable std::mutex mutex_;
+  mutable std::optional<ChatTemplate> template_;  // parsed at first use
+  mutable std::vector<std::unique_ptr<TokenBytes>> bytes_;
+};
+
+}  // namespace quern::runtime
