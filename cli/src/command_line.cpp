@@ -32,13 +32,11 @@ VerbApp add_run(CLI::App& program, CommandLine& line) {
       ->type_name("FILE");
   app->add_option("--system", run.system, "a system message in front")->type_name("TEXT");
   app->add_flag("--raw", run.raw, "give the model the prompt as it is, without its chat template");
-  app->add_option("--max-tokens", run.max_tokens, "the most tokens to generate (default: to the end)")->type_name("N");
-  app->add_option("--context", run.context, "tokens of context (default: the smaller of the model's and 4096)")
-      ->type_name("N");
+  add_number_option(*app, "--max-tokens", run.max_tokens, "the most tokens to generate (default: to the end)");
+  add_number_option(*app, "--context", run.context, "tokens of context (default: the smaller of the model's and 4096)");
   add_list_option(*app, "--stop", run.stop, "TEXT", "end the answer before this text; may be repeated");
-  app->add_option("--logprobs", run.logprobs, "log-probabilities, and the N best alternatives, in the JSON")
-      ->check(CLI::Range(1, 20))
-      ->type_name("N");
+  add_number_option(*app, "--logprobs", [&run](std::uint64_t n) { run.logprobs = static_cast<std::uint32_t>(n); },
+                    "log-probabilities, and the N best alternatives, in the JSON", 1, 20);
   add_sampling_flags(*app, run.sampling);
   add_setting_flags(*app, line.settings);
   return {Verb::run, app};
@@ -78,7 +76,7 @@ VerbApp add_bench(CLI::App& program, CommandLine& line) {
   add_count_option(*app, "-n,--decode-tokens", bench.decode_tokens, "tokens of a decode");
   add_count_option(*app, "-r,--repetitions", bench.repetitions, "measured repetitions");
   add_count_option(*app, "-b,--batch", bench.batch, "sequences at a time");
-  app->add_option("-d,--depth", bench.depth, "tokens already in each sequence")->type_name("N");
+  add_number_option(*app, "-d,--depth", bench.depth, "tokens already in each sequence");
   add_setting_flags(*app, line.settings, "-t");
   return {Verb::bench, app};
 }
@@ -110,7 +108,7 @@ VerbApp add_estimate(CLI::App& program, CommandLine& line) {
   quern_shape& shape = estimate.shape;
   add_model_flags(*app, estimate.model)->required(false);
   const auto number = [&](const char* flag, std::uint64_t& value, const char* help) {
-    app->add_option(flag, value, help)->type_name("N")->group("Shape");
+    add_number_option(*app, flag, value, help)->group("Shape");
   };
   number("--hidden", shape.hidden, "width of a token");
   number("--ffn", shape.feed_forward, "width of the feed-forward part");
@@ -120,7 +118,7 @@ VerbApp add_estimate(CLI::App& program, CommandLine& line) {
   number("--kv-heads", shape.kv_heads, "key/value heads (default: as many as heads)");
   number("--head-size", shape.head_size, "width of a head (default: hidden / heads)");
   app->add_flag("--tied", [&shape](std::int64_t) { shape.tied = 1; }, "the head is the embedding")->group("Shape");
-  app->add_option("--context", estimate.context, "tokens of a sequence")->type_name("N");
+  add_number_option(*app, "--context", estimate.context, "tokens of a sequence");
   add_count_option(*app, "--sequences", estimate.sequences, "sequences at a time");
   add_setting_flags(*app, line.settings);
   return {Verb::estimate, app};
@@ -159,10 +157,17 @@ void check(const CommandLine& line) {
     throw Failure(exit_usage, "tokenize: a rendered chat has special tokens; --no-special cannot apply to --messages");
 }
 
-/// The library's message, in our manner: the verb in front, and where to look.
-std::string usage_text(const CLI::App& program, const std::string& what) {
+/// The parser's message, in our manner: the verb in front, and where to look.
+std::string usage_text(const CLI::App& program, const std::vector<std::string>& arguments, const std::string& what) {
   const auto chosen = program.get_subcommands();
   const std::string name = chosen.empty() ? "" : chosen.front()->get_name();
+  const auto word = std::ranges::find_if(arguments, [](const std::string& one) { return !one.starts_with('-'); });
+  if (name.empty() && word != arguments.end()) {
+    std::string verbs;
+    for (const CLI::App* verb : program.get_subcommands([](const CLI::App*) { return true; }))
+      verbs += (verbs.empty() ? "" : ", ") + verb->get_name();
+    return "'" + *word + "' is not a verb; the verbs are " + verbs + "; see quern --help";
+  }
   std::string message = what.substr(0, what.find('\n'));
   while (!message.empty() && message.back() == '.') message.pop_back();
   return (name.empty() ? "" : name + ": ") + message + "; see quern " + (name.empty() ? "" : name + " ") + "--help";
@@ -190,7 +195,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments, const 
   } catch (const CLI::ParseError& error) {
     std::ostringstream text, ignored;
     if (program.exit(error, text, ignored) == 0) throw Answered{text.str()};
-    throw Failure(exit_usage, usage_text(program, error.what()));
+    throw Failure(exit_usage, usage_text(program, arguments, error.what()));
   }
   line.verb = std::ranges::find_if(verbs, [](const VerbApp& verb) { return verb.app->parsed(); })->verb;
   if (line.verbose) line.settings.try_emplace("log", "debug");

@@ -45,11 +45,24 @@ CLI::Option* add_model_flags(CLI::App& app, ModelFlags& flags) {
 
 void add_sampling_flags(CLI::App& app, SamplingFlags& flags) {
   constexpr const char* group = "Sampling";
-  const auto real = [&](const char* flag, float& value, double least, double most, const char* help) {
-    app.add_option(flag, value, help)->check(CLI::Range(least, most))->type_name("X")->group(group);
+  const auto real = [&](const char* flag, float& value, float least, float most, const char* help) {
+    const std::string name = flag;
+    app.add_option_function<std::string>(
+           flag,
+           [&value, name, least, most](const std::string& text) {
+             const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+             if (error != std::errc{} || end != text.data() + text.size() || !(value >= least && value <= most))
+               throw CLI::ValidationError(name, "'" + text + "' is not a number from " + fixed(least, 0) + " to " +
+                                                    fixed(most, 0));
+           },
+           help)
+        ->type_name("X")
+        ->group(group);
   };
   real("--temperature", flags.temperature, 0, 100, "0 takes the best token every time (default: 0.7)");
-  app.add_option("--top-k", flags.top_k, "only the K best tokens")->type_name("K")->group(group);
+  add_number_option(app, "--top-k", [&flags](std::uint64_t k) { flags.top_k = static_cast<std::uint32_t>(k); },
+                    "only the K best tokens; 0 is all", 0, std::numeric_limits<std::uint32_t>::max())
+      ->group(group);
   real("--top-p", flags.top_p, 0, 1, "only the best tokens that together have this probability");
   real("--min-p", flags.min_p, 0, 1, "only tokens with this share of the best one's probability");
   real("--repeat-penalty", flags.repeat_penalty, 0, 100, "divide the logits of tokens seen; 1 is none");
@@ -66,8 +79,8 @@ void add_sampling_flags(CLI::App& app, SamplingFlags& flags) {
          "how many last tokens count as seen: a number (default: 64) or all")
       ->type_name("N")
       ->group(group);
-  app.add_option("--seed", flags.seed, "the same seed gives the same answer (default: a random one)")
-      ->type_name("N")
+  add_number_option(app, "--seed", [&flags](std::uint64_t seed) { flags.seed = seed; },
+                    "the same seed gives the same answer (default: a random one)")
       ->group(group);
   app.add_option_function<std::vector<std::string>>(
          "--logit-bias",
@@ -121,11 +134,31 @@ void add_list_option(CLI::App& app, const char* flag, std::vector<std::string>& 
       ->type_name(placeholder);
 }
 
+CLI::Option* add_number_option(CLI::App& app, const char* flag, std::function<void(std::uint64_t)> take,
+                               const char* help, std::uint64_t least, std::uint64_t most) {
+  const std::string name = std::string(flag).substr(std::string(flag).find(',') + 1);
+  return app
+      .add_option_function<std::string>(
+          flag,
+          [=](const std::string& text) {
+            const auto value = parse_count(text, most);
+            if (!value || *value < least)
+              throw CLI::ValidationError(name, "'" + text + "' is not a whole number from " + std::to_string(least) +
+                                                   " to " + std::to_string(most));
+            take(*value);
+          },
+          help)
+      ->type_name("N");
+}
+
+CLI::Option* add_number_option(CLI::App& app, const char* flag, std::uint64_t& value, const char* help) {
+  return add_number_option(app, flag, [&value](std::uint64_t given) { value = given; }, help);
+}
+
 void add_count_option(CLI::App& app, const char* flag, std::uint32_t& value, const char* help) {
-  app.add_option(flag, value, help)
-      ->check(CLI::Range(std::uint32_t{1}, std::numeric_limits<std::uint32_t>::max() - 1))
-      ->type_name("N")
-      ->capture_default_str();
+  add_number_option(app, flag, [&value](std::uint64_t given) { value = static_cast<std::uint32_t>(given); }, help, 1,
+                    std::numeric_limits<std::uint32_t>::max() - 1)
+      ->default_str(std::to_string(value));
 }
 
 }  // namespace quern::cli

@@ -5,6 +5,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cstdint>
+#include <functional>
+
 namespace quern::cli {
 
 /// MODEL, --activations and --kv. Returns the option of MODEL.
@@ -22,6 +25,11 @@ void add_manner_flags(CLI::App& app, bool& verbose, bool& quiet);
 /// An option that takes one value each time it is given.
 void add_list_option(CLI::App& app, const char* flag, std::vector<std::string>& values, const char* placeholder,
                      const char* help);
+
+/// A whole number from `least`; anything else, a sign included, is a usage error.
+CLI::Option* add_number_option(CLI::App& app, const char* flag, std::function<void(std::uint64_t)> take,
+                               const char* help, std::uint64_t least = 0, std::uint64_t most = UINT64_MAX);
+CLI::Option* add_number_option(CLI::App& app, const char* flag, std::uint64_t& value, const char* help);
 
 /// A number of at least 1.
 void add_count_option(CLI::App& app, const char* flag, std::uint32_t& value, const char* help);

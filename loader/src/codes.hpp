@@ -82,9 +82,7 @@ inline constexpr const char* device_not_named = "QUERN-L-0607";
 
 // The machine, the cache, the demand.
 inline constexpr const char* card_unused = "QUERN-L-0701";
-inline constexpr const char* cache_unreadable = "QUERN-L-0702";
-inline constexpr const char* cache_unwritable = "QUERN-L-0703";
-inline constexpr const char* demand_unmet = "QUERN-L-0704";
-inline constexpr const char* probed_in_process = "QUERN-L-0705";
+inline constexpr const char* cache_fault = "QUERN-L-0702";
+inline constexpr const char* demand_unmet = "QUERN-L-0703";
 
 }  // namespace quern::loader::code

@@ -49,15 +49,15 @@ ProbeCache::ProbeCache(std::string directory) : directory_(std::move(directory))
   if (!directory_.empty()) directory_ += "/probe";
 }
 
-std::string ProbeCache::file(const std::string& path) const {
+std::string ProbeCache::file(const std::string& slot) const {
   std::ostringstream name;
-  name << directory_ << '/' << std::hex << std::setw(16) << std::setfill('0') << fnv1a(path) << ".json";
+  name << directory_ << '/' << std::hex << std::setw(16) << std::setfill('0') << fnv1a(slot) << ".json";
   return name.str();
 }
 
-std::optional<Examination> ProbeCache::find(const std::string& path, const json& key, std::string& fault) const {
+std::optional<Examination> ProbeCache::find(const std::string& slot, const json& key, std::string& fault) const {
   if (directory_.empty() || key.is_null()) return std::nullopt;
-  const std::string name = file(path);
+  const std::string name = file(slot);
   const File open{::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
   if (open.fd < 0) {
     if (errno != ENOENT) fault = concat(name, ": cannot be read: ", std::strerror(errno));
@@ -93,7 +93,7 @@ std::optional<Examination> ProbeCache::find(const std::string& path, const json&
   }
 }
 
-void ProbeCache::keep(const std::string& path, const json& key, const Examination& result, std::string& fault) const {
+void ProbeCache::keep(const std::string& slot, const json& key, const Examination& result, std::string& fault) const {
   if (directory_.empty() || key.is_null() || result.verdict.code == code::no_helper) return;
   std::error_code error;
   std::filesystem::create_directories(directory_, error);
@@ -101,7 +101,7 @@ void ProbeCache::keep(const std::string& path, const json& key, const Examinatio
     fault = concat(directory_, ": cannot be made: ", error.message());
     return;
   }
-  std::string name = file(path) + ".XXXXXX";
+  std::string name = file(slot) + ".XXXXXX";
   const File open{::mkostemp(name.data(), O_CLOEXEC)};  // mode 0600
   if (open.fd < 0) {
     fault = concat(directory_, ": cannot be written to: ", std::strerror(errno));
@@ -115,8 +115,8 @@ void ProbeCache::keep(const std::string& path, const json& key, const Examinatio
     if (wrote <= 0) break;
     put += static_cast<std::size_t>(wrote);
   }
-  if (put != text.size() || ::rename(name.c_str(), file(path).c_str()) != 0) {
-    fault = concat(file(path), ": cannot be written: ", std::strerror(errno));
+  if (put != text.size() || ::rename(name.c_str(), file(slot).c_str()) != 0) {
+    fault = concat(file(slot), ": cannot be written: ", std::strerror(errno));
     ::unlink(name.c_str());
   }
 }

@@ -17,15 +17,16 @@ class ProbeCache {
  public:
   /// Empty directory: nothing is kept.
   explicit ProbeCache(std::string directory);
+  bool is_on() const { return !directory_.empty(); }
 
-  /// The result kept under this key, or nothing.
-  std::optional<Examination> find(const std::string& path, const nlohmann::json& key, std::string& fault) const;
+  /// The result kept for a slot (a plugin's path, and what was asked) under this key, or nothing.
+  std::optional<Examination> find(const std::string& slot, const nlohmann::json& key, std::string& fault) const;
 
   /// Keeps a result. A crash or a time-out is believed for ten minutes only: it may have been bad luck.
-  void keep(const std::string& path, const nlohmann::json& key, const Examination& result, std::string& fault) const;
+  void keep(const std::string& slot, const nlohmann::json& key, const Examination& result, std::string& fault) const;
 
-  /// The file for a plugin.
-  std::string file(const std::string& path) const;
+  /// The file for a slot.
+  std::string file(const std::string& slot) const;
 
  private:
   std::string directory_;

@@ -344,7 +344,8 @@ quern_status create(const quern_host* host, quern_plugin** out, quern_error* err
     if (h.allocate == nullptr || h.release == nullptr || h.option == nullptr) {
       throw Failure(QUERN_INVALID_ARGUMENT, "create: the host gives no allocate, release or option");
     }
-    object(out, "place for the plugin") = new quern_plugin{h, {}, {}};
+    object(out, "place for the plugin");
+    *out = new quern_plugin{h, {}, {}};
   });
 }
 
@@ -357,7 +358,8 @@ quern_status device_count(quern_plugin* plugin, std::uint32_t* count, quern_erro
   });
 }
 
-/// An option of the user, "memory" in bytes ("sample.memory" in the settings, where each plugin has its own), so that a test can make the device small.
+/// An option of the user: "memory", in bytes ("sample.memory" in the host's settings), so that a test can make the device
+/// small.
 std::uint64_t device_memory(const quern_host& host) {
   char text[32] = {};
   const std::uint64_t size = host.option(host.context, "memory", text, sizeof text - 1);
@@ -391,7 +393,8 @@ quern_status device_open(quern_plugin* plugin, std::uint32_t index, quern_device
   return guarded(error, [&] {
     object(plugin, "plugin");
     check_index(index, "device");
-    object(out, "place for the device") = new quern_device{*plugin, device_memory(plugin->host)};
+    object(out, "place for the device");
+    *out = new quern_device{*plugin, device_memory(plugin->host)};
   });
 }
 
@@ -462,7 +465,8 @@ quern_status buffer_create(quern_device* device, const quern_buffer_options* opt
       check_index(o.heap, "heap");
       sdk::check_flags(o.usage, QUERN_USAGE_WEIGHTS | QUERN_USAGE_STATE | QUERN_USAGE_SCRATCH | QUERN_USAGE_STAGING, "usage");
     }
-    object(out, "place for the buffer") = new quern_buffer{*device, bytes, std::make_shared<Block>(*device, bytes)};
+    object(out, "place for the buffer");
+    *out = new quern_buffer{*device, bytes, std::make_shared<Block>(*device, bytes)};
     ++device->children;
   });
 }
@@ -553,6 +557,7 @@ quern_status compile(quern_device* device, const quern_graph* graph, quern_compi
                      quern_error* error) {
   return guarded(error, [&] {
     object(device, "device");
+    object(out, "place for the plan");
     const quern_compile_options o = options == nullptr ? sdk::made<quern_compile_options>() : sdk::read(options);
     if (o.effort > 2 || o.tuning > QUERN_TUNING_MEASURE || o.fusion > 1) {
       throw Failure(QUERN_UNSUPPORTED, "compile: an effort, tuning or fusion that is newer than this plugin", 3);
@@ -582,8 +587,8 @@ quern_status compile(quern_device* device, const quern_graph* graph, quern_compi
     if (options != nullptr) options->refused_count = refused;
     if (refused != 0) throw Failure(QUERN_UNSUPPORTED, first_reason, 10);
     if (o.progress != nullptr && o.progress(o.progress_context, 1.0) == 0) throw Failure(QUERN_CANCELLED, "compile was stopped");
-    object(out, "place for the plan") = plan.release();
     ++device->children;
+    *out = plan.release();
   });
 }
 

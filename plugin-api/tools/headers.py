@@ -32,7 +32,7 @@ def member(declaration, where):
         return function[2], tidy(function[1]) + "(*)(" + tidy(function[3]) + ")"
     declaration = tidy(declaration)
     plain = re.fullmatch(r"(.+?[ *])(\w+)((?:\[\w+\])*)", declaration)
-    if not plain or "," in declaration:
+    if not plain or "," in declaration or ":" in declaration:
         raise HeaderError(f"{where}: cannot read the member '{declaration}'; write one member a line")
     return plain[2], tidy(plain[1] + plain[3])
 

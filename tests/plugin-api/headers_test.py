@@ -24,7 +24,7 @@ def first(*names):
 def compile_alone(compiler, dialect, header, folder, scratch):
     # Twice, so that the include guard is tested too.
     source = pathlib.Path(scratch, "alone.c" if dialect in C_DIALECTS else "alone.cpp")
-    source.write_text(f'#include "quern/{header}"\n#include "quern/{header}"\n')
+    source.write_text(f'#include "quern/{header}"\n#include "quern/{header}"\ntypedef int quern_not_empty;\n')
     done = subprocess.run([compiler, f"-std={dialect}", *FLAGS, f"-I{folder}", source], capture_output=True, text=True)
     if done.returncode != 0:
         print(f"{header} alone as {dialect} with {compiler}:\n{done.stderr}", file=sys.stderr)
@@ -46,10 +46,9 @@ def main():
                 for dialect in C_DIALECTS + CXX_DIALECTS:
                     good += compile_alone(c if dialect in C_DIALECTS else cxx, dialect, header, folder, scratch)
                     count += 1
-            for header in sdk:
-                for dialect in CXX_DIALECTS:
-                    good += compile_alone(cxx, dialect, header, folder, scratch)
-                    count += 1
+            for header, dialect in [(h, "c++17") for h in sdk] + [("quern_plugin.hpp", "c++20")]:
+                good += compile_alone(cxx, dialect, header, folder, scratch)
+                count += 1
     print(f"{good} of {count} compilations of {len(c_headers)} C headers and {len(sdk)} SDK headers are clean")
     if good != count or count == 0 or "gcc" in skipped:
         return 1

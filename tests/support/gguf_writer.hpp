@@ -1,8 +1,8 @@
 // Writes small GGUF files for tests: good ones, and ones with exactly one thing wrong.
 //
-// A test starts from a good model (of its own making or a copy of a file), changes one field and hands the bytes to the
-// reader. Everything that the format derives (counts, lengths, offsets, sizes) can be overridden, so that each way to lie
-// is one line. The writer itself checks nothing.
+// A test starts from a good model (of its own making or a copy of a file), changes one field and hands the
+// bytes to the reader. Everything that the format derives (counts, lengths, offsets, sizes) can be
+// overridden, so that each way to lie is one line. The writer itself checks nothing.
 #pragma once
 
 #include "quern/models/gguf.hpp"
@@ -67,8 +67,10 @@ class GgufWriter {
   GgufWriter& raw_array(std::string_view key, std::uint32_t element, std::uint64_t count, Bytes elements);
   GgufWriter& remove(std::string_view key);
 
-  GgufWriter& tensor(std::string_view name, std::vector<std::uint64_t> dims, std::uint32_t ggml_type, Bytes data);
-  GgufWriter& tensor_f32(std::string_view name, std::vector<std::uint64_t> dims, const std::vector<float>& values);
+  GgufWriter& tensor(std::string_view name, std::vector<std::uint64_t> dims, std::uint32_t ggml_type,
+                     Bytes data);
+  GgufWriter& tensor_f32(std::string_view name, std::vector<std::uint64_t> dims,
+                         const std::vector<float>& values);
   GgufWriter& remove_tensor(std::string_view name);
 
   GgufWriter& magic(std::string_view four) { return magic_ = four, *this; }

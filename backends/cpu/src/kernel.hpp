@@ -56,6 +56,8 @@ struct Verdict {
   static Verdict yes() { return {}; }
   /// This kernel cannot; another may.
   static Verdict no(std::string reason) { return {QUERN_UNSUPPORTED, std::move(reason)}; }
+  /// This row is for another dtype: no reason worth telling.
+  static Verdict not_mine() { return {QUERN_NOT_FOUND, "no kernel of this plugin takes these dtypes"}; }
   /// The call breaks the op's definition: no kernel may run it.
   static Verdict invalid(std::string reason) { return {QUERN_INVALID_ARGUMENT, std::move(reason)}; }
   explicit operator bool() const noexcept { return code == QUERN_OK; }

@@ -22,7 +22,8 @@ namespace {
 
 constexpr std::uint32_t dependency_bytes = sizeof(QUERN_CPU_DEPENDENCIES) - 1;
 
-struct Note {
+// The descriptor starts 4-aligned behind the name, wherever the compiler would like it.
+struct __attribute__((packed)) Note {
   Elf64_Nhdr header;
   char name[8];  // "Quern", padded to a multiple of 4
   quern_note body;

@@ -86,6 +86,7 @@ Selection select_kernel(const Graph& graph, const Node& node, const KernelPolicy
           selection.verdict = Verdict::yes();
           return selection;
         }
+        if (verdict.code == QUERN_NOT_FOUND) continue;
         why = concat(kernel_family(kernel.name), ": ", verdict.text);
         last = std::move(verdict);
       }

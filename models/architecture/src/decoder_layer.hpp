@@ -18,7 +18,7 @@ struct StepBuilder {
   const StepOptions& options;
   StepGraph& step;
 
-  /// The constant bound to a tensor of the file, with its dtype and shape.
+  /// A constant bound to a tensor of the file, with its dtype and shape; asked for once a tensor.
   graph::ValueId weight(const std::string& tensor);
   /// Options of a node: its name and the conversions that the session allows.
   graph::NodeOptions node(std::string name) const;

@@ -29,10 +29,8 @@ void add_inputs(StepBuilder& builder) {
   const Hyperparameters& model = builder.model;
   StepGraph& step = builder.step;
   graph::Graph& graph = step.graph;
-  step.tokens = graph.add_symbol({.name = "tokens", .min = 1, .max = options.max_tokens, .multiple_of = 1,
-                                  .extent = graph::no_value});
-  step.outputs = graph.add_symbol({.name = "outputs", .min = 0, .max = options.max_outputs, .multiple_of = 1,
-                                   .extent = graph::no_value});
+  step.tokens = graph.add_symbol({.name = "tokens", .min = 1, .max = options.max_tokens});
+  step.outputs = graph.add_symbol({.name = "outputs", .min = 0, .max = options.max_outputs});
   const Dim t(options.max_tokens, step.tokens);
   const Dim o(options.max_outputs, step.outputs);
   step.token = graph.input("token", QUERN_I32, {t});
@@ -78,8 +76,6 @@ void add_sampler(StepBuilder& builder) {
 }  // namespace
 
 ValueId StepBuilder::weight(const std::string& tensor) {
-  for (const StepGraph::Weight& known : step.weights)
-    if (known.tensor == tensor) return known.value;
   const gguf::TensorInfo& info = file.require_tensor(tensor);
   graph::Shape shape;
   for (std::uint32_t d = info.n_dims; d-- > 0;) shape.push_back(Dim(static_cast<std::int64_t>(info.dims[d])));

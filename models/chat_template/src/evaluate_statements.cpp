@@ -144,11 +144,13 @@ Evaluator::Flow Evaluator::execute_loop(const Loop& loop) {
     LoopState& state;
     ~Detach() { state.detach(); }
   } detach{*state};
+  bool completed = false;  // as in Jinja, a turn that ends in break or continue does not count against 'else'
   while (state->advance()) {
     const Flow flow = execute_turn(loop, state->current(), state);
-    if (flow == Flow::leave_loop) return Flow::next;
+    if (flow == Flow::leave_loop) break;
+    completed = completed || flow == Flow::next;
   }
-  if (state->index0() >= 0 || loop.otherwise.empty()) return Flow::next;
+  if (completed || loop.otherwise.empty()) return Flow::next;
   const ScopeGuard scope(*this, scope_);
   return execute(loop.otherwise);
 }

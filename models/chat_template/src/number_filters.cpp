@@ -35,9 +35,9 @@ Value to_int(Runtime& runtime, const Value& input, const Arguments& arguments) {
   if (input.is_undefined()) runtime.fail_undefined(input);
   if (const Text* text = input.text()) {
     const std::int64_t base = parameters.integer(1, 10);
-    if (base != 0 && (base < 2 || base > 36)) return otherwise;
+    const bool is_base = base == 0 || (base >= 2 && base <= 36);
     runtime.step_text(text->text.size());
-    if (const auto parsed = parse_integer(text->text, static_cast<int>(base))) {
+    if (const auto parsed = is_base ? parse_integer(text->text, static_cast<int>(base)) : std::nullopt) {
       if (parsed->beyond_64_bits) runtime.unsupported("filter 'int': the number is beyond 64 bits");
       return parsed->value;
     }

@@ -55,6 +55,17 @@ bool equal_items(Runtime& runtime, const Sequence& left, const Sequence& right) 
   return true;
 }
 
+// Views of keys and of items compare as sets.
+bool equal_views(Runtime& runtime, const Sequence& left, const Sequence& right) {
+  if (left.items.size() != right.items.size()) return false;
+  for (const Value& item : left.items) {
+    const bool found = std::any_of(right.items.begin(), right.items.end(),
+                                   [&](const Value& other) { return equal(runtime, item, other); });
+    if (!found) return false;
+  }
+  return true;
+}
+
 bool equal_mappings(Runtime& runtime, const Mapping& left, const Mapping& right) {
   if (left.entries.size() != right.entries.size()) return false;
   for (const auto& [key, value] : left.entries) {
@@ -82,7 +93,7 @@ bool equal(Runtime& runtime, const Value& left, const Value& right) {
     const Sequence* b = right.sequence();
     if (a == b) return true;
     if (b == nullptr || a->kind == SequenceKind::values) return false;
-    if (is_view(a->kind) && is_view(b->kind)) runtime.unsupported("views of mappings cannot be compared");
+    if (is_view(a->kind) && is_view(b->kind)) return equal_views(runtime, *a, *b);
     return a->kind == b->kind && equal_items(runtime, *a, *b);
   }
   if (const Mapping* a = left.mapping()) {

@@ -204,7 +204,7 @@ Target Parser::parse_target(bool attributes) {
   tuple.kind = Target::Kind::tuple;
   tuple.parts.push_back(std::move(first));
   while (skip_operation(",")) {
-    if (is_name("in") || is_operation("=") || is_operation(")") || current_.kind == TokenKind::block_end) break;
+    if (is_name("in") || is_operation(")") || current_.kind == TokenKind::block_end) break;
     tuple.parts.push_back(parse_target_part(attributes));
   }
   return tuple;

@@ -1,6 +1,7 @@
 // str() and repr().
 #include "printing.hpp"
 
+#include "ast.hpp"
 #include "loop_state.hpp"
 #include "numbers.hpp"
 #include "quern/graph/error.hpp"
@@ -50,6 +51,9 @@ void print_other(Runtime& runtime, const Value& value, TextBuilder& out) {
   if (LoopState* loop = value.loop()) {
     return out.append(concat("<LoopContext ", loop->index0() + 1, "/", loop->length(runtime), ">"));
   }
+  const Callable* callable = value.callable();
+  const auto* macro = callable == nullptr ? nullptr : std::get_if<MacroClosure>(&callable->target);
+  if (macro != nullptr) return out.append(concat("<Macro ", quote(macro->definition->name), ">"));
   runtime.unsupported(concat("a ", type_name(value), " has no text; '|list' makes a list of a generator"));
 }
 

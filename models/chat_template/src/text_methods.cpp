@@ -123,7 +123,7 @@ class Splitter {
     std::string_view rest = strip_left(text_);
     while (!rest.empty()) {
       if (left_ == 0) {
-        add(strip_right(rest));
+        add(rest);
         break;
       }
       --left_;
@@ -140,7 +140,7 @@ class Splitter {
     std::string_view rest = strip_right(text_);
     while (!rest.empty()) {
       if (left_ == 0) {
-        add(strip_left(rest));
+        add(rest);
         break;
       }
       --left_;

@@ -64,21 +64,15 @@ Mapping Mapping::open(const std::string& path) {
   const auto size = static_cast<std::size_t>(status.st_size);
   void* const base = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.value, 0);
   if (base == MAP_FAILED) throw system_error(path, "mapped", errno);
-  return Mapping({static_cast<const std::byte*>(base), size}, true, static_cast<std::uint64_t>(status.st_dev),
-                 static_cast<std::uint64_t>(status.st_ino));
+  return Mapping({static_cast<const std::byte*>(base), size}, true);
 }
 
 Mapping::Mapping(Mapping&& other) noexcept
-    : bytes_(std::exchange(other.bytes_, {})),
-      owned_(std::exchange(other.owned_, false)),
-      device_(other.device_),
-      inode_(other.inode_) {}
+    : bytes_(std::exchange(other.bytes_, {})), owned_(std::exchange(other.owned_, false)) {}
 
 Mapping& Mapping::operator=(Mapping&& other) noexcept {
   std::swap(bytes_, other.bytes_);
   std::swap(owned_, other.owned_);
-  std::swap(device_, other.device_);
-  std::swap(inode_, other.inode_);
   return *this;
 }
 

@@ -15,7 +15,7 @@ class Mapping {
   static Mapping open(const std::string& path);
 
   /// Bytes of the caller, not owned.
-  static Mapping borrow(std::span<const std::byte> bytes) noexcept { return Mapping(bytes, false, 0, 0); }
+  static Mapping borrow(std::span<const std::byte> bytes) noexcept { return Mapping(bytes, false); }
 
   Mapping(Mapping&& other) noexcept;
   Mapping& operator=(Mapping&& other) noexcept;
@@ -23,23 +23,15 @@ class Mapping {
 
   std::span<const std::byte> bytes() const noexcept { return bytes_; }
 
-  /// Whether two mappings show one file, under whatever names.
-  bool same_file(const Mapping& other) const noexcept {
-    return owned_ && other.owned_ && device_ == other.device_ && inode_ == other.inode_;
-  }
-
   /// Lets go of the resident pages that lie wholly inside [offset, offset + count); nothing for borrowed
   /// bytes.
   void drop_pages(std::uint64_t offset, std::uint64_t count) const noexcept;
 
  private:
-  Mapping(std::span<const std::byte> bytes, bool owned, std::uint64_t device, std::uint64_t inode) noexcept
-      : bytes_(bytes), owned_(owned), device_(device), inode_(inode) {}
+  Mapping(std::span<const std::byte> bytes, bool owned) noexcept : bytes_(bytes), owned_(owned) {}
 
   std::span<const std::byte> bytes_;
   bool owned_ = false;
-  std::uint64_t device_ = 0;
-  std::uint64_t inode_ = 0;
 };
 
 }  // namespace quern::gguf

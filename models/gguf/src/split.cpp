@@ -111,14 +111,6 @@ void check_part(const Part& part, std::uint64_t no, const Part& given) {
                " of ", given.keys.count, " belongs here; the files are of different models or were renamed"));
 }
 
-void check_same_file(const std::vector<Part>& parts) {
-  for (std::size_t i = 1; i < parts.size(); ++i)
-    for (std::size_t j = 0; j < i; ++j)
-      if (parts[i].shard.mapping.same_file(parts[j].shard.mapping))
-        throw Error(QUERN_BAD_MODEL,
-                    concat(parts[i].shard.name, ": is the same file as ", parts[j].shard.name));
-}
-
 SplitParts merge(std::vector<Part> parts) {
   SplitParts merged;
   std::uint64_t n_tensors = 0;
@@ -200,7 +192,6 @@ SplitParts open_parts(const std::string& path) {
     check_part(parts.back(), no, given);
   }
   parts.insert(parts.begin() + static_cast<std::ptrdiff_t>(given_no), std::move(given));
-  check_same_file(parts);
   return merge(std::move(parts));
 }
 

@@ -167,7 +167,7 @@ std::vector<ValueId> Graph::add_node(std::uint32_t op_id, std::vector<ValueId> i
       check_shape(concat("the output of ", name), stated->dtype, stated->shape);
       node.outputs.push_back(static_cast<ValueId>(values_.size() + fresh.size()));
       fresh.push_back({.name = std::move(name), .kind = QUERN_VALUE_INTERNAL, .dtype = stated->dtype,
-                       .shape = stated->shape, .alias_of = no_value, .alias_offset = 0, .strides = {}});
+                       .shape = stated->shape});
       continue;
     }
     const Value& value = values_[target];

@@ -115,18 +115,15 @@ ValueId Graph::add_value(Value value) {
 }
 
 ValueId Graph::constant(std::string name, quern_dtype dtype, Shape shape) {
-  return add_value({.name = std::move(name), .kind = QUERN_VALUE_CONSTANT, .dtype = dtype, .shape = std::move(shape),
-                    .alias_of = no_value, .alias_offset = 0, .strides = {}});
+  return add_value({.name = std::move(name), .kind = QUERN_VALUE_CONSTANT, .dtype = dtype, .shape = std::move(shape)});
 }
 
 ValueId Graph::state(std::string name, quern_dtype dtype, Shape shape) {
-  return add_value({.name = std::move(name), .kind = QUERN_VALUE_STATE, .dtype = dtype, .shape = std::move(shape),
-                    .alias_of = no_value, .alias_offset = 0, .strides = {}});
+  return add_value({.name = std::move(name), .kind = QUERN_VALUE_STATE, .dtype = dtype, .shape = std::move(shape)});
 }
 
 ValueId Graph::input(std::string name, quern_dtype dtype, Shape shape) {
-  return add_value({.name = std::move(name), .kind = QUERN_VALUE_INPUT, .dtype = dtype, .shape = std::move(shape),
-                    .alias_of = no_value, .alias_offset = 0, .strides = {}});
+  return add_value({.name = std::move(name), .kind = QUERN_VALUE_INPUT, .dtype = dtype, .shape = std::move(shape)});
 }
 
 void Graph::check_view(const Value& view) const {

@@ -18,8 +18,8 @@ const std::filesystem::path folder = QUERN_SOURCE_DIR "/tests/data/gguf";
 struct Model {
   const char* file;
   const char* architecture;
-  const char* weights;    ///< type of blk.0.attn_q.weight
-  const char* has;        ///< a tensor that marks the architecture
+  const char* weights;  ///< type of blk.0.attn_q.weight
+  const char* has;      ///< a tensor that marks the architecture
   std::uint32_t shards;
 };
 
@@ -44,7 +44,8 @@ TEST_P(CommittedModel, IsWhatItsNameSays) {
   EXPECT_NE(file.find_tensor(model.has), nullptr);
   EXPECT_EQ(file.shard_count(), model.shards);
   EXPECT_EQ(file.require_u64(std::string(model.architecture) + ".block_count"), 2u);
-  EXPECT_EQ(file.require_strings("tokenizer.ggml.tokens").size(), file.require_floats("tokenizer.ggml.scores").size());
+  EXPECT_EQ(file.require_strings("tokenizer.ggml.tokens").size(),
+            file.require_floats("tokenizer.ggml.scores").size());
   EXPECT_FALSE(file.require_string("tokenizer.chat_template").empty());
   EXPECT_GT(walk(file), 0u);
 }

@@ -18,7 +18,8 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-void expect_status(const std::filesystem::path& path, quern_status code, const std::vector<std::string>& words) {
+void expect_status(const std::filesystem::path& path, quern_status code,
+                   const std::vector<std::string>& words) {
   const auto start = std::chrono::steady_clock::now();
   try {
     File::open(path);
@@ -92,7 +93,8 @@ TEST(NotGguf, DevicesAndSocketsAreRefused) {
   ASSERT_GE(fd, 0);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  const std::string path = "quern_gguf_" + std::to_string(::getpid()) + ".sock";  // relative: sun_path is short
+  const std::string path =
+      "quern_gguf_" + std::to_string(::getpid()) + ".sock";  // relative: sun_path is short
   path.copy(address.sun_path, sizeof address.sun_path - 1);
   ASSERT_EQ(::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
   expect_status(path, QUERN_BAD_MODEL, {"socket"});

@@ -99,9 +99,10 @@ TEST(GgufReader, MapsEveryTypeThatIsSupported) {
     quern_dtype dtype;
     std::uint64_t bytes;  // of 256 elements
   };
-  const Type types[] = {{0, QUERN_F32, 1024}, {1, QUERN_F16, 512},   {2, QUERN_Q4_0, 144},  {3, QUERN_Q4_1, 160},
-                        {6, QUERN_Q5_0, 176}, {7, QUERN_Q5_1, 192},  {8, QUERN_Q8_0, 272},  {12, QUERN_Q4_K, 144},
-                        {13, QUERN_Q5_K, 176}, {14, QUERN_Q6_K, 210}, {26, QUERN_I32, 1024}, {27, QUERN_I64, 2048},
+  const Type types[] = {{0, QUERN_F32, 1024},  {1, QUERN_F16, 512},   {2, QUERN_Q4_0, 144},
+                        {3, QUERN_Q4_1, 160},  {6, QUERN_Q5_0, 176},  {7, QUERN_Q5_1, 192},
+                        {8, QUERN_Q8_0, 272},  {12, QUERN_Q4_K, 144}, {13, QUERN_Q5_K, 176},
+                        {14, QUERN_Q6_K, 210}, {26, QUERN_I32, 1024}, {27, QUERN_I64, 2048},
                         {30, QUERN_BF16, 512}};
   GgufWriter writer;
   for (const Type& type : types)
@@ -156,7 +157,8 @@ TEST(GgufReader, DroppedPagesAreReadAgain) {
   EXPECT_TRUE(std::ranges::equal(file.data(tensor), data));
 }
 
-// The bound of the design is 20 ms for 150,000 tokens; 200 ms leaves room for a loaded machine and for sanitizers.
+// The bound of the design is 20 ms for 150,000 tokens; 200 ms leaves room for a loaded machine and for
+// sanitizers.
 TEST(GgufReader, OpensAVocabularyOf150000TokensInAMomentWithoutCopies) {
   std::vector<std::string> tokens(150000);
   std::vector<std::string> merges(150000);
@@ -164,7 +166,10 @@ TEST(GgufReader, OpensAVocabularyOf150000TokensInAMomentWithoutCopies) {
     tokens[i] = "token" + std::to_string(i);
     merges[i] = "to ken" + std::to_string(i);
   }
-  GgufWriter().strings("tokenizer.ggml.tokens", tokens).strings("tokenizer.ggml.merges", merges).write(temporary("v.gguf"));
+  GgufWriter()
+      .strings("tokenizer.ggml.tokens", tokens)
+      .strings("tokenizer.ggml.merges", merges)
+      .write(temporary("v.gguf"));
   auto best = std::chrono::steady_clock::duration::max();
   for (int attempt = 0; attempt < 3; ++attempt) {
     const auto start = std::chrono::steady_clock::now();

@@ -34,7 +34,8 @@ GgufWriter sample() {
 
 std::filesystem::path temporary(const std::string& file) {
   const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-  std::string folder = "quern_gguf_" + std::to_string(::getpid()) + "_" + test->test_suite_name() + "_" + test->name();
+  std::string folder =
+      "quern_gguf_" + std::to_string(::getpid()) + "_" + test->test_suite_name() + "_" + test->name();
   for (char& c : folder)
     if (c == '/') c = '_';
   const auto directory = std::filesystem::path(::testing::TempDir()) / folder;

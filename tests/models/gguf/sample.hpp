@@ -8,8 +8,9 @@
 
 namespace quern::test {
 
-/// One key of every type, arrays of strings, integers, floats and booleans, and three tensors: "token_embd.weight" F32
-/// [4, 3] of 0, 1, 2, ..., "blk.0.ffn_up.weight" Q8_0 [32, 2] and "output_norm.weight" F32 [4].
+/// One key of every type, arrays of strings, integers, floats and booleans, and three tensors:
+/// "token_embd.weight" F32 [4, 3] of 0, 1, 2, ..., "blk.0.ffn_up.weight" Q8_0 [32, 2] and
+/// "output_norm.weight" F32 [4].
 GgufWriter sample();
 
 /// A path of the running test's own in the temporary directory.

@@ -14,7 +14,8 @@ namespace {
 using gguf::File;
 using ::testing::HasSubstr;
 
-/// Three shards: keys in the first; tensors "a", "b" and "c" of one float each, 1, 2 and 3, one in each shard.
+/// Three shards: keys in the first; tensors "a", "b" and "c" of one float each, 1, 2 and 3, one in each
+/// shard.
 struct Split {
   std::array<GgufWriter, 3> shards;
   std::string stem = "m";
@@ -91,7 +92,11 @@ TEST(GgufSplit, ShardsMayBeLinksIntoAnotherDirectory) {
 }
 
 TEST(GgufSplit, ACountOfOneIsAWholeModelUnderAnyName) {
-  sample().u16("split.no", 0).u16("split.count", 1).i32("split.tensors.count", 3).write(temporary("whole.gguf"));
+  sample()
+      .u16("split.no", 0)
+      .u16("split.count", 1)
+      .i32("split.tensors.count", 3)
+      .write(temporary("whole.gguf"));
   EXPECT_EQ(File::open(temporary("whole.gguf")).shard_count(), 1u);
 }
 
@@ -99,7 +104,8 @@ TEST(GgufSplit, Class16AMissingShardIsNamed) {
   const Split split;
   split.write();
   std::filesystem::remove(split.path(2));
-  expect_error(split.path(1), {"m-00002-of-00003.gguf: there is no such file", "split into 3"}, QUERN_NOT_FOUND);
+  expect_error(split.path(1), {"m-00002-of-00003.gguf: there is no such file", "split into 3"},
+               QUERN_NOT_FOUND);
   expect_error(split.path(3), {"m-00002-of-00003.gguf: there is no such file"}, QUERN_NOT_FOUND);
 }
 
@@ -115,7 +121,8 @@ TEST(GgufSplit, Class16AShardInThePlaceOfAnotherIsRefused) {
   const Split split;
   split.write();
   std::filesystem::copy_file(split.path(3), split.path(2), std::filesystem::copy_options::overwrite_existing);
-  expect_error(split.path(1), {"m-00002-of-00003.gguf: key 'split.no' (byte", "part 3 of 3; part 2 of 3 belongs here"});
+  expect_error(split.path(1),
+               {"m-00002-of-00003.gguf: key 'split.no' (byte", "part 3 of 3; part 2 of 3 belongs here"});
 }
 
 TEST(GgufSplit, Class16AShardOpenedUnderTheNameOfAnotherIsRefused) {
@@ -163,10 +170,12 @@ TEST(GgufSplit, Class16AMissingTotalIsRefused) {
 TEST(GgufSplit, Class16ANameWithoutNumbersIsRefused) {
   const Split split;
   split.write();
-  for (const char* name : {"model.gguf", "-00001-of-00003.gguf", "m-0001-of-0003.gguf", "m-00001-of-00003.bin",
-                           "m-0000a-of-00003.gguf", "m-00001-0f-00003.gguf", "m_00001-of-00003.gguf"}) {
+  for (const char* name :
+       {"model.gguf", "-00001-of-00003.gguf", "m-0001-of-0003.gguf", "m-00001-of-00003.bin",
+        "m-0000a-of-00003.gguf", "m-00001-0f-00003.gguf", "m_00001-of-00003.gguf"}) {
     split.shards[0].write(temporary(name));
-    if (std::string_view(name) == "-00001-of-00003.gguf") continue;  // a whole path has a stem; see the next test
+    if (std::string_view(name) == "-00001-of-00003.gguf")
+      continue;  // a whole path has a stem; see the next test
     expect_error(temporary(name), {"key 'split.count' (byte", "is 3", "not named like"});
   }
 }
@@ -228,7 +237,8 @@ TEST(GgufSplit, Class16ACountOfAnotherTypeIsRefused) {
   expect_error(split.path(1), {"key 'split.count' (byte", "type string", "not an integer"});
 }
 
-// Names of shards come from the path that the caller gave, never from a file: a path in a key changes nothing.
+// Names of shards come from the path that the caller gave, never from a file: a path in a key changes
+// nothing.
 TEST(GgufSplit, Class16APathInAKeyIsNotFollowed) {
   Split split;
   split.shards[0].string("split.name", "../../../../etc/passwd");

@@ -14,7 +14,8 @@ using gguf::File;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
-// The bytes go into an allocation of exactly their size, so that a sanitizer sees the first byte read beyond them.
+// The bytes go into an allocation of exactly their size, so that a sanitizer sees the first byte read beyond
+// them.
 TEST(GgufDamage, AFileCutAtAnyByteIsRefused) {
   const auto whole = sample().bytes();
   ASSERT_NO_THROW(File::from_memory(whole, "m"));
@@ -26,7 +27,8 @@ TEST(GgufDamage, AFileCutAtAnyByteIsRefused) {
     } catch (const Error& error) {
       ASSERT_EQ(error.code(), QUERN_BAD_MODEL) << size << ": " << error.what();
       ASSERT_THAT(error.what(), HasSubstr("byte")) << size;
-      ASSERT_THAT(error.what(), AnyOf(HasSubstr("incomplete"), HasSubstr("is needed"), HasSubstr("not 'GGUF'")))
+      ASSERT_THAT(error.what(),
+                  AnyOf(HasSubstr("incomplete"), HasSubstr("is needed"), HasSubstr("not 'GGUF'")))
           << size;
     }
   }
@@ -59,7 +61,8 @@ TEST(GgufDamage, TwentyThousandRandomDamagesAreReadOrRefused) {
   for (int round = 0; round < rounds; ++round) {
     auto bytes = whole;
     const auto flips = 1 + random() % 4;
-    for (std::uint64_t i = 0; i < flips; ++i) bytes[random() % bytes.size()] ^= static_cast<std::byte>(1u << (random() % 8));
+    for (std::uint64_t i = 0; i < flips; ++i)
+      bytes[random() % bytes.size()] ^= static_cast<std::byte>(1u << (random() % 8));
     try {
       walk(File::from_memory(bytes, "m"));
     } catch (const Error& error) {

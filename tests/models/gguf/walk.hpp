@@ -7,7 +7,8 @@
 
 namespace quern::test {
 
-/// A sum over every byte of every key, value and tensor, asked for through every getter.
+/// A sum over every byte of every key, value and tensor, asked for through the getters that fit; the first
+/// key and an absent one are asked for through all of them.
 std::uint64_t walk(const gguf::File& file);
 
 }  // namespace quern::test

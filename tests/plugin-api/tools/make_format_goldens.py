@@ -2,7 +2,7 @@
 """Writes tests/data/formats/<format>.bin: random blocks of each format and what the PyPI package `gguf` decodes them to.
 
 A file is n blocks as bytes, then n * block elements little-endian f32. The first blocks have scales at the edges (zeros of
-both signs, subnormal, largest); the others are random bits with a finite scale. Needs numpy and gguf (made with 0.17.1).
+both signs, subnormal, largest); the others are random bits with a finite scale. Needs numpy and gguf (made with 0.19.0).
 """
 import argparse
 import pathlib

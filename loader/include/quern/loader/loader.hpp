@@ -57,6 +57,8 @@ class Plugin {
   explicit Plugin(std::unique_ptr<Parts> parts);
 
  private:
+  friend class Device;
+  friend class Loader;
   std::unique_ptr<Parts> parts_;
 };
 

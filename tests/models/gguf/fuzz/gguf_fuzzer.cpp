@@ -1,7 +1,8 @@
 // Fuzzes the reader: one file from memory, one file mapped, and two files as the shards of a model.
 //
-// An input that starts with "SPLT" is two shards: four bytes of length, the first shard, the rest is the second. Any
-// other input is a file as it is. A refusal is an Error(QUERN_BAD_MODEL); anything else that leaves the reader is a bug.
+// An input that starts with "SPLT" is two shards: four bytes of length, the first shard, the rest is the
+// second. Any other input is a file as it is. A refusal is an Error(QUERN_BAD_MODEL); anything else that
+// leaves the reader is a bug.
 #include "../walk.hpp"
 
 #include "quern/models/gguf.hpp"
@@ -21,7 +22,8 @@ using quern::gguf::File;
 /// A directory of this process; in memory where the system has one.
 const std::filesystem::path& directory() {
   static const std::filesystem::path made = [] {
-    const std::filesystem::path base = std::filesystem::exists("/dev/shm") ? "/dev/shm" : std::filesystem::temp_directory_path();
+    const std::filesystem::path base =
+        std::filesystem::exists("/dev/shm") ? "/dev/shm" : std::filesystem::temp_directory_path();
     const auto path = base / ("quern_gguf_fuzz_" + std::to_string(::getpid()));
     std::filesystem::create_directories(path);
     std::atexit([] {
@@ -61,7 +63,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     read_or_refuse([&] { return File::open(path); });
     return 0;
   }
-  read_or_refuse([&] { return File::from_memory({reinterpret_cast<const std::byte*>(data), size}, "memory"); });
+  read_or_refuse([&] {
+    return File::from_memory({reinterpret_cast<const std::byte*>(data), size}, "memory");
+  });
   const std::string path = write("whole.gguf", data, size);
   read_or_refuse([&] { return File::open(path); });
   return 0;

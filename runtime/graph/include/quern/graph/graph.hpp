@@ -35,7 +35,7 @@ using Shape = std::vector<Dim>;
 std::string to_string(const Shape& shape);
 
 struct Symbol {
-  std::string name;
+  std::string name = {};
   std::int64_t min = 0;
   std::int64_t max = 0;
   std::int64_t multiple_of = 1;
@@ -43,13 +43,13 @@ struct Symbol {
 };
 
 struct Value {
-  std::string name;
+  std::string name = {};
   std::uint32_t kind = QUERN_VALUE_INTERNAL;
   quern_dtype dtype = QUERN_F32;
-  Shape shape;
+  Shape shape = {};
   ValueId alias_of = no_value;              // a view: strides and offset are bytes into alias_of
   std::uint64_t alias_offset = 0;
-  std::vector<std::int64_t> strides;        // bytes; empty: contiguous
+  std::vector<std::int64_t> strides = {};   // bytes; empty: contiguous
 };
 
 struct Attribute {
@@ -86,14 +86,14 @@ struct Node {
 
 /// What add_node needs beyond inputs and attributes.
 struct NodeOptions {
-  std::string name;                 // "blk.3.attn_norm"
+  std::string name = {};            // "blk.3.attn_norm"
   ValueId predicate = no_value;
   std::uint32_t conversions = QUERN_CONVERT_NONE;
   std::uint32_t determinism = QUERN_DETERMINISM_INVARIANT;
   quern_dtype output_dtype = QUERN_DTYPE_NONE;  // where the op leaves a choice (cast, matmul, get_rows); else the rule of the op
-  Shape output_shape;                           // where the op leaves a choice (repeat, fill, top_k...)
-  std::vector<ValueId> outputs;     // existing values to write (state in place, or an output); where the list ends or
-                                    // holds no_value: a new internal value
+  Shape output_shape = {};                      // where the op leaves a choice (repeat, fill, top_k...)
+  std::vector<ValueId> outputs = {};  // existing values to write (state in place, or an output); where the list ends or
+                                      // holds no_value: a new internal value
   std::uint64_t skip_outputs = 0;   // bit i: the optional output i is not wanted
 };
 

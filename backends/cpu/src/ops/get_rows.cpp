@@ -1,0 +1,64 @@
+// y[i] = table[index[i]], decoded. An index out of range writes a row of zeros and raises INDEX_RANGE.
+#include "vectorised.hpp"
+
+#include "../error.hpp"
+
+namespace quern::cpu {
+namespace {
+
+Verdict accepts(const OpCall& call) {
+  const TensorView &table = call.input(0), &index = call.input(1), &y = call.output(0);
+  if (!is_float(table.dtype) && !is_block(table.dtype) && table.dtype != QUERN_I32)
+    return Verdict::no(concat("table is ", dtype_name(table.dtype), "; it takes f32, f16, bf16, i32 and block formats"));
+  if (index.dtype != QUERN_I32 && index.dtype != QUERN_I64) return Verdict::no(concat("index is ", dtype_name(index.dtype), "; it takes i32 or i64"));
+  if (table.dtype == QUERN_I32 ? y.dtype != QUERN_I32 : !is_float(y.dtype))
+    return Verdict::no(concat("y is ", dtype_name(y.dtype), " for a table of ", dtype_name(table.dtype)));
+  if (Verdict v = check_rank(table, "table", 2); !v) return v;
+  if (Verdict v = check_rank(index, "index", 1); !v) return v;
+  if (Verdict v = check_rank(y, "y", 2); !v) return v;
+  if (Verdict v = check_dim(y, "y", 0, index.dims[0], "the length of index"); !v) return v;
+  return check_dim(y, "y", 1, table.dims[1], "the row length of table");
+}
+
+std::uint64_t scratch(const OpCall& call) noexcept { return static_cast<std::uint64_t>(row_length(call.output(0))) * 4 * call.thread_count; }
+
+/// i32 rows go as they are: f32 would round them.
+void copy_integers(const TensorView& table, std::int64_t from, const TensorView& y, std::int64_t to) noexcept {
+  const std::byte* source = row_pointer(table, from);
+  std::byte* target = row_pointer(y, to);
+  for (std::int64_t i = 0; i < row_length(y); ++i)
+    __builtin_memcpy(target + i * y.stride_from_end(0), source + i * table.stride_from_end(0), 4);
+}
+
+template <Isa isa>
+void run(const OpCall& call, Context& context) noexcept {
+  const Vectors& vectors = vectors_of(isa);
+  const TensorView &table = call.input(0), &index = call.input(1), &y = call.output(0);
+  const std::int64_t n = row_length(y), rows = table.dims[0];
+  context.parallel(y.dims[0], rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
+    float* buffer = reinterpret_cast<float*>(context.scratch()) + thread * n;
+    for (std::int64_t i = begin; i < end; ++i) {
+      if (!call.row_live(i)) continue;
+      const std::int64_t row = load_integer(index, i);
+      if (row < 0 || row >= rows) {
+        context.fault(QUERN_FAULT_INDEX_RANGE);
+        for (std::int64_t j = 0; j < n; ++j) buffer[j] = 0.0f;
+        store_row(y, i, 0, n, buffer);
+      } else if (table.dtype == QUERN_I32) {
+        copy_integers(table, row, y, i);
+      } else {
+        const float* from = row_floats(vectors, table, row, buffer);
+        if (y.dtype != QUERN_F32 && rows_are_packed(y)) vectors.from_floats(y.dtype, from, n, row_pointer(y, i));
+        else store_row(y, i, 0, n, from);
+      }
+    }
+  });
+}
+
+constexpr Kernel kernels[] = {QUERN_CPU_KERNELS(QUERN_OP_GET_ROWS, "get_rows", accepts, run, scratch, false)};
+
+}  // namespace
+
+const std::span<const Kernel> get_rows_kernels = kernels;
+
+}  // namespace quern::cpu

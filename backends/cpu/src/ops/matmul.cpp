@@ -1,0 +1,223 @@
+// y = alpha * a b^T + bias + beta * c. Weights b of any format, f32 sums in one fixed order (simd/matmul.cpp).
+//
+// The rows of b are cut into parts of 8 and more; a thread computes all tokens of its part. Activations that are not packed f32 rows
+// of a multiple of 32 are first copied so, with zeros behind, into scratch. Rows of b that are not packed along k are
+// copied part by part, which keeps the order of summation. Bias, c, alpha and another dtype of y are applied to the part in scratch.
+#include "vectorised.hpp"
+
+#include "../error.hpp"
+
+#include <algorithm>
+
+namespace quern::cpu {
+namespace {
+
+struct Shape {
+  std::int64_t batches, m, n, k;
+  bool a_transposed, b_transposed;
+};
+
+Shape shape_of(const OpCall& call) noexcept {
+  const TensorView &a = call.input(0), &b = call.input(1);
+  Shape s{};
+  s.a_transposed = call.integer(QUERN_KEY_TRANSPOSE_A) != 0;
+  s.b_transposed = call.integer(QUERN_KEY_TRANSPOSE_B) != 0;
+  s.m = a.dim_from_end(s.a_transposed ? 0 : 1);
+  s.k = a.dim_from_end(s.a_transposed ? 1 : 0);
+  s.n = b.dim_from_end(s.b_transposed ? 0 : 1);
+  s.batches = 1;
+  for (std::uint32_t d = 2; d < a.rank; ++d) s.batches *= a.dim_from_end(d);
+  return s;
+}
+
+Verdict accepts(const OpCall& call) {
+  const TensorView &a = call.input(0), &b = call.input(1), &bias = call.input(2), &c = call.input(3), &y = call.output(0);
+  if (Verdict v = check_floats(a, "a"); !v) return v;
+  if (!is_float(b.dtype) && !is_block(b.dtype)) return Verdict::no(concat("b is ", dtype_name(b.dtype), "; it takes f32, f16, bf16 and block formats"));
+  if (Verdict v = check_floats(y, "y"); !v) return v;
+  const Shape s = shape_of(call);
+  if (s.b_transposed && !is_float(b.dtype)) return Verdict::no(concat("b is ", dtype_name(b.dtype), "; transpose_b takes floats only"));
+  if (a.rank < 1 || b.rank < 2) return Verdict::invalid(concat("a is ", describe(a), " and b is ", describe(b), "; b has two dimensions or more"));
+  if (a.rank == 1 && s.a_transposed) return Verdict::invalid(concat("a is ", describe(a), "; transpose_a needs two dimensions"));
+  if (b.dim_from_end(s.b_transposed ? 1 : 0) != s.k)
+    return Verdict::invalid(concat("a is ", describe(a), " and b is ", describe(b), "; their k differ"));
+  if (y.rank != a.rank || y.dim_from_end(0) != s.n || (a.rank > 1 && y.dim_from_end(1) != s.m))
+    return Verdict::invalid(concat("y is ", describe(y), " for a of ", describe(a), " and b of ", describe(b)));
+  if (b.rank > a.rank && b.rank > 2) return Verdict::invalid(concat("b is ", describe(b), ", which has more dimensions than a, ", describe(a)));
+  for (std::uint32_t d = 2; d < a.rank; ++d) {
+    if (y.dim_from_end(d) != a.dim_from_end(d)) return Verdict::invalid(concat("y is ", describe(y), " for a of ", describe(a)));
+    const std::int64_t groups = b.dim_from_end(d);
+    if (groups != a.dim_from_end(d) && (groups == 0 || a.dim_from_end(d) % groups != 0 || ((a.ranged >> (a.rank - 1 - d)) & 1u) != 0))
+      if (groups != 1) return Verdict::invalid(concat("b is ", describe(b), ", whose leading dimensions do not divide those of a, ", describe(a)));
+  }
+  if (bias.present()) {
+    if (Verdict v = check_floats(bias, "bias"); !v) return v;
+    if (Verdict v = check_rank(bias, "bias", 1); !v) return v;
+    if (Verdict v = check_dim(bias, "bias", 0, s.n, "the rows of b"); !v) return v;
+  }
+  if (c.present()) {
+    if (Verdict v = check_floats(c, "c"); !v) return v;
+    if (Verdict v = check_same_shape(c, "c", y, "y"); !v) return v;
+  }
+  return Verdict::yes();
+}
+
+constexpr std::int64_t max_part = 64;    // rows of b in a part
+constexpr std::int64_t max_tokens = 240;  // whose outputs wait in scratch
+
+std::int64_t padded(std::int64_t k) noexcept { return (k + 31) / 32 * 32; }
+bool packs_a(const OpCall& call, const Shape& s) noexcept {
+  const TensorView& a = call.input(0);
+  return a.dtype != QUERN_F32 || s.a_transposed || !rows_are_packed(a) || s.k % 32 != 0 || a.stride_from_end(1) % 4 != 0;
+}
+bool packs_b(const OpCall& call, const Shape& s) noexcept { return s.b_transposed || !rows_are_packed(call.input(1)); }
+bool stages_y(const OpCall& call) noexcept {
+  const TensorView& y = call.output(0);
+  return y.dtype != QUERN_F32 || !rows_are_packed(y) || y.stride_from_end(1) % 4 != 0 || call.input(2).present() || call.input(3).present() ||
+         call.real(QUERN_KEY_ALPHA) != 1.0;
+}
+
+/// Floats of scratch that one thread has, and where its parts start.
+struct ThreadScratch {
+  std::int64_t decode = 0, weights = 0, outputs = 0, size = 0;
+};
+ThreadScratch thread_scratch(const OpCall& call, const Shape& s) noexcept {
+  ThreadScratch t;
+  t.weights = matmul_buffer_floats();
+  t.outputs = t.weights + (packs_b(call, s) ? max_part * padded(s.k) : 0);
+  t.size = (t.outputs + (stages_y(call) ? max_part * std::min(s.m, max_tokens) : 0) + 15) / 16 * 16;
+  return t;
+}
+
+std::uint64_t scratch(const OpCall& call) noexcept {
+  const Shape s = shape_of(call);
+  const std::int64_t activations = packs_a(call, s) ? s.m * padded(s.k) : 0;
+  return static_cast<std::uint64_t>(activations + thread_scratch(call, s).size * call.thread_count) * 4;
+}
+
+/// The matrix of `view` that belongs to batch `batch` of `a`: leading dims of 1 repeat, smaller ones repeat whole groups.
+std::byte* batch_pointer(const TensorView& view, const TensorView& a, std::int64_t batch) noexcept {
+  std::int64_t offset = 0;
+  for (std::uint32_t d = 2; d < a.rank; ++d) {
+    const std::int64_t size = a.dim_from_end(d), index = batch % size;
+    batch /= size;
+    if (view.dim_from_end(d) > 0) offset += index / std::max<std::int64_t>(1, size / view.dim_from_end(d)) * view.stride_from_end(d);
+  }
+  return view.data + offset;
+}
+
+/// Copies activations to rows of padded(k) f32 with zeros behind.
+void pack_a(const OpCall& call, const Shape& s, const std::byte* a_data, float* to, Context& context, const Vectors& vectors) noexcept {
+  const TensorView& a = call.input(0);
+  const std::int64_t length = padded(s.k), row_stride = a.stride_from_end(s.a_transposed ? 0 : 1), k_stride = a.stride_from_end(s.a_transposed ? 1 : 0);
+  context.parallel(s.m, rows_a_part(length), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+    for (std::int64_t t = begin; t < end; ++t) {
+      const std::byte* from = a_data + t * row_stride;
+      if (k_stride == unit_bytes(a.dtype)) vectors.to_floats(a.dtype, from, s.k, to + t * length);
+      else load_floats(from, a.dtype, k_stride, 0, s.k, to + t * length);
+      std::fill(to + t * length + s.k, to + (t + 1) * length, 0.0f);
+    }
+  });
+}
+
+/// alpha, bias and c on a part of the outputs, then its store. `from` is [tokens][rows].
+void finish_part(const OpCall& call, float* from, std::int64_t batch, std::int64_t first_token, std::int64_t tokens, std::int64_t first_row,
+                 std::int64_t rows) noexcept {
+  const TensorView &a = call.input(0), &bias = call.input(2), &c = call.input(3), &y = call.output(0);
+  const auto alpha = static_cast<float>(call.real(QUERN_KEY_ALPHA)), beta = static_cast<float>(call.real(QUERN_KEY_BETA));
+  float other[max_part];
+  for (std::int64_t t = 0; t < tokens; ++t) {
+    float* out = from + t * rows;
+    if (alpha != 1.0f)
+      for (std::int64_t r = 0; r < rows; ++r) out[r] *= alpha;
+    if (bias.present()) {
+      load_floats(bias.data, bias.dtype, bias.stride_from_end(0), first_row, rows, other);
+      for (std::int64_t r = 0; r < rows; ++r) out[r] += other[r];
+    }
+    if (c.present()) {
+      load_floats(batch_pointer(c, a, batch) + (first_token + t) * c.stride_from_end(1), c.dtype, c.stride_from_end(0), first_row, rows, other);
+      for (std::int64_t r = 0; r < rows; ++r) out[r] += beta * other[r];
+    }
+    store_floats(batch_pointer(y, a, batch) + (first_token + t) * y.stride_from_end(1), y.dtype, y.stride_from_end(0), first_row, rows, out);
+  }
+}
+
+void one_batch(const OpCall& call, const Shape& s, std::int64_t batch, Context& context, const Vectors& vectors) noexcept {
+  const TensorView &a = call.input(0), &b = call.input(1), &y = call.output(0);
+  const std::byte *a_data = batch_pointer(a, a, batch), *b_data = batch_pointer(b, a, batch);
+  const ThreadScratch layout = thread_scratch(call, s);
+  auto* activations = reinterpret_cast<float*>(context.scratch()) + layout.size * context.thread_count();
+  const bool copy_a = packs_a(call, s), copy_b = packs_b(call, s), stage = stages_y(call);
+  if (copy_a) pack_a(call, s, a_data, activations, context, vectors);
+
+  MatmulPart whole{};
+  whole.a = copy_a ? activations : reinterpret_cast<const float*>(a_data);
+  whole.a_stride = copy_a ? padded(s.k) : a.stride_from_end(1) / 4;
+  whole.k = s.k;
+  // About a quarter of a million multiply-adds a part, and parts enough for every thread.
+  std::int64_t part = std::clamp<std::int64_t>(262144 / std::max<std::int64_t>(1, s.k * s.m), 1, max_part / 8) * 8;
+  while (part > 8 && s.n < part * context.thread_count() * 2) part /= 2;
+  part = std::max<std::int64_t>(8, part / 8 * 8);
+  const std::int64_t parts = (s.n + part - 1) / part;
+  const std::int64_t k_stride = b.stride_from_end(s.b_transposed ? 1 : 0), row_stride = b.stride_from_end(s.b_transposed ? 0 : 1);
+  context.parallel(parts, 1, [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
+    float* own = reinterpret_cast<float*>(context.scratch()) + layout.size * thread;
+    for (std::int64_t i = begin; i < end; ++i) {
+      MatmulPart p = whole;
+      const std::int64_t first = i * part;
+      p.rows = std::min(part, s.n - first);
+      p.buffer = own;
+      p.dtype = b.dtype;
+      p.w = b_data + first * row_stride;
+      p.w_stride = row_stride;
+      if (copy_b) {
+        for (std::int64_t r = 0; r < p.rows; ++r)
+          load_floats(b_data + (first + r) * row_stride, b.dtype, k_stride, 0, s.k, own + layout.weights + r * padded(s.k));
+        p.dtype = QUERN_F32;
+        p.w = reinterpret_cast<const std::byte*>(own + layout.weights);
+        p.w_stride = padded(s.k) * 4;
+      }
+      const std::int64_t step = stage ? max_tokens : std::max<std::int64_t>(1, s.m);
+      for (std::int64_t t = 0; t < s.m && !context.cancelled(); t += step) {
+        p.tokens = std::min(step, s.m - t);
+        p.a = whole.a + t * whole.a_stride;
+        p.y = stage ? own + layout.outputs : reinterpret_cast<float*>(batch_pointer(y, a, batch) + t * y.stride_from_end(1)) + first;
+        p.y_stride = stage ? p.rows : y.stride_from_end(1) / 4;
+        vectors.matmul(p);
+        if (stage) finish_part(call, p.y, batch, t, p.tokens, first, p.rows);
+      }
+    }
+  });
+}
+
+template <Isa isa>
+void run(const OpCall& call, Context& context) noexcept {
+  const Shape s = shape_of(call);
+  for (std::int64_t batch = 0; batch < s.batches && !context.cancelled(); ++batch) one_batch(call, s, batch, context, vectors_of(isa));
+}
+
+/// A row is for one dtype of b, so that its name says what ran.
+template <quern_dtype Weights>
+Verdict accepts_weights(const OpCall& call) {
+  return call.input(1).dtype == Weights ? accepts(call) : Verdict::not_mine();
+}
+Verdict refuses(const OpCall& call) {
+  if (Verdict v = accepts(call); !v) return v;
+  return Verdict::not_mine();
+}
+
+#define QUERN_CPU_MATMUL(dtype, name) QUERN_CPU_KERNELS(QUERN_OP_MATMUL, "matmul." name, accepts_weights<dtype>, run, scratch, false)
+constexpr Kernel kernels[] = {
+    QUERN_CPU_MATMUL(QUERN_F32, "f32"),   QUERN_CPU_MATMUL(QUERN_F16, "f16"),   QUERN_CPU_MATMUL(QUERN_BF16, "bf16"),
+    QUERN_CPU_MATMUL(QUERN_Q4_0, "q4_0"), QUERN_CPU_MATMUL(QUERN_Q4_1, "q4_1"), QUERN_CPU_MATMUL(QUERN_Q5_0, "q5_0"),
+    QUERN_CPU_MATMUL(QUERN_Q5_1, "q5_1"), QUERN_CPU_MATMUL(QUERN_Q8_0, "q8_0"), QUERN_CPU_MATMUL(QUERN_Q4_K, "q4_k"),
+    QUERN_CPU_MATMUL(QUERN_Q5_K, "q5_k"), QUERN_CPU_MATMUL(QUERN_Q6_K, "q6_k"),
+    {QUERN_OP_MATMUL, "matmul.none.portable", Isa::baseline, refuses, run<Isa::baseline>},  // says why another dtype is refused
+};
+#undef QUERN_CPU_MATMUL
+
+}  // namespace
+
+const std::span<const Kernel> matmul_kernels = kernels;
+
+}  // namespace quern::cpu

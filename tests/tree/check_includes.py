@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Fails if an #include crosses an arrow of ARCHITECTURE.md backwards.
+
+Each folder may include its own files, the folders in its row, the standard library and its named third parties.
+Run from anywhere; with --self-test it proves that it can fail.
+"""
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+# folder -> folders whose headers it may include; the order is that of ARCHITECTURE.md.
+ALLOWED = {
+    "plugin-api": set(),
+    "loader": {"plugin-api", "runtime/graph/error"},
+    "runtime/graph": {"plugin-api"},
+    "models": {"plugin-api", "runtime/graph"},
+    "runtime": {"plugin-api", "loader", "runtime/graph", "models"},
+    "cli": {"runtime/public", "plugin-api/status"},
+    "backends": {"plugin-api"},
+    "conformance": {"plugin-api", "loader"},
+}
+THIRD_PARTY = {
+    "boost/": {"loader"},
+    "spdlog/": {"cli", "loader"},
+    "fmt/": {"cli", "loader"},
+    "CLI/": {"cli"},
+    "nlohmann/": {"cli", "loader", "runtime", "conformance"},
+    "utf8proc.h": {"models"},
+}
+
+
+def component_of(path):
+    text = path.as_posix()
+    for name in sorted(ALLOWED, key=len, reverse=True):
+        if text.startswith(name + "/"):
+            return name
+    return None
+
+
+def target_of(include):
+    """The component that an include belongs to, or None for the standard library and files of one's own."""
+    if include == "quern.h":
+        return "runtime/public"
+    if include == "quern/quern_status.h":
+        return "plugin-api/status"
+    if re.match(r"quern/(quern_|sdk/|ops\.def|keys\.def)", include) or re.match(r"quern_\w+\.h(pp)?$", include):
+        return "plugin-api"
+    if include == "quern/graph/error.hpp":
+        return "runtime/graph/error"
+    for prefix, name in (("quern/graph/", "runtime/graph"), ("quern/loader/", "loader"), ("quern/models/", "models")):
+        if include.startswith(prefix):
+            return name
+    return None
+
+
+def check(component, path, include):
+    allowed = ALLOWED[component]
+    for prefix, users in THIRD_PARTY.items():
+        if include.startswith(prefix) and component not in users:
+            return f"{path}: {component} includes <{include}>, which only {', '.join(sorted(users))} may"
+    target = target_of(include)
+    if target is None:
+        if ".." in include.split("/"):
+            resolved = (ROOT / path).parent.joinpath(include).resolve()
+            if resolved.is_relative_to(ROOT) and component_of(resolved.relative_to(ROOT)) not in (component, None):
+                return f"{path}: {component} reaches into another component by '{include}'"
+        return None
+    base = target.split("/")[0] if target in ("plugin-api/status",) else target
+    if target == component or target in allowed or base in allowed:
+        return None
+    if target == "runtime/graph/error" and "runtime/graph" in allowed | {component}:
+        return None
+    if target == "runtime/public" and component == "runtime":
+        return None
+    if target == "plugin-api" and component == "plugin-api":
+        return None
+    return f"{path}: {component} may not include '{include}' ({target})"
+
+
+def violations():
+    found, files = [], 0
+    for component in ALLOWED:
+        for path in sorted((ROOT / component).rglob("*")):
+            if path.suffix not in {".h", ".hpp", ".c", ".cpp", ".cu", ".def"} or not path.is_file():
+                continue
+            relative = path.relative_to(ROOT)
+            if component_of(relative) != component:
+                continue
+            files += 1
+            for include in re.findall(r'^\s*#\s*include\s*[<"]([^">]+)[">]', path.read_text(errors="replace"), re.M):
+                problem = check(component, relative, include)
+                if problem:
+                    found.append(problem)
+    return found, files
+
+
+def self_test():
+    bad = [("backends", "quern/graph/graph.hpp"), ("backends", "quern/loader/loader.hpp"), ("cli", "quern/models/gguf.hpp"),
+           ("runtime/graph", "quern/loader/loader.hpp"), ("plugin-api", "quern/graph/error.hpp"), ("models", "boost/dll.hpp"),
+           ("conformance", "quern/graph/graph.hpp")]
+    good = [("runtime", "quern/loader/loader.hpp"), ("cli", "quern.h"), ("models", "quern/graph/graph.hpp"), ("backends", "quern/quern_plan.h")]
+    for component, include in bad:
+        assert check(component, pathlib.Path(component) / "x.cpp", include), (component, include)
+    for component, include in good:
+        assert not check(component, pathlib.Path(component) / "x.cpp", include), (component, include)
+
+
+if __name__ == "__main__":
+    self_test()
+    problems, count = violations()
+    print(*problems, sep="\n")
+    if count == 0:
+        sys.exit("no source file was found")
+    print(f"{count} files, {len(problems)} violations")
+    sys.exit(1 if problems else 0)
