@@ -31,7 +31,7 @@ constexpr std::uint64_t default_memory = 4ull << 30;
 
 struct quern_plugin {
   quern_host host;
-  sdk::Process process;  // after a fork every function but destroy refuses [C8]
+  sdk::Process process;  // after a fork every function but destroy refuses [C27]
   sdk::Texts texts;      // what answers and infos point to
 };
 
@@ -657,9 +657,9 @@ std::vector<Place> bind(const quern_instance& instance, const quern_prepare_entr
   std::vector<Place> places(g.values.size());
   for (const quern_binding& b : sdk::List<quern_binding>(entry.bindings, "bindings")) {
     if (b.value >= g.values.size() || !g.is_slot(b.value)) {
-      throw Failure(QUERN_INVALID_ARGUMENT, concat("prepare: value ", b.value, " is no slot of this plan"), 9);
+      throw Failure(QUERN_INVALID_ARGUMENT, concat("prepare: value ", b.value, " is no slot of this plan"), 16);
     }
-    if (places[b.value].block) throw Failure(QUERN_INVALID_ARGUMENT, concat("prepare: value ", b.value, " is bound twice"), 9);
+    if (places[b.value].block) throw Failure(QUERN_INVALID_ARGUMENT, concat("prepare: value ", b.value, " is bound twice"), 16);
     sdk::check_flags(b.flags, 0, "binding");
     const sdk::List<quern_span> spans(b.spans, "spans");
     if (spans.size() != 1) throw Failure(QUERN_INVALID_ARGUMENT, concat("prepare: ", spans.size(), " spans, one is needed"), 16);
@@ -676,13 +676,13 @@ std::vector<Place> bind(const quern_instance& instance, const quern_prepare_entr
     if ((value.uses & QUERN_VALUE_USES_ALIAS) != 0) {  // aliases follow what they are views of
       const std::uint64_t room = g.bytes(value.alias_of, instance.upper), need = g.bytes(v, instance.upper);
       if (value.alias_offset > room || need > room - value.alias_offset) {
-        throw Failure(QUERN_INVALID_ARGUMENT, concat("prepare: value ", v, " reaches beyond value ", value.alias_of), 9);
+        throw Failure(QUERN_INVALID_ARGUMENT, concat("prepare: value ", v, " reaches beyond value ", value.alias_of), 16);
       }
       places[v] = {places[value.alias_of].block, places[value.alias_of].offset + value.alias_offset};
     } else if (!g.is_slot(v)) {
       places[v] = {scratch.block, scratch.offset + instance.scratch_offset[v]};
     } else {
-      throw Failure(QUERN_INVALID_ARGUMENT, concat("prepare: value ", v, " '", g.value_names[v], "' is not bound"), 9);
+      throw Failure(QUERN_INVALID_ARGUMENT, concat("prepare: value ", v, " '", g.value_names[v], "' is not bound"), 16);
     }
   }
   return places;

@@ -11,6 +11,9 @@
 #include <string>
 #include <vector>
 
+/// Short names in the list of tests.
+static void PrintTo(const quern_format& format, std::ostream* out) { *out << format.name.data; }
+
 namespace {
 
 template <class T>

@@ -26,7 +26,7 @@ def run(*command, **extra):
 def check(library, test_program, header_hash):
     print(run(sys.executable, HERE / "plugin_file_test.py", library, header_hash).strip())
     out = run(test_program, env={**os.environ, "QUERN_SAMPLE_PLUGIN": str(library)})
-    print(f"{library.parent.name}: {re.findall(r'.*tests ran.*', out)[-1]}")
+    print(f"{library.parent.name}: {re.findall(r'.*suites? ran.*', out)[-1]}")
 
 
 def main():

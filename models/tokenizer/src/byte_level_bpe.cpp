@@ -38,7 +38,12 @@ PreTokenizer require_pre_tokenizer(std::string_view name) {
                                         "; another rule would give other tokens than the model was trained with"));
 }
 
-bool is_plain(TokenType type) noexcept { return type == TokenType::normal || type == TokenType::user_defined; }
+// True if the token stands for the bytes that its text spells: markers are spelled plainly, which differs beyond ASCII.
+bool spells_bytes(const Vocabulary& vocabulary, std::int32_t id) noexcept {
+  if (vocabulary.type(id) == TokenType::normal) return true;
+  const auto is_ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
+  return vocabulary.type(id) == TokenType::user_defined && std::ranges::all_of(vocabulary.text(id), is_ascii);
+}
 
 }  // namespace
 
@@ -57,7 +62,7 @@ ByteLevelBpe::ByteLevelBpe(const Vocabulary& vocabulary, const VocabularyView& v
                 concat(field::scores, " has ", view.scores.size(), " entries for ", view.tokens.size(), " tokens"));
   for (unsigned byte = 0; byte < 256; ++byte) {
     const std::int32_t id = vocabulary.find(spell_byte(static_cast<unsigned char>(byte)));
-    byte_ids_[byte] = id >= 0 && is_plain(vocabulary.type(id)) ? id : -1;
+    byte_ids_[byte] = id >= 0 && spells_bytes(vocabulary, id) ? id : -1;
   }
 }
 
@@ -80,7 +85,7 @@ std::int32_t ByteLevelBpe::whole_token(std::string_view piece, Scratch& scratch)
   scratch.spelled.clear();
   for (const char c : piece) scratch.spelled += spell_byte(static_cast<unsigned char>(c));
   const std::int32_t id = vocabulary_.find(scratch.spelled);
-  return id >= 0 && is_plain(vocabulary_.type(id)) ? id : -1;
+  return id >= 0 && spells_bytes(vocabulary_, id) ? id : -1;
 }
 
 void ByteLevelBpe::encode_piece(std::string_view piece, Scratch& scratch, std::vector<std::int32_t>& ids) const {

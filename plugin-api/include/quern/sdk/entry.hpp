@@ -119,7 +119,7 @@ inline quern_status answer_query(const quern_query* query, quern_plugin_api* out
     char text[160];
     std::snprintf(text, sizeof text, "the host needs plugin ABI %u.%u or newer, this plugin speaks %u.%u", QUERN_ABI_EPOCH,
                   query->abi_minor_min, QUERN_ABI_EPOCH, QUERN_ABI_MINOR);
-    return set_error(error, QUERN_VERSION, text, 3);
+    return set_error(error, QUERN_VERSION, text, 25);
   }
   quern_plugin_api table = mine;
   table.abi_minor = std::min<std::uint32_t>(query->abi_minor, QUERN_ABI_MINOR);
@@ -134,12 +134,12 @@ inline quern_status answer_query(const quern_query* query, quern_plugin_api* out
     return ::quern::sdk::answer_query(query, out, error, table);                                                    \
   }
 
-/// The process that made a handle. After a fork only destroy works [C8].
+/// The process that made a handle. After a fork only destroy works [C27].
 class Process {
  public:
   void check() const {
     if (getpid() != made_in_) {
-      throw Failure(QUERN_FORKED, "called after fork: only destroy works there; create the plugin again in the child", 8);
+      throw Failure(QUERN_FORKED, "called after fork: only destroy works there; create the plugin again in the child", 27);
     }
   }
 

@@ -1,6 +1,6 @@
 // Why a plugin answers "no", in the words that users read in the report, and the checks that every plugin makes.
 //
-// refuse_unknown() holds what must be refused by rules C3, C4 and C9 of R9 (unknown op, revision, bit); a plugin adds
+// refuse_unknown() holds what rules C3 and C4 refuse (an unknown op, revision or bit); a plugin adds
 // what it cannot compute itself. Part of the plugin SDK (include quern/quern_plugin.hpp); C++17, not part of the ABI.
 #ifndef QUERN_SDK_REFUSALS_HPP
 #define QUERN_SDK_REFUSALS_HPP

@@ -1,0 +1,327 @@
+// Softmax attention over a paged cache.
+//
+//   task     one kv head and up to 16 neighbouring rows of one sequence, so up to 16 * heads / kv_heads queries share what is decoded
+//   blocks   64 positions from a multiple of 64: keys and values become f32 (2 * 64 * d * 4 B, second-level cache), scores are a
+//            small matmul, then simd/attention.cpp updates running sums. A row's blocks, and so its bits, do not depend on batch
+//   unseen   slots behind the last visible position are neither decoded nor read; keys and values that one row of the task does not
+//            see never enter that row's sums
+// Decode is limited by the bytes of the cache: each is read once for all queries of its kv head.
+#include "alibi.hpp"
+#include "paged.hpp"
+#include "vectorised.hpp"
+
+#include "../error.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace quern::cpu {
+namespace {
+
+constexpr std::int64_t task_rows = 16;      // tokens
+constexpr std::int64_t task_queries = 128;  // rows of scores: tokens times query heads of a kv head
+
+struct Shape {
+  std::int64_t tokens, heads, kv_heads, group, key_size, value_size, key_padded, value_padded, rows;
+};
+Shape shape_of(const OpCall& call) noexcept {
+  const TensorView &q = call.input(0), &k = call.input(1), &v = call.input(2);
+  Shape s{};
+  s.tokens = q.dims[0];
+  s.heads = q.dims[1];
+  s.kv_heads = k.dims[1];
+  s.group = s.kv_heads == 0 ? 1 : s.heads / s.kv_heads;
+  s.key_size = q.dims[2];
+  s.value_size = v.dims[3];
+  s.key_padded = (s.key_size + 31) / 32 * 32;
+  s.value_padded = (s.value_size + 15) / 16 * 16;
+  s.rows = std::clamp<std::int64_t>(task_queries / std::max<std::int64_t>(1, s.group), 1, task_rows);
+  return s;
+}
+
+Verdict check_cache(const TensorView& cache, const char* name) {
+  if (!is_float(cache.dtype) && cache.dtype != QUERN_Q8_0 && cache.dtype != QUERN_Q4_0)
+    return Verdict::no(concat(name, " is ", dtype_name(cache.dtype), "; it takes f32, f16, bf16, q8_0 and q4_0"));
+  if (Verdict v = check_rank(cache, name, 4); !v) return v;
+  if (!rows_are_packed(cache)) return Verdict::no(concat("the rows of ", name, " are not packed"));
+  if ((cache.ranged & ~1u) != 0 || cache.dims[2] < 1 || cache.dims[3] < 1)
+    return Verdict::invalid(concat(name, " is ", describe(cache), "; only its number of pages may be ranged"));
+  return Verdict::yes();
+}
+
+Verdict accepts(const OpCall& call) {
+  const TensorView &q = call.input(0), &k = call.input(1), &v = call.input(2), &table = call.input(3), &kv_len = call.input(6), &mask = call.input(7),
+                   &sinks = call.input(8), &y = call.output(0);
+  if (Verdict e = check_floats(q, "q"); !e) return e;
+  if (Verdict e = check_floats(y, "y"); !e) return e;
+  if (Verdict e = check_rank(q, "q", 3); !e) return e;
+  if (Verdict e = check_rank(y, "y", 3); !e) return e;
+  if (Verdict e = check_cache(k, "k_cache"); !e) return e;
+  if (Verdict e = check_cache(v, "v_cache"); !e) return e;
+  if (Verdict e = check_dim(k, "k_cache", 3, q.dims[2], "the head size of q"); !e) return e;
+  if (Verdict e = check_dim(v, "v_cache", 1, k.dims[1], "the heads of k_cache"); !e) return e;
+  if (Verdict e = check_dim(v, "v_cache", 2, k.dims[2], "the positions of a page of k_cache"); !e) return e;
+  if (Verdict e = check_dim(v, "v_cache", 0, k.dims[0], "the pages of k_cache"); !e) return e;
+  if ((q.ranged & ~1u) != 0) return Verdict::invalid(concat("q is ", describe(q), "; only its rows may be ranged"));
+  if (k.dims[1] < 1 || q.dims[1] % k.dims[1] != 0) return Verdict::invalid(concat("q has ", q.dims[1], " heads, no multiple of the ", k.dims[1], " of k_cache"));
+  if (Verdict e = check_dim(y, "y", 0, q.dims[0], "the rows of q"); !e) return e;
+  if (Verdict e = check_dim(y, "y", 1, q.dims[1], "the heads of q"); !e) return e;
+  if (Verdict e = check_dim(y, "y", 2, v.dims[3], "the head size of v_cache"); !e) return e;
+  if (q.dims[1] / k.dims[1] > task_queries) return Verdict::no(concat(q.dims[1] / k.dims[1], " query heads share a kv head; at most ", task_queries, " may"));
+  if (Verdict e = check_dtype(table, "block_table", QUERN_I32); !e) return e;
+  if (Verdict e = check_rank(table, "block_table", 2); !e) return e;
+  for (const auto& [at, name] : {std::pair{4u, "row_slot"}, std::pair{5u, "position"}}) {
+    if (Verdict e = check_dtype(call.input(at), name, QUERN_I32); !e) return e;
+    if (Verdict e = check_rank(call.input(at), name, 1); !e) return e;
+    if (Verdict e = check_dim(call.input(at), name, 0, q.dims[0], "the rows of q"); !e) return e;
+  }
+  if (kv_len.present()) {
+    if (Verdict e = check_dtype(kv_len, "kv_len", QUERN_I32); !e) return e;
+    if (Verdict e = check_rank(kv_len, "kv_len", 1); !e) return e;
+    if (Verdict e = check_dim(kv_len, "kv_len", 0, table.dims[0], "the sequences of block_table"); !e) return e;
+  } else if (call.integer(QUERN_KEY_CAUSAL) == 0) {
+    return Verdict::invalid("without causal, kv_len says how many keys a sequence has");
+  }
+  if (mask.present()) {
+    if (mask.dtype != QUERN_F32 && mask.dtype != QUERN_F16 && mask.dtype != QUERN_U8) return Verdict::no(concat("mask is ", dtype_name(mask.dtype), "; it takes f32, f16 and u8"));
+    if (Verdict e = check_rank(mask, "mask", 2); !e) return e;
+    if (Verdict e = check_dim(mask, "mask", 0, q.dims[0], "the rows of q"); !e) return e;
+  }
+  if (sinks.present()) {
+    if (Verdict e = check_floats(sinks, "sinks"); !e) return e;
+    if (Verdict e = check_rank(sinks, "sinks", 1); !e) return e;
+    if (Verdict e = check_dim(sinks, "sinks", 0, q.dims[1], "the heads of q"); !e) return e;
+  }
+  if (call.integer(QUERN_KEY_WINDOW) < 0) return Verdict::invalid("window is below 0");
+  return Verdict::yes();
+}
+
+/// One thread's memory.
+struct Work {
+  float *keys, *values, *queries, *scores, *maximum, *sum, *output, *matmul;
+  std::int32_t *low, *high;
+};
+std::int64_t work_floats(const Shape& s, std::byte* base, Work& w) noexcept {
+  const std::int64_t queries = s.rows * s.group;
+  std::int64_t at = 0;
+  const auto take = [&](std::int64_t count) {
+    float* p = base == nullptr ? nullptr : reinterpret_cast<float*>(base) + at;
+    at += (count + 15) / 16 * 16;
+    return p;
+  };
+  w.keys = take(attention_block * s.key_padded);
+  w.values = take(attention_block * s.value_padded);
+  w.queries = take(queries * s.key_padded);
+  w.scores = take(queries * attention_block);
+  w.maximum = take(queries);
+  w.sum = take(queries);
+  w.output = take(queries * s.value_padded);
+  w.low = reinterpret_cast<std::int32_t*>(take(queries));
+  w.high = reinterpret_cast<std::int32_t*>(take(queries));
+  w.matmul = take(matmul_buffer_floats());
+  return at;
+}
+
+std::uint64_t scratch(const OpCall& call) noexcept {
+  Work w{};
+  return static_cast<std::uint64_t>(work_floats(shape_of(call), nullptr, w)) * 4 * call.thread_count;
+}
+
+/// Keys first .. last that a row sees, by causality, window and length.
+struct Range {
+  std::int64_t first, end;
+};
+Range visible(const OpCall& call, std::int64_t slot, std::int64_t position) noexcept {
+  const TensorView& kv_len = call.input(6);
+  Range r{0, position + 1};
+  if (call.integer(QUERN_KEY_CAUSAL) == 0) r.end = load_integer(kv_len, slot);
+  if (const std::int64_t window = call.integer(QUERN_KEY_WINDOW); window > 0) r.first = std::max<std::int64_t>(0, position - window + 1);
+  return r;
+}
+
+class Task {
+ public:
+  Task(const OpCall& call, const Shape& s, const Vectors& vectors, Context& context, Work work) noexcept
+      : call_(call), s_(s), vectors_(vectors), context_(context), w_(work) {}
+
+  /// Rows [begin, end) of q and one kv head; rows share a sequence.
+  void run(std::int64_t kv_head, std::int64_t begin, std::int64_t end) noexcept {
+    begin_ = begin;
+    count_ = end - begin;
+    head_ = kv_head;
+    slot_ = load_integer(call_.input(4), begin);
+    load_queries();
+    Range all{std::numeric_limits<std::int64_t>::max(), 0};
+    bool fault = false;
+    for (std::int64_t t = 0; t < count_; ++t) {
+      const std::int64_t position = load_integer(call_.input(5), begin + t);
+      Range r{0, 0};
+      if (position >= 0) {
+        if (slot_ < 0 || slot_ >= call_.input(3).dims[0]) fault = true;
+        else r = visible(call_, slot_, position);
+        if (call_.input(7).present() && r.end > call_.input(7).dims[1]) fault = true, r = {0, 0};
+        if (!pages_exist(r)) fault = true, r = {0, 0};
+      }
+      ranges_[t] = r;
+      if (r.first < r.end) all = {std::min(all.first, r.first), std::max(all.end, r.end)};
+    }
+    if (fault) context_.fault(QUERN_FAULT_INDEX_RANGE);
+    for (std::int64_t block = all.first / attention_block * attention_block; block < all.end && !context_.cancelled(); block += attention_block)
+      run_block(block, all);
+    finish();
+  }
+
+ private:
+  bool pages_exist(Range r) const noexcept {
+    const std::int64_t page = call_.input(1).dims[2];
+    for (std::int64_t p = r.first / page * page; p < r.end; p += page)
+      if (find_page(call_.input(1), call_.input(3), slot_, p) < 0) return false;
+    return true;
+  }
+
+  void load_queries() noexcept {
+    const TensorView& q = call_.input(0);
+    for (std::int64_t t = 0; t < count_; ++t)
+      for (std::int64_t g = 0; g < s_.group; ++g) {
+        const std::int64_t row = t * s_.group + g;
+        float* to = w_.queries + row * s_.key_padded;
+        load_floats(q.data + (begin_ + t) * q.strides[0] + (head_ * s_.group + g) * q.strides[1], q.dtype, q.strides[2], 0, s_.key_size, to);
+        std::fill(to + s_.key_size, to + s_.key_padded, 0.0f);
+        w_.maximum[row] = -std::numeric_limits<float>::infinity();
+        w_.sum[row] = 0.0f;
+        std::fill_n(w_.output + row * s_.value_padded, s_.value_padded, 0.0f);
+      }
+  }
+
+  /// Positions first .. end of one cache as f32 rows of `padded` floats, the first at `to`.
+  void load_cache(const TensorView& cache, std::int64_t first, std::int64_t end, std::int64_t size, std::int64_t padded, float* to) noexcept {
+    for (std::int64_t p = first; p < end; ++p, to += padded) {
+      const std::int64_t page = find_page(cache, call_.input(3), slot_, p);
+      vectors_.to_floats(cache.dtype, cache_row(cache, page, head_, p % cache.dims[2]), size, to);
+      std::fill(to + size, to + padded, 0.0f);
+    }
+  }
+
+  void run_block(std::int64_t block, Range all) noexcept {
+    const std::int64_t first = std::max(block, all.first), end = std::min(block + attention_block, all.end), skip = first - block;
+    // Positions before `first` keep old scores; no row's range reaches them.
+    load_cache(call_.input(1), first, end, s_.key_size, s_.key_padded, w_.keys + skip * s_.key_padded);
+    load_cache(call_.input(2), first, end, s_.value_size, s_.value_padded, w_.values + skip * s_.value_padded);
+    const std::int64_t rows = count_ * s_.group, positions = end - block;
+    MatmulPart product{};
+    product.dtype = QUERN_F32;
+    product.w = reinterpret_cast<const std::byte*>(w_.keys + skip * s_.key_padded);
+    product.w_stride = s_.key_padded * 4;
+    product.rows = positions - skip;
+    product.a = w_.queries;
+    product.a_stride = s_.key_padded;
+    product.tokens = rows;
+    product.k = s_.key_padded;
+    product.y = w_.scores + skip;
+    product.y_stride = attention_block;
+    product.buffer = w_.matmul;
+    vectors_.matmul(product);
+    for (std::int64_t t = 0; t < count_; ++t)
+      for (std::int64_t g = 0; g < s_.group; ++g) {
+        const std::int64_t row = t * s_.group + g;
+        w_.low[row] = static_cast<std::int32_t>(std::clamp<std::int64_t>(ranges_[t].first - block, 0, attention_block));
+        w_.high[row] = static_cast<std::int32_t>(std::clamp<std::int64_t>(ranges_[t].end - block, 0, attention_block));
+        adjust_scores(w_.scores + row * attention_block, begin_ + t, head_ * s_.group + g, block, w_.low[row], w_.high[row]);
+      }
+    AttentionBlock update{};
+    update.rows = rows;
+    update.positions = positions;
+    update.low = w_.low;
+    update.high = w_.high;
+    update.scores = w_.scores;
+    update.v = w_.values;
+    update.v_size = s_.value_padded;
+    update.holes = call_.input(7).present();
+    update.maximum = w_.maximum;
+    update.sum = w_.sum;
+    update.output = w_.output;
+    vectors_.attention(update);
+  }
+
+  /// scale, softcap, then the mask: 0 in u8 and -inf in floats hide a key.
+  void adjust_scores(float* scores, std::int64_t token, std::int64_t head, std::int64_t block, std::int64_t low, std::int64_t high) noexcept {
+    const auto scale = static_cast<float>(call_.real(QUERN_KEY_SCALE)), cap = static_cast<float>(call_.real(QUERN_KEY_SOFTCAP));
+    for (std::int64_t i = low; i < high; ++i) scores[i] *= scale;
+    if (cap > 0.0f)
+      for (std::int64_t i = low; i < high; ++i) scores[i] = cap * std::tanh(scores[i] / cap);
+    const TensorView& mask = call_.input(7);
+    if (!mask.present() || low >= high) return;
+    float add[attention_block];
+    load_floats(mask.data + token * mask.strides[0], mask.dtype, mask.strides[1], block + low, high - low, add);
+    const float slope = alibi_slope(call_.real(QUERN_KEY_MAX_BIAS), head, s_.heads);
+    for (std::int64_t i = low; i < high; ++i) {
+      const float m = add[i - low];
+      const bool hidden = mask.dtype == QUERN_U8 ? m == 0.0f : m == -std::numeric_limits<float>::infinity();
+      if (hidden) scores[i] = -std::numeric_limits<float>::infinity();
+      else if (mask.dtype != QUERN_U8) scores[i] += slope * m;
+    }
+  }
+
+  void finish() noexcept {
+    const TensorView &sinks = call_.input(8), &y = call_.output(0);
+    for (std::int64_t t = 0; t < count_; ++t)
+      for (std::int64_t g = 0; g < s_.group; ++g) {
+        const std::int64_t row = t * s_.group + g, head = head_ * s_.group + g;
+        float *out = w_.output + row * s_.value_padded, factor = 1.0f, sum = w_.sum[row];
+        if (sinks.present() && sum != 0.0f) {
+          const float sink = load_scalar(sinks, head), best = std::max(w_.maximum[row], sink);
+          factor = std::exp(w_.maximum[row] - best);
+          sum = sum * factor + std::exp(sink - best);
+        }
+        if (sum == 0.0f) std::fill_n(out, s_.value_padded, 0.0f);
+        else vectors_.scale(out, factor / sum, s_.value_padded, out);
+        store_floats(y.data + (begin_ + t) * y.strides[0] + head * y.strides[1], y.dtype, y.strides[2], 0, s_.value_size, out);
+      }
+  }
+
+  const OpCall& call_;
+  const Shape& s_;
+  const Vectors& vectors_;
+  Context& context_;
+  Work w_;
+  std::int64_t begin_ = 0, count_ = 0, head_ = 0, slot_ = 0;
+  Range ranges_[task_rows] = {};
+};
+
+/// The last row of the group that starts at `begin`: rows of one sequence, at most s.rows.
+std::int64_t group_end(const TensorView& row_slot, std::int64_t begin, std::int64_t limit) noexcept {
+  std::int64_t end = begin + 1;
+  const std::int64_t slot = load_integer(row_slot, begin);
+  while (end < limit && load_integer(row_slot, end) == slot) ++end;
+  return end;
+}
+
+template <Isa isa>
+void run(const OpCall& call, Context& context) noexcept {
+  const Shape s = shape_of(call);
+  Work unused{};
+  const std::int64_t floats = work_floats(s, nullptr, unused);
+  const std::int64_t chunks = (s.tokens + s.rows - 1) / s.rows;  // aligned to s.rows, each cut again where the sequence changes
+  context.parallel(chunks * s.kv_heads, 1, [&](std::int64_t from, std::int64_t to, std::uint32_t thread) {
+    Work work{};
+    work_floats(s, context.scratch() + thread * floats * 4, work);
+    Task task(call, s, vectors_of(isa), context, work);
+    for (std::int64_t i = from; i < to; ++i) {
+      const std::int64_t begin = i / s.kv_heads * s.rows, limit = std::min(begin + s.rows, s.tokens);
+      for (std::int64_t t = begin; t < limit;) {
+        const std::int64_t end = group_end(call.input(4), t, limit);
+        task.run(i % s.kv_heads, t, end);
+        t = end;
+      }
+    }
+  });
+}
+
+constexpr Kernel kernels[] = {QUERN_CPU_KERNELS(QUERN_OP_ATTENTION, "attention", accepts, run, scratch, false)};
+
+}  // namespace
+
+const std::span<const Kernel> attention_kernels = kernels;
+
+}  // namespace quern::cpu

@@ -1,0 +1,71 @@
+// Row t of x goes to cache[block_table[row_slot[t]][position[t] / page]][head][position[t] % page], encoded in the cache's format.
+//
+// Position -1 skips. A slot, position or page out of range raises INDEX_RANGE and writes nothing. Encoding looks at one row of
+// one head only, so a position's bytes do not depend on what is written with it.
+#include "paged.hpp"
+#include "vectorised.hpp"
+
+#include "../error.hpp"
+#include "../formats.hpp"
+
+#include <algorithm>
+
+namespace quern::cpu {
+namespace {
+
+constexpr std::int64_t max_head = 1024;
+
+Verdict accepts(const OpCall& call) {
+  const TensorView &x = call.input(0), &table = call.input(1), &slot = call.input(2), &position = call.input(3), &cache = call.output(0);
+  if (Verdict v = check_floats(x, "x"); !v) return v;
+  if (!is_float(cache.dtype) && cache.dtype != QUERN_Q8_0 && cache.dtype != QUERN_Q4_0)
+    return Verdict::no(concat("cache is ", dtype_name(cache.dtype), "; it takes f32, f16, bf16, q8_0 and q4_0"));
+  if (Verdict v = check_rank(x, "x", 3); !v) return v;
+  if (Verdict v = check_rank(cache, "cache", 4); !v) return v;
+  if (Verdict v = check_dim(cache, "cache", 1, x.dims[1], "the heads of x"); !v) return v;
+  if (Verdict v = check_dim(cache, "cache", 3, x.dims[2], "the head size of x"); !v) return v;
+  if (!rows_are_packed(cache)) return Verdict::no("the rows of cache are not packed");
+  if (cache.dims[2] < 1 || (cache.ranged & 4u) != 0) return Verdict::invalid(concat("cache is ", describe(cache), "; its pages hold a fixed number of positions"));
+  if (x.dims[2] > max_head) return Verdict::no(concat("a head has ", x.dims[2], " elements; at most ", max_head, " are taken"));
+  if (Verdict v = check_dtype(table, "block_table", QUERN_I32); !v) return v;
+  if (Verdict v = check_rank(table, "block_table", 2); !v) return v;
+  for (const auto& [view, name] : {std::pair{&slot, "row_slot"}, std::pair{&position, "position"}}) {
+    if (Verdict v = check_dtype(*view, name, QUERN_I32); !v) return v;
+    if (Verdict v = check_rank(*view, name, 1); !v) return v;
+    if (Verdict v = check_dim(*view, name, 0, x.dims[0], "the rows of x"); !v) return v;
+  }
+  return Verdict::yes();
+}
+
+template <Isa isa>
+void run(const OpCall& call, Context& context) noexcept {
+  const Vectors& vectors = vectors_of(isa);
+  const TensorView &x = call.input(0), &table = call.input(1), &slot = call.input(2), &position = call.input(3), &cache = call.output(0);
+  const std::int64_t heads = x.dims[1], n = x.dims[2], grain = std::max<std::int64_t>(1, 4096 / std::max<std::int64_t>(1, heads * n));
+  context.parallel(x.dims[0], grain, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+    float buffer[max_head];
+    for (std::int64_t t = begin; t < end; ++t) {
+      const std::int64_t p = load_integer(position, t);
+      if (p == -1 || !call.row_live(t)) continue;
+      const std::int64_t page = find_page(cache, table, load_integer(slot, t), p);
+      if (page < 0) {
+        context.fault(QUERN_FAULT_INDEX_RANGE);
+        continue;
+      }
+      for (std::int64_t h = 0; h < heads; ++h) {
+        load_floats(x.data + t * x.strides[0] + h * x.strides[1], x.dtype, x.strides[2], 0, n, buffer);
+        std::byte* to = cache_row(cache, page, h, p % cache.dims[2]);
+        if (is_float(cache.dtype)) vectors.from_floats(cache.dtype, buffer, n, to);
+        else encode_blocks(cache.dtype, buffer, n, to);
+      }
+    }
+  });
+}
+
+constexpr Kernel kernels[] = {QUERN_CPU_KERNELS(QUERN_OP_KV_WRITE, "kv_write", accepts, run, nullptr, true)};
+
+}  // namespace
+
+const std::span<const Kernel> kv_write_kernels = kernels;
+
+}  // namespace quern::cpu

@@ -1,0 +1,21 @@
+// Where a position of a sequence lies in a paged cache [pages, kv_heads, page, d].
+#pragma once
+
+#include "../view.hpp"
+
+namespace quern::cpu {
+
+/// The page of `position` in the sequence of `slot`; -1 if the slot, the position or the page id is out of range.
+inline std::int64_t find_page(const TensorView& cache, const TensorView& block_table, std::int64_t slot, std::int64_t position) noexcept {
+  const std::int64_t index = position / cache.dims[2];
+  if (slot < 0 || slot >= block_table.dims[0] || position < 0 || index >= block_table.dims[1]) return -1;
+  const std::int64_t page = load_integer(block_table, slot * block_table.dims[1] + index);
+  return page < 0 || page >= cache.dims[0] ? -1 : page;
+}
+
+/// Address of the elements of one head at `slot_in_page` of a page.
+inline std::byte* cache_row(const TensorView& cache, std::int64_t page, std::int64_t head, std::int64_t slot_in_page) noexcept {
+  return cache.data + page * cache.strides[0] + head * cache.strides[1] + slot_in_page * cache.strides[2];
+}
+
+}  // namespace quern::cpu

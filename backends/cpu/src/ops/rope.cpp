@@ -1,0 +1,113 @@
+// Rotates pairs of the first r elements of each head by (cos, sin) rows of the table; the rest is copied.
+//
+// Pairs are (2i, 2i + 1) in mode 0 and (i, i + r/2) in mode 1. With sections, position has four rows and pair i uses the row of
+// its section (the pairs beyond all sections use the last). A position outside the table: a row of zeros and INDEX_RANGE.
+#include "tables.hpp"
+
+#include "../error.hpp"
+
+#include <algorithm>
+
+namespace quern::cpu {
+namespace {
+
+constexpr std::int64_t max_head = 1024;  // elements of a head, on the stack
+
+struct Sections {
+  std::int64_t end[4];  // first pair behind each
+  bool used;
+};
+
+Sections sections_of(const OpCall& call) noexcept {
+  const std::int64_t sizes[4] = {call.integer(QUERN_KEY_SECTION0), call.integer(QUERN_KEY_SECTION1), call.integer(QUERN_KEY_SECTION2),
+                                 call.integer(QUERN_KEY_SECTION3)};
+  Sections s{};
+  std::int64_t at = 0;
+  for (int i = 0; i < 4; ++i) s.end[i] = at += sizes[i];
+  s.used = at > 0;
+  return s;
+}
+
+Verdict accepts(const OpCall& call) {
+  const TensorView &x = call.input(0), &position = call.input(1), &table = call.input(2), &y = call.output(0);
+  if (Verdict v = check_floats(x, "x"); !v) return v;
+  if (Verdict v = check_floats(y, "y"); !v) return v;
+  if (Verdict v = check_rank(x, "x", 3); !v) return v;
+  if (Verdict v = check_same_shape(x, "x", y, "y"); !v) return v;
+  if (Verdict v = check_dtype(position, "position", QUERN_I32); !v) return v;
+  if (Verdict v = check_dtype(table, "table", QUERN_F32); !v) return v;
+  if (Verdict v = check_rank(table, "table", 3); !v) return v;
+  if (Verdict v = check_dim(table, "table", 2, 2, "a cosine and a sine"); !v) return v;
+  if (table.strides[2] != 4 || table.strides[1] != 8) return Verdict::no("the rows of table are not packed");
+  if (2 * table.dims[1] > x.dims[2]) return Verdict::invalid(concat("table is ", describe(table), " but a head has ", x.dims[2], " elements"));
+  if (x.dims[2] > max_head) return Verdict::no(concat("a head has ", x.dims[2], " elements; at most ", max_head, " are taken"));
+  if (const std::int64_t mode = call.integer(QUERN_KEY_MODE); mode != 0 && mode != 1) return Verdict::no(concat("mode is ", mode, "; rope has 0 and 1"));
+  for (const std::uint32_t key : {QUERN_KEY_SECTION0, QUERN_KEY_SECTION1, QUERN_KEY_SECTION2, QUERN_KEY_SECTION3})
+    if (call.integer(key) < 0 || call.integer(key) > table.dims[1]) return Verdict::invalid("a section is below 0 or above the pairs of table");
+  if (sections_of(call).used) {
+    if (Verdict v = check_rank(position, "position", 2); !v) return v;
+    if (Verdict v = check_dim(position, "position", 0, 4, "a row a section"); !v) return v;
+    return check_dim(position, "position", 1, x.dims[0], "the rows of x");
+  }
+  if (Verdict v = check_rank(position, "position", 1); !v) return v;
+  return check_dim(position, "position", 0, x.dims[0], "the rows of x");
+}
+
+/// (cos, sin) of each pair for one token, or false if a position lies outside the table.
+bool angles(const OpCall& call, const Sections& sections, std::int64_t token, float* both) noexcept {
+  const TensorView &position = call.input(1), &table = call.input(2);
+  const std::int64_t pairs = table.dims[1];
+  std::int64_t done = 0;
+  for (int s = 0; s < 4 && done < pairs; ++s) {
+    const std::int64_t end = !sections.used || s == 3 ? pairs : std::min(pairs, sections.end[s]);
+    if (end <= done) continue;
+    const std::int64_t p = load_integer(position, sections.used ? s * position.dims[1] + token : token);
+    if (p < 0 || p >= table.dims[0]) return false;
+    __builtin_memcpy(both + 2 * done, table.data + p * table.strides[0] + done * 8, static_cast<std::size_t>(end - done) * 8);
+    done = end;
+  }
+  return true;
+}
+
+void rotate(const float* both, std::int64_t pairs, bool split_halves, bool inverse, float* x) noexcept {
+  const std::int64_t step = split_halves ? 1 : 2, other = split_halves ? pairs : 1;
+  for (std::int64_t i = 0; i < pairs; ++i) {
+    const float c = both[2 * i], s = inverse ? -both[2 * i + 1] : both[2 * i + 1];
+    float &a = x[i * step], &b = x[i * step + other];
+    const float turned = a * c - b * s;
+    b = a * s + b * c;
+    a = turned;
+  }
+}
+
+void run(const OpCall& call, Context& context) noexcept {
+  const TensorView &x = call.input(0), &y = call.output(0);
+  const std::int64_t heads = x.dims[1], n = x.dims[2], pairs = call.input(2).dims[1];
+  const bool split_halves = call.integer(QUERN_KEY_MODE) == 1, inverse = call.integer(QUERN_KEY_INVERSE) != 0;
+  const Sections sections = sections_of(call);
+  const std::int64_t grain = std::max<std::int64_t>(1, 8192 / std::max<std::int64_t>(1, heads * n));
+  context.parallel(x.dims[0], grain, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+    float both[max_head], head[max_head];
+    for (std::int64_t t = begin; t < end; ++t) {
+      const bool inside = angles(call, sections, t, both);
+      if (!inside) context.fault(QUERN_FAULT_INDEX_RANGE);
+      for (std::int64_t h = 0; h < heads; ++h) {
+        if (inside) {
+          load_floats(x.data + t * x.strides[0] + h * x.strides[1], x.dtype, x.strides[2], 0, n, head);
+          rotate(both, pairs, split_halves, inverse, head);
+        } else {
+          std::fill(head, head + n, 0.0f);
+        }
+        store_floats(y.data + t * y.strides[0] + h * y.strides[1], y.dtype, y.strides[2], 0, n, head);
+      }
+    }
+  });
+}
+
+constexpr Kernel kernels[] = {{QUERN_OP_ROPE, "rope.portable", Isa::baseline, accepts, run}};
+
+}  // namespace
+
+const std::span<const Kernel> rope_kernels = kernels;
+
+}  // namespace quern::cpu
