@@ -1,4 +1,5 @@
-# QUERN_HEADER_HASH: 64 bits over the plugin headers, so that a plugin built from other untagged headers is refused.
+# QUERN_HEADER_HASH: 64 bits over the plugin headers, so that a plugin built from other untagged headers is refused; also
+# a compile definition of the target quern_plugin_api, if that is there already.
 # 0ull with -DQUERN_ABI_RELEASE=ON: tagged headers carry no hash and are negotiated by minor.
 # May be included from any folder. A changed or new header configures anew.
 if(QUERN_ABI_RELEASE)
@@ -17,4 +18,11 @@ else()
   string(SHA256 quern_abi_sum "${quern_abi_sums}")
   string(SUBSTRING ${quern_abi_sum} 0 16 quern_abi_sum)
   set(QUERN_HEADER_HASH 0x${quern_abi_sum}ull)
+endif()
+
+if(TARGET quern_plugin_api)
+  get_target_property(quern_abi_definitions quern_plugin_api INTERFACE_COMPILE_DEFINITIONS)
+  if(NOT "QUERN_HEADER_HASH=${QUERN_HEADER_HASH}" IN_LIST quern_abi_definitions)
+    target_compile_definitions(quern_plugin_api INTERFACE QUERN_HEADER_HASH=${QUERN_HEADER_HASH})
+  endif()
 endif()

@@ -3,7 +3,7 @@
 
     make_gguf.py PRESET TYPE OUT.gguf [--arch llama|qwen2|qwen3] [--tied] [--head-dim N] [--seed N] [--split N]
 
-For tests and speed comparisons that need no download. Needs numpy only and streams: memory stays below 300 MB.
+For tests and speed comparisons that need no download. Needs numpy only and streams: memory stays below 200 MB.
 
 PRESET  smollm2-135m tinyllama-1.1b llama-7b mistral-7b qwen2.5-3b tiny (256 wide) micro (64 wide)
 TYPE    of all matrices: F32 F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q4_K Q5_K Q6_K, or
@@ -30,7 +30,7 @@ import zlib
 import numpy as np
 
 ALIGNMENT = 32
-CHUNK_BLOCKS = 1 << 16  # of 256 elements
+CHUNK_BLOCKS = 1 << 14  # of 256 elements
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,8 +1,9 @@
 // The parent's side of the helper process.
 //
-// The helper gets its request as argument, answers in lines of JSON on descriptor 3, and its stdout and stderr are
-// caught: nothing that a plugin or driver prints reaches the user's terminal. It leads its own process group, so that
-// what it started dies with it. A process that the kernel does not let die (a hung driver) is left behind.
+// The helper gets its request as argument, answers in lines of JSON on descriptor 3, and its stdout and
+// stderr are caught: nothing that a plugin or driver prints reaches the user's terminal. It leads its own
+// process group, so that what it started dies with it. A process that the kernel does not let die (a hung
+// driver) is left behind.
 #include "child.hpp"
 
 #include "quern/graph/error.hpp"
@@ -80,7 +81,8 @@ int spawn(const std::string& program, const std::string& argument, int result, i
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setsigdefault(&attributes, &all);
   posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setflags(&attributes,
+                           POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
   std::string name = program, text = argument;
   char* argv[] = {name.data(), text.data(), nullptr};
   const int error = ::posix_spawn(&process, program.c_str(), &actions, &attributes, argv, environ);
@@ -109,20 +111,23 @@ struct End {
 /// True if the process is gone. ECHILD: the program ignores SIGCHLD or reaps all children itself.
 bool reap(pid_t process, End& end) {
   siginfo_t ended{};
-  if (::waitid(P_PID, static_cast<id_t>(process), &ended, WEXITED | WNOHANG | WNOWAIT) != 0) return errno == ECHILD;
+  if (::waitid(P_PID, static_cast<id_t>(process), &ended, WEXITED | WNOHANG | WNOWAIT) != 0)
+    return errno == ECHILD;
   if (ended.si_pid != process) return false;
   ::kill(-process, SIGKILL);  // what it left behind; its number cannot be another's before it is reaped
   if (::waitpid(process, &end.status, WNOHANG) == process) end.known = true;
   return true;
 }
 
-End watch(pid_t process, const Pipe& result, const Pipe& output, Clock::time_point deadline, std::string& answer, std::string& printed) {
+End watch(pid_t process, const Pipe& result, const Pipe& output, Clock::time_point deadline,
+          std::string& answer, std::string& printed) {
   End end;
   bool result_open = true, output_open = true;
   for (;;) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
     if (left <= 0) break;
-    pollfd fds[2] = {{result_open ? result.read.get() : -1, POLLIN, 0}, {output_open ? output.read.get() : -1, POLLIN, 0}};
+    pollfd fds[2] = {{result_open ? result.read.get() : -1, POLLIN, 0},
+                     {output_open ? output.read.get() : -1, POLLIN, 0}};
     // In slices: a process that its plugin forked may hold the pipes open after the helper is gone.
     const bool any_open = result_open || output_open;
     ::poll(fds, 2, static_cast<int>(std::min<long long>(left, any_open ? 20 : 1)));
@@ -138,7 +143,8 @@ End watch(pid_t process, const Pipe& result, const Pipe& output, Clock::time_poi
   ::kill(-process, SIGKILL);
   ::kill(process, SIGKILL);
   const auto give_up = Clock::now() + grace;
-  while (!reap(process, end) && Clock::now() < give_up) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  while (!reap(process, end) && Clock::now() < give_up)
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
   return end;
 }
 
@@ -155,13 +161,16 @@ Answer read_answer(const std::string& text) {
   while (at < text.size()) {
     const std::size_t end = text.find('\n', at);
     if (end == std::string::npos) break;  // cut off
-    const nlohmann::json line = nlohmann::json::parse(text.begin() + static_cast<std::ptrdiff_t>(at), text.begin() + static_cast<std::ptrdiff_t>(end),
+    const nlohmann::json line = nlohmann::json::parse(text.begin() + static_cast<std::ptrdiff_t>(at),
+                                                      text.begin() + static_cast<std::ptrdiff_t>(end),
                                                       nullptr, /*allow_exceptions=*/false);
     at = end + 1;
     if (!line.is_object()) continue;
-    if (const auto entering = line.find("entering"); entering != line.end() && entering->is_number_unsigned()) {
+    if (const auto entering = line.find("entering");
+        entering != line.end() && entering->is_number_unsigned()) {
       const std::uint64_t number = entering->get<std::uint64_t>();
-      if (number >= static_cast<std::uint64_t>(Stage::load) && number <= static_cast<std::uint64_t>(Stage::probe))
+      if (number >= static_cast<std::uint64_t>(Stage::load) &&
+          number <= static_cast<std::uint64_t>(Stage::probe))
         answer.stage = static_cast<Stage>(number);
     }
     if (const auto result = line.find("result"); result != line.end()) {
@@ -177,9 +186,12 @@ Answer read_answer(const std::string& text) {
 
 const char* during(Stage stage) {
   switch (stage) {
-    case Stage::load: return "while it was loaded";
-    case Stage::negotiate: return "in its entry";
-    default: return "while it was probed";
+    case Stage::load:
+      return "while it was loaded";
+    case Stage::negotiate:
+      return "in its entry";
+    default:
+      return "while it was probed";
   }
 }
 
@@ -189,18 +201,23 @@ const char* pick(Stage stage, const char* at_load, const char* at_negotiate, con
 
 std::string how_it_ended(const End& end) {
   if (!end.known) return "its helper process vanished";
-  if (WIFSIGNALED(end.status)) return concat("crashed with signal ", WTERMSIG(end.status), " (", ::strsignal(WTERMSIG(end.status)), ")");
+  if (WIFSIGNALED(end.status))
+    return concat("crashed with signal ", WTERMSIG(end.status), " (", ::strsignal(WTERMSIG(end.status)), ")");
   return concat("ended its helper process with status ", WEXITSTATUS(end.status));
 }
 
 }  // namespace
 
-Examination probe_in_child(const std::string& program, const HelperRequest& request, std::chrono::milliseconds limit) {
+Examination probe_in_child(const std::string& program, const HelperRequest& request,
+                           std::chrono::milliseconds limit) {
   Examination result;
   const auto not_started = [&](const std::string& why) {
-    result.verdict = {code::no_helper, concat(request.path, ": cannot be probed: the helper process ",
-                                              program.empty() ? std::string("quern-probe") : "'" + program + "'", " cannot be started: ", why),
-                      "install the helper with the runtime, or ask for probing in this process", {}};
+    result.verdict = {code::no_helper,
+                      concat(request.path, ": cannot be probed: the helper process ",
+                             program.empty() ? std::string("quern-probe") : "'" + program + "'",
+                             " cannot be started: ", why),
+                      "install the helper with the runtime, or ask for probing in this process",
+                      {}};
     return result;
   };
   if (program.empty()) return not_started("it was not found beside this library");
@@ -208,7 +225,8 @@ Examination probe_in_child(const std::string& program, const HelperRequest& requ
   if (!answers || !output) return not_started(std::strerror(errno));
   const Clock::time_point deadline = Clock::now() + limit;
   pid_t process = -1;
-  if (const int error = spawn(program, write_request(request), answers->write.get(), output->write.get(), process))
+  if (const int error =
+          spawn(program, write_request(request), answers->write.get(), output->write.get(), process))
     return not_started(std::strerror(error));
   answers->write.reset();
   output->write.reset();
@@ -224,13 +242,17 @@ Examination probe_in_child(const std::string& program, const HelperRequest& requ
   result.printed = printed;
   if (end.timed_out)
     result.verdict = {pick(answer.stage, code::load_hung, code::negotiate_hung, code::probe_hung),
-                      concat(request.path, ": did not finish ", during(answer.stage), " within ", limit.count(), " ms",
-                             end.known ? "" : "; its helper process does not die"),
-                      "look for a driver that hangs (dmesg), or give it more time", {}};
+                      concat(request.path, ": did not finish ", during(answer.stage), " within ",
+                             limit.count(), " ms", end.known ? "" : "; its helper process does not die"),
+                      "look for a driver that hangs (dmesg), or give it more time",
+                      {}};
   else if (end.known && WIFEXITED(end.status) && WEXITSTATUS(end.status) == 127 && text.empty())
     return not_started("it cannot be executed here");
   else if (!answer.fault.empty())
-    result.verdict = {code::result_unreadable, concat(request.path, ": ", answer.fault), "install runtime and helper of one version", {}};
+    result.verdict = {code::result_unreadable,
+                      concat(request.path, ": ", answer.fault),
+                      "install runtime and helper of one version",
+                      {}};
   else
     result.verdict = {pick(answer.stage, code::load_crashed, code::negotiate_crashed, code::probe_crashed),
                       concat(request.path, ": ", how_it_ended(end), " ", during(answer.stage)),

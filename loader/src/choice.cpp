@@ -65,7 +65,8 @@ std::vector<Candidate> usable_devices(const Survey& survey) {
     if (!p.usable()) continue;
     for (std::size_t i = 0; i < p.examination.devices.size(); ++i)
       if (const ProbedDevice& d = p.examination.devices[i]; d.verdict.ok())
-        all.push_back({p.found.id, p.path, static_cast<std::uint32_t>(i), label_of(p.found.id, i), d.info, d.bandwidth});
+        all.push_back({p.found.id, p.path, static_cast<std::uint32_t>(i), label_of(p.found.id, i), d.info,
+                       d.bandwidth});
   }
   return all;
 }
@@ -76,19 +77,24 @@ std::vector<Candidate> listed_by_cuda(const Survey& survey) {
   for (const Surveyed& p : survey.plugins)
     if (p.found.id == "cuda" && p.usable())
       for (std::size_t i = 0; i < p.examination.devices.size(); ++i)
-        listed.push_back({p.found.id, p.path, static_cast<std::uint32_t>(i), label_of(p.found.id, i), p.examination.devices[i].info, 0});
+        listed.push_back({p.found.id, p.path, static_cast<std::uint32_t>(i), label_of(p.found.id, i),
+                          p.examination.devices[i].info, 0});
   return listed;
 }
 
-CudaVisibility visibility(const Settings& settings, const Survey& survey, const std::vector<GraphicsCard>& cards) {
+CudaVisibility visibility(const Settings& settings, const Survey& survey,
+                          const std::vector<GraphicsCard>& cards) {
   const std::vector<Candidate> cuda = listed_by_cuda(survey);
   return CudaVisibility(settings.cuda_visible_devices, cuda.empty() ? nullptr : &cuda, cards);
 }
 
 /// Keeps the named device, and of the other plugins what the user lists beside it.
-std::vector<Candidate> keep_named(std::vector<Candidate> all, const Demand& demand, const std::string& words, std::vector<Dropped>& dropped) {
+std::vector<Candidate> keep_named(std::vector<Candidate> all, const Demand& demand, const std::string& words,
+                                  std::vector<Dropped>& dropped) {
   if (!demand.device()) return all;
-  const auto is_named = [&](const Candidate& c) { return demand.device()->matches(c.plugin_id, c.index, c.device); };
+  const auto is_named = [&](const Candidate& c) {
+    return demand.device()->matches(c.plugin_id, c.index, c.device);
+  };
   std::set<std::string> plugins;  // that see the named device
   for (const Candidate& named : all)
     if (is_named(named))
@@ -114,7 +120,8 @@ std::string named_label(const Demand& demand, const std::vector<Candidate>& kept
 
 }  // namespace
 
-Choice choose(const Settings& settings, const Demand& demand, const Survey& survey, const std::vector<GraphicsCard>& cards) {
+Choice choose(const Settings& settings, const Demand& demand, const Survey& survey,
+              const std::vector<GraphicsCard>& cards) {
   Choice choice;
   for (const Surveyed& p : survey.plugins) choice.entries.push_back(entry_of(p));
   std::vector<Dropped> dropped;
@@ -122,7 +129,8 @@ Choice choose(const Settings& settings, const Demand& demand, const Survey& surv
   std::vector<Candidate> seen;
   for (Candidate& c : usable_devices(survey))
     if (const auto why = visible.hides(c))
-      dropped.push_back({std::move(c), code::device_hidden, *why, concat("change ", settings.cuda_visible_devices.source)});
+      dropped.push_back(
+          {std::move(c), code::device_hidden, *why, concat("change ", settings.cuda_visible_devices.source)});
     else
       seen.push_back(std::move(c));
   std::vector<Candidate> kept = keep_named(std::move(seen), demand, demand.words(), dropped);
@@ -138,11 +146,14 @@ Choice choose(const Settings& settings, const Demand& demand, const Survey& surv
       for (std::size_t r = 0; r < choice.candidates.size(); ++r)
         if (choice.candidates[r].path == e.path && choice.candidates[r].label == d.label) {
           d.rank = static_cast<int>(r);
-          d.reason = r == 0 ? "the best device that may be used" : concat("number ", r + 1, " of ", choice.candidates.size());
+          d.reason = r == 0 ? "the best device that may be used"
+                            : concat("number ", r + 1, " of ", choice.candidates.size());
         }
     const bool works = e.status == Status::usable || e.status == Status::limited;
-    const auto shown = std::ranges::find_if(e.devices, [](const DeviceReport& d) { return d.status == Status::skipped; });
-    if (works && shown != e.devices.end() && std::ranges::none_of(e.devices, [](const DeviceReport& d) { return d.rank >= 0; })) {
+    const auto shown =
+        std::ranges::find_if(e.devices, [](const DeviceReport& d) { return d.status == Status::skipped; });
+    if (works && shown != e.devices.end() &&
+        std::ranges::none_of(e.devices, [](const DeviceReport& d) { return d.rank >= 0; })) {
       e.status = Status::skipped;
       e.code = shown->code;
       e.cause = concat(shown->label, ": ", shown->reason);
@@ -152,20 +163,23 @@ Choice choose(const Settings& settings, const Demand& demand, const Survey& surv
   return choice;
 }
 
-std::vector<ReportEntry> unused_cards(const Settings& settings, const Choice& choice, const std::vector<GraphicsCard>& cards) {
+std::vector<ReportEntry> unused_cards(const Settings& settings, const Choice& choice,
+                                      const std::vector<GraphicsCard>& cards) {
   std::vector<ReportEntry> notes;
   const CudaVisibility visible(settings.cuda_visible_devices, nullptr, cards);
   for (const GraphicsCard& card : cards) {
     if (card.only_displays()) continue;
     const auto serves = [&](const Candidate& c) {
       if (c.device.device_class > QUERN_DEVICE_INTEGRATED) return false;
-      return c.device.pci_address.empty() ? c.device.vendor_id == card.vendor : c.device.pci_address == card.address;
+      return c.device.pci_address.empty() ? c.device.vendor_id == card.vendor
+                                          : c.device.pci_address == card.address;
     };
     if (std::ranges::any_of(choice.candidates, serves)) continue;
     ReportEntry note = system_note(Status::warning, code::card_unused, {}, {});
     std::string why;
     if (visible.hides_card(card)) {
-      why = concat(settings.cuda_visible_devices.source, "='", settings.cuda_visible_devices.value, "' hides it");
+      why = concat(settings.cuda_visible_devices.source, "='", settings.cuda_visible_devices.value,
+                   "' hides it");
       note.status = Status::skipped;
     }
     for (const ReportEntry& e : choice.entries)
@@ -180,26 +194,36 @@ std::vector<ReportEntry> unused_cards(const Settings& settings, const Choice& ch
     };
     if (why.empty())
       for (const ReportEntry& e : choice.entries)
-        if ((e.status == Status::refused || e.status == Status::skipped) && !e.id.empty() && e.id != "cpu" && (card.vendor == 0x10de || e.id != "cuda")) add_refusal(e);
+        if ((e.status == Status::refused || e.status == Status::skipped) && !e.id.empty() && e.id != "cpu" &&
+            (card.vendor == 0x10de || e.id != "cuda"))
+          add_refusal(e);
     if (why.empty()) {
       const bool nvidia = card.vendor == 0x10de;
       why = "no installed backend drives it";
-      note.remedy = nvidia ? "install quern-backend-cuda or quern-backend-vulkan" : "install quern-backend-vulkan";
+      note.remedy =
+          nvidia ? "install quern-backend-cuda or quern-backend-vulkan" : "install quern-backend-vulkan";
     }
     note.path = card.address;
-    note.cause = concat("the ", card.words(), card.driver.empty() ? " (no kernel driver)" : " (kernel driver " + card.driver + ")", " is not used: ", why);
+    note.cause = concat("the ", card.words(),
+                        card.driver.empty() ? " (no kernel driver)" : " (kernel driver " + card.driver + ")",
+                        " is not used: ", why);
     notes.push_back(std::move(note));
   }
   return notes;
 }
 
-std::string unmet(const Settings& settings, const Demand& demand, const Choice& choice, const Survey& survey) {
+std::string unmet(const Settings& settings, const Demand& demand, const Choice& choice,
+                  const Survey& survey) {
   if (!demand.contradiction().empty()) return concat(demand.contradiction(), "; change one of them");
-  const auto serves_named = [&](const Candidate& c) { return demand.device()->matches(c.plugin_id, c.index, c.device); };
+  const auto serves_named = [&](const Candidate& c) {
+    return demand.device()->matches(c.plugin_id, c.index, c.device);
+  };
   const bool named_missing = demand.device() && std::ranges::none_of(choice.candidates, serves_named);
   if (!choice.candidates.empty() && !named_missing) return {};
 
-  std::string text = demand.is_made() || settings.force_cpu.value ? concat(demand.words(), " cannot be met") : std::string("no backend can be used on this machine");
+  std::string text = demand.is_made() || settings.force_cpu.value
+                         ? concat(demand.words(), " cannot be met")
+                         : std::string("no backend can be used on this machine");
   std::string remedy;
   const auto say = [&](const std::string& cause, const std::string& what_to_do) {
     if (!cause.empty()) text += ": " + cause;
@@ -217,9 +241,12 @@ std::string unmet(const Settings& settings, const Demand& demand, const Choice& 
         }
         offered += concat(offered.empty() ? "" : ", ", d.label, " (", d.info.name, ")");
       }
-    const bool plugin_refused = !demand.device()->plugin_id.empty() && (!report.plugin(demand.device()->plugin_id) || report.plugin(demand.device()->plugin_id)->devices.empty());
+    const bool plugin_refused =
+        !demand.device()->plugin_id.empty() && (!report.plugin(demand.device()->plugin_id) ||
+                                                report.plugin(demand.device()->plugin_id)->devices.empty());
     if (!plugin_refused) {
-      say(concat("there is no such device; the devices are ", offered.empty() ? "none" : offered), "name one of these, or run 'quern devices'");
+      say(concat("there is no such device; the devices are ", offered.empty() ? "none" : offered),
+          "name one of these, or run 'quern devices'");
       return concat(text, "; ", remedy);
     }
   }
@@ -235,7 +262,8 @@ std::string unmet(const Settings& settings, const Demand& demand, const Choice& 
     }
     std::string directories;
     for (const std::string& d : survey.directories) directories += (directories.empty() ? "" : ", ") + d;
-    say(concat("'", id, "' is not installed", directories.empty() ? "" : " in " + directories), concat("install quern-backend-", id));
+    say(concat("'", id, "' is not installed", directories.empty() ? "" : " in " + directories),
+        concat("install quern-backend-", id));
   }
   if (ids.empty()) {
     for (const ReportEntry& e : choice.entries) say(e.cause, e.remedy);

@@ -1,4 +1,5 @@
-// The stable codes of the load report. Never renumbered or reused; loader/README.md lists them with their meaning.
+// The stable codes of the load report. Never renumbered or reused; loader/README.md lists them with their
+// meaning.
 #pragma once
 
 namespace quern::loader::code {

@@ -1,4 +1,5 @@
-// CPUID together with XCR0: an instruction set whose registers the system does not save traps although CPUID has it.
+// CPUID together with XCR0: an instruction set whose registers the system does not save traps although CPUID
+// has it.
 #include "cpu_features.hpp"
 
 #include "quern/quern_abi.h"
@@ -18,9 +19,12 @@ struct Feature {
 };
 
 constexpr Feature features[] = {
-    {QUERN_CPU_AVX2, "avx2"},     {QUERN_CPU_FMA, "fma"},
-    {QUERN_CPU_F16C, "f16c"},     {QUERN_CPU_AVX512, "avx512 (f, bw, dq, vl)"},
-    {QUERN_CPU_AVX512_VNNI, "avx512 vnni"}, {QUERN_CPU_AVX512_BF16, "avx512 bf16"},
+    {QUERN_CPU_AVX2, "avx2"},
+    {QUERN_CPU_FMA, "fma"},
+    {QUERN_CPU_F16C, "f16c"},
+    {QUERN_CPU_AVX512, "avx512 (f, bw, dq, vl)"},
+    {QUERN_CPU_AVX512_VNNI, "avx512 vnni"},
+    {QUERN_CPU_AVX512_BF16, "avx512 bf16"},
     {QUERN_CPU_AMX, "amx"},
 };
 
@@ -41,8 +45,8 @@ std::uint64_t usable_cpu_features() {
   const bool osxsave = c >> 27 & 1;
   if (!osxsave) return 0;
   const std::uint64_t saved = xcr0();
-  const bool ymm = (saved & 0x6) == 0x6;         // SSE and AVX state
-  const bool zmm = (saved & 0xe6) == 0xe6;       // and opmask, upper halves, upper registers
+  const bool ymm = (saved & 0x6) == 0x6;    // SSE and AVX state
+  const bool zmm = (saved & 0xe6) == 0xe6;  // and opmask, upper halves, upper registers
   const bool tiles = (saved & 0x60000) == 0x60000;
   const bool avx = c >> 28 & 1, fma = c >> 12 & 1, f16c = c >> 29 & 1;
 

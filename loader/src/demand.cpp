@@ -12,7 +12,9 @@ namespace {
 
 constexpr const char* cpu = "cpu";
 
-bool contains(const std::vector<std::string>& list, const std::string& value) { return std::ranges::find(list, value) != list.end(); }
+bool contains(const std::vector<std::string>& list, const std::string& value) {
+  return std::ranges::find(list, value) != list.end();
+}
 
 template <typename T>
 std::string assignment(const Setting<T>& setting) {
@@ -33,13 +35,16 @@ Demand::Demand(const Settings& settings) : settings_(settings) {
   lists_backends_ = !ids_.empty();
   const std::string named = device_ ? device_->plugin_id : std::string();
   if (lists_backends_ && !named.empty() && !contains(ids_, named))
-    contradiction_ = concat(assignment(settings.device), " names a device of '", named, "', and ", assignment(settings.backends), " does not list it");
+    contradiction_ = concat(assignment(settings.device), " names a device of '", named, "', and ",
+                            assignment(settings.backends), " does not list it");
   if (!lists_backends_ && !named.empty()) ids_ = {named};
   if (settings.force_cpu.value) {
     if (lists_backends_ && !contains(ids_, cpu))
-      contradiction_ = concat(assignment(settings.force_cpu), " allows nothing but the CPU, and ", assignment(settings.backends), " does not list it");
+      contradiction_ = concat(assignment(settings.force_cpu), " allows nothing but the CPU, and ",
+                              assignment(settings.backends), " does not list it");
     else if (!named.empty() && named != cpu)
-      contradiction_ = concat(assignment(settings.force_cpu), " allows nothing but the CPU, and ", assignment(settings.device), " names another device");
+      contradiction_ = concat(assignment(settings.force_cpu), " allows nothing but the CPU, and ",
+                              assignment(settings.device), " names another device");
     ids_ = {cpu};
   }
 }
@@ -47,11 +52,18 @@ Demand::Demand(const Settings& settings) : settings_(settings) {
 Verdict Demand::gate(const std::string& id, const std::string& name) const {
   for (const std::string& glob : settings_.disabled.value)
     if (::fnmatch(glob.c_str(), id.c_str(), 0) == 0)
-      return {code::disabled, concat(name, ": disabled by ", assignment(settings_.disabled)), concat("take '", glob, "' out of ", settings_.disabled.source), {}};
+      return {code::disabled,
+              concat(name, ": disabled by ", assignment(settings_.disabled)),
+              concat("take '", glob, "' out of ", settings_.disabled.source),
+              {}};
   if (settings_.force_cpu.value && id != cpu)
-    return {code::forced_cpu, concat(name, ": not opened, because ", assignment(settings_.force_cpu), " allows nothing but the CPU"),
-            concat("unset ", settings_.force_cpu.source), {}};
-  if (!ids_.empty() && !contains(ids_, id)) return {code::not_demanded, concat(name, ": not opened, because ", words(), " asks for others"), {}, {}};
+    return {code::forced_cpu,
+            concat(name, ": not opened, because ", assignment(settings_.force_cpu),
+                   " allows nothing but the CPU"),
+            concat("unset ", settings_.force_cpu.source),
+            {}};
+  if (!ids_.empty() && !contains(ids_, id))
+    return {code::not_demanded, concat(name, ": not opened, because ", words(), " asks for others"), {}, {}};
   return {};
 }
 

@@ -21,7 +21,8 @@ struct DeviceName {
 /// Throws Error(QUERN_INVALID_ARGUMENT) naming `source` for anything else. Empty text: no name.
 std::optional<DeviceName> parse_device_name(const std::string& text, const std::string& source);
 
-/// The bytes of "GPU-8f...", "MIG-..." or plain hex digits with or without dashes; at most 16 bytes, fewer for a prefix.
+/// The bytes of "GPU-8f...", "MIG-..." or plain hex digits with or without dashes; at most 16 bytes, fewer
+/// for a prefix.
 std::optional<std::vector<std::uint8_t>> parse_uuid(std::string text);
 
 }  // namespace quern::loader

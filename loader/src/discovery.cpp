@@ -20,7 +20,8 @@ namespace {
 
 constexpr std::size_t max_files = 256;  // of one directory
 
-ReportEntry note(const std::string& path, Status status, const char* code, std::string cause, std::string remedy) {
+ReportEntry note(const std::string& path, Status status, const char* code, std::string cause,
+                 std::string remedy) {
   ReportEntry entry;
   entry.path = path;
   entry.stage = Stage::search;
@@ -55,29 +56,39 @@ class Search {
     if (path.empty()) return;
     if (path.front() != '/') {
       add(path, Status::refused, code::directory_relative,
-          concat("'", path, "' (from ", source, ") is not an absolute path, and plugins are never looked for from the current directory"),
+          concat("'", path, "' (from ", source,
+                 ") is not an absolute path, and plugins are never looked for from the current directory"),
           "give the whole path");
       return;
     }
     const std::string real = real_path(path);
     struct stat info {};
     if (real.empty() || ::stat(real.c_str(), &info) != 0) {
-      if (must_exist) add(path, Status::warning, code::directory_unreadable, concat("'", path, "' (from ", source, ") cannot be searched: ", std::strerror(errno)), "check the path");
+      if (must_exist)
+        add(path, Status::warning, code::directory_unreadable,
+            concat("'", path, "' (from ", source, ") cannot be searched: ", std::strerror(errno)),
+            "check the path");
       return;
     }
     if (!S_ISDIR(info.st_mode)) {
-      add(path, Status::refused, code::directory_unreadable, concat("'", path, "' (from ", source, ") is not a directory"), "name the directory that holds the plugins");
+      add(path, Status::refused, code::directory_unreadable,
+          concat("'", path, "' (from ", source, ") is not a directory"),
+          "name the directory that holds the plugins");
       return;
     }
     if (info.st_mode & S_IWOTH) {
       add(path, Status::refused, code::directory_writable,
-          concat("'", path, "' (from ", source, ") may be written to by everyone, so nothing in it is loaded"), concat("chmod o-w ", path));
+          concat("'", path, "' (from ", source,
+                 ") may be written to by everyone, so nothing in it is loaded"),
+          concat("chmod o-w ", path));
       return;
     }
     if (!seen_.insert({info.st_dev, info.st_ino}).second) return;
     const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(real.c_str()), &::closedir);
     if (!open) {
-      add(path, Status::warning, code::directory_unreadable, concat("'", path, "' (from ", source, ") cannot be searched: ", std::strerror(errno)), "check its permissions");
+      add(path, Status::warning, code::directory_unreadable,
+          concat("'", path, "' (from ", source, ") cannot be searched: ", std::strerror(errno)),
+          "check its permissions");
       return;
     }
     found_.directories.push_back(real);
@@ -86,7 +97,10 @@ class Search {
       if (is_plugin_name(entry->d_name)) names.emplace_back(entry->d_name);
     std::ranges::sort(names);
     if (names.size() > max_files) {
-      add(path, Status::warning, code::directory_unreadable, concat("'", path, "' holds ", names.size(), " plugins; only the first ", max_files, " are looked at"), "");
+      add(path, Status::warning, code::directory_unreadable,
+          concat("'", path, "' holds ", names.size(), " plugins; only the first ", max_files,
+                 " are looked at"),
+          "");
       names.resize(max_files);
     }
     for (const std::string& name : names) file(real + "/" + name);
@@ -97,7 +111,8 @@ class Search {
     const std::string real = real_path(path);
     struct stat info {};
     if (real.empty() || ::stat(real.c_str(), &info) != 0) {
-      add(path, Status::refused, code::file_unreadable, concat(path, ": cannot be read: ", std::strerror(errno)), "remove the link or repair it");
+      add(path, Status::refused, code::file_unreadable,
+          concat(path, ": cannot be read: ", std::strerror(errno)), "remove the link or repair it");
       return;
     }
     if (!seen_.insert({info.st_dev, info.st_ino}).second) {
@@ -106,7 +121,8 @@ class Search {
     }
     const std::string home = real.substr(0, real.rfind('/'));
     if (writable_by_all(home)) {
-      add(path, Status::refused, code::directory_writable, concat(path, ": leads into '", home, "', which everyone may write to"), concat("chmod o-w ", home));
+      add(path, Status::refused, code::directory_writable,
+          concat(path, ": leads into '", home, "', which everyone may write to"), concat("chmod o-w ", home));
       return;
     }
     found_.files.push_back(real);
@@ -130,7 +146,8 @@ Discovery discover(const Settings& settings, const std::vector<std::string>& def
   for (const Setting<std::vector<std::string>>* list : {&settings.directories, &settings.extra_path})
     for (const std::string& path : list->value) search.directory(path, list->source, true);
   if (settings.backend_path.is_set()) {
-    for (const std::string& path : settings.backend_path.value) search.directory(path, settings.backend_path.source, true);
+    for (const std::string& path : settings.backend_path.value)
+      search.directory(path, settings.backend_path.source, true);
     return found;
   }
   for (const std::string& path : default_directories) {
@@ -141,10 +158,12 @@ Discovery discover(const Settings& settings, const std::vector<std::string>& def
   std::string tried;
   for (const std::string& path : default_directories) tried += (tried.empty() ? "" : ", ") + path;
   if (found.directories.empty())
-    found.notes.push_back(note("", Status::warning, code::no_directory,
-                               tried.empty() ? "the place of the runtime library cannot be told, because it was loaded by a relative path"
-                                             : concat("there is no plugin directory; looked for ", tried),
-                               "install a backend package such as quern-backend-cpu, or set QUERN_BACKEND_PATH"));
+    found.notes.push_back(
+        note("", Status::warning, code::no_directory,
+             tried.empty()
+                 ? "the place of the runtime library cannot be told, because it was loaded by a relative path"
+                 : concat("there is no plugin directory; looked for ", tried),
+             "install a backend package such as quern-backend-cpu, or set QUERN_BACKEND_PATH"));
   return found;
 }
 

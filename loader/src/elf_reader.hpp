@@ -1,7 +1,7 @@
 // Reads what an ELF shared library says of itself, without loading it.
 //
-// The file is hostile: every offset is checked in 64-bit arithmetic against the real size, lists are bounded, and
-// nothing is mapped, so that a file that shrinks meanwhile is a read error and not a SIGBUS.
+// The file is hostile: every offset is checked in 64-bit arithmetic against the real size, lists are bounded,
+// and nothing is mapped, so that a file that shrinks meanwhile is a read error and not a SIGBUS.
 #pragma once
 
 #include "verdict.hpp"
@@ -28,9 +28,10 @@ struct ElfFacts {
   std::string build_id;             // hex, or empty
 };
 
-/// Fills `facts` from a file of `size` bytes. Not ok: code, cause (with `name`, the file's name as users know it) and
-/// remedy. `machine` is the e_machine that this process can run.
-Verdict read_elf(const std::string& name, const ReadAt& read, std::uint64_t size, std::uint16_t machine, ElfFacts& facts);
+/// Fills `facts` from a file of `size` bytes. Not ok: code, cause (with `name`, the file's name as users know
+/// it) and remedy. `machine` is the e_machine that this process can run.
+Verdict read_elf(const std::string& name, const ReadAt& read, std::uint64_t size, std::uint16_t machine,
+                 ElfFacts& facts);
 
 /// The e_machine of this build.
 std::uint16_t own_machine();

@@ -1,8 +1,8 @@
 // S1 to S3 of one plugin in this process.
 //
-// A probe says how many devices passed. Which ones failed comes from its reasons (quern_reason.reserved: 1 + the
-// device's index, 0 the whole plugin), else from opening them, and if that does not settle it, no device of the
-// plugin counts as proven.
+// A probe says how many devices passed. Which ones failed comes from its reasons (quern_reason.reserved: 1 +
+// the device's index, 0 the whole plugin), else from opening them, and if that does not settle it, no device
+// of the plugin counts as proven.
 #include "examine.hpp"
 
 #include "bandwidth.hpp"
@@ -24,11 +24,15 @@ class OpenDevice {
   OpenDevice(const Plugin::Parts& plugin, std::uint32_t index) : plugin_(plugin) {
     ErrorBuffer error;
     std::string thrown;
-    const quern_status status = guarded([&] { return plugin.api.device_open(plugin.handle, index, &handle_, error.get()); }, thrown);
+    const quern_status status =
+        guarded([&] { return plugin.api.device_open(plugin.handle, index, &handle_, error.get()); }, thrown);
     if (status == QUERN_OK && handle_) return;
     handle_ = nullptr;
-    verdict_ = {code::device_failed, concat(plugin.id, ":", index, ": cannot be opened: ", thrown.empty() ? error.words(status) : thrown),
-                {}, error.text()};
+    verdict_ = {
+        code::device_failed,
+        concat(plugin.id, ":", index, ": cannot be opened: ", thrown.empty() ? error.words(status) : thrown),
+        {},
+        error.text()};
   }
   ~OpenDevice() {
     std::string thrown;
@@ -50,13 +54,19 @@ Verdict list_devices(const Plugin::Parts& plugin, std::vector<ProbedDevice>& dev
   std::uint32_t count = 0;
   ErrorBuffer error;
   std::string thrown;
-  const quern_status status = guarded([&] { return plugin.api.device_count(plugin.handle, &count, error.get()); }, thrown);
+  const quern_status status =
+      guarded([&] { return plugin.api.device_count(plugin.handle, &count, error.get()); }, thrown);
   if (status != QUERN_OK)
-    return {code::probe_failed, concat(plugin.id, ": cannot count its devices: ", thrown.empty() ? error.words(status) : thrown), {},
+    return {code::probe_failed,
+            concat(plugin.id, ": cannot count its devices: ", thrown.empty() ? error.words(status) : thrown),
+            {},
             error.text()};
   if (count > max_devices)
-    return {code::bad_answer, concat(plugin.id, ": says that it has ", count, " devices; at most ", max_devices, " are believed"),
-            "install another version of the plugin, or tell its author", {}};
+    return {
+        code::bad_answer,
+        concat(plugin.id, ": says that it has ", count, " devices; at most ", max_devices, " are believed"),
+        "install another version of the plugin, or tell its author",
+        {}};
   for (std::uint32_t i = 0; i < count; ++i) {
     ProbedDevice device;
     device.verdict = read_device_info(plugin, i, device.info);
@@ -65,14 +75,21 @@ Verdict list_devices(const Plugin::Parts& plugin, std::vector<ProbedDevice>& dev
   return {};
 }
 
-void attribute_failures(const Plugin::Parts& plugin, const ProbeAnswer& answer, bool thorough, std::vector<ProbedDevice>& devices) {
+void attribute_failures(const Plugin::Parts& plugin, const ProbeAnswer& answer, bool thorough,
+                        std::vector<ProbedDevice>& devices) {
   const auto label = [&](std::size_t i) { return concat(plugin.id, ":", i); };
   for (std::size_t r = 0; r < answer.reasons.size(); ++r) {
     const std::uint32_t about = answer.reason_devices[r];
     if (about == 0 || about > devices.size() || !devices[about - 1].verdict.ok()) continue;
-    devices[about - 1].verdict = {code::device_failed, concat(label(about - 1), ": ", answer.reasons[r].text), answer.reasons[r].remedy, {}};
+    devices[about - 1].verdict = {code::device_failed,
+                                  concat(label(about - 1), ": ", answer.reasons[r].text),
+                                  answer.reasons[r].remedy,
+                                  {}};
   }
-  const auto standing = [&] { return static_cast<std::uint32_t>(std::ranges::count_if(devices, [](const ProbedDevice& d) { return d.verdict.ok(); })); };
+  const auto standing = [&] {
+    return static_cast<std::uint32_t>(
+        std::ranges::count_if(devices, [](const ProbedDevice& d) { return d.verdict.ok(); }));
+  };
   if (answer.usable == QUERN_NONE || standing() <= answer.usable) return;
   if (thorough)
     for (std::uint32_t i = 0; i < devices.size(); ++i)
@@ -85,7 +102,8 @@ void attribute_failures(const Plugin::Parts& plugin, const ProbeAnswer& answer, 
       devices[i].verdict = {code::device_unproven,
                             concat(label(i), ": ", answer.usable, " of ", devices.size(),
                                    " devices passed the probe, and the plugin does not say which", why),
-                            "name the failing device to the plugin's author, or hide it from the plugin", {}};
+                            "name the failing device to the plugin's author, or hide it from the plugin",
+                            {}};
 }
 
 }  // namespace
@@ -102,7 +120,8 @@ Examination examine(const ExamineRequest& request, const Inspection& found) {
   std::unique_ptr<Plugin::Parts> plugin;
   if (request.registered) {
     enter(Stage::negotiate);
-    plugin = make_plugin(request.path, request.registered, found.id, request.facts, request.options, request.log, result.verdict);
+    plugin = make_plugin(request.path, request.registered, found.id, request.facts, request.options,
+                         request.log, result.verdict);
   } else {
     enter(Stage::load);
     LoadedLibrary library;
@@ -110,7 +129,8 @@ Examination examine(const ExamineRequest& request, const Inspection& found) {
     if (result.verdict.code == code::no_entry) result.stage = Stage::negotiate;
     if (!result.verdict.ok()) return result;
     enter(Stage::negotiate);
-    plugin = make_plugin(request.path, library.entry, found.id, request.facts, request.options, request.log, result.verdict);
+    plugin = make_plugin(request.path, library.entry, found.id, request.facts, request.options, request.log,
+                         result.verdict);
   }
   if (result.verdict.code == code::create_failed) result.stage = Stage::probe;
   if (!plugin) return result;
@@ -133,16 +153,21 @@ Examination examine(const ExamineRequest& request, const Inspection& found) {
   result.verdict = list_devices(*plugin, result.devices);
   if (!result.verdict.ok()) return result;
   if (answer.usable != QUERN_NONE && answer.usable > result.devices.size()) {
-    result.verdict = {code::bad_answer, concat(result.id, ": says that ", answer.usable, " of ", result.devices.size(), " devices passed"),
-                      "install another version of the plugin, or tell its author", {}};
+    result.verdict = {
+        code::bad_answer,
+        concat(result.id, ": says that ", answer.usable, " of ", result.devices.size(), " devices passed"),
+        "install another version of the plugin, or tell its author",
+        {}};
     return result;
   }
   attribute_failures(*plugin, answer, request.thorough, result.devices);
   const auto is_usable = [](const ProbedDevice& d) { return d.verdict.ok(); };
   if (std::ranges::none_of(result.devices, is_usable)) {
     result.verdict = {code::no_device,
-                      result.devices.empty() ? concat(result.id, ": has no device on this machine") : result.devices.front().verdict.cause,
-                      result.devices.empty() ? "" : result.devices.front().verdict.remedy, {}};
+                      result.devices.empty() ? concat(result.id, ": has no device on this machine")
+                                             : result.devices.front().verdict.cause,
+                      result.devices.empty() ? "" : result.devices.front().verdict.remedy,
+                      {}};
     return result;
   }
   if (request.measure)
@@ -150,7 +175,9 @@ Examination examine(const ExamineRequest& request, const Inspection& found) {
       if (ProbedDevice& d = result.devices[i]; d.verdict.ok())
         if (const OpenDevice open(*plugin, i); open.get()) {
           std::string thrown;
-          guarded([&] { return d.bandwidth = measure_copy_bandwidth(plugin->api, open.get(), d.info), QUERN_OK; }, thrown);
+          guarded(
+              [&] { return d.bandwidth = measure_copy_bandwidth(plugin->api, open.get(), d.info), QUERN_OK; },
+              thrown);
         }
   return result;
 }

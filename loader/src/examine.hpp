@@ -15,8 +15,8 @@ struct ExamineRequest {
   quern_plugin_query_fn registered = nullptr;  // instead of the file
   HostFacts facts;
   HostOptions options;
-  bool measure = false;     // copy bandwidths, for ties
-  bool thorough = false;    // open devices where the probe does not say which failed; makes contexts
+  bool measure = false;   // copy bandwidths, for ties
+  bool thorough = false;  // open devices where the probe does not say which failed; makes contexts
   LogSink log;
   std::function<void(Stage)> entering;  // told before each stage, so that a crash can be placed
 };

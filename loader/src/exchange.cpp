@@ -1,5 +1,5 @@
-// The JSON that travels between the loader, its helper process and its cache. Numbers, ranges and list sizes are checked
-// on the way in.
+// The JSON that travels between the loader, its helper process and its cache. Numbers, ranges and list sizes
+// are checked on the way in.
 #include "exchange.hpp"
 
 #include "quern/graph/error.hpp"
@@ -52,8 +52,8 @@ T answer(const json& object, const char* name) {
 }
 
 Verdict verdict_from(const json& value) {
-  return {answer<std::string>(value, "code"), answer<std::string>(value, "cause"), answer<std::string>(value, "remedy"),
-          answer<std::string>(value, "raw_error")};
+  return {answer<std::string>(value, "code"), answer<std::string>(value, "cause"),
+          answer<std::string>(value, "remedy"), answer<std::string>(value, "raw_error")};
 }
 
 DeviceInfo info_from(const json& value) {
@@ -69,7 +69,8 @@ DeviceInfo info_from(const json& value) {
   info.driver_need = answer<std::string>(value, "driver_need");
   info.pci_address = answer<std::string>(value, "pci_address");
   const json& uuid = list(value, "uuid", QUERN_IO, result_words);
-  if (uuid.size() != info.uuid.size()) throw Error(QUERN_IO, concat(result_words, ": field 'uuid' has ", uuid.size(), " bytes"));
+  if (uuid.size() != info.uuid.size())
+    throw Error(QUERN_IO, concat(result_words, ": field 'uuid' has ", uuid.size(), " bytes"));
   for (std::size_t i = 0; i < uuid.size(); ++i) {
     if (!uuid[i].is_number_unsigned() || uuid[i].get<std::uint64_t>() > 255)
       throw Error(QUERN_IO, concat(result_words, ": field 'uuid' is not a list of bytes"));
@@ -83,7 +84,8 @@ DeviceInfo info_from(const json& value) {
 }
 
 Stage stage_from(std::uint32_t number) {
-  if (number > static_cast<std::uint32_t>(Stage::system)) throw Error(QUERN_IO, concat(result_words, ": stage ", number, " is unknown"));
+  if (number > static_cast<std::uint32_t>(Stage::system))
+    throw Error(QUERN_IO, concat(result_words, ": stage ", number, " is unknown"));
   return static_cast<Stage>(number);
 }
 
@@ -91,7 +93,9 @@ Stage stage_from(std::uint32_t number) {
 
 int stage_number(Stage stage) { return static_cast<int>(stage); }
 
-std::string dump(const json& value, int indent) { return value.dump(indent, ' ', false, json::error_handler_t::replace); }
+std::string dump(const json& value, int indent) {
+  return value.dump(indent, ' ', false, json::error_handler_t::replace);
+}
 
 std::string write_request(const HelperRequest& request) {
   return dump({{"path", request.path},
@@ -111,7 +115,8 @@ HelperRequest read_request(const std::string& text) {
   request.allow_dev_plugins = field<bool>(value, "allow_dev_plugins", QUERN_INVALID_ARGUMENT, what);
   request.measure = field<bool>(value, "measure", QUERN_INVALID_ARGUMENT, what);
   request.options.threads = field<std::uint32_t>(value, "threads", QUERN_INVALID_ARGUMENT, what);
-  request.options.cache_directory = field<std::string>(value, "cache_directory", QUERN_INVALID_ARGUMENT, what);
+  request.options.cache_directory =
+      field<std::string>(value, "cache_directory", QUERN_INVALID_ARGUMENT, what);
   try {
     request.options.options = value.at("options").get<std::map<std::string, std::string>>();
     request.options.affinity = value.at("affinity").get<std::vector<std::uint32_t>>();
@@ -140,9 +145,13 @@ json to_value(const DeviceInfo& info) {
 json to_value(const Examination& examination) {
   json reasons = json::array(), devices = json::array();
   for (const Reason& r : examination.reasons)
-    reasons.push_back({{"code", static_cast<std::uint32_t>(r.code)}, {"text", r.text}, {"missing", r.missing}, {"remedy", r.remedy}});
+    reasons.push_back({{"code", static_cast<std::uint32_t>(r.code)},
+                       {"text", r.text},
+                       {"missing", r.missing},
+                       {"remedy", r.remedy}});
   for (const ProbedDevice& d : examination.devices)
-    devices.push_back({{"info", to_value(d.info)}, {"verdict", to_value(d.verdict)}, {"bandwidth", d.bandwidth}});
+    devices.push_back(
+        {{"info", to_value(d.info)}, {"verdict", to_value(d.verdict)}, {"bandwidth", d.bandwidth}});
   return {{"stage", stage_number(examination.stage)},
           {"verdict", to_value(examination.verdict)},
           {"id", examination.id},
@@ -164,11 +173,13 @@ Examination examination_from(const json& value) {
   made.abi_minor = answer<std::uint32_t>(value, "abi_minor");
   made.printed = answer<std::string>(value, "printed");
   for (const json& r : list(value, "reasons", QUERN_IO, result_words))
-    made.reasons.push_back({static_cast<quern_status>(answer<std::uint32_t>(r, "code")), answer<std::string>(r, "text"),
-                            answer<std::string>(r, "missing"), answer<std::string>(r, "remedy")});
+    made.reasons.push_back({static_cast<quern_status>(answer<std::uint32_t>(r, "code")),
+                            answer<std::string>(r, "text"), answer<std::string>(r, "missing"),
+                            answer<std::string>(r, "remedy")});
   for (const json& d : list(value, "devices", QUERN_IO, result_words)) {
     if (!d.is_object()) throw Error(QUERN_IO, concat(result_words, ": a device is not an object"));
-    made.devices.push_back({info_from(d.value("info", json())), verdict_from(d.value("verdict", json())), answer<double>(d, "bandwidth")});
+    made.devices.push_back({info_from(d.value("info", json())), verdict_from(d.value("verdict", json())),
+                            answer<double>(d, "bandwidth")});
   }
   return made;
 }

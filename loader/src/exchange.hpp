@@ -24,8 +24,8 @@ HelperRequest read_request(const std::string& text);
 
 nlohmann::json to_value(const Examination& examination);
 
-/// Throws Error(QUERN_IO) naming the field for what is no examination: the text may come from a damaged file or from a
-/// process that a plugin overwrote.
+/// Throws Error(QUERN_IO) naming the field for what is no examination: the text may come from a damaged file
+/// or from a process that a plugin overwrote.
 Examination examination_from(const nlohmann::json& value);
 
 nlohmann::json to_value(const DeviceInfo& info);

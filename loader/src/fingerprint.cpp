@@ -1,5 +1,5 @@
-// What a probe's result depends on. A thing that is missing here makes a user's repair go unnoticed until the next boot,
-// so it holds more than a key strictly needs; all of it takes well under a millisecond to read.
+// What a probe's result depends on. A thing that is missing here makes a user's repair go unnoticed until the
+// next boot, so it holds more than a key strictly needs; all of it takes well under a millisecond to read.
 #include "fingerprint.hpp"
 
 #include "graphics_cards.hpp"
@@ -22,12 +22,28 @@ using nlohmann::json;
 /// Bumped when the meaning of a cached result changes.
 constexpr int version = 1;
 
-constexpr const char* variables[] = {
-    "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_MPS_PIPE_DIRECTORY", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
-    "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK", "ONEAPI_DEVICE_SELECTOR", "VK_DRIVER_FILES", "VK_ICD_FILENAMES",
-    "VK_ADD_DRIVER_FILES", "VK_LOADER_DRIVERS_SELECT", "VK_LOADER_DRIVERS_DISABLE", "VK_INSTANCE_LAYERS",
-    "VK_LOADER_LAYERS_ENABLE", "VK_LOADER_LAYERS_DISABLE", "MESA_VK_DEVICE_SELECT", "DRI_PRIME", "LD_LIBRARY_PATH",
-    "LD_PRELOAD", "XDG_DATA_DIRS", "XDG_CONFIG_DIRS"};
+constexpr const char* variables[] = {"CUDA_VISIBLE_DEVICES",
+                                     "CUDA_DEVICE_ORDER",
+                                     "CUDA_MPS_PIPE_DIRECTORY",
+                                     "NVIDIA_VISIBLE_DEVICES",
+                                     "HIP_VISIBLE_DEVICES",
+                                     "ROCR_VISIBLE_DEVICES",
+                                     "ZE_AFFINITY_MASK",
+                                     "ONEAPI_DEVICE_SELECTOR",
+                                     "VK_DRIVER_FILES",
+                                     "VK_ICD_FILENAMES",
+                                     "VK_ADD_DRIVER_FILES",
+                                     "VK_LOADER_DRIVERS_SELECT",
+                                     "VK_LOADER_DRIVERS_DISABLE",
+                                     "VK_INSTANCE_LAYERS",
+                                     "VK_LOADER_LAYERS_ENABLE",
+                                     "VK_LOADER_LAYERS_DISABLE",
+                                     "MESA_VK_DEVICE_SELECT",
+                                     "DRI_PRIME",
+                                     "LD_LIBRARY_PATH",
+                                     "LD_PRELOAD",
+                                     "XDG_DATA_DIRS",
+                                     "XDG_CONFIG_DIRS"};
 
 /// The first 512 bytes of a file; empty if it cannot be read.
 std::string head(const std::string& path) {
@@ -49,7 +65,8 @@ std::string stamp(const std::string& path) {
 json nodes(const std::string& directory, const std::string& prefix) {
   std::vector<std::string> rows;
   std::error_code error;
-  for (fs::directory_iterator entry(directory, error), end; !error && entry != end && rows.size() < 256; entry.increment(error)) {
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end && rows.size() < 256;
+       entry.increment(error)) {
     const std::string name = entry->path().filename().string();
     struct stat s {};
     if (name.starts_with(prefix) && ::stat(entry->path().c_str(), &s) == 0)
@@ -69,7 +86,8 @@ json user() {
 
 }  // namespace
 
-json fingerprint(const HelperRequest& request, const Inspection& found, const HostFacts& facts, const Settings& settings) {
+json fingerprint(const HelperRequest& request, const Inspection& found, const HostFacts& facts,
+                 const Settings& settings) {
   const std::string boot = head(settings.proc_root + "/sys/kernel/random/boot_id");
   if (boot.empty()) return nullptr;
   json drivers = json::array({head(settings.proc_root + "/driver/nvidia/version")});
@@ -79,9 +97,11 @@ json fingerprint(const HelperRequest& request, const Inspection& found, const Ho
   for (const char* name : variables)
     if (const char* value = std::getenv(name)) seen[name] = value;
   json cards = json::array();
-  for (const GraphicsCard& card : list_graphics_cards(settings.sys_root)) cards.push_back(card.words() + " " + card.driver);
-  json libraries = json::array({stamp(settings.etc_root + "/ld.so.cache"), stamp(settings.etc_root + "/vulkan/icd.d"),
-                                stamp("/usr/share/vulkan/icd.d"), stamp("/usr/local/share/vulkan/icd.d")});
+  for (const GraphicsCard& card : list_graphics_cards(settings.sys_root))
+    cards.push_back(card.words() + " " + card.driver);
+  json libraries =
+      json::array({stamp(settings.etc_root + "/ld.so.cache"), stamp(settings.etc_root + "/vulkan/icd.d"),
+                   stamp("/usr/share/vulkan/icd.d"), stamp("/usr/local/share/vulkan/icd.d")});
   json key = {{"version", version},
               {"plugin", stamp(request.path)},
               {"build", found.build_id},
@@ -90,11 +110,14 @@ json fingerprint(const HelperRequest& request, const Inspection& found, const Ho
               {"drivers", std::move(drivers)},
               {"boot", boot},
               {"variables", std::move(seen)},
-              {"nodes", {nodes(settings.dev_root, "nvidia"), nodes(settings.dev_root + "/dri", ""), nodes(settings.dev_root, "kfd")}},
+              {"nodes",
+               {nodes(settings.dev_root, "nvidia"), nodes(settings.dev_root + "/dri", ""),
+                nodes(settings.dev_root, "kfd")}},
               {"cards", std::move(cards)},
               {"libraries", std::move(libraries)},
               {"user", user()}};
-  return json::parse(dump(key));  // as it will look when it is read back: bytes that are not UTF-8 are replaced
+  return json::parse(
+      dump(key));  // as it will look when it is read back: bytes that are not UTF-8 are replaced
 }
 
 }  // namespace quern::loader

@@ -11,8 +11,9 @@
 
 namespace quern::loader {
 
-/// Plugin file and build, loader, request, driver versions, boot, visibility variables, device nodes, cards, installed
-/// libraries and user. Null if the boot cannot be told: then nothing is cached.
-nlohmann::json fingerprint(const HelperRequest& request, const Inspection& found, const HostFacts& facts, const Settings& settings);
+/// Plugin file and build, loader, request, driver versions, boot, visibility variables, device nodes, cards,
+/// installed libraries and user. Null if the boot cannot be told: then nothing is cached.
+nlohmann::json fingerprint(const HelperRequest& request, const Inspection& found, const HostFacts& facts,
+                           const Settings& settings);
 
 }  // namespace quern::loader

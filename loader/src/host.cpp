@@ -1,7 +1,7 @@
 // The host table: forwards logs, counts memory, answers options.
 //
-// Memory goes through posix_memalign and is remembered by address, so that a release with the wrong size, or of
-// something that was not given out here, is logged and refused instead of corrupting the heap.
+// Memory goes through posix_memalign and is remembered by address, so that a release with the wrong size, or
+// of something that was not given out here, is logged and refused instead of corrupting the heap.
 #include "host.hpp"
 
 #include "quern/graph/error.hpp"
@@ -44,17 +44,19 @@ HostOptions host_options(const std::string& id, const Settings& settings) {
     if (key.starts_with(prefix)) made.options[key.substr(prefix.size())] = value;
   if (const auto kernel = settings.force_kernel.value.find(id); kernel != settings.force_kernel.value.end())
     made.options["force_kernel"] = kernel->second;
-  if (settings.deterministic.value) made.options["deterministic"] = "1";
+  if (settings.deterministic.value) made.options.insert_or_assign("deterministic", std::string(1, '1'));
   made.threads = settings.threads.value ? settings.threads.value : usable_processors(settings.sys_root);
   made.affinity = settings.affinity;
-  if (!settings.cache_directory.value.empty()) made.cache_directory = settings.cache_directory.value + "/" + id;
+  if (!settings.cache_directory.value.empty())
+    made.cache_directory = settings.cache_directory.value + "/" + id;
   return made;
 }
 
 std::uint32_t usable_processors(const std::string& sys_root) {
   std::uint32_t count = 1;
   cpu_set_t* set = nullptr;
-  for (int processors = 1024; processors <= 65536; processors *= 4) {  // the kernel refuses a set smaller than its own
+  for (int processors = 1024; processors <= 65536;
+       processors *= 4) {  // the kernel refuses a set smaller than its own
     set = CPU_ALLOC(processors);
     if (!set) return count;
     const std::size_t bytes = CPU_ALLOC_SIZE(processors);
@@ -67,7 +69,8 @@ std::uint32_t usable_processors(const std::string& sys_root) {
   std::ifstream quota_file(sys_root + "/fs/cgroup/cpu.max");  // "max 100000" or "150000 100000"
   double quota = 0, period = 0;
   if (quota_file >> quota >> period && quota > 0 && period > 0)
-    count = std::min(count, std::max(1u, static_cast<std::uint32_t>(std::min(65536.0, quota / period + 0.999))));
+    count =
+        std::min(count, std::max(1u, static_cast<std::uint32_t>(std::min(65536.0, quota / period + 0.999))));
   return count;
 }
 
@@ -107,7 +110,8 @@ void Host::write_log(std::uint32_t level, std::string_view part, std::string_vie
 void* Host::allocate(std::uint64_t bytes, std::uint64_t alignment, const char* tag) noexcept {
   void* memory = nullptr;
   const bool sound = std::has_single_bit(alignment) && bytes <= PTRDIFF_MAX;
-  if (sound && ::posix_memalign(&memory, std::max<std::uint64_t>(alignment, sizeof(void*)), std::max<std::uint64_t>(bytes, 1)) != 0)
+  if (sound && ::posix_memalign(&memory, std::max<std::uint64_t>(alignment, sizeof(void*)),
+                                std::max<std::uint64_t>(bytes, 1)) != 0)
     memory = nullptr;
   try {
     const std::lock_guard lock(mutex_);
@@ -152,7 +156,8 @@ std::uint64_t Host::option(const char* key, char* value, std::uint64_t capacity)
   try {
     const auto found = options_.options.find(key);
     if (found == options_.options.end()) return UINT64_MAX;
-    if (value) std::memcpy(value, found->second.data(), std::min<std::uint64_t>(capacity, found->second.size()));
+    if (value)
+      std::memcpy(value, found->second.data(), std::min<std::uint64_t>(capacity, found->second.size()));
     return found->second.size();
   } catch (...) {
     return UINT64_MAX;

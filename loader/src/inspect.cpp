@@ -1,4 +1,5 @@
-// S0: judges a plugin's file by its note. The order of the checks is the order in which a user can act on them.
+// S0: judges a plugin's file by its note. The order of the checks is the order in which a user can act on
+// them.
 #include "inspect.hpp"
 
 #include "cpu_features.hpp"
@@ -27,10 +28,14 @@ std::string hex(std::uint64_t value) {
 
 const char* sanitizer_name(std::uint32_t sanitizer) {
   switch (sanitizer) {
-    case 0: return "no sanitizer";
-    case 1: return "the address sanitizer";
-    case 2: return "the thread sanitizer";
-    default: return "an unknown sanitizer";
+    case 0:
+      return "no sanitizer";
+    case 1:
+      return "the address sanitizer";
+    case 2:
+      return "the thread sanitizer";
+    default:
+      return "an unknown sanitizer";
   }
 }
 
@@ -56,21 +61,27 @@ std::vector<Dependency> parse_dependencies(const std::string& text) {
 }
 
 Verdict malformed_note(const std::string& name, const std::string& what) {
-  return {code::note_malformed, concat(name, ": malformed plugin note: ", what),
-          "install the plugin again, or ask its author for a build against the current headers", {}};
+  return {code::note_malformed,
+          concat(name, ": malformed plugin note: ", what),
+          "install the plugin again, or ask its author for a build against the current headers",
+          {}};
 }
 
-Verdict parse_note(const std::string& name, const std::vector<std::uint8_t>& bytes, quern_note& note, Inspection& found) {
+Verdict parse_note(const std::string& name, const std::vector<std::uint8_t>& bytes, quern_note& note,
+                   Inspection& found) {
   if (bytes.size() < QUERN_MIN_SIZE_quern_note)
-    return malformed_note(name, concat("it has ", bytes.size(), " bytes, fewer than ", QUERN_MIN_SIZE_quern_note));
+    return malformed_note(name,
+                          concat("it has ", bytes.size(), " bytes, fewer than ", QUERN_MIN_SIZE_quern_note));
   std::memcpy(&note, bytes.data(), std::min(bytes.size(), sizeof note));
-  if (note.magic != QUERN_NOTE_MAGIC) return malformed_note(name, concat("magic ", hex(note.magic), " instead of ", hex(QUERN_NOTE_MAGIC)));
+  if (note.magic != QUERN_NOTE_MAGIC)
+    return malformed_note(name, concat("magic ", hex(note.magic), " instead of ", hex(QUERN_NOTE_MAGIC)));
   if (note.note_size < QUERN_MIN_SIZE_quern_note || note.note_size > bytes.size())
-    return malformed_note(name, concat("note_size is ", note.note_size, " in a note of ", bytes.size(), " bytes"));
+    return malformed_note(name,
+                          concat("note_size is ", note.note_size, " in a note of ", bytes.size(), " bytes"));
   if (note.dependencies_size > max_dependency_text || note.dependencies_size > bytes.size() - note.note_size)
     return malformed_note(name, concat("dependencies_size is ", note.dependencies_size, " but ",
                                        bytes.size() - note.note_size, " bytes follow the note"));
-  const auto text = [](const char (&field)[32]) { return std::string(field, strnlen(field, sizeof field)); };
+  const auto text = [](const char(&field)[32]) { return std::string(field, strnlen(field, sizeof field)); };
   found.id = text(note.id);
   found.version = text(note.version);
   if (found.id.size() == sizeof note.id || !is_id(found.id)) {
@@ -95,32 +106,43 @@ Verdict parse_note(const std::string& name, const std::vector<std::uint8_t>& byt
 
 Verdict check_note(const std::string& name, const quern_note& note, const HostFacts& host) {
   if (!(note.epochs >> QUERN_ABI_EPOCH & 1))
-    return {code::epoch, concat(name, ": offers plugin ABI epochs with mask ", note.epochs, ", and this runtime speaks epoch ",
-                                QUERN_ABI_EPOCH),
-            concat("install the plugin for backends-", QUERN_ABI_EPOCH), {}};
+    return {code::epoch,
+            concat(name, ": offers plugin ABI epochs with mask ", note.epochs,
+                   ", and this runtime speaks epoch ", QUERN_ABI_EPOCH),
+            concat("install the plugin for backends-", QUERN_ABI_EPOCH),
+            {}};
   if (note.min_host_minor > host.abi_minor)
     return {code::host_too_old,
-            concat(name, ": needs runtime ABI ", QUERN_ABI_EPOCH, ".", note.min_host_minor, " or newer, and this is ",
-                   QUERN_ABI_EPOCH, ".", host.abi_minor),
-            "install a newer quern runtime, or an older version of the plugin", {}};
+            concat(name, ": needs runtime ABI ", QUERN_ABI_EPOCH, ".", note.min_host_minor,
+                   " or newer, and this is ", QUERN_ABI_EPOCH, ".", host.abi_minor),
+            "install a newer quern runtime, or an older version of the plugin",
+            {}};
   if (note.abi_minor < host.abi_minor_min)
     return {code::plugin_too_old,
-            concat(name, ": built for ABI ", QUERN_ABI_EPOCH, ".", note.abi_minor, ", and this runtime accepts ", QUERN_ABI_EPOCH,
-                   ".", host.abi_minor_min, " and newer"),
-            "install a newer version of the plugin", {}};
+            concat(name, ": built for ABI ", QUERN_ABI_EPOCH, ".", note.abi_minor,
+                   ", and this runtime accepts ", QUERN_ABI_EPOCH, ".", host.abi_minor_min, " and newer"),
+            "install a newer version of the plugin",
+            {}};
   if (note.header_hash != 0 && note.header_hash != host.header_hash && !host.allow_dev_plugins)
     return {code::header_hash,
-            concat(name, ": built from development headers with hash ", hex(note.header_hash), ", and this runtime ",
+            concat(name, ": built from development headers with hash ", hex(note.header_hash),
+                   ", and this runtime ",
                    host.header_hash == 0 ? std::string("was built from released headers")
                                          : "has hash " + hex(host.header_hash)),
-            "build plugin and runtime from the same headers, or set QUERN_ALLOW_DEV_PLUGINS=1 to load it all the same", {}};
+            "build plugin and runtime from the same headers, or set QUERN_ALLOW_DEV_PLUGINS=1 to load it all "
+            "the same",
+            {}};
   if (note.sanitizer != host.sanitizer)
-    return {code::sanitizer, concat(name, ": built with ", sanitizer_name(note.sanitizer), ", and this program with ",
-                                    sanitizer_name(host.sanitizer)),
-            "build both the same way", {}};
+    return {code::sanitizer,
+            concat(name, ": built with ", sanitizer_name(note.sanitizer), ", and this program with ",
+                   sanitizer_name(host.sanitizer)),
+            "build both the same way",
+            {}};
   if (const std::uint64_t missing = note.cpu_features & ~host.cpu_features)
-    return {code::cpu_features, concat(name, ": needs processor features that cannot be used here: ", feature_names(missing)),
-            "install a plugin built for this processor", {}};
+    return {code::cpu_features,
+            concat(name, ": needs processor features that cannot be used here: ", feature_names(missing)),
+            "install a plugin built for this processor",
+            {}};
   return {};
 }
 
@@ -145,16 +167,22 @@ HostFacts own_facts(bool allow_dev_plugins) {
   return facts;
 }
 
-Verdict inspect(const std::string& name, const ReadAt& read, std::uint64_t size, const HostFacts& host, Inspection& found) {
+Verdict inspect(const std::string& name, const ReadAt& read, std::uint64_t size, const HostFacts& host,
+                Inspection& found) {
   ElfFacts facts;
   if (Verdict bad = read_elf(name, read, size, host.machine, facts); !bad.ok()) return bad;
   found.build_id = facts.build_id;
   found.needed = facts.needed;
-  const auto is_ours = [](const ElfNote& n) { return n.name == QUERN_NOTE_NAME && n.type == QUERN_NOTE_TYPE; };
+  const auto is_ours = [](const ElfNote& n) {
+    return n.name == QUERN_NOTE_NAME && n.type == QUERN_NOTE_TYPE;
+  };
   const auto ours = std::ranges::find_if(facts.notes, is_ours);
   if (ours == facts.notes.end())
-    return {code::no_note, concat(name, ": has no note of a quern plugin (section ", QUERN_NOTE_SECTION, ")"),
-            "remove the file from the plugin directory; it belongs to another program or was built without the note", {}};
+    return {code::no_note,
+            concat(name, ": has no note of a quern plugin (section ", QUERN_NOTE_SECTION, ")"),
+            "remove the file from the plugin directory; it belongs to another program or was built without "
+            "the note",
+            {}};
   if (std::ranges::count_if(facts.notes, is_ours) > 1) return malformed_note(name, "there is more than one");
   quern_note note{};
   if (Verdict bad = parse_note(name, ours->descriptor, note, found); !bad.ok()) return bad;
@@ -164,7 +192,9 @@ Verdict inspect(const std::string& name, const ReadAt& read, std::uint64_t size,
 Verdict inspect_file(const std::string& path, const HostFacts& host, Inspection& found) {
   const auto unreadable = [&path](int error) {
     return Verdict{code::file_unreadable,
-                   concat(path, ": cannot be read: ", std::strerror(error)), "check the file's permissions", {}};
+                   concat(path, ": cannot be read: ", std::strerror(error)),
+                   "check the file's permissions",
+                   {}};
   };
   // O_NONBLOCK: a FIFO of that name must not stop the search.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -175,10 +205,13 @@ Verdict inspect_file(const std::string& path, const HostFacts& host, Inspection&
   } closer{fd};
   struct stat info {};
   if (::fstat(fd, &info) != 0) return unreadable(errno);
-  if (!S_ISREG(info.st_mode)) return {code::not_elf, concat(path, ": not a regular file"), "remove it from the plugin directory", {}};
+  if (!S_ISREG(info.st_mode))
+    return {code::not_elf, concat(path, ": not a regular file"), "remove it from the plugin directory", {}};
   if (info.st_mode & S_IWOTH)
-    return {code::file_writable, concat(path, ": everyone may write to this file, so its code cannot be trusted"),
-            concat("chmod o-w ", path), {}};
+    return {code::file_writable,
+            concat(path, ": everyone may write to this file, so its code cannot be trusted"),
+            concat("chmod o-w ", path),
+            {}};
   const ReadAt read = [fd](std::uint64_t offset, void* to, std::uint64_t bytes) {
     char* at = static_cast<char*>(to);
     while (bytes > 0) {
@@ -197,7 +230,8 @@ Verdict inspect_file(const std::string& path, const HostFacts& host, Inspection&
 std::string remedy_for_library(const std::string& soname, const std::vector<Dependency>& dependencies) {
   // "libcuda.so" and "libcuda.so.1" are one library for this purpose.
   for (const Dependency& d : dependencies)
-    if (!d.package.empty() && (d.soname == soname || soname.starts_with(d.soname + ".") || d.soname.starts_with(soname + ".")))
+    if (!d.package.empty() &&
+        (d.soname == soname || soname.starts_with(d.soname + ".") || d.soname.starts_with(soname + ".")))
       return concat("install ", d.package);
   return concat("install the package that has ", soname);
 }

@@ -1,8 +1,9 @@
 // S1: the only file that knows Boost.DLL.
 //
-// Its cautions: the default is lazy binding (an undefined symbol would show at the first call), a bare name is looked
-// for in the current directory, the error code is not the reason (dlerror() is, and only until the next call), and the
-// destructor unloads. So: rtld_now, an absolute path, dlerror() at once, and a holder that is never destroyed.
+// Its cautions: the default is lazy binding (an undefined symbol would show at the first call), a bare name
+// is looked for in the current directory, the error code is not the reason (dlerror() is, and only until the
+// next call), and the destructor unloads. So: rtld_now, an absolute path, dlerror() at once, and a holder
+// that is never destroyed.
 #define BOOST_DLL_USE_STD_FS
 #include "library.hpp"
 
@@ -33,7 +34,10 @@ Holder& holder() {
 
 Verdict load_library(const std::string& path, const Inspection& found, LoadedLibrary& loaded) {
   if (path.empty() || path.front() != '/')
-    return {code::load_other, concat("'", path, "' is not an absolute path"), "give the whole path of the plugin", {}};
+    return {code::load_other,
+            concat("'", path, "' is not an absolute path"),
+            "give the whole path of the plugin",
+            {}};
   Holder& all = holder();
   const std::lock_guard lock(all.mutex);
   boost::dll::shared_library& library = all.libraries[path];
@@ -50,10 +54,13 @@ Verdict load_library(const std::string& path, const Inspection& found, LoadedLib
   }
   std::error_code ec;
   if (!library.has(QUERN_PLUGIN_QUERY_NAME))
-    return {code::no_entry, concat(path, ": does not export ", QUERN_PLUGIN_QUERY_NAME),
-            "install the plugin again, or ask its author to export the entry", {}};
+    return {code::no_entry,
+            concat(path, ": does not export ", QUERN_PLUGIN_QUERY_NAME),
+            "install the plugin again, or ask its author to export the entry",
+            {}};
   // A C function: the type is what the contract says, no library can check it.
-  loaded.entry = &library.get<quern_status(const quern_query*, quern_plugin_api*, quern_error*)>(QUERN_PLUGIN_QUERY_NAME);
+  loaded.entry = &library.get<quern_status(const quern_query*, quern_plugin_api*, quern_error*)>(
+      QUERN_PLUGIN_QUERY_NAME);
   return {};
 }
 

@@ -12,8 +12,9 @@ struct LoadedLibrary {
   quern_plugin_query_fn entry = nullptr;
 };
 
-/// Loads the file at an absolute path with all symbols bound now, and finds the entry. The library stays loaded until
-/// the process ends, also when it has no entry: threads, thread-local destructors or other libraries may point into it.
+/// Loads the file at an absolute path with all symbols bound now, and finds the entry. The library stays
+/// loaded until the process ends, also when it has no entry: threads, thread-local destructors or other
+/// libraries may point into it.
 Verdict load_library(const std::string& path, const Inspection& found, LoadedLibrary& loaded);
 
 }  // namespace quern::loader

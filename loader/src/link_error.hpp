@@ -8,7 +8,8 @@
 
 namespace quern::loader {
 
-/// Pure. `raw` is what dlerror() said when `path` was loaded; `found` gives the needed libraries and the packages.
+/// Pure. `raw` is what dlerror() said when `path` was loaded; `found` gives the needed libraries and the
+/// packages.
 Verdict explain_link_error(const std::string& path, const std::string& raw, const Inspection& found);
 
 }  // namespace quern::loader

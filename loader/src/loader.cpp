@@ -16,7 +16,8 @@
 namespace quern::loader {
 
 struct Loader::State {
-  explicit State(Settings given) : settings(std::move(given)), facts(own_facts(settings.allow_dev_plugins.value)) {}
+  explicit State(Settings given)
+      : settings(std::move(given)), facts(own_facts(settings.allow_dev_plugins.value)) {}
 
   void log(std::uint32_t level, const std::string& text) const {
     if (!settings.log) return;
@@ -34,7 +35,7 @@ struct Loader::State {
   HostFacts facts;
   Survey survey;
   std::vector<Candidate> candidates;
-  std::string unmet;  // why the demand cannot be met, or empty
+  std::string unmet;         // why the demand cannot be met, or empty
   mutable std::mutex mutex;  // of what follows
   Report report;
   std::map<std::string, std::weak_ptr<const Plugin>> plugins;  // by path
@@ -47,12 +48,18 @@ Verdict check_unchanged(const Surveyed& surveyed, const HostFacts& facts) {
   Inspection now;
   Verdict verdict = inspect_file(surveyed.path, facts, now);
   if (!verdict.ok()) return verdict;
-  if (now.id == surveyed.found.id && now.version == surveyed.found.version && now.build_id == surveyed.found.build_id) return {};
-  return {code::plugin_changed, concat(surveyed.path, ": the file was replaced after it was probed"), "start the program again", {}};
+  if (now.id == surveyed.found.id && now.version == surveyed.found.version &&
+      now.build_id == surveyed.found.build_id)
+    return {};
+  return {code::plugin_changed,
+          concat(surveyed.path, ": the file was replaced after it was probed"),
+          "start the program again",
+          {}};
 }
 
 bool is_same_device(const DeviceInfo& a, const DeviceInfo& b) {
-  return a.name == b.name && a.device_class == b.device_class && a.pci_address == b.pci_address && a.uuid == b.uuid;
+  return a.name == b.name && a.device_class == b.device_class && a.pci_address == b.pci_address &&
+         a.uuid == b.uuid;
 }
 
 }  // namespace
@@ -62,15 +69,25 @@ void Loader::State::log(const ReportEntry& e) const {
   const std::string remedy = e.remedy.empty() ? "" : "; " + e.remedy;
   const std::string text = e.cause.empty() ? e.path : e.cause;
   switch (e.status) {
-    case Status::usable: log(QUERN_LOG_DEBUG, concat(e.id, " ", e.version, " can be used: ", e.path)); break;
-    case Status::limited:
-      for (const Reason& r : e.reasons) log(QUERN_LOG_INFO, concat(e.id, ": ", r.text, r.remedy.empty() ? "" : "; ", r.remedy));
+    case Status::usable:
+      log(QUERN_LOG_DEBUG, concat(e.id, " ", e.version, " can be used: ", e.path));
       break;
-    case Status::skipped: log(QUERN_LOG_DEBUG, text + remedy); break;
-    case Status::refused: log(QUERN_LOG_INFO, concat(e.code, ": ", text, remedy)); break;
-    case Status::warning: log(QUERN_LOG_WARN, concat(e.code, ": ", text, remedy)); break;
+    case Status::limited:
+      for (const Reason& r : e.reasons)
+        log(QUERN_LOG_INFO, concat(e.id, ": ", r.text, r.remedy.empty() ? "" : "; ", r.remedy));
+      break;
+    case Status::skipped:
+      log(QUERN_LOG_DEBUG, text + remedy);
+      break;
+    case Status::refused:
+      log(QUERN_LOG_INFO, concat(e.code, ": ", text, remedy));
+      break;
+    case Status::warning:
+      log(QUERN_LOG_WARN, concat(e.code, ": ", text, remedy));
+      break;
   }
-  if (!e.printed.empty() && !e.from_cache) log(QUERN_LOG_DEBUG, concat(e.id, " printed while it was probed: ", e.printed));
+  if (!e.printed.empty() && !e.from_cache)
+    log(QUERN_LOG_DEBUG, concat(e.id, " printed while it was probed: ", e.printed));
 }
 
 std::shared_ptr<const Plugin> Loader::State::plugin(const Surveyed& surveyed, Verdict& verdict) {
@@ -80,15 +97,16 @@ std::shared_ptr<const Plugin> Loader::State::plugin(const Surveyed& surveyed, Ve
   std::unique_ptr<Plugin::Parts> parts;
   HostOptions options = host_options(surveyed.found.id, settings);
   if (surveyed.registered) {
-    parts = make_plugin(surveyed.path, surveyed.registered, surveyed.found.id, facts, std::move(options), settings.log, verdict);
+    parts = make_plugin(surveyed.path, surveyed.registered, surveyed.found.id, facts, std::move(options),
+                        settings.log, verdict);
   } else {
     verdict = check_unchanged(surveyed, facts);
     if (!verdict.ok()) return nullptr;
     parts = load_plugin(surveyed.path, surveyed.found, facts, std::move(options), settings.log, verdict);
   }
   if (!parts) return nullptr;
-  // A CPU plugin opens its optional libraries in probe(), and no driver suffers. A GPU plugin opens its driver in
-  // device_open: its probe would make a context on every card.
+  // A CPU plugin opens its optional libraries in probe(), and no driver suffers. A GPU plugin opens its
+  // driver in device_open: its probe would make a context on every card.
   const bool is_cpu = surveyed.registered || surveyed.found.device_class == QUERN_DEVICE_CPU;
   ProbeAnswer answer;
   if (is_cpu) verdict = run_probe(*parts, surveyed.found.dependencies, answer);
@@ -111,7 +129,9 @@ Loader::Loader(Settings settings) : state_(std::make_unique<State>(std::move(set
   }
   s.unmet = unmet(s.settings, demand, choice, s.survey);
   s.report.directories = s.survey.directories;
-  const auto append = [&s](const std::vector<ReportEntry>& entries) { s.report.entries.insert(s.report.entries.end(), entries.begin(), entries.end()); };
+  const auto append = [&s](const std::vector<ReportEntry>& entries) {
+    s.report.entries.insert(s.report.entries.end(), entries.begin(), entries.end());
+  };
   append(choice.entries);
   append(s.survey.notes);
   // With a demand the other cards are not wanted, and saying so would be noise.
@@ -139,8 +159,11 @@ const std::vector<Candidate>& Loader::require() const {
 
 std::shared_ptr<Device> Loader::open(const Candidate& candidate) {
   State& s = *state_;
-  const auto surveyed = std::ranges::find_if(s.survey.plugins, [&](const Surveyed& p) { return p.path == candidate.path && p.usable(); });
-  const bool is_ours = std::ranges::any_of(s.candidates, [&](const Candidate& c) { return c.path == candidate.path && c.index == candidate.index; });
+  const auto surveyed = std::ranges::find_if(
+      s.survey.plugins, [&](const Surveyed& p) { return p.path == candidate.path && p.usable(); });
+  const bool is_ours = std::ranges::any_of(s.candidates, [&](const Candidate& c) {
+    return c.path == candidate.path && c.index == candidate.index;
+  });
   if (surveyed == s.survey.plugins.end() || !is_ours)
     throw Error(QUERN_INVALID_ARGUMENT, concat("'", candidate.label, "' is not a candidate of this loader"));
 
@@ -156,7 +179,8 @@ std::shared_ptr<Device> Loader::open(const Candidate& candidate) {
       const std::lock_guard lock(s.mutex);
       s.report.entries.push_back(entry);
     }
-    return Error(QUERN_BACKEND_UNAVAILABLE, concat(candidate.label, " cannot be opened: ", verdict.cause, verdict.remedy.empty() ? "" : "; ", verdict.remedy));
+    return Error(QUERN_BACKEND_UNAVAILABLE, concat(candidate.label, " cannot be opened: ", verdict.cause,
+                                                   verdict.remedy.empty() ? "" : "; ", verdict.remedy));
   };
   Verdict verdict;
   const std::shared_ptr<const Plugin> plugin = s.plugin(*surveyed, verdict);
@@ -164,15 +188,23 @@ std::shared_ptr<Device> Loader::open(const Candidate& candidate) {
   quern_device* handle = nullptr;
   ErrorBuffer error;
   std::string thrown;
-  const quern_status status = guarded([&] { return plugin->api().device_open(plugin->handle(), candidate.index, &handle, error.get()); }, thrown);
+  const quern_status status = guarded(
+      [&] { return plugin->api().device_open(plugin->handle(), candidate.index, &handle, error.get()); },
+      thrown);
   if (status != QUERN_OK || !handle)
-    throw refuse({code::open_failed, !thrown.empty() ? "it let an exception out: " + thrown : error.words(status), "run 'quern doctor'", error.text()});
+    throw refuse({code::open_failed,
+                  !thrown.empty() ? "it let an exception out: " + thrown : error.words(status),
+                  "run 'quern doctor'", error.text()});
   DeviceInfo info;
-  const std::shared_ptr<Device> device(new Device(plugin, handle, candidate.device, candidate.label, candidate.index));
+  const std::shared_ptr<Device> device(
+      new Device(plugin, handle, candidate.device, candidate.label, candidate.index));
   verdict = read_device_info(*plugin->parts_, candidate.index, info);
   if (!verdict.ok()) throw refuse(std::move(verdict));
   if (!is_same_device(info, candidate.device))
-    throw refuse({code::plugin_changed, concat("the probe saw '", candidate.device.name, "' here, and now it is '", info.name, "'"), "start the program again", {}});
+    throw refuse({code::plugin_changed,
+                  concat("the probe saw '", candidate.device.name, "' here, and now it is '", info.name, "'"),
+                  "start the program again",
+                  {}});
   return device;
 }
 

@@ -32,9 +32,9 @@ std::string status_words(quern_status status);
 /// A copy of a plugin's string, cut at 4 KiB; empty for a null pointer.
 std::string copy_string(quern_string text);
 
-/// Calls the entry and fills `api`; what the plugin does not have is null. expected_id empty: any. Not ok: `api` must
-/// not be used.
-Verdict negotiate(const std::string& path, quern_plugin_query_fn entry, const std::string& expected_id, const HostFacts& host,
-                  quern_plugin_api& api);
+/// Calls the entry and fills `api`; what the plugin does not have is null. expected_id empty: any. Not ok:
+/// `api` must not be used.
+Verdict negotiate(const std::string& path, quern_plugin_query_fn entry, const std::string& expected_id,
+                  const HostFacts& host, quern_plugin_api& api);
 
 }  // namespace quern::loader

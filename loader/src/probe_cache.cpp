@@ -28,10 +28,13 @@ std::uint64_t fnv1a(const std::string& text) {
   return hash;
 }
 
-std::int64_t now() { return std::chrono::duration_cast<std::chrono::seconds>(Wall::now().time_since_epoch()).count(); }
+std::int64_t now() {
+  return std::chrono::duration_cast<std::chrono::seconds>(Wall::now().time_since_epoch()).count();
+}
 
 bool is_doubtful(const std::string& code) {
-  for (const char* c : {code::load_crashed, code::load_hung, code::negotiate_crashed, code::negotiate_hung, code::probe_crashed, code::probe_hung})
+  for (const char* c : {code::load_crashed, code::load_hung, code::negotiate_crashed, code::negotiate_hung,
+                        code::probe_crashed, code::probe_hung})
     if (code == c) return true;
   return false;
 }
@@ -55,7 +58,8 @@ std::string ProbeCache::file(const std::string& slot) const {
   return name.str();
 }
 
-std::optional<Examination> ProbeCache::find(const std::string& slot, const json& key, std::string& fault) const {
+std::optional<Examination> ProbeCache::find(const std::string& slot, const json& key,
+                                            std::string& fault) const {
   if (directory_.empty() || key.is_null()) return std::nullopt;
   const std::string name = file(slot);
   const File open{::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
@@ -76,7 +80,8 @@ std::optional<Examination> ProbeCache::find(const std::string& slot, const json&
     if (got <= 0) break;
     have += static_cast<std::size_t>(got);
   }
-  const json value = json::parse(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(have), nullptr, /*allow_exceptions=*/false);
+  const json value = json::parse(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(have), nullptr,
+                                 /*allow_exceptions=*/false);
   if (!value.is_object() || !value.contains("key") || !value.contains("result"))
     return fault = concat(name, ": damaged: not a kept probe result"), std::nullopt;
   if (value["key"] != key) return std::nullopt;
@@ -84,7 +89,9 @@ std::optional<Examination> ProbeCache::find(const std::string& slot, const json&
     Examination result = examination_from(value["result"]);
     if (is_doubtful(result.verdict.code)) {
       const json at = value.value("time", json());
-      if (!at.is_number_integer() || now() - at.get<std::int64_t>() > doubtful_seconds || at.get<std::int64_t>() > now()) return std::nullopt;
+      if (!at.is_number_integer() || now() - at.get<std::int64_t>() > doubtful_seconds ||
+          at.get<std::int64_t>() > now())
+        return std::nullopt;
     }
     return result;
   } catch (const Error& wrong) {
@@ -93,7 +100,8 @@ std::optional<Examination> ProbeCache::find(const std::string& slot, const json&
   }
 }
 
-void ProbeCache::keep(const std::string& slot, const json& key, const Examination& result, std::string& fault) const {
+void ProbeCache::keep(const std::string& slot, const json& key, const Examination& result,
+                      std::string& fault) const {
   if (directory_.empty() || key.is_null() || result.verdict.code == code::no_helper) return;
   std::error_code error;
   std::filesystem::create_directories(directory_, error);

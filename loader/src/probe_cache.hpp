@@ -11,8 +11,8 @@
 
 namespace quern::loader {
 
-/// Several processes may use one directory at once: files are replaced whole. A file that is damaged, another user's,
-/// or writable by everyone is no result; `fault` then says why.
+/// Several processes may use one directory at once: files are replaced whole. A file that is damaged, another
+/// user's, or writable by everyone is no result; `fault` then says why.
 class ProbeCache {
  public:
   /// Empty directory: nothing is kept.
@@ -20,10 +20,12 @@ class ProbeCache {
   bool is_on() const { return !directory_.empty(); }
 
   /// The result kept for a slot (a plugin's path, and what was asked) under this key, or nothing.
-  std::optional<Examination> find(const std::string& slot, const nlohmann::json& key, std::string& fault) const;
+  std::optional<Examination> find(const std::string& slot, const nlohmann::json& key,
+                                  std::string& fault) const;
 
   /// Keeps a result. A crash or a time-out is believed for ten minutes only: it may have been bad luck.
-  void keep(const std::string& slot, const nlohmann::json& key, const Examination& result, std::string& fault) const;
+  void keep(const std::string& slot, const nlohmann::json& key, const Examination& result,
+            std::string& fault) const;
 
   /// The file for a slot.
   std::string file(const std::string& slot) const;

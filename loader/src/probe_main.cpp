@@ -1,6 +1,8 @@
-// quern-probe: loads and probes one plugin in a process of its own, so that a crash or a hang costs only that.
+// quern-probe: loads and probes one plugin in a process of its own, so that a crash or a hang costs only
+// that.
 //
-// Started by the loader only. It leaves with _exit: destructors of half-initialised drivers are none of its business.
+// Started by the loader only. It leaves with _exit: destructors of half-initialised drivers are none of its
+// business.
 #include "child.hpp"
 
 #include <fcntl.h>

@@ -25,17 +25,18 @@ struct Ranking {
   std::vector<Dropped> dropped;
 };
 
-/// Pure. The demand's order first, then discrete, unified, integrated, CPU, software, other. Equal classes go by
-/// measured bandwidth, then by name, plugin and index, so that every run agrees. Free memory and a plugin's opinion of
-/// itself play no part. A physical device that two plugins serve is kept once, with its vendor's own API; a software
-/// rasteriser only if it is the named device.
+/// Pure. The demand's order first, then discrete, unified, integrated, CPU, software, other. Equal classes go
+/// by measured bandwidth, then by name, plugin and index, so that every run agrees. Free memory and a
+/// plugin's opinion of itself play no part. A physical device that two plugins serve is kept once, with its
+/// vendor's own API; a software rasteriser only if it is the named device.
 Ranking rank(std::vector<Candidate> candidates, const RankRules& rules);
 
-/// The same chip? By PCI address where both have one, else by UUID where both have one. Slices of one card that one
-/// plugin lists are different devices: they have different UUIDs.
+/// The same chip? By PCI address where both have one, else by UUID where both have one. Slices of one card
+/// that one plugin lists are different devices: they have different UUIDs.
 bool same_physical_device(const Candidate& a, const Candidate& b);
 
-/// Plugin ids whose order would be decided by bandwidth that nobody measured: two GPUs of one class and different names.
+/// Plugin ids whose order would be decided by bandwidth that nobody measured: two GPUs of one class and
+/// different names.
 std::vector<std::string> unmeasured_ties(const std::vector<Candidate>& order);
 
 }  // namespace quern::loader

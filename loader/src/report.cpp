@@ -9,12 +9,18 @@ namespace quern::loader {
 
 const char* class_name(std::uint32_t device_class) {
   switch (device_class) {
-    case QUERN_DEVICE_DISCRETE: return "discrete";
-    case QUERN_DEVICE_UNIFIED: return "unified";
-    case QUERN_DEVICE_INTEGRATED: return "integrated";
-    case QUERN_DEVICE_CPU: return "cpu";
-    case QUERN_DEVICE_SOFTWARE: return "software";
-    default: return "other";
+    case QUERN_DEVICE_DISCRETE:
+      return "discrete";
+    case QUERN_DEVICE_UNIFIED:
+      return "unified";
+    case QUERN_DEVICE_INTEGRATED:
+      return "integrated";
+    case QUERN_DEVICE_CPU:
+      return "cpu";
+    case QUERN_DEVICE_SOFTWARE:
+      return "software";
+    default:
+      return "other";
   }
 }
 
@@ -31,24 +37,36 @@ std::string uuid_text(const std::array<std::uint8_t, 16>& uuid) {
 
 const char* stage_name(Stage stage) {
   switch (stage) {
-    case Stage::search: return "search";
-    case Stage::inspect: return "S0 inspect";
-    case Stage::load: return "S1 load";
-    case Stage::negotiate: return "S2 negotiate";
-    case Stage::probe: return "S3 probe";
-    case Stage::open: return "S4 open";
-    case Stage::system: return "system";
+    case Stage::search:
+      return "search";
+    case Stage::inspect:
+      return "S0 inspect";
+    case Stage::load:
+      return "S1 load";
+    case Stage::negotiate:
+      return "S2 negotiate";
+    case Stage::probe:
+      return "S3 probe";
+    case Stage::open:
+      return "S4 open";
+    case Stage::system:
+      return "system";
   }
   return "unknown";
 }
 
 const char* status_name(Status status) {
   switch (status) {
-    case Status::usable: return "usable";
-    case Status::limited: return "limited";
-    case Status::skipped: return "skipped";
-    case Status::refused: return "refused";
-    case Status::warning: return "warning";
+    case Status::usable:
+      return "usable";
+    case Status::limited:
+      return "limited";
+    case Status::skipped:
+      return "skipped";
+    case Status::refused:
+      return "refused";
+    case Status::warning:
+      return "warning";
   }
   return "unknown";
 }
@@ -83,12 +101,23 @@ std::string to_json(const Report& report, int indent) {
       device["bandwidth"] = d.bandwidth > 0 ? json(d.bandwidth) : json();
       devices.push_back(std::move(device));
     }
-    entries.push_back({{"path", e.path},           {"stage", stage_name(e.stage)}, {"status", status_name(e.status)},
-                       {"code", e.code},           {"cause", e.cause},             {"remedy", e.remedy},
-                       {"raw_error", e.raw_error}, {"id", e.id},                   {"version", e.version},
-                       {"build", e.build},         {"abi_minor", e.abi_minor},     {"from_cache", e.from_cache},
-                       {"in_process", e.in_process}, {"milliseconds", e.milliseconds}, {"printed", e.printed},
-                       {"reasons", std::move(reasons)}, {"devices", std::move(devices)}});
+    entries.push_back({{"path", e.path},
+                       {"stage", stage_name(e.stage)},
+                       {"status", status_name(e.status)},
+                       {"code", e.code},
+                       {"cause", e.cause},
+                       {"remedy", e.remedy},
+                       {"raw_error", e.raw_error},
+                       {"id", e.id},
+                       {"version", e.version},
+                       {"build", e.build},
+                       {"abi_minor", e.abi_minor},
+                       {"from_cache", e.from_cache},
+                       {"in_process", e.in_process},
+                       {"milliseconds", e.milliseconds},
+                       {"printed", e.printed},
+                       {"reasons", std::move(reasons)},
+                       {"devices", std::move(devices)}});
   }
   return dump({{"directories", report.directories}, {"entries", std::move(entries)}}, indent);
 }

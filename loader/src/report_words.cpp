@@ -27,8 +27,10 @@ std::string clean(std::string text) {
 
 std::string describe(const DeviceInfo& d) {
   std::string driver;
-  if (!d.driver_have.empty()) driver = "driver " + d.driver_have + (d.driver_need.empty() ? "" : ", needs " + d.driver_need);
-  return d.name + " (" + joined({class_name(d.device_class), d.architecture, driver, d.pci_address}, ", ") + ")";
+  if (!d.driver_have.empty())
+    driver = "driver " + d.driver_have + (d.driver_need.empty() ? "" : ", needs " + d.driver_need);
+  return d.name + " (" + joined({class_name(d.device_class), d.architecture, driver, d.pci_address}, ", ") +
+         ")";
 }
 
 void write_devices(std::ostream& out, const Report& report) {
@@ -42,7 +44,8 @@ void write_devices(std::ostream& out, const Report& report) {
     return;
   }
   out << "Devices that can be used, best first:\n";
-  for (const DeviceReport* d : ranked) out << "  " << d->rank + 1 << ". " << d->label << ": " << clean(describe(d->info)) << "\n";
+  for (const DeviceReport* d : ranked)
+    out << "  " << d->rank + 1 << ". " << d->label << ": " << clean(describe(d->info)) << "\n";
 }
 
 void write_remedy(std::ostream& out, const std::string& remedy) {
@@ -53,18 +56,31 @@ void write_entry(std::ostream& out, const ReportEntry& e) {
   const std::string name = joined({e.id, e.version}, " ");
   const std::string what = name.empty() ? std::string("A file") : name;
   switch (e.status) {
-    case Status::usable: out << what << " can be used"; break;
-    case Status::limited: out << what << " can be used, with limits"; break;
-    case Status::skipped: out << what << " is not used: " << clean(e.cause); break;
-    case Status::refused: out << (name.empty() ? "" : what + " cannot be used: ") << clean(e.cause); break;
-    case Status::warning: out << "Note: " << clean(e.cause); break;
+    case Status::usable:
+      out << what << " can be used";
+      break;
+    case Status::limited:
+      out << what << " can be used, with limits";
+      break;
+    case Status::skipped:
+      out << what << " is not used: " << clean(e.cause);
+      break;
+    case Status::refused:
+      out << (name.empty() ? "" : what + " cannot be used: ") << clean(e.cause);
+      break;
+    case Status::warning:
+      out << "Note: " << clean(e.cause);
+      break;
   }
   if (e.status == Status::usable || e.status == Status::limited)
-    out << ".\n  File: " << e.path << ", ABI minor " << e.abi_minor << (e.from_cache ? ", probed earlier" : "") << (e.in_process ? ", probed in this process" : "") << ".\n";
+    out << ".\n  File: " << e.path << ", ABI minor " << e.abi_minor
+        << (e.from_cache ? ", probed earlier" : "") << (e.in_process ? ", probed in this process" : "")
+        << ".\n";
   else
     out << " (" << e.code << ", " << stage_name(e.stage) << ").\n";
   write_remedy(out, e.status == Status::usable || e.status == Status::limited ? std::string() : e.remedy);
-  if (!e.raw_error.empty() && e.cause.find(e.raw_error) == std::string::npos) out << "  In its own words: " << clean(e.raw_error) << "\n";
+  if (!e.raw_error.empty() && e.cause.find(e.raw_error) == std::string::npos)
+    out << "  In its own words: " << clean(e.raw_error) << "\n";
   if (e.status == Status::usable || e.status == Status::limited)
     for (const Reason& r : e.reasons) {
       out << "  Limit: " << clean(r.text) << ".\n";
@@ -73,17 +89,21 @@ void write_entry(std::ostream& out, const ReportEntry& e) {
   for (const DeviceReport& d : e.devices)
     if (d.rank < 0) {
       if (d.reason == e.cause) continue;
-      out << "  " << d.label << " (" << clean(d.info.name) << ") is not used: " << clean(d.reason) << " (" << d.code << ").\n";
+      out << "  " << d.label << " (" << clean(d.info.name) << ") is not used: " << clean(d.reason) << " ("
+          << d.code << ").\n";
       write_remedy(out, d.remedy);
     }
-  if (!e.printed.empty()) out << "  It printed while it was probed: " << clean(e.printed.substr(0, 400)) << "\n";
+  if (!e.printed.empty())
+    out << "  It printed while it was probed: " << clean(e.printed.substr(0, 400)) << "\n";
 }
 
 }  // namespace
 
 std::string to_words(const Report& report) {
   std::ostringstream out;
-  out << (report.directories.empty() ? "No directory was searched for backends.\n" : "Searched for backends in " + joined(report.directories, ", then ") + ".\n");
+  out << (report.directories.empty()
+              ? "No directory was searched for backends.\n"
+              : "Searched for backends in " + joined(report.directories, ", then ") + ".\n");
   write_devices(out, report);
   for (const ReportEntry& e : report.entries) {
     out << "\n";

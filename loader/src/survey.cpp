@@ -22,8 +22,12 @@ namespace {
 class Prober {
  public:
   explicit Prober(const Settings& settings)
-      : settings_(settings), facts_(own_facts(settings.allow_dev_plugins.value)), cache_(settings.cache_directory.value),
-        helper_(!settings.probe_program.empty() ? settings.probe_program : settings.probe_in_process.value ? std::string() : find_helper()) {}
+      : settings_(settings),
+        facts_(own_facts(settings.allow_dev_plugins.value)),
+        cache_(settings.cache_directory.value),
+        helper_(!settings.probe_program.empty()   ? settings.probe_program
+                : settings.probe_in_process.value ? std::string()
+                                                  : find_helper()) {}
 
   const HostFacts& facts() const { return facts_; }
 
@@ -36,7 +40,8 @@ class Prober {
       outside(plugin, with_bandwidth, fault);
     plugin.verdict = plugin.examination.verdict;
     plugin.stage = plugin.examination.stage;
-    plugin.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    plugin.milliseconds =
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   }
 
  private:
@@ -52,9 +57,11 @@ class Prober {
   }
 
   void outside(Surveyed& plugin, bool with_bandwidth, std::string& fault) const {
-    const HelperRequest request{plugin.path, settings_.allow_dev_plugins.value, with_bandwidth, host_options(plugin.found.id, settings_)};
+    const HelperRequest request{plugin.path, settings_.allow_dev_plugins.value, with_bandwidth,
+                                host_options(plugin.found.id, settings_)};
     const std::string slot = plugin.path + (with_bandwidth ? " with bandwidth" : "");
-    const nlohmann::json key = cache_.is_on() ? fingerprint(request, plugin.found, facts_, settings_) : nlohmann::json();
+    const nlohmann::json key =
+        cache_.is_on() ? fingerprint(request, plugin.found, facts_, settings_) : nlohmann::json();
     if (auto kept = cache_.find(slot, key, fault)) {
       plugin.examination = std::move(*kept);
       plugin.from_cache = true;
@@ -65,7 +72,8 @@ class Prober {
     if (plugin.examination.verdict.code == code::no_helper && plugin.found.device_class == QUERN_DEVICE_CPU) {
       const Verdict why = plugin.examination.verdict;
       here(plugin);
-      plugin.examination.reasons.push_back({QUERN_NOT_FOUND, why.cause + "; it was probed in this process", "", why.remedy});
+      plugin.examination.reasons.push_back(
+          {QUERN_NOT_FOUND, why.cause + "; it was probed in this process", "", why.remedy});
       return;
     }
     cache_.keep(slot, key, plugin.examination, fault);
@@ -78,11 +86,14 @@ class Prober {
 };
 
 /// Runs the probes side by side: one that hangs costs its limit once, not once a plugin.
-void probe_all(const Prober& prober, const std::vector<Surveyed*>& plugins, bool with_bandwidth, std::vector<ReportEntry>& notes) {
+void probe_all(const Prober& prober, const std::vector<Surveyed*>& plugins, bool with_bandwidth,
+               std::vector<ReportEntry>& notes) {
   std::vector<std::string> faults(plugins.size());
   std::vector<std::thread> threads;
   for (std::size_t i = 1; i < plugins.size(); ++i) {
-    const auto work = [&prober, plugin = plugins[i], with_bandwidth, &fault = faults[i]] { prober.probe(*plugin, with_bandwidth, fault); };
+    const auto work = [&prober, plugin = plugins[i], with_bandwidth, &fault = faults[i]] {
+      prober.probe(*plugin, with_bandwidth, fault);
+    };
     try {
       threads.emplace_back(work);
     } catch (const std::system_error&) {  // no more threads: one after the other
@@ -93,7 +104,8 @@ void probe_all(const Prober& prober, const std::vector<Surveyed*>& plugins, bool
   for (std::thread& thread : threads) thread.join();
   for (const std::string& fault : faults)
     if (!fault.empty())
-      notes.push_back(system_note(Status::warning, code::cache_fault, fault, "remove the file; probing works without it, but takes longer"));
+      notes.push_back(system_note(Status::warning, code::cache_fault, fault,
+                                  "remove the file; probing works without it, but takes longer"));
 }
 
 Surveyed inspect_registered(quern_plugin_query_fn query, std::size_t number, const HostFacts& facts) {
@@ -103,7 +115,10 @@ Surveyed inspect_registered(quern_plugin_query_fn query, std::size_t number, con
   plugin.stage = Stage::negotiate;
   plugin.in_process = true;
   if (!query) {
-    plugin.verdict = {code::no_entry, concat(plugin.path, ": a null pointer was registered"), "register the plugin's entry", {}};
+    plugin.verdict = {code::no_entry,
+                      concat(plugin.path, ": a null pointer was registered"),
+                      "register the plugin's entry",
+                      {}};
     return plugin;
   }
   quern_plugin_api api{};
@@ -123,7 +138,8 @@ void apply_shadows(std::vector<Surveyed>& plugins) {
     const auto [owner, is_new] = owners.emplace(p.found.id, p.path);
     if (is_new) continue;
     p.skipped = true;
-    p.verdict = {code::shadowed, concat(p.path, ": '", p.found.id, "' was found earlier, in ", owner->second), {}, {}};
+    p.verdict = {
+        code::shadowed, concat(p.path, ": '", p.found.id, "' was found earlier, in ", owner->second), {}, {}};
     p.stage = Stage::search;
   }
 }
@@ -156,9 +172,11 @@ Survey survey(const Settings& settings, const Demand& demand) {
     result.plugins.push_back(std::move(plugin));
   }
   if (result.plugins.empty() && !result.directories.empty())
-    result.notes.push_back(system_note(Status::warning, code::no_plugin, concat("no file named libbackend_*.so in ", result.directories.front(),
-                                                                             result.directories.size() > 1 ? " and the other directories" : ""),
-                                       "install a backend package such as quern-backend-cpu, or set QUERN_BACKEND_PATH"));
+    result.notes.push_back(
+        system_note(Status::warning, code::no_plugin,
+                    concat("no file named libbackend_*.so in ", result.directories.front(),
+                           result.directories.size() > 1 ? " and the other directories" : ""),
+                    "install a backend package such as quern-backend-cpu, or set QUERN_BACKEND_PATH"));
   apply_shadows(result.plugins);
   std::vector<Surveyed*> open;
   for (Surveyed& plugin : result.plugins) {
@@ -187,8 +205,10 @@ void measure(const Settings& settings, const std::vector<std::string>& ids, Surv
   probe_all(prober, open, /*with_bandwidth=*/true, survey.notes);
   for (const Surveyed& measured : again)
     for (Surveyed& p : survey.plugins)
-      if (p.path == measured.path && measured.usable() && measured.examination.devices.size() == p.examination.devices.size())
-        for (std::size_t i = 0; i < p.examination.devices.size(); ++i) p.examination.devices[i].bandwidth = measured.examination.devices[i].bandwidth;
+      if (p.path == measured.path && measured.usable() &&
+          measured.examination.devices.size() == p.examination.devices.size())
+        for (std::size_t i = 0; i < p.examination.devices.size(); ++i)
+          p.examination.devices[i].bandwidth = measured.examination.devices[i].bandwidth;
 }
 
 }  // namespace quern::loader

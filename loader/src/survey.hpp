@@ -16,9 +16,9 @@ struct Surveyed {
   std::string path;
   quern_plugin_query_fn registered = nullptr;
   Inspection found;
-  Verdict verdict;        // of the last stage
+  Verdict verdict;  // of the last stage
   Stage stage = Stage::search;
-  bool skipped = false;   // not opened because nobody may; verdict says why
+  bool skipped = false;  // not opened because nobody may; verdict says why
   bool from_cache = false;
   bool in_process = false;
   double milliseconds = 0;

@@ -48,7 +48,8 @@ def main():
     flags = run("pkg-config", "--cflags", "quern-plugin-api", env={**os.environ, "PKG_CONFIG_PATH": str(pc.parent)}).split()
     assert str(source) not in " ".join(flags), flags
     found = [f.split("=")[1] for f in flags if f.startswith("-DQUERN_HEADER_HASH=")]
-    header_hash = re.sub("[uU]?[lL]*$", "", found[0]) if found else "0"
+    assert len(found) == 1, flags
+    header_hash = re.sub("[uU]?[lL]*$", "", found[0])
 
     run("cmake", "-S", sample, "-B", work / "by_cmake", f"-DCMAKE_PREFIX_PATH={prefix}")
     run("cmake", "--build", work / "by_cmake")

@@ -128,11 +128,11 @@ std::optional<Value> repeat(Runtime& runtime, const Value& value, std::int64_t c
   };
   if (const Text* text = value.text()) {
     const Charge room = room_for(text->text.size());
+    const std::size_t total = text->text.size() * times;
     std::string out;
-    out.reserve(text->text.size() * times);
-    if (!text->text.empty()) {
-      for (std::uint64_t i = 0; i < times; ++i) out += text->text;
-    }
+    out.reserve(total);
+    if (total > 0) out = text->text;
+    while (out.size() < total) out.append(out, 0, total - out.size());  // doubles; its size stays a multiple
     return runtime.text(std::move(out), text->markup);
   }
   const Sequence* sequence = value.sequence();

@@ -135,7 +135,7 @@ std::optional<Value> get_own_attribute(Runtime& runtime, const Value& object, st
   runtime.step();
   if (object.is_undefined()) runtime.fail_undefined(object);
   if (const Namespace* names = object.names()) {
-    const Value* found = names->find(name);
+    const Value* found = names->find(runtime, name);
     return found == nullptr ? std::nullopt : std::optional<Value>(*found);
   }
   if (LoopState* loop = object.loop()) {
@@ -146,7 +146,9 @@ std::optional<Value> get_own_attribute(Runtime& runtime, const Value& object, st
                                     ", which templates may not do"));
   }
   if (const Method* method = find_method(runtime, object, name)) {
-    return Value(std::make_shared<const Callable>(Callable{BoundMethod{object, method}}));
+    const Value bound = runtime.callable(BoundMethod{object, method});
+    runtime.check_depth(bound.depth());
+    return bound;
   }
   return std::nullopt;
 }

@@ -51,9 +51,7 @@ Value Evaluator::evaluate(const Expression& expression) {
 Value Evaluator::evaluate_name(const Name& name) {
   if (const Value* value = scope_->find(runtime_, name.id)) return *value;
   const std::string& text = template_.names[name.id];
-  if (const GlobalFunction* function = find_global(text)) {
-    return Value(std::make_shared<const Callable>(Callable{function}));
-  }
+  if (const GlobalFunction* function = find_global(text)) return runtime_.callable(function);
   return runtime_.undefined("'" + text + "' is undefined");
 }
 

@@ -221,7 +221,7 @@ void Evaluator::assign(const Target& target, Value value) {
 
 void Evaluator::define_macro(const MacroDefinition& macro) {
   scope_->mark_captured();
-  scope_->set(runtime_, macro.id, std::make_shared<const Callable>(Callable{MacroClosure{&macro, scope_}}));
+  scope_->set(runtime_, macro.id, runtime_.callable(MacroClosure{&macro, scope_}));
 }
 
 // Sets the parameters in the current scope, in order, so that a default may use those before it.
@@ -234,6 +234,7 @@ void Evaluator::bind_parameters(const MacroDefinition& macro, const Arguments& a
   for (std::size_t i = 0; i < count; ++i) {
     const auto& parameter = macro.parameters[i];
     const Value* given = i < arguments.positional.size() ? &arguments.positional[i] : nullptr;
+    runtime_.step(1 + arguments.keyword.size() / 8);
     for (std::size_t k = 0; given == nullptr && k < arguments.keyword.size(); ++k) {
       if (arguments.keyword[k].first != parameter.name) continue;
       given = &arguments.keyword[k].second;

@@ -97,6 +97,7 @@ Value escape(Runtime& runtime, const Value& input, const Arguments& arguments) {
   Value holder;
   const Text& text = input_text(runtime, input, holder);
   if (text.markup) return holder;
+  runtime.step_characters(text.text.size());
   const Charge room(runtime, 5 * text.text.size());  // the longest escape of one byte
   return runtime.text(escape_html(text.text), true);
 }
@@ -117,6 +118,7 @@ Value indent(Runtime& runtime, const Value& input, const Arguments& arguments) {
   const Value held = spaces.finish();
   const std::string_view indention = held.text()->text;
   const bool blank = parameters.truth(2, false);
+  runtime.step_characters(text->text.size());
   const Charge room(runtime, text->text.size() + 1);
   const std::string closed = text->text + "\n";
   TextBuilder out(runtime);

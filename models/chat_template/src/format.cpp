@@ -38,11 +38,18 @@ class Formatter {
       }
     }
     const std::size_t given = tuple_ != nullptr ? tuple_->items.size() : 1;
-    if (taken_ < given && right_.mapping() == nullptr) runtime_.fail("'%': the format has fewer places than there are values");
+    if (taken_ < given && !may_go_unused()) runtime_.fail("'%': the format has fewer places than there are values");
     return out_.finish();
   }
 
  private:
+  // Python forgives a value that it could index by key.
+  bool may_go_unused() const {
+    const Sequence* sequence = right_.sequence();
+    return right_.mapping() != nullptr || right_.is_undefined() ||
+           (sequence != nullptr && (sequence->kind == SequenceKind::list || sequence->kind == SequenceKind::range));
+  }
+
   char next() {
     if (at_ >= format_.size()) runtime_.fail("'%': the format ends inside a directive");
     return format_[at_++];

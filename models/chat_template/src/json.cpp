@@ -53,6 +53,7 @@ class JsonWriter {
   }
 
   void write_string(std::string_view text) {
+    runtime_.step_characters(text.size());
     out_.append("\"");
     std::size_t copied = 0;
     for (std::size_t at = 0; at < text.size();) {
@@ -81,6 +82,7 @@ class JsonWriter {
   void break_line() {
     if (!style_.indent) return;
     out_.append("\n");
+    if (style_.indent->empty()) return;
     for (int i = 0; i < level_; ++i) out_.append(*style_.indent);
   }
 

@@ -166,6 +166,7 @@ void Parser::parse_arguments(Expression& owner, CallArguments& arguments) {
   const auto ensure = [&](bool allowed) {
     if (!allowed) fail(line, "the arguments of a call are in the wrong order: positional, named, *sequence, **mapping");
   };
+  std::set<std::string> names;
   expect_operation("(");
   while (!is_operation(")")) {
     if (skip_operation("*")) {
@@ -178,9 +179,7 @@ void Parser::parse_arguments(Expression& owner, CallArguments& arguments) {
       ensure(!arguments.double_star);
       std::string name = advance().text;
       advance();
-      for (const auto& [other, value] : arguments.keyword) {
-        if (other == name) fail(line, "argument '" + name + "' is given twice");
-      }
+      if (!names.insert(name).second) fail(line, "argument '" + name + "' is given twice");
       ExpressionPtr value = parse_expression();
       deepen(owner, *value);
       arguments.keyword.emplace_back(std::move(name), std::move(value));

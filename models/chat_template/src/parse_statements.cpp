@@ -119,11 +119,12 @@ std::unique_ptr<Statement> Parser::parse_macro() {
   assigned_.insert(macro->name);
   expect_operation("(");
   macros_.push_back(macro.get());
+  std::set<std::string> names;
   while (!is_operation(")")) {
     MacroDefinition::Parameter parameter;
     const Token name = expect_identifier("the name of a parameter");
-    for (const auto& other : macro->parameters) {
-      if (other.name == name.text) fail(name.line, "macro '" + macro->name + "' has two parameters '" + name.text + "'");
+    if (!names.insert(name.text).second) {
+      fail(name.line, "macro '" + macro->name + "' has two parameters '" + name.text + "'");
     }
     parameter.id = intern(name.text);
     parameter.name = name.text;

@@ -64,6 +64,7 @@ void print_repr(Runtime& runtime, const Value& value, TextBuilder& out) {
   if (value.is_undefined()) return out.append("Undefined");
   if (const Text* text = value.text()) {
     if (text->markup) runtime.unsupported("the repr of a string marked safe is not offered");
+    runtime.step_characters(text->text.size());
     const Charge room(runtime, 4 * text->text.size());  // an escape has four characters a byte at most
     return out.append(quote(text->text));
   }

@@ -40,7 +40,7 @@ void Runtime::refuse(const std::string& text) const {
 
 void Runtime::fail_undefined(const Value& value) const {
   const auto* undefined = value.get_if<Undefined>();
-  fail(undefined != nullptr && undefined->reason ? *undefined->reason : "an undefined value is used");
+  fail(undefined != nullptr && undefined->reason ? undefined->reason->text : "an undefined value is used");
 }
 
 void Runtime::fail_steps() const {
@@ -138,7 +138,17 @@ Value Runtime::new_namespace() {
 }
 
 Value Runtime::undefined(std::string reason) {
-  return Undefined{std::make_shared<const std::string>(std::move(reason))};
+  auto held = std::make_shared<Reason>();
+  held->charge = Charge(*this, reason.size() + object_overhead);
+  held->text = std::move(reason);
+  return Undefined{std::move(held)};
+}
+
+Value Runtime::callable(std::variant<MacroClosure, const GlobalFunction*, BoundMethod> target) {
+  auto held = std::make_shared<Callable>();
+  held->charge = Charge(*this, object_overhead);
+  held->target = std::move(target);
+  return std::shared_ptr<const Callable>(std::move(held));
 }
 
 Parameters::Parameters(Runtime& runtime, std::string_view what, const Arguments& arguments,

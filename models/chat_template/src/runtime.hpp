@@ -12,7 +12,7 @@ namespace quern::jinja {
 /// Nesting of containers, of expressions in the source, and of evaluation (which macros can multiply).
 inline constexpr int max_value_depth = 200;
 inline constexpr int max_source_depth = 200;
-inline constexpr int max_evaluation_depth = 1000;
+inline constexpr int max_evaluation_depth = 500;
 /// As in Jinja's sandbox.
 inline constexpr std::int64_t max_range_items = 100'000;
 
@@ -44,6 +44,8 @@ class Runtime {
   }
   /// Counts work on this many bytes of text.
   void step_text(std::uint64_t bytes) { step(bytes / 64); }
+  /// The same, for work that looks up each code point.
+  void step_characters(std::uint64_t bytes) { step(bytes / 8); }
 
   void take(std::uint64_t bytes);
   void give(std::uint64_t bytes) noexcept { held_ -= bytes; }
@@ -59,6 +61,7 @@ class Runtime {
   Value mapping(std::vector<std::pair<Value, Value>> entries);
   Value new_namespace();
   Value undefined(std::string reason);
+  Value callable(std::variant<MacroClosure, const GlobalFunction*, BoundMethod> target);
 
   void check_depth(int depth) const;
 

@@ -26,6 +26,7 @@ Value length(Runtime& runtime, const Value& input, const Arguments& arguments) {
 
 Value first(Runtime& runtime, const Value& input, const Arguments& arguments) {
   Parameters(runtime, "filter 'first'", arguments, {});
+  if (input.text() != nullptr && !input.text()->text.empty()) return get_item(runtime, input, std::int64_t{0});
   const std::shared_ptr<Iterator> pass = iterate(runtime, input);
   if (pass->next >= pass->source->items.size()) return runtime.undefined("no first item, sequence was empty");
   return pass->source->items[pass->next++];
@@ -33,6 +34,7 @@ Value first(Runtime& runtime, const Value& input, const Arguments& arguments) {
 
 Value last(Runtime& runtime, const Value& input, const Arguments& arguments) {
   Parameters(runtime, "filter 'last'", arguments, {});
+  if (input.text() != nullptr && !input.text()->text.empty()) return get_item(runtime, input, std::int64_t{-1});
   if (input.iterator() != nullptr) runtime.fail("filter 'last': a generator cannot be read from its end");
   const std::shared_ptr<Iterator> pass = iterate(runtime, input);
   if (pass->source->items.empty()) return runtime.undefined("no last item, sequence was empty");

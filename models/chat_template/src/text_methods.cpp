@@ -14,7 +14,7 @@ namespace quern::jinja {
 
 Value recase(Runtime& runtime, std::string_view text, std::string (*convert)(std::string_view)) {
   const Charge room(runtime, 3 * text.size());  // a code point's other case takes at most three times its bytes
-  runtime.step(text.size() / 8);
+  runtime.step_characters(2 * text.size());
   return runtime.text(convert(text));
 }
 
@@ -184,7 +184,7 @@ Value split(Runtime& runtime, const Value& self, const Arguments& arguments) {
 
 Value splitlines(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const Parameters parameters(runtime, "str.splitlines", arguments, {"keepends"});
-  runtime.step_text(self_text(self).size());
+  runtime.step_characters(self_text(self).size());
   std::vector<Value> lines;
   for (const std::string_view line : split_lines(self_text(self), parameters.truth(0, false))) {
     lines.push_back(runtime.text(std::string(line)));

@@ -99,7 +99,7 @@ template <bool (*accepts)(char32_t) noexcept>
 Value all_are(Runtime& runtime, const Value& self, const Arguments& arguments) {
   Parameters(runtime, "this method of str", arguments, {});
   const std::string_view text = self_text(self);
-  runtime.step_text(text.size());
+  runtime.step_characters(text.size());
   for (std::size_t at = 0; at < text.size();) {
     if (!accepts(next_code_point(text, at))) return false;
   }
@@ -175,7 +175,7 @@ Value center_text(Runtime& runtime, std::string_view text, std::int64_t width, s
 }
 
 bool has_only(Runtime& runtime, std::string_view text, bool (*wanted)(char32_t) noexcept) {
-  runtime.step_text(text.size());
+  runtime.step_characters(text.size());
   bool found = false;
   for (std::size_t at = 0; at < text.size();) {
     const char32_t c = next_code_point(text, at);

@@ -15,7 +15,8 @@ const Value* Mapping::find(Runtime& runtime, const Value& key) const {
   return nullptr;
 }
 
-const Value* Namespace::find(std::string_view name) const noexcept {
+const Value* Namespace::find(Runtime& runtime, std::string_view name) const {
+  runtime.step(1 + attributes.size() / 8);
   for (const auto& [held, value] : attributes) {
     if (held == name) return &value;
   }

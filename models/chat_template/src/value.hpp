@@ -41,8 +41,12 @@ class Charge {
   std::uint64_t bytes_ = 0;
 };
 
+struct Reason {
+  std::string text;  ///< what an error says: "'x' is undefined"
+  Charge charge;
+};
 struct Undefined {
-  std::shared_ptr<const std::string> reason;  ///< what an error says: "'x' is undefined"
+  std::shared_ptr<const Reason> reason;  ///< may be null
 };
 struct None {};
 
@@ -81,7 +85,8 @@ struct Namespace {
   std::vector<std::pair<std::string, Value>> attributes;
   Charge charge;
 
-  const Value* find(std::string_view name) const noexcept;
+  /// Null if there is none. Counts its comparisons as steps.
+  const Value* find(Runtime& runtime, std::string_view name) const;
   void set(Runtime& runtime, std::string_view name, Value value);
 };
 
@@ -155,6 +160,7 @@ struct BoundMethod {
 
 struct Callable {
   std::variant<MacroClosure, const GlobalFunction*, BoundMethod> target;
+  Charge charge;
 };
 
 /// Python's name for the type, for error texts: "str", "dict".

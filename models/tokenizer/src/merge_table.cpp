@@ -82,7 +82,7 @@ void MergeTable::resolve(const Vocabulary& vocabulary, std::span<const std::stri
 }
 
 void MergeTable::index() {
-  slots_.resize(std::bit_ceil(merges_.size() * 2 + 1));
+  slots_.resize(std::bit_ceil(merges_.size() + merges_.size() / 2 + 1));
   const std::size_t mask = slots_.size() - 1;
   std::array<std::uint64_t, block> hashes;
   for (std::size_t first = 0; first < merges_.size(); first += block) {

@@ -39,7 +39,7 @@ class MergeTable {
   void index();
 
   std::vector<Merge> merges_;  // by rank
-  std::vector<Slot> slots_;    // a power of two, at most half full
+  std::vector<Slot> slots_;    // a power of two, at most two thirds full
   std::uint64_t seed_;
 };
 

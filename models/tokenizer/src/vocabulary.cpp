@@ -82,7 +82,7 @@ void Vocabulary::copy_tokens(const VocabularyView& view) {
 
 void Vocabulary::index_tokens() {
   const auto count = static_cast<std::int32_t>(starts_.size() - 1);
-  slots_.resize(std::bit_ceil(static_cast<std::size_t>(count) * 2));
+  slots_.resize(std::bit_ceil(std::size_t(count) + std::size_t(count) / 2 + 1));
   const std::size_t mask = slots_.size() - 1;
   std::array<std::uint64_t, block> hashes;
   for (std::int32_t id = 0; id < count; ++id) {

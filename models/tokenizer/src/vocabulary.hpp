@@ -13,10 +13,11 @@
 
 namespace quern::tokenizer {
 
-// Limits that no real vocabulary comes near; a file beyond them is malformed or hostile.
-inline constexpr std::size_t max_tokens = std::size_t{1} << 22;
+// Limits well above every vocabulary of these families (a quarter of a million tokens, half a million merges): what a
+// small file can make a reader allocate stays small.
+inline constexpr std::size_t max_tokens = std::size_t{1} << 20;
 inline constexpr std::size_t max_token_bytes = std::size_t{64} << 10;
-inline constexpr std::size_t max_merges = std::size_t{1} << 23;
+inline constexpr std::size_t max_merges = std::size_t{1} << 20;
 
 /// Owns the text of all tokens in one block, with a hash table over it.
 class Vocabulary {
@@ -63,7 +64,7 @@ class Vocabulary {
   std::string text_;
   std::vector<std::uint32_t> starts_;  // one more than there are tokens
   std::vector<TokenType> types_;
-  std::vector<Slot> slots_;  // a power of two, at most half full
+  std::vector<Slot> slots_;  // a power of two, at most two thirds full
   std::array<std::int32_t, 256> byte_tokens_{};
   std::size_t longest_ = 0;
   std::uint64_t seed_ = 0;

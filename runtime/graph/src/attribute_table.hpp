@@ -1,4 +1,4 @@
-// Names and types of the attribute keys of quern_ops.h, one row a key. A test holds this table and the header equal.
+// The attribute keys of keys.def as a table.
 #pragma once
 
 #include "quern/quern_graph.h"
@@ -16,7 +16,9 @@ struct AttributeKey {
 };
 
 inline constexpr AttributeKey attribute_keys[] = {
-
+#define QUERN_KEY(id, NAME, name, type) {#name, id, QUERN_ATTR_##type},
+#include "quern/keys.def"
+#undef QUERN_KEY
 };
 
 }  // namespace quern::graph

@@ -50,7 +50,7 @@ TEST(ChatTemplateErrors, EverySyntaxErrorIsABadModelFoundWhileParsing) {
       "{{ 'abc }}", "{{ (1 }}", "{{ 1) }}", "{{ [1} }}", "{{ a.+ }}", "{{ 1 2 }}", "{% set %}", "{% set none = 2 %}",
       "{% macro m(a, a) %}{% endmacro %}", "{% macro m(a=1, b) %}{% endmacro %}", "{% break %}", "{% continue %}",
       "{% for i in [1] %}{% macro m() %}{% break %}{% endmacro %}{% endfor %}", "{{ 1 | }}", "{{ ! }}", "{# open",
-      "{% raw %} open", "{{ open", "{% open", "{{ f(a=1, 2) }}", "{{ dict(a=1, a=2) }}", "{{ '\\xzz' }}", "{{ '\\ud800' }}",
+      "{% raw %} open", "{{ open", "{% if open", "{{ f(a=1, 2) }}", "{{ dict(a=1, a=2) }}", "{{ '\\xzz' }}", "{{ '\\ud800' }}",
       "{{ '\\U00110000' }}", "{% else %}", "{% endif %}", "{% 5 %}", "{{ 1 is odd is even }}", "{{ 0x }}", "{% for 1 in x %}{% endfor %}",
       "{{ \xc3\xa9\xe2\x82\xac }}", "{% set a.b %}", "{{ {1} }}", "{{ {1: 2, }; }}"};
   for (const char* source : sources) {

@@ -110,7 +110,7 @@ TEST(ChatTemplate, AnEmptyTemplateRendersNothing) { EXPECT_EQ(render(""), ""); }
 
 TEST(ChatTemplate, LineEndingsOfTheSourceBecomeNewlines) {
   EXPECT_EQ(render("a\r\nb\rc\n"), "a\nb\nc");
-  EXPECT_EQ(render("{% if true %}\r\nx{% endif %}\r\n\r\n"), "x\n");
+  EXPECT_EQ(render("{% if true %}\r\nx{% endif %}\r\n\r\n\r\n"), "x\n");
 }
 
 TEST(ChatTemplate, ContentKeepsItsLineEndings) {

@@ -1,7 +1,7 @@
 // Long texts, large vocabularies, many threads.
 //
-// Times are the least of a few runs, in processor time. The limits for texts are far above what a linear method takes (a tenth of a second)
-// and far below what a quadratic one would (minutes).
+// Times are the least of a few runs, in processor time. The limits for texts are far above what a linear method takes (a
+// tenth of a second) and far below what a quadratic one would (minutes).
 #include "vocabulary_builder.hpp"
 
 #include <gtest/gtest.h>

@@ -20,11 +20,11 @@ namespace quern::loader {
 /// A device that may be opened.
 struct Candidate {
   std::string plugin_id;
-  std::string path;              // of the plugin's file, or "registered:<id>"
-  std::uint32_t index = 0;       // among all devices of the plugin
-  std::string label;             // "cuda:0": what Settings::device takes
+  std::string path;         // of the plugin's file, or "registered:<id>"
+  std::uint32_t index = 0;  // among all devices of the plugin
+  std::string label;        // "cuda:0": what Settings::device takes
   DeviceInfo device;
-  double bandwidth = 0;          // bytes/s, 0 not measured
+  double bandwidth = 0;  // bytes/s, 0 not measured
 };
 
 /// What a plugin took from the host's allocator, in total or under one tag.
@@ -48,7 +48,7 @@ class Plugin {
   const std::string& version() const noexcept;
   const std::string& build() const noexcept;  // for cache keys
   const std::string& path() const noexcept;
-  std::uint32_t abi_minor() const noexcept;   // negotiated
+  std::uint32_t abi_minor() const noexcept;  // negotiated
 
   AllocationStatistics allocations() const;
   std::map<std::string, AllocationStatistics> allocations_by_tag() const;
@@ -62,8 +62,8 @@ class Plugin {
   std::unique_ptr<Parts> parts_;
 };
 
-/// One open device; holds its plugin. Closed when the last owner goes: everything made from it must be gone by then.
-/// After fork the child's copies close nothing.
+/// One open device; holds its plugin. Closed when the last owner goes: everything made from it must be gone
+/// by then. After fork the child's copies close nothing.
 class Device {
  public:
   ~Device();
@@ -79,7 +79,8 @@ class Device {
 
  private:
   friend class Loader;
-  Device(std::shared_ptr<const Plugin> plugin, quern_device* handle, DeviceInfo info, std::string label, std::uint32_t index);
+  Device(std::shared_ptr<const Plugin> plugin, quern_device* handle, DeviceInfo info, std::string label,
+         std::uint32_t index);
 
   std::shared_ptr<const Plugin> plugin_;
   quern_device* handle_;
@@ -92,9 +93,9 @@ class Device {
 /// One search, and the devices that came of it. Devices and plugins outlive it. Any thread.
 class Loader {
  public:
-  /// Searches, inspects, probes and ranks. A plugin's fault never throws: it is in the report. Takes milliseconds
-  /// when the cache answers, else as long as the slowest probe. Throws Error(QUERN_INVALID_ARGUMENT) for a device
-  /// name or a setting that cannot be read.
+  /// Searches, inspects, probes and ranks. A plugin's fault never throws: it is in the report. Takes
+  /// milliseconds when the cache answers, else as long as the slowest probe. Throws
+  /// Error(QUERN_INVALID_ARGUMENT) for a device name or a setting that cannot be read.
   explicit Loader(Settings settings);
   ~Loader();
   Loader(const Loader&) = delete;
@@ -116,8 +117,8 @@ class Loader {
   /// Error(QUERN_BACKEND_UNAVAILABLE) with the reason if either fails; nothing else is tried.
   std::shared_ptr<Device> open(const Candidate& candidate);
 
-  /// Opens the best candidate that opens: require(), then open() in order. A failure is logged as a warning and
-  /// reported before the next is tried. Throws as both do, for the first failure.
+  /// Opens the best candidate that opens: require(), then open() in order. A failure is logged as a warning
+  /// and reported before the next is tried. Throws as both do, for the first failure.
   std::shared_ptr<Device> open_best();
 
  private:

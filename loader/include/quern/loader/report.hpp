@@ -21,10 +21,10 @@ struct DeviceInfo {
   std::string architecture;
   std::string driver_have;
   std::string driver_need;
-  std::string pci_address;               // "0000:01:00.0" in lower case, or empty
-  std::array<std::uint8_t, 16> uuid{};   // zero: unknown
+  std::string pci_address;              // "0000:01:00.0" in lower case, or empty
+  std::array<std::uint8_t, 16> uuid{};  // zero: unknown
   std::uint64_t memory_alignment = 1;
-  std::uint64_t max_allocation = 0;      // bytes, 0 unknown
+  std::uint64_t max_allocation = 0;  // bytes, 0 unknown
   std::uint32_t heap_count = 0;
   std::uint32_t numa_node = QUERN_NONE;
 };
@@ -35,7 +35,15 @@ const char* class_name(std::uint32_t device_class);
 /// "GPU-" style text of a UUID without prefix: 8-4-4-4-12 hex digits; empty if it is unknown.
 std::string uuid_text(const std::array<std::uint8_t, 16>& uuid);
 
-enum class Stage { search, inspect, load, negotiate, probe, open, system };  // system: the machine, the cache, the demand
+enum class Stage {
+  search,
+  inspect,
+  load,
+  negotiate,
+  probe,
+  open,
+  system
+};  // system: the machine, the cache, the demand
 enum class Status {
   usable,   // may be opened, or is open
   limited,  // usable, and something that it could use is missing
@@ -43,7 +51,7 @@ enum class Status {
   refused,  // it cannot be used here; cause and remedy say more
   warning   // not a plugin: something that the user should know
 };
-const char* stage_name(Stage stage);    // "search", "S0 inspect", "S1 load", ...
+const char* stage_name(Stage stage);  // "search", "S0 inspect", "S1 load", ...
 const char* status_name(Status status);
 
 /// Something that a plugin misses but can work without, or why a probe failed; in the plugin's own words.
@@ -61,26 +69,27 @@ struct DeviceReport {
   std::string code;    // "QUERN-L-0000" for a device that may be used
   std::string reason;  // why it is or is not used, for every status
   std::string remedy;
-  int rank = -1;       // place among the candidates, 0 the best; -1 not a candidate
+  int rank = -1;         // place among the candidates, 0 the best; -1 not a candidate
   double bandwidth = 0;  // bytes/s of a copy on the device where it was measured to break a tie, else 0
 };
 
 struct ReportEntry {
-  std::string path;  // of the file or directory; "registered:<id>" for a plugin in the program; empty for the machine
+  std::string
+      path;  // of the file or directory; "registered:<id>" for a plugin in the program; empty for the machine
   Stage stage = Stage::search;  // the last stage reached
   Status status = Status::refused;
   std::string code;
-  std::string cause;   // one sentence, lower case, no full stop
-  std::string remedy;  // what to do, or empty
+  std::string cause;      // one sentence, lower case, no full stop
+  std::string remedy;     // what to do, or empty
   std::string raw_error;  // the linker's, plugin's or system's own words, or empty
-  std::string id;      // of the plugin, as far as known
+  std::string id;         // of the plugin, as far as known
   std::string version;
-  std::string build;   // its build id, else empty
+  std::string build;            // its build id, else empty
   std::uint32_t abi_minor = 0;  // negotiated; 0 before
   bool from_cache = false;      // the probe result was read from the cache
   bool in_process = false;      // probed without the helper process
   double milliseconds = 0;      // what S1 to S3 took
-  std::string printed;  // what it wrote to stdout or stderr while it was probed, cut at 4 KiB
+  std::string printed;          // what it wrote to stdout or stderr while it was probed, cut at 4 KiB
   std::vector<Reason> reasons;
   std::vector<DeviceReport> devices;
 };

@@ -1,7 +1,7 @@
 // What a loader is asked to do, and where each wish came from.
 //
-// Plain data. Flag > environment > file > default is the caller's order: start from settings_from_environment(),
-// let a file fill what is still at its default, let flags overwrite.
+// Plain data. Flag > environment > file > default is the caller's order: start from
+// settings_from_environment(), let a file fill what is still at its default, let flags overwrite.
 #pragma once
 
 #include "quern/quern_plugin_api.h"
@@ -16,7 +16,8 @@
 
 namespace quern::loader {
 
-/// A value and who gave it: "default", "QUERN_BACKEND", "--backend", "/etc/quern/quern.conf", "api". Messages name it.
+/// A value and who gave it: "default", "QUERN_BACKEND", "--backend", "/etc/quern/quern.conf", "api". Messages
+/// name it.
 template <typename T>
 struct Setting {
   T value{};
@@ -29,8 +30,9 @@ struct Setting {
   }
 };
 
-/// Receives log lines of the loader (component "loader") and of the plugins (component "<id>" or "<id>.<part>").
-/// level is QUERN_LOG_...; may be called from any thread, also while another call runs. What it throws is dropped.
+/// Receives log lines of the loader (component "loader") and of the plugins (component "<id>" or
+/// "<id>.<part>"). level is QUERN_LOG_...; may be called from any thread, also while another call runs. What
+/// it throws is dropped.
 using LogSink = std::function<void(std::uint32_t level, std::string_view component, std::string_view text)>;
 
 struct Settings {
@@ -38,18 +40,19 @@ struct Settings {
   Setting<std::vector<std::string>> directories;   // searched first, in this order
   Setting<std::vector<std::string>> extra_path;    // searched next
   Setting<std::vector<std::string>> backend_path;  // if set, replaces the default directory
-  std::vector<quern_plugin_query_fn> registered;   // plugins linked into the program; before all files, probed in process
+  std::vector<quern_plugin_query_fn>
+      registered;  // plugins linked into the program; before all files, probed in process
 
   // What may be opened.
   Setting<std::vector<std::string>> backends;  // a demand: only these ids, in this order; empty: no demand
   Setting<std::vector<std::string>> disabled;  // globs over ids; wins over the demand
   Setting<std::string> device;                 // "cuda:0", a PCI address or a UUID; empty: none named
-  Setting<bool> force_cpu;                     // CUDA_FORCE_CPU, AXOLOTL_FORCE_CPU: nothing but the backend "cpu"
-  Setting<bool> allow_dev_plugins;             // accept another header hash
-  Setting<std::string> cuda_visible_devices;   // is_set() with an empty value hides every NVIDIA card
+  Setting<bool> force_cpu;          // CUDA_FORCE_CPU, AXOLOTL_FORCE_CPU: nothing but the backend "cpu"
+  Setting<bool> allow_dev_plugins;  // accept another header hash
+  Setting<std::string> cuda_visible_devices;  // is_set() with an empty value hides every NVIDIA card
 
   // How plugins are probed.
-  Setting<bool> probe_in_process;               // no helper process: a plugin that crashes takes the caller with it
+  Setting<bool> probe_in_process;  // no helper process: a plugin that crashes takes the caller with it
   std::chrono::milliseconds probe_limit{5000};  // for one helper process, from start to result
   std::string probe_program;                    // quern-probe; empty: found from this library's own place
   Setting<std::string> cache_directory;         // empty: nothing is kept
@@ -61,11 +64,13 @@ struct Settings {
   std::string etc_root = "/etc";
 
   // What every plugin is given in its host table.
-  Setting<std::uint32_t> threads;               // 0: the processors that this process may use
-  std::vector<std::uint32_t> affinity;          // processor numbers; empty: plugins do not pin
-  Setting<std::map<std::string, std::string>> force_kernel;  // backend id -> kernel family; option "force_kernel"
-  Setting<bool> deterministic;                  // option "deterministic" = "1"
-  std::map<std::string, std::string> options;   // further options; "<id>.<key>" is seen by that plugin only, as "<key>"
+  Setting<std::uint32_t> threads;       // 0: the processors that this process may use
+  std::vector<std::uint32_t> affinity;  // processor numbers; empty: plugins do not pin
+  Setting<std::map<std::string, std::string>>
+      force_kernel;             // backend id -> kernel family; option "force_kernel"
+  Setting<bool> deterministic;  // option "deterministic" = "1"
+  std::map<std::string, std::string>
+      options;  // further options; "<id>.<key>" is seen by that plugin only, as "<key>"
 
   LogSink log;  // empty: nothing is logged
 
@@ -83,9 +88,9 @@ struct Environment {
 Environment process_environment();
 
 /// Reads QUERN_BACKEND, QUERN_BACKEND_DISABLE, QUERN_DEVICE, QUERN_BACKEND_PATH, QUERN_BACKEND_EXTRA_PATH,
-/// QUERN_ALLOW_DEV_PLUGINS, QUERN_CACHE_DIR (default $XDG_CACHE_HOME/quern, then $HOME/.cache/quern), QUERN_THREADS,
-/// QUERN_FORCE_KERNEL, QUERN_DETERMINISTIC, CUDA_FORCE_CPU, AXOLOTL_FORCE_CPU, CUDA_VISIBLE_DEVICES.
-/// Throws Error(QUERN_INVALID_ARGUMENT) naming the variable if a value cannot be read.
+/// QUERN_ALLOW_DEV_PLUGINS, QUERN_CACHE_DIR (default $XDG_CACHE_HOME/quern, then $HOME/.cache/quern),
+/// QUERN_THREADS, QUERN_FORCE_KERNEL, QUERN_DETERMINISTIC, CUDA_FORCE_CPU, AXOLOTL_FORCE_CPU,
+/// CUDA_VISIBLE_DEVICES. Throws Error(QUERN_INVALID_ARGUMENT) naming the variable if a value cannot be read.
 Settings settings_from_environment(const Environment& environment = process_environment());
 
 /// The parsers behind it, for the flag twins: `from` is the flag's name in the error text. Throw as above.

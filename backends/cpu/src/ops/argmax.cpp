@@ -1,0 +1,55 @@
+// Position of the largest element of each row; ties to the lowest; NaN counts as -inf; a row without another: 0.
+#include "vectorised.hpp"
+
+#include "../error.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace quern::cpu {
+namespace {
+
+Verdict accepts(const OpCall& call) {
+  const TensorView &x = call.input(0), &index = call.output(0);
+  if (Verdict v = check_floats(x, "x"); !v) return v;
+  if (Verdict v = check_dtype(index, "index", QUERN_I32); !v) return v;
+  if (x.rank == 0 || index.rank + 1 != x.rank || !std::equal(index.dims, index.dims + index.rank, x.dims))
+    return Verdict::invalid(concat("index is ", describe(index), " for x of ", describe(x), "; it has the dimensions of x but the last"));
+  if (row_length(x) > std::numeric_limits<std::int32_t>::max()) return Verdict::no("the rows of x are longer than an i32 counts");
+  return Verdict::yes();
+}
+
+template <Isa isa>
+void run(const OpCall& call, Context& context) noexcept {
+  const Vectors& vectors = vectors_of(isa);
+  const TensorView &x = call.input(0), &index = call.output(0);
+  const std::int64_t n = row_length(x);
+  context.parallel(row_count(x), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+    constexpr std::int64_t part = 1024;
+    float buffer[part];
+    for (std::int64_t row = begin; row < end; ++row) {
+      if (!call.row_live(row)) continue;
+      float best = -std::numeric_limits<float>::infinity();
+      std::int64_t at = 0;
+      for (std::int64_t first = 0; first < n; first += part) {
+        const std::int64_t count = std::min(part, n - first);
+        load_row(x, row, first, count, buffer);
+        const float here = vectors.maximum(buffer, count);
+        if (!(here > best)) continue;
+        best = here;
+        at = first + (std::find(buffer, buffer + count, here) - buffer);
+      }
+      std::byte* to = index.rank == 0 ? index.data : row_pointer(index, row / index.dims[index.rank - 1]) + row % index.dims[index.rank - 1] * index.stride_from_end(0);
+      const auto found = static_cast<std::int32_t>(at);
+      __builtin_memcpy(to, &found, sizeof(found));
+    }
+  });
+}
+
+constexpr Kernel kernels[] = {QUERN_CPU_KERNELS(QUERN_OP_ARGMAX, "argmax", accepts, run, nullptr, true)};
+
+}  // namespace
+
+const std::span<const Kernel> argmax_kernels = kernels;
+
+}  // namespace quern::cpu

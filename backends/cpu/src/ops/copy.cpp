@@ -1,0 +1,80 @@
+// copy: the same bytes under other strides. cast: another dtype, rounded to nearest even; block formats by their rules.
+#include "tables.hpp"
+
+#include "../error.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace quern::cpu {
+namespace {
+
+Verdict accepts_copy(const OpCall& call) {
+  const TensorView &x = call.input(0), &y = call.output(0);
+  if (x.dtype != y.dtype) return Verdict::invalid(concat("x is ", dtype_name(x.dtype), " and y is ", dtype_name(y.dtype), "; cast changes a dtype"));
+  return check_same_shape(x, "x", y, "y");
+}
+
+/// Units (elements or blocks) of a row, each `bytes` long.
+void copy_row(const std::byte* from, std::int64_t from_step, std::byte* to, std::int64_t to_step, std::int64_t units, std::int64_t bytes) noexcept {
+  if (from_step == bytes && to_step == bytes) {
+    std::memcpy(to, from, static_cast<std::size_t>(units * bytes));
+  } else if (bytes == 4) {
+    for (std::int64_t i = 0; i < units; ++i) std::memcpy(to + i * to_step, from + i * from_step, 4);
+  } else if (bytes == 2) {
+    for (std::int64_t i = 0; i < units; ++i) std::memcpy(to + i * to_step, from + i * from_step, 2);
+  } else {
+    for (std::int64_t i = 0; i < units; ++i) std::memcpy(to + i * to_step, from + i * from_step, static_cast<std::size_t>(bytes));
+  }
+}
+
+void run_copy(const OpCall& call, Context& context) noexcept {
+  const TensorView &x = call.input(0), &y = call.output(0);
+  const std::int64_t bytes = unit_bytes(x.dtype), units = row_length(x) / unit_elements(x.dtype);
+  if (is_contiguous(x) && is_contiguous(y)) {
+    context.parallel(row_count(x) * units * bytes, std::int64_t{1} << 18, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+      std::memcpy(y.data + begin, x.data + begin, static_cast<std::size_t>(end - begin));
+    });
+    return;
+  }
+  const std::int64_t grain = std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, units));
+  context.parallel(row_count(x), grain, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+    for (std::int64_t row = begin; row < end; ++row)
+      copy_row(row_pointer(x, row), x.stride_from_end(0), row_pointer(y, row), y.stride_from_end(0), units, bytes);
+  });
+}
+
+Verdict accepts_cast(const OpCall& call) {
+  const TensorView &x = call.input(0), &y = call.output(0);
+  for (const auto& [view, name] : {std::pair{&x, "x"}, std::pair{&y, "y"}})
+    if (!is_float(view->dtype) && !is_block(view->dtype) && view->dtype != QUERN_I32)
+      return Verdict::no(concat(name, " is ", dtype_name(view->dtype), "; cast takes f32, f16, bf16, i32 and block formats"));
+  return check_same_shape(x, "x", y, "y");
+}
+
+void run_cast(const OpCall& call, Context& context) noexcept {
+  const TensorView &x = call.input(0), &y = call.output(0);
+  if (x.dtype == y.dtype) return run_copy(call, context);
+  const std::int64_t n = row_length(x), grain = std::max<std::int64_t>(1, 8192 / std::max<std::int64_t>(1, n));
+  context.parallel(row_count(x), grain, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+    constexpr std::int64_t part = 512;  // a multiple of every block
+    float buffer[part];
+    for (std::int64_t row = begin; row < end; ++row)
+      for (std::int64_t first = 0; first < n; first += part) {
+        const std::int64_t count = std::min(part, n - first);
+        load_row(x, row, first, count, buffer);
+        store_row(y, row, first, count, buffer);
+      }
+  });
+}
+
+constexpr Kernel kernels[] = {
+    {QUERN_OP_COPY, "copy.portable", Isa::baseline, accepts_copy, run_copy},
+    {QUERN_OP_CAST, "cast.portable", Isa::baseline, accepts_cast, run_cast},
+};
+
+}  // namespace
+
+const std::span<const Kernel> copy_kernels = kernels;
+
+}  // namespace quern::cpu

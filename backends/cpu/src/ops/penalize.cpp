@@ -1,0 +1,116 @@
+// penalize and logit_bias: logits changed for a few tokens of each row, the others copied.
+//
+// penalize looks at history[max(0, len - window) .. len): each token in it, with c its count there, gets x / repeat (x * repeat if
+// x <= 0), then minus frequency * c + presence. Tokens below 0 are skipped; one beyond the vocabulary raises INDEX_RANGE.
+#include "tables.hpp"
+
+#include "../error.hpp"
+
+#include <algorithm>
+
+namespace quern::cpu {
+namespace {
+
+enum { repeat_param = 4, presence_param = 5, frequency_param = 6, window_param = 7, param_count = 8 };
+
+Verdict check_logits(const TensorView& x, const TensorView& y) {
+  if (Verdict v = check_dtype(x, "x", QUERN_F32); !v) return v;
+  if (Verdict v = check_dtype(y, "y", QUERN_F32); !v) return v;
+  if (Verdict v = check_rank(x, "x", 2); !v) return v;
+  if (Verdict v = check_same_shape(x, "x", y, "y"); !v) return v;
+  if (!rows_are_packed(x) || !rows_are_packed(y)) return Verdict::no("the rows of x and y are not packed");
+  return Verdict::yes();
+}
+
+Verdict accepts_penalize(const OpCall& call) {
+  const TensorView &x = call.input(0), &history = call.input(1), &length = call.input(2), &params = call.input(3);
+  if (Verdict v = check_logits(x, call.output(0)); !v) return v;
+  if (Verdict v = check_dtype(history, "history", QUERN_I32); !v) return v;
+  if (Verdict v = check_rank(history, "history", 2); !v) return v;
+  if (Verdict v = check_dim(history, "history", 0, x.dims[0], "the rows of x"); !v) return v;
+  if (Verdict v = check_dtype(length, "history_len", QUERN_I32); !v) return v;
+  if (Verdict v = check_rank(length, "history_len", 1); !v) return v;
+  if (Verdict v = check_dim(length, "history_len", 0, x.dims[0], "the rows of x"); !v) return v;
+  if (Verdict v = check_dtype(params, "params", QUERN_F32); !v) return v;
+  if (Verdict v = check_rank(params, "params", 2); !v) return v;
+  if (Verdict v = check_dim(params, "params", 0, x.dims[0], "the rows of x"); !v) return v;
+  return check_dim(params, "params", 1, param_count, "the number of settings");
+}
+
+std::uint64_t scratch(const OpCall& call) noexcept { return static_cast<std::uint64_t>(row_length(call.input(0))) * 4 * call.thread_count; }
+
+void penalize_row(const OpCall& call, std::int64_t row, std::int32_t* counts, Context& context) noexcept {
+  const TensorView &x = call.input(0), &history = call.input(1), &params = call.input(3), &y = call.output(0);
+  const std::int64_t n = row_length(x), capacity = history.dims[1];
+  const auto* from = reinterpret_cast<const float*>(row_pointer(x, row));
+  auto* to = reinterpret_cast<float*>(row_pointer(y, row));
+  std::copy_n(from, n, to);
+  float p[param_count];
+  load_row(params, row, 0, param_count, p);
+  const std::int64_t length = std::clamp<std::int64_t>(load_integer(call.input(2), row), 0, capacity);
+  const float window = std::clamp(p[window_param], 0.0f, static_cast<float>(capacity));  // a NaN stays NaN and is no window
+  const std::int64_t first = std::max<std::int64_t>(0, length - (window > 0.0f ? static_cast<std::int64_t>(window) : 0));
+  if (first >= length) return;
+  std::fill_n(counts, n, 0);
+  const auto token_at = [&](std::int64_t i) { return load_integer(history, row * capacity + i); };
+  for (std::int64_t i = first; i < length; ++i) {
+    const std::int64_t token = token_at(i);
+    if (token >= n) context.fault(QUERN_FAULT_INDEX_RANGE);
+    else if (token >= 0) ++counts[token];
+  }
+  for (std::int64_t i = first; i < length; ++i) {
+    const std::int64_t token = token_at(i);
+    if (token < 0 || token >= n || counts[token] == 0) continue;
+    float value = from[token];
+    value = value > 0.0f ? value / p[repeat_param] : value * p[repeat_param];
+    to[token] = value - p[frequency_param] * static_cast<float>(counts[token]) - p[presence_param];
+    counts[token] = 0;
+  }
+}
+
+void run_penalize(const OpCall& call, Context& context) noexcept {
+  const std::int64_t n = row_length(call.input(0));
+  context.parallel(call.input(0).dims[0], 1, [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
+    for (std::int64_t row = begin; row < end; ++row)
+      if (call.row_live(row)) penalize_row(call, row, reinterpret_cast<std::int32_t*>(context.scratch()) + thread * n, context);
+  });
+}
+
+Verdict accepts_bias(const OpCall& call) {
+  const TensorView &x = call.input(0), &token = call.input(1), &bias = call.input(2);
+  if (Verdict v = check_logits(x, call.output(0)); !v) return v;
+  if (Verdict v = check_dtype(token, "token", QUERN_I32); !v) return v;
+  if (Verdict v = check_dtype(bias, "bias", QUERN_F32); !v) return v;
+  if (Verdict v = check_rank(token, "token", 2); !v) return v;
+  if (Verdict v = check_dim(token, "token", 0, x.dims[0], "the rows of x"); !v) return v;
+  return check_same_shape(token, "token", bias, "bias");
+}
+
+void run_bias(const OpCall& call, Context& context) noexcept {
+  const TensorView &x = call.input(0), &token = call.input(1), &bias = call.input(2), &y = call.output(0);
+  const std::int64_t n = row_length(x), entries = token.dims[1];
+  context.parallel(x.dims[0], 1, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      if (!call.row_live(row)) continue;
+      auto* to = reinterpret_cast<float*>(row_pointer(y, row));
+      std::copy_n(reinterpret_cast<const float*>(row_pointer(x, row)), n, to);
+      for (std::int64_t i = 0; i < entries; ++i) {
+        const std::int64_t id = load_integer(token, row * entries + i);
+        if (id == -1) continue;
+        if (id < 0 || id >= n) context.fault(QUERN_FAULT_INDEX_RANGE);
+        else to[id] += load_scalar(bias, row * entries + i);
+      }
+    }
+  });
+}
+
+constexpr Kernel kernels[] = {
+    {QUERN_OP_PENALIZE, "penalize.portable", Isa::baseline, accepts_penalize, run_penalize, scratch, true},
+    {QUERN_OP_LOGIT_BIAS, "logit_bias.portable", Isa::baseline, accepts_bias, run_bias, nullptr, true},
+};
+
+}  // namespace
+
+const std::span<const Kernel> penalize_kernels = kernels;
+
+}  // namespace quern::cpu

@@ -1,0 +1,99 @@
+// Rows of softmax(mask(softcap(scale * x))), with sinks.
+//
+// A row's sum runs in 16 lanes and blocks of 4096, so a vocabulary-sized row keeps its accuracy and its bits do not depend on
+// other rows. Hidden elements are replaced before any arithmetic on them; a row with nothing visible is all zeros.
+#include "alibi.hpp"
+#include "vectorised.hpp"
+
+#include "../error.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace quern::cpu {
+namespace {
+
+constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
+
+Verdict accepts(const OpCall& call) {
+  const TensorView &x = call.input(0), &mask = call.input(1), &sinks = call.input(2), &y = call.output(0);
+  if (Verdict v = check_floats(x, "x"); !v) return v;
+  if (Verdict v = check_floats(y, "y"); !v) return v;
+  if (Verdict v = check_same_shape(x, "x", y, "y"); !v) return v;
+  if (x.rank == 0) return Verdict::invalid("x is a scalar; softmax takes rows");
+  if (mask.present()) {
+    if (Verdict v = check_floats(mask, "mask"); !v) return v;
+    if (!broadcasts_to(mask, x) || mask.dim_from_end(0) != row_length(x))
+      return Verdict::invalid(concat("mask is ", describe(mask), ", which does not broadcast to x, ", describe(x)));
+  }
+  if (sinks.present()) {
+    if (Verdict v = check_floats(sinks, "sinks"); !v) return v;
+    if (Verdict v = check_rank(sinks, "sinks", 1); !v) return v;
+    if (Verdict v = check_dim(sinks, "sinks", 0, x.dim_from_end(2), "the heads of x"); !v) return v;
+  }
+  if (call.integer(QUERN_KEY_WINDOW) < 0) return Verdict::invalid("window is below 0");
+  return Verdict::yes();
+}
+
+std::uint64_t scratch(const OpCall& call) noexcept { return static_cast<std::uint64_t>(row_length(call.input(0))) * 8 * call.thread_count; }
+
+struct Settings {
+  float scale, cap;
+  double max_bias;
+  bool causal;
+  std::int64_t query_offset, window;
+};
+
+/// The row with everything applied; what is hidden is -inf.
+void make_scores(const OpCall& call, const Settings& s, std::int64_t row, float* scores, float* mask_row) noexcept {
+  const TensorView &x = call.input(0), &mask = call.input(1);
+  const std::int64_t n = row_length(x), queries = std::max<std::int64_t>(1, x.dim_from_end(1)), heads = std::max<std::int64_t>(1, x.dim_from_end(2));
+  const std::int64_t query = row % queries, head = row / queries % heads;
+  const std::int64_t end = s.causal ? std::clamp<std::int64_t>(query + s.query_offset + 1, 0, n) : n;
+  const std::int64_t first = s.window > 0 ? std::clamp<std::int64_t>(query + s.query_offset - s.window + 1, 0, end) : 0;
+  load_row(x, row, 0, n, scores);
+  std::fill(scores, scores + first, minus_infinity);
+  std::fill(scores + end, scores + n, minus_infinity);
+  for (std::int64_t i = first; i < end; ++i) scores[i] *= s.scale;
+  if (s.cap > 0.0f)
+    for (std::int64_t i = first; i < end; ++i) scores[i] = s.cap * std::tanh(scores[i] / s.cap);
+  if (!mask.present()) return;
+  load_floats(broadcast_row_pointer(mask, x, row), mask.dtype, mask.stride_from_end(0), 0, n, mask_row);
+  const float slope = alibi_slope(s.max_bias, head, heads);
+  for (std::int64_t i = first; i < end; ++i) scores[i] = mask_row[i] == minus_infinity ? minus_infinity : scores[i] + slope * mask_row[i];
+}
+
+template <Isa isa>
+void run(const OpCall& call, Context& context) noexcept {
+  const Vectors& vectors = vectors_of(isa);
+  const TensorView &x = call.input(0), &sinks = call.input(2), &y = call.output(0);
+  const std::int64_t n = row_length(x), queries = std::max<std::int64_t>(1, x.dim_from_end(1)), heads = std::max<std::int64_t>(1, x.dim_from_end(2));
+  const Settings s{static_cast<float>(call.real(QUERN_KEY_SCALE)), static_cast<float>(call.real(QUERN_KEY_SOFTCAP)), call.real(QUERN_KEY_MAX_BIAS),
+                   call.integer(QUERN_KEY_CAUSAL) != 0, call.integer(QUERN_KEY_QUERY_OFFSET), call.integer(QUERN_KEY_WINDOW)};
+  context.parallel(row_count(x), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
+    float *scores = reinterpret_cast<float*>(context.scratch()) + thread * 2 * n, *mask_row = scores + n;
+    for (std::int64_t row = begin; row < end; ++row) {
+      make_scores(call, s, row, scores, mask_row);
+      float best = vectors.maximum(scores, n), extra = 0.0f;
+      if (best == minus_infinity) best = 0.0f;  // nothing visible, or only NaN beside it
+      if (sinks.present()) {
+        const float sink = load_scalar(sinks, row / queries % heads);
+        best = std::max(best, sink);
+        extra = std::exp(sink - best);
+      }
+      const float sum = vectors.exp_sum(scores, best, n, scores);
+      if (sum == 0.0f) std::fill(scores, scores + n, 0.0f);
+      else vectors.scale(scores, 1.0f / (sum + extra), n, scores);
+      store_row(y, row, 0, n, scores);
+    }
+  });
+}
+
+constexpr Kernel kernels[] = {QUERN_CPU_KERNELS(QUERN_OP_SOFTMAX, "softmax", accepts, run, scratch, false)};
+
+}  // namespace
+
+const std::span<const Kernel> softmax_kernels = kernels;
+
+}  // namespace quern::cpu

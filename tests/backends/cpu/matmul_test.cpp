@@ -1,0 +1,156 @@
+// Matmul: accuracy against f64 for every format and instruction set, and bits that do not depend on batch or threads.
+#include "harness.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+namespace quern::cpu_test {
+namespace {
+
+constexpr quern_dtype all_weights[] = {QUERN_F32,  QUERN_F16,  QUERN_BF16, QUERN_Q4_0, QUERN_Q4_1, QUERN_Q5_0,
+                                       QUERN_Q5_1, QUERN_Q8_0, QUERN_Q4_K, QUERN_Q5_K, QUERN_Q6_K};
+
+/// Every |y - r| over (2 sqrt(k) + 8) 2^-24 S, S = sum |a b|; the largest of them, which must not exceed 1.
+double worst_error(const Tensor& a, const Tensor& b, const Tensor& y, std::int64_t m, std::int64_t n, std::int64_t k) {
+  const std::vector<double> x = meaning(a), w = meaning(b), got = meaning(y);
+  double worst = 0.0;
+  for (std::int64_t i = 0; i < m; ++i)
+    for (std::int64_t j = 0; j < n; ++j) {
+      double r = 0.0, s = 0.0;
+      for (std::int64_t l = 0; l < k; ++l) {
+        // The plugin computes on weights rounded to f32 once; that rounding is part of the format's meaning (half an ulp).
+        const double product = x[i * k + l] * static_cast<double>(static_cast<float>(w[j * k + l]));
+        r += product;
+        s += std::fabs(product);
+      }
+      const double bound = (2 * std::sqrt(static_cast<double>(k)) + 8) * 0x1p-24 * s + 1e-45;
+      const double error = std::fabs(got[i * n + j] - r) / bound;
+      worst = std::isnan(error) ? 1e30 : std::max(worst, error);
+    }
+  return worst;
+}
+
+TEST(Matmul, StaysWithinTheRoundingBoundForEveryFormatAndInstructionSet) {
+  for (const std::string& family : families()) {
+    Plugin plugin(2, {{"force_kernel", family}});
+    for (const quern_dtype dtype : all_weights)
+      for (const std::int64_t k : {256, 768, 1280})
+        for (const std::int64_t m : {1, 5}) {
+          const Tensor a = random_tensor(QUERN_F32, {m, k}, 1), b = random_tensor(dtype, {37, k}, 2), y = make(QUERN_F32, {m, 37});
+          std::string kernel;
+          const Outcome outcome = run_node(plugin, QUERN_OP_MATMUL, {a, b}, {y}, {}, &kernel);
+          ASSERT_EQ(outcome.status, QUERN_OK) << outcome.text;
+          EXPECT_NE(kernel.find(family), std::string::npos) << kernel;
+          EXPECT_LE(worst_error(a, b, y, m, 37, k), 1.0) << kernel << " m " << m << " k " << k;
+        }
+  }
+}
+
+TEST(Matmul, TakesRowLengthsThatAreNoMultipleOfThirtyTwo) {
+  for (const std::string& family : families()) {
+    Plugin plugin(2, {{"force_kernel", family}});
+    for (const quern_dtype dtype : {QUERN_F32, QUERN_F16, QUERN_BF16})
+      for (const std::int64_t k : {1, 7, 16, 31, 33, 577, 600})
+        for (const std::int64_t m : {1, 4, 9}) {
+          const Tensor a = random_tensor(QUERN_F32, {m, k}, 3), b = random_tensor(dtype, {19, k}, 4), y = make(QUERN_F32, {m, 19});
+          ASSERT_EQ(run_node(plugin, QUERN_OP_MATMUL, {a, b}, {y}).status, QUERN_OK);
+          EXPECT_LE(worst_error(a, b, y, m, 19, k), 1.0) << family << " k " << k << " m " << m;
+        }
+  }
+}
+
+TEST(Matmul, GivesARowTheSameBitsForAnyNumberOfRowsAndThreads) {
+  constexpr std::int64_t k = 1536, n = 75;
+  for (const std::string& family : families())
+    for (const quern_dtype dtype : all_weights) {
+      const Tensor a = random_tensor(QUERN_F32, {64, k}, 5), b = random_tensor(dtype, {n, k}, 6);
+      std::vector<float> first;
+      for (const std::uint32_t threads : {1u, 2u})
+        for (const std::int64_t m : {64, 1, 2, 3, 5, 8, 17}) {
+          Plugin plugin(threads, {{"force_kernel", family}});
+          Tensor some = make(QUERN_F32, {m, k});
+          std::memcpy(some.f32().data(), a.f32().data(), some.bytes());
+          const Tensor y = make(QUERN_F32, {m, n});
+          ASSERT_EQ(run_node(plugin, QUERN_OP_MATMUL, {some, b}, {y}).status, QUERN_OK);
+          if (first.empty()) first.assign(y.f32().begin(), y.f32().end());
+          EXPECT_EQ(std::memcmp(first.data(), y.f32().data(), y.bytes()), 0)
+              << family << " dtype " << dtype << " m " << m << " threads " << threads;
+        }
+    }
+}
+
+TEST(Matmul, GivesTheSameBitsUnderAvx2AndAvx512) {
+  Plugin avx512(2), avx2(2, {{"force_kernel", "avx2"}});
+  if (!avx512.has("avx512")) GTEST_SKIP() << "this processor has no avx512";
+  for (const quern_dtype dtype : all_weights)
+    for (const std::int64_t m : {1, 3, 12}) {
+      const Tensor a = random_tensor(QUERN_F32, {m, 768}, 7), b = random_tensor(dtype, {50, 768}, 8);
+      const Tensor y = make(QUERN_F32, {m, 50}), z = make(QUERN_F32, {m, 50});
+      ASSERT_EQ(run_node(avx512, QUERN_OP_MATMUL, {a, b}, {y}).status, QUERN_OK);
+      ASSERT_EQ(run_node(avx2, QUERN_OP_MATMUL, {a, b}, {z}).status, QUERN_OK);
+      EXPECT_EQ(std::memcmp(y.f32().data(), z.f32().data(), y.bytes()), 0) << "dtype " << dtype << " m " << m;
+    }
+}
+
+TEST(Matmul, AddsBiasAndScaledCAndAlpha) {
+  Plugin plugin(2);
+  const Tensor a = of({2, 3}, {1, 2, 3, 4, 5, 6}), b = of({2, 3}, {1, 0, 0, 0, 1, 1}), bias = of({2}, {10, 20}), c = of({2, 2}, {1, 2, 3, 4});
+  const Tensor y = make(QUERN_F32, {2, 2});
+  ASSERT_EQ(run_node(plugin, QUERN_OP_MATMUL, {a, b, bias, c}, {y}, {{QUERN_KEY_ALPHA, 2.0}, {QUERN_KEY_BETA, 100.0}}).status, QUERN_OK);
+  EXPECT_EQ(y.floats(), (std::vector<float>{2 + 10 + 100, 10 + 20 + 200, 8 + 10 + 300, 22 + 20 + 400}));
+}
+
+TEST(Matmul, ReadsTransposedOperands) {
+  Plugin plugin;
+  const Tensor at = of({3, 2}, {1, 4, 2, 5, 3, 6}), bt = of({3, 2}, {1, 0, 0, 1, 0, 1}), y = make(QUERN_F32, {2, 2});
+  ASSERT_EQ(run_node(plugin, QUERN_OP_MATMUL, {at, bt}, {y}, {{QUERN_KEY_TRANSPOSE_A, 1}, {QUERN_KEY_TRANSPOSE_B, 1}}).status, QUERN_OK);
+  EXPECT_EQ(y.floats(), (std::vector<float>{1, 5, 4, 11}));
+}
+
+TEST(Matmul, RepeatsWholeGroupsOfBOverTheHeadsOfA) {
+  Plugin plugin(2);
+  // Four heads of a, two of b: heads 0 and 1 use b's first.
+  const Tensor a = of({4, 1, 2}, {1, 1, 2, 2, 3, 3, 4, 4}), b = of({2, 1, 2}, {1, 0, 0, 10}), y = make(QUERN_F32, {4, 1, 1});
+  ASSERT_EQ(run_node(plugin, QUERN_OP_MATMUL, {a, b}, {y}).status, QUERN_OK);
+  EXPECT_EQ(y.floats(), (std::vector<float>{1, 2, 30, 40}));
+}
+
+TEST(Matmul, RoundsOnceToHalfPrecision) {
+  Plugin plugin(2);
+  for (const quern_dtype out : {QUERN_F16, QUERN_BF16}) {
+    const Tensor a = random_tensor(QUERN_F16, {7, 96}, 9), b = random_tensor(QUERN_Q8_0, {11, 96}, 10), y = make(QUERN_F32, {7, 11}), z = make(out, {7, 11});
+    ASSERT_EQ(run_node(plugin, QUERN_OP_MATMUL, {a, b}, {y}).status, QUERN_OK);
+    ASSERT_EQ(run_node(plugin, QUERN_OP_MATMUL, {a, b}, {z}).status, QUERN_OK);
+    const std::vector<double> exact = meaning(y), rounded = meaning(z);
+    for (std::size_t i = 0; i < exact.size(); ++i)
+      EXPECT_LE(std::fabs(rounded[i] - exact[i]), std::fabs(exact[i]) * (out == QUERN_F16 ? 0x1p-11 : 0x1p-8) + 3e-8);
+  }
+}
+
+TEST(Matmul, ANaNInOneRowLeavesTheOthersAlone) {
+  Plugin plugin(2);
+  for (const std::int64_t m : {3, 20}) {
+    const Tensor a = random_tensor(QUERN_F32, {m, 64}, 11), b = random_tensor(QUERN_Q4_1, {33, 64}, 12), y = make(QUERN_F32, {m, 33}), z = make(QUERN_F32, {m, 33});
+    ASSERT_EQ(run_node(plugin, QUERN_OP_MATMUL, {a, b}, {y}).status, QUERN_OK);
+    a.f32()[64 + 5] = std::nanf("");
+    ASSERT_EQ(run_node(plugin, QUERN_OP_MATMUL, {a, b}, {z}).status, QUERN_OK);
+    for (std::int64_t i = 0; i < m; ++i)
+      for (std::int64_t j = 0; j < 33; ++j) {
+        const float value = z.f32()[static_cast<std::size_t>(i * 33 + j)];
+        if (i == 1) EXPECT_TRUE(std::isnan(value));
+        else EXPECT_EQ(value, y.f32()[static_cast<std::size_t>(i * 33 + j)]);
+      }
+  }
+}
+
+TEST(Matmul, RefusesShapesThatDoNotFit) {
+  Plugin plugin;
+  const Outcome outcome = run_node(plugin, QUERN_OP_MATMUL, {make(QUERN_F32, {2, 64}), make(QUERN_F32, {5, 32})}, {make(QUERN_F32, {2, 5})});
+  EXPECT_EQ(outcome.status, QUERN_INVALID_ARGUMENT);
+  EXPECT_NE(outcome.text.find("their k differ"), std::string::npos) << outcome.text;
+}
+
+}  // namespace
+}  // namespace quern::cpu_test

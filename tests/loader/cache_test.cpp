@@ -1,0 +1,150 @@
+// Probe results are kept, believed only while nothing changed, and never believed when damaged.
+#include "fixture.hpp"
+#include "probe_cache.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+namespace quern::loader {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+struct CacheTest : testing::Test {
+  CacheTest() { machine.add({"good"}); }
+  bool was_kept() { return entry_of(Loader(machine.settings()).report(), "good").from_cache; }
+  std::string file() { return ProbeCache(machine.root / "cache").file(machine.plugin("good")); }
+  Machine machine;
+};
+
+TEST_F(CacheTest, TheSecondSearchAsksTheCache) {
+  EXPECT_FALSE(was_kept());
+  EXPECT_TRUE(was_kept());
+  EXPECT_EQ(Loader(machine.settings()).open_best()->label(), "good:0");
+}
+
+TEST_F(CacheTest, ANewBootADriverOrAnotherPluginFileAsksAgain) {
+  was_kept();
+  write_file(machine.root / "proc/sys/kernel/random/boot_id", "another\n");
+  EXPECT_FALSE(was_kept());
+  EXPECT_TRUE(was_kept());
+  write_file(machine.root / "proc/driver/nvidia/version", "NVRM version: 580\n");
+  EXPECT_FALSE(was_kept());
+  write_file(machine.root / "etc/ld.so.cache", "a package was installed");
+  EXPECT_FALSE(was_kept());
+  machine.add_card("0000:01:00.0", "0x10de", "0x2331");
+  EXPECT_FALSE(was_kept());
+  write_file(machine.root / "dev/nvidia0", "");
+  EXPECT_FALSE(was_kept());
+  EXPECT_TRUE(was_kept());
+  fs::last_write_time(machine.plugin("good"), fs::file_time_type::clock::now() + std::chrono::hours(1));
+  EXPECT_FALSE(was_kept());
+}
+
+TEST_F(CacheTest, AVisibilityVariableAsksAgain) {
+  was_kept();
+  ASSERT_EQ(::setenv("VK_DRIVER_FILES", "/nowhere", 1), 0);
+  EXPECT_FALSE(was_kept());
+  ASSERT_EQ(::unsetenv("VK_DRIVER_FILES"), 0);
+}
+
+TEST_F(CacheTest, AnotherKernelFamilyAsksAgain) {
+  was_kept();
+  Settings s = machine.settings();
+  s.force_kernel.set({{"good", "plain"}}, "QUERN_FORCE_KERNEL");
+  EXPECT_FALSE(entry_of(Loader(s).report(), "good").from_cache);
+}
+
+TEST_F(CacheTest, DamageIsReportedAndProbedAnew) {
+  was_kept();
+  const std::string whole = read_whole(file());
+  const std::vector<std::string> damages = {"",
+                                            "{",
+                                            whole.substr(0, whole.size() / 2),
+                                            "[1,2,3]",
+                                            "{\"key\":1,\"result\":2}",
+                                            std::string(3000, '['),
+                                            std::string("\0\xff\xfe", 3)};
+  for (const std::string& damage : damages) {
+    write_file(file(), damage);
+    const Report report = Loader(machine.settings()).report();
+    EXPECT_EQ(entry_of(report, "good").status, Status::usable);
+    EXPECT_FALSE(entry_of(report, "good").from_cache);
+    if (damage.find("\"key\"") == std::string::npos || damage.size() > 100) {
+      EXPECT_THAT(entry_with(report, "QUERN-L-0702").cause, HasSubstr("damaged"));
+    }
+    EXPECT_TRUE(was_kept()) << "it was written anew";
+  }
+}
+
+TEST_F(CacheTest, AResultWithAWrongFieldIsDamage) {
+  was_kept();
+  std::string text = read_whole(file());
+  const std::size_t at = text.rfind("\"class\":4");
+  ASSERT_NE(at, std::string::npos);
+  text.replace(at, 9, "\"class\":9");
+  write_file(file(), text);
+  const Report report = Loader(machine.settings()).report();
+  EXPECT_THAT(entry_with(report, "QUERN-L-0702").cause, HasSubstr("field 'class' is 9"));
+  EXPECT_EQ(entry_of(report, "good").status, Status::usable);
+}
+
+TEST_F(CacheTest, AFileThatEveryoneMayWriteToIsNotBelieved) {
+  was_kept();
+  ASSERT_EQ(::chmod(file().c_str(), 0666), 0);
+  const Report report = Loader(machine.settings()).report();
+  EXPECT_THAT(entry_with(report, "QUERN-L-0702").cause, HasSubstr("another user may have written it"));
+}
+
+TEST_F(CacheTest, ADirectoryThatCannotBeMadeIsReportedAndNothingFails) {
+  write_file(machine.root / "cache", "a file where the directory should be");
+  const Report report = Loader(machine.settings()).report();
+  EXPECT_NE(entry_with(report, "QUERN-L-0702").cause, "");
+  EXPECT_EQ(entry_of(report, "good").status, Status::usable);
+}
+
+TEST_F(CacheTest, WithoutABootIdNothingIsKept) {
+  fs::remove(machine.root / "proc/sys/kernel/random/boot_id");
+  was_kept();
+  EXPECT_FALSE(was_kept());
+}
+
+TEST_F(CacheTest, ACrashIsBelievedForAWhileOnly) {
+  machine.add({"constructor_traps"});
+  Loader first(machine.settings());
+  EXPECT_TRUE(entry_of(Loader(machine.settings()).report(), "constructor_traps").from_cache);
+  const std::string kept = ProbeCache(machine.root / "cache").file(machine.plugin("constructor_traps"));
+  std::string text = read_whole(kept);
+  const std::size_t at = text.find("\"time\":");
+  ASSERT_NE(at, std::string::npos);
+  text.replace(at, std::string("\"time\":1").size(), "\"time\":0");  // long ago: 0xxxxxxxxx is no JSON number
+  write_file(kept, text);
+  EXPECT_FALSE(entry_of(Loader(machine.settings()).report(), "constructor_traps").from_cache);
+  text = read_whole(kept);
+  const std::size_t again = text.find("\"time\":");
+  const std::size_t end = text.find_first_of(",}", again);
+  text.replace(again, end - again, "\"time\":1000");
+  write_file(kept, text);
+  const Report report = Loader(machine.settings()).report();
+  EXPECT_FALSE(entry_of(report, "constructor_traps").from_cache);
+  EXPECT_EQ(entry_with(report, "QUERN-L-0702").code, "") << "old is not damaged";
+}
+
+TEST_F(CacheTest, TwoLoadersAtOnceLeaveOneWholeFile) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) threads.emplace_back([this] { Loader loader(machine.settings()); });
+  for (std::thread& t : threads) t.join();
+  EXPECT_TRUE(was_kept());
+  for (const auto& e : fs::directory_iterator(machine.root / "cache/probe"))
+    EXPECT_EQ(e.path().extension(), ".json") << "a temporary file was left";
+}
+
+}  // namespace
+}  // namespace quern::loader

@@ -1,0 +1,248 @@
+// Every bad plugin of the zoo: its stage, its code and its words, and that the good one beside it still
+// opens.
+#include "fixture.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace quern::loader {
+namespace {
+
+using testing::HasSubstr;
+
+struct BadAnimal {
+  const char* id;
+  Stage stage;
+  const char* code;
+  const char* cause;   // a part of it
+  const char* remedy;  // a part of it
+};
+
+void PrintTo(const BadAnimal& animal, std::ostream* out) { *out << animal.id; }
+
+class Zoo : public testing::TestWithParam<BadAnimal> {};
+
+TEST_P(Zoo, RefusesTheBadOneInWordsAndStillOpensTheGoodOne) {
+  const BadAnimal& bad = GetParam();
+  Machine machine;
+  machine.add({"good", bad.id});
+  Settings settings = machine.settings();
+  if (std::string(bad.id).ends_with("_hangs")) settings.probe_limit = std::chrono::milliseconds(1500);
+  Loader loader(settings);
+  const ReportEntry entry = entry_of(loader.report(), bad.id);
+  EXPECT_EQ(entry.code, bad.code) << to_words(loader.report());
+  EXPECT_STREQ(stage_name(entry.stage), stage_name(bad.stage));
+  EXPECT_EQ(entry.status, Status::refused);
+  EXPECT_THAT(entry.cause, HasSubstr(bad.cause));
+  EXPECT_THAT(entry.remedy, HasSubstr(bad.remedy));
+  EXPECT_EQ(labels(loader), std::vector<std::string>{"good:0"});
+  EXPECT_EQ(loader.open_best()->label(), "good:0");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Zoo,
+    testing::Values(
+        BadAnimal{"no_note", Stage::inspect, "QUERN-L-0107", "has no note of a quern plugin",
+                  "remove the file"},
+        BadAnimal{"wrong_epoch", Stage::inspect, "QUERN-L-0109", "this runtime speaks epoch 1", "backends-1"},
+        BadAnimal{"needs_newer_host", Stage::inspect, "QUERN-L-0111",
+                  "needs runtime ABI 1.5 or newer, and this is 1.0", "newer quern runtime"},
+        BadAnimal{"other_hash", Stage::inspect, "QUERN-L-0112", "hash 0000000000001234",
+                  "QUERN_ALLOW_DEV_PLUGINS=1"},
+        BadAnimal{"strange_cpu", Stage::inspect, "QUERN-L-0113", "bit 63", "built for this processor"},
+        BadAnimal{"missing_library", Stage::load, "QUERN-L-0201",
+                  "needs the shared library libzoo_missing.so.3",
+                  "install the package that has libzoo_missing.so.3"},
+        BadAnimal{"undefined_symbol", Stage::load, "QUERN-L-0202", "'zoo_nobody_defines_this'",
+                  "newer build of the plugin"},
+        BadAnimal{"constructor_traps", Stage::load, "QUERN-L-0207",
+                  "signal 4 (Illegal instruction) while it was loaded", "another version"},
+        BadAnimal{"constructor_exits", Stage::load, "QUERN-L-0207", "ended its helper process with status 3",
+                  "another version"},
+        BadAnimal{"constructor_hangs", Stage::load, "QUERN-L-0208",
+                  "did not finish while it was loaded within 1500 ms", "driver that hangs"},
+        BadAnimal{"no_entry", Stage::negotiate, "QUERN-L-0301", "does not export quern_plugin_query_v1",
+                  "author"},
+        BadAnimal{"entry_refuses", Stage::negotiate, "QUERN-L-0302", "the zoo wants a younger host",
+                  "versions of plugin and runtime"},
+        BadAnimal{"entry_throws", Stage::negotiate, "QUERN-L-0303", "C++ exception", "author"},
+        BadAnimal{"small_table", Stage::negotiate, "QUERN-L-0304", "64 bytes", "author"},
+        BadAnimal{"null_function", Stage::negotiate, "QUERN-L-0305", "'compile' is null", "author"},
+        BadAnimal{"other_id", Stage::negotiate, "QUERN-L-0306",
+                  "calls itself 'somebody_else', but its note says 'other_id'", "author"},
+        BadAnimal{"high_minor", Stage::negotiate, "QUERN-L-0307", "negotiated ABI minor 1", "author"},
+        BadAnimal{"create_fails", Stage::probe, "QUERN-L-0401", "no room for the zoo", "author"},
+        BadAnimal{"probe_fails", Stage::probe, "QUERN-L-0402",
+                  "driver too old (status 12): the zoo's driver is 1.2 and this plugin needs 3.4", ""},
+        BadAnimal{"probe_crashes", Stage::probe, "QUERN-L-0403", "while it was probed", "driver"},
+        BadAnimal{"probe_hangs", Stage::probe, "QUERN-L-0404",
+                  "did not finish while it was probed within 1500 ms", "driver that hangs"},
+        BadAnimal{"probe_throws", Stage::probe, "QUERN-L-0405", "a probe of the zoo throws", "author"},
+        BadAnimal{"probe_misses_library", Stage::probe, "QUERN-L-0406",
+                  "needs the driver library libzoo_driver.so.1", "install zoo-driver-package"},
+        BadAnimal{"probe_lies", Stage::probe, "QUERN-L-0407", "4 of 1 devices passed", "author"},
+        BadAnimal{"bad_info", Stage::probe, "QUERN-L-0406", "memory alignment 3 is not a power of two",
+                  "author"},
+        BadAnimal{"entry_crashes", Stage::negotiate, "QUERN-L-0308", "in its entry", "another version"}),
+    [](const testing::TestParamInfo<BadAnimal>& info) { return std::string(info.param.id); });
+
+TEST(ZooTogether, OneSearchOverTheWholeZooOpensTheGoodOnesAndReportsEveryOther) {
+  Machine machine;
+  machine.add({"good", "second", "no_note", "wrong_epoch", "other_hash", "missing_library",
+               "undefined_symbol", "constructor_traps", "no_entry", "entry_throws", "null_function",
+               "probe_fails", "probe_crashes", "probe_lies"});
+  write_file(machine.root / "plugins/libbackend_text.so", "not a library\n");
+  write_file(machine.root / "plugins/README", "ignored: not a plugin's name\n");
+  Loader loader(machine.settings());
+  EXPECT_EQ(labels(loader), (std::vector<std::string>{"good:0", "second:0"}));
+  EXPECT_EQ(entry_of(loader.report(), "text").code, "QUERN-L-0102");
+  int plugins = 0;
+  for (const ReportEntry& e : loader.report().entries) plugins += e.path.ends_with(".so");
+  EXPECT_EQ(plugins, 15);
+}
+
+TEST(ZooTogether, HelpersRunSideBySideSoTwoHangsCostOneLimit) {
+  Machine machine;
+  machine.add({"good", "probe_hangs", "constructor_hangs"});
+  Settings settings = machine.settings();
+  settings.probe_limit = std::chrono::seconds(3);
+  const auto start = std::chrono::steady_clock::now();
+  Loader loader(settings);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(6))
+      << "one after the other they take 6 s";
+  EXPECT_EQ(labels(loader), std::vector<std::string>{"good:0"});
+}
+
+TEST(ZooTogether, APluginThatForksDoesNotHoldTheLoaderUp) {
+  Machine machine;
+  machine.add({"probe_forks"});
+  const auto start = std::chrono::steady_clock::now();
+  Loader loader(machine.settings());
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(15)) << "the limit is 20 s";
+  EXPECT_EQ(labels(loader), std::vector<std::string>{"probe_forks:0"});
+}
+
+TEST(ZooTogether, ANewerMinorIsNegotiatedDownAndWorks) {
+  Machine machine;
+  machine.add({"newer_minor"});
+  Loader loader(machine.settings());
+  ASSERT_EQ(labels(loader), std::vector<std::string>{"newer_minor:0"});
+  EXPECT_EQ(loader.open_best()->plugin()->abi_minor(), QUERN_ABI_MINOR);
+}
+
+TEST(ZooTogether, ATaggedPluginLoadsInAnUntaggedHost) {
+  Machine machine;
+  machine.add({"tagged"});
+  EXPECT_EQ(labels(Loader(machine.settings())), std::vector<std::string>{"tagged:0"});
+}
+
+TEST(ZooTogether, AnotherHeaderHashLoadsWhenDevelopmentPluginsAreAllowed) {
+  Machine machine;
+  machine.add({"other_hash"});
+  Settings settings = machine.settings();
+  settings.allow_dev_plugins.set(true, "QUERN_ALLOW_DEV_PLUGINS");
+  EXPECT_EQ(labels(Loader(settings)), std::vector<std::string>{"other_hash:0"});
+}
+
+TEST(ZooTogether, AMissingOptionalLibraryIsALimitAndNotARefusal) {
+  Machine machine;
+  machine.add({"probe_limited"});
+  Loader loader(machine.settings());
+  const ReportEntry entry = entry_of(loader.report(), "probe_limited");
+  EXPECT_EQ(entry.status, Status::limited);
+  ASSERT_EQ(entry.reasons.size(), 1u);
+  EXPECT_EQ(entry.reasons[0].missing, "libzoo_fast.so");
+  EXPECT_EQ(entry.reasons[0].remedy, "install the package that has libzoo_fast.so");
+}
+
+TEST(ZooTogether, WhatAPluginPrintsIsCaughtAndReported) {
+  Machine machine;
+  machine.add({"probe_prints"});
+  testing::internal::CaptureStdout();
+  Settings settings = machine.settings();
+  settings.backends.set({"probe_prints"}, "QUERN_BACKEND");
+  const Report report = Loader(settings).report();
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
+  EXPECT_THAT(entry_of(report, "probe_prints").printed, HasSubstr("the zoo prints to stdout"));
+  EXPECT_THAT(entry_of(report, "probe_prints").printed, HasSubstr("and to stderr"));
+}
+
+TEST(ZooDevices, AReasonThatNamesADeviceRefusesThatOneOnly) {
+  Machine machine;
+  machine.add({"probe_names_device"});
+  Loader loader(machine.settings());
+  EXPECT_EQ(labels(loader), (std::vector<std::string>{"probe_names_device:2",
+                                                      "probe_names_device:0"}));  // by name: Two, Zero
+  const ReportEntry entry = entry_of(loader.report(), "probe_names_device");
+  ASSERT_EQ(entry.devices.size(), 3u);
+  EXPECT_EQ(entry.devices[1].code, "QUERN-L-0601");
+  EXPECT_THAT(entry.devices[1].reason, HasSubstr("2 + 2 = 5"));
+}
+
+TEST(ZooDevices, TheDeviceThatCannotBeOpenedIsTheOneThatFailed) {
+  Machine machine;
+  machine.add({"one_cannot_open"});
+  Loader loader(machine.settings());
+  EXPECT_EQ(loader.candidates().size(), 2u);
+  EXPECT_THAT(entry_of(loader.report(), "one_cannot_open").devices[1].reason, HasSubstr("the cage is empty"));
+}
+
+TEST(ZooDevices, IfNobodyKnowsWhichDeviceFailedNoneIsTrusted) {
+  Machine machine;
+  machine.add({"good", "probe_hides_device"});
+  Loader loader(machine.settings());
+  EXPECT_EQ(labels(loader), std::vector<std::string>{"good:0"});
+  const ReportEntry entry = entry_of(loader.report(), "probe_hides_device");
+  EXPECT_EQ(entry.code, "QUERN-L-0406");
+  EXPECT_EQ(entry.devices[0].code, "QUERN-L-0603");
+  EXPECT_THAT(entry.cause, HasSubstr("2 of 3 devices passed the probe"));
+}
+
+TEST(ZooHelper, WithoutTheHelperACpuPluginIsProbedHereAndSaysSo) {
+  Machine machine;
+  machine.add({"good"});
+  Settings settings = machine.settings();
+  settings.probe_program = machine.root / "no-such-helper";
+  Loader loader(settings);
+  const ReportEntry entry = entry_of(loader.report(), "good");
+  EXPECT_EQ(entry.status, Status::limited);
+  EXPECT_TRUE(entry.in_process);
+  ASSERT_EQ(entry.reasons.size(), 1u);
+  EXPECT_THAT(entry.reasons[0].text, HasSubstr("no-such-helper' cannot be started"));
+}
+
+TEST(ZooHelper, WithoutTheHelperAGpuPluginIsRefused) {
+  Machine machine;
+  machine.add({"cuda"});
+  Settings settings = machine.settings();
+  settings.probe_program = machine.root / "no-such-helper";
+  const ReportEntry entry = entry_of(Loader(settings).report(), "cuda");
+  EXPECT_EQ(entry.code, "QUERN-L-0209");
+  EXPECT_THAT(entry.remedy, HasSubstr("install the helper"));
+}
+
+TEST(ZooHelper, ProbingInThisProcessNeedsNoHelper) {
+  Machine machine;
+  machine.add({"cuda", "entry_throws", "probe_throws", "probe_fails"});
+  Settings settings = machine.settings();
+  settings.probe_program = machine.root / "no-such-helper";
+  settings.probe_in_process.set(true, "api");
+  Loader loader(settings);
+  EXPECT_EQ(labels(loader), (std::vector<std::string>{"cuda:1", "cuda:0"}));
+  EXPECT_TRUE(entry_of(loader.report(), "cuda").in_process);
+  EXPECT_EQ(entry_of(loader.report(), "entry_throws").code, "QUERN-L-0303");
+  EXPECT_EQ(entry_of(loader.report(), "probe_throws").code, "QUERN-L-0405");
+}
+
+TEST(ZooHelper, AProgramThatIsNoHelperIsNoResult) {
+  Machine machine;
+  machine.add({"cuda"});
+  Settings settings = machine.settings();
+  settings.probe_program = "/bin/true";
+  const ReportEntry entry = entry_of(Loader(settings).report(), "cuda");
+  EXPECT_EQ(entry.code, "QUERN-L-0207");
+  EXPECT_THAT(entry.cause, HasSubstr("with status 0"));
+}
+
+}  // namespace
+}  // namespace quern::loader
