@@ -168,6 +168,7 @@ Value sum(Runtime& runtime, const Value& input, const Arguments& arguments) {
   const Parameters parameters(runtime, "filter 'sum'", arguments, {"attribute", "start"});
   const auto path = path_of(runtime, parameters, 0);
   Value total = parameters.find(1) == nullptr ? Value(std::int64_t{0}) : *parameters.find(1);
+  if (total.text() != nullptr) runtime.fail("filter 'sum' cannot sum str; 'join' joins them");
   for (const Value& item : items_of(runtime, input)) {
     total = arithmetic(runtime, ArithmeticOp::add, total, path ? path->follow(item) : item);
   }

@@ -1,7 +1,8 @@
 // Byte-level BPE: bytes merge into tokens, the pair of the lowest rank first.
 //
-// A piece of n bytes takes n log n: the pairs wait in a heap, and an entry whose pair has changed since is dropped when
-// it comes up. A byte that no token spells adds nothing, as in the models' own tokenizer; its neighbours then touch.
+// A piece of n bytes takes n log n: the pairs wait in a heap, and an entry whose pair has changed since is
+// dropped when it comes up. A byte that no token spells adds nothing, as in the models' own tokenizer; its
+// neighbours then touch.
 #include "byte_level_bpe.hpp"
 
 #include "byte_alphabet.hpp"
@@ -33,12 +34,15 @@ struct Candidate {
 
 PreTokenizer require_pre_tokenizer(std::string_view name) {
   if (const auto known = find_pre_tokenizer(name)) return *known;
-  const std::string found = name.empty() ? "is missing or empty" : concat("is ", quoted(name), ", which is not known here");
-  throw Error(QUERN_UNSUPPORTED, concat("tokenizer.ggml.pre ", found, "; known are ", known_pre_tokenizers(),
-                                        "; another rule would give other tokens than the model was trained with"));
+  const std::string found =
+      name.empty() ? "is missing or empty" : concat("is ", quoted(name), ", which is not known here");
+  throw Error(QUERN_UNSUPPORTED,
+              concat("tokenizer.ggml.pre ", found, "; known are ", known_pre_tokenizers(),
+                     "; another rule would give other tokens than the model was trained with"));
 }
 
-// True if the token stands for the bytes that its text spells: markers are spelled plainly, which differs beyond ASCII.
+// True if the token stands for the bytes that its text spells: markers are spelled plainly, which differs
+// beyond ASCII.
 bool spells_bytes(const Vocabulary& vocabulary, std::int32_t id) noexcept {
   if (vocabulary.type(id) == TokenType::normal) return true;
   const auto is_ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
@@ -58,8 +62,8 @@ ByteLevelBpe::ByteLevelBpe(const Vocabulary& vocabulary, const VocabularyView& v
       pre_tokenizer_(require_pre_tokenizer(view.pre_tokenizer)),
       merges_(vocabulary, view.merges) {
   if (!view.scores.empty() && view.scores.size() != view.tokens.size())
-    throw Error(QUERN_BAD_MODEL,
-                concat(field::scores, " has ", view.scores.size(), " entries for ", view.tokens.size(), " tokens"));
+    throw Error(QUERN_BAD_MODEL, concat(field::scores, " has ", view.scores.size(), " entries for ",
+                                        view.tokens.size(), " tokens"));
   for (unsigned byte = 0; byte < 256; ++byte) {
     const std::int32_t id = vocabulary.find(spell_byte(static_cast<unsigned char>(byte)));
     byte_ids_[byte] = id >= 0 && spells_bytes(vocabulary, id) ? id : -1;
@@ -88,7 +92,8 @@ std::int32_t ByteLevelBpe::whole_token(std::string_view piece, Scratch& scratch)
   return id >= 0 && spells_bytes(vocabulary_, id) ? id : -1;
 }
 
-void ByteLevelBpe::encode_piece(std::string_view piece, Scratch& scratch, std::vector<std::int32_t>& ids) const {
+void ByteLevelBpe::encode_piece(std::string_view piece, Scratch& scratch,
+                                std::vector<std::int32_t>& ids) const {
   if (pre_tokenizer_.ignore_merges) {
     if (const std::int32_t id = whole_token(piece, scratch); id >= 0) {
       ids.push_back(id);

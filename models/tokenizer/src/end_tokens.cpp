@@ -6,11 +6,12 @@
 namespace quern::tokenizer {
 namespace {
 
-// A file states one end of text; models also end a turn or a message with others, and generate on if none is heeded.
+// A file states one end of text; models also end a turn or a message with others, and generate on if none is
+// heeded.
 constexpr std::string_view known_ends[] = {
-    "</s>",          "<eos>",          "<|eos|>",   "<|endoftext|>", "<|end_of_text|>",   // of a text
-    "<|im_end|>",    "<|eot_id|>",     "<|eot|>",   "<|end|>",       "<|end_of_turn|>",   // of a turn
-    "<end_of_turn>", "<|eom_id|>",     "<|eom|>",   "<EOT>",         "<end_of_utterance>",
+    "</s>",          "<eos>",      "<|eos|>", "<|endoftext|>", "<|end_of_text|>",  // of a text
+    "<|im_end|>",    "<|eot_id|>", "<|eot|>", "<|end|>",       "<|end_of_turn|>",  // of a turn
+    "<end_of_turn>", "<|eom_id|>", "<|eom|>", "<EOT>",         "<end_of_utterance>",
 };
 
 }  // namespace

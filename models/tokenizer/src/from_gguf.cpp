@@ -55,7 +55,9 @@ void refuse_normalisation_map(const gguf::File& file) {
   constexpr std::string_view key = "tokenizer.ggml.precompiled_charsmap";
   const auto map = file.array_shape(key);
   if (map && map->count > 0)
-    throw Error(QUERN_UNSUPPORTED, concat(file.name(), ": ", key, " has ", map->count, " bytes; a vocabulary that normalises its text by a table is not offered"));
+    throw Error(QUERN_UNSUPPORTED,
+                concat(file.name(), ": ", key, " has ", map->count,
+                       " bytes; a vocabulary that normalises its text by a table is not offered"));
 }
 
 }  // namespace

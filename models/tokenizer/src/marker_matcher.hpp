@@ -1,8 +1,8 @@
 // Finds tokens that are matched as whole words in a text: control and user-defined ones.
 //
-// At each place the longest token wins, places from left to right, in time linear in the text whatever the tokens are:
-// an Aho-Corasick automaton over the reversed tokens reads the text backwards, and its state at a place knows the
-// longest token that starts there.
+// At each place the longest token wins, places from left to right, in time linear in the text whatever the
+// tokens are: an Aho-Corasick automaton over the reversed tokens reads the text backwards, and its state at a
+// place knows the longest token that starts there.
 #pragma once
 
 #include <array>
@@ -27,7 +27,8 @@ class MarkerMatcher {
     std::int32_t id = 0;
   };
 
-  /// More text than this in all markers together is refused: the automaton takes about 25 bytes for each byte of it.
+  /// More text than this in all markers together is refused: the automaton takes about 25 bytes for each byte
+  /// of it.
   static constexpr std::size_t max_total_bytes = std::size_t{2} << 20;
 
   /// The texts must differ. Throws Error(QUERN_BAD_MODEL) beyond max_total_bytes.

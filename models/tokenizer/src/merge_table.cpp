@@ -38,14 +38,17 @@ std::int32_t require(std::int32_t id, std::size_t index, std::string_view merge,
 }
 
 bool is_joined(std::string_view whole, const Pair& pair) noexcept {
-  return whole.size() == pair.left.size() + pair.right.size() && whole.starts_with(pair.left) && whole.ends_with(pair.right);
+  return whole.size() == pair.left.size() + pair.right.size() && whole.starts_with(pair.left) &&
+         whole.ends_with(pair.right);
 }
 
 }  // namespace
 
-MergeTable::MergeTable(const Vocabulary& vocabulary, std::span<const std::string_view> merges) : seed_(process_seed()) {
+MergeTable::MergeTable(const Vocabulary& vocabulary, std::span<const std::string_view> merges)
+    : seed_(process_seed()) {
   if (merges.size() > max_merges)
-    throw Error(QUERN_BAD_MODEL, concat(field::merges, " has ", merges.size(), " entries; at most ", max_merges, " are accepted"));
+    throw Error(QUERN_BAD_MODEL, concat(field::merges, " has ", merges.size(), " entries; at most ",
+                                        max_merges, " are accepted"));
   resolve(vocabulary, merges);
   index();
 }
@@ -69,7 +72,8 @@ void MergeTable::resolve(const Vocabulary& vocabulary, std::span<const std::stri
       const Pair pair{texts[2 * i], texts[2 * i + 1]};
       const std::int32_t left = require(ids[2 * i], first + i, merge, pair.left);
       const std::int32_t right = require(ids[2 * i + 1], first + i, merge, pair.right);
-      // Trainers number tokens in the order of their merges, so the next id is nearly always right and saves a look-up.
+      // Trainers number tokens in the order of their merges, so the next id is nearly always right and saves
+      // a look-up.
       std::int32_t merged = guess;
       if (!vocabulary.contains(guess) || !is_joined(vocabulary.text(guess), pair)) {
         joined.assign(pair.left).append(pair.right);
@@ -95,7 +99,8 @@ void MergeTable::index() {
       const Merge& merge = merges_[first + i];
       const auto tag = static_cast<std::uint32_t>(hashes[i] >> 32);
       const auto is_same = [&](const Slot& slot) {
-        return slot.tag == tag && merges_[slot.rank].left == merge.left && merges_[slot.rank].right == merge.right;
+        return slot.tag == tag && merges_[slot.rank].left == merge.left &&
+               merges_[slot.rank].right == merge.right;
       };
       std::size_t at = hashes[i] & mask;
       while (slots_[at].rank != none && !is_same(slots_[at])) at = (at + 1) & mask;
@@ -114,7 +119,8 @@ std::uint32_t MergeTable::rank(std::int32_t left, std::int32_t right) const noex
   const std::size_t mask = slots_.size() - 1;
   for (std::size_t at = hashed & mask; slots_[at].rank != none; at = (at + 1) & mask) {
     const Slot& slot = slots_[at];
-    if (slot.tag == tag && merges_[slot.rank].left == left && merges_[slot.rank].right == right) return slot.rank;
+    if (slot.tag == tag && merges_[slot.rank].left == left && merges_[slot.rank].right == right)
+      return slot.rank;
   }
   return none;
 }

@@ -1,4 +1,5 @@
-// The merges of a byte-level BPE vocabulary: which pairs of tokens join, into what, and which pair goes first.
+// The merges of a byte-level BPE vocabulary: which pairs of tokens join, into what, and which pair goes
+// first.
 #pragma once
 
 #include "vocabulary.hpp"
@@ -17,9 +18,9 @@ class MergeTable {
     std::int32_t merged = -1;
   };
 
-  /// Throws Error(QUERN_BAD_MODEL) for a merge that is not two tokens with a space between them, or whose tokens or
-  /// result are not in the vocabulary. Of a pair that is listed twice the later rank counts, as in the trainers' own
-  /// library.
+  /// Throws Error(QUERN_BAD_MODEL) for a merge that is not two tokens with a space between them, or whose
+  /// tokens or result are not in the vocabulary. Of a pair that is listed twice the later rank counts, as in
+  /// the trainers' own library.
   MergeTable(const Vocabulary& vocabulary, std::span<const std::string_view> merges);
 
   static constexpr std::uint32_t none = UINT32_MAX;

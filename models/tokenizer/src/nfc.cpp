@@ -1,7 +1,8 @@
 // Unicode normalisation form C.
 //
-// utf8proc gives the tables, the decomposition of a single character and the composition. The canonical ordering is
-// our own: utf8proc's exchanges neighbours, which takes quadratic time on a long run of combining marks.
+// utf8proc gives the tables, the decomposition of a single character and the composition. The canonical
+// ordering is our own: utf8proc's exchanges neighbours, which takes quadratic time on a long run of combining
+// marks.
 #include "nfc.hpp"
 
 #include "unicode.hpp"

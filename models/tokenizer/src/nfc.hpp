@@ -6,8 +6,8 @@
 
 namespace quern::tokenizer {
 
-/// `text` in form C. Bytes that are not UTF-8 stay as they are and bound what is composed. Time n log n, also for
-/// a text of combining marks alone.
+/// `text` in form C. Bytes that are not UTF-8 stay as they are and bound what is composed. Time n log n, also
+/// for a text of combining marks alone.
 std::string normalise_nfc(std::string_view text);
 
 /// True if no character of `text` can be changed by form C, judged by its code alone (all are below U+0300).

@@ -20,16 +20,18 @@ struct Named {
 
 constexpr PreTokenizer gpt2{.rule = Rule::gpt2};
 constexpr PreTokenizer smollm{.rule = Rule::digits_gpt2};
-constexpr PreTokenizer llama3{.rule = Rule::llama3, .max_numbers = 3, .ignore_merges = true, .starts_with_bos = true};
+constexpr PreTokenizer llama3{
+    .rule = Rule::llama3, .max_numbers = 3, .ignore_merges = true, .starts_with_bos = true};
 constexpr PreTokenizer qwen2{.rule = Rule::llama3, .max_numbers = 1, .nfc = true};
 
 constexpr Named table[] = {
-    {"default", gpt2},    {"gpt-2", gpt2},      {"llama-bpe", llama3}, {"llama-v3", llama3},
-    {"llama3", llama3},   {"qwen2", qwen2},     {"smollm", smollm},    {"starcoder", smollm},
+    {"default", gpt2},  {"gpt-2", gpt2},  {"llama-bpe", llama3}, {"llama-v3", llama3},
+    {"llama3", llama3}, {"qwen2", qwen2}, {"smollm", smollm},    {"starcoder", smollm},
 };
 
 // The end of the run of characters of class `kind` from `at`, which may be empty.
-std::size_t run_end(std::string_view text, std::size_t at, CharClass kind, std::size_t max = SIZE_MAX) noexcept {
+std::size_t run_end(std::string_view text, std::size_t at, CharClass kind,
+                    std::size_t max = SIZE_MAX) noexcept {
   for (; max > 0 && at < text.size(); --max) {
     const ClassifiedChar c = classify(text, at);
     if (c.kind != kind) break;
@@ -48,7 +50,8 @@ std::size_t contraction_end(std::string_view text, std::size_t at, bool any_case
   };
   const char first = letter(1), second = letter(2);
   if (first == 's' || first == 't' || first == 'm' || first == 'd') return at + 2;
-  if ((first == 'r' && second == 'e') || (first == 'v' && second == 'e') || (first == 'l' && second == 'l')) return at + 3;
+  if ((first == 'r' && second == 'e') || (first == 'v' && second == 'e') || (first == 'l' && second == 'l'))
+    return at + 3;
   // U+017F, the long s, is an s to an expression that ignores case.
   if (any_case && text.substr(at + 1).starts_with("\xC5\xBF")) return at + 3;
   return at;
@@ -72,8 +75,8 @@ SpaceRun space_run(std::string_view text, std::size_t at) noexcept {
   return run;
 }
 
-// \s+(?!\S)|\s+ on a run that starts at `at`: the last character is left to what follows, if something follows and
-// the run has more than one.
+// \s+(?!\S)|\s+ on a run that starts at `at`: the last character is left to what follows, if something
+// follows and the run has more than one.
 std::size_t space_end(const SpaceRun& run, std::size_t at, bool something_follows) noexcept {
   return something_follows && run.last > at ? run.last : run.end;
 }
@@ -93,11 +96,13 @@ std::size_t gpt2_end(std::string_view text, std::size_t at, bool numbers_alone) 
     if (joins) return run_end(text, second, next.kind);
   }
   const SpaceRun run = space_run(text, at);
-  const bool at_end = run.end == text.size() || (numbers_alone && classify(text, run.end).kind == CharClass::number);
+  const bool at_end =
+      run.end == text.size() || (numbers_alone && classify(text, run.end).kind == CharClass::number);
   return space_end(run, at, !at_end);
 }
 
-// (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,max}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+// (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,max}|
+// ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
 std::size_t llama3_end(std::string_view text, std::size_t at, std::size_t max_numbers) noexcept {
   if (text[at] == '\'')
     if (const std::size_t end = contraction_end(text, at, true); end > at) return end;
@@ -126,9 +131,12 @@ std::optional<PreTokenizer> find_pre_tokenizer(std::string_view name) noexcept {
 
 std::size_t piece_end(const PreTokenizer& pre_tokenizer, std::string_view text, std::size_t at) noexcept {
   switch (pre_tokenizer.rule) {
-    case Rule::gpt2: return gpt2_end(text, at, false);
-    case Rule::digits_gpt2: return gpt2_end(text, at, true);
-    case Rule::llama3: break;
+    case Rule::gpt2:
+      return gpt2_end(text, at, false);
+    case Rule::digits_gpt2:
+      return gpt2_end(text, at, true);
+    case Rule::llama3:
+      break;
   }
   return llama3_end(text, at, pre_tokenizer.max_numbers);
 }

@@ -1,7 +1,8 @@
 // Cuts a text into the pieces inside which byte-level BPE merges.
 //
-// Each rule equals a regular expression of the model's own tokenizer, written out by hand: one step reads each
-// character at most twice, so no text is slow (a backtracking matcher overflows its stack on long runs of one class).
+// Each rule equals a regular expression of the model's own tokenizer, written out by hand: one step reads
+// each character at most twice, so no text is slow (a backtracking matcher overflows its stack on long runs
+// of one class).
 #pragma once
 
 #include <cstddef>
@@ -20,8 +21,8 @@ struct PreTokenizer {
   };
   Rule rule = Rule::gpt2;
   std::uint8_t max_numbers = 0;
-  bool nfc = false;            // the text is brought to form C first
-  bool ignore_merges = false;  // a piece that is a token is taken whole, whatever the merges say
+  bool nfc = false;              // the text is brought to form C first
+  bool ignore_merges = false;    // a piece that is a token is taken whole, whatever the merges say
   bool starts_with_bos = false;  // unless the file says otherwise
 };
 

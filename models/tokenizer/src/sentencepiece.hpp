@@ -1,4 +1,5 @@
-// SentencePiece's BPE ("llama" in a GGUF file): characters merge into tokens, the token of the highest score first.
+// SentencePiece's BPE ("llama" in a GGUF file): characters merge into tokens, the token of the highest score
+// first.
 #pragma once
 
 #include "marker_matcher.hpp"
@@ -13,11 +14,12 @@ namespace quern::tokenizer {
 
 class SentencePiece {
  public:
-  /// Keeps a reference to `vocabulary`. Throws Error(QUERN_BAD_MODEL) for scores that do not fit the tokens, and for a
-  /// vocabulary that cannot spell every text: neither all 256 byte tokens nor an unknown token.
+  /// Keeps a reference to `vocabulary`. Throws Error(QUERN_BAD_MODEL) for scores that do not fit the tokens,
+  /// and for a vocabulary that cannot spell every text: neither all 256 byte tokens nor an unknown token.
   SentencePiece(const Vocabulary& vocabulary, const VocabularyView& view);
 
-  /// Appends the ids of a text that holds no control tokens. An empty text has none, not even the space prefix.
+  /// Appends the ids of a text that holds no control tokens. An empty text has none, not even the space
+  /// prefix.
   void encode(std::string_view text, std::vector<std::int32_t>& ids) const;
 
   /// Appends the bytes of a token; U+2581 is a space.

@@ -1,4 +1,5 @@
-// Puts the parts together: markers are cut out of a text first, what lies between goes to the model's own rule.
+// Puts the parts together: markers are cut out of a text first, what lies between goes to the model's own
+// rule.
 #include "quern/models/tokenizer.hpp"
 
 #include "byte_level_bpe.hpp"
@@ -33,15 +34,18 @@ bool is_special(TokenType type) noexcept { return type == TokenType::control || 
 // Before anything else, so that another model is refused by name and not for what it lacks.
 const VocabularyView& require_known_model(const VocabularyView& view) {
   if (view.model != "gpt2" && view.model != "llama")
-    throw Error(QUERN_UNSUPPORTED, concat("tokenizer.ggml.model is ", tokenizer::quoted(view.model),
-                                          "; offered are 'gpt2' (byte-level BPE) and 'llama' (SentencePiece BPE)"));
+    throw Error(QUERN_UNSUPPORTED,
+                concat("tokenizer.ggml.model is ", tokenizer::quoted(view.model),
+                       "; offered are 'gpt2' (byte-level BPE) and 'llama' (SentencePiece BPE)"));
   return view;
 }
 
 Rules make_rules(const Vocabulary& vocabulary, const VocabularyView& view) {
   if (view.model == "llama") return Rules(std::in_place_type<SentencePiece>, vocabulary, view);
   if (view.add_space_prefix.value_or(false))
-    throw Error(QUERN_UNSUPPORTED, "tokenizer.ggml.add_space_prefix is true, which is offered for the model 'llama' only, not for 'gpt2'");
+    throw Error(QUERN_UNSUPPORTED,
+                "tokenizer.ggml.add_space_prefix is true, which is offered for the model 'llama' only, not "
+                "for 'gpt2'");
   return Rules(std::in_place_type<ByteLevelBpe>, vocabulary, view);
 }
 
@@ -86,7 +90,8 @@ struct Tokenizer::Impl {
 
   void check(std::int32_t id) const {
     if (!vocabulary.contains(id))
-      throw Error(QUERN_INVALID_ARGUMENT, concat("token id ", id, " is not in the vocabulary, which has ", vocabulary.size(), " tokens"));
+      throw Error(QUERN_INVALID_ARGUMENT, concat("token id ", id, " is not in the vocabulary, which has ",
+                                                 vocabulary.size(), " tokens"));
   }
 
   void append_bytes(std::int32_t id, std::string& out) const {
@@ -95,7 +100,8 @@ struct Tokenizer::Impl {
 
   void encode(std::string_view text, bool parse_special, std::vector<std::int32_t>& ids) const {
     const auto encode_plain = [&](std::size_t begin, std::size_t end) {
-      if (begin < end) std::visit([&](const auto& rule) { rule.encode(text.substr(begin, end - begin), ids); }, rules);
+      if (begin < end)
+        std::visit([&](const auto& rule) { rule.encode(text.substr(begin, end - begin), ids); }, rules);
     };
     std::size_t at = 0;
     for (const MarkerMatcher::Match& match : markers.find(text, parse_special)) {
@@ -122,16 +128,21 @@ Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
   if (text.size() > max_text_bytes)
-    throw Error(QUERN_INVALID_ARGUMENT, concat("the text has ", text.size(), " bytes; at most ", max_text_bytes, " can be encoded at once"));
+    throw Error(QUERN_INVALID_ARGUMENT, concat("the text has ", text.size(), " bytes; at most ",
+                                               max_text_bytes, " can be encoded at once"));
   std::vector<std::int32_t> ids;
   ids.reserve(text.size() / 4 + 2);
   if (options.add_bos.value_or(impl_->add_bos)) {
-    if (!bos()) throw Error(QUERN_INVALID_ARGUMENT, "add_bos was asked for, but the vocabulary has no token for the beginning of a text");
+    if (!bos())
+      throw Error(QUERN_INVALID_ARGUMENT,
+                  "add_bos was asked for, but the vocabulary has no token for the beginning of a text");
     ids.push_back(*bos());
   }
   impl_->encode(text, options.parse_special, ids);
   if (options.add_eos.value_or(impl_->add_eos)) {
-    if (!eos()) throw Error(QUERN_INVALID_ARGUMENT, "add_eos was asked for, but the vocabulary has no token for the end of a text");
+    if (!eos())
+      throw Error(QUERN_INVALID_ARGUMENT,
+                  "add_eos was asked for, but the vocabulary has no token for the end of a text");
     ids.push_back(*eos());
   }
   return ids;

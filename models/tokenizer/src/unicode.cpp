@@ -13,7 +13,8 @@ namespace {
 // White_Space of the Unicode character database; it has not changed since Unicode 6.3.
 constexpr bool is_space(char32_t c) noexcept {
   return (c >= 0x09 && c <= 0x0D) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
-         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
+         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
+         c == 0x3000;
 }
 
 struct Range {
@@ -23,34 +24,20 @@ struct Range {
 
 // Letters and numbers of Unicode 15.1 and 16, which utf8proc 2.8 does not know yet. Sorted.
 constexpr Range newer[] = {
-    {0x1C89, 0x1C8A, CharClass::letter},
-    {0xA7CB, 0xA7CD, CharClass::letter},
-    {0xA7DA, 0xA7DC, CharClass::letter},
-    {0x105C0, 0x105F3, CharClass::letter},
-    {0x10D40, 0x10D49, CharClass::number},
-    {0x10D4A, 0x10D65, CharClass::letter},
-    {0x10D6F, 0x10D85, CharClass::letter},
-    {0x10EC2, 0x10EC4, CharClass::letter},
-    {0x11380, 0x11389, CharClass::letter},
-    {0x1138B, 0x1138B, CharClass::letter},
-    {0x1138E, 0x1138E, CharClass::letter},
-    {0x11390, 0x113B5, CharClass::letter},
-    {0x113B7, 0x113B7, CharClass::letter},
-    {0x113D1, 0x113D1, CharClass::letter},
-    {0x113D3, 0x113D3, CharClass::letter},
-    {0x116D0, 0x116E3, CharClass::number},
-    {0x11BC0, 0x11BE0, CharClass::letter},
-    {0x11BF0, 0x11BF9, CharClass::number},
-    {0x13460, 0x143FA, CharClass::letter},
-    {0x16100, 0x1611D, CharClass::letter},
-    {0x16130, 0x16139, CharClass::number},
-    {0x16D40, 0x16D6C, CharClass::letter},
-    {0x16D70, 0x16D79, CharClass::number},
-    {0x18CFF, 0x18CFF, CharClass::letter},
-    {0x1CCF0, 0x1CCF9, CharClass::number},
-    {0x1E5D0, 0x1E5ED, CharClass::letter},
-    {0x1E5F0, 0x1E5F0, CharClass::letter},
-    {0x1E5F1, 0x1E5FA, CharClass::number},
+    {0x1C89, 0x1C8A, CharClass::letter},   {0xA7CB, 0xA7CD, CharClass::letter},
+    {0xA7DA, 0xA7DC, CharClass::letter},   {0x105C0, 0x105F3, CharClass::letter},
+    {0x10D40, 0x10D49, CharClass::number}, {0x10D4A, 0x10D65, CharClass::letter},
+    {0x10D6F, 0x10D85, CharClass::letter}, {0x10EC2, 0x10EC4, CharClass::letter},
+    {0x11380, 0x11389, CharClass::letter}, {0x1138B, 0x1138B, CharClass::letter},
+    {0x1138E, 0x1138E, CharClass::letter}, {0x11390, 0x113B5, CharClass::letter},
+    {0x113B7, 0x113B7, CharClass::letter}, {0x113D1, 0x113D1, CharClass::letter},
+    {0x113D3, 0x113D3, CharClass::letter}, {0x116D0, 0x116E3, CharClass::number},
+    {0x11BC0, 0x11BE0, CharClass::letter}, {0x11BF0, 0x11BF9, CharClass::number},
+    {0x13460, 0x143FA, CharClass::letter}, {0x16100, 0x1611D, CharClass::letter},
+    {0x16130, 0x16139, CharClass::number}, {0x16D40, 0x16D6C, CharClass::letter},
+    {0x16D70, 0x16D79, CharClass::number}, {0x18CFF, 0x18CFF, CharClass::letter},
+    {0x1CCF0, 0x1CCF9, CharClass::number}, {0x1E5D0, 0x1E5ED, CharClass::letter},
+    {0x1E5F0, 0x1E5F0, CharClass::letter}, {0x1E5F1, 0x1E5FA, CharClass::number},
     {0x2EBF0, 0x2EE5D, CharClass::letter},
 };
 
@@ -66,12 +53,16 @@ CharClass look_up(char32_t code) noexcept {
     case UTF8PROC_CATEGORY_LL:
     case UTF8PROC_CATEGORY_LT:
     case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_LO: return CharClass::letter;
+    case UTF8PROC_CATEGORY_LO:
+      return CharClass::letter;
     case UTF8PROC_CATEGORY_ND:
     case UTF8PROC_CATEGORY_NL:
-    case UTF8PROC_CATEGORY_NO: return CharClass::number;
-    case UTF8PROC_CATEGORY_CN: return look_up_newer(code);
-    default: return CharClass::other;
+    case UTF8PROC_CATEGORY_NO:
+      return CharClass::number;
+    case UTF8PROC_CATEGORY_CN:
+      return look_up_newer(code);
+    default:
+      return CharClass::other;
   }
 }
 

@@ -16,13 +16,13 @@ enum class CharClass : std::uint8_t {
 };
 
 struct Char {
-  char32_t code = 0;          // U+FFFD for a byte that is not UTF-8
-  std::uint8_t length = 0;    // bytes; 1 for a byte that is not UTF-8; 0 at the end of the text
+  char32_t code = 0;        // U+FFFD for a byte that is not UTF-8
+  std::uint8_t length = 0;  // bytes; 1 for a byte that is not UTF-8; 0 at the end of the text
   bool valid = false;
 };
 
-/// The character that starts at `at`; length 0 if `at` is the end. Refuses overlong forms, surrogates and codes above
-/// U+10FFFF: such bytes come out one at a time as invalid.
+/// The character that starts at `at`; length 0 if `at` is the end. Refuses overlong forms, surrogates and
+/// codes above U+10FFFF: such bytes come out one at a time as invalid.
 Char decode_char(std::string_view text, std::size_t at) noexcept;
 
 CharClass class_of(char32_t code) noexcept;

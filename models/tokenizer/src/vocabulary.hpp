@@ -13,8 +13,8 @@
 
 namespace quern::tokenizer {
 
-// Limits well above every vocabulary of these families (a quarter of a million tokens, half a million merges): what a
-// small file can make a reader allocate stays small.
+// Limits well above every vocabulary of these families (a quarter of a million tokens, half a million
+// merges): what a small file can make a reader allocate stays small.
 inline constexpr std::size_t max_tokens = std::size_t{1} << 20;
 inline constexpr std::size_t max_token_bytes = std::size_t{64} << 10;
 inline constexpr std::size_t max_merges = std::size_t{1} << 20;

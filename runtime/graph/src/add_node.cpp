@@ -14,6 +14,8 @@ class Refusal {
   Refusal(const OpInfo& op, const std::string& node) : where_(op.name) {
     if (!node.empty()) where_ += concat(" '", node, "'");
   }
+  /// "rms_norm 'blk.3.attn_norm'".
+  const std::string& where() const { return where_; }
   template <typename... Parts>
   [[noreturn]] void operator()(const Parts&... parts) const {
     throw Error(QUERN_INVALID_ARGUMENT, concat(where_, ": ", parts...));
@@ -36,7 +38,8 @@ void check_inputs(const OpInfo& op, const Graph& graph, std::vector<ValueId>& in
     const OpSlot& slot = op.inputs[variadic ? 0 : i];
     if (inputs[i] == no_value && !slot.optional) refuse("needs its input ", slot.name);
     if (inputs[i] != no_value && inputs[i] >= graph.values().size())
-      refuse("its input ", slot.name, " is value ", inputs[i], ", which is not in graph '", graph.name(), "'");
+      refuse("its input ", slot.name, " is value ", inputs[i], ", which is not in graph '", graph.name(),
+             "'");
   }
 }
 
@@ -47,11 +50,13 @@ Attributes normalise(const OpInfo& op, const Attributes& given, const Refusal& r
     const OpAttribute* formal = op.attribute(attribute.key);
     if (!formal) refuse("has no attribute ", attribute_name(attribute.key));
     if (formal->type == QUERN_ATTR_I64) {
-      if (attribute.type != QUERN_ATTR_I64) refuse("its attribute ", formal->name, " is ", attribute.f, "; it is an integer");
+      if (attribute.type != QUERN_ATTR_I64)
+        refuse("its attribute ", formal->name, " is ", attribute.f, "; it is an integer");
       if (formal->required || attribute.i != formal->integer) stored.set(attribute.key, attribute.i);
     } else {
       const double number = attribute.type == QUERN_ATTR_F64 ? attribute.f : static_cast<double>(attribute.i);
-      if (std::isnan(number) && attribute.key != QUERN_KEY_VALUE) refuse("its attribute ", formal->name, " is not a number");
+      if (std::isnan(number) && attribute.key != QUERN_KEY_VALUE)
+        refuse("its attribute ", formal->name, " is not a number");
       if (formal->required || number != formal->number) stored.set(attribute.key, number);
     }
   }
@@ -89,25 +94,30 @@ bool names_as_output(const OpInfo& op, std::size_t input, std::size_t output) {
   return in == out || in == out + "_in";
 }
 
-void check_in_place(const OpInfo& op, const Graph& graph, const std::vector<ValueId>& inputs, std::size_t output,
-                    ValueId target, const Refusal& refuse) {
+void check_in_place(const OpInfo& op, const Graph& graph, const std::vector<ValueId>& inputs,
+                    std::size_t output, ValueId target, const Refusal& refuse) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i] == no_value || !overlap(graph, inputs[i], target)) continue;
     if (names_as_output(op, i, output)) continue;
     if (in_place_allowed(op) && same_memory(graph, inputs[i], target)) continue;
-    refuse("its output ", op.outputs[output].name, " '", graph.value(target).name, "' shares memory with its input '",
-           graph.value(inputs[i]).name, "' ", graph.describe(inputs[i]), "; ",
-           in_place_allowed(op) ? "in place needs the same shape and strides" : "this op cannot work in place");
+    refuse(
+        "its output ", op.outputs[output].name, " '", graph.value(target).name,
+        "' shares memory with its input '", graph.value(inputs[i]).name, "' ", graph.describe(inputs[i]),
+        "; ",
+        in_place_allowed(op) ? "in place needs the same shape and strides" : "this op cannot work in place");
   }
 }
 
-void check_predicate(const Graph& graph, const std::vector<ValueId>& inputs, const Node& node, const Refusal& refuse) {
+void check_predicate(const Graph& graph, const std::vector<ValueId>& inputs, const Node& node,
+                     const Refusal& refuse) {
   if (node.predicate == no_value) return;
-  if (node.predicate >= graph.values().size()) refuse("its predicate is value ", node.predicate, ", which is not there");
+  if (node.predicate >= graph.values().size())
+    refuse("its predicate is value ", node.predicate, ", which is not there");
   const Value& predicate = graph.value(node.predicate);
   const bool integer = predicate.dtype == QUERN_I32 || predicate.dtype == QUERN_U32;
   bool shaped = predicate.shape == Shape{1};
-  if (predicate.shape.size() == 1 && !inputs.empty() && inputs[0] != no_value && !graph.value(inputs[0]).shape.empty())
+  if (predicate.shape.size() == 1 && !inputs.empty() && inputs[0] != no_value &&
+      !graph.value(inputs[0]).shape.empty())
     shaped |= predicate.shape[0] == graph.value(inputs[0]).shape[0];
   if (!integer || !shaped)
     refuse("its predicate '", predicate.name, "' is ", graph.describe(node.predicate),
@@ -128,10 +138,12 @@ std::vector<ValueId> Graph::add_node(std::uint32_t op_id, std::vector<ValueId> i
 
   check_inputs(*op, *this, inputs, refuse);
   for (const ValueId input : inputs)
-    if (input != no_value && values_[root(input)].kind == QUERN_VALUE_INTERNAL && written_[root(input)] == not_written)
+    if (input != no_value && values_[root(input)].kind == QUERN_VALUE_INTERNAL &&
+        written_[root(input)] == not_written)
       refuse("reads '", values_[input].name, "', which no earlier node writes");
   const Attributes stored = normalise(*op, attributes, refuse);
-  if (options.determinism > QUERN_DETERMINISM_INVARIANT) refuse("determinism ", options.determinism, " is not known");
+  if (options.determinism > QUERN_DETERMINISM_INVARIANT)
+    refuse("determinism ", options.determinism, " is not known");
   constexpr std::uint32_t conversions =
       QUERN_CONVERT_TF32 | QUERN_CONVERT_BF16 | QUERN_CONVERT_F16 | QUERN_CONVERT_INT8;
   if (options.conversions & ~conversions) refuse("conversions ", options.conversions, " are not known");
@@ -147,8 +159,14 @@ std::vector<ValueId> Graph::add_node(std::uint32_t op_id, std::vector<ValueId> i
   OpCall call(*this, *op, inputs, stored, options);
   find_rule(op_id)(call);
 
-  Node node{.op = op_id, .op_revision = 1, .inputs = inputs, .outputs = {}, .attributes = stored,
-            .predicate = options.predicate, .conversions = options.conversions, .determinism = options.determinism,
+  Node node{.op = op_id,
+            .op_revision = 1,
+            .inputs = inputs,
+            .outputs = {},
+            .attributes = stored,
+            .predicate = options.predicate,
+            .conversions = options.conversions,
+            .determinism = options.determinism,
             .name = options.name};
 
   // Everything is checked before anything is added, so that a refused node leaves the graph as it was.
@@ -157,23 +175,26 @@ std::vector<ValueId> Graph::add_node(std::uint32_t op_id, std::vector<ValueId> i
     const auto& stated = call.outputs()[i];
     const ValueId target = call.given_id(i);
     if (!stated || !call.wanted(i)) {
-      if (target != no_value) refuse("is given a value for its output ", op->outputs[i].name, ", which it does not make here");
+      if (target != no_value)
+        refuse("is given a value for its output ", op->outputs[i].name, ", which it does not make here");
       node.outputs.push_back(no_value);
       continue;
     }
     if (target == no_value) {
       std::string name = options.name.empty() ? concat(op->name, ".", nodes_.size()) : options.name;
       if (op->outputs.size() > 1) name += "." + op->outputs[i].name;
-      check_shape(concat("the output of ", name), stated->dtype, stated->shape);
+      check_shape(concat(refuse.where(), ": its output ", op->outputs[i].name), stated->dtype, stated->shape);
       node.outputs.push_back(static_cast<ValueId>(values_.size() + fresh.size()));
-      fresh.push_back({.name = std::move(name), .kind = QUERN_VALUE_INTERNAL, .dtype = stated->dtype,
+      fresh.push_back({.name = std::move(name),
+                       .kind = QUERN_VALUE_INTERNAL,
+                       .dtype = stated->dtype,
                        .shape = stated->shape});
       continue;
     }
     const Value& value = values_[target];
     if (value.dtype != stated->dtype || value.shape != stated->shape)
-      refuse("its output ", op->outputs[i].name, " is ", dtype_name(stated->dtype), " ", describe(stated->shape), " but '",
-             value.name, "' is ", describe(target));
+      refuse("its output ", op->outputs[i].name, " is ", dtype_name(stated->dtype), " ",
+             describe(stated->shape), " but '", value.name, "' is ", describe(target));
     const std::uint32_t kind = values_[root(target)].kind;
     if (kind == QUERN_VALUE_CONSTANT || kind == QUERN_VALUE_INPUT)
       refuse("writes '", value.name, "', which is ", kind == QUERN_VALUE_INPUT ? "an input" : "a constant");

@@ -67,7 +67,8 @@ SymbolId Graph::add_symbol(Symbol symbol) {
     refuse(what(), " has max ", symbol.max, " and multiple_of ", symbol.multiple_of,
            "; multiple_of must be at least 1 and divide max");
   if (symbol.extent != no_value) {
-    if (symbol.extent >= values_.size()) refuse(what(), " has the extent value ", symbol.extent, ", which is not there");
+    if (symbol.extent >= values_.size())
+      refuse(what(), " has the extent value ", symbol.extent, ", which is not there");
     const Value& extent = values_[symbol.extent];
     if (extent.kind != QUERN_VALUE_STATE || extent.dtype != QUERN_I32 || extent.shape != Shape{1})
       refuse(what(), " has the extent '", extent.name, "', ", describe(symbol.extent),
@@ -79,15 +80,16 @@ SymbolId Graph::add_symbol(Symbol symbol) {
 
 void Graph::check_shape(const std::string& what, quern_dtype dtype, const Shape& shape) const {
   if (shape.size() > QUERN_MAX_DIMS)
-    refuse(what, " has ", shape.size(), " dimensions, ", describe(shape), "; at most ", QUERN_MAX_DIMS, " are possible");
+    refuse(what, " has ", shape.size(), " dimensions, ", describe(shape), "; at most ", QUERN_MAX_DIMS,
+           " are possible");
   for (const Dim& dim : shape) {
     if (dim.symbol == 0) continue;
     if (dim.symbol > symbols_.size())
       refuse(what, " has the symbol ", dim.symbol, " but graph '", name_, "' has ", symbols_.size());
     const Symbol& symbol = symbols_[dim.symbol - 1];
     if (dim.size != symbol.max)
-      refuse(what, " has a dimension of ", dim.size, " under the symbol '", symbol.name, "', whose largest value is ",
-             symbol.max);
+      refuse(what, " has a dimension of ", dim.size, " under the symbol '", symbol.name,
+             "', whose largest value is ", symbol.max);
   }
   try {
     byte_size(dtype, shape);
@@ -101,12 +103,14 @@ ValueId Graph::add_value(Value value) {
   if (value.kind > QUERN_VALUE_OUTPUT) refuse(what, " is of kind ", value.kind, ", which is not known");
   check_shape(what, value.dtype, value.shape);
   if (value.alias_of != no_value) check_view(value);
-  if (value.alias_of == no_value && value.alias_offset != 0) refuse(what, " has an alias_offset but no alias_of");
+  if (value.alias_of == no_value && value.alias_offset != 0)
+    refuse(what, " has an alias_offset but no alias_of");
   if (value.alias_of == no_value && !value.strides.empty())
     refuse(what, " has strides of its own; only a view of another value may");
   const std::vector<std::int64_t> contiguous = contiguous_strides(value.dtype, value.shape);
   for (std::size_t i = 0; i < value.strides.size(); ++i)
-    if (value.shape[i].size <= 1 && i + 1 < value.strides.size()) value.strides[i] = contiguous[i];  // never used
+    if (value.shape[i].size <= 1 && i + 1 < value.strides.size())
+      value.strides[i] = contiguous[i];  // never used
   if (value.strides == contiguous) value.strides.clear();
   if (values_.size() >= QUERN_NONE) refuse("graph '", name_, "' is full");
   values_.push_back(std::move(value));
@@ -115,15 +119,18 @@ ValueId Graph::add_value(Value value) {
 }
 
 ValueId Graph::constant(std::string name, quern_dtype dtype, Shape shape) {
-  return add_value({.name = std::move(name), .kind = QUERN_VALUE_CONSTANT, .dtype = dtype, .shape = std::move(shape)});
+  return add_value(
+      {.name = std::move(name), .kind = QUERN_VALUE_CONSTANT, .dtype = dtype, .shape = std::move(shape)});
 }
 
 ValueId Graph::state(std::string name, quern_dtype dtype, Shape shape) {
-  return add_value({.name = std::move(name), .kind = QUERN_VALUE_STATE, .dtype = dtype, .shape = std::move(shape)});
+  return add_value(
+      {.name = std::move(name), .kind = QUERN_VALUE_STATE, .dtype = dtype, .shape = std::move(shape)});
 }
 
 ValueId Graph::input(std::string name, quern_dtype dtype, Shape shape) {
-  return add_value({.name = std::move(name), .kind = QUERN_VALUE_INPUT, .dtype = dtype, .shape = std::move(shape)});
+  return add_value(
+      {.name = std::move(name), .kind = QUERN_VALUE_INPUT, .dtype = dtype, .shape = std::move(shape)});
 }
 
 void Graph::check_view(const Value& view) const {
@@ -140,7 +147,8 @@ void Graph::check_view(const Value& view) const {
       view.strides.empty() ? contiguous_strides(view.dtype, view.shape) : view.strides;
   if (strides.size() != view.shape.size()) refuse(what, " has ", strides.size(), " strides");
   if (view.alias_offset % static_cast<std::uint64_t>(block.bytes) != 0)
-    refuse(what, " starts at byte ", view.alias_offset, " of ", of, "; that must be a multiple of ", block.bytes);
+    refuse(what, " starts at byte ", view.alias_offset, " of ", of, "; that must be a multiple of ",
+           block.bytes);
   for (std::size_t i = 0; i < strides.size(); ++i)
     if (strides[i] < 0 || strides[i] % block.bytes != 0)
       refuse(what, " has a stride of ", strides[i], " bytes; it must be a multiple of ", block.bytes,
@@ -170,15 +178,21 @@ ValueId Graph::view(ValueId of, Shape shape, std::vector<std::int64_t> strides, 
   std::uint64_t start = 0;
   if (__builtin_add_overflow(base.alias_offset, offset, &start))
     refuse("a view of '", base.name, "' at offset ", offset, ": the offset overflows");
-  return add_value({.name = base.name, .kind = QUERN_VALUE_INTERNAL, .dtype = base.dtype, .shape = std::move(shape),
-                    .alias_of = root(of), .alias_offset = start, .strides = std::move(strides)});
+  return add_value({.name = base.name,
+                    .kind = QUERN_VALUE_INTERNAL,
+                    .dtype = base.dtype,
+                    .shape = std::move(shape),
+                    .alias_of = root(of),
+                    .alias_offset = start,
+                    .strides = std::move(strides)});
 }
 
 ValueId Graph::reshape(ValueId of, Shape shape) {
   if (of >= values_.size()) refuse("a reshape of value ", of, ", which is not in graph '", name_, "'");
   const Value& base = values_[of];
   if (!base.strides.empty())
-    refuse("'", base.name, "' ", describe(of), " is not contiguous, so it cannot be seen as ", describe(shape));
+    refuse("'", base.name, "' ", describe(of), " is not contiguous, so it cannot be seen as ",
+           describe(shape));
   check_shape(concat("a reshape of '", base.name, "'"), base.dtype, shape);
   if (byte_size(base.dtype, shape) != byte_size(base.dtype, base.shape))
     refuse("'", base.name, "' is ", describe(of), ", which has not as many elements as ", describe(shape));
@@ -189,9 +203,11 @@ void Graph::mark_output(ValueId id, std::string name) {
   if (id >= values_.size()) refuse("value ", id, " is not in graph '", name_, "', so it cannot be an output");
   Value& value = values_[id];
   if (value.kind != QUERN_VALUE_INTERNAL || value.alias_of != no_value)
-    refuse("'", value.name, "' cannot become the output '", name, "': only a value that a node makes can, not ",
+    refuse("'", value.name, "' cannot become the output '", name,
+           "': only a value that a node makes can, not ",
            value.alias_of != no_value ? "a view" : "a constant, state or input");
-  if (written_[id] == not_written) refuse("'", value.name, "' cannot become the output '", name, "': no node writes it");
+  if (written_[id] == not_written)
+    refuse("'", value.name, "' cannot become the output '", name, "': no node writes it");
   value.kind = QUERN_VALUE_OUTPUT;
   value.name = std::move(name);
 }

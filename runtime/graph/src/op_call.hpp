@@ -19,8 +19,8 @@ using Dtypes = std::initializer_list<quern_dtype>;
 
 class OpCall {
  public:
-  OpCall(const Graph& graph, const OpInfo& op, const std::vector<ValueId>& inputs, const Attributes& attributes,
-         const NodeOptions& options);
+  OpCall(const Graph& graph, const OpInfo& op, const std::vector<ValueId>& inputs,
+         const Attributes& attributes, const NodeOptions& options);
 
   /// Throws the Error that names op, node and the given words.
   template <typename... Parts>
@@ -59,11 +59,11 @@ class OpCall {
   void same_dim(std::size_t i, std::size_t d, std::size_t j, std::size_t e) const;
   /// Input i broadcasts to `to`: each of its dimensions, counted from the last, is 1 or equal.
   void broadcasts(std::size_t i, const Shape& to) const;
-  void flag(std::uint32_t key) const;                              // 0 or 1
-  void choice(std::uint32_t key, std::int64_t count) const;        // 0 to count - 1
-  void not_negative(std::uint32_t key) const;                      // finite and >= 0; integers too
-  void positive(std::uint32_t key) const;                          // > 0 and finite, as f32 too; integers too
-  void finite(std::uint32_t key) const;                            // as f32 too
+  void flag(std::uint32_t key) const;                        // 0 or 1
+  void choice(std::uint32_t key, std::int64_t count) const;  // 0 to count - 1
+  void not_negative(std::uint32_t key) const;                // finite and >= 0; integers too
+  void positive(std::uint32_t key) const;                    // > 0 and finite, as f32 too; integers too
+  void finite(std::uint32_t key) const;                      // as f32 too
   /// An axis of input i.
   std::size_t axis(std::uint32_t key, std::size_t i) const;
   /// A size that an op needs to know when it is compiled.
@@ -109,8 +109,9 @@ inline constexpr Dtypes block_formats = {QUERN_Q8_0, QUERN_Q4_0, QUERN_Q4_1, QUE
 inline constexpr Dtypes all_types = {QUERN_F32,  QUERN_F16,  QUERN_BF16, QUERN_I32,  QUERN_Q8_0, QUERN_Q4_0,
                                      QUERN_Q4_1, QUERN_Q5_0, QUERN_Q5_1, QUERN_Q4_K, QUERN_Q5_K, QUERN_Q6_K};
 /// Weights of a product: "all" without integers.
-inline constexpr Dtypes weight_types = {QUERN_F32,  QUERN_F16,  QUERN_BF16, QUERN_Q8_0, QUERN_Q4_0, QUERN_Q4_1,
-                                        QUERN_Q5_0, QUERN_Q5_1, QUERN_Q4_K, QUERN_Q5_K, QUERN_Q6_K};
+inline constexpr Dtypes weight_types = {QUERN_F32,  QUERN_F16,  QUERN_BF16, QUERN_Q8_0,
+                                        QUERN_Q4_0, QUERN_Q4_1, QUERN_Q5_0, QUERN_Q5_1,
+                                        QUERN_Q4_K, QUERN_Q5_K, QUERN_Q6_K};
 /// What a KV cache may hold.
 inline constexpr Dtypes cache_types = {QUERN_F32, QUERN_F16, QUERN_BF16, QUERN_Q8_0, QUERN_Q4_0};
 inline constexpr Dtypes index_types = {QUERN_I32, QUERN_I64};

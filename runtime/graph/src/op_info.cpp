@@ -45,7 +45,8 @@ template <typename Number>
 Number parse_number(std::string_view text) {
   Number number{};
   [[maybe_unused]] const auto result = std::from_chars(text.data(), text.data() + text.size(), number);
-  assert(result.ec == std::errc{} && result.ptr == text.data() + text.size() && "a default in ops.def is not a number");
+  assert(result.ec == std::errc{} && result.ptr == text.data() + text.size() &&
+         "a default in ops.def is not a number");
   return number;
 }
 

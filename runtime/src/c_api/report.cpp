@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <unistd.h>
+
 #include <algorithm>
 
 using namespace quern;
@@ -71,6 +73,10 @@ void fill_memory(quern_device_list::Item& item, runtime::Runtime& runtime) {
       if (api.heap_info != nullptr && api.heap_info(budget->device()->handle(), 0, &heap, nullptr) == QUERN_OK) {
         item.total = heap.total;
         item.certainty = heap.total_figure == QUERN_FIGURE_EXACT ? QUERN_MEMORY_EXACT : QUERN_MEMORY_ESTIMATE;
+      }
+      if (budget->host_memory()) {
+        item.total = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+        item.certainty = QUERN_MEMORY_EXACT;
       }
       if (const auto available = runtime::available_bytes(*budget)) {
         item.budget = *available;

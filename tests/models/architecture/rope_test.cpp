@@ -49,7 +49,8 @@ TEST(Rope, YarnScalesCosAndSinByItsOwnFactorUnlessTheFileStatesOne) {
   GgufWriter writer = tiny_llama();
   writer.string("llama.rope.scaling.type", "yarn").f32("llama.rope.scaling.factor", 4.0f);
   EXPECT_NEAR(Model(writer.bytes()).shape.rope_mscale, 0.1 * std::log(4.0) + 1, 1e-12);
-  EXPECT_EQ(Model(writer.bytes()).shape.rope_original_context, 64u);  // the model's, where the file states none
+  EXPECT_EQ(Model(writer.bytes()).shape.rope_original_context,
+            64u);  // the model's, where the file states none
   writer.f32("llama.rope.scaling.yarn_attn_factor", 1.25f);
   EXPECT_EQ(Model(writer.bytes()).shape.rope_mscale, 1.25);
   writer.f32("llama.rope.scaling.attn_factor", 2.0f);

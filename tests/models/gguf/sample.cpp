@@ -3,9 +3,26 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <system_error>
 #include <unistd.h>
 
 namespace quern::test {
+namespace {
+
+/// The directory of this process; gone when it ends.
+struct Scratch {
+  Scratch()
+      : path(std::filesystem::path(::testing::TempDir()) / ("quern_gguf_" + std::to_string(::getpid()))) {}
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+  std::filesystem::path path;
+};
+
+}  // namespace
 
 GgufWriter sample() {
   GgufWriter w;
@@ -33,12 +50,12 @@ GgufWriter sample() {
 }
 
 std::filesystem::path temporary(const std::string& file) {
+  static const Scratch scratch;
   const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-  std::string folder =
-      "quern_gguf_" + std::to_string(::getpid()) + "_" + test->test_suite_name() + "_" + test->name();
+  std::string folder = std::string(test->test_suite_name()) + "_" + test->name();
   for (char& c : folder)
     if (c == '/') c = '_';
-  const auto directory = std::filesystem::path(::testing::TempDir()) / folder;
+  const auto directory = scratch.path / folder;
   std::filesystem::create_directories(directory);
   return directory / file;
 }

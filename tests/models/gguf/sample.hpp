@@ -13,7 +13,7 @@ namespace quern::test {
 /// "output_norm.weight" F32 [4].
 GgufWriter sample();
 
-/// A path of the running test's own in the temporary directory.
+/// A path of the running test's own in a temporary directory that is removed when the process ends.
 std::filesystem::path temporary(const std::string& file);
 
 }  // namespace quern::test

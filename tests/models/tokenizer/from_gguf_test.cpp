@@ -24,7 +24,8 @@ std::string refusal(const GgufWriter& writer, quern_status code) {
 TEST(TokenizerFromGguf, ReadsIdsAndFlags) {
   GgufWriter writer = gguf_of(sentencepiece());
   writer.boolean("tokenizer.ggml.add_bos_token", false).boolean("tokenizer.ggml.add_eos_token", true);
-  writer.boolean("tokenizer.ggml.add_space_prefix", false).boolean("tokenizer.ggml.remove_extra_whitespaces", true);
+  writer.boolean("tokenizer.ggml.add_space_prefix", false)
+      .boolean("tokenizer.ggml.remove_extra_whitespaces", true);
   const auto tokenizer = load(writer);
   EXPECT_EQ(tokenizer->bos(), 1);
   EXPECT_EQ(tokenizer->eos(), 2);
@@ -35,7 +36,8 @@ TEST(TokenizerFromGguf, ReadsIdsAndFlags) {
 
 TEST(TokenizerFromGguf, StartsWithBeginOfTextByFamilyWhereTheFileSaysNothing) {
   EXPECT_TRUE(load(gguf_of(sentencepiece()))->adds_bos());
-  for (const auto& [pre_tokenizer, adds] : {std::pair{"llama-bpe", true}, {"qwen2", false}, {"smollm", false}}) {
+  for (const auto& [pre_tokenizer, adds] :
+       {std::pair{"llama-bpe", true}, {"qwen2", false}, {"smollm", false}}) {
     VocabularyBuilder vocabulary = byte_level(pre_tokenizer);
     EXPECT_FALSE(load(gguf_of(vocabulary))->adds_bos()) << "without a token for it";
     vocabulary.settings.bos = 0;
@@ -52,7 +54,8 @@ TEST(TokenizerFromGguf, RefusesAnotherModelByNameBeforeLookingAtItsTokens) {
 TEST(TokenizerFromGguf, RefusesAMissingPreTokenizerKey) {
   GgufWriter writer = gguf_of(byte_level());
   writer.remove("tokenizer.ggml.pre");
-  EXPECT_THAT(refusal(writer, QUERN_UNSUPPORTED), HasSubstr("vocabulary.gguf: tokenizer.ggml.pre is missing"));
+  EXPECT_THAT(refusal(writer, QUERN_UNSUPPORTED),
+              HasSubstr("vocabulary.gguf: tokenizer.ggml.pre is missing"));
 }
 
 TEST(TokenizerFromGguf, RefusesATableOfNormalisations) {
@@ -61,7 +64,8 @@ TEST(TokenizerFromGguf, RefusesATableOfNormalisations) {
   writer.raw_array(key, 0, 0, {});
   EXPECT_NO_THROW(load(writer));
   writer.raw_array(key, 0, 3, GgufWriter::Bytes(3));
-  EXPECT_THAT(refusal(writer, QUERN_UNSUPPORTED), HasSubstr("vocabulary.gguf: tokenizer.ggml.precompiled_charsmap has 3 bytes"));
+  EXPECT_THAT(refusal(writer, QUERN_UNSUPPORTED),
+              HasSubstr("vocabulary.gguf: tokenizer.ggml.precompiled_charsmap has 3 bytes"));
 }
 
 }  // namespace

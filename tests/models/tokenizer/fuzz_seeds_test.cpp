@@ -12,7 +12,8 @@ namespace {
 
 TEST(TokenizerFuzzSeeds, EachVocabularyIsRefusedOrItsTextIsTokenized) {
   int seeds = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(QUERN_SOURCE_DIR "/tests/models/tokenizer/fuzz/seeds")) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator(QUERN_SOURCE_DIR "/tests/models/tokenizer/fuzz/seeds")) {
     SCOPED_TRACE(entry.path().string());
     const auto bytes = read_bytes(entry.path());
     EXPECT_EQ(LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()), 0);

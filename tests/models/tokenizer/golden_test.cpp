@@ -1,5 +1,5 @@
-// Ids equal to those of the reference libraries, for every rule, on the strings of tests/data/tokenizer/golden.json.
-// scripts/train_tokenizers.py makes the data.
+// Ids equal to those of the reference libraries, for every rule, on the strings of
+// tests/data/tokenizer/golden.json. scripts/train_tokenizers.py makes the data.
 #include "quern/models/gguf.hpp"
 #include "quern/models/tokenizer.hpp"
 
@@ -36,10 +36,12 @@ Ids encode(const Tokenizer& tokenizer, const std::string& text, bool parse_speci
   return tokenizer.encode(text, {.add_bos = false, .add_eos = false, .parse_special = parse_special});
 }
 
-void expect_equal_ids(const Tokenizer& tokenizer, const nlohmann::json& strings, const nlohmann::json& ids, bool parse_special) {
+void expect_equal_ids(const Tokenizer& tokenizer, const nlohmann::json& strings, const nlohmann::json& ids,
+                      bool parse_special) {
   ASSERT_EQ(strings.size(), ids.size());
   for (std::size_t i = 0; i < strings.size(); ++i)
-    EXPECT_EQ(encode(tokenizer, strings[i].get<std::string>(), parse_special), ids[i].get<Ids>()) << strings[i].dump();
+    EXPECT_EQ(encode(tokenizer, strings[i].get<std::string>(), parse_special), ids[i].get<Ids>())
+        << strings[i].dump();
 }
 
 TEST(Golden, HasTwoHundredStrings) { EXPECT_GE(golden()["plain_strings"].size(), 200u); }
@@ -47,12 +49,15 @@ TEST(Golden, HasTwoHundredStrings) { EXPECT_GE(golden()["plain_strings"].size(),
 class EveryModel : public testing::TestWithParam<const char*> {};
 
 TEST_P(EveryModel, GivesTheIdsOfTheReferenceLibrary) {
-  const bool parse_special = !std::string_view(GetParam()).starts_with("sentencepiece");  // that library never does
-  expect_equal_ids(*load(GetParam()), golden()["plain_strings"], golden()["models"][GetParam()]["plain"], parse_special);
+  const bool parse_special =
+      !std::string_view(GetParam()).starts_with("sentencepiece");  // that library never does
+  expect_equal_ids(*load(GetParam()), golden()["plain_strings"], golden()["models"][GetParam()]["plain"],
+                   parse_special);
 }
 
 TEST_P(EveryModel, TakesTheNamesOfControlTokensAsTextWhereTheyAreNotParsed) {
-  expect_equal_ids(*load(GetParam()), golden()["marker_strings"], golden()["models"][GetParam()]["unparsed"], false);
+  expect_equal_ids(*load(GetParam()), golden()["marker_strings"], golden()["models"][GetParam()]["unparsed"],
+                   false);
 }
 
 std::string test_name(const testing::TestParamInfo<const char*>& info) {
@@ -62,14 +67,15 @@ std::string test_name(const testing::TestParamInfo<const char*>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Golden, EveryModel,
-                         testing::Values("gpt-2", "smollm", "llama-bpe", "qwen2", "sentencepiece", "sentencepiece-unk",
-                                         "sentencepiece-unused"),
+                         testing::Values("gpt-2", "smollm", "llama-bpe", "qwen2", "sentencepiece",
+                                         "sentencepiece-unk", "sentencepiece-unused"),
                          test_name);
 
 class ByteLevelModel : public testing::TestWithParam<const char*> {};
 
 TEST_P(ByteLevelModel, FindsMarkersInTextAsTheReferenceLibraryDoes) {
-  expect_equal_ids(*load(GetParam()), golden()["marker_strings"], golden()["models"][GetParam()]["markers"], true);
+  expect_equal_ids(*load(GetParam()), golden()["marker_strings"], golden()["models"][GetParam()]["markers"],
+                   true);
 }
 
 TEST_P(ByteLevelModel, DecodesWhatItEncoded) {
@@ -90,7 +96,8 @@ TEST_P(ByteLevelModel, DecodesWhatItEncoded) {
   EXPECT_GE(checked, 200);
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, ByteLevelModel, testing::Values("gpt-2", "smollm", "llama-bpe", "qwen2"), test_name);
+INSTANTIATE_TEST_SUITE_P(Golden, ByteLevelModel, testing::Values("gpt-2", "smollm", "llama-bpe", "qwen2"),
+                         test_name);
 
 class SentencePieceModel : public testing::TestWithParam<const char*> {};
 
@@ -111,11 +118,13 @@ TEST_P(SentencePieceModel, DecodesAsTheReferenceLibrary) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Golden, SentencePieceModel,
-                         testing::Values("sentencepiece", "sentencepiece-unk", "sentencepiece-unused"), test_name);
+                         testing::Values("sentencepiece", "sentencepiece-unk", "sentencepiece-unused"),
+                         test_name);
 
 void expect_equal_ids(const Tokenizer& tokenizer, const nlohmann::json& ids_by_string) {
   ASSERT_GE(ids_by_string.size(), 15u);
-  for (const auto& [text, ids] : ids_by_string.items()) EXPECT_EQ(encode(tokenizer, text), ids.get<Ids>()) << text;
+  for (const auto& [text, ids] : ids_by_string.items())
+    EXPECT_EQ(encode(tokenizer, text), ids.get<Ids>()) << text;
 }
 
 TEST(Golden, StartsEachTextBetweenControlTokensWithASpaceInSentencePiece) {

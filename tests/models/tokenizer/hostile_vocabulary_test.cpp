@@ -1,5 +1,5 @@
-// Malformed vocabularies (classes 13 and 20 of the malformed-file corpus): each file has one thing wrong, is refused with
-// an error that names file and field, and has a twin that differs in that thing only and loads.
+// Malformed vocabularies (classes 13 and 20 of the malformed-file corpus): each file has one thing wrong, is
+// refused with an error that names file and field, and has a twin that differs in that thing only and loads.
 #include "gguf_vocabulary.hpp"
 
 #include "quern/graph/error.hpp"
@@ -46,93 +46,218 @@ GgufWriter written(VocabularyBuilder vocabulary, const Change& change) {
   return writer;
 }
 
-constexpr auto tokens_key = "tokenizer.ggml.tokens", types_key = "tokenizer.ggml.token_type", scores_key = "tokenizer.ggml.scores",
-               merges_key = "tokenizer.ggml.merges";
+constexpr auto tokens_key = "tokenizer.ggml.tokens", types_key = "tokenizer.ggml.token_type",
+               scores_key = "tokenizer.ggml.scores", merges_key = "tokenizer.ggml.merges";
 const Change nothing = in_file([](auto&) {});
 constexpr std::int32_t byte_type = 6, control_type = 3;
 
 const Hostile cases[] = {
-    {"SpecialIdEqualToTheSize", merging, in_file([](auto& w) { w.u32("tokenizer.ggml.eos_token_id", 259); }),
-     in_file([](auto& w) { w.u32("tokenizer.ggml.eos_token_id", 258); }), {"tokenizer.ggml.eos_token_id is 259", "259 tokens"}},
-    {"SpecialIdOfAllOnes", sentencepiece, in_file([](auto& w) { w.u64("tokenizer.ggml.bos_token_id", ~std::uint64_t{0}); }),
-     in_file([](auto& w) { w.u64("tokenizer.ggml.bos_token_id", 0); }), {"tokenizer.ggml.bos_token_id"}},
-    {"SpecialIdBelowZero", merging, in_file([](auto& w) { w.i32("tokenizer.ggml.eot_token_id", -1); }),
-     in_file([](auto& w) { w.i32("tokenizer.ggml.eot_token_id", 1); }), {"tokenizer.ggml.eot_token_id"}},
-    {"UnknownIdBeyondTheEnd", sentencepiece, in_file([](auto& w) { w.u32("tokenizer.ggml.unknown_token_id", 1u << 31); }),
-     in_file([](auto& w) { w.u32("tokenizer.ggml.unknown_token_id", 0); }), {"tokenizer.ggml.unknown_token_id is 2147483648"}},
-    {"MessageEndBeyondTheEnd", merging, in_file([](auto& w) { w.u32("tokenizer.ggml.eom_token_id", 100000); }), nothing,
+    {"SpecialIdEqualToTheSize",
+     merging,
+     in_file([](auto& w) { w.u32("tokenizer.ggml.eos_token_id", 259); }),
+     in_file([](auto& w) { w.u32("tokenizer.ggml.eos_token_id", 258); }),
+     {"tokenizer.ggml.eos_token_id is 259", "259 tokens"}},
+    {"SpecialIdOfAllOnes",
+     sentencepiece,
+     in_file([](auto& w) { w.u64("tokenizer.ggml.bos_token_id", ~std::uint64_t{0}); }),
+     in_file([](auto& w) { w.u64("tokenizer.ggml.bos_token_id", 0); }),
+     {"tokenizer.ggml.bos_token_id"}},
+    {"SpecialIdBelowZero",
+     merging,
+     in_file([](auto& w) { w.i32("tokenizer.ggml.eot_token_id", -1); }),
+     in_file([](auto& w) { w.i32("tokenizer.ggml.eot_token_id", 1); }),
+     {"tokenizer.ggml.eot_token_id"}},
+    {"UnknownIdBeyondTheEnd",
+     sentencepiece,
+     in_file([](auto& w) { w.u32("tokenizer.ggml.unknown_token_id", 1u << 31); }),
+     in_file([](auto& w) { w.u32("tokenizer.ggml.unknown_token_id", 0); }),
+     {"tokenizer.ggml.unknown_token_id is 2147483648"}},
+    {"MessageEndBeyondTheEnd",
+     merging,
+     in_file([](auto& w) { w.u32("tokenizer.ggml.eom_token_id", 100000); }),
+     nothing,
      {"tokenizer.ggml.eom_token_id is 100000"}},
-    {"BeginAskedForButAbsent", merging, in_file([](auto& w) { w.boolean("tokenizer.ggml.add_bos_token", true); }),
-     in_file([](auto& w) { w.boolean("tokenizer.ggml.add_bos_token", true).u32("tokenizer.ggml.bos_token_id", 0); }),
+    {"BeginAskedForButAbsent",
+     merging,
+     in_file([](auto& w) { w.boolean("tokenizer.ggml.add_bos_token", true); }),
+     in_file([](auto& w) {
+       w.boolean("tokenizer.ggml.add_bos_token", true).u32("tokenizer.ggml.bos_token_id", 0);
+     }),
      {"add_bos_token is true", "no tokenizer.ggml.bos_token_id"}},
-    {"EndAskedForButAbsent", merging, in_file([](auto& w) { w.boolean("tokenizer.ggml.add_eos_token", true); }),
-     in_file([](auto& w) { w.boolean("tokenizer.ggml.add_eos_token", true).u32("tokenizer.ggml.eos_token_id", 0); }),
+    {"EndAskedForButAbsent",
+     merging,
+     in_file([](auto& w) { w.boolean("tokenizer.ggml.add_eos_token", true); }),
+     in_file([](auto& w) {
+       w.boolean("tokenizer.ggml.add_eos_token", true).u32("tokenizer.ggml.eos_token_id", 0);
+     }),
      {"add_eos_token is true", "no tokenizer.ggml.eos_token_id"}},
 
-    {"ScoresShorterThanTokens", sentencepiece, in_vocabulary([](auto& v) { v.scores.pop_back(); }), nothing,
+    {"ScoresShorterThanTokens",
+     sentencepiece,
+     in_vocabulary([](auto& v) { v.scores.pop_back(); }),
+     nothing,
      {scores_key, "264 entries for 265 tokens"}},
-    {"ScoresAbsent", sentencepiece, in_file([](auto& w) { w.remove(scores_key); }), nothing, {scores_key, "0 entries for 265 tokens"}},
-    {"ScoresLongerThanTokensOfByteLevelBpe", merging, in_file([](auto& w) { w.f32s(scores_key, std::vector<float>(260)); }),
-     in_file([](auto& w) { w.f32s(scores_key, std::vector<float>(259)); }), {scores_key, "260 entries for 259 tokens"}},
-    {"ScoresOfIntegers", sentencepiece, in_file([](auto& w) { w.i32s(scores_key, std::vector<std::int32_t>(265)); }),
-     in_file([](auto& w) { w.f64s(scores_key, std::vector<double>(265)); }), {scores_key}},
+    {"ScoresAbsent",
+     sentencepiece,
+     in_file([](auto& w) { w.remove(scores_key); }),
+     nothing,
+     {scores_key, "0 entries for 265 tokens"}},
+    {"ScoresLongerThanTokensOfByteLevelBpe",
+     merging,
+     in_file([](auto& w) { w.f32s(scores_key, std::vector<float>(260)); }),
+     in_file([](auto& w) { w.f32s(scores_key, std::vector<float>(259)); }),
+     {scores_key, "260 entries for 259 tokens"}},
+    {"ScoresOfIntegers",
+     sentencepiece,
+     in_file([](auto& w) { w.i32s(scores_key, std::vector<std::int32_t>(265)); }),
+     in_file([](auto& w) { w.f64s(scores_key, std::vector<double>(265)); }),
+     {scores_key}},
 
-    {"TypesShorterThanTokens", merging, in_vocabulary([](auto& v) { v.types.pop_back(); }), nothing, {types_key, "258 entries for 259 tokens"}},
+    {"TypesShorterThanTokens",
+     merging,
+     in_vocabulary([](auto& v) { v.types.pop_back(); }),
+     nothing,
+     {types_key, "258 entries for 259 tokens"}},
     {"TypesAbsent", sentencepiece, in_file([](auto& w) { w.remove(types_key); }), nothing, {types_key}},
-    {"TypesOfFloats", merging, in_file([](auto& w) { w.f32s(types_key, std::vector<float>(259, 1)); }),
-     in_file([](auto& w) { w.u32s(types_key, std::vector<std::uint32_t>(259, 1)); }), {types_key}},
-    {"TypesOfNarrowIntegersThatAreTooFew", merging,
+    {"TypesOfFloats",
+     merging,
+     in_file([](auto& w) { w.f32s(types_key, std::vector<float>(259, 1)); }),
+     in_file([](auto& w) { w.u32s(types_key, std::vector<std::uint32_t>(259, 1)); }),
+     {types_key}},
+    {"TypesOfNarrowIntegersThatAreTooFew",
+     merging,
      in_file([](auto& w) { w.raw_array(types_key, 1, 64, GgufWriter::Bytes(64, std::byte{1})); }),
-     in_file([](auto& w) { w.raw_array(types_key, 1, 259, GgufWriter::Bytes(259, std::byte{1})); }), {types_key, "64 entries for 259"}},
-    {"TypeOfZero", merging, in_vocabulary([](auto& v) { v.types[5] = 0; }), nothing, {types_key, "entry 5 is 0"}},
-    {"TypeThatOnlyFitsInSixtyFourBits", merging,
-     in_file([](auto& w) { w.u64s(types_key, std::vector<std::uint64_t>(259, (std::uint64_t{1} << 32) + 1)); }),
-     in_file([](auto& w) { w.u64s(types_key, std::vector<std::uint64_t>(259, 1)); }), {types_key, "entry 0 is 2147483647"}},
+     in_file([](auto& w) { w.raw_array(types_key, 1, 259, GgufWriter::Bytes(259, std::byte{1})); }),
+     {types_key, "64 entries for 259"}},
+    {"TypeOfZero",
+     merging,
+     in_vocabulary([](auto& v) { v.types[5] = 0; }),
+     nothing,
+     {types_key, "entry 5 is 0"}},
+    {"TypeThatOnlyFitsInSixtyFourBits",
+     merging,
+     in_file(
+         [](auto& w) { w.u64s(types_key, std::vector<std::uint64_t>(259, (std::uint64_t{1} << 32) + 1)); }),
+     in_file([](auto& w) { w.u64s(types_key, std::vector<std::uint64_t>(259, 1)); }),
+     {types_key, "entry 0 is 2147483647"}},
 
-    {"MergeOfATokenThatIsNotThere", merging, in_vocabulary([](auto& v) { v.merges.push_back("a xy"); }),
-     in_vocabulary([](auto& v) { v.merge("a", "x"); }), {merges_key, "entry 1 'a xy' names 'xy', which is not in tokenizer.ggml.tokens"}},
-    {"MergeIntoATokenThatIsNotThere", merging, in_vocabulary([](auto& v) { v.merges.push_back("a c"); }),
-     in_vocabulary([](auto& v) { v.merges.push_back("a b"); }), {merges_key, "names 'ac'"}},
-    {"MergeLongerThanAnyToken", merging, in_vocabulary([](auto& v) { v.merges.push_back("a " + std::string(100000, 'a')); }), nothing,
+    {"MergeOfATokenThatIsNotThere",
+     merging,
+     in_vocabulary([](auto& v) { v.merges.push_back("a xy"); }),
+     in_vocabulary([](auto& v) { v.merge("a", "x"); }),
+     {merges_key, "entry 1 'a xy' names 'xy', which is not in tokenizer.ggml.tokens"}},
+    {"MergeIntoATokenThatIsNotThere",
+     merging,
+     in_vocabulary([](auto& v) { v.merges.push_back("a c"); }),
+     in_vocabulary([](auto& v) { v.merges.push_back("a b"); }),
+     {merges_key, "names 'ac'"}},
+    {"MergeLongerThanAnyToken",
+     merging,
+     in_vocabulary([](auto& v) { v.merges.push_back("a " + std::string(100000, 'a')); }),
+     nothing,
      {merges_key, "entry 1 'a aaaa"}},
-    {"MergeWithoutASpace", merging, in_vocabulary([](auto& v) { v.merges.push_back("ab"); }), nothing,
+    {"MergeWithoutASpace",
+     merging,
+     in_vocabulary([](auto& v) { v.merges.push_back("ab"); }),
+     nothing,
      {merges_key, "entry 1 'ab' is not two tokens with one space between them"}},
-    {"MergeWithNothingBeforeTheSpace", merging, in_vocabulary([](auto& v) { v.merges.push_back(" ab"); }), nothing, {merges_key, "' ab'"}},
-    {"MergeWithNothingAfterTheSpace", merging, in_vocabulary([](auto& v) { v.merges.push_back("ab "); }), nothing, {merges_key, "'ab '"}},
-    {"MergeOfThree", merging, in_vocabulary([](auto& v) { v.merges.push_back("a b b"); }), nothing, {merges_key, "'a b b'"}},
-    {"MergeOfNothing", merging, in_vocabulary([](auto& v) { v.merges.push_back(""); }), nothing, {merges_key, "entry 1 ''"}},
+    {"MergeWithNothingBeforeTheSpace",
+     merging,
+     in_vocabulary([](auto& v) { v.merges.push_back(" ab"); }),
+     nothing,
+     {merges_key, "' ab'"}},
+    {"MergeWithNothingAfterTheSpace",
+     merging,
+     in_vocabulary([](auto& v) { v.merges.push_back("ab "); }),
+     nothing,
+     {merges_key, "'ab '"}},
+    {"MergeOfThree",
+     merging,
+     in_vocabulary([](auto& v) { v.merges.push_back("a b b"); }),
+     nothing,
+     {merges_key, "'a b b'"}},
+    {"MergeOfNothing",
+     merging,
+     in_vocabulary([](auto& v) { v.merges.push_back(""); }),
+     nothing,
+     {merges_key, "entry 1 ''"}},
     {"MergesAbsent", merging, in_file([](auto& w) { w.remove(merges_key); }), nothing, {merges_key}},
-    {"MergesOfNumbers", merging, in_file([](auto& w) { w.u32s(merges_key, {1, 2}); }), in_file([](auto& w) { w.strings(merges_key, {}); }),
+    {"MergesOfNumbers",
+     merging,
+     in_file([](auto& w) {
+       w.u32s(merges_key, {1, 2});
+     }),
+     in_file([](auto& w) { w.strings(merges_key, {}); }),
      {merges_key}},
 
-    {"ByteTokenBelowZero", sentencepiece, in_vocabulary([](auto& v) { v.tokens[3 + 7] = "<0x-1>"; }), nothing,
+    {"ByteTokenBelowZero",
+     sentencepiece,
+     in_vocabulary([](auto& v) { v.tokens[3 + 7] = "<0x-1>"; }),
+     nothing,
      {tokens_key, "entry 10 has the type of a byte but is '<0x-1>'"}},
-    {"ByteTokenOfThreeDigits", sentencepiece, in_vocabulary([](auto& v) { v.tokens[3] = "<0x000>"; }), nothing, {tokens_key, "'<0x000>'"}},
-    {"ByteTokenWithoutItsEnd", merging, in_vocabulary([](auto& v) { v.add("<0x41", TokenType{byte_type}); }),
-     in_vocabulary([](auto& v) { v.add("<0x41>", TokenType{byte_type}); }), {tokens_key, "'<0x41'"}},
-    {"ByteTokenThatIsEmpty", merging, in_vocabulary([](auto& v) { v.add("", TokenType{byte_type}); }),
-     in_vocabulary([](auto& v) { v.add(""); }), {tokens_key, "entry 259", "''"}},
-    {"ByteTokenGivenTwice", merging,
-     in_vocabulary([](auto& v) { v.add("<0x4f>", TokenType{byte_type}), v.add("<0x4F>", TokenType{byte_type}); }),
-     in_vocabulary([](auto& v) { v.add("<0x4f>", TokenType{byte_type}), v.add("<0x4E>", TokenType{byte_type}); }),
+    {"ByteTokenOfThreeDigits",
+     sentencepiece,
+     in_vocabulary([](auto& v) { v.tokens[3] = "<0x000>"; }),
+     nothing,
+     {tokens_key, "'<0x000>'"}},
+    {"ByteTokenWithoutItsEnd",
+     merging,
+     in_vocabulary([](auto& v) { v.add("<0x41", TokenType{byte_type}); }),
+     in_vocabulary([](auto& v) { v.add("<0x41>", TokenType{byte_type}); }),
+     {tokens_key, "'<0x41'"}},
+    {"ByteTokenThatIsEmpty",
+     merging,
+     in_vocabulary([](auto& v) { v.add("", TokenType{byte_type}); }),
+     in_vocabulary([](auto& v) { v.add(""); }),
+     {tokens_key, "entry 259", "''"}},
+    {"ByteTokenGivenTwice",
+     merging,
+     in_vocabulary(
+         [](auto& v) { v.add("<0x4f>", TokenType{byte_type}), v.add("<0x4F>", TokenType{byte_type}); }),
+     in_vocabulary(
+         [](auto& v) { v.add("<0x4f>", TokenType{byte_type}), v.add("<0x4E>", TokenType{byte_type}); }),
      {tokens_key, "entries 259 and 260 are the same byte '<0x4F>'"}},
 
-    {"TokenGivenTwice", merging, in_vocabulary([](auto& v) { v.add("ab"); }), in_vocabulary([](auto& v) { v.add("ba"); }),
+    {"TokenGivenTwice",
+     merging,
+     in_vocabulary([](auto& v) { v.add("ab"); }),
+     in_vocabulary([](auto& v) { v.add("ba"); }),
      {tokens_key, "entries 258 and 259 are both 'ab'"}},
-    {"TokenGivenTwiceWithControlBytes", sentencepiece, in_vocabulary([](auto& v) { v.add("\x01\xFF"), v.add("\x01\xFF"); }),
-     in_vocabulary([](auto& v) { v.add("\x01\xFF"), v.add("\x01\xFE"); }), {tokens_key, "are both '\\x01\\xFF'"}},
+    {"TokenGivenTwiceWithControlBytes",
+     sentencepiece,
+     in_vocabulary([](auto& v) { v.add("\x01\xFF"), v.add("\x01\xFF"); }),
+     in_vocabulary([](auto& v) { v.add("\x01\xFF"), v.add("\x01\xFE"); }),
+     {tokens_key, "are both '\\x01\\xFF'"}},
 
-    {"NoTokens", merging, in_file([](auto& w) { w.strings(tokens_key, {}).i32s(types_key, {}); }), nothing, {tokens_key, "is empty"}},
-    {"NoTokensOfSentencePiece", sentencepiece,
-     in_file([](auto& w) { w.strings(tokens_key, {}).i32s(types_key, {}).f32s(scores_key, {}); }), nothing, {tokens_key, "is empty"}},
+    {"NoTokens",
+     merging,
+     in_file([](auto& w) { w.strings(tokens_key, {}).i32s(types_key, {}); }),
+     nothing,
+     {tokens_key, "is empty"}},
+    {"NoTokensOfSentencePiece",
+     sentencepiece,
+     in_file([](auto& w) { w.strings(tokens_key, {}).i32s(types_key, {}).f32s(scores_key, {}); }),
+     nothing,
+     {tokens_key, "is empty"}},
     {"TokensAbsent", merging, in_file([](auto& w) { w.remove(tokens_key); }), nothing, {tokens_key}},
-    {"TokensOfNumbers", sentencepiece, in_file([](auto& w) { w.u32s(tokens_key, std::vector<std::uint32_t>(265)); }), nothing, {tokens_key}},
+    {"TokensOfNumbers",
+     sentencepiece,
+     in_file([](auto& w) { w.u32s(tokens_key, std::vector<std::uint32_t>(265)); }),
+     nothing,
+     {tokens_key}},
 
-    {"TokenLongerThan64KiB", merging, in_vocabulary([](auto& v) { v.add(std::string(65537, 'x')); }),
-     in_vocabulary([](auto& v) { v.add(std::string(65536, 'x')); }), {tokens_key, "entry 259 has 65537 bytes; at most 65536"}},
-    {"TokenOfAMegabyte", sentencepiece, in_vocabulary([](auto& v) { v.add(std::string(1 << 20, 'x')); }), nothing,
+    {"TokenLongerThan64KiB",
+     merging,
+     in_vocabulary([](auto& v) { v.add(std::string(65537, 'x')); }),
+     in_vocabulary([](auto& v) { v.add(std::string(65536, 'x')); }),
+     {tokens_key, "entry 259 has 65537 bytes; at most 65536"}},
+    {"TokenOfAMegabyte",
+     sentencepiece,
+     in_vocabulary([](auto& v) { v.add(std::string(1 << 20, 'x')); }),
+     nothing,
      {tokens_key, "entry 265 has 1048576 bytes"}},
-    {"TooMuchTextInControlTokens", merging,
+    {"TooMuchTextInControlTokens",
+     merging,
      in_vocabulary([](auto& v) {
        for (char c = '0'; c < '0' + 33; ++c) v.add(std::string(65535, 'x') + c, TokenType{control_type});
      }),
@@ -141,10 +266,21 @@ const Hostile cases[] = {
      }),
      {types_key, "control and user-defined tokens have 2162701 bytes"}},
 
-    {"ModelAbsent", merging, in_file([](auto& w) { w.remove("tokenizer.ggml.model"); }), nothing, {"tokenizer.ggml.model"}},
-    {"ModelThatIsANumber", sentencepiece, in_file([](auto& w) { w.u32("tokenizer.ggml.model", 2); }), nothing, {"tokenizer.ggml.model"}},
-    {"FlagThatIsANumber", sentencepiece, in_file([](auto& w) { w.u32("tokenizer.ggml.add_space_prefix", 1); }),
-     in_file([](auto& w) { w.boolean("tokenizer.ggml.add_space_prefix", true); }), {"tokenizer.ggml.add_space_prefix"}},
+    {"ModelAbsent",
+     merging,
+     in_file([](auto& w) { w.remove("tokenizer.ggml.model"); }),
+     nothing,
+     {"tokenizer.ggml.model"}},
+    {"ModelThatIsANumber",
+     sentencepiece,
+     in_file([](auto& w) { w.u32("tokenizer.ggml.model", 2); }),
+     nothing,
+     {"tokenizer.ggml.model"}},
+    {"FlagThatIsANumber",
+     sentencepiece,
+     in_file([](auto& w) { w.u32("tokenizer.ggml.add_space_prefix", 1); }),
+     in_file([](auto& w) { w.boolean("tokenizer.ggml.add_space_prefix", true); }),
+     {"tokenizer.ggml.add_space_prefix"}},
 };
 
 class HostileVocabulary : public testing::TestWithParam<Hostile> {};
@@ -162,7 +298,9 @@ TEST_P(HostileVocabulary, IsRefusedNamingFileAndField) {
   }
 }
 
-TEST_P(HostileVocabulary, HasATwinThatLoads) { EXPECT_NO_THROW(load(written(GetParam().base(), GetParam().good))); }
+TEST_P(HostileVocabulary, HasATwinThatLoads) {
+  EXPECT_NO_THROW(load(written(GetParam().base(), GetParam().good)));
+}
 
 INSTANTIATE_TEST_SUITE_P(Classes13And20, HostileVocabulary, testing::ValuesIn(cases),
                          [](const auto& tested) { return tested.param.name; });
@@ -178,7 +316,8 @@ TEST(HostileCounts, OfTokensAreRefusedBeforeAnythingIsRead) {
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), QUERN_BAD_MODEL);
-    EXPECT_THAT(error.what(), testing::HasSubstr("tokenizer.ggml.tokens has 2147483648 entries; at most 1048576"));
+    EXPECT_THAT(error.what(),
+                testing::HasSubstr("tokenizer.ggml.tokens has 2147483648 entries; at most 1048576"));
   }
 }
 
@@ -190,7 +329,8 @@ TEST(HostileCounts, OfMergesAreRefusedBeforeAnythingIsRead) {
     Tokenizer tokenizer(view);
     FAIL() << "accepted";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("tokenizer.ggml.merges has 2147483648 entries; at most 1048576"));
+    EXPECT_THAT(error.what(),
+                testing::HasSubstr("tokenizer.ggml.merges has 2147483648 entries; at most 1048576"));
   }
 }
 

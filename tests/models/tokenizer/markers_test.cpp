@@ -42,8 +42,9 @@ TEST(Markers, AUserDefinedTokenInsideAControlTokenIsFoundWhereControlTokensAreTe
 
 TEST(Markers, StartASentencePieceTextAnew) {
   const std::string mark(space_mark);
-  EXPECT_THAT(pieces(sentencepiece().build(), "a</s>b</s>", {.add_bos = false, .add_eos = {}, .parse_special = true}),
-              ElementsAre(mark, "a", "</s>", mark, "b", "</s>"));
+  EXPECT_THAT(
+      pieces(sentencepiece().build(), "a</s>b</s>", {.add_bos = false, .add_eos = {}, .parse_special = true}),
+      ElementsAre(mark, "a", "</s>", mark, "b", "</s>"));
 }
 
 TEST(Markers, TakeTheWhiteSpaceAfterThemInPhi3ExceptTheFirstOfAText) {
@@ -52,8 +53,16 @@ TEST(Markers, TakeTheWhiteSpaceAfterThemInPhi3ExceptTheFirstOfAText) {
   vocabulary.settings.add_space_prefix = false;
   vocabulary.add(" ", TokenType::control);
   const Tokenizer tokenizer = vocabulary.build();
-  EXPECT_THAT(pieces(tokenizer, "</s> \n\xE2\x80\x83" "a", unparsed).size(), testing::Gt(3u));
-  EXPECT_THAT(pieces(tokenizer, "</s> \n\xE2\x80\x83" "a"), ElementsAre("</s>", "a"));
+  EXPECT_THAT(pieces(tokenizer,
+                     "</s> \n\xE2\x80\x83"
+                     "a",
+                     unparsed)
+                  .size(),
+              testing::Gt(3u));
+  EXPECT_THAT(pieces(tokenizer,
+                     "</s> \n\xE2\x80\x83"
+                     "a"),
+              ElementsAre("</s>", "a"));
   EXPECT_THAT(pieces(tokenizer, "</s>  "), ElementsAre("</s>"));
   EXPECT_THAT(pieces(tokenizer, "<s> a"), ElementsAre("<s>", " ", "a"));
 }
@@ -62,12 +71,14 @@ TEST(BeginAndEnd, AreAddedAsTheFileSaysUnlessTheCallerSaysOtherwise) {
   VocabularyBuilder vocabulary = sentencepiece();
   vocabulary.settings.add_space_prefix = false;
   EXPECT_THAT(pieces(vocabulary.build(), "a"), ElementsAre("a"));
-  EXPECT_THAT(pieces(vocabulary.build(), "a", {.add_bos = true, .add_eos = true, .parse_special = true}), ElementsAre("<s>", "a", "</s>"));
+  EXPECT_THAT(pieces(vocabulary.build(), "a", {.add_bos = true, .add_eos = true, .parse_special = true}),
+              ElementsAre("<s>", "a", "</s>"));
   vocabulary.settings.add_bos = vocabulary.settings.add_eos = true;
   const Tokenizer tokenizer = vocabulary.build();
   EXPECT_TRUE(tokenizer.adds_bos() && tokenizer.adds_eos());
   EXPECT_THAT(pieces(tokenizer, ""), ElementsAre("<s>", "</s>"));
-  EXPECT_THAT(pieces(tokenizer, "a", {.add_bos = false, .add_eos = false, .parse_special = true}), ElementsAre("a"));
+  EXPECT_THAT(pieces(tokenizer, "a", {.add_bos = false, .add_eos = false, .parse_special = true}),
+              ElementsAre("a"));
 }
 
 TEST(BeginAndEnd, ThatTheVocabularyLacksAreRefused) {
@@ -121,7 +132,8 @@ TEST(Lookup, FindsEachTokenByTheFilesSpelling) {
   VocabularyBuilder vocabulary = byte_level();
   vocabulary.merge("a", "b");
   const Tokenizer tokenizer = vocabulary.build();
-  for (std::int32_t id = 0; id < tokenizer.size(); ++id) EXPECT_EQ(tokenizer.find(tokenizer.token_text(id)), id);
+  for (std::int32_t id = 0; id < tokenizer.size(); ++id)
+    EXPECT_EQ(tokenizer.find(tokenizer.token_text(id)), id);
   EXPECT_EQ(tokenizer.find("abc"), std::nullopt);
   EXPECT_EQ(tokenizer.find(""), std::nullopt);
   EXPECT_EQ(tokenizer.token_type(0), TokenType::control);

@@ -1,7 +1,7 @@
 // Long texts, large vocabularies, many threads.
 //
-// Times are the least of a few runs, in processor time. The limits for texts are far above what a linear method takes (a
-// tenth of a second) and far below what a quadratic one would (minutes).
+// Times are the least of a few runs, in processor time. The limits for texts are far above what a linear
+// method takes (a tenth of a second) and far below what a quadratic one would (minutes).
 #include "vocabulary_builder.hpp"
 
 #include <gtest/gtest.h>
@@ -15,13 +15,20 @@
 namespace quern::test {
 namespace {
 
-constexpr std::size_t megabyte = std::size_t{1} << 20;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__OPTIMIZE__)
+#if defined(__has_feature)
+#define QUERN_HAS_FEATURE(feature) __has_feature(feature)
+#else
+#define QUERN_HAS_FEATURE(feature) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || QUERN_HAS_FEATURE(address_sanitizer) || \
+    QUERN_HAS_FEATURE(thread_sanitizer) || !defined(__OPTIMIZE__)
 constexpr bool is_fast_build = false;
 #else
 constexpr bool is_fast_build = true;
 #endif
+
+constexpr std::size_t megabyte =
+    is_fast_build ? std::size_t{1} << 20 : std::size_t{1} << 18;  // a quarter where all is slow
 
 // Of this thread's own processor time, so that other work on the machine does not count.
 double processor_milliseconds() {
@@ -48,11 +55,25 @@ std::string repeated(std::string_view part, std::size_t bytes) {
 
 // One class of character each, and sequences that make some matchers start over.
 const std::string long_texts[] = {
-    repeated("a", megabyte),       repeated("7", megabyte),        repeated(" ", megabyte),     repeated("!", megabyte),
-    repeated("\n", megabyte),      repeated("\n ", megabyte),      repeated("\r\n  ", megabyte), repeated("'", megabyte),
-    repeated("\xE7\xA3\xA8", megabyte), repeated("\xCC\x81", megabyte), repeated("\xCC\x81\xCC\xA3", megabyte),
-    repeated("\xFF", megabyte),    repeated("<|end", megabyte),    repeated("ab", megabyte),    repeated(" 1", megabyte),
-    repeated("<", megabyte),       "a" + repeated(" ", megabyte),  repeated(" ", megabyte) + "a", repeated("\xC2\xA0", megabyte),
+    repeated("a", megabyte),
+    repeated("7", megabyte),
+    repeated(" ", megabyte),
+    repeated("!", megabyte),
+    repeated("\n", megabyte),
+    repeated("\n ", megabyte),
+    repeated("\r\n  ", megabyte),
+    repeated("'", megabyte),
+    repeated("\xE7\xA3\xA8", megabyte),
+    repeated("\xCC\x81", megabyte),
+    repeated("\xCC\x81\xCC\xA3", megabyte),
+    repeated("\xFF", megabyte),
+    repeated("<|end", megabyte),
+    repeated("ab", megabyte),
+    repeated(" 1", megabyte),
+    repeated("<", megabyte),
+    "a" + repeated(" ", megabyte),
+    repeated(" ", megabyte) + "a",
+    repeated("\xC2\xA0", megabyte),
 };
 
 VocabularyBuilder doubling(VocabularyBuilder vocabulary) {
@@ -90,7 +111,8 @@ TEST(LongTexts, TakeNoMoreThanSecondsInSentencePiece) {
 
 TEST(LongTexts, ComeBackWhole) {
   const Tokenizer tokenizer = doubling(byte_level("llama-bpe")).build();
-  for (const std::string& text : long_texts) EXPECT_TRUE(tokenizer.decode_bytes(tokenizer.encode(text)) == text);
+  for (const std::string& text : long_texts)
+    EXPECT_TRUE(tokenizer.decode_bytes(tokenizer.encode(text)) == text);
 }
 
 // A vocabulary of the shape of the largest in use: tokens of a few letters, each made by one merge.
@@ -117,7 +139,8 @@ TEST(LargeVocabulary, OfAHundredAndFiftyThousandTokensIsReadyIn80Milliseconds) {
 TEST(LargeVocabulary, OfSentencePieceIsReadyIn80Milliseconds) {
   VocabularyBuilder vocabulary = sentencepiece();
   for (std::string& token : large_byte_level(150000).tokens)
-    if (token.size() > 1 && token[0] != '<') vocabulary.add(token, TokenType::normal, -static_cast<float>(vocabulary.tokens.size()));
+    if (token.size() > 1 && token[0] != '<')
+      vocabulary.add(token, TokenType::normal, -static_cast<float>(vocabulary.tokens.size()));
   const VocabularyView view = vocabulary.view();
   ASSERT_GT(view.tokens.size(), 149000u);
   const double took = least_milliseconds(5, [&] { EXPECT_GT(Tokenizer(view).size(), 149000); });

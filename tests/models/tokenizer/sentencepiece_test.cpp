@@ -46,14 +46,16 @@ TEST(SentencePiece, HasNoTokensForAnEmptyText) {
 
 TEST(SentencePiece, RemovesExtraSpacesWhereTheFileSaysSo) {
   VocabularyBuilder vocabulary = sentencepiece();
-  EXPECT_THAT(pieces(vocabulary.build(), " a  b ", plain), ElementsAre(mark, mark, "a", mark, mark, "b", mark));
+  EXPECT_THAT(pieces(vocabulary.build(), " a  b ", plain),
+              ElementsAre(mark, mark, "a", mark, mark, "b", mark));
   vocabulary.settings.remove_extra_whitespaces = true;
   EXPECT_THAT(pieces(vocabulary.build(), " a  b ", plain), ElementsAre(mark, "a", mark, "b"));
   EXPECT_THAT(pieces(vocabulary.build(), "   ", plain), ElementsAre());
 }
 
 TEST(SentencePiece, SpellsWhatItHasNoTokenForInBytes) {
-  EXPECT_THAT(pieces(sentencepiece().build(), "a\xC3\xA9", plain), ElementsAre(mark, "a", "<0xC3>", "<0xA9>"));
+  EXPECT_THAT(pieces(sentencepiece().build(), "a\xC3\xA9", plain),
+              ElementsAre(mark, "a", "<0xC3>", "<0xA9>"));
 }
 
 TEST(SentencePiece, ReplacesEachByteThatIsNotUtf8) {
@@ -65,7 +67,8 @@ TEST(SentencePiece, ReplacesEachByteThatIsNotUtf8) {
 
 VocabularyBuilder without_bytes() {
   VocabularyBuilder vocabulary = sentencepiece();
-  for (std::size_t id = 3; id < 3 + 256; ++id) vocabulary.types[id] = static_cast<std::int32_t>(TokenType::unused);
+  for (std::size_t id = 3; id < 3 + 256; ++id)
+    vocabulary.types[id] = static_cast<std::int32_t>(TokenType::unused);
   return vocabulary;
 }
 

@@ -41,8 +41,12 @@ TEST(Utf8Stream, ReplacesBytesThatCanNoLongerBecomeACharacterAtOnce) {
 
 // The table of the Unicode standard, section 3.9: "61 F1 80 80 E1 80 C2 62 80 63 80 BF 64".
 TEST(Utf8Stream, ReplacesEachMaximalSubpartOnce) {
-  EXPECT_EQ(whole("a\xF1\x80\x80\xE1\x80\xC2" "b\x80" "c\x80\xBF" "d"),
-            "a" + replacement + replacement + replacement + "b" + replacement + "c" + replacement + replacement + "d");
+  EXPECT_EQ(whole("a\xF1\x80\x80\xE1\x80\xC2"
+                  "b\x80"
+                  "c\x80\xBF"
+                  "d"),
+            "a" + replacement + replacement + replacement + "b" + replacement + "c" + replacement +
+                replacement + "d");
 }
 
 TEST(Utf8Stream, ReplacesOverlongFormsSurrogatesAndCodesBeyondUnicodeByteByByte) {
@@ -55,12 +59,16 @@ TEST(Utf8Stream, ReplacesOverlongFormsSurrogatesAndCodesBeyondUnicodeByteByByte)
 }
 
 TEST(Utf8Stream, KeepsTheFirstAndLastCharacterOfEachLength) {
-  const std::string text("\0\x7F\xC2\x80\xDF\xBF\xE0\xA0\x80\xED\x9F\xBF\xEE\x80\x80\xEF\xBF\xBF\xF0\x90\x80\x80\xF4\x8F\xBF\xBF", 26);
+  const std::string text(
+      "\0\x7F\xC2\x80\xDF\xBF\xE0\xA0\x80\xED\x9F\xBF\xEE\x80\x80\xEF\xBF\xBF\xF0\x90\x80\x80\xF4\x8F\xBF"
+      "\xBF",
+      26);
   EXPECT_EQ(whole(text), text);
 }
 
 TEST(Utf8Stream, GivesTheSameTextHoweverTheBytesAreCut) {
-  const std::string bytes = "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80\xF0\x9F\xE2\x82\xFFz\xED\xA0\x80\xF1\x80\x80";
+  const std::string bytes =
+      "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80\xF0\x9F\xE2\x82\xFFz\xED\xA0\x80\xF1\x80\x80";
   const std::string expected = whole(bytes);
   for (std::size_t first = 0; first <= bytes.size(); ++first) {
     for (std::size_t second = first; second <= bytes.size(); ++second) {

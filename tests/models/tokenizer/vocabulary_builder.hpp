@@ -31,15 +31,18 @@ struct VocabularyBuilder {
   std::vector<std::string_view> token_views_, merge_views_;
 };
 
-/// Byte-level BPE: <|end|> (control, id 0), <tool> (user-defined, id 1), the 256 byte tokens from id 2 on, no merges.
+/// Byte-level BPE: <|end|> (control, id 0), <tool> (user-defined, id 1), the 256 byte tokens from id 2 on, no
+/// merges.
 VocabularyBuilder byte_level(std::string_view pre_tokenizer = "gpt-2");
 inline constexpr std::int32_t first_byte = 2;
 
-/// SentencePiece: <unk> (0), <s> (1), </s> (2), 256 byte tokens from id 3 on, then U+2581 and the letters a to e.
+/// SentencePiece: <unk> (0), <s> (1), </s> (2), 256 byte tokens from id 3 on, then U+2581 and the letters a
+/// to e.
 VocabularyBuilder sentencepiece();
 inline constexpr std::string_view space_mark = "\xE2\x96\x81";
 
 /// The text of each token of `text`, for readable expectations.
-std::vector<std::string> pieces(const Tokenizer& tokenizer, std::string_view text, const EncodeOptions& options = {});
+std::vector<std::string> pieces(const Tokenizer& tokenizer, std::string_view text,
+                                const EncodeOptions& options = {});
 
 }  // namespace quern::test

@@ -194,12 +194,23 @@ class Task {
       }
   }
 
-  /// Positions first .. end of one cache as f32 rows of `padded` floats, the first at `to`.
+  /// Positions first .. end of one cache as f32 rows of `padded` floats, the first at `to`; page by page.
   void load_cache(const TensorView& cache, std::int64_t first, std::int64_t end, std::int64_t size, std::int64_t padded, float* to) noexcept {
-    for (std::int64_t p = first; p < end; ++p, to += padded) {
-      const std::int64_t page = find_page(cache, call_.input(3), slot_, p);
-      vectors_.to_floats(cache.dtype, cache_row(cache, page, head_, p % cache.dims[2]), size, to);
-      std::fill(to + size, to + padded, 0.0f);
+    const std::int64_t page_size = cache.dims[2];
+    const bool packed = size == padded && cache.strides[2] == size / unit_elements(cache.dtype) * unit_bytes(cache.dtype);
+    for (std::int64_t p = first; p < end;) {
+      const std::int64_t in_page = p % page_size, count = std::min(page_size - in_page, end - p);
+      const std::byte* from = cache_row(cache, find_page(cache, call_.input(3), slot_, p), head_, in_page);
+      if (packed) {
+        vectors_.to_floats(cache.dtype, from, count * size, to);
+      } else {
+        for (std::int64_t i = 0; i < count; ++i) {
+          vectors_.to_floats(cache.dtype, from + i * cache.strides[2], size, to + i * padded);
+          std::fill(to + i * padded + size, to + (i + 1) * padded, 0.0f);
+        }
+      }
+      to += count * padded;
+      p += count;
     }
   }
 

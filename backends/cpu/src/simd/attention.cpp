@@ -42,36 +42,57 @@ bool row_probabilities(const AttentionBlock& p, std::int64_t row) {
   return true;
 }
 
-template <int Rows>
-void weigh(const AttentionBlock& p, const std::int64_t* rows, std::int64_t low, std::int64_t high) {
-  for (std::int64_t i = 0; i < p.v_size; i += 32) {
-    const bool two = i + 32 <= p.v_size;
-    Lanes sums[Rows][2];
+// Rows that pass over the values together, and lanes of each: sums that registers hold.
+#if defined(QUERN_CPU_ISA_avx512)
+constexpr int most_rows = 4, wide = 4;
+#elif defined(QUERN_CPU_ISA_avx2)
+constexpr int most_rows = 3, wide = 2;
+#else
+constexpr int most_rows = 2, wide = 1;
+#endif
+
+/// Columns first .. first + 16 Width of the output.
+template <int Rows, int Width>
+void weigh_columns(const AttentionBlock& p, const std::int64_t* rows, std::int64_t low, std::int64_t high, std::int64_t first) {
+  Lanes sums[Rows][Width];
+  for (int r = 0; r < Rows; ++r)
+    for (int w = 0; w < Width; ++w) sums[r][w] = load(p.output + rows[r] * p.v_size + first + 16 * w);
+  for (std::int64_t j = low; j < high; ++j) {
+    if (Rows == 1 && p.holes && p.scores[rows[0] * attention_block + j] == 0.0f) continue;
+    Lanes v[Width];
+    for (int w = 0; w < Width; ++w) v[w] = load(p.v + j * p.v_size + first + 16 * w);
     for (int r = 0; r < Rows; ++r) {
-      sums[r][0] = load(p.output + rows[r] * p.v_size + i);
-      sums[r][1] = two ? load(p.output + rows[r] * p.v_size + i + 16) : zero();
-    }
-    for (std::int64_t j = low; j < high; ++j) {
-      if (Rows == 1 && p.holes && p.scores[rows[0] * attention_block + j] == 0.0f) continue;
-      const Lanes v0 = load(p.v + j * p.v_size + i), v1 = two ? load(p.v + j * p.v_size + i + 16) : zero();
-      for (int r = 0; r < Rows; ++r) {
-        const Lanes weight = broadcast(p.scores[rows[r] * attention_block + j]);
-        sums[r][0] = fma(weight, v0, sums[r][0]);
-        sums[r][1] = fma(weight, v1, sums[r][1]);
-      }
-    }
-    for (int r = 0; r < Rows; ++r) {
-      store(p.output + rows[r] * p.v_size + i, sums[r][0]);
-      if (two) store(p.output + rows[r] * p.v_size + i + 16, sums[r][1]);
+      const Lanes weight = broadcast(p.scores[rows[r] * attention_block + j]);
+      for (int w = 0; w < Width; ++w) sums[r][w] = fma(weight, v[w], sums[r][w]);
     }
   }
+  for (int r = 0; r < Rows; ++r)
+    for (int w = 0; w < Width; ++w) store(p.output + rows[r] * p.v_size + first + 16 * w, sums[r][w]);
+}
+
+template <int Rows>
+void weigh(const AttentionBlock& p, const std::int64_t* rows, std::int64_t low, std::int64_t high) {
+  std::int64_t i = 0;
+  for (; i + 16 * wide <= p.v_size; i += 16 * wide) weigh_columns<Rows, wide>(p, rows, low, high, i);
+  for (; i < p.v_size; i += 16) weigh_columns<Rows, 1>(p, rows, low, high, i);
 }
 
 }  // namespace
 
 void attention(const AttentionBlock& p) noexcept {
-  std::int64_t waiting[4];
+  std::int64_t waiting[most_rows];
   int count = 0;
+  const auto flush = [&] {
+    if (count == 1) weigh<1>(p, waiting, 0, p.positions);
+    if (count == 2) weigh<2>(p, waiting, 0, p.positions);
+    if constexpr (most_rows >= 3) {
+      if (count == 3) weigh<3>(p, waiting, 0, p.positions);
+    }
+    if constexpr (most_rows >= 4) {
+      if (count == 4) weigh<4>(p, waiting, 0, p.positions);
+    }
+    count = 0;
+  };
   for (std::int64_t row = 0; row < p.rows; ++row) {
     if (!row_probabilities(p, row)) continue;
     const bool whole = p.low[row] == 0 && p.high[row] == p.positions && !p.holes;
@@ -80,12 +101,9 @@ void attention(const AttentionBlock& p) noexcept {
       continue;
     }
     waiting[count++] = row;
-    if (count == 4) {
-      weigh<4>(p, waiting, 0, p.positions);
-      count = 0;
-    }
+    if (count == most_rows) flush();
   }
-  for (int i = 0; i < count; ++i) weigh<1>(p, waiting + i, 0, p.positions);
+  flush();
 }
 
 }  // namespace quern::cpu::QUERN_CPU_ISA

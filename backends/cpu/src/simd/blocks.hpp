@@ -35,6 +35,27 @@ QUERN_CPU_INLINE std::uint32_t word_at(const Byte* p) {
 }
 QUERN_CPU_INLINE Lanes minus_bias(__m128i codes, int bias) { return from_signed(_mm_sub_epi8(codes, _mm_set1_epi8(static_cast<char>(bias)))); }
 
+/// Scale and minimum that stand side by side.
+struct ScalePair {
+  Lanes scale, minimum;
+};
+QUERN_CPU_INLINE ScalePair load_scale_pair(const Byte* p) {
+#if defined(QUERN_CPU_ISA_avx512)
+  const __m512 both = _mm512_castps128_ps512(_mm_cvtph_ps(_mm_cvtsi32_si128(static_cast<int>(word_at(p)))));
+  return {{{_mm512_permutexvar_ps(_mm512_setzero_si512(), both)}}, {{_mm512_permutexvar_ps(_mm512_set1_epi32(1), both)}}};
+#else
+  return {broadcast(load_half(p)), broadcast(load_half(p + 2))};
+#endif
+}
+
+#if defined(QUERN_CPU_ISA_avx512)
+/// Values of all 16 codes of a block; a permutation then decodes 16 elements, reading the low four bits of each index.
+QUERN_CPU_INLINE __m512 counting() {
+  return _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+}
+QUERN_CPU_INLINE Lanes pick(__m512i index, __m512 values) { return {{_mm512_permutexvar_ps(index, values)}}; }
+#endif
+
 struct RowF32 {
   static constexpr bool plain = true;
   static constexpr int bytes = 4;
@@ -68,18 +89,32 @@ struct RowQ40 {
     const Byte* p = row + b * 18;
     const Lanes d = broadcast(load_half(p));
     const __m128i codes = load_bytes(p + 2);
+#if defined(QUERN_CPU_ISA_avx512)
+    const __m512 values = _mm512_mul_ps(_mm512_sub_ps(counting(), _mm512_set1_ps(8)), d.v[0]);
+    const __m512i index = _mm512_cvtepu8_epi32(codes);
+    low = pick(index, values);
+    high = pick(_mm512_srli_epi32(index, 4), values);
+#else
     low = mul(minus_bias(bits<0>(codes, 15), 8), d);
     high = mul(minus_bias(bits<4>(codes, 15), 8), d);
+#endif
   }
 };
 struct RowQ41 {
   static constexpr bool plain = false;
   QUERN_CPU_INLINE void decode(const Byte* row, std::int64_t b, Lanes& low, Lanes& high) {
     const Byte* p = row + b * 20;
-    const Lanes d = broadcast(load_half(p)), m = broadcast(load_half(p + 2));
+    const auto [d, m] = load_scale_pair(p);
     const __m128i codes = load_bytes(p + 4);
+#if defined(QUERN_CPU_ISA_avx512)
+    const __m512 values = _mm512_fmadd_ps(counting(), d.v[0], m.v[0]);
+    const __m512i index = _mm512_cvtepu8_epi32(codes);
+    low = pick(index, values);
+    high = pick(_mm512_srli_epi32(index, 4), values);
+#else
     low = fma(from_unsigned(bits<0>(codes, 15)), d, m);
     high = fma(from_unsigned(bits<4>(codes, 15)), d, m);
+#endif
   }
 };
 struct RowQ50 {
@@ -97,7 +132,7 @@ struct RowQ51 {
   static constexpr bool plain = false;
   QUERN_CPU_INLINE void decode(const Byte* row, std::int64_t b, Lanes& low, Lanes& high) {
     const Byte* p = row + b * 24;
-    const Lanes d = broadcast(load_half(p)), m = broadcast(load_half(p + 2));
+    const auto [d, m] = load_scale_pair(p);
     const std::uint32_t fifth = word_at(p + 4);
     const __m128i codes = load_bytes(p + 8);
     low = fma(from_unsigned(_mm_or_si128(bits<0>(codes, 15), fifth_bits(fifth))), d, m);
@@ -131,8 +166,15 @@ struct RowQ4K {
     sub_scale(p, j, scale, minimum);
     const Byte* codes = p + 16 + (j >> 1) * 32;
     const int shift = (j & 1) * 4;
+#if defined(QUERN_CPU_ISA_avx512)
+    const __m512 values = _mm512_fmadd_ps(counting(), scale.v[0], minimum.v[0]);
+    const __m128i by = _mm_cvtsi32_si128(shift);
+    low = pick(_mm512_srl_epi32(_mm512_cvtepu8_epi32(load_bytes(codes)), by), values);
+    high = pick(_mm512_srl_epi32(_mm512_cvtepu8_epi32(load_bytes(codes + 16)), by), values);
+#else
     low = fma(from_unsigned(shift_bits(load_bytes(codes), shift, 15)), scale, minimum);
     high = fma(from_unsigned(shift_bits(load_bytes(codes + 16), shift, 15)), scale, minimum);
+#endif
   }
 };
 struct RowQ5K {

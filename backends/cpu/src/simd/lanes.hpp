@@ -50,6 +50,17 @@ QUERN_CPU_INLINE Lanes load(const float* p) {
   return r;
 }
 QUERN_CPU_INLINE void store(float* p, Lanes x) { QUERN_CPU_EACH QUERN_CPU_OP(storeu, ps)(p + e * register_floats, x.v[e]); }
+/// Makes the compiler keep x in registers: it would else fold one load into each instruction that uses it, and loads are the
+/// scarcer port.
+QUERN_CPU_INLINE void in_register(Lanes& x) {
+#if defined(QUERN_CPU_ISA_avx512)
+  __asm__("" : "+v"(x.v[0]));
+#elif defined(QUERN_CPU_ISA_avx2)
+  __asm__("" : "+x"(x.v[0]), "+x"(x.v[1]));
+#else
+  static_cast<void>(x);
+#endif
+}
 /// The first n of 16, the rest zero.
 QUERN_CPU_INLINE Lanes load_part(const float* p, int n) {
   alignas(64) float part[16] = {};

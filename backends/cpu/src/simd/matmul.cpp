@@ -93,7 +93,8 @@ template <int Rows, int Tokens>
     Lanes a[Tokens];
     for (int t = 0; t < Tokens; ++t) a[t] = load(p.a + t * p.a_stride + k);
     for (int r = 0; r < Rows; ++r) {
-      const Lanes w = load(p.w + r * p.w_stride + k);
+      Lanes w = load(p.w + r * p.w_stride + k);
+      in_register(w);
       for (int t = 0; t < Tokens; ++t) sums[t][r] = fma(w, a[t], sums[t][r]);
     }
   }
@@ -117,6 +118,21 @@ void tile_tokens_of(const Tile& p, std::int64_t tokens) {
     if (tokens == 3) return tile<Rows, 3>(p);
   }
   tile<Rows, 2>(p);
+}
+
+/// f32 rows of whole lanes: tiles straight from the weights.
+void direct(const MatmulPart& p) {
+  const auto* w = reinterpret_cast<const float*>(p.w);
+  const std::int64_t w_stride = p.w_stride / 4;
+  for (std::int64_t t = 0; t < p.tokens; t += tile_tokens) {
+    const std::int64_t tokens = p.tokens - t < tile_tokens ? p.tokens - t : tile_tokens;
+    const auto at = [&](std::int64_t r) {
+      return Tile{w + r * w_stride, w_stride, p.a + t * p.a_stride, p.a_stride, p.k, nullptr, true, true, p.y + t * p.y_stride + r, p.y_stride};
+    };
+    std::int64_t r = 0;
+    for (; r + tile_rows <= p.rows; r += tile_rows) tile_tokens_of<tile_rows>(at(r), tokens);
+    for (; r < p.rows; ++r) tile_tokens_of<1>(at(r), tokens);
+  }
 }
 
 /// Elements first .. first + depth of a row as f32; what lies behind k is zero.
@@ -176,6 +192,8 @@ void matmul(const MatmulPart& p) noexcept {
       for (std::int64_t r = 0; r < p.rows; ++r) p.y[t * p.y_stride + r] = 0.0f;
     return;
   }
+  // Small f32 products, attention's scores above all: nothing to decode, and rows that fit a cache for all tokens.
+  if (p.dtype == QUERN_F32 && p.k % 32 == 0 && p.w_stride % 4 == 0 && (p.tokens <= tile_tokens || p.k <= 256)) return direct(p);
   with_row(p.dtype, [&](auto row) {
     using Row = decltype(row);
     if (p.tokens == 1) few_all<Row, 1>(p, 0);

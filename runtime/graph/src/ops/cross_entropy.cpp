@@ -19,7 +19,8 @@ Attributes attributes_of(const CrossEntropyAttributes& how) {
 
 CrossEntropy cross_entropy(Graph& graph, ValueId logits, ValueId label, const CrossEntropyAttributes& how,
                            NodeOptions options) {
-  const auto outputs = graph.add_node(QUERN_OP_CROSS_ENTROPY, {logits, label}, attributes_of(how), std::move(options));
+  const auto outputs =
+      graph.add_node(QUERN_OP_CROSS_ENTROPY, {logits, label}, attributes_of(how), std::move(options));
   return {outputs[0], outputs[1]};
 }
 

@@ -7,7 +7,8 @@
 namespace quern::graph {
 namespace ops {
 
-ValueId layer_norm(Graph& graph, ValueId x, ValueId weight, ValueId bias, double epsilon, NodeOptions options) {
+ValueId layer_norm(Graph& graph, ValueId x, ValueId weight, ValueId bias, double epsilon,
+                   NodeOptions options) {
   return graph.add_node(QUERN_OP_LAYER_NORM, {x, weight, bias}, Attributes().set(QUERN_KEY_EPSILON, epsilon),
                         std::move(options))[0];
 }

@@ -37,7 +37,8 @@ void leading_rule(const OpCall& call) {
     const Dim& b = call.dim(1, d);
     const bool divides = a.symbol == 0 && b.symbol == 0 && b.size > 0 && a.size % b.size == 0;
     if (a != b && b != Dim(1) && !divides)
-      call.fail(call.text(0), " but ", call.text(1), ": dimension ", d, " of b must divide dimension ", e, " of a");
+      call.fail(call.text(0), " but ", call.text(1), ": dimension ", d, " of b must divide dimension ", e,
+                " of a");
   }
 }
 

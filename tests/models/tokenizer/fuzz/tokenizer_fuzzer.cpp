@@ -2,12 +2,13 @@
 //
 //   byte 0   flags, see below         byte 1   pre-tokenizer
 //   byte 2   count of tokens: each a type, a score, a length and its bytes
-//   byte     count of merges: each two indices of tokens (the joined token is added if it is new), or 0xFF, a length and
+//   byte     count of merges: each two indices of tokens (the joined token is added if it is new), or 0xFF, a
+//   length and
 //            the text of the merge
 //   2 bytes  bos, eos (0: none)       rest     the text
 //
-// A refusal is an Error with QUERN_BAD_MODEL or QUERN_UNSUPPORTED. Of an accepted vocabulary every id is in range,
-// and a byte-level one that spells all bytes gives back any text.
+// A refusal is an Error with QUERN_BAD_MODEL or QUERN_UNSUPPORTED. Of an accepted vocabulary every id is in
+// range, and a byte-level one that spells all bytes gives back any text.
 #include "../vocabulary_builder.hpp"
 
 #include "quern/graph/error.hpp"
@@ -21,11 +22,18 @@ namespace {
 using namespace quern;
 
 enum Flag : std::uint8_t {
-  sentencepiece_model = 1, with_bytes = 2, space_prefix = 4, remove_spaces = 8,
-  markers_take_space = 16, add_bos = 32, parse_special = 64, short_types = 128,
+  sentencepiece_model = 1,
+  with_bytes = 2,
+  space_prefix = 4,
+  remove_spaces = 8,
+  markers_take_space = 16,
+  add_bos = 32,
+  parse_special = 64,
+  short_types = 128,
 };
 
-constexpr const char* pre_tokenizers[] = {"gpt-2", "smollm", "llama-bpe", "qwen2", "default", "starcoder", "tekken", ""};
+constexpr const char* pre_tokenizers[] = {"gpt-2",   "smollm",    "llama-bpe", "qwen2",
+                                          "default", "starcoder", "tekken",    ""};
 
 class Input {
  public:
@@ -48,7 +56,8 @@ class Input {
 test::VocabularyBuilder read_vocabulary(Input& input, std::uint8_t flags) {
   const char* pre_tokenizer = pre_tokenizers[input.byte() % std::size(pre_tokenizers)];
   test::VocabularyBuilder vocabulary;
-  if (flags & with_bytes) vocabulary = flags & sentencepiece_model ? test::sentencepiece() : test::byte_level();
+  if (flags & with_bytes)
+    vocabulary = flags & sentencepiece_model ? test::sentencepiece() : test::byte_level();
   vocabulary.model = flags & sentencepiece_model ? "llama" : "gpt2";
   vocabulary.pre_tokenizer = pre_tokenizer;
   for (int left = input.byte(); left > 0; --left) {
@@ -64,7 +73,8 @@ test::VocabularyBuilder read_vocabulary(Input& input, std::uint8_t flags) {
     }
     // From the end of the list, where the tokens of the input are.
     const std::size_t count = vocabulary.tokens.size();
-    const std::string one = vocabulary.tokens[count - 1 - first % count], two = vocabulary.tokens[count - 1 - input.byte() % count];
+    const std::string one = vocabulary.tokens[count - 1 - first % count],
+                      two = vocabulary.tokens[count - 1 - input.byte() % count];
     if (one.size() + two.size() > 500) continue;  // lengths double from merge to merge
     if (std::ranges::find(vocabulary.tokens, one + two) == vocabulary.tokens.end()) vocabulary.add(one + two);
     vocabulary.merges.push_back(one + " " + two);
@@ -94,7 +104,8 @@ void check_stream(std::string_view text) {
 }
 
 void check(const Tokenizer& tokenizer, std::string_view text, std::uint8_t flags, bool comes_back) {
-  const auto ids = tokenizer.encode(text, {.add_bos = {}, .add_eos = {}, .parse_special = (flags & parse_special) != 0});
+  const auto ids =
+      tokenizer.encode(text, {.add_bos = {}, .add_eos = {}, .parse_special = (flags & parse_special) != 0});
   for (const std::int32_t id : ids) require(id >= 0 && id < tokenizer.size());
   tokenizer.decode(ids, true);
   const std::string bytes = tokenizer.decode_bytes(ids);

@@ -1,8 +1,8 @@
 // Text to token ids and back, equal to the model's own tokenizer, token for token.
 //
-// Two families: byte-level BPE ("gpt2" in a GGUF file) and SentencePiece BPE ("llama"). The core reads a plain
-// VocabularyView, so it knows no file format; tokenizer_from_gguf() fills one. The rules, with what each equals and
-// where a file leaves a choice open, are in models/tokenizer/README.md.
+// Two families: byte-level BPE ("gpt2" in a GGUF file) and SentencePiece BPE ("llama"). The core reads a
+// plain VocabularyView, so it knows no file format; tokenizer_from_gguf() fills one. The rules, with what
+// each equals and where a file leaves a choice open, are in models/tokenizer/README.md.
 #pragma once
 
 #include "quern/models/utf8_stream.hpp"
@@ -28,31 +28,33 @@ enum class TokenType : std::int32_t {
   control = 3,       // markers such as <|im_start|>: matched in text only where special tokens are parsed
   user_defined = 4,  // whole words that are always matched before anything else
   unused = 5,
-  byte = 6,          // <0x00> to <0xFF>
+  byte = 6,  // <0x00> to <0xFF>
 };
 
-/// A vocabulary as a model file holds it. Plain views: whoever fills it keeps the memory alive until the Tokenizer is
-/// built, and no longer; the Tokenizer copies what it needs. Everything in it is untrusted.
+/// A vocabulary as a model file holds it. Plain views: whoever fills it keeps the memory alive until the
+/// Tokenizer is built, and no longer; the Tokenizer copies what it needs. Everything in it is untrusted.
 struct VocabularyView {
   std::string_view model;          // "gpt2" or "llama"
   std::string_view pre_tokenizer;  // for "gpt2": see known_pre_tokenizers()
   std::span<const std::string_view> tokens;
-  std::span<const std::int32_t> types;        // one for each token
-  std::span<const float> scores;              // one for each token; "gpt2" needs none
-  std::span<const std::string_view> merges;   // "left right", best first; "gpt2" only
+  std::span<const std::int32_t> types;       // one for each token
+  std::span<const float> scores;             // one for each token; "gpt2" needs none
+  std::span<const std::string_view> merges;  // "left right", best first; "gpt2" only
 
-  std::optional<std::uint64_t> bos, eos, eot, eom, unknown;  // as the file states them; checked against tokens
-  bool add_bos = false;                        // what encode() does unless its options say otherwise
+  std::optional<std::uint64_t> bos, eos, eot, eom,
+      unknown;           // as the file states them; checked against tokens
+  bool add_bos = false;  // what encode() does unless its options say otherwise
   bool add_eos = false;
-  std::optional<bool> add_space_prefix;        // "llama": a text starts with a space (default); "gpt2": never
-  bool remove_extra_whitespaces = false;       // "llama": runs of spaces count as one, those at the ends as none
-  bool markers_take_following_space = false;   // white space after a control token belongs to it (Phi-3)
+  std::optional<bool> add_space_prefix;   // "llama": a text starts with a space (default); "gpt2": never
+  bool remove_extra_whitespaces = false;  // "llama": runs of spaces count as one, those at the ends as none
+  bool markers_take_following_space = false;  // white space after a control token belongs to it (Phi-3)
 };
 
 struct EncodeOptions {
   std::optional<bool> add_bos;  // default: what the file says
   std::optional<bool> add_eos;  // default: what the file says
-  bool parse_special = true;    // false: the text of a control token is plain text; user-defined tokens still match
+  bool parse_special =
+      true;  // false: the text of a control token is plain text; user-defined tokens still match
 };
 
 struct TokenBytes {
@@ -60,26 +62,28 @@ struct TokenBytes {
   bool special = false;  // a control or unknown token: bytes is its name, which most callers do not show
 };
 
-/// An immutable vocabulary with its rules. Every const function may be called from any thread at the same time.
+/// An immutable vocabulary with its rules. Every const function may be called from any thread at the same
+/// time.
 class Tokenizer {
  public:
   /// Checks and indexes the vocabulary. Reads `view` only during the call.
-  /// Throws Error(QUERN_BAD_MODEL) naming the field that is malformed, and Error(QUERN_UNSUPPORTED) naming a model or
-  /// pre-tokenizer that is not known here, with those that are.
+  /// Throws Error(QUERN_BAD_MODEL) naming the field that is malformed, and Error(QUERN_UNSUPPORTED) naming a
+  /// model or pre-tokenizer that is not known here, with those that are.
   explicit Tokenizer(const VocabularyView& view);
   ~Tokenizer();
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
 
-  /// The ids of `text`. Time n log n in the length of the text, whatever it holds; memory about 64 bytes for each
-  /// byte of the longest piece that is merged as one. `text` may be any bytes; see the README for invalid UTF-8.
-  /// Throws Error(QUERN_INVALID_ARGUMENT) for a text of 1 GiB or more, and for add_bos or add_eos = true where
-  /// the vocabulary has no such token.
+  /// The ids of `text`. Time n log n in the length of the text, whatever it holds; memory about 64 bytes for
+  /// each byte of the longest piece that is merged as one. `text` may be any bytes; see the README for
+  /// invalid UTF-8. Throws Error(QUERN_INVALID_ARGUMENT) for a text of 1 GiB or more, and for add_bos or
+  /// add_eos = true where the vocabulary has no such token.
   std::vector<std::int32_t> encode(std::string_view text, const EncodeOptions& options = {}) const;
 
-  /// The text of `ids`: their bytes joined, what is not UTF-8 replaced by U+FFFD. The first space is dropped where
-  /// drops_first_space(). With skip_special, control and unknown tokens add nothing.
-  /// Throws Error(QUERN_INVALID_ARGUMENT) for an id that is not in the vocabulary, as do all functions that take one.
+  /// The text of `ids`: their bytes joined, what is not UTF-8 replaced by U+FFFD. The first space is dropped
+  /// where drops_first_space(). With skip_special, control and unknown tokens add nothing. Throws
+  /// Error(QUERN_INVALID_ARGUMENT) for an id that is not in the vocabulary, as do all functions that take
+  /// one.
   std::string decode(std::span<const std::int32_t> ids, bool skip_special = false) const;
 
   /// The same as raw bytes: nothing is replaced.
@@ -88,8 +92,9 @@ class Tokenizer {
   /// What one token adds to a running text. Join them through a Utf8Stream to print while generating.
   TokenBytes token_bytes(std::int32_t id) const;
 
-  /// True if the spaces at the start of a text are the vocabulary's own business: encode() adds one (or removes those
-  /// that are there), and decode() drops one. A caller that joins token_bytes() from the start of a text does it itself.
+  /// True if the spaces at the start of a text are the vocabulary's own business: encode() adds one (or
+  /// removes those that are there), and decode() drops one. A caller that joins token_bytes() from the start
+  /// of a text does it itself.
   bool drops_first_space() const noexcept;
 
   std::int32_t size() const noexcept;
@@ -99,12 +104,13 @@ class Tokenizer {
   bool adds_bos() const noexcept;  // what the file says
   bool adds_eos() const noexcept;
 
-  /// Every token that ends an answer: the file's eos, eot and eom, and control tokens with a name that is known to end
-  /// a turn or a text (<|im_end|>, <|eot_id|>, </s>, <end_of_turn> ...). Ascending, each once.
+  /// Every token that ends an answer: the file's eos, eot and eom, and control tokens with a name that is
+  /// known to end a turn or a text (<|im_end|>, <|eot_id|>, </s>, <end_of_turn> ...). Ascending, each once.
   std::span<const std::int32_t> end_tokens() const noexcept;
   bool is_end(std::int32_t id) const noexcept;  // false for an id that is not in the vocabulary
 
-  std::string_view token_text(std::int32_t id) const;  // as the file spells it; lives as long as the Tokenizer
+  std::string_view token_text(
+      std::int32_t id) const;  // as the file spells it; lives as long as the Tokenizer
   TokenType token_type(std::int32_t id) const;
   std::optional<std::int32_t> find(std::string_view text) const noexcept;  // by the file's spelling
 

@@ -31,8 +31,8 @@ struct OpAttribute {
 
 struct OpInfo {
   std::uint32_t id = 0;
-  std::string name;      // "rms_norm"
-  std::string group;     // "norm"
+  std::string name;   // "rms_norm"
+  std::string group;  // "norm"
   std::vector<OpSlot> inputs;
   std::vector<OpSlot> outputs;
   std::vector<OpAttribute> attributes;

@@ -18,15 +18,17 @@ struct RmsNormAttributes {
 ///
 /// Its gradient needs x and weight, not y. Source: Zhang and Sennrich 2019 (arXiv:1910.07467); the epsilon is the model
 /// file's.
-ValueId rms_norm(Graph& graph, ValueId x, ValueId weight, const RmsNormAttributes& how, NodeOptions options = {});
+ValueId rms_norm(Graph& graph, ValueId x, ValueId weight, const RmsNormAttributes& how,
+                 NodeOptions options = {});
 
 /// dweight is no_value without weight.
 struct RmsNormGradients {
   ValueId dx, dweight;
 };
 /// dx like x; dweight f32 [h], the sum over rows of dy * x / rms, added to a state with accumulate.
-RmsNormGradients rms_norm_backward(Graph& graph, ValueId x, ValueId weight, ValueId dy, const RmsNormAttributes& how,
-                                   bool accumulate = false, NodeOptions options = {});
+RmsNormGradients rms_norm_backward(Graph& graph, ValueId x, ValueId weight, ValueId dy,
+                                   const RmsNormAttributes& how, bool accumulate = false,
+                                   NodeOptions options = {});
 
 /// y = weight * (x - mean) / sqrt(variance + epsilon) + bias, the variance over h, not h - 1.
 ///
@@ -35,7 +37,8 @@ RmsNormGradients rms_norm_backward(Graph& graph, ValueId x, ValueId weight, Valu
 ///   y             like x; in place
 ///
 /// Source: Ba, Kiros and Hinton 2016 (arXiv:1607.06450).
-ValueId layer_norm(Graph& graph, ValueId x, ValueId weight, ValueId bias, double epsilon, NodeOptions options = {});
+ValueId layer_norm(Graph& graph, ValueId x, ValueId weight, ValueId bias, double epsilon,
+                   NodeOptions options = {});
 
 /// dweight is no_value without weight; dbias may be skipped by NodeOptions.
 struct LayerNormGradients {
