@@ -3,6 +3,7 @@ option(QUERN_BUILD_TESTS "build the tests" ON)
 option(QUERN_BUILD_FUZZERS "build the libFuzzer targets (needs clang)" OFF)
 option(QUERN_ABI_RELEASE "tagged plugin headers: no header hash, plugins are negotiated by minor" OFF)
 option(QUERN_WARNINGS_AS_ERRORS "treat warnings as errors" OFF)
+option(QUERN_PRECOMPILE "precompile the standard headers: a faster build from nothing" OFF)
 option(QUERN_PARTIAL "skip the tests that need every component" OFF)
 set(QUERN_SANITIZE "" CACHE STRING "empty, address (with undefined) or thread")
 

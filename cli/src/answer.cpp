@@ -17,7 +17,7 @@ struct Stream {
 
 int on_token(void* user, const quern_token_event* event) {
   Stream& stream = *static_cast<Stream*>(user);
-  if (stream.guard.pending()) return 1;
+  if (stream.guard.interrupted()) return 1;
   if (!stream.to_stdout || event->piece_size == 0) return 0;
   try {
     write_out({event->piece, static_cast<std::size_t>(event->piece_size)});

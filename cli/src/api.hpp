@@ -34,13 +34,16 @@ using Evaluation = Handle<quern_evaluation, quern_evaluation_release>;
 using Statistics = Handle<quern_statistics, quern_statistics_release>;
 using Estimate = Handle<quern_estimate, quern_estimate_release>;
 
-/// Throws Failure with the library's sentence if a call failed. With a path, the sentence is made to name it.
+/// Throws Failure with the library's sentence if a call failed. With the path of a model, the sentence is made to name
+/// it where the model is the trouble; a missing backend has nothing to do with it.
 inline void check(quern_status status, const std::string& path = {}) {
   if (status == QUERN_OK) return;
   std::string text = quern_last_error();
   if (text.empty()) text = quern_status_name(status);
-  if (!path.empty() && text.find(path) == std::string::npos) text = path + ": " + text;
-  throw Failure(exit_code_of(status), text);
+  const ExitCode code = exit_code_of(status);
+  const bool of_model = code == exit_refused || code == exit_does_not_fit || code == exit_context;
+  if (of_model && !path.empty() && text.find(path) == std::string::npos) text = path + ": " + text;
+  throw Failure(code, text);
 }
 
 /// Calls function(arguments..., &handle) and owns the handle: make<Text>(quern_show_json, path).

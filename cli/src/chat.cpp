@@ -22,7 +22,8 @@ std::vector<Message> opening(const RunFlags& flags) {
 
 /// Asks and adds both sides to the history; a failure leaves the history as it was.
 void take_turn(const quern_model* model, quern_session* session, const RunFlags& flags, const std::string& said,
-               std::vector<Message>& history, InterruptGuard& guard, bool quiet) {
+               std::vector<Message>& history, bool quiet) {
+  const InterruptGuard guard(session);
   const quern_vocabulary* vocabulary = quern_model_vocabulary(model);
   std::vector<Message> turns = history;
   turns.push_back({"user", said});
@@ -41,12 +42,11 @@ void take_turn(const quern_model* model, quern_session* session, const RunFlags&
 }  // namespace
 
 int chat_loop(const quern_model* model, quern_session* session, const RunFlags& flags, bool quiet) {
-  InterruptGuard guard(session);
+  const InterruptGuard at_the_prompt(nullptr);
   LineEditor editor("> ");
   std::vector<Message> history = opening(flags);
   if (!quiet) write_error_line("/help lists the commands; Ctrl-D leaves");
   while (const std::optional<std::string> said = editor.read_line()) {
-    guard.take();
     switch (parse_chat_line(*said)) {
       case ChatCommand::exit:
         return exit_ok;
@@ -65,13 +65,12 @@ int chat_loop(const quern_model* model, quern_session* session, const RunFlags& 
         break;
       case ChatCommand::say:
         try {
-          take_turn(model, session, flags, *said, history, guard, quiet);
+          take_turn(model, session, flags, *said, history, quiet);
         } catch (const Failure& failure) {
           // A prompt that no longer fits can be mended here; anything else cannot.
           if (failure.code() != exit_context) throw;
           write_error_line(std::string("quern: ") + failure.what() + "; /clear starts again");
         }
-        guard.take();
         break;
       case ChatCommand::nothing:
         break;

@@ -1,12 +1,15 @@
-// Ctrl-C. While an answer is made it stops the answer; otherwise it does what it always does.
+// Ctrl-C. While an answer is made it stops the answer; at the prompt of the chat it drops the line.
 #pragma once
 
 #include "quern.h"
 
+#include <csignal>
+
 namespace quern::cli {
 
-/// While this lives, SIGINT cancels what runs on the session (if one is given) and is counted instead of ending the
-/// program. A second SIGINT before take() ends the program, so that a call that hangs can be left. One at a time.
+/// While this lives, SIGINT does not end the program. With a session, the first one cancels what runs on it, and a
+/// second one ends the program after all, so that a call that hangs can be left. Without a session it only interrupts
+/// a read. Guards may be nested; the innermost is in force.
 class InterruptGuard {
  public:
   explicit InterruptGuard(quern_session* session);
@@ -14,10 +17,12 @@ class InterruptGuard {
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
-  /// Whether SIGINT came since the last take().
-  bool take();
-  /// Whether SIGINT came; leaves it in place.
-  bool pending() const;
+  /// Whether SIGINT came while this guard was in force.
+  bool interrupted() const;
+
+ private:
+  struct sigaction previous_action_;
+  quern_session* previous_session_;
 };
 
 }  // namespace quern::cli

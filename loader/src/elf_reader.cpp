@@ -43,6 +43,7 @@ class Reader {
     if (!inside(offset, count))
       return malformed(
           concat(what, " takes ", count, " bytes at byte ", offset, " but the file has ", size_, " bytes"));
+    if (count == 0) return std::nullopt;  // an empty list has no address to read to
     if (!read_(offset, to, count))
       return Verdict{code::file_unreadable,
                      concat(name_, ": ", what, " at byte ", offset, " could not be read"),

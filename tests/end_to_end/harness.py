@@ -67,13 +67,14 @@ class Case(unittest.TestCase):
         return value
 
     def assert_fails(self, code, mentions, *arguments, **how):
-        """The exit code, a sentence with the words on standard error, and nothing on standard output."""
+        """The exit code, a last line with the words on standard error, and nothing on standard output."""
         result = self.quern(*arguments, **how)
         self.assertEqual(result.code, code, result.err)
         self.assertEqual(result.out, b"")
+        sentence = result.err.splitlines()[-1]
+        self.assertTrue(sentence.startswith("quern: "), result.err)
         for words in [mentions] if isinstance(mentions, str) else mentions:
-            self.assertIn(words, result.err)
-        self.assertTrue(result.err.startswith("quern: "), result.err)
+            self.assertIn(words, sentence)
         return result
 
     def write(self, name, content):

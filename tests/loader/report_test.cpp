@@ -57,7 +57,7 @@ TEST(ReportText, BytesThatAreNoTextHurtNeitherTheJsonNorATerminal) {
   entry.cause = "bad \xff\xfe and \x1b[31mred";
   entry.printed = std::string("a\0b", 3);
   report.entries.push_back(entry);
-  EXPECT_NO_THROW(static_cast<void>(nlohmann::json::parse(to_json(report))));
+  EXPECT_TRUE(nlohmann::json::accept(to_json(report)));
   EXPECT_THAT(to_words(report), Not(HasSubstr("\x1b")));
 }
 

@@ -84,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadAnimal{"bad_info", Stage::probe, "QUERN-L-0406", "memory alignment 3 is not a power of two",
                   "author"},
         BadAnimal{"entry_crashes", Stage::negotiate, "QUERN-L-0308", "in its entry", "another version"}),
-    [](const testing::TestParamInfo<BadAnimal>& info) { return std::string(info.param.id); });
+    [](const testing::TestParamInfo<BadAnimal>& animal) { return std::string(animal.param.id); });
 
 TEST(ZooTogether, OneSearchOverTheWholeZooOpensTheGoodOnesAndReportsEveryOther) {
   Machine machine;

@@ -170,7 +170,7 @@ Verdict judge_node(const quern_node& from, const Graph& graph, Node& node) {
   if (from.op_revision > 1) return Verdict::no(concat(op->name, ": revision ", from.op_revision, " is newer than this plugin's, 1"));
   if ((from.uses & ~QUERN_NODE_USES_ALL) != 0)
     return Verdict::no(concat(op->name, " uses a feature this plugin does not know (bits ", from.uses & ~QUERN_NODE_USES_ALL, ")"));
-  if ((from.uses & QUERN_NODE_USES_BODY) != 0 || op->name == "add_rms_norm")
+  if ((from.uses & QUERN_NODE_USES_BODY) != 0 && from.op != QUERN_OP_ADD_RMS_NORM)
     return Verdict::no(concat(op->name, " is a composite; this plugin runs the nodes of its body"));
   if ((from.uses & QUERN_NODE_USES_COMMUNICATOR) != 0) return Verdict::no("this plugin has no collectives");
   if ((from.uses & QUERN_NODE_USES_PRECISION) != 0 && from.accumulate != QUERN_F32)

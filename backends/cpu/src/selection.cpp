@@ -3,6 +3,7 @@
 
 #include "error.hpp"
 #include "op_signature.hpp"
+#include "openblas.hpp"
 #include "plan_check.hpp"
 
 #include <algorithm>
@@ -55,6 +56,8 @@ std::string check_forced_kernel(std::string_view value, Isa best) {
                                                "openblas, and the kernel names that plan_info tells"));
   if ((value == "avx2" && best < Isa::avx2) || (value == "avx512" && best < Isa::avx512))
     throw Error(QUERN_ARCH_NOT_BUILT, concat("force_kernel is '", value, "' but the best that this processor runs is ", isa_name(best)));
+  if (value == "openblas" && openblas().sgemm == nullptr)
+    throw Error(QUERN_DEPENDENCY_MISSING, concat("force_kernel is 'openblas' but ", openblas().reason));
   return std::string(value);
 }
 

@@ -18,7 +18,8 @@ struct KernelPolicy {
 };
 
 /// A forced family runs wherever the op has a kernel of it, else the op's next slower family. Throws Error(INVALID_ARGUMENT) for
-/// a word that is neither a family nor a kernel, and Error(ARCH_NOT_BUILT) for a family that this processor cannot run.
+/// a word that is neither a family nor a kernel, Error(ARCH_NOT_BUILT) for a family that this
+/// processor cannot run, and Error(DEPENDENCY_MISSING) for openblas where the library is not there.
 /// `value` may carry the prefix "cpu:"; one for another backend ("cuda:...") counts as unset.
 std::string check_forced_kernel(std::string_view value, Isa best);
 

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <memory>
 
 namespace quern::cli {
 namespace {
@@ -93,8 +92,8 @@ int run_verb(const CommandLine& line, const Settings& settings) {
 
   const auto prompt = ids_of(question, quern_model_vocabulary(model.get()), flags);
   const std::uint64_t seed = seed_of(flags.sampling);
-  const auto guard = std::make_unique<InterruptGuard>(session.get());
-  const Answer made = answer(session.get(), prompt, flags, seed, !line.json, *guard);
+  const InterruptGuard guard(session.get());
+  const Answer made = answer(session.get(), prompt, flags, seed, !line.json, guard);
   const Where where = where_it_ran(model.get(), session.get(), flags.model.path);
   if (line.json) {
     RunReport report = report_of(made, prompt, where);

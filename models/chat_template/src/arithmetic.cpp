@@ -45,9 +45,11 @@ Value integer_power(Runtime& runtime, std::int64_t base, std::int64_t exponent) 
   std::int64_t result = 1;
   while (exponent > 0) {
     runtime.step();
-    if ((exponent & 1) != 0 && __builtin_mul_overflow(result, base, &result)) fail_overflow(runtime, ArithmeticOp::power);
+    if ((exponent & 1) != 0 && __builtin_mul_overflow(result, base, &result))
+      fail_overflow(runtime, ArithmeticOp::power);
     exponent >>= 1;
-    if (exponent > 0 && __builtin_mul_overflow(base, base, &base)) fail_overflow(runtime, ArithmeticOp::power);
+    if (exponent > 0 && __builtin_mul_overflow(base, base, &base))
+      fail_overflow(runtime, ArithmeticOp::power);
   }
   return result;
 }
@@ -69,35 +71,51 @@ Value integer_arithmetic(Runtime& runtime, ArithmeticOp op, std::int64_t a, std:
   std::int64_t result = 0;
   bool overflow = false;
   switch (op) {
-    case ArithmeticOp::add: overflow = __builtin_add_overflow(a, b, &result); break;
-    case ArithmeticOp::subtract: overflow = __builtin_sub_overflow(a, b, &result); break;
-    case ArithmeticOp::multiply: overflow = __builtin_mul_overflow(a, b, &result); break;
+    case ArithmeticOp::add:
+      overflow = __builtin_add_overflow(a, b, &result);
+      break;
+    case ArithmeticOp::subtract:
+      overflow = __builtin_sub_overflow(a, b, &result);
+      break;
+    case ArithmeticOp::multiply:
+      overflow = __builtin_mul_overflow(a, b, &result);
+      break;
     case ArithmeticOp::floor_divide:
       overflow = b == -1 && a == INT64_MIN;
       if (!overflow) result = floor_divide(a, b);
       break;
-    case ArithmeticOp::modulo: result = b == -1 ? 0 : a - floor_divide(a, b) * b; break;
+    case ArithmeticOp::modulo:
+      result = b == -1 ? 0 : a - floor_divide(a, b) * b;
+      break;
     case ArithmeticOp::divide:
-    case ArithmeticOp::power: break;  // not here: numbers() has taken them
+    case ArithmeticOp::power:
+      break;  // not here: numbers() has taken them
   }
   if (overflow) fail_overflow(runtime, op);
   return result;
 }
 
 Value numbers(Runtime& runtime, ArithmeticOp op, const Number& a, const Number& b) {
-  const bool divides = op == ArithmeticOp::divide || op == ArithmeticOp::floor_divide || op == ArithmeticOp::modulo;
+  const bool divides =
+      op == ArithmeticOp::divide || op == ArithmeticOp::floor_divide || op == ArithmeticOp::modulo;
   if (divides && b.value == 0) runtime.fail(concat("'", symbol(op), "' divides by zero"));
   if (op == ArithmeticOp::power) return power(runtime, a, b);
   if (!a.real && !b.real && op != ArithmeticOp::divide) {
     return integer_arithmetic(runtime, op, a.integer, b.integer);
   }
   switch (op) {
-    case ArithmeticOp::add: return a.value + b.value;
-    case ArithmeticOp::subtract: return a.value - b.value;
-    case ArithmeticOp::multiply: return a.value * b.value;
-    case ArithmeticOp::divide: return a.value / b.value;
-    case ArithmeticOp::floor_divide: return floor_divide(a.value, b.value);
-    default: return modulo(a.value, b.value);
+    case ArithmeticOp::add:
+      return a.value + b.value;
+    case ArithmeticOp::subtract:
+      return a.value - b.value;
+    case ArithmeticOp::multiply:
+      return a.value * b.value;
+    case ArithmeticOp::divide:
+      return a.value / b.value;
+    case ArithmeticOp::floor_divide:
+      return floor_divide(a.value, b.value);
+    default:
+      return modulo(a.value, b.value);
   }
 }
 
@@ -142,7 +160,8 @@ std::optional<Value> repeat(Runtime& runtime, const Value& value, std::int64_t c
   std::vector<Value> items;
   items.reserve(sequence->items.size() * times);
   if (!sequence->items.empty()) {
-    for (std::uint64_t i = 0; i < times; ++i) items.insert(items.end(), sequence->items.begin(), sequence->items.end());
+    for (std::uint64_t i = 0; i < times; ++i)
+      items.insert(items.end(), sequence->items.begin(), sequence->items.end());
   }
   return runtime.sequence(sequence->kind, std::move(items));
 }
@@ -157,7 +176,8 @@ Value arithmetic(Runtime& runtime, ArithmeticOp op, const Value& left, const Val
   const auto b = as_number(right);
   if (a && b) return numbers(runtime, op, *a, *b);
   if (op == ArithmeticOp::add) {
-    if (left.text() != nullptr && right.text() != nullptr) return join_texts(runtime, *left.text(), *right.text());
+    if (left.text() != nullptr && right.text() != nullptr)
+      return join_texts(runtime, *left.text(), *right.text());
     const Sequence* p = left.sequence();
     const Sequence* q = right.sequence();
     if (p != nullptr && q != nullptr && p->kind == q->kind && p->kind <= SequenceKind::tuple) {

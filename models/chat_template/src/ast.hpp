@@ -1,6 +1,7 @@
 // A parsed template: expressions and statements as the parser leaves them, immutable from then on.
 //
-// Every node knows its depth, and the parser refuses more than max_source_depth, so walks and destructors are bounded.
+// Every node knows its depth, and the parser refuses more than max_source_depth, so walks and destructors are
+// bounded.
 #pragma once
 
 #include "value.hpp"
@@ -19,8 +20,25 @@ struct Test;
 using NameId = std::uint32_t;
 
 enum class ExpressionKind : std::uint8_t {
-  constant, name, sequence, mapping, negate, plus, logical_not, arithmetic, logical_and, logical_or, comparison,
-  concatenation, conditional, attribute, subscript, slice, call, filter, test
+  constant,
+  name,
+  sequence,
+  mapping,
+  negate,
+  plus,
+  logical_not,
+  arithmetic,
+  logical_and,
+  logical_or,
+  comparison,
+  concatenation,
+  conditional,
+  attribute,
+  subscript,
+  slice,
+  call,
+  filter,
+  test
 };
 
 struct Expression {
@@ -41,7 +59,8 @@ struct Name final : Expression {
   NameId id;
 };
 struct SequenceDisplay final : Expression {
-  SequenceDisplay(int l, SequenceKind k) noexcept : Expression(ExpressionKind::sequence, l), sequence_kind(k) {}
+  SequenceDisplay(int l, SequenceKind k) noexcept
+      : Expression(ExpressionKind::sequence, l), sequence_kind(k) {}
   SequenceKind sequence_kind;
   std::vector<ExpressionPtr> items;
 };
@@ -69,7 +88,8 @@ struct Logical final : Expression {
 };
 enum class CompareOp : std::uint8_t { eq, ne, lt, le, gt, ge, in, not_in };
 struct Comparison final : Expression {
-  Comparison(int l, ExpressionPtr f) noexcept : Expression(ExpressionKind::comparison, l), first(std::move(f)) {}
+  Comparison(int l, ExpressionPtr f) noexcept
+      : Expression(ExpressionKind::comparison, l), first(std::move(f)) {}
   ExpressionPtr first;
   std::vector<std::pair<CompareOp, ExpressionPtr>> rest;
 };
@@ -130,7 +150,18 @@ struct Target {
 };
 
 enum class StatementKind : std::uint8_t {
-  text, print, branch, loop, assign, capture, macro, with, filter_block, scope, break_loop, continue_loop
+  text,
+  print,
+  branch,
+  loop,
+  assign,
+  capture,
+  macro,
+  with,
+  filter_block,
+  scope,
+  break_loop,
+  continue_loop
 };
 
 struct Statement {

@@ -19,7 +19,8 @@ Value missing(Runtime& runtime, const Value& object, const Value& key) {
   if (const Text* text = key.text()) {
     return runtime.undefined(owner + "attribute " + quote(text->text.size() <= 200 ? text->text : "..."));
   }
-  if (const auto* integer = key.integer()) return runtime.undefined(owner + "element " + std::to_string(*integer));
+  if (const auto* integer = key.integer())
+    return runtime.undefined(owner + "element " + std::to_string(*integer));
   return runtime.undefined(owner + "such element");
 }
 
@@ -33,7 +34,8 @@ std::optional<std::size_t> resolve_index(std::int64_t index, std::size_t size) n
 
 std::optional<Value> find_item(Runtime& runtime, const Value& object, const Value& key) {
   if (const Mapping* mapping = object.mapping()) {
-    const bool hashable = key.mapping() == nullptr && (key.sequence() == nullptr || key.sequence()->kind == SequenceKind::tuple);
+    const bool hashable = key.mapping() == nullptr &&
+                          (key.sequence() == nullptr || key.sequence()->kind == SequenceKind::tuple);
     const Value* found = hashable ? mapping->find(runtime, key) : nullptr;
     return found == nullptr ? std::nullopt : std::optional<Value>(*found);
   }
@@ -68,7 +70,8 @@ std::optional<std::int64_t> slice_index(Runtime& runtime, const Value& value) {
 }
 
 // Python's slice.indices().
-SliceBounds resolve_slice(Runtime& runtime, const Value& start, const Value& stop, const Value& step, std::int64_t size) {
+SliceBounds resolve_slice(Runtime& runtime, const Value& start, const Value& stop, const Value& step,
+                          std::int64_t size) {
   SliceBounds bounds{};
   bounds.step = slice_index(runtime, step).value_or(1);
   if (bounds.step == 0) runtime.fail("the step of a slice is 0");
@@ -85,12 +88,15 @@ SliceBounds resolve_slice(Runtime& runtime, const Value& start, const Value& sto
   const std::int64_t distance = forward ? bounds.stop - bounds.start : bounds.start - bounds.stop;
   const std::uint64_t stride = forward ? static_cast<std::uint64_t>(bounds.step)
                                        : std::uint64_t{0} - static_cast<std::uint64_t>(bounds.step);
-  bounds.count = distance <= 0 ? 0 : static_cast<std::int64_t>((static_cast<std::uint64_t>(distance) - 1) / stride + 1);
+  bounds.count =
+      distance <= 0 ? 0 : static_cast<std::int64_t>((static_cast<std::uint64_t>(distance) - 1) / stride + 1);
   return bounds;
 }
 
 // The position of the i-th item; only called with i below the count, so that nothing overflows.
-std::int64_t position(const SliceBounds& bounds, std::int64_t i) noexcept { return bounds.start + i * bounds.step; }
+std::int64_t position(const SliceBounds& bounds, std::int64_t i) noexcept {
+  return bounds.start + i * bounds.step;
+}
 
 Value slice_text(Runtime& runtime, const std::string& text, const SliceBounds& bounds) {
   runtime.step_text(text.size());
@@ -98,7 +104,8 @@ Value slice_text(Runtime& runtime, const std::string& text, const SliceBounds& b
   if (bounds.step == 1) {
     const std::size_t first = offset_of_code_point(text, static_cast<std::size_t>(bounds.start));
     const std::string_view rest = std::string_view(text).substr(first);
-    return runtime.text(std::string(rest.substr(0, offset_of_code_point(rest, static_cast<std::size_t>(bounds.count)))));
+    return runtime.text(
+        std::string(rest.substr(0, offset_of_code_point(rest, static_cast<std::size_t>(bounds.count)))));
   }
   const Charge room(runtime, text.size() * sizeof(std::size_t));
   std::vector<std::size_t> offsets;
@@ -117,7 +124,8 @@ Value slice_sequence(Runtime& runtime, const Sequence& sequence, const SliceBoun
   if (sequence.kind == SequenceKind::range) {
     const auto at = [&](std::int64_t index) { return sequence.start + index * sequence.step; };
     std::int64_t step = 0;
-    if (__builtin_mul_overflow(sequence.step, bounds.step, &step)) runtime.unsupported("the step of a range is too large");
+    if (__builtin_mul_overflow(sequence.step, bounds.step, &step))
+      runtime.unsupported("the step of a range is too large");
     return runtime.range(at(bounds.start), at(bounds.stop), step);
   }
   const Charge room(runtime, static_cast<std::uint64_t>(bounds.count) * sizeof(Value));
@@ -142,8 +150,8 @@ std::optional<Value> get_own_attribute(Runtime& runtime, const Value& object, st
     if (std::optional<Value> found = loop->attribute(runtime, name)) return found;
   }
   if (would_change(object, name)) {
-    return runtime.undefined(concat("'", type_name(object), ".", name, "' would change the ", type_name(object),
-                                    ", which templates may not do"));
+    return runtime.undefined(concat("'", type_name(object), ".", name, "' would change the ",
+                                    type_name(object), ", which templates may not do"));
   }
   if (const Method* method = find_method(runtime, object, name)) {
     const Value bound = runtime.callable(BoundMethod{object, method});
@@ -167,14 +175,16 @@ Value get_item(Runtime& runtime, const Value& object, const Value& key) {
   if (std::optional<Value> found = find_item(runtime, object, key)) return *found;
   if (const Text* name = key.text()) {
     if (name->text.starts_with("__")) {
-      runtime.unsupported("attribute " + quote(name->text.substr(0, 80)) + " is not data, and nothing else can be reached");
+      runtime.unsupported("attribute " + quote(name->text.substr(0, 80)) +
+                          " is not data, and nothing else can be reached");
     }
     if (std::optional<Value> found = get_own_attribute(runtime, object, name->text)) return *found;
   }
   return missing(runtime, object, key);
 }
 
-Value get_slice(Runtime& runtime, const Value& object, const Value& start, const Value& stop, const Value& step) {
+Value get_slice(Runtime& runtime, const Value& object, const Value& start, const Value& stop,
+                const Value& step) {
   if (object.is_undefined()) runtime.fail_undefined(object);
   const Text* text = object.text();
   const Sequence* sequence = object.sequence();
@@ -182,7 +192,8 @@ Value get_slice(Runtime& runtime, const Value& object, const Value& start, const
     runtime.fail(concat("a ", type_name(object), " has no slices"));
   }
   const SliceBounds bounds = resolve_slice(runtime, start, stop, step, *length_of(object));
-  return text != nullptr ? slice_text(runtime, text->text, bounds) : slice_sequence(runtime, *sequence, bounds);
+  return text != nullptr ? slice_text(runtime, text->text, bounds)
+                         : slice_sequence(runtime, *sequence, bounds);
 }
 
 }  // namespace quern::jinja

@@ -22,8 +22,9 @@ constexpr SpecialCase special_cases[] = {
 };
 
 const SpecialCase* find_special(char32_t c) noexcept {
-  const auto* row = std::lower_bound(std::begin(special_cases), std::end(special_cases), c,
-                                     [](const SpecialCase& s, char32_t value) { return s.code_point < value; });
+  const auto* row =
+      std::lower_bound(std::begin(special_cases), std::end(special_cases), c,
+                       [](const SpecialCase& s, char32_t value) { return s.code_point < value; });
   return row != std::end(special_cases) && row->code_point == c ? row : nullptr;
 }
 
@@ -54,8 +55,10 @@ bool is_case_ignorable(char32_t c) noexcept {
     case UTF8PROC_CATEGORY_ME:
     case UTF8PROC_CATEGORY_CF:
     case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_SK: return true;
-    default: break;
+    case UTF8PROC_CATEGORY_SK:
+      return true;
+    default:
+      break;
   }
   constexpr std::array<char32_t, 13> marks = {'\'',   '.',    ':',    0xb7,   0x387,  0x55f, 0x5f4,
                                               0x2018, 0x2019, 0x2024, 0x2027, 0xfe13, 0xfe52};
@@ -133,9 +136,9 @@ bool is_numeric(char32_t c) noexcept {
 bool is_lower(char32_t c) noexcept {
   if (category(c) == UTF8PROC_CATEGORY_LL) return true;
   return c == 0xaa || c == 0xba || (c >= 0x2b0 && c <= 0x2b8) || (c >= 0x2c0 && c <= 0x2c1) ||
-         (c >= 0x2e0 && c <= 0x2e4) || c == 0x345 || c == 0x37a || (c >= 0x1d2c && c <= 0x1d6a) || c == 0x1d78 ||
-         (c >= 0x1d9b && c <= 0x1dbf) || c == 0x2071 || c == 0x207f || (c >= 0x2090 && c <= 0x209c) ||
-         (c >= 0x2170 && c <= 0x217f) || (c >= 0x24d0 && c <= 0x24e9);
+         (c >= 0x2e0 && c <= 0x2e4) || c == 0x345 || c == 0x37a || (c >= 0x1d2c && c <= 0x1d6a) ||
+         c == 0x1d78 || (c >= 0x1d9b && c <= 0x1dbf) || c == 0x2071 || c == 0x207f ||
+         (c >= 0x2090 && c <= 0x209c) || (c >= 0x2170 && c <= 0x217f) || (c >= 0x24d0 && c <= 0x24e9);
 }
 
 bool is_upper(char32_t c) noexcept {
@@ -154,9 +157,12 @@ bool is_printable(char32_t c) noexcept {
     case UTF8PROC_CATEGORY_CS:
     case UTF8PROC_CATEGORY_CO:
     case UTF8PROC_CATEGORY_ZL:
-    case UTF8PROC_CATEGORY_ZP: return false;
-    case UTF8PROC_CATEGORY_ZS: return c == ' ';
-    default: return true;
+    case UTF8PROC_CATEGORY_ZP:
+      return false;
+    case UTF8PROC_CATEGORY_ZS:
+      return c == ' ';
+    default:
+      return true;
   }
 }
 
@@ -180,7 +186,8 @@ std::string to_upper(std::string_view text) {
 
 std::string to_lower(std::string_view text) {
   std::string out;
-  for_each(text, [&](std::size_t start, std::size_t end, char32_t c) { append_lower(out, text, start, end, c); });
+  for_each(text,
+           [&](std::size_t start, std::size_t end, char32_t c) { append_lower(out, text, start, end, c); });
   return out;
 }
 

@@ -18,7 +18,8 @@ void check_utf8(const std::string& name, std::string_view what, std::string_view
   throw Error(QUERN_INVALID_ARGUMENT, concat(name, ": ", what, " is not UTF-8 at byte ", bad));
 }
 
-jinja::Value message_value(jinja::Runtime& runtime, const std::string& name, const Message& message, std::size_t index) {
+jinja::Value message_value(jinja::Runtime& runtime, const std::string& name, const Message& message,
+                           std::size_t index) {
   check_utf8(name, concat("the role of message ", index), message.role);
   check_utf8(name, concat("the content of message ", index), message.content);
   return runtime.mapping({{runtime.text("role"), runtime.text(message.role)},
@@ -56,14 +57,17 @@ std::string ChatTemplate::render(const std::vector<Message>& messages, const Tem
   evaluator.set_variable("tools", jinja::None{});
   evaluator.set_variable("documents", jinja::None{});
   evaluator.set_variable("add_generation_prompt", options.add_generation_prompt);
-  if (options.bos_token) evaluator.set_variable("bos_token", variable_value(runtime, name, "bos_token", *options.bos_token));
-  if (options.eos_token) evaluator.set_variable("eos_token", variable_value(runtime, name, "eos_token", *options.eos_token));
+  if (options.bos_token)
+    evaluator.set_variable("bos_token", variable_value(runtime, name, "bos_token", *options.bos_token));
+  if (options.eos_token)
+    evaluator.set_variable("eos_token", variable_value(runtime, name, "eos_token", *options.eos_token));
   for (const auto& [variable, value] : options.variables) {
     evaluator.set_variable(variable, variable_value(runtime, name, variable, value));
   }
   std::vector<jinja::Value> values;
   values.reserve(messages.size());
-  for (const Message& message : messages) values.push_back(message_value(runtime, name, message, values.size()));
+  for (const Message& message : messages)
+    values.push_back(message_value(runtime, name, message, values.size()));
   evaluator.set_variable("messages", runtime.list(std::move(values)));
   return evaluator.run();
 }

@@ -14,7 +14,8 @@ namespace quern::jinja {
 
 class Evaluator {
  public:
-  Evaluator(const Template& source, Runtime& runtime) : template_(source), runtime_(runtime), root_(runtime, nullptr) {}
+  Evaluator(const Template& source, Runtime& runtime)
+      : template_(source), runtime_(runtime), root_(runtime, nullptr) {}
 
   void set_variable(const std::string& name, Value value);
   std::string run();

@@ -12,7 +12,9 @@
 namespace quern::jinja {
 
 Evaluator::ScopeGuard::ScopeGuard(Evaluator& evaluator, Scope* parent)
-    : evaluator_(evaluator), outer_(evaluator.scope_), scope_(std::make_unique<Scope>(evaluator.runtime_, parent)) {
+    : evaluator_(evaluator),
+      outer_(evaluator.scope_),
+      scope_(std::make_unique<Scope>(evaluator.runtime_, parent)) {
   evaluator.scope_ = scope_.get();
 }
 
@@ -45,7 +47,8 @@ class Evaluator::FilteredLoop final : public LoopSource {
       : evaluator_(evaluator), loop_(loop), items_(std::move(items)), scope_(evaluator.scope_) {}
 
   std::optional<Value> pull() override {
-    const Runtime::EvaluationDepth depth(evaluator_.runtime_);  // a condition may ask a loop that is filtered itself
+    const Runtime::EvaluationDepth depth(
+        evaluator_.runtime_);  // a condition may ask a loop that is filtered itself
     while (items_->next < items_->source->items.size()) {
       evaluator_.runtime_.step();
       const Value item = items_->source->items[items_->next++];
@@ -103,25 +106,38 @@ Evaluator::Flow Evaluator::execute(const Statement& statement) {
   runtime_.step();
   runtime_.set_line(statement.line);
   switch (statement.kind) {
-    case StatementKind::text: write(static_cast<const TextOutput&>(statement).text); return Flow::next;
-    case StatementKind::print: write_value(evaluate(*static_cast<const Print&>(statement).expression)); return Flow::next;
-    case StatementKind::branch: return execute_branch(static_cast<const Branch&>(statement));
-    case StatementKind::loop: return execute_loop(static_cast<const Loop&>(statement));
+    case StatementKind::text:
+      write(static_cast<const TextOutput&>(statement).text);
+      return Flow::next;
+    case StatementKind::print:
+      write_value(evaluate(*static_cast<const Print&>(statement).expression));
+      return Flow::next;
+    case StatementKind::branch:
+      return execute_branch(static_cast<const Branch&>(statement));
+    case StatementKind::loop:
+      return execute_loop(static_cast<const Loop&>(statement));
     case StatementKind::assign: {
       const auto& node = static_cast<const Assign&>(statement);
       assign(node.target, evaluate(*node.value));
       return Flow::next;
     }
-    case StatementKind::capture: return execute_capture(static_cast<const Capture&>(statement));
-    case StatementKind::macro: define_macro(static_cast<const MacroDefinition&>(statement)); return Flow::next;
-    case StatementKind::with: return execute_with(static_cast<const With&>(statement));
-    case StatementKind::filter_block: return execute_filter_block(static_cast<const FilterBlock&>(statement));
+    case StatementKind::capture:
+      return execute_capture(static_cast<const Capture&>(statement));
+    case StatementKind::macro:
+      define_macro(static_cast<const MacroDefinition&>(statement));
+      return Flow::next;
+    case StatementKind::with:
+      return execute_with(static_cast<const With&>(statement));
+    case StatementKind::filter_block:
+      return execute_filter_block(static_cast<const FilterBlock&>(statement));
     case StatementKind::scope: {
       const ScopeGuard scope(*this, scope_);
       return execute(static_cast<const ScopedBody&>(statement).body);
     }
-    case StatementKind::break_loop: return Flow::leave_loop;
-    case StatementKind::continue_loop: break;
+    case StatementKind::break_loop:
+      return Flow::leave_loop;
+    case StatementKind::continue_loop:
+      break;
   }
   return Flow::next_turn;
 }
@@ -155,7 +171,8 @@ Evaluator::Flow Evaluator::execute_loop(const Loop& loop) {
   return execute(loop.otherwise);
 }
 
-Evaluator::Flow Evaluator::execute_turn(const Loop& loop, const Value& item, const std::shared_ptr<LoopState>& state) {
+Evaluator::Flow Evaluator::execute_turn(const Loop& loop, const Value& item,
+                                        const std::shared_ptr<LoopState>& state) {
   runtime_.step();
   const ScopeGuard scope(*this, scope_);
   scope_->set(runtime_, template_.loop_id, state);
@@ -228,7 +245,8 @@ void Evaluator::define_macro(const MacroDefinition& macro) {
 void Evaluator::bind_parameters(const MacroDefinition& macro, const Arguments& arguments) {
   const std::size_t count = macro.parameters.size();
   if (arguments.positional.size() > count && !macro.varargs) {
-    runtime_.fail(concat("macro '", macro.name, "' takes at most ", count, " arguments and got ", arguments.positional.size()));
+    runtime_.fail(concat("macro '", macro.name, "' takes at most ", count, " arguments and got ",
+                         arguments.positional.size()));
   }
   std::vector<bool> used(arguments.keyword.size(), false);
   for (std::size_t i = 0; i < count; ++i) {
@@ -245,13 +263,15 @@ void Evaluator::bind_parameters(const MacroDefinition& macro, const Arguments& a
     } else if (parameter.otherwise) {
       scope_->set(runtime_, parameter.id, evaluate(*parameter.otherwise));
     } else {
-      scope_->set(runtime_, parameter.id, runtime_.undefined("parameter '" + parameter.name + "' was not provided"));
+      scope_->set(runtime_, parameter.id,
+                  runtime_.undefined("parameter '" + parameter.name + "' was not provided"));
     }
   }
   std::vector<std::pair<Value, Value>> rest;
   for (std::size_t k = 0; k < used.size(); ++k) {
     if (used[k]) continue;
-    if (!macro.kwargs) runtime_.fail(concat("macro '", macro.name, "' has no argument '", arguments.keyword[k].first, "'"));
+    if (!macro.kwargs)
+      runtime_.fail(concat("macro '", macro.name, "' has no argument '", arguments.keyword[k].first, "'"));
     rest.emplace_back(runtime_.text(arguments.keyword[k].first), arguments.keyword[k].second);
   }
   if (macro.kwargs) scope_->set(runtime_, *macro.kwargs, runtime_.mapping(std::move(rest)));

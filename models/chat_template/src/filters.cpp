@@ -181,11 +181,19 @@ Value tojson(Runtime& runtime, const Value& input, const Arguments& arguments) {
   return to_json(runtime, input, style);
 }
 
-constexpr Filter table[] = {{"capitalize", recased<capitalize>}, {"center", center}, {"e", escape},
-                            {"escape", escape},                  {"format", format}, {"indent", indent},
-                            {"lower", recased<to_lower>},        {"replace", replace}, {"safe", safe},
-                            {"string", string},                  {"title", recased<title_words>},
-                            {"tojson", tojson},                  {"trim", trim},
+constexpr Filter table[] = {{"capitalize", recased<capitalize>},
+                            {"center", center},
+                            {"e", escape},
+                            {"escape", escape},
+                            {"format", format},
+                            {"indent", indent},
+                            {"lower", recased<to_lower>},
+                            {"replace", replace},
+                            {"safe", safe},
+                            {"string", string},
+                            {"title", recased<title_words>},
+                            {"tojson", tojson},
+                            {"trim", trim},
                             {"upper", recased<to_upper>}};
 
 }  // namespace

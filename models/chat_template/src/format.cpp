@@ -38,7 +38,8 @@ class Formatter {
       }
     }
     const std::size_t given = tuple_ != nullptr ? tuple_->items.size() : 1;
-    if (taken_ < given && !may_go_unused()) runtime_.fail("'%': the format has fewer places than there are values");
+    if (taken_ < given && !may_go_unused())
+      runtime_.fail("'%': the format has fewer places than there are values");
     return out_.finish();
   }
 
@@ -47,7 +48,8 @@ class Formatter {
   bool may_go_unused() const {
     const Sequence* sequence = right_.sequence();
     return right_.mapping() != nullptr || right_.is_undefined() ||
-           (sequence != nullptr && (sequence->kind == SequenceKind::list || sequence->kind == SequenceKind::range));
+           (sequence != nullptr &&
+            (sequence->kind == SequenceKind::list || sequence->kind == SequenceKind::range));
   }
 
   char next() {
@@ -61,7 +63,8 @@ class Formatter {
       ++taken_;
       return right_;
     }
-    if (tuple_ == nullptr || taken_ >= tuple_->items.size()) runtime_.fail("'%': the format has more places than there are values");
+    if (tuple_ == nullptr || taken_ >= tuple_->items.size())
+      runtime_.fail("'%': the format has more places than there are values");
     return tuple_->items[taken_++];
   }
 
@@ -80,7 +83,8 @@ class Formatter {
         if (count > largest) break;
       }
     }
-    if (count > largest || count < -largest) runtime_.unsupported("'%': a width or precision above 1000000 is not offered");
+    if (count > largest || count < -largest)
+      runtime_.unsupported("'%': a width or precision above 1000000 is not offered");
     return count;
   }
 
@@ -108,12 +112,23 @@ class Formatter {
     }
     for (bool flag = true; flag;) {
       switch (c) {
-        case '-': directive.left = true; break;
-        case '+': directive.sign = true; break;
-        case ' ': directive.space = true; break;
-        case '0': directive.zero = true; break;
-        case '#': directive.alternate = true; break;
-        default: flag = false;
+        case '-':
+          directive.left = true;
+          break;
+        case '+':
+          directive.sign = true;
+          break;
+        case ' ':
+          directive.space = true;
+          break;
+        case '0':
+          directive.zero = true;
+          break;
+        case '#':
+          directive.alternate = true;
+          break;
+        default:
+          flag = false;
       }
       if (flag) c = next();
     }
@@ -135,22 +150,28 @@ class Formatter {
   void write_value(const Directive& directive, const Value& value) {
     switch (directive.type) {
       case 's':
-      case 'r': return write_text(directive, value);
-      case 'c': return write_character(directive, value);
+      case 'r':
+        return write_text(directive, value);
+      case 'c':
+        return write_character(directive, value);
       case 'd':
       case 'i':
       case 'u':
       case 'x':
       case 'X':
-      case 'o': return write_integer(directive, value);
+      case 'o':
+        return write_integer(directive, value);
       case 'e':
       case 'E':
       case 'f':
       case 'F':
       case 'g':
-      case 'G': return write_float(directive, value);
-      case 'a': runtime_.unsupported("'%': the directive '%a' is not offered");
-      default: runtime_.fail(concat("'%': there is no directive '%", quote(std::string(1, directive.type)), "'"));
+      case 'G':
+        return write_float(directive, value);
+      case 'a':
+        runtime_.unsupported("'%': the directive '%a' is not offered");
+      default:
+        runtime_.fail(concat("'%': there is no directive '%", quote(std::string(1, directive.type)), "'"));
     }
   }
 
@@ -185,7 +206,8 @@ class Formatter {
   Number number(const Directive& directive, const Value& value) {
     if (value.is_undefined()) runtime_.fail_undefined(value);
     const auto found = as_number(value);
-    if (!found) runtime_.fail(concat("'%': '%", directive.type, "' needs a number and got a ", type_name(value)));
+    if (!found)
+      runtime_.fail(concat("'%': '%", directive.type, "' needs a number and got a ", type_name(value)));
     return *found;
   }
 

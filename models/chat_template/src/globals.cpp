@@ -23,10 +23,12 @@ Value range(Runtime& runtime, const Arguments& arguments) {
 }
 
 // What dict(...) takes: a mapping or pairs, then named values.
-std::vector<std::pair<Value, Value>> entries_of(Runtime& runtime, std::string_view what, const Arguments& arguments) {
+std::vector<std::pair<Value, Value>> entries_of(Runtime& runtime, std::string_view what,
+                                                const Arguments& arguments) {
   std::vector<std::pair<Value, Value>> entries;
   if (arguments.positional.size() > 1) {
-    runtime.fail(concat(what, " takes at most 1 argument without a name and got ", arguments.positional.size()));
+    runtime.fail(
+        concat(what, " takes at most 1 argument without a name and got ", arguments.positional.size()));
   }
   if (!arguments.positional.empty()) {
     const Value& source = arguments.positional[0];
@@ -45,7 +47,9 @@ std::vector<std::pair<Value, Value>> entries_of(Runtime& runtime, std::string_vi
   return entries;
 }
 
-Value dict(Runtime& runtime, const Arguments& arguments) { return runtime.mapping(entries_of(runtime, "dict", arguments)); }
+Value dict(Runtime& runtime, const Arguments& arguments) {
+  return runtime.mapping(entries_of(runtime, "dict", arguments));
+}
 
 Value make_namespace(Runtime& runtime, const Arguments& arguments) {
   const Value made = runtime.new_namespace();
@@ -63,7 +67,8 @@ Value raise_exception(Runtime& runtime, const Arguments& arguments) {
   const Value message = to_text(runtime, parameters.at(0));
   constexpr std::size_t longest = 1000;  // the message may quote a whole chat
   const std::string& text = message.text()->text;
-  runtime.refuse("the template refuses these messages: " + text.substr(0, offset_of_code_point(text, longest)));
+  runtime.refuse("the template refuses these messages: " +
+                 text.substr(0, offset_of_code_point(text, longest)));
 }
 
 Value strftime_now(Runtime& runtime, const Arguments& arguments) {

@@ -39,7 +39,9 @@ class JsonWriter {
     } else if (const auto* integer = value.integer()) {
       out_.append(std::to_string(*integer));
     } else if (const auto* real = value.get_if<double>()) {
-      out_.append(std::isnan(*real) ? "NaN" : std::isinf(*real) ? (*real > 0 ? "Infinity" : "-Infinity") : format_float(*real));
+      out_.append(std::isnan(*real)   ? "NaN"
+                  : std::isinf(*real) ? (*real > 0 ? "Infinity" : "-Infinity")
+                                      : format_float(*real));
     } else {
       return false;
     }
@@ -89,7 +91,8 @@ class JsonWriter {
   void write_array(const Value& value) {
     const Sequence& sequence = *value.sequence();
     if (sequence.kind > SequenceKind::tuple) {
-      runtime_.fail(concat("tojson: a ", type_name(value), " cannot be written as JSON; '|list' makes a list of it"));
+      runtime_.fail(
+          concat("tojson: a ", type_name(value), " cannot be written as JSON; '|list' makes a list of it"));
     }
     if (sequence.items.empty()) return out_.append("[]");
     out_.append("[");
@@ -107,7 +110,8 @@ class JsonWriter {
   void write_key(const Value& key) {
     if (key.text() != nullptr) return write_string(key.text()->text);
     out_.append("\"");
-    if (!write_scalar(key)) runtime_.fail(concat("tojson: a ", type_name(key), " cannot be a key of a JSON object"));
+    if (!write_scalar(key))
+      runtime_.fail(concat("tojson: a ", type_name(key), " cannot be a key of a JSON object"));
     out_.append("\"");
   }
 

@@ -1,5 +1,5 @@
-// The root of a template: data, comments, raw sections, and where tags begin and end. Tokens inside tags are in
-// lexer_tags.cpp.
+// The root of a template: data, comments, raw sections, and where tags begin and end. Tokens inside tags are
+// in lexer_tags.cpp.
 #include "lexer.hpp"
 
 #include "text.hpp"

@@ -1,7 +1,8 @@
 // Cuts a template's source into tokens, one at a time.
 //
-// Whitespace control is done here, as Jinja does it with trim_blocks and lstrip_blocks set: a newline after a block or a
-// comment goes away, so does blank space in front of one that opens a line, '-' strips all whitespace, '+' keeps it.
+// Whitespace control is done here, as Jinja does it with trim_blocks and lstrip_blocks set: a newline after a
+// block or a comment goes away, so does blank space in front of one that opens a line, '-' strips all
+// whitespace, '+' keeps it.
 #pragma once
 
 #include "quern/graph/error.hpp"
@@ -14,7 +15,17 @@
 namespace quern::jinja {
 
 enum class TokenKind : std::uint8_t {
-  data, variable_begin, variable_end, block_begin, block_end, name, string, integer, real, operation, end
+  data,
+  variable_begin,
+  variable_end,
+  block_begin,
+  block_end,
+  name,
+  string,
+  integer,
+  real,
+  operation,
+  end
 };
 
 struct Token {

@@ -1,4 +1,5 @@
-// The filters, tests, methods and functions that a template may name. Tables; adding one touches its row and its file.
+// The filters, tests, methods and functions that a template may name. Tables; adding one touches its row and
+// its file.
 #pragma once
 
 #include "runtime.hpp"
@@ -23,11 +24,12 @@ const Filter* find_filter(std::string_view name) noexcept;
 const Test* find_test(std::string_view name) noexcept;
 const GlobalFunction* find_global(std::string_view name) noexcept;
 
-/// The method of a str, a mapping or a loop, or null. Throws Error(QUERN_UNSUPPORTED) for one that Python has and we
-/// do not, where Jinja's sandbox would run it.
+/// The method of a str, a mapping or a loop, or null. Throws Error(QUERN_UNSUPPORTED) for one that Python has
+/// and we do not, where Jinja's sandbox would run it.
 const Method* find_method(Runtime& runtime, const Value& self, std::string_view name);
 
-/// Whether this is one of Python's methods that change a list or a mapping, which the sandbox makes undefined.
+/// Whether this is one of Python's methods that change a list or a mapping, which the sandbox makes
+/// undefined.
 bool would_change(const Value& self, std::string_view name) noexcept;
 
 std::span<const Filter> text_filters() noexcept;

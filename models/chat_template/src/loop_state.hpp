@@ -8,8 +8,8 @@
 
 namespace quern::jinja {
 
-/// Hands out the items that a running loop visits. Items are pulled one at a time, because the condition of a loop may
-/// read what its body has set.
+/// Hands out the items that a running loop visits. Items are pulled one at a time, because the condition of a
+/// loop may read what its body has set.
 class LoopSource {
  public:
   virtual ~LoopSource() = default;

@@ -1,4 +1,5 @@
-// Which methods there are, and those of mappings, sequences and loops. The methods of str are in text_methods.cpp.
+// Which methods there are, and those of mappings, sequences and loops. The methods of str are in
+// text_methods.cpp.
 #include "library.hpp"
 
 #include "loop_state.hpp"
@@ -76,19 +77,21 @@ constexpr std::array loop_table = {Method{"cycle", loop_cycle}};
 
 // Python has these, the sandbox of transformers allows them, and they are not offered here.
 constexpr std::array<std::string_view, 13> other_text_methods = {
-    "casefold", "encode", "expandtabs", "format", "format_map", "isascii", "isdecimal", "isidentifier", "isprintable",
-    "istitle", "maketrans", "rindex", "translate"};
+    "casefold",     "encode",      "expandtabs", "format",    "format_map", "isascii",  "isdecimal",
+    "isidentifier", "isprintable", "istitle",    "maketrans", "rindex",     "translate"};
 constexpr std::array<std::string_view, 1> other_mapping_methods = {"fromkeys"};
 constexpr std::array<std::string_view, 1> other_list_methods = {"copy"};
 constexpr std::array<std::string_view, 1> other_loop_methods = {"changed"};
 // Python has these, and the sandbox of transformers forbids them: nothing may be changed.
 constexpr std::array<std::string_view, 8> changing_list_methods = {"append", "clear",   "extend", "insert",
                                                                    "pop",    "reverse", "remove", "sort"};
-constexpr std::array<std::string_view, 5> changing_mapping_methods = {"clear", "pop", "popitem", "setdefault", "update"};
+constexpr std::array<std::string_view, 5> changing_mapping_methods = {"clear", "pop", "popitem", "setdefault",
+                                                                      "update"};
 
 template <typename Table>
 const Method* find_in(const Table& table, std::string_view name) noexcept {
-  const auto row = std::find_if(std::begin(table), std::end(table), [&](const Method& m) { return m.name == name; });
+  const auto row =
+      std::find_if(std::begin(table), std::end(table), [&](const Method& m) { return m.name == name; });
   return row == std::end(table) ? nullptr : &*row;
 }
 
@@ -101,7 +104,8 @@ bool lists(const Names& names, std::string_view name) noexcept {
 
 bool would_change(const Value& self, std::string_view name) noexcept {
   if (self.mapping() != nullptr) return lists(changing_mapping_methods, name);
-  return self.sequence() != nullptr && self.sequence()->kind == SequenceKind::list && lists(changing_list_methods, name);
+  return self.sequence() != nullptr && self.sequence()->kind == SequenceKind::list &&
+         lists(changing_list_methods, name);
 }
 
 const Method* find_method(Runtime& runtime, const Value& self, std::string_view name) {

@@ -14,7 +14,8 @@ namespace {
 
 bool is_decimal(char c) noexcept { return c >= '0' && c <= '9'; }
 
-// Removes underscores that stand between two characters for which `is_digit` holds; empty if one stands elsewhere.
+// Removes underscores that stand between two characters for which `is_digit` holds; empty if one stands
+// elsewhere.
 template <typename Predicate>
 std::optional<std::string> drop_underscores(std::string_view text, Predicate is_digit) {
   std::string out;
@@ -120,15 +121,19 @@ std::optional<ParsedInteger> parse_integer(std::string_view text, int base) {
     }
   }
   if (base == 0) {
-    if (!had_prefix && digits.size() > 1 && digits[0] == '0' && digits.find_first_not_of("0_") != std::string::npos) {
+    if (!had_prefix && digits.size() > 1 && digits[0] == '0' &&
+        digits.find_first_not_of("0_") != std::string::npos) {
       return std::nullopt;
     }
     base = 10;
   }
-  const auto value_of = [](char c) { return is_decimal(c) ? c - '0' : c >= 'a' && c <= 'z' ? c - 'a' + 10 : 99; };
+  const auto value_of = [](char c) {
+    return is_decimal(c) ? c - '0' : c >= 'a' && c <= 'z' ? c - 'a' + 10 : 99;
+  };
   const auto is_digit_here = [&](char c) { return value_of(c) < base; };
   const std::optional<std::string> plain = drop_underscores(digits, is_digit_here);
-  if (!plain || plain->empty() || !std::all_of(plain->begin(), plain->end(), is_digit_here)) return std::nullopt;
+  if (!plain || plain->empty() || !std::all_of(plain->begin(), plain->end(), is_digit_here))
+    return std::nullopt;
   ParsedInteger parsed;
   const std::string signed_text = (negative ? "-" : "") + *plain;
   const auto result =
@@ -155,7 +160,8 @@ std::string format_fixed(double value, int decimals) {
 }
 
 std::string format_scientific(double value, int decimals) {
-  return std::isfinite(value) ? with_to_chars(value, std::chars_format::scientific, decimals) : not_finite(value);
+  return std::isfinite(value) ? with_to_chars(value, std::chars_format::scientific, decimals)
+                              : not_finite(value);
 }
 
 std::string format_general(double value, int digits) {

@@ -11,7 +11,8 @@ namespace quern::jinja {
 /// repr() of a float: the shortest text that reads back as the same value.
 std::string format_float(double value);
 
-/// float(text): whitespace around, underscores between digits, inf and nan. Empty if Python raises ValueError.
+/// float(text): whitespace around, underscores between digits, inf and nan. Empty if Python raises
+/// ValueError.
 std::optional<double> parse_float(std::string_view text);
 
 struct ParsedInteger {

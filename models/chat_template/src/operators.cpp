@@ -18,7 +18,8 @@ bool truth(const Value& value) noexcept {
 
 std::optional<Number> as_number(const Value& value) noexcept {
   if (const auto* integer = value.integer()) return Number{false, *integer, static_cast<double>(*integer)};
-  if (const auto* boolean = value.get_if<bool>()) return Number{false, *boolean ? 1 : 0, *boolean ? 1.0 : 0.0};
+  if (const auto* boolean = value.get_if<bool>())
+    return Number{false, *boolean ? 1 : 0, *boolean ? 1.0 : 0.0};
   if (const auto* real = value.get_if<double>()) return Number{true, 0, *real};
   return std::nullopt;
 }
@@ -113,8 +114,10 @@ bool same(Runtime& runtime, const Value& left, const Value& right) {
   if (const auto* a = left.get_if<std::shared_ptr<const Mapping>>()) {
     return *a == *right.get_if<std::shared_ptr<const Mapping>>();
   }
-  if (const auto* a = left.get_if<std::shared_ptr<Iterator>>()) return *a == *right.get_if<std::shared_ptr<Iterator>>();
-  if (const auto* a = left.get_if<std::shared_ptr<LoopState>>()) return *a == *right.get_if<std::shared_ptr<LoopState>>();
+  if (const auto* a = left.get_if<std::shared_ptr<Iterator>>())
+    return *a == *right.get_if<std::shared_ptr<Iterator>>();
+  if (const auto* a = left.get_if<std::shared_ptr<LoopState>>())
+    return *a == *right.get_if<std::shared_ptr<LoopState>>();
   if (const auto* a = left.get_if<std::shared_ptr<const Callable>>()) {
     return *a == *right.get_if<std::shared_ptr<const Callable>>();
   }
@@ -145,14 +148,21 @@ bool less(Runtime& runtime, const Value& left, const Value& right) {
 
 bool compare(Runtime& runtime, CompareOp op, const Value& left, const Value& right) {
   switch (op) {
-    case CompareOp::eq: return equal(runtime, left, right);
-    case CompareOp::ne: return !equal(runtime, left, right);
-    case CompareOp::in: return contains(runtime, right, left);
-    case CompareOp::not_in: return !contains(runtime, right, left);
-    case CompareOp::lt: return less(runtime, left, right);
-    case CompareOp::gt: return less(runtime, right, left);
+    case CompareOp::eq:
+      return equal(runtime, left, right);
+    case CompareOp::ne:
+      return !equal(runtime, left, right);
+    case CompareOp::in:
+      return contains(runtime, right, left);
+    case CompareOp::not_in:
+      return !contains(runtime, right, left);
+    case CompareOp::lt:
+      return less(runtime, left, right);
+    case CompareOp::gt:
+      return less(runtime, right, left);
     case CompareOp::le:
-    case CompareOp::ge: break;
+    case CompareOp::ge:
+      break;
   }
   // Not the negation of the opposite: a NaN is neither below nor above.
   const bool below = op == CompareOp::le ? less(runtime, left, right) : less(runtime, right, left);
@@ -163,7 +173,8 @@ bool contains(Runtime& runtime, const Value& container, const Value& item) {
   runtime.step();
   if (const Text* text = container.text()) {
     const Text* part = item.text();
-    if (part == nullptr) runtime.fail(concat("'in' a str needs a str on its left and found a ", type_name(item)));
+    if (part == nullptr)
+      runtime.fail(concat("'in' a str needs a str on its left and found a ", type_name(item)));
     runtime.step_text(text->text.size());
     return find_text(text->text, part->text) != std::string_view::npos;
   }
@@ -187,7 +198,8 @@ bool is_iterable(const Value& value) noexcept {
 
 std::vector<Value> characters_of(Runtime& runtime, std::string_view text) {
   std::vector<Value> items;
-  const Charge room(runtime, text.size() * sizeof(Value));  // while both this and the sequence made of it exist
+  const Charge room(runtime,
+                    text.size() * sizeof(Value));  // while both this and the sequence made of it exist
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t start = at;
     next_code_point(text, at);
@@ -249,7 +261,8 @@ void set_entry(Runtime& runtime, std::vector<std::pair<Value, Value>>& entries, 
   entries.emplace_back(std::move(key), std::move(value));
 }
 
-void merge_sort(std::vector<std::size_t>& order, const std::function<bool(std::size_t, std::size_t)>& before) {
+void merge_sort(std::vector<std::size_t>& order,
+                const std::function<bool(std::size_t, std::size_t)>& before) {
   std::vector<std::size_t> merged(order.size());
   for (std::size_t width = 1; width < order.size(); width *= 2) {
     for (std::size_t low = 0; low < order.size(); low += 2 * width) {

@@ -76,28 +76,40 @@ void Parser::expect(TokenKind kind, std::string_view what) {
 }
 
 Token Parser::expect_identifier(std::string_view what) {
-  if (current_.kind != TokenKind::name) fail(current_.line, concat("expected ", what, ", found ", describe(current_)));
+  if (current_.kind != TokenKind::name)
+    fail(current_.line, concat("expected ", what, ", found ", describe(current_)));
   return advance();
 }
 
 std::string Parser::describe(const Token& token) const {
   switch (token.kind) {
-    case TokenKind::data: return "text";
-    case TokenKind::variable_begin: return "'{{'";
-    case TokenKind::variable_end: return "'}}'";
-    case TokenKind::block_begin: return "'{%'";
-    case TokenKind::block_end: return "'%}'";
+    case TokenKind::data:
+      return "text";
+    case TokenKind::variable_begin:
+      return "'{{'";
+    case TokenKind::variable_end:
+      return "'}}'";
+    case TokenKind::block_begin:
+      return "'{%'";
+    case TokenKind::block_end:
+      return "'%}'";
     case TokenKind::name:
-    case TokenKind::operation: return "'" + token.text + "'";
-    case TokenKind::string: return "a string";
+    case TokenKind::operation:
+      return "'" + token.text + "'";
+    case TokenKind::string:
+      return "a string";
     case TokenKind::integer:
-    case TokenKind::real: return "a number";
-    case TokenKind::end: break;
+    case TokenKind::real:
+      return "a number";
+    case TokenKind::end:
+      break;
   }
   return "the end of the template";
 }
 
-void Parser::fail(int line, const std::string& text) const { fail_at(QUERN_BAD_MODEL, out_.name, line, text); }
+void Parser::fail(int line, const std::string& text) const {
+  fail_at(QUERN_BAD_MODEL, out_.name, line, text);
+}
 
 void Parser::unsupported(int line, const std::string& text) const {
   fail_at(QUERN_UNSUPPORTED, out_.name, line, text);

@@ -18,7 +18,9 @@ class Parser {
   static std::shared_ptr<const Template> parse(std::string_view source, std::string name);
 
  private:
-  Parser(std::string_view source, Template& out) : out_(out), lexer_(source, out.name) { current_ = lexer_.next(); }
+  Parser(std::string_view source, Template& out) : out_(out), lexer_(source, out.name) {
+    current_ = lexer_.next();
+  }
 
   // Counts nesting of the source while it is being read.
   class Nest {

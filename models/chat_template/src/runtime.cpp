@@ -12,7 +12,8 @@ namespace quern::jinja {
 
 namespace {
 
-// What the allocator and the control blocks add to a small value; an estimate that the limit need not be exact about.
+// What the allocator and the control blocks add to a small value; an estimate that the limit need not be
+// exact about.
 constexpr std::uint64_t object_overhead = 96;
 
 }  // namespace
@@ -32,7 +33,9 @@ Runtime::~Runtime() = default;
 
 void Runtime::fail(const std::string& text) const { fail_at(QUERN_BAD_MODEL, template_name_, line_, text); }
 
-void Runtime::unsupported(const std::string& text) const { fail_at(QUERN_UNSUPPORTED, template_name_, line_, text); }
+void Runtime::unsupported(const std::string& text) const {
+  fail_at(QUERN_UNSUPPORTED, template_name_, line_, text);
+}
 
 void Runtime::refuse(const std::string& text) const {
   fail_at(QUERN_INVALID_ARGUMENT, template_name_, line_, text);
@@ -49,8 +52,8 @@ void Runtime::fail_steps() const {
 
 void Runtime::take(std::uint64_t bytes) {
   if (bytes > limits_.memory_bytes || held_ > limits_.memory_bytes - bytes) {
-    fail(concat("the template's values need ", bytes, " bytes more than the ", held_, " they have, beyond the limit of ",
-                limits_.memory_bytes));
+    fail(concat("the template's values need ", bytes, " bytes more than the ", held_,
+                " they have, beyond the limit of ", limits_.memory_bytes));
   }
   held_ += bytes;
 }
@@ -125,7 +128,8 @@ Value Runtime::mapping(std::vector<std::pair<Value, Value>> entries) {
   step(1 + entries.size());
   auto held = std::make_shared<Mapping>();
   held->charge = Charge(*this, entries.size() * 2 * sizeof(Value) + object_overhead);
-  for (const auto& [key, value] : entries) held->depth = std::max({held->depth, key.depth() + 1, value.depth() + 1});
+  for (const auto& [key, value] : entries)
+    held->depth = std::max({held->depth, key.depth() + 1, value.depth() + 1});
   check_depth(held->depth);
   held->entries = std::move(entries);
   return std::shared_ptr<const Mapping>(std::move(held));
@@ -155,7 +159,8 @@ Parameters::Parameters(Runtime& runtime, std::string_view what, const Arguments&
                        std::initializer_list<std::string_view> names, std::size_t required)
     : runtime_(runtime), what_(what), slots_(names.size(), nullptr) {
   if (arguments.positional.size() > names.size()) {
-    runtime.fail(concat(what, " takes at most ", names.size(), " arguments and got ", arguments.positional.size()));
+    runtime.fail(
+        concat(what, " takes at most ", names.size(), " arguments and got ", arguments.positional.size()));
   }
   for (std::size_t i = 0; i < arguments.positional.size(); ++i) slots_[i] = &arguments.positional[i];
   for (const auto& [name, value] : arguments.keyword) {

@@ -1,5 +1,5 @@
-// The variables of one scope. A loop turn, a macro call and some blocks open one; reading looks outwards, setting does
-// not.
+// The variables of one scope. A loop turn, a macro call and some blocks open one; reading looks outwards,
+// setting does not.
 #pragma once
 
 #include "ast.hpp"
@@ -36,7 +36,8 @@ class Scope {
 
   /// A macro defined here may outlive the scope, which must then be kept, and those around it.
   void mark_captured() noexcept {
-    for (Scope* scope = this; scope != nullptr && !scope->captured_; scope = scope->parent_) scope->captured_ = true;
+    for (Scope* scope = this; scope != nullptr && !scope->captured_; scope = scope->parent_)
+      scope->captured_ = true;
   }
   bool captured() const noexcept { return captured_; }
 

@@ -22,7 +22,8 @@ AttributePath::AttributePath(Runtime& runtime, const Value& attribute) : runtime
   while (true) {
     const std::size_t dot = rest.find('.');
     const std::string_view part = rest.substr(0, dot);
-    const bool is_index = !part.empty() && std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
+    const bool is_index =
+        !part.empty() && std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
     const auto index = is_index ? parse_integer(part, 10) : std::nullopt;
     if (index && index->beyond_64_bits) runtime.unsupported("an index in an attribute is beyond 64 bits");
     parts_.push_back(index ? Value(index->value) : runtime.text(std::string(part)));
@@ -85,7 +86,8 @@ Value map(Runtime& runtime, const Value& input, const Arguments& arguments) {
   if (arguments.positional.empty()) runtime.fail("filter 'map' needs an attribute or the name of a filter");
   const std::string_view name = name_argument(runtime, arguments.positional[0], "a filter");
   const Filter* filter = find_filter(name);
-  if (filter == nullptr) runtime.unsupported("filter " + quote(name.substr(0, 80)) + " is not offered (named in 'map')");
+  if (filter == nullptr)
+    runtime.unsupported("filter " + quote(name.substr(0, 80)) + " is not offered (named in 'map')");
   const Arguments rest = rest_of(arguments, 1);
   const Runtime::EvaluationDepth depth(runtime);  // map may map
   for (Value& item : out) {
@@ -100,7 +102,8 @@ Value select(Runtime& runtime, const Value& input, const Arguments& arguments) {
   const std::vector<Value> candidates = input_items(runtime, input);
   if (candidates.empty()) return runtime.generator({});
   constexpr std::size_t used = by_attribute ? 1 : 0;
-  if (arguments.positional.size() < used) runtime.fail("selectattr and rejectattr need the name of an attribute");
+  if (arguments.positional.size() < used)
+    runtime.fail("selectattr and rejectattr need the name of an attribute");
   std::optional<AttributePath> path;
   if (by_attribute) path.emplace(runtime, arguments.positional[0]);
   const Test* test = nullptr;
@@ -115,7 +118,8 @@ Value select(Runtime& runtime, const Value& input, const Arguments& arguments) {
   for (const Value& candidate : candidates) {
     runtime.step();
     const Value tested = path ? path->follow(candidate) : candidate;
-    if ((test == nullptr ? truth(tested) : test->holds(runtime, tested, rest)) == keep) out.push_back(candidate);
+    if ((test == nullptr ? truth(tested) : test->holds(runtime, tested, rest)) == keep)
+      out.push_back(candidate);
   }
   return runtime.generator(std::move(out));
 }

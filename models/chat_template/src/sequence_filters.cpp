@@ -26,7 +26,8 @@ Value length(Runtime& runtime, const Value& input, const Arguments& arguments) {
 
 Value first(Runtime& runtime, const Value& input, const Arguments& arguments) {
   Parameters(runtime, "filter 'first'", arguments, {});
-  if (input.text() != nullptr && !input.text()->text.empty()) return get_item(runtime, input, std::int64_t{0});
+  if (input.text() != nullptr && !input.text()->text.empty())
+    return get_item(runtime, input, std::int64_t{0});
   const std::shared_ptr<Iterator> pass = iterate(runtime, input);
   if (pass->next >= pass->source->items.size()) return runtime.undefined("no first item, sequence was empty");
   return pass->source->items[pass->next++];
@@ -34,7 +35,8 @@ Value first(Runtime& runtime, const Value& input, const Arguments& arguments) {
 
 Value last(Runtime& runtime, const Value& input, const Arguments& arguments) {
   Parameters(runtime, "filter 'last'", arguments, {});
-  if (input.text() != nullptr && !input.text()->text.empty()) return get_item(runtime, input, std::int64_t{-1});
+  if (input.text() != nullptr && !input.text()->text.empty())
+    return get_item(runtime, input, std::int64_t{-1});
   if (input.iterator() != nullptr) runtime.fail("filter 'last': a generator cannot be read from its end");
   const std::shared_ptr<Iterator> pass = iterate(runtime, input);
   if (pass->source->items.empty()) return runtime.undefined("no last item, sequence was empty");
@@ -56,7 +58,8 @@ Value reverse(Runtime& runtime, const Value& input, const Arguments& arguments) 
 
 Value join(Runtime& runtime, const Value& input, const Arguments& arguments) {
   const Parameters parameters(runtime, "filter 'join'", arguments, {"d", "attribute"});
-  const Value separator = parameters.find(0) == nullptr ? runtime.text("") : to_text(runtime, parameters.at(0));
+  const Value separator =
+      parameters.find(0) == nullptr ? runtime.text("") : to_text(runtime, parameters.at(0));
   std::vector<Value> items = items_of(runtime, input);
   if (parameters.find(1) != nullptr && !parameters.at(1).is_none()) {
     const AttributePath path(runtime, parameters.at(1));
@@ -65,7 +68,8 @@ Value join(Runtime& runtime, const Value& input, const Arguments& arguments) {
   return join_values(runtime, separator.text()->text, items);
 }
 
-// What sort, min, max and unique compare: the item or an attribute of it, strings in lower case unless told otherwise.
+// What sort, min, max and unique compare: the item or an attribute of it, strings in lower case unless told
+// otherwise.
 std::vector<Value> sort_keys(Runtime& runtime, const std::vector<Value>& items, const AttributePath* path,
                              bool case_sensitive) {
   std::vector<Value> keys;
@@ -73,7 +77,8 @@ std::vector<Value> sort_keys(Runtime& runtime, const std::vector<Value>& items, 
   for (const Value& item : items) {
     runtime.step();
     Value key = path == nullptr ? item : path->follow(item);
-    keys.push_back(case_sensitive || key.text() == nullptr ? key : recase(runtime, key.text()->text, to_lower));
+    keys.push_back(case_sensitive || key.text() == nullptr ? key
+                                                           : recase(runtime, key.text()->text, to_lower));
   }
   return keys;
 }
@@ -83,13 +88,19 @@ std::optional<AttributePath> path_of(Runtime& runtime, const Parameters& paramet
   return AttributePath(runtime, parameters.at(index));
 }
 
-std::vector<Value> sorted(Runtime& runtime, std::vector<Value> items, const std::vector<Value>& keys, bool reversed) {
+// Jinja's sort wraps its keys in lists, which look for a difference before they ask for the order.
+bool less_if_different(Runtime& runtime, const Value& left, const Value& right) {
+  return !equal(runtime, left, right) && less(runtime, left, right);
+}
+
+std::vector<Value> sorted(Runtime& runtime, std::vector<Value> items, const std::vector<Value>& keys,
+                          bool reversed, bool (*before)(Runtime&, const Value&, const Value&)) {
   const Charge room(runtime, items.size() * (2 * sizeof(std::size_t) + sizeof(Value)));
   std::vector<std::size_t> order(items.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   // Reversed as Python reverses: the largest first, equal items in their old order.
   merge_sort(order, [&](std::size_t a, std::size_t b) {
-    return reversed ? less(runtime, keys[b], keys[a]) : less(runtime, keys[a], keys[b]);
+    return reversed ? before(runtime, keys[b], keys[a]) : before(runtime, keys[a], keys[b]);
   });
   std::vector<Value> out;
   out.reserve(items.size());
@@ -98,12 +109,14 @@ std::vector<Value> sorted(Runtime& runtime, std::vector<Value> items, const std:
 }
 
 Value sort(Runtime& runtime, const Value& input, const Arguments& arguments) {
-  const Parameters parameters(runtime, "filter 'sort'", arguments, {"reverse", "case_sensitive", "attribute"});
+  const Parameters parameters(runtime, "filter 'sort'", arguments,
+                              {"reverse", "case_sensitive", "attribute"});
   std::vector<Value> items = items_of(runtime, input);
   const bool case_sensitive = parameters.truth(1, false);
   std::vector<Value> keys;
   const Value* attribute = parameters.find(2);
-  if (attribute != nullptr && attribute->text() != nullptr && attribute->text()->text.find(',') != std::string::npos) {
+  if (attribute != nullptr && attribute->text() != nullptr &&
+      attribute->text()->text.find(',') != std::string::npos) {
     const std::vector<AttributePath> paths = attribute_paths(runtime, attribute->text()->text);
     for (const Value& item : items) {
       std::vector<Value> parts;
@@ -114,7 +127,7 @@ Value sort(Runtime& runtime, const Value& input, const Arguments& arguments) {
     const auto path = path_of(runtime, parameters, 2);
     keys = sort_keys(runtime, items, path ? &*path : nullptr, case_sensitive);
   }
-  return runtime.list(sorted(runtime, std::move(items), keys, parameters.truth(0, false)));
+  return runtime.list(sorted(runtime, std::move(items), keys, parameters.truth(0, false), less_if_different));
 }
 
 Value dictsort(Runtime& runtime, const Value& input, const Arguments& arguments) {
@@ -130,16 +143,18 @@ Value dictsort(Runtime& runtime, const Value& input, const Arguments& arguments)
     pairs.push_back(runtime.tuple({key, value}));
   }
   const std::vector<Value> keys = sort_keys(runtime, compared, nullptr, parameters.truth(0, false));
-  return runtime.list(sorted(runtime, std::move(pairs), keys, parameters.truth(2, false)));
+  return runtime.list(sorted(runtime, std::move(pairs), keys, parameters.truth(2, false), less));
 }
 
 template <bool largest>
 Value extreme(Runtime& runtime, const Value& input, const Arguments& arguments) {
-  const Parameters parameters(runtime, largest ? "filter 'max'" : "filter 'min'", arguments, {"case_sensitive", "attribute"});
+  const Parameters parameters(runtime, largest ? "filter 'max'" : "filter 'min'", arguments,
+                              {"case_sensitive", "attribute"});
   const std::vector<Value> items = items_of(runtime, input);
   if (items.empty()) return runtime.undefined("no aggregated item, sequence was empty");
   const auto path = path_of(runtime, parameters, 1);
-  const std::vector<Value> keys = sort_keys(runtime, items, path ? &*path : nullptr, parameters.truth(0, false));
+  const std::vector<Value> keys =
+      sort_keys(runtime, items, path ? &*path : nullptr, parameters.truth(0, false));
   std::size_t best = 0;
   for (std::size_t i = 1; i < items.size(); ++i) {
     if (largest ? less(runtime, keys[best], keys[i]) : less(runtime, keys[i], keys[best])) best = i;
@@ -151,12 +166,14 @@ Value unique(Runtime& runtime, const Value& input, const Arguments& arguments) {
   const Parameters parameters(runtime, "filter 'unique'", arguments, {"case_sensitive", "attribute"});
   const std::vector<Value> items = items_of(runtime, input);
   const auto path = path_of(runtime, parameters, 1);
-  const std::vector<Value> keys = sort_keys(runtime, items, path ? &*path : nullptr, parameters.truth(0, false));
+  const std::vector<Value> keys =
+      sort_keys(runtime, items, path ? &*path : nullptr, parameters.truth(0, false));
   std::vector<Value> seen;
   std::vector<Value> kept;
   for (std::size_t i = 0; i < items.size(); ++i) {
     check_key(runtime, keys[i]);
-    const bool known = std::any_of(seen.begin(), seen.end(), [&](const Value& key) { return equal(runtime, key, keys[i]); });
+    const bool known =
+        std::any_of(seen.begin(), seen.end(), [&](const Value& key) { return equal(runtime, key, keys[i]); });
     if (known) continue;
     seen.push_back(keys[i]);
     kept.push_back(items[i]);
@@ -194,10 +211,11 @@ Value attribute(Runtime& runtime, const Value& input, const Arguments& arguments
   return runtime.undefined(concat("'", type_name(input), " object' has no such attribute"));
 }
 
-constexpr Filter table[] = {{"attr", attribute}, {"count", length},  {"dictsort", dictsort}, {"first", first},
-                            {"items", items},    {"join", join},     {"last", last},         {"length", length},
-                            {"list", list},      {"max", extreme<true>}, {"min", extreme<false>}, {"reverse", reverse},
-                            {"sort", sort},      {"sum", sum},       {"unique", unique}};
+constexpr Filter table[] = {
+    {"attr", attribute}, {"count", length},      {"dictsort", dictsort},  {"first", first},
+    {"items", items},    {"join", join},         {"last", last},          {"length", length},
+    {"list", list},      {"max", extreme<true>}, {"min", extreme<false>}, {"reverse", reverse},
+    {"sort", sort},      {"sum", sum},           {"unique", unique}};
 
 }  // namespace
 

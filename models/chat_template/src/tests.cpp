@@ -13,7 +13,9 @@ namespace quern::jinja {
 
 namespace {
 
-void no_arguments(Runtime& runtime, const Arguments& arguments) { Parameters(runtime, "this test", arguments, {}); }
+void no_arguments(Runtime& runtime, const Arguments& arguments) {
+  Parameters(runtime, "this test", arguments, {});
+}
 
 template <bool (*holds)(const Value&)>
 bool plain(Runtime& runtime, const Value& input, const Arguments& arguments) {
@@ -32,7 +34,9 @@ bool is_float(const Value& value) { return value.is<double>(); }
 bool is_number(const Value& value) { return as_number(value).has_value(); }
 bool is_string(const Value& value) { return value.text() != nullptr; }
 bool is_mapping(const Value& value) { return value.mapping() != nullptr; }
-bool is_callable(const Value& value) { return value.callable() != nullptr || value.loop() != nullptr || value.is_undefined(); }
+bool is_callable(const Value& value) {
+  return value.callable() != nullptr || value.loop() != nullptr || value.is_undefined();
+}
 bool is_escaped(const Value& value) { return value.text() != nullptr && value.text()->markup; }
 bool can_iterate(const Value& value) { return is_iterable(value) || value.loop() != nullptr; }
 

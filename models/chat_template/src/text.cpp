@@ -102,7 +102,8 @@ std::size_t find_text(std::string_view text, std::string_view needle, std::size_
   if (from > text.size()) return std::string_view::npos;
   if (needle.empty()) return from;
   const void* found = memmem(text.data() + from, text.size() - from, needle.data(), needle.size());
-  return found == nullptr ? std::string_view::npos : static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
+  return found == nullptr ? std::string_view::npos
+                          : static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
 }
 
 std::string_view strip_left(std::string_view text) noexcept {
@@ -151,8 +152,8 @@ std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends)
   while (at < text.size()) {
     const std::size_t end = at;
     const char32_t c = next_code_point(text, at);
-    const bool boundary = (c >= 0x0a && c <= 0x0d) || (c >= 0x1c && c <= 0x1e) || c == 0x85 || c == 0x2028 ||
-                          c == 0x2029;
+    const bool boundary =
+        (c >= 0x0a && c <= 0x0d) || (c >= 0x1c && c <= 0x1e) || c == 0x85 || c == 0x2028 || c == 0x2029;
     if (!boundary) continue;
     if (c == '\r' && at < text.size() && text[at] == '\n') ++at;
     lines.push_back(text.substr(start, (keep_ends ? at : end) - start));

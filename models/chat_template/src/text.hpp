@@ -1,7 +1,7 @@
 // Text as Python sees it: UTF-8 in storage, code points in every answer.
 //
-// Every string inside a render is valid UTF-8 (checked once, where it comes in), so the walkers here do not check again.
-// Case and categories are Unicode's, from utf8proc; whitespace is what str.isspace() accepts.
+// Every string inside a render is valid UTF-8 (checked once, where it comes in), so the walkers here do not
+// check again. Case and categories are Unicode's, from utf8proc; whitespace is what str.isspace() accepts.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,8 @@
 
 namespace quern::jinja {
 
-/// The offset of the first byte that is not part of valid UTF-8, or npos. Surrogates and overlong forms are not valid.
+/// The offset of the first byte that is not part of valid UTF-8, or npos. Surrogates and overlong forms are
+/// not valid.
 std::size_t find_invalid_utf8(std::string_view text) noexcept;
 
 /// The code point that starts at `offset`, which is then moved behind it. `offset` must be below the size.
@@ -32,7 +33,7 @@ std::size_t find_text(std::string_view text, std::string_view needle, std::size_
 
 bool is_space(char32_t code_point) noexcept;
 bool is_alphabetic(char32_t code_point) noexcept;
-bool is_digit(char32_t code_point) noexcept;    ///< str.isdigit(): decimal digits, superscripts, circled digits
+bool is_digit(char32_t code_point) noexcept;  ///< str.isdigit(): decimal digits, superscripts, circled digits
 bool is_numeric(char32_t code_point) noexcept;  ///< categories Nd, Nl, No
 bool is_lower(char32_t code_point) noexcept;
 bool is_upper(char32_t code_point) noexcept;
@@ -43,7 +44,8 @@ bool is_identifier_part(char32_t code_point) noexcept;
 
 std::string to_upper(std::string_view text);
 std::string to_lower(std::string_view text);
-std::string to_title(std::string_view text);  ///< str.title(): a capital after every character that has no case
+std::string to_title(
+    std::string_view text);  ///< str.title(): a capital after every character that has no case
 std::string capitalize(std::string_view text);
 std::string swap_case(std::string_view text);
 
@@ -55,7 +57,8 @@ std::string_view strip_characters(std::string_view text, std::string_view charac
 /// str.splitlines(): every line boundary that Python knows, the last empty line left out.
 std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends);
 
-/// repr() of a str: single quotes unless only single quotes occur inside, and escapes for what is not printable.
+/// repr() of a str: single quotes unless only single quotes occur inside, and escapes for what is not
+/// printable.
 std::string quote(std::string_view text);
 
 }  // namespace quern::jinja

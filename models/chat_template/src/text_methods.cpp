@@ -13,13 +13,14 @@
 namespace quern::jinja {
 
 Value recase(Runtime& runtime, std::string_view text, std::string (*convert)(std::string_view)) {
-  const Charge room(runtime, 3 * text.size());  // a code point's other case takes at most three times its bytes
+  const Charge room(runtime,
+                    3 * text.size());  // a code point's other case takes at most three times its bytes
   runtime.step_characters(2 * text.size());
   return runtime.text(convert(text));
 }
 
-Value replace_text(Runtime& runtime, std::string_view text, std::string_view old_part, std::string_view new_part,
-                   std::int64_t count) {
+Value replace_text(Runtime& runtime, std::string_view text, std::string_view old_part,
+                   std::string_view new_part, std::int64_t count) {
   TextBuilder out(runtime);
   std::uint64_t left = count < 0 ? UINT64_MAX : static_cast<std::uint64_t>(count);
   std::size_t at = 0;
@@ -179,7 +180,8 @@ Value split(Runtime& runtime, const Value& self, const Arguments& arguments) {
   }
   const std::string_view separator = parameters.string(0);
   if (separator.empty()) runtime.fail("str.split: the separator is empty");
-  return runtime.list(from_right ? splitter.at_separator_from_right(separator) : splitter.at_separator(separator));
+  return runtime.list(from_right ? splitter.at_separator_from_right(separator)
+                                 : splitter.at_separator(separator));
 }
 
 Value splitlines(Runtime& runtime, const Value& self, const Arguments& arguments) {
@@ -202,9 +204,11 @@ Value partition(Runtime& runtime, const Value& self, const Arguments& arguments)
   const std::size_t found = from_right ? text.rfind(separator) : find_text(text, separator);
   const auto piece = [&](std::string_view part) { return runtime.text(std::string(part)); };
   if (found == std::string_view::npos) {
-    return from_right ? runtime.tuple({piece(""), piece(""), self}) : runtime.tuple({self, piece(""), piece("")});
+    return from_right ? runtime.tuple({piece(""), piece(""), self})
+                      : runtime.tuple({self, piece(""), piece("")});
   }
-  return runtime.tuple({piece(text.substr(0, found)), piece(separator), piece(text.substr(found + separator.size()))});
+  return runtime.tuple(
+      {piece(text.substr(0, found)), piece(separator), piece(text.substr(found + separator.size()))});
 }
 
 Value join(Runtime& runtime, const Value& self, const Arguments& arguments) {
@@ -218,32 +222,35 @@ Value join(Runtime& runtime, const Value& self, const Arguments& arguments) {
 
 Value replace(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const Parameters parameters(runtime, "str.replace", arguments, {"old", "new", "count"}, 2);
-  return replace_text(runtime, self_text(self), parameters.string(0), parameters.string(1), parameters.integer(2, -1));
+  return replace_text(runtime, self_text(self), parameters.string(0), parameters.string(1),
+                      parameters.integer(2, -1));
 }
 
 Value remove_prefix(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const Parameters parameters(runtime, "str.removeprefix", arguments, {"prefix"}, 1);
   const std::string_view prefix = parameters.string(0);
-  return self_text(self).starts_with(prefix) ? runtime.text(std::string(self_text(self).substr(prefix.size()))) : self;
+  return self_text(self).starts_with(prefix)
+             ? runtime.text(std::string(self_text(self).substr(prefix.size())))
+             : self;
 }
 
 Value remove_suffix(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const Parameters parameters(runtime, "str.removesuffix", arguments, {"suffix"}, 1);
   const std::string_view suffix = parameters.string(0);
   const std::string_view text = self_text(self);
-  return text.ends_with(suffix) ? runtime.text(std::string(text.substr(0, text.size() - suffix.size()))) : self;
+  return text.ends_with(suffix) ? runtime.text(std::string(text.substr(0, text.size() - suffix.size())))
+                                : self;
 }
 
-constexpr Method table[] = {
-    {"capitalize", recased<capitalize>}, {"join", join},
-    {"lower", recased<to_lower>},        {"lstrip", stripped<true, false>},
-    {"partition", partition<false>},     {"removeprefix", remove_prefix},
-    {"removesuffix", remove_suffix},     {"replace", replace},
-    {"rpartition", partition<true>},     {"rsplit", split<true>},
-    {"rstrip", stripped<false, true>},   {"split", split<false>},
-    {"splitlines", splitlines},          {"strip", stripped<true, true>},
-    {"swapcase", recased<swap_case>},    {"title", recased<to_title>},
-    {"upper", recased<to_upper>}};
+constexpr Method table[] = {{"capitalize", recased<capitalize>}, {"join", join},
+                            {"lower", recased<to_lower>},        {"lstrip", stripped<true, false>},
+                            {"partition", partition<false>},     {"removeprefix", remove_prefix},
+                            {"removesuffix", remove_suffix},     {"replace", replace},
+                            {"rpartition", partition<true>},     {"rsplit", split<true>},
+                            {"rstrip", stripped<false, true>},   {"split", split<false>},
+                            {"splitlines", splitlines},          {"strip", stripped<true, true>},
+                            {"swapcase", recased<swap_case>},    {"title", recased<to_title>},
+                            {"upper", recased<to_upper>}};
 
 }  // namespace
 

@@ -23,10 +23,14 @@ struct Window {
 
 Window window(Runtime& runtime, std::string_view text, const Parameters& parameters) {
   runtime.step_text(text.size());
-  const auto given = [&](std::size_t index) { return parameters.find(index) != nullptr && !parameters.at(index).is_none(); };
+  const auto given = [&](std::size_t index) {
+    return parameters.find(index) != nullptr && !parameters.at(index).is_none();
+  };
   if (!given(1) && !given(2)) return {text};
   const auto size = static_cast<std::int64_t>(count_code_points(text));
-  const auto resolve = [&](std::int64_t index) { return index < 0 ? std::max<std::int64_t>(index + size, 0) : index; };
+  const auto resolve = [&](std::int64_t index) {
+    return index < 0 ? std::max<std::int64_t>(index + size, 0) : index;
+  };
   const std::int64_t start = given(1) ? resolve(parameters.integer(1, 0)) : 0;
   const std::int64_t end = given(2) ? std::min(resolve(parameters.integer(2, 0)), size) : size;
   if (start > end) return {{}, start, false};
@@ -66,7 +70,8 @@ Value count(Runtime& runtime, const Value& self, const Arguments& arguments) {
   if (!part.valid) return std::int64_t{0};
   if (needle.empty()) return static_cast<std::int64_t>(count_code_points(part.text)) + 1;
   std::int64_t total = 0;
-  for (std::size_t at = 0; (at = find_text(part.text, needle, at)) != std::string_view::npos; at += needle.size()) {
+  for (std::size_t at = 0; (at = find_text(part.text, needle, at)) != std::string_view::npos;
+       at += needle.size()) {
     runtime.step(1 + needle.size() / 64);
     ++total;
   }
@@ -76,7 +81,8 @@ Value count(Runtime& runtime, const Value& self, const Arguments& arguments) {
 // startswith and endswith: one text or a tuple of them.
 template <bool at_end>
 Value has_affix(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  const Parameters parameters(runtime, at_end ? "str.endswith" : "str.startswith", arguments, {"affix", "start", "end"}, 1);
+  const Parameters parameters(runtime, at_end ? "str.endswith" : "str.startswith", arguments,
+                              {"affix", "start", "end"}, 1);
   const Window part = window(runtime, self_text(self), parameters);
   const auto matches = [&](std::string_view affix) {
     runtime.step_text(affix.size());
@@ -86,7 +92,8 @@ Value has_affix(Runtime& runtime, const Value& self, const Arguments& arguments)
   if (choices == nullptr || choices->kind != SequenceKind::tuple) return matches(parameters.string(0));
   for (const Value& choice : choices->items) {
     runtime.step();
-    if (choice.text() == nullptr) runtime.fail(concat("str.startswith needs str and found a ", type_name(choice)));
+    if (choice.text() == nullptr)
+      runtime.fail(concat("str.startswith needs str and found a ", type_name(choice)));
     if (matches(choice.text()->text)) return true;
   }
   return false;
@@ -113,7 +120,8 @@ Value has_only_case(Runtime& runtime, const Value& self, const Arguments& argume
   return has_only(runtime, self_text(self), wanted);
 }
 
-Value pad(Runtime& runtime, std::string_view text, std::int64_t left, std::int64_t right, std::string_view fill) {
+Value pad(Runtime& runtime, std::string_view text, std::int64_t left, std::int64_t right,
+          std::string_view fill) {
   TextBuilder out(runtime);
   const auto repeat = [&](std::int64_t times) {
     for (std::int64_t i = 0; i < times; ++i) {
@@ -155,16 +163,23 @@ Value zfill(Runtime& runtime, const Value& self, const Arguments& arguments) {
   return has_sign ? runtime.text(text.front() + digits.text()->text) : digits;
 }
 
-constexpr Method table[] = {
-    {"center", justify<Side::centre>}, {"count", count},
-    {"endswith", has_affix<true>},     {"find", find<false>},
-    {"index", index},                  {"isalnum", all_are<is_alphanumeric>},
-    {"isalpha", all_are<is_alphabetic>}, {"isdigit", all_are<is_digit>},
-    {"islower", has_only_case<is_lower>}, {"isnumeric", all_are<is_numeric>},
-    {"isspace", all_are<is_space>},    {"isupper", has_only_case<is_upper>},
-    {"ljust", justify<Side::left>},    {"rfind", find<true>},
-    {"rjust", justify<Side::right>},   {"startswith", has_affix<false>},
-    {"zfill", zfill}};
+constexpr Method table[] = {{"center", justify<Side::centre>},
+                            {"count", count},
+                            {"endswith", has_affix<true>},
+                            {"find", find<false>},
+                            {"index", index},
+                            {"isalnum", all_are<is_alphanumeric>},
+                            {"isalpha", all_are<is_alphabetic>},
+                            {"isdigit", all_are<is_digit>},
+                            {"islower", has_only_case<is_lower>},
+                            {"isnumeric", all_are<is_numeric>},
+                            {"isspace", all_are<is_space>},
+                            {"isupper", has_only_case<is_upper>},
+                            {"ljust", justify<Side::left>},
+                            {"rfind", find<true>},
+                            {"rjust", justify<Side::right>},
+                            {"startswith", has_affix<false>},
+                            {"zfill", zfill}};
 
 }  // namespace
 

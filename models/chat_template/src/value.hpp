@@ -1,8 +1,9 @@
 // What an expression may hold: Python's values as far as chat templates use them.
 //
-// Strings, sequences and mappings never change once made (the sandbox of transformers forbids it too), so they are
-// shared freely and hold no cycles; only a namespace can be written to, and the runtime owns those. Containers know how
-// deep they nest, so that no walk over one and no destructor recurses further than the runtime allows.
+// Strings, sequences and mappings never change once made (the sandbox of transformers forbids it too), so
+// they are shared freely and hold no cycles; only a namespace can be written to, and the runtime owns those.
+// Containers know how deep they nest, so that no walk over one and no destructor recurses further than the
+// runtime allows.
 #pragma once
 
 #include <cstdint>
@@ -109,20 +110,25 @@ struct Callable;
 
 class Value {
  public:
-  using Storage = std::variant<Undefined, None, bool, std::int64_t, double, std::shared_ptr<const Text>,
-                               std::shared_ptr<const Sequence>, std::shared_ptr<Iterator>,
-                               std::shared_ptr<const Mapping>, Namespace*, std::shared_ptr<LoopState>,
-                               std::shared_ptr<const Callable>>;
+  using Storage =
+      std::variant<Undefined, None, bool, std::int64_t, double, std::shared_ptr<const Text>,
+                   std::shared_ptr<const Sequence>, std::shared_ptr<Iterator>, std::shared_ptr<const Mapping>,
+                   Namespace*, std::shared_ptr<LoopState>, std::shared_ptr<const Callable>>;
 
   Value() = default;  ///< undefined, without a reason
   template <typename T>
-    requires std::is_constructible_v<Storage, T> && (!std::is_same_v<std::remove_cvref_t<T>, Value>)
-  Value(T&& value) : storage_(std::forward<T>(value)) {}  // NOLINT: a value converts from what it holds
+  requires std::is_constructible_v<Storage, T> &&
+      (!std::is_same_v<std::remove_cvref_t<T>, Value>)Value(T&& value)
+      : storage_(std::forward<T>(value)) {}  // NOLINT: a value converts from what it holds
 
   template <typename T>
-  const T* get_if() const noexcept { return std::get_if<T>(&storage_); }
+  const T* get_if() const noexcept {
+    return std::get_if<T>(&storage_);
+  }
   template <typename T>
-  bool is() const noexcept { return std::holds_alternative<T>(storage_); }
+  bool is() const noexcept {
+    return std::holds_alternative<T>(storage_);
+  }
   const Storage& storage() const noexcept { return storage_; }
 
   bool is_undefined() const noexcept { return is<Undefined>(); }

@@ -94,6 +94,24 @@ TEST(Matmul, GivesTheSameBitsUnderAvx2AndAvx512) {
     }
 }
 
+TEST(Matmul, LargeF32ProductsGoThroughOpenBlasUnlessTheOrderIsFixed) {
+  Plugin free(2), fixed(2, {{"deterministic", "1"}}), own(2, {{"force_kernel", "avx2"}});
+  const Plugin forced(1, {{"force_kernel", "openblas"}});
+  if (forced.created().status != QUERN_OK) GTEST_SKIP() << forced.created().text;
+  const Tensor a = random_tensor(QUERN_F32, {70, 300}, 13), b = random_tensor(QUERN_F32, {130, 300}, 14), bias = random_tensor(QUERN_F32, {130}, 15);
+  const Tensor y = make(QUERN_F32, {70, 130}), z = make(QUERN_F32, {70, 130}), w = make(QUERN_F32, {70, 130});
+  std::string kernel;
+  ASSERT_EQ(run_node(free, QUERN_OP_MATMUL, {a, b}, {y}, {}, &kernel).status, QUERN_OK);
+  EXPECT_EQ(kernel, "matmul.f32.openblas");
+  EXPECT_LE(worst_error(a, b, y, 70, 130, 300), 1.0);
+  ASSERT_EQ(run_node(free, QUERN_OP_MATMUL, {a, b, bias}, {z}, {{QUERN_KEY_ALPHA, -1.0}}).status, QUERN_OK);
+  for (std::size_t i = 0; i < 70 * 130; ++i) EXPECT_EQ(z.f32()[i], bias.f32()[i % 130] - y.f32()[i]);
+  ASSERT_EQ(run_node(fixed, QUERN_OP_MATMUL, {a, b}, {z}, {}, &kernel).status, QUERN_OK);
+  EXPECT_EQ(kernel.find("openblas"), std::string::npos) << kernel;
+  ASSERT_EQ(run_node(own, QUERN_OP_MATMUL, {a, b}, {w}).status, QUERN_OK);
+  EXPECT_EQ(std::memcmp(z.f32().data(), w.f32().data(), z.bytes()), 0);
+}
+
 TEST(Matmul, AddsBiasAndScaledCAndAlpha) {
   Plugin plugin(2);
   const Tensor a = of({2, 3}, {1, 2, 3, 4, 5, 6}), b = of({2, 3}, {1, 0, 0, 0, 1, 1}), bias = of({2}, {10, 20}), c = of({2, 2}, {1, 2, 3, 4});
@@ -107,6 +125,20 @@ TEST(Matmul, ReadsTransposedOperands) {
   const Tensor at = of({3, 2}, {1, 4, 2, 5, 3, 6}), bt = of({3, 2}, {1, 0, 0, 1, 0, 1}), y = make(QUERN_F32, {2, 2});
   ASSERT_EQ(run_node(plugin, QUERN_OP_MATMUL, {at, bt}, {y}, {{QUERN_KEY_TRANSPOSE_A, 1}, {QUERN_KEY_TRANSPOSE_B, 1}}).status, QUERN_OK);
   EXPECT_EQ(y.floats(), (std::vector<float>{1, 5, 4, 11}));
+}
+
+TEST(Matmul, TransposedOperandsGiveThePlainProductThroughTheLibraryToo) {
+  Plugin plugin(2), fixed(2, {{"deterministic", "1"}});
+  const Tensor a = random_tensor(QUERN_F32, {40, 64}, 16), b = random_tensor(QUERN_F32, {48, 64}, 17), at = make(QUERN_F32, {64, 40}), bt = make(QUERN_F32, {64, 48});
+  for (std::size_t k = 0; k < 64; ++k) {
+    for (std::size_t i = 0; i < 40; ++i) at.f32()[k * 40 + i] = a.f32()[i * 64 + k];
+    for (std::size_t i = 0; i < 48; ++i) bt.f32()[k * 48 + i] = b.f32()[i * 64 + k];
+  }
+  for (Plugin* p : {&plugin, &fixed}) {
+    const Tensor y = make(QUERN_F32, {40, 48});
+    ASSERT_EQ(run_node(*p, QUERN_OP_MATMUL, {at, bt}, {y}, {{QUERN_KEY_TRANSPOSE_A, 1}, {QUERN_KEY_TRANSPOSE_B, 1}}).status, QUERN_OK);
+    EXPECT_LE(worst_error(a, b, y, 40, 48, 64), 1.0);
+  }
 }
 
 TEST(Matmul, RepeatsWholeGroupsOfBOverTheHeadsOfA) {

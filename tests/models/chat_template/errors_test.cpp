@@ -30,7 +30,9 @@ Refusal refusal(const std::string& source, const std::vector<Message>& messages 
   return {};
 }
 
-bool mentions(const Refusal& refused, const std::string& text) { return refused.text.find(text) != std::string::npos; }
+bool mentions(const Refusal& refused, const std::string& text) {
+  return refused.text.find(text) != std::string::npos;
+}
 
 TEST(ChatTemplateErrors, ASyntaxErrorNamesTheTemplateAndTheLine) {
   const Refusal refused = refusal("one\ntwo {{ 1 + }}\nthree");
@@ -42,17 +44,45 @@ TEST(ChatTemplateErrors, ASyntaxErrorNamesTheTemplateAndTheLine) {
 TEST(ChatTemplateErrors, AnUnclosedTagNamesWhereItWasOpened) {
   const Refusal refused = refusal("a\n{% if true %}\nb\nc");
   EXPECT_EQ(refused.code, QUERN_BAD_MODEL);
-  EXPECT_TRUE(mentions(refused, "line 4: the template ends inside 'if' of line 2; expected '{% endif %}'")) << refused.text;
+  EXPECT_TRUE(mentions(refused, "line 4: the template ends inside 'if' of line 2; expected '{% endif %}'"))
+      << refused.text;
 }
 
 TEST(ChatTemplateErrors, EverySyntaxErrorIsABadModelFoundWhileParsing) {
-  const char* sources[] = {
-      "{{ 'abc }}", "{{ (1 }}", "{{ 1) }}", "{{ [1} }}", "{{ a.+ }}", "{{ 1 2 }}", "{% set %}", "{% set none = 2 %}",
-      "{% macro m(a, a) %}{% endmacro %}", "{% macro m(a=1, b) %}{% endmacro %}", "{% break %}", "{% continue %}",
-      "{% for i in [1] %}{% macro m() %}{% break %}{% endmacro %}{% endfor %}", "{{ 1 | }}", "{{ ! }}", "{# open",
-      "{% raw %} open", "{{ open", "{% if open", "{{ f(a=1, 2) }}", "{{ dict(a=1, a=2) }}", "{{ '\\xzz' }}", "{{ '\\ud800' }}",
-      "{{ '\\U00110000' }}", "{% else %}", "{% endif %}", "{% 5 %}", "{{ 1 is odd is even }}", "{{ 0x }}", "{% for 1 in x %}{% endfor %}",
-      "{{ \xc3\xa9\xe2\x82\xac }}", "{% set a.b %}", "{{ {1} }}", "{{ {1: 2, }; }}"};
+  const char* sources[] = {"{{ 'abc }}",
+                           "{{ (1 }}",
+                           "{{ 1) }}",
+                           "{{ [1} }}",
+                           "{{ a.+ }}",
+                           "{{ 1 2 }}",
+                           "{% set %}",
+                           "{% set none = 2 %}",
+                           "{% macro m(a, a) %}{% endmacro %}",
+                           "{% macro m(a=1, b) %}{% endmacro %}",
+                           "{% break %}",
+                           "{% continue %}",
+                           "{% for i in [1] %}{% macro m() %}{% break %}{% endmacro %}{% endfor %}",
+                           "{{ 1 | }}",
+                           "{{ ! }}",
+                           "{# open",
+                           "{% raw %} open",
+                           "{{ open",
+                           "{% if open",
+                           "{{ f(a=1, 2) }}",
+                           "{{ dict(a=1, a=2) }}",
+                           "{{ '\\xzz' }}",
+                           "{{ '\\ud800' }}",
+                           "{{ '\\U00110000' }}",
+                           "{% else %}",
+                           "{% endif %}",
+                           "{% 5 %}",
+                           "{{ 1 is odd is even }}",
+                           "{{ 0x }}",
+                           "{% for 1 in x %}{% endfor %}",
+                           "{{ \xc3\xa9\xe2\x82\xac }}",
+                           "{% set a.b %}",
+                           "{{ {1} }}",
+                           "{{ {1: 2, }; }}"};
   for (const char* source : sources) {
     const Refusal refused = refusal(source);
     EXPECT_TRUE(refused.at_parse) << source;
@@ -97,7 +127,8 @@ TEST(ChatTemplateErrors, WhatIsNotOfferedIsRefusedWhileParsingAndNamed) {
 }
 
 TEST(ChatTemplateErrors, AFunctionThatTheTemplateChecksForIsNotRefused) {
-  const ChatTemplate parsed = ChatTemplate::parse("{% if helper is defined %}{{ helper() }}{% else %}no{% endif %}", "t");
+  const ChatTemplate parsed =
+      ChatTemplate::parse("{% if helper is defined %}{{ helper() }}{% else %}no{% endif %}", "t");
   EXPECT_EQ(parsed.render({}, {}), "no");
 }
 
@@ -166,7 +197,8 @@ TEST(ChatTemplateErrors, AKeyThatLooksPrivateIsStillData) {
 }
 
 TEST(ChatTemplateErrors, RaiseExceptionIsTheCallersMistakeAndKeepsItsMessage) {
-  const Refusal refused = refusal("\n{% if messages[0].role == 'user' %}\n{{ raise_exception('no ' ~ messages[0].role) }}{% endif %}");
+  const Refusal refused = refusal(
+      "\n{% if messages[0].role == 'user' %}\n{{ raise_exception('no ' ~ messages[0].role) }}{% endif %}");
   EXPECT_EQ(refused.code, QUERN_INVALID_ARGUMENT);
   EXPECT_EQ(refused.text, "model.gguf: line 3: the template refuses these messages: no user");
 }
@@ -227,7 +259,8 @@ TEST(ChatTemplateErrors, TextThatIsNotUtf8IsRefusedWithItsPlace) {
   EXPECT_TRUE(source.at_parse);
   EXPECT_EQ(source.code, QUERN_BAD_MODEL);
   EXPECT_EQ(source.text, "model.gguf: the chat template is not UTF-8 at byte 2");
-  for (const char* bad : {"\xff", "\xc3", "\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80", "\xf0\x80\x80\x80", "\xf4\x90\x80\x80", "\xc3(", "\x80"}) {
+  for (const char* bad : {"\xff", "\xc3", "\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80", "\xf0\x80\x80\x80",
+                          "\xf4\x90\x80\x80", "\xc3(", "\x80"}) {
     const Refusal content = refusal("x", {{"user", "ok"}, {"user", std::string("abc") + bad}});
     EXPECT_EQ(content.code, QUERN_INVALID_ARGUMENT);
     EXPECT_EQ(content.text, "model.gguf: the content of message 1 is not UTF-8 at byte 3");
@@ -249,9 +282,9 @@ TEST(ChatTemplateErrors, ATimeOutOfItsRangeIsRefusedWithTheField) {
   std::tm good{};
   good.tm_year = 124;
   good.tm_mday = 1;
-  const std::pair<int std::tm::*, int> fields[] = {{&std::tm::tm_mon, 12},  {&std::tm::tm_mon, -1}, {&std::tm::tm_mday, 0},
-                                                   {&std::tm::tm_mday, 32}, {&std::tm::tm_hour, 24}, {&std::tm::tm_min, 60},
-                                                   {&std::tm::tm_sec, 61},  {&std::tm::tm_year, 9000}};
+  const std::pair<int std::tm::*, int> fields[] = {
+      {&std::tm::tm_mon, 12},  {&std::tm::tm_mon, -1}, {&std::tm::tm_mday, 0}, {&std::tm::tm_mday, 32},
+      {&std::tm::tm_hour, 24}, {&std::tm::tm_min, 60}, {&std::tm::tm_sec, 61}, {&std::tm::tm_year, 9000}};
   for (const auto& [field, value] : fields) {
     TemplateOptions options;
     options.now = good;

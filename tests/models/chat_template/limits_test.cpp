@@ -34,10 +34,12 @@ void expect_limit(const std::string& source, const std::string& text, const Temp
   const std::string got = bad_model(source, options);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   EXPECT_NE(got.find(text), std::string::npos) << source.substr(0, 100) << ": " << got.substr(0, 300);
-  EXPECT_LT(seconds.count(), 60) << source.substr(0, 100);  // seconds on an idle machine; more under sanitizers
+  EXPECT_LT(seconds.count(), 60) << source.substr(0,
+                                                  100);  // seconds on an idle machine; more under sanitizers
 }
 
-// Runs on a thread with a stack of this size, so that recursion which is bounded only by luck crashes the test.
+// Runs on a thread with a stack of this size, so that recursion which is bounded only by luck crashes the
+// test.
 void on_small_stack(std::size_t bytes, const std::function<void()>& body) {
   pthread_attr_t attributes;
   ASSERT_EQ(pthread_attr_init(&attributes), 0);
@@ -69,34 +71,35 @@ constexpr std::size_t small_stack = 768 * 1024;
 TEST(ChatTemplateLimits, NestingInTheSourceIsBounded) {
   on_small_stack(small_stack, [] {
     constexpr int deep = 100'000;
-    const std::string nested[] = {
-        "{{ " + repeat("(", deep) + "1" + repeat(")", deep) + " }}",
-        "{{ " + repeat("[", deep) + repeat("]", deep) + " }}",
-        "{{ " + repeat("{1:", deep) + "1" + repeat("}", deep) + " }}",
-        "{{ " + repeat("not ", deep) + "1 }}",
-        "{{ " + repeat("-", deep) + "1 }}",
-        "{{ " + repeat("1 if 1 else ", deep) + "1 }}",
-        "{{ " + repeat("f(", deep) + repeat(")", deep) + " }}",
-        "{{ 1" + repeat(" is odd(1", deep) + repeat(")", deep) + " }}",
-        "{{ 1" + repeat(" + 1", deep) + " }}",
-        "{{ 1" + repeat(" ** 1", deep) + " }}",
-        "{{ 1" + repeat(" and 1", deep) + " }}",
-        "{{ a" + repeat(".b", deep) + " }}",
-        "{{ a" + repeat("[0]", deep) + " }}",
-        "{{ a" + repeat("[0:1]", deep) + " }}",
-        "{{ a" + repeat("|upper", deep) + " }}",
-        "{{ a" + repeat("()", deep) + " }}",
-        repeat("{% if 1 %}", deep) + repeat("{% endif %}", deep),
-        repeat("{% for i in [1] %}", deep),
-        repeat("{% macro m() %}", deep),
-        repeat("{% set x %}", deep),
-        repeat("{% filter upper %}", deep),
-        repeat("{% generation %}", deep / 2),
-        repeat("{% with %}", deep),
-        "{% set " + repeat("(", deep) + "x" + repeat(")", deep) + " = 1 %}"};
+    const std::string nested[] = {"{{ " + repeat("(", deep) + "1" + repeat(")", deep) + " }}",
+                                  "{{ " + repeat("[", deep) + repeat("]", deep) + " }}",
+                                  "{{ " + repeat("{1:", deep) + "1" + repeat("}", deep) + " }}",
+                                  "{{ " + repeat("not ", deep) + "1 }}",
+                                  "{{ " + repeat("-", deep) + "1 }}",
+                                  "{{ " + repeat("1 if 1 else ", deep) + "1 }}",
+                                  "{{ " + repeat("f(", deep) + repeat(")", deep) + " }}",
+                                  "{{ 1" + repeat(" is odd(1", deep) + repeat(")", deep) + " }}",
+                                  "{{ 1" + repeat(" + 1", deep) + " }}",
+                                  "{{ 1" + repeat(" ** 1", deep) + " }}",
+                                  "{{ 1" + repeat(" and 1", deep) + " }}",
+                                  "{{ a" + repeat(".b", deep) + " }}",
+                                  "{{ a" + repeat("[0]", deep) + " }}",
+                                  "{{ a" + repeat("[0:1]", deep) + " }}",
+                                  "{{ a" + repeat("|upper", deep) + " }}",
+                                  "{{ a" + repeat("()", deep) + " }}",
+                                  repeat("{% if 1 %}", deep) + repeat("{% endif %}", deep),
+                                  repeat("{% for i in [1] %}", deep),
+                                  repeat("{% macro m() %}", deep),
+                                  repeat("{% set x %}", deep),
+                                  repeat("{% filter upper %}", deep),
+                                  repeat("{% generation %}", deep / 2),
+                                  repeat("{% with %}", deep),
+                                  "{% set " + repeat("(", deep) + "x" + repeat(")", deep) + " = 1 %}"};
     for (const std::string& source : nested) {
-      const std::string got = bad_model(source.size() <= 1024 * 1024 ? source : source.substr(0, 1024 * 1024));
-      EXPECT_NE(got.find("nests deeper than 200 levels"), std::string::npos) << source.substr(0, 40) << ": " << got;
+      const std::string got =
+          bad_model(source.size() <= 1024 * 1024 ? source : source.substr(0, 1024 * 1024));
+      EXPECT_NE(got.find("nests deeper than 200 levels"), std::string::npos)
+          << source.substr(0, 40) << ": " << got;
     }
   });
 }
@@ -110,8 +113,8 @@ TEST(ChatTemplateLimits, FlatSourcesOfAnyLengthAreNotDeep) {
 
 TEST(ChatTemplateLimits, NestingThatIsAllowedFitsASmallStack) {
   on_small_stack(small_stack, [] {
-    const std::string blocks = repeat("{% if 1 %}", 90) + "{{ " + repeat("(", 30) + "1" + repeat(")", 30) + " }}" +
-                               repeat("{% endif %}", 90);
+    const std::string blocks = repeat("{% if 1 %}", 90) + "{{ " + repeat("(", 30) + "1" + repeat(")", 30) +
+                               " }}" + repeat("{% endif %}", 90);
     EXPECT_EQ(ChatTemplate::parse(blocks, "t").render({}, {}), "1");
     const std::string sum = "{{ 1" + repeat(" + 1", 190) + " }}";
     EXPECT_EQ(ChatTemplate::parse(sum, "t").render({}, {}), "191");
@@ -120,32 +123,57 @@ TEST(ChatTemplateLimits, NestingThatIsAllowedFitsASmallStack) {
 
 TEST(ChatTemplateLimits, RecursionOfMacrosIsBounded) {
   on_small_stack(small_stack, [] {
-    EXPECT_NE(bad_model("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}").find("evaluation nests deeper"), std::string::npos);
-    EXPECT_NE(bad_model("{% macro f(g) %}{{ [g(g)] ~ 1 }}{% endmacro %}{{ f(f) }}").find("evaluation nests deeper"), std::string::npos);
-    EXPECT_NE(bad_model("{% macro f(a=f()) %}{% endmacro %}{{ f() }}").find("evaluation nests deeper"), std::string::npos);
-    EXPECT_NE(bad_model("{% macro f() %}{% for i in [1] if f() %}{% endfor %}{% endmacro %}{{ f() }}").find("evaluation nests deeper"), std::string::npos);
-    EXPECT_NE(bad_model("{% macro f() %}{% filter upper %}{% set x %}{{ f() }}{% endset %}{% endfilter %}{% endmacro %}{{ f() }}")
-                  .find("evaluation nests deeper"), std::string::npos);
+    EXPECT_NE(bad_model("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}").find("evaluation nests deeper"),
+              std::string::npos);
+    EXPECT_NE(
+        bad_model("{% macro f(g) %}{{ [g(g)] ~ 1 }}{% endmacro %}{{ f(f) }}").find("evaluation nests deeper"),
+        std::string::npos);
+    EXPECT_NE(bad_model("{% macro f(a=f()) %}{% endmacro %}{{ f() }}").find("evaluation nests deeper"),
+              std::string::npos);
+    EXPECT_NE(bad_model("{% macro f() %}{% for i in [1] if f() %}{% endfor %}{% endmacro %}{{ f() }}")
+                  .find("evaluation nests deeper"),
+              std::string::npos);
+    EXPECT_NE(bad_model("{% macro f() %}{% filter upper %}{% set x %}{{ f() }}{% endset %}{% endfilter %}{% "
+                        "endmacro %}{{ f() }}")
+                  .find("evaluation nests deeper"),
+              std::string::npos);
   });
 }
 
 TEST(ChatTemplateLimits, NestingOfValuesIsBounded) {
   on_small_stack(small_stack, [] {
-    EXPECT_NE(bad_model("{% set n = namespace(x=[]) %}{% for i in range(1000) %}{% set n.x = [n.x] %}{% endfor %}").find("a value nests deeper than 200"), std::string::npos);
-    EXPECT_NE(bad_model("{% set n = namespace(x={}) %}{% for i in range(1000) %}{% set n.x = {1: n.x} %}{% endfor %}").find("a value nests deeper than 200"), std::string::npos);
-    EXPECT_NE(bad_model("{% set n = namespace(l=1) %}{% for i in range(1000) %}{% for x in [n.l] %}{% set n.l = loop %}{% endfor %}{% endfor %}").find("a value nests deeper than 200"), std::string::npos);
-    EXPECT_NE(bad_model("{% set n = namespace(g=[]) %}{% for i in range(1000) %}{% set n.g = [n.g|map('list')] %}{% endfor %}").find("a value nests deeper than 200"), std::string::npos);
-    const std::string deepest = "{% set n = namespace(x=1) %}{% for i in range(199) %}{% set n.x = [n.x] %}{% endfor %}{{ n.x|tojson|length }} {{ n.x == n.x }} {{ (n.x|string)|length }}";
+    EXPECT_NE(
+        bad_model("{% set n = namespace(x=[]) %}{% for i in range(1000) %}{% set n.x = [n.x] %}{% endfor %}")
+            .find("a value nests deeper than 200"),
+        std::string::npos);
+    EXPECT_NE(
+        bad_model(
+            "{% set n = namespace(x={}) %}{% for i in range(1000) %}{% set n.x = {1: n.x} %}{% endfor %}")
+            .find("a value nests deeper than 200"),
+        std::string::npos);
+    EXPECT_NE(bad_model("{% set n = namespace(l=1) %}{% for i in range(1000) %}{% for x in [n.l] %}{% set "
+                        "n.l = loop %}{% endfor %}{% endfor %}")
+                  .find("a value nests deeper than 200"),
+              std::string::npos);
+    EXPECT_NE(bad_model("{% set n = namespace(g=[]) %}{% for i in range(1000) %}{% set n.g = "
+                        "[n.g|map('list')] %}{% endfor %}")
+                  .find("a value nests deeper than 200"),
+              std::string::npos);
+    const std::string deepest =
+        "{% set n = namespace(x=1) %}{% for i in range(199) %}{% set n.x = [n.x] %}{% endfor %}{{ "
+        "n.x|tojson|length }} {{ n.x == n.x }} {{ (n.x|string)|length }}";
     EXPECT_EQ(ChatTemplate::parse(deepest, "t").render({}, {}), "399 True 399");
   });
 }
 
 TEST(ChatTemplateLimits, StepsAreBounded) {
-  const std::string loops = "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}";
+  const std::string loops =
+      "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}";
   expect_limit(loops, "more than 10000000 steps");
   TemplateOptions options;
   options.limits.steps = 1000;
-  EXPECT_NE(bad_model("{% for a in range(2000) %}{% endfor %}", options).find("more than 1000 steps"), std::string::npos);
+  EXPECT_NE(bad_model("{% for a in range(2000) %}{% endfor %}", options).find("more than 1000 steps"),
+            std::string::npos);
   EXPECT_EQ(bad_model("{% for a in range(10) %}{% endfor %}", options), "no error");
 }
 
@@ -154,13 +182,27 @@ TEST(ChatTemplateLimits, WorkInsideOneOperationCountsAsSteps) {
   options.limits.steps = 500'000;
   const std::string big = "{% set s = 'ab' * 1000000 %}";
   const std::string many = "{% for i in range(100000) %}";
-  const char* operations[] = {
-      "{% set x = s|upper|length %}", "{% set x = s.find('b' * 100) %}", "{% set x = ('a' * 3000) in s %}", "{% set x = s == s ~ '' %}",
-      "{% set x = s|length %}", "{% set x = s.strip('ab')|length %}", "{% set x = s.count('a') %}", "{% set x = s[5] %}",
-      "{% set x = s.rfind('c' * 1000) %}", "{% set x = s.rsplit('c' * 1000) %}", "{% set x = s.split('c') %}",
-      "{% set x = s.isalpha() %}", "{% set x = s.islower() %}", "{% set x = s.startswith('q') %}", "{% set x = s|replace('q', '') %}",
-      "{% set x = s.splitlines() %}", "{% set x = s.rpartition('c' * 1000) %}", "{% set x = s|int %}", "{% set x = s|float %}",
-      "{% set x = s|title|first %}", "{% set x = s < s ~ 'x' %}"};
+  const char* operations[] = {"{% set x = s|upper|length %}",
+                              "{% set x = s.find('b' * 100) %}",
+                              "{% set x = ('a' * 3000) in s %}",
+                              "{% set x = s == s ~ '' %}",
+                              "{% set x = s|length %}",
+                              "{% set x = s.strip('ab')|length %}",
+                              "{% set x = s.count('a') %}",
+                              "{% set x = s[5] %}",
+                              "{% set x = s.rfind('c' * 1000) %}",
+                              "{% set x = s.rsplit('c' * 1000) %}",
+                              "{% set x = s.split('c') %}",
+                              "{% set x = s.isalpha() %}",
+                              "{% set x = s.islower() %}",
+                              "{% set x = s.startswith('q') %}",
+                              "{% set x = s|replace('q', '') %}",
+                              "{% set x = s.splitlines() %}",
+                              "{% set x = s.rpartition('c' * 1000) %}",
+                              "{% set x = s|int %}",
+                              "{% set x = s|float %}",
+                              "{% set x = s|title|first %}",
+                              "{% set x = s < s ~ 'x' %}"};
   for (const char* operation : operations) {
     expect_limit(big + many + operation + "{% endfor %}", "more than 500000 steps", options);
   }
@@ -172,32 +214,36 @@ TEST(ChatTemplateLimits, WorkInsideOneOperationCountsAsSteps) {
 }
 
 TEST(ChatTemplateLimits, ValuesThatShareTheirPartsDoNotMultiplyTheWork) {
-  const std::string doubling = "{% set n = namespace(x=[1]) %}{% for i in range(100) %}{% set n.x = [n.x, n.x] %}{% endfor %}";
+  const std::string doubling =
+      "{% set n = namespace(x=[1]) %}{% for i in range(100) %}{% set n.x = [n.x, n.x] %}{% endfor %}";
   expect_limit(doubling + "{{ n.x }}", "");
   EXPECT_NE(bad_model(doubling + "{{ n.x }}").find("t: line"), std::string::npos);
   EXPECT_NE(bad_model(doubling + "{{ n.x|tojson }}").find("t: line"), std::string::npos);
 }
 
 TEST(ChatTemplateLimits, MemoryIsBounded) {
-  const char* sources[] = {"{{ 'a' * 9223372036854775807 }}",
-                           "{{ 'aaaa' * 4611686018427387905 }}",
-                           "{{ [1] * 9223372036854775807 }}",
-                           "{% set n = namespace(s='ab') %}{% for i in range(64) %}{% set n.s = n.s + n.s %}{% endfor %}",
-                           "{% set n = namespace(s='ab') %}{% for i in range(64) %}{% set n.s = n.s ~ n.s %}{% endfor %}",
-                           "{% set n = namespace(s=[1]) %}{% for i in range(64) %}{% set n.s = n.s + n.s %}{% endfor %}",
-                           "{% set s = 'ab' * 10000000 %}{{ s|replace('a', s) }}",
-                           "{% set s = 'ab' * 1000000 %}{{ s|join(s) }}",
-                           "{% set s = 'ab' * 1000000 %}{{ s.split('a') }}",
-                           "{% set s = 'ab' * 10000000 %}{% set l = s|list %}",
-                           "{% set s = '\\x01' * 40000000 %}{{ [s] }}",
-                           "{% set s = '\"' * 40000000 %}{% set t = s|tojson %}",
-                           "{{ 'a'|indent(9223372036854775807, true) }}",
-                           "{{ [1]|tojson(indent=9223372036854775807) }}",
-                           "{{ [[1]]|tojson(indent='x' * 60000000) }}",
-                           "{{ 'a'.center(9223372036854775807) }}",
-                           "{{ 'a'.zfill(9223372036854775807) }}",
-                           "{% set s = 'ab' * 10000000 %}{% set n = namespace(l=[]) %}{% for i in range(10) %}{% set n.l = n.l + [s ~ i] %}{% endfor %}",
-                           "{% for i in range(10000) %}{% set x %}{{ 'a' * 60000000 }}{{ 'a' * 60000000 }}{% endset %}{% endfor %}"};
+  const char* sources[] = {
+      "{{ 'a' * 9223372036854775807 }}",
+      "{{ 'aaaa' * 4611686018427387905 }}",
+      "{{ [1] * 9223372036854775807 }}",
+      "{% set n = namespace(s='ab') %}{% for i in range(64) %}{% set n.s = n.s + n.s %}{% endfor %}",
+      "{% set n = namespace(s='ab') %}{% for i in range(64) %}{% set n.s = n.s ~ n.s %}{% endfor %}",
+      "{% set n = namespace(s=[1]) %}{% for i in range(64) %}{% set n.s = n.s + n.s %}{% endfor %}",
+      "{% set s = 'ab' * 10000000 %}{{ s|replace('a', s) }}",
+      "{% set s = 'ab' * 1000000 %}{{ s|join(s) }}",
+      "{% set s = 'ab' * 1000000 %}{{ s.split('a') }}",
+      "{% set s = 'ab' * 10000000 %}{% set l = s|list %}",
+      "{% set s = '\\x01' * 40000000 %}{{ [s] }}",
+      "{% set s = '\"' * 40000000 %}{% set t = s|tojson %}",
+      "{{ 'a'|indent(9223372036854775807, true) }}",
+      "{{ [1]|tojson(indent=9223372036854775807) }}",
+      "{{ [[1]]|tojson(indent='x' * 60000000) }}",
+      "{{ 'a'.center(9223372036854775807) }}",
+      "{{ 'a'.zfill(9223372036854775807) }}",
+      "{% set s = 'ab' * 10000000 %}{% set n = namespace(l=[]) %}{% for i in range(10) %}{% set n.l = n.l + "
+      "[s ~ i] %}{% endfor %}",
+      "{% for i in range(10000) %}{% set x %}{{ 'a' * 60000000 }}{{ 'a' * 60000000 }}{% endset %}{% endfor "
+      "%}"};
   for (const char* source : sources) expect_limit(source, "t: line 1: ");
 }
 
@@ -207,11 +253,13 @@ TEST(ChatTemplateLimits, MemoryThatIsGivenBackCanBeUsedAgain) {
 }
 
 TEST(ChatTemplateLimits, OutputIsBounded) {
-  expect_limit("{% set s = 'a' * 10000000 %}{% for i in range(100) %}{{ s }}{% endfor %}", "longer than the limit of 67108864 bytes");
+  expect_limit("{% set s = 'a' * 10000000 %}{% for i in range(100) %}{{ s }}{% endfor %}",
+               "longer than the limit of 67108864 bytes");
   TemplateOptions options;
   options.limits.output_bytes = 10;
   EXPECT_EQ(bad_model("0123456789", options), "no error");
-  EXPECT_NE(bad_model("0123456789{{ 1 }}", options).find("longer than the limit of 10 bytes"), std::string::npos);
+  EXPECT_NE(bad_model("0123456789{{ 1 }}", options).find("longer than the limit of 10 bytes"),
+            std::string::npos);
 }
 
 TEST(ChatTemplateLimits, MessagesCountAgainstTheMemory) {
@@ -225,9 +273,14 @@ TEST(ChatTemplateLimits, MessagesCountAgainstTheMemory) {
 TEST(ChatTemplateLimits, RangesAreBoundedAsInTheSandbox) {
   EXPECT_EQ(ChatTemplate::parse("{{ range(100000)|length }}", "t").render({}, {}), "100000");
   expect_limit("{{ range(100001) }}", "range has 100001 items");
-  expect_limit("{{ range(-9223372036854775807, 9223372036854775807) }}", "range has 18446744073709551614 items");
-  EXPECT_EQ(ChatTemplate::parse("{{ range(0, 9223372036854775807, 9223372036854775807)|list }}", "t").render({}, {}), "[0]");
-  EXPECT_EQ(ChatTemplate::parse("{{ range(1, -9223372036854775807, -9223372036854775807)|list }}", "t").render({}, {}), "[1, -9223372036854775806]");
+  expect_limit("{{ range(-9223372036854775807, 9223372036854775807) }}",
+               "range has 18446744073709551614 items");
+  EXPECT_EQ(ChatTemplate::parse("{{ range(0, 9223372036854775807, 9223372036854775807)|list }}", "t")
+                .render({}, {}),
+            "[0]");
+  EXPECT_EQ(ChatTemplate::parse("{{ range(1, -9223372036854775807, -9223372036854775807)|list }}", "t")
+                .render({}, {}),
+            "[1, -9223372036854775806]");
 }
 
 TEST(ChatTemplateLimits, ALongSourceIsRefused) {
@@ -236,10 +289,13 @@ TEST(ChatTemplateLimits, ALongSourceIsRefused) {
 }
 
 TEST(ChatTemplateLimits, ScopesThatMacrosKeepAreFreed) {
-  // Leaks show under AddressSanitizer. A macro keeps its scope, the scope keeps the namespace, which keeps the macro.
+  // Leaks show under AddressSanitizer. A macro keeps its scope, the scope keeps the namespace, which keeps
+  // the macro.
   const std::string source =
-      "{% set n = namespace() %}{% for i in range(3) %}{% set own = namespace() %}{% macro m() %}{{ i }}{{ own.f is defined }}{% endmacro %}"
-      "{% set own.f = m %}{% set n.f = m %}{% set own.self = own %}{% set n.l = loop %}{% endfor %}{{ n.f() }}";
+      "{% set n = namespace() %}{% for i in range(3) %}{% set own = namespace() %}{% macro m() %}{{ i }}{{ "
+      "own.f is defined }}{% endmacro %}"
+      "{% set own.f = m %}{% set n.f = m %}{% set own.self = own %}{% set n.l = loop %}{% endfor %}{{ n.f() "
+      "}}";
   EXPECT_EQ(ChatTemplate::parse(source, "t").render({}, {}), "2True");
 }
 

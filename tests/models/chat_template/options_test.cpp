@@ -10,7 +10,8 @@
 namespace quern {
 namespace {
 
-std::string render(const std::string& source, const TemplateOptions& options = {}, const std::vector<Message>& messages = {}) {
+std::string render(const std::string& source, const TemplateOptions& options = {},
+                   const std::vector<Message>& messages = {}) {
   return ChatTemplate::parse(source, "t").render(messages, options);
 }
 
@@ -24,7 +25,8 @@ TEST(ChatTemplateOptions, TokensAreUndefinedUntilTheyAreGiven) {
 }
 
 TEST(ChatTemplateOptions, ToolsAndDocumentsAreNoneAndThePromptIsOnByDefault) {
-  EXPECT_EQ(render("{{ tools is none }} {{ documents is none }} {{ add_generation_prompt }}"), "True True True");
+  EXPECT_EQ(render("{{ tools is none }} {{ documents is none }} {{ add_generation_prompt }}"),
+            "True True True");
   TemplateOptions options;
   options.add_generation_prompt = false;
   EXPECT_EQ(render("{{ add_generation_prompt }}", options), "False");
@@ -36,7 +38,9 @@ TEST(ChatTemplateOptions, VariablesKeepTheirTypes) {
   options.variables["b"] = false;
   options.variables["i"] = std::int64_t{7};
   options.variables["r"] = 0.25;
-  EXPECT_EQ(render("{{ s is string }} {{ b is false }} {{ i is integer }} {{ r is float }} {{ s }}{{ b }}{{ i }}{{ r }}", options),
+  EXPECT_EQ(render("{{ s is string }} {{ b is false }} {{ i is integer }} {{ r is float }} {{ s }}{{ b }}{{ "
+                   "i }}{{ r }}",
+                   options),
             "True True True True textFalse70.25");
 }
 
@@ -76,7 +80,8 @@ TEST(ChatTemplateOptions, TheTimeIsTheOneGivenAndTheWeekdayFollowsFromTheDate) {
 
 TEST(ChatTemplate, OneTemplateRendersOnManyThreadsAtOnce) {
   const ChatTemplate parsed = ChatTemplate::parse(read_text("qwen3.jinja"), "qwen3.jinja");
-  const std::vector<Message> messages = {{"system", "s"}, {"user", "q"}, {"assistant", "<think>\nt\n</think>\n\na"}};
+  const std::vector<Message> messages = {
+      {"system", "s"}, {"user", "q"}, {"assistant", "<think>\nt\n</think>\n\na"}};
   const std::string expected = parsed.render(messages, {});
   std::vector<std::thread> threads;
   std::vector<int> wrong(4, 0);
@@ -102,7 +107,8 @@ TEST(ChatTemplate, ATemplateOutlivesWhatItWasParsedFrom) {
     copy.render({}, {});
     FAIL() << "rendered";
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "a name that is too long for the small string buffer: line 1: 'missing' is undefined");
+    EXPECT_STREQ(error.what(),
+                 "a name that is too long for the small string buffer: line 1: 'missing' is undefined");
   }
 }
 
@@ -124,7 +130,8 @@ TEST(ChatTemplate, AMacroThatOutlivesItsLoopKeepsTheTurnItWasDefinedIn) {
 }
 
 TEST(ChatTemplate, ALoopVariableThatOutlivesItsLoopSeesNoFurtherItems) {
-  EXPECT_EQ(render("{% set ns = namespace() %}{% for i in [1, 2, 3] if i %}{% set ns.l = loop %}{% break %}{% endfor %}"
+  EXPECT_EQ(render("{% set ns = namespace() %}{% for i in [1, 2, 3] if i %}{% set ns.l = loop %}{% break "
+                   "%}{% endfor %}"
                    "{{ ns.l.index }} {{ ns.l.last }} {{ ns.l.length }}"),
             "1 True 1");
 }

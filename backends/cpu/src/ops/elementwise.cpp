@@ -1,4 +1,4 @@
-// add, mul and scale: y in f32 with one rounding at the store, rows broadcast, any strides and any mix of float dtypes.
+// add, sub, mul, div and scale: y in f32 with one rounding at the store, rows broadcast, any strides and any mix of float dtypes.
 #include "tables.hpp"
 
 #include <algorithm>
@@ -47,6 +47,12 @@ void binary(const OpCall& call, Context& context, const F& f) noexcept {
 void run_mul(const OpCall& call, Context& context) noexcept {
   binary(call, context, [](float a, float b) { return a * b; });
 }
+void run_sub(const OpCall& call, Context& context) noexcept {
+  binary(call, context, [](float a, float b) { return a - b; });
+}
+void run_div(const OpCall& call, Context& context) noexcept {
+  binary(call, context, [](float a, float b) { return a / b; });
+}
 void run_add(const OpCall& call, Context& context) noexcept {
   const float alpha = static_cast<float>(call.real(QUERN_KEY_ALPHA));
   if (alpha == 1.0f) return binary(call, context, [](float a, float b) { return a + b; });
@@ -81,6 +87,8 @@ void run_scale(const OpCall& call, Context& context) noexcept {
 
 constexpr Kernel kernels[] = {
     {QUERN_OP_ADD, "add.portable", Isa::baseline, accepts_binary, run_add},
+    {QUERN_OP_SUB, "sub.portable", Isa::baseline, accepts_binary, run_sub},
+    {QUERN_OP_DIV, "div.portable", Isa::baseline, accepts_binary, run_div},
     {QUERN_OP_MUL, "mul.portable", Isa::baseline, accepts_binary, run_mul},
     {QUERN_OP_SCALE, "scale.portable", Isa::baseline, accepts_scale, run_scale},
 };

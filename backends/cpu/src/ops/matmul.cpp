@@ -3,6 +3,8 @@
 // The rows of b are cut into parts of 8 and more; a thread computes all tokens of its part. Activations that are not packed f32 rows
 // of a multiple of 32 are first copied so, with zeros behind, into scratch. Rows of b that are not packed along k are
 // copied part by part, which keeps the order of summation. Bias, c, alpha and another dtype of y are applied to the part in scratch.
+#include "matmul_openblas.hpp"
+#include "matmul_shape.hpp"
 #include "vectorised.hpp"
 
 #include "../error.hpp"
@@ -12,30 +14,12 @@
 namespace quern::cpu {
 namespace {
 
-struct Shape {
-  std::int64_t batches, m, n, k;
-  bool a_transposed, b_transposed;
-};
-
-Shape shape_of(const OpCall& call) noexcept {
-  const TensorView &a = call.input(0), &b = call.input(1);
-  Shape s{};
-  s.a_transposed = call.integer(QUERN_KEY_TRANSPOSE_A) != 0;
-  s.b_transposed = call.integer(QUERN_KEY_TRANSPOSE_B) != 0;
-  s.m = a.dim_from_end(s.a_transposed ? 0 : 1);
-  s.k = a.dim_from_end(s.a_transposed ? 1 : 0);
-  s.n = b.dim_from_end(s.b_transposed ? 0 : 1);
-  s.batches = 1;
-  for (std::uint32_t d = 2; d < a.rank; ++d) s.batches *= a.dim_from_end(d);
-  return s;
-}
-
 Verdict accepts(const OpCall& call) {
   const TensorView &a = call.input(0), &b = call.input(1), &bias = call.input(2), &c = call.input(3), &y = call.output(0);
   if (Verdict v = check_floats(a, "a"); !v) return v;
   if (!is_float(b.dtype) && !is_block(b.dtype)) return Verdict::no(concat("b is ", dtype_name(b.dtype), "; it takes f32, f16, bf16 and block formats"));
   if (Verdict v = check_floats(y, "y"); !v) return v;
-  const Shape s = shape_of(call);
+  const MatmulShape s = matmul_shape(call);
   if (s.b_transposed && !is_float(b.dtype)) return Verdict::no(concat("b is ", dtype_name(b.dtype), "; transpose_b takes floats only"));
   if (a.rank < 1 || b.rank < 2) return Verdict::invalid(concat("a is ", describe(a), " and b is ", describe(b), "; b has two dimensions or more"));
   if (a.rank == 1 && s.a_transposed) return Verdict::invalid(concat("a is ", describe(a), "; transpose_a needs two dimensions"));
@@ -66,11 +50,11 @@ constexpr std::int64_t max_part = 64;    // rows of b in a part
 constexpr std::int64_t max_tokens = 240;  // whose outputs wait in scratch
 
 std::int64_t padded(std::int64_t k) noexcept { return (k + 31) / 32 * 32; }
-bool packs_a(const OpCall& call, const Shape& s) noexcept {
+bool packs_a(const OpCall& call, const MatmulShape& s) noexcept {
   const TensorView& a = call.input(0);
   return a.dtype != QUERN_F32 || s.a_transposed || !rows_are_packed(a) || s.k % 32 != 0 || a.stride_from_end(1) % 4 != 0;
 }
-bool packs_b(const OpCall& call, const Shape& s) noexcept { return s.b_transposed || !rows_are_packed(call.input(1)); }
+bool packs_b(const OpCall& call, const MatmulShape& s) noexcept { return s.b_transposed || !rows_are_packed(call.input(1)); }
 bool stages_y(const OpCall& call) noexcept {
   const TensorView& y = call.output(0);
   return y.dtype != QUERN_F32 || !rows_are_packed(y) || y.stride_from_end(1) % 4 != 0 || call.input(2).present() || call.input(3).present() ||
@@ -81,7 +65,7 @@ bool stages_y(const OpCall& call) noexcept {
 struct ThreadScratch {
   std::int64_t decode = 0, weights = 0, outputs = 0, size = 0;
 };
-ThreadScratch thread_scratch(const OpCall& call, const Shape& s) noexcept {
+ThreadScratch thread_scratch(const OpCall& call, const MatmulShape& s) noexcept {
   ThreadScratch t;
   t.weights = matmul_buffer_floats();
   t.outputs = t.weights + (packs_b(call, s) ? max_part * padded(s.k) : 0);
@@ -90,24 +74,13 @@ ThreadScratch thread_scratch(const OpCall& call, const Shape& s) noexcept {
 }
 
 std::uint64_t scratch(const OpCall& call) noexcept {
-  const Shape s = shape_of(call);
+  const MatmulShape s = matmul_shape(call);
   const std::int64_t activations = packs_a(call, s) ? s.m * padded(s.k) : 0;
   return static_cast<std::uint64_t>(activations + thread_scratch(call, s).size * call.thread_count) * 4;
 }
 
-/// The matrix of `view` that belongs to batch `batch` of `a`: leading dims of 1 repeat, smaller ones repeat whole groups.
-std::byte* batch_pointer(const TensorView& view, const TensorView& a, std::int64_t batch) noexcept {
-  std::int64_t offset = 0;
-  for (std::uint32_t d = 2; d < a.rank; ++d) {
-    const std::int64_t size = a.dim_from_end(d), index = batch % size;
-    batch /= size;
-    if (view.dim_from_end(d) > 0) offset += index / std::max<std::int64_t>(1, size / view.dim_from_end(d)) * view.stride_from_end(d);
-  }
-  return view.data + offset;
-}
-
 /// Copies activations to rows of padded(k) f32 with zeros behind.
-void pack_a(const OpCall& call, const Shape& s, const std::byte* a_data, float* to, Context& context, const Vectors& vectors) noexcept {
+void pack_a(const OpCall& call, const MatmulShape& s, const std::byte* a_data, float* to, Context& context, const Vectors& vectors) noexcept {
   const TensorView& a = call.input(0);
   const std::int64_t length = padded(s.k), row_stride = a.stride_from_end(s.a_transposed ? 0 : 1), k_stride = a.stride_from_end(s.a_transposed ? 1 : 0);
   context.parallel(s.m, rows_a_part(length), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
@@ -135,16 +108,16 @@ void finish_part(const OpCall& call, float* from, std::int64_t batch, std::int64
       for (std::int64_t r = 0; r < rows; ++r) out[r] += other[r];
     }
     if (c.present()) {
-      load_floats(batch_pointer(c, a, batch) + (first_token + t) * c.stride_from_end(1), c.dtype, c.stride_from_end(0), first_row, rows, other);
+      load_floats(matmul_batch(c, a, batch) + (first_token + t) * c.stride_from_end(1), c.dtype, c.stride_from_end(0), first_row, rows, other);
       for (std::int64_t r = 0; r < rows; ++r) out[r] += beta * other[r];
     }
-    store_floats(batch_pointer(y, a, batch) + (first_token + t) * y.stride_from_end(1), y.dtype, y.stride_from_end(0), first_row, rows, out);
+    store_floats(matmul_batch(y, a, batch) + (first_token + t) * y.stride_from_end(1), y.dtype, y.stride_from_end(0), first_row, rows, out);
   }
 }
 
-void one_batch(const OpCall& call, const Shape& s, std::int64_t batch, Context& context, const Vectors& vectors) noexcept {
+void one_batch(const OpCall& call, const MatmulShape& s, std::int64_t batch, Context& context, const Vectors& vectors) noexcept {
   const TensorView &a = call.input(0), &b = call.input(1), &y = call.output(0);
-  const std::byte *a_data = batch_pointer(a, a, batch), *b_data = batch_pointer(b, a, batch);
+  const std::byte *a_data = matmul_batch(a, a, batch), *b_data = matmul_batch(b, a, batch);
   const ThreadScratch layout = thread_scratch(call, s);
   auto* activations = reinterpret_cast<float*>(context.scratch()) + layout.size * context.thread_count();
   const bool copy_a = packs_a(call, s), copy_b = packs_b(call, s), stage = stages_y(call);
@@ -181,7 +154,7 @@ void one_batch(const OpCall& call, const Shape& s, std::int64_t batch, Context& 
       for (std::int64_t t = 0; t < s.m && !context.cancelled(); t += step) {
         p.tokens = std::min(step, s.m - t);
         p.a = whole.a + t * whole.a_stride;
-        p.y = stage ? own + layout.outputs : reinterpret_cast<float*>(batch_pointer(y, a, batch) + t * y.stride_from_end(1)) + first;
+        p.y = stage ? own + layout.outputs : reinterpret_cast<float*>(matmul_batch(y, a, batch) + t * y.stride_from_end(1)) + first;
         p.y_stride = stage ? p.rows : y.stride_from_end(1) / 4;
         vectors.matmul(p);
         if (stage) finish_part(call, p.y, batch, t, p.tokens, first, p.rows);
@@ -192,7 +165,7 @@ void one_batch(const OpCall& call, const Shape& s, std::int64_t batch, Context& 
 
 template <Isa isa>
 void run(const OpCall& call, Context& context) noexcept {
-  const Shape s = shape_of(call);
+  const MatmulShape s = matmul_shape(call);
   for (std::int64_t batch = 0; batch < s.batches && !context.cancelled(); ++batch) one_batch(call, s, batch, context, vectors_of(isa));
 }
 
@@ -207,7 +180,21 @@ Verdict refuses(const OpCall& call) {
 }
 
 #define QUERN_CPU_MATMUL(dtype, name) QUERN_CPU_KERNELS(QUERN_OP_MATMUL, "matmul." name, accepts_weights<dtype>, run, scratch, false)
+/// Two tokens are a product of a matrix and a vector or two: the library packs more than it multiplies there.
+Verdict accepts_openblas(const OpCall& call) {
+  if (call.input(1).dtype != QUERN_F32) return Verdict::not_mine();
+  if (Verdict v = accepts(call); !v) return v;
+  return openblas_verdict(call);
+}
+
+template <Isa isa>
+void run_openblas(const OpCall& call, Context& context) noexcept {
+  if (matmul_shape(call).m < openblas_min_tokens) return run<isa>(call, context);
+  multiply_by_openblas(call, context);
+}
+
 constexpr Kernel kernels[] = {
+    {QUERN_OP_MATMUL, "matmul.f32.openblas", Isa::avx2, accepts_openblas, run_openblas<Isa::avx2>, scratch},
     QUERN_CPU_MATMUL(QUERN_F32, "f32"),   QUERN_CPU_MATMUL(QUERN_F16, "f16"),   QUERN_CPU_MATMUL(QUERN_BF16, "bf16"),
     QUERN_CPU_MATMUL(QUERN_Q4_0, "q4_0"), QUERN_CPU_MATMUL(QUERN_Q4_1, "q4_1"), QUERN_CPU_MATMUL(QUERN_Q5_0, "q5_0"),
     QUERN_CPU_MATMUL(QUERN_Q5_1, "q5_1"), QUERN_CPU_MATMUL(QUERN_Q8_0, "q8_0"), QUERN_CPU_MATMUL(QUERN_Q4_K, "q4_k"),

@@ -1,8 +1,9 @@
 // libFuzzer target: any bytes as a template, rendered over a fixed chat under small limits.
 //
-// Holds: nothing but quern::Error with a known code escapes; a render gives the same answer twice; what is rendered is
-// within its limit. Start it with the golden templates and the dictionary:
-//   template_fuzzer -dict=tests/models/chat_template/fuzz/jinja.dict CORPUS tests/models/chat_template/fuzz/seeds
+// Holds: nothing but quern::Error with a known code escapes; a render gives the same answer twice; what is
+// rendered is within its limit. Start it with the golden templates and the dictionary:
+//   template_fuzzer -dict=tests/models/chat_template/fuzz/jinja.dict CORPUS
+//   tests/models/chat_template/fuzz/seeds
 //                   tests/data/chat_template
 #include "quern/models/chat_template.hpp"
 

@@ -1,8 +1,9 @@
 // Chat templates: the model's own Jinja, rendered as Hugging Face transformers renders it.
 //
-// A template is part of a model file and so it is hostile input. It sees only the messages and the options given to
-// render(): no file, no clock, no environment, no attribute of anything but data. What it may use of the machine is
-// bounded by TemplateLimits. README.md lists the language and the known differences from Jinja2.
+// A template is part of a model file and so it is hostile input. It sees only the messages and the options
+// given to render(): no file, no clock, no environment, no attribute of anything but data. What it may use of
+// the machine is bounded by TemplateLimits. README.md lists the language and the known differences from
+// Jinja2.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +30,9 @@ struct Message {
 
 /// What one render may use. Beyond any of these it ends with Error(QUERN_BAD_MODEL) that names the limit.
 struct TemplateLimits {
-  std::uint64_t steps = 10'000'000;                   ///< evaluated nodes, loop turns, and 64-byte pieces of text handled
-  std::uint64_t output_bytes = 64ull * 1024 * 1024;   ///< the rendered text
-  std::uint64_t memory_bytes = 64ull * 1024 * 1024;   ///< values alive at one time, without the output
+  std::uint64_t steps = 10'000'000;  ///< evaluated nodes, loop turns, and 64-byte pieces of text handled
+  std::uint64_t output_bytes = 64ull * 1024 * 1024;  ///< the rendered text
+  std::uint64_t memory_bytes = 64ull * 1024 * 1024;  ///< values alive at one time, without the output
 };
 
 /// A variable that a caller adds, such as enable_thinking.
@@ -42,10 +43,12 @@ struct TemplateOptions {
   /// Undefined in the template while unset, as for a tokenizer that has no such token.
   std::optional<std::string> bos_token;
   std::optional<std::string> eos_token;
-  /// More variables by name. 'messages' cannot be replaced; 'tools' and 'documents' are none unless given here.
+  /// More variables by name. 'messages' cannot be replaced; 'tools' and 'documents' are none unless given
+  /// here.
   std::map<std::string, TemplateVariable> variables;
-  /// The local calendar time that strftime_now() formats; tm_year, tm_mon, tm_mday, tm_hour, tm_min, tm_sec are read,
-  /// and the weekday and the day of the year follow from them. Without it a template that asks for the time is refused.
+  /// The local calendar time that strftime_now() formats; tm_year, tm_mon, tm_mday, tm_hour, tm_min, tm_sec
+  /// are read, and the weekday and the day of the year follow from them. Without it a template that asks for
+  /// the time is refused.
   std::optional<std::tm> now;
   TemplateLimits limits;
 };
@@ -53,25 +56,27 @@ struct TemplateOptions {
 /// A parsed template. Immutable: copies share it, and any number of threads may render it at the same time.
 class ChatTemplate {
  public:
-  /// Parses UTF-8 Jinja source with trim_blocks and lstrip_blocks set. `name_for_errors` opens every error text (the
-  /// model file's name, say).
+  /// Parses UTF-8 Jinja source with trim_blocks and lstrip_blocks set. `name_for_errors` opens every error
+  /// text (the model file's name, say).
   ///
-  /// Throws Error(QUERN_BAD_MODEL) with the line for a syntax error, text that is not UTF-8, more than 1 MiB of source,
-  /// or nesting deeper than 200; Error(QUERN_UNSUPPORTED) with the construct and the line for a tag, filter, test or
-  /// function that is not offered, so that a template that cannot be rendered is refused when the model is opened.
+  /// Throws Error(QUERN_BAD_MODEL) with the line for a syntax error, text that is not UTF-8, more than 1 MiB
+  /// of source, or nesting deeper than 200; Error(QUERN_UNSUPPORTED) with the construct and the line for a
+  /// tag, filter, test or function that is not offered, so that a template that cannot be rendered is refused
+  /// when the model is opened.
   static ChatTemplate parse(std::string_view source, std::string name_for_errors);
 
   /// The prompt text for `messages`.
   ///
-  /// Throws Error(QUERN_INVALID_ARGUMENT) if the template calls raise_exception (the text holds its message), if a
-  /// message or an option is not UTF-8, or if the template asks for the time and options.now is unset;
-  /// Error(QUERN_BAD_MODEL) with the line where Jinja2 would fail too (a type error, an undefined value used) and where
-  /// a limit is passed; Error(QUERN_UNSUPPORTED) with the line for what shows only at run time (an integer beyond 64
-  /// bits, a method that is not offered).
+  /// Throws Error(QUERN_INVALID_ARGUMENT) if the template calls raise_exception (the text holds its message),
+  /// if a message or an option is not UTF-8, or if the template asks for the time and options.now is unset;
+  /// Error(QUERN_BAD_MODEL) with the line where Jinja2 would fail too (a type error, an undefined value used)
+  /// and where a limit is passed; Error(QUERN_UNSUPPORTED) with the line for what shows only at run time (an
+  /// integer beyond 64 bits, a method that is not offered).
   std::string render(const std::vector<Message>& messages, const TemplateOptions& options) const;
 
  private:
-  explicit ChatTemplate(std::shared_ptr<const jinja::Template> parsed) noexcept : parsed_(std::move(parsed)) {}
+  explicit ChatTemplate(std::shared_ptr<const jinja::Template> parsed) noexcept
+      : parsed_(std::move(parsed)) {}
 
   std::shared_ptr<const jinja::Template> parsed_;
 };

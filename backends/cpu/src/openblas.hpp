@@ -1,0 +1,22 @@
+// OpenBLAS, opened at run time in a namespace of its own.
+//
+// Its number of threads is a global of the library, and the embedder may use the same library with another number. So it is
+// opened with dlmopen: this process then holds a second copy of its state, which is set to one thread, while the threads
+// of the plugin's pool call it side by side. Immutable once opened, shared by all handles, never closed.
+#pragma once
+
+#include <string>
+
+namespace quern::cpu {
+
+struct OpenBlas {
+  /// cblas_sgemm, or null.
+  void (*sgemm)(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha, const float* a, int lda, const float* b, int ldb,
+                float beta, float* c, int ldc) = nullptr;
+  std::string reason;  // why it is null
+};
+
+/// Opens the library on the first call (about 0.1 s). Never throws; a failure is remembered.
+const OpenBlas& openblas() noexcept;
+
+}  // namespace quern::cpu

@@ -1,0 +1,52 @@
+// sum = a + b, y = rms_norm(sum) of the sum as it was stored: the bits of add and rms_norm run one after another.
+#include "vectorised.hpp"
+
+#include "../error.hpp"
+
+namespace quern::cpu {
+namespace {
+
+Verdict accepts(const OpCall& call) {
+  const TensorView &a = call.input(0), &b = call.input(1), &weight = call.input(2), &sum = call.output(0), &y = call.output(1);
+  for (const auto& [view, name] : {std::pair{&a, "a"}, std::pair{&b, "b"}, std::pair{&sum, "sum"}, std::pair{&y, "y"}}) {
+    if (Verdict v = check_floats(*view, name); !v) return v;
+    if (Verdict v = check_same_shape(a, "a", *view, name); !v) return v;
+  }
+  if (a.rank == 0) return Verdict::invalid("a is a scalar; add_rms_norm takes rows");
+  if (!(call.real(QUERN_KEY_EPSILON) > 0)) return Verdict::invalid(concat("epsilon is ", call.real(QUERN_KEY_EPSILON), "; it is above 0"));
+  if (Verdict v = check_dtype(weight, "weight", QUERN_F32); !v) return v;
+  if (Verdict v = check_rank(weight, "weight", 1); !v) return v;
+  if (Verdict v = check_dim(weight, "weight", 0, row_length(a), "the row length of a"); !v) return v;
+  if (!rows_are_packed(weight)) return Verdict::no("weight is not packed");
+  return Verdict::yes();
+}
+
+std::uint64_t scratch(const OpCall& call) noexcept { return static_cast<std::uint64_t>(row_length(call.input(0))) * 8 * call.thread_count; }
+
+template <Isa isa>
+void run(const OpCall& call, Context& context) noexcept {
+  const Vectors& vectors = vectors_of(isa);
+  const TensorView &a = call.input(0), &b = call.input(1), &sum = call.output(0), &y = call.output(1);
+  const auto* weight = reinterpret_cast<const float*>(call.input(2).data);
+  const auto epsilon = static_cast<float>(call.real(QUERN_KEY_EPSILON)), offset = static_cast<float>(call.real(QUERN_KEY_WEIGHT_OFFSET));
+  const std::int64_t n = row_length(a);
+  context.parallel(row_count(a), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
+    float *left = reinterpret_cast<float*>(context.scratch()) + thread * 2 * n, *right = left + n;
+    for (std::int64_t row = begin; row < end; ++row) {
+      // Both inputs are read before anything is stored: an output may be one of them.
+      vectors.add(row_floats(vectors, a, row, left), row_floats(vectors, b, row, right), n, left);
+      store_row(sum, row, 0, n, left);
+      float* to = output_row(y, row, right);
+      vectors.rms_norm(row_floats(vectors, sum, row, left), weight, offset, epsilon, n, to);
+      finish_row(vectors, y, row, to, right);
+    }
+  });
+}
+
+constexpr Kernel kernels[] = {QUERN_CPU_KERNELS(QUERN_OP_ADD_RMS_NORM, "add_rms_norm", accepts, run, scratch, false)};
+
+}  // namespace
+
+const std::span<const Kernel> add_rms_norm_kernels = kernels;
+
+}  // namespace quern::cpu

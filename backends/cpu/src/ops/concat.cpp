@@ -1,0 +1,67 @@
+// The inputs one after another along an axis, as bytes: any dtype, block formats too.
+#include "vectorised.hpp"
+
+#include "../error.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace quern::cpu {
+namespace {
+
+Verdict accepts(const OpCall& call) {
+  const TensorView& y = call.output(0);
+  const std::int64_t axis = call.integer(QUERN_KEY_AXIS);
+  if (axis < 0 || axis >= static_cast<std::int64_t>(y.rank))
+    return Verdict::invalid(concat("axis is ", axis, " but y is ", describe(y), "; an axis is 0 or more and below its rank"));
+  std::int64_t total = 0;
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    const TensorView& x = call.input(i);
+    if (x.dtype != y.dtype) return Verdict::invalid(concat("input ", i, " is ", describe(x), " and y is ", describe(y), "; concat keeps the dtype"));
+    for (std::uint32_t d = 0; d < std::max(x.rank, y.rank); ++d)
+      if (x.rank != y.rank || (d != axis && x.dims[d] != y.dims[d]))
+        return Verdict::invalid(concat("input ", i, " is ", describe(x), " and y is ", describe(y), "; they differ along axis ", axis, " only"));
+    if (((x.ranged | y.ranged) >> axis & 1u) != 0) return Verdict::no(concat("input ", i, " is ", describe(x), "; along axis ", axis, " concat takes fixed sizes"));
+    total += x.dims[axis];  // each below 2^56, and as many as a graph lists
+  }
+  if (total != y.dims[axis]) return Verdict::invalid(concat("y is ", describe(y), " but its inputs have ", total, " elements along axis ", axis));
+  return Verdict::yes();
+}
+
+void copy_units(const std::byte* from, std::int64_t from_step, std::byte* to, std::int64_t to_step, std::int64_t units, std::int64_t bytes) noexcept {
+  if (from_step == bytes && to_step == bytes) {
+    std::memcpy(to, from, static_cast<std::size_t>(units * bytes));
+    return;
+  }
+  for (std::int64_t i = 0; i < units; ++i) std::memcpy(to + i * to_step, from + i * from_step, static_cast<std::size_t>(bytes));
+}
+
+void run(const OpCall& call, Context& context) noexcept {
+  const TensorView& y = call.output(0);
+  const auto axis = static_cast<std::uint32_t>(call.integer(QUERN_KEY_AXIS));
+  const bool along_rows = axis + 1 == y.rank;
+  const std::int64_t bytes = unit_bytes(y.dtype), elements = unit_elements(y.dtype);
+  std::int64_t inner = 1;  // rows for each index of the axis
+  for (std::uint32_t d = axis + 1; d + 1 < y.rank; ++d) inner *= y.dims[d];
+  std::int64_t start = 0;
+  for (const TensorView& x : call.inputs) {
+    const std::int64_t units = row_length(x) / elements, from_rows = x.dims[axis] * inner, to_rows = y.dims[axis] * inner;
+    if (element_count(x) > 0)
+      context.parallel(row_count(x), rows_a_part(units, 65536), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+        for (std::int64_t row = begin; row < end; ++row) {
+          const std::int64_t target = along_rows ? row : row / from_rows * to_rows + start * inner + row % from_rows;
+          std::byte* to = row_pointer(y, target) + (along_rows ? start / elements * y.stride_from_end(0) : 0);
+          copy_units(row_pointer(x, row), x.stride_from_end(0), to, y.stride_from_end(0), units, bytes);
+        }
+      });
+    start += x.dims[axis];
+  }
+}
+
+constexpr Kernel kernels[] = {{QUERN_OP_CONCAT, "concat.portable", Isa::baseline, accepts, run}};
+
+}  // namespace
+
+const std::span<const Kernel> concat_kernels = kernels;
+
+}  // namespace quern::cpu

@@ -1,0 +1,48 @@
+// Every element of y is `value`. An i32 takes it exactly or not at all.
+#include "vectorised.hpp"
+
+#include "../error.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace quern::cpu {
+namespace {
+
+Verdict accepts(const OpCall& call) {
+  const TensorView& y = call.output(0);
+  const double value = call.real(QUERN_KEY_VALUE);
+  if (y.dtype != QUERN_I32) return is_float(y.dtype) ? Verdict::yes() : Verdict::no(concat("y is ", dtype_name(y.dtype), "; fill takes f32, f16, bf16 and i32"));
+  if (!(std::fabs(value) <= 0x1p31) || value == 0x1p31 || value != std::nearbyint(value))
+    return Verdict::invalid(concat("value is ", value, "; y is i32 and takes whole numbers from -2147483648 to 2147483647"));
+  return Verdict::yes();
+}
+
+void run(const OpCall& call, Context& context) noexcept {
+  const TensorView& y = call.output(0);
+  const double value = call.real(QUERN_KEY_VALUE);
+  const std::int64_t n = row_length(y);
+  const std::int32_t integer = y.dtype == QUERN_I32 ? static_cast<std::int32_t>(value) : 0;
+  constexpr std::int64_t part = 512;
+  float floats[part];
+  std::fill(floats, floats + part, static_cast<float>(value));
+  context.parallel(row_count(y), rows_a_part(n, 65536), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      if (y.dtype == QUERN_I32) {
+        std::byte* to = row_pointer(y, row);
+        for (std::int64_t i = 0; i < n; ++i) std::memcpy(to + i * y.stride_from_end(0), &integer, sizeof(integer));
+      } else {
+        for (std::int64_t first = 0; first < n; first += part) store_row(y, row, first, std::min(part, n - first), floats);
+      }
+    }
+  });
+}
+
+constexpr Kernel kernels[] = {{QUERN_OP_FILL, "fill.portable", Isa::baseline, accepts, run}};
+
+}  // namespace
+
+const std::span<const Kernel> fill_kernels = kernels;
+
+}  // namespace quern::cpu

@@ -1,0 +1,58 @@
+// What plain kernels share: one pass over the elements of two tensors of one shape, sums along a row, and stores of one element.
+#pragma once
+
+#include "vectorised.hpp"
+
+#include <algorithm>
+
+namespace quern::cpu {
+
+constexpr std::int64_t map_part = 256;  // floats that a thread holds on its stack at a time
+
+/// y = f(x) for each element, in f32 with one rounding at the store. y may be x.
+template <typename F>
+void map_elements(const TensorView& x, const TensorView& y, Context& context, const F& f) noexcept {
+  const std::int64_t n = row_length(x), parts = (n + map_part - 1) / map_part;
+  context.parallel(row_count(x) * parts, rows_a_part(std::min(n, map_part)), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+    float buffer[map_part];
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t row = i / parts, first = i % parts * map_part, count = std::min(map_part, n - first);
+      load_row(x, row, first, count, buffer);
+      for (std::int64_t j = 0; j < count; ++j) buffer[j] = f(buffer[j]);
+      store_row(y, row, first, count, buffer);
+    }
+  });
+}
+
+/// Sum of f(x) over elements [first, end) of a row. Blocked: f32 sums of 512 in 16 lanes, which are added up in f64.
+template <typename F>
+double row_sum(const TensorView& x, std::int64_t row, std::int64_t first, std::int64_t end, const F& f) noexcept {
+  constexpr std::int64_t part = 512;
+  float buffer[part];
+  double total = 0.0;
+  for (; first < end; first += part) {
+    const std::int64_t count = std::min(part, end - first);
+    load_row(x, row, first, count, buffer);
+    for (std::int64_t i = 0; i < count; ++i) buffer[i] = f(buffer[i]);
+    total += static_cast<double>(portable::vectors.sum(buffer, count));
+  }
+  return total;
+}
+
+/// Element `index` in row-major order of a float tensor.
+inline void store_scalar(const TensorView& view, std::int64_t index, float value) noexcept {
+  const std::int64_t length = row_length(view);
+  std::byte* to = view.rank < 2 ? view.data + index * view.stride_from_end(0)
+                                : row_pointer(view, index / length) + index % length * view.stride_from_end(0);
+  store_floats(to, view.dtype, 0, 0, 1, &value);
+}
+
+/// x and y are floats of one shape.
+inline Verdict check_map(const OpCall& call) {
+  const TensorView &x = call.input(0), &y = call.output(0);
+  if (Verdict v = check_floats(x, "x"); !v) return v;
+  if (Verdict v = check_floats(y, "y"); !v) return v;
+  return check_same_shape(x, "x", y, "y");
+}
+
+}  // namespace quern::cpu

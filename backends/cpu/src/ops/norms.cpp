@@ -1,0 +1,89 @@
+// layer_norm: y = weight * (x - mean) / sqrt(variance + epsilon) + bias. l2_norm: y = x / max(sqrt(sum(x^2)), epsilon).
+//
+// The mean is kept in f64 and taken off before anything is squared, so a row far from 0 keeps its digits.
+#include "map_rows.hpp"
+
+#include "../error.hpp"
+
+#include <cmath>
+
+namespace quern::cpu {
+namespace {
+
+Verdict accepts_l2(const OpCall& call) {
+  if (Verdict v = check_map(call); !v) return v;
+  if (call.input(0).rank == 0) return Verdict::invalid("x is a scalar; a norm takes rows");
+  if (!(call.real(QUERN_KEY_EPSILON) > 0)) return Verdict::invalid(concat("epsilon is ", call.real(QUERN_KEY_EPSILON), "; it is above 0"));
+  return Verdict::yes();
+}
+Verdict accepts_layer(const OpCall& call) {
+  if (Verdict v = accepts_l2(call); !v) return v;
+  for (const auto& [at, name] : {std::pair{1u, "weight"}, std::pair{2u, "bias"}}) {
+    const TensorView& view = call.input(at);
+    if (!view.present()) continue;
+    if (Verdict v = check_dtype(view, name, QUERN_F32); !v) return v;
+    if (Verdict v = check_rank(view, name, 1); !v) return v;
+    if (Verdict v = check_dim(view, name, 0, row_length(call.input(0)), "the row length of x"); !v) return v;
+  }
+  return Verdict::yes();
+}
+
+void run_layer(const OpCall& call, Context& context) noexcept {
+  const TensorView &x = call.input(0), &weight = call.input(1), &bias = call.input(2), &y = call.output(0);
+  const auto epsilon = static_cast<float>(call.real(QUERN_KEY_EPSILON));
+  const std::int64_t n = row_length(x);
+  const auto count = static_cast<double>(n);
+  context.parallel(row_count(x), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+    float buffer[map_part], factors[map_part];
+    for (std::int64_t row = begin; row < end; ++row) {
+      const double mean = row_sum(x, row, 0, n, [](float v) { return v; }) / count;
+      const auto centred = [mean](float v) { return static_cast<float>(static_cast<double>(v) - mean); };
+      const double squares = row_sum(x, row, 0, n, [&centred](float v) { return centred(v) * centred(v); });
+      const float inverse = 1.0f / std::sqrt(static_cast<float>(squares / count) + epsilon);
+      for (std::int64_t first = 0; first < n; first += map_part) {
+        const std::int64_t part = std::min(map_part, n - first);
+        load_row(x, row, first, part, buffer);
+        for (std::int64_t i = 0; i < part; ++i) buffer[i] = centred(buffer[i]) * inverse;
+        if (weight.present()) {
+          load_row(weight, 0, first, part, factors);
+          for (std::int64_t i = 0; i < part; ++i) buffer[i] *= factors[i];
+        }
+        if (bias.present()) {
+          load_row(bias, 0, first, part, factors);
+          for (std::int64_t i = 0; i < part; ++i) buffer[i] += factors[i];
+        }
+        store_row(y, row, first, part, buffer);
+      }
+    }
+  });
+}
+
+void run_l2(const OpCall& call, Context& context) noexcept {
+  const TensorView &x = call.input(0), &y = call.output(0);
+  const auto epsilon = static_cast<float>(call.real(QUERN_KEY_EPSILON));
+  const std::int64_t n = row_length(x);
+  context.parallel(row_count(x), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+    float buffer[map_part];
+    for (std::int64_t row = begin; row < end; ++row) {
+      const auto length = static_cast<float>(std::sqrt(row_sum(x, row, 0, n, [](float v) { return v * v; })));
+      const float divisor = length < epsilon ? epsilon : length;  // NaN stays
+      for (std::int64_t first = 0; first < n; first += map_part) {
+        const std::int64_t part = std::min(map_part, n - first);
+        load_row(x, row, first, part, buffer);
+        for (std::int64_t i = 0; i < part; ++i) buffer[i] /= divisor;
+        store_row(y, row, first, part, buffer);
+      }
+    }
+  });
+}
+
+constexpr Kernel kernels[] = {
+    {QUERN_OP_LAYER_NORM, "layer_norm.portable", Isa::baseline, accepts_layer, run_layer},
+    {QUERN_OP_L2_NORM, "l2_norm.portable", Isa::baseline, accepts_l2, run_l2},
+};
+
+}  // namespace
+
+const std::span<const Kernel> norms_kernels = kernels;
+
+}  // namespace quern::cpu

@@ -1,0 +1,61 @@
+// x with `before` and `after` elements of `value` around it along an axis.
+#include "map_rows.hpp"
+
+#include "../error.hpp"
+
+namespace quern::cpu {
+namespace {
+
+Verdict accepts(const OpCall& call) {
+  const TensorView &x = call.input(0), &y = call.output(0);
+  if (Verdict v = check_floats(x, "x"); !v) return v;
+  if (Verdict v = check_floats(y, "y"); !v) return v;
+  const std::int64_t axis = call.integer(QUERN_KEY_AXIS), before = call.integer(QUERN_KEY_BEFORE), after = call.integer(QUERN_KEY_AFTER);
+  if (axis < 0 || axis >= static_cast<std::int64_t>(x.rank))
+    return Verdict::invalid(concat("axis is ", axis, " but x is ", describe(x), "; an axis is 0 or more and below its rank"));
+  if (before < 0 || after < 0) return Verdict::invalid(concat("before is ", before, " and after is ", after, "; both are 0 or more"));
+  if (x.rank != y.rank) return Verdict::invalid(concat("x is ", describe(x), " and y is ", describe(y), "; pad keeps the rank"));
+  if (((x.ranged | y.ranged) >> axis & 1u) != 0) return Verdict::no(concat("x is ", describe(x), "; along axis ", axis, " pad takes a fixed size"));
+  TensorView padded = x;
+  if (__builtin_add_overflow(padded.dims[axis], before, &padded.dims[axis]) || __builtin_add_overflow(padded.dims[axis], after, &padded.dims[axis]))
+    return Verdict::invalid(concat("before is ", before, " and after is ", after, "; with x, ", describe(x), ", their sum overflows"));
+  return check_same_shape(padded, "padded x", y, "y");
+}
+
+void run(const OpCall& call, Context& context) noexcept {
+  const TensorView &x = call.input(0), &y = call.output(0);
+  const auto axis = static_cast<std::uint32_t>(call.integer(QUERN_KEY_AXIS));
+  const std::int64_t before = call.integer(QUERN_KEY_BEFORE), n = row_length(y), size = x.dims[axis];
+  const auto value = static_cast<float>(call.real(QUERN_KEY_VALUE));
+  const bool along_rows = axis + 1 == y.rank;
+  std::int64_t inner = 1;  // rows for each index of the axis
+  for (std::uint32_t d = axis + 1; d + 1 < y.rank; ++d) inner *= y.dims[d];
+  context.parallel(row_count(y), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+    float buffer[map_part];
+    for (std::int64_t row = begin; row < end; ++row) {
+      // Of this row, elements [low, high) come from element 0 on of row `source` of x.
+      std::int64_t source = row, low = before, high = before + size;
+      if (!along_rows) {
+        const std::int64_t at = row / inner % y.dims[axis] - before;
+        source = (row / inner / y.dims[axis] * size + at) * inner + row % inner;
+        low = 0;
+        high = at >= 0 && at < size ? n : 0;
+      }
+      for (std::int64_t first = 0; first < n; first += map_part) {
+        const std::int64_t last = std::min(n, first + map_part), from = std::clamp(low, first, last), to = std::clamp(high, from, last);
+        std::fill(buffer, buffer + (from - first), value);
+        if (from < to) load_row(x, source, from - low, to - from, buffer + (from - first));
+        std::fill(buffer + (to - first), buffer + (last - first), value);
+        store_row(y, row, first, last - first, buffer);
+      }
+    }
+  });
+}
+
+constexpr Kernel kernels[] = {{QUERN_OP_PAD, "pad.portable", Isa::baseline, accepts, run}};
+
+}  // namespace
+
+const std::span<const Kernel> pad_kernels = kernels;
+
+}  // namespace quern::cpu

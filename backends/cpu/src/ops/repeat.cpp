@@ -1,0 +1,110 @@
+// repeat: x again and again until it fills y. sum_to, its transpose: y is x summed over its repeats, in f64 and in their order.
+#include "map_rows.hpp"
+
+#include "../error.hpp"
+
+namespace quern::cpu {
+namespace {
+
+/// `small`, aligned at the last dim, fills `large` a whole number of times. A ranged dim repeats a 1 or is the same in both.
+Verdict check_fills(const TensorView& small, const char* small_name, const TensorView& large, const char* large_name) {
+  if (Verdict v = check_floats(small, small_name); !v) return v;
+  if (Verdict v = check_floats(large, large_name); !v) return v;
+  bool fills = small.rank <= large.rank;
+  for (std::uint32_t e = 0; fills && e < small.rank; ++e) {
+    const std::int64_t s = small.dim_from_end(e), l = large.dim_from_end(e);
+    const bool s_ranged = (small.ranged >> (small.rank - 1 - e) & 1u) != 0, l_ranged = (large.ranged >> (large.rank - 1 - e) & 1u) != 0;
+    if (s_ranged || l_ranged) fills = (s == l && s_ranged == l_ranged) || (s == 1 && !s_ranged);
+    else fills = s == l || (s > 0 && l % s == 0);
+  }
+  if (fills) return Verdict::yes();
+  return Verdict::invalid(concat(small_name, " is ", describe(small), " and ", large_name, " is ", describe(large), "; each dimension of ", large_name,
+                                 " is a multiple of that of ", small_name, ", a ranged one is the same or repeats a 1"));
+}
+Verdict accepts_repeat(const OpCall& call) { return check_fills(call.input(0), "x", call.output(0), "y"); }
+Verdict accepts_sum_to(const OpCall& call) { return check_fills(call.output(0), "y", call.input(0), "x"); }
+
+void run_repeat(const OpCall& call, Context& context) noexcept {
+  const TensorView &x = call.input(0), &y = call.output(0);
+  const std::int64_t n = row_length(y), length = row_length(x);
+  if (element_count(x) == 0) return;  // then y is empty too
+  context.parallel(row_count(y), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+    float buffer[map_part];
+    for (std::int64_t row = begin; row < end; ++row) {
+      const std::byte* from = x.data;
+      for (std::int64_t e = 1, above = row; e < static_cast<std::int64_t>(y.rank); ++e) {
+        const auto at = static_cast<std::uint32_t>(e);
+        from += above % y.dim_from_end(at) % x.dim_from_end(at) * x.stride_from_end(at);
+        above /= y.dim_from_end(at);
+      }
+      for (std::int64_t first = 0; first < n; first += map_part) {
+        const std::int64_t count = std::min(map_part, n - first);
+        for (std::int64_t i = 0; i < count;) {
+          const std::int64_t at = (first + i) % length, here = std::min(count - i, length - at);
+          load_floats(from, x.dtype, x.stride_from_end(0), at, here, buffer + i);
+          i += here;
+        }
+        store_row(y, row, first, count, buffer);
+      }
+    }
+  });
+}
+
+/// How often y repeats in x along the leading dims, all together.
+std::int64_t leading_repeats(const TensorView& x, const TensorView& y) noexcept {
+  std::int64_t count = 1;
+  for (std::uint32_t e = 1; e < x.rank; ++e) count *= x.dim_from_end(e) / y.dim_from_end(e);
+  return count;
+}
+
+/// The row of x that the repeat `r` of row `row` of y is.
+const std::byte* repeated_row(const TensorView& x, const TensorView& y, std::int64_t row, std::int64_t r) noexcept {
+  const std::byte* from = x.data;
+  for (std::uint32_t e = 1; e < x.rank; ++e) {
+    const std::int64_t size = y.dim_from_end(e), repeats = x.dim_from_end(e) / size;
+    from += (r % repeats * size + row % size) * x.stride_from_end(e);
+    r /= repeats;
+    row /= size;
+  }
+  return from;
+}
+
+void run_sum_to(const OpCall& call, Context& context) noexcept {
+  const TensorView &x = call.input(0), &y = call.output(0);
+  const std::int64_t n = row_length(y), length = row_length(x), parts = (n + map_part - 1) / map_part, repeats = leading_repeats(x, y);
+  context.parallel(row_count(y) * parts, 1, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+    float buffer[map_part];
+    double total[map_part];
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t row = i / parts, first = i % parts * map_part, count = std::min(map_part, n - first);
+      std::fill(total, total + count, 0.0);
+      for (std::int64_t r = 0; r < repeats; ++r) {
+        const std::byte* from = repeated_row(x, y, row, r);
+        if (n == 1)  // a whole row of x in one element
+          for (std::int64_t at = 0; at < length; at += map_part) {
+            const std::int64_t here = std::min(map_part, length - at);
+            load_floats(from, x.dtype, x.stride_from_end(0), at, here, buffer);
+            for (std::int64_t j = 0; j < here; ++j) total[0] += static_cast<double>(buffer[j]);
+          }
+        else
+          for (std::int64_t at = first; at < length; at += n) {
+            load_floats(from, x.dtype, x.stride_from_end(0), at, count, buffer);
+            for (std::int64_t j = 0; j < count; ++j) total[j] += static_cast<double>(buffer[j]);
+          }
+      }
+      for (std::int64_t j = 0; j < count; ++j) buffer[j] = static_cast<float>(total[j]);
+      store_row(y, row, first, count, buffer);
+    }
+  });
+}
+
+constexpr Kernel kernels[] = {
+    {QUERN_OP_REPEAT, "repeat.portable", Isa::baseline, accepts_repeat, run_repeat},
+    {QUERN_OP_SUM_TO, "sum_to.portable", Isa::baseline, accepts_sum_to, run_sum_to},
+};
+
+}  // namespace
+
+const std::span<const Kernel> repeat_kernels = kernels;
+
+}  // namespace quern::cpu

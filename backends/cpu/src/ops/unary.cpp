@@ -1,0 +1,46 @@
+// neg, sqr, sqrt, abs and clamp: y in f32 with one rounding at the store. NaN stays NaN, neg keeps the sign of zero.
+#include "map_rows.hpp"
+
+#include "../error.hpp"
+
+#include <cmath>
+
+namespace quern::cpu {
+namespace {
+
+Verdict accepts_clamp(const OpCall& call) {
+  const double low = call.real(QUERN_KEY_MIN), high = call.real(QUERN_KEY_MAX);
+  if (low > high) return Verdict::invalid(concat("min is ", low, ", above max, which is ", high));
+  return check_map(call);
+}
+
+void run_neg(const OpCall& call, Context& context) noexcept {
+  map_elements(call.input(0), call.output(0), context, [](float x) { return -x; });
+}
+void run_sqr(const OpCall& call, Context& context) noexcept {
+  map_elements(call.input(0), call.output(0), context, [](float x) { return x * x; });
+}
+void run_sqrt(const OpCall& call, Context& context) noexcept {
+  map_elements(call.input(0), call.output(0), context, [](float x) { return std::sqrt(x); });
+}
+void run_abs(const OpCall& call, Context& context) noexcept {
+  map_elements(call.input(0), call.output(0), context, [](float x) { return std::fabs(x); });
+}
+void run_clamp(const OpCall& call, Context& context) noexcept {
+  const auto low = static_cast<float>(call.real(QUERN_KEY_MIN)), high = static_cast<float>(call.real(QUERN_KEY_MAX));
+  map_elements(call.input(0), call.output(0), context, [low, high](float x) { return x < low ? low : x > high ? high : x; });
+}
+
+constexpr Kernel kernels[] = {
+    {QUERN_OP_NEG, "neg.portable", Isa::baseline, check_map, run_neg},
+    {QUERN_OP_SQR, "sqr.portable", Isa::baseline, check_map, run_sqr},
+    {QUERN_OP_SQRT, "sqrt.portable", Isa::baseline, check_map, run_sqrt},
+    {QUERN_OP_ABS, "abs.portable", Isa::baseline, check_map, run_abs},
+    {QUERN_OP_CLAMP, "clamp.portable", Isa::baseline, accepts_clamp, run_clamp},
+};
+
+}  // namespace
+
+const std::span<const Kernel> unary_kernels = kernels;
+
+}  // namespace quern::cpu
