@@ -103,7 +103,7 @@ Estimate estimate_file(Runtime* runtime, const std::string& path, const ModelOpt
   e.parameters = matrices + vectors;
   e.formats = format_sizes(matrices, vectors, rows);
   if (options.context > shape.context) {
-    throw Error(QUERN_INVALID_ARGUMENT, concat(path, ": a context of ", options.context, " was asked for, but the model has ", shape.context));
+    throw Error(QUERN_CONTEXT_FULL, concat(path, ": a context of ", options.context, " was asked for, but the model has ", shape.context));
   }
   e.context = options.context != 0 ? options.context : std::min(shape.context, default_context);
   const std::uint32_t sequences = std::max(1u, options.sequences);

@@ -80,7 +80,7 @@ std::shared_ptr<const Model> Model::load(std::shared_ptr<Runtime> runtime, const
   model->fingerprint_ = fingerprint_of(file, model->shape_);
 
   if (options.context > model->shape_.context) {
-    throw Error(QUERN_INVALID_ARGUMENT, concat(path, ": a context of ", options.context, " was asked for, but the model has ",
+    throw Error(QUERN_CONTEXT_FULL, concat(path, ": a context of ", options.context, " was asked for, but the model has ",
                                                model->shape_.context));
   }
   model->context_ = static_cast<std::uint32_t>(options.context != 0 ? options.context
@@ -136,7 +136,7 @@ void Model::copy_weights(const gguf::File& file, const ModelOptions& options) {
     weight_shares_.push_back({device, bytes});
     total += bytes;
   }
-  place_and_check();
+  check_fit(program);
 
   std::uint64_t done = 0;
   for (const WeightShare& share : weight_shares_) {
@@ -170,30 +170,32 @@ void Model::copy_weights(const gguf::File& file, const ModelOptions& options) {
 }
 
 /// Refuses before anything large is allocated, naming what would fit.
-void Model::place_and_check() {
-  std::uint64_t kv = 0;
+void Model::check_fit(const Program& program) const {
+  const graph::Graph& graph = step_->graph;
+  const auto bytes_of = [&](graph::ValueId id) { return graph::byte_size(graph.value(id).dtype, graph.value(id).shape); };
+  const ProgramNeeds needs = program.needs();
+  std::uint64_t with_context = bytes_of(step_->rope_table) + bytes_of(step_->history);
   for (const auto* caches : {&step_->k_cache, &step_->v_cache}) {
-    for (const graph::ValueId id : *caches) {
-      kv += graph::byte_size(step_->graph.value(id).dtype, step_->graph.value(id).shape);
-    }
+    for (const graph::ValueId id : *caches) with_context += bytes_of(id);
   }
+  const std::uint64_t session = needs.state + needs.io + needs.scratch;
+  const std::uint64_t fixed = session - std::min(session, with_context);
+  const std::vector<std::uint32_t> cache_devices = program.readers(step_->k_cache.at(0));
   for (const WeightShare& share : weight_shares_) {
     const std::optional<std::uint64_t> available = available_bytes(*devices_[share.device]);
-    const bool holds_kv = share.device == weight_shares_.back().device;
-    const std::uint64_t needed = share.bytes + (holds_kv ? kv : 0);
+    const bool holds_cache = std::ranges::find(cache_devices, share.device) != cache_devices.end();
+    const std::uint64_t needed = share.bytes + (holds_cache ? session : 0);
     if (!available || needed <= *available) continue;
-    const std::string& label = devices_[share.device]->device()->label();
-    std::string nearest;
-    if (holds_kv && share.bytes < *available) {
-      const std::uint64_t pages = step_->graph.value(step_->k_cache.at(0)).shape.at(0).size;
-      const std::uint64_t per_page = kv / std::max<std::uint64_t>(pages, 1);
-      const std::uint64_t fits = (*available - share.bytes) / std::max<std::uint64_t>(per_page, 1) / sequences_ * kv_page_size;
+    std::string nearest = concat("; at least ", share.bytes + (holds_cache ? fixed : 0), " are needed for any context");
+    if (holds_cache && share.bytes + fixed < *available) {
+      const std::uint64_t per_position = std::max<std::uint64_t>(with_context / context_, 1);
+      const std::uint64_t fits = (*available - share.bytes - fixed) / per_position / kv_page_size * kv_page_size;
       if (fits > 0) nearest = concat("; a context of ", fits, " would fit");
     }
-    if (nearest.empty()) nearest = concat("; at least ", share.bytes, " bytes are needed for the weights alone");
-    throw Error(QUERN_DOES_NOT_FIT, concat(path_, ": ", label, " has ", *available, " bytes available and ", needed,
-                                           " are needed (weights ", share.bytes, ", keys and values ", needed - share.bytes,
-                                           " for a context of ", context_, ")", nearest));
+    throw Error(QUERN_DOES_NOT_FIT,
+                concat(path_, ": ", devices_[share.device]->device()->label(), " has ", *available, " bytes available and ", needed,
+                       " are needed (weights ", share.bytes, ", a session with a context of ", context_, " ", needed - share.bytes, ")",
+                       nearest));
   }
 }
 

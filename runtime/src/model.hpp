@@ -71,7 +71,7 @@ class Model {
 
  private:
   Model() = default;
-  void place_and_check();
+  void check_fit(const Program& program) const;
   void copy_weights(const gguf::File& file, const ModelOptions& options);
   void bind_weights(Program& program, const std::vector<models::StepGraph::Weight>& weights) const;
 

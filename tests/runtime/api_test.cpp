@@ -148,15 +148,32 @@ TEST(ApiRefusals, AMissingFileAndABackendThatIsNotThere) {
   EXPECT_NE(std::strstr(quern_last_error(), "nosuch"), nullptr) << quern_last_error();
 }
 
-TEST(ApiRefusals, AModelThatDoesNotFitItsLimitNamesWhatWould) {
-  quern_runtime_options options{};
-  options.memory = "cpu=512K";
-  const auto runtime = make_runtime(options);
-  quern_model_options large{};
-  large.struct_size = sizeof(large);
-  quern_model* model = nullptr;
-  EXPECT_EQ(quern_model_load(runtime.get(), model_path("micro-llama-f32.gguf").c_str(), &large, &model), QUERN_DOES_NOT_FIT) << quern_last_error();
-  EXPECT_NE(std::strstr(quern_last_error(), "would fit"), nullptr) << quern_last_error();
+TEST(ApiRefusals, AModelThatDoesNotFitItsLimitNamesTheContextThatWould) {
+  const std::string path = model_path("micro-llama-f32.gguf");
+  const auto free_runtime = make_runtime();
+  quern_estimate* estimate = nullptr;
+  ASSERT_EQ(quern_estimate_file(free_runtime.get(), path.c_str(), nullptr, &estimate), QUERN_OK) << quern_last_error();
+  quern_estimate_info info{};
+  info.struct_size = sizeof(info);
+  ASSERT_EQ(quern_estimate_get_info(estimate, &info), QUERN_OK);
+  quern_estimate_release(estimate);
+
+  const std::uint64_t needed = info.weights_bytes + info.kv_bytes + info.scratch_bytes;
+  const auto load_under = [&](std::uint64_t limit) {
+    const std::string memory = "cpu=" + std::to_string(limit);
+    quern_runtime_options options{};
+    options.memory = memory.c_str();
+    const auto runtime = make_runtime(options);
+    quern_model* model = nullptr;
+    const quern_status status = quern_model_load(runtime.get(), path.c_str(), nullptr, &model);
+    quern_model_release(model);
+    return status;
+  };
+  EXPECT_EQ(load_under(needed), QUERN_OK) << quern_last_error();
+  EXPECT_EQ(load_under(needed - 1), QUERN_DOES_NOT_FIT);
+  EXPECT_NE(std::strstr(quern_last_error(), "a context of 192 would fit"), nullptr) << quern_last_error();  // a page less than 256
+  EXPECT_EQ(load_under(info.weights_bytes), QUERN_DOES_NOT_FIT);
+  EXPECT_NE(std::strstr(quern_last_error(), "at least"), nullptr) << quern_last_error();
 }
 
 TEST(ApiStructs, AnOlderCallersStructIsReadAsFarAsItGoesAndANewersUnknownMemberIsRefused) {

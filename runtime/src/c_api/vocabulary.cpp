@@ -46,7 +46,8 @@ quern_status quern_tokenize(const quern_vocabulary* vocabulary, const char* text
     if ((flags & QUERN_TOKENIZE_NO_BOS) != 0) options.add_bos = false;
     options.add_eos = false;  // a prompt goes on
     options.parse_special = (flags & QUERN_TOKENIZE_NO_SPECIAL) == 0;
-    const std::vector<std::int32_t> found = vocabulary->vocabulary->tokenizer().encode({text_size > 0 ? text : "", text_size}, options);
+    std::vector<std::int32_t> found;
+    if (text_size > 0) found = vocabulary->vocabulary->tokenizer().encode({text, static_cast<std::size_t>(text_size)}, options);
     give_list(found.data(), found.size(), ids, capacity, count);
   });
 }
