@@ -34,7 +34,7 @@ configure_and_build() {
   local launcher=()
   command -v ccache >/dev/null && launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
   say "building into build/release"
-  cmake --preset release -S "$root" "${launcher[@]}" "$@" >/dev/null
+  cmake --preset release -S "$root" -DQUERN_PRECOMPILE=ON "${launcher[@]}" "$@" >/dev/null
   cmake --build "$build" --parallel "${QUERN_JOBS:-$(nproc)}"
 }
 
