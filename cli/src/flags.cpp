@@ -33,12 +33,12 @@ CLI::Option* add_model_flags(CLI::App& app, ModelFlags& flags) {
            flags.activations = word == "f32" ? QUERN_ACTIVATIONS_F32 : QUERN_ACTIVATIONS_AUTO;
          },
          "auto (default), or f32 for exact numerics")
-      ->check(CLI::IsMember({"auto", "f32"}))
+      ->check(CLI::IsMember({"auto", "f32"}).description(""))
       ->type_name("auto|f32");
   app.add_option_function<std::string>(
          "--kv", [&flags](const std::string& word) { flags.kv = word == "f32" ? QUERN_KV_F32 : QUERN_KV_F16; },
          "type of the key/value cache (default: f16)")
-      ->check(CLI::IsMember({"f16", "f32"}))
+      ->check(CLI::IsMember({"f16", "f32"}).description(""))
       ->type_name("f16|f32");
   return app.add_option("MODEL", flags.path, "the model file")->required();
 }

@@ -24,12 +24,20 @@ namespace {
 constexpr std::uint64_t page = 4096;
 constexpr std::uint64_t huge_page = 2 << 20;
 
-/// Anonymous pages rather than malloc: large ranges go back to the system at once, and resident memory follows what is
-/// written. Returns null on exhaustion.
+/// Anonymous pages rather than malloc: large ranges go back to the system at once. They are made resident here, so that
+/// what was promised is there when a step needs it, and no step waits for a page. Returns null on exhaustion.
 std::byte* map_host(std::uint64_t bytes) {
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
   if (bytes >= 4 * huge_page) madvise(memory, bytes, MADV_HUGEPAGE);  // advice: a refusal changes nothing
+#if defined(MADV_POPULATE_WRITE)
+  const bool populated = madvise(memory, bytes, MADV_POPULATE_WRITE) == 0;
+#else
+  const bool populated = false;
+#endif
+  if (!populated) {  // before Linux 5.14
+    for (std::uint64_t at = 0; at < bytes; at += page) static_cast<volatile char*>(memory)[at] = 0;
+  }
   return static_cast<std::byte*>(memory);
 }
 

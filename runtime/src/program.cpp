@@ -143,8 +143,7 @@ void Program::prepare() {
       const bool state = value.kind == QUERN_VALUE_STATE;
       auto memory = std::make_unique<Memory>(
           budget.allocate(std::max<std::uint64_t>(bytes, 1), state ? QUERN_USAGE_STATE : QUERN_USAGE_STAGING, value.name.c_str()));
-      // Host memory comes as zero pages; touching it now would only make it resident.
-      if (state && !budget.host_memory()) memory->fill_zero();
+      if (state && !budget.host_memory()) memory->fill_zero();  // host memory comes as zero pages
       (state ? state_bytes_ : io_bytes_) += bytes;
       spans_[place] = memory->span(0, bytes);
       owners_[place] = memory.get();

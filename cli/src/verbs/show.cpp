@@ -39,6 +39,7 @@ std::string page(const Json& json, bool tensors) {
   std::string out;
   for (const auto& member : json.items()) {
     const Json& value = member.value();
+    if (value.is_null() && member.key() != "chat_template") continue;
     if (member.key() == "chat_template")
       put_row(out, "chat template", value.is_string() ? "yes" : "no (run it with --raw)");
     else if (!value.is_structured())

@@ -57,7 +57,8 @@ Attributes normalise(const OpInfo& op, const Attributes& given, const Refusal& r
       const double number = attribute.type == QUERN_ATTR_F64 ? attribute.f : static_cast<double>(attribute.i);
       if (std::isnan(number) && attribute.key != QUERN_KEY_VALUE)
         refuse("its attribute ", formal->name, " is not a number");
-      if (formal->required || number != formal->number) stored.set(attribute.key, number);
+      const bool is_default = number == formal->number && std::signbit(number) == std::signbit(formal->number);
+      if (formal->required || !is_default) stored.set(attribute.key, number);
     }
   }
   for (const OpAttribute& formal : op.attributes)

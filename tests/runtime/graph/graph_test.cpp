@@ -232,6 +232,14 @@ TEST(Nodes, AttributesEqualToTheDefaultAreNotStored) {
   EXPECT_EQ(b.g.nodes().back().attributes.all().size(), 1u);
 }
 
+TEST(Nodes, MinusZeroIsNotTheDefaultZero) {
+  Bench b;
+  ops::fill(b.g, {2}, QUERN_F32, -0.0);
+  EXPECT_EQ(b.g.nodes().back().attributes.all().size(), 1u);
+  ops::fill(b.g, {2}, QUERN_F32, 0.0);
+  EXPECT_TRUE(b.g.nodes().back().attributes.all().empty());
+}
+
 TEST(Nodes, AnIntegerGivenForANumberIsANumber) {
   Bench b;
   b.g.add_node(QUERN_OP_SCALE, {b.f32({2})}, graph::Attributes().set(QUERN_KEY_ALPHA, 3), {});

@@ -160,6 +160,13 @@ std::vector<RuleCase> training_cases() {
        "f16 [tokens<=16, 5]",
        {}},
       {QUERN_OP_LORA_MATMUL,
+       "BaseOfOtherWidth",
+       [](Bench& b) {
+         ops::lora_matmul(b.g, adapters(b), b.f32({b.t, 5}), 6, 1, here());
+       },
+       "",
+       {"base is f32 [tokens<=16, 5]", "[tokens<=16, 6]"}},
+      {QUERN_OP_LORA_MATMUL,
        "TableWidth",
        [](Bench& b) {
          ops::LoraInputs in = adapters(b);

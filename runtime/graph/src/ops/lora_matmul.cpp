@@ -50,6 +50,7 @@ void lora_matmul(OpCall& call) {
   if (y.size() != 2 || y[0] != call.dim(0, 0))
     call.fail("y is ", call.text(y), " but ", call.text(0),
               "; y must be [rows of x, n], by base, output_shape or the output");
+  if (call.has(4) && !call.out_shape(0).empty()) call.shape_is(4, call.out_shape(0));
   const quern_dtype dtype = call.out_dtype(call.in(0).dtype, floats);
   call.dtype(4, {dtype});
   call.out(0, dtype, y);
