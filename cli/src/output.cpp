@@ -3,6 +3,8 @@
 #include "failure.hpp"
 #include "progress.hpp"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -13,9 +15,14 @@ std::string json_line(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+// Not stdio: a write that Ctrl-C interrupts goes on where it stopped, and nothing is lost.
 void write_out(std::string_view bytes) {
-  if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) != bytes.size() || std::fflush(stdout) != 0)
-    throw Failure(exit_refused, std::string("standard output: cannot be written: ") + std::strerror(errno));
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(STDOUT_FILENO, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw Failure(exit_refused, std::string("standard output: cannot be written: ") + std::strerror(errno));
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
 }
 
 void write_json(const Json& value) { write_out(json_line(value)); }

@@ -113,8 +113,10 @@ class Chat(Case):
         self.start()
         self.type(b"/histori\x7fy\r")
         self.wait_for(b"nothing was said yet")
+        self.wait_for(b"> ")  # keys are keys at the prompt only; before it the terminal itself edits the line
         self.type(b"\x1b[A\r")
         self.wait_for(b"nothing was said yet")
+        self.wait_for(b"> ")
         self.type(b"\x04")
         while self.process.poll() is None and self.read_some(5):
             pass
