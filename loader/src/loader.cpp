@@ -136,9 +136,10 @@ Loader::Loader(Settings settings) : state_(std::make_unique<State>(std::move(set
   append(s.survey.notes);
   // With a demand the other cards are not wanted, and saying so would be noise.
   if (!demand.is_made()) append(unused_cards(s.settings, choice, cards));
-  if (!s.unmet.empty()) append({system_note(Status::warning, code::demand_unmet, s.unmet, {})});
   s.candidates = s.unmet.empty() ? std::move(choice.candidates) : std::vector<Candidate>();
   for (const ReportEntry& e : s.report.entries) s.log(e);
+  // Reported, but not logged: require() says the same as an error.
+  if (!s.unmet.empty()) append({system_note(Status::warning, code::demand_unmet, s.unmet, {})});
 }
 
 Loader::~Loader() = default;

@@ -361,7 +361,8 @@ class Devices(Case):
 class Settings(Case):
     def test_a_missing_backend_is_3_from_flag_environment_and_file(self):
         self.assert_fails(3, "nonesuch", "run", MICRO, "x", "--backend", "nonesuch")
-        self.assert_fails(3, "nonesuch", "run", MICRO, "x", env={"QUERN_BACKEND": "nonesuch"})
+        refused = self.assert_fails(3, "nonesuch", "run", MICRO, "x", env={"QUERN_BACKEND": "nonesuch"})
+        self.assertEqual(len(refused.err.splitlines()), 1, refused.err)  # said once
         self.write("config/quern/quern.conf", "backend = nonesuch\n")
         self.assert_fails(3, "nonesuch", "run", MICRO, "x")
         for verb in (("eval", MICRO, MICRO), ("bench", MICRO)):

@@ -21,6 +21,8 @@ CLOSE = 0.01
 
 
 class Real(Case):
+    settings = {}  # of the environment
+
     @classmethod
     def setUpClass(cls):
         cls.model = real_model()
@@ -33,13 +35,17 @@ class Real(Case):
 
 
 class Chats(Real):
+    def check_statistics(self, statistics):
+        self.assertEqual(statistics["cuts"], [])
+
     def test_greedy_answers_are_equal(self):
         self.assertEqual(len(GOLDEN["chats"]), 8)
         for chat in GOLDEN["chats"]:
             with self.subTest(chat["name"]):
                 messages = self.write("messages.json", json.dumps(chat["messages"]))
                 answer = self.quern_json("run", self.model, "--messages", messages, "--temperature", "0",
-                                         "--max-tokens", "64", *EXACT)
+                                         "--max-tokens", "64", *EXACT, env=self.settings)
+                self.check_statistics(answer["statistics"])
                 self.assertEqual(answer["prompt_ids"], chat["prompt_ids"])
                 ids, steps = chat["greedy_ids"], len(chat["greedy_ids"])
                 if chat["name"] == "turns":
@@ -66,7 +72,8 @@ class Texts(Real):
         for text in GOLDEN["texts"]:
             with self.subTest(text["name"]):
                 file, out = self.write("text", text["text"]), self.folder / "logits"
-                result = self.quern_json("eval", self.model, file, "--positions", "--logits", out, *EXACT)
+                result = self.quern_json("eval", self.model, file, "--positions", "--logits", out, *EXACT,
+                                         env=self.settings)
                 self.assertEqual(result["tokens"], len(text["ids"]))
                 compared = 0
                 for position, argmax, margin in zip(result["positions"], text["argmax"], text["margins"], strict=True):
@@ -81,6 +88,31 @@ class Texts(Real):
                 count = len(content) // 4
                 pairs = zip(struct.unpack(f"<{count}f", content), struct.unpack(f"<{count}f", expected))
                 self.assertLess(max(abs(one - other) for one, other in pairs), CLOSE)
+
+
+class Split(Real):
+    """The sample plugin, with memory of its own and three ops, in front of the CPU."""
+
+    settings = {"QUERN_BACKEND": "sample,cpu", "QUERN_BACKEND_EXTRA_PATH": os.environ["QUERN_TEST_SAMPLE"],
+                "QUERN_LOG": "error"}
+
+
+class SplitChats(Split, Chats):
+    def check_statistics(self, statistics):
+        self.assertEqual(sorted(device["device"] for device in statistics["devices"]), ["cpu:0", "sample:0"])
+        self.assertGreater(len(statistics["cuts"]), 0)
+        for cut in statistics["cuts"]:
+            self.assertNotEqual(cut["from"], cut["to"])
+            self.assertTrue(cut["reason"])
+            self.assertGreater(cut["bytes_per_token"], 0)
+
+    def test_strict_refuses_naming_what_is_missing(self):
+        self.assert_fails(4, ["strict", "get_rows"], "run", self.model, "x",
+                          env={**self.settings, "QUERN_FALLBACK": "strict"})
+
+
+class SplitTexts(Split, Texts):
+    pass
 
 
 class Tokens(Real):
