@@ -3,8 +3,8 @@
 // The rows of b are cut into parts of 8 and more; a thread computes all tokens of its part. Activations that are not packed f32 rows
 // of a multiple of 32 are first copied so, with zeros behind, into scratch. Rows of b that are not packed along k are
 // copied part by part, which keeps the order of summation. Bias, c, alpha and another dtype of y are applied to the part in scratch.
+#include "matmul_epilogue.hpp"
 #include "matmul_openblas.hpp"
-#include "matmul_shape.hpp"
 #include "vectorised.hpp"
 
 #include "../error.hpp"
@@ -55,11 +55,6 @@ bool packs_a(const OpCall& call, const MatmulShape& s) noexcept {
   return a.dtype != QUERN_F32 || s.a_transposed || !rows_are_packed(a) || s.k % 32 != 0 || a.stride_from_end(1) % 4 != 0;
 }
 bool packs_b(const OpCall& call, const MatmulShape& s) noexcept { return s.b_transposed || !rows_are_packed(call.input(1)); }
-bool stages_y(const OpCall& call) noexcept {
-  const TensorView& y = call.output(0);
-  return y.dtype != QUERN_F32 || !rows_are_packed(y) || y.stride_from_end(1) % 4 != 0 || call.input(2).present() || call.input(3).present() ||
-         call.real(QUERN_KEY_ALPHA) != 1.0;
-}
 
 /// Floats of scratch that one thread has, and where its parts start.
 struct ThreadScratch {
@@ -69,7 +64,7 @@ ThreadScratch thread_scratch(const OpCall& call, const MatmulShape& s) noexcept 
   ThreadScratch t;
   t.weights = matmul_buffer_floats();
   t.outputs = t.weights + (packs_b(call, s) ? max_part * padded(s.k) : 0);
-  t.size = (t.outputs + (stages_y(call) ? max_part * std::min(s.m, max_tokens) : 0) + 15) / 16 * 16;
+  t.size = (t.outputs + (matmul_stages_y(call) ? max_part * std::min(s.m, max_tokens) : 0) + 15) / 16 * 16;
   return t;
 }
 
@@ -93,34 +88,12 @@ void pack_a(const OpCall& call, const MatmulShape& s, const std::byte* a_data, f
   });
 }
 
-/// alpha, bias and c on a part of the outputs, then its store. `from` is [tokens][rows].
-void finish_part(const OpCall& call, float* from, std::int64_t batch, std::int64_t first_token, std::int64_t tokens, std::int64_t first_row,
-                 std::int64_t rows) noexcept {
-  const TensorView &a = call.input(0), &bias = call.input(2), &c = call.input(3), &y = call.output(0);
-  const auto alpha = static_cast<float>(call.real(QUERN_KEY_ALPHA)), beta = static_cast<float>(call.real(QUERN_KEY_BETA));
-  float other[max_part];
-  for (std::int64_t t = 0; t < tokens; ++t) {
-    float* out = from + t * rows;
-    if (alpha != 1.0f)
-      for (std::int64_t r = 0; r < rows; ++r) out[r] *= alpha;
-    if (bias.present()) {
-      load_floats(bias.data, bias.dtype, bias.stride_from_end(0), first_row, rows, other);
-      for (std::int64_t r = 0; r < rows; ++r) out[r] += other[r];
-    }
-    if (c.present()) {
-      load_floats(matmul_batch(c, a, batch) + (first_token + t) * c.stride_from_end(1), c.dtype, c.stride_from_end(0), first_row, rows, other);
-      for (std::int64_t r = 0; r < rows; ++r) out[r] += beta * other[r];
-    }
-    store_floats(matmul_batch(y, a, batch) + (first_token + t) * y.stride_from_end(1), y.dtype, y.stride_from_end(0), first_row, rows, out);
-  }
-}
-
 void one_batch(const OpCall& call, const MatmulShape& s, std::int64_t batch, Context& context, const Vectors& vectors) noexcept {
   const TensorView &a = call.input(0), &b = call.input(1), &y = call.output(0);
   const std::byte *a_data = matmul_batch(a, a, batch), *b_data = matmul_batch(b, a, batch);
   const ThreadScratch layout = thread_scratch(call, s);
   auto* activations = reinterpret_cast<float*>(context.scratch()) + layout.size * context.thread_count();
-  const bool copy_a = packs_a(call, s), copy_b = packs_b(call, s), stage = stages_y(call);
+  const bool copy_a = packs_a(call, s), copy_b = packs_b(call, s), stage = matmul_stages_y(call);
   if (copy_a) pack_a(call, s, a_data, activations, context, vectors);
 
   MatmulPart whole{};
@@ -157,7 +130,7 @@ void one_batch(const OpCall& call, const MatmulShape& s, std::int64_t batch, Con
         p.y = stage ? own + layout.outputs : reinterpret_cast<float*>(matmul_batch(y, a, batch) + t * y.stride_from_end(1)) + first;
         p.y_stride = stage ? p.rows : y.stride_from_end(1) / 4;
         vectors.matmul(p);
-        if (stage) finish_part(call, p.y, batch, t, p.tokens, first, p.rows);
+        if (stage) matmul_finish(call, p.y, batch, t, p.tokens, first, p.rows);
       }
     }
   });
