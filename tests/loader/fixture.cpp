@@ -1,6 +1,7 @@
 // A staged machine for loader tests.
 #include "fixture.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -104,6 +105,17 @@ std::vector<std::string> labels(const Loader& loader) {
   std::vector<std::string> made;
   for (const Candidate& c : loader.candidates()) made.push_back(c.label);
   return made;
+}
+
+void expect_refused_beside_the_good_one(Loader& loader, const Refused& bad) {
+  const ReportEntry entry = entry_of(loader.report(), bad.id);
+  EXPECT_EQ(entry.code, bad.code) << to_words(loader.report());
+  EXPECT_STREQ(stage_name(entry.stage), stage_name(bad.stage));
+  EXPECT_EQ(entry.status, Status::refused);
+  EXPECT_THAT(entry.cause, testing::HasSubstr(bad.cause));
+  EXPECT_THAT(entry.remedy, testing::HasSubstr(bad.remedy));
+  EXPECT_EQ(labels(loader), std::vector<std::string>{"good:0"});
+  EXPECT_EQ(loader.open_best()->label(), "good:0");
 }
 
 }  // namespace quern::loader

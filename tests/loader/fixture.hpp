@@ -47,6 +47,20 @@ struct Machine {
   std::vector<std::string> log_;
 };
 
+/// A plugin that is refused, and in which words.
+struct Refused {
+  const char* id;
+  Stage stage;
+  const char* code;
+  const char* cause;   // a part of it
+  const char* remedy;  // a part of it
+};
+
+inline void PrintTo(const Refused& bad, std::ostream* out) { *out << bad.id; }
+
+/// The search of `loader` refused that plugin in these words, and found and opens "good:0" beside it.
+void expect_refused_beside_the_good_one(Loader& loader, const Refused& bad);
+
 /// The entry of a plugin file by id; fails the test if there is none.
 ReportEntry entry_of(const Report& report, const std::string& id);
 /// The first entry with this code, or an empty one.

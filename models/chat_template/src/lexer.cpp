@@ -39,7 +39,7 @@ bool is_blank(std::string_view text) {
 }  // namespace
 
 void fail_at(quern_status code, const std::string& name, int line, const std::string& text) {
-  throw Error(code, concat(name, ": line ", line, ": ", text));
+  throw Error(code, concat(name, ": chat template, line ", line, ": ", text));
 }
 
 Lexer::Lexer(std::string_view source, const std::string& name) : name_(name), source_(normalise(source)) {}

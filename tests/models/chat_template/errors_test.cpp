@@ -38,7 +38,7 @@ TEST(ChatTemplateErrors, ASyntaxErrorNamesTheTemplateAndTheLine) {
   const Refusal refused = refusal("one\ntwo {{ 1 + }}\nthree");
   EXPECT_TRUE(refused.at_parse);
   EXPECT_EQ(refused.code, QUERN_BAD_MODEL);
-  EXPECT_EQ(refused.text, "model.gguf: line 2: expected an expression, found '}}'");
+  EXPECT_EQ(refused.text, "model.gguf: chat template, line 2: expected an expression, found '}}'");
 }
 
 TEST(ChatTemplateErrors, AnUnclosedTagNamesWhereItWasOpened) {
@@ -87,7 +87,7 @@ TEST(ChatTemplateErrors, EverySyntaxErrorIsABadModelFoundWhileParsing) {
     const Refusal refused = refusal(source);
     EXPECT_TRUE(refused.at_parse) << source;
     EXPECT_EQ(refused.code, QUERN_BAD_MODEL) << source << ": " << refused.text;
-    EXPECT_TRUE(mentions(refused, "model.gguf: line 1: ")) << refused.text;
+    EXPECT_TRUE(mentions(refused, "model.gguf: chat template, line 1: ")) << refused.text;
   }
 }
 
@@ -171,7 +171,7 @@ TEST(ChatTemplateErrors, WhatOnlyShowsWhileRenderingIsRefusedThenAndNamed) {
     EXPECT_FALSE(refused.at_parse) << source;
     EXPECT_EQ(refused.code, QUERN_UNSUPPORTED) << source << ": " << refused.text;
     EXPECT_TRUE(mentions(refused, text)) << source << ": " << refused.text;
-    EXPECT_TRUE(mentions(refused, "model.gguf: line 1: ")) << refused.text;
+    EXPECT_TRUE(mentions(refused, "model.gguf: chat template, line 1: ")) << refused.text;
   }
 }
 
@@ -200,7 +200,7 @@ TEST(ChatTemplateErrors, RaiseExceptionIsTheCallersMistakeAndKeepsItsMessage) {
   const Refusal refused = refusal(
       "\n{% if messages[0].role == 'user' %}\n{{ raise_exception('no ' ~ messages[0].role) }}{% endif %}");
   EXPECT_EQ(refused.code, QUERN_INVALID_ARGUMENT);
-  EXPECT_EQ(refused.text, "model.gguf: line 3: the template refuses these messages: no user");
+  EXPECT_EQ(refused.text, "model.gguf: chat template, line 3: the template refuses these messages: no user");
 }
 
 TEST(ChatTemplateErrors, ALongMessageOfRaiseExceptionIsCut) {

@@ -217,8 +217,8 @@ TEST(ChatTemplateLimits, ValuesThatShareTheirPartsDoNotMultiplyTheWork) {
   const std::string doubling =
       "{% set n = namespace(x=[1]) %}{% for i in range(100) %}{% set n.x = [n.x, n.x] %}{% endfor %}";
   expect_limit(doubling + "{{ n.x }}", "");
-  EXPECT_NE(bad_model(doubling + "{{ n.x }}").find("t: line"), std::string::npos);
-  EXPECT_NE(bad_model(doubling + "{{ n.x|tojson }}").find("t: line"), std::string::npos);
+  EXPECT_NE(bad_model(doubling + "{{ n.x }}").find("t: chat template, line"), std::string::npos);
+  EXPECT_NE(bad_model(doubling + "{{ n.x|tojson }}").find("t: chat template, line"), std::string::npos);
 }
 
 TEST(ChatTemplateLimits, MemoryIsBounded) {
@@ -244,7 +244,7 @@ TEST(ChatTemplateLimits, MemoryIsBounded) {
       "[s ~ i] %}{% endfor %}",
       "{% for i in range(10000) %}{% set x %}{{ 'a' * 60000000 }}{{ 'a' * 60000000 }}{% endset %}{% endfor "
       "%}"};
-  for (const char* source : sources) expect_limit(source, "t: line 1: ");
+  for (const char* source : sources) expect_limit(source, "t: chat template, line 1: ");
 }
 
 TEST(ChatTemplateLimits, MemoryThatIsGivenBackCanBeUsedAgain) {

@@ -108,7 +108,7 @@ TEST(ChatTemplate, ATemplateOutlivesWhatItWasParsedFrom) {
     FAIL() << "rendered";
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),
-                 "a name that is too long for the small string buffer: line 1: 'missing' is undefined");
+                 "a name that is too long for the small string buffer: chat template, line 1: 'missing' is undefined");
   }
 }
 

@@ -48,4 +48,16 @@ void expect_refused(const Malformed& malformed) {
   expect_error(malformed, "in memory", [&] { return gguf::File::from_memory(bad_bytes, "in memory"); });
 }
 
+void expect_refused(const std::filesystem::path& path, quern_status code, const std::vector<std::string>& words) {
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    gguf::File::open(path);
+    ADD_FAILURE() << path << " was accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    for (const std::string& word : words) EXPECT_THAT(error.what(), HasSubstr(word));
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
+}
+
 }  // namespace quern::test

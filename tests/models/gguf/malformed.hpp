@@ -30,6 +30,9 @@ std::function<GgufWriter::Bytes(GgufWriter)> change(std::function<void(GgufWrite
 /// QUERN_BAD_MODEL and the same words, within two seconds.
 void expect_refused(const Malformed& malformed);
 
+/// The file at `path` is refused with this code and these words within two seconds.
+void expect_refused(const std::filesystem::path& path, quern_status code, const std::vector<std::string>& words);
+
 inline void PrintTo(const Malformed& malformed, std::ostream* out) { *out << malformed.name; }
 inline std::string name_of_case(const ::testing::TestParamInfo<Malformed>& info) { return info.param.name; }
 

@@ -3,10 +3,13 @@
 #include "gguf_vocabulary.hpp"
 
 #include "quern/graph/error.hpp"
+#include "quern/models/gguf.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <ctime>
 #include <functional>
 
 namespace quern::test {
@@ -287,6 +290,7 @@ class HostileVocabulary : public testing::TestWithParam<Hostile> {};
 
 TEST_P(HostileVocabulary, IsRefusedNamingFileAndField) {
   const GgufWriter writer = written(GetParam().base(), GetParam().bad);
+  const auto start = std::chrono::steady_clock::now();
   try {
     load(writer);
     FAIL() << "accepted";
@@ -296,6 +300,7 @@ TEST_P(HostileVocabulary, IsRefusedNamingFileAndField) {
     for (const std::string& part : GetParam().said) EXPECT_THAT(error.what(), testing::HasSubstr(part));
     EXPECT_LT(std::string_view(error.what()).size(), 400u);  // no part of a file is quoted at length
   }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
 }
 
 TEST_P(HostileVocabulary, HasATwinThatLoads) {
@@ -346,6 +351,37 @@ TEST(HostileCounts, InAFileAreRefusedBeforeAViewIsMadeOfEachEntry) {
     EXPECT_THAT(error.what(), testing::HasSubstr("1048577 entries; at most 1048576"));
     EXPECT_THAT(error.what(), testing::HasSubstr(types_key));
   }
+}
+
+// The whole of a large vocabulary is read before the last entry turns out to be wrong.
+void expect_refused_late(const VocabularyBuilder& vocabulary, const std::string& said) {
+  const GgufWriter::Bytes bytes = gguf_of(vocabulary).bytes();
+  const std::clock_t start = std::clock();  // processor time: the machine may be busy with other tests
+  try {
+    tokenizer_from_gguf(gguf::File::from_memory(bytes, "large.gguf"));
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), QUERN_BAD_MODEL);
+    EXPECT_THAT(error.what(), testing::StartsWith("large.gguf: "));
+    EXPECT_THAT(error.what(), testing::HasSubstr(said));
+  }
+#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 2.0);
+#endif
+}
+
+TEST(HostileSizes, AMillionMergesWithTheLastOneWrongAreRefusedWithinTwoSeconds) {
+  VocabularyBuilder vocabulary = merging();
+  while (vocabulary.merges.size() < 1'000'000) vocabulary.merges.push_back("a b");
+  vocabulary.merges.push_back("a nowhere");
+  expect_refused_late(vocabulary, "tokenizer.ggml.merges: entry 1000000 'a nowhere'");
+}
+
+TEST(HostileSizes, AMillionTokensWithTheLastOneTwiceAreRefusedWithinTwoSeconds) {
+  VocabularyBuilder vocabulary = sentencepiece();
+  while (vocabulary.tokens.size() < 1'000'000) vocabulary.add("t" + std::to_string(vocabulary.tokens.size()));
+  vocabulary.add("t999999");
+  expect_refused_late(vocabulary, "tokenizer.ggml.tokens: entries 999999 and 1000000 are both 't999999'");
 }
 
 }  // namespace
