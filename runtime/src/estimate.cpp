@@ -119,6 +119,11 @@ Estimate estimate_file(Runtime* runtime, const std::string& path, const ModelOpt
   const models::StepGraph step = models::build_step(
       shape, file, step_options(shape, sequences, static_cast<std::uint32_t>(e.context), options.kv_dtype, options.exact));
   const Program program(step.graph, devices, runtime->settings().fallback, "");
+  e.weights_bytes = 0;  // as they will lie in memory
+  for (const WantedWeight& weight :
+       wanted_weights(program, step, models::build_rope(shape, static_cast<std::uint32_t>(e.context)), file)) {
+    e.weights_bytes += weight.arena_bytes();
+  }
   const ProgramNeeds needs = program.needs();
   e.scratch_bytes = needs.scratch + needs.io + (needs.state > e.kv_bytes ? needs.state - e.kv_bytes : 0);
   // Measured as VmHWM of a run less the arenas (README, "memory"): the program and its libraries, and the vocabulary

@@ -7,8 +7,6 @@
 namespace quern::runtime {
 namespace {
 
-constexpr std::uint64_t tensor_alignment = 64;
-
 /// FNV-1a, for fingerprints: not a defence against forgery, only against mistakes.
 class Fingerprint {
  public:
@@ -94,11 +92,11 @@ std::shared_ptr<const Model> Model::load(std::shared_ptr<Runtime> runtime, const
       model->shape_, file,
       step_options(model->shape_, model->sequences_, model->context_, options.kv_dtype, options.exact)));
   model->rope_ = std::make_unique<models::RopeGraph>(models::build_rope(model->shape_, model->context_));
-  model->copy_weights(file, options);
+  model->load_weights(file, options);
   return model;
 }
 
-void Model::copy_weights(const gguf::File& file, const ModelOptions& options) {
+void Model::load_weights(const gguf::File& file, const ModelOptions& options) {
   const Program program(step_->graph, devices_, runtime_->settings().fallback, "");
   cuts_ = program.cuts();
   shares_ = program.shares();
@@ -113,52 +111,45 @@ void Model::copy_weights(const gguf::File& file, const ModelOptions& options) {
     }
   }
 
-  // Which tensor has to lie where.
-  std::map<std::uint32_t, std::vector<std::string>> wanted;
-  const auto want = [&](const std::string& tensor, std::uint32_t device) {
-    std::vector<std::string>& list = wanted[device];
-    if (std::ranges::find(list, tensor) == list.end()) list.push_back(tensor);
-  };
-  for (const models::StepGraph::Weight& weight : step_->weights) {
-    for (const std::uint32_t device : program.readers(weight.value)) want(weight.tensor, device);
-  }
-  if (rope_->factors != graph::no_value) {
-    for (std::uint32_t d = 0; d < devices_.size(); ++d) want("rope_freqs.weight", d);
-  }
-
+  const std::vector<WantedWeight> wanted = wanted_weights(program, *step_, *rope_, file);
+  weight_shares_.resize(devices_.size());
   std::uint64_t total = 0;
-  for (const auto& [device, tensors] : wanted) {
-    std::uint64_t bytes = 0;
-    for (const std::string& tensor : tensors) {
-      const std::uint64_t size = file.require_tensor(tensor).bytes;
-      bytes += (size + tensor_alignment - 1) / tensor_alignment * tensor_alignment;
-    }
-    weight_shares_.push_back({device, bytes});
-    total += bytes;
+  for (std::uint32_t d = 0; d < devices_.size(); ++d) weight_shares_[d].device = d;
+  for (const WantedWeight& weight : wanted) {
+    weight_shares_[weight.place.device].bytes += weight.arena_bytes();
+    total += file.require_tensor(weight.place.tensor).bytes;
   }
+  std::erase_if(weight_shares_, [](const WeightShare& share) { return share.bytes == 0; });
   check_fit(program);
 
-  std::uint64_t done = 0;
+  std::map<std::uint32_t, std::uint64_t> offsets;
   for (const WeightShare& share : weight_shares_) {
-    auto arena = std::make_unique<Memory>(devices_[share.device]->allocate(share.bytes, QUERN_USAGE_WEIGHTS, "weights"));
-    std::uint64_t offset = 0;
-    for (const std::string& name : wanted[share.device]) {
-      const gguf::TensorInfo& tensor = file.require_tensor(name);
-      const std::span<const std::byte> data = file.data(tensor);
+    arenas_[share.device] = devices_[share.device]->allocate(share.bytes, QUERN_USAGE_WEIGHTS, "weights");
+  }
+  std::uint64_t done = 0;
+  const auto advance = [&](std::uint64_t bytes) {
+    done += bytes;
+    if (options.progress && !options.progress(done, total)) throw Error(QUERN_CANCELLED, concat(path_, ": loading was cancelled"));
+  };
+  for (const WantedWeight& weight : wanted) {
+    const gguf::TensorInfo& tensor = file.require_tensor(weight.place.tensor);
+    const std::span<const std::byte> data = file.data(tensor);
+    Memory& arena = arenas_[weight.place.device];
+    std::uint64_t& offset = offsets[weight.place.device];
+    if (weight.value != graph::no_value) {
+      program.pack(weight.value, weight.place.device, data, arena.span(offset, weight.bytes));
+      advance(data.size());
+    } else {
       constexpr std::size_t piece = 16 << 20;  // so that progress moves and a cancel is heard
       for (std::size_t at = 0; at < data.size(); at += piece) {
         const std::span<const std::byte> part = data.subspan(at, std::min(piece, data.size() - at));
-        arena->write(offset + at, part);
-        done += part.size();
-        if (options.progress && !options.progress(std::min(done, total), total)) {
-          throw Error(QUERN_CANCELLED, concat(path_, ": loading was cancelled"));
-        }
+        arena.write(offset + at, part);
+        advance(part.size());
       }
-      file.drop_pages(tensor);
-      tensors_[{name, share.device}] = arena->span(offset, data.size());
-      offset += (tensor.bytes + tensor_alignment - 1) / tensor_alignment * tensor_alignment;
     }
-    arenas_.push_back(std::move(arena));
+    file.drop_pages(tensor);
+    tensors_[weight.place] = arena.span(offset, weight.bytes);
+    offset += weight.arena_bytes();
   }
 
   for (const models::StepGraph::Weight& weight : step_->weights) {
@@ -202,7 +193,13 @@ void Model::check_fit(const Program& program) const {
 void Model::bind_weights(Program& program, const std::vector<models::StepGraph::Weight>& weights) const {
   for (const models::StepGraph::Weight& weight : weights) {
     for (const std::uint32_t device : program.readers(weight.value)) {
-      program.bind_constant(weight.value, device, tensors_.at({weight.tensor, device}));
+      const PackedWeight* packed = program.packed(weight.value, device);
+      const auto found = tensors_.find({weight.tensor, device, packed != nullptr ? packed->layout : ""});
+      if (found == tensors_.end()) {
+        throw Error(QUERN_INTERNAL, concat(devices_[device]->device()->label(), ": '", weight.tensor,
+                                           "' was not loaded as '", packed != nullptr ? packed->layout : "", "'; the plugin changed its mind"));
+      }
+      program.bind_constant(weight.value, device, found->second);
     }
   }
 }

@@ -1,6 +1,7 @@
 // A loaded model: what its file says, where it was placed, and its weights on the devices.
 #pragma once
 
+#include "model_weights.hpp"
 #include "program.hpp"
 #include "runtime.hpp"
 #include "vocabulary.hpp"
@@ -72,7 +73,7 @@ class Model {
  private:
   Model() = default;
   void check_fit(const Program& program) const;
-  void copy_weights(const gguf::File& file, const ModelOptions& options);
+  void load_weights(const gguf::File& file, const ModelOptions& options);
   void bind_weights(Program& program, const std::vector<models::StepGraph::Weight>& weights) const;
 
   std::shared_ptr<Runtime> runtime_;
@@ -89,8 +90,8 @@ class Model {
   std::vector<WeightShare> weight_shares_;
   std::vector<Cut> cuts_;
   std::vector<DeviceShare> shares_;
-  std::vector<std::unique_ptr<Memory>> arenas_;
-  std::map<std::pair<std::string, std::uint32_t>, quern_span> tensors_;  // (tensor, device)
+  std::map<std::uint32_t, Memory> arenas_;  // of weights, by device
+  std::map<WeightPlace, quern_span> tensors_;
 };
 
 }  // namespace quern::runtime

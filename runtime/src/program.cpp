@@ -32,10 +32,46 @@ Program::Program(graph::Graph graph, std::vector<std::shared_ptr<MemoryBudget>> 
     graph::Graph::Part cut = graph_.part(segment.nodes, graph_.name());
     Part part{segment.device, std::move(cut.whole), std::move(cut.graph), nullptr, {},
               static_cast<std::uint32_t>(segment.nodes.size())};
-    part.plan = std::make_unique<Plan>(list[segment.device], part.graph, force_kernel);
     parts_.push_back(std::move(part));
   }
+  plan_weights();
+  for (Part& part : parts_) part.plan = std::make_unique<Plan>(list[part.device], part.graph, force_kernel);
   find_transfers(placement);
+}
+
+/// A device sees all its parts at once, so that parts share what they both read.
+void Program::plan_weights() {
+  for (std::uint32_t d = 0; d < devices_.size(); ++d) {
+    std::vector<const graph::Graph*> graphs;
+    std::vector<Part*> parts;
+    for (Part& part : parts_) {
+      if (part.device != d) continue;
+      graphs.push_back(&part.graph);
+      parts.push_back(&part);
+    }
+    if (graphs.empty()) {
+      weight_sets_.emplace_back();
+      continue;
+    }
+    const WeightSet& set = weight_sets_.emplace_back(devices_[d], graphs);
+    for (std::size_t i = 0; i < set.weights().size(); ++i) {
+      const PackedWeight& weight = set.weights()[i];
+      for (std::size_t s = 0; s < weight.values.size(); ++s) {
+        Part& part = *parts[weight.graphs[s]];
+        packed_[{part.whole[weight.values[s]], d}] = i;
+        part.graph.set_layout(weight.values[s], weight.layout);
+      }
+    }
+  }
+}
+
+const PackedWeight* Program::packed(graph::ValueId value, std::uint32_t device) const {
+  const auto found = packed_.find({value, device});
+  return found == packed_.end() ? nullptr : &weight_sets_[device].weights()[found->second];
+}
+
+void Program::pack(graph::ValueId value, std::uint32_t device, std::span<const std::byte> source, quern_span destination) const {
+  weight_sets_[device].pack(packed_.at({value, device}), source, destination);
 }
 
 graph::ValueId Program::root(graph::ValueId value) const {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "placement.hpp"
+#include "weight_set.hpp"
 
 #include <atomic>
 #include <functional>
@@ -35,7 +36,7 @@ struct ProgramNeeds {
 
 class Program {
  public:
-  /// Places and compiles. `devices` in order of preference.
+  /// Places, plans the weights of each device, and compiles. `devices` in order of preference.
   Program(graph::Graph graph, std::vector<std::shared_ptr<MemoryBudget>> devices, Fallback fallback,
           const std::string& force_kernel);
 
@@ -44,7 +45,12 @@ class Program {
   std::vector<std::uint32_t> readers(graph::ValueId value) const;
   const std::vector<std::shared_ptr<MemoryBudget>>& devices() const noexcept { return devices_; }
 
-  /// Binds a constant on one device. The memory must outlive the program.
+  /// How a device packs a constant; null: it reads canonical bytes. Lives as long as the program.
+  const PackedWeight* packed(graph::ValueId value, std::uint32_t device) const;
+  /// Packs a constant's canonical bytes into `destination`, which has packed()->bytes.
+  void pack(graph::ValueId value, std::uint32_t device, std::span<const std::byte> source, quern_span destination) const;
+
+  /// Binds a constant on one device, packed if packed() says so. The memory must outlive the program.
   void bind_constant(graph::ValueId value, std::uint32_t device, quern_span span);
   /// Lets a state value of this program be the memory of another's value (the rope table, shared KV).
   void share(graph::ValueId value, Program& owner, graph::ValueId owners_value);
@@ -87,6 +93,7 @@ class Program {
 
   graph::ValueId root(graph::ValueId value) const;
   std::uint64_t bound_bytes(graph::ValueId value, const std::vector<RunBound>& bounds) const;
+  void plan_weights();
   void find_transfers(const Placement& placement);
   const quern_span& span_of(graph::ValueId value, std::uint32_t device) const;
 
@@ -95,6 +102,8 @@ class Program {
   std::vector<Part> parts_;
   std::vector<Transfer> transfers_;
   std::vector<Cut> cuts_;
+  std::vector<WeightSet> weight_sets_;            // by device
+  std::map<Place, std::size_t> packed_;           // index into the device's set
   std::map<Place, quern_span> spans_;
   std::map<Place, Memory*> owners_;      // for read and write of what this program owns
   std::vector<std::unique_ptr<Memory>> memory_;

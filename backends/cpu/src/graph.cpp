@@ -4,6 +4,7 @@
 #include "abi_list.hpp"
 #include "formats.hpp"
 #include "op_signature.hpp"
+#include "packed/registry.hpp"
 
 #include "quern/quern_formats.h"
 #include "quern/quern_min_sizes.h"
@@ -63,6 +64,22 @@ void read_strides(const quern_value& from, Value& value, const std::string& name
   value.bytes = view_bytes(view);
 }
 
+/// The layout of a packed weight, which has to be one of this plugin's for this matrix on this processor.
+void read_layout(const quern_value& from, Value& value, const std::string& name) {
+  const std::string text = read_string(from.layout);
+  const PackedKey key = parse_packed_key(text);
+  TensorView& view = value.view;
+  if (key.layout == nullptr) {
+    value.verdict = Verdict::no(concat(name, " is packed as '", text, "', which is no layout of this plugin on this processor"));
+  } else if (value.kind != QUERN_VALUE_CONSTANT || (from.uses & (QUERN_VALUE_USES_ALIAS | QUERN_VALUE_USES_STRIDES)) != 0 || view.rank != 2 ||
+             view.ranged != 0 || view.dtype != key.layout->format || view.dims[0] != key.rows || view.dims[1] != key.k) {
+    value.verdict = Verdict::no(concat(name, " is ", describe(view), " but packed as '", text, "'; only a plain constant of that format and shape is"));
+  } else {
+    view.layout = key.layout;
+    value.bytes = view_bytes(view);
+  }
+}
+
 Value read_value(const List<quern_value>& list, std::uint64_t id, std::uint64_t symbol_count) {
   const quern_value from = read_struct<quern_value>(list.address(id), QUERN_TYPE_VALUE, QUERN_MIN_SIZE_quern_value, "value");
   Value value;
@@ -82,8 +99,6 @@ Value read_value(const List<quern_value>& list, std::uint64_t id, std::uint64_t 
     value.verdict = Verdict::no(concat(name, " has dtype ", from.dtype, ", which this plugin does not know"));
     return value;
   }
-  if ((from.uses & QUERN_VALUE_USES_LAYOUT) != 0)
-    value.verdict = Verdict::no(concat(name, " is packed as '", read_string(from.layout), "'; this plugin reads canonical layouts only"));
   if ((from.uses & QUERN_VALUE_USES_INDIRECT) != 0)
     value.verdict = Verdict::no(concat(name, " is addressed through device memory, which this plugin does not do"));
   if (const quern_format* format = find_format(from.dtype)) {
@@ -94,6 +109,7 @@ Value read_value(const List<quern_value>& list, std::uint64_t id, std::uint64_t 
   }
   read_dims(from, symbol_count, value, name);
   read_strides(from, value, name);
+  if ((from.uses & QUERN_VALUE_USES_LAYOUT) != 0) read_layout(from, value, name);
   if ((from.uses & QUERN_VALUE_USES_ALIAS) != 0) {
     if (from.alias_of >= list.size() || from.alias_of == id)
       throw Error(QUERN_INVALID_ARGUMENT, concat(name, " is a view of value ", from.alias_of, " of ", list.size()));
@@ -125,6 +141,7 @@ void resolve_aliases(std::vector<Value>& values) {
       throw Error(QUERN_INVALID_ARGUMENT, concat(value_name(value, id), " is of kind ", value.kind, " but a view of ", value_name(root, at),
                                                  " of kind ", root.kind));
     if (!root.verdict) value.verdict = root.verdict;
+    if (root.view.layout != nullptr) value.verdict = Verdict::no(concat(value_name(value, id), " is a view of a packed weight"));
     value.root = at;
     value.root_offset = offset;
   }
@@ -177,6 +194,7 @@ Verdict judge_node(const quern_node& from, const Graph& graph, Node& node) {
     return Verdict::no(concat(op->name, ": accumulation in ", dtype_name(from.accumulate), " is asked; this plugin accumulates in f32"));
   if ((from.uses & QUERN_NODE_USES_PRECISION) != 0 && (from.conversions & ~0xfu) != 0)
     return Verdict::no(concat(op->name, ": unknown conversion bits ", from.conversions));
+  node.int8_allowed = (from.uses & QUERN_NODE_USES_PRECISION) != 0 && (from.conversions & QUERN_CONVERT_INT8) != 0;
   if ((from.uses & QUERN_NODE_USES_DETERMINISM) != 0) {
     if (from.determinism > QUERN_DETERMINISM_INVARIANT) return Verdict::no(concat(op->name, ": unknown determinism ", from.determinism));
     node.invariant = from.determinism == QUERN_DETERMINISM_INVARIANT;
@@ -227,6 +245,7 @@ Node read_node(const List<quern_node>& list, std::uint64_t id, const Graph& grap
 }  // namespace
 
 std::uint64_t view_bytes(const TensorView& view) noexcept {
+  if (view.layout != nullptr) return static_cast<std::uint64_t>(packed_bytes(*view.layout, view.dims[0], view.dims[1]));
   const std::int64_t elements = unit_elements(view.dtype);
   std::int64_t last = 0;
   for (std::uint32_t d = 0; d < view.rank; ++d) {
@@ -257,6 +276,7 @@ OpCall describe_call(const Graph& graph, const Node& node, std::uint32_t thread_
   call.op = node.op;
   call.thread_count = thread_count;
   call.exact_order = deterministic || node.invariant;
+  call.int8_allowed = node.int8_allowed;
   call.inputs = {storage.data(), node.inputs.size()};
   call.outputs = {storage.data() + node.inputs.size(), node.outputs.size()};
   call.attributes = node.attributes;

@@ -5,6 +5,7 @@
 #include "plan.hpp"
 #include "selection.hpp"
 #include "thread_pool.hpp"
+#include "weights.hpp"
 
 #include "quern/quern_plugin_api.h"
 
@@ -17,6 +18,8 @@
 struct quern_device {
   quern_plugin* plugin = nullptr;
   std::atomic<std::uint32_t> plans{0};
+  std::mutex weights_lock;
+  std::vector<std::unique_ptr<quern::cpu::WeightList>> weights;  // that the host has not released
 };
 
 struct quern_plugin {

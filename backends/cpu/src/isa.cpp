@@ -62,7 +62,8 @@ Processor detect_processor() {
   if (!(f && dq && bw && vl) || (saved & 0xe6u) != 0xe6u) return p;
   p.best = Isa::avx512;
   p.architecture += " avx512";
-  if ((c7 >> 11) & 1u) p.architecture += " vnni";
+  p.vnni = ((c7 >> 11) & 1u) != 0;
+  if (p.vnni) p.architecture += " vnni";
   unsigned a71 = 0, b71 = 0, c71 = 0, d71 = 0;
   if (__get_cpuid_count(7, 1, &a71, &b71, &c71, &d71) != 0 && ((a71 >> 5) & 1u)) p.architecture += " bf16";
   return p;

@@ -32,12 +32,13 @@ struct AttributeValue {
 struct OpCall {
   std::uint32_t op = 0;
   std::uint32_t thread_count = 1;  // that the plugin has: for the size of scratch
+  bool int8_allowed = false;       // float inputs may be rounded to int8 with scales
   bool exact_order = false;        // `deterministic`, or the node asks for invariant results: no library GEMM
   std::span<const TensorView> inputs;
   std::span<const TensorView> outputs;
   std::span<const AttributeValue> attributes;
-  /// Rows to write: a vector of i32 or u32 as long as the first dim of output 0. Absent: all. A predicate of one element is
-  /// handled by the plan and never seen here. Only kernels with `row_predicate` get one.
+  /// Rows to write: a vector of i32 or u32 as long as the first dim of input 0 (of output 0 where there is no input 0). Absent: all.
+  /// A predicate of one element is handled by the plan and never seen here. Only kernels with `row_predicate` get one.
   TensorView predicate;
 
   const TensorView& input(std::size_t i) const noexcept { return i < inputs.size() ? inputs[i] : absent_view; }
@@ -105,7 +106,8 @@ struct Kernel {
   void (*run)(const OpCall& call, Context& context) noexcept;
   /// Bytes of scratch for a call of these dims and thread_count; null: none. Grows with each dim.
   std::uint64_t (*scratch)(const OpCall& call) noexcept = nullptr;
-  bool row_predicate = false;  // asks call.row_live(row) before it writes a row of output 0
+  bool row_predicate = false;  // asks call.row_live(row) before it writes what row `row` of input 0 gives
+  bool packed = false;         // takes a packed matrix (TensorView::layout); others never see one
 };
 
 /// All tables. Defined in kernel_table.cpp.

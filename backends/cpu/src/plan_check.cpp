@@ -31,6 +31,9 @@ bool share_bytes(const Value& a, const Value& b) noexcept {
 
 Verdict check_overlap(const Graph& graph, const Node& node) {
   const OpSignature& op = *find_op(node.op);
+  if (const std::uint32_t count = node.op == QUERN_OP_TOKEN_PUBLISH ? node.inputs[1] : QUERN_NONE;
+      count != QUERN_NONE && graph.values[graph.values[count].root].kind != QUERN_VALUE_STATE)
+    return Verdict::invalid("token_publish: sequence_number is counted up in place, so it is of kind state");
   const bool in_place = op.group == "elementwise" || op.group == "activation" || op.group == "norm" || op.group == "rope";
   for (std::size_t o = 0; o < node.outputs.size(); ++o) {
     if (node.outputs[o] == QUERN_NONE) continue;

@@ -186,6 +186,61 @@ quern_status support(quern_device* device, const quern_graph* graph, const quern
   });
 }
 
+void require_no_sync(const quern_sync* sync) {
+  if (sync == nullptr) return;
+  const auto read = read_struct<quern_sync>(sync, QUERN_TYPE_SYNC, QUERN_MIN_SIZE_quern_sync, "sync");
+  if (read.wait.count != 0 || read.signal.count != 0)
+    throw Error(QUERN_INVALID_ARGUMENT, "fences are named; this device is synchronous, the host keeps its fences");
+}
+
+quern_status weights_plan(quern_device* device, const quern_array* graphs, std::uint64_t, quern_array* items, quern_error* error) {
+  return guarded(error, [&] {
+    const quern_plugin& p = *alive(device).plugin;
+    require(graphs, "graphs");
+    require(items, "items");
+    *items = {};
+    const List<const quern_graph*> list(*graphs, sizeof(const quern_graph*), "graphs");
+    const Isa best = p.policy.force.empty() ? p.policy.best : forced_isa(p.policy.force, p.policy.best);
+    const PackedSet* set = packed_set_for(p.processor, best);
+    if (set == nullptr) return QUERN_OK;  // nothing is packed: constants stay canonical
+    std::vector<Graph> checked;
+    for (std::uint64_t i = 0; i < list.size(); ++i) checked.push_back(read_graph(list[i]));
+    std::unique_ptr<WeightList> planned = plan_weights(checked, *set);
+    if (planned->items.empty()) return QUERN_OK;
+    const quern_array found{planned->items.data(), planned->items.size(), sizeof(quern_weight_item)};
+    const std::lock_guard lock(device->weights_lock);
+    device->weights.push_back(std::move(planned));
+    *items = found;
+    return QUERN_OK;
+  });
+}
+
+quern_status weights_pack(quern_device* device, quern_queue*, const quern_weight_item* item, const quern_array* sources,
+                          const quern_array* destination, const quern_sync* sync, quern_error* error) {
+  return guarded(error, [&] {
+    const quern_plugin& p = *alive(device).plugin;
+    require(sources, "sources");
+    require(destination, "destination");
+    require_no_sync(sync);
+    const auto read = read_struct<quern_weight_item>(item, QUERN_TYPE_WEIGHT_ITEM, QUERN_MIN_SIZE_quern_weight_item, "item");
+    pack_weight(read_string(read.layout_key), *sources, *destination, *p.pool);
+    return QUERN_OK;
+  });
+}
+
+quern_status weights_release(quern_device* device, quern_array* items, quern_error* error) {
+  return guarded(error, [&] {
+    require(device, "device");
+    require(items, "items");
+    if (items->count == 0) return QUERN_OK;
+    const std::lock_guard lock(device->weights_lock);
+    const auto released = std::erase_if(device->weights, [&](const auto& list) { return list->items.data() == items->data; });
+    if (released == 0) throw Error(QUERN_INVALID_ARGUMENT, "these items were not planned by this device, or were released before");
+    *items = {};
+    return QUERN_OK;
+  });
+}
+
 quern_status compile(quern_device* device, const quern_graph* graph, quern_compile_options* options, quern_plan** out, quern_error* error) {
   std::vector<std::uint32_t> refused;
   const quern_status status = guarded(error, [&] {
@@ -277,13 +332,6 @@ quern_status instance_destroy(quern_instance* instance, quern_error* error) {
   });
 }
 
-void require_no_sync(const quern_sync* sync) {
-  if (sync == nullptr) return;
-  const auto read = read_struct<quern_sync>(sync, QUERN_TYPE_SYNC, QUERN_MIN_SIZE_quern_sync, "sync");
-  if (read.wait.count != 0 || read.signal.count != 0)
-    throw Error(QUERN_INVALID_ARGUMENT, "fences are named; this device is synchronous, the host keeps its fences");
-}
-
 quern_instance& instance_of(quern_instance* instance, quern_device* device) {
   require(instance, "instance");
   if (instance->owner->device != device) throw Error(QUERN_INVALID_ARGUMENT, "the instance belongs to another device");
@@ -353,6 +401,9 @@ quern_plugin_api make_api() noexcept {
   api.device_open = device_open;
   api.device_close = device_close;
   api.support = support;
+  api.weights_plan = weights_plan;
+  api.weights_pack = weights_pack;
+  api.weights_release = weights_release;
   api.compile = compile;
   api.plan_info = plan_info;
   api.plan_destroy = plan_destroy;

@@ -61,6 +61,13 @@ std::string check_forced_kernel(std::string_view value, Isa best) {
   return std::string(value);
 }
 
+Isa forced_isa(std::string_view force, Isa best) noexcept {
+  const std::string_view family = force.empty() || family_rank(force) >= 0 ? force : kernel_family(force);
+  if (family == "portable") return Isa::baseline;
+  if (family == "avx2") return std::min(best, Isa::avx2);
+  return best;
+}
+
 Selection select_kernel(const Graph& graph, const Node& node, const KernelPolicy& policy) {
   Selection selection;
   selection.verdict = node.verdict;
@@ -70,6 +77,8 @@ Selection select_kernel(const Graph& graph, const Node& node, const KernelPolicy
   std::vector<TensorView> storage;
   const OpCall call = describe_call(graph, node, policy.thread_count, policy.deterministic, storage);
   Verdict last = Verdict::no(concat("this plugin has no kernel for op ", find_op(node.op)->name));
+  const bool packed = std::ranges::any_of(call.inputs, [](const TensorView& view) { return view.layout != nullptr; });
+  if (packed) last = Verdict::no(concat(find_op(node.op)->name, " does not read packed weights"));
   const bool exact_name = !policy.force.empty() && family_rank(policy.force) < 0;
   bool named_op = false;  // the forced kernel is one of this op
   if (exact_name)
@@ -77,7 +86,7 @@ Selection select_kernel(const Graph& graph, const Node& node, const KernelPolicy
       for (const Kernel& kernel : table) named_op = named_op || (policy.force == kernel.name && kernel.op == node.op);
   for (const std::span<const Kernel> table : kernel_tables())
     for (const Kernel& kernel : table) {
-      if (kernel.op != node.op) continue;
+      if (kernel.op != node.op || kernel.packed != packed) continue;
       std::string why = excluded(kernel, policy);
       if (why.empty() && named_op && policy.force != kernel.name) why = concat(kernel.name, ": switched off by force_kernel=", policy.force);
       if (why.empty() && node.row_predicate && !kernel.row_predicate)

@@ -13,6 +13,8 @@
 
 namespace quern::cpu {
 
+struct PackedLayout;
+
 struct TensorView {
   std::byte* data = nullptr;
   quern_dtype dtype = QUERN_DTYPE_NONE;  // NONE: an optional input or output that is absent
@@ -20,6 +22,7 @@ struct TensorView {
   std::uint32_t ranged = 0;  // bit d: dims[d] is smaller or equal at run time
   std::int64_t dims[QUERN_MAX_DIMS] = {};
   std::int64_t strides[QUERN_MAX_DIMS] = {};  // bytes; of the last dim: of an element, or of a block for formats
+  const PackedLayout* layout = nullptr;       // a matrix packed as panels (packed/packed.hpp): strides mean nothing. Else null
 
   bool present() const noexcept { return dtype != QUERN_DTYPE_NONE; }
   /// dims[rank - 1 - from_end]; 1 beyond the rank, so that a missing leading dim reads as 1.

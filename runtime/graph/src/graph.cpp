@@ -199,6 +199,12 @@ ValueId Graph::reshape(ValueId of, Shape shape) {
   return view(of, std::move(shape), {}, 0);
 }
 
+void Graph::set_layout(ValueId id, std::string layout) {
+  if (id >= values_.size() || values_[id].kind != QUERN_VALUE_CONSTANT)
+    throw Error(QUERN_INVALID_ARGUMENT, concat("value ", id, " is no constant of graph '", name_, "'; only constants are packed"));
+  values_[id].layout = std::move(layout);
+}
+
 void Graph::mark_output(ValueId id, std::string name) {
   if (id >= values_.size()) refuse("value ", id, " is not in graph '", name_, "', so it cannot be an output");
   Value& value = values_[id];

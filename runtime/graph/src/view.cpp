@@ -35,6 +35,8 @@ quern_value flatten(const Value& value) {
   }
   if (!value.strides.empty()) flat.uses |= QUERN_VALUE_USES_STRIDES;
   if (value.alias_of != no_value) flat.uses |= QUERN_VALUE_USES_ALIAS;
+  flat.layout = text(value.layout);
+  if (!value.layout.empty()) flat.uses |= QUERN_VALUE_USES_LAYOUT;
   if (flat.format_hash != 0) flat.uses |= QUERN_VALUE_USES_FORMAT;
   return flat;
 }

@@ -203,6 +203,7 @@ std::uint32_t GraphSpec::add(Tensor tensor) {
 const quern_graph* GraphSpec::build() {
   values_.clear();
   nodes_.clear();
+  bodies_.clear();
   attributes_.assign(nodes.size(), {});
   for (const Tensor& t : values) {
     quern_value v{};
@@ -213,6 +214,8 @@ const quern_graph* GraphSpec::build() {
     v.alias_of = t.alias_of;
     v.alias_offset = t.alias_offset;
     if (t.alias_of != QUERN_NONE) v.uses |= QUERN_VALUE_USES_ALIAS;
+    v.layout = {t.layout.data(), t.layout.size()};
+    if (!t.layout.empty()) v.uses |= QUERN_VALUE_USES_LAYOUT;
     std::copy(t.dims.begin(), t.dims.end(), v.dims);
     if (!t.strides.empty()) {
       v.uses |= QUERN_VALUE_USES_STRIDES;
@@ -247,6 +250,14 @@ const quern_graph* GraphSpec::build() {
     n.attributes = {attributes_[i].data(), attributes_[i].size(), sizeof(quern_attribute)};
     n.predicate = spec.predicate;
     if (spec.predicate != QUERN_NONE) n.uses |= QUERN_NODE_USES_PREDICATE;
+    n.accumulate = QUERN_F32;
+    n.conversions = spec.conversions;
+    if (spec.conversions != QUERN_CONVERT_NONE) n.uses |= QUERN_NODE_USES_PRECISION;
+    if (spec.body != nullptr) {
+      n.uses |= QUERN_NODE_USES_BODY;
+      n.body = static_cast<std::uint32_t>(bodies_.size());
+      bodies_.push_back(*spec.body);
+    }
     nodes_.push_back(n);
   }
   graph_ = {};
@@ -254,6 +265,7 @@ const quern_graph* GraphSpec::build() {
   graph_.values = {values_.data(), values_.size(), sizeof(quern_value)};
   graph_.nodes = {nodes_.data(), nodes_.size(), sizeof(quern_node)};
   graph_.symbols = {symbols.data(), symbols.size(), sizeof(quern_symbol)};
+  graph_.bodies = {bodies_.data(), bodies_.size(), sizeof(quern_graph)};
   return &graph_;
 }
 

@@ -35,6 +35,7 @@ struct Tensor {
   std::vector<std::uint32_t> symbols;  // 1 + index; empty: fixed
   std::uint32_t alias_of = QUERN_NONE;
   std::uint64_t alias_offset = 0;
+  std::string layout;                 // key of weights_plan; empty: canonical
   std::shared_ptr<Memory> memory;
 
   std::int64_t elements() const;
@@ -67,6 +68,8 @@ struct NodeSpec {
   std::vector<std::uint32_t> inputs, outputs;  // value ids
   std::vector<Attribute> attributes = {};
   std::uint32_t predicate = QUERN_NONE;
+  std::uint32_t conversions = QUERN_CONVERT_NONE;
+  const quern_graph* body = nullptr;  // of a composite; its owner keeps it
 };
 
 /// A quern_graph over tensors, with the arrays that it points to.
@@ -86,6 +89,7 @@ class GraphSpec {
   std::vector<quern_value> values_;
   std::vector<quern_node> nodes_;
   std::vector<std::vector<quern_attribute>> attributes_;
+  std::vector<quern_graph> bodies_;
   quern_graph graph_{};
 };
 

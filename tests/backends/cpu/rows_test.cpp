@@ -86,6 +86,23 @@ TEST_P(EveryFamily, SoftmaxHidesWhatCausalityAndMaskHide) {
   EXPECT_EQ(y.floats(), (std::vector<float>{1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0}));
 }
 
+TEST_P(EveryFamily, SoftmaxTakesAnyQueryOffsetWithoutOverflow) {
+  const Tensor x = of({2, 3}, {0, 0, 0, 0, 0, 0}), y = make(QUERN_F32, {2, 3});
+  constexpr double most = 9223372036854774784.0;  // the largest f64 below 2^63, for the harness
+  const std::vector<float> all(6, 1.0f / 3.0f), none(6, 0.0f);
+  const auto run = [&](double offset, double window) {
+    const std::vector<Attribute> attributes = {{QUERN_KEY_CAUSAL, 1}, {QUERN_KEY_QUERY_OFFSET, offset}, {QUERN_KEY_WINDOW, window}};
+    EXPECT_EQ(run_node(plugin_, QUERN_OP_SOFTMAX, {x}, {y}, attributes).status, QUERN_OK);
+    return y.floats();
+  };
+  EXPECT_EQ(run(most, 0), all);
+  EXPECT_EQ(run(most, 5), none);                                  // the window is far behind the last key
+  EXPECT_EQ(run(most, most), (std::vector<float>{0, 0.5f, 0.5f, 0, 0, 1}));  // query q sees keys above q
+  EXPECT_EQ(run(-most, 0), none);
+  EXPECT_EQ(run(-most - 1024, most), none);  // -2^63
+  EXPECT_EQ(run(2, most), all);
+}
+
 TEST_P(EveryFamily, ASinkTakesMassOnly) {
   const Tensor x = of({1, 1, 2}, {0, 0}), y = make(QUERN_F32, {1, 1, 2});
   ASSERT_EQ(run_node(plugin_, QUERN_OP_SOFTMAX, {x, absent(), of({1}, {std::log(2.0f)})}, {y}).status, QUERN_OK);
@@ -139,6 +156,60 @@ TEST(Rope, APositionOutsideTheTableGivesZerosAndAFault) {
     EXPECT_EQ(y.f32()[i], 0.0f);
     EXPECT_EQ(y.f32()[4 + i], x.f32()[4 + i]);
   }
+}
+
+TEST(RopeTable, DynamicScalingGrowsWithTheNumberOfPositions) {
+  Plugin plugin;
+  const std::vector<Attribute> attributes = {{QUERN_KEY_BASE, 10000.0}, {QUERN_KEY_SCALING, 5}, {QUERN_KEY_FACTOR, 2.0},
+                                             {QUERN_KEY_ORIGINAL_CONTEXT, 4}};
+  const auto expect = [&](const Tensor& count, double factor, std::size_t rows) {
+    const Tensor table = make(QUERN_F32, {16, 4, 2});
+    ASSERT_EQ(run_node(plugin, QUERN_OP_ROPE_TABLE, {count}, {table}, attributes).status, QUERN_OK);
+    for (std::size_t p = 0; p < rows; ++p)
+      for (std::size_t i = 0; i < 4; ++i) {
+        const double angle = static_cast<double>(p) * std::pow(10000.0 * std::pow(factor, 8.0 / 6.0), -static_cast<double>(i) / 4);
+        EXPECT_NEAR(table.f32()[p * 8 + i * 2], std::cos(angle), u) << p << ' ' << i;
+        EXPECT_NEAR(table.f32()[p * 8 + i * 2 + 1], std::sin(angle), u) << p << ' ' << i;
+      }
+  };
+  expect(ints({1}, {3}), 1, 3);    // inside the original context: as without scaling
+  expect(ints({1}, {12}), 5, 12);  // 2 * 12 / 4 - 2 + 1
+  expect(absent(), 7, 16);         // all rows are wanted: 2 * 16 / 4 - 2 + 1
+  const Outcome refused = run_node(plugin, QUERN_OP_ROPE_TABLE, {}, {make(QUERN_F32, {16, 4, 2})}, {{QUERN_KEY_SCALING, 5}});
+  EXPECT_EQ(refused.status, QUERN_INVALID_ARGUMENT);
+}
+
+TEST(AddRmsNorm, RunsWholeWithItsBodyInTheGraph) {
+  Plugin plugin(2);
+  const Tensor a = random_tensor(QUERN_F32, {3, 64}, 7), b = random_tensor(QUERN_F32, {3, 64}, 8), w = random_tensor(QUERN_F32, {64}, 9);
+  const std::vector<Attribute> epsilon = {{QUERN_KEY_EPSILON, 1e-5}};
+  const auto make_graph = [&](GraphSpec& graph, std::uint32_t kind) {
+    std::vector<std::uint32_t> ids;
+    for (const Tensor& t : {a, b, w, make(QUERN_F32, {3, 64}, kind), make(QUERN_F32, {3, 64}, kind)}) ids.push_back(graph.add(t));
+    return ids;
+  };
+  GraphSpec body, whole, parts;
+  std::vector<std::uint32_t> v = make_graph(body, QUERN_VALUE_OUTPUT);
+  body.nodes = {{QUERN_OP_ADD, {v[0], v[1]}, {v[3]}}, {QUERN_OP_RMS_NORM, {v[3], v[2]}, {v[4]}, epsilon}};
+  make_graph(parts, QUERN_VALUE_OUTPUT);
+  parts.nodes = body.nodes;
+  make_graph(whole, QUERN_VALUE_OUTPUT);
+  whole.nodes = {{.op = QUERN_OP_ADD_RMS_NORM, .inputs = {v[0], v[1], v[2]}, .outputs = {v[3], v[4]},
+                  .attributes = epsilon, .body = body.build()}};
+  std::string kernel;
+  const Outcome outcome = plugin.run(whole, {}, &kernel);
+  ASSERT_EQ(outcome.status, QUERN_OK) << outcome.text;
+  EXPECT_EQ(kernel.rfind("add_rms_norm.", 0), 0u) << kernel;
+  ASSERT_EQ(plugin.run(parts).status, QUERN_OK);
+  for (const std::uint32_t id : {v[3], v[4]}) EXPECT_EQ(whole.values[id].floats(), parts.values[id].floats());
+  // Any other composite is answered no, so that the host runs the nodes of its body.
+  GraphSpec other;
+  make_graph(other, QUERN_VALUE_OUTPUT);
+  other.nodes = {{.op = QUERN_OP_ADD, .inputs = {v[0], v[1]}, .outputs = {v[3]}, .body = body.build()},
+                 {.op = QUERN_OP_ADD, .inputs = {v[0], v[1]}, .outputs = {v[4]}}};
+  const Outcome refused = plugin.run(other);
+  EXPECT_EQ(refused.status, QUERN_UNSUPPORTED);
+  EXPECT_NE(refused.text.find("add is a composite"), std::string::npos) << refused.text;
 }
 
 TEST(RopeTable, Llama3ScalesSlowPairsAndKeepsFastOnes) {

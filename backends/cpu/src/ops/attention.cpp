@@ -40,16 +40,6 @@ Shape shape_of(const OpCall& call) noexcept {
   return s;
 }
 
-Verdict check_cache(const TensorView& cache, const char* name) {
-  if (!is_float(cache.dtype) && cache.dtype != QUERN_Q8_0 && cache.dtype != QUERN_Q4_0)
-    return Verdict::no(concat(name, " is ", dtype_name(cache.dtype), "; it takes f32, f16, bf16, q8_0 and q4_0"));
-  if (Verdict v = check_rank(cache, name, 4); !v) return v;
-  if (!rows_are_packed(cache)) return Verdict::no(concat("the rows of ", name, " are not packed"));
-  if ((cache.ranged & ~1u) != 0 || cache.dims[2] < 1 || cache.dims[3] < 1)
-    return Verdict::invalid(concat(name, " is ", describe(cache), "; only its number of pages may be ranged"));
-  return Verdict::yes();
-}
-
 Verdict accepts(const OpCall& call) {
   const TensorView &q = call.input(0), &k = call.input(1), &v = call.input(2), &table = call.input(3), &kv_len = call.input(6), &mask = call.input(7),
                    &sinks = call.input(8), &y = call.output(0);

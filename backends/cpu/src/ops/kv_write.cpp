@@ -18,14 +18,10 @@ constexpr std::int64_t max_head = 1024;
 Verdict accepts(const OpCall& call) {
   const TensorView &x = call.input(0), &table = call.input(1), &slot = call.input(2), &position = call.input(3), &cache = call.output(0);
   if (Verdict v = check_floats(x, "x"); !v) return v;
-  if (!is_float(cache.dtype) && cache.dtype != QUERN_Q8_0 && cache.dtype != QUERN_Q4_0)
-    return Verdict::no(concat("cache is ", dtype_name(cache.dtype), "; it takes f32, f16, bf16, q8_0 and q4_0"));
   if (Verdict v = check_rank(x, "x", 3); !v) return v;
-  if (Verdict v = check_rank(cache, "cache", 4); !v) return v;
+  if (Verdict v = check_cache(cache, "cache"); !v) return v;
   if (Verdict v = check_dim(cache, "cache", 1, x.dims[1], "the heads of x"); !v) return v;
   if (Verdict v = check_dim(cache, "cache", 3, x.dims[2], "the head size of x"); !v) return v;
-  if (!rows_are_packed(cache)) return Verdict::no("the rows of cache are not packed");
-  if (cache.dims[2] < 1 || (cache.ranged & 4u) != 0) return Verdict::invalid(concat("cache is ", describe(cache), "; its pages hold a fixed number of positions"));
   if (x.dims[2] > max_head) return Verdict::no(concat("a head has ", x.dims[2], " elements; at most ", max_head, " are taken"));
   if (Verdict v = check_dtype(table, "block_table", QUERN_I32); !v) return v;
   if (Verdict v = check_rank(table, "block_table", 2); !v) return v;

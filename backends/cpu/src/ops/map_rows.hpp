@@ -47,6 +47,13 @@ inline void store_scalar(const TensorView& view, std::int64_t index, float value
   store_floats(to, view.dtype, 0, 0, 1, &value);
 }
 
+/// A row of zeros, as for an index out of range.
+inline void store_zeros(const TensorView& view, std::int64_t row) noexcept {
+  constexpr float zeros[map_part] = {};
+  const std::int64_t n = row_length(view);
+  for (std::int64_t first = 0; first < n; first += map_part) store_row(view, row, first, std::min(map_part, n - first), zeros);
+}
+
 /// x and y are floats of one shape.
 inline Verdict check_map(const OpCall& call) {
   const TensorView &x = call.input(0), &y = call.output(0);

@@ -5,11 +5,7 @@
 // copied part by part, which keeps the order of summation. Bias, c, alpha and another dtype of y are applied to the part in scratch.
 #include "matmul_epilogue.hpp"
 #include "matmul_openblas.hpp"
-#include "vectorised.hpp"
-
-#include "../error.hpp"
-
-#include <algorithm>
+#include "matmul_rows.hpp"
 
 namespace quern::cpu {
 namespace {
@@ -17,7 +13,7 @@ namespace {
 Verdict accepts(const OpCall& call) {
   const TensorView &a = call.input(0), &b = call.input(1), &bias = call.input(2), &c = call.input(3), &y = call.output(0);
   if (Verdict v = check_floats(a, "a"); !v) return v;
-  if (!is_float(b.dtype) && !is_block(b.dtype)) return Verdict::no(concat("b is ", dtype_name(b.dtype), "; it takes f32, f16, bf16 and block formats"));
+  if (Verdict v = check_weights(b); !v) return v;
   if (Verdict v = check_floats(y, "y"); !v) return v;
   const MatmulShape s = matmul_shape(call);
   if (s.b_transposed && !is_float(b.dtype)) return Verdict::no(concat("b is ", dtype_name(b.dtype), "; transpose_b takes floats only"));
@@ -46,13 +42,9 @@ Verdict accepts(const OpCall& call) {
   return Verdict::yes();
 }
 
-constexpr std::int64_t max_part = 64;    // rows of b in a part
-constexpr std::int64_t max_tokens = 240;  // whose outputs wait in scratch
-
-std::int64_t padded(std::int64_t k) noexcept { return (k + 31) / 32 * 32; }
 bool packs_a(const OpCall& call, const MatmulShape& s) noexcept {
   const TensorView& a = call.input(0);
-  return a.dtype != QUERN_F32 || s.a_transposed || !rows_are_packed(a) || s.k % 32 != 0 || a.stride_from_end(1) % 4 != 0;
+  return s.a_transposed || !activations_fit(a, a.stride_from_end(1), s.k);
 }
 bool packs_b(const OpCall& call, const MatmulShape& s) noexcept { return s.b_transposed || !rows_are_packed(call.input(1)); }
 
@@ -79,12 +71,8 @@ void pack_a(const OpCall& call, const MatmulShape& s, const std::byte* a_data, f
   const TensorView& a = call.input(0);
   const std::int64_t length = padded(s.k), row_stride = a.stride_from_end(s.a_transposed ? 0 : 1), k_stride = a.stride_from_end(s.a_transposed ? 1 : 0);
   context.parallel(s.m, rows_a_part(length), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
-    for (std::int64_t t = begin; t < end; ++t) {
-      const std::byte* from = a_data + t * row_stride;
-      if (k_stride == unit_bytes(a.dtype)) vectors.to_floats(a.dtype, from, s.k, to + t * length);
-      else load_floats(from, a.dtype, k_stride, 0, s.k, to + t * length);
-      std::fill(to + t * length + s.k, to + (t + 1) * length, 0.0f);
-    }
+    for (std::int64_t t = begin; t < end; ++t)
+      pack_activations(vectors, a.dtype, a_data + t * row_stride, k_stride, s.k, to + t * length);
   });
 }
 
@@ -100,11 +88,7 @@ void one_batch(const OpCall& call, const MatmulShape& s, std::int64_t batch, Con
   whole.a = copy_a ? activations : reinterpret_cast<const float*>(a_data);
   whole.a_stride = copy_a ? padded(s.k) : a.stride_from_end(1) / 4;
   whole.k = s.k;
-  // About a quarter of a million multiply-adds a part, and parts enough for every thread.
-  std::int64_t part = std::clamp<std::int64_t>(262144 / std::max<std::int64_t>(1, s.k * s.m), 1, max_part / 8) * 8;
-  while (part > 8 && s.n < part * context.thread_count() * 2) part /= 2;
-  part = std::max<std::int64_t>(8, part / 8 * 8);
-  const std::int64_t parts = (s.n + part - 1) / part;
+  const std::int64_t part = part_rows(s.k, s.m, s.n, context.thread_count()), parts = (s.n + part - 1) / part;
   const std::int64_t k_stride = b.stride_from_end(s.b_transposed ? 1 : 0), row_stride = b.stride_from_end(s.b_transposed ? 0 : 1);
   context.parallel(parts, 1, [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
     float* own = reinterpret_cast<float*>(context.scratch()) + layout.size * thread;
@@ -113,16 +97,7 @@ void one_batch(const OpCall& call, const MatmulShape& s, std::int64_t batch, Con
       const std::int64_t first = i * part;
       p.rows = std::min(part, s.n - first);
       p.buffer = own;
-      p.dtype = b.dtype;
-      p.w = b_data + first * row_stride;
-      p.w_stride = row_stride;
-      if (copy_b) {
-        for (std::int64_t r = 0; r < p.rows; ++r)
-          load_floats(b_data + (first + r) * row_stride, b.dtype, k_stride, 0, s.k, own + layout.weights + r * padded(s.k));
-        p.dtype = QUERN_F32;
-        p.w = reinterpret_cast<const std::byte*>(own + layout.weights);
-        p.w_stride = padded(s.k) * 4;
-      }
+      set_weights(p, b.dtype, b_data, row_stride, k_stride, first, copy_b ? own + layout.weights : nullptr);
       const std::int64_t step = stage ? max_tokens : std::max<std::int64_t>(1, s.m);
       for (std::int64_t t = 0; t < s.m && !context.cancelled(); t += step) {
         p.tokens = std::min(step, s.m - t);
@@ -142,17 +117,11 @@ void run(const OpCall& call, Context& context) noexcept {
   for (std::int64_t batch = 0; batch < s.batches && !context.cancelled(); ++batch) one_batch(call, s, batch, context, vectors_of(isa));
 }
 
-/// A row is for one dtype of b, so that its name says what ran.
-template <quern_dtype Weights>
-Verdict accepts_weights(const OpCall& call) {
-  return call.input(1).dtype == Weights ? accepts(call) : Verdict::not_mine();
-}
 Verdict refuses(const OpCall& call) {
   if (Verdict v = accepts(call); !v) return v;
   return Verdict::not_mine();
 }
 
-#define QUERN_CPU_MATMUL(dtype, name) QUERN_CPU_KERNELS(QUERN_OP_MATMUL, "matmul." name, accepts_weights<dtype>, run, scratch, false)
 /// Two tokens are a product of a matrix and a vector or two: the library packs more than it multiplies there.
 Verdict accepts_openblas(const OpCall& call) {
   if (call.input(1).dtype != QUERN_F32) return Verdict::not_mine();
@@ -168,13 +137,9 @@ void run_openblas(const OpCall& call, Context& context) noexcept {
 
 constexpr Kernel kernels[] = {
     {QUERN_OP_MATMUL, "matmul.f32.openblas", Isa::avx2, accepts_openblas, run_openblas<Isa::avx2>, scratch},
-    QUERN_CPU_MATMUL(QUERN_F32, "f32"),   QUERN_CPU_MATMUL(QUERN_F16, "f16"),   QUERN_CPU_MATMUL(QUERN_BF16, "bf16"),
-    QUERN_CPU_MATMUL(QUERN_Q4_0, "q4_0"), QUERN_CPU_MATMUL(QUERN_Q4_1, "q4_1"), QUERN_CPU_MATMUL(QUERN_Q5_0, "q5_0"),
-    QUERN_CPU_MATMUL(QUERN_Q5_1, "q5_1"), QUERN_CPU_MATMUL(QUERN_Q8_0, "q8_0"), QUERN_CPU_MATMUL(QUERN_Q4_K, "q4_k"),
-    QUERN_CPU_MATMUL(QUERN_Q5_K, "q5_k"), QUERN_CPU_MATMUL(QUERN_Q6_K, "q6_k"),
+    QUERN_CPU_WEIGHTS(QUERN_OP_MATMUL, "matmul", accepts, run, scratch),
     {QUERN_OP_MATMUL, "matmul.none.portable", Isa::baseline, refuses, run<Isa::baseline>},  // says why another dtype is refused
 };
-#undef QUERN_CPU_MATMUL
 
 }  // namespace
 

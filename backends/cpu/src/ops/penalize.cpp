@@ -2,9 +2,8 @@
 //
 // penalize looks at history[max(0, len - window) .. len): each token in it, with c its count there, gets x / repeat (x * repeat if
 // x <= 0), then minus frequency * c + presence. Tokens below 0 are skipped; one beyond the vocabulary raises INDEX_RANGE.
+#include "logit_rows.hpp"
 #include "tables.hpp"
-
-#include "../error.hpp"
 
 #include <algorithm>
 
@@ -13,24 +12,13 @@ namespace {
 
 enum { repeat_param = 4, presence_param = 5, frequency_param = 6, window_param = 7, param_count = 8 };
 
-Verdict check_logits(const TensorView& x, const TensorView& y) {
-  if (Verdict v = check_dtype(x, "x", QUERN_F32); !v) return v;
-  if (Verdict v = check_dtype(y, "y", QUERN_F32); !v) return v;
-  if (Verdict v = check_rank(x, "x", 2); !v) return v;
-  if (Verdict v = check_same_shape(x, "x", y, "y"); !v) return v;
-  if (!rows_are_packed(x) || !rows_are_packed(y)) return Verdict::no("the rows of x and y are not packed");
-  return Verdict::yes();
-}
-
 Verdict accepts_penalize(const OpCall& call) {
   const TensorView &x = call.input(0), &history = call.input(1), &length = call.input(2), &params = call.input(3);
   if (Verdict v = check_logits(x, call.output(0)); !v) return v;
   if (Verdict v = check_dtype(history, "history", QUERN_I32); !v) return v;
   if (Verdict v = check_rank(history, "history", 2); !v) return v;
   if (Verdict v = check_dim(history, "history", 0, x.dims[0], "the rows of x"); !v) return v;
-  if (Verdict v = check_dtype(length, "history_len", QUERN_I32); !v) return v;
-  if (Verdict v = check_rank(length, "history_len", 1); !v) return v;
-  if (Verdict v = check_dim(length, "history_len", 0, x.dims[0], "the rows of x"); !v) return v;
+  if (Verdict v = check_row_vector(length, "history_len", QUERN_I32, x.dims[0]); !v) return v;
   if (Verdict v = check_dtype(params, "params", QUERN_F32); !v) return v;
   if (Verdict v = check_rank(params, "params", 2); !v) return v;
   if (Verdict v = check_dim(params, "params", 0, x.dims[0], "the rows of x"); !v) return v;

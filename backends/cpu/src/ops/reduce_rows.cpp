@@ -1,15 +1,10 @@
 // max, sum_rows and logsumexp along the last dimension. NaN wins; a row without elements gives -inf, 0 and -inf.
-#include "map_rows.hpp"
+#include "log_sum_exp.hpp"
 
 #include "../error.hpp"
 
-#include <cmath>
-#include <limits>
-
 namespace quern::cpu {
 namespace {
-
-constexpr float infinity = std::numeric_limits<float>::infinity();
 
 Verdict check_rows(const OpCall& call) {
   const TensorView &x = call.input(0), &y = call.output(0);
@@ -39,37 +34,8 @@ template <typename F>
 void reduce(const OpCall& call, Context& context, const F& f) noexcept {
   const TensorView &x = call.input(0), &y = call.output(0);
   context.parallel(row_count(x), rows_a_part(row_length(x)), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
-    for (std::int64_t row = begin; row < end; ++row) store_scalar(y, row, f(x, row));
+    for (std::int64_t row = begin; row < end; ++row) store_scalar(y, row, static_cast<float>(f(x, row)));
   });
-}
-
-float largest(const TensorView& x, std::int64_t row) noexcept {
-  float buffer[map_part], best = -infinity;
-  const std::int64_t n = row_length(x);
-  for (std::int64_t first = 0; first < n; first += map_part) {
-    const std::int64_t count = std::min(map_part, n - first);
-    load_row(x, row, first, count, buffer);
-    for (std::int64_t i = 0; i < count; ++i) {
-      if (std::isnan(buffer[i])) return buffer[i];
-      best = buffer[i] > best ? buffer[i] : best;
-    }
-  }
-  return best;
-}
-
-/// log(sum(exp(x - shift))) + shift with the largest x as shift; f32 sums of 256 in 16 lanes, added up in f64.
-float log_sum_exp(const TensorView& x, std::int64_t row) noexcept {
-  const float best = largest(x, row);
-  if (std::isnan(best) || std::isinf(best)) return best;
-  float buffer[map_part];
-  double sum = 0.0;
-  const std::int64_t n = row_length(x);
-  for (std::int64_t first = 0; first < n; first += map_part) {
-    const std::int64_t count = std::min(map_part, n - first);
-    load_row(x, row, first, count, buffer);
-    sum += static_cast<double>(portable::vectors.exp_sum(buffer, best, count, buffer));
-  }
-  return static_cast<float>(static_cast<double>(best) + std::log(sum));
 }
 
 void run_max(const OpCall& call, Context& context) noexcept { reduce(call, context, largest); }

@@ -6,7 +6,8 @@
 //             beta_slow turns), a straight ramp over the pair number between the two corners, which are rounded outwards
 //   3 llama3  f / factor for wavelengths above original_context / low_freq_factor, f below original_context / high_freq_factor,
 //             and a mix that is linear in original_context / wavelength between
-//   4 ntk     base * factor^(d / (d - 2))
+//   4 ntk     base * factor^(d / (d - 2)) in place of base
+//   5 dynamic ntk with factor * c / original_context - factor + 1 in place of factor, c = max(position_count, original_context)
 // Sources: Peng et al. 2023 (arXiv:2309.00071) for yarn; the Llama 3.1 model card for llama3.
 #include "tables.hpp"
 
@@ -19,7 +20,7 @@
 namespace quern::cpu {
 namespace {
 
-enum { no_scaling = 0, linear = 1, yarn = 2, llama3 = 3, ntk = 4 };
+enum { no_scaling = 0, linear = 1, yarn = 2, llama3 = 3, ntk = 4, dynamic = 5 };
 
 Verdict accepts(const OpCall& call) {
   const TensorView &count = call.input(0), &factors = call.input(1), &table = call.output(0);
@@ -34,11 +35,11 @@ Verdict accepts(const OpCall& call) {
     if (Verdict v = check_dim(factors, "factors", 0, table.dims[1], "the pairs of table"); !v) return v;
   }
   const std::int64_t scaling = call.integer(QUERN_KEY_SCALING);
-  if (scaling < no_scaling || scaling > ntk) return Verdict::no(concat("scaling is ", scaling, "; rope_table has 0 to 4"));
+  if (scaling < no_scaling || scaling > dynamic) return Verdict::no(concat("scaling is ", scaling, "; rope_table has 0 to 5"));
   if (!(call.real(QUERN_KEY_BASE) > 0) || !(call.real(QUERN_KEY_FACTOR) > 0))
     return Verdict::invalid(concat("base is ", call.real(QUERN_KEY_BASE), " and factor ", call.real(QUERN_KEY_FACTOR), "; both are above 0"));
-  if ((scaling == yarn || scaling == llama3) && call.integer(QUERN_KEY_ORIGINAL_CONTEXT) <= 0)
-    return Verdict::invalid("yarn and llama3 scaling need original_context");
+  if ((scaling == yarn || scaling == llama3 || scaling == dynamic) && call.integer(QUERN_KEY_ORIGINAL_CONTEXT) <= 0)
+    return Verdict::invalid("yarn, llama3 and dynamic scaling need original_context");
   return Verdict::yes();
 }
 
@@ -47,12 +48,18 @@ double pair_of_turns(double turns, double d, double base, double context) noexce
   return d * std::log(context / (turns * 2 * std::numbers::pi)) / (2 * std::log(base));
 }
 
-double frequency(const OpCall& call, std::int64_t pair, std::int64_t pairs) noexcept {
+/// What dynamic scaling has in place of factor, for `count` positions.
+double dynamic_factor(double factor, double count, double context) noexcept {
+  return factor * std::max(count, context) / context - factor + 1;
+}
+
+double frequency(const OpCall& call, std::int64_t pair, std::int64_t pairs, std::int64_t count) noexcept {
   const double d = 2.0 * static_cast<double>(pairs), factor = call.real(QUERN_KEY_FACTOR);
   const auto context = static_cast<double>(call.integer(QUERN_KEY_ORIGINAL_CONTEXT));
   const std::int64_t scaling = call.integer(QUERN_KEY_SCALING);
   double base = call.real(QUERN_KEY_BASE);
   if (scaling == ntk && d > 2) base *= std::pow(factor, d / (d - 2));
+  if (scaling == dynamic && d > 2) base *= std::pow(dynamic_factor(factor, static_cast<double>(count), context), d / (d - 2));
   double f = std::pow(base, -2.0 * static_cast<double>(pair) / d);
   if (call.input(1).present()) f /= static_cast<double>(load_scalar(call.input(1), pair));
   if (scaling == linear) return f / factor;
@@ -75,13 +82,13 @@ double frequency(const OpCall& call, std::int64_t pair, std::int64_t pairs) noex
 
 void run(const OpCall& call, Context& context) noexcept {
   const TensorView& table = call.output(0);
-  std::int64_t positions = table.dims[0];
-  if (call.input(0).present()) positions = std::clamp<std::int64_t>(load_integer(call.input(0), 0), 0, positions);
+  const std::int64_t count = call.input(0).present() ? load_integer(call.input(0), 0) : table.dims[0];
+  const std::int64_t positions = std::clamp<std::int64_t>(count, 0, table.dims[0]);
   const std::int64_t pairs = table.dims[1];
   const double mscale = call.real(QUERN_KEY_MSCALE), first = static_cast<double>(call.integer(QUERN_KEY_FIRST));
   context.parallel(pairs, 1, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
     for (std::int64_t pair = begin; pair < end; ++pair) {
-      const double f = frequency(call, pair, pairs);
+      const double f = frequency(call, pair, pairs, count);
       for (std::int64_t p = 0; p < positions; ++p) {
         const double angle = (first + static_cast<double>(p)) * f;
         const float both[2] = {static_cast<float>(std::cos(angle) * mscale), static_cast<float>(std::sin(angle) * mscale)};

@@ -45,13 +45,20 @@ struct Settings {
   std::int64_t query_offset, window;
 };
 
+/// a + b, held inside the range of the type.
+std::int64_t held_sum(std::int64_t a, std::int64_t b) noexcept {
+  std::int64_t sum = 0;
+  if (!__builtin_add_overflow(a, b, &sum)) return sum;
+  return a < 0 ? std::numeric_limits<std::int64_t>::min() : std::numeric_limits<std::int64_t>::max();
+}
+
 /// The row with everything applied; what is hidden is -inf.
 void make_scores(const OpCall& call, const Settings& s, std::int64_t row, float* scores, float* mask_row) noexcept {
   const TensorView &x = call.input(0), &mask = call.input(1);
   const std::int64_t n = row_length(x), queries = std::max<std::int64_t>(1, x.dim_from_end(1)), heads = std::max<std::int64_t>(1, x.dim_from_end(2));
   const std::int64_t query = row % queries, head = row / queries % heads;
-  const std::int64_t end = s.causal ? std::clamp<std::int64_t>(query + s.query_offset + 1, 0, n) : n;
-  const std::int64_t first = s.window > 0 ? std::clamp<std::int64_t>(query + s.query_offset - s.window + 1, 0, end) : 0;
+  const std::int64_t end = s.causal ? std::clamp<std::int64_t>(held_sum(s.query_offset, query + 1), 0, n) : n;
+  const std::int64_t first = s.window > 0 ? std::clamp<std::int64_t>(held_sum(held_sum(s.query_offset, -s.window), query + 1), 0, end) : 0;
   load_row(x, row, 0, n, scores);
   std::fill(scores, scores + first, minus_infinity);
   std::fill(scores + end, scores + n, minus_infinity);

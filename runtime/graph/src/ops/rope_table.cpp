@@ -30,11 +30,11 @@ namespace rules {
 
 namespace {
 
-constexpr std::int64_t yarn = 2, llama3 = 3, ntk = 4;
+constexpr std::int64_t yarn = 2, llama3 = 3, ntk = 4, dynamic = 5;
 
 void scaling_rule(OpCall& call, std::int64_t pairs) {
   const std::int64_t scaling = call.integer(QUERN_KEY_SCALING);
-  if ((scaling == yarn || scaling == llama3) && call.integer(QUERN_KEY_ORIGINAL_CONTEXT) < 1)
+  if ((scaling == yarn || scaling == llama3 || scaling == dynamic) && call.integer(QUERN_KEY_ORIGINAL_CONTEXT) < 1)
     call.fail("scaling ", scaling, " needs original_context, the context before it was stretched");
   if (scaling == yarn && call.number(QUERN_KEY_BETA_FAST) < call.number(QUERN_KEY_BETA_SLOW))
     call.fail("beta_fast is ", call.number(QUERN_KEY_BETA_FAST), ", below beta_slow, which is ",
@@ -43,7 +43,8 @@ void scaling_rule(OpCall& call, std::int64_t pairs) {
     call.fail("high_freq_factor is ", call.number(QUERN_KEY_HIGH_FREQ_FACTOR),
               "; it must be above low_freq_factor, which is ", call.number(QUERN_KEY_LOW_FREQ_FACTOR));
   if (scaling == yarn && call.number(QUERN_KEY_BASE) <= 1) call.fail("scaling 2 needs a base above 1");
-  if (scaling == ntk && pairs < 2) call.fail("scaling 4 needs a table of at least 2 pairs");
+  if ((scaling == ntk || scaling == dynamic) && pairs < 2)
+    call.fail("scaling ", scaling, " needs a table of at least 2 pairs");
 }
 
 }  // namespace
@@ -59,7 +60,7 @@ void rope_table(OpCall& call) {
   for (const std::uint32_t key : {QUERN_KEY_BASE, QUERN_KEY_FACTOR, QUERN_KEY_BETA_FAST, QUERN_KEY_BETA_SLOW,
                                   QUERN_KEY_MSCALE, QUERN_KEY_LOW_FREQ_FACTOR, QUERN_KEY_HIGH_FREQ_FACTOR})
     call.positive(key);
-  call.choice(QUERN_KEY_SCALING, 5);
+  call.choice(QUERN_KEY_SCALING, 6);
   call.not_negative(QUERN_KEY_ORIGINAL_CONTEXT);
   call.not_negative(QUERN_KEY_FIRST);
   scaling_rule(call, shape[1].size);

@@ -50,6 +50,7 @@ struct Value {
   ValueId alias_of = no_value;              // a view: strides and offset are bytes into alias_of
   std::uint64_t alias_offset = 0;
   std::vector<std::int64_t> strides = {};   // bytes; empty: contiguous
+  std::string layout = {};                  // key of a packed layout of the plugin; empty: canonical
 };
 
 struct Attribute {
@@ -133,6 +134,9 @@ class Graph {
   ValueId view(ValueId of, Shape shape, std::vector<std::int64_t> strides, std::uint64_t offset);
   /// A contiguous value under another shape with the same number of elements.
   ValueId reshape(ValueId of, Shape shape);
+
+  /// Says that a constant's memory is packed under a plugin's layout key. Throws Error(QUERN_INVALID_ARGUMENT) for another kind.
+  void set_layout(ValueId value, std::string layout);
 
   /// Turns an internal value into an output that the host reads.
   void mark_output(ValueId value, std::string name);

@@ -8,13 +8,13 @@
 namespace quern::graph::ops {
 
 /// How the frequencies of a table are stretched.
-enum class RopeScaling : std::int64_t { none = 0, linear = 1, yarn = 2, llama3 = 3, ntk = 4 };
+enum class RopeScaling : std::int64_t { none = 0, linear = 1, yarn = 2, llama3 = 3, ntk = 4, dynamic = 5 };
 
 struct RopeTableAttributes {
   double base = 10000;  // > 0
   RopeScaling scaling = RopeScaling::none;
   double factor = 1;                  // > 0
-  std::int64_t original_context = 0;  // yarn and llama3: needed
+  std::int64_t original_context = 0;  // yarn, llama3 and dynamic: needed
   double beta_fast = 32, beta_slow = 1;
   double mscale = 1;  // multiplies cos and sin
   double low_freq_factor = 1, high_freq_factor = 4;
@@ -35,6 +35,8 @@ struct RopeTableAttributes {
 ///   llama3  f / factor for wavelengths above original_context / low_freq_factor, f for those below original_context /
 ///           high_freq_factor, between them mixed by (original_context / wavelength - low) / (high - low)
 ///   ntk     base * factor^(d / (d - 2)) in place of base
+///   dynamic ntk with factor * c / original_context - factor + 1 in place of factor, where c is the larger of position_count
+///           and original_context
 /// Sources: Su et al. 2021 (arXiv:2104.09864); Peng et al. 2023 (arXiv:2309.00071) for YaRN.
 ValueId rope_table(Graph& graph, Shape shape, ValueId position_count, ValueId factors,
                    const RopeTableAttributes& how, NodeOptions options = {});

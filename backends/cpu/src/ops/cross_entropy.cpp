@@ -1,0 +1,62 @@
+// loss = lse - (1 - smoothing) x[label] - smoothing mean(x) + z_loss lse^2 for each row, from f64 sums; lse is that of the row whatever
+// its label. The loss of an ignored row is exactly 0; so is that of a label out of range, which raises INDEX_RANGE.
+//
+// A term whose factor is 0 is left out: it must not turn a logit of -inf into NaN.
+#include "log_sum_exp.hpp"
+
+#include "../error.hpp"
+
+namespace quern::cpu {
+namespace {
+
+Verdict accepts(const OpCall& call) {
+  const TensorView &logits = call.input(0), &label = call.input(1);
+  if (Verdict v = check_floats(logits, "logits"); !v) return v;
+  if (Verdict v = check_rank(logits, "logits", 2); !v) return v;
+  if (Verdict v = check_dtype(label, "label", QUERN_I32); !v) return v;
+  if (Verdict v = check_rank(label, "label", 1); !v) return v;
+  if (Verdict v = check_dim(label, "label", 0, logits.dims[0], "the rows of logits"); !v) return v;
+  for (const auto& [view, name] : {std::pair{&call.output(0), "loss"}, std::pair{&call.output(1), "lse"}}) {
+    if (Verdict v = check_dtype(*view, name, QUERN_F32); !v) return v;
+    if (Verdict v = check_same_shape(*view, name, label, "label"); !v) return v;
+  }
+  const double smoothing = call.real(QUERN_KEY_SMOOTHING), z_loss = call.real(QUERN_KEY_Z_LOSS);
+  if (!(smoothing >= 0.0) || smoothing > 1.0) return Verdict::invalid(concat("smoothing is ", smoothing, "; it is 0 to 1"));
+  if (!(z_loss >= 0.0)) return Verdict::invalid(concat("z_loss is ", z_loss, "; it is 0 or more"));
+  return Verdict::yes();
+}
+
+double row_loss(const OpCall& call, std::int64_t row, std::int64_t label, double lse) noexcept {
+  const TensorView& x = call.input(0);
+  const double smoothing = call.real(QUERN_KEY_SMOOTHING), z_loss = call.real(QUERN_KEY_Z_LOSS);
+  const std::int64_t n = row_length(x);
+  double loss = lse;
+  if (smoothing < 1.0) loss -= (1.0 - smoothing) * static_cast<double>(load_scalar(x, row * n + label));
+  if (smoothing > 0.0) loss -= smoothing * row_sum(x, row, 0, n, [](float v) { return v; }) / static_cast<double>(n);
+  if (z_loss > 0.0) loss += z_loss * lse * lse;
+  return loss;
+}
+
+void run(const OpCall& call, Context& context) noexcept {
+  const TensorView &x = call.input(0), &label = call.input(1), &loss = call.output(0), &lse = call.output(1);
+  const std::int64_t ignore = call.integer(QUERN_KEY_IGNORE), n = row_length(x);
+  context.parallel(x.dims[0], rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      if (!call.row_live(row)) continue;
+      const std::int64_t wanted = load_integer(label, row);
+      const bool in_range = wanted >= 0 && wanted < n;
+      if (!in_range && wanted != ignore) context.fault(QUERN_FAULT_INDEX_RANGE);
+      const double sum = log_sum_exp(x, row);
+      store_scalar(lse, row, static_cast<float>(sum));
+      store_scalar(loss, row, in_range && wanted != ignore ? static_cast<float>(row_loss(call, row, wanted, sum)) : 0.0f);
+    }
+  });
+}
+
+constexpr Kernel kernels[] = {{QUERN_OP_CROSS_ENTROPY, "cross_entropy.portable", Isa::baseline, accepts, run, nullptr, true}};
+
+}  // namespace
+
+const std::span<const Kernel> cross_entropy_kernels = kernels;
+
+}  // namespace quern::cpu

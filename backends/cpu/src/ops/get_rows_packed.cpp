@@ -1,0 +1,58 @@
+// get_rows from a table that is packed because a matmul shares it (a tied embedding): each row decodes to the bits of its
+// canonical blocks.
+#include "vectorised.hpp"
+
+#include "../error.hpp"
+#include "../packed/packed.hpp"
+
+namespace quern::cpu {
+namespace {
+
+template <Isa isa>
+Verdict accepts(const OpCall& call) {
+  const TensorView &table = call.input(0), &index = call.input(1), &y = call.output(0);
+  if (table.layout == nullptr || table.layout->isa != isa) return Verdict::not_mine();
+  if (index.layout != nullptr) return Verdict::invalid("index is packed");
+  if (index.dtype != QUERN_I32 && index.dtype != QUERN_I64) return Verdict::no(concat("index is ", dtype_name(index.dtype), "; it takes i32 or i64"));
+  if (!is_float(y.dtype)) return Verdict::no(concat("y is ", dtype_name(y.dtype), " for a table of ", dtype_name(table.dtype)));
+  if (Verdict v = check_rank(index, "index", 1); !v) return v;
+  if (Verdict v = check_rank(y, "y", 2); !v) return v;
+  if (Verdict v = check_dim(y, "y", 0, index.dims[0], "the length of index"); !v) return v;
+  return check_dim(y, "y", 1, table.dims[1], "the row length of table");
+}
+
+std::uint64_t scratch(const OpCall& call) noexcept { return static_cast<std::uint64_t>(row_length(call.output(0))) * 4 * call.thread_count; }
+
+template <Isa isa>
+void run(const OpCall& call, Context& context) noexcept {
+  const Vectors& vectors = vectors_of(isa);
+  const TensorView &table = call.input(0), &index = call.input(1), &y = call.output(0);
+  const PackedLayout& layout = *table.layout;
+  const std::int64_t n = row_length(y), panel_bytes = layout.panel_bytes(n);
+  context.parallel(y.dims[0], rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
+    float* buffer = reinterpret_cast<float*>(context.scratch()) + thread * n;
+    for (std::int64_t i = begin; i < end; ++i) {
+      if (!call.row_live(i)) continue;
+      const std::int64_t row = load_integer(index, i);
+      float* out = output_row(y, i, buffer);
+      if (row < 0 || row >= table.dims[0]) {
+        context.fault(QUERN_FAULT_INDEX_RANGE);
+        for (std::int64_t j = 0; j < n; ++j) out[j] = 0.0f;
+      } else {
+        layout.unpack_row(table.data + row / layout.panel_rows * panel_bytes, row % layout.panel_rows, n, out);
+      }
+      finish_row(vectors, y, i, out, buffer);
+    }
+  });
+}
+
+constexpr Kernel kernels[] = {
+    {QUERN_OP_GET_ROWS, "get_rows.packed.avx512", Isa::avx512, accepts<Isa::avx512>, run<Isa::avx512>, scratch, true, true},
+    {QUERN_OP_GET_ROWS, "get_rows.packed.avx2", Isa::avx2, accepts<Isa::avx2>, run<Isa::avx2>, scratch, true, true},
+};
+
+}  // namespace
+
+const std::span<const Kernel> get_rows_packed_kernels = kernels;
+
+}  // namespace quern::cpu

@@ -1,0 +1,73 @@
+// top_k_mask, top_p_mask and min_p_mask: logits that a filter keeps, -inf elsewhere. What stays is what sample would draw from.
+//
+// NaN counts as -inf, as in argmax; a setting that keeps all (top_k_mask k <= 0, top_p_mask p >= 1, min_p_mask p <= 0) copies the
+// row, NaN and all. The best logit is always kept, by min_p_mask too where p is above 1.
+#include "logit_rows.hpp"
+#include "ranking.hpp"
+#include "tables.hpp"
+
+namespace quern::cpu {
+namespace {
+
+Verdict accepts_rows(const OpCall& call, const char* name, quern_dtype dtype) {
+  const TensorView& x = call.input(0);
+  if (Verdict v = check_logits(x, call.output(0)); !v) return v;
+  if (row_length(x) > std::numeric_limits<std::int32_t>::max()) return Verdict::no("the rows of x are longer than an i32 counts");
+  return check_row_vector(call.input(1), name, dtype, x.dims[0]);
+}
+Verdict accepts_k(const OpCall& call) { return accepts_rows(call, "k", QUERN_I32); }
+Verdict accepts_p(const OpCall& call) { return accepts_rows(call, "p", QUERN_F32); }
+
+std::uint64_t scratch(const OpCall& call) noexcept { return static_cast<std::uint64_t>(row_length(call.input(0))) * 4 * call.thread_count; }
+
+/// y may be x: each element is read before it is written.
+void mask_row(const float* x, std::int64_t n, const FilterSettings& s, std::int32_t* ids, float* y) noexcept {
+  if (s.top_k <= 0 && !(s.top_p < 1.0) && !(s.min_p > 0.0)) {
+    std::copy_n(x, n, y);
+    return;
+  }
+  Ranking ranking(x, n, ids);
+  const std::span<std::int32_t> kept = ranking.best(ranking.size() == 0 ? 0 : count_kept(ranking, x, n, s));
+  std::sort(kept.begin(), kept.end());
+  std::int64_t at = 0;
+  for (const std::int32_t id : kept) {
+    std::fill(y + at, y + id, -std::numeric_limits<float>::infinity());
+    y[id] = x[id];
+    at = id + 1;
+  }
+  std::fill(y + at, y + n, -std::numeric_limits<float>::infinity());
+}
+
+template <typename Read>
+void mask_rows(const OpCall& call, Context& context, const Read& read) noexcept {
+  const TensorView &x = call.input(0), &y = call.output(0);
+  const std::int64_t n = row_length(x);
+  context.parallel(x.dims[0], 1, [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
+    auto* ids = reinterpret_cast<std::int32_t*>(context.scratch()) + thread * n;
+    for (std::int64_t row = begin; row < end; ++row)
+      if (call.row_live(row))
+        mask_row(reinterpret_cast<const float*>(row_pointer(x, row)), n, read(row), ids, reinterpret_cast<float*>(row_pointer(y, row)));
+  });
+}
+
+void run_top_k(const OpCall& call, Context& context) noexcept {
+  mask_rows(call, context, [&](std::int64_t row) { return FilterSettings{.top_k = load_integer(call.input(1), row)}; });
+}
+void run_top_p(const OpCall& call, Context& context) noexcept {
+  mask_rows(call, context, [&](std::int64_t row) { return FilterSettings{.top_p = static_cast<double>(load_scalar(call.input(1), row))}; });
+}
+void run_min_p(const OpCall& call, Context& context) noexcept {
+  mask_rows(call, context, [&](std::int64_t row) { return FilterSettings{.min_p = static_cast<double>(load_scalar(call.input(1), row))}; });
+}
+
+constexpr Kernel kernels[] = {
+    {QUERN_OP_TOP_K_MASK, "top_k_mask.portable", Isa::baseline, accepts_k, run_top_k, scratch, true},
+    {QUERN_OP_TOP_P_MASK, "top_p_mask.portable", Isa::baseline, accepts_p, run_top_p, scratch, true},
+    {QUERN_OP_MIN_P_MASK, "min_p_mask.portable", Isa::baseline, accepts_p, run_min_p, scratch, true},
+};
+
+}  // namespace
+
+const std::span<const Kernel> logit_masks_kernels = kernels;
+
+}  // namespace quern::cpu

@@ -1,0 +1,172 @@
+// y[t] = base[t] + alpha * scale * B (A x[t]) with the adapter of row t: (offset of A, offset of B, rank, bits of scale) of its slot.
+//
+// A thread takes up to 8 rows; neighbours with one slot are multiplied together by matmul's row code. The rank is data of the run, so
+// it is taken in parts of 256, whose f32 products add up in their order: a row's bits depend on its slot and its numbers alone.
+// Slot -1 copies base bit for bit, or writes zeros without base. A slot out of range, or an adapter that does not lie inside the
+// pool, gives zeros and INDEX_RANGE.
+#include "map_rows.hpp"
+#include "matmul_rows.hpp"
+
+#include <bit>
+#include <limits>
+
+namespace quern::cpu {
+namespace {
+
+constexpr std::int64_t group_rows = 8;
+constexpr std::int64_t rank_part = 256;  // a multiple of 32
+constexpr std::int64_t output_part = 512;
+
+Verdict accepts(const OpCall& call) {
+  const TensorView &x = call.input(0), &pool = call.input(1), &table = call.input(2), &slot = call.input(3), &base = call.input(4),
+                   &y = call.output(0);
+  if (Verdict v = check_floats(x, "x"); !v) return v;
+  if (Verdict v = check_rank(x, "x", 2); !v) return v;
+  if (Verdict v = check_floats(pool, "pool"); !v) return v;
+  if (Verdict v = check_rank(pool, "pool", 1); !v) return v;
+  if (!rows_are_packed(pool)) return Verdict::no("pool is not packed");
+  if (Verdict v = check_dtype(table, "table", QUERN_I32); !v) return v;
+  if (Verdict v = check_rank(table, "table", 2); !v) return v;
+  if (Verdict v = check_dim(table, "table", 1, 4, "two offsets, the rank and the scale"); !v) return v;
+  if (Verdict v = check_dtype(slot, "slot", QUERN_I32); !v) return v;
+  if (Verdict v = check_rank(slot, "slot", 1); !v) return v;
+  if (Verdict v = check_dim(slot, "slot", 0, x.dims[0], "the rows of x"); !v) return v;
+  if (Verdict v = check_floats(y, "y"); !v) return v;
+  if (Verdict v = check_rank(y, "y", 2); !v) return v;
+  if (Verdict v = check_dim(y, "y", 0, x.dims[0], "the rows of x"); !v) return v;
+  if (x.dims[1] > std::numeric_limits<std::int32_t>::max() || y.dims[1] > std::numeric_limits<std::int32_t>::max())
+    return Verdict::no(concat("x is ", describe(x), " and y is ", describe(y), "; their rows are shorter than 2^31"));
+  if (!base.present()) return Verdict::yes();
+  if (Verdict v = check_dtype(base, "base", y.dtype); !v) return v;
+  return check_same_shape(base, "base", y, "y");
+}
+
+/// Floats of a thread.
+struct Layout {
+  std::int64_t x, low, outputs, part, size;
+};
+Layout layout_of(const OpCall& call) noexcept {
+  Layout l{};
+  l.x = matmul_buffer_floats();
+  l.low = l.x + group_rows * padded(call.input(0).dims[1]);
+  l.outputs = l.low + group_rows * rank_part;
+  l.part = l.outputs + group_rows * output_part;
+  l.size = l.part + group_rows * output_part;
+  return l;
+}
+
+std::uint64_t scratch(const OpCall& call) noexcept { return static_cast<std::uint64_t>(layout_of(call).size) * 4 * call.thread_count; }
+
+struct Adapter {
+  const std::byte *a, *b;
+  std::int64_t rank;
+  float scale;  // times alpha
+};
+
+/// False: the slot or what its row says is out of range.
+bool read_adapter(const OpCall& call, std::int64_t slot, Adapter& out) noexcept {
+  const TensorView &pool = call.input(1), &table = call.input(2);
+  if (slot < 0 || slot >= table.dims[0]) return false;
+  const std::int64_t k = call.input(0).dims[1], n = call.output(0).dims[1], size = pool.dims[0], unit = unit_bytes(pool.dtype);
+  const std::int64_t a = load_integer(table, slot * 4), b = load_integer(table, slot * 4 + 1), rank = load_integer(table, slot * 4 + 2);
+  if (a < 0 || b < 0 || rank < 0 || a > size || b > size) return false;
+  if (rank > 0 && (k > (size - a) / rank || n > (size - b) / rank)) return false;
+  const auto scale = std::bit_cast<float>(static_cast<std::int32_t>(load_integer(table, slot * 4 + 3)));
+  out = {pool.data + a * unit, pool.data + b * unit, rank, static_cast<float>(call.real(QUERN_KEY_ALPHA)) * scale};
+  return true;
+}
+
+/// Products of `rows` adapter rows with the tokens of `part`.
+void multiply(MatmulPart part, quern_dtype dtype, const std::byte* weights, std::int64_t stride, std::int64_t rows, const float* a,
+              std::int64_t k, float* y, const Vectors& vectors) noexcept {
+  part.dtype = dtype;
+  part.w = weights;
+  part.w_stride = stride;
+  part.rows = rows;
+  part.a = a;
+  part.a_stride = padded(k);
+  part.k = k;
+  part.y = y;
+  vectors.matmul(part);
+}
+
+/// Rows [first, first + count), all with one adapter.
+void adapt_rows(const OpCall& call, const Adapter& adapter, std::int64_t first, std::int64_t count, float* own, const Layout& l,
+                const Vectors& vectors) noexcept {
+  const TensorView &x = call.input(0), &base = call.input(4), &y = call.output(0);
+  const std::int64_t k = x.dims[1], n = y.dims[1], unit = unit_bytes(call.input(1).dtype);
+  for (std::int64_t t = 0; t < count; ++t)
+    pack_activations(vectors, x.dtype, row_pointer(x, first + t), x.strides[1], k, own + l.x + t * padded(k));
+  MatmulPart part{};
+  part.tokens = count;
+  part.buffer = own;
+  float *low = own + l.low, *sums = own + l.outputs, *products = own + l.part;
+  for (std::int64_t column = 0; column < n; column += output_part) {
+    const std::int64_t columns = std::min(output_part, n - column);
+    std::fill_n(sums, count * columns, 0.0f);
+    for (std::int64_t r = 0; r < adapter.rank; r += rank_part) {
+      const std::int64_t ranks = std::min(rank_part, adapter.rank - r);
+      if (column == 0 || adapter.rank > rank_part) {  // else A x is still there
+        std::fill_n(low, count * padded(ranks), 0.0f);
+        part.y_stride = padded(ranks);
+        multiply(part, call.input(1).dtype, adapter.a + r * k * unit, k * unit, ranks, own + l.x, k, low, vectors);
+      }
+      part.y_stride = columns;
+      multiply(part, call.input(1).dtype, adapter.b + (column * adapter.rank + r) * unit, adapter.rank * unit, columns, low, ranks,
+               products, vectors);
+      for (std::int64_t i = 0; i < count * columns; ++i) sums[i] += products[i];
+    }
+    for (std::int64_t t = 0; t < count; ++t) {
+      float *row = sums + t * columns, *before = products;
+      for (std::int64_t i = 0; i < columns; ++i) row[i] *= adapter.scale;
+      if (base.present()) {
+        load_row(base, first + t, column, columns, before);
+        for (std::int64_t i = 0; i < columns; ++i) row[i] += before[i];
+      }
+      store_row(y, first + t, column, columns, row);
+    }
+  }
+}
+
+void copy_base(const OpCall& call, std::int64_t row) noexcept {
+  const TensorView &base = call.input(4), &y = call.output(0);
+  if (!base.present()) return store_zeros(y, row);
+  const std::byte* from = row_pointer(base, row);
+  std::byte* to = row_pointer(y, row);
+  const auto unit = static_cast<std::size_t>(unit_bytes(y.dtype));
+  for (std::int64_t i = 0; i < y.dims[1]; ++i) __builtin_memcpy(to + i * y.strides[1], from + i * base.strides[1], unit);
+}
+
+template <Isa isa>
+void run(const OpCall& call, Context& context) noexcept {
+  const TensorView& slots = call.input(3);
+  const Layout l = layout_of(call);
+  const std::int64_t rows = call.input(0).dims[0];
+  context.parallel((rows + group_rows - 1) / group_rows, 1, [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
+    float* own = reinterpret_cast<float*>(context.scratch()) + l.size * thread;
+    for (std::int64_t group = begin; group < end; ++group) {
+      const std::int64_t last = std::min(rows, (group + 1) * group_rows);
+      for (std::int64_t row = group * group_rows, next = row; row < last; row = next) {
+        const std::int64_t slot = load_integer(slots, row);
+        for (next = row + 1; next < last && load_integer(slots, next) == slot;) ++next;
+        Adapter adapter{};
+        if (slot == -1) {
+          for (std::int64_t r = row; r < next; ++r) copy_base(call, r);
+        } else if (read_adapter(call, slot, adapter)) {
+          adapt_rows(call, adapter, row, next - row, own, l, vectors_of(isa));
+        } else {
+          context.fault(QUERN_FAULT_INDEX_RANGE);
+          for (std::int64_t r = row; r < next; ++r) store_zeros(call.output(0), r);
+        }
+      }
+    }
+  });
+}
+
+constexpr Kernel kernels[] = {QUERN_CPU_KERNELS(QUERN_OP_LORA_MATMUL, "lora_matmul", accepts, run, scratch, false)};
+
+}  // namespace
+
+const std::span<const Kernel> lora_matmul_kernels = kernels;
+
+}  // namespace quern::cpu

@@ -1,0 +1,145 @@
+// y[t][u] = a[t][u or 0] b[id[t][u]]^T: products with the rows of chosen experts, with matmul's sums and bits.
+//
+// The (t, u) are sorted by expert, and the rows of each chosen expert are cut into parts. A part of weights is read once for all
+// tokens of its expert; these are gathered into the thread's scratch, 240 at a time, except for a single one that can be read where
+// it lies. Gathering once for each part costs a 64th of the multiply-adds and keeps scratch independent of the number of tokens.
+#include "map_rows.hpp"
+#include "matmul_rows.hpp"
+
+#include <limits>
+
+namespace quern::cpu {
+namespace {
+
+Verdict accepts(const OpCall& call) {
+  const TensorView &a = call.input(0), &b = call.input(1), &id = call.input(2), &y = call.output(0);
+  if (Verdict v = check_floats(a, "a"); !v) return v;
+  if (Verdict v = check_weights(b); !v) return v;
+  if (Verdict v = check_dtype(id, "id", QUERN_I32); !v) return v;
+  if (Verdict v = check_floats(y, "y"); !v) return v;
+  for (const auto& [view, name] : {std::pair{&a, "a"}, std::pair{&b, "b"}, std::pair{&y, "y"}})
+    if (Verdict v = check_rank(*view, name, 3); !v) return v;
+  if (Verdict v = check_rank(id, "id", 2); !v) return v;
+  if (Verdict v = check_dim(id, "id", 0, a.dims[0], "the tokens of a"); !v) return v;
+  if (a.dims[1] != 1 && a.dims[1] != id.dims[1])
+    return Verdict::invalid(concat("a is ", describe(a), " and id is ", describe(id), "; dimension 1 of a is 1 or that of id"));
+  if (Verdict v = check_dim(b, "b", 2, a.dims[2], "the row length of a"); !v) return v;
+  if (Verdict v = check_dim(y, "y", 0, a.dims[0], "the tokens of a"); !v) return v;
+  if (Verdict v = check_dim(y, "y", 1, id.dims[1], "the experts a token uses"); !v) return v;
+  if (Verdict v = check_dim(y, "y", 2, b.dims[1], "the rows of an expert"); !v) return v;
+  if (a.dims[2] > std::numeric_limits<std::int32_t>::max())
+    return Verdict::no(concat("a is ", describe(a), "; its rows are shorter than 2^31"));
+  return Verdict::yes();
+}
+
+/// Where things lie in scratch: the lists that all threads read, then each thread's floats.
+struct Layout {
+  std::int64_t pairs, experts;                     // numbers in the lists `order`, and `starts` (one more) and `chosen`
+  std::int64_t lists = 0;                          // bytes, a multiple of 64
+  std::int64_t weights, activations, outputs, size;  // floats of a thread
+};
+Layout layout_of(const OpCall& call) noexcept {
+  const TensorView &b = call.input(1), &id = call.input(2);
+  const std::int64_t row = padded(b.dims[2]);
+  Layout l{};
+  l.pairs = element_count(id);
+  l.experts = b.dims[0];
+  l.lists = (l.pairs + 2 * l.experts + 1 + 7) / 8 * 64;
+  l.weights = matmul_buffer_floats();
+  l.activations = l.weights + (rows_are_packed(b) ? 0 : max_part * row);
+  l.outputs = l.activations + std::min(l.pairs, max_tokens) * row;
+  l.size = (l.outputs + std::min(l.pairs, max_tokens) * max_part + 15) / 16 * 16;
+  return l;
+}
+
+std::uint64_t scratch(const OpCall& call) noexcept {
+  const Layout l = layout_of(call);
+  return static_cast<std::uint64_t>(l.lists) + static_cast<std::uint64_t>(l.size) * 4 * call.thread_count;
+}
+
+/// Pairs t * used + u in the order of their experts.
+struct Groups {
+  std::int64_t* order;
+  std::int64_t* starts;  // those of expert e are order[starts[e] .. starts[e + 1])
+  std::int64_t* chosen;  // the experts that have any
+  std::int64_t chosen_count;
+};
+
+Groups group_by_expert(const TensorView& id, const Layout& l, Context& context) noexcept {
+  Groups g{};
+  g.order = reinterpret_cast<std::int64_t*>(context.scratch());
+  g.starts = g.order + l.pairs;
+  g.chosen = g.starts + l.experts + 1;
+  std::fill_n(g.starts, l.experts + 1, 0);
+  const auto in_range = [&](std::int64_t expert) { return expert >= 0 && expert < l.experts; };
+  for (std::int64_t pair = 0; pair < l.pairs; ++pair) {
+    const std::int64_t expert = load_integer(id, pair);
+    if (in_range(expert)) ++g.starts[expert + 1];
+    else if (expert != -1) context.fault(QUERN_FAULT_INDEX_RANGE);
+  }
+  for (std::int64_t e = 0; e < l.experts; ++e) g.starts[e + 1] += g.starts[e];
+  std::int64_t* next = g.chosen;  // where the next pair of an expert goes, until the list is made
+  std::copy_n(g.starts, l.experts, next);
+  for (std::int64_t pair = 0; pair < l.pairs; ++pair)
+    if (const std::int64_t expert = load_integer(id, pair); in_range(expert)) g.order[next[expert]++] = pair;
+  for (std::int64_t e = 0; e < l.experts; ++e)
+    if (g.starts[e + 1] > g.starts[e]) g.chosen[g.chosen_count++] = e;
+  return g;
+}
+
+/// Rows [first, first + part.rows) of one expert for all its pairs.
+void one_part(const OpCall& call, const Groups& g, std::int64_t expert, std::int64_t first, MatmulPart& part, float* own, const Layout& l,
+              Context& context, const Vectors& vectors) noexcept {
+  const TensorView &a = call.input(0), &b = call.input(1), &y = call.output(0);
+  const std::int64_t used = y.dims[1], row = padded(part.k);
+  const bool fits = activations_fit(a, a.strides[0], part.k) && a.strides[1] % 4 == 0;
+  const auto activations = [&](std::int64_t pair) {
+    return a.data + pair / used * a.strides[0] + (a.dims[1] == 1 ? 0 : pair % used * a.strides[1]);
+  };
+  part.buffer = own;
+  set_weights(part, b.dtype, b.data + expert * b.strides[0], b.strides[1], b.strides[2], first,
+              rows_are_packed(b) ? nullptr : own + l.weights);
+  for (std::int64_t at = g.starts[expert]; at < g.starts[expert + 1] && !context.cancelled(); at += max_tokens) {
+    part.tokens = std::min(max_tokens, g.starts[expert + 1] - at);
+    part.a_stride = row;
+    part.a = own + l.activations;
+    if (part.tokens == 1 && fits) part.a = reinterpret_cast<const float*>(activations(g.order[at]));
+    else
+      for (std::int64_t t = 0; t < part.tokens; ++t)
+        pack_activations(vectors, a.dtype, activations(g.order[at + t]), a.strides[2], part.k, own + l.activations + t * row);
+    part.y = own + l.outputs;
+    part.y_stride = part.rows;
+    vectors.matmul(part);
+    for (std::int64_t t = 0; t < part.tokens; ++t) store_row(y, g.order[at + t], first, part.rows, part.y + t * part.rows);
+  }
+}
+
+template <Isa isa>
+void run(const OpCall& call, Context& context) noexcept {
+  const TensorView &b = call.input(1), &id = call.input(2), &y = call.output(0);
+  const Layout l = layout_of(call);
+  const Groups g = group_by_expert(id, l, context);
+  const std::int64_t n = b.dims[1], k = b.dims[2], given = g.starts[l.experts];
+  for (std::int64_t pair = 0; given < l.pairs && pair < l.pairs; ++pair)
+    if (const std::int64_t expert = load_integer(id, pair); expert < 0 || expert >= l.experts) store_zeros(y, pair);
+  if (given == 0) return;
+  const std::int64_t part = part_rows(k, given / g.chosen_count, n * g.chosen_count, context.thread_count()), parts = (n + part - 1) / part;
+  context.parallel(g.chosen_count * parts, 1, [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
+    float* own = reinterpret_cast<float*>(context.scratch() + l.lists) + l.size * thread;
+    for (std::int64_t i = begin; i < end; ++i) {
+      MatmulPart p{};
+      const std::int64_t first = i % parts * part;
+      p.rows = std::min(part, n - first);
+      p.k = k;
+      one_part(call, g, g.chosen[i / parts], first, p, own, l, context, vectors_of(isa));
+    }
+  });
+}
+
+constexpr Kernel kernels[] = {QUERN_CPU_WEIGHTS(QUERN_OP_MATMUL_ID, "matmul_id", accepts, run, scratch)};
+
+}  // namespace
+
+const std::span<const Kernel> matmul_id_kernels = kernels;
+
+}  // namespace quern::cpu

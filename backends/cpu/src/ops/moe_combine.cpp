@@ -1,0 +1,49 @@
+// y[t] = sum over u of weight[t][u] * x[t][u], in the order of u.
+#include "map_rows.hpp"
+
+#include "../error.hpp"
+
+namespace quern::cpu {
+namespace {
+
+Verdict accepts(const OpCall& call) {
+  const TensorView &x = call.input(0), &weight = call.input(1), &y = call.output(0);
+  if (Verdict v = check_floats(x, "x"); !v) return v;
+  if (Verdict v = check_dtype(weight, "weight", QUERN_F32); !v) return v;
+  if (Verdict v = check_floats(y, "y"); !v) return v;
+  if (Verdict v = check_rank(x, "x", 3); !v) return v;
+  if (Verdict v = check_rank(weight, "weight", 2); !v) return v;
+  if (Verdict v = check_dim(weight, "weight", 0, x.dims[0], "the tokens of x"); !v) return v;
+  if (Verdict v = check_dim(weight, "weight", 1, x.dims[1], "the experts a token uses"); !v) return v;
+  if (Verdict v = check_rank(y, "y", 2); !v) return v;
+  if (Verdict v = check_dim(y, "y", 0, x.dims[0], "the tokens of x"); !v) return v;
+  return check_dim(y, "y", 1, x.dims[2], "the row length of x");
+}
+
+void run(const OpCall& call, Context& context) noexcept {
+  const TensorView &x = call.input(0), &weight = call.input(1), &y = call.output(0);
+  const std::int64_t used = x.dims[1], n = x.dims[2], parts = (n + map_part - 1) / map_part;
+  context.parallel(x.dims[0] * parts, rows_a_part(std::min(n, map_part) * std::max<std::int64_t>(1, used)),
+                   [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+                     float sum[map_part], part[map_part];
+                     for (std::int64_t i = begin; i < end; ++i) {
+                       const std::int64_t t = i / parts, first = i % parts * map_part, count = std::min(map_part, n - first);
+                       if (!call.row_live(t)) continue;
+                       std::fill_n(sum, count, 0.0f);
+                       for (std::int64_t u = 0; u < used; ++u) {
+                         const float w = load_scalar(weight, t * used + u);
+                         load_row(x, t * used + u, first, count, part);
+                         for (std::int64_t j = 0; j < count; ++j) sum[j] += w * part[j];
+                       }
+                       store_row(y, t, first, count, sum);
+                     }
+                   });
+}
+
+constexpr Kernel kernels[] = {{QUERN_OP_MOE_COMBINE, "moe_combine.portable", Isa::baseline, accepts, run, nullptr, true}};
+
+}  // namespace
+
+const std::span<const Kernel> moe_combine_kernels = kernels;
+
+}  // namespace quern::cpu

@@ -1,0 +1,96 @@
+// sort: a stable sort of each row. top_k: its k largest, best first. Ties go to the lowest index; NaN counts as -inf, as in argmax,
+// and comes out as it was.
+#include "vectorised.hpp"
+
+#include "../error.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+namespace quern::cpu {
+namespace {
+
+/// value and index have the dimensions of x but the last, which is `last`.
+Verdict check_sorted(const OpCall& call, std::int64_t last) {
+  const TensorView &x = call.input(0), &value = call.output(0), &index = call.output(1);
+  if (Verdict v = check_dtype(value, "value", QUERN_F32); !v) return v;
+  if (Verdict v = check_dtype(index, "index", QUERN_I32); !v) return v;
+  TensorView wanted = x;
+  wanted.dims[x.rank - 1] = last;
+  for (const auto& [view, name] : {std::pair{&value, "value"}, std::pair{&index, "index"}})
+    if (!same_shape(*view, wanted))
+      return Verdict::invalid(concat(name, " is ", describe(*view), " for x of ", describe(x), "; its last dimension is ", last,
+                                     " and the others are those of x"));
+  return Verdict::yes();
+}
+
+Verdict check_rows(const TensorView& x) {
+  if (Verdict v = check_dtype(x, "x", QUERN_F32); !v) return v;
+  if (x.rank == 0) return Verdict::invalid("x is a scalar; it takes rows");
+  if (row_length(x) > std::numeric_limits<std::int32_t>::max()) return Verdict::no("the rows of x are longer than an i32 counts");
+  return Verdict::yes();
+}
+
+Verdict accepts_sort(const OpCall& call) {
+  if (Verdict v = check_rows(call.input(0)); !v) return v;
+  return check_sorted(call, row_length(call.input(0)));
+}
+
+Verdict accepts_top_k(const OpCall& call) {
+  const TensorView& x = call.input(0);
+  if (Verdict v = check_rows(x); !v) return v;
+  const std::int64_t k = call.integer(QUERN_KEY_K);
+  if (k < 1 || k > row_length(x) || ((x.ranged >> (x.rank - 1)) & 1u) != 0)
+    return Verdict::invalid(concat("k is ", k, " for x of ", describe(x), "; it is 1 to a fixed row length"));
+  return check_sorted(call, k);
+}
+
+std::uint64_t scratch(const OpCall& call) noexcept { return static_cast<std::uint64_t>(row_length(call.input(0))) * 8 * call.thread_count; }
+
+/// A total order, so that any sort is stable.
+struct Before {
+  const float* x;
+  bool descending;
+  float key(std::int32_t i) const noexcept { return x[i] == x[i] ? x[i] : -std::numeric_limits<float>::infinity(); }
+  bool operator()(std::int32_t a, std::int32_t b) const noexcept {
+    const float left = key(a), right = key(b);
+    if (left != right) return descending ? left > right : left < right;
+    return a < b;
+  }
+};
+
+void sort_rows(const OpCall& call, Context& context, std::int64_t count, bool descending) noexcept {
+  const TensorView &x = call.input(0), &value = call.output(0), &index = call.output(1);
+  const std::int64_t n = row_length(x);
+  context.parallel(row_count(x), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
+    auto* buffer = reinterpret_cast<float*>(context.scratch()) + thread * 2 * n;
+    auto* ids = reinterpret_cast<std::int32_t*>(buffer + n);
+    for (std::int64_t row = begin; row < end; ++row) {
+      const float* from = row_floats(portable::vectors, x, row, buffer);
+      std::iota(ids, ids + n, 0);
+      std::partial_sort(ids, ids + count, ids + n, Before{from, descending});
+      std::byte *values = row_pointer(value, row), *indices = row_pointer(index, row);
+      for (std::int64_t i = 0; i < count; ++i) {
+        __builtin_memcpy(values + i * value.stride_from_end(0), &from[ids[i]], 4);
+        __builtin_memcpy(indices + i * index.stride_from_end(0), &ids[i], 4);
+      }
+    }
+  });
+}
+
+void run_sort(const OpCall& call, Context& context) noexcept {
+  sort_rows(call, context, row_length(call.input(0)), call.integer(QUERN_KEY_DESCENDING) != 0);
+}
+void run_top_k(const OpCall& call, Context& context) noexcept { sort_rows(call, context, call.integer(QUERN_KEY_K), true); }
+
+constexpr Kernel kernels[] = {
+    {QUERN_OP_SORT, "sort.portable", Isa::baseline, accepts_sort, run_sort, scratch},
+    {QUERN_OP_TOP_K, "top_k.portable", Isa::baseline, accepts_top_k, run_top_k, scratch},
+};
+
+}  // namespace
+
+const std::span<const Kernel> sort_kernels = kernels;
+
+}  // namespace quern::cpu

@@ -1,0 +1,145 @@
+// Codes of 4, 5 and 6 bits in panels of 8 rows: how 32 consecutive k of 8 rows lie, how they are packed and read.
+//
+// A vector of 32 bytes holds 4 consecutive k of 8 rows: byte 4 row + i. Vector t is k = 4 t .. 4 t + 3 of the 32; t / 4 is its half.
+// The eight vectors of codes are stored in 4, 5 or 6 vectors s0, s1 .. without a bit to spare:
+//   4 bits   s(t) has vector t in its low nibbles and t + 4 in its high ones
+//   5 bits   s0 .. s4 have vectors 0, 1, 4, 5, 3 in the low five bits; vectors 2, 6 and 7 are spread over the fifteen bits above
+//   6 bits   for each half, three have its vectors 0, 1, 2 in the low six bits, and two bits each of its vector 3 above
+// So most codes cost one `and`: 3.5 operations a vector where a plane of high bits of its own would cost 5.
+#pragma once
+
+#include "vectors.hpp"
+
+namespace quern::cpu::avx2::packed {
+namespace {
+
+template <int Bits>
+struct Codes;
+
+/// The bits of `v` in `mask`, moved down. No bit of a byte that is in the mask may leave the byte.
+template <int Shift>
+QUERN_AVX2_INLINE __m256i down(__m256i v, int mask) {
+  return _mm256_and_si256(_mm256_srli_epi16(v, Shift), _mm256_set1_epi8(static_cast<char>(mask)));
+}
+QUERN_AVX2_INLINE __m256i low_bits(__m256i v, int mask) { return _mm256_and_si256(v, _mm256_set1_epi8(static_cast<char>(mask))); }
+QUERN_AVX2_INLINE __m256i either(__m256i a, __m256i b) { return _mm256_or_si256(a, b); }
+
+/// Word `row` of stored vector s.
+QUERN_AVX2_INLINE std::uint32_t stored_word(const Byte* from, int s, int row) { return word_at(from + 32 * s + 4 * row); }
+QUERN_AVX2_INLINE void store_word(Byte* to, int s, int row, std::uint32_t word) { __builtin_memcpy(to + 32 * s + 4 * row, &word, 4); }
+/// A byte's value in all four bytes of a word.
+QUERN_AVX2_INLINE std::uint32_t each(std::uint32_t byte) { return byte * 0x01010101u; }
+
+// `read` calls use(t, codes) for the eight vectors, vector 4 h first in its half. `pack` and `unpack` are for one row: 8 words.
+
+template <>
+struct Codes<4> {
+  static constexpr int bytes = 128;
+
+  template <class Use>
+  QUERN_AVX2_INLINE static void read(const Byte* from, Use&& use) {
+#pragma GCC unroll 4
+    for (int t = 0; t < 4; ++t) {
+      const __m256i s = load(from + 32 * t);
+      use(t, low_bits(s, 15));
+      use(t + 4, down<4>(s, 15));
+    }
+  }
+  static void pack(const std::uint32_t w[8], int row, Byte* to) {
+    for (int t = 0; t < 4; ++t) store_word(to, t, row, w[t] | w[t + 4] << 4);
+  }
+  static void unpack(const Byte* from, int row, std::uint32_t w[8]) {
+    for (int t = 0; t < 4; ++t) {
+      w[t] = stored_word(from, t, row) & each(15);
+      w[t + 4] = stored_word(from, t, row) >> 4 & each(15);
+    }
+  }
+};
+
+template <>
+struct Codes<5> {
+  static constexpr int bytes = 160;
+
+  template <class Use>
+  QUERN_AVX2_INLINE static void read(const Byte* from, Use&& use) {
+    const __m256i s0 = load(from), s1 = load(from + 32);
+    use(0, low_bits(s0, 31));
+    use(1, low_bits(s1, 31));
+    use(2, either(down<5>(s0, 7), down<3>(s1, 24)));
+    const __m256i s2 = load(from + 64), s3 = load(from + 96);
+    use(4, low_bits(s2, 31));
+    use(5, low_bits(s3, 31));
+    use(6, either(down<5>(s2, 7), down<3>(s3, 24)));
+    const __m256i s4 = load(from + 128);
+    use(3, low_bits(s4, 31));
+    use(7, either(down<5>(s4, 7), either(down<2>(s1, 8), down<1>(s3, 16))));
+  }
+  static void pack(const std::uint32_t w[8], int row, Byte* to) {
+    store_word(to, 0, row, w[0] | (w[2] & each(7)) << 5);
+    store_word(to, 1, row, w[1] | (w[2] & each(24)) << 3 | (w[7] & each(8)) << 2);
+    store_word(to, 2, row, w[4] | (w[6] & each(7)) << 5);
+    store_word(to, 3, row, w[5] | (w[6] & each(24)) << 3 | (w[7] & each(16)) << 1);
+    store_word(to, 4, row, w[3] | (w[7] & each(7)) << 5);
+  }
+  static void unpack(const Byte* from, int row, std::uint32_t w[8]) {
+    std::uint32_t s[5];
+    for (int i = 0; i < 5; ++i) s[i] = stored_word(from, i, row);
+    w[0] = s[0] & each(31);
+    w[1] = s[1] & each(31);
+    w[2] = (s[0] >> 5 & each(7)) | (s[1] >> 3 & each(24));
+    w[3] = s[4] & each(31);
+    w[4] = s[2] & each(31);
+    w[5] = s[3] & each(31);
+    w[6] = (s[2] >> 5 & each(7)) | (s[3] >> 3 & each(24));
+    w[7] = (s[4] >> 5 & each(7)) | (s[1] >> 2 & each(8)) | (s[3] >> 1 & each(16));
+  }
+};
+
+template <>
+struct Codes<6> {
+  static constexpr int bytes = 192;
+
+  template <class Use>
+  QUERN_AVX2_INLINE static void read(const Byte* from, Use&& use) {
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; ++h) {
+      const __m256i s0 = load(from + 96 * h), s1 = load(from + 96 * h + 32), s2 = load(from + 96 * h + 64);
+      use(4 * h, low_bits(s0, 63));
+      use(4 * h + 1, low_bits(s1, 63));
+      use(4 * h + 2, low_bits(s2, 63));
+      const __m256i middle = either(_mm256_srli_epi16(low_bits(s2, 192), 2), low_bits(s1, 192));
+      use(4 * h + 3, _mm256_srli_epi16(either(_mm256_srli_epi16(middle, 2), low_bits(s0, 192)), 2));
+    }
+  }
+  static void pack(const std::uint32_t w[8], int row, Byte* to) {
+    for (int h = 0; h < 2; ++h, w += 4)
+      for (int i = 0; i < 3; ++i) store_word(to, 3 * h + i, row, w[i] | (w[3] >> (4 - 2 * i) & each(3)) << 6);
+  }
+  static void unpack(const Byte* from, int row, std::uint32_t w[8]) {
+    for (int h = 0; h < 2; ++h, w += 4) {
+      w[3] = 0;
+      for (int i = 0; i < 3; ++i) {
+        const std::uint32_t s = stored_word(from, 3 * h + i, row);
+        w[i] = s & each(63);
+        w[3] |= (s >> 6 & each(3)) << (4 - 2 * i);
+      }
+    }
+  }
+};
+
+/// `pack` and `unpack` for 32 bytes, one code a byte.
+template <int Bits>
+void pack_codes(const Byte codes[32], int row, Byte* to) {
+  std::uint32_t w[8];
+  __builtin_memcpy(w, codes, 32);
+  Codes<Bits>::pack(w, row, to);
+}
+template <int Bits>
+void unpack_codes(const Byte* from, int row, Byte codes[32]) {
+  std::uint32_t w[8];
+  Codes<Bits>::unpack(from, row, w);
+  __builtin_memcpy(codes, w, 32);
+}
+
+}  // namespace
+}  // namespace quern::cpu::avx2::packed

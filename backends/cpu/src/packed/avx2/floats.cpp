@@ -1,0 +1,162 @@
+// f32, f16 and bf16 weights against f32 activations. A panel is k times 8 rows of one element.
+//
+// The sum of an output is taken in chunks of 256 k: each from zero, one fused multiply-add after the other, then added to the total in
+// order. So one token can work on four chunks at once (a chain of one would wait for each addition), a tile can hold 2 panels x 6 tokens
+// in registers with the 16-bit weights of a chunk widened once, and all give the same bits; the error grows with k / 256 at that.
+//
+// Tiles read a copy of a chunk of the activations: rows of 4 k bytes, k a power of two, would all fall on the same few sets of L1.
+#include "layouts.hpp"
+#include "multiply.hpp"
+
+namespace quern::cpu::avx2::packed {
+namespace {
+
+struct F32 {
+  static constexpr quern_dtype dtype = QUERN_F32;
+  static constexpr const char* key = "f32.8.v1";
+  static constexpr int bytes = 4;
+  QUERN_AVX2_INLINE static __m256 read(const Byte* p) { return _mm256_load_ps(reinterpret_cast<const float*>(p)); }
+  static std::uint32_t bits(const Byte* p) { return word_at(p); }
+};
+struct F16 {
+  static constexpr quern_dtype dtype = QUERN_F16;
+  static constexpr const char* key = "f16.8.v1";
+  static constexpr int bytes = 2;
+  QUERN_AVX2_INLINE static __m256 read(const Byte* p) { return load_halves(p); }
+  static std::uint32_t bits(const Byte* p) {
+    const std::uint32_t h = half_at(p), nan = (h & 0x8000u) << 16 | 0x7f800000u | (h & 0x3ffu) << 13;
+    if ((h & 0x7fffu) > 0x7c00u) return nan;  // as it is: the instruction would quiet it
+    const float value = half_value(static_cast<std::uint16_t>(h));
+    return word_at(&value);
+  }
+};
+struct Bf16 {
+  static constexpr quern_dtype dtype = QUERN_BF16;
+  static constexpr const char* key = "bf16.8.v1";
+  static constexpr int bytes = 2;
+  QUERN_AVX2_INLINE static __m256 read(const Byte* p) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load_half_vector(p)), 16));
+  }
+  static std::uint32_t bits(const Byte* p) { return static_cast<std::uint32_t>(half_at(p)) << 16; }
+};
+
+template <class Element>
+struct FloatEngine {
+  static constexpr Activations activations = Activations::f32;
+  static constexpr bool has_mins = false, direct_starts = false;
+  static constexpr int scale_block = 32, start_block = 1, step = 8 * Element::bytes;
+  static constexpr int tile_tokens = 6;
+  static constexpr std::int64_t chunk = 256, chunk_bytes = chunk * 8 * 4 * tile_panels;
+
+  static std::int64_t panel_bytes(std::int64_t k) noexcept { return round_up(k * step, 64); }
+  static constexpr std::int64_t start_words(std::int64_t k) { return k; }
+
+  QUERN_AVX2_INLINE static __m256 value(const Byte* x) { return _mm256_broadcast_ss(reinterpret_cast<const float*>(x)); }
+
+  /// P sums over `length` k, `chunk` apart, for C tokens; fetches the P chunks behind.
+  template <int C, int P>
+  QUERN_AVX2_INLINE static void chunk_sums(const Byte* panel, const Byte* const (&x)[C], std::int64_t length, __m256 (&main)[C]) {
+    __m256 sum[P][C];
+    for (int p = 0; p < P; ++p)
+      for (int c = 0; c < C; ++c) sum[p][c] = _mm256_setzero_ps();
+#pragma GCC unroll 2
+    for (std::int64_t i = 0; i < length; ++i)
+#pragma GCC unroll 4
+      for (int p = 0; p < P; ++p) {
+        if (i % (64 / step) == 0) prefetch(panel + ((P + p) * chunk + i) * step);
+        const __m256 w = Element::read(panel + (p * chunk + i) * step);
+#pragma GCC unroll 4
+        for (int c = 0; c < C; ++c) sum[p][c] = _mm256_fmadd_ps(w, value(x[c] + 4 * (p * chunk + i)), sum[p][c]);
+      }
+    for (int p = 0; p < P; ++p)
+      for (int c = 0; c < C; ++c) main[c] = _mm256_add_ps(main[c], sum[p][c]);
+  }
+
+  template <int C>
+  [[gnu::noinline]] static void direct(const Byte* panel, std::int64_t k, const Tokens& tokens, __m256* y) {
+    constexpr int together = C <= 2 ? 4 : 2;
+    __m256 main[C];
+    const Byte* x[C];
+    for (int c = 0; c < C; ++c) {
+      main[c] = _mm256_setzero_ps();
+      x[c] = tokens.code(c, 0);
+      pin(x[c]);
+    }
+    for (std::int64_t i = 0; i < k;) {
+      const std::int64_t length = least(k - i, together * chunk);
+      const std::int64_t done = length == together * chunk ? length : least(length, chunk);
+      if (length == together * chunk) chunk_sums<C, together>(panel, x, chunk, main);
+      else chunk_sums<C, 1>(panel, x, done, main);
+      i += done;
+      panel += done * step;
+      for (int c = 0; c < C; ++c) x[c] += 4 * done;
+    }
+    for (int c = 0; c < C; ++c) y[c] = main[c];
+  }
+
+  template <int R>
+  static void expand(const Byte* panels, std::int64_t k, std::int64_t from, std::int64_t length, Byte* to) {
+    auto* wide = reinterpret_cast<float*>(to);
+    for (std::int64_t i = from; i < from + length; ++i)
+      for (int r = 0; r < R; ++r, wide += 8) _mm256_store_ps(wide, Element::read(panels + r * panel_bytes(k) + i * step));
+  }
+
+  template <int R, int C>
+  QUERN_AVX2_INLINE static void tile_step(const float* wide, const Byte* x_at, __m256 (&sum)[C * R]) {
+    __m256 w[R];
+#pragma GCC unroll 2
+    for (int r = 0; r < R; ++r) w[r] = _mm256_load_ps(wide + r * 8);
+#pragma GCC unroll 8
+    for (int c = 0; c < C; ++c) {
+      const __m256 x = value(x_at + c * chunk * 4);
+#pragma GCC unroll 2
+      for (int r = 0; r < R; ++r) sum[c * R + r] = _mm256_fmadd_ps(w[r], x, sum[c * R + r]);
+    }
+  }
+
+  /// R panels x C tokens over a chunk; adds to main, [C][R][8].
+  template <int R, int C>
+  [[gnu::noinline]] static void tile(const Byte* chunk_at, std::int64_t length, const Tokens& tokens, float* main, float*) {
+    const auto* wide = reinterpret_cast<const float*>(chunk_at);
+    __m256 sum[C * R];
+    const Byte* x = tokens.codes;
+#pragma GCC unroll 16
+    for (int n = 0; n < C * R; ++n) sum[n] = _mm256_setzero_ps();
+    std::int64_t i = 0;
+#pragma GCC unroll 1
+    for (; i + 4 <= length; i += 4) {
+#pragma GCC unroll 4
+      for (int n = 0; n < 4; ++n) tile_step<R, C>(wide + (i + n) * R * 8, x + 4 * (i + n), sum);
+    }
+#pragma GCC unroll 1
+    for (; i < length; ++i) tile_step<R, C>(wide + i * R * 8, x + 4 * i, sum);
+#pragma GCC unroll 16
+    for (int n = 0; n < C * R; ++n) _mm256_store_ps(main + 8 * n, _mm256_add_ps(_mm256_load_ps(main + 8 * n), sum[n]));
+  }
+
+  static void pack(const std::byte* source, std::int64_t stride, std::int64_t rows, std::int64_t k, std::byte* to) noexcept {
+    __builtin_memset(to, 0, static_cast<std::size_t>(panel_bytes(k)));
+    for (std::int64_t row = 0; row < rows; ++row)
+      for (std::int64_t i = 0; i < k; ++i)
+        __builtin_memcpy(to + i * step + row * Element::bytes, source + row * stride + i * Element::bytes, Element::bytes);
+  }
+
+  static void unpack_row(const std::byte* panel, std::int64_t row, std::int64_t k, float* out) noexcept {
+    for (std::int64_t i = 0; i < k; ++i) {
+      const std::uint32_t bits = Element::bits(reinterpret_cast<const Byte*>(panel) + i * step + row * Element::bytes);
+      __builtin_memcpy(out + i, &bits, 4);
+    }
+  }
+
+  static PackedLayout layout() noexcept {
+    return {Element::dtype, Isa::avx2, Element::key, activations, 8, 1, panel_bytes, pack, unpack_row, multiply<FloatEngine>, scratch_floats<FloatEngine>};
+  }
+};
+
+}  // namespace
+
+PackedLayout f32_layout() noexcept { return FloatEngine<F32>::layout(); }
+PackedLayout f16_layout() noexcept { return FloatEngine<F16>::layout(); }
+PackedLayout bf16_layout() noexcept { return FloatEngine<Bf16>::layout(); }
+
+}  // namespace quern::cpu::avx2::packed

@@ -1,0 +1,221 @@
+// Q4_0, Q4_1, Q5_0 and Q5_1: panels and kernels. A Format says how many bits a code has and whether a minimum goes with the scale.
+//
+// A panel is two planes: the codes of all blocks (codes.hpp), then the scales: 8 halves a block, after them 8 minimums if there are any.
+//
+// A block's sum of codes x activations is kept in 16 bits, 16 products in each of two halves of a lane:
+//   Q4_1           up to 16 x 15 x 127 = 30,480 fits
+//   Q4_0           the bias of 8 is taken off beforehand: a sum starts at -8 x its activations (the `starts`)
+//   Q5_0, Q5_1     so too with 16: the sum wraps on its way to 16 products of at most 16 x 127: 32,512 fits; Q5_1 adds 16 scales to its
+//                  minimum in return
+// A single vpmaddubsw gives at most 2 x 31 x 127 = 7,874. Then one vpmaddwd by ones, and to f32: each block has scales of its own.
+#pragma once
+
+#include "codes.hpp"
+#include "multiply.hpp"
+
+namespace quern::cpu::avx2::packed {
+namespace {
+
+template <class Format>
+struct LegacyEngine {
+  static constexpr Activations activations = Activations::int8_32;
+  static constexpr int bits = Format::bits, scale_block = 32;
+  static constexpr bool has_mins = Format::has_min, direct_starts = true;
+  static constexpr int tile_tokens = 5;
+  static constexpr int bias = bits == 5 ? 16 : has_mins ? 0 : 8;
+  static constexpr int start_block = bias != 0 ? 32 : 0;
+  using Block = Codes<bits>;
+  static constexpr int scale_bytes = has_mins ? 32 : 16, prefetch_ahead = 8192;
+
+  template <int R>
+  struct Wide {
+    Byte codes[8][R][32];
+    float scales[R][8];
+    float mins[has_mins ? R : 1][8];
+  };
+  static constexpr std::int64_t chunk = 512, chunk_bytes = chunk / 32 * static_cast<std::int64_t>(sizeof(Wide<2>));
+
+  static std::int64_t panel_bytes(std::int64_t k) noexcept { return round_up(k / 32 * (Block::bytes + scale_bytes), 64); }
+  static constexpr std::int64_t start_words(std::int64_t k) { return start_block != 0 ? k / 32 : 0; }
+
+  /// For each block the two 16-bit sums that vpmaddubsw would make of it, times -bias.
+  static void find_starts(const Byte* codes, std::int64_t k, std::int32_t* starts) {
+    const __m256i one = _mm256_set1_epi8(1);
+    for (std::int64_t i = 0; i < k; i += 32) {
+      const __m256i each_pair = _mm256_maddubs_epi16(one, load(codes + i));
+      __m128i s = _mm_add_epi16(_mm256_castsi256_si128(each_pair), _mm256_extracti128_si256(each_pair, 1));
+      s = _mm_add_epi16(s, _mm_shuffle_epi32(s, 0x4e));
+      s = _mm_add_epi16(s, _mm_shuffle_epi32(s, 0xb1));
+      starts[i / 32] = _mm_cvtsi128_si32(_mm_mullo_epi16(s, _mm_set1_epi16(-bias)));
+    }
+  }
+
+  QUERN_AVX2_INLINE static const Byte* scale_plane(const Byte* panel, std::int64_t k) { return panel + k / 32 * Block::bytes; }
+  QUERN_AVX2_INLINE static __m256 minimum(const Byte* scales, __m256 scale) {
+    const __m256 m = load_halves(scales + 16);
+    return bias != 0 ? _mm256_fmadd_ps(scale, _mm256_set1_ps(bias), m) : m;
+  }
+  QUERN_AVX2_INLINE static __m256 as_float(__m256i sums) { return _mm256_cvtepi32_ps(_mm256_madd_epi16(sums, _mm256_set1_epi16(1))); }
+
+  /// One panel against C tokens, all of k.
+  template <int C>
+  [[gnu::noinline]] static void direct(const Byte* panel, std::int64_t k, const Tokens& tokens, __m256* y) {
+    __m256 main[C], mins[C];
+    const Byte* x_at[C];
+    for (int c = 0; c < C; ++c) {
+      main[c] = mins[c] = _mm256_setzero_ps();
+      x_at[c] = tokens.code(c, 0);
+      pin(x_at[c]);
+    }
+    const Byte* scales = scale_plane(panel, k);
+    for (std::int64_t b = 0; b < k / 32; ++b, panel += Block::bytes, scales += scale_bytes) {
+      for (int n = 0; n < (Block::bytes + 63) / 64; ++n) prefetch(panel + 64 * n + prefetch_ahead);
+      prefetch(scales + prefetch_ahead / 8);
+      __m256i sum[2][C];
+      Block::read(panel, [&](int t, __m256i codes) __attribute__((always_inline)) {
+#pragma GCC unroll 4
+        for (int c = 0; c < C; ++c) {
+          __m256i& s = sum[t / 4][c];
+          const __m256i product = _mm256_maddubs_epi16(codes, broadcast4(x_at[c] + 4 * t));
+          if (t % 4 != 0) s = _mm256_add_epi16(s, product);
+          else s = t == 0 && bias != 0 ? _mm256_add_epi16(tokens.start(c, b), product) : product;
+          pin(s);
+        }
+      });
+      const __m256 d = load_halves(scales);
+      for (int c = 0; c < C; ++c) {
+        x_at[c] += 32;
+        main[c] = _mm256_fmadd_ps(as_float(_mm256_add_epi16(sum[0][c], sum[1][c])), _mm256_mul_ps(d, tokens.scale(c, b)), main[c]);
+        if constexpr (has_mins) mins[c] = _mm256_fmadd_ps(minimum(scales, d), tokens.sum(c, b), mins[c]);
+      }
+    }
+    for (int c = 0; c < C; ++c) y[c] = has_mins ? _mm256_add_ps(main[c], mins[c]) : main[c];
+  }
+
+  template <int R>
+  static void expand(const Byte* panels, std::int64_t k, std::int64_t from, std::int64_t length, Byte* to) {
+    auto* wide = reinterpret_cast<Wide<R>*>(to);
+    for (std::int64_t b = from / 32; b < (from + length) / 32; ++b, ++wide)
+      for (int r = 0; r < R; ++r) {
+        const Byte* panel = panels + r * panel_bytes(k);
+        Block::read(panel + b * Block::bytes, [&](int t, __m256i codes) __attribute__((always_inline)) { store(wide->codes[t][r], codes); });
+        const Byte* scales = scale_plane(panel, k) + b * scale_bytes;
+        const __m256 d = load_halves(scales);
+        _mm256_store_ps(wide->scales[r], d);
+        if constexpr (has_mins) _mm256_store_ps(wide->mins[r], minimum(scales, d));
+      }
+  }
+
+  /// R panels x C tokens over a chunk; adds to main and mins, [C][R][8] each.
+  template <int R, int C>
+  [[gnu::noinline]] static void tile(const Byte* chunk_at, std::int64_t length, const Tokens& tokens, float* main, float* mins) {
+    const auto* wide = reinterpret_cast<const Wide<R>*>(chunk_at);
+    const Byte *x_at[C], *scale_at[C], *start_at[C];
+#pragma GCC unroll 8
+    for (int c = 0; c < C; ++c) {
+      x_at[c] = tokens.code(c, 0);
+      pin(x_at[c]);
+      scale_at[c] = reinterpret_cast<const Byte*>(tokens.scales) + c * tokens.row_bytes;
+      start_at[c] = reinterpret_cast<const Byte*>(tokens.starts + c * tokens.start_words);
+    }
+#pragma GCC unroll 1
+    for (std::int64_t b = 0; b < length / 32; ++b) {
+      __m256i sum[C * R];
+#pragma GCC unroll 8
+      for (int t = 0; t < 8; ++t) {
+        __m256i w[R];
+#pragma GCC unroll 2
+        for (int r = 0; r < R; ++r) w[r] = load(wide[b].codes[t][r]);
+#pragma GCC unroll 8
+        for (int c = 0; c < C; ++c) {
+          const __m256i x = broadcast4(x_at[c] + 32 * b + 4 * t);
+          const __m256i start = bias != 0 && t == 0 ? broadcast4(start_at[c] + 4 * b) : x;
+#pragma GCC unroll 2
+          for (int r = 0; r < R; ++r) {
+            const __m256i product = _mm256_maddubs_epi16(w[r], x);
+            if (t != 0) sum[c * R + r] = _mm256_add_epi16(sum[c * R + r], product);
+            else sum[c * R + r] = bias != 0 ? _mm256_add_epi16(product, start) : product;
+            pin(sum[c * R + r]);
+          }
+        }
+      }
+      sums_are_in_memory(main);
+#pragma GCC unroll 8
+      for (int c = 0; c < C; ++c) {
+        const __m256 x_scale = _mm256_broadcast_ss(reinterpret_cast<const float*>(scale_at[c] + 4 * b));
+#pragma GCC unroll 2
+        for (int r = 0; r < R; ++r) {
+          float* at = main + 8 * (c * R + r);
+          const __m256 scale = _mm256_mul_ps(_mm256_load_ps(wide[b].scales[r]), x_scale);
+          _mm256_store_ps(at, _mm256_fmadd_ps(as_float(sum[c * R + r]), scale, _mm256_load_ps(at)));
+        }
+      }
+      sums_are_in_memory(main);
+    }
+    if constexpr (has_mins) add_mins<R, C>(wide, length / 32, tokens, mins);
+  }
+
+  template <int R, int C>
+  QUERN_AVX2_INLINE static void add_mins(const Wide<R>* wide, std::int64_t blocks, const Tokens& tokens, float* mins) {
+    __m256 sum[C * R];
+    const float* sums_at[C];
+#pragma GCC unroll 8
+    for (int c = 0; c < C; ++c) sums_at[c] = reinterpret_cast<const float*>(reinterpret_cast<const Byte*>(tokens.sums) + c * tokens.row_bytes);
+#pragma GCC unroll 16
+    for (int n = 0; n < C * R; ++n) sum[n] = _mm256_load_ps(mins + 8 * n);
+#pragma GCC unroll 1
+    for (std::int64_t b = 0; b < blocks; ++b)
+#pragma GCC unroll 8
+      for (int c = 0; c < C; ++c)
+#pragma GCC unroll 2
+        for (int r = 0; r < R; ++r) sum[c * R + r] = _mm256_fmadd_ps(_mm256_load_ps(wide[b].mins[r]), _mm256_broadcast_ss(sums_at[c] + b), sum[c * R + r]);
+#pragma GCC unroll 16
+    for (int n = 0; n < C * R; ++n) _mm256_store_ps(mins + 8 * n, sum[n]);
+  }
+
+  // Packing.
+
+  static void pack(const std::byte* source, std::int64_t stride, std::int64_t rows, std::int64_t k, std::byte* to) noexcept {
+    __builtin_memset(to, 0, static_cast<std::size_t>(panel_bytes(k)));
+    auto* panel = reinterpret_cast<Byte*>(to);
+    for (int row = 0; row < rows; ++row)
+      for (std::int64_t b = 0; b < k / 32; ++b) {
+        constexpr int block_bytes = scale_bytes / 8 + (bits - 4) * 4 + 16;
+        const auto* block = reinterpret_cast<const Byte*>(source + row * stride) + b * block_bytes;
+        Byte codes[32];
+        const Byte* nibbles = block + block_bytes - 16;
+        const std::uint32_t fifth = bits == 5 ? word_at(nibbles - 4) : 0;
+        for (int i = 0; i < 16; ++i) {
+          codes[i] = static_cast<Byte>((nibbles[i] & 15) | ((fifth >> i & 1) << 4));
+          codes[i + 16] = static_cast<Byte>((nibbles[i] >> 4) | ((fifth >> (i + 16) & 1) << 4));
+        }
+        pack_codes<bits>(codes, row, panel + b * Block::bytes);
+        Byte* scales = panel + k / 32 * Block::bytes + b * scale_bytes + 2 * row;
+        __builtin_memcpy(scales, block, 2);
+        if constexpr (has_mins) __builtin_memcpy(scales + 16, block + 2, 2);
+      }
+  }
+
+  static void unpack_row(const std::byte* from, std::int64_t row, std::int64_t k, float* out) noexcept {
+    const auto* panel = reinterpret_cast<const Byte*>(from);
+    for (std::int64_t b = 0; b < k / 32; ++b, out += 32) {
+      Byte codes[32];
+      unpack_codes<bits>(panel + b * Block::bytes, static_cast<int>(row), codes);
+      const Byte* scales = scale_plane(panel, k) + b * scale_bytes + 2 * row;
+      const float d = half_value(half_at(scales));
+      if constexpr (has_mins) {
+        const float m = half_value(half_at(scales + 16));
+        for (int i = 0; i < 32; ++i) out[i] = d * static_cast<float>(codes[i]) + m;
+      } else {
+        for (int i = 0; i < 32; ++i) out[i] = d * static_cast<float>(codes[i] - bias);
+      }
+    }
+  }
+
+  static constexpr PackedLayout layout() noexcept {
+    return {Format::dtype, Isa::avx2, Format::key, activations, 8, 32, panel_bytes, pack, unpack_row, multiply<LegacyEngine>, scratch_floats<LegacyEngine>};
+  }
+};
+
+}  // namespace
+}  // namespace quern::cpu::avx2::packed

@@ -1,0 +1,173 @@
+// The order of work that all layouts share: few tokens straight from the panels, many through expanded chunks.
+//
+//   direct   1 .. 4 tokens: a panel at a time, its codes unpacked in registers.
+//   tiles    more: blocks of up to 150 tokens against groups of up to 16 panels, chunk of k after chunk. A chunk of two panels is
+//            expanded (codes to bytes, scales to the form that the tile kernel reads), 10 to 20 KB that stay in L1 while the tokens
+//            pass by, 5 or 6 at a time (10 or 12 sums in registers). What the tokens hold of a chunk stays in L2 for all panels of the
+//            group, and so do the f32 sums, which wait in scratch between chunks.
+// An Engine supplies both kernels. Each keeps two f32 sums an output, in the order of k: `main` of scale x code x activation, and
+// `mins` of minimum x sum of activations (where the format has minimums). y = main + mins at the end, so both ways give the same bits.
+#pragma once
+
+#include "vectors.hpp"
+
+namespace quern::cpu::avx2::packed {
+namespace {
+
+constexpr int direct_tokens = 4, tile_panels = 2;
+constexpr std::int64_t block_tokens = 150, group_panels = 16;
+
+/// What a kernel reads of its tokens: the first token's row and how far the rows are apart.
+struct Tokens {
+  const Byte* codes;
+  const float* scales;
+  const float* sums;
+  std::int64_t row_bytes;
+  const std::int32_t* starts;  // start_words a token, for formats that want them
+  std::int64_t start_words;
+
+  QUERN_AVX2_INLINE const Byte* code(int token, std::int64_t i) const { return codes + token * row_bytes + i; }
+  QUERN_AVX2_INLINE __m256 scale(int token, std::int64_t i) const { return _mm256_broadcast_ss(at(scales, token) + i); }
+  QUERN_AVX2_INLINE __m256 sum(int token, std::int64_t i) const { return _mm256_broadcast_ss(at(sums, token) + i); }
+  QUERN_AVX2_INLINE __m256i start(int token, std::int64_t i) const { return _mm256_set1_epi32(starts[token * start_words + i]); }
+  QUERN_AVX2_INLINE Tokens from(std::int64_t token) const {
+    return {codes + token * row_bytes, at(scales, token), at(sums, token), row_bytes, starts + token * start_words, start_words};
+  }
+
+ private:
+  QUERN_AVX2_INLINE const float* at(const float* p, std::int64_t token) const {
+    return reinterpret_cast<const float*>(reinterpret_cast<const Byte*>(p) + token * row_bytes);
+  }
+};
+
+/// Tokens `first` and on, from element k = i on. With `starts`, finds there what Engine::find_starts makes of `length` elements.
+template <class Engine>
+QUERN_AVX2_INLINE Tokens tokens_of(const PackedPart& part, std::int64_t first, std::int64_t count, std::int64_t i, std::int64_t length, float* starts) {
+  const std::int64_t bytes = activation_row_bytes(Engine::activations, part.k);
+  const std::byte* rows = part.activations + first * bytes;
+  if constexpr (Engine::activations == Activations::f32) {
+    if (starts == nullptr) return {reinterpret_cast<const Byte*>(rows + 4 * i), nullptr, nullptr, bytes, nullptr, 0};
+    for (std::int64_t t = 0; t < count; ++t)
+      __builtin_memcpy(starts + t * Engine::chunk, rows + t * bytes + 4 * i, static_cast<std::size_t>(4 * length));
+    return {reinterpret_cast<const Byte*>(starts), nullptr, nullptr, 4 * Engine::chunk, nullptr, 0};
+  } else {
+    const ActivationRow row = activation_row(Engine::activations, rows, part.k);
+    const auto* codes = reinterpret_cast<const Byte*>(row.codes) + i;
+    auto* words = reinterpret_cast<std::int32_t*>(starts);
+    const std::int64_t each = Engine::start_words(length);
+    if constexpr (Engine::start_block != 0)
+      for (std::int64_t t = 0; starts != nullptr && t < count; ++t) Engine::find_starts(codes + t * bytes, length, words + t * each);
+    return {codes, row.scales + i / Engine::scale_block, row.sums + i / 32, bytes, words, each};
+  }
+}
+
+template <class Engine>
+void multiply_direct(const PackedPart& part) {
+  const std::int64_t panel_bytes = Engine::panel_bytes(part.k);
+  const Tokens tokens = tokens_of<Engine>(part, 0, part.tokens, 0, part.k, Engine::direct_starts ? part.scratch : nullptr);
+  for (std::int64_t p = 0; p < part.panel_count; ++p) {
+    const auto* panel = reinterpret_cast<const Byte*>(part.panels + p * panel_bytes);
+    __m256 y[direct_tokens];
+    switch (part.tokens) {
+      case 1: Engine::template direct<1>(panel, part.k, tokens, y); break;
+      case 2: Engine::template direct<2>(panel, part.k, tokens, y); break;
+      case 3: Engine::template direct<3>(panel, part.k, tokens, y); break;
+      default: Engine::template direct<4>(panel, part.k, tokens, y); break;
+    }
+    for (std::int64_t t = 0; t < part.tokens; ++t) store_rows(part.y + t * part.y_stride + 8 * p, y[t], part.rows - 8 * p);
+  }
+}
+
+template <class Engine, int R>
+QUERN_AVX2_INLINE void tile(int count, const Byte* chunk, std::int64_t length, const Tokens& tokens, float* main, float* mins) {
+  switch (count) {
+    case 1: return Engine::template tile<R, 1>(chunk, length, tokens, main, mins);
+    case 2: return Engine::template tile<R, 2>(chunk, length, tokens, main, mins);
+    case 3: return Engine::template tile<R, 3>(chunk, length, tokens, main, mins);
+    case 4: return Engine::template tile<R, 4>(chunk, length, tokens, main, mins);
+    case 5: return Engine::template tile<R, 5>(chunk, length, tokens, main, mins);
+    default:
+      if constexpr (Engine::tile_tokens == 6) Engine::template tile<R, 6>(chunk, length, tokens, main, mins);
+  }
+}
+
+/// A chunk of R panels against a block of tokens. Prefetching the next panels' chunk meanwhile, a share with each tile, was tried: with
+/// weights in memory no gain at 8 and 16 tokens, with weights in L2 a loss of 5 to 12 %.
+template <class Engine, int R>
+void multiply_chunk(const Byte* panels, std::int64_t k, std::int64_t i, std::int64_t length, const Tokens& tokens, std::int64_t count, Byte* chunk,
+                    float* main, float* mins) {
+  Engine::template expand<R>(panels, k, i, length, chunk);
+  // Eight tokens are four and four, not five and three: a small tile loads more for its work.
+  const std::int64_t tiles = (count + Engine::tile_tokens - 1) / Engine::tile_tokens;
+  for (std::int64_t t = 0, n = 0; n < tiles; ++n) {
+    const std::int64_t here = (count - t + tiles - n - 1) / (tiles - n);
+    tile<Engine, R>(static_cast<int>(here), chunk, length, tokens.from(t), main + t * 8 * R, mins + t * 8 * R);
+    t += here;
+  }
+}
+
+/// Where the parts of a tile call's scratch begin, in floats.
+template <class Engine>
+struct TileScratch {
+  static constexpr std::int64_t sums = block_tokens * group_panels * 8;
+  static constexpr std::int64_t mins_at = sums, starts_at = mins_at + (Engine::has_mins ? sums : 0);
+  static constexpr std::int64_t chunk_at = starts_at + block_tokens * Engine::start_words(Engine::chunk) / 16 * 16 + 16;
+  static constexpr std::int64_t total = chunk_at + Engine::chunk_bytes / 4;
+};
+
+/// Up to group_panels panels against up to block_tokens tokens.
+template <class Engine>
+void multiply_group(const PackedPart& part, std::int64_t p, std::int64_t panels, std::int64_t first, std::int64_t count) {
+  using At = TileScratch<Engine>;
+  float *main = part.scratch, *mins = part.scratch + (Engine::has_mins ? At::mins_at : 0);
+  const std::int64_t panel_bytes = Engine::panel_bytes(part.k);
+  const auto* at = reinterpret_cast<const Byte*>(part.panels + p * panel_bytes);
+  for (std::int64_t n = 0; n < panels * count * 8; n += 8) {
+    _mm256_store_ps(main + n, _mm256_setzero_ps());
+    if constexpr (Engine::has_mins) _mm256_store_ps(mins + n, _mm256_setzero_ps());
+  }
+  for (std::int64_t i = 0; i < part.k; i += Engine::chunk) {
+    const std::int64_t length = least(Engine::chunk, part.k - i);
+    const Tokens tokens = tokens_of<Engine>(part, first, count, i, length, part.scratch + At::starts_at);
+    auto* chunk = reinterpret_cast<Byte*>(part.scratch + At::chunk_at);
+    for (std::int64_t r = 0; r < panels; r += 2) {
+      const std::int64_t sums = r * count * 8;
+      if (r + 2 <= panels) multiply_chunk<Engine, 2>(at + r * panel_bytes, part.k, i, length, tokens, count, chunk, main + sums, mins + sums);
+      else multiply_chunk<Engine, 1>(at + r * panel_bytes, part.k, i, length, tokens, count, chunk, main + sums, mins + sums);
+    }
+  }
+  for (std::int64_t r = 0; r < panels; ++r) {
+    const std::int64_t row = 8 * (p + r), step = r / 2 * 2 + 2 <= panels ? 2 : 1;  // a last panel alone stands by itself
+    if (row >= part.rows) break;
+    for (std::int64_t t = 0; t < count; ++t) {
+      const std::int64_t n = r / 2 * 2 * count * 8 + (t * step + r % 2) * 8;
+      __m256 y = _mm256_load_ps(main + n);
+      if constexpr (Engine::has_mins) y = _mm256_add_ps(y, _mm256_load_ps(mins + n));
+      store_rows(part.y + (first + t) * part.y_stride + row, y, part.rows - row);
+    }
+  }
+}
+
+template <class Engine>
+void multiply_tiles(const PackedPart& part) {
+  // Even blocks of whole tiles (of 5 and of 6).
+  const std::int64_t blocks = (part.tokens + block_tokens - 1) / block_tokens, even = round_up((part.tokens + blocks - 1) / blocks, 30);
+  for (std::int64_t t = 0; t < part.tokens; t += even)
+    for (std::int64_t p = 0; p < part.panel_count; p += group_panels)
+      multiply_group<Engine>(part, p, least(group_panels, part.panel_count - p), t, least(even, part.tokens - t));
+}
+
+template <class Engine>
+void multiply(const PackedPart& part) noexcept {
+  if (part.tokens <= 0 || part.panel_count <= 0) return;
+  if (part.tokens <= direct_tokens) multiply_direct<Engine>(part);
+  else multiply_tiles<Engine>(part);
+}
+
+template <class Engine>
+std::int64_t scratch_floats(std::int64_t k) noexcept {
+  return most(TileScratch<Engine>::total, Engine::direct_starts ? round_up(direct_tokens * Engine::start_words(k), 16) : 0);
+}
+
+}  // namespace
+}  // namespace quern::cpu::avx2::packed

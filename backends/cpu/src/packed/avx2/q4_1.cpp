@@ -1,0 +1,19 @@
+// Q4_1: see legacy_blocks.hpp.
+#include "layouts.hpp"
+#include "legacy_blocks.hpp"
+
+namespace quern::cpu::avx2::packed {
+namespace {
+
+struct Q41 {
+  static constexpr quern_dtype dtype = QUERN_Q4_1;
+  static constexpr const char* key = "q4_1.8x4.v1";
+  static constexpr int bits = 4;
+  static constexpr bool has_min = true;
+};
+
+}  // namespace
+
+PackedLayout q4_1_layout() noexcept { return LegacyEngine<Q41>::layout(); }
+
+}  // namespace quern::cpu::avx2::packed

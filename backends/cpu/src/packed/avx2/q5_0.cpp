@@ -1,0 +1,19 @@
+// Q5_0: see legacy_blocks.hpp.
+#include "layouts.hpp"
+#include "legacy_blocks.hpp"
+
+namespace quern::cpu::avx2::packed {
+namespace {
+
+struct Q50 {
+  static constexpr quern_dtype dtype = QUERN_Q5_0;
+  static constexpr const char* key = "q5_0.8x4.v1";
+  static constexpr int bits = 5;
+  static constexpr bool has_min = false;
+};
+
+}  // namespace
+
+PackedLayout q5_0_layout() noexcept { return LegacyEngine<Q50>::layout(); }
+
+}  // namespace quern::cpu::avx2::packed

@@ -1,0 +1,312 @@
+// Formats with blocks of 256 and integer sub-scales (Q4_K, Q5_K, Q6_K) against int8 activations with a scale per 256.
+//
+// A panel is blocks of 256 k: d and dmin (f16, 16 rows), sub-scales a byte each, pairs of sub-minimums, then four times Codes<Bits>.
+// A sub-block's sum is exact in integers; times d * scale (exact in f32: 11 + 8 bits) it is added to the block's float sum, from which
+// dmin * (sum of sub-minimums * sums of activations), exact in integers, is subtracted; then comes the activations' scale, once
+// for 256. Of 128 multiply-adds a clock Intel's two ports allow 94 so (Q4_K, Q5_K) and 84 (Q6_K, a scale for 16).
+//
+// No overflow: |sum| <= 32 * 255 * 127 + 128 * 16 * 127 < 2^21; minimums: 8 * 63 * 32 * 127 < 2^21, and a sum of 32 activations is at
+// most 4064, so that two of them stand in a 32-bit lane for vpdpwssd.
+#pragma once
+
+#include "codes.hpp"
+#include "driver.hpp"
+
+namespace quern::cpu::avx512_vnni::packed {
+
+/// Where things are in a packed block. `Format` gives bits, scale_span (32 or 16 values of k a scale) and minimums.
+template <typename Format>
+struct PackedBlock {
+  using Bits = Codes<Format::bits>;
+  static constexpr int scales_at = 64, scale_count = 256 / Format::scale_span, minimums_at = scales_at + 16 * scale_count;
+  static constexpr int codes_at = minimums_at + (Format::minimums ? 128 : 0), bytes = codes_at + 4 * Bits::bytes;
+
+  /// Sub-block pair `pair`: codes of k = 64 pair + 32 Odd on, group j.
+  template <int Odd>
+  QUERN_VNNI_INLINE __m512i codes(const Byte* p, int pair, int j) { return Bits::template load<Odd>(p + codes_at + pair * Bits::bytes, j); }
+  /// Scale `half` (0, or 1 where there are two) of those 32 values.
+  template <int Odd>
+  QUERN_VNNI_INLINE __m512 scale(const Byte* p, int pair, int half) {
+    constexpr int each = 32 / Format::scale_span;
+    const __m128i bytes8 = _mm_load_si128(reinterpret_cast<const __m128i*>(p + scales_at + 16 * (each * (2 * pair + Odd) + half)));
+    const __m512 d = load_halves(p), factor = Odd && Bits::odd_factor != 1 ? _mm512_mul_ps(d, _mm512_set1_ps(1.0f / Bits::odd_factor)) : d;
+    return _mm512_mul_ps(_mm512_cvtepi32_ps(Format::signed_scales ? _mm512_cvtepi8_epi32(bytes8) : _mm512_cvtepu8_epi32(bytes8)), factor);
+  }
+  /// Two minimums in each lane.
+  QUERN_VNNI_INLINE __m512i minimum_pair(const Byte* p, int pair) {
+    return _mm512_cvtepu8_epi16(_mm256_load_si256(reinterpret_cast<const __m256i*>(p + minimums_at + 32 * pair)));
+  }
+  QUERN_VNNI_INLINE __m512 minimum_scale(const Byte* p) { return load_halves(p + 32); }
+};
+
+/// Reads what widen() made.
+template <typename Format>
+struct WideBlock {
+  static constexpr int scale_count = 256 / Format::scale_span, minimums_at = 64 * scale_count, codes_at = minimums_at + (Format::minimums ? 320 : 0);
+  static constexpr int bytes = codes_at + 4096;
+  template <int Odd>
+  QUERN_VNNI_INLINE __m512i codes(const Byte* p, int pair, int j) { return load(p + codes_at + 1024 * pair + 512 * Odd + 64 * j); }
+  template <int Odd>
+  QUERN_VNNI_INLINE __m512 scale(const Byte* p, int pair, int half) { return _mm512_load_ps(p + 64 * (32 / Format::scale_span * (2 * pair + Odd) + half)); }
+  QUERN_VNNI_INLINE __m512i minimum_pair(const Byte* p, int pair) { return load(p + minimums_at + 64 * pair); }
+  QUERN_VNNI_INLINE __m512 minimum_scale(const Byte* p) { return _mm512_load_ps(p + minimums_at + 256); }
+};
+
+template <typename Format, typename Source, int R, int C>
+struct SuperTile {
+  const Byte* w[R];
+  const std::byte *codes, *scales;
+  const std::int32_t* side;
+  std::int64_t token[C];  // byte offsets of the tokens' rows
+  __m512 f[R][C];         // of this block of 256
+
+  static constexpr int span = Format::scale_span, groups = span / 4, halves = 32 / span;
+
+  template <int Odd>
+  QUERN_VNNI_INLINE __m512i start(const std::int32_t* starts, int half, int c) {
+    return Format::minimums ? _mm512_setzero_si512() : broadcast(starts + C * (2 * Odd + half) + c);
+  }
+  template <int Odd>
+  QUERN_VNNI_INLINE void add(SuperTile& t, int r, int pair, int half, const __m512i (&s)[C]) {
+    const __m512 scale = Source::template scale<Odd>(t.w[r], pair, half);
+    QUERN_VNNI_UNROLL
+    for (int c = 0; c < C; ++c) t.f[r][c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(s[c]), scale, t.f[r][c]);
+  }
+
+  /// 32 values of k of several panels.
+  template <int Odd>
+  QUERN_VNNI_INLINE void sub_block(SuperTile& t, const std::byte* codes, const std::int32_t* starts, int pair) {
+    QUERN_VNNI_UNROLL
+    for (int half = 0; half < halves; ++half) {
+      __m512i s[R][C];
+      QUERN_VNNI_UNROLL
+      for (int c = 0; c < C; ++c)
+        QUERN_VNNI_UNROLL
+        for (int r = 0; r < R; ++r) s[r][c] = start<Odd>(starts, half, c);
+      QUERN_VNNI_UNROLL
+      for (int j = groups * half; j < groups * (half + 1); ++j) {
+        __m512i weights[R];
+        QUERN_VNNI_UNROLL
+        for (int r = 0; r < R; ++r) weights[r] = Source::template codes<Odd>(t.w[r], pair, j);
+        QUERN_VNNI_UNROLL
+        for (int c = 0; c < C; ++c) {
+          const __m512i x = broadcast(codes + t.token[c] + 32 * Odd + 4 * j);
+          QUERN_VNNI_UNROLL
+          for (int r = 0; r < R; ++r) s[r][c] = _mm512_dpbusd_epi32(s[r][c], weights[r], x);
+        }
+      }
+      QUERN_VNNI_UNROLL
+      for (int r = 0; r < R; ++r) add<Odd>(t, r, pair, half, s[r]);
+    }
+  }
+
+  /// 64 values of k. One panel has too few sums to fill two ports over the 5 clocks of vpdpbusd: all of them go side by side (of
+  /// Q6_K up to 4 tokens: the registers hold no more), and are added in the order of k.
+  QUERN_VNNI_INLINE void pair_of_blocks(SuperTile& t, const std::byte* codes, const std::int32_t* starts, int pair) {
+    if constexpr (R > 1 || (halves == 2 && C > 4)) {
+      sub_block<0>(t, codes, starts, pair);
+      sub_block<1>(t, codes, starts, pair);
+    } else {
+      __m512i even[halves][C], odd[halves][C];
+      QUERN_VNNI_UNROLL
+      for (int half = 0; half < halves; ++half) {
+        QUERN_VNNI_UNROLL
+        for (int c = 0; c < C; ++c) {
+          even[half][c] = start<0>(starts, half, c);
+          odd[half][c] = start<1>(starts, half, c);
+        }
+        QUERN_VNNI_UNROLL
+        for (int j = groups * half; j < groups * (half + 1); ++j) {
+          const __m512i low = Source::template codes<0>(t.w[0], pair, j), high = Source::template codes<1>(t.w[0], pair, j);
+          QUERN_VNNI_UNROLL
+          for (int c = 0; c < C; ++c) {
+            even[half][c] = _mm512_dpbusd_epi32(even[half][c], low, broadcast(codes + t.token[c] + 4 * j));
+            odd[half][c] = _mm512_dpbusd_epi32(odd[half][c], high, broadcast(codes + t.token[c] + 32 + 4 * j));
+          }
+        }
+      }
+      QUERN_VNNI_UNROLL
+      for (int half = 0; half < halves; ++half) add<0>(t, 0, pair, half, even[half]);
+      QUERN_VNNI_UNROLL
+      for (int half = 0; half < halves; ++half) add<1>(t, 0, pair, half, odd[half]);
+    }
+  }
+
+  /// Subtracts the minimums, applies the activations' scale, and adds to the total, which lives in memory: 12 + 12 sums fill the registers.
+  QUERN_VNNI_INLINE void finish(SuperTile& t, float* total) {
+    QUERN_VNNI_UNROLL
+    for (int r = 0; r < R; ++r) {
+      __m512i pairs[4];
+      __m512 d;
+      if (Format::minimums) {
+        d = Source::minimum_scale(t.w[r]);
+        QUERN_VNNI_UNROLL
+        for (int p = 0; p < 4; ++p) pairs[p] = Source::minimum_pair(t.w[r], p);
+      }
+      QUERN_VNNI_UNROLL
+      for (int c = 0; c < C; ++c) {
+        if (Format::minimums) {
+          __m512i m = _mm512_setzero_si512();
+          QUERN_VNNI_UNROLL
+          for (int p = 0; p < 4; ++p) m = _mm512_dpwssd_epi32(m, pairs[p], broadcast(t.side + C * p + c));
+          t.f[r][c] = _mm512_fnmadd_ps(d, _mm512_cvtepi32_ps(m), t.f[r][c]);
+        }
+        float* at = total + 16 * (R * c + r);
+        _mm512_store_ps(at, _mm512_fmadd_ps(t.f[r][c], broadcast_float(t.scales + t.token[c]), _mm512_load_ps(at)));
+        t.f[r][c] = _mm512_setzero_ps();
+      }
+    }
+  }
+};
+
+template <typename Format, typename Source, int R, int C, int Ahead>
+[[gnu::noinline]] static void super_tile(const Tile& tile) noexcept {
+  using T = SuperTile<Format, Source, R, C>;
+  alignas(64) float total[16 * R * C];
+  T t;
+  t.codes = tile.rows;
+  t.scales = tile.rows + tile.scales_at;
+  t.side = tile.side;
+  QUERN_VNNI_UNROLL
+  for (int r = 0; r < R; ++r) t.w[r] = tile.weights + r * tile.panel_stride;
+  QUERN_VNNI_UNROLL
+  for (int c = 0; c < C; ++c) {
+    t.token[c] = c * tile.row_bytes;
+    if (c > 0) asm("" : "+r"(t.token[c]));  // keeps one moving pointer and C fixed offsets, not C moving pointers
+    QUERN_VNNI_UNROLL
+    for (int r = 0; r < R; ++r) {
+      t.f[r][c] = _mm512_setzero_ps();
+      _mm512_store_ps(total + 16 * (R * c + r), t.f[r][c]);
+    }
+  }
+  for (std::int64_t blocks = tile.k / 256; blocks > 0; --blocks) {
+    asm volatile("" : "+m"(total));  // or the totals take registers, and the inner loop spills
+    const std::byte* codes = t.codes;
+    const std::int32_t* starts = t.side;
+    for (int pair = 0; pair < 4; ++pair, codes += 64, starts += 4 * C) {
+      if (Ahead > 0) prefetch_lines<(Source::bytes + 255) / 256>(t.w[0] + Ahead + pair * ((Source::bytes + 255) / 256 * 64));
+      T::pair_of_blocks(t, codes, starts, pair);
+    }
+    T::finish(t, total);
+    t.codes += 256;
+    t.scales += 4;
+    t.side += Format::side_ints * C;
+    QUERN_VNNI_UNROLL
+    for (int r = 0; r < R; ++r) t.w[r] += Source::bytes;
+  }
+  for (int r = 0; r < R; ++r) {
+    const __mmask16 mask = row_mask(tile.rows_left - panel_rows * r);
+    for (int c = 0; c < C; ++c) _mm512_mask_storeu_ps(tile.y + c * tile.y_stride + panel_rows * r, mask, _mm512_load_ps(total + 16 * (R * c + r)));
+  }
+}
+
+/// What Driver wants, and packing. `Format` gives: dtype, bits, scale_span, signed_scales, minimums, offset (codes stand for
+/// code - offset), block_bytes, d_at, side_ints (a block and token), and read(block, codes, scales, minimums).
+template <typename Format>
+struct Blocks256 {
+  using Packed = PackedBlock<Format>;
+  using Wide = WideBlock<Format>;
+  using Bits = Codes<Format::bits>;
+  static constexpr Activations activations = Activations::int8_256;
+  static constexpr bool widens = true;
+
+  static std::int64_t packed_bytes(std::int64_t k) noexcept { return k / 256 * Packed::bytes; }
+  static std::int64_t wide_bytes(std::int64_t k) noexcept { return k / 256 * Wide::bytes; }
+  static std::int64_t side_ints(std::int64_t k) noexcept { return k / 256 * Format::side_ints; }
+
+  /// With minimums, pairs of sums of 32 activations; else where the sums of 16 start.
+  static void prepare(const std::int8_t* codes, std::int64_t k, std::int32_t* side, std::int64_t width) noexcept {
+    constexpr int even = -Format::offset, odd = even * Bits::odd_factor;
+    for (std::int64_t i = 0; i < k; i += 256, side += Format::side_ints * width) {
+      if (Format::minimums) {
+        store_lanes(_mm512_zextsi256_si512(_mm512_cvtepi32_epi16(sums_of_32(codes + i, 256))), 4, side, width);
+      } else {
+        const __m512i factor = _mm512_setr_epi32(even, even, odd, odd, even, even, odd, odd, even, even, odd, odd, even, even, odd, odd);
+        store_lanes(_mm512_mullo_epi32(sums_of_16(codes + i, 256), factor), 16, side, width);
+      }
+    }
+  }
+
+  static void widen(const Byte* p, std::int64_t k, Byte* to) noexcept {
+    for (std::int64_t i = 0; i < k; i += 256, p += Packed::bytes, to += Wide::bytes) {
+      auto* scales = reinterpret_cast<float*>(to);
+      for (int pair = 0; pair < 4; ++pair) {
+        for (int half = 0; half < 32 / Format::scale_span; ++half, scales += 16) _mm512_store_ps(scales, Packed::template scale<0>(p, pair, half));
+        for (int half = 0; half < 32 / Format::scale_span; ++half, scales += 16) _mm512_store_ps(scales, Packed::template scale<1>(p, pair, half));
+        if (Format::minimums) _mm512_store_si512(to + Wide::minimums_at + 64 * pair, Packed::minimum_pair(p, pair));
+        Byte* codes = to + Wide::codes_at + 1024 * pair;
+        QUERN_VNNI_UNROLL
+        for (int j = 0; j < 8; ++j) {
+          _mm512_store_si512(codes + 64 * j, Packed::template codes<0>(p, pair, j));
+          _mm512_store_si512(codes + 512 + 64 * j, Packed::template codes<1>(p, pair, j));
+        }
+      }
+      if (Format::minimums) _mm512_store_ps(to + Wide::minimums_at + 256, Packed::minimum_scale(p));
+    }
+  }
+
+  static void run_direct(const Tile& tile, std::int64_t tokens) noexcept {
+    static constexpr void (*tiles[])(const Tile&) noexcept = {
+        super_tile<Format, Packed, 1, 1, 4096>, super_tile<Format, Packed, 1, 2, 4096>, super_tile<Format, Packed, 1, 3, 4096>, super_tile<Format, Packed, 1, 4, 4096>,
+        super_tile<Format, Packed, 1, 5, 4096>, super_tile<Format, Packed, 1, 6, 4096>, super_tile<Format, Packed, 1, 7, 4096>, super_tile<Format, Packed, 1, 8, 4096>};
+    tiles[tokens - 1](tile);
+  }
+  template <int R>
+  static void run_wide(const Tile& tile, std::int64_t tokens) noexcept {
+    static constexpr void (*tiles[])(const Tile&) noexcept = {super_tile<Format, Wide, R, 1, 0>, super_tile<Format, Wide, R, 2, 0>, super_tile<Format, Wide, R, 3, 0>,
+                                                              super_tile<Format, Wide, R, 4, 0>, super_tile<Format, Wide, R, 5, 0>, super_tile<Format, Wide, R, 6, 0>};
+    tiles[tokens - 1](tile);
+  }
+
+  static void pack(const std::byte* source, std::int64_t stride, std::int64_t rows, std::int64_t k, std::byte* panel) noexcept {
+    auto* p = reinterpret_cast<Byte*>(panel);
+    __builtin_memset(p, 0, static_cast<std::size_t>(packed_bytes(k)));
+    for (std::int64_t i = 0; i < k; i += 256, p += Packed::bytes)
+      for (int row = 0; row < rows; ++row) {
+        const Byte* block = reinterpret_cast<const Byte*>(source) + row * stride + i / 256 * Format::block_bytes;
+        Byte codes[256], scales[16], minimums[8] = {};
+        Format::read(block, codes, scales, minimums);
+        __builtin_memcpy(p + 2 * row, block + Format::d_at, 2);
+        if (Format::minimums) __builtin_memcpy(p + 32 + 2 * row, block + Format::d_at + 2, 2);
+        for (int s = 0; s < Packed::scale_count; ++s) p[Packed::scales_at + 16 * s + row] = scales[s];
+        for (int pair = 0; pair < 4; ++pair) {
+          if (Format::minimums) __builtin_memcpy(p + Packed::minimums_at + 32 * pair + 2 * row, minimums + 2 * pair, 2);
+          Bits::put(p + Packed::codes_at + pair * Bits::bytes, row, codes + 64 * pair, codes + 64 * pair + 32);
+        }
+      }
+  }
+
+  static void unpack_row(const std::byte* panel, std::int64_t row, std::int64_t k, float* out) noexcept {
+    const auto* p = reinterpret_cast<const Byte*>(panel);
+    for (std::int64_t i = 0; i < k; i += 256, p += Packed::bytes) {
+      const float d = half_at(p + 2 * row), dmin = Format::minimums ? half_at(p + 32 + 2 * row) : 0.0f;
+      for (int b = 0; b < 8; ++b) {
+        Byte codes[2][32];
+        Bits::get(p + Packed::codes_at + b / 2 * Bits::bytes, static_cast<int>(row), codes[0], codes[1]);
+        const float m = Format::minimums ? dmin * static_cast<float>(p[Packed::minimums_at + 32 * (b / 2) + 2 * row + b % 2]) : 0.0f;
+        for (int e = 0; e < 32; ++e) {
+          const Byte s = p[Packed::scales_at + 16 * ((32 * b + e) / Format::scale_span) + row];
+          const float scale = d * static_cast<float>(Format::signed_scales ? static_cast<std::int8_t>(s) : static_cast<int>(s));
+          const float x = scale * static_cast<float>(codes[b % 2][e] - Format::offset);
+          out[i + 32 * b + e] = Format::minimums ? x - m : x;
+        }
+      }
+    }
+  }
+
+  static PackedLayout layout(const char* key) noexcept {
+    return {Format::dtype, Isa::avx512, key, activations, panel_rows, 256, packed_bytes, pack, unpack_row, Driver<Blocks256>::multiply, Driver<Blocks256>::scratch_floats};
+  }
+};
+
+/// The 12 bytes that hold eight 6-bit scales and minimums of Q4_K and Q5_K.
+QUERN_VNNI_INLINE void read_sub_scales(const Byte* s, Byte* scales, Byte* minimums) {
+  for (int j = 0; j < 4; ++j) {
+    scales[j] = s[j] & 63;
+    minimums[j] = s[j + 4] & 63;
+    scales[j + 4] = static_cast<Byte>((s[j + 8] & 15) | ((s[j] >> 6) << 4));
+    minimums[j + 4] = static_cast<Byte>((s[j + 8] >> 4) | ((s[j + 4] >> 6) << 4));
+  }
+}
+
+}  // namespace quern::cpu::avx512_vnni::packed

@@ -1,0 +1,263 @@
+// Formats with blocks of 32 and f16 scales (Q4_0, Q4_1, Q5_0, Q5_1, Q8_0) against int8 activations with a scale per 32.
+//
+// A panel is pairs of blocks (64 k): f16 scales of 16 rows for the even and for the odd block, minimums likewise, then Codes<Bits>.
+// If there is an odd number of blocks, the last pair's odd block is zeros and is not read.
+//
+// Without a minimum the code is unsigned with an offset: sums start at -offset * (sum of activations) instead of 0, a broadcast
+// that costs no multiply port. No overflow: |sum| <= 32 * 255 * 127 + 128 * 32 * 127 < 2^21, so its float is exact too.
+// For each block of an output: 8 vpdpbusd, a conversion, a product of scales, an fma (and one for the minimum): on Intel, where all
+// of them share two ports, 8 / 11 of 128 multiply-adds a clock = 93 is the ceiling (85 with a minimum).
+#pragma once
+
+#include "codes.hpp"
+#include "driver.hpp"
+
+namespace quern::cpu::avx512_vnni::packed {
+
+/// Reads packed pairs.
+template <typename Format>
+struct PackedPairs {
+  using Bits = Codes<Format::bits>;
+  static constexpr int header = Format::minimums ? 128 : 64, bytes = header + Bits::bytes;
+  template <int Odd>
+  QUERN_VNNI_INLINE __m512i codes(const Byte* p, int j) { return Bits::template load<Odd>(p + header, j); }
+  template <int Odd>
+  QUERN_VNNI_INLINE __m512 scale(const Byte* p) {
+    const __m512 d = load_halves(p + 32 * Odd);
+    return Odd && Bits::odd_factor != 1 ? _mm512_mul_ps(d, _mm512_set1_ps(1.0f / Bits::odd_factor)) : d;
+  }
+  template <int Odd>
+  QUERN_VNNI_INLINE __m512 minimum(const Byte* p) { return load_halves(p + 64 + 32 * Odd); }
+};
+
+/// Reads what widen() made: a byte a code and f32 scales.
+template <typename Format>
+struct WidePairs {
+  static constexpr int header = Format::minimums ? 256 : 128, bytes = header + 1024;
+  template <int Odd>
+  QUERN_VNNI_INLINE __m512i codes(const Byte* p, int j) { return load(p + header + 512 * Odd + 64 * j); }
+  template <int Odd>
+  QUERN_VNNI_INLINE __m512 scale(const Byte* p) { return _mm512_load_ps(p + 64 * Odd); }
+  template <int Odd>
+  QUERN_VNNI_INLINE __m512 minimum(const Byte* p) { return _mm512_load_ps(p + 128 + 64 * Odd); }
+};
+
+template <typename Format, typename Source, int R, int C>
+struct BlockTile {
+  const Byte* w[R];
+  const std::byte *codes, *scales, *sums;
+  const std::int32_t* side;
+  std::int64_t token[C];  // byte offsets of the tokens' rows
+  __m512 f[R][C];
+
+  template <int Odd>
+  QUERN_VNNI_INLINE __m512i start(const BlockTile& t, int c) {
+    return Format::minimums ? _mm512_setzero_si512() : broadcast(t.side + C * Odd + c);
+  }
+
+  /// Adds the block's integer sums of panel r to its float sums.
+  template <int Odd>
+  QUERN_VNNI_INLINE void add(BlockTile& t, int r, const __m512i (&s)[C]) {
+    const __m512 d = Source::template scale<Odd>(t.w[r]);
+    __m512 m = d;
+    if (Format::minimums) m = Source::template minimum<Odd>(t.w[r]);
+    QUERN_VNNI_UNROLL
+    for (int c = 0; c < C; ++c) {
+      const __m512 scale = _mm512_mul_ps(d, broadcast_float(t.scales + t.token[c] + 4 * Odd));
+      t.f[r][c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(s[c]), scale, t.f[r][c]);
+      if (Format::minimums) t.f[r][c] = _mm512_fmadd_ps(m, broadcast_float(t.sums + t.token[c] + 4 * Odd), t.f[r][c]);
+    }
+  }
+
+  template <int Odd>
+  QUERN_VNNI_INLINE void block(BlockTile& t) {
+    __m512i s[R][C];
+    QUERN_VNNI_UNROLL
+    for (int c = 0; c < C; ++c)
+      QUERN_VNNI_UNROLL
+      for (int r = 0; r < R; ++r) s[r][c] = start<Odd>(t, c);
+    QUERN_VNNI_UNROLL
+    for (int j = 0; j < 8; ++j) {
+      __m512i weights[R];
+      QUERN_VNNI_UNROLL
+      for (int r = 0; r < R; ++r) weights[r] = Source::template codes<Odd>(t.w[r], j);
+      QUERN_VNNI_UNROLL
+      for (int c = 0; c < C; ++c) {
+        const __m512i x = broadcast(t.codes + t.token[c] + 32 * Odd + 4 * j);
+        QUERN_VNNI_UNROLL
+        for (int r = 0; r < R; ++r) s[r][c] = _mm512_dpbusd_epi32(s[r][c], weights[r], x);
+      }
+    }
+    QUERN_VNNI_UNROLL
+    for (int r = 0; r < R; ++r) add<Odd>(t, r, s[r]);
+  }
+
+  /// Both blocks. One panel has too few sums to fill two ports over the 5 clocks of vpdpbusd: its two blocks go side by side.
+  QUERN_VNNI_INLINE void pair(BlockTile& t) {
+    if constexpr (R > 1) {
+      block<0>(t);
+      block<1>(t);
+    } else {
+      __m512i even[C], odd[C];
+      QUERN_VNNI_UNROLL
+      for (int c = 0; c < C; ++c) {
+        even[c] = start<0>(t, c);
+        odd[c] = start<1>(t, c);
+      }
+      QUERN_VNNI_UNROLL
+      for (int j = 0; j < 8; ++j) {
+        const __m512i low = Source::template codes<0>(t.w[0], j), high = Source::template codes<1>(t.w[0], j);
+        QUERN_VNNI_UNROLL
+        for (int c = 0; c < C; ++c) {
+          even[c] = _mm512_dpbusd_epi32(even[c], low, broadcast(t.codes + t.token[c] + 4 * j));
+          odd[c] = _mm512_dpbusd_epi32(odd[c], high, broadcast(t.codes + t.token[c] + 32 + 4 * j));
+        }
+      }
+      add<0>(t, 0, even);
+      add<1>(t, 0, odd);
+    }
+  }
+};
+
+template <typename Format, typename Source, int R, int C, int Ahead>
+[[gnu::noinline]] static void block_tile(const Tile& tile) noexcept {
+  using T = BlockTile<Format, Source, R, C>;
+  T t;
+  t.codes = tile.rows;
+  t.scales = tile.rows + tile.scales_at;
+  t.sums = tile.rows + tile.sums_at;
+  t.side = tile.side;
+  QUERN_VNNI_UNROLL
+  for (int r = 0; r < R; ++r) t.w[r] = tile.weights + r * tile.panel_stride;
+  QUERN_VNNI_UNROLL
+  for (int c = 0; c < C; ++c) {
+    t.token[c] = c * tile.row_bytes;
+    if (c > 0) asm("" : "+r"(t.token[c]));  // keeps one moving pointer and C fixed offsets, not C moving pointers
+    QUERN_VNNI_UNROLL
+    for (int r = 0; r < R; ++r) t.f[r][c] = _mm512_setzero_ps();
+  }
+  for (std::int64_t pairs = tile.k / 64; pairs > 0; --pairs) {
+    if (Ahead > 0) prefetch_lines<(Source::bytes + 63) / 64>(t.w[0] + Ahead);
+    T::pair(t);
+    t.codes += 64;
+    t.scales += 8;
+    t.sums += 8;
+    t.side += 2 * C;
+    QUERN_VNNI_UNROLL
+    for (int r = 0; r < R; ++r) t.w[r] += Source::bytes;
+  }
+  if (tile.k % 64 != 0) T::template block<0>(t);
+  QUERN_VNNI_UNROLL
+  for (int r = 0; r < R; ++r) {
+    const __mmask16 mask = row_mask(tile.rows_left - panel_rows * r);
+    QUERN_VNNI_UNROLL
+    for (int c = 0; c < C; ++c) _mm512_mask_storeu_ps(tile.y + c * tile.y_stride + panel_rows * r, mask, t.f[r][c]);
+  }
+}
+
+/// What Driver wants, and packing. `Format` gives: dtype, bits, minimums, offset (codes stand for code - offset), block_bytes, and
+/// read(block, codes): 32 codes.
+template <typename Format>
+struct Blocks32 {
+  using Packed = PackedPairs<Format>;
+  using Wide = WidePairs<Format>;
+  using Bits = Codes<Format::bits>;
+  static constexpr Activations activations = Activations::int8_32;
+  static constexpr bool widens = true;
+
+  static std::int64_t packed_bytes(std::int64_t k) noexcept { return (k + 63) / 64 * Packed::bytes; }
+  static std::int64_t wide_bytes(std::int64_t k) noexcept { return (k + 63) / 64 * Wide::bytes; }
+  static std::int64_t side_ints(std::int64_t k) noexcept { return Format::minimums ? 0 : k / 32; }
+
+  /// Where the sums of a token start: side[b * width] for block b.
+  static void prepare(const std::int8_t* codes, std::int64_t k, std::int32_t* side, std::int64_t width) noexcept {
+    const __m512i factor = _mm512_setr_epi32(-Format::offset, -Format::offset * Bits::odd_factor, -Format::offset, -Format::offset * Bits::odd_factor,
+                                             -Format::offset, -Format::offset * Bits::odd_factor, -Format::offset, -Format::offset * Bits::odd_factor,
+                                             0, 0, 0, 0, 0, 0, 0, 0);
+    for (std::int64_t i = 0; i < k; i += 256, side += 8 * width)
+      store_lanes(_mm512_mullo_epi32(sums_of_32(codes + i, k - i), factor), lesser(8, (k - i) / 32), side, width);
+  }
+
+  static void widen(const Byte* p, std::int64_t k, Byte* to) noexcept {
+    for (std::int64_t i = 0; i < k; i += 64, p += Packed::bytes, to += Wide::bytes) {
+      _mm512_store_ps(to, Packed::template scale<0>(p));
+      _mm512_store_ps(to + 64, Packed::template scale<1>(p));
+      if (Format::minimums) {
+        _mm512_store_ps(to + 128, Packed::template minimum<0>(p));
+        _mm512_store_ps(to + 192, Packed::template minimum<1>(p));
+      }
+      QUERN_VNNI_UNROLL
+      for (int j = 0; j < 8; ++j) {
+        _mm512_store_si512(to + Wide::header + 64 * j, Packed::template codes<0>(p, j));
+        _mm512_store_si512(to + Wide::header + 512 + 64 * j, Packed::template codes<1>(p, j));
+      }
+    }
+  }
+
+  static void run_direct(const Tile& tile, std::int64_t tokens) noexcept {
+    static constexpr void (*tiles[])(const Tile&) noexcept = {
+        block_tile<Format, Packed, 1, 1, 4096>, block_tile<Format, Packed, 1, 2, 4096>, block_tile<Format, Packed, 1, 3, 4096>, block_tile<Format, Packed, 1, 4, 4096>,
+        block_tile<Format, Packed, 1, 5, 4096>, block_tile<Format, Packed, 1, 6, 4096>, block_tile<Format, Packed, 1, 7, 4096>, block_tile<Format, Packed, 1, 8, 4096>};
+    tiles[tokens - 1](tile);
+  }
+  template <int R>
+  static void run_wide(const Tile& tile, std::int64_t tokens) noexcept {
+    static constexpr void (*tiles[])(const Tile&) noexcept = {block_tile<Format, Wide, R, 1, 0>, block_tile<Format, Wide, R, 2, 0>, block_tile<Format, Wide, R, 3, 0>,
+                                                              block_tile<Format, Wide, R, 4, 0>, block_tile<Format, Wide, R, 5, 0>, block_tile<Format, Wide, R, 6, 0>};
+    tiles[tokens - 1](tile);
+  }
+
+  static void pack(const std::byte* source, std::int64_t stride, std::int64_t rows, std::int64_t k, std::byte* panel) noexcept {
+    auto* p = reinterpret_cast<Byte*>(panel);
+    __builtin_memset(p, 0, static_cast<std::size_t>(packed_bytes(k)));
+    for (std::int64_t i = 0; i < k; i += 64, p += Packed::bytes)
+      for (int row = 0; row < rows; ++row) {
+        const Byte* block = reinterpret_cast<const Byte*>(source) + row * stride + i / 32 * Format::block_bytes;
+        Byte codes[2][32] = {};
+        const int blocks = k - i >= 64 ? 2 : 1;
+        for (int b = 0; b < blocks; ++b, block += Format::block_bytes) {
+          Format::read(block, codes[b]);
+          __builtin_memcpy(p + 32 * b + 2 * row, block, 2);
+          if (Format::minimums) __builtin_memcpy(p + 64 + 32 * b + 2 * row, block + 2, 2);
+        }
+        Bits::put(p + Packed::header, row, codes[0], codes[1]);
+      }
+  }
+
+  static void unpack_row(const std::byte* panel, std::int64_t row, std::int64_t k, float* out) noexcept {
+    const auto* p = reinterpret_cast<const Byte*>(panel);
+    for (std::int64_t i = 0; i < k; i += 64, p += Packed::bytes) {
+      Byte codes[2][32];
+      Bits::get(p + Packed::header, static_cast<int>(row), codes[0], codes[1]);
+      for (int b = 0; b < 2 && i + 32 * b < k; ++b) {
+        const float d = half_at(p + 32 * b + 2 * row), m = Format::minimums ? half_at(p + 64 + 32 * b + 2 * row) : 0.0f;
+        for (int e = 0; e < 32; ++e) {
+          const float x = d * static_cast<float>(codes[b][e] - Format::offset);
+          out[i + 32 * b + e] = Format::minimums ? x + m : x;
+        }
+      }
+    }
+  }
+
+  static PackedLayout layout(const char* key) noexcept {
+    return {Format::dtype, Isa::avx512, key, activations, panel_rows, 32, packed_bytes, pack, unpack_row, Driver<Blocks32>::multiply, Driver<Blocks32>::scratch_floats};
+  }
+};
+
+/// Nibbles of a canonical block of 32: element i is low in byte i, element i + 16 high in it.
+QUERN_VNNI_INLINE void read_nibbles(const Byte* from, Byte* codes) {
+  for (int i = 0; i < 16; ++i) {
+    codes[i] = from[i] & 15;
+    codes[i + 16] = from[i] >> 4;
+  }
+}
+/// Adds the fifth bits: bit i of a 32-bit word belongs to element i.
+QUERN_VNNI_INLINE void read_fifth_bits(const Byte* from, Byte* codes) {
+  __mmask32 word;
+  __builtin_memcpy(&word, from, 4);
+  auto* at = reinterpret_cast<__m256i*>(codes);
+  const __m256i low = _mm256_loadu_si256(at);
+  _mm256_storeu_si256(at, _mm256_mask_add_epi8(low, word, low, _mm256_set1_epi8(16)));
+}
+
+}  // namespace quern::cpu::avx512_vnni::packed

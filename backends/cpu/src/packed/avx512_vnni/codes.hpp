@@ -1,0 +1,131 @@
+// Codes of 16 rows x 64 k in their own bit width: an even and an odd block of 32, `Codes<Bits>::bytes` together.
+//
+// A vector of 64 bytes holds 4 consecutive k of each row, byte 4 row + k % 4, as vpdpbusd reads it; 8 vectors a block. Both blocks
+// share them: the low nibble is the even block's code, the high nibble the upper four bits of the odd one's, used where they lie.
+// So the odd block's codes come out `odd_factor` times too large; its scale is divided by that, which is exact. Bits that
+// do not fit a nibble are in planes behind, placed so that one shift (none for the first) and one mask bring them home:
+//   5 bits   a plane byte serves 4 vectors: bit 4 of the even code and bit 0 of the odd one, for bits 4 and 3
+//   6 bits   2 vectors: bits 5..4 of the even code and bits 1..0 of the odd one, for bits 5..4 and 3..2
+// 8 bits are plain bytes, one block behind the other.
+#pragma once
+
+#include "vectors.hpp"
+
+namespace quern::cpu::avx512_vnni::packed {
+
+template <int Bits>
+struct Codes;
+
+template <>
+struct Codes<8> {
+  static constexpr int bytes = 1024, odd_factor = 1;
+  template <int Odd>
+  QUERN_VNNI_INLINE __m512i load(const Byte* p, int j) { return packed::load(p + 512 * Odd + 64 * j); }
+  static void put(Byte* p, int row, const Byte* even, const Byte* odd) noexcept {
+    for (int j = 0; j < 8; ++j) {
+      __builtin_memcpy(p + 64 * j + 4 * row, even + 4 * j, 4);
+      __builtin_memcpy(p + 512 + 64 * j + 4 * row, odd + 4 * j, 4);
+    }
+  }
+  static void get(const Byte* p, int row, Byte* even, Byte* odd) noexcept {
+    for (int j = 0; j < 8; ++j) {
+      __builtin_memcpy(even + 4 * j, p + 64 * j + 4 * row, 4);
+      __builtin_memcpy(odd + 4 * j, p + 512 + 64 * j + 4 * row, 4);
+    }
+  }
+};
+
+/// What 4, 5 and 6 bits share: the nibbles, for codes whose odd block was shifted down to its upper four bits.
+static inline void put_nibbles(Byte* p, int row, const Byte* even, const Byte* odd, int odd_shift) noexcept {
+  Byte both[32];
+  for (int i = 0; i < 32; ++i) both[i] = static_cast<Byte>((even[i] & 15) | ((odd[i] >> odd_shift) << 4));
+  for (int j = 0; j < 8; ++j) __builtin_memcpy(p + 64 * j + 4 * row, both + 4 * j, 4);
+}
+
+template <>
+struct Codes<4> {
+  static constexpr int bytes = 512, odd_factor = 16;
+  template <int Odd>
+  QUERN_VNNI_INLINE __m512i load(const Byte* p, int j) {
+    return _mm512_and_si512(packed::load(p + 64 * j), set_bytes(Odd ? 0xf0 : 0x0f));
+  }
+  static void put(Byte* p, int row, const Byte* even, const Byte* odd) noexcept { put_nibbles(p, row, even, odd, 0); }
+  static void get(const Byte* p, int row, Byte* even, Byte* odd) noexcept {
+    for (int i = 0; i < 32; ++i) {
+      const Byte both = p[64 * (i / 4) + 4 * row + i % 4];
+      even[i] = both & 15;
+      odd[i] = both >> 4;
+    }
+  }
+};
+
+template <>
+struct Codes<5> {
+  static constexpr int bytes = 640, odd_factor = 8;
+  /// Where vector j's two bits are in a plane byte; they belong at 4 and 3.
+  static constexpr int even_bit(int j) { return j % 4 == 0 ? 4 : j % 4 == 1 ? 6 : j % 4 == 2 ? 2 : 7; }
+  static constexpr int odd_bit(int j) { return j % 4 == 0 ? 3 : j % 4 == 1 ? 5 : j % 4 == 2 ? 1 : 0; }
+  template <int Odd>
+  QUERN_VNNI_INLINE __m512i load(const Byte* p, int j) {
+    __m512i fifth = packed::load(p + 512 + 64 * (j / 4));
+    if (j % 4 == 1) fifth = _mm512_srli_epi16(fifth, 2);
+    if (j % 4 == 2) fifth = _mm512_slli_epi16(fifth, 2);
+    if (j % 4 == 3) fifth = Odd ? _mm512_slli_epi16(fifth, 3) : _mm512_srli_epi16(fifth, 3);
+    fifth = _mm512_and_si512(fifth, set_bytes(Odd ? 0x08 : 0x10));
+    return select(set_bytes(Odd ? 0xf0 : 0x0f), packed::load(p + 64 * j), fifth);
+  }
+  static void put(Byte* p, int row, const Byte* even, const Byte* odd) noexcept {
+    put_nibbles(p, row, even, odd, 1);
+    for (int half = 0; half < 2; ++half)
+      for (int i = 0; i < 4; ++i) {
+        int bits = 0;
+        for (int j = 0; j < 4; ++j) {
+          const int at = 16 * half + 4 * j + i;
+          bits |= (even[at] >> 4) << even_bit(j) | (odd[at] & 1) << odd_bit(j);
+        }
+        p[512 + 64 * half + 4 * row + i] = static_cast<Byte>(bits);
+      }
+  }
+  static void get(const Byte* p, int row, Byte* even, Byte* odd) noexcept {
+    for (int i = 0; i < 32; ++i) {
+      const int j = i / 4, at = 4 * row + i % 4;
+      const Byte both = p[64 * j + at], plane = p[512 + 64 * (j / 4) + at];
+      even[i] = static_cast<Byte>((both & 15) | ((plane >> even_bit(j)) & 1) << 4);
+      odd[i] = static_cast<Byte>((both >> 4) << 1 | ((plane >> odd_bit(j)) & 1));
+    }
+  }
+};
+
+template <>
+struct Codes<6> {
+  static constexpr int bytes = 768, odd_factor = 4;
+  /// Where vector j's two pairs of bits are in a plane byte; they belong at 4 and 2.
+  static constexpr int even_bit(int j) { return j % 2 == 0 ? 4 : 6; }
+  static constexpr int odd_bit(int j) { return j % 2 == 0 ? 2 : 0; }
+  template <int Odd>
+  QUERN_VNNI_INLINE __m512i load(const Byte* p, int j) {
+    __m512i rest = packed::load(p + 512 + 64 * (j / 2));
+    if (j % 2 == 1) rest = Odd ? _mm512_slli_epi16(rest, 2) : _mm512_srli_epi16(rest, 2);
+    rest = _mm512_and_si512(rest, set_bytes(Odd ? 0x0c : 0x30));
+    return select(set_bytes(Odd ? 0xf0 : 0x0f), packed::load(p + 64 * j), rest);
+  }
+  static void put(Byte* p, int row, const Byte* even, const Byte* odd) noexcept {
+    put_nibbles(p, row, even, odd, 2);
+    for (int j = 0; j < 8; j += 2)
+      for (int i = 0; i < 4; ++i) {
+        int bits = 0;
+        for (int v = j; v < j + 2; ++v) bits |= (even[4 * v + i] >> 4) << even_bit(v) | (odd[4 * v + i] & 3) << odd_bit(v);
+        p[512 + 64 * (j / 2) + 4 * row + i] = static_cast<Byte>(bits);
+      }
+  }
+  static void get(const Byte* p, int row, Byte* even, Byte* odd) noexcept {
+    for (int i = 0; i < 32; ++i) {
+      const int j = i / 4, at = 4 * row + i % 4;
+      const Byte both = p[64 * j + at], plane = p[512 + 64 * (j / 2) + at];
+      even[i] = static_cast<Byte>((both & 15) | ((plane >> even_bit(j)) & 3) << 4);
+      odd[i] = static_cast<Byte>((both >> 4) << 2 | ((plane >> odd_bit(j)) & 3));
+    }
+  }
+};
+
+}  // namespace quern::cpu::avx512_vnni::packed

@@ -1,0 +1,107 @@
+// Cuts a multiplication into register tiles: what the block formats have in common.
+//
+//   1..8 tokens   a panel at a time against all tokens, straight from the packed bytes, which are prefetched: they come from memory
+//   more          in chunks of 96 tokens, two panels at a time are widened to bytes and f32 scales in scratch (1-2 % of the time) and
+//                 multiplied in tiles of 2 panels x 6 tokens: 12 integer and 12 float sums, which leaves 8 registers
+// Each output has its own sums in every tile, and the same arithmetic on the same numbers: the bits do not depend on the tile.
+#pragma once
+
+#include "../packed.hpp"
+#include "sums.hpp"
+#include "vectors.hpp"
+
+namespace quern::cpu::avx512_vnni::packed {
+
+constexpr std::int64_t chunk_tokens = 96, direct_tokens = 8, tile_tokens = 6;
+
+/// One tile: R panels x C tokens.
+struct Tile {
+  const Byte* weights;         // of the first panel
+  std::int64_t panel_stride;   // to the next one, in bytes
+  const std::byte* rows;       // quantised activations of the first token
+  std::int64_t row_bytes, k;
+  std::int64_t scales_at, sums_at;  // where a row has its scales and sums
+  const std::int32_t* side;    // what Format::prepare made of these tokens
+  float* y;                    // of the first token and panel
+  std::int64_t y_stride, rows_left;
+};
+
+QUERN_VNNI_INLINE __mmask16 row_mask(std::int64_t rows_left) {
+  return static_cast<__mmask16>(rows_left >= 16 ? 0xffff : rows_left <= 0 ? 0 : (1 << rows_left) - 1);
+}
+
+/// How n tokens are cut: tiles of nearly the same width, at most `widest`.
+struct Widths {
+  std::int64_t tiles, narrow, wider;  // the first `wider` tiles have narrow + 1 tokens
+};
+QUERN_VNNI_INLINE Widths tile_widths(std::int64_t tokens) {
+  const std::int64_t tiles = tokens <= direct_tokens ? 1 : (tokens + tile_tokens - 1) / tile_tokens;
+  return {tiles, tokens / tiles, tokens % tiles};
+}
+
+/// `Format` gives: packed_bytes(k) and wide_bytes(k) of a panel, side_ints(k) a token, prepare(), widen(), and
+/// run_direct(tile, tokens) and run_wide<R>(tile, tokens).
+template <typename Format>
+struct Driver {
+  static std::int64_t scratch_floats(std::int64_t k) noexcept { return (2 * Format::wide_bytes(k)) / 4 + (chunk_tokens * Format::side_ints(k) + 15) / 16 * 16; }
+
+  static void multiply(const PackedPart& part) noexcept {
+    const std::int64_t row_bytes = activation_row_bytes(Format::activations, part.k);
+    const ActivationRow first = activation_row(Format::activations, part.activations, part.k);
+    auto* wide = reinterpret_cast<Byte*>(part.scratch);
+    auto* side = reinterpret_cast<std::int32_t*>(wide + 2 * Format::wide_bytes(part.k));
+    for (std::int64_t t = 0; t < part.tokens; t += chunk_tokens) {
+      Tile tile{};
+      tile.rows = part.activations + t * row_bytes;
+      tile.row_bytes = row_bytes;
+      tile.k = part.k;
+      tile.scales_at = reinterpret_cast<const std::byte*>(first.scales) - part.activations;
+      tile.sums_at = reinterpret_cast<const std::byte*>(first.sums) - part.activations;
+      tile.y = part.y + t * part.y_stride;
+      tile.y_stride = part.y_stride;
+      chunk(part, tile, lesser(chunk_tokens, part.tokens - t), wide, side);
+    }
+  }
+
+ private:
+  static void chunk(const PackedPart& part, Tile tile, std::int64_t tokens, Byte* wide, std::int32_t* side) noexcept {
+    const Widths widths = tile_widths(tokens);
+    const std::int64_t ints = Format::side_ints(part.k);
+    for (std::int64_t i = 0, t = 0; i < widths.tiles; ++i) {
+      const std::int64_t width = widths.narrow + (i < widths.wider ? 1 : 0);
+      for (std::int64_t c = 0; ints != 0 && c < width; ++c)
+        Format::prepare(reinterpret_cast<const std::int8_t*>(tile.rows + (t + c) * tile.row_bytes), part.k, side + t * ints + c, width);
+      t += width;
+    }
+    const std::int64_t panel_bytes = Format::packed_bytes(part.k), wide_bytes = Format::wide_bytes(part.k);
+    const auto* panels = reinterpret_cast<const Byte*>(part.panels);
+    const bool direct = tokens <= direct_tokens;
+    const std::int64_t step = direct ? 1 : 2;
+    for (std::int64_t p = 0; p < part.panel_count; p += step) {
+      const bool two = step == 2 && p + 1 < part.panel_count;
+      Tile now = tile;
+      now.rows_left = part.rows - p * panel_rows;
+      now.weights = panels + p * panel_bytes;
+      now.panel_stride = panel_bytes;
+      now.y += p * panel_rows;
+      now.side = side;
+      if (!direct && Format::widens) {
+        Format::widen(now.weights, part.k, wide);
+        if (two) Format::widen(now.weights + panel_bytes, part.k, wide + wide_bytes);
+        now.weights = wide;
+        now.panel_stride = wide_bytes;
+      }
+      for (std::int64_t i = 0; i < widths.tiles; ++i) {
+        const std::int64_t width = widths.narrow + (i < widths.wider ? 1 : 0);
+        if (direct) Format::run_direct(now, width);
+        else if (two) Format::template run_wide<2>(now, width);
+        else Format::template run_wide<1>(now, width);
+        now.rows += width * now.row_bytes;
+        now.side += width * ints;
+        now.y += width * now.y_stride;
+      }
+    }
+  }
+};
+
+}  // namespace quern::cpu::avx512_vnni::packed

@@ -1,0 +1,21 @@
+// Q4_1: nibbles with a minimum.
+#include "blocks32.hpp"
+#include "layouts.hpp"
+
+namespace quern::cpu::avx512_vnni::packed {
+namespace {
+
+struct Q41 {
+  static constexpr quern_dtype dtype = QUERN_Q4_1;
+  static constexpr int bits = 4, offset = 0, block_bytes = 20;
+  static constexpr bool minimums = true;
+  static void read(const Byte* block, Byte* codes) noexcept {
+    read_nibbles(block + 4, codes);
+  }
+};
+
+}  // namespace
+
+PackedLayout q4_1_layout() noexcept { return Blocks32<Q41>::layout("q4_1.16x4.v1"); }
+
+}  // namespace quern::cpu::avx512_vnni::packed

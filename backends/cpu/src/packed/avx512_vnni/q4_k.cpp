@@ -1,0 +1,26 @@
+// Q4_K: nibbles; a 6-bit scale and minimum for 32.
+#include "blocks256.hpp"
+#include "layouts.hpp"
+
+namespace quern::cpu::avx512_vnni::packed {
+namespace {
+
+struct Q4K {
+  static constexpr quern_dtype dtype = QUERN_Q4_K;
+  static constexpr int bits = 4, scale_span = 32, offset = 0, block_bytes = 144, d_at = 0, side_ints = 4;
+  static constexpr bool signed_scales = false, minimums = true;
+  static void read(const Byte* block, Byte* codes, Byte* scales, Byte* minimum) noexcept {
+    read_sub_scales(block + 4, scales, minimum);
+    for (int p = 0; p < 4; ++p)
+      for (int i = 0; i < 32; ++i) {
+        codes[64 * p + i] = block[16 + 32 * p + i] & 15;
+        codes[64 * p + 32 + i] = block[16 + 32 * p + i] >> 4;
+      }
+  }
+};
+
+}  // namespace
+
+PackedLayout q4_k_layout() noexcept { return Blocks256<Q4K>::layout("q4_k.16x4.v1"); }
+
+}  // namespace quern::cpu::avx512_vnni::packed

@@ -1,0 +1,21 @@
+// Q8_0: bytes, stored plus 128 because vpdpbusd wants its first factor unsigned.
+#include "blocks32.hpp"
+#include "layouts.hpp"
+
+namespace quern::cpu::avx512_vnni::packed {
+namespace {
+
+struct Q80 {
+  static constexpr quern_dtype dtype = QUERN_Q8_0;
+  static constexpr int bits = 8, offset = 128, block_bytes = 34;
+  static constexpr bool minimums = false;
+  static void read(const Byte* block, Byte* codes) noexcept {
+    for (int i = 0; i < 32; ++i) codes[i] = block[2 + i] ^ 0x80;
+  }
+};
+
+}  // namespace
+
+PackedLayout q8_0_layout() noexcept { return Blocks32<Q80>::layout("q8_0.16x4.v1"); }
+
+}  // namespace quern::cpu::avx512_vnni::packed

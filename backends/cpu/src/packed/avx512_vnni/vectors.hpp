@@ -1,0 +1,48 @@
+// Intrinsics under short names. Nothing of the standard library: its inline functions, compiled here, could be linked elsewhere.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#define QUERN_VNNI_INLINE [[gnu::always_inline]] static inline
+#define QUERN_VNNI_UNROLL _Pragma("GCC unroll 16")
+
+namespace quern::cpu::avx512_vnni::packed {
+
+using Byte = std::uint8_t;
+
+constexpr int panel_rows = 16;  // the 32-bit lanes of a register: lane r belongs to row r of the panel
+
+QUERN_VNNI_INLINE __m512i load(const void* p) { return _mm512_load_si512(p); }
+QUERN_VNNI_INLINE __m512i set_bytes(int x) { return _mm512_set1_epi8(static_cast<char>(x)); }
+/// Four bytes from memory in all lanes; with one use the compiler folds it into the instruction that needs it.
+QUERN_VNNI_INLINE __m512i broadcast(const void* p) {
+  int x;
+  __builtin_memcpy(&x, p, 4);
+  return _mm512_set1_epi32(x);
+}
+QUERN_VNNI_INLINE __m512 broadcast_float(const void* p) {
+  float x;
+  __builtin_memcpy(&x, p, 4);
+  return _mm512_set1_ps(x);
+}
+/// 16 halves as floats.
+QUERN_VNNI_INLINE __m512 load_halves(const void* p) { return _mm512_cvtph_ps(_mm256_load_si256(static_cast<const __m256i*>(p))); }
+/// mask ? a : b, bit by bit.
+QUERN_VNNI_INLINE __m512i select(__m512i mask, __m512i a, __m512i b) { return _mm512_ternarylogic_epi32(mask, a, b, 0xca); }
+/// A multiple of two floats, bits as stored.
+QUERN_VNNI_INLINE float half_at(const Byte* p) {
+  std::uint16_t h;
+  __builtin_memcpy(&h, p, 2);
+  return _cvtsh_ss(h);
+}
+QUERN_VNNI_INLINE std::int64_t lesser(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
+template <int Lines>
+QUERN_VNNI_INLINE void prefetch_lines(const Byte* p) {
+  QUERN_VNNI_UNROLL
+  for (int i = 0; i < Lines; ++i) _mm_prefetch(reinterpret_cast<const char*>(p + 64 * i), _MM_HINT_T0);
+}
+
+}  // namespace quern::cpu::avx512_vnni::packed

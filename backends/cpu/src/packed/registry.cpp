@@ -1,0 +1,49 @@
+// See registry.hpp.
+#include "registry.hpp"
+
+#include <charconv>
+
+namespace quern::cpu {
+namespace {
+
+/// Of keys: a number without sign, with nothing behind it.
+std::int64_t parse_size(std::string_view text) noexcept {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() && value > 0 && value <= (std::int64_t{1} << 40) ? value : 0;
+}
+
+}  // namespace
+
+const PackedSet* packed_set_for(const Processor& processor, Isa best) noexcept {
+  if (best >= Isa::avx512 && processor.vnni && !packed_set_avx512_vnni().layouts.empty()) return &packed_set_avx512_vnni();
+  if (best >= Isa::avx2 && processor.best >= Isa::avx2 && !packed_set_avx2().layouts.empty()) return &packed_set_avx2();
+  return nullptr;
+}
+
+const PackedLayout* find_packed_layout(const PackedSet& set, quern_dtype format, std::int64_t k) noexcept {
+  for (const PackedLayout& layout : set.layouts)
+    if (layout.format == format && k > 0 && k % layout.k_multiple == 0) return &layout;
+  return nullptr;
+}
+
+PackedKey parse_packed_key(std::string_view key) noexcept {
+  const std::size_t slash = key.rfind('/'), cross = key.rfind('x');
+  if (slash == std::string_view::npos || cross == std::string_view::npos || cross < slash) return {};
+  const std::int64_t rows = parse_size(key.substr(slash + 1, cross - slash - 1)), k = parse_size(key.substr(cross + 1));
+  if (rows == 0 || k == 0) return {};
+  static const Processor processor = detect_processor();
+  for (const Isa isa : {Isa::avx512, Isa::avx2}) {
+    const PackedSet* set = packed_set_for(processor, isa);
+    if (set == nullptr) continue;
+    for (const PackedLayout& layout : set->layouts)
+      if (key.substr(0, slash) == layout.key && k % layout.k_multiple == 0) return {&layout, rows, k};
+  }
+  return {};
+}
+
+std::string packed_key(const PackedLayout& layout, std::int64_t rows, std::int64_t k) {
+  return std::string(layout.key) + '/' + std::to_string(rows) + 'x' + std::to_string(k);
+}
+
+}  // namespace quern::cpu

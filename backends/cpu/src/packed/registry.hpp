@@ -1,0 +1,37 @@
+// Which layout a weight gets, and what a layout key of the ABI means.
+//
+// A key is "<layout>/<rows>x<k>", "q4_k.16x4.v1/5632x2048": packed bytes can be made, checked and read from it alone.
+#pragma once
+
+#include "packed.hpp"
+
+#include "../isa.hpp"
+
+#include <string>
+#include <string_view>
+
+namespace quern::cpu {
+
+/// The layouts of the fastest instruction set up to `best` that this processor has; null: none.
+const PackedSet* packed_set_for(const Processor& processor, Isa best) noexcept;
+
+/// The set's layout for rows of k elements of `format`; null: none takes them.
+const PackedLayout* find_packed_layout(const PackedSet& set, quern_dtype format, std::int64_t k) noexcept;
+
+struct PackedKey {
+  const PackedLayout* layout = nullptr;
+  std::int64_t rows = 0, k = 0;
+};
+/// layout null: no layout of this processor, or not a key.
+PackedKey parse_packed_key(std::string_view key) noexcept;
+std::string packed_key(const PackedLayout& layout, std::int64_t rows, std::int64_t k);
+
+/// Panels that `rows` rows take, and their bytes.
+inline std::int64_t packed_panels(const PackedLayout& layout, std::int64_t rows) noexcept {
+  return (rows + layout.panel_rows - 1) / layout.panel_rows;
+}
+inline std::int64_t packed_bytes(const PackedLayout& layout, std::int64_t rows, std::int64_t k) noexcept {
+  return packed_panels(layout, rows) * layout.panel_bytes(k);
+}
+
+}  // namespace quern::cpu

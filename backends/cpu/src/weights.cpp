@@ -1,0 +1,128 @@
+// See weights.hpp.
+#include "weights.hpp"
+
+#include "abi_list.hpp"
+#include "formats.hpp"
+
+#include "quern/quern_min_sizes.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace quern::cpu {
+namespace {
+
+struct Use {
+  bool multiplied = false, other = false, int8_allowed = true;
+};
+
+/// How each value of a graph is read. A view of a constant counts as another use of it.
+std::vector<Use> uses_of(const Graph& graph) {
+  std::vector<Use> uses(graph.values.size());
+  for (const Value& value : graph.values)
+    if (&graph.values[value.root] != &value) uses[value.root].other = true;
+  for (const Node& node : graph.nodes) {
+    const auto transposed = [&](std::uint32_t key) {
+      return std::ranges::any_of(node.attributes, [&](const AttributeValue& a) { return a.key == key && a.integer != 0; });
+    };
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] == QUERN_NONE) continue;
+      Use& use = uses[node.inputs[i]];
+      const bool product = node.op == QUERN_OP_MATMUL && i == 1 && node.verdict && !transposed(QUERN_KEY_TRANSPOSE_A) && !transposed(QUERN_KEY_TRANSPOSE_B);
+      if (product) {
+        use.multiplied = true;
+        use.int8_allowed = use.int8_allowed && node.int8_allowed;
+      } else if (!(node.op == QUERN_OP_GET_ROWS && i == 0)) {
+        use.other = true;
+      }
+    }
+    if (node.predicate != QUERN_NONE) uses[node.predicate].other = true;
+  }
+  return uses;
+}
+
+}  // namespace
+
+std::unique_ptr<WeightList> plan_weights(std::span<const Graph> graphs, const PackedSet& set) {
+  struct Candidate {
+    const PackedLayout* layout;
+    std::vector<quern_weight_source> sources;
+    bool wanted = true;
+  };
+  std::vector<Candidate> candidates;
+  std::map<std::tuple<std::string, quern_dtype, std::int64_t, std::int64_t>, std::size_t> named;
+  std::vector<std::pair<std::int64_t, std::int64_t>> sizes;
+  for (std::uint32_t g = 0; g < graphs.size(); ++g) {
+    const std::vector<Use> uses = uses_of(graphs[g]);
+    for (std::uint32_t id = 0; id < uses.size(); ++id) {
+      const Value& value = graphs[g].values[id];
+      const TensorView& view = value.view;
+      if (value.kind != QUERN_VALUE_CONSTANT || !value.verdict || view.rank != 2 || view.ranged != 0 || value.root != id) continue;
+      if (view.layout != nullptr || !is_contiguous(view) || view.dims[0] <= 0) continue;
+      const PackedLayout* layout = find_packed_layout(set, view.dtype, view.dims[1]);
+      if (layout == nullptr) continue;
+      // f32 products that a node wants exact keep the order of summation of the canonical kernels.
+      const bool wanted = uses[id].multiplied && !uses[id].other && uses[id].int8_allowed;
+      std::size_t at = candidates.size();
+      if (!value.name.empty()) at = named.try_emplace({value.name, view.dtype, view.dims[0], view.dims[1]}, at).first->second;
+      if (at == candidates.size()) {
+        candidates.push_back({layout, {}, true});
+        sizes.emplace_back(view.dims[0], view.dims[1]);
+      }
+      candidates[at].sources.push_back({g, id});
+      candidates[at].wanted = candidates[at].wanted && wanted;
+    }
+  }
+
+  auto list = std::make_unique<WeightList>();
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (!candidates[i].wanted) continue;
+    const auto [rows, k] = sizes[i];
+    list->keys.push_back(packed_key(*candidates[i].layout, rows, k));
+    list->sources.push_back(std::move(candidates[i].sources));
+    quern_weight_item item{};
+    item.header = {sizeof(item), QUERN_TYPE_WEIGHT_ITEM, nullptr};
+    item.bytes = static_cast<std::uint64_t>(packed_bytes(*candidates[i].layout, rows, k));
+    item.alignment = 64;
+    item.benefit = static_cast<double>(item.bytes) * 5e-11;  // canonical blocks are read at some 10 GB/s, panels at 20
+    list->items.push_back(item);
+  }
+  for (std::size_t i = 0; i < list->items.size(); ++i) {  // the vectors grow no more
+    quern_weight_item& item = list->items[i];
+    item.layout_key = {list->keys[i].data(), list->keys[i].size()};
+    item.sources = {list->sources[i].data(), list->sources[i].size(), sizeof(quern_weight_source)};
+  }
+  return list;
+}
+
+void pack_weight(const std::string& key, const quern_array& sources, const quern_array& destination, ThreadPool& pool) {
+  const PackedKey packed = parse_packed_key(key);
+  if (packed.layout == nullptr) throw Error(QUERN_UNSUPPORTED, concat("'", key, "' is no layout of this plugin on this processor"));
+  const List<quern_span> from_list(sources, QUERN_MIN_SIZE_quern_span, "sources");
+  const List<quern_span> to_list(destination, QUERN_MIN_SIZE_quern_span, "destination");
+  if (from_list.size() != 1 || to_list.size() != 1)
+    throw Error(QUERN_UNSUPPORTED, concat("an item of '", key, "' has one source and one destination span, not ", from_list.size(), " and ", to_list.size()));
+  const quern_span from = from_list[0], to = to_list[0];
+  const PackedLayout& layout = *packed.layout;
+  const std::int64_t row_bytes = packed.k / unit_elements(layout.format) * unit_bytes(layout.format);
+  const auto needed = static_cast<std::uint64_t>(packed.rows * row_bytes), size = static_cast<std::uint64_t>(packed_bytes(layout, packed.rows, packed.k));
+  if (from.host == nullptr || from.bytes < needed)
+    throw Error(QUERN_INVALID_ARGUMENT, concat("the source of '", key, "' has ", from.host == nullptr ? 0 : from.bytes, " host bytes; it needs ", needed));
+  if (to.host == nullptr || to.bytes < size || reinterpret_cast<std::uintptr_t>(to.host) % 64 != 0)
+    throw Error(QUERN_INVALID_ARGUMENT, concat("the destination of '", key, "' has ", to.host == nullptr ? 0 : to.bytes, " host bytes; it needs ", size,
+                                               ", aligned to 64"));
+  const auto pack = [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t panel = begin; panel < end; ++panel) {
+      const std::int64_t row = panel * layout.panel_rows;
+      layout.pack(static_cast<const std::byte*>(from.host) + row * row_bytes, row_bytes, std::min(layout.panel_rows, packed.rows - row), packed.k,
+                  static_cast<std::byte*>(to.host) + panel * layout.panel_bytes(packed.k));
+    }
+  };
+  pool.run(packed_panels(layout, packed.rows), std::max<std::int64_t>(1, (std::int64_t{256} << 10) / layout.panel_bytes(packed.k)), nullptr,
+           [](const void* body, std::int64_t begin, std::int64_t end, std::uint32_t) {
+             (*static_cast<const decltype(pack)*>(body))(begin, end);
+           }, &pack);
+}
+
+}  // namespace quern::cpu

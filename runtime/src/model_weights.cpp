@@ -1,0 +1,27 @@
+// See model_weights.hpp.
+#include "model_weights.hpp"
+
+#include <algorithm>
+
+namespace quern::runtime {
+
+std::vector<WantedWeight> wanted_weights(const Program& program, const models::StepGraph& step, const models::RopeGraph& rope,
+                                         const gguf::File& file) {
+  std::vector<WantedWeight> wanted;
+  const auto want = [&](const std::string& tensor, std::uint32_t device, graph::ValueId value) {
+    const PackedWeight* packed = value == graph::no_value ? nullptr : program.packed(value, device);
+    WeightPlace place{tensor, device, packed != nullptr ? packed->layout : ""};
+    if (std::ranges::find(wanted, place, &WantedWeight::place) != wanted.end()) return;
+    wanted.push_back({std::move(place), packed != nullptr ? packed->bytes : file.require_tensor(tensor).bytes,
+                      packed != nullptr ? value : graph::no_value});
+  };
+  for (const models::StepGraph::Weight& weight : step.weights) {
+    for (const std::uint32_t device : program.readers(weight.value)) want(weight.tensor, device, weight.value);
+  }
+  if (rope.factors != graph::no_value) {
+    for (std::uint32_t d = 0; d < program.devices().size(); ++d) want("rope_freqs.weight", d, graph::no_value);
+  }
+  return wanted;
+}
+
+}  // namespace quern::runtime

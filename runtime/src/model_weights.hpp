@@ -1,0 +1,31 @@
+// Which tensor of a file has to lie on which device, canonical or packed.
+#pragma once
+
+#include "program.hpp"
+
+#include "quern/models/architecture.hpp"
+
+namespace quern::runtime {
+
+/// Where a tensor lies: on which device, and under which layout ("": canonical).
+struct WeightPlace {
+  std::string tensor;
+  std::uint32_t device;
+  std::string layout;
+  auto operator<=>(const WeightPlace&) const = default;
+};
+
+struct WantedWeight {
+  WeightPlace place;
+  std::uint64_t bytes;
+  graph::ValueId value;  // whose packing it is; no_value: canonical
+
+  /// What it takes of an arena, padded to the next tensor's alignment.
+  std::uint64_t arena_bytes() const noexcept { return (bytes + 63) / 64 * 64; }
+};
+
+/// Each tensor once for each device and layout that reads it, in the order of the step's weights.
+std::vector<WantedWeight> wanted_weights(const Program& program, const models::StepGraph& step, const models::RopeGraph& rope,
+                                         const gguf::File& file);
+
+}  // namespace quern::runtime

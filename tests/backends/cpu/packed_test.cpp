@@ -1,0 +1,488 @@
+// Packed layouts, each against the portable decoder and f64: all layouts of all sets that this processor can run.
+//
+// Internal: it links the backend's objects, since a layout is no part of the plugin's C ABI.
+#include "formats.hpp"
+#include "half.hpp"
+#include "packed/packed.hpp"
+#include "view.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+namespace quern::cpu {
+namespace {
+
+struct Set {
+  const char* name;
+  const PackedSet* set;
+};
+std::vector<Set> runnable_sets() {
+  const Processor processor = detect_processor();
+  std::vector<Set> sets;
+  if (processor.best >= Isa::avx2) sets.push_back({"avx2", &packed_set_avx2()});
+  if (processor.vnni) sets.push_back({"avx512_vnni", &packed_set_avx512_vnni()});
+  return sets;
+}
+struct Case {
+  const char* set_name;
+  const PackedSet* set;
+  const PackedLayout* layout;
+};
+std::vector<Case> runnable_layouts() {
+  std::vector<Case> cases;
+  for (const Set& s : runnable_sets())
+    for (const PackedLayout& layout : s.set->layouts) cases.push_back({s.name, s.set, &layout});
+  return cases;
+}
+
+/// 64-byte aligned memory.
+template <typename T>
+class Aligned {
+ public:
+  explicit Aligned(std::int64_t count) : bytes_(static_cast<std::size_t>(count) * sizeof(T) + 64) {}
+  T* data() { return reinterpret_cast<T*>((reinterpret_cast<std::uintptr_t>(bytes_.data()) + 63) / 64 * 64); }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+// ---------------------------------------------------------------------------------------------- canonical rows
+
+/// Which f16 scales a test's blocks get.
+enum class Scales { similar, extreme };
+
+std::uint16_t random_scale(Scales kind, std::mt19937& random) {
+  if (kind == Scales::similar) return float_to_half((0.5f + static_cast<float>(random() % 512) / 512.0f) * (random() % 4 == 0 ? -0.01f : 0.01f));
+  constexpr std::uint16_t odd[] = {0x0000, 0x8000, 0x0001, 0x8001, 0x03ff, 0x83ff, 0x0400, 0x7bff, 0xfbff, 0x3c00};
+  return random() % 2 != 0 ? odd[random() % std::size(odd)] : static_cast<std::uint16_t>((random() & 0x83ffu) | ((1 + random() % 30) << 10));
+}
+
+/// Byte offsets of the f16 scales in a block.
+std::vector<int> scale_offsets(quern_dtype format) {
+  switch (format) {
+    case QUERN_Q4_0: case QUERN_Q5_0: case QUERN_Q8_0: return {0};
+    case QUERN_Q4_1: case QUERN_Q5_1: case QUERN_Q4_K: case QUERN_Q5_K: return {0, 2};
+    case QUERN_Q6_K: return {208};
+    default: return {};
+  }
+}
+bool is_block_format(quern_dtype format) { return find_format(format) != nullptr; }
+
+void put(std::byte* to, std::uint16_t value) { std::memcpy(to, &value, 2); }
+void put(std::byte* to, float value) { std::memcpy(to, &value, 4); }
+
+/// Random codes, every third block of all zeros or all ones, so that the ends of every range occur, -128 in Q8_0 too.
+void fill_block(quern_dtype format, Scales kind, std::mt19937& random, std::byte* block) {
+  const std::int64_t bytes = unit_bytes(format);
+  const unsigned choice = random() % 9;
+  for (std::int64_t i = 0; i < bytes; ++i)
+    block[i] = choice == 0 ? std::byte{0} : choice == 1 ? std::byte{0xff} : choice == 2 ? std::byte{0x80} : static_cast<std::byte>(random());
+  for (const int at : scale_offsets(format)) put(block + at, random_scale(kind, random));
+}
+
+float random_float(Scales kind, std::mt19937& random) {
+  if (kind == Scales::similar) return static_cast<float>(static_cast<int>(random() % 2001) - 1000) * 0.001f;
+  constexpr float odd[] = {0.0f, -0.0f, 1e-40f, -6e-8f, 60000.0f, 1.0f};
+  return odd[random() % std::size(odd)];
+}
+
+struct Weights {
+  quern_dtype format;
+  std::int64_t rows, k, stride;
+  std::vector<std::byte> bytes;
+
+  std::vector<float> decoded() const {
+    std::vector<float> out(static_cast<std::size_t>(rows * k));
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const std::byte* row = bytes.data() + r * stride;
+      float* to = out.data() + r * k;
+      if (is_block_format(format)) {
+        decode_blocks(format, row, k, to);
+        continue;
+      }
+      for (std::int64_t i = 0; i < k; ++i) {
+        std::uint16_t half = 0;
+        if (format == QUERN_F32) std::memcpy(to + i, row + i * 4, 4);
+        else std::memcpy(&half, row + i * 2, 2);
+        if (format == QUERN_F16) to[i] = half_to_float(half);
+        if (format == QUERN_BF16) to[i] = bfloat_to_float(half);
+      }
+    }
+    return out;
+  }
+};
+
+Weights random_weights(quern_dtype format, std::int64_t rows, std::int64_t k, Scales kind, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  const std::int64_t units = k / unit_elements(format), unit = unit_bytes(format);
+  Weights w{format, rows, k, units * unit + 6, {}};  // the stride is longer than a row
+  w.bytes.resize(static_cast<std::size_t>(rows * w.stride));
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t u = 0; u < units; ++u) {
+      std::byte* at = w.bytes.data() + r * w.stride + u * unit;
+      if (is_block_format(format)) fill_block(format, kind, random, at);
+      else if (format == QUERN_F32) put(at, random_float(kind, random));
+      else put(at, format == QUERN_F16 ? float_to_half(random_float(kind, random)) : float_to_bfloat(random_float(kind, random)));
+    }
+  return w;
+}
+
+/// For each element a bound of what its code, offset and minimum contribute by themselves: the kernels may sum them apart.
+std::vector<double> part_magnitudes(const Weights& w) {
+  std::vector<double> sum(static_cast<std::size_t>(w.rows * w.k));
+  const std::vector<float> plain = w.decoded();
+  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] = std::fabs(plain[i]);
+  if (!is_block_format(w.format)) return sum;
+  for (const int code : {0x00, 0xff, 0x80}) {
+    Weights all = w;
+    const std::int64_t unit = unit_bytes(w.format), units = w.k / unit_elements(w.format);
+    const std::vector<int> scales = scale_offsets(w.format);
+    // Codes stand behind the scales; the K formats have sub-scales between, and Q6_K all scales last.
+    const std::int64_t begin = w.format == QUERN_Q4_K || w.format == QUERN_Q5_K ? 16 : w.format == QUERN_Q6_K ? 0 : scales.back() + 2;
+    const std::int64_t end = w.format == QUERN_Q6_K ? 192 : unit;
+    for (std::int64_t r = 0; r < w.rows; ++r)
+      for (std::int64_t u = 0; u < units; ++u)
+        for (std::int64_t i = begin; i < end; ++i) all.bytes[static_cast<std::size_t>(r * w.stride + u * unit + i)] = static_cast<std::byte>(code);
+    const std::vector<float> decoded = all.decoded();
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += std::fabs(decoded[i]);
+  }
+  return sum;
+}
+
+struct Panels {
+  std::int64_t count, bytes;
+  Aligned<std::byte> memory;
+};
+Panels pack(const PackedLayout& layout, const Weights& w) {
+  const std::int64_t count = (w.rows + layout.panel_rows - 1) / layout.panel_rows, bytes = layout.panel_bytes(w.k);
+  EXPECT_EQ(bytes % 64, 0);
+  Panels p{count, bytes, Aligned<std::byte>(count * bytes + 64)};
+  std::memset(p.memory.data(), 0xa5, static_cast<std::size_t>(count * bytes + 64));
+  for (std::int64_t i = 0; i < count; ++i)
+    layout.pack(w.bytes.data() + i * layout.panel_rows * w.stride, w.stride, std::min(layout.panel_rows, w.rows - i * layout.panel_rows), w.k,
+                p.memory.data() + i * bytes);
+  for (int i = 0; i < 64; ++i) EXPECT_EQ(p.memory.data()[count * bytes + i], std::byte{0xa5}) << "pack wrote behind its panel";
+  return p;
+}
+
+// ---------------------------------------------------------------------------------------------- activations
+
+struct Tokens {
+  std::int64_t count, k, row_bytes;
+  Activations kind;
+  Aligned<std::byte> memory;
+
+  /// What the kernel multiplies with, in f64.
+  double at(std::int64_t token, std::int64_t i) {
+    const std::byte* row = memory.data() + token * row_bytes;
+    if (kind == Activations::f32) return reinterpret_cast<const float*>(row)[i];
+    const ActivationRow a = activation_row(kind, row, k);
+    return static_cast<double>(a.codes[i]) * a.scales[i / (kind == Activations::int8_256 ? 256 : 32)];
+  }
+};
+Tokens quantised(const Case& c, const std::vector<float>& x, std::int64_t count, std::int64_t k) {
+  const Activations kind = c.layout->activations;
+  const std::int64_t bytes = activation_row_bytes(kind, k);
+  Tokens t{count, k, bytes, kind, Aligned<std::byte>(count * bytes)};
+  if (kind != Activations::f32) c.set->quantise(kind, x.data(), k, count, k, t.memory.data());
+  else
+    for (std::int64_t i = 0; i < count; ++i) std::memcpy(t.memory.data() + i * bytes, x.data() + i * k, static_cast<std::size_t>(k) * 4);
+  return t;
+}
+std::vector<float> random_activations(std::int64_t count, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> x(static_cast<std::size_t>(count));
+  for (float& v : x) v = normal(random);
+  return x;
+}
+
+constexpr float untouched = -12345.0f;
+
+/// y = tokens * panels^T, `tokens_a_call` and `panels_a_call` at a time.
+std::vector<float> multiply(const PackedLayout& layout, Panels& panels, std::int64_t rows, Tokens& tokens, std::int64_t tokens_a_call,
+                            std::int64_t panels_a_call, std::int64_t y_stride) {
+  std::vector<float> y(static_cast<std::size_t>(tokens.count * y_stride), untouched);
+  Aligned<float> scratch(layout.scratch_floats != nullptr ? layout.scratch_floats(tokens.k) : 0);
+  for (std::int64_t p = 0; p < panels.count; p += panels_a_call)
+    for (std::int64_t t = 0; t < tokens.count; t += tokens_a_call) {
+      const std::int64_t count = std::min(panels_a_call, panels.count - p);
+      const PackedPart part{panels.memory.data() + p * panels.bytes, count, std::min(rows - p * layout.panel_rows, count * layout.panel_rows),
+                            tokens.k, tokens.memory.data() + t * tokens.row_bytes, std::min(tokens_a_call, tokens.count - t),
+                            y.data() + t * y_stride + p * layout.panel_rows, y_stride, scratch.data()};
+      layout.multiply(part);
+    }
+  return y;
+}
+
+std::vector<std::int64_t> depths(const PackedLayout& layout) {
+  if (layout.k_multiple == 1) return {1, 7, 16, 100, 576};
+  if (layout.k_multiple == 32) return {32, 64, 96, 576};
+  return {256, 512, 768};
+}
+
+class Packed : public testing::TestWithParam<Case> {};
+
+TEST_P(Packed, UnpacksToTheBitsOfTheCanonicalDecode) {
+  const PackedLayout& layout = *GetParam().layout;
+  for (const std::int64_t k : depths(layout))
+    for (const Scales kind : {Scales::similar, Scales::extreme})
+      for (const std::int64_t rows : {layout.panel_rows, std::int64_t{5}}) {
+        const Weights w = random_weights(layout.format, rows, k, kind, static_cast<std::uint32_t>(k + rows));
+        Panels panels = pack(layout, w);
+        const std::vector<float> expected = w.decoded();
+        std::vector<float> row(static_cast<std::size_t>(k) + 1, untouched);
+        for (std::int64_t r = 0; r < rows; ++r) {
+          layout.unpack_row(panels.memory.data(), r, k, row.data());
+          EXPECT_EQ(row.back(), untouched);
+          for (std::int64_t i = 0; i < k; ++i)
+            ASSERT_EQ(std::bit_cast<std::uint32_t>(row[static_cast<std::size_t>(i)]), std::bit_cast<std::uint32_t>(expected[static_cast<std::size_t>(r * k + i)]))
+                << "k " << k << ", row " << r << ", element " << i;
+        }
+      }
+}
+
+TEST_P(Packed, PacksTheSameBytesWhateverWasThereBefore) {
+  const PackedLayout& layout = *GetParam().layout;
+  const std::int64_t k = depths(layout).back(), bytes = layout.panel_bytes(k);
+  const Weights w = random_weights(layout.format, 5, k, Scales::extreme, 3);
+  Aligned<std::byte> one(bytes), two(bytes);
+  std::memset(one.data(), 0x00, static_cast<std::size_t>(bytes));
+  std::memset(two.data(), 0xff, static_cast<std::size_t>(bytes));
+  layout.pack(w.bytes.data(), w.stride, w.rows, k, one.data());
+  layout.pack(w.bytes.data(), w.stride, w.rows, k, two.data());
+  EXPECT_EQ(std::memcmp(one.data(), two.data(), static_cast<std::size_t>(bytes)), 0);
+}
+
+/// Every output is a chain of at most k / 16 additions (f32 activations: k), each of at most four roundings besides, and no part
+/// of it is larger than the sum of the magnitudes of all parts: code times scale, offset and minimum, for each element.
+void expect_near_f64(const PackedLayout& layout, const Weights& w, Tokens& tokens, const std::vector<float>& y, std::int64_t y_stride) {
+  const std::vector<float> weights = w.decoded();
+  const std::vector<double> magnitudes = part_magnitudes(w);
+  const double additions = layout.activations == Activations::f32 ? static_cast<double>(w.k) : static_cast<double>(w.k) / 16.0;
+  const double relative = (additions + 8.0) * std::numeric_limits<float>::epsilon();
+  std::vector<double> x(static_cast<std::size_t>(w.k));
+  for (std::int64_t t = 0; t < tokens.count; ++t) {
+    for (std::int64_t i = 0; i < w.k; ++i) x[static_cast<std::size_t>(i)] = tokens.at(t, i);
+    for (std::int64_t r = 0; r < w.rows; ++r) {
+      double sum = 0, magnitude = 0;
+      for (std::int64_t i = 0; i < w.k; ++i) {
+        const auto at = static_cast<std::size_t>(r * w.k + i);
+        sum += weights[at] * x[static_cast<std::size_t>(i)];
+        magnitude += magnitudes[at] * std::fabs(x[static_cast<std::size_t>(i)]);
+      }
+      const double got = y[static_cast<std::size_t>(t * y_stride + r)];
+      ASSERT_LE(std::fabs(got - sum), relative * magnitude + 1e-37) << "k " << w.k << ", token " << t << " of " << tokens.count << ", row " << r
+                                                                    << ": " << got << " for " << sum;
+    }
+    for (std::int64_t r = w.rows; r < y_stride; ++r)
+      ASSERT_EQ(y[static_cast<std::size_t>(t * y_stride + r)], untouched) << "wrote behind row " << w.rows << " of token " << t;
+  }
+}
+
+TEST_P(Packed, MultipliesAsTheQuantisedActivationsInF64) {
+  const PackedLayout& layout = *GetParam().layout;
+  for (const std::int64_t k : depths(layout))
+    for (const std::int64_t rows : {layout.panel_rows, 3 * layout.panel_rows - 3})
+      for (const std::int64_t count : {1, 3, 8, 13}) {
+        const Weights w = random_weights(layout.format, rows, k, Scales::similar, static_cast<std::uint32_t>(k + rows));
+        Panels panels = pack(layout, w);
+        Tokens tokens = quantised(GetParam(), random_activations(count * k, 7), count, k);
+        expect_near_f64(layout, w, tokens, multiply(layout, panels, rows, tokens, count, panels.count, rows + 5), rows + 5);
+        if (HasFatalFailure()) return;
+      }
+}
+
+TEST_P(Packed, MultipliesScalesOfAllSizes) {
+  const PackedLayout& layout = *GetParam().layout;
+  const std::int64_t k = depths(layout).back(), rows = 2 * layout.panel_rows, count = 9;
+  const Weights w = random_weights(layout.format, rows, k, Scales::extreme, 11);
+  Panels panels = pack(layout, w);
+  Tokens tokens = quantised(GetParam(), random_activations(count * k, 8), count, k);
+  expect_near_f64(layout, w, tokens, multiply(layout, panels, rows, tokens, count, panels.count, rows), rows);
+}
+
+/// Codes at the ends of their range against activations of +-127, all of one sign or alternating: where an integer would overflow.
+TEST_P(Packed, MultipliesTheLargestCodesAndActivations) {
+  const PackedLayout& layout = *GetParam().layout;
+  const std::int64_t k = depths(layout).back(), rows = layout.panel_rows;
+  for (const int code : {0x00, 0xff, 0x80, 0x7f, 0xf0, 0x0f}) {
+    Weights w = random_weights(layout.format, rows, k, Scales::similar, 5);
+    if (!is_block_format(layout.format)) return;
+    const std::int64_t unit = unit_bytes(layout.format);
+    for (std::int64_t r = 0; r < rows; ++r)
+      for (std::int64_t u = 0; u < k / unit_elements(layout.format); ++u) {
+        std::byte* block = w.bytes.data() + r * w.stride + u * unit;
+        std::memset(block, code, static_cast<std::size_t>(unit));
+        for (const int at : scale_offsets(layout.format)) put(block + at, float_to_half(0.01f));
+      }
+    Panels panels = pack(layout, w);
+    std::vector<float> x(static_cast<std::size_t>(4 * k));
+    for (std::int64_t i = 0; i < k; ++i) {
+      x[static_cast<std::size_t>(i)] = 127.0f;
+      x[static_cast<std::size_t>(k + i)] = -127.0f;
+      x[static_cast<std::size_t>(2 * k + i)] = i % 2 != 0 ? 127.0f : -127.0f;
+      x[static_cast<std::size_t>(3 * k + i)] = i % 32 < 16 ? 127.0f : -127.0f;
+    }
+    Tokens tokens = quantised(GetParam(), x, 4, k);
+    expect_near_f64(layout, w, tokens, multiply(layout, panels, rows, tokens, 4, 1, rows), rows);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(Packed, GivesTheSameBitsForAnyNumberOfTokensAndAnySplit) {
+  const PackedLayout& layout = *GetParam().layout;
+  const std::int64_t k = depths(layout).back(), rows = 5 * layout.panel_rows - 2;
+  const Weights w = random_weights(layout.format, rows, k, Scales::similar, 21);
+  Panels panels = pack(layout, w);
+  std::vector<std::int64_t> counts{64, 150, 300};
+  for (std::int64_t n = 1; n <= 40; ++n) counts.push_back(n);
+  const std::int64_t most = 300;
+  const std::vector<float> x = random_activations(most * k, 9);
+  Tokens all = quantised(GetParam(), x, most, k);
+  const std::vector<float> reference = multiply(layout, panels, rows, all, 1, panels.count, rows);
+  for (const std::int64_t n : counts) {
+    Tokens tokens = quantised(GetParam(), x, n, k);
+    for (const std::int64_t panels_a_call : {std::int64_t{1}, std::int64_t{2}, std::int64_t{3}, panels.count}) {
+      const std::vector<float> y = multiply(layout, panels, rows, tokens, n, panels_a_call, rows);
+      ASSERT_EQ(std::memcmp(y.data(), reference.data(), y.size() * sizeof(float)), 0) << n << " tokens, " << panels_a_call << " panels a call";
+    }
+  }
+}
+
+TEST_P(Packed, MultipliesLongRows) {
+  const PackedLayout& layout = *GetParam().layout;
+  const std::int64_t k = 16384, rows = 2 * layout.panel_rows, count = 8;
+  const Weights w = random_weights(layout.format, rows, k, Scales::similar, 31);
+  Panels panels = pack(layout, w);
+  Tokens tokens = quantised(GetParam(), random_activations(count * k, 10), count, k);
+  const std::vector<float> y = multiply(layout, panels, rows, tokens, count, panels.count, rows);
+  expect_near_f64(layout, w, tokens, y, rows);
+  EXPECT_EQ(y, multiply(layout, panels, rows, tokens, 1, 1, rows));
+}
+
+TEST_P(Packed, ATokenThatIsNotFiniteMakesItsOwnOutputsNotFinite) {
+  const PackedLayout& layout = *GetParam().layout;
+  const std::int64_t k = 512, rows = layout.panel_rows;
+  Weights w = random_weights(layout.format, rows, k, Scales::similar, 41);
+  Panels panels = pack(layout, w);
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    std::vector<float> x = random_activations(3 * k, 12);
+    x[static_cast<std::size_t>(k + 300)] = bad;
+    Tokens tokens = quantised(GetParam(), x, 3, k);
+    const std::vector<float> y = multiply(layout, panels, rows, tokens, 3, 1, rows);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      EXPECT_TRUE(std::isfinite(y[static_cast<std::size_t>(r)]));
+      if (layout.activations != Activations::f32) EXPECT_TRUE(std::isnan(y[static_cast<std::size_t>(rows + r)])) << "row " << r;
+      EXPECT_TRUE(std::isfinite(y[static_cast<std::size_t>(2 * rows + r)]));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, Packed, testing::ValuesIn(runnable_layouts()), [](const auto& test) {
+  std::string name = std::string(test.param.set_name) + "_" + test.param.layout->key;
+  for (char& c : name)
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  return name;
+});
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Packed);
+
+// ---------------------------------------------------------------------------------------------- quantise
+
+class Quantise : public testing::TestWithParam<Set> {};
+
+/// The rows of packed.hpp. A code is within half of x / scale, but for what two roundings (of the scale or its inverse, and of the
+/// product) move a tie: 127 * 2 * 2^-24.
+void expect_quantised(Activations kind, const float* x, std::int64_t k, const std::byte* row) {
+  const std::int64_t block = kind == Activations::int8_256 ? 256 : 32;
+  const ActivationRow a = activation_row(kind, row, k);
+  for (std::int64_t b = 0; b < k / block; ++b) {
+    float greatest = 0;
+    bool finite = true;
+    for (std::int64_t i = b * block; i < (b + 1) * block; ++i) {
+      greatest = std::max(greatest, std::fabs(x[i]));
+      finite = finite && std::isfinite(x[i]);
+    }
+    if (!finite) {
+      EXPECT_TRUE(std::isnan(a.scales[b])) << "block " << b;
+      continue;
+    }
+    ASSERT_EQ(a.scales[b], greatest / 127.0f) << "block " << b;
+    for (std::int64_t i = b * block; i < (b + 1) * block; ++i) {
+      ASSERT_GE(a.codes[i], -127);
+      if (a.scales[b] == 0.0f) {
+        ASSERT_EQ(a.codes[i], 0);
+      } else if (greatest > 1e-30f) {  // below, the scale itself has few bits
+        ASSERT_LE(std::fabs(static_cast<double>(a.codes[i]) - static_cast<double>(x[i]) / a.scales[b]), 0.5 + 127.0 * 0x1p-22)
+            << "element " << i;
+      }
+    }
+  }
+  for (std::int64_t b = 0; b < k / 32; ++b) {
+    int sum = 0;
+    for (int i = 0; i < 32; ++i) sum += a.codes[b * 32 + i];
+    const float scale = a.scales[b * 32 / block];
+    if (std::isnan(scale)) EXPECT_TRUE(std::isnan(a.sums[b]));
+    else ASSERT_EQ(a.sums[b], static_cast<float>(sum) * scale) << "sum " << b;
+  }
+}
+
+TEST_P(Quantise, RoundsToTheNearestCodeOfEachBlock) {
+  for (const Activations kind : {Activations::int8_32, Activations::int8_256})
+    for (const std::int64_t k : {256, 768, 2048}) {
+      const std::int64_t rows = 5, stride = k + 3, bytes = activation_row_bytes(kind, k);
+      std::mt19937 random(17);
+      std::vector<float> x = random_activations(rows * stride, 13);
+      for (std::int64_t b = 0; b < rows * stride / 32; ++b) {
+        const float size = std::ldexp(1.0f, static_cast<int>(random() % 200) - 100);
+        for (std::int64_t i = b * 32; i < (b + 1) * 32; ++i) x[static_cast<std::size_t>(i)] *= size;
+      }
+      Aligned<std::byte> out(rows * bytes);
+      GetParam().set->quantise(kind, x.data(), stride, rows, k, out.data());
+      for (std::int64_t r = 0; r < rows; ++r) expect_quantised(kind, x.data() + r * stride, k, out.data() + r * bytes);
+    }
+}
+
+TEST_P(Quantise, TiesGoToTheEvenCode) {
+  std::vector<float> x(256, 0.0f);
+  for (int b = 0; b < 8; ++b) x[static_cast<std::size_t>(b * 32)] = 127.0f;
+  for (int i = 1; i < 32; ++i) x[static_cast<std::size_t>(i)] = static_cast<float>(i) - 15.5f;
+  for (const Activations kind : {Activations::int8_32, Activations::int8_256}) {
+    Aligned<std::byte> out(activation_row_bytes(kind, 256));
+    GetParam().set->quantise(kind, x.data(), 256, 1, 256, out.data());
+    const ActivationRow a = activation_row(kind, out.data(), 256);
+    for (int i = 1; i < 32; ++i) EXPECT_EQ(a.codes[i], static_cast<int>(std::nearbyint(x[static_cast<std::size_t>(i)]))) << x[static_cast<std::size_t>(i)];
+  }
+}
+
+TEST_P(Quantise, ZerosNonFiniteAndTinyBlocks) {
+  const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+  for (const Activations kind : {Activations::int8_32, Activations::int8_256})
+    for (const float special : {nan, infinity, -infinity, 3.4e38f, -3.4e38f, 1e-30f, 1e-37f, 1e-38f, 1e-43f, 1e-45f, 0.0f, -0.0f})
+      for (const int at : {0, 17, 31, 255, 256, 511}) {
+        std::vector<float> x(512, 0.0f);
+        x[static_cast<std::size_t>(at)] = special;
+        Aligned<std::byte> out(activation_row_bytes(kind, 512));
+        GetParam().set->quantise(kind, x.data(), 512, 1, 512, out.data());
+        expect_quantised(kind, x.data(), 512, out.data());
+      }
+}
+
+std::vector<Set> quantising_sets() {
+  std::vector<Set> sets;
+  for (const Set& s : runnable_sets())
+    if (s.set->quantise != nullptr) sets.push_back(s);
+  return sets;
+}
+INSTANTIATE_TEST_SUITE_P(Sets, Quantise, testing::ValuesIn(quantising_sets()), [](const auto& test) { return std::string(test.param.name); });
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Quantise);
+
+}  // namespace
+}  // namespace quern::cpu
