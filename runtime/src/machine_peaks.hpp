@@ -24,8 +24,11 @@ class ReadBandwidth {
   std::uint32_t threads_;
 };
 
-/// f32 fused multiply-adds per second of `threads` threads, in the widest vectors of this processor.
-double multiply_add_peak(std::uint32_t threads);
+enum class Arithmetic : std::uint8_t { f32, int8 };
+
+/// Multiply-adds per second of `threads` threads, in the widest vectors of this processor: fused ones of f32, or products of bytes
+/// that are added as integers (f32 where the processor has no instruction for them).
+double multiply_add_peak(std::uint32_t threads, Arithmetic arithmetic);
 
 /// Peak resident bytes of this process (VmHWM); 0 if the system does not tell.
 std::uint64_t peak_resident_bytes();

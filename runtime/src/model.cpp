@@ -137,6 +137,7 @@ void Model::load_weights(const gguf::File& file, const ModelOptions& options) {
     Memory& arena = arenas_[weight.place.device];
     std::uint64_t& offset = offsets[weight.place.device];
     if (weight.value != graph::no_value) {
+      integer_products_ |= graph::block_size(step_->graph.value(weight.value).dtype).elements > 1;
       program.pack(weight.value, weight.place.device, data, arena.span(offset, weight.bytes));
       advance(data.size());
     } else {

@@ -60,6 +60,8 @@ class Model {
   std::uint64_t weight_bytes() const noexcept;
   /// Bytes of weights that a decode step reads: all but the rows of a table that is only gathered from.
   std::uint64_t step_weight_bytes() const noexcept { return step_weight_bytes_; }
+  /// True if some plugin packed quantised weights: it may then round activations and multiply integers.
+  bool integer_products() const noexcept { return integer_products_; }
   const std::vector<Cut>& cuts() const noexcept { return cuts_; }
   const std::vector<DeviceShare>& shares() const noexcept { return shares_; }
 
@@ -82,7 +84,7 @@ class Model {
   models::Hyperparameters shape_;
   std::uint64_t parameters_ = 0, file_bytes_ = 0, fingerprint_ = 0, step_weight_bytes_ = 0;
   std::uint32_t context_ = 0, sequences_ = 1;
-  bool exact_ = false;
+  bool exact_ = false, integer_products_ = false;
   quern_dtype kv_dtype_ = QUERN_F16;
   std::vector<std::shared_ptr<MemoryBudget>> devices_;
   std::unique_ptr<models::StepGraph> step_;

@@ -158,7 +158,8 @@ extern "C" quern_status quern_bench(quern_model* model, const quern_bench_option
       result.valid = 1;
       if (!cpu) break;  // another device's peaks are its backend's to tell
       result.read_bytes_per_second = bandwidth;
-      result.multiply_adds_per_second = runtime::multiply_add_peak(result.threads);
+      result.multiply_adds_per_second =
+          runtime::multiply_add_peak(result.threads, m.integer_products() ? runtime::Arithmetic::int8 : runtime::Arithmetic::f32);
       result.decode_bandwidth_share = static_cast<double>(result.bytes_per_step) * measured.decode.tokens_per_second / o.batch / bandwidth;
       result.prefill_peak_share = static_cast<double>(result.multiply_adds_per_token) * measured.prefill.tokens_per_second / result.multiply_adds_per_second;
       result.valid = result.decode_bandwidth_share <= most_believable_share && result.prefill_peak_share <= most_believable_share ? 1 : 0;
