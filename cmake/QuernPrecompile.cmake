@@ -9,7 +9,7 @@ set(never_joined_targets "^(backend_|quern_chat_template$|runtime_api_test$)")
 set(never_joined_files "(^|/)(plugin_parts|op_table|harness|malformed_(tensor|meaning)_test)\\.cpp$")
 
 function(quern_join_sources target)
-  if(target MATCHES "${never_joined_targets}")
+  if(QUERN_SANITIZE OR target MATCHES "${never_joined_targets}")  # sanitized code of joined files takes the optimizer minutes
     return()
   endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)

@@ -61,7 +61,7 @@ enum class Scales { similar, extreme };
 std::uint16_t random_scale(Scales kind, std::mt19937& random) {
   if (kind == Scales::similar) return float_to_half((0.5f + static_cast<float>(random() % 512) / 512.0f) * (random() % 4 == 0 ? -0.01f : 0.01f));
   constexpr std::uint16_t odd[] = {0x0000, 0x8000, 0x0001, 0x8001, 0x03ff, 0x83ff, 0x0400, 0x7bff, 0xfbff, 0x3c00};
-  return random() % 2 != 0 ? odd[random() % std::size(odd)] : static_cast<std::uint16_t>((random() & 0x83ffu) | ((1 + random() % 30) << 10));
+  return random() % 2 != 0 ? odd[random() % std::size(odd)] : static_cast<std::uint16_t>((random() & 0x83ffu) | ((1u + random() % 30u) << 10));
 }
 
 /// Byte offsets of the f16 scales in a block.
@@ -81,7 +81,7 @@ void put(std::byte* to, float value) { std::memcpy(to, &value, 4); }
 /// Random codes, every third block of all zeros or all ones, so that the ends of every range occur, -128 in Q8_0 too.
 void fill_block(quern_dtype format, Scales kind, std::mt19937& random, std::byte* block) {
   const std::int64_t bytes = unit_bytes(format);
-  const unsigned choice = random() % 9;
+  const auto choice = static_cast<unsigned>(random() % 9);
   for (std::int64_t i = 0; i < bytes; ++i)
     block[i] = choice == 0 ? std::byte{0} : choice == 1 ? std::byte{0xff} : choice == 2 ? std::byte{0x80} : static_cast<std::byte>(random());
   for (const int at : scale_offsets(format)) put(block + at, random_scale(kind, random));
@@ -380,7 +380,9 @@ TEST_P(Packed, ATokenThatIsNotFiniteMakesItsOwnOutputsNotFinite) {
     const std::vector<float> y = multiply(layout, panels, rows, tokens, 3, 1, rows);
     for (std::int64_t r = 0; r < rows; ++r) {
       EXPECT_TRUE(std::isfinite(y[static_cast<std::size_t>(r)]));
-      if (layout.activations != Activations::f32) EXPECT_TRUE(std::isnan(y[static_cast<std::size_t>(rows + r)])) << "row " << r;
+      if (layout.activations != Activations::f32) {
+        EXPECT_TRUE(std::isnan(y[static_cast<std::size_t>(rows + r)])) << "row " << r;
+      }
       EXPECT_TRUE(std::isfinite(y[static_cast<std::size_t>(2 * rows + r)]));
     }
   }
@@ -429,8 +431,11 @@ void expect_quantised(Activations kind, const float* x, std::int64_t k, const st
     int sum = 0;
     for (int i = 0; i < 32; ++i) sum += a.codes[b * 32 + i];
     const float scale = a.scales[b * 32 / block];
-    if (std::isnan(scale)) EXPECT_TRUE(std::isnan(a.sums[b]));
-    else ASSERT_EQ(a.sums[b], static_cast<float>(sum) * scale) << "sum " << b;
+    if (std::isnan(scale)) {
+      EXPECT_TRUE(std::isnan(a.sums[b]));
+    } else {
+      ASSERT_EQ(a.sums[b], static_cast<float>(sum) * scale) << "sum " << b;
+    }
   }
 }
 

@@ -208,7 +208,6 @@ struct Blocks256 {
   using Wide = WideBlock<Format>;
   using Bits = Codes<Format::bits>;
   static constexpr Activations activations = Activations::int8_256;
-  static constexpr bool widens = true;
 
   static std::int64_t packed_bytes(std::int64_t k) noexcept { return k / 256 * Packed::bytes; }
   static std::int64_t wide_bytes(std::int64_t k) noexcept { return k / 256 * Wide::bytes; }

@@ -1,6 +1,6 @@
 // Cuts a multiplication into register tiles: what the block formats have in common.
 //
-//   1..8 tokens   a panel at a time against all tokens, straight from the packed bytes, which are prefetched: they come from memory
+//   1..16 tokens  a panel at a time against up to 8 tokens, straight from the packed bytes, which are prefetched: they come from memory
 //   more          in chunks of 96 tokens, two panels at a time are widened to bytes and f32 scales in scratch (1-2 % of the time) and
 //                 multiplied in tiles of 2 panels x 6 tokens: 12 integer and 12 float sums, which leaves 8 registers
 // Each output has its own sums in every tile, and the same arithmetic on the same numbers: the bits do not depend on the tile.
@@ -12,7 +12,7 @@
 
 namespace quern::cpu::avx512_vnni::packed {
 
-constexpr std::int64_t chunk_tokens = 96, direct_tokens = 8, tile_tokens = 6;
+constexpr std::int64_t chunk_tokens = 96, direct_tokens = 16, direct_tile = 8, wide_tile = 6;
 
 /// One tile: R panels x C tokens.
 struct Tile {
@@ -30,12 +30,12 @@ QUERN_VNNI_INLINE __mmask16 row_mask(std::int64_t rows_left) {
   return static_cast<__mmask16>(rows_left >= 16 ? 0xffff : rows_left <= 0 ? 0 : (1 << rows_left) - 1);
 }
 
-/// How n tokens are cut: tiles of nearly the same width, at most `widest`.
+/// How tokens are cut: tiles of nearly the same width.
 struct Widths {
   std::int64_t tiles, narrow, wider;  // the first `wider` tiles have narrow + 1 tokens
 };
 QUERN_VNNI_INLINE Widths tile_widths(std::int64_t tokens) {
-  const std::int64_t tiles = tokens <= direct_tokens ? 1 : (tokens + tile_tokens - 1) / tile_tokens;
+  const std::int64_t widest = tokens <= direct_tokens ? direct_tile : wide_tile, tiles = (tokens + widest - 1) / widest;
   return {tiles, tokens / tiles, tokens % tiles};
 }
 
@@ -43,7 +43,7 @@ QUERN_VNNI_INLINE Widths tile_widths(std::int64_t tokens) {
 /// run_direct(tile, tokens) and run_wide<R>(tile, tokens).
 template <typename Format>
 struct Driver {
-  static std::int64_t scratch_floats(std::int64_t k) noexcept { return (2 * Format::wide_bytes(k)) / 4 + (chunk_tokens * Format::side_ints(k) + 15) / 16 * 16; }
+  static std::int64_t scratch_floats(std::int64_t k) noexcept { return 2 * Format::wide_bytes(k) / 4 + chunk_tokens * Format::side_ints(k); }
 
   static void multiply(const PackedPart& part) noexcept {
     const std::int64_t row_bytes = activation_row_bytes(Format::activations, part.k);
@@ -85,7 +85,7 @@ struct Driver {
       now.panel_stride = panel_bytes;
       now.y += p * panel_rows;
       now.side = side;
-      if (!direct && Format::widens) {
+      if (!direct) {
         Format::widen(now.weights, part.k, wide);
         if (two) Format::widen(now.weights + panel_bytes, part.k, wide + wide_bytes);
         now.weights = wide;

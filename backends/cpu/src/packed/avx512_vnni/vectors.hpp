@@ -32,7 +32,7 @@ QUERN_VNNI_INLINE __m512 broadcast_float(const void* p) {
 QUERN_VNNI_INLINE __m512 load_halves(const void* p) { return _mm512_cvtph_ps(_mm256_load_si256(static_cast<const __m256i*>(p))); }
 /// mask ? a : b, bit by bit.
 QUERN_VNNI_INLINE __m512i select(__m512i mask, __m512i a, __m512i b) { return _mm512_ternarylogic_epi32(mask, a, b, 0xca); }
-/// A multiple of two floats, bits as stored.
+/// One half as a float; subnormals too.
 QUERN_VNNI_INLINE float half_at(const Byte* p) {
   std::uint16_t h;
   __builtin_memcpy(&h, p, 2);
