@@ -44,3 +44,6 @@ elseif(QUERN_SANITIZE STREQUAL "thread")
 elseif(QUERN_SANITIZE)
   message(FATAL_ERROR "QUERN_SANITIZE is '${QUERN_SANITIZE}'; it takes address, thread or nothing")
 endif()
+if(QUERN_BUILD_FUZZERS)
+  add_compile_options(-fsanitize=fuzzer-no-link)  # libFuzzer is blind without the coverage of the libraries it drives
+endif()

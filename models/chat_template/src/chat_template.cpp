@@ -12,10 +12,11 @@ namespace {
 
 constexpr std::size_t largest_source = 1024 * 1024;
 
-void check_utf8(const std::string& name, std::string_view what, std::string_view text) {
+void check_utf8(const std::string& name, std::string_view what, std::string_view text,
+                quern_status code = QUERN_INVALID_ARGUMENT) {
   const std::size_t bad = jinja::find_invalid_utf8(text);
   if (bad == std::string_view::npos) return;
-  throw Error(QUERN_INVALID_ARGUMENT, concat(name, ": ", what, " is not UTF-8 at byte ", bad));
+  throw Error(code, concat(name, ": ", what, " is not UTF-8 at byte ", bad));
 }
 
 jinja::Value message_value(jinja::Runtime& runtime, const std::string& name, const Message& message,
@@ -57,10 +58,12 @@ std::string ChatTemplate::render(const std::vector<Message>& messages, const Tem
   evaluator.set_variable("tools", jinja::None{});
   evaluator.set_variable("documents", jinja::None{});
   evaluator.set_variable("add_generation_prompt", options.add_generation_prompt);
-  if (options.bos_token)
-    evaluator.set_variable("bos_token", variable_value(runtime, name, "bos_token", *options.bos_token));
-  if (options.eos_token)
-    evaluator.set_variable("eos_token", variable_value(runtime, name, "eos_token", *options.eos_token));
+  // These two come from the model's file.
+  for (const auto& [variable, token] : {std::pair{"bos_token", &options.bos_token}, {"eos_token", &options.eos_token}}) {
+    if (!*token) continue;
+    check_utf8(name, concat("variable '", variable, "'"), **token, QUERN_BAD_MODEL);
+    evaluator.set_variable(variable, runtime.text(**token));
+  }
   for (const auto& [variable, value] : options.variables) {
     evaluator.set_variable(variable, variable_value(runtime, name, variable, value));
   }

@@ -270,6 +270,7 @@ TEST(ChatTemplateErrors, TextThatIsNotUtf8IsRefusedWithItsPlace) {
   TemplateOptions options;
   options.bos_token = "\xff";
   EXPECT_EQ(refusal("x", {}, options).text, "model.gguf: variable 'bos_token' is not UTF-8 at byte 0");
+  EXPECT_EQ(refusal("x", {}, options).code, QUERN_BAD_MODEL);  // it came from the file
 }
 
 TEST(ChatTemplateErrors, ATemplateThatAsksForTheTimeIsRefusedWithoutOne) {

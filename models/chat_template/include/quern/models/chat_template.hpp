@@ -62,7 +62,7 @@ class ChatTemplate {
   /// Throws Error(QUERN_BAD_MODEL) with the line for a syntax error, text that is not UTF-8, more than 1 MiB
   /// of source, or nesting deeper than 200; Error(QUERN_UNSUPPORTED) with the construct and the line for a
   /// tag, filter, test or function that is not offered, so that a template that cannot be rendered is refused
-  /// when the model is opened.
+  /// before any of it is.
   static ChatTemplate parse(std::string_view source, std::string name_for_errors);
 
   /// The prompt text for `messages`.
