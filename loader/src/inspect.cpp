@@ -5,6 +5,7 @@
 #include "cpu_features.hpp"
 #include "quern/graph/error.hpp"
 #include "quern/quern_min_sizes.h"
+#include "quern/quern_sanitizer.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -153,18 +154,7 @@ HostFacts own_facts(bool allow_dev_plugins) {
   facts.header_hash = QUERN_HEADER_HASH;
   facts.cpu_features = usable_cpu_features();
   facts.allow_dev_plugins = allow_dev_plugins;
-#if defined(__SANITIZE_ADDRESS__)
-  facts.sanitizer = 1;
-#elif defined(__SANITIZE_THREAD__)
-  facts.sanitizer = 2;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-  facts.sanitizer = 1;
-#elif __has_feature(thread_sanitizer)
-  facts.sanitizer = 2;
-#endif
-#endif
-  return facts;
+  facts.sanitizer = QUERN_SANITIZER;  return facts;
 }
 
 Verdict inspect(const std::string& name, const ReadAt& read, std::uint64_t size, const HostFacts& host,

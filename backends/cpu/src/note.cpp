@@ -2,18 +2,11 @@
 #include "identity.hpp"
 
 #include "quern/quern_device.h"
+#include "quern/quern_sanitizer.h"
 
 #include <elf.h>
 
 #include <cstdint>
-
-#if defined(__SANITIZE_ADDRESS__)
-#define QUERN_CPU_SANITIZER 1u
-#elif defined(__SANITIZE_THREAD__)
-#define QUERN_CPU_SANITIZER 2u
-#else
-#define QUERN_CPU_SANITIZER 0u
-#endif
 
 // Opened at run time, if it is there.
 #define QUERN_CPU_DEPENDENCIES "libopenblas.so.0=libopenblas0"
@@ -35,7 +28,7 @@ __attribute__((section(QUERN_NOTE_SECTION), used, aligned(4))) const Note note =
     {sizeof(QUERN_NOTE_NAME), sizeof(quern_note) + dependency_bytes, QUERN_NOTE_TYPE},
     QUERN_NOTE_NAME,
     {QUERN_NOTE_MAGIC, sizeof(quern_note), 1u << QUERN_ABI_EPOCH, QUERN_ABI_MINOR, 0, QUERN_DEVICE_CPU, 0, QUERN_CPU_HEADER_HASH,
-     QUERN_CPU_SANITIZER, dependency_bytes, QUERN_CPU_ID, QUERN_CPU_VERSION},
+     QUERN_SANITIZER, dependency_bytes, QUERN_CPU_ID, QUERN_CPU_VERSION},
     QUERN_CPU_DEPENDENCIES};
 
 }  // namespace

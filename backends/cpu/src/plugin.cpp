@@ -200,8 +200,7 @@ quern_status weights_plan(quern_device* device, const quern_array* graphs, std::
     require(items, "items");
     *items = {};
     const List<const quern_graph*> list(*graphs, sizeof(const quern_graph*), "graphs");
-    const Isa best = p.policy.force.empty() ? p.policy.best : forced_isa(p.policy.force, p.policy.best);
-    const PackedSet* set = packed_set_for(p.processor, best);
+    const PackedSet* set = packed_set_for(p.processor, packing_isa(p.policy.force, p.policy.best));
     if (set == nullptr) return QUERN_OK;  // nothing is packed: constants stay canonical
     std::vector<Graph> checked;
     for (std::uint64_t i = 0; i < list.size(); ++i) checked.push_back(read_graph(list[i]));

@@ -61,10 +61,13 @@ std::string check_forced_kernel(std::string_view value, Isa best) {
   return std::string(value);
 }
 
-Isa forced_isa(std::string_view force, Isa best) noexcept {
-  const std::string_view family = force.empty() || family_rank(force) >= 0 ? force : kernel_family(force);
-  if (family == "portable") return Isa::baseline;
-  if (family == "avx2") return std::min(best, Isa::avx2);
+Isa packing_isa(std::string_view force, Isa best) noexcept {
+  if (force == "portable") return Isa::baseline;
+  if (force == "avx2") return std::min(best, Isa::avx2);
+  if (force.starts_with("matmul.")) {  // a packed kernel needs its layout, the others need canonical weights
+    if (force.find(".packed.") == std::string_view::npos) return Isa::baseline;
+    return kernel_family(force) == "avx2" ? std::min(best, Isa::avx2) : best;
+  }
   return best;
 }
 

@@ -23,8 +23,8 @@ struct KernelPolicy {
 /// `value` may carry the prefix "cpu:"; one for another backend ("cuda:...") counts as unset.
 std::string check_forced_kernel(std::string_view value, Isa best);
 
-/// The instruction set that a forced family or kernel leaves; openblas leaves all.
-Isa forced_isa(std::string_view force, Isa best) noexcept;
+/// The best instruction set that weights may be packed for under a forced family or kernel; baseline: they stay canonical.
+Isa packing_isa(std::string_view force, Isa best) noexcept;
 
 /// "avx2" of "matmul.q4_1.avx2".
 std::string_view kernel_family(std::string_view name) noexcept;

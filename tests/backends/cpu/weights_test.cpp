@@ -148,10 +148,11 @@ TEST(Weights, WhatCannotBePackedStaysCanonical) {
     twice.nodes.push_back({QUERN_OP_MATMUL, {0, 1}, {other}});
     EXPECT_EQ(Items(plugin, twice).array.count, 0u);
   }
-  {
-    Plugin portable(1, {{"force_kernel", "portable"}});
+  for (const char* force : {"portable", "matmul.q4_0.portable"}) {
+    Plugin forced(1, {{"force_kernel", force}});
     GraphSpec graph = product(a, b, y);
-    EXPECT_EQ(Items(portable, graph).array.count, 0u);
+    EXPECT_EQ(Items(forced, graph).array.count, 0u) << force;
+    EXPECT_EQ(forced.run(graph).status, QUERN_OK);
   }
 }
 

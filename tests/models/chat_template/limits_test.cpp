@@ -2,6 +2,7 @@
 #include "quern/models/chat_template.hpp"
 
 #include "quern/graph/error.hpp"
+#include "quern/quern_sanitizer.h"
 
 #include <gtest/gtest.h>
 
@@ -55,14 +56,7 @@ void on_small_stack(std::size_t bytes, const std::function<void()>& body) {
   pthread_attr_destroy(&attributes);
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define QUERN_TEST_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define QUERN_TEST_SANITIZED 1
-#endif
-#endif
-#ifdef QUERN_TEST_SANITIZED
+#if QUERN_SANITIZER != 0
 constexpr std::size_t small_stack = 6 * 1024 * 1024;  // sanitizers multiply the frames
 #else
 constexpr std::size_t small_stack = 768 * 1024;

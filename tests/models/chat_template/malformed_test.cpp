@@ -6,6 +6,7 @@
 #include "quern/graph/error.hpp"
 #include "quern/models/gguf.hpp"
 #include "support/gguf_writer.hpp"
+#include "quern/quern_sanitizer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,7 +20,7 @@ namespace quern::test {
 namespace {
 
 constexpr auto key = "tokenizer.chat_template";
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__OPTIMIZE__)
+#if QUERN_SANITIZER != 0 || !defined(__OPTIMIZE__)
 constexpr double most_seconds = 60;
 #else
 constexpr double most_seconds = 2;

@@ -1,6 +1,8 @@
 // What a piece of code costs this process.
 #pragma once
 
+#include "quern/quern_sanitizer.h"
+
 #include <cstdint>
 #include <functional>
 
@@ -19,17 +21,6 @@ std::uint64_t resident_file_bytes();
 
 /// Whether the program is built with AddressSanitizer, whose own memory spoils such numbers.
 constexpr bool under_address_sanitizer() {
-#if defined(__SANITIZE_ADDRESS__)
-  return true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-  return true;
-#else
-  return false;
-#endif
-#else
-  return false;
-#endif
-}
+  return QUERN_SANITIZER == 1;}
 
 }  // namespace quern::test

@@ -3,6 +3,7 @@
 // Times are the least of a few runs, in processor time. The limits for texts are far above what a linear
 // method takes (a tenth of a second) and far below what a quadratic one would (minutes).
 #include "vocabulary_builder.hpp"
+#include "quern/quern_sanitizer.h"
 
 #include <gtest/gtest.h>
 
@@ -15,13 +16,7 @@
 namespace quern::test {
 namespace {
 
-#if defined(__has_feature)
-#define QUERN_HAS_FEATURE(feature) __has_feature(feature)
-#else
-#define QUERN_HAS_FEATURE(feature) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || QUERN_HAS_FEATURE(address_sanitizer) || \
-    QUERN_HAS_FEATURE(thread_sanitizer) || !defined(__OPTIMIZE__)
+#if QUERN_SANITIZER != 0 || !defined(__OPTIMIZE__)
 constexpr bool is_fast_build = false;
 #else
 constexpr bool is_fast_build = true;

@@ -5,6 +5,7 @@
 #define QUERN_SDK_ENTRY_HPP
 
 #include "quern/sdk/structs.hpp"
+#include "quern/quern_sanitizer.h"
 
 #include <cstdio>
 
@@ -19,22 +20,7 @@
 namespace quern {
 namespace sdk {
 
-#if defined(__SANITIZE_ADDRESS__)
-inline constexpr std::uint32_t built_with_sanitizer = 1;
-#elif defined(__SANITIZE_THREAD__)
-inline constexpr std::uint32_t built_with_sanitizer = 2;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-inline constexpr std::uint32_t built_with_sanitizer = 1;
-#elif __has_feature(thread_sanitizer)
-inline constexpr std::uint32_t built_with_sanitizer = 2;
-#else
-inline constexpr std::uint32_t built_with_sanitizer = 0;
-#endif
-#else
-inline constexpr std::uint32_t built_with_sanitizer = 0;
-#endif
-
+inline constexpr std::uint32_t built_with_sanitizer = QUERN_SANITIZER;
 /// An ELF note as it lies in the file: Elf64_Nhdr, the name, the descriptor, all at multiples of 4 bytes.
 template <std::size_t DependencyRoom>
 struct __attribute__((packed, aligned(4))) NoteRecord {

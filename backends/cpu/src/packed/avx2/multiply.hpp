@@ -31,7 +31,9 @@ struct Tokens {
   QUERN_AVX2_INLINE __m256 sum(int token, std::int64_t i) const { return _mm256_broadcast_ss(at(sums, token) + i); }
   QUERN_AVX2_INLINE __m256i start(int token, std::int64_t i) const { return _mm256_set1_epi32(starts[token * start_words + i]); }
   QUERN_AVX2_INLINE Tokens from(std::int64_t token) const {
-    return {codes + token * row_bytes, at(scales, token), at(sums, token), row_bytes, starts + token * start_words, start_words};
+    const Byte* row = codes + token * row_bytes;
+    if (scales == nullptr) return {row, nullptr, nullptr, row_bytes, starts, start_words};  // f32
+    return {row, at(scales, token), at(sums, token), row_bytes, starts + token * start_words, start_words};
   }
 
  private:
