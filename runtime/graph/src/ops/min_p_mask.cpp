@@ -15,12 +15,7 @@ ValueId min_p_mask(Graph& graph, ValueId x, ValueId p, NodeOptions options) {
 
 namespace rules {
 
-void min_p_mask(OpCall& call) {
-  logits_rule(call);
-  call.dtype(1, f32_only);
-  call.shape_is(1, {call.dim(0, 0)});
-  call.out(0, QUERN_F32, call.shape(0));
-}
+void min_p_mask(OpCall& call) { probability_mask_rule(call); }
 
 }  // namespace rules
 }  // namespace quern::graph

@@ -32,4 +32,12 @@ inline void salt_rule(const OpCall& call) {
   if (salt < 0 || salt > 0xffffffffll) call.fail("salt is ", salt, "; it must fit 32 bits");
 }
 
+/// y = the logits x[s, n] under one probability a row, p[s].
+inline void probability_mask_rule(OpCall& call) {
+  logits_rule(call);
+  call.dtype(1, f32_only);
+  call.shape_is(1, {call.dim(0, 0)});
+  call.out(0, QUERN_F32, call.shape(0));
+}
+
 }  // namespace quern::graph
