@@ -6,7 +6,7 @@ what does not fit the style is an error, never skipped.
 import pathlib
 import re
 
-ABI_HEADERS = ["quern_status.h", "quern_sanitizer.h", "quern_dtypes.h", "quern_abi.h", "quern_device.h", "quern_graph.h", "quern_ops.h",
+ABI_HEADERS = ["quern_status.h", "quern_dtypes.h", "quern_abi.h", "quern_device.h", "quern_graph.h", "quern_ops.h",
                "quern_formats.h", "quern_plan.h", "quern_plugin_api.h"]
 INTEGERS = {"uint8_t", "uint16_t", "uint32_t", "uint64_t", "int8_t", "int16_t", "int32_t", "int64_t", "double", "char"}
 

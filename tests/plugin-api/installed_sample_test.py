@@ -33,6 +33,7 @@ def main():
     source, work, test_program = (pathlib.Path(a).resolve() for a in sys.argv[1:4])
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
+    os.environ["CMAKE_GENERATOR"] = "Ninja"  # which scripts/test installs; a fresh system has no make
     run("cmake", "-S", source, "-B", work / "tree", "-DQUERN_COMPONENTS=plugin-api", "-DQUERN_PARTIAL=ON",
         "-DQUERN_BUILD_TESTS=OFF", "-DCMAKE_INSTALL_PREFIX=/opt/quern")
     run("cmake", "--install", work / "tree", "--component", "dev", env={**os.environ, "DESTDIR": str(work / "stage")})
