@@ -11,7 +11,7 @@ namespace quern::cpu {
 namespace {
 
 Verdict accepts(const OpCall& call) {
-  const TensorView &a = call.input(0), &b = call.input(1), &bias = call.input(2), &c = call.input(3), &y = call.output(0);
+  const TensorView &a = call.input(0), &b = call.input(1), &y = call.output(0);
   if (Verdict v = check_floats(a, "a"); !v) return v;
   if (Verdict v = check_weights(b); !v) return v;
   if (Verdict v = check_floats(y, "y"); !v) return v;
@@ -30,16 +30,7 @@ Verdict accepts(const OpCall& call) {
     if (groups != a.dim_from_end(d) && (groups == 0 || a.dim_from_end(d) % groups != 0 || ((a.ranged >> (a.rank - 1 - d)) & 1u) != 0))
       if (groups != 1) return Verdict::invalid(concat("b is ", describe(b), ", whose leading dimensions do not divide those of a, ", describe(a)));
   }
-  if (bias.present()) {
-    if (Verdict v = check_floats(bias, "bias"); !v) return v;
-    if (Verdict v = check_rank(bias, "bias", 1); !v) return v;
-    if (Verdict v = check_dim(bias, "bias", 0, s.n, "the rows of b"); !v) return v;
-  }
-  if (c.present()) {
-    if (Verdict v = check_floats(c, "c"); !v) return v;
-    if (Verdict v = check_same_shape(c, "c", y, "y"); !v) return v;
-  }
-  return Verdict::yes();
+  return check_matmul_epilogue(call, s.n);
 }
 
 bool packs_a(const OpCall& call, const MatmulShape& s) noexcept {

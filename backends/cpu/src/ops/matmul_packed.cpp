@@ -20,7 +20,7 @@ constexpr std::int64_t part_products = 1 << 28;  // about 1 ms, where arithmetic
 
 template <quern_dtype Weights, Isa isa>
 Verdict accepts(const OpCall& call) {
-  const TensorView &a = call.input(0), &b = call.input(1), &bias = call.input(2), &c = call.input(3), &y = call.output(0);
+  const TensorView &a = call.input(0), &b = call.input(1), &y = call.output(0);
   if (b.layout == nullptr || b.dtype != Weights || b.layout->isa != isa) return Verdict::not_mine();
   if (b.layout->activations != Activations::f32 && !call.int8_allowed)
     return Verdict::no("the weights are packed for int8 activations, which this node does not allow");
@@ -34,16 +34,7 @@ Verdict accepts(const OpCall& call) {
     return Verdict::invalid(concat("y is ", describe(y), " for a of ", describe(a), " and b of ", describe(b)));
   for (std::uint32_t d = 2; d < a.rank; ++d)
     if (y.dim_from_end(d) != a.dim_from_end(d)) return Verdict::invalid(concat("y is ", describe(y), " for a of ", describe(a)));
-  if (bias.present()) {
-    if (Verdict v = check_floats(bias, "bias"); !v) return v;
-    if (Verdict v = check_rank(bias, "bias", 1); !v) return v;
-    if (Verdict v = check_dim(bias, "bias", 0, s.n, "the rows of b"); !v) return v;
-  }
-  if (c.present()) {
-    if (Verdict v = check_floats(c, "c"); !v) return v;
-    return check_same_shape(c, "c", y, "y");
-  }
-  return Verdict::yes();
+  return check_matmul_epilogue(call, s.n);
 }
 
 /// Where things lie in scratch: rounded activations first, then a block for each thread.
