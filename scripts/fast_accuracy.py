@@ -30,7 +30,7 @@ class EvaluationInfo(ctypes.Structure):
 
 
 class Quern:
-    """One session; logits(ids) of the last position."""
+    """One session; logits(ids) of every position."""
 
     def __init__(self, model, exact):
         self.library = ctypes.CDLL(str(ROOT / "build/release/lib/libquern.so.1"))
@@ -48,11 +48,11 @@ class Quern:
     def logits(self, ids):
         evaluation = ctypes.c_void_p()
         array = (ctypes.c_int32 * len(ids))(*ids)
-        self.call("quern_evaluate", self.session, ctypes.c_uint32(0), array, ctypes.c_uint64(len(ids)), ctypes.c_uint32(1),
+        self.call("quern_evaluate", self.session, ctypes.c_uint32(0), array, ctypes.c_uint64(len(ids)), ctypes.c_uint32(2),
                   ctypes.byref(evaluation))
         info = EvaluationInfo(struct_size=ctypes.sizeof(EvaluationInfo))
         self.call("quern_evaluation_get_info", evaluation, ctypes.byref(info))
-        result = np.ctypeslib.as_array(info.logits, (info.logit_count,)).astype(np.float64)
+        result = np.ctypeslib.as_array(info.logits, (len(ids), info.logit_count // len(ids))).astype(np.float64)
         self.library.quern_evaluation_release(evaluation)
         return result
 
@@ -91,13 +91,9 @@ def main():
     all_fast, all_peer = [], []
     for text in texts:
         ids = text["ids"]
-        theirs = peer.all_logits(ids) if peer else None
-        ours_kl, peer_kl = [], []
-        for count in range(1, len(ids) + 1):
-            p = exact.logits(ids[:count])
-            ours_kl.append(divergence(p, fast.logits(ids[:count])))
-            if peer:
-                peer_kl.append(divergence(p, theirs[count - 1]))
+        oracle = exact.logits(ids)
+        ours_kl = [divergence(p, q) for p, q in zip(oracle, fast.logits(ids))]
+        peer_kl = [divergence(p, q) for p, q in zip(oracle, peer.all_logits(ids))] if peer else []
         all_fast += ours_kl
         all_peer += peer_kl
         print(f"{text['name']}: {len(ids)} positions, KL fast {np.mean(ours_kl):.6f}" + (f", llama.cpp {np.mean(peer_kl):.6f}" if peer else ""),

@@ -488,7 +488,10 @@ QUERN_API const char *quern_finish_name(uint32_t finish);
 
 typedef struct quern_evaluation quern_evaluation;
 
-enum { QUERN_EVALUATE_LOGITS = 1 }; /* keep the logits of the last position */
+enum {
+  QUERN_EVALUATE_LOGITS = 1,    /* keep the logits of the last position */
+  QUERN_EVALUATE_ALL_LOGITS = 2 /* keep those of every position: count * vocabulary floats */
+};
 
 typedef struct quern_evaluation_info {
   uint64_t struct_size;
@@ -497,8 +500,8 @@ typedef struct quern_evaluation_info {
   const int32_t *argmax;  /* [count] the best next token after reading each one; the lowest id of equals */
   const float *margin;    /* [count] best minus second-best logit */
   const float *nll;       /* [count] of the next token; NaN at the last */
-  const float *logits;    /* [logit_count] of the last position; null unless asked for */
-  uint64_t logit_count;   /* the vocabulary's size, or 0 */
+  const float *logits;    /* [logit_count] of the last position, or [count][vocabulary] of all; null unless asked for */
+  uint64_t logit_count;   /* the vocabulary's size, count times that, or 0 */
   double seconds;
 } quern_evaluation_info;
 

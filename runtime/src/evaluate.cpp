@@ -37,7 +37,7 @@ double log_sum_exp(std::span<const float> logits, float best) {
 
 }  // namespace
 
-Evaluation evaluate(Engine& engine, std::uint32_t sequence, std::span<const std::int32_t> ids, bool keep_logits) {
+Evaluation evaluate(Engine& engine, std::uint32_t sequence, std::span<const std::int32_t> ids, KeepLogits keep) {
   const std::uint32_t vocabulary = engine.model().shape().vocabulary;
   if (sequence >= engine.sequences()) {
     throw Error(QUERN_INVALID_ARGUMENT, concat("sequence is ", sequence, " but the session has ", engine.sequences()));
@@ -59,6 +59,7 @@ Evaluation evaluate(Engine& engine, std::uint32_t sequence, std::span<const std:
   result.nll.assign(ids.size(), std::nanf(""));
   std::vector<float> logits(vocabulary);
   std::vector<Row> rows;
+  if (keep == KeepLogits::all) result.logits.reserve(ids.size() * vocabulary);
   const std::vector<SamplerInput> greedy(engine.max_outputs());
   for (std::size_t at = 0; at < ids.size();) {
     if (engine.cancel_requested()) throw Error(QUERN_CANCELLED, "the evaluation was cancelled");
@@ -68,6 +69,7 @@ Evaluation evaluate(Engine& engine, std::uint32_t sequence, std::span<const std:
     engine.step(rows, std::span(greedy).first(count));
     for (std::size_t i = 0; i < count; ++i) {
       engine.logits(static_cast<std::uint32_t>(i), logits);
+      if (keep == KeepLogits::all) result.logits.insert(result.logits.end(), logits.begin(), logits.end());
       const Best best = best_of(logits);
       result.argmax.push_back(best.index);
       result.margin.push_back(best.margin);
@@ -79,7 +81,7 @@ Evaluation evaluate(Engine& engine, std::uint32_t sequence, std::span<const std:
     }
     at += count;
   }
-  if (keep_logits) result.logits = std::move(logits);
+  if (keep == KeepLogits::last) result.logits = std::move(logits);
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   return result;
 }

@@ -12,11 +12,13 @@ struct Evaluation {
   std::vector<float> margin;         // best minus second-best logit
   std::vector<float> nll;            // of the next token, NaN at the last
   double nll_sum = 0;
-  std::vector<float> logits;         // of the last position, if asked for
+  std::vector<float> logits;         // of the kept positions, one after another
   double seconds = 0;
 };
 
+enum class KeepLogits { none, last, all };
+
 /// Forgets what the sequence held. Throws Error(QUERN_INVALID_ARGUMENT), Error(QUERN_CONTEXT_FULL), Error(QUERN_CANCELLED).
-Evaluation evaluate(Engine& engine, std::uint32_t sequence, std::span<const std::int32_t> ids, bool keep_logits);
+Evaluation evaluate(Engine& engine, std::uint32_t sequence, std::span<const std::int32_t> ids, KeepLogits keep);
 
 }  // namespace quern::runtime

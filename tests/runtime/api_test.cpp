@@ -50,6 +50,24 @@ TEST_F(Api, EvaluationAgreesWithTheGreedyDraw) {
   EXPECT_NEAR(sum, info.nll_sum, 1e-4);  // float copies of double values below 10
 }
 
+TEST_F(Api, AllLogitsAreThoseOfEveryPrefix) {
+  const auto evaluated = [&](std::size_t count, std::uint32_t flags) {
+    quern_evaluation* evaluation = nullptr;
+    EXPECT_EQ(quern_evaluate(session.get(), 1, prompt.data(), count, flags, &evaluation), QUERN_OK) << quern_last_error();
+    const Handle<quern_evaluation> owner(evaluation);
+    quern_evaluation_info info{};
+    info.struct_size = sizeof(info);
+    EXPECT_EQ(quern_evaluation_get_info(evaluation, &info), QUERN_OK);
+    return std::vector<float>(info.logits, info.logits + info.logit_count);
+  };
+  const std::vector<float> all = evaluated(prompt.size(), QUERN_EVALUATE_ALL_LOGITS);
+  for (std::size_t i = 0; i < prompt.size(); ++i) {
+    const std::vector<float> last = evaluated(i + 1, QUERN_EVALUATE_LOGITS);
+    ASSERT_EQ(all.size(), prompt.size() * last.size());
+    EXPECT_TRUE(std::equal(last.begin(), last.end(), all.begin() + static_cast<std::ptrdiff_t>(i * last.size()))) << "position " << i;
+  }
+}
+
 TEST_F(Api, LogprobsAreThoseOfTheBestAlternatives) {
   quern_request r = request(prompt, 0, 3);
   r.logprobs = 5;

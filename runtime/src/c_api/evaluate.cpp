@@ -14,11 +14,13 @@ quern_status quern_evaluate(quern_session* session, uint32_t sequence, const int
     *out = nullptr;
     require(session, "session");
     if (count > 0) require(ids, "ids");
-    check_flags(flags, QUERN_EVALUATE_LOGITS, "quern_evaluate");
+    check_flags(flags, QUERN_EVALUATE_LOGITS | QUERN_EVALUATE_ALL_LOGITS, "quern_evaluate");
     const Turn turn(session);
     auto handle = std::make_unique<quern_evaluation>();
-    handle->evaluation = runtime::evaluate(*session->engine, sequence, {ids, static_cast<std::size_t>(count)},
-                                           (flags & QUERN_EVALUATE_LOGITS) != 0);
+    const auto keep = (flags & QUERN_EVALUATE_ALL_LOGITS) != 0 ? runtime::KeepLogits::all
+                      : (flags & QUERN_EVALUATE_LOGITS) != 0   ? runtime::KeepLogits::last
+                                                               : runtime::KeepLogits::none;
+    handle->evaluation = runtime::evaluate(*session->engine, sequence, {ids, static_cast<std::size_t>(count)}, keep);
     *out = handle.release();
   });
 }
