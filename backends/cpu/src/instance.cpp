@@ -28,9 +28,9 @@ Instance::Instance(const Plan& plan) : plan_(plan) {
   for (const Symbol& symbol : graph.symbols) bounds_.push_back(symbol.max);
   extents_ = wanted_ = bounds_;
   for (const Value& value : graph.values) views_.push_back(value.view);
-  calls_.resize(graph.nodes.size());
-  for (std::size_t n = 0; n < calls_.size(); ++n)
-    calls_[n].call = describe_call(graph, graph.nodes[n], plan.policy.thread_count, plan.policy.deterministic, calls_[n].views);
+  call_views_.resize(graph.nodes.size());
+  for (std::size_t n = 0; n < call_views_.size(); ++n)
+    calls_.push_back(describe_call(graph, graph.nodes[n], plan.policy.thread_count, plan.policy.deterministic, call_views_[n]));
 }
 
 void Instance::set_bounds(const quern_array& bounds) {
@@ -88,7 +88,8 @@ void Instance::bind(const quern_array& bindings, const quern_span& scratch) {
   auto* base = static_cast<std::byte*>(scratch.host);
   for (std::uint32_t id = 0; id < graph.values.size(); ++id) {
     const Value& value = graph.values[id];
-    if (value.root == id && value.kind == QUERN_VALUE_INTERNAL) addresses[id] = base == nullptr ? nullptr : base + layout_.offsets[id];
+    if (value.root == id && value.kind == QUERN_VALUE_INTERNAL)
+      addresses[id] = base == nullptr || plan_.memoryless[id] ? nullptr : base + layout_.offsets[id];
     else if (value.root == id && !given[id]) throw Error(QUERN_INVALID_ARGUMENT, concat(slot_name(graph, id), " is not bound"), QUERN_NONE, id);
   }
   for (std::uint32_t id = 0; id < graph.values.size(); ++id) {  // an alias with memory of its own lies there, others in their root
@@ -109,10 +110,10 @@ void Instance::refresh_views() noexcept {
     std::size_t at = 0;
     for (const auto* ids : {&graph.nodes[n].inputs, &graph.nodes[n].outputs})
       for (const std::uint32_t id : *ids) {
-        if (id != QUERN_NONE) calls_[n].views[at] = views_[id];
+        if (id != QUERN_NONE) call_views_[n][at] = views_[id];
         ++at;
       }
-    if (graph.nodes[n].row_predicate) calls_[n].call.predicate = views_[graph.nodes[n].predicate];
+    if (graph.nodes[n].row_predicate) calls_[n].predicate = views_[graph.nodes[n].predicate];
   }
 }
 

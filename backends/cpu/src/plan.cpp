@@ -1,4 +1,4 @@
-// Chooses a kernel for each node and tells what was chosen.
+// Chooses a kernel for each node, joins neighbours into steps, and tells what was chosen.
 #include "plan.hpp"
 
 #include "error.hpp"
@@ -27,6 +27,39 @@ std::uint64_t numerics_of(const std::vector<const Kernel*>& kernels) noexcept {
   return key;
 }
 
+/// Every node in a step of its own, or in the first fusion that takes it. A kernel forced by name runs as itself.
+std::vector<Step> form_steps(const Graph& graph, const std::vector<const Kernel*>& kernels, const KernelPolicy& policy) {
+  std::vector<Step> steps;
+  const bool fuse = policy.fuse && (policy.force.empty() || policy.force.find('.') == std::string::npos);
+  std::vector<std::vector<TensorView>> views(graph.nodes.size());
+  std::vector<OpCall> calls;
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n)
+    calls.push_back(describe_call(graph, graph.nodes[n], policy.thread_count, policy.deterministic, views[n]));
+  const std::vector<Touches> touches = find_touches(graph);
+  const Neighbours nodes{graph, kernels, calls, touches};
+  for (std::uint32_t n = 0; n < graph.nodes.size(); n += steps.back().count) {
+    const Match match = fuse ? find_fusion(nodes, n) : Match{};
+    steps.push_back(match.fusion == nullptr ? Step{n, 1, nullptr} : Step{n, match.count, match.fusion});
+  }
+  return steps;
+}
+
+/// Roots of internal values that one fused step alone touches.
+std::vector<char> find_memoryless(const Graph& graph, const std::vector<Step>& steps) {
+  std::vector<char> memoryless(graph.values.size(), 0);
+  const std::vector<Touches> touches = find_touches(graph);
+  for (const Step& step : steps) {
+    if (step.fusion == nullptr) continue;
+    for (std::uint32_t n = step.first; n < step.first + step.count; ++n)
+      for (const std::uint32_t id : graph.nodes[n].outputs) {
+        if (id == QUERN_NONE) continue;
+        const std::uint32_t root = graph.values[id].root;
+        memoryless[root] = !touches[root].visible && touches[root].first >= step.first && touches[root].last < step.first + step.count;
+      }
+  }
+  return memoryless;
+}
+
 }  // namespace
 
 Plan compile_plan(Graph graph, const KernelPolicy& policy, std::vector<std::uint32_t>& refused) {
@@ -50,15 +83,19 @@ Plan compile_plan(Graph graph, const KernelPolicy& policy, std::vector<std::uint
   if (!refused.empty()) throw Error(code, first, refused.front());
   plan.graph = std::move(graph);
   plan.numerics_key = numerics_of(plan.kernels);
-  for (std::uint32_t n = 0; n < plan.kernels.size(); ++n) {
-    const std::string_view name = plan.kernels[n]->name;
-    if (kernel_family(name) == "openblas") plan.determinism = QUERN_DETERMINISM_REPEATABLE;
+  for (const Kernel* kernel : plan.kernels)
+    if (kernel_family(kernel->name) == "openblas") plan.determinism = QUERN_DETERMINISM_REPEATABLE;
+  plan.steps = form_steps(plan.graph, plan.kernels, policy);
+  plan.memoryless = find_memoryless(plan.graph, plan.steps);
+  for (const Step& step : plan.steps) {
+    const std::string_view name = step.fusion != nullptr ? step.fusion->name : plan.kernels[step.first]->name;
+    const std::string& reason = plan.reasons[step.first];
     quern_kernel_info info{};
     info.header = {sizeof(quern_kernel_info), QUERN_TYPE_KERNEL_INFO, nullptr};
     info.name = {name.data(), name.size()};
-    info.reason = {plan.reasons[n].data(), plan.reasons[n].size()};
-    info.node = n;
-    info.node_count = 1;
+    info.reason = {reason.data(), reason.size()};
+    info.node = step.first;
+    info.node_count = step.count;
     plan.infos.push_back(info);
   }
   return plan;

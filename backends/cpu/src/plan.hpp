@@ -1,10 +1,11 @@
 // A compiled graph, and an instance of it bound to memory.
 //
-//   Plan      checked graph and the kernel of each node; immutable, so instances of one plan run at once
+//   Plan      checked graph, the kernel of each node, and the steps that run them; immutable, so instances of one plan run at once
 //   Instance  upper bounds, the layout of scratch, addresses after prepare(), the views of each call; one thread at a time
 // A run allocates nothing: views and argument lists are made by the constructor and prepare(), and only their dims and addresses change.
 #pragma once
 
+#include "fusion/fusion.hpp"
 #include "graph.hpp"
 #include "selection.hpp"
 
@@ -18,17 +19,25 @@ namespace quern::cpu {
 
 constexpr std::uint64_t span_alignment = 64;
 
+/// What runs as one: a node by its kernel, or neighbouring nodes by a fusion.
+struct Step {
+  std::uint32_t first = 0, count = 1;
+  const Fusion* fusion = nullptr;
+};
+
 struct Plan {
   Graph graph;
   std::vector<const Kernel*> kernels;  // one a node
   std::vector<std::string> reasons;    // one a node
-  std::vector<quern_kernel_info> infos;
+  std::vector<Step> steps;             // all nodes, in order
+  std::vector<char> memoryless;        // one a value; of roots only: no memory, because one fused step makes and reads it
+  std::vector<quern_kernel_info> infos;  // one a step
   KernelPolicy policy;
   std::uint32_t determinism = QUERN_DETERMINISM_INVARIANT;
   std::uint64_t numerics_key = 0;
 };
 
-/// Chooses kernels. Throws Error(UNSUPPORTED) after filling `refused` where a node has none.
+/// Chooses kernels and, where the policy fuses, steps. Throws Error(UNSUPPORTED) after filling `refused` where a node has none.
 Plan compile_plan(Graph graph, const KernelPolicy& policy, std::vector<std::uint32_t>& refused);
 
 /// Where internal values lie in scratch.
@@ -62,10 +71,6 @@ class Instance {
   quern_counters counters() const noexcept;
 
  private:
-  struct Call {
-    std::vector<TensorView> views;  // inputs, then outputs
-    OpCall call;
-  };
   bool read_extents(const quern_run& run) noexcept;
   void refresh_views() noexcept;
   bool predicate_is_zero(const Node& node) const noexcept;
@@ -77,7 +82,8 @@ class Instance {
   std::vector<std::int64_t> extents_;    // what the views hold now
   std::vector<std::int64_t> wanted_;     // of the run that starts
   std::vector<TensorView> views_;        // one a value
-  std::vector<Call> calls_;              // one a node
+  std::vector<std::vector<TensorView>> call_views_;  // one a node: inputs, then outputs
+  std::vector<OpCall> calls_;            // one a node
   std::byte* scratch_ = nullptr;
   bool bound_ = false;
   std::atomic<std::uint32_t> cancelled_{0};

@@ -254,6 +254,7 @@ quern_status compile(quern_device* device, const quern_graph* graph, quern_compi
         throw Error(QUERN_INVALID_ARGUMENT, concat("compile options: effort ", read.effort, ", tuning ", read.tuning, ", fusion ", read.fusion));
       const std::string force = check_forced_kernel(read_string(read.force_kernel, 4096), policy.best);
       if (!force.empty()) policy.force = force;
+      policy.fuse = read.fusion != 0;
       if (read.progress != nullptr && read.progress(read.progress_context, 0.0) == 0) throw Error(QUERN_CANCELLED, "compile was stopped by its caller");
     }
     auto plan = std::make_unique<quern_plan>();
@@ -276,7 +277,7 @@ quern_status plan_info(quern_plan* plan, quern_plan_info* out, quern_error* erro
     require(plan, "plan");
     quern_plan_info info{};
     info.determinism = plan->plan.determinism;
-    info.launches = static_cast<std::uint32_t>(plan->plan.kernels.size());
+    info.launches = static_cast<std::uint32_t>(plan->plan.steps.size());
     info.numerics_key = plan->plan.numerics_key;
     info.kernels = {plan->plan.infos.data(), plan->plan.infos.size(), sizeof(quern_kernel_info)};
     write_struct(out, info, QUERN_TYPE_PLAN_INFO, QUERN_MIN_SIZE_quern_plan_info, "plan_info");

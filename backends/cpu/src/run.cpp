@@ -1,4 +1,4 @@
-// One run: patches, extents, then the nodes in order. Nothing here allocates or throws.
+// One run: patches, extents, then the steps in order. Nothing here allocates or throws.
 #include "abi_list.hpp"
 #include "plan.hpp"
 
@@ -68,13 +68,17 @@ bool Instance::predicate_is_zero(const Node& node) const noexcept {
 
 quern_status Instance::run_nodes(ThreadPool& pool, std::uint32_t& failed) noexcept {
   Context context(pool, scratch_ == nullptr ? nullptr : scratch_ + layout_.kernel_offset, layout_.kernel_bytes, faults_, cancelled_);
-  for (std::uint32_t n = 0; n < calls_.size(); ++n) {
-    failed = n;
+  for (const Step& step : plan_.steps) {
+    failed = step.first;
     if (cancelled_.load(std::memory_order_relaxed) != 0) return QUERN_CANCELLED;
-    if (predicate_is_zero(plan_.graph.nodes[n])) continue;
-    const OpCall& call = calls_[n].call;
+    if (step.fusion != nullptr) {  // its nodes have no predicate
+      step.fusion->run({calls_.data() + step.first, step.count}, context);
+      continue;
+    }
+    if (predicate_is_zero(plan_.graph.nodes[step.first])) continue;
+    const OpCall& call = calls_[step.first];
     if (std::ranges::all_of(call.outputs, [](const TensorView& y) { return !y.present() || element_count(y) == 0; })) continue;
-    plan_.kernels[n]->run(call, context);
+    plan_.kernels[step.first]->run(call, context);
   }
   if (cancelled_.load(std::memory_order_relaxed) != 0) return QUERN_CANCELLED;
   failed = QUERN_NONE;

@@ -1,6 +1,6 @@
 // Places internal values in scratch so that those whose lifetimes do not meet share bytes.
 //
-// Values are placed in the order of their first node, each in the smallest gap that is free then (best fit), which is exact in
+// Values are placed in the order of their first step, each in the smallest gap that is free then (best fit), which is exact in
 // its result and O(n log n) in practice; gaps are joined when values end.
 #include "plan.hpp"
 
@@ -13,10 +13,6 @@ namespace quern::cpu {
 namespace {
 
 constexpr std::uint64_t round_up(std::uint64_t bytes) noexcept { return (bytes + span_alignment - 1) / span_alignment * span_alignment; }
-
-struct Lifetime {
-  std::uint32_t first = QUERN_NONE, last = 0;
-};
 
 /// Free ranges of [0, end), by start.
 class FreeList {
@@ -67,18 +63,25 @@ class FreeList {
 
 std::uint64_t kernel_scratch(const Plan& plan, const std::vector<TensorView>& at_bounds) {
   std::uint64_t most = 0;
-  std::vector<TensorView> storage;
-  for (std::size_t n = 0; n < plan.kernels.size(); ++n) {
-    if (plan.kernels[n]->scratch == nullptr) continue;
+  std::vector<std::vector<TensorView>> storage(plan.graph.nodes.size());
+  std::vector<OpCall> calls;
+  for (std::size_t n = 0; n < plan.graph.nodes.size(); ++n) {
     const Node& node = plan.graph.nodes[n];
-    OpCall call = describe_call(plan.graph, node, plan.policy.thread_count, plan.policy.deterministic, storage);
+    calls.push_back(describe_call(plan.graph, node, plan.policy.thread_count, plan.policy.deterministic, storage[n]));
     std::size_t at = 0;
     for (const auto* ids : {&node.inputs, &node.outputs})
       for (const std::uint32_t id : *ids) {
-        if (id != QUERN_NONE) storage[at] = at_bounds[id];
+        if (id != QUERN_NONE) storage[n][at] = at_bounds[id];
         ++at;
       }
-    most = std::max(most, plan.kernels[n]->scratch(call));
+  }
+  for (const Step& step : plan.steps) {
+    if (step.fusion == nullptr) {
+      const Kernel& kernel = *plan.kernels[step.first];
+      if (kernel.scratch != nullptr) most = std::max(most, kernel.scratch(calls[step.first]));
+    } else if (step.fusion->scratch != nullptr) {
+      most = std::max(most, step.fusion->scratch(std::span(calls).subspan(step.first, step.count)));
+    }
   }
   return most;
 }
@@ -87,31 +90,24 @@ std::uint64_t kernel_scratch(const Plan& plan, const std::vector<TensorView>& at
 
 ScratchLayout layout_scratch(const Plan& plan, const std::vector<TensorView>& at_bounds) {
   const Graph& graph = plan.graph;
-  std::vector<Lifetime> lives(graph.values.size());
-  const auto touch = [&](std::uint32_t id, std::uint32_t node) {
-    if (id == QUERN_NONE) return;
-    Lifetime& life = lives[graph.values[id].root];
-    if (life.first == QUERN_NONE) life.first = node;
-    life.last = node;
-  };
-  for (std::uint32_t n = 0; n < graph.nodes.size(); ++n) {
-    for (const std::uint32_t id : graph.nodes[n].inputs) touch(id, n);
-    for (const std::uint32_t id : graph.nodes[n].outputs) touch(id, n);
-    touch(graph.nodes[n].predicate, n);
-  }
-  std::vector<std::vector<std::uint32_t>> begins(graph.nodes.size()), ends(graph.nodes.size());
+  // A step reads and writes all along: what one of its nodes touches lives through all of it.
+  const std::vector<Touches> touches = find_touches(graph);
+  std::vector<std::uint32_t> step_of(graph.nodes.size());
+  for (std::uint32_t s = 0; s < plan.steps.size(); ++s)
+    for (std::uint32_t n = 0; n < plan.steps[s].count; ++n) step_of[plan.steps[s].first + n] = s;
+  std::vector<std::vector<std::uint32_t>> begins(plan.steps.size()), ends(plan.steps.size());
   for (std::uint32_t id = 0; id < graph.values.size(); ++id) {
-    if (graph.values[id].kind != QUERN_VALUE_INTERNAL || graph.values[id].root != id || lives[id].first == QUERN_NONE) continue;
-    begins[lives[id].first].push_back(id);
-    ends[lives[id].last].push_back(id);
+    if (graph.values[id].kind != QUERN_VALUE_INTERNAL || graph.values[id].root != id || touches[id].first == QUERN_NONE || plan.memoryless[id]) continue;
+    begins[step_of[touches[id].first]].push_back(id);
+    ends[step_of[touches[id].last]].push_back(id);
   }
   ScratchLayout layout;
   layout.offsets.assign(graph.values.size(), 0);
   FreeList free;
   const auto bytes_of = [&](std::uint32_t id) { return round_up(std::max<std::uint64_t>(1, view_bytes(at_bounds[id]))); };
-  for (std::uint32_t n = 0; n < graph.nodes.size(); ++n) {
-    for (const std::uint32_t id : begins[n]) layout.offsets[id] = free.take(bytes_of(id));
-    for (const std::uint32_t id : ends[n]) free.give(layout.offsets[id], bytes_of(id));
+  for (std::size_t s = 0; s < plan.steps.size(); ++s) {
+    for (const std::uint32_t id : begins[s]) layout.offsets[id] = free.take(bytes_of(id));
+    for (const std::uint32_t id : ends[s]) free.give(layout.offsets[id], bytes_of(id));
   }
   layout.kernel_offset = free.end();
   layout.kernel_bytes = round_up(kernel_scratch(plan, at_bounds));

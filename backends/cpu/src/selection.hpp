@@ -14,6 +14,7 @@ struct KernelPolicy {
   Isa best = Isa::baseline;   // of the processor
   std::uint32_t thread_count = 1;
   bool deterministic = false;
+  bool fuse = true;           // one kernel may compute several nodes
   std::string force;          // a family ("avx2") or a kernel name; empty: free
 };
 

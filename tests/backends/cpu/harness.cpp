@@ -305,6 +305,7 @@ Outcome Plugin::compile(GraphSpec& graph, quern_plan** plan, const std::string& 
   quern_compile_options options{};
   options.header = {sizeof(options), QUERN_TYPE_COMPILE_OPTIONS, nullptr};
   options.effort = 1;
+  options.fusion = fuse ? 1 : 0;
   options.force_kernel = {force.data(), force.size()};
   ErrorText error;
   return error.outcome(api_.compile(device_, graph.build(), &options, plan, &error.error));

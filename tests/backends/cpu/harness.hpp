@@ -114,6 +114,7 @@ class Plugin {
   const Outcome& created() const { return created_; }
   bool has(const std::string& isa) const;  // "avx512" among the device's features
 
+  bool fuse = false;  // of the compile options: one kernel may compute several nodes
   Outcome compile(GraphSpec& graph, quern_plan** plan, const std::string& force = {});
   /// Compiles, prepares and runs once. `bounds`: the run's symbol values.
   Outcome run(GraphSpec& graph, const std::vector<std::int64_t>& bounds = {}, std::string* kernel = nullptr);

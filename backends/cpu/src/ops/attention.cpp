@@ -248,7 +248,7 @@ class Task {
   /// scale, softcap, then the mask: 0 in u8 and -inf in floats hide a key.
   void adjust_scores(float* scores, std::int64_t token, std::int64_t head, std::int64_t block, std::int64_t low, std::int64_t high) noexcept {
     const auto scale = static_cast<float>(call_.real(QUERN_KEY_SCALE)), cap = static_cast<float>(call_.real(QUERN_KEY_SOFTCAP));
-    for (std::int64_t i = low; i < high; ++i) scores[i] *= scale;
+    vectors_.scale(scores + low, scale, std::max<std::int64_t>(0, high - low), scores + low);
     if (cap > 0.0f)
       for (std::int64_t i = low; i < high; ++i) scores[i] = cap * std::tanh(scores[i] / cap);
     const TensorView& mask = call_.input(7);

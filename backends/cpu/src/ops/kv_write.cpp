@@ -2,6 +2,7 @@
 //
 // Position -1 skips. A slot, position or page out of range raises INDEX_RANGE and writes nothing. Encoding looks at one row of
 // one head only, so a position's bytes do not depend on what is written with it.
+#include "kv_write_row.hpp"
 #include "paged.hpp"
 #include "vectorised.hpp"
 
@@ -35,32 +36,35 @@ Verdict accepts(const OpCall& call) {
 
 template <Isa isa>
 void run(const OpCall& call, Context& context) noexcept {
-  const Vectors& vectors = vectors_of(isa);
-  const TensorView &x = call.input(0), &table = call.input(1), &slot = call.input(2), &position = call.input(3), &cache = call.output(0);
-  const std::int64_t heads = x.dims[1], n = x.dims[2], grain = std::max<std::int64_t>(1, 4096 / std::max<std::int64_t>(1, heads * n));
+  const TensorView& x = call.input(0);
+  const std::int64_t grain = std::max<std::int64_t>(1, 4096 / std::max<std::int64_t>(1, x.dims[1] * x.dims[2]));
   context.parallel(x.dims[0], grain, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
-    float buffer[max_head];
-    for (std::int64_t t = begin; t < end; ++t) {
-      const std::int64_t p = load_integer(position, t);
-      if (p == -1 || !call.row_live(t)) continue;
-      const std::int64_t page = find_page(cache, table, load_integer(slot, t), p);
-      if (page < 0) {
-        context.fault(QUERN_FAULT_INDEX_RANGE);
-        continue;
-      }
-      for (std::int64_t h = 0; h < heads; ++h) {
-        load_floats(x.data + t * x.strides[0] + h * x.strides[1], x.dtype, x.strides[2], 0, n, buffer);
-        std::byte* to = cache_row(cache, page, h, p % cache.dims[2]);
-        if (is_float(cache.dtype)) vectors.from_floats(cache.dtype, buffer, n, to);
-        else encode_blocks(cache.dtype, buffer, n, to);
-      }
-    }
+    for (std::int64_t t = begin; t < end; ++t)
+      if (call.row_live(t)) kv_write_row(call, t, x.data + t * x.strides[0], vectors_of(isa), context);
   });
 }
 
 constexpr Kernel kernels[] = {QUERN_CPU_KERNELS(QUERN_OP_KV_WRITE, "kv_write", accepts, run, nullptr, true)};
 
 }  // namespace
+
+void kv_write_row(const OpCall& call, std::int64_t t, const std::byte* from, const Vectors& vectors, Context& context) noexcept {
+  const TensorView &x = call.input(0), &cache = call.output(0);
+  const std::int64_t position = load_integer(call.input(3), t), n = x.dims[2];
+  if (position == -1) return;
+  const std::int64_t page = find_page(cache, call.input(1), load_integer(call.input(2), t), position);
+  if (page < 0) {
+    context.fault(QUERN_FAULT_INDEX_RANGE);
+    return;
+  }
+  float buffer[max_head];
+  for (std::int64_t h = 0; h < x.dims[1]; ++h) {
+    load_floats(from + h * x.strides[1], x.dtype, x.strides[2], 0, n, buffer);
+    std::byte* to = cache_row(cache, page, h, position % cache.dims[2]);
+    if (is_float(cache.dtype)) vectors.from_floats(cache.dtype, buffer, n, to);
+    else encode_blocks(cache.dtype, buffer, n, to);
+  }
+}
 
 const std::span<const Kernel> kv_write_kernels = kernels;
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <span>
 
@@ -16,18 +17,19 @@ struct Worse {
 };
 
 /// Tokens of a row from best to worst. NaN counts as -inf; tokens at -inf are never given.
+///
+/// Of a long row only tokens at or above a bound are ranked at first, those that a usual draw needs: the row is cut into chunks, and
+/// the bound is the 64th best chunk's maximum, so that 64 tokens at least reach it. Whoever asks for more gets all of them ranked.
 class Ranking {
  public:
-  Ranking(const float* x, std::int64_t n, std::int32_t* ids) noexcept : worse_{x}, ids_(ids), heap_(ids) {
-    for (std::int64_t i = 0; i < n; ++i)
-      if (x[i] > -std::numeric_limits<float>::infinity()) *heap_++ = static_cast<std::int32_t>(i);
-    size_ = heap_ - ids_;
-    end_ = heap_;
-    std::make_heap(ids_, heap_, worse_);
+  Ranking(const float* x, std::int64_t n, std::int32_t* ids) noexcept : worse_{x}, n_(n), ids_(ids) {
+    for (std::int64_t i = 0; i < n; ++i) size_ += x[i] > -std::numeric_limits<float>::infinity() ? 1 : 0;
+    rank(n >= 4 * first_rank * chunk ? bound() : -std::numeric_limits<float>::infinity());
   }
   std::int64_t size() const noexcept { return size_; }
   /// The i-th best, i < size(). Given ones collect at the end of the array, the best last.
   std::int32_t at(std::int64_t i) noexcept {
+    if (i >= end_ - ids_) rank(-std::numeric_limits<float>::infinity());
     while (end_ - heap_ <= i) {
       std::pop_heap(ids_, heap_, worse_);
       --heap_;
@@ -41,9 +43,37 @@ class Ranking {
   }
 
  private:
+  static constexpr std::int64_t first_rank = 64, chunk = 64;
+
+  /// A heap of the tokens at or above `bound`.
+  void rank(float bound) noexcept {
+    heap_ = ids_;
+    for (std::int64_t i = 0; i < n_; ++i)
+      if (worse_.x[i] >= bound && worse_.x[i] > -std::numeric_limits<float>::infinity()) *heap_++ = static_cast<std::int32_t>(i);
+    end_ = heap_;
+    std::make_heap(ids_, heap_, worse_);
+  }
+  /// Of whole chunks. The array of ids is not in use yet and holds their maxima.
+  float bound() noexcept {
+    const std::int64_t chunks = n_ / chunk;
+    auto* maxima = reinterpret_cast<float*>(ids_);
+    for (std::int64_t c = 0; c < chunks; ++c) {
+      float best[4];  // four chains: a maximum waits for the one before
+      std::fill_n(best, 4, -std::numeric_limits<float>::infinity());
+      for (const float* x = worse_.x + c * chunk; x < worse_.x + (c + 1) * chunk; x += 4)
+        for (int i = 0; i < 4; ++i) best[i] = x[i] > best[i] ? x[i] : best[i];
+      const float value = std::max(std::max(best[0], best[1]), std::max(best[2], best[3]));
+      __builtin_memcpy(maxima + c, &value, 4);
+    }
+    std::nth_element(maxima, maxima + first_rank - 1, maxima + chunks, std::greater<float>());
+    float value;
+    __builtin_memcpy(&value, maxima + first_rank - 1, 4);
+    return value;
+  }
+
   Worse worse_;
-  std::int32_t *ids_, *heap_, *end_;
-  std::int64_t size_;
+  std::int64_t n_, size_ = 0;
+  std::int32_t *ids_, *heap_ = nullptr, *end_ = nullptr;
 };
 
 /// Filters as in OPS.md's sample: top_k <= 0, top_p >= 1 and min_p <= 0 keep all, and so does a NaN.

@@ -2,6 +2,7 @@
 //
 // Pairs are (2i, 2i + 1) in mode 0 and (i, i + r/2) in mode 1. With sections, position has four rows and pair i uses the row of
 // its section (the pairs beyond all sections use the last). A position outside the table: a row of zeros and INDEX_RANGE.
+#include "rope_row.hpp"
 #include "tables.hpp"
 
 #include "../error.hpp"
@@ -11,7 +12,7 @@
 namespace quern::cpu {
 namespace {
 
-constexpr std::int64_t max_head = 1024;  // elements of a head, on the stack
+constexpr std::int64_t max_head = rope_max_head;
 
 struct Sections {
   std::int64_t end[4];  // first pair behind each
@@ -82,31 +83,33 @@ void rotate(const float* both, std::int64_t pairs, bool split_halves, bool inver
 
 void run(const OpCall& call, Context& context) noexcept {
   const TensorView &x = call.input(0), &y = call.output(0);
-  const std::int64_t heads = x.dims[1], n = x.dims[2], pairs = call.input(2).dims[1];
-  const bool split_halves = call.integer(QUERN_KEY_MODE) == 1, inverse = call.integer(QUERN_KEY_INVERSE) != 0;
-  const Sections sections = sections_of(call);
-  const std::int64_t grain = std::max<std::int64_t>(1, 8192 / std::max<std::int64_t>(1, heads * n));
+  const std::int64_t grain = std::max<std::int64_t>(1, 8192 / std::max<std::int64_t>(1, x.dims[1] * x.dims[2]));
   context.parallel(x.dims[0], grain, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
-    float both[max_head], head[max_head];
-    for (std::int64_t t = begin; t < end; ++t) {
-      const bool inside = angles(call, sections, t, both);
-      if (!inside) context.fault(QUERN_FAULT_INDEX_RANGE);
-      for (std::int64_t h = 0; h < heads; ++h) {
-        if (inside) {
-          load_floats(x.data + t * x.strides[0] + h * x.strides[1], x.dtype, x.strides[2], 0, n, head);
-          rotate(both, pairs, split_halves, inverse, head);
-        } else {
-          std::fill(head, head + n, 0.0f);
-        }
-        store_floats(y.data + t * y.strides[0] + h * y.strides[1], y.dtype, y.strides[2], 0, n, head);
-      }
-    }
+    for (std::int64_t t = begin; t < end; ++t) rope_row(call, t, y.data + t * y.strides[0], context);
   });
 }
 
 constexpr Kernel kernels[] = {{QUERN_OP_ROPE, "rope.portable", Isa::baseline, accepts, run}};
 
 }  // namespace
+
+void rope_row(const OpCall& call, std::int64_t t, std::byte* to, Context& context) noexcept {
+  const TensorView &x = call.input(0), &y = call.output(0);
+  const std::int64_t heads = x.dims[1], n = x.dims[2], pairs = call.input(2).dims[1];
+  const bool split_halves = call.integer(QUERN_KEY_MODE) == 1, inverse = call.integer(QUERN_KEY_INVERSE) != 0;
+  float both[max_head], head[max_head];
+  const bool inside = angles(call, sections_of(call), t, both);
+  if (!inside) context.fault(QUERN_FAULT_INDEX_RANGE);
+  for (std::int64_t h = 0; h < heads; ++h) {
+    if (inside) {
+      load_floats(x.data + t * x.strides[0] + h * x.strides[1], x.dtype, x.strides[2], 0, n, head);
+      rotate(both, pairs, split_halves, inverse, head);
+    } else {
+      std::fill(head, head + n, 0.0f);
+    }
+    store_floats(to + h * y.strides[1], y.dtype, y.strides[2], 0, n, head);
+  }
+}
 
 const std::span<const Kernel> rope_kernels = kernels;
 

@@ -1,12 +1,14 @@
 // Draws a token a row: top-k, top-p, min-p, temperature, then u from Philox over the kept tokens from best to worst.
 //
-// Tokens are ordered by logit, then by id, through a heap that gives only as many as are needed: a usual draw looks at a few
-// of 100,000. Probabilities are f64. A row's draw depends on its logits, settings, seed and step alone.
+// Tokens are ordered by logit, then by id, and ranked only as far as is needed: a usual draw looks at a few of 100,000, a greedy one
+// (temperature 0) at the maximum. Probabilities are f64. A row's draw depends on its logits, settings, seed and step alone.
 #include "logit_rows.hpp"
 #include "ranking.hpp"
 #include "vectorised.hpp"
 
 #include "../philox.hpp"
+
+#include <algorithm>
 
 namespace quern::cpu {
 namespace {
@@ -35,11 +37,16 @@ Verdict accepts(const OpCall& call) {
 
 std::uint64_t scratch(const OpCall& call) noexcept { return static_cast<std::uint64_t>(row_length(call.input(0))) * 8 * call.thread_count; }
 
+/// The first token whose logit is `greatest`, the row's maximum; 0 if all are -inf or NaN.
+std::int32_t best_token(const float* x, std::int64_t n, float greatest) noexcept {
+  if (greatest == -std::numeric_limits<float>::infinity()) return 0;
+  return static_cast<std::int32_t>(std::find(x, x + n, greatest) - x);
+}
+
 std::int32_t draw(const float* x, std::int64_t n, std::int32_t* ids, const FilterSettings& s, double u) noexcept {
   Ranking ranking(x, n, ids);
   if (ranking.size() == 0) return 0;
   const std::int32_t best = ranking.at(0);
-  if (!(s.temperature > 0.0)) return best;
   const std::int64_t kept = count_kept(ranking, x, n, s);
   const double limit = u * total_weight(ranking, x, n, kept, s.temperature);
   double sum = 0.0;
@@ -68,8 +75,8 @@ void run(const OpCall& call, Context& context) noexcept {
                              p[top_k_param] >= 1.0f && p[top_k_param] < 2147483648.0f ? static_cast<std::int64_t>(p[top_k_param]) : 0};
       const std::array<std::uint32_t, 2> key = {static_cast<std::uint32_t>(load_integer(seed, row * 2)), static_cast<std::uint32_t>(load_integer(seed, row * 2 + 1))};
       const double u = philox_unit(philox({static_cast<std::uint32_t>(load_integer(call.input(3), row)), 0, 0, 0}, key)[0]);
-      const std::int32_t chosen = draw(logits, n, ids, s, u);
       float best = vectors.maximum(logits, n);
+      const std::int32_t chosen = s.temperature > 0.0 ? draw(logits, n, ids, s, u) : best_token(logits, n, best);
       if (best == -std::numeric_limits<float>::infinity()) best = 0.0f;
       const float sum = vectors.exp_sum(logits, best, n, powers);
       const float log_probability = logits[chosen] - best - std::log(sum);

@@ -17,16 +17,18 @@ bool row_probabilities(const AttentionBlock& p, std::int64_t row) {
   float* s = p.scores + row * attention_block;
   const std::int64_t low = p.low[row], n = p.high[row] - low;
   if (n <= 0) return false;
-  float best = p.maximum[row];
-  for (std::int64_t i = low; i < low + n; ++i) best = s[i] > best ? s[i] : best;  // a NaN is not larger: it shows in the sum
+  alignas(64) float from_low[attention_block];  // one order of summation for every tile: lanes count from the block's start
+  for (std::int64_t i = 0; i < attention_block; i += 16) store(from_low + i, broadcast(-__builtin_inff()));
+  __builtin_memcpy(from_low + low, s + low, static_cast<std::size_t>(n) * 4);
+  Lanes greatest = broadcast(p.maximum[row]);
+  for (std::int64_t i = 0; i < attention_block; i += 16) greatest = max(load(from_low + i), greatest);  // a NaN is dropped: it shows in the sum
+  float best = largest(greatest);
   if (best == -__builtin_inff()) {
     bool nothing = true;
     for (std::int64_t i = low; i < low + n; ++i) nothing = nothing && s[i] == -__builtin_inff();
     if (nothing) return false;
     best = 0.0f;  // only NaN beside -inf
   }
-  alignas(64) float from_low[attention_block];  // one order of summation for every tile: lanes count from the block's start
-  for (std::int64_t i = 0; i < attention_block; ++i) from_low[i] = i >= low && i < low + n ? s[i] : -__builtin_inff();
   if (best == __builtin_inff()) best = __FLT_MAX__;
   const float part = exp_sum(from_low, best, attention_block, s);
   if (best > p.maximum[row] && p.sum[row] != 0.0f) {

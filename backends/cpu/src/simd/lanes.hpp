@@ -143,9 +143,9 @@ QUERN_CPU_INLINE void sum_eight(const Lanes (&x)[8], float* out) {
 QUERN_CPU_INLINE float largest(Lanes x) {
   alignas(64) float each[16];
   store(each, x);
-  float best = each[0];
-  for (int i = 1; i < 16; ++i) best = each[i] > best ? each[i] : best;
-  return best;
+  for (int width = 8; width > 0; width /= 2)
+    for (int i = 0; i < width; ++i) each[i] = each[i + width] > each[i] ? each[i + width] : each[i];
+  return each[0];
 }
 
 /// Sixteen bytes as floats.

@@ -1,0 +1,64 @@
+// Fused steps: one kernel for several neighbouring nodes, recognised when a plan is compiled.
+//
+// A fusion lives in fusion/<name>.cpp: `match`, `run`, `scratch` and a table `<name>_fusions`, listed in fusion_table.cpp. It gives the
+// bits that the kernels of its nodes give one after another, for any number of tokens and threads; what it saves is barriers, passes
+// over memory, and rounding the same activations twice. `match` takes only nodes whose own kernels it stands for, so that forcing a
+// family or a kernel decides about fusions too.
+//
+// Values that only the nodes of one step touch have no memory: their views hold a null address in `run`, and the step keeps what it
+// needs of them in its scratch. All other outputs are written.
+#pragma once
+
+#include "../graph.hpp"
+#include "../kernel.hpp"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace quern::cpu {
+
+/// The nodes that touch a value's root, and whether anything else can see it.
+struct Touches {
+  std::uint32_t first = QUERN_NONE, last = 0;
+  bool visible = false;  // bound by the host, read by a symbol, or not internal
+};
+/// One a value; of roots only.
+std::vector<Touches> find_touches(const Graph& graph);
+
+/// A graph with the kernels that were chosen for its nodes, as `match` sees it.
+struct Neighbours {
+  const Graph& graph;
+  std::span<const Kernel* const> kernels;  // one a node
+  std::span<const OpCall> calls;           // one a node; dims are at their largest, addresses are null
+  std::span<const Touches> touches;
+
+  bool is(std::uint32_t node, std::uint32_t op) const noexcept { return node < graph.nodes.size() && graph.nodes[node].op == op; }
+  /// The value that a node reads or writes; QUERN_NONE: absent.
+  std::uint32_t input(std::uint32_t node, std::size_t i) const noexcept;
+  std::uint32_t output(std::uint32_t node, std::size_t i) const noexcept;
+  /// Is output 0 of `node` touched by nodes of [first, first + count) alone?
+  bool inner(std::uint32_t node, std::uint32_t first, std::uint32_t count) const noexcept;
+};
+
+struct Fusion {
+  const char* name;  // "matmul_add.packed.avx512"; the last part is the family
+  /// How many nodes from `first` on are one step; 0: this is not the pattern.
+  std::uint32_t (*match)(const Neighbours& nodes, std::uint32_t first);
+  /// The calls of those nodes, in their order.
+  void (*run)(std::span<const OpCall> calls, Context& context) noexcept;
+  /// As Kernel::scratch. Null: none.
+  std::uint64_t (*scratch)(std::span<const OpCall> calls);
+};
+
+/// All tables, most nodes first: the first row that matches is taken. Defined in fusion_table.cpp.
+std::span<const std::span<const Fusion>> fusion_tables() noexcept;
+
+/// The fusion whose pattern starts at node `first`, and how many nodes it takes; null and 0: none does.
+struct Match {
+  const Fusion* fusion = nullptr;
+  std::uint32_t count = 0;
+};
+Match find_fusion(const Neighbours& nodes, std::uint32_t first);
+
+}  // namespace quern::cpu

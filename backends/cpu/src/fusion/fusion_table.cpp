@@ -1,0 +1,82 @@
+// The list of fusions, and what all of them have to respect.
+#include "fusion.hpp"
+
+#include "tables.hpp"
+
+#include <algorithm>
+
+namespace quern::cpu {
+namespace {
+
+/// Outputs lie apart from each other and from whatever the step reads of earlier nodes: a step may write before it has read all.
+bool outputs_lie_apart(const Graph& graph, std::uint32_t first, std::uint32_t count) {
+  std::vector<std::uint32_t> written;
+  for (std::uint32_t n = first; n < first + count; ++n) {
+    for (const std::uint32_t id : graph.nodes[n].outputs) {
+      if (id == QUERN_NONE) continue;
+      const std::uint32_t root = graph.values[id].root;
+      if (std::ranges::find(written, root) != written.end()) return false;
+      for (std::uint32_t before = first; before <= n; ++before)
+        for (const std::uint32_t read : graph.nodes[before].inputs)
+          if (read != QUERN_NONE && graph.values[read].root == root) return false;
+      written.push_back(root);
+    }
+  }
+  return true;
+}
+
+bool has_predicate(const Graph& graph, std::uint32_t first, std::uint32_t count) noexcept {
+  const auto nodes = std::span(graph.nodes).subspan(first, count);
+  return std::ranges::any_of(nodes, [](const Node& node) { return node.predicate != QUERN_NONE; });
+}
+
+}  // namespace
+
+std::span<const std::span<const Fusion>> fusion_tables() noexcept {
+  static const std::span<const Fusion> tables[] = {matmul_glu_fusions, norm_matmul_fusions, matmul_add_fusions, rope_kv_write_fusions};
+  return tables;
+}
+
+std::vector<Touches> find_touches(const Graph& graph) {
+  std::vector<Touches> touches(graph.values.size());
+  const auto touch = [&](std::uint32_t id, std::uint32_t node) {
+    if (id == QUERN_NONE) return;
+    Touches& of = touches[graph.values[id].root];
+    if (of.first == QUERN_NONE) of.first = node;
+    of.last = node;
+  };
+  for (std::uint32_t n = 0; n < graph.nodes.size(); ++n) {
+    for (const std::uint32_t id : graph.nodes[n].inputs) touch(id, n);
+    for (const std::uint32_t id : graph.nodes[n].outputs) touch(id, n);
+    touch(graph.nodes[n].predicate, n);
+  }
+  for (const Value& value : graph.values)  // an alias may be bound by the host
+    if (value.kind != QUERN_VALUE_INTERNAL) touches[value.root].visible = true;
+  for (const Symbol& symbol : graph.symbols)
+    if (symbol.extent != QUERN_NONE) touches[graph.values[symbol.extent].root].visible = true;
+  return touches;
+}
+
+std::uint32_t Neighbours::input(std::uint32_t node, std::size_t i) const noexcept {
+  const auto& ids = graph.nodes[node].inputs;
+  return i < ids.size() ? ids[i] : QUERN_NONE;
+}
+std::uint32_t Neighbours::output(std::uint32_t node, std::size_t i) const noexcept {
+  const auto& ids = graph.nodes[node].outputs;
+  return i < ids.size() ? ids[i] : QUERN_NONE;
+}
+bool Neighbours::inner(std::uint32_t node, std::uint32_t first, std::uint32_t count) const noexcept {
+  const Touches& of = touches[graph.values[output(node, 0)].root];
+  return !of.visible && of.first >= first && of.last < first + count;
+}
+
+Match find_fusion(const Neighbours& nodes, std::uint32_t first) {
+  for (const std::span<const Fusion> table : fusion_tables())
+    for (const Fusion& fusion : table) {
+      const std::uint32_t count = fusion.match(nodes, first);
+      if (count > 1 && !has_predicate(nodes.graph, first, count) && outputs_lie_apart(nodes.graph, first, count)) return {&fusion, count};
+    }
+  return {};
+}
+
+}  // namespace quern::cpu

@@ -1,0 +1,51 @@
+// A packed matmul and the add of its result to a residual: sum = residual + a b^T, added where a part has just been multiplied.
+#include "packed_matmul.hpp"
+#include "tables.hpp"
+
+namespace quern::cpu {
+namespace {
+
+template <Isa isa>
+std::uint32_t match(const Neighbours& nodes, std::uint32_t first) {
+  if (!is_packed_matmul(nodes, first, isa) || matmul_stages_y(nodes.calls[first]) || !nodes.is(first + 1, QUERN_OP_ADD)) return 0;
+  const OpCall& add = nodes.calls[first + 1];
+  const std::uint32_t product = nodes.output(first, 0);
+  const bool left = nodes.input(first + 1, 0) == product, right = nodes.input(first + 1, 1) == product;
+  if (left == right || add.real(QUERN_KEY_ALPHA) != 1.0 || !nodes.inner(first, first, 2)) return 0;
+  for (const TensorView* view : {&add.input(0), &add.input(1), &add.output(0)})
+    if (!is_float_rows(*view) || !same_shape(*view, add.output(0))) return 0;
+  return 2;
+}
+
+template <Isa isa>
+void run(std::span<const OpCall> calls, Context& context) noexcept {
+  const TensorView& sum = calls[1].output(0);
+  if (sum.data == nullptr) return;  // nothing reads it
+  // The operand of the add that has memory; the other is the product.
+  const TensorView& residual = calls[1].input(0).data == nullptr ? calls[1].input(1) : calls[1].input(0);
+  const PackedRegion region(calls.first(1), isa, false);
+  region.round_rows(context, 0, nullptr);
+  region.each_part(context, calls.first(1), 1, [&](const OpCall& matmul, const PackedTile& tile, std::uint32_t thread) {
+    float* to = reinterpret_cast<float*>(sum.data + tile.first_token * sum.strides[0]) + tile.first_row;
+    const float* from = reinterpret_cast<const float*>(residual.data + tile.first_token * residual.strides[0]) + tile.first_row;
+    region.multiply(context, thread, matmul, tile, to, sum.strides[0] / 4);
+    for (std::int64_t t = 0; t < tile.tokens; ++t)
+      region.vectors().add(from + t * (residual.strides[0] / 4), to + t * (sum.strides[0] / 4), tile.rows, to + t * (sum.strides[0] / 4));
+  });
+}
+
+template <Isa isa>
+std::uint64_t scratch(std::span<const OpCall> calls) {
+  return PackedRegion(calls.first(1), isa, false).scratch_bytes(calls[0].thread_count);
+}
+
+constexpr Fusion fusions[] = {
+    {"matmul_add.packed.avx512", match<Isa::avx512>, run<Isa::avx512>, scratch<Isa::avx512>},
+    {"matmul_add.packed.avx2", match<Isa::avx2>, run<Isa::avx2>, scratch<Isa::avx2>},
+};
+
+}  // namespace
+
+const std::span<const Fusion> matmul_add_fusions = fusions;
+
+}  // namespace quern::cpu

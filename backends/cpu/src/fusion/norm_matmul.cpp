@@ -1,0 +1,47 @@
+// rms_norm and the packed matmuls of its result (q, k and v), or neighbouring matmuls of one a.
+//
+// The rows are normed and rounded once, in one pass; the panels of all matrices are handed out in one loop: two barriers instead of
+// two for each matmul and one for the norm, and small matrices (k and v) leave no thread without work.
+#include "packed_matmul.hpp"
+#include "tables.hpp"
+
+namespace quern::cpu {
+namespace {
+
+template <Isa isa>
+std::uint32_t match(const Neighbours& nodes, std::uint32_t first) {
+  const std::uint32_t norm = leading_norm(nodes, first, isa), from = first + norm;
+  std::uint32_t count = 0;
+  while (count < PackedRegion::most_matmuls && is_packed_matmul(nodes, from + count, isa) && share_rows(nodes, from, from + count)) ++count;
+  return count == 0 || norm + count < 2 ? 0 : norm + count;
+}
+
+bool any_staged(std::span<const OpCall> matmuls) noexcept { return std::ranges::any_of(matmuls, matmul_stages_y); }
+
+template <Isa isa>
+void run(std::span<const OpCall> calls, Context& context) noexcept {
+  const OpCall* norm = norm_of(calls);
+  const auto matmuls = calls.subspan(norm != nullptr ? 1 : 0);
+  const PackedRegion region(matmuls, isa, any_staged(matmuls));
+  region.round_rows(context, 0, norm);
+  region.each_part(context, matmuls, 1, [&](const OpCall& matmul, const PackedTile& tile, std::uint32_t thread) {
+    if (matmul.output(0).data != nullptr) region.multiply_and_store(context, thread, matmul, tile, 0);
+  });
+}
+
+template <Isa isa>
+std::uint64_t scratch(std::span<const OpCall> calls) {
+  const auto matmuls = calls.subspan(norm_of(calls) != nullptr ? 1 : 0);
+  return PackedRegion(matmuls, isa, any_staged(matmuls)).scratch_bytes(calls[0].thread_count);
+}
+
+constexpr Fusion fusions[] = {
+    {"norm_matmul.packed.avx512", match<Isa::avx512>, run<Isa::avx512>, scratch<Isa::avx512>},
+    {"norm_matmul.packed.avx2", match<Isa::avx2>, run<Isa::avx2>, scratch<Isa::avx2>},
+};
+
+}  // namespace
+
+const std::span<const Fusion> norm_matmul_fusions = fusions;
+
+}  // namespace quern::cpu

@@ -1,0 +1,87 @@
+// Rotations of neighbouring heads and the writes of the cache behind them: rope of q and k, then kv_write of k and v, a token at a time.
+//
+// One barrier for all of them. A rotated k that nothing but its write reads stays on the stack.
+#include "tables.hpp"
+
+#include "../ops/kv_write_row.hpp"
+#include "../ops/rope_row.hpp"
+
+#include <algorithm>
+
+namespace quern::cpu {
+namespace {
+
+constexpr std::uint32_t most_nodes = 8;
+constexpr std::int64_t most_floats = 4096;  // of a rotated row on the stack
+
+/// Floats from the first to the last of a row of heads; 0: not of packed f32 heads.
+std::int64_t row_floats_of(const TensorView& x) noexcept {
+  return x.rank == 3 && x.dtype == QUERN_F32 && x.strides[2] == 4 && x.strides[1] == 4 * x.dims[2] ? x.dims[1] * x.dims[2] : 0;
+}
+
+/// Does `node` read memory that a node of [first, node) writes? `same`: it reads the very value of one of them, all of it.
+struct Reads {
+  bool any = false, same = false;
+};
+Reads reads_of(const Neighbours& nodes, std::uint32_t first, std::uint32_t node) noexcept {
+  Reads reads;
+  const std::uint32_t x = nodes.input(node, 0);
+  for (std::uint32_t before = first; before < node; ++before) {
+    const std::uint32_t y = nodes.output(before, 0);
+    reads.any = reads.any || nodes.graph.values[x].root == nodes.graph.values[y].root;
+    reads.same = reads.same || x == y;
+  }
+  return reads;
+}
+
+/// One or more ropes, then one or more kv_writes, all of the same tokens.
+template <Isa isa>
+std::uint32_t match(const Neighbours& nodes, std::uint32_t first) {
+  if (!nodes.is(first, QUERN_OP_ROPE)) return 0;
+  std::uint32_t count = 0, writes = 0, kept = 0;
+  for (; count < most_nodes && first + count < nodes.graph.nodes.size(); ++count) {
+    const std::uint32_t node = first + count;
+    const bool rope = nodes.is(node, QUERN_OP_ROPE) && writes == 0;
+    if (!rope && !(nodes.is(node, QUERN_OP_KV_WRITE) && nodes.kernels[node]->isa == isa)) break;
+    const Value &x = nodes.graph.values[nodes.input(node, 0)], &rows = nodes.graph.values[nodes.input(first, 0)];
+    if (x.symbols[0] != rows.symbols[0] || x.view.dims[0] != rows.view.dims[0]) break;
+    const Reads reads = reads_of(nodes, first, node);
+    if (reads.any && (rope || !reads.same)) break;  // a token's row would not be all that it needs
+    if (!rope) ++writes;
+  }
+  for (std::uint32_t node = first; node < first + count; ++node) {
+    if (!nodes.is(node, QUERN_OP_ROPE) || !nodes.inner(node, first, count)) continue;
+    const std::int64_t floats = row_floats_of(nodes.calls[node].output(0));
+    if (++kept > 1 || floats == 0 || floats > most_floats) return 0;
+  }
+  return writes == 0 ? 0 : count;
+}
+
+template <Isa isa>
+void run(std::span<const OpCall> calls, Context& context) noexcept {
+  const Vectors& vectors = vectors_of(isa);
+  std::int64_t work = 1;
+  for (const OpCall& call : calls) work += call.input(0).dims[1] * call.input(0).dims[2];
+  context.parallel(calls[0].input(0).dims[0], std::max<std::int64_t>(1, 8192 / work), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+    float kept[most_floats];  // the one rotation without memory
+    auto* row = reinterpret_cast<std::byte*>(kept);
+    for (std::int64_t t = begin; t < end; ++t)
+      for (const OpCall& call : calls) {
+        const TensorView &x = call.input(0), &y = call.output(0);
+        if (call.op == QUERN_OP_ROPE) rope_row(call, t, y.data != nullptr ? y.data + t * y.strides[0] : row, context);
+        else kv_write_row(call, t, x.data != nullptr ? x.data + t * x.strides[0] : row, vectors, context);
+      }
+  });
+}
+
+constexpr Fusion fusions[] = {
+    {"rope_kv_write.avx512", match<Isa::avx512>, run<Isa::avx512>, nullptr},
+    {"rope_kv_write.avx2", match<Isa::avx2>, run<Isa::avx2>, nullptr},
+    {"rope_kv_write.portable", match<Isa::baseline>, run<Isa::baseline>, nullptr},
+};
+
+}  // namespace
+
+const std::span<const Fusion> rope_kv_write_fusions = fusions;
+
+}  // namespace quern::cpu
