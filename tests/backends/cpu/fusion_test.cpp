@@ -10,7 +10,7 @@
 namespace quern::cpu_test {
 namespace {
 
-constexpr std::int64_t most_tokens = 40, hidden = 512, heads = 8, kv_heads = 2, head = 64, ffn = 768, page = 16, pages = 4;
+constexpr std::int64_t most_tokens = 40, hidden = 256, heads = 4, kv_heads = 2, head = 64, ffn = 512, page = 16, pages = 4;
 
 /// What a layer is made of.
 struct LayerOptions {

@@ -2,7 +2,8 @@
 // parts of some panels times all tokens go to the threads. Shared by matmul and by the fusions around it.
 //
 //   scratch   rounded rows, then for each thread: the kernels' buffer, staged outputs, one row of floats
-//   parts     up to 16 tokens: about 96 KiB of weights, which come from memory, and 8 parts or more a thread, so that all end together;
+//   parts     up to 16 tokens: at most 256 KiB of each matrix, which come from memory (a kernel prefetches ahead within a part, so short
+//             parts start cold more often), and 8 parts or more a thread, so that all end together;
 //             more tokens: two blocks of those that the kernels take, times multiples of 4 panels, about 1 ms of products. Tokens are cut
 //             as well as panels: what a kernel does once for its tokens is then done for more panels, and their int8 stay in a
 //             second-level cache. Parts of all matrices are handed out in one loop
@@ -21,7 +22,7 @@ namespace quern::cpu {
 
 constexpr std::int64_t region_panels = 32;              // in one part
 constexpr std::int64_t region_few_tokens = 16;          // up to which memory is what takes time
-constexpr std::int64_t region_part_bytes = 96 << 10;
+constexpr std::int64_t region_part_bytes = 256 << 10;
 constexpr std::int64_t region_part_products = 1 << 28;
 
 /// Rows [first_row, first_row + rows) of a product for tokens [first_token, first_token + tokens).
@@ -140,7 +141,7 @@ class PackedRegion {
   std::int64_t panels_a_part(const PackedLayout& layout, std::int64_t all, std::int64_t together, std::uint32_t threads) const noexcept {
     const std::int64_t most = region_panels / together;
     if (shape_.m <= region_few_tokens) {
-      const std::int64_t by_memory = region_part_bytes / (layout.panel_bytes(shape_.k) * together);
+      const std::int64_t by_memory = region_part_bytes / layout.panel_bytes(shape_.k);
       const std::int64_t step = std::max<std::int64_t>(1, 16 / layout.panel_rows);  // 16 rows: a line of y
       return std::clamp<std::int64_t>(std::min<std::int64_t>(by_memory, all / (8 * threads)) / step * step, step, most);
     }
