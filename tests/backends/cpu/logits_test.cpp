@@ -76,6 +76,23 @@ TEST(LogitMasks, TopKKeepsTheBestWithTiesToTheLowestIndex) {
             (std::vector<std::string>{".kk.", "kkkk", ".kk.", "kkkk", "kkkk"}));
 }
 
+// A long row is ranked in two goes: k on either side of what the first one ranks, ties across its bound, and NaN.
+TEST(LogitMasks, TopKOfALongRowKeepsTheBestHoweverManyAreAsked) {
+  constexpr std::int64_t n = 20000;
+  Plugin plugin(1);
+  const Tensor x = random_tensor(QUERN_F32, {1, n}, 31);
+  for (std::int64_t i = 0; i < n; ++i) x.f32()[i] = i % 1000 == 7 ? nan : std::round(x.f32()[i] * 50) / 50;
+  std::vector<std::int32_t> ids(n);
+  std::iota(ids.begin(), ids.end(), 0);
+  std::erase_if(ids, [&](std::int32_t id) { return std::isnan(x.f32()[id]); });
+  std::ranges::stable_sort(ids, [&](std::int32_t a, std::int32_t b) { return x.f32()[a] > x.f32()[b]; });
+  for (const std::int32_t k : {1, 63, 64, 65, 100, 3000, 19000}) {
+    std::string expected(n, '.');
+    for (std::int32_t i = 0; i < k; ++i) expected[ids[i]] = 'k';
+    EXPECT_EQ(kept(plugin, QUERN_OP_TOP_K_MASK, x, ints({1}, {k})), std::vector<std::string>{expected}) << "k " << k;
+  }
+}
+
 TEST(LogitMasks, TopPKeepsTheFewestWhoseProbabilitiesReachP) {
   Plugin plugin(2);
   const std::vector<float> row = {std::log(0.05f), std::log(0.4f), std::log(0.3f), std::log(0.25f)};
