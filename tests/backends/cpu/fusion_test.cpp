@@ -53,7 +53,8 @@ class Builder {
     t.alias_of = value;
     return layer.graph.add(t);
   }
-  void node(std::uint32_t op, std::vector<std::uint32_t> inputs, std::vector<std::uint32_t> outputs, std::vector<Attribute> attributes = {}) {
+  void node(std::uint32_t op, std::vector<std::uint32_t> inputs, std::vector<std::uint32_t> outputs,
+            std::vector<Attribute> attributes = {}) {
     NodeSpec spec{op, std::move(inputs), std::move(outputs), std::move(attributes)};
     spec.conversions = options_.conversions;
     layer.graph.nodes.push_back(std::move(spec));
@@ -81,7 +82,8 @@ Layer make_layer(const LayerOptions& o) {
   std::vector<std::int32_t> positions, slots(most_tokens, 0), table(pages);
   for (std::int32_t i = 0; i < most_tokens; ++i) positions.push_back(i);
   for (std::int32_t i = 0; i < pages; ++i) table[i] = pages - 1 - i;
-  Tensor position = ints({most_tokens}, positions), slot = ints({most_tokens}, slots), x = random_tensor(QUERN_F32, {most_tokens, hidden}, 1);
+  Tensor position = ints({most_tokens}, positions), slot = ints({most_tokens}, slots);
+  Tensor x = random_tensor(QUERN_F32, {most_tokens, hidden}, 1);
   position.symbols = slot.symbols = {1};
   x.symbols = {1, 0};
   l.x = l.graph.add(x);
@@ -91,10 +93,12 @@ Layer make_layer(const LayerOptions& o) {
   l.value_cache = l.graph.add(make(QUERN_F16, {pages, kv_heads, page, head}, QUERN_VALUE_STATE));
 
   l.normed = b.norm(l.x);
-  const std::uint32_t q = b.product(l.normed, hidden, heads * head, o.weights, o.bias), k = b.product(l.normed, hidden, kv_heads * head, o.weights, o.bias);
+  const std::uint32_t q = b.product(l.normed, hidden, heads * head, o.weights, o.bias);
+  const std::uint32_t k = b.product(l.normed, hidden, kv_heads * head, o.weights, o.bias);
   const std::uint32_t v = b.product(l.normed, hidden, kv_heads * head, o.value_weights, o.bias);
   const std::uint32_t qh = b.seen_as(q, {most_tokens, heads, head}), kh = b.seen_as(k, {most_tokens, kv_heads, head});
-  const std::uint32_t vh = b.seen_as(v, {most_tokens, kv_heads, head}), qr = b.rows({most_tokens, heads, head}), kr = b.rows({most_tokens, kv_heads, head});
+  const std::uint32_t vh = b.seen_as(v, {most_tokens, kv_heads, head});
+  const std::uint32_t qr = b.rows({most_tokens, heads, head}), kr = b.rows({most_tokens, kv_heads, head});
   b.node(QUERN_OP_ROPE, {qh, ip, angles}, {qr});
   b.node(QUERN_OP_ROPE, {kh, ip, angles}, {kr});
   b.node(QUERN_OP_KV_WRITE, {kr, it, is, ip}, {l.key_cache});
@@ -194,13 +198,15 @@ TEST(Fusion, ALayerOfPackedWeightsHasSixSteps) {
     pack_constants(plugin, layer.graph);
     const Ran apart = run_layer(plugin, layer, false, 3), fused = run_layer(plugin, layer, true, 3);
     EXPECT_EQ(apart.kernels.size(), layer.graph.nodes.size());
-    EXPECT_EQ(fused.kernels, names(family, {"norm_matmul.packed", "rope_kv_write", "attention", "matmul_add.packed", "matmul_glu.packed", "matmul_add.packed"}));
+    EXPECT_EQ(fused.kernels, names(family, {"norm_matmul.packed", "rope_kv_write", "attention", "matmul_add.packed",
+                                                     "matmul_glu.packed", "matmul_add.packed"}));
     EXPECT_LT(fused.scratch, apart.scratch);  // gate, up and the norms have no memory
   }
 }
 
 TEST(Fusion, StepsGiveTheBitsOfTheirNodesForEveryFormatBatchAndThreadCount) {
-  const std::vector<LayerOptions> cases = {{QUERN_Q4_K, QUERN_Q6_K}, {QUERN_Q4_0, QUERN_Q4_0}, {QUERN_Q8_0, QUERN_Q5_0, true}, {QUERN_F16, QUERN_BF16, true},
+  const std::vector<LayerOptions> cases = {{QUERN_Q4_K, QUERN_Q6_K}, {QUERN_Q4_0, QUERN_Q4_0}, {QUERN_Q8_0, QUERN_Q5_0, true},
+                                           {QUERN_F16, QUERN_BF16, true},
                                            {QUERN_Q4_0, QUERN_Q6_K},  // v wants other activations than q and k
                                            {QUERN_Q4_K, QUERN_Q4_K, false, QUERN_CONVERT_NONE}};
   for (const std::string& family : families())
@@ -210,14 +216,17 @@ TEST(Fusion, StepsGiveTheBitsOfTheirNodesForEveryFormatBatchAndThreadCount) {
         Plugin plugin(1, {{"force_kernel", family}});
         pack_constants(plugin, layer.graph);
       }
+      using Batches = std::vector<std::int64_t>;
+      const Batches batches = family == "portable" ? Batches{0, 3} : Batches{0, 1, 2, 9, 17, 40};
       std::map<std::int64_t, std::vector<std::uint8_t>> expected;  // by tokens
       for (const std::uint32_t threads : {1u, 2u, 3u}) {
         Plugin plugin(threads, {{"force_kernel", family}});
         for (const bool fuse : {false, true})
-          for (const std::int64_t tokens : family == "portable" ? std::vector<std::int64_t>{0, 3} : std::vector<std::int64_t>{0, 1, 2, 9, 17, 40}) {
+          for (const std::int64_t tokens : batches) {
             const Ran ran = run_layer(plugin, layer, fuse, tokens);
             const auto first = expected.try_emplace(tokens, ran.bytes).first;
-            ASSERT_EQ(ran.bytes, first->second) << family << ", format " << options.weights << ", " << tokens << " tokens, " << threads << " threads, fuse " << fuse;
+            ASSERT_EQ(ran.bytes, first->second) << family << ", format " << options.weights << ", " << tokens << " tokens, "
+                                                   << threads << " threads, fuse " << fuse;
           }
       }
     }
@@ -226,7 +235,8 @@ TEST(Fusion, StepsGiveTheBitsOfTheirNodesForEveryFormatBatchAndThreadCount) {
 TEST(Fusion, AValueThatOthersReadIsStillMade) {
   for (const std::string& family : packing_families()) {
     Plugin plugin(2, {{"force_kernel", family}});
-    const std::vector<std::function<std::uint32_t(const Layer&)>> values = {[](const Layer& l) { return l.normed; }, [](const Layer& l) { return l.gate; },
+    const std::vector<std::function<std::uint32_t(const Layer&)>> values = {[](const Layer& l) { return l.normed; },
+                                                                             [](const Layer& l) { return l.gate; },
                                                                              [](const Layer& l) { return l.product; }};
     for (const auto& value : values) {
       Layer layer = make_layer({});

@@ -15,12 +15,14 @@ bool is_plain(const OpCall& matmul) noexcept { return !matmul_stages_y(matmul); 
 /// gate, up and glu stand at `from`.
 template <Isa isa>
 bool is_gated(const Neighbours& nodes, std::uint32_t from) {
-  if (!is_packed_matmul(nodes, from, isa) || !is_packed_matmul(nodes, from + 1, isa) || !nodes.is(from + 2, QUERN_OP_GLU)) return false;
+  if (!is_packed_matmul(nodes, from, isa) || !is_packed_matmul(nodes, from + 1, isa)) return false;
+  if (!nodes.is(from + 2, QUERN_OP_GLU)) return false;
   const OpCall &gate = nodes.calls[from], &up = nodes.calls[from + 1], &glu = nodes.calls[from + 2];
   const PackedLayout &gate_layout = *gate.input(1).layout, &up_layout = *up.input(1).layout;
   return share_rows(nodes, from, from + 1) && is_plain(gate) && is_plain(up) && gate_layout.panel_rows == up_layout.panel_rows &&
          nodes.kernels[from + 2]->isa == isa &&  // the vector kernel: silu without a limit, f32 rows
-         nodes.input(from + 2, 0) == nodes.output(from, 0) && nodes.input(from + 2, 1) == nodes.output(from + 1, 0) && is_float_rows(glu.output(0));
+         nodes.input(from + 2, 0) == nodes.output(from, 0) &&
+         nodes.input(from + 2, 1) == nodes.output(from + 1, 0) && is_float_rows(glu.output(0));
 }
 
 template <Isa isa>

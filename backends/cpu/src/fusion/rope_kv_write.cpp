@@ -62,7 +62,8 @@ void run(std::span<const OpCall> calls, Context& context) noexcept {
   const Vectors& vectors = vectors_of(isa);
   std::int64_t work = 1;
   for (const OpCall& call : calls) work += call.input(0).dims[1] * call.input(0).dims[2];
-  context.parallel(calls[0].input(0).dims[0], std::max<std::int64_t>(1, 8192 / work), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+  const std::int64_t tokens = calls[0].input(0).dims[0], grain = std::max<std::int64_t>(1, 8192 / work);
+  context.parallel(tokens, grain, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
     float kept[most_floats];  // the one rotation without memory
     auto* row = reinterpret_cast<std::byte*>(kept);
     for (std::int64_t t = begin; t < end; ++t)

@@ -35,7 +35,8 @@ class PackedRegion {
   /// matmuls: packed, of one a and one kind of activations, most_matmuls at most. staged: a part may keep its products in scratch.
   PackedRegion(std::span<const OpCall> matmuls, Isa isa, bool staged) noexcept
       : matmuls_(matmuls), set_(isa == Isa::avx512 ? packed_set_avx512_vnni() : packed_set_avx2()), vectors_(vectors_of(isa)),
-        shape_(matmul_shape(matmuls[0])), kind_(matmuls[0].input(1).layout->activations), row_bytes_(activation_row_bytes(kind_, shape_.k)) {
+        shape_(matmul_shape(matmuls[0])), kind_(matmuls[0].input(1).layout->activations),
+        row_bytes_(activation_row_bytes(kind_, shape_.k)) {
     std::int64_t panel_rows = 0;
     for (const OpCall& matmul : matmuls) {
       const PackedLayout& layout = *matmul.input(1).layout;
@@ -86,7 +87,8 @@ class PackedRegion {
     }
     context.parallel(parts * blocks, 1, [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
       for (std::int64_t at = begin; at < end; ++at) {
-        const std::int64_t i = at / blocks, token = at % blocks * part_tokens_;  // blocks of one part follow each other: its panels are in cache
+        // Blocks of one part follow each other: its panels are in cache.
+        const std::int64_t i = at / blocks, token = at % blocks * part_tokens_;
         std::size_t which = 0;
         while (i >= slices[which].end) ++which;
         const OpCall& matmul = matmuls[which];
@@ -100,7 +102,8 @@ class PackedRegion {
   }
 
   /// y[token][row] = the tile's products, y_stride floats apart.
-  void multiply(Context& context, std::uint32_t thread, const OpCall& matmul, const PackedTile& tile, float* y, std::int64_t y_stride) const noexcept {
+  void multiply(Context& context, std::uint32_t thread, const OpCall& matmul, const PackedTile& tile, float* y,
+                std::int64_t y_stride) const noexcept {
     const PackedLayout& layout = *matmul.input(1).layout;
     PackedPart part{};
     part.panels = matmul.input(1).data + tile.first_row / layout.panel_rows * layout.panel_bytes(shape_.k);
@@ -116,7 +119,8 @@ class PackedRegion {
   }
 
   /// Multiplies a tile and stores it by the matmul's own epilogue. Staged where that changes the products.
-  void multiply_and_store(Context& context, std::uint32_t thread, const OpCall& matmul, const PackedTile& tile, std::int64_t batch) const noexcept {
+  void multiply_and_store(Context& context, std::uint32_t thread, const OpCall& matmul, const PackedTile& tile,
+                          std::int64_t batch) const noexcept {
     const TensorView& y = matmul.output(0);
     if (matmul_stages_y(matmul)) {
       float* to = staged(context, thread);
@@ -164,8 +168,9 @@ class PackedRegion {
   const float* normed_row(const OpCall& norm, std::int64_t t, float* target) const noexcept {
     const TensorView &x = norm.input(0), &weight = norm.input(1), &y = norm.output(0);
     float* to = y.data != nullptr ? reinterpret_cast<float*>(row_pointer(y, t)) : target;
-    vectors_.rms_norm(reinterpret_cast<const float*>(row_pointer(x, t)), weight.present() ? reinterpret_cast<const float*>(weight.data) : nullptr,
-                      static_cast<float>(norm.real(QUERN_KEY_WEIGHT_OFFSET)), static_cast<float>(norm.real(QUERN_KEY_EPSILON)), shape_.k, to);
+    const auto* factors = weight.present() ? reinterpret_cast<const float*>(weight.data) : nullptr;
+    const auto offset = static_cast<float>(norm.real(QUERN_KEY_WEIGHT_OFFSET)), epsilon = static_cast<float>(norm.real(QUERN_KEY_EPSILON));
+    vectors_.rms_norm(reinterpret_cast<const float*>(row_pointer(x, t)), factors, offset, epsilon, shape_.k, to);
     return to;
   }
 
