@@ -24,13 +24,17 @@ QUERN_AVX2_INLINE __m256i down(__m256i v, int mask) {
 QUERN_AVX2_INLINE __m256i low_bits(__m256i v, int mask) { return _mm256_and_si256(v, _mm256_set1_epi8(static_cast<char>(mask))); }
 QUERN_AVX2_INLINE __m256i either(__m256i a, __m256i b) { return _mm256_or_si256(a, b); }
 
+/// The bits of `v` in `mask`, moved up. None of them may leave its byte.
+template <int Shift>
+QUERN_AVX2_INLINE __m256i up(__m256i v, int mask) {
+  return _mm256_slli_epi16(low_bits(v, mask), Shift);
+}
 /// Word `row` of stored vector s.
 QUERN_AVX2_INLINE std::uint32_t stored_word(const Byte* from, int s, int row) { return word_at(from + 32 * s + 4 * row); }
-QUERN_AVX2_INLINE void store_word(Byte* to, int s, int row, std::uint32_t word) { __builtin_memcpy(to + 32 * s + 4 * row, &word, 4); }
 /// A byte's value in all four bytes of a word.
 QUERN_AVX2_INLINE std::uint32_t each(std::uint32_t byte) { return byte * 0x01010101u; }
 
-// `read` calls use(t, codes) for the eight vectors, vector 4 h first in its half. `pack` and `unpack` are for one row: 8 words.
+// `read` calls use(t, codes) for the eight vectors, vector 4 h first in its half. `pack` is its inverse; `unpack` is for one row: 8 words.
 
 template <>
 struct Codes<4> {
@@ -45,8 +49,8 @@ struct Codes<4> {
       use(t + 4, down<4>(s, 15));
     }
   }
-  static void pack(const std::uint32_t w[8], int row, Byte* to) {
-    for (int t = 0; t < 4; ++t) store_word(to, t, row, w[t] | w[t + 4] << 4);
+  QUERN_AVX2_INLINE static void pack(const __m256i (&v)[8], Byte* to) {
+    for (int t = 0; t < 4; ++t) store(to + 32 * t, either(v[t], up<4>(v[t + 4], 15)));
   }
   static void unpack(const Byte* from, int row, std::uint32_t w[8]) {
     for (int t = 0; t < 4; ++t) {
@@ -74,12 +78,12 @@ struct Codes<5> {
     use(3, low_bits(s4, 31));
     use(7, either(down<5>(s4, 7), either(down<2>(s1, 8), down<1>(s3, 16))));
   }
-  static void pack(const std::uint32_t w[8], int row, Byte* to) {
-    store_word(to, 0, row, w[0] | (w[2] & each(7)) << 5);
-    store_word(to, 1, row, w[1] | (w[2] & each(24)) << 3 | (w[7] & each(8)) << 2);
-    store_word(to, 2, row, w[4] | (w[6] & each(7)) << 5);
-    store_word(to, 3, row, w[5] | (w[6] & each(24)) << 3 | (w[7] & each(16)) << 1);
-    store_word(to, 4, row, w[3] | (w[7] & each(7)) << 5);
+  QUERN_AVX2_INLINE static void pack(const __m256i (&v)[8], Byte* to) {
+    store(to, either(v[0], up<5>(v[2], 7)));
+    store(to + 32, either(v[1], either(up<3>(v[2], 24), up<2>(v[7], 8))));
+    store(to + 64, either(v[4], up<5>(v[6], 7)));
+    store(to + 96, either(v[5], either(up<3>(v[6], 24), up<1>(v[7], 16))));
+    store(to + 128, either(v[3], up<5>(v[7], 7)));
   }
   static void unpack(const Byte* from, int row, std::uint32_t w[8]) {
     std::uint32_t s[5];
@@ -111,9 +115,13 @@ struct Codes<6> {
       use(4 * h + 3, _mm256_srli_epi16(either(_mm256_srli_epi16(middle, 2), low_bits(s0, 192)), 2));
     }
   }
-  static void pack(const std::uint32_t w[8], int row, Byte* to) {
-    for (int h = 0; h < 2; ++h, w += 4)
-      for (int i = 0; i < 3; ++i) store_word(to, 3 * h + i, row, w[i] | (w[3] >> (4 - 2 * i) & each(3)) << 6);
+  QUERN_AVX2_INLINE static void pack(const __m256i (&v)[8], Byte* to) {
+    for (int h = 0; h < 2; ++h) {
+      const __m256i last = v[4 * h + 3];
+      store(to + 96 * h, either(v[4 * h], up<2>(last, 48)));
+      store(to + 96 * h + 32, either(v[4 * h + 1], up<4>(last, 12)));
+      store(to + 96 * h + 64, either(v[4 * h + 2], up<6>(last, 3)));
+    }
   }
   static void unpack(const Byte* from, int row, std::uint32_t w[8]) {
     for (int h = 0; h < 2; ++h, w += 4) {
@@ -127,12 +135,29 @@ struct Codes<6> {
   }
 };
 
-/// `pack` and `unpack` for 32 bytes, one code a byte.
+/// 8 rows of 32 bytes, `stride` bytes apart: word t of row r becomes lane r of to[t].
+QUERN_AVX2_INLINE void transpose_words(const Byte* rows, std::int64_t stride, __m256i (&to)[8]) {
+  __m256i pairs[8];  // rows 2 n and 2 n + 1, interleaved: words 0 and 1, then 2 and 3 of each half
+  for (int n = 0; n < 4; ++n) {
+    const __m256i a = load_unaligned(rows + 2 * n * stride), b = load_unaligned(rows + (2 * n + 1) * stride);
+    pairs[2 * n] = _mm256_unpacklo_epi32(a, b);
+    pairs[2 * n + 1] = _mm256_unpackhi_epi32(a, b);
+  }
+  for (int j = 0; j < 4; ++j) {  // word j of four rows in the first half, j + 4 in the second
+    const __m256i *p = pairs + j / 2;
+    const __m256i first = j % 2 == 0 ? _mm256_unpacklo_epi64(p[0], p[2]) : _mm256_unpackhi_epi64(p[0], p[2]);
+    const __m256i second = j % 2 == 0 ? _mm256_unpacklo_epi64(p[4], p[6]) : _mm256_unpackhi_epi64(p[4], p[6]);
+    to[j] = _mm256_permute2x128_si256(first, second, 0x20);
+    to[j + 4] = _mm256_permute2x128_si256(first, second, 0x31);
+  }
+}
+
+/// A block of 32 codes, a byte each, of 8 rows `stride` bytes apart; and one row of a block back.
 template <int Bits>
-void pack_codes(const Byte codes[32], int row, Byte* to) {
-  std::uint32_t w[8];
-  __builtin_memcpy(w, codes, 32);
-  Codes<Bits>::pack(w, row, to);
+QUERN_AVX2_INLINE void pack_codes(const Byte* codes, std::int64_t stride, Byte* to) {
+  __m256i v[8];
+  transpose_words(codes, stride, v);
+  Codes<Bits>::pack(v, to);
 }
 template <int Bits>
 void unpack_codes(const Byte* from, int row, Byte codes[32]) {

@@ -5,6 +5,7 @@
 // in registers with the 16-bit weights of a chunk widened once, and all give the same bits; the error grows with k / 256 at that.
 //
 // Tiles read a copy of a chunk of the activations: rows of 4 k bytes, k a power of two, would all fall on the same few sets of L1.
+#include "codes.hpp"
 #include "layouts.hpp"
 #include "multiply.hpp"
 
@@ -134,11 +135,30 @@ struct FloatEngine {
     for (int n = 0; n < C * R; ++n) _mm256_store_ps(main + 8 * n, _mm256_add_ps(_mm256_load_ps(main + 8 * n), sum[n]));
   }
 
-  static void pack(const std::byte* source, std::int64_t stride, std::int64_t rows, std::int64_t k, std::byte* to) noexcept {
-    __builtin_memset(to, 0, static_cast<std::size_t>(panel_bytes(k)));
-    for (std::int64_t row = 0; row < rows; ++row)
-      for (std::int64_t i = 0; i < k; ++i)
-        __builtin_memcpy(to + i * step + row * Element::bytes, source + row * stride + i * Element::bytes, Element::bytes);
+  /// 32 bytes of each of 8 rows.
+  QUERN_AVX2_INLINE static void turn(const Byte* rows, std::int64_t stride, Byte* to) {
+    __m256i words[8];
+    transpose_words(rows, stride, words);
+    for (int j = 0; j < 8; ++j) {
+      if constexpr (Element::bytes == 2) {  // a word of two halves is two lines: the even k of 8 rows, then the odd one
+        const __m256i halves = _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15, 0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
+        words[j] = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(words[j], halves), 0xd8);
+      }
+      store(to + 32 * j, words[j]);
+    }
+  }
+
+  static void pack(const std::byte* source, std::int64_t stride, std::int64_t rows, std::int64_t k, std::byte* panel) noexcept {
+    constexpr int together = 32 / Element::bytes;
+    const auto* from = reinterpret_cast<const Byte*>(source);
+    auto* to = reinterpret_cast<Byte*>(panel);
+    std::int64_t i = 0;
+    if (rows == 8)
+      for (; i + together <= k; i += together) turn(from + i * Element::bytes, stride, to + i * step);
+    __builtin_memset(to + i * step, 0, static_cast<std::size_t>(panel_bytes(k) - i * step));
+    for (; i < k; ++i)
+      for (std::int64_t row = 0; row < rows; ++row)
+        __builtin_memcpy(to + i * step + row * Element::bytes, from + row * stride + i * Element::bytes, Element::bytes);
   }
 
   static void unpack_row(const std::byte* panel, std::int64_t row, std::int64_t k, float* out) noexcept {

@@ -258,22 +258,27 @@ struct KEngine {
   static int min_byte(int row, int block) { return 16 * (block / 2) + 2 * row + block % 2; }
 
   static void pack(const std::byte* source, std::int64_t stride, std::int64_t rows, std::int64_t k, std::byte* to) noexcept {
-    __builtin_memset(to, 0, static_cast<std::size_t>(panel_bytes(k)));
-    for (int row = 0; row < rows; ++row)
-      for (std::int64_t i = 0; i < k / 256; ++i) {
+    alignas(64) Byte codes[8][256] = {};  // those of missing rows stay zeros
+    for (std::int64_t i = 0; i < k / 256; ++i) {
+      Byte* at = reinterpret_cast<Byte*>(to) + i * record;
+      if (rows < 8) __builtin_memset(at + scales_at, 0, record - scales_at);
+      else if (!has_mins) __builtin_memset(at + d_at + 16, 0, 16);
+      for (std::int64_t row = 0; row < rows; ++row) {
         const auto* block = reinterpret_cast<const Byte*>(source + row * stride) + i * Format::block_bytes;
-        Byte* at = reinterpret_cast<Byte*>(to) + i * record;
-        Byte codes[256], scales[16], mins[8];
+        Byte scales[16], mins[8];
         std::uint16_t d, dm;
-        Format::read(block, codes, scales, mins, d, dm);
-        for (int b = 0; b < 8; ++b) pack_codes<bits>(codes + 32 * b, row, at + b * Block::bytes);
+        Format::read(block, codes[row], scales, mins, d, dm);
         for (int g = 0; g < scale_groups; ++g) at[scales_at + 8 * g + row] = scales[g];
         if constexpr (has_mins) {
-          for (int b = 0; b < 8; ++b) at[mins_at + min_byte(row, b)] = mins[b];
+          for (int b = 0; b < 8; b += 2) __builtin_memcpy(at + mins_at + min_byte(static_cast<int>(row), b), mins + b, 2);
           __builtin_memcpy(at + d_at + 16 + 2 * row, &dm, 2);
         }
         __builtin_memcpy(at + d_at + 2 * row, &d, 2);
       }
+      for (int b = 0; b < 8; ++b) pack_codes<bits>(codes[0] + 32 * b, sizeof(codes[0]), at + b * Block::bytes);
+    }
+    const std::int64_t used = k / 256 * record;
+    __builtin_memset(to + used, 0, static_cast<std::size_t>(panel_bytes(k) - used));
   }
 
   static void unpack_row(const std::byte* panel, std::int64_t row, std::int64_t k, float* out) noexcept {
@@ -302,14 +307,13 @@ struct KEngine {
   }
 };
 
-/// The 12 bytes that hold eight six-bit scales and eight six-bit minimums in Q4_K and Q5_K.
+/// The 12 bytes that hold eight six-bit scales and eight six-bit minimums in Q4_K and Q5_K, four at a time.
 QUERN_AVX2_INLINE void read_six_bits(const Byte* s, Byte scales[8], Byte mins[8]) {
-  for (int j = 0; j < 4; ++j) {
-    scales[j] = s[j] & 63;
-    mins[j] = s[j + 4] & 63;
-    scales[j + 4] = static_cast<Byte>((s[j + 8] & 15) | ((s[j] >> 6) << 4));
-    mins[j + 4] = static_cast<Byte>((s[j + 8] >> 4) | ((s[j + 4] >> 6) << 4));
-  }
+  const std::uint32_t low = word_at(s), middle = word_at(s + 4), high = word_at(s + 8);
+  const std::uint32_t out[4] = {low & 0x3f3f3f3f, (high & 0x0f0f0f0f) | ((low >> 2) & 0x30303030), middle & 0x3f3f3f3f,
+                                ((high >> 4) & 0x0f0f0f0f) | ((middle >> 2) & 0x30303030)};
+  __builtin_memcpy(scales, out, 8);
+  __builtin_memcpy(mins, out + 2, 8);
 }
 
 }  // namespace

@@ -175,25 +175,35 @@ struct LegacyEngine {
 
   // Packing.
 
+  /// 32 codes of a canonical block: element i in the low half of byte i, i + 16 in its high half; its fifth bit is bit i of a word.
+  QUERN_AVX2_INLINE static void read(const Byte* nibbles, Byte* codes) {
+    const __m128i both = _mm_loadu_si128(reinterpret_cast<const __m128i*>(nibbles));
+    __m256i fifth = _mm256_setzero_si256();
+    if constexpr (bits == 5) {
+      const __m256i word = _mm256_set1_epi32(static_cast<int>(word_at(nibbles - 4)));
+      const __m256i byte_of = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
+      const __m256i bit_of = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201u));
+      fifth = _mm256_cmpeq_epi8(_mm256_and_si256(_mm256_shuffle_epi8(word, byte_of), bit_of), bit_of);
+    }
+    put_codes(codes, _mm256_set_m128i(_mm_srli_epi16(both, 4), both), fifth, 16);
+  }
+
   static void pack(const std::byte* source, std::int64_t stride, std::int64_t rows, std::int64_t k, std::byte* to) noexcept {
-    __builtin_memset(to, 0, static_cast<std::size_t>(panel_bytes(k)));
+    constexpr int block_bytes = scale_bytes / 8 + (bits - 4) * 4 + 16;
+    alignas(32) Byte codes[8][32] = {};  // those of missing rows stay zeros
     auto* panel = reinterpret_cast<Byte*>(to);
-    for (int row = 0; row < rows; ++row)
-      for (std::int64_t b = 0; b < k / 32; ++b) {
-        constexpr int block_bytes = scale_bytes / 8 + (bits - 4) * 4 + 16;
+    Byte* scales = panel + k / 32 * Block::bytes;
+    for (std::int64_t b = 0; b < k / 32; ++b, scales += scale_bytes) {
+      if (rows < 8) __builtin_memset(scales, 0, scale_bytes);
+      for (std::int64_t row = 0; row < rows; ++row) {
         const auto* block = reinterpret_cast<const Byte*>(source + row * stride) + b * block_bytes;
-        Byte codes[32];
-        const Byte* nibbles = block + block_bytes - 16;
-        const std::uint32_t fifth = bits == 5 ? word_at(nibbles - 4) : 0;
-        for (int i = 0; i < 16; ++i) {
-          codes[i] = static_cast<Byte>((nibbles[i] & 15) | ((fifth >> i & 1) << 4));
-          codes[i + 16] = static_cast<Byte>((nibbles[i] >> 4) | ((fifth >> (i + 16) & 1) << 4));
-        }
-        pack_codes<bits>(codes, row, panel + b * Block::bytes);
-        Byte* scales = panel + k / 32 * Block::bytes + b * scale_bytes + 2 * row;
-        __builtin_memcpy(scales, block, 2);
-        if constexpr (has_mins) __builtin_memcpy(scales + 16, block + 2, 2);
+        read(block + block_bytes - 16, codes[row]);
+        __builtin_memcpy(scales + 2 * row, block, 2);
+        if constexpr (has_mins) __builtin_memcpy(scales + 16 + 2 * row, block + 2, 2);
       }
+      pack_codes<bits>(codes[0], sizeof(codes[0]), panel + b * Block::bytes);
+    }
+    __builtin_memset(scales, 0, static_cast<std::size_t>(panel + panel_bytes(k) - scales));
   }
 
   static void unpack_row(const std::byte* from, std::int64_t row, std::int64_t k, float* out) noexcept {

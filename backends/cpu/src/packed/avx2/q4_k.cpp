@@ -14,12 +14,12 @@ struct Q4K {
     d = half_at(block);
     dm = half_at(block + 2);
     read_six_bits(block + 4, scales, mins);
-    for (int i = 0; i < 4; ++i)
-      for (int e = 0; e < 32; ++e) {
-        const Byte both = block[16 + 32 * i + e];
-        codes[64 * i + e] = both & 15;
-        codes[64 * i + 32 + e] = both >> 4;
-      }
+    const __m256i none = _mm256_setzero_si256();
+    for (int i = 0; i < 4; ++i) {
+      const __m256i both = load_unaligned(block + 16 + 32 * i);
+      put_codes(codes + 64 * i, both, none, 0);
+      put_codes(codes + 64 * i + 32, _mm256_srli_epi16(both, 4), none, 0);
+    }
   }
 };
 

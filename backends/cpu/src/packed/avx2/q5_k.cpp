@@ -14,12 +14,12 @@ struct Q5K {
     d = half_at(block);
     dm = half_at(block + 2);
     read_six_bits(block + 4, scales, mins);
-    for (int i = 0; i < 4; ++i)
-      for (int e = 0; e < 32; ++e) {
-        const Byte fifth = block[16 + e] >> (2 * i), both = block[48 + 32 * i + e];
-        codes[64 * i + e] = static_cast<Byte>((both & 15) | ((fifth & 1) << 4));
-        codes[64 * i + 32 + e] = static_cast<Byte>((both >> 4) | ((fifth & 2) << 3));
-      }
+    const __m256i fifths = load_unaligned(block + 16);  // bit b of byte e: of element 32 b + e
+    for (int i = 0; i < 4; ++i) {
+      const __m256i both = load_unaligned(block + 48 + 32 * i), here = _mm256_srli_epi16(fifths, 2 * i);
+      put_codes(codes + 64 * i, both, _mm256_slli_epi16(here, 4), 16);
+      put_codes(codes + 64 * i + 32, _mm256_srli_epi16(both, 4), _mm256_slli_epi16(here, 3), 16);
+    }
   }
 };
 

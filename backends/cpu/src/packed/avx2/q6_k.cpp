@@ -15,13 +15,14 @@ struct Q6K {
     dm = 0;
     __builtin_memcpy(scales, block + 192, 16);
     // Element 128 h + 64 n + 32 p + l: low bits in nibble n of byte 64 h + 32 p + l, high bits in pair 2 n + p of byte 32 h + l.
-    for (int h = 0; h < 2; ++h)
-      for (int p = 0; p < 2; ++p)
-        for (int l = 0; l < 32; ++l) {
-          const Byte low = block[64 * h + 32 * p + l], high = static_cast<Byte>(block[128 + 32 * h + l] >> (2 * p));
-          codes[128 * h + 32 * p + l] = static_cast<Byte>((low & 15) | ((high & 3) << 4));
-          codes[128 * h + 64 + 32 * p + l] = static_cast<Byte>((low >> 4) | (high & 48));
-        }
+    for (int h = 0; h < 2; ++h) {
+      const __m256i high = load_unaligned(block + 128 + 32 * h);
+      for (int p = 0; p < 2; ++p) {
+        const __m256i low = load_unaligned(block + 64 * h + 32 * p), here = _mm256_srli_epi16(high, 2 * p);
+        put_codes(codes + 128 * h + 32 * p, low, _mm256_slli_epi16(here, 4), 48);
+        put_codes(codes + 128 * h + 64 + 32 * p, _mm256_srli_epi16(low, 4), here, 48);
+      }
+    }
   }
 };
 

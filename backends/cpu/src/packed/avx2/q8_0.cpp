@@ -5,6 +5,7 @@
 //   tiles    16-bit weights and activations through vpmaddwd: no more operations than that, and half of them need a multiply port.
 //            Both sides pair k 0 with 2 and 1 with 3 of four, which takes two shifts and no shuffle.
 // The ceiling of the tiles is 24 multiply-adds a clock where there are three vector ports: 16 for each product and each addition.
+#include "codes.hpp"
 #include "layouts.hpp"
 #include "multiply.hpp"
 
@@ -136,14 +137,22 @@ struct Q80Engine {
   }
 
   static void pack(const std::byte* source, std::int64_t stride, std::int64_t rows, std::int64_t k, std::byte* to) noexcept {
-    __builtin_memset(to, 0, static_cast<std::size_t>(panel_bytes(k)));
     auto* panel = reinterpret_cast<Byte*>(to);
-    for (int row = 0; row < rows; ++row)
-      for (std::int64_t b = 0; b < k / 32; ++b) {
-        const auto* from = reinterpret_cast<const Byte*>(source + row * stride) + b * 34;
-        for (int t = 0; t < 8; ++t) __builtin_memcpy(panel + b * block + 32 * t + 4 * row, from + 2 + 4 * t, 4);
-        __builtin_memcpy(panel + k / 32 * block + 16 * b + 2 * row, from, 2);
+    Byte* scales = panel + k / 32 * block;
+    static constexpr Byte zeros[34] = {};
+    for (std::int64_t b = 0; b < k / 32; ++b, scales += 16) {
+      const auto* from = reinterpret_cast<const Byte*>(source) + b * 34;
+      alignas(32) Byte codes[8][32];
+      for (std::int64_t row = 0; row < 8; ++row) {
+        const Byte* at = row < rows ? from + row * stride : zeros;
+        store(codes[row], load_unaligned(at + 2));
+        __builtin_memcpy(scales + 2 * row, at, 2);
       }
+      __m256i v[8];
+      transpose_words(codes[0], sizeof(codes[0]), v);
+      for (int t = 0; t < 8; ++t) store(panel + b * block + 32 * t, v[t]);
+    }
+    __builtin_memset(scales, 0, static_cast<std::size_t>(panel + panel_bytes(k) - scales));
   }
 
   static void unpack_row(const std::byte* from, std::int64_t row, std::int64_t k, float* out) noexcept {

@@ -27,6 +27,11 @@ QUERN_AVX2_INLINE __m256i broadcast4(const void* p) {
   return _mm256_set1_epi32(word);
 }
 
+/// 32 codes of nibbles in `low`'s low halves and of higher bits that stand where they belong in `rest`; 32-byte aligned.
+QUERN_AVX2_INLINE void put_codes(Byte* to, __m256i low, __m256i rest, int mask) {
+  store(to, _mm256_or_si256(_mm256_and_si256(low, _mm256_set1_epi8(15)), _mm256_and_si256(rest, _mm256_set1_epi8(static_cast<char>(mask)))));
+}
+
 /// Eight f16 at p, 16-byte aligned.
 QUERN_AVX2_INLINE __m256 load_halves(const void* p) { return _mm256_cvtph_ps(load_half_vector(p)); }
 

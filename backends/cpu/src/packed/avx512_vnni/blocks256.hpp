@@ -11,6 +11,7 @@
 
 #include "codes.hpp"
 #include "driver.hpp"
+#include "transpose.hpp"
 
 namespace quern::cpu::avx512_vnni::packed {
 
@@ -259,20 +260,30 @@ struct Blocks256 {
 
   static void pack(const std::byte* source, std::int64_t stride, std::int64_t rows, std::int64_t k, std::byte* panel) noexcept {
     auto* p = reinterpret_cast<Byte*>(panel);
-    __builtin_memset(p, 0, static_cast<std::size_t>(packed_bytes(k)));
-    for (std::int64_t i = 0; i < k; i += 256, p += Packed::bytes)
-      for (int row = 0; row < rows; ++row) {
+    alignas(64) Byte codes[panel_rows][256] = {};  // those of missing rows stay zeros
+    alignas(64) Byte scales[panel_rows][16] = {};
+    for (std::int64_t i = 0; i < k; i += 256, p += Packed::bytes) {
+      if (rows < panel_rows || !Format::minimums) __builtin_memset(p, 0, Packed::scales_at);
+      if (Format::minimums && rows < panel_rows) __builtin_memset(p + Packed::minimums_at, 0, 128);
+      for (std::int64_t row = 0; row < rows; ++row) {
         const Byte* block = reinterpret_cast<const Byte*>(source) + row * stride + i / 256 * Format::block_bytes;
-        Byte codes[256], scales[16], minimums[8] = {};
-        Format::read(block, codes, scales, minimums);
+        Byte minimums[8];
+        Format::read(block, codes[row], scales[row], minimums);
         __builtin_memcpy(p + 2 * row, block + Format::d_at, 2);
-        if (Format::minimums) __builtin_memcpy(p + 32 + 2 * row, block + Format::d_at + 2, 2);
-        for (int s = 0; s < Packed::scale_count; ++s) p[Packed::scales_at + 16 * s + row] = scales[s];
-        for (int pair = 0; pair < 4; ++pair) {
-          if (Format::minimums) __builtin_memcpy(p + Packed::minimums_at + 32 * pair + 2 * row, minimums + 2 * pair, 2);
-          Bits::put(p + Packed::codes_at + pair * Bits::bytes, row, codes + 64 * pair, codes + 64 * pair + 32);
+        if (Format::minimums) {
+          __builtin_memcpy(p + 32 + 2 * row, block + Format::d_at + 2, 2);
+          QUERN_VNNI_UNROLL
+          for (int pair = 0; pair < 4; ++pair) __builtin_memcpy(p + Packed::minimums_at + 32 * pair + 2 * row, minimums + 2 * pair, 2);
         }
       }
+      transpose_bytes<Packed::scale_count>(scales, p + Packed::scales_at);
+      for (int pair = 0; pair < 4; ++pair) {
+        __m512i even[8], odd[8];
+        transpose_words(codes[0] + 64 * pair, sizeof(codes[0]), even);
+        transpose_words(codes[0] + 64 * pair + 32, sizeof(codes[0]), odd);
+        Bits::put(p + Packed::codes_at + pair * Bits::bytes, even, odd);
+      }
+    }
   }
 
   static void unpack_row(const std::byte* panel, std::int64_t row, std::int64_t k, float* out) noexcept {
@@ -298,14 +309,23 @@ struct Blocks256 {
   }
 };
 
-/// The 12 bytes that hold eight 6-bit scales and minimums of Q4_K and Q5_K.
+/// The 12 bytes that hold eight 6-bit scales and minimums of Q4_K and Q5_K, four bytes at a time.
 QUERN_VNNI_INLINE void read_sub_scales(const Byte* s, Byte* scales, Byte* minimums) {
-  for (int j = 0; j < 4; ++j) {
-    scales[j] = s[j] & 63;
-    minimums[j] = s[j + 4] & 63;
-    scales[j + 4] = static_cast<Byte>((s[j + 8] & 15) | ((s[j] >> 6) << 4));
-    minimums[j + 4] = static_cast<Byte>((s[j + 8] >> 4) | ((s[j + 4] >> 6) << 4));
-  }
+  std::uint32_t low, middle, high;
+  __builtin_memcpy(&low, s, 4);
+  __builtin_memcpy(&middle, s + 4, 4);
+  __builtin_memcpy(&high, s + 8, 4);
+  const std::uint32_t out[4] = {low & 0x3f3f3f3f, (high & 0x0f0f0f0f) | ((low >> 2) & 0x30303030), middle & 0x3f3f3f3f,
+                                ((high >> 4) & 0x0f0f0f0f) | ((middle >> 2) & 0x30303030)};
+  __builtin_memcpy(scales, out, 8);
+  __builtin_memcpy(minimums, out + 2, 8);
+}
+
+QUERN_VNNI_INLINE __m256i load_32(const Byte* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
+QUERN_VNNI_INLINE void store_32(Byte* p, __m256i v) { _mm256_store_si256(reinterpret_cast<__m256i*>(p), v); }
+/// 32 codes of the nibbles and of higher bits that stand where they belong in `rest`.
+QUERN_VNNI_INLINE void put_codes(Byte* to, __m256i low, __m256i rest, int mask) {
+  store_32(to, _mm256_or_si256(_mm256_and_si256(low, _mm256_set1_epi8(15)), _mm256_and_si256(rest, _mm256_set1_epi8(static_cast<char>(mask)))));
 }
 
 }  // namespace quern::cpu::avx512_vnni::packed

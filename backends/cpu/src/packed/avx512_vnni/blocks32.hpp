@@ -16,6 +16,7 @@
 
 #include "codes.hpp"
 #include "driver.hpp"
+#include "transpose.hpp"
 
 namespace quern::cpu::avx512_vnni::packed {
 
@@ -213,19 +214,26 @@ struct Blocks32 {
 
   static void pack(const std::byte* source, std::int64_t stride, std::int64_t rows, std::int64_t k, std::byte* panel) noexcept {
     auto* p = reinterpret_cast<Byte*>(panel);
-    __builtin_memset(p, 0, static_cast<std::size_t>(packed_bytes(k)));
-    for (std::int64_t i = 0; i < k; i += 64, p += Packed::bytes)
-      for (int row = 0; row < rows; ++row) {
+    alignas(64) Byte codes[panel_rows][64] = {};
+    for (std::int64_t i = 0; i < k; i += 64, p += Packed::bytes) {
+      const int blocks = k - i >= 64 ? 2 : 1;
+      if (rows < panel_rows || blocks < 2) {  // what no block fills is zeros
+        __builtin_memset(p, 0, Packed::header);
+        __builtin_memset(codes, 0, sizeof(codes));
+      }
+      for (std::int64_t row = 0; row < rows; ++row) {
         const Byte* block = reinterpret_cast<const Byte*>(source) + row * stride + i / 32 * Format::block_bytes;
-        Byte codes[2][32] = {};
-        const int blocks = k - i >= 64 ? 2 : 1;
         for (int b = 0; b < blocks; ++b, block += Format::block_bytes) {
-          Format::read(block, codes[b]);
+          Format::read(block, codes[row] + 32 * b);
           __builtin_memcpy(p + 32 * b + 2 * row, block, 2);
           if (Format::minimums) __builtin_memcpy(p + 64 + 32 * b + 2 * row, block + 2, 2);
         }
-        Bits::put(p + Packed::header, row, codes[0], codes[1]);
       }
+      __m512i even[8], odd[8];
+      transpose_words(codes[0], sizeof(codes[0]), even);
+      transpose_words(codes[0] + 32, sizeof(codes[0]), odd);
+      Bits::put(p + Packed::header, even, odd);
+    }
   }
 
   static void unpack_row(const std::byte* panel, std::int64_t row, std::int64_t k, float* out) noexcept {
@@ -250,10 +258,8 @@ struct Blocks32 {
 
 /// Nibbles of a canonical block of 32: element i is low in byte i, element i + 16 high in it.
 QUERN_VNNI_INLINE void read_nibbles(const Byte* from, Byte* codes) {
-  for (int i = 0; i < 16; ++i) {
-    codes[i] = from[i] & 15;
-    codes[i + 16] = from[i] >> 4;
-  }
+  const __m128i both = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)), mask = _mm_set1_epi8(15);
+  _mm256_store_si256(reinterpret_cast<__m256i*>(codes), _mm256_set_m128i(_mm_and_si128(_mm_srli_epi16(both, 4), mask), _mm_and_si128(both, mask)));
 }
 /// Adds the fifth bits: bit i of a 32-bit word belongs to element i.
 QUERN_VNNI_INLINE void read_fifth_bits(const Byte* from, Byte* codes) {

@@ -7,6 +7,9 @@
 //   5 bits   a plane byte serves 4 vectors: bit 4 of the even code and bit 0 of the odd one, for bits 4 and 3
 //   6 bits   2 vectors: bits 5..4 of the even code and bits 1..0 of the odd one, for bits 5..4 and 3..2
 // 8 bits are plain bytes, one block behind the other.
+//
+// Packing turns 16 rows around first (transpose.hpp): `put` takes 8 vectors of whole codes a block, as `load` would give them, all
+// of the same 4 k, and has only to squeeze them.
 #pragma once
 
 #include "vectors.hpp"
@@ -21,10 +24,11 @@ struct Codes<8> {
   static constexpr int bytes = 1024, odd_factor = 1;
   template <int Odd>
   QUERN_VNNI_INLINE __m512i load(const Byte* p, int j) { return packed::load(p + 512 * Odd + 64 * j); }
-  static void put(Byte* p, int row, const Byte* even, const Byte* odd) noexcept {
+  QUERN_VNNI_INLINE void put(Byte* p, const __m512i (&even)[8], const __m512i (&odd)[8]) {
+    QUERN_VNNI_UNROLL
     for (int j = 0; j < 8; ++j) {
-      __builtin_memcpy(p + 64 * j + 4 * row, even + 4 * j, 4);
-      __builtin_memcpy(p + 512 + 64 * j + 4 * row, odd + 4 * j, 4);
+      _mm512_store_si512(p + 64 * j, even[j]);
+      _mm512_store_si512(p + 512 + 64 * j, odd[j]);
     }
   }
   static void get(const Byte* p, int row, Byte* even, Byte* odd) noexcept {
@@ -35,11 +39,17 @@ struct Codes<8> {
   }
 };
 
-/// What 4, 5 and 6 bits share: the nibbles, for codes whose odd block was shifted down to its upper four bits.
-static inline void put_nibbles(Byte* p, int row, const Byte* even, const Byte* odd, int odd_shift) noexcept {
-  Byte both[32];
-  for (int i = 0; i < 32; ++i) both[i] = static_cast<Byte>((even[i] & 15) | ((odd[i] >> odd_shift) << 4));
-  for (int j = 0; j < 8; ++j) __builtin_memcpy(p + 64 * j + 4 * row, both + 4 * j, 4);
+/// Bits of each byte moved up (Shift > 0) or down, and masked.
+template <int Shift>
+QUERN_VNNI_INLINE __m512i moved_bits(__m512i v, int mask) {
+  const __m512i moved = Shift >= 0 ? _mm512_slli_epi16(v, Shift >= 0 ? Shift : 0) : _mm512_srli_epi16(v, Shift < 0 ? -Shift : 0);
+  return _mm512_and_si512(moved, set_bytes(mask));
+}
+/// What 4, 5 and 6 bits share: the even code's low nibble and the odd one's upper four bits.
+template <int Bits>
+QUERN_VNNI_INLINE void put_nibbles(Byte* p, const __m512i (&even)[8], const __m512i (&odd)[8]) {
+  QUERN_VNNI_UNROLL
+  for (int j = 0; j < 8; ++j) _mm512_store_si512(p + 64 * j, select(set_bytes(15), even[j], moved_bits<8 - Bits>(odd[j], 0xf0)));
 }
 
 template <>
@@ -49,7 +59,7 @@ struct Codes<4> {
   QUERN_VNNI_INLINE __m512i load(const Byte* p, int j) {
     return _mm512_and_si512(packed::load(p + 64 * j), set_bytes(Odd ? 0xf0 : 0x0f));
   }
-  static void put(Byte* p, int row, const Byte* even, const Byte* odd) noexcept { put_nibbles(p, row, even, odd, 0); }
+  QUERN_VNNI_INLINE void put(Byte* p, const __m512i (&even)[8], const __m512i (&odd)[8]) { put_nibbles<4>(p, even, odd); }
   static void get(const Byte* p, int row, Byte* even, Byte* odd) noexcept {
     for (int i = 0; i < 32; ++i) {
       const Byte both = p[64 * (i / 4) + 4 * row + i % 4];
@@ -74,17 +84,19 @@ struct Codes<5> {
     fifth = _mm512_and_si512(fifth, set_bytes(Odd ? 0x08 : 0x10));
     return select(set_bytes(Odd ? 0xf0 : 0x0f), packed::load(p + 64 * j), fifth);
   }
-  static void put(Byte* p, int row, const Byte* even, const Byte* odd) noexcept {
-    put_nibbles(p, row, even, odd, 1);
-    for (int half = 0; half < 2; ++half)
-      for (int i = 0; i < 4; ++i) {
-        int bits = 0;
-        for (int j = 0; j < 4; ++j) {
-          const int at = 16 * half + 4 * j + i;
-          bits |= (even[at] >> 4) << even_bit(j) | (odd[at] & 1) << odd_bit(j);
-        }
-        p[512 + 64 * half + 4 * row + i] = static_cast<Byte>(bits);
-      }
+  template <int J>
+  QUERN_VNNI_INLINE __m512i rest(__m512i even, __m512i odd) {
+    return _mm512_or_si512(moved_bits<even_bit(J) - 4>(even, 1 << even_bit(J)), moved_bits<odd_bit(J)>(odd, 1 << odd_bit(J)));
+  }
+  QUERN_VNNI_INLINE void put(Byte* p, const __m512i (&even)[8], const __m512i (&odd)[8]) {
+    put_nibbles<5>(p, even, odd);
+    QUERN_VNNI_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const int j = 4 * half;
+      const __m512i plane = _mm512_or_si512(_mm512_or_si512(rest<0>(even[j], odd[j]), rest<1>(even[j + 1], odd[j + 1])),
+                                            _mm512_or_si512(rest<2>(even[j + 2], odd[j + 2]), rest<3>(even[j + 3], odd[j + 3])));
+      _mm512_store_si512(p + 512 + 64 * half, plane);
+    }
   }
   static void get(const Byte* p, int row, Byte* even, Byte* odd) noexcept {
     for (int i = 0; i < 32; ++i) {
@@ -109,14 +121,15 @@ struct Codes<6> {
     rest = _mm512_and_si512(rest, set_bytes(Odd ? 0x0c : 0x30));
     return select(set_bytes(Odd ? 0xf0 : 0x0f), packed::load(p + 64 * j), rest);
   }
-  static void put(Byte* p, int row, const Byte* even, const Byte* odd) noexcept {
-    put_nibbles(p, row, even, odd, 2);
+  template <int J>
+  QUERN_VNNI_INLINE __m512i rest(__m512i even, __m512i odd) {
+    return _mm512_or_si512(moved_bits<even_bit(J) - 4>(even, 3 << even_bit(J)), moved_bits<odd_bit(J)>(odd, 3 << odd_bit(J)));
+  }
+  QUERN_VNNI_INLINE void put(Byte* p, const __m512i (&even)[8], const __m512i (&odd)[8]) {
+    put_nibbles<6>(p, even, odd);
+    QUERN_VNNI_UNROLL
     for (int j = 0; j < 8; j += 2)
-      for (int i = 0; i < 4; ++i) {
-        int bits = 0;
-        for (int v = j; v < j + 2; ++v) bits |= (even[4 * v + i] >> 4) << even_bit(v) | (odd[4 * v + i] & 3) << odd_bit(v);
-        p[512 + 64 * (j / 2) + 4 * row + i] = static_cast<Byte>(bits);
-      }
+      _mm512_store_si512(p + 512 + 32 * j, _mm512_or_si512(rest<0>(even[j], odd[j]), rest<1>(even[j + 1], odd[j + 1])));
   }
   static void get(const Byte* p, int row, Byte* even, Byte* odd) noexcept {
     for (int i = 0; i < 32; ++i) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "driver.hpp"
+#include "transpose.hpp"
 
 namespace quern::cpu::avx512_vnni::packed {
 
@@ -106,13 +107,27 @@ struct Floats {
     }
   }
 
+  /// 32 bytes of each of 16 rows.
+  QUERN_VNNI_INLINE void turn(const Byte* rows, std::int64_t stride, Byte* to) {
+    __m512i words[8];
+    transpose_words(rows, stride, words);
+    // A word of two halves is two lines: the even k of 16 rows, then the odd one.
+    const __m512i split = _mm512_set_epi16(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1, 30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+    QUERN_VNNI_UNROLL
+    for (int j = 0; j < 8; ++j) _mm512_store_si512(to + 64 * j, Element::bytes == 2 ? _mm512_permutexvar_epi16(split, words[j]) : words[j]);
+  }
+
   static void pack(const std::byte* source, std::int64_t stride, std::int64_t rows, std::int64_t k, std::byte* panel) noexcept {
-    __builtin_memset(panel, 0, static_cast<std::size_t>(panel_bytes(k)));
-    constexpr std::int64_t block = 64;  // of k: its part of the panel stays in the L1 cache
-    for (std::int64_t begin = 0; begin < k; begin += block)
+    constexpr int line = panel_rows * Element::bytes, step = 32 / Element::bytes;
+    const auto* from = reinterpret_cast<const Byte*>(source);
+    auto* to = reinterpret_cast<Byte*>(panel);
+    std::int64_t i = 0;
+    if (rows == panel_rows)
+      for (; i + step <= k; i += step) turn(from + i * Element::bytes, stride, to + i * line);
+    __builtin_memset(to + i * line, 0, static_cast<std::size_t>(panel_bytes(k) - i * line));
+    for (; i < k; ++i)
       for (std::int64_t row = 0; row < rows; ++row)
-        for (std::int64_t i = begin; i < lesser(begin + block, k); ++i)
-          __builtin_memcpy(panel + (i * panel_rows + row) * Element::bytes, source + row * stride + i * Element::bytes, Element::bytes);
+        __builtin_memcpy(to + i * line + row * Element::bytes, from + row * stride + i * Element::bytes, Element::bytes);
   }
   static void unpack_row(const std::byte* panel, std::int64_t row, std::int64_t k, float* out) noexcept {
     for (std::int64_t i = 0; i < k; ++i) out[i] = Element::one(reinterpret_cast<const Byte*>(panel) + (i * panel_rows + row) * Element::bytes);

@@ -11,11 +11,11 @@ struct Q4K {
   static constexpr bool signed_scales = false, minimums = true;
   static void read(const Byte* block, Byte* codes, Byte* scales, Byte* minimum) noexcept {
     read_sub_scales(block + 4, scales, minimum);
-    for (int p = 0; p < 4; ++p)
-      for (int i = 0; i < 32; ++i) {
-        codes[64 * p + i] = block[16 + 32 * p + i] & 15;
-        codes[64 * p + 32 + i] = block[16 + 32 * p + i] >> 4;
-      }
+    for (int p = 0; p < 4; ++p) {
+      const __m256i both = load_32(block + 16 + 32 * p), none = _mm256_setzero_si256();
+      put_codes(codes + 64 * p, both, none, 0);
+      put_codes(codes + 64 * p + 32, _mm256_srli_epi16(both, 4), none, 0);
+    }
   }
 };
 

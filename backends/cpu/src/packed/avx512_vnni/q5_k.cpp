@@ -11,12 +11,13 @@ struct Q5K {
   static constexpr bool signed_scales = false, minimums = true;
   static void read(const Byte* block, Byte* codes, Byte* scales, Byte* minimum) noexcept {
     read_sub_scales(block + 4, scales, minimum);
-    const Byte *high = block + 16, *low = block + 48;
-    for (int p = 0; p < 4; ++p)
-      for (int i = 0; i < 32; ++i) {
-        codes[64 * p + i] = static_cast<Byte>((low[32 * p + i] & 15) | ((high[i] >> (2 * p)) & 1) << 4);
-        codes[64 * p + 32 + i] = static_cast<Byte>((low[32 * p + i] >> 4) | ((high[i] >> (2 * p + 1)) & 1) << 4);
-      }
+    const __m256i high = load_32(block + 16);  // bit b of byte i: the fifth bit of element 32 b + i
+    QUERN_VNNI_UNROLL
+    for (int p = 0; p < 4; ++p) {
+      const __m256i both = load_32(block + 48 + 32 * p);
+      put_codes(codes + 64 * p, both, p < 3 ? _mm256_slli_epi16(high, p < 3 ? 4 - 2 * p : 0) : _mm256_srli_epi16(high, 2), 16);
+      put_codes(codes + 64 * p + 32, _mm256_srli_epi16(both, 4), p < 2 ? _mm256_slli_epi16(high, p < 2 ? 3 - 2 * p : 0) : _mm256_srli_epi16(high, p < 2 ? 0 : 2 * p - 3), 16);
+    }
   }
 };
 

@@ -11,15 +11,14 @@ struct Q6K {
   static constexpr bool signed_scales = true, minimums = false;
   static void read(const Byte* block, Byte* codes, Byte* scales, Byte*) noexcept {
     __builtin_memcpy(scales, block + 192, 16);
-    for (int h = 0; h < 2; ++h)
-      for (int i = 0; i < 32; ++i) {
-        const Byte low = block[64 * h + i], next = block[64 * h + 32 + i], high = block[128 + 32 * h + i];
-        Byte* to = codes + 128 * h + i;
-        to[0] = static_cast<Byte>((low & 15) | (high & 3) << 4);
-        to[32] = static_cast<Byte>((next & 15) | ((high >> 2) & 3) << 4);
-        to[64] = static_cast<Byte>((low >> 4) | ((high >> 4) & 3) << 4);
-        to[96] = static_cast<Byte>((next >> 4) | (high >> 6) << 4);
-      }
+    for (int h = 0; h < 2; ++h) {
+      const __m256i low = load_32(block + 64 * h), next = load_32(block + 64 * h + 32), high = load_32(block + 128 + 32 * h);
+      Byte* to = codes + 128 * h;
+      put_codes(to, low, _mm256_slli_epi16(high, 4), 48);
+      put_codes(to + 32, next, _mm256_slli_epi16(high, 2), 48);
+      put_codes(to + 64, _mm256_srli_epi16(low, 4), high, 48);
+      put_codes(to + 96, _mm256_srli_epi16(next, 4), _mm256_srli_epi16(high, 2), 48);
+    }
   }
 };
 

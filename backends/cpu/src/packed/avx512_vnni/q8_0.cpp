@@ -10,7 +10,8 @@ struct Q80 {
   static constexpr int bits = 8, offset = 128, block_bytes = 34;
   static constexpr bool minimums = false;
   static void read(const Byte* block, Byte* codes) noexcept {
-    for (int i = 0; i < 32; ++i) codes[i] = block[2 + i] ^ 0x80;
+    const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(block + 2));
+    _mm256_store_si256(reinterpret_cast<__m256i*>(codes), _mm256_xor_si256(bytes, _mm256_set1_epi8(-128)));
   }
 };
 
