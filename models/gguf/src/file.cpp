@@ -74,6 +74,11 @@ const std::string& File::shard_name(std::uint32_t shard) const {
   return contents_->shards[shard].name;
 }
 
+FileStamp File::shard_stamp(std::uint32_t shard) const {
+  (void)shard_name(shard);  // checks the number
+  return contents_->shards[shard].mapping.stamp();
+}
+
 std::vector<std::string_view> File::keys() const {
   std::vector<std::string_view> keys;
   keys.reserve(contents_->entries.in_file_order().size());

@@ -64,15 +64,18 @@ Mapping Mapping::open(const std::string& path) {
   const auto size = static_cast<std::size_t>(status.st_size);
   void* const base = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.value, 0);
   if (base == MAP_FAILED) throw system_error(path, "mapped", errno);
-  return Mapping({static_cast<const std::byte*>(base), size}, true);
+  const auto nanoseconds = [](const timespec& t) { return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec; };
+  const FileStamp stamp{size, status.st_ino, nanoseconds(status.st_mtim), nanoseconds(status.st_ctim)};
+  return Mapping({static_cast<const std::byte*>(base), size}, true, stamp);
 }
 
 Mapping::Mapping(Mapping&& other) noexcept
-    : bytes_(std::exchange(other.bytes_, {})), owned_(std::exchange(other.owned_, false)) {}
+    : bytes_(std::exchange(other.bytes_, {})), owned_(std::exchange(other.owned_, false)), stamp_(other.stamp_) {}
 
 Mapping& Mapping::operator=(Mapping&& other) noexcept {
   std::swap(bytes_, other.bytes_);
   std::swap(owned_, other.owned_);
+  std::swap(stamp_, other.stamp_);
   return *this;
 }
 

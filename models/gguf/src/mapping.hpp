@@ -1,6 +1,8 @@
 // A file mapped read-only.
 #pragma once
 
+#include "quern/models/gguf.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -22,16 +24,19 @@ class Mapping {
   ~Mapping();
 
   std::span<const std::byte> bytes() const noexcept { return bytes_; }
+  /// All zeros for borrowed bytes.
+  const FileStamp& stamp() const noexcept { return stamp_; }
 
   /// Lets go of the resident pages that lie wholly inside [offset, offset + count); nothing for borrowed
   /// bytes.
   void drop_pages(std::uint64_t offset, std::uint64_t count) const noexcept;
 
  private:
-  Mapping(std::span<const std::byte> bytes, bool owned) noexcept : bytes_(bytes), owned_(owned) {}
+  Mapping(std::span<const std::byte> bytes, bool owned, FileStamp stamp = {}) noexcept : bytes_(bytes), owned_(owned), stamp_(stamp) {}
 
   std::span<const std::byte> bytes_;
   bool owned_ = false;
+  FileStamp stamp_;
 };
 
 }  // namespace quern::gguf

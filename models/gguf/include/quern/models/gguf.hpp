@@ -150,6 +150,13 @@ struct TensorInfo {
   std::uint64_t elements() const noexcept { return dims[0] * dims[1] * dims[2] * dims[3]; }
 };
 
+/// What the system says of a file when it is opened; changes with every write, also one that keeps size and time of change.
+struct FileStamp {
+  std::uint64_t bytes = 0, inode = 0;
+  std::int64_t modified = 0, changed = 0;  // nanoseconds since 1970: of the content; of content, name or rights
+  auto operator<=>(const FileStamp&) const = default;
+};
+
 /// One model: one mapped file, or all shards of a split one. Move-only; after a move the source may only be
 /// destroyed or assigned to. All const functions may be called from several threads at once.
 ///
@@ -183,6 +190,8 @@ class File {
   std::uint32_t shard_count() const noexcept;
   /// The path of a shard; the name given for shard 0 of a file that is not split.
   const std::string& shard_name(std::uint32_t shard) const;
+  /// Of the file that is mapped, whatever lies at its path now; all zeros for a model in memory.
+  FileStamp shard_stamp(std::uint32_t shard) const;
 
   /// All keys, in the order of the file; of the first shard, if split.
   std::vector<std::string_view> keys() const;
