@@ -113,7 +113,7 @@ typedef struct quern_runtime_options {
   const char *memory;             /* QUERN_MEMORY: limits, "cuda:0=8G,cpu=512M"; K M G T are powers of 1024 */
   const char *fallback;           /* QUERN_FALLBACK: "auto", "warn" (default) or "strict" */
   const char *force_kernel;       /* QUERN_FORCE_KERNEL: "cpu:avx2": one kernel family of a backend, for tests */
-  const char *cache_dir;          /* QUERN_CACHE_DIR: probe results; default $XDG_CACHE_HOME/quern */
+  const char *cache_dir;          /* QUERN_CACHE_DIR: probe results, packed weights; default $XDG_CACHE_HOME/quern */
   uint32_t threads;               /* QUERN_THREADS: of the CPU; default one a physical core that we may use */
   uint32_t deterministic;         /* QUERN_DETERMINISTIC=1: QUERN_DETERMINISTIC_...; default off */
   uint32_t allow_dev_plugins;     /* QUERN_ALLOW_DEV_PLUGINS=1: accept plugins of another header hash */
@@ -122,6 +122,11 @@ typedef struct quern_runtime_options {
   uint32_t reserved;              /* 0 */
   quern_log_callback log;         /* null: nothing is logged */
   void *log_user;
+  /* QUERN_WEIGHTS_CACHE: "off" (default), "on" or "verify": keep packed weights in files of the cache folder, and map them instead of
+   * packing anew. A file is used only for the model's very file (size, inode, times of change, head, samples of each tensor) and
+   * layouts, and all of it is checked while it is mapped; "verify" also reads the whole model and compares its sum. */
+  const char *weights_cache;
+  const char *weights_cache_limit; /* QUERN_WEIGHTS_CACHE_LIMIT: bytes of these files, "32G"; "0": none; default 64G */
 } quern_runtime_options;
 
 /* Inspects, loads and negotiates the plugins. A plugin that cannot be used is no failure: it is in the
@@ -340,8 +345,10 @@ QUERN_API quern_status quern_model_get_info(const quern_model *model, quern_mode
  * model. */
 QUERN_API const quern_vocabulary *quern_model_vocabulary(const quern_model *model);
 
-/* Where the layers lie and why, for people, in a few lines; and as JSON {"devices": [{device, layers,
- * weights_bytes}], "cuts": [{from, to, reason, bytes_per_token}]}. */
+/* Where the layers lie and why, for people, in a few lines; and as JSON {"devices": [{device, nodes,
+ * weights_bytes, weights_from ("model" or "cache"), weights_file (of the cache; "" if none), weights_note (why a
+ * file was not used or is not written; "" if there is nothing to say)}], "cuts": [{from, to, value, reason,
+ * bytes_per_token}]}. */
 QUERN_API quern_status quern_model_placement_words(const quern_model *model, quern_text **out);
 QUERN_API quern_status quern_model_placement_json(const quern_model *model, quern_text **out);
 

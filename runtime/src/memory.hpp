@@ -48,7 +48,8 @@ class Memory {
   std::byte* host_ = nullptr;
   quern_buffer* buffer_ = nullptr;
   std::uint64_t bytes_ = 0;
-  std::uint64_t mapped_ = 0;  // bytes of the host mapping
+  std::byte* mapping_ = nullptr;  // which host_ lies in
+  std::uint64_t mapped_ = 0;      // bytes of it
 };
 
 /// Allocates on one device under a limit, and counts. Any thread.
@@ -60,6 +61,9 @@ class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
 
   /// Throws Error(QUERN_OUT_OF_MEMORY) naming device, use, requested and available bytes.
   Memory allocate(std::uint64_t bytes, std::uint32_t usage, const char* what);
+  /// Counts and owns a host mapping that somebody else made, read-only perhaps: all of it from `offset` on. Only for host memory. Throws
+  /// as allocate, for the limit; the mapping is then the caller's still.
+  Memory adopt(std::byte* mapping, std::uint64_t mapped_bytes, std::uint64_t offset, const char* what);
   MemoryStatistics statistics() const;
   std::uint64_t limit() const noexcept { return limit_; }
   const std::shared_ptr<loader::Device>& device() const noexcept { return device_; }
@@ -68,6 +72,8 @@ class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
  private:
   friend class Memory;
   void release(Memory& memory) noexcept;
+  std::uint64_t count(std::uint64_t bytes, const char* what);
+  void own(Memory& memory, std::uint64_t bytes, std::uint64_t before);
   struct Counters;
   std::shared_ptr<loader::Device> device_;
   std::uint64_t limit_;

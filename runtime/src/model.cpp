@@ -1,8 +1,10 @@
 // See model.hpp.
 #include "model.hpp"
 
+#include "parallel.hpp"
+
 #include <algorithm>
-#include <cstring>
+#include <iterator>
 
 namespace quern::runtime {
 namespace {
@@ -40,6 +42,22 @@ std::string most_used_format(const gguf::File& file) {
   for (const gguf::TensorInfo& tensor : file.tensors()) bytes[tensor.ggml_type] += tensor.elements();
   const auto best = std::ranges::max_element(bytes, {}, [](const auto& entry) { return entry.second; });
   return best == bytes.end() ? "" : std::string(gguf::ggml_type_name(best->first));
+}
+
+/// Those of one device, in order.
+std::vector<WantedWeight> weights_on(const std::vector<WantedWeight>& wanted, std::uint32_t device) {
+  std::vector<WantedWeight> here;
+  std::ranges::copy_if(wanted, std::back_inserter(here), [&](const WantedWeight& w) { return w.place.device == device; });
+  return here;
+}
+
+/// Memory::write by several threads where the arena is host memory, which one thread would fill at the speed of page faults.
+void write_on_threads(Memory& arena, std::uint64_t offset, std::span<const std::byte> from, std::uint32_t threads) {
+  constexpr std::uint64_t piece = 4 << 20;
+  if (arena.host() == nullptr) return arena.write(offset, from);
+  in_parallel(threads, (from.size() + piece - 1) / piece, [&](std::uint64_t i) {
+    arena.write(offset + i * piece, from.subspan(i * piece, std::min<std::uint64_t>(piece, from.size() - i * piece)));
+  });
 }
 
 }  // namespace
@@ -113,44 +131,18 @@ void Model::load_weights(const gguf::File& file, const ModelOptions& options) {
 
   const std::vector<WantedWeight> wanted = wanted_weights(program, *step_, *rope_, file);
   weight_shares_.resize(devices_.size());
-  std::uint64_t total = 0;
   for (std::uint32_t d = 0; d < devices_.size(); ++d) weight_shares_[d].device = d;
-  for (const WantedWeight& weight : wanted) {
-    weight_shares_[weight.place.device].bytes += weight.arena_bytes();
-    total += file.require_tensor(weight.place.tensor).bytes;
-  }
+  for (const WantedWeight& weight : wanted) weight_shares_[weight.place.device].bytes += weight.arena_bytes();
   std::erase_if(weight_shares_, [](const WeightShare& share) { return share.bytes == 0; });
   check_fit(program);
 
-  std::map<std::uint32_t, std::uint64_t> offsets;
-  for (const WeightShare& share : weight_shares_) {
-    arenas_[share.device] = devices_[share.device]->allocate(share.bytes, QUERN_USAGE_WEIGHTS, "weights");
-  }
-  std::uint64_t done = 0;
-  const auto advance = [&](std::uint64_t bytes) {
-    done += bytes;
-    if (options.progress && !options.progress(done, total)) throw Error(QUERN_CANCELLED, concat(path_, ": loading was cancelled"));
-  };
-  for (const WantedWeight& weight : wanted) {
-    const gguf::TensorInfo& tensor = file.require_tensor(weight.place.tensor);
-    const std::span<const std::byte> data = file.data(tensor);
-    Memory& arena = arenas_[weight.place.device];
-    std::uint64_t& offset = offsets[weight.place.device];
-    if (weight.value != graph::no_value) {
-      integer_products_ |= graph::block_size(step_->graph.value(weight.value).dtype).elements > 1;
-      program.pack(weight.value, weight.place.device, data, arena.span(offset, weight.bytes));
-      advance(data.size());
-    } else {
-      constexpr std::size_t piece = 16 << 20;  // so that progress moves and a cancel is heard
-      for (std::size_t at = 0; at < data.size(); at += piece) {
-        const std::span<const std::byte> part = data.subspan(at, std::min(piece, data.size() - at));
-        arena.write(offset + at, part);
-        advance(part.size());
-      }
-    }
-    file.drop_pages(tensor);
-    tensors_[weight.place] = arena.span(offset, weight.bytes);
-    offset += weight.arena_bytes();
+  WeightsCache cache(*runtime_, file, fingerprint_);
+  find_arenas(cache, wanted);
+  fill_arenas(program, file, wanted, options);
+  for (WeightShare& share : weight_shares_) {
+    if (share.origin.cached) continue;
+    auto writer = cache.keep(*devices_[share.device], weights_on(wanted, share.device), arenas_[share.device], share.origin);
+    if (writer) writers_.push_back(std::move(*writer));
   }
 
   for (const models::StepGraph::Weight& weight : step_->weights) {
@@ -158,6 +150,51 @@ void Model::load_weights(const gguf::File& file, const ModelOptions& options) {
       return node.op != QUERN_OP_GET_ROWS && std::ranges::find(node.inputs, weight.value) != node.inputs.end();
     });
     if (!gathered_only) step_weight_bytes_ += file.require_tensor(weight.tensor).bytes;
+  }
+}
+
+void Model::find_arenas(WeightsCache& cache, const std::vector<WantedWeight>& wanted) {
+  for (WeightShare& share : weight_shares_) {
+    MemoryBudget& device = *devices_[share.device];
+    std::optional<Memory> mapped = cache.find(device, weights_on(wanted, share.device), share.origin);
+    arenas_[share.device] = mapped ? std::move(*mapped) : device.allocate(share.bytes, QUERN_USAGE_WEIGHTS, "weights");
+  }
+}
+
+/// Gives each weight its place, and writes it there unless the arena came filled.
+void Model::fill_arenas(const Program& program, const gguf::File& file, const std::vector<WantedWeight>& wanted, const ModelOptions& options) {
+  std::uint64_t done = 0, total = 0;
+  for (const WantedWeight& weight : wanted) total += file.require_tensor(weight.place.tensor).bytes;
+  const auto advance = [&](std::uint64_t bytes) {
+    done += bytes;
+    if (options.progress && !options.progress(done, total)) throw Error(QUERN_CANCELLED, concat(path_, ": loading was cancelled"));
+  };
+  std::map<std::uint32_t, bool> filled;
+  for (const WeightShare& share : weight_shares_) filled[share.device] = share.origin.cached;
+  std::map<std::uint32_t, std::uint64_t> offsets;
+  for (const WantedWeight& weight : wanted) {
+    const gguf::TensorInfo& tensor = file.require_tensor(weight.place.tensor);
+    const std::span<const std::byte> data = file.data(tensor);
+    Memory& arena = arenas_[weight.place.device];
+    std::uint64_t& offset = offsets[weight.place.device];
+    const bool packed = weight.value != graph::no_value;
+    if (packed) integer_products_ |= graph::block_size(step_->graph.value(weight.value).dtype).elements > 1;
+    if (filled[weight.place.device]) {
+      advance(data.size());
+    } else if (packed) {
+      program.pack(weight.value, weight.place.device, data, arena.span(offset, weight.bytes));
+      advance(data.size());
+    } else {
+      constexpr std::size_t piece = 64 << 20;  // so that progress moves and a cancel is heard
+      for (std::size_t at = 0; at < data.size(); at += piece) {
+        const std::span<const std::byte> part = data.subspan(at, std::min(piece, data.size() - at));
+        write_on_threads(arena, offset + at, part, runtime_->threads());
+        advance(part.size());
+      }
+    }
+    file.drop_pages(tensor);
+    tensors_[weight.place] = arena.span(offset, weight.bytes);
+    offset += weight.arena_bytes();
   }
 }
 

@@ -5,6 +5,7 @@
 #include "program.hpp"
 #include "runtime.hpp"
 #include "vocabulary.hpp"
+#include "weights_cache.hpp"
 
 #include "quern/models/architecture.hpp"
 
@@ -33,6 +34,7 @@ models::StepOptions step_options(const models::Hyperparameters& model, std::uint
 struct WeightShare {
   std::uint32_t device;
   std::uint64_t bytes;
+  WeightsOrigin origin;
 };
 
 class Model {
@@ -76,6 +78,8 @@ class Model {
   Model() = default;
   void check_fit(const Program& program) const;
   void load_weights(const gguf::File& file, const ModelOptions& options);
+  void find_arenas(WeightsCache& cache, const std::vector<WantedWeight>& wanted);
+  void fill_arenas(const Program& program, const gguf::File& file, const std::vector<WantedWeight>& wanted, const ModelOptions& options);
   void bind_weights(Program& program, const std::vector<models::StepGraph::Weight>& weights) const;
 
   std::shared_ptr<Runtime> runtime_;
@@ -94,6 +98,7 @@ class Model {
   std::vector<DeviceShare> shares_;
   std::map<std::uint32_t, Memory> arenas_;  // of weights, by device
   std::map<WeightPlace, quern_span> tensors_;
+  std::vector<std::jthread> writers_;  // of arenas into files; they end before the arenas do
 };
 
 }  // namespace quern::runtime

@@ -12,7 +12,8 @@
 namespace quern::runtime {
 namespace {
 
-std::uint64_t parse_bytes(std::string_view text, std::string_view whole, std::string_view from) {
+/// "8G" -> bytes; nothing if it is not a number with a unit or wraps.
+std::optional<std::uint64_t> parse_bytes(std::string_view text) {
   std::uint64_t number = 0;
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
   std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
@@ -26,10 +27,7 @@ std::uint64_t parse_bytes(std::string_view text, std::string_view whole, std::st
   } else if (!unit.empty()) {
     power = 99;
   }
-  if (failed != std::errc{} || power == 99 || (power > 0 && number > UINT64_MAX >> (10 * power)) || number == 0) {
-    throw Error(QUERN_INVALID_ARGUMENT,
-                concat(from, ": '", whole, "' is not a list of limits; write for example cuda:0=8G,cpu=512M"));
-  }
+  if (failed != std::errc{} || power == 99 || (power > 0 && number > UINT64_MAX >> (10 * power))) return std::nullopt;
   return number << (10 * power);
 }
 
@@ -46,7 +44,11 @@ std::map<std::string, std::uint64_t> parse_memory_limits(std::string_view text, 
       throw Error(QUERN_INVALID_ARGUMENT,
                   concat(from, ": '", item, "' has no device; write for example cuda:0=8G,cpu=512M"));
     }
-    limits[std::string(item.substr(0, equals))] = parse_bytes(item.substr(equals + 1), text, from);
+    const std::uint64_t bytes = parse_bytes(item.substr(equals + 1)).value_or(0);
+    if (bytes == 0) {
+      throw Error(QUERN_INVALID_ARGUMENT, concat(from, ": '", text, "' is not a list of limits; write for example cuda:0=8G,cpu=512M"));
+    }
+    limits[std::string(item.substr(0, equals))] = bytes;
   }
   return limits;
 }
@@ -56,6 +58,19 @@ Fallback parse_fallback(std::string_view text, std::string_view from) {
   if (text == "warn") return Fallback::warn;
   if (text == "strict") return Fallback::strict;
   throw Error(QUERN_INVALID_ARGUMENT, concat(from, " is '", text, "'; it takes auto, warn or strict"));
+}
+
+WeightsCacheMode parse_weights_cache(std::string_view text, std::string_view from) {
+  if (text == "off" || text == "0") return WeightsCacheMode::off;
+  if (text == "on" || text == "1") return WeightsCacheMode::on;
+  if (text == "verify") return WeightsCacheMode::verify;
+  throw Error(QUERN_INVALID_ARGUMENT, concat(from, " is '", text, "'; it takes off, on or verify"));
+}
+
+std::uint64_t parse_weights_cache_limit(std::string_view text, std::string_view from) {
+  const std::optional<std::uint64_t> bytes = parse_bytes(text);
+  if (!bytes) throw Error(QUERN_INVALID_ARGUMENT, concat(from, " is '", text, "'; write bytes, for example 32G, or 0 for no limit"));
+  return *bytes;
 }
 
 Runtime::Runtime(RuntimeSettings settings) : settings_(std::move(settings)), loader_(settings_.loader) {}

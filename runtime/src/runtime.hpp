@@ -14,16 +14,32 @@
 
 namespace quern::runtime {
 
+/// Whether packed weights are kept in files between runs.
+enum class WeightsCacheMode {
+  off,
+  on,
+  verify,  // and reads the whole model again before it believes that it is the one that was packed
+};
+struct WeightsCacheSettings {
+  WeightsCacheMode mode = WeightsCacheMode::off;
+  std::uint64_t limit = std::uint64_t{64} << 30;  // bytes of all files together; 0: none
+};
+
 /// What a runtime is made from: the loader's settings, and those that are the runtime's own.
 struct RuntimeSettings {
   loader::Settings loader;
   std::map<std::string, std::uint64_t> memory_limits;  // device label or backend id -> bytes
   Fallback fallback = Fallback::warn;
+  WeightsCacheSettings weights_cache;  // its folder is the loader's cache directory
 };
 
 /// "cuda:0=8G,cpu=512M" -> bytes. K, M, G and T are powers of 1024. Throws Error(QUERN_INVALID_ARGUMENT) naming `from`.
 std::map<std::string, std::uint64_t> parse_memory_limits(std::string_view text, std::string_view from);
 Fallback parse_fallback(std::string_view text, std::string_view from);
+/// "off", "on" or "verify"; 0 and 1 are off and on.
+WeightsCacheMode parse_weights_cache(std::string_view text, std::string_view from);
+/// "32G": bytes, with K, M, G or T a power of 1024; "0" is no limit.
+std::uint64_t parse_weights_cache_limit(std::string_view text, std::string_view from);
 
 class Runtime : public std::enable_shared_from_this<Runtime> {
  public:

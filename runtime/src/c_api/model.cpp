@@ -34,11 +34,19 @@ const runtime::DeviceShare& main_share(const runtime::Model& model) {
   return *std::ranges::max_element(model.shares(), {}, &runtime::DeviceShare::nodes);
 }
 
-std::uint64_t weights_on(const runtime::Model& model, std::size_t device) {
+runtime::WeightShare weights_on(const runtime::Model& model, std::size_t device) {
   for (const runtime::WeightShare& share : model.weight_shares()) {
-    if (share.device == device) return share.bytes;
+    if (share.device == device) return share;
   }
-  return 0;
+  return {static_cast<std::uint32_t>(device), 0, {}};
+}
+
+/// ", mapped from FILE", ", kept in FILE", and why a file was not used.
+std::string origin_words(const runtime::WeightsOrigin& origin) {
+  std::string words;
+  if (!origin.file.empty()) words = concat(origin.cached ? ", mapped from " : ", kept in ", origin.file);
+  if (!origin.note.empty()) words += concat(" (weights cache: ", origin.note, ")");
+  return words;
 }
 
 quern_dtype kv_dtype_of(std::uint32_t kv) {
@@ -136,7 +144,7 @@ quern_status quern_model_placement_words(const quern_model* model, quern_text** 
     std::string text;
     for (std::size_t d = 0; d < m.shares().size(); ++d) {
       text += concat(m.shares()[d].device, ": ", m.shares()[d].nodes, " of ", m.step().graph.nodes().size(), " nodes, ",
-                     weights_on(m, d), " bytes of weights\n");
+                     weights_on(m, d).bytes, " bytes of weights", origin_words(weights_on(m, d).origin), "\n");
     }
     for (const runtime::Cut& cut : m.cuts()) {
       text += concat(cut.from, " -> ", cut.to, ": '", cut.value, "', ", cut.bytes_per_row + cut.bytes, " bytes per token, because ",
@@ -154,7 +162,10 @@ quern_status quern_model_placement_json(const quern_model* model, quern_text** o
     const runtime::Model& m = *model->model;
     Json json{{"devices", Json::array()}, {"cuts", Json::array()}};
     for (std::size_t d = 0; d < m.shares().size(); ++d) {
-      json["devices"].push_back({{"device", m.shares()[d].device}, {"nodes", m.shares()[d].nodes}, {"weights_bytes", weights_on(m, d)}});
+      const runtime::WeightShare weights = weights_on(m, d);
+      json["devices"].push_back({{"device", m.shares()[d].device}, {"nodes", m.shares()[d].nodes}, {"weights_bytes", weights.bytes},
+                                 {"weights_from", weights.origin.cached ? "cache" : "model"}, {"weights_file", weights.origin.file},
+                                 {"weights_note", weights.origin.note}});
     }
     for (const runtime::Cut& cut : m.cuts()) {
       json["cuts"].push_back({{"from", cut.from}, {"to", cut.to}, {"value", cut.value}, {"reason", cut.reason},

@@ -117,6 +117,15 @@ quern_status quern_runtime_create(const quern_runtime_options* options, quern_ru
     } else if (const char* text = variable(o, "QUERN_FALLBACK")) {
       settings.fallback = runtime::parse_fallback(text, "QUERN_FALLBACK");
     }
+    const auto text_of = [&](const char* option, const char* name, const char* option_name) -> std::pair<const char*, const char*> {
+      return option != nullptr ? std::pair(option, option_name) : std::pair(variable(o, name), name);
+    };
+    if (const auto [text, from] = text_of(o.weights_cache, "QUERN_WEIGHTS_CACHE", "weights_cache"); text != nullptr) {
+      settings.weights_cache.mode = runtime::parse_weights_cache(text, from);
+    }
+    if (const auto [text, from] = text_of(o.weights_cache_limit, "QUERN_WEIGHTS_CACHE_LIMIT", "weights_cache_limit"); text != nullptr) {
+      settings.weights_cache.limit = runtime::parse_weights_cache_limit(text, from);
+    }
     auto handle = std::make_unique<quern_runtime>();
     handle->runtime = std::make_shared<runtime::Runtime>(std::move(settings));
     *out = handle.release();
