@@ -30,7 +30,11 @@ constexpr Setting settings_table[] = {
      "plugin folders in front of the others", text},
     {"allow_dev_plugins", "QUERN_ALLOW_DEV_PLUGINS", "--allow-dev-plugins", nullptr,
      "accept plugins built from other development headers", boolean},
-    {"cache_dir", "QUERN_CACHE_DIR", "--cache-dir", "FOLDER", "where probe results are kept", text},
+    {"cache_dir", "QUERN_CACHE_DIR", "--cache-dir", "FOLDER", "where probe results and packed weights are kept", text},
+    {"weights_cache", "QUERN_WEIGHTS_CACHE", "--weights-cache", "off|on|verify",
+     "keep packed weights in the cache folder, for a faster start (default: off)", weights_cache},
+    {"weights_cache_limit", "QUERN_WEIGHTS_CACHE_LIMIT", "--weights-cache-limit", "BYTES",
+     "the most that these files may take: 32G, or 0 for no limit (default: 64G)", limit},
     {"log", "QUERN_LOG", "--log", "LEVEL", "trace, debug, info, warn (default), error or off", log_level},
 };
 
@@ -79,6 +83,15 @@ void check_fallback(const Given& given) {
     refuse(given, "auto, warn or strict");
 }
 
+void check_weights_cache(const Given& given) {
+  static constexpr std::array words = {"off", "on", "verify", "0", "1"};
+  if (std::ranges::find(words, given.value) == words.end()) refuse(given, "off, on or verify");
+}
+
+void check_limit(const Given& given) {
+  if (given.value != "0" && !parse_bytes(given.value)) refuse(given, "a number of bytes such as 32G, or 0 for no limit");
+}
+
 std::uint32_t parse_threads(const Given& given) {
   const auto threads = parse_count(given.value, 4096);
   if (!threads || *threads == 0) refuse(given, "a number of threads from 1 to 4096");
@@ -95,6 +108,8 @@ void apply_text(Settings& out, const std::string& key, const std::string& value)
   if (key == "fallback") out.fallback = value;
   if (key == "force_kernel") out.force_kernel = value;
   if (key == "cache_dir") out.cache_dir = value;
+  if (key == "weights_cache") out.weights_cache = value;
+  if (key == "weights_cache_limit") out.weights_cache_limit = value;
 }
 
 const char* or_null(const std::string& value) { return value.empty() ? nullptr : value.c_str(); }
@@ -144,6 +159,12 @@ Settings resolve_settings(const FlagValues& flags, const Environment& environmen
       case fallback:
         check_fallback(*given);
         break;
+      case weights_cache:
+        check_weights_cache(*given);
+        break;
+      case limit:
+        check_limit(*given);
+        break;
       default:
         break;
     }
@@ -164,6 +185,8 @@ quern_runtime_options Settings::options() const {
   options.fallback = or_null(fallback);
   options.force_kernel = or_null(force_kernel);
   options.cache_dir = or_null(cache_dir);
+  options.weights_cache = or_null(weights_cache);
+  options.weights_cache_limit = or_null(weights_cache_limit);
   options.threads = threads;
   options.deterministic = deterministic;
   options.allow_dev_plugins = allow_dev_plugins ? 1 : 0;

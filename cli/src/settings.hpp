@@ -17,7 +17,7 @@
 
 namespace quern::cli {
 
-enum class SettingKind { text, memory, count, boolean, fallback, log_level };
+enum class SettingKind { text, memory, count, boolean, fallback, weights_cache, limit, log_level };
 
 struct Setting {
   const char* key;       // of the configuration file
@@ -37,7 +37,7 @@ using FlagValues = std::map<std::string, std::string>;
 /// The settings of one run of the program. Text is empty, and numbers are 0, where the library is to choose.
 struct Settings {
   std::string backend, backend_disable, device, backend_path, backend_extra_path, memory, fallback, force_kernel,
-      cache_dir;
+      cache_dir, weights_cache, weights_cache_limit;
   std::uint32_t threads = 0;
   std::uint32_t deterministic = QUERN_DETERMINISTIC_DEFAULT;
   bool allow_dev_plugins = false;

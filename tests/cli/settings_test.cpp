@@ -72,6 +72,8 @@ TEST(Settings, EveryTextSettingReachesTheOptions) {
                                      {"fallback", "strict"},
                                      {"force_kernel", "f"},
                                      {"cache_dir", "g"},
+                                     {"weights_cache", "verify"},
+                                     {"weights_cache_limit", "8G"},
                                      {"threads", "3"},
                                      {"deterministic", "1"},
                                      {"allow_dev_plugins", "1"},
@@ -86,6 +88,8 @@ TEST(Settings, EveryTextSettingReachesTheOptions) {
   EXPECT_STREQ(options.fallback, "strict");
   EXPECT_STREQ(options.force_kernel, "f");
   EXPECT_STREQ(options.cache_dir, "g");
+  EXPECT_STREQ(options.weights_cache, "verify");
+  EXPECT_STREQ(options.weights_cache_limit, "8G");
   EXPECT_EQ(options.threads, 3u);
   EXPECT_EQ(options.deterministic, std::uint32_t{QUERN_DETERMINISTIC_ON});
   EXPECT_EQ(options.allow_dev_plugins, 1u);
@@ -107,6 +111,8 @@ TEST(Settings, RefusesAValueWithItsOrigin) {
   EXPECT_THAT(refusal({}, {}, "fallback = maybe\n"), testing::HasSubstr("quern.conf:1: fallback: 'maybe'"));
   EXPECT_THAT(refusal({}, {}, "deterministic = 2\n"), testing::HasSubstr("quern.conf:1"));
   EXPECT_THAT(refusal({{"backend", ""}}), testing::HasSubstr("--backend"));
+  EXPECT_THAT(refusal({{"weights_cache", "maybe"}}), testing::HasSubstr("--weights-cache: 'maybe'"));
+  EXPECT_THAT(refusal({{"weights_cache_limit", "much"}}), testing::HasSubstr("--weights-cache-limit: 'much'"));
   EXPECT_THAT(refusal({}, {}, "backend =\n"), testing::HasSubstr("quern.conf:1: backend"));
 }
 

@@ -398,6 +398,27 @@ class Settings(Case):
     def test_a_limit_that_is_too_small_is_5(self):
         self.assert_fails(5, MICRO, "run", MICRO, "x", "--memory", "cpu:0=64K")
 
+    def test_packed_weights_are_kept_and_mapped_by_the_next_run(self):
+        run = ("run", MICRO, "x", "--max-tokens", "8", "--temperature", "0", "--json")
+        plain = json.loads(self.quern(*run).out)
+        self.assertFalse((self.folder / "cache/quern/weights").exists())
+        first = self.quern(*run, "-v", "--weights-cache", "on")
+        self.assertIn("kept in", first.err)
+        files = list((self.folder / "cache/quern/weights").iterdir())
+        self.assertEqual([f.suffix for f in files], [".weights"])
+        for how in ({"env": {"QUERN_WEIGHTS_CACHE": "1"}}, {"env": {"QUERN_WEIGHTS_CACHE": "verify"}}):
+            second = self.quern(*run, "-v", **how)
+            self.assertIn(f"mapped from {files[0]}", second.err)
+            self.assertEqual(json.loads(second.out)["ids"], plain["ids"])
+        self.write("config/quern/quern.conf", "weights-cache = on\n")
+        self.assertIn("mapped from", self.quern(*run, "-v").err)
+        files[0].write_bytes(files[0].read_bytes()[:-1])
+        damaged = self.quern(*run, "-v")
+        self.assertIn("instead of", damaged.err)
+        self.assertEqual(json.loads(damaged.out)["ids"], plain["ids"])
+        self.assert_fails(2, "--weights-cache", *run[:-1], "--weights-cache", "maybe")
+        self.assert_fails(2, "QUERN_WEIGHTS_CACHE_LIMIT", *run[:-1], env={"QUERN_WEIGHTS_CACHE_LIMIT": "much"})
+
     def test_threads_reach_the_backend(self):
         result = self.quern("bench", MICRO, "-p", "8", "-n", "4", "-r", "1", "--json", env={"QUERN_THREADS": "1"})
         self.assertEqual(json.loads(result.out)["threads"], 1)
