@@ -162,7 +162,8 @@ void Model::find_arenas(WeightsCache& cache, const std::vector<WantedWeight>& wa
 }
 
 /// Gives each weight its place, and writes it there unless the arena came filled.
-void Model::fill_arenas(const Program& program, const gguf::File& file, const std::vector<WantedWeight>& wanted, const ModelOptions& options) {
+void Model::fill_arenas(const Program& program, const gguf::File& file, const std::vector<WantedWeight>& wanted,
+                        const ModelOptions& options) {
   std::uint64_t done = 0, total = 0;
   for (const WantedWeight& weight : wanted) total += file.require_tensor(weight.place.tensor).bytes;
   const auto advance = [&](std::uint64_t bytes) {

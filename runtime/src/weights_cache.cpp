@@ -50,7 +50,8 @@ gguf::FileStamp stamp_at(const std::string& path) {
 }
 
 bool is_young(const gguf::FileStamp& stamp) {
-  const std::int64_t now = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  const std::int64_t now =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
   return now - std::max(stamp.modified, stamp.changed) < std::chrono::nanoseconds(coarsest_time).count();
 }
 
@@ -93,7 +94,8 @@ std::uint64_t WeightsCache::content() {
   return *content_;
 }
 
-std::optional<WeightsCache::Slot> WeightsCache::slot(MemoryBudget& device, const std::vector<WantedWeight>& weights, WeightsOrigin& origin) const {
+std::optional<WeightsCache::Slot> WeightsCache::slot(MemoryBudget& device, const std::vector<WantedWeight>& weights,
+                                                     WeightsOrigin& origin) const {
   const RuntimeSettings& settings = runtime_->settings();
   if (settings.weights_cache.mode == WeightsCacheMode::off) return std::nullopt;
   const std::string& folder = settings.loader.cache_directory.value;
@@ -148,7 +150,8 @@ std::optional<Memory> WeightsCache::find(MemoryBudget& device, const std::vector
   origin.cached = true;
   origin.file = here->path;
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - started;
-  runtime_->log(QUERN_LOG_INFO, concat(label, ": ", arena.bytes(), " bytes of weights mapped from ", here->path, " in ", took.count(), " s"));
+  runtime_->log(QUERN_LOG_INFO,
+                concat(label, ": ", arena.bytes(), " bytes of weights mapped from ", here->path, " in ", took.count(), " s"));
   return arena;
 }
 
@@ -182,12 +185,14 @@ std::optional<std::jthread> WeightsCache::keep(MemoryBudget& device, const std::
     };
     std::string why;
     try {
-      if (!make_room(fs::path(here.path).parent_path(), here.path, image_file_bytes(here.key), limit)) why = "others that cannot be removed fill the limit";
+      if (!make_room(fs::path(here.path).parent_path(), here.path, image_file_bytes(here.key), limit))
+        why = "others that cannot be removed fill the limit";
       if (why.empty()) why = write_image(here.path, here.key, sum, bytes, unchanged);
     } catch (const std::exception& failure) {  // no memory for a name, say: the run goes on
       why = failure.what();
     }
-    runtime->log(QUERN_LOG_INFO, why.empty() ? concat(label, ": packed weights kept in ", here.path) : concat(label, ": the packed weights are not kept: ", why));
+    runtime->log(QUERN_LOG_INFO, why.empty() ? concat(label, ": packed weights kept in ", here.path)
+                                             : concat(label, ": the packed weights are not kept: ", why));
   };
   try {
     return std::jthread(write);

@@ -35,7 +35,8 @@ class WeightsCache {
 
   /// Writes a file of the arena that find() did not give; the thread does the slow part, and ends by itself. The arena must not change
   /// and outlive it. Nothing to run: the cache is off, or origin.note now says why it is not written.
-  std::optional<std::jthread> keep(MemoryBudget& device, const std::vector<WantedWeight>& weights, const Memory& arena, WeightsOrigin& origin);
+  std::optional<std::jthread> keep(MemoryBudget& device, const std::vector<WantedWeight>& weights, const Memory& arena,
+                                   WeightsOrigin& origin);
 
  private:
   struct Slot;

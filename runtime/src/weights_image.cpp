@@ -109,7 +109,8 @@ std::optional<std::string> refuse_head(int fd, const ImageKey& key, std::vector<
   if ((info.st_uid != ::geteuid() && info.st_uid != 0) || (info.st_mode & S_IWOTH) != 0) return "another user may have written it";
   const auto size = static_cast<std::uint64_t>(info.st_size);
   Head found{};
-  if (size < sizeof(found) || !read_all(fd, 0, std::as_writable_bytes(std::span(&found, 1)))) return concat("it ends after ", size, " bytes");
+  if (size < sizeof(found) || !read_all(fd, 0, std::as_writable_bytes(std::span(&found, 1))))
+    return concat("it ends after ", size, " bytes");
   if (std::memcmp(found.magic, magic, sizeof(magic)) != 0) return "it is not a file of weights of this version";
   // The key first: it gives the better reason. Its length is only believed as far as the file reaches.
   constexpr std::uint64_t longest_key = 64 << 20;
@@ -213,15 +214,18 @@ std::string write_image(const std::string& path, const ImageKey& key, std::uint6
   // A fixed name and a lock: what a killed process left is written over, and two writers do not fill the disk twice.
   const Descriptor file(::open(part.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
   if (file.get() < 0) return system_reason(concat(part, " cannot be written"));
-  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) return errno == EWOULDBLOCK ? "another process is writing it" : system_reason("it cannot be locked");
-  struct stat own {}, named {};
+  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0)
+    return errno == EWOULDBLOCK ? "another process is writing it" : system_reason("it cannot be locked");
+  struct stat own {
+  }, named{};
   if (::fstat(file.get(), &own) != 0 || ::lstat(part.c_str(), &named) != 0 || own.st_ino != named.st_ino || own.st_dev != named.st_dev ||
       !S_ISREG(own.st_mode)) {
     return "another process has just written it";
   }
 
   const auto write = [&]() -> std::string {
-    if (::ftruncate(file.get(), 0) != 0 || !reserve(file.get(), image_file_bytes(key))) return system_reason(concat(part, " cannot be written"));
+    if (::ftruncate(file.get(), 0) != 0 || !reserve(file.get(), image_file_bytes(key)))
+      return system_reason(concat(part, " cannot be written"));
     std::vector<std::byte> head(head_bytes(key));
     std::vector<std::uint64_t> sums(pieces_of(image.size()));
     for (std::uint64_t i = 0; i < sums.size(); ++i) {

@@ -35,7 +35,7 @@ class WeightsImage {
   /// The model's content sum that it was written with.
   std::uint64_t content() const noexcept { return content_; }
   struct Mapping {
-    std::byte* begin;  // read-only memory
+    std::byte* begin;             // read-only memory
     std::uint64_t bytes, offset;  // of the mapping; of the image in it
   };
   Mapping mapping() const noexcept { return {mapping_, mapped_, offset_}; }

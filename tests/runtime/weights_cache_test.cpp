@@ -39,7 +39,9 @@ class WeightsCache : public testing::Test {
     options.cache_dir = cache.c_str();
     options.weights_cache = mode;
     options.weights_cache_limit = limit;
-    options.log = [](void* user, std::uint32_t, const char*, const char* text) { *static_cast<std::string*>(user) += std::string(text) + "\n"; };
+    options.log = [](void* user, std::uint32_t, const char*, const char* text) {
+      *static_cast<std::string*>(user) += std::string(text) + "\n";
+    };
     options.log_user = &log_;
     log_.clear();
     const auto runtime = make_runtime(options);

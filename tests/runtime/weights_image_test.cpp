@@ -31,7 +31,9 @@ class Image : public testing::Test {
 
   std::string path() const { return folder_ / "weights" / "a.weights"; }
   ImageKey key() const { return {"plugin cpu 1\ndevice x86-64\nshard 1 2 3 4\ntensors 5\nitem 0 9 'q4.v1' head\n", image_.size()}; }
-  std::string write(const ImageKey& with) const { return write_image(path(), with, 77, image_, [] { return true; }); }
+  std::string write(const ImageKey& with) const {
+    return write_image(path(), with, 77, image_, [] { return true; });
+  }
   std::string refusal(const ImageKey& with) const {
     std::string reason;
     EXPECT_FALSE(open_image(path(), with, 2, reason));
@@ -72,8 +74,9 @@ TEST_F(Image, AMissingFileIsNoFault) { EXPECT_EQ(refusal(key()), ""); }
 TEST_F(Image, EveryFlippedBitIsFound) {
   ASSERT_EQ(write(key()), "");
   const std::uint64_t size = fs::file_size(path()), begin = size - image_.size();
-  for (const std::uint64_t at : {std::uint64_t{0}, std::uint64_t{8}, std::uint64_t{16}, std::uint64_t{24}, std::uint64_t{32}, std::uint64_t{40},
-                                 std::uint64_t{56}, std::uint64_t{64}, 64 + key().text.size(), begin - 1, begin, begin + (4 << 20) + 12345, size - 1}) {
+  for (const std::uint64_t at :
+       {std::uint64_t{0}, std::uint64_t{8}, std::uint64_t{16}, std::uint64_t{24}, std::uint64_t{32}, std::uint64_t{40}, std::uint64_t{56},
+        std::uint64_t{64}, 64 + key().text.size(), begin - 1, begin, begin + (4 << 20) + 12345, size - 1}) {
     flip(at);
     EXPECT_NE(refusal(key()), "") << "byte " << at;
     flip(at);
@@ -230,7 +233,11 @@ TEST(InParallel, DoesEachPieceOnceAndHandsOnAFailure) {
   std::vector<std::atomic<int>> done(1000);
   in_parallel(3, done.size(), [&](std::uint64_t i) { ++done[i]; });
   for (const std::atomic<int>& count : done) EXPECT_EQ(count, 1);
-  EXPECT_THROW(in_parallel(3, 100, [](std::uint64_t i) { if (i == 7) throw std::runtime_error("seven"); }), std::runtime_error);
+  EXPECT_THROW(in_parallel(3, 100,
+                           [](std::uint64_t i) {
+                             if (i == 7) throw std::runtime_error("seven");
+                           }),
+               std::runtime_error);
   in_parallel(2, 0, [](std::uint64_t) { FAIL(); });
 }
 

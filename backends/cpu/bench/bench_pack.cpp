@@ -59,7 +59,8 @@ void measure(const PackedLayout& layout, std::int64_t k, std::int64_t source_byt
       layout.pack(source + p * layout.panel_rows * row, row, layout.panel_rows, k, to + p * layout.panel_bytes(k));
   });
   const double copy = best_rate(bytes, [&] { std::memcpy(to, source, static_cast<std::size_t>(std::min(bytes, packed))); });
-  std::printf("%-14s %7.2f GB/s   memcpy %7.2f GB/s   packed / source %.3f\n", layout.key, pack, copy, static_cast<double>(packed) / static_cast<double>(bytes));
+  std::printf("%-14s %7.2f GB/s   memcpy %7.2f GB/s   packed / source %.3f\n", layout.key, pack, copy,
+              static_cast<double>(packed) / static_cast<double>(bytes));
   munmap(source, static_cast<std::size_t>(bytes));
   munmap(to, static_cast<std::size_t>(packed));
 }

@@ -141,7 +141,8 @@ struct FloatEngine {
     transpose_words(rows, stride, words);
     for (int j = 0; j < 8; ++j) {
       if constexpr (Element::bytes == 2) {  // a word of two halves is two lines: the even k of 8 rows, then the odd one
-        const __m256i halves = _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15, 0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
+        const __m256i halves = _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15,
+                                                0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
         words[j] = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(words[j], halves), 0xd8);
       }
       store(to + 32 * j, words[j]);

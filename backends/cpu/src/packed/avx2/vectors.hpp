@@ -29,7 +29,8 @@ QUERN_AVX2_INLINE __m256i broadcast4(const void* p) {
 
 /// 32 codes of nibbles in `low`'s low halves and of higher bits that stand where they belong in `rest`; 32-byte aligned.
 QUERN_AVX2_INLINE void put_codes(Byte* to, __m256i low, __m256i rest, int mask) {
-  store(to, _mm256_or_si256(_mm256_and_si256(low, _mm256_set1_epi8(15)), _mm256_and_si256(rest, _mm256_set1_epi8(static_cast<char>(mask)))));
+  const __m256i higher = _mm256_and_si256(rest, _mm256_set1_epi8(static_cast<char>(mask)));
+  store(to, _mm256_or_si256(_mm256_and_si256(low, _mm256_set1_epi8(15)), higher));
 }
 
 /// Eight f16 at p, 16-byte aligned.

@@ -325,7 +325,8 @@ QUERN_VNNI_INLINE __m256i load_32(const Byte* p) { return _mm256_loadu_si256(rei
 QUERN_VNNI_INLINE void store_32(Byte* p, __m256i v) { _mm256_store_si256(reinterpret_cast<__m256i*>(p), v); }
 /// 32 codes of the nibbles and of higher bits that stand where they belong in `rest`.
 QUERN_VNNI_INLINE void put_codes(Byte* to, __m256i low, __m256i rest, int mask) {
-  store_32(to, _mm256_or_si256(_mm256_and_si256(low, _mm256_set1_epi8(15)), _mm256_and_si256(rest, _mm256_set1_epi8(static_cast<char>(mask)))));
+  const __m256i higher = _mm256_and_si256(rest, _mm256_set1_epi8(static_cast<char>(mask)));
+  store_32(to, _mm256_or_si256(_mm256_and_si256(low, _mm256_set1_epi8(15)), higher));
 }
 
 }  // namespace quern::cpu::avx512_vnni::packed

@@ -259,7 +259,8 @@ struct Blocks32 {
 /// Nibbles of a canonical block of 32: element i is low in byte i, element i + 16 high in it.
 QUERN_VNNI_INLINE void read_nibbles(const Byte* from, Byte* codes) {
   const __m128i both = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)), mask = _mm_set1_epi8(15);
-  _mm256_store_si256(reinterpret_cast<__m256i*>(codes), _mm256_set_m128i(_mm_and_si128(_mm_srli_epi16(both, 4), mask), _mm_and_si128(both, mask)));
+  const __m128i low = _mm_and_si128(both, mask), high = _mm_and_si128(_mm_srli_epi16(both, 4), mask);
+  _mm256_store_si256(reinterpret_cast<__m256i*>(codes), _mm256_set_m128i(high, low));
 }
 /// Adds the fifth bits: bit i of a 32-bit word belongs to element i.
 QUERN_VNNI_INLINE void read_fifth_bits(const Byte* from, Byte* codes) {

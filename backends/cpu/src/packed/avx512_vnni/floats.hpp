@@ -112,7 +112,8 @@ struct Floats {
     __m512i words[8];
     transpose_words(rows, stride, words);
     // A word of two halves is two lines: the even k of 16 rows, then the odd one.
-    const __m512i split = _mm512_set_epi16(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1, 30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+    const __m512i split = _mm512_set_epi16(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1,
+                                           30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
     QUERN_VNNI_UNROLL
     for (int j = 0; j < 8; ++j) _mm512_store_si512(to + 64 * j, Element::bytes == 2 ? _mm512_permutexvar_epi16(split, words[j]) : words[j]);
   }

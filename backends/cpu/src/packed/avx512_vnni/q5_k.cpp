@@ -14,9 +14,9 @@ struct Q5K {
     const __m256i high = load_32(block + 16);  // bit b of byte i: the fifth bit of element 32 b + i
     QUERN_VNNI_UNROLL
     for (int p = 0; p < 4; ++p) {
-      const __m256i both = load_32(block + 48 + 32 * p);
-      put_codes(codes + 64 * p, both, p < 3 ? _mm256_slli_epi16(high, p < 3 ? 4 - 2 * p : 0) : _mm256_srli_epi16(high, 2), 16);
-      put_codes(codes + 64 * p + 32, _mm256_srli_epi16(both, 4), p < 2 ? _mm256_slli_epi16(high, p < 2 ? 3 - 2 * p : 0) : _mm256_srli_epi16(high, p < 2 ? 0 : 2 * p - 3), 16);
+      const __m256i both = load_32(block + 48 + 32 * p), here = _mm256_srli_epi16(high, 2 * p);
+      put_codes(codes + 64 * p, both, _mm256_slli_epi16(here, 4), 16);
+      put_codes(codes + 64 * p + 32, _mm256_srli_epi16(both, 4), _mm256_slli_epi16(here, 3), 16);
     }
   }
 };

@@ -10,7 +10,9 @@ QUERN_VNNI_INLINE void transpose_words(const Byte* rows, std::int64_t stride, __
   __m512i pairs[8];  // rows 2 n and 2 n + 1 of each half, interleaved: words 0 and 1, then 2 and 3
   QUERN_VNNI_UNROLL
   for (int n = 0; n < 4; ++n) {
-    const auto row = [&](int r) __attribute__((always_inline)) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(rows + r * stride)); };
+    const auto row = [&](int r) __attribute__((always_inline)) {
+      return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(rows + r * stride));
+    };
     const __m512i a = _mm512_inserti64x4(_mm512_castsi256_si512(row(2 * n)), row(2 * n + 8), 1);
     const __m512i b = _mm512_inserti64x4(_mm512_castsi256_si512(row(2 * n + 1)), row(2 * n + 9), 1);
     pairs[2 * n] = _mm512_unpacklo_epi32(a, b);
@@ -20,7 +22,7 @@ QUERN_VNNI_INLINE void transpose_words(const Byte* rows, std::int64_t stride, __
   const __m512i low = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13), high = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
   QUERN_VNNI_UNROLL
   for (int j = 0; j < 4; ++j) {
-    const __m512i *p = pairs + j / 2;
+    const __m512i* p = pairs + j / 2;
     const __m512i first = j % 2 == 0 ? _mm512_unpacklo_epi64(p[0], p[2]) : _mm512_unpackhi_epi64(p[0], p[2]);
     const __m512i second = j % 2 == 0 ? _mm512_unpacklo_epi64(p[4], p[6]) : _mm512_unpackhi_epi64(p[4], p[6]);
     to[j] = _mm512_permutex2var_epi64(first, low, second);
