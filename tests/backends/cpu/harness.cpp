@@ -384,12 +384,14 @@ Tensor absent() {
 }
 
 Outcome run_node(Plugin& plugin, std::uint32_t op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
-                 const std::vector<Attribute>& attributes, std::string* kernel) {
+                 const std::vector<Attribute>& attributes, std::string* kernel, const Tensor& predicate) {
   GraphSpec graph;
   NodeSpec node{op, {}, {}, attributes};
   for (const Tensor& t : inputs) node.inputs.push_back(t.dtype == QUERN_DTYPE_NONE ? QUERN_NONE : graph.add(t));
+  if (predicate.dtype != QUERN_DTYPE_NONE) node.predicate = graph.add(predicate);
   for (const Tensor& t : outputs) {
-    node.outputs.push_back(graph.add(t));
+    node.outputs.push_back(t.dtype == QUERN_DTYPE_NONE ? QUERN_NONE : graph.add(t));
+    if (t.dtype == QUERN_DTYPE_NONE) continue;
     Tensor& added = graph.values.back();
     if (added.kind == QUERN_VALUE_INPUT) added.kind = QUERN_VALUE_OUTPUT;
   }

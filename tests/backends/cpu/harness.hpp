@@ -147,11 +147,11 @@ class Prepared {
   Memory scratch_;
 };
 
+/// An absent optional input or output for run_node.
+Tensor absent();
 /// Runs one node whose tensors are given in order; outputs are made by the caller.
 Outcome run_node(Plugin& plugin, std::uint32_t op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
-                 const std::vector<Attribute>& attributes = {}, std::string* kernel = nullptr);
-/// An absent optional input for run_node.
-Tensor absent();
+                 const std::vector<Attribute>& attributes = {}, std::string* kernel = nullptr, const Tensor& predicate = absent());
 
 /// Families that this processor runs: portable and, where they are there, avx2 and avx512.
 std::vector<std::string> families();
