@@ -4,11 +4,9 @@
 // and its value never enter arithmetic. A sink is in lse, since it takes mass; a row that sees no key is zeros, with the sink or -inf
 // as its lse.
 #include "alibi.hpp"
+#include "dense_attention.hpp"
 #include "map_rows.hpp"
 
-#include "../error.hpp"
-
-#include <cmath>
 #include <limits>
 
 namespace quern::cpu {
@@ -16,66 +14,12 @@ namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr std::int64_t value_block = 64;
-constexpr std::int64_t largest_offset = std::int64_t{1} << 56;
-
-/// [b, heads, t, u], which a mask broadcasts to.
-TensorView score_shape(const TensorView& q, const TensorView& k) noexcept {
-  TensorView s;
-  s.rank = 4;
-  s.dims[0] = q.dims[0];
-  s.dims[1] = q.dims[2];
-  s.dims[2] = q.dims[1];
-  s.dims[3] = k.dims[1];
-  return s;
-}
-
-Verdict check_mask(const OpCall& call) {
-  const TensorView &mask = call.input(3), shape = score_shape(call.input(0), call.input(1));
-  if (!mask.present()) return Verdict::yes();
-  if (!is_float(mask.dtype) && mask.dtype != QUERN_U8) return Verdict::no(concat("mask is ", dtype_name(mask.dtype), "; it takes f32, f16, bf16 and u8"));
-  if (mask.rank < 2 || !broadcasts_to(mask, shape) || mask.dim_from_end(0) != shape.dims[3])
-    return Verdict::invalid(concat("mask is ", describe(mask), ", which does not broadcast to batch, heads, queries and keys, [", shape.dims[0], ", ",
-                                   shape.dims[1], ", ", shape.dims[2], ", ", shape.dims[3], "]"));
-  return Verdict::yes();
-}
-
-Verdict check_attributes(const OpCall& call) {
-  if (const double scale = call.real(QUERN_KEY_SCALE); !std::isfinite(scale)) return Verdict::invalid(concat("scale is ", scale, "; it is finite"));
-  if (const std::int64_t offset = call.integer(QUERN_KEY_QUERY_OFFSET); offset < 0 || offset > largest_offset)
-    return Verdict::invalid(concat("query_offset is ", offset, "; it is 0 to 2^56"));
-  if (const std::int64_t window = call.integer(QUERN_KEY_WINDOW); window < 0) return Verdict::invalid(concat("window is ", window, "; it is 0 or more"));
-  if (const double cap = call.real(QUERN_KEY_SOFTCAP); !(cap >= 0)) return Verdict::invalid(concat("softcap is ", cap, "; it is 0 or more"));
-  if (const double bias = call.real(QUERN_KEY_MAX_BIAS); !(bias >= 0)) return Verdict::invalid(concat("max_bias is ", bias, "; it is 0 or more"));
-  return Verdict::yes();
-}
 
 Verdict accepts(const OpCall& call) {
-  const TensorView &q = call.input(0), &k = call.input(1), &v = call.input(2), &sinks = call.input(4), &y = call.output(0), &lse = call.output(1);
-  for (const auto& [view, name] : {std::pair{&q, "q"}, std::pair{&k, "k"}, std::pair{&v, "v"}, std::pair{&y, "y"}}) {
-    if (Verdict e = check_floats(*view, name); !e) return e;
-    if (Verdict e = check_rank(*view, name, 4); !e) return e;
-    if ((view->ranged & 12u) != 0) return Verdict::invalid(concat(name, " is ", describe(*view), "; its heads and head size are fixed"));
-  }
-  if (Verdict e = check_dim(k, "k", 0, q.dims[0], "the batch of q"); !e) return e;
-  if (Verdict e = check_dim(k, "k", 3, q.dims[3], "the head size of q"); !e) return e;
-  if (k.dims[2] < 1 || q.dims[2] % k.dims[2] != 0) return Verdict::invalid(concat("q has ", q.dims[2], " heads, no multiple of the ", k.dims[2], " of k"));
-  for (const auto& [dim, what] : {std::pair{0u, "the batch of k"}, std::pair{1u, "the keys of k"}, std::pair{2u, "the heads of k"}})
-    if (Verdict e = check_dim(v, "v", dim, k.dims[dim], what); !e) return e;
-  for (const auto& [dim, what] : {std::pair{0u, "the batch of q"}, std::pair{1u, "the queries of q"}, std::pair{2u, "the heads of q"}}) {
-    if (Verdict e = check_dim(y, "y", dim, q.dims[dim], what); !e) return e;
-    if (!lse.present()) continue;
-    if (Verdict e = check_floats(lse, "lse"); !e) return e;
-    if (Verdict e = check_rank(lse, "lse", 3); !e) return e;
-    if (Verdict e = check_dim(lse, "lse", dim, q.dims[dim], what); !e) return e;
-  }
-  if (Verdict e = check_dim(y, "y", 3, v.dims[3], "the head size of v"); !e) return e;
-  if (sinks.present()) {
-    if (Verdict e = check_floats(sinks, "sinks"); !e) return e;
-    if (Verdict e = check_rank(sinks, "sinks", 1); !e) return e;
-    if (Verdict e = check_dim(sinks, "sinks", 0, q.dims[2], "the heads of q"); !e) return e;
-  }
-  if (Verdict e = check_mask(call); !e) return e;
-  return check_attributes(call);
+  const TensorView &y = call.output(0), &lse = call.output(1);
+  if (Verdict e = check_dense_attention(call, 3, 4); !e) return e;
+  if (Verdict e = check_attention_rows(call, y, "y"); !e) return e;
+  return lse.present() ? check_attention_lse(call, lse) : Verdict::yes();
 }
 
 /// One thread's memory.
@@ -132,7 +76,9 @@ class Row {
     head_ = row % heads;
     query_ = row / heads % queries;
     batch_ = row / heads / queries;
-    find_range();
+    const KeyRange seen = visible_keys(call_, query_, shape_.dims[3]);
+    first_ = seen.first;
+    end_ = seen.end;
     make_scores();
     const TensorView& sinks = call_.input(4);
     const float sink = sinks.present() ? load_scalar(sinks, head_) : -infinity;
@@ -148,13 +94,6 @@ class Row {
   }
 
  private:
-  /// Keys [first_, end_) are visible by causality and window.
-  void find_range() noexcept {
-    const std::int64_t keys = shape_.dims[3], at = query_ + call_.integer(QUERN_KEY_QUERY_OFFSET), window = call_.integer(QUERN_KEY_WINDOW);
-    end_ = call_.integer(QUERN_KEY_CAUSAL) != 0 ? std::min(at + 1, keys) : keys;
-    first_ = window > 0 ? std::clamp<std::int64_t>(at - window + 1, 0, end_) : 0;
-  }
-
   /// scale, softcap, then the mask; hidden keys are -inf.
   void make_scores() noexcept {
     const TensorView &q = call_.input(0), &k = call_.input(1), &mask = call_.input(3);

@@ -1,5 +1,6 @@
 // glu: y = f(gate) * up, two inputs or two halves of one. The SwiGLU of packed rows is vectorised; other kinds, limits and
 // layouts run in plain code with the C library's functions.
+#include "glu_functions.hpp"
 #include "vectorised.hpp"
 
 #include "../error.hpp"
@@ -10,13 +11,11 @@
 namespace quern::cpu {
 namespace {
 
-enum { silu_kind = 0, gelu_erf_kind = 1, gelu_tanh_kind = 2, relu_kind = 3, sigmoid_kind = 4 };
-
 Verdict accepts(const OpCall& call) {
   const TensorView &gate = call.input(0), &up = call.input(1), &y = call.output(0);
   if (Verdict v = check_floats(gate, "gate"); !v) return v;
   if (Verdict v = check_floats(y, "y"); !v) return v;
-  if (const std::int64_t kind = call.integer(QUERN_KEY_KIND); kind < silu_kind || kind > sigmoid_kind)
+  if (const std::int64_t kind = call.integer(QUERN_KEY_KIND); kind < glu_silu || kind > glu_sigmoid)
     return Verdict::no(concat("kind is ", kind, "; glu has kinds 0 to 4"));
   if (gate.rank == 0) return Verdict::invalid("gate is a scalar; glu takes rows");
   if (up.present()) {
@@ -32,7 +31,8 @@ Verdict accepts(const OpCall& call) {
 
 Verdict accepts_fast(const OpCall& call) {
   if (Verdict v = accepts(call); !v) return v;
-  if (call.integer(QUERN_KEY_KIND) != silu_kind || std::isfinite(call.real(QUERN_KEY_LIMIT))) return Verdict::no("only silu without a limit is vectorised");
+  if (call.integer(QUERN_KEY_KIND) != glu_silu || std::isfinite(call.real(QUERN_KEY_LIMIT)))
+    return Verdict::no("only silu without a limit is vectorised");
   for (const TensorView* view : {&call.input(0), &call.input(1), &call.output(0)})
     if (view->present() && (view->dtype != QUERN_F32 || !rows_are_packed(*view))) return Verdict::no("a row is not packed f32");
   return Verdict::yes();
@@ -58,16 +58,6 @@ void run_fast(const OpCall& call, Context& context) noexcept {
   });
 }
 
-float activate(std::int64_t kind, float x, float alpha) noexcept {
-  switch (kind) {
-    case gelu_erf_kind: return std::isinf(x) && x < 0 ? 0.0f : 0.5f * x * (1.0f + std::erf(x * 0.70710678f));
-    case gelu_tanh_kind: return std::isinf(x) && x < 0 ? 0.0f : 0.5f * x * (1.0f + std::tanh(0.79788456f * (x + 0.044715f * x * x * x)));
-    case relu_kind: return x > 0.0f || std::isnan(x) ? x : 0.0f;
-    case sigmoid_kind: return 1.0f / (1.0f + std::exp(-x));
-    default: return (std::isinf(x) && x < 0 ? -0.0f : x / (1.0f + std::exp(-alpha * x)));
-  }
-}
-
 void run_plain(const OpCall& call, Context& context) noexcept {
   const TensorView &gate = call.input(0), &up = call.input(1), &y = call.output(0);
   const std::int64_t n = row_length(y), kind = call.integer(QUERN_KEY_KIND);
@@ -91,7 +81,7 @@ void run_plain(const OpCall& call, Context& context) noexcept {
             g[i] = g[i] > limit ? limit : g[i];
             u[i] = (u[i] > limit ? limit : u[i] < -limit ? -limit : u[i]) + 1.0f;
           }
-          g[i] = activate(kind, g[i], limited ? alpha : 1.0f) * u[i];
+          g[i] = glu_activate(kind, g[i], limited ? alpha : 1.0f) * u[i];
         }
         store_row(y, row, first, count, g);
       }

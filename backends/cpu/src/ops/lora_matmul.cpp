@@ -4,10 +4,10 @@
 // it is taken in parts of 256, whose f32 products add up in their order: a row's bits depend on its slot and its numbers alone.
 // Slot -1 copies base bit for bit, or writes zeros without base. A slot out of range, or an adapter that does not lie inside the
 // pool, gives zeros and INDEX_RANGE.
+#include "lora_adapters.hpp"
 #include "map_rows.hpp"
 #include "matmul_rows.hpp"
 
-#include <bit>
 #include <limits>
 
 namespace quern::cpu {
@@ -18,19 +18,8 @@ constexpr std::int64_t rank_part = 256;  // a multiple of 32
 constexpr std::int64_t output_part = 512;
 
 Verdict accepts(const OpCall& call) {
-  const TensorView &x = call.input(0), &pool = call.input(1), &table = call.input(2), &slot = call.input(3), &base = call.input(4),
-                   &y = call.output(0);
-  if (Verdict v = check_floats(x, "x"); !v) return v;
-  if (Verdict v = check_rank(x, "x", 2); !v) return v;
-  if (Verdict v = check_floats(pool, "pool"); !v) return v;
-  if (Verdict v = check_rank(pool, "pool", 1); !v) return v;
-  if (!rows_are_packed(pool)) return Verdict::no("pool is not packed");
-  if (Verdict v = check_dtype(table, "table", QUERN_I32); !v) return v;
-  if (Verdict v = check_rank(table, "table", 2); !v) return v;
-  if (Verdict v = check_dim(table, "table", 1, 4, "two offsets, the rank and the scale"); !v) return v;
-  if (Verdict v = check_dtype(slot, "slot", QUERN_I32); !v) return v;
-  if (Verdict v = check_rank(slot, "slot", 1); !v) return v;
-  if (Verdict v = check_dim(slot, "slot", 0, x.dims[0], "the rows of x"); !v) return v;
+  const TensorView &x = call.input(0), &base = call.input(4), &y = call.output(0);
+  if (Verdict v = check_adapters(call); !v) return v;
   if (Verdict v = check_floats(y, "y"); !v) return v;
   if (Verdict v = check_rank(y, "y", 2); !v) return v;
   if (Verdict v = check_dim(y, "y", 0, x.dims[0], "the rows of x"); !v) return v;
@@ -56,25 +45,6 @@ Layout layout_of(const OpCall& call) noexcept {
 }
 
 std::uint64_t scratch(const OpCall& call) noexcept { return static_cast<std::uint64_t>(layout_of(call).size) * 4 * call.thread_count; }
-
-struct Adapter {
-  const std::byte *a, *b;
-  std::int64_t rank;
-  float scale;  // times alpha
-};
-
-/// False: the slot or what its row says is out of range.
-bool read_adapter(const OpCall& call, std::int64_t slot, Adapter& out) noexcept {
-  const TensorView &pool = call.input(1), &table = call.input(2);
-  if (slot < 0 || slot >= table.dims[0]) return false;
-  const std::int64_t k = call.input(0).dims[1], n = call.output(0).dims[1], size = pool.dims[0], unit = unit_bytes(pool.dtype);
-  const std::int64_t a = load_integer(table, slot * 4), b = load_integer(table, slot * 4 + 1), rank = load_integer(table, slot * 4 + 2);
-  if (a < 0 || b < 0 || rank < 0 || a > size || b > size) return false;
-  if (rank > 0 && (k > (size - a) / rank || n > (size - b) / rank)) return false;
-  const auto scale = std::bit_cast<float>(static_cast<std::int32_t>(load_integer(table, slot * 4 + 3)));
-  out = {pool.data + a * unit, pool.data + b * unit, rank, static_cast<float>(call.real(QUERN_KEY_ALPHA)) * scale};
-  return true;
-}
 
 /// Products of `rows` adapter rows with the tokens of `part`.
 void multiply(MatmulPart part, quern_dtype dtype, const std::byte* weights, std::int64_t stride, std::int64_t rows, const float* a,
@@ -152,7 +122,7 @@ void run(const OpCall& call, Context& context) noexcept {
         Adapter adapter{};
         if (slot == -1) {
           for (std::int64_t r = row; r < next; ++r) copy_base(call, r);
-        } else if (read_adapter(call, slot, adapter)) {
+        } else if (read_adapter(call, slot, call.output(0).dims[1], adapter)) {
           adapt_rows(call, adapter, row, next - row, own, l, vectors_of(isa));
         } else {
           context.fault(QUERN_FAULT_INDEX_RANGE);

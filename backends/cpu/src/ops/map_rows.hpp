@@ -24,6 +24,22 @@ void map_elements(const TensorView& x, const TensorView& y, Context& context, co
   });
 }
 
+/// dx = f(x, dy) for each element, in f32 with one rounding at the store. dx may be x or dy.
+template <typename F>
+void map_pairs(const TensorView& x, const TensorView& dy, const TensorView& dx, Context& context, const F& f) noexcept {
+  const std::int64_t n = row_length(x), parts = (n + map_part - 1) / map_part;
+  context.parallel(row_count(x) * parts, rows_a_part(std::min(n, map_part)), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+    float left[map_part], right[map_part];
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t row = i / parts, first = i % parts * map_part, count = std::min(map_part, n - first);
+      load_row(x, row, first, count, left);
+      load_row(dy, row, first, count, right);
+      for (std::int64_t j = 0; j < count; ++j) left[j] = f(left[j], right[j]);
+      store_row(dx, row, first, count, left);
+    }
+  });
+}
+
 /// Sum of f(x) over elements [first, end) of a row. Blocked: f32 sums of 512 in 16 lanes, which are added up in f64.
 template <typename F>
 double row_sum(const TensorView& x, std::int64_t row, std::int64_t first, std::int64_t end, const F& f) noexcept {
@@ -52,6 +68,16 @@ inline void store_zeros(const TensorView& view, std::int64_t row) noexcept {
   constexpr float zeros[map_part] = {};
   const std::int64_t n = row_length(view);
   for (std::int64_t first = 0; first < n; first += map_part) store_row(view, row, first, std::min(map_part, n - first), zeros);
+}
+
+/// Two inputs and the output are floats of one shape.
+inline Verdict check_pairs(const OpCall& call, const char* x_name) {
+  const TensorView &x = call.input(0), &dy = call.input(1), &dx = call.output(0);
+  for (const auto& [view, name] : {std::pair{&x, x_name}, std::pair{&dy, "dy"}, std::pair{&dx, "dx"}}) {
+    if (Verdict v = check_floats(*view, name); !v) return v;
+    if (Verdict v = check_same_shape(*view, name, x, x_name); !v) return v;
+  }
+  return Verdict::yes();
 }
 
 /// x and y are floats of one shape.

@@ -5,6 +5,7 @@
 // it lies. Gathering once for each part costs a 64th of the multiply-adds and keeps scratch independent of the number of tokens.
 #include "map_rows.hpp"
 #include "matmul_rows.hpp"
+#include "row_groups.hpp"
 
 #include <limits>
 
@@ -34,7 +35,7 @@ Verdict accepts(const OpCall& call) {
 
 /// Where things lie in scratch: the lists that all threads read, then each thread's floats.
 struct Layout {
-  std::int64_t pairs, experts;                     // numbers in the lists `order`, and `starts` (one more) and `chosen`
+  std::int64_t pairs, experts;
   std::int64_t lists = 0;                          // bytes, a multiple of 64
   std::int64_t weights, activations, outputs, size;  // floats of a thread
 };
@@ -44,7 +45,7 @@ Layout layout_of(const OpCall& call) noexcept {
   Layout l{};
   l.pairs = element_count(id);
   l.experts = b.dims[0];
-  l.lists = (l.pairs + 2 * l.experts + 1 + 7) / 8 * 64;
+  l.lists = row_groups_bytes(l.pairs, l.experts);
   l.weights = matmul_buffer_floats();
   l.activations = l.weights + (rows_are_packed(b) ? 0 : max_part * row);
   l.outputs = l.activations + std::min(l.pairs, max_tokens) * row;
@@ -57,38 +58,8 @@ std::uint64_t scratch(const OpCall& call) noexcept {
   return static_cast<std::uint64_t>(l.lists) + static_cast<std::uint64_t>(l.size) * 4 * call.thread_count;
 }
 
-/// Pairs t * used + u in the order of their experts.
-struct Groups {
-  std::int64_t* order;
-  std::int64_t* starts;  // those of expert e are order[starts[e] .. starts[e + 1])
-  std::int64_t* chosen;  // the experts that have any
-  std::int64_t chosen_count;
-};
-
-Groups group_by_expert(const TensorView& id, const Layout& l, Context& context) noexcept {
-  Groups g{};
-  g.order = reinterpret_cast<std::int64_t*>(context.scratch());
-  g.starts = g.order + l.pairs;
-  g.chosen = g.starts + l.experts + 1;
-  std::fill_n(g.starts, l.experts + 1, 0);
-  const auto in_range = [&](std::int64_t expert) { return expert >= 0 && expert < l.experts; };
-  for (std::int64_t pair = 0; pair < l.pairs; ++pair) {
-    const std::int64_t expert = load_integer(id, pair);
-    if (in_range(expert)) ++g.starts[expert + 1];
-    else if (expert != -1) context.fault(QUERN_FAULT_INDEX_RANGE);
-  }
-  for (std::int64_t e = 0; e < l.experts; ++e) g.starts[e + 1] += g.starts[e];
-  std::int64_t* next = g.chosen;  // where the next pair of an expert goes, until the list is made
-  std::copy_n(g.starts, l.experts, next);
-  for (std::int64_t pair = 0; pair < l.pairs; ++pair)
-    if (const std::int64_t expert = load_integer(id, pair); in_range(expert)) g.order[next[expert]++] = pair;
-  for (std::int64_t e = 0; e < l.experts; ++e)
-    if (g.starts[e + 1] > g.starts[e]) g.chosen[g.chosen_count++] = e;
-  return g;
-}
-
 /// Rows [first, first + part.rows) of one expert for all its pairs.
-void one_part(const OpCall& call, const Groups& g, std::int64_t expert, std::int64_t first, MatmulPart& part, float* own, const Layout& l,
+void one_part(const OpCall& call, const RowGroups& g, std::int64_t expert, std::int64_t first, MatmulPart& part, float* own, const Layout& l,
               Context& context, const Vectors& vectors) noexcept {
   const TensorView &a = call.input(0), &b = call.input(1), &y = call.output(0);
   const std::int64_t used = y.dims[1], row = padded(part.k);
@@ -118,7 +89,10 @@ template <Isa isa>
 void run(const OpCall& call, Context& context) noexcept {
   const TensorView &b = call.input(1), &id = call.input(2), &y = call.output(0);
   const Layout l = layout_of(call);
-  const Groups g = group_by_expert(id, l, context);
+  const auto stray = [&](std::int64_t expert) {
+    if (expert != -1) context.fault(QUERN_FAULT_INDEX_RANGE);
+  };
+  const RowGroups g = group_rows(id, l.experts, context.scratch(), [](std::int64_t) { return true; }, stray);
   const std::int64_t n = b.dims[1], k = b.dims[2], given = g.starts[l.experts];
   for (std::int64_t pair = 0; given < l.pairs && pair < l.pairs; ++pair)
     if (const std::int64_t expert = load_integer(id, pair); expert < 0 || expert >= l.experts) store_zeros(y, pair);

@@ -1,6 +1,7 @@
 // sum, mean, norm and count_equal over all elements. Of none: 0, NaN, 0 and 0.
 //
 // Parts of at most 4096 elements are cut by the shape alone and add up in their order, so threads do not change the result.
+#include "element_parts.hpp"
 #include "map_rows.hpp"
 
 #include "../error.hpp"
@@ -11,8 +12,6 @@
 
 namespace quern::cpu {
 namespace {
-
-constexpr std::int64_t part_elements = 4096;
 
 Verdict check_one(const TensorView& view, const char* name) {
   if (view.rank <= 1 && view.ranged == 0 && element_count(view) == 1) return Verdict::yes();
@@ -32,47 +31,14 @@ Verdict accepts_count(const OpCall& call) {
   return check_one(count, "count");
 }
 
-/// A part is some whole short rows, or a piece of one long row.
-struct Parts {
-  std::int64_t length, rows, rows_each, pieces, count;
-};
-Parts parts_of(std::int64_t rows, std::int64_t length) noexcept {
-  Parts p{};
-  p.length = length;
-  p.rows = rows;
-  p.rows_each = std::max<std::int64_t>(1, part_elements / std::max<std::int64_t>(1, length));
-  p.pieces = (length + part_elements - 1) / part_elements;
-  p.count = (rows + p.rows_each - 1) / p.rows_each * p.pieces;
-  return p;
-}
-
-/// An f64 a part. A packed tensor is cut as one row, which never makes more parts.
-std::uint64_t scratch(const OpCall& call) noexcept {
-  return static_cast<std::uint64_t>(parts_of(row_count(call.input(0)), row_length(call.input(0))).count) * 8;
-}
+std::uint64_t scratch(const OpCall& call) noexcept { return static_cast<std::uint64_t>(element_parts(call.input(0)).count) * 8; }
 
 template <typename F>
-double sum_all(const TensorView& tensor, Context& context, const F& f) noexcept {
-  TensorView x = tensor;
-  if (is_contiguous(x)) {
-    x.rank = 1;
-    x.dims[0] = element_count(tensor);
-    x.strides[0] = unit_bytes(x.dtype);
-  }
-  const Parts p = parts_of(row_count(x), row_length(x));
-  auto* partial = reinterpret_cast<double*>(context.scratch());
-  context.parallel(p.count, 2, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t first_row = i / p.pieces * p.rows_each, last_row = std::min(p.rows, first_row + p.rows_each);
-      const std::int64_t first = i % p.pieces * part_elements, last = std::min(p.length, first + part_elements);
-      partial[i] = 0.0;
-      for (std::int64_t row = first_row; row < last_row; ++row) partial[i] += row_sum(x, row, first, last, f);
-    }
-  });
-  double total = 0.0;
-  if (context.cancelled()) return total;  // some parts are missing
-  for (std::int64_t i = 0; i < p.count; ++i) total += partial[i];
-  return total;
+double sum_all(const TensorView& x, Context& context, const F& f) noexcept {
+  const auto sum = [&f](const TensorView& view, std::int64_t row, std::int64_t first, std::int64_t last) {
+    return row_sum(view, row, first, last, f);
+  };
+  return sum_parts(x, context, reinterpret_cast<double*>(context.scratch()), sum);
 }
 
 void run_sum(const OpCall& call, Context& context) noexcept {

@@ -40,4 +40,40 @@ inline void finish_row(const Vectors& vectors, const TensorView& view, std::int6
   else store_row(view, row, 0, row_length(view), buffer);
 }
 
+/// Elements [first, first + count) of row `row` of a float tensor as packed f32: in place where they are that, else in `buffer`.
+inline const float* part_floats(const Vectors& vectors, const TensorView& view, std::int64_t row, std::int64_t first, std::int64_t count,
+                                float* buffer) noexcept {
+  if (!rows_are_packed(view)) {
+    load_row(view, row, first, count, buffer);
+    return buffer;
+  }
+  const std::byte* at = row_pointer(view, row) + first * unit_bytes(view.dtype);
+  if (view.dtype == QUERN_F32) return reinterpret_cast<const float*>(at);
+  vectors.to_floats(view.dtype, at, count, buffer);
+  return buffer;
+}
+/// The same for an output; finish_part stores what was not computed in place.
+inline float* output_part(const TensorView& view, std::int64_t row, std::int64_t first, float* buffer) noexcept {
+  if (view.dtype == QUERN_F32 && rows_are_packed(view)) return reinterpret_cast<float*>(row_pointer(view, row)) + first;
+  return buffer;
+}
+inline void finish_part(const Vectors& vectors, const TensorView& view, std::int64_t row, std::int64_t first, std::int64_t count,
+                        const float* computed, const float* buffer) noexcept {
+  if (computed != buffer) return;
+  if (rows_are_packed(view)) vectors.from_floats(view.dtype, buffer, count, row_pointer(view, row) + first * unit_bytes(view.dtype));
+  else store_row(view, row, first, count, buffer);
+}
+
+/// A predicate that speaks of rows asks for rows: x has more than one dimension.
+inline Verdict check_row_predicate(const OpCall& call, const char* name) {
+  if (!call.predicate.present() || call.input(0).rank > 1) return Verdict::yes();
+  return Verdict::no(std::string(name) + " is " + describe(call.input(0)) + "; with one dimension it takes a predicate of one element");
+}
+/// Does the predicate let row `row` of input 0, counted over its leading dims, be written?
+inline bool leading_row_live(const OpCall& call, std::int64_t row) noexcept {
+  if (!call.predicate.present()) return true;
+  const TensorView& x = call.input(0);
+  return call.row_live(row / (row_count(x) / x.dims[0]));
+}
+
 }  // namespace quern::cpu

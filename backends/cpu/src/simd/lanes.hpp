@@ -98,6 +98,21 @@ QUERN_CPU_INLINE Lanes min(Lanes a, Lanes b) {
   QUERN_CPU_EACH a.v[e] = QUERN_CPU_OP(min, ps)(a.v[e], b.v[e]);
   return a;
 }
+QUERN_CPU_INLINE Lanes square_root(Lanes a) {
+  QUERN_CPU_EACH a.v[e] = QUERN_CPU_OP(sqrt, ps)(a.v[e]);
+  return a;
+}
+/// x where c is not 0 (NaN is not), else 0.
+QUERN_CPU_INLINE Lanes where_not_zero(Lanes c, Lanes x) {
+#if defined(QUERN_CPU_ISA_avx512)
+  x.v[0] = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(c.v[0], _mm512_setzero_ps(), _CMP_NEQ_UQ), x.v[0]);
+#elif defined(QUERN_CPU_ISA_avx2)
+  QUERN_CPU_EACH x.v[e] = _mm256_and_ps(_mm256_cmp_ps(c.v[e], _mm256_setzero_ps(), _CMP_NEQ_UQ), x.v[e]);
+#else
+  QUERN_CPU_EACH x.v[e] = _mm_and_ps(_mm_cmpneq_ps(c.v[e], _mm_setzero_ps()), x.v[e]);
+#endif
+  return x;
+}
 /// a * b + c.
 QUERN_CPU_INLINE Lanes fma(Lanes a, Lanes b, Lanes c) {
 #if defined(__FMA__)

@@ -1,24 +1,22 @@
 // Rows of f32: norms, activations, sums, conversions; and the table of this instruction set.
 #include "blocks.hpp"
+#include "row_loops.hpp"
 #include "vectors.hpp"
 
 namespace quern::cpu::QUERN_CPU_ISA {
 
 void matmul(const MatmulPart& part) noexcept;             // matmul.cpp
 void attention(const AttentionBlock& block) noexcept;     // attention.cpp
+void accumulate(const AccumulatePart& part) noexcept;     // accumulate.cpp
+void adamw(const AdamwRow& row) noexcept;                 // adamw.cpp
+float dot(const float* a, const float* b, std::int64_t n) noexcept;  // gradients.cpp, with what follows
+void combine(const float* x, float a, const float* y, float b, std::int64_t n, float* out) noexcept;
+void softmax_backward(const float* y, const float* dy, float shift, float scale, std::int64_t n, float* dx) noexcept;
+void silu_backward(const float* x, const float* dy, std::int64_t n, float* dx) noexcept;
+void silu_mul_backward(const float* gate, const float* up, const float* dy, std::int64_t n, float* dgate, float* dup) noexcept;
 float exp_sum(const float* x, float shift, std::int64_t n, float* y) noexcept;
 
 namespace {
-
-/// Calls body(i, n) for each 16 elements and once for the rest.
-template <typename Body>
-QUERN_CPU_INLINE void each_lanes(std::int64_t n, const Body& body) {
-  std::int64_t i = 0;
-  for (; i + 16 <= n; i += 16) body(i, 16);
-  if (i < n) body(i, static_cast<int>(n - i));
-}
-QUERN_CPU_INLINE Lanes load_some(const float* p, int n) { return n == 16 ? load(p) : load_part(p, n); }
-QUERN_CPU_INLINE void store_some(float* p, Lanes x, int n) { n == 16 ? store(p, x) : store_part(p, x, n); }
 
 QUERN_CPU_INLINE Lanes silu_of(Lanes x) {
   const Lanes bounded = max(broadcast(-__FLT_MAX__), x);  // -inf / inf would be NaN
@@ -60,20 +58,11 @@ void from_floats(quern_dtype dtype, const float* from, std::int64_t count, std::
   }
 }
 
-/// Sum of f(lanes) over a row: 16 lanes in blocks of 4096 elements, blocks added in order.
-template <typename F>
-QUERN_CPU_INLINE float blocked(const float* x, std::int64_t n, const F& f) {
-  float total = 0.0f;
-  for (std::int64_t b = 0; b < n; b += 4096) {
-    Lanes s = zero();
-    each_lanes(n - b < 4096 ? n - b : 4096, [&](std::int64_t i, int count) { s = f(load_some(x + b + i, count), s); });
-    total += sum(s);
-  }
-  return total;
-}
-
 void rms_norm(const float* x, const float* weight, float offset, float epsilon, std::int64_t n, float* y) noexcept {
-  const float squares = blocked(x, n, [](Lanes v, Lanes s) { return fma(v, v, s); });
+  const float squares = blocked_sum(n, [&](std::int64_t i, int count, Lanes s) {
+    const Lanes v = load_some(x + i, count);
+    return fma(v, v, s);
+  });
   const float root = __builtin_sqrtf(squares / static_cast<float>(n) + epsilon);
   const Lanes inverse = broadcast(1.0f / root);
   each_lanes(n, [&](std::int64_t i, int count) {
@@ -116,7 +105,7 @@ float maximum(const float* x, std::int64_t n) noexcept {
 }
 
 float sum_row(const float* x, std::int64_t n) noexcept {
-  return blocked(x, n, [](Lanes v, Lanes s) { return add(s, v); });
+  return blocked_sum(n, [&](std::int64_t i, int count, Lanes s) { return add(s, load_some(x + i, count)); });
 }
 
 }  // namespace
@@ -136,6 +125,8 @@ float exp_sum(const float* x, float shift, std::int64_t n, float* y) noexcept {
 }
 
 extern const Vectors vectors;
-const Vectors vectors = {matmul, to_floats, from_floats, rms_norm, silu, silu_mul, add_rows, mul_rows, scale_row, maximum, exp_sum, sum_row, attention};
+const Vectors vectors = {matmul,    to_floats, from_floats,      rms_norm,      silu,              silu_mul, add_rows,
+                         mul_rows,  scale_row, maximum,          exp_sum,       sum_row,           attention, accumulate,
+                         dot,       combine,   softmax_backward, silu_backward, silu_mul_backward, adamw};
 
 }  // namespace quern::cpu::QUERN_CPU_ISA

@@ -45,6 +45,35 @@ struct AttentionBlock {
 };
 constexpr std::int64_t attention_block = 64;
 
+/// y[r] += sum over j of w[r][j] * x[j] for rows of x along the columns: one sum from 0 in the order of j, then one addition to y.
+/// A caller cuts the depth into blocks of accumulate_block, so that errors grow with the root of the length.
+struct AccumulatePart {
+  const float* w;                // w[r][j] is w[r * w_row + j * w_step]
+  std::int64_t w_row, w_step;
+  const float* x;                // [depth][x_stride]
+  std::int64_t x_stride;
+  float* y;
+  std::int64_t y_stride;
+  const std::int64_t* y_rows;    // row r of the part is row y_rows[r] of y, which may stand twice; null: row r
+  std::int64_t rows, depth;
+  std::int64_t columns;          // a multiple of 16
+};
+constexpr std::int64_t accumulate_block = 64;
+
+/// One step of AdamW for n elements: moments, then the weight. All f32 and packed.
+struct AdamwRow {
+  const float* gradient;
+  float *w, *m, *v;
+  std::int64_t n;
+  float scale;                   // of the gradient
+  float beta1, rest1;            // rest1 = 1 - beta1
+  float beta2, rest2;
+  float rate;                    // lr / (1 - beta1^step)
+  float root;                    // 1 / sqrt(1 - beta2^step)
+  float epsilon;
+  float decay;                   // lr * weight_decay
+};
+
 constexpr std::int64_t matmul_row_block = 8;     // rows decoded together
 constexpr std::int64_t matmul_max_depth = 576;   // of k decoded together: 18 KiB of f32, half of a first-level cache
 constexpr std::int64_t matmul_max_tokens = 240;  // that pass over decoded weights
@@ -69,6 +98,17 @@ struct Vectors {
   float (*exp_sum)(const float* x, float shift, std::int64_t n, float* y) noexcept;
   float (*sum)(const float* x, std::int64_t n) noexcept;
   void (*attention)(const AttentionBlock& block) noexcept;
+  void (*accumulate)(const AccumulatePart& part) noexcept;
+  float (*dot)(const float* a, const float* b, std::int64_t n) noexcept;
+  /// out = a * x + b * y. out may be x or y.
+  void (*combine)(const float* x, float a, const float* y, float b, std::int64_t n, float* out) noexcept;
+  /// dx = scale * y * (dy - shift), and 0 where y is 0 whatever dy is there. dx may be y or dy.
+  void (*softmax_backward)(const float* y, const float* dy, float shift, float scale, std::int64_t n, float* dx) noexcept;
+  /// dx may be x or dy.
+  void (*silu_backward)(const float* x, const float* dy, std::int64_t n, float* dx) noexcept;
+  /// Of silu(gate) * up. dup may be null; an output may be any of the inputs.
+  void (*silu_mul_backward)(const float* gate, const float* up, const float* dy, std::int64_t n, float* dgate, float* dup) noexcept;
+  void (*adamw)(const AdamwRow& row) noexcept;
 };
 
 namespace portable { extern const Vectors vectors; }
