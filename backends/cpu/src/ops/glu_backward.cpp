@@ -1,0 +1,114 @@
+// Gradients of glu: dgate = dy * up * f'(gate), dup = dy * f(gate). Without up, dgate holds both halves as gate does.
+//
+// SwiGLU without a limit is vectorised. Under a limit a factor that was cut has no gradient; at the limit itself it has.
+#include "slopes.hpp"
+#include "vectorised.hpp"
+
+#include "../error.hpp"
+
+#include <algorithm>
+
+namespace quern::cpu {
+namespace {
+
+constexpr std::int64_t part = 512;  // floats that a thread holds on its stack at a time
+
+Verdict accepts(const OpCall& call) {
+  const TensorView &gate = call.input(0), &up = call.input(1), &dy = call.input(2), &dgate = call.output(0), &dup = call.output(1);
+  for (const auto& [view, name] : {std::pair{&gate, "gate"}, std::pair{&dy, "dy"}, std::pair{&dgate, "dgate"}})
+    if (Verdict v = check_floats(*view, name); !v) return v;
+  if (const std::int64_t kind = call.integer(QUERN_KEY_KIND); kind < glu_silu || kind > glu_sigmoid)
+    return Verdict::no(concat("kind is ", kind, "; glu_backward has kinds 0 to 4"));
+  if (const double alpha = call.real(QUERN_KEY_ALPHA); !std::isfinite(alpha))
+    return Verdict::invalid(concat("alpha is ", alpha, "; it is finite"));
+  if (gate.rank == 0) return Verdict::invalid("gate is a scalar; glu takes rows");
+  if (Verdict v = check_same_shape(dgate, "dgate", gate, "gate"); !v) return v;
+  TensorView half = gate;
+  if (!up.present()) {
+    if (dup.present()) return Verdict::invalid("dup is wanted but there is no up; dgate holds both gradients");
+    half.dims[half.rank - 1] /= 2;
+    if (row_length(gate) != 2 * row_length(half))
+      return Verdict::invalid(concat("gate is ", describe(gate), "; without up its rows hold two halves"));
+    return check_same_shape(dy, "dy", half, "half of gate");
+  }
+  if (Verdict v = check_floats(up, "up"); !v) return v;
+  if (Verdict v = check_same_shape(up, "up", gate, "gate"); !v) return v;
+  if (dup.present()) {
+    if (Verdict v = check_floats(dup, "dup"); !v) return v;
+    if (Verdict v = check_same_shape(dup, "dup", up, "up"); !v) return v;
+  }
+  return check_same_shape(dy, "dy", gate, "gate");
+}
+Verdict accepts_fast(const OpCall& call) {
+  if (Verdict v = accepts(call); !v) return v;
+  if (call.integer(QUERN_KEY_KIND) != glu_silu || std::isfinite(call.real(QUERN_KEY_LIMIT)))
+    return Verdict::no("only silu without a limit is vectorised");
+  return Verdict::yes();
+}
+
+/// The views of one call and where, in their rows, the two halves begin.
+struct Factors {
+  const TensorView &gate, &up, &dy, &dgate, &dup;
+  std::int64_t gate_first, up_first;
+};
+Factors factors_of(const OpCall& call) noexcept {
+  const TensorView &gate = call.input(0), &up = call.input(1), &dy = call.input(2);
+  const std::int64_t half = row_length(dy);
+  if (up.present()) return {gate, up, dy, call.output(0), call.output(1), 0, 0};
+  const bool swapped = call.integer(QUERN_KEY_SWAPPED) != 0;
+  return {gate, gate, dy, call.output(0), call.output(0), swapped ? half : 0, swapped ? 0 : half};
+}
+
+/// Calls body(gate, up, dy, count, dgate, dup) for parts of rows; dup is null where it is not wanted.
+template <typename Body>
+void each_part(const OpCall& call, Context& context, const Vectors& vectors, const Body& body) noexcept {
+  const Factors f = factors_of(call);
+  const std::int64_t n = row_length(f.dy), parts = (n + part - 1) / part;
+  context.parallel(row_count(f.dy) * parts, rows_a_part(std::min(n, part)), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+    float gate[part], up[part], dy[part];
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t row = i / parts, first = i % parts * part, count = std::min(part, n - first);
+      const float *g = part_floats(vectors, f.gate, row, f.gate_first + first, count, gate),
+                  *u = part_floats(vectors, f.up, row, f.up_first + first, count, up),
+                  *d = part_floats(vectors, f.dy, row, first, count, dy);
+      float *dg = output_part(f.dgate, row, f.gate_first + first, gate),
+            *du = f.dup.present() ? output_part(f.dup, row, f.up_first + first, up) : nullptr;
+      body(g, u, d, count, dg, du);
+      finish_part(vectors, f.dgate, row, f.gate_first + first, count, dg, gate);
+      if (du != nullptr) finish_part(vectors, f.dup, row, f.up_first + first, count, du, up);
+    }
+  });
+}
+
+template <Isa isa>
+void run_fast(const OpCall& call, Context& context) noexcept {
+  each_part(call, context, vectors_of(isa), vectors_of(isa).silu_mul_backward);
+}
+
+void run_plain(const OpCall& call, Context& context) noexcept {
+  const std::int64_t kind = call.integer(QUERN_KEY_KIND);
+  const bool limited = std::isfinite(call.real(QUERN_KEY_LIMIT));
+  const auto limit = static_cast<float>(call.real(QUERN_KEY_LIMIT)),
+             alpha = limited ? static_cast<float>(call.real(QUERN_KEY_ALPHA)) : 1.0f;
+  each_part(call, context, portable::vectors,
+            [=](const float* gate, const float* up, const float* dy, std::int64_t count, float* dgate, float* dup) {
+              for (std::int64_t i = 0; i < count; ++i) {
+                const float g = limited && gate[i] > limit ? limit : gate[i], d = dy[i];
+                const float u = limited ? bounded(up[i], limit) + 1.0f : up[i];
+                const bool gate_cut = limited && gate[i] > limit, up_cut = limited && std::fabs(up[i]) > limit;
+                dgate[i] = gate_cut ? 0.0f : d * u * glu_slope(kind, g, alpha);
+                if (dup != nullptr) dup[i] = up_cut ? 0.0f : d * glu_activate(kind, g, alpha);
+              }
+            });
+}
+
+constexpr Kernel kernels[] = {
+    QUERN_CPU_KERNELS(QUERN_OP_GLU_BACKWARD, "glu_backward.silu", accepts_fast, run_fast, nullptr, false),
+    {QUERN_OP_GLU_BACKWARD, "glu_backward.portable", Isa::baseline, accepts, run_plain},
+};
+
+}  // namespace
+
+const std::span<const Kernel> glu_backward_kernels = kernels;
+
+}  // namespace quern::cpu

@@ -1,0 +1,204 @@
+// Gradients of rms_norm, layer_norm and l2_norm.
+//
+// With g = dy * weight, r = 1 / rms and c = x (x - mean for layer_norm): dx = r g - c r^3 mean(g c), less r mean(g) for layer_norm.
+// dweight and dbias are sums over rows: a thread takes 128 columns and goes through all rows in order, in f32 sums of 64 rows that add
+// up in f64, so threads do not change the result. Outputs may be inputs: nothing is written before everything that reads it has run.
+#include "map_rows.hpp"
+
+#include "../error.hpp"
+
+#include <cmath>
+
+namespace quern::cpu {
+namespace {
+
+constexpr std::int64_t column_part = 128;
+constexpr std::int64_t row_block = 64;
+
+Verdict check_sum(const TensorView& view, const char* name, const TensorView& x) {
+  if (!view.present()) return Verdict::yes();
+  if (Verdict v = check_dtype(view, name, QUERN_F32); !v) return v;
+  if (Verdict v = check_rank(view, name, 1); !v) return v;
+  return check_dim(view, name, 0, row_length(x), "the row length of x");
+}
+
+/// What the three share; `dy` is the input that holds it.
+Verdict check_norm(const OpCall& call, std::size_t dy) {
+  const TensorView& x = call.input(0);
+  for (const auto& [view, name] : {std::pair{&x, "x"}, std::pair{&call.input(dy), "dy"}, std::pair{&call.output(0), "dx"}}) {
+    if (Verdict v = check_floats(*view, name); !v) return v;
+    if (Verdict v = check_same_shape(*view, name, x, "x"); !v) return v;
+  }
+  if (x.rank == 0) return Verdict::invalid("x is a scalar; a norm takes rows");
+  if (const double epsilon = call.real(QUERN_KEY_EPSILON); !(static_cast<float>(epsilon) > 0))
+    return Verdict::invalid(concat("epsilon is ", epsilon, "; it is above 0"));
+  return Verdict::yes();
+}
+Verdict accepts_l2(const OpCall& call) { return check_norm(call, 1); }
+Verdict accepts_weighted(const OpCall& call) {
+  if (Verdict v = check_norm(call, 2); !v) return v;
+  const TensorView &x = call.input(0), &weight = call.input(1), &dweight = call.output(1);
+  if (Verdict v = check_sum(weight, "weight", x); !v) return v;
+  if (Verdict v = check_sum(dweight, "dweight", x); !v) return v;
+  if (Verdict v = check_sum(call.output(2), "dbias", x); !v) return v;
+  if (dweight.present() && !weight.present()) return Verdict::invalid("dweight is wanted but there is no weight");
+  return check_row_predicate(call, "x");
+}
+
+/// Scratch: for each row the reciprocal root and the mean; for each column the factor and two sums; two rows a thread.
+struct Memory {
+  double *means, *weight_sums, *bias_sums;
+  float *inverses, *factors, *rows;
+};
+std::uint64_t scratch(const OpCall& call) noexcept {
+  const std::int64_t rows = row_count(call.input(0)), n = row_length(call.input(0));
+  return static_cast<std::uint64_t>((rows + 2 * n) * 8 + (rows + n + 2 * n * call.thread_count) * 4);
+}
+Memory memory_of(const OpCall& call, std::byte* base) noexcept {
+  const std::int64_t rows = row_count(call.input(0)), n = row_length(call.input(0));
+  auto* wide = reinterpret_cast<double*>(base);
+  auto* narrow = reinterpret_cast<float*>(wide + rows + 2 * n);
+  return {wide, wide + rows, wide + rows + n, narrow, narrow + rows, narrow + rows + n};
+}
+
+/// x - mean, or x itself; in place where nothing changes.
+const float* centred_row(const Vectors& vectors, const TensorView& x, std::int64_t row, const double* mean, float* buffer) noexcept {
+  const float* from = row_floats(vectors, x, row, buffer);
+  if (mean == nullptr) return from;
+  for (std::int64_t i = 0; i < row_length(x); ++i) buffer[i] = static_cast<float>(static_cast<double>(from[i]) - *mean);
+  return buffer;
+}
+
+/// dweight and dbias of columns [first, first + count), not yet added to what is there.
+template <bool layer>
+void sum_columns(const OpCall& call, const Memory& m, std::int64_t first, std::int64_t count, const Vectors& vectors,
+                 const Context& context) noexcept {
+  const TensorView &x = call.input(0), &dy = call.input(2);
+  const std::int64_t rows = row_count(x);
+  float weight_part[column_part], bias_part[column_part], x_buffer[column_part], dy_buffer[column_part];
+  std::fill_n(m.weight_sums + first, count, 0.0);
+  std::fill_n(m.bias_sums + first, count, 0.0);
+  for (std::int64_t block = 0; block < rows && !context.cancelled(); block += row_block) {
+    std::fill_n(weight_part, count, 0.0f);
+    std::fill_n(bias_part, count, 0.0f);
+    for (std::int64_t row = block; row < std::min(rows, block + row_block); ++row) {
+      if (!leading_row_live(call, row)) continue;
+      const float *at = part_floats(vectors, x, row, first, count, x_buffer), *d = part_floats(vectors, dy, row, first, count, dy_buffer);
+      const float inverse = m.inverses[row];
+      if constexpr (layer) {
+        const double mean = m.means[row];
+        for (std::int64_t i = 0; i < count; ++i) weight_part[i] += d[i] * (static_cast<float>(static_cast<double>(at[i]) - mean) * inverse);
+        for (std::int64_t i = 0; i < count; ++i) bias_part[i] += d[i];
+      } else {
+        for (std::int64_t i = 0; i < count; ++i) weight_part[i] += d[i] * (at[i] * inverse);
+      }
+    }
+    for (std::int64_t i = 0; i < count; ++i) m.weight_sums[first + i] += static_cast<double>(weight_part[i]);
+    for (std::int64_t i = 0; i < count; ++i) m.bias_sums[first + i] += static_cast<double>(bias_part[i]);
+  }
+}
+
+void store_sums(const TensorView& to, const double* sums, bool accumulate) noexcept {
+  if (!to.present()) return;
+  float before[map_part], values[map_part];
+  for (std::int64_t first = 0; first < row_length(to); first += map_part) {
+    const std::int64_t count = std::min(map_part, row_length(to) - first);
+    if (accumulate) load_row(to, 0, first, count, before);
+    for (std::int64_t i = 0; i < count; ++i)
+      values[i] = static_cast<float>(accumulate ? static_cast<double>(before[i]) + sums[first + i] : sums[first + i]);
+    store_row(to, 0, first, count, values);
+  }
+}
+
+template <Isa isa, bool layer>
+void run_weighted(const OpCall& call, Context& context) noexcept {
+  const Vectors& vectors = vectors_of(isa);
+  const TensorView &x = call.input(0), &weight = call.input(1), &dy = call.input(2), &dx = call.output(0);
+  const std::int64_t n = row_length(x), rows = row_count(x);
+  const auto epsilon = static_cast<float>(call.real(QUERN_KEY_EPSILON));
+  const auto length = static_cast<float>(n);
+  const Memory m = memory_of(call, context.scratch());
+  std::fill_n(m.factors, n, 1.0f);
+  if (weight.present()) {
+    load_row(weight, 0, 0, n, m.factors);
+    if constexpr (!layer)
+      for (std::int64_t i = 0; i < n; ++i) m.factors[i] += static_cast<float>(call.real(QUERN_KEY_WEIGHT_OFFSET));
+  }
+  const auto each_row = [&](const auto& body) {
+    context.parallel(rows, rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
+      float* own = m.rows + thread * 2 * n;
+      for (std::int64_t row = begin; row < end; ++row)
+        if (leading_row_live(call, row)) body(row, own, own + n);
+    });
+  };
+  each_row([&](std::int64_t row, float* own, float*) {
+    if constexpr (layer) m.means[row] = row_sum(x, row, 0, n, [](float v) { return v; }) / static_cast<double>(n);
+    const float* c = centred_row(vectors, x, row, layer ? m.means + row : nullptr, own);
+    m.inverses[row] = 1.0f / std::sqrt(vectors.dot(c, c, n) / length + epsilon);
+  });
+  if (call.output(1).present() || call.output(2).present())
+    context.parallel((n + column_part - 1) / column_part, 1, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+      for (std::int64_t part = begin; part < end; ++part)
+        sum_columns<layer>(call, m, part * column_part, std::min(column_part, n - part * column_part), vectors, context);
+    });
+  each_row([&](std::int64_t row, float* own, float* second) {
+    const float* c = centred_row(vectors, x, row, layer ? m.means + row : nullptr, own);
+    vectors.mul(row_floats(vectors, dy, row, second), m.factors, n, second);
+    const float inverse = m.inverses[row], slope = vectors.dot(second, c, n) / length * inverse * inverse * inverse;
+    const float shift = layer ? vectors.sum(second, n) / length * inverse : 0.0f;
+    float* to = output_row(dx, row, own);
+    vectors.combine(second, inverse, c, -slope, n, to);
+    if constexpr (layer)
+      for (std::int64_t i = 0; i < n; ++i) to[i] -= shift;
+    finish_row(vectors, dx, row, to, own);
+  });
+  if (context.cancelled()) return;  // some sums are missing
+  const bool accumulate = call.integer(QUERN_KEY_ACCUMULATE) != 0;
+  store_sums(call.output(1), m.weight_sums, accumulate);
+  store_sums(call.output(2), m.bias_sums, accumulate);
+}
+template <Isa isa>
+void run_rms(const OpCall& call, Context& context) noexcept {
+  run_weighted<isa, false>(call, context);
+}
+template <Isa isa>
+void run_layer(const OpCall& call, Context& context) noexcept {
+  run_weighted<isa, true>(call, context);
+}
+
+std::uint64_t scratch_l2(const OpCall& call) noexcept {
+  return static_cast<std::uint64_t>(row_length(call.input(0))) * 8 * call.thread_count;
+}
+
+/// Above epsilon the length turns with x: dx = (dy - x (x . dy) / length^2) / length; below it the divisor stands still.
+template <Isa isa>
+void run_l2(const OpCall& call, Context& context) noexcept {
+  const Vectors& vectors = vectors_of(isa);
+  const TensorView &x = call.input(0), &dy = call.input(1), &dx = call.output(0);
+  const std::int64_t n = row_length(x);
+  const auto epsilon = static_cast<float>(call.real(QUERN_KEY_EPSILON));
+  context.parallel(row_count(x), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
+    float *own = reinterpret_cast<float*>(context.scratch()) + thread * 2 * n, *second = own + n;
+    for (std::int64_t row = begin; row < end; ++row) {
+      const float *c = row_floats(vectors, x, row, own), *d = row_floats(vectors, dy, row, second);
+      const float length = std::sqrt(vectors.dot(c, c, n));
+      const bool still = length < epsilon;  // not of NaN
+      const float inverse = 1.0f / (still ? epsilon : length), slope = still ? 0.0f : vectors.dot(c, d, n) * inverse * inverse * inverse;
+      float* to = output_row(dx, row, own);
+      vectors.combine(d, inverse, c, -slope, n, to);
+      finish_row(vectors, dx, row, to, own);
+    }
+  });
+}
+
+constexpr Kernel kernels[] = {
+    QUERN_CPU_KERNELS(QUERN_OP_RMS_NORM_BACKWARD, "rms_norm_backward", accepts_weighted, run_rms, scratch, true),
+    QUERN_CPU_KERNELS(QUERN_OP_LAYER_NORM_BACKWARD, "layer_norm_backward", accepts_weighted, run_layer, scratch, true),
+    QUERN_CPU_KERNELS(QUERN_OP_L2_NORM_BACKWARD, "l2_norm_backward", accepts_l2, run_l2, scratch_l2, false),
+};
+
+}  // namespace
+
+const std::span<const Kernel> norms_backward_kernels = kernels;
+
+}  // namespace quern::cpu

@@ -1,0 +1,44 @@
+// dx = scale * y * (dy - sum(y * dy)) for each row. Where y is 0 (hidden, or too small for f32) dx is 0.
+#include "map_rows.hpp"
+
+#include "../error.hpp"
+
+#include <cmath>
+
+namespace quern::cpu {
+namespace {
+
+Verdict accepts(const OpCall& call) {
+  if (Verdict v = check_pairs(call, "y"); !v) return v;
+  if (call.input(0).rank == 0) return Verdict::invalid("y is a scalar; softmax takes rows");
+  if (const double scale = call.real(QUERN_KEY_SCALE); !std::isfinite(scale))
+    return Verdict::invalid(concat("scale is ", scale, "; it is finite"));
+  return Verdict::yes();
+}
+
+std::uint64_t scratch(const OpCall& call) noexcept { return static_cast<std::uint64_t>(row_length(call.input(0))) * 8 * call.thread_count; }
+
+template <Isa isa>
+void run(const OpCall& call, Context& context) noexcept {
+  const Vectors& vectors = vectors_of(isa);
+  const TensorView &y = call.input(0), &dy = call.input(1), &dx = call.output(0);
+  const std::int64_t n = row_length(y);
+  const auto scale = static_cast<float>(call.real(QUERN_KEY_SCALE));
+  context.parallel(row_count(y), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
+    float *own = reinterpret_cast<float*>(context.scratch()) + thread * 2 * n, *second = own + n;
+    for (std::int64_t row = begin; row < end; ++row) {
+      const float *p = row_floats(vectors, y, row, own), *d = row_floats(vectors, dy, row, second);
+      float* to = output_row(dx, row, own);
+      vectors.softmax_backward(p, d, vectors.dot(p, d, n), scale, n, to);
+      finish_row(vectors, dx, row, to, own);
+    }
+  });
+}
+
+constexpr Kernel kernels[] = {QUERN_CPU_KERNELS(QUERN_OP_SOFTMAX_BACKWARD, "softmax_backward", accepts, run, scratch, false)};
+
+}  // namespace
+
+const std::span<const Kernel> softmax_backward_kernels = kernels;
+
+}  // namespace quern::cpu
