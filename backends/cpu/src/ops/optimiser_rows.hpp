@@ -1,0 +1,77 @@
+// What the optimisers share: tensors of one shape as rows, one number of an input, parts of state that are read, changed and stored.
+#pragma once
+
+#include "vectorised.hpp"
+
+#include <algorithm>
+#include <initializer_list>
+
+namespace quern::cpu {
+
+/// A number that lies in memory: [1].
+inline Verdict check_number(const TensorView& view, const char* name, quern_dtype dtype) {
+  if (Verdict v = check_dtype(view, name, dtype); !v) return v;
+  if (Verdict v = check_rank(view, name, 1); !v) return v;
+  return check_dim(view, name, 0, 1, "one number");
+}
+
+/// Makes the views, which have one shape, one row where all of them are packed and `rows_matter` does not forbid it; a vector whose rows
+/// matter becomes rows of one element.
+inline void make_rows(std::initializer_list<TensorView*> views, bool rows_matter) noexcept {
+  const bool packed = std::all_of(views.begin(), views.end(), [](const TensorView* v) { return !v->present() || is_contiguous(*v); });
+  for (TensorView* view : views) {
+    if (!view->present()) continue;
+    if (!rows_matter && packed) {
+      view->dims[0] = element_count(*view);
+      view->strides[0] = unit_bytes(view->dtype);
+      view->rank = 1;
+    } else if (rows_matter && view->rank == 1) {
+      view->dims[1] = 1;
+      view->strides[1] = view->strides[0];
+      view->rank = 2;
+    }
+  }
+}
+
+/// A part of a state tensor as f32: where it lies if it is packed f32, else a copy that store() puts back.
+class StatePart {
+ public:
+  StatePart(const Vectors& vectors, const TensorView& view, std::int64_t row, std::int64_t first, std::int64_t count,
+            float* buffer) noexcept
+      : vectors_(vectors),
+        view_(view),
+        row_(row),
+        first_(first),
+        count_(count),
+        buffer_(buffer),
+        data_(output_part(view, row, first, buffer)) {
+    if (data_ == buffer_) load_row(view, row, first, count, buffer);
+  }
+  float* data() const noexcept { return data_; }
+  void store() const noexcept { finish_part(vectors_, view_, row_, first_, count_, data_, buffer_); }
+
+ private:
+  const Vectors& vectors_;
+  const TensorView& view_;
+  std::int64_t row_, first_, count_;
+  float *buffer_, *data_;
+};
+
+constexpr std::int64_t state_part = 512;  // floats of a tensor that a thread holds on its stack at a time
+
+/// Calls body(row, first, count) for parts of at most state_part elements of rows that the predicate lets through.
+template <typename Body>
+void each_state_part(const OpCall& call, const TensorView& rows, Context& context, const Body& body) noexcept {
+  const std::int64_t n = row_length(rows), parts = (n + state_part - 1) / state_part;
+  const std::int64_t rows_each =
+      call.predicate.present() && rows.dims[0] > 0 ? std::max<std::int64_t>(1, row_count(rows) / rows.dims[0]) : 1;
+  context.parallel(row_count(rows) * parts, rows_a_part(std::min(n, state_part), 16384),
+                   [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+                     for (std::int64_t i = begin; i < end; ++i) {
+                       const std::int64_t row = i / parts, first = i % parts * state_part;
+                       if (call.row_live(row / rows_each)) body(row, first, std::min(state_part, n - first));
+                     }
+                   });
+}
+
+}  // namespace quern::cpu

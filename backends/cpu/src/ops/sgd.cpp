@@ -1,0 +1,62 @@
+// w -= lr * (d + weight_decay * w), d the gradient or, where there is a momentum, momentum = factor * momentum + gradient.
+#include "optimiser_rows.hpp"
+
+#include "../error.hpp"
+
+namespace quern::cpu {
+namespace {
+
+Verdict check_weights(const TensorView& view, const char* name, const TensorView& gradient) {
+  if (view.dtype != QUERN_F32 && view.dtype != QUERN_BF16)
+    return Verdict::no(concat(name, " is ", dtype_name(view.dtype), "; it takes f32 or bf16"));
+  return check_same_shape(view, name, gradient, "gradient");
+}
+Verdict accepts(const OpCall& call) {
+  const TensorView &gradient = call.input(0), &scale = call.input(2), &momentum = call.output(1);
+  if (Verdict v = check_weights(gradient, "gradient", gradient); !v) return v;
+  if (Verdict v = check_number(call.input(1), "lr", QUERN_F32); !v) return v;
+  if (scale.present())
+    if (Verdict v = check_number(scale, "scale", QUERN_F32); !v) return v;
+  if (Verdict v = check_weights(call.output(0), "w", gradient); !v) return v;
+  const double factor = call.real(QUERN_KEY_MOMENTUM), decay = call.real(QUERN_KEY_WEIGHT_DECAY);
+  if (!(factor >= 0.0 && factor < 1.0)) return Verdict::invalid(concat("momentum is ", factor, "; it is 0 to below 1"));
+  if (!(decay >= 0.0)) return Verdict::invalid(concat("weight_decay is ", decay, "; it is 0 or more"));
+  if (momentum.present()) return check_weights(momentum, "momentum", gradient);
+  if (factor > 0.0) return Verdict::invalid(concat("momentum is ", factor, ", which needs the state momentum"));
+  return Verdict::yes();
+}
+
+void run(const OpCall& call, Context& context) noexcept {
+  const Vectors& vectors = portable::vectors;
+  TensorView gradient = call.input(0), w = call.output(0), momentum = call.output(1);
+  const float lr = load_scalar(call.input(1), 0), scale = call.input(2).present() ? load_scalar(call.input(2), 0) : 1.0f;
+  const auto factor = static_cast<float>(call.real(QUERN_KEY_MOMENTUM)), decay = static_cast<float>(call.real(QUERN_KEY_WEIGHT_DECAY));
+  make_rows({&gradient, &w, &momentum}, call.predicate.present());
+  each_state_part(call, gradient, context, [&](std::int64_t row, std::int64_t first, std::int64_t count) {
+    float step[state_part], w_buffer[state_part], momentum_buffer[state_part];
+    load_row(gradient, row, first, count, step);
+    for (std::int64_t i = 0; i < count; ++i) step[i] *= scale;
+    if (momentum.present()) {
+      const StatePart average(vectors, momentum, row, first, count, momentum_buffer);
+      float* at = average.data();
+      if (factor != 0.0f)
+        for (std::int64_t i = 0; i < count; ++i) step[i] += factor * at[i];
+      std::copy_n(step, count, at);
+      average.store();
+    }
+    const StatePart weights(vectors, w, row, first, count, w_buffer);
+    float* at = weights.data();
+    if (decay != 0.0f)
+      for (std::int64_t i = 0; i < count; ++i) step[i] += decay * at[i];
+    for (std::int64_t i = 0; i < count; ++i) at[i] -= lr * step[i];
+    weights.store();
+  });
+}
+
+constexpr Kernel kernels[] = {{QUERN_OP_SGD, "sgd.portable", Isa::baseline, accepts, run, nullptr, true}};
+
+}  // namespace
+
+const std::span<const Kernel> sgd_kernels = kernels;
+
+}  // namespace quern::cpu
