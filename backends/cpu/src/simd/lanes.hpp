@@ -36,7 +36,9 @@ struct Lanes {
   Register v[registers];
 };
 
-#define QUERN_CPU_EACH for (int e = 0; e < registers; ++e)
+/// Before loops over arrays of Lanes: unrolled late, or not at all, the arrays would stay on the stack.
+#define QUERN_CPU_UNROLL _Pragma("GCC unroll 8")
+#define QUERN_CPU_EACH QUERN_CPU_UNROLL for (int e = 0; e < registers; ++e)
 
 QUERN_CPU_INLINE Lanes broadcast(float x) {
   Lanes r;

@@ -2,7 +2,8 @@
 //
 //   order    an output has 16 lanes; lane l adds products k = l, l + 16, ... in that order, then lanes.hpp's sum(). Every path
 //            below keeps it, so an output's bits do not depend on tokens, rows, threads or path
-//   few      up to 3 tokens: weights are decoded in registers, 4 rows at a time (2 where registers are few)
+//   few      up to 3 tokens: weights are decoded in registers, 4 rows at a time (AVX2: 2 for one
+//            token, else 1; of the K formats 1, for up to 2 tokens; portable: 1)
 //   many     8 rows x up to 576 of k are decoded to an 18 KiB buffer in the first-level cache and used for up to 240 tokens in
 //            tiles of 8 rows x 3 tokens (24 AVX-512 accumulators; 2 x 3 under AVX2, 2 x 2 portable); between
 //            parts of k the 16 lanes of each output wait in memory
@@ -17,42 +18,64 @@ const extern Vectors vectors;
 namespace {
 
 #if defined(QUERN_CPU_ISA_avx512)
-constexpr int tile_rows = 8, tile_tokens = 3, few_rows = 4;
+constexpr int tile_rows = 8, tile_tokens = 3, few_rows = 4, few_rows_of_several = 4;
 #elif defined(QUERN_CPU_ISA_avx2)
-constexpr int tile_rows = 2, tile_tokens = 3, few_rows = 2;
+constexpr int tile_rows = 2, tile_tokens = 3, few_rows = 2, few_rows_of_several = 1;  // of 16 registers
 #else
-constexpr int tile_rows = 1, tile_tokens = 2, few_rows = 1;
+constexpr int tile_rows = 1, tile_tokens = 2, few_rows = 1, few_rows_of_several = 1;
 #endif
 constexpr std::int64_t few_tokens = 3;
+
+/// Formats whose decoding needs so many registers that of 16 there are enough for one row of up to two tokens.
+template <typename Row>
+constexpr bool decodes_narrowly = false;
+#if !defined(QUERN_CPU_ISA_avx512)
+template <>
+constexpr bool decodes_narrowly<RowQ4K> = true;
+template <>
+constexpr bool decodes_narrowly<RowQ5K> = true;
+template <>
+constexpr bool decodes_narrowly<RowQ6K> = true;
+#endif
 
 /// Few tokens: rows decoded on the fly.
 template <typename Row, int Rows, int Tokens>
 [[gnu::noinline]] void few(const MatmulPart& p, const Byte* w, const float* a, float* y) {
   Lanes sums[Rows][Tokens];
+  QUERN_CPU_UNROLL
   for (int r = 0; r < Rows; ++r)
+    QUERN_CPU_UNROLL
     for (int t = 0; t < Tokens; ++t) sums[r][t] = zero();
   const std::int64_t blocks = p.k / 32;
   const int tail = static_cast<int>(p.k % 32);
+  const auto add = [&](int r, std::int64_t b, Lanes low, Lanes high) __attribute__((always_inline)) {
+    QUERN_CPU_UNROLL
+    for (int t = 0; t < Tokens; ++t) {
+      sums[r][t] = fma(low, load(a + t * p.a_stride + b * 32), sums[r][t]);
+      sums[r][t] = fma(high, load(a + t * p.a_stride + b * 32 + 16), sums[r][t]);
+      in_register(sums[r][t]);
+    }
+  };
+#pragma GCC unroll 1
   for (std::int64_t b = 0; b < blocks; ++b) {
+    QUERN_CPU_UNROLL
     for (int r = 0; r < Rows; ++r) {
       Lanes low, high;
       Row::decode(w + r * p.w_stride, b, low, high);
-      for (int t = 0; t < Tokens; ++t) {
-        sums[r][t] = fma(low, load(a + t * p.a_stride + b * 32), sums[r][t]);
-        sums[r][t] = fma(high, load(a + t * p.a_stride + b * 32 + 16), sums[r][t]);
-      }
+      add(r, b, low, high);
     }
   }
-  if (Row::plain && tail != 0)
+  if (Row::plain && tail != 0) {
+    QUERN_CPU_UNROLL
     for (int r = 0; r < Rows; ++r) {
       Lanes low, high;
       decode_tail<Row>(w + r * p.w_stride, blocks, tail, low, high);
-      for (int t = 0; t < Tokens; ++t) {
-        sums[r][t] = fma(low, load(a + t * p.a_stride + blocks * 32), sums[r][t]);
-        sums[r][t] = fma(high, load(a + t * p.a_stride + blocks * 32 + 16), sums[r][t]);
-      }
+      add(r, blocks, low, high);
     }
+  }
+  QUERN_CPU_UNROLL
   for (int r = 0; r < Rows; ++r)
+    QUERN_CPU_UNROLL
     for (int t = 0; t < Tokens; ++t) y[t * p.y_stride + r] = sum(sums[r][t]);
 }
 
@@ -61,8 +84,9 @@ void few_all(const MatmulPart& p, std::int64_t first_token) {
   const auto* w = reinterpret_cast<const Byte*>(p.w);
   const float* a = p.a + first_token * p.a_stride;
   float* y = p.y + first_token * p.y_stride;
+  constexpr int together = Tokens == 1 && !decodes_narrowly<Row> ? few_rows : few_rows_of_several;
   std::int64_t r = 0;
-  for (; r + few_rows <= p.rows; r += few_rows) few<Row, few_rows, Tokens>(p, w + r * p.w_stride, a, y + r);
+  for (; r + together <= p.rows; r += together) few<Row, together, Tokens>(p, w + r * p.w_stride, a, y + r);
   for (; r < p.rows; ++r) few<Row, 1, Tokens>(p, w + r * p.w_stride, a, y + r);
 }
 
@@ -198,6 +222,7 @@ void matmul(const MatmulPart& p) noexcept {
     using Row = decltype(row);
     if (p.tokens == 1) few_all<Row, 1>(p, 0);
     else if (p.tokens == 2) few_all<Row, 2>(p, 0);
+    else if constexpr (decodes_narrowly<Row>) many_all<Row>(p);
     else if (p.tokens == few_tokens) few_all<Row, 3>(p, 0);
     else many_all<Row>(p);
   });

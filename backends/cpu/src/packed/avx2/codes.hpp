@@ -34,13 +34,24 @@ QUERN_AVX2_INLINE std::uint32_t stored_word(const Byte* from, int s, int row) { 
 /// A byte's value in all four bytes of a word.
 QUERN_AVX2_INLINE std::uint32_t each(std::uint32_t byte) { return byte * 0x01010101u; }
 
-// `read` calls use(t, codes) for the eight vectors, vector 4 h first in its half. `pack` is its inverse; `unpack` is for one row: 8 words.
+/// Masks of Codes<5> in memory: with several tokens the registers do not hold them, and GCC would keep copies on the stack.
+alignas(32) constexpr Byte stored_masks[5][32] = {
+#define QUERN_8(x) x, x, x, x, x, x, x, x
+#define QUERN_32(x) {QUERN_8(x), QUERN_8(x), QUERN_8(x), QUERN_8(x)}
+    QUERN_32(31), QUERN_32(7), QUERN_32(24), QUERN_32(8), QUERN_32(16)
+#undef QUERN_32
+#undef QUERN_8
+};
+constexpr int mask_index(int mask) { return mask == 31 ? 0 : mask == 7 ? 1 : mask == 24 ? 2 : mask == 8 ? 3 : 4; }
+
+// `read<Stored>` calls use(t, codes) for the eight vectors, half by half, vector 4 h first in its half; with Stored its masks come from
+// memory. `pack` is its inverse; `unpack` is for one row: 8 words.
 
 template <>
 struct Codes<4> {
   static constexpr int bytes = 128;
 
-  template <class Use>
+  template <bool Stored, class Use>
   QUERN_AVX2_INLINE static void read(const Byte* from, Use&& use) {
 #pragma GCC unroll 4
     for (int t = 0; t < 4; ++t) {
@@ -64,19 +75,24 @@ template <>
 struct Codes<5> {
   static constexpr int bytes = 160;
 
-  template <class Use>
+  template <bool Stored, class Use>
   QUERN_AVX2_INLINE static void read(const Byte* from, Use&& use) {
+    const Byte* masks = stored_masks[0];
+    if (Stored) pin(masks);
+    const auto bits = [&](__m256i v, int mask) __attribute__((always_inline)) {
+      return Stored ? _mm256_and_si256(v, load(masks + 32 * mask_index(mask))) : low_bits(v, mask);
+    };
     const __m256i s0 = load(from), s1 = load(from + 32);
-    use(0, low_bits(s0, 31));
-    use(1, low_bits(s1, 31));
-    use(2, either(down<5>(s0, 7), down<3>(s1, 24)));
-    const __m256i s2 = load(from + 64), s3 = load(from + 96);
-    use(4, low_bits(s2, 31));
-    use(5, low_bits(s3, 31));
-    use(6, either(down<5>(s2, 7), down<3>(s3, 24)));
+    use(0, bits(s0, 31));
+    use(1, bits(s1, 31));
+    use(2, either(bits(_mm256_srli_epi16(s0, 5), 7), bits(_mm256_srli_epi16(s1, 3), 24)));
     const __m256i s4 = load(from + 128);
-    use(3, low_bits(s4, 31));
-    use(7, either(down<5>(s4, 7), either(down<2>(s1, 8), down<1>(s3, 16))));
+    use(3, bits(s4, 31));
+    const __m256i s2 = load(from + 64), s3 = load(from + 96);
+    use(4, bits(s2, 31));
+    use(5, bits(s3, 31));
+    use(6, either(bits(_mm256_srli_epi16(s2, 5), 7), bits(_mm256_srli_epi16(s3, 3), 24)));
+    use(7, either(bits(_mm256_srli_epi16(s4, 5), 7), either(bits(_mm256_srli_epi16(s1, 2), 8), bits(_mm256_srli_epi16(s3, 1), 16))));
   }
   QUERN_AVX2_INLINE static void pack(const __m256i (&v)[8], Byte* to) {
     store(to, either(v[0], up<5>(v[2], 7)));
@@ -103,7 +119,7 @@ template <>
 struct Codes<6> {
   static constexpr int bytes = 192;
 
-  template <class Use>
+  template <bool Stored, class Use>
   QUERN_AVX2_INLINE static void read(const Byte* from, Use&& use) {
 #pragma GCC unroll 2
     for (int h = 0; h < 2; ++h) {

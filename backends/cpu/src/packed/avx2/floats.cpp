@@ -74,7 +74,7 @@ struct FloatEngine {
   }
 
   template <int C>
-  [[gnu::noinline]] static void direct(const Byte* panel, std::int64_t k, const Tokens& tokens, __m256* y) {
+  [[gnu::noinline]] static void direct(const Byte* panel, std::int64_t k, const Tokens& tokens, const DirectScratch& scratch) {
     constexpr int together = C <= 2 ? 4 : 2;
     __m256 main[C];
     const Byte* x[C];
@@ -92,7 +92,7 @@ struct FloatEngine {
       panel += done * step;
       for (int c = 0; c < C; ++c) x[c] += 4 * done;
     }
-    for (int c = 0; c < C; ++c) y[c] = main[c];
+    for (int c = 0; c < C; ++c) _mm256_store_ps(scratch.main + 8 * c, main[c]);
   }
 
   template <int R>
@@ -117,7 +117,7 @@ struct FloatEngine {
 
   /// R panels x C tokens over a chunk; adds to main, [C][R][8].
   template <int R, int C>
-  [[gnu::noinline]] static void tile(const Byte* chunk_at, std::int64_t length, const Tokens& tokens, float* main, float*) {
+  [[gnu::noinline]] static void tile(const Byte* chunk_at, std::int64_t length, const Tokens& tokens, const TileSums& sums) {
     const auto* wide = reinterpret_cast<const float*>(chunk_at);
     __m256 sum[C * R];
     const Byte* x = tokens.codes;
@@ -132,7 +132,7 @@ struct FloatEngine {
 #pragma GCC unroll 1
     for (; i < length; ++i) tile_step<R, C>(wide + i * R * 8, x + 4 * i, sum);
 #pragma GCC unroll 16
-    for (int n = 0; n < C * R; ++n) _mm256_store_ps(main + 8 * n, _mm256_add_ps(_mm256_load_ps(main + 8 * n), sum[n]));
+    for (int n = 0; n < C * R; ++n) _mm256_store_ps(sums.main + 8 * n, _mm256_add_ps(_mm256_load_ps(sums.main + 8 * n), sum[n]));
   }
 
   /// 32 bytes of each of 8 rows.

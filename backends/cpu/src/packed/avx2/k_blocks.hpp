@@ -91,62 +91,67 @@ struct KEngine {
 
   /// One panel against C tokens, all of k.
   template <int C>
-  [[gnu::noinline]] static void direct(const Byte* panel, std::int64_t k, const Tokens& tokens, __m256* y) {
-    __m256 main[C], mins[C];
+  [[gnu::noinline]] static void direct(const Byte* panel, std::int64_t k, const Tokens& tokens, const DirectScratch& scratch) {
+    constexpr int spans = bits == 4 ? 1 : 2;         // parts of 32 k that have a 16-bit sum of their own, for its range
+    constexpr int halves = C <= 2 ? 2 : spans;       // for few tokens two, that no chain of additions is too long
+    DirectSums<C, (C > 1)> main(scratch.main), mins(scratch.mins), offset(scratch.offset);
+    DirectSums<C> total(scratch.block);
     const Byte* x_at[C];
     for (int c = 0; c < C; ++c) {
-      main[c] = mins[c] = _mm256_setzero_ps();
       x_at[c] = tokens.code(c, 0);
       pin(x_at[c]);
     }
     for (std::int64_t i = 0; i < k; i += 256, panel += record) {
-      alignas(32) __m256i total[C], offset[C];
-      for (int c = 0; c < C; ++c) total[c] = offset[c] = _mm256_setzero_si256();
+      total.clear();
+      offset.clear();
 #pragma GCC unroll 1
       for (int p = 0; p < 4; ++p) {
         for (int n = 0; n < (record / 4 + 63) / 64; ++n) prefetch(panel + p * (record / 4) + 64 * n + prefetch_ahead);
         __m256i pair = scale_pair(panel, bits == 6 ? 2 * p : p);
 #pragma GCC unroll 2
         for (int b = 0; b < 2; ++b) {
-          __m256i sum[2][C];
-          Block::read(panel + (2 * p + b) * Block::bytes, [&](int t, __m256i codes) __attribute__((always_inline)) {
+          if (bits == 6 && b == 1) pair = scale_pair(panel, 2 * p + 1);
+          __m256i sum[halves][C];
+          Block::template read<(C > 1)>(panel + (2 * p + b) * Block::bytes, [&](int t, __m256i codes) __attribute__((always_inline)) {
 #pragma GCC unroll 4
             for (int c = 0; c < C; ++c) {
-              __m256i& s = sum[t / 4][c];
+              __m256i& s = sum[t / 4 % halves][c];
               const __m256i product = _mm256_maddubs_epi16(codes, broadcast4(x_at[c] + 64 * p + 32 * b + 4 * t));
-              if (t % 4 != 0) s = _mm256_add_epi16(s, product);
+              if (t % (8 / halves) != 0) s = _mm256_add_epi16(s, product);
               else s = bits == 6 ? _mm256_add_epi16(tokens.start(c, i / 16 + 4 * p + 2 * b + t / 4), product) : product;
               pin(s);
             }
-          });
-          if (bits == 6 && b == 1) pair = scale_pair(panel, 2 * p + 1);
-          const __m256i s = scale_lanes(pair, bits != 6 && b == 1);
-          if (C > 2) sums_are_in_memory(total);
-          for (int c = 0; c < C; ++c) {
-            if constexpr (bits == 4) {
-              total[c] = _mm256_add_epi32(total[c], _mm256_madd_epi16(_mm256_add_epi16(sum[0][c], sum[1][c]), s));
-            } else {
-              const __m256i second = bits == 6 ? scale_lanes(pair, true) : s;
-              total[c] = _mm256_add_epi32(total[c], _mm256_add_epi32(_mm256_madd_epi16(sum[0][c], s), _mm256_madd_epi16(sum[1][c], second)));
+            if (spans == 2 && t == 3) {  // the first span's last vector; its sums need their registers no longer
+              total.settle();
+              const __m256i scale = scale_lanes(pair, bits == 5 && b == 1);
+              for (int c = 0; c < C; ++c) total.add_integers(c, _mm256_madd_epi16(sum[0][c], scale));
+              total.settle();
             }
+          });
+          total.settle();
+          const __m256i scale = scale_lanes(pair, bits == 6 || b == 1);
+          for (int c = 0; c < C; ++c) {
+            const __m256i s = spans == 1 && halves == 2 ? _mm256_add_epi16(sum[0][c], sum[halves - 1][c]) : sum[halves - 1][c];
+            total.add_integers(c, _mm256_madd_epi16(s, scale));
           }
-          if (C > 2) sums_are_in_memory(total);
+          total.settle();
         }
         if constexpr (has_mins) {
           const __m256i m = min_pair(panel, p);
-          for (int c = 0; c < C; ++c) offset[c] = _mm256_add_epi32(offset[c], _mm256_madd_epi16(m, tokens.start(c, i / 64 + p)));
+          for (int c = 0; c < C; ++c) offset.add_integers(c, _mm256_madd_epi16(m, tokens.start(c, i / 64 + p)));
+          offset.settle();
         }
       }
       const __m256 d = load_halves(panel + d_at);
       for (int c = 0; c < C; ++c) {
         x_at[c] += 256;
         const __m256 scale = tokens.scale(c, i / 256);
-        main[c] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(total[c]), _mm256_mul_ps(d, scale), main[c]);
-        if constexpr (has_mins)
-          mins[c] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(offset[c]), _mm256_mul_ps(negated(load_halves(panel + d_at + 16)), scale), mins[c]);
+        main.add_product(c, total.as_float(c), _mm256_mul_ps(d, scale));
+        if constexpr (has_mins) mins.add_product(c, offset.as_float(c), _mm256_mul_ps(negated(load_halves(panel + d_at + 16)), scale));
       }
+      main.settle();
     }
-    for (int c = 0; c < C; ++c) y[c] = has_mins ? _mm256_add_ps(main[c], mins[c]) : main[c];
+    for (int c = 0; c < C; ++c) _mm256_store_ps(scratch.main + 8 * c, has_mins ? _mm256_add_ps(main.get(c), mins.get(c)) : main.get(c));
   }
 
   template <int R>
@@ -156,7 +161,7 @@ struct KEngine {
       for (int r = 0; r < R; ++r) {
         const Byte* from_record = panel + r * panel_bytes(k) + (from + i) / 256 * record;
         for (int b = 0; b < 8; ++b)
-          Block::read(from_record + b * Block::bytes, [&](int t, __m256i codes) { store(wide->codes[8 * b + t][r], codes); });
+          Block::template read<false>(from_record + b * Block::bytes, [&](int t, __m256i codes) { store(wide->codes[8 * b + t][r], codes); });
         for (int g = 0; g < scale_groups; ++g) store(wide->scales[g][r], scale_lanes(scale_pair(from_record, g / 2), g % 2 != 0));
         _mm256_store_ps(wide->d[r], load_halves(from_record + d_at));
         if constexpr (has_mins) {
@@ -168,12 +173,13 @@ struct KEngine {
 
   /// R panels x C tokens over a chunk; adds to main and mins, [C][R][8] each.
   template <int R, int C>
-  [[gnu::noinline]] static void tile(const Byte* chunk_at, std::int64_t length, const Tokens& tokens, float* main, float* mins) {
+  [[gnu::noinline]] static void tile(const Byte* chunk_at, std::int64_t length, const Tokens& tokens, const TileSums& sums) {
     constexpr int steps = bits == 4 ? 8 : 4;  // products that a 16-bit sum takes
     const auto* wide = reinterpret_cast<const Wide<R>*>(chunk_at);
+    auto* const total = reinterpret_cast<__m256i*>(sums.block);
+    float* const main = sums.main;
     for (std::int64_t i = 0; i < length; i += 256, ++wide) {
-      alignas(32) __m256i total[C * R];
-      for (int n = 0; n < C * R; ++n) total[n] = _mm256_setzero_si256();
+      for (int n = 0; n < C * R; ++n) store(total + n, _mm256_setzero_si256());
       const Byte *x_at[C], *start_at[C];
 #pragma GCC unroll 8
       for (int c = 0; c < C; ++c) {
@@ -219,7 +225,7 @@ struct KEngine {
           _mm256_store_ps(at, _mm256_fmadd_ps(_mm256_cvtepi32_ps(total[c * R + r]), scale, _mm256_load_ps(at)));
         }
       }
-      if constexpr (has_mins) add_mins<R, C>(*wide, tokens, i, mins);
+      if constexpr (has_mins) add_mins<R, C>(*wide, tokens, i, sums.mins);
     }
   }
 

@@ -59,11 +59,11 @@ struct LegacyEngine {
 
   /// One panel against C tokens, all of k.
   template <int C>
-  [[gnu::noinline]] static void direct(const Byte* panel, std::int64_t k, const Tokens& tokens, __m256* y) {
-    __m256 main[C], mins[C];
+  [[gnu::noinline]] static void direct(const Byte* panel, std::int64_t k, const Tokens& tokens, const DirectScratch& scratch) {
+    constexpr int halves = C <= 2 ? 2 : 1;  // 16-bit sums a token: for few tokens two, that no chain of additions is too long
+    DirectSums<C> main(scratch.main), mins(scratch.mins);
     const Byte* x_at[C];
     for (int c = 0; c < C; ++c) {
-      main[c] = mins[c] = _mm256_setzero_ps();
       x_at[c] = tokens.code(c, 0);
       pin(x_at[c]);
     }
@@ -71,25 +71,28 @@ struct LegacyEngine {
     for (std::int64_t b = 0; b < k / 32; ++b, panel += Block::bytes, scales += scale_bytes) {
       for (int n = 0; n < (Block::bytes + 63) / 64; ++n) prefetch(panel + 64 * n + prefetch_ahead);
       prefetch(scales + prefetch_ahead / 8);
-      __m256i sum[2][C];
-      Block::read(panel, [&](int t, __m256i codes) __attribute__((always_inline)) {
+      __m256i sum[halves][C];
+      Block::template read<(C > 1)>(panel, [&](int t, __m256i codes) __attribute__((always_inline)) {
 #pragma GCC unroll 4
         for (int c = 0; c < C; ++c) {
-          __m256i& s = sum[t / 4][c];
+          __m256i& s = sum[t / 4 % halves][c];
           const __m256i product = _mm256_maddubs_epi16(codes, broadcast4(x_at[c] + 4 * t));
-          if (t % 4 != 0) s = _mm256_add_epi16(s, product);
+          if (t % (8 / halves) != 0) s = _mm256_add_epi16(s, product);
           else s = t == 0 && bias != 0 ? _mm256_add_epi16(tokens.start(c, b), product) : product;
           pin(s);
         }
       });
       const __m256 d = load_halves(scales);
+      main.settle();
       for (int c = 0; c < C; ++c) {
         x_at[c] += 32;
-        main[c] = _mm256_fmadd_ps(as_float(_mm256_add_epi16(sum[0][c], sum[1][c])), _mm256_mul_ps(d, tokens.scale(c, b)), main[c]);
-        if constexpr (has_mins) mins[c] = _mm256_fmadd_ps(minimum(scales, d), tokens.sum(c, b), mins[c]);
+        const __m256i s = halves == 2 ? _mm256_add_epi16(sum[0][c], sum[halves - 1][c]) : sum[0][c];
+        main.add_product(c, as_float(s), _mm256_mul_ps(d, tokens.scale(c, b)));
+        if constexpr (has_mins) mins.add_product(c, minimum(scales, d), tokens.sum(c, b));
       }
+      main.settle();
     }
-    for (int c = 0; c < C; ++c) y[c] = has_mins ? _mm256_add_ps(main[c], mins[c]) : main[c];
+    for (int c = 0; c < C; ++c) _mm256_store_ps(scratch.main + 8 * c, has_mins ? _mm256_add_ps(main.get(c), mins.get(c)) : main.get(c));
   }
 
   template <int R>
@@ -98,7 +101,7 @@ struct LegacyEngine {
     for (std::int64_t b = from / 32; b < (from + length) / 32; ++b, ++wide)
       for (int r = 0; r < R; ++r) {
         const Byte* panel = panels + r * panel_bytes(k);
-        Block::read(panel + b * Block::bytes, [&](int t, __m256i codes) __attribute__((always_inline)) { store(wide->codes[t][r], codes); });
+        Block::template read<false>(panel + b * Block::bytes, [&](int t, __m256i codes) __attribute__((always_inline)) { store(wide->codes[t][r], codes); });
         const Byte* scales = scale_plane(panel, k) + b * scale_bytes;
         const __m256 d = load_halves(scales);
         _mm256_store_ps(wide->scales[r], d);
@@ -108,8 +111,9 @@ struct LegacyEngine {
 
   /// R panels x C tokens over a chunk; adds to main and mins, [C][R][8] each.
   template <int R, int C>
-  [[gnu::noinline]] static void tile(const Byte* chunk_at, std::int64_t length, const Tokens& tokens, float* main, float* mins) {
+  [[gnu::noinline]] static void tile(const Byte* chunk_at, std::int64_t length, const Tokens& tokens, const TileSums& sums) {
     const auto* wide = reinterpret_cast<const Wide<R>*>(chunk_at);
+    float* const main = sums.main;
     const Byte *x_at[C], *scale_at[C], *start_at[C];
 #pragma GCC unroll 8
     for (int c = 0; c < C; ++c) {
@@ -152,7 +156,7 @@ struct LegacyEngine {
       }
       sums_are_in_memory(main);
     }
-    if constexpr (has_mins) add_mins<R, C>(wide, length / 32, tokens, mins);
+    if constexpr (has_mins) add_mins<R, C>(wide, length / 32, tokens, sums.mins);
   }
 
   template <int R, int C>

@@ -7,6 +7,8 @@
 //            group, and so do the f32 sums, which wait in scratch between chunks.
 // An Engine supplies both kernels. Each keeps two f32 sums an output, in the order of k: `main` of scale x code x activation, and
 // `mins` of minimum x sum of activations (where the format has minimums). y = main + mins at the end, so both ways give the same bits.
+// Sums that wait in memory while the inner loop uses the registers do so in scratch: a vector on the stack is always a compiler's spill
+// (scripts/vector_spills.py).
 #pragma once
 
 #include "vectors.hpp"
@@ -16,6 +18,47 @@ namespace {
 
 constexpr int direct_tokens = 4, tile_panels = 2;
 constexpr std::int64_t block_tokens = 150, group_panels = 16;
+
+/// Where a tile's sums wait, [C][R][8] each: f32 from chunk to chunk, and integers within 256 k (the K formats).
+struct TileSums {
+  float *main, *mins;
+  std::int32_t* block;
+};
+
+/// Running sums of a direct kernel's C tokens: in registers, or in scratch where the products need the registers.
+template <int C, bool InMemory = (C > 2)>
+class DirectSums {
+ public:
+  QUERN_AVX2_INLINE explicit DirectSums(float* memory) : memory_(memory) { clear(); }
+  QUERN_AVX2_INLINE void clear() {
+    for (int c = 0; c < C; ++c) set(c, _mm256_setzero_ps());
+  }
+  QUERN_AVX2_INLINE __m256 get(int c) const { return InMemory ? _mm256_load_ps(memory_ + 8 * c) : kept_[c]; }
+  QUERN_AVX2_INLINE __m256 as_float(int c) const { return _mm256_cvtepi32_ps(_mm256_castps_si256(get(c))); }
+  QUERN_AVX2_INLINE void add_product(int c, __m256 a, __m256 b) { set(c, _mm256_fmadd_ps(a, b, get(c))); }
+  QUERN_AVX2_INLINE void add_integers(int c, __m256i v) { set(c, _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(get(c)), v))); }
+  /// Before and after a step of additions: keeps the compiler from moving the sums to registers over the whole loop.
+  QUERN_AVX2_INLINE void settle() const {
+    if (InMemory) sums_are_in_memory(memory_);
+  }
+
+ private:
+  QUERN_AVX2_INLINE void set(int c, __m256 v) {
+    if (InMemory) _mm256_store_ps(memory_ + 8 * c, v);
+    else kept_[c] = v;
+  }
+  float* memory_;
+  __m256 kept_[InMemory ? 1 : C];
+};
+
+/// A direct kernel's part of scratch: where its sums wait, and at the end its outputs ([C][8], in `main`).
+struct DirectScratch {
+  float *main, *mins, *block, *offset;
+};
+constexpr std::int64_t direct_floats = 4 * direct_tokens * 8;
+QUERN_AVX2_INLINE DirectScratch direct_scratch(float* scratch) {
+  return {scratch, scratch + 8 * direct_tokens, scratch + 16 * direct_tokens, scratch + 24 * direct_tokens};
+}
 
 /// What a kernel reads of its tokens: the first token's row and how far the rows are apart.
 struct Tokens {
@@ -66,30 +109,30 @@ QUERN_AVX2_INLINE Tokens tokens_of(const PackedPart& part, std::int64_t first, s
 template <class Engine>
 void multiply_direct(const PackedPart& part) {
   const std::int64_t panel_bytes = Engine::panel_bytes(part.k);
-  const Tokens tokens = tokens_of<Engine>(part, 0, part.tokens, 0, part.k, Engine::direct_starts ? part.scratch : nullptr);
+  const Tokens tokens = tokens_of<Engine>(part, 0, part.tokens, 0, part.k, Engine::direct_starts ? part.scratch + direct_floats : nullptr);
+  const DirectScratch sums = direct_scratch(part.scratch);
   for (std::int64_t p = 0; p < part.panel_count; ++p) {
     const auto* panel = reinterpret_cast<const Byte*>(part.panels + p * panel_bytes);
-    __m256 y[direct_tokens];
     switch (part.tokens) {
-      case 1: Engine::template direct<1>(panel, part.k, tokens, y); break;
-      case 2: Engine::template direct<2>(panel, part.k, tokens, y); break;
-      case 3: Engine::template direct<3>(panel, part.k, tokens, y); break;
-      default: Engine::template direct<4>(panel, part.k, tokens, y); break;
+      case 1: Engine::template direct<1>(panel, part.k, tokens, sums); break;
+      case 2: Engine::template direct<2>(panel, part.k, tokens, sums); break;
+      case 3: Engine::template direct<3>(panel, part.k, tokens, sums); break;
+      default: Engine::template direct<4>(panel, part.k, tokens, sums); break;
     }
-    for (std::int64_t t = 0; t < part.tokens; ++t) store_rows(part.y + t * part.y_stride + 8 * p, y[t], part.rows - 8 * p);
+    for (std::int64_t t = 0; t < part.tokens; ++t) store_rows(part.y + t * part.y_stride + 8 * p, _mm256_load_ps(sums.main + 8 * t), part.rows - 8 * p);
   }
 }
 
 template <class Engine, int R>
-QUERN_AVX2_INLINE void tile(int count, const Byte* chunk, std::int64_t length, const Tokens& tokens, float* main, float* mins) {
+QUERN_AVX2_INLINE void tile(int count, const Byte* chunk, std::int64_t length, const Tokens& tokens, const TileSums& sums) {
   switch (count) {
-    case 1: return Engine::template tile<R, 1>(chunk, length, tokens, main, mins);
-    case 2: return Engine::template tile<R, 2>(chunk, length, tokens, main, mins);
-    case 3: return Engine::template tile<R, 3>(chunk, length, tokens, main, mins);
-    case 4: return Engine::template tile<R, 4>(chunk, length, tokens, main, mins);
-    case 5: return Engine::template tile<R, 5>(chunk, length, tokens, main, mins);
+    case 1: return Engine::template tile<R, 1>(chunk, length, tokens, sums);
+    case 2: return Engine::template tile<R, 2>(chunk, length, tokens, sums);
+    case 3: return Engine::template tile<R, 3>(chunk, length, tokens, sums);
+    case 4: return Engine::template tile<R, 4>(chunk, length, tokens, sums);
+    case 5: return Engine::template tile<R, 5>(chunk, length, tokens, sums);
     default:
-      if constexpr (Engine::tile_tokens == 6) Engine::template tile<R, 6>(chunk, length, tokens, main, mins);
+      if constexpr (Engine::tile_tokens == 6) Engine::template tile<R, 6>(chunk, length, tokens, sums);
   }
 }
 
@@ -97,13 +140,13 @@ QUERN_AVX2_INLINE void tile(int count, const Byte* chunk, std::int64_t length, c
 /// weights in memory no gain at 8 and 16 tokens, with weights in L2 a loss of 5 to 12 %.
 template <class Engine, int R>
 void multiply_chunk(const Byte* panels, std::int64_t k, std::int64_t i, std::int64_t length, const Tokens& tokens, std::int64_t count, Byte* chunk,
-                    float* main, float* mins) {
+                    const TileSums& sums) {
   Engine::template expand<R>(panels, k, i, length, chunk);
   // Eight tokens are four and four, not five and three: a small tile loads more for its work.
   const std::int64_t tiles = (count + Engine::tile_tokens - 1) / Engine::tile_tokens;
   for (std::int64_t t = 0, n = 0; n < tiles; ++n) {
     const std::int64_t here = (count - t + tiles - n - 1) / (tiles - n);
-    tile<Engine, R>(static_cast<int>(here), chunk, length, tokens.from(t), main + t * 8 * R, mins + t * 8 * R);
+    tile<Engine, R>(static_cast<int>(here), chunk, length, tokens.from(t), {sums.main + t * 8 * R, sums.mins + t * 8 * R, sums.block});
     t += here;
   }
 }
@@ -114,7 +157,8 @@ struct TileScratch {
   static constexpr std::int64_t sums = block_tokens * group_panels * 8;
   static constexpr std::int64_t mins_at = sums, starts_at = mins_at + (Engine::has_mins ? sums : 0);
   static constexpr std::int64_t chunk_at = starts_at + block_tokens * Engine::start_words(Engine::chunk) / 16 * 16 + 16;
-  static constexpr std::int64_t total = chunk_at + Engine::chunk_bytes / 4;
+  static constexpr std::int64_t block_at = chunk_at + Engine::chunk_bytes / 4;
+  static constexpr std::int64_t total = block_at + tile_panels * Engine::tile_tokens * 8;
 };
 
 /// Up to group_panels panels against up to block_tokens tokens.
@@ -133,9 +177,10 @@ void multiply_group(const PackedPart& part, std::int64_t p, std::int64_t panels,
     const Tokens tokens = tokens_of<Engine>(part, first, count, i, length, part.scratch + At::starts_at);
     auto* chunk = reinterpret_cast<Byte*>(part.scratch + At::chunk_at);
     for (std::int64_t r = 0; r < panels; r += 2) {
-      const std::int64_t sums = r * count * 8;
-      if (r + 2 <= panels) multiply_chunk<Engine, 2>(at + r * panel_bytes, part.k, i, length, tokens, count, chunk, main + sums, mins + sums);
-      else multiply_chunk<Engine, 1>(at + r * panel_bytes, part.k, i, length, tokens, count, chunk, main + sums, mins + sums);
+      const std::int64_t n = r * count * 8;
+      const TileSums sums{main + n, mins + n, reinterpret_cast<std::int32_t*>(part.scratch + At::block_at)};
+      if (r + 2 <= panels) multiply_chunk<Engine, 2>(at + r * panel_bytes, part.k, i, length, tokens, count, chunk, sums);
+      else multiply_chunk<Engine, 1>(at + r * panel_bytes, part.k, i, length, tokens, count, chunk, sums);
     }
   }
   for (std::int64_t r = 0; r < panels; ++r) {
@@ -168,7 +213,7 @@ void multiply(const PackedPart& part) noexcept {
 
 template <class Engine>
 std::int64_t scratch_floats(std::int64_t k) noexcept {
-  return most(TileScratch<Engine>::total, Engine::direct_starts ? round_up(direct_tokens * Engine::start_words(k), 16) : 0);
+  return most(TileScratch<Engine>::total, direct_floats + (Engine::direct_starts ? round_up(direct_tokens * Engine::start_words(k), 16) : 0));
 }
 
 }  // namespace

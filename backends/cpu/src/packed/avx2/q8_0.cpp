@@ -42,12 +42,11 @@ struct Q80Engine {
   }
 
   template <int C>
-  [[gnu::noinline]] static void direct(const Byte* panel, std::int64_t k, const Tokens& tokens, __m256* y) {
+  [[gnu::noinline]] static void direct(const Byte* panel, std::int64_t k, const Tokens& tokens, const DirectScratch& scratch) {
     const __m256i one = _mm256_set1_epi16(1);
-    __m256 main[C];
+    DirectSums<C> main(scratch.main);
     const Byte* x_at[C];
     for (int c = 0; c < C; ++c) {
-      main[c] = _mm256_setzero_ps();
       x_at[c] = tokens.code(c, 0);
       pin(x_at[c]);
     }
@@ -68,12 +67,14 @@ struct Q80Engine {
         }
       }
       const __m256 d = load_halves(scales);
+      main.settle();
       for (int c = 0; c < C; ++c) {
         x_at[c] += 32;
-        main[c] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[c]), _mm256_mul_ps(d, tokens.scale(c, b)), main[c]);
+        main.add_product(c, _mm256_cvtepi32_ps(sum[c]), _mm256_mul_ps(d, tokens.scale(c, b)));
       }
+      main.settle();
     }
-    for (int c = 0; c < C; ++c) y[c] = main[c];
+    for (int c = 0; c < C; ++c) _mm256_store_ps(scratch.main + 8 * c, main.get(c));
   }
 
   template <int R>
@@ -93,8 +94,9 @@ struct Q80Engine {
 
   /// R panels x C tokens over a chunk; adds to main, [C][R][8].
   template <int R, int C>
-  [[gnu::noinline]] static void tile(const Byte* chunk_at, std::int64_t length, const Tokens& tokens, float* main, float*) {
+  [[gnu::noinline]] static void tile(const Byte* chunk_at, std::int64_t length, const Tokens& tokens, const TileSums& sums) {
     const auto* wide = reinterpret_cast<const Wide<R>*>(chunk_at);
+    float* const main = sums.main;
     const Byte *x_at[C], *scale_at[C];
 #pragma GCC unroll 8
     for (int c = 0; c < C; ++c) {

@@ -30,7 +30,7 @@ struct PackedBlock {
   QUERN_VNNI_INLINE __m512 scale(const Byte* p, int pair, int half) {
     constexpr int each = 32 / Format::scale_span;
     const __m128i bytes8 = _mm_load_si128(reinterpret_cast<const __m128i*>(p + scales_at + 16 * (each * (2 * pair + Odd) + half)));
-    const __m512 d = load_halves(p), factor = Odd && Bits::odd_factor != 1 ? _mm512_mul_ps(d, _mm512_set1_ps(1.0f / Bits::odd_factor)) : d;
+    const __m512 d = load_halves(p), factor = Odd && Bits::odd_factor != 1 ? divided<Bits::odd_factor>(d) : d;
     return _mm512_mul_ps(_mm512_cvtepi32_ps(Format::signed_scales ? _mm512_cvtepi8_epi32(bytes8) : _mm512_cvtepu8_epi32(bytes8)), factor);
   }
   /// Two minimums in each lane.
@@ -163,7 +163,7 @@ struct SuperTile {
 template <typename Format, typename Source, int R, int C, int Ahead>
 [[gnu::noinline]] static void super_tile(const Tile& tile) noexcept {
   using T = SuperTile<Format, Source, R, C>;
-  alignas(64) float total[16 * R * C];
+  float* const total = tile.totals;
   T t;
   t.codes = tile.rows;
   t.scales = tile.rows + tile.scales_at;
@@ -181,7 +181,7 @@ template <typename Format, typename Source, int R, int C, int Ahead>
     }
   }
   for (std::int64_t blocks = tile.k / 256; blocks > 0; --blocks) {
-    asm volatile("" : "+m"(total));  // or the totals take registers, and the inner loop spills
+    asm volatile("" : : "r"(total) : "memory");  // or the totals take registers, and the inner loop spills
     const std::byte* codes = t.codes;
     const std::int32_t* starts = t.side;
     for (int pair = 0; pair < 4; ++pair, codes += 64, starts += 4 * C) {

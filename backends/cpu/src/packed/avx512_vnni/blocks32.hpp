@@ -30,7 +30,7 @@ struct PackedPairs {
   template <int Odd>
   QUERN_VNNI_INLINE __m512 scale(const Byte* p) {
     const __m512 d = load_halves(p + 32 * Odd);
-    return Odd && Bits::odd_factor != 1 ? _mm512_mul_ps(d, _mm512_set1_ps(1.0f / Bits::odd_factor)) : d;
+    return Odd && Bits::odd_factor != 1 ? divided<Bits::odd_factor>(d) : d;
   }
   template <int Odd>
   QUERN_VNNI_INLINE __m512 minimum(const Byte* p) { return load_halves(p + 64 + 32 * Odd); }
@@ -95,7 +95,11 @@ struct BlockTile {
       }
     }
     QUERN_VNNI_UNROLL
-    for (int r = 0; r < R; ++r) add<Odd>(t, r, s[r]);
+    for (int r = 0; r < R; ++r) {
+      if (Format::minimums) end_of_block();
+      add<Odd>(t, r, s[r]);
+    }
+    if (Format::minimums) end_of_block();
   }
 
   /// Both blocks. One panel has too few sums to fill two ports over the 5 clocks of vpdpbusd: its two blocks go side by side.

@@ -82,7 +82,8 @@ struct Codes<5> {
     if (j % 4 == 2) fifth = _mm512_slli_epi16(fifth, 2);
     if (j % 4 == 3) fifth = Odd ? _mm512_slli_epi16(fifth, 3) : _mm512_srli_epi16(fifth, 3);
     fifth = _mm512_and_si512(fifth, set_bytes(Odd ? 0x08 : 0x10));
-    return select(set_bytes(Odd ? 0xf0 : 0x0f), packed::load(p + 64 * j), fifth);
+    const __m512i both = packed::load(p + 64 * j), high = set_bytes(0xf0);  // one mask for even and odd: registers are short
+    return Odd ? select(high, both, fifth) : select(high, fifth, both);
   }
   template <int J>
   QUERN_VNNI_INLINE __m512i rest(__m512i even, __m512i odd) {
@@ -119,7 +120,8 @@ struct Codes<6> {
     __m512i rest = packed::load(p + 512 + 64 * (j / 2));
     if (j % 2 == 1) rest = Odd ? _mm512_slli_epi16(rest, 2) : _mm512_srli_epi16(rest, 2);
     rest = _mm512_and_si512(rest, set_bytes(Odd ? 0x0c : 0x30));
-    return select(set_bytes(Odd ? 0xf0 : 0x0f), packed::load(p + 64 * j), rest);
+    const __m512i both = packed::load(p + 64 * j), high = set_bytes(0xf0);  // one mask for even and odd: registers are short
+    return Odd ? select(high, both, rest) : select(high, rest, both);
   }
   template <int J>
   QUERN_VNNI_INLINE __m512i rest(__m512i even, __m512i odd) {

@@ -13,6 +13,7 @@
 namespace quern::cpu::avx512_vnni::packed {
 
 constexpr std::int64_t chunk_tokens = 96, direct_tokens = 16, direct_tile = 8, wide_tile = 6;
+constexpr std::int64_t tile_sums = 2 * wide_tile * panel_rows;  // floats; what the largest tile, of either kind, has in totals
 
 /// One tile: R panels x C tokens.
 struct Tile {
@@ -22,6 +23,7 @@ struct Tile {
   std::int64_t row_bytes, k;
   std::int64_t scales_at, sums_at;  // where a row has its scales and sums
   const std::int32_t* side;    // what Format::prepare made of these tokens
+  float* totals;               // tile_sums floats, for formats whose totals wait in memory
   float* y;                    // of the first token and panel
   std::int64_t y_stride, rows_left;
 };
@@ -43,7 +45,7 @@ QUERN_VNNI_INLINE Widths tile_widths(std::int64_t tokens) {
 /// run_direct(tile, tokens) and run_wide<R>(tile, tokens).
 template <typename Format>
 struct Driver {
-  static std::int64_t scratch_floats(std::int64_t k) noexcept { return 2 * Format::wide_bytes(k) / 4 + chunk_tokens * Format::side_ints(k); }
+  static std::int64_t scratch_floats(std::int64_t k) noexcept { return 2 * Format::wide_bytes(k) / 4 + chunk_tokens * Format::side_ints(k) + tile_sums; }
 
   static void multiply(const PackedPart& part) noexcept {
     const std::int64_t row_bytes = activation_row_bytes(Format::activations, part.k);
@@ -52,6 +54,7 @@ struct Driver {
     auto* side = reinterpret_cast<std::int32_t*>(wide + 2 * Format::wide_bytes(part.k));
     for (std::int64_t t = 0; t < part.tokens; t += chunk_tokens) {
       Tile tile{};
+      tile.totals = reinterpret_cast<float*>(side + chunk_tokens * Format::side_ints(part.k));
       tile.rows = part.activations + t * row_bytes;
       tile.row_bytes = row_bytes;
       tile.k = part.k;

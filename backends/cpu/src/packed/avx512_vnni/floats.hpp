@@ -34,7 +34,10 @@ template <typename Element, int R, int C>
       const __m512 v = broadcast_float(x[c / 4] + step[c % 4] + 4 * i);
       QUERN_VNNI_UNROLL
       for (int r = 0; r < R; ++r) f[r][c] = _mm512_fmadd_ps(weights[r], v, f[r][c]);
+      keep_factor(v);
     }
+    QUERN_VNNI_UNROLL
+    for (int r = 0; r < R; ++r) keep_factor(weights[r]);
   };
   std::int64_t k = tile.k;
   for (; k >= unroll; k -= unroll) {

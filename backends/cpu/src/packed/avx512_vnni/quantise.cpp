@@ -1,7 +1,6 @@
 // Rounds activations to int8. See ActivationRow in packed.hpp for the row that results.
 //
-// A code is x * (127 / greatest): one rounding more than x / scale, which can move an exact tie only. Bits of magnitudes compare
-// as integers, and so NaN and infinity come out greatest.
+// Bits of magnitudes compare as integers, and so NaN and infinity come out greatest.
 #include "layouts.hpp"
 #include "vectors.hpp"
 
@@ -12,41 +11,37 @@ QUERN_VNNI_INLINE __m512i magnitude_bits(const float* x) {
   return _mm512_and_si512(_mm512_castps_si512(_mm512_loadu_ps(x)), _mm512_set1_epi32(0x7fffffff));
 }
 
-struct BlockScale {
-  float scale;
-  __m512 lift, inverse;  // code = x * lift * inverse
-};
-
+/// Scale of a block; NaN if something in it is not finite.
 template <int Block>
-QUERN_VNNI_INLINE BlockScale block_scale(const float* x) {
+QUERN_VNNI_INLINE float block_scale(const float* x) {
   __m512i most = magnitude_bits(x);
   QUERN_VNNI_UNROLL
   for (int i = 16; i < Block; i += 16) most = _mm512_max_epi32(most, magnitude_bits(x + i));
   const int bits = _mm512_reduce_max_epi32(most);
   float greatest;
   __builtin_memcpy(&greatest, &bits, 4);
-  if (bits >= 0x7f800000) return {__builtin_nanf(""), _mm512_setzero_ps(), _mm512_setzero_ps()};
-  // The inverse of a tiny number would be infinite: 2^100 lifts it (exactly: it only adds to the exponent).
-  const float lift = greatest < 0x1p-60f ? 0x1p100f : 1.0f, scale = greatest / 127.0f;
-  return {scale, _mm512_set1_ps(lift), _mm512_set1_ps(scale > 0 ? 127.0f / (greatest * lift) : 0.0f)};
+  return bits >= 0x7f800000 ? __builtin_nanf("") : greatest / 127.0f;
 }
 
-/// 16 codes, in 32-bit lanes. Zeros where a block is not finite.
-QUERN_VNNI_INLINE __m512i round_codes(const float* x, const BlockScale& s, __mmask16 finite) {
-  return _mm512_maskz_cvtps_epi32(finite, _mm512_mul_ps(_mm512_mul_ps(_mm512_loadu_ps(x), s.lift), s.inverse));
+/// 16 codes, in 32-bit lanes; zeros where the mask is not set. The scale of a block of subnormals is so coarse that a quotient can
+/// pass 127.
+QUERN_VNNI_INLINE __m512i round_codes(const float* x, __m512 scale, __mmask16 mask) {
+  const __m512i code = _mm512_maskz_cvtps_epi32(mask, _mm512_div_ps(_mm512_loadu_ps(x), scale));
+  return _mm512_max_epi32(_mm512_min_epi32(code, _mm512_set1_epi32(127)), _mm512_set1_epi32(-127));
 }
 
 template <int Block>
 QUERN_VNNI_INLINE void quantise_row(const float* x, std::int64_t k, std::int8_t* codes, float* scales, float* sums) {
   for (std::int64_t i = 0; i < k; i += Block) {
-    const BlockScale s = block_scale<Block>(x + i);
-    const __mmask16 finite = s.scale == s.scale ? 0xffff : 0;
-    scales[i / Block] = s.scale;
+    const float scale = block_scale<Block>(x + i);
+    const __mmask16 mask = scale > 0 ? 0xffff : 0;  // not of zeros, not of NaN
+    const __m512 divisor = _mm512_set1_ps(scale);
+    scales[i / Block] = scale;
     for (std::int64_t b = i; b < i + Block; b += 32) {
-      const __m512i low = round_codes(x + b, s, finite), high = round_codes(x + b + 16, s, finite);
+      const __m512i low = round_codes(x + b, divisor, mask), high = round_codes(x + b + 16, divisor, mask);
       _mm_storeu_si128(reinterpret_cast<__m128i*>(codes + b), _mm512_cvtepi32_epi8(low));
       _mm_storeu_si128(reinterpret_cast<__m128i*>(codes + b + 16), _mm512_cvtepi32_epi8(high));
-      sums[b / 32] = static_cast<float>(_mm512_reduce_add_epi32(_mm512_add_epi32(low, high))) * s.scale;
+      sums[b / 32] = static_cast<float>(_mm512_reduce_add_epi32(_mm512_add_epi32(low, high))) * scale;
     }
   }
 }

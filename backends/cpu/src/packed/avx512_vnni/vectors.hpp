@@ -39,6 +39,18 @@ QUERN_VNNI_INLINE float half_at(const Byte* p) {
   return _cvtsh_ss(h);
 }
 QUERN_VNNI_INLINE std::int64_t lesser(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
+/// After the last use of a factor: its register may not become that product's sum, or sums wander and GCC 12 spills some on the way.
+QUERN_VNNI_INLINE void keep_factor(__m512 v) { asm volatile("" : : "v"(v)); }
+/// Loads behind this point stay behind it: GCC 12 otherwise begins the next block before this one's sums have left their registers.
+QUERN_VNNI_INLINE void end_of_block() { asm volatile("" : : : "memory"); }
+/// v / divisor, a power of two; the factor comes from memory, since where it is needed the registers are full.
+template <int Divisor>
+QUERN_VNNI_INLINE __m512 divided(__m512 v) {
+  static constexpr float inverse = 1.0f / Divisor;
+  const float* at = &inverse;
+  asm volatile("" : "+r"(at));
+  return _mm512_mul_ps(v, _mm512_set1_ps(*at));
+}
 template <int Lines>
 QUERN_VNNI_INLINE void prefetch_lines(const Byte* p) {
   QUERN_VNNI_UNROLL
