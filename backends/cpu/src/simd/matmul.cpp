@@ -18,22 +18,23 @@ const extern Vectors vectors;
 namespace {
 
 #if defined(QUERN_CPU_ISA_avx512)
-constexpr int tile_rows = 8, tile_tokens = 3, few_rows = 4, few_rows_of_several = 4;
+constexpr int tile_rows = 8, tile_tokens = 3, few_rows = 4, few_rows_of_several = 4, narrow_rows = 2, narrow_from = 3;
 #elif defined(QUERN_CPU_ISA_avx2)
-constexpr int tile_rows = 2, tile_tokens = 3, few_rows = 2, few_rows_of_several = 1;  // of 16 registers
+constexpr int tile_rows = 2, tile_tokens = 3, few_rows = 2, few_rows_of_several = 1, narrow_rows = 1, narrow_from = 1;
 #else
-constexpr int tile_rows = 1, tile_tokens = 2, few_rows = 1, few_rows_of_several = 1;
+constexpr int tile_rows = 1, tile_tokens = 2, few_rows = 1, few_rows_of_several = 1, narrow_rows = 1, narrow_from = 1;
 #endif
 constexpr std::int64_t few_tokens = 3;
 
-/// Formats whose decoding needs so many registers that of 16 there are enough for one row of up to two tokens.
+/// Formats whose decoding needs many registers itself: from `narrow_from` tokens on only `narrow_rows` rows fit beside it, and of one row
+/// no more than two tokens.
 template <typename Row>
 constexpr bool decodes_narrowly = false;
+template <>
+constexpr bool decodes_narrowly<RowQ5K> = true;
 #if !defined(QUERN_CPU_ISA_avx512)
 template <>
 constexpr bool decodes_narrowly<RowQ4K> = true;
-template <>
-constexpr bool decodes_narrowly<RowQ5K> = true;
 template <>
 constexpr bool decodes_narrowly<RowQ6K> = true;
 #endif
@@ -84,7 +85,8 @@ void few_all(const MatmulPart& p, std::int64_t first_token) {
   const auto* w = reinterpret_cast<const Byte*>(p.w);
   const float* a = p.a + first_token * p.a_stride;
   float* y = p.y + first_token * p.y_stride;
-  constexpr int together = Tokens == 1 && !decodes_narrowly<Row> ? few_rows : few_rows_of_several;
+  constexpr int usual = Tokens == 1 ? few_rows : few_rows_of_several;
+  constexpr int together = decodes_narrowly<Row> && Tokens >= narrow_from ? narrow_rows : usual;
   std::int64_t r = 0;
   for (; r + together <= p.rows; r += together) few<Row, together, Tokens>(p, w + r * p.w_stride, a, y + r);
   for (; r < p.rows; ++r) few<Row, 1, Tokens>(p, w + r * p.w_stride, a, y + r);
@@ -222,7 +224,7 @@ void matmul(const MatmulPart& p) noexcept {
     using Row = decltype(row);
     if (p.tokens == 1) few_all<Row, 1>(p, 0);
     else if (p.tokens == 2) few_all<Row, 2>(p, 0);
-    else if constexpr (decodes_narrowly<Row>) many_all<Row>(p);
+    else if constexpr (decodes_narrowly<Row> && narrow_rows == 1) many_all<Row>(p);
     else if (p.tokens == few_tokens) few_all<Row, 3>(p, 0);
     else many_all<Row>(p);
   });

@@ -102,9 +102,9 @@ struct SuperTile {
   }
 
   /// 64 values of k. One panel has too few sums to fill two ports over the 5 clocks of vpdpbusd: all of them go side by side (of
-  /// Q6_K up to 4 tokens: the registers hold no more), and are added in the order of k.
+  /// Q6_K up to 4 tokens, of Q5_K up to 7: the registers hold no more), and are added in the order of k.
   QUERN_VNNI_INLINE void pair_of_blocks(SuperTile& t, const std::byte* codes, const std::int32_t* starts, int pair) {
-    if constexpr (R > 1 || (halves == 2 && C > 4)) {
+    if constexpr (R > 1 || (halves == 2 && C > 4) || (Format::bits == 5 && C > 7)) {
       sub_block<0>(t, codes, starts, pair);
       sub_block<1>(t, codes, starts, pair);
     } else {
