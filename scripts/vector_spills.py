@@ -3,9 +3,10 @@
     vector_spills.py OBJECT...
 
 A compiler that runs out of vector registers stores and reloads sums in the loop that does the products, which costs a third of
-the speed and no test of results sees it. Innermost loops are found in the disassembly: a jump back and all that leads to it from its
-target, with no other loop inside. Those with eight products or more are the hot ones. Kernels whose sums wait in memory on purpose keep them in the caller's scratch,
-so that a vector at the stack pointer, or at the frame pointer of a function that has one, is the compiler's own.
+the speed and no test of results sees it. Innermost loops are found in the disassembly: a jump back and all that leads to it from
+its target, with no other loop inside. Those with eight products or more are the hot ones. Kernels whose sums wait in memory on
+purpose keep them in the caller's scratch, so that a vector at the stack pointer, or at the frame pointer of a function that has
+one, is the compiler's own.
 """
 
 import re

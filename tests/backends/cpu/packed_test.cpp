@@ -419,7 +419,8 @@ void expect_quantised(Activations kind, const float* x, std::int64_t k, const st
     ASSERT_EQ(a.scales[b], greatest / 127.0f) << "block " << b;
     for (std::int64_t i = b * block; i < (b + 1) * block; ++i) {
       const float quotient = a.scales[b] == 0.0f ? 0.0f : x[i] / a.scales[b];
-      ASSERT_EQ(static_cast<float>(a.codes[i]), std::clamp(std::nearbyint(quotient), -127.0f, 127.0f)) << "element " << i;  // a subnormal scale is coarse
+      // Of a subnormal block the scale is so coarse that a quotient can pass 127.
+      ASSERT_EQ(static_cast<float>(a.codes[i]), std::clamp(std::nearbyint(quotient), -127.0f, 127.0f)) << "element " << i;
     }
   }
   for (std::int64_t b = 0; b < k / 32; ++b) {

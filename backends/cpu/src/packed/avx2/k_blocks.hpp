@@ -161,7 +161,8 @@ struct KEngine {
       for (int r = 0; r < R; ++r) {
         const Byte* from_record = panel + r * panel_bytes(k) + (from + i) / 256 * record;
         for (int b = 0; b < 8; ++b)
-          Block::template read<false>(from_record + b * Block::bytes, [&](int t, __m256i codes) { store(wide->codes[8 * b + t][r], codes); });
+          Block::template read<false>(from_record + b * Block::bytes,
+                                      [&](int t, __m256i codes) { store(wide->codes[8 * b + t][r], codes); });
         for (int g = 0; g < scale_groups; ++g) store(wide->scales[g][r], scale_lanes(scale_pair(from_record, g / 2), g % 2 != 0));
         _mm256_store_ps(wide->d[r], load_halves(from_record + d_at));
         if constexpr (has_mins) {

@@ -101,7 +101,8 @@ struct LegacyEngine {
     for (std::int64_t b = from / 32; b < (from + length) / 32; ++b, ++wide)
       for (int r = 0; r < R; ++r) {
         const Byte* panel = panels + r * panel_bytes(k);
-        Block::template read<false>(panel + b * Block::bytes, [&](int t, __m256i codes) __attribute__((always_inline)) { store(wide->codes[t][r], codes); });
+        Block::template read<false>(panel + b * Block::bytes,
+                                    [&](int t, __m256i codes) __attribute__((always_inline)) { store(wide->codes[t][r], codes); });
         const Byte* scales = scale_plane(panel, k) + b * scale_bytes;
         const __m256 d = load_halves(scales);
         _mm256_store_ps(wide->scales[r], d);

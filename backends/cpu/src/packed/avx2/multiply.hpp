@@ -119,7 +119,8 @@ void multiply_direct(const PackedPart& part) {
       case 3: Engine::template direct<3>(panel, part.k, tokens, sums); break;
       default: Engine::template direct<4>(panel, part.k, tokens, sums); break;
     }
-    for (std::int64_t t = 0; t < part.tokens; ++t) store_rows(part.y + t * part.y_stride + 8 * p, _mm256_load_ps(sums.main + 8 * t), part.rows - 8 * p);
+    for (std::int64_t t = 0; t < part.tokens; ++t)
+      store_rows(part.y + t * part.y_stride + 8 * p, _mm256_load_ps(sums.main + 8 * t), part.rows - 8 * p);
   }
 }
 
@@ -213,7 +214,8 @@ void multiply(const PackedPart& part) noexcept {
 
 template <class Engine>
 std::int64_t scratch_floats(std::int64_t k) noexcept {
-  return most(TileScratch<Engine>::total, direct_floats + (Engine::direct_starts ? round_up(direct_tokens * Engine::start_words(k), 16) : 0));
+  const std::int64_t starts = Engine::direct_starts ? round_up(direct_tokens * Engine::start_words(k), 16) : 0;
+  return most(TileScratch<Engine>::total, direct_floats + starts);
 }
 
 }  // namespace

@@ -45,7 +45,9 @@ QUERN_VNNI_INLINE Widths tile_widths(std::int64_t tokens) {
 /// run_direct(tile, tokens) and run_wide<R>(tile, tokens).
 template <typename Format>
 struct Driver {
-  static std::int64_t scratch_floats(std::int64_t k) noexcept { return 2 * Format::wide_bytes(k) / 4 + chunk_tokens * Format::side_ints(k) + tile_sums; }
+  static std::int64_t scratch_floats(std::int64_t k) noexcept {
+    return 2 * Format::wide_bytes(k) / 4 + chunk_tokens * Format::side_ints(k) + tile_sums;
+  }
 
   static void multiply(const PackedPart& part) noexcept {
     const std::int64_t row_bytes = activation_row_bytes(Format::activations, part.k);
