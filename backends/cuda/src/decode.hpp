@@ -1,0 +1,17 @@
+// The schedule of small steps: few fused kernels a layer.
+//
+//   - products of few rows take int8 activations; those that read one value (q, k, v; gate, up) are one kernel
+//   - a norm whose users are such products is not computed: its weight goes into the quantised activations, its factor, which is
+//     the same for a whole row, into the products' results
+//   - SwiGLU, residual sums, and the quantising of what the next product reads are the epilogues of products
+//   - with one row: rotating queries and keys, writing keys and values, and attention are one kernel
+#pragma once
+
+#include "schedule.hpp"
+
+namespace quern::cuda {
+
+/// For runs of up to `most_rows` rows (1 to 8). Empty where nothing of the graph can be fused.
+Schedule decode_schedule(const Graph& graph, std::uint32_t most_rows);
+
+}  // namespace quern::cuda

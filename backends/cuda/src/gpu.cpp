@@ -1,0 +1,122 @@
+// See gpu.hpp.
+#include "gpu.hpp"
+
+#include "error.hpp"
+
+#include <cstdio>
+
+namespace quern::cuda {
+
+std::vector<CardFacts> list_cards(const Driver& driver) {
+  int count = 0;
+  const Result counted = driver.cuDeviceGetCount(&count);
+  if (counted != constant::no_device) driver.check(counted, "counting the GPUs");
+  std::vector<CardFacts> cards;
+  for (int i = 0; i < count; ++i) {
+    CardFacts card;
+    card.ordinal = i;
+    driver.check(driver.cuDeviceGet(&card.handle, i), "naming a GPU");
+    char name[256] = {};
+    driver.check(driver.cuDeviceGetName(name, sizeof name, card.handle), "naming a GPU");
+    card.name = name;
+    const auto attribute = [&](int key) {
+      int value = 0;
+      driver.check(driver.cuDeviceGetAttribute(&value, key, card.handle), "describing a GPU");
+      return value;
+    };
+    card.major = attribute(constant::attribute_major);
+    card.minor = attribute(constant::attribute_minor);
+    card.multiprocessors = attribute(constant::attribute_multiprocessors);
+    card.integrated = attribute(constant::attribute_integrated) != 0;
+    char address[32];
+    std::snprintf(address, sizeof address, "%04x:%02x:%02x.0", static_cast<unsigned>(attribute(constant::attribute_pci_domain)),
+                  static_cast<unsigned>(attribute(constant::attribute_pci_bus)), static_cast<unsigned>(attribute(constant::attribute_pci_device)));
+    card.pci_address = address;
+    driver.check(driver.cuDeviceGetUuid_v2(&card.uuid, card.handle), "describing a GPU");
+    std::size_t memory = 0;
+    driver.check(driver.cuDeviceTotalMem_v2(&memory, card.handle), "describing a GPU");
+    card.memory = memory;
+    cards.push_back(std::move(card));
+  }
+  return cards;
+}
+
+Current::Current(const Driver& driver, Context context) : driver_(driver) {
+  driver.check(driver.cuCtxPushCurrent_v2(context), "taking the GPU's context");
+}
+
+Current::~Current() {
+  Context ignored = nullptr;
+  driver_.cuCtxPopCurrent_v2(&ignored);
+}
+
+Gpu::Gpu(std::shared_ptr<const Driver> driver, const CardFacts& facts, const KernelOrigin& origin) : driver_(std::move(driver)), facts_(facts) {
+  driver_->check(driver_->cuDevicePrimaryCtxRetain(&context_, facts_.handle), "making a context on the GPU");
+  try {
+    const Current current(*driver_, context_);
+    driver_->check(driver_->cuStreamCreate(&stream_, constant::stream_non_blocking), "making a stream");
+    kernels_ = std::make_unique<Kernels>(driver_, origin);
+    mailbox_ = std::make_unique<Mailbox>(driver_);
+    void* faults = nullptr;
+    driver_->check(driver_->cuMemHostAlloc(&faults, 64, constant::host_mapped), "taking host memory that the GPU can write");
+    faults_ = static_cast<volatile std::uint32_t*>(faults);
+    *faults_ = 0;
+    driver_->check(driver_->cuMemHostGetDevicePointer_v2(&faults_device_, faults, 0), "mapping host memory");
+  } catch (...) {
+    kernels_.reset();
+    mailbox_.reset();
+    if (stream_ != nullptr) driver_->cuStreamDestroy_v2(stream_);
+    driver_->cuDevicePrimaryCtxRelease_v2(facts_.handle);
+    throw;
+  }
+}
+
+Gpu::~Gpu() {
+  if (driver_->cuCtxPushCurrent_v2(context_) == constant::success) {
+    driver_->cuStreamSynchronize(stream_);
+    kernels_.reset();
+    mailbox_.reset();
+    driver_->cuMemFreeHost(const_cast<std::uint32_t*>(faults_));
+    driver_->cuStreamDestroy_v2(stream_);
+    Context ignored = nullptr;
+    driver_->cuCtxPopCurrent_v2(&ignored);
+  }
+  driver_->cuDevicePrimaryCtxRelease_v2(facts_.handle);
+}
+
+std::uint64_t Gpu::budget() const {
+  std::size_t free = 0, total = 0;
+  driver_->check(driver_->cuMemGetInfo_v2(&free, &total), "asking for free memory");
+  return std::min<std::uint64_t>(limit_, used_ + free);
+}
+
+DevicePointer Gpu::allocate(std::uint64_t bytes, const char* what) {
+  const std::uint64_t before = used_.fetch_add(bytes);
+  DevicePointer memory = 0;
+  const bool allowed = bytes <= limit_ && before <= limit_ - bytes;
+  const Result result = allowed ? driver_->cuMemAlloc_v2(&memory, std::max<std::uint64_t>(bytes, 1)) : constant::out_of_memory;
+  if (result == constant::success) return memory;
+  used_ -= bytes;
+  if (result != constant::out_of_memory) driver_->check(result, what);
+  const std::uint64_t most = budget();
+  Failure failure(QUERN_OUT_OF_MEMORY, concat("cuda: no memory for ", what, ": ", bytes, " bytes asked for, ", most > before ? most - before : 0, " available"));
+  failure.requested = bytes;
+  failure.available = most > before ? most - before : 0;
+  failure.heap = 0;
+  throw failure;
+}
+
+void Gpu::release(DevicePointer memory, std::uint64_t bytes) noexcept {
+  driver_->cuMemFree_v2(memory);
+  used_ -= bytes;
+}
+
+void Gpu::synchronize(const char* what) { driver_->check(driver_->cuStreamSynchronize(stream_), what); }
+
+std::uint64_t Gpu::take_faults() noexcept {
+  const std::uint64_t bits = *faults_ != 0 ? QUERN_FAULT_INDEX_RANGE : 0;
+  *faults_ = 0;
+  return bits;
+}
+
+}  // namespace quern::cuda

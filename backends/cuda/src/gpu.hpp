@@ -1,0 +1,84 @@
+// One opened GPU: its context, kernels, stream, memory accounting, and the mailbox for small writes.
+#pragma once
+
+#include "driver.hpp"
+#include "kernels.hpp"
+#include "mailbox.hpp"
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+namespace quern::cuda {
+
+/// What can be told of a card without a context.
+struct CardFacts {
+  int ordinal = 0;
+  int handle = 0;
+  int major = 0, minor = 0;
+  int multiprocessors = 0;
+  bool integrated = false;
+  std::string name, pci_address;
+  Uuid uuid{};
+  std::uint64_t memory = 0;
+};
+std::vector<CardFacts> list_cards(const Driver& driver);
+
+/// Makes a context current for one scope, and restores the caller's.
+class Current {
+ public:
+  Current(const Driver& driver, Context context);
+  ~Current();
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+
+ private:
+  const Driver& driver_;
+};
+
+class Gpu {
+ public:
+  Gpu(std::shared_ptr<const Driver> driver, const CardFacts& facts, const KernelOrigin& origin);
+  ~Gpu();
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
+
+  const Driver& driver() const noexcept { return *driver_; }
+  const CardFacts& facts() const noexcept { return facts_; }
+  Context context() const noexcept { return context_; }
+  Stream stream() const noexcept { return stream_; }
+  Kernels& kernels() noexcept { return *kernels_; }
+  Mailbox& mailbox() noexcept { return *mailbox_; }
+  bool programmatic_launch() const noexcept { return facts_.major >= 9; }
+  /// All calls that enqueue hold it: one stream, one mailbox.
+  std::mutex& order() noexcept { return order_; }
+
+  /// Device memory. Throws Failure(OUT_OF_MEMORY) with requested and available bytes.
+  DevicePointer allocate(std::uint64_t bytes, const char* what);
+  void release(DevicePointer memory, std::uint64_t bytes) noexcept;
+  std::uint64_t used() const noexcept { return used_; }
+  void set_limit(std::uint64_t bytes) noexcept { limit_ = bytes; }
+  /// Bytes that this process may use at most, as things are.
+  std::uint64_t budget() const;
+
+  /// Waits for the stream. Throws Failure for what went wrong on the device.
+  void synchronize(const char* what);
+
+  /// Set by kernels; host memory that the device can write: one word a kind of fault.
+  Address faults_address() const noexcept { return faults_device_; }
+  std::uint64_t take_faults() noexcept;
+
+ private:
+  std::shared_ptr<const Driver> driver_;
+  CardFacts facts_;
+  Context context_ = nullptr;
+  Stream stream_ = nullptr;
+  std::unique_ptr<Kernels> kernels_;
+  std::unique_ptr<Mailbox> mailbox_;
+  volatile std::uint32_t* faults_ = nullptr;
+  Address faults_device_ = 0;
+  std::atomic<std::uint64_t> used_{0}, limit_{UINT64_MAX};
+  std::mutex order_;
+};
+
+}  // namespace quern::cuda

@@ -1,0 +1,56 @@
+// What the opaque handles of the ABI are. All state hangs on them, none on the library.
+#pragma once
+
+#include "plan.hpp"
+#include "weights.hpp"
+
+#include <optional>
+
+struct quern_plugin {
+  quern_host host;
+  quern::sdk::Process process;
+  quern::sdk::Texts texts;
+  std::mutex opening;
+  std::shared_ptr<const quern::cuda::Driver> driver;
+  std::vector<quern::cuda::CardFacts> cards;
+  std::atomic<std::uint32_t> devices{0};
+
+  /// Opens the driver at first use and lists the cards. Throws Failure with what is missing.
+  const quern::cuda::Driver& open_driver();
+};
+
+struct quern_device {
+  quern_device(quern_plugin& owner, const quern::cuda::CardFacts& card, const quern::cuda::KernelOrigin& origin) : plugin(owner), gpu(owner.driver, card, origin) {}
+  quern_plugin& plugin;
+  quern::cuda::Gpu gpu;
+  std::atomic<std::uint32_t> children{0};
+  std::mutex weights_lock;
+  std::vector<std::unique_ptr<quern::cuda::WeightList>> weights;
+};
+
+struct quern_plan {
+  quern_plan(quern_device& owner, const quern_graph* graph) : device(owner), plan(graph) {}
+  quern_device& device;
+  quern::cuda::Plan plan;
+  std::atomic<std::uint32_t> instances{0};
+};
+
+struct quern_instance {
+  explicit quern_instance(quern_plan& plan) : owner(plan), instance(plan.plan, plan.device.gpu) {}
+  quern_plan& owner;
+  quern::cuda::Instance instance;
+};
+
+namespace quern::cuda {
+
+/// An option of the host, or empty. "force_kernel" without its prefix "cuda:"; another backend's counts as unset.
+std::string host_option(const quern_host& host, const char* key);
+std::string forced_kernel(std::string_view value);
+
+/// Runs products of known result on one card; empty, or what was wrong. Throws Failure where the card cannot be opened.
+std::string self_test(Gpu& gpu);
+
+/// Path of a reason's remedy: what to install for a driver or compiler that is missing.
+const char* remedy_for(quern_status code);
+
+}  // namespace quern::cuda

@@ -1,0 +1,261 @@
+// Softmax attention over paged keys and values, any length, memory linear in it.
+//
+//   grid     (splits of the keys, kv heads x groups of query heads, rows)
+//   block    128 threads, up to 8 query heads of one kv head; keys in tiles of 64
+//   scores   a warp takes a key at a time, each lane two neighbouring elements of 64: coalesced reads of 128 bytes and more
+//   values   a thread owns two elements of the output for each head; groups of threads share the keys of a tile
+//   splits   the last block of a row and head that finishes combines the parts; counters are left as zeros
+//
+// With new_k the kernel serves one row whose keys and values are not in the cache yet: the block whose keys hold the row's
+// position rotates and writes them first, and every block rotates its queries.
+#include "kv.cuh"
+#include "quantise.cuh"
+
+enum { TILE = 64, HEADS = 8, MAX_D = 256 };
+
+struct Shared {
+  float q[HEADS][MAX_D];
+  float score[HEADS][TILE];
+  float most[HEADS], sum[HEADS], scale[HEADS];
+  float out[4][HEADS][MAX_D];
+  int last;
+};
+
+/// Rotates what x holds, d elements, in place; all threads of the block.
+DEV void rotate(const AttentionParams& p, float* x, int position) {
+  if (position < 0 || position >= p.rope_positions) {
+    if (threadIdx.x == 0) raise_fault(p.faults);
+    for (int i = threadIdx.x; i < p.k.d; i += blockDim.x) x[i] = 0.0f;
+  } else {
+    for (int i = threadIdx.x; i < p.rope_pairs; i += blockDim.x) {
+      const int first = p.rope_mode == 0 ? 2 * i : i, second = p.rope_mode == 0 ? 2 * i + 1 : i + (int)p.rope_pairs;
+      const float2 turn = at<const float2>(p.rope)[position * p.rope_pairs + i];
+      const float a = x[first], b = x[second];
+      x[first] = a * turn.x - b * turn.y;
+      x[second] = a * turn.y + b * turn.x;
+    }
+  }
+}
+
+/// What the softmax sees of a dot product; -inf stays: its page is not there.
+__device__ __noinline__ float logit(const AttentionParams& p, float dot, int t, int head, int key, int position) {
+  if (dot == -INFINITY_F) return dot;
+  float v = dot * p.scale;
+  if (p.softcap > 0.0f) v = p.softcap * tanhf(v / p.softcap);
+  if (p.max_bias > 0.0f) {
+    const int n = 1 << (31 - __clz(p.heads));
+    const float slope = head < n ? exp2f(-p.max_bias * (head + 1) / n) : exp2f(-p.max_bias * 0.5f * (2 * (head - n) + 1) / n);
+    v = fmaf(slope, (float)(key - position), v);
+  }
+  if (p.mask) {
+    const i64 m = (i64)t * p.mask_stride + key;
+    if (p.mask_dtype == U8) v = at<const u8>(p.mask)[m] ? v : -INFINITY_F;
+    else v += load_float(at<const char>(p.mask), p.mask_dtype, m);
+  }
+  return v;
+}
+
+template <int F> DEV void attend(const AttentionParams& p, Shared& s) {
+  wait_for_inputs();
+  const int groups = (p.heads / p.k.kv_heads + p.group - 1) / p.group;
+  const int split = blockIdx.x, kv_head = blockIdx.y / groups, t = blockIdx.z;
+  const int per_kv = p.heads / p.k.kv_heads, first_head = kv_head * per_kv + blockIdx.y % groups * p.group;
+  const int heads = min(p.group, per_kv - blockIdx.y % groups * p.group);
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, d = p.k.d, dv = p.v.d;
+  const int position = at<const int>(p.k.position)[t], sequence = at<const int>(p.k.row_slot)[t];
+  const bool known = position >= 0 && sequence >= 0 && sequence < p.k.sequences;
+  if (position != -1 && !known && threadIdx.x == 0) raise_fault(p.faults);
+  int end = 0;
+  if (known) {
+    end = p.causal ? position + 1 : p.kv_len ? at<const int>(p.kv_len)[sequence] : p.k.pages_per_sequence * p.k.page;
+    end = min(end, p.k.pages_per_sequence * p.k.page);
+  }
+  int begin = known && p.window > 0 ? max(0, position - p.window + 1) : 0;
+  const int newest = end;
+  if (p.splits > 1) {
+    const int share = max(TILE, ((end - begin + p.splits - 1) / p.splits + 15) / 16 * 16);
+    begin = begin + split * share;
+    end = min(end, begin + share);
+  }
+  const int* table = at<const int>(p.k.block_table) + (i64)(known ? sequence : 0) * p.k.pages_per_sequence;
+
+  for (int h = 0; h < heads; ++h)
+    for (int i = threadIdx.x; i < d; i += blockDim.x)
+      s.q[h][i] = load_float(at<const char>(p.q), p.q_dtype, ((i64)t * p.heads + first_head + h) * d + i);
+  __syncthreads();
+  if (p.new_k) {
+    for (int h = 0; h < heads; ++h) rotate(p, s.q[h], position);
+    if (known && begin < end && newest == end) {  // this block's keys end with the row's own
+      float* x = s.out[0][0];
+      for (int i = threadIdx.x; i < d; i += blockDim.x) x[i] = at<const float>(p.new_k)[(i64)kv_head * d + i];
+      __syncthreads();
+      rotate(p, x, position);
+      __syncthreads();
+      const i64 slot = page_slot(p.k, t, p.faults);
+      if (slot >= 0) {
+        const i64 to_k = cache_element(p.k, slot, kv_head), to_v = cache_element(p.v, slot, kv_head);
+        if (F == Q8_0 || F == Q4_0) {
+          for (int g = warp; g < d / 32; g += 4) encode32(x[g * 32 + lane], p.k, to_k / 32 + g);
+          for (int g = warp; g < dv / 32; g += 4) encode32(at<const float>(p.new_v)[(i64)kv_head * dv + g * 32 + lane], p.v, to_v / 32 + g);
+        } else {
+          for (int i = threadIdx.x; i < d; i += blockDim.x) store_float(at<char>(p.k.cache), F, to_k + i, x[i]);
+          for (int i = threadIdx.x; i < dv; i += blockDim.x) store_float(at<char>(p.v.cache), F, to_v + i, at<const float>(p.new_v)[(i64)kv_head * dv + i]);
+        }
+      }
+      __threadfence_block();
+    }
+    __syncthreads();
+  }
+
+  const int pairs_v = dv / 2, key_groups = max(1, min(4, (int)blockDim.x / pairs_v)), pair = threadIdx.x % pairs_v, key_group = threadIdx.x / pairs_v;
+  float2 acc[HEADS];
+#pragma unroll
+  for (int h = 0; h < HEADS; ++h) acc[h] = make_float2(0.0f, 0.0f);
+  if (threadIdx.x < HEADS) {
+    s.most[threadIdx.x] = -INFINITY_F;
+    s.sum[threadIdx.x] = 0.0f;
+  }
+  for (int tile = begin; tile < end; tile += TILE) {
+    const int keys = min((int)TILE, end - tile);
+    __syncthreads();
+    for (int j = warp; j < keys; j += 4) {
+      const int key = tile + j, page = table[key / p.k.page];
+      const bool there = page >= 0 && page < p.k.pages;
+      const i64 base = (((i64)(there ? page : 0) * p.k.kv_heads + kv_head) * p.k.page + key % p.k.page) * d;
+      float dot[HEADS];
+#pragma unroll
+      for (int h = 0; h < HEADS; ++h) dot[h] = 0.0f;
+      for (int i = 2 * lane; i < d; i += 64) {
+        const float2 k = load_pair<F>(p.k, base, i);
+#pragma unroll
+        for (int h = 0; h < HEADS; ++h)
+          if (h < heads) dot[h] = fmaf(k.y, s.q[h][i + 1], fmaf(k.x, s.q[h][i], dot[h]));
+      }
+#pragma unroll
+      for (int h = 0; h < HEADS; ++h) {
+        if (h >= heads) break;
+        const float v = warp_sum(dot[h]);
+        if (lane == 0) s.score[h][j] = there ? v : -INFINITY_F;
+      }
+    }
+    __syncthreads();
+    for (int h = warp; h < heads; h += 4) {
+      const float a = lane < keys ? logit(p, s.score[h][lane], t, first_head + h, tile + lane, position) : -INFINITY_F;
+      const float b = lane + 32 < keys ? logit(p, s.score[h][lane + 32], t, first_head + h, tile + lane + 32, position) : -INFINITY_F;
+      const float before = s.most[h], most = fmaxf(before, warp_max(fmaxf(a, b)));
+      const float ea = a == -INFINITY_F ? 0.0f : expf(a - most), eb = b == -INFINITY_F ? 0.0f : expf(b - most);
+      if (lane < keys) s.score[h][lane] = ea;
+      if (lane + 32 < keys) s.score[h][lane + 32] = eb;
+      const float sum = warp_sum(ea + eb);
+      __syncwarp();
+      if (lane == 0) {
+        const float scale = before == -INFINITY_F ? 0.0f : expf(before - most);
+        s.scale[h] = scale;
+        s.sum[h] = s.sum[h] * scale + sum;
+        s.most[h] = most;
+      }
+    }
+    __syncthreads();
+    if (key_group < key_groups) {
+#pragma unroll
+      for (int h = 0; h < HEADS; ++h)
+        if (h < heads) {
+          acc[h].x *= s.scale[h];
+          acc[h].y *= s.scale[h];
+        }
+      for (int j = key_group; j < keys; j += key_groups) {
+        const int key = tile + j, page = table[key / p.k.page];
+        if (page < 0 || page >= p.v.pages) continue;
+        const i64 base = (((i64)page * p.v.kv_heads + kv_head) * p.v.page + key % p.v.page) * dv;
+        const float2 v = load_pair<F>(p.v, base, 2 * pair);
+#pragma unroll
+        for (int h = 0; h < HEADS; ++h)
+          if (h < heads) {
+            const float e = s.score[h][j];
+            if (e == 0.0f) continue;  // hidden keys may hold anything
+            acc[h].x = fmaf(e, v.x, acc[h].x);
+            acc[h].y = fmaf(e, v.y, acc[h].y);
+          }
+      }
+    }
+  }
+  __syncthreads();
+  if (key_group < key_groups)
+    for (int h = 0; h < heads; ++h) {
+      s.out[key_group][h][2 * pair] = acc[h].x;
+      s.out[key_group][h][2 * pair + 1] = acc[h].y;
+    }
+  __syncthreads();
+
+  if (p.splits > 1) {
+    for (int h = 0; h < heads; ++h) {
+      float* part = at<float>(p.partial) + (((i64)t * p.heads + first_head + h) * p.splits + split) * (dv + 2);
+      for (int i = threadIdx.x; i < dv; i += blockDim.x) {
+        float v = 0.0f;
+        for (int g = 0; g < key_groups; ++g) v += s.out[g][h][i];
+        part[i] = v;
+      }
+      if (threadIdx.x == 0) {
+        part[dv] = s.most[h];
+        part[dv + 1] = s.sum[h];
+      }
+    }
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      u32* counter = at<u32>(p.counters) + (i64)t * p.heads + first_head;
+      s.last = atomicAdd(counter, 1u) == (u32)p.splits - 1;
+      if (s.last) *counter = 0;
+    }
+    __syncthreads();
+    if (!s.last) return;
+    __threadfence();
+  }
+  for (int h = 0; h < heads; ++h) {
+    float most = p.splits > 1 ? -INFINITY_F : s.most[h], sum = p.splits > 1 ? 0.0f : s.sum[h];
+    const float* parts = at<const float>(p.partial) + ((i64)t * p.heads + first_head + h) * p.splits * (dv + 2);
+    if (p.splits > 1)
+      for (int k = 0; k < p.splits; ++k) most = fmaxf(most, __ldcg(parts + k * (dv + 2) + dv));
+    const float sink = p.sinks ? at<const float>(p.sinks)[first_head + h] : -INFINITY_F;
+    const float top = fmaxf(most, sink);
+    if (p.splits > 1) {
+      for (int k = 0; k < p.splits; ++k) {
+        const float m = __ldcg(parts + k * (dv + 2) + dv);
+        if (m != -INFINITY_F) sum += __ldcg(parts + k * (dv + 2) + dv + 1) * expf(m - top);
+      }
+    } else if (most != -INFINITY_F) {
+      sum *= expf(most - top);
+    }
+    if (sink != -INFINITY_F) sum += expf(sink - top);
+    const float inverse = sum > 0.0f ? 1.0f / sum : sum == 0.0f ? 0.0f : sum;  // a NaN stays one
+    for (int i = threadIdx.x; i < (dv + 31) / 32 * 32; i += blockDim.x) {
+      float v = 0.0f;
+      if (i < dv && most != -INFINITY_F) {
+        if (p.splits > 1) {
+          for (int k = 0; k < p.splits; ++k) {
+            const float m = __ldcg(parts + k * (dv + 2) + dv);
+            if (m != -INFINITY_F) v = fmaf(__ldcg(parts + k * (dv + 2) + i), expf(m - top), v);
+          }
+        } else {
+          for (int g = 0; g < key_groups; ++g) v += s.out[g][h][i];
+          v *= expf(most - top);
+        }
+        v *= inverse;
+      }
+      const i64 to = ((i64)t * p.heads + first_head + h) * dv;
+      if (i < dv && p.y) store_float(at<char>(p.y), p.y_dtype, to + i, v);
+      if (p.out.codes) quantise32(v, p.out, (to + i) / 32, lane);  // dv is a multiple of 32 here
+    }
+  }
+}
+
+#define ATTENTION(name, F) \
+  KERNEL(128) attention_##name(const __grid_constant__ AttentionParams p) { \
+    __shared__ Shared s; \
+    attend<F>(p, s); \
+  }
+ATTENTION(f32, F32)
+ATTENTION(f16, F16)
+ATTENTION(bf16, BF16)
+ATTENTION(q8_0, Q8_0)
+ATTENTION(q4_0, Q4_0)

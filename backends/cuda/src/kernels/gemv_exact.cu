@@ -1,0 +1,65 @@
+// y = alpha W x + bias + beta c for 1 to 8 rows of float activations, in f32: no conversion of the activations.
+//
+//   block  8 warps, each one row of W; lane l takes sixteens l, l + 32, ... of the row
+//   order  the same for any number of activation rows
+#include "blocks.cuh"
+
+/// Rows beyond p.t repeat the last one, and are not stored.
+template <int F, int T> DEV void accumulate(const GemvExactParams& p, i64 row, float* acc) {
+  const int sixteens = p.k / 16;
+  enum { n = Format<F>::sixteens };
+  for (int s = threadIdx.x & 31; s < sixteens; s += 32) {
+    float w[16];
+    const i64 at_sixteen = row * sixteens + s;
+    Format<F>::decode16(p.w, at_sixteen / n, (int)(at_sixteen % n), w);
+#pragma unroll
+    for (int t = 0; t < T; ++t) {
+      if (p.x_dtype == F32) {
+        const float4* x = reinterpret_cast<const float4*>(at<const float>(p.x) + (i64)min(t, p.t - 1) * p.k + s * 16);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const float4 v = x[i];
+          acc[t] = fmaf(w[4 * i], v.x, acc[t]);
+          acc[t] = fmaf(w[4 * i + 1], v.y, acc[t]);
+          acc[t] = fmaf(w[4 * i + 2], v.z, acc[t]);
+          acc[t] = fmaf(w[4 * i + 3], v.w, acc[t]);
+        }
+      } else {
+#pragma unroll
+        for (int i = 0; i < 16; ++i) acc[t] = fmaf(w[i], load_float(at<const char>(p.x), p.x_dtype, (i64)min(t, p.t - 1) * p.k + s * 16 + i), acc[t]);
+      }
+    }
+  }
+}
+
+template <int T> DEV void gemv_exact(const GemvExactParams& p) {
+  wait_for_inputs();
+  const i64 row = (i64)blockIdx.x * 8 + (threadIdx.x >> 5);
+  if (row >= p.rows) return;
+  float acc[T] = {};
+  switch (p.w.dtype) {
+    case F32: accumulate<F32, T>(p, row, acc); break;
+    case F16: accumulate<F16, T>(p, row, acc); break;
+    case BF16: accumulate<BF16, T>(p, row, acc); break;
+    case Q4_0: accumulate<Q4_0, T>(p, row, acc); break;
+    case Q4_1: accumulate<Q4_1, T>(p, row, acc); break;
+    case Q5_0: accumulate<Q5_0, T>(p, row, acc); break;
+    case Q5_1: accumulate<Q5_1, T>(p, row, acc); break;
+    case Q8_0: accumulate<Q8_0, T>(p, row, acc); break;
+    case Q4_K: accumulate<Q4_K, T>(p, row, acc); break;
+    case Q5_K: accumulate<Q5_K, T>(p, row, acc); break;
+    default: accumulate<Q6_K, T>(p, row, acc); break;
+  }
+#pragma unroll
+  for (int t = 0; t < T; ++t) {
+    float y = warp_sum(acc[t]) * p.alpha;
+    if ((threadIdx.x & 31) != 0 || t >= p.t) continue;
+    if (p.bias) y += at<const float>(p.bias)[row];
+    if (p.c) y = fmaf(p.beta, load_float(at<const char>(p.c), p.c_dtype, (i64)t * p.rows + row), y);
+    store_float(at<char>(p.y), p.y_dtype, (i64)t * p.rows + row, y);
+  }
+}
+KERNEL(256) gemv_exact_1(const __grid_constant__ GemvExactParams p) { gemv_exact<1>(p); }
+KERNEL(256) gemv_exact_2(const __grid_constant__ GemvExactParams p) { gemv_exact<2>(p); }
+KERNEL(256) gemv_exact_4(const __grid_constant__ GemvExactParams p) { gemv_exact<4>(p); }
+KERNEL(256) gemv_exact_8(const __grid_constant__ GemvExactParams p) { gemv_exact<8>(p); }

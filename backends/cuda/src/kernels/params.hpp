@@ -1,0 +1,252 @@
+// What the host passes to kernels: plain structs, read by the C++ compiler and by NVRTC alike.
+//
+// Addresses are device addresses (or mapped host memory) as 64-bit numbers. Nothing here needs a header.
+#pragma once
+
+namespace quern::cuda {
+
+using Address = unsigned long long;
+
+/// A tensor with byte strides; dims beyond `rank` are 1 with stride 0.
+struct View {
+  Address data;
+  int dtype;
+  int rank;
+  long long dims[6];
+  long long strides[6];
+};
+
+/// A matrix of blocks in row-major order, each block cut into up to four pieces that lie in planes: piece p of block b is at
+/// plane[p] + b * stride[p]. A canonical matrix has its pieces at offsets inside one plane. Plain floats have one piece, of 16 elements.
+///   0 scales (d; d and m; or the 16-byte header of Q4_K and Q5_K)   1 codes   2 high bits   3 sub-scales of Q6_K
+struct Blocks {
+  Address plane[4];
+  int stride[4];
+  int dtype;
+  int aligned;  // every piece of codes starts at a multiple of 16 bytes
+};
+
+/// int8 activations: codes [t][k] and, for each 32 of them, {f32 scale, sums of the two halves as 2 x i16}.
+struct Activations {
+  Address codes;
+  Address meta;
+  Address sums;   // [t][sum_count] parts of the sum of squares of the row, or 0: nothing to normalise
+  int sum_count;
+  float epsilon;
+};
+
+struct Patch {  // one entry of the mailbox
+  Address to;
+  unsigned offset;  // into the mailbox's bytes
+  unsigned bytes;
+};
+struct PatchParams {
+  Address count;    // u32 in mapped host memory
+  Address entries;  // Patch[]
+  Address bytes;
+};
+struct PublishParams {  // device memory to mapped host memory
+  Address from[4];
+  Address to[4];
+  unsigned bytes[4];
+  int count;
+};
+
+struct UnaryParams {
+  View x, y;
+  int op;
+  float a, b;
+  long long count;
+};
+struct BinaryParams {
+  View a, b, y;
+  int op;
+  float alpha;
+  long long count;
+};
+struct GluParams {
+  View gate, up, y;  // up.data 0: gate holds both halves
+  int kind, swapped;
+  float alpha, limit;
+  long long count;
+};
+struct FillParams {
+  View y;
+  float value;
+  int integer;
+  long long count;
+};
+
+struct GetRowsParams {
+  Blocks table;
+  View index;
+  Address y;
+  int y_dtype;
+  long long h, rows, y_stride;  // y_stride in bytes
+  Address faults;
+};
+struct SetRowsParams {
+  View x, index;
+  Address table;
+  int table_dtype;
+  long long h, rows;
+  Address faults;
+};
+
+struct NormParams {
+  Address x, b, weight, bias, sum, y;  // b, sum: of add_rms_norm; 0 where absent
+  int dtype, kind;                     // kind 0 rms, 1 layer, 2 l2
+  long long rows, h;
+  float epsilon, offset;
+};
+struct QuantiseParams {
+  Address x;       // f32 [t][k]
+  Address weight;  // f32 [k] or 0
+  float offset;
+  int k;
+  Activations out;  // sums: one a row of 32 codes, [t][k / 32], if not 0
+};
+
+struct RopeTableParams {
+  Address count, factors, table;
+  long long positions, pairs;
+  double base, factor, beta_fast, beta_slow, mscale, low, high;
+  long long context, first;
+  int scaling;
+};
+struct RopeParams {
+  View x, position, y;
+  Address table;
+  long long positions, pairs, heads, d, rows;
+  int mode, inverse, sections[4], sectioned;
+  Address faults;
+};
+
+struct Pages {  // the paged keys or values
+  Address cache;
+  int dtype;
+  int pages, kv_heads, page, d;
+  Address block_table, row_slot, position;
+  int sequences, pages_per_sequence;
+};
+struct KvWriteParams {
+  Address x;
+  int x_dtype;
+  Pages to;
+  long long rows;
+  Address faults;
+};
+struct KvCopyParams {
+  Address cache, from, to;
+  long long page_bytes;
+  int pages, count;
+  Address faults;
+};
+
+struct AttentionParams {
+  Address q, y;
+  int q_dtype, y_dtype;
+  Pages k, v;
+  Address kv_len, mask, sinks;
+  int mask_dtype;
+  long long mask_stride;  // elements of a row
+  int heads, group;       // query heads of one kv head that a block takes
+  int causal, window;
+  float scale, softcap, max_bias;
+  int splits;
+  Address partial;   // f32 [rows][heads][splits][dv + 2]
+  Address counters;  // u32 [rows][heads], zero before and after
+  Activations out;   // codes 0: none
+  // Of the fused decode of one row: raw keys and values of this step, rotated and written here. new_k 0: they are in the cache.
+  Address new_k, new_v, rope;
+  long long rope_positions, rope_pairs;
+  int rope_mode;
+  Address faults;
+};
+
+struct GemvPart {
+  Blocks w;
+  Address y;     // f32 [t][rows]; 0: not stored
+  Address bias;  // f32 [rows] or 0
+  int rows;
+};
+/// y = W x for up to 8 rows of int8 activations. Rows of parts stand one after another.
+struct GemvParams {
+  GemvPart part[3];
+  int parts, k, t, rounds;  // block: warps x rounds x (glu ? 1 : 2) outputs
+  Activations x;
+  Address residual;      // f32 [t][rows of part 0] or 0
+  int glu;               // 1: part 0 is gate, part 1 up; y[0] = silu(gate) * up
+  Activations out;       // int8 copy of y[0], codes 0: none
+  Address out_weight;    // f32 factor before quantising, or 0
+  float out_offset;
+};
+struct GemvExactParams {
+  Blocks w;
+  Address x, bias, c, y;  // x f32 f16 or bf16 [t][k]; c, y [t][rows]
+  int x_dtype, c_dtype, y_dtype;
+  int rows, k, t;
+  float alpha, beta;
+};
+struct GemmParams {
+  Blocks w;               // [n][k]
+  Address x, bias, c, y;  // x [m][k]
+  int x_dtype, c_dtype, y_dtype;
+  int m, n, k;
+  float alpha, beta;
+};
+struct MatmulParams {  // any strides, any batch, floats only
+  View a, b, c, y;     // rank 6; c.data 0: none
+  Address bias;
+  int transpose_a, transpose_b;
+  long long m, n, k, batch;
+  long long group[4];  // leading dims of a that read one of b
+  float alpha, beta;
+};
+struct UnpackParams {  // blocks to rows of bf16, f16 or f32
+  Blocks w;
+  Address y;
+  int y_dtype;
+  long long rows, k;
+};
+struct RepackParams {
+  Address from;
+  int block_bytes;
+  Address to[4];
+  int offset[4], bytes[4];
+  long long blocks;
+};
+
+struct SoftmaxParams {
+  View x, mask, y;
+  Address sinks;
+  long long rows, q, k, heads;
+  float scale, softcap, max_bias;
+  int causal, query_offset, window;
+};
+struct ReduceParams {
+  View x, y;
+  int op;  // 0 max 1 sum 2 logsumexp 3 argmax 4 norm 5 mean
+  long long rows, n;
+};
+struct PenalizeParams {
+  Address x, y, history, length, params;
+  long long rows, n, capacity;
+  Address faults;
+};
+struct BiasParams {
+  Address x, y, token, bias;
+  long long rows, n, entries;
+  Address faults;
+};
+struct SampleParams {
+  Address x, params, seed, step, token, logprob;
+  Address keys;  // u64 [rows][2][n]
+  long long rows, n;
+};
+struct CopyParams {
+  View x, y;
+  long long count;
+};
+
+}  // namespace quern::cuda

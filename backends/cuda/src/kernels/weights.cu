@@ -1,0 +1,28 @@
+// Weights from canonical blocks into planes, and from blocks to plain rows.
+#include "blocks.cuh"
+
+/// One thread a 2-byte piece of a block.
+KERNEL(256) repack(const __grid_constant__ RepackParams p) {
+  wait_for_inputs();
+  const int pieces = p.block_bytes / 2;
+  FOR_EACH(i, p.blocks * pieces) {
+    const i64 block = i / pieces;
+    const int byte = (int)(i % pieces) * 2;
+    const u16 v = *at<const u16>(p.from + block * p.block_bytes + byte);
+#pragma unroll
+    for (int k = 0; k < 4; ++k)
+      if (p.bytes[k] && byte >= p.offset[k] && byte < p.offset[k] + p.bytes[k])
+        *at<u16>(p.to[k] + block * p.bytes[k] + (byte - p.offset[k])) = v;
+  }
+}
+
+/// One thread sixteen elements.
+KERNEL(256) unpack_rows(const __grid_constant__ UnpackParams p) {
+  wait_for_inputs();
+  FOR_EACH(i, p.rows * p.k / 16) {
+    float v[16];
+    decode16(p.w, i, v);
+#pragma unroll
+    for (int j = 0; j < 16; ++j) store_float(at<char>(p.y), p.y_dtype, i * 16 + j, v[j]);
+  }
+}

@@ -1,0 +1,91 @@
+// See mailbox.hpp.
+#include "mailbox.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace quern::cuda {
+
+Mailbox::Mailbox(std::shared_ptr<const Driver> driver) : driver_(std::move(driver)) {
+  constexpr std::size_t head = 256, list = capacity_entries * sizeof(Patch), mirrors = std::size_t{mirror_bytes} * mirror_count;
+  void* memory = nullptr;
+  driver_->check(driver_->cuMemHostAlloc(&memory, head + list + capacity_bytes + mirrors, constant::host_mapped), "taking pinned host memory");
+  memory_ = static_cast<std::byte*>(memory);
+  Address device = 0;
+  driver_->check(driver_->cuMemHostGetDevicePointer_v2(&device, memory, 0), "mapping host memory");
+  count_ = reinterpret_cast<volatile std::uint32_t*>(memory_);
+  *count_ = 0;
+  entries_ = reinterpret_cast<Patch*>(memory_ + head);
+  bytes_ = memory_ + head + list;
+  mirrors_ = bytes_ + capacity_bytes;
+  mirrors_device_ = device + head + list + capacity_bytes;
+  params_ = {device, device + head, device + head + list};
+  list_.reserve(mirror_count);
+}
+
+Mailbox::~Mailbox() { driver_->cuMemFreeHost(memory_); }
+
+bool Mailbox::fits(std::uint64_t bytes) const noexcept {
+  return bytes <= largest && *count_ < capacity_entries && used_ + bytes + 16 <= capacity_bytes;
+}
+
+void Mailbox::put(Address to, const void* bytes, std::uint32_t count) noexcept {
+  forget(to, count);
+  // A write that follows the one before, in the device and here, is one with it. One that overlaps an earlier one must come
+  // after it, and entries are delivered side by side: it changes the earlier one's bytes instead.
+  for (std::uint32_t i = 0; i < *count_; ++i) {
+    Patch& earlier = entries_[i];
+    if (to >= earlier.to && to + count <= earlier.to + earlier.bytes) {
+      std::memcpy(bytes_ + earlier.offset + (to - earlier.to), bytes, count);
+      return;
+    }
+  }
+  const std::uint32_t entries = *count_;
+  if (entries > 0) {
+    Patch& last = entries_[entries - 1];
+    if (last.to + last.bytes == to && last.offset + last.bytes == used_) {
+      std::memcpy(bytes_ + used_, bytes, count);
+      last.bytes += count;
+      used_ += count;
+      return;
+    }
+  }
+  used_ = (used_ + 15) / 16 * 16;
+  std::memcpy(bytes_ + used_, bytes, count);
+  entries_[entries] = {to, used_, count};
+  used_ += count;
+  *count_ = entries + 1;
+}
+
+void Mailbox::clear() noexcept {
+  *count_ = 0;
+  used_ = 0;
+}
+
+Mailbox::Mirror* Mailbox::add_mirror(Address from, std::uint32_t bytes) {
+  if (bytes > mirror_bytes || bytes % 4 != 0 || from % 4 != 0) return nullptr;
+  for (std::uint32_t i = 0; i < mirror_count; ++i) {
+    std::byte* host = mirrors_ + std::size_t{i} * mirror_bytes;
+    if (std::ranges::any_of(list_, [&](const auto& m) { return m->host == host; })) continue;
+    list_.push_back(std::make_unique<Mirror>(Mirror{from, bytes, host, mirrors_device_ + Address{i} * mirror_bytes, false}));
+    return list_.back().get();
+  }
+  return nullptr;
+}
+
+void Mailbox::remove_mirror(Mirror* mirror) noexcept {
+  std::erase_if(list_, [&](const auto& m) { return m.get() == mirror; });
+}
+
+const void* Mailbox::mirrored(Address from, std::uint64_t bytes) const noexcept {
+  for (const auto& m : list_)
+    if (m->valid && from >= m->from && from + bytes <= m->from + m->bytes) return static_cast<const std::byte*>(m->host) + (from - m->from);
+  return nullptr;
+}
+
+void Mailbox::forget(Address from, std::uint64_t bytes) noexcept {
+  for (const auto& m : list_)
+    if (from < m->from + m->bytes && m->from < from + bytes) m->valid = false;
+}
+
+}  // namespace quern::cuda

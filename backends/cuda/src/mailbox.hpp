@@ -1,0 +1,63 @@
+// Small writes of the host to device memory: they wait in mapped host memory until the next run's first kernel delivers them.
+//
+// So a step that changes ten values of a few bytes costs no copy of its own, and a captured graph replays unchanged. Also the other
+// way: small outputs are written to mapped memory by a run's last kernel, and a download of them is a memcpy.
+#pragma once
+
+#include "driver.hpp"
+#include "kernels/params.hpp"
+
+#include <memory>
+#include <vector>
+
+namespace quern::cuda {
+
+class Mailbox {
+ public:
+  static constexpr std::uint32_t capacity_bytes = 1u << 20, capacity_entries = 8192, largest = 64u << 10;
+
+  explicit Mailbox(std::shared_ptr<const Driver> driver);
+  ~Mailbox();
+  Mailbox(const Mailbox&) = delete;
+  Mailbox& operator=(const Mailbox&) = delete;
+
+  /// Whether `bytes` more fit. What does not fit after delivery, or is above `largest`, is for a plain copy.
+  bool fits(std::uint64_t bytes) const noexcept;
+  /// Takes a copy; only after fits().
+  void put(Address to, const void* bytes, std::uint32_t count) noexcept;
+  bool empty() const noexcept { return *count_ == 0; }
+  /// Everything was delivered: the kernel that did it is done.
+  void clear() noexcept;
+  /// For the kernel `deliver`; never changes.
+  const PatchParams& params() const noexcept { return params_; }
+
+  /// Mapped memory for a copy of an output; null when there is no more. Stays valid as long as the mailbox.
+  struct Mirror {
+    Address from = 0;  // in device memory
+    std::uint32_t bytes = 0;
+    void* host = nullptr;
+    Address device = 0;  // of `host`
+    bool valid = false;
+  };
+  Mirror* add_mirror(Address from, std::uint32_t bytes);
+  void remove_mirror(Mirror* mirror) noexcept;
+  /// The host's copy of these bytes, or null if it is not up to date.
+  const void* mirrored(Address from, std::uint64_t bytes) const noexcept;
+  /// Device memory in this range is about to change by other means.
+  void forget(Address from, std::uint64_t bytes) noexcept;
+
+ private:
+  std::shared_ptr<const Driver> driver_;
+  std::byte* memory_ = nullptr;
+  volatile std::uint32_t* count_ = nullptr;
+  Patch* entries_ = nullptr;
+  std::byte* bytes_ = nullptr;
+  std::byte* mirrors_ = nullptr;
+  Address mirrors_device_ = 0;
+  std::uint32_t used_ = 0;
+  PatchParams params_{};
+  static constexpr std::uint32_t mirror_bytes = 4096, mirror_count = 32;
+  std::vector<std::unique_ptr<Mirror>> list_;
+};
+
+}  // namespace quern::cuda

@@ -1,0 +1,119 @@
+// attention over paged keys and values. See kernels/attention.cu.
+#include "attention.hpp"
+
+#include "paged.hpp"
+#include "tables.hpp"
+
+namespace quern::cuda {
+namespace {
+
+constexpr std::int64_t heads_a_block = 8, largest_head = 256, most_splits = 64;
+
+const char* kernel_of(int dtype) {
+  switch (dtype) {
+    case QUERN_F32: return "attention_f32";
+    case QUERN_F16: return "attention_f16";
+    case QUERN_BF16: return "attention_bf16";
+    case QUERN_Q8_0: return "attention_q8_0";
+    default: return "attention_q4_0";
+  }
+}
+
+std::int64_t blocks_without_splits(const Tensor& q, const Tensor& k, std::int64_t rows) {
+  const std::int64_t per_kv = q.dims[1] / k.dims[1], group = std::min(heads_a_block, per_kv);
+  return rows * k.dims[1] * ((per_kv + group - 1) / group);
+}
+
+/// Enough blocks to fill the device, but no split below 64 keys of the longest sequence. Where rows must not depend on each other, as
+/// for one row.
+std::int64_t splits_for(const Call& call, std::int64_t rows, int multiprocessors) {
+  const Tensor& q = call.input(0);
+  const std::int64_t largest = (q.ranged & 1u) != 0 || call.invariant ? 4096 : q.dims[0];
+  if (call.invariant) rows = 1;
+  if (static_cast<std::uint64_t>(std::max(rows, call.invariant ? largest : rows) * q.dims[1]) * 4 > counter_bytes) return 1;
+  const std::int64_t blocks = std::max<std::int64_t>(1, blocks_without_splits(call.input(0), call.input(1), rows));
+  const std::int64_t longest = call.input(3).dims[1] * call.input(1).dims[2];
+  return std::clamp<std::int64_t>(2 * multiprocessors / blocks, 1, std::min(most_splits, std::max<std::int64_t>(1, longest / 64)));
+}
+
+std::string refuse(const Call& call) {
+  const Tensor &q = call.input(0), &k = call.input(1), &v = call.input(2), &y = call.output(0), &kv_len = call.input(6), &mask = call.input(7), &sinks = call.input(8);
+  if (std::string r = first_of({check_floats(q), check_rank(q, 3), check_packed(q), check_floats(y), check_rank(y, 3), check_packed(y)}); !r.empty()) return r;
+  for (const Tensor* cache : {&k, &v})
+    if (std::string r = check_pages(*cache, call.input(3), call.input(4), call.input(5), q.dims[0]); !r.empty()) return r;
+  if (k.dtype != v.dtype) return concat(describe(k), " and ", describe(v), " have one element type here");
+  for (std::uint32_t d = 0; d < 3; ++d)
+    if (k.dims[d] != v.dims[d]) return concat(describe(k), " and ", describe(v), " have equal pages, heads and page sizes");
+  if (k.dims[1] == 0 || q.dims[1] % k.dims[1] != 0) return concat(describe(q), ": its heads are a multiple of the ", k.dims[1], " of the cache");
+  if (k.last() > largest_head || v.last() > largest_head || k.last() % 2 != 0 || v.last() % 2 != 0)
+    return concat("heads of ", k.last(), " and ", v.last(), " elements; even sizes up to ", largest_head, " are taken");
+  if (std::string r = first_of({check_dim(q, 2, k.last()), check_dim(y, 0, q.dims[0]), check_dim(y, 1, q.dims[1]), check_dim(y, 2, v.last())}); !r.empty()) return r;
+  if (kv_len.present())
+    if (std::string r = first_of({check_dtype(kv_len, QUERN_I32), check_rank(kv_len, 1), check_packed(kv_len), check_dim(kv_len, 0, call.input(3).dims[0])}); !r.empty()) return r;
+  if (mask.present()) {
+    if (mask.dtype != QUERN_F32 && mask.dtype != QUERN_F16 && mask.dtype != QUERN_U8) return concat(describe(mask), "; a mask is f32, f16 or u8");
+    if (std::string r = first_of({check_rank(mask, 2), check_packed(mask), check_dim(mask, 0, q.dims[0])}); !r.empty()) return r;
+    if (mask.dims[1] < call.input(3).dims[1] * k.dims[2]) return concat(describe(mask), " has fewer columns than a sequence can have keys");
+  }
+  if (sinks.present())
+    if (std::string r = first_of({check_dtype(sinks, QUERN_F32), check_rank(sinks, 1), check_packed(sinks), check_dim(sinks, 0, q.dims[1])}); !r.empty()) return r;
+  return {};
+}
+
+}  // namespace
+
+AttentionParams attention_params(const Call& call, Launcher& launcher) {
+  const Tensor &q = call.input(0), &k = call.input(1), &mask = call.input(7), &y = call.output(0);
+  AttentionParams p{};
+  p.q = q.data;
+  p.y = y.data;
+  p.q_dtype = static_cast<int>(q.dtype);
+  p.y_dtype = static_cast<int>(y.dtype);
+  p.k = pages_of(k, call.input(3), call.input(4), call.input(5));
+  p.v = pages_of(call.input(2), call.input(3), call.input(4), call.input(5));
+  p.kv_len = call.input(6).data;
+  p.mask = mask.data;
+  p.mask_dtype = static_cast<int>(mask.dtype);
+  p.mask_stride = mask.present() ? mask.dims[1] : 0;
+  p.sinks = call.input(8).data;
+  p.heads = static_cast<int>(q.dims[1]);
+  p.group = static_cast<int>(std::min(heads_a_block, q.dims[1] / k.dims[1]));
+  p.causal = call.integer(QUERN_KEY_CAUSAL) != 0;
+  p.window = static_cast<int>(call.integer(QUERN_KEY_WINDOW));
+  p.scale = static_cast<float>(call.real(QUERN_KEY_SCALE));
+  p.softcap = static_cast<float>(call.real(QUERN_KEY_SOFTCAP));
+  p.max_bias = static_cast<float>(call.real(QUERN_KEY_MAX_BIAS));
+  p.splits = static_cast<int>(splits_for(call, q.dims[0], launcher.multiprocessors()));
+  p.partial = call.scratch;
+  p.counters = call.counters;
+  p.faults = launcher.faults();
+  return p;
+}
+
+std::uint64_t attention_scratch(const Call& call) {
+  // Splits times rows is bounded: rows are split only while there are fewer blocks than twice the multiprocessors, at most 256 of these.
+  const Tensor &q = call.input(0), &v = call.input(2);
+  std::uint64_t most = 0;
+  for (std::int64_t rows = 1; rows <= std::min<std::int64_t>(q.dims[0], 512); ++rows) {
+    const std::int64_t splits = splits_for(call, rows, 256);
+    if (splits > 1) most = std::max(most, static_cast<std::uint64_t>((call.invariant ? q.dims[0] : rows) * q.dims[1] * splits * (v.last() + 2)) * 4);
+  }
+  return most;
+}
+
+void launch_attention(const AttentionParams& p, std::int64_t rows, Launcher& launcher) {
+  const int per_kv = p.heads / p.k.kv_heads, groups = (per_kv + p.group - 1) / p.group;
+  launcher.launch("attention", kernel_of(p.k.dtype), {p.splits, std::int64_t{p.k.kv_heads} * groups, rows}, 128, p);
+}
+
+namespace {
+
+void emit(const Call& call, Launcher& launcher) { launch_attention(attention_params(call, launcher), call.input(0).dims[0], launcher); }
+
+constexpr Op table[] = {{QUERN_OP_ATTENTION, "attention.cuda", refuse, emit, attention_scratch}};
+
+}  // namespace
+
+const std::span<const Op> attention_ops = table;
+
+}  // namespace quern::cuda

@@ -1,0 +1,169 @@
+// matmul: which kernel serves which product.
+//
+//   gemv        up to 8 rows, block formats, int8 activations allowed: quantise, then one kernel
+//   gemv_exact  up to 8 rows, any weights in rows of whole sixteens
+//   gemm_mma    more rows, bf16 activations allowed, compute capability 8.0 or newer
+//   gemm_exact  more rows
+//   any         floats with strides, transposes, batches
+#include "matmul.hpp"
+
+#include "tables.hpp"
+
+namespace quern::cuda {
+namespace {
+
+constexpr std::uint64_t round_up(std::uint64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+/// a is rows of k, b a plain matrix of rows of k, everything packed.
+bool is_plain(const Call& call) {
+  const Tensor &a = call.input(0), &b = call.input(1), &c = call.input(3), &y = call.output(0);
+  if (call.integer(QUERN_KEY_TRANSPOSE_A) != 0 || call.integer(QUERN_KEY_TRANSPOSE_B) != 0) return false;
+  if (b.rank != 2 || a.rank < 2 || a.last() % 16 != 0 || (a.ranged >> (a.rank - 1) & 1u) != 0 || b.ranged != 0) return false;
+  // Rows may be ranged in the first dimension only: then they stay packed in every run.
+  if (a.ranged > 1 || y.ranged > 1) return false;
+  return a.contiguous() && (b.planes || b.contiguous()) && y.contiguous() && (!c.present() || c.contiguous());
+}
+
+bool takes_gemv(const Call& call) {
+  const Tensor &a = call.input(0), &b = call.input(1), &y = call.output(0);
+  return call.int8_allowed && has_int8_kernel(b) && a.dtype == QUERN_F32 && y.dtype == QUERN_F32 && a.data % 16 == 0 && !call.input(3).present() &&
+         call.real(QUERN_KEY_ALPHA) == 1.0;
+}
+
+std::string refuse(const Call& call) {
+  const Tensor &a = call.input(0), &b = call.input(1), &bias = call.input(2), &c = call.input(3), &y = call.output(0);
+  const bool ta = call.integer(QUERN_KEY_TRANSPOSE_A) != 0, tb = call.integer(QUERN_KEY_TRANSPOSE_B) != 0;
+  if (a.rank < 2 || b.rank < 2 || y.rank != a.rank || b.rank > a.rank) return concat("matmul of ", describe(a), " and ", describe(b), " to ", describe(y));
+  if (!is_float(b.dtype) && !is_block(b.dtype)) return concat(describe(b), "; floats and block formats are taken");
+  const std::int64_t m = a.dims[a.rank - (ta ? 1 : 2)], k = a.dims[a.rank - (ta ? 2 : 1)];
+  const std::int64_t n = b.dims[b.rank - (tb ? 1 : 2)], bk = b.dims[b.rank - (tb ? 2 : 1)];
+  if (bk != k) return concat("matmul: ", describe(a), " and ", describe(b), " have another inner length");
+  if (std::string r = first_of({check_floats(a), check_floats(y), check_dim(y, y.rank - 2, m), check_dim(y, y.rank - 1, n)}); !r.empty()) return r;
+  for (std::uint32_t d = 0; d + 2 < a.rank; ++d) {
+    if (y.dims[d] != a.dims[d]) return concat(describe(y), " has the leading dimensions of ", describe(a));
+    const std::uint32_t missing = a.rank - b.rank;
+    if (d >= missing && (b.dims[d - missing] == 0 || a.dims[d] % b.dims[d - missing] != 0)) return concat(describe(b), " does not repeat to ", describe(a));
+  }
+  if (bias.present())
+    if (std::string r = first_of({check_dtype(bias, QUERN_F32), check_rank(bias, 1), check_packed(bias), check_dim(bias, 0, n)}); !r.empty()) return r;
+  if (c.present())
+    if (std::string r = first_of({check_floats(c), check_same(c, y)}); !r.empty()) return r;
+  if (is_block(b.dtype) && !is_plain(call)) return concat("matmul with ", describe(b), " takes packed rows of floats, not strides, transposes or batches of weights");
+  return {};
+}
+
+std::uint64_t scratch(const Call& call) { return is_plain(call) && takes_gemv(call) ? activation_bytes(call.input(0).last()) : 0; }
+
+void emit_any(const Call& call, Launcher& launcher) {
+  const Tensor &a = call.input(0), &b = call.input(1), &c = call.input(3), &y = call.output(0);
+  const auto six = [](const Tensor& t) {  // aligned at the last dimension, leading ones of 1
+    View v = view_of(t);
+    const int shift = 6 - v.rank;
+    for (int d = 5; d >= 0; --d) {
+      v.dims[d] = d >= shift ? v.dims[d - shift] : 1;
+      v.strides[d] = d >= shift ? v.strides[d - shift] : 0;
+    }
+    return v;
+  };
+  MatmulParams p{};
+  p.a = six(a);
+  p.b = six(b);
+  p.c = six(c);
+  p.y = six(y);
+  p.bias = call.input(2).data;
+  p.transpose_a = call.integer(QUERN_KEY_TRANSPOSE_A) != 0;
+  p.transpose_b = call.integer(QUERN_KEY_TRANSPOSE_B) != 0;
+  p.m = p.y.dims[4];
+  p.n = p.y.dims[5];
+  p.k = p.a.dims[p.transpose_a ? 4 : 5];
+  p.batch = 1;
+  for (int d = 0; d < 4; ++d) {
+    p.batch *= p.y.dims[d];
+    p.group[d] = std::max<std::int64_t>(1, p.a.dims[d] / std::max<std::int64_t>(1, p.b.dims[d]));
+  }
+  p.alpha = static_cast<float>(call.real(QUERN_KEY_ALPHA));
+  p.beta = static_cast<float>(call.real(QUERN_KEY_BETA));
+  launcher.launch("gemm_exact", "matmul_any", launcher.spread(p.m * p.n * p.batch), 256, p);
+}
+
+void emit(const Call& call, Launcher& launcher) {
+  if (!is_plain(call)) return emit_any(call, launcher);
+  const Tensor &a = call.input(0), &b = call.input(1), &c = call.input(3), &y = call.output(0);
+  const std::int64_t m = a.rows(), n = b.dims[0], k = a.last();
+  if (m == 0 || n == 0) return;
+  const auto alpha = static_cast<float>(call.real(QUERN_KEY_ALPHA)), beta = static_cast<float>(call.real(QUERN_KEY_BETA));
+  const auto at_row = [](const Tensor& t, std::int64_t row) { return t.data == 0 ? 0 : t.data + static_cast<Address>(row * t.last()) * sdk::element_size(t.dtype).bytes; };
+  if (m > most_gemv_rows && !call.invariant) {
+    const GemmParams p{blocks_of(b), a.data, call.input(2).data, c.data, y.data, static_cast<int>(a.dtype), static_cast<int>(c.dtype), static_cast<int>(y.dtype),
+                       static_cast<int>(m), static_cast<int>(n), static_cast<int>(k), alpha, beta};
+    if (call.bf16_allowed && k % 32 == 0 && launcher.gpu().facts().major >= 8) {
+      const std::int64_t tile = m > 64 ? 128 : 32;
+      launcher.launch("gemm_mma", tile == 128 ? "gemm_mma_128" : "gemm_mma_32", {(n + 127) / 128, (m + tile - 1) / tile, 1}, 256, p);
+    } else {
+      launcher.launch("gemm_exact", "gemm_exact", {(n + 63) / 64, (m + 63) / 64, 1}, 256, p);
+    }
+    return;
+  }
+  // Eight rows at a time: a row's bits are the same in each of these kernels, whatever the others are.
+  for (std::int64_t row = 0; row < m; row += most_gemv_rows) {
+    const std::int64_t rows = std::min(most_gemv_rows, m - row);
+    if (takes_gemv(call)) {
+      const Activations x = activations_at(call.scratch, k, false);
+      launch_quantise(at_row(a, row), 0, 0.0f, rows, k, x, launcher);
+      GemvParams p{};
+      p.part[0] = {blocks_of(b), at_row(y, row), call.input(2).data, static_cast<int>(n)};
+      p.parts = 1;
+      p.k = static_cast<int>(k);
+      p.t = static_cast<int>(rows);
+      p.x = x;
+      launch_gemv(p, launcher);
+    } else {
+      const GemvExactParams p{blocks_of(b), at_row(a, row), call.input(2).data, at_row(c, row), at_row(y, row), static_cast<int>(a.dtype), static_cast<int>(c.dtype),
+                              static_cast<int>(y.dtype), static_cast<int>(n), static_cast<int>(k), static_cast<int>(rows), alpha, beta};
+      launcher.launch("gemv_exact", rows == 1 ? "gemv_exact_1" : rows == 2 ? "gemv_exact_2" : rows <= 4 ? "gemv_exact_4" : "gemv_exact_8", {(n + 7) / 8, 1, 1}, 256, p);
+    }
+  }
+}
+
+constexpr Op table[] = {{QUERN_OP_MATMUL, "matmul.cuda", refuse, emit, scratch}};
+
+}  // namespace
+
+bool has_int8_kernel(const Tensor& weights) { return is_block(weights.dtype) && weights.rank == 2; }
+
+std::uint64_t activation_bytes(std::int64_t k) {
+  const auto groups = static_cast<std::uint64_t>(k / 32);
+  return round_up(static_cast<std::uint64_t>(k) * 8) + round_up(groups * 8 * 8) + round_up(groups * 4 * 8);
+}
+
+Activations activations_at(Address at, std::int64_t k, bool sums) {
+  const auto groups = static_cast<std::uint64_t>(k / 32);
+  Activations x{};
+  x.codes = at;
+  x.meta = at + round_up(static_cast<std::uint64_t>(k) * 8);
+  x.sums = sums ? x.meta + round_up(groups * 8 * 8) : 0;
+  x.sum_count = static_cast<int>(groups);
+  return x;
+}
+
+void launch_quantise(Address x, Address weight, float offset, std::int64_t rows, std::int64_t k, const Activations& out, Launcher& launcher) {
+  const QuantiseParams p{x, weight, offset, static_cast<int>(k), out};
+  launcher.launch("quantise", "quantise", {(k / 32 + 7) / 8, rows, 1}, 256, p);
+}
+
+void launch_gemv(GemvParams& p, Launcher& launcher) {
+  std::int64_t outputs = 0;
+  for (int i = 0; i < (p.glu ? 1 : p.parts); ++i) outputs += p.part[i].rows;
+  unsigned threads = 128;  // small blocks: the tail of the last wave is short
+  p.rounds = 1;
+  if (p.out.codes != 0) {  // 32 outputs a block
+    threads = p.glu || p.t > 1 ? 256 : 512;
+    p.rounds = 32 / (static_cast<int>(threads / 32) * (p.glu ? 1 : 2));
+  }
+  const std::int64_t a_block = std::int64_t{threads / 32} * p.rounds * (p.glu ? 1 : 2);
+  launcher.launch("gemv", p.t == 1 ? "gemv_1" : p.t == 2 ? "gemv_2" : p.t <= 4 ? "gemv_4" : "gemv_8", {(outputs + a_block - 1) / a_block, 1, 1}, threads, p);
+}
+
+const std::span<const Op> matmul_ops = table;
+
+}  // namespace quern::cuda

@@ -1,0 +1,62 @@
+// penalize, logit_bias and sample: packed rows of f32 logits.
+#include "tables.hpp"
+
+namespace quern::cuda {
+namespace {
+
+std::string check_logits(const Tensor& x) {
+  if (x.rank == 2 && (x.ranged & 2u) != 0) return concat(describe(x), ": rows of a ranged length are not taken");
+  return first_of({check_dtype(x, QUERN_F32), check_rank(x, 2), check_packed(x)});
+}
+std::string check_rows(const Tensor& t, quern_dtype dtype, std::int64_t rows, std::int64_t columns) {
+  return first_of({check_dtype(t, dtype), check_rank(t, columns == 0 ? 1 : 2), check_packed(t), check_dim(t, 0, rows), columns > 1 ? check_dim(t, 1, columns) : ""});
+}
+
+std::string refuse_penalize(const Call& call) {
+  const Tensor &x = call.input(0), &history = call.input(1);
+  return first_of({check_logits(x), check_logits(call.output(0)), check_same(x, call.output(0)), check_rows(history, QUERN_I32, x.dims[0], 1),
+                   check_rows(call.input(2), QUERN_I32, x.dims[0], 0), check_rows(call.input(3), QUERN_F32, x.dims[0], 8)});
+}
+
+void emit_penalize(const Call& call, Launcher& launcher) {
+  const Tensor &x = call.input(0), &history = call.input(1);
+  const PenalizeParams p{x.data, call.output(0).data, history.data, call.input(2).data, call.input(3).data, x.dims[0], x.dims[1], history.dims[1], launcher.faults()};
+  launcher.launch("sampling", "penalize", {p.rows, 1, 1}, 1024, p);
+}
+
+std::string refuse_bias(const Call& call) {
+  const Tensor &x = call.input(0), &token = call.input(1), &bias = call.input(2);
+  return first_of({check_logits(x), check_logits(call.output(0)), check_same(x, call.output(0)), check_rows(token, QUERN_I32, x.dims[0], 1),
+                   check_dtype(bias, QUERN_F32), check_packed(bias), check_same(token, bias)});
+}
+
+void emit_bias(const Call& call, Launcher& launcher) {
+  const Tensor &x = call.input(0), &token = call.input(1);
+  const BiasParams p{x.data, call.output(0).data, token.data, call.input(2).data, x.dims[0], x.dims[1], token.dims[1], launcher.faults()};
+  launcher.launch("sampling", "logit_bias", {p.rows, 1, 1}, 1024, p);
+}
+
+std::string refuse_sample(const Call& call) {
+  const Tensor& x = call.input(0);
+  return first_of({check_logits(x), check_rows(call.input(1), QUERN_F32, x.dims[0], 8), check_rows(call.input(2), QUERN_U32, x.dims[0], 2),
+                   check_rows(call.input(3), QUERN_I32, x.dims[0], 0), check_rows(call.output(0), QUERN_I32, x.dims[0], 0),
+                   check_rows(call.output(1), QUERN_F32, x.dims[0], 0), x.last() < 1 ? "a row of logits has at least one element" : ""});
+}
+
+std::uint64_t scratch_sample(const Call& call) { return static_cast<std::uint64_t>(call.input(0).elements()) * 16; }
+
+void emit_sample(const Call& call, Launcher& launcher) {
+  const Tensor& x = call.input(0);
+  const SampleParams p{x.data, call.input(1).data, call.input(2).data, call.input(3).data, call.output(0).data, call.output(1).data, call.scratch, x.dims[0], x.dims[1]};
+  launcher.launch("sampling", "sample", {p.rows, 1, 1}, 1024, p);
+}
+
+constexpr Op table[] = {{QUERN_OP_PENALIZE, "penalize.cuda", refuse_penalize, emit_penalize},
+                        {QUERN_OP_LOGIT_BIAS, "logit_bias.cuda", refuse_bias, emit_bias},
+                        {QUERN_OP_SAMPLE, "sample.cuda", refuse_sample, emit_sample, scratch_sample}};
+
+}  // namespace
+
+const std::span<const Op> sampling_ops = table;
+
+}  // namespace quern::cuda

@@ -1,0 +1,294 @@
+// See plan.hpp.
+#include "plan.hpp"
+
+#include "decode.hpp"
+
+#include <algorithm>
+
+namespace quern::cuda {
+
+void Plan::compile(bool fuse, std::vector<std::uint32_t>& refused) {
+  for (std::uint32_t n = 0; n < graph.nodes.size(); ++n)
+    if (!graph.nodes[n].refusal.empty()) refused.push_back(n);
+  if (!refused.empty()) {
+    const Node& node = graph.nodes[refused.front()];
+    Failure failure(QUERN_UNSUPPORTED, concat("node ", refused.front(), node.name.empty() ? "" : " ", node.name, ": ", node.refusal));
+    failure.node = refused.front();
+    throw failure;
+  }
+  schedules.push_back(general_schedule(graph));
+  if (fuse)
+    for (const std::uint32_t rows : {8u, 1u})
+      if (Schedule fused = decode_schedule(graph, rows); !fused.steps.empty()) schedules.push_back(std::move(fused));
+  for (Schedule& schedule : schedules) schedule.place(graph);
+  std::string reason;
+  if (schedules.size() == 1 && fuse)
+    for (const Node& node : graph.nodes)
+      if (node.invariant && reason.empty()) reason = concat("not fused: '", node.name, "' asks for results that do not depend on the batch");
+  const quern_string why = sdk::text_of(texts.emplace_back(std::move(reason)));
+  std::uint64_t key = 0xcbf29ce484222325ull;
+  for (const Schedule& schedule : schedules)
+    for (const Step& step : schedule.steps) {
+      if (&schedule == &schedules.back()) {
+        quern_kernel_info info = sdk::made<quern_kernel_info>();
+        info.name = sdk::text_of(texts.emplace_back(step.kernel));
+        info.reason = why;
+        info.node = step.first_node;
+        info.node_count = step.nodes;
+        infos.push_back(info);
+      }
+      for (const char c : step.kernel) key = (key ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+    }
+  numerics_key = key;
+}
+
+std::uint64_t Plan::scratch_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const Schedule& schedule : schedules) bytes = std::max(bytes, schedule.bytes);
+  return bytes;
+}
+
+const Schedule& Plan::schedule_for(const std::vector<std::int64_t>& extents) const {
+  for (std::size_t s = schedules.size(); s-- > 1;)
+    if (std::ranges::all_of(extents, [&](std::int64_t e) { return e >= 1 && e <= schedules[s].most_rows; })) return schedules[s];
+  return schedules.front();
+}
+
+class Instance::Context : public StepContext {
+ public:
+  Context(const Instance& instance, const Schedule& schedule) : instance_(instance), schedule_(schedule) {}
+  const Tensor& tensor(std::uint32_t value) const override { return instance_.tensors_[value]; }
+  Address extra(std::uint32_t slot) const override { return instance_.scratch_ + schedule_.extra_offset[slot]; }
+  Address scratch() const override { return instance_.scratch_ + schedule_.scratch_offset; }
+  Address counters() const override { return instance_.counters_memory_; }
+
+ private:
+  const Instance& instance_;
+  const Schedule& schedule_;
+};
+
+Instance::Instance(const Plan& plan, Gpu& gpu)
+    : plan_(plan), gpu_(gpu), bounds_(plan.graph.source.widest()), extents_(bounds_), places_(plan.graph.values.size()), counters_(sdk::made<quern_counters>()) {
+  for (const Value& value : plan.graph.values) tensors_.push_back(value.tensor);
+}
+
+Instance::~Instance() {
+  if (gpu_.driver().cuCtxPushCurrent_v2(gpu_.context()) != constant::success) return;
+  drop_captured();
+  for (Mailbox::Mirror* mirror : mirrors_) gpu_.mailbox().remove_mirror(mirror);
+  if (counters_memory_ != 0) gpu_.release(counters_memory_, counter_bytes);
+  ::quern::cuda::Context ignored = nullptr;
+  gpu_.driver().cuCtxPopCurrent_v2(&ignored);
+}
+
+void Instance::drop_captured() noexcept {
+  for (const Captured& captured : captured_) gpu_.driver().cuGraphExecDestroy(captured.exec);
+  captured_.clear();
+}
+
+void Instance::refresh(const std::vector<std::int64_t>& extents, const Schedule& schedule) {
+  const Graph& graph = plan_.graph;
+  for (std::uint32_t v = 0; v < tensors_.size(); ++v) {
+    graph.shape(v, extents, tensors_[v]);
+    const std::uint32_t root = graph.values[v].root;
+    tensors_[v].data = (graph.internal(root) ? scratch_ + schedule.value_offset[root] : places_[v]) + (graph.internal(root) ? graph.values[v].offset : 0);
+  }
+  laid_out_ = &schedule;
+}
+
+std::uint32_t Instance::emit(const Schedule& schedule, bool dry, std::uint32_t& step) {
+  Launcher launcher(gpu_, dry);
+  const Context context(*this, schedule);
+  launcher.launch("mailbox", "deliver", {32, 1, 1}, 256, gpu_.mailbox().params());
+  for (step = 0; step < schedule.steps.size(); ++step) {
+    if (cancelled_.load(std::memory_order_relaxed)) throw Failure(QUERN_CANCELLED, "the run was cancelled", 18);
+    schedule.steps[step].emit(context, launcher);
+  }
+  PublishParams publish{};
+  for (const Mailbox::Mirror* mirror : mirrors_) {
+    if (publish.count == 4) break;
+    publish.from[publish.count] = mirror->from;
+    publish.to[publish.count] = mirror->device;
+    publish.bytes[publish.count++] = mirror->bytes;
+  }
+  if (publish.count > 0) launcher.launch("mailbox", "publish", {1, 1, 1}, 256, publish);
+  return launcher.launches();
+}
+
+void Instance::prepare(const sdk::List<quern_binding>& bindings, const quern_span& scratch) {
+  const Graph& graph = plan_.graph;
+  std::vector<Address> places(graph.values.size(), 0);
+  std::vector<bool> bound(graph.values.size(), false);
+  for (const quern_binding& binding : bindings) {
+    if (binding.value >= graph.values.size() || !graph.source.is_slot(binding.value)) refuse(concat("value ", binding.value, " is bound and is no slot"), 16);
+    if (bound[binding.value]) refuse(concat("value ", binding.value, " is bound twice"), 16);
+    if (binding.flags != 0) unsupported(concat("binding of value ", binding.value, ": flags ", binding.flags));
+    const sdk::List<quern_span> spans(binding.spans, "spans");
+    if (spans.size() != 1) refuse(concat("value ", binding.value, " has ", spans.size(), " spans; this plugin takes one"), 16);
+    const quern_span span = spans[0];
+    const std::uint64_t needed = graph.values[binding.value].tensor.planes ? graph.values[binding.value].bytes : graph.source.bytes(binding.value, bounds_);
+    if (needed > 0 && span.buffer == nullptr) refuse(concat("value ", binding.value, " is bound to no buffer"), 16);
+    if (span.buffer != nullptr) {
+      const quern_buffer& buffer = *span.buffer;
+      if (&buffer.gpu != &gpu_) refuse(concat("value ", binding.value, " lies in a buffer of another device"), 16);
+      if (span.offset % 16 != 0 || span.offset > buffer.bytes || span.bytes > buffer.bytes - span.offset || span.bytes < needed)
+        refuse(concat("value ", binding.value, " needs ", needed, " bytes at a multiple of 16, its span has ", span.bytes, " at ", span.offset, " of ", buffer.bytes), 16);
+      places[binding.value] = buffer.memory + span.offset;
+    }
+    bound[binding.value] = true;
+  }
+  for (std::uint32_t v = 0; v < graph.values.size(); ++v) {
+    const Value& value = graph.values[v];
+    if (!graph.source.is_slot(v) && value.root == v) continue;
+    if (graph.internal(value.root)) continue;
+    if (!bound[v]) {
+      if (value.root == v || !bound[value.root]) refuse(concat("value ", v, " '", value.tensor.name, "' is not bound"), 16);
+      places[v] = places[value.root] + value.offset;
+    }
+  }
+  Address scratch_at = 0;
+  if (const std::uint64_t needed = plan_.scratch_bytes(); needed > 0) {
+    if (scratch.buffer == nullptr || scratch.bytes < needed) refuse(concat("scratch has ", scratch.buffer == nullptr ? 0 : scratch.bytes, " bytes, ", needed, " are needed"), 16);
+    scratch_at = scratch.buffer->memory + scratch.offset;
+    if (scratch_at % 256 != 0) refuse("scratch does not start at a multiple of 256", 16);
+  }
+  drop_captured();
+  for (Mailbox::Mirror* mirror : mirrors_) gpu_.mailbox().remove_mirror(mirror);
+  mirrors_.clear();
+  places_ = std::move(places);
+  scratch_ = scratch_at;
+  for (std::uint32_t v = 0; v < graph.values.size(); ++v)
+    if (graph.source.values[v].kind == QUERN_VALUE_OUTPUT && graph.values[v].root == v && graph.values[v].bytes <= 4096 && mirrors_.size() < 4)
+      if (Mailbox::Mirror* mirror = gpu_.mailbox().add_mirror(places_[v], static_cast<std::uint32_t>(graph.values[v].bytes)); mirror != nullptr) mirrors_.push_back(mirror);
+  if (counters_memory_ == 0) {
+    counters_memory_ = gpu_.allocate(counter_bytes, "counters");
+    gpu_.driver().check(gpu_.driver().cuMemsetD32Async(counters_memory_, 0, counter_bytes / 4, gpu_.stream()), "clearing counters");
+  }
+  counters_ = sdk::made<quern_counters>();
+  prepared_ = true;
+  capture();
+}
+
+/// Finds every kernel that runs may need, and captures the small steps of models: all ranged extents equal, 1 to 8.
+void Instance::capture() {
+  const Driver& driver = gpu_.driver();
+  std::vector<std::int64_t> extents = bounds_;
+  std::uint32_t step = 0;
+  for (const std::int64_t rows : {1, 2, 4, 8, 16, 64, 512}) {
+    for (std::size_t s = 0; s < extents.size(); ++s) extents[s] = std::clamp(rows, plan_.graph.source.symbols[s].min, bounds_[s]);
+    for (const Schedule& schedule : plan_.schedules) {
+      refresh(extents, schedule);
+      emit(schedule, true, step);
+    }
+    if (extents.empty()) break;
+  }
+  if (!plan_.capture || plan_.graph.nodes.size() < 16 || bounds_.empty()) return;
+  for (std::int64_t rows = 1; rows <= 8; ++rows) {
+    bool allowed = true;
+    for (std::size_t s = 0; s < extents.size(); ++s) {
+      allowed = allowed && rows >= plan_.graph.source.symbols[s].min && rows <= bounds_[s] && plan_.graph.source.symbols[s].extent == QUERN_NONE;
+      extents[s] = rows;
+    }
+    if (!allowed) break;
+    const Schedule& schedule = plan_.schedule_for(extents);
+    refresh(extents, schedule);
+    driver.check(driver.cuStreamBeginCapture_v2(gpu_.stream(), constant::capture_thread_local), "capturing a step");
+    CapturedGraph graph = nullptr;
+    try {
+      emit(schedule, false, step);
+    } catch (...) {
+      driver.cuStreamEndCapture(gpu_.stream(), &graph);
+      if (graph != nullptr) driver.cuGraphDestroy(graph);
+      throw;
+    }
+    driver.check(driver.cuStreamEndCapture(gpu_.stream(), &graph), "capturing a step");
+    Captured captured{extents, nullptr};
+    const Result made = driver.cuGraphInstantiateWithFlags(&captured.exec, graph, 0);
+    driver.cuGraphDestroy(graph);
+    driver.check(made, "making a graph of a step");
+    captured_.push_back(std::move(captured));
+  }
+}
+
+void Instance::check_run(const quern_run& run) {
+  if (!prepared_) refuse("the instance is not prepared", 12);
+  if (run.flags != 0) unsupported(concat("run flags ", run.flags));
+  extents_ = bounds_;
+  plan_.graph.source.apply_bounds(run.bounds, extents_);
+  const sdk::List<quern_patch> patches(run.patches, "patches");
+  for (const quern_patch& patch : patches) {
+    if (patch.value >= plan_.graph.values.size()) refuse(concat("a patch is for value ", patch.value), 13);
+    const std::uint32_t kind = plan_.graph.source.values[patch.value].kind;
+    if (kind != QUERN_VALUE_STATE && kind != QUERN_VALUE_INPUT) refuse(concat("a patch is for value ", patch.value, ", which is neither state nor input"), 13);
+    const std::uint64_t bytes = plan_.graph.source.bytes(patch.value, bounds_);
+    if (patch.offset > bytes || patch.bytes > bytes - patch.offset || (patch.data == nullptr && patch.bytes > 0))
+      refuse(concat("a patch writes bytes ", patch.offset, " + ", patch.bytes, " of value ", patch.value, ", which has ", bytes), 13);
+  }
+}
+
+void Instance::run(const quern_run& run, quern_error* error) {
+  const Driver& driver = gpu_.driver();
+  quern_run_status outcome = sdk::made<quern_run_status>();
+  outcome.node = QUERN_NONE;
+  std::uint32_t step = QUERN_NONE;
+  cancelled_ = false;
+  const Schedule* schedule = nullptr;
+  try {
+    Launcher launcher(gpu_, false);
+    for (const quern_patch& patch : sdk::List<quern_patch>(run.patches, "patches")) {
+      if (patch.bytes == 0) continue;
+      std::uint64_t done = 0;
+      while (done < patch.bytes) {
+        const std::uint64_t part = std::min<std::uint64_t>(patch.bytes - done, Mailbox::largest);
+        if (!gpu_.mailbox().fits(part)) {
+          launcher.launch("mailbox", "deliver", {32, 1, 1}, 256, gpu_.mailbox().params());
+          gpu_.synchronize("delivering patches");
+          gpu_.mailbox().clear();
+        }
+        gpu_.mailbox().put(places_[patch.value] + patch.offset + done, static_cast<const char*>(patch.data) + done, static_cast<std::uint32_t>(part));
+        done += part;
+      }
+      counters_.host_copies += patch.bytes;
+    }
+    for (std::size_t s = 0; s < extents_.size(); ++s) {  // exact counts in device memory
+      const std::uint32_t extent = plan_.graph.source.symbols[s].extent;
+      if (extent == QUERN_NONE) continue;
+      launcher.launch("mailbox", "deliver", {32, 1, 1}, 256, gpu_.mailbox().params());
+      std::int32_t exact = 0;
+      driver.check(driver.cuMemcpyDtoHAsync_v2(&exact, places_[extent], sizeof exact, gpu_.stream()), "reading an extent");
+      gpu_.synchronize("reading an extent");
+      gpu_.mailbox().clear();
+      if (exact < 0 || exact > extents_[s]) refuse(concat("symbol ", s, " has the extent ", exact, ", the run's bound is ", extents_[s]), 11);
+      extents_[s] = exact;
+    }
+    schedule = &plan_.schedule_for(extents_);
+    const auto ready = std::ranges::find(captured_, extents_, &Captured::extents);
+    if (ready != captured_.end()) {
+      driver.check(driver.cuGraphLaunch(ready->exec, gpu_.stream()), "launching a step");
+    } else {
+      refresh(extents_, *schedule);
+      emit(*schedule, false, step);
+      step = QUERN_NONE;
+    }
+    gpu_.synchronize("running a graph");
+    gpu_.mailbox().clear();
+    for (Mailbox::Mirror* mirror : mirrors_) mirror->valid = true;
+    outcome.code = cancelled_ ? QUERN_CANCELLED : QUERN_OK;
+    outcome.faults = gpu_.take_faults();
+  } catch (const Failure& failure) {
+    driver.cuStreamSynchronize(gpu_.stream());
+    gpu_.mailbox().clear();
+    outcome.code = failure.code;
+    outcome.rule = failure.rule;
+    if (schedule != nullptr && step < schedule->steps.size()) outcome.node = schedule->steps[step].first_node;
+    if (outcome.node != QUERN_NONE) outcome.op = plan_.graph.nodes[outcome.node].op;
+    if (run.status != nullptr) sdk::write(run.status, outcome);
+    sdk::set_error(error, failure);
+    ++counters_.runs;
+    return;
+  }
+  ++counters_.runs;
+  if (run.status != nullptr) sdk::write(run.status, outcome);
+}
+
+}  // namespace quern::cuda

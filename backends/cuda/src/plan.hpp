@@ -1,0 +1,72 @@
+// A compiled graph and its instances.
+//
+//   Plan      the graph, its schedules and what is told of its kernels; immutable
+//   Instance  upper bounds, memory after prepare(), captured graphs; one thread at a time
+#pragma once
+
+#include "buffer.hpp"
+#include "schedule.hpp"
+
+#include <atomic>
+
+namespace quern::cuda {
+
+struct Plan {
+  Graph graph;
+  std::deque<Schedule> schedules;  // the general one first
+  std::vector<quern_kernel_info> infos;
+  std::deque<std::string> texts;  // of infos
+  bool capture = true;
+  std::uint64_t numerics_key = 0;
+
+  explicit Plan(const quern_graph* host_graph) : graph(host_graph) {}
+  /// Makes schedules. Throws Failure(UNSUPPORTED) after filling `refused`.
+  void compile(bool fuse, std::vector<std::uint32_t>& refused);
+  std::uint64_t scratch_bytes() const;
+  const Schedule& schedule_for(const std::vector<std::int64_t>& extents) const;
+};
+
+class Instance {
+ public:
+  Instance(const Plan& plan, Gpu& gpu);
+  ~Instance();
+  Instance(const Instance&) = delete;
+  Instance& operator=(const Instance&) = delete;
+
+  void set_bounds(const quern_array& bounds) { plan_.graph.source.apply_bounds(bounds, bounds_); }
+  /// Binds and captures. Throws Failure and changes nothing where a binding is wrong.
+  void prepare(const sdk::List<quern_binding>& bindings, const quern_span& scratch);
+  /// Checks a run without changing anything.
+  void check_run(const quern_run& run);
+  /// Runs to the end; how it ended goes to the status, and the words of a failure to `error`. Only after check_run.
+  void run(const quern_run& run, quern_error* error);
+  void cancel() noexcept { cancelled_ = true; }
+  const quern_counters& counters() const noexcept { return counters_; }
+
+ private:
+  class Context;
+  struct Captured {
+    std::vector<std::int64_t> extents;
+    GraphExec exec = nullptr;
+  };
+  void refresh(const std::vector<std::int64_t>& extents, const Schedule& schedule);
+  std::uint32_t emit(const Schedule& schedule, bool dry, std::uint32_t& step);
+  void capture();
+  void drop_captured() noexcept;
+
+  const Plan& plan_;
+  Gpu& gpu_;
+  std::vector<std::int64_t> bounds_, extents_;
+  std::vector<Tensor> tensors_;       // one a value, of this run
+  std::vector<Address> places_;       // of bound roots
+  const Schedule* laid_out_ = nullptr;
+  Address scratch_ = 0;
+  DevicePointer counters_memory_ = 0;
+  std::vector<Captured> captured_;
+  std::vector<Mailbox::Mirror*> mirrors_;
+  bool prepared_ = false;
+  std::atomic<bool> cancelled_{false};
+  quern_counters counters_;
+};
+
+}  // namespace quern::cuda

@@ -1,0 +1,123 @@
+// See schedule.hpp.
+#include "schedule.hpp"
+
+#include <map>
+
+namespace quern::cuda {
+namespace {
+
+constexpr std::uint64_t alignment = 256;
+constexpr std::uint64_t round_up(std::uint64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
+
+/// Free ranges of memory that grows at its end; the smallest that fits is taken.
+class FreeRanges {
+ public:
+  std::uint64_t take(std::uint64_t bytes) {
+    auto best = ranges_.end();
+    for (auto it = ranges_.begin(); it != ranges_.end(); ++it)
+      if (it->second >= bytes && (best == ranges_.end() || it->second < best->second)) best = it;
+    if (best == ranges_.end()) {
+      end_ += bytes;
+      return end_ - bytes;
+    }
+    const auto [at, size] = *best;
+    ranges_.erase(best);
+    if (size > bytes) ranges_[at + bytes] = size - bytes;
+    return at;
+  }
+  void give(std::uint64_t at, std::uint64_t bytes) {
+    auto next = ranges_.lower_bound(at);
+    if (next != ranges_.end() && at + bytes == next->first) {
+      bytes += next->second;
+      next = ranges_.erase(next);
+    }
+    if (next != ranges_.begin()) {
+      const auto before = std::prev(next);
+      if (before->first + before->second == at) {
+        before->second += bytes;
+        return;
+      }
+    }
+    ranges_[at] = bytes;
+  }
+  std::uint64_t end() const { return end_; }
+
+ private:
+  std::map<std::uint64_t, std::uint64_t> ranges_;
+  std::uint64_t end_ = 0;
+};
+
+struct Life {
+  std::uint32_t first = QUERN_NONE, last = 0;
+  void touch(std::uint32_t step) {
+    if (first == QUERN_NONE) first = step;
+    last = step;
+  }
+};
+
+}  // namespace
+
+void Schedule::place(const Graph& graph) {
+  std::vector<Life> values(graph.values.size()), slots(extras.size());
+  std::uint64_t scratch = 0;
+  for (std::uint32_t s = 0; s < steps.size(); ++s) {
+    for (const auto* list : {&steps[s].reads, &steps[s].writes})
+      for (const std::uint32_t v : *list)
+        if (v != QUERN_NONE) values[graph.values[v].root].touch(s);
+    for (const std::uint32_t e : steps[s].extras) slots[e].touch(s);
+    scratch = std::max(scratch, steps[s].scratch);
+  }
+  value_offset.assign(graph.values.size(), 0);
+  extra_offset.assign(extras.size(), 0);
+  FreeRanges free;
+  const auto bytes_of = [&](std::uint32_t v) { return round_up(std::max<std::uint64_t>(1, graph.values[v].bytes)); };
+  for (std::uint32_t s = 0; s < steps.size(); ++s) {
+    for (std::uint32_t v = 0; v < values.size(); ++v)
+      if (values[v].first == s && graph.internal(v)) value_offset[v] = free.take(bytes_of(v));
+    for (std::uint32_t e = 0; e < slots.size(); ++e)
+      if (slots[e].first == s) extra_offset[e] = free.take(round_up(extras[e]));
+    for (std::uint32_t v = 0; v < values.size(); ++v)
+      if (values[v].first != QUERN_NONE && values[v].last == s && graph.internal(v)) free.give(value_offset[v], bytes_of(v));
+    for (std::uint32_t e = 0; e < slots.size(); ++e)
+      if (slots[e].first != QUERN_NONE && slots[e].last == s) free.give(extra_offset[e], round_up(extras[e]));
+  }
+  scratch_offset = free.end();
+  bytes = scratch_offset + round_up(scratch);
+}
+
+Schedule general_schedule(const Graph& graph) {
+  Schedule schedule;
+  for (std::uint32_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    Step step;
+    step.first_node = n;
+    step.kernel = node.implementation->kernel;
+    step.reads = node.inputs;
+    step.writes = node.outputs;
+    std::vector<Tensor> storage;
+    if (node.implementation->scratch != nullptr) step.scratch = node.implementation->scratch(graph.describe(node, storage));
+    step.emit = [&node, storage = std::vector<Tensor>(node.inputs.size() + node.outputs.size())](const StepContext& context, Launcher& launcher) mutable {
+      std::size_t at = 0;
+      for (const auto* list : {&node.inputs, &node.outputs})
+        for (const std::uint32_t v : *list) storage[at++] = v == QUERN_NONE ? Tensor{} : context.tensor(v);
+      bool any = node.outputs.empty();
+      for (std::size_t i = node.inputs.size(); i < storage.size(); ++i) any = any || (storage[i].present() && storage[i].elements() > 0);
+      if (!any) return;
+      Call call;
+      call.op = node.op;
+      call.inputs = {storage.data(), node.inputs.size()};
+      call.outputs = {storage.data() + node.inputs.size(), node.outputs.size()};
+      call.attributes = node.attributes.get();
+      call.int8_allowed = node.int8_allowed;
+      call.bf16_allowed = node.bf16_allowed;
+      call.invariant = node.invariant;
+      call.scratch = context.scratch();
+      call.counters = context.counters();
+      node.implementation->emit(call, launcher);
+    };
+    schedule.steps.push_back(std::move(step));
+  }
+  return schedule;
+}
+
+}  // namespace quern::cuda

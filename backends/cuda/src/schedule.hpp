@@ -1,0 +1,48 @@
+// An order of steps that computes a graph, each step some launches, and where its internal values lie in scratch.
+//
+// The general schedule has a step for each node and serves any extents. The decode schedule (decode.hpp) fuses.
+#pragma once
+
+#include "graph.hpp"
+
+#include <functional>
+
+namespace quern::cuda {
+
+/// What a step sees when it runs: tensors of this run.
+class StepContext {
+ public:
+  virtual ~StepContext() = default;
+  virtual const Tensor& tensor(std::uint32_t value) const = 0;
+  /// Extra memory of the schedule: slot s of Schedule::extras.
+  virtual Address extra(std::uint32_t slot) const = 0;
+  virtual Address scratch() const = 0;
+  virtual Address counters() const = 0;
+};
+
+struct Step {
+  std::uint32_t first_node = 0;        // for messages
+  std::uint32_t nodes = 1;
+  std::string kernel;
+  std::vector<std::uint32_t> reads, writes;  // values
+  std::vector<std::uint32_t> extras;         // slots that it reads or writes
+  std::uint64_t scratch = 0;
+  std::function<void(const StepContext&, Launcher&)> emit;
+};
+
+struct Schedule {
+  std::vector<Step> steps;
+  std::vector<std::uint64_t> extras;  // bytes of each extra slot
+  std::uint32_t most_rows = 0;        // serves runs whose ranged extents are all at most this; 0: any
+
+  // Filled by place():
+  std::vector<std::uint64_t> value_offset, extra_offset;
+  std::uint64_t scratch_offset = 0, bytes = 0;
+  /// Lays out internal values and extras so that those whose lives do not meet share bytes.
+  void place(const Graph& graph);
+};
+
+/// One step a node.
+Schedule general_schedule(const Graph& graph);
+
+}  // namespace quern::cuda

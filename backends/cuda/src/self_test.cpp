@@ -1,0 +1,89 @@
+// The probe's proof: small products in f32 and of int8 on a card, against integers known in advance.
+#include "handles.hpp"
+#include "ops/matmul.hpp"
+
+#include <cmath>
+
+namespace quern::cuda {
+namespace {
+
+constexpr int k = 64, n = 32;
+
+class Memory {
+ public:
+  Memory(Gpu& gpu, std::uint64_t bytes) : gpu_(gpu), bytes_(bytes), at_(gpu.allocate(bytes, "the self-test")) {}
+  ~Memory() { gpu_.release(at_, bytes_); }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  Address at() const { return at_; }
+
+ private:
+  Gpu& gpu_;
+  std::uint64_t bytes_;
+  DevicePointer at_;
+};
+
+}  // namespace
+
+std::string self_test(Gpu& gpu) {
+  std::vector<float> x(k), w(n * k), y(2 * n, -1.0f);
+  for (int i = 0; i < k; ++i) x[i] = static_cast<float>(i * 7 % 13 - 6);
+  for (int i = 0; i < n * k; ++i) w[i] = static_cast<float>(i * 5 % 17 - 8);
+  // The same weights as q8_0: scale 1.
+  std::vector<unsigned char> blocks(n * k / 32 * 34);
+  for (int b = 0; b < n * k / 32; ++b) {
+    blocks[b * 34 + 1] = 0x3c;  // f16 1.0
+    for (int i = 0; i < 32; ++i) blocks[b * 34 + 2 + i] = static_cast<unsigned char>(static_cast<signed char>(w[b * 32 + i]));
+  }
+  const Memory dx(gpu, k * 4), dw(gpu, n * k * 4), db(gpu, blocks.size()), dy(gpu, 2 * n * 4), da(gpu, activation_bytes(k));
+  const Driver& driver = gpu.driver();
+  const auto up = [&](Address to, const void* from, std::size_t bytes) { driver.check(driver.cuMemcpyHtoDAsync_v2(to, from, bytes, gpu.stream()), "the self-test"); };
+  up(dx.at(), x.data(), x.size() * 4);
+  up(dw.at(), w.data(), w.size() * 4);
+  up(db.at(), blocks.data(), blocks.size());
+  up(dy.at(), y.data(), y.size() * 4);
+  const auto matrix = [](Address at, quern_dtype dtype) {
+    Tensor t;
+    t.data = at;
+    t.dtype = dtype;
+    t.rank = 2;
+    t.dims[0] = n;
+    t.dims[1] = k;
+    return blocks_of(t);
+  };
+  Launcher launcher(gpu, false);
+  GemvExactParams exact{};
+  exact.w = matrix(dw.at(), QUERN_F32);
+  exact.x = dx.at();
+  exact.y = dy.at();
+  exact.x_dtype = exact.y_dtype = QUERN_F32;
+  exact.rows = n;
+  exact.k = k;
+  exact.t = 1;
+  exact.alpha = 1;
+  launcher.launch("gemv_exact", "gemv_exact_1", {n / 8, 1, 1}, 256, exact);
+  const Activations activations = activations_at(da.at(), k, false);
+  launch_quantise(dx.at(), 0, 0, 1, k, activations, launcher);
+  GemvParams fast{};
+  fast.part[0] = {matrix(db.at(), QUERN_Q8_0), dy.at() + n * 4, 0, n};
+  fast.parts = 1;
+  fast.k = k;
+  fast.t = 1;
+  fast.x = activations;
+  launch_gemv(fast, launcher);
+  driver.check(driver.cuMemcpyDtoHAsync_v2(y.data(), dy.at(), y.size() * 4, gpu.stream()), "the self-test");
+  gpu.synchronize("the self-test");
+  for (int row = 0; row < n; ++row) {
+    float expected = 0, size = 0;
+    for (int i = 0; i < k; ++i) {
+      expected += x[i] * w[row * k + i];
+      size += std::fabs(w[row * k + i]);
+    }
+    if (y[row] != expected) return concat("the f32 product of row ", row, " is ", y[row], " and should be ", expected);
+    // int8 activations are off by half a step of 6 / 127 at most, times the weights.
+    if (!(std::fabs(y[n + row] - expected) <= 0.5f * 6.0f / 127.0f * size * 1.01f)) return concat("the int8 product of row ", row, " is ", y[n + row], " and should be near ", expected);
+  }
+  return {};
+}
+
+}  // namespace quern::cuda

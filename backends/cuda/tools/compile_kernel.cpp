@@ -1,0 +1,61 @@
+// compile_kernel NVRTC ARCH SOURCE OUT.cubin [HEADER...]: one kernel file to a cubin, at build time, without a GPU.
+//
+// Prints ptxas's report of registers and spills with --verbose as the last argument. Fails on an error and on a warning, since a
+// warning of a kernel is a bug sooner or later.
+#include "nvrtc.hpp"
+#include "compile_options.hpp"
+
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+namespace {
+
+std::string read(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) std::fprintf(stderr, "%s: cannot be read\n", path.c_str());
+  return text.str();
+}
+
+std::string base(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
+
+}  // namespace
+
+int main(int count, char** words) {
+  if (count < 5) {
+    std::fputs("usage: compile_kernel NVRTC ARCH SOURCE OUT.cubin [HEADER...] [--verbose]\n", stderr);
+    return 2;
+  }
+  std::string reason;
+  const auto nvrtc = quern::cuda::Nvrtc::open({words[1]}, reason);
+  if (nvrtc == nullptr) {
+    std::fprintf(stderr, "compile_kernel: %s\n", reason.c_str());
+    return 1;
+  }
+  std::vector<std::string> names, texts, options = quern::cuda::compile_options();
+  bool verbose = false;
+  for (int i = 5; i < count; ++i) {
+    if (std::strcmp(words[i], "--verbose") == 0) {
+      verbose = true;
+      continue;
+    }
+    names.push_back(base(words[i]));
+    texts.push_back(read(words[i]));
+  }
+  if (verbose) options.push_back("--ptxas-options=--verbose");
+  std::vector<quern::cuda::SourceFile> headers;
+  for (std::size_t i = 0; i < names.size(); ++i) headers.push_back({names[i], texts[i]});
+  const std::string name = base(words[3]), text = read(words[3]);
+  std::string log;
+  const std::string cubin = nvrtc->compile({name, text}, headers, words[2], options, log);
+  if (!log.empty()) std::fprintf(stderr, "%s\n", log.c_str());
+  if (cubin.empty() || (!verbose && log.find("warning") != std::string::npos)) return 1;
+  std::ofstream out(words[4], std::ios::binary);
+  out.write(cubin.data(), static_cast<std::streamsize>(cubin.size()));
+  out.close();
+  if (!out) std::fprintf(stderr, "%s: cannot be written\n", words[4]);
+  return out ? 0 : 1;
+}
