@@ -7,7 +7,8 @@
 namespace quern::cuda {
 
 Mailbox::Mailbox(std::shared_ptr<const Driver> driver) : driver_(std::move(driver)) {
-  constexpr std::size_t head = 256, list = capacity_entries * sizeof(Patch), mirrors = std::size_t{mirror_bytes} * mirror_count;
+  constexpr std::size_t head = 16, list = capacity_entries * sizeof(Patch), mirrors = std::size_t{mirror_bytes} * mirror_count;
+  static_assert(head + list + capacity_bytes == page_bytes);
   void* memory = nullptr;
   driver_->check(driver_->cuMemHostAlloc(&memory, head + list + capacity_bytes + mirrors, constant::host_mapped), "taking pinned host memory");
   memory_ = static_cast<std::byte*>(memory);
@@ -19,11 +20,17 @@ Mailbox::Mailbox(std::shared_ptr<const Driver> driver) : driver_(std::move(drive
   bytes_ = memory_ + head + list;
   mirrors_ = bytes_ + capacity_bytes;
   mirrors_device_ = device + head + list + capacity_bytes;
-  params_ = {device, device + head, device + head + list};
+  driver_->check(driver_->cuMemAlloc_v2(&page_, page_bytes), "taking memory for small writes");
+  params_ = {page_, page_ + head, page_ + head + list};
   list_.reserve(mirror_count);
 }
 
-Mailbox::~Mailbox() { driver_->cuMemFreeHost(memory_); }
+Mailbox::~Mailbox() {
+  driver_->cuMemFreeHost(memory_);
+  driver_->cuMemFree_v2(page_);
+}
+
+void Mailbox::copy_page(Stream stream) const { driver_->check(driver_->cuMemcpyHtoDAsync_v2(page_, memory_, page_bytes, stream), "copying small writes"); }
 
 bool Mailbox::fits(std::uint64_t bytes) const noexcept {
   return bytes <= largest && *count_ < capacity_entries && used_ + bytes + 16 <= capacity_bytes;

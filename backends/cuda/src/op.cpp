@@ -38,6 +38,11 @@ void Launcher::start(Function function, std::string_view name, Grid grid, unsign
   if (result != constant::success) gpu_.driver().check(result, concat("launching ", std::string(name)).c_str());
 }
 
+void Launcher::deliver() {
+  if (!dry_) gpu_.mailbox().copy_page(gpu_.stream());
+  launch("mailbox", "deliver", {32, 1, 1}, 256, gpu_.mailbox().params());
+}
+
 const Op* find_implementation(std::uint32_t op) noexcept {
   for (const std::span<const Op> table : op_tables())
     for (const Op& row : table)

@@ -45,6 +45,9 @@ class Launcher {
   /// A grid of blocks of 256 threads for `count` items, each thread striding through them.
   Grid spread(std::int64_t count) const;
 
+  /// Brings the mailbox's writes to their places.
+  void deliver();
+
   Gpu& gpu() noexcept { return gpu_; }
   Address faults() const noexcept { return gpu_.faults_address(); }
   int multiprocessors() const noexcept { return gpu_.facts().multiprocessors; }

@@ -99,7 +99,7 @@ void Instance::refresh(const std::vector<std::int64_t>& extents, const Schedule&
 std::uint32_t Instance::emit(const Schedule& schedule, bool dry, std::uint32_t& step) {
   Launcher launcher(gpu_, dry);
   const Context context(*this, schedule);
-  launcher.launch("mailbox", "deliver", {32, 1, 1}, 256, gpu_.mailbox().params());
+  launcher.deliver();
   for (step = 0; step < schedule.steps.size(); ++step) {
     if (cancelled_.load(std::memory_order_relaxed)) throw Failure(QUERN_CANCELLED, "the run was cancelled", 18);
     schedule.steps[step].emit(context, launcher);
@@ -241,7 +241,7 @@ void Instance::run(const quern_run& run, quern_error* error) {
       while (done < patch.bytes) {
         const std::uint64_t part = std::min<std::uint64_t>(patch.bytes - done, Mailbox::largest);
         if (!gpu_.mailbox().fits(part)) {
-          launcher.launch("mailbox", "deliver", {32, 1, 1}, 256, gpu_.mailbox().params());
+          launcher.deliver();
           gpu_.synchronize("delivering patches");
           gpu_.mailbox().clear();
         }
@@ -253,7 +253,7 @@ void Instance::run(const quern_run& run, quern_error* error) {
     for (std::size_t s = 0; s < extents_.size(); ++s) {  // exact counts in device memory
       const std::uint32_t extent = plan_.graph.source.symbols[s].extent;
       if (extent == QUERN_NONE) continue;
-      launcher.launch("mailbox", "deliver", {32, 1, 1}, 256, gpu_.mailbox().params());
+      launcher.deliver();
       std::int32_t exact = 0;
       driver.check(driver.cuMemcpyDtoHAsync_v2(&exact, places_[extent], sizeof exact, gpu_.stream()), "reading an extent");
       gpu_.synchronize("reading an extent");

@@ -234,7 +234,7 @@ quern_status buffer_create(quern_device* device, const quern_buffer_options* opt
 void deliver(Gpu& gpu) {
   if (gpu.mailbox().empty()) return;
   Launcher launcher(gpu, false);
-  launcher.launch("mailbox", "deliver", {32, 1, 1}, 256, gpu.mailbox().params());
+  launcher.deliver();
   gpu.synchronize("delivering writes");
   gpu.mailbox().clear();
 }

@@ -29,12 +29,12 @@ std::string self_test(Gpu& gpu) {
   std::vector<float> x(k), w(n * k), y(2 * n, -1.0f);
   for (int i = 0; i < k; ++i) x[i] = static_cast<float>(i * 7 % 13 - 6);
   for (int i = 0; i < n * k; ++i) w[i] = static_cast<float>(i * 5 % 17 - 8);
-  // The same weights as q8_0: scale 1.
-  std::vector<unsigned char> blocks(n * k / 32 * 34);
-  for (int b = 0; b < n * k / 32; ++b) {
-    blocks[b * 34 + 1] = 0x3c;  // f16 1.0
-    for (int i = 0; i < 32; ++i) blocks[b * 34 + 2 + i] = static_cast<unsigned char>(static_cast<signed char>(w[b * 32 + i]));
-  }
+  // The same weights as q8_0 in planes: scales of 1, then codes.
+  constexpr std::size_t codes_at = 256;
+  static_assert(n * k / 32 * 2 <= codes_at);
+  std::vector<unsigned char> blocks(codes_at + n * k);
+  for (int b = 0; b < n * k / 32; ++b) blocks[b * 2 + 1] = 0x3c;  // f16 1.0
+  for (int i = 0; i < n * k; ++i) blocks[codes_at + i] = static_cast<unsigned char>(static_cast<signed char>(w[i]));
   const Memory dx(gpu, k * 4), dw(gpu, n * k * 4), db(gpu, blocks.size()), dy(gpu, 2 * n * 4), da(gpu, activation_bytes(k));
   const Driver& driver = gpu.driver();
   const auto up = [&](Address to, const void* from, std::size_t bytes) { driver.check(driver.cuMemcpyHtoDAsync_v2(to, from, bytes, gpu.stream()), "the self-test"); };
@@ -49,6 +49,7 @@ std::string self_test(Gpu& gpu) {
     t.rank = 2;
     t.dims[0] = n;
     t.dims[1] = k;
+    t.planes = dtype == QUERN_Q8_0;
     return blocks_of(t);
   };
   Launcher launcher(gpu, false);

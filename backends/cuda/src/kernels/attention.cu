@@ -72,8 +72,11 @@ template <int F> DEV void attend(const AttentionParams& p, Shared& s) {
   }
   int begin = known && p.window > 0 ? max(0, position - p.window + 1) : 0;
   const int newest = end;
+  int active = 1;  // splits that have keys
   if (p.splits > 1) {
-    const int share = max(TILE, ((end - begin + p.splits - 1) / p.splits + 15) / 16 * 16);
+    const int share = max((int)TILE, ((end - begin + p.splits - 1) / p.splits + 15) / 16 * 16);
+    active = max(1, (end - begin + share - 1) / share);
+    if (split >= active) return;
     begin = begin + split * share;
     end = min(end, begin + share);
   }
@@ -187,7 +190,7 @@ template <int F> DEV void attend(const AttentionParams& p, Shared& s) {
     }
   __syncthreads();
 
-  if (p.splits > 1) {
+  if (active > 1) {
     for (int h = 0; h < heads; ++h) {
       float* part = at<float>(p.partial) + (((i64)t * p.heads + first_head + h) * p.splits + split) * (dv + 2);
       for (int i = threadIdx.x; i < dv; i += blockDim.x) {
@@ -204,45 +207,54 @@ template <int F> DEV void attend(const AttentionParams& p, Shared& s) {
     __syncthreads();
     if (threadIdx.x == 0) {
       u32* counter = at<u32>(p.counters) + (i64)t * p.heads + first_head;
-      s.last = atomicAdd(counter, 1u) == (u32)p.splits - 1;
+      s.last = atomicAdd(counter, 1u) == (u32)active - 1;
       if (s.last) *counter = 0;
     }
     __syncthreads();
     if (!s.last) return;
     __threadfence();
   }
-  for (int h = 0; h < heads; ++h) {
-    float most = p.splits > 1 ? -INFINITY_F : s.most[h], sum = p.splits > 1 ? 0.0f : s.sum[h];
-    const float* parts = at<const float>(p.partial) + ((i64)t * p.heads + first_head + h) * p.splits * (dv + 2);
-    if (p.splits > 1)
-      for (int k = 0; k < p.splits; ++k) most = fmaxf(most, __ldcg(parts + k * (dv + 2) + dv));
+  // A warp finds what each split of a head counts for; score[h] holds these factors, at most TILE of them.
+  for (int h = warp; h < heads; h += 4) {
+    const float* parts = at<const float>(p.partial) + ((i64)t * p.heads + first_head + h) * p.splits * (dv + 2) + dv;
     const float sink = p.sinks ? at<const float>(p.sinks)[first_head + h] : -INFINITY_F;
-    const float top = fmaxf(most, sink);
-    if (p.splits > 1) {
-      for (int k = 0; k < p.splits; ++k) {
-        const float m = __ldcg(parts + k * (dv + 2) + dv);
-        if (m != -INFINITY_F) sum += __ldcg(parts + k * (dv + 2) + dv + 1) * expf(m - top);
-      }
-    } else if (most != -INFINITY_F) {
-      sum *= expf(most - top);
+    float most[2], sum[2];
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      const int k = lane + 32 * j;
+      most[j] = active == 1 ? (k == 0 ? s.most[h] : -INFINITY_F) : k < active ? __ldcg(parts + k * (dv + 2)) : -INFINITY_F;
+      sum[j] = active == 1 ? (k == 0 ? s.sum[h] : 0.0f) : k < active ? __ldcg(parts + k * (dv + 2) + 1) : 0.0f;
     }
-    if (sink != -INFINITY_F) sum += expf(sink - top);
-    const float inverse = sum > 0.0f ? 1.0f / sum : sum == 0.0f ? 0.0f : sum;  // a NaN stays one
+    const float top = fmaxf(sink, warp_max(fmaxf(most[0], most[1])));
+    float factor[2], total = 0.0f;
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      factor[j] = most[j] == -INFINITY_F ? 0.0f : expf(most[j] - top);
+      total = fmaf(sum[j], factor[j], total);
+    }
+    total = warp_sum(total) + (sink == -INFINITY_F ? 0.0f : expf(sink - top));
+    const float inverse = total > 0.0f ? 1.0f / total : total == 0.0f ? 0.0f : total;  // a NaN stays one
+    s.score[h][lane] = factor[0] * inverse;
+    s.score[h][lane + 32] = factor[1] * inverse;
+  }
+  __syncthreads();
+  for (int h = 0; h < heads; ++h) {
+    const float* parts = at<const float>(p.partial) + ((i64)t * p.heads + first_head + h) * p.splits * (dv + 2);
+    const i64 to = ((i64)t * p.heads + first_head + h) * dv;
     for (int i = threadIdx.x; i < (dv + 31) / 32 * 32; i += blockDim.x) {
       float v = 0.0f;
-      if (i < dv && most != -INFINITY_F) {
-        if (p.splits > 1) {
-          for (int k = 0; k < p.splits; ++k) {
-            const float m = __ldcg(parts + k * (dv + 2) + dv);
-            if (m != -INFINITY_F) v = fmaf(__ldcg(parts + k * (dv + 2) + i), expf(m - top), v);
+      if (i < dv) {
+        if (active > 1) {
+#pragma unroll 8
+          for (int k = 0; k < active; ++k) {
+            const float f = s.score[h][k];
+            v = fmaf(f, f == 0.0f ? 0.0f : __ldcg(parts + k * (dv + 2) + i), v);
           }
         } else {
           for (int g = 0; g < key_groups; ++g) v += s.out[g][h][i];
-          v *= expf(most - top);
+          v *= s.score[h][0];
         }
-        v *= inverse;
       }
-      const i64 to = ((i64)t * p.heads + first_head + h) * dv;
       if (i < dv && p.y) store_float(at<char>(p.y), p.y_dtype, to + i, v);
       if (p.out.codes) quantise32(v, p.out, (to + i) / 32, lane);  // dv is a multiple of 32 here
     }

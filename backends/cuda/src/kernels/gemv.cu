@@ -2,71 +2,72 @@
 //
 //   block    up to 16 warps, each two rows of W at once (under glu a row of gate and one of up), in rounds; 32 outputs a block where
 //            it quantises them
-//   lanes    lane l takes chunks l, l + 32, ...: 32 weights whose codes are 16 consecutive bytes (32 for Q8_0)
-//   loads    of all rows and unrolled steps before their use: 2 rows x 4 steps x 16 bytes a lane = 64 KiB in flight a block
-//   order    a row's chunks are summed in one order whatever the number of activation rows: the bits do not depend on the batch
+//   lanes    lane l takes items l, l + 32, ...: 64 weights of a K format, else a block of 32. Weights lie in
+//            planes, or are canonical Q4_K or Q5_K: every load of codes is 16 bytes at a multiple of 16
+//   loads    of all rows and unrolled steps before their use: 2 rows x 2 steps x 48 bytes a lane for Q4_K
+//   cost     a K format's scales are decoded once for 64 weights: items of 32 took 110 instructions each, and the card issued no more
+//   order    a row's items are summed in one order whatever the number of activation rows: the bits do not depend on the batch
 //
 // The epilogue normalises (the factor of an rms_norm that was folded into the activations), adds bias and residual, applies
 // SwiGLU, and quantises its 32 outputs for the next product together with the sum of squares that its norm needs.
 #include "blocks.cuh"
 #include "quantise.cuh"
 
+/// What a lane loads of one item of one row: 64 weights of a K format (two groups whose codes share 32 bytes), else a block of 32.
 struct Raw {
-  uint4 codes;   // 16 bytes
-  uint4 second;  // header of Q4_K and Q5_K; the other 16 codes of Q8_0; high bits of Q6_K
-  uint4 third;   // high bits of Q5_K
-  u32 scales;    // d and m; d
-  u32 high;      // high bits of Q5_0 and Q5_1; two sub-scales of Q6_K
+  uint4 codes, more;    // `more`: the second 16 bytes of codes
+  uint4 header;         // of Q4_K and Q5_K
+  uint4 high, high_more;  // high bits of Q5_K and Q6_K
+  u32 scales;           // d and m; d
+  u32 sub;              // high bits of Q5_0 and Q5_1; the four sub-scales of Q6_K
 };
 
-/// Two sixteens of one chunk: elements first .. first + 15 and second .. second + 15 of the row.
-template <int F> DEV void offsets(int chunk, int& first, int& second) {
-  if (F == Q4_K || F == Q5_K) {
-    first = chunk / 8 * 256 + chunk % 8 / 2 * 64 + (chunk & 1) * 16;
-    second = first + 32;
-  } else if (F == Q6_K) {
-    first = chunk / 8 * 256 + chunk % 8 / 4 * 128 + chunk % 4 * 16;
-    second = first + 64;
-  } else {
-    first = chunk * 32;
-    second = first + 16;
-  }
-}
+template <int F> struct Item {  // bytes of a block's pieces in their planes
+  enum { k = F == Q4_K || F == Q5_K || F == Q6_K, elements = k ? 64 : 32, blocks = k ? 8 : 32 };  // blocks that a warp takes at a time
+  enum { scales = F == Q4_K ? 144 : F == Q5_K ? 176 : F == Q4_1 || F == Q5_1 ? 4 : 2 };
+  enum { codes = F == Q4_K ? 144 : F == Q5_K ? 176 : F == Q6_K ? 128 : F == Q8_0 ? 32 : 16 };
+  enum { high = F == Q5_K ? 176 : F == Q6_K ? 64 : 4 };
+};
 
-DEV uint4 stream_codes(const Blocks& w, int piece, i64 block, int offset) {
-  const char* p = at<const char>(w.plane[piece]) + block * w.stride[piece] + offset;
-  return w.aligned ? load_stream(p) : load_pairs(p);
+/// Where a lane's items of one row are. Its place in a block of 256 is the same in all of them.
+struct Place {
+  const char *scales, *codes, *high, *sub;
+};
+template <int F> DEV Place place_of(const Blocks& w, i64 row_blocks, int lane) {
+  typedef Item<F> S;
+  const i64 block = row_blocks + (S::k ? lane >> 2 : lane);
+  const int c = lane & 3;
+  Place p;
+  p.scales = at<const char>(w.plane[0]) + block * S::scales;
+  p.codes = at<const char>(w.plane[1]) + block * S::codes + (S::k ? c * 32 : 0);
+  if (F != Q4_K && F != Q4_0 && F != Q4_1 && F != Q8_0) p.high = at<const char>(w.plane[2]) + block * S::high + (F == Q6_K ? c / 2 * 32 : 0);
+  if (F == Q6_K) p.sub = at<const char>(w.plane[3]) + block * 16 + c / 2 * 8 + (c & 1) * 2;
+  return p;
 }
-
-template <int F> DEV Raw load(const Blocks& w, i64 row_blocks, int chunk) {
+/// The item `step` turns of the warp behind the first.
+template <int F> DEV Raw load(const Place& p, int step) {
+  typedef Item<F> S;
+  const int blocks = step * S::blocks;
   Raw r;
-  if (F == Q4_K || F == Q5_K) {
-    const i64 block = row_blocks + chunk / 8;
-    const int c = chunk % 8;
-    r.codes = load_stream(at<const char>(w.plane[1]) + block * w.stride[1] + c * 16);
-    r.second = load_stream(at<const char>(w.plane[0]) + block * w.stride[0]);
-    if (F == Q5_K) r.third = load_stream(at<const char>(w.plane[2]) + block * w.stride[2] + (c & 1) * 16);
-  } else if (F == Q6_K) {
-    const i64 block = row_blocks + chunk / 8;
-    const int c = chunk % 8;
-    r.codes = stream_codes(w, 1, block, c * 16);
-    r.second = stream_codes(w, 2, block, c / 4 * 32 + (c & 1) * 16);
-    const i8* s = at<const i8>(w.plane[3]) + block * w.stride[3] + c / 4 * 8 + c % 4;
-    r.high = (u32)(u8)s[0] | (u32)(u8)s[4] << 8;
-    r.scales = reinterpret_cast<const u16*>(at<const char>(w.plane[0]) + block * w.stride[0])[0];
-  } else {
-    const i64 block = row_blocks + chunk;
-    r.codes = stream_codes(w, 1, block, 0);
-    if (F == Q8_0) r.second = stream_codes(w, 1, block, 16);
-    const u16* s = reinterpret_cast<const u16*>(at<const char>(w.plane[0]) + block * w.stride[0]);
-    r.scales = F == Q4_1 || F == Q5_1 ? s[0] | (u32)s[1] << 16 : s[0];
-    if (F == Q5_0 || F == Q5_1) r.high = load_word(w, 2, block);
+  r.codes = load_stream(p.codes + blocks * S::codes);
+  if (S::k || F == Q8_0) r.more = load_stream(p.codes + blocks * S::codes + 16);
+  if (F == Q4_K || F == Q5_K) r.header = load_stream(p.scales + blocks * S::scales);
+  if (F == Q5_K || F == Q6_K) {
+    r.high = load_stream(p.high + blocks * S::high);
+    r.high_more = load_stream(p.high + blocks * S::high + 16);
   }
+  if (F == Q6_K) {
+    const u16* s = reinterpret_cast<const u16*>(p.sub + blocks * 16);
+    r.sub = s[0] | (u32)s[2] << 16;
+  }
+  if (F == Q4_1 || F == Q5_1) r.scales = *reinterpret_cast<const u32*>(p.scales + blocks * S::scales);
+  if (F == Q4_0 || F == Q5_0 || F == Q8_0 || F == Q6_K) r.scales = *reinterpret_cast<const u16*>(p.scales + blocks * S::scales);
+  if (F == Q5_0 || F == Q5_1) r.sub = *reinterpret_cast<const u32*>(p.high + blocks * S::high);
   return r;
 }
 
-DEV int dot16(const uint4& a, const uint4& b) {
-  int s = __dp4a((int)a.x, (int)b.x, 0);
+DEV int dot16(const uint4& a, const uint4& b, int s) {
+  s = __dp4a((int)a.x, (int)b.x, s);
   s = __dp4a((int)a.y, (int)b.y, s);
   s = __dp4a((int)a.z, (int)b.z, s);
   return __dp4a((int)a.w, (int)b.w, s);
@@ -90,72 +91,108 @@ DEV uint4 with_spread(const uint4& v, u32 h) {
   return make_uint4(v.x | spread4(h), v.y | spread4(h >> 4), v.z | spread4(h >> 8), v.w | spread4(h >> 12));
 }
 
-/// The codes of both sixteens, and the numbers that turn integer sums into values, unpacked once for all activation rows.
-struct Unpacked {
-  uint4 a, b;
-  float da, db;  // factors of the integer sums
-  float ma, mb;  // factors of the activation sums
+/// One item's activations: codes of its elements in the order of its nibbles, and the meta of its groups.
+struct Input {
+  uint4 q[4];
+  float4 m[2];
 };
-template <int F> DEV Unpacked unpack(const Raw& r, int chunk) {
-  Unpacked u;
-  if (F == Q4_K || F == Q5_K) {
-    const int pair = chunk % 8 / 2;
-    u.a = low_nibbles(r.codes);
-    u.b = high_nibbles(r.codes);
-    if (F == Q5_K) {
-      u.a = with_bit(u.a, r.third, 2 * pair);
-      u.b = with_bit(u.b, r.third, 2 * pair + 1);
-    }
-    int s0, m0, s1, m1;
-    k_scales(r.second, 2 * pair, s0, m0);
-    k_scales(r.second, 2 * pair + 1, s1, m1);
-    const float d = from_half((u16)r.second.x), m = -from_half((u16)(r.second.x >> 16));
-    u.da = d * s0;
-    u.db = d * s1;
-    u.ma = m * m0;
-    u.mb = m * m1;
-  } else if (F == Q6_K) {
-    const int c = chunk % 8, g = c / 2 & 1;
-    u.a = with_two_bits(low_nibbles(r.codes), r.second, 2 * g);
-    u.b = with_two_bits(high_nibbles(r.codes), r.second, 4 + 2 * g);
-    const float d = from_half((u16)r.scales);
-    u.da = d * (i8)r.high;
-    u.db = d * (i8)(r.high >> 8);
-    u.ma = -32.0f * u.da;
-    u.mb = -32.0f * u.db;
-  } else if (F == Q8_0) {
-    u.a = r.codes;
-    u.b = r.second;
-    u.da = u.db = from_half((u16)r.scales);
-    u.ma = u.mb = 0.0f;
-  } else {
-    u.a = low_nibbles(r.codes);
-    u.b = high_nibbles(r.codes);
-    if (F == Q5_0 || F == Q5_1) {
-      u.a = with_spread(u.a, r.high);
-      u.b = with_spread(u.b, r.high >> 16);
-    }
-    u.da = u.db = from_half((u16)r.scales);
-    if (F == Q4_1 || F == Q5_1) u.ma = u.mb = from_half((u16)(r.scales >> 16));
-    else u.ma = u.mb = (F == Q4_0 ? -8.0f : -16.0f) * u.da;
+template <int F> DEV Input load_input(const i8* codes, const float4* meta) {
+  const uint4* q = reinterpret_cast<const uint4*>(codes);
+  Input x;
+  x.q[0] = q[0];
+  x.q[1] = q[1];
+  x.m[0] = meta[0];
+  if (Item<F>::k) {  // low nibbles, then high ones: 32 elements on, or 64 for Q6_K
+    const int apart = F == Q6_K ? 2 : 1;
+    x.q[2] = q[2 * apart];
+    x.q[3] = q[2 * apart + 1];
+    x.m[1] = meta[apart];
   }
-  return u;
+  return x;
 }
 
-/// Adds the dot products of `rows` rows of W (row index r * step behind `row`) with T rows of activations, of this lane's chunks.
-template <int F, int T, int R> DEV void accumulate(const Blocks* const* w, const i64* row, int k, const Activations& x, float (*acc)[T], bool waits) {
-  const int lane = threadIdx.x & 31, chunks = k / 32;
-  enum { per_block = Format<F>::sixteens / 2, steps = T == 1 ? 4 : T == 2 ? 2 : 1 };
-  i64 blocks[R];
+/// The dot products of an item with T rows of activations. Codes are unpacked once.
+template <int F, int T> DEV void item_dot(const Raw& r, const Input* x, int lane, float* acc) {
+  if (F == Q4_K || F == Q5_K) {
+    const int pair = lane & 3, shift = (pair & 1) * 16;
+    uint4 a0 = low_nibbles(r.codes), a1 = low_nibbles(r.more), b0 = high_nibbles(r.codes), b1 = high_nibbles(r.more);
+    if (F == Q5_K) {
+      a0 = with_bit(a0, r.high, 2 * pair);
+      a1 = with_bit(a1, r.high_more, 2 * pair);
+      b0 = with_bit(b0, r.high, 2 * pair + 1);
+      b1 = with_bit(b1, r.high_more, 2 * pair + 1);
+    }
+    const u32 y = r.header.y >> shift, z = r.header.z >> shift, w = r.header.w >> shift;
+    const u32 scales = pair < 2 ? y & 0x3f3f : (w & 0x0f0f) | (y >> 2 & 0x3030);
+    const u32 minima = pair < 2 ? z & 0x3f3f : (w >> 4 & 0x0f0f) | (z >> 2 & 0x3030);
+    const float d = from_half((u16)r.header.x), m = from_half((u16)(r.header.x >> 16));
+    const int sa = scales & 0xff, sb = scales >> 8;
+    const float ma = (float)(minima & 0xff), mb = (float)(minima >> 8);
 #pragma unroll
-  for (int r = 0; r < R; ++r) blocks[r] = row[r] * (chunks / per_block);
-  for (int base = lane; base < chunks; base += 32 * steps) {
+    for (int t = 0; t < T; ++t) {
+      const float fa = (float)(sa * dot16(a0, x[t].q[0], dot16(a1, x[t].q[1], 0))), fb = (float)(sb * dot16(b0, x[t].q[2], dot16(b1, x[t].q[3], 0)));
+      const float least = fmaf(ma, x[t].m[0].w, mb * x[t].m[1].w);
+      acc[t] = fmaf(d, fmaf(fa, x[t].m[0].x, fb * x[t].m[1].x), fmaf(-m, least, acc[t]));
+    }
+  } else if (F == Q6_K) {
+    const int g = (lane & 1) * 2;
+    const uint4 a0 = with_two_bits(low_nibbles(r.codes), r.high, g), a1 = with_two_bits(low_nibbles(r.more), r.high_more, g);
+    const uint4 b0 = with_two_bits(high_nibbles(r.codes), r.high, 4 + g), b1 = with_two_bits(high_nibbles(r.more), r.high_more, 4 + g);
+    const float d = from_half((u16)r.scales);
+    const int s0 = (i8)r.sub, s1 = (i8)(r.sub >> 8), s2 = (i8)(r.sub >> 16), s3 = (i8)(r.sub >> 24);
+    const float f0 = -32.0f * (float)s0, f1 = -32.0f * (float)s1, f2 = -32.0f * (float)s2, f3 = -32.0f * (float)s3;
+#pragma unroll
+    for (int t = 0; t < T; ++t) {
+      const float fa = (float)(s0 * dot16(a0, x[t].q[0], 0) + s1 * dot16(a1, x[t].q[1], 0));
+      const float fb = (float)(s2 * dot16(b0, x[t].q[2], 0) + s3 * dot16(b1, x[t].q[3], 0));
+      float v = fmaf(fa, x[t].m[0].x, fb * x[t].m[1].x);
+      v = fmaf(f0, x[t].m[0].y, fmaf(f1, x[t].m[0].z, v));
+      v = fmaf(f2, x[t].m[1].y, fmaf(f3, x[t].m[1].z, v));
+      acc[t] = fmaf(d, v, acc[t]);
+    }
+  } else {
+    uint4 a, b;
+    if (F == Q8_0) {
+      a = r.codes;
+      b = r.more;
+    } else {
+      a = low_nibbles(r.codes);
+      b = high_nibbles(r.codes);
+      if (F == Q5_0 || F == Q5_1) {
+        a = with_spread(a, r.sub);
+        b = with_spread(b, r.sub >> 16);
+      }
+    }
+    const float d = from_half((u16)r.scales);
+    const float m = F == Q4_1 || F == Q5_1 ? from_half((u16)(r.scales >> 16)) : (F == Q4_0 ? -8.0f : -16.0f) * d;
+#pragma unroll
+    for (int t = 0; t < T; ++t) {
+      acc[t] = fmaf(d * x[t].m[0].x, (float)dot16(a, x[t].q[0], dot16(b, x[t].q[1], 0)), acc[t]);
+      if (F != Q8_0) acc[t] = fmaf(m, x[t].m[0].w, acc[t]);
+    }
+  }
+}
+
+/// Adds the dot products of R rows of W with T rows of activations, of this lane's items.
+template <int F, int T, int R> DEV void accumulate(const Blocks* const* w, const i64* row, int k, const Activations& x, float (*acc)[T], bool waits) {
+  typedef Item<F> S;
+  enum { steps = T == 1 ? (F == Q5_K || F == Q6_K ? 1 : S::k || F == Q8_0 ? 2 : 4) : 1 };
+  const int lane = threadIdx.x & 31, items = k / S::elements;
+  Place p[R];
+#pragma unroll
+  for (int r = 0; r < R; ++r) p[r] = place_of<F>(*w[r], row[r] * (S::k ? items / 4 : items), lane);
+  const int c = lane & 3;
+  const int first = !S::k ? lane * 32 : (lane >> 2) * 256 + (F == Q6_K ? c / 2 * 128 + (c & 1) * 32 : c * 64);
+  const i8* codes = at<const i8>(x.codes) + first;
+  const float4* meta = at<const float4>(x.meta) + first / 32;
+#pragma unroll 1
+  for (int base = lane; base < items; base += 32 * steps) {
     Raw raw[steps][R];
 #pragma unroll
     for (int s = 0; s < steps; ++s)
-      if (base + 32 * s < chunks) {
+      if (s == 0 || base + 32 * s < items) {
 #pragma unroll
-        for (int r = 0; r < R; ++r) raw[s][r] = load<F>(*w[r], blocks[r], base + 32 * s);
+        for (int r = 0; r < R; ++r) raw[s][r] = load<F>(p[r], s);
       }
     if (waits) {
       wait_previous();
@@ -163,29 +200,22 @@ template <int F, int T, int R> DEV void accumulate(const Blocks* const* w, const
     }
 #pragma unroll
     for (int s = 0; s < steps; ++s) {
-      const int chunk = base + 32 * s;
-      if (chunk >= chunks) break;
-      int first, second;
-      offsets<F>(chunk, first, second);
-      Unpacked u[R];
+      if (s > 0 && base + 32 * s >= items) break;
+      Input in[T];
 #pragma unroll
-      for (int r = 0; r < R; ++r) u[r] = unpack<F>(raw[s][r], chunk);
+      for (int t = 0; t < T; ++t) in[t] = load_input<F>(codes + (i64)t * k + s * 32 * S::elements, meta + t * (k / 32) + s * S::elements);
 #pragma unroll
-      for (int t = 0; t < T; ++t) {
-        const i8* codes = at<const i8>(x.codes) + (i64)t * k;
-        const uint2* meta = at<const uint2>(x.meta) + (i64)t * (k / 32);
-        const uint4 xa = *reinterpret_cast<const uint4*>(codes + first), xb = *reinterpret_cast<const uint4*>(codes + second);
-        const uint2 ma = meta[first / 32], mb = meta[second / 32];
-        const float sa = __uint_as_float(ma.x), sb = __uint_as_float(mb.x);
-        const float ta = (float)(short)(first & 16 ? ma.y >> 16 : ma.y), tb = (float)(short)(second & 16 ? mb.y >> 16 : mb.y);
-#pragma unroll
-        for (int r = 0; r < R; ++r) {
-          float v = fmaf(u[r].da, (float)dot16(u[r].a, xa), F == Q8_0 ? 0.0f : u[r].ma * ta) * sa;
-          v = fmaf(fmaf(u[r].db, (float)dot16(u[r].b, xb), F == Q8_0 ? 0.0f : u[r].mb * tb), sb, v);
-          acc[r][t] += v;
-        }
-      }
+      for (int r = 0; r < R; ++r) item_dot<F, T>(raw[s][r], in, lane, acc[r]);
     }
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+      p[r].scales += steps * S::blocks * S::scales;
+      p[r].codes += steps * S::blocks * S::codes;
+      if (F != Q4_K && F != Q4_0 && F != Q4_1 && F != Q8_0) p[r].high += steps * S::blocks * S::high;
+      if (F == Q6_K) p[r].sub += steps * S::blocks * 16;
+    }
+    codes += steps * 32 * S::elements;
+    meta += steps * S::elements;
   }
   if (waits) wait_previous();
 }

@@ -26,7 +26,7 @@ struct Blocks {
   int aligned;  // every piece of codes starts at a multiple of 16 bytes
 };
 
-/// int8 activations: codes [t][k] and, for each 32 of them, {f32 scale, sums of the two halves as 2 x i16}.
+/// int8 activations: codes [t][k] and, for each 32 of them, 4 x f32: scale, scale times the sum of each half, and of both.
 struct Activations {
   Address codes;
   Address meta;

@@ -12,5 +12,5 @@ DEV void quantise32(float x, const Activations& out, i64 group, int lane) {
 #pragma unroll
   for (int o = 8; o; o >>= 1) sum += __shfl_xor_sync(~0u, sum, o);  // of 16 lanes
   const int other = __shfl_xor_sync(~0u, sum, 16);
-  if (lane == 0) at<uint2>(out.meta)[group] = make_uint2(__float_as_uint(scale), (u32)(u16)sum | (u32)(u16)other << 16);
+  if (lane == 0) at<float4>(out.meta)[group] = make_float4(scale, scale * (float)sum, scale * (float)other, scale * (float)(sum + other));
 }

@@ -4,12 +4,21 @@
 // radix sort in global memory, 8 bits a pass over 64-bit keys whose upper half orders logits from best to worst.
 #include "prelude.cuh"
 
-KERNEL(1024) penalize(const __grid_constant__ PenalizeParams p) {
+/// A block's share of a row's n tokens; blocks in y share the row.
+DEV void share_of(i64 n, i64& begin, i64& end) {
+  const i64 share = (n + gridDim.y - 1) / gridDim.y;
+  begin = min(n, blockIdx.y * share);
+  end = min(n, begin + share);
+}
+
+KERNEL(256) penalize(const __grid_constant__ PenalizeParams p) {
   wait_for_inputs();
   const i64 row = blockIdx.x;
+  i64 begin, end;
+  share_of(p.n, begin, end);
   const float *x = at<const float>(p.x) + row * p.n, *params = at<const float>(p.params) + row * 8;
   float* y = at<float>(p.y) + row * p.n;
-  for (i64 i = threadIdx.x; i < p.n; i += blockDim.x) y[i] = x[i];
+  for (i64 i = begin + threadIdx.x; i < end; i += blockDim.x) y[i] = x[i];
   __syncthreads();
   const int* history = at<const int>(p.history) + row * p.capacity;
   const i64 length = min((i64)max(at<const int>(p.length)[row], 0), p.capacity);
@@ -18,7 +27,7 @@ KERNEL(1024) penalize(const __grid_constant__ PenalizeParams p) {
   for (i64 i = first + threadIdx.x; i < length; i += blockDim.x) {
     const int token = history[i];
     if (token >= p.n) raise_fault(p.faults);
-    if (token < 0 || token >= p.n) continue;
+    if (token < begin || token >= end) continue;
     int count = 0;
     bool earlier = false;  // the first place of a token writes it
     for (i64 j = first; j < length && !earlier; ++j)
@@ -33,12 +42,14 @@ KERNEL(1024) penalize(const __grid_constant__ PenalizeParams p) {
   }
 }
 
-KERNEL(1024) logit_bias(const __grid_constant__ BiasParams p) {
+KERNEL(256) logit_bias(const __grid_constant__ BiasParams p) {
   wait_for_inputs();
   const i64 row = blockIdx.x;
+  i64 begin, end;
+  share_of(p.n, begin, end);
   const float* x = at<const float>(p.x) + row * p.n;
   float* y = at<float>(p.y) + row * p.n;
-  for (i64 i = threadIdx.x; i < p.n; i += blockDim.x) y[i] = x[i];
+  for (i64 i = begin + threadIdx.x; i < end; i += blockDim.x) y[i] = x[i];
   __syncthreads();
   const int* tokens = at<const int>(p.token) + row * p.entries;
   const float* bias = at<const float>(p.bias) + row * p.entries;
@@ -49,6 +60,7 @@ KERNEL(1024) logit_bias(const __grid_constant__ BiasParams p) {
       raise_fault(p.faults);
       continue;
     }
+    if (token < begin || token >= end) continue;
     bool earlier = false;  // the first entry of a token adds all of its entries, in their order
     for (i64 j = 0; j < e && !earlier; ++j) earlier = tokens[j] == token;
     if (earlier) continue;
@@ -163,11 +175,14 @@ KERNEL(1024) sample(const __grid_constant__ SampleParams p) {
   const float *x = at<const float>(p.x) + row * n, *params = at<const float>(p.params) + row * 8;
   float best = -INFINITY_F;
   int place = 0x7fffffff;
-  for (i64 i = threadIdx.x; i < n; i += blockDim.x)
-    if (x[i] > best) {
-      best = x[i];
+#pragma unroll 8
+  for (i64 i = threadIdx.x; i < n; i += blockDim.x) {
+    const float v = x[i];
+    if (v > best) {
+      best = v;
       place = (int)i;
     }
+  }
   for (int round = 0; round < 2; ++round) {
     for (int o = 16; o; o >>= 1) {
       const float v = __shfl_xor_sync(~0u, best, o);
@@ -188,7 +203,11 @@ KERNEL(1024) sample(const __grid_constant__ SampleParams p) {
   }
   const float top = best == -INFINITY_F ? 0.0f : best;
   float sum = 0.0f;
-  for (i64 i = threadIdx.x; i < n; i += blockDim.x) sum += x[i] != x[i] ? 0.0f : expf(x[i] - top);
+#pragma unroll 8
+  for (i64 i = threadIdx.x; i < n; i += blockDim.x) {
+    const float v = x[i];
+    sum += v != v ? 0.0f : __expf(v - top);
+  }
   sum = block_sum(sum);
   int chosen = place == 0x7fffffff ? 0 : place;
   const double temperature = params[0];

@@ -129,11 +129,11 @@ constexpr Op table[] = {{QUERN_OP_MATMUL, "matmul.cuda", refuse, emit, scratch}}
 
 }  // namespace
 
-bool has_int8_kernel(const Tensor& weights) { return is_block(weights.dtype) && weights.rank == 2; }
+bool has_int8_kernel(const Tensor& weights) { return is_block(weights.dtype) && weights.rank == 2 && (weights.planes || !wants_planes(weights.dtype)); }
 
 std::uint64_t activation_bytes(std::int64_t k) {
   const auto groups = static_cast<std::uint64_t>(k / 32);
-  return round_up(static_cast<std::uint64_t>(k) * 8) + round_up(groups * 8 * 8) + round_up(groups * 4 * 8);
+  return round_up(static_cast<std::uint64_t>(k) * 8) + round_up(groups * 16 * 8) + round_up(groups * 4 * 8);
 }
 
 Activations activations_at(Address at, std::int64_t k, bool sums) {
@@ -141,7 +141,7 @@ Activations activations_at(Address at, std::int64_t k, bool sums) {
   Activations x{};
   x.codes = at;
   x.meta = at + round_up(static_cast<std::uint64_t>(k) * 8);
-  x.sums = sums ? x.meta + round_up(groups * 8 * 8) : 0;
+  x.sums = sums ? x.meta + round_up(groups * 16 * 8) : 0;
   x.sum_count = static_cast<int>(groups);
   return x;
 }

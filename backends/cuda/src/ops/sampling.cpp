@@ -21,7 +21,7 @@ std::string refuse_penalize(const Call& call) {
 void emit_penalize(const Call& call, Launcher& launcher) {
   const Tensor &x = call.input(0), &history = call.input(1);
   const PenalizeParams p{x.data, call.output(0).data, history.data, call.input(2).data, call.input(3).data, x.dims[0], x.dims[1], history.dims[1], launcher.faults()};
-  launcher.launch("sampling", "penalize", {p.rows, 1, 1}, 1024, p);
+  launcher.launch("sampling", "penalize", {p.rows, (p.n + 2047) / 2048, 1}, 256, p);
 }
 
 std::string refuse_bias(const Call& call) {
@@ -33,7 +33,7 @@ std::string refuse_bias(const Call& call) {
 void emit_bias(const Call& call, Launcher& launcher) {
   const Tensor &x = call.input(0), &token = call.input(1);
   const BiasParams p{x.data, call.output(0).data, token.data, call.input(2).data, x.dims[0], x.dims[1], token.dims[1], launcher.faults()};
-  launcher.launch("sampling", "logit_bias", {p.rows, 1, 1}, 1024, p);
+  launcher.launch("sampling", "logit_bias", {p.rows, (p.n + 2047) / 2048, 1}, 256, p);
 }
 
 std::string refuse_sample(const Call& call) {
