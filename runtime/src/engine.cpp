@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace quern::runtime {
 
@@ -37,6 +38,9 @@ Engine::Engine(std::shared_ptr<const Model> model, std::uint32_t sequences, std:
   sampled_.resize(max_outputs_);
   logprob_.resize(max_outputs_);
   bounds_.reserve(2);
+  const auto bias_size = static_cast<std::uint64_t>(step_.graph.value(step_.bias_token).shape.at(1).size);
+  no_biases_.assign(bias_size, -1);
+  bias_counts_.assign(max_outputs_, bias_size);
 }
 
 void Engine::fill_rope_table() {
@@ -161,10 +165,9 @@ void Engine::write_samplers(std::span<const Row> rows, std::span<const SamplerIn
     }
     put<std::int32_t>(step_.bias_token, sampler.bias_tokens, output * bias_size);
     put<float>(step_.bias_value, sampler.bias_values, output * bias_size);
-    constexpr std::int32_t none = -1;
-    for (std::uint64_t i = sampler.bias_tokens.size(); i < bias_size; ++i) {
-      put<std::int32_t>(step_.bias_token, std::span(&none, 1), output * bias_size + i);
-    }
+    // What an earlier step left behind; one write, since a device may be far away.
+    const std::uint64_t now = sampler.bias_tokens.size(), before = std::exchange(bias_counts_.at(output), now);
+    if (before > now) put<std::int32_t>(step_.bias_token, std::span<const std::int32_t>(no_biases_).first(before - now), output * bias_size + now);
     ++output;
   }
 }

@@ -117,7 +117,8 @@ Estimate estimate_file(Runtime* runtime, const std::string& path, const ModelOpt
 
   const std::vector<std::shared_ptr<MemoryBudget>> devices = runtime->devices();
   const models::StepGraph step = models::build_step(
-      shape, file, step_options(shape, sequences, static_cast<std::uint32_t>(e.context), options.kv_dtype, options.exact));
+      shape, file, step_options(shape, sequences, static_cast<std::uint32_t>(e.context), options.kv_dtype, options.exact,
+                                step_determinism(*runtime, devices)));
   const Program program(step.graph, devices, runtime->settings().fallback, "");
   e.weights_bytes = 0;  // as they will lie in memory
   for (const WantedWeight& weight :

@@ -63,7 +63,7 @@ void write_on_threads(Memory& arena, std::uint64_t offset, std::span<const std::
 }  // namespace
 
 models::StepOptions step_options(const models::Hyperparameters& model, std::uint32_t sequences, std::uint32_t context,
-                                 quern_dtype kv_dtype, bool exact) {
+                                 quern_dtype kv_dtype, bool exact, std::uint32_t determinism) {
   models::StepOptions options;
   options.max_tokens = std::max(step_rows, sequences);
   options.max_sequences = sequences;
@@ -75,8 +75,14 @@ models::StepOptions step_options(const models::Hyperparameters& model, std::uint
   options.kv_dtype = kv_dtype;
   options.conversions = exact ? QUERN_CONVERT_NONE : QUERN_CONVERT_INT8 | QUERN_CONVERT_F16 | QUERN_CONVERT_BF16;
   options.history = context;
+  options.determinism = determinism;
   (void)model;
   return options;
+}
+
+std::uint32_t step_determinism(const Runtime& runtime, const std::vector<std::shared_ptr<MemoryBudget>>& devices) {
+  const bool cpu = std::ranges::all_of(devices, [](const auto& d) { return d->device()->info().device_class == QUERN_DEVICE_CPU; });
+  return cpu || runtime.settings().loader.deterministic.value ? QUERN_DETERMINISM_INVARIANT : QUERN_DETERMINISM_REPEATABLE;
 }
 
 std::shared_ptr<const Model> Model::load(std::shared_ptr<Runtime> runtime, const std::string& path, const ModelOptions& options) {
@@ -108,7 +114,8 @@ std::shared_ptr<const Model> Model::load(std::shared_ptr<Runtime> runtime, const
   model->runtime_ = std::move(runtime);
   model->step_ = std::make_unique<models::StepGraph>(models::build_step(
       model->shape_, file,
-      step_options(model->shape_, model->sequences_, model->context_, options.kv_dtype, options.exact)));
+      step_options(model->shape_, model->sequences_, model->context_, options.kv_dtype, options.exact,
+                   step_determinism(*model->runtime_, model->devices_))));
   model->rope_ = std::make_unique<models::RopeGraph>(models::build_rope(model->shape_, model->context_));
   model->load_weights(file, options);
   return model;

@@ -28,7 +28,11 @@ inline constexpr std::uint32_t default_context = 4096;
 
 /// The step of `model` for these many sequences and positions.
 models::StepOptions step_options(const models::Hyperparameters& model, std::uint32_t sequences, std::uint32_t context,
-                                 quern_dtype kv_dtype, bool exact);
+                                 quern_dtype kv_dtype, bool exact, std::uint32_t determinism);
+
+/// What the nodes of a step ask for: results that do not depend on the batch on a CPU, where they cost nothing, and where the user
+/// wants them (deterministic); else repeatable ones, since a GPU has other kernels for many rows than for few.
+std::uint32_t step_determinism(const Runtime& runtime, const std::vector<std::shared_ptr<MemoryBudget>>& devices);
 
 /// Bytes of one tensor set on one device.
 struct WeightShare {

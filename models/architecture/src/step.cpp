@@ -91,6 +91,7 @@ graph::NodeOptions StepBuilder::node(std::string name) const {
   graph::NodeOptions node;
   node.name = std::move(name);
   node.conversions = options.conversions;
+  node.determinism = options.determinism;
   return node;
 }
 

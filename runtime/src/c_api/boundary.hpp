@@ -4,6 +4,7 @@
 #include "quern/graph/error.hpp"
 #include "quern.h"
 
+#include <cstdint>
 #include <algorithm>
 #include <cstddef>
 #include <cstring>

@@ -2,7 +2,7 @@
 //
 //   grid     (splits of the keys, kv heads x groups of query heads, rows)
 //   block    128 threads, up to 8 query heads of one kv head; keys in tiles of 64
-//   scores   a warp takes a key at a time, each lane two neighbouring elements of 64: coalesced reads of 128 bytes and more
+//   scores   a warp takes four keys at a time, each lane two neighbouring elements of 64: coalesced reads of 128 bytes and more
 //   values   a thread owns two elements of the output for each head; groups of threads share the keys of a tile
 //   splits   the last block of a row and head that finishes combines the parts; counters are left as zeros
 //
@@ -21,15 +21,20 @@ struct Shared {
   int last;
 };
 
-/// Rotates what x holds, d elements, in place; all threads of the block.
-DEV void rotate(const AttentionParams& p, float* x, int position) {
+/// Rotates `count` vectors of d elements, MAX_D apart, in place; all threads of the block.
+DEV void rotate(const AttentionParams& p, float* vectors, int count, int position) {
   if (position < 0 || position >= p.rope_positions) {
     if (threadIdx.x == 0) raise_fault(p.faults);
-    for (int i = threadIdx.x; i < p.k.d; i += blockDim.x) x[i] = 0.0f;
+    for (int h = 0; h < count; ++h)
+      for (int i = threadIdx.x; i < p.k.d; i += blockDim.x) vectors[h * MAX_D + i] = 0.0f;
   } else {
-    for (int i = threadIdx.x; i < p.rope_pairs; i += blockDim.x) {
-      const int first = p.rope_mode == 0 ? 2 * i : i, second = p.rope_mode == 0 ? 2 * i + 1 : i + (int)p.rope_pairs;
-      const float2 turn = at<const float2>(p.rope)[position * p.rope_pairs + i];
+    const int pairs = (int)p.rope_pairs;
+#pragma unroll 4
+    for (int e = threadIdx.x; e < count * pairs; e += blockDim.x) {
+      const int i = e % pairs;
+      float* x = vectors + e / pairs * MAX_D;
+      const int first = p.rope_mode == 0 ? 2 * i : i, second = p.rope_mode == 0 ? 2 * i + 1 : i + pairs;
+      const float2 turn = at<const float2>(p.rope)[(i64)position * pairs + i];
       const float a = x[first], b = x[second];
       x[first] = a * turn.x - b * turn.y;
       x[second] = a * turn.y + b * turn.x;
@@ -74,25 +79,25 @@ template <int F> DEV void attend(const AttentionParams& p, Shared& s) {
   const int newest = end;
   int active = 1;  // splits that have keys
   if (p.splits > 1) {
-    const int share = max((int)TILE, ((end - begin + p.splits - 1) / p.splits + 15) / 16 * 16);
-    active = max(1, (end - begin + share - 1) / share);
+    const int share = ((end - begin + p.splits - 1) / p.splits + 15) / 16 * 16;
+    active = end > begin ? (end - begin + share - 1) / share : 1;
     if (split >= active) return;
     begin = begin + split * share;
     end = min(end, begin + share);
   }
   const int* table = at<const int>(p.k.block_table) + (i64)(known ? sequence : 0) * p.k.pages_per_sequence;
 
-  for (int h = 0; h < heads; ++h)
-    for (int i = threadIdx.x; i < d; i += blockDim.x)
-      s.q[h][i] = load_float(at<const char>(p.q), p.q_dtype, ((i64)t * p.heads + first_head + h) * d + i);
+  const bool newest_here = p.new_k && known && begin < end && newest == end;  // this block's keys end with the row's own
+  float* x = s.out[0][0];
+#pragma unroll 4
+  for (int e = threadIdx.x; e < heads * d; e += blockDim.x) s.q[e / d][e % d] = load_float(at<const char>(p.q), p.q_dtype, ((i64)t * p.heads + first_head) * d + e);
+  if (newest_here)
+    for (int i = threadIdx.x; i < d; i += blockDim.x) x[i] = at<const float>(p.new_k)[(i64)kv_head * d + i];
   __syncthreads();
   if (p.new_k) {
-    for (int h = 0; h < heads; ++h) rotate(p, s.q[h], position);
-    if (known && begin < end && newest == end) {  // this block's keys end with the row's own
-      float* x = s.out[0][0];
-      for (int i = threadIdx.x; i < d; i += blockDim.x) x[i] = at<const float>(p.new_k)[(i64)kv_head * d + i];
-      __syncthreads();
-      rotate(p, x, position);
+    rotate(p, s.q[0], heads, position);
+    if (newest_here) {
+      rotate(p, x, 1, position);
       __syncthreads();
       const i64 slot = page_slot(p.k, t, p.faults);
       if (slot >= 0) {
@@ -121,24 +126,41 @@ template <int F> DEV void attend(const AttentionParams& p, Shared& s) {
   for (int tile = begin; tile < end; tile += TILE) {
     const int keys = min((int)TILE, end - tile);
     __syncthreads();
-    for (int j = warp; j < keys; j += 4) {
-      const int key = tile + j, page = table[key / p.k.page];
-      const bool there = page >= 0 && page < p.k.pages;
-      const i64 base = (((i64)(there ? page : 0) * p.k.kv_heads + kv_head) * p.k.page + key % p.k.page) * d;
-      float dot[HEADS];
+    // Four keys of a warp at a time: their loads are under way together.
+    for (int j0 = warp; j0 < keys; j0 += 16) {
+      i64 base[4];
+      bool there[4];
 #pragma unroll
-      for (int h = 0; h < HEADS; ++h) dot[h] = 0.0f;
+      for (int u = 0; u < 4; ++u) {
+        const int key = tile + min(j0 + 4 * u, keys - 1), page = table[key / p.k.page];
+        there[u] = page >= 0 && page < p.k.pages;
+        base[u] = (((i64)(there[u] ? page : 0) * p.k.kv_heads + kv_head) * p.k.page + key % p.k.page) * d;
+      }
+      float dot[4][HEADS];
+#pragma unroll
+      for (int u = 0; u < 4; ++u)
+#pragma unroll
+        for (int h = 0; h < HEADS; ++h) dot[u][h] = 0.0f;
       for (int i = 2 * lane; i < d; i += 64) {
-        const float2 k = load_pair<F>(p.k, base, i);
+        float2 k[4];
+#pragma unroll
+        for (int u = 0; u < 4; ++u) k[u] = load_pair<F>(p.k, base[u], i);
 #pragma unroll
         for (int h = 0; h < HEADS; ++h)
-          if (h < heads) dot[h] = fmaf(k.y, s.q[h][i + 1], fmaf(k.x, s.q[h][i], dot[h]));
+          if (h < heads) {
+            const float2 q = *reinterpret_cast<const float2*>(&s.q[h][i]);
+#pragma unroll
+            for (int u = 0; u < 4; ++u) dot[u][h] = fmaf(k[u].y, q.y, fmaf(k[u].x, q.x, dot[u][h]));
+          }
       }
 #pragma unroll
       for (int h = 0; h < HEADS; ++h) {
         if (h >= heads) break;
-        const float v = warp_sum(dot[h]);
-        if (lane == 0) s.score[h][j] = there ? v : -INFINITY_F;
+#pragma unroll
+        for (int u = 0; u < 4; ++u) {
+          const float v = warp_sum(dot[u][h]);
+          if (lane == 0 && j0 + 4 * u < keys) s.score[h][j0 + 4 * u] = there[u] ? v : -INFINITY_F;
+        }
       }
     }
     __syncthreads();
@@ -166,19 +188,27 @@ template <int F> DEV void attend(const AttentionParams& p, Shared& s) {
           acc[h].x *= s.scale[h];
           acc[h].y *= s.scale[h];
         }
-      for (int j = key_group; j < keys; j += key_groups) {
-        const int key = tile + j, page = table[key / p.k.page];
-        if (page < 0 || page >= p.v.pages) continue;
-        const i64 base = (((i64)page * p.v.kv_heads + kv_head) * p.v.page + key % p.v.page) * dv;
-        const float2 v = load_pair<F>(p.v, base, 2 * pair);
+      for (int j0 = key_group; j0 < keys; j0 += 4 * key_groups) {
+        float2 v[4];
 #pragma unroll
-        for (int h = 0; h < HEADS; ++h)
-          if (h < heads) {
-            const float e = s.score[h][j];
-            if (e == 0.0f) continue;  // hidden keys may hold anything
-            acc[h].x = fmaf(e, v.x, acc[h].x);
-            acc[h].y = fmaf(e, v.y, acc[h].y);
-          }
+        for (int u = 0; u < 4; ++u) {
+          const int key = tile + min(j0 + u * key_groups, keys - 1), page = table[key / p.k.page];
+          const i64 slot = page >= 0 && page < p.v.pages ? page : 0;  // of a page that is not there the score is 0
+          v[u] = load_pair<F>(p.v, ((slot * p.v.kv_heads + kv_head) * p.v.page + key % p.v.page) * dv, 2 * pair);
+        }
+#pragma unroll
+        for (int u = 0; u < 4; ++u) {
+          const int j = j0 + u * key_groups;
+          if (j >= keys) break;
+#pragma unroll
+          for (int h = 0; h < HEADS; ++h)
+            if (h < heads) {
+              const float e = s.score[h][j];
+              if (e == 0.0f) continue;  // hidden keys may hold anything
+              acc[h].x = fmaf(e, v[u].x, acc[h].x);
+              acc[h].y = fmaf(e, v[u].y, acc[h].y);
+            }
+        }
       }
     }
   }
@@ -191,17 +221,16 @@ template <int F> DEV void attend(const AttentionParams& p, Shared& s) {
   __syncthreads();
 
   if (active > 1) {
-    for (int h = 0; h < heads; ++h) {
-      float* part = at<float>(p.partial) + (((i64)t * p.heads + first_head + h) * p.splits + split) * (dv + 2);
-      for (int i = threadIdx.x; i < dv; i += blockDim.x) {
-        float v = 0.0f;
-        for (int g = 0; g < key_groups; ++g) v += s.out[g][h][i];
-        part[i] = v;
-      }
-      if (threadIdx.x == 0) {
-        part[dv] = s.most[h];
-        part[dv + 1] = s.sum[h];
-      }
+    float* parts = at<float>(p.partial) + (((i64)t * p.heads + first_head) * p.splits + split) * (dv + 2);
+    for (int e = threadIdx.x; e < heads * dv; e += blockDim.x) {
+      const int h = e / dv, i = e % dv;
+      float v = 0.0f;
+      for (int g = 0; g < key_groups; ++g) v += s.out[g][h][i];
+      parts[(i64)h * p.splits * (dv + 2) + i] = v;
+    }
+    if (threadIdx.x < heads) {
+      parts[(i64)threadIdx.x * p.splits * (dv + 2) + dv] = s.most[threadIdx.x];
+      parts[(i64)threadIdx.x * p.splits * (dv + 2) + dv + 1] = s.sum[threadIdx.x];
     }
     __threadfence();
     __syncthreads();
@@ -238,26 +267,26 @@ template <int F> DEV void attend(const AttentionParams& p, Shared& s) {
     s.score[h][lane + 32] = factor[1] * inverse;
   }
   __syncthreads();
-  for (int h = 0; h < heads; ++h) {
-    const float* parts = at<const float>(p.partial) + ((i64)t * p.heads + first_head + h) * p.splits * (dv + 2);
-    const i64 to = ((i64)t * p.heads + first_head + h) * dv;
-    for (int i = threadIdx.x; i < (dv + 31) / 32 * 32; i += blockDim.x) {
-      float v = 0.0f;
-      if (i < dv) {
-        if (active > 1) {
+  // Elements of all heads side by side; where they are quantised, dv is a multiple of 32 and a warp has one group.
+  for (int e = threadIdx.x; e < (heads * dv + 31) / 32 * 32; e += blockDim.x) {
+    const int h = min(e / dv, heads - 1), i = e - h * dv;
+    float v = 0.0f;
+    if (e < heads * dv) {
+      if (active > 1) {
+        const float* parts = at<const float>(p.partial) + ((i64)t * p.heads + first_head + h) * p.splits * (dv + 2) + i;
 #pragma unroll 8
-          for (int k = 0; k < active; ++k) {
-            const float f = s.score[h][k];
-            v = fmaf(f, f == 0.0f ? 0.0f : __ldcg(parts + k * (dv + 2) + i), v);
-          }
-        } else {
-          for (int g = 0; g < key_groups; ++g) v += s.out[g][h][i];
-          v *= s.score[h][0];
+        for (int k = 0; k < active; ++k) {
+          const float f = s.score[h][k];
+          v = fmaf(f, f == 0.0f ? 0.0f : __ldcg(parts + k * (dv + 2)), v);
         }
+      } else {
+        for (int g = 0; g < key_groups; ++g) v += s.out[g][h][i];
+        v *= s.score[h][0];
       }
-      if (i < dv && p.y) store_float(at<char>(p.y), p.y_dtype, to + i, v);
-      if (p.out.codes) quantise32(v, p.out, (to + i) / 32, lane);  // dv is a multiple of 32 here
     }
+    const i64 to = ((i64)t * p.heads + first_head) * dv + e;
+    if (e < heads * dv && p.y) store_float(at<char>(p.y), p.y_dtype, to, v);
+    if (p.out.codes) quantise32(v, p.out, to / 32, lane);
   }
 }
 

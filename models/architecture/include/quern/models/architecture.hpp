@@ -62,6 +62,7 @@ struct StepOptions {
   bool sampling = true;              // with the sampler at the end
   std::uint32_t history = 0;         // tokens of history a sequence keeps for penalties (the context)
   std::uint32_t max_biases = 512;
+  std::uint32_t determinism = QUERN_DETERMINISM_INVARIANT;  // that every node asks for
 };
 
 /// Value ids of the graph that the session binds. The symbols are "tokens" (T), "outputs" (O).
