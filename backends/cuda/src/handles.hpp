@@ -43,7 +43,7 @@ struct quern_instance {
 
 namespace quern::cuda {
 
-/// An option of the host, or empty. "force_kernel" without its prefix "cuda:"; another backend's counts as unset.
+/// An option of the host, or empty. A forced kernel may carry the prefix "cuda:"; one for another backend counts as unset.
 std::string host_option(const quern_host& host, const char* key);
 std::string forced_kernel(std::string_view value);
 

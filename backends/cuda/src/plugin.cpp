@@ -33,9 +33,10 @@ std::string host_option(const quern_host& host, const char* key) {
 }
 
 std::string forced_kernel(std::string_view value) {
-  const std::size_t colon = value.find(':');
-  if (colon == std::string_view::npos || value.substr(0, colon) != "cuda") return {};
-  value.remove_prefix(colon + 1);
+  if (const std::size_t colon = value.find(':'); colon != std::string_view::npos) {
+    if (value.substr(0, colon) != "cuda") return {};
+    value.remove_prefix(colon + 1);
+  }
   if (!value.empty() && value != "jit" && value != "plain")
     refuse(concat("force_kernel is 'cuda:", std::string(value), "'; this plugin has jit (compile all kernels anew) and plain (one kernel a node)"));
   return std::string(value);

@@ -54,6 +54,21 @@ TEST_F(NoDriver, TheProbeNamesTheLibraryAndARemedy) {
   EXPECT_NE(sdk::view(reason.remedy).find("install the NVIDIA driver"), std::string_view::npos);
 }
 
+std::uint64_t forced_kernel(void*, const char* key, char* value, std::uint64_t capacity) {
+  constexpr std::string_view word = "turbo";
+  if (std::string_view(key) != "force_kernel") return UINT64_MAX;
+  sdk::copy_text(word, value, capacity);
+  return word.size();
+}
+
+TEST_F(NoDriver, AForcedKernelThatThereIsNotIsRefused) {
+  quern_host host = host_;
+  host.option = forced_kernel;
+  quern_plugin* plugin = nullptr;
+  EXPECT_EQ(api_.create(&host, &plugin, nullptr), QUERN_INVALID_ARGUMENT);
+  EXPECT_EQ(plugin, nullptr);
+}
+
 TEST_F(NoDriver, DevicesAreRefusedWithTheSameReason) {
   std::uint32_t count = 7;
   EXPECT_EQ(api_.device_count(plugin_, &count, nullptr), QUERN_DRIVER_MISSING);
