@@ -15,6 +15,7 @@ struct KernelOrigin {
   int major = 0, minor = 0;      // compute capability
   bool force_jit = false;        // ignore what is built in
   std::string cache_directory;   // empty: keep nothing
+  bool probe_only = false;       // where kernels are not built in, compile only what the probe's proof needs: it has seconds
 };
 
 class Kernels {
@@ -26,6 +27,8 @@ class Kernels {
   Kernels(const Kernels&) = delete;
   Kernels& operator=(const Kernels&) = delete;
 
+  /// Whether a unit was loaded: all are, but for probe_only.
+  bool has(std::string_view unit) const { return modules_.find(unit) != modules_.end(); }
   /// A kernel of unit `unit`; found once, then remembered. Throws Failure(INTERNAL) for a name that is not there.
   Function get(std::string_view unit, std::string_view name);
   /// "built in for sm_90a", "compiled by NVRTC 13.0", "compiled earlier, from the cache"

@@ -68,11 +68,12 @@ void check_index(std::uint32_t index, std::size_t count, const char* what) {
   if (index >= count) throw Failure(QUERN_NOT_FOUND, concat("cuda: ", what, " ", index, " is not there, there are ", count));
 }
 
-KernelOrigin origin_for(quern_plugin& plugin, const CardFacts& card) {
+KernelOrigin origin_for(quern_plugin& plugin, const CardFacts& card, bool probe_only = false) {
   KernelOrigin origin;
   origin.major = card.major;
   origin.minor = card.minor;
   origin.force_jit = forced_kernel(host_option(plugin.host, "force_kernel")) == "jit";
+  origin.probe_only = probe_only;
   origin.cache_directory = std::string(sdk::view(plugin.host.cache_directory));
   return origin;
 }
@@ -173,7 +174,7 @@ quern_status probe(quern_plugin* plugin, quern_probe_report* report, quern_error
         try {
           const CardFacts& card = p.cards[i];
           if (card.major * 10 + card.minor < 75) throw Failure(QUERN_ARCH_NOT_BUILT, concat(card.name, " has compute capability ", card.major, ".", card.minor, "; this plugin needs 7.5"));
-          Gpu gpu(p.driver, card, origin_for(p, card));
+          Gpu gpu(p.driver, card, origin_for(p, card, true));
           const Current current(gpu.driver(), gpu.context());
           const std::string fault = self_test(gpu);
           if (fault.empty()) ++result.usable;

@@ -1,4 +1,5 @@
-// The probe's proof: small products in f32 and of int8 on a card, against integers known in advance.
+// The probe's proof on a card, against integers known in advance: weights decoded from their blocks; and small products in f32 and of
+// int8 where their kernels are built in, since compiling these takes longer than a probe has.
 #include "handles.hpp"
 #include "ops/matmul.hpp"
 
@@ -39,7 +40,6 @@ std::string self_test(Gpu& gpu) {
   const Driver& driver = gpu.driver();
   const auto up = [&](Address to, const void* from, std::size_t bytes) { driver.check(driver.cuMemcpyHtoDAsync_v2(to, from, bytes, gpu.stream()), "the self-test"); };
   up(dx.at(), x.data(), x.size() * 4);
-  up(dw.at(), w.data(), w.size() * 4);
   up(db.at(), blocks.data(), blocks.size());
   up(dy.at(), y.data(), y.size() * 4);
   const auto matrix = [](Address at, quern_dtype dtype) {
@@ -53,6 +53,15 @@ std::string self_test(Gpu& gpu) {
     return blocks_of(t);
   };
   Launcher launcher(gpu, false);
+  const UnpackParams unpack{matrix(db.at(), QUERN_Q8_0), dw.at(), QUERN_F32, n, k};
+  std::vector<float> decoded(n * k, -1.0f);
+  up(dw.at(), decoded.data(), decoded.size() * 4);
+  launcher.launch("weights", "unpack_rows", launcher.spread(n * k / 16), 256, unpack);
+  driver.check(driver.cuMemcpyDtoHAsync_v2(decoded.data(), dw.at(), decoded.size() * 4, gpu.stream()), "the self-test");
+  gpu.synchronize("the self-test");
+  for (int i = 0; i < n * k; ++i)
+    if (decoded[i] != w[i]) return concat("element ", i, " of a q8_0 matrix is decoded as ", decoded[i], " and should be ", w[i]);
+  if (!gpu.kernels().has("gemv")) return {};
   GemvExactParams exact{};
   exact.w = matrix(dw.at(), QUERN_F32);
   exact.x = dx.at();
