@@ -7,7 +7,8 @@ if(TARGET backend_cuda AND TARGET quern_cli AND TARGET quern_runtime)
   add_custom_target(cuda_bundle
     COMMAND ${CMAKE_COMMAND} "-DBUNDLE=${bundle}" "-DPROGRAMS=$<TARGET_FILE:quern_cli>\;$<TARGET_FILE:quern-probe>"
             "-DLIBRARY=$<TARGET_FILE:quern_runtime>" "-DLIBRARY_NAME=$<TARGET_SONAME_FILE_NAME:quern_runtime>"
-            "-DPLUGINS=$<TARGET_FILE:backend_cuda>\;$<TARGET_FILE:backend_cpu>" "-DPLUGIN_FOLDER=lib/${QUERN_PLUGIN_SUBDIR}" "-DSTRIP=${CMAKE_STRIP}"
+            "-DPLUGINS=$<TARGET_FILE:backend_cuda>\;$<TARGET_FILE:backend_cpu>" "-DPLUGIN_FOLDER=lib/${QUERN_PLUGIN_SUBDIR}"
+            "-DSTRIP=${CMAKE_STRIP}"
             -P "${CMAKE_SOURCE_DIR}/backends/cuda/tools/bundle.cmake"
     DEPENDS quern_cli quern-probe quern_runtime backend_cuda backend_cpu VERBATIM)
 endif()

@@ -167,7 +167,9 @@ void Engine::write_samplers(std::span<const Row> rows, std::span<const SamplerIn
     put<float>(step_.bias_value, sampler.bias_values, output * bias_size);
     // What an earlier step left behind; one write, since a device may be far away.
     const std::uint64_t now = sampler.bias_tokens.size(), before = std::exchange(bias_counts_.at(output), now);
-    if (before > now) put<std::int32_t>(step_.bias_token, std::span<const std::int32_t>(no_biases_).first(before - now), output * bias_size + now);
+    if (before > now)
+      put<std::int32_t>(step_.bias_token, std::span<const std::int32_t>(no_biases_).first(before - now),
+                        output * bias_size + now);
     ++output;
   }
 }

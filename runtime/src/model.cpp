@@ -242,8 +242,9 @@ void Model::bind_weights(Program& program, const std::vector<models::StepGraph::
       const PackedWeight* packed = program.packed(weight.value, device);
       const auto found = tensors_.find({weight.tensor, device, packed != nullptr ? packed->layout : ""});
       if (found == tensors_.end()) {
-        throw Error(QUERN_INTERNAL, concat(devices_[device]->device()->label(), ": '", weight.tensor,
-                                           "' was not loaded as '", packed != nullptr ? packed->layout : "", "'; the plugin changed its mind"));
+        throw Error(QUERN_INTERNAL,
+                    concat(devices_[device]->device()->label(), ": '", weight.tensor, "' was not loaded as '",
+                           packed != nullptr ? packed->layout : "", "'; the plugin changed its mind"));
       }
       program.bind_constant(weight.value, device, found->second);
     }

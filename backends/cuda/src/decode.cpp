@@ -27,7 +27,12 @@ struct Companion {
 
 class Fuser {
  public:
-  Fuser(const Graph& graph, std::uint32_t most_rows) : graph_(graph), most_rows_(most_rows), done_(graph.nodes.size(), false), users_(graph.values.size()), maker_(graph.values.size(), none) {
+  Fuser(const Graph& graph, std::uint32_t most_rows)
+      : graph_(graph),
+        most_rows_(most_rows),
+        done_(graph.nodes.size(), false),
+        users_(graph.values.size()),
+        maker_(graph.values.size(), none) {
     schedule_.most_rows = most_rows;
     for (std::uint32_t n = 0; n < graph.nodes.size(); ++n) {
       for (const std::uint32_t v : graph.nodes[n].inputs)
@@ -61,15 +66,19 @@ class Fuser {
     return value.offset == 0 && value.bytes == graph_.values[value.root].bytes && value.tensor.contiguous();
   }
   bool kept(std::uint32_t r) const { return !graph_.internal(r); }
-  bool only_user(std::uint32_t r, std::uint32_t node) const { return !kept(r) && std::ranges::all_of(users_[r], [&](std::uint32_t n) { return n == node; }); }
+  bool only_user(std::uint32_t r, std::uint32_t node) const {
+    return !kept(r) && std::ranges::all_of(users_[r], [&](std::uint32_t n) { return n == node; });
+  }
 
   bool is_product(std::uint32_t n) const {
     const Node& node = graph_.nodes[n];
     if (node.op != QUERN_OP_MATMUL || !node.int8_allowed) return false;
     const Tensor &a = tensor(node.inputs[0]), &b = tensor(node.inputs[1]), &y = tensor(node.outputs[0]);
     if (node.inputs.size() > 3 && node.inputs[3] != none) return false;
-    return a.dtype == QUERN_F32 && y.dtype == QUERN_F32 && a.rank == 2 && a.ranged <= 1 && has_int8_kernel(b) && (b.planes || b.contiguous()) && whole(node.inputs[0]) &&
-           whole(node.outputs[0]) && node.attributes->integer(QUERN_KEY_TRANSPOSE_A) == 0 && node.attributes->integer(QUERN_KEY_TRANSPOSE_B) == 0 &&
+    return a.dtype == QUERN_F32 && y.dtype == QUERN_F32 && a.rank == 2 && a.ranged <= 1 &&
+           has_int8_kernel(b) && (b.planes || b.contiguous()) && whole(node.inputs[0]) &&
+           whole(node.outputs[0]) && node.attributes->integer(QUERN_KEY_TRANSPOSE_A) == 0 &&
+           node.attributes->integer(QUERN_KEY_TRANSPOSE_B) == 0 &&
            node.attributes->real(QUERN_KEY_ALPHA) == 1.0;
   }
 
@@ -79,7 +88,9 @@ class Fuser {
       if (node.op != QUERN_OP_RMS_NORM || node.inputs.size() < 2 || node.inputs[1] == none) continue;
       const std::uint32_t y = root(node.outputs[0]);
       if (kept(y) || users_[y].empty() || !whole(node.inputs[0]) || tensor(node.inputs[0]).dtype != QUERN_F32) continue;
-      const bool only_products = std::ranges::all_of(users_[y], [&](std::uint32_t user) { return is_product(user) && root(graph_.nodes[user].inputs[0]) == y; });
+      const bool only_products = std::ranges::all_of(users_[y], [&](std::uint32_t user) {
+        return is_product(user) && root(graph_.nodes[user].inputs[0]) == y;
+      });
       if (only_products) done_[n] = true;
     }
   }
@@ -119,7 +130,8 @@ class Fuser {
   Norm norm_of(const Key& key) const {
     if (key.norm == none) return {};
     const Node& node = graph_.nodes[key.norm];
-    return {node.inputs[1], static_cast<float>(node.attributes->real(QUERN_KEY_WEIGHT_OFFSET)), static_cast<float>(node.attributes->real(QUERN_KEY_EPSILON))};
+    return {node.inputs[1], static_cast<float>(node.attributes->real(QUERN_KEY_WEIGHT_OFFSET)),
+            static_cast<float>(node.attributes->real(QUERN_KEY_EPSILON))};
   }
 
   void ensure(const Key& key, std::uint32_t node) {
@@ -136,7 +148,8 @@ class Fuser {
     step.emit = [key, norm, companion](const StepContext& context, Launcher& launcher) {
       const Tensor& x = context.tensor(key.value);
       const Activations out = activations_at(context.extra(companion.slot), companion.k, key.norm != none);
-      launch_quantise(x.data, norm.weight == none ? 0 : context.tensor(norm.weight).data, norm.offset, x.elements() / companion.k, companion.k, out, launcher);
+      launch_quantise(x.data, norm.weight == none ? 0 : context.tensor(norm.weight).data, norm.offset,
+                      x.elements() / companion.k, companion.k, out, launcher);
     };
     schedule_.steps.push_back(std::move(step));
   }
@@ -161,7 +174,10 @@ class Fuser {
     std::vector<std::uint32_t> group{first};
     // A warp takes two neighbouring rows, so that a part before another one has an even number of them.
     const auto even = [&](std::uint32_t n) { return tensor(graph_.nodes[n].inputs[1]).dims[0] % 2 == 0; };
-    for (std::uint32_t n = first + 1; n < graph_.nodes.size() && group.size() < 3 && even(n - 1) && !done_[n] && is_product(n) && root(graph_.nodes[n].inputs[0]) == root(graph_.nodes[first].inputs[0]); ++n)
+    for (std::uint32_t n = first + 1;
+         n < graph_.nodes.size() && group.size() < 3 && even(n - 1) && !done_[n] && is_product(n) &&
+         root(graph_.nodes[n].inputs[0]) == root(graph_.nodes[first].inputs[0]);
+         ++n)
       group.push_back(n);
     std::uint32_t stored = none, glu = none, residual = none;
     if (group.size() == 2) glu = glu_of(group);
@@ -249,7 +265,9 @@ class Fuser {
     const Node& node = graph_.nodes[n];
     if (node.op != QUERN_OP_GLU || node.inputs.size() < 2 || node.inputs[1] == none) return none;
     const bool in_order = root(node.inputs[0]) == ya && root(node.inputs[1]) == yb;
-    const bool plain = node.attributes->integer(QUERN_KEY_KIND) == 0 && node.attributes->real(QUERN_KEY_ALPHA) == 1.0 && node.attributes->real(QUERN_KEY_LIMIT) == std::numeric_limits<double>::infinity();
+    const bool plain = node.attributes->integer(QUERN_KEY_KIND) == 0 &&
+                       node.attributes->real(QUERN_KEY_ALPHA) == 1.0 &&
+                       node.attributes->real(QUERN_KEY_LIMIT) == std::numeric_limits<double>::infinity();
     const bool no_bias = (a.inputs.size() < 3 || a.inputs[2] == none) && (b.inputs.size() < 3 || b.inputs[2] == none);
     const Tensor &wa = tensor(a.inputs[1]), &wb = tensor(b.inputs[1]);
     const bool alike = wa.dtype == wb.dtype && wa.dims[0] == wb.dims[0] && wa.planes == wb.planes && wa.dims[0] % 32 == 0;
@@ -288,16 +306,24 @@ class Fuser {
         const std::uint32_t r = root(value), maker = maker_[r];
         if (maker == none || !only_user(r, user) || !whole(value)) return nullptr;
         const Node& rope = graph_.nodes[maker];
-        const bool plain = rope.op == QUERN_OP_ROPE && rope.attributes->integer(QUERN_KEY_INVERSE) == 0 && rope.attributes->integer(QUERN_KEY_SECTION0) == 0 &&
-                           rope.attributes->integer(QUERN_KEY_SECTION1) == 0 && rope.attributes->integer(QUERN_KEY_SECTION2) == 0 && rope.attributes->integer(QUERN_KEY_SECTION3) == 0;
-        return plain && rope.inputs[1] == node.inputs[5] && whole(rope.inputs[0]) && tensor(rope.inputs[0]).dtype == QUERN_F32 ? &rope : nullptr;
+        const bool plain = rope.op == QUERN_OP_ROPE && rope.attributes->integer(QUERN_KEY_INVERSE) == 0 &&
+                           rope.attributes->integer(QUERN_KEY_SECTION0) == 0 &&
+                           rope.attributes->integer(QUERN_KEY_SECTION1) == 0 &&
+                           rope.attributes->integer(QUERN_KEY_SECTION2) == 0 &&
+                           rope.attributes->integer(QUERN_KEY_SECTION3) == 0;
+        return plain && rope.inputs[1] == node.inputs[5] && whole(rope.inputs[0]) &&
+                       tensor(rope.inputs[0]).dtype == QUERN_F32
+                   ? &rope
+                   : nullptr;
       };
       const auto writer_of = [&](std::uint32_t cache) {  // the one kv_write before this node that writes the cache
         std::uint32_t found = none;
         for (std::uint32_t w = 0; w < n; ++w) {
           const Node& write = graph_.nodes[w];
           if (write.op == QUERN_OP_KV_WRITE && root(write.outputs[0]) == root(cache)) {
-            if (found != none || write.inputs[1] != node.inputs[3] || write.inputs[2] != node.inputs[4] || write.inputs[3] != node.inputs[5]) return none;
+            if (found != none || write.inputs[1] != node.inputs[3] || write.inputs[2] != node.inputs[4] ||
+                write.inputs[3] != node.inputs[5])
+              return none;
             found = w;
           }
         }
@@ -309,14 +335,23 @@ class Fuser {
       const Node* rope_k = rope_of(graph_.nodes[write_k].inputs[0], write_k);
       const std::uint32_t v = graph_.nodes[write_v].inputs[0];
       if (rope_k == nullptr || !whole(v) || tensor(v).dtype != QUERN_F32) continue;
-      if (rope_k->inputs[2] != rope_q->inputs[2] || rope_k->attributes->integer(QUERN_KEY_MODE) != rope_q->attributes->integer(QUERN_KEY_MODE)) continue;
+      if (rope_k->inputs[2] != rope_q->inputs[2] ||
+          rope_k->attributes->integer(QUERN_KEY_MODE) != rope_q->attributes->integer(QUERN_KEY_MODE))
+        continue;
       // Nobody else may look at the caches between their writing and this node.
       bool alone = true;
       for (const std::uint32_t cache : {node.inputs[1], node.inputs[2]})
-        alone = alone && std::ranges::all_of(users_[root(cache)], [&](std::uint32_t user) { return user == n || user == write_k || user == write_v || user > n; });
+        alone = alone && std::ranges::all_of(users_[root(cache)], [&](std::uint32_t user) {
+                  return user == n || user == write_k || user == write_v || user > n;
+                });
       if (!alone) continue;
       const std::uint32_t nodes[] = {maker_[root(node.inputs[0])], maker_[root(graph_.nodes[write_k].inputs[0])], write_k, write_v};
-      attention_[n] = {rope_q->inputs[0], rope_k->inputs[0], v, rope_q->inputs[2], static_cast<std::uint32_t>(rope_q->attributes->integer(QUERN_KEY_MODE)), {std::begin(nodes), std::end(nodes)}};
+      attention_[n] = {rope_q->inputs[0],
+                       rope_k->inputs[0],
+                       v,
+                       rope_q->inputs[2],
+                       static_cast<std::uint32_t>(rope_q->attributes->integer(QUERN_KEY_MODE)),
+                       {std::begin(nodes), std::end(nodes)}};
       for (const std::uint32_t taken : nodes) done_[taken] = true;
     }
   }
@@ -328,7 +363,9 @@ class Fuser {
     const Tensor& y = tensor(node.outputs[0]);
     const std::uint32_t r = root(node.outputs[0]);
     Post post;
-    if (whole(node.outputs[0]) && y.last() % 32 == 0 && wanted(r) != keys_.end() && wanted(r)->first.norm == none) post = post_for(r, y.dims[1] * y.dims[2]);
+    if (whole(node.outputs[0]) && y.last() % 32 == 0 && wanted(r) != keys_.end() &&
+        wanted(r)->first.norm == none)
+      post = post_for(r, y.dims[1] * y.dims[2]);
     const bool store = !post.any || !served_by(r, post.key);
     Step step;
     step.first_node = n;
@@ -341,8 +378,10 @@ class Fuser {
     if (post.any) step.extras = {post.companion.slot};
     std::vector<Tensor> storage;
     step.scratch = attention_scratch(graph_.describe(node, storage));
-    step.emit = [this_node = &node, what, post, store, storage = std::vector<Tensor>(node.inputs.size() + 1)](const StepContext& context, Launcher& launcher) mutable {
-      for (std::size_t i = 0; i < this_node->inputs.size(); ++i) storage[i] = this_node->inputs[i] == none ? Tensor{} : context.tensor(this_node->inputs[i]);
+    step.emit = [this_node = &node, what, post, store, storage = std::vector<Tensor>(node.inputs.size() + 1)](
+                    const StepContext& context, Launcher& launcher) mutable {
+      for (std::size_t i = 0; i < this_node->inputs.size(); ++i)
+        storage[i] = this_node->inputs[i] == none ? Tensor{} : context.tensor(this_node->inputs[i]);
       storage[0] = context.tensor(what.q);
       storage.back() = context.tensor(this_node->outputs[0]);
       Call call;

@@ -29,8 +29,10 @@ std::vector<CardFacts> list_cards(const Driver& driver) {
     card.multiprocessors = attribute(constant::attribute_multiprocessors);
     card.integrated = attribute(constant::attribute_integrated) != 0;
     char address[32];
-    std::snprintf(address, sizeof address, "%04x:%02x:%02x.0", static_cast<unsigned>(attribute(constant::attribute_pci_domain)),
-                  static_cast<unsigned>(attribute(constant::attribute_pci_bus)), static_cast<unsigned>(attribute(constant::attribute_pci_device)));
+    std::snprintf(address, sizeof address, "%04x:%02x:%02x.0",
+                  static_cast<unsigned>(attribute(constant::attribute_pci_domain)),
+                  static_cast<unsigned>(attribute(constant::attribute_pci_bus)),
+                  static_cast<unsigned>(attribute(constant::attribute_pci_device)));
     card.pci_address = address;
     driver.check(driver.cuDeviceGetUuid_v2(&card.uuid, card.handle), "describing a GPU");
     std::size_t memory = 0;
@@ -50,7 +52,8 @@ Current::~Current() {
   driver_.cuCtxPopCurrent_v2(&ignored);
 }
 
-Gpu::Gpu(std::shared_ptr<const Driver> driver, const CardFacts& facts, const KernelOrigin& origin) : driver_(std::move(driver)), facts_(facts) {
+Gpu::Gpu(std::shared_ptr<const Driver> driver, const CardFacts& facts, const KernelOrigin& origin)
+    : driver_(std::move(driver)), facts_(facts) {
   driver_->check(driver_->cuDevicePrimaryCtxRetain(&context_, facts_.handle), "making a context on the GPU");
   try {
     const Current current(*driver_, context_);
@@ -99,7 +102,8 @@ DevicePointer Gpu::allocate(std::uint64_t bytes, const char* what) {
   used_ -= bytes;
   if (result != constant::out_of_memory) driver_->check(result, what);
   const std::uint64_t most = budget();
-  Failure failure(QUERN_OUT_OF_MEMORY, concat("cuda: no memory for ", what, ": ", bytes, " bytes asked for, ", most > before ? most - before : 0, " available"));
+  Failure failure(QUERN_OUT_OF_MEMORY, concat("cuda: no memory for ", what, ": ", bytes, " bytes asked for, ",
+                                              most > before ? most - before : 0, " available"));
   failure.requested = bytes;
   failure.available = most > before ? most - before : 0;
   failure.heap = 0;

@@ -42,7 +42,8 @@ Value read_value(const sdk::Graph& source, const quern_value& given, std::uint32
   if ((v.uses & QUERN_VALUE_USES_LAYOUT) != 0) {
     const std::string_view key = sdk::view(given.layout);
     const WeightLayout layout = parse_layout(key);
-    if (layout.dtype != v.dtype || v.kind != QUERN_VALUE_CONSTANT || v.rank != 2 || t.ranged != 0 || strided || v.dims[0] != layout.rows || v.dims[1] != layout.k) {
+    if (layout.dtype != v.dtype || v.kind != QUERN_VALUE_CONSTANT || v.rank != 2 || t.ranged != 0 ||
+        strided || v.dims[0] != layout.rows || v.dims[1] != layout.k) {
       value.refusal = concat("'", t.name, "' is packed as '", std::string(key), "', which is no layout of this plugin for it");
     } else {
       t.planes = true;
@@ -61,7 +62,9 @@ void resolve_alias(const sdk::Graph& source, std::vector<Value>& values, std::ui
   value.offset = of.offset + v.alias_offset;
   const Value& root = values[value.root];
   if (value.offset > root.bytes || value.bytes > root.bytes - value.offset)
-    refuse(concat("value ", id, " covers bytes ", value.offset, " to ", value.offset + value.bytes, " of value ", value.root, ", which has ", root.bytes), 26);
+    refuse(concat("value ", id, " covers bytes ", value.offset, " to ", value.offset + value.bytes,
+                  " of value ", value.root, ", which has ", root.bytes),
+           26);
   if (!root.refusal.empty()) value.refusal = root.refusal;
   if (root.tensor.planes) value.refusal = concat("'", value.tensor.name, "' is a view of a packed weight");
 }

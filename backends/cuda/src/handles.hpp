@@ -20,7 +20,9 @@ struct quern_plugin {
 };
 
 struct quern_device {
-  quern_device(quern_plugin& owner, const quern::cuda::CardFacts& card, const quern::cuda::KernelOrigin& origin) : plugin(owner), gpu(owner.driver, card, origin) {}
+  quern_device(quern_plugin& owner, const quern::cuda::CardFacts& card,
+               const quern::cuda::KernelOrigin& origin)
+      : plugin(owner), gpu(owner.driver, card, origin) {}
   quern_plugin& plugin;
   quern::cuda::Gpu gpu;
   std::atomic<std::uint32_t> children{0};

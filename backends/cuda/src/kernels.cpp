@@ -37,7 +37,9 @@ std::vector<std::string> compile(const std::vector<std::string>& names, const Ke
   const std::string architecture = architecture_name(origin.major, origin.minor);
   if (nvrtc == nullptr) {
     throw Failure(origin.force_jit ? QUERN_DEPENDENCY_MISSING : QUERN_ARCH_NOT_BUILT,
-                  concat("no kernels for ", architecture, " are built in, and the compiler for others, NVRTC, is missing (", reason, ")"), 6);
+                  concat("no kernels for ", architecture,
+                         " are built in, and the compiler for others, NVRTC, is missing (", reason, ")"),
+                  6);
   }
   std::vector<SourceFile> headers;
   for (std::size_t i = 0; i < kernel_source_count; ++i)
@@ -63,12 +65,17 @@ std::vector<std::string> compile(const std::vector<std::string>& names, const Ke
     }
   };
   std::vector<std::thread> threads;
-  for (unsigned t = 1; t < std::min<std::size_t>(names.size(), std::max(1u, std::thread::hardware_concurrency())); ++t) threads.emplace_back(work);
+  for (unsigned t = 1;
+       t < std::min<std::size_t>(names.size(), std::max(1u, std::thread::hardware_concurrency())); ++t)
+    threads.emplace_back(work);
   work();
   for (std::thread& thread : threads) thread.join();
   for (std::size_t i = 0; i < names.size(); ++i)
-    if (cubins[i].empty()) throw Failure(QUERN_ARCH_NOT_BUILT, concat("kernels '", names[i], "' do not compile for ", architecture, ": ", logs[i].substr(0, 400)));
-  how = fresh == 0 ? concat("from the cache, for ", architecture) : concat("compiled by NVRTC ", nvrtc->major(), ".", nvrtc->minor(), " for ", architecture);
+    if (cubins[i].empty())
+      throw Failure(QUERN_ARCH_NOT_BUILT, concat("kernels '", names[i], "' do not compile for ", architecture,
+                                                 ": ", logs[i].substr(0, 400)));
+  how = fresh == 0 ? concat("from the cache, for ", architecture)
+                   : concat("compiled by NVRTC ", nvrtc->major(), ".", nvrtc->minor(), " for ", architecture);
   return cubins;
 }
 
@@ -102,7 +109,8 @@ Function Kernels::get(std::string_view unit, std::string_view name) {
   const auto module = modules_.find(unit);
   if (module == modules_.end()) throw Failure(QUERN_INTERNAL, concat("there is no kernel unit '", std::string(unit), "'"));
   Function function = nullptr;
-  driver_->check(driver_->cuModuleGetFunction(&function, module->second, std::string(name).c_str()), concat("finding kernel '", std::string(name), "'").c_str());
+  driver_->check(driver_->cuModuleGetFunction(&function, module->second, std::string(name).c_str()),
+                 concat("finding kernel '", std::string(name), "'").c_str());
   functions_.emplace(std::string(name), function);
   return function;
 }

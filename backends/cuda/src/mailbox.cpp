@@ -10,7 +10,9 @@ Mailbox::Mailbox(std::shared_ptr<const Driver> driver) : driver_(std::move(drive
   constexpr std::size_t head = 16, list = capacity_entries * sizeof(Patch), mirrors = std::size_t{mirror_bytes} * mirror_count;
   static_assert(head + list + capacity_bytes == page_bytes);
   void* memory = nullptr;
-  driver_->check(driver_->cuMemHostAlloc(&memory, head + list + capacity_bytes + mirrors, constant::host_mapped), "taking pinned host memory");
+  driver_->check(
+      driver_->cuMemHostAlloc(&memory, head + list + capacity_bytes + mirrors, constant::host_mapped),
+      "taking pinned host memory");
   memory_ = static_cast<std::byte*>(memory);
   Address device = 0;
   driver_->check(driver_->cuMemHostGetDevicePointer_v2(&device, memory, 0), "mapping host memory");
@@ -30,7 +32,9 @@ Mailbox::~Mailbox() {
   driver_->cuMemFree_v2(page_);
 }
 
-void Mailbox::copy_page(Stream stream) const { driver_->check(driver_->cuMemcpyHtoDAsync_v2(page_, memory_, page_bytes, stream), "copying small writes"); }
+void Mailbox::copy_page(Stream stream) const {
+  driver_->check(driver_->cuMemcpyHtoDAsync_v2(page_, memory_, page_bytes, stream), "copying small writes");
+}
 
 bool Mailbox::fits(std::uint64_t bytes) const noexcept {
   return bytes <= largest && *count_ < capacity_entries && used_ + bytes + 16 <= capacity_bytes;

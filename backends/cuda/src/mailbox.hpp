@@ -15,7 +15,8 @@ namespace quern::cuda {
 
 class Mailbox {
  public:
-  static constexpr std::uint32_t page_bytes = 16384, capacity_entries = 255, capacity_bytes = page_bytes - 4096, largest = capacity_bytes - 16;
+  static constexpr std::uint32_t page_bytes = 16384, capacity_entries = 255,
+                                 capacity_bytes = page_bytes - 4096, largest = capacity_bytes - 16;
 
   explicit Mailbox(std::shared_ptr<const Driver> driver);
   ~Mailbox();

@@ -54,8 +54,14 @@ std::string check_floats(const Tensor& t) { return is_float(t.dtype) ? "" : conc
 std::string check_dtype(const Tensor& t, quern_dtype dtype) {
   return t.dtype == dtype ? "" : concat(describe(t), "; element type ", dtype, " is taken");
 }
-std::string check_rank(const Tensor& t, std::uint32_t rank) { return t.rank == rank ? "" : concat(describe(t), "; it has ", rank, " dimensions"); }
-std::string check_packed(const Tensor& t) { return !t.present() || t.planes || t.contiguous() ? "" : concat(describe(t), " is strided and this kernel reads packed memory"); }
+std::string check_rank(const Tensor& t, std::uint32_t rank) {
+  return t.rank == rank ? "" : concat(describe(t), "; it has ", rank, " dimensions");
+}
+std::string check_packed(const Tensor& t) {
+  return !t.present() || t.planes || t.contiguous()
+             ? ""
+             : concat(describe(t), " is strided and this kernel reads packed memory");
+}
 std::string check_same(const Tensor& a, const Tensor& b) {
   bool same = a.rank == b.rank;
   for (std::uint32_t d = 0; same && d < a.rank; ++d) same = a.dims[d] == b.dims[d];

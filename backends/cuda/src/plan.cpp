@@ -24,7 +24,8 @@ void Plan::compile(bool fuse, std::vector<std::uint32_t>& refused) {
   std::string reason;
   if (schedules.size() == 1 && fuse)
     for (const Node& node : graph.nodes)
-      if (node.invariant && reason.empty()) reason = concat("not fused: '", node.name, "' asks for results that do not depend on the batch");
+      if (node.invariant && reason.empty())
+        reason = concat("not fused: '", node.name, "' asks for results that do not depend on the batch");
   const quern_string why = sdk::text_of(texts.emplace_back(std::move(reason)));
   std::uint64_t key = 0xcbf29ce484222325ull;
   for (const Schedule& schedule : schedules)
@@ -68,7 +69,12 @@ class Instance::Context : public StepContext {
 };
 
 Instance::Instance(const Plan& plan, Gpu& gpu)
-    : plan_(plan), gpu_(gpu), bounds_(plan.graph.source.widest()), extents_(bounds_), places_(plan.graph.values.size()), counters_(sdk::made<quern_counters>()) {
+    : plan_(plan),
+      gpu_(gpu),
+      bounds_(plan.graph.source.widest()),
+      extents_(bounds_),
+      places_(plan.graph.values.size()),
+      counters_(sdk::made<quern_counters>()) {
   for (const Value& value : plan.graph.values) tensors_.push_back(value.tensor);
 }
 
@@ -91,7 +97,8 @@ void Instance::refresh(const std::vector<std::int64_t>& extents, const Schedule&
   for (std::uint32_t v = 0; v < tensors_.size(); ++v) {
     graph.shape(v, extents, tensors_[v]);
     const std::uint32_t root = graph.values[v].root;
-    tensors_[v].data = (graph.internal(root) ? scratch_ + schedule.value_offset[root] : places_[v]) + (graph.internal(root) ? graph.values[v].offset : 0);
+    tensors_[v].data = (graph.internal(root) ? scratch_ + schedule.value_offset[root] : places_[v]) +
+                       (graph.internal(root) ? graph.values[v].offset : 0);
   }
   laid_out_ = &schedule;
 }
@@ -120,19 +127,24 @@ void Instance::prepare(const sdk::List<quern_binding>& bindings, const quern_spa
   std::vector<Address> places(graph.values.size(), 0);
   std::vector<bool> bound(graph.values.size(), false);
   for (const quern_binding& binding : bindings) {
-    if (binding.value >= graph.values.size() || !graph.source.is_slot(binding.value)) refuse(concat("value ", binding.value, " is bound and is no slot"), 16);
+    if (binding.value >= graph.values.size() || !graph.source.is_slot(binding.value))
+      refuse(concat("value ", binding.value, " is bound and is no slot"), 16);
     if (bound[binding.value]) refuse(concat("value ", binding.value, " is bound twice"), 16);
     if (binding.flags != 0) unsupported(concat("binding of value ", binding.value, ": flags ", binding.flags));
     const sdk::List<quern_span> spans(binding.spans, "spans");
     if (spans.size() != 1) refuse(concat("value ", binding.value, " has ", spans.size(), " spans; this plugin takes one"), 16);
     const quern_span span = spans[0];
-    const std::uint64_t needed = graph.values[binding.value].tensor.planes ? graph.values[binding.value].bytes : graph.source.bytes(binding.value, bounds_);
+    const std::uint64_t needed = graph.values[binding.value].tensor.planes
+                                     ? graph.values[binding.value].bytes
+                                     : graph.source.bytes(binding.value, bounds_);
     if (needed > 0 && span.buffer == nullptr) refuse(concat("value ", binding.value, " is bound to no buffer"), 16);
     if (span.buffer != nullptr) {
       const quern_buffer& buffer = *span.buffer;
       if (&buffer.gpu != &gpu_) refuse(concat("value ", binding.value, " lies in a buffer of another device"), 16);
       if (span.offset % 16 != 0 || span.offset > buffer.bytes || span.bytes > buffer.bytes - span.offset || span.bytes < needed)
-        refuse(concat("value ", binding.value, " needs ", needed, " bytes at a multiple of 16, its span has ", span.bytes, " at ", span.offset, " of ", buffer.bytes), 16);
+        refuse(concat("value ", binding.value, " needs ", needed, " bytes at a multiple of 16, its span has ",
+                      span.bytes, " at ", span.offset, " of ", buffer.bytes),
+               16);
       places[binding.value] = buffer.memory + span.offset;
     }
     bound[binding.value] = true;
@@ -148,7 +160,10 @@ void Instance::prepare(const sdk::List<quern_binding>& bindings, const quern_spa
   }
   Address scratch_at = 0;
   if (const std::uint64_t needed = plan_.scratch_bytes(); needed > 0) {
-    if (scratch.buffer == nullptr || scratch.bytes < needed) refuse(concat("scratch has ", scratch.buffer == nullptr ? 0 : scratch.bytes, " bytes, ", needed, " are needed"), 16);
+    if (scratch.buffer == nullptr || scratch.bytes < needed)
+      refuse(concat("scratch has ", scratch.buffer == nullptr ? 0 : scratch.bytes, " bytes, ", needed,
+                    " are needed"),
+             16);
     scratch_at = scratch.buffer->memory + scratch.offset;
     if (scratch_at % 256 != 0) refuse("scratch does not start at a multiple of 256", 16);
   }
@@ -158,8 +173,12 @@ void Instance::prepare(const sdk::List<quern_binding>& bindings, const quern_spa
   places_ = std::move(places);
   scratch_ = scratch_at;
   for (std::uint32_t v = 0; v < graph.values.size(); ++v)
-    if (graph.source.values[v].kind == QUERN_VALUE_OUTPUT && graph.values[v].root == v && graph.values[v].bytes <= 4096 && mirrors_.size() < 4)
-      if (Mailbox::Mirror* mirror = gpu_.mailbox().add_mirror(places_[v], static_cast<std::uint32_t>(graph.values[v].bytes)); mirror != nullptr) mirrors_.push_back(mirror);
+    if (graph.source.values[v].kind == QUERN_VALUE_OUTPUT && graph.values[v].root == v &&
+        graph.values[v].bytes <= 4096 && mirrors_.size() < 4)
+      if (Mailbox::Mirror* mirror =
+              gpu_.mailbox().add_mirror(places_[v], static_cast<std::uint32_t>(graph.values[v].bytes));
+          mirror != nullptr)
+        mirrors_.push_back(mirror);
   if (counters_memory_ == 0) {
     counters_memory_ = gpu_.allocate(counter_bytes, "counters");
     gpu_.driver().check(gpu_.driver().cuMemsetD32Async(counters_memory_, 0, counter_bytes / 4, gpu_.stream()), "clearing counters");
@@ -186,7 +205,8 @@ void Instance::capture() {
   for (std::int64_t rows = 1; rows <= 8; ++rows) {
     bool allowed = true;
     for (std::size_t s = 0; s < extents.size(); ++s) {
-      allowed = allowed && rows >= plan_.graph.source.symbols[s].min && rows <= bounds_[s] && plan_.graph.source.symbols[s].extent == QUERN_NONE;
+      allowed = allowed && rows >= plan_.graph.source.symbols[s].min && rows <= bounds_[s] &&
+                plan_.graph.source.symbols[s].extent == QUERN_NONE;
       extents[s] = rows;
     }
     if (!allowed) break;
@@ -219,7 +239,8 @@ void Instance::check_run(const quern_run& run) {
   for (const quern_patch& patch : patches) {
     if (patch.value >= plan_.graph.values.size()) refuse(concat("a patch is for value ", patch.value), 13);
     const std::uint32_t kind = plan_.graph.source.values[patch.value].kind;
-    if (kind != QUERN_VALUE_STATE && kind != QUERN_VALUE_INPUT) refuse(concat("a patch is for value ", patch.value, ", which is neither state nor input"), 13);
+    if (kind != QUERN_VALUE_STATE && kind != QUERN_VALUE_INPUT)
+      refuse(concat("a patch is for value ", patch.value, ", which is neither state nor input"), 13);
     const std::uint64_t bytes = plan_.graph.source.bytes(patch.value, bounds_);
     if (patch.offset > bytes || patch.bytes > bytes - patch.offset || (patch.data == nullptr && patch.bytes > 0))
       refuse(concat("a patch writes bytes ", patch.offset, " + ", patch.bytes, " of value ", patch.value, ", which has ", bytes), 13);
@@ -245,7 +266,8 @@ void Instance::run(const quern_run& run, quern_error* error) {
           gpu_.synchronize("delivering patches");
           gpu_.mailbox().clear();
         }
-        gpu_.mailbox().put(places_[patch.value] + patch.offset + done, static_cast<const char*>(patch.data) + done, static_cast<std::uint32_t>(part));
+        gpu_.mailbox().put(places_[patch.value] + patch.offset + done,
+                           static_cast<const char*>(patch.data) + done, static_cast<std::uint32_t>(part));
         done += part;
       }
       counters_.host_copies += patch.bytes;
@@ -258,7 +280,8 @@ void Instance::run(const quern_run& run, quern_error* error) {
       driver.check(driver.cuMemcpyDtoHAsync_v2(&exact, places_[extent], sizeof exact, gpu_.stream()), "reading an extent");
       gpu_.synchronize("reading an extent");
       gpu_.mailbox().clear();
-      if (exact < 0 || exact > extents_[s]) refuse(concat("symbol ", s, " has the extent ", exact, ", the run's bound is ", extents_[s]), 11);
+      if (exact < 0 || exact > extents_[s])
+        refuse(concat("symbol ", s, " has the extent ", exact, ", the run's bound is ", extents_[s]), 11);
       extents_[s] = exact;
     }
     schedule = &plan_.schedule_for(extents_);

@@ -38,13 +38,16 @@ std::string forced_kernel(std::string_view value) {
     value.remove_prefix(colon + 1);
   }
   if (!value.empty() && value != "jit" && value != "plain")
-    refuse(concat("force_kernel is 'cuda:", std::string(value), "'; this plugin has jit (compile all kernels anew) and plain (one kernel a node)"));
+    refuse(concat("force_kernel is 'cuda:", std::string(value),
+                  "'; this plugin has jit (compile all kernels anew) and plain (one kernel a node)"));
   return std::string(value);
 }
 
 const char* remedy_for(quern_status code) {
   switch (code) {
-    case QUERN_DRIVER_MISSING: return "install the NVIDIA driver (Debian: nvidia-driver, Ubuntu: ubuntu-drivers install), or run on another backend";
+    case QUERN_DRIVER_MISSING:
+      return "install the NVIDIA driver (Debian: nvidia-driver, Ubuntu: ubuntu-drivers install), or run on "
+             "another backend";
     case QUERN_DRIVER_TOO_OLD: return "install NVIDIA driver 525 or newer";
     case QUERN_ARCH_NOT_BUILT: return "install the CUDA compiler library (pip: nvidia-cuda-nvrtc, Ubuntu: libnvrtc13) and make it findable";
     case QUERN_NOT_FOUND: return "check that the card is visible: nvidia-smi -L, and CUDA_VISIBLE_DEVICES";
@@ -131,7 +134,9 @@ quern_status device_open(quern_plugin* plugin, std::uint32_t index, quern_device
     p.open_driver();
     check_index(index, p.cards.size(), "device");
     const CardFacts& card = p.cards[index];
-    if (card.major * 10 + card.minor < 75) throw Failure(QUERN_ARCH_NOT_BUILT, concat(card.name, " has compute capability ", card.major, ".", card.minor, "; this plugin needs 7.5"));
+    if (card.major * 10 + card.minor < 75)
+      throw Failure(QUERN_ARCH_NOT_BUILT, concat(card.name, " has compute capability ", card.major, ".",
+                                                 card.minor, "; this plugin needs 7.5"));
     *out = new quern_device(p, card, origin_for(p, card));
     p.devices.fetch_add(1);
   });
@@ -140,7 +145,8 @@ quern_status device_open(quern_plugin* plugin, std::uint32_t index, quern_device
 quern_status device_close(quern_device* device, quern_error* error) {
   return guarded(error, [&] {
     quern_device& d = object(device, "device");
-    if (const std::uint32_t children = d.children; children != 0) throw Failure(QUERN_BUSY, concat("device_close: ", children, " buffers or plans are alive"), 27);
+    if (const std::uint32_t children = d.children; children != 0)
+      throw Failure(QUERN_BUSY, concat("device_close: ", children, " buffers or plans are alive"), 27);
     d.plugin.devices.fetch_sub(1);
     delete device;
   });
@@ -173,7 +179,9 @@ quern_status probe(quern_plugin* plugin, quern_probe_report* report, quern_error
       for (std::uint32_t i = 0; i < p.cards.size(); ++i) {
         try {
           const CardFacts& card = p.cards[i];
-          if (card.major * 10 + card.minor < 75) throw Failure(QUERN_ARCH_NOT_BUILT, concat(card.name, " has compute capability ", card.major, ".", card.minor, "; this plugin needs 7.5"));
+          if (card.major * 10 + card.minor < 75)
+            throw Failure(QUERN_ARCH_NOT_BUILT, concat(card.name, " has compute capability ", card.major, ".",
+                                                       card.minor, "; this plugin needs 7.5"));
           Gpu gpu(p.driver, card, origin_for(p, card, true));
           const Current current(gpu.driver(), gpu.context());
           const std::string fault = self_test(gpu);
@@ -215,7 +223,8 @@ quern_status memory_limit(quern_device* device, std::uint32_t heap, std::uint64_
   });
 }
 
-quern_status buffer_create(quern_device* device, const quern_buffer_options* options, std::uint64_t bytes, quern_buffer** out, quern_error* error) {
+quern_status buffer_create(quern_device* device, const quern_buffer_options* options, std::uint64_t bytes,
+                           quern_buffer** out, quern_error* error) {
   return guarded(error, [&] {
     object(out, "place for the buffer") = nullptr;
     quern_device& d = object(device, "device");
@@ -274,7 +283,8 @@ DevicePointer place_of(quern_device& device, const quern_span* span, std::uint64
   return buffer.memory + span->offset;
 }
 
-quern_status upload(quern_device* device, quern_queue*, const quern_span* to, const void* from, std::uint64_t bytes, const quern_sync* sync, quern_error* error) {
+quern_status upload(quern_device* device, quern_queue*, const quern_span* to, const void* from,
+                    std::uint64_t bytes, const quern_sync* sync, quern_error* error) {
   return guarded(error, [&] {
     quern_device& d = object(device, "device");
     require_no_sync(sync);
@@ -299,7 +309,8 @@ quern_status upload(quern_device* device, quern_queue*, const quern_span* to, co
   });
 }
 
-quern_status download(quern_device* device, quern_queue*, void* to, const quern_span* from, std::uint64_t bytes, const quern_sync* sync, quern_error* error) {
+quern_status download(quern_device* device, quern_queue*, void* to, const quern_span* from,
+                      std::uint64_t bytes, const quern_sync* sync, quern_error* error) {
   return guarded(error, [&] {
     quern_device& d = object(device, "device");
     require_no_sync(sync);
@@ -319,7 +330,8 @@ quern_status download(quern_device* device, quern_queue*, void* to, const quern_
   });
 }
 
-quern_status copy(quern_device* device, quern_queue*, const quern_span* to, const quern_span* from, std::uint64_t bytes, const quern_sync* sync, quern_error* error) {
+quern_status copy(quern_device* device, quern_queue*, const quern_span* to, const quern_span* from,
+                  std::uint64_t bytes, const quern_sync* sync, quern_error* error) {
   return guarded(error, [&] {
     quern_device& d = object(device, "device");
     require_no_sync(sync);
@@ -335,7 +347,8 @@ quern_status copy(quern_device* device, quern_queue*, const quern_span* to, cons
   });
 }
 
-quern_status fill(quern_device* device, quern_queue*, const quern_span* to, std::uint32_t pattern, std::uint64_t bytes, const quern_sync* sync, quern_error* error) {
+quern_status fill(quern_device* device, quern_queue*, const quern_span* to, std::uint32_t pattern,
+                  std::uint64_t bytes, const quern_sync* sync, quern_error* error) {
   return guarded(error, [&] {
     quern_device& d = object(device, "device");
     require_no_sync(sync);
@@ -352,7 +365,8 @@ quern_status fill(quern_device* device, quern_queue*, const quern_span* to, std:
   });
 }
 
-quern_status support(quern_device* device, const quern_graph* graph, const quern_support_options* options, quern_answer* answers, quern_error* error) {
+quern_status support(quern_device* device, const quern_graph* graph, const quern_support_options* options,
+                     quern_answer* answers, quern_error* error) {
   return guarded(error, [&] {
     quern_device& d = object(device, "device");
     if (options != nullptr) sdk::check_flags(sdk::read(options).flags, 0, "support flags");
@@ -388,8 +402,9 @@ quern_status weights_plan(quern_device* device, const quern_array* graphs, std::
   });
 }
 
-quern_status weights_pack(quern_device* device, quern_queue*, const quern_weight_item* item, const quern_array* sources, const quern_array* destination,
-                          const quern_sync* sync, quern_error* error) {
+quern_status weights_pack(quern_device* device, quern_queue*, const quern_weight_item* item,
+                          const quern_array* sources, const quern_array* destination, const quern_sync* sync,
+                          quern_error* error) {
   return guarded(error, [&] {
     quern_device& d = object(device, "device");
     require_no_sync(sync);
@@ -406,7 +421,8 @@ quern_status weights_release(quern_device* device, quern_array* items, quern_err
     quern_device& d = object(device, "device");
     object(items, "list of items");
     const std::lock_guard lock(d.weights_lock);
-    if (std::erase_if(d.weights, [&](const auto& list) { return list->items.data() == items->data; }) == 0) refuse("these items were not planned by this device, or were released before");
+    if (std::erase_if(d.weights, [&](const auto& list) { return list->items.data() == items->data; }) == 0)
+      refuse("these items were not planned by this device, or were released before");
     *items = {};
   });
 }
@@ -421,10 +437,12 @@ quern_status compile(quern_device* device, const quern_graph* graph, quern_compi
     if (options != nullptr) {
       const quern_compile_options o = sdk::read(options);
       if (o.communicators.count != 0) unsupported(sdk::refusal::collectives());
-      if (o.effort > 2 || o.tuning > QUERN_TUNING_MEASURE || o.fusion > 1) refuse(concat("compile options: effort ", o.effort, ", tuning ", o.tuning, ", fusion ", o.fusion));
+      if (o.effort > 2 || o.tuning > QUERN_TUNING_MEASURE || o.fusion > 1)
+        refuse(concat("compile options: effort ", o.effort, ", tuning ", o.tuning, ", fusion ", o.fusion));
       fuse = fuse && o.fusion == 1 && forced_kernel(sdk::view(o.force_kernel)) != "plain";
       capture = o.effort > 0;
-      if (o.progress != nullptr && o.progress(o.progress_context, 0.0) == 0) throw Failure(QUERN_CANCELLED, "compile was stopped by its caller");
+      if (o.progress != nullptr && o.progress(o.progress_context, 0.0) == 0)
+        throw Failure(QUERN_CANCELLED, "compile was stopped by its caller");
     }
     auto plan = std::make_unique<quern_plan>(d, graph);
     plan->plan.capture = capture;
@@ -434,7 +452,9 @@ quern_status compile(quern_device* device, const quern_graph* graph, quern_compi
   });
   if (options != nullptr && QUERN_SDK_HAS(options, refused_count)) {
     options->refused_count = refused.size();
-    if (options->refused_nodes != nullptr) std::copy_n(refused.begin(), std::min<std::uint64_t>(refused.size(), options->refused_capacity), options->refused_nodes);
+    if (options->refused_nodes != nullptr)
+      std::copy_n(refused.begin(), std::min<std::uint64_t>(refused.size(), options->refused_capacity),
+                  options->refused_nodes);
   }
   return status;
 }
@@ -455,13 +475,15 @@ quern_status plan_info(quern_plan* plan, quern_plan_info* out, quern_error* erro
 quern_status plan_destroy(quern_plan* plan, quern_error* error) {
   return guarded(error, [&] {
     quern_plan& p = object(plan, "plan");
-    if (const std::uint32_t live = p.instances; live != 0) throw Failure(QUERN_BUSY, concat("plan_destroy: ", live, " instances are alive"), 27);
+    if (const std::uint32_t live = p.instances; live != 0)
+      throw Failure(QUERN_BUSY, concat("plan_destroy: ", live, " instances are alive"), 27);
     p.device.children.fetch_sub(1);
     delete plan;
   });
 }
 
-quern_status instance_create(quern_plan* plan, const quern_instance_options* options, quern_instance** out, quern_instance_info* info, quern_error* error) {
+quern_status instance_create(quern_plan* plan, const quern_instance_options* options, quern_instance** out,
+                             quern_instance_info* info, quern_error* error) {
   return guarded(error, [&] {
     quern_plan& p = object(plan, "plan");
     object(out, "place for the instance") = nullptr;

@@ -96,12 +96,14 @@ Schedule general_schedule(const Graph& graph) {
     step.writes = node.outputs;
     std::vector<Tensor> storage;
     if (node.implementation->scratch != nullptr) step.scratch = node.implementation->scratch(graph.describe(node, storage));
-    step.emit = [&node, storage = std::vector<Tensor>(node.inputs.size() + node.outputs.size())](const StepContext& context, Launcher& launcher) mutable {
+    step.emit = [&node, storage = std::vector<Tensor>(node.inputs.size() + node.outputs.size())](
+                    const StepContext& context, Launcher& launcher) mutable {
       std::size_t at = 0;
       for (const auto* list : {&node.inputs, &node.outputs})
         for (const std::uint32_t v : *list) storage[at++] = v == QUERN_NONE ? Tensor{} : context.tensor(v);
       bool any = node.outputs.empty();
-      for (std::size_t i = node.inputs.size(); i < storage.size(); ++i) any = any || (storage[i].present() && storage[i].elements() > 0);
+      for (std::size_t i = node.inputs.size(); i < storage.size(); ++i)
+        any = any || (storage[i].present() && storage[i].elements() > 0);
       if (!any) return;
       Call call;
       call.op = node.op;

@@ -38,7 +38,9 @@ std::string self_test(Gpu& gpu) {
   for (int i = 0; i < n * k; ++i) blocks[codes_at + i] = static_cast<unsigned char>(static_cast<signed char>(w[i]));
   const Memory dx(gpu, k * 4), dw(gpu, n * k * 4), db(gpu, blocks.size()), dy(gpu, 2 * n * 4), da(gpu, activation_bytes(k));
   const Driver& driver = gpu.driver();
-  const auto up = [&](Address to, const void* from, std::size_t bytes) { driver.check(driver.cuMemcpyHtoDAsync_v2(to, from, bytes, gpu.stream()), "the self-test"); };
+  const auto up = [&](Address to, const void* from, std::size_t bytes) {
+    driver.check(driver.cuMemcpyHtoDAsync_v2(to, from, bytes, gpu.stream()), "the self-test");
+  };
   up(dx.at(), x.data(), x.size() * 4);
   up(db.at(), blocks.data(), blocks.size());
   up(dy.at(), y.data(), y.size() * 4);
@@ -91,7 +93,8 @@ std::string self_test(Gpu& gpu) {
     }
     if (y[row] != expected) return concat("the f32 product of row ", row, " is ", y[row], " and should be ", expected);
     // int8 activations are off by half a step of 6 / 127 at most, times the weights.
-    if (!(std::fabs(y[n + row] - expected) <= 0.5f * 6.0f / 127.0f * size * 1.01f)) return concat("the int8 product of row ", row, " is ", y[n + row], " and should be near ", expected);
+    if (!(std::fabs(y[n + row] - expected) <= 0.5f * 6.0f / 127.0f * size * 1.01f))
+      return concat("the int8 product of row ", row, " is ", y[n + row], " and should be near ", expected);
   }
   return {};
 }

@@ -94,7 +94,8 @@ bool is_block(quern_dtype dtype) noexcept { return dtype >= QUERN_Q4_0 && dtype 
 
 std::string describe(const Tensor& tensor) {
   std::string text = concat("'", tensor.name, "' [");
-  for (std::uint32_t d = 0; d < tensor.rank; ++d) text += concat(d == 0 ? "" : ", ", (tensor.ranged >> d & 1u) != 0 ? "up to " : "", tensor.dims[d]);
+  for (std::uint32_t d = 0; d < tensor.rank; ++d)
+    text += concat(d == 0 ? "" : ", ", (tensor.ranged >> d & 1u) != 0 ? "up to " : "", tensor.dims[d]);
   return text + concat("] of element type ", tensor.dtype);
 }
 

@@ -21,8 +21,9 @@ std::vector<bool> packable(const Graph& graph) {
   for (std::size_t v = 0; v < yes.size(); ++v) {
     const Value& value = graph.values[v];
     const Tensor& t = value.tensor;
-    yes[v] = yes[v] && !other[v] && graph.source.values[v].kind == QUERN_VALUE_CONSTANT && value.root == v && value.refusal.empty() && t.rank == 2 && t.ranged == 0 &&
-             !t.planes && t.dims[0] > 0 && t.dims[1] > 0 && wants_planes(t.dtype) && t.contiguous();
+    yes[v] = yes[v] && !other[v] && graph.source.values[v].kind == QUERN_VALUE_CONSTANT && value.root == v &&
+             value.refusal.empty() && t.rank == 2 && t.ranged == 0 && !t.planes && t.dims[0] > 0 &&
+             t.dims[1] > 0 && wants_planes(t.dtype) && t.contiguous();
   }
   return yes;
 }
@@ -30,7 +31,8 @@ std::vector<bool> packable(const Graph& graph) {
 const quern_buffer& buffer_of(const quern_span& span, const char* what) {
   if (span.buffer == nullptr) refuse(concat("weights_pack: ", what, " is in no buffer"), 16);
   const quern_buffer& buffer = *span.buffer;
-  if (span.offset > buffer.bytes || span.bytes > buffer.bytes - span.offset) refuse(concat("weights_pack: ", what, " is beyond its buffer"), 16);
+  if (span.offset > buffer.bytes || span.bytes > buffer.bytes - span.offset)
+    refuse(concat("weights_pack: ", what, " is beyond its buffer"), 16);
   return buffer;
 }
 
@@ -82,7 +84,9 @@ void pack_weight(std::string_view key, const quern_array& sources, const quern_a
   const auto needed = static_cast<std::uint64_t>(blocks * pieces.block_bytes);
   const quern_buffer &source = buffer_of(from, "the source"), &target = buffer_of(to, "the destination");
   if (from.bytes < needed || to.bytes < layout_bytes(layout))
-    refuse(concat("'", std::string(key), "' takes ", needed, " bytes and makes ", layout_bytes(layout), ", not ", from.bytes, " and ", to.bytes), 16);
+    refuse(concat("'", std::string(key), "' takes ", needed, " bytes and makes ", layout_bytes(layout),
+                  ", not ", from.bytes, " and ", to.bytes),
+           16);
   if ((target.memory + to.offset) % 256 != 0) refuse("the destination of a packed weight does not start at a multiple of 256", 16);
   Tensor packed;
   packed.data = target.memory + to.offset;

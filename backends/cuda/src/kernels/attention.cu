@@ -90,7 +90,8 @@ template <int F> DEV void attend(const AttentionParams& p, Shared& s) {
   const bool newest_here = p.new_k && known && begin < end && newest == end;  // this block's keys end with the row's own
   float* x = s.out[0][0];
 #pragma unroll 4
-  for (int e = threadIdx.x; e < heads * d; e += blockDim.x) s.q[e / d][e % d] = load_float(at<const char>(p.q), p.q_dtype, ((i64)t * p.heads + first_head) * d + e);
+  for (int e = threadIdx.x; e < heads * d; e += blockDim.x)
+    s.q[e / d][e % d] = load_float(at<const char>(p.q), p.q_dtype, ((i64)t * p.heads + first_head) * d + e);
   if (newest_here)
     for (int i = threadIdx.x; i < d; i += blockDim.x) x[i] = at<const float>(p.new_k)[(i64)kv_head * d + i];
   __syncthreads();
@@ -107,7 +108,8 @@ template <int F> DEV void attend(const AttentionParams& p, Shared& s) {
           for (int g = warp; g < dv / 32; g += 4) encode32(at<const float>(p.new_v)[(i64)kv_head * dv + g * 32 + lane], p.v, to_v / 32 + g);
         } else {
           for (int i = threadIdx.x; i < d; i += blockDim.x) store_float(at<char>(p.k.cache), F, to_k + i, x[i]);
-          for (int i = threadIdx.x; i < dv; i += blockDim.x) store_float(at<char>(p.v.cache), F, to_v + i, at<const float>(p.new_v)[(i64)kv_head * dv + i]);
+          for (int i = threadIdx.x; i < dv; i += blockDim.x)
+            store_float(at<char>(p.v.cache), F, to_v + i, at<const float>(p.new_v)[(i64)kv_head * dv + i]);
         }
       }
       __threadfence_block();
@@ -115,7 +117,8 @@ template <int F> DEV void attend(const AttentionParams& p, Shared& s) {
     __syncthreads();
   }
 
-  const int pairs_v = dv / 2, key_groups = max(1, min(4, (int)blockDim.x / pairs_v)), pair = threadIdx.x % pairs_v, key_group = threadIdx.x / pairs_v;
+  const int pairs_v = dv / 2, key_groups = max(1, min(4, (int)blockDim.x / pairs_v)),
+            pair = threadIdx.x % pairs_v, key_group = threadIdx.x / pairs_v;
   float2 acc[HEADS];
 #pragma unroll
   for (int h = 0; h < HEADS; ++h) acc[h] = make_float2(0.0f, 0.0f);

@@ -1,7 +1,21 @@
 // Elementwise ops over any strides: one thread an element, f32 arithmetic, one rounding at the store.
 #include "prelude.cuh"
 
-enum { NEG = 6, SQR = 7, SQRT = 8, ABS = 9, CLAMP = 10, SCALE = 5, SILU_OP = 20, GELU = 21, RELU = 22, RELU_SQR = 23, SIGMOID = 24, TANH = 25, CAST = 41 };
+enum {
+  NEG = 6,
+  SQR = 7,
+  SQRT = 8,
+  ABS = 9,
+  CLAMP = 10,
+  SCALE = 5,
+  SILU_OP = 20,
+  GELU = 21,
+  RELU = 22,
+  RELU_SQR = 23,
+  SIGMOID = 24,
+  TANH = 25,
+  CAST = 41
+};
 
 DEV float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
 DEV float gelu(float x, int kind) {

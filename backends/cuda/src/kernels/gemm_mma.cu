@@ -40,7 +40,8 @@ template <int BM> DEV void fetch_a(const GemmParams& p, int m0, int k0, u32 (*ou
     } else {
       for (int i = 0; i < 8; ++i) {
         const i64 at_element = (i64)m * p.k + k0 + (e & 1) * 16 + 2 * i;
-        out[j][i] = pack_bf16(load_float(at<const char>(p.x), p.x_dtype, at_element), load_float(at<const char>(p.x), p.x_dtype, at_element + 1));
+        out[j][i] = pack_bf16(load_float(at<const char>(p.x), p.x_dtype, at_element),
+                              load_float(at<const char>(p.x), p.x_dtype, at_element + 1));
       }
     }
   }

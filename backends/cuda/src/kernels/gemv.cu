@@ -41,7 +41,8 @@ template <int F> DEV Place place_of(const Blocks& w, i64 row_blocks, int lane) {
   Place p;
   p.scales = at<const char>(w.plane[0]) + block * S::scales;
   p.codes = at<const char>(w.plane[1]) + block * S::codes + (S::k ? c * 32 : 0);
-  if (F != Q4_K && F != Q4_0 && F != Q4_1 && F != Q8_0) p.high = at<const char>(w.plane[2]) + block * S::high + (F == Q6_K ? c / 2 * 32 : 0);
+  if (F != Q4_K && F != Q4_0 && F != Q4_1 && F != Q8_0)
+    p.high = at<const char>(w.plane[2]) + block * S::high + (F == Q6_K ? c / 2 * 32 : 0);
   if (F == Q6_K) p.sub = at<const char>(w.plane[3]) + block * 16 + c / 2 * 8 + (c & 1) * 2;
   return p;
 }
@@ -131,7 +132,8 @@ template <int F, int T> DEV void item_dot(const Raw& r, const Input* x, int lane
     const float ma = (float)(minima & 0xff), mb = (float)(minima >> 8);
 #pragma unroll
     for (int t = 0; t < T; ++t) {
-      const float fa = (float)(sa * dot16(a0, x[t].q[0], dot16(a1, x[t].q[1], 0))), fb = (float)(sb * dot16(b0, x[t].q[2], dot16(b1, x[t].q[3], 0)));
+      const float fa = (float)(sa * dot16(a0, x[t].q[0], dot16(a1, x[t].q[1], 0))),
+                  fb = (float)(sb * dot16(b0, x[t].q[2], dot16(b1, x[t].q[3], 0)));
       const float least = fmaf(ma, x[t].m[0].w, mb * x[t].m[1].w);
       acc[t] = fmaf(d, fmaf(fa, x[t].m[0].x, fb * x[t].m[1].x), fmaf(-m, least, acc[t]));
     }
@@ -175,7 +177,9 @@ template <int F, int T> DEV void item_dot(const Raw& r, const Input* x, int lane
 }
 
 /// Adds the dot products of R rows of W with T rows of activations, of this lane's items.
-template <int F, int T, int R> DEV void accumulate(const Blocks* const* w, const i64* row, int k, const Activations& x, float (*acc)[T], bool waits) {
+template <int F, int T, int R>
+DEV void accumulate(const Blocks* const* w, const i64* row, int k, const Activations& x, float (*acc)[T],
+                    bool waits) {
   typedef Item<F> S;
   enum { steps = T == 1 ? (F == Q5_K || F == Q6_K ? 1 : S::k || F == Q8_0 ? 2 : 4) : 1 };
   const int lane = threadIdx.x & 31, items = k / S::elements;
@@ -221,7 +225,9 @@ template <int F, int T, int R> DEV void accumulate(const Blocks* const* w, const
   if (waits) wait_previous();
 }
 
-template <int T, int R> DEV void accumulate_any(int dtype, const Blocks* const* w, const i64* row, int k, const Activations& x, float (*acc)[T], bool waits) {
+template <int T, int R>
+DEV void accumulate_any(int dtype, const Blocks* const* w, const i64* row, int k, const Activations& x,
+                        float (*acc)[T], bool waits) {
   switch (dtype) {
     case Q4_0: accumulate<Q4_0, T, R>(w, row, k, x, acc, waits); break;
     case Q4_1: accumulate<Q4_1, T, R>(w, row, k, x, acc, waits); break;

@@ -26,7 +26,10 @@ template <int F, int T> DEV void accumulate(const GemvExactParams& p, i64 row, f
         }
       } else {
 #pragma unroll
-        for (int i = 0; i < 16; ++i) acc[t] = fmaf(w[i], load_float(at<const char>(p.x), p.x_dtype, (i64)min(t, p.t - 1) * p.k + s * 16 + i), acc[t]);
+        for (int i = 0; i < 16; ++i)
+          acc[t] =
+              fmaf(w[i], load_float(at<const char>(p.x), p.x_dtype, (i64)min(t, p.t - 1) * p.k + s * 16 + i),
+                   acc[t]);
       }
     }
   }

@@ -37,26 +37,41 @@ std::int64_t splits_for(const Call& call, std::int64_t rows, int multiprocessors
 }
 
 std::string refuse(const Call& call) {
-  const Tensor &q = call.input(0), &k = call.input(1), &v = call.input(2), &y = call.output(0), &kv_len = call.input(6), &mask = call.input(7), &sinks = call.input(8);
-  if (std::string r = first_of({check_floats(q), check_rank(q, 3), check_packed(q), check_floats(y), check_rank(y, 3), check_packed(y)}); !r.empty()) return r;
+  const Tensor &q = call.input(0), &k = call.input(1), &v = call.input(2), &y = call.output(0),
+               &kv_len = call.input(6), &mask = call.input(7), &sinks = call.input(8);
+  if (std::string r = first_of({check_floats(q), check_rank(q, 3), check_packed(q), check_floats(y),
+                                check_rank(y, 3), check_packed(y)});
+      !r.empty())
+    return r;
   for (const Tensor* cache : {&k, &v})
     if (std::string r = check_pages(*cache, call.input(3), call.input(4), call.input(5), q.dims[0]); !r.empty()) return r;
   if (k.dtype != v.dtype) return concat(describe(k), " and ", describe(v), " have one element type here");
   for (std::uint32_t d = 0; d < 3; ++d)
     if (k.dims[d] != v.dims[d]) return concat(describe(k), " and ", describe(v), " have equal pages, heads and page sizes");
-  if (k.dims[1] == 0 || q.dims[1] % k.dims[1] != 0) return concat(describe(q), ": its heads are a multiple of the ", k.dims[1], " of the cache");
+  if (k.dims[1] == 0 || q.dims[1] % k.dims[1] != 0)
+    return concat(describe(q), ": its heads are a multiple of the ", k.dims[1], " of the cache");
   if (k.last() > largest_head || v.last() > largest_head || k.last() % 2 != 0 || v.last() % 2 != 0)
     return concat("heads of ", k.last(), " and ", v.last(), " elements; even sizes up to ", largest_head, " are taken");
-  if (std::string r = first_of({check_dim(q, 2, k.last()), check_dim(y, 0, q.dims[0]), check_dim(y, 1, q.dims[1]), check_dim(y, 2, v.last())}); !r.empty()) return r;
+  if (std::string r = first_of({check_dim(q, 2, k.last()), check_dim(y, 0, q.dims[0]),
+                                check_dim(y, 1, q.dims[1]), check_dim(y, 2, v.last())});
+      !r.empty())
+    return r;
   if (kv_len.present())
-    if (std::string r = first_of({check_dtype(kv_len, QUERN_I32), check_rank(kv_len, 1), check_packed(kv_len), check_dim(kv_len, 0, call.input(3).dims[0])}); !r.empty()) return r;
+    if (std::string r = first_of({check_dtype(kv_len, QUERN_I32), check_rank(kv_len, 1), check_packed(kv_len),
+                                  check_dim(kv_len, 0, call.input(3).dims[0])});
+        !r.empty())
+      return r;
   if (mask.present()) {
-    if (mask.dtype != QUERN_F32 && mask.dtype != QUERN_F16 && mask.dtype != QUERN_U8) return concat(describe(mask), "; a mask is f32, f16 or u8");
+    if (mask.dtype != QUERN_F32 && mask.dtype != QUERN_F16 && mask.dtype != QUERN_U8)
+      return concat(describe(mask), "; a mask is f32, f16 or u8");
     if (std::string r = first_of({check_rank(mask, 2), check_packed(mask), check_dim(mask, 0, q.dims[0])}); !r.empty()) return r;
     if (mask.dims[1] < call.input(3).dims[1] * k.dims[2]) return concat(describe(mask), " has fewer columns than a sequence can have keys");
   }
   if (sinks.present())
-    if (std::string r = first_of({check_dtype(sinks, QUERN_F32), check_rank(sinks, 1), check_packed(sinks), check_dim(sinks, 0, q.dims[1])}); !r.empty()) return r;
+    if (std::string r = first_of({check_dtype(sinks, QUERN_F32), check_rank(sinks, 1), check_packed(sinks),
+                                  check_dim(sinks, 0, q.dims[1])});
+        !r.empty())
+      return r;
   return {};
 }
 
@@ -96,7 +111,10 @@ std::uint64_t attention_scratch(const Call& call) {
   std::uint64_t most = 0;
   for (std::int64_t rows = 1; rows <= std::min<std::int64_t>(q.dims[0], 512); ++rows) {
     const std::int64_t splits = splits_for(call, rows, 256);
-    if (splits > 1) most = std::max(most, static_cast<std::uint64_t>((call.invariant ? q.dims[0] : rows) * q.dims[1] * splits * (v.last() + 2)) * 4);
+    if (splits > 1)
+      most = std::max(most, static_cast<std::uint64_t>((call.invariant ? q.dims[0] : rows) * q.dims[1] *
+                                                       splits * (v.last() + 2)) *
+                                4);
   }
   return most;
 }

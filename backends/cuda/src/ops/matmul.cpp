@@ -26,29 +26,39 @@ bool is_plain(const Call& call) {
 
 bool takes_gemv(const Call& call) {
   const Tensor &a = call.input(0), &b = call.input(1), &y = call.output(0);
-  return call.int8_allowed && has_int8_kernel(b) && a.dtype == QUERN_F32 && y.dtype == QUERN_F32 && a.data % 16 == 0 && !call.input(3).present() &&
-         call.real(QUERN_KEY_ALPHA) == 1.0;
+  return call.int8_allowed && has_int8_kernel(b) && a.dtype == QUERN_F32 && y.dtype == QUERN_F32 &&
+         a.data % 16 == 0 && !call.input(3).present() && call.real(QUERN_KEY_ALPHA) == 1.0;
 }
 
 std::string refuse(const Call& call) {
   const Tensor &a = call.input(0), &b = call.input(1), &bias = call.input(2), &c = call.input(3), &y = call.output(0);
   const bool ta = call.integer(QUERN_KEY_TRANSPOSE_A) != 0, tb = call.integer(QUERN_KEY_TRANSPOSE_B) != 0;
-  if (a.rank < 2 || b.rank < 2 || y.rank != a.rank || b.rank > a.rank) return concat("matmul of ", describe(a), " and ", describe(b), " to ", describe(y));
+  if (a.rank < 2 || b.rank < 2 || y.rank != a.rank || b.rank > a.rank)
+    return concat("matmul of ", describe(a), " and ", describe(b), " to ", describe(y));
   if (!is_float(b.dtype) && !is_block(b.dtype)) return concat(describe(b), "; floats and block formats are taken");
   const std::int64_t m = a.dims[a.rank - (ta ? 1 : 2)], k = a.dims[a.rank - (ta ? 2 : 1)];
   const std::int64_t n = b.dims[b.rank - (tb ? 1 : 2)], bk = b.dims[b.rank - (tb ? 2 : 1)];
   if (bk != k) return concat("matmul: ", describe(a), " and ", describe(b), " have another inner length");
-  if (std::string r = first_of({check_floats(a), check_floats(y), check_dim(y, y.rank - 2, m), check_dim(y, y.rank - 1, n)}); !r.empty()) return r;
+  if (std::string r = first_of(
+          {check_floats(a), check_floats(y), check_dim(y, y.rank - 2, m), check_dim(y, y.rank - 1, n)});
+      !r.empty())
+    return r;
   for (std::uint32_t d = 0; d + 2 < a.rank; ++d) {
     if (y.dims[d] != a.dims[d]) return concat(describe(y), " has the leading dimensions of ", describe(a));
     const std::uint32_t missing = a.rank - b.rank;
-    if (d >= missing && (b.dims[d - missing] == 0 || a.dims[d] % b.dims[d - missing] != 0)) return concat(describe(b), " does not repeat to ", describe(a));
+    if (d >= missing && (b.dims[d - missing] == 0 || a.dims[d] % b.dims[d - missing] != 0))
+      return concat(describe(b), " does not repeat to ", describe(a));
   }
   if (bias.present())
-    if (std::string r = first_of({check_dtype(bias, QUERN_F32), check_rank(bias, 1), check_packed(bias), check_dim(bias, 0, n)}); !r.empty()) return r;
+    if (std::string r = first_of(
+            {check_dtype(bias, QUERN_F32), check_rank(bias, 1), check_packed(bias), check_dim(bias, 0, n)});
+        !r.empty())
+      return r;
   if (c.present())
     if (std::string r = first_of({check_floats(c), check_same(c, y)}); !r.empty()) return r;
-  if (is_block(b.dtype) && !is_plain(call)) return concat("matmul with ", describe(b), " takes packed rows of floats, not strides, transposes or batches of weights");
+  if (is_block(b.dtype) && !is_plain(call))
+    return concat("matmul with ", describe(b),
+                  " takes packed rows of floats, not strides, transposes or batches of weights");
   return {};
 }
 
@@ -92,10 +102,23 @@ void emit(const Call& call, Launcher& launcher) {
   const std::int64_t m = a.rows(), n = b.dims[0], k = a.last();
   if (m == 0 || n == 0) return;
   const auto alpha = static_cast<float>(call.real(QUERN_KEY_ALPHA)), beta = static_cast<float>(call.real(QUERN_KEY_BETA));
-  const auto at_row = [](const Tensor& t, std::int64_t row) { return t.data == 0 ? 0 : t.data + static_cast<Address>(row * t.last()) * sdk::element_size(t.dtype).bytes; };
+  const auto at_row = [](const Tensor& t, std::int64_t row) {
+    return t.data == 0 ? 0 : t.data + static_cast<Address>(row * t.last()) * sdk::element_size(t.dtype).bytes;
+  };
   if (m > most_gemv_rows && !call.invariant) {
-    const GemmParams p{blocks_of(b), a.data, call.input(2).data, c.data, y.data, static_cast<int>(a.dtype), static_cast<int>(c.dtype), static_cast<int>(y.dtype),
-                       static_cast<int>(m), static_cast<int>(n), static_cast<int>(k), alpha, beta};
+    const GemmParams p{blocks_of(b),
+                       a.data,
+                       call.input(2).data,
+                       c.data,
+                       y.data,
+                       static_cast<int>(a.dtype),
+                       static_cast<int>(c.dtype),
+                       static_cast<int>(y.dtype),
+                       static_cast<int>(m),
+                       static_cast<int>(n),
+                       static_cast<int>(k),
+                       alpha,
+                       beta};
     if (call.bf16_allowed && k % 32 == 0 && launcher.gpu().facts().major >= 8) {
       const std::int64_t tile = m > 64 ? 128 : 32;
       launcher.launch("gemm_mma", tile == 128 ? "gemm_mma_128" : "gemm_mma_32", {(n + 127) / 128, (m + tile - 1) / tile, 1}, 256, p);
@@ -118,9 +141,25 @@ void emit(const Call& call, Launcher& launcher) {
       p.x = x;
       launch_gemv(p, launcher);
     } else {
-      const GemvExactParams p{blocks_of(b), at_row(a, row), call.input(2).data, at_row(c, row), at_row(y, row), static_cast<int>(a.dtype), static_cast<int>(c.dtype),
-                              static_cast<int>(y.dtype), static_cast<int>(n), static_cast<int>(k), static_cast<int>(rows), alpha, beta};
-      launcher.launch("gemv_exact", rows == 1 ? "gemv_exact_1" : rows == 2 ? "gemv_exact_2" : rows <= 4 ? "gemv_exact_4" : "gemv_exact_8", {(n + 7) / 8, 1, 1}, 256, p);
+      const GemvExactParams p{blocks_of(b),
+                              at_row(a, row),
+                              call.input(2).data,
+                              at_row(c, row),
+                              at_row(y, row),
+                              static_cast<int>(a.dtype),
+                              static_cast<int>(c.dtype),
+                              static_cast<int>(y.dtype),
+                              static_cast<int>(n),
+                              static_cast<int>(k),
+                              static_cast<int>(rows),
+                              alpha,
+                              beta};
+      launcher.launch("gemv_exact",
+                      rows == 1   ? "gemv_exact_1"
+                      : rows == 2 ? "gemv_exact_2"
+                      : rows <= 4 ? "gemv_exact_4"
+                                  : "gemv_exact_8",
+                      {(n + 7) / 8, 1, 1}, 256, p);
     }
   }
 }
@@ -129,7 +168,9 @@ constexpr Op table[] = {{QUERN_OP_MATMUL, "matmul.cuda", refuse, emit, scratch}}
 
 }  // namespace
 
-bool has_int8_kernel(const Tensor& weights) { return is_block(weights.dtype) && weights.rank == 2 && (weights.planes || !wants_planes(weights.dtype)); }
+bool has_int8_kernel(const Tensor& weights) {
+  return is_block(weights.dtype) && weights.rank == 2 && (weights.planes || !wants_planes(weights.dtype));
+}
 
 std::uint64_t activation_bytes(std::int64_t k) {
   const auto groups = static_cast<std::uint64_t>(k / 32);
@@ -146,7 +187,8 @@ Activations activations_at(Address at, std::int64_t k, bool sums) {
   return x;
 }
 
-void launch_quantise(Address x, Address weight, float offset, std::int64_t rows, std::int64_t k, const Activations& out, Launcher& launcher) {
+void launch_quantise(Address x, Address weight, float offset, std::int64_t rows, std::int64_t k,
+                     const Activations& out, Launcher& launcher) {
   const QuantiseParams p{x, weight, offset, static_cast<int>(k), out};
   launcher.launch("quantise", "quantise", {(k / 32 + 7) / 8, rows, 1}, 256, p);
 }
@@ -161,7 +203,12 @@ void launch_gemv(GemvParams& p, Launcher& launcher) {
     p.rounds = 32 / (static_cast<int>(threads / 32) * (p.glu ? 1 : 2));
   }
   const std::int64_t a_block = std::int64_t{threads / 32} * p.rounds * (p.glu ? 1 : 2);
-  launcher.launch("gemv", p.t == 1 ? "gemv_1" : p.t == 2 ? "gemv_2" : p.t <= 4 ? "gemv_4" : "gemv_8", {(outputs + a_block - 1) / a_block, 1, 1}, threads, p);
+  launcher.launch("gemv",
+                  p.t == 1   ? "gemv_1"
+                  : p.t == 2 ? "gemv_2"
+                  : p.t <= 4 ? "gemv_4"
+                             : "gemv_8",
+                  {(outputs + a_block - 1) / a_block, 1, 1}, threads, p);
 }
 
 const std::span<const Op> matmul_ops = table;

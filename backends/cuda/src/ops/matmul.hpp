@@ -12,7 +12,8 @@ bool has_int8_kernel(const Tensor& weights);
 /// Where int8 activations of up to 8 rows of k lie in memory that starts at `at`, with room for sums of squares; its size.
 Activations activations_at(Address at, std::int64_t k, bool sums);
 std::uint64_t activation_bytes(std::int64_t k);
-void launch_quantise(Address x, Address weight, float offset, std::int64_t rows, std::int64_t k, const Activations& out, Launcher& launcher);
+void launch_quantise(Address x, Address weight, float offset, std::int64_t rows, std::int64_t k,
+                     const Activations& out, Launcher& launcher);
 /// Chooses threads, rounds and the kernel for p.t rows, and launches. Fills p.rounds.
 void launch_gemv(GemvParams& p, Launcher& launcher);
 

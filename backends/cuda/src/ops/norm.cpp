@@ -16,11 +16,19 @@ std::string refuse(const Call& call) {
   if (call.op != QUERN_OP_L2_NORM && !(call.real(QUERN_KEY_EPSILON) > 0)) return "epsilon must be above 0";
   for (std::size_t o = 0; o < call.outputs.size(); ++o) {
     const Tensor& y = call.output(o);
-    if (std::string r = first_of({check_same(x, y), check_packed(y), y.dtype == x.dtype ? "" : concat(describe(y), " has the element type of x")}); !r.empty()) return r;
+    if (std::string r =
+            first_of({check_same(x, y), check_packed(y),
+                      y.dtype == x.dtype ? "" : concat(describe(y), " has the element type of x")});
+        !r.empty())
+      return r;
   }
   if (sum) {
     const Tensor& b = call.input(1);
-    if (std::string r = first_of({check_same(x, b), check_packed(b), b.dtype == x.dtype ? "" : concat(describe(b), " has the element type of a")}); !r.empty()) return r;
+    if (std::string r =
+            first_of({check_same(x, b), check_packed(b),
+                      b.dtype == x.dtype ? "" : concat(describe(b), " has the element type of a")});
+        !r.empty())
+      return r;
   }
   return first_of({check_floats(x), check_packed(x), check_factor(call.input(sum ? 2 : 1), x), sum ? "" : check_factor(call.input(2), x)});
 }

@@ -11,7 +11,9 @@ std::string refuse_softmax(const Call& call) {
   if (mask.present() && (!broadcasts(mask, x) || (mask.dtype != QUERN_F32 && mask.dtype != QUERN_F16) || mask.last() != x.last()))
     return concat(describe(mask), "; a mask is f32 or f16 and broadcasts to ", describe(x));
   const std::int64_t heads = x.rank > 2 ? x.dims[x.rank - 3] : 1;
-  if (sinks.present()) return first_of({check_dtype(sinks, QUERN_F32), check_rank(sinks, 1), check_packed(sinks), check_dim(sinks, 0, heads)});
+  if (sinks.present())
+    return first_of({check_dtype(sinks, QUERN_F32), check_rank(sinks, 1), check_packed(sinks),
+                     check_dim(sinks, 0, heads)});
   return {};
 }
 
@@ -53,7 +55,8 @@ std::string refuse_reduce(const Call& call) {
   const std::int64_t wanted = whole(call.op) ? 1 : x.rows();
   if (y.elements() != wanted) return concat(describe(y), " has ", y.elements(), " elements; ", wanted, " come out of ", describe(x));
   if ((x.ranged >> (x.rank - 1) & 1u) != 0) return concat(describe(x), ": rows of a ranged length are not reduced here");
-  return first_of({check_floats(x), check_packed(x), check_packed(y), call.op == QUERN_OP_ARGMAX ? check_dtype(y, QUERN_I32) : check_floats(y)});
+  return first_of({check_floats(x), check_packed(x), check_packed(y),
+                   call.op == QUERN_OP_ARGMAX ? check_dtype(y, QUERN_I32) : check_floats(y)});
 }
 
 void emit_reduce(const Call& call, Launcher& launcher) {

@@ -13,11 +13,15 @@ std::string refuse_table(const Call& call) {
   if (std::string r = check_table(table); !r.empty()) return r;
   if (count.present() && (count.dtype != QUERN_I32 || count.elements() != 1)) return concat(describe(count), "; position_count is one i32");
   if (factors.present())
-    if (std::string r = first_of({check_dtype(factors, QUERN_F32), check_rank(factors, 1), check_packed(factors), check_dim(factors, 0, table.dims[1])}); !r.empty()) return r;
+    if (std::string r = first_of({check_dtype(factors, QUERN_F32), check_rank(factors, 1),
+                                  check_packed(factors), check_dim(factors, 0, table.dims[1])});
+        !r.empty())
+      return r;
   const std::int64_t scaling = call.integer(QUERN_KEY_SCALING);
   if (scaling < 0 || scaling > 5) return concat("rope_table has the scalings 0 to 5, not ", scaling);
   if (!(call.real(QUERN_KEY_BASE) > 0) || !(call.real(QUERN_KEY_FACTOR) > 0)) return "rope_table: base and factor are above 0";
-  if ((scaling == 2 || scaling == 3 || scaling == 5) && call.integer(QUERN_KEY_ORIGINAL_CONTEXT) <= 0) return "yarn, llama3 and dynamic scaling need original_context";
+  if ((scaling == 2 || scaling == 3 || scaling == 5) && call.integer(QUERN_KEY_ORIGINAL_CONTEXT) <= 0)
+    return "yarn, llama3 and dynamic scaling need original_context";
   return {};
 }
 
@@ -50,9 +54,13 @@ bool sectioned(const Call& call) {
 
 std::string refuse_rope(const Call& call) {
   const Tensor &x = call.input(0), &position = call.input(1), &table = call.input(2), &y = call.output(0);
-  if (std::string r = first_of({check_floats(x), check_floats(y), check_rank(x, 3), check_same(x, y), check_dtype(position, QUERN_I32), check_table(table)}); !r.empty()) return r;
+  if (std::string r = first_of({check_floats(x), check_floats(y), check_rank(x, 3), check_same(x, y),
+                                check_dtype(position, QUERN_I32), check_table(table)});
+      !r.empty())
+    return r;
   if (2 * table.dims[1] > x.dims[2]) return concat(describe(table), " has more pairs than a head of ", x.dims[2]);
-  if (const std::int64_t mode = call.integer(QUERN_KEY_MODE); mode != 0 && mode != 1) return concat("rope has the modes 0 and 1, not ", mode);
+  if (const std::int64_t mode = call.integer(QUERN_KEY_MODE); mode != 0 && mode != 1)
+    return concat("rope has the modes 0 and 1, not ", mode);
   if (sectioned(call)) return first_of({check_rank(position, 2), check_dim(position, 0, 4), check_dim(position, 1, x.dims[0])});
   return first_of({check_rank(position, 1), check_dim(position, 0, x.dims[0])});
 }
@@ -79,7 +87,8 @@ void emit_rope(const Call& call, Launcher& launcher) {
   launcher.launch("rope", "rope", {p.heads, x.dims[0], 1}, 128, p);
 }
 
-constexpr Op table[] = {{QUERN_OP_ROPE_TABLE, "rope_table.cuda", refuse_table, emit_table}, {QUERN_OP_ROPE, "rope.cuda", refuse_rope, emit_rope}};
+constexpr Op table[] = {{QUERN_OP_ROPE_TABLE, "rope_table.cuda", refuse_table, emit_table},
+                        {QUERN_OP_ROPE, "rope.cuda", refuse_rope, emit_rope}};
 
 }  // namespace
 

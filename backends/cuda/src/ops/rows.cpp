@@ -45,11 +45,13 @@ std::string refuse_set(const Call& call) {
 
 void emit_set(const Call& call, Launcher& launcher) {
   const Tensor &x = call.input(0), &table = call.output(0);
-  const SetRowsParams p{view_of(x), view_of(call.input(1)), table.data, static_cast<int>(table.dtype), x.last(), table.dims[0], launcher.faults()};
+  const SetRowsParams p{view_of(x), view_of(call.input(1)), table.data,       static_cast<int>(table.dtype),
+                        x.last(),   table.dims[0],          launcher.faults()};
   launcher.launch("rows", "set_rows", {x.dims[0], 1, 1}, 256, p);
 }
 
-constexpr Op table[] = {{QUERN_OP_GET_ROWS, "get_rows.cuda", refuse_get, emit_get}, {QUERN_OP_SET_ROWS, "set_rows.cuda", refuse_set, emit_set}};
+constexpr Op table[] = {{QUERN_OP_GET_ROWS, "get_rows.cuda", refuse_get, emit_get},
+                        {QUERN_OP_SET_ROWS, "set_rows.cuda", refuse_set, emit_set}};
 
 }  // namespace
 

@@ -9,18 +9,23 @@ std::string check_logits(const Tensor& x) {
   return first_of({check_dtype(x, QUERN_F32), check_rank(x, 2), check_packed(x)});
 }
 std::string check_rows(const Tensor& t, quern_dtype dtype, std::int64_t rows, std::int64_t columns) {
-  return first_of({check_dtype(t, dtype), check_rank(t, columns == 0 ? 1 : 2), check_packed(t), check_dim(t, 0, rows), columns > 1 ? check_dim(t, 1, columns) : ""});
+  return first_of({check_dtype(t, dtype), check_rank(t, columns == 0 ? 1 : 2), check_packed(t),
+                   check_dim(t, 0, rows), columns > 1 ? check_dim(t, 1, columns) : ""});
 }
 
 std::string refuse_penalize(const Call& call) {
   const Tensor &x = call.input(0), &history = call.input(1);
-  return first_of({check_logits(x), check_logits(call.output(0)), check_same(x, call.output(0)), check_rows(history, QUERN_I32, x.dims[0], 1),
-                   check_rows(call.input(2), QUERN_I32, x.dims[0], 0), check_rows(call.input(3), QUERN_F32, x.dims[0], 8)});
+  return first_of({check_logits(x), check_logits(call.output(0)), check_same(x, call.output(0)),
+                   check_rows(history, QUERN_I32, x.dims[0], 1),
+                   check_rows(call.input(2), QUERN_I32, x.dims[0], 0),
+                   check_rows(call.input(3), QUERN_F32, x.dims[0], 8)});
 }
 
 void emit_penalize(const Call& call, Launcher& launcher) {
   const Tensor &x = call.input(0), &history = call.input(1);
-  const PenalizeParams p{x.data, call.output(0).data, history.data, call.input(2).data, call.input(3).data, x.dims[0], x.dims[1], history.dims[1], launcher.faults()};
+  const PenalizeParams p{
+      x.data,    call.output(0).data, history.data,    call.input(2).data, call.input(3).data,
+      x.dims[0], x.dims[1],           history.dims[1], launcher.faults()};
   launcher.launch("sampling", "penalize", {p.rows, (p.n + 2047) / 2048, 1}, 256, p);
 }
 
@@ -47,7 +52,15 @@ std::uint64_t scratch_sample(const Call& call) { return static_cast<std::uint64_
 
 void emit_sample(const Call& call, Launcher& launcher) {
   const Tensor& x = call.input(0);
-  const SampleParams p{x.data, call.input(1).data, call.input(2).data, call.input(3).data, call.output(0).data, call.output(1).data, call.scratch, x.dims[0], x.dims[1]};
+  const SampleParams p{x.data,
+                       call.input(1).data,
+                       call.input(2).data,
+                       call.input(3).data,
+                       call.output(0).data,
+                       call.output(1).data,
+                       call.scratch,
+                       x.dims[0],
+                       x.dims[1]};
   launcher.launch("sampling", "sample", {p.rows, 1, 1}, 1024, p);
 }
 
