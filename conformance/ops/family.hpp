@@ -1,0 +1,58 @@
+// What the files of ops/ share: short ways to say a value, and the dtypes and shapes that many ops cross.
+#pragma once
+
+#include "case_table/case_table.hpp"
+
+#include <array>
+#include <cmath>
+
+namespace quern::conformance {
+
+inline ValueSpec input(quern_dtype dtype, Dims dims, DataKind data = DataKind::gaussian, Layout layout = {}) {
+  ValueSpec v;
+  v.dtype = dtype;
+  v.dims = std::move(dims);
+  v.data = data;
+  v.layout = std::move(layout);
+  return v;
+}
+/// A weight: bound at prepare, and packed where the plugin plans a layout for it.
+inline ValueSpec constant(quern_dtype dtype, Dims dims, DataKind data = DataKind::gaussian, Layout layout = {}) {
+  ValueSpec v = input(dtype, std::move(dims), data, std::move(layout));
+  v.kind = QUERN_VALUE_CONSTANT;
+  return v;
+}
+inline ValueSpec output(quern_dtype dtype, Dims dims, Layout layout = {}) {
+  ValueSpec v = input(dtype, std::move(dims), DataKind::uniform, std::move(layout));
+  v.kind = QUERN_VALUE_OUTPUT;
+  return v;
+}
+/// An output in the memory of input `of`.
+inline ValueSpec in_place(const ValueSpec& of, int index) {
+  ValueSpec v = output(of.dtype, of.dims);
+  v.in_place_of = index;
+  return v;
+}
+/// A state that the node reads and writes; `data` is what it holds before.
+inline ValueSpec state(quern_dtype dtype, Dims dims, DataKind data = DataKind::gaussian, Layout layout = {}) {
+  ValueSpec v = input(dtype, std::move(dims), data, std::move(layout));
+  v.kind = QUERN_VALUE_STATE;
+  return v;
+}
+inline ValueSpec absent() { return {}; }
+/// Filled by a function of the op's own; `name` stands for it in the case's name.
+inline ValueSpec filled(ValueSpec v, std::string name, std::function<void(const Tensor&, const CounterRandom&)> fill) {
+  v.fill = std::move(fill);
+  v.fill_name = std::move(name);
+  return v;
+}
+
+inline constexpr std::array float_dtypes = {QUERN_F32, QUERN_F16, QUERN_BF16};
+inline constexpr std::array block_dtypes = {QUERN_Q4_0, QUERN_Q4_1, QUERN_Q5_0, QUERN_Q5_1, QUERN_Q8_0, QUERN_Q4_K, QUERN_Q5_K, QUERN_Q6_K};
+
+/// An ulp of f32 at r.
+inline double ulp_f32(double r) { return 2.0 * half_ulp_f32(r); }
+/// Rounding an f32 intermediate that is stored as a narrower dtype; f32 itself has it in E_out.
+inline double narrow_store(quern_dtype y, double r) { return y == QUERN_F32 ? 0.0 : half_ulp_f32(r); }
+
+}  // namespace quern::conformance

@@ -1,0 +1,158 @@
+// matmul: y = alpha * a b^T + bias + beta * c. The cases; the reference is in matmul_reference.cpp.
+//
+// Quick: tile edges, odd sizes, every format, epilogues, layouts, and SmolLM2's weights. Full: the weight shapes of the models and more
+// tokens. Products of more than 2^24 multiply-adds are judged at seeded outputs and all tile edges, and by one-hot data everywhere.
+#include "ops/matmul_reference.hpp"
+
+namespace quern::conformance {
+namespace {
+
+/// What the node allows in fast numerics, as sessions send it for weights of each kind.
+std::uint32_t conversions(quern_dtype b) {
+  return format_of(b) != nullptr ? QUERN_CONVERT_INT8 | QUERN_CONVERT_F16 | QUERN_CONVERT_BF16 : QUERN_CONVERT_F16 | QUERN_CONVERT_BF16;
+}
+
+Case make(Profile profile, ValueSpec a, ValueSpec b, ValueSpec y, std::vector<Attribute> attributes = {}) {
+  Case c;
+  c.group = "matmul";
+  c.op = QUERN_OP_MATMUL;
+  c.profile = profile;
+  c.level = level_basic;
+  c.fast_conversions = conversions(b.dtype);
+  c.inputs = {std::move(a), std::move(b)};
+  c.outputs = {std::move(y)};
+  c.attributes = std::move(attributes);
+  c.reference = matmul_reference;
+  return c;
+}
+
+Case product(Profile profile, quern_dtype a, quern_dtype b, quern_dtype y, std::int64_t m, std::int64_t n, std::int64_t k, DataKind data_a, DataKind data_b) {
+  return make(profile, input(a, {m, k}, data_a), constant(b, {n, k}, data_b), output(y, {m, n}));
+}
+
+/// Sizes around the tiles that kernels use.
+constexpr std::int64_t edges[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129};
+
+void dense(CaseSink& sink) {
+  for (const quern_dtype a : float_dtypes)
+    for (const quern_dtype b : float_dtypes) {
+      for (const std::int64_t m : {1, 2, 7, 16, 33, 65})
+        for (const std::int64_t n : {1, 15, 64, 129})
+          for (const std::int64_t k : {1, 31, 64, 257}) {
+            const bool quick = (m + n + k) % 3 != 0 || a == b;
+            sink.add(product(quick ? Profile::quick : Profile::full, a, b, QUERN_F32, m, n, k, DataKind::gaussian, DataKind::gaussian));
+          }
+      for (const std::int64_t m : {1, 5, 64})
+        for (const DataKind data : {DataKind::positive, DataKind::heavy, DataKind::exponents, DataKind::integers}) {
+          const DataKind data_b = data == DataKind::heavy ? DataKind::gaussian : data;
+          sink.add(product(Profile::quick, a, b, QUERN_F32, m, 37, 512, data, data_b));
+          sink.add(product(Profile::quick, a, b, a == QUERN_F16 ? QUERN_F16 : QUERN_BF16, m, 37, 512, data, data_b));
+        }
+      sink.add(product(Profile::quick, a, b, QUERN_F32, 33, 65, 129, DataKind::one_hot, DataKind::gaussian));
+      sink.add(product(Profile::quick, a, b, QUERN_F32, 3, 33, 11008, DataKind::positive, DataKind::positive));
+    }
+  for (const std::int64_t m : edges)
+    for (const std::int64_t n : {1, 8, 17, 32, 65, 128}) {
+      sink.add(product(Profile::full, QUERN_F32, QUERN_F16, QUERN_F32, m, n, 96, DataKind::uniform, DataKind::uniform));
+      sink.add(product(Profile::full, QUERN_F32, QUERN_F32, QUERN_F32, m, n, 100, DataKind::uniform, DataKind::uniform));
+    }
+}
+
+void attributes_and_layouts(CaseSink& sink) {
+  for (const quern_dtype dtype : float_dtypes) {
+    const auto a = [&](Dims dims, Layout layout = {}) { return input(dtype, std::move(dims), DataKind::gaussian, std::move(layout)); };
+    const auto y = [&](Dims dims, Layout layout = {}) { return output(dtype, std::move(dims), std::move(layout)); };
+    for (const std::int64_t m : {1, 6, 33}) {
+      sink.add(make(Profile::quick, a({40, m}), a({17, 40}), y({m, 17}), {{QUERN_KEY_TRANSPOSE_A, 1}}));
+      sink.add(make(Profile::quick, a({m, 40}), a({40, 17}), y({m, 17}), {{QUERN_KEY_TRANSPOSE_B, 1}}));
+      sink.add(make(Profile::quick, a({40, m}), a({40, 17}), y({m, 17}), {{QUERN_KEY_TRANSPOSE_A, 1}, {QUERN_KEY_TRANSPOSE_B, 1}}));
+      for (const Layout& layout : {rows_apart(3), ordered({1, 0}), shifted()}) {
+        sink.add(make(Profile::quick, a({m, 40}, layout), a({17, 40}), y({m, 17})));
+        sink.add(make(Profile::quick, a({m, 40}), a({17, 40}, layout), y({m, 17})));
+        sink.add(make(Profile::quick, a({m, 40}), a({17, 40}), y({m, 17}, layout)));
+      }
+      for (const std::int64_t groups : {1, 2, 6}) sink.add(make(Profile::quick, a({6, m, 40}), a({groups, 17, 40}), y({6, m, 17})));
+      sink.add(make(Profile::quick, a({2, 3, m, 40}), a({17, 40}), y({2, 3, m, 17})));
+      Case with_bias = make(Profile::quick, a({m, 40}), a({17, 40}), y({m, 17}));
+      with_bias.inputs.push_back(constant(QUERN_F32, {17}));
+      sink.add(with_bias);
+      with_bias.inputs.push_back(input(dtype, {m, 17}));
+      with_bias.attributes = {{QUERN_KEY_ALPHA, 0.5}, {QUERN_KEY_BETA, -1.5}};
+      sink.add(with_bias);
+      with_bias.inputs[2] = absent();
+      with_bias.attributes = {};
+      sink.add(with_bias);
+    }
+  }
+  sink.add(make(Profile::quick, input(QUERN_F32, {1536, 9, 8}), input(QUERN_F32, {1536, 7, 8}), output(QUERN_F32, {1536, 9, 7})));
+  sink.add(make(Profile::quick, input(QUERN_F32, {0, 32}), constant(QUERN_F32, {5, 32}), output(QUERN_F32, {0, 5})));
+}
+
+void quantised(CaseSink& sink) {
+  for (const quern_dtype b : block_dtypes) {
+    const std::int64_t block = unit_of(b).elements;
+    for (const std::int64_t m : {1, 2, 3, 5, 8, 17, 33})
+      for (const std::int64_t n : {1, 8, 37})
+        for (const std::int64_t k : {block, 3 * block, std::int64_t{1024}})
+          if (k != block || n != 8) sink.add(product(Profile::quick, QUERN_F32, b, QUERN_F32, m, n, k, DataKind::gaussian, DataKind::gaussian));
+    for (const std::int64_t m : {1, 4, 40}) {
+      for (const DataKind data : {DataKind::positive, DataKind::heavy, DataKind::exponents, DataKind::one_hot, DataKind::integers})
+        sink.add(product(Profile::quick, QUERN_F32, b, QUERN_F32, m, 65, 768, data, data));
+      sink.add(product(Profile::quick, QUERN_F32, b, QUERN_F32, m, 33, 512, DataKind::one_hot, DataKind::specials));
+      sink.add(product(Profile::quick, QUERN_F16, b, QUERN_F32, m, 33, 512, DataKind::gaussian, DataKind::gaussian));
+      sink.add(product(Profile::quick, QUERN_BF16, b, QUERN_BF16, m, 33, 512, DataKind::gaussian, DataKind::gaussian));
+      sink.add(make(Profile::quick, input(QUERN_F32, {m, 512}, DataKind::gaussian, rows_apart(3)), constant(b, {33, 512}), output(QUERN_F32, {m, 33})));
+      sink.add(make(Profile::quick, input(QUERN_F32, {m, 512}), constant(b, {33, 512}, DataKind::gaussian, rows_apart(1)), output(QUERN_F32, {m, 33})));
+      Case with_bias = product(Profile::quick, QUERN_F32, b, QUERN_F32, m, 65, 512, DataKind::gaussian, DataKind::gaussian);
+      with_bias.inputs.push_back(constant(QUERN_F32, {65}));
+      sink.add(with_bias);
+    }
+    for (const std::int64_t m : edges)
+      for (const std::int64_t n : {16, 31, 64, 129}) sink.add(product(Profile::full, QUERN_F32, b, QUERN_F32, m, n, 512, DataKind::uniform, DataKind::uniform));
+  }
+}
+
+struct Weights {
+  const char* model;
+  std::int64_t n, k;
+};
+/// The distinct weight shapes, rows x columns.
+constexpr Weights weights[] = {
+    {"smollm2_135m", 576, 576}, {"smollm2_135m", 192, 576}, {"smollm2_135m", 1536, 576}, {"smollm2_135m", 576, 1536},
+    {"smollm2_135m", 49152, 576}, {"tinyllama_1b", 2048, 2048}, {"tinyllama_1b", 256, 2048}, {"tinyllama_1b", 5632, 2048},
+    {"tinyllama_1b", 2048, 5632}, {"tinyllama_1b", 32000, 2048}, {"llama_7b", 4096, 4096}, {"llama_7b", 11008, 4096},
+    {"llama_7b", 4096, 11008}, {"llama_7b", 32000, 4096}, {"mistral_7b", 1024, 4096}, {"mistral_7b", 14336, 4096},
+    {"mistral_7b", 4096, 14336}, {"qwen25_3b", 11008, 2048}, {"qwen25_3b", 2048, 11008}, {"qwen25_3b", 151936, 2048},
+};
+
+void model_shapes(CaseSink& sink) {
+  for (const Weights& w : weights) {
+    const bool small = w.n * w.k <= 1 << 20;
+    for (const quern_dtype b : {QUERN_F16, QUERN_Q8_0, QUERN_Q4_0, QUERN_Q4_K, QUERN_Q6_K}) {
+      if (w.k % unit_of(b).elements != 0) continue;  // K-quants of rows of 576 do not exist
+      for (const std::int64_t m : {1, 7, 33}) {
+        if (!small && m != 1 && b != QUERN_Q4_0 && b != QUERN_Q4_K) continue;
+        Case c = product(small ? Profile::quick : Profile::full, QUERN_F32, b, QUERN_F32, m, w.n, w.k, DataKind::heavy, DataKind::gaussian);
+        c.note = w.model;
+        sink.add(c);
+        c.inputs[0].data = DataKind::one_hot;
+        c.profile = Profile::full;
+        sink.add(c);
+      }
+    }
+  }
+}
+
+void generate(CaseSink& sink) {
+  dense(sink);
+  attributes_and_layouts(sink);
+  quantised(sink);
+  model_shapes(sink);
+}
+
+}  // namespace
+
+extern const Family matmul_family;
+const Family matmul_family = {"matmul", generate};
+
+}  // namespace quern::conformance

@@ -1,0 +1,184 @@
+// See matmul_reference.hpp.
+//
+// Exact numerics: T1, (2 sqrt(K) + 8) u S, with S = |alpha| sum |a b| + |bias| + |beta c|; the epilogue's three roundings are of values
+// below S. For a of 16 bits T2, what a matrix unit with truncating partial sums keeps: its products are exact, its sums are not rounded
+// to nearest. Integers whose partial sums stay below 2^24 are expected bit for bit.
+// Fast numerics add 8 sigma, sigma^2 = alpha^2 / 3 * sum (da b)^2, da half a step of the widest conversion allowed: int8 the largest
+// |a| of the block of weights / 254 (blocks are those of the format), bf16 2^-8 |a|, f16 2^-11 |a|, tf32 2^-11 |a|.
+#include "ops/matmul_reference.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace quern::conformance {
+namespace {
+
+constexpr double most_products = 1 << 24;
+constexpr std::uint64_t seeded_outputs = 4096;
+
+struct Shape {
+  std::int64_t batches = 1, m = 0, n = 0, k = 0;
+  bool a_transposed = false, b_transposed = false;
+};
+
+/// One row of a as the products read it: its elements that are not 0, and half a step of each one's conversion.
+struct Row {
+  std::vector<std::int64_t> at;
+  std::vector<double> value, step;
+};
+
+class Matmul {
+ public:
+  explicit Matmul(const ReferenceCall& call) : call_(call), a_(call.inputs[0]), b_(call.inputs[1]) {
+    shape_.a_transposed = call.attribute(QUERN_KEY_TRANSPOSE_A, 0) != 0;
+    shape_.b_transposed = call.attribute(QUERN_KEY_TRANSPOSE_B, 0) != 0;
+    shape_.m = a_.dim_from_end(shape_.a_transposed ? 0 : 1);
+    shape_.k = a_.dim_from_end(shape_.a_transposed ? 1 : 0);
+    shape_.n = b_.dim_from_end(shape_.b_transposed ? 0 : 1);
+    for (std::size_t d = 2; d < a_.dims().size(); ++d) shape_.batches *= a_.dim_from_end(d);
+    alpha_ = call.attribute(QUERN_KEY_ALPHA, 1);
+    beta_ = call.attribute(QUERN_KEY_BETA, 1);
+  }
+
+  void run(ExpectedOutput& y) {
+    const DataKind data = call_.what.inputs[0].data;
+    const bool exact = data == DataKind::integers && alpha_ == 1 && call_.inputs.size() <= 2 && shape_.k <= 4096;
+    y.rule = exact ? Rule::value : Rule::bounded;
+    y.length = static_cast<double>(shape_.k);
+    y.independent = is_centred(data) && is_centred(call_.what.inputs[1].data) && shape_.m >= 8;
+    const double products = static_cast<double>(shape_.batches * shape_.m) * static_cast<double>(shape_.n) * static_cast<double>(shape_.k);
+    const bool all = products <= most_products || data == DataKind::one_hot;
+    if (!all) choose(y.index);
+    const auto each = [&](std::int64_t output) { judge_output(output, y); };
+    if (all) for_all(each);
+    else std::ranges::for_each(y.index, each);
+  }
+
+ private:
+  template <class F>
+  void for_all(const F& f) const {
+    for (std::int64_t i = 0; i < shape_.batches * shape_.m * shape_.n; ++i) f(i);
+  }
+
+  /// Crossings of the rows and columns beside each power of two and both ends, and seeded outputs; ascending.
+  void choose(std::vector<std::int64_t>& index) const {
+    const auto beside = [](std::int64_t size) {
+      std::set<std::int64_t> at = {0, size - 1, std::max<std::int64_t>(0, size - 2)};
+      for (std::int64_t tile = 4; tile < size; tile *= 2) at.insert({tile - 1, tile});
+      return at;
+    };
+    std::set<std::int64_t> chosen;
+    for (const std::int64_t row : beside(shape_.batches * shape_.m))
+      for (const std::int64_t column : beside(shape_.n)) chosen.insert(row * shape_.n + column);
+    const CounterRandom random = CounterRandom::of(call_.what.name).stream(1000);
+    const auto outputs = static_cast<std::uint64_t>(shape_.batches * shape_.m * shape_.n);
+    for (std::uint64_t i = 0; i < seeded_outputs; ++i) chosen.insert(static_cast<std::int64_t>(random.below(i, outputs)));
+    index.assign(chosen.begin(), chosen.end());
+  }
+
+  /// Half a step of the widest conversion that the node allows, for each element of a row.
+  std::vector<double> steps(const std::vector<double>& row) const {
+    const std::uint32_t allowed = call_.what.fast_conversions;
+    const double relative = (allowed & QUERN_CONVERT_BF16) != 0 ? 0x1p-8 : (allowed & (QUERN_CONVERT_F16 | QUERN_CONVERT_TF32)) != 0 ? 0x1p-11 : 0;
+    const auto block = static_cast<std::size_t>(unit_of(b_.dtype()).elements);
+    std::vector<double> step(row.size());
+    for (std::size_t first = 0; first < row.size(); first += std::max<std::size_t>(block, 1)) {
+      double largest = 0;
+      const std::size_t end = std::min(row.size(), first + block);
+      for (std::size_t i = first; i < end; ++i) largest = std::max(largest, std::fabs(row[i]));
+      const double int8 = (allowed & QUERN_CONVERT_INT8) != 0 ? largest / 254 : 0;
+      for (std::size_t i = first; i < end; ++i) step[i] = std::max(int8, relative * std::fabs(row[i]));
+    }
+    return step;
+  }
+
+  const Row& row_of_a(std::int64_t row) {
+    if (row == a_row_) return a_values_;
+    a_row_ = row;
+    const std::int64_t batch = row / shape_.m, first = batch * shape_.m * shape_.k, in_batch = row % shape_.m;
+    std::vector<double> values(static_cast<std::size_t>(shape_.k));
+    if (!shape_.a_transposed) a_.read(first + in_batch * shape_.k, shape_.k, values.data());
+    else
+      for (std::int64_t l = 0; l < shape_.k; ++l) values[static_cast<std::size_t>(l)] = a_.at(first + l * shape_.m + in_batch);
+    const std::vector<double> step = steps(values);
+    a_values_ = {};
+    for (std::size_t l = 0; l < values.size(); ++l) {
+      if (values[l] == 0.0) continue;
+      a_values_.at.push_back(static_cast<std::int64_t>(l));
+      a_values_.value.push_back(values[l]);
+      a_values_.step.push_back(step[l]);
+    }
+    return a_values_;
+  }
+
+  /// The matrix of b that belongs to a batch of a: leading dims repeat in whole groups.
+  std::int64_t batch_of_b(std::int64_t batch) const {
+    std::int64_t at = 0, step = 1;
+    for (std::size_t d = 2; d < a_.dims().size(); ++d) {
+      const std::int64_t size = a_.dim_from_end(d), groups = b_.dim_from_end(d);
+      at += batch % size / (size / groups) * step;
+      batch /= size;
+      step *= groups;
+    }
+    return at;
+  }
+
+  /// Row `column` of b in f64. All of b is kept where it is small, else one row at a time, else (sparse a) single elements.
+  double b_element(std::int64_t b_batch, std::int64_t column, std::int64_t l) {
+    const std::int64_t matrix = b_batch * shape_.n * shape_.k;
+    if (shape_.b_transposed) return all_of_b()[static_cast<std::size_t>(matrix + l * shape_.n + column)];
+    if (b_.count() <= 1 << 22) return all_of_b()[static_cast<std::size_t>(matrix + column * shape_.k + l)];
+    const std::int64_t first = matrix + column * shape_.k;
+    if (a_values_.at.size() * 16 < static_cast<std::size_t>(shape_.k)) return b_.at(first + l);
+    if (b_first_ != first) {
+      b_row_.resize(static_cast<std::size_t>(shape_.k));
+      b_.read(first, shape_.k, b_row_.data());
+      b_first_ = first;
+    }
+    return b_row_[static_cast<std::size_t>(l)];
+  }
+  const std::vector<double>& all_of_b() {
+    if (b_all_.empty()) b_all_ = b_.values();
+    return b_all_;
+  }
+
+  void judge_output(std::int64_t output, ExpectedOutput& y) {
+    const std::int64_t row = output / shape_.n, column = output % shape_.n;
+    const Row& a = row_of_a(row);
+    const std::int64_t b_batch = batch_of_b(row / shape_.m);
+    double sum = 0, scale = 0, variance = 0;
+    for (std::size_t i = 0; i < a.at.size(); ++i) {
+      const double b = b_element(b_batch, column, a.at[i]), product = a.value[i] * b, moved = a.step[i] * b;
+      sum += product;
+      scale += std::fabs(product);
+      variance += moved * moved;
+    }
+    sum *= alpha_;
+    scale *= std::fabs(alpha_);
+    if (call_.inputs.size() > 2 && !call_.inputs[2].absent()) add_term(call_.inputs[2].at(column), sum, scale);
+    if (call_.inputs.size() > 3 && !call_.inputs[3].absent()) add_term(beta_ * call_.inputs[3].at(output), sum, scale);
+    const auto length = static_cast<double>(std::max<std::size_t>(1, a.at.size()));
+    const Tier tier = a_.dtype() == QUERN_F32 ? Tier::t1 : Tier::t2;
+    y.add(sum, accumulation_bound(tier, length, scale) + narrow_store(call_.what.outputs[0].dtype, sum));
+    y.scale.push_back(scale);
+    y.deviation.push_back(std::fabs(alpha_) * std::sqrt(variance / 3.0));
+  }
+  static void add_term(double term, double& sum, double& scale) {
+    sum += term;
+    scale += std::fabs(term);
+  }
+
+  const ReferenceCall& call_;
+  const Tensor &a_, &b_;
+  Shape shape_;
+  double alpha_ = 1, beta_ = 1;
+  std::int64_t a_row_ = -1, b_first_ = -1;
+  Row a_values_;
+  std::vector<double> b_row_, b_all_;
+};
+
+}  // namespace
+
+void matmul_reference(const ReferenceCall& call, Expected& expected) { Matmul(call).run(expected.outputs[0]); }
+
+}  // namespace quern::conformance

@@ -1,0 +1,56 @@
+// All cases of the suite, made by the op families of families.def.
+#pragma once
+
+#include "case_table/case.hpp"
+
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+namespace quern::conformance {
+
+/// Receives the cases of a family, names them and refuses a name that comes twice.
+class CaseSink {
+ public:
+  /// Names the case group.op.dtypes.shape.attributes.layout.data[.note] from its contents. Throws std::logic_error if two cases
+  /// have one name (they would not be told apart), or if a case has neither a reference nor a script.
+  void add(Case c);
+  /// Same with a name of its own ("abi.queue.fence_order"), for scripts.
+  void add_script(std::string name, std::string group, Profile profile, int level, std::function<void(ScriptContext&)> script);
+
+  std::vector<Case> take() { return std::move(cases_); }
+
+ private:
+  std::vector<Case> cases_;
+  std::unordered_set<std::string> names_;
+};
+
+/// One file of ops/: `generate` adds its cases.
+struct Family {
+  std::string_view name;
+  void (*generate)(CaseSink&);
+};
+
+class CaseTable {
+ public:
+  /// Every family, every profile. Takes milliseconds; no tensor is made.
+  CaseTable();
+
+  const std::vector<Case>& all() const noexcept { return cases_; }
+  /// Null if there is no such case.
+  const Case* find(std::string_view name) const;
+  /// In the order of the table: quick, full (with quick's), or huge.
+  std::vector<const Case*> of(Profile profile) const;
+
+ private:
+  std::vector<Case> cases_;
+  std::unordered_map<std::string_view, const Case*> by_name_;
+};
+
+/// The part of a name that says what a case is, from its contents.
+std::string case_name(const Case& c);
+/// "matmul"; "op4097" for an id without a row.
+std::string op_name(std::uint32_t op);
+
+}  // namespace quern::conformance

@@ -1,0 +1,25 @@
+// list: names of cases, and the mandatory list of a profile.
+#include "case_table/selection.hpp"
+#include "cli/verbs.hpp"
+
+#include <fstream>
+#include <iostream>
+
+namespace quern::conformance {
+
+int list_verb(const Options& options) {
+  const CaseTable table;
+  if (!options.write_manifest.empty()) {
+    std::ofstream out(options.write_manifest, std::ios::binary);
+    out << manifest_text(table, options.profile);
+    out.flush();
+    if (!out) throw UsageError("--write-manifest " + options.write_manifest + ": cannot be written");
+    return 0;
+  }
+  const std::vector<const Case*> cases = select_cases(table, options);
+  for (const Case* c : cases) std::cout << c->name << "\n";
+  std::cerr << cases.size() << " cases\n";
+  return cases.empty() ? 7 : 0;
+}
+
+}  // namespace quern::conformance

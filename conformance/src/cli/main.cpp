@@ -1,0 +1,40 @@
+// quern-conformance: proves plugins, case by case. The parent process loads no plugin.
+#include "cli/options.hpp"
+#include "cli/verbs.hpp"
+#include "worker/device_process.hpp"
+#include "worker/target.hpp"
+
+#include <csignal>
+#include <exception>
+#include <iostream>
+
+namespace {
+
+using namespace quern::conformance;
+
+int run(const Options& options) {
+  if (options.help) {
+    std::cout << usage_text;
+    return 0;
+  }
+  if (options.verb == "run") return run_verb(options);
+  if (options.verb == "list") return list_verb(options);
+  if (options.verb == "survey") return survey_main(options.selection);
+  if (options.verb == "device-process") return device_main(options.selection, options.argument);
+  throw UsageError(options.verb.empty() ? "a verb is missing: run or list; --help says more" : "'" + options.verb + "' is no verb; --help lists them");
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  std::signal(SIGPIPE, SIG_IGN);  // a device process that died is found by its answer
+  try {
+    return run(parse_options({arguments + 1, arguments + count}));
+  } catch (const UsageError& error) {
+    std::cerr << "quern-conformance: " << error.what() << "\n";
+    return 2;
+  } catch (const std::exception& error) {
+    std::cerr << "quern-conformance: " << error.what() << "\n";
+    return 70;
+  }
+}

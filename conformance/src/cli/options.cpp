@@ -1,0 +1,134 @@
+// See options.hpp.
+#include "cli/options.hpp"
+
+#include <charconv>
+#include <functional>
+
+namespace quern::conformance {
+
+const char* const usage_text =
+    R"(usage: quern-conformance VERB [options]
+
+  run       runs the cases on every plugin and device that the loader finds, one column each
+  list      prints the names of the cases
+
+which devices
+  --backend ID[,ID]    only these plugins          --device ID:N   only this device (software devices too)
+  --plugin FILE        a libbackend_<id>.so that is not installed (repeatable)
+  --threads N          threads of each plugin      --option K=V    an option for the plugins (repeatable)
+which cases
+  --profile P          quick (default), full or huge
+  --level N            1 copies and matmul, 2 inference, 3 training, 4 all (default)
+  --filter GLOB        on case names (repeatable; one that matches nothing is an error)
+  --op OP  --dtype D  --group G                    (repeatable)
+  --shard I/N          the I-th of N parts
+how
+  --jobs N             cases at once (default: one a processor)
+  --journal FILE       where each result is written (default quern-conformance.jsonl)
+  --resume             goes on after what the journal holds
+  --exclusions FILE    lines "never|not_yet GLOB REASON": cases that the backend does not support
+  --stop               ends at the first failure   --verbose       every failure, not the first 20
+  --write-manifest F   with list: writes the mandatory list of the profile
+
+exit codes: 0 ok, 2 usage or a filter that matches nothing, 3 backend or device unavailable, 7 failures or nothing executed,
+70 a fault of the suite
+)";
+
+namespace {
+
+std::uint32_t number(const std::string& text, const std::string& flag) {
+  std::uint32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) throw UsageError(flag + ": '" + text + "' is not a number");
+  return value;
+}
+
+Profile profile(const std::string& text) {
+  for (const Profile p : {Profile::quick, Profile::full, Profile::huge})
+    if (text == profile_name(p)) return p;
+  throw UsageError("--profile: '" + text + "' is not quick, full or huge");
+}
+
+void parse_shard(const std::string& text, Options& o) {
+  const std::size_t slash = text.find('/');
+  if (slash == std::string::npos) throw UsageError("--shard: '" + text + "' is not I/N");
+  o.shard = number(text.substr(0, slash), "--shard");
+  o.shards = number(text.substr(slash + 1), "--shard");
+  if (o.shard < 1 || o.shard > o.shards) throw UsageError("--shard: " + text + " is not a part of the whole");
+}
+
+void parse_option(const std::string& text, Options& o) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) throw UsageError("--option: '" + text + "' is not KEY=VALUE");
+  o.selection.plugin_options[text.substr(0, equals)] = text.substr(equals + 1);
+}
+
+using Setter = std::function<void(const std::string&)>;
+
+std::map<std::string, Setter> valued_flags(Options& o) {
+  return {
+      {"--backend", [&](const std::string& v) { o.selection.backend = v; }},
+      {"--device", [&](const std::string& v) { o.selection.device = v; }},
+      {"--plugin", [&](const std::string& v) { o.selection.plugins.push_back(v); }},
+      {"--threads", [&](const std::string& v) { o.selection.threads = number(v, "--threads"); }},
+      {"--option", [&](const std::string& v) { parse_option(v, o); }},
+      {"--profile", [&](const std::string& v) { o.profile = profile(v); }},
+      {"--level",
+       [&](const std::string& v) {
+         o.level = static_cast<int>(number(v, "--level"));
+         if (o.level < level_basic || o.level > level_all) throw UsageError("--level: " + v + " is not 1 to 4");
+       }},
+      {"--filter", [&](const std::string& v) { o.filters.push_back(v); }},
+      {"--dtype", [&](const std::string& v) { o.dtypes.push_back(v); }},
+      {"--op", [&](const std::string& v) { o.ops.push_back(v); }},
+      {"--group", [&](const std::string& v) { o.groups.push_back(v); }},
+      {"--shard", [&](const std::string& v) { parse_shard(v, o); }},
+      {"--jobs", [&](const std::string& v) { o.jobs = number(v, "--jobs"); }},
+      {"--journal", [&](const std::string& v) { o.journal = v; }},
+      {"--exclusions", [&](const std::string& v) { o.exclusions = v; }},
+      {"--write-manifest", [&](const std::string& v) { o.write_manifest = v; }},
+  };
+}
+
+}  // namespace
+
+std::vector<std::string> Selection::arguments() const {
+  std::vector<std::string> list;
+  const auto add = [&](const char* flag, const std::string& value) { list.insert(list.end(), {flag, value}); };
+  if (!backend.empty()) add("--backend", backend);
+  if (!device.empty()) add("--device", device);
+  for (const std::string& p : plugins) add("--plugin", p);
+  if (threads != 0) add("--threads", std::to_string(threads));
+  for (const auto& [key, value] : plugin_options) add("--option", key + "=" + value);
+  return list;
+}
+
+Options parse_options(const std::vector<std::string>& arguments) {
+  Options o;
+  const std::map<std::string, Setter> flags = valued_flags(o);
+  const std::map<std::string, bool*> switches = {
+      {"--resume", &o.resume}, {"--stop", &o.stop_at_failure}, {"--verbose", &o.verbose}, {"--help", &o.help}, {"-h", &o.help}};
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    std::string word = arguments[i], value;
+    if (!word.starts_with("-")) {
+      if (o.verb.empty()) o.verb = word;
+      else if (o.verb == "device-process" && o.argument.empty()) o.argument = word;
+      else throw UsageError("'" + word + "' is one word too many");
+      continue;
+    }
+    if (const auto flag = switches.find(word); flag != switches.end()) {
+      *flag->second = true;
+      continue;
+    }
+    const std::size_t equals = word.find('=');
+    const bool inside = equals != std::string::npos;
+    if (inside) value = word.substr(equals + 1), word = word.substr(0, equals);
+    const auto flag = flags.find(word);
+    if (flag == flags.end()) throw UsageError("'" + word + "' is no option; --help lists them");
+    if (!inside && i + 1 == arguments.size()) throw UsageError(word + " needs a value");
+    flag->second(inside ? value : arguments[++i]);
+  }
+  return o;
+}
+
+}  // namespace quern::conformance

@@ -1,0 +1,43 @@
+// run: the cases on every target, the journal and the matrix.
+#include "case_table/selection.hpp"
+#include "cli/verbs.hpp"
+#include "report/matrix.hpp"
+#include "worker/run_cases.hpp"
+
+#include <algorithm>
+#include <iostream>
+#include <thread>
+
+namespace quern::conformance {
+
+int run_verb(const Options& options) {
+  const CaseTable table;
+  if (const std::string problem = manifest_problem(table, options.profile); !problem.empty()) {
+    std::cerr << "quern-conformance: " << problem << "\n";
+    return 70;
+  }
+  RunPlan plan;
+  plan.cases = select_cases(table, options);
+  const Survey survey = find_targets(options.selection);
+  if (survey.exit_code != 0) {
+    std::cerr << "quern-conformance: " << survey.error << "\n";
+    return survey.exit_code;
+  }
+  plan.targets = survey.targets;
+  plan.selection = options.selection;
+  plan.stop_at_failure = options.stop_at_failure;
+  plan.jobs = options.jobs != 0 ? options.jobs : std::max(1u, std::thread::hardware_concurrency());
+  for (const Target& t : plan.targets) {
+    plan.exclusions.push_back(builtin_exclusions(t.plugin_id));
+    if (options.exclusions.empty()) continue;
+    for (Exclusion& e : read_exclusions(options.exclusions)) plan.exclusions.back().push_back(std::move(e));
+  }
+  Journal journal(options.journal, options.resume, options.profile, plan.cases.size(), plan.targets);
+  Matrix matrix(plan.targets);
+  run_cases(plan, journal, [&](const Case& c, std::size_t target, const CaseResult& result) { matrix.add(c, target, result); });
+  journal.totals(matrix.json());
+  std::cout << matrix.failures(options.verbose ? SIZE_MAX : 20) << matrix.text(survey.left_out);
+  return matrix.green() ? 0 : 7;
+}
+
+}  // namespace quern::conformance

@@ -1,0 +1,11 @@
+// The verbs. Each returns the exit code.
+#pragma once
+
+#include "cli/options.hpp"
+
+namespace quern::conformance {
+
+int run_verb(const Options& options);
+int list_verb(const Options& options);
+
+}  // namespace quern::conformance

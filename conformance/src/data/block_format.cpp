@@ -1,0 +1,169 @@
+// See block_format.hpp. The rules of the fields are in the head of quern_formats.h.
+#include "data/block_format.hpp"
+
+#include "data/float_codes.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+namespace quern::conformance {
+namespace {
+
+std::uint32_t bit_address(const quern_format_piece& piece, std::uint32_t entry) noexcept {
+  std::uint32_t rest = entry - piece.first, at = piece.bit_offset;
+  for (std::uint32_t d = piece.rank; d-- > 0;) {
+    at += rest % piece.dims[d].size * piece.dims[d].stride;
+    rest /= piece.dims[d].size;
+  }
+  return at;
+}
+
+std::uint64_t get_bits(const std::byte* block, std::uint32_t at, std::uint32_t count) noexcept {
+  std::uint64_t value = 0;
+  std::uint32_t have = 0;
+  while (have < count) {
+    const std::uint32_t in_byte = (at + have) % 8, take = std::min(8 - in_byte, count - have);
+    const auto byte = static_cast<std::uint64_t>(block[(at + have) / 8]);
+    value |= (byte >> in_byte & ((1u << take) - 1)) << have;
+    have += take;
+  }
+  return value;
+}
+
+void put_bits(std::byte* block, std::uint32_t at, std::uint32_t count, std::uint64_t value) noexcept {
+  for (std::uint32_t b = 0; b < count; ++b) {
+    const std::byte mask{static_cast<unsigned char>(1u << ((at + b) % 8))};
+    std::byte& place = block[(at + b) / 8];
+    place = (value >> b & 1) != 0 ? place | mask : place & ~mask;
+  }
+}
+
+/// The f16 scale of a block: role SUPER_SCALE or SUPER_MIN.
+std::uint16_t super_number(BlockData data, bool minimum, bool offset_formula, const CounterRandom& random, std::uint64_t i) noexcept {
+  const double size = 0x1p-6 * (0.5 + random.uniform(i)) * (minimum ? 8.0 : 1.0);
+  const bool negative = (random.bits(i) & 1) != 0;
+  switch (data) {
+    case BlockData::usual: return f16_bits(negative ? -size : size);
+    case BlockData::positive: return minimum && !offset_formula ? std::uint16_t{0} : f16_bits(size);
+    case BlockData::integers: return f16_bits(static_cast<double>(1 + random.below(i, 2)));
+    case BlockData::extremes: break;
+  }
+  // Sub-scales reach 128 and codes 128, sums thousands of products: 65504 stays below 2^31 a value.
+  static constexpr std::uint16_t kinds[] = {0x0000, 0x8000, 0x0001, 0x03ff, 0x8201, 0x0400, 0x7bff, 0xfbff};
+  const std::uint64_t kind = random.below(i, 12);
+  return kind < std::size(kinds) ? kinds[kind] : f16_bits(negative ? -size : size);
+}
+
+}  // namespace
+
+const BlockFormat* BlockFormat::find(quern_dtype dtype) {
+  static const std::vector<BlockFormat> all(std::begin(quern_formats), std::end(quern_formats));
+  for (const BlockFormat& format : all)
+    if (format.format_->id == dtype) return &format;
+  return nullptr;
+}
+
+BlockFormat::BlockFormat(const quern_format& format) : format_(&format) {
+  for (std::uint64_t f = 0; f < format.fields.count; ++f) {
+    const auto& from = static_cast<const quern_format_field*>(format.fields.data)[f];
+    Field field{from.role, from.stored, 0, static_cast<std::int64_t>(from.bias), std::vector<std::vector<BitRun>>(from.entries)};
+    for (std::uint64_t p = 0; p < from.pieces.count; ++p) {
+      const auto& piece = static_cast<const quern_format_piece*>(from.pieces.data)[p];
+      field.width = std::max(field.width, piece.bits + piece.shift);
+      for (std::uint32_t e = piece.first; e < piece.first + piece.count; ++e)
+        field.entries.at(e).push_back({bit_address(piece, e), piece.bits, piece.shift});
+    }
+    fields_.push_back(std::move(field));
+  }
+  if (field(QUERN_ROLE_CODE) == nullptr || field(QUERN_ROLE_SUPER_SCALE) == nullptr) throw std::logic_error("a format without codes or scale");
+}
+
+const BlockFormat::Field* BlockFormat::field(std::uint32_t role) const noexcept {
+  for (const Field& f : fields_)
+    if (f.role == role) return &f;
+  return nullptr;
+}
+
+std::uint64_t BlockFormat::raw(const Field& field, const std::byte* block, std::uint32_t e) noexcept {
+  std::uint64_t bits = 0;
+  for (const BitRun& run : field.entries[e]) bits += get_bits(block, run.at, run.bits) << run.shift;
+  return bits;
+}
+
+double BlockFormat::number(const Field& field, const std::byte* block, std::uint32_t e) noexcept {
+  const std::uint64_t bits = raw(field, block, e);
+  if (field.stored == QUERN_STORED_F16) return f16_value(static_cast<std::uint16_t>(bits));
+  auto value = static_cast<std::int64_t>(bits);
+  if (field.stored == QUERN_STORED_INT && (bits >> (field.width - 1)) != 0) value -= std::int64_t{1} << field.width;
+  return static_cast<double>(value - field.bias);
+}
+
+void BlockFormat::decode_block(const std::byte* block, double* out) const {
+  const Field &code = *field(QUERN_ROLE_CODE), *scale = field(QUERN_ROLE_SCALE), *min = field(QUERN_ROLE_MIN);
+  const double super_scale = number(*field(QUERN_ROLE_SUPER_SCALE), block, 0);
+  const Field* min_field = field(QUERN_ROLE_SUPER_MIN);
+  const double super_min = min_field == nullptr ? 0.0 : number(*min_field, block, 0);
+  double factor = super_scale, offset = 0.0;
+  for (std::uint32_t i = 0; i < format_->block_elements; ++i) {
+    if (i % format_->group_elements == 0) {
+      const std::uint32_t g = i / format_->group_elements;
+      if (scale != nullptr) factor = super_scale * number(*scale, block, g);
+      if (format_->formula == QUERN_FORMULA_OFFSET) offset = super_min;
+      if (format_->formula == QUERN_FORMULA_SUPER_OFFSET) offset = -super_min * number(*min, block, g);
+    }
+    out[i] = factor * number(code, block, i) + offset;
+  }
+}
+
+void BlockFormat::read(const std::byte* blocks, std::int64_t first, std::int64_t count, double* out) const {
+  const std::int64_t n = format_->block_elements;
+  double decoded[256];
+  for (std::int64_t i = first; i < first + count;) {
+    const std::int64_t block = i / n, from = i - block * n, take = std::min(n - from, first + count - i);
+    decode_block(blocks + block * format_->block_bytes, decoded);
+    std::copy_n(decoded + from, take, out + (i - first));
+    i += take;
+  }
+}
+
+void BlockFormat::set_entry(std::byte* block, std::uint32_t role, std::uint32_t e, std::uint64_t bits) const {
+  const Field* f = field(role);
+  if (f == nullptr) return;
+  for (const BitRun& run : f->entries.at(e)) put_bits(block, run.at, run.bits, bits >> run.shift);
+}
+
+void BlockFormat::fill_codes(std::byte* block, std::uint64_t number, BlockData data, const CounterRandom& random) const {
+  for (const Field& f : fields_) {
+    if (f.stored == QUERN_STORED_F16) continue;
+    const std::uint64_t values = std::uint64_t{1} << f.width;
+    for (std::uint32_t e = 0; e < f.entries.size(); ++e) {
+      std::uint64_t bits = random.bits((number * 8 + f.role) * 256 + e) >> 17 & (values - 1);
+      if (f.role == QUERN_ROLE_CODE && data == BlockData::positive) {
+        if (f.stored == QUERN_STORED_INT) bits &= values / 2 - 1;
+        else if (f.bias > 0) bits = static_cast<std::uint64_t>(f.bias) + bits % (values - static_cast<std::uint64_t>(f.bias));
+      }
+      if (f.role == QUERN_ROLE_CODE && data == BlockData::integers && f.width > 6) {  // 8-bit codes: within +-8
+        bits = (bits % 17 + values - 8) & (values - 1);
+      }
+      if (f.role != QUERN_ROLE_CODE && data == BlockData::integers) bits %= 3;
+      if (f.role == QUERN_ROLE_SCALE && data == BlockData::positive && f.stored == QUERN_STORED_INT) bits &= values / 2 - 1;
+      if (f.role == QUERN_ROLE_MIN && data == BlockData::positive) bits = 0;
+      for (const BitRun& run : f.entries[e]) put_bits(block, run.at, run.bits, bits >> run.shift);
+    }
+  }
+}
+
+void BlockFormat::fill(std::byte* blocks, std::int64_t block_count, BlockData data, const CounterRandom& random) const {
+  std::memset(blocks, 0, static_cast<std::size_t>(block_count) * format_->block_bytes);
+  const bool offset_formula = format_->formula == QUERN_FORMULA_OFFSET;
+  for (std::int64_t b = 0; b < block_count; ++b) {
+    std::byte* block = blocks + b * format_->block_bytes;
+    fill_codes(block, static_cast<std::uint64_t>(b), data, random.stream(1));
+    const auto i = static_cast<std::uint64_t>(b);
+    set_entry(block, QUERN_ROLE_SUPER_SCALE, 0, super_number(data, false, offset_formula, random.stream(2), i));
+    set_entry(block, QUERN_ROLE_SUPER_MIN, 0, super_number(data, true, offset_formula, random.stream(3), i));
+  }
+}
+
+}  // namespace quern::conformance

@@ -1,0 +1,56 @@
+// Block formats, read from their descriptors in quern_formats.h alone: no format has code of its own here.
+#pragma once
+
+#include "data/counter_random.hpp"
+#include "quern/quern_formats.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace quern::conformance {
+
+/// What the scales of random blocks look like. Codes are uniform in each.
+enum class BlockData {
+  usual,      // scales near 2^-6, as of trained weights, either sign, mins not 0
+  positive,   // every decoded value >= 0 where the format can do so, else codes above the bias
+  extremes,   // scales 0, negative, subnormal and the largest ones whose products stay finite, mixed over the blocks
+  integers,   // super scale and min are small integers, sub-scales too: every value is a small integer
+};
+
+/// A descriptor with its bit addresses worked out once. Immutable, for any thread.
+class BlockFormat {
+ public:
+  /// Null for a dtype that is no block format.
+  static const BlockFormat* find(quern_dtype dtype);
+
+  explicit BlockFormat(const quern_format& format);
+
+  const quern_format& descriptor() const noexcept { return *format_; }
+  /// Elements first .. first + count - 1 of packed blocks, in f64: exact arithmetic on the stored numbers.
+  void read(const std::byte* blocks, std::int64_t first, std::int64_t count, double* out) const;
+  /// Random canonical blocks: every bit of the descriptor is set by it, bits that no field covers stay 0.
+  void fill(std::byte* blocks, std::int64_t block_count, BlockData data, const CounterRandom& random) const;
+  /// Sets entry e of the field of `role` to `bits`; nothing if the format has no such field.
+  void set_entry(std::byte* block, std::uint32_t role, std::uint32_t e, std::uint64_t bits) const;
+
+ private:
+  struct BitRun {  // (bits of the block at `at`) << shift
+    std::uint32_t at, bits, shift;
+  };
+  struct Field {
+    std::uint32_t role = 0, stored = 0, width = 0;
+    std::int64_t bias = 0;
+    std::vector<std::vector<BitRun>> entries;
+  };
+  const Field* field(std::uint32_t role) const noexcept;
+  static std::uint64_t raw(const Field& field, const std::byte* block, std::uint32_t e) noexcept;
+  static double number(const Field& field, const std::byte* block, std::uint32_t e) noexcept;
+  void decode_block(const std::byte* block, double* out) const;
+  void fill_codes(std::byte* block, std::uint64_t number, BlockData data, const CounterRandom& random) const;
+
+  const quern_format* format_;
+  std::vector<Field> fields_;
+};
+
+}  // namespace quern::conformance

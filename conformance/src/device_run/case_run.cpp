@@ -1,0 +1,223 @@
+// See case_run.hpp.
+#include "device_run/case_run.hpp"
+
+#include "device_run/case_graph.hpp"
+#include "device_run/prepared.hpp"
+#include "device_run/weight_packing.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <optional>
+
+namespace quern::conformance {
+namespace {
+
+constexpr std::byte poisons[] = {std::byte{0xff}, std::byte{0xa5}};  // NaN in every float dtype; a small number
+
+/// The device memory of a case's values, by value id. An output in place has its input's.
+class Memories {
+ public:
+  Memories(const loader::Device& device, Queue& queue, const Case& c, const CaseGraph& graph) : case_(c) {
+    for (std::size_t i = 0; i < c.inputs.size(); ++i)
+      if (!c.inputs[i].absent()) add(device, queue, graph.input_id(i), c.inputs[i]);
+    for (std::size_t o = 0; o < c.outputs.size(); ++o)
+      if (!c.outputs[o].absent() && c.outputs[o].in_place_of < 0) add(device, queue, graph.output_id(o), c.outputs[o]);
+  }
+
+  struct Place {
+    Placement placement;
+    std::unique_ptr<Region> region;
+    std::vector<std::byte> before;  // the whole memory as it was when the run started
+  };
+  Place& at(std::uint32_t value) { return places_.at(value); }
+  std::map<std::uint32_t, Place>& all() noexcept { return places_; }
+
+  /// Fills the memory: gaps and what is not given with poison, the rest with the packed tensor.
+  void set(std::uint32_t value, const Tensor* packed, std::byte poison) {
+    Place& place = places_.at(value);
+    place.before.assign(place.placement.bytes(), poison);
+    if (packed != nullptr) place.placement.scatter(packed->bytes(), place.before);
+    place.region->write(place.before);
+  }
+
+ private:
+  void add(const loader::Device& device, Queue& queue, std::uint32_t value, const ValueSpec& spec) {
+    Placement placement(spec.dtype, spec.dims, spec.layout);
+    const std::uint64_t bytes = placement.bytes();
+    places_.emplace(value, Place{std::move(placement), std::make_unique<Region>(device, queue, bytes, 0, spec.layout.shifted), {}});
+  }
+  const Case& case_;
+  std::map<std::uint32_t, Place> places_;
+};
+
+/// Which value ids a run may write: outputs, and inputs that an output lies in.
+std::vector<std::uint32_t> written_values(const Case& c, const CaseGraph& graph) {
+  std::vector<std::uint32_t> ids;
+  for (std::size_t o = 0; o < c.outputs.size(); ++o) {
+    if (c.outputs[o].absent()) continue;
+    const int input = c.outputs[o].in_place_of;
+    ids.push_back(input < 0 ? graph.output_id(o) : graph.input_id(static_cast<std::size_t>(input)));
+  }
+  return ids;
+}
+
+struct OneRun {
+  std::string problem;
+  std::vector<Tensor> outputs;
+};
+
+OneRun run_once(const Case& c, const CaseData& data, const CaseGraph& graph, Memories& memories, Prepared& prepared, std::byte poison) {
+  for (std::size_t i = 0; i < c.inputs.size(); ++i)
+    if (!c.inputs[i].absent()) memories.set(graph.input_id(i), &data.inputs[i], poison);
+  for (std::size_t o = 0; o < c.outputs.size(); ++o)
+    if (!c.outputs[o].absent() && c.outputs[o].in_place_of < 0)
+      memories.set(graph.output_id(o), data.states[o].absent() ? nullptr : &data.states[o], poison);
+  prepared.poison_scratch(poison);
+  const quern_run_status status = prepared.run(c.deadline_seconds);
+
+  OneRun result;
+  if (status.code != QUERN_OK) throw AbiFailure(status.code, "the run ended with code " + std::to_string(status.code) + " at node " + std::to_string(status.node));
+  if (status.faults != c.faults)
+    result.problem = "the run raised the faults " + std::to_string(status.faults) + ", expected " + std::to_string(c.faults);
+  const std::vector<std::uint32_t> written = written_values(c, graph);
+  std::map<std::uint32_t, std::vector<std::byte>> after;
+  for (auto& [id, place] : memories.all()) {
+    if (const std::string damage = place.region->canary_damage(); !damage.empty()) result.problem = "value " + std::to_string(id) + ": " + damage;
+    after[id] = place.region->read();
+    if (std::ranges::find(written, id) == written.end()) {
+      if (after[id] != place.before) result.problem = "value " + std::to_string(id) + ", an input, was changed";
+      continue;
+    }
+    if (!place.placement.packed()) {
+      const std::vector<bool> covered = place.placement.covered();
+      for (std::size_t b = 0; b < covered.size(); ++b)
+        if (!covered[b] && after[id][b] != place.before[b]) {
+          result.problem = "value " + std::to_string(id) + ": byte " + std::to_string(b) + " between its rows was written";
+          break;
+        }
+    }
+  }
+  if (const std::string damage = prepared.scratch_damage(); !damage.empty()) result.problem = "scratch: " + damage;
+  std::size_t w = 0;
+  for (const ValueSpec& spec : c.outputs) {
+    if (spec.absent()) {
+      result.outputs.emplace_back();
+      continue;
+    }
+    const std::uint32_t id = written[w++];
+    Tensor packed(spec.dtype, spec.dims);
+    memories.at(id).placement.gather(after[id], packed.bytes());
+    result.outputs.push_back(std::move(packed));
+  }
+  return result;
+}
+
+bool same_bits(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (!a[i].absent() && !std::ranges::equal(a[i].bytes(), b[i].bytes())) return false;
+  return true;
+}
+
+/// "" for a yes; else the reason. Gives constants to the compiler where the plugin asks for them.
+std::string ask_support(const loader::Device& device, const Case& c, const CaseData& data, CaseGraph& graph) {
+  for (int round = 0; round < 2; ++round) {
+    const SupportAnswer answer = support_of(device, graph.graph());
+    if (answer.verdict == QUERN_ANSWER_YES || answer.verdict == QUERN_ANSWER_YES_IN_GROUP) return {};
+    if (answer.verdict != QUERN_ANSWER_YES_IF) return answer.text.empty() ? "no reason given" : answer.text;
+    if (answer.needs_other_than_values) return "only under a requirement that a single canonical node does not meet";
+    for (std::size_t i = 0; i < c.inputs.size(); ++i)
+      if (c.inputs[i].kind == QUERN_VALUE_CONSTANT && c.inputs[i].layout.packed()) graph.set_data(graph.input_id(i), data.inputs[i].bytes());
+  }
+  return "still asks for values that it was given";
+}
+
+void run_mode(const loader::Device& device, Queue& queue, const Case& c, const CaseData& data, ModeResult& mode) {
+  CaseGraph graph(c, mode.numerics == Numerics::fast ? c.fast_conversions : 0);
+  Memories memories(device, queue, c, graph);
+  std::map<std::uint32_t, std::unique_ptr<Region>> packed;
+  if (mode.packed) {
+    std::map<std::uint32_t, Region*> sources;
+    for (std::size_t i = 0; i < c.inputs.size(); ++i) {
+      if (c.inputs[i].kind != QUERN_VALUE_CONSTANT) continue;
+      memories.set(graph.input_id(i), &data.inputs[i], poisons[0]);
+      sources[graph.input_id(i)] = memories.at(graph.input_id(i)).region.get();
+    }
+    packed = pack_weights(device, queue, graph, sources);
+    if (packed.empty()) {
+      mode.outcome = Outcome::unsupported;  // nothing to pack: the caller drops the mode
+      return;
+    }
+  }
+  if (const std::string reason = ask_support(device, c, data, graph); !reason.empty()) {
+    mode.outcome = Outcome::unsupported;
+    mode.text = reason;
+    if (const quern_status status = Prepared::try_compile(device, graph.graph()); status != QUERN_UNSUPPORTED && status != QUERN_INVALID_ARGUMENT) {
+      mode.outcome = Outcome::failed;
+      mode.text = "support says no (" + reason + ") and compile answered " + std::to_string(status);
+    }
+    return;
+  }
+  std::map<std::uint32_t, Region*> bindings;
+  for (auto& [id, place] : memories.all()) bindings[id] = place.region.get();
+  for (auto& [id, region] : packed) bindings[id] = region.get();
+  Prepared prepared(device, queue, graph.graph(), bindings);
+  mode.kernel = prepared.kernels();
+  std::optional<OneRun> first;
+  for (const std::byte poison : poisons) {
+    OneRun run = run_once(c, data, graph, memories, prepared, poison);
+    if (!run.problem.empty()) {
+      mode.text = run.problem;
+      return;
+    }
+    if (first && !same_bits(first->outputs, run.outputs)) {
+      mode.text = "two runs on the same inputs differ: an output depends on what lay in outputs, gaps or scratch before";
+      return;
+    }
+    if (!first) first = std::move(run);
+  }
+  mode.outputs = std::move(first->outputs);
+  mode.outcome = Outcome::ran;
+}
+
+void guarded_mode(const loader::Device& device, Queue& queue, const Case& c, const CaseData& data, ModeResult& mode) {
+  try {
+    run_mode(device, queue, c, data, mode);
+  } catch (const AbiFailure& failure) {
+    mode.outcome = failure.status() == QUERN_DEVICE_LOST                                                          ? Outcome::device_lost
+                   : failure.status() == QUERN_OUT_OF_MEMORY || failure.status() == QUERN_HOST_OUT_OF_MEMORY ? Outcome::resource
+                                                                                                              : Outcome::failed;
+    mode.text = failure.what();
+  } catch (const std::bad_alloc&) {
+    mode.outcome = Outcome::resource;
+    mode.text = "the suite itself is out of host memory";
+  }
+}
+
+bool has_constant(const Case& c) {
+  return std::ranges::any_of(c.inputs, [](const ValueSpec& v) { return v.kind == QUERN_VALUE_CONSTANT && v.layout.packed(); });
+}
+
+}  // namespace
+
+std::vector<ModeResult> run_case(const loader::Device& device, const Case& c, const CaseData& data) {
+  Queue queue(device);
+  std::vector<ModeResult> results;
+  for (const Numerics numerics : {Numerics::exact, Numerics::fast}) {
+    if (numerics == Numerics::fast && c.fast_conversions == 0) continue;
+    for (const bool packed : {false, true}) {
+      if (packed && (!has_constant(c) || device.api().weights_plan == nullptr)) continue;
+      ModeResult mode;
+      mode.numerics = numerics;
+      mode.packed = packed;
+      guarded_mode(device, queue, c, data, mode);
+      if (packed && mode.outcome == Outcome::unsupported && mode.text.empty()) continue;
+      const bool lost = mode.outcome == Outcome::device_lost;
+      results.push_back(std::move(mode));
+      if (lost) return results;
+    }
+  }
+  return results;
+}
+
+}  // namespace quern::conformance

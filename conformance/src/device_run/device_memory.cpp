@@ -1,0 +1,151 @@
+// See device_memory.hpp.
+#include "device_run/device_memory.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+namespace quern::conformance {
+namespace {
+
+constexpr std::uint64_t canary_bytes = 4096;
+constexpr double copy_seconds = 60;
+
+bool has(const loader::Device& device, std::uint64_t cap) { return (device.info().caps & cap) != 0; }
+std::byte canary_byte(std::uint64_t i) { return static_cast<std::byte>(0xc5 ^ (i * 37 & 0xff)); }
+
+std::vector<std::byte> canary() {
+  std::vector<std::byte> bytes(canary_bytes);
+  for (std::uint64_t i = 0; i < canary_bytes; ++i) bytes[i] = canary_byte(i);
+  return bytes;
+}
+
+}  // namespace
+
+AbiError::AbiError() {
+  error_.header = {sizeof error_, QUERN_TYPE_ERROR, nullptr};
+  error_.heap = error_.node = error_.slot = QUERN_NONE;
+  error_.text = buffer_;
+  error_.text_capacity = sizeof buffer_;
+}
+
+std::string AbiError::text() const { return {buffer_, static_cast<std::size_t>(std::min<std::uint64_t>(error_.text_size, sizeof buffer_))}; }
+
+void AbiError::check(quern_status status, const char* call) const {
+  if (status != QUERN_OK) throw AbiFailure(status, std::string(call) + " answered " + std::to_string(status) + ": " + text());
+}
+
+Queue::Queue(const loader::Device& device) : device_(device) {
+  if (has(device, QUERN_CAP_SYNCHRONOUS)) return;
+  AbiError error;
+  error.check(device.api().queue_create(device.handle(), QUERN_QUEUE_COMPUTE, &queue_, error.get()), "queue_create");
+  const quern_status status = device.api().fence_create(device.handle(), 0, 0, &fence_, error.get());
+  if (status != QUERN_OK) device.api().queue_destroy(queue_, nullptr);
+  error.check(status, "fence_create");
+}
+
+Queue::~Queue() {
+  if (fence_ != nullptr) device_.api().fence_destroy(fence_, nullptr);
+  if (queue_ != nullptr) device_.api().queue_destroy(queue_, nullptr);
+}
+
+const quern_sync* Queue::next_signal() {
+  if (fence_ == nullptr) return nullptr;
+  point_ = {fence_, ++value_};
+  sync_.header = {sizeof sync_, QUERN_TYPE_SYNC, nullptr};
+  sync_.signal = {&point_, 1, sizeof point_};
+  return &sync_;
+}
+
+void Queue::wait(double seconds) {
+  if (fence_ == nullptr) return;
+  const quern_array points{&point_, 1, sizeof point_};
+  AbiError error;
+  error.check(device_.api().fence_wait(device_.handle(), &points, 0, static_cast<std::uint64_t>(seconds * 1e9), error.get()), "fence_wait");
+}
+
+Region::Region(const loader::Device& device, Queue& queue, std::uint64_t bytes, std::uint64_t alignment, bool shifted)
+    : device_(device), queue_(queue), bytes_(bytes) {
+  const std::uint64_t step = std::max<std::uint64_t>({alignment, device.info().memory_alignment, 1});
+  start_ = std::max(canary_bytes, step) + (shifted ? step : 0);
+  start_ = (start_ + step - 1) / step * step;
+  total_ = start_ + bytes + canary_bytes;
+  if (has(device, QUERN_CAP_HOST_MEMORY)) {
+    host_alignment_ = std::align_val_t{std::max<std::uint64_t>(step, canary_bytes)};
+    host_ = static_cast<std::byte*>(::operator new[](total_, host_alignment_));
+    std::memset(host_, 0xff, total_);
+  } else {
+    quern_buffer_options options{};
+    options.header = {sizeof options, QUERN_TYPE_BUFFER_OPTIONS, nullptr};
+    AbiError error;
+    error.check(device.api().buffer_create(device.handle(), &options, total_, &buffer_, error.get()), "buffer_create");
+  }
+  const std::vector<std::byte> guard = canary();
+  upload(start_ - canary_bytes, guard.data(), canary_bytes);
+  upload(start_ + bytes_, guard.data(), canary_bytes);
+}
+
+Region::~Region() {
+  if (buffer_ != nullptr) device_.api().buffer_destroy(buffer_, nullptr);
+  if (host_ != nullptr) ::operator delete[](host_, host_alignment_);
+}
+
+quern_span Region::span() const noexcept {
+  if (host_ != nullptr) return {nullptr, host_ + start_, 0, bytes_};
+  return {buffer_, nullptr, start_, bytes_};
+}
+
+void Region::upload(std::uint64_t offset, const void* from, std::uint64_t bytes) {
+  if (bytes == 0) return;
+  if (host_ != nullptr) {
+    std::memcpy(host_ + offset, from, bytes);
+    return;
+  }
+  const quern_span to{buffer_, nullptr, offset, bytes};
+  AbiError error;
+  error.check(device_.api().upload(device_.handle(), queue_.get(), &to, from, bytes, queue_.next_signal(), error.get()), "upload");
+  queue_.wait(copy_seconds);
+}
+
+void Region::download(std::uint64_t offset, void* to, std::uint64_t bytes) {
+  if (bytes == 0) return;
+  if (host_ != nullptr) {
+    std::memcpy(to, host_ + offset, bytes);
+    return;
+  }
+  const quern_span from{buffer_, nullptr, offset, bytes};
+  AbiError error;
+  error.check(device_.api().download(device_.handle(), queue_.get(), to, &from, bytes, queue_.next_signal(), error.get()), "download");
+  queue_.wait(copy_seconds);
+}
+
+void Region::write(std::span<const std::byte> data) { upload(start_, data.data(), std::min<std::uint64_t>(data.size(), bytes_)); }
+
+void Region::fill(std::byte value) {
+  if (host_ != nullptr) {
+    std::memset(host_ + start_, std::to_integer<int>(value), bytes_);
+    return;
+  }
+  const std::vector<std::byte> data(bytes_, value);
+  upload(start_, data.data(), bytes_);
+}
+
+std::vector<std::byte> Region::read() {
+  std::vector<std::byte> data(bytes_);
+  download(start_, data.data(), bytes_);
+  return data;
+}
+
+std::string Region::canary_damage() {
+  std::vector<std::byte> found(canary_bytes);
+  for (const bool behind : {false, true}) {
+    download(behind ? start_ + bytes_ : start_ - canary_bytes, found.data(), canary_bytes);
+    for (std::uint64_t i = 0; i < canary_bytes; ++i)
+      if (found[i] != canary_byte(i))
+        return behind ? "byte " + std::to_string(i) + " behind the buffer was written"
+                      : "byte " + std::to_string(canary_bytes - i) + " before the buffer was written";
+  }
+  return {};
+}
+
+}  // namespace quern::conformance

@@ -1,0 +1,51 @@
+// See script.hpp.
+#include "device_run/script.hpp"
+
+#include "case_table/case.hpp"
+#include "device_run/device_memory.hpp"
+
+namespace quern::conformance {
+
+void ScriptContext::check(bool holds, const std::string& claim) {
+  ++verdict_.compared;
+  if (!holds) verdict_.merge({Status::fail, "does not hold: " + claim, 0, 0, {}});
+}
+
+void ScriptContext::require(bool holds, const std::string& claim) {
+  check(holds, claim);
+  if (!holds) throw Ended{};
+}
+
+void ScriptContext::unsupported(const std::string& reason) {
+  verdict_.merge({Status::unsupported, reason, 0, 0, {}});
+  throw Ended{};
+}
+
+void ScriptContext::resource(const std::string& reason) {
+  verdict_.merge({Status::resource, reason, 0, 0, {}});
+  throw Ended{};
+}
+
+void ScriptContext::merge(const Verdict& verdict) { verdict_.merge(verdict); }
+
+Verdict run_script(const loader::Device& device, const Case& c) {
+  ScriptContext context(device, c.name);
+  Verdict verdict;
+  try {
+    c.script(context);
+    verdict = context.verdict();
+  } catch (const ScriptContext::Ended&) {
+    verdict = context.verdict();
+  } catch (const AbiFailure& failure) {
+    verdict = context.verdict();
+    const Status status = failure.status() == QUERN_DEVICE_LOST ? Status::device_lost : Status::fail;
+    verdict.merge({status, failure.what(), 0, 0, {}});
+  } catch (const std::exception& error) {
+    verdict = context.verdict();
+    verdict.merge({Status::fail, error.what(), 0, 0, {}});
+  }
+  if (verdict.status == Status::pass && verdict.compared == 0) verdict = {Status::unknown, "the script checked nothing", 0, 0, {}};
+  return verdict;
+}
+
+}  // namespace quern::conformance

@@ -1,0 +1,38 @@
+// What a run came to, as a table for people: a row a group, a column a device.
+#pragma once
+
+#include "case_table/case.hpp"
+#include "journal/journal.hpp"
+
+#include <array>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace quern::conformance {
+
+class Matrix {
+ public:
+  explicit Matrix(std::vector<Target> targets) : targets_(std::move(targets)), totals_(targets_.size()) {}
+
+  void add(const Case& c, std::size_t target, const CaseResult& result);
+
+  /// Executed cases of a target: those that ran to an end, good or bad.
+  std::uint64_t executed(std::size_t target) const;
+  /// Every target executed something, and every result is green.
+  bool green() const;
+  std::string text(const std::vector<std::string>& left_out) const;
+  /// The failures, the first `limit` of each target.
+  std::string failures(std::size_t limit) const;
+  /// {"cpu:0":{"pass":12,...}}
+  std::string json() const;
+
+ private:
+  using Counts = std::array<std::uint64_t, 9>;  // by Status
+  std::vector<Target> targets_;
+  std::vector<Counts> totals_;
+  std::map<std::string, std::vector<Counts>> groups_;
+  std::vector<std::vector<std::string>> failures_;
+};
+
+}  // namespace quern::conformance

@@ -1,0 +1,138 @@
+// See child_process.hpp.
+#include "worker/child_process.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <system_error>
+
+extern char** environ;
+
+namespace quern::conformance {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Pipe {
+  int read = -1, write = -1;
+};
+Pipe make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe2");
+  return {high_descriptor(ends[0]), high_descriptor(ends[1])};
+}
+
+void close_one(int& fd) noexcept {
+  if (fd >= 0) ::close(fd);
+  fd = -1;
+}
+
+}  // namespace
+
+ChildProcess::ChildProcess(const std::vector<std::string>& arguments, const SharedMemory* inputs) : outputs_("outputs"), log_("log") {
+  Pipe requests = make_pipe(), replies = make_pipe();
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, log_.fd(), 1);
+  posix_spawn_file_actions_adddup2(&actions, log_.fd(), 2);
+  posix_spawn_file_actions_adddup2(&actions, requests.read, child_requests);
+  posix_spawn_file_actions_adddup2(&actions, replies.write, child_replies);
+  if (inputs != nullptr) posix_spawn_file_actions_adddup2(&actions, inputs->fd(), child_inputs);
+  posix_spawn_file_actions_adddup2(&actions, outputs_.fd(), child_outputs);
+  std::vector<std::string> copy = arguments;
+  copy.insert(copy.begin(), "quern-conformance");
+  std::vector<char*> argv;
+  for (std::string& a : copy) argv.push_back(a.data());
+  argv.push_back(nullptr);
+  const int error = ::posix_spawn(&pid_, "/proc/self/exe", &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close_one(requests.read);
+  close_one(replies.write);
+  requests_ = requests.write;
+  replies_ = replies.read;
+  if (error == 0) return;
+  pid_ = -1;
+  close_all();
+  throw std::system_error(error, std::generic_category(), "a worker process cannot be started");
+}
+
+ChildProcess::~ChildProcess() {
+  close_all();
+  if (pid_ > 0) {
+    ::kill(pid_, SIGKILL);
+    int status = 0;
+    while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+    }
+  }
+}
+
+void ChildProcess::close_all() noexcept {
+  close_one(requests_);
+  close_one(replies_);
+}
+
+bool ChildProcess::send(const std::string& line) {
+  const std::string text = line + "\n";
+  for (std::size_t sent = 0; sent < text.size();) {
+    const ssize_t n = ::write(requests_, text.data() + sent, text.size() - sent);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    sent += static_cast<std::size_t>(n);
+  }
+  return true;
+}
+
+std::string ChildProcess::reap() {
+  int status = 0;
+  if (pid_ <= 0) return "the process is gone";
+  while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  }
+  pid_ = -1;
+  if (WIFSIGNALED(status)) return "signal " + std::to_string(WTERMSIG(status)) + " (" + ::strsignal(WTERMSIG(status)) + ")";
+  return "exit code " + std::to_string(WEXITSTATUS(status));
+}
+
+ChildProcess::Answer ChildProcess::receive(double seconds) {
+  const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  for (;;) {
+    if (const std::size_t line = pending_.find('\n'); line != std::string::npos) {
+      Answer answer{End::answered, pending_.substr(0, line), {}};
+      pending_.erase(0, line + 1);
+      return answer;
+    }
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
+    pollfd wait{replies_, POLLIN, 0};
+    const int ready = left <= 0 ? 0 : ::poll(&wait, 1, static_cast<int>(std::min<long long>(left, 1000000)));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready == 0) {
+      ::kill(pid_, SIGKILL);
+      reap();
+      return {End::timed_out, {}, "no answer within " + std::to_string(static_cast<int>(seconds)) + " s"};
+    }
+    char buffer[65536];
+    const ssize_t n = ::read(replies_, buffer, sizeof buffer);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) {
+      std::string cause = reap();
+      if (const std::string said = printed(); !said.empty()) cause += "; it printed: " + said;
+      return {End::died, {}, cause};
+    }
+    pending_.append(buffer, static_cast<std::size_t>(n));
+  }
+}
+
+std::string ChildProcess::printed() {
+  std::string text = read_from(log_.fd(), log_read_, 4096);
+  log_read_ += text.size();
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
+}
+
+}  // namespace quern::conformance

@@ -1,0 +1,132 @@
+// See device_process.hpp.
+#include "worker/device_process.hpp"
+
+#include "case_table/case_table.hpp"
+#include "device_run/script.hpp"
+#include "worker/arena.hpp"
+#include "worker/child_process.hpp"
+#include "worker/loader_settings.hpp"
+
+#include <nlohmann/json.hpp>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <iostream>
+
+namespace quern::conformance {
+namespace {
+
+using nlohmann::json;
+
+void reply(const json& j) {
+  const std::string line = j.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  for (std::size_t sent = 0; sent < line.size();) {
+    const ssize_t n = ::write(child_replies, line.data() + sent, line.size() - sent);
+    if (n <= 0) return;  // the parent is gone
+    sent += static_cast<std::size_t>(n);
+  }
+}
+
+/// The next line of the requests; false at their end.
+bool next_request(std::string& line) {
+  static std::string pending;
+  for (;;) {
+    if (const std::size_t end = pending.find('\n'); end != std::string::npos) {
+      line = pending.substr(0, end);
+      pending.erase(0, end + 1);
+      return true;
+    }
+    char buffer[4096];
+    const ssize_t n = ::read(child_requests, buffer, sizeof buffer);
+    if (n <= 0) return false;
+    pending.append(buffer, static_cast<std::size_t>(n));
+  }
+}
+
+std::shared_ptr<loader::Device> open_device(const Selection& selection, const std::string& label) {
+  loader::Settings settings = loader_settings(selection);
+  if (!settings.device.is_set()) settings.device.set(label, "the suite");  // one plugin, one device in this process
+  loader::Loader found(settings);
+  for (const loader::Candidate& c : found.require())
+    if (c.label == label) return found.open(c);
+  throw std::runtime_error(label + " was there before and is not any more");
+}
+
+json mode_json(const ModeResult& m) {
+  return {{"fast", m.numerics == Numerics::fast}, {"packed", m.packed}, {"outcome", static_cast<int>(m.outcome)}, {"text", m.text}, {"kernel", m.kernel}};
+}
+
+json run_node_case(const loader::Device& device, const Case& c, SharedMemory& inputs, SharedMemory& outputs) {
+  const CaseData data = map_data(c, inputs.map(input_bytes(c), false));
+  const std::vector<ModeResult> modes = run_case(device, c, data);
+  const std::uint64_t one = output_bytes(c);
+  const auto arena = outputs.map(one * modes.size(), true);
+  json answer{{"modes", json::array()}};
+  for (std::size_t m = 0; m < modes.size(); ++m) {
+    answer["modes"].push_back(mode_json(modes[m]));
+    if (modes[m].outcome != Outcome::ran) continue;
+    const std::vector<Tensor> places = map_outputs(c, arena.subspan(m * one, one));
+    for (std::size_t o = 0; o < places.size(); ++o)
+      if (!places[o].absent() && !places[o].bytes().empty())
+        std::memcpy(places[o].bytes().data(), modes[m].outputs[o].bytes().data(), places[o].bytes().size());
+  }
+  return answer;
+}
+
+json run_script_case(const loader::Device& device, const Case& c) {
+  const Verdict v = run_script(device, c);
+  return {{"script", {{"status", status_name(v.status)}, {"text", v.text}, {"compared", v.compared}, {"worst", v.worst}}}};
+}
+
+}  // namespace
+
+int device_main(const Selection& selection, const std::string& label) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const rlimit no_core{0, 0};
+  ::setrlimit(RLIMIT_CORE, &no_core);
+  std::shared_ptr<loader::Device> device;
+  try {
+    device = open_device(selection, label);
+  } catch (const std::exception& error) {
+    reply({{"ready", false}, {"text", error.what()}});
+    return 3;
+  }
+  const CaseTable table;
+  SharedMemory inputs(child_inputs, false), outputs(child_outputs, true);
+  reply({{"ready", true}});
+  for (std::string name; next_request(name);) {
+    const Case* c = table.find(name);
+    if (c == nullptr) {
+      reply({{"error", "there is no case " + name}});
+      continue;
+    }
+    reply(c->script ? run_script_case(*device, *c) : run_node_case(*device, *c, inputs, outputs));
+  }
+  return 0;
+}
+
+CaseAnswer parse_answer(const std::string& line) {
+  const json j = json::parse(line);
+  CaseAnswer answer;
+  if (j.contains("error")) throw std::runtime_error(j.at("error").get<std::string>());
+  if (j.contains("script")) {
+    const json& s = j.at("script");
+    answer.script = Verdict{status_of(s.at("status")), s.at("text"), s.at("worst"), s.at("compared"), {}};
+    return answer;
+  }
+  for (const json& m : j.at("modes")) {
+    ModeResult mode;
+    mode.numerics = m.at("fast").get<bool>() ? Numerics::fast : Numerics::exact;
+    mode.packed = m.at("packed");
+    mode.outcome = static_cast<Outcome>(m.at("outcome").get<int>());
+    mode.text = m.at("text");
+    mode.kernel = m.at("kernel");
+    answer.modes.push_back(std::move(mode));
+  }
+  return answer;
+}
+
+}  // namespace quern::conformance

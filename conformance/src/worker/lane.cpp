@@ -1,0 +1,143 @@
+// See lane.hpp.
+#include "worker/lane.hpp"
+
+#include "worker/arena.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+
+namespace quern::conformance {
+namespace {
+
+constexpr double start_seconds = 120;
+
+Expected reference_of(const Case& c, const CaseData& data) {
+  Expected expected;
+  if (c.script) return expected;
+  expected.outputs.resize(c.outputs.size());
+  c.reference({c, data.inputs, data.states}, expected);
+  return expected;
+}
+
+/// The verdict of one mode; `outputs` are those of this mode.
+Verdict judge_mode(const Case& c, const ModeResult& mode, const Expected& expected, const std::vector<Tensor>& outputs) {
+  switch (mode.outcome) {
+    case Outcome::unsupported: return {Status::unsupported, mode.text, 0, 0, {}};
+    case Outcome::failed: return {Status::fail, mode.text, 0, 0, {}};
+    case Outcome::resource: return {Status::resource, mode.text, 0, 0, {}};
+    case Outcome::device_lost: return {Status::device_lost, mode.text, 0, 0, {}};
+    case Outcome::ran: break;
+  }
+  Verdict verdict{Status::pass, {}, 0, 0, {}};
+  bool elements = false;
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    if (outputs[o].absent() || outputs[o].count() == 0) continue;
+    elements = true;
+    verdict.merge(judge(expected.outputs[o], outputs[o], mode.numerics));
+  }
+  // A case whose outputs have no element by design is judged by what surrounds it: canaries, status, inputs.
+  if (elements && verdict.compared == 0) verdict.merge({Status::unknown, "no element was compared", 0, 0, {}});
+  if (verdict.status != Status::pass) verdict.text = mode.mode() + ": " + verdict.text + (mode.kernel.empty() ? "" : " (" + mode.kernel + ")");
+  (void)c;
+  return verdict;
+}
+
+}  // namespace
+
+Lane::Lane(const RunPlan& plan, Journal& journal) : plan_(plan), journal_(journal), inputs_("inputs"), processes_(plan.targets.size()) {}
+
+std::string Lane::ensure_process(std::size_t target) {
+  if (processes_[target]) return {};
+  std::vector<std::string> arguments{"device-process", plan_.targets[target].label};
+  Selection selection = plan_.selection;
+  if (selection.backend.empty() && selection.plugins.empty()) selection.backend = plan_.targets[target].plugin_id;
+  for (const std::string& a : selection.arguments()) arguments.push_back(a);
+  auto process = std::make_unique<ChildProcess>(arguments, &inputs_);
+  const ChildProcess::Answer answer = process->receive(start_seconds);
+  if (answer.end != ChildProcess::End::answered) return "the device process did not start: " + answer.cause;
+  const nlohmann::json ready = nlohmann::json::parse(answer.line);
+  if (!ready.at("ready").get<bool>()) return "the device does not open: " + ready.at("text").get<std::string>();
+  processes_[target] = std::move(process);
+  return {};
+}
+
+CaseResult Lane::judge_answer(const Case& c, const CaseAnswer& answer, const Expected& expected, SharedMemory& outputs) {
+  CaseResult result;
+  if (answer.script) {
+    result.verdict = *answer.script;
+    return result;
+  }
+  const std::uint64_t one = output_bytes(c);
+  const auto arena = outputs.map(one * answer.modes.size(), true);
+  result.verdict = {Status::pass, {}, 0, 0, {}};
+  if (answer.modes.empty()) result.verdict = {Status::unknown, "no mode was run", 0, 0, {}};
+  for (std::size_t m = 0; m < answer.modes.size(); ++m) {
+    result.verdict.merge(judge_mode(c, answer.modes[m], expected, map_outputs(c, arena.subspan(m * one, one))));
+    if (result.kernel.find(answer.modes[m].kernel) == std::string::npos)
+      result.kernel += (result.kernel.empty() ? "" : ", ") + answer.modes[m].kernel;
+  }
+  return result;
+}
+
+CaseResult Lane::collect(const Case& c, std::size_t target, const Expected& expected, bool retry) {
+  CaseResult result;
+  ChildProcess& process = *processes_[target];
+  const ChildProcess::Answer answer = process.receive(4.0 * c.deadline_seconds);  // four modes, each with its own deadline
+  if (answer.end == ChildProcess::End::answered) {
+    try {
+      result = judge_answer(c, parse_answer(answer.line), expected, process.outputs());
+    } catch (const std::exception& error) {
+      result.verdict = {Status::crash, std::string("the answer of the device process cannot be read: ") + error.what(), 0, 0, {}};
+      processes_[target].reset();
+      return result;
+    }
+    if (const std::string said = process.printed(); !said.empty() && result.verdict.status == Status::pass)
+      result.verdict = {Status::fail, "the plugin printed [C9]: " + said, 0, result.verdict.compared, {}};
+  } else {
+    result.verdict = {answer.end == ChildProcess::End::died ? Status::crash : Status::timeout, answer.cause, 0, 0, {}};
+  }
+  const Status status = result.verdict.status;
+  if (status < Status::device_lost) return result;
+  processes_[target].reset();  // whatever the case left behind goes with its process
+  if (retry) return result;
+  if (const std::string problem = ensure_process(target); !problem.empty() || !processes_[target]->send(c.name)) return result;
+  const CaseResult again = collect(c, target, expected, true);
+  processes_[target].reset();
+  result.verdict.text += std::string("; alone in a new process: ") + status_name(again.verdict.status);
+  return result;
+}
+
+std::vector<CaseResult> Lane::run(const Case& c, const std::vector<bool>& wanted) {
+  std::vector<CaseResult> results(plan_.targets.size());
+  const auto arena = inputs_.map(c.script ? 0 : input_bytes(c), true);
+  CaseData data;
+  if (!c.script) {
+    data = map_data(c, arena);
+    fill_data(c, data);
+  }
+  std::vector<bool> sent(plan_.targets.size(), false);
+  const auto start = std::chrono::steady_clock::now();
+  for (std::size_t t = 0; t < plan_.targets.size(); ++t) {
+    if (!wanted[t]) continue;
+    journal_.begin(c.name, plan_.targets[t].label);
+    std::string problem = ensure_process(t);
+    if (problem.empty() && !processes_[t]->send(c.name)) {  // it died between two cases
+      problem = "the device process died between two cases";
+      processes_[t].reset();
+    }
+    sent[t] = problem.empty();
+    if (!sent[t]) results[t].verdict = {Status::crash, problem, 0, 0, {}};
+  }
+  const Expected expected = reference_of(c, data);
+  for (std::size_t t = 0; t < plan_.targets.size(); ++t) {
+    if (!wanted[t]) continue;
+    if (sent[t]) results[t] = collect(c, t, expected, false);
+    results[t].milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    results[t].verdict = apply_exclusions(plan_.exclusions[t], c.name, std::move(results[t].verdict));
+    journal_.end(c.name, plan_.targets[t].label, results[t]);
+  }
+  return results;
+}
+
+}  // namespace quern::conformance

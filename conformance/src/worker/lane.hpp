@@ -1,0 +1,33 @@
+// One lane: inputs in shared memory, a device process for each target, the reference and the judge.
+#pragma once
+
+#include "judge/judge.hpp"
+#include "worker/child_process.hpp"
+#include "worker/device_process.hpp"
+#include "worker/run_cases.hpp"
+
+#include <memory>
+
+namespace quern::conformance {
+
+/// One thread.
+class Lane {
+ public:
+  Lane(const RunPlan& plan, Journal& journal);
+
+  /// Runs the case on the targets that `wanted` marks; one result a target, others empty.
+  std::vector<CaseResult> run(const Case& c, const std::vector<bool>& wanted);
+
+ private:
+  /// Starts the target's process if there is none. Empty, or why it does not start.
+  std::string ensure_process(std::size_t target);
+  CaseResult collect(const Case& c, std::size_t target, const Expected& expected, bool retry);
+  CaseResult judge_answer(const Case& c, const CaseAnswer& answer, const Expected& expected, SharedMemory& outputs);
+
+  const RunPlan& plan_;
+  Journal& journal_;
+  SharedMemory inputs_;
+  std::vector<std::unique_ptr<ChildProcess>> processes_;
+};
+
+}  // namespace quern::conformance

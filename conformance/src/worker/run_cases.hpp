@@ -1,0 +1,29 @@
+// Runs cases on targets: lanes, each with one device process a target, and the references.
+#pragma once
+
+#include "case_table/exclusions.hpp"
+#include "journal/journal.hpp"
+
+#include <functional>
+
+namespace quern::conformance {
+
+struct RunPlan {
+  std::vector<const Case*> cases;
+  std::vector<Target> targets;
+  std::vector<std::vector<Exclusion>> exclusions;  // one list a target
+  Selection selection;
+  std::uint32_t jobs = 1;
+  bool stop_at_failure = false;  // of any target
+};
+
+/// A finished case: its place in the plan, the target's, the result. Called from any lane, one at a time.
+using OnResult = std::function<void(const Case&, std::size_t target, const CaseResult&)>;
+
+/// Each case once on each target. `jobs` lanes work at once; a lane fills the inputs of a case in shared memory, hands its name to
+/// one device process a target, computes the reference meanwhile, and judges what comes back: a reference value is made once for all
+/// targets and numerics, and neither reference nor judge shares a process with a plugin. A process that dies, hangs or loses its device is replaced; the case that was open gets the blame, after it was tried once
+/// more alone (the text says how that ended). Results that the journal holds are passed on without running.
+void run_cases(const RunPlan& plan, Journal& journal, const OnResult& on_result);
+
+}  // namespace quern::conformance

@@ -1,0 +1,33 @@
+// The devices that a call tests, found without loading a plugin into this process.
+#pragma once
+
+#include "cli/options.hpp"
+
+#include <string>
+#include <vector>
+
+namespace quern::conformance {
+
+/// One column of the matrix.
+struct Target {
+  std::string label;  // "cpu:0"
+  std::string plugin_id, path, version, build;
+  std::string device_name, architecture, driver;
+  std::uint32_t device_class = 0;
+};
+
+struct Survey {
+  std::vector<Target> targets;
+  std::vector<std::string> left_out;  // "vulkan:0 (llvmpipe): a software device; name it with --device vulkan:0"
+  int exit_code = 0;                  // 2 or 3 where there is nothing to test; `error` then says why
+  std::string error;
+};
+
+/// Starts a child (the hidden verb `survey`) that asks the loader. Without a demand: every device of every plugin, software ones
+/// left out. Throws std::system_error if the child cannot be started.
+Survey find_targets(const Selection& selection);
+
+/// The hidden verb: writes the survey as one line to descriptor 4. Returns the exit code.
+int survey_main(const Selection& selection);
+
+}  // namespace quern::conformance

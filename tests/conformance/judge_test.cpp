@@ -1,0 +1,162 @@
+// The judge: what it must never let pass, and what it must not reject.
+#include "judge/judge.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace quern::conformance {
+namespace {
+
+constexpr double inf = std::numeric_limits<double>::infinity();
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+Tensor tensor(const std::vector<double>& values, quern_dtype dtype = QUERN_F32) {
+  Tensor t(dtype, {static_cast<std::int64_t>(values.size())});
+  for (std::size_t i = 0; i < values.size(); ++i) t.set(static_cast<std::int64_t>(i), values[i]);
+  return t;
+}
+
+ExpectedOutput bounded(const std::vector<double>& values, double bound) {
+  ExpectedOutput e;
+  e.rule = Rule::bounded;
+  for (const double v : values) e.add(v, bound);
+  return e;
+}
+
+ExpectedOutput by_value(const std::vector<double>& values) {
+  ExpectedOutput e;
+  e.rule = Rule::value;
+  e.value = values;
+  return e;
+}
+
+Status verdict(const ExpectedOutput& e, const Tensor& y, Numerics numerics = Numerics::exact) { return judge(e, y, numerics).status; }
+
+TEST(Judge, ZeroComparisonsAreUnknown) {
+  EXPECT_EQ(verdict(bounded({}, 0), tensor({})), Status::unknown);
+  ExpectedOutput bits;
+  bits.rule = Rule::bits;
+  EXPECT_EQ(verdict(bits, tensor({})), Status::unknown);
+}
+
+TEST(Judge, AReferenceThatSaidNothingIsUnknown) { EXPECT_EQ(verdict({}, tensor({1})), Status::unknown); }
+
+TEST(Judge, AnotherElementCountIsUnknown) { EXPECT_EQ(verdict(bounded({1, 2}, 1), tensor({1, 2, 3})), Status::unknown); }
+
+TEST(Judge, SpecialValuesAreComparedBeforeArithmetic) {
+  const double kinds[] = {nan, inf, -inf, 0.0, -0.0, 0x1p-149, 1.0};
+  for (const double r : kinds)
+    for (const double y : kinds) {
+      const bool same = std::isnan(r) ? std::isnan(y) : r == y;
+      EXPECT_EQ(verdict(by_value({r}), tensor({y})) == Status::pass, same) << r << " " << y;
+      const bool near = same || (std::isfinite(r) && std::isfinite(y) && std::fabs(r - y) <= 0.25);
+      EXPECT_EQ(verdict(bounded({r}, 0.25), tensor({y})) == Status::pass, near) << r << " " << y;
+    }
+}
+
+TEST(Judge, OneWrongElementAmongManyFails) {
+  std::vector<double> r(2000, 1.0), y = r;
+  y[1234] = 0.0;
+  const Verdict v = judge(bounded(r, 1e-6), tensor(y), Numerics::exact);
+  EXPECT_EQ(v.status, Status::fail);
+  EXPECT_NE(v.text.find("element 1234"), std::string::npos) << v.text;
+}
+
+TEST(Judge, TheBoundItselfPassesAndTwiceTheBoundFails) {
+  const double bound = 0x1p-10;
+  EXPECT_EQ(verdict(bounded({1}, bound), tensor({1 + bound})), Status::pass);
+  EXPECT_EQ(verdict(bounded({1}, bound), tensor({1 + 2 * bound})), Status::fail);
+}
+
+TEST(Judge, AValueIsRoundedThroughF32ToTheOutput) {
+  const double r = 1.0 + 0x1p-12;  // between two numbers of f16: rounds to 1
+  EXPECT_EQ(verdict(by_value({r}), tensor({1.0}, QUERN_F16)), Status::pass);
+  EXPECT_EQ(verdict(by_value({r}), tensor({1.0 + 0x1p-10}, QUERN_F16)), Status::fail);
+  EXPECT_EQ(verdict(by_value({65520}), tensor({inf}, QUERN_F16)), Status::pass);
+}
+
+TEST(Judge, TheSignOfZeroCountsWhereItIsAskedFor) {
+  ExpectedOutput e = by_value({-0.0});
+  EXPECT_EQ(verdict(e, tensor({0.0})), Status::pass);
+  e.zero_sign = true;
+  EXPECT_EQ(verdict(e, tensor({0.0})), Status::fail);
+  EXPECT_EQ(verdict(e, tensor({-0.0})), Status::pass);
+}
+
+TEST(Judge, BitsSeeThePayloadOfANaN) {
+  Tensor y = tensor({1, 2});
+  ExpectedOutput e;
+  e.rule = Rule::bits;
+  e.bytes.assign(y.bytes().begin(), y.bytes().end());
+  EXPECT_EQ(verdict(e, y), Status::pass);
+  y.bytes()[5] ^= std::byte{1};
+  EXPECT_EQ(verdict(e, y), Status::fail);
+}
+
+TEST(Judge, ConversionsWidenTheBoundInFastNumericsOnly) {
+  ExpectedOutput e = bounded({1}, 1e-7);
+  e.deviation = {0.01};
+  EXPECT_EQ(verdict(e, tensor({1.05})), Status::fail);
+  EXPECT_EQ(verdict(e, tensor({1.05}), Numerics::fast), Status::pass);
+  EXPECT_EQ(verdict(e, tensor({1.2}), Numerics::fast), Status::fail);
+}
+
+/// 4096 outputs of deviation 0.03 around values of size 1, with independent errors.
+struct Noisy {
+  ExpectedOutput expected;
+  std::vector<double> y;
+  explicit Noisy(double gain, double noise) {
+    const CounterRandom random = CounterRandom::of("noisy");
+    expected.rule = Rule::bounded;
+    expected.independent = true;
+    for (std::uint64_t i = 0; i < 4096; ++i) {
+      const double r = random.gaussian(i);
+      expected.add(r, 1e-7);
+      expected.deviation.push_back(0.03);
+      y.push_back(gain * r + noise * 0.03 * random.stream(1).gaussian(i));
+    }
+  }
+};
+
+TEST(Judge, TheSlopeCatchesAGainThatEachElementWouldPass) {
+  const Noisy honest(1.0, 1.0), gained(1.02, 1.0);
+  EXPECT_EQ(verdict(honest.expected, tensor(honest.y), Numerics::fast), Status::pass);
+  const Verdict v = judge(gained.expected, tensor(gained.y), Numerics::fast);
+  EXPECT_EQ(v.status, Status::fail);
+  EXPECT_NE(v.text.find("slope"), std::string::npos) << v.text;
+}
+
+TEST(Judge, ChiSquareCatchesErrorsThatAreTooLargeTogether) {
+  const Noisy doubled(1.0, 1.5);  // no element beyond 8 deviations
+  const Verdict v = judge(doubled.expected, tensor(doubled.y), Numerics::fast);
+  EXPECT_EQ(v.status, Status::fail);
+  EXPECT_NE(v.text.find("chi-square"), std::string::npos) << v.text;
+}
+
+TEST(Judge, SaysWhichTierASumAttains) {
+  ExpectedOutput e;
+  e.rule = Rule::bounded;
+  e.length = 4096;
+  e.scale = {1.0};
+  e.add(1.0, accumulation_bound(Tier::t2, e.length, 1.0));
+  EXPECT_EQ(judge(e, tensor({1.0 + 100 * u32}), Numerics::exact).tier, "T1");  // 2 sqrt(4096) + 8 = 136
+  EXPECT_EQ(judge(e, tensor({1.0 + 300 * u32}), Numerics::exact).tier, "T2");
+}
+
+TEST(Verdict, MergingTakesTheWorse) {
+  Verdict v{Status::pass, {}, 0.5, 10, "T1"};
+  v.merge({Status::unsupported, "no kernel", 0, 0, {}});
+  EXPECT_EQ(v.status, Status::unsupported);
+  v.merge({Status::crash, "signal 11", 0, 0, {}});
+  v.merge({Status::pass, {}, 0.25, 5, {}});
+  EXPECT_EQ(v.status, Status::crash);
+  EXPECT_EQ(v.text, "signal 11");
+  EXPECT_EQ(v.compared, 15u);
+}
+
+}  // namespace
+}  // namespace quern::conformance
