@@ -18,7 +18,7 @@ constexpr std::byte poisons[] = {std::byte{0xff}, std::byte{0xa5}};  // NaN in e
 /// The device memory of a case's values, by value id. An output in place has its input's.
 class Memories {
  public:
-  Memories(const loader::Device& device, Queue& queue, const Case& c, const CaseGraph& graph) : case_(c) {
+  Memories(const loader::Device& device, Queue& queue, const Case& c, const CaseGraph& graph) {
     for (std::size_t i = 0; i < c.inputs.size(); ++i)
       if (!c.inputs[i].absent()) add(device, queue, graph.input_id(i), c.inputs[i]);
     for (std::size_t o = 0; o < c.outputs.size(); ++o)
@@ -47,7 +47,6 @@ class Memories {
     const std::uint64_t bytes = placement.bytes();
     places_.emplace(value, Place{std::move(placement), std::make_unique<Region>(device, queue, bytes, 0, spec.layout.shifted), {}});
   }
-  const Case& case_;
   std::map<std::uint32_t, Place> places_;
 };
 

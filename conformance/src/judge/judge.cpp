@@ -3,9 +3,11 @@
 
 #include "judge/aggregate.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <stdexcept>
 
 namespace quern::conformance {

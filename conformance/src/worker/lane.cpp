@@ -21,7 +21,7 @@ Expected reference_of(const Case& c, const CaseData& data) {
 }
 
 /// The verdict of one mode; `outputs` are those of this mode.
-Verdict judge_mode(const Case& c, const ModeResult& mode, const Expected& expected, const std::vector<Tensor>& outputs) {
+Verdict judge_mode(const ModeResult& mode, const Expected& expected, const std::vector<Tensor>& outputs) {
   switch (mode.outcome) {
     case Outcome::unsupported: return {Status::unsupported, mode.text, 0, 0, {}};
     case Outcome::failed: return {Status::fail, mode.text, 0, 0, {}};
@@ -39,7 +39,6 @@ Verdict judge_mode(const Case& c, const ModeResult& mode, const Expected& expect
   // A case whose outputs have no element by design is judged by what surrounds it: canaries, status, inputs.
   if (elements && verdict.compared == 0) verdict.merge({Status::unknown, "no element was compared", 0, 0, {}});
   if (verdict.status != Status::pass) verdict.text = mode.mode() + ": " + verdict.text + (mode.kernel.empty() ? "" : " (" + mode.kernel + ")");
-  (void)c;
   return verdict;
 }
 
@@ -73,7 +72,7 @@ CaseResult Lane::judge_answer(const Case& c, const CaseAnswer& answer, const Exp
   result.verdict = {Status::pass, {}, 0, 0, {}};
   if (answer.modes.empty()) result.verdict = {Status::unknown, "no mode was run", 0, 0, {}};
   for (std::size_t m = 0; m < answer.modes.size(); ++m) {
-    result.verdict.merge(judge_mode(c, answer.modes[m], expected, map_outputs(c, arena.subspan(m * one, one))));
+    result.verdict.merge(judge_mode(answer.modes[m], expected, map_outputs(c, arena.subspan(m * one, one))));
     if (result.kernel.find(answer.modes[m].kernel) == std::string::npos)
       result.kernel += (result.kernel.empty() ? "" : ", ") + answer.modes[m].kernel;
   }
