@@ -66,7 +66,11 @@ void unary(const ReferenceCall& call, Expected& expected) {
   y.zero_sign = call.what.op == QUERN_OP_NEG || call.what.op == QUERN_OP_ABS || (call.what.op == QUERN_OP_SCALE && beta == 0);
   for (const double x : call.inputs[0].values()) {
     switch (call.what.op) {
-      case QUERN_OP_SCALE: y.add(alpha * x + beta, half_ulp_f32(alpha * x) + narrow_store(to, alpha * x + beta)); break;
+      case QUERN_OP_SCALE: {
+        const double r = beta == 0 ? alpha * x : alpha * x + beta;  // without beta -0 is kept
+        y.add(r, half_ulp_f32(alpha * x) + narrow_store(to, r));
+        break;
+      }
       case QUERN_OP_NEG: y.add(-x, 0); break;
       case QUERN_OP_SQR: y.add(x * x, 0); break;
       case QUERN_OP_SQRT: y.add(std::sqrt(x), 3 * ulp_f32(std::sqrt(x))); break;

@@ -1,8 +1,11 @@
 // rms_norm: y = (weight + weight_offset) * x / sqrt(mean(x^2) + epsilon), row by row.
 //
 // Bound: (2 sqrt(n) + 8) u |r|: a blocked sum of n squares under the root, a reciprocal root of 2 ulp, two products; with an offset one
-// more rounding of weight + offset, u (|weight| + |offset|) |x| / rms.
+// more rounding of weight + offset, u (|weight| + |offset|) |x| / rms. The first product may be subnormal: it is then off by 2^-150,
+// which the other factor (the weight, or 1 / rms) multiplies.
 #include "ops/family.hpp"
+
+#include <limits>
 
 namespace quern::conformance {
 namespace {
@@ -25,7 +28,8 @@ void reference(const ReferenceCall& call, Expected& expected) {
     for (std::size_t i = 0; i < row.size(); ++i) {
       const double r = (w[i] + applied) * row[i] * factor;
       const double offset_error = applied == 0 ? 0.0 : u32 * (std::fabs(w[i]) + std::fabs(applied)) * std::fabs(row[i]) * factor;
-      y.add(r, (2.0 * std::sqrt(static_cast<double>(n)) + 8.0) * u32 * std::fabs(r) + offset_error);
+      const double subnormal = 0x1p-150 * (factor + std::fabs(w[i]) + std::fabs(applied));
+      y.add(r, (2.0 * std::sqrt(static_cast<double>(n)) + 8.0) * u32 * std::fabs(r) + offset_error + subnormal);
     }
   }
 }

@@ -4,6 +4,7 @@
 #include "data/float_codes.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <stdexcept>
 
@@ -39,20 +40,26 @@ void put_bits(std::byte* block, std::uint32_t at, std::uint32_t count, std::uint
   }
 }
 
-/// The f16 scale of a block: role SUPER_SCALE or SUPER_MIN.
-std::uint16_t super_number(BlockData data, bool minimum, bool offset_formula, const CounterRandom& random, std::uint64_t i) noexcept {
-  const double size = 0x1p-6 * (0.5 + random.uniform(i)) * (minimum ? 8.0 : 1.0);
-  const bool negative = (random.bits(i) & 1) != 0;
-  switch (data) {
-    case BlockData::usual: return f16_bits(negative ? -size : size);
-    case BlockData::positive: return minimum && !offset_formula ? std::uint16_t{0} : f16_bits(size);
-    case BlockData::integers: return f16_bits(static_cast<double>(1 + random.below(i, 2)));
-    case BlockData::extremes: break;
-  }
+double usual_size(const CounterRandom& random, std::uint64_t i) noexcept {
+  const double size = 0x1p-6 * (0.5 + random.uniform(i));
+  return (random.bits(i) & 1) != 0 ? -size : size;
+}
+
+std::uint16_t super_scale(BlockData data, const CounterRandom& random, std::uint64_t i) noexcept {
   // Sub-scales reach 128 and codes 128, sums thousands of products: 65504 stays below 2^31 a value.
-  static constexpr std::uint16_t kinds[] = {0x0000, 0x8000, 0x0001, 0x03ff, 0x8201, 0x0400, 0x7bff, 0xfbff};
-  const std::uint64_t kind = random.below(i, 12);
-  return kind < std::size(kinds) ? kinds[kind] : f16_bits(negative ? -size : size);
+  static constexpr std::uint16_t extremes[] = {0x0000, 0x8000, 0x0001, 0x03ff, 0x8201, 0x0400, 0x7bff, 0xfbff};
+  if (data == BlockData::integers) return f16_bits(static_cast<double>(1 + random.below(i, 2)));
+  if (data == BlockData::positive) return f16_bits(std::fabs(usual_size(random, i)));
+  const std::uint64_t kind = random.stream(1).below(i, 12);
+  return data == BlockData::extremes && kind < std::size(extremes) ? extremes[kind] : f16_bits(usual_size(random, i));
+}
+
+/// `middle`: of the codes. Usual values are centred, as trained weights are, within a tenth: where a whole group had one sign, the
+/// errors of all outputs of a row would be one error.
+std::uint16_t super_min(BlockData data, double scale, double middle, bool offset_formula, const CounterRandom& random, std::uint64_t i) noexcept {
+  if (data == BlockData::usual) return f16_bits((offset_formula ? -scale : scale) * middle * (0.9 + 0.2 * random.uniform(i)));
+  if (data == BlockData::positive && !offset_formula) return 0;
+  return super_scale(data, random, i);
 }
 
 }  // namespace
@@ -149,6 +156,7 @@ void BlockFormat::fill_codes(std::byte* block, std::uint64_t number, BlockData d
       if (f.role != QUERN_ROLE_CODE && data == BlockData::integers) bits %= 3;
       if (f.role == QUERN_ROLE_SCALE && data == BlockData::positive && f.stored == QUERN_STORED_INT) bits &= values / 2 - 1;
       if (f.role == QUERN_ROLE_MIN && data == BlockData::positive) bits = 0;
+      if (f.role == QUERN_ROLE_MIN && data == BlockData::usual) bits = (raw(*field(QUERN_ROLE_SCALE), block, e) & ~3ull) | (bits & 3);
       for (const BitRun& run : f.entries[e]) put_bits(block, run.at, run.bits, bits >> run.shift);
     }
   }
@@ -157,12 +165,15 @@ void BlockFormat::fill_codes(std::byte* block, std::uint64_t number, BlockData d
 void BlockFormat::fill(std::byte* blocks, std::int64_t block_count, BlockData data, const CounterRandom& random) const {
   std::memset(blocks, 0, static_cast<std::size_t>(block_count) * format_->block_bytes);
   const bool offset_formula = format_->formula == QUERN_FORMULA_OFFSET;
+  const Field& code = *field(QUERN_ROLE_CODE);
+  const double middle = static_cast<double>((std::int64_t{1} << code.width) - 1) / 2.0 - static_cast<double>(code.bias);
   for (std::int64_t b = 0; b < block_count; ++b) {
     std::byte* block = blocks + b * format_->block_bytes;
-    fill_codes(block, static_cast<std::uint64_t>(b), data, random.stream(1));
     const auto i = static_cast<std::uint64_t>(b);
-    set_entry(block, QUERN_ROLE_SUPER_SCALE, 0, super_number(data, false, offset_formula, random.stream(2), i));
-    set_entry(block, QUERN_ROLE_SUPER_MIN, 0, super_number(data, true, offset_formula, random.stream(3), i));
+    fill_codes(block, i, data, random.stream(1));
+    const std::uint16_t scale = super_scale(data, random.stream(2), i);
+    set_entry(block, QUERN_ROLE_SUPER_SCALE, 0, scale);
+    set_entry(block, QUERN_ROLE_SUPER_MIN, 0, super_min(data, f16_value(scale), middle, offset_formula, random.stream(3), i));
   }
 }
 
