@@ -1,4 +1,5 @@
 // The judge: what it must never let pass, and what it must not reject.
+#include "data/counter_random.hpp"
 #include "judge/judge.hpp"
 
 #include <gtest/gtest.h>

@@ -32,4 +32,18 @@ expect 3 "an unknown backend" $program run --backend nosuch --journal "$out/jour
 expect 3 "an unknown device" $program run --device cpu:9 --journal "$out/journal.jsonl"
 expect 7 "nothing to execute" $run --filter 'matmul.*' --group copy
 expect 0 "list" $program list --op silu
+
+# A device process that dies is a crash of the case that was open, and the others go on in a new one.
+$run --profile full --group norm --jobs 1 >"$out/stdout" 2>"$out/stderr" &
+parent=$!
+while [ "$(grep -c '"end"' "$out/journal.jsonl")" -lt 20 ] || ! pkill -KILL -P $parent -f device-process; do
+  kill -0 $parent 2>/dev/null || break
+done
+wait $parent
+[ $? -eq 7 ] || { echo "a crash did not fail the run"; failures=$((failures + 1)); }
+crashes=$(grep -c '"status":"crash"' "$out/journal.jsonl")
+passes=$(grep -c '"status":"pass"' "$out/journal.jsonl")
+all=$("$program" list --profile full --group norm 2>/dev/null | wc -l)
+[ "$crashes" -eq 1 ] && [ $((crashes + passes)) -eq "$all" ] ||
+  { echo "$crashes crashes and $passes passes of $all cases"; failures=$((failures + 1)); }
 exit $failures

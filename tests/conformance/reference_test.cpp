@@ -43,7 +43,7 @@ TEST(References, AcceptTheirOwnValuesAndNoOtherOnes) {
       }
       const std::size_t at = e.value.size() / 2;
       const double r = e.value[at], bound = e.rule == Rule::value ? 0 : e.bound[at];
-      const double moved = std::isfinite(r) ? r + 4 * (bound + store_bound(y.dtype(), r)) + (y.dtype() == QUERN_I32 ? 1 : 0) : 1.0;
+      const double moved = std::isfinite(y.rounded(r)) ? r + 4 * (bound + store_bound(y.dtype(), r)) + (y.dtype() == QUERN_I32 ? 1 : 0) : 1.0;
       y.set(e.index.empty() ? static_cast<std::int64_t>(at) : e.index[at], moved);
       EXPECT_EQ(judge(e, y, Numerics::exact).status, Status::fail) << c->name;
     }
