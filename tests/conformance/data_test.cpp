@@ -111,6 +111,17 @@ TEST(DataKind, OneHotHasOneOneInEachRow) {
   }
 }
 
+TEST(DataKind, AHugeTensorRepeatsAPrimeNumberOfElements) {
+  constexpr std::int64_t n = 3 * 1048573 + 100;
+  const Tensor t(QUERN_F16, {n});
+  fill(t, DataKind::gaussian, CounterRandom::of("huge"));
+  for (const std::int64_t i : {0, 57, 99}) {
+    EXPECT_EQ(t.at(i), t.at(1048573 + i));
+    EXPECT_EQ(t.at(i), t.at(3 * 1048573 + i));
+  }
+  EXPECT_NE(t.at(0), t.at(1048576));
+}
+
 TEST(Placement, ScatterAndGatherAreInverse) {
   const Dims dims = {3, 4, 5};
   for (const Layout& layout : {Layout{}, rows_apart(3), ordered({2, 0, 1}), ordered({1, 0, 2})}) {

@@ -3,7 +3,9 @@
 
 #include "data/block_format.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <stdexcept>
 
@@ -56,6 +58,21 @@ void fill_one_hot(const Tensor& tensor, const CounterRandom& random) {
     tensor.set(r * row + static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(r), static_cast<std::uint64_t>(row))), 1.0);
 }
 
+void fill_all(const Tensor& tensor, DataKind kind, const CounterRandom& random) {
+  if (const BlockFormat* format = BlockFormat::find(tensor.dtype())) {
+    format->fill(tensor.bytes().data(), tensor.count() / unit_of(tensor.dtype()).elements, block_data(kind), random);
+  } else if (kind == DataKind::one_hot) {
+    fill_one_hot(tensor, random);
+  } else {
+    const bool integer = !is_float(tensor.dtype());  // integers get integers: no rounding rule is tested here
+    for (std::int64_t i = 0; i < tensor.count(); ++i)
+      tensor.set(i, element(integer ? DataKind::integers : kind, tensor.dtype(), static_cast<std::uint64_t>(i), random));
+  }
+}
+
+/// Units after which the data of a huge tensor starts again: a prime, so that no row, tile or page has the data of another.
+constexpr std::int64_t repeat_after = 1048573;
+
 }  // namespace
 
 const char* data_name(DataKind kind) {
@@ -75,14 +92,15 @@ const char* data_name(DataKind kind) {
 bool is_centred(DataKind kind) noexcept { return kind == DataKind::uniform || kind == DataKind::gaussian; }
 
 void fill(const Tensor& tensor, DataKind kind, const CounterRandom& random) {
-  if (const BlockFormat* format = BlockFormat::find(tensor.dtype())) {
-    format->fill(tensor.bytes().data(), tensor.count() / unit_of(tensor.dtype()).elements, block_data(kind), random);
-  } else if (kind == DataKind::one_hot) {
-    fill_one_hot(tensor, random);
-  } else {
-    const bool integer = !is_float(tensor.dtype());  // integers get integers: no rounding rule is tested here
-    for (std::int64_t i = 0; i < tensor.count(); ++i)
-      tensor.set(i, element(integer ? DataKind::integers : kind, tensor.dtype(), static_cast<std::uint64_t>(i), random));
+  const Unit unit = unit_of(tensor.dtype());
+  const std::int64_t units = tensor.count() / unit.elements;
+  if (units <= 2 * repeat_after || kind == DataKind::one_hot) return fill_all(tensor, kind, random);
+  const std::uint64_t part = static_cast<std::uint64_t>(repeat_after) * unit.bytes;
+  fill_all(Tensor(tensor.dtype(), {repeat_after * unit.elements}, tensor.bytes().first(part)), kind, random);
+  for (std::uint64_t done = part; done < tensor.bytes().size();) {
+    const std::uint64_t size = std::min<std::uint64_t>(done, tensor.bytes().size() - done);
+    std::memcpy(tensor.bytes().data() + done, tensor.bytes().data(), size);  // done is a multiple of the part, so the copies join
+    done += size;
   }
 }
 

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 namespace quern::conformance {
 namespace {
@@ -43,7 +44,14 @@ std::uint16_t signed_bits(double x, int digits, int least, std::uint32_t infinit
 
 }  // namespace
 
-double f16_value(std::uint16_t bits) noexcept { return signed_value(bits, 11, -24, 0x7c00); }
+double f16_value(std::uint16_t bits) noexcept {
+  static const std::vector<double> all = [] {
+    std::vector<double> values(0x10000);
+    for (std::uint32_t b = 0; b < values.size(); ++b) values[b] = signed_value(static_cast<std::uint16_t>(b), 11, -24, 0x7c00);
+    return values;
+  }();
+  return all[bits];
+}
 std::uint16_t f16_bits(double x) noexcept { return signed_bits(x, 11, -24, 0x7c00); }
 double bf16_value(std::uint16_t bits) noexcept {
   return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16));
