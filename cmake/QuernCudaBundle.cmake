@@ -2,13 +2,14 @@
 #
 # A folder that runs on another machine: programs, library, plugins, each finding the next from where it lies. The loader looks beside
 # the library. What is left to the other machine: libc and libstdc++ as new as here, and NVIDIA's driver.
-if(TARGET backend_cuda AND TARGET quern_cli AND TARGET quern_runtime)
+if(TARGET backend_cuda AND TARGET quern_cli AND TARGET quern_runtime AND TARGET quern-conformance)
   set(bundle "${CMAKE_BINARY_DIR}/quern-cuda-bundle")
   add_custom_target(cuda_bundle
-    COMMAND ${CMAKE_COMMAND} "-DBUNDLE=${bundle}" "-DPROGRAMS=$<TARGET_FILE:quern_cli>\;$<TARGET_FILE:quern-probe>"
+    COMMAND ${CMAKE_COMMAND} "-DBUNDLE=${bundle}" "-DPROGRAM=$<TARGET_FILE:quern_cli>"
+            "-DSTANDALONE=$<TARGET_FILE:quern-probe>$<SEMICOLON>$<TARGET_FILE:quern-conformance>"
             "-DLIBRARY=$<TARGET_FILE:quern_runtime>" "-DLIBRARY_NAME=$<TARGET_SONAME_FILE_NAME:quern_runtime>"
-            "-DPLUGINS=$<TARGET_FILE:backend_cuda>\;$<TARGET_FILE:backend_cpu>" "-DPLUGIN_FOLDER=lib/${QUERN_PLUGIN_SUBDIR}"
+            "-DPLUGINS=$<TARGET_FILE:backend_cuda>$<SEMICOLON>$<TARGET_FILE:backend_cpu>" "-DPLUGIN_FOLDER=lib/${QUERN_PLUGIN_SUBDIR}"
             "-DSTRIP=${CMAKE_STRIP}"
             -P "${CMAKE_SOURCE_DIR}/backends/cuda/tools/bundle.cmake"
-    DEPENDS quern_cli quern-probe quern_runtime backend_cuda backend_cpu VERBATIM)
+    DEPENDS quern_cli quern-probe quern-conformance quern_runtime backend_cuda backend_cpu VERBATIM)
 endif()

@@ -70,12 +70,15 @@ class Fuser {
     return !kept(r) && std::ranges::all_of(users_[r], [&](std::uint32_t n) { return n == node; });
   }
 
+  /// Does a run that takes this schedule have most_rows rows at most? One with a ranged first dimension is chosen by its extents.
+  bool few_rows(const Tensor& x) const { return x.ranged == 1 || (x.ranged == 0 && x.dims[0] <= most_rows_); }
+
   bool is_product(std::uint32_t n) const {
     const Node& node = graph_.nodes[n];
     if (node.op != QUERN_OP_MATMUL || !node.int8_allowed) return false;
     const Tensor &a = tensor(node.inputs[0]), &b = tensor(node.inputs[1]), &y = tensor(node.outputs[0]);
     if (node.inputs.size() > 3 && node.inputs[3] != none) return false;
-    return a.dtype == QUERN_F32 && y.dtype == QUERN_F32 && a.rank == 2 && a.ranged <= 1 &&
+    return a.dtype == QUERN_F32 && y.dtype == QUERN_F32 && a.rank == 2 && few_rows(a) &&
            has_int8_kernel(b) && (b.planes || b.contiguous()) && whole(node.inputs[0]) &&
            whole(node.outputs[0]) && node.attributes->integer(QUERN_KEY_TRANSPOSE_A) == 0 &&
            node.attributes->integer(QUERN_KEY_TRANSPOSE_B) == 0 &&
@@ -302,6 +305,7 @@ class Fuser {
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) {
       const Node& node = graph_.nodes[n];
       if (node.op != QUERN_OP_ATTENTION || node.attributes->integer(QUERN_KEY_CAUSAL) == 0) continue;
+      if (!few_rows(tensor(node.inputs[0]))) continue;
       const auto rope_of = [&](std::uint32_t value, std::uint32_t user) -> const Node* {
         const std::uint32_t r = root(value), maker = maker_[r];
         if (maker == none || !only_user(r, user) || !whole(value)) return nullptr;
@@ -421,6 +425,7 @@ class Fuser {
 Schedule decode_schedule(const Graph& graph, std::uint32_t most_rows) {
   // Larger runs take other kernels, so that a row's bits would depend on how many rows there are.
   if (std::ranges::any_of(graph.nodes, &Node::invariant)) return {};
+  if (graph.source.symbols.empty()) return {};  // Plan::schedule_for chooses by extents, and here are none
   return Fuser(graph, most_rows).run();
 }
 

@@ -1,4 +1,4 @@
-# cmake -DBUNDLE=folder -DPROGRAMS=... -DLIBRARY=... -DLIBRARY_NAME=... -DPLUGINS=... -DPLUGIN_FOLDER=... -DSTRIP=... -P bundle.cmake
+# cmake -DBUNDLE=folder -DPROGRAM=... -DSTANDALONE=... -DLIBRARY=... -DLIBRARY_NAME=... -DPLUGINS=... -DPLUGIN_FOLDER=... -DSTRIP=... -P bundle.cmake
 # Lays out bin/, lib/ and the plugins, stripped, with run paths from $ORIGIN, and packs them as <folder>.tar.gz.
 file(REMOVE_RECURSE "${BUNDLE}")
 file(MAKE_DIRECTORY "${BUNDLE}/bin" "${BUNDLE}/lib" "${BUNDLE}/${PLUGIN_FOLDER}")
@@ -6,11 +6,12 @@ macro(add from to)
   file(COPY_FILE "${from}" "${to}")
   execute_process(COMMAND "${STRIP}" --strip-unneeded "${to}" COMMAND_ERROR_IS_FATAL ANY)
 endmacro()
-foreach(program IN LISTS PROGRAMS)
+foreach(program IN LISTS PROGRAM STANDALONE)
   get_filename_component(name "${program}" NAME)
   add("${program}" "${BUNDLE}/bin/${name}")
-  file(RPATH_SET FILE "${BUNDLE}/bin/${name}" NEW_RPATH "$ORIGIN/../lib")
 endforeach()
+get_filename_component(name "${PROGRAM}" NAME)
+file(RPATH_SET FILE "${BUNDLE}/bin/${name}" NEW_RPATH "$ORIGIN/../lib")  # the others link no library of ours
 add("${LIBRARY}" "${BUNDLE}/lib/${LIBRARY_NAME}")
 foreach(plugin IN LISTS PLUGINS)
   get_filename_component(name "${plugin}" NAME)

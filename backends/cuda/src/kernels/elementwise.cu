@@ -32,7 +32,7 @@ KERNEL(256) unary(const __grid_constant__ UnaryParams p) {
     const float x = load_float(element(p.x, p.y, i), p.x.dtype, 0);
     float y = x;
     switch (p.op) {
-      case SCALE: y = fmaf(p.a, x, p.b); break;
+      case SCALE: y = p.b == 0.0f ? p.a * x : fmaf(p.a, x, p.b); break;  // -0 is kept
       case NEG: y = -x; break;
       case SQR: y = x * x; break;
       case SQRT: y = sqrtf(x); break;
