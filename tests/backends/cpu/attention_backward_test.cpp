@@ -1,4 +1,5 @@
 // Gradients of dense attention against f64 formulas, which are held to central differences of the forward.
+#include "dense_attention_case.hpp"
 #include "gradient_check.hpp"
 
 #include <gtest/gtest.h>
@@ -9,16 +10,12 @@
 namespace quern::cpu_test {
 namespace {
 
-constexpr double no_score = -std::numeric_limits<double>::infinity();
 using Doubles = std::vector<double>;
 
-struct Case {
-  std::int64_t batch = 2, queries = 70, keys = 75, heads = 6, kv_heads = 2, d = 24, dv = 20;
-  quern_dtype dtype = QUERN_F32;
-  double scale = 0.2, softcap = 0, max_bias = 0;
-  std::int64_t query_offset = 5, window = 0;
-  bool causal = true;
-  Tensor mask = absent(), sinks = absent();
+struct Case : DenseAttentionCase {
+  Case() {
+    queries = 70, keys = 75, query_offset = 5;
+  }
 };
 
 struct Problem {
@@ -35,39 +32,12 @@ struct Problem {
         dv(make(c.dtype, v.dims)) {}
 };
 
-std::vector<Attribute> attributes_of(const Case& c) {
-  return {{QUERN_KEY_SCALE, c.scale},
-          {QUERN_KEY_QUERY_OFFSET, static_cast<double>(c.query_offset)},
-          {QUERN_KEY_WINDOW, static_cast<double>(c.window)},
-          {QUERN_KEY_CAUSAL, c.causal ? 1.0 : 0.0},
-          {QUERN_KEY_SOFTCAP, c.softcap},
-          {QUERN_KEY_MAX_BIAS, c.max_bias}};
-}
 Outcome forward(Plugin& plugin, const Case& c, const Problem& p) {
   return run_node(plugin, QUERN_OP_ATTENTION_DENSE, {p.q, p.k, p.v, c.mask, c.sinks}, {p.y, p.lse}, attributes_of(c));
 }
 Outcome backward(Plugin& plugin, const Case& c, const Problem& p) {
   return run_node(plugin, QUERN_OP_ATTENTION_BACKWARD, {p.q, p.k, p.v, p.y, p.lse, p.dy, c.mask, c.sinks}, {p.dq, p.dk, p.dv},
                   attributes_of(c));
-}
-
-/// The mask's number for a score: 0 or -inf for bytes, 0 without a mask.
-double mask_at(const Case& c, const Doubles& mask, std::int64_t b, std::int64_t h, std::int64_t t, std::int64_t j) {
-  if (c.mask.dtype == QUERN_DTYPE_NONE) return 0;
-  const std::int64_t at[] = {b, h, t, j};
-  std::int64_t index = 0;
-  for (std::size_t d = 0; d < c.mask.dims.size(); ++d) {
-    const std::int64_t size = c.mask.dims[d];
-    index = index * size + (size == 1 ? 0 : at[4 - c.mask.dims.size() + d]);
-  }
-  if (c.mask.dtype == QUERN_U8) return c.mask.raw()[static_cast<std::size_t>(index)] == 0 ? no_score : 0;
-  return mask[static_cast<std::size_t>(index)];
-}
-/// ALiBi for 6 heads: four slopes 2^(-b i / 4), then every other one of 2^(-b i / 8).
-double slope_of(double max_bias, std::int64_t head) {
-  if (max_bias <= 0) return 1;
-  const double steps[] = {1.0 / 4, 2.0 / 4, 3.0 / 4, 4.0 / 4, 1.0 / 8, 3.0 / 8};
-  return std::exp2(-max_bias * steps[head]);
 }
 
 /// The forward in f64; -inf as score of what is hidden.
@@ -238,33 +208,7 @@ TEST(AttentionBackward, MatchesF64InEveryDtype) {
 }
 
 TEST(AttentionBackward, AppliesWindowSoftcapMasksSlopesAndSinks) {
-  Case c;
-  c.window = 3;
-  check(c, "window");
-  c.causal = false;
-  check(c, "window alone");
-  c.query_offset = 200;
-  check(c, "window behind the last key");
-  c = Case{};
-  c.softcap = 0.7;
-  check(c, "softcap");
-  c.sinks = of({6}, {0.5f, -3.0f, 4.0f, 20.0f, -1000.0f, 0.0f});
-  check(c, "softcap and sinks");
-  for (const std::vector<std::int64_t>& dims : {std::vector<std::int64_t>{70, 75}, {6, 70, 75}, {2, 1, 70, 75}, {1, 75}}) {
-    c.mask = make(QUERN_F32, dims);
-    for (std::size_t i = 0; i < static_cast<std::size_t>(c.mask.elements()); ++i)
-      c.mask.f32()[i] = i % 4 == 1 ? -std::numeric_limits<float>::infinity() : i % 7 == 3 ? -1e30f : 0.1f * static_cast<float>(i % 11);
-    c.max_bias = 0;
-    check(c, "mask of rank " + std::to_string(dims.size()));
-    c.max_bias = 8;
-    check(c, "mask with slopes of rank " + std::to_string(dims.size()));
-  }
-  c = Case{};
-  c.mask = make(QUERN_U8, {70, 75});
-  for (std::size_t i = 0; i < 70 * 75; ++i) c.mask.raw()[i] = i / 75 != 2 && i % 3 != 0;  // query 2 sees nothing
-  check(c, "byte mask");
-  c.sinks = of({6}, {0.5f, -3.0f, 4.0f, 20.0f, -1000.0f, 0.0f});
-  check(c, "byte mask and sinks");
+  each_variation(Case{}, [](const Case& c, const std::string& what) { check(c, what); });
 }
 
 /// Writes NaN into position `at` of every batch of x [b, positions, ...].

@@ -1,5 +1,5 @@
 // Dense attention and its log of the sum of exp against a naive f64 computation.
-#include "harness.hpp"
+#include "dense_attention_case.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,16 +11,8 @@ namespace quern::cpu_test {
 namespace {
 
 constexpr double u = 0x1p-24;
-constexpr double no_score = -std::numeric_limits<double>::infinity();
 
-struct Case {
-  std::int64_t batch = 2, queries = 5, keys = 9, heads = 6, kv_heads = 2, d = 24, dv = 20;
-  quern_dtype dtype = QUERN_F32;
-  double scale = 0.2, softcap = 0, max_bias = 0;
-  std::int64_t query_offset = 4, window = 0;
-  bool causal = true;
-  Tensor mask = absent(), sinks = absent();
-};
+using Case = DenseAttentionCase;
 
 struct Problem {
   Tensor q, k, v, y, lse;
@@ -31,30 +23,9 @@ struct Problem {
 };
 
 Outcome attend(Plugin& plugin, const Case& c, const Problem& p) {
-  std::vector<Attribute> a = {{QUERN_KEY_SCALE, c.scale}, {QUERN_KEY_QUERY_OFFSET, static_cast<double>(c.query_offset)}, {QUERN_KEY_WINDOW, static_cast<double>(c.window)},
-                              {QUERN_KEY_CAUSAL, c.causal ? 1.0 : 0.0}, {QUERN_KEY_SOFTCAP, c.softcap}, {QUERN_KEY_MAX_BIAS, c.max_bias}};
-  return run_node(plugin, QUERN_OP_ATTENTION_DENSE, {p.q, p.k, p.v, c.mask, c.sinks}, {p.y, p.lse}, a);
+  return run_node(plugin, QUERN_OP_ATTENTION_DENSE, {p.q, p.k, p.v, c.mask, c.sinks}, {p.y, p.lse}, attributes_of(c));
 }
 
-/// The mask's number for a score: 0 or -inf for bytes, 0 without a mask.
-double mask_at(const Case& c, const std::vector<double>& mask, std::int64_t b, std::int64_t h, std::int64_t t, std::int64_t j) {
-  if (c.mask.dtype == QUERN_DTYPE_NONE) return 0;
-  const std::int64_t at[] = {b, h, t, j};
-  std::int64_t index = 0;
-  for (std::size_t d = 0; d < c.mask.dims.size(); ++d) {
-    const std::int64_t size = c.mask.dims[d];
-    index = index * size + (size == 1 ? 0 : at[4 - c.mask.dims.size() + d]);
-  }
-  if (c.mask.dtype == QUERN_U8) return c.mask.raw()[static_cast<std::size_t>(index)] == 0 ? no_score : 0;
-  return mask[static_cast<std::size_t>(index)];
-}
-
-/// ALiBi for 6 heads: four slopes 2^(-b i / 4), then every other one of 2^(-b i / 8).
-double slope_of(double max_bias, std::int64_t head) {
-  if (max_bias <= 0) return 1;
-  const double steps[] = {1.0 / 4, 2.0 / 4, 3.0 / 4, 4.0 / 4, 1.0 / 8, 3.0 / 8};
-  return std::exp2(-max_bias * steps[head]);
-}
 
 /// Within S_v ((4 sqrt(kv) + 32) u + 2 max ds) of f64, and lse within (4 sqrt(kv) + 32 + 2 |s - max|) u + 2 max ds.
 void expect_close(const Case& c, const Problem& p, const std::string& what) {
@@ -130,33 +101,7 @@ TEST(AttentionDense, MatchesF64InEveryDtype) {
 }
 
 TEST(AttentionDense, AppliesWindowSoftcapMasksSlopesAndSinks) {
-  Case c;
-  c.window = 3;
-  check(c, "window");
-  c.causal = false;
-  check(c, "window alone");
-  c.query_offset = 200;
-  check(c, "window behind the last key");
-  c = Case{};
-  c.softcap = 0.7;
-  check(c, "softcap");
-  c.sinks = of({6}, {0.5f, -3.0f, 4.0f, 20.0f, -1000.0f, 0.0f});
-  check(c, "softcap and sinks");
-  for (const std::vector<std::int64_t>& dims : {std::vector<std::int64_t>{5, 9}, {6, 5, 9}, {2, 1, 5, 9}, {1, 9}}) {
-    c.mask = make(QUERN_F32, dims);
-    for (std::size_t i = 0; i < static_cast<std::size_t>(c.mask.elements()); ++i)
-      c.mask.f32()[i] = i % 4 == 1 ? -std::numeric_limits<float>::infinity() : i % 7 == 3 ? -1e30f : 0.1f * static_cast<float>(i % 11);
-    c.max_bias = 0;
-    check(c, "mask of rank " + std::to_string(dims.size()));
-    c.max_bias = 8;
-    check(c, "mask with slopes of rank " + std::to_string(dims.size()));
-  }
-  c = Case{};
-  c.mask = make(QUERN_U8, {5, 9});
-  for (std::size_t i = 0; i < 45; ++i) c.mask.raw()[i] = i / 9 != 2 && i % 3 != 0;  // query 2 sees nothing
-  check(c, "byte mask");
-  c.sinks = of({6}, {0.5f, -3.0f, 4.0f, 20.0f, -1000.0f, 0.0f});
-  check(c, "byte mask and sinks");
+  each_variation(Case{}, [](const Case& c, const std::string& what) { check(c, what); });
 }
 
 TEST(AttentionDense, HiddenKeysAndValuesMayBeNaN) {
