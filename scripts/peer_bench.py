@@ -1,6 +1,8 @@
 """One timing of llama.cpp for scripts/compare-peer: runs in its environment, prints one JSON object.
 
-    peer_bench.py MODEL PROMPT DECODE THREADS BATCH FLASH MICRO_BATCH REPACK
+    peer_bench.py MODEL PROMPT DECODE THREADS BATCH FLASH MICRO_BATCH REPACK RUNS
+
+After one prefill that does not count, the best of RUNS of each phase.
 """
 import ctypes
 import json
@@ -26,7 +28,7 @@ def decode(context, batch, tokens, positions, sequences):
 
 def main():
     path = sys.argv[1]
-    prompt, count, threads, sequences, flash, micro, repack = map(int, sys.argv[2:])
+    prompt, count, threads, sequences, flash, micro, repack, runs = map(int, sys.argv[2:])
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 2)  # its log
     lib.llama_backend_init()
@@ -69,7 +71,7 @@ def main():
         return sequences * count / spent
 
     prefill()
-    print(json.dumps({"prefill": max(prefill(), prefill()), "decode": max(generate(), generate()),
+    print(json.dumps({"prefill": max(prefill() for _ in range(runs)), "decode": max(generate() for _ in range(runs)),
                       "library": ctypes.string_at(lib.llama_print_system_info()).decode()}))
 
 
