@@ -5,8 +5,8 @@
 // A block's sum of codes x activations is kept in 16 bits, 16 products in each of two halves of a lane:
 //   Q4_1           up to 16 x 15 x 127 = 30,480 fits
 //   Q4_0           the bias of 8 is taken off beforehand: a sum starts at -8 x its activations (the `starts`)
-//   Q5_0, Q5_1     so too with 16: the sum wraps on its way to 16 products of at most 16 x 127: 32,512 fits; Q5_1 adds 16 scales to its
-//                  minimum in return
+//   Q5_0, Q5_1     so too with 16: the sum wraps on its way to 16 products of at most 16 x 127: 32,512 fits; Q5_1 adds the bias again
+//                  in 32 bits
 // A single vpmaddubsw gives at most 2 x 31 x 127 = 7,874. Then one vpmaddwd by ones, and to f32: each block has scales of its own.
 #pragma once
 
@@ -51,11 +51,12 @@ struct LegacyEngine {
   }
 
   QUERN_AVX2_INLINE static const Byte* scale_plane(const Byte* panel, std::int64_t k) { return panel + k / 32 * Block::bytes; }
-  QUERN_AVX2_INLINE static __m256 minimum(const Byte* scales, __m256 scale) {
-    const __m256 m = load_halves(scales + 16);
-    return bias != 0 ? _mm256_fmadd_ps(scale, _mm256_set1_ps(bias), m) : m;
+  QUERN_AVX2_INLINE static __m256 minimum(const Byte* scales) { return load_halves(scales + 16); }
+  /// The block's sum; with minimums the bias that `start` took off comes back as integers: in floats it would swallow a small minimum.
+  QUERN_AVX2_INLINE static __m256 as_float(__m256i sums, __m256i start) {
+    const __m256i one = _mm256_set1_epi16(1), total = _mm256_madd_epi16(sums, one);
+    return _mm256_cvtepi32_ps(has_mins && bias != 0 ? _mm256_sub_epi32(total, _mm256_madd_epi16(start, one)) : total);
   }
-  QUERN_AVX2_INLINE static __m256 as_float(__m256i sums) { return _mm256_cvtepi32_ps(_mm256_madd_epi16(sums, _mm256_set1_epi16(1))); }
 
   /// One panel against C tokens, all of k.
   template <int C>
@@ -87,8 +88,8 @@ struct LegacyEngine {
       for (int c = 0; c < C; ++c) {
         x_at[c] += 32;
         const __m256i s = halves == 2 ? _mm256_add_epi16(sum[0][c], sum[halves - 1][c]) : sum[0][c];
-        main.add_product(c, as_float(s), _mm256_mul_ps(d, tokens.scale(c, b)));
-        if constexpr (has_mins) mins.add_product(c, minimum(scales, d), tokens.sum(c, b));
+        main.add_product(c, as_float(s, bias != 0 ? tokens.start(c, b) : s), _mm256_mul_ps(d, tokens.scale(c, b)));
+        if constexpr (has_mins) mins.add_product(c, minimum(scales), tokens.sum(c, b));
       }
       main.settle();
     }
@@ -106,7 +107,7 @@ struct LegacyEngine {
         const Byte* scales = scale_plane(panel, k) + b * scale_bytes;
         const __m256 d = load_halves(scales);
         _mm256_store_ps(wide->scales[r], d);
-        if constexpr (has_mins) _mm256_store_ps(wide->mins[r], minimum(scales, d));
+        if constexpr (has_mins) _mm256_store_ps(wide->mins[r], minimum(scales));
       }
   }
 
@@ -147,12 +148,13 @@ struct LegacyEngine {
       sums_are_in_memory(main);
 #pragma GCC unroll 8
       for (int c = 0; c < C; ++c) {
+        const __m256i start = broadcast4(bias != 0 ? start_at[c] + 4 * b : x_at[c]);
         const __m256 x_scale = _mm256_broadcast_ss(reinterpret_cast<const float*>(scale_at[c] + 4 * b));
 #pragma GCC unroll 2
         for (int r = 0; r < R; ++r) {
           float* at = main + 8 * (c * R + r);
           const __m256 scale = _mm256_mul_ps(_mm256_load_ps(wide[b].scales[r]), x_scale);
-          _mm256_store_ps(at, _mm256_fmadd_ps(as_float(sum[c * R + r]), scale, _mm256_load_ps(at)));
+          _mm256_store_ps(at, _mm256_fmadd_ps(as_float(sum[c * R + r], start), scale, _mm256_load_ps(at)));
         }
       }
       sums_are_in_memory(main);
