@@ -1,11 +1,11 @@
 // See decode.hpp.
 #include "decode.hpp"
 
+#include "fusion.hpp"
 #include "ops/attention.hpp"
 #include "ops/matmul.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 
 namespace quern::cuda {
@@ -17,6 +17,7 @@ constexpr std::uint32_t none = QUERN_NONE;
 struct Key {
   std::uint32_t value;  // root
   std::uint32_t norm;   // node, or none
+  int codes;            // dtype of Activations
   auto operator<=>(const Key&) const = default;
 };
 struct Companion {
@@ -25,27 +26,17 @@ struct Companion {
   bool filled = false;
 };
 
-class Fuser {
+class Fuser : Uses {
  public:
-  Fuser(const Graph& graph, std::uint32_t most_rows)
-      : graph_(graph),
-        most_rows_(most_rows),
-        done_(graph.nodes.size(), false),
-        users_(graph.values.size()),
-        maker_(graph.values.size(), none) {
+  Fuser(const Graph& graph, std::uint32_t most_rows, const CardFacts& card)
+      : Uses(graph), most_rows_(most_rows), card_(card), done_(graph.nodes.size(), false) {
     schedule_.most_rows = most_rows;
-    for (std::uint32_t n = 0; n < graph.nodes.size(); ++n) {
-      for (const std::uint32_t v : graph.nodes[n].inputs)
-        if (v != none) users_[root(v)].push_back(n);
-      for (const std::uint32_t v : graph.nodes[n].outputs)
-        if (v != none) maker_[root(v)] = n;
-    }
   }
 
   Schedule run() {
     find_deferred_norms();
     find_keys();
-    if (most_rows_ == 1) find_attention();
+    find_attention();
     Schedule general = general_schedule(graph_);
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) {
       if (done_[n]) continue;
@@ -58,31 +49,29 @@ class Fuser {
   }
 
  private:
-  std::uint32_t root(std::uint32_t v) const { return graph_.values[v].root; }
-  const Tensor& tensor(std::uint32_t v) const { return graph_.values[v].tensor; }
-  /// A view of all of its root's memory, packed.
-  bool whole(std::uint32_t v) const {
-    const Value& value = graph_.values[v];
-    return value.offset == 0 && value.bytes == graph_.values[value.root].bytes && value.tensor.contiguous();
-  }
-  bool kept(std::uint32_t r) const { return !graph_.internal(r); }
-  bool only_user(std::uint32_t r, std::uint32_t node) const {
-    return !kept(r) && std::ranges::all_of(users_[r], [&](std::uint32_t n) { return n == node; });
-  }
-
   /// Does a run that takes this schedule have most_rows rows at most? One with a ranged first dimension is chosen by its extents.
   bool few_rows(const Tensor& x) const { return x.ranged == 1 || (x.ranged == 0 && x.dims[0] <= most_rows_); }
 
   bool is_product(std::uint32_t n) const {
     const Node& node = graph_.nodes[n];
-    if (node.op != QUERN_OP_MATMUL || !node.int8_allowed) return false;
+    if (node.op != QUERN_OP_MATMUL) return false;
     const Tensor &a = tensor(node.inputs[0]), &b = tensor(node.inputs[1]), &y = tensor(node.outputs[0]);
     if (node.inputs.size() > 3 && node.inputs[3] != none) return false;
     return a.dtype == QUERN_F32 && y.dtype == QUERN_F32 && a.rank == 2 && few_rows(a) &&
-           has_int8_kernel(b) && (b.planes || b.contiguous()) && whole(node.inputs[0]) &&
+           (node.int8_allowed && has_int8_kernel(b) ? true : takes_floats(node, b)) && (b.planes || b.contiguous()) && whole(node.inputs[0]) &&
            whole(node.outputs[0]) && node.attributes->integer(QUERN_KEY_TRANSPOSE_A) == 0 &&
            node.attributes->integer(QUERN_KEY_TRANSPOSE_B) == 0 &&
            node.attributes->real(QUERN_KEY_ALPHA) == 1.0;
+  }
+
+  /// Weights of f16 or bf16, one row: activations of the same type. More rows have products of many rows (wide.hpp).
+  bool takes_floats(const Node& node, const Tensor& b) const {
+    const bool allowed = b.dtype == QUERN_F16 ? node.f16_allowed : b.dtype == QUERN_BF16 && node.bf16_allowed;
+    return allowed && most_rows_ == 1 && b.rank == 2 && tiles_serve(b.dtype, b.last(), 1, card_);
+  }
+  int codes_of(std::uint32_t product) const {
+    const quern_dtype dtype = tensor(graph_.nodes[product].inputs[1]).dtype;
+    return is_float(dtype) ? static_cast<int>(dtype) : 0;
   }
 
   void find_deferred_norms() {
@@ -90,8 +79,8 @@ class Fuser {
       const Node& node = graph_.nodes[n];
       if (node.op != QUERN_OP_RMS_NORM || node.inputs.size() < 2 || node.inputs[1] == none) continue;
       const std::uint32_t y = root(node.outputs[0]);
-      if (kept(y) || users_[y].empty() || !whole(node.inputs[0]) || tensor(node.inputs[0]).dtype != QUERN_F32) continue;
-      const bool only_products = std::ranges::all_of(users_[y], [&](std::uint32_t user) {
+      if (kept(y) || users(y).empty() || !whole(node.inputs[0]) || tensor(node.inputs[0]).dtype != QUERN_F32) continue;
+      const bool only_products = std::ranges::all_of(users(y), [&](std::uint32_t user) {
         return is_product(user) && root(graph_.nodes[user].inputs[0]) == y;
       });
       if (only_products) done_[n] = true;
@@ -99,9 +88,10 @@ class Fuser {
   }
 
   Key key_of(std::uint32_t product) const {
-    const std::uint32_t a = root(graph_.nodes[product].inputs[0]), maker = maker_[a];
-    if (maker != none && graph_.nodes[maker].op == QUERN_OP_RMS_NORM && done_[maker]) return {root(graph_.nodes[maker].inputs[0]), maker};
-    return {a, none};
+    const std::uint32_t a = root(graph_.nodes[product].inputs[0]), made_by = maker(a);
+    if (made_by != none && graph_.nodes[made_by].op == QUERN_OP_RMS_NORM && done_[made_by])
+      return {root(graph_.nodes[made_by].inputs[0]), made_by, codes_of(product)};
+    return {a, none, codes_of(product)};
   }
 
   void find_keys() {
@@ -116,12 +106,12 @@ class Fuser {
   }
   /// The first activations that are wanted of a value.
   std::map<Key, Companion>::iterator wanted(std::uint32_t value_root) {
-    const auto at = keys_.lower_bound({value_root, 0});
+    const auto at = keys_.lower_bound({value_root, 0, 0});
     return at != keys_.end() && at->first.value == value_root && !at->second.filled ? at : keys_.end();
   }
   /// Whether all that reads a value are products that take these activations.
   bool served_by(std::uint32_t r, const Key& key) const {
-    return !kept(r) && std::ranges::all_of(users_[r], [&](std::uint32_t n) {
+    return !kept(r) && std::ranges::all_of(users(r), [&](std::uint32_t n) {
       return (is_product(n) && root(graph_.nodes[n].inputs[0]) == r && key_of(n) == key) || (key.norm == n);
     });
   }
@@ -150,7 +140,7 @@ class Fuser {
     step.extras = {companion.slot};
     step.emit = [key, norm, companion](const StepContext& context, Launcher& launcher) {
       const Tensor& x = context.tensor(key.value);
-      const Activations out = activations_at(context.extra(companion.slot), companion.k, key.norm != none);
+      const Activations out = activations_at(context.extra(companion.slot), companion.k, key.norm != none, key.codes);
       launch_quantise(x.data, norm.weight == none ? 0 : context.tensor(norm.weight).data, norm.offset,
                       x.elements() / companion.k, companion.k, out, launcher);
     };
@@ -160,7 +150,7 @@ class Fuser {
   /// What a step does with the activations that its output is wanted as.
   struct Post {
     bool any = false;
-    Key key{none, none};
+    Key key{none, none, 0};
     Companion companion;
     Norm norm;
   };
@@ -176,14 +166,13 @@ class Fuser {
     ensure(key, first);
     std::vector<std::uint32_t> group{first};
     // A warp takes two neighbouring rows, so that a part before another one has an even number of them.
-    const auto even = [&](std::uint32_t n) { return tensor(graph_.nodes[n].inputs[1]).dims[0] % 2 == 0; };
+    const auto even = [&](std::uint32_t n) { return tensor(graph_.nodes[n].inputs[1]).dims[0] % (key.codes != 0 ? 16 : 2) == 0; };
     for (std::uint32_t n = first + 1;
-         n < graph_.nodes.size() && group.size() < 3 && even(n - 1) && !done_[n] && is_product(n) &&
-         root(graph_.nodes[n].inputs[0]) == root(graph_.nodes[first].inputs[0]);
+         n < graph_.nodes.size() && group.size() < 3 && even(n - 1) && !done_[n] && is_product(n) && key_of(n) == key;
          ++n)
       group.push_back(n);
     std::uint32_t stored = none, glu = none, residual = none;
-    if (group.size() == 2) glu = glu_of(group);
+    if (group.size() == 2 && alike(group)) glu = glu_of(group[0], group[1]);
     if (glu != none) stored = graph_.nodes[glu].outputs[0];
     if (group.size() == 1) {
       stored = graph_.nodes[first].outputs[0];
@@ -245,12 +234,12 @@ class Fuser {
         for (std::size_t i = 0; i < outputs.size(); ++i) p.part[i].y = context.tensor(outputs[i]).data;
       p.k = static_cast<int>(in.k);
       p.t = static_cast<int>(context.tensor(rows_of).dims[0]);
-      p.x = activations_at(context.extra(in.slot), in.k, norm.weight != none);
+      p.x = activations_at(context.extra(in.slot), in.k, norm.weight != none, key.codes);
       p.x.epsilon = norm.epsilon;
       p.residual = residual == none ? 0 : context.tensor(residual).data;
       p.glu = glu != none;
       if (post.any) {
-        p.out = activations_at(context.extra(post.companion.slot), post.companion.k, post.norm.weight != none);
+        p.out = activations_at(context.extra(post.companion.slot), post.companion.k, post.norm.weight != none, post.key.codes);
         p.out_weight = post.norm.weight == none ? 0 : context.tensor(post.norm.weight).data;
         p.out_offset = post.norm.offset;
       }
@@ -259,105 +248,47 @@ class Fuser {
     schedule_.steps.push_back(std::move(step));
   }
 
-  /// The glu node whose gate and up are the two products, and nothing else reads them; or none.
-  std::uint32_t glu_of(const std::vector<std::uint32_t>& group) const {
-    const Node &a = graph_.nodes[group[0]], &b = graph_.nodes[group[1]];
-    const std::uint32_t ya = root(a.outputs[0]), yb = root(b.outputs[0]);
-    if (users_[ya].size() != 1 || users_[yb].size() != 1 || users_[ya][0] != users_[yb][0] || kept(ya) || kept(yb)) return none;
-    const std::uint32_t n = users_[ya][0];
-    const Node& node = graph_.nodes[n];
-    if (node.op != QUERN_OP_GLU || node.inputs.size() < 2 || node.inputs[1] == none) return none;
-    const bool in_order = root(node.inputs[0]) == ya && root(node.inputs[1]) == yb;
-    const bool plain = node.attributes->integer(QUERN_KEY_KIND) == 0 &&
-                       node.attributes->real(QUERN_KEY_ALPHA) == 1.0 &&
-                       node.attributes->real(QUERN_KEY_LIMIT) == std::numeric_limits<double>::infinity();
-    const bool no_bias = (a.inputs.size() < 3 || a.inputs[2] == none) && (b.inputs.size() < 3 || b.inputs[2] == none);
-    const Tensor &wa = tensor(a.inputs[1]), &wb = tensor(b.inputs[1]);
-    const bool alike = wa.dtype == wb.dtype && wa.dims[0] == wb.dims[0] && wa.planes == wb.planes && wa.dims[0] % 32 == 0;
-    const bool output = whole(node.outputs[0]) && tensor(node.outputs[0]).dtype == QUERN_F32;
-    return in_order && plain && no_bias && alike && output ? n : none;
+  /// Whether gate and up can be one kernel's.
+  bool alike(const std::vector<std::uint32_t>& group) const {
+    const Tensor &a = tensor(graph_.nodes[group[0]].inputs[1]), &b = tensor(graph_.nodes[group[1]].inputs[1]);
+    return a.dtype == b.dtype && a.dims[0] == b.dims[0] && a.planes == b.planes && a.dims[0] % 32 == 0;
   }
-
-  /// The add node that sums the product with a value that is there already; or none.
-  std::uint32_t add_of(std::uint32_t product, std::uint32_t& other) const {
-    const std::uint32_t y = root(graph_.nodes[product].outputs[0]);
-    if (kept(y) || users_[y].size() != 1) return none;
-    const std::uint32_t n = users_[y][0];
-    const Node& node = graph_.nodes[n];
-    if (node.op != QUERN_OP_ADD || node.attributes->real(QUERN_KEY_ALPHA) != 1.0) return none;
-    const bool first = root(node.inputs[0]) == y;
-    const std::uint32_t operand = node.inputs[first ? 1 : 0];
-    if (root(operand) == y || !whole(operand) || !whole(node.inputs[0]) || !whole(node.inputs[1]) || !whole(node.outputs[0])) return none;
-    const Tensor &t = tensor(operand), &sum = tensor(node.outputs[0]);
-    if (t.dtype != QUERN_F32 || sum.dtype != QUERN_F32 || !check_same(t, sum).empty()) return none;
-    const std::uint32_t maker = maker_[root(operand)];
-    if (maker != none && maker > product) return none;
-    other = operand;
-    return n;
-  }
-
-  struct Attention {
-    std::uint32_t q, k, v, table, mode;
-    std::vector<std::uint32_t> nodes;
-  };
 
   void find_attention() {
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) {
-      const Node& node = graph_.nodes[n];
-      if (node.op != QUERN_OP_ATTENTION || node.attributes->integer(QUERN_KEY_CAUSAL) == 0) continue;
-      if (!few_rows(tensor(node.inputs[0]))) continue;
-      const auto rope_of = [&](std::uint32_t value, std::uint32_t user) -> const Node* {
-        const std::uint32_t r = root(value), maker = maker_[r];
-        if (maker == none || !only_user(r, user) || !whole(value)) return nullptr;
-        const Node& rope = graph_.nodes[maker];
-        const bool plain = rope.op == QUERN_OP_ROPE && rope.attributes->integer(QUERN_KEY_INVERSE) == 0 &&
-                           rope.attributes->integer(QUERN_KEY_SECTION0) == 0 &&
-                           rope.attributes->integer(QUERN_KEY_SECTION1) == 0 &&
-                           rope.attributes->integer(QUERN_KEY_SECTION2) == 0 &&
-                           rope.attributes->integer(QUERN_KEY_SECTION3) == 0;
-        return plain && rope.inputs[1] == node.inputs[5] && whole(rope.inputs[0]) &&
-                       tensor(rope.inputs[0]).dtype == QUERN_F32
-                   ? &rope
-                   : nullptr;
-      };
-      const auto writer_of = [&](std::uint32_t cache) {  // the one kv_write before this node that writes the cache
-        std::uint32_t found = none;
-        for (std::uint32_t w = 0; w < n; ++w) {
-          const Node& write = graph_.nodes[w];
-          if (write.op == QUERN_OP_KV_WRITE && root(write.outputs[0]) == root(cache)) {
-            if (found != none || write.inputs[1] != node.inputs[3] || write.inputs[2] != node.inputs[4] ||
-                write.inputs[3] != node.inputs[5])
-              return none;
-            found = w;
-          }
-        }
-        return found;
-      };
-      const Node* rope_q = rope_of(node.inputs[0], n);
-      const std::uint32_t write_k = writer_of(node.inputs[1]), write_v = writer_of(node.inputs[2]);
-      if (rope_q == nullptr || write_k == none || write_v == none || root(node.inputs[1]) == root(node.inputs[2])) continue;
-      const Node* rope_k = rope_of(graph_.nodes[write_k].inputs[0], write_k);
-      const std::uint32_t v = graph_.nodes[write_v].inputs[0];
-      if (rope_k == nullptr || !whole(v) || tensor(v).dtype != QUERN_F32) continue;
-      if (rope_k->inputs[2] != rope_q->inputs[2] ||
-          rope_k->attributes->integer(QUERN_KEY_MODE) != rope_q->attributes->integer(QUERN_KEY_MODE))
-        continue;
-      // Nobody else may look at the caches between their writing and this node.
-      bool alone = true;
-      for (const std::uint32_t cache : {node.inputs[1], node.inputs[2]})
-        alone = alone && std::ranges::all_of(users_[root(cache)], [&](std::uint32_t user) {
-                  return user == n || user == write_k || user == write_v || user > n;
-                });
-      if (!alone) continue;
-      const std::uint32_t nodes[] = {maker_[root(node.inputs[0])], maker_[root(graph_.nodes[write_k].inputs[0])], write_k, write_v};
-      attention_[n] = {rope_q->inputs[0],
-                       rope_k->inputs[0],
-                       v,
-                       rope_q->inputs[2],
-                       static_cast<std::uint32_t>(rope_q->attributes->integer(QUERN_KEY_MODE)),
-                       {std::begin(nodes), std::end(nodes)}};
-      for (const std::uint32_t taken : nodes) done_[taken] = true;
+      if (graph_.nodes[n].op != QUERN_OP_ATTENTION || !few_rows(tensor(graph_.nodes[n].inputs[0]))) continue;
+      const auto found = attention_at(n);
+      if (!found || (most_rows_ > 1 && !is_float(tensor(graph_.nodes[n].inputs[1]).dtype))) continue;
+      attention_[n] = *found;
+      for (const std::uint32_t taken : found->nodes) done_[taken] = true;
     }
+  }
+
+  /// Queries are rotated where they lie.
+  void emit_rope_kv(const Attention& what, const Node& node) {
+    Step step;
+    step.first_node = what.nodes.front();
+    step.nodes = 4;
+    step.kernel = "rope.kv_write.cuda";
+    step.reads = {what.k, what.v, what.table, node.inputs[1], node.inputs[2], node.inputs[3], node.inputs[4], node.inputs[5]};
+    step.writes = {what.q};
+    step.emit = [what, this_node = &node](const StepContext& context, Launcher& launcher) {
+      const auto in = [&](std::size_t i) -> const Tensor& { return context.tensor(this_node->inputs[i]); };
+      const Tensor &q = context.tensor(what.q), &k = context.tensor(what.k), &v = context.tensor(what.v);
+      RopeKvParams p{};
+      p.q = p.q_out = q.data;
+      p.keys = k.data;
+      p.values = v.data;
+      p.q_row = q.dims[1] * q.dims[2];
+      p.k_row = k.dims[1] * k.dims[2];
+      p.v_row = v.dims[1] * v.dims[2];
+      p.q_dtype = QUERN_F32;
+      p.k = pages_for(in(1), in(3), in(4), in(5));
+      p.v = pages_for(in(2), in(3), in(4), in(5));
+      p.heads = static_cast<int>(q.dims[1]);
+      launch_rope_kv(p, context.tensor(what.table), static_cast<int>(what.mode), q.dims[0], launcher);
+    };
+    schedule_.steps.push_back(std::move(step));
   }
 
   void emit_attention(std::uint32_t n) {
@@ -370,11 +301,12 @@ class Fuser {
     if (whole(node.outputs[0]) && y.last() % 32 == 0 && wanted(r) != keys_.end() &&
         wanted(r)->first.norm == none)
       post = post_for(r, y.dims[1] * y.dims[2]);
-    const bool store = !post.any || !served_by(r, post.key);
+    const bool store = !post.any || !served_by(r, post.key), alone = most_rows_ == 1;
+    if (!alone) emit_rope_kv(what, node);  // rows may see each other's keys
     Step step;
     step.first_node = n;
-    step.nodes = 5;
-    step.kernel = post.any ? "attention.rope.kv_write.quantise.cuda" : "attention.rope.kv_write.cuda";
+    step.nodes = alone ? 5 : 1;
+    step.kernel = concat("attention", alone ? ".rope.kv_write" : "", post.any ? ".quantise" : "", ".cuda");
     step.reads = node.inputs;
     step.reads[0] = what.q;
     for (const std::uint32_t v : {what.k, what.v, what.table}) step.reads.push_back(v);
@@ -382,7 +314,7 @@ class Fuser {
     if (post.any) step.extras = {post.companion.slot};
     std::vector<Tensor> storage;
     step.scratch = attention_scratch(graph_.describe(node, storage));
-    step.emit = [this_node = &node, what, post, store, storage = std::vector<Tensor>(node.inputs.size() + 1)](
+    step.emit = [this_node = &node, what, post, store, alone, storage = std::vector<Tensor>(node.inputs.size() + 1)](
                     const StepContext& context, Launcher& launcher) mutable {
       for (std::size_t i = 0; i < this_node->inputs.size(); ++i)
         storage[i] = this_node->inputs[i] == none ? Tensor{} : context.tensor(this_node->inputs[i]);
@@ -396,25 +328,25 @@ class Fuser {
       call.scratch = context.scratch();
       call.counters = context.counters();
       AttentionParams p = attention_params(call, launcher);
-      const Tensor& table = context.tensor(what.table);
-      p.new_k = context.tensor(what.k).data;
-      p.new_v = context.tensor(what.v).data;
-      p.rope = table.data;
-      p.rope_positions = table.dims[0];
-      p.rope_pairs = table.dims[1];
-      p.rope_mode = static_cast<int>(what.mode);
+      if (alone) {
+        const Tensor& table = context.tensor(what.table);
+        p.new_k = context.tensor(what.k).data;
+        p.new_v = context.tensor(what.v).data;
+        p.rope = table.data;
+        p.rope_positions = table.dims[0];
+        p.rope_pairs = table.dims[1];
+        p.rope_mode = static_cast<int>(what.mode);
+      }
       if (!store) p.y = 0;
-      if (post.any) p.out = activations_at(context.extra(post.companion.slot), post.companion.k, false);
+      if (post.any) p.out = activations_at(context.extra(post.companion.slot), post.companion.k, false, post.key.codes);
       launch_attention(p, storage[0].dims[0], launcher);
     };
     schedule_.steps.push_back(std::move(step));
   }
 
-  const Graph& graph_;
   std::uint32_t most_rows_;
+  CardFacts card_;
   std::vector<bool> done_;
-  std::vector<std::vector<std::uint32_t>> users_;  // nodes, by root
-  std::vector<std::uint32_t> maker_;               // the last node that writes a root
   std::map<Key, Companion> keys_;
   std::map<std::uint32_t, Attention> attention_;
   Schedule schedule_;
@@ -422,11 +354,11 @@ class Fuser {
 
 }  // namespace
 
-Schedule decode_schedule(const Graph& graph, std::uint32_t most_rows) {
+Schedule decode_schedule(const Graph& graph, std::uint32_t most_rows, const CardFacts& card) {
   // Larger runs take other kernels, so that a row's bits would depend on how many rows there are.
   if (std::ranges::any_of(graph.nodes, &Node::invariant)) return {};
   if (graph.source.symbols.empty()) return {};  // Plan::schedule_for chooses by extents, and here are none
-  return Fuser(graph, most_rows).run();
+  return Fuser(graph, most_rows, card).run();
 }
 
 }  // namespace quern::cuda

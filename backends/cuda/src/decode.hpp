@@ -12,6 +12,6 @@
 namespace quern::cuda {
 
 /// For runs of up to `most_rows` rows (1 to 8). Empty where nothing of the graph can be fused.
-Schedule decode_schedule(const Graph& graph, std::uint32_t most_rows);
+Schedule decode_schedule(const Graph& graph, std::uint32_t most_rows, const CardFacts& card);
 
 }  // namespace quern::cuda

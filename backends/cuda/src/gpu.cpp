@@ -27,6 +27,7 @@ std::vector<CardFacts> list_cards(const Driver& driver) {
     card.major = attribute(constant::attribute_major);
     card.minor = attribute(constant::attribute_minor);
     card.multiprocessors = attribute(constant::attribute_multiprocessors);
+    card.shared_limit = attribute(constant::attribute_shared_optin);
     card.integrated = attribute(constant::attribute_integrated) != 0;
     char address[32];
     std::snprintf(address, sizeof address, "%04x:%02x:%02x.0",
@@ -53,13 +54,14 @@ Current::~Current() {
 }
 
 Gpu::Gpu(std::shared_ptr<const Driver> driver, const CardFacts& facts, const KernelOrigin& origin)
-    : driver_(std::move(driver)), facts_(facts) {
+    : driver_(std::move(driver)), facts_(facts), blas_wanted_(origin.library) {
   driver_->check(driver_->cuDevicePrimaryCtxRetain(&context_, facts_.handle), "making a context on the GPU");
   try {
     const Current current(*driver_, context_);
     driver_->check(driver_->cuStreamCreate(&stream_, constant::stream_non_blocking), "making a stream");
     kernels_ = std::make_unique<Kernels>(driver_, origin);
     mailbox_ = std::make_unique<Mailbox>(driver_);
+    shadows_ = std::make_unique<Shadows>(*this);
     void* faults = nullptr;
     driver_->check(driver_->cuMemHostAlloc(&faults, 64, constant::host_mapped), "taking host memory that the GPU can write");
     faults_ = static_cast<volatile std::uint32_t*>(faults);
@@ -77,6 +79,9 @@ Gpu::Gpu(std::shared_ptr<const Driver> driver, const CardFacts& facts, const Ker
 Gpu::~Gpu() {
   if (driver_->cuCtxPushCurrent_v2(context_) == constant::success) {
     driver_->cuStreamSynchronize(stream_);
+    blas_.reset();
+    if (blas_workspace_ != 0) release(blas_workspace_, Blas::workspace_bytes);
+    shadows_.reset();
     kernels_.reset();
     mailbox_.reset();
     driver_->cuMemFreeHost(const_cast<std::uint32_t*>(faults_));
@@ -93,13 +98,27 @@ std::uint64_t Gpu::budget() const {
   return std::min<std::uint64_t>(limit_, used_ + free);
 }
 
-DevicePointer Gpu::allocate(std::uint64_t bytes, const char* what) {
+Blas* Gpu::blas() {
+  if (!blas_tried_ && blas_wanted_) {
+    std::string reason;
+    blas_ = Blas::open(reason);
+    if (blas_ != nullptr) {
+      blas_workspace_ = allocate(Blas::workspace_bytes, "the workspace of cuBLASLt", true);
+      blas_->set_workspace(blas_workspace_);
+    }
+  }
+  blas_tried_ = true;
+  return blas_.get();
+}
+
+DevicePointer Gpu::allocate(std::uint64_t bytes, const char* what, bool for_shadow) {
   const std::uint64_t before = used_.fetch_add(bytes);
   DevicePointer memory = 0;
   const bool allowed = bytes <= limit_ && before <= limit_ - bytes;
   const Result result = allowed ? driver_->cuMemAlloc_v2(&memory, std::max<std::uint64_t>(bytes, 1)) : constant::out_of_memory;
   if (result == constant::success) return memory;
   used_ -= bytes;
+  if (result == constant::out_of_memory && !for_shadow && shadows_ != nullptr && shadows_->give_up()) return allocate(bytes, what);
   if (result != constant::out_of_memory) driver_->check(result, what);
   const std::uint64_t most = budget();
   Failure failure(QUERN_OUT_OF_MEMORY, concat("cuda: no memory for ", what, ": ", bytes, " bytes asked for, ",

@@ -2,8 +2,10 @@
 #pragma once
 
 #include "driver.hpp"
+#include "blas.hpp"
 #include "kernels.hpp"
 #include "mailbox.hpp"
+#include "shadows.hpp"
 
 #include <atomic>
 #include <memory>
@@ -17,6 +19,7 @@ struct CardFacts {
   int handle = 0;
   int major = 0, minor = 0;
   int multiprocessors = 0;
+  int shared_limit = 0;  // bytes of shared memory that a block may ask for
   bool integrated = false;
   std::string name, pci_address;
   Uuid uuid{};
@@ -49,12 +52,16 @@ class Gpu {
   Stream stream() const noexcept { return stream_; }
   Kernels& kernels() noexcept { return *kernels_; }
   Mailbox& mailbox() noexcept { return *mailbox_; }
+  Shadows& shadows() noexcept { return *shadows_; }
+  /// cuBLASLt, opened at the first call that may open it; null where it is not installed or not wanted.
+  Blas* blas();
   bool programmatic_launch() const noexcept { return facts_.major >= 9; }
   /// All calls that enqueue hold it: one stream, one mailbox.
   std::mutex& order() noexcept { return order_; }
 
   /// Device memory. Throws Failure(OUT_OF_MEMORY) with requested and available bytes.
-  DevicePointer allocate(std::uint64_t bytes, const char* what);
+  /// Where there is none, 16-bit copies of weights are given up first, unless the memory is for such a copy.
+  DevicePointer allocate(std::uint64_t bytes, const char* what, bool for_shadow = false);
   void release(DevicePointer memory, std::uint64_t bytes) noexcept;
   std::uint64_t used() const noexcept { return used_; }
   void set_limit(std::uint64_t bytes) noexcept { limit_ = bytes; }
@@ -75,6 +82,10 @@ class Gpu {
   Stream stream_ = nullptr;
   std::unique_ptr<Kernels> kernels_;
   std::unique_ptr<Mailbox> mailbox_;
+  std::unique_ptr<Shadows> shadows_;
+  std::unique_ptr<Blas> blas_;
+  DevicePointer blas_workspace_ = 0;
+  bool blas_wanted_, blas_tried_ = false;
   volatile std::uint32_t* faults_ = nullptr;
   Address faults_device_ = 0;
   std::atomic<std::uint64_t> used_{0}, limit_{UINT64_MAX};

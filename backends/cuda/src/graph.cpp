@@ -108,6 +108,7 @@ Graph::Graph(const quern_graph* graph) : source(graph) {
     const bool precision = (from.fields.uses & QUERN_NODE_USES_PRECISION) != 0;
     node.int8_allowed = precision && (from.fields.conversions & QUERN_CONVERT_INT8) != 0;
     node.bf16_allowed = precision && (from.fields.conversions & QUERN_CONVERT_BF16) != 0;
+    node.f16_allowed = precision && (from.fields.conversions & QUERN_CONVERT_F16) != 0;
     node.invariant = (from.fields.uses & QUERN_NODE_USES_DETERMINISM) != 0 && from.fields.determinism == QUERN_DETERMINISM_INVARIANT;
     node.implementation = find_implementation(node.op);
     node.refusal = judge(*this, from, node);

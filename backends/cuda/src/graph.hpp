@@ -20,7 +20,7 @@ struct Node {
   std::uint32_t op = 0;
   std::vector<std::uint32_t> inputs, outputs;
   std::unique_ptr<sdk::Attributes> attributes;
-  bool int8_allowed = false, bf16_allowed = false, invariant = false;
+  bool int8_allowed = false, bf16_allowed = false, f16_allowed = false, invariant = false;
   const Op* implementation = nullptr;
   std::string refusal;
   std::string name;

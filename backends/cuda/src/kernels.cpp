@@ -83,7 +83,8 @@ std::vector<std::string> compile(const std::vector<std::string>& names, const Ke
 
 std::string architecture_name(int major, int minor) { return concat("sm_", major, minor, major == 9 && minor == 0 ? "a" : ""); }
 
-Kernels::Kernels(std::shared_ptr<const Driver> driver, const KernelOrigin& origin) : driver_(std::move(driver)) {
+Kernels::Kernels(std::shared_ptr<const Driver> driver, const KernelOrigin& origin)
+    : driver_(std::move(driver)), shared_limit_(origin.shared_limit) {
   std::vector<std::string> names = units();
   const std::string architecture = architecture_name(origin.major, origin.minor);
   bool all_built_in = !origin.force_jit;
@@ -111,6 +112,9 @@ Function Kernels::get(std::string_view unit, std::string_view name) {
   Function function = nullptr;
   driver_->check(driver_->cuModuleGetFunction(&function, module->second, std::string(name).c_str()),
                  concat("finding kernel '", std::string(name), "'").c_str());
+  if (unit == "tiles" || unit == "gemm_dense" || unit == "attention_rows" || unit == "attention_pages")  // they use what a multiprocessor has
+    driver_->check(driver_->cuFuncSetAttribute(function, constant::function_max_dynamic_shared, shared_limit_),
+                   concat("shared memory of kernel '", std::string(name), "'").c_str());
   functions_.emplace(std::string(name), function);
   return function;
 }

@@ -13,8 +13,10 @@ namespace quern::cuda {
 /// How kernels of a device come to be: architecture and options of the host.
 struct KernelOrigin {
   int major = 0, minor = 0;      // compute capability
+  int shared_limit = 49152;      // bytes of shared memory that a block may ask for
   bool force_jit = false;        // ignore what is built in
   std::string cache_directory;   // empty: keep nothing
+  bool library = true;           // cuBLASLt may be used, where it is installed
   bool probe_only = false;       // where kernels are not built in, compile only what the probe's proof needs: it has seconds
 };
 
@@ -39,6 +41,7 @@ class Kernels {
   std::map<std::string, Module, std::less<>> modules_;
   std::map<std::string, Function, std::less<>> functions_;
   std::string origin_;
+  int shared_limit_;
 };
 
 /// "sm_90a" for 9.0: the form whose kernels may use that architecture's own instructions; "sm_86" for 8.6.

@@ -16,7 +16,8 @@ Launcher::Grid Launcher::spread(std::int64_t count) const {
   return {std::min<std::int64_t>((count + 255) / 256, std::int64_t{multiprocessors()} * 16), 1, 1};
 }
 
-void Launcher::start(Function function, std::string_view name, Grid grid, unsigned block, const void* params) {
+void Launcher::start(Function function, std::string_view name, Grid grid, unsigned block, const void* params,
+                     unsigned shared) {
   if (grid.x > 0x7fffffff || grid.y > 65535 || grid.z > 65535)
     throw Failure(QUERN_UNSUPPORTED, concat("kernel ", std::string(name), " would need a grid of ", grid.x, " x ", grid.y, " x ", grid.z));
   ++launches_;
@@ -30,12 +31,23 @@ void Launcher::start(Function function, std::string_view name, Grid grid, unsign
   config.grid_z = static_cast<unsigned>(grid.z);
   config.block_x = block;
   config.block_y = config.block_z = 1;
+  config.shared_bytes = shared;
   config.stream = gpu_.stream();
   config.attributes = &attribute;
   config.attribute_count = gpu_.programmatic_launch() ? 1 : 0;
   void* arguments[] = {const_cast<void*>(params)};
   const Result result = gpu_.driver().cuLaunchKernelEx(&config, function, arguments, nullptr);
   if (result != constant::success) gpu_.driver().check(result, concat("launching ", std::string(name)).c_str());
+}
+
+void Launcher::dense(const DenseParams& p, bool half) {
+  if (p.m == 0 || p.n == 0) return;
+  Blas* blas = gpu_.blas();
+  if (blas != nullptr && (dry_ || blas->product(p, half, gpu_.stream()))) {
+    ++launches_;
+    return;
+  }
+  launch("gemm_dense", half ? "gemm_dense_f16" : "gemm_dense_bf16", {(p.n + 127) / 128, (p.m + 127) / 128, 1}, 256, p, 65536);
 }
 
 void Launcher::deliver() {

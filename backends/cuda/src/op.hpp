@@ -36,14 +36,18 @@ class Launcher {
   struct Grid {
     std::int64_t x = 1, y = 1, z = 1;
   };
+  /// `shared`: bytes of dynamic shared memory, for kernels that declare some.
   template <class Params>
-  void launch(std::string_view unit, std::string_view name, Grid grid, unsigned block, const Params& params) {
+  void launch(std::string_view unit, std::string_view name, Grid grid, unsigned block, const Params& params, unsigned shared = 0) {
     static_assert(sizeof(Params) <= 4096);
     if (grid.x <= 0 || grid.y <= 0 || grid.z <= 0) return;
-    start(gpu_.kernels().get(unit, name), name, grid, block, &params);
+    start(gpu_.kernels().get(unit, name), name, grid, block, &params, shared);
   }
   /// A grid of blocks of 256 threads for `count` items, each thread striding through them.
   Grid spread(std::int64_t count) const;
+
+  /// A product of many rows in 16 bits (f16 or bf16): by cuBLASLt, or our own kernel.
+  void dense(const DenseParams& params, bool half);
 
   /// Brings the mailbox's writes to their places.
   void deliver();
@@ -51,10 +55,11 @@ class Launcher {
   Gpu& gpu() noexcept { return gpu_; }
   Address faults() const noexcept { return gpu_.faults_address(); }
   int multiprocessors() const noexcept { return gpu_.facts().multiprocessors; }
+  int major() const noexcept { return gpu_.facts().major; }
   std::uint32_t launches() const noexcept { return launches_; }
 
  private:
-  void start(Function function, std::string_view name, Grid grid, unsigned block, const void* params);
+  void start(Function function, std::string_view name, Grid grid, unsigned block, const void* params, unsigned shared);
   Gpu& gpu_;
   bool dry_;
   std::uint32_t launches_ = 0;

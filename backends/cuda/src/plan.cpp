@@ -2,12 +2,13 @@
 #include "plan.hpp"
 
 #include "decode.hpp"
+#include "wide.hpp"
 
 #include <algorithm>
 
 namespace quern::cuda {
 
-void Plan::compile(bool fuse, std::vector<std::uint32_t>& refused) {
+void Plan::compile(bool fuse, const CardFacts& card, std::vector<std::uint32_t>& refused) {
   for (std::uint32_t n = 0; n < graph.nodes.size(); ++n)
     if (!graph.nodes[n].refusal.empty()) refused.push_back(n);
   if (!refused.empty()) {
@@ -18,8 +19,10 @@ void Plan::compile(bool fuse, std::vector<std::uint32_t>& refused) {
   }
   schedules.push_back(general_schedule(graph));
   if (fuse)
+    if (Schedule wide = wide_schedule(graph); !wide.steps.empty()) schedules.push_back(std::move(wide));
+  if (fuse)
     for (const std::uint32_t rows : {8u, 1u})
-      if (Schedule fused = decode_schedule(graph, rows); !fused.steps.empty()) schedules.push_back(std::move(fused));
+      if (Schedule fused = decode_schedule(graph, rows, card); !fused.steps.empty()) schedules.push_back(std::move(fused));
   for (Schedule& schedule : schedules) schedule.place(graph);
   std::string reason;
   if (schedules.size() == 1 && fuse)
@@ -51,7 +54,7 @@ std::uint64_t Plan::scratch_bytes() const {
 
 const Schedule& Plan::schedule_for(const std::vector<std::int64_t>& extents) const {
   for (std::size_t s = schedules.size(); s-- > 1;)
-    if (std::ranges::all_of(extents, [&](std::int64_t e) { return e >= 1 && e <= schedules[s].most_rows; })) return schedules[s];
+    if (schedules[s].serves(extents)) return schedules[s];
   return schedules.front();
 }
 
@@ -193,9 +196,23 @@ void Instance::capture() {
   const Driver& driver = gpu_.driver();
   std::vector<std::int64_t> extents = bounds_;
   std::uint32_t step = 0;
+  for (const Schedule& schedule : plan_.schedules) {
+    if (schedule.dense.empty()) continue;
+    refresh(extents, schedule);
+    gpu_.blas();
+    Launcher launcher(gpu_, false);
+    for (const std::vector<std::uint32_t>& group : schedule.dense) {
+      std::vector<Tensor> weights;
+      for (const std::uint32_t v : group) weights.push_back(tensors_[v]);
+      if (!gpu_.shadows().make(weights, launcher)) break;
+    }
+    gpu_.synchronize("making 16-bit copies of weights");
+  }
+  const std::unique_lock kept = gpu_.shadows().keep();
   for (const std::int64_t rows : {1, 2, 4, 8, 16, 64, 512}) {
     for (std::size_t s = 0; s < extents.size(); ++s) extents[s] = std::clamp(rows, plan_.graph.source.symbols[s].min, bounds_[s]);
     for (const Schedule& schedule : plan_.schedules) {
+      if (!schedule.serves(extents)) continue;
       refresh(extents, schedule);
       emit(schedule, true, step);
     }
@@ -289,9 +306,11 @@ void Instance::run(const quern_run& run, quern_error* error) {
     if (ready != captured_.end()) {
       driver.check(driver.cuGraphLaunch(ready->exec, gpu_.stream()), "launching a step");
     } else {
+      const std::unique_lock kept = gpu_.shadows().keep();  // not given up while this run reads them
       refresh(extents_, *schedule);
       emit(*schedule, false, step);
       step = QUERN_NONE;
+      gpu_.synchronize("running a graph");
     }
     gpu_.synchronize("running a graph");
     gpu_.mailbox().clear();

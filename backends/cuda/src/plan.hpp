@@ -21,7 +21,7 @@ struct Plan {
 
   explicit Plan(const quern_graph* host_graph) : graph(host_graph) {}
   /// Makes schedules. Throws Failure(UNSUPPORTED) after filling `refused`.
-  void compile(bool fuse, std::vector<std::uint32_t>& refused);
+  void compile(bool fuse, const CardFacts& card, std::vector<std::uint32_t>& refused);
   std::uint64_t scratch_bytes() const;
   const Schedule& schedule_for(const std::vector<std::int64_t>& extents) const;
 };

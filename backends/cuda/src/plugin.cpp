@@ -37,9 +37,9 @@ std::string forced_kernel(std::string_view value) {
     if (value.substr(0, colon) != "cuda") return {};
     value.remove_prefix(colon + 1);
   }
-  if (!value.empty() && value != "jit" && value != "plain")
+  if (!value.empty() && value != "jit" && value != "plain" && value != "own")
     refuse(concat("force_kernel is 'cuda:", std::string(value),
-                  "'; this plugin has jit (compile all kernels anew) and plain (one kernel a node)"));
+                  "'; this plugin has jit (compile all kernels anew), plain (one kernel a node) and own (no cuBLASLt)"));
   return std::string(value);
 }
 
@@ -75,8 +75,10 @@ KernelOrigin origin_for(quern_plugin& plugin, const CardFacts& card, bool probe_
   KernelOrigin origin;
   origin.major = card.major;
   origin.minor = card.minor;
+  origin.shared_limit = card.shared_limit;
   origin.force_jit = forced_kernel(host_option(plugin.host, "force_kernel")) == "jit";
   origin.probe_only = probe_only;
+  origin.library = forced_kernel(host_option(plugin.host, "force_kernel")) != "own";
   origin.cache_directory = std::string(sdk::view(plugin.host.cache_directory));
   return origin;
 }
@@ -259,6 +261,7 @@ quern_status buffer_destroy(quern_buffer* buffer, quern_error* error) {
       const std::lock_guard lock(gpu.order());
       deliver(gpu);  // nothing may be written to it later
       gpu.mailbox().forget(b.memory, b.bytes);
+      gpu.shadows().forget(b.memory, b.bytes);
       gpu.synchronize("freeing a buffer");
     }
     gpu.release(b.memory, b.bytes);
@@ -293,6 +296,7 @@ quern_status upload(quern_device* device, quern_queue*, const quern_span* to, co
     object(static_cast<const std::byte*>(from), "source");
     Gpu& gpu = d.gpu;
     const std::lock_guard lock(gpu.order());
+    gpu.shadows().forget(target, bytes);
     if (gpu.mailbox().fits(bytes)) {
       gpu.mailbox().put(target, from, static_cast<std::uint32_t>(bytes));
       return;
@@ -342,6 +346,7 @@ quern_status copy(quern_device* device, quern_queue*, const quern_span* to, cons
     const Current current(gpu.driver(), gpu.context());
     deliver(gpu);
     gpu.mailbox().forget(target, bytes);
+    gpu.shadows().forget(target, bytes);
     gpu.driver().check(gpu.driver().cuMemcpyDtoDAsync_v2(target, source, bytes, gpu.stream()), "copy");
     gpu.synchronize("copy");
   });
@@ -360,6 +365,7 @@ quern_status fill(quern_device* device, quern_queue*, const quern_span* to, std:
     const Current current(gpu.driver(), gpu.context());
     deliver(gpu);
     gpu.mailbox().forget(target, bytes);
+    gpu.shadows().forget(target, bytes);
     gpu.driver().check(gpu.driver().cuMemsetD32Async(target, pattern, bytes / 4, gpu.stream()), "fill");
     gpu.synchronize("fill");
   });
@@ -446,7 +452,7 @@ quern_status compile(quern_device* device, const quern_graph* graph, quern_compi
     }
     auto plan = std::make_unique<quern_plan>(d, graph);
     plan->plan.capture = capture;
-    plan->plan.compile(fuse, refused);
+    plan->plan.compile(fuse, d.gpu.facts(), refused);
     d.children.fetch_add(1);
     *out = plan.release();
   });

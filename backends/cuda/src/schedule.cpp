@@ -1,6 +1,7 @@
 // See schedule.hpp.
 #include "schedule.hpp"
 
+#include <algorithm>
 #include <map>
 
 namespace quern::cuda {
@@ -56,6 +57,11 @@ struct Life {
 };
 
 }  // namespace
+
+bool Schedule::serves(const std::vector<std::int64_t>& extents) const {
+  if (rows_symbol != QUERN_NONE) return extents[rows_symbol] >= least_rows;
+  return most_rows == 0 || std::ranges::all_of(extents, [&](std::int64_t e) { return e >= 1 && e <= most_rows; });
+}
 
 void Schedule::place(const Graph& graph) {
   std::vector<Life> values(graph.values.size()), slots(extras.size());

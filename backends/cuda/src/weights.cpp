@@ -105,6 +105,7 @@ void pack_weight(std::string_view key, const quern_array& sources, const quern_a
     p.bytes[i] = pieces.bytes[i];
   }
   p.blocks = blocks;
+  gpu.shadows().forget(packed.data, layout_bytes(layout));
   Launcher launcher(gpu, false);
   launcher.launch("weights", "repack", launcher.spread(blocks * pieces.block_bytes / 2), 256, p);
   gpu.synchronize("packing a weight");

@@ -8,59 +8,9 @@
 //
 // With new_k the kernel serves one row whose keys and values are not in the cache yet: the block whose keys hold the row's
 // position rotates and writes them first, and every block rotates its queries.
-#include "kv.cuh"
-#include "quantise.cuh"
+#include "attention.cuh"
 
-enum { TILE = 64, HEADS = 8, MAX_D = 256 };
-
-struct Shared {
-  float q[HEADS][MAX_D];
-  float score[HEADS][TILE];
-  float most[HEADS], sum[HEADS], scale[HEADS];
-  float out[4][HEADS][MAX_D];
-  int last;
-};
-
-/// Rotates `count` vectors of d elements, MAX_D apart, in place; all threads of the block.
-DEV void rotate(const AttentionParams& p, float* vectors, int count, int position) {
-  if (position < 0 || position >= p.rope_positions) {
-    if (threadIdx.x == 0) raise_fault(p.faults);
-    for (int h = 0; h < count; ++h)
-      for (int i = threadIdx.x; i < p.k.d; i += blockDim.x) vectors[h * MAX_D + i] = 0.0f;
-  } else {
-    const int pairs = (int)p.rope_pairs;
-#pragma unroll 4
-    for (int e = threadIdx.x; e < count * pairs; e += blockDim.x) {
-      const int i = e % pairs;
-      float* x = vectors + e / pairs * MAX_D;
-      const int first = p.rope_mode == 0 ? 2 * i : i, second = p.rope_mode == 0 ? 2 * i + 1 : i + pairs;
-      const float2 turn = at<const float2>(p.rope)[(i64)position * pairs + i];
-      const float a = x[first], b = x[second];
-      x[first] = a * turn.x - b * turn.y;
-      x[second] = a * turn.y + b * turn.x;
-    }
-  }
-}
-
-/// What the softmax sees of a dot product; -inf stays: its page is not there.
-__device__ __noinline__ float logit(const AttentionParams& p, float dot, int t, int head, int key, int position) {
-  if (dot == -INFINITY_F) return dot;
-  float v = dot * p.scale;
-  if (p.softcap > 0.0f) v = p.softcap * tanhf(v / p.softcap);
-  if (p.max_bias > 0.0f) {
-    const int n = 1 << (31 - __clz(p.heads));
-    const float slope = head < n ? exp2f(-p.max_bias * (head + 1) / n) : exp2f(-p.max_bias * 0.5f * (2 * (head - n) + 1) / n);
-    v = fmaf(slope, (float)(key - position), v);
-  }
-  if (p.mask) {
-    const i64 m = (i64)t * p.mask_stride + key;
-    if (p.mask_dtype == U8) v = at<const u8>(p.mask)[m] ? v : -INFINITY_F;
-    else v += load_float(at<const char>(p.mask), p.mask_dtype, m);
-  }
-  return v;
-}
-
-template <int F> DEV void attend(const AttentionParams& p, Shared& s) {
+template <int F> DEV void attend(const AttentionParams& p, Shared<HEADS, MAX_D>& s) {
   wait_for_inputs();
   const int groups = (p.heads / p.k.kv_heads + p.group - 1) / p.group;
   const int split = blockIdx.x, kv_head = blockIdx.y / groups, t = blockIdx.z;
@@ -96,9 +46,9 @@ template <int F> DEV void attend(const AttentionParams& p, Shared& s) {
     for (int i = threadIdx.x; i < d; i += blockDim.x) x[i] = at<const float>(p.new_k)[(i64)kv_head * d + i];
   __syncthreads();
   if (p.new_k) {
-    rotate(p, s.q[0], heads, position);
+    rotate(p, s.q[0], MAX_D, heads, position);
     if (newest_here) {
-      rotate(p, x, 1, position);
+      rotate(p, x, MAX_D, 1, position);
       __syncthreads();
       const i64 slot = page_slot(p.k, t, p.faults);
       if (slot >= 0) {
@@ -223,79 +173,12 @@ template <int F> DEV void attend(const AttentionParams& p, Shared& s) {
     }
   __syncthreads();
 
-  if (active > 1) {
-    float* parts = at<float>(p.partial) + (((i64)t * p.heads + first_head) * p.splits + split) * (dv + 2);
-    for (int e = threadIdx.x; e < heads * dv; e += blockDim.x) {
-      const int h = e / dv, i = e % dv;
-      float v = 0.0f;
-      for (int g = 0; g < key_groups; ++g) v += s.out[g][h][i];
-      parts[(i64)h * p.splits * (dv + 2) + i] = v;
-    }
-    if (threadIdx.x < heads) {
-      parts[(i64)threadIdx.x * p.splits * (dv + 2) + dv] = s.most[threadIdx.x];
-      parts[(i64)threadIdx.x * p.splits * (dv + 2) + dv + 1] = s.sum[threadIdx.x];
-    }
-    __threadfence();
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      u32* counter = at<u32>(p.counters) + (i64)t * p.heads + first_head;
-      s.last = atomicAdd(counter, 1u) == (u32)active - 1;
-      if (s.last) *counter = 0;
-    }
-    __syncthreads();
-    if (!s.last) return;
-    __threadfence();
-  }
-  // A warp finds what each split of a head counts for; score[h] holds these factors, at most TILE of them.
-  for (int h = warp; h < heads; h += 4) {
-    const float* parts = at<const float>(p.partial) + ((i64)t * p.heads + first_head + h) * p.splits * (dv + 2) + dv;
-    const float sink = p.sinks ? at<const float>(p.sinks)[first_head + h] : -INFINITY_F;
-    float most[2], sum[2];
-#pragma unroll
-    for (int j = 0; j < 2; ++j) {
-      const int k = lane + 32 * j;
-      most[j] = active == 1 ? (k == 0 ? s.most[h] : -INFINITY_F) : k < active ? __ldcg(parts + k * (dv + 2)) : -INFINITY_F;
-      sum[j] = active == 1 ? (k == 0 ? s.sum[h] : 0.0f) : k < active ? __ldcg(parts + k * (dv + 2) + 1) : 0.0f;
-    }
-    const float top = fmaxf(sink, warp_max(fmaxf(most[0], most[1])));
-    float factor[2], total = 0.0f;
-#pragma unroll
-    for (int j = 0; j < 2; ++j) {
-      factor[j] = most[j] == -INFINITY_F ? 0.0f : expf(most[j] - top);
-      total = fmaf(sum[j], factor[j], total);
-    }
-    total = warp_sum(total) + (sink == -INFINITY_F ? 0.0f : expf(sink - top));
-    const float inverse = total > 0.0f ? 1.0f / total : total == 0.0f ? 0.0f : total;  // a NaN stays one
-    s.score[h][lane] = factor[0] * inverse;
-    s.score[h][lane + 32] = factor[1] * inverse;
-  }
-  __syncthreads();
-  // Elements of all heads side by side; where they are quantised, dv is a multiple of 32 and a warp has one group.
-  for (int e = threadIdx.x; e < (heads * dv + 31) / 32 * 32; e += blockDim.x) {
-    const int h = min(e / dv, heads - 1), i = e - h * dv;
-    float v = 0.0f;
-    if (e < heads * dv) {
-      if (active > 1) {
-        const float* parts = at<const float>(p.partial) + ((i64)t * p.heads + first_head + h) * p.splits * (dv + 2) + i;
-#pragma unroll 8
-        for (int k = 0; k < active; ++k) {
-          const float f = s.score[h][k];
-          v = fmaf(f, f == 0.0f ? 0.0f : __ldcg(parts + k * (dv + 2)), v);
-        }
-      } else {
-        for (int g = 0; g < key_groups; ++g) v += s.out[g][h][i];
-        v *= s.score[h][0];
-      }
-    }
-    const i64 to = ((i64)t * p.heads + first_head) * dv + e;
-    if (e < heads * dv && p.y) store_float(at<char>(p.y), p.y_dtype, to, v);
-    if (p.out.codes) quantise32(v, p.out, to / 32, lane);
-  }
+  finish(p, s, active, split, t, first_head, heads, key_groups);
 }
 
 #define ATTENTION(name, F) \
   KERNEL(128) attention_##name(const __grid_constant__ AttentionParams p) { \
-    __shared__ Shared s; \
+    __shared__ Shared<HEADS, MAX_D> s; \
     attend<F>(p, s); \
   }
 ATTENTION(f32, F32)

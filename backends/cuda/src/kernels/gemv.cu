@@ -83,9 +83,14 @@ DEV uint4 with_bit(const uint4& v, const uint4& h, int bit) {
   return make_uint4(v.x | (h.x >> bit & 0x01010101) << 4, v.y | (h.y >> bit & 0x01010101) << 4, v.z | (h.z >> bit & 0x01010101) << 4,
                     v.w | (h.w >> bit & 0x01010101) << 4);
 }
-DEV uint4 with_two_bits(const uint4& v, const uint4& h, int bit) {
-  return make_uint4(v.x | (h.x >> bit & 0x03030303) << 4, v.y | (h.y >> bit & 0x03030303) << 4, v.z | (h.z >> bit & 0x03030303) << 4,
-                    v.w | (h.w >> bit & 0x03030303) << 4);
+/// Four times (a code of six bits less 32), as signed bytes: nibbles of v shifted left by `nibble` (2, or -2: the high ones), bits of h by
+/// `bits` to the top of their byte.
+DEV u32 six_bits(u32 v, u32 h, int nibble, int bits) {
+  return (((nibble > 0 ? v << 2 : v >> 2) & 0x3c3c3c3c) | (h << bits & 0xc0c0c0c0)) ^ 0x80808080;
+}
+DEV uint4 six_bits(const uint4& v, const uint4& h, int nibble, int bits) {
+  return make_uint4(six_bits(v.x, h.x, nibble, bits), six_bits(v.y, h.y, nibble, bits), six_bits(v.z, h.z, nibble, bits),
+                    six_bits(v.w, h.w, nibble, bits));
 }
 /// Bits 0..15 of h, one a byte, as bit 4 of each byte.
 DEV u32 spread4(u32 h) { return (h & 1) << 4 | (h & 2) << 11 | (h & 4) << 18 | (h & 8) << 25; }
@@ -96,9 +101,9 @@ DEV uint4 with_spread(const uint4& v, u32 h) {
 /// One item's activations: codes of its elements in the order of its nibbles, and the meta of its groups.
 struct Input {
   uint4 q[4];
-  float4 m[2];
+  float2 m[2];  // scale, sum of codes
 };
-template <int F> DEV Input load_input(const i8* codes, const float4* meta) {
+template <int F> DEV Input load_input(const i8* codes, const float2* meta) {
   const uint4* q = reinterpret_cast<const uint4*>(codes);
   Input x;
   x.q[0] = q[0];
@@ -134,24 +139,20 @@ template <int F, int T> DEV void item_dot(const Raw& r, const Input* x, int lane
     for (int t = 0; t < T; ++t) {
       const float fa = (float)(sa * dot16(a0, x[t].q[0], dot16(a1, x[t].q[1], 0))),
                   fb = (float)(sb * dot16(b0, x[t].q[2], dot16(b1, x[t].q[3], 0)));
-      const float least = fmaf(ma, x[t].m[0].w, mb * x[t].m[1].w);
+      const float least = fmaf(ma, x[t].m[0].x * x[t].m[0].y, mb * (x[t].m[1].x * x[t].m[1].y));
       acc[t] = fmaf(d, fmaf(fa, x[t].m[0].x, fb * x[t].m[1].x), fmaf(-m, least, acc[t]));
     }
   } else if (F == Q6_K) {
     const int g = (lane & 1) * 2;
-    const uint4 a0 = with_two_bits(low_nibbles(r.codes), r.high, g), a1 = with_two_bits(low_nibbles(r.more), r.high_more, g);
-    const uint4 b0 = with_two_bits(high_nibbles(r.codes), r.high, 4 + g), b1 = with_two_bits(high_nibbles(r.more), r.high_more, 4 + g);
-    const float d = from_half((u16)r.scales);
+    const uint4 a0 = six_bits(r.codes, r.high, 2, 6 - g), a1 = six_bits(r.more, r.high_more, 2, 6 - g);
+    const uint4 b0 = six_bits(r.codes, r.high, -2, 2 - g), b1 = six_bits(r.more, r.high_more, -2, 2 - g);
+    const float d = 0.25f * from_half((u16)r.scales);
     const int s0 = (i8)r.sub, s1 = (i8)(r.sub >> 8), s2 = (i8)(r.sub >> 16), s3 = (i8)(r.sub >> 24);
-    const float f0 = -32.0f * (float)s0, f1 = -32.0f * (float)s1, f2 = -32.0f * (float)s2, f3 = -32.0f * (float)s3;
 #pragma unroll
     for (int t = 0; t < T; ++t) {
       const float fa = (float)(s0 * dot16(a0, x[t].q[0], 0) + s1 * dot16(a1, x[t].q[1], 0));
       const float fb = (float)(s2 * dot16(b0, x[t].q[2], 0) + s3 * dot16(b1, x[t].q[3], 0));
-      float v = fmaf(fa, x[t].m[0].x, fb * x[t].m[1].x);
-      v = fmaf(f0, x[t].m[0].y, fmaf(f1, x[t].m[0].z, v));
-      v = fmaf(f2, x[t].m[1].y, fmaf(f3, x[t].m[1].z, v));
-      acc[t] = fmaf(d, v, acc[t]);
+      acc[t] = fmaf(d, fmaf(fa, x[t].m[0].x, fb * x[t].m[1].x), acc[t]);
     }
   } else {
     uint4 a, b;
@@ -167,11 +168,13 @@ template <int F, int T> DEV void item_dot(const Raw& r, const Input* x, int lane
       }
     }
     const float d = from_half((u16)r.scales);
-    const float m = F == Q4_1 || F == Q5_1 ? from_half((u16)(r.scales >> 16)) : (F == Q4_0 ? -8.0f : -16.0f) * d;
+    const float m = F == Q4_1 || F == Q5_1 ? from_half((u16)(r.scales >> 16)) : 0.0f;
+    const float middle = F == Q4_0 ? -8.0f : F == Q5_0 ? -16.0f : 0.0f;  // whole numbers until the scale: a sum of 0 stays 0
 #pragma unroll
     for (int t = 0; t < T; ++t) {
-      acc[t] = fmaf(d * x[t].m[0].x, (float)dot16(a, x[t].q[0], dot16(b, x[t].q[1], 0)), acc[t]);
-      if (F != Q8_0) acc[t] = fmaf(m, x[t].m[0].w, acc[t]);
+      const float dot = fmaf(middle, x[t].m[0].y, (float)dot16(a, x[t].q[0], dot16(b, x[t].q[1], 0)));
+      acc[t] = fmaf(d * x[t].m[0].x, dot, acc[t]);
+      if (F == Q4_1 || F == Q5_1) acc[t] = fmaf(m, x[t].m[0].x * x[t].m[0].y, acc[t]);
     }
   }
 }
@@ -189,7 +192,7 @@ DEV void accumulate(const Blocks* const* w, const i64* row, int k, const Activat
   const int c = lane & 3;
   const int first = !S::k ? lane * 32 : (lane >> 2) * 256 + (F == Q6_K ? c / 2 * 128 + (c & 1) * 32 : c * 64);
   const i8* codes = at<const i8>(x.codes) + first;
-  const float4* meta = at<const float4>(x.meta) + first / 32;
+  const float2* meta = at<const float2>(x.meta) + first / 32;
 #pragma unroll 1
   for (int base = lane; base < items; base += 32 * steps) {
     Raw raw[steps][R];

@@ -26,8 +26,9 @@ struct Blocks {
   int aligned;  // every piece of codes starts at a multiple of 16 bytes
 };
 
-/// int8 activations: codes [t][k] and, for each 32 of them, 4 x f32: scale, scale times the sum of each half, and of both.
+/// Activations of products of few rows: codes [t][k] and, for each 32 of them, 2 x f32: scale, and of int8 the sum of the codes.
 struct Activations {
+  int dtype;      // of the codes: 0 int8, or that of the weights, f16 or bf16 (2 bytes, scales are powers of two)
   Address codes;
   Address meta;
   Address sums;   // [t][sum_count] parts of the sum of squares of the row, or 0: nothing to normalise
@@ -181,6 +182,14 @@ struct GemvParams {
   Address out_weight;    // f32 factor before quantising, or 0
   float out_offset;
 };
+/// The same for tiles.cu: how much of W a block of threads has under way.
+struct TilesParams {
+  GemvParams g;         // rounds is not read
+  int subtiles;         // 16 rows each, that a block works on one after another
+  int chunk, chunks;    // elements of k in a stage; stages of one subtile
+  int stages;           // in shared memory, at most 8
+  int stage_bytes, stage_offset;
+};
 struct GemvExactParams {
   Blocks w;
   Address x, bias, c, y;  // x f32 f16 or bf16 [t][k]; c, y [t][rows]
@@ -202,6 +211,48 @@ struct MatmulParams {  // any strides, any batch, floats only
   long long m, n, k, batch;
   long long group[4];  // leading dims of a that read one of b
   float alpha, beta;
+};
+/// y = alpha x W^T + bias + c in 16-bit operands: rows of y and c lie `row` elements apart.
+struct DenseParams {
+  Address x, w, bias, c, y;  // x [m][k], w [n][k], bf16 or f16; bias, c, y f32
+  int m, n, k, row;
+  float alpha;
+};
+struct Norm16Params {
+  Address x, weight, y;
+  int h, half;  // half: y is f16, else bf16
+  float epsilon, offset;
+};
+struct To16Params {
+  Address x, y;
+  long long count;  // a multiple of 4
+  int half;
+};
+struct Glu16Params {
+  Address x, y;
+  long long rows;
+  int n, half;
+  float scale;
+};
+struct RopeKvParams {
+  Address q, keys, values, bias_q, bias_k, bias_v;  // f32 rows, q_row, k_row and v_row elements apart; biases or 0
+  long long q_row, k_row, v_row;
+  Address q_out;  // [t][heads][d] in q_dtype; of f32 it may be q
+  int q_dtype;
+  Pages k, v;     // of f32, f16 or bf16
+  int heads;
+  Address rope;
+  long long rope_positions, rope_pairs;
+  int rope_mode;
+  Address faults;
+};
+struct AttentionRowsParams {
+  Address q16, y16, y;  // q16 in the cache's type; y16 0: y in f32
+  int half;             // y16 is f16, else bf16
+  Pages k, v;
+  int rows, heads, window;
+  float scale, softcap;
+  Address faults;
 };
 struct UnpackParams {  // blocks to rows of bf16, f16 or f32
   Blocks w;

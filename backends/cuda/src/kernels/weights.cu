@@ -22,7 +22,13 @@ KERNEL(256) unpack_rows(const __grid_constant__ UnpackParams p) {
   FOR_EACH(i, p.rows * p.k / 16) {
     float v[16];
     decode16(p.w, i, v);
+    if (p.y_dtype == BF16) {
+      uint4* to = at<uint4>(p.y) + 2 * i;
+      to[0] = make_uint4(pack_bf16(v[0], v[1]), pack_bf16(v[2], v[3]), pack_bf16(v[4], v[5]), pack_bf16(v[6], v[7]));
+      to[1] = make_uint4(pack_bf16(v[8], v[9]), pack_bf16(v[10], v[11]), pack_bf16(v[12], v[13]), pack_bf16(v[14], v[15]));
+    } else {
 #pragma unroll
-    for (int j = 0; j < 16; ++j) store_float(at<char>(p.y), p.y_dtype, i * 16 + j, v[j]);
+      for (int j = 0; j < 16; ++j) store_float(at<char>(p.y), p.y_dtype, i * 16 + j, v[j]);
+    }
   }
 }

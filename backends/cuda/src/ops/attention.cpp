@@ -19,6 +19,27 @@ const char* kernel_of(int dtype) {
   }
 }
 
+/// Shared memory of kernels/attention_pages.cu: Shared<group, d>, Pipe and the stages, as they are laid out there.
+unsigned pages_shared(const AttentionParams& p) {
+  const int group = p.group == 1 ? 1 : p.group <= 4 ? 4 : 8, d = p.k.d;
+  const auto round = [](int bytes) { return (bytes + 127) / 128 * 128; };
+  const int own = (std::max(group, 4) * d + group * 64 + 3 * group + 4 * group * d + 1) * 4, pipe = 4 * 3 * 8 + 2 * 128 * 2;
+  return static_cast<unsigned>(round(own) + round(pipe) + 4 * 3 * 2 * 16 * d * 2);
+}
+
+/// The kernel that reads pages by bulk copies; null where card, cache or mask rule it out.
+const char* pages_kernel(const AttentionParams& p, const Launcher& launcher) {
+  if (launcher.major() < 9 || p.mask != 0 || p.k.d != p.v.d || (p.k.d != 64 && p.k.d != 128) || p.k.page % 16 != 0) return nullptr;
+  if (p.k.dtype != QUERN_F16 && p.k.dtype != QUERN_BF16) return nullptr;
+  const int wide = p.k.d == 128, group = p.group == 1 ? 0 : p.group <= 4 ? 1 : 2;
+  static constexpr const char* names[2][2][3] = {
+      {{"attention_pages_f16_64_1", "attention_pages_f16_64_4", "attention_pages_f16_64_8"},
+       {"attention_pages_f16_128_1", "attention_pages_f16_128_4", "attention_pages_f16_128_8"}},
+      {{"attention_pages_bf16_64_1", "attention_pages_bf16_64_4", "attention_pages_bf16_64_8"},
+       {"attention_pages_bf16_128_1", "attention_pages_bf16_128_4", "attention_pages_bf16_128_8"}}};
+  return names[p.k.dtype == QUERN_BF16][wide][group];
+}
+
 std::int64_t blocks_without_splits(const Tensor& q, const Tensor& k, std::int64_t rows) {
   const std::int64_t per_kv = q.dims[1] / k.dims[1], group = std::min(heads_a_block, per_kv);
   return rows * k.dims[1] * ((per_kv + group - 1) / group);
@@ -105,6 +126,10 @@ AttentionParams attention_params(const Call& call, Launcher& launcher) {
   return p;
 }
 
+Pages pages_for(const Tensor& cache, const Tensor& block_table, const Tensor& row_slot, const Tensor& position) {
+  return pages_of(cache, block_table, row_slot, position);
+}
+
 std::uint64_t attention_scratch(const Call& call) {
   // Splits times rows is bounded: rows are split only while there are fewer blocks than twice the multiprocessors, at most 256 of these.
   const Tensor &q = call.input(0), &v = call.input(2);
@@ -119,8 +144,21 @@ std::uint64_t attention_scratch(const Call& call) {
   return most;
 }
 
+void launch_rope_kv(RopeKvParams& p, const Tensor& table, int mode, std::int64_t rows, Launcher& launcher) {
+  p.rope = table.data;
+  p.rope_positions = table.dims[0];
+  p.rope_pairs = table.dims[1];
+  p.rope_mode = mode;
+  p.faults = launcher.faults();
+  launcher.launch("wide", "rope_kv", {rows, 1, 1}, 256, p);
+}
+
 void launch_attention(const AttentionParams& p, std::int64_t rows, Launcher& launcher) {
   const int per_kv = p.heads / p.k.kv_heads, groups = (per_kv + p.group - 1) / p.group;
+  if (const char* kernel = pages_kernel(p, launcher); kernel != nullptr) {
+    launcher.launch("attention_pages", kernel, {p.splits, std::int64_t{p.k.kv_heads} * groups, rows}, 128, p, pages_shared(p));
+    return;
+  }
   launcher.launch("attention", kernel_of(p.k.dtype), {p.splits, std::int64_t{p.k.kv_heads} * groups, rows}, 128, p);
 }
 

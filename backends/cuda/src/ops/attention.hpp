@@ -7,7 +7,11 @@ namespace quern::cuda {
 
 /// Fills everything but the fused parts. Splits of the keys and their scratch are chosen for `rows` rows.
 AttentionParams attention_params(const Call& call, Launcher& launcher);
+/// The paged cache of an attention as kernels see it.
+Pages pages_for(const Tensor& cache, const Tensor& block_table, const Tensor& row_slot, const Tensor& position);
 std::uint64_t attention_scratch(const Call& call);
+/// Rotations and writes of keys and values of many rows; fills what the table gives.
+void launch_rope_kv(RopeKvParams& params, const Tensor& table, int mode, std::int64_t rows, Launcher& launcher);
 void launch_attention(const AttentionParams& params, std::int64_t rows, Launcher& launcher);
 
 }  // namespace quern::cuda

@@ -1,6 +1,6 @@
 // matmul: which kernel serves which product.
 //
-//   gemv        up to 8 rows, block formats, int8 activations allowed: quantise, then one kernel
+//   gemv        up to 8 rows, block formats, int8 activations allowed: quantise, then one kernel: tiles.cpp, else this
 //   gemv_exact  up to 8 rows, any weights in rows of whole sixteens
 //   gemm_mma    more rows, bf16 activations allowed, compute capability 8.0 or newer
 //   gemm_exact  more rows
@@ -120,8 +120,9 @@ void emit(const Call& call, Launcher& launcher) {
                        alpha,
                        beta};
     if (call.bf16_allowed && k % 32 == 0 && launcher.gpu().facts().major >= 8) {
-      const std::int64_t tile = m > 64 ? 128 : 32;
-      launcher.launch("gemm_mma", tile == 128 ? "gemm_mma_128" : "gemm_mma_32", {(n + 127) / 128, (m + tile - 1) / tile, 1}, 256, p);
+      const bool split = b.dtype == QUERN_F32 || b.dtype == QUERN_F16;
+      const std::int64_t tile = m > 64 && !split ? 128 : 32;
+      launcher.launch("gemm_mma", split ? "gemm_mma_split" : tile == 128 ? "gemm_mma_128" : "gemm_mma_32", {(n + 127) / 128, (m + tile - 1) / tile, 1}, 256, p);
     } else {
       launcher.launch("gemm_exact", "gemm_exact", {(n + 63) / 64, (m + 63) / 64, 1}, 256, p);
     }
@@ -174,15 +175,16 @@ bool has_int8_kernel(const Tensor& weights) {
 
 std::uint64_t activation_bytes(std::int64_t k) {
   const auto groups = static_cast<std::uint64_t>(k / 32);
-  return round_up(static_cast<std::uint64_t>(k) * 8) + round_up(groups * 16 * 8) + round_up(groups * 4 * 8);
+  return round_up(static_cast<std::uint64_t>(k) * 16) + round_up(groups * 8 * 8) + round_up(groups * 4 * 8);
 }
 
-Activations activations_at(Address at, std::int64_t k, bool sums) {
+Activations activations_at(Address at, std::int64_t k, bool sums, int dtype) {
   const auto groups = static_cast<std::uint64_t>(k / 32);
   Activations x{};
+  x.dtype = dtype;
   x.codes = at;
-  x.meta = at + round_up(static_cast<std::uint64_t>(k) * 8);
-  x.sums = sums ? x.meta + round_up(groups * 16 * 8) : 0;
+  x.meta = at + round_up(static_cast<std::uint64_t>(k) * 16);
+  x.sums = sums ? x.meta + round_up(groups * 8 * 8) : 0;
   x.sum_count = static_cast<int>(groups);
   return x;
 }
@@ -194,6 +196,8 @@ void launch_quantise(Address x, Address weight, float offset, std::int64_t rows,
 }
 
 void launch_gemv(GemvParams& p, Launcher& launcher) {
+  if (launch_tiles(p, launcher)) return;
+  if (p.x.dtype != 0) throw Failure(QUERN_INTERNAL, "a product of f16 or bf16 weights was fused that has no kernel");
   std::int64_t outputs = 0;
   for (int i = 0; i < (p.glu ? 1 : p.parts); ++i) outputs += p.part[i].rows;
   unsigned threads = 128;  // small blocks: the tail of the last wave is short

@@ -10,10 +10,16 @@ constexpr std::int64_t most_gemv_rows = 8;
 /// Whether `weights` times int8 activations has a kernel: a block format in rows of whole blocks.
 bool has_int8_kernel(const Tensor& weights);
 /// Where int8 activations of up to 8 rows of k lie in memory that starts at `at`, with room for sums of squares; its size.
-Activations activations_at(Address at, std::int64_t k, bool sums);
+/// `dtype`: that of the codes, see Activations.
+Activations activations_at(Address at, std::int64_t k, bool sums, int dtype = 0);
 std::uint64_t activation_bytes(std::int64_t k);
 void launch_quantise(Address x, Address weight, float offset, std::int64_t rows, std::int64_t k,
                      const Activations& out, Launcher& launcher);
+/// The same product by kernels/tiles.cu, where the card and the shapes allow it; whether it was launched. What is allowed does not depend
+/// on the number of activation rows, nor do the bits of a row.
+bool launch_tiles(const GemvParams& p, Launcher& launcher);
+/// Whether it serves `rows` rows of activations, for weights of f16 or bf16, which have no other kernel with rounded activations.
+bool tiles_serve(quern_dtype dtype, std::int64_t k, std::int64_t rows, const CardFacts& card);
 /// Chooses threads, rounds and the kernel for p.t rows, and launches. Fills p.rounds.
 void launch_gemv(GemvParams& p, Launcher& launcher);
 

@@ -1,0 +1,128 @@
+// What the kernels of paged attention share: rotating, the softmax's logits, and joining the splits of a row's keys.
+#pragma once
+#include "kv.cuh"
+#include "quantise.cuh"
+
+enum { TILE = 64, HEADS = 8, MAX_D = 256 };
+
+/// For H heads of up to D elements.
+template <int H, int D> struct Shared {
+  float q[H < 4 ? 4 : H][D];
+  float score[H][TILE];
+  float most[H], sum[H], scale[H];
+  float out[4][H][D];
+  int last;
+};
+
+/// Rotates `count` vectors of d elements, `apart` from one another, in place; all threads of the block.
+DEV void rotate(const AttentionParams& p, float* vectors, int apart, int count, int position) {
+  if (position < 0 || position >= p.rope_positions) {
+    if (threadIdx.x == 0) raise_fault(p.faults);
+    for (int h = 0; h < count; ++h)
+      for (int i = threadIdx.x; i < p.k.d; i += blockDim.x) vectors[h * apart + i] = 0.0f;
+  } else {
+    const int pairs = (int)p.rope_pairs;
+#pragma unroll 4
+    for (int e = threadIdx.x; e < count * pairs; e += blockDim.x) {
+      const int i = e % pairs;
+      float* x = vectors + e / pairs * apart;
+      const int first = p.rope_mode == 0 ? 2 * i : i, second = p.rope_mode == 0 ? 2 * i + 1 : i + pairs;
+      const float2 turn = at<const float2>(p.rope)[(i64)position * pairs + i];
+      const float a = x[first], b = x[second];
+      x[first] = a * turn.x - b * turn.y;
+      x[second] = a * turn.y + b * turn.x;
+    }
+  }
+}
+
+/// What the softmax sees of a dot product; -inf stays: its page is not there.
+__device__ __noinline__ float logit(const AttentionParams& p, float dot, int t, int head, int key, int position) {
+  if (dot == -INFINITY_F) return dot;
+  float v = dot * p.scale;
+  if (p.softcap > 0.0f) v = p.softcap * tanhf(v / p.softcap);
+  if (p.max_bias > 0.0f) {
+    const int n = 1 << (31 - __clz(p.heads));
+    const float slope = head < n ? exp2f(-p.max_bias * (head + 1) / n) : exp2f(-p.max_bias * 0.5f * (2 * (head - n) + 1) / n);
+    v = fmaf(slope, (float)(key - position), v);
+  }
+  if (p.mask) {
+    const i64 m = (i64)t * p.mask_stride + key;
+    if (p.mask_dtype == U8) v = at<const u8>(p.mask)[m] ? v : -INFINITY_F;
+    else v += load_float(at<const char>(p.mask), p.mask_dtype, m);
+  }
+  return v;
+}
+
+/// Ends a block: s.out holds `key_groups` unnormalised parts of its heads' outputs, s.most and s.sum their softmax. The last block of
+/// `active` joins the parts of all and writes the result.
+template <class S> DEV void finish(const AttentionParams& p, S& s, int active, int split, int t, int first_head, int heads, int key_groups) {
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, dv = p.v.d;
+  if (active > 1) {
+    float* parts = at<float>(p.partial) + (((i64)t * p.heads + first_head) * p.splits + split) * (dv + 2);
+    for (int e = threadIdx.x; e < heads * dv; e += blockDim.x) {
+      const int h = e / dv, i = e % dv;
+      float v = 0.0f;
+      for (int g = 0; g < key_groups; ++g) v += s.out[g][h][i];
+      parts[(i64)h * p.splits * (dv + 2) + i] = v;
+    }
+    if (threadIdx.x < heads) {
+      parts[(i64)threadIdx.x * p.splits * (dv + 2) + dv] = s.most[threadIdx.x];
+      parts[(i64)threadIdx.x * p.splits * (dv + 2) + dv + 1] = s.sum[threadIdx.x];
+    }
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      u32* counter = at<u32>(p.counters) + (i64)t * p.heads + first_head;
+      s.last = atomicAdd(counter, 1u) == (u32)active - 1;
+      if (s.last) *counter = 0;
+    }
+    __syncthreads();
+    if (!s.last) return;
+    __threadfence();
+  }
+  // A warp finds what each split of a head counts for; score[h] holds these factors, at most TILE of them.
+  for (int h = warp; h < heads; h += 4) {
+    const float* parts = at<const float>(p.partial) + ((i64)t * p.heads + first_head + h) * p.splits * (dv + 2) + dv;
+    const float sink = p.sinks ? at<const float>(p.sinks)[first_head + h] : -INFINITY_F;
+    float most[2], sum[2];
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      const int k = lane + 32 * j;
+      most[j] = active == 1 ? (k == 0 ? s.most[h] : -INFINITY_F) : k < active ? __ldcg(parts + k * (dv + 2)) : -INFINITY_F;
+      sum[j] = active == 1 ? (k == 0 ? s.sum[h] : 0.0f) : k < active ? __ldcg(parts + k * (dv + 2) + 1) : 0.0f;
+    }
+    const float top = fmaxf(sink, warp_max(fmaxf(most[0], most[1])));
+    float factor[2], total = 0.0f;
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      factor[j] = most[j] == -INFINITY_F ? 0.0f : expf(most[j] - top);
+      total = fmaf(sum[j], factor[j], total);
+    }
+    total = warp_sum(total) + (sink == -INFINITY_F ? 0.0f : expf(sink - top));
+    const float inverse = total > 0.0f ? 1.0f / total : total == 0.0f ? 0.0f : total;  // a NaN stays one
+    s.score[h][lane] = factor[0] * inverse;
+    s.score[h][lane + 32] = factor[1] * inverse;
+  }
+  __syncthreads();
+  // Elements of all heads side by side; where they are quantised, dv is a multiple of 32 and a warp has one group.
+  for (int e = threadIdx.x; e < (heads * dv + 31) / 32 * 32; e += blockDim.x) {
+    const int h = min(e / dv, heads - 1), i = e - h * dv;
+    float v = 0.0f;
+    if (e < heads * dv) {
+      if (active > 1) {
+        const float* parts = at<const float>(p.partial) + ((i64)t * p.heads + first_head + h) * p.splits * (dv + 2) + i;
+#pragma unroll 8
+        for (int k = 0; k < active; ++k) {
+          const float f = s.score[h][k];
+          v = fmaf(f, f == 0.0f ? 0.0f : __ldcg(parts + k * (dv + 2)), v);
+        }
+      } else {
+        for (int g = 0; g < key_groups; ++g) v += s.out[g][h][i];
+        v *= s.score[h][0];
+      }
+    }
+    const i64 to = ((i64)t * p.heads + first_head) * dv + e;
+    if (e < heads * dv && p.y) store_float(at<char>(p.y), p.y_dtype, to, v);
+    if (p.out.codes) quantise32(v, p.out, to / 32, lane);
+  }
+}

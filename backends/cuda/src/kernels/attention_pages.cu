@@ -1,0 +1,242 @@
+// Attention of few rows over a cache of 16-bit floats, for cards with bulk copies (9.0 and newer): it runs at the memory's rate.
+//
+//   grid     as attention.cu: (splits of the keys, kv heads x groups of query heads, rows); 4 warps
+//   keys     a warp takes every fourth 16 keys with a softmax of its own: the warps meet only at the end
+//   memory   keys and values of 16 positions lie side by side in a page: two bulk copies of 16 d 16-bit floats, STAGES of them under way
+//            for each warp: 4 x 3 x 8 KiB at d = 128
+//   lanes    d / 8 lanes share a key, each 8 elements of it
+#include "attention.cuh"
+#include "bulk.cuh"
+
+#if __CUDA_ARCH__ >= 900
+enum { AT_ONCE = 16, STAGES = 3, WARPS = 4 };
+
+struct Pipe {
+  u64 full[WARPS][STAGES];
+  u16 own_k[128], own_v[128];  // of the row's own position, where it is new
+};
+
+template <int F> DEV void eight(const char* from, float* to) {
+  const uint4 v = *reinterpret_cast<const uint4*>(from);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const u32 w = i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
+    to[2 * i] = F == F16 ? from_half((u16)w) : __uint_as_float(w << 16);
+    to[2 * i + 1] = F == F16 ? from_half((u16)(w >> 16)) : __uint_as_float(w & 0xffff0000u);
+  }
+}
+
+template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* memory) {
+  enum { LANES = D / 8, STEP = 32 / LANES, TURNS = AT_ONCE / STEP, BYTES = AT_ONCE * D * 2 };
+  typedef Shared<G, D> Own;
+  Own& s = *reinterpret_cast<Own*>(memory);
+  Pipe& pipe = *reinterpret_cast<Pipe*>(memory + (sizeof(Own) + 127) / 128 * 128);
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+  char* stages = memory + (sizeof(Own) + 127) / 128 * 128 + (sizeof(Pipe) + 127) / 128 * 128 + warp * STAGES * 2 * BYTES;
+  if (threadIdx.x == 0) {
+    for (int w = 0; w < WARPS; ++w)
+      for (int i = 0; i < STAGES; ++i) barrier_init(&pipe.full[w][i]);
+    fence_barriers();
+  }
+  wait_for_inputs();
+  const int groups = (p.heads / p.k.kv_heads + p.group - 1) / p.group, per_kv = p.heads / p.k.kv_heads;
+  const int split = blockIdx.x, kv_head = blockIdx.y / groups, t = blockIdx.z;
+  const int first_head = kv_head * per_kv + blockIdx.y % groups * p.group, heads = min(p.group, per_kv - blockIdx.y % groups * p.group);
+  const int position = at<const int>(p.k.position)[t], sequence = at<const int>(p.k.row_slot)[t];
+  const bool known = position >= 0 && sequence >= 0 && sequence < p.k.sequences;
+  if (position != -1 && !known && threadIdx.x == 0) raise_fault(p.faults);
+  int end = 0;
+  if (known) {
+    end = p.causal ? position + 1 : p.kv_len ? at<const int>(p.kv_len)[sequence] : p.k.pages_per_sequence * p.k.page;
+    end = min(end, p.k.pages_per_sequence * p.k.page);
+  }
+  const int seen = known && p.window > 0 ? max(0, position - p.window + 1) : 0, newest = end;
+  int begin = seen / AT_ONCE * AT_ONCE, active = 1;
+  if (p.splits > 1) {
+    const int share = ((end - begin + p.splits - 1) / p.splits + 63) / 64 * 64;
+    active = end > begin ? (end - begin + share - 1) / share : 1;
+    if (split >= active) return;
+    begin = begin + split * share;
+    end = min(end, begin + share);
+  }
+  const int* table = at<const int>(p.k.block_table) + (i64)(known ? sequence : 0) * p.k.pages_per_sequence;
+  __syncthreads();
+  const int tiles = end > begin ? (end - begin + AT_ONCE - 1) / AT_ONCE : 0;
+  const auto ask = [&](int tile, int slot) {  // one lane
+    const int key = begin + tile * AT_ONCE, page = table[key / p.k.page];
+    if (page < 0 || page >= p.k.pages) {
+      barrier_expect(&pipe.full[warp][slot], 0);
+      return;
+    }
+    const i64 from = (((i64)page * p.k.kv_heads + kv_head) * p.k.page + key % p.k.page) * D;
+    const u32 bytes = (u32)min((int)AT_ONCE, end - key) * D * 2;
+    barrier_expect(&pipe.full[warp][slot], 2 * bytes);
+    bulk_copy(stages + slot * 2 * BYTES, at<const u16>(p.k.cache) + from, bytes, &pipe.full[warp][slot]);
+    bulk_copy(stages + slot * 2 * BYTES + BYTES, at<const u16>(p.v.cache) + from, bytes, &pipe.full[warp][slot]);
+  };
+  if (lane == 0)
+    for (int i = 0; i < STAGES; ++i)
+      if (warp + i * WARPS < tiles) ask(warp + i * WARPS, i);
+
+  const bool newest_here = p.new_k && known && begin < end && newest == end;  // this block's keys end with the row's own
+  float* x = s.out[0][0];
+  for (int e = threadIdx.x; e < heads * D; e += blockDim.x)
+    s.q[e / D][e % D] = load_float(at<const char>(p.q), p.q_dtype, ((i64)t * p.heads + first_head) * D + e);
+  if (newest_here)
+    for (int i = threadIdx.x; i < D; i += blockDim.x) x[i] = at<const float>(p.new_k)[(i64)kv_head * D + i];
+  __syncthreads();
+  if (p.new_k) {
+    rotate(p, s.q[0], D, heads, position);
+    if (newest_here) {
+      rotate(p, x, D, 1, position);
+      __syncthreads();
+      const i64 slot = page_slot(p.k, t, p.faults);
+      const i64 to = slot >= 0 ? cache_element(p.k, slot, kv_head) : 0;
+      for (int i = threadIdx.x; i < D; i += blockDim.x) {
+        const float v = at<const float>(p.new_v)[(i64)kv_head * D + i];
+        pipe.own_k[i] = F == F16 ? to_half(x[i]) : to_bf16(x[i]);
+        pipe.own_v[i] = F == F16 ? to_half(v) : to_bf16(v);
+        if (slot < 0) continue;
+        at<u16>(p.k.cache)[to + i] = pipe.own_k[i];
+        at<u16>(p.v.cache)[to + i] = pipe.own_v[i];
+      }
+    }
+    __syncthreads();
+  }
+  const int e = lane % LANES * 8, of = lane / LANES;  // this lane's elements, and its key of those at once
+  float q[G][8];
+#pragma unroll
+  for (int h = 0; h < G; ++h)
+#pragma unroll
+    for (int i = 0; i < 8; ++i) q[h][i] = h < heads ? s.q[h][e + i] : 0.0f;
+
+  float acc[G][8] = {}, most[G], sum[G] = {};
+#pragma unroll
+  for (int h = 0; h < G; ++h) most[h] = -INFINITY_F;
+  const bool plain = p.softcap == 0.0f && p.max_bias == 0.0f;
+#pragma unroll 1
+  for (int tile = warp, n = 0; tile < tiles; tile += WARPS, ++n) {
+    const int slot = n % STAGES, key0 = begin + tile * AT_ONCE, page = table[key0 / p.k.page];
+    const bool there = page >= 0 && page < p.k.pages;
+    char *keys = stages + slot * 2 * BYTES, *values = keys + BYTES;
+    barrier_wait(&pipe.full[warp][slot], (u32)(n / STAGES) & 1u);
+    if (newest_here && key0 + AT_ONCE >= end) {  // its own key came from the cache before it was written there
+      const int r = end - 1 - key0;
+      for (int i = lane; i < D; i += 32) {
+        reinterpret_cast<u16*>(keys)[r * D + i] = pipe.own_k[i];
+        reinterpret_cast<u16*>(values)[r * D + i] = pipe.own_v[i];
+      }
+      __syncwarp();
+    }
+    float w[TURNS][G];
+#pragma unroll
+    for (int i = 0; i < TURNS; ++i) {
+      const int key = key0 + i * STEP + of;
+      float k[8];
+      eight<F>(keys + ((i * STEP + of) * D + e) * 2, k);
+#pragma unroll
+      for (int h = 0; h < G; ++h) {
+        float dot = 0.0f;
+#pragma unroll
+        for (int j = 0; j < 8; ++j) dot = fmaf(k[j], q[h][j], dot);
+#pragma unroll
+        for (int o = LANES / 2; o; o >>= 1) dot += __shfl_xor_sync(~0u, dot, o);
+        const bool sees = there && key < end && key >= seen;
+        w[i][h] = !sees ? -INFINITY_F : plain ? dot * p.scale : logit(p, dot, t, first_head + h, key, position);
+      }
+    }
+    float factor[G];
+#pragma unroll
+    for (int h = 0; h < G; ++h) {
+      float top = most[h];
+#pragma unroll
+      for (int i = 0; i < TURNS; ++i) top = fmaxf(top, w[i][h]);
+#pragma unroll
+      for (int o = 16; o >= LANES; o >>= 1) top = fmaxf(top, __shfl_xor_sync(~0u, top, o));
+      factor[h] = most[h] == -INFINITY_F ? 0.0f : expf(most[h] - top);
+      most[h] = top;
+      sum[h] *= factor[h];
+#pragma unroll
+      for (int i = 0; i < TURNS; ++i) {
+        w[i][h] = w[i][h] == -INFINITY_F ? 0.0f : expf(w[i][h] - top);
+        sum[h] += w[i][h];
+      }
+#pragma unroll
+      for (int j = 0; j < 8; ++j) acc[h][j] *= factor[h];
+    }
+#pragma unroll
+    for (int i = 0; i < TURNS; ++i) {
+      const int key = key0 + i * STEP + of;
+      float v[8];
+      eight<F>(values + ((i * STEP + of) * D + e) * 2, v);
+      const bool sees = there && key < end && key >= seen;  // hidden keys may hold anything
+#pragma unroll
+      for (int j = 0; j < 8; ++j) v[j] = sees ? v[j] : 0.0f;
+#pragma unroll
+      for (int h = 0; h < G; ++h)
+#pragma unroll
+        for (int j = 0; j < 8; ++j) acc[h][j] = fmaf(w[i][h], v[j], acc[h][j]);
+    }
+    __syncwarp();
+    if (lane == 0 && tile + STAGES * WARPS < tiles) ask(tile + STAGES * WARPS, slot);
+  }
+  __syncthreads();  // s.out is free
+#pragma unroll
+  for (int h = 0; h < G; ++h) {
+#pragma unroll
+    for (int o = 16; o >= LANES; o >>= 1) {
+      sum[h] += __shfl_xor_sync(~0u, sum[h], o);
+#pragma unroll
+      for (int j = 0; j < 8; ++j) acc[h][j] += __shfl_xor_sync(~0u, acc[h][j], o);
+    }
+    if (h < heads && lane < LANES) {
+#pragma unroll
+      for (int j = 0; j < 8; ++j) s.out[warp][h][e + j] = acc[h][j];
+      if (lane == 0) {
+        s.q[warp][h] = most[h];
+        s.q[warp][G + h] = sum[h];
+      }
+    }
+  }
+  __syncthreads();
+  // The four warps' parts in one softmax.
+  if (threadIdx.x < heads) {
+    const int h = threadIdx.x;
+    float top = -INFINITY_F, total = 0.0f;
+    for (int w = 0; w < WARPS; ++w) top = fmaxf(top, s.q[w][h]);
+    for (int w = 0; w < WARPS; ++w) {
+      const float f = s.q[w][h] == -INFINITY_F ? 0.0f : expf(s.q[w][h] - top);
+      s.score[h][w] = f;
+      total = fmaf(f, s.q[w][G + h], total);
+    }
+    s.most[h] = top;
+    s.sum[h] = total;
+  }
+  __syncthreads();
+  for (int i = threadIdx.x; i < heads * D; i += blockDim.x) {
+    const int h = i / D, j = i % D;
+    float v = 0.0f;
+#pragma unroll
+    for (int w = 0; w < WARPS; ++w) v = fmaf(s.score[h][w], s.out[w][h][j], v);
+    s.out[0][h][j] = v;  // each element is read and written by one thread
+  }
+  __syncthreads();
+  finish(p, s, active, split, t, first_head, heads, 1);
+}
+#endif
+
+#if __CUDA_ARCH__ >= 900
+#define ATTEND(F, D, G) \
+  extern __shared__ __align__(128) char memory[]; \
+  attend<F, D, G>(p, memory);
+#else
+#define ATTEND(F, D, G)
+#endif
+#define KERNELS(name, F, D) \
+  extern "C" __global__ void __launch_bounds__(128, 2) attention_pages_##name##_1(const __grid_constant__ AttentionParams p) { ATTEND(F, D, 1) } \
+  extern "C" __global__ void __launch_bounds__(128, 2) attention_pages_##name##_4(const __grid_constant__ AttentionParams p) { ATTEND(F, D, 4) } \
+  extern "C" __global__ void __launch_bounds__(128, 2) attention_pages_##name##_8(const __grid_constant__ AttentionParams p) { ATTEND(F, D, 8) }
+KERNELS(f16_64, F16, 64)
+KERNELS(f16_128, F16, 128)
+KERNELS(bf16_64, BF16, 64)
+KERNELS(bf16_128, BF16, 128)

@@ -1,0 +1,29 @@
+// Bulk copies from global to shared memory and the barriers that count their bytes. Capability 9.0 and newer.
+#pragma once
+#include "prelude.cuh"
+
+#if __CUDA_ARCH__ >= 900
+DEV u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
+/// One thread, before any other touches the barrier; then fence_barriers and a barrier of the block.
+DEV void barrier_init(u64* b) { asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(b)) : "memory"); }
+DEV void fence_barriers() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+/// The one arrival of a phase, which ends when as many bytes came.
+DEV void barrier_expect(u64* b, u32 bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(b)), "r"(bytes) : "memory");
+}
+DEV void barrier_wait(u64* b, u32 parity) {
+  u32 done;
+  do {
+    asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}"
+                 : "=r"(done) : "r"(shared_address(b)), "r"(parity) : "memory");
+  } while (!done);
+}
+/// Addresses and bytes are multiples of 16.
+DEV void bulk_copy(void* to, const void* from, u32 bytes, u64* barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+               ::"r"(shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(barrier)) : "memory");
+}
+#endif

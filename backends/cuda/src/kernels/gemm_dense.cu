@@ -1,0 +1,89 @@
+// y = x W^T + c for 16-bit x and W on the matrix units, f32 sums: what serves many rows where cuBLASLt is not installed.
+//
+//   block   128 x 128 of y in steps of 32 along k; 8 warps, each 64 x 32
+//   shared  4 stages x (128 + 128) x 64 B = 64 KiB, filled by asynchronous copies three steps ahead
+//   banks   chunk j (16 bytes) of row r lies at j ^ (r / 2 % 4): the eight rows of one matrix load share no bank
+#include "matrix.cuh"
+
+#if __CUDA_ARCH__ >= 800
+enum { STAGES = 4, STAGE = 256 * 64 };
+
+template <bool HALF> DEV void gemm_dense(const DenseParams& p, char* memory) {
+  wait_for_inputs();
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, m0 = blockIdx.y * 128, n0 = blockIdx.x * 128;
+  const int wm = warp % 2 * 64, wn = warp / 2 * 32, steps = (p.k + 31) / 32;
+  const auto fetch = [&](int step) {
+    const u32 base = smem(memory) + step % STAGES * STAGE;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int e = threadIdx.x + i * 256, r = e / 4 % 128, j = e & 3, k = step * 32 + j * 8;
+      const bool w = e >= 512;
+      const int row = (w ? n0 : m0) + r, rows = w ? p.n : p.m;
+      const bool there = row < rows && k < p.k;
+      const u16* from = at<const u16>(w ? p.w : p.x) + (there ? (i64)row * p.k + k : 0);
+      copy_async(base + (w ? 128 * 64 : 0) + r * 64 + (j ^ (r / 2 & 3)) * 16, from, there ? 16 : 0);
+    }
+  };
+  float acc[4][4][4] = {};
+#pragma unroll
+  for (int s = 0; s < STAGES - 1; ++s) {
+    if (s < steps) fetch(s);
+    commit_copies();
+  }
+  for (int step = 0; step < steps; ++step) {
+    wait_copies<STAGES - 2>();
+    __syncthreads();
+    if (step + STAGES - 1 < steps) fetch(step + STAGES - 1);
+    commit_copies();
+    const u32 a_at = smem(memory) + step % STAGES * STAGE, b_at = a_at + 128 * 64;
+#pragma unroll
+    for (int kk = 0; kk < 2; ++kk) {
+      u32 a[4][4], b[2][4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int r = wm + i * 16 + lane % 16, j = kk * 2 + lane / 16;
+        load_matrices(a[i], a_at + r * 64 + (j ^ (r / 2 & 3)) * 16);
+      }
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int r = wn + i * 16 + lane % 8 + lane / 16 * 8, j = kk * 2 + lane / 8 % 2;
+        load_matrices(b[i], b_at + r * 64 + (j ^ (r / 2 & 3)) * 16);
+      }
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+#pragma unroll
+        for (int j = 0; j < 4; ++j) multiply16<HALF>(acc[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const i64 m = m0 + wm + i * 16 + lane / 4 + half * 8, n = n0 + wn + j * 8 + lane % 4 * 2;
+        if (m >= p.m) continue;
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          if (n + e >= p.n) continue;
+          float y = acc[i][j][half * 2 + e] * p.alpha;
+          if (p.bias) y += at<const float>(p.bias)[n + e];
+          if (p.c) y += at<const float>(p.c)[m * p.row + n + e];
+          at<float>(p.y)[m * p.row + n + e] = y;
+        }
+      }
+}
+#endif
+
+KERNEL(256) gemm_dense_bf16(const __grid_constant__ DenseParams p) {
+#if __CUDA_ARCH__ >= 800
+  extern __shared__ __align__(128) char memory[];
+  gemm_dense<false>(p, memory);
+#endif
+}
+KERNEL(256) gemm_dense_f16(const __grid_constant__ DenseParams p) {
+#if __CUDA_ARCH__ >= 800
+  extern __shared__ __align__(128) char memory[];
+  gemm_dense<true>(p, memory);
+#endif
+}

@@ -1,0 +1,478 @@
+// y = W x for 1 to 8 rows on the matrix units, for cards with bulk copies (9.0 and newer): block formats times int8 activations
+// (m16n8k32), f16 and bf16 times activations of their type (m16n8k16).
+//
+//   block    8 warps, 16 rows of W at a time (under glu 8 of gate and 8 of up); the warps share the blocks of k and add up at the end
+//   memory   a block asks for all the weights it has room for by bulk copies before it waits for the kernel before it: the memory
+//            works through the boundary between two kernels. Stages of 16 rows x a chunk of k are refilled as they are used
+//   banks    rows lie apart by 32 (or 16) bytes more than a multiple of 128: the eight rows that one load reads never share a bank
+//   k order  inside 32 elements, lane t has elements 8t to 8t + 7 of both operands: the sum does not care, and the loads are 8 bytes
+//            (16 of f16 and bf16)
+//   numbers  codes go in as they are, or as 4, 8 or 16 times themselves, whatever needs fewest instructions; sums of 32 products are
+//            exact integers, made floats by an addend of 1.5 * 2^23; then scales and minimums in f32
+//
+// The epilogue is that of gemv.cu.
+#include "blocks.cuh"
+#include "bulk.cuh"
+#include "quantise.cuh"
+
+#if __CUDA_ARCH__ >= 900
+enum { WARPS = 8, THREADS = WARPS * 32, ROWS = 16 };
+
+/// Where the blocks of a format lie: pieces of a plane, `bytes` for a block; `apart` is the class of the distance of rows.
+template <int F> struct Layout;
+template <> struct Layout<Q4_K> { enum { k = 256, pieces = 1, b0 = 144, b1 = 0, b2 = 0, b3 = 0, apart = 32 }; };
+template <> struct Layout<Q5_K> { enum { k = 256, pieces = 1, b0 = 176, b1 = 0, b2 = 0, b3 = 0, apart = 32 }; };
+template <> struct Layout<Q6_K> { enum { k = 256, pieces = 4, b0 = 2, b1 = 128, b2 = 64, b3 = 16, apart = 16 }; };
+template <> struct Layout<Q8_0> { enum { k = 32, pieces = 2, b0 = 2, b1 = 32, b2 = 0, b3 = 0, apart = 32 }; };
+template <> struct Layout<Q4_0> { enum { k = 32, pieces = 2, b0 = 2, b1 = 16, b2 = 0, b3 = 0, apart = 16 }; };
+template <> struct Layout<Q4_1> { enum { k = 32, pieces = 2, b0 = 4, b1 = 16, b2 = 0, b3 = 0, apart = 16 }; };
+template <> struct Layout<Q5_0> { enum { k = 32, pieces = 3, b0 = 2, b1 = 16, b2 = 4, b3 = 0, apart = 16 }; };
+template <> struct Layout<Q5_1> { enum { k = 32, pieces = 3, b0 = 4, b1 = 16, b2 = 4, b3 = 0, apart = 16 }; };
+
+template <> struct Layout<F16> { enum { k = 32, pieces = 1, b0 = 64, b1 = 0, b2 = 0, b3 = 0, apart = 64 }; };
+template <> struct Layout<BF16> { enum { k = 32, pieces = 1, b0 = 64, b1 = 0, b2 = 0, b3 = 0, apart = 64 }; };
+
+template <int F> DEV constexpr int piece_bytes(int p) { return p == 0 ? Layout<F>::b0 : p == 1 ? Layout<F>::b1 : p == 2 ? Layout<F>::b2 : Layout<F>::b3; }
+/// The distance of rows for `bytes` of each: room for 15 bytes on either side where a row does not start at a multiple of 16.
+DEV int pitch_of(int bytes, int apart, bool shifted) { return (bytes + (shifted ? 30 : 0) + 127 - apart) / 128 * 128 + apart; }
+template <int F> DEV int piece_pitch(int p, int units) {
+  const int b = piece_bytes<F>(p);
+  return pitch_of(units * b, b < 16 ? 16 : (int)Layout<F>::apart, b % 16 != 0);
+}
+
+/// Row `r` of the 16 that start at output `first` of a part.
+DEV const Blocks& rows_of(const TilesParams& p, int part, int first, int r, i64& row) {
+  const bool up = p.g.glu && r >= 8;
+  const int last = p.g.part[part].rows - 1;
+  row = min(first + (p.g.glu ? r & 7 : r), last);
+  return p.g.part[up ? 1 : part].w;
+}
+
+/// Warp 0: asks for units unit0 to unit0 + units of 16 rows.
+template <int F> DEV void ask(const TilesParams& p, int part, int first, int unit0, int units, char* stage, u64* barrier) {
+  typedef Layout<F> L;
+  const int lane = threadIdx.x & 31;
+  const i64 blocks = p.g.k / L::k;
+  u32 bytes = 0;
+  i64 row = 0;
+  const Blocks* w = nullptr;
+  if (lane < ROWS) {
+    w = &rows_of(p, part, first, lane, row);
+#pragma unroll
+    for (int i = 0; i < L::pieces; ++i) {
+      const i64 from = (row * blocks + unit0) * piece_bytes<F>(i), to = from + (i64)units * piece_bytes<F>(i);
+      bytes += (u32)(((to + 15) & ~15ll) - (from & ~15ll));
+    }
+  }
+  u32 all = bytes;
+#pragma unroll
+  for (int o = 8; o; o >>= 1) all += __shfl_xor_sync(~0u, all, o);
+  if (lane == 0) barrier_expect(barrier, all);
+  __syncwarp();
+  if (lane < ROWS) {
+    char* at_piece = stage;
+#pragma unroll
+    for (int i = 0; i < L::pieces; ++i) {
+      const int pitch = piece_pitch<F>(i, p.chunk / L::k);
+      const i64 from = (row * blocks + unit0) * piece_bytes<F>(i), to = from + (i64)units * piece_bytes<F>(i);
+      const i64 start = from & ~15ll;
+      bulk_copy(at_piece + lane * pitch, at<const char>(w->plane[i]) + start, (u32)(((to + 15) & ~15ll) - start), barrier);
+      at_piece += ROWS * pitch;
+    }
+  }
+}
+
+template <class T> DEV T shared_load(const char* p) { return *reinterpret_cast<const T*>(p); }
+
+/// Sums of products as floats. A is u8 (UNSIGNED) or s8.
+template <bool UNSIGNED> DEV void dot32(float* f, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
+  const int c = 0x4b400000;  // 1.5 * 2^23 as bits: an integer added to it is added to the float
+  int d[4];
+  if (UNSIGNED)
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
+        : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1), "r"(c));
+  else
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
+        : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1), "r"(c));
+#pragma unroll
+  for (int i = 0; i < 4; ++i) f[i] = __int_as_float(d[i]) - 12582912.0f;
+}
+DEV void dot16(float* f, u32 a0, u32 a1, u32 b0) {
+  const int c = 0x4b400000;
+  int d[4];
+  asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%7,%7,%7,%7};"
+      : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3]) : "r"(a0), "r"(a1), "r"(b0), "r"(c));
+#pragma unroll
+  for (int i = 0; i < 4; ++i) f[i] = __int_as_float(d[i]) - 12582912.0f;
+}
+template <int F> DEV void dot_floats(float* f, const uint4& r0, const uint4& r1, const uint4& b) {
+  const u32 a[2][4] = {{r0.x, r1.x, r0.y, r1.y}, {r0.z, r1.z, r0.w, r1.w}}, v[2][2] = {{b.x, b.y}, {b.z, b.w}};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) f[i] = 0.0f;
+#pragma unroll
+  for (int h = 0; h < 2; ++h)
+    if (F == F16)
+      asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+          : "+f"(f[0]), "+f"(f[1]), "+f"(f[2]), "+f"(f[3]) : "r"(a[h][0]), "r"(a[h][1]), "r"(a[h][2]), "r"(a[h][3]), "r"(v[h][0]), "r"(v[h][1]));
+    else
+      asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+          : "+f"(f[0]), "+f"(f[1]), "+f"(f[2]), "+f"(f[3]) : "r"(a[h][0]), "r"(a[h][1]), "r"(a[h][2]), "r"(a[h][3]), "r"(v[h][0]), "r"(v[h][1]));
+}
+/// Byte i of a word as a float, without a conversion instruction.
+DEV float byte_float(u32 word, int i) { return __int_as_float((int)__byte_perm(word, 0x4b000000, 0x7440 | i)) - 8388608.0f; }
+/// The same of a signed byte whose top bit was flipped.
+DEV float flipped_byte_float(u32 word, int i) { return __int_as_float((int)__byte_perm(word, 0x4b000000, 0x7440 | i)) - 8388736.0f; }
+
+/// What a lane knows of the activations: column g of the right operand for products, columns 2t and 2t + 1 for sums.
+struct Columns {
+  const char* codes;    // of column g, shifted by the lane's place
+  const char* meta[2];  // of columns 2t and 2t + 1
+  int t;
+};
+
+/// Adds dx * (s * f - n * sum) for the rows g and g + 8 and both columns. ONE: there is one column, in lanes with t = 0.
+template <bool ONE, bool MIN> DEV void add(float* tot, const float* f, float s0, float s1, float n0, float n1, const Columns& x, int group) {
+  const float2 m0 = shared_load<float2>(x.meta[0] + group * 8);
+  const float a = MIN ? fmaf(s0, f[0], -(n0 * m0.y)) : s0 * f[0], c = MIN ? fmaf(s1, f[2], -(n1 * m0.y)) : s1 * f[2];
+  tot[0] = fmaf(m0.x, a, tot[0]);
+  tot[2] = fmaf(m0.x, c, tot[2]);
+  if (ONE) return;
+  const float2 m1 = shared_load<float2>(x.meta[1] + group * 8);
+  const float b = MIN ? fmaf(s0, f[1], -(n0 * m1.y)) : s0 * f[1], d = MIN ? fmaf(s1, f[3], -(n1 * m1.y)) : s1 * f[3];
+  tot[1] = fmaf(m1.x, b, tot[1]);
+  tot[3] = fmaf(m1.x, d, tot[3]);
+}
+
+/// Bits 0 to 3 of h as bit 0 of each byte.
+DEV u32 spread(u32 h) { return ((h & 15u) * 0x00204081u) & 0x01010101u; }
+
+/// A warp's share of a stage: units w, w + 8, ... of `units`, which start at unit0 of the row.
+template <int F, bool ONE>
+DEV void products(const char* stage, int chunk_units, int unit0, int units, const int* shift, const Columns& x, float* tot) {
+  typedef Layout<F> L;
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+  const int pitch0 = piece_pitch<F>(0, chunk_units);
+  const char* row0 = stage + g * pitch0;
+  const char* row1 = row0 + 8 * pitch0;
+  const char* next = stage + ROWS * pitch0;
+  if (F == Q4_K || F == Q5_K) {
+#pragma unroll 1
+    for (int u = warp; u < units; u += WARPS) {
+      const char *b0 = row0 + u * L::b0, *b1 = row1 + u * L::b0;
+      const int group0 = (unit0 + u) * 8;
+      const uint4 h0 = shared_load<uint4>(b0), h1 = shared_load<uint4>(b1);
+      uint2 q0 = make_uint2(0, 0), q1 = q0;
+      if (F == Q5_K) {
+        q0 = shared_load<uint2>(b0 + 16 + 8 * t);
+        q1 = shared_load<uint2>(b1 + 16 + 8 * t);
+      }
+      const float d0 = from_half((u16)h0.x), d1 = from_half((u16)h1.x), m0 = from_half((u16)(h0.x >> 16)), m1 = from_half((u16)(h1.x >> 16));
+      const u32 scale0[2] = {h0.y & 0x3f3f3f3f, (h0.w & 0x0f0f0f0f) | (h0.y >> 2 & 0x30303030)};
+      const u32 scale1[2] = {h1.y & 0x3f3f3f3f, (h1.w & 0x0f0f0f0f) | (h1.y >> 2 & 0x30303030)};
+      const u32 least0[2] = {h0.z & 0x3f3f3f3f, (h0.w >> 4 & 0x0f0f0f0f) | (h0.z >> 2 & 0x30303030)};
+      const u32 least1[2] = {h1.z & 0x3f3f3f3f, (h1.w >> 4 & 0x0f0f0f0f) | (h1.z >> 2 & 0x30303030)};
+      const float e0 = F == Q4_K ? d0 * 0.0625f : d0, e1 = F == Q4_K ? d1 * 0.0625f : d1;
+#pragma unroll
+      for (int pair = 0; pair < 4; ++pair) {
+        const int at_codes = (F == Q4_K ? 16 : 48) + pair * 32 + 8 * t;
+        const uint2 c0 = shared_load<uint2>(b0 + at_codes), c1 = shared_load<uint2>(b1 + at_codes);
+#pragma unroll
+        for (int high = 0; high < 2; ++high) {
+          const int j = 2 * pair + high, group = group0 + j;
+          u32 a[4] = {c0.x, c1.x, c0.y, c1.y};
+          const u32 h[4] = {q0.x, q1.x, q0.y, q1.y};
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            if (F == Q4_K) a[i] &= high ? 0xf0f0f0f0 : 0x0f0f0f0f;
+            else a[i] = (a[i] >> 4 * high & 0x0f0f0f0f) | (j < 4 ? h[i] << (4 - j) & 0x10101010 : h[i] >> (j - 4) & 0x10101010);
+          }
+          const uint2 b = shared_load<uint2>(x.codes + group * 32 + 8 * t);
+          float f[4];
+          dot32<true>(f, a[0], a[1], a[2], a[3], b.x, b.y);
+          const float s0 = (high ? e0 : d0) * byte_float(scale0[pair / 2], j & 3), s1 = (high ? e1 : d1) * byte_float(scale1[pair / 2], j & 3);
+          const float n0 = m0 * byte_float(least0[pair / 2], j & 3), n1 = m1 * byte_float(least1[pair / 2], j & 3);
+          add<ONE, true>(tot, f, s0, s1, n0, n1, x, group);
+        }
+      }
+    }
+  } else if (F == F16 || F == BF16) {
+#pragma unroll 4
+    for (int u = warp; u < units; u += WARPS) {
+      const int group = unit0 + u;
+      const uint4 c0 = shared_load<uint4>(row0 + u * 64 + 16 * t), c1 = shared_load<uint4>(row1 + u * 64 + 16 * t);
+      float f[4];
+      dot_floats<F>(f, c0, c1, shared_load<uint4>(x.codes + group * 64 + 16 * t));
+      add<ONE, false>(tot, f, 1.0f, 1.0f, 0, 0, x, group);
+    }
+  } else if (F == Q6_K) {
+    const int pitch1 = piece_pitch<F>(1, chunk_units), pitch2 = piece_pitch<F>(2, chunk_units), pitch3 = piece_pitch<F>(3, chunk_units);
+    const char *low = next + g * pitch1 + 4 * t, *top = next + ROWS * pitch1 + g * pitch2 + 4 * t;
+    const char* scales = next + ROWS * (pitch1 + pitch2) + g * pitch3;
+#pragma unroll 1
+    for (int u = warp; u < units; u += WARPS) {
+      const float d0 = 0.25f * from_half(shared_load<u16>(row0 + shift[0] + u * 2)), d1 = 0.25f * from_half(shared_load<u16>(row1 + shift[1] + u * 2));
+#pragma unroll
+      for (int n = 0; n < 2; ++n) {
+        const uint2 k0 = shared_load<uint2>(scales + u * 16 + n * 8), k1 = shared_load<uint2>(scales + 8 * pitch3 + u * 16 + n * 8);
+        u32 h0[2], h1[2];
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          h0[half] = shared_load<u32>(top + u * 64 + n * 32 + half * 16) ^ 0xaaaaaaaa;
+          h1[half] = shared_load<u32>(top + 8 * pitch2 + u * 64 + n * 32 + half * 16) ^ 0xaaaaaaaa;
+        }
+#pragma unroll
+        for (int gg = 0; gg < 2; ++gg) {
+          u32 l0[2], l1[2];
+#pragma unroll
+          for (int half = 0; half < 2; ++half) {
+            l0[half] = shared_load<u32>(low + u * 128 + n * 64 + gg * 32 + half * 16);
+            l1[half] = shared_load<u32>(low + 8 * pitch1 + u * 128 + n * 64 + gg * 32 + half * 16);
+          }
+#pragma unroll
+          for (int high = 0; high < 2; ++high) {
+            const int group = (unit0 + u) * 8 + n * 4 + high * 2 + gg, left = 6 - 4 * high - 2 * gg;
+            float r[4] = {};
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+              const u32 a0 = ((high ? l0[half] >> 2 : l0[half] << 2) & 0x3c3c3c3c) | (h0[half] << left & 0xc0c0c0c0);
+              const u32 a1 = ((high ? l1[half] >> 2 : l1[half] << 2) & 0x3c3c3c3c) | (h1[half] << left & 0xc0c0c0c0);
+              const u32 b = shared_load<u32>(x.codes + group * 32 + half * 16 + 4 * t);
+              float f[4];
+              dot16(f, a0, a1, b);
+              const int place = gg * 2 + half;
+              const float s0 = flipped_byte_float((high ? k0.y : k0.x) ^ 0x80808080, place);
+              const float s1 = flipped_byte_float((high ? k1.y : k1.x) ^ 0x80808080, place);
+              r[0] = fmaf(s0, f[0], r[0]);
+              r[2] = fmaf(s1, f[2], r[2]);
+              if (!ONE) {
+                r[1] = fmaf(s0, f[1], r[1]);
+                r[3] = fmaf(s1, f[3], r[3]);
+              }
+            }
+            add<ONE, false>(tot, r, d0, d1, 0, 0, x, group);
+          }
+        }
+      }
+    }
+  } else {
+    const int pitch1 = piece_pitch<F>(1, chunk_units), pitch2 = L::pieces > 2 ? piece_pitch<F>(2, chunk_units) : 0;
+    const char* codes = next + g * pitch1;
+    const char* bits = next + ROWS * pitch1 + g * pitch2;
+#pragma unroll 4
+    for (int u = warp; u < units; u += WARPS) {
+      const int group = unit0 + u;
+      u32 a[4], b[2];
+      if (F == Q8_0) {
+        const uint2 c0 = shared_load<uint2>(codes + u * 32 + 8 * t), c1 = shared_load<uint2>(codes + 8 * pitch1 + u * 32 + 8 * t);
+        a[0] = c0.x, a[1] = c1.x, a[2] = c0.y, a[3] = c1.y;
+        const uint2 v = shared_load<uint2>(x.codes + group * 32 + 8 * t);
+        b[0] = v.x, b[1] = v.y;
+      } else {
+        const u32 c0 = shared_load<u32>(codes + u * 16 + 4 * t), c1 = shared_load<u32>(codes + 8 * pitch1 + u * 16 + 4 * t);
+        b[0] = shared_load<u32>(x.codes + group * 32 + 4 * t);
+        b[1] = shared_load<u32>(x.codes + group * 32 + 16 + 4 * t);
+        if (F == Q4_0) {
+          a[0] = (c0 << 4 & 0xf0f0f0f0) ^ 0x80808080, a[1] = (c1 << 4 & 0xf0f0f0f0) ^ 0x80808080;
+          a[2] = (c0 & 0xf0f0f0f0) ^ 0x80808080, a[3] = (c1 & 0xf0f0f0f0) ^ 0x80808080;
+        } else if (F == Q4_1) {
+          a[0] = c0 & 0x0f0f0f0f, a[1] = c1 & 0x0f0f0f0f, a[2] = c0 >> 4 & 0x0f0f0f0f, a[3] = c1 >> 4 & 0x0f0f0f0f;
+        } else {
+          const u32 h0 = shared_load<u32>(bits + shift[2] + u * 4) >> 4 * t, h1 = shared_load<u32>(bits + 8 * pitch2 + shift[3] + u * 4) >> 4 * t;
+          if (F == Q5_0) {  // 8 times the code less 16
+            a[0] = ((c0 << 3 & 0x78787878) | spread(h0) << 7) ^ 0x80808080, a[1] = ((c1 << 3 & 0x78787878) | spread(h1) << 7) ^ 0x80808080;
+            a[2] = ((c0 >> 1 & 0x78787878) | spread(h0 >> 16) << 7) ^ 0x80808080;
+            a[3] = ((c1 >> 1 & 0x78787878) | spread(h1 >> 16) << 7) ^ 0x80808080;
+          } else {
+            a[0] = (c0 & 0x0f0f0f0f) | spread(h0) << 4, a[1] = (c1 & 0x0f0f0f0f) | spread(h1) << 4;
+            a[2] = (c0 >> 4 & 0x0f0f0f0f) | spread(h0 >> 16) << 4, a[3] = (c1 >> 4 & 0x0f0f0f0f) | spread(h1 >> 16) << 4;
+          }
+        }
+      }
+      float f[4];
+      dot32<F == Q4_1 || F == Q5_1>(f, a[0], a[1], a[2], a[3], b[0], b[1]);
+      if (F == Q4_1 || F == Q5_1) {
+        const u32 k0 = shared_load<u32>(row0 + shift[0] + u * 4), k1 = shared_load<u32>(row1 + shift[1] + u * 4);
+        add<ONE, true>(tot, f, from_half((u16)k0), from_half((u16)k1), -from_half((u16)(k0 >> 16)), -from_half((u16)(k1 >> 16)), x, group);
+      } else {
+        const float whole = F == Q8_0 ? 1.0f : F == Q4_0 ? 0.0625f : 0.125f;
+        const float d0 = from_half(shared_load<u16>(row0 + shift[0] + u * 2)) * whole, d1 = from_half(shared_load<u16>(row1 + shift[1] + u * 2)) * whole;
+        add<ONE, false>(tot, f, d0, d1, 0, 0, x, group);
+      }
+    }
+  }
+}
+
+/// Where rows g and g + 8 start in pieces 0 and 2, whose rows need not start at multiples of 16.
+template <int F> DEV void shifts_of(const TilesParams& p, int part, int first, int unit0, int* shift) {
+  typedef Layout<F> L;
+  const int g = (threadIdx.x & 31) >> 2;
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    i64 row;
+    rows_of(p, part, first, g + 8 * i, row);
+    const i64 block = row * (p.g.k / L::k) + unit0;
+    shift[i] = (int)(block * L::b0 & 15);
+    shift[2 + i] = L::pieces > 2 ? (int)(block * L::b2 & 15) : 0;
+  }
+}
+
+#define FOR_FORMAT(dtype, CALL) \
+  switch (dtype) { \
+    case Q4_0: CALL(Q4_0); break; \
+    case Q4_1: CALL(Q4_1); break; \
+    case Q5_0: CALL(Q5_0); break; \
+    case Q5_1: CALL(Q5_1); break; \
+    case Q8_0: CALL(Q8_0); break; \
+    case Q4_K: CALL(Q4_K); break; \
+    case Q5_K: CALL(Q5_K); break; \
+    case F16: CALL(F16); break; \
+    case BF16: CALL(BF16); break; \
+    default: CALL(Q6_K); break; \
+  }
+
+template <int F, bool ONE>
+DEV void stage_products(const TilesParams& p, int part, int first, int chunk, const char* stage, const Columns& x, float* tot) {
+  typedef Layout<F> L;
+  const int chunk_units = p.chunk / L::k, unit0 = chunk * chunk_units, units = min(chunk_units, p.g.k / L::k - unit0);
+  int shift[4];
+  shifts_of<F>(p, part, first, unit0, shift);
+  products<F, ONE>(stage, chunk_units, unit0, units, shift, x, tot);
+}
+template <int F> DEV void stage_ask(const TilesParams& p, int part, int first, int chunk, char* stage, u64* barrier) {
+  typedef Layout<F> L;
+  const int chunk_units = p.chunk / L::k, unit0 = chunk * chunk_units, units = min(chunk_units, p.g.k / L::k - unit0);
+  ask<F>(p, part, first, unit0, units, stage, barrier);
+}
+
+struct TilesShared {
+  u64 full[8];
+  float factor[8];
+  float partial[WARPS][8][ROWS];  // [warp][column][row]
+  float made[8][32];
+};
+
+/// The part of the 16 rows number `index`, and its first output there.
+DEV int part_of(const GemvParams& g, int index, int& first) {
+  int part = 0;
+  first = index * (g.glu ? 8 : ROWS);
+  if (!g.glu)
+    while (part < g.parts - 1 && first >= g.part[part].rows) first -= g.part[part++].rows;
+  return part;
+}
+
+template <bool ONE> DEV void tiles(const TilesParams& p, char* memory) {
+  TilesShared& s = *reinterpret_cast<TilesShared*>(memory);
+  const GemvParams& g = p.g;
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, t = ONE ? 1 : g.t;
+  const int row_bytes = g.x.dtype ? 2 * g.k : g.k, x_pitch = pitch_of(row_bytes, g.x.dtype ? 64 : 32, false), meta_pitch = g.k / 4 + 16;
+  char* codes = memory + (sizeof(TilesShared) + 127) / 128 * 128;
+  char* meta = codes + t * x_pitch;
+  char* stages = memory + p.stage_offset;
+  const int steps = p.subtiles * p.chunks, first_tile = blockIdx.x * p.subtiles;
+  start_next();
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < p.stages; ++i) barrier_init(&s.full[i]);
+    fence_barriers();
+  }
+  __syncthreads();
+  const auto refill = [&](int step) {
+    int first;
+    const int part = part_of(g, first_tile + step / p.chunks, first), slot = step % p.stages;
+#define ASK(F) stage_ask<F>(p, part, first, step % p.chunks, stages + slot * p.stage_bytes, &s.full[slot])
+    FOR_FORMAT(g.part[part].w.dtype, ASK)
+  };
+  if (warp == 0)
+    for (int i = 0; i < min(steps, p.stages); ++i) refill(i);
+  wait_previous();
+  for (int c = 0; c < t; ++c) {
+    const uint4* from = at<const uint4>(g.x.codes) + (i64)c * (row_bytes / 16);
+    for (int i = threadIdx.x; i < row_bytes / 16; i += THREADS) *reinterpret_cast<uint4*>(codes + c * x_pitch + i * 16) = from[i];
+    const uint4* meta_from = at<const uint4>(g.x.meta) + (i64)c * (g.k / 64);
+    for (int i = threadIdx.x; i < g.k / 64; i += THREADS) *reinterpret_cast<uint4*>(meta + c * meta_pitch + i * 16) = meta_from[i];
+  }
+  if (warp < t) {
+    float sum = 0.0f;
+    if (g.x.sums)
+      for (int i = lane; i < g.x.sum_count; i += 32) sum += at<const float>(g.x.sums)[(i64)warp * g.x.sum_count + i];
+    sum = warp_sum(sum);
+    if (lane == 0) s.factor[warp] = g.x.sums ? 1.0f / sqrtf(sum / (float)g.k + g.x.epsilon) : 1.0f;
+  }
+  __syncthreads();
+  Columns x;
+  x.codes = codes + (ONE ? 0 : min(lane >> 2, t - 1)) * x_pitch;
+  x.meta[0] = meta + (ONE ? 0 : min((lane & 3) * 2, t - 1)) * meta_pitch;
+  x.meta[1] = meta + (ONE ? 0 : min((lane & 3) * 2 + 1, t - 1)) * meta_pitch;
+  float tot[4] = {};
+#pragma unroll 1
+  for (int step = 0; step < steps; ++step) {
+    int first;
+    const int part = part_of(g, first_tile + step / p.chunks, first), slot = step % p.stages, chunk = step % p.chunks;
+    barrier_wait(&s.full[slot], (u32)(step / p.stages) & 1u);
+#define PRODUCTS(F) stage_products<F, ONE>(p, part, first, chunk, stages + slot * p.stage_bytes, x, tot)
+    FOR_FORMAT(g.part[part].w.dtype, PRODUCTS)
+    const bool ends = chunk == p.chunks - 1;
+    if (ends) {
+      const int row = lane >> 2, column = (lane & 3) * 2;
+      if (ONE ? column == 0 : column < t) {
+        s.partial[warp][column][row] = tot[0];
+        s.partial[warp][column][row + 8] = tot[2];
+        if (!ONE) {
+          s.partial[warp][column + 1][row] = tot[1];
+          s.partial[warp][column + 1][row + 8] = tot[3];
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < 4; ++i) tot[i] = 0.0f;
+    }
+    __syncthreads();
+    if (warp == 0 && step + p.stages < steps) refill(step + p.stages);
+    if (!ends) continue;
+    const GemvPart& q = g.part[part];
+    for (int i = threadIdx.x; i < ROWS * t; i += THREADS) {
+      const int r = i % ROWS, c = i / ROWS;
+      if (g.glu && r >= 8) continue;
+      float y = 0.0f, up = 0.0f;
+#pragma unroll
+      for (int w = 0; w < WARPS; ++w) y += s.partial[w][c][r];
+      y *= s.factor[c];
+      if (g.glu) {
+#pragma unroll
+        for (int w = 0; w < WARPS; ++w) up += s.partial[w][c][r + 8];
+        y = SILU(y) * (up * s.factor[c]);
+      }
+      const int output = first + r;
+      if (output >= q.rows) continue;
+      if (q.bias) y += at<const float>(q.bias)[output];
+      if (g.residual) y += at<const float>(g.residual)[(i64)c * q.rows + output];
+      if (g.out.codes) s.made[c][output % 32] = y;
+      if (q.y) at<float>(q.y)[(i64)c * q.rows + output] = y;
+    }
+    if (step + 1 < steps) __syncthreads();  // partial is written anew
+  }
+  if (!g.out.codes) return;
+  __syncthreads();
+  const int groups = g.part[0].rows / 32;
+  if (warp < t) {
+    const float v = s.made[warp][lane];
+    const float weight = g.out_weight ? at<const float>(g.out_weight)[blockIdx.x * 32 + lane] + g.out_offset : 1.0f;
+    quantise32(v * weight, g.out, (i64)warp * groups + blockIdx.x, lane);
+    if (g.out.sums) {
+      const float squares = warp_sum(v * v);
+      if (lane == 0) at<float>(g.out.sums)[(i64)warp * g.out.sum_count + blockIdx.x] = squares;
+    }
+  }
+}
+#endif
+
+extern "C" __global__ void __launch_bounds__(256, 2) tiles_1(const __grid_constant__ TilesParams p) {
+#if __CUDA_ARCH__ >= 900
+  extern __shared__ __align__(128) char memory[];
+  tiles<true>(p, memory);
+#endif
+}
+extern "C" __global__ void __launch_bounds__(256, 2) tiles_8(const __grid_constant__ TilesParams p) {
+#if __CUDA_ARCH__ >= 900
+  extern __shared__ __align__(128) char memory[];
+  tiles<false>(p, memory);
+#endif
+}

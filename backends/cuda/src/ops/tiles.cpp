@@ -1,0 +1,104 @@
+// Products of up to 8 rows by kernels/tiles.cu: whether it serves them, and how much a block of threads has under way.
+#include "matmul.hpp"
+
+#include <array>
+
+namespace quern::cuda {
+namespace {
+
+constexpr int rows = 16;                     // of a tile
+constexpr std::int64_t stage_target = 40960;  // bytes of a stage, about
+constexpr std::int64_t reserved = 1024;      // shared memory that the system takes for each block
+constexpr std::int64_t fixed_bytes = 6144;   // TilesShared of the kernel, rounded up
+
+/// As pitch_of of the kernel.
+constexpr std::int64_t pitch_of(std::int64_t bytes, std::int64_t apart, bool shifted) {
+  return (bytes + (shifted ? 30 : 0) + 127 - apart) / 128 * 128 + apart;
+}
+
+/// The kernel's Layout.
+struct Layout {
+  std::int64_t k;
+  std::array<int, 4> bytes;
+  int apart;
+};
+Layout layout_of(int dtype) {
+  switch (dtype) {
+    case QUERN_Q4_0: return {32, {2, 16, 0, 0}, 16};
+    case QUERN_Q4_1: return {32, {4, 16, 0, 0}, 16};
+    case QUERN_Q5_0: return {32, {2, 16, 4, 0}, 16};
+    case QUERN_Q5_1: return {32, {4, 16, 4, 0}, 16};
+    case QUERN_Q8_0: return {32, {2, 32, 0, 0}, 32};
+    case QUERN_F16: case QUERN_BF16: return {32, {64, 0, 0, 0}, 64};
+    case QUERN_Q4_K: return {256, {144, 0, 0, 0}, 32};
+    case QUERN_Q5_K: return {256, {176, 0, 0, 0}, 32};
+    default: return {256, {2, 128, 64, 16}, 16};
+  }
+}
+
+/// Bytes of 16 rows of `k` elements in shared memory.
+std::int64_t stage_bytes(int dtype, std::int64_t k) {
+  const Layout layout = layout_of(dtype);
+  std::int64_t bytes = 0;
+  for (const int piece : layout.bytes)
+    if (piece != 0) bytes += rows * pitch_of(k / layout.k * piece, piece < 16 ? 16 : layout.apart, piece % 16 != 0);
+  return bytes;
+}
+
+std::int64_t activation_bytes_of(std::int64_t k, std::int64_t t, bool floats) {
+  return (t * ((floats ? pitch_of(2 * k, 64, false) : pitch_of(k, 32, false)) + k / 4 + 16) + 127) / 128 * 128;
+}
+/// Elements of k in a stage: they depend on shape and format alone, since they decide the order of sums.
+std::int64_t chunk_of(std::int64_t k, std::int64_t unit, std::int64_t whole) {
+  const std::int64_t chunks = (whole + stage_target - 1) / stage_target, units = k / unit;
+  return (units + chunks - 1) / chunks * unit;
+}
+
+}  // namespace
+
+bool tiles_serve(quern_dtype dtype, std::int64_t k, std::int64_t rows, const CardFacts& card) {
+  if (card.major < 9 || k % 64 != 0) return false;
+  const int d = static_cast<int>(dtype);
+  const std::int64_t stage = stage_bytes(d, chunk_of(k, layout_of(d).k, stage_bytes(d, k))) + 127;
+  return fixed_bytes + activation_bytes_of(k, rows, true) + stage <= card.shared_limit;
+}
+
+bool launch_tiles(const GemvParams& g, Launcher& launcher) {
+  if (launcher.gpu().facts().major < 9 || g.k % 64 != 0) return false;
+  const std::int64_t limit = launcher.gpu().facts().shared_limit;
+  std::int64_t unit = 32, tiles = 0, whole = 0;
+  for (int i = 0; i < g.parts; ++i) {
+    if (g.part[i].w.aligned == 0) return false;
+    if (g.parts > 1 && g.part[i].rows % (g.glu != 0 ? 8 : rows) != 0) return false;
+    unit = std::max(unit, layout_of(g.part[i].w.dtype).k);
+    whole = std::max(whole, stage_bytes(g.part[i].w.dtype, g.k));
+    tiles += (g.part[i].rows + rows - 1) / rows;  // under glu: half of its rows twice, in all as many
+  }
+  if (g.k % unit != 0) return false;
+  TilesParams p{};
+  p.g = g;
+  p.chunk = static_cast<int>(chunk_of(g.k, unit, whole));
+  p.chunks = (g.k + p.chunk - 1) / p.chunk;
+  std::int64_t stage = 0;
+  for (int i = 0; i < g.parts; ++i) stage = std::max(stage, (stage_bytes(g.part[i].w.dtype, p.chunk) + 127) / 128 * 128);
+  const bool floats = g.x.dtype != 0;
+  if (fixed_bytes + activation_bytes_of(g.k, floats ? g.t : most_gemv_rows, floats) + stage > limit) return false;
+  const std::int64_t fixed = fixed_bytes + activation_bytes_of(g.k, g.t, floats);
+  if (g.out.codes != 0) {
+    if (g.part[0].rows % 32 != 0) return false;
+    p.subtiles = g.glu != 0 ? 4 : 2;  // 32 outputs
+  } else {
+    p.subtiles = static_cast<int>(std::max<std::int64_t>(1, tiles / (2 * launcher.multiprocessors())));
+  }
+  const std::int64_t grid = (tiles + p.subtiles - 1) / p.subtiles;
+  // Half of a multiprocessor, where two stages fit in it: the other half is for another block, of this kernel or of the next.
+  const std::int64_t steps = std::int64_t{p.subtiles} * p.chunks, half = (limit + reserved) / 2 - reserved;
+  const std::int64_t room = (half - fixed >= std::min<std::int64_t>(steps, 2) * stage ? half : limit) - fixed;
+  p.stages = static_cast<int>(std::min<std::int64_t>({steps, 8, room / stage}));
+  p.stage_bytes = static_cast<int>(stage);
+  p.stage_offset = static_cast<int>(fixed);
+  launcher.launch("tiles", g.t == 1 ? "tiles_1" : "tiles_8", {grid, 1, 1}, 256, p, static_cast<unsigned>(fixed + p.stages * stage));
+  return true;
+}
+
+}  // namespace quern::cuda

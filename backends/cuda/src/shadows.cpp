@@ -1,0 +1,102 @@
+// See shadows.hpp.
+#include "shadows.hpp"
+
+#include "op.hpp"
+
+namespace quern::cuda {
+namespace {
+
+bool is_16bit(const Tensor& t) { return t.dtype == QUERN_F16 || t.dtype == QUERN_BF16; }
+std::uint64_t copy_bytes(const Tensor& t) { return (static_cast<std::uint64_t>(t.elements()) * 2 + 255) / 256 * 256; }
+
+std::uint64_t source_bytes(const Tensor& t) {
+  if (t.planes) return layout_bytes({t.dtype, t.dims[0], t.last(), true});
+  const sdk::ElementSize size = sdk::element_size(t.dtype);
+  return static_cast<std::uint64_t>(t.elements()) / size.elements * size.bytes;
+}
+
+}  // namespace
+
+Shadows::~Shadows() { give_up(); }
+
+bool Shadows::make(std::span<const Tensor> matrices, Launcher& launcher) {
+  std::uint64_t needed = 0;
+  bool there = true, contiguous = true;
+  for (const Tensor& t : matrices) {
+    if (is_16bit(t)) continue;
+    there = there && find(t) != 0;
+    contiguous = contiguous && t.elements() * 2 % 256 == 0;
+    needed += copy_bytes(t);
+  }
+  if (there) return true;
+  const std::uint64_t budget = gpu_.budget(), used = gpu_.used();
+  if (budget < used || budget - used < needed + spare_bytes) return false;
+  const std::unique_lock lock = keep();
+  for (const Tensor& t : matrices) drop_range(t.data, 1);
+  Block block{0, needed, 0};
+  try {
+    block.memory = gpu_.allocate(needed, "16-bit copies of weights", true);
+  } catch (const Failure& failure) {
+    if (failure.code != QUERN_OUT_OF_MEMORY) throw;
+    return false;
+  }
+  bytes_ += needed;
+  Address at = block.memory;
+  const std::size_t id = next_block_++;
+  for (const Tensor& t : matrices) {
+    if (is_16bit(t)) continue;
+    const UnpackParams p{blocks_of(t), at, QUERN_BF16, t.dims[0], t.last()};
+    launcher.launch("weights", "unpack_rows", launcher.spread(t.elements() / 16), 256, p);
+    copies_[t.data] = {t.dtype, t.dims[0], t.last(), source_bytes(t), at, id};
+    ++block.matrices;
+    at += copy_bytes(t);
+  }
+  blocks_[id] = block;
+  return true;
+}
+
+Address Shadows::find(const Tensor& t) const noexcept {
+  if (is_16bit(t)) return t.data;
+  const auto copy = copies_.find(t.data);
+  return copy != copies_.end() && copy->second.dtype == t.dtype && copy->second.rows == t.dims[0] && copy->second.k == t.last() ? copy->second.at : 0;
+}
+
+void Shadows::drop(std::map<Address, Copy>::iterator copy) noexcept {
+  const auto block = blocks_.find(copy->second.block);
+  copies_.erase(copy);
+  if (--block->second.matrices > 0) return;
+  gpu_.release(block->second.memory, block->second.bytes);
+  bytes_ -= block->second.bytes;
+  blocks_.erase(block);
+}
+
+void Shadows::forget(Address from, std::uint64_t bytes) noexcept {
+  const std::unique_lock lock = keep();
+  if (copies_.empty() || gpu_.driver().cuCtxPushCurrent_v2(gpu_.context()) != constant::success) return;
+  drop_range(from, bytes);
+  Context ignored = nullptr;
+  gpu_.driver().cuCtxPopCurrent_v2(&ignored);
+}
+
+void Shadows::drop_range(Address from, std::uint64_t bytes) noexcept {
+  auto at = copies_.upper_bound(from);
+  if (at != copies_.begin()) --at;
+  while (at != copies_.end() && at->first < from + bytes) {
+    const auto next = std::next(at);
+    if (at->first + at->second.source_bytes > from) {
+      gpu_.driver().cuStreamSynchronize(gpu_.stream());
+      drop(at);
+    }
+    at = next;
+  }
+}
+
+bool Shadows::give_up() noexcept {
+  const std::unique_lock lock = keep();
+  if (copies_.empty()) return false;
+  gpu_.driver().cuStreamSynchronize(gpu_.stream());
+  while (!copies_.empty()) drop(copies_.begin());
+  return true;
+}
+
+}  // namespace quern::cuda

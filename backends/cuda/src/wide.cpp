@@ -1,0 +1,458 @@
+// See wide.hpp.
+#include "wide.hpp"
+
+#include "fusion.hpp"
+#include "ops/attention.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace quern::cuda {
+namespace {
+
+constexpr std::uint32_t none = QUERN_NONE;
+constexpr std::uint32_t least_rows = 9;        // fewer have the decode schedules
+constexpr std::int64_t attention_tile = 128;   // rows of kernels/attention_rows.cu
+constexpr std::int64_t least_tiled_rows = 65;  // fewer are likely of many sequences: each row has its own blocks
+constexpr float glu_scale = 1.0f / 64;         // of f16 results: gate * up may be large, and f16 ends at 65504
+
+/// The 16-bit copy of a value [m][k] that products read, perhaps normalised.
+struct Key {
+  std::uint32_t value;  // root
+  std::uint32_t norm;   // node, or none
+  bool half;            // f16, else bf16
+  auto operator<=>(const Key&) const = default;
+};
+struct Operand {
+  std::uint32_t slot = 0;
+  std::int64_t k = 0;
+  float scale = 1;  // of what is stored
+  bool filled = false;
+};
+
+class Fuser : Uses {
+ public:
+  explicit Fuser(const Graph& graph) : Uses(graph), done_(graph.nodes.size(), false), norms_(graph.nodes.size(), false) {}
+
+  Schedule run() {
+    choose_symbol();
+    if (symbol_ == none) return {};
+    schedule_.rows_symbol = symbol_;
+    schedule_.least_rows = all_floats() ? 2 : least_rows;
+    find_norms();
+    find_operands();
+    if (operands_.empty()) return {};
+    for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n)
+      if (auto found = attention_at(n); found && takes(n, *found)) {
+        for (const std::uint32_t taken : found->nodes) done_[taken] = true;
+        attention_[n] = {std::move(*found), none};
+      }
+    Schedule general = general_schedule(graph_);
+    for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) {
+      if (done_[n]) continue;
+      if (attention_.contains(n)) emit_attention(n);
+      else if (norms_[n]) emit_norm(n);
+      else if (is_product(n)) emit_products(n);
+      else schedule_.steps.push_back(std::move(general.steps[n]));
+    }
+    return std::move(schedule_);
+  }
+
+ private:
+  std::uint32_t symbol_of(std::uint32_t v) const {
+    return tensor(v).ranged == 1 ? graph_.source.values[v].symbols[0] - 1 : none;
+  }
+
+  /// The symbol of the rows of most products.
+  void choose_symbol() {
+    std::map<std::uint32_t, int> votes;
+    for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n)
+      if (graph_.nodes[n].op == QUERN_OP_MATMUL && symbol_of(graph_.nodes[n].inputs[0]) != none &&
+          tensor(graph_.nodes[n].inputs[0]).dims[0] >= 64)
+        ++votes[symbol_of(graph_.nodes[n].inputs[0])];
+    for (const auto& [symbol, count] : votes)
+      if (symbol_ == none || count > votes[symbol_]) symbol_ = symbol;
+  }
+
+  bool is_product(std::uint32_t n) const {
+    const Node& node = graph_.nodes[n];
+    if (node.op != QUERN_OP_MATMUL || node.invariant) return false;
+    const Tensor &a = tensor(node.inputs[0]), &b = tensor(node.inputs[1]), &y = tensor(node.outputs[0]);
+    if (node.inputs.size() > 3 && node.inputs[3] != none) return false;
+    const bool weights = b.dtype == QUERN_F16 ? node.f16_allowed : node.bf16_allowed && (is_block(b.dtype) || b.dtype == QUERN_BF16);
+    return weights && graph_.source.values[node.inputs[1]].kind == QUERN_VALUE_CONSTANT && a.dtype == QUERN_F32 && y.dtype == QUERN_F32 &&
+           a.rank == 2 && b.rank == 2 && symbol_of(node.inputs[0]) == symbol_ && (b.planes || b.contiguous()) && b.dims[0] % 8 == 0 &&
+           b.last() % 16 == 0 && whole(node.inputs[0]) && whole(node.outputs[0]) &&
+           node.attributes->integer(QUERN_KEY_TRANSPOSE_A) == 0 && node.attributes->integer(QUERN_KEY_TRANSPOSE_B) == 0 &&
+           node.attributes->real(QUERN_KEY_ALPHA) == 1.0;
+  }
+  /// Whether no product has quantised weights: then the decode schedules serve one row only.
+  bool all_floats() const {
+    for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n)
+      if (is_product(n) && is_block(tensor(graph_.nodes[n].inputs[1]).dtype)) return false;
+    return true;
+  }
+  bool half_of(std::uint32_t product) const { return tensor(graph_.nodes[product].inputs[1]).dtype == QUERN_F16; }
+  std::uint32_t bias_of(std::uint32_t product) const {
+    const Node& node = graph_.nodes[product];
+    return node.inputs.size() > 2 ? node.inputs[2] : none;
+  }
+  /// Whether all that reads a value are products of one 16-bit type.
+  bool only_products(std::uint32_t r) const {
+    return !kept(r) && !users(r).empty() && std::ranges::all_of(users(r), [&](std::uint32_t n) {
+      return is_product(n) && root(graph_.nodes[n].inputs[0]) == r && half_of(n) == half_of(users(r).front());
+    });
+  }
+
+  void find_norms() {
+    for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) {
+      const Node& node = graph_.nodes[n];
+      if (node.op != QUERN_OP_RMS_NORM || node.inputs.size() < 2 || node.inputs[1] == none) continue;
+      norms_[n] = only_products(root(node.outputs[0])) && whole(node.inputs[0]) && tensor(node.inputs[0]).dtype == QUERN_F32;
+    }
+  }
+
+  Key key_of(std::uint32_t product) const {
+    const std::uint32_t a = root(graph_.nodes[product].inputs[0]), made_by = maker(a);
+    if (made_by != none && norms_[made_by]) return {root(graph_.nodes[made_by].inputs[0]), made_by, half_of(product)};
+    return {a, none, half_of(product)};
+  }
+  std::uint32_t slot(std::uint64_t bytes) {
+    schedule_.extras.push_back(bytes);
+    return static_cast<std::uint32_t>(schedule_.extras.size() - 1);
+  }
+  std::uint64_t most_rows() const { return static_cast<std::uint64_t>(graph_.source.symbols[symbol_].max); }
+
+  void find_operands() {
+    std::uint64_t largest = 0;
+    for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) {
+      if (!is_product(n)) continue;
+      const Tensor& w = tensor(graph_.nodes[n].inputs[1]);
+      if (is_block(w.dtype)) largest = std::max(largest, static_cast<std::uint64_t>(w.elements()) * 2);
+      const Key key = key_of(n);
+      if (operands_.contains(key)) continue;
+      operands_[key] = {slot(most_rows() * static_cast<std::uint64_t>(w.last()) * 2), w.last()};
+    }
+    workspace_ = slot(std::max<std::uint64_t>(largest, 1));
+  }
+  /// The operand that an only_products value is wanted as; or null.
+  Operand* wanted(std::uint32_t r) {
+    if (!only_products(r)) return nullptr;
+    const auto at = operands_.find({r, none, half_of(users(r).front())});
+    return at != operands_.end() && !at->second.filled ? &at->second : nullptr;
+  }
+
+  void emit_norm(std::uint32_t n) {
+    done_[n] = true;
+    const Node& node = graph_.nodes[n];
+    const std::uint32_t x = node.inputs[0], weight = node.inputs[1];
+    const bool half = half_of(users(root(node.outputs[0])).front());
+    Operand& operand = operands_.at({root(x), n, half});
+    operand.filled = true;
+    Step step;
+    step.first_node = n;
+    step.kernel = "rms_norm.16.cuda";
+    step.reads = {x, weight};
+    step.extras = {operand.slot};
+    const auto epsilon = static_cast<float>(node.attributes->real(QUERN_KEY_EPSILON)),
+               offset = static_cast<float>(node.attributes->real(QUERN_KEY_WEIGHT_OFFSET));
+    step.emit = [=, to = operand.slot](const StepContext& context, Launcher& launcher) {
+      const Tensor& t = context.tensor(x);
+      const Norm16Params p{t.data, context.tensor(weight).data, context.extra(to), static_cast<int>(t.last()), half, epsilon, offset};
+      launcher.launch("wide", "norm16", {t.rows(), 1, 1}, 256, p);
+    };
+    schedule_.steps.push_back(std::move(step));
+  }
+
+  void ensure(const Key& key, std::uint32_t node) {
+    Operand& operand = operands_.at(key);
+    if (operand.filled) return;
+    operand.filled = true;
+    Step step;
+    step.first_node = node;
+    step.nodes = 0;
+    step.kernel = "to_16.cuda";
+    step.reads = {key.value};
+    step.extras = {operand.slot};
+    step.emit = [=, to = operand.slot](const StepContext& context, Launcher& launcher) {
+      const Tensor& t = context.tensor(key.value);
+      const To16Params p{t.data, context.extra(to), t.elements(), key.half};
+      launcher.launch("wide", "to16", launcher.spread(t.elements() / 4), 256, p);
+    };
+    schedule_.steps.push_back(std::move(step));
+  }
+
+  /// Where a product's rows go: `row` elements apart.
+  struct Target {
+    Address y, c, bias;
+    std::int64_t row;
+  };
+  /// One product, its weights copied to scratch first where there is no 16-bit copy.
+  static void product(const Tensor& w, Address operand, float scale, bool half, std::int64_t m, const Target& to, Address workspace,
+                      Launcher& launcher) {
+    Address weights = launcher.gpu().shadows().find(w);
+    if (weights == 0) {
+      const UnpackParams unpack{blocks_of(w), workspace, QUERN_BF16, w.dims[0], w.last()};
+      launcher.launch("weights", "unpack_rows", launcher.spread(w.elements() / 16), 256, unpack);
+      weights = workspace;
+    }
+    launcher.dense({operand, weights, to.bias, to.c, to.y, static_cast<int>(m), static_cast<int>(w.dims[0]), static_cast<int>(w.last()),
+                    static_cast<int>(to.row), 1.0f / scale},
+                   half);
+  }
+
+  /// Products of one operand into a buffer, side by side: one product where their 16-bit weights follow one another.
+  void side_by_side(const std::vector<std::uint32_t>& group, const Key& key, std::uint32_t buffer, const char* kernel) {
+    const Operand in = operands_.at(key);
+    std::vector<std::uint32_t> weights;
+    std::int64_t row = 0;
+    for (const std::uint32_t n : group) {
+      weights.push_back(graph_.nodes[n].inputs[1]);
+      row += tensor(weights.back()).dims[0];
+    }
+    schedule_.dense.push_back(weights);
+    Step step;
+    step.first_node = group.front();
+    step.nodes = static_cast<std::uint32_t>(group.size());
+    step.kernel = kernel;
+    step.reads = weights;
+    step.extras = {in.slot, buffer, workspace_};
+    const std::uint32_t rows_of = graph_.nodes[group.front()].inputs[0], workspace = workspace_;
+    step.emit = [=](const StepContext& context, Launcher& launcher) {
+      const std::int64_t m = context.tensor(rows_of).dims[0];
+      const Shadows& shadows = launcher.gpu().shadows();
+      const Tensor& first = context.tensor(weights.front());
+      Address follows = shadows.find(first);
+      bool joined = follows != 0;
+      for (const std::uint32_t v : weights) {
+        const Tensor& w = context.tensor(v);
+        joined = joined && shadows.find(w) == follows;
+        follows += static_cast<Address>(w.elements()) * 2;
+      }
+      const Address y = context.extra(buffer), x = context.extra(in.slot);
+      if (joined) {
+        launcher.dense({x, shadows.find(first), 0, 0, y, static_cast<int>(m), static_cast<int>(row), static_cast<int>(in.k),
+                        static_cast<int>(row), 1.0f / in.scale},
+                       key.half);
+        return;
+      }
+      std::int64_t column = 0;
+      for (const std::uint32_t v : weights) {
+        const Tensor& w = context.tensor(v);
+        product(w, x, in.scale, key.half, m, {y + static_cast<Address>(column) * 4, 0, 0, row}, context.extra(workspace), launcher);
+        column += w.dims[0];
+      }
+    };
+    schedule_.steps.push_back(std::move(step));
+  }
+
+  void emit_products(std::uint32_t first) {
+    const Key key = key_of(first);
+    ensure(key, first);
+    // Queries, keys and values of an attention that takes them from a buffer.
+    for (auto& [n, what] : attention_)
+      if (what.buffer == none && maker(root(what.of.q)) == first) {
+        const std::vector<std::uint32_t> group = {first, maker(root(what.of.k)), maker(root(what.of.v))};
+        std::uint64_t columns = 0;
+        for (const std::uint32_t g : group) {
+          done_[g] = true;
+          columns += static_cast<std::uint64_t>(tensor(graph_.nodes[g].inputs[1]).dims[0]);
+        }
+        what.buffer = slot(most_rows() * columns * 4);
+        return side_by_side(group, key, what.buffer, "matmul.16.three.cuda");
+      }
+    // Gate and up.
+    const std::uint32_t second = first + 1;
+    if (second < graph_.nodes.size() && !done_[second] && is_product(second) && key_of(second) == key)
+      if (const std::uint32_t glu = glu_of(first, second);
+          glu != none && tensor(graph_.nodes[first].inputs[1]).dims[0] == tensor(graph_.nodes[second].inputs[1]).dims[0])
+        if (Operand* out = wanted(root(graph_.nodes[glu].outputs[0])); out != nullptr) return emit_glu(first, second, glu, key, *out);
+    done_[first] = true;
+    const Node& node = graph_.nodes[first];
+    std::uint32_t residual = none, stored = node.outputs[0];
+    const std::uint32_t add = add_of(first, residual);
+    if (add != none) {
+      stored = graph_.nodes[add].outputs[0];
+      done_[add] = true;
+    }
+    const Operand in = operands_.at(key);
+    const std::uint32_t weights = node.inputs[1], bias = bias_of(first), workspace = workspace_;
+    schedule_.dense.push_back({weights});
+    Step step;
+    step.first_node = first;
+    step.nodes = add == none ? 1 : 2;
+    step.kernel = add == none ? "matmul.16.cuda" : "matmul.16.add.cuda";
+    step.reads = {weights, bias, residual};
+    step.writes = {stored};
+    step.extras = {in.slot, workspace_};
+    step.emit = [=, half = key.half](const StepContext& context, Launcher& launcher) {
+      const Tensor &w = context.tensor(weights), &y = context.tensor(stored);
+      product(w, context.extra(in.slot), in.scale, half, y.dims[0],
+              {y.data, residual == none ? 0 : context.tensor(residual).data, bias == none ? 0 : context.tensor(bias).data, w.dims[0]},
+              context.extra(workspace), launcher);
+    };
+    schedule_.steps.push_back(std::move(step));
+  }
+
+  void emit_glu(std::uint32_t gate, std::uint32_t up, std::uint32_t glu, const Key& key, Operand& out) {
+    done_[gate] = done_[up] = done_[glu] = true;
+    const std::int64_t n = tensor(graph_.nodes[gate].inputs[1]).dims[0];
+    const std::uint32_t buffer = slot(most_rows() * static_cast<std::uint64_t>(n) * 8);
+    side_by_side({gate, up}, key, buffer, "matmul.16.two.cuda");
+    const bool half = half_of(users(root(graph_.nodes[glu].outputs[0])).front());
+    out.filled = true;
+    out.scale = half ? glu_scale : 1.0f;
+    Step step;
+    step.first_node = glu;
+    step.kernel = "glu.16.cuda";
+    step.extras = {buffer, out.slot};
+    const std::uint32_t rows_of = graph_.nodes[gate].inputs[0];
+    step.emit = [=, to = out.slot, scale = out.scale](const StepContext& context, Launcher& launcher) {
+      const std::int64_t m = context.tensor(rows_of).dims[0];
+      const Glu16Params p{context.extra(buffer), context.extra(to), m, static_cast<int>(n), half, scale};
+      launcher.launch("wide", "glu16", launcher.spread(m * n / 4), 256, p);
+    };
+    schedule_.steps.push_back(std::move(step));
+  }
+
+  /// An attention whose queries, keys and values come from three products of one operand, over a cache of 16-bit floats.
+  bool takes(std::uint32_t n, const Attention& what) const {
+    const Node& node = graph_.nodes[n];
+    const Tensor &q = tensor(node.inputs[0]), &k = tensor(node.inputs[1]), &v = tensor(node.inputs[2]), &y = tensor(node.outputs[0]);
+    if (symbol_of(node.inputs[0]) != symbol_ || (k.dtype != QUERN_F16 && k.dtype != QUERN_BF16) || k.dtype != v.dtype) return false;
+    if (k.last() != v.last() || (k.last() != 64 && k.last() != 128) || q.dims[1] % k.dims[1] != 0) return false;
+    for (std::size_t i = 6; i < node.inputs.size(); ++i)
+      if (node.inputs[i] != none) return false;
+    if (node.attributes->real(QUERN_KEY_MAX_BIAS) != 0 || y.dtype != QUERN_F32 || !whole(node.outputs[0])) return false;
+    std::uint32_t operand = none;
+    for (const std::uint32_t value : {what.q, what.k, what.v}) {
+      const std::uint32_t made_by = maker(root(value));
+      if (made_by == none || !is_product(made_by) || !whole(value) || kept(root(value)) || users(root(value)).size() != 1) return false;
+      if (operand != none && key_of(made_by) != key_of(operand)) return false;
+      operand = made_by;
+    }
+    const std::uint32_t first = maker(root(what.q));
+    return first < maker(root(what.k)) && maker(root(what.k)) < maker(root(what.v));
+  }
+
+  void emit_attention(std::uint32_t n) {
+    done_[n] = true;
+    const Node& node = graph_.nodes[n];
+    const auto& [what, buffer] = attention_.at(n);
+    const Tensor &q = tensor(node.inputs[0]), &k = tensor(node.inputs[1]);
+    const std::uint32_t queries = slot(most_rows() * static_cast<std::uint64_t>(q.dims[1] * q.dims[2]) * 2);
+    const std::uint32_t biases[] = {bias_of(maker(root(what.q))), bias_of(maker(root(what.k))), bias_of(maker(root(what.v)))};
+    const std::int64_t row = (q.dims[1] + 2 * k.dims[1]) * k.last();
+    const auto paged = [this_node = &node](const StepContext& context, std::size_t cache) {
+      const auto in = [&](std::size_t i) -> const Tensor& { return context.tensor(this_node->inputs[i]); };
+      return pages_for(in(cache), in(3), in(4), in(5));
+    };
+    Step write;
+    write.first_node = what.nodes.front();
+    write.nodes = 4;
+    write.kernel = "rope.kv_write.16.cuda";
+    write.reads = {node.inputs[1], node.inputs[2], node.inputs[3], node.inputs[4], node.inputs[5], what.table, biases[0], biases[1], biases[2]};
+    write.extras = {buffer, queries};
+    write.emit = [=, this_node = &node, what = what, buffer = buffer](const StepContext& context, Launcher& launcher) {
+      const Tensor &table = context.tensor(what.table), &rows = context.tensor(this_node->inputs[0]);
+      const auto bias = [&](std::uint32_t v) { return v == none ? 0 : context.tensor(v).data; };
+      RopeKvParams p{};
+      p.q = context.extra(buffer);
+      p.keys = p.q + static_cast<Address>(rows.dims[1] * rows.dims[2]) * 4;
+      p.q_row = p.k_row = p.v_row = row;
+      p.q_out = context.extra(queries);
+      p.bias_q = bias(biases[0]);
+      p.bias_k = bias(biases[1]);
+      p.bias_v = bias(biases[2]);
+      p.k = paged(context, 1);
+      p.v = paged(context, 2);
+      p.values = p.keys + static_cast<Address>(p.k.kv_heads * p.k.d) * 4;
+      p.q_dtype = p.k.dtype;
+      p.heads = static_cast<int>(rows.dims[1]);
+      launch_rope_kv(p, table, static_cast<int>(what.mode), rows.dims[0], launcher);
+    };
+    schedule_.steps.push_back(std::move(write));
+
+    const std::uint32_t r = root(node.outputs[0]);
+    Operand* out = wanted(r);
+    const bool store = out == nullptr, half = !store && half_of(users(r).front());
+    Step step;
+    step.first_node = n;
+    step.kernel = "attention.16.cuda";
+    step.reads = {node.inputs[1], node.inputs[2], node.inputs[3], node.inputs[4], node.inputs[5]};
+    step.extras = {queries};
+    if (store) step.writes = node.outputs;
+    std::uint32_t to = none;
+    if (out != nullptr) {
+      out->filled = true;
+      to = out->slot;
+      step.extras.push_back(to);
+    }
+    std::vector<Tensor> storage;
+    step.scratch = attention_scratch(graph_.describe(node, storage));
+    step.emit = [=, this_node = &node, storage = std::vector<Tensor>(node.inputs.size() + 1)](const StepContext& context,
+                                                                                              Launcher& launcher) mutable {
+      for (std::size_t i = 0; i < this_node->inputs.size(); ++i)
+        storage[i] = this_node->inputs[i] == none ? Tensor{} : context.tensor(this_node->inputs[i]);
+      storage.back() = context.tensor(this_node->outputs[0]);
+      const std::int64_t m = storage[0].dims[0];
+      const Address y = to == none ? storage.back().data : context.extra(to);
+      const quern_dtype y_dtype = to == none ? QUERN_F32 : half ? QUERN_F16 : QUERN_BF16;
+      if (m < least_tiled_rows) {
+        Call call;
+        call.op = this_node->op;
+        call.inputs = {storage.data(), this_node->inputs.size()};
+        call.outputs = {&storage.back(), 1};
+        call.attributes = this_node->attributes.get();
+        call.scratch = context.scratch();
+        call.counters = context.counters();
+        AttentionParams p = attention_params(call, launcher);
+        p.q = context.extra(queries);
+        p.q_dtype = p.k.dtype;
+        p.y = y;
+        p.y_dtype = static_cast<int>(y_dtype);
+        launch_attention(p, m, launcher);
+        return;
+      }
+      const Tensor& cache = storage[1];
+      AttentionRowsParams p{};
+      p.q16 = context.extra(queries);
+      p.y16 = to == none ? 0 : y;
+      p.y = y;
+      p.half = half;
+      p.k = paged(context, 1);
+      p.v = paged(context, 2);
+      p.rows = static_cast<int>(m);
+      p.heads = static_cast<int>(storage[0].dims[1]);
+      p.window = static_cast<int>(this_node->attributes->integer(QUERN_KEY_WINDOW));
+      p.scale = static_cast<float>(this_node->attributes->real(QUERN_KEY_SCALE));
+      p.softcap = static_cast<float>(this_node->attributes->real(QUERN_KEY_SOFTCAP));
+      p.faults = launcher.faults();
+      const bool wide_head = cache.last() == 128, f16 = cache.dtype == QUERN_F16;
+      const char* kernel = wide_head ? (f16 ? "attention_rows_128_f16" : "attention_rows_128_bf16")
+                                     : (f16 ? "attention_rows_64_f16" : "attention_rows_64_bf16");
+      const auto shared = static_cast<unsigned>(2 * 2 * 64 * cache.last() * 2 + 2 * attention_tile * 4);  // two stages, and Info
+      launcher.launch("attention_rows", kernel, {p.heads, (m + attention_tile - 1) / attention_tile, 1}, 256, p, shared);
+    };
+    schedule_.steps.push_back(std::move(step));
+  }
+
+  struct Taken {
+    Attention of;
+    std::uint32_t buffer;
+  };
+  std::uint32_t symbol_ = none, workspace_ = 0;
+  std::vector<bool> done_, norms_;
+  std::map<Key, Operand> operands_;
+  std::map<std::uint32_t, Taken> attention_;
+  Schedule schedule_;
+};
+
+}  // namespace
+
+Schedule wide_schedule(const Graph& graph) {
+  if (graph.source.symbols.empty()) return {};
+  return Fuser(graph).run();
+}
+
+}  // namespace quern::cuda

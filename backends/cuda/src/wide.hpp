@@ -1,0 +1,17 @@
+// The schedule of steps of many rows: products in 16 bits on the matrix units, with what lies between them fused.
+//
+//   - weights are read as bf16: copies that are made when an instance is prepared (shadows.hpp), else made in scratch for each product;
+//     weights of f16 are read as they are, by activations of f16
+//   - queries, keys and values, and gate and up, are one product where their weights lie side by side
+//   - a norm, SwiGLU and attention write the 16-bit operand of the next product; residual sums are the addend of products
+//   - rotations and the cache's writes are one kernel; attention of many rows runs on the matrix units (kernels/attention_rows.cu)
+#pragma once
+
+#include "schedule.hpp"
+
+namespace quern::cuda {
+
+/// For runs with more rows than the decode schedules have. Empty where the graph has no product that it serves.
+Schedule wide_schedule(const Graph& graph);
+
+}  // namespace quern::cuda
