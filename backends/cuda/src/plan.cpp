@@ -18,7 +18,7 @@ void Plan::compile(bool fuse, const CardFacts& card, std::vector<std::uint32_t>&
     throw failure;
   }
   schedules.push_back(general_schedule(graph));
-  if (fuse)
+  if (fuse && card.major >= 8)
     if (Schedule wide = wide_schedule(graph); !wide.steps.empty()) schedules.push_back(std::move(wide));
   if (fuse)
     for (const std::uint32_t rows : {8u, 1u})

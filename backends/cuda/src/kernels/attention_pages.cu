@@ -35,7 +35,7 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
   char* stages = memory + (sizeof(Own) + 127) / 128 * 128 + (sizeof(Pipe) + 127) / 128 * 128 + warp * STAGES * 2 * BYTES;
   if (threadIdx.x == 0) {
     for (int w = 0; w < WARPS; ++w)
-      for (int i = 0; i < STAGES; ++i) barrier_init(&pipe.full[w][i]);
+      for (int i = 0; i < STAGES; ++i) barrier_init(&pipe.full[w][i], 1);
     fence_barriers();
   }
   wait_for_inputs();

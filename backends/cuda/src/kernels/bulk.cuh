@@ -5,12 +5,12 @@
 #if __CUDA_ARCH__ >= 900
 DEV u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
 /// One thread, before any other touches the barrier; then fence_barriers and a barrier of the block.
-DEV void barrier_init(u64* b) { asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(b)) : "memory"); }
+DEV void barrier_init(u64* b, u32 arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(b)), "r"(arrivals) : "memory"); }
 DEV void fence_barriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
-/// The one arrival of a phase, which ends when as many bytes came.
+/// An arrival of a phase, which ends when all have arrived and as many bytes came as they told.
 DEV void barrier_expect(u64* b, u32 bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(b)), "r"(bytes) : "memory");
 }
@@ -25,5 +25,12 @@ DEV void barrier_wait(u64* b, u32 parity) {
 DEV void bulk_copy(void* to, const void* from, u32 bytes, u64* barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
                ::"r"(shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(barrier)) : "memory");
+}
+/// The same of what is read once: L2 keeps it no longer than it must.
+DEV void bulk_copy_once(void* to, const void* from, u32 bytes, u64* barrier) {
+  u64 policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;"
+               ::"r"(shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(barrier)), "l"(policy) : "memory");
 }
 #endif

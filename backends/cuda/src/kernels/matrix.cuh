@@ -28,9 +28,13 @@ template <int N> DEV void wait_copies() { asm volatile("cp.async.wait_group %0;"
 #endif
 
 DEV u32 pack_half(float lo, float hi) {
+#if __CUDA_ARCH__ >= 800
   u32 r;
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
   return r;
+#else
+  return (u32)to_half(lo) | (u32)to_half(hi) << 16;
+#endif
 }
 /// Two floats as f16 (cut to its range) or bf16.
 DEV u32 pack16(float lo, float hi, bool half) {

@@ -185,6 +185,9 @@ struct GemvParams {
 /// The same for tiles.cu: how much of W a block of threads has under way.
 struct TilesParams {
   GemvParams g;         // rounds is not read
+  struct Pieces {       // of a part's blocks: `elements` each, in `count` planes, and the distance of rows in a stage
+    int elements, count, bytes[4], pitch[4];
+  } pieces[3];
   int subtiles;         // 16 rows each, that a block works on one after another
   int chunk, chunks;    // elements of k in a stage; stages of one subtile
   int stages;           // in shared memory, at most 8

@@ -48,37 +48,27 @@ DEV const Blocks& rows_of(const TilesParams& p, int part, int first, int r, i64&
   return p.g.part[up ? 1 : part].w;
 }
 
-/// Warp 0: asks for units unit0 to unit0 + units of 16 rows.
-template <int F> DEV void ask(const TilesParams& p, int part, int first, int unit0, int units, char* stage, u64* barrier) {
-  typedef Layout<F> L;
+/// Warp 0: asks for one chunk of k of 16 rows, each lane for a row. Weights pass through L2 without staying there.
+DEV void ask(const TilesParams& p, int part, int first, int chunk, char* stage, u64* barrier) {
   const int lane = threadIdx.x & 31;
-  const i64 blocks = p.g.k / L::k;
-  u32 bytes = 0;
-  i64 row = 0;
-  const Blocks* w = nullptr;
-  if (lane < ROWS) {
-    w = &rows_of(p, part, first, lane, row);
-#pragma unroll
-    for (int i = 0; i < L::pieces; ++i) {
-      const i64 from = (row * blocks + unit0) * piece_bytes<F>(i), to = from + (i64)units * piece_bytes<F>(i);
-      bytes += (u32)(((to + 15) & ~15ll) - (from & ~15ll));
-    }
+  if (lane >= ROWS) return;
+  const TilesParams::Pieces& q = p.pieces[part];
+  const int chunk_units = p.chunk / q.elements, all = p.g.k / q.elements, units = min(chunk_units, all - chunk * chunk_units);
+  i64 row;
+  const Blocks& w = rows_of(p, part, first, lane, row);
+  const i64 block = row * all + chunk * chunk_units;
+  u32 total = 0;
+#pragma unroll 1
+  for (int i = 0; i < q.count; ++i) {
+    const i64 from = block * q.bytes[i];
+    total += (u32)(((from + (i64)units * q.bytes[i] + 15) & ~15ll) - (from & ~15ll));
   }
-  u32 all = bytes;
-#pragma unroll
-  for (int o = 8; o; o >>= 1) all += __shfl_xor_sync(~0u, all, o);
-  if (lane == 0) barrier_expect(barrier, all);
-  __syncwarp();
-  if (lane < ROWS) {
-    char* at_piece = stage;
-#pragma unroll
-    for (int i = 0; i < L::pieces; ++i) {
-      const int pitch = piece_pitch<F>(i, p.chunk / L::k);
-      const i64 from = (row * blocks + unit0) * piece_bytes<F>(i), to = from + (i64)units * piece_bytes<F>(i);
-      const i64 start = from & ~15ll;
-      bulk_copy(at_piece + lane * pitch, at<const char>(w->plane[i]) + start, (u32)(((to + 15) & ~15ll) - start), barrier);
-      at_piece += ROWS * pitch;
-    }
+  barrier_expect(barrier, total);
+#pragma unroll 1
+  for (int i = 0; i < q.count; ++i) {
+    const i64 from = block * q.bytes[i], start = from & ~15ll;
+    bulk_copy_once(stage + lane * q.pitch[i], at<const char>(w.plane[i]) + start, (u32)(((from + (i64)units * q.bytes[i] + 15) & ~15ll) - start), barrier);
+    stage += ROWS * q.pitch[i];
   }
 }
 
@@ -172,8 +162,13 @@ DEV void products(const char* stage, int chunk_units, int unit0, int units, cons
       const u32 least0[2] = {h0.z & 0x3f3f3f3f, (h0.w >> 4 & 0x0f0f0f0f) | (h0.z >> 2 & 0x30303030)};
       const u32 least1[2] = {h1.z & 0x3f3f3f3f, (h1.w >> 4 & 0x0f0f0f0f) | (h1.z >> 2 & 0x30303030)};
       const float e0 = F == Q4_K ? d0 * 0.0625f : d0, e1 = F == Q4_K ? d1 * 0.0625f : d1;
+#pragma unroll 1
+      for (int upper = 0; upper < 2; ++upper)
 #pragma unroll
-      for (int pair = 0; pair < 4; ++pair) {
+      for (int low_pair = 0; low_pair < 2; ++low_pair) {
+        const int pair = upper * 2 + low_pair;
+        const u32 sc0 = upper ? scale0[1] : scale0[0], sc1 = upper ? scale1[1] : scale1[0];
+        const u32 lc0 = upper ? least0[1] : least0[0], lc1 = upper ? least1[1] : least1[0];
         const int at_codes = (F == Q4_K ? 16 : 48) + pair * 32 + 8 * t;
         const uint2 c0 = shared_load<uint2>(b0 + at_codes), c1 = shared_load<uint2>(b1 + at_codes);
 #pragma unroll
@@ -184,13 +179,13 @@ DEV void products(const char* stage, int chunk_units, int unit0, int units, cons
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
             if (F == Q4_K) a[i] &= high ? 0xf0f0f0f0 : 0x0f0f0f0f;
-            else a[i] = (a[i] >> 4 * high & 0x0f0f0f0f) | (j < 4 ? h[i] << (4 - j) & 0x10101010 : h[i] >> (j - 4) & 0x10101010);
+            else a[i] = (a[i] >> 4 * high & 0x0f0f0f0f) | (h[i] >> j & 0x01010101) << 4;
           }
           const uint2 b = shared_load<uint2>(x.codes + group * 32 + 8 * t);
           float f[4];
           dot32<true>(f, a[0], a[1], a[2], a[3], b.x, b.y);
-          const float s0 = (high ? e0 : d0) * byte_float(scale0[pair / 2], j & 3), s1 = (high ? e1 : d1) * byte_float(scale1[pair / 2], j & 3);
-          const float n0 = m0 * byte_float(least0[pair / 2], j & 3), n1 = m1 * byte_float(least1[pair / 2], j & 3);
+          const float s0 = (high ? e0 : d0) * byte_float(sc0, 2 * low_pair + high), s1 = (high ? e1 : d1) * byte_float(sc1, 2 * low_pair + high);
+          const float n0 = m0 * byte_float(lc0, 2 * low_pair + high), n1 = m1 * byte_float(lc1, 2 * low_pair + high);
           add<ONE, true>(tot, f, s0, s1, n0, n1, x, group);
         }
       }
@@ -211,7 +206,7 @@ DEV void products(const char* stage, int chunk_units, int unit0, int units, cons
 #pragma unroll 1
     for (int u = warp; u < units; u += WARPS) {
       const float d0 = 0.25f * from_half(shared_load<u16>(row0 + shift[0] + u * 2)), d1 = 0.25f * from_half(shared_load<u16>(row1 + shift[1] + u * 2));
-#pragma unroll
+#pragma unroll 1
       for (int n = 0; n < 2; ++n) {
         const uint2 k0 = shared_load<uint2>(scales + u * 16 + n * 8), k1 = shared_load<uint2>(scales + 8 * pitch3 + u * 16 + n * 8);
         u32 h0[2], h1[2];
@@ -258,7 +253,7 @@ DEV void products(const char* stage, int chunk_units, int unit0, int units, cons
     const int pitch1 = piece_pitch<F>(1, chunk_units), pitch2 = L::pieces > 2 ? piece_pitch<F>(2, chunk_units) : 0;
     const char* codes = next + g * pitch1;
     const char* bits = next + ROWS * pitch1 + g * pitch2;
-#pragma unroll 4
+#pragma unroll 2
     for (int u = warp; u < units; u += WARPS) {
       const int group = unit0 + u;
       u32 a[4], b[2];
@@ -338,12 +333,6 @@ DEV void stage_products(const TilesParams& p, int part, int first, int chunk, co
   shifts_of<F>(p, part, first, unit0, shift);
   products<F, ONE>(stage, chunk_units, unit0, units, shift, x, tot);
 }
-template <int F> DEV void stage_ask(const TilesParams& p, int part, int first, int chunk, char* stage, u64* barrier) {
-  typedef Layout<F> L;
-  const int chunk_units = p.chunk / L::k, unit0 = chunk * chunk_units, units = min(chunk_units, p.g.k / L::k - unit0);
-  ask<F>(p, part, first, unit0, units, stage, barrier);
-}
-
 struct TilesShared {
   u64 full[8];
   float factor[8];
@@ -371,31 +360,40 @@ template <bool ONE> DEV void tiles(const TilesParams& p, char* memory) {
   const int steps = p.subtiles * p.chunks, first_tile = blockIdx.x * p.subtiles;
   start_next();
   if (threadIdx.x == 0) {
-    for (int i = 0; i < p.stages; ++i) barrier_init(&s.full[i]);
+    for (int i = 0; i < p.stages; ++i) barrier_init(&s.full[i], ROWS);
     fence_barriers();
   }
   __syncthreads();
   const auto refill = [&](int step) {
     int first;
     const int part = part_of(g, first_tile + step / p.chunks, first), slot = step % p.stages;
-#define ASK(F) stage_ask<F>(p, part, first, step % p.chunks, stages + slot * p.stage_bytes, &s.full[slot])
-    FOR_FORMAT(g.part[part].w.dtype, ASK)
+    ask(p, part, first, step % p.chunks, stages + slot * p.stage_bytes, &s.full[slot]);
   };
   if (warp == 0)
     for (int i = 0; i < min(steps, p.stages); ++i) refill(i);
+  // What does not come from the kernel before: for the epilogue.
+  const float out_weight = g.out.codes && g.out_weight && warp < t ? at<const float>(g.out_weight)[blockIdx.x * 32 + lane] + g.out_offset : 1.0f;
   wait_previous();
+  float square_sum = 0.0f;
+  if (warp < t && g.x.sums) {
+    const float* sums = at<const float>(g.x.sums) + (i64)warp * g.x.sum_count;
+#pragma unroll 4
+    for (int i = lane; i < g.x.sum_count; i += 32) square_sum += sums[i];
+  }
+  const int code_chunks = row_bytes / 16, meta_chunks = g.k / 64;
+#pragma unroll 1
   for (int c = 0; c < t; ++c) {
-    const uint4* from = at<const uint4>(g.x.codes) + (i64)c * (row_bytes / 16);
-    for (int i = threadIdx.x; i < row_bytes / 16; i += THREADS) *reinterpret_cast<uint4*>(codes + c * x_pitch + i * 16) = from[i];
-    const uint4* meta_from = at<const uint4>(g.x.meta) + (i64)c * (g.k / 64);
-    for (int i = threadIdx.x; i < g.k / 64; i += THREADS) *reinterpret_cast<uint4*>(meta + c * meta_pitch + i * 16) = meta_from[i];
+    const uint4 *from = at<const uint4>(g.x.codes) + (i64)c * code_chunks, *meta_from = at<const uint4>(g.x.meta) + (i64)c * meta_chunks;
+#pragma unroll 2
+    for (int i = threadIdx.x; i < code_chunks + meta_chunks; i += THREADS) {
+      const bool is_meta = i >= code_chunks;
+      const uint4 v = is_meta ? meta_from[i - code_chunks] : from[i];
+      *reinterpret_cast<uint4*>(is_meta ? meta + c * meta_pitch + (i - code_chunks) * 16 : codes + c * x_pitch + i * 16) = v;
+    }
   }
   if (warp < t) {
-    float sum = 0.0f;
-    if (g.x.sums)
-      for (int i = lane; i < g.x.sum_count; i += 32) sum += at<const float>(g.x.sums)[(i64)warp * g.x.sum_count + i];
-    sum = warp_sum(sum);
-    if (lane == 0) s.factor[warp] = g.x.sums ? 1.0f / sqrtf(sum / (float)g.k + g.x.epsilon) : 1.0f;
+    square_sum = warp_sum(square_sum);
+    if (lane == 0) s.factor[warp] = g.x.sums ? 1.0f / sqrtf(square_sum / (float)g.k + g.x.epsilon) : 1.0f;
   }
   __syncthreads();
   Columns x;
@@ -407,10 +405,17 @@ template <bool ONE> DEV void tiles(const TilesParams& p, char* memory) {
   for (int step = 0; step < steps; ++step) {
     int first;
     const int part = part_of(g, first_tile + step / p.chunks, first), slot = step % p.stages, chunk = step % p.chunks;
+    const bool ends = chunk == p.chunks - 1;
+    const GemvPart& q = g.part[part];
+    // The epilogue's operands, asked for before the products.
+    const int r = threadIdx.x % ROWS, c = threadIdx.x / ROWS, output = first + r;
+    const bool makes = ends && c < t && output < q.rows && !(g.glu && r >= 8);
+    float addend = 0.0f;
+    if (makes && q.bias) addend = at<const float>(q.bias)[output];
+    if (makes && g.residual) addend += at<const float>(g.residual)[(i64)c * q.rows + output];
     barrier_wait(&s.full[slot], (u32)(step / p.stages) & 1u);
 #define PRODUCTS(F) stage_products<F, ONE>(p, part, first, chunk, stages + slot * p.stage_bytes, x, tot)
     FOR_FORMAT(g.part[part].w.dtype, PRODUCTS)
-    const bool ends = chunk == p.chunks - 1;
     if (ends) {
       const int row = lane >> 2, column = (lane & 3) * 2;
       if (ONE ? column == 0 : column < t) {
@@ -427,10 +432,7 @@ template <bool ONE> DEV void tiles(const TilesParams& p, char* memory) {
     __syncthreads();
     if (warp == 0 && step + p.stages < steps) refill(step + p.stages);
     if (!ends) continue;
-    const GemvPart& q = g.part[part];
-    for (int i = threadIdx.x; i < ROWS * t; i += THREADS) {
-      const int r = i % ROWS, c = i / ROWS;
-      if (g.glu && r >= 8) continue;
+    if (makes) {
       float y = 0.0f, up = 0.0f;
 #pragma unroll
       for (int w = 0; w < WARPS; ++w) y += s.partial[w][c][r];
@@ -440,10 +442,7 @@ template <bool ONE> DEV void tiles(const TilesParams& p, char* memory) {
         for (int w = 0; w < WARPS; ++w) up += s.partial[w][c][r + 8];
         y = SILU(y) * (up * s.factor[c]);
       }
-      const int output = first + r;
-      if (output >= q.rows) continue;
-      if (q.bias) y += at<const float>(q.bias)[output];
-      if (g.residual) y += at<const float>(g.residual)[(i64)c * q.rows + output];
+      y += addend;
       if (g.out.codes) s.made[c][output % 32] = y;
       if (q.y) at<float>(q.y)[(i64)c * q.rows + output] = y;
     }
@@ -454,8 +453,7 @@ template <bool ONE> DEV void tiles(const TilesParams& p, char* memory) {
   const int groups = g.part[0].rows / 32;
   if (warp < t) {
     const float v = s.made[warp][lane];
-    const float weight = g.out_weight ? at<const float>(g.out_weight)[blockIdx.x * 32 + lane] + g.out_offset : 1.0f;
-    quantise32(v * weight, g.out, (i64)warp * groups + blockIdx.x, lane);
+    quantise32(v * out_weight, g.out, (i64)warp * groups + blockIdx.x, lane);
     if (g.out.sums) {
       const float squares = warp_sum(v * v);
       if (lane == 0) at<float>(g.out.sums)[(i64)warp * g.out.sum_count + blockIdx.x] = squares;

@@ -28,9 +28,10 @@ unsigned pages_shared(const AttentionParams& p) {
 }
 
 /// The kernel that reads pages by bulk copies; null where card, cache or mask rule it out.
-const char* pages_kernel(const AttentionParams& p, const Launcher& launcher) {
+const char* pages_kernel(const AttentionParams& p, Launcher& launcher) {
   if (launcher.major() < 9 || p.mask != 0 || p.k.d != p.v.d || (p.k.d != 64 && p.k.d != 128) || p.k.page % 16 != 0) return nullptr;
   if (p.k.dtype != QUERN_F16 && p.k.dtype != QUERN_BF16) return nullptr;
+  if (pages_shared(p) > static_cast<unsigned>(launcher.gpu().facts().shared_limit)) return nullptr;
   const int wide = p.k.d == 128, group = p.group == 1 ? 0 : p.group <= 4 ? 1 : 2;
   static constexpr const char* names[2][2][3] = {
       {{"attention_pages_f16_64_1", "attention_pages_f16_64_4", "attention_pages_f16_64_8"},

@@ -95,6 +95,16 @@ bool launch_tiles(const GemvParams& g, Launcher& launcher) {
   const std::int64_t steps = std::int64_t{p.subtiles} * p.chunks, half = (limit + reserved) / 2 - reserved;
   const std::int64_t room = (half - fixed >= std::min<std::int64_t>(steps, 2) * stage ? half : limit) - fixed;
   p.stages = static_cast<int>(std::min<std::int64_t>({steps, 8, room / stage}));
+  for (int i = 0; i < g.parts; ++i) {
+    const Layout layout = layout_of(g.part[i].w.dtype);
+    TilesParams::Pieces& q = p.pieces[i];
+    q.elements = static_cast<int>(layout.k);
+    for (const int bytes : layout.bytes) {
+      if (bytes == 0) continue;
+      q.bytes[q.count] = bytes;
+      q.pitch[q.count++] = static_cast<int>(pitch_of(p.chunk / layout.k * bytes, bytes < 16 ? 16 : layout.apart, bytes % 16 != 0));
+    }
+  }
   p.stage_bytes = static_cast<int>(stage);
   p.stage_offset = static_cast<int>(fixed);
   launcher.launch("tiles", g.t == 1 ? "tiles_1" : "tiles_8", {grid, 1, 1}, 256, p, static_cast<unsigned>(fixed + p.stages * stage));
