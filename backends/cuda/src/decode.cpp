@@ -258,7 +258,8 @@ class Fuser : Uses {
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) {
       if (graph_.nodes[n].op != QUERN_OP_ATTENTION || !few_rows(tensor(graph_.nodes[n].inputs[0]))) continue;
       const auto found = attention_at(n);
-      if (!found || (most_rows_ > 1 && !is_float(tensor(graph_.nodes[n].inputs[1]).dtype))) continue;
+      if (!found || (most_rows_ > 1 && !rope_kv_serves(tensor(graph_.nodes[n].inputs[1]), tensor(graph_.nodes[n].inputs[2]), tensor(found->table))))
+        continue;
       attention_[n] = *found;
       for (const std::uint32_t taken : found->nodes) done_[taken] = true;
     }

@@ -323,7 +323,8 @@ class Fuser : Uses {
     if (k.last() != v.last() || (k.last() != 64 && k.last() != 128) || q.dims[1] % k.dims[1] != 0) return false;
     for (std::size_t i = 6; i < node.inputs.size(); ++i)
       if (node.inputs[i] != none) return false;
-    if (node.attributes->real(QUERN_KEY_MAX_BIAS) != 0 || y.dtype != QUERN_F32 || !whole(node.outputs[0])) return false;
+    if (!(node.attributes->real(QUERN_KEY_SCALE) > 0) || node.attributes->real(QUERN_KEY_MAX_BIAS) != 0 || y.dtype != QUERN_F32 || !whole(node.outputs[0])) return false;
+    if (!rope_kv_serves(k, v, tensor(what.table))) return false;
     std::uint32_t operand = none;
     for (const std::uint32_t value : {what.q, what.k, what.v}) {
       const std::uint32_t made_by = maker(root(value));
@@ -431,7 +432,7 @@ class Fuser : Uses {
       const bool wide_head = cache.last() == 128, f16 = cache.dtype == QUERN_F16;
       const char* kernel = wide_head ? (f16 ? "attention_rows_128_f16" : "attention_rows_128_bf16")
                                      : (f16 ? "attention_rows_64_f16" : "attention_rows_64_bf16");
-      const auto shared = static_cast<unsigned>(2 * 2 * 64 * cache.last() * 2 + 2 * attention_tile * 4);  // two stages, and Info
+      const auto shared = static_cast<unsigned>(3 * 2 * 64 * cache.last() * 2 + 2 * attention_tile * 4);  // three stages, and Info
       launcher.launch("attention_rows", kernel, {p.heads, (m + attention_tile - 1) / attention_tile, 1}, 256, p, shared);
     };
     schedule_.steps.push_back(std::move(step));

@@ -27,7 +27,7 @@ template <int F> DEV void eight(const char* from, float* to) {
 }
 
 template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* memory) {
-  enum { LANES = D / 8, STEP = 32 / LANES, TURNS = AT_ONCE / STEP, BYTES = AT_ONCE * D * 2 };
+  enum { LANES = D / 8, STEP = 32 / LANES, TURNS = AT_ONCE / STEP, BYTES = AT_ONCE * D * 2, PART = G == 8 && TURNS == 8 ? 4 : TURNS };
   typedef Shared<G, D> Own;
   Own& s = *reinterpret_cast<Own*>(memory);
   Pipe& pipe = *reinterpret_cast<Pipe*>(memory + (sizeof(Own) + 127) / 128 * 128);
@@ -38,11 +38,29 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
       for (int i = 0; i < STAGES; ++i) barrier_init(&pipe.full[w][i], 1);
     fence_barriers();
   }
+  __syncthreads();
   wait_for_inputs();
   const int groups = (p.heads / p.k.kv_heads + p.group - 1) / p.group, per_kv = p.heads / p.k.kv_heads;
   const int split = blockIdx.x, kv_head = blockIdx.y / groups, t = blockIdx.z;
   const int first_head = kv_head * per_kv + blockIdx.y % groups * p.group, heads = min(p.group, per_kv - blockIdx.y % groups * p.group);
   const int position = at<const int>(p.k.position)[t], sequence = at<const int>(p.k.row_slot)[t];
+  // The row's own vectors do not depend on its position: asked for at once. Pairs of the heads' queries, then of the new key.
+  const int pairs = (int)p.rope_pairs;
+  const bool turns = p.new_k && 2 * pairs == D;
+  enum { PASSES = ((G + 1) * D / 2 + 127) / 128 };
+  float2 own[PASSES];
+  float own_value = 0.0f;
+  if (turns) {
+#pragma unroll
+    for (int n = 0; n < PASSES; ++n) {
+      const int e = n * 128 + threadIdx.x, vector = e / (D / 2), i = e % (D / 2);
+      const int first = p.rope_mode == 0 ? 2 * i : i, second = p.rope_mode == 0 ? 2 * i + 1 : i + D / 2;
+      const float* x = vector < heads ? at<const float>(p.q) + ((i64)t * p.heads + first_head + vector) * D
+                                      : at<const float>(p.new_k) + (i64)kv_head * D;
+      own[n] = vector <= heads ? make_float2(x[first], x[second]) : make_float2(0.0f, 0.0f);
+    }
+    if (threadIdx.x < D) own_value = at<const float>(p.new_v)[(i64)kv_head * D + threadIdx.x];
+  }
   const bool known = position >= 0 && sequence >= 0 && sequence < p.k.sequences;
   if (position != -1 && !known && threadIdx.x == 0) raise_fault(p.faults);
   int end = 0;
@@ -60,7 +78,6 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
     end = min(end, begin + share);
   }
   const int* table = at<const int>(p.k.block_table) + (i64)(known ? sequence : 0) * p.k.pages_per_sequence;
-  __syncthreads();
   const int tiles = end > begin ? (end - begin + AT_ONCE - 1) / AT_ONCE : 0;
   const auto ask = [&](int tile, int slot) {  // one lane
     const int key = begin + tile * AT_ONCE, page = table[key / p.k.page];
@@ -79,29 +96,60 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
       if (warp + i * WARPS < tiles) ask(warp + i * WARPS, i);
 
   const bool newest_here = p.new_k && known && begin < end && newest == end;  // this block's keys end with the row's own
-  float* x = s.out[0][0];
-  for (int e = threadIdx.x; e < heads * D; e += blockDim.x)
-    s.q[e / D][e % D] = load_float(at<const char>(p.q), p.q_dtype, ((i64)t * p.heads + first_head) * D + e);
-  if (newest_here)
-    for (int i = threadIdx.x; i < D; i += blockDim.x) x[i] = at<const float>(p.new_k)[(i64)kv_head * D + i];
-  __syncthreads();
-  if (p.new_k) {
-    rotate(p, s.q[0], D, heads, position);
-    if (newest_here) {
-      rotate(p, x, D, 1, position);
-      __syncthreads();
-      const i64 slot = page_slot(p.k, t, p.faults);
-      const i64 to = slot >= 0 ? cache_element(p.k, slot, kv_head) : 0;
-      for (int i = threadIdx.x; i < D; i += blockDim.x) {
-        const float v = at<const float>(p.new_v)[(i64)kv_head * D + i];
-        pipe.own_k[i] = F == F16 ? to_half(x[i]) : to_bf16(x[i]);
-        pipe.own_v[i] = F == F16 ? to_half(v) : to_bf16(v);
-        if (slot < 0) continue;
-        at<u16>(p.k.cache)[to + i] = pipe.own_k[i];
-        at<u16>(p.v.cache)[to + i] = pipe.own_v[i];
+  if (turns) {
+    const bool inside = position >= 0 && position < p.rope_positions;
+    if (!inside && threadIdx.x == 0) raise_fault(p.faults);
+    float2 turn[PASSES];
+#pragma unroll
+    for (int n = 0; n < PASSES; ++n)
+      turn[n] = inside ? at<const float2>(p.rope)[(i64)position * pairs + (n * 128 + threadIdx.x) % (D / 2)] : make_float2(0.0f, 0.0f);
+    const i64 slot = newest_here ? page_slot(p.k, t, p.faults) : -1, to = slot >= 0 ? cache_element(p.k, slot, kv_head) : 0;
+#pragma unroll
+    for (int n = 0; n < PASSES; ++n) {
+      const int e = n * 128 + threadIdx.x, vector = e / (D / 2), i = e % (D / 2);
+      const int first = p.rope_mode == 0 ? 2 * i : i, second = p.rope_mode == 0 ? 2 * i + 1 : i + D / 2;
+      const float a = own[n].x * turn[n].x - own[n].y * turn[n].y, b = own[n].x * turn[n].y + own[n].y * turn[n].x;
+      if (vector < heads) {
+        s.q[vector][first] = a;
+        s.q[vector][second] = b;
+      } else if (vector == heads && newest_here) {
+        pipe.own_k[first] = F == F16 ? to_half(a) : to_bf16(a);
+        pipe.own_k[second] = F == F16 ? to_half(b) : to_bf16(b);
+        if (slot >= 0) {
+          at<u16>(p.k.cache)[to + first] = pipe.own_k[first];
+          at<u16>(p.k.cache)[to + second] = pipe.own_k[second];
+        }
       }
     }
+    if (newest_here && threadIdx.x < D) {
+      pipe.own_v[threadIdx.x] = F == F16 ? to_half(own_value) : to_bf16(own_value);
+      if (slot >= 0) at<u16>(p.v.cache)[to + threadIdx.x] = pipe.own_v[threadIdx.x];
+    }
     __syncthreads();
+  } else {
+    float* x = s.out[0][0];
+    for (int e = threadIdx.x; e < heads * D; e += blockDim.x)
+      s.q[e / D][e % D] = load_float(at<const char>(p.q), p.q_dtype, ((i64)t * p.heads + first_head) * D + e);
+    if (newest_here)
+      for (int i = threadIdx.x; i < D; i += blockDim.x) x[i] = at<const float>(p.new_k)[(i64)kv_head * D + i];
+    __syncthreads();
+    if (p.new_k) {  // less than the whole head turns
+      rotate(p, s.q[0], D, heads, position);
+      if (newest_here) {
+        rotate(p, x, D, 1, position);
+        __syncthreads();
+        const i64 slot = page_slot(p.k, t, p.faults), to = slot >= 0 ? cache_element(p.k, slot, kv_head) : 0;
+        for (int i = threadIdx.x; i < D; i += blockDim.x) {
+          const float v = at<const float>(p.new_v)[(i64)kv_head * D + i];
+          pipe.own_k[i] = F == F16 ? to_half(x[i]) : to_bf16(x[i]);
+          pipe.own_v[i] = F == F16 ? to_half(v) : to_bf16(v);
+          if (slot < 0) continue;
+          at<u16>(p.k.cache)[to + i] = pipe.own_k[i];
+          at<u16>(p.v.cache)[to + i] = pipe.own_v[i];
+        }
+      }
+      __syncthreads();
+    }
   }
   const int e = lane % LANES * 8, of = lane / LANES;  // this lane's elements, and its key of those at once
   float q[G][8];
@@ -128,54 +176,57 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
       }
       __syncwarp();
     }
-    float w[TURNS][G];
+#pragma unroll 1
+    for (int part = 0; part < TURNS; part += PART) {  // as many weights at once as registers hold
+      float w[PART][G];
 #pragma unroll
-    for (int i = 0; i < TURNS; ++i) {
-      const int key = key0 + i * STEP + of;
-      float k[8];
-      eight<F>(keys + ((i * STEP + of) * D + e) * 2, k);
+      for (int i = 0; i < PART; ++i) {
+        const int key = key0 + (part + i) * STEP + of;
+        float k[8];
+        eight<F>(keys + (((part + i) * STEP + of) * D + e) * 2, k);
+#pragma unroll
+        for (int h = 0; h < G; ++h) {
+          float dot = 0.0f;
+#pragma unroll
+          for (int j = 0; j < 8; ++j) dot = fmaf(k[j], q[h][j], dot);
+#pragma unroll
+          for (int o = LANES / 2; o; o >>= 1) dot += __shfl_xor_sync(~0u, dot, o);
+          const bool sees = there && key < end && key >= seen;
+          w[i][h] = !sees ? -INFINITY_F : plain ? dot * p.scale : logit(p, dot, t, first_head + h, key, position);
+        }
+      }
+      float factor[G];
 #pragma unroll
       for (int h = 0; h < G; ++h) {
-        float dot = 0.0f;
+        float top = most[h];
 #pragma unroll
-        for (int j = 0; j < 8; ++j) dot = fmaf(k[j], q[h][j], dot);
+        for (int i = 0; i < PART; ++i) top = fmaxf(top, w[i][h]);
 #pragma unroll
-        for (int o = LANES / 2; o; o >>= 1) dot += __shfl_xor_sync(~0u, dot, o);
-        const bool sees = there && key < end && key >= seen;
-        w[i][h] = !sees ? -INFINITY_F : plain ? dot * p.scale : logit(p, dot, t, first_head + h, key, position);
-      }
-    }
-    float factor[G];
+        for (int o = 16; o >= LANES; o >>= 1) top = fmaxf(top, __shfl_xor_sync(~0u, top, o));
+        factor[h] = most[h] == -INFINITY_F ? 0.0f : expf(most[h] - top);
+        most[h] = top;
+        sum[h] *= factor[h];
 #pragma unroll
-    for (int h = 0; h < G; ++h) {
-      float top = most[h];
+        for (int i = 0; i < PART; ++i) {
+          w[i][h] = w[i][h] == -INFINITY_F ? 0.0f : expf(w[i][h] - top);
+          sum[h] += w[i][h];
+        }
 #pragma unroll
-      for (int i = 0; i < TURNS; ++i) top = fmaxf(top, w[i][h]);
-#pragma unroll
-      for (int o = 16; o >= LANES; o >>= 1) top = fmaxf(top, __shfl_xor_sync(~0u, top, o));
-      factor[h] = most[h] == -INFINITY_F ? 0.0f : expf(most[h] - top);
-      most[h] = top;
-      sum[h] *= factor[h];
-#pragma unroll
-      for (int i = 0; i < TURNS; ++i) {
-        w[i][h] = w[i][h] == -INFINITY_F ? 0.0f : expf(w[i][h] - top);
-        sum[h] += w[i][h];
+        for (int j = 0; j < 8; ++j) acc[h][j] *= factor[h];
       }
 #pragma unroll
-      for (int j = 0; j < 8; ++j) acc[h][j] *= factor[h];
-    }
+      for (int i = 0; i < PART; ++i) {
+        const int key = key0 + (part + i) * STEP + of;
+        float v[8];
+        eight<F>(values + (((part + i) * STEP + of) * D + e) * 2, v);
+        const bool sees = there && key < end && key >= seen;  // hidden keys may hold anything
 #pragma unroll
-    for (int i = 0; i < TURNS; ++i) {
-      const int key = key0 + i * STEP + of;
-      float v[8];
-      eight<F>(values + ((i * STEP + of) * D + e) * 2, v);
-      const bool sees = there && key < end && key >= seen;  // hidden keys may hold anything
+        for (int j = 0; j < 8; ++j) v[j] = sees ? v[j] : 0.0f;
 #pragma unroll
-      for (int j = 0; j < 8; ++j) v[j] = sees ? v[j] : 0.0f;
+        for (int h = 0; h < G; ++h)
 #pragma unroll
-      for (int h = 0; h < G; ++h)
-#pragma unroll
-        for (int j = 0; j < 8; ++j) acc[h][j] = fmaf(w[i][h], v[j], acc[h][j]);
+          for (int j = 0; j < 8; ++j) acc[h][j] = fmaf(w[i][h], v[j], acc[h][j]);
+      }
     }
     __syncwarp();
     if (lane == 0 && tile + STAGES * WARPS < tiles) ask(tile + STAGES * WARPS, slot);
@@ -213,13 +264,23 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
     s.sum[h] = total;
   }
   __syncthreads();
+  const bool whole = active == 1 && !p.sinks;  // nothing to join: the result
   for (int i = threadIdx.x; i < heads * D; i += blockDim.x) {
     const int h = i / D, j = i % D;
     float v = 0.0f;
 #pragma unroll
     for (int w = 0; w < WARPS; ++w) v = fmaf(s.score[h][w], s.out[w][h][j], v);
-    s.out[0][h][j] = v;  // each element is read and written by one thread
+    if (!whole) {
+      s.out[0][h][j] = v;  // each element is read and written by one thread
+      continue;
+    }
+    const float total = s.sum[h];
+    v *= total > 0.0f ? 1.0f / total : total == 0.0f ? 0.0f : total;  // a NaN stays one
+    const i64 to = ((i64)t * p.heads + first_head) * D + i;
+    if (p.y) store_float(at<char>(p.y), p.y_dtype, to, v);
+    if (p.out.codes) quantise32(v, p.out, to / 32, lane);
   }
+  if (whole) return;
   __syncthreads();
   finish(p, s, active, split, t, first_head, heads, 1);
 }

@@ -2,22 +2,33 @@
 #include "kv.cuh"
 #include "matrix.cuh"
 
-/// One block a row: y16 = x / rms(x) * (weight + offset).
+/// One block a row: y16 = x / rms(x) * (weight + offset). Rows of up to 4096 elements are read once.
 KERNEL(256) norm16(const __grid_constant__ Norm16Params p) {
+  const float *weight = at<const float>(p.weight), *x = at<const float>(p.x) + (i64)blockIdx.x * p.h;
   wait_for_inputs();
-  const float* x = at<const float>(p.x) + (i64)blockIdx.x * p.h;
+  float4 v[4];
   float sum = 0.0f;
-  for (int i = threadIdx.x * 4; i < p.h; i += 1024) {
-    const float4 v = *reinterpret_cast<const float4*>(x + i);
-    sum = fmaf(v.x, v.x, fmaf(v.y, v.y, fmaf(v.z, v.z, fmaf(v.w, v.w, sum))));
+  const auto add = [&](const float4& a) { sum = fmaf(a.x, a.x, fmaf(a.y, a.y, fmaf(a.z, a.z, fmaf(a.w, a.w, sum)))); };
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    const int i = (j * 256 + threadIdx.x) * 4;
+    if (i < p.h) v[j] = *reinterpret_cast<const float4*>(x + i);
   }
+#pragma unroll
+  for (int j = 0; j < 4; ++j)
+    if ((j * 256 + threadIdx.x) * 4 < p.h) add(v[j]);
+  for (int i = 4096 + threadIdx.x * 4; i < p.h; i += 1024) add(*reinterpret_cast<const float4*>(x + i));
   const float factor = 1.0f / sqrtf(block_sum(sum) / (float)p.h + p.epsilon);
-  for (int i = threadIdx.x * 4; i < p.h; i += 1024) {
-    const float4 v = *reinterpret_cast<const float4*>(x + i), w = *reinterpret_cast<const float4*>(at<const float>(p.weight) + i);
+  const auto store = [&](int i, const float4& a) {
+    const float4 w = *reinterpret_cast<const float4*>(weight + i);
     *reinterpret_cast<uint2*>(at<u16>(p.y) + (i64)blockIdx.x * p.h + i) =
-        make_uint2(pack16(v.x * factor * (w.x + p.offset), v.y * factor * (w.y + p.offset), p.half),
-                   pack16(v.z * factor * (w.z + p.offset), v.w * factor * (w.w + p.offset), p.half));
-  }
+        make_uint2(pack16(a.x * factor * (w.x + p.offset), a.y * factor * (w.y + p.offset), p.half),
+                   pack16(a.z * factor * (w.z + p.offset), a.w * factor * (w.w + p.offset), p.half));
+  };
+#pragma unroll
+  for (int j = 0; j < 4; ++j)
+    if ((j * 256 + threadIdx.x) * 4 < p.h) store((j * 256 + threadIdx.x) * 4, v[j]);
+  for (int i = 4096 + threadIdx.x * 4; i < p.h; i += 1024) store(i, *reinterpret_cast<const float4*>(x + i));
 }
 
 /// Packed floats to 16 bits, four a thread.
@@ -43,59 +54,70 @@ KERNEL(256) glu16(const __grid_constant__ Glu16Params p) {
   }
 }
 
-/// Elements of a head of row t: a pair that turns, or the two that follow one another behind those.
-DEV void rotated(const RopeKvParams& p, const float* x, const float* bias, int position, int i, int& first, int& second, float2& v) {
-  const bool turns = i < p.rope_pairs;
-  first = turns && p.rope_mode != 0 ? i : 2 * i;
-  second = turns && p.rope_mode != 0 ? i + (int)p.rope_pairs : 2 * i + 1;
-  float a = x[first], b = x[second];
-  if (bias) {
-    a += bias[first];
-    b += bias[second];
-  }
-  v = make_float2(a, b);
-  if (!turns) return;
-  if (position < 0 || position >= p.rope_positions) {
-    v = make_float2(0.0f, 0.0f);
-    return;
-  }
-  const float2 turn = at<const float2>(p.rope)[(i64)position * p.rope_pairs + i];
-  v = make_float2(a * turn.x - b * turn.y, a * turn.y + b * turn.x);
+/// Two neighbouring elements of a tensor of floats, at an even element.
+DEV void store_two(Address to, int dtype, i64 i, float a, float b) {
+  if (dtype == F32) *reinterpret_cast<float2*>(at<float>(to) + i) = make_float2(a, b);
+  else *reinterpret_cast<u32*>(at<u16>(to) + i) = pack16(a, b, dtype == F16);
 }
 
-/// One block a row: queries turned and stored, keys turned and written to the cache, values written to the cache.
+/// Elements i to i + 3 (i a multiple of 4) of a head of d in the order of the pairs: two pairs that turn, or what lies behind those.
+/// `to` is the head's first element in `out`.
+DEV void turn_four(const RopeKvParams& p, const float* x, const float* bias, int position, int i, Address out, int dtype, i64 to) {
+  const int pairs = (int)p.rope_pairs;
+  const bool turns = i < 2 * pairs, halves = turns && p.rope_mode != 0;
+  const int first = halves ? i / 2 : i, second = halves ? i / 2 + pairs : i + 2;
+  float2 a = *reinterpret_cast<const float2*>(x + first), b = *reinterpret_cast<const float2*>(x + second);
+  if (bias) {
+    a.x += bias[first];
+    a.y += bias[first + 1];
+    b.x += bias[second];
+    b.y += bias[second + 1];
+  }
+  if (turns) {
+    float4 turn = make_float4(0.0f, 0.0f, 0.0f, 0.0f);  // of pairs i / 2 and i / 2 + 1; out of range: zeros
+    if (position >= 0 && position < p.rope_positions) turn = *reinterpret_cast<const float4*>(at<const float2>(p.rope) + (i64)position * pairs + i / 2);
+    if (halves) {  // pairs (a.x, b.x) and (a.y, b.y)
+      const float2 u = make_float2(a.x * turn.x - b.x * turn.y, a.y * turn.z - b.y * turn.w);
+      b = make_float2(a.x * turn.y + b.x * turn.x, a.y * turn.w + b.y * turn.z);
+      a = u;
+    } else {  // pairs (a.x, a.y) and (b.x, b.y)
+      a = make_float2(a.x * turn.x - a.y * turn.y, a.x * turn.y + a.y * turn.x);
+      b = make_float2(b.x * turn.z - b.y * turn.w, b.x * turn.w + b.y * turn.z);
+    }
+  }
+  store_two(out, dtype, to + first, a.x, a.y);
+  store_two(out, dtype, to + second, b.x, b.y);
+}
+
+/// One block a row: queries turned and stored, keys turned and written to the cache, values written to the cache. Heads are whole
+/// fours, and so are the elements that turn.
 KERNEL(256) rope_kv(const __grid_constant__ RopeKvParams p) {
   wait_for_inputs();
   const i64 t = blockIdx.x;
-  const int d = p.k.d, dv = p.v.d, half_d = d / 2, half_dv = dv / 2, position = at<const int>(p.k.position)[t];
+  const int d = p.k.d, dv = p.v.d, quads = d / 4, quads_v = dv / 4, position = at<const int>(p.k.position)[t];
   if (position >= p.rope_positions && threadIdx.x == 0) raise_fault(p.faults);
-  const float* queries = at<const float>(p.q) + t * p.q_row;
-  for (int e = threadIdx.x; e < p.heads * half_d; e += 256) {
-    const int h = e / half_d, i = e % half_d;
-    int first, second;
-    float2 v;
-    rotated(p, queries + h * d, p.bias_q ? at<const float>(p.bias_q) + h * d : nullptr, position, i, first, second, v);
-    const i64 to = (t * p.heads + h) * d;
-    store_float(at<char>(p.q_out), p.q_dtype, to + first, v.x);
-    store_float(at<char>(p.q_out), p.q_dtype, to + second, v.y);
-  }
+  const float *queries = at<const float>(p.q) + t * p.q_row, *keys = at<const float>(p.keys) + t * p.k_row;
+  const float* values = at<const float>(p.values) + t * p.v_row;
   const i64 slot = page_slot(p.k, t, p.faults);
-  if (slot < 0) return;
-  const float *keys = at<const float>(p.keys) + t * p.k_row, *values = at<const float>(p.values) + t * p.v_row;
-  for (int e = threadIdx.x; e < p.k.kv_heads * half_d; e += 256) {
-    const int h = e / half_d, i = e % half_d;
-    int first, second;
-    float2 v;
-    rotated(p, keys + h * d, p.bias_k ? at<const float>(p.bias_k) + h * d : nullptr, position, i, first, second, v);
-    const i64 to = cache_element(p.k, slot, h);
-    store_float(at<char>(p.k.cache), p.k.dtype, to + first, v.x);
-    store_float(at<char>(p.k.cache), p.k.dtype, to + second, v.y);
+  const int of_q = p.heads * quads, of_k = slot < 0 ? 0 : p.k.kv_heads * quads, of_v = slot < 0 ? 0 : p.v.kv_heads * quads_v;
+#pragma unroll 2
+  for (int e = threadIdx.x; e < of_q + of_k; e += 256) {
+    const bool of_key = e >= of_q;
+    const int n = of_key ? e - of_q : e, h = n / quads, i = n % quads * 4;
+    const Address bias = of_key ? p.bias_k : p.bias_q;
+    turn_four(p, (of_key ? keys : queries) + h * d, bias ? at<const float>(bias) + h * d : nullptr, position, i, of_key ? p.k.cache : p.q_out,
+              of_key ? p.k.dtype : p.q_dtype, of_key ? cache_element(p.k, slot, h) : (t * p.heads + h) * d);
   }
-  for (int e = threadIdx.x; e < p.v.kv_heads * half_dv; e += 256) {
-    const int h = e / half_dv, i = e % half_dv * 2;
+#pragma unroll 2
+  for (int e = threadIdx.x; e < of_v; e += 256) {
+    const int h = e / quads_v, i = e % quads_v * 4;
+    float4 v = *reinterpret_cast<const float4*>(values + h * dv + i);
+    if (p.bias_v) {
+      const float* bias = at<const float>(p.bias_v) + h * dv + i;
+      v = make_float4(v.x + bias[0], v.y + bias[1], v.z + bias[2], v.w + bias[3]);
+    }
     const i64 to = cache_element(p.v, slot, h) + i;
-    const float* bias = p.bias_v ? at<const float>(p.bias_v) + h * dv : nullptr;
-#pragma unroll
-    for (int j = 0; j < 2; ++j) store_float(at<char>(p.v.cache), p.v.dtype, to + j, values[h * dv + i + j] + (bias ? bias[i + j] : 0.0f));
+    store_two(p.v.cache, p.v.dtype, to, v.x, v.y);
+    store_two(p.v.cache, p.v.dtype, to + 2, v.z, v.w);
   }
 }

@@ -145,6 +145,10 @@ std::uint64_t attention_scratch(const Call& call) {
   return most;
 }
 
+bool rope_kv_serves(const Tensor& k, const Tensor& v, const Tensor& table) {
+  return is_float(k.dtype) && k.last() % 4 == 0 && v.last() % 4 == 0 && table.dims[1] % 2 == 0;
+}
+
 void launch_rope_kv(RopeKvParams& p, const Tensor& table, int mode, std::int64_t rows, Launcher& launcher) {
   p.rope = table.data;
   p.rope_positions = table.dims[0];
