@@ -243,7 +243,7 @@ class Fuser : Uses {
         p.out_weight = post.norm.weight == none ? 0 : context.tensor(post.norm.weight).data;
         p.out_offset = post.norm.offset;
       }
-      launch_gemv(p, launcher);
+      launch_gemv(p, false, launcher);
     };
     schedule_.steps.push_back(std::move(step));
   }

@@ -82,7 +82,7 @@ std::string self_test(Gpu& gpu) {
   fast.k = k;
   fast.t = 1;
   fast.x = activations;
-  launch_gemv(fast, launcher);
+  launch_gemv(fast, false, launcher);
   driver.check(driver.cuMemcpyDtoHAsync_v2(y.data(), dy.at(), y.size() * 4, gpu.stream()), "the self-test");
   gpu.synchronize("the self-test");
   for (int row = 0; row < n; ++row) {

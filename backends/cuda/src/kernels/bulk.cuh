@@ -21,6 +21,7 @@ DEV void barrier_wait(u64* b, u32 parity) {
                  : "=r"(done) : "r"(shared_address(b)), "r"(parity) : "memory");
   } while (!done);
 }
+DEV void barrier_arrive(u64* b) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(b)) : "memory"); }
 /// Addresses and bytes are multiples of 16.
 DEV void bulk_copy(void* to, const void* from, u32 bytes, u64* barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"

@@ -1,9 +1,10 @@
 // y = W x for 1 to 8 rows on the matrix units, for cards with bulk copies (9.0 and newer): block formats times int8 activations
 // (m16n8k32), f16 and bf16 times activations of their type (m16n8k16).
 //
-//   block    8 warps, 16 rows of W at a time (under glu 8 of gate and 8 of up); the warps share the blocks of k and add up at the end
+//   block    8 warps that compute and one that asks for weights; 16 rows of W at a time (under glu 8 of gate and 8 of up); the warps
+//            share the blocks of k and add up at the end
 //   memory   a block asks for all the weights it has room for by bulk copies before it waits for the kernel before it: the memory
-//            works through the boundary between two kernels. Stages of 16 rows x a chunk of k are refilled as they are used
+//            works through the boundary between two kernels (stages.cuh)
 //   banks    rows lie apart by 32 (or 16) bytes more than a multiple of 128: the eight rows that one load reads never share a bank
 //   k order  inside 32 elements, lane t has elements 8t to 8t + 7 of both operands: the sum does not care, and the loads are 8 bytes
 //            (16 of f16 and bf16)
@@ -12,12 +13,10 @@
 //
 // The epilogue is that of gemv.cu.
 #include "blocks.cuh"
-#include "bulk.cuh"
 #include "quantise.cuh"
+#include "stages.cuh"
 
 #if __CUDA_ARCH__ >= 900
-enum { WARPS = 8, THREADS = WARPS * 32, ROWS = 16 };
-
 /// Where the blocks of a format lie: pieces of a plane, `bytes` for a block; `apart` is the class of the distance of rows.
 template <int F> struct Layout;
 template <> struct Layout<Q4_K> { enum { k = 256, pieces = 1, b0 = 144, b1 = 0, b2 = 0, b3 = 0, apart = 32 }; };
@@ -38,38 +37,6 @@ DEV int pitch_of(int bytes, int apart, bool shifted) { return (bytes + (shifted 
 template <int F> DEV int piece_pitch(int p, int units) {
   const int b = piece_bytes<F>(p);
   return pitch_of(units * b, b < 16 ? 16 : (int)Layout<F>::apart, b % 16 != 0);
-}
-
-/// Row `r` of the 16 that start at output `first` of a part.
-DEV const Blocks& rows_of(const TilesParams& p, int part, int first, int r, i64& row) {
-  const bool up = p.g.glu && r >= 8;
-  const int last = p.g.part[part].rows - 1;
-  row = min(first + (p.g.glu ? r & 7 : r), last);
-  return p.g.part[up ? 1 : part].w;
-}
-
-/// Warp 0: asks for one chunk of k of 16 rows, each lane for a row. Weights pass through L2 without staying there.
-DEV void ask(const TilesParams& p, int part, int first, int chunk, char* stage, u64* barrier) {
-  const int lane = threadIdx.x & 31;
-  if (lane >= ROWS) return;
-  const TilesParams::Pieces& q = p.pieces[part];
-  const int chunk_units = p.chunk / q.elements, all = p.g.k / q.elements, units = min(chunk_units, all - chunk * chunk_units);
-  i64 row;
-  const Blocks& w = rows_of(p, part, first, lane, row);
-  const i64 block = row * all + chunk * chunk_units;
-  u32 total = 0;
-#pragma unroll 1
-  for (int i = 0; i < q.count; ++i) {
-    const i64 from = block * q.bytes[i];
-    total += (u32)(((from + (i64)units * q.bytes[i] + 15) & ~15ll) - (from & ~15ll));
-  }
-  barrier_expect(barrier, total);
-#pragma unroll 1
-  for (int i = 0; i < q.count; ++i) {
-    const i64 from = block * q.bytes[i], start = from & ~15ll;
-    bulk_copy_once(stage + lane * q.pitch[i], at<const char>(w.plane[i]) + start, (u32)(((from + (i64)units * q.bytes[i] + 15) & ~15ll) - start), barrier);
-    stage += ROWS * q.pitch[i];
-  }
 }
 
 template <class T> DEV T shared_load(const char* p) { return *reinterpret_cast<const T*>(p); }
@@ -334,20 +301,11 @@ DEV void stage_products(const TilesParams& p, int part, int first, int chunk, co
   products<F, ONE>(stage, chunk_units, unit0, units, shift, x, tot);
 }
 struct TilesShared {
-  u64 full[8];
+  u64 full[8], empty[8];
   float factor[8];
-  float partial[WARPS][8][ROWS];  // [warp][column][row]
+  float partial[2][WARPS][8][ROWS];  // [turn][warp][column][row]: one barrier a turn keeps two turns apart
   float made[8][32];
 };
-
-/// The part of the 16 rows number `index`, and its first output there.
-DEV int part_of(const GemvParams& g, int index, int& first) {
-  int part = 0;
-  first = index * (g.glu ? 8 : ROWS);
-  if (!g.glu)
-    while (part < g.parts - 1 && first >= g.part[part].rows) first -= g.part[part++].rows;
-  return part;
-}
 
 template <bool ONE> DEV void tiles(const TilesParams& p, char* memory) {
   TilesShared& s = *reinterpret_cast<TilesShared*>(memory);
@@ -359,18 +317,8 @@ template <bool ONE> DEV void tiles(const TilesParams& p, char* memory) {
   char* stages = memory + p.stage_offset;
   const int steps = p.subtiles * p.chunks, first_tile = blockIdx.x * p.subtiles;
   start_next();
-  if (threadIdx.x == 0) {
-    for (int i = 0; i < p.stages; ++i) barrier_init(&s.full[i], ROWS);
-    fence_barriers();
-  }
-  __syncthreads();
-  const auto refill = [&](int step) {
-    int first;
-    const int part = part_of(g, first_tile + step / p.chunks, first), slot = step % p.stages;
-    ask(p, part, first, step % p.chunks, stages + slot * p.stage_bytes, &s.full[slot]);
-  };
-  if (warp == 0)
-    for (int i = 0; i < min(steps, p.stages); ++i) refill(i);
+  init_stages(p, s.full, s.empty);
+  if (warp == WARPS) return ask_all(p, stages, s.full, s.empty);
   // What does not come from the kernel before: for the epilogue.
   const float out_weight = g.out.codes && g.out_weight && warp < t ? at<const float>(g.out_weight)[blockIdx.x * 32 + lane] + g.out_offset : 1.0f;
   wait_previous();
@@ -395,7 +343,7 @@ template <bool ONE> DEV void tiles(const TilesParams& p, char* memory) {
     square_sum = warp_sum(square_sum);
     if (lane == 0) s.factor[warp] = g.x.sums ? 1.0f / sqrtf(square_sum / (float)g.k + g.x.epsilon) : 1.0f;
   }
-  __syncthreads();
+  meet();
   Columns x;
   x.codes = codes + (ONE ? 0 : min(lane >> 2, t - 1)) * x_pitch;
   x.meta[0] = meta + (ONE ? 0 : min((lane & 3) * 2, t - 1)) * meta_pitch;
@@ -416,40 +364,39 @@ template <bool ONE> DEV void tiles(const TilesParams& p, char* memory) {
     barrier_wait(&s.full[slot], (u32)(step / p.stages) & 1u);
 #define PRODUCTS(F) stage_products<F, ONE>(p, part, first, chunk, stages + slot * p.stage_bytes, x, tot)
     FOR_FORMAT(g.part[part].w.dtype, PRODUCTS)
-    if (ends) {
-      const int row = lane >> 2, column = (lane & 3) * 2;
-      if (ONE ? column == 0 : column < t) {
-        s.partial[warp][column][row] = tot[0];
-        s.partial[warp][column][row + 8] = tot[2];
-        if (!ONE) {
-          s.partial[warp][column + 1][row] = tot[1];
-          s.partial[warp][column + 1][row + 8] = tot[3];
-        }
-      }
-#pragma unroll
-      for (int i = 0; i < 4; ++i) tot[i] = 0.0f;
-    }
-    __syncthreads();
-    if (warp == 0 && step + p.stages < steps) refill(step + p.stages);
+    __syncwarp();
+    if (lane == 0) barrier_arrive(&s.empty[slot]);
     if (!ends) continue;
+    const int row = lane >> 2, column = (lane & 3) * 2;
+    auto& partial = s.partial[step / p.chunks & 1];
+    if (ONE ? column == 0 : column < t) {
+      partial[warp][column][row] = tot[0];
+      partial[warp][column][row + 8] = tot[2];
+      if (!ONE) {
+        partial[warp][column + 1][row] = tot[1];
+        partial[warp][column + 1][row + 8] = tot[3];
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) tot[i] = 0.0f;
+    meet();
     if (makes) {
       float y = 0.0f, up = 0.0f;
 #pragma unroll
-      for (int w = 0; w < WARPS; ++w) y += s.partial[w][c][r];
+      for (int w = 0; w < WARPS; ++w) y += partial[w][c][r];
       y *= s.factor[c];
       if (g.glu) {
 #pragma unroll
-        for (int w = 0; w < WARPS; ++w) up += s.partial[w][c][r + 8];
+        for (int w = 0; w < WARPS; ++w) up += partial[w][c][r + 8];
         y = SILU(y) * (up * s.factor[c]);
       }
       y += addend;
       if (g.out.codes) s.made[c][output % 32] = y;
       if (q.y) at<float>(q.y)[(i64)c * q.rows + output] = y;
     }
-    if (step + 1 < steps) __syncthreads();  // partial is written anew
   }
   if (!g.out.codes) return;
-  __syncthreads();
+  meet();
   const int groups = g.part[0].rows / 32;
   if (warp < t) {
     const float v = s.made[warp][lane];
@@ -462,13 +409,13 @@ template <bool ONE> DEV void tiles(const TilesParams& p, char* memory) {
 }
 #endif
 
-extern "C" __global__ void __launch_bounds__(256, 2) tiles_1(const __grid_constant__ TilesParams p) {
+extern "C" __global__ void __launch_bounds__(288, 2) tiles_1(const __grid_constant__ TilesParams p) {
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) char memory[];
   tiles<true>(p, memory);
 #endif
 }
-extern "C" __global__ void __launch_bounds__(256, 2) tiles_8(const __grid_constant__ TilesParams p) {
+extern "C" __global__ void __launch_bounds__(288, 2) tiles_8(const __grid_constant__ TilesParams p) {
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) char memory[];
   tiles<false>(p, memory);

@@ -140,7 +140,7 @@ void emit(const Call& call, Launcher& launcher) {
       p.k = static_cast<int>(k);
       p.t = static_cast<int>(rows);
       p.x = x;
-      launch_gemv(p, launcher);
+      launch_gemv(p, call.invariant, launcher);
     } else {
       const GemvExactParams p{blocks_of(b),
                               at_row(a, row),
@@ -195,8 +195,8 @@ void launch_quantise(Address x, Address weight, float offset, std::int64_t rows,
   launcher.launch("quantise", "quantise", {(k / 32 + 7) / 8, rows, 1}, 256, p);
 }
 
-void launch_gemv(GemvParams& p, Launcher& launcher) {
-  if (launch_tiles(p, launcher)) return;
+void launch_gemv(GemvParams& p, bool invariant, Launcher& launcher) {
+  if (launch_tiles(p, invariant, launcher)) return;
   if (p.x.dtype != 0) throw Failure(QUERN_INTERNAL, "a product of f16 or bf16 weights was fused that has no kernel");
   std::int64_t outputs = 0;
   for (int i = 0; i < (p.glu ? 1 : p.parts); ++i) outputs += p.part[i].rows;

@@ -15,12 +15,12 @@ Activations activations_at(Address at, std::int64_t k, bool sums, int dtype = 0)
 std::uint64_t activation_bytes(std::int64_t k);
 void launch_quantise(Address x, Address weight, float offset, std::int64_t rows, std::int64_t k,
                      const Activations& out, Launcher& launcher);
-/// The same product by kernels/tiles.cu, where the card and the shapes allow it; whether it was launched. What is allowed does not depend
-/// on the number of activation rows, nor do the bits of a row.
-bool launch_tiles(const GemvParams& p, Launcher& launcher);
+/// The same product by kernels/tiles.cu or kernels/stream.cu, where the card and the shapes allow it; whether it was launched. What is
+/// allowed does not depend on the number of activation rows; nor do the bits of a row, where they must be invariant.
+bool launch_tiles(const GemvParams& p, bool invariant, Launcher& launcher);
 /// Whether it serves `rows` rows of activations, for weights of f16 or bf16, which have no other kernel with rounded activations.
 bool tiles_serve(quern_dtype dtype, std::int64_t k, std::int64_t rows, const CardFacts& card);
 /// Chooses threads, rounds and the kernel for p.t rows, and launches. Fills p.rounds.
-void launch_gemv(GemvParams& p, Launcher& launcher);
+void launch_gemv(GemvParams& p, bool invariant, Launcher& launcher);
 
 }  // namespace quern::cuda

@@ -1,4 +1,4 @@
-// Products of up to 8 rows by kernels/tiles.cu: whether it serves them, and how much a block of threads has under way.
+// Products of up to 8 rows by kernels/tiles.cu, and of one by kernels/stream.cu: whether they serve them, and how much a block of threads has under way.
 #include "matmul.hpp"
 
 #include <array>
@@ -9,7 +9,7 @@ namespace {
 constexpr int rows = 16;                     // of a tile
 constexpr std::int64_t stage_target = 40960;  // bytes of a stage, about
 constexpr std::int64_t reserved = 1024;      // shared memory that the system takes for each block
-constexpr std::int64_t fixed_bytes = 6144;   // TilesShared of the kernel, rounded up
+constexpr std::int64_t fixed_bytes = 9728;   // TilesShared of the kernel, rounded up
 
 /// As pitch_of of the kernel.
 constexpr std::int64_t pitch_of(std::int64_t bytes, std::int64_t apart, bool shifted) {
@@ -63,7 +63,7 @@ bool tiles_serve(quern_dtype dtype, std::int64_t k, std::int64_t rows, const Car
   return fixed_bytes + activation_bytes_of(k, rows, true) + stage <= card.shared_limit;
 }
 
-bool launch_tiles(const GemvParams& g, Launcher& launcher) {
+bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher) {
   if (launcher.gpu().facts().major < 9 || g.k % 64 != 0) return false;
   const std::int64_t limit = launcher.gpu().facts().shared_limit;
   std::int64_t unit = 32, tiles = 0, whole = 0;
@@ -107,7 +107,10 @@ bool launch_tiles(const GemvParams& g, Launcher& launcher) {
   }
   p.stage_bytes = static_cast<int>(stage);
   p.stage_offset = static_cast<int>(fixed);
-  launcher.launch("tiles", g.t == 1 ? "tiles_1" : "tiles_8", {grid, 1, 1}, 256, p, static_cast<unsigned>(fixed + p.stages * stage));
+  const auto shared = static_cast<unsigned>(fixed + p.stages * stage);
+  // One row of int8 activations has a kernel with fewer instructions, whose sums are in another order.
+  if (g.t == 1 && !floats && !invariant) launcher.launch("stream", "stream_1", {grid, 1, 1}, 288, p, shared);
+  else launcher.launch("tiles", g.t == 1 ? "tiles_1" : "tiles_8", {grid, 1, 1}, 288, p, shared);
   return true;
 }
 

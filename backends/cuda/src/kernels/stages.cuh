@@ -1,0 +1,75 @@
+// How tiles.cu and stream.cu get weights: stages of 16 rows x a chunk of k in shared memory, filled by one warp's bulk copies, emptied by
+// eight warps that compute.
+#pragma once
+#include "bulk.cuh"
+
+#if __CUDA_ARCH__ >= 900
+enum { WARPS = 8, THREADS = WARPS * 32, ROWS = 16 };
+
+/// Row `r` of the 16 that start at output `first` of a part.
+DEV const Blocks& rows_of(const TilesParams& p, int part, int first, int r, i64& row) {
+  const bool up = p.g.glu && r >= 8;
+  row = min(first + (p.g.glu ? r & 7 : r), p.g.part[part].rows - 1);
+  return p.g.part[up ? 1 : part].w;
+}
+
+/// The part of the 16 rows number `index`, and its first output there.
+DEV int part_of(const GemvParams& g, int index, int& first) {
+  int part = 0;
+  first = index * (g.glu ? 8 : ROWS);
+  if (!g.glu)
+    while (part < g.parts - 1 && first >= g.part[part].rows) first -= g.part[part++].rows;
+  return part;
+}
+
+/// A lane asks for one chunk of k of row `lane` of 16.
+DEV void ask(const TilesParams& p, int part, int first, int chunk, char* stage, u64* barrier) {
+  const int lane = threadIdx.x & 31;
+  const TilesParams::Pieces& q = p.pieces[part];
+  const int chunk_units = p.chunk / q.elements, all = p.g.k / q.elements, units = min(chunk_units, all - chunk * chunk_units);
+  i64 row;
+  const Blocks& w = rows_of(p, part, first, lane, row);
+  const i64 block = row * all + chunk * chunk_units;
+  u32 total = 0;
+#pragma unroll 1
+  for (int i = 0; i < q.count; ++i) {
+    const i64 from = block * q.bytes[i];
+    total += (u32)(((from + (i64)units * q.bytes[i] + 15) & ~15ll) - (from & ~15ll));
+  }
+  barrier_expect(barrier, total);
+#pragma unroll 1
+  for (int i = 0; i < q.count; ++i) {
+    const i64 from = block * q.bytes[i], start = from & ~15ll;
+    bulk_copy_once(stage + lane * q.pitch[i], at<const char>(w.plane[i]) + start, (u32)(((from + (i64)units * q.bytes[i] + 15) & ~15ll) - start), barrier);
+    stage += ROWS * q.pitch[i];
+  }
+}
+
+/// All threads of the block.
+DEV void init_stages(const TilesParams& p, u64* full, u64* empty) {
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < p.stages; ++i) {
+      barrier_init(&full[i], ROWS);
+      barrier_init(&empty[i], WARPS);
+    }
+    fence_barriers();
+  }
+  __syncthreads();
+}
+
+/// The ninth warp: asks for all stages, each when it is empty. Weights are written by no kernel, so that it need not wait before.
+DEV void ask_all(const TilesParams& p, char* stages, u64* full, u64* empty) {
+  if ((threadIdx.x & 31) < ROWS)
+    for (int step = 0; step < p.subtiles * p.chunks; ++step) {
+      const int slot = step % p.stages, turn = step / p.stages;
+      if (turn > 0) barrier_wait(&empty[slot], (u32)(turn - 1) & 1u);
+      int first;
+      const int part = part_of(p.g, blockIdx.x * p.subtiles + step / p.chunks, first);
+      ask(p, part, first, step % p.chunks, stages + slot * p.stage_bytes, &full[slot]);
+    }
+  wait_previous();
+}
+
+/// The warps that compute, all of them.
+DEV void meet() { asm volatile("bar.sync 1, 256;" ::: "memory"); }
+#endif

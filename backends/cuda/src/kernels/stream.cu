@@ -1,0 +1,159 @@
+// y = W x for one row of int8 activations by dp4a, for cards with bulk copies (9.0 and newer).
+//
+//   block    8 warps that compute and one that asks for weights; 16 rows of W at a time, two a warp (under glu one of gate and one of up)
+//   memory   as tiles.cu: stages of 16 rows x a chunk of k, filled by bulk copies, the first before the kernel before has ended. Warps
+//            meet at the barriers of stages alone
+//   lanes    those of dot.cuh: 64 weights of a K format or a block of 32; one read of the activations serves both rows
+//   banks    chunk t (16 bytes) of the activations lies at t ^ bit 3 of t ^ 6 x bit 4 of t: lanes 16, 32 or 64 elements apart share none
+//   why not  the matrix units: with one row of activations seven of eight sums are thrown away and still scaled: 4 instructions a weight
+//            against 1 (H200, ncu: 11.4 M instructions for gate and up of a 7B Q4_K, 35 us)
+#include "dot.cuh"
+#include "quantise.cuh"
+#include "stages.cuh"
+
+#if __CUDA_ARCH__ >= 900
+struct StreamShared {
+  u64 full[8], empty[8];
+  float made[32];
+  float factor;
+};
+
+DEV int swizzled(int t) { return (t ^ (t >> 3 & 1) ^ (t >> 4 & 1) * 6) * 16; }
+
+/// Adds a chunk's dot products of rows `r` and `r2` of a stage.
+template <int F>
+DEV void stage_dots(const TilesParams& p, int part, int first, int chunk, int r, int r2, const char* stage, const char* codes, const char* meta,
+                    float (*acc)[1]) {
+  typedef Item<F> S;
+  const TilesParams::Pieces& q = p.pieces[part];
+  const int lane = threadIdx.x & 31, c = lane & 3;
+  const int chunk_units = p.chunk / q.elements, all = p.g.k / q.elements, unit0 = chunk * chunk_units, units = min(chunk_units, all - unit0);
+  Place place[2];
+#pragma unroll
+  for (int j = 0; j < 2; ++j) {
+    const int own = j ? r2 : r;
+    i64 row;
+    rows_of(p, part, first, own, row);
+    const i64 block = row * all + unit0;
+    const char* piece[4];
+    const char* at_piece = stage;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      piece[i] = at_piece + own * q.pitch[i] + (int)(block * q.bytes[i] & 15);  // what is not there has 0 of all
+      at_piece += ROWS * q.pitch[i];
+    }
+    const int b = S::k ? lane >> 2 : lane;
+    Place& l = place[j];
+    l.scales = piece[0] + b * S::scales;
+    l.codes = (F == Q4_K ? piece[0] + 16 : F == Q5_K ? piece[0] + 48 : piece[1]) + b * S::codes + (S::k ? c * 32 : 0);
+    l.high = (F == Q5_K ? piece[0] + 16 : piece[2]) + b * S::high + (F == Q6_K ? c / 2 * 32 : 0);
+    l.sub = piece[3] + b * 16 + c / 2 * 8 + (c & 1) * 2;
+  }
+  const int items = units * (S::k ? 4 : 1), item0 = unit0 * (S::k ? 4 : 1);
+  const int element = !S::k ? lane * 32 : (lane >> 2) * 256 + (F == Q6_K ? c / 2 * 128 + (c & 1) * 32 : c * 64);
+  const int t0 = item0 * (S::elements / 16) + element / 16, apart = F == Q6_K ? 4 : 2;
+  // A stage may start anywhere in the order of banks: the places are found anew for each turn.
+#pragma unroll 1
+  for (int s = 0, item = lane; item < items; ++s, item += 32) {
+    const int t = t0 + s * 2 * S::elements;
+    Input x[1];
+    x[0].q[0] = *reinterpret_cast<const uint4*>(codes + swizzled(t));
+    x[0].q[1] = *reinterpret_cast<const uint4*>(codes + swizzled(t + 1));
+    x[0].m[0] = *reinterpret_cast<const float2*>(meta + t / 2 * 8);
+    if (S::k) {
+      x[0].q[2] = *reinterpret_cast<const uint4*>(codes + swizzled(t + apart));
+      x[0].q[3] = *reinterpret_cast<const uint4*>(codes + swizzled(t + apart + 1));
+      x[0].m[1] = *reinterpret_cast<const float2*>(meta + (t + apart) / 2 * 8);
+    }
+#pragma unroll
+    for (int j = 0; j < 2; ++j) item_dot<F, 1>(load<F, true>(place[j], s), x, lane, acc[j]);
+  }
+}
+
+#define FOR_FORMAT(dtype, CALL) \
+  switch (dtype) { \
+    case Q4_0: CALL(Q4_0); break; \
+    case Q4_1: CALL(Q4_1); break; \
+    case Q5_0: CALL(Q5_0); break; \
+    case Q5_1: CALL(Q5_1); break; \
+    case Q8_0: CALL(Q8_0); break; \
+    case Q4_K: CALL(Q4_K); break; \
+    case Q5_K: CALL(Q5_K); break; \
+    default: CALL(Q6_K); break; \
+  }
+
+DEV void stream(const TilesParams& p, char* memory) {
+  StreamShared& s = *reinterpret_cast<StreamShared*>(memory);
+  const GemvParams& g = p.g;
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+  char* codes = memory + (sizeof(StreamShared) + 127) / 128 * 128;
+  char* meta = codes + (g.k + 127) / 128 * 128;
+  char* stages = memory + p.stage_offset;
+  const int steps = p.subtiles * p.chunks, first_tile = blockIdx.x * p.subtiles;
+  start_next();
+  init_stages(p, s.full, s.empty);
+  if (warp == WARPS) return ask_all(p, stages, s.full, s.empty);
+  const float out_weight = g.out.codes && g.out_weight && warp == 0 ? at<const float>(g.out_weight)[blockIdx.x * 32 + lane] + g.out_offset : 1.0f;
+  wait_previous();
+  float square_sum = 0.0f;
+  if (warp == 0 && g.x.sums) {
+#pragma unroll 4
+    for (int i = lane; i < g.x.sum_count; i += 32) square_sum += at<const float>(g.x.sums)[i];
+  }
+  const int code_chunks = g.k / 16, meta_chunks = g.k / 64;
+#pragma unroll 2
+  for (int i = threadIdx.x; i < code_chunks + meta_chunks; i += THREADS) {
+    const bool of_codes = i < code_chunks;
+    const uint4 v = of_codes ? at<const uint4>(g.x.codes)[i] : at<const uint4>(g.x.meta)[i - code_chunks];
+    *reinterpret_cast<uint4*>(of_codes ? codes + swizzled(i) : meta + (i - code_chunks) * 16) = v;
+  }
+  if (warp == 0) {
+    square_sum = warp_sum(square_sum);
+    if (lane == 0) s.factor = g.x.sums ? 1.0f / sqrtf(square_sum / (float)g.k + g.x.epsilon) : 1.0f;
+  }
+  meet();
+  const float factor = s.factor;
+  const int r = g.glu ? warp : 2 * warp, r2 = g.glu ? warp + 8 : 2 * warp + 1;
+  float acc[2][1] = {};
+#pragma unroll 1
+  for (int step = 0; step < steps; ++step) {
+    int first;
+    const int part = part_of(g, first_tile + step / p.chunks, first), slot = step % p.stages, chunk = step % p.chunks;
+    const GemvPart& q = g.part[part];
+    const int output = first + r + (g.glu ? 0 : lane);
+    const bool ends = chunk == p.chunks - 1, makes = ends && lane <= (g.glu ? 0 : 1) && output < q.rows;
+    float addend = 0.0f;
+    if (makes && q.bias) addend = at<const float>(q.bias)[output];
+    if (makes && g.residual) addend += at<const float>(g.residual)[output];
+    barrier_wait(&s.full[slot], (u32)(step / p.stages) & 1u);
+#define DOTS(F) stage_dots<F>(p, part, first, chunk, r, r2, stages + slot * p.stage_bytes, codes, meta, acc)
+    FOR_FORMAT(q.w.dtype, DOTS)
+    __syncwarp();
+    if (lane == 0) barrier_arrive(&s.empty[slot]);
+    if (!ends) continue;
+    const float a = warp_sum(acc[0][0]) * factor, b = warp_sum(acc[1][0]) * factor;
+    acc[0][0] = acc[1][0] = 0.0f;
+    if (!makes) continue;
+    const float y = (g.glu ? SILU(a) * b : lane == 0 ? a : b) + addend;
+    if (g.out.codes) s.made[output % 32] = y;
+    if (q.y) at<float>(q.y)[output] = y;
+  }
+  if (!g.out.codes) return;
+  meet();
+  if (warp == 0) {
+    const float v = s.made[lane];
+    quantise32(v * out_weight, g.out, blockIdx.x, lane);
+    if (g.out.sums) {
+      const float squares = warp_sum(v * v);
+      if (lane == 0) at<float>(g.out.sums)[blockIdx.x] = squares;
+    }
+  }
+}
+#endif
+
+extern "C" __global__ void __launch_bounds__(288, 2) stream_1(const __grid_constant__ TilesParams p) {
+#if __CUDA_ARCH__ >= 900
+  extern __shared__ __align__(128) char memory[];
+  stream(p, memory);
+#endif
+}
