@@ -86,9 +86,24 @@ template <int D, bool HALF> DEV void attend(const AttentionRowsParams& p, char* 
     }
     const auto fetch = [&](int tile) {
       const u32 k_at = base + tile % STAGES * 2 * TILE, v_at = k_at + TILE;
+      const int first_key = begin + tile * KEYS;
+      if (p.k.page % KEYS == 0) {  // one page has them all
+        const int page = table[first_key / p.k.page];
+        const bool present = page >= 0 && page < p.k.pages;
+        const i64 from = present ? (((i64)page * p.k.kv_heads + kv_head) * p.k.page + first_key % p.k.page) * D : 0;
 #pragma unroll
+        for (int i = 0; i < KEYS * CHUNKS / 256; ++i) {
+          const int e = threadIdx.x + i * 256, r = e / CHUNKS, j = e % CHUNKS;
+          const bool there = present && first_key + r < end;
+          const i64 at_chunk = there ? from + e * 8 : 0;
+          copy_async(place<D>(k_at, r, j), at<const u16>(p.k.cache) + at_chunk, there ? 16 : 0);
+          copy_async(place<D>(v_at, r, j), at<const u16>(p.v.cache) + at_chunk, there ? 16 : 0);
+        }
+        return;
+      }
+#pragma unroll 1
       for (int i = 0; i < KEYS * CHUNKS / 256; ++i) {
-        const int e = threadIdx.x + i * 256, r = e / CHUNKS, j = e % CHUNKS, key = begin + tile * KEYS + r;
+        const int e = threadIdx.x + i * 256, r = e / CHUNKS, j = e % CHUNKS, key = first_key + r;
         const int page = key < end ? table[key / p.k.page] : -1;
         const bool there = page >= 0 && page < p.k.pages;
         const i64 from = there ? (((i64)page * p.k.kv_heads + kv_head) * p.k.page + key % p.k.page) * D + j * 8 : 0;

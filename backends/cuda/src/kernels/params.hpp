@@ -186,7 +186,7 @@ struct GemvParams {
 struct TilesParams {
   GemvParams g;         // rounds is not read
   struct Pieces {       // of a part's blocks: `elements` each, in `count` planes, and the distance of rows in a stage
-    int elements, count, bytes[4], pitch[4];
+    int elements, count, bytes[4], pitch[4], base[4];  // base: where a piece's rows start in a stage
   } pieces[3];
   int subtiles;         // 16 rows each, that a block works on one after another
   int chunk, chunks;    // elements of k in a stage; stages of one subtile

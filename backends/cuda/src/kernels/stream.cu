@@ -20,50 +20,54 @@ struct StreamShared {
 
 DEV int swizzled(int t) { return (t ^ (t >> 3 & 1) ^ (t >> 4 & 1) * 6) * 16; }
 
-/// Adds a chunk's dot products of rows `r` and `r2` of a stage.
-template <int F>
-DEV void stage_dots(const TilesParams& p, int part, int first, int chunk, int r, int r2, const char* stage, const char* codes, const char* meta,
-                    float (*acc)[1]) {
+/// Where a lane's items of a row are in a stage. `block` is the row's first block of the chunk, counted in the matrix: rows of pieces
+/// that are no sixteens start in the sixteen of their first byte.
+template <int F> DEV Place staged(const TilesParams::Pieces& q, const char* stage, int own, u32 block) {
   typedef Item<F> S;
-  const TilesParams::Pieces& q = p.pieces[part];
-  const int lane = threadIdx.x & 31, c = lane & 3;
-  const int chunk_units = p.chunk / q.elements, all = p.g.k / q.elements, unit0 = chunk * chunk_units, units = min(chunk_units, all - unit0);
-  Place place[2];
-#pragma unroll
-  for (int j = 0; j < 2; ++j) {
-    const int own = j ? r2 : r;
-    i64 row;
-    rows_of(p, part, first, own, row);
-    const i64 block = row * all + unit0;
-    const char* piece[4];
-    const char* at_piece = stage;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      piece[i] = at_piece + own * q.pitch[i] + (int)(block * q.bytes[i] & 15);  // what is not there has 0 of all
-      at_piece += ROWS * q.pitch[i];
-    }
-    const int b = S::k ? lane >> 2 : lane;
-    Place& l = place[j];
-    l.scales = piece[0] + b * S::scales;
-    l.codes = (F == Q4_K ? piece[0] + 16 : F == Q5_K ? piece[0] + 48 : piece[1]) + b * S::codes + (S::k ? c * 32 : 0);
-    l.high = (F == Q5_K ? piece[0] + 16 : piece[2]) + b * S::high + (F == Q6_K ? c / 2 * 32 : 0);
-    l.sub = piece[3] + b * 16 + c / 2 * 8 + (c & 1) * 2;
+  const int lane = threadIdx.x & 31, c = lane & 3, b = S::k ? lane >> 2 : lane;
+  const char* first = stage + own * q.pitch[0];
+  Place l;
+  if (F == Q4_K || F == Q5_K) {
+    l.scales = first + b * S::scales;
+    l.codes = first + (F == Q4_K ? 16 : 48) + b * S::codes + c * 32;
+    if (F == Q5_K) l.high = first + 16 + b * S::high;
+    return l;
   }
-  const int items = units * (S::k ? 4 : 1), item0 = unit0 * (S::k ? 4 : 1);
+  l.scales = first + (block * S::scales & 15) + b * S::scales;
+  l.codes = stage + q.base[1] + own * q.pitch[1] + b * S::codes + (S::k ? c * 32 : 0);
+  if (F == Q6_K) {
+    l.high = stage + q.base[2] + own * q.pitch[2] + b * S::high + c / 2 * 32;
+    l.sub = stage + q.base[3] + own * q.pitch[3] + b * 16 + c / 2 * 8 + (c & 1) * 2;
+  }
+  if (F == Q5_0 || F == Q5_1) l.high = stage + q.base[2] + own * q.pitch[2] + (block * 4 & 15) + b * S::high;
+  return l;
+}
+
+/// Adds a chunk's dot products of rows r and r2 of a stage, which are rows `row` and `row2` of their matrices.
+template <int F>
+DEV void stage_dots(const TilesParams& p, const TilesParams::Pieces& q, int chunk, int r, int r2, u32 row, u32 row2, const char* stage,
+                    const char* codes, const char* meta, float (*acc)[1]) {
+  typedef Item<F> S;
+  const int lane = threadIdx.x & 31, c = lane & 3;
+  const int chunk_units = p.chunk / (S::k ? 256 : 32), all = p.g.k / (S::k ? 256 : 32), unit0 = chunk * chunk_units;
+  const int items = min(chunk_units, all - unit0) * (S::k ? 4 : 1);
+  const Place place[2] = {staged<F>(q, stage, r, row * all + unit0), staged<F>(q, stage, r2, row2 * all + unit0)};
   const int element = !S::k ? lane * 32 : (lane >> 2) * 256 + (F == Q6_K ? c / 2 * 128 + (c & 1) * 32 : c * 64);
-  const int t0 = item0 * (S::elements / 16) + element / 16, apart = F == Q6_K ? 4 : 2;
-  // A stage may start anywhere in the order of banks: the places are found anew for each turn.
-#pragma unroll 1
+  const int t = unit0 * (S::k ? 16 : 2) + element / 16, apart = F == Q6_K ? 4 : 2;
+  // A turn of the warp is 64 or 128 chunks on: that changes no bit that decides the order of banks.
+  const char *q0 = codes + swizzled(t), *q1 = codes + swizzled(t + 1), *q2 = codes + swizzled(t + apart), *q3 = codes + swizzled(t + apart + 1);
+  const char* m = meta + t / 2 * 8;
+#pragma unroll 2
   for (int s = 0, item = lane; item < items; ++s, item += 32) {
-    const int t = t0 + s * 2 * S::elements;
+    const int on = s * 32 * S::elements;
     Input x[1];
-    x[0].q[0] = *reinterpret_cast<const uint4*>(codes + swizzled(t));
-    x[0].q[1] = *reinterpret_cast<const uint4*>(codes + swizzled(t + 1));
-    x[0].m[0] = *reinterpret_cast<const float2*>(meta + t / 2 * 8);
+    x[0].q[0] = *reinterpret_cast<const uint4*>(q0 + on);
+    x[0].q[1] = *reinterpret_cast<const uint4*>(q1 + on);
+    x[0].m[0] = *reinterpret_cast<const float2*>(m + on / 4);
     if (S::k) {
-      x[0].q[2] = *reinterpret_cast<const uint4*>(codes + swizzled(t + apart));
-      x[0].q[3] = *reinterpret_cast<const uint4*>(codes + swizzled(t + apart + 1));
-      x[0].m[1] = *reinterpret_cast<const float2*>(meta + (t + apart) / 2 * 8);
+      x[0].q[2] = *reinterpret_cast<const uint4*>(q2 + on);
+      x[0].q[3] = *reinterpret_cast<const uint4*>(q3 + on);
+      x[0].m[1] = *reinterpret_cast<const float2*>(m + apart * 4 + on / 4);
     }
 #pragma unroll
     for (int j = 0; j < 2; ++j) item_dot<F, 1>(load<F, true>(place[j], s), x, lane, acc[j]);
@@ -89,7 +93,7 @@ DEV void stream(const TilesParams& p, char* memory) {
   char* codes = memory + (sizeof(StreamShared) + 127) / 128 * 128;
   char* meta = codes + (g.k + 127) / 128 * 128;
   char* stages = memory + p.stage_offset;
-  const int steps = p.subtiles * p.chunks, first_tile = blockIdx.x * p.subtiles;
+  const int first_tile = blockIdx.x * p.subtiles;
   start_next();
   init_stages(p, s.full, s.empty);
   if (warp == WARPS) return ask_all(p, stages, s.full, s.empty);
@@ -115,22 +119,31 @@ DEV void stream(const TilesParams& p, char* memory) {
   const float factor = s.factor;
   const int r = g.glu ? warp : 2 * warp, r2 = g.glu ? warp + 8 : 2 * warp + 1;
   float acc[2][1] = {};
+  int slot = 0;
+  u32 parity = 0;
 #pragma unroll 1
-  for (int step = 0; step < steps; ++step) {
+  for (int tile = 0; tile < p.subtiles; ++tile) {
     int first;
-    const int part = part_of(g, first_tile + step / p.chunks, first), slot = step % p.stages, chunk = step % p.chunks;
+    const int part = part_of(g, first_tile + tile, first);
     const GemvPart& q = g.part[part];
-    const int output = first + r + (g.glu ? 0 : lane);
-    const bool ends = chunk == p.chunks - 1, makes = ends && lane <= (g.glu ? 0 : 1) && output < q.rows;
+    const int output = first + r + (g.glu ? 0 : lane), last = q.rows - 1;
+    const u32 row = min(first + r, last), row2 = min(first + (g.glu ? r : r2), last);
+    const bool makes = lane <= (g.glu ? 0 : 1) && output < q.rows;
     float addend = 0.0f;
     if (makes && q.bias) addend = at<const float>(q.bias)[output];
     if (makes && g.residual) addend += at<const float>(g.residual)[output];
-    barrier_wait(&s.full[slot], (u32)(step / p.stages) & 1u);
-#define DOTS(F) stage_dots<F>(p, part, first, chunk, r, r2, stages + slot * p.stage_bytes, codes, meta, acc)
-    FOR_FORMAT(q.w.dtype, DOTS)
-    __syncwarp();
-    if (lane == 0) barrier_arrive(&s.empty[slot]);
-    if (!ends) continue;
+#pragma unroll 1
+    for (int chunk = 0; chunk < p.chunks; ++chunk) {
+      barrier_wait(&s.full[slot], parity);
+#define DOTS(F) stage_dots<F>(p, p.pieces[part], chunk, r, r2, row, row2, stages + slot * p.stage_bytes, codes, meta, acc)
+      FOR_FORMAT(q.w.dtype, DOTS)
+      __syncwarp();
+      if (lane == 0) barrier_arrive(&s.empty[slot]);
+      if (++slot == p.stages) {
+        slot = 0;
+        parity ^= 1;
+      }
+    }
     const float a = warp_sum(acc[0][0]) * factor, b = warp_sum(acc[1][0]) * factor;
     acc[0][0] = acc[1][0] = 0.0f;
     if (!makes) continue;

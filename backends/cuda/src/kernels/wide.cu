@@ -40,12 +40,12 @@ KERNEL(256) to16(const __grid_constant__ To16Params p) {
   }
 }
 
-/// y16 = scale * silu(gate) * up, gate and up side by side in rows of 2 n.
+/// y16 = scale * silu(gate) * up, gate and up side by side in rows of 2 n; less than 2^34 elements.
 KERNEL(256) glu16(const __grid_constant__ Glu16Params p) {
   wait_for_inputs();
-  const int quads = p.n / 4;
+  const u32 quads = p.n / 4;
   FOR_EACH(i, p.rows * quads) {
-    const i64 row = i / quads, c = i % quads * 4;
+    const i64 row = (u32)i / quads, c = (u32)i % quads * 4;
     const float4 g = *reinterpret_cast<const float4*>(at<const float>(p.x) + row * 2 * p.n + c);
     const float4 u = *reinterpret_cast<const float4*>(at<const float>(p.x) + row * 2 * p.n + p.n + c);
     *reinterpret_cast<uint2*>(at<u16>(p.y) + row * p.n + c) =
@@ -98,7 +98,7 @@ KERNEL(256) rope_kv(const __grid_constant__ RopeKvParams p) {
   if (position >= p.rope_positions && threadIdx.x == 0) raise_fault(p.faults);
   const float *queries = at<const float>(p.q) + t * p.q_row, *keys = at<const float>(p.keys) + t * p.k_row;
   const float* values = at<const float>(p.values) + t * p.v_row;
-  const i64 slot = page_slot(p.k, t, p.faults);
+  const i64 slot = page_slot(p.k, t, p.faults), place = slot < 0 ? 0 : slot / p.k.page * p.k.kv_heads * p.k.page + slot % p.k.page;
   const int of_q = p.heads * quads, of_k = slot < 0 ? 0 : p.k.kv_heads * quads, of_v = slot < 0 ? 0 : p.v.kv_heads * quads_v;
 #pragma unroll 2
   for (int e = threadIdx.x; e < of_q + of_k; e += 256) {
@@ -106,7 +106,7 @@ KERNEL(256) rope_kv(const __grid_constant__ RopeKvParams p) {
     const int n = of_key ? e - of_q : e, h = n / quads, i = n % quads * 4;
     const Address bias = of_key ? p.bias_k : p.bias_q;
     turn_four(p, (of_key ? keys : queries) + h * d, bias ? at<const float>(bias) + h * d : nullptr, position, i, of_key ? p.k.cache : p.q_out,
-              of_key ? p.k.dtype : p.q_dtype, of_key ? cache_element(p.k, slot, h) : (t * p.heads + h) * d);
+              of_key ? p.k.dtype : p.q_dtype, of_key ? (place + h * p.k.page) * d : (t * p.heads + h) * d);
   }
 #pragma unroll 2
   for (int e = threadIdx.x; e < of_v; e += 256) {
@@ -116,7 +116,7 @@ KERNEL(256) rope_kv(const __grid_constant__ RopeKvParams p) {
       const float* bias = at<const float>(p.bias_v) + h * dv + i;
       v = make_float4(v.x + bias[0], v.y + bias[1], v.z + bias[2], v.w + bias[3]);
     }
-    const i64 to = cache_element(p.v, slot, h) + i;
+    const i64 to = (place + h * p.v.page) * dv + i;
     store_two(p.v.cache, p.v.dtype, to, v.x, v.y);
     store_two(p.v.cache, p.v.dtype, to + 2, v.z, v.w);
   }

@@ -99,10 +99,13 @@ bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher) {
     const Layout layout = layout_of(g.part[i].w.dtype);
     TilesParams::Pieces& q = p.pieces[i];
     q.elements = static_cast<int>(layout.k);
+    int base = 0;
     for (const int bytes : layout.bytes) {
       if (bytes == 0) continue;
       q.bytes[q.count] = bytes;
-      q.pitch[q.count++] = static_cast<int>(pitch_of(p.chunk / layout.k * bytes, bytes < 16 ? 16 : layout.apart, bytes % 16 != 0));
+      q.base[q.count] = base;
+      q.pitch[q.count] = static_cast<int>(pitch_of(p.chunk / layout.k * bytes, bytes < 16 ? 16 : layout.apart, bytes % 16 != 0));
+      base += rows * q.pitch[q.count++];
     }
   }
   p.stage_bytes = static_cast<int>(stage);
