@@ -46,6 +46,13 @@ void Plan::compile(bool fuse, const CardFacts& card, std::vector<std::uint32_t>&
   numerics_key = key;
 }
 
+void Plan::add_library(Gpu& gpu) {
+  if (std::ranges::all_of(schedules, [](const Schedule& s) { return s.dense.empty(); })) return;
+  const Blas* blas = gpu.blas();
+  const std::string version = blas == nullptr ? "own" : blas->version();
+  for (const char c : version) numerics_key = (numerics_key ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+}
+
 std::uint64_t Plan::scratch_bytes() const {
   std::uint64_t bytes = 0;
   for (const Schedule& schedule : schedules) bytes = std::max(bytes, schedule.bytes);

@@ -22,6 +22,8 @@ struct Plan {
   explicit Plan(const quern_graph* host_graph) : graph(host_graph) {}
   /// Makes schedules. Throws Failure(UNSUPPORTED) after filling `refused`.
   void compile(bool fuse, const CardFacts& card, std::vector<std::uint32_t>& refused);
+  /// Opens cuBLASLt where a schedule takes it, and takes its version into numerics_key.
+  void add_library(Gpu& gpu);
   std::uint64_t scratch_bytes() const;
   const Schedule& schedule_for(const std::vector<std::int64_t>& extents) const;
 };

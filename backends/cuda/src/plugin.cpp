@@ -453,6 +453,11 @@ quern_status compile(quern_device* device, const quern_graph* graph, quern_compi
     auto plan = std::make_unique<quern_plan>(d, graph);
     plan->plan.capture = capture;
     plan->plan.compile(fuse, d.gpu.facts(), refused);
+    {  // steps of many rows have other bits with another library of products
+      const std::lock_guard lock(d.gpu.order());
+      const Current current(d.gpu.driver(), d.gpu.context());
+      plan->plan.add_library(d.gpu);
+    }
     d.children.fetch_add(1);
     *out = plan.release();
   });
