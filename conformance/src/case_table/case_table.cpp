@@ -10,6 +10,7 @@ namespace quern::conformance {
 #define QUERN_CONFORMANCE_FAMILY(name) extern const Family name##_family;
 #include "case_table/families.def"
 #undef QUERN_CONFORMANCE_FAMILY
+extern const Family onnx_family;
 
 namespace {
 
@@ -95,7 +96,7 @@ std::string case_name(const Case& c) {
 }
 
 void CaseSink::add(Case c) {
-  if (c.reference == nullptr) throw std::logic_error("a case of " + c.group + " has no reference");
+  if (!c.reference) throw std::logic_error("a case of " + c.group + " has no reference");
   c.name = case_name(c);
   if (!names_.insert(c.name).second) throw std::logic_error("two cases are named " + c.name);
   cases_.push_back(std::move(c));
@@ -103,6 +104,7 @@ void CaseSink::add(Case c) {
 
 void CaseSink::add_script(std::string name, std::string group, Profile profile, int level, std::function<void(ScriptContext&)> script) {
   if (!script) throw std::logic_error("the script of " + name + " is empty");
+  if (!name.starts_with(group + ".")) throw std::logic_error("the script " + name + " does not begin with its group, " + group);
   if (!names_.insert(name).second) throw std::logic_error("two cases are named " + name);
   Case c;
   c.name = std::move(name);
@@ -118,6 +120,7 @@ CaseTable::CaseTable() {
 #define QUERN_CONFORMANCE_FAMILY(name) name##_family.generate(sink);
 #include "case_table/families.def"
 #undef QUERN_CONFORMANCE_FAMILY
+  onnx_family.generate(sink);  // last: it has the references of the others
   cases_ = sink.take();
   for (const Case& c : cases_) by_name_.emplace(c.name, &c);
 }

@@ -16,8 +16,11 @@ class CaseSink {
   /// Names the case group.op.dtypes.shape.attributes.layout.data[.note] from its contents. Throws std::logic_error if two cases
   /// have one name (they would not be told apart), or if a case has neither a reference nor a script.
   void add(Case c);
-  /// Same with a name of its own ("abi.queue.fence_order"), for scripts.
+  /// Same with a name of its own ("abi.queue.fence_order"), for scripts; it begins with the group, as every name does.
   void add_script(std::string name, std::string group, Profile profile, int level, std::function<void(ScriptContext&)> script);
+
+  /// Those so far. add() ends the life of references into it.
+  const std::vector<Case>& cases() const noexcept { return cases_; }
 
   std::vector<Case> take() { return std::move(cases_); }
 

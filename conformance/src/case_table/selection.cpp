@@ -30,14 +30,14 @@ void require_used(const std::vector<std::string>& words, const std::vector<bool>
     if (!used[i]) throw UsageError(std::string(flag) + ": '" + words[i] + "' matches no case of the profile " + profile_name(profile));
 }
 
-std::string first_line(const CaseTable& table, Profile profile, std::vector<std::string>& names) {
+std::string count_and_hash(const CaseTable& table, Profile profile, std::vector<std::string>& names) {
   for (const Case* c : table.of(profile)) names.push_back(c->name);
   std::ranges::sort(names);
   std::uint64_t hash = 0xcbf29ce484222325ull;  // FNV-1a over the sorted names, each with its line end
   for (const std::string& name : names)
     for (const char ch : name + "\n") hash = (hash ^ static_cast<unsigned char>(ch)) * 0x100000001b3ull;
   char line[96];
-  std::snprintf(line, sizeof line, "# %s: %zu cases, hash %016llx", profile_name(profile), names.size(), static_cast<unsigned long long>(hash));
+  std::snprintf(line, sizeof line, "%zu cases, hash %016llx", names.size(), static_cast<unsigned long long>(hash));
   return line;
 }
 
@@ -63,14 +63,19 @@ std::vector<const Case*> select_cases(const CaseTable& table, const Options& o) 
 
 std::string manifest_text(const CaseTable& table, Profile profile) {
   std::vector<std::string> names;
-  std::string text = first_line(table, profile, names) + "\n";
+  std::string text = std::string("# ") + profile_name(profile) + ": ";
+  text += count_and_hash(table, profile, names) + "\n";
   for (const std::string& name : names) text += name + "\n";
   return text;
 }
 
-std::string manifest_problem(const CaseTable& table, Profile profile) {
+std::string manifest_line(const CaseTable& table, Profile profile) {
   std::vector<std::string> names;
-  const std::string line = first_line(table, profile, names);
+  return count_and_hash(table, profile, names);
+}
+
+std::string manifest_problem(const CaseTable& table, Profile profile) {
+  const std::string line = std::string("# ") + profile_name(profile) + ": " + manifest_line(table, profile);
   const char* built = profile == Profile::quick ? manifest_quick : profile == Profile::full ? manifest_full : manifest_huge;
   return line == built ? std::string() : "the cases are '" + line + "', the manifest says '" + built + "'";
 }

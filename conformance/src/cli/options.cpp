@@ -11,6 +11,9 @@ const char* const usage_text =
 
   run       runs the cases on every plugin and device that the loader finds, one column each
   list      prints the names of the cases
+  report FILE    the summary of a journal; with --junit and --html those reports of it
+  verify FILE    checks a journal against this suite, the plugins, devices and drivers that are here, and the mandatory list
+  bench     times cases, each timed result checked; shares of the peaks that it measures itself
 
 which devices
   --backend ID[,ID]    only these plugins          --device ID:N   only this device (software devices too)
@@ -24,10 +27,14 @@ which cases
   --shard I/N          the I-th of N parts
 how
   --jobs N             cases at once (default: one a processor)
+  --seed N             other random data for every case (default 0)
+  --repeat N           each case N times; verdicts that differ are a failure, "flaky"
   --journal FILE       where each result is written (default quern-conformance.jsonl)
   --resume             goes on after what the journal holds
+  --junit FILE         JUnit XML            --html FILE    one page that needs nothing else
   --exclusions FILE    lines "never|not_yet GLOB REASON": cases that the backend does not support
   --stop               ends at the first failure   --verbose       every failure, not the first 20
+  --json FILE          with bench: every number      --samples N    with bench: timed runs of a case (default 7)
   --write-manifest F   with list: writes the mandatory list of the profile
 
 exit codes: 0 ok, 2 usage or a filter that matches nothing, 3 backend or device unavailable, 7 failures or nothing executed,
@@ -84,8 +91,22 @@ std::map<std::string, Setter> valued_flags(Options& o) {
       {"--group", [&](const std::string& v) { o.groups.push_back(v); }},
       {"--shard", [&](const std::string& v) { parse_shard(v, o); }},
       {"--jobs", [&](const std::string& v) { o.jobs = number(v, "--jobs"); }},
+      {"--seed", [&](const std::string& v) { o.seed = number(v, "--seed"); }},
+      {"--repeat",
+       [&](const std::string& v) {
+         o.repeat = number(v, "--repeat");
+         if (o.repeat < 1) throw UsageError("--repeat: a case runs at least once");
+       }},
       {"--journal", [&](const std::string& v) { o.journal = v; }},
       {"--exclusions", [&](const std::string& v) { o.exclusions = v; }},
+      {"--junit", [&](const std::string& v) { o.junit = v; }},
+      {"--html", [&](const std::string& v) { o.html = v; }},
+      {"--json", [&](const std::string& v) { o.json = v; }},
+      {"--samples",
+       [&](const std::string& v) {
+         o.samples = number(v, "--samples");
+         if (o.samples < 3) throw UsageError("--samples: a median needs 3 runs");
+       }},
       {"--write-manifest", [&](const std::string& v) { o.write_manifest = v; }},
   };
 }
@@ -112,7 +133,7 @@ Options parse_options(const std::vector<std::string>& arguments) {
     std::string word = arguments[i], value;
     if (!word.starts_with("-")) {
       if (o.verb.empty()) o.verb = word;
-      else if (o.verb == "device-process" && o.argument.empty()) o.argument = word;
+      else if ((o.verb == "device-process" || o.verb == "report" || o.verb == "verify") && o.argument.empty()) o.argument = word;
       else throw UsageError("'" + word + "' is one word too many");
       continue;
     }

@@ -28,8 +28,8 @@ struct Selection {
 };
 
 struct Options {
-  std::string verb;      // "run", "list", or hidden: "survey", "device-process"
-  std::string argument;  // of device-process: the device
+  std::string verb;      // "run", "list", "report", "verify", "bench", or hidden: "survey", "device-process"
+  std::string argument;  // of report and verify: the journal; of device-process: the device
   Selection selection;
   Profile profile = Profile::quick;
   int level = level_all;
@@ -37,9 +37,14 @@ struct Options {
   std::uint32_t shard = 0, shards = 0;  // 0: all; else shard 1 .. shards
   std::uint32_t jobs = 0;               // 0: one a processor
   bool resume = false, stop_at_failure = false, help = false, verbose = false;
+  std::uint64_t seed = 0;               // other data for every case; 0: those that its name gives
+  std::uint32_t repeat = 1;             // runs of each case, which must have one verdict
   std::string journal = "quern-conformance.jsonl";
   std::string exclusions;      // file
   std::string write_manifest;  // list: file
+  std::string junit, html;     // reports to write, or to compare with in verify
+  std::string json;            // bench: file
+  std::uint32_t samples = 7;   // bench: timed runs of a case
 };
 
 /// Throws UsageError naming the flag.

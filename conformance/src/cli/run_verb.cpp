@@ -1,6 +1,7 @@
 // run: the cases on every target, the journal and the matrix.
 #include "case_table/selection.hpp"
 #include "cli/verbs.hpp"
+#include "cli/write_reports.hpp"
 #include "report/matrix.hpp"
 #include "worker/run_cases.hpp"
 
@@ -25,6 +26,8 @@ int run_verb(const Options& options) {
   }
   plan.targets = survey.targets;
   plan.selection = options.selection;
+  plan.seed = options.seed;
+  plan.repeat = options.repeat;
   plan.stop_at_failure = options.stop_at_failure;
   plan.jobs = options.jobs != 0 ? options.jobs : std::max(1u, std::thread::hardware_concurrency());
   for (const Target& t : plan.targets) {
@@ -32,12 +35,16 @@ int run_verb(const Options& options) {
     if (options.exclusions.empty()) continue;
     for (Exclusion& e : read_exclusions(options.exclusions)) plan.exclusions.back().push_back(std::move(e));
   }
-  Journal journal(options.journal, options.resume, options.profile, plan.cases.size(), plan.targets);
-  Matrix matrix(plan.targets);
-  run_cases(plan, journal, [&](const Case& c, std::size_t target, const CaseResult& result) { matrix.add(c, target, result); });
-  journal.totals(matrix.json());
-  std::cout << matrix.failures(options.verbose ? SIZE_MAX : 20) << matrix.text(survey.left_out);
-  return matrix.green() ? 0 : 7;
+  std::vector<std::string> names;
+  for (const Case* c : plan.cases) names.push_back(c->name);
+  {
+    Journal journal(options.journal, options.resume, make_header(options, names, manifest_line(table, options.profile), plan.targets), survey.left_out);
+    run_cases(plan, journal, [](const Case&, std::size_t, const CaseResult&) {});
+    journal.totals(Matrix(read_record(options.journal)).json());
+  }
+  const Record record = read_record(options.journal);
+  write_reports(record, options);
+  return print_summary(record, options.verbose);
 }
 
 }  // namespace quern::conformance

@@ -7,5 +7,8 @@ namespace quern::conformance {
 
 int run_verb(const Options& options);
 int list_verb(const Options& options);
+int report_verb(const Options& options);
+int verify_verb(const Options& options);
+int bench_verb(const Options& options);
 
 }  // namespace quern::conformance

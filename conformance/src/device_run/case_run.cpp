@@ -6,6 +6,7 @@
 #include "device_run/weight_packing.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -64,18 +65,23 @@ std::vector<std::uint32_t> written_values(const Case& c, const CaseGraph& graph)
 struct OneRun {
   std::string problem;
   std::vector<Tensor> outputs;
+  double seconds = 0;  // from the submit to the fence
 };
 
-OneRun run_once(const Case& c, const CaseData& data, const CaseGraph& graph, Memories& memories, Prepared& prepared, std::byte poison) {
+OneRun run_once(const Case& c, const CaseData& data, const CaseGraph& graph, Memories& memories, Prepared& prepared, std::byte poison,
+                const Timing* timing) {
   for (std::size_t i = 0; i < c.inputs.size(); ++i)
     if (!c.inputs[i].absent()) memories.set(graph.input_id(i), &data.inputs[i], poison);
   for (std::size_t o = 0; o < c.outputs.size(); ++o)
     if (!c.outputs[o].absent() && c.outputs[o].in_place_of < 0)
       memories.set(graph.output_id(o), data.states[o].absent() ? nullptr : &data.states[o], poison);
   prepared.poison_scratch(poison);
+  if (timing != nullptr && timing->before_each) timing->before_each();
+  const auto start = std::chrono::steady_clock::now();
   const quern_run_status status = prepared.run(c.deadline_seconds);
 
   OneRun result;
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (status.code != QUERN_OK) throw AbiFailure(status.code, "the run ended with code " + std::to_string(status.code) + " at node " + std::to_string(status.node));
   if (status.faults != c.faults)
     result.problem = "the run raised the faults " + std::to_string(status.faults) + ", expected " + std::to_string(c.faults);
@@ -131,7 +137,19 @@ std::string ask_support(const loader::Device& device, const Case& c, const CaseD
   return "still asks for values that it was given";
 }
 
-void run_mode(const loader::Device& device, Queue& queue, const Case& c, const CaseData& data, ModeResult& mode) {
+/// The timed runs. Each is checked as any other, and must give the bits of the first.
+std::string run_timed(const Case& c, const CaseData& data, const CaseGraph& graph, Memories& memories, Prepared& prepared, const OneRun& first,
+                      Timing& timing) {
+  for (std::uint32_t k = 0; k < timing.samples; ++k) {
+    const OneRun run = run_once(c, data, graph, memories, prepared, poisons[k % 2], &timing);
+    if (!run.problem.empty()) return "timed run " + std::to_string(k + 1) + ": " + run.problem;
+    if (!same_bits(first.outputs, run.outputs)) return "timed run " + std::to_string(k + 1) + " gave other bits than the first run";
+    timing.seconds.push_back(run.seconds);
+  }
+  return {};
+}
+
+void run_mode(const loader::Device& device, Queue& queue, const Case& c, const CaseData& data, ModeResult& mode, Timing* timing) {
   CaseGraph graph(c, mode.numerics == Numerics::fast ? c.fast_conversions : 0);
   Memories memories(device, queue, c, graph);
   std::map<std::uint32_t, std::unique_ptr<Region>> packed;
@@ -164,7 +182,7 @@ void run_mode(const loader::Device& device, Queue& queue, const Case& c, const C
   mode.kernel = prepared.kernels();
   std::optional<OneRun> first;
   for (const std::byte poison : poisons) {
-    OneRun run = run_once(c, data, graph, memories, prepared, poison);
+    OneRun run = run_once(c, data, graph, memories, prepared, poison, nullptr);
     if (!run.problem.empty()) {
       mode.text = run.problem;
       return;
@@ -175,13 +193,17 @@ void run_mode(const loader::Device& device, Queue& queue, const Case& c, const C
     }
     if (!first) first = std::move(run);
   }
+  if (timing != nullptr) {
+    mode.text = run_timed(c, data, graph, memories, prepared, *first, *timing);
+    if (!mode.text.empty()) return;
+  }
   mode.outputs = std::move(first->outputs);
   mode.outcome = Outcome::ran;
 }
 
-void guarded_mode(const loader::Device& device, Queue& queue, const Case& c, const CaseData& data, ModeResult& mode) {
+void guarded_mode(const loader::Device& device, Queue& queue, const Case& c, const CaseData& data, ModeResult& mode, Timing* timing = nullptr) {
   try {
-    run_mode(device, queue, c, data, mode);
+    run_mode(device, queue, c, data, mode, timing);
   } catch (const AbiFailure& failure) {
     mode.outcome = failure.status() == QUERN_DEVICE_LOST                                                          ? Outcome::device_lost
                    : failure.status() == QUERN_OUT_OF_MEMORY || failure.status() == QUERN_HOST_OUT_OF_MEMORY ? Outcome::resource
@@ -217,6 +239,23 @@ std::vector<ModeResult> run_case(const loader::Device& device, const Case& c, co
     }
   }
   return results;
+}
+
+ModeResult time_case(const loader::Device& device, const Case& c, const CaseData& data, Timing& timing) {
+  Queue queue(device);
+  ModeResult mode;
+  for (const Numerics numerics : {Numerics::fast, Numerics::exact}) {
+    if (numerics == Numerics::fast && c.fast_conversions == 0) continue;
+    for (const bool packed : {true, false}) {
+      if (packed && (!has_constant(c) || device.api().weights_plan == nullptr)) continue;
+      mode = {};
+      mode.numerics = numerics;
+      mode.packed = packed;
+      guarded_mode(device, queue, c, data, mode, &timing);
+      if (mode.outcome != Outcome::unsupported) return mode;
+    }
+  }
+  return mode;
 }
 
 }  // namespace quern::conformance

@@ -5,6 +5,7 @@
 #include "judge/judge.hpp"
 #include "quern/loader/loader.hpp"
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -36,5 +37,17 @@ struct ModeResult {
 /// scratch. Checked after each: canaries, gaps, inputs, status and faults, and that both runs agree to the bit.
 /// A "no" is checked too: compile must then refuse with QUERN_UNSUPPORTED.
 std::vector<ModeResult> run_case(const loader::Device& device, const Case& c, const CaseData& data);
+
+/// What time_case() measures.
+struct Timing {
+  std::uint32_t samples = 0;          // timed runs, after two that are not
+  std::function<void()> before_each;  // to empty the caches, say; not timed
+  std::vector<double> seconds;        // of each, from the submit to the fence
+};
+
+/// The case in the mode that a session would use: fast numerics and packed weights where they apply and are supported. The two runs
+/// before and every timed run are checked as run_case() checks; the timed ones must also give the bits of the first, whose outputs are
+/// returned.
+ModeResult time_case(const loader::Device& device, const Case& c, const CaseData& data, Timing& timing);
 
 }  // namespace quern::conformance

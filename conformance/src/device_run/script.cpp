@@ -28,8 +28,8 @@ void ScriptContext::resource(const std::string& reason) {
 
 void ScriptContext::merge(const Verdict& verdict) { verdict_.merge(verdict); }
 
-Verdict run_script(const loader::Device& device, const Case& c) {
-  ScriptContext context(device, c.name);
+Verdict run_script(const loader::Device& device, const Case& c, const std::string& seeded_name) {
+  ScriptContext context(device, seeded_name);
   Verdict verdict;
   try {
     c.script(context);

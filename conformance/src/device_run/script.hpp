@@ -19,7 +19,7 @@ class ScriptContext {
 
   const loader::Device& device() const noexcept { return device_; }
   const quern_plugin_api& api() const noexcept { return device_.api(); }
-  const std::string& case_name() const noexcept { return name_; }  // seeds what the script draws
+  const std::string& case_name() const noexcept { return name_; }  // with "#N" behind it under --seed N: seeds what the script draws
 
   /// Records the outcome of one check; `claim` says what should hold.
   void check(bool holds, const std::string& claim);
@@ -41,7 +41,7 @@ class ScriptContext {
   Verdict verdict_{Status::pass, {}, 0, 0, {}};
 };
 
-/// Runs the script and returns its verdict; what it throws is a failure with its text.
-Verdict run_script(const loader::Device& device, const struct Case& c);
+/// Runs the script, which is told `seeded_name` as its name, and returns its verdict; what it throws is a failure with its text.
+Verdict run_script(const loader::Device& device, const struct Case& c, const std::string& seeded_name);
 
 }  // namespace quern::conformance

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <ctime>
 #include <fstream>
 
 namespace quern::conformance {
@@ -15,21 +16,23 @@ using nlohmann::json;
 
 std::string dump(const json& j) { return j.dump(-1, ' ', false, json::error_handler_t::replace); }
 
-json head(Profile profile, std::size_t cases, const std::vector<Target>& targets) {
-  json list = json::array();
-  for (const Target& t : targets)
-    list.push_back({{"label", t.label}, {"plugin", t.plugin_id}, {"path", t.path}, {"version", t.version}, {"build", t.build},
-                    {"device", t.device_name}, {"architecture", t.architecture}, {"driver", t.driver}});
-  return {{"suite", QUERN_SUITE_VERSION}, {"profile", profile_name(profile)}, {"cases", cases}, {"targets", list}};
+/// "2026-01-31T12:00:00Z"
+std::string now_text() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  ::gmtime_r(&now, &utc);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text;
 }
 
-Finished read_finished(const std::string& path, const json& expected) {
+Finished read_finished(const std::string& path, const Header& expected) {
   std::ifstream in(path);
   Finished finished;
   std::string line;
   if (!std::getline(in, line)) return finished;  // no journal yet
-  const json found = json::parse(line, nullptr, false);
-  if (found != expected) throw UsageError("--resume: " + path + " is of another suite, profile, selection or set of devices");
+  if (const auto different = header_differences(expected, parse_header(line, path)); !different.empty())
+    throw UsageError("--resume: " + path + " is of another run: " + different.front());
   while (std::getline(in, line)) {
     const json j = json::parse(line, nullptr, false);
     if (j.is_discarded() || !j.contains("end")) continue;  // a line that was cut off when the suite was ended
@@ -44,13 +47,13 @@ Finished read_finished(const std::string& path, const json& expected) {
 
 }  // namespace
 
-Journal::Journal(const std::string& path, bool resume, Profile profile, std::size_t cases, const std::vector<Target>& targets) {
-  const json first = head(profile, cases, targets);
-  if (resume) finished_ = read_finished(path, first);
+Journal::Journal(const std::string& path, bool resume, const Header& header, const std::vector<std::string>& left_out) {
+  if (resume) finished_ = read_finished(path, header);
   fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (resume ? 0 : O_TRUNC), 0644);
   if (fd_ < 0) throw UsageError("--journal " + path + ": cannot be written");
-  if (::lseek(fd_, 0, SEEK_END) == 0) line(dump(first));
+  if (::lseek(fd_, 0, SEEK_END) == 0) line(header_line(header));
   else line("");  // ends a line that was cut off
+  line(dump({{"started", now_text()}, {"left_out", left_out}}));
 }
 
 Journal::~Journal() { ::close(fd_); }

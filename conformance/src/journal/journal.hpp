@@ -1,6 +1,7 @@
 // The journal: one JSON object a line, the truth of a run. Every other report is derived from it.
 //
-//   {"suite":..., "profile":..., "cases":N, "targets":[...]}       first
+//   {"suite":..., "build":..., "profile":..., "targets":[...], ...}  first: header.hpp
+//   {"started": "2026-01-31T12:00:00Z", "left_out": [...]}          of each run that wrote to it
 //   {"begin": case, "target": label}                                before each case
 //   {"end": case, "target": label, "status":..., "text":..., "worst":..., "compared":..., "tier":..., "kernel":..., "ms":...}
 //   {"totals": ...}                                                 last
@@ -8,8 +9,8 @@
 #pragma once
 
 #include "case_table/case.hpp"
+#include "journal/header.hpp"
 #include "judge/verdict.hpp"
-#include "worker/target.hpp"
 
 #include <map>
 #include <mutex>
@@ -30,8 +31,9 @@ using Finished = std::map<std::pair<std::string, std::string>, CaseResult>;
 class Journal {
  public:
   /// Opens the file; `resume`: keeps its lines and reads them into finished(). Throws UsageError if it cannot be written, or if it is
-  /// resumed and belongs to other targets, another profile or another suite.
-  Journal(const std::string& path, bool resume, Profile profile, std::size_t cases, const std::vector<Target>& targets);
+  /// resumed and its header is another one: the text says what differs.
+  /// `left_out`: devices that are not tested, with the reason.
+  Journal(const std::string& path, bool resume, const Header& header, const std::vector<std::string>& left_out);
   ~Journal();
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;

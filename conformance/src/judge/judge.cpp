@@ -126,7 +126,8 @@ double store_bound(quern_dtype dtype, double r) noexcept {
 }
 
 Verdict judge(const ExpectedOutput& expected, const Tensor& y, Numerics numerics) {
-  if (expected.rule == Rule::unset) return {Status::unknown, "the reference set no rule for this output", 0, 0, {}};
+  if (expected.rule == Rule::unset)
+    return {Status::unknown, expected.problem.empty() ? "the reference set no rule for this output" : expected.problem, 0, 0, {}};
   if (expected.rule == Rule::bits) return judge_bits(expected, y);
   if (!well_formed(expected, y)) return {Status::unknown, "the reference's element counts do not agree with the output", 0, 0, {}};
   if (expected.value.empty()) return {Status::unknown, "no element was compared", 0, 0, {}};

@@ -27,6 +27,7 @@ enum class Rule {
 /// One output. Vectors are parallel; `index` is empty where every element is judged, else the element that each entry is about.
 struct ExpectedOutput {
   Rule rule = Rule::unset;
+  std::string problem;            // Rule::unset: why the reference expects nothing
   std::vector<std::int64_t> index;
   std::vector<double> value;      // r
   std::vector<double> bound;      // E_acc of exact numerics (Rule::bounded; and of fast numerics for Rule::value)
@@ -58,7 +59,7 @@ struct ReferenceCall {
   double attribute(std::uint32_t key, double fallback) const;
 };
 
-using ReferenceFunction = void (*)(const ReferenceCall& call, Expected& expected);
+using ReferenceFunction = std::function<void(const ReferenceCall& call, Expected& expected)>;
 
 /// The accumulation error that a tier allows: T1 f32 in any order, T2 a matrix unit with truncating partial sums, T3 f16 sums
 /// promoted to f32 every 32 terms.

@@ -9,8 +9,6 @@
 namespace quern::conformance {
 namespace {
 
-constexpr bool is_green(Status s) { return s == Status::pass || s == Status::unsupported || s == Status::waived; }
-
 template <class Counts>
 std::string cell(const Counts& counts) {
   const std::uint64_t all = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
@@ -35,15 +33,21 @@ std::string table(const std::vector<std::vector<std::string>>& rows) {
 
 }  // namespace
 
-void Matrix::add(const Case& c, std::size_t target, const CaseResult& result) {
-  auto& group = groups_[c.group];
+bool is_green(Status s) noexcept { return s == Status::pass || s == Status::unsupported || s == Status::waived; }
+
+Matrix::Matrix(const Record& record) : targets_(record.header.targets), left_out_(record.left_out), totals_(targets_.size()), failures_(targets_.size()) {
+  for (const RecordedResult& r : record.results) add(r);
+}
+
+void Matrix::add(const RecordedResult& recorded) {
+  const auto& [name, target, result] = recorded;
+  auto& group = groups_[group_of(name)];
   group.resize(targets_.size());
-  failures_.resize(targets_.size());
   const auto status = static_cast<std::size_t>(result.verdict.status);
   ++group[target][status];
   ++totals_[target][status];
   if (!is_green(result.verdict.status))
-    failures_[target].push_back(std::string(status_name(result.verdict.status)) + "  " + targets_[target].label + "  " + c.name + "\n    " +
+    failures_[target].push_back(std::string(status_name(result.verdict.status)) + "  " + targets_[target].label + "  " + name + "\n    " +
                                 result.verdict.text + "\n");
 }
 
@@ -62,7 +66,7 @@ bool Matrix::green() const {
   return !targets_.empty();
 }
 
-std::string Matrix::text(const std::vector<std::string>& left_out) const {
+std::string Matrix::text() const {
   std::vector<std::vector<std::string>> rows{{"group"}};
   for (const Target& t : targets_) rows[0].push_back(t.label + " (" + t.device_name + ")");
   for (const auto& [name, counts] : groups_) {
@@ -72,7 +76,7 @@ std::string Matrix::text(const std::vector<std::string>& left_out) const {
   rows.push_back({"all"});
   for (const Counts& c : totals_) rows.back().push_back(cell(c));
   std::string text = table(rows);
-  for (const std::string& device : left_out) text += "not tested: " + device + "\n";
+  for (const std::string& device : left_out_) text += "not tested: " + device + "\n";
   for (std::size_t t = 0; t < targets_.size(); ++t)
     if (executed(t) == 0) text += targets_[t].label + ": no case was executed, which is a failure\n";
   return text;

@@ -47,8 +47,10 @@ CaseData map_data(const Case& c, std::span<std::byte> arena) {
   return data;
 }
 
-void fill_data(const Case& c, const CaseData& data) {
-  const CounterRandom random = CounterRandom::of(c.name);
+std::string seeded_name(const Case& c, std::uint64_t seed) { return seed == 0 ? c.name : c.name + "#" + std::to_string(seed); }
+
+void fill_data(const Case& c, const CaseData& data, std::uint64_t seed) {
+  const CounterRandom random = CounterRandom::of(seeded_name(c, seed));
   for (std::size_t i = 0; i < c.inputs.size(); ++i)
     if (!data.inputs[i].absent()) fill_value(c.inputs[i], data.inputs[i], random.stream(i));
   for (std::size_t o = 0; o < c.outputs.size(); ++o)

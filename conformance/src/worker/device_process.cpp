@@ -1,7 +1,9 @@
 // See device_process.hpp.
 #include "worker/device_process.hpp"
 
+#include "bench/bench_cases.hpp"
 #include "case_table/case_table.hpp"
+#include "device_run/cache_sweep.hpp"
 #include "device_run/script.hpp"
 #include "worker/arena.hpp"
 #include "worker/child_process.hpp"
@@ -59,6 +61,12 @@ json mode_json(const ModeResult& m) {
   return {{"fast", m.numerics == Numerics::fast}, {"packed", m.packed}, {"outcome", static_cast<int>(m.outcome)}, {"text", m.text}, {"kernel", m.kernel}};
 }
 
+void copy_outputs(const ModeResult& mode, const std::vector<Tensor>& places) {
+  for (std::size_t o = 0; o < places.size(); ++o)
+    if (!places[o].absent() && !places[o].bytes().empty())
+      std::memcpy(places[o].bytes().data(), mode.outputs[o].bytes().data(), places[o].bytes().size());
+}
+
 json run_node_case(const loader::Device& device, const Case& c, SharedMemory& inputs, SharedMemory& outputs) {
   const CaseData data = map_data(c, inputs.map(input_bytes(c), false));
   const std::vector<ModeResult> modes = run_case(device, c, data);
@@ -67,23 +75,34 @@ json run_node_case(const loader::Device& device, const Case& c, SharedMemory& in
   json answer{{"modes", json::array()}};
   for (std::size_t m = 0; m < modes.size(); ++m) {
     answer["modes"].push_back(mode_json(modes[m]));
-    if (modes[m].outcome != Outcome::ran) continue;
-    const std::vector<Tensor> places = map_outputs(c, arena.subspan(m * one, one));
-    for (std::size_t o = 0; o < places.size(); ++o)
-      if (!places[o].absent() && !places[o].bytes().empty())
-        std::memcpy(places[o].bytes().data(), modes[m].outputs[o].bytes().data(), places[o].bytes().size());
+    if (modes[m].outcome == Outcome::ran) copy_outputs(modes[m], map_outputs(c, arena.subspan(m * one, one)));
   }
   return answer;
 }
 
-json run_script_case(const loader::Device& device, const Case& c) {
-  const Verdict v = run_script(device, c);
+json run_script_case(const loader::Device& device, const Case& c, std::uint64_t seed) {
+  const Verdict v = run_script(device, c, seeded_name(c, seed));
   return {{"script", {{"status", status_name(v.status)}, {"text", v.text}, {"compared", v.compared}, {"worst", v.worst}}}};
+}
+
+/// "bench SAMPLES NAME": the answer is that of one mode, with the seconds of each timed run.
+json run_bench(const loader::Device& device, const CaseTable& table, const std::string& request, CacheSweep& sweep, SharedMemory& inputs,
+               SharedMemory& outputs) {
+  const std::size_t name_at = request.find(' ', 6) + 1;
+  const std::string name = request.substr(name_at);
+  const Case* c = find_bench_case(table, name);
+  if (c == nullptr) return {{"error", "there is no case " + name}};
+  const CaseData data = map_data(*c, inputs.map(input_bytes(*c), false));
+  Timing timing{static_cast<std::uint32_t>(std::stoul(request.substr(6))), [&] { sweep.run(); }, {}};
+  const ModeResult mode = time_case(device, *c, data, timing);
+  const auto arena = outputs.map(output_bytes(*c), true);
+  if (mode.outcome == Outcome::ran) copy_outputs(mode, map_outputs(*c, arena));
+  return {{"modes", json::array({mode_json(mode)})}, {"seconds", timing.seconds}, {"swept", sweep.works()}};
 }
 
 }  // namespace
 
-int device_main(const Selection& selection, const std::string& label) {
+int device_main(const Selection& selection, const std::string& label, std::uint64_t seed) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
@@ -97,13 +116,18 @@ int device_main(const Selection& selection, const std::string& label) {
   const CaseTable table;
   SharedMemory inputs(child_inputs, false), outputs(child_outputs, true);
   reply({{"ready", true}});
+  CacheSweep sweep(*device);
   for (std::string name; next_request(name);) {
+    if (name.starts_with("bench ")) {
+      reply(run_bench(*device, table, name, sweep, inputs, outputs));
+      continue;
+    }
     const Case* c = table.find(name);
     if (c == nullptr) {
       reply({{"error", "there is no case " + name}});
       continue;
     }
-    reply(c->script ? run_script_case(*device, *c) : run_node_case(*device, *c, inputs, outputs));
+    reply(c->script ? run_script_case(*device, *c, seed) : run_node_case(*device, *c, inputs, outputs));
   }
   return 0;
 }
@@ -117,6 +141,7 @@ CaseAnswer parse_answer(const std::string& line) {
     answer.script = Verdict{status_of(s.at("status")), s.at("text"), s.at("worst"), s.at("compared"), {}};
     return answer;
   }
+  answer.seconds = j.value("seconds", std::vector<double>());
   for (const json& m : j.at("modes")) {
     ModeResult mode;
     mode.numerics = m.at("fast").get<bool>() ? Numerics::fast : Numerics::exact;

@@ -12,12 +12,13 @@ namespace quern::conformance {
 
 /// The hidden verb `device-process LABEL`: opens the device, answers {"ready":...}, then runs each case that is named on a line.
 /// Outputs go to shared memory, mode after mode. Returns the exit code.
-int device_main(const Selection& selection, const std::string& label);
+int device_main(const Selection& selection, const std::string& label, std::uint64_t seed);
 
 /// What it answers for one case.
 struct CaseAnswer {
   std::vector<ModeResult> modes;  // without outputs: those are in shared memory, mode after mode
   std::optional<Verdict> script;  // of a script case
+  std::vector<double> seconds;    // of a bench request: each timed run
 };
 /// Throws nlohmann's exceptions on a malformed line.
 CaseAnswer parse_answer(const std::string& line);

@@ -5,7 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 
 namespace quern::conformance {
 namespace {
@@ -44,11 +46,22 @@ Verdict judge_mode(const ModeResult& mode, const Expected& expected, const std::
 
 }  // namespace
 
+void join_repeat(CaseResult& first, const CaseResult& again, std::uint32_t round) {
+  const Verdict &a = first.verdict, &b = again.verdict;
+  if (a.status == b.status || a.text.starts_with("flaky: ")) return first.verdict.merge(b);
+  const Verdict& worse = a.status > b.status ? a : b;
+  Verdict flaky{std::max(worse.status, Status::fail), {}, std::fmax(a.worst, b.worst), a.compared + b.compared, std::max(a.tier, b.tier)};
+  flaky.text = std::string("flaky: ") + status_name(a.status) + (round == 2 ? " in run 1, " : " in the runs before, ") + status_name(b.status) +
+               " in run " + std::to_string(round) + ": " + worse.text;
+  first.verdict = std::move(flaky);
+}
+
 Lane::Lane(const RunPlan& plan, Journal& journal) : plan_(plan), journal_(journal), inputs_("inputs"), processes_(plan.targets.size()) {}
 
 std::string Lane::ensure_process(std::size_t target) {
   if (processes_[target]) return {};
   std::vector<std::string> arguments{"device-process", plan_.targets[target].label};
+  if (plan_.seed != 0) arguments.insert(arguments.end(), {"--seed", std::to_string(plan_.seed)});
   Selection selection = plan_.selection;
   if (selection.backend.empty() && selection.plugins.empty()) selection.backend = plan_.targets[target].plugin_id;
   for (const std::string& a : selection.arguments()) arguments.push_back(a);
@@ -107,19 +120,11 @@ CaseResult Lane::collect(const Case& c, std::size_t target, const Expected& expe
   return result;
 }
 
-std::vector<CaseResult> Lane::run(const Case& c, const std::vector<bool>& wanted) {
+std::vector<CaseResult> Lane::run_once(const Case& c, const CaseData& data, const std::vector<bool>& wanted, std::optional<Expected>& expected) {
   std::vector<CaseResult> results(plan_.targets.size());
-  const auto arena = inputs_.map(c.script ? 0 : input_bytes(c), true);
-  CaseData data;
-  if (!c.script) {
-    data = map_data(c, arena);
-    fill_data(c, data);
-  }
   std::vector<bool> sent(plan_.targets.size(), false);
-  const auto start = std::chrono::steady_clock::now();
   for (std::size_t t = 0; t < plan_.targets.size(); ++t) {
     if (!wanted[t]) continue;
-    journal_.begin(c.name, plan_.targets[t].label);
     std::string problem = ensure_process(t);
     if (problem.empty() && !processes_[t]->send(c.name)) {  // it died between two cases
       problem = "the device process died between two cases";
@@ -128,10 +133,33 @@ std::vector<CaseResult> Lane::run(const Case& c, const std::vector<bool>& wanted
     sent[t] = problem.empty();
     if (!sent[t]) results[t].verdict = {Status::crash, problem, 0, 0, {}};
   }
-  const Expected expected = reference_of(c, data);
+  if (!expected) expected = reference_of(c, data);
+  for (std::size_t t = 0; t < plan_.targets.size(); ++t)
+    if (sent[t]) results[t] = collect(c, t, *expected, false);
+  return results;
+}
+
+std::vector<CaseResult> Lane::run(const Case& c, const std::vector<bool>& wanted) {
+  std::vector<CaseResult> results(plan_.targets.size());
+  const auto arena = inputs_.map(c.script ? 0 : input_bytes(c), true);
+  CaseData data;
+  if (!c.script) {
+    data = map_data(c, arena);
+    fill_data(c, data, plan_.seed);
+  }
+  for (std::size_t t = 0; t < plan_.targets.size(); ++t)
+    if (wanted[t]) journal_.begin(c.name, plan_.targets[t].label);
+  std::optional<Expected> expected;
+  const auto start = std::chrono::steady_clock::now();
+  for (std::uint32_t round = 1; round <= plan_.repeat; ++round) {
+    std::vector<CaseResult> again = run_once(c, data, wanted, expected);
+    for (std::size_t t = 0; t < again.size(); ++t) {
+      if (round == 1) results[t] = std::move(again[t]);
+      else if (wanted[t]) join_repeat(results[t], again[t], round);
+    }
+  }
   for (std::size_t t = 0; t < plan_.targets.size(); ++t) {
     if (!wanted[t]) continue;
-    if (sent[t]) results[t] = collect(c, t, expected, false);
     results[t].milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     results[t].verdict = apply_exclusions(plan_.exclusions[t], c.name, std::move(results[t].verdict));
     journal_.end(c.name, plan_.targets[t].label, results[t]);

@@ -7,20 +7,26 @@
 #include "worker/run_cases.hpp"
 
 #include <memory>
+#include <optional>
 
 namespace quern::conformance {
+
+/// Joins the result of one more run of a case: the numbers add up; another status makes it a failure whose text begins with "flaky: ".
+void join_repeat(CaseResult& first, const CaseResult& again, std::uint32_t round);
 
 /// One thread.
 class Lane {
  public:
   Lane(const RunPlan& plan, Journal& journal);
 
-  /// Runs the case on the targets that `wanted` marks; one result a target, others empty.
+  /// Runs the case `repeat` times on the targets that `wanted` marks; one result a target, others empty.
   std::vector<CaseResult> run(const Case& c, const std::vector<bool>& wanted);
 
  private:
   /// Starts the target's process if there is none. Empty, or why it does not start.
   std::string ensure_process(std::size_t target);
+  /// One round of run(). The reference is computed in the first, while the devices work.
+  std::vector<CaseResult> run_once(const Case& c, const CaseData& data, const std::vector<bool>& wanted, std::optional<Expected>& expected);
   CaseResult collect(const Case& c, std::size_t target, const Expected& expected, bool retry);
   CaseResult judge_answer(const Case& c, const CaseAnswer& answer, const Expected& expected, SharedMemory& outputs);
 

@@ -15,6 +15,8 @@ struct RunPlan {
   Selection selection;
   std::uint32_t jobs = 1;
   bool stop_at_failure = false;  // of any target
+  std::uint64_t seed = 0;
+  std::uint32_t repeat = 1;  // runs of each case on each target; verdicts that differ are a failure
 };
 
 /// A finished case: its place in the plan, the target's, the result. Called from any lane, one at a time.

@@ -1,6 +1,7 @@
 // See target.hpp.
 #include "worker/target.hpp"
 
+#include "journal/sha256.hpp"
 #include "quern/graph/error.hpp"
 #include "worker/child_process.hpp"
 #include "worker/loader_settings.hpp"
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 
 namespace quern::conformance {
 namespace {
@@ -19,7 +21,7 @@ void add_targets(const loader::Loader& found, Survey& survey) {
   const loader::Report report = found.report();
   for (const loader::Candidate& c : found.candidates()) {
     if (std::ranges::any_of(survey.targets, [&](const Target& t) { return t.label == c.label; })) continue;
-    Target t{c.label, c.plugin_id, c.path, {}, {}, c.device.name, c.device.architecture, c.device.driver_have, c.device.device_class};
+    Target t{c.label, c.plugin_id, c.path, {}, {}, c.device.name, c.device.architecture, c.device.driver_have, c.device.device_class, {}};
     if (const loader::ReportEntry* entry = report.plugin(c.plugin_id)) {
       t.version = entry->version;
       t.build = entry->build;
@@ -59,7 +61,7 @@ json to_json(const Target& t) {
 }
 
 Target target_of(const json& j) {
-  return {j.at("label"), j.at("plugin"), j.at("path"), j.at("version"), j.at("build"), j.at("device"), j.at("architecture"), j.at("driver"), j.at("class")};
+  return {j.at("label"), j.at("plugin"), j.at("path"), j.at("version"), j.at("build"), j.at("device"), j.at("architecture"), j.at("driver"), j.at("class"), {}};
 }
 
 }  // namespace
@@ -96,7 +98,13 @@ Survey find_targets(const Selection& selection) {
   survey.exit_code = j.at("exit");
   survey.error = j.at("error");
   survey.left_out = j.at("left_out").get<std::vector<std::string>>();
-  for (const json& t : j.at("targets")) survey.targets.push_back(target_of(t));
+  std::map<std::string, std::string> sums;  // a plugin may serve several devices
+  for (const json& t : j.at("targets")) {
+    survey.targets.push_back(target_of(t));
+    const auto [sum, first] = sums.try_emplace(survey.targets.back().path);
+    if (first) sum->second = sha256_of_file(sum->first);
+    survey.targets.back().sha256 = sum->second;
+  }
   return survey;
 }
 

@@ -14,6 +14,7 @@ struct Target {
   std::string plugin_id, path, version, build;
   std::string device_name, architecture, driver;
   std::uint32_t device_class = 0;
+  std::string sha256;  // of the plugin's file; empty where it is no file
 };
 
 struct Survey {

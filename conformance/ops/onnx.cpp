@@ -1,0 +1,97 @@
+// The node tests of ONNX: values that another project computed, for every op that has a family here.
+//
+// A test of one node is an ordinary case with ONNX's data; one of several nodes is a script that runs them as one graph. Either is
+// judged by the references of the ops' own families, which must give ONNX's values at ONNX's tolerance first, else the case is
+// `unknown`. A test whose ops have no family yet has no case; this family is generated after all others, whose references it takes.
+#include "onnx/graph_script.hpp"
+#include "ops/family.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace quern::conformance {
+namespace {
+
+/// The reference of a family, and after it the comparison with ONNX.
+ReferenceFunction checked(const onnx::Vector& vector, ReferenceFunction reference) {
+  return [&vector, reference = std::move(reference)](const ReferenceCall& call, Expected& expected) {
+    reference(call, expected);
+    const std::vector<Tensor> found = onnx::stored(call.what, expected);
+    for (std::size_t o = 0; o < found.size(); ++o) {
+      const std::size_t value = vector.nodes[0].outputs[o];
+      if (value == onnx::no_value) continue;
+      if (std::string problem = onnx::disagreement(vector, value, found[o]); !problem.empty()) {
+        expected.outputs[o].rule = Rule::unset;
+        expected.outputs[o].problem = std::move(problem);
+      }
+    }
+  };
+}
+
+std::vector<quern_dtype> dtypes_of(const Case& c) {
+  std::vector<quern_dtype> dtypes;
+  for (const auto* list : {&c.inputs, &c.outputs})
+    for (const ValueSpec& v : *list) dtypes.push_back(v.dtype);
+  return dtypes;
+}
+
+/// What the families have for an op: one entry for each list of dtypes, in the order of the cases.
+class Families {
+ public:
+  struct Entry {
+    std::vector<quern_dtype> dtypes;
+    ReferenceFunction reference;
+    int level;
+  };
+  explicit Families(const std::vector<Case>& cases) {
+    for (const Case& c : cases) {
+      if (c.script) continue;
+      std::vector<Entry>& list = entries_[c.op];
+      std::vector<quern_dtype> dtypes = dtypes_of(c);
+      if (std::ranges::none_of(list, [&](const Entry& e) { return e.dtypes == dtypes; })) list.push_back({std::move(dtypes), c.reference, c.level});
+    }
+  }
+  /// The entry of the node's dtypes, else the first of its op; null if no family has the op.
+  const Entry* find(const Case& node) const {
+    const auto at = entries_.find(node.op);
+    if (at == entries_.end()) return nullptr;
+    const auto same = std::ranges::find(at->second, dtypes_of(node), &Entry::dtypes);
+    return same == at->second.end() ? &at->second.front() : &*same;
+  }
+
+ private:
+  std::unordered_map<std::uint32_t, std::vector<Entry>> entries_;
+};
+
+void add(CaseSink& sink, const Families& families, const onnx::Vector& vector) {
+  int level = level_basic;
+  onnx::References references;
+  for (std::size_t n = 0; n < vector.nodes.size(); ++n) {
+    const Families::Entry* entry = families.find(onnx::node_case(vector, n));
+    if (entry == nullptr) return;
+    level = std::max(level, entry->level);
+    references.push_back(entry->reference);
+  }
+  if (vector.nodes.size() > 1)
+    return sink.add_script("onnx.graph." + vector.name, "onnx", Profile::quick, level,
+                           [&vector, references](ScriptContext& t) { onnx::run_graph(t, vector, references); });
+  Case c = onnx::node_case(vector, 0);
+  c.group = "onnx";
+  c.profile = Profile::quick;
+  c.level = level;
+  c.note = vector.name;
+  c.reference = checked(vector, references[0]);
+  sink.add(std::move(c));
+}
+
+void generate(CaseSink& sink) {
+  const Families families(sink.cases());
+  for (const onnx::Vector& vector : onnx::vectors()) add(sink, families, vector);
+}
+
+}  // namespace
+
+extern const Family onnx_family;
+const Family onnx_family = {"onnx", generate};
+
+}  // namespace quern::conformance

@@ -1,0 +1,78 @@
+// bench: times cases on every target, one after another, each timed result checked.
+#include "bench/bench_table.hpp"
+#include "bench/work.hpp"
+#include "case_table/exclusions.hpp"
+#include "case_table/selection.hpp"
+#include "cli/verbs.hpp"
+#include "report/matrix.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <iostream>
+
+namespace quern::conformance {
+namespace {
+
+/// A product of this length is long enough to say what the device can do.
+constexpr double long_enough = 0.03;
+
+/// Products grow until one takes long_enough; the best rate counts. A peak whose result is wrong is none; the text says why.
+void measure_peaks(const CaseTable& table, std::uint32_t samples, BenchRun& run, DeviceBench& bench, std::string& problems) {
+  std::map<Peak, bool> done;
+  for (const PeakCase& p : peak_cases(table)) {
+    if (done[p.peak]) continue;
+    const BenchResult r = run.run(p.what, samples);
+    if (r.verdict.status != Status::pass) {
+      problems += std::string(peak_name(p.peak)) + ": " + status_name(r.verdict.status) + ": " + r.verdict.text + "\n";
+      done[p.peak] = true;
+      continue;
+    }
+    const Work work = work_of(p.what);
+    const double value = p.peak == Peak::latency     ? r.median()
+                         : p.peak == Peak::bandwidth ? work.bytes / r.median()
+                                                     : work.flops / r.median();
+    double& best = bench.peaks[p.peak];
+    best = std::max(best, value);
+    done[p.peak] = r.median() >= long_enough;
+  }
+}
+
+}  // namespace
+
+int bench_verb(const Options& options) {
+  const CaseTable table;
+  const bool chosen = !options.filters.empty() || !options.ops.empty() || !options.dtypes.empty() || !options.groups.empty();
+  const std::vector<const Case*> cases = timed_cases(select_cases(table, options), !chosen);
+  const Survey survey = find_targets(options.selection);
+  if (survey.exit_code != 0) {
+    std::cerr << "quern-conformance: " << survey.error << "\n";
+    return survey.exit_code;
+  }
+  bool green = !cases.empty();
+  std::vector<DeviceBench> devices;
+  for (const Target& target : survey.targets) {
+    DeviceBench bench{target, {}, {}};
+    BenchRun run(target, options.selection, options.seed);
+    std::string problems;
+    measure_peaks(table, options.samples, run, bench, problems);
+    green = green && problems.empty();
+    for (const Case* c : cases) {
+      bench.rows.push_back({c, run.run(*c, options.samples)});
+      green = green && is_green(apply_exclusions(builtin_exclusions(target.plugin_id), c->name, bench.rows.back().result.verdict).status);
+    }
+    std::cout << bench_text(bench) << problems << std::flush;
+    devices.push_back(std::move(bench));
+  }
+  if (!options.json.empty()) {
+    std::vector<std::string> names;
+    for (const Case* c : cases) names.push_back(c->name);
+    std::ofstream out(options.json, std::ios::binary);
+    out << bench_json(make_header(options, names, manifest_line(table, options.profile), survey.targets), devices);
+    out.flush();
+    if (!out) throw UsageError("--json " + options.json + ": cannot be written");
+  }
+  if (cases.empty()) std::cerr << "quern-conformance: no case of the selection can be timed\n";
+  return green ? 0 : 7;
+}
+
+}  // namespace quern::conformance

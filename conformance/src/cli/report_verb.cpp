@@ -1,0 +1,14 @@
+// report: the summary, JUnit and HTML of a journal that an earlier run wrote.
+#include "cli/verbs.hpp"
+#include "cli/write_reports.hpp"
+
+namespace quern::conformance {
+
+int report_verb(const Options& options) {
+  if (options.argument.empty()) throw UsageError("report: which journal? quern-conformance report FILE");
+  const Record record = read_record(options.argument);
+  write_reports(record, options);
+  return print_summary(record, options.verbose);
+}
+
+}  // namespace quern::conformance
