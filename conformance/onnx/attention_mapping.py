@@ -107,7 +107,12 @@ def scores(t, g, s, mask, attributes, present):
     mode, dtype, expected = t.attributes.get("qk_matmul_output_mode", 0), DTYPES[t.x.dtype], present["qk_matmul_output"]
     dims = (s.batch, s.heads, s.queries, s.keys)
     keys = present.get("present_key", s.inputs[1])
-    head_first = lambda array, heads: g.input(array.reshape(array.shape[0], array.shape[1], heads, -1), HEADS_SECOND) if array.ndim == 3 else g.input(array)
+
+    def head_first(array, heads):
+        if array.ndim == 4:
+            return g.input(array)
+        return g.input(array.reshape(array.shape[0], array.shape[1], heads, -1), HEADS_SECOND)
+
     at = g.make("matmul", [head_first(t.x, s.heads), head_first(keys, s.kv_heads)], dims, dtype, expected=expected if mode == 0 else None,
                 alpha=attributes["scale"])
     if mode == 0:

@@ -40,7 +40,8 @@ class Graph {
       attributes_.emplace_back();
       for (const Attribute& a : n.attributes) attributes_.back().push_back(attribute(a));
     }
-    for (std::size_t n = 0; n < vector.nodes.size(); ++n) nodes_.push_back(node(vector.nodes[n].op, ids_[2 * n], ids_[2 * n + 1], attributes_[n]));
+    for (std::size_t n = 0; n < vector.nodes.size(); ++n)
+      nodes_.push_back(node(vector.nodes[n].op, ids_[2 * n], ids_[2 * n + 1], attributes_[n]));
     graph_.header = {sizeof graph_, QUERN_TYPE_GRAPH, nullptr};
     graph_.values = {values_.data(), values_.size(), sizeof(quern_value)};
     graph_.nodes = {nodes_.data(), nodes_.size(), sizeof(quern_node)};
@@ -195,7 +196,8 @@ void judge_nodes(ScriptContext& t, const Vector& vector, const References& refer
 void run_graph(ScriptContext& t, const Vector& vector, const References& references) {
   const std::vector<Tensor> reference = reference_values(vector, references);
   for (std::size_t v = 0; v < vector.values.size(); ++v)
-    if (const std::string problem = disagreement(vector, v, reference[v]); !problem.empty()) return t.merge({Status::unknown, problem, 0, 0, {}});
+    if (const std::string problem = disagreement(vector, v, reference[v]); !problem.empty())
+      return t.merge({Status::unknown, problem, 0, 0, {}});
 
   const Graph graph(vector);
   require_support(t, vector, graph);
@@ -213,7 +215,8 @@ void run_graph(ScriptContext& t, const Vector& vector, const References& referen
     const std::string damage = prepared.scratch_damage();
     t.check(damage.empty(), "the memory beside the scratch is whole: " + damage);
     for (std::size_t v = 0; v < first.size(); ++v)
-      t.check(std::ranges::equal(first[v].bytes(), found[v].bytes()), "two runs on the same inputs give the same value " + std::to_string(v));
+      t.check(std::ranges::equal(first[v].bytes(), found[v].bytes()),
+              "two runs on the same inputs give the same value " + std::to_string(v));
     if (first.empty()) {
       judge_nodes(t, vector, references, found);
       first = std::move(found);

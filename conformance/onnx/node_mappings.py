@@ -77,7 +77,8 @@ def pad(t, g):
     at, dims = g.input(t.x), list(t.x.shape)
     for i, (axis, before, after) in enumerate(steps):
         dims[axis] += before + after
-        at = g.make("pad", [at], list(dims), expected=t.y if i + 1 == len(steps) else None, axis=axis, before=before, after=after, value=value)
+        last = i + 1 == len(steps)
+        at = g.make("pad", [at], list(dims), expected=t.y if last else None, axis=axis, before=before, after=after, value=value)
 
 
 def repeat(t, g):
@@ -148,7 +149,8 @@ def tensor_scatter(t, g):
     axis = t.attributes.get("axis", -2) % past.ndim
     n, width = past.shape[axis], int(np.prod(past.shape[axis + 1:]))
     batch, middle = past.shape[0], int(np.prod(past.shape[1:axis]))
-    rows = [((b * middle + m) * n + (int(start[b]) + i) % n) for b in range(batch) for m in range(middle) for i in range(update.shape[axis])]
+    rows = [(b * middle + m) * n + (int(start[b]) + i) % n
+            for b in range(batch) for m in range(middle) for i in range(update.shape[axis])]
     table = g.state(rows_of(past, width), rows_of(t.y, width))
     g.node("set_rows", [g.input(rows_of(update, width)), g.indices(rows)], [table])
 
@@ -330,7 +332,8 @@ def norm(op):
         axis = t.attributes.get("axis", -1) % t.x.ndim
         h = int(np.prod(t.x.shape[axis:]))
         parameters = [g.input(np.asarray(p).reshape(h)) for p in t.inputs[1:]]
-        g.make(op, [g.input(t.x.reshape(-1, h))] + parameters, (t.x.size // h, h), expected=t.y, epsilon=t.attributes.get("epsilon", np.float32(1e-5)))
+        epsilon = t.attributes.get("epsilon", np.float32(1e-5))
+        g.make(op, [g.input(t.x.reshape(-1, h))] + parameters, (t.x.size // h, h), expected=t.y, epsilon=epsilon)
     return build
 
 
@@ -493,26 +496,26 @@ def adam(t, g):
                beta1=t.attributes["alpha"], beta2=t.attributes["beta"], epsilon=t.attributes["epsilon"])
 
 
-MAPPINGS = {
-    "Abs": unary("abs"), "Neg": unary("neg"), "Sqrt": unary("sqrt"), "Relu": unary("relu"), "Sigmoid": unary("sigmoid"), "Tanh": unary("tanh"),
-    "Add": binary("add"), "Sub": binary("sub"), "Mul": binary("mul"), "Div": binary("div"),
-    "Gelu": gelu, "Swish": swish, "SwiGLU": swiglu, "Clip": clip, "CumSum": cumsum, "HardSigmoid": hard_sigmoid, "HardSwish": hard_swish,
-    "LeakyRelu": leaky, "PRelu": leaky, "Softsign": softsign, "Reciprocal": reciprocal, "Sum": add_all, "Mean": mean_all,
-    "Cast": exact_cast, "CastLike": exact_cast, "Transpose": transpose, "DepthToSpace": depth_to_space, "SpaceToDepth": space_to_depth,
-    "Concat": concat, "Pad": pad, "Tile": repeat, "Expand": repeat,
-    "Gather": gather, "GatherElements": gather_elements, "GatherND": gather_nd, "ScatterElements": scatter_elements, "ScatterND": scatter_nd,
-    "TensorScatter": tensor_scatter,
-    "ReduceSum": reduce(), "ReduceMean": reduce(after=["scale"]), "ReduceMax": reduce(op="max"), "ReduceMin": reduce(["neg"], ["neg"], "max"),
-    "ReduceL1": reduce(["abs"]), "ReduceL2": reduce(["sqr"], ["sqrt"]), "ReduceSumSquare": reduce(["sqr"]), "ReduceLogSumExp": reduce(op="logsumexp"),
-    "ArgMax": arg(False), "ArgMin": arg(True), "TopK": top_k, "GlobalAveragePool": lambda t, g: global_pool(t, g, reduce(after=["scale"])),
-    "GlobalMaxPool": lambda t, g: global_pool(t, g, reduce(op="max")),
-    "LayerNormalization": norm("layer_norm"), "RMSNormalization": norm("rms_norm"), "GroupNormalization": channel_norm,
-    "InstanceNormalization": channel_norm, "BatchNormalization": batch_norm, "LpNormalization": lp_norm, "Softmax": softmax, "LogSoftmax": log_softmax,
-    "MatMul": matmul, "Gemm": gemm, "Einsum": einsum, "RotaryEmbedding": rotary, "Attention": attention, "FlexAttention": attention,
-    "SoftmaxCrossEntropyLoss": cross_entropy, "NegativeLogLikelihoodLoss": negative_log_likelihood, "Momentum": momentum, "Adam": adam,
-}
-
-
 def global_pool(t, g, build):
     t.inputs.append(np.arange(2, t.x.ndim))
     build(t, g)
+
+
+MAPPINGS = {
+    "Abs": unary("abs"), "Neg": unary("neg"), "Sqrt": unary("sqrt"), "Relu": unary("relu"), "Sigmoid": unary("sigmoid"),
+    "Tanh": unary("tanh"), "Add": binary("add"), "Sub": binary("sub"), "Mul": binary("mul"), "Div": binary("div"), "Gelu": gelu,
+    "Swish": swish, "SwiGLU": swiglu, "Clip": clip, "CumSum": cumsum, "HardSigmoid": hard_sigmoid, "HardSwish": hard_swish,
+    "LeakyRelu": leaky, "PRelu": leaky, "Softsign": softsign, "Reciprocal": reciprocal, "Sum": add_all, "Mean": mean_all,
+    "Cast": exact_cast, "CastLike": exact_cast, "Transpose": transpose, "DepthToSpace": depth_to_space, "SpaceToDepth": space_to_depth,
+    "Concat": concat, "Pad": pad, "Tile": repeat, "Expand": repeat, "Gather": gather, "GatherElements": gather_elements,
+    "GatherND": gather_nd, "ScatterElements": scatter_elements, "ScatterND": scatter_nd, "TensorScatter": tensor_scatter,
+    "ReduceSum": reduce(), "ReduceMean": reduce(after=["scale"]), "ReduceMax": reduce(op="max"),
+    "ReduceMin": reduce(["neg"], ["neg"], "max"), "ReduceL1": reduce(["abs"]), "ReduceL2": reduce(["sqr"], ["sqrt"]),
+    "ReduceSumSquare": reduce(["sqr"]), "ReduceLogSumExp": reduce(op="logsumexp"), "ArgMax": arg(False), "ArgMin": arg(True),
+    "TopK": top_k, "GlobalAveragePool": lambda t, g: global_pool(t, g, reduce(after=["scale"])),
+    "GlobalMaxPool": lambda t, g: global_pool(t, g, reduce(op="max")), "LayerNormalization": norm("layer_norm"),
+    "RMSNormalization": norm("rms_norm"), "GroupNormalization": channel_norm, "InstanceNormalization": channel_norm,
+    "BatchNormalization": batch_norm, "LpNormalization": lp_norm, "Softmax": softmax, "LogSoftmax": log_softmax, "MatMul": matmul,
+    "Gemm": gemm, "Einsum": einsum, "RotaryEmbedding": rotary, "Attention": attention, "FlexAttention": attention,
+    "SoftmaxCrossEntropyLoss": cross_entropy, "NegativeLogLikelihoodLoss": negative_log_likelihood, "Momentum": momentum, "Adam": adam,
+}

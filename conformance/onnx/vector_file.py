@@ -26,7 +26,8 @@ def as_ours(array, what="values"):
     if array.dtype == np.float64:
         array = array.astype(np.float32)
     if array.dtype not in DTYPES:
-        raise LeftOut(f"{what} of {array.dtype}: no op takes them")
+        size = "8 bits and fewer" if array.dtype.itemsize == 1 else str(array.dtype)
+        raise LeftOut(f"{what} of {size}: no op takes them")
     return array
 
 

@@ -83,7 +83,8 @@ class Reader {
   std::span<const std::byte> bytes(const Value& v, std::string_view w) const {
     if (w == "-") return {};
     const auto at = parse<std::uint64_t>(w), size = packed_bytes(v.dtype, v.dims);
-    if (at > data_.size() || size > data_.size() - at) fail("data end at " + std::to_string(at + size) + " of " + std::to_string(data_.size()));
+    if (at > data_.size() || size > data_.size() - at)
+      fail(std::to_string(size) + " bytes at " + std::to_string(at) + ", of " + std::to_string(data_.size()));
     return data_.subspan(at, size);
   }
 
@@ -219,7 +220,7 @@ std::vector<Tensor> stored(const Case& node, const Expected& expected) {
 std::vector<Tensor> reference_values(const Vector& vector, const References& references) {
   std::vector<Tensor> values(vector.values.size());
   for (std::size_t v = 0; v < values.size(); ++v)
-    if (!vector.values[v].data.empty() || element_count(vector.values[v].dims) == 0) values[v] = tensor_of(vector.values[v], vector.values[v].data);
+    if (const Value& value = vector.values[v]; !value.data.empty() || element_count(value.dims) == 0) values[v] = tensor_of(value, value.data);
   const auto read = [&](std::size_t id) {
     if (id == no_value) return Tensor();
     const Value& value = vector.values[id];

@@ -48,7 +48,8 @@ class Families {
       if (c.script) continue;
       std::vector<Entry>& list = entries_[c.op];
       std::vector<quern_dtype> dtypes = dtypes_of(c);
-      if (std::ranges::none_of(list, [&](const Entry& e) { return e.dtypes == dtypes; })) list.push_back({std::move(dtypes), c.reference, c.level});
+      const bool known = std::ranges::any_of(list, [&](const Entry& e) { return e.dtypes == dtypes; });
+      if (!known) list.push_back({std::move(dtypes), c.reference, c.level});
     }
   }
   /// The entry of the node's dtypes, else the first of its op; null if no family has the op.

@@ -1,8 +1,10 @@
 #!/bin/sh
-# Reports, verification, repeats, seeds and bench on the CPU plugin; the manual. Arguments: program, a directory to write to, the source.
+# Reports, verification, repeats, seeds and bench on the CPU plugin; the manual; the README's walk-through on the sample plugin.
+# Arguments: program, a directory to write to, the source, the sample plugin's file.
 program=$1
 out=$2/conformance_reports
 source=$3
+sample=$4
 mkdir -p "$out"
 failures=0
 
@@ -76,6 +78,19 @@ assert row["median"] == sorted(row["seconds"])[1] and abs(row["bytes_per_second"
 assert len(device["peaks"]) == 5 and all(value > 0 for value in device["peaks"].values()), device["peaks"]
 END
 expect 2 "a median needs three runs" $program bench --samples 2
+
+# The walk-through for plugin authors: what the README says, on the plugin that it names.
+sed -n '/^cat > mine.txt <<END$/,/^END$/p' "$source/conformance/README.md" | sed '1d;$d' >"$out/mine.txt"
+expect 7 "a plugin without exclusions" $program run --plugin "$sample" --level 1 --filter 'copy.*' --journal "$journal"
+says "not supported, and mandatory"
+for op in $(sed -n 's/^quern-conformance run .*--op \([a-z_]*\) --exclusions mine.txt.*/\1/p' "$source/conformance/README.md"); do
+  expect 0 "the walk-through, $op" $program run --plugin "$sample" --op "$op" --exclusions "$out/mine.txt" --journal "$journal"
+  expect 0 "its journal" $program verify "$journal" --op "$op" --exclusions "$out/mine.txt"
+  expect 7 "without the list the waivers do not hold" $program verify "$journal" --op "$op"
+  says "waived without an entry"
+  walked=yes
+done
+[ "$walked" = yes ] || fail "the README has no walk-through"
 
 python3 - "$program" "$source/packaging/man/quern-conformance.1" <<'END' || fail "the manual lacks something of the program"
 import re, subprocess, sys

@@ -28,10 +28,10 @@ std::vector<PeakCase> make_peaks(const CaseTable& table) {
   Case copy;
   copy.op = QUERN_OP_COPY;
   copy.reference = reference_of(table, QUERN_OP_COPY);
-  for (const auto& [peak, elements] : {std::pair{Peak::latency, std::int64_t{1}}, std::pair{Peak::bandwidth, std::int64_t{1} << 26}}) {
+  for (const std::int64_t elements : {std::int64_t{1}, std::int64_t{1} << 24, std::int64_t{1} << 26, std::int64_t{1} << 28}) {
     copy.inputs = {input(QUERN_F32, {elements}, DataKind::exponents)};
     copy.outputs = {output(QUERN_F32, {elements})};
-    list.push_back({peak, named(copy)});
+    list.push_back({elements == 1 ? Peak::latency : Peak::bandwidth, named(copy)});
   }
   Case product;
   product.op = QUERN_OP_MATMUL;
@@ -42,7 +42,8 @@ std::vector<PeakCase> make_peaks(const CaseTable& table) {
     quern_dtype weights;
     std::uint32_t conversions;
   };
-  for (const Kind& kind : {Kind{Peak::f32, QUERN_F32, 0}, Kind{Peak::narrow, QUERN_F16, floats}, Kind{Peak::quantised, QUERN_Q4_0, floats | QUERN_CONVERT_INT8}})
+  const Kind kinds[] = {{Peak::f32, QUERN_F32, 0}, {Peak::narrow, QUERN_F16, floats}, {Peak::quantised, QUERN_Q4_0, floats | QUERN_CONVERT_INT8}};
+  for (const Kind& kind : kinds)
     for (const std::int64_t n : {512, 1024, 2048, 4096, 8192}) {
       product.inputs = {input(QUERN_F32, {n, n}, DataKind::uniform), constant(kind.weights, {n, n}, DataKind::uniform)};
       product.outputs = {output(QUERN_F32, {n, n})};
@@ -64,7 +65,7 @@ std::string dtypes_of(const Case& c) {
 const char* peak_name(Peak peak) {
   switch (peak) {
     case Peak::latency: return "copy of one element";
-    case Peak::bandwidth: return "copy of 256 MiB";
+    case Peak::bandwidth: return "copy";
     case Peak::f32: return "f32 products";
     case Peak::narrow: return "f16 products";
     case Peak::quantised: return "q4_0 products";

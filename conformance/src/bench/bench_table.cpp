@@ -28,7 +28,9 @@ Rate rate(double work, double seconds, const std::map<Peak, double>& peaks, Peak
   return {work / seconds, peak == peaks.end() ? 0.0 : work / seconds / peak->second};
 }
 
-Rate bytes_rate(const DeviceBench& b, const BenchRow& row) { return rate(work_of(*row.what).bytes, row.result.median(), b.peaks, Peak::bandwidth); }
+Rate bytes_rate(const DeviceBench& b, const BenchRow& row) {
+  return rate(work_of(*row.what).bytes, row.result.median(), b.peaks, Peak::bandwidth);
+}
 Rate flops_rate(const DeviceBench& b, const BenchRow& row) {
   return rate(work_of(*row.what).flops, row.result.median(), b.peaks, peak_of(*row.what, row.result.fast));
 }
@@ -58,7 +60,8 @@ std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size
 }  // namespace
 
 std::string bench_text(const DeviceBench& b) {
-  std::string text = b.target.label + " (" + b.target.device_name + ", " + b.target.plugin_id + " " + b.target.version + ")\npeaks, measured by its own ops:";
+  std::string text = b.target.label + " (" + b.target.device_name + ", " + b.target.plugin_id + " " + b.target.version + ")\n";
+  text += "peaks, measured by its own ops:";
   for (const auto& [peak, value] : b.peaks)
     text += std::string(peak == Peak::latency ? " " : ", ") + peak_name(peak) + " " +
             (peak == Peak::latency     ? number("%.1f us", value * 1e6)
@@ -70,8 +73,8 @@ std::string bench_text(const DeviceBench& b) {
     const BenchResult& r = row.result;
     const Rate bytes = bytes_rate(b, row), flops = flops_rate(b, row);
     const std::string spread = r.seconds.empty() ? "-" : number("%.0f %%", 100 * (r.seconds.back() - r.seconds.front()) / r.median());
-    rows.push_back({r.seconds.empty() ? "-" : number("%.4f", r.median() * 1e3), spread, billions(bytes), percent(bytes), billions(flops), percent(flops),
-                    status_name(r.verdict.status), mode_name(r), row.what->name});
+    const std::string median = r.seconds.empty() ? "-" : number("%.4f", r.median() * 1e3);
+    rows.push_back({median, spread, billions(bytes), percent(bytes), billions(flops), percent(flops), status_name(r.verdict.status), mode_name(r), row.what->name});
   }
   text += aligned(rows, 6);
   for (const BenchRow& row : b.rows)
@@ -89,8 +92,8 @@ std::string bench_json(const Header& header, const std::vector<DeviceBench>& dev
       const Work work = work_of(*row.what);
       const BenchResult& r = row.result;
       const Rate bytes = bytes_rate(b, row), flops = flops_rate(b, row);
-      cases.push_back({{"case", row.what->name}, {"status", status_name(r.verdict.status)}, {"text", r.verdict.text}, {"numerics", r.fast ? "fast" : "exact"},
-                       {"packed", r.packed}, {"kernel", r.kernel}, {"seconds", r.seconds}, {"median", r.median()}, {"bytes", work.bytes},
+      cases.push_back({{"case", row.what->name}, {"status", status_name(r.verdict.status)}, {"text", r.verdict.text},
+                       {"numerics", r.fast ? "fast" : "exact"}, {"packed", r.packed}, {"kernel", r.kernel}, {"seconds", r.seconds}, {"median", r.median()}, {"bytes", work.bytes},
                        {"flops", work.flops}, {"bytes_per_second", bytes.value}, {"share_of_bandwidth", bytes.share},
                        {"flops_per_second", flops.value}, {"share_of_flops", flops.share}});
     }

@@ -17,7 +17,9 @@ double all_values(const Case& c) {
   return bytes;
 }
 
-double row_bytes(const ValueSpec& table) { return bytes_of(table) / static_cast<double>(std::max<std::int64_t>(1, from_end(table.dims, 1))); }
+double row_bytes(const ValueSpec& table) {
+  return bytes_of(table) / static_cast<double>(std::max<std::int64_t>(1, from_end(table.dims, 1)));
+}
 
 double bytes_moved(const Case& c) {
   switch (c.op) {

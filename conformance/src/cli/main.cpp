@@ -24,7 +24,8 @@ int run(const Options& options) {
   if (options.verb == "bench") return bench_verb(options);
   if (options.verb == "survey") return survey_main(options.selection);
   if (options.verb == "device-process") return device_main(options.selection, options.argument, options.seed);
-  throw UsageError(options.verb.empty() ? "a verb is missing: run, list, report, verify or bench; --help says more" : "'" + options.verb + "' is no verb; --help lists them");
+  throw UsageError(options.verb.empty() ? "a verb is missing: run, list, report, verify or bench; --help says more"
+                                        : "'" + options.verb + "' is no verb; --help lists them");
 }
 
 }  // namespace

@@ -38,7 +38,8 @@ int run_verb(const Options& options) {
   std::vector<std::string> names;
   for (const Case* c : plan.cases) names.push_back(c->name);
   {
-    Journal journal(options.journal, options.resume, make_header(options, names, manifest_line(table, options.profile), plan.targets), survey.left_out);
+    const Header header = make_header(options, names, manifest_line(table, options.profile), plan.targets);
+    Journal journal(options.journal, options.resume, header, survey.left_out);
     run_cases(plan, journal, [](const Case&, std::size_t, const CaseResult&) {});
     journal.totals(Matrix(read_record(options.journal)).json());
   }

@@ -67,11 +67,9 @@ int verify_verb(const Options& given) {
     if (!c->script && !elements) claim.without_elements.insert(c->name);
   }
   std::string unavailable;
-  claim.now = make_header(options, claim.names, manifest_line(table, options.profile), targets_here(record.header, given.selection, unavailable));
+  std::vector<Target> here = targets_here(record.header, given.selection, unavailable);
+  claim.now = make_header(options, claim.names, manifest_line(table, options.profile), std::move(here));
   claim.now.environment = record.header.environment;
-  for (Target& here : claim.now.targets)  // a plugin is named by its hash, wherever it lies
-    for (const Target& t : record.header.targets)
-      if (here.label == t.label) here.path = t.path;
   for (const Target& t : record.header.targets) {
     claim.exclusions.push_back(builtin_exclusions(t.plugin_id));
     if (given.exclusions.empty()) continue;

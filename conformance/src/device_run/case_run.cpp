@@ -138,8 +138,8 @@ std::string ask_support(const loader::Device& device, const Case& c, const CaseD
 }
 
 /// The timed runs. Each is checked as any other, and must give the bits of the first.
-std::string run_timed(const Case& c, const CaseData& data, const CaseGraph& graph, Memories& memories, Prepared& prepared, const OneRun& first,
-                      Timing& timing) {
+std::string run_timed(const Case& c, const CaseData& data, const CaseGraph& graph, Memories& memories, Prepared& prepared,
+                      const OneRun& first, Timing& timing) {
   for (std::uint32_t k = 0; k < timing.samples; ++k) {
     const OneRun run = run_once(c, data, graph, memories, prepared, poisons[k % 2], &timing);
     if (!run.problem.empty()) return "timed run " + std::to_string(k + 1) + ": " + run.problem;
@@ -201,7 +201,8 @@ void run_mode(const loader::Device& device, Queue& queue, const Case& c, const C
   mode.outcome = Outcome::ran;
 }
 
-void guarded_mode(const loader::Device& device, Queue& queue, const Case& c, const CaseData& data, ModeResult& mode, Timing* timing = nullptr) {
+void guarded_mode(const loader::Device& device, Queue& queue, const Case& c, const CaseData& data, ModeResult& mode,
+                  Timing* timing = nullptr) {
   try {
     run_mode(device, queue, c, data, mode, timing);
   } catch (const AbiFailure& failure) {

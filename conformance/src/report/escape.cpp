@@ -10,7 +10,7 @@ namespace {
 std::size_t character_bytes(std::string_view text, std::size_t i) {
   const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
   const unsigned char first = byte(i);
-  const std::size_t size = first < 0x80 ? 1 : first >= 0xc2 && first < 0xe0 ? 2 : first >= 0xe0 && first < 0xf0 ? 3 : first >= 0xf0 && first < 0xf5 ? 4 : 0;
+  const std::size_t size = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
   if (size == 0 || i + size > text.size()) return 0;
   std::uint32_t code = size == 1 ? first : first & (0xffu >> (size + 1));
   for (std::size_t k = 1; k < size; ++k) {

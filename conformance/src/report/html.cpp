@@ -49,10 +49,15 @@ std::string run_table(const Record& record) {
 }
 
 std::string device_table(const Header& h) {
-  std::string text = "<div class=\"wide\"><table>\n<tr><th>device</th><th>name</th><th>driver</th><th>plugin</th><th>SHA-256 of the plugin</th></tr>\n";
-  for (const Target& t : h.targets)
-    text += "<tr>" + cell("td", escaped(t.label)) + cell("td", escaped(t.device_name + (t.architecture.empty() ? "" : ", " + t.architecture))) +
-            cell("td", escaped(t.driver)) + cell("td", escaped(t.plugin_id + " " + t.version)) + cell("td", "<code>" + escaped(t.sha256) + "</code>") + "</tr>\n";
+  std::string text = "<div class=\"wide\"><table>\n<tr>";
+  for (const char* head : {"device", "name", "driver", "plugin", "SHA-256 of the plugin"}) text += cell("th", head);
+  text += "</tr>\n";
+  for (const Target& t : h.targets) {
+    const std::string name = t.device_name + (t.architecture.empty() ? "" : ", " + t.architecture);
+    text += "<tr>";
+    for (const std::string& word : {t.label, name, t.driver, t.plugin_id + " " + t.version}) text += cell("td", escaped(word));
+    text += cell("td", "<code>" + escaped(t.sha256) + "</code>") + "</tr>\n";
+  }
   return text + "</table></div>\n";
 }
 
@@ -78,12 +83,13 @@ std::string op_cell(const OpCell& c) {
 }
 
 std::string op_section(const Record& record) {
-  std::string text = "<h2>By op, dtype and format</h2>\n<p>Passed of all; the accumulation tier that all passed cases attain (T1: f32 sums in any "
-                     "order, T2: matrix units, T3: f16 sums promoted every 32 terms); the worst error as a share of its bound.</p>\n"
+  std::string text = "<h2>By op, dtype and format</h2>\n<p>Passed of all; the accumulation tier that all passed cases attain "
+                     "(T1: f32 sums in any order, T2: matrix units, T3: f16 sums promoted every 32 terms); the worst error as a share of its bound.</p>\n"
                      "<div class=\"wide\"><table>\n" +
                      head_row(record.header, {"group", "op", "dtypes", "format"});
   for (const auto& [key, cells] : op_table(record)) {
-    text += "<tr>" + cell("td", escaped(key.group)) + cell("td", escaped(key.op)) + cell("td", escaped(key.dtypes)) + cell("td", escaped(key.format));
+    text += "<tr>";
+    for (const std::string& word : {key.group, key.op, key.dtypes, key.format}) text += cell("td", escaped(word));
     for (const OpCell& c : cells) text += op_cell(c);
     text += "</tr>\n";
   }
@@ -99,8 +105,9 @@ std::string failure_section(const Record& record) {
     for (const RecordedResult& r : record.results) {
       if (r.target != t || is_green(r.result.verdict.status)) continue;
       ++count;
-      list += "<details><summary>" + cell("span", status_name(r.result.verdict.status), "bad") + " <code>" + escaped(r.case_name) + "</code></summary><p>" +
-              escaped(r.result.verdict.text) + (r.result.kernel.empty() ? "" : "</p><p class=\"dim\">kernel " + escaped(r.result.kernel)) + "</p></details>\n";
+      list += "<details><summary>" + cell("span", status_name(r.result.verdict.status), "bad") + " <code>" + escaped(r.case_name) +
+              "</code></summary>" + cell("p", escaped(r.result.verdict.text)) +
+              (r.result.kernel.empty() ? "" : cell("p", "kernel " + escaped(r.result.kernel), "dim")) + "</details>\n";
     }
     if (count == 0) continue;
     any = true;
@@ -129,10 +136,11 @@ std::string html_page(const Record& record) {
   const bool green = matrix.green() && record.unfinished.empty();
   std::string devices;
   for (const Target& t : record.header.targets) devices += (devices.empty() ? "" : ", ") + t.label;
-  std::string text = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\n<title>" +
-                     escaped("quern-conformance: " + devices) + "</title>\n<style>" + style + "</style></head><body>\n<h1>" +
+  std::string text = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">"
+                     "\n<title>" + escaped("quern-conformance: " + devices) + "</title>\n<style>" + style + "</style></head><body>\n<h1>" +
                      escaped("Conformance of " + devices) + ": " + cell("span", green ? "green" : "not green", green ? "good" : "bad") + "</h1>\n";
-  text += run_table(record) + "<h2>Devices</h2>\n" + device_table(record.header) + "<h2>By group</h2>\n<pre>" + escaped(matrix.text()) + "</pre>\n";
+  text += run_table(record) + "<h2>Devices</h2>\n" + device_table(record.header);
+  text += "<h2>By group</h2>\n<pre>" + escaped(matrix.text()) + "</pre>\n";
   return text + failure_section(record) + op_section(record) + waiver_section(record) + "</body></html>\n";
 }
 

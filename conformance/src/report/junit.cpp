@@ -28,9 +28,10 @@ std::string property(const std::string& name, const std::string& value) {
 std::string properties(const Record& record, const Target& t) {
   const Header& h = record.header;
   std::string text = "    <properties>\n";
-  text += property("suite", h.suite) + property("suite build", h.build) + property("profile", h.profile) + property("manifest", h.manifest) +
-          property("seed", std::to_string(h.seed)) + property("repeat", std::to_string(h.repeat)) + property("plugin", t.plugin_id + " " + t.version) +
-          property("plugin sha256", t.sha256) + property("device", t.device_name) + property("driver", t.driver) + property("journal sha256", record.sha256);
+  text += property("suite", h.suite) + property("suite build", h.build) + property("profile", h.profile) + property("manifest", h.manifest);
+  text += property("seed", std::to_string(h.seed)) + property("repeat", std::to_string(h.repeat));
+  text += property("plugin", t.plugin_id + " " + t.version) + property("plugin sha256", t.sha256);
+  text += property("device", t.device_name) + property("driver", t.driver) + property("journal sha256", record.sha256);
   return text + "    </properties>\n";
 }
 

@@ -35,7 +35,8 @@ std::string table(const std::vector<std::vector<std::string>>& rows) {
 
 bool is_green(Status s) noexcept { return s == Status::pass || s == Status::unsupported || s == Status::waived; }
 
-Matrix::Matrix(const Record& record) : targets_(record.header.targets), left_out_(record.left_out), totals_(targets_.size()), failures_(targets_.size()) {
+Matrix::Matrix(const Record& record)
+    : targets_(record.header.targets), left_out_(record.left_out), totals_(targets_.size()), failures_(targets_.size()) {
   for (const RecordedResult& r : record.results) add(r);
 }
 

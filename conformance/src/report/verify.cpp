@@ -52,7 +52,8 @@ void check_results(const Record& record, const Claim& claim, std::vector<Finding
     const Status status = r.result.verdict.status;
     const std::string name = r.case_name + " on " + record.header.targets[r.target].label;
     if (!is_green(status)) red.push_back(name + " (" + status_name(status) + ")");
-    if ((status == Status::waived || status == Status::unsupported) && !excluded(claim.exclusions.at(r.target), r.case_name)) waived.push_back(name);
+    const bool excused = status == Status::waived || status == Status::unsupported;
+    if (excused && !excluded(claim.exclusions.at(r.target), r.case_name)) waived.push_back(name);
     if (status == Status::pass && r.result.verdict.compared == 0 && !claim.without_elements.contains(r.case_name))
       empty.push_back(name);
   }
