@@ -66,7 +66,7 @@ Case make(Profile profile, ValueSpec x, ValueSpec weight, ValueSpec y, double ep
 
 void generate(CaseSink& sink) {
   for (const quern_dtype dtype : float_dtypes)
-    for (const std::int64_t n : {1, 31, 64, 576, 2048, 4096, 5120, 11008}) {
+    for (const std::int64_t n : {1, 31, 33, 64, 576, 2048, 4096, 5120, 11008}) {
       const ValueSpec weight = constant(QUERN_F32, {n}, DataKind::uniform);
       for (const double epsilon : {1e-6, 1e-5, 1e-1})
         for (const DataKind data : {DataKind::gaussian, DataKind::positive, DataKind::heavy}) {

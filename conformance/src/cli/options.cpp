@@ -14,6 +14,7 @@ const char* const usage_text =
   report FILE    the summary of a journal; with --junit and --html those reports of it
   verify FILE    checks a journal against this suite, the plugins, devices and drivers that are here, and the mandatory list
   bench     times cases, each timed result checked; shares of the peaks that it measures itself
+  selftest  runs deliberately broken plugins, made of the CPU plugin or of --plugin FILE: each must be found
 
 which devices
   --backend ID[,ID]    only these plugins          --device ID:N   only this device (software devices too)
@@ -35,7 +36,11 @@ how
   --exclusions FILE    lines "never|not_yet GLOB REASON": cases that the backend does not support
   --stop               ends at the first failure   --verbose       every failure, not the first 20
   --json FILE          with bench: every number      --samples N    with bench: timed runs of a case (default 7)
+  --deadline SECONDS   of a case, where its own is longer
   --write-manifest F   with list: writes the mandatory list of the profile
+with selftest
+  --mutant GLOB        only these (repeatable)     --mutants DIR   the folder of libbackend_mutant.so
+  --waiting-ok         broken plugins whose op has no case yet do not count
 
 exit codes: 0 ok, 2 usage or a filter that matches nothing, 3 backend or device unavailable, 7 failures or nothing executed,
 70 a fault of the suite
@@ -107,6 +112,9 @@ std::map<std::string, Setter> valued_flags(Options& o) {
          o.samples = number(v, "--samples");
          if (o.samples < 3) throw UsageError("--samples: a median needs 3 runs");
        }},
+      {"--deadline", [&](const std::string& v) { o.deadline = number(v, "--deadline"); }},
+      {"--mutant", [&](const std::string& v) { o.mutant_filters.push_back(v); }},
+      {"--mutants", [&](const std::string& v) { o.mutants = v; }},
       {"--write-manifest", [&](const std::string& v) { o.write_manifest = v; }},
   };
 }
@@ -128,7 +136,7 @@ Options parse_options(const std::vector<std::string>& arguments) {
   Options o;
   const std::map<std::string, Setter> flags = valued_flags(o);
   const std::map<std::string, bool*> switches = {
-      {"--resume", &o.resume}, {"--stop", &o.stop_at_failure}, {"--verbose", &o.verbose}, {"--help", &o.help}, {"-h", &o.help}};
+      {"--resume", &o.resume}, {"--stop", &o.stop_at_failure}, {"--verbose", &o.verbose}, {"--waiting-ok", &o.waiting_ok}, {"--help", &o.help}, {"-h", &o.help}};
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     std::string word = arguments[i], value;
     if (!word.starts_with("-")) {

@@ -28,7 +28,7 @@ struct Selection {
 };
 
 struct Options {
-  std::string verb;      // "run", "list", "report", "verify", "bench", or hidden: "survey", "device-process"
+  std::string verb;      // "run", "list", "selftest", "report", "verify", "bench", or hidden: "survey", "device-process"
   std::string argument;  // of report and verify: the journal; of device-process: the device
   Selection selection;
   Profile profile = Profile::quick;
@@ -45,6 +45,10 @@ struct Options {
   std::string junit, html;     // reports to write, or to compare with in verify
   std::string json;            // bench: file
   std::uint32_t samples = 7;   // bench: timed runs of a case
+  std::uint32_t deadline = 0;  // seconds of a case at most; 0: the case's own
+  std::string mutants;         // selftest: the folder of the broken plugins; empty: as installed
+  std::vector<std::string> mutant_filters;
+  bool waiting_ok = false;     // selftest: mutants of ops that have no case yet do not fail it
 };
 
 /// Throws UsageError naming the flag.

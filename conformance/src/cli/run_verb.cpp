@@ -29,6 +29,7 @@ int run_verb(const Options& options) {
   plan.seed = options.seed;
   plan.repeat = options.repeat;
   plan.stop_at_failure = options.stop_at_failure;
+  plan.deadline_seconds = options.deadline;
   plan.jobs = options.jobs != 0 ? options.jobs : std::max(1u, std::thread::hardware_concurrency());
   for (const Target& t : plan.targets) {
     plan.exclusions.push_back(builtin_exclusions(t.plugin_id));

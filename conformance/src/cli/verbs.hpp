@@ -10,5 +10,6 @@ int list_verb(const Options& options);
 int report_verb(const Options& options);
 int verify_verb(const Options& options);
 int bench_verb(const Options& options);
+int selftest_verb(const Options& options);
 
 }  // namespace quern::conformance

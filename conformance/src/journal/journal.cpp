@@ -1,6 +1,8 @@
 // See journal.hpp.
 #include "journal/journal.hpp"
 
+#include "journal/torn_line.hpp"
+
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
@@ -48,11 +50,11 @@ Finished read_finished(const std::string& path, const Header& expected) {
 }  // namespace
 
 Journal::Journal(const std::string& path, bool resume, const Header& header, const std::vector<std::string>& left_out) {
+  if (resume) drop_torn_line(path);
   if (resume) finished_ = read_finished(path, header);
   fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (resume ? 0 : O_TRUNC), 0644);
   if (fd_ < 0) throw UsageError("--journal " + path + ": cannot be written");
   if (::lseek(fd_, 0, SEEK_END) == 0) line(header_line(header));
-  else line("");  // ends a line that was cut off
   line(dump({{"started", now_text()}, {"left_out", left_out}}));
 }
 

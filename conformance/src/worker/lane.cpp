@@ -22,8 +22,17 @@ Expected reference_of(const Case& c, const CaseData& data) {
   return expected;
 }
 
+}  // namespace
+
+const Expected& Lane::Reference::get() {
+  if (!expected_) expected_ = reference_of(what_, data_);
+  return *expected_;
+}
+
+namespace {
+
 /// The verdict of one mode; `outputs` are those of this mode.
-Verdict judge_mode(const ModeResult& mode, const Expected& expected, const std::vector<Tensor>& outputs) {
+Verdict judge_mode(const ModeResult& mode, Lane::Reference& reference, const std::vector<Tensor>& outputs) {
   switch (mode.outcome) {
     case Outcome::unsupported: return {Status::unsupported, mode.text, 0, 0, {}};
     case Outcome::failed: return {Status::fail, mode.text, 0, 0, {}};
@@ -31,6 +40,7 @@ Verdict judge_mode(const ModeResult& mode, const Expected& expected, const std::
     case Outcome::device_lost: return {Status::device_lost, mode.text, 0, 0, {}};
     case Outcome::ran: break;
   }
+  const Expected& expected = reference.get();
   Verdict verdict{Status::pass, {}, 0, 0, {}};
   bool elements = false;
   for (std::size_t o = 0; o < outputs.size(); ++o) {
@@ -74,7 +84,7 @@ std::string Lane::ensure_process(std::size_t target) {
   return {};
 }
 
-CaseResult Lane::judge_answer(const Case& c, const CaseAnswer& answer, const Expected& expected, SharedMemory& outputs) {
+CaseResult Lane::judge_answer(const Case& c, const CaseAnswer& answer, Reference& reference, SharedMemory& outputs) {
   CaseResult result;
   if (answer.script) {
     result.verdict = *answer.script;
@@ -85,20 +95,21 @@ CaseResult Lane::judge_answer(const Case& c, const CaseAnswer& answer, const Exp
   result.verdict = {Status::pass, {}, 0, 0, {}};
   if (answer.modes.empty()) result.verdict = {Status::unknown, "no mode was run", 0, 0, {}};
   for (std::size_t m = 0; m < answer.modes.size(); ++m) {
-    result.verdict.merge(judge_mode(answer.modes[m], expected, map_outputs(c, arena.subspan(m * one, one))));
+    result.verdict.merge(judge_mode(answer.modes[m], reference, map_outputs(c, arena.subspan(m * one, one))));
     if (result.kernel.find(answer.modes[m].kernel) == std::string::npos)
       result.kernel += (result.kernel.empty() ? "" : ", ") + answer.modes[m].kernel;
   }
   return result;
 }
 
-CaseResult Lane::collect(const Case& c, std::size_t target, const Expected& expected, bool retry) {
+CaseResult Lane::collect(const Case& c, std::size_t target, Reference& reference, bool retry) {
   CaseResult result;
   ChildProcess& process = *processes_[target];
-  const ChildProcess::Answer answer = process.receive(4.0 * c.deadline_seconds);  // four modes, each with its own deadline
+  const double deadline = plan_.deadline_seconds == 0 ? c.deadline_seconds : std::min<double>(c.deadline_seconds, plan_.deadline_seconds);
+  const ChildProcess::Answer answer = process.receive(4.0 * deadline);  // four modes, each with its own deadline
   if (answer.end == ChildProcess::End::answered) {
     try {
-      result = judge_answer(c, parse_answer(answer.line), expected, process.outputs());
+      result = judge_answer(c, parse_answer(answer.line), reference, process.outputs());
     } catch (const std::exception& error) {
       result.verdict = {Status::crash, std::string("the answer of the device process cannot be read: ") + error.what(), 0, 0, {}};
       processes_[target].reset();
@@ -114,13 +125,13 @@ CaseResult Lane::collect(const Case& c, std::size_t target, const Expected& expe
   processes_[target].reset();  // whatever the case left behind goes with its process
   if (retry) return result;
   if (const std::string problem = ensure_process(target); !problem.empty() || !processes_[target]->send(c.name)) return result;
-  const CaseResult again = collect(c, target, expected, true);
+  const CaseResult again = collect(c, target, reference, true);
   processes_[target].reset();
   result.verdict.text += std::string("; alone in a new process: ") + status_name(again.verdict.status);
   return result;
 }
 
-std::vector<CaseResult> Lane::run_once(const Case& c, const CaseData& data, const std::vector<bool>& wanted, std::optional<Expected>& expected) {
+std::vector<CaseResult> Lane::run_once(const Case& c, const CaseData& data, const std::vector<bool>& wanted, Reference& reference) {
   std::vector<CaseResult> results(plan_.targets.size());
   std::vector<bool> sent(plan_.targets.size(), false);
   for (std::size_t t = 0; t < plan_.targets.size(); ++t) {
@@ -133,9 +144,9 @@ std::vector<CaseResult> Lane::run_once(const Case& c, const CaseData& data, cons
     sent[t] = problem.empty();
     if (!sent[t]) results[t].verdict = {Status::crash, problem, 0, 0, {}};
   }
-  if (!expected) expected = reference_of(c, data);
+  if (!plan_.reference_after) reference.get();  // while the devices work
   for (std::size_t t = 0; t < plan_.targets.size(); ++t)
-    if (sent[t]) results[t] = collect(c, t, *expected, false);
+    if (sent[t]) results[t] = collect(c, t, reference, false);
   return results;
 }
 
@@ -149,10 +160,10 @@ std::vector<CaseResult> Lane::run(const Case& c, const std::vector<bool>& wanted
   }
   for (std::size_t t = 0; t < plan_.targets.size(); ++t)
     if (wanted[t]) journal_.begin(c.name, plan_.targets[t].label);
-  std::optional<Expected> expected;
+  Reference reference(c, data);
   const auto start = std::chrono::steady_clock::now();
   for (std::uint32_t round = 1; round <= plan_.repeat; ++round) {
-    std::vector<CaseResult> again = run_once(c, data, wanted, expected);
+    std::vector<CaseResult> again = run_once(c, data, wanted, reference);
     for (std::size_t t = 0; t < again.size(); ++t) {
       if (round == 1) results[t] = std::move(again[t]);
       else if (wanted[t]) join_repeat(results[t], again[t], round);

@@ -22,13 +22,25 @@ class Lane {
   /// Runs the case `repeat` times on the targets that `wanted` marks; one result a target, others empty.
   std::vector<CaseResult> run(const Case& c, const std::vector<bool>& wanted);
 
+  /// What a case expects: computed once, when it is first asked for.
+  class Reference {
+   public:
+    Reference(const Case& what, const CaseData& data) : what_(what), data_(data) {}
+    const Expected& get();
+
+   private:
+    const Case& what_;
+    const CaseData& data_;
+    std::optional<Expected> expected_;
+  };
+
  private:
   /// Starts the target's process if there is none. Empty, or why it does not start.
   std::string ensure_process(std::size_t target);
   /// One round of run(). The reference is computed in the first, while the devices work.
-  std::vector<CaseResult> run_once(const Case& c, const CaseData& data, const std::vector<bool>& wanted, std::optional<Expected>& expected);
-  CaseResult collect(const Case& c, std::size_t target, const Expected& expected, bool retry);
-  CaseResult judge_answer(const Case& c, const CaseAnswer& answer, const Expected& expected, SharedMemory& outputs);
+  std::vector<CaseResult> run_once(const Case& c, const CaseData& data, const std::vector<bool>& wanted, Reference& reference);
+  CaseResult collect(const Case& c, std::size_t target, Reference& reference, bool retry);
+  CaseResult judge_answer(const Case& c, const CaseAnswer& answer, Reference& reference, SharedMemory& outputs);
 
   const RunPlan& plan_;
   Journal& journal_;

@@ -17,6 +17,8 @@ struct RunPlan {
   bool stop_at_failure = false;  // of any target
   std::uint64_t seed = 0;
   std::uint32_t repeat = 1;  // runs of each case on each target; verdicts that differ are a failure
+  bool reference_after = false;  // computed behind the devices, and only where one of them has outputs to judge: for plugins that fail
+  std::uint32_t deadline_seconds = 0;  // of a case at most; 0: its own
 };
 
 /// A finished case: its place in the plan, the target's, the result. Called from any lane, one at a time.

@@ -1,0 +1,23 @@
+// See base.hpp.
+#include "base.hpp"
+
+#include <dlfcn.h>
+
+namespace quern::mutant {
+
+std::shared_ptr<const Base> Base::open(const std::string& path) {
+  if (path.empty()) throw sdk::Failure(QUERN_INVALID_ARGUMENT, "the option 'base' names no plugin to wrap");
+  void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) throw sdk::Failure(QUERN_NOT_FOUND, sdk::concat("base plugin: ", ::dlerror()));
+  const auto query = reinterpret_cast<quern_plugin_query_fn>(::dlsym(library, QUERN_PLUGIN_QUERY_NAME));
+  if (query == nullptr) throw sdk::Failure(QUERN_VERSION, sdk::concat("base plugin ", path, " exports no ", QUERN_PLUGIN_QUERY_NAME));
+  auto question = sdk::made<quern_query>();
+  question.abi_minor = QUERN_ABI_MINOR;
+  question.header_hash = QUERN_HEADER_HASH;
+  auto base = std::make_shared<Base>();
+  if (const quern_status status = query(&question, &base->api_, nullptr); status != QUERN_OK)
+    throw sdk::Failure(status, sdk::concat("base plugin ", path, " refuses this host"));
+  return base;
+}
+
+}  // namespace quern::mutant

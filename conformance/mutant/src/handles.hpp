@@ -1,0 +1,94 @@
+// The handles of the wrapper: each holds that of the plugin underneath, in `under`.
+#pragma once
+
+#include "base.hpp"
+#include "mutation.hpp"
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <string>
+
+/// Memory of the wrapper's own, aligned as spans are.
+class PrivateMemory {
+ public:
+  static constexpr std::uint64_t alignment = 4096;
+  explicit PrivateMemory(std::uint64_t bytes);
+  std::byte* data() noexcept { return data_; }
+  std::uint64_t bytes() const noexcept { return bytes_; }
+
+ private:
+  std::unique_ptr<std::byte[]> storage_;
+  std::byte* data_;
+  std::uint64_t bytes_;
+};
+
+struct quern_plugin {
+  const quern_host* host = nullptr;
+  std::shared_ptr<const quern::mutant::Base> base;
+  quern::mutant::Mutation mutation;
+  quern_plugin* under = nullptr;
+  std::atomic<bool> lost{false};
+  std::mutex lock;
+  std::vector<std::byte> answer;  // previous_answer: of the instance that was destroyed last
+
+  const quern_plugin_api& api() const noexcept { return base->api(); }
+  quern::mutant::Behaviour behaviour() const noexcept { return mutation.behaviour; }
+};
+
+struct quern_device {
+  quern_plugin* plugin = nullptr;
+  quern_device* under = nullptr;
+  std::atomic<std::uint64_t> support_calls{0};
+  std::mutex lock;
+  std::map<std::string, std::vector<quern_attribute>> first_attributes;  // plan_cache_without_attributes
+  std::vector<quern_run> late;                                           // late_run
+  std::atomic<std::uint64_t> buffers{0}, used{0}, limit{UINT64_MAX};     // of the simulated device
+};
+
+/// Memory of the simulated device (plugin_device.cpp); the plugin without buffers has none.
+struct quern_buffer {
+  quern_buffer(quern_device& its, std::uint64_t size, bool twice) : device(its), memory(size), other(twice ? size : 0) {}
+  quern_device& device;
+  PrivateMemory memory;
+  PrivateMemory other;  // other_memory
+};
+
+struct quern_plan {
+  quern_device* device = nullptr;
+  quern_plan* under = nullptr;                        // null: the null plugin's
+  std::optional<quern::mutant::GraphCopy> graph;      // as the host gave it; nothing where it was malformed
+  quern_instance* prepared_last = nullptr;            // shared_bindings
+  bool triggers() const noexcept;                     // crash, hang, ...: only on values of 17 rows, so that other cases pass
+};
+
+struct quern_instance {
+  quern_plan* plan = nullptr;
+  quern_instance* under = nullptr;
+  bool prepared = false;
+  std::uint64_t runs = 0;
+  std::vector<std::byte*> memory;                      // by value id: the host's memory, or null
+  std::vector<std::uint64_t> sizes;                    // its bytes
+  std::map<std::uint32_t, PrivateMemory> copies;       // by value id
+  std::byte* scratch = nullptr;
+  std::uint64_t scratch_bytes = 0;
+  std::vector<std::byte> answer;                       // previous_answer: of its first run
+
+  /// Where a value lies for the host; through aliases. Null: in scratch, or unknown.
+  std::byte* host_memory(std::uint32_t value) const noexcept;
+};
+
+namespace quern::mutant {
+
+/// Extra scratch that depends_on_scratch asks for.
+inline constexpr std::uint64_t watched_scratch = 64;
+
+// run.cpp; each hands on the answer of the plugin underneath, or throws sdk::Failure.
+quern_status prepare_entries(quern_device& device, const quern_array& entries, quern_error* error);
+quern_status submit_runs(quern_device& device, const quern_array& runs, quern_error* error);
+/// throws: what submit lets out of the C boundary, before anything guards it.
+void throw_across(quern_device* device, const quern_array* runs);
+/// What late_run still owes.
+void finish_late_runs(quern_device& device);
+
+}  // namespace quern::mutant

@@ -1,0 +1,43 @@
+// The table of mutants as code: the last column of ../mutants.def.
+#include "edits.hpp"
+
+namespace quern::mutant {
+namespace {
+
+struct Row {
+  std::string_view name;
+  Mutation (*make)();
+};
+
+constexpr Row rows[] = {
+    {"none", [] { return Mutation(); }},
+#define QUERN_MUTANT(name, sign, cases, what, ...) {#name, [] { return __VA_ARGS__; }},
+#define QUERN_DEVICE_MUTANT QUERN_MUTANT
+#define QUERN_TOTAL_MUTANT QUERN_MUTANT
+#include "mutants.def"
+#undef QUERN_TOTAL_MUTANT
+#undef QUERN_DEVICE_MUTANT
+#undef QUERN_MUTANT
+};
+
+}  // namespace
+
+Mutation behaves(Behaviour behaviour) {
+  Mutation m;
+  m.behaviour = behaviour;
+  return m;
+}
+
+Mutation both(const Mutation& descriptors, const Mutation& values) {
+  Mutation m = values;
+  m.edit_graph = descriptors.edit_graph;
+  return m;
+}
+
+std::optional<Mutation> find_mutation(std::string_view name) {
+  for (const Row& row : rows)
+    if (row.name == name) return row.make();
+  return std::nullopt;
+}
+
+}  // namespace quern::mutant

@@ -1,0 +1,240 @@
+// libbackend_mutant_device.so: a device with buffers of its own, simulated over the plugin underneath, whose memory is the host's.
+//
+// Synchronous: copies and runs are done when the call returns. So the suite's way over buffers, spans, uploads and downloads is walked on
+// a machine without such a device. See plugin.hpp.
+#include "plugin.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace quern::mutant {
+namespace {
+
+using sdk::Failure;
+using sdk::guarded;
+
+constexpr std::uint64_t total_memory = std::uint64_t{1} << 40;
+
+template <class T>
+T& given(T* handle, const char* name) {
+  if (handle == nullptr) throw Failure(QUERN_INVALID_ARGUMENT, sdk::concat(name, " is null"));
+  return *handle;
+}
+
+quern_device& alive(quern_device* device) {
+  if (given(device, "device").plugin->lost) throw Failure(QUERN_DEVICE_LOST, "the device was lost");
+  return *device;
+}
+
+void check_heap(std::uint32_t heap) {
+  if (heap != 0) throw Failure(QUERN_NOT_FOUND, sdk::concat("heap ", heap, " was asked; there is heap 0 only"));
+}
+
+void check_sync(const quern_sync* sync) {
+  if (sync == nullptr) return;
+  const quern_sync s = sdk::read(sync);
+  if (s.wait.count != 0 || s.signal.count != 0) throw Failure(QUERN_INVALID_ARGUMENT, "this device is synchronous: the host supplies fences", 18);
+}
+
+quern_status heap_info(quern_device* device, std::uint32_t heap, quern_heap_info* out, quern_error* error) {
+  return guarded(error, [&] {
+    const quern_device& d = alive(device);
+    check_heap(heap);
+    sdk::check(out);
+    auto info = sdk::made<quern_heap_info>();
+    info.flags = QUERN_HEAP_DEVICE_LOCAL;
+    info.total_figure = info.budget_figure = info.used_figure = QUERN_FIGURE_EXACT;
+    info.total = total_memory;
+    info.used = d.plugin->behaviour() == Behaviour::used_not_counted ? 0 : d.used.load();
+    info.budget = std::min(d.limit.load(), total_memory);
+    sdk::write(out, info);
+  });
+}
+
+quern_status memory_limit(quern_device* device, std::uint32_t heap, std::uint64_t bytes, quern_error* error) {
+  return guarded(error, [&] {
+    check_heap(heap);
+    if (alive(device).plugin->behaviour() != Behaviour::no_limit) device->limit = bytes;
+  });
+}
+
+[[noreturn]] void out_of_memory(const quern_device& device, std::uint64_t bytes, std::uint64_t available) {
+  Failure failure(QUERN_OUT_OF_MEMORY, sdk::concat("a buffer of ", bytes, " bytes; ", available, " are to be had"), 23);
+  failure.heap = 0;
+  if (device.plugin->behaviour() != Behaviour::silent_out_of_memory) failure.requested = bytes, failure.available = available;
+  throw failure;
+}
+
+quern_status buffer_create(quern_device* device, const quern_buffer_options* options, std::uint64_t bytes, quern_buffer** out, quern_error* error) {
+  return guarded(error, [&] {
+    given(out, "out") = nullptr;
+    quern_device& d = alive(device);
+    if (options != nullptr) {
+      const quern_buffer_options o = sdk::read(options);
+      check_heap(o.heap);
+      sdk::check_flags(o.usage, QUERN_USAGE_WEIGHTS | QUERN_USAGE_STATE | QUERN_USAGE_SCRATCH | QUERN_USAGE_STAGING, "buffer usage");
+    }
+    const std::uint64_t limit = std::min(d.limit.load(), total_memory), used = d.used.load();
+    if (used > limit || bytes > limit - used) out_of_memory(d, bytes, used > limit ? 0 : limit - used);
+    std::unique_ptr<quern_buffer> buffer;
+    try {
+      buffer = std::make_unique<quern_buffer>(d, bytes, d.plugin->behaviour() == Behaviour::other_memory);
+    } catch (const std::bad_alloc&) {
+      out_of_memory(d, bytes, limit - used);
+    }
+    d.used += bytes;
+    ++d.buffers;
+    *out = buffer.release();
+  });
+}
+
+quern_status buffer_destroy(quern_buffer* buffer, quern_error* error) {
+  return guarded(error, [&] {
+    quern_device& d = given(buffer, "buffer").device;
+    d.used -= buffer->memory.bytes();
+    --d.buffers;
+    delete buffer;
+  });
+}
+
+std::byte* place(quern_device& device, const quern_span* span, std::uint64_t bytes) {
+  if (given(span, "span").buffer == nullptr) throw Failure(QUERN_INVALID_ARGUMENT, "the span is in no buffer", 16);
+  quern_buffer& b = *span->buffer;
+  if (&b.device != &device) throw Failure(QUERN_INVALID_ARGUMENT, "the span is in a buffer of another device", 16);
+  const std::uint64_t size = b.memory.bytes();
+  if (span->offset > size || bytes > size - span->offset || bytes > span->bytes) {
+    if (device.plugin->behaviour() == Behaviour::beyond_buffer) return nullptr;
+    throw Failure(QUERN_INVALID_ARGUMENT, sdk::concat(bytes, " bytes at ", span->offset, " of a buffer of ", size, ", in a span of ", span->bytes), 16);
+  }
+  return b.memory.data() + span->offset;
+}
+
+quern_status upload(quern_device* device, quern_queue*, const quern_span* to, const void* from, std::uint64_t bytes, const quern_sync* sync,
+                    quern_error* error) {
+  return guarded(error, [&] {
+    check_sync(sync);
+    std::byte* target = place(alive(device), to, bytes);
+    if (bytes == 0 || target == nullptr) return;
+    given(from == nullptr ? nullptr : target, "from");
+    if (device->plugin->behaviour() == Behaviour::upload_at_start) target = to->buffer->memory.data();
+    std::memcpy(target, from, bytes);
+  });
+}
+
+quern_status download(quern_device* device, quern_queue*, void* to, const quern_span* from, std::uint64_t bytes, const quern_sync* sync,
+                      quern_error* error) {
+  return guarded(error, [&] {
+    check_sync(sync);
+    const std::byte* source = place(alive(device), from, bytes);
+    if (bytes == 0 || source == nullptr) return;
+    given(to == nullptr ? nullptr : source, "to");
+    std::memcpy(to, source, bytes - (device->plugin->behaviour() == Behaviour::short_download ? 1 : 0));
+  });
+}
+
+quern_status copy(quern_device* device, quern_queue*, const quern_span* to, const quern_span* from, std::uint64_t bytes, const quern_sync* sync,
+                  quern_error* error) {
+  return guarded(error, [&] {
+    check_sync(sync);
+    std::byte* target = place(alive(device), to, bytes);
+    const std::byte* source = place(*device, from, bytes);
+    if (bytes == 0 || target == nullptr || source == nullptr) return;
+    std::memmove(target, source, bytes - (device->plugin->behaviour() == Behaviour::short_copy ? 1 : 0));
+  });
+}
+
+quern_status fill(quern_device* device, quern_queue*, const quern_span* to, std::uint32_t pattern, std::uint64_t bytes, const quern_sync* sync,
+                  quern_error* error) {
+  return guarded(error, [&] {
+    check_sync(sync);
+    std::byte* target = place(alive(device), to, bytes);
+    if (bytes % 4 != 0 || given(to, "span").offset % 4 != 0) throw Failure(QUERN_INVALID_ARGUMENT, "fill writes whole words of 4 bytes");
+    if (target == nullptr) return;
+    if (device->plugin->behaviour() == Behaviour::byte_fill) pattern = (pattern & 0xffu) * 0x01010101u;
+    for (std::uint64_t i = 0; i < bytes; i += 4) std::memcpy(target + i, &pattern, 4);
+  });
+}
+
+/// Spans of the device as spans of host memory, with an array over them.
+class HostSpans {
+ public:
+  HostSpans(quern_device& device, const quern_array* spans) {
+    for (const quern_span& s : sdk::List<quern_span>(given(spans, "spans"), "spans")) list_.push_back({nullptr, place(device, &s, s.bytes), 0, s.bytes});
+    array_ = {list_.data(), list_.size(), sizeof(quern_span)};
+  }
+  const quern_array* get() const noexcept { return &array_; }
+  const std::vector<quern_span>& list() const noexcept { return list_; }
+
+ private:
+  std::vector<quern_span> list_;
+  quern_array array_{};
+};
+
+quern_status weights_pack(quern_device* device, quern_queue*, const quern_weight_item* item, const quern_array* sources,
+                          const quern_array* destination, const quern_sync* sync, quern_error* error) {
+  return guarded(error, [&] {
+    check_sync(sync);
+    const quern_plugin& plugin = *alive(device).plugin;
+    const HostSpans from(*device, sources), to(*device, destination);
+    const quern_status status = plugin.api().weights_pack(device->under, nullptr, item, from.get(), to.get(), nullptr, error);
+    if (status == QUERN_OK)
+      for (const quern_span& span : to.list()) lose_packed_tail(plugin, span);
+    return status;
+  });
+}
+
+quern_status prepare(quern_device* device, quern_queue*, const quern_array* entries, const quern_sync* sync, quern_error* error) {
+  return guarded(error, [&] {
+    check_sync(sync);
+    finish_late_runs(alive(device));
+    return prepare_entries(*device, given(entries, "entries"), error);
+  });
+}
+
+quern_status submit(quern_device* device, quern_queue*, const quern_array* runs, quern_error* error) {
+  throw_across(device, runs);
+  return guarded(error, [&] {
+    finish_late_runs(alive(device));
+    return submit_runs(*device, given(runs, "runs"), error);
+  });
+}
+
+const quern_plugin_api& table() noexcept {
+  static const quern_plugin_api api = [] {
+    quern_plugin_api t = common_table();
+    t.id = sdk::text_of("mutant_device");
+    t.version = sdk::text_of(QUERN_MUTANT_VERSION);
+    t.build = sdk::text_of(QUERN_MUTANT_VERSION);
+    t.heap_info = heap_info;
+    t.memory_limit = memory_limit;
+    t.buffer_create = buffer_create;
+    t.buffer_destroy = buffer_destroy;
+    t.upload = upload;
+    t.download = download;
+    t.copy = copy;
+    t.fill = fill;
+    t.weights_pack = weights_pack;
+    t.prepare = prepare;
+    t.submit = submit;
+    return t;
+  }();
+  return api;
+}
+
+}  // namespace
+
+void offer(quern_device_info& info) noexcept {
+  info.caps &= ~QUERN_CAP_HOST_MEMORY;
+  info.heap_count = 1;
+}
+
+void require_no_children(quern_device& device) {
+  const std::uint64_t live = device.buffers.load();
+  if (live != 0 && device.plugin->behaviour() != Behaviour::busy_close)
+    throw Failure(QUERN_BUSY, sdk::concat("the device still has ", live, " buffers; destroy them first"), 27);
+}
+
+}  // namespace quern::mutant
+
+QUERN_PLUGIN_NOTE("mutant_device", QUERN_MUTANT_VERSION, QUERN_DEVICE_CPU, 0, "");
+QUERN_PLUGIN_ENTRY(quern::mutant::table())

@@ -1,0 +1,202 @@
+// See selftest.hpp.
+#include "selftest/selftest.hpp"
+
+#include "worker/arena.hpp"
+#include "worker/run_cases.hpp"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <set>
+#include <stdexcept>
+#include <thread>
+
+namespace quern::conformance {
+namespace {
+
+Selection wrapper_selection(const SelftestPlan& plan, bool device, const std::string& mutant) {
+  Selection s;
+  s.plugins = {plan.plugin_directory + (device ? "/libbackend_mutant_device.so" : "/libbackend_mutant.so")};
+  s.threads = 1;  // mutants run side by side
+  s.plugin_options = {{"base", plan.base}, {"mutant", mutant}};
+  return s;
+}
+
+Target unspoiled_target(const SelftestPlan& plan, bool device) {
+  const Survey survey = find_targets(wrapper_selection(plan, device, "none"));
+  if (survey.targets.empty()) throw std::runtime_error("the wrapper of broken plugins does not load: " + survey.error);
+  return survey.targets.front();
+}
+
+bool matches(const std::vector<std::string>& globs, const std::string& name) {
+  return std::ranges::any_of(globs, [&](const std::string& g) { return ::fnmatch(g.c_str(), name.c_str(), 0) == 0; });
+}
+
+bool has_output_element(const Case& c) {
+  return std::ranges::any_of(c.outputs, [](const ValueSpec& v) { return !v.absent() && element_count(v.dims) > 0; });
+}
+
+/// In the order of the globs, so that a row can name its likeliest killers first.
+std::vector<const Case*> cases_of(const Mutant& m, const CaseTable& table) {
+  std::vector<const Case*> list;
+  std::set<const Case*> taken;
+  for (const std::string& glob : m.cases)
+    for (const Case* c : table.of(Profile::quick)) {
+      const bool wanted = m.total ? has_output_element(*c) : true;
+      if (wanted && matches({glob}, c->name) && taken.insert(c).second) list.push_back(c);
+    }
+  return list;
+}
+
+/// The ops and groups that the globs name ("*.rope.*": rope; "abi.*": the group abi) have no case in any profile.
+bool is_waiting(const Mutant& m, const CaseTable& table) {
+  for (const std::string& glob : m.cases) {
+    const std::size_t dot = glob.find('.');
+    const std::string group = glob.substr(0, dot);
+    std::string op = dot == std::string::npos ? "*" : glob.substr(dot + 1);
+    op = op.substr(0, op.find('.'));
+    const auto is = [&](const Case& c) {
+      return ::fnmatch(group.c_str(), c.group.c_str(), 0) == 0 && (c.script || ::fnmatch(op.c_str(), op_name(c.op).c_str(), 0) == 0);
+    };
+    if (std::ranges::any_of(table.all(), is)) return false;
+  }
+  return true;
+}
+
+/// Whether doing nothing is right: every judged element of every output is expected as it was before the run.
+bool expects_no_change(const Case& c) {
+  std::vector<std::byte> arena(input_bytes(c));
+  const CaseData data = map_data(c, arena);
+  fill_data(c, data);
+  Expected expected;
+  expected.outputs.resize(c.outputs.size());
+  c.reference({c, data.inputs, data.states}, expected);
+  for (std::size_t o = 0; o < c.outputs.size(); ++o) {
+    const ValueSpec& spec = c.outputs[o];
+    if (spec.absent() || element_count(spec.dims) == 0) continue;
+    const Tensor before = spec.in_place_of >= 0 ? data.inputs[static_cast<std::size_t>(spec.in_place_of)] : data.states[o];
+    if (before.absent()) return false;
+    const ExpectedOutput& e = expected.outputs[o];
+    if (e.rule == Rule::bits && !std::ranges::equal(e.bytes, before.bytes())) return false;
+    for (std::size_t i = 0; e.rule != Rule::bits && i < e.value.size(); ++i) {
+      const double was = before.at(e.index.empty() ? static_cast<std::int64_t>(i) : e.index[i]);
+      const double wanted = before.rounded(static_cast<double>(static_cast<float>(e.value[i])));
+      if (was != wanted && !(std::isnan(was) && std::isnan(wanted))) return false;
+    }
+  }
+  return true;
+}
+
+RunPlan run_plan(const SelftestPlan& plan, const Target& target, bool device, const std::string& mutant, std::vector<const Case*> cases) {
+  RunPlan run;
+  run.cases = std::move(cases);
+  run.targets = {target};
+  run.exclusions.resize(1);
+  run.selection = wrapper_selection(plan, device, mutant);
+  return run;
+}
+
+void run_total(const SelftestPlan& plan, const Target& target, const Mutant& m, std::vector<const Case*> cases, Fate& fate) {
+  RunPlan run = run_plan(plan, target, m.device, m.name, std::move(cases));
+  run.jobs = plan.jobs;
+  run.reference_after = true;
+  std::size_t survivors = 0;
+  Journal journal("/dev/null", false, Header{}, {});
+  run_cases(run, journal, [&](const Case& c, std::size_t, const CaseResult& result) {
+    ++fate.ran;
+    if (shows(m.sign, result.verdict)) {
+      if (fate.by.empty()) fate.by = c.name, fate.text = result.verdict.text;
+    } else if (!c.script && expects_no_change(c)) {
+      ++fate.without_work;
+    } else if (survivors++ == 0) {
+      fate.text = c.name + " is " + status_name(result.verdict.status) + " " + result.verdict.text;
+    }
+  });
+  fate.end = survivors == 0 ? Fate::End::killed : Fate::End::survived;
+  if (survivors > 1) fate.text += ", and " + std::to_string(survivors - 1) + " more";
+}
+
+void run_to_first_kill(const SelftestPlan& plan, const Target& target, const Mutant& m, std::vector<const Case*> cases, Fate& fate) {
+  RunPlan run = run_plan(plan, target, m.device, m.name, std::move(cases));
+  run.stop_at_failure = true;
+  if (m.sign == Sign::timeout) run.deadline_seconds = 1;
+  Journal journal("/dev/null", false, Header{}, {});
+  run_cases(run, journal, [&](const Case& c, std::size_t, const CaseResult& result) {
+    ++fate.ran;
+    if (result.verdict.status <= Status::waived) return;
+    fate.end = shows(m.sign, result.verdict) ? Fate::End::killed : Fate::End::other_reason;
+    fate.by = c.name;
+    fate.text = result.verdict.text;
+  });
+}
+
+Fate run_mutant(const SelftestPlan& plan, const CaseTable& table, const Target& target, const Mutant& m) {
+  Fate fate;
+  std::vector<const Case*> cases = cases_of(m, table);
+  if (cases.empty()) {
+    fate.end = is_waiting(m, table) ? Fate::End::waiting : Fate::End::unmatched;
+    return fate;
+  }
+  try {
+    if (m.sign == Sign::no_device) {
+      const Survey survey = find_targets(wrapper_selection(plan, m.device, m.name));
+      fate.end = survey.exit_code == 3 ? Fate::End::killed : Fate::End::survived;
+      fate.by = "the search for devices";
+      fate.text = survey.error;
+    } else if (m.total) {
+      run_total(plan, target, m, std::move(cases), fate);
+    } else {
+      run_to_first_kill(plan, target, m, std::move(cases), fate);
+    }
+  } catch (const std::exception& error) {
+    fate.end = Fate::End::broken;
+    fate.text = error.what();
+  }
+  return fate;
+}
+
+}  // namespace
+
+std::vector<Fate> run_mutants(const SelftestPlan& plan, const CaseTable& table, const std::vector<Mutant>& chosen) {
+  const bool host = std::ranges::any_of(chosen, [](const Mutant& m) { return !m.device; });
+  const bool device = std::ranges::any_of(chosen, &Mutant::device);
+  Target targets[2];
+  if (host) targets[0] = unspoiled_target(plan, false);
+  if (device) targets[1] = unspoiled_target(plan, true);
+  std::vector<Fate> fates(chosen.size());
+  for (std::size_t i = 0; i < chosen.size(); ++i)  // these use every job themselves
+    if (chosen[i].total) fates[i] = run_mutant(plan, table, targets[chosen[i].device], chosen[i]);
+  std::atomic<std::size_t> next{0};
+  std::vector<std::thread> workers;
+  for (std::uint32_t j = 0; j < plan.jobs; ++j)
+    workers.emplace_back([&] {
+      for (std::size_t i = next++; i < chosen.size(); i = next++)
+        if (!chosen[i].total) fates[i] = run_mutant(plan, table, targets[chosen[i].device], chosen[i]);
+    });
+  for (std::thread& w : workers) w.join();
+  return fates;
+}
+
+std::vector<FalseKill> run_unspoiled(const SelftestPlan& plan, const CaseTable& table, const std::vector<Mutant>& chosen, const std::vector<Fate>& fates,
+                                     std::size_t& checked) {
+  std::vector<FalseKill> problems;
+  for (const bool device : {false, true}) {
+    std::set<const Case*> killers;
+    for (std::size_t i = 0; i < chosen.size(); ++i)
+      if (const Case* c = table.find(fates[i].by); c != nullptr && chosen[i].device == device) killers.insert(c);
+    if (killers.empty()) continue;
+    const Target target = unspoiled_target(plan, device);
+    RunPlan run = run_plan(plan, target, device, "none", {killers.begin(), killers.end()});
+    run.jobs = plan.jobs;
+    Journal journal("/dev/null", false, Header{}, {});
+    run_cases(run, journal, [&](const Case& c, std::size_t, const CaseResult& result) {
+      ++checked;
+      if (result.verdict.status > Status::waived) problems.push_back({c.name, result.verdict.text});
+    });
+  }
+  return problems;
+}
+
+}  // namespace quern::conformance

@@ -1,0 +1,75 @@
+#!/bin/sh
+# What a plugin does to its process is the fault of the case that was open, and the other cases run. Arguments: program, wrapper plugin,
+# good plugin, a directory to write to.
+program=$1 wrapper=$2 good=$3
+out=$4/conformance_isolation
+mkdir -p "$out"
+journal=$out/journal.jsonl
+failures=0
+
+fail() {
+  echo "$1"
+  failures=$((failures + 1))
+}
+expect() {  # expect CODE NAME COMMAND...
+  wanted=$1 name=$2
+  shift 2
+  "$@" >"$out/stdout" 2>"$out/stderr"
+  found=$?
+  [ "$found" -eq "$wanted" ] || { fail "$name: exit code $found, expected $wanted"; cat "$out/stdout" "$out/stderr"; }
+}
+spoiled() {  # spoiled MUTANT [options]
+  mutant=$1
+  shift
+  $before_it "$program" run --plugin "$wrapper" --option "base=$good" --option "mutant=$mutant" --threads 1 --journal "$journal" "$@"
+}
+before_it=
+count() { grep -c "$1" "$journal"; }
+
+# Of these cases the one with 17 rows is the victim; the mutants leave the others alone.
+victim=activation.silu.f32.17x1536.plain.packed.gaussian
+cases="--filter activation.silu.f32.5x31.* --filter $victim --filter activation.silu.f32.3x4x65.*"
+all=$("$program" list $cases 2>/dev/null | wc -l)
+
+expect 0 "the unspoiled wrapper" spoiled none $cases
+[ "$(count '"status":"pass"')" -eq "$all" ] || fail "the unspoiled wrapper does not pass $all cases"
+
+# blamed MUTANT STATUS WORDS [options]: the victim has this status and its text these words; all the others pass.
+blamed() {
+  mutant=$1 status=$2 words=$3
+  shift 3
+  expect 7 "$mutant" spoiled "$mutant" $cases "$@"
+  grep '"end"' "$journal" | grep "\"$victim\"" | grep "\"status\":\"$status\"" | grep -q "$words" ||
+    fail "$mutant: the journal does not blame $victim with '$status' and '$words': $(grep '"end"' "$journal" | grep "\"$victim\"")"
+  [ "$(count '"status":"pass"')" -eq $((all - 1)) ] || fail "$mutant: not all of the $((all - 1)) other cases pass"
+  grep "\"$victim\"" "$journal" | grep -q 'alone in a new process: ' || fail "$mutant: the victim was not tried alone"
+}
+blamed crashes crash 'signal 11'
+blamed exits_with_70 crash 'exit code 70'
+blamed exits_with_0 crash 'exit code 0'
+blamed throws crash 'an exception that crosses the C boundary'
+blamed hangs timeout 'no answer within' --deadline 1
+blamed loses_device device_lost 'the device was lost'
+
+# The suite itself is ended in the middle; what was finished is not run again.
+rm -f "$journal"
+(before_it=exec; spoiled hangs $cases --jobs 1) >"$out/stdout" 2>"$out/stderr" &
+suite=$!
+while ! grep -qs "\"begin\":\"$victim\"" "$journal"; do kill -0 $suite || break; sleep 0.05; done
+kill -KILL $suite
+wait $suite 2>/dev/null
+before=$(count '"end"')
+expect 7 "resumed after the end of the suite" spoiled hangs $cases --jobs 1 --resume --deadline 1
+[ "$(count '"end"')" -eq "$all" ] || fail "$(count '"end"') results after --resume, expected $all"
+[ "$before" -lt "$all" ] && [ "$(count '"begin"')" -eq $((all + 1)) ] || fail "--resume ran finished cases again: $(count '"begin"') begins"
+
+# What is no result is no success.
+expect 7 "a plugin that supports nothing" spoiled says_no $cases
+expect 7 "a plugin that computes nothing" spoiled null $cases
+expect 3 "a plugin without a device" spoiled no_device $cases
+expect 3 "a mutant that there is not" spoiled nonsense $cases
+expect 2 "a filter that matches nothing" spoiled none --filter 'zzzz*'
+expect 7 "no case is left" spoiled none --filter 'matmul.*' --group copy
+expect 2 "selftest: a mutant that there is not" "$program" selftest --mutant 'zzzz*'
+expect 3 "an unknown backend" "$program" run --backend nosuch --journal "$journal"
+exit $failures
