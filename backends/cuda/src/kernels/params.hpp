@@ -188,7 +188,8 @@ struct TilesParams {
   struct Pieces {       // of a part's blocks: `elements` each, in `count` planes, and the distance of rows in a stage
     int elements, count, bytes[4], pitch[4], base[4];  // base: where a piece's rows start in a stage
   } pieces[3];
-  int subtiles;         // 16 rows each, that a block works on one after another
+  int subtiles;         // 16 rows each, that a block works on one after another, or that give 32 outputs to quantise
+  int groups;           // of stream.cu: so many times
   int chunk, chunks;    // elements of k in a stage; stages of one subtile
   int stages;           // in shared memory, at most 8
   int stage_bytes, stage_offset;

@@ -45,10 +45,10 @@ DEV void ask(const TilesParams& p, int part, int first, int chunk, char* stage, 
   }
 }
 
-/// All threads of the block.
-DEV void init_stages(const TilesParams& p, u64* full, u64* empty) {
+/// All threads of the block; `count` stages.
+DEV void init_stages(int count, u64* full, u64* empty) {
   if (threadIdx.x == 0) {
-    for (int i = 0; i < p.stages; ++i) {
+    for (int i = 0; i < count; ++i) {
       barrier_init(&full[i], ROWS);
       barrier_init(&empty[i], WARPS);
     }
@@ -57,19 +57,20 @@ DEV void init_stages(const TilesParams& p, u64* full, u64* empty) {
   __syncthreads();
 }
 
-/// The ninth warp: asks for all stages, each when it is empty. Weights are written by no kernel, so that it need not wait before.
-DEV void ask_all(const TilesParams& p, char* stages, u64* full, u64* empty) {
+/// The ninth warp: asks for all stages of `tiles` tiles, each when it is empty: runs of `run` tiles, their starts `apart`. Weights are written by no
+/// kernel: it need not wait before.
+DEV void ask_all(const TilesParams& p, int first_tile, int tiles, int run, int apart, char* stages, u64* full, u64* empty) {
   if ((threadIdx.x & 31) < ROWS)
-    for (int step = 0; step < p.subtiles * p.chunks; ++step) {
+    for (int step = 0; step < tiles * p.chunks; ++step) {
       const int slot = step % p.stages, turn = step / p.stages;
       if (turn > 0) barrier_wait(&empty[slot], (u32)(turn - 1) & 1u);
       int first;
-      const int part = part_of(p.g, blockIdx.x * p.subtiles + step / p.chunks, first);
+      const int part = part_of(p.g, first_tile + step / p.chunks / run * apart + step / p.chunks % run, first);
       ask(p, part, first, step % p.chunks, stages + slot * p.stage_bytes, &full[slot]);
     }
   wait_previous();
 }
 
-/// The warps that compute, all of them.
-DEV void meet() { asm volatile("bar.sync 1, 256;" ::: "memory"); }
+/// The warps that compute, all of them: so many threads.
+template <int COUNT> DEV void meet() { asm volatile("bar.sync 1, %0;" ::"n"(COUNT) : "memory"); }
 #endif

@@ -1,6 +1,7 @@
 // y = W x for one row of int8 activations by dp4a, for cards with bulk copies (9.0 and newer).
 //
-//   block    8 warps that compute and one that asks for weights; 16 rows of W at a time, two a warp (under glu one of gate and one of up)
+//   block    two teams of 8 warps that compute and one that asks for weights; a team takes 16 rows of W at a time, two a warp (under glu
+//            one of gate and one of up). One block fills a multiprocessor, also where there are no more blocks than these
 //   memory   as tiles.cu: stages of 16 rows x a chunk of k, filled by bulk copies, the first before the kernel before has ended. Warps
 //            meet at the barriers of stages alone
 //   lanes    those of dot.cuh: 64 weights of a K format or a block of 32; one read of the activations serves both rows
@@ -12,9 +13,11 @@
 #include "stages.cuh"
 
 #if __CUDA_ARCH__ >= 900
+enum { TEAMS = 2, TEAM = (WARPS + 1) * 32, COMPUTING = TEAMS * THREADS };
+
 struct StreamShared {
-  u64 full[8], empty[8];
-  float made[32];
+  u64 full[TEAMS][4], empty[TEAMS][4];
+  float made[2][32];  // of even and odd groups: one barrier a group keeps them apart
   float factor;
 };
 
@@ -57,7 +60,7 @@ DEV void stage_dots(const TilesParams& p, const TilesParams::Pieces& q, int chun
   // A turn of the warp is 64 or 128 chunks on: that changes no bit that decides the order of banks.
   const char *q0 = codes + swizzled(t), *q1 = codes + swizzled(t + 1), *q2 = codes + swizzled(t + apart), *q3 = codes + swizzled(t + apart + 1);
   const char* m = meta + t / 2 * 8;
-#pragma unroll 2
+#pragma unroll 1
   for (int s = 0, item = lane; item < items; ++s, item += 32) {
     const int on = s * 32 * S::elements;
     Input x[1];
@@ -89,82 +92,87 @@ DEV void stage_dots(const TilesParams& p, const TilesParams::Pieces& q, int chun
 DEV void stream(const TilesParams& p, char* memory) {
   StreamShared& s = *reinterpret_cast<StreamShared*>(memory);
   const GemvParams& g = p.g;
-  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+  const int team = threadIdx.x / TEAM, warp = threadIdx.x % TEAM >> 5, lane = threadIdx.x & 31, thread = (team * WARPS + warp) * 32 + lane;
   char* codes = memory + (sizeof(StreamShared) + 127) / 128 * 128;
   char* meta = codes + (g.k + 127) / 128 * 128;
-  char* stages = memory + p.stage_offset;
-  const int first_tile = blockIdx.x * p.subtiles;
+  char* stages = memory + p.stage_offset + team * p.stages * p.stage_bytes;
+  const int tiles = p.subtiles / TEAMS, first_tile = blockIdx.x * p.groups * p.subtiles + team * tiles;  // of the team and a group
+  u64 *full = s.full[team], *empty = s.empty[team];
   start_next();
-  init_stages(p, s.full, s.empty);
-  if (warp == WARPS) return ask_all(p, stages, s.full, s.empty);
-  const float out_weight = g.out.codes && g.out_weight && warp == 0 ? at<const float>(g.out_weight)[blockIdx.x * 32 + lane] + g.out_offset : 1.0f;
+  init_stages(TEAMS * 4, s.full[0], s.empty[0]);
+  if (warp == WARPS) return ask_all(p, first_tile, p.groups * tiles, tiles, p.subtiles, stages, full, empty);
   wait_previous();
   float square_sum = 0.0f;
-  if (warp == 0 && g.x.sums) {
+  if (thread < 32 && g.x.sums) {
 #pragma unroll 4
     for (int i = lane; i < g.x.sum_count; i += 32) square_sum += at<const float>(g.x.sums)[i];
   }
   const int code_chunks = g.k / 16, meta_chunks = g.k / 64;
 #pragma unroll 2
-  for (int i = threadIdx.x; i < code_chunks + meta_chunks; i += THREADS) {
+  for (int i = thread; i < code_chunks + meta_chunks; i += COMPUTING) {
     const bool of_codes = i < code_chunks;
     const uint4 v = of_codes ? at<const uint4>(g.x.codes)[i] : at<const uint4>(g.x.meta)[i - code_chunks];
     *reinterpret_cast<uint4*>(of_codes ? codes + swizzled(i) : meta + (i - code_chunks) * 16) = v;
   }
-  if (warp == 0) {
+  if (thread < 32) {
     square_sum = warp_sum(square_sum);
     if (lane == 0) s.factor = g.x.sums ? 1.0f / sqrtf(square_sum / (float)g.k + g.x.epsilon) : 1.0f;
   }
-  meet();
+  meet<COMPUTING>();
   const float factor = s.factor;
   const int r = g.glu ? warp : 2 * warp, r2 = g.glu ? warp + 8 : 2 * warp + 1;
   float acc[2][1] = {};
   int slot = 0;
   u32 parity = 0;
 #pragma unroll 1
-  for (int tile = 0; tile < p.subtiles; ++tile) {
-    int first;
-    const int part = part_of(g, first_tile + tile, first);
-    const GemvPart& q = g.part[part];
-    const int output = first + r + (g.glu ? 0 : lane), last = q.rows - 1;
-    const u32 row = min(first + r, last), row2 = min(first + (g.glu ? r : r2), last);
-    const bool makes = lane <= (g.glu ? 0 : 1) && output < q.rows;
-    float addend = 0.0f;
-    if (makes && q.bias) addend = at<const float>(q.bias)[output];
-    if (makes && g.residual) addend += at<const float>(g.residual)[output];
+  for (int group = 0; group < p.groups; ++group) {
+    const int out_group = blockIdx.x * p.groups + group;
+    const bool quantises = thread < 32 && g.out.codes && out_group < g.part[0].rows / 32;
+    const float out_weight = quantises && g.out_weight ? at<const float>(g.out_weight)[out_group * 32 + lane] + g.out_offset : 1.0f;
 #pragma unroll 1
-    for (int chunk = 0; chunk < p.chunks; ++chunk) {
-      barrier_wait(&s.full[slot], parity);
+    for (int tile = 0; tile < tiles; ++tile) {
+      int first;
+      const int part = part_of(g, first_tile + group * p.subtiles + tile, first);
+      const GemvPart& q = g.part[part];
+      const int output = first + r + (g.glu ? 0 : lane), last = q.rows - 1;
+      const u32 row = min(first + r, last), row2 = min(first + (g.glu ? r : r2), last);
+      const bool makes = lane <= (g.glu ? 0 : 1) && output < q.rows;
+      float addend = 0.0f;
+      if (makes && q.bias) addend = at<const float>(q.bias)[output];
+      if (makes && g.residual) addend += at<const float>(g.residual)[output];
+#pragma unroll 1
+      for (int chunk = 0; chunk < p.chunks; ++chunk) {
+        barrier_wait(&full[slot], parity);
 #define DOTS(F) stage_dots<F>(p, p.pieces[part], chunk, r, r2, row, row2, stages + slot * p.stage_bytes, codes, meta, acc)
-      FOR_FORMAT(q.w.dtype, DOTS)
-      __syncwarp();
-      if (lane == 0) barrier_arrive(&s.empty[slot]);
-      if (++slot == p.stages) {
-        slot = 0;
-        parity ^= 1;
+        FOR_FORMAT(q.w.dtype, DOTS)
+        __syncwarp();
+        if (lane == 0) barrier_arrive(&empty[slot]);
+        if (++slot == p.stages) {
+          slot = 0;
+          parity ^= 1;
+        }
       }
+      const float a = warp_sum(acc[0][0]) * factor, b = warp_sum(acc[1][0]) * factor;
+      acc[0][0] = acc[1][0] = 0.0f;
+      if (!makes) continue;
+      const float y = (g.glu ? SILU(a) * b : lane == 0 ? a : b) + addend;
+      if (g.out.codes) s.made[group & 1][output % 32] = y;
+      if (q.y) at<float>(q.y)[output] = y;
     }
-    const float a = warp_sum(acc[0][0]) * factor, b = warp_sum(acc[1][0]) * factor;
-    acc[0][0] = acc[1][0] = 0.0f;
-    if (!makes) continue;
-    const float y = (g.glu ? SILU(a) * b : lane == 0 ? a : b) + addend;
-    if (g.out.codes) s.made[output % 32] = y;
-    if (q.y) at<float>(q.y)[output] = y;
-  }
-  if (!g.out.codes) return;
-  meet();
-  if (warp == 0) {
-    const float v = s.made[lane];
-    quantise32(v * out_weight, g.out, blockIdx.x, lane);
+    if (!g.out.codes) continue;
+    meet<COMPUTING>();
+    if (!quantises) continue;
+    const float v = s.made[group & 1][lane];
+    quantise32(v * out_weight, g.out, out_group, lane);
     if (g.out.sums) {
       const float squares = warp_sum(v * v);
-      if (lane == 0) at<float>(g.out.sums)[blockIdx.x] = squares;
+      if (lane == 0) at<float>(g.out.sums)[out_group] = squares;
     }
   }
 }
 #endif
 
-extern "C" __global__ void __launch_bounds__(288, 2) stream_1(const __grid_constant__ TilesParams p) {
+extern "C" __global__ void __launch_bounds__(576, 1) stream_1(const __grid_constant__ TilesParams p) {
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) char memory[];
   stream(p, memory);

@@ -317,8 +317,8 @@ template <bool ONE> DEV void tiles(const TilesParams& p, char* memory) {
   char* stages = memory + p.stage_offset;
   const int steps = p.subtiles * p.chunks, first_tile = blockIdx.x * p.subtiles;
   start_next();
-  init_stages(p, s.full, s.empty);
-  if (warp == WARPS) return ask_all(p, stages, s.full, s.empty);
+  init_stages(p.stages, s.full, s.empty);
+  if (warp == WARPS) return ask_all(p, first_tile, p.subtiles, p.subtiles, 0, stages, s.full, s.empty);
   // What does not come from the kernel before: for the epilogue.
   const float out_weight = g.out.codes && g.out_weight && warp < t ? at<const float>(g.out_weight)[blockIdx.x * 32 + lane] + g.out_offset : 1.0f;
   wait_previous();
@@ -343,7 +343,7 @@ template <bool ONE> DEV void tiles(const TilesParams& p, char* memory) {
     square_sum = warp_sum(square_sum);
     if (lane == 0) s.factor[warp] = g.x.sums ? 1.0f / sqrtf(square_sum / (float)g.k + g.x.epsilon) : 1.0f;
   }
-  meet();
+  meet<THREADS>();
   Columns x;
   x.codes = codes + (ONE ? 0 : min(lane >> 2, t - 1)) * x_pitch;
   x.meta[0] = meta + (ONE ? 0 : min((lane & 3) * 2, t - 1)) * meta_pitch;
@@ -379,7 +379,7 @@ template <bool ONE> DEV void tiles(const TilesParams& p, char* memory) {
     }
 #pragma unroll
     for (int i = 0; i < 4; ++i) tot[i] = 0.0f;
-    meet();
+    meet<THREADS>();
     if (makes) {
       float y = 0.0f, up = 0.0f;
 #pragma unroll
@@ -396,7 +396,7 @@ template <bool ONE> DEV void tiles(const TilesParams& p, char* memory) {
     }
   }
   if (!g.out.codes) return;
-  meet();
+  meet<THREADS>();
   const int groups = g.part[0].rows / 32;
   if (warp < t) {
     const float v = s.made[warp][lane];

@@ -82,19 +82,27 @@ bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher) {
   std::int64_t stage = 0;
   for (int i = 0; i < g.parts; ++i) stage = std::max(stage, (stage_bytes(g.part[i].w.dtype, p.chunk) + 127) / 128 * 128);
   const bool floats = g.x.dtype != 0;
-  if (fixed_bytes + activation_bytes_of(g.k, floats ? g.t : most_gemv_rows, floats) + stage > limit) return false;
+  if (fixed_bytes + activation_bytes_of(g.k, floats ? g.t : most_gemv_rows, floats) + 2 * stage > limit) return false;
   const std::int64_t fixed = fixed_bytes + activation_bytes_of(g.k, g.t, floats);
+  const bool stream = g.t == 1 && !floats && !invariant;  // fewer instructions for one row, sums in another order
   if (g.out.codes != 0) {
     if (g.part[0].rows % 32 != 0) return false;
     p.subtiles = g.glu != 0 ? 4 : 2;  // 32 outputs
   } else {
-    p.subtiles = static_cast<int>(std::max<std::int64_t>(1, tiles / (2 * launcher.multiprocessors())));
+    p.subtiles = stream ? 2 : static_cast<int>(std::max<std::int64_t>(1, tiles / (2 * launcher.multiprocessors())));
   }
-  const std::int64_t grid = (tiles + p.subtiles - 1) / p.subtiles;
-  // Half of a multiprocessor, where two stages fit in it: the other half is for another block, of this kernel or of the next.
-  const std::int64_t steps = std::int64_t{p.subtiles} * p.chunks, half = (limit + reserved) / 2 - reserved;
-  const std::int64_t room = (half - fixed >= std::min<std::int64_t>(steps, 2) * stage ? half : limit) - fixed;
-  p.stages = static_cast<int>(std::min<std::int64_t>({steps, 8, room / stage}));
+  const std::int64_t all_groups = (tiles + p.subtiles - 1) / p.subtiles;
+  p.groups = stream ? static_cast<int>((all_groups + launcher.multiprocessors() - 1) / launcher.multiprocessors()) : 1;  // one wave
+  const std::int64_t grid = (all_groups + p.groups - 1) / p.groups;
+  if (stream) {  // two teams, each with its stages; one block a multiprocessor
+    const std::int64_t team_steps = std::int64_t{p.subtiles} / 2 * p.groups * p.chunks;
+    p.stages = static_cast<int>(std::min<std::int64_t>({team_steps, 4, (limit - fixed) / (2 * stage)}));
+  } else {
+    // Half of a multiprocessor, where two stages fit in it: the other half is for another block, of this kernel or of the next.
+    const std::int64_t steps = std::int64_t{p.subtiles} * p.chunks, half = (limit + reserved) / 2 - reserved;
+    const std::int64_t room = (half - fixed >= std::min<std::int64_t>(steps, 2) * stage ? half : limit) - fixed;
+    p.stages = static_cast<int>(std::min<std::int64_t>({steps, 8, room / stage}));
+  }
   for (int i = 0; i < g.parts; ++i) {
     const Layout layout = layout_of(g.part[i].w.dtype);
     TilesParams::Pieces& q = p.pieces[i];
@@ -110,9 +118,8 @@ bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher) {
   }
   p.stage_bytes = static_cast<int>(stage);
   p.stage_offset = static_cast<int>(fixed);
-  const auto shared = static_cast<unsigned>(fixed + p.stages * stage);
-  // One row of int8 activations has a kernel with fewer instructions, whose sums are in another order.
-  if (g.t == 1 && !floats && !invariant) launcher.launch("stream", "stream_1", {grid, 1, 1}, 288, p, shared);
+  const auto shared = static_cast<unsigned>(fixed + (stream ? 2 : 1) * p.stages * stage);
+  if (stream) launcher.launch("stream", "stream_1", {grid, 1, 1}, 576, p, shared);
   else launcher.launch("tiles", g.t == 1 ? "tiles_1" : "tiles_8", {grid, 1, 1}, 288, p, shared);
   return true;
 }
