@@ -86,9 +86,9 @@ Blas::Plan& Blas::plan_for(const DenseParams& p, bool half) {
   const int type = half ? real_f16 : real_bf16;
   const auto u = [](int v) { return static_cast<std::uint64_t>(v); };
   Preference preference = nullptr;
-  bool made = description_create_(&plan.description, compute_f32, real_f32) == 0 && layout_create_(&plan.w, type, u(p.k), u(p.n), p.k) == 0 &&
-              layout_create_(&plan.x, type, u(p.k), u(p.m), p.k) == 0 && layout_create_(&plan.y, real_f32, u(p.n), u(p.m), p.row) == 0 &&
-              preference_create_(&preference) == 0;
+  bool made = description_create_(&plan.description, compute_f32, real_f32) == 0 &&
+              layout_create_(&plan.w, type, u(p.k), u(p.n), p.k) == 0 && layout_create_(&plan.x, type, u(p.k), u(p.m), p.k) == 0 &&
+              layout_create_(&plan.y, real_f32, u(p.n), u(p.m), p.row) == 0 && preference_create_(&preference) == 0;
   made = made && description_set_(plan.description, description_transpose_a, &transpose, sizeof transpose) == 0;
   if (p.bias != 0) {
     const void* bias = pointer(p.bias);
@@ -117,7 +117,8 @@ bool Blas::product(const DenseParams& p, bool half, Stream stream) {
   const float beta = p.c != 0 ? 1.0f : 0.0f;
   const Address c = p.c != 0 ? p.c : p.y;
   return matmul_(handle_, plan.description, &p.alpha, pointer(p.w), plan.w, pointer(p.x), plan.x, &beta, pointer(c), plan.y,
-                 const_cast<void*>(pointer(p.y)), plan.y, &plan.algorithm, const_cast<void*>(pointer(workspace_)), workspace_bytes, stream) == 0;
+                 const_cast<void*>(pointer(p.y)), plan.y, &plan.algorithm, const_cast<void*>(pointer(workspace_)), workspace_bytes,
+                 stream) == 0;
 }
 
 }  // namespace quern::cuda

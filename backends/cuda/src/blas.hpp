@@ -66,8 +66,8 @@ class Blas {
   Status (*preference_destroy_)(Preference) = nullptr;
   Status (*preference_set_)(Preference, int, const void*, std::size_t) = nullptr;
   Status (*heuristic_)(Handle, Description, Layout, Layout, Layout, Layout, Preference, int, Found*, int*) = nullptr;
-  Status (*matmul_)(Handle, Description, const void*, const void*, Layout, const void*, Layout, const void*, const void*, Layout, void*, Layout,
-                    const Algorithm*, void*, std::size_t, Stream) = nullptr;
+  Status (*matmul_)(Handle, Description, const void*, const void*, Layout, const void*, Layout, const void*, const void*, Layout, void*,
+                    Layout, const Algorithm*, void*, std::size_t, Stream) = nullptr;
   Handle handle_ = nullptr;
   DevicePointer workspace_ = 0;
   std::map<Shape, Plan> plans_;

@@ -58,10 +58,9 @@ class Fuser : Uses {
     const Tensor &a = tensor(node.inputs[0]), &b = tensor(node.inputs[1]), &y = tensor(node.outputs[0]);
     if (node.inputs.size() > 3 && node.inputs[3] != none) return false;
     return a.dtype == QUERN_F32 && y.dtype == QUERN_F32 && a.rank == 2 && few_rows(a) &&
-           (node.int8_allowed && has_int8_kernel(b) ? true : takes_floats(node, b)) && (b.planes || b.contiguous()) && whole(node.inputs[0]) &&
-           whole(node.outputs[0]) && node.attributes->integer(QUERN_KEY_TRANSPOSE_A) == 0 &&
-           node.attributes->integer(QUERN_KEY_TRANSPOSE_B) == 0 &&
-           node.attributes->real(QUERN_KEY_ALPHA) == 1.0;
+           (node.int8_allowed && has_int8_kernel(b) ? true : takes_floats(node, b)) && (b.planes || b.contiguous()) &&
+           whole(node.inputs[0]) && whole(node.outputs[0]) && node.attributes->integer(QUERN_KEY_TRANSPOSE_A) == 0 &&
+           node.attributes->integer(QUERN_KEY_TRANSPOSE_B) == 0 && node.attributes->real(QUERN_KEY_ALPHA) == 1.0;
   }
 
   /// Weights of f16 or bf16, one row: activations of the same type. More rows have products of many rows (wide.hpp).
@@ -258,7 +257,8 @@ class Fuser : Uses {
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) {
       if (graph_.nodes[n].op != QUERN_OP_ATTENTION || !few_rows(tensor(graph_.nodes[n].inputs[0]))) continue;
       const auto found = attention_at(n);
-      if (!found || (most_rows_ > 1 && !rope_kv_serves(tensor(graph_.nodes[n].inputs[1]), tensor(graph_.nodes[n].inputs[2]), tensor(found->table))))
+      if (!found ||
+          (most_rows_ > 1 && !rope_kv_serves(tensor(graph_.nodes[n].inputs[1]), tensor(graph_.nodes[n].inputs[2]), tensor(found->table))))
         continue;
       attention_[n] = *found;
       for (const std::uint32_t taken : found->nodes) done_[taken] = true;

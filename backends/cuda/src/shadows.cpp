@@ -58,7 +58,9 @@ bool Shadows::make(std::span<const Tensor> matrices, Launcher& launcher) {
 Address Shadows::find(const Tensor& t) const noexcept {
   if (is_16bit(t)) return t.data;
   const auto copy = copies_.find(t.data);
-  return copy != copies_.end() && copy->second.dtype == t.dtype && copy->second.rows == t.dims[0] && copy->second.k == t.last() ? copy->second.at : 0;
+  return copy != copies_.end() && copy->second.dtype == t.dtype && copy->second.rows == t.dims[0] && copy->second.k == t.last()
+             ? copy->second.at
+             : 0;
 }
 
 void Shadows::drop(std::map<Address, Copy>::iterator copy) noexcept {

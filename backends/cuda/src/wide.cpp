@@ -323,7 +323,9 @@ class Fuser : Uses {
     if (k.last() != v.last() || (k.last() != 64 && k.last() != 128) || q.dims[1] % k.dims[1] != 0) return false;
     for (std::size_t i = 6; i < node.inputs.size(); ++i)
       if (node.inputs[i] != none) return false;
-    if (!(node.attributes->real(QUERN_KEY_SCALE) > 0) || node.attributes->real(QUERN_KEY_MAX_BIAS) != 0 || y.dtype != QUERN_F32 || !whole(node.outputs[0])) return false;
+    if (!(node.attributes->real(QUERN_KEY_SCALE) > 0) || node.attributes->real(QUERN_KEY_MAX_BIAS) != 0 || y.dtype != QUERN_F32 ||
+        !whole(node.outputs[0]))
+      return false;
     if (!rope_kv_serves(k, v, tensor(what.table))) return false;
     std::uint32_t operand = none;
     for (const std::uint32_t value : {what.q, what.k, what.v}) {
@@ -352,7 +354,8 @@ class Fuser : Uses {
     write.first_node = what.nodes.front();
     write.nodes = 4;
     write.kernel = "rope.kv_write.16.cuda";
-    write.reads = {node.inputs[1], node.inputs[2], node.inputs[3], node.inputs[4], node.inputs[5], what.table, biases[0], biases[1], biases[2]};
+    write.reads = {node.inputs[1], node.inputs[2], node.inputs[3], node.inputs[4], node.inputs[5],
+                   what.table,     biases[0],      biases[1],      biases[2]};
     write.extras = {buffer, queries};
     write.emit = [=, this_node = &node, what = what, buffer = buffer](const StepContext& context, Launcher& launcher) {
       const Tensor &table = context.tensor(what.table), &rows = context.tensor(this_node->inputs[0]);

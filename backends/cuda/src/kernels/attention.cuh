@@ -55,7 +55,8 @@ __device__ __noinline__ float logit(const AttentionParams& p, float dot, int t, 
 
 /// Ends a block: s.out holds `key_groups` unnormalised parts of its heads' outputs, s.most and s.sum their softmax. The last block of
 /// `active` joins the parts of all and writes the result.
-template <class S> DEV void finish(const AttentionParams& p, S& s, int active, int split, int t, int first_head, int heads, int key_groups) {
+template <class S>
+DEV void finish(const AttentionParams& p, S& s, int active, int split, int t, int first_head, int heads, int key_groups) {
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, dv = p.v.d;
   if (active > 1) {
     float* parts = at<float>(p.partial) + (((i64)t * p.heads + first_head) * p.splits + split) * (dv + 2);

@@ -293,10 +293,16 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
 #else
 #define ATTEND(F, D, G)
 #endif
-#define KERNELS(name, F, D) \
-  extern "C" __global__ void __launch_bounds__(128, 2) attention_pages_##name##_1(const __grid_constant__ AttentionParams p) { ATTEND(F, D, 1) } \
-  extern "C" __global__ void __launch_bounds__(128, 2) attention_pages_##name##_4(const __grid_constant__ AttentionParams p) { ATTEND(F, D, 4) } \
-  extern "C" __global__ void __launch_bounds__(128, 2) attention_pages_##name##_8(const __grid_constant__ AttentionParams p) { ATTEND(F, D, 8) }
+#define KERNELS(name, F, D)                                                                                                    \
+  extern "C" __global__ void __launch_bounds__(128, 2) attention_pages_##name##_1(const __grid_constant__ AttentionParams p) { \
+    ATTEND(F, D, 1)                                                                                                            \
+  }                                                                                                                            \
+  extern "C" __global__ void __launch_bounds__(128, 2) attention_pages_##name##_4(const __grid_constant__ AttentionParams p) { \
+    ATTEND(F, D, 4)                                                                                                            \
+  }                                                                                                                            \
+  extern "C" __global__ void __launch_bounds__(128, 2) attention_pages_##name##_8(const __grid_constant__ AttentionParams p) { \
+    ATTEND(F, D, 8)                                                                                                            \
+  }
 KERNELS(f16_64, F16, 64)
 KERNELS(f16_128, F16, 128)
 KERNELS(bf16_64, BF16, 64)

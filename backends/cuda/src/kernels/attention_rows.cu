@@ -50,7 +50,8 @@ template <int D, bool HALF> DEV void attend(const AttentionRowsParams& p, char* 
   for (int e = threadIdx.x; e < ROWS * CHUNKS; e += 256) {
     const int r = e / CHUNKS, j = e % CHUNKS;
     const bool there = r < rows;
-    copy_async(place<D>(base, r, j), at<const u16>(p.q16) + (there ? ((i64)(first_row + r) * p.heads + head) * D + j * 8 : 0), there ? 16 : 0);
+    copy_async(place<D>(base, r, j), at<const u16>(p.q16) + (there ? ((i64)(first_row + r) * p.heads + head) * D + j * 8 : 0),
+               there ? 16 : 0);
   }
   commit_copies();
   wait_copies<0>();
@@ -251,7 +252,15 @@ template <int D, bool HALF> DEV void attend(const AttentionRowsParams& p, char* 
 #else
 #define ATTEND(D, HALF)
 #endif
-extern "C" __global__ void __launch_bounds__(256, 1) attention_rows_64_f16(const __grid_constant__ AttentionRowsParams p) { ATTEND(64, true) }
-extern "C" __global__ void __launch_bounds__(256, 1) attention_rows_64_bf16(const __grid_constant__ AttentionRowsParams p) { ATTEND(64, false) }
-extern "C" __global__ void __launch_bounds__(256, 1) attention_rows_128_f16(const __grid_constant__ AttentionRowsParams p) { ATTEND(128, true) }
-extern "C" __global__ void __launch_bounds__(256, 1) attention_rows_128_bf16(const __grid_constant__ AttentionRowsParams p) { ATTEND(128, false) }
+extern "C" __global__ void __launch_bounds__(256, 1) attention_rows_64_f16(const __grid_constant__ AttentionRowsParams p) {
+  ATTEND(64, true)
+}
+extern "C" __global__ void __launch_bounds__(256, 1) attention_rows_64_bf16(const __grid_constant__ AttentionRowsParams p) {
+  ATTEND(64, false)
+}
+extern "C" __global__ void __launch_bounds__(256, 1) attention_rows_128_f16(const __grid_constant__ AttentionRowsParams p) {
+  ATTEND(128, true)
+}
+extern "C" __global__ void __launch_bounds__(256, 1) attention_rows_128_bf16(const __grid_constant__ AttentionRowsParams p) {
+  ATTEND(128, false)
+}

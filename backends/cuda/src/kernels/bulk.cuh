@@ -5,7 +5,9 @@
 #if __CUDA_ARCH__ >= 900
 DEV u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
 /// One thread, before any other touches the barrier; then fence_barriers and a barrier of the block.
-DEV void barrier_init(u64* b, u32 arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(b)), "r"(arrivals) : "memory"); }
+DEV void barrier_init(u64* b, u32 arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(b)), "r"(arrivals) : "memory");
+}
 DEV void fence_barriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");

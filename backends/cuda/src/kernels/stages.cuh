@@ -40,7 +40,8 @@ DEV void ask(const TilesParams& p, int part, int first, int chunk, char* stage, 
 #pragma unroll 1
   for (int i = 0; i < q.count; ++i) {
     const i64 from = block * q.bytes[i], start = from & ~15ll;
-    bulk_copy_once(stage + lane * q.pitch[i], at<const char>(w.plane[i]) + start, (u32)(((from + (i64)units * q.bytes[i] + 15) & ~15ll) - start), barrier);
+    bulk_copy_once(stage + lane * q.pitch[i], at<const char>(w.plane[i]) + start,
+                   (u32)(((from + (i64)units * q.bytes[i] + 15) & ~15ll) - start), barrier);
     stage += ROWS * q.pitch[i];
   }
 }
@@ -57,8 +58,8 @@ DEV void init_stages(int count, u64* full, u64* empty) {
   __syncthreads();
 }
 
-/// The ninth warp: asks for all stages of `tiles` tiles, each when it is empty: runs of `run` tiles, their starts `apart`. Weights are written by no
-/// kernel: it need not wait before.
+/// The ninth warp: asks for all stages of `tiles` tiles, each when it is empty: runs of `run` tiles, their starts `apart`. Weights are
+/// written by no kernel: it need not wait before.
 DEV void ask_all(const TilesParams& p, int first_tile, int tiles, int run, int apart, char* stages, u64* full, u64* empty) {
   if ((threadIdx.x & 31) < ROWS)
     for (int step = 0; step < tiles * p.chunks; ++step) {

@@ -58,7 +58,8 @@ DEV void stage_dots(const TilesParams& p, const TilesParams::Pieces& q, int chun
   const int element = !S::k ? lane * 32 : (lane >> 2) * 256 + (F == Q6_K ? c / 2 * 128 + (c & 1) * 32 : c * 64);
   const int t = unit0 * (S::k ? 16 : 2) + element / 16, apart = F == Q6_K ? 4 : 2;
   // A turn of the warp is 64 or 128 chunks on: that changes no bit that decides the order of banks.
-  const char *q0 = codes + swizzled(t), *q1 = codes + swizzled(t + 1), *q2 = codes + swizzled(t + apart), *q3 = codes + swizzled(t + apart + 1);
+  const char *q0 = codes + swizzled(t), *q1 = codes + swizzled(t + 1), *q2 = codes + swizzled(t + apart),
+             *q3 = codes + swizzled(t + apart + 1);
   const char* m = meta + t / 2 * 8;
 #pragma unroll 1
   for (int s = 0, item = lane; item < items; ++s, item += 32) {

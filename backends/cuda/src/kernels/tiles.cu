@@ -31,7 +31,10 @@ template <> struct Layout<Q5_1> { enum { k = 32, pieces = 3, b0 = 4, b1 = 16, b2
 template <> struct Layout<F16> { enum { k = 32, pieces = 1, b0 = 64, b1 = 0, b2 = 0, b3 = 0, apart = 64 }; };
 template <> struct Layout<BF16> { enum { k = 32, pieces = 1, b0 = 64, b1 = 0, b2 = 0, b3 = 0, apart = 64 }; };
 
-template <int F> DEV constexpr int piece_bytes(int p) { return p == 0 ? Layout<F>::b0 : p == 1 ? Layout<F>::b1 : p == 2 ? Layout<F>::b2 : Layout<F>::b3; }
+template <int F>
+DEV constexpr int piece_bytes(int p) {
+  return p == 0 ? Layout<F>::b0 : p == 1 ? Layout<F>::b1 : p == 2 ? Layout<F>::b2 : Layout<F>::b3;
+}
 /// The distance of rows for `bytes` of each: room for 15 bytes on either side where a row does not start at a multiple of 16.
 DEV int pitch_of(int bytes, int apart, bool shifted) { return (bytes + (shifted ? 30 : 0) + 127 - apart) / 128 * 128 + apart; }
 template <int F> DEV int piece_pitch(int p, int units) {
@@ -70,10 +73,12 @@ template <int F> DEV void dot_floats(float* f, const uint4& r0, const uint4& r1,
   for (int h = 0; h < 2; ++h)
     if (F == F16)
       asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-          : "+f"(f[0]), "+f"(f[1]), "+f"(f[2]), "+f"(f[3]) : "r"(a[h][0]), "r"(a[h][1]), "r"(a[h][2]), "r"(a[h][3]), "r"(v[h][0]), "r"(v[h][1]));
+          : "+f"(f[0]), "+f"(f[1]), "+f"(f[2]), "+f"(f[3])
+          : "r"(a[h][0]), "r"(a[h][1]), "r"(a[h][2]), "r"(a[h][3]), "r"(v[h][0]), "r"(v[h][1]));
     else
       asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-          : "+f"(f[0]), "+f"(f[1]), "+f"(f[2]), "+f"(f[3]) : "r"(a[h][0]), "r"(a[h][1]), "r"(a[h][2]), "r"(a[h][3]), "r"(v[h][0]), "r"(v[h][1]));
+          : "+f"(f[0]), "+f"(f[1]), "+f"(f[2]), "+f"(f[3])
+          : "r"(a[h][0]), "r"(a[h][1]), "r"(a[h][2]), "r"(a[h][3]), "r"(v[h][0]), "r"(v[h][1]));
 }
 /// Byte i of a word as a float, without a conversion instruction.
 DEV float byte_float(u32 word, int i) { return __int_as_float((int)__byte_perm(word, 0x4b000000, 0x7440 | i)) - 8388608.0f; }
@@ -88,7 +93,8 @@ struct Columns {
 };
 
 /// Adds dx * (s * f - n * sum) for the rows g and g + 8 and both columns. ONE: there is one column, in lanes with t = 0.
-template <bool ONE, bool MIN> DEV void add(float* tot, const float* f, float s0, float s1, float n0, float n1, const Columns& x, int group) {
+template <bool ONE, bool MIN>
+DEV void add(float* tot, const float* f, float s0, float s1, float n0, float n1, const Columns& x, int group) {
   const float2 m0 = shared_load<float2>(x.meta[0] + group * 8);
   const float a = MIN ? fmaf(s0, f[0], -(n0 * m0.y)) : s0 * f[0], c = MIN ? fmaf(s1, f[2], -(n1 * m0.y)) : s1 * f[2];
   tot[0] = fmaf(m0.x, a, tot[0]);
@@ -123,7 +129,8 @@ DEV void products(const char* stage, int chunk_units, int unit0, int units, cons
         q0 = shared_load<uint2>(b0 + 16 + 8 * t);
         q1 = shared_load<uint2>(b1 + 16 + 8 * t);
       }
-      const float d0 = from_half((u16)h0.x), d1 = from_half((u16)h1.x), m0 = from_half((u16)(h0.x >> 16)), m1 = from_half((u16)(h1.x >> 16));
+      const float d0 = from_half((u16)h0.x), d1 = from_half((u16)h1.x), m0 = from_half((u16)(h0.x >> 16)),
+                  m1 = from_half((u16)(h1.x >> 16));
       const u32 scale0[2] = {h0.y & 0x3f3f3f3f, (h0.w & 0x0f0f0f0f) | (h0.y >> 2 & 0x30303030)};
       const u32 scale1[2] = {h1.y & 0x3f3f3f3f, (h1.w & 0x0f0f0f0f) | (h1.y >> 2 & 0x30303030)};
       const u32 least0[2] = {h0.z & 0x3f3f3f3f, (h0.w >> 4 & 0x0f0f0f0f) | (h0.z >> 2 & 0x30303030)};
@@ -151,7 +158,8 @@ DEV void products(const char* stage, int chunk_units, int unit0, int units, cons
           const uint2 b = shared_load<uint2>(x.codes + group * 32 + 8 * t);
           float f[4];
           dot32<true>(f, a[0], a[1], a[2], a[3], b.x, b.y);
-          const float s0 = (high ? e0 : d0) * byte_float(sc0, 2 * low_pair + high), s1 = (high ? e1 : d1) * byte_float(sc1, 2 * low_pair + high);
+          const float s0 = (high ? e0 : d0) * byte_float(sc0, 2 * low_pair + high),
+                      s1 = (high ? e1 : d1) * byte_float(sc1, 2 * low_pair + high);
           const float n0 = m0 * byte_float(lc0, 2 * low_pair + high), n1 = m1 * byte_float(lc1, 2 * low_pair + high);
           add<ONE, true>(tot, f, s0, s1, n0, n1, x, group);
         }
@@ -172,7 +180,8 @@ DEV void products(const char* stage, int chunk_units, int unit0, int units, cons
     const char* scales = next + ROWS * (pitch1 + pitch2) + g * pitch3;
 #pragma unroll 1
     for (int u = warp; u < units; u += WARPS) {
-      const float d0 = 0.25f * from_half(shared_load<u16>(row0 + shift[0] + u * 2)), d1 = 0.25f * from_half(shared_load<u16>(row1 + shift[1] + u * 2));
+      const float d0 = 0.25f * from_half(shared_load<u16>(row0 + shift[0] + u * 2)),
+                  d1 = 0.25f * from_half(shared_load<u16>(row1 + shift[1] + u * 2));
 #pragma unroll 1
       for (int n = 0; n < 2; ++n) {
         const uint2 k0 = shared_load<uint2>(scales + u * 16 + n * 8), k1 = shared_load<uint2>(scales + 8 * pitch3 + u * 16 + n * 8);
@@ -239,7 +248,8 @@ DEV void products(const char* stage, int chunk_units, int unit0, int units, cons
         } else if (F == Q4_1) {
           a[0] = c0 & 0x0f0f0f0f, a[1] = c1 & 0x0f0f0f0f, a[2] = c0 >> 4 & 0x0f0f0f0f, a[3] = c1 >> 4 & 0x0f0f0f0f;
         } else {
-          const u32 h0 = shared_load<u32>(bits + shift[2] + u * 4) >> 4 * t, h1 = shared_load<u32>(bits + 8 * pitch2 + shift[3] + u * 4) >> 4 * t;
+          const u32 h0 = shared_load<u32>(bits + shift[2] + u * 4) >> 4 * t,
+                    h1 = shared_load<u32>(bits + 8 * pitch2 + shift[3] + u * 4) >> 4 * t;
           if (F == Q5_0) {  // 8 times the code less 16
             a[0] = ((c0 << 3 & 0x78787878) | spread(h0) << 7) ^ 0x80808080, a[1] = ((c1 << 3 & 0x78787878) | spread(h1) << 7) ^ 0x80808080;
             a[2] = ((c0 >> 1 & 0x78787878) | spread(h0 >> 16) << 7) ^ 0x80808080;
@@ -257,7 +267,8 @@ DEV void products(const char* stage, int chunk_units, int unit0, int units, cons
         add<ONE, true>(tot, f, from_half((u16)k0), from_half((u16)k1), -from_half((u16)(k0 >> 16)), -from_half((u16)(k1 >> 16)), x, group);
       } else {
         const float whole = F == Q8_0 ? 1.0f : F == Q4_0 ? 0.0625f : 0.125f;
-        const float d0 = from_half(shared_load<u16>(row0 + shift[0] + u * 2)) * whole, d1 = from_half(shared_load<u16>(row1 + shift[1] + u * 2)) * whole;
+        const float d0 = from_half(shared_load<u16>(row0 + shift[0] + u * 2)) * whole,
+                    d1 = from_half(shared_load<u16>(row1 + shift[1] + u * 2)) * whole;
         add<ONE, false>(tot, f, d0, d1, 0, 0, x, group);
       }
     }
@@ -320,7 +331,8 @@ template <bool ONE> DEV void tiles(const TilesParams& p, char* memory) {
   init_stages(p.stages, s.full, s.empty);
   if (warp == WARPS) return ask_all(p, first_tile, p.subtiles, p.subtiles, 0, stages, s.full, s.empty);
   // What does not come from the kernel before: for the epilogue.
-  const float out_weight = g.out.codes && g.out_weight && warp < t ? at<const float>(g.out_weight)[blockIdx.x * 32 + lane] + g.out_offset : 1.0f;
+  const float out_weight =
+      g.out.codes && g.out_weight && warp < t ? at<const float>(g.out_weight)[blockIdx.x * 32 + lane] + g.out_offset : 1.0f;
   wait_previous();
   float square_sum = 0.0f;
   if (warp < t && g.x.sums) {

@@ -75,7 +75,8 @@ DEV void turn_four(const RopeKvParams& p, const float* x, const float* bias, int
   }
   if (turns) {
     float4 turn = make_float4(0.0f, 0.0f, 0.0f, 0.0f);  // of pairs i / 2 and i / 2 + 1; out of range: zeros
-    if (position >= 0 && position < p.rope_positions) turn = *reinterpret_cast<const float4*>(at<const float2>(p.rope) + (i64)position * pairs + i / 2);
+    if (position >= 0 && position < p.rope_positions)
+      turn = *reinterpret_cast<const float4*>(at<const float2>(p.rope) + (i64)position * pairs + i / 2);
     if (halves) {  // pairs (a.x, b.x) and (a.y, b.y)
       const float2 u = make_float2(a.x * turn.x - b.x * turn.y, a.y * turn.z - b.y * turn.w);
       b = make_float2(a.x * turn.y + b.x * turn.x, a.y * turn.w + b.y * turn.z);
@@ -105,8 +106,8 @@ KERNEL(256) rope_kv(const __grid_constant__ RopeKvParams p) {
     const bool of_key = e >= of_q;
     const int n = of_key ? e - of_q : e, h = n / quads, i = n % quads * 4;
     const Address bias = of_key ? p.bias_k : p.bias_q;
-    turn_four(p, (of_key ? keys : queries) + h * d, bias ? at<const float>(bias) + h * d : nullptr, position, i, of_key ? p.k.cache : p.q_out,
-              of_key ? p.k.dtype : p.q_dtype, of_key ? (place + h * p.k.page) * d : (t * p.heads + h) * d);
+    turn_four(p, (of_key ? keys : queries) + h * d, bias ? at<const float>(bias) + h * d : nullptr, position, i,
+              of_key ? p.k.cache : p.q_out, of_key ? p.k.dtype : p.q_dtype, of_key ? (place + h * p.k.page) * d : (t * p.heads + h) * d);
   }
 #pragma unroll 2
   for (int e = threadIdx.x; e < of_v; e += 256) {

@@ -122,7 +122,11 @@ void emit(const Call& call, Launcher& launcher) {
     if (call.bf16_allowed && k % 32 == 0 && launcher.gpu().facts().major >= 8) {
       const bool split = b.dtype == QUERN_F32 || b.dtype == QUERN_F16;
       const std::int64_t tile = m > 64 && !split ? 128 : 32;
-      launcher.launch("gemm_mma", split ? "gemm_mma_split" : tile == 128 ? "gemm_mma_128" : "gemm_mma_32", {(n + 127) / 128, (m + tile - 1) / tile, 1}, 256, p);
+      launcher.launch("gemm_mma",
+                      split         ? "gemm_mma_split"
+                      : tile == 128 ? "gemm_mma_128"
+                                    : "gemm_mma_32",
+                      {(n + 127) / 128, (m + tile - 1) / tile, 1}, 256, p);
     } else {
       launcher.launch("gemm_exact", "gemm_exact", {(n + 63) / 64, (m + 63) / 64, 1}, 256, p);
     }

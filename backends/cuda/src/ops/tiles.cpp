@@ -1,4 +1,5 @@
-// Products of up to 8 rows by kernels/tiles.cu, and of one by kernels/stream.cu: whether they serve them, and how much a block of threads has under way.
+// Products of up to 8 rows by kernels/tiles.cu, and of one by kernels/stream.cu: whether they serve them, and how much a block of threads
+// has under way.
 #include "matmul.hpp"
 
 #include <array>
