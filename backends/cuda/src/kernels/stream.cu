@@ -97,11 +97,12 @@ DEV void stream(const TilesParams& p, char* memory) {
   char* codes = memory + (sizeof(StreamShared) + 127) / 128 * 128;
   char* meta = codes + (g.k + 127) / 128 * 128;
   char* stages = memory + p.stage_offset + team * p.stages * p.stage_bytes;
-  const int tiles = p.subtiles / TEAMS, first_tile = blockIdx.x * p.groups * p.subtiles + team * tiles;  // of the team and a group
+  const int tiles = p.subtiles / TEAMS, first_tile = blockIdx.x * p.subtiles + team * tiles;  // of the team
+  const int apart = gridDim.x * p.subtiles;  // groups: blocks go through memory side by side, and share parts of dear formats
   u64 *full = s.full[team], *empty = s.empty[team];
   start_next();
   init_stages(TEAMS * 4, s.full[0], s.empty[0]);
-  if (warp == WARPS) return ask_all(p, first_tile, p.groups * tiles, tiles, p.subtiles, stages, full, empty);
+  if (warp == WARPS) return ask_all(p, first_tile, p.groups * tiles, tiles, apart, stages, full, empty);
   wait_previous();
   float square_sum = 0.0f;
   if (thread < 32 && g.x.sums) {
@@ -127,13 +128,13 @@ DEV void stream(const TilesParams& p, char* memory) {
   u32 parity = 0;
 #pragma unroll 1
   for (int group = 0; group < p.groups; ++group) {
-    const int out_group = blockIdx.x * p.groups + group;
+    const int out_group = blockIdx.x + group * gridDim.x;
     const bool quantises = thread < 32 && g.out.codes && out_group < g.part[0].rows / 32;
     const float out_weight = quantises && g.out_weight ? at<const float>(g.out_weight)[out_group * 32 + lane] + g.out_offset : 1.0f;
 #pragma unroll 1
     for (int tile = 0; tile < tiles; ++tile) {
       int first;
-      const int part = part_of(g, first_tile + group * p.subtiles + tile, first);
+      const int part = part_of(g, first_tile + group * apart + tile, first);
       const GemvPart& q = g.part[part];
       const int output = first + r + (g.glu ? 0 : lane), last = q.rows - 1;
       const u32 row = min(first + r, last), row2 = min(first + (g.glu ? r : r2), last);
