@@ -1,6 +1,8 @@
 // copy: the same bytes under other strides. Every dtype and block format; bit for bit, NaN payloads too.
 #include "ops/family.hpp"
 
+#include <algorithm>
+
 namespace quern::conformance {
 namespace {
 
@@ -55,9 +57,40 @@ void block_formats(CaseSink& sink) {
   }
 }
 
+/// Every order of four dimensions, on either side, and inner dimensions that a stride of 0 repeats.
+void orders(CaseSink& sink) {
+  const Dims dims = {3, 4, 5, 6};
+  for (const quern_dtype dtype : {QUERN_F32, QUERN_F16, QUERN_BF16, QUERN_I32}) {
+    std::vector<std::uint32_t> order = {0, 1, 2, 3};
+    while (std::ranges::next_permutation(order).found) {
+      add(sink, Profile::full, input(dtype, dims, DataKind::exponents, ordered(order)), output(dtype, dims));
+      add(sink, Profile::full, input(dtype, dims, DataKind::exponents), output(dtype, dims, ordered(order)));
+      add(sink, Profile::full, input(dtype, dims, DataKind::exponents, ordered(order)), output(dtype, dims, ordered({2, 0, 3, 1})));
+    }
+    for (const std::uint32_t mask : {2u, 4u, 8u, 5u, 10u, 15u})
+      add(sink, Profile::quick, input(dtype, dims, DataKind::gaussian, repeats(mask)), output(dtype, dims));
+    for (const Dims& wide : {Dims{257, 513}, Dims{1025, 63}, Dims{31, 1000}, Dims{2, 129, 130}}) {  // transposes beyond a tile
+      std::vector<std::uint32_t> swapped;
+      for (std::uint32_t d = 0; d < wide.size(); ++d) swapped.push_back(d);
+      std::swap(swapped[wide.size() - 1], swapped[wide.size() - 2]);
+      add(sink, Profile::full, input(dtype, wide, DataKind::exponents, ordered(swapped)), output(dtype, wide));
+      add(sink, Profile::full, input(dtype, wide, DataKind::exponents), output(dtype, wide, ordered(swapped)));
+    }
+  }
+  for (const quern_dtype dtype : block_dtypes) {
+    const Dims blocks = {3, 4, 5, 2 * unit_of(dtype).elements};
+    for (const std::vector<std::uint32_t>& order : {std::vector<std::uint32_t>{0, 2, 1, 3}, {1, 0, 2, 3}, {2, 1, 0, 3}}) {
+      add(sink, Profile::full, input(dtype, blocks, DataKind::gaussian, ordered(order)), output(dtype, blocks));
+      add(sink, Profile::full, input(dtype, blocks), output(dtype, blocks, ordered(order)));
+    }
+    add(sink, Profile::full, input(dtype, blocks, DataKind::gaussian, repeats(1)), output(dtype, blocks));
+  }
+}
+
 void generate(CaseSink& sink) {
   plain_dtypes(sink);
   block_formats(sink);
+  orders(sink);
   add(sink, Profile::quick, input(QUERN_F32, {0, 7}), output(QUERN_F32, {0, 7}));  // legal, launches nothing
   for (const quern_dtype dtype : float_dtypes) add(sink, Profile::full, input(dtype, {1025, 4097}, DataKind::exponents), output(dtype, {1025, 4097}));
   const Dims beyond_32_bits = {(std::int64_t{1} << 31) + 17};

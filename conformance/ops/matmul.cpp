@@ -4,13 +4,12 @@
 // tokens. Products of more than 2^24 multiply-adds are judged at seeded outputs and all tile edges, and by one-hot data everywhere.
 #include "ops/matmul_reference.hpp"
 
+#include "device_run/case_graph.hpp"
+#include "device_run/prepared.hpp"
+#include "device_run/script.hpp"
+
 namespace quern::conformance {
 namespace {
-
-/// What the node allows in fast numerics, as sessions send it for weights of each kind.
-std::uint32_t conversions(quern_dtype b) {
-  return format_of(b) != nullptr ? QUERN_CONVERT_INT8 | QUERN_CONVERT_F16 | QUERN_CONVERT_BF16 : QUERN_CONVERT_F16 | QUERN_CONVERT_BF16;
-}
 
 Case make(Profile profile, ValueSpec a, ValueSpec b, ValueSpec y, std::vector<Attribute> attributes = {}) {
   Case c;
@@ -18,7 +17,7 @@ Case make(Profile profile, ValueSpec a, ValueSpec b, ValueSpec y, std::vector<At
   c.op = QUERN_OP_MATMUL;
   c.profile = profile;
   c.level = level_basic;
-  c.fast_conversions = conversions(b.dtype);
+  c.fast_conversions = weight_conversions(b.dtype);
   c.inputs = {std::move(a), std::move(b)};
   c.outputs = {std::move(y)};
   c.attributes = std::move(attributes);
@@ -143,11 +142,144 @@ void model_shapes(CaseSink& sink) {
   }
 }
 
+/// More tokens, formats and epilogues over a few of the models' weights: vectors of 1 to 8 tokens, then tiles and what is beside them.
+void model_tokens(CaseSink& sink) {
+  constexpr Weights small[] = {
+      {"smollm2_135m", 576, 576}, {"smollm2_135m", 192, 576}, {"smollm2_135m", 1536, 576}, {"smollm2_135m", 576, 1536}};
+  for (const Weights& w : small)
+    for (const quern_dtype b : {QUERN_F32, QUERN_F16, QUERN_BF16, QUERN_Q4_0, QUERN_Q4_1, QUERN_Q5_0, QUERN_Q5_1, QUERN_Q8_0, QUERN_Q4_K,
+                                QUERN_Q5_K, QUERN_Q6_K}) {
+      if (w.k % unit_of(b).elements != 0) continue;
+      for (const std::int64_t m : {2, 3, 4, 5, 6, 8, 9, 16, 17, 31, 32, 64, 65, 128, 129}) {
+        Case c = product(Profile::full, QUERN_F32, b, QUERN_F32, m, w.n, w.k, DataKind::gaussian, DataKind::gaussian);
+        c.note = w.model;
+        sink.add(c);
+      }
+      for (const std::int64_t m : {255, 256, 257, 511, 512, 513}) {
+        if (w.n != 576 || w.k != 576) continue;
+        Case c = product(Profile::full, QUERN_F32, b, QUERN_F32, m, w.n, w.k, DataKind::gaussian, DataKind::gaussian);
+        c.note = w.model;
+        sink.add(c);
+      }
+    }
+  for (const Weights& w : {Weights{"tinyllama_1b", 2048, 2048},
+                           {"tinyllama_1b", 256, 2048},
+                           {"tinyllama_1b", 5632, 2048},
+                           {"qwen25_3b", 2048, 2048},
+                           {"mistral_7b", 1024, 4096}})
+    for (const quern_dtype b : {QUERN_F16, QUERN_BF16, QUERN_Q8_0, QUERN_Q5_1, QUERN_Q5_K, QUERN_Q4_K})
+      for (const std::int64_t m : {1, 2, 4, 8, 16, 65}) {
+        Case c = product(Profile::full, QUERN_F32, b, QUERN_F32, m, w.n, w.k, DataKind::uniform, DataKind::gaussian);
+        if (std::string(w.model) == "qwen25_3b") c.inputs.push_back(constant(QUERN_F32, {w.n}));  // its q, k and v have a bias
+        c.note = w.model;
+        sink.add(c);
+      }
+  for (const quern_dtype b : {QUERN_F16, QUERN_Q4_0, QUERN_Q4_K}) {
+    Case c = product(Profile::full, QUERN_F32, b, QUERN_F32, 1, 32768, 4096, DataKind::gaussian, DataKind::gaussian);
+    c.note = "mistral_7b_v3";
+    sink.add(c);
+  }
+}
+
+/// Batches that broadcast, transposes of mixed dtypes, and epilogues with all of them.
+void batches_and_mixtures(CaseSink& sink) {
+  for (const quern_dtype a : float_dtypes)
+    for (const quern_dtype b : float_dtypes)
+      for (const std::int64_t m : {1, 5, 34}) {
+        const Profile profile = m == 5 ? Profile::quick : Profile::full;
+        sink.add(make(profile, input(a, {2, 6, m, 40}), input(b, {2, 2, 17, 40}), output(QUERN_F32, {2, 6, m, 17})));
+        sink.add(make(profile, input(a, {2, 6, m, 40}), input(b, {1, 3, 17, 40}), output(QUERN_F32, {2, 6, m, 17})));
+        sink.add(make(Profile::full, input(a, {4, m, 40}), input(b, {4, 17, 40}, DataKind::gaussian, ordered({1, 0, 2})),
+                      output(QUERN_F32, {4, m, 17})));
+        sink.add(make(Profile::full, input(a, {4, m, 40}, DataKind::gaussian, ordered({1, 0, 2})), input(b, {2, 17, 40}),
+                      output(a, {4, m, 17}, ordered({1, 0, 2}))));
+        for (const double ta : {0, 1})
+          for (const double tb : {0, 1}) {
+            std::vector<Attribute> attributes;
+            if (ta != 0) attributes.push_back({QUERN_KEY_TRANSPOSE_A, ta});
+            if (tb != 0) attributes.push_back({QUERN_KEY_TRANSPOSE_B, tb});
+            const Dims a_dims = ta != 0 ? Dims{6, 40, m} : Dims{6, m, 40}, b_dims = tb != 0 ? Dims{3, 40, 17} : Dims{3, 17, 40};
+            if (ta + tb != 0) sink.add(make(profile, input(a, a_dims), input(b, b_dims), output(QUERN_F32, {6, m, 17}), attributes));
+            attributes.push_back({QUERN_KEY_ALPHA, -0.75});
+            attributes.push_back({QUERN_KEY_BETA, 0.5});
+            Case c = make(Profile::full, input(a, a_dims), input(b, b_dims), output(a, {6, m, 17}), attributes);
+            c.inputs.push_back(input(QUERN_F32, {17}));
+            c.inputs.push_back(input(a, {6, m, 17}));
+            sink.add(c);
+            for (const DataKind data : {DataKind::positive, DataKind::integers, DataKind::one_hot})
+              sink.add(make(Profile::full, input(a, a_dims, data), input(b, b_dims, data), output(QUERN_F32, {6, m, 17}),
+                            std::vector<Attribute>(attributes.begin(), attributes.end() - 2)));
+          }
+      }
+  for (const quern_dtype b : block_dtypes)
+    for (const std::int64_t m : {1, 7}) {
+      sink.add(make(Profile::quick, input(QUERN_F32, {3, m, 512}), constant(b, {33, 512}), output(QUERN_F32, {3, m, 33})));
+      sink.add(make(Profile::full, input(QUERN_F32, {4, m, 512}), constant(b, {2, 33, 512}), output(QUERN_F32, {4, m, 33})));
+      Case c = product(Profile::full, QUERN_F32, b, QUERN_F32, m, 33, 512, DataKind::gaussian, DataKind::gaussian);
+      c.attributes = {{QUERN_KEY_ALPHA, 0.5}, {QUERN_KEY_BETA, -1.5}};
+      c.inputs.push_back(constant(QUERN_F32, {33}));
+      c.inputs.push_back(input(QUERN_F32, {m, 33}));
+      sink.add(c);
+      sink.add(make(Profile::full, input(QUERN_F16, {m, 512}), constant(b, {65, 512}), output(QUERN_F16, {m, 65}, rows_apart(3))));
+    }
+}
+
+/// A node that no backend can have: support says no or compile answers INVALID_ARGUMENT or UNSUPPORTED, and nothing else.
+void reject(CaseSink& sink, const std::string& name, Case c) {
+  sink.add_script("matmul.rejects." + name, "matmul", Profile::quick, level_basic, [c](ScriptContext& t) {
+    const CaseGraph graph(c, 0);
+    bool refused = false;
+    try {
+      refused = support_of(t.device(), graph.graph()).verdict == QUERN_ANSWER_NO;
+    } catch (const AbiFailure& failure) {
+      refused = failure.status() == QUERN_INVALID_ARGUMENT || failure.status() == QUERN_UNSUPPORTED;
+    }
+    t.check(refused, "support refuses it");
+    const quern_status status = Prepared::try_compile(t.device(), graph.graph());
+    t.check(status == QUERN_INVALID_ARGUMENT || status == QUERN_UNSUPPORTED,
+            "compile answers INVALID_ARGUMENT or UNSUPPORTED, not " + std::to_string(status));
+  });
+}
+
+void rejections(CaseSink& sink) {
+  const auto plain = [](quern_dtype b, std::int64_t n, std::int64_t k) {
+    return product(Profile::quick, QUERN_F32, b, QUERN_F32, 3, n, k, DataKind::gaussian, DataKind::gaussian);
+  };
+  for (const quern_dtype b : {QUERN_Q4_K, QUERN_Q5_K, QUERN_Q6_K})
+    for (const std::int64_t k : {576, 128, 255, 257})
+      reject(sink, dtype_name(b) + "_rows_of_" + std::to_string(k), plain(b, 8, k));  // SmolLM2's width among them
+  for (const quern_dtype b : {QUERN_Q4_0, QUERN_Q4_1, QUERN_Q5_0, QUERN_Q5_1, QUERN_Q8_0})
+    for (const std::int64_t k : {16, 33, 48}) reject(sink, dtype_name(b) + "_rows_of_" + std::to_string(k), plain(b, 8, k));
+  for (const quern_dtype b : block_dtypes) {
+    Case c = make(Profile::quick, input(QUERN_F32, {3, 256}), constant(b, {256, 256}), output(QUERN_F32, {3, 256}),
+                  {{QUERN_KEY_TRANSPOSE_B, 1}});
+    reject(sink, dtype_name(b) + "_transposed", c);
+  }
+  const auto f32 = [](Dims dims) { return input(QUERN_F32, std::move(dims)); };
+  const auto y = [](Dims dims) { return output(QUERN_F32, std::move(dims)); };
+  reject(sink, "row_lengths_that_differ", make(Profile::quick, f32({3, 32}), f32({5, 33}), y({3, 5})));
+  reject(sink, "output_of_other_rows", make(Profile::quick, f32({3, 32}), f32({5, 32}), y({4, 5})));
+  reject(sink, "output_of_other_columns", make(Profile::quick, f32({3, 32}), f32({5, 32}), y({3, 6})));
+  reject(sink, "batches_that_do_not_divide", make(Profile::quick, f32({4, 3, 32}), f32({3, 5, 32}), y({4, 3, 5})));
+  reject(sink, "integer_operand", make(Profile::quick, input(QUERN_I32, {3, 32}), f32({5, 32}), y({3, 5})));
+  Case bias = make(Profile::quick, f32({3, 32}), f32({5, 32}), y({3, 5}));
+  bias.inputs.push_back(f32({4}));
+  reject(sink, "bias_of_other_columns", bias);
+  bias.inputs[2] = absent();
+  bias.inputs.push_back(f32({3, 4}));
+  reject(sink, "addend_of_other_columns", bias);
+  Case unknown = make(Profile::quick, f32({3, 32}), f32({5, 32}), y({3, 5}), {{QUERN_KEY_EPSILON, 0.5}});
+  reject(sink, "attribute_of_another_op", unknown);
+}
+
 void generate(CaseSink& sink) {
   dense(sink);
   attributes_and_layouts(sink);
   quantised(sink);
   model_shapes(sink);
+  model_tokens(sink);
+  batches_and_mixtures(sink);
+  rejections(sink);
 }
 
 }  // namespace

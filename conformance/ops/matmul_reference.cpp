@@ -76,22 +76,6 @@ class Matmul {
     index.assign(chosen.begin(), chosen.end());
   }
 
-  /// Half a step of the widest conversion that the node allows, for each element of a row.
-  std::vector<double> steps(const std::vector<double>& row) const {
-    const std::uint32_t allowed = call_.what.fast_conversions;
-    const double relative = (allowed & QUERN_CONVERT_BF16) != 0 ? 0x1p-8 : (allowed & (QUERN_CONVERT_F16 | QUERN_CONVERT_TF32)) != 0 ? 0x1p-11 : 0;
-    const auto block = static_cast<std::size_t>(unit_of(b_.dtype()).elements);
-    std::vector<double> step(row.size());
-    for (std::size_t first = 0; first < row.size(); first += std::max<std::size_t>(block, 1)) {
-      double largest = 0;
-      const std::size_t end = std::min(row.size(), first + block);
-      for (std::size_t i = first; i < end; ++i) largest = std::max(largest, std::fabs(row[i]));
-      const double int8 = (allowed & QUERN_CONVERT_INT8) != 0 ? largest / 254 : 0;
-      for (std::size_t i = first; i < end; ++i) step[i] = std::max(int8, relative * std::fabs(row[i]));
-    }
-    return step;
-  }
-
   const Row& row_of_a(std::int64_t row) {
     if (row == a_row_) return a_values_;
     a_row_ = row;
@@ -100,7 +84,7 @@ class Matmul {
     if (!shape_.a_transposed) a_.read(first + in_batch * shape_.k, shape_.k, values.data());
     else
       for (std::int64_t l = 0; l < shape_.k; ++l) values[static_cast<std::size_t>(l)] = a_.at(first + l * shape_.m + in_batch);
-    const std::vector<double> step = steps(values);
+    const std::vector<double> step = conversion_steps(values, call_.what.fast_conversions, b_.dtype());
     a_values_ = {};
     for (std::size_t l = 0; l < values.size(); ++l) {
       if (values[l] == 0.0) continue;
@@ -180,5 +164,25 @@ class Matmul {
 }  // namespace
 
 void matmul_reference(const ReferenceCall& call, Expected& expected) { Matmul(call).run(expected.outputs[0]); }
+
+std::vector<double> conversion_steps(const std::vector<double>& row, std::uint32_t allowed, quern_dtype b) {
+  const double relative = (allowed & QUERN_CONVERT_BF16) != 0                         ? 0x1p-8
+                          : (allowed & (QUERN_CONVERT_F16 | QUERN_CONVERT_TF32)) != 0 ? 0x1p-11
+                                                                                      : 0;
+  const auto block = static_cast<std::size_t>(unit_of(b).elements);
+  std::vector<double> step(row.size());
+  for (std::size_t first = 0; first < row.size(); first += block) {
+    double largest = 0;
+    const std::size_t end = std::min(row.size(), first + block);
+    for (std::size_t i = first; i < end; ++i) largest = std::max(largest, std::fabs(row[i]));
+    const double int8 = (allowed & QUERN_CONVERT_INT8) != 0 ? largest / 254 : 0;
+    for (std::size_t i = first; i < end; ++i) step[i] = std::max(int8, relative * std::fabs(row[i]));
+  }
+  return step;
+}
+
+std::uint32_t weight_conversions(quern_dtype b) {
+  return format_of(b) != nullptr ? QUERN_CONVERT_INT8 | QUERN_CONVERT_F16 | QUERN_CONVERT_BF16 : QUERN_CONVERT_F16 | QUERN_CONVERT_BF16;
+}
 
 }  // namespace quern::conformance

@@ -9,4 +9,11 @@ namespace quern::conformance {
 /// crossings of all tile edges.
 void matmul_reference(const ReferenceCall& call, Expected& expected);
 
+/// Half a step of the widest conversion of QUERN_CONVERT_... bits `allowed`, for each element of a row that meets weights of dtype `b`:
+/// int8 the largest |a| of the block of weights / 254 (blocks are those of the format), bf16 2^-8 |a|, f16 and tf32 2^-11 |a|.
+std::vector<double> conversion_steps(const std::vector<double>& row, std::uint32_t allowed, quern_dtype b);
+
+/// What a node with weights of dtype `b` allows in fast numerics, as sessions send it.
+std::uint32_t weight_conversions(quern_dtype b);
+
 }  // namespace quern::conformance

@@ -29,6 +29,12 @@ CaseGraph::CaseGraph(const Case& c, std::uint32_t conversions) : case_(c) {
   layouts_.resize(values_.size());
   node_inputs_ = input_ids_;
   node_outputs_ = output_ids_;
+  node_.predicate = QUERN_NONE;
+  if (c.predicated) {
+    node_.predicate = node_inputs_.back();
+    node_.uses |= QUERN_NODE_USES_PREDICATE;
+    node_inputs_.pop_back();
+  }
   while (!node_inputs_.empty() && node_inputs_.back() == QUERN_NONE) node_inputs_.pop_back();
   while (!node_outputs_.empty() && node_outputs_.back() == QUERN_NONE) node_outputs_.pop_back();
   for (const Attribute& a : c.attributes) attributes_.push_back(attribute(a));
@@ -39,11 +45,10 @@ CaseGraph::CaseGraph(const Case& c, std::uint32_t conversions) : case_(c) {
   node_.inputs = {node_inputs_.data(), node_inputs_.size(), sizeof(std::uint32_t)};
   node_.outputs = {node_outputs_.data(), node_outputs_.size(), sizeof(std::uint32_t)};
   node_.attributes = {attributes_.data(), attributes_.size(), sizeof(quern_attribute)};
-  node_.predicate = QUERN_NONE;
   node_.accumulate = QUERN_F32;
   node_.conversions = conversions;
   node_.determinism = QUERN_DETERMINISM_REPEATABLE;  // a case runs twice, and both runs must agree
-  node_.uses = QUERN_NODE_USES_DETERMINISM | (conversions != 0 ? QUERN_NODE_USES_PRECISION : 0);
+  node_.uses |= QUERN_NODE_USES_DETERMINISM | (conversions != 0 ? QUERN_NODE_USES_PRECISION : 0);
   graph_.header = {sizeof graph_, QUERN_TYPE_GRAPH, nullptr};
   graph_.values = {values_.data(), values_.size(), sizeof(quern_value)};
   graph_.nodes = {&node_, 1, sizeof(quern_node)};

@@ -55,6 +55,7 @@ void fill_data(const Case& c, const CaseData& data, std::uint64_t seed) {
     if (!data.inputs[i].absent()) fill_value(c.inputs[i], data.inputs[i], random.stream(i));
   for (std::size_t o = 0; o < c.outputs.size(); ++o)
     if (!data.states[o].absent()) fill_value(c.outputs[o], data.states[o], random.stream(64 + o));
+  if (c.derive != nullptr) c.derive({c, data.inputs, data.states});
 }
 
 std::vector<Tensor> map_outputs(const Case& c, std::span<std::byte> arena) {

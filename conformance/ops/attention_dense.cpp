@@ -1,0 +1,89 @@
+// attention_dense: softmax attention over dense keys and values, with the log of the sum of exp. Bounds: attention_reference.hpp.
+//
+// Keys that no query sees are NaN; those that causality or the window hide from some queries hold 1000, so that a weight leaked shows.
+#include "ops/dense_attention.hpp"
+
+namespace quern::conformance {
+namespace {
+
+void reference(const ReferenceCall& call, Expected& expected) {
+  const DenseAttention attention(call, 3, 4);
+  ExpectedOutput& y = expected.outputs[0];
+  y.rule = Rule::bounded;
+  const bool wants_lse = expected.outputs.size() > 1 && call.what.outputs.size() > 1 && !call.what.outputs[1].absent();
+  if (wants_lse) expected.outputs[1].rule = Rule::bounded;
+  AttentionRow row(attention.rules());
+  attention.each_row([&](std::int64_t batch, std::int64_t query, std::int64_t head) {
+    attention.fill_row(row, batch, query, head);
+    const std::optional<double> sink = attention.sink(head);
+    row.close(sink ? &*sink : nullptr);
+    row.weigh(
+        attention.value_size(), [&](std::int64_t key) { return attention.value(batch, key, head); }, call.what.outputs[0].dtype, y);
+    if (!wants_lse) return;
+    expected.outputs[1].add(row.lse(), row.lse_bound() + narrow_store(call.what.outputs[1].dtype, row.lse()));
+    if (call.what.fast_conversions == 0) return;
+    double sigma = 0;
+    for (const AttentionRow::Key& key : row.keys()) sigma += key.p * key.sigma;
+    expected.outputs[1].deviation.push_back(sigma);
+  });
+  for (const double r : y.value)
+    if (std::isnan(r)) throw std::logic_error("the reference of attention_dense read a key that no query sees");
+}
+
+Case make(Profile profile, const DenseShape& s) {
+  Case c;
+  c.group = "attention";
+  c.op = QUERN_OP_ATTENTION_DENSE;
+  c.profile = profile;
+  c.level = level_training;
+  c.fast_conversions = QUERN_CONVERT_F16 | QUERN_CONVERT_BF16;
+  add_dense_inputs(c, s);
+  add_mask_and_sinks(c, s);
+  c.outputs = {output(s.dtype, {s.batch, s.queries, s.heads, s.dv}, s.y_layout)};
+  if (s.lse) c.outputs.push_back(output(QUERN_F32, {s.batch, s.queries, s.heads}));
+  add_dense_attributes(c, s);
+  c.reference = reference;
+  return c;
+}
+
+void generate(CaseSink& sink) {
+  each_dense_shape([&](Profile profile, const DenseShape& s) { sink.add(make(profile, s)); });
+  for (const quern_dtype dtype : float_dtypes) {
+    DenseShape s;
+    s.dtype = dtype;
+    s.queries = 7;
+    s.keys = 19;
+    s.offset = 12;
+    s.lse = false;
+    sink.add(make(Profile::quick, s));
+    s.lse = true;
+    for (const DataKind data : {DataKind::positive, DataKind::heavy, DataKind::one_hot}) {
+      s.data = data;
+      sink.add(make(Profile::quick, s));
+    }
+    s.data = DataKind::gaussian;
+    for (const Layout& layout : {rows_apart(3), ordered({0, 2, 1, 3}), ordered({1, 0, 2, 3}), shifted()}) {
+      s.layout = layout;
+      sink.add(make(Profile::quick, s));
+      s.layout = {};
+      s.y_layout = layout;
+      sink.add(make(Profile::quick, s));
+      s.y_layout = {};
+    }
+    s.queries = 0;
+    sink.add(make(Profile::full, s));
+    s.queries = 1;  // long rows: one query over many keys
+    for (const std::int64_t keys : {512, 1025, 4096}) {
+      s.keys = keys;
+      s.offset = keys - 1;
+      sink.add(make(Profile::full, s));
+    }
+  }
+}
+
+}  // namespace
+
+extern const Family attention_dense_family;
+const Family attention_dense_family = {"attention_dense", generate};
+
+}  // namespace quern::conformance
