@@ -48,7 +48,7 @@ std::vector<Vector> parse_vectors(std::string_view text, std::span<const std::by
 Case node_case(const Vector& vector, std::size_t n);
 
 /// The f64 reference of a node; empty where no family has its op yet.
-using References = std::vector<ReferenceFunction>;  // one a node
+using References = std::vector<Reference>;  // one a node
 
 /// Every value by our references alone, each stored in its dtype before the next node reads it. Packed.
 std::vector<Tensor> reference_values(const Vector& vector, const References& references);

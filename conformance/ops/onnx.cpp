@@ -13,7 +13,7 @@ namespace quern::conformance {
 namespace {
 
 /// The reference of a family, and after it the comparison with ONNX.
-ReferenceFunction checked(const onnx::Vector& vector, ReferenceFunction reference) {
+Reference checked(const onnx::Vector& vector, Reference reference) {
   return [&vector, reference = std::move(reference)](const ReferenceCall& call, Expected& expected) {
     reference(call, expected);
     const std::vector<Tensor> found = onnx::stored(call.what, expected);
@@ -40,7 +40,7 @@ class Families {
  public:
   struct Entry {
     std::vector<quern_dtype> dtypes;
-    ReferenceFunction reference;
+    Reference reference;
     int level;
   };
   explicit Families(const std::vector<Case>& cases) {

@@ -11,7 +11,7 @@
 namespace quern::conformance {
 namespace {
 
-ReferenceFunction reference_of(const CaseTable& table, std::uint32_t op) {
+Reference reference_of(const CaseTable& table, std::uint32_t op) {
   for (const Case& c : table.all())
     if (!c.script && c.op == op && c.group != "onnx") return c.reference;
   throw std::logic_error("no family has " + op_name(op));

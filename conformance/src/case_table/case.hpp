@@ -58,7 +58,7 @@ struct Case {
   std::string note;                    // a further part of the name for what the specs do not show
   int deadline_seconds = 60;
   bool predicated = false;             // the last input is the node's predicate, no operand of the op
-  ReferenceFunction reference = nullptr;
+  Reference reference;
   /// Fills inputs that follow from others, after all of them have their data (y and lse of a gradient). Null: there are none.
   void (*derive)(const ReferenceCall& call) = nullptr;
   std::function<void(ScriptContext&)> script;  // of the ABI group: instead of all of inputs .. reference

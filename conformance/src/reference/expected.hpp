@@ -59,7 +59,9 @@ struct ReferenceCall {
   double attribute(std::uint32_t key, double fallback) const;
 };
 
-using ReferenceFunction = std::function<void(const ReferenceCall& call, Expected& expected)>;
+using ReferenceFunction = void (*)(const ReferenceCall& call, Expected& expected);
+/// The same where it carries something along: the reference of a family and the values of another project, say.
+using Reference = std::function<void(const ReferenceCall& call, Expected& expected)>;
 
 /// The accumulation error that a tier allows: T1 f32 in any order, T2 a matrix unit with truncating partial sums, T3 f16 sums
 /// promoted to f32 every 32 terms.
