@@ -54,7 +54,7 @@ double operations(const Case& c) {
 }  // namespace
 
 Work work_of(const Case& c) {
-  if (c.script) return {};
+  if (c.script || c.graph) return {};
   return {bytes_moved(c), operations(c)};
 }
 

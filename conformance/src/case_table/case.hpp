@@ -1,4 +1,4 @@
-// One case: a node with its values and data, or a script against the ABI; and how it is judged.
+// One case: a node with its values and data, a whole graph, or a script against the ABI; and how it is judged.
 //
 // A case is pure description: building the whole table allocates no tensor and calls no plugin. Its name encodes all of it and
 // seeds its data, so a name alone reproduces a case. Op families (ops/<op>.cpp) make cases; see conformance/README.md.
@@ -11,12 +11,14 @@
 #include "reference/expected.hpp"
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace quern::conformance {
 
 class ScriptContext;  // device_run/script.hpp
+struct WholeGraph;    // case_table/whole_graph.hpp
 
 /// The smallest profile that has a case: full holds quick's too, huge only its own.
 enum class Profile { quick, full, huge };
@@ -62,6 +64,8 @@ struct Case {
   /// Fills inputs that follow from others, after all of them have their data (y and lse of a gradient). Null: there are none.
   void (*derive)(const ReferenceCall& call) = nullptr;
   std::function<void(ScriptContext&)> script;  // of the ABI group: instead of all of inputs .. reference
+  std::shared_ptr<const WholeGraph> graph;     // of the fused group: instead of op, attributes and reference
+  bool every_kernel = false;                   // a node case that runs under each kernel that can be forced too
 
   double attribute(std::uint32_t key, double fallback) const noexcept {
     for (const Attribute& a : attributes)

@@ -9,6 +9,7 @@ namespace quern::conformance {
 
 #define QUERN_CONFORMANCE_FAMILY(name) extern const Family name##_family;
 #include "case_table/families.def"
+#include "case_table/graph_families.def"
 #undef QUERN_CONFORMANCE_FAMILY
 extern const Family onnx_family;
 
@@ -115,10 +116,18 @@ void CaseSink::add_script(std::string name, std::string group, Profile profile, 
   cases_.push_back(std::move(c));
 }
 
+void CaseSink::add_graph(std::string name, Case c) {
+  if (c.graph == nullptr) throw std::logic_error("the case " + name + " has no graph");
+  if (!names_.insert(name).second) throw std::logic_error("two cases are named " + name);
+  c.name = std::move(name);
+  cases_.push_back(std::move(c));
+}
+
 CaseTable::CaseTable() {
   CaseSink sink;
 #define QUERN_CONFORMANCE_FAMILY(name) name##_family.generate(sink);
 #include "case_table/families.def"
+#include "case_table/graph_families.def"
 #undef QUERN_CONFORMANCE_FAMILY
   onnx_family.generate(sink);  // last: it has the references of the others
   cases_ = sink.take();

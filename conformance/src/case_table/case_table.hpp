@@ -19,9 +19,11 @@ class CaseSink {
   /// Same with a name of its own ("abi.queue.fence_order"), for scripts; it begins with the group, as every name does.
   void add_script(std::string name, std::string group, Profile profile, int level, std::function<void(ScriptContext&)> script);
 
-  /// Those so far. add() ends the life of references into it.
-  const std::vector<Case>& cases() const noexcept { return cases_; }
+  /// Same for a whole graph, whose inputs and outputs are set (GraphBuilder does it). Throws std::logic_error without a graph.
+  void add_graph(std::string name, Case c);
 
+  /// Those that were added until now.
+  const std::vector<Case>& cases() const noexcept { return cases_; }
   std::vector<Case> take() { return std::move(cases_); }
 
  private:

@@ -19,13 +19,14 @@ int run(const Options& options) {
   }
   if (options.verb == "run") return run_verb(options);
   if (options.verb == "list") return list_verb(options);
+  if (options.verb == "kernels") return kernels_verb(options);
   if (options.verb == "selftest") return selftest_verb(options);
   if (options.verb == "report") return report_verb(options);
   if (options.verb == "verify") return verify_verb(options);
   if (options.verb == "bench") return bench_verb(options);
   if (options.verb == "survey") return survey_main(options.selection);
   if (options.verb == "device-process") return device_main(options.selection, options.argument, options.seed);
-  throw UsageError(options.verb.empty() ? "a verb is missing: run, list, selftest, report, verify or bench; --help says more"
+  throw UsageError(options.verb.empty() ? "a verb is missing: run, list, kernels, selftest, report, verify or bench; --help says more"
                                         : "'" + options.verb + "' is no verb; --help lists them");
 }
 

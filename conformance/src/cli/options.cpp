@@ -15,6 +15,7 @@ const char* const usage_text =
   verify FILE    checks a journal against this suite, the plugins, devices and drivers that are here, and the mandatory list
   bench     times cases, each timed result checked; shares of the peaks that it measures itself
   selftest  runs deliberately broken plugins, made of the CPU plugin or of --plugin FILE: each must be found
+  kernels   prints which kernels of each plugin a journal's cases reached, and which that its file names they did not
 
 which devices
   --backend ID[,ID]    only these plugins          --device ID:N   only this device (software devices too)

@@ -11,5 +11,6 @@ int report_verb(const Options& options);
 int verify_verb(const Options& options);
 int bench_verb(const Options& options);
 int selftest_verb(const Options& options);
+int kernels_verb(const Options& options);
 
 }  // namespace quern::conformance

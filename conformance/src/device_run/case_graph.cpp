@@ -1,14 +1,15 @@
 // See case_graph.hpp.
 #include "device_run/case_graph.hpp"
 
+#include "device_run/abi_attribute.hpp"
+
 #include <algorithm>
 #include <stdexcept>
 #include <string_view>
 
 namespace quern::conformance {
-namespace {
 
-quern_attribute attribute(const Attribute& a) {
+quern_attribute abi_attribute(const Attribute& a) {
   switch (a.key) {
 #define QUERN_KEY(id, NAME, name, type)                                                                                     \
   case id:                                                                                                                  \
@@ -19,8 +20,6 @@ quern_attribute attribute(const Attribute& a) {
     default: throw std::logic_error("a case has an attribute without a key");
   }
 }
-
-}  // namespace
 
 CaseGraph::CaseGraph(const Case& c, std::uint32_t conversions) : case_(c) {
   values_.reserve(c.inputs.size() + c.outputs.size());
@@ -37,7 +36,7 @@ CaseGraph::CaseGraph(const Case& c, std::uint32_t conversions) : case_(c) {
   }
   while (!node_inputs_.empty() && node_inputs_.back() == QUERN_NONE) node_inputs_.pop_back();
   while (!node_outputs_.empty() && node_outputs_.back() == QUERN_NONE) node_outputs_.pop_back();
-  for (const Attribute& a : c.attributes) attributes_.push_back(attribute(a));
+  for (const Attribute& a : c.attributes) attributes_.push_back(abi_attribute(a));
 
   node_.header = {sizeof node_, QUERN_TYPE_NODE, nullptr};
   node_.op = c.op;

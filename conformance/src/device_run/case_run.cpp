@@ -14,7 +14,6 @@
 namespace quern::conformance {
 namespace {
 
-constexpr std::byte poisons[] = {std::byte{0xff}, std::byte{0xa5}};  // NaN in every float dtype; a small number
 
 /// The device memory of a case's values, by value id. An output in place has its input's.
 class Memories {
@@ -149,7 +148,8 @@ std::string run_timed(const Case& c, const CaseData& data, const CaseGraph& grap
   return {};
 }
 
-void run_mode(const loader::Device& device, Queue& queue, const Case& c, const CaseData& data, ModeResult& mode, Timing* timing) {
+void run_mode(const loader::Device& device, Queue& queue, const Case& c, const CaseData& data, const PlanOptions& options, ModeResult& mode,
+              Timing* timing) {
   CaseGraph graph(c, mode.numerics == Numerics::fast ? c.fast_conversions : 0);
   Memories memories(device, queue, c, graph);
   std::map<std::uint32_t, std::unique_ptr<Region>> packed;
@@ -175,11 +175,17 @@ void run_mode(const loader::Device& device, Queue& queue, const Case& c, const C
     }
     return;
   }
+  if (!options.force_kernel.empty() && !Prepared::plan_of(device, graph.graph(), options)) {
+    mode.outcome = Outcome::unsupported;  // refused where none fits: the caller drops the mode
+    return;
+  }
   std::map<std::uint32_t, Region*> bindings;
   for (auto& [id, place] : memories.all()) bindings[id] = place.region.get();
   for (auto& [id, region] : packed) bindings[id] = region.get();
-  Prepared prepared(device, queue, graph.graph(), bindings);
+  Prepared prepared(device, queue, graph.graph(), bindings, options);
   mode.kernel = prepared.kernels();
+  mode.facts = prepared.facts();
+  mode.label = options.force_kernel;
   std::optional<OneRun> first;
   for (const std::byte poison : poisons) {
     OneRun run = run_once(c, data, graph, memories, prepared, poison, nullptr);
@@ -201,10 +207,10 @@ void run_mode(const loader::Device& device, Queue& queue, const Case& c, const C
   mode.outcome = Outcome::ran;
 }
 
-void guarded_mode(const loader::Device& device, Queue& queue, const Case& c, const CaseData& data, ModeResult& mode,
+void guarded_mode(const loader::Device& device, Queue& queue, const Case& c, const CaseData& data, const PlanOptions& options, ModeResult& mode,
                   Timing* timing = nullptr) {
   try {
-    run_mode(device, queue, c, data, mode, timing);
+    run_mode(device, queue, c, data, options, mode, timing);
   } catch (const AbiFailure& failure) {
     mode.outcome = failure.status() == QUERN_DEVICE_LOST                                                          ? Outcome::device_lost
                    : failure.status() == QUERN_OUT_OF_MEMORY || failure.status() == QUERN_HOST_OUT_OF_MEMORY ? Outcome::resource
@@ -222,7 +228,7 @@ bool has_constant(const Case& c) {
 
 }  // namespace
 
-std::vector<ModeResult> run_case(const loader::Device& device, const Case& c, const CaseData& data) {
+std::vector<ModeResult> run_case(const loader::Device& device, const Case& c, const CaseData& data, const PlanOptions& options) {
   Queue queue(device);
   std::vector<ModeResult> results;
   for (const Numerics numerics : {Numerics::exact, Numerics::fast}) {
@@ -232,8 +238,8 @@ std::vector<ModeResult> run_case(const loader::Device& device, const Case& c, co
       ModeResult mode;
       mode.numerics = numerics;
       mode.packed = packed;
-      guarded_mode(device, queue, c, data, mode);
-      if (packed && mode.outcome == Outcome::unsupported && mode.text.empty()) continue;
+      guarded_mode(device, queue, c, data, options, mode);
+      if (mode.outcome == Outcome::unsupported && mode.text.empty()) continue;
       const bool lost = mode.outcome == Outcome::device_lost;
       results.push_back(std::move(mode));
       if (lost) return results;
@@ -252,7 +258,7 @@ ModeResult time_case(const loader::Device& device, const Case& c, const CaseData
       mode = {};
       mode.numerics = numerics;
       mode.packed = packed;
-      guarded_mode(device, queue, c, data, mode, &timing);
+      guarded_mode(device, queue, c, data, {}, mode, &timing);
       if (mode.outcome != Outcome::unsupported) return mode;
     }
   }

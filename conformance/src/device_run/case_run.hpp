@@ -2,6 +2,7 @@
 #pragma once
 
 #include "case_table/case.hpp"
+#include "device_run/prepared.hpp"
 #include "judge/judge.hpp"
 #include "quern/loader/loader.hpp"
 
@@ -20,23 +21,35 @@ struct CaseData {
 /// What a mode's run came to, before its outputs are judged.
 enum class Outcome { ran, unsupported, failed, resource, device_lost };
 
+/// What a mode of a whole graph is: one plan, one plan without fusion, a plan a node, one plan with a further output, one plan with
+/// another number of rows. `node`: of a node case.
+enum class Role { node, whole, unfused, node_by_node, marked, other_rows };
+
 struct ModeResult {
   Numerics numerics = Numerics::exact;
   bool packed = false;  // constants under the layouts of weights_plan
   Outcome outcome = Outcome::failed;
   std::string text;     // why, for all but ran; a broken canary, a changed input, two runs that differ: failed
   std::string kernel;   // the plan's kernels, '+' between
-  std::vector<Tensor> outputs;  // packed, one an output (absent() where the case has none); of the first run
+  std::vector<Tensor> outputs;  // packed, one an output (absent() where the case or the mode has none); of the first run
+  std::string label;    // what is special: "avx2" (forced), "blk.0.attn_q marked", "node by node"; empty: nothing
+  Role role = Role::node;
+  std::int64_t rows = 0;  // of a ranged graph
+  int step = 0;           // of a graph of several steps
+  PlanFacts facts;        // of the plan; node by node: kernels one a node, the least determinism
 
-  /// "exact", "fast", "exact packed", "fast packed".
-  std::string mode() const { return std::string(numerics == Numerics::exact ? "exact" : "fast") + (packed ? " packed" : ""); }
+  /// "exact", "fast", "exact packed", "fast packed", and the label.
+  std::string mode() const {
+    return std::string(numerics == Numerics::exact ? "exact" : "fast") + (packed ? " packed" : "") + (label.empty() ? "" : " " + label);
+  }
 };
 
 /// Exact numerics; fast ones where the case allows conversions; and each of them again with packed weights where the plugin offers a
 /// layout for a constant. In each mode: support, compile, instance, prepare, two runs with different poisons in outputs, gaps and
 /// scratch. Checked after each: canaries, gaps, inputs, status and faults, and that both runs agree to the bit.
 /// A "no" is checked too: compile must then refuse with QUERN_UNSUPPORTED.
-std::vector<ModeResult> run_case(const loader::Device& device, const Case& c, const CaseData& data);
+/// `options`: how each is compiled; where force_kernel is set, a refusal to compile is Outcome::unsupported and the mode is left out.
+std::vector<ModeResult> run_case(const loader::Device& device, const Case& c, const CaseData& data, const PlanOptions& options = {});
 
 /// What time_case() measures.
 struct Timing {

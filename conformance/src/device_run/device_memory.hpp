@@ -61,6 +61,9 @@ class Queue {
   quern_sync sync_{};
 };
 
+/// What memory holds before a run, one for each of two runs: NaN in every float dtype; a small number.
+inline constexpr std::byte poisons[] = {std::byte{0xff}, std::byte{0xa5}};
+
 /// `bytes` of device memory between two canaries of 4 KiB, all filled with a poison at first.
 class Region {
  public:

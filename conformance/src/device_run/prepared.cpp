@@ -8,74 +8,106 @@ namespace {
 
 std::string copied(quern_string s) { return s.data == nullptr ? std::string() : std::string(s.data, s.size); }
 
-quern_compile_options compile_options() {
+/// Valid as long as `from`.
+quern_compile_options compile_options(const PlanOptions& from) {
   quern_compile_options options{};
   options.header = {sizeof options, QUERN_TYPE_COMPILE_OPTIONS, nullptr};
   options.effort = 1;
-  options.fusion = 1;
+  options.fusion = from.fusion ? 1 : 0;
+  options.force_kernel = {from.force_kernel.data(), from.force_kernel.size()};
   return options;
 }
 
-std::string kernel_names(const loader::Device& device, quern_plan* plan) {
-  if (device.api().plan_info == nullptr) return {};
+PlanFacts facts_of(const loader::Device& device, quern_plan* plan) {
+  PlanFacts facts;
+  if (device.api().plan_info == nullptr) return facts;
   quern_plan_info info{};
   info.header = {sizeof info, QUERN_TYPE_PLAN_INFO, nullptr};
   AbiError error;
   error.check(device.api().plan_info(plan, &info, error.get()), "plan_info");
-  std::string names;
+  facts.told = true;
+  facts.determinism = info.determinism;
+  facts.numerics_key = info.numerics_key;
   for (std::uint64_t k = 0; k < info.kernels.count; ++k) {
     const auto* kernel = reinterpret_cast<const quern_kernel_info*>(static_cast<const std::byte*>(info.kernels.data) + k * info.kernels.stride);
-    names += (names.empty() ? "" : "+") + copied(kernel->name);
+    facts.kernels.push_back(copied(kernel->name));
   }
-  return names;
+  return facts;
 }
 
 }  // namespace
 
-SupportAnswer support_of(const loader::Device& device, const quern_graph* graph) {
+std::vector<SupportAnswer> support_of_nodes(const loader::Device& device, const quern_graph* graph) {
   quern_support_options options{};
   options.header = {sizeof options, QUERN_TYPE_SUPPORT_OPTIONS, nullptr};
   std::vector<quern_answer> answers(graph->nodes.count);
   for (quern_answer& a : answers) a.header = {sizeof a, QUERN_TYPE_ANSWER, nullptr};
   AbiError error;
   error.check(device.api().support(device.handle(), graph, &options, answers.data(), error.get()), "support");
-  SupportAnswer answer{answers[0].verdict, copied(answers[0].text), false};
-  for (std::uint64_t r = 0; r < answers[0].requirements.count; ++r) {
-    const auto* requirement = reinterpret_cast<const quern_requirement*>(static_cast<const std::byte*>(answers[0].requirements.data) +
-                                                                         r * answers[0].requirements.stride);
-    answer.needs_other_than_values |= requirement->kind != QUERN_REQUIRE_CONST_VALUES;
+  std::vector<SupportAnswer> result;
+  for (const quern_answer& a : answers) {
+    result.push_back({a.verdict, copied(a.text), false});
+    for (std::uint64_t r = 0; r < a.requirements.count; ++r) {
+      const auto* requirement = reinterpret_cast<const quern_requirement*>(static_cast<const std::byte*>(a.requirements.data) + r * a.requirements.stride);
+      result.back().needs_other_than_values |= requirement->kind != QUERN_REQUIRE_CONST_VALUES;
+    }
   }
-  return answer;
+  return result;
 }
 
-quern_status Prepared::try_compile(const loader::Device& device, const quern_graph* graph) {
-  quern_compile_options options = compile_options();
+SupportAnswer support_of(const loader::Device& device, const quern_graph* graph) { return support_of_nodes(device, graph).front(); }
+
+quern_status Prepared::try_compile(const loader::Device& device, const quern_graph* graph, const PlanOptions& from) {
+  quern_compile_options options = compile_options(from);
   quern_plan* plan = nullptr;
   const quern_status status = device.api().compile(device.handle(), graph, &options, &plan, nullptr);
   if (status == QUERN_OK && plan != nullptr) device.api().plan_destroy(plan, nullptr);
   return status;
 }
 
-Prepared::Prepared(const loader::Device& device, Queue& queue, const quern_graph* graph, const std::map<std::uint32_t, Region*>& bindings)
+std::optional<PlanFacts> Prepared::plan_of(const loader::Device& device, const quern_graph* graph, const PlanOptions& from) {
+  quern_compile_options options = compile_options(from);
+  quern_plan* plan = nullptr;
+  if (device.api().compile(device.handle(), graph, &options, &plan, nullptr) != QUERN_OK || plan == nullptr) return std::nullopt;
+  PlanFacts facts = facts_of(device, plan);
+  device.api().plan_destroy(plan, nullptr);
+  return facts;
+}
+
+std::string Prepared::refusal(const loader::Device& device, const quern_graph* graph, const PlanOptions& from) {
+  quern_compile_options options = compile_options(from);
+  quern_plan* plan = nullptr;
+  AbiError error;
+  const quern_status status = device.api().compile(device.handle(), graph, &options, &plan, error.get());
+  if (status != QUERN_OK) return error.text().empty() ? "no reason given" : error.text();
+  if (plan != nullptr) device.api().plan_destroy(plan, nullptr);
+  return {};
+}
+
+Prepared::Prepared(const loader::Device& device, Queue& queue, const quern_graph* graph, const std::map<std::uint32_t, Region*>& bindings,
+                   const PlanOptions& from)
     : device_(device), queue_(queue) {
   try {
     AbiError error;
-    quern_compile_options options = compile_options();
+    quern_compile_options options = compile_options(from);
     error.check(device.api().compile(device.handle(), graph, &options, &plan_, error.get()), "compile");
-    kernels_ = kernel_names(device, plan_);
-    bind(bindings);
+    facts_ = facts_of(device, plan_);
+    for (const std::string& name : facts_.kernels) kernels_ += (kernels_.empty() ? "" : "+") + name;
+    bind(bindings, from.rows);
   } catch (...) {
     release();
     throw;
   }
 }
 
-void Prepared::bind(const std::map<std::uint32_t, Region*>& bindings) {
+void Prepared::bind(const std::map<std::uint32_t, Region*>& bindings, std::int64_t rows) {
   AbiError error;
   quern_instance_options options{};
   options.header = {sizeof options, QUERN_TYPE_INSTANCE_OPTIONS, nullptr};
   options.queue_kind = QUERN_QUEUE_COMPUTE;
   options.max_in_flight = 1;
+  const quern_bound bound{0, 0, rows};
+  if (rows >= 0) options.bounds = {&bound, 1, sizeof bound};
   quern_instance_info info{};
   info.header = {sizeof info, QUERN_TYPE_INSTANCE_INFO, nullptr};
   error.check(device_.api().instance_create(plan_, &options, &instance_, &info, error.get()), "instance_create");

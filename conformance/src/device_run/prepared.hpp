@@ -6,30 +6,59 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace quern::conformance {
+
+/// How a graph is compiled and instanced; the defaults are a host's.
+struct PlanOptions {
+  bool fusion = true;             // one kernel may compute several nodes
+  std::string force_kernel;       // a kernel or a family; empty: free
+  std::int64_t rows = -1;         // upper bound of symbol 0; -1: its largest value
+};
+
+inline PlanOptions plan_of_rows(std::int64_t rows, bool fusion = true) { return {fusion, {}, rows}; }
+inline PlanOptions plan_forced(std::string kernel) { return {true, std::move(kernel), -1}; }
+
+/// What plan_info says of a plan; empty where the plugin has no plan_info.
+struct PlanFacts {
+  std::vector<std::string> kernels;  // one a step
+  std::uint32_t determinism = QUERN_DETERMINISM_FREE;
+  std::uint64_t numerics_key = 0;
+  bool told = false;
+};
 
 struct SupportAnswer {
   std::uint32_t verdict = QUERN_ANSWER_NO;
   std::string text;                      // of a "no"
   bool needs_other_than_values = false;  // YES_IF with a requirement that is not CONST_VALUES
 };
-/// Asks about node 0. Throws AbiFailure where the call itself fails.
+/// Asks about each node. Throws AbiFailure where the call itself fails.
+std::vector<SupportAnswer> support_of_nodes(const loader::Device& device, const quern_graph* graph);
+/// The same for node 0 alone.
 SupportAnswer support_of(const loader::Device& device, const quern_graph* graph);
 
 class Prepared {
  public:
   /// Compiles, makes an instance, binds each value id's region. Throws AbiFailure. The regions outlive this.
-  Prepared(const loader::Device& device, Queue& queue, const quern_graph* graph, const std::map<std::uint32_t, Region*>& bindings);
+  Prepared(const loader::Device& device, Queue& queue, const quern_graph* graph, const std::map<std::uint32_t, Region*>& bindings,
+           const PlanOptions& options = {});
   ~Prepared();
   Prepared(const Prepared&) = delete;
   Prepared& operator=(const Prepared&) = delete;
 
   /// Only whether it compiles; the plan is destroyed.
-  static quern_status try_compile(const loader::Device& device, const quern_graph* graph);
+  static quern_status try_compile(const loader::Device& device, const quern_graph* graph, const PlanOptions& options = {});
+  /// What the plan of `graph` would be; nothing if it is refused.
+  static std::optional<PlanFacts> plan_of(const loader::Device& device, const quern_graph* graph, const PlanOptions& options);
 
-  const std::string& kernels() const noexcept { return kernels_; }
+  /// Why compile refuses `graph`; empty if it does not.
+  static std::string refusal(const loader::Device& device, const quern_graph* graph, const PlanOptions& options);
+
+  const PlanFacts& facts() const noexcept { return facts_; }
+  const std::string& kernels() const noexcept { return kernels_; }  // of facts(), '+' between
   quern_plan* plan() const noexcept { return plan_; }
   quern_instance* instance() const noexcept { return instance_; }
   void poison_scratch(std::byte value);
@@ -38,7 +67,7 @@ class Prepared {
   quern_run_status run(double seconds);
 
  private:
-  void bind(const std::map<std::uint32_t, Region*>& bindings);
+  void bind(const std::map<std::uint32_t, Region*>& bindings, std::int64_t rows);
   void release() noexcept;
 
   const loader::Device& device_;
@@ -46,6 +75,7 @@ class Prepared {
   quern_plan* plan_ = nullptr;
   quern_instance* instance_ = nullptr;
   std::unique_ptr<Region> scratch_;
+  PlanFacts facts_;
   std::string kernels_;
 };
 

@@ -30,14 +30,14 @@ class Items {
 
 }  // namespace
 
-std::map<std::uint32_t, std::unique_ptr<Region>> pack_weights(const loader::Device& device, Queue& queue, CaseGraph& graph,
-                                                              const std::map<std::uint32_t, Region*>& sources) {
-  std::map<std::uint32_t, std::unique_ptr<Region>> packed;
+std::map<std::uint32_t, PackedWeight> pack_constants(const loader::Device& device, Queue& queue, const quern_graph* graph,
+                                                     const std::map<std::uint32_t, Region*>& sources) {
+  std::map<std::uint32_t, PackedWeight> packed;
   if (device.api().weights_plan == nullptr || device.api().weights_pack == nullptr) return packed;
-  const Items items(device, graph.graph());
+  const Items items(device, graph);
   for (std::uint64_t i = 0; i < items.size(); ++i) {
     const quern_weight_item& item = items[i];
-    if (item.sources.count != 1) continue;  // items of several sources are for graphs of several weights
+    if (item.sources.count != 1) continue;  // an item of several sources: its canonical values serve as well
     const std::uint32_t value = static_cast<const quern_weight_source*>(item.sources.data)->value;
     const auto source = sources.find(value);
     if (source == sources.end()) throw AbiFailure(QUERN_INTERNAL, "weights_plan names value " + std::to_string(value) + ", which is no constant");
@@ -48,8 +48,17 @@ std::map<std::uint32_t, std::unique_ptr<Region>> pack_weights(const loader::Devi
     error.check(device.api().weights_pack(device.handle(), queue.get(), &item, &from_list, &to_list, queue.next_signal(), error.get()), "weights_pack");
     queue.wait(60);
     if (const std::string damage = region->canary_damage(); !damage.empty()) throw AbiFailure(QUERN_INTERNAL, "weights_pack: " + damage);
-    graph.set_layout(value, std::string(item.layout_key.data, item.layout_key.size));
-    packed.emplace(value, std::move(region));
+    packed.emplace(value, PackedWeight{std::string(item.layout_key.data, item.layout_key.size), std::move(region)});
+  }
+  return packed;
+}
+
+std::map<std::uint32_t, std::unique_ptr<Region>> pack_weights(const loader::Device& device, Queue& queue, CaseGraph& graph,
+                                                              const std::map<std::uint32_t, Region*>& sources) {
+  std::map<std::uint32_t, std::unique_ptr<Region>> packed;
+  for (auto& [value, weight] : pack_constants(device, queue, graph.graph(), sources)) {
+    graph.set_layout(value, weight.layout);
+    packed.emplace(value, std::move(weight.region));
   }
   return packed;
 }

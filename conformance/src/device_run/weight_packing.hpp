@@ -6,8 +6,18 @@
 
 #include <map>
 #include <memory>
+#include <string>
 
 namespace quern::conformance {
+
+struct PackedWeight {
+  std::string layout;  // key
+  std::unique_ptr<Region> region;
+};
+/// Value id of `graph` -> what the plugin planned for it, packed. Empty where it plans nothing. Throws AbiFailure where a call fails.
+/// `sources`: the canonical region of each constant.
+std::map<std::uint32_t, PackedWeight> pack_constants(const loader::Device& device, Queue& queue, const quern_graph* graph,
+                                                     const std::map<std::uint32_t, Region*>& sources);
 
 /// Value id -> its packed bytes. Empty where the plugin plans nothing for this graph. Sets the layouts in `graph`.
 /// Throws AbiFailure where a call fails. `sources`: the canonical region of each value id.

@@ -4,6 +4,8 @@
 #include "bench/bench_cases.hpp"
 #include "case_table/case_table.hpp"
 #include "device_run/cache_sweep.hpp"
+#include "device_run/forced_kernels.hpp"
+#include "device_run/graph_run.hpp"
 #include "device_run/script.hpp"
 #include "worker/arena.hpp"
 #include "worker/child_process.hpp"
@@ -48,8 +50,10 @@ bool next_request(std::string& line) {
   }
 }
 
-std::shared_ptr<loader::Device> open_device(const Selection& selection, const std::string& label) {
+/// `force_kernel`: the plugin's option of that name; empty: as the user has it.
+std::shared_ptr<loader::Device> open_device(const Selection& selection, const std::string& label, const std::string& force_kernel) {
   loader::Settings settings = loader_settings(selection);
+  if (!force_kernel.empty()) settings.force_kernel.set({{label.substr(0, label.find(':')), force_kernel}}, "the suite");
   if (!settings.device.is_set()) settings.device.set(label, "the suite");  // one plugin, one device in this process
   loader::Loader found(settings);
   for (const loader::Candidate& c : found.require())
@@ -58,18 +62,24 @@ std::shared_ptr<loader::Device> open_device(const Selection& selection, const st
 }
 
 json mode_json(const ModeResult& m) {
-  return {{"fast", m.numerics == Numerics::fast}, {"packed", m.packed}, {"outcome", static_cast<int>(m.outcome)}, {"text", m.text}, {"kernel", m.kernel}};
+  json observed = json::array();
+  for (std::size_t o = 0; o < m.outputs.size(); ++o)
+    if (!m.outputs[o].absent()) observed.push_back(o);
+  return {{"fast", m.numerics == Numerics::fast}, {"packed", m.packed}, {"outcome", static_cast<int>(m.outcome)}, {"text", m.text},
+          {"kernel", m.kernel}, {"label", m.label}, {"role", static_cast<int>(m.role)}, {"rows", m.rows}, {"step", m.step},
+          {"kernels", m.facts.kernels}, {"determinism", m.facts.determinism}, {"numerics_key", m.facts.numerics_key}, {"told", m.facts.told},
+          {"observed", observed}};
 }
 
 void copy_outputs(const ModeResult& mode, const std::vector<Tensor>& places) {
   for (std::size_t o = 0; o < places.size(); ++o)
-    if (!places[o].absent() && !places[o].bytes().empty())
+    if (!places[o].absent() && !mode.outputs[o].absent() && !places[o].bytes().empty())
       std::memcpy(places[o].bytes().data(), mode.outputs[o].bytes().data(), places[o].bytes().size());
 }
 
-json run_node_case(const loader::Device& device, const Case& c, SharedMemory& inputs, SharedMemory& outputs) {
+json run_data_case(const loader::Device& device, ForcedKernels& forced, const Case& c, SharedMemory& inputs, SharedMemory& outputs) {
   const CaseData data = map_data(c, inputs.map(input_bytes(c), false));
-  const std::vector<ModeResult> modes = run_case(device, c, data);
+  const std::vector<ModeResult> modes = c.graph ? run_graph(device, c, data) : c.every_kernel ? forced.run(device, c, data) : run_case(device, c, data);
   const std::uint64_t one = output_bytes(c);
   const auto arena = outputs.map(one * modes.size(), true);
   json answer{{"modes", json::array()}};
@@ -108,13 +118,14 @@ int device_main(const Selection& selection, const std::string& label, std::uint6
   ::setrlimit(RLIMIT_CORE, &no_core);
   std::shared_ptr<loader::Device> device;
   try {
-    device = open_device(selection, label);
+    device = open_device(selection, label, {});
   } catch (const std::exception& error) {
     reply({{"ready", false}, {"text", error.what()}});
     return 3;
   }
   const CaseTable table;
   SharedMemory inputs(child_inputs, false), outputs(child_outputs, true);
+  ForcedKernels forced([&](const std::string& kernel) { return open_device(selection, label, kernel); });
   reply({{"ready", true}});
   CacheSweep sweep(*device);
   for (std::string name; next_request(name);) {
@@ -127,7 +138,7 @@ int device_main(const Selection& selection, const std::string& label, std::uint6
       reply({{"error", "there is no case " + name}});
       continue;
     }
-    reply(c->script ? run_script_case(*device, *c, seed) : run_node_case(*device, *c, inputs, outputs));
+    reply(c->script ? run_script_case(*device, *c, seed) : run_data_case(*device, forced, *c, inputs, outputs));
   }
   return 0;
 }
@@ -149,6 +160,17 @@ CaseAnswer parse_answer(const std::string& line) {
     mode.outcome = static_cast<Outcome>(m.at("outcome").get<int>());
     mode.text = m.at("text");
     mode.kernel = m.at("kernel");
+    mode.label = m.at("label");
+    mode.role = static_cast<Role>(m.at("role").get<int>());
+    mode.rows = m.at("rows");
+    mode.step = m.at("step");
+    mode.facts = {m.at("kernels").get<std::vector<std::string>>(), m.at("determinism"), m.at("numerics_key"), m.at("told")};
+    for (const std::size_t o : m.at("observed")) {
+      if (o > 4096) throw std::runtime_error("a mode shows an output that no case has");
+      if (answer.observed.size() < answer.modes.size() + 1) answer.observed.resize(answer.modes.size() + 1);
+      answer.observed.back().insert(o);
+    }
+    answer.observed.resize(answer.modes.size() + 1);
     answer.modes.push_back(std::move(mode));
   }
   return answer;

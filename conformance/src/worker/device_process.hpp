@@ -6,6 +6,7 @@
 #include "judge/verdict.hpp"
 
 #include <optional>
+#include <set>
 #include <string>
 
 namespace quern::conformance {
@@ -17,6 +18,7 @@ int device_main(const Selection& selection, const std::string& label, std::uint6
 /// What it answers for one case.
 struct CaseAnswer {
   std::vector<ModeResult> modes;  // without outputs: those are in shared memory, mode after mode
+  std::vector<std::set<std::size_t>> observed;  // one a mode: the outputs that it shows
   std::optional<Verdict> script;  // of a script case
   std::vector<double> seconds;    // of a bench request: each timed run
 };

@@ -1,6 +1,8 @@
 // See lane.hpp.
 #include "worker/lane.hpp"
 
+#include "case_table/whole_graph.hpp"
+#include "graphs/judge_graph.hpp"
 #include "worker/arena.hpp"
 
 #include <nlohmann/json.hpp>
@@ -8,6 +10,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <fstream>
+#include <set>
 
 namespace quern::conformance {
 namespace {
@@ -16,7 +20,7 @@ constexpr double start_seconds = 120;
 
 Expected reference_of(const Case& c, const CaseData& data) {
   Expected expected;
-  if (c.script) return expected;
+  if (c.script || c.graph) return expected;
   expected.outputs.resize(c.outputs.size());
   c.reference({c, data.inputs, data.states}, expected);
   return expected;
@@ -30,6 +34,20 @@ const Expected& Lane::Reference::get() {
 }
 
 namespace {
+
+/// Empty if this machine can hold a whole graph: its inputs here, in the device process and packed, and its outputs; else what it lacks.
+/// Asked before anything is filled, so that the kernel has no reason to end a process.
+std::string memory_lacking(const Case& c) {
+  const std::uint64_t wanted = 3 * input_bytes(c) + output_bytes(c);
+  std::ifstream in("/proc/meminfo");
+  std::string key, unit;
+  for (std::uint64_t kib = 0; in >> key >> kib;) {
+    std::getline(in, unit);
+    if (key != "MemAvailable:" || wanted / 1024 < kib / 10 * 9) continue;
+    return "the graph needs " + std::to_string(wanted >> 20) + " MiB of host memory, " + std::to_string(kib >> 10) + " MiB are available";
+  }
+  return {};
+}
 
 /// The verdict of one mode; `outputs` are those of this mode.
 Verdict judge_mode(const ModeResult& mode, Lane::Reference& reference, const std::vector<Tensor>& outputs) {
@@ -92,6 +110,7 @@ CaseResult Lane::judge_answer(const Case& c, const CaseAnswer& answer, Reference
   }
   const std::uint64_t one = output_bytes(c);
   const auto arena = outputs.map(one * answer.modes.size(), true);
+  if (c.graph) return judge_whole_graph(c, answer, arena);
   result.verdict = {Status::pass, {}, 0, 0, {}};
   if (answer.modes.empty()) result.verdict = {Status::unknown, "no mode was run", 0, 0, {}};
   for (std::size_t m = 0; m < answer.modes.size(); ++m) {
@@ -99,6 +118,23 @@ CaseResult Lane::judge_answer(const Case& c, const CaseAnswer& answer, Reference
     if (result.kernel.find(answer.modes[m].kernel) == std::string::npos)
       result.kernel += (result.kernel.empty() ? "" : ", ") + answer.modes[m].kernel;
   }
+  return result;
+}
+
+CaseResult Lane::judge_whole_graph(const Case& c, const CaseAnswer& answer, std::span<std::byte> arena) {
+  std::vector<ModeResult> modes = answer.modes;
+  CaseResult result;
+  std::set<std::string> kernels;  // of all modes
+  const std::uint64_t one = output_bytes(c);
+  for (std::size_t m = 0; m < modes.size(); ++m) {
+    modes[m].outputs = map_outputs(c, arena.subspan(m * one, one));
+    for (std::size_t o = 0; o < modes[m].outputs.size(); ++o)
+      if (!answer.observed[m].contains(o)) modes[m].outputs[o] = Tensor();
+    kernels.insert(modes[m].facts.kernels.begin(), modes[m].facts.kernels.end());
+  }
+  for (const std::string& kernel : kernels) result.kernel += (result.kernel.empty() ? "" : "+") + kernel;
+  const CaseData data = map_data(c, inputs_.map(input_bytes(c), true));
+  result.verdict = c.graph->judge != nullptr ? c.graph->judge(c, data, modes) : judge_graph(c, data, modes);
   return result;
 }
 
@@ -152,6 +188,15 @@ std::vector<CaseResult> Lane::run_once(const Case& c, const CaseData& data, cons
 
 std::vector<CaseResult> Lane::run(const Case& c, const std::vector<bool>& wanted) {
   std::vector<CaseResult> results(plan_.targets.size());
+  if (const std::string lacking = c.graph ? memory_lacking(c) : std::string(); !lacking.empty()) {
+    for (std::size_t t = 0; t < plan_.targets.size(); ++t)
+      if (wanted[t]) {
+        journal_.begin(c.name, plan_.targets[t].label);
+        results[t].verdict = apply_exclusions(plan_.exclusions[t], c.name, {Status::resource, lacking, 0, 0, {}});
+        journal_.end(c.name, plan_.targets[t].label, results[t]);
+      }
+    return results;
+  }
   const auto arena = inputs_.map(c.script ? 0 : input_bytes(c), true);
   CaseData data;
   if (!c.script) {

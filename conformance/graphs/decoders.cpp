@@ -1,0 +1,113 @@
+// Decoder graphs: a two-layer block, and the decode, batch and prefill steps of real models with their true widths.
+//
+// A step has what a session's has: embedding, layers, the rows that are wanted, norm, head, the best token. Two layers: what the third
+// would show, the second does. Rows with logits: all of a decode or batch, the last of a prefill.
+#include "graphs/decoder_parts.hpp"
+
+namespace quern::conformance {
+namespace {
+
+constexpr std::uint32_t conversions = QUERN_CONVERT_INT8 | QUERN_CONVERT_F16 | QUERN_CONVERT_BF16;  // as sessions send them
+
+constexpr ModelShape block_256 = {"h256", 256, 512, 4, 2, 64, 512, 2, false, 0, 1e-5, false};
+constexpr ModelShape shapes[] = {
+    {"smollm2_135m", 576, 1536, 9, 3, 64, 49152, 30, false, 0, 1e-5, true},
+    {"tinyllama_1b", 2048, 5632, 32, 4, 64, 32000, 22, false, 0, 1e-5, false},
+    {"llama_7b", 4096, 11008, 32, 32, 128, 32000, 32, false, 0, 1e-5, false},
+    {"mistral_7b", 4096, 14336, 32, 8, 128, 32000, 32, false, 0, 1e-5, false},
+    {"qwen25_3b", 2048, 11008, 16, 2, 128, 151936, 36, true, 1, 1e-6, true},
+};
+
+/// Q4_K_M as converters write it: v and down in Q6_K; rows of 576 are no multiple of 256 and fall back to Q5_0 and Q8_0.
+WeightFormats q4_k_m(const ModelShape& m) {
+  const bool wide = m.hidden % 256 == 0;
+  const quern_dtype k4 = wide ? QUERN_Q4_K : QUERN_Q5_0, k6 = wide ? QUERN_Q6_K : QUERN_Q8_0;
+  const quern_dtype head = wide ? QUERN_Q6_K : QUERN_Q8_0;
+  return {"q4_k_m", k4, k6, k4, k4, QUERN_Q6_K, m.tied ? head : k4, head};
+}
+
+constexpr Batch batches[] = {{"decode", 1, 1, 20}, {"batch8", 8, 8, 9}, {"prefill", 17, 1, 5}};
+
+void add_block(CaseSink& sink, Profile profile, const WeightFormats& formats, quern_dtype cache, quern_dtype activations, bool bias, int window, std::string note) {
+  ModelShape shape = block_256;
+  shape.bias = bias;
+  shape.rope_mode = bias ? 1 : 0;
+  const Batch batch{"rows", 33, 3, 7};
+  GraphBuilder graph(batch.rows, {17, 1, 8, 33, 0});
+  graph.allow(conversions);
+  const RowValues rows = add_row_values(graph, batch, shape.head, 10000);
+  const Layer layer{shape, formats, batch, rows, cache, window, activations};
+  int x = graph.input("x", input(activations, {rows_dim, shape.hidden}));
+  for (const char* prefix : {"blk.0", "blk.1"}) x = add_feed_forward(graph, layer, prefix, add_attention(graph, layer, prefix, x));
+  graph.output(x);
+  sink.add_graph("graphs.block." + formats.name + ".cache_" + dtype_name(cache) + "." + dtype_name(activations) + note, graph.finish(profile, level_inference));
+}
+
+void blocks(CaseSink& sink) {
+  const WeightFormats mix = q4_k_m(block_256);
+  add_block(sink, Profile::quick, mix, QUERN_F16, QUERN_F32, false, 0, "");
+  add_block(sink, Profile::quick, all_of(QUERN_Q8_0), QUERN_Q8_0, QUERN_F32, true, 5, ".bias_window");
+  add_block(sink, Profile::quick, all_of(QUERN_Q4_0), QUERN_F32, QUERN_F32, false, 0, "");
+  add_block(sink, Profile::quick, all_of(QUERN_F16), QUERN_F16, QUERN_F32, true, 0, ".bias");
+  add_block(sink, Profile::quick, all_of(QUERN_F16), QUERN_F16, QUERN_F16, false, 0, "");
+  for (const quern_dtype dtype : block_dtypes) add_block(sink, Profile::full, all_of(dtype), QUERN_BF16, QUERN_F32, true, 3, ".bias_window");
+  for (const quern_dtype dtype : {QUERN_F32, QUERN_BF16}) add_block(sink, Profile::full, all_of(dtype), QUERN_F16, dtype, false, 0, "");
+}
+
+void add_step(CaseSink& sink, Profile profile, const ModelShape& m, const WeightFormats& formats, const Batch& batch, int layers) {
+  GraphBuilder graph(batch.rows);
+  graph.allow(conversions);
+  graph.graph().mark_each = m.hidden <= 576 && layers == 2 && profile == Profile::quick;
+  const RowValues rows = add_row_values(graph, batch, m.head, m.rope_mode == 1 ? 1e6 : 1e4);
+  const bool prompt = batch.sequences == 1;
+  const std::int64_t wanted = prompt ? 1 : batch.rows;
+  const int token = graph.input("token", filled(input(QUERN_I32, {rows_dim}), "tokens", [vocab = m.vocab](const Tensor& t, const CounterRandom& random) {
+    for (std::int64_t i = 0; i < t.count(); ++i) t.set(i, static_cast<double>(random.below(static_cast<std::uint64_t>(i), static_cast<std::uint64_t>(vocab))));
+  }));
+  const int output_row = graph.input("output_row", filled(input(QUERN_I32, {wanted}), "rows", [rows_all = batch.rows, prompt](const Tensor& t, const CounterRandom&) {
+    for (std::int64_t i = 0; i < t.count(); ++i) t.set(i, static_cast<double>(prompt ? rows_all - 1 : i));
+  }));
+  const int table = graph.weight("token_embd.weight", formats.table, {m.vocab, m.hidden});
+  int x = graph.node(QUERN_OP_GET_ROWS, "token_embd", {table, token}, {rows_dim, m.hidden});
+  const Layer layer{m, formats, batch, rows};
+  for (int l = 0; l < layers; ++l) {
+    const std::string prefix = "blk." + std::to_string(l);
+    x = add_feed_forward(graph, layer, prefix, add_attention(graph, layer, prefix, x));
+  }
+  const int last = graph.node(QUERN_OP_GET_ROWS, "output_rows", {x, output_row}, {wanted, m.hidden});
+  const int normed = graph.node(QUERN_OP_RMS_NORM, "output_norm", {last, add_norm_weight(graph, "output_norm.weight", m.hidden, formats.head)}, {wanted, m.hidden},
+                                {{QUERN_KEY_EPSILON, m.epsilon}});
+  const int head = m.tied ? table : graph.weight("output.weight", formats.head, {m.vocab, m.hidden});
+  const int logits = graph.node(QUERN_OP_MATMUL, "output", {normed, head}, {wanted, m.vocab});
+  graph.output(logits);
+  const int best = graph.internal("best", QUERN_I32, {wanted});
+  graph.output(best);
+  graph.node_into(QUERN_OP_ARGMAX, {logits}, {best});
+  Case c = graph.finish(profile, level_inference);
+  c.deadline_seconds = layers == 2 ? 120 : 600;
+  sink.add_graph("graphs." + std::string(m.name) + "." + batch.name + "." + formats.name + (layers == 2 ? "" : ".all_layers"), std::move(c));
+}
+
+void steps(CaseSink& sink) {
+  for (const Batch& batch : batches)
+    for (const WeightFormats& formats : {q4_k_m(block_256), all_of(QUERN_Q8_0), all_of(QUERN_F16)})
+      add_step(sink, Profile::quick, block_256, formats, batch, 2);
+  for (const ModelShape& m : shapes)
+    for (const WeightFormats& formats : {q4_k_m(m), all_of(QUERN_Q8_0), all_of(QUERN_F16)})
+      for (const Batch& batch : batches) {
+        add_step(sink, m.hidden == 576 ? Profile::quick : Profile::full, m, formats, batch, 2);
+        add_step(sink, Profile::huge, m, formats, batch, m.layers);
+      }
+}
+
+void generate(CaseSink& sink) {
+  blocks(sink);
+  steps(sink);
+}
+
+}  // namespace
+
+extern const Family decoders_family;
+const Family decoders_family = {"decoders", generate};
+
+}  // namespace quern::conformance

@@ -1,0 +1,59 @@
+// Builds a whole graph and the case around it.
+#pragma once
+
+#include "case_table/whole_graph.hpp"
+#include "ops/family.hpp"
+
+#include <string>
+
+namespace quern::conformance {
+
+/// As the first of a value's dims: the number of rows of the graph.
+inline constexpr std::int64_t rows_dim = -1;
+
+class GraphBuilder {
+ public:
+  /// A graph of `rows` rows, of one size only.
+  explicit GraphBuilder(std::int64_t rows) : most_rows_(rows) {}
+  /// A graph of a ranged number of rows that runs with each of `counts`; none is above `most`.
+  GraphBuilder(std::int64_t most, std::vector<std::int64_t> counts);
+
+  std::int64_t rows() const noexcept { return most_rows_; }
+
+  // Values with contents. Each returns its id.
+  int input(std::string name, ValueSpec spec);
+  int weight(std::string name, quern_dtype dtype, Dims dims, DataKind data = DataKind::gaussian);
+  int state(std::string name, ValueSpec spec);
+
+  /// A node with one new output of f32 or `dtype`; its name is the node's. Returns the output's id.
+  int node(std::uint32_t op, std::string name, std::vector<int> inputs, Dims dims, std::vector<Attribute> attributes = {},
+           quern_dtype dtype = QUERN_F32);
+  /// A node that writes values which exist: states, or what output() and internal() made.
+  void node_into(std::uint32_t op, std::vector<int> inputs, std::vector<int> outputs, std::vector<Attribute> attributes = {});
+  int internal(std::string name, quern_dtype dtype, Dims dims);
+  /// Output of a node, in the memory of `of`.
+  int in_place(std::string name, int of);
+  /// The same bytes with other dims.
+  int reshape(int value, Dims dims);
+  /// Makes a value an output of the graph.
+  void output(int value) { at(value).spec.kind = QUERN_VALUE_OUTPUT; }
+  /// Of the node added last.
+  void predicate(int value) { graph_.nodes.back().predicate = value; }
+
+  /// The conversions that matmul and attention nodes added from now on allow in fast numerics.
+  void allow(std::uint32_t conversions) { conversions_ = conversions; }
+  WholeGraph& graph() noexcept { return graph_; }
+
+  /// The case, without a name. Nothing may be added afterwards.
+  Case finish(Profile profile, int level);
+
+ private:
+  GraphValue& at(int value) { return graph_.values[static_cast<std::size_t>(value)]; }
+  int add(std::string name, ValueSpec spec);
+
+  WholeGraph graph_;
+  std::int64_t most_rows_;
+  std::uint32_t conversions_ = 0;
+};
+
+}  // namespace quern::conformance

@@ -1,0 +1,221 @@
+// See judge_graph.hpp.
+#include "graphs/judge_graph.hpp"
+
+#include "case_table/case_table.hpp"
+#include "graphs/reference/node_reference.hpp"
+#include "judge/judge.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <stdexcept>
+
+namespace quern::conformance {
+namespace {
+
+Dims live_dims(const GraphValue& value, std::int64_t rows) {
+  Dims dims = value.spec.dims;
+  if (value.ranged) dims[0] = rows;
+  return dims;
+}
+
+Tensor live_part(const GraphValue& value, const Tensor& tensor, std::int64_t rows) {
+  const Dims dims = live_dims(value, rows);
+  return Tensor(tensor.dtype(), dims, tensor.bytes().first(packed_bytes(tensor.dtype(), dims)));
+}
+
+/// One pass through the nodes for one mode.
+class Walk {
+ public:
+  Walk(const Case& c, const CaseData& data, const ModeResult& mode) : case_(c), graph_(*c.graph), data_(data), mode_(mode) {}
+
+  Verdict run() {
+    Verdict verdict{Status::pass, {}, 0, 0, {}};
+    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) judge_node(n, verdict);
+    return verdict;
+  }
+
+ private:
+  const GraphValue& at(int v) const { return graph_.values[static_cast<std::size_t>(v)]; }
+  const Tensor* observed(int v) const {
+    if (at(v).output == no_value) return nullptr;
+    const Tensor& t = mode_.outputs[static_cast<std::size_t>(at(v).output)];
+    return t.absent() ? nullptr : &t;
+  }
+
+  /// What node inputs hold: what was written last, else the contents that were bound.
+  Operand operand(int v) {
+    Operand x;
+    int source = v;
+    while (!written_.contains(source) && at(source).alias_of != no_value) source = at(source).alias_of;
+    if (const auto found = written_.find(source); found != written_.end()) {
+      x = found->second;
+    } else {
+      const Tensor& bound = data_.inputs[static_cast<std::size_t>(at(source).input)];
+      x.tensor = &kept_.emplace(source, live_part(at(source), bound, mode_.rows)).first->second;
+    }
+    x.dims = live_dims(at(v), mode_.rows);
+    return x;
+  }
+
+  void judge_node(std::size_t n, Verdict& verdict) {
+    const GraphNode& node = graph_.nodes[n];
+    std::vector<Operand> operands(node.inputs.size());
+    NodeCall call{node, mode_.numerics, {}, {}, {}, false, case_.name + "." + std::to_string(n)};
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] != no_value) operands[i] = operand(node.inputs[i]);
+      call.inputs.push_back(node.inputs[i] == no_value ? nullptr : &operands[i]);
+    }
+    std::vector<Tensor> before(node.outputs.size());
+    for (std::size_t o = 0; o < node.outputs.size(); ++o) {
+      const int y = node.outputs[o];
+      call.dtypes.push_back(y == no_value ? QUERN_DTYPE_NONE : at(y).spec.dtype);
+      call.sparse = call.sparse || (y != no_value && observed(y) != nullptr);
+      if (y != no_value && at(y).spec.kind == QUERN_VALUE_STATE) before[o] = state_before(y);
+      call.states.push_back(before[o].absent() ? nullptr : &before[o]);
+    }
+    if (node.predicate != no_value && operand(node.predicate).tensor->at(0) == 0) throw std::logic_error("predicates of whole graphs are 1");
+    std::vector<Result> results = node_reference(call);
+    for (std::size_t o = 0; o < node.outputs.size(); ++o)
+      if (node.outputs[o] != no_value) take(node.outputs[o], results[o], verdict);
+  }
+
+  Tensor state_before(int v) const {
+    const auto found = written_.find(v);
+    return found != written_.end() ? *found->second.tensor : data_.inputs[static_cast<std::size_t>(at(v).input)];
+  }
+
+  /// Judges an output that was observed; the nodes behind it then read what the device had.
+  void take(int v, const Result& result, Verdict& verdict) {
+    Operand x;
+    x.dims = live_dims(at(v), mode_.rows);
+    if (const Tensor* found = observed(v)) {
+      const Tensor& live = seen_.emplace_back(std::make_unique<Tensor>(live_part(at(v), *found, mode_.rows))).operator*();
+      Verdict one = judge_result(result, live, mode_.numerics);
+      if (one.status != Status::pass) one.text = at(v).name + ": " + one.text;
+      if (live.count() != 0) verdict.merge(one);
+      x.tensor = &live;
+    } else {
+      x = unobserved(result, at(v).spec.dtype, x.dims);
+    }
+    written_[v] = std::move(x);
+  }
+
+  const Case& case_;
+  const WholeGraph& graph_;
+  const CaseData& data_;
+  const ModeResult& mode_;
+  std::map<int, Operand> written_;
+  std::map<int, Tensor> kept_;
+  std::vector<std::unique_ptr<Tensor>> seen_;
+};
+
+/// Where the first value lies in which two modes differ, among those that both show; empty: they agree.
+std::string difference(const WholeGraph& graph, const ModeResult& a, const ModeResult& b, std::int64_t rows) {
+  for (const GraphNode& node : graph.nodes)
+    for (const int y : node.outputs) {
+      if (y == no_value) continue;
+      const GraphValue& value = graph.values[static_cast<std::size_t>(y)];
+      const auto o = static_cast<std::size_t>(value.output);
+      if (a.outputs[o].absent() || b.outputs[o].absent()) continue;
+      if (a.rows != b.rows && !value.ranged) continue;  // states hold another number of rows
+      const Tensor left = live_part(value, a.outputs[o], rows), right = live_part(value, b.outputs[o], rows);
+      if (std::ranges::equal(left.bytes(), right.bytes())) continue;
+      std::size_t first = 0;
+      while (left.bytes()[first] == right.bytes()[first]) ++first;
+      const Unit unit = unit_of(left.dtype());
+      return value.name + " differs first in " + (unit.elements == 1 ? "element " : "block ") + std::to_string(first / unit.bytes);
+    }
+  return {};
+}
+
+bool invariant(const ModeResult& mode) { return mode.facts.told && mode.facts.determinism == QUERN_DETERMINISM_INVARIANT; }
+
+const ModeResult* find(const std::vector<ModeResult>& modes, const ModeResult& like, Role role, int step) {
+  const auto at = std::ranges::find_if(modes, [&](const ModeResult& m) {
+    return m.role == role && m.step == step && m.numerics == like.numerics && m.packed == like.packed && m.outcome == Outcome::ran;
+  });
+  return at == modes.end() ? nullptr : &*at;
+}
+
+std::optional<Verdict> not_run(const ModeResult& mode) {
+  switch (mode.outcome) {
+    case Outcome::ran: return std::nullopt;
+    case Outcome::unsupported: return Verdict{Status::unsupported, mode.text, 0, 0, {}};
+    case Outcome::failed: return Verdict{Status::fail, mode.text, 0, 0, {}};
+    case Outcome::resource: return Verdict{Status::resource, mode.text, 0, 0, {}};
+    case Outcome::device_lost: return Verdict{Status::device_lost, mode.text, 0, 0, {}};
+  }
+  return std::nullopt;
+}
+
+/// What the contract demands of two modes to the bit.
+Verdict judge_bits(const WholeGraph& graph, const std::vector<ModeResult>& modes, const ModeResult& mode) {
+  const auto claim = [&](const ModeResult* other, const char* why) -> Verdict {
+    const std::string text = difference(graph, mode, *other, std::min(mode.rows, other->rows));
+    return text.empty() ? Verdict{Status::pass, {}, 0, 1, {}} : Verdict{Status::fail, text + " from " + other->mode() + ", and " + why, 0, 1, {}};
+  };
+  Verdict none{Status::pass, {}, 0, 0, {}};
+  if (mode.role == Role::unfused || mode.role == Role::marked) {
+    const ModeResult* whole = find(modes, mode, Role::whole, mode.step);
+    if (whole != nullptr && mode.facts.told && mode.facts.numerics_key == whole->facts.numerics_key) return claim(whole, "both plans have one numerics_key [C17]");
+  }
+  if (mode.role == Role::node_by_node) {
+    const ModeResult* unfused = find(modes, mode, Role::unfused, mode.step);
+    if (unfused != nullptr && invariant(mode) && invariant(*unfused) && mode.facts.kernels == unfused->facts.kernels)
+      return claim(unfused, "both run the same kernels and are invariant [C17]");
+  }
+  if (mode.role == Role::other_rows) {
+    const ModeResult* whole = find(modes, mode, Role::whole, mode.step);
+    if (whole != nullptr && invariant(mode) && invariant(*whole)) return claim(whole, "rows of an invariant plan do not depend on their number [C17]");
+  }
+  return none;
+}
+
+}  // namespace
+
+Verdict judge_result(const Result& result, const Tensor& found, Numerics numerics) {
+  if (result.check) {
+    const std::string text = result.check(found);
+    return {text.empty() ? Status::pass : Status::fail, text, 0, static_cast<std::uint64_t>(found.count()), {}};
+  }
+  ExpectedOutput expected;
+  expected.rule = Rule::bounded;
+  expected.index = result.index;
+  expected.value = result.value;
+  expected.bound = result.bound;
+  expected.deviation = result.deviation;
+  expected.independent = result.independent && numerics == Numerics::fast;
+  return judge(expected, found, Numerics::fast);  // `fast` takes the deviations into account; in exact numerics they are the inputs'
+}
+
+Verdict judge_graph(const Case& c, const CaseData& data, const std::vector<ModeResult>& modes) {
+  Verdict verdict{Status::pass, {}, 0, 0, {}};
+  std::vector<const ModeResult*> judged;
+  if (modes.empty()) return {Status::unknown, "no mode was run", 0, 0, {}};
+  std::vector<const ModeResult*> order;
+  for (const ModeResult& mode : modes) order.push_back(&mode);
+  std::ranges::stable_partition(order, [](const ModeResult* m) { return m->role == Role::node_by_node; });
+  for (const ModeResult* at : order) {
+    const ModeResult& mode = *at;
+    Verdict one{Status::pass, {}, 0, 0, {}};
+    if (const auto ended = not_run(mode)) {
+      one = *ended;
+    } else {
+      one = judge_bits(*c.graph, modes, mode);
+      // The bounds of exact numerics are within those of fast ones.
+      const bool known = std::ranges::any_of(judged, [&](const ModeResult* m) {
+        return m->role == Role::node_by_node && m->outcome == Outcome::ran && m->rows == mode.rows &&
+               (m->numerics == mode.numerics || m->numerics == Numerics::exact) && difference(*c.graph, mode, *m, mode.rows).empty();
+      });
+      if (!known || std::getenv("WALK_ALL") != nullptr) one.merge(Walk(c, data, mode).run());
+    }
+    if (one.status != Status::pass) one.text = mode.mode() + ": " + one.text + (mode.kernel.empty() ? "" : " (" + mode.kernel + ")");
+    verdict.merge(one);
+    judged.push_back(&mode);
+  }
+  if (verdict.status == Status::pass && verdict.compared == 0) return {Status::unknown, "no value was compared", 0, 0, {}};
+  return verdict;
+}
+
+}  // namespace quern::conformance

@@ -1,0 +1,23 @@
+// Judges every plan of a whole graph against f64, value by value, and against the same graph run node by node.
+#pragma once
+
+#include "case_table/whole_graph.hpp"
+#include "device_run/case_run.hpp"
+#include "judge/verdict.hpp"
+
+namespace quern::conformance {
+
+/// - node by node: each value against the reference of its node on the inputs that the device had: the bounds of the op's own cases;
+/// - every other plan: each value that it shows against the reference, propagated through what it does not show
+///   (graphs/reference/node_reference.hpp). What shows the same bits as the nodes one by one has been judged with them;
+/// - with and without fusion: the same bits where both plans tell one numerics_key [C17];
+/// - without fusion and node by node: the same bits where both declare invariance and name the same kernels;
+/// - other numbers of rows: the same bits in the rows that both have, where the plans declare invariance.
+/// A mode that failed, is unsupported or out of memory gives its verdict.
+Verdict judge_graph(const Case& c, const CaseData& data, const std::vector<ModeResult>& modes);
+
+/// One output as a verdict: the rule and bounds of `result` on the live rows of `found`.
+struct Result;
+Verdict judge_result(const Result& result, const Tensor& found, Numerics numerics);
+
+}  // namespace quern::conformance

@@ -1,0 +1,113 @@
+// y = alpha * a b^T + bias + beta * c, b a known matrix [n, k].
+//
+// E_acc: T1 of S for f32 a, T2 for a of 16 bits, as ops/matmul_reference.cpp has it. Deviation: alpha^2 sum b^2 (s^2 + d^2 / 3), s that of
+// a, d half a step of the widest conversion that the node allows in fast numerics, and beta^2 that of c.
+#include "graphs/reference/node_reference.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <stdexcept>
+
+namespace quern::conformance {
+namespace {
+
+constexpr double most_products = 1 << 24;
+constexpr std::int64_t seeded_outputs = 4096;
+
+struct Sums {
+  double product = 0, size = 0, variance = 0;
+};
+
+/// Four sums side by side: their order is free in f64, and compilers keep four lanes in registers.
+Sums multiply(const double* a, const double* variance, const double* b, std::int64_t k) {
+  double product[4] = {}, size[4] = {}, squares[4] = {};
+  for (std::int64_t l = 0; l < k; l += 4)
+    for (std::int64_t lane = 0; lane < std::min<std::int64_t>(4, k - l); ++lane) {
+      const double p = a[l + lane] * b[l + lane];
+      product[lane] += p;
+      size[lane] += std::fabs(p);
+      squares[lane] += variance[l + lane] * b[l + lane] * b[l + lane];
+    }
+  return {(product[0] + product[1]) + (product[2] + product[3]), (size[0] + size[1]) + (size[2] + size[3]),
+          (squares[0] + squares[1]) + (squares[2] + squares[3])};
+}
+
+/// Variance of each element of a row of a as the products read it.
+std::vector<double> variances(const NodeCall& call, const double* a, const double* deviation, std::int64_t k) {
+  const std::uint32_t allowed = call.numerics == Numerics::fast ? call.node.fast_conversions : 0;
+  const double relative = (allowed & QUERN_CONVERT_BF16) != 0 ? 0x1p-8 : (allowed & (QUERN_CONVERT_F16 | QUERN_CONVERT_TF32)) != 0 ? 0x1p-11 : 0.0;
+  const std::int64_t block = std::max<std::int64_t>(32, unit_of(call.input(1).tensor->dtype()).elements);
+  std::vector<double> v(static_cast<std::size_t>(k));
+  for (std::int64_t first = 0; first < k; first += block) {
+    double largest = 0;
+    for (std::int64_t l = first; l < std::min(k, first + block); ++l) largest = std::max(largest, std::fabs(a[l]));
+    const double int8 = (allowed & QUERN_CONVERT_INT8) != 0 ? largest / 254.0 : 0.0;
+    for (std::int64_t l = first; l < std::min(k, first + block); ++l) {
+      const double step = std::max(int8, relative * std::fabs(a[l]));
+      v[static_cast<std::size_t>(l)] = deviation[l] * deviation[l] + step * step / 3.0;
+    }
+  }
+  return v;
+}
+
+/// The columns to judge: all, or those beside each power of two and both ends, and seeded ones, so that they hold 4,096 outputs.
+std::vector<std::int64_t> columns_of(const NodeCall& call, std::int64_t m, std::int64_t n, std::int64_t k) {
+  std::vector<std::int64_t> columns;
+  const bool all = !call.sparse || static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) <= most_products;
+  if (all) {
+    for (std::int64_t j = 0; j < n; ++j) columns.push_back(j);
+    return columns;
+  }
+  std::set<std::int64_t> chosen = {0, n - 1, std::max<std::int64_t>(0, n - 2)};
+  for (std::int64_t tile = 4; tile < n; tile *= 2) chosen.insert({tile - 1, tile});
+  const CounterRandom random = CounterRandom::of(call.seed);
+  for (std::int64_t i = 0; i < (seeded_outputs + m - 1) / m; ++i)
+    chosen.insert(static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(i), static_cast<std::uint64_t>(n))));
+  columns.assign(chosen.begin(), chosen.end());
+  return columns;
+}
+
+}  // namespace
+
+void matmul_node(const NodeCall& call, Result& y) {
+  const Operand &a = call.input(0), &b = call.input(1);
+  if (!b.exact() || b.dims.size() != 2) throw std::logic_error("a matmul of a whole graph has a known matrix as b");
+  const std::int64_t k = b.dims[1], n = b.dims[0], m = a.count() / k;
+  const double alpha = call.attribute(QUERN_KEY_ALPHA, 1), beta = call.attribute(QUERN_KEY_BETA, 1);
+  const std::vector<double> values = a.values(), deviations = a.deviations();
+  std::vector<std::vector<double>> variance;
+  for (std::int64_t row = 0; row < m; ++row) variance.push_back(variances(call, &values[static_cast<std::size_t>(row * k)], &deviations[static_cast<std::size_t>(row * k)], k));
+  const std::vector<double> bias = call.has(2) ? call.input(2).values() : std::vector<double>();
+  const std::vector<double> c = call.has(3) ? call.input(3).values() : std::vector<double>();
+  const std::vector<double> c_deviation = call.has(3) ? call.input(3).deviations() : std::vector<double>();
+  const std::vector<std::int64_t> columns = columns_of(call, m, n, k);
+  const bool wide = !a.exact() || a.tensor->dtype() == QUERN_F32;
+
+  const std::size_t outputs = static_cast<std::size_t>(m) * columns.size();
+  y.value.resize(outputs), y.bound.resize(outputs), y.deviation.resize(outputs);
+  if (columns.size() != static_cast<std::size_t>(n)) y.index.resize(outputs);
+  std::vector<double> row_of_b(static_cast<std::size_t>(k));
+  for (std::size_t j = 0; j < columns.size(); ++j) {
+    b.read(columns[j] * k, k, row_of_b.data());
+    for (std::int64_t row = 0; row < m; ++row) {
+      const Sums sums = multiply(&values[static_cast<std::size_t>(row * k)], variance[static_cast<std::size_t>(row)].data(), row_of_b.data(), k);
+      double r = alpha * sums.product, size = std::fabs(alpha) * sums.size, square = alpha * alpha * sums.variance;
+      const auto term = [&](double t) { r += t, size += std::fabs(t); };
+      if (!bias.empty()) term(bias[static_cast<std::size_t>(columns[j])]);
+      if (!c.empty()) {
+        const auto at = static_cast<std::size_t>(row * n + columns[j]);
+        term(beta * c[at]);
+        square += beta * beta * c_deviation[at] * c_deviation[at];
+      }
+      const std::size_t at = static_cast<std::size_t>(row) * columns.size() + j;
+      y.value[at] = r;
+      y.bound[at] = accumulation_bound(wide ? Tier::t1 : Tier::t2, static_cast<double>(k), size) + (call.dtypes[0] == QUERN_F32 ? 0.0 : half_ulp_f32(r));
+      y.deviation[at] = std::sqrt(square);
+      if (!y.index.empty()) y.index[at] = row * n + columns[j];
+    }
+  }
+  y.independent = a.exact() && call.numerics == Numerics::fast && call.node.fast_conversions != 0 && m >= 8;
+}
+
+}  // namespace quern::conformance

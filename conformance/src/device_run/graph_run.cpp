@@ -1,0 +1,356 @@
+// See graph_run.hpp.
+#include "device_run/graph_run.hpp"
+
+#include "device_run/flat_graph.hpp"
+#include "device_run/weight_packing.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+namespace quern::conformance {
+namespace {
+
+
+bool all_equal(std::span<const std::byte> bytes, std::byte value) {
+  return std::ranges::all_of(bytes, [&](std::byte b) { return b == value; });
+}
+
+/// The graph in one numerics, canonical or packed: its memory, and the plans that run in it.
+class GraphRun {
+ public:
+  GraphRun(const loader::Device& device, Queue& queue, const Case& c, const CaseData& data, Numerics numerics, bool packed,
+           std::vector<ModeResult>& results)
+      : device_(device), queue_(queue), case_(c), graph_(*c.graph), data_(data), numerics_(numerics), packed_(packed), results_(results) {
+    for (int v = 0; v < static_cast<int>(graph_.values.size()); ++v) {
+      const GraphValue& value = graph_.values[static_cast<std::size_t>(v)];
+      if (value.alias_of != no_value) continue;
+      regions_[v] = std::make_unique<Region>(device, queue, packed_bytes(value.spec.dtype, value.spec.dims), 0, false);
+      if (value.spec.kind == QUERN_VALUE_CONSTANT) regions_[v]->write(data.inputs[static_cast<std::size_t>(value.input)].bytes());
+    }
+  }
+
+  void run() {
+    if (packed_ && !pack()) return;  // nothing to pack: no modes
+    if (const std::string reason = refusal(); !reason.empty()) {
+      ModeResult mode = mode_of(Role::whole, {}, 0);
+      mode.outcome = Outcome::unsupported;
+      mode.text = reason;
+      FlatGraph flat(graph_, numerics_);
+      prepare_flat(flat);
+      if (const quern_status status = Prepared::try_compile(device_, flat.graph()); status != QUERN_UNSUPPORTED && status != QUERN_INVALID_ARGUMENT) {
+        mode.outcome = Outcome::failed;
+        mode.text = "support says no (" + reason + ") and compile answered " + std::to_string(status);
+      }
+      results_.push_back(std::move(mode));
+      return;
+    }
+    const std::int64_t rows = graph_.row_counts.empty() ? graph_.most_rows : graph_.row_counts.front();
+    run_plan(Role::whole, {}, {}, plan_of_rows(limit(rows)), rows);
+    run_plan(Role::unfused, "without fusion", {}, plan_of_rows(limit(rows), false), rows);
+    run_node_by_node(rows);
+    if (graph_.mark_each)
+      for (int v = 0; v < static_cast<int>(graph_.values.size()); ++v)
+        if (can_be_marked(v)) run_plan(Role::marked, "with " + graph_.values[static_cast<std::size_t>(v)].name + " marked", {v}, plan_of_rows(limit(rows)), rows);
+    for (std::size_t i = 1; i < graph_.row_counts.size(); ++i)
+      run_plan(Role::other_rows, "of " + std::to_string(graph_.row_counts[i]) + " rows", {}, plan_of_rows(graph_.row_counts[i]), graph_.row_counts[i]);
+    check_constants();
+  }
+
+ private:
+  std::int64_t limit(std::int64_t rows) const noexcept { return graph_.most_rows == 0 ? -1 : rows; }
+  const GraphValue& at(int v) const { return graph_.values[static_cast<std::size_t>(v)]; }
+  Region& region(int v) {
+    const int root = graph_.root(v);
+    const auto packed = packed_regions_.find(root);
+    return packed != packed_regions_.end() ? *packed->second.region : *regions_.at(root);
+  }
+
+  ModeResult mode_of(Role role, std::string label, std::int64_t rows) const {
+    ModeResult mode;
+    mode.numerics = numerics_;
+    mode.packed = packed_;
+    mode.role = role;
+    mode.label = std::move(label);
+    mode.rows = rows;
+    return mode;
+  }
+
+  bool pack() {
+    FlatGraph flat(graph_, numerics_);
+    std::map<std::uint32_t, Region*> sources;
+    for (const auto& [v, id] : flat.bound())
+      if (at(v).spec.kind == QUERN_VALUE_CONSTANT) sources[id] = regions_.at(v).get();
+    for (auto& [id, weight] : pack_constants(device_, queue_, flat.graph(), sources)) {
+      const int v = flat.value_of(id);
+      packed_regions_[v] = std::move(weight);
+      regions_.erase(v);  // the canonical bytes are not needed any more
+    }
+    return !packed_regions_.empty();
+  }
+
+  /// Layouts of packed constants; their bytes where the plugin asked for them.
+  void prepare_flat(FlatGraph& flat) const {
+    for (const auto& [v, weight] : packed_regions_) flat.set_layout(v, weight.layout);
+    if (!wants_values_) return;
+    for (int v = 0; v < static_cast<int>(graph_.values.size()); ++v)
+      if (at(v).spec.kind == QUERN_VALUE_CONSTANT && !packed_regions_.contains(v))
+        flat.set_data(v, data_.inputs[static_cast<std::size_t>(at(v).input)].bytes());
+  }
+
+  /// Why a node of the graph is not supported; empty: all are.
+  std::string refusal() {
+    for (int round = 0; round < 2; ++round) {
+      FlatGraph flat(graph_, numerics_);
+      prepare_flat(flat);
+      const std::vector<SupportAnswer> answers = support_of_nodes(device_, flat.graph());
+      bool wants = false;
+      for (std::size_t n = 0; n < answers.size(); ++n) {
+        if (answers[n].verdict == QUERN_ANSWER_YES || answers[n].verdict == QUERN_ANSWER_YES_IN_GROUP) continue;
+        const std::string node = "node " + std::to_string(n) + ": ";
+        if (answers[n].verdict != QUERN_ANSWER_YES_IF) return node + (answers[n].text.empty() ? "no reason given" : answers[n].text);
+        if (answers[n].needs_other_than_values) return node + "only under a requirement that canonical values do not meet";
+        wants = true;
+      }
+      if (!wants) return {};
+      wants_values_ = true;
+    }
+    return "a node still asks for values that it was given";
+  }
+
+  bool can_be_marked(int v) const {
+    if (at(v).spec.kind != QUERN_VALUE_INTERNAL || at(v).alias_of != no_value || at(v).output == no_value) return false;
+    for (int other = 0; other < static_cast<int>(graph_.values.size()); ++other)  // a later node overwrites it
+      if (other != v && graph_.root(other) == v && at(other).output != no_value) return false;
+    return true;
+  }
+
+  /// Contents of inputs and states before a run; poison in what the nodes write.
+  void reset(std::byte poison, int step) {
+    for (int v = 0; v < static_cast<int>(graph_.values.size()); ++v) {
+      const GraphValue& value = at(v);
+      if (value.alias_of != no_value || value.spec.kind == QUERN_VALUE_CONSTANT) continue;
+      if (value.spec.kind == QUERN_VALUE_INTERNAL || value.spec.kind == QUERN_VALUE_OUTPUT) region(v).fill(poison);
+      else if (step <= 1 || value.spec.kind == QUERN_VALUE_INPUT) region(v).write(data_.inputs[static_cast<std::size_t>(value.input)].bytes());
+    }
+    if (graph_.steps.fill == nullptr) return;
+    std::vector<Tensor> changing;
+    for (const int v : graph_.steps.changing) changing.emplace_back(at(v).spec.dtype, at(v).spec.dims);
+    graph_.steps.fill(step, changing);
+    for (std::size_t i = 0; i < changing.size(); ++i) region(graph_.steps.changing[i]).write(changing[i].bytes());
+  }
+
+  std::uint64_t live_bytes(int v, std::int64_t rows) const {
+    Dims dims = at(v).spec.dims;
+    if (at(v).ranged) dims[0] = rows;
+    return packed_bytes(at(v).spec.dtype, dims);
+  }
+
+  /// Reads what a value holds after a run, and checks that rows beyond the run's still hold the poison.
+  Tensor observe(int v, std::int64_t rows, std::byte poison, std::string& problem) {
+    Tensor tensor(at(v).spec.dtype, at(v).spec.dims);
+    const std::vector<std::byte> bytes = region(v).read();
+    std::ranges::copy(bytes, tensor.bytes().begin());
+    const std::uint64_t live = live_bytes(v, rows);
+    if (live < bytes.size() && !all_equal(std::span(bytes).subspan(live), poison)) problem = at(v).name + ": rows beyond the run's were written";
+    return tensor;
+  }
+
+  std::string damage(Prepared& prepared) {
+    for (const auto& [v, r] : regions_)
+      if (std::string text = r->canary_damage(); !text.empty()) return at(v).name + ": " + text;
+    for (int v = 0; v < static_cast<int>(graph_.values.size()); ++v) {
+      if (at(v).spec.kind != QUERN_VALUE_INPUT || is_changing(v) || is_overwritten(v)) continue;
+      const auto given = data_.inputs[static_cast<std::size_t>(at(v).input)].bytes();
+      if (!std::ranges::equal(region(v).read(), given)) return at(v).name + ", an input, was changed";
+    }
+    const std::string scratch = prepared.scratch_damage();
+    return scratch.empty() ? std::string() : "scratch: " + scratch;
+  }
+  bool is_changing(int v) const { return std::ranges::find(graph_.steps.changing, v) != graph_.steps.changing.end(); }
+  bool is_overwritten(int v) const {
+    for (const GraphNode& node : graph_.nodes)
+      for (const int y : node.outputs)
+        if (y != no_value && graph_.root(y) == v) return true;
+    return false;
+  }
+
+  std::map<std::uint32_t, Region*> bindings_of(const FlatGraph& flat) {
+    std::map<std::uint32_t, Region*> bindings;
+    for (const auto& [v, id] : flat.bound()) bindings[id] = &region(v);
+    return bindings;
+  }
+
+  /// Empty if the run ended as it should.
+  std::string status_problem(const quern_run_status& status) const {
+    if (status.code != QUERN_OK) throw AbiFailure(status.code, "the run ended with code " + std::to_string(status.code) + " at node " + std::to_string(status.node));
+    if (status.faults == graph_.faults) return {};
+    return "the run raised the faults " + std::to_string(status.faults) + ", expected " + std::to_string(graph_.faults);
+  }
+
+  void run_plan(Role role, std::string label, const std::set<int>& marked, const PlanOptions& options, std::int64_t rows) {
+    ModeResult mode = mode_of(role, std::move(label), rows);
+    guarded(mode, [&] {
+      FlatGraph flat(graph_, numerics_, marked);
+      prepare_flat(flat);
+      Prepared prepared(device_, queue_, flat.graph(), bindings_of(flat), options);
+      mode.facts = prepared.facts();
+      mode.kernel = prepared.kernels();
+      const std::size_t runs = role == Role::whole && graph_.steps.count == 1 ? 2 : 1;
+      for (int step = 1; step <= graph_.steps.count; ++step)
+        for (std::size_t r = 0; r < runs; ++r) {
+          std::vector<Tensor> outputs = run_once(mode, flat, prepared, poisons[r], step, rows);
+          if (!mode.text.empty()) return;
+          if (r == 0) mode.outputs = std::move(outputs);
+          else if (!same_bits(mode.outputs, outputs, rows)) {
+            mode.text = "two runs on the same inputs differ: an output depends on what lay in outputs or scratch before";
+            return;
+          }
+          if (graph_.steps.count > 1) emit_step(mode, step);
+        }
+      mode.outcome = Outcome::ran;
+    });
+    if (graph_.steps.count == 1 || mode.outcome != Outcome::ran) results_.push_back(std::move(mode));
+  }
+
+  /// The results of one step of several: a mode of its own.
+  void emit_step(const ModeResult& mode, int step) {
+    ModeResult one = mode;
+    one.step = step;
+    one.label += (one.label.empty() ? "step " : ", step ") + std::to_string(step);
+    one.outcome = Outcome::ran;
+    results_.push_back(std::move(one));
+  }
+
+  std::vector<Tensor> run_once(ModeResult& mode, const FlatGraph& flat, Prepared& prepared, std::byte poison, int step, std::int64_t rows) {
+    reset(poison, step);
+    prepared.poison_scratch(poison);
+    mode.text = status_problem(prepared.run(case_.deadline_seconds));
+    if (const std::string text = damage(prepared); !text.empty()) mode.text = text;
+    std::vector<Tensor> outputs(case_.outputs.size());
+    for (const auto& [v, id] : flat.bound())
+      if (at(v).output != no_value) outputs[static_cast<std::size_t>(at(v).output)] = observe(v, rows, poison, mode.text);
+    return outputs;
+  }
+
+  bool same_bits(const std::vector<Tensor>& a, const std::vector<Tensor>& b, std::int64_t rows) const {
+    for (const GraphValue& value : graph_.values) {
+      if (value.output == no_value) continue;
+      const auto o = static_cast<std::size_t>(value.output);
+      if (a[o].absent() || b[o].absent()) continue;
+      Dims dims = value.spec.dims;
+      if (value.ranged) dims[0] = rows;
+      const std::uint64_t live = packed_bytes(value.spec.dtype, dims);
+      if (!std::ranges::equal(a[o].bytes().first(live), b[o].bytes().first(live))) return false;
+    }
+    return true;
+  }
+
+  void run_node_by_node(std::int64_t rows) {
+    ModeResult mode = mode_of(Role::node_by_node, "node by node", rows);
+    guarded(mode, [&] {
+      mode.facts.told = true;
+      mode.facts.determinism = QUERN_DETERMINISM_INVARIANT;
+      std::vector<std::unique_ptr<FlatGraph>> flats;
+      std::vector<std::unique_ptr<Prepared>> plans;
+      for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
+        flats.push_back(std::make_unique<FlatGraph>(graph_, numerics_, OnlyNode{n}));
+        prepare_flat(*flats.back());
+        plans.push_back(std::make_unique<Prepared>(device_, queue_, flats.back()->graph(), bindings_of(*flats.back()), plan_of_rows(limit(rows))));
+        const PlanFacts& facts = plans.back()->facts();
+        mode.facts.told = mode.facts.told && facts.told;
+        mode.facts.determinism = std::min(mode.facts.determinism, facts.determinism);
+        mode.facts.kernels.push_back(plans.back()->kernels());
+        mode.kernel += (mode.kernel.empty() ? "" : "+") + plans.back()->kernels();
+      }
+      for (int step = 1; step <= graph_.steps.count; ++step) {
+        reset(poisons[0], step);
+        mode.outputs.assign(case_.outputs.size(), {});
+        std::uint64_t faults = 0;
+        for (std::size_t n = 0; n < plans.size(); ++n) {
+          plans[n]->poison_scratch(poisons[0]);
+          const quern_run_status status = plans[n]->run(case_.deadline_seconds);
+          if (status.code != QUERN_OK) throw AbiFailure(status.code, "node " + std::to_string(n) + " ended with code " + std::to_string(status.code));
+          faults |= status.faults;
+          for (const int y : graph_.nodes[n].outputs)
+            if (y != no_value) mode.outputs[static_cast<std::size_t>(at(y).output)] = observe(y, rows, poisons[0], mode.text);
+          if (const std::string text = plans[n]->scratch_damage(); !text.empty()) mode.text = "scratch of node " + std::to_string(n) + ": " + text;
+        }
+        if (faults != graph_.faults) mode.text = "the nodes raised the faults " + std::to_string(faults) + ", expected " + std::to_string(graph_.faults);
+        if (const std::string text = damage(*plans.back()); !text.empty()) mode.text = text;
+        if (!mode.text.empty()) return;
+        if (graph_.steps.count > 1) emit_step(mode, step);
+      }
+      mode.outcome = Outcome::ran;
+    });
+    if (graph_.steps.count == 1 || mode.outcome != Outcome::ran) results_.push_back(std::move(mode));
+  }
+
+  /// Constants are never written: looked at once, after all plans of this numerics have run.
+  void check_constants() {
+    for (const auto& [v, r] : regions_) {
+      if (at(v).spec.kind != QUERN_VALUE_CONSTANT) continue;
+      if (std::ranges::equal(r->read(), data_.inputs[static_cast<std::size_t>(at(v).input)].bytes())) continue;
+      ModeResult mode = mode_of(Role::whole, {}, 0);
+      mode.text = at(v).name + ", a constant, was changed";
+      results_.push_back(std::move(mode));
+    }
+  }
+
+  template <class F>
+  void guarded(ModeResult& mode, const F& body) {
+    try {
+      body();
+    } catch (const AbiFailure& failure) {
+      mode.outcome = failure.status() == QUERN_OUT_OF_MEMORY || failure.status() == QUERN_HOST_OUT_OF_MEMORY ? Outcome::resource : Outcome::failed;
+      mode.text = failure.what();
+      if (failure.status() == QUERN_DEVICE_LOST) throw;
+    }
+  }
+
+  const loader::Device& device_;
+  Queue& queue_;
+  const Case& case_;
+  const WholeGraph& graph_;
+  const CaseData& data_;
+  Numerics numerics_;
+  bool packed_, wants_values_ = false;
+  std::vector<ModeResult>& results_;
+  std::map<int, std::unique_ptr<Region>> regions_;
+  std::map<int, PackedWeight> packed_regions_;
+};
+
+}  // namespace
+
+std::vector<ModeResult> run_graph(const loader::Device& device, const Case& c, const CaseData& data) {
+  Queue queue(device);
+  std::vector<ModeResult> results;
+  for (const Numerics numerics : {Numerics::exact, Numerics::fast}) {
+    if (numerics == Numerics::fast && c.fast_conversions == 0) continue;
+    for (const bool packed : {false, true}) {
+      if (packed && device.api().weights_plan == nullptr) continue;
+      ModeResult mode;
+      mode.numerics = numerics;
+      mode.packed = packed;
+      mode.role = Role::whole;
+      try {
+        GraphRun(device, queue, c, data, numerics, packed, results).run();
+        continue;
+      } catch (const AbiFailure& failure) {
+        const quern_status status = failure.status();
+        mode.outcome = status == QUERN_DEVICE_LOST                                              ? Outcome::device_lost
+                       : status == QUERN_OUT_OF_MEMORY || status == QUERN_HOST_OUT_OF_MEMORY ? Outcome::resource
+                                                                                               : Outcome::failed;
+        mode.text = failure.what();
+      } catch (const std::bad_alloc&) {
+        mode.outcome = Outcome::resource;
+        mode.text = "the suite itself is out of host memory";
+      }
+      results.push_back(std::move(mode));
+      if (results.back().outcome == Outcome::device_lost) return results;
+    }
+  }
+  return results;
+}
+
+}  // namespace quern::conformance

@@ -1,0 +1,18 @@
+// Runs one whole graph on an open device: as one plan, without fusion, node by node, and with each of its values marked as output.
+#pragma once
+
+#include "device_run/case_run.hpp"
+
+namespace quern::conformance {
+
+/// For exact numerics, fast ones where the case allows conversions, and each of them again with packed weights where the plugin plans
+/// a layout for a constant, one result for each plan that ran (ModeResult::role says which), and for each step of a graph of several:
+///   whole         one plan; two runs with different poisons, which must agree to the bit; outputs and states are observed
+///   unfused       the same with fusion switched off
+///   node_by_node  a plan a node, chained through memory; what every node writes is observed
+///   marked        one plan in which one internal value is an output (graph->mark_each); that value is observed too
+///   other_rows    the whole plan with another number of rows (graph->row_counts)
+/// Canaries, inputs, constants, rows beyond the run's and the run's status are checked; what is wrong is Outcome::failed of that mode.
+std::vector<ModeResult> run_graph(const loader::Device& device, const Case& c, const CaseData& data);
+
+}  // namespace quern::conformance

@@ -1,0 +1,148 @@
+// The references of whole graphs: deviations against inputs that are really moved, gradients against finite differences.
+#include "graphs/reference/node_reference.hpp"
+#include "graphs/reference/training_step.hpp"
+#include "ops/family.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace quern::conformance {
+namespace {
+
+Tensor filled_tensor(quern_dtype dtype, Dims dims, const char* name) {
+  Tensor t(dtype, std::move(dims));
+  fill(t, DataKind::gaussian, CounterRandom::of(name));
+  return t;
+}
+
+Operand exact(const Tensor& t) {
+  Operand x;
+  x.dims = t.dims();
+  x.tensor = &t;
+  return x;
+}
+
+Operand uncertain(const Dims& dims, const char* name, double deviation) {
+  const Tensor t = filled_tensor(QUERN_F32, dims, name);
+  Operand x;
+  x.dims = dims;
+  x.value = t.values();
+  x.deviation.assign(x.value.size(), deviation);
+  return x;
+}
+
+/// Moves the uncertain operands by their deviations, many times, and compares what the output spreads with what it says.
+void expect_deviation(const GraphNode& node, std::vector<Operand> operands) {
+  NodeCall call{node, Numerics::exact, {}, {nullptr}, {QUERN_F32}, false, "test"};
+  for (Operand& x : operands) call.inputs.push_back(&x);
+  const Result said = node_reference(call)[0];
+  std::vector<double> squares(said.value.size(), 0.0);
+  constexpr int runs = 200;
+  for (int run = 0; run < runs; ++run) {
+    std::vector<Operand> moved = operands;
+    for (std::size_t o = 0; o < moved.size(); ++o)
+      for (std::size_t i = 0; i < moved[o].value.size(); ++i)
+        moved[o].value[i] += moved[o].deviation[i] * CounterRandom(7).stream(static_cast<std::uint64_t>(run)).stream(o).gaussian(i);
+    NodeCall again = call;
+    again.inputs.clear();
+    for (Operand& x : moved) again.inputs.push_back(&x);
+    const Result y = node_reference(again)[0];
+    for (std::size_t i = 0; i < squares.size(); ++i) squares[i] += (y.value[i] - said.value[i]) * (y.value[i] - said.value[i]) / runs;
+  }
+  for (std::size_t i = 0; i < squares.size(); ++i)  // a deviation from 200 runs is known to 5 %: within six of those
+    EXPECT_NEAR(std::sqrt(squares[i]) / said.deviation[i], 1.0, 0.35) << "element " << i;
+}
+
+TEST(NodeReference, DeviationOfAProductIsWhatItsInputsBring) {
+  const Tensor b = filled_tensor(QUERN_Q8_0, {5, 64}, "b");
+  expect_deviation({QUERN_OP_MATMUL, {}, {0}, {{QUERN_KEY_ALPHA, 0.5}}, 0, no_value}, {uncertain({3, 64}, "a", 1e-4), exact(b)});
+}
+
+TEST(NodeReference, DeviationOfANormIsWhatItsInputsBring) {
+  const Tensor w = filled_tensor(QUERN_F32, {16}, "w");
+  expect_deviation({QUERN_OP_RMS_NORM, {}, {0}, {{QUERN_KEY_EPSILON, 0x1p-16}}, 0, no_value}, {uncertain({2, 16}, "x", 1e-4), exact(w)});
+}
+
+TEST(NodeReference, DeviationOfAGatedProductIsWhatItsInputsBring) {
+  expect_deviation({QUERN_OP_GLU, {}, {0}, {}, 0, no_value}, {uncertain({2, 16}, "gate", 1e-5), uncertain({2, 16}, "up", 1e-5)});
+}
+
+TEST(NodeReference, DeviationOfARotationIsWhatItsInputsBring) {
+  const Tensor position(QUERN_I32, {3}), table = filled_tensor(QUERN_F32, {4, 4, 2}, "table");
+  for (std::int64_t i = 0; i < 3; ++i) position.set(i, static_cast<double>(i + 1));
+  expect_deviation({QUERN_OP_ROPE, {}, {0}, {}, 0, no_value}, {uncertain({3, 2, 8}, "x", 1e-4), exact(position), exact(table)});
+}
+
+TEST(NodeReference, DeviationOfAttentionIsWhatItsQueryBrings) {
+  const Tensor keys = filled_tensor(QUERN_F32, {2, 1, 4, 8}, "k"), values = filled_tensor(QUERN_F32, {2, 1, 4, 8}, "v");
+  const Tensor table(QUERN_I32, {1, 2}), slot(QUERN_I32, {2}), position(QUERN_I32, {2});
+  table.set(0, 1), position.set(0, 3), position.set(1, 6);
+  expect_deviation({QUERN_OP_ATTENTION, {}, {0}, {{QUERN_KEY_SCALE, 0.5}}, 0, no_value},
+                   {uncertain({2, 2, 8}, "q", 1e-4), exact(keys), exact(values), exact(table), exact(slot), exact(position)});
+}
+
+TEST(NodeReference, AnUnknownOpIsAFaultOfTheSuite) {
+  const GraphNode node{QUERN_OP_CUMSUM, {}, {0}, {}, 0, no_value};
+  EXPECT_THROW(node_reference({node, Numerics::exact, {}, {nullptr}, {QUERN_F32}, false, "test"}), std::logic_error);
+}
+
+Matrix random_matrix(std::int64_t n, std::int64_t k, const char* name) {
+  Matrix m(n, k);
+  const CounterRandom random = CounterRandom::of(name);
+  for (std::size_t i = 0; i < m.at.size(); ++i) m.at[i] = random.gaussian(i) / std::sqrt(static_cast<double>(k));
+  return m;
+}
+
+TrainingModel small_model() {
+  TrainingModel m;
+  TrainingShape& s = m.shape;
+  s.tokens = 5, s.hidden = 8, s.heads = 2, s.kv_heads = 1, s.head = 4, s.ffn = 12, s.vocab = 9, s.rank = 2;
+  for (TrainingLayer& l : m.layers) {
+    const char* name = &l == m.layers ? "first" : "second";
+    l.attn_norm.assign(8, 1.25), l.ffn_norm.assign(8, 0.75);
+    l.query = random_matrix(8, 8, name), l.key = random_matrix(4, 8, name), l.value = random_matrix(4, 8, "v"), l.output = random_matrix(8, 8, "o");
+    l.gate = random_matrix(12, 8, "g"), l.up = random_matrix(12, 8, "u"), l.down = random_matrix(8, 12, name);
+  }
+  m.final_norm.assign(8, 1.0);
+  m.head = random_matrix(9, 8, "head");
+  m.x = random_matrix(5, 8, "x");
+  for (int i = 0; i < 5 * 2; ++i) m.angles.push_back(std::cos(i * 0.7)), m.angles.push_back(std::sin(i * 0.7));
+  m.label = {3, 1, -100, 8, 0};
+  return m;
+}
+
+TEST(TrainingStep, ItsGradientsAreTheSlopesOfItsLoss) {
+  const TrainingModel model = small_model();
+  std::int64_t size = 0;
+  adapter_places(model.shape, size);
+  TrainingState state;
+  const CounterRandom random = CounterRandom::of("pool");
+  for (std::int64_t i = 0; i < size; ++i) state.pool.push_back(0.3 * random.gaussian(static_cast<std::uint64_t>(i)));
+  state.m.assign(state.pool.size(), 0.0), state.v.assign(state.pool.size(), 0.0);
+  const TrainingOutputs at = train(model, state, 1, nullptr);
+  for (std::size_t i = 0; i < state.pool.size(); ++i) {
+    constexpr double h = 1e-5;
+    TrainingState moved = state;
+    moved.pool[i] += h;
+    const double above = train(model, moved, 1, nullptr).mean[0];
+    moved.pool[i] -= 2 * h;
+    const double slope = (above - train(model, moved, 1, nullptr).mean[0]) / (2 * h);
+    EXPECT_NEAR(at.gradient[i], slope, 1e-7) << "element " << i;  // h^2 times a third derivative below 1000
+  }
+}
+
+TEST(TrainingStep, NoiseMovesWhatItIsSaidToMoveAndNoMore) {
+  const TrainingModel model = small_model();
+  std::int64_t size = 0;
+  adapter_places(model.shape, size);
+  TrainingState state;
+  state.pool.assign(static_cast<std::size_t>(size), 0.1), state.m.assign(state.pool.size(), 0.0), state.v.assign(state.pool.size(), 0.0);
+  RoundingNoise noise(CounterRandom(1));
+  const double exact = train(model, state, 1, nullptr).mean[0], moved = train(model, state, 1, &noise).mean[0];
+  EXPECT_NE(exact, moved);
+  EXPECT_NEAR(exact, moved, 1e-4 * exact);
+}
+
+}  // namespace
+}  // namespace quern::conformance
