@@ -12,6 +12,7 @@ namespace {
 Verdict accepts_copy(const OpCall& call) {
   const TensorView &x = call.input(0), &y = call.output(0);
   if (x.dtype != y.dtype) return Verdict::invalid(concat("x is ", dtype_name(x.dtype), " and y is ", dtype_name(y.dtype), "; cast changes a dtype"));
+  if (call.predicate.present() && x.rank < 2 && unit_elements(x.dtype) > 1) return Verdict::no("a predicate a row needs rows, x is one row of blocks");
   return check_same_shape(x, "x", y, "y");
 }
 
@@ -28,9 +29,25 @@ void copy_row(const std::byte* from, std::int64_t from_step, std::byte* to, std:
   }
 }
 
+/// Those parts of the first dimension whose predicate is not 0.
+void run_live_copy(const OpCall& call, Context& context, std::int64_t units, std::int64_t bytes) noexcept {
+  const TensorView &x = call.input(0), &y = call.output(0);
+  const std::int64_t parts = x.dims[0], rows = x.rank < 2 ? 0 : row_count(x) / std::max<std::int64_t>(1, parts);
+  const std::int64_t grain = std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, units * std::max<std::int64_t>(1, rows)));
+  context.parallel(parts, grain, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+    for (std::int64_t part = begin; part < end; ++part) {
+      if (!call.row_live(part)) continue;
+      if (rows == 0) std::memcpy(y.data + part * y.strides[0], x.data + part * x.strides[0], static_cast<std::size_t>(bytes));
+      for (std::int64_t row = part * rows; row < (part + 1) * rows; ++row)
+        copy_row(row_pointer(x, row), x.stride_from_end(0), row_pointer(y, row), y.stride_from_end(0), units, bytes);
+    }
+  });
+}
+
 void run_copy(const OpCall& call, Context& context) noexcept {
   const TensorView &x = call.input(0), &y = call.output(0);
   const std::int64_t bytes = unit_bytes(x.dtype), units = row_length(x) / unit_elements(x.dtype);
+  if (call.predicate.present()) return run_live_copy(call, context, units, bytes);
   if (is_contiguous(x) && is_contiguous(y)) {
     context.parallel(row_count(x) * units * bytes, std::int64_t{1} << 18, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
       std::memcpy(y.data + begin, x.data + begin, static_cast<std::size_t>(end - begin));
@@ -69,7 +86,7 @@ void run_cast(const OpCall& call, Context& context) noexcept {
 }
 
 constexpr Kernel kernels[] = {
-    {QUERN_OP_COPY, "copy.portable", Isa::baseline, accepts_copy, run_copy},
+    {QUERN_OP_COPY, "copy.portable", Isa::baseline, accepts_copy, run_copy, nullptr, true},
     {QUERN_OP_CAST, "cast.portable", Isa::baseline, accepts_cast, run_cast},
 };
 
