@@ -71,8 +71,7 @@ T read_struct(const void* from, std::uint32_t type, std::uint32_t min_size, cons
 template <typename T>
 void write_struct(T* to, T filled, std::uint32_t type, std::uint32_t min_size, const char* name) {
   if (to == nullptr) throw Error(QUERN_INVALID_ARGUMENT, concat(name, " is null"));
-  if (to->header.struct_size < min_size)
-    throw Error(QUERN_INVALID_ARGUMENT, concat(name, ": struct_size is ", to->header.struct_size, ", the smallest is ", min_size));
+  check_header(to->header, type, min_size, name);
   const std::uint32_t size = to->header.struct_size < sizeof(T) ? to->header.struct_size : static_cast<std::uint32_t>(sizeof(T));
   filled.header = {size, type, to->header.next};
   std::memcpy(static_cast<void*>(to), &filled, size);

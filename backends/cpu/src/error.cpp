@@ -1,13 +1,15 @@
 // Writes the caller's error struct: only inside its size, text cut at a code point.
 #include "error.hpp"
 
+#include "quern/quern_min_sizes.h"
+
 #include <algorithm>
 #include <cstring>
 
 namespace quern::cpu {
 
 quern_status report(quern_error* error, quern_status code, const char* text, std::uint32_t node, std::uint32_t slot) noexcept {
-  if (error == nullptr || error->header.struct_size < sizeof(quern_error)) return code;
+  if (error == nullptr || error->header.struct_size < QUERN_MIN_SIZE_quern_error) return code;
   error->code = code;
   error->domain = QUERN_DOMAIN_QUERN;
   error->native_code = 0;

@@ -101,6 +101,7 @@ Value read_value(const List<quern_value>& list, std::uint64_t id, std::uint64_t 
   }
   if ((from.uses & QUERN_VALUE_USES_INDIRECT) != 0)
     value.verdict = Verdict::no(concat(name, " is addressed through device memory, which this plugin does not do"));
+  if ((from.uses & QUERN_VALUE_USES_SNAPSHOT) != 0) value.verdict = Verdict::no(concat(name, " needs snapshots to roll back, which this plugin does not make"));
   if (const quern_format* format = find_format(from.dtype)) {
     if ((from.uses & QUERN_VALUE_USES_FORMAT) == 0 || from.format_hash != format->hash)
       value.verdict = Verdict::no(concat(name, ": the descriptor of format ", format->name.data, " has another hash than this plugin's"));

@@ -49,9 +49,11 @@ void Instance::set_bounds(const quern_array& bounds) {
   layout_ = layout_scratch(plan_, views_);
 }
 
-void Instance::bind(const quern_array& bindings, const quern_span& scratch) {
+Binding Instance::check_binding(const quern_array& bindings, const quern_span& scratch) const {
   const Graph& graph = plan_.graph;
-  std::vector<std::byte*> addresses(graph.values.size(), nullptr);
+  Binding result;
+  std::vector<std::byte*>& addresses = result.addresses;
+  addresses.assign(graph.values.size(), nullptr);
   std::vector<char> given(graph.values.size(), 0);
   std::vector<TensorView> at_bounds = views_;
   for (std::size_t id = 0; id < at_bounds.size(); ++id) set_dims(graph.values[id], bounds_, at_bounds[id]);
@@ -68,7 +70,7 @@ void Instance::bind(const quern_array& bindings, const quern_span& scratch) {
     if (binding.flags != 0) throw Error(QUERN_UNSUPPORTED, concat(name, ": unknown binding flags ", binding.flags), QUERN_NONE, id);
     const List<quern_span> spans(binding.spans, QUERN_MIN_SIZE_quern_span, "binding.spans");
     if (spans.size() != 1)
-      throw Error(QUERN_UNSUPPORTED, concat(name, " is bound to ", spans.size(), " spans; the cpu plugin takes one"), QUERN_NONE, id);
+      throw Error(QUERN_INVALID_ARGUMENT, concat(name, " is bound to ", spans.size(), " spans; it needs one"), QUERN_NONE, id);
     const quern_span span = spans[0];
     const std::uint64_t needed = view_bytes(at_bounds[id]);
     if (span.buffer != nullptr) throw Error(QUERN_INVALID_ARGUMENT, concat(name, " is bound to a device buffer; this device takes host memory"), QUERN_NONE, id);
@@ -96,8 +98,13 @@ void Instance::bind(const quern_array& bindings, const quern_span& scratch) {
     const Value& value = graph.values[id];
     if (value.root != id && !given[id] && addresses[value.root] != nullptr) addresses[id] = addresses[value.root] + value.root_offset;
   }
-  for (std::size_t id = 0; id < views_.size(); ++id) views_[id].data = addresses[id];
-  scratch_ = base;
+  result.scratch = base;
+  return result;
+}
+
+void Instance::bind(const Binding& binding) noexcept {
+  for (std::size_t id = 0; id < views_.size(); ++id) views_[id].data = binding.addresses[id];
+  scratch_ = binding.scratch;
   bound_ = true;
   runs_ = patch_bytes_ = 0;
   refresh_views();

@@ -51,6 +51,12 @@ struct ScratchLayout {
 /// `dims_at` holds the view of each value at the instance's bounds. Values whose lifetimes do not meet share bytes.
 ScratchLayout layout_scratch(const Plan& plan, const std::vector<TensorView>& at_bounds);
 
+/// Where the values of an instance and its scratch lie: checked, and not yet taken over.
+struct Binding {
+  std::vector<std::byte*> addresses;  // one a value; null where it has no memory
+  std::byte* scratch = nullptr;
+};
+
 class Instance {
  public:
   explicit Instance(const Plan& plan);
@@ -59,8 +65,10 @@ class Instance {
   void set_bounds(const quern_array& bounds);
   std::uint64_t scratch_bytes() const noexcept { return layout_.bytes; }
 
-  /// Checks and takes over every binding. Changes nothing if it throws Error(INVALID_ARGUMENT or UNSUPPORTED).
-  void bind(const quern_array& bindings, const quern_span& scratch);
+  /// Throws Error(INVALID_ARGUMENT or UNSUPPORTED) naming the value.
+  Binding check_binding(const quern_array& bindings, const quern_span& scratch) const;
+  /// Takes over what check_binding() of this instance returned, in place of all earlier bindings.
+  void bind(const Binding& binding) noexcept;
 
   /// Checks a run without changing anything. Throws Error(INVALID_ARGUMENT).
   void check_run(const quern_run& run) const;

@@ -48,8 +48,8 @@ Verdict check_overlap(const Graph& graph, const Node& node) {
       if (node.inputs[i] == QUERN_NONE) continue;
       const Value& input = graph.values[node.inputs[i]];
       if (input.root != output.root || !share_bytes(input, output)) continue;
-      const bool state = graph.values[output.root].kind == QUERN_VALUE_STATE;
-      if (same_place(input, output) && (in_place || state)) continue;
+      const bool within_cache = node.op == QUERN_OP_KV_COPY || node.op == QUERN_OP_KV_MOVE;  // their input is the cache that they write
+      if (same_place(input, output) && (in_place || within_cache)) continue;
       return Verdict::invalid(concat(op.name, ": output ", o, " shares memory with input ", i,
                                      in_place ? " but is not the same view of it" : "; this op does not run in place"));
     }

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <new>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 quern_string quern_plugin::keep(const std::string& text) {
@@ -67,7 +68,7 @@ quern_status create(const quern_host* host, quern_plugin** out, quern_error* err
     plugin->policy.thread_count = host->thread_count;
     const std::string deterministic = host_option(*host, "deterministic");
     plugin->policy.deterministic = !deterministic.empty() && deterministic != "0";
-    plugin->policy.force = check_forced_kernel(host_option(*host, "force_kernel"), plugin->processor.best);
+    plugin->policy.force = check_forced_kernel(host_option(*host, "force_kernel"), plugin->processor.best, QUERN_INVALID_ARGUMENT);
     const List<std::uint32_t> affinity(host->affinity, sizeof(std::uint32_t), "host.affinity");
     std::vector<std::uint32_t> processors;
     for (std::uint64_t i = 0; i < std::min<std::uint64_t>(affinity.size(), max_threads); ++i) processors.push_back(affinity[i]);
@@ -186,7 +187,9 @@ quern_status support(quern_device* device, const quern_graph* graph, const quern
   });
 }
 
-void require_no_sync(const quern_sync* sync) {
+/// The device is synchronous: a queue or a fence that were taken and not looked at would order nothing.
+void require_synchronous(const quern_queue* queue, const quern_sync* sync) {
+  if (queue != nullptr) throw Error(QUERN_INVALID_ARGUMENT, "a queue is named; this device is synchronous, the host keeps its queues");
   if (sync == nullptr) return;
   const auto read = read_struct<quern_sync>(sync, QUERN_TYPE_SYNC, QUERN_MIN_SIZE_quern_sync, "sync");
   if (read.wait.count != 0 || read.signal.count != 0)
@@ -214,13 +217,13 @@ quern_status weights_plan(quern_device* device, const quern_array* graphs, std::
   });
 }
 
-quern_status weights_pack(quern_device* device, quern_queue*, const quern_weight_item* item, const quern_array* sources,
+quern_status weights_pack(quern_device* device, quern_queue* queue, const quern_weight_item* item, const quern_array* sources,
                           const quern_array* destination, const quern_sync* sync, quern_error* error) {
   return guarded(error, [&] {
     const quern_plugin& p = *alive(device).plugin;
     require(sources, "sources");
     require(destination, "destination");
-    require_no_sync(sync);
+    require_synchronous(queue, sync);
     const auto read = read_struct<quern_weight_item>(item, QUERN_TYPE_WEIGHT_ITEM, QUERN_MIN_SIZE_quern_weight_item, "item");
     pack_weight(read_string(read.layout_key), *sources, *destination, *p.pool);
     return QUERN_OK;
@@ -251,8 +254,8 @@ quern_status compile(quern_device* device, const quern_graph* graph, quern_compi
       const auto read = read_struct<quern_compile_options>(options, QUERN_TYPE_COMPILE_OPTIONS, QUERN_MIN_SIZE_quern_compile_options, "options");
       if (read.communicators.count != 0) throw Error(QUERN_UNSUPPORTED, "this plugin has no collectives");
       if (read.effort > 2 || read.tuning > QUERN_TUNING_MEASURE || read.fusion > 1)
-        throw Error(QUERN_INVALID_ARGUMENT, concat("compile options: effort ", read.effort, ", tuning ", read.tuning, ", fusion ", read.fusion));
-      const std::string force = check_forced_kernel(read_string(read.force_kernel, 4096), policy.best);
+        throw Error(QUERN_UNSUPPORTED, concat("compile options are newer than this plugin: effort ", read.effort, ", tuning ", read.tuning, ", fusion ", read.fusion));
+      const std::string force = check_forced_kernel(read_string(read.force_kernel, 4096), policy.best, QUERN_UNSUPPORTED);
       if (!force.empty()) policy.force = force;
       policy.fuse = read.fusion != 0;
       if (read.progress != nullptr && read.progress(read.progress_context, 0.0) == 0) throw Error(QUERN_CANCELLED, "compile was stopped by its caller");
@@ -338,24 +341,28 @@ quern_instance& instance_of(quern_instance* instance, quern_device* device) {
   return *instance;
 }
 
-quern_status prepare(quern_device* device, quern_queue*, const quern_array* entries, const quern_sync* sync, quern_error* error) {
+quern_status prepare(quern_device* device, quern_queue* queue, const quern_array* entries, const quern_sync* sync, quern_error* error) {
   return guarded(error, [&] {
     alive(device);
     require(entries, "entries");
-    require_no_sync(sync);
+    require_synchronous(queue, sync);
     const List<quern_prepare_entry> list(*entries, QUERN_MIN_SIZE_quern_prepare_entry, "entries");
+    std::vector<std::pair<Instance*, Binding>> checked;  // all entries or none
     for (std::uint64_t i = 0; i < list.size(); ++i) {
       const auto entry = read_struct<quern_prepare_entry>(list.address(i), QUERN_TYPE_PREPARE_ENTRY, QUERN_MIN_SIZE_quern_prepare_entry, "entry");
-      instance_of(entry.instance, device).instance.bind(entry.bindings, entry.scratch);
+      Instance& instance = instance_of(entry.instance, device).instance;
+      checked.emplace_back(&instance, instance.check_binding(entry.bindings, entry.scratch));
     }
+    for (const auto& [instance, binding] : checked) instance->bind(binding);
     return QUERN_OK;
   });
 }
 
-quern_status submit(quern_device* device, quern_queue*, const quern_array* runs, quern_error* error) {
+quern_status submit(quern_device* device, quern_queue* queue, const quern_array* runs, quern_error* error) {
   return guarded(error, [&] {
     alive(device);
     require(runs, "runs");
+    require_synchronous(queue, nullptr);
     const List<quern_run> list(*runs, QUERN_MIN_SIZE_quern_run, "runs");
     for (std::uint64_t i = 0; i < list.size(); ++i) {
       const auto run = read_struct<quern_run>(list.address(i), QUERN_TYPE_RUN, QUERN_MIN_SIZE_quern_run, "run");
@@ -424,8 +431,8 @@ extern "C" __attribute__((visibility("default"))) quern_status quern_plugin_quer
   using namespace quern::cpu;
   if (query == nullptr || query->header.struct_size < QUERN_MIN_SIZE_quern_query || query->header.struct_type != QUERN_TYPE_QUERY)
     return report(error, QUERN_INVALID_ARGUMENT, "query is null, too short or of another type");
-  if (out == nullptr || out->header.struct_size < QUERN_MIN_SIZE_quern_plugin_api)
-    return report(error, QUERN_INVALID_ARGUMENT, "the table to fill is null or shorter than in release 1.0");
+  if (out == nullptr || out->header.struct_size < QUERN_MIN_SIZE_quern_plugin_api || out->header.struct_type != QUERN_TYPE_PLUGIN_API)
+    return report(error, QUERN_INVALID_ARGUMENT, "the table to fill is null, shorter than in release 1.0 or of another type");
   if (query->abi_minor_min > QUERN_ABI_MINOR)
     return report(error, QUERN_VERSION, "the host needs a newer minor of the plugin ABI than this plugin was built for");
   quern_plugin_api api = make_api();

@@ -17,14 +17,14 @@ void Instance::check_run(const quern_run& run) const {
     if (sync.wait.count != 0 || sync.signal.count != 0)
       throw Error(QUERN_INVALID_ARGUMENT, "a run names fences; this device is synchronous, the host keeps its fences");
   }
-  if (run.status != nullptr && run.status->header.struct_size < QUERN_MIN_SIZE_quern_run_status)
-    throw Error(QUERN_INVALID_ARGUMENT, concat("run.status: struct_size is ", run.status->header.struct_size, ", the smallest is ", QUERN_MIN_SIZE_quern_run_status));
+  if (run.status != nullptr) check_header(run.status->header, QUERN_TYPE_RUN_STATUS, QUERN_MIN_SIZE_quern_run_status, "run.status");
   const List<quern_bound> bounds(run.bounds, QUERN_MIN_SIZE_quern_bound, "run.bounds");
   for (std::uint64_t i = 0; i < bounds.size(); ++i) {
     const quern_bound bound = bounds[i];
-    if (bound.symbol >= bounds_.size() || bound.upper < 0 || bound.upper > bounds_[bound.symbol])
+    if (bound.symbol >= bounds_.size()) throw Error(QUERN_INVALID_ARGUMENT, concat("a run bounds symbol ", bound.symbol, " of ", bounds_.size()));
+    if (bound.upper < plan_.graph.symbols[bound.symbol].min || bound.upper > bounds_[bound.symbol])
       throw Error(QUERN_INVALID_ARGUMENT, concat("a run bounds symbol ", bound.symbol, " by ", bound.upper, "; the instance allows ",
-                                                 bound.symbol < bounds_.size() ? bounds_[bound.symbol] : 0));
+                                                 plan_.graph.symbols[bound.symbol].min, " to ", bounds_[bound.symbol]));
   }
   const List<quern_patch> patches(run.patches, QUERN_MIN_SIZE_quern_patch, "run.patches");
   for (std::uint64_t i = 0; i < patches.size(); ++i) {
@@ -96,7 +96,9 @@ void Instance::execute(const quern_run& run, ThreadPool& pool) noexcept {
   }
   std::uint32_t failed = QUERN_NONE;
   quern_status code = QUERN_INVALID_ARGUMENT;  // an extent in memory beyond the run's bound
+  std::uint32_t rule = 11;
   if (read_extents(run)) {
+    rule = 0;
     if (wanted_ != extents_) {
       std::copy(wanted_.begin(), wanted_.end(), extents_.begin());
       refresh_views();
@@ -108,7 +110,7 @@ void Instance::execute(const quern_run& run, ThreadPool& pool) noexcept {
   run.status->code = code;
   run.status->node = failed;
   run.status->op = failed == QUERN_NONE ? 0 : plan_.graph.nodes[failed].op;
-  run.status->rule = 0;
+  run.status->rule = rule;
   run.status->faults = faults_.load(std::memory_order_relaxed);
 }
 

@@ -43,7 +43,7 @@ std::string_view kernel_family(std::string_view name) noexcept {
   return dot == std::string_view::npos ? name : name.substr(dot + 1);
 }
 
-std::string check_forced_kernel(std::string_view value, Isa best) {
+std::string check_forced_kernel(std::string_view value, Isa best, quern_status unknown) {
   const std::size_t colon = value.find(':');
   if (colon != std::string_view::npos) {
     if (value.substr(0, colon) != "cpu") return {};
@@ -52,7 +52,7 @@ std::string check_forced_kernel(std::string_view value, Isa best) {
   if (value.empty()) return {};
   const int rank = family_rank(value);
   if (rank < 0 && !kernel_exists(value))
-    throw Error(QUERN_INVALID_ARGUMENT, concat("force_kernel is '", value, "'; the cpu plugin has the families portable, avx2, avx512 and "
+    throw Error(unknown, concat("force_kernel is '", value, "'; the cpu plugin has the families portable, avx2, avx512 and "
                                                "openblas, and the kernel names that plan_info tells"));
   if ((value == "avx2" && best < Isa::avx2) || (value == "avx512" && best < Isa::avx512))
     throw Error(QUERN_ARCH_NOT_BUILT, concat("force_kernel is '", value, "' but the best that this processor runs is ", isa_name(best)));

@@ -18,11 +18,11 @@ struct KernelPolicy {
   std::string force;          // a family ("avx2") or a kernel name; empty: free
 };
 
-/// A forced family runs wherever the op has a kernel of it, else the op's next slower family. Throws Error(INVALID_ARGUMENT) for
+/// A forced family runs wherever the op has a kernel of it, else the op's next slower family. Throws Error(unknown) for
 /// a word that is neither a family nor a kernel, Error(ARCH_NOT_BUILT) for a family that this
 /// processor cannot run, and Error(DEPENDENCY_MISSING) for openblas where the library is not there.
 /// `value` may carry the prefix "cpu:"; one for another backend ("cuda:...") counts as unset.
-std::string check_forced_kernel(std::string_view value, Isa best);
+std::string check_forced_kernel(std::string_view value, Isa best, quern_status unknown);
 
 /// The best instruction set that weights may be packed for under a forced family or kernel; baseline: they stay canonical.
 Isa packing_isa(std::string_view force, Isa best) noexcept;

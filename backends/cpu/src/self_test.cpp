@@ -60,7 +60,7 @@ std::string self_test(const KernelPolicy& policy, ThreadPool& pool) {
     const std::uintptr_t start = (reinterpret_cast<std::uintptr_t>(scratch.data()) + span_alignment - 1) / span_alignment * span_alignment;
     const quern_span spans[] = {{nullptr, a.data(), 0, sizeof(a)}, {nullptr, b.data(), 0, sizeof(b)}, {nullptr, y.data(), 0, sizeof(y)}};
     const quern_binding bindings[] = {make_binding(0, spans[0]), make_binding(1, spans[1]), make_binding(2, spans[2])};
-    instance.bind({bindings, 3, sizeof(quern_binding)}, {nullptr, reinterpret_cast<void*>(start), 0, instance.scratch_bytes()});
+    instance.bind(instance.check_binding({bindings, 3, sizeof(quern_binding)}, {nullptr, reinterpret_cast<void*>(start), 0, instance.scratch_bytes()}));
     quern_run run{};
     run.header = {sizeof(run), QUERN_TYPE_RUN, nullptr};
     instance.check_run(run);
