@@ -1,8 +1,9 @@
 // A whole backend plugin in one file: copy it to start your own.
 //
 // It drives an invented device with memory of its own, which the host reaches only by upload, download and copy. It has
-// three ops in f32 (rms_norm, add, glu with silu), answers every other with a reason, and is SYNCHRONOUS: submit returns
-// when the run is done, so that the host supplies queues and fences. Plain loops; a real backend replaces step 4.
+// what level 1 of the conformance suite asks for (copy between any views, and matmul of f32 and f16) and three ops in f32
+// (rms_norm, add, glu with silu), answers every other with a reason, and is SYNCHRONOUS: submit returns when the run is done,
+// so that the host supplies queues and fences. Plain loops; a real backend replaces step 4.
 //
 // Step 1 says what the library is (before any code runs), step 9 exports the one function, the rest is in between. The
 // rules in brackets are those of CONTRACT.md. No function here prints, throws to the host, or keeps anything outside of
@@ -164,12 +165,47 @@ Place place_of(const quern_device& device, const quern_span& span, std::uint64_t
 }
 
 // ---- Step 3: what the device can do. The same judgement serves support() and compile(). An empty text is a "yes".
+/// Null for an op that this plugin does not have.
+const char* kernel_name(std::uint32_t op) {
+  switch (op) {
+    case QUERN_OP_COPY: return "copy.elements.rows";
+    case QUERN_OP_MATMUL: return "matmul.floats.rows";
+    case QUERN_OP_RMS_NORM: return "rms_norm.f32.rows";
+    case QUERN_OP_ADD: return "add.f32.rows";
+    case QUERN_OP_GLU: return "glu.silu.f32.rows";
+    default: return nullptr;
+  }
+}
+
+bool is_plain(quern_dtype dtype) {
+  return dtype == QUERN_F32 || dtype == QUERN_F16 || dtype == QUERN_BF16 || dtype == QUERN_I32;
+}
+
+std::string refuse_dtype(const sdk::Graph& g, std::uint32_t op, std::uint32_t v) {
+  const quern_dtype dtype = g.values[v].dtype;
+  if (op == QUERN_OP_COPY) return is_plain(dtype) ? std::string() : sdk::refusal::dtype(g.value_names[v], dtype, "f32, f16, bf16 or i32");
+  if (op == QUERN_OP_MATMUL) {
+    return dtype == QUERN_F32 || dtype == QUERN_F16 ? std::string() : sdk::refusal::dtype(g.value_names[v], dtype, "f32 or f16");
+  }
+  return dtype == QUERN_F32 ? std::string() : sdk::refusal::dtype(g.value_names[v], dtype, "f32");
+}
+
+/// The value whose memory this one lies in.
+std::uint32_t root_of(const sdk::Graph& g, std::uint32_t v) {
+  while ((g.values[v].uses & QUERN_VALUE_USES_ALIAS) != 0) v = g.values[v].alias_of;  // each names an earlier value
+  return v;
+}
+
 std::string refuse_operands(const sdk::Graph& g, const sdk::Node& node) {
+  const std::uint32_t op = node.fields.op;
   for (const auto* list : {&node.inputs, &node.outputs}) {
     for (const std::uint32_t v : *list) {
       if (v == QUERN_NONE) continue;
-      if (g.values[v].dtype != QUERN_F32) return sdk::refusal::dtype(g.value_names[v], g.values[v].dtype, "f32");
-      if (g.values[v].alias_offset % sizeof(float) != 0) return concat("'", g.value_names[v], "' starts inside an element");
+      const std::string text = refuse_dtype(g, op, v);
+      if (!text.empty()) return text;
+      if (g.values[v].alias_offset % sdk::element_size(g.values[v].dtype).bytes != 0) return concat("'", g.value_names[v], "' starts inside an element");
+      const bool in_place = op == QUERN_OP_COPY || op == QUERN_OP_MATMUL ? root_of(g, v) == root_of(g, node.outputs[0]) : false;
+      if (list == &node.inputs && in_place) return "copy and matmul do not run in place";
     }
   }
   if ((node.fields.uses & QUERN_NODE_USES_PREDICATE) == 0) return {};
@@ -185,10 +221,31 @@ std::string refuse_operands(const sdk::Graph& g, const sdk::Node& node) {
                                    : sdk::refusal::shape(g.value_names[p], g.shape(p), "[1] or one number a row");
 }
 
+/// y[m, n] = a[m, k] b[n, k]^T and nothing more.
+std::string refuse_matmul(const sdk::Graph& g, const sdk::Node& node, const sdk::Attributes& attributes) {
+  if (node.input(2) != QUERN_NONE || node.input(3) != QUERN_NONE) return "matmul: this plugin has no bias and no c";
+  if (attributes.integer(QUERN_KEY_TRANSPOSE_A) != 0 || attributes.integer(QUERN_KEY_TRANSPOSE_B) != 0 || attributes.real(QUERN_KEY_ALPHA) != 1) {
+    return "matmul: this plugin has neither transposes nor an alpha";
+  }
+  const std::uint32_t ids[] = {node.inputs[0], node.inputs[1], node.outputs[0]};
+  for (const std::uint32_t v : ids) {
+    if (g.values[v].rank != 2) return sdk::refusal::shape(g.value_names[v], g.shape(v), "two dimensions");
+  }
+  const auto same = [&](std::uint32_t v, std::uint32_t d, std::uint32_t w, std::uint32_t e) {
+    return g.values[v].dims[d] == g.values[w].dims[e] && g.values[v].symbols[d] == g.values[w].symbols[e];
+  };
+  if (!same(ids[0], 1, ids[1], 1)) return sdk::refusal::shape(g.value_names[ids[1]], g.shape(ids[1]), "rows as long as those of a");
+  return same(ids[2], 0, ids[0], 0) && same(ids[2], 1, ids[1], 0) ? std::string()
+                                                                   : sdk::refusal::shape(g.value_names[ids[2]], g.shape(ids[2]), "[rows of a, rows of b]");
+}
+
 std::string refuse_op(const sdk::Graph& g, const sdk::Node& node, const sdk::Attributes& attributes) {
+  if (node.fields.op == QUERN_OP_MATMUL) return refuse_matmul(g, node, attributes);
   const std::uint32_t x = node.input(0), y = node.outputs[0], second = node.input(1);
   if (!g.same_shape(x, y)) return sdk::refusal::shape(g.value_names[y], g.shape(y), g.shape(x));
   switch (node.fields.op) {
+    case QUERN_OP_COPY:
+      return g.values[x].dtype == g.values[y].dtype ? std::string() : sdk::refusal::dtype(g.value_names[y], g.values[y].dtype, "what it copies");
     case QUERN_OP_RMS_NORM:
       if (!(attributes.real(QUERN_KEY_EPSILON) > 0)) return "rms_norm: epsilon must be above 0";
       if (g.values[x].rank == 0) return sdk::refusal::shape(g.value_names[x], "[]", "at least one dimension");
@@ -212,13 +269,19 @@ std::string refuse(const sdk::Graph& g, const sdk::Node& node) {
   std::string text = sdk::refuse_unknown(g, node);
   if (!text.empty()) return text;
   const std::uint32_t op = node.fields.op;
-  if (op != QUERN_OP_RMS_NORM && op != QUERN_OP_ADD && op != QUERN_OP_GLU) return sdk::refusal::op(op);
+  if (kernel_name(op) == nullptr) return sdk::refusal::op(op);
   // Any determinism is kept: each row is computed alone, in one order. Input conversions are allowed, not asked for.
-  text = sdk::refuse_features(g, node, QUERN_VALUE_USES_SYMBOLS | QUERN_VALUE_USES_ALIAS | QUERN_VALUE_USES_DATA,
+  const std::uint64_t strides = op == QUERN_OP_COPY ? QUERN_VALUE_USES_STRIDES : 0;  // a copy is what makes values contiguous
+  text = sdk::refuse_features(g, node, QUERN_VALUE_USES_SYMBOLS | QUERN_VALUE_USES_ALIAS | QUERN_VALUE_USES_DATA | strides,
                               QUERN_NODE_USES_PREDICATE | QUERN_NODE_USES_PRECISION | QUERN_NODE_USES_DETERMINISM |
                                   QUERN_NODE_USES_REGION);
   if (!text.empty()) return text;
-  if ((node.fields.uses & QUERN_NODE_USES_PRECISION) != 0 && node.fields.accumulate != QUERN_F32) return sdk::refusal::accumulate();
+  if ((node.fields.uses & QUERN_NODE_USES_PRECISION) != 0) {
+    if (node.fields.accumulate != QUERN_F32) return sdk::refusal::accumulate();
+    text = sdk::unknown_bit("conversions", node.fields.conversions,
+                            QUERN_CONVERT_TF32 | QUERN_CONVERT_BF16 | QUERN_CONVERT_F16 | QUERN_CONVERT_INT8);
+    if (!text.empty()) return text;
+  }
   if ((node.fields.uses & QUERN_NODE_USES_DETERMINISM) != 0 && node.fields.determinism > QUERN_DETERMINISM_INVARIANT) {
     return concat("determinism ", node.fields.determinism, " is newer than this plugin");
   }
@@ -226,10 +289,6 @@ std::string refuse(const sdk::Graph& g, const sdk::Node& node) {
   if (!text.empty()) return text;
   const sdk::Attributes attributes(node.fields);
   return attributes.problem().empty() ? refuse_op(g, node, attributes) : attributes.problem();
-}
-
-const char* kernel_name(std::uint32_t op) {
-  return op == QUERN_OP_RMS_NORM ? "rms_norm.f32.rows" : op == QUERN_OP_ADD ? "add.f32.rows" : "glu.silu.f32.rows";
 }
 
 // ---- Step 4: the kernels, one row each. In place is allowed, so each element is read before it is written.
@@ -252,24 +311,93 @@ void glu_row(float* y, const float* gate, const float* up, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) y[i] = gate[i] / (1.0f + std::exp(-gate[i])) * up[i];
 }
 
+void copy_row(std::byte* y, std::int64_t y_step, const std::byte* x, std::int64_t x_step, std::int64_t n, std::uint64_t size) {
+  for (std::int64_t i = 0; i < n; ++i) std::memcpy(y + i * y_step, x + i * x_step, size);
+}
+
+float from_f16(std::uint16_t h) {
+  const std::uint32_t magnitude = h & 0x7fffu, sign = static_cast<std::uint32_t>(h & 0x8000u) << 16;
+  std::uint32_t bits = magnitude << 13;  // the value times 2^-112, subnormals too
+  float f;
+  std::memcpy(&f, &bits, sizeof f);
+  f *= 0x1p112f;
+  std::memcpy(&bits, &f, sizeof bits);
+  if (magnitude >= 0x7c00u) bits = 0x7f800000u | (magnitude & 0x3ffu) << 13;  // infinity and NaN
+  bits |= sign;
+  std::memcpy(&f, &bits, sizeof f);
+  return f;
+}
+
+/// To nearest, ties to even; beyond the largest number to infinity.
+std::uint16_t to_f16(float f) {
+  std::uint32_t bits;
+  std::memcpy(&bits, &f, sizeof bits);
+  const std::uint32_t sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return static_cast<std::uint16_t>(sign | 0x7e00u);
+  if (magnitude < 0x38800000u) {  // below 2^-14: a multiple of 2^-24, which nearbyint rounds
+    return static_cast<std::uint16_t>(sign | static_cast<std::uint32_t>(std::nearbyint(std::ldexp(std::fabs(f), 24))));
+  }
+  const std::uint32_t rounded = magnitude + 0xfffu + (magnitude >> 13 & 1u);
+  return static_cast<std::uint16_t>(sign | (rounded >= 0x47800000u ? 0x7c00u : (rounded - 0x38000000u) >> 13));
+}
+
+float load(const std::byte* at, quern_dtype dtype) {
+  if (dtype == QUERN_F32) {
+    float f;
+    std::memcpy(&f, at, sizeof f);
+    return f;
+  }
+  std::uint16_t h;
+  std::memcpy(&h, at, sizeof h);
+  return from_f16(h);
+}
+
+void store(std::byte* at, quern_dtype dtype, float f) {
+  if (dtype == QUERN_F32) {
+    std::memcpy(at, &f, sizeof f);
+    return;
+  }
+  const std::uint16_t h = to_f16(f);
+  std::memcpy(at, &h, sizeof h);
+}
+
+/// 16 sums, so that the error grows with the root of k. b_step: bytes between rows of b.
+void matmul_row(std::byte* y, quern_dtype y_type, const std::byte* a, quern_dtype a_type, const std::byte* b, quern_dtype b_type, std::int64_t b_step,
+                std::int64_t n, std::int64_t k) {
+  constexpr std::int64_t lanes = 16;
+  const auto a_size = static_cast<std::int64_t>(sdk::element_size(a_type).bytes), b_size = static_cast<std::int64_t>(sdk::element_size(b_type).bytes);
+  const auto y_size = static_cast<std::int64_t>(sdk::element_size(y_type).bytes);
+  for (std::int64_t j = 0; j < n; ++j) {
+    float part[lanes] = {};
+    for (std::int64_t l = 0; l < k; ++l) part[l % lanes] += load(a + l * a_size, a_type) * load(b + j * b_step + l * b_size, b_type);
+    for (std::int64_t half = lanes / 2; half > 0; half /= 2) {
+      for (std::int64_t i = 0; i < half; ++i) part[i] += part[i + half];
+    }
+    store(y + j * y_size, y_type, part[0]);
+  }
+}
+
 // ---- Step 5: running a step over the rows that the run has.
-/// A value seen with the dimensions of the output: elements between neighbours, 0 where it broadcasts.
+/// A value seen with the dimensions of the output: bytes between neighbours, 0 where it broadcasts.
 struct Operand {
-  float* base = nullptr;
+  std::byte* base = nullptr;
   std::array<std::int64_t, QUERN_MAX_DIMS> step = {};
+
+  float* floats(std::int64_t offset) const { return base == nullptr ? nullptr : reinterpret_cast<float*>(base + offset); }
 };
 
 Operand operand(const quern_instance& instance, std::uint32_t value, std::uint32_t output) {
   const sdk::Graph& g = instance.plan.graph;
   const quern_value& v = g.values[value];
   const sdk::Steps steps = sdk::contiguous_steps(v);
+  const auto size = static_cast<std::int64_t>(sdk::element_size(v.dtype).bytes);
   const Place& place = instance.places[value];
   Operand result;
-  result.base = reinterpret_cast<float*>(place.block->at(place.offset));
+  result.base = place.block->at(place.offset);
   const std::uint32_t missing = g.values[output].rank - v.rank;
   for (std::uint32_t d = 0; d < v.rank; ++d) {
     const bool one = v.dims[d] == 1 && v.symbols[d] == 0;
-    result.step[d + missing] = one ? 0 : steps.of[d];
+    result.step[d + missing] = one ? 0 : (v.uses & QUERN_VALUE_USES_STRIDES) != 0 ? v.strides[d] : steps.of[d] * size;
   }
   return result;
 }
@@ -300,7 +428,9 @@ void run_step(const quern_instance& instance, const Step& step) {
   if (step.predicate != QUERN_NONE && !step.predicate_per_row && integer_at(instance, step.predicate, 0) == 0) return;
 
   const std::int64_t n = rank == 0 ? 1 : g.extent(step.output, leading, instance.now);
-  const std::int64_t b_step = rank == 0 ? 0 : b.step[leading];
+  const std::uint64_t size = sdk::element_size(g.values[step.output].dtype).bytes;
+  const std::int64_t y_step = rank == 0 ? 0 : y.step[leading], a_step = rank == 0 ? 0 : a.step[leading];
+  const std::int64_t b_step = rank == 0 ? 0 : b.step[leading] / static_cast<std::int64_t>(sizeof(float));  // 1, or 0 where b broadcasts
   std::int64_t extent[QUERN_MAX_DIMS] = {};
   std::int64_t index[QUERN_MAX_DIMS] = {};
   std::int64_t rows = n == 0 ? 0 : 1;
@@ -314,11 +444,15 @@ void run_step(const quern_instance& instance, const Step& step) {
       at_a += index[d] * a.step[d];
       at_b += index[d] * b.step[d];
     }
-    const float* b_row = b.base == nullptr ? nullptr : b.base + at_b;
     switch (step.op) {
-      case QUERN_OP_RMS_NORM: rms_norm_row(y.base + at_y, a.base + at_a, b_row, n, step); break;
-      case QUERN_OP_ADD: add_row(y.base + at_y, a.base + at_a, b_row, b_step, n, step); break;
-      default: glu_row(y.base + at_y, a.base + at_a, b_row, n); break;
+      case QUERN_OP_COPY: copy_row(y.base + at_y, y_step, a.base + at_a, a_step, n, size); break;
+      case QUERN_OP_MATMUL:
+        matmul_row(y.base + at_y, g.values[step.output].dtype, a.base + at_a, g.values[step.inputs[0]].dtype, b.base, g.values[second].dtype, b.step[0],
+                   n, g.extent(step.inputs[0], 1, instance.now));
+        break;
+      case QUERN_OP_RMS_NORM: rms_norm_row(y.floats(at_y), a.floats(at_a), b.floats(at_b), n, step); break;
+      case QUERN_OP_ADD: add_row(y.floats(at_y), a.floats(at_a), b.floats(at_b), b_step, n, step); break;
+      default: glu_row(y.floats(at_y), a.floats(at_a), b.floats(at_b), n); break;
     }
   }
 }
