@@ -65,7 +65,7 @@ class Families {
 };
 
 void add(CaseSink& sink, const Families& families, const onnx::Vector& vector) {
-  int level = level_basic;
+  int level = level_inference;  // level 1 names no graph and none of these shapes
   onnx::References references;
   for (std::size_t n = 0; n < vector.nodes.size(); ++n) {
     const Families::Entry* entry = families.find(onnx::node_case(vector, n));

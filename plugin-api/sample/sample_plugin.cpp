@@ -203,7 +203,9 @@ std::string refuse_operands(const sdk::Graph& g, const sdk::Node& node) {
       if (v == QUERN_NONE) continue;
       const std::string text = refuse_dtype(g, op, v);
       if (!text.empty()) return text;
-      if (g.values[v].alias_offset % sdk::element_size(g.values[v].dtype).bytes != 0) return concat("'", g.value_names[v], "' starts inside an element");
+      if (g.values[v].alias_offset % sdk::element_size(g.values[v].dtype).bytes != 0) {
+        return concat("'", g.value_names[v], "' starts inside an element");
+      }
       const bool in_place = op == QUERN_OP_COPY || op == QUERN_OP_MATMUL ? root_of(g, v) == root_of(g, node.outputs[0]) : false;
       if (list == &node.inputs && in_place) return "copy and matmul do not run in place";
     }
@@ -224,7 +226,8 @@ std::string refuse_operands(const sdk::Graph& g, const sdk::Node& node) {
 /// y[m, n] = a[m, k] b[n, k]^T and nothing more.
 std::string refuse_matmul(const sdk::Graph& g, const sdk::Node& node, const sdk::Attributes& attributes) {
   if (node.input(2) != QUERN_NONE || node.input(3) != QUERN_NONE) return "matmul: this plugin has no bias and no c";
-  if (attributes.integer(QUERN_KEY_TRANSPOSE_A) != 0 || attributes.integer(QUERN_KEY_TRANSPOSE_B) != 0 || attributes.real(QUERN_KEY_ALPHA) != 1) {
+  if (attributes.integer(QUERN_KEY_TRANSPOSE_A) != 0 || attributes.integer(QUERN_KEY_TRANSPOSE_B) != 0 ||
+      attributes.real(QUERN_KEY_ALPHA) != 1) {
     return "matmul: this plugin has neither transposes nor an alpha";
   }
   const std::uint32_t ids[] = {node.inputs[0], node.inputs[1], node.outputs[0]};
@@ -235,8 +238,8 @@ std::string refuse_matmul(const sdk::Graph& g, const sdk::Node& node, const sdk:
     return g.values[v].dims[d] == g.values[w].dims[e] && g.values[v].symbols[d] == g.values[w].symbols[e];
   };
   if (!same(ids[0], 1, ids[1], 1)) return sdk::refusal::shape(g.value_names[ids[1]], g.shape(ids[1]), "rows as long as those of a");
-  return same(ids[2], 0, ids[0], 0) && same(ids[2], 1, ids[1], 0) ? std::string()
-                                                                   : sdk::refusal::shape(g.value_names[ids[2]], g.shape(ids[2]), "[rows of a, rows of b]");
+  if (same(ids[2], 0, ids[0], 0) && same(ids[2], 1, ids[1], 0)) return {};
+  return sdk::refusal::shape(g.value_names[ids[2]], g.shape(ids[2]), "[rows of a, rows of b]");
 }
 
 std::string refuse_op(const sdk::Graph& g, const sdk::Node& node, const sdk::Attributes& attributes) {
@@ -245,7 +248,8 @@ std::string refuse_op(const sdk::Graph& g, const sdk::Node& node, const sdk::Att
   if (!g.same_shape(x, y)) return sdk::refusal::shape(g.value_names[y], g.shape(y), g.shape(x));
   switch (node.fields.op) {
     case QUERN_OP_COPY:
-      return g.values[x].dtype == g.values[y].dtype ? std::string() : sdk::refusal::dtype(g.value_names[y], g.values[y].dtype, "what it copies");
+      if (g.values[x].dtype == g.values[y].dtype) return {};
+      return sdk::refusal::dtype(g.value_names[y], g.values[y].dtype, "what it copies");
     case QUERN_OP_RMS_NORM:
       if (!(attributes.real(QUERN_KEY_EPSILON) > 0)) return "rms_norm: epsilon must be above 0";
       if (g.values[x].rank == 0) return sdk::refusal::shape(g.value_names[x], "[]", "at least one dimension");
@@ -362,10 +366,11 @@ void store(std::byte* at, quern_dtype dtype, float f) {
 }
 
 /// 16 sums, so that the error grows with the root of k. b_step: bytes between rows of b.
-void matmul_row(std::byte* y, quern_dtype y_type, const std::byte* a, quern_dtype a_type, const std::byte* b, quern_dtype b_type, std::int64_t b_step,
-                std::int64_t n, std::int64_t k) {
+void matmul_row(std::byte* y, quern_dtype y_type, const std::byte* a, quern_dtype a_type, const std::byte* b,
+                quern_dtype b_type, std::int64_t b_step, std::int64_t n, std::int64_t k) {
   constexpr std::int64_t lanes = 16;
-  const auto a_size = static_cast<std::int64_t>(sdk::element_size(a_type).bytes), b_size = static_cast<std::int64_t>(sdk::element_size(b_type).bytes);
+  const auto a_size = static_cast<std::int64_t>(sdk::element_size(a_type).bytes);
+  const auto b_size = static_cast<std::int64_t>(sdk::element_size(b_type).bytes);
   const auto y_size = static_cast<std::int64_t>(sdk::element_size(y_type).bytes);
   for (std::int64_t j = 0; j < n; ++j) {
     float part[lanes] = {};
@@ -447,8 +452,8 @@ void run_step(const quern_instance& instance, const Step& step) {
     switch (step.op) {
       case QUERN_OP_COPY: copy_row(y.base + at_y, y_step, a.base + at_a, a_step, n, size); break;
       case QUERN_OP_MATMUL:
-        matmul_row(y.base + at_y, g.values[step.output].dtype, a.base + at_a, g.values[step.inputs[0]].dtype, b.base, g.values[second].dtype, b.step[0],
-                   n, g.extent(step.inputs[0], 1, instance.now));
+        matmul_row(y.base + at_y, g.values[step.output].dtype, a.base + at_a, g.values[step.inputs[0]].dtype, b.base,
+                   g.values[second].dtype, b.step[0], n, g.extent(step.inputs[0], 1, instance.now));
         break;
       case QUERN_OP_RMS_NORM: rms_norm_row(y.floats(at_y), a.floats(at_a), b.floats(at_b), n, step); break;
       case QUERN_OP_ADD: add_row(y.floats(at_y), a.floats(at_a), b.floats(at_b), b_step, n, step); break;

@@ -79,13 +79,10 @@ TEST(Selection, ShardsDivideTheCases) {
   EXPECT_EQ(seen, all);
 }
 
-TEST(Selection, LevelOneIsCopiesAndMatmul) {
+TEST(Selection, LevelOneIsCopiesMatmulAndTheAbi) {
   Options o;
   o.level = level_basic;
-  for (const Case* c : select_cases(table(), o)) {
-    const bool of_another_project = c->group == "onnx" && (c->script || c->op == QUERN_OP_COPY || c->op == QUERN_OP_CAST || c->op == QUERN_OP_MATMUL);
-    EXPECT_TRUE(c->group == "copy" || c->group == "matmul" || of_another_project) << c->name;
-  }
+  for (const Case* c : select_cases(table(), o)) EXPECT_TRUE(c->group == "copy" || c->group == "matmul" || c->group == "abi") << c->name;
 }
 
 TEST(Options, BadOnesAreNamed) {

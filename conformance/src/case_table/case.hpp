@@ -24,7 +24,13 @@ struct WholeGraph;    // case_table/whole_graph.hpp
 enum class Profile { quick, full, huge };
 const char* profile_name(Profile profile);
 
-/// What a backend must be able to do at each level; a run of level n has the cases of 1 to n.
+/// What a backend must be able to do at each level; a run of level n has the cases of 1 to n, and all of them are mandatory.
+///   1 basic      the ABI (all scripts of the group abi that need no more than these ops); copy of f32, f16, bf16 and i32 between any
+///                views; plain products of f32 and f16: two contiguous matrices, no attribute, bias or c
+///   2 inference  what a session runs: every format, other layouts, norms, attention, experts, sampling
+///   3 training   gradients, loss, optimisers, adapters
+///   4 all        the whole op set
+/// CaseSink::add raises a case that is marked basic and asks for more than level 1 names (least_level).
 enum Level : int { level_basic = 1, level_inference = 2, level_training = 3, level_all = 4 };
 
 /// One input or output of the node.
@@ -47,6 +53,14 @@ struct Attribute {
   double value;       // exact for integer keys; the plugin may hold a real one in f32, so cases use numbers that f32 has
 };
 
+/// Dimension 0 of some values as one ranged dimension. The case's dims are the count that the run has; graph and memory are made for
+/// `most`, and what lies behind the count is poison that must be neither read nor written.
+struct RangedRows {
+  std::int64_t most = 0;                  // 0: no dimension is ranged
+  std::uint32_t inputs = 0, outputs = 0;  // bit i: of input i, of output i; these values are packed
+  bool on_device = false;                 // the count is an i32 in device memory; else it is the run's bound
+};
+
 struct Case {
   std::string name;  // given by CaseSink::add
   std::string group;
@@ -57,6 +71,8 @@ struct Case {
   std::vector<Attribute> attributes;  // those that are not at their default
   std::uint32_t fast_conversions = 0;  // QUERN_CONVERT_... that fast numerics allows for this node; 0: no fast run
   std::uint64_t faults = 0;            // QUERN_FAULT_... that the run must raise, and no other
+  RangedRows ranged;
+  bool patched = false;                // inputs that are no constants come as patches of the run
   std::string note;                    // a further part of the name for what the specs do not show
   int deadline_seconds = 60;
   bool predicated = false;             // the last input is the node's predicate, no operand of the op

@@ -1,6 +1,9 @@
 // See case_table.hpp.
 #include "case_table/case_table.hpp"
 
+#include "case_table/variants.hpp"
+
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <stdexcept>
@@ -12,6 +15,7 @@ namespace quern::conformance {
 #include "case_table/graph_families.def"
 #undef QUERN_CONFORMANCE_FAMILY
 extern const Family onnx_family;
+extern const Family abi_family;  // abi/abi.cpp
 
 namespace {
 
@@ -92,13 +96,27 @@ std::string case_name(const Case& c) {
   std::string name = c.group + "." + op_name(c.op) + "." + joined(values, [](const ValueSpec& v) { return dtype_name(v.dtype); }) + "." +
                      joined(values, shape_name) + "." + (attributes.empty() ? "plain" : attributes) + "." + joined(values, layout_name) + "." +
                      joined(filled, fill_name);
+  if (c.ranged.most != 0) name += (c.ranged.on_device ? ".device_ranged" : ".ranged") + std::to_string(c.ranged.most);
+  if (c.patched) name += ".patched";
   if (!c.note.empty()) name += "." + c.note;
   return name;
+}
+
+int least_level(const Case& c) {
+  const auto all = [&](const auto& holds) { return std::ranges::all_of(c.inputs, holds) && std::ranges::all_of(c.outputs, holds); };
+  const bool plain_copy = c.op == QUERN_OP_COPY && all([](const ValueSpec& v) {
+    return v.dtype == QUERN_F32 || v.dtype == QUERN_F16 || v.dtype == QUERN_BF16 || v.dtype == QUERN_I32;
+  });
+  const bool plain_product = c.op == QUERN_OP_MATMUL && c.inputs.size() == 2 && c.attributes.empty() && all([](const ValueSpec& v) {
+    return (v.dtype == QUERN_F32 || v.dtype == QUERN_F16) && v.dims.size() == 2 && v.layout.packed();
+  });
+  return plain_copy || plain_product ? level_basic : level_inference;
 }
 
 void CaseSink::add(Case c) {
   if (!c.reference) throw std::logic_error("a case of " + c.group + " has no reference");
   c.name = case_name(c);
+  c.level = std::max(c.level, least_level(c));
   if (!names_.insert(c.name).second) throw std::logic_error("two cases are named " + c.name);
   cases_.push_back(std::move(c));
 }
@@ -129,7 +147,9 @@ CaseTable::CaseTable() {
 #include "case_table/families.def"
 #include "case_table/graph_families.def"
 #undef QUERN_CONFORMANCE_FAMILY
-  onnx_family.generate(sink);  // last: it has the references of the others
+  onnx_family.generate(sink);  // behind the others: it has their references
+  add_variants(sink);
+  abi_family.generate(sink);
   cases_ = sink.take();
   for (const Case& c : cases_) by_name_.emplace(c.name, &c);
 }

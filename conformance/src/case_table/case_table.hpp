@@ -13,8 +13,9 @@ namespace quern::conformance {
 /// Receives the cases of a family, names them and refuses a name that comes twice.
 class CaseSink {
  public:
-  /// Names the case group.op.dtypes.shape.attributes.layout.data[.note] from its contents. Throws std::logic_error if two cases
-  /// have one name (they would not be told apart), or if a case has neither a reference nor a script.
+  /// Names the case group.op.dtypes.shape.attributes.layout.data[.conditions][.note] from its contents, and raises its level to
+  /// least_level. Throws std::logic_error if two cases have one name (they would not be told apart), or if a case has neither a
+  /// reference nor a script.
   void add(Case c);
   /// Same with a name of its own ("abi.queue.fence_order"), for scripts; it begins with the group, as every name does.
   void add_script(std::string name, std::string group, Profile profile, int level, std::function<void(ScriptContext&)> script);
@@ -53,6 +54,8 @@ class CaseTable {
   std::unordered_map<std::string_view, const Case*> by_name_;
 };
 
+/// The lowest level that may demand the case: level_basic only for what case.hpp names there.
+int least_level(const Case& c);
 /// The part of a name that says what a case is, from its contents.
 std::string case_name(const Case& c);
 /// "matmul"; "op4097" for an id without a row.

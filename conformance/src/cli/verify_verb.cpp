@@ -65,6 +65,7 @@ int verify_verb(const Options& given) {
     claim.names.push_back(c->name);
     const bool elements = std::ranges::any_of(c->outputs, [](const ValueSpec& v) { return !v.absent() && element_count(v.dims) > 0; });
     if (!c->script && !elements) claim.without_elements.insert(c->name);
+    if (c->group == "abi") claim.optional.insert(c->name);
   }
   std::string unavailable;
   std::vector<Target> here = targets_here(record.header, given.selection, unavailable);

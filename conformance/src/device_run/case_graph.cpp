@@ -22,9 +22,12 @@ quern_attribute abi_attribute(const Attribute& a) {
 }
 
 CaseGraph::CaseGraph(const Case& c, std::uint32_t conversions) : case_(c) {
-  values_.reserve(c.inputs.size() + c.outputs.size());
-  for (const ValueSpec& spec : c.inputs) input_ids_.push_back(spec.absent() ? QUERN_NONE : add(spec));
-  for (const ValueSpec& spec : c.outputs) output_ids_.push_back(spec.absent() ? QUERN_NONE : add(spec));
+  values_.reserve(c.inputs.size() + c.outputs.size() + 2);
+  for (std::size_t i = 0; i < c.inputs.size(); ++i)
+    input_ids_.push_back(c.inputs[i].absent() ? QUERN_NONE : add(c.inputs[i], (c.ranged.inputs >> i & 1u) != 0));
+  for (std::size_t o = 0; o < c.outputs.size(); ++o)
+    output_ids_.push_back(c.outputs[o].absent() ? QUERN_NONE : add(c.outputs[o], (c.ranged.outputs >> o & 1u) != 0));
+  if (c.ranged.most != 0 && c.ranged.on_device) count_id_ = add_count();
   layouts_.resize(values_.size());
   node_inputs_ = input_ids_;
   node_outputs_ = output_ids_;
@@ -51,9 +54,20 @@ CaseGraph::CaseGraph(const Case& c, std::uint32_t conversions) : case_(c) {
   graph_.header = {sizeof graph_, QUERN_TYPE_GRAPH, nullptr};
   graph_.values = {values_.data(), values_.size(), sizeof(quern_value)};
   graph_.nodes = {&node_, 1, sizeof(quern_node)};
+  if (c.ranged.most == 0) return;
+  symbol_ = {{"rows", 4}, 0, c.ranged.most, 1, count_id_, 0};
+  graph_.symbols = {&symbol_, 1, sizeof symbol_};
 }
 
-std::uint32_t CaseGraph::add(const ValueSpec& spec) {
+std::uint32_t CaseGraph::add_count() {
+  ValueSpec spec;
+  spec.dtype = QUERN_I32;
+  spec.dims = {1};
+  spec.kind = QUERN_VALUE_STATE;
+  return add(spec, false);
+}
+
+std::uint32_t CaseGraph::add(const ValueSpec& spec, bool ranged) {
   quern_value v{};
   v.header = {sizeof v, QUERN_TYPE_VALUE, nullptr};
   v.kind = spec.kind;
@@ -62,6 +76,11 @@ std::uint32_t CaseGraph::add(const ValueSpec& spec) {
   v.alias_of = QUERN_NONE;
   if (spec.dims.size() > QUERN_MAX_DIMS) throw std::logic_error("a case has a value of more dimensions than the ABI holds");
   std::copy(spec.dims.begin(), spec.dims.end(), v.dims);
+  if (ranged) {
+    v.uses |= QUERN_VALUE_USES_SYMBOLS;
+    v.dims[0] = case_.ranged.most;
+    v.symbols[0] = 1;
+  }
   if (spec.in_place_of >= 0) {
     const std::uint32_t input = input_ids_.at(static_cast<std::size_t>(spec.in_place_of));
     v.uses |= QUERN_VALUE_USES_ALIAS;

@@ -20,15 +20,18 @@ class Memories {
  public:
   Memories(const loader::Device& device, Queue& queue, const Case& c, const CaseGraph& graph) {
     for (std::size_t i = 0; i < c.inputs.size(); ++i)
-      if (!c.inputs[i].absent()) add(device, queue, graph.input_id(i), c.inputs[i]);
+      if (!c.inputs[i].absent()) add(device, queue, graph.input_id(i), c.inputs[i], (c.ranged.inputs >> i & 1u) != 0 ? c.ranged.most : 0);
     for (std::size_t o = 0; o < c.outputs.size(); ++o)
-      if (!c.outputs[o].absent() && c.outputs[o].in_place_of < 0) add(device, queue, graph.output_id(o), c.outputs[o]);
+      if (!c.outputs[o].absent() && c.outputs[o].in_place_of < 0)
+        add(device, queue, graph.output_id(o), c.outputs[o], (c.ranged.outputs >> o & 1u) != 0 ? c.ranged.most : 0);
+    if (graph.count_id() != QUERN_NONE) add_count(device, queue, graph.count_id(), static_cast<std::int32_t>(c.inputs[0].dims[0]));
   }
 
   struct Place {
     Placement placement;
     std::unique_ptr<Region> region;
     std::vector<std::byte> before;  // the whole memory as it was when the run started
+    std::span<std::byte> values() { return std::span(before).first(placement.bytes()); }  // without the room behind ranged rows
   };
   Place& at(std::uint32_t value) { return places_.at(value); }
   std::map<std::uint32_t, Place>& all() noexcept { return places_; }
@@ -36,16 +39,28 @@ class Memories {
   /// Fills the memory: gaps and what is not given with poison, the rest with the packed tensor.
   void set(std::uint32_t value, const Tensor* packed, std::byte poison) {
     Place& place = places_.at(value);
-    place.before.assign(place.placement.bytes(), poison);
-    if (packed != nullptr) place.placement.scatter(packed->bytes(), place.before);
+    place.before.assign(place.region->bytes(), poison);
+    if (packed != nullptr) place.placement.scatter(packed->bytes(), place.values());
     place.region->write(place.before);
   }
 
  private:
-  void add(const loader::Device& device, Queue& queue, std::uint32_t value, const ValueSpec& spec) {
+  /// `most`: the rows that there is room for; 0: those that there are.
+  void add(const loader::Device& device, Queue& queue, std::uint32_t value, const ValueSpec& spec, std::int64_t most) {
     Placement placement(spec.dtype, spec.dims, spec.layout);
-    const std::uint64_t bytes = placement.bytes();
+    Dims room = spec.dims;
+    if (most != 0) room[0] = most;
+    const std::uint64_t bytes = Placement(spec.dtype, room, spec.layout).bytes();
     places_.emplace(value, Place{std::move(placement), std::make_unique<Region>(device, queue, bytes, 0, spec.layout.shifted), {}});
+  }
+  void add_count(const loader::Device& device, Queue& queue, std::uint32_t value, std::int32_t count) {
+    ValueSpec spec;
+    spec.dtype = QUERN_I32;
+    spec.dims = {1};
+    add(device, queue, value, spec, 0);
+    Tensor tensor(spec.dtype, spec.dims);
+    tensor.set(0, count);
+    set(value, &tensor, std::byte{0});
   }
   std::map<std::uint32_t, Place> places_;
 };
@@ -67,17 +82,46 @@ struct OneRun {
   double seconds = 0;  // from the submit to the fence
 };
 
+/// The patches that bring the inputs of a patched case; their bytes are the tensors'.
+std::vector<quern_patch> patches_of(const Case& c, const CaseData& data, const CaseGraph& graph) {
+  std::vector<quern_patch> patches;
+  if (!c.patched) return patches;
+  for (std::size_t i = 0; i < c.inputs.size(); ++i)
+    if (!c.inputs[i].absent() && c.inputs[i].kind == QUERN_VALUE_INPUT)
+      patches.push_back({graph.input_id(i), 0, 0, data.inputs[i].bytes().size(), data.inputs[i].bytes().data()});
+  return patches;
+}
+
+/// Where a value that may be written was written all the same: between rows, or behind ranged rows. Empty: nowhere.
+std::string misplaced_write(const Case& c, std::uint32_t id, Memories::Place& place, const std::vector<std::byte>& after) {
+  const std::string value = "value " + std::to_string(id);
+  if (!place.placement.packed()) {
+    const std::vector<bool> covered = place.placement.covered();
+    for (std::size_t b = 0; b < covered.size(); ++b)
+      if (!covered[b] && after[b] != place.before[b]) return value + ": byte " + std::to_string(b) + " between its rows was written";
+  }
+  const std::size_t used = place.values().size();
+  for (std::size_t b = used; b < after.size(); ++b)
+    if (after[b] != place.before[b])
+      return value + ": byte " + std::to_string(b - used) + " behind its " + std::to_string(c.inputs[0].dims[0]) + " rows was written";
+  return {};
+}
+
 OneRun run_once(const Case& c, const CaseData& data, const CaseGraph& graph, Memories& memories, Prepared& prepared, std::byte poison,
                 const Timing* timing) {
+  const std::vector<quern_patch> patches = patches_of(c, data, graph);
   for (std::size_t i = 0; i < c.inputs.size(); ++i)
-    if (!c.inputs[i].absent()) memories.set(graph.input_id(i), &data.inputs[i], poison);
+    if (!c.inputs[i].absent())
+      memories.set(graph.input_id(i), c.patched && c.inputs[i].kind == QUERN_VALUE_INPUT ? nullptr : &data.inputs[i], poison);
   for (std::size_t o = 0; o < c.outputs.size(); ++o)
     if (!c.outputs[o].absent() && c.outputs[o].in_place_of < 0)
       memories.set(graph.output_id(o), data.states[o].absent() ? nullptr : &data.states[o], poison);
   prepared.poison_scratch(poison);
+  std::vector<quern_bound> bounds;
+  if (c.ranged.most != 0 && !c.ranged.on_device) bounds.push_back({0, 0, c.inputs[0].dims[0]});
   if (timing != nullptr && timing->before_each) timing->before_each();
   const auto start = std::chrono::steady_clock::now();
-  const quern_run_status status = prepared.run(c.deadline_seconds);
+  const quern_run_status status = prepared.run(c.deadline_seconds, patches, bounds);
 
   OneRun result;
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -90,17 +134,12 @@ OneRun run_once(const Case& c, const CaseData& data, const CaseGraph& graph, Mem
     if (const std::string damage = place.region->canary_damage(); !damage.empty()) result.problem = "value " + std::to_string(id) + ": " + damage;
     after[id] = place.region->read();
     if (std::ranges::find(written, id) == written.end()) {
+      for (const quern_patch& patch : patches)
+        if (patch.value == id) std::memcpy(place.before.data(), patch.data, patch.bytes);
       if (after[id] != place.before) result.problem = "value " + std::to_string(id) + ", an input, was changed";
       continue;
     }
-    if (!place.placement.packed()) {
-      const std::vector<bool> covered = place.placement.covered();
-      for (std::size_t b = 0; b < covered.size(); ++b)
-        if (!covered[b] && after[id][b] != place.before[b]) {
-          result.problem = "value " + std::to_string(id) + ": byte " + std::to_string(b) + " between its rows was written";
-          break;
-        }
-    }
+    if (std::string misplaced = misplaced_write(c, id, place, after[id]); !misplaced.empty()) result.problem = std::move(misplaced);
   }
   if (const std::string damage = prepared.scratch_damage(); !damage.empty()) result.problem = "scratch: " + damage;
   std::size_t w = 0;
@@ -111,7 +150,7 @@ OneRun run_once(const Case& c, const CaseData& data, const CaseGraph& graph, Mem
     }
     const std::uint32_t id = written[w++];
     Tensor packed(spec.dtype, spec.dims);
-    memories.at(id).placement.gather(after[id], packed.bytes());
+    memories.at(id).placement.gather(std::span(after[id]).first(memories.at(id).placement.bytes()), packed.bytes());
     result.outputs.push_back(std::move(packed));
   }
   return result;

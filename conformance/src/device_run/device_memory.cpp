@@ -11,7 +11,6 @@ namespace {
 constexpr std::uint64_t canary_bytes = 4096;
 constexpr double copy_seconds = 60;
 
-bool has(const loader::Device& device, std::uint64_t cap) { return (device.info().caps & cap) != 0; }
 std::byte canary_byte(std::uint64_t i) { return static_cast<std::byte>(0xc5 ^ (i * 37 & 0xff)); }
 
 std::vector<std::byte> canary() {
@@ -35,8 +34,8 @@ void AbiError::check(quern_status status, const char* call) const {
   if (status != QUERN_OK) throw AbiFailure(status, std::string(call) + " answered " + std::to_string(status) + ": " + text());
 }
 
-Queue::Queue(const loader::Device& device) : device_(device) {
-  if (has(device, QUERN_CAP_SYNCHRONOUS)) return;
+Queue::Queue(DeviceRef device) : device_(device) {
+  if (device.synchronous()) return;
   AbiError error;
   error.check(device.api().queue_create(device.handle(), QUERN_QUEUE_COMPUTE, &queue_, error.get()), "queue_create");
   const quern_status status = device.api().fence_create(device.handle(), 0, 0, &fence_, error.get());
@@ -64,13 +63,13 @@ void Queue::wait(double seconds) {
   error.check(device_.api().fence_wait(device_.handle(), &points, 0, static_cast<std::uint64_t>(seconds * 1e9), error.get()), "fence_wait");
 }
 
-Region::Region(const loader::Device& device, Queue& queue, std::uint64_t bytes, std::uint64_t alignment, bool shifted)
+Region::Region(DeviceRef device, Queue& queue, std::uint64_t bytes, std::uint64_t alignment, bool shifted)
     : device_(device), queue_(queue), bytes_(bytes) {
-  const std::uint64_t step = std::max<std::uint64_t>({alignment, device.info().memory_alignment, 1});
+  const std::uint64_t step = std::max<std::uint64_t>({alignment, device.memory_alignment(), 1});
   start_ = std::max(canary_bytes, step) + (shifted ? step : 0);
   start_ = (start_ + step - 1) / step * step;
   total_ = start_ + bytes + canary_bytes;
-  if (has(device, QUERN_CAP_HOST_MEMORY)) {
+  if (device.host_memory()) {
     host_alignment_ = std::align_val_t{std::max<std::uint64_t>(step, canary_bytes)};
     host_ = static_cast<std::byte*>(::operator new[](total_, host_alignment_));
     std::memset(host_, 0xff, total_);

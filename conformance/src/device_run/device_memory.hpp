@@ -12,6 +12,33 @@
 
 namespace quern::conformance {
 
+/// One open device as its raw handles: the loader's, or one that a script opened with a host of its own. Cheap to copy; what it names
+/// outlives it.
+class DeviceRef {
+ public:
+  DeviceRef(const loader::Device& device)  // NOLINT(google-explicit-constructor): wherever memory is made, either will do
+      : api_(&device.api()), plugin_(device.plugin()->handle()), device_(device.handle()), caps_(device.info().caps),
+        alignment_(device.info().memory_alignment), class_(device.info().device_class) {}
+  DeviceRef(const quern_plugin_api& api, quern_plugin* plugin, quern_device* device, const quern_device_info& info)
+      : api_(&api), plugin_(plugin), device_(device), caps_(info.caps), alignment_(info.memory_alignment), class_(info.device_class) {}
+
+  const quern_plugin_api& api() const noexcept { return *api_; }
+  quern_plugin* plugin() const noexcept { return plugin_; }
+  quern_device* handle() const noexcept { return device_; }
+  std::uint64_t memory_alignment() const noexcept { return alignment_; }
+  std::uint32_t device_class() const noexcept { return class_; }
+  bool synchronous() const noexcept { return (caps_ & QUERN_CAP_SYNCHRONOUS) != 0; }
+  bool host_memory() const noexcept { return (caps_ & QUERN_CAP_HOST_MEMORY) != 0; }
+  std::uint64_t caps() const noexcept { return caps_; }
+
+ private:
+  const quern_plugin_api* api_;
+  quern_plugin* plugin_;
+  quern_device* device_;
+  std::uint64_t caps_, alignment_;
+  std::uint32_t class_;
+};
+
 /// A call of the ABI that did not answer OK. what() has the call, the code and the plugin's own words.
 class AbiFailure : public std::runtime_error {
  public:
@@ -41,7 +68,7 @@ class AbiError {
 /// Queue and fence of an open device, or nothing where it is SYNCHRONOUS. One thread.
 class Queue {
  public:
-  explicit Queue(const loader::Device& device);
+  explicit Queue(DeviceRef device);
   ~Queue();
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
@@ -49,11 +76,13 @@ class Queue {
   quern_queue* get() const noexcept { return queue_; }
   /// Signals the next point; null where the device is synchronous. Valid until the next call.
   const quern_sync* next_signal();
+  /// The point that next_signal() gave last will not come: the call that it was for was refused.
+  void withdraw_signal() noexcept { if (fence_ != nullptr) --value_; }
   /// Waits for the last point that was handed out. Throws AbiFailure(QUERN_TIMEOUT) after `seconds`.
   void wait(double seconds);
 
  private:
-  const loader::Device& device_;
+  DeviceRef device_;
   quern_queue* queue_ = nullptr;
   quern_fence* fence_ = nullptr;
   std::uint64_t value_ = 0;
@@ -68,7 +97,7 @@ inline constexpr std::byte poisons[] = {std::byte{0xff}, std::byte{0xa5}};
 class Region {
  public:
   /// `shifted`: starts memory_alignment behind a multiple of 4 KiB, so that nothing but that alignment can be relied on.
-  Region(const loader::Device& device, Queue& queue, std::uint64_t bytes, std::uint64_t alignment, bool shifted);
+  Region(DeviceRef device, Queue& queue, std::uint64_t bytes, std::uint64_t alignment, bool shifted);
   ~Region();
   Region(const Region&) = delete;
   Region& operator=(const Region&) = delete;
@@ -85,7 +114,7 @@ class Region {
   void upload(std::uint64_t offset, const void* from, std::uint64_t bytes);
   void download(std::uint64_t offset, void* to, std::uint64_t bytes);
 
-  const loader::Device& device_;
+  DeviceRef device_;
   Queue& queue_;
   std::uint64_t bytes_, start_ = 0, total_ = 0;
   std::align_val_t host_alignment_{};

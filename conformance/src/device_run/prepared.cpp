@@ -142,7 +142,7 @@ void Prepared::release() noexcept {
 void Prepared::poison_scratch(std::byte value) { scratch_->fill(value); }
 std::string Prepared::scratch_damage() { return scratch_->canary_damage(); }
 
-quern_run_status Prepared::run(double seconds) {
+quern_run_status Prepared::run(double seconds, const std::vector<quern_patch>& patches, const std::vector<quern_bound>& bounds) {
   quern_run_status status{};
   status.header = {sizeof status, QUERN_TYPE_RUN_STATUS, nullptr};
   status.node = QUERN_NONE;
@@ -150,6 +150,8 @@ quern_run_status Prepared::run(double seconds) {
   run.header = {sizeof run, QUERN_TYPE_RUN, nullptr};
   run.instance = instance_;
   run.status = &status;
+  run.patches = {patches.data(), patches.size(), sizeof(quern_patch)};
+  run.bounds = {bounds.data(), bounds.size(), sizeof(quern_bound)};
   run.sync = queue_.next_signal();
   const quern_array runs{&run, 1, sizeof run};
   AbiError error;

@@ -64,7 +64,7 @@ class Prepared {
   void poison_scratch(std::byte value);
   std::string scratch_damage();
   /// Submits once and waits. Throws AbiFailure if nothing was enqueued or the wait failed; how the run ended is returned.
-  quern_run_status run(double seconds);
+  quern_run_status run(double seconds, const std::vector<quern_patch>& patches = {}, const std::vector<quern_bound>& bounds = {});
 
  private:
   void bind(const std::map<std::uint32_t, Region*>& bindings, std::int64_t rows);

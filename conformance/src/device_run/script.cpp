@@ -21,6 +21,11 @@ void ScriptContext::unsupported(const std::string& reason) {
   throw Ended{};
 }
 
+void ScriptContext::waive(const std::string& capability, const std::string& reason) {
+  verdict_.merge({Status::waived, capability + ": " + reason, 0, 0, {}});
+  throw Ended{};
+}
+
 void ScriptContext::resource(const std::string& reason) {
   verdict_.merge({Status::resource, reason, 0, 0, {}});
   throw Ended{};

@@ -27,6 +27,9 @@ class ScriptContext {
   void require(bool holds, const std::string& claim);
   /// The plugin does not offer what is tested (a null function, no capability): ends the script as unsupported.
   [[noreturn]] void unsupported(const std::string& reason);
+  /// The ABI lets a plugin do without what is tested, and this one says so: `capability` is its flag or null function. Ends the script as
+  /// waived, unless a check failed before.
+  [[noreturn]] void waive(const std::string& capability, const std::string& reason);
   /// The machine is too small for it: ends the script as resource.
   [[noreturn]] void resource(const std::string& reason);
   /// Takes the verdict of a judged output as one check.

@@ -13,6 +13,26 @@ void ExpectedOutput::reserve(std::size_t count) {
   bound.reserve(count);
 }
 
+void ExpectedOutput::keep(const Tensor& before, std::size_t part, std::size_t parts) {
+  scale.clear();
+  independent = false;
+  if (rule == Rule::bits) {
+    const std::size_t size = bytes.size() / parts;
+    const auto from = before.bytes().subspan(part * size, size);
+    std::copy(from.begin(), from.end(), bytes.begin() + static_cast<std::ptrdiff_t>(part * size));
+    return;
+  }
+  const auto size = before.count() / static_cast<std::int64_t>(parts);
+  const std::int64_t first = static_cast<std::int64_t>(part) * size;
+  for (std::size_t e = 0; e < value.size(); ++e) {
+    const std::int64_t element = index.empty() ? static_cast<std::int64_t>(e) : index[e];
+    if (element < first || element >= first + size) continue;
+    value[e] = before.at(element);
+    bound[e] = 0;
+    if (!deviation.empty()) deviation[e] = 0;
+  }
+}
+
 double ReferenceCall::attribute(std::uint32_t key, double fallback) const { return what.attribute(key, fallback); }
 
 double accumulation_bound(Tier tier, double length, double scale) noexcept {

@@ -44,6 +44,8 @@ struct ExpectedOutput {
     value.push_back(r);
     bound.push_back(e_acc);
   }
+  /// Part `part` of `parts` equal ones, of all elements, must be what `before` holds there. No tier and no aggregate test is told then.
+  void keep(const Tensor& before, std::size_t part, std::size_t parts);
 };
 
 struct Expected {

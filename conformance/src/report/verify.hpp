@@ -21,6 +21,7 @@ struct Claim {
   std::vector<std::string> names;                  // the cases that it must have, each once on each device
   std::set<std::string> without_elements;          // of them, those that have no output element by design and so compare nothing
   std::vector<std::vector<Exclusion>> exclusions;  // that may be waived, one list a target of the record
+  std::set<std::string> optional;                  // cases that may be waived without: what the ABI lets a plugin do without
 };
 
 /// Pure. One finding a claim; those that do not hold name the first cases that break them. Nothing proves that a journal was not written

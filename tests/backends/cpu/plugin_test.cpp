@@ -242,7 +242,7 @@ TEST(Prepare, RefusesMemoryThatIsMissingShortOrMisaligned) {
   EXPECT_EQ(attempt([](auto* b, auto*, auto&) { b[1].value = 0; }), QUERN_INVALID_ARGUMENT);
   EXPECT_EQ(attempt([](auto* b, auto*, auto&) { b[1].value = 9; }), QUERN_INVALID_ARGUMENT);
   EXPECT_EQ(attempt([](auto* b, auto*, auto&) { b[0].flags = 1; }), QUERN_UNSUPPORTED);
-  EXPECT_EQ(attempt([](auto* b, auto*, auto&) { b[0].spans.count = 0; }), QUERN_UNSUPPORTED);
+  EXPECT_EQ(attempt([](auto* b, auto*, auto&) { b[0].spans.count = 0; }), QUERN_INVALID_ARGUMENT);
   EXPECT_EQ(attempt([](auto*, auto*, auto& e) { e.instance = nullptr; }), QUERN_INVALID_ARGUMENT);
 }
 
