@@ -51,7 +51,8 @@ void rotate_sub_scales(std::uint8_t* q6_k);
 void skip_last_block(const NodeRun& node);          // input 0: the last block of each row counts as 0
 void keep_first_of_duplicates(const NodeRun& node); // input 1, indices: later ones of the same row become -1
 Edit identity_table(std::size_t input);             // entry i of a block table becomes i
-void sequence_of_neighbour(const NodeRun& node);    // rows of the last slot read slot 0
+/// Rows work on the pages of the slot behind theirs, where that has a page for their position.
+Edit pages_of_next_sequence(std::size_t table, std::size_t slot, std::size_t position);
 void one_position_more(const NodeRun& node);        // attention, input 5, where the page table reaches so far
 void next_expert(const NodeRun& node);
 void count_ignored_labels(const NodeRun& node);
@@ -63,6 +64,9 @@ Mutation batches_modulo();                          // matmul: batch i of a meet
 
 // Outputs.
 Mutation edits_output(std::uint32_t op, Edit edit);
+/// Also inside of larger graphs: for edits that look at outputs alone.
+Mutation edits_any_output(std::uint32_t op, Edit edit);
+Mutation edits_fused_output(Edit edit);
 Edit gain(double factor);
 void add_1e4_of_rms(const NodeRun& node);
 void round_to_bf16(const NodeRun& node);

@@ -13,6 +13,13 @@ T clamped(T s) {
   return s;
 }
 
+/// A list of a graph, which no graph of the suite has that long: a malformed one is not walked to its claimed end.
+template <class T>
+sdk::List<T> list_of(const quern_array& array, const char* what) {
+  if (array.count > 1u << 16) throw sdk::Failure(QUERN_INVALID_ARGUMENT, sdk::concat(what, ": ", array.count, " elements"));
+  return sdk::List<T>(array, what);
+}
+
 template <class T>
 quern_array array_of(const std::vector<T>& list) {
   return {list.data(), list.size(), sizeof(T)};
@@ -33,13 +40,13 @@ double NodeCopy::number(std::uint32_t key, double fallback) const noexcept {
 }
 
 GraphCopy::GraphCopy(const quern_graph* graph) : graph_(clamped(sdk::read(graph))) {
-  for (const quern_value& v : sdk::List<quern_value>(graph_.values, "values")) values.push_back(clamped(v));
-  for (const quern_symbol& s : sdk::List<quern_symbol>(graph_.symbols, "symbols")) symbols_.push_back(s);
-  for (const quern_node& n : sdk::List<quern_node>(graph_.nodes, "nodes")) {
+  for (const quern_value& v : list_of<quern_value>(graph_.values, "values")) values.push_back(clamped(v));
+  for (const quern_symbol& s : list_of<quern_symbol>(graph_.symbols, "symbols")) symbols_.push_back(s);
+  for (const quern_node& n : list_of<quern_node>(graph_.nodes, "nodes")) {
     NodeCopy node{clamped(n), {}, {}, {}};
-    for (const std::uint32_t v : sdk::List<std::uint32_t>(n.inputs, "inputs")) node.inputs.push_back(v);
-    for (const std::uint32_t v : sdk::List<std::uint32_t>(n.outputs, "outputs")) node.outputs.push_back(v);
-    for (const quern_attribute& a : sdk::List<quern_attribute>(n.attributes, "attributes")) node.attributes.push_back(a);
+    for (const std::uint32_t v : list_of<std::uint32_t>(n.inputs, "inputs")) node.inputs.push_back(v);
+    for (const std::uint32_t v : list_of<std::uint32_t>(n.outputs, "outputs")) node.outputs.push_back(v);
+    for (const quern_attribute& a : list_of<quern_attribute>(n.attributes, "attributes")) node.attributes.push_back(a);
     nodes.push_back(std::move(node));
   }
 }

@@ -119,11 +119,18 @@ Edit identity_table(std::size_t input) {
   };
 }
 
-void sequence_of_neighbour(const NodeRun& node) {
-  const Slot table = node.input(3), slot = node.input(4);
-  if (table.absent() || table.rank() != 2) return;
-  for (std::int64_t i = 0; i < slot.count(); ++i)
-    if (slot.get(i) == static_cast<double>(table.dim(0) - 1)) slot.set(i, 0);
+Edit pages_of_next_sequence(std::size_t table_at, std::size_t slot_at, std::size_t position_at) {
+  return [=](const NodeRun& node) {
+    const Slot table = node.input(table_at), slot = node.input(slot_at), position = node.input(position_at);
+    const Slot cache = node.output(0).rank() == 4 ? node.output(0) : node.input(1);  // of kv_write, of attention
+    if (table.rank() != 2 || cache.rank() != 4) return;
+    for (std::int64_t i = 0; i < slot.count(); ++i) {
+      const auto next = static_cast<std::int64_t>(slot.get(i)) + 1, page = static_cast<std::int64_t>(position.get(i)) / cache.dim(2);
+      if (next < 1 || next >= table.dim(0) || position.get(i) < 0 || page >= table.dim(1)) continue;
+      const double id = table.get(next * table.dim(1) + page);
+      if (id >= 0 && id < static_cast<double>(cache.dim(0))) slot.set(i, static_cast<double>(next));
+    }
+  };
 }
 
 void one_position_more(const NodeRun& node) {

@@ -25,6 +25,7 @@ enum class Behaviour {
   invented_fault,
   writes_past_end, writes_before, writes_gap, writes_scratch_end, writes_input,
   loses_packed_tail,  // the last bytes of a packed weight are 0
+  ignores_force_kernel,
   prepare_writes,   // prepare writes what is bound
   depends_on_scratch, depends_on_run, depends_on_output,
   late_run,         // submit returns before the run: it is done at the next call
@@ -66,6 +67,9 @@ struct Mutation {
   std::vector<std::size_t> copied_inputs;       // inputs that such a node reads from a private copy
   std::function<void(const NodeRun&)> before;   // edits the copies, before the run
   std::function<void(const NodeRun&)> after;    // edits the outputs, after it
+
+  bool needs_inputs = true;                     // false: also nodes inside of larger graphs, whose inputs lie in scratch
+  bool only_fused = false;                      // only in plans of several nodes that were compiled with fusion
 
   bool is_about(const NodeCopy& node) const noexcept { return op == 0 || node.fields.op == op; }
 };

@@ -45,6 +45,18 @@ Mutation edits_output(std::uint32_t op, Edit edit) {
   return m;
 }
 
+Mutation edits_any_output(std::uint32_t op, Edit edit) {
+  Mutation m = edits_output(op, std::move(edit));
+  m.needs_inputs = false;
+  return m;
+}
+
+Mutation edits_fused_output(Edit edit) {
+  Mutation m = edits_any_output(0, std::move(edit));
+  m.only_fused = true;
+  return m;
+}
+
 Edit gain(double factor) {
   return [factor](const NodeRun& node) { map_outputs(node, [factor](double y) { return y * factor; }); };
 }

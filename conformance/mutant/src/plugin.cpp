@@ -27,6 +27,23 @@ T& given(T* handle, const char* name) {
   return *handle;
 }
 
+/// What the first host of this process said. Scripts of the suite make hosts of their own, which have no options of wrappers.
+struct Remembered {
+  std::mutex lock;
+  std::string base, mutant;
+};
+Remembered& remembered() {
+  static Remembered said;
+  return said;
+}
+
+std::string option_or(const quern_host& host, const char* key, std::string Remembered::*before) {
+  std::string value = option(host, key);
+  const std::lock_guard guard(remembered().lock);
+  if (value.empty()) return remembered().*before;
+  return remembered().*before = value;
+}
+
 Mutation chosen(const std::string& name) {
   if (name.empty()) throw Failure(QUERN_INVALID_ARGUMENT, "the option 'mutant' names no mutant; 'none' spoils nothing");
   if (auto mutation = find_mutation(name)) return *std::move(mutation);
@@ -62,8 +79,8 @@ quern_status create(const quern_host* host, quern_plugin** out, quern_error* err
     sdk::read(host);
     auto plugin = std::make_unique<quern_plugin>();
     plugin->host = host;
-    plugin->mutation = chosen(option(*host, "mutant"));
-    plugin->base = Base::open(option(*host, "base"));
+    plugin->mutation = chosen(option_or(*host, "mutant", &Remembered::mutant));
+    plugin->base = Base::open(option_or(*host, "base", &Remembered::base));
     if (const quern_status status = plugin->api().create(host, &plugin->under, error); status != QUERN_OK) return status;
     *out = plugin.release();
     return QUERN_OK;
@@ -98,6 +115,7 @@ quern_status device_info(quern_plugin* plugin, std::uint32_t index, quern_device
 
 quern_status device_open(quern_plugin* plugin, std::uint32_t index, quern_device** out, quern_error* error) {
   return guarded(error, [&] {
+    given(plugin, "plugin").process.check();
     given(out, "out") = nullptr;
     auto device = std::make_unique<quern_device>();
     device->plugin = &given(plugin, "plugin");
@@ -110,7 +128,7 @@ quern_status device_open(quern_plugin* plugin, std::uint32_t index, quern_device
 quern_status device_close(quern_device* device, quern_error* error) {
   return guarded(error, [&] {
     finish_late_runs(given(device, "device"));
-    require_no_children(*device);
+    if (require_no_children(*device)) return QUERN_OK;  // closes_with_children: said, and not done
     if (const quern_status status = device->plugin->api().device_close(device->under, error); status != QUERN_OK) return status;
     delete device;
     return QUERN_OK;
@@ -204,6 +222,17 @@ quern_status refuse(Behaviour behaviour, quern_error* error) {
   }
 }
 
+/// Only now: a graph that the plugin underneath took is well formed. Destroys its plan where there is no memory for the copy.
+void describe(quern_plan& plan, const quern_graph* graph, const quern_compile_options* options) {
+  try {
+    plan.graph = copied(graph);
+  } catch (const std::bad_alloc&) {
+    if (plan.under != nullptr) plan.device->plugin->api().plan_destroy(plan.under, nullptr);
+    throw;
+  }
+  plan.fused = plan.graph && plan.graph->nodes.size() > 1 && (options == nullptr || sdk::read(options).fusion != 0);
+}
+
 quern_status compile(quern_device* device, const quern_graph* graph, quern_compile_options* options, quern_plan** out, quern_error* error) {
   return guarded(error, [&] {
     const Mutation& m = alive(device).plugin->mutation;
@@ -211,18 +240,21 @@ quern_status compile(quern_device* device, const quern_graph* graph, quern_compi
     given(out, "out") = nullptr;
     auto plan = std::make_unique<quern_plan>();
     plan->device = device;
-    plan->graph = copied(graph);
     if (m.behaviour != Behaviour::null_plugin) {
       EditedGraph edited(m, graph);
-      if (m.behaviour == Behaviour::plan_cache_without_attributes && plan->graph) {
-        edited.copy() = copied(graph);
-        use_first_attributes(*device, *edited.copy());
+      if (m.behaviour == Behaviour::plan_cache_without_attributes && (edited.copy() = copied(graph))) use_first_attributes(*device, *edited.copy());
+      quern_compile_options freed;
+      if (m.behaviour == Behaviour::ignores_force_kernel && options != nullptr) {
+        freed = sdk::read(options);
+        freed.force_kernel = {};
+        options = &freed;
       }
       if (m.behaviour == Behaviour::accepts_small_structs && options != nullptr && options->header.struct_size < QUERN_MIN_SIZE_quern_compile_options)
         options = nullptr;
       const quern_status status = device->plugin->api().compile(device->under, edited.get(), options, &plan->under, error);
       if (status != QUERN_OK) return status;
     }
+    describe(*plan, graph, options);
     *out = plan.release();
     return QUERN_OK;
   });

@@ -22,7 +22,8 @@ T& given(T* handle, const char* name) {
 }
 
 quern_device& alive(quern_device* device) {
-  if (given(device, "device").plugin->lost) throw Failure(QUERN_DEVICE_LOST, "the device was lost");
+  given(device, "device").plugin->process.check();
+  if (device->plugin->lost) throw Failure(QUERN_DEVICE_LOST, "the device was lost");
   return *device;
 }
 
@@ -183,19 +184,19 @@ quern_status weights_pack(quern_device* device, quern_queue*, const quern_weight
   });
 }
 
-quern_status prepare(quern_device* device, quern_queue*, const quern_array* entries, const quern_sync* sync, quern_error* error) {
+quern_status prepare(quern_device* device, quern_queue* queue, const quern_array* entries, const quern_sync* sync, quern_error* error) {
   return guarded(error, [&] {
     check_sync(sync);
     finish_late_runs(alive(device));
-    return prepare_entries(*device, given(entries, "entries"), error);
+    return prepare_entries(*device, queue, given(entries, "entries"), sync, error);
   });
 }
 
-quern_status submit(quern_device* device, quern_queue*, const quern_array* runs, quern_error* error) {
+quern_status submit(quern_device* device, quern_queue* queue, const quern_array* runs, quern_error* error) {
   throw_across(device, runs);
   return guarded(error, [&] {
     finish_late_runs(alive(device));
-    return submit_runs(*device, given(runs, "runs"), error);
+    return submit_runs(*device, queue, given(runs, "runs"), error);
   });
 }
 
@@ -228,10 +229,19 @@ void offer(quern_device_info& info) noexcept {
   info.heap_count = 1;
 }
 
-void require_no_children(quern_device& device) {
+quern_span host_span(quern_device& device, const quern_span& span) {
+  if (span.buffer == nullptr && span.host == nullptr && span.bytes == 0) return span;
+  if (span.host != nullptr) throw Failure(QUERN_INVALID_ARGUMENT, "the span is host memory; this device takes buffers", 16);
+  std::byte* at = place(device, &span, span.bytes);
+  if (device.plugin->behaviour() == Behaviour::other_memory) at = span.buffer->other.data() + span.offset;
+  return {nullptr, at, 0, span.bytes};
+}
+
+bool require_no_children(quern_device& device) {
   const std::uint64_t live = device.buffers.load();
-  if (live != 0 && device.plugin->behaviour() != Behaviour::busy_close)
-    throw Failure(QUERN_BUSY, sdk::concat("the device still has ", live, " buffers; destroy them first"), 27);
+  if (live == 0) return false;
+  if (device.plugin->behaviour() == Behaviour::busy_close) return true;
+  throw Failure(QUERN_BUSY, sdk::concat("the device still has ", live, " buffers; destroy them first"), 27);
 }
 
 }  // namespace quern::mutant

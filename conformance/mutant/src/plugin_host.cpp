@@ -17,29 +17,29 @@ const quern_array& given(const quern_array* list, const char* name) {
   return *list;
 }
 
-quern_status weights_pack(quern_device* device, quern_queue*, const quern_weight_item* item, const quern_array* sources,
+quern_status weights_pack(quern_device* device, quern_queue* queue, const quern_weight_item* item, const quern_array* sources,
                           const quern_array* destination, const quern_sync* sync, quern_error* error) {
   return guarded(error, [&] {
     const quern_plugin& plugin = *alive(device).plugin;
-    const quern_status status = plugin.api().weights_pack(device->under, nullptr, item, sources, destination, sync, error);
+    const quern_status status = plugin.api().weights_pack(device->under, queue, item, sources, destination, sync, error);
     if (status == QUERN_OK)
       for (const quern_span& span : sdk::List<quern_span>(given(destination, "destination"), "destination")) lose_packed_tail(plugin, span);
     return status;
   });
 }
 
-quern_status prepare(quern_device* device, quern_queue*, const quern_array* entries, const quern_sync*, quern_error* error) {
+quern_status prepare(quern_device* device, quern_queue* queue, const quern_array* entries, const quern_sync* sync, quern_error* error) {
   return guarded(error, [&] {
     finish_late_runs(alive(device));
-    return prepare_entries(*device, given(entries, "entries"), error);
+    return prepare_entries(*device, queue, given(entries, "entries"), sync, error);
   });
 }
 
-quern_status submit(quern_device* device, quern_queue*, const quern_array* runs, quern_error* error) {
+quern_status submit(quern_device* device, quern_queue* queue, const quern_array* runs, quern_error* error) {
   throw_across(device, runs);
   return guarded(error, [&] {
     finish_late_runs(alive(device));
-    return submit_runs(*device, given(runs, "runs"), error);
+    return submit_runs(*device, queue, given(runs, "runs"), error);
   });
 }
 
@@ -60,7 +60,8 @@ const quern_plugin_api& table() noexcept {
 }  // namespace
 
 void offer(quern_device_info&) noexcept {}
-void require_no_children(quern_device&) {}
+quern_span host_span(quern_device&, const quern_span& span) { return span; }  // the plugin underneath says what it thinks of buffers
+bool require_no_children(quern_device&) { return false; }
 
 }  // namespace quern::mutant
 

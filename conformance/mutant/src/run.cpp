@@ -1,5 +1,5 @@
 // prepare and submit: private copies of inputs, edits before and after a run, and what goes wrong in a run on purpose.
-#include "handles.hpp"
+#include "plugin.hpp"
 
 #include <signal.h>
 #include <unistd.h>
@@ -20,8 +20,8 @@ bool quern_plan::triggers() const noexcept {
 
 std::byte* quern_instance::host_memory(std::uint32_t value) const noexcept {
   std::uint64_t offset = 0;
-  while (value < memory.size()) {
-    if (memory[value] != nullptr) return memory[value] + offset;
+  while (value < bound.memory.size()) {
+    if (bound.memory[value] != nullptr) return bound.memory[value] + offset;
     const quern_value& v = plan->graph->values[value];
     if ((v.uses & QUERN_VALUE_USES_ALIAS) == 0 || v.alias_of >= value) return nullptr;
     offset += v.alias_offset;
@@ -37,16 +37,6 @@ template <class T>
 T clamped(T s) {
   s.header.struct_size = std::min<std::uint32_t>(s.header.struct_size, sizeof(T));
   return s;
-}
-
-/// A span as the plugin underneath takes it: host memory.
-quern_span host_span(const quern_span& span) {
-  if (span.buffer == nullptr) return span;
-  quern_buffer& b = *span.buffer;
-  if (span.offset > b.memory.bytes() || span.bytes > b.memory.bytes() - span.offset)
-    throw sdk::Failure(QUERN_INVALID_ARGUMENT, sdk::concat("a span of ", span.bytes, " bytes at ", span.offset, " of a buffer of ", b.memory.bytes()), 16);
-  PrivateMemory& memory = b.device.plugin->behaviour() == Behaviour::other_memory ? b.other : b.memory;
-  return {nullptr, memory.data() + span.offset, 0, span.bytes};
 }
 
 bool is_aliased(const GraphCopy& graph, std::uint32_t value) {
@@ -68,13 +58,12 @@ bool is_private(const quern_instance& instance, std::uint32_t value) {
 }
 
 /// The binding of one value for the plugin underneath. Notes where the host's memory is.
-quern_span bound_span(quern_instance& instance, std::uint32_t value, quern_span span) {
-  span = host_span(span);
+quern_span bound_span(const quern_instance& instance, quern_instance::Bound& bound, std::uint32_t value, const quern_span& given) {
+  quern_span span = host_span(*instance.plan->device, given);
   if (!instance.plan->graph || value >= instance.plan->graph->values.size() || span.host == nullptr) return span;
-  instance.memory[value] = static_cast<std::byte*>(span.host);
-  instance.sizes[value] = span.bytes;
+  bound.memory[value] = static_cast<std::byte*>(span.host);
   if (is_private(instance, value)) {
-    const auto made = instance.copies.emplace(value, PrivateMemory(span.bytes));
+    const auto made = bound.copies.emplace(value, PrivateMemory(span.bytes));
     span.host = made.first->second.data();
   } else if (instance.plan->device->plugin->behaviour() == Behaviour::ignores_offset) {
     span.host = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(span.host) & ~std::uintptr_t{4095});
@@ -86,7 +75,7 @@ std::vector<Slot> slots(const quern_instance& instance, const std::vector<std::u
   std::vector<Slot> list;
   for (const std::uint32_t v : values) {
     std::byte* at = v == QUERN_NONE ? nullptr : instance.host_memory(v);
-    if (const auto copy = instance.copies.find(v); copies && at != nullptr && copy != instance.copies.end())
+    if (const auto copy = instance.bound.copies.find(v); copies && at != nullptr && copy != instance.bound.copies.end())
       at = const_cast<PrivateMemory&>(copy->second).data();
     list.push_back(at == nullptr ? Slot() : Slot(instance.plan->graph->values[v], at));
   }
@@ -97,11 +86,11 @@ std::vector<Slot> slots(const quern_instance& instance, const std::vector<std::u
 class Edits {
  public:
   explicit Edits(quern_instance& instance) : mutation_(instance.plan->device->plugin->mutation), instance_(instance) {
-    if (!instance.plan->graph || !instance.prepared) return;
+    if (!instance.plan->graph || !instance.prepared || (mutation_.only_fused && !instance.plan->fused)) return;
     for (const NodeCopy& node : instance.plan->graph->nodes) {
       if (!mutation_.is_about(node)) continue;
       std::vector<Slot> inputs = slots(instance, node.inputs, true), outputs = slots(instance, node.outputs, false), kept;
-      if (!complete(node, inputs, outputs)) continue;
+      if (!complete(node, mutation_.needs_inputs && mutation_.behaviour == Behaviour::none, inputs, outputs)) continue;
       for (std::size_t o = 0; o < outputs.size(); ++o) {
         kept_.emplace_back(outputs[o].bytes());
         if (!outputs[o].absent()) std::memcpy(kept_.back().data(), outputs[o].at(0), outputs[o].bytes());
@@ -112,9 +101,9 @@ class Edits {
   }
 
   void before() const {
-    for (const auto& [value, copy] : instance_.copies)
-      if (instance_.memory[value] != nullptr && mutation_.behaviour != Behaviour::wrong_memory)
-        std::memcpy(const_cast<PrivateMemory&>(copy).data(), instance_.memory[value], copy.bytes());
+    for (const auto& [value, copy] : instance_.bound.copies)
+      if (instance_.bound.memory[value] != nullptr && mutation_.behaviour != Behaviour::wrong_memory)
+        std::memcpy(const_cast<PrivateMemory&>(copy).data(), instance_.bound.memory[value], copy.bytes());
     if (!mutation_.before) return;
     for (const NodeRun& node : nodes_) mutation_.before(node);
   }
@@ -126,8 +115,8 @@ class Edits {
 
  private:
   /// Nodes inside of larger graphs whose values lie in scratch are left alone, as are empty ones.
-  static bool complete(const NodeCopy& node, const std::vector<Slot>& inputs, const std::vector<Slot>& outputs) {
-    for (std::size_t i = 0; i < inputs.size(); ++i)
+  static bool complete(const NodeCopy& node, bool needs_inputs, const std::vector<Slot>& inputs, const std::vector<Slot>& outputs) {
+    for (std::size_t i = 0; needs_inputs && i < inputs.size(); ++i)
       if (node.inputs[i] != QUERN_NONE && inputs[i].absent()) return false;
     for (std::size_t o = 0; o < outputs.size(); ++o)
       if (node.outputs[o] != QUERN_NONE && outputs[o].absent()) return false;
@@ -194,13 +183,13 @@ void spoil_memory(quern_plugin& plugin, quern_instance& instance, const Edits& e
       return;
     }
     case Behaviour::writes_scratch_end:
-      if (instance.scratch != nullptr) instance.scratch[instance.scratch_bytes] ^= std::byte{1};
+      if (instance.bound.scratch != nullptr) instance.bound.scratch[instance.bound.scratch_bytes] ^= std::byte{1};
       return;
     case Behaviour::writes_input:
       if (!x.absent()) *x.at(x.count() / 2) ^= std::byte{1};
       return;
     case Behaviour::depends_on_scratch: {
-      const std::byte* const watched = instance.scratch + instance.scratch_bytes - watched_scratch;
+      const std::byte* const watched = instance.bound.scratch + instance.bound.scratch_bytes - watched_scratch;
       if ((*watched & std::byte{2}) != std::byte{0}) flip_first_bit(edits);
       return;
     }
@@ -266,12 +255,12 @@ bool edits_nothing(const Mutation& m) noexcept {
   }
 }
 
-quern_status submit_under(quern_device& device, const quern_run* runs, std::size_t count, quern_error* error) {
+quern_status submit_under(quern_device& device, quern_queue* queue, const quern_run* runs, std::size_t count, quern_error* error) {
   const quern_array list{runs, count, sizeof(quern_run)};
-  return device.plugin->api().submit(device.under, nullptr, &list, error);
+  return device.plugin->api().submit(device.under, queue, &list, error);
 }
 
-quern_status run_one(quern_device& device, const quern_run& run, quern_error* error) {
+quern_status run_one(quern_device& device, quern_queue* queue, const quern_run& run, quern_error* error) {
   quern_plugin& plugin = *device.plugin;
   quern_instance& instance = *run.instance;
   if (plugin.behaviour() == Behaviour::null_plugin) return finished(run.status);
@@ -280,7 +269,7 @@ quern_status run_one(quern_device& device, const quern_run& run, quern_error* er
   const Edits edits(instance);
   edits.before();
   const quern_run under = under_run(plugin, run);
-  if (const quern_status status = submit_under(device, &under, 1, error); status != QUERN_OK) return status;
+  if (const quern_status status = submit_under(device, queue, &under, 1, error); status != QUERN_OK) return status;
   edits.after();
   spoil_memory(plugin, instance, edits);
   spoil_status(plugin, run.status);
@@ -291,10 +280,11 @@ quern_status run_one(quern_device& device, const quern_run& run, quern_error* er
 
 }  // namespace
 
-quern_status prepare_entries(quern_device& device, const quern_array& entries, quern_error* error) {
+quern_status prepare_entries(quern_device& device, quern_queue* queue, const quern_array& entries, const quern_sync* sync, quern_error* error) {
   quern_plugin& plugin = *device.plugin;
   std::vector<quern_prepare_entry> list;
   std::vector<quern_instance*> instances;
+  std::vector<quern_instance::Bound> bound;
   std::vector<std::vector<quern_binding>> bindings;
   std::vector<std::vector<quern_span>> spans;
   for (quern_prepare_entry entry : sdk::List<quern_prepare_entry>(entries, "entries")) {
@@ -302,36 +292,35 @@ quern_status prepare_entries(quern_device& device, const quern_array& entries, q
     if (entry.instance == nullptr) throw sdk::Failure(QUERN_INVALID_ARGUMENT, "a prepare entry names no instance");
     quern_instance& instance = *entry.instance;
     instances.push_back(&instance);
+    quern_instance::Bound& given = bound.emplace_back();
     if (plugin.behaviour() == Behaviour::null_plugin) continue;
-    instance.prepared = false;
-    instance.memory.assign(instance.plan->graph ? instance.plan->graph->values.size() : 0, nullptr);
-    instance.sizes.assign(instance.memory.size(), 0);
-    instance.copies.clear();
+    given.memory.assign(instance.plan->graph ? instance.plan->graph->values.size() : 0, nullptr);
     bindings.emplace_back();
     for (quern_binding b : sdk::List<quern_binding>(entry.bindings, "bindings")) {
       b = clamped(b);
       spans.emplace_back();
-      for (const quern_span& s : sdk::List<quern_span>(b.spans, "spans")) spans.back().push_back(bound_span(instance, b.value, s));
+      for (const quern_span& s : sdk::List<quern_span>(b.spans, "spans")) spans.back().push_back(bound_span(instance, given, b.value, s));
       b.spans = {spans.back().data(), spans.back().size(), sizeof(quern_span)};
       if (plugin.behaviour() == Behaviour::accepts_run_flags) b.flags = 0;
       bindings.back().push_back(b);
     }
     entry.bindings = {bindings.back().data(), bindings.back().size(), sizeof(quern_binding)};
-    entry.scratch = host_span(entry.scratch);
-    instance.scratch = static_cast<std::byte*>(entry.scratch.host);
-    instance.scratch_bytes = entry.scratch.bytes;
+    entry.scratch = host_span(device, entry.scratch);
+    given.scratch = static_cast<std::byte*>(entry.scratch.host);
+    given.scratch_bytes = entry.scratch.bytes;
     entry.instance = instance.under;
     list.push_back(entry);
   }
   if (plugin.behaviour() == Behaviour::null_plugin) return QUERN_OK;
   const quern_array under{list.data(), list.size(), sizeof(quern_prepare_entry)};
-  const quern_status status = plugin.api().prepare(device.under, nullptr, &under, nullptr, error);
-  if (status != QUERN_OK) return status;
-  for (quern_instance* i : instances) {
-    i->prepared = true;
-    i->runs = 0;
-    i->plan->prepared_last = i;
-    if (plugin.behaviour() == Behaviour::prepare_writes) flip_first_bit(Edits(*i));
+  const quern_status status = plugin.api().prepare(device.under, queue, &under, sync, error);
+  if (status != QUERN_OK) return status;  // the earlier bindings stand
+  for (std::size_t i = 0; i < instances.size(); ++i) {
+    instances[i]->bound = std::move(bound[i]);
+    instances[i]->prepared = true;
+    instances[i]->runs = 0;
+    instances[i]->plan->prepared_last = instances[i];
+    if (plugin.behaviour() == Behaviour::prepare_writes) flip_first_bit(Edits(*instances[i]));
   }
   return QUERN_OK;
 }
@@ -342,7 +331,7 @@ void throw_across(quern_device* device, const quern_array* runs) {
   if (first != nullptr && first->plan->triggers()) throw std::runtime_error("an exception that crosses the C boundary");
 }
 
-quern_status submit_runs(quern_device& device, const quern_array& runs, quern_error* error) {
+quern_status submit_runs(quern_device& device, quern_queue* queue, const quern_array& runs, quern_error* error) {
   quern_plugin& plugin = *device.plugin;
   const sdk::List<quern_run> list(runs, "runs");
   const Mutation& m = plugin.mutation;
@@ -351,7 +340,7 @@ quern_status submit_runs(quern_device& device, const quern_array& runs, quern_er
     quern_run all[most_at_once];
     std::size_t count = 0;
     for (const quern_run& run : list) all[count++] = under_run(plugin, run);
-    return submit_under(device, all, count, error);
+    return submit_under(device, queue, all, count, error);
   }
   for (const quern_run& run : list) {
     if (run.instance == nullptr) throw sdk::Failure(QUERN_INVALID_ARGUMENT, "a run names no instance");
@@ -363,7 +352,7 @@ quern_status submit_runs(quern_device& device, const quern_array& runs, quern_er
       device.late.back().patches = device.late.back().bounds = {};  // the host's memory, and only until submit returns
       continue;
     }
-    if (const quern_status status = run_one(device, run, error); status != QUERN_OK) return status;
+    if (const quern_status status = run_one(device, queue, run, error); status != QUERN_OK) return status;
   }
   return QUERN_OK;
 }
@@ -374,7 +363,7 @@ void finish_late_runs(quern_device& device) {
     const std::lock_guard lock(device.lock);
     runs.swap(device.late);
   }
-  for (const quern_run& run : runs) run_one(device, run, nullptr);
+  for (const quern_run& run : runs) run_one(device, nullptr, run, nullptr);
 }
 
 }  // namespace quern::mutant

@@ -28,6 +28,7 @@ const char* phrase(Sign sign) {
     case Sign::unsupported: return "not supported, and mandatory: ";
     case Sign::fault: return "the run raised the faults ";
     case Sign::printed: return "the plugin printed ";
+    case Sign::manners: return "the plugin changed the process ";
     default: return "";
   }
 }
@@ -36,7 +37,7 @@ const char* phrase(Sign sign) {
 
 const char* sign_name(Sign sign) {
   static constexpr const char* names[] = {"value", "repeat", "canary", "gap", "input", "scratch", "status", "refusal", "unsupported",
-                                          "fault", "printed", "crash", "timeout", "lost", "no_device", "script", "any"};
+                                          "fault", "printed", "manners", "crash", "timeout", "lost", "no_device", "script", "any"};
   return names[static_cast<int>(sign)];
 }
 
@@ -46,8 +47,11 @@ bool shows(Sign sign, const Verdict& v) {
     case Sign::timeout: return v.status == Status::timeout;
     case Sign::lost: return v.status == Status::device_lost;
     case Sign::no_device: return false;  // no case runs
-    case Sign::script:
+    case Sign::script: return v.status == Status::fail;
     case Sign::any: return v.status >= Status::fail;
+    case Sign::value:
+      if (v.text.find(phrase(Sign::fault)) != std::string::npos) return false;  // it says what was expected too
+      [[fallthrough]];
     default: return v.status == Status::fail && v.text.find(phrase(sign)) != std::string::npos;
   }
 }

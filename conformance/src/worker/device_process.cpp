@@ -10,6 +10,7 @@
 #include "worker/arena.hpp"
 #include "worker/child_process.hpp"
 #include "worker/loader_settings.hpp"
+#include "worker/process_traces.hpp"
 
 #include <nlohmann/json.hpp>
 #include <sys/prctl.h>
@@ -116,6 +117,7 @@ int device_main(const Selection& selection, const std::string& label, std::uint6
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
+  ProcessTraces traces;
   std::shared_ptr<loader::Device> device;
   try {
     device = open_device(selection, label, {});
@@ -138,7 +140,9 @@ int device_main(const Selection& selection, const std::string& label, std::uint6
       reply({{"error", "there is no case " + name}});
       continue;
     }
-    reply(c->script ? run_script_case(*device, *c, seed) : run_data_case(*device, forced, *c, inputs, outputs));
+    json answer = c->script ? run_script_case(*device, *c, seed) : run_data_case(*device, forced, *c, inputs, outputs);
+    answer["changed"] = traces.changed();
+    reply(answer);
   }
   return 0;
 }
@@ -147,6 +151,7 @@ CaseAnswer parse_answer(const std::string& line) {
   const json j = json::parse(line);
   CaseAnswer answer;
   if (j.contains("error")) throw std::runtime_error(j.at("error").get<std::string>());
+  answer.changed = j.value("changed", std::string());
   if (j.contains("script")) {
     const json& s = j.at("script");
     answer.script = Verdict{status_of(s.at("status")), s.at("text"), s.at("worst"), s.at("compared"), {}};

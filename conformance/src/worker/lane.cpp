@@ -145,7 +145,10 @@ CaseResult Lane::collect(const Case& c, std::size_t target, Reference& reference
   const ChildProcess::Answer answer = process.receive(4.0 * deadline);  // four modes, each with its own deadline
   if (answer.end == ChildProcess::End::answered) {
     try {
-      result = judge_answer(c, parse_answer(answer.line), reference, process.outputs());
+      const CaseAnswer parsed = parse_answer(answer.line);
+      result = judge_answer(c, parsed, reference, process.outputs());
+      if (!parsed.changed.empty() && result.verdict.status == Status::pass)
+        result.verdict = {Status::fail, "the plugin changed the process [C9]: " + parsed.changed, 0, result.verdict.compared, {}};
     } catch (const std::exception& error) {
       result.verdict = {Status::crash, std::string("the answer of the device process cannot be read: ") + error.what(), 0, 0, {}};
       processes_[target].reset();
