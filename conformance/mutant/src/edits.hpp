@@ -13,13 +13,13 @@ Mutation both(const Mutation& descriptors, const Mutation& values);
 
 // Descriptors: of every node of `op` (0: of any op), before the plugin underneath sees them.
 Mutation without_attribute(std::uint32_t op, std::uint32_t key);
-Mutation with_attribute(std::uint32_t op, std::uint32_t key, double value);        // whether it was sent or not
+Mutation with_attribute(std::uint32_t op, std::uint32_t key, double value);          // whether it was sent or not
 Mutation changed_attribute(std::uint32_t op, std::uint32_t key, double difference);  // only where it was sent
 Mutation swapped_attributes(std::uint32_t op, std::uint32_t key, std::uint32_t other);
 Mutation without_input(std::uint32_t op, std::size_t input);
 Mutation without_predicate(std::uint32_t op);
 Mutation without_strides(std::size_t input);
-Mutation without_unknown_uses();        // bits of `uses` that this ABI does not have are masked off
+Mutation without_unknown_uses();  // bits of `uses` that this ABI does not have are masked off
 Mutation without_unknown_attributes();
 Mutation with_any_format_hash();
 Mutation with_conversions(std::uint32_t conversions);  // as if every node allowed them
@@ -39,8 +39,8 @@ double zero_unless_finite(double x);
 double zero_if_negative(double x);
 double zero(double x);
 double one(double x);
-void drop_last_of_k(const NodeRun& node);           // matmul: the last column of a counts as 0
-void flush_block_scales(const NodeRun& node);       // input 1, formats that open with an f16 scale: subnormal ones become 0
+void drop_last_of_k(const NodeRun& node);      // matmul: the last column of a counts as 0
+void flush_block_scales(const NodeRun& node);  // input 1, formats that open with an f16 scale: subnormal ones become 0
 using BlockEdit = void (*)(std::uint8_t* block);
 Mutation edits_blocks(std::uint32_t op, std::size_t input, quern_dtype dtype, BlockEdit edit);
 void swap_nibbles(std::uint8_t* q4_0);
@@ -48,19 +48,19 @@ void negate_min(std::uint8_t* q4_1);
 void drop_fifth_bits(std::uint8_t* q5_1);
 void swap_scale_and_min(std::uint8_t* q4_k);
 void rotate_sub_scales(std::uint8_t* q6_k);
-void skip_last_block(const NodeRun& node);          // input 0: the last block of each row counts as 0
-void keep_first_of_duplicates(const NodeRun& node); // input 1, indices: later ones of the same row become -1
-Edit identity_table(std::size_t input);             // entry i of a block table becomes i
+void skip_last_block(const NodeRun& node);           // input 0: the last block of each row counts as 0
+void keep_first_of_duplicates(const NodeRun& node);  // input 1, indices: later ones of the same row become -1
+Edit identity_table(std::size_t input);              // entry i of a block table becomes i
 /// Rows work on the pages of the slot behind theirs, where that has a page for their position.
 Edit pages_of_next_sequence(std::size_t table, std::size_t slot, std::size_t position);
-void one_position_more(const NodeRun& node);        // attention, input 5, where the page table reaches so far
+void one_position_more(const NodeRun& node);  // attention, input 5, where the page table reaches so far
 void next_expert(const NodeRun& node);
 void count_ignored_labels(const NodeRun& node);
 void coupled_decay(const NodeRun& node);
 void late_step(const NodeRun& node);
 void rank_blind_scale(const NodeRun& node);
-Mutation heads_modulo();                            // attention: head h reads kv head h % kv_heads
-Mutation batches_modulo();                          // matmul: batch i of a meets batch i % n of b
+Mutation heads_modulo();    // attention: head h reads kv head h % kv_heads
+Mutation batches_modulo();  // matmul: batch i of a meets batch i % n of b
 
 // Outputs.
 Mutation edits_output(std::uint32_t op, Edit edit);
@@ -74,7 +74,7 @@ void four_fraction_bits(const NodeRun& node);
 void one_dead_element(const NodeRun& node);
 void stale_last_row(const NodeRun& node);
 void swap_last_rows(const NodeRun& node);
-void edge_of_16(const NodeRun& node);      // rows of 16 n + 1: the last element is its neighbour's
+void edge_of_16(const NodeRun& node);  // rows of 16 n + 1: the last element is its neighbour's
 void all_zero(const NodeRun& node);
 Edit zero_output(std::size_t output);
 Edit unstored_output(std::size_t output);  // what it held before the run

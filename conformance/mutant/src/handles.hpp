@@ -57,11 +57,11 @@ struct quern_buffer {
 
 struct quern_plan {
   quern_device* device = nullptr;
-  quern_plan* under = nullptr;                        // null: the null plugin's
-  std::optional<quern::mutant::GraphCopy> graph;      // as the host gave it; nothing where it was malformed
-  quern_instance* prepared_last = nullptr;            // shared_bindings
-  bool fused = false;                                 // several nodes, compiled with fusion
-  bool triggers() const noexcept;                     // crash, hang, ...: only on values of 17 rows, so that other cases pass
+  quern_plan* under = nullptr;                    // null: the null plugin's
+  std::optional<quern::mutant::GraphCopy> graph;  // as the host gave it; nothing where it was malformed
+  quern_instance* prepared_last = nullptr;        // shared_bindings
+  bool fused = false;                             // several nodes, compiled with fusion
+  bool triggers() const noexcept;                 // crash, hang, ...: only on values of 17 rows, so that other cases pass
 };
 
 struct quern_instance {
@@ -69,13 +69,13 @@ struct quern_instance {
   quern_instance* under = nullptr;
   bool prepared = false;
   std::uint64_t runs = 0;
-  struct Bound {                                       // what the last prepare gave
-    std::vector<std::byte*> memory;                    // by value id: the host's memory, or null
-    std::map<std::uint32_t, PrivateMemory> copies;     // by value id
+  struct Bound {                                    // what the last prepare gave
+    std::vector<std::byte*> memory;                 // by value id: the host's memory, or null
+    std::map<std::uint32_t, PrivateMemory> copies;  // by value id
     std::byte* scratch = nullptr;
     std::uint64_t scratch_bytes = 0;
   } bound;
-  std::vector<std::byte> answer;                       // previous_answer: of its first run
+  std::vector<std::byte> answer;  // previous_answer: of its first run
 
   /// Where a value lies for the host; through aliases. Null: in scratch, or unknown.
   std::byte* host_memory(std::uint32_t value) const noexcept;
@@ -87,7 +87,8 @@ namespace quern::mutant {
 inline constexpr std::uint64_t watched_scratch = 64;
 
 // run.cpp; each hands on the answer of the plugin underneath, or throws sdk::Failure.
-quern_status prepare_entries(quern_device& device, quern_queue* queue, const quern_array& entries, const quern_sync* sync, quern_error* error);
+quern_status prepare_entries(quern_device& device, quern_queue* queue, const quern_array& entries, const quern_sync* sync,
+                             quern_error* error);
 quern_status submit_runs(quern_device& device, quern_queue* queue, const quern_array& runs, quern_error* error);
 /// throws: what submit lets out of the C boundary, before anything guards it.
 void throw_across(quern_device* device, const quern_array* runs);

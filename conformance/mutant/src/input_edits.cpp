@@ -27,6 +27,14 @@ void permute(const Slot& slot, std::uint32_t dim, const F& from) {
   }
 }
 
+/// The permutation of 0 .. n - 1 that undoes `to`.
+template <class F>
+auto inverse(const F& to, std::int64_t n) {
+  std::vector<std::int64_t> from(static_cast<std::size_t>(n));
+  for (std::int64_t i = 0; i < n; ++i) from[static_cast<std::size_t>(to(i))] = i;
+  return [from](std::int64_t i) { return from[static_cast<std::size_t>(i)]; };
+}
+
 }  // namespace
 
 Mutation edits_inputs(std::uint32_t op, std::vector<std::size_t> inputs, Edit before, Edit after) {
@@ -154,7 +162,8 @@ void count_ignored_labels(const NodeRun& node) {
     if (label.get(i) == node.attribute(QUERN_KEY_IGNORE, -100)) label.set(i, 0);
 }
 
-/// L2 in the gradient instead of decoupled decay (edits_graph of the caller drops the attribute from what runs).
+/// L2 in the gradient instead of decoupled decay (edits_graph of the caller drops the attribute from what
+/// runs).
 void coupled_decay(const NodeRun& node) {
   const Slot gradient = node.input(0), w = node.output(0);
   const double decay = node.attribute(QUERN_KEY_WEIGHT_DECAY, 0);
@@ -173,21 +182,15 @@ void rank_blind_scale(const NodeRun& node) {
   }
 }
 
-// The plugin underneath maps query head h to kv head h / g. Handing it query head h in the place of one that meets kv head
-// h % kv_heads, and putting the result back, makes it map by the remainder.
+// The plugin underneath maps query head h to kv head h / g. Handing it query head h in the place of one that
+// meets kv head h % kv_heads, and putting the result back, makes it map by the remainder.
 Mutation heads_modulo() {
   const auto place = [](const NodeRun& node) {
     const std::int64_t heads = node.input(0).dim(1), kv = node.input(1).dim(1), g = heads / kv;
     return [=](std::int64_t h) { return h % kv * g + h / kv; };
   };
   return edits_inputs(
-      QUERN_OP_ATTENTION, {0},
-      [place](const NodeRun& node) {
-        const auto to = place(node);
-        std::vector<std::int64_t> from(static_cast<std::size_t>(node.input(0).dim(1)));
-        for (std::size_t h = 0; h < from.size(); ++h) from[static_cast<std::size_t>(to(static_cast<std::int64_t>(h)))] = static_cast<std::int64_t>(h);
-        permute(node.input(0), 1, [&](std::int64_t h) { return from[static_cast<std::size_t>(h)]; });
-      },
+      QUERN_OP_ATTENTION, {0}, [place](const NodeRun& node) { permute(node.input(0), 1, inverse(place(node), node.input(0).dim(1))); },
       [place](const NodeRun& node) { permute(node.output(0), 1, place(node)); });
 }
 
@@ -203,11 +206,7 @@ Mutation batches_modulo() {
   return edits_inputs(
       QUERN_OP_MATMUL, {0},
       [applies, place](const NodeRun& node) {
-        if (!applies(node)) return;
-        const auto to = place(node);
-        std::vector<std::int64_t> from(static_cast<std::size_t>(node.input(0).dim(0)));
-        for (std::size_t i = 0; i < from.size(); ++i) from[static_cast<std::size_t>(to(static_cast<std::int64_t>(i)))] = static_cast<std::int64_t>(i);
-        permute(node.input(0), 0, [&](std::int64_t i) { return from[static_cast<std::size_t>(i)]; });
+        if (applies(node)) permute(node.input(0), 0, inverse(place(node), node.input(0).dim(0)));
       },
       [applies, place](const NodeRun& node) {
         if (applies(node)) permute(node.output(0), 0, place(node));

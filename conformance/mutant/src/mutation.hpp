@@ -13,32 +13,66 @@ namespace quern::mutant {
 /// Faults that no edit of a descriptor or of values makes; plugin.cpp and run.cpp carry them out.
 enum class Behaviour {
   none,
-  null_plugin,      // says yes to everything, computes nothing
-  wrong_memory,     // computes on memory of its own: nothing arrives
+  null_plugin,   // says yes to everything, computes nothing
+  wrong_memory,  // computes on memory of its own: nothing arrives
   no_device,
-  says_no,          // support: no, and compile refuses as it should
+  says_no,  // support: no, and compile refuses as it should
   says_no_compiles,
   says_yes_refuses,
-  other_refusal,    // support: no; compile fails with another code than UNSUPPORTED
-  failed_status,    // the right result, and a status that says it failed
-  silent_fault,     // QUERN_FAULT_... bits are lost
+  other_refusal,  // support: no; compile fails with another code than UNSUPPORTED
+  failed_status,  // the right result, and a status that says it failed
+  silent_fault,   // QUERN_FAULT_... bits are lost
   invented_fault,
-  writes_past_end, writes_before, writes_gap, writes_scratch_end, writes_input,
+  writes_past_end,
+  writes_before,
+  writes_gap,
+  writes_scratch_end,
+  writes_input,
   loses_packed_tail,  // the last bytes of a packed weight are 0
   ignores_force_kernel,
-  prepare_writes,   // prepare writes what is bound
-  depends_on_scratch, depends_on_run, depends_on_output,
+  prepare_writes,  // prepare writes what is bound
+  depends_on_scratch,
+  depends_on_run,
+  depends_on_output,
   late_run,         // submit returns before the run: it is done at the next call
   previous_answer,  // the output of the run before
-  crash, hang, exit_70, exit_0, lost_device, throws,
-  prints, prints_to_stderr,
-  leaks_memory, allocates, counts_allocation, counts_compile, counts_rerecord,
-  ignores_patches, ignores_offset, shared_bindings, plan_cache_without_attributes,
-  ignores_cancel, sets_environment, sets_rounding, sets_signal, sets_directory,
-  accepts_unprepared, accepts_run_flags, accepts_small_structs, changing_support,
+  crash,
+  hang,
+  exit_70,
+  exit_0,
+  lost_device,
+  throws,
+  prints,
+  prints_to_stderr,
+  leaks_memory,
+  allocates,
+  counts_allocation,
+  counts_compile,
+  counts_rerecord,
+  ignores_patches,
+  ignores_offset,
+  shared_bindings,
+  plan_cache_without_attributes,
+  ignores_cancel,
+  sets_environment,
+  sets_rounding,
+  sets_signal,
+  sets_directory,
+  accepts_unprepared,
+  accepts_run_flags,
+  accepts_small_structs,
+  changing_support,
   // of the simulated device
   other_memory,  // runs work on a second memory of each buffer
-  upload_at_start, short_download, short_copy, byte_fill, beyond_buffer, silent_out_of_memory, no_limit, used_not_counted, busy_close,
+  upload_at_start,
+  short_download,
+  short_copy,
+  byte_fill,
+  beyond_buffer,
+  silent_out_of_memory,
+  no_limit,
+  used_not_counted,
+  busy_close,
 };
 
 /// One node of a run with its values in memory.
@@ -62,14 +96,14 @@ class NodeRun {
 
 struct Mutation {
   Behaviour behaviour = Behaviour::none;
-  std::function<void(GraphCopy&)> edit_graph;   // before support, weights_plan and compile see it
-  std::uint32_t op = 0;                         // the nodes that the rest is about; 0: all
-  std::vector<std::size_t> copied_inputs;       // inputs that such a node reads from a private copy
-  std::function<void(const NodeRun&)> before;   // edits the copies, before the run
-  std::function<void(const NodeRun&)> after;    // edits the outputs, after it
+  std::function<void(GraphCopy&)> edit_graph;  // before support, weights_plan and compile see it
+  std::uint32_t op = 0;                        // the nodes that the rest is about; 0: all
+  std::vector<std::size_t> copied_inputs;      // inputs that such a node reads from a private copy
+  std::function<void(const NodeRun&)> before;  // edits the copies, before the run
+  std::function<void(const NodeRun&)> after;   // edits the outputs, after it
 
-  bool needs_inputs = true;                     // false: also nodes inside of larger graphs, whose inputs lie in scratch
-  bool only_fused = false;                      // only in plans of several nodes that were compiled with fusion
+  bool needs_inputs = true;  // false: also nodes inside of larger graphs, whose inputs lie in scratch
+  bool only_fused = false;   // only in plans of several nodes that were compiled with fusion
 
   bool is_about(const NodeCopy& node) const noexcept { return op == 0 || node.fields.op == op; }
 };

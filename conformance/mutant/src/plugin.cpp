@@ -119,7 +119,8 @@ quern_status device_open(quern_plugin* plugin, std::uint32_t index, quern_device
     given(out, "out") = nullptr;
     auto device = std::make_unique<quern_device>();
     device->plugin = &given(plugin, "plugin");
-    if (const quern_status status = plugin->api().device_open(plugin->under, index, &device->under, error); status != QUERN_OK) return status;
+    if (const quern_status status = plugin->api().device_open(plugin->under, index, &device->under, error); status != QUERN_OK)
+      return status;
     *out = device.release();
     return QUERN_OK;
   });
@@ -157,9 +158,12 @@ bool denies(quern_device& device) {
   switch (device.plugin->behaviour()) {
     case Behaviour::says_no:
     case Behaviour::says_no_compiles:
-    case Behaviour::other_refusal: return true;
-    case Behaviour::changing_support: return device.support_calls++ % 2 == 1;
-    default: return false;
+    case Behaviour::other_refusal:
+      return true;
+    case Behaviour::changing_support:
+      return device.support_calls++ % 2 == 1;
+    default:
+      return false;
   }
 }
 
@@ -216,9 +220,12 @@ void use_first_attributes(quern_device& device, GraphCopy& graph) {
 quern_status refuse(Behaviour behaviour, quern_error* error) {
   switch (behaviour) {
     case Behaviour::says_no:
-    case Behaviour::says_yes_refuses: return sdk::set_error(error, QUERN_UNSUPPORTED, "this mutant compiles nothing");
-    case Behaviour::other_refusal: return sdk::set_error(error, QUERN_INTERNAL, "this mutant compiles nothing");
-    default: return QUERN_OK;
+    case Behaviour::says_yes_refuses:
+      return sdk::set_error(error, QUERN_UNSUPPORTED, "this mutant compiles nothing");
+    case Behaviour::other_refusal:
+      return sdk::set_error(error, QUERN_INTERNAL, "this mutant compiles nothing");
+    default:
+      return QUERN_OK;
   }
 }
 
@@ -242,14 +249,16 @@ quern_status compile(quern_device* device, const quern_graph* graph, quern_compi
     plan->device = device;
     if (m.behaviour != Behaviour::null_plugin) {
       EditedGraph edited(m, graph);
-      if (m.behaviour == Behaviour::plan_cache_without_attributes && (edited.copy() = copied(graph))) use_first_attributes(*device, *edited.copy());
+      if (m.behaviour == Behaviour::plan_cache_without_attributes && (edited.copy() = copied(graph)))
+        use_first_attributes(*device, *edited.copy());
       quern_compile_options freed;
       if (m.behaviour == Behaviour::ignores_force_kernel && options != nullptr) {
         freed = sdk::read(options);
         freed.force_kernel = {};
         options = &freed;
       }
-      if (m.behaviour == Behaviour::accepts_small_structs && options != nullptr && options->header.struct_size < QUERN_MIN_SIZE_quern_compile_options)
+      if (m.behaviour == Behaviour::accepts_small_structs && options != nullptr &&
+          options->header.struct_size < QUERN_MIN_SIZE_quern_compile_options)
         options = nullptr;
       const quern_status status = device->plugin->api().compile(device->under, edited.get(), options, &plan->under, error);
       if (status != QUERN_OK) return status;

@@ -14,7 +14,7 @@ quern_plugin_api common_table() noexcept;
 void lose_packed_tail(const quern_plugin& plugin, const quern_span& packed);
 
 // Given by each wrapper.
-void offer(quern_device_info& info) noexcept;    // of the plugin underneath: what this wrapper makes of it
+void offer(quern_device_info& info) noexcept;  // of the plugin underneath: what this wrapper makes of it
 /// A span of the host's as the plugin underneath takes it. Throws sdk::Failure for one that is not this device's kind of memory.
 quern_span host_span(quern_device& device, const quern_span& span);
 /// Throws sdk::Failure(QUERN_BUSY) where buffers are alive. True: the mutant says that it is closed all the same.

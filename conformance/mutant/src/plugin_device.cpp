@@ -34,7 +34,8 @@ void check_heap(std::uint32_t heap) {
 void check_sync(const quern_sync* sync) {
   if (sync == nullptr) return;
   const quern_sync s = sdk::read(sync);
-  if (s.wait.count != 0 || s.signal.count != 0) throw Failure(QUERN_INVALID_ARGUMENT, "this device is synchronous: the host supplies fences", 18);
+  if (s.wait.count != 0 || s.signal.count != 0)
+    throw Failure(QUERN_INVALID_ARGUMENT, "this device is synchronous: the host supplies fences", 18);
 }
 
 quern_status heap_info(quern_device* device, std::uint32_t heap, quern_heap_info* out, quern_error* error) {
@@ -66,7 +67,8 @@ quern_status memory_limit(quern_device* device, std::uint32_t heap, std::uint64_
   throw failure;
 }
 
-quern_status buffer_create(quern_device* device, const quern_buffer_options* options, std::uint64_t bytes, quern_buffer** out, quern_error* error) {
+quern_status buffer_create(quern_device* device, const quern_buffer_options* options, std::uint64_t bytes, quern_buffer** out,
+                           quern_error* error) {
   return guarded(error, [&] {
     given(out, "out") = nullptr;
     quern_device& d = alive(device);
@@ -105,7 +107,8 @@ std::byte* place(quern_device& device, const quern_span* span, std::uint64_t byt
   const std::uint64_t size = b.memory.bytes();
   if (span->offset > size || bytes > size - span->offset || bytes > span->bytes) {
     if (device.plugin->behaviour() == Behaviour::beyond_buffer) return nullptr;
-    throw Failure(QUERN_INVALID_ARGUMENT, sdk::concat(bytes, " bytes at ", span->offset, " of a buffer of ", size, ", in a span of ", span->bytes), 16);
+    throw Failure(QUERN_INVALID_ARGUMENT,
+                  sdk::concat(bytes, " bytes at ", span->offset, " of a buffer of ", size, ", in a span of ", span->bytes), 16);
   }
   return b.memory.data() + span->offset;
 }
@@ -133,8 +136,8 @@ quern_status download(quern_device* device, quern_queue*, void* to, const quern_
   });
 }
 
-quern_status copy(quern_device* device, quern_queue*, const quern_span* to, const quern_span* from, std::uint64_t bytes, const quern_sync* sync,
-                  quern_error* error) {
+quern_status copy(quern_device* device, quern_queue*, const quern_span* to, const quern_span* from, std::uint64_t bytes,
+                  const quern_sync* sync, quern_error* error) {
   return guarded(error, [&] {
     check_sync(sync);
     std::byte* target = place(alive(device), to, bytes);
@@ -144,8 +147,8 @@ quern_status copy(quern_device* device, quern_queue*, const quern_span* to, cons
   });
 }
 
-quern_status fill(quern_device* device, quern_queue*, const quern_span* to, std::uint32_t pattern, std::uint64_t bytes, const quern_sync* sync,
-                  quern_error* error) {
+quern_status fill(quern_device* device, quern_queue*, const quern_span* to, std::uint32_t pattern, std::uint64_t bytes,
+                  const quern_sync* sync, quern_error* error) {
   return guarded(error, [&] {
     check_sync(sync);
     std::byte* target = place(alive(device), to, bytes);
@@ -160,7 +163,8 @@ quern_status fill(quern_device* device, quern_queue*, const quern_span* to, std:
 class HostSpans {
  public:
   HostSpans(quern_device& device, const quern_array* spans) {
-    for (const quern_span& s : sdk::List<quern_span>(given(spans, "spans"), "spans")) list_.push_back({nullptr, place(device, &s, s.bytes), 0, s.bytes});
+    for (const quern_span& s : sdk::List<quern_span>(given(spans, "spans"), "spans"))
+      list_.push_back({nullptr, place(device, &s, s.bytes), 0, s.bytes});
     array_ = {list_.data(), list_.size(), sizeof(quern_span)};
   }
   const quern_array* get() const noexcept { return &array_; }

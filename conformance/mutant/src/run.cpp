@@ -137,29 +137,47 @@ void write_line(int descriptor, const char* text) {
 void happen_instead(quern_plugin& plugin, const quern_instance& instance) {
   if (!instance.plan->triggers()) return;
   switch (plugin.behaviour()) {
-    case Behaviour::crash: ::raise(SIGSEGV); return;
+    case Behaviour::crash:
+      ::raise(SIGSEGV);
+      return;
     case Behaviour::hang:
       for (;;) ::pause();
-    case Behaviour::exit_70: std::exit(70);
-    case Behaviour::exit_0: std::_Exit(0);
-    case Behaviour::lost_device: plugin.lost = true; throw sdk::Failure(QUERN_DEVICE_LOST, "the device was lost");
-    default: return;
+    case Behaviour::exit_70:
+      std::exit(70);
+    case Behaviour::exit_0:
+      std::_Exit(0);
+    case Behaviour::lost_device:
+      plugin.lost = true;
+      throw sdk::Failure(QUERN_DEVICE_LOST, "the device was lost");
+    default:
+      return;
   }
 }
 
 /// Manners [C9]: what a run leaves behind in the process.
 void misbehave(const quern_plugin& plugin) {
   switch (plugin.behaviour()) {
-    case Behaviour::prints: return write_line(1, "mutant: a line on stdout\n");
-    case Behaviour::prints_to_stderr: return write_line(2, "mutant: a line on stderr\n");
-    case Behaviour::leaks_memory: plugin.host->allocate(plugin.host->context, 4096, 64, "leak"); return;
-    case Behaviour::sets_environment: ::setenv("QUERN_MUTANT", "1", 1); return;
-    case Behaviour::sets_rounding: std::fesetround(FE_TOWARDZERO); return;
-    case Behaviour::sets_signal: ::signal(SIGUSR1, SIG_IGN); return;
+    case Behaviour::prints:
+      return write_line(1, "mutant: a line on stdout\n");
+    case Behaviour::prints_to_stderr:
+      return write_line(2, "mutant: a line on stderr\n");
+    case Behaviour::leaks_memory:
+      plugin.host->allocate(plugin.host->context, 4096, 64, "leak");
+      return;
+    case Behaviour::sets_environment:
+      ::setenv("QUERN_MUTANT", "1", 1);
+      return;
+    case Behaviour::sets_rounding:
+      std::fesetround(FE_TOWARDZERO);
+      return;
+    case Behaviour::sets_signal:
+      ::signal(SIGUSR1, SIG_IGN);
+      return;
     case Behaviour::sets_directory:
       if (::chdir("/") != 0) std::_Exit(71);
       return;
-    default: return;
+    default:
+      return;
   }
 }
 
@@ -174,8 +192,12 @@ void spoil_memory(quern_plugin& plugin, quern_instance& instance, const Edits& e
   const Slot y = edits.nodes()[0].output(0), x = edits.nodes()[0].input(0);
   std::byte* const first = y.at(0);
   switch (plugin.behaviour()) {
-    case Behaviour::writes_past_end: std::memset(first + y.bytes(), 0x5a, 16); return;
-    case Behaviour::writes_before: std::memset(first - 16, 0x5a, 16); return;
+    case Behaviour::writes_past_end:
+      std::memset(first + y.bytes(), 0x5a, 16);
+      return;
+    case Behaviour::writes_before:
+      std::memset(first - 16, 0x5a, 16);
+      return;
     case Behaviour::writes_gap: {
       if (y.rows() < 2) return;
       std::byte* const end = y.at(y.row() - 1) + y.unit_bytes();
@@ -205,7 +227,8 @@ void spoil_memory(quern_plugin& plugin, quern_instance& instance, const Edits& e
       if (plugin.answer.size() == y.bytes()) std::memcpy(first, plugin.answer.data(), y.bytes());
       return;
     }
-    default: return;
+    default:
+      return;
   }
 }
 
@@ -231,7 +254,8 @@ quern_run under_run(const quern_plugin& plugin, quern_run run) {
   run = clamped(run);
   quern_instance* instance = run.instance;
   if (instance == nullptr) return run;
-  if (plugin.behaviour() == Behaviour::shared_bindings && instance->plan->prepared_last != nullptr) instance = instance->plan->prepared_last;
+  if (plugin.behaviour() == Behaviour::shared_bindings && instance->plan->prepared_last != nullptr)
+    instance = instance->plan->prepared_last;
   run.instance = instance->under;
   if (plugin.behaviour() == Behaviour::ignores_patches) run.patches = {};
   if (plugin.behaviour() == Behaviour::accepts_run_flags) run.flags = 0;
@@ -250,8 +274,10 @@ bool edits_nothing(const Mutation& m) noexcept {
     case Behaviour::counts_rerecord:
     case Behaviour::ignores_patches:
     case Behaviour::accepts_run_flags:
-    case Behaviour::shared_bindings: return !m.before && !m.after;
-    default: return false;
+    case Behaviour::shared_bindings:
+      return !m.before && !m.after;
+    default:
+      return false;
   }
 }
 
@@ -280,7 +306,8 @@ quern_status run_one(quern_device& device, quern_queue* queue, const quern_run& 
 
 }  // namespace
 
-quern_status prepare_entries(quern_device& device, quern_queue* queue, const quern_array& entries, const quern_sync* sync, quern_error* error) {
+quern_status prepare_entries(quern_device& device, quern_queue* queue, const quern_array& entries, const quern_sync* sync,
+                             quern_error* error) {
   quern_plugin& plugin = *device.plugin;
   std::vector<quern_prepare_entry> list;
   std::vector<quern_instance*> instances;

@@ -24,7 +24,7 @@ class Slot {
 
   std::byte* at(std::int64_t i) const noexcept;  // element or block i
   std::uint64_t unit_bytes() const noexcept { return unit_bytes_; }
-  double get(std::int64_t i) const noexcept;     // not of blocks
+  double get(std::int64_t i) const noexcept;  // not of blocks
   void set(std::int64_t i, double x) const noexcept;
   /// Largest byte offset that the value covers, plus one; strides counted.
   std::uint64_t bytes() const noexcept { return bytes_; }

@@ -42,12 +42,18 @@ std::vector<Mutant> chosen_mutants(const Options& options) {
 
 const char* end_name(Fate::End end) {
   switch (end) {
-    case Fate::End::killed: return "killed";
-    case Fate::End::survived: return "SURVIVED";
-    case Fate::End::other_reason: return "FAILED FOR ANOTHER REASON";
-    case Fate::End::waiting: return "waiting for cases";
-    case Fate::End::unmatched: return "NO CASE MATCHES";
-    case Fate::End::broken: return "BROKEN";
+    case Fate::End::killed:
+      return "killed";
+    case Fate::End::survived:
+      return "SURVIVED";
+    case Fate::End::other_reason:
+      return "FAILED FOR ANOTHER REASON";
+    case Fate::End::waiting:
+      return "waiting for cases";
+    case Fate::End::unmatched:
+      return "NO CASE MATCHES";
+    case Fate::End::broken:
+      return "BROKEN";
   }
   return "";
 }
@@ -62,9 +68,12 @@ std::string sentence(const Mutant& m, const Fate& f) {
         return text + ", first " + f.by;
       }
       return text + " by " + f.by + "\n    " + f.text;
-    case Fate::End::survived: return text + " " + std::to_string(f.ran) + " cases" + (f.text.empty() ? "" : "\n    " + f.text);
-    case Fate::End::other_reason: return text + " than '" + sign_name(m.sign) + "' in " + f.by + "\n    " + f.text;
-    default: return text + (f.text.empty() ? "" : "\n    " + f.text);
+    case Fate::End::survived:
+      return text + " " + std::to_string(f.ran) + " cases" + (f.text.empty() ? "" : "\n    " + f.text);
+    case Fate::End::other_reason:
+      return text + " than '" + sign_name(m.sign) + "' in " + f.by + "\n    " + f.text;
+    default:
+      return text + (f.text.empty() ? "" : "\n    " + f.text);
   }
 }
 
@@ -97,9 +106,10 @@ int selftest_verb(const Options& options) {
   }
   for (const FalseKill& f : false_kills) std::cout << "THE UNSPOILED WRAPPER FAILS " << f.name << "\n    " << f.text << "\n";
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  std::printf("%zu mutants: %zu killed, %zu not, %zu wait for cases of ops that have none; the unspoiled wrapper passes %zu of the %zu cases that "
-              "killed; %.0f s\n",
-              chosen.size(), killed, chosen.size() - killed - waiting, waiting, checked - false_kills.size(), checked, seconds);
+  std::printf(
+      "%zu mutants: %zu killed, %zu not, %zu wait for cases of ops that have none; the unspoiled wrapper passes %zu of the %zu cases that "
+      "killed; %.0f s\n",
+      chosen.size(), killed, chosen.size() - killed - waiting, waiting, checked - false_kills.size(), checked, seconds);
   const bool complete = killed + (options.waiting_ok ? waiting : 0) == chosen.size();
   return complete && killed > 0 && false_kills.empty() ? 0 : 7;
 }

@@ -21,12 +21,12 @@ enum class Sign {
   unsupported,  // a mandatory case is not supported
   fault,        // faults other than the expected ones
   printed,
-  manners,      // environment, signals, directory, rounding mode were changed
+  manners,  // environment, signals, directory, rounding mode were changed
   crash,
   timeout,
-  lost,         // the device is lost
-  no_device,    // no device is found: exit code 3
-  script,       // a script fails
+  lost,       // the device is lost
+  no_device,  // no device is found: exit code 3
+  script,     // a script fails
   any,
 };
 const char* sign_name(Sign sign);

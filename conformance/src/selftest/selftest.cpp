@@ -179,8 +179,8 @@ std::vector<Fate> run_mutants(const SelftestPlan& plan, const CaseTable& table, 
   return fates;
 }
 
-std::vector<FalseKill> run_unspoiled(const SelftestPlan& plan, const CaseTable& table, const std::vector<Mutant>& chosen, const std::vector<Fate>& fates,
-                                     std::size_t& checked) {
+std::vector<FalseKill> run_unspoiled(const SelftestPlan& plan, const CaseTable& table, const std::vector<Mutant>& chosen,
+                                     const std::vector<Fate>& fates, std::size_t& checked) {
   std::vector<FalseKill> problems;
   for (const bool device : {false, true}) {
     std::set<const Case*> killers;

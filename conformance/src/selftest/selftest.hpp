@@ -41,7 +41,7 @@ struct FalseKill {
   std::string name, text;
 };
 /// Runs the cases that killed, each on the wrapper that it killed. `checked` counts them.
-std::vector<FalseKill> run_unspoiled(const SelftestPlan& plan, const CaseTable& table, const std::vector<Mutant>& chosen, const std::vector<Fate>& fates,
-                                     std::size_t& checked);
+std::vector<FalseKill> run_unspoiled(const SelftestPlan& plan, const CaseTable& table, const std::vector<Mutant>& chosen,
+                                     const std::vector<Fate>& fates, std::size_t& checked);
 
 }  // namespace quern::conformance
