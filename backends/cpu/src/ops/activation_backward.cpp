@@ -53,7 +53,7 @@ void run_relu(const OpCall& call, Context& context) noexcept {
   map_pairs(call.input(0), call.input(1), call.output(0), context, [](float x, float dy) { return x > 0.0f ? dy : 0.0f; });
 }
 void run_relu_sqr(const OpCall& call, Context& context) noexcept {
-  map_pairs(call.input(0), call.input(1), call.output(0), context, [](float x, float dy) { return x <= 0.0f ? 0.0f : 2.0f * x * dy; });
+  map_pairs(call.input(0), call.input(1), call.output(0), context, [](float x, float dy) { return x <= 0.0f ? 0.0f : 2.0f * (x * dy); });  // 2 x alone may overflow
 }
 void run_sigmoid(const OpCall& call, Context& context) noexcept { run_slope(call, context, sigmoid_slope); }
 void run_tanh(const OpCall& call, Context& context) noexcept { run_slope(call, context, tanh_slope); }
