@@ -78,7 +78,11 @@ void run(const OpCall& call, Context& context) noexcept {
       float best = vectors.maximum(logits, n);
       const std::int32_t chosen = s.temperature > 0.0 ? draw(logits, n, ids, s, u) : best_token(logits, n, best);
       if (best == -std::numeric_limits<float>::infinity()) best = 0.0f;
-      const float sum = vectors.exp_sum(logits, best, n, powers);
+      float sum = vectors.exp_sum(logits, best, n, powers);
+      if (std::isnan(sum)) {  // a NaN counts as -inf here too
+        std::transform(logits, logits + n, powers, [](float v) { return std::isnan(v) ? -std::numeric_limits<float>::infinity() : v; });
+        sum = vectors.exp_sum(powers, best, n, powers);
+      }
       const float log_probability = logits[chosen] - best - std::log(sum);
       __builtin_memcpy(token.data + row * token.strides[0], &chosen, 4);
       __builtin_memcpy(logprob.data + row * logprob.strides[0], &log_probability, 4);
