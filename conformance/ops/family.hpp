@@ -33,6 +33,12 @@ inline ValueSpec in_place(const ValueSpec& of, int index) {
   v.in_place_of = index;
   return v;
 }
+/// What input `index` holds after the run, where an op writes an input of its (token_publish counts). Comes behind the node's outputs.
+inline ValueSpec observed(const ValueSpec& of, int index) {
+  ValueSpec v = in_place(of, index);
+  v.observed = true;
+  return v;
+}
 /// A state that the node reads and writes; `data` is what it holds before.
 inline ValueSpec state(quern_dtype dtype, Dims dims, DataKind data = DataKind::gaussian, Layout layout = {}) {
   ValueSpec v = input(dtype, std::move(dims), data, std::move(layout));

@@ -41,6 +41,7 @@ struct ValueSpec {
   Layout layout;
   std::uint32_t kind = QUERN_VALUE_INPUT;  // outputs: OUTPUT, or STATE where they are read and written
   int in_place_of = -1;                    // an output in the memory of this input
+  bool observed = false;                   // no output of the node: what it leaves in the input that this is in place of
   /// Fills the packed tensor instead of `data`; `fill_name` then stands for it in the case's name.
   std::function<void(const Tensor&, const CounterRandom&)> fill;
   std::string fill_name;

@@ -48,7 +48,7 @@ std::string shape_name(const ValueSpec& v) {
 
 std::string layout_name(const ValueSpec& v) {
   if (v.absent()) return "none";
-  const std::string place = v.in_place_of >= 0 ? "in_place" + std::to_string(v.in_place_of) : v.layout.name();
+  const std::string place = v.in_place_of >= 0 ? (v.observed ? "after" : "in_place") + std::to_string(v.in_place_of) : v.layout.name();
   return v.kind == QUERN_VALUE_CONSTANT ? place + "_const" : place;
 }
 

@@ -25,12 +25,19 @@ CaseGraph::CaseGraph(const Case& c, std::uint32_t conversions) : case_(c) {
   values_.reserve(c.inputs.size() + c.outputs.size() + 2);
   for (std::size_t i = 0; i < c.inputs.size(); ++i)
     input_ids_.push_back(c.inputs[i].absent() ? QUERN_NONE : add(c.inputs[i], (c.ranged.inputs >> i & 1u) != 0));
-  for (std::size_t o = 0; o < c.outputs.size(); ++o)
-    output_ids_.push_back(c.outputs[o].absent() ? QUERN_NONE : add(c.outputs[o], (c.ranged.outputs >> o & 1u) != 0));
+  for (std::size_t o = 0; o < c.outputs.size(); ++o) {
+    const ValueSpec& spec = c.outputs[o];
+    if (spec.observed) {
+      output_ids_.push_back(input_ids_.at(static_cast<std::size_t>(spec.in_place_of)));
+      values_[output_ids_.back()].kind = QUERN_VALUE_STATE;  // the node writes it
+      continue;
+    }
+    output_ids_.push_back(spec.absent() ? QUERN_NONE : add(spec, (c.ranged.outputs >> o & 1u) != 0));
+    node_outputs_.push_back(output_ids_.back());
+  }
   if (c.ranged.most != 0 && c.ranged.on_device) count_id_ = add_count();
   layouts_.resize(values_.size());
   node_inputs_ = input_ids_;
-  node_outputs_ = output_ids_;
   node_.predicate = QUERN_NONE;
   if (c.predicated) {
     node_.predicate = node_inputs_.back();
