@@ -155,6 +155,49 @@ void generate_unary(CaseSink& sink, std::uint32_t op, const std::vector<Attribut
       }
 }
 
+/// A NaN in the middle of row 1: nothing before it knows, everything behind it does.
+void fill_one_nan(const Tensor& x, const CounterRandom& random) {
+  const std::int64_t n = x.dim_from_end(0);
+  for (std::int64_t i = 0; i < x.count(); ++i)
+    x.set(i, i == n + n / 2 ? std::numeric_limits<double>::quiet_NaN() : random.gaussian(static_cast<std::uint64_t>(i)));
+}
+
+void generate_long_cumsum(CaseSink& sink) {
+  for (const quern_dtype dtype : float_dtypes) {
+    for (const std::int64_t n : {255, 256, 257, 513, 4097, 49152})
+      for (const DataKind data : {DataKind::gaussian, DataKind::positive, DataKind::integers})
+        sink.add(make(QUERN_OP_CUMSUM, n == 513 || (n == 4097 && data == DataKind::positive) ? Profile::quick : Profile::full,
+                      {input(dtype, {3, n}, data)}, output(dtype, {3, n}), cumsum));
+    sink.add(make(QUERN_OP_CUMSUM, Profile::quick, {filled(input(dtype, {3, 577}), "one_nan", fill_one_nan)}, output(dtype, {3, 577}),
+                  cumsum));
+    for (const Layout& layout : {ordered({1, 0, 2}), ordered({0, 2, 1}), shifted()}) {
+      sink.add(make(QUERN_OP_CUMSUM, Profile::quick, {input(dtype, {3, 4, 65}, DataKind::positive, layout)}, output(dtype, {3, 4, 65}),
+                    cumsum));
+      sink.add(make(QUERN_OP_CUMSUM, Profile::full, {input(dtype, {3, 4, 1041})}, output(dtype, {3, 4, 1041}, layout), cumsum));
+    }
+  }
+  sink.add(make(QUERN_OP_CUMSUM, Profile::quick, {input(QUERN_F32, {3, 0})}, output(QUERN_F32, {3, 0}), cumsum));
+}
+
+/// Values that f32 has and a narrower dtype rounds, or that i32 alone holds whole.
+void generate_fill_values(CaseSink& sink) {
+  for (const quern_dtype dtype : float_dtypes)
+    for (const double value : {0.333333343, 1e-7, 70000.0, -1e30, 0x1p-24, infinity, -infinity}) {
+      sink.add(make(QUERN_OP_FILL, Profile::quick, {}, output(dtype, {5, 31}), fill_reference,
+                    {{QUERN_KEY_VALUE, static_cast<double>(static_cast<float>(value))}}));
+      sink.add(make(QUERN_OP_FILL, Profile::full, {}, output(dtype, {17, 1025}, rows_apart(1)), fill_reference,
+                    {{QUERN_KEY_VALUE, static_cast<double>(static_cast<float>(value))}}));
+    }
+  for (const double value : {2147483520.0, -2147483648.0, 16777216.0})
+    sink.add(make(QUERN_OP_FILL, Profile::quick, {}, output(QUERN_I32, {5, 31}), fill_reference, {{QUERN_KEY_VALUE, value}}));
+  for (const quern_dtype dtype : {QUERN_F32, QUERN_F16, QUERN_BF16, QUERN_I32}) {
+    for (const Layout& layout : {ordered({1, 0, 2}), ordered({0, 2, 1}), shifted()})
+      sink.add(make(QUERN_OP_FILL, Profile::quick, {}, output(dtype, {3, 4, 9}, layout), fill_reference, {{QUERN_KEY_VALUE, 7}}));
+    sink.add(make(QUERN_OP_FILL, Profile::quick, {}, output(dtype, {0, 9}), fill_reference, {{QUERN_KEY_VALUE, 7}}));
+    sink.add(make(QUERN_OP_FILL, Profile::full, {}, output(dtype, {1025, 1025}), fill_reference, {{QUERN_KEY_VALUE, 7}}));
+  }
+}
+
 void generate(CaseSink& sink) {
   for (const std::uint32_t op : {QUERN_OP_ADD, QUERN_OP_SUB, QUERN_OP_MUL, QUERN_OP_DIV}) generate_binary(sink, op, {});
   generate_binary(sink, QUERN_OP_ADD, {{QUERN_KEY_ALPHA, -0.375}});
@@ -164,6 +207,8 @@ void generate(CaseSink& sink) {
   generate_unary(sink, QUERN_OP_CLAMP, {{QUERN_KEY_MIN, -0.5}}, unary);
   generate_unary(sink, QUERN_OP_CLAMP, {{QUERN_KEY_MIN, -0.25}, {QUERN_KEY_MAX, 0.5}}, unary);
   generate_unary(sink, QUERN_OP_CUMSUM, {}, cumsum);
+  generate_long_cumsum(sink);
+  generate_fill_values(sink);
   for (const quern_dtype dtype : {QUERN_F32, QUERN_F16, QUERN_BF16, QUERN_I32})
     for (const Dims& dims : {Dims{1}, Dims{7, 33}, Dims{2, 3, 129}}) {
       sink.add(make(QUERN_OP_FILL, Profile::quick, {}, output(dtype, dims), fill_reference));
