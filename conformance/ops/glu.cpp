@@ -66,7 +66,7 @@ void backward_reference(const ReferenceCall& call, Expected& expected) {
   const bool split = !call.inputs[1].absent();
   const Tensor &gate = call.inputs[0], &up = split ? call.inputs[1] : gate, &dy = call.inputs[2];
   const Places at{split, dy.dim_from_end(0), glu.swapped};
-  const bool wants_up = !split || !call.what.outputs[1].absent();
+  const bool wants_up = !split || (call.what.outputs.size() > 1 && !call.what.outputs[1].absent());
   const quern_dtype to = call.what.outputs[0].dtype;
   for (std::size_t o = 0; o < expected.outputs.size(); ++o) {
     if (call.what.outputs[o].absent()) continue;
