@@ -35,6 +35,22 @@ std::vector<quern_dtype> dtypes_of(const Case& c) {
   return dtypes;
 }
 
+/// A family's reference for a node that has fewer operands: those left out come as absent, as the family's own cases have them.
+Reference with_all_operands(Reference reference, std::size_t inputs, std::size_t outputs) {
+  return [=](const ReferenceCall& call, Expected& expected) {
+    Case what = call.what;
+    std::vector<Tensor> given = call.inputs, states = call.states;
+    const std::size_t had = expected.outputs.size();
+    what.inputs.resize(std::max(inputs, what.inputs.size()), absent());
+    given.resize(what.inputs.size());
+    what.outputs.resize(std::max(outputs, what.outputs.size()), absent());
+    states.resize(what.outputs.size());
+    expected.outputs.resize(what.outputs.size());
+    reference({what, given, states}, expected);
+    expected.outputs.resize(had);
+  };
+}
+
 /// What the families have for an op: one entry for each list of dtypes, in the order of the cases.
 class Families {
  public:
@@ -45,8 +61,10 @@ class Families {
   };
   explicit Families(const std::vector<Case>& cases) {
     for (const Case& c : cases) {
-      if (c.script) continue;
+      if (c.script || c.graph) continue;
       std::vector<Entry>& list = entries_[c.op];
+      const auto at = always_.try_emplace(c.op, c.inputs.size(), c.outputs.size()).first;
+      at->second = {std::min(at->second.first, c.inputs.size()), std::min(at->second.second, c.outputs.size())};
       std::vector<quern_dtype> dtypes = dtypes_of(c);
       const bool known = std::ranges::any_of(list, [&](const Entry& e) { return e.dtypes == dtypes; });
       if (!known) list.push_back({std::move(dtypes), c.reference, c.level});
@@ -59,8 +77,13 @@ class Families {
     const auto same = std::ranges::find(at->second, dtypes_of(node), &Entry::dtypes);
     return same == at->second.end() ? &at->second.front() : &*same;
   }
+  Reference reference(std::uint32_t op, const Entry& entry) const {
+    const auto& [inputs, outputs] = always_.at(op);
+    return with_all_operands(entry.reference, inputs, outputs);
+  }
 
  private:
+  std::unordered_map<std::uint32_t, std::pair<std::size_t, std::size_t>> always_;  // operands that each case of an op lists
   std::unordered_map<std::uint32_t, std::vector<Entry>> entries_;
 };
 
@@ -71,7 +94,7 @@ void add(CaseSink& sink, const Families& families, const onnx::Vector& vector) {
     const Families::Entry* entry = families.find(onnx::node_case(vector, n));
     if (entry == nullptr) return;
     level = std::max(level, entry->level);
-    references.push_back(entry->reference);
+    references.push_back(families.reference(vector.nodes[n].op, *entry));
   }
   if (vector.nodes.size() > 1)
     return sink.add_script("onnx.graph." + vector.name, "onnx", Profile::quick, level,
