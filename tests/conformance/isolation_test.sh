@@ -63,6 +63,28 @@ expect 7 "resumed after the end of the suite" spoiled hangs $cases --jobs 1 --re
 [ "$(count '"end"')" -eq "$all" ] || fail "$(count '"end"') results after --resume, expected $all"
 [ "$before" -lt "$all" ] && [ "$(count '"begin"')" -eq $((all + 1)) ] || fail "--resume ran finished cases again: $(count '"begin"') begins"
 
+# A journal is of one plugin, one suite and one selection, each known by its content: what a byte more makes of them is another.
+expect 0 "a whole run" spoiled none $cases
+mkdir -p "$out/other"
+refused() {  # refused NAME WORDS: the last command said why
+  grep -q "$2" "$out/stderr" || fail "$1: does not say '$2': $(cat "$out/stderr")"
+}
+cp "$wrapper" "$out/other/libbackend_mutant.so" && printf x >>"$out/other/libbackend_mutant.so"
+own=$wrapper wrapper=$out/other/libbackend_mutant.so
+expect 2 "another plugin is not resumed" spoiled none $cases --resume
+refused "another plugin" "the SHA-256 of the plugin of mutant:0 is"
+wrapper=$own
+cp "$program" "$out/other/quern-conformance" && printf x >>"$out/other/quern-conformance"
+own=$program program=$out/other/quern-conformance
+expect 2 "another build of the suite does not resume" spoiled none $cases --resume
+refused "another build" "the suite's build is"
+program=$own
+expect 2 "another mutant is not resumed" spoiled prints $cases --resume
+refused "another mutant" "the plugins' options is"
+expect 2 "another selection is not resumed" spoiled none --filter "$victim" --resume
+expect 0 "the same is" spoiled none $cases --resume
+[ "$(count '"begin"')" -eq "$all" ] || fail "--resume of a finished run ran cases: $(count '"begin"') begins"
+
 # What is no result is no success.
 expect 7 "a plugin that supports nothing" spoiled says_no $cases
 expect 7 "a plugin that computes nothing" spoiled null $cases
