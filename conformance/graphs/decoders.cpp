@@ -33,7 +33,7 @@ void add_block(CaseSink& sink, Profile profile, const WeightFormats& formats, qu
   shape.bias = bias;
   shape.rope_mode = bias ? 1 : 0;
   const Batch batch{"rows", 33, 3, 7};
-  GraphBuilder graph(batch.rows, {17, 1, 8, 33, 0});
+  GraphBuilder graph(batch.rows, {17, 1, 33, 0});
   graph.allow(conversions);
   const RowValues rows = add_row_values(graph, batch, shape.head, 10000);
   const Layer layer{shape, formats, batch, rows, cache, window, activations};
@@ -57,7 +57,7 @@ void blocks(CaseSink& sink) {
 void add_step(CaseSink& sink, Profile profile, const ModelShape& m, const WeightFormats& formats, const Batch& batch, int layers) {
   GraphBuilder graph(batch.rows);
   graph.allow(conversions);
-  graph.graph().mark_each = m.hidden <= 576 && layers == 2 && profile == Profile::quick;
+  graph.graph().mark_each = profile == Profile::quick && batch.rows == 1;  // what each value is for 1 row, it is for several
   const RowValues rows = add_row_values(graph, batch, m.head, m.rope_mode == 1 ? 1e6 : 1e4);
   const bool prompt = batch.sequences == 1;
   const std::int64_t wanted = prompt ? 1 : batch.rows;

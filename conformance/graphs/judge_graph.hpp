@@ -9,7 +9,7 @@ namespace quern::conformance {
 
 /// - node by node: each value against the reference of its node on the inputs that the device had: the bounds of the op's own cases;
 /// - every other plan: each value that it shows against the reference, propagated through what it does not show
-///   (graphs/reference/node_reference.hpp). What shows the same bits as the nodes one by one has been judged with them;
+///   (graphs/reference/node_reference.hpp). A mode of which each value has bits that were judged before is not judged again;
 /// - with and without fusion: the same bits where both plans tell one numerics_key [C17];
 /// - without fusion and node by node: the same bits where both declare invariance and name the same kernels;
 /// - other numbers of rows: the same bits in the rows that both have, where the plans declare invariance.

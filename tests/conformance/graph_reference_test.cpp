@@ -2,6 +2,7 @@
 #include "graphs/reference/node_reference.hpp"
 #include "graphs/reference/training_step.hpp"
 #include "ops/family.hpp"
+#include "report/kernel_coverage.hpp"
 
 #include <gtest/gtest.h>
 
@@ -85,6 +86,13 @@ TEST(NodeReference, DeviationOfAttentionIsWhatItsQueryBrings) {
 TEST(NodeReference, AnUnknownOpIsAFaultOfTheSuite) {
   const GraphNode node{QUERN_OP_CUMSUM, {}, {0}, {}, 0, no_value};
   EXPECT_THROW(node_reference({node, Numerics::exact, {}, {nullptr}, {QUERN_F32}, false, "test"}), std::logic_error);
+}
+
+TEST(KernelCoverage, FindsKernelsInAFileByTheWordsOfThoseThatWereReached) {
+  using namespace std::string_literals;
+  const std::string file = "x\0matmul.q4_0.avx2\0matmul.q4_0.avx512\0libc.so\0matmul\0relu.avx2 and more\0fused_thing.avx2\0other.avx2\0"s;
+  const std::set<std::string> expected = {"matmul.q4_0.avx2", "fused_thing.avx2"};
+  EXPECT_EQ(kernel_words(file, {{"fused_thing.avx2", 1}}), expected);  // avx512 was not reached, other is neither op nor reached
 }
 
 Matrix random_matrix(std::int64_t n, std::int64_t k, const char* name) {

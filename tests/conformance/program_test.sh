@@ -24,6 +24,9 @@ begins=$(grep -c '"begin"' "$out/journal.jsonl")
 [ "$lines" -gt 0 ] && [ "$lines" -eq "$begins" ] || { echo "the journal has $begins begins and $lines ends"; failures=$((failures + 1)); }
 expect 0 "a finished journal is resumed without running" $run --group activation --resume
 [ "$(grep -c '"begin"' "$out/journal.jsonl")" -eq "$begins" ] || { echo "resume ran cases again"; failures=$((failures + 1)); }
+expect 0 "kernels of a journal" $program kernels --journal "$out/journal.jsonl"
+grep -q 'silu\.' "$out/stdout" || $program kernels --verbose --journal "$out/journal.jsonl" | grep -q 'silu\.' || { echo "kernels does not name silu"; failures=$((failures + 1)); }
+expect 2 "kernels of no journal" $program kernels --journal "$out/none.jsonl"
 expect 2 "a journal of other cases is not resumed" $run --group norm --resume
 expect 2 "a filter that matches nothing" $run --filter 'zzzz*'
 expect 2 "an unknown option" $program run --nonsense

@@ -135,6 +135,18 @@ std::vector<std::byte> Region::read() {
   return data;
 }
 
+bool Region::holds(std::span<const std::byte> data) {
+  if (data.size() != bytes_) return false;
+  constexpr std::uint64_t part = 16 << 20;
+  std::vector<std::byte> found(std::min(part, bytes_));
+  for (std::uint64_t at = 0; at < bytes_; at += part) {
+    const std::uint64_t size = std::min(part, bytes_ - at);
+    if (host_ == nullptr) download(start_ + at, found.data(), size);
+    if (std::memcmp(host_ != nullptr ? host_ + start_ + at : found.data(), data.data() + at, size) != 0) return false;
+  }
+  return true;
+}
+
 std::string Region::canary_damage() {
   std::vector<std::byte> found(canary_bytes);
   for (const bool behind : {false, true}) {

@@ -16,17 +16,27 @@ bool all_equal(std::span<const std::byte> bytes, std::byte value) {
   return std::ranges::all_of(bytes, [&](std::byte b) { return b == value; });
 }
 
+/// More than 128 MiB of constants.
+bool is_large(const Case& c) {
+  std::uint64_t bytes = 0;
+  for (const ValueSpec& v : c.inputs) bytes += v.kind == QUERN_VALUE_CONSTANT ? packed_bytes(v.dtype, v.dims) : 0;
+  return bytes > std::uint64_t{128} << 20;
+}
+
 /// The graph in one numerics, canonical or packed: its memory, and the plans that run in it.
 class GraphRun {
  public:
+  /// `constants`: the canonical bytes, by value; filled by the first run and kept for the others.
   GraphRun(const loader::Device& device, Queue& queue, const Case& c, const CaseData& data, Numerics numerics, bool packed,
-           std::vector<ModeResult>& results)
-      : device_(device), queue_(queue), case_(c), graph_(*c.graph), data_(data), numerics_(numerics), packed_(packed), results_(results) {
+           std::map<int, std::unique_ptr<Region>>& constants, std::vector<ModeResult>& results)
+      : device_(device), queue_(queue), case_(c), graph_(*c.graph), data_(data), numerics_(numerics), packed_(packed), constants_(constants), results_(results) {
     for (int v = 0; v < static_cast<int>(graph_.values.size()); ++v) {
       const GraphValue& value = graph_.values[static_cast<std::size_t>(v)];
-      if (value.alias_of != no_value) continue;
-      regions_[v] = std::make_unique<Region>(device, queue, packed_bytes(value.spec.dtype, value.spec.dims), 0, false);
-      if (value.spec.kind == QUERN_VALUE_CONSTANT) regions_[v]->write(data.inputs[static_cast<std::size_t>(value.input)].bytes());
+      const bool constant = value.spec.kind == QUERN_VALUE_CONSTANT;
+      if (value.alias_of != no_value || (constant && constants_.contains(v))) continue;
+      auto made = std::make_unique<Region>(device, queue, packed_bytes(value.spec.dtype, value.spec.dims), 0, false);
+      if (constant) made->write(data.inputs[static_cast<std::size_t>(value.input)].bytes());
+      (constant ? constants_ : regions_)[v] = std::move(made);
     }
   }
 
@@ -63,7 +73,8 @@ class GraphRun {
   Region& region(int v) {
     const int root = graph_.root(v);
     const auto packed = packed_regions_.find(root);
-    return packed != packed_regions_.end() ? *packed->second.region : *regions_.at(root);
+    if (packed != packed_regions_.end()) return *packed->second.region;
+    return at(root).spec.kind == QUERN_VALUE_CONSTANT ? *constants_.at(root) : *regions_.at(root);
   }
 
   ModeResult mode_of(Role role, std::string label, std::int64_t rows) const {
@@ -80,12 +91,8 @@ class GraphRun {
     FlatGraph flat(graph_, numerics_);
     std::map<std::uint32_t, Region*> sources;
     for (const auto& [v, id] : flat.bound())
-      if (at(v).spec.kind == QUERN_VALUE_CONSTANT) sources[id] = regions_.at(v).get();
-    for (auto& [id, weight] : pack_constants(device_, queue_, flat.graph(), sources)) {
-      const int v = flat.value_of(id);
-      packed_regions_[v] = std::move(weight);
-      regions_.erase(v);  // the canonical bytes are not needed any more
-    }
+      if (at(v).spec.kind == QUERN_VALUE_CONSTANT) sources[id] = constants_.at(v).get();
+    for (auto& [id, weight] : pack_constants(device_, queue_, flat.graph(), sources)) packed_regions_[flat.value_of(id)] = std::move(weight);
     return !packed_regions_.empty();
   }
 
@@ -157,12 +164,15 @@ class GraphRun {
   }
 
   std::string damage(Prepared& prepared) {
-    for (const auto& [v, r] : regions_)
-      if (std::string text = r->canary_damage(); !text.empty()) return at(v).name + ": " + text;
+    for (const auto* regions : {&regions_, &constants_})
+      for (const auto& [v, r] : *regions)
+        if (std::string text = r->canary_damage(); !text.empty()) return at(v).name + ": " + text;
+    for (const auto& [v, weight] : packed_regions_)
+      if (std::string text = weight.region->canary_damage(); !text.empty()) return at(v).name + ": " + text;
     for (int v = 0; v < static_cast<int>(graph_.values.size()); ++v) {
       if (at(v).spec.kind != QUERN_VALUE_INPUT || is_changing(v) || is_overwritten(v)) continue;
       const auto given = data_.inputs[static_cast<std::size_t>(at(v).input)].bytes();
-      if (!std::ranges::equal(region(v).read(), given)) return at(v).name + ", an input, was changed";
+      if (!region(v).holds(given)) return at(v).name + ", an input, was changed";
     }
     const std::string scratch = prepared.scratch_damage();
     return scratch.empty() ? std::string() : "scratch: " + scratch;
@@ -196,7 +206,7 @@ class GraphRun {
       Prepared prepared(device_, queue_, flat.graph(), bindings_of(flat), options);
       mode.facts = prepared.facts();
       mode.kernel = prepared.kernels();
-      const std::size_t runs = role == Role::whole && graph_.steps.count == 1 ? 2 : 1;
+      const std::size_t runs = role == Role::whole && graph_.steps.count == 1 && !is_large(case_) ? 2 : 1;
       for (int step = 1; step <= graph_.steps.count; ++step)
         for (std::size_t r = 0; r < runs; ++r) {
           std::vector<Tensor> outputs = run_once(mode, flat, prepared, poisons[r], step, rows);
@@ -288,9 +298,8 @@ class GraphRun {
 
   /// Constants are never written: looked at once, after all plans of this numerics have run.
   void check_constants() {
-    for (const auto& [v, r] : regions_) {
-      if (at(v).spec.kind != QUERN_VALUE_CONSTANT) continue;
-      if (std::ranges::equal(r->read(), data_.inputs[static_cast<std::size_t>(at(v).input)].bytes())) continue;
+    for (const auto& [v, r] : constants_) {
+      if (r->holds(data_.inputs[static_cast<std::size_t>(at(v).input)].bytes())) continue;
       ModeResult mode = mode_of(Role::whole, {}, 0);
       mode.text = at(v).name + ", a constant, was changed";
       results_.push_back(std::move(mode));
@@ -315,26 +324,37 @@ class GraphRun {
   const CaseData& data_;
   Numerics numerics_;
   bool packed_, wants_values_ = false;
+  std::map<int, std::unique_ptr<Region>>& constants_;
   std::vector<ModeResult>& results_;
   std::map<int, std::unique_ptr<Region>> regions_;
   std::map<int, PackedWeight> packed_regions_;
 };
+
+/// Whether the plugin plans a layout for a constant of the graph in fast numerics.
+bool wants_layouts(const loader::Device& device, const Case& c) {
+  if (device.api().weights_plan == nullptr) return false;
+  const FlatGraph flat(*c.graph, Numerics::fast);
+  return weights_are_planned(device, flat.graph());
+}
 
 }  // namespace
 
 std::vector<ModeResult> run_graph(const loader::Device& device, const Case& c, const CaseData& data) {
   Queue queue(device);
   std::vector<ModeResult> results;
+  std::map<int, std::unique_ptr<Region>> constants;
   for (const Numerics numerics : {Numerics::exact, Numerics::fast}) {
     if (numerics == Numerics::fast && c.fast_conversions == 0) continue;
     for (const bool packed : {false, true}) {
       if (packed && device.api().weights_plan == nullptr) continue;
+      // Large weights run in the layouts that the plugin wants for fast numerics, where it wants any.
+      if (!packed && numerics == Numerics::fast && is_large(c) && wants_layouts(device, c)) continue;
       ModeResult mode;
       mode.numerics = numerics;
       mode.packed = packed;
       mode.role = Role::whole;
       try {
-        GraphRun(device, queue, c, data, numerics, packed, results).run();
+        GraphRun(device, queue, c, data, numerics, packed, constants, results).run();
         continue;
       } catch (const AbiFailure& failure) {
         const quern_status status = failure.status();

@@ -12,6 +12,7 @@ namespace quern::conformance {
 ///   node_by_node  a plan a node, chained through memory; what every node writes is observed
 ///   marked        one plan in which one internal value is an output (graph->mark_each); that value is observed too
 ///   other_rows    the whole plan with another number of rows (graph->row_counts)
+/// Above 128 MiB of constants, one poison only, and of fast numerics only the packed form where the plugin plans one.
 /// Canaries, inputs, constants, rows beyond the run's and the run's status are checked; what is wrong is Outcome::failed of that mode.
 std::vector<ModeResult> run_graph(const loader::Device& device, const Case& c, const CaseData& data);
 

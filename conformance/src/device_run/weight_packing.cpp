@@ -30,6 +30,8 @@ class Items {
 
 }  // namespace
 
+bool weights_are_planned(const loader::Device& device, const quern_graph* graph) { return Items(device, graph).size() != 0; }
+
 std::map<std::uint32_t, PackedWeight> pack_constants(const loader::Device& device, Queue& queue, const quern_graph* graph,
                                                      const std::map<std::uint32_t, Region*>& sources) {
   std::map<std::uint32_t, PackedWeight> packed;

@@ -10,6 +10,9 @@
 
 namespace quern::conformance {
 
+/// Whether the plugin plans a layout for any constant of `graph`. Only where it has weights_plan.
+bool weights_are_planned(const loader::Device& device, const quern_graph* graph);
+
 struct PackedWeight {
   std::string layout;  // key
   std::unique_ptr<Region> region;
