@@ -44,6 +44,7 @@ void generate(CaseSink& sink) {
     c.every_kernel = true;
     c.note += (c.note.empty() ? "" : "_") + std::string("every_kernel");
     c.group = "kernels";
+    c.level = std::max<int>(c.level, level_inference);  // level 1 is what a plugin begins with
     sink.add(std::move(c));
   }
 }

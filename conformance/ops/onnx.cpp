@@ -3,6 +3,8 @@
 // A test of one node is an ordinary case with ONNX's data; one of several nodes is a script that runs them as one graph. Either is
 // judged by the references of the ops' own families, which must give ONNX's values at ONNX's tolerance first, else the case is
 // `unknown`. A test whose ops have no family yet has no case; this family is generated after all others, whose references it takes.
+#include "ops/onnx.hpp"
+
 #include "onnx/graph_script.hpp"
 #include "ops/family.hpp"
 
@@ -61,7 +63,7 @@ class Families {
   };
   explicit Families(const std::vector<Case>& cases) {
     for (const Case& c : cases) {
-      if (c.script || c.graph) continue;
+      if (c.script || c.graph || c.group == "onnx") continue;
       std::vector<Entry>& list = entries_[c.op];
       const auto at = always_.try_emplace(c.op, c.inputs.size(), c.outputs.size()).first;
       at->second = {std::min(at->second.first, c.inputs.size()), std::min(at->second.second, c.outputs.size())};
@@ -114,6 +116,19 @@ void generate(CaseSink& sink) {
 }
 
 }  // namespace
+
+std::vector<onnx::References> onnx_references(const std::vector<Case>& cases) {
+  const Families families(cases);
+  std::vector<onnx::References> all;
+  for (const onnx::Vector& vector : onnx::vectors()) {
+    onnx::References references;
+    for (std::size_t n = 0; n < vector.nodes.size(); ++n)
+      if (const Families::Entry* entry = families.find(onnx::node_case(vector, n)))
+        references.push_back(families.reference(vector.nodes[n].op, *entry));
+    all.push_back(references.size() == vector.nodes.size() ? std::move(references) : onnx::References());
+  }
+  return all;
+}
 
 extern const Family onnx_family;
 const Family onnx_family = {"onnx", generate};

@@ -92,13 +92,13 @@ const Pair pairs[] = {
      {0}},
 };
 
-ReferenceFunction reference_of(const CaseTable& table, std::uint32_t op) {
+Reference reference_of(const CaseTable& table, std::uint32_t op) {
   const auto at = std::ranges::find_if(table.all(), [op](const Case& c) { return c.op == op && c.reference != nullptr; });
   return at == table.all().end() ? nullptr : at->reference;
 }
 
 /// What a reference gives for outputs of these dims.
-std::vector<std::vector<double>> evaluate(ReferenceFunction reference, std::uint32_t op, const std::vector<Attribute>& attributes,
+std::vector<std::vector<double>> evaluate(Reference reference, std::uint32_t op, const std::vector<Attribute>& attributes,
                                           const Tensors& inputs, const std::vector<Dims>& outputs) {
   Case c;
   c.op = op;
@@ -137,7 +137,7 @@ TEST(References, BackwardOpsAreTheDerivativesOfTheForwardOnes) {
   const CaseTable table;
   for (const Pair& pair : pairs) {
     SCOPED_TRACE(pair.name);
-    const ReferenceFunction forward = reference_of(table, pair.forward), backward = reference_of(table, pair.backward);
+    const Reference forward = reference_of(table, pair.forward), backward = reference_of(table, pair.backward);
     ASSERT_NE(forward, nullptr);
     ASSERT_NE(backward, nullptr);
     Tensors inputs;
