@@ -120,7 +120,7 @@ int main(int argc, char** argv) {
   for (const std::int64_t n : counts) std::printf("%7lld", static_cast<long long>(n));
   std::printf("    GHz\n");
   struct { const char* name; const PackedSet* set; bool runs; } const sets[] = {{"avx2", &packed_set_avx2(), processor.best >= Isa::avx2},
-                                                                              {"avx512_vnni", &packed_set_avx512_vnni(), processor.vnni}};
+                                                                              {"avx512_vnni", processor.bf16 ? &packed_set_avx512_bf16() : &packed_set_avx512_vnni(), processor.vnni}};
   for (const auto& [name, set, runs] : sets) {
     if (!runs || (!only_set.empty() && only_set != name)) continue;
     for (const PackedLayout& layout : set->layouts) {

@@ -195,7 +195,7 @@ Verdict judge_node(const quern_node& from, const Graph& graph, Node& node) {
     return Verdict::no(concat(op->name, ": accumulation in ", dtype_name(from.accumulate), " is asked; this plugin accumulates in f32"));
   if ((from.uses & QUERN_NODE_USES_PRECISION) != 0 && (from.conversions & ~0xfu) != 0)
     return Verdict::no(concat(op->name, ": unknown conversion bits ", from.conversions));
-  node.int8_allowed = (from.uses & QUERN_NODE_USES_PRECISION) != 0 && (from.conversions & QUERN_CONVERT_INT8) != 0;
+  if ((from.uses & QUERN_NODE_USES_PRECISION) != 0) node.conversions = from.conversions;
   if ((from.uses & QUERN_NODE_USES_DETERMINISM) != 0) {
     if (from.determinism > QUERN_DETERMINISM_INVARIANT) return Verdict::no(concat(op->name, ": unknown determinism ", from.determinism));
     node.invariant = from.determinism == QUERN_DETERMINISM_INVARIANT;
@@ -277,7 +277,7 @@ OpCall describe_call(const Graph& graph, const Node& node, std::uint32_t thread_
   call.op = node.op;
   call.thread_count = thread_count;
   call.exact_order = deterministic || node.invariant;
-  call.int8_allowed = node.int8_allowed;
+  call.conversions = node.conversions;
   call.inputs = {storage.data(), node.inputs.size()};
   call.outputs = {storage.data() + node.inputs.size(), node.outputs.size()};
   call.attributes = node.attributes;

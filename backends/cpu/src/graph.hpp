@@ -36,7 +36,7 @@ struct Node {
   std::uint32_t predicate = QUERN_NONE;
   bool row_predicate = false;  // one element a row; otherwise the plan asks it
   bool invariant = false;
-  bool int8_allowed = false;   // its float inputs may be rounded to int8 with scales
+  std::uint32_t conversions = 0;  // to what its float inputs may be rounded: QUERN_CONVERT_...
   std::string name;
   Verdict verdict;
 };

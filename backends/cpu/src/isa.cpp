@@ -65,7 +65,10 @@ Processor detect_processor() {
   p.vnni = ((c7 >> 11) & 1u) != 0;
   if (p.vnni) p.architecture += " vnni";
   unsigned a71 = 0, b71 = 0, c71 = 0, d71 = 0;
-  if (__get_cpuid_count(7, 1, &a71, &b71, &c71, &d71) != 0 && ((a71 >> 5) & 1u)) p.architecture += " bf16";
+  if (__get_cpuid_count(7, 1, &a71, &b71, &c71, &d71) != 0 && ((a71 >> 5) & 1u)) {
+    p.architecture += " bf16";
+    p.bf16 = p.vnni;
+  }
   return p;
 }
 

@@ -15,6 +15,7 @@ const char* isa_name(Isa isa) noexcept;
 struct Processor {
   Isa best = Isa::baseline;
   bool vnni = false;  // AVX-512 VNNI, with best == avx512
+  bool bf16 = false;  // AVX-512 BF16, with vnni
   std::string name;          // "Intel(R) Xeon(R) ..."; "x86-64 processor" where CPUID gives none
   std::string architecture;  // "x86-64 avx2 fma f16c avx512 vnni"
 };

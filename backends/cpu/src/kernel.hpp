@@ -32,7 +32,7 @@ struct AttributeValue {
 struct OpCall {
   std::uint32_t op = 0;
   std::uint32_t thread_count = 1;  // that the plugin has: for the size of scratch
-  bool int8_allowed = false;       // float inputs may be rounded to int8 with scales
+  std::uint32_t conversions = 0;   // to what float inputs may be rounded: QUERN_CONVERT_...
   bool exact_order = false;        // `deterministic`, or the node asks for invariant results: no library GEMM
   std::span<const TensorView> inputs;
   std::span<const TensorView> outputs;

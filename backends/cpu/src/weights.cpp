@@ -14,7 +14,8 @@ namespace quern::cpu {
 namespace {
 
 struct Use {
-  bool multiplied = false, other = false, int8_allowed = true;
+  bool multiplied = false, other = false;
+  std::uint32_t conversions = ~0u;  // that all its products allow
 };
 
 /// How each value of a graph is read. A view of a constant counts as another use of it.
@@ -32,7 +33,7 @@ std::vector<Use> uses_of(const Graph& graph) {
       const bool product = node.op == QUERN_OP_MATMUL && i == 1 && node.verdict && !transposed(QUERN_KEY_TRANSPOSE_A) && !transposed(QUERN_KEY_TRANSPOSE_B);
       if (product) {
         use.multiplied = true;
-        use.int8_allowed = use.int8_allowed && node.int8_allowed;
+        use.conversions &= node.conversions;
       } else if (!(node.op == QUERN_OP_GET_ROWS && i == 0)) {
         use.other = true;
       }
@@ -46,13 +47,14 @@ std::vector<Use> uses_of(const Graph& graph) {
 
 std::unique_ptr<WeightList> plan_weights(std::span<const Graph> graphs, const PackedSet& set) {
   struct Candidate {
-    const PackedLayout* layout;
+    quern_dtype format;
+    std::int64_t rows, k;
     std::vector<quern_weight_source> sources;
+    std::uint32_t conversions = ~0u;
     bool wanted = true;
   };
   std::vector<Candidate> candidates;
   std::map<std::tuple<std::string, quern_dtype, std::int64_t, std::int64_t>, std::size_t> named;
-  std::vector<std::pair<std::int64_t, std::int64_t>> sizes;
   for (std::uint32_t g = 0; g < graphs.size(); ++g) {
     const std::vector<Use> uses = uses_of(graphs[g]);
     for (std::uint32_t id = 0; id < uses.size(); ++id) {
@@ -60,30 +62,25 @@ std::unique_ptr<WeightList> plan_weights(std::span<const Graph> graphs, const Pa
       const TensorView& view = value.view;
       if (value.kind != QUERN_VALUE_CONSTANT || !value.verdict || view.rank != 2 || view.ranged != 0 || value.root != id) continue;
       if (view.layout != nullptr || !is_contiguous(view) || view.dims[0] <= 0) continue;
-      const PackedLayout* layout = find_packed_layout(set, view.dtype, view.dims[1]);
-      if (layout == nullptr) continue;
-      // f32 products that a node wants exact keep the order of summation of the canonical kernels.
-      const bool wanted = uses[id].multiplied && !uses[id].other && uses[id].int8_allowed;
       std::size_t at = candidates.size();
       if (!value.name.empty()) at = named.try_emplace({value.name, view.dtype, view.dims[0], view.dims[1]}, at).first->second;
-      if (at == candidates.size()) {
-        candidates.push_back({layout, {}, true});
-        sizes.emplace_back(view.dims[0], view.dims[1]);
-      }
+      if (at == candidates.size()) candidates.push_back({view.dtype, view.dims[0], view.dims[1], {}});
       candidates[at].sources.push_back({g, id});
-      candidates[at].wanted = candidates[at].wanted && wanted;
+      candidates[at].conversions &= uses[id].conversions;
+      candidates[at].wanted = candidates[at].wanted && uses[id].multiplied && !uses[id].other;
     }
   }
 
   auto list = std::make_unique<WeightList>();
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    if (!candidates[i].wanted) continue;
-    const auto [rows, k] = sizes[i];
-    list->keys.push_back(packed_key(*candidates[i].layout, rows, k));
-    list->sources.push_back(std::move(candidates[i].sources));
+  for (Candidate& c : candidates) {
+    // Products that a node wants exact keep the order of summation of the canonical kernels.
+    const PackedLayout* layout = c.wanted && c.conversions != 0 ? find_packed_layout(set, c.format, c.k, c.conversions) : nullptr;
+    if (layout == nullptr) continue;
+    list->keys.push_back(packed_key(*layout, c.rows, c.k));
+    list->sources.push_back(std::move(c.sources));
     quern_weight_item item{};
     item.header = {sizeof(item), QUERN_TYPE_WEIGHT_ITEM, nullptr};
-    item.bytes = static_cast<std::uint64_t>(packed_bytes(*candidates[i].layout, rows, k));
+    item.bytes = static_cast<std::uint64_t>(packed_bytes(*layout, c.rows, c.k));
     item.alignment = 64;
     item.benefit = static_cast<double>(item.bytes) * 5e-11;  // canonical blocks are read at some 10 GB/s, panels at 20
     list->items.push_back(item);

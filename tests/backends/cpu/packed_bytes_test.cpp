@@ -55,7 +55,7 @@ const std::map<std::string, std::uint64_t> hashes = {
     {"f16.16.v1", 0x08b281c573a916a6},    {"bf16.16.v1", 0x08b281c573a916a6},   {"q4_0.16x4.v1", 0xe68528bbafbf33ee},
     {"q4_1.16x4.v1", 0x57d1fdb8cdb1f281}, {"q5_0.16x4.v1", 0x737f5b01ca466bd9}, {"q5_1.16x4.v1", 0x55b897d005859998},
     {"q8_0.16x4.v1", 0x8446acdf806a4250}, {"q4_k.16x4.v1", 0x6010c937313f4f9d}, {"q5_k.16x4.v1", 0x0cd9932fb394aaee},
-    {"q6_k.16x4.v1", 0xaba6deb2241603d1},
+    {"q6_k.16x4.v1", 0xaba6deb2241603d1}, {"bf16.16x2.v1", 0x07cf00d1af6770f6},
 };
 
 void check(const PackedSet& set) {
@@ -72,8 +72,9 @@ TEST(PackedBytes, AreThoseThatTheKeysOfAvx2Name) {
 }
 
 TEST(PackedBytes, AreThoseThatTheKeysOfAvx512VnniName) {
-  if (!detect_processor().vnni) GTEST_SKIP() << "this processor has no AVX-512 VNNI";
-  check(packed_set_avx512_vnni());
+  const Processor processor = detect_processor();
+  if (!processor.vnni) GTEST_SKIP() << "this processor has no AVX-512 VNNI";
+  check(processor.bf16 ? packed_set_avx512_bf16() : packed_set_avx512_vnni());
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ std::vector<Set> runnable_sets() {
   const Processor processor = detect_processor();
   std::vector<Set> sets;
   if (processor.best >= Isa::avx2) sets.push_back({"avx2", &packed_set_avx2()});
-  if (processor.vnni) sets.push_back({"avx512_vnni", &packed_set_avx512_vnni()});
+  if (processor.vnni) sets.push_back({"avx512_vnni", processor.bf16 ? &packed_set_avx512_bf16() : &packed_set_avx512_vnni()});
   return sets;
 }
 struct Case {
@@ -175,6 +175,8 @@ Panels pack(const PackedLayout& layout, const Weights& w) {
 
 // ---------------------------------------------------------------------------------------------- activations
 
+bool is_float(Activations kind) { return kind == Activations::f32 || kind == Activations::bf16; }
+
 struct Tokens {
   std::int64_t count, k, row_bytes;
   Activations kind;
@@ -184,6 +186,7 @@ struct Tokens {
   double at(std::int64_t token, std::int64_t i) {
     const std::byte* row = memory.data() + token * row_bytes;
     if (kind == Activations::f32) return reinterpret_cast<const float*>(row)[i];
+    if (kind == Activations::bf16) return bfloat_to_float(reinterpret_cast<const std::uint16_t*>(row)[i]);
     const ActivationRow a = activation_row(kind, row, k);
     return static_cast<double>(a.codes[i]) * a.scales[i / (kind == Activations::int8_256 ? 256 : 32)];
   }
@@ -262,12 +265,12 @@ TEST_P(Packed, PacksTheSameBytesWhateverWasThereBefore) {
   EXPECT_EQ(std::memcmp(one.data(), two.data(), static_cast<std::size_t>(bytes)), 0);
 }
 
-/// Every output is a chain of at most k / 16 additions (f32 activations: k), each of at most four roundings besides, and no part
+/// Every output is a chain of at most k / 16 additions (float activations: k), each of at most four roundings besides, and no part
 /// of it is larger than the sum of the magnitudes of all parts: code times scale, offset and minimum, for each element.
 void expect_near_f64(const PackedLayout& layout, const Weights& w, Tokens& tokens, const std::vector<float>& y, std::int64_t y_stride) {
   const std::vector<float> weights = w.decoded();
   const std::vector<double> magnitudes = part_magnitudes(w);
-  const double additions = layout.activations == Activations::f32 ? static_cast<double>(w.k) : static_cast<double>(w.k) / 16.0;
+  const double additions = is_float(layout.activations) ? static_cast<double>(w.k) : static_cast<double>(w.k) / 16.0;
   const double relative = (additions + 8.0) * std::numeric_limits<float>::epsilon();
   std::vector<double> x(static_cast<std::size_t>(w.k));
   for (std::int64_t t = 0; t < tokens.count; ++t) {
@@ -381,7 +384,7 @@ TEST_P(Packed, ATokenThatIsNotFiniteMakesItsOwnOutputsNotFinite) {
     const std::vector<float> y = multiply(layout, panels, rows, tokens, 3, 1, rows);
     for (std::int64_t r = 0; r < rows; ++r) {
       EXPECT_TRUE(std::isfinite(y[static_cast<std::size_t>(r)]));
-      if (layout.activations != Activations::f32) {
+      if (!is_float(layout.activations)) {
         EXPECT_TRUE(std::isnan(y[static_cast<std::size_t>(rows + r)])) << "row " << r;
       }
       EXPECT_TRUE(std::isfinite(y[static_cast<std::size_t>(2 * rows + r)]));
@@ -464,6 +467,35 @@ TEST_P(Quantise, DividesByTheScale) {
       GetParam().set->quantise(kind, x.data(), 256, 1, 256, out.data());
       expect_quantised(kind, x.data(), 256, out.data());
       if (HasFatalFailure()) return;
+    }
+  }
+}
+
+/// The rounding of half.hpp, of any bits; an odd row ends with a zero.
+TEST_P(Quantise, RoundsToTheNearestBf16) {
+  if (std::ranges::none_of(GetParam().set->layouts, [](const PackedLayout& l) { return l.activations == Activations::bf16; }))
+    GTEST_SKIP() << "no layout of this processor takes bf16 activations";
+  std::mt19937 random(29);
+  for (const std::int64_t k : {1, 7, 16, 77, 768}) {
+    const std::int64_t rows = 3, stride = k + 2, bytes = activation_row_bytes(Activations::bf16, k);
+    std::vector<float> x(static_cast<std::size_t>(rows * stride));
+    for (float& v : x) v = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
+    x[0] = std::bit_cast<float>(0x3f808000u);  // a tie
+    Aligned<std::byte> out(rows * bytes);
+    std::memset(out.data(), 0xa5, static_cast<std::size_t>(rows * bytes));
+    GetParam().set->quantise(Activations::bf16, x.data(), stride, rows, k, out.data());
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const auto* row = reinterpret_cast<const std::uint16_t*>(out.data() + r * bytes);
+      for (std::int64_t i = 0; i < k; ++i) {
+        const float value = x[static_cast<std::size_t>(r * stride + i)];
+        ASSERT_EQ(std::isnan(value), std::isnan(bfloat_to_float(row[i]))) << "k " << k << ", element " << i;
+        if (!std::isnan(value)) {
+          ASSERT_EQ(row[i], float_to_bfloat(value)) << "k " << k << ", element " << i;
+        }
+      }
+      if (k % 2 != 0) {
+        EXPECT_EQ(row[k], 0);
+      }
     }
   }
 }

@@ -107,6 +107,25 @@ TEST(Weights, PackedProductsAreCloseToExactOnesForEveryFormat) {
   }
 }
 
+TEST(Weights, AWeightGetsALayoutThatItsProductsAllow) {
+  for (const std::string& family : packing_families()) {
+    Plugin plugin(2, {{"force_kernel", family}});
+    const auto key_of = [&](quern_dtype dtype, std::uint32_t conversions) {
+      GraphSpec graph = product(random_tensor(QUERN_F32, {3, 512}, 1), constant(dtype, {37, 512}, 2), make(QUERN_F32, {3, 37}, QUERN_VALUE_OUTPUT), conversions);
+      const Items items(plugin, graph);
+      return items.array.count == 0 ? std::string() : items.key(0);
+    };
+    EXPECT_EQ(key_of(QUERN_BF16, QUERN_CONVERT_NONE), "");
+    EXPECT_EQ(key_of(QUERN_Q8_0, QUERN_CONVERT_NONE), "");
+    EXPECT_EQ(key_of(QUERN_Q8_0, QUERN_CONVERT_BF16 | QUERN_CONVERT_F16), "") << "its kernels round to int8";
+    EXPECT_NE(key_of(QUERN_Q8_0, QUERN_CONVERT_INT8), "");
+    const bool pairs = plugin.has("bf16") && plugin.has("vnni") && family != "avx2";
+    EXPECT_EQ(key_of(QUERN_BF16, QUERN_CONVERT_BF16).starts_with("bf16.16x2."), pairs);
+    EXPECT_FALSE(key_of(QUERN_BF16, QUERN_CONVERT_INT8).starts_with("bf16.16x2."));
+    EXPECT_TRUE(key_of(QUERN_BF16, QUERN_CONVERT_INT8).starts_with("bf16."));
+  }
+}
+
 TEST(Weights, ATableSharedWithGetRowsDecodesToTheBitsOfItsBlocks) {
   constexpr std::int64_t rows = 45, k = 512;
   for (const std::string& family : packing_families()) {

@@ -11,8 +11,8 @@ template <quern_dtype Weights, Isa isa>
 Verdict accepts(const OpCall& call) {
   const TensorView &a = call.input(0), &b = call.input(1), &y = call.output(0);
   if (b.layout == nullptr || b.dtype != Weights || b.layout->isa != isa) return Verdict::not_mine();
-  if (b.layout->activations != Activations::f32 && !call.int8_allowed)
-    return Verdict::no("the weights are packed for int8 activations, which this node does not allow");
+  if (!conversions_allow(call.conversions, b.layout->activations))
+    return Verdict::no("the weights are packed for rounded activations (int8, or bf16 of bf16 weights), which this node does not allow");
   if (Verdict v = check_floats(a, "a"); !v) return v;
   if (Verdict v = check_floats(y, "y"); !v) return v;
   const MatmulShape s = matmul_shape(call);

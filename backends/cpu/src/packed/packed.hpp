@@ -4,7 +4,7 @@
 // likes to read them, in the bit width of the format. Decode and prefill read the same panels. Packed bytes hold no pointer; they
 // depend on the source, the layout's key and nothing else, so a file may keep them.
 //
-// Numerics: activations are rounded to int8 (Activations::int8_32, int8_256) or stay f32. A dot product of int8 is exact in
+// Numerics: activations are rounded to int8 (Activations::int8_32, int8_256) or bf16, or stay f32. A dot product of int8 is exact in
 // integers within a block; blocks are added to an f32 accumulator in the order of k, one accumulator an output. So an output has
 // the same bits for any number of tokens, any batch, any split of panels over threads.
 #pragma once
@@ -22,6 +22,7 @@ namespace quern::cpu {
 /// How a layout wants its activations.
 enum class Activations : std::uint8_t {
   f32,       // rows of k floats
+  bf16,      // rows of k bf16, rounded to nearest even, and one zero more where k is odd
   int8_32,   // int8 with one f32 scale for 32 values of k
   int8_256,  // int8 with one f32 scale for 256 values of k
 };
@@ -44,7 +45,7 @@ struct PackedPart {
   std::int64_t panel_count;
   std::int64_t rows;            // real rows in these panels: <= panel_count * panel_rows; what is beyond is not written
   std::int64_t k;
-  const std::byte* activations;  // of the layout's kind; f32: 64-byte aligned rows activation_row_bytes apart
+  const std::byte* activations;  // of the layout's kind; floats: 64-byte aligned rows activation_row_bytes apart
   std::int64_t tokens;
   float* y;                     // [tokens][rows], y_stride floats apart
   std::int64_t y_stride;
@@ -72,10 +73,11 @@ struct PackedLayout {
 /// The packed kernels of one instruction set. Empty where the build or the CPU lacks it.
 struct PackedSet {
   std::span<const PackedLayout> layouts;
-  /// Rounds `rows` rows of k floats, `stride` floats apart, to `kind`. Not for Activations::f32.
+  /// Rounds `rows` rows of k floats, `stride` floats apart, to `kind`: to one that a layout of the set asks for, and not f32.
   void (*quantise)(Activations kind, const float* x, std::int64_t stride, std::int64_t rows, std::int64_t k, std::byte* out) noexcept;
 };
 const PackedSet& packed_set_avx2() noexcept;         // AVX2, FMA, F16C
 const PackedSet& packed_set_avx512_vnni() noexcept;  // AVX-512 F, BW, DQ, VL, VNNI
+const PackedSet& packed_set_avx512_bf16() noexcept;  // those and BF16: one layout more
 
 }  // namespace quern::cpu

@@ -1,6 +1,8 @@
 // See registry.hpp.
 #include "registry.hpp"
 
+#include "quern/quern_graph.h"
+
 #include <charconv>
 
 namespace quern::cpu {
@@ -16,14 +18,25 @@ std::int64_t parse_size(std::string_view text) noexcept {
 }  // namespace
 
 const PackedSet* packed_set_for(const Processor& processor, Isa best) noexcept {
+  if (best >= Isa::avx512 && processor.bf16) return &packed_set_avx512_bf16();
   if (best >= Isa::avx512 && processor.vnni && !packed_set_avx512_vnni().layouts.empty()) return &packed_set_avx512_vnni();
   if (best >= Isa::avx2 && processor.best >= Isa::avx2 && !packed_set_avx2().layouts.empty()) return &packed_set_avx2();
   return nullptr;
 }
 
-const PackedLayout* find_packed_layout(const PackedSet& set, quern_dtype format, std::int64_t k) noexcept {
+bool conversions_allow(std::uint32_t conversions, Activations activations) noexcept {
+  switch (activations) {
+    case Activations::f32: return true;
+    case Activations::bf16: return (conversions & QUERN_CONVERT_BF16) != 0;
+    case Activations::int8_32:
+    case Activations::int8_256: break;
+  }
+  return (conversions & QUERN_CONVERT_INT8) != 0;
+}
+
+const PackedLayout* find_packed_layout(const PackedSet& set, quern_dtype format, std::int64_t k, std::uint32_t conversions) noexcept {
   for (const PackedLayout& layout : set.layouts)
-    if (layout.format == format && k > 0 && k % layout.k_multiple == 0) return &layout;
+    if (layout.format == format && k > 0 && k % layout.k_multiple == 0 && conversions_allow(conversions, layout.activations)) return &layout;
   return nullptr;
 }
 

@@ -15,8 +15,11 @@ namespace quern::cpu {
 /// The layouts of the fastest instruction set up to `best` that this processor has; null: none.
 const PackedSet* packed_set_for(const Processor& processor, Isa best) noexcept;
 
-/// The set's layout for rows of k elements of `format`; null: none takes them.
-const PackedLayout* find_packed_layout(const PackedSet& set, quern_dtype format, std::int64_t k) noexcept;
+/// Whether a node that allows `conversions` (QUERN_CONVERT_...) of its inputs may have its activations in this form.
+bool conversions_allow(std::uint32_t conversions, Activations activations) noexcept;
+
+/// The set's layout for rows of k elements of `format` where `conversions` are allowed; null: none takes them.
+const PackedLayout* find_packed_layout(const PackedSet& set, quern_dtype format, std::int64_t k, std::uint32_t conversions) noexcept;
 
 struct PackedKey {
   const PackedLayout* layout = nullptr;

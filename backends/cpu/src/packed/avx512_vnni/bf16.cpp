@@ -5,18 +5,11 @@
 namespace quern::cpu::avx512_vnni::packed {
 namespace {
 
-struct BF16 {
+struct BF16 : OneByOne {
   static constexpr quern_dtype dtype = QUERN_BF16;
   static constexpr int bytes = 2;
   QUERN_VNNI_INLINE __m512 load(const Byte* p) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_load_si256(reinterpret_cast<const __m256i*>(p))), 16)); }
-  static float one(const Byte* p) noexcept {
-    std::uint16_t half;
-    __builtin_memcpy(&half, p, 2);
-    const std::uint32_t bits = static_cast<std::uint32_t>(half) << 16;
-    float x;
-    __builtin_memcpy(&x, &bits, 4);
-    return x;
-  }
+  static float one(const Byte* p) noexcept { return bf16_at(p); }
 };
 
 }  // namespace

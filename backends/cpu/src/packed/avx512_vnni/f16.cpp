@@ -5,7 +5,7 @@
 namespace quern::cpu::avx512_vnni::packed {
 namespace {
 
-struct F16 {
+struct F16 : OneByOne {
   static constexpr quern_dtype dtype = QUERN_F16;
   static constexpr int bytes = 2;
   QUERN_VNNI_INLINE __m512 load(const Byte* p) { return load_halves(p); }

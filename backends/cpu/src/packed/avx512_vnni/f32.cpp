@@ -5,7 +5,7 @@
 namespace quern::cpu::avx512_vnni::packed {
 namespace {
 
-struct F32 {
+struct F32 : OneByOne {
   static constexpr quern_dtype dtype = QUERN_F32;
   static constexpr int bytes = 4;
   QUERN_VNNI_INLINE __m512 load(const Byte* p) { return _mm512_load_ps(p); }

@@ -1,4 +1,4 @@
-// Rounds activations to int8. See ActivationRow in packed.hpp for the row that results.
+// Rounds activations to int8 or bf16. See ActivationRow in packed.hpp for the row that results.
 //
 // Bits of magnitudes compare as integers, and so NaN and infinity come out greatest.
 #include "layouts.hpp"
@@ -46,11 +46,29 @@ QUERN_VNNI_INLINE void quantise_row(const float* x, std::int64_t k, std::int8_t*
   }
 }
 
+/// To nearest even; a NaN stays one. What is behind k in the last line is not zeroed, but for the other half of a pair.
+QUERN_VNNI_INLINE void round_bf16(const float* x, std::int64_t k, std::uint16_t* out) {
+  const __m512i half = _mm512_set1_epi32(0x7fff), one = _mm512_set1_epi32(1);
+  for (std::int64_t i = 0; i < k; i += 16) {
+    const __mmask16 mask = static_cast<__mmask16>(k - i >= 16 ? 0xffff : (1 << (k - i)) - 1);
+    const __m512 v = _mm512_maskz_loadu_ps(mask, x + i);
+    const __m512i bits = _mm512_castps_si512(v), even = _mm512_and_si512(_mm512_srli_epi32(bits, 16), one);
+    const __m512i rounded = _mm512_srli_epi32(_mm512_add_epi32(bits, _mm512_add_epi32(half, even)), 16);
+    const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+    const __m512i result = _mm512_mask_mov_epi32(rounded, nan, _mm512_set1_epi32(0x7fc0));
+    _mm512_mask_cvtepi32_storeu_epi16(out + i, static_cast<__mmask16>(mask | mask << 1), result);
+  }
+}
+
 }  // namespace
 
 void quantise(Activations kind, const float* x, std::int64_t stride, std::int64_t rows, std::int64_t k, std::byte* out) noexcept {
   const std::int64_t bytes = activation_row_bytes(kind, k);
   for (std::int64_t row = 0; row < rows; ++row, x += stride, out += bytes) {
+    if (kind == Activations::bf16) {
+      round_bf16(x, k, reinterpret_cast<std::uint16_t*>(out));
+      continue;
+    }
     const ActivationRow to = activation_row(kind, out, k);
     auto* codes = const_cast<std::int8_t*>(to.codes);
     auto *scales = const_cast<float*>(to.scales), *sums = const_cast<float*>(to.sums);

@@ -1,12 +1,16 @@
-// The packed layouts of AVX-512 VNNI: panels of 16 rows x 4 k.
+// The packed layouts of AVX-512 VNNI: panels of 16 rows x 4 k. BF16 adds one, before the one that it is preferred to.
 #include "layouts.hpp"
 
 namespace quern::cpu {
 
-const PackedSet& packed_set_avx512_vnni() noexcept {
+const PackedSet& packed_set_avx512_bf16() noexcept {
   using namespace avx512_vnni::packed;
-  static const PackedLayout layouts[] = {f32_layout(), f16_layout(), bf16_layout(), q4_0_layout(), q4_1_layout(), q5_0_layout(), q5_1_layout(), q8_0_layout(), q4_k_layout(), q5_k_layout(), q6_k_layout()};
+  static const PackedLayout layouts[] = {bf16_dot_layout(), f32_layout(), f16_layout(), bf16_layout(), q4_0_layout(), q4_1_layout(), q5_0_layout(), q5_1_layout(), q8_0_layout(), q4_k_layout(), q5_k_layout(), q6_k_layout()};
   static const PackedSet set{{layouts, sizeof(layouts) / sizeof(layouts[0])}, quantise};
+  return set;
+}
+const PackedSet& packed_set_avx512_vnni() noexcept {
+  static const PackedSet set{packed_set_avx512_bf16().layouts.subspan(1), packed_set_avx512_bf16().quantise};
   return set;
 }
 

@@ -38,6 +38,15 @@ QUERN_VNNI_INLINE float half_at(const Byte* p) {
   __builtin_memcpy(&h, p, 2);
   return _cvtsh_ss(h);
 }
+/// One bf16 as a float.
+QUERN_VNNI_INLINE float bf16_at(const Byte* p) {
+  std::uint16_t upper;
+  __builtin_memcpy(&upper, p, 2);
+  const std::uint32_t bits = static_cast<std::uint32_t>(upper) << 16;
+  float x;
+  __builtin_memcpy(&x, &bits, 4);
+  return x;
+}
 QUERN_VNNI_INLINE std::int64_t lesser(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 /// After the last use of a factor: its register may not become that product's sum, or sums wander and GCC 12 spills some on the way.
 QUERN_VNNI_INLINE void keep_factor(__m512 v) { asm volatile("" : : "v"(v)); }
@@ -51,10 +60,10 @@ QUERN_VNNI_INLINE __m512 divided(__m512 v) {
   asm volatile("" : "+r"(at));
   return _mm512_mul_ps(v, _mm512_set1_ps(*at));
 }
-template <int Lines>
+template <int Lines, _mm_hint Hint = _MM_HINT_T0>
 QUERN_VNNI_INLINE void prefetch_lines(const Byte* p) {
   QUERN_VNNI_UNROLL
-  for (int i = 0; i < Lines; ++i) _mm_prefetch(reinterpret_cast<const char*>(p + 64 * i), _MM_HINT_T0);
+  for (int i = 0; i < Lines; ++i) _mm_prefetch(reinterpret_cast<const char*>(p + 64 * i), Hint);
 }
 
 }  // namespace quern::cpu::avx512_vnni::packed
