@@ -65,7 +65,7 @@ Gpu::Gpu(std::shared_ptr<const Driver> driver, const CardFacts& facts, const Ker
     void* faults = nullptr;
     driver_->check(driver_->cuMemHostAlloc(&faults, 64, constant::host_mapped), "taking host memory that the GPU can write");
     faults_ = static_cast<volatile std::uint32_t*>(faults);
-    *faults_ = 0;
+    clear_faults();
     driver_->check(driver_->cuMemHostGetDevicePointer_v2(&faults_device_, faults, 0), "mapping host memory");
   } catch (...) {
     kernels_.reset();
@@ -137,9 +137,14 @@ void Gpu::release(DevicePointer memory, std::uint64_t bytes) noexcept {
 void Gpu::synchronize(const char* what) { driver_->check(driver_->cuStreamSynchronize(stream_), what); }
 
 std::uint64_t Gpu::take_faults() noexcept {
-  const std::uint64_t bits = *faults_ != 0 ? QUERN_FAULT_INDEX_RANGE : 0;
-  *faults_ = 0;
+  const std::uint64_t bits = (faults_[0] != 0 ? QUERN_FAULT_INDEX_RANGE : 0) | (faults_[1] != 0 ? QUERN_FAULT_NON_FINITE : 0);
+  clear_faults();
   return bits;
+}
+
+void Gpu::clear_faults() noexcept {
+  faults_[0] = 0;
+  faults_[1] = 0;
 }
 
 }  // namespace quern::cuda

@@ -76,6 +76,8 @@ class Gpu {
   std::uint64_t take_faults() noexcept;
 
  private:
+  void clear_faults() noexcept;
+
   std::shared_ptr<const Driver> driver_;
   CardFacts facts_;
   Context context_ = nullptr;

@@ -69,22 +69,36 @@ void resolve_alias(const sdk::Graph& source, std::vector<Value>& values, std::ui
   if (root.tensor.planes) value.refusal = concat("'", value.tensor.name, "' is a view of a packed weight");
 }
 
+std::string check_predicate(const Tensor& predicate, const Call& call, bool a_row) {
+  if ((predicate.dtype != QUERN_I32 && predicate.dtype != QUERN_U32) || predicate.rank > 1 || !predicate.contiguous())
+    return concat("the predicate is ", describe(predicate), "; it is one number, or one a row, of i32 or u32");
+  if (predicate.ranged == 0 && predicate.elements() == 1) return {};
+  const Tensor& first = call.input(0);
+  if (first.rank == 0 || first.dims[0] != predicate.dims[0])
+    return concat("the predicate is ", describe(predicate), " and the first input ", describe(first));
+  return a_row ? "" : "this op takes a predicate of one number here, not one a row";
+}
+
 std::string judge(const Graph& graph, const sdk::Node& node, const Node& made) {
   if (std::string text = sdk::refuse_unknown(graph.source, node); !text.empty()) return text;
   const std::uint64_t uses = node.fields.uses;
   if ((uses & QUERN_NODE_USES_COMMUNICATOR) != 0) return sdk::refusal::collectives();
-  if ((uses & QUERN_NODE_USES_PREDICATE) != 0) return "this plugin has no predicated writes";
   if ((uses & QUERN_NODE_USES_BODY) != 0 && made.implementation == nullptr) return sdk::refusal::composite();
   if ((uses & QUERN_NODE_USES_PRECISION) != 0 && node.fields.accumulate != QUERN_F32) return sdk::refusal::accumulate();
   if ((uses & QUERN_NODE_USES_DETERMINISM) != 0 && node.fields.determinism > QUERN_DETERMINISM_INVARIANT)
     return concat("determinism ", node.fields.determinism, " is newer than this plugin");
   if (made.implementation == nullptr) return sdk::refusal::op(node.fields.op);
-  for (const auto* list : {&made.inputs, &made.outputs})
+  const std::vector<std::uint32_t> predicate{made.predicate};
+  for (const auto* list : {&made.inputs, &made.outputs, &predicate})
     for (const std::uint32_t v : *list)
       if (v != QUERN_NONE && !graph.values[v].refusal.empty()) return graph.values[v].refusal;
   if (!made.attributes->problem().empty()) return made.attributes->problem();
   std::vector<Tensor> storage;
-  return made.implementation->refuse(graph.describe(made, storage));
+  const Call call = graph.describe(made, storage);
+  if (made.predicate != QUERN_NONE)
+    if (std::string text = check_predicate(graph.values[made.predicate].tensor, call, made.implementation->asks_predicate); !text.empty())
+      return text;
+  return made.implementation->refuse(call);
 }
 
 }  // namespace
@@ -103,6 +117,7 @@ Graph::Graph(const quern_graph* graph) : source(graph) {
     node.op = from.fields.op;
     node.inputs = from.inputs;
     node.outputs = from.outputs;
+    if ((from.fields.uses & QUERN_NODE_USES_PREDICATE) != 0) node.predicate = from.fields.predicate;
     node.name = from.name;
     node.attributes = std::make_unique<sdk::Attributes>(node_list[n]);
     const bool precision = (from.fields.uses & QUERN_NODE_USES_PRECISION) != 0;
@@ -132,6 +147,7 @@ Call Graph::describe(const Node& node, std::vector<Tensor>& storage) const {
   call.int8_allowed = node.int8_allowed;
   call.bf16_allowed = node.bf16_allowed;
   call.invariant = node.invariant;
+  if (node.predicate != QUERN_NONE) call.predicate = values[node.predicate].tensor;
   return call;
 }
 

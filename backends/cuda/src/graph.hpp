@@ -19,6 +19,7 @@ struct Value {
 struct Node {
   std::uint32_t op = 0;
   std::vector<std::uint32_t> inputs, outputs;
+  std::uint32_t predicate = QUERN_NONE;
   std::unique_ptr<sdk::Attributes> attributes;
   bool int8_allowed = false, bf16_allowed = false, f16_allowed = false, invariant = false;
   const Op* implementation = nullptr;
@@ -36,6 +37,8 @@ struct Graph {
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
 
+  /// Whether the host reads the predicate of a node between two kernels.
+  bool asks_host(const Node& node) const noexcept { return node.predicate != QUERN_NONE && !node.implementation->asks_predicate; }
   bool internal(std::uint32_t root) const noexcept { return source.values[root].kind == QUERN_VALUE_INTERNAL; }
   /// The dims of a value under the given extents of its symbols.
   void shape(std::uint32_t value, const std::vector<std::int64_t>& extents, Tensor& tensor) const noexcept;

@@ -47,7 +47,8 @@ namespace quern::cuda {
 
 /// An option of the host, or empty. A forced kernel may carry the prefix "cuda:"; one for another backend counts as unset.
 std::string host_option(const quern_host& host, const char* key);
-std::string forced_kernel(std::string_view value);
+/// A name that there is not throws Failure(unknown); with QUERN_UNSUPPORTED a kernel of fused steps passes, which compile looks for.
+std::string forced_kernel(std::string_view value, quern_status unknown = QUERN_INVALID_ARGUMENT);
 
 /// Runs products of known result on one card; empty, or what was wrong. Throws Failure where the card cannot be opened.
 std::string self_test(Gpu& gpu);

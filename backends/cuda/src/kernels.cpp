@@ -112,8 +112,8 @@ Function Kernels::get(std::string_view unit, std::string_view name) {
   Function function = nullptr;
   driver_->check(driver_->cuModuleGetFunction(&function, module->second, std::string(name).c_str()),
                  concat("finding kernel '", std::string(name), "'").c_str());
-  if (unit == "tiles" || unit == "stream" || unit == "gemm_dense" || unit == "attention_rows" ||
-      unit == "attention_pages")  // they use what a multiprocessor has
+  if (unit == "tiles" || unit == "stream" || unit == "gemm_dense" || unit == "attention_rows" || unit == "attention_pages" ||
+      unit == "attention_dense" || unit == "attention_backward" || unit == "attention_any")  // they use what a multiprocessor has
     driver_->check(driver_->cuFuncSetAttribute(function, constant::function_max_dynamic_shared, shared_limit_),
                    concat("shared memory of kernel '", std::string(name), "'").c_str());
   functions_.emplace(std::string(name), function);

@@ -55,11 +55,26 @@ void Launcher::deliver() {
   launch("mailbox", "deliver", {32, 1, 1}, 256, gpu_.mailbox().params());
 }
 
+bool Launcher::is_dead(const Tensor& predicate) {
+  if (dry_) return false;
+  std::int32_t live = 0;
+  gpu_.driver().check(gpu_.driver().cuMemcpyDtoHAsync_v2(&live, predicate.data, sizeof live, gpu_.stream()), "reading a predicate");
+  gpu_.synchronize("reading a predicate");
+  return live == 0;
+}
+
 const Op* find_implementation(std::uint32_t op) noexcept {
   for (const std::span<const Op> table : op_tables())
     for (const Op& row : table)
       if (row.op == op) return &row;
   return nullptr;
+}
+
+bool is_node_kernel(std::string_view name) noexcept {
+  for (const std::span<const Op> table : op_tables())
+    for (const Op& row : table)
+      if (name == row.kernel) return true;
+  return false;
 }
 
 std::string check_floats(const Tensor& t) { return is_float(t.dtype) ? "" : concat(describe(t), "; f32, f16 or bf16 is taken"); }
@@ -73,6 +88,12 @@ std::string check_packed(const Tensor& t) {
   return !t.present() || t.planes || t.contiguous()
              ? ""
              : concat(describe(t), " is strided and this kernel reads packed memory");
+}
+bool all_packed(const Call& call) {
+  for (const auto& list : {call.inputs, call.outputs})
+    for (const Tensor& t : list)
+      if (!check_packed(t).empty()) return false;
+  return true;
 }
 std::string check_same(const Tensor& a, const Tensor& b) {
   bool same = a.rank == b.rank;

@@ -14,6 +14,7 @@ namespace quern::cuda {
 struct Call {
   std::uint32_t op = 0;
   std::span<const Tensor> inputs, outputs;
+  Tensor predicate;  // absent, or numbers in device memory, for ops that ask it themselves
   const sdk::Attributes* attributes = nullptr;
   bool int8_allowed = false;  // float inputs may be rounded to int8 with scales
   bool bf16_allowed = false;  // float inputs may be rounded to bf16
@@ -51,6 +52,8 @@ class Launcher {
 
   /// Brings the mailbox's writes to their places.
   void deliver();
+  /// Waits for what was launched and reads the predicate, one number. Not while a stream is captured.
+  bool is_dead(const Tensor& predicate);
 
   Gpu& gpu() noexcept { return gpu_; }
   Address faults() const noexcept { return gpu_.faults_address(); }
@@ -71,16 +74,21 @@ struct Op {
   std::string (*refuse)(const Call& call);
   void (*emit)(const Call& call, Launcher& launcher);
   std::uint64_t (*scratch)(const Call& call) = nullptr;
+  bool asks_predicate = false;  // its kernels do, one number or one a row; of other ops the host asks it before it launches
+  bool (*fusable)(const Call& call) = nullptr;  // null: always; fused schedules know packed rows, and not all that `refuse` lets pass
 };
 
 /// The row of an op, or null where this plugin has none.
 const Op* find_implementation(std::uint32_t op) noexcept;
+/// Whether a kernel of one node has this name.
+bool is_node_kernel(std::string_view name) noexcept;
 
 // Checks that ops share; each returns an empty text or the reason.
 std::string check_floats(const Tensor& tensor);
 std::string check_dtype(const Tensor& tensor, quern_dtype dtype);
 std::string check_rank(const Tensor& tensor, std::uint32_t rank);
 std::string check_packed(const Tensor& tensor);  // contiguous
+bool all_packed(const Call& call);
 std::string check_same(const Tensor& a, const Tensor& b);
 std::string check_dim(const Tensor& tensor, std::uint32_t dim, std::int64_t size);
 /// The first that is not empty.

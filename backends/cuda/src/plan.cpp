@@ -18,6 +18,18 @@ void Plan::compile(bool fuse, const CardFacts& card, std::vector<std::uint32_t>&
     throw failure;
   }
   schedules.push_back(general_schedule(graph));
+  written.assign(graph.values.size(), false);
+  for (const Node& node : graph.nodes) {
+    for (const std::uint32_t v : node.outputs)
+      if (v != QUERN_NONE) written[graph.values[v].root] = !graph.internal(graph.values[v].root);
+    if (node.op == QUERN_OP_TOKEN_PUBLISH) written[graph.values[node.inputs[1]].root] = !graph.internal(graph.values[node.inputs[1]].root);
+  }
+  std::vector<Tensor> storage;
+  for (const Node& node : graph.nodes) {
+    auto* const fusable = node.implementation->fusable;
+    if (node.predicate != QUERN_NONE || (fusable != nullptr && !fusable(graph.describe(node, storage)))) fuse = false;
+  }
+  if (std::ranges::any_of(graph.nodes, [&](const Node& node) { return graph.asks_host(node); })) capture = false;
   if (fuse && card.major >= 8)
     if (Schedule wide = wide_schedule(graph); !wide.steps.empty()) schedules.push_back(std::move(wide));
   if (fuse)
@@ -57,6 +69,12 @@ std::uint64_t Plan::scratch_bytes() const {
   std::uint64_t bytes = 0;
   for (const Schedule& schedule : schedules) bytes = std::max(bytes, schedule.bytes);
   return bytes;
+}
+
+bool Plan::has_kernel(std::string_view name) const noexcept {
+  return std::ranges::any_of(schedules, [&](const Schedule& schedule) {
+    return std::ranges::any_of(schedule.steps, [&](const Step& step) { return step.kernel == name; });
+  });
 }
 
 const Schedule& Plan::schedule_for(const std::vector<std::int64_t>& extents) const {
@@ -254,6 +272,12 @@ void Instance::capture() {
   }
 }
 
+/// Other instances may have mirrors of the memory that this one writes.
+void Instance::forget_written() noexcept {
+  for (std::uint32_t v = 0; v < plan_.written.size(); ++v)
+    if (plan_.written[v]) gpu_.mailbox().forget(places_[v], plan_.graph.values[v].bytes);
+}
+
 void Instance::check_run(const quern_run& run) {
   if (!prepared_) refuse("the instance is not prepared", 12);
   if (run.flags != 0) unsupported(concat("run flags ", run.flags));
@@ -321,12 +345,14 @@ void Instance::run(const quern_run& run, quern_error* error) {
     }
     gpu_.synchronize("running a graph");
     gpu_.mailbox().clear();
+    forget_written();
     for (Mailbox::Mirror* mirror : mirrors_) mirror->valid = true;
     outcome.code = cancelled_ ? QUERN_CANCELLED : QUERN_OK;
     outcome.faults = gpu_.take_faults();
   } catch (const Failure& failure) {
     driver.cuStreamSynchronize(gpu_.stream());
     gpu_.mailbox().clear();
+    forget_written();
     outcome.code = failure.code;
     outcome.rule = failure.rule;
     if (schedule != nullptr && step < schedule->steps.size()) outcome.node = schedule->steps[step].first_node;

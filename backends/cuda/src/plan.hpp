@@ -17,6 +17,7 @@ struct Plan {
   std::vector<quern_kernel_info> infos;
   std::deque<std::string> texts;  // of infos
   bool capture = true;
+  std::vector<bool> written;  // one a value: bound memory that a run may change
   std::uint64_t numerics_key = 0;
 
   explicit Plan(const quern_graph* host_graph) : graph(host_graph) {}
@@ -25,6 +26,8 @@ struct Plan {
   /// Opens cuBLASLt where a schedule takes it, and takes its version into numerics_key.
   void add_library(Gpu& gpu);
   std::uint64_t scratch_bytes() const;
+  /// Whether a step of any schedule has this name.
+  bool has_kernel(std::string_view name) const noexcept;
   const Schedule& schedule_for(const std::vector<std::int64_t>& extents) const;
 };
 
@@ -55,6 +58,7 @@ class Instance {
   std::uint32_t emit(const Schedule& schedule, bool dry, std::uint32_t& step);
   void capture();
   void drop_captured() noexcept;
+  void forget_written() noexcept;
 
   const Plan& plan_;
   Gpu& gpu_;

@@ -32,14 +32,16 @@ std::string host_option(const quern_host& host, const char* key) {
   return value;
 }
 
-std::string forced_kernel(std::string_view value) {
+std::string forced_kernel(std::string_view value, quern_status unknown) {
   if (const std::size_t colon = value.find(':'); colon != std::string_view::npos) {
     if (value.substr(0, colon) != "cuda") return {};
     value.remove_prefix(colon + 1);
   }
-  if (!value.empty() && value != "jit" && value != "plain" && value != "own")
-    refuse(concat("force_kernel is 'cuda:", std::string(value),
-                  "'; this plugin has jit (compile all kernels anew), plain (one kernel a node) and own (no cuBLASLt)"));
+  const bool of_a_plan = unknown == QUERN_UNSUPPORTED && value.find(".cuda") != std::string_view::npos;  // looked for when it is compiled
+  if (!value.empty() && value != "jit" && value != "plain" && value != "own" && !is_node_kernel(value) && !of_a_plan)
+    throw Failure(unknown, concat("force_kernel is 'cuda:", std::string(value),
+                                  "'; this plugin has jit (compile all kernels anew), plain (one kernel a node), own (no cuBLASLt) and the "
+                                  "kernel names that plan_info tells"));
   return std::string(value);
 }
 
@@ -438,14 +440,18 @@ quern_status compile(quern_device* device, const quern_graph* graph, quern_compi
   const quern_status status = guarded(error, [&] {
     quern_device& d = object(device, "device");
     object(out, "place for the plan") = nullptr;
-    bool fuse = forced_kernel(host_option(d.plugin.host, "force_kernel")) != "plain";
+    const auto runs_alone = [](const std::string& forced) { return forced == "plain" || is_node_kernel(forced); };
+    bool fuse = !runs_alone(forced_kernel(host_option(d.plugin.host, "force_kernel")));
     bool capture = true;
+    std::string forced;
     if (options != nullptr) {
       const quern_compile_options o = sdk::read(options);
       if (o.communicators.count != 0) unsupported(sdk::refusal::collectives());
       if (o.effort > 2 || o.tuning > QUERN_TUNING_MEASURE || o.fusion > 1)
-        refuse(concat("compile options: effort ", o.effort, ", tuning ", o.tuning, ", fusion ", o.fusion));
-      fuse = fuse && o.fusion == 1 && forced_kernel(sdk::view(o.force_kernel)) != "plain";
+        unsupported(concat("compile options: effort ", o.effort, " (at most 2), tuning ", o.tuning, " (at most ", QUERN_TUNING_MEASURE,
+                           "), fusion ", o.fusion, " (at most 1)"));
+      forced = forced_kernel(sdk::view(o.force_kernel), QUERN_UNSUPPORTED);
+      fuse = fuse && o.fusion == 1 && !runs_alone(forced);
       capture = o.effort > 0;
       if (o.progress != nullptr && o.progress(o.progress_context, 0.0) == 0)
         throw Failure(QUERN_CANCELLED, "compile was stopped by its caller");
@@ -453,6 +459,8 @@ quern_status compile(quern_device* device, const quern_graph* graph, quern_compi
     auto plan = std::make_unique<quern_plan>(d, graph);
     plan->plan.capture = capture;
     plan->plan.compile(fuse, d.gpu.facts(), refused);
+    if (forced.find(".cuda") != std::string::npos && !is_node_kernel(forced) && !plan->plan.has_kernel(forced))
+      unsupported(concat("force_kernel is 'cuda:", forced, "', which this graph has no use for"));
     {  // steps of many rows have other bits with another library of products
       const std::lock_guard lock(d.gpu.order());
       const Current current(d.gpu.driver(), d.gpu.context());

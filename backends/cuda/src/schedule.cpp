@@ -99,10 +99,11 @@ Schedule general_schedule(const Graph& graph) {
     step.first_node = n;
     step.kernel = node.implementation->kernel;
     step.reads = node.inputs;
+    if (node.predicate != QUERN_NONE) step.reads.push_back(node.predicate);
     step.writes = node.outputs;
     std::vector<Tensor> storage;
     if (node.implementation->scratch != nullptr) step.scratch = node.implementation->scratch(graph.describe(node, storage));
-    step.emit = [&node, storage = std::vector<Tensor>(node.inputs.size() + node.outputs.size())](
+    step.emit = [&node, host_asks = graph.asks_host(node), storage = std::vector<Tensor>(node.inputs.size() + node.outputs.size())](
                     const StepContext& context, Launcher& launcher) mutable {
       std::size_t at = 0;
       for (const auto* list : {&node.inputs, &node.outputs})
@@ -121,6 +122,8 @@ Schedule general_schedule(const Graph& graph) {
       call.invariant = node.invariant;
       call.scratch = context.scratch();
       call.counters = context.counters();
+      if (host_asks && launcher.is_dead(context.tensor(node.predicate))) return;
+      if (!host_asks && node.predicate != QUERN_NONE) call.predicate = context.tensor(node.predicate);
       node.implementation->emit(call, launcher);
     };
     schedule.steps.push_back(std::move(step));

@@ -1,5 +1,6 @@
 // What the kernels of paged attention share: rotating, the softmax's logits, and joining the splits of a row's keys.
 #pragma once
+#include "alibi.cuh"
 #include "kv.cuh"
 #include "quantise.cuh"
 
@@ -40,15 +41,10 @@ __device__ __noinline__ float logit(const AttentionParams& p, float dot, int t, 
   if (dot == -INFINITY_F) return dot;
   float v = dot * p.scale;
   if (p.softcap > 0.0f) v = p.softcap * tanhf(v / p.softcap);
-  if (p.max_bias > 0.0f) {
-    const int n = 1 << (31 - __clz(p.heads));
-    const float slope = head < n ? exp2f(-p.max_bias * (head + 1) / n) : exp2f(-p.max_bias * 0.5f * (2 * (head - n) + 1) / n);
-    v = fmaf(slope, (float)(key - position), v);
-  }
   if (p.mask) {
     const i64 m = (i64)t * p.mask_stride + key;
     if (p.mask_dtype == U8) v = at<const u8>(p.mask)[m] ? v : -INFINITY_F;
-    else v += load_float(at<const char>(p.mask), p.mask_dtype, m);
+    else v = fmaf(alibi_slope(p.max_bias, head, p.heads), load_float(at<const char>(p.mask), p.mask_dtype, m), v);
   }
   return v;
 }

@@ -2,7 +2,6 @@
 //
 //   block   64 x 64 of y in steps of 16 along k; 256 threads, 4 x 4 sums each
 //   shared  2 x 16 x 68 x 4 B = 8.5 KiB
-// And matmul_any: one thread an output, for what has odd strides, batches or transposes.
 #include "blocks.cuh"
 
 KERNEL(256) gemm_exact(const __grid_constant__ GemmParams p) {
@@ -48,38 +47,4 @@ KERNEL(256) gemm_exact(const __grid_constant__ GemmParams p) {
       if (p.c) y = fmaf(p.beta, load_float(at<const char>(p.c), p.c_dtype, m * p.n + n), y);
       store_float(at<char>(p.y), p.y_dtype, m * p.n + n, y);
     }
-}
-
-KERNEL(256) matmul_any(const __grid_constant__ MatmulParams p) {
-  wait_for_inputs();
-  FOR_EACH(i, p.m * p.n * p.batch) {
-    const i64 n = i % p.n, m = i / p.n % p.m;
-    i64 batch = i / (p.n * p.m);
-    const char *a = at<const char>(p.a.data), *b = at<const char>(p.b.data), *c = at<const char>(p.c.data);
-    char* y = at<char>(p.y.data);
-#pragma unroll
-    for (int d = 3; d >= 0; --d) {
-      const i64 at_dim = batch % p.y.dims[d];
-      batch /= p.y.dims[d];
-      a += at_dim * p.a.strides[d];
-      b += at_dim / p.group[d] * p.b.strides[d];
-      c += at_dim * p.c.strides[d];
-      y += at_dim * p.y.strides[d];
-    }
-    a += m * p.a.strides[p.transpose_a ? 5 : 4];
-    b += n * p.b.strides[p.transpose_b ? 5 : 4];
-    const i64 a_step = p.a.strides[p.transpose_a ? 4 : 5], b_step = p.b.strides[p.transpose_b ? 4 : 5];
-    float block[2] = {0.0f, 0.0f};  // sums of 256, then of those: the error grows with the root of k
-    for (i64 k = 0; k < p.k; ++k) {
-      block[1] = fmaf(load_float(a + k * a_step, p.a.dtype, 0), load_float(b + k * b_step, p.b.dtype, 0), block[1]);
-      if ((k & 255) == 255) {
-        block[0] += block[1];
-        block[1] = 0.0f;
-      }
-    }
-    float v = (block[0] + block[1]) * p.alpha;
-    if (p.bias) v += at<const float>(p.bias)[n];
-    if (p.c.data) v = fmaf(p.beta, load_float(c + m * p.c.strides[4] + n * p.c.strides[5], p.c.dtype, 0), v);
-    store_float(y + m * p.y.strides[4] + n * p.y.strides[5], p.y.dtype, 0, v);
-  }
 }

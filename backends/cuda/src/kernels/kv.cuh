@@ -1,6 +1,6 @@
 // Where a row's keys lie in the paged cache, and how a cache of blocks is written and read.
 #pragma once
-#include "prelude.cuh"
+#include "encode.cuh"
 
 /// page * page size + place in the page of row t, or -1: nothing is written.
 DEV i64 page_slot(const Pages& p, i64 t, Address faults) {
@@ -20,26 +20,8 @@ DEV i64 cache_element(const Pages& p, i64 slot, i64 head) {
   return ((slot / p.page * p.kv_heads + head) * p.page + slot % p.page) * p.d;
 }
 
-/// A warp's 32 values as block `block` of the cache, by the rules of the formats: q8_0 d = max|x| / 127; q4_0 d = x* / -8, x* the
-/// first element of the largest magnitude. Codes are of the stored scale, to nearest even, cut to their range.
-DEV void encode32(float x, const Pages& p, i64 block) {
-  const int lane = threadIdx.x & 31;
-  const bool wide = p.dtype == Q8_0;
-  const float most = warp_max(fabsf(x));
-  const u32 who = __ballot_sync(~0u, fabsf(x) == most);
-  const float extreme = __shfl_sync(~0u, x, who ? __ffs(who) - 1 : 0);
-  const u16 stored = to_half(wide ? most / 127.0f : extreme / -8.0f);
-  const float d = from_half(stored), inverse = d != 0.0f ? 1.0f / d : 0.0f;
-  char* to = at<char>(p.cache) + block * (wide ? 34 : 18);
-  if (lane == 0) *reinterpret_cast<u16*>(to) = stored;
-  if (wide) {
-    reinterpret_cast<i8*>(to + 2)[lane] = (i8)min(127, max(-128, __float2int_rn(x * inverse)));
-    return;
-  }
-  const int code = min(15, max(0, __float2int_rn(x * inverse + 8.0f)));
-  const int upper = __shfl_down_sync(~0u, code, 16);
-  if (lane < 16) reinterpret_cast<u8*>(to + 2)[lane] = (u8)(code | upper << 4);
-}
+/// A warp's 32 values as block `block` of a cache of q8_0 or q4_0.
+DEV void encode32(float x, const Pages& p, i64 block) { encode_block32(x, p.dtype, at<char>(p.cache) + block * (p.dtype == Q8_0 ? 34 : 18)); }
 
 /// Elements i and i + 1 (i even) behind element `base` of the cache.
 template <int F> DEV float2 load_pair(const Pages& p, i64 base, int i) {

@@ -53,53 +53,6 @@ struct PublishParams {  // device memory to mapped host memory
   int count;
 };
 
-struct UnaryParams {
-  View x, y;
-  int op;
-  float a, b;
-  long long count;
-};
-struct BinaryParams {
-  View a, b, y;
-  int op;
-  float alpha;
-  long long count;
-};
-struct GluParams {
-  View gate, up, y;  // up.data 0: gate holds both halves
-  int kind, swapped;
-  float alpha, limit;
-  long long count;
-};
-struct FillParams {
-  View y;
-  float value;
-  int integer;
-  long long count;
-};
-
-struct GetRowsParams {
-  Blocks table;
-  View index;
-  Address y;
-  int y_dtype;
-  long long h, rows, y_stride;  // y_stride in bytes
-  Address faults;
-};
-struct SetRowsParams {
-  View x, index;
-  Address table;
-  int table_dtype;
-  long long h, rows;
-  Address faults;
-};
-
-struct NormParams {
-  Address x, b, weight, bias, sum, y;  // b, sum: of add_rms_norm; 0 where absent
-  int dtype, kind;                     // kind 0 rms, 1 layer, 2 l2
-  long long rows, h;
-  float epsilon, offset;
-};
 struct QuantiseParams {
   Address x;       // f32 [t][k]
   Address weight;  // f32 [k] or 0
@@ -129,19 +82,6 @@ struct Pages {  // the paged keys or values
   int pages, kv_heads, page, d;
   Address block_table, row_slot, position;
   int sequences, pages_per_sequence;
-};
-struct KvWriteParams {
-  Address x;
-  int x_dtype;
-  Pages to;
-  long long rows;
-  Address faults;
-};
-struct KvCopyParams {
-  Address cache, from, to;
-  long long page_bytes;
-  int pages, count;
-  Address faults;
 };
 
 struct AttentionParams {
@@ -208,14 +148,6 @@ struct GemmParams {
   int m, n, k;
   float alpha, beta;
 };
-struct MatmulParams {  // any strides, any batch, floats only
-  View a, b, c, y;     // rank 6; c.data 0: none
-  Address bias;
-  int transpose_a, transpose_b;
-  long long m, n, k, batch;
-  long long group[4];  // leading dims of a that read one of b
-  float alpha, beta;
-};
 /// y = alpha x W^T + bias + c in 16-bit operands: rows of y and c lie `row` elements apart.
 struct DenseParams {
   Address x, w, bias, c, y;  // x [m][k], w [n][k], bf16 or f16; bias, c, y f32
@@ -272,18 +204,6 @@ struct RepackParams {
   long long blocks;
 };
 
-struct SoftmaxParams {
-  View x, mask, y;
-  Address sinks;
-  long long rows, q, k, heads;
-  float scale, softcap, max_bias;
-  int causal, query_offset, window;
-};
-struct ReduceParams {
-  View x, y;
-  int op;  // 0 max 1 sum 2 logsumexp 3 argmax 4 norm 5 mean
-  long long rows, n;
-};
 struct PenalizeParams {
   Address x, y, history, length, params;
   long long rows, n, capacity;
@@ -298,10 +218,6 @@ struct SampleParams {
   Address x, params, seed, step, token, logprob;
   Address keys;  // u64 [rows][2][n]
   long long rows, n;
-};
-struct CopyParams {
-  View x, y;
-  long long count;
 };
 
 }  // namespace quern::cuda

@@ -140,8 +140,9 @@ DEV float block_max(float v) {
   return part[32];
 }
 
-enum { FAULT_INDEX_RANGE = 1 };
-DEV void raise_fault(Address faults) { if (faults) *at<volatile u32>(faults) = FAULT_INDEX_RANGE; }
+/// One word of host memory a kind of fault.
+DEV void raise_fault(Address faults) { if (faults) *at<volatile u32>(faults) = 1; }
+DEV void raise_fault_non_finite(Address faults) { if (faults) at<volatile u32>(faults)[1] = 1; }
 
 /// One thread's share of `count` items, striding through all of them.
 #define FOR_EACH(i, count) for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < (count); i += (i64)gridDim.x * blockDim.x)

@@ -1,41 +1,83 @@
-// Rows by index: get_rows decodes any format, set_rows stores floats.
+// Rows by index: get_rows decodes any format, set_rows stores floats and blocks; get_rows_backward and index_add add in f32.
 //
-//   get_rows  one block a row, 256 threads, 16 elements a thread where rows are whole sixteens, else one
+// get_rows: a block an index. The others go by rows of the table where an index may come twice: of set_rows the last wins, the others add
+// in the order of the indices.
 #include "blocks.cuh"
+#include "encode.cuh"
+#include "index.hpp"
+#include "strided.cuh"
 
-KERNEL(256) get_rows(const __grid_constant__ GetRowsParams p) {
+DEV i64 index_at(const IndexParams& p, i64 t) { return load_integer(at<const char>(p.index.data) + t * p.index.strides[0], p.index.dtype); }
+DEV char* row_of(const Operand& o, i64 row) { return at<char>(o.data) + row * o.strides[0]; }
+
+KERNEL(256) get_rows(const __grid_constant__ IndexParams p) {
   wait_for_inputs();
-  const i64 t = blockIdx.x;
-  const i64 r = load_integer(at<const char>(p.index.data) + t * p.index.strides[0], p.index.dtype);
-  char* y = at<char>(p.y) + t * p.y_stride;
+  const i64 t = blockIdx.x, r = index_at(p, t);
+  char* y = row_of(p.x, t);
   const bool inside = r >= 0 && r < p.rows;
   if (!inside && threadIdx.x == 0) raise_fault(p.faults);
-  if (p.h % 16 == 0) {
+  if (p.table.dtype == I32) {
+    for (i64 i = threadIdx.x; i < p.h; i += blockDim.x)
+      *reinterpret_cast<int*>(y + i * p.x.step) = inside ? *reinterpret_cast<const int*>(row_of(p.table, r) + i * p.table.step) : 0;
+  } else if (p.pieces.stride[0] != 0) {
+    Blocks row = p.pieces;
+    const i64 first = p.plane_rows && inside ? r * (p.h / 16) : 0;
+    if (!p.plane_rows && inside)
+      for (int piece = 0; piece < 4; ++piece) row.plane[piece] += (Address)row_of(p.table, r);
     for (i64 s = threadIdx.x; s < p.h / 16; s += blockDim.x) {
       float v[16];
-      if (inside) decode16(p.table, r * (p.h / 16) + s, v);
+      if (inside) decode16(row, first + s, v);
 #pragma unroll
-      for (int i = 0; i < 16; ++i) store_float(y, p.y_dtype, s * 16 + i, inside ? v[i] : 0.0f);
+      for (int i = 0; i < 16; ++i) store_at(p.x, y, s * 16 + i, inside ? v[i] : 0.0f);
     }
   } else {
-    for (i64 i = threadIdx.x; i < p.h; i += blockDim.x)
-      store_float(y, p.y_dtype, i, inside ? load_float(at<const char>(p.table.plane[0]), p.table.dtype, r * p.h + i) : 0.0f);
+    for (i64 i = threadIdx.x; i < p.h; i += blockDim.x) store_at(p.x, y, i, inside ? load_at(p.table, row_of(p.table, r), i) : 0.0f);
   }
 }
 
-/// One block a row of the table, so that of duplicate indices the last wins.
-KERNEL(256) set_rows(const __grid_constant__ SetRowsParams p) {
+/// Whether a live index from `begin` on, before `end`, names row r: asked by a whole block.
+DEV bool is_among(const IndexParams& p, i64 begin, i64 end, i64 r) {
+  bool found = false;
+  for (i64 t = begin + threadIdx.x; t < end; t += blockDim.x) found = found || (index_at(p, t) == r && is_live(p.live, t));
+  return __syncthreads_or(found);
+}
+DEV bool in_range(const IndexParams& p, i64 r) {
+  if (r >= 0 && r < p.rows) return true;
+  if ((r != -1 || !p.skips) && threadIdx.x == 0) raise_fault(p.faults);
+  return false;
+}
+
+KERNEL(256) set_rows(const __grid_constant__ IndexParams p) {
   wait_for_inputs();
-  const i64 t = blockIdx.x, tokens = p.x.dims[0];
-  const i64 r = load_integer(at<const char>(p.index.data) + t * p.index.strides[0], p.index.dtype);
-  if (r == -1) return;
-  if (r < 0 || r >= p.rows) {
-    if (threadIdx.x == 0) raise_fault(p.faults);
+  const i64 t = blockIdx.x, r = index_at(p, t);
+  if (!is_live(p.live, t) || !in_range(p, r) || is_among(p, t + 1, p.count, r)) return;
+  const char* x = row_of(p.x, t);
+  char* to = row_of(p.table, r);
+  if (p.pieces.stride[0] != 0) {
+    for (i64 block = threadIdx.x >> 5; block < p.h / 32; block += blockDim.x >> 5)
+      encode_block32(load_at(p.x, x, block * 32 + (threadIdx.x & 31)), p.table.dtype, to + block * p.pieces.stride[0]);
     return;
   }
-  for (i64 later = t + 1; later < tokens; ++later)
-    if (load_integer(at<const char>(p.index.data) + later * p.index.strides[0], p.index.dtype) == r) return;
-  for (i64 i = threadIdx.x; i < p.h; i += blockDim.x)
-    store_float(at<char>(p.table), p.table_dtype, r * p.h + i,
-                load_float(at<const char>(p.x.data) + t * p.x.strides[0], p.x.dtype, i));
+  for (i64 i = threadIdx.x; i < p.h; i += blockDim.x) store_at(p.table, to, i, load_at(p.x, x, i));
+}
+
+/// Zeros, for a gradient that nothing is added to before.
+KERNEL(256) clear_rows(const __grid_constant__ IndexParams p) {
+  wait_for_inputs();
+  if (p.live.count == 1 && !is_live(p.live, 0)) return;
+  FOR_EACH(i, p.rows * p.h) store_at(p.table, row_of(p.table, i / p.h), i % p.h, 0.0f);
+}
+
+/// One block an index; that of the first that names a row adds all of them, in their order.
+KERNEL(256) add_rows(const __grid_constant__ IndexParams p) {
+  wait_for_inputs();
+  const i64 t = blockIdx.x, r = index_at(p, t);
+  if (!is_live(p.live, t) || !in_range(p, r) || is_among(p, 0, t, r)) return;
+  char* to = row_of(p.table, r);
+  for (i64 i = threadIdx.x; i < p.h; i += blockDim.x) {
+    float sum = p.accumulate ? load_at(p.table, to, i) : 0.0f;
+    for (i64 u = t; u < p.count; ++u)
+      if (index_at(p, u) == r && is_live(p.live, u)) sum += load_at(p.x, row_of(p.x, u), i);
+    store_at(p.table, to, i, sum);
+  }
 }

@@ -61,40 +61,58 @@ std::int64_t splits_for(const Call& call, std::int64_t rows, int multiprocessors
 std::string refuse(const Call& call) {
   const Tensor &q = call.input(0), &k = call.input(1), &v = call.input(2), &y = call.output(0),
                &kv_len = call.input(6), &mask = call.input(7), &sinks = call.input(8);
-  if (std::string r = first_of({check_floats(q), check_rank(q, 3), check_packed(q), check_floats(y),
-                                check_rank(y, 3), check_packed(y)});
-      !r.empty())
-    return r;
+  if (std::string r = first_of({check_floats(q), check_rank(q, 3), check_floats(y), check_rank(y, 3)}); !r.empty()) return r;
   for (const Tensor* cache : {&k, &v})
     if (std::string r = check_pages(*cache, call.input(3), call.input(4), call.input(5), q.dims[0]); !r.empty()) return r;
-  if (k.dtype != v.dtype) return concat(describe(k), " and ", describe(v), " have one element type here");
   for (std::uint32_t d = 0; d < 3; ++d)
     if (k.dims[d] != v.dims[d]) return concat(describe(k), " and ", describe(v), " have equal pages, heads and page sizes");
   if (k.dims[1] == 0 || q.dims[1] % k.dims[1] != 0)
     return concat(describe(q), ": its heads are a multiple of the ", k.dims[1], " of the cache");
-  if (k.last() > largest_head || v.last() > largest_head || k.last() % 2 != 0 || v.last() % 2 != 0)
-    return concat("heads of ", k.last(), " and ", v.last(), " elements; even sizes up to ", largest_head, " are taken");
+  if (k.last() + 4 * v.last() > 12000) return concat("heads of ", k.last(), " and ", v.last(), " elements do not fit into shared memory");
   if (std::string r = first_of({check_dim(q, 2, k.last()), check_dim(y, 0, q.dims[0]),
                                 check_dim(y, 1, q.dims[1]), check_dim(y, 2, v.last())});
       !r.empty())
     return r;
   if (kv_len.present())
-    if (std::string r = first_of({check_dtype(kv_len, QUERN_I32), check_rank(kv_len, 1), check_packed(kv_len),
-                                  check_dim(kv_len, 0, call.input(3).dims[0])});
-        !r.empty())
-      return r;
+    if (std::string r = check_indices(kv_len, call.input(3).dims[0]); !r.empty()) return r;
   if (mask.present()) {
     if (mask.dtype != QUERN_F32 && mask.dtype != QUERN_F16 && mask.dtype != QUERN_U8)
       return concat(describe(mask), "; a mask is f32, f16 or u8");
     if (std::string r = first_of({check_rank(mask, 2), check_packed(mask), check_dim(mask, 0, q.dims[0])}); !r.empty()) return r;
-    if (mask.dims[1] < call.input(3).dims[1] * k.dims[2]) return concat(describe(mask), " has fewer columns than a sequence can have keys");
   }
   if (sinks.present())
-    if (std::string r = first_of({check_dtype(sinks, QUERN_F32), check_rank(sinks, 1), check_packed(sinks),
-                                  check_dim(sinks, 0, q.dims[1])});
-        !r.empty())
-      return r;
+    return first_of({check_dtype(sinks, QUERN_F32), check_rank(sinks, 1), check_packed(sinks), check_dim(sinks, 0, q.dims[1])});
   return {};
+}
+
+/// Whether attention.cu and attention_pages.cu read it: packed, one format, pairs of elements, a mask of every key that there can be.
+bool is_plain(const Call& call) {
+  const Tensor &k = call.input(1), &v = call.input(2), &mask = call.input(7);
+  return all_packed(call) && k.dtype == v.dtype && k.last() <= largest_head && v.last() <= largest_head && k.last() % 2 == 0 &&
+         v.last() % 2 == 0 && (!mask.present() || mask.dims[1] >= call.input(3).dims[1] * k.dims[2]);
+}
+
+AttentionAnyParams any_params(const Call& call, Launcher& launcher) {
+  const Tensor &q = call.input(0), &k = call.input(1), &mask = call.input(7);
+  AttentionAnyParams p{};
+  p.q = heads_of(q);
+  p.y = heads_of(call.output(0));
+  p.k = view_of_cache(k);
+  p.v = view_of_cache(call.input(2));
+  p.table = table_of(k, call.input(3), call.input(4), call.input(5));
+  p.kv_len = call.input(6).data;
+  p.mask = mask.data;
+  p.mask_dtype = static_cast<int>(mask.dtype);
+  p.mask_columns = p.mask_stride = mask.present() ? mask.dims[1] : 0;
+  p.sinks = call.input(8).data;
+  p.heads = static_cast<int>(q.dims[1]);
+  p.causal = call.integer(QUERN_KEY_CAUSAL) != 0;
+  p.window = static_cast<int>(call.integer(QUERN_KEY_WINDOW));
+  p.scale = static_cast<float>(call.real(QUERN_KEY_SCALE));
+  p.softcap = static_cast<float>(call.real(QUERN_KEY_SOFTCAP));
+  p.max_bias = static_cast<float>(call.real(QUERN_KEY_MAX_BIAS));
+  p.faults = launcher.faults();
+  return p;
 }
 
 }  // namespace
@@ -169,9 +187,19 @@ void launch_attention(const AttentionParams& p, std::int64_t rows, Launcher& lau
 
 namespace {
 
-void emit(const Call& call, Launcher& launcher) { launch_attention(attention_params(call, launcher), call.input(0).dims[0], launcher); }
+void emit(const Call& call, Launcher& launcher) {
+  const AttentionAnyParams any = any_params(call, launcher);
+  const std::int64_t rows = call.input(0).dims[0];
+  if (is_plain(call)) {
+    launch_attention(attention_params(call, launcher), rows, launcher);
+  } else {
+    const auto shared = static_cast<unsigned>(any.k.d + 4 * any.v.d + 8) * 4;
+    launcher.launch("attention_any", "attention_any", {any.heads, rows, 1}, 128, any, shared);
+  }
+  launcher.launch("attention_any", "attention_check", {rows, 1, 1}, 128, any);
+}
 
-constexpr Op table[] = {{QUERN_OP_ATTENTION, "attention.cuda", refuse, emit, attention_scratch}};
+constexpr Op table[] = {{QUERN_OP_ATTENTION, "attention.cuda", refuse, emit, attention_scratch, false, is_plain}};
 
 }  // namespace
 

@@ -1,50 +1,57 @@
-// copy between views of one dtype; cast between float dtypes and from block formats.
+// copy between views of one dtype, block formats too.
+#include "arrange.hpp"
+#include "strided.hpp"
 #include "tables.hpp"
 
 namespace quern::cuda {
 namespace {
 
-std::string refuse_copy(const Call& call) {
+std::string refuse(const Call& call) {
   const Tensor &x = call.input(0), &y = call.output(0);
   if (x.dtype != y.dtype) return concat(describe(x), " and ", describe(y), " have one element type");
-  if (is_block(x.dtype) && (!x.contiguous() || !y.contiguous())) return concat(describe(x), ": block formats are copied packed only");
-  return check_same(x, y);
+  if (call.predicate.elements() != 1 && x.rank < 2 && is_block(x.dtype)) return "a predicate a row needs rows, and this is one row of blocks";
+  return first_of({check_same(x, y), check_units(x), check_units(y)});
 }
 
-void emit_copy(const Call& call, Launcher& launcher) {
-  const Tensor &x = call.input(0), &y = call.output(0);
-  CopyParams p{view_of(x), view_of(y), y.elements()};
-  if (is_block(x.dtype)) {
-    const Pieces pieces = pieces_of(x.dtype);
-    p.count = y.elements() / pieces.elements * pieces.block_bytes / 2;
-    launcher.launch("elementwise", "copy_bytes", launcher.spread(p.count), 256, p);
-  } else {
-    launcher.launch("elementwise", "copy_elements", launcher.spread(p.count), 256, p);
-  }
+void emit(const Call& call, Launcher& launcher) {
+  launch_copy(call.input(0), call.output(0), live_of(call), launcher);
 }
 
-std::string refuse_cast(const Call& call) {
-  const Tensor &x = call.input(0), &y = call.output(0);
-  if (is_block(x.dtype)) return first_of({check_floats(y), check_packed(x), check_packed(y), check_same(x, y)});
-  if (is_block(y.dtype)) return "cast: this plugin does not encode block formats";
-  return first_of({check_floats(x), check_floats(y), check_same(x, y)});
-}
-
-void emit_cast(const Call& call, Launcher& launcher) {
-  const Tensor &x = call.input(0), &y = call.output(0);
-  if (is_block(x.dtype)) {
-    const UnpackParams p{blocks_of(x), y.data, static_cast<int>(y.dtype), x.rows(), x.last()};
-    launcher.launch("weights", "unpack_rows", launcher.spread(x.elements() / 16), 256, p);
-    return;
-  }
-  const UnaryParams p{view_of(x), view_of(y), static_cast<int>(call.op), 0, 0, y.elements()};
-  launcher.launch("elementwise", "unary", launcher.spread(p.count), 256, p);
-}
-
-constexpr Op table[] = {{QUERN_OP_COPY, "copy.cuda", refuse_copy, emit_copy}, {QUERN_OP_CAST, "cast.cuda", refuse_cast, emit_cast}};
+constexpr Op table[] = {{QUERN_OP_COPY, "copy.cuda", refuse, emit, nullptr, true}};
 
 }  // namespace
 
 const std::span<const Op> copy_ops = table;
+
+std::string check_units(const Tensor& t) {
+  const bool apart = is_block(t.dtype) && (t.rank == 0 || t.strides[t.rank - 1] != static_cast<std::int64_t>(sdk::element_size(t.dtype).bytes));
+  return apart ? concat(describe(t), ": the blocks of a row lie behind each other") : "";
+}
+
+Tensor in_units(const Tensor& t) {
+  if (!is_block(t.dtype)) return t;
+  const sdk::ElementSize size = sdk::element_size(t.dtype);
+  Tensor units = t;
+  units.dtype = QUERN_F16;  // any type of two bytes
+  units.dims[t.rank - 1] = t.last() / static_cast<std::int64_t>(size.elements) * static_cast<std::int64_t>(size.bytes / 2);
+  units.strides[t.rank - 1] = 2;
+  return units;
+}
+
+void launch_copy(const Tensor& from, const Tensor& to, const Live& live, Launcher& launcher) {
+  const Tensor x = in_units(from), y = in_units(to);
+  CopyParams p{};
+  p.shape = walk_elements(y, {{x, p.x}, {y, p.y}});
+  p.bytes = static_cast<int>(sdk::element_size(y.dtype).bytes);
+  p.live = live;
+  p.elements_a_row = y.rank == 0 || y.dims[0] == 0 ? 1 : y.elements() / y.dims[0];
+  const auto wide = [&](const Operand& o) { return o.strides[0] == p.bytes && o.data % 16 == 0; };
+  if (const std::int64_t units = 16 / p.bytes;
+      live.data == 0 && p.shape.rank == 1 && wide(p.x) && wide(p.y) && p.shape.count % units == 0) {
+    p.shape.count /= units;
+    p.x.strides[0] = p.y.strides[0] = p.bytes = 16;
+  }
+  launcher.launch("elementwise", "copy_elements", launcher.spread(p.shape.count), 256, p);
+}
 
 }  // namespace quern::cuda

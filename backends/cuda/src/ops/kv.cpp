@@ -1,4 +1,4 @@
-// kv_write and kv_copy.
+// kv_write, kv_copy, kv_move.
 #include "paged.hpp"
 #include "tables.hpp"
 
@@ -7,43 +7,52 @@ namespace {
 
 std::string refuse_write(const Call& call) {
   const Tensor &x = call.input(0), &cache = call.output(0);
-  if (std::string r = first_of({check_floats(x), check_rank(x, 3), check_packed(x)}); !r.empty()) return r;
+  if (std::string r = first_of({check_floats(x), check_rank(x, 3)}); !r.empty()) return r;
   if (std::string r = check_pages(cache, call.input(1), call.input(2), call.input(3), x.dims[0]); !r.empty()) return r;
   return first_of({check_dim(x, 1, cache.dims[1]), check_dim(x, 2, cache.dims[3])});
 }
 
 void emit_write(const Call& call, Launcher& launcher) {
-  const Tensor& x = call.input(0);
-  const KvWriteParams p{x.data, static_cast<int>(x.dtype),
-                        pages_of(call.output(0), call.input(1), call.input(2), call.input(3)), x.dims[0],
+  const Tensor &x = call.input(0), &cache = call.output(0);
+  const KvWriteParams p{heads_of(x), view_of_cache(cache), table_of(cache, call.input(1), call.input(2), call.input(3)), live_of(call),
                         launcher.faults()};
   launcher.launch("kv", "kv_write", {x.dims[1], x.dims[0], 1}, 128, p);
 }
 
+std::string one_predicate(const Call& call) {
+  return call.predicate.elements() == 1 ? "" : "entries of a cache have no rows of their own: the predicate is one number";
+}
+
 std::string refuse_copy(const Call& call) {
   const Tensor &cache = call.output(0), &from = call.input(1), &to = call.input(2);
-  return first_of({check_packed(cache), check_rank(cache, 4), check_dtype(from, QUERN_I32),
-                   check_rank(from, 1), check_packed(from), check_dtype(to, QUERN_I32), check_packed(to),
-                   check_same(from, to)});
+  if (from.rank != 1) return check_rank(from, 1);
+  return first_of({check_cache(cache), check_indices(from, from.dims[0]), check_indices(to, from.dims[0]), one_predicate(call)});
 }
 
 void emit_copy(const Call& call, Launcher& launcher) {
   const Tensor &cache = call.output(0), &from = call.input(1);
-  const auto page = static_cast<std::int64_t>(sdk::element_size(cache.dtype).bytes) *
-                    (cache.elements() / static_cast<std::int64_t>(sdk::element_size(cache.dtype).elements)) /
-                    cache.dims[0];
-  const KvCopyParams p{cache.data,
-                       from.data,
-                       call.input(2).data,
-                       page,
-                       static_cast<int>(cache.dims[0]),
-                       static_cast<int>(from.dims[0]),
-                       launcher.faults()};
-  launcher.launch("kv", "kv_copy", {std::min<std::int64_t>(64, page / 512 + 1), from.dims[0], 1}, 256, p);
+  const KvCopyParams p{view_of_cache(cache), from.data, call.input(2).data, live_of(call), launcher.faults()};
+  const std::int64_t parts = std::min<std::int64_t>(64, p.cache.page * p.cache.vector_bytes / 2048 + 1);
+  launcher.launch("kv", "kv_copy", {parts, from.dims[0], cache.dims[1]}, 256, p);
 }
 
-constexpr Op table[] = {{QUERN_OP_KV_WRITE, "kv_write.cuda", refuse_write, emit_write},
-                        {QUERN_OP_KV_COPY, "kv_copy.cuda", refuse_copy, emit_copy}};
+std::string refuse_move(const Call& call) {
+  const Tensor &cache = call.output(0), &slot = call.input(2);
+  if (slot.rank != 1) return check_rank(slot, 1);
+  return first_of({check_pages(cache, call.input(1), slot, call.input(3), slot.dims[0]), check_indices(call.input(4), slot.dims[0]),
+                   one_predicate(call)});
+}
+
+void emit_move(const Call& call, Launcher& launcher) {
+  const Tensor &cache = call.output(0), &slot = call.input(2);
+  const KvMoveParams p{view_of_cache(cache), table_of(cache, call.input(1), slot, call.input(3)), call.input(4).data,
+                       static_cast<int>(slot.dims[0]), live_of(call), launcher.faults()};
+  launcher.launch("kv", "kv_move", {cache.dims[1], 1, 1}, 128, p);
+}
+
+constexpr Op table[] = {{QUERN_OP_KV_WRITE, "kv_write.cuda", refuse_write, emit_write, nullptr, true, all_packed},
+                        {QUERN_OP_KV_COPY, "kv_copy.cuda", refuse_copy, emit_copy, nullptr, true},
+                        {QUERN_OP_KV_MOVE, "kv_move.cuda", refuse_move, emit_move, nullptr, true}};
 
 }  // namespace
 

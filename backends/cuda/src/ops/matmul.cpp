@@ -4,8 +4,11 @@
 //   gemv_exact  up to 8 rows, any weights in rows of whole sixteens
 //   gemm_mma    more rows, bf16 activations allowed, compute capability 8.0 or newer
 //   gemm_exact  more rows
-//   any         floats with strides, transposes, batches
+//   any         strides, transposes, batches: matmul_any.cpp
 #include "matmul.hpp"
+
+#include "arrange.hpp"
+#include "matmul_any.hpp"
 
 #include "tables.hpp"
 
@@ -56,48 +59,19 @@ std::string refuse(const Call& call) {
       return r;
   if (c.present())
     if (std::string r = first_of({check_floats(c), check_same(c, y)}); !r.empty()) return r;
-  if (is_block(b.dtype) && !is_plain(call))
-    return concat("matmul with ", describe(b),
-                  " takes packed rows of floats, not strides, transposes or batches of weights");
-  return {};
+  if (is_block(b.dtype) && tb) return concat("matmul with ", describe(b), " transposed: blocks lie along its rows");
+  return b.planes ? "" : check_units(b);
+}
+
+MatmulFactors any_factors(const Call& call) {
+  return {call.integer(QUERN_KEY_TRANSPOSE_A) != 0, call.integer(QUERN_KEY_TRANSPOSE_B) != 0, static_cast<float>(call.real(QUERN_KEY_ALPHA)),
+          static_cast<float>(call.real(QUERN_KEY_BETA))};
 }
 
 std::uint64_t scratch(const Call& call) { return is_plain(call) && takes_gemv(call) ? activation_bytes(call.input(0).last()) : 0; }
 
-void emit_any(const Call& call, Launcher& launcher) {
-  const Tensor &a = call.input(0), &b = call.input(1), &c = call.input(3), &y = call.output(0);
-  const auto six = [](const Tensor& t) {  // aligned at the last dimension, leading ones of 1
-    View v = view_of(t);
-    const int shift = 6 - v.rank;
-    for (int d = 5; d >= 0; --d) {
-      v.dims[d] = d >= shift ? v.dims[d - shift] : 1;
-      v.strides[d] = d >= shift ? v.strides[d - shift] : 0;
-    }
-    return v;
-  };
-  MatmulParams p{};
-  p.a = six(a);
-  p.b = six(b);
-  p.c = six(c);
-  p.y = six(y);
-  p.bias = call.input(2).data;
-  p.transpose_a = call.integer(QUERN_KEY_TRANSPOSE_A) != 0;
-  p.transpose_b = call.integer(QUERN_KEY_TRANSPOSE_B) != 0;
-  p.m = p.y.dims[4];
-  p.n = p.y.dims[5];
-  p.k = p.a.dims[p.transpose_a ? 4 : 5];
-  p.batch = 1;
-  for (int d = 0; d < 4; ++d) {
-    p.batch *= p.y.dims[d];
-    p.group[d] = std::max<std::int64_t>(1, p.a.dims[d] / std::max<std::int64_t>(1, p.b.dims[d]));
-  }
-  p.alpha = static_cast<float>(call.real(QUERN_KEY_ALPHA));
-  p.beta = static_cast<float>(call.real(QUERN_KEY_BETA));
-  launcher.launch("gemm_exact", "matmul_any", launcher.spread(p.m * p.n * p.batch), 256, p);
-}
-
 void emit(const Call& call, Launcher& launcher) {
-  if (!is_plain(call)) return emit_any(call, launcher);
+  if (!is_plain(call)) return launch_matmul_any(call.input(0), call.input(1), call.input(2).data, call.input(3), call.output(0), any_factors(call), launcher);
   const Tensor &a = call.input(0), &b = call.input(1), &c = call.input(3), &y = call.output(0);
   const std::int64_t m = a.rows(), n = b.dims[0], k = a.last();
   if (m == 0 || n == 0) return;
@@ -169,7 +143,10 @@ void emit(const Call& call, Launcher& launcher) {
   }
 }
 
-constexpr Op table[] = {{QUERN_OP_MATMUL, "matmul.cuda", refuse, emit, scratch}};
+/// Fused schedules take blocks in packed rows alone.
+bool fusable(const Call& call) { return !is_block(call.input(1).dtype) || is_plain(call); }
+
+constexpr Op table[] = {{QUERN_OP_MATMUL, "matmul.cuda", refuse, emit, scratch, false, fusable}};
 
 }  // namespace
 

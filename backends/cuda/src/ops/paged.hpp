@@ -1,24 +1,22 @@
-// The paged cache of a call, as kv_write and attention see it.
+// The paged cache of a call: packed, as the fast kernels of attention see it, or with strides.
 #pragma once
 
-#include "../op.hpp"
+#include "../kernels/cache.hpp"
+#include "strided.hpp"
 
 namespace quern::cuda {
 
-/// Checks a cache [pages, kv_heads, page, d] with its indices.
-inline std::string check_pages(const Tensor& cache, const Tensor& block_table, const Tensor& row_slot,
-                               const Tensor& position, std::int64_t rows) {
-  if (!is_float(cache.dtype) && cache.dtype != QUERN_Q8_0 && cache.dtype != QUERN_Q4_0)
-    return concat(describe(cache), "; a cache is f32, f16, bf16, q8_0 or q4_0");
-  return first_of({check_rank(cache, 4), check_packed(cache), check_dtype(block_table, QUERN_I32),
-                   check_rank(block_table, 2), check_packed(block_table), check_dtype(row_slot, QUERN_I32),
-                   check_rank(row_slot, 1), check_packed(row_slot), check_dim(row_slot, 0, rows),
-                   check_dtype(position, QUERN_I32), check_rank(position, 1), check_packed(position),
-                   check_dim(position, 0, rows),
-                   is_block(cache.dtype) && cache.last() % 32 != 0
-                       ? "a head of a block format is a multiple of 32 elements"
-                       : ""});
-}
+/// Checks a cache [pages, kv_heads, page, d]: the vector of a slot is contiguous, the rest may be strided.
+std::string check_cache(const Tensor& cache);
+/// And the indices of `rows` rows into it.
+std::string check_pages(const Tensor& cache, const Tensor& block_table, const Tensor& row_slot, const Tensor& position, std::int64_t rows);
+/// One i32 for each of `rows` rows.
+std::string check_indices(const Tensor& indices, std::int64_t rows);
+
+CacheView view_of_cache(const Tensor& cache) noexcept;
+PageTable table_of(const Tensor& cache, const Tensor& block_table, const Tensor& row_slot, const Tensor& position) noexcept;
+/// [t, heads, d] with the strides of rows and heads.
+Operand heads_of(const Tensor& tensor) noexcept;
 
 inline Pages pages_of(const Tensor& cache, const Tensor& block_table, const Tensor& row_slot, const Tensor& position) {
   Pages p{};

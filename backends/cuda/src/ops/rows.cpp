@@ -1,4 +1,8 @@
-// get_rows from any format, packed or not; set_rows of floats.
+// get_rows from any format; set_rows, index_add, get_rows_backward.
+#include "../kernels/index.hpp"
+
+#include "arrange.hpp"
+#include "strided.hpp"
 #include "tables.hpp"
 
 namespace quern::cuda {
@@ -9,49 +13,75 @@ std::string check_index(const Tensor& index) {
   return check_rank(index, 1);
 }
 
+/// `x` has a row of the table's length for each index.
+std::string check_table(const Tensor& table, const Tensor& index, const Tensor& x) {
+  return first_of({check_rank(table, 2), check_index(index), check_rank(x, 2), check_dim(x, 0, index.rank == 1 ? index.dims[0] : 0),
+                   x.rank == 2 && table.rank == 2 ? check_dim(x, 1, table.last()) : ""});
+}
+
+IndexParams params_of(const Tensor& table, const Tensor& index, const Tensor& x, Launcher& launcher) {
+  IndexParams p{};
+  p.table = rows_of(table);
+  p.index = rows_of(index);
+  p.x = rows_of(x);
+  if (is_block(table.dtype)) {
+    Tensor start = table;
+    if (!table.planes) start.data = 0;
+    p.pieces = blocks_of(start);
+    p.plane_rows = table.planes;
+  }
+  p.h = table.last();
+  p.rows = table.dims[0];
+  p.count = index.dims[0];
+  p.faults = launcher.faults();
+  return p;
+}
+
 std::string refuse_get(const Call& call) {
-  const Tensor &table = call.input(0), &index = call.input(1), &y = call.output(0);
-  if (!is_float(table.dtype) && !is_block(table.dtype)) return concat(describe(table), "; floats and block formats are taken");
-  return first_of({check_rank(table, 2), check_packed(table), check_index(index), check_floats(y), check_rank(y, 2),
-                   check_dim(y, 0, index.rank == 1 ? index.dims[0] : 0), check_dim(y, 1, table.last()),
-                   y.strides[1] == static_cast<std::int64_t>(sdk::element_size(y.dtype).bytes) ? "" : "the rows of y are strided"});
+  const Tensor &table = call.input(0), &y = call.output(0);
+  const bool integers = table.dtype == QUERN_I32;
+  if (!integers && !is_float(table.dtype) && !is_block(table.dtype)) return concat(describe(table), "; floats, blocks and i32 are taken");
+  return first_of({check_table(table, call.input(1), y), table.planes ? "" : check_units(table),
+                   integers ? check_dtype(y, QUERN_I32) : check_floats(y)});
 }
 
 void emit_get(const Call& call, Launcher& launcher) {
-  const Tensor &table = call.input(0), &y = call.output(0);
-  GetRowsParams p{};
-  if (table.last() % 16 == 0) {
-    p.table = blocks_of(table);
-  } else {
-    p.table.plane[0] = table.data;
-    p.table.dtype = static_cast<int>(table.dtype);
-  }
-  p.index = view_of(call.input(1));
-  p.y = y.data;
-  p.y_dtype = static_cast<int>(y.dtype);
-  p.h = table.last();
-  p.rows = table.dims[0];
-  p.y_stride = y.strides[0];
-  p.faults = launcher.faults();
-  launcher.launch("rows", "get_rows", {y.dims[0], 1, 1}, 256, p);
+  const IndexParams p = params_of(call.input(0), call.input(1), call.output(0), launcher);
+  launcher.launch("rows", "get_rows", {p.count, 1, 1}, p.h <= 64 ? 64 : 256, p);
 }
 
 std::string refuse_set(const Call& call) {
-  const Tensor &x = call.input(0), &index = call.input(1), &table = call.output(0);
-  return first_of({check_floats(x), check_rank(x, 2), check_index(index), check_floats(table), check_rank(table, 2), check_packed(table),
-                   check_dim(index, 0, x.dims[0]), check_dim(table, 1, x.last()),
-                   x.strides[1] == static_cast<std::int64_t>(sdk::element_size(x.dtype).bytes) ? "" : "the rows of x are strided"});
+  const Tensor &x = call.input(0), &table = call.output(0);
+  if (!is_float(table.dtype) && table.dtype != QUERN_Q8_0 && table.dtype != QUERN_Q4_0)
+    return concat(describe(table), "; rows are set in f32, f16, bf16, q8_0 and q4_0");
+  return first_of({check_floats(x), check_table(table, call.input(1), x), check_units(table)});
 }
 
 void emit_set(const Call& call, Launcher& launcher) {
-  const Tensor &x = call.input(0), &table = call.output(0);
-  const SetRowsParams p{view_of(x), view_of(call.input(1)), table.data,       static_cast<int>(table.dtype),
-                        x.last(),   table.dims[0],          launcher.faults()};
-  launcher.launch("rows", "set_rows", {x.dims[0], 1, 1}, 256, p);
+  IndexParams p = params_of(call.output(0), call.input(1), call.input(0), launcher);
+  p.skips = 1;
+  p.live = live_of(call);
+  launcher.launch("rows", "set_rows", {p.count, 1, 1}, 256, p);
 }
 
-constexpr Op table[] = {{QUERN_OP_GET_ROWS, "get_rows.cuda", refuse_get, emit_get},
-                        {QUERN_OP_SET_ROWS, "set_rows.cuda", refuse_set, emit_set}};
+std::string refuse_add(const Call& call) {
+  const Tensor &x = call.input(0), &table = call.output(0);
+  return first_of({check_floats(x), check_floats(table), check_table(table, call.input(1), x)});
+}
+
+void emit_add(const Call& call, Launcher& launcher) {
+  IndexParams p = params_of(call.output(0), call.input(1), call.input(0), launcher);
+  p.live = live_of(call);
+  p.skips = call.op == QUERN_OP_INDEX_ADD;
+  p.accumulate = call.op == QUERN_OP_INDEX_ADD || call.integer(QUERN_KEY_ACCUMULATE) != 0;
+  if (!p.accumulate) launcher.launch("rows", "clear_rows", launcher.spread(p.rows * p.h), 256, p);
+  launcher.launch("rows", "add_rows", {p.count, 1, 1}, 256, p);
+}
+
+constexpr Op table[] = {{QUERN_OP_GET_ROWS, "get_rows.cuda", refuse_get, emit_get, nullptr, false, all_packed},
+                        {QUERN_OP_GET_ROWS_BACKWARD, "get_rows_backward.cuda", refuse_add, emit_add, nullptr, true},
+                        {QUERN_OP_SET_ROWS, "set_rows.cuda", refuse_set, emit_set, nullptr, true},
+                        {QUERN_OP_INDEX_ADD, "index_add.cuda", refuse_add, emit_add, nullptr, true}};
 
 }  // namespace
 

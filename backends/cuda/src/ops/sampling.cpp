@@ -1,4 +1,5 @@
-// penalize, logit_bias and sample: packed rows of f32 logits.
+// penalize, logit_bias and sample. Their kernels read packed rows of f32 logits; strided ones are copied to scratch and back.
+#include "arrange.hpp"
 #include "tables.hpp"
 
 namespace quern::cuda {
@@ -6,8 +7,33 @@ namespace {
 
 std::string check_logits(const Tensor& x) {
   if (x.rank == 2 && (x.ranged & 2u) != 0) return concat(describe(x), ": rows of a ranged length are not taken");
-  return first_of({check_dtype(x, QUERN_F32), check_rank(x, 2), check_packed(x)});
+  return first_of({check_dtype(x, QUERN_F32), check_rank(x, 2)});
 }
+
+/// Bytes of packed copies of logits: of x, then of y where there is one.
+std::uint64_t copy_bytes(const Tensor& x) { return x.contiguous() ? 0 : static_cast<std::uint64_t>(x.elements() + 63) / 64 * 256; }
+std::uint64_t copies_bytes(const Call& call) { return copy_bytes(call.input(0)) + copy_bytes(call.output(0)); }
+
+/// The same logits packed at `at`, which moves on; those that are packed as they are.
+Tensor packed_at(const Tensor& x, Address& at) {
+  if (x.contiguous()) return x;
+  Tensor packed = x;
+  packed.data = at;
+  packed.strides[1] = 4;
+  packed.strides[0] = x.dims[1] * 4;
+  at += copy_bytes(x);
+  return packed;
+}
+Tensor packed_input(const Call& call, Address& at, Launcher& launcher) {
+  const Tensor& x = call.input(0);
+  const Tensor packed = packed_at(x, at);
+  if (packed.data != x.data) launch_copy(x, packed, {}, launcher);
+  return packed;
+}
+void unpack_output(const Call& call, const Tensor& packed, Launcher& launcher) {
+  if (packed.data != call.output(0).data) launch_copy(packed, call.output(0), {}, launcher);
+}
+
 std::string check_rows(const Tensor& t, quern_dtype dtype, std::int64_t rows, std::int64_t columns) {
   return first_of({check_dtype(t, dtype), check_rank(t, columns == 0 ? 1 : 2), check_packed(t),
                    check_dim(t, 0, rows), columns > 1 ? check_dim(t, 1, columns) : ""});
@@ -22,11 +48,12 @@ std::string refuse_penalize(const Call& call) {
 }
 
 void emit_penalize(const Call& call, Launcher& launcher) {
-  const Tensor &x = call.input(0), &history = call.input(1);
-  const PenalizeParams p{
-      x.data,    call.output(0).data, history.data,    call.input(2).data, call.input(3).data,
-      x.dims[0], x.dims[1],           history.dims[1], launcher.faults()};
+  Address at = call.scratch;
+  const Tensor x = packed_input(call, at, launcher), y = packed_at(call.output(0), at), &history = call.input(1);
+  const PenalizeParams p{x.data,    y.data,    history.data,    call.input(2).data, call.input(3).data,
+                         x.dims[0], x.dims[1], history.dims[1], launcher.faults()};
   launcher.launch("sampling", "penalize", {p.rows, (p.n + 2047) / 2048, 1}, 256, p);
+  unpack_output(call, y, launcher);
 }
 
 std::string refuse_bias(const Call& call) {
@@ -36,9 +63,11 @@ std::string refuse_bias(const Call& call) {
 }
 
 void emit_bias(const Call& call, Launcher& launcher) {
-  const Tensor &x = call.input(0), &token = call.input(1);
-  const BiasParams p{x.data, call.output(0).data, token.data, call.input(2).data, x.dims[0], x.dims[1], token.dims[1], launcher.faults()};
+  Address at = call.scratch;
+  const Tensor x = packed_input(call, at, launcher), y = packed_at(call.output(0), at), &token = call.input(1);
+  const BiasParams p{x.data, y.data, token.data, call.input(2).data, x.dims[0], x.dims[1], token.dims[1], launcher.faults()};
   launcher.launch("sampling", "logit_bias", {p.rows, (p.n + 2047) / 2048, 1}, 256, p);
+  unpack_output(call, y, launcher);
 }
 
 std::string refuse_sample(const Call& call) {
@@ -48,25 +77,26 @@ std::string refuse_sample(const Call& call) {
                    check_rows(call.output(1), QUERN_F32, x.dims[0], 0), x.last() < 1 ? "a row of logits has at least one element" : ""});
 }
 
-std::uint64_t scratch_sample(const Call& call) { return static_cast<std::uint64_t>(call.input(0).elements()) * 16; }
+std::uint64_t scratch_sample(const Call& call) { return copy_bytes(call.input(0)) + static_cast<std::uint64_t>(call.input(0).elements()) * 16; }
 
 void emit_sample(const Call& call, Launcher& launcher) {
-  const Tensor& x = call.input(0);
+  Address at = call.scratch;
+  const Tensor x = packed_input(call, at, launcher);
   const SampleParams p{x.data,
                        call.input(1).data,
                        call.input(2).data,
                        call.input(3).data,
                        call.output(0).data,
                        call.output(1).data,
-                       call.scratch,
+                       at,
                        x.dims[0],
                        x.dims[1]};
   launcher.launch("sampling", "sample", {p.rows, 1, 1}, 1024, p);
 }
 
-constexpr Op table[] = {{QUERN_OP_PENALIZE, "penalize.cuda", refuse_penalize, emit_penalize},
-                        {QUERN_OP_LOGIT_BIAS, "logit_bias.cuda", refuse_bias, emit_bias},
-                        {QUERN_OP_SAMPLE, "sample.cuda", refuse_sample, emit_sample, scratch_sample}};
+constexpr Op table[] = {{QUERN_OP_PENALIZE, "penalize.cuda", refuse_penalize, emit_penalize, copies_bytes, false, all_packed},
+                        {QUERN_OP_LOGIT_BIAS, "logit_bias.cuda", refuse_bias, emit_bias, copies_bytes, false, all_packed},
+                        {QUERN_OP_SAMPLE, "sample.cuda", refuse_sample, emit_sample, scratch_sample, false, all_packed}};
 
 }  // namespace
 

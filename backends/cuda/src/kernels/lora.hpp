@@ -1,0 +1,31 @@
+// Parameters of adapters' products. A pool holds A [rank, k] and B [n, rank] of each; the table says where, and which rank and scale.
+#pragma once
+#include "strided.hpp"
+
+namespace quern::cuda {
+
+struct LoraParams {
+  Operand x, base, y;   // rows: strides[0] and step. base may be absent
+  Operand dy, dx;       // of the gradient
+  Operand slot;         // i32, one a row
+  Address pool, table;  // table i32 [slots][4]: offsets of A and B, rank, bits of the scale
+  int pool_dtype;
+  long long pool_count, slots, rows, k, n;
+  long long first_row;  // of this pass
+  long long most_rank;  // what the pool has room for
+  Address low, back;    // f32 [rows of a pass][most_rank]: A x, B^T dy
+  float alpha;
+  Live live;
+  Address faults;
+};
+/// dpool of one adapter, or zeros for all of it.
+struct LoraPoolParams {
+  LoraParams lora;
+  Address dpool;
+  int dpool_dtype;
+  long long rows;  // of this pass
+  int adapter;     // slot
+  int of_b;        // B of it, else A
+};
+
+}  // namespace quern::cuda

@@ -1,0 +1,117 @@
+// concat, pad, repeat: copies between views.
+#include "arrange.hpp"
+
+#include "strided.hpp"
+#include "tables.hpp"
+
+namespace quern::cuda {
+namespace {
+
+/// Elements begin to begin + n of dimension `axis`.
+Tensor part_of(const Tensor& t, std::uint32_t axis, std::int64_t begin, std::int64_t n) {
+  Tensor part = t;
+  const sdk::ElementSize size = sdk::element_size(t.dtype);
+  const std::int64_t unit = axis + 1 == t.rank ? static_cast<std::int64_t>(size.elements) : 1;
+  part.data += static_cast<Address>(begin / unit * t.strides[axis]);
+  part.dims[axis] = n;
+  return part;
+}
+
+std::string check_beside(const Tensor& x, const Tensor& y, std::uint32_t axis) {
+  if (x.dtype != y.dtype) return concat(describe(x), " and ", describe(y), " have one element type");
+  std::string reason = check_rank(x, y.rank);
+  for (std::uint32_t d = 0; reason.empty() && d < y.rank; ++d)
+    if (d != axis) reason = check_dim(x, d, y.dims[d]);
+  return reason;
+}
+
+std::string check_axis(const Call& call) {
+  const std::int64_t axis = call.integer(QUERN_KEY_AXIS);
+  const Tensor& y = call.output(0);
+  if (axis < 0 || axis >= y.rank) return concat("axis ", axis, " of ", describe(y));
+  return (y.ranged >> axis & 1u) != 0 ? concat(describe(y), ": a ranged dimension along the axis is not taken") : "";
+}
+
+std::string refuse_concat(const Call& call) {
+  const Tensor& y = call.output(0);
+  if (std::string r = first_of({check_axis(call), check_units(y)}); !r.empty()) return r;
+  const auto axis = static_cast<std::uint32_t>(call.integer(QUERN_KEY_AXIS));
+  std::int64_t along = 0;
+  for (const Tensor& x : call.inputs) {
+    if (std::string r = first_of({check_beside(x, y, axis), check_units(x)}); !r.empty()) return r;
+    along += x.dims[axis];
+  }
+  return check_dim(y, axis, along);
+}
+
+void emit_concat(const Call& call, Launcher& launcher) {
+  const auto axis = static_cast<std::uint32_t>(call.integer(QUERN_KEY_AXIS));
+  std::int64_t at = 0;
+  for (const Tensor& x : call.inputs) {
+    if (x.elements() > 0) launch_copy(x, part_of(call.output(0), axis, at, x.dims[axis]), {}, launcher);
+    at += x.dims[axis];
+  }
+}
+
+std::string refuse_pad(const Call& call) {
+  const Tensor &x = call.input(0), &y = call.output(0);
+  if (std::string r = first_of({check_axis(call), check_floats(x)}); !r.empty()) return r;
+  const auto axis = static_cast<std::uint32_t>(call.integer(QUERN_KEY_AXIS));
+  const std::int64_t before = call.integer(QUERN_KEY_BEFORE), after = call.integer(QUERN_KEY_AFTER);
+  if (before < 0 || after < 0) return concat("pad by ", before, " and ", after, " elements");
+  if (std::string r = check_beside(x, y, axis); !r.empty()) return r;
+  return y.dims[axis] - x.dims[axis] - before == after ? "" : concat(describe(y), " is ", describe(x), " with ", before, " and ", after, " elements around it");
+}
+
+void emit_pad(const Call& call, Launcher& launcher) {
+  const Tensor &x = call.input(0), &y = call.output(0);
+  const auto axis = static_cast<std::uint32_t>(call.integer(QUERN_KEY_AXIS));
+  const std::int64_t before = call.integer(QUERN_KEY_BEFORE), after = call.integer(QUERN_KEY_AFTER);
+  const auto fill = [&](const Tensor& part) {
+    FillParams p{};
+    p.shape = walk_elements(part, {{part, p.y}});
+    p.value = static_cast<float>(call.real(QUERN_KEY_VALUE));
+    launcher.launch("elementwise", "fill", launcher.spread(p.shape.count), 256, p);
+  };
+  if (before > 0) fill(part_of(y, axis, 0, before));
+  if (x.elements() > 0) launch_copy(x, part_of(y, axis, before, x.dims[axis]), {}, launcher);
+  if (after > 0) fill(part_of(y, axis, before + x.dims[axis], after));
+}
+
+std::string refuse_repeat(const Call& call) {
+  const Tensor &x = call.input(0), &y = call.output(0);
+  std::string reason = first_of({check_floats(x), check_floats(y)});
+  if (x.rank > y.rank) return concat(describe(y), " is no repetition of ", describe(x));
+  for (std::uint32_t d = 0; reason.empty() && d < x.rank; ++d)
+    if (const std::int64_t n = x.dims[d], m = y.dims[d + y.rank - x.rank]; n == 0 ? m != 0 : m % n != 0)
+      reason = concat(describe(y), " is no repetition of ", describe(x));
+  return reason;
+}
+
+void emit_repeat(const Call& call, Launcher& launcher) {
+  const Tensor &x = call.input(0), &y = call.output(0);
+  UnaryParams p{};
+  p.x = operand_of(x);
+  p.y = operand_of(y);
+  p.shape = empty_walk;
+  Operand* const both[] = {&p.x, &p.y};
+  for (std::uint32_t d = 0; d < y.rank; ++d) {
+    const bool there = d + x.rank >= y.rank;
+    const std::int64_t n = there ? std::max<std::int64_t>(1, x.dims[d + x.rank - y.rank]) : 1;
+    const std::int64_t again[] = {0, y.strides[d] * n}, inside[] = {there ? x.strides[d + x.rank - y.rank] : 0, y.strides[d]};
+    add_dimension(p.shape, y.dims[d] / n, both, again);
+    add_dimension(p.shape, n, both, inside);
+  }
+  finish(p.shape);
+  launcher.launch("elementwise", "unary", launcher.spread(p.shape.count), 256, p);
+}
+
+constexpr Op table[] = {{QUERN_OP_CONCAT, "concat.cuda", refuse_concat, emit_concat},
+                        {QUERN_OP_PAD, "pad.cuda", refuse_pad, emit_pad},
+                        {QUERN_OP_REPEAT, "repeat.cuda", refuse_repeat, emit_repeat}};
+
+}  // namespace
+
+const std::span<const Op> arrange_ops = table;
+
+}  // namespace quern::cuda

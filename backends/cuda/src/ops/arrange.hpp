@@ -1,0 +1,16 @@
+// Copies between views, as copy, concat and pad launch them.
+#pragma once
+
+#include "../kernels/elementwise.hpp"
+#include "../op.hpp"
+
+namespace quern::cuda {
+
+/// Empty, or why a block format cannot be copied: the blocks of its rows must lie behind each other.
+std::string check_units(const Tensor& tensor);
+/// A tensor of a block format as one of numbers of two bytes; others as they are.
+Tensor in_units(const Tensor& tensor);
+/// The same bytes under other strides; shapes and dtypes are equal.
+void launch_copy(const Tensor& from, const Tensor& to, const Live& live, Launcher& launcher);
+
+}  // namespace quern::cuda

@@ -1,0 +1,49 @@
+// cast between floats, between them and i32, from block formats and to them.
+#include "../kernels/cast.hpp"
+
+#include "arrange.hpp"
+#include "strided.hpp"
+#include "tables.hpp"
+
+namespace quern::cuda {
+namespace {
+
+bool is_number(const Tensor& t) { return is_float(t.dtype) || t.dtype == QUERN_I32; }
+
+std::string refuse(const Call& call) {
+  const Tensor &x = call.input(0), &y = call.output(0);
+  std::string reason = first_of({check_same(x, y), check_units(x), check_units(y)});
+  if (!reason.empty() || x.dtype == y.dtype) return reason;
+  if (is_block(x.dtype)) return check_floats(y);
+  if (is_block(y.dtype)) return check_floats(x);
+  return is_number(x) && is_number(y) ? "" : concat("a cast from ", describe(x), " to ", describe(y));
+}
+
+void emit(const Call& call, Launcher& launcher) {
+  const Tensor &x = call.input(0), &y = call.output(0);
+  if (x.dtype == y.dtype) return launch_copy(x, y, {}, launcher);
+  if (is_block(x.dtype) || is_block(y.dtype)) {
+    const bool decodes = is_block(x.dtype);
+    BlockCastParams p{};
+    p.rows = walk_rows(y, {{x, p.x}, {y, p.y}});
+    p.h = y.last();
+    Tensor start = decodes ? x : y;
+    start.data = 0;
+    start.planes = false;
+    p.blocks = blocks_of(start);
+    const std::int64_t warps = p.rows.count * (p.h / pieces_of(start.dtype).elements);
+    launcher.launch("cast", decodes ? "decode_rows" : "encode_rows", launcher.spread(decodes ? p.rows.count * p.h / 16 : warps * 32), 256, p);
+    return;
+  }
+  UnaryParams p{};
+  p.shape = walk_elements(y, {{x, p.x}, {y, p.y}});
+  launcher.launch("elementwise", is_float(x.dtype) && is_float(y.dtype) ? "unary" : "cast_integers", launcher.spread(p.shape.count), 256, p);
+}
+
+constexpr Op table[] = {{QUERN_OP_CAST, "cast.cuda", refuse, emit}};
+
+}  // namespace
+
+const std::span<const Op> cast_ops = table;
+
+}  // namespace quern::cuda

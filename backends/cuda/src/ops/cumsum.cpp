@@ -1,0 +1,30 @@
+// cumsum along the last dimension.
+#include "../kernels/cumsum.hpp"
+
+#include "strided.hpp"
+#include "tables.hpp"
+
+namespace quern::cuda {
+namespace {
+
+std::string refuse(const Call& call) {
+  const Tensor &x = call.input(0), &y = call.output(0);
+  if (x.rank == 0) return "cumsum needs at least one dimension";
+  return first_of({check_floats(x), check_floats(y), check_same(x, y)});
+}
+
+void emit(const Call& call, Launcher& launcher) {
+  const Tensor &x = call.input(0), &y = call.output(0);
+  CumsumParams p{};
+  p.rows = walk_rows(y, {{x, p.x}, {y, p.y}});
+  p.n = y.last();
+  launcher.launch("cumsum", "cumsum", {p.rows.count, 1, 1}, 256, p);
+}
+
+constexpr Op table[] = {{QUERN_OP_CUMSUM, "cumsum.cuda", refuse, emit}};
+
+}  // namespace
+
+const std::span<const Op> cumsum_ops = table;
+
+}  // namespace quern::cuda

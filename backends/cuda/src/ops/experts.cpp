@@ -1,0 +1,144 @@
+// matmul_id and matmul_id_backward.
+#include "../kernels/experts.hpp"
+
+#include "arrange.hpp"
+#include "strided.hpp"
+#include "tables.hpp"
+
+namespace quern::cuda {
+namespace {
+
+constexpr std::int64_t few_pairs = 32, tile = 64;
+
+/// dy, a, b and id of a call, forward or backward.
+struct Roles {
+  const Tensor &a, &b, &id, &y;
+  explicit Roles(const Call& call, bool backward)
+      : a(call.input(backward ? 1 : 0)),
+        b(call.input(backward ? 2 : 1)),
+        id(call.input(backward ? 3 : 2)),
+        y(backward ? call.input(0) : call.output(0)) {}
+};
+
+/// The dims that a, id and y share.
+std::string check_pairs(const Roles& r) {
+  if (std::string reason = first_of({check_floats(r.a), check_rank(r.a, 3), check_dtype(r.id, QUERN_I32), check_rank(r.id, 2), check_floats(r.y),
+                                     check_rank(r.y, 3)});
+      !reason.empty())
+    return reason;
+  if (r.a.dims[1] != 1 && r.a.dims[1] != r.id.dims[1]) return concat(describe(r.a), " has one row a token, or one for each of its experts");
+  return first_of({check_dim(r.a, 0, r.id.dims[0]), check_dim(r.y, 0, r.id.dims[0]), check_dim(r.y, 1, r.id.dims[1]),
+                   r.id.elements() > 0x7fffffff ? "2^31 pairs of tokens and experts and more are not taken" : ""});
+}
+std::string check_experts(const Tensor& b, const Roles& r) {
+  return first_of({check_rank(b, 3), check_dim(b, 1, r.y.dims[2]), check_dim(b, 2, r.a.dims[2]),
+                   b.dims[0] > 65535 ? "more than 65,535 experts are not taken" : ""});
+}
+
+Operand with_two_strides(const Tensor& t) {
+  Operand operand = operand_of(t);
+  if (!t.present()) return operand;
+  operand.strides[0] = t.dims[0] == 1 ? 0 : t.strides[0];
+  operand.strides[1] = t.dims[1] == 1 ? 0 : t.strides[1];
+  return operand;
+}
+
+std::uint64_t list_bytes(std::int64_t pairs, std::int64_t experts) { return static_cast<std::uint64_t>(pairs + 2 * (experts + 1)) * 4; }
+
+ExpertParams params_of(const Call& call, const Roles& r, std::int64_t experts, Launcher& launcher) {
+  ExpertParams p{};
+  p.a = with_two_strides(r.a);
+  p.b = with_two_strides(r.b);
+  p.y = with_two_strides(r.y);
+  p.id = rows_of(r.id);
+  p.b_blocks = is_block(r.b.dtype);
+  if (p.b_blocks) {
+    Tensor start = r.b;
+    start.data = 0;
+    p.pieces = blocks_of(start);
+  }
+  p.tokens = r.id.dims[0];
+  p.used = r.id.dims[1];
+  p.experts = experts;
+  p.n = r.y.dims[2];
+  p.k = r.a.dims[2];
+  p.shared_a = r.a.dims[1] == 1 && p.used != 1;
+  p.order = call.scratch;
+  p.start = p.order + static_cast<Address>(p.tokens * p.used) * 4;
+  p.tiles = p.start + static_cast<Address>(experts + 1) * 4;
+  p.faults = launcher.faults();
+  return p;
+}
+
+void make_lists(const ExpertParams& p, Launcher& launcher) {
+  launcher.launch("experts", "expert_lists", {p.experts, 1, 1}, 256, p);
+  launcher.launch("experts", "expert_tiles", {1, 1, 1}, 32, p);
+}
+std::int64_t most_tiles(const ExpertParams& p) { return p.tokens * p.used / tile + p.experts; }
+
+std::string refuse(const Call& call) {
+  const Roles r(call, false);
+  if (!is_float(r.b.dtype) && !is_block(r.b.dtype)) return concat(describe(r.b), "; floats and block formats are taken");
+  return first_of({check_pairs(r), check_experts(r.b, r), check_units(r.b)});
+}
+
+std::uint64_t scratch(const Call& call) { return list_bytes(call.input(2).elements(), call.input(1).dims[0]); }
+
+void emit(const Call& call, Launcher& launcher) {
+  const Roles r(call, false);
+  const ExpertParams p = params_of(call, r, r.b.dims[0], launcher);
+  const std::int64_t pairs = p.tokens * p.used;
+  launcher.launch("experts", "clear_pairs", {pairs, 1, 1}, 256, p);
+  if (pairs <= few_pairs && !call.invariant) {
+    launcher.launch("experts", "matmul_id_few", {(p.n + 7) / 8, pairs, 1}, 256, p);
+    return;
+  }
+  make_lists(p, launcher);
+  launcher.launch("experts", "matmul_id", {(p.n + tile - 1) / tile, most_tiles(p), 1}, 256, p);
+}
+
+std::string refuse_backward(const Call& call) {
+  const Roles r(call, true);
+  const Tensor &da = call.output(0), &db = call.output(1);
+  if (!da.present() && !db.present()) return "matmul_id_backward gives da, db or both";
+  if (da.present() && !r.b.present()) return "da needs b";
+  return first_of({check_pairs(r), r.b.present() ? first_of({check_floats(r.b), check_experts(r.b, r)}) : "",
+                   db.present() ? first_of({check_floats(db), check_experts(db, r)}) : "",
+                   da.present() ? first_of({check_floats(da), check_same(da, r.a)}) : "",
+                   r.b.present() && db.present() ? check_same(r.b, db) : ""});
+}
+
+std::int64_t experts_of(const Call& call) { return call.input(2).present() ? call.input(2).dims[0] : call.output(1).dims[0]; }
+std::uint64_t rounded_lists(const Call& call) { return (list_bytes(call.input(3).elements(), experts_of(call)) + 255) / 256 * 256; }
+bool needs_parts(const Call& call) { return call.output(0).present() && call.input(1).dims[1] != call.input(3).dims[1]; }
+
+std::uint64_t scratch_backward(const Call& call) {
+  const auto parts = static_cast<std::uint64_t>(call.input(3).elements() * call.input(1).last()) * 4;
+  return rounded_lists(call) + (needs_parts(call) ? parts : 0);
+}
+
+void emit_backward(const Call& call, Launcher& launcher) {
+  const Roles r(call, true);
+  const Tensor &da = call.output(0), &db = call.output(1);
+  ExpertParams p = params_of(call, r, experts_of(call), launcher);
+  p.live = live_of(call);
+  p.accumulate = call.integer(QUERN_KEY_ACCUMULATE) != 0;
+  p.db = with_two_strides(db);
+  make_lists(p, launcher);
+  if (db.present()) launcher.launch("experts", "matmul_id_db", {(p.k + tile - 1) / tile, (p.n + tile - 1) / tile, p.experts}, 256, p);
+  if (!da.present() || da.elements() == 0) return;
+  p.da = with_two_strides(da);
+  if (needs_parts(call)) p.parts = call.scratch + rounded_lists(call);
+  launcher.launch("experts", "clear_pairs", {p.tokens * p.used, 1, 1}, 256, p);
+  launcher.launch("experts", "matmul_id_da", {(p.k + tile - 1) / tile, most_tiles(p), 1}, 256, p);
+  if (p.parts != 0) launcher.launch("experts", "matmul_id_da_sum", launcher.spread(p.tokens * p.k), 256, p);
+}
+
+constexpr Op table[] = {{QUERN_OP_MATMUL_ID, "matmul_id.cuda", refuse, emit, scratch},
+                        {QUERN_OP_MATMUL_ID_BACKWARD, "matmul_id_backward.cuda", refuse_backward, emit_backward, scratch_backward, true}};
+
+}  // namespace
+
+const std::span<const Op> experts_ops = table;
+
+}  // namespace quern::cuda

@@ -1,0 +1,127 @@
+// lora_matmul, lora_matmul_backward, lora_merge.
+#include "../kernels/lora.hpp"
+
+#include "matmul_any.hpp"
+#include "strided.hpp"
+#include "tables.hpp"
+
+namespace quern::cuda {
+namespace {
+
+constexpr std::int64_t most_low_bytes = 32 << 20;  // of the low-rank products of one pass
+
+bool is_backward(const Call& call) { return call.op == QUERN_OP_LORA_MATMUL_BACKWARD; }
+/// The row length of y.
+std::int64_t outputs_of(const Call& call) { return (is_backward(call) ? call.input(4) : call.output(0)).last(); }
+
+/// No adapter of the pool has a higher rank.
+std::int64_t most_rank(const Call& call) {
+  return call.input(1).elements() / std::max<std::int64_t>(1, std::max(call.input(0).last(), outputs_of(call)));
+}
+std::int64_t rows_a_pass(const Call& call) {
+  const std::int64_t bytes = std::max<std::int64_t>(1, most_rank(call)) * 4 * (is_backward(call) ? 2 : 1);
+  return std::clamp<std::int64_t>(most_low_bytes / bytes, 1, std::clamp<std::int64_t>(call.input(0).dims[0], 1, 65535));
+}
+
+std::string refuse(const Call& call) {
+  const Tensor &x = call.input(0), &pool = call.input(1), &table = call.input(2), &slot = call.input(3);
+  if (std::string r = first_of({check_floats(x), check_rank(x, 2), check_floats(pool), check_rank(pool, 1), check_packed(pool),
+                                check_dtype(table, QUERN_I32), check_rank(table, 2), check_packed(table), check_dim(table, 1, 4),
+                                check_dtype(slot, QUERN_I32), check_rank(slot, 1), check_dim(slot, 0, x.dims[0])});
+      !r.empty())
+    return r;
+  if (is_backward(call)) {
+    const Tensor &dy = call.input(4), &dx = call.output(0), &dpool = call.output(1);
+    return first_of({check_floats(dy), check_rank(dy, 2), check_dim(dy, 0, x.dims[0]), check_floats(dx), check_same(dx, x),
+                     check_floats(dpool), check_same(dpool, pool), check_packed(dpool)});
+  }
+  const Tensor &base = call.input(4), &y = call.output(0);
+  if (base.present())
+    if (std::string r = first_of({base.dtype == y.dtype ? "" : concat(describe(base), " has the element type of y"), check_same(base, y)}); !r.empty())
+      return r;
+  return first_of({check_floats(y), check_rank(y, 2), check_dim(y, 0, x.dims[0])});
+}
+
+std::uint64_t scratch(const Call& call) {
+  return static_cast<std::uint64_t>(rows_a_pass(call) * most_rank(call)) * 4 * (is_backward(call) ? 2 : 1);
+}
+
+LoraParams params_of(const Call& call, Launcher& launcher) {
+  const Tensor &x = call.input(0), &pool = call.input(1);
+  LoraParams p{};
+  p.x = rows_of(x);
+  p.slot = rows_of(call.input(3));
+  p.pool = pool.data;
+  p.table = call.input(2).data;
+  p.pool_dtype = static_cast<int>(pool.dtype);
+  p.pool_count = pool.elements();
+  p.slots = call.input(2).dims[0];
+  p.rows = x.dims[0];
+  p.k = x.dims[1];
+  p.n = outputs_of(call);
+  p.most_rank = most_rank(call);
+  p.low = call.scratch;
+  p.alpha = static_cast<float>(call.real(QUERN_KEY_ALPHA));
+  p.faults = launcher.faults();
+  return p;
+}
+
+void emit(const Call& call, Launcher& launcher) {
+  LoraParams p = params_of(call, launcher);
+  p.base = rows_of(call.input(4));
+  p.y = rows_of(call.output(0));
+  const std::int64_t pass = rows_a_pass(call);
+  for (p.first_row = 0; p.first_row < p.rows; p.first_row += pass) {
+    const std::int64_t rows = std::min<std::int64_t>(pass, p.rows - p.first_row);
+    launcher.launch("lora", "lora_down", {rows, 1, 1}, 256, p);
+    launcher.launch("lora", "lora_up", {(p.n + 255) / 256, rows, 1}, 256, p);
+  }
+}
+
+void emit_backward(const Call& call, Launcher& launcher) {
+  const Tensor& dpool = call.output(1);
+  LoraPoolParams p{};
+  LoraParams& q = p.lora;
+  q = params_of(call, launcher);
+  q.dy = rows_of(call.input(4));
+  q.dx = rows_of(call.output(0));
+  const std::int64_t pass = rows_a_pass(call);
+  q.back = q.low + static_cast<Address>(pass * q.most_rank) * 4;
+  q.live = live_of(call);
+  p.dpool = dpool.data;
+  p.dpool_dtype = static_cast<int>(dpool.dtype);
+  if (call.integer(QUERN_KEY_ACCUMULATE) == 0) launcher.launch("lora", "lora_clear", launcher.spread(q.pool_count), 256, p);
+  for (q.first_row = 0; q.first_row < q.rows; q.first_row += pass) {
+    p.rows = std::min<std::int64_t>(pass, q.rows - q.first_row);
+    launcher.launch("lora", "lora_down", {p.rows, 1, 1}, 256, q);
+    launcher.launch("lora", "lora_dx", {(q.k + 255) / 256, p.rows, 1}, 256, q);
+    for (p.adapter = 0; p.adapter < q.slots; ++p.adapter)
+      for (p.of_b = 0; p.of_b < 2; ++p.of_b)
+        launcher.launch("lora", "lora_pool", launcher.spread(p.of_b != 0 ? q.n * 8 : q.k * 8), 256, p);
+  }
+}
+
+std::string refuse_merge(const Call& call) {
+  const Tensor &w = call.input(0), &a = call.input(1), &b = call.input(2), &y = call.output(0);
+  if (std::string r = first_of({check_floats(w), check_rank(w, 2), check_floats(a), check_rank(a, 2), check_floats(b), check_rank(b, 2),
+                                check_floats(y), check_same(w, y)});
+      !r.empty())
+    return r;
+  return first_of({check_dim(a, 1, w.dims[1]), check_dim(b, 0, w.dims[0]), check_dim(b, 1, a.dims[0])});
+}
+
+/// y = w + alpha b a: a has the rows of the rank, so it is turned.
+void emit_merge(const Call& call, Launcher& launcher) {
+  const MatmulFactors factors{false, true, static_cast<float>(call.real(QUERN_KEY_ALPHA)), 1.0f};
+  launch_matmul_any(call.input(2), call.input(1), 0, call.input(0), call.output(0), factors, launcher);
+}
+
+constexpr Op table[] = {{QUERN_OP_LORA_MATMUL, "lora_matmul.cuda", refuse, emit, scratch},
+                        {QUERN_OP_LORA_MATMUL_BACKWARD, "lora_matmul_backward.cuda", refuse, emit_backward, scratch, true},
+                        {QUERN_OP_LORA_MERGE, "lora_merge.cuda", refuse_merge, emit_merge}};
+
+}  // namespace
+
+const std::span<const Op> lora_ops = table;
+
+}  // namespace quern::cuda

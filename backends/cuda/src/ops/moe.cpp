@@ -1,0 +1,76 @@
+// moe_router, moe_router_backward, moe_combine.
+#include "../kernels/moe.hpp"
+
+#include "strided.hpp"
+#include "tables.hpp"
+
+namespace quern::cuda {
+namespace {
+
+bool is_backward(const Call& call) { return call.op == QUERN_OP_MOE_ROUTER_BACKWARD; }
+
+std::string refuse_router(const Call& call) {
+  const Tensor &logits = call.input(0), &bias = call.input(1);
+  const Tensor &id = is_backward(call) ? call.input(2) : call.output(0), &weight = is_backward(call) ? call.input(3) : call.output(1);
+  if (std::string r = first_of({check_dtype(logits, QUERN_F32), check_rank(logits, 2)}); !r.empty()) return r;
+  const std::int64_t used = call.integer(QUERN_KEY_USED), kind = call.integer(QUERN_KEY_KIND);
+  if (kind != 0 && kind != 1) return concat("moe_router has the kinds 0 and 1, not ", kind);
+  if (used < 0 || used > logits.dims[1]) return concat(used, " of ", logits.dims[1], " experts");
+  if (bias.present())
+    if (std::string r = first_of({check_dtype(bias, QUERN_F32), check_rank(bias, 1), check_packed(bias), check_dim(bias, 0, logits.dims[1])});
+        !r.empty())
+      return r;
+  return first_of({check_dtype(id, QUERN_I32), check_rank(id, 2), check_dim(id, 0, logits.dims[0]), check_dim(id, 1, used),
+                   check_dtype(weight, QUERN_F32), check_same(id, weight),
+                   is_backward(call) ? first_of({check_dtype(call.output(0), QUERN_F32), check_same(logits, call.output(0))}) : ""});
+}
+
+void emit_router(const Call& call, Launcher& launcher) {
+  const Tensor absent, &logits = call.input(0);
+  RouterParams p{};
+  if (is_backward(call))
+    p.rows = walk_rows(logits, {{logits, p.logits}, {call.input(2), p.id}, {call.input(3), p.dweight}, {call.output(0), p.dlogits}});
+  else
+    p.rows = walk_rows(logits, {{logits, p.logits}, {call.output(0), p.id}, {call.output(1), p.weight}});
+  p.bias = call.input(1).data;
+  p.experts = logits.dims[1];
+  p.used = call.integer(QUERN_KEY_USED);
+  p.sigmoid = call.integer(QUERN_KEY_KIND) == 1;
+  p.renormalise = call.integer(QUERN_KEY_RENORMALISE) != 0;
+  p.scale = static_cast<float>(call.real(QUERN_KEY_SCALE));
+  p.faults = launcher.faults();
+  launcher.launch("moe", is_backward(call) ? "moe_router_backward" : "moe_router", {(p.rows.count + 7) / 8, 1, 1}, 256, p);
+}
+
+std::string refuse_combine(const Call& call) {
+  const Tensor &x = call.input(0), &weight = call.input(1), &y = call.output(0);
+  if (std::string r = first_of({check_floats(x), check_rank(x, 3), check_dtype(weight, QUERN_F32), check_rank(weight, 2), check_floats(y), check_rank(y, 2)});
+      !r.empty())
+    return r;
+  return first_of({check_dim(weight, 0, x.dims[0]), check_dim(weight, 1, x.dims[1]), check_dim(y, 0, x.dims[0]), check_dim(y, 1, x.dims[2])});
+}
+
+void emit_combine(const Call& call, Launcher& launcher) {
+  const Tensor &x = call.input(0), &weight = call.input(1), &y = call.output(0);
+  Tensor first = x, share = weight;  // of the first expert, in the shape of y
+  first.rank = 2;
+  first.dims[1] = x.dims[2];
+  first.strides[1] = x.strides[2];
+  share.dims[1] = 1;
+  CombineParams p{};
+  p.shape = walk_elements(y, {{first, p.x}, {share, p.weight}, {y, p.y}});
+  p.x_next = x.strides[1];
+  p.weight_next = weight.strides[1];
+  p.used = x.dims[1];
+  launcher.launch("moe", "moe_combine", launcher.spread(p.shape.count), 256, p);
+}
+
+constexpr Op table[] = {{QUERN_OP_MOE_ROUTER, "moe_router.cuda", refuse_router, emit_router},
+                        {QUERN_OP_MOE_ROUTER_BACKWARD, "moe_router_backward.cuda", refuse_router, emit_router},
+                        {QUERN_OP_MOE_COMBINE, "moe_combine.cuda", refuse_combine, emit_combine}};
+
+}  // namespace
+
+const std::span<const Op> moe_ops = table;
+
+}  // namespace quern::cuda

@@ -1,0 +1,13 @@
+// What norms and their gradients share.
+#pragma once
+
+#include "../op.hpp"
+
+namespace quern::cuda {
+
+/// A weight or bias of rows of x; absent is fine.
+std::string check_factor(const Tensor& factor, const Tensor& x);
+/// NormKind of kernels/norm.hpp.
+int norm_kind(std::uint32_t op);
+
+}  // namespace quern::cuda

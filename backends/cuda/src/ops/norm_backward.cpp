@@ -1,0 +1,71 @@
+// Gradients of rms_norm, layer_norm, l2_norm.
+#include "../kernels/norm.hpp"
+
+#include "norm.hpp"
+#include "strided.hpp"
+#include "tables.hpp"
+
+namespace quern::cuda {
+namespace {
+
+bool is_l2(const Call& call) { return call.op == QUERN_OP_L2_NORM_BACKWARD; }
+const Tensor& gradient_of(const Call& call) { return call.input(is_l2(call) ? 1 : 2); }
+bool sums_rows(const Call& call) { return call.output(1).present() || call.output(2).present(); }
+std::int64_t most_splits(const Call& call) {
+  const Tensor& x = call.input(0);
+  return std::clamp<std::int64_t>(512 * 32 / std::max<std::int64_t>(1, x.last()), 1, std::max<std::int64_t>(1, x.rows() / 64));
+}
+std::uint64_t stats_bytes(const Call& call) { return static_cast<std::uint64_t>(call.input(0).rows()) * 16; }
+
+std::string refuse(const Call& call) {
+  const Tensor &x = call.input(0), &dy = gradient_of(call), &dx = call.output(0), &dweight = call.output(1);
+  if (x.rank == 0) return "a norm needs at least one dimension";
+  if (!is_l2(call) && !(call.real(QUERN_KEY_EPSILON) > 0)) return "epsilon must be above 0";
+  if (std::string r = first_of({check_floats(x), check_floats(dy), check_same(x, dy), check_floats(dx), check_same(x, dx)}); !r.empty()) return r;
+  if (is_l2(call)) return {};
+  if (dweight.present() && !call.input(1).present()) return "dweight needs weight";
+  if (call.predicate.elements() != 1 && x.rank < 2) return concat(describe(x), " is one row; its predicate is one number");
+  return first_of({check_factor(call.input(1), x), check_factor(dweight, x), check_factor(call.output(2), x)});
+}
+
+std::uint64_t scratch(const Call& call) {
+  return sums_rows(call) ? stats_bytes(call) + static_cast<std::uint64_t>(most_splits(call) * call.input(0).last()) * 16 : 0;
+}
+
+void emit(const Call& call, Launcher& launcher) {
+  const Tensor &x = call.input(0), &dy = gradient_of(call);
+  NormBackwardParams p{};
+  p.rows = walk_rows(x, {{x, p.x}, {dy, p.dy}, {call.output(0), p.dx}});
+  p.weight = is_l2(call) ? 0 : call.input(1).data;
+  p.kind = norm_kind(call.op);
+  p.h = x.last();
+  p.epsilon = static_cast<float>(call.real(QUERN_KEY_EPSILON));
+  p.offset = call.op == QUERN_OP_RMS_NORM_BACKWARD ? static_cast<float>(call.real(QUERN_KEY_WEIGHT_OFFSET)) : 0.0f;
+  p.live = live_of(call);
+  p.rows_a_live = x.rank < 2 || x.dims[0] == 0 ? 1 : std::max<std::int64_t>(1, p.rows.count / x.dims[0]);
+  const unsigned threads = p.h > 128 ? 256 : 32;
+  if (sums_rows(call)) {
+    p.dweight = call.output(1).data;
+    p.dbias = call.output(2).data;
+    p.accumulate = call.integer(QUERN_KEY_ACCUMULATE) != 0;
+    p.splits = static_cast<int>(most_splits(call));
+    p.stats = call.scratch;
+    p.parts = call.scratch + stats_bytes(call);
+    p.first_pass = 1;
+    launcher.launch("norm_backward", "norm_backward_rows", {p.rows.count, 1, 1}, threads, p);
+    launcher.launch("norm_backward", "norm_backward_sums", {(p.h + 31) / 32, p.splits, 1}, 256, p);
+    launcher.launch("norm_backward", "norm_backward_totals", launcher.spread(2 * p.h), 256, p);
+    p.first_pass = 0;
+  }
+  launcher.launch("norm_backward", "norm_backward_rows", {p.rows.count, 1, 1}, threads, p);
+}
+
+constexpr Op table[] = {{QUERN_OP_RMS_NORM_BACKWARD, "rms_norm_backward.cuda", refuse, emit, scratch, true},
+                        {QUERN_OP_LAYER_NORM_BACKWARD, "layer_norm_backward.cuda", refuse, emit, scratch, true},
+                        {QUERN_OP_L2_NORM_BACKWARD, "l2_norm_backward.cuda", refuse, emit, scratch, true}};
+
+}  // namespace
+
+const std::span<const Op> norm_backward_ops = table;
+
+}  // namespace quern::cuda

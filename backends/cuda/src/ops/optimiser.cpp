@@ -1,0 +1,80 @@
+// adamw, sgd, clip_scale.
+#include "../kernels/optimiser.hpp"
+
+#include "strided.hpp"
+#include "tables.hpp"
+
+namespace quern::cuda {
+namespace {
+
+std::string check_one(const Tensor& t, quern_dtype dtype) {
+  if (!t.present()) return {};
+  return first_of({check_dtype(t, dtype), t.elements() == 1 ? "" : concat(describe(t), " is one number")});
+}
+std::string check_state(const Tensor& t, const Tensor& gradient) {
+  return t.present() ? first_of({check_dtype(t, QUERN_F32), check_same(t, gradient)}) : "";
+}
+
+std::string refuse_adamw(const Call& call) {
+  const Tensor &gradient = call.input(0), &w = call.output(0);
+  if (!call.output(1).present() || !call.output(2).present()) return "adamw needs m and v";
+  return first_of({check_dtype(gradient, QUERN_F32), w.dtype == QUERN_BF16 ? "" : check_dtype(w, QUERN_F32), check_same(w, gradient),
+                   check_one(call.input(1), QUERN_I32), check_one(call.input(2), QUERN_F32), check_one(call.input(3), QUERN_F32),
+                   check_state(call.output(1), gradient), check_state(call.output(2), gradient), check_state(call.output(3), gradient)});
+}
+
+std::string refuse_sgd(const Call& call) {
+  const Tensor &gradient = call.input(0), &w = call.output(0), &momentum = call.output(1);
+  if (call.real(QUERN_KEY_MOMENTUM) > 0 && !momentum.present()) return "sgd with a momentum above 0 needs the state momentum";
+  return first_of({check_floats(gradient), check_floats(w), check_same(w, gradient), check_one(call.input(1), QUERN_F32),
+                   check_one(call.input(2), QUERN_F32), momentum.present() ? first_of({check_floats(momentum), check_same(momentum, gradient)}) : ""});
+}
+
+OptimiserParams params_of(const Call& call, const Tensor& v, const Tensor& master, Launcher& launcher) {
+  const Tensor& gradient = call.input(0);
+  OptimiserParams p{};
+  p.shape = walk_elements(gradient, {{gradient, p.gradient}, {call.output(0), p.w}, {call.output(1), p.m}, {v, p.v}, {master, p.master}});
+  p.decay = static_cast<float>(call.real(QUERN_KEY_WEIGHT_DECAY));
+  p.live = live_of(call);
+  p.elements_a_row = gradient.rank == 0 || gradient.dims[0] == 0 ? 1 : std::max<std::int64_t>(1, gradient.elements() / gradient.dims[0]);
+  p.faults = launcher.faults();
+  return p;
+}
+
+void emit_adamw(const Call& call, Launcher& launcher) {
+  OptimiserParams p = params_of(call, call.output(2), call.output(3), launcher);
+  p.step = call.input(1).data;
+  p.lr = call.input(2).data;
+  p.scale = call.input(3).data;
+  p.beta1 = call.real(QUERN_KEY_BETA1);
+  p.beta2 = call.real(QUERN_KEY_BETA2);
+  p.epsilon = call.real(QUERN_KEY_EPSILON);
+  launcher.launch("optimiser", "adamw", launcher.spread(p.shape.count), 256, p);
+}
+
+void emit_sgd(const Call& call, Launcher& launcher) {
+  OptimiserParams p = params_of(call, {}, {}, launcher);
+  p.lr = call.input(1).data;
+  p.scale = call.input(2).data;
+  p.momentum = static_cast<float>(call.real(QUERN_KEY_MOMENTUM));
+  launcher.launch("optimiser", "sgd", launcher.spread(p.shape.count), 256, p);
+}
+
+std::string refuse_clip(const Call& call) {
+  return first_of({check_one(call.input(0), QUERN_F32), check_one(call.input(1), QUERN_F32), check_one(call.output(0), QUERN_F32)});
+}
+
+void emit_clip(const Call& call, Launcher& launcher) {
+  const ClipParams p{call.input(0).data, call.input(1).data, call.output(0).data, static_cast<float>(call.real(QUERN_KEY_MAX_NORM))};
+  launcher.launch("optimiser", "clip_scale", {1, 1, 1}, 32, p);
+}
+
+constexpr Op table[] = {{QUERN_OP_ADAMW, "adamw.cuda", refuse_adamw, emit_adamw, nullptr, true},
+                        {QUERN_OP_SGD, "sgd.cuda", refuse_sgd, emit_sgd, nullptr, true},
+                        {QUERN_OP_CLIP_SCALE, "clip_scale.cuda", refuse_clip, emit_clip}};
+
+}  // namespace
+
+const std::span<const Op> optimiser_ops = table;
+
+}  // namespace quern::cuda
