@@ -1,0 +1,61 @@
+// The functions of libvulkan, opened at run time: one line each.
+//
+//   Loader  the library and what needs no instance
+//   Api     an instance and its functions
+//   Calls   the functions of one logical device
+#pragma once
+
+#include "error.hpp"
+
+#define VK_NO_PROTOTYPES
+#include <vulkan/vulkan_core.h>
+
+#include <memory>
+#include <vector>
+
+namespace quern::vulkan {
+
+#define QUERN_VULKAN_INSTANCE_FUNCTIONS(X)                                                                                     \
+  X(DestroyInstance) X(EnumeratePhysicalDevices) X(GetPhysicalDeviceProperties) X(GetPhysicalDeviceProperties2)                \
+  X(GetPhysicalDeviceFeatures2) X(GetPhysicalDeviceMemoryProperties2) X(GetPhysicalDeviceQueueFamilyProperties)                \
+  X(EnumerateDeviceExtensionProperties) X(CreateDevice) X(GetDeviceProcAddr)
+
+#define QUERN_VULKAN_DEVICE_FUNCTIONS(X)                                                                                       \
+  X(DestroyDevice) X(GetDeviceQueue) X(DeviceWaitIdle) X(CreateBuffer) X(DestroyBuffer) X(GetBufferMemoryRequirements)         \
+  X(AllocateMemory) X(FreeMemory) X(BindBufferMemory) X(MapMemory) X(GetBufferDeviceAddress) X(CreateShaderModule)             \
+  X(DestroyShaderModule) X(CreatePipelineLayout) X(DestroyPipelineLayout) X(CreateComputePipelines) X(DestroyPipeline)         \
+  X(CreatePipelineCache) X(GetPipelineCacheData) X(DestroyPipelineCache) X(CreateCommandPool) X(DestroyCommandPool)            \
+  X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdBindPipeline)                 \
+  X(CmdPushConstants) X(CmdDispatch) X(CmdDispatchIndirect) X(CmdPipelineBarrier) X(CmdCopyBuffer) X(CmdFillBuffer)            \
+  X(QueueSubmit) X(CreateSemaphore) X(DestroySemaphore) X(WaitSemaphores) X(GetSemaphoreCounterValue)
+
+/// Throws what a call that did not succeed means: out of memory, device lost, or the number.
+void check(VkResult result, const char* what);
+
+class Api {
+ public:
+  /// Opens the loader's library and makes an instance. Throws Failure(DRIVER_MISSING, DRIVER_TOO_OLD, DEPENDENCY_MISSING) with what is missing.
+  static std::shared_ptr<const Api> open(const char* library);
+  ~Api();
+  Api(const Api&) = delete;
+  Api& operator=(const Api&) = delete;
+
+  VkInstance instance() const noexcept { return instance_; }
+#define X(name) PFN_vk##name name = nullptr;
+  QUERN_VULKAN_INSTANCE_FUNCTIONS(X)
+#undef X
+
+ private:
+  Api() = default;
+  void* library_ = nullptr;
+  VkInstance instance_ = VK_NULL_HANDLE;
+};
+
+struct Calls {
+  Calls(const Api& api, VkDevice device);
+#define X(name) PFN_vk##name name = nullptr;
+  QUERN_VULKAN_DEVICE_FUNCTIONS(X)
+#undef X
+};
+
+}  // namespace quern::vulkan

@@ -1,0 +1,99 @@
+// See backend.hpp.
+#include "backend.hpp"
+
+#include <cstring>
+
+namespace quern::vulkan {
+namespace {
+
+constexpr const char* loader_library = "libvulkan.so.1";
+
+/// The part behind "vulkan:" of a forced kernel; one for another backend counts as unset.
+void check_forced_kernel(std::string_view value) {
+  const std::size_t colon = value.find(':');
+  if (value.empty() || (colon != std::string_view::npos && value.substr(0, colon) != "vulkan")) return;
+  if (colon != std::string_view::npos) value.remove_prefix(colon + 1);
+  if (value != "vulkan" && value != "baseline")
+    refuse(concat("force_kernel is '", std::string(value), "'; this plugin has baseline (no kernels beyond Vulkan 1.2's)"));
+}
+
+std::uint32_t class_of(const CardFacts& card) {
+  switch (card.type) {
+    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU: return QUERN_DEVICE_DISCRETE;
+    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU: return QUERN_DEVICE_INTEGRATED;
+    case VK_PHYSICAL_DEVICE_TYPE_CPU: return QUERN_DEVICE_SOFTWARE;
+    default: return QUERN_DEVICE_OTHER;
+  }
+}
+
+}  // namespace
+
+Backend::Backend(const quern_host& host) : host_(host) { check_forced_kernel(sdk::host_option(host, "force_kernel")); }
+
+std::uint32_t Backend::device_count() {
+  const std::lock_guard lock(opening_);
+  if (!api_) {
+    auto opened = Api::open(loader_library);
+    cards_ = list_cards(*opened);
+    api_ = std::move(opened);
+  }
+  return static_cast<std::uint32_t>(cards_.size());
+}
+
+const CardFacts& Backend::card(std::uint32_t index) {
+  if (index >= device_count()) throw Failure(QUERN_NOT_FOUND, concat("device ", index, " was asked, there are ", cards_.size()));
+  return cards_[index];
+}
+
+quern_device_info Backend::device_info(std::uint32_t index, sdk::Texts& texts) {
+  const CardFacts& c = card(index);
+  quern_device_info info = sdk::made<quern_device_info>();
+  info.device_class = class_of(c);
+  info.vendor_id = c.vendor;
+  info.name = texts.keep(c.name);
+  info.architecture = texts.keep(c.architecture);
+  info.driver_have =
+      texts.keep(concat(c.driver_name, ", Vulkan ", VK_API_VERSION_MAJOR(c.api_version), ".", VK_API_VERSION_MINOR(c.api_version)));
+  info.driver_need = texts.keep("Vulkan 1.2");
+  info.pci_address = texts.keep(c.pci_address);
+  std::memcpy(info.uuid, c.uuid, sizeof info.uuid);
+  info.max_allocation = c.max_allocation;
+  info.heap_count = 1;
+  info.numa_node = QUERN_NONE;
+  return info;
+}
+
+std::unique_ptr<Device> Backend::open(std::uint32_t index) {
+  const CardFacts& c = card(index);
+  if (!c.refusal.empty()) throw Failure(c.refusal_code, concat(c.name, ": ", c.refusal));
+  return std::make_unique<Device>(api_, c, GpuOptions{std::string(sdk::view(host_.cache_directory)), host_.thread_count});
+}
+
+void Backend::prove(std::uint32_t index) {
+  const std::unique_ptr<Device> device = open(index);
+  const std::string fault = self_test(*device);
+  if (!fault.empty()) throw Failure(QUERN_INTERNAL, concat(device->facts().name, ": ", fault));
+}
+
+void Backend::explain(const Failure& failure, quern_reason& reason, sdk::Texts& texts) const {
+  const char* remedy = "";
+  switch (failure.code) {
+    case QUERN_DRIVER_MISSING:
+      if (failure.text.find(loader_library) != std::string::npos) {
+        reason.missing = sdk::text_of(loader_library);
+        remedy = "install the Vulkan loader (Debian: libvulkan1) and a driver, or run on another backend";
+      } else {
+        remedy =
+            "install a Vulkan driver (Debian: mesa-vulkan-drivers for AMD, Intel and software, nvidia-driver for NVIDIA) and check the manifests in "
+            "/usr/share/vulkan/icd.d and /etc/vulkan/icd.d: VK_LOADER_DEBUG=all quern devices";
+      }
+      break;
+    case QUERN_DRIVER_TOO_OLD: remedy = "install a driver with Vulkan 1.2 or newer"; break;
+    case QUERN_NOT_FOUND: remedy = "check that the device is visible: vulkaninfo --summary"; break;
+    case QUERN_UNSUPPORTED: remedy = "install a newer driver, or run on another backend"; break;
+    default: break;
+  }
+  reason.remedy = texts.keep(remedy);
+}
+
+}  // namespace quern::vulkan

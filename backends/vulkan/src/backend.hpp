@@ -1,0 +1,53 @@
+// The plugin's state and what the opaque handles of the ABI are. All of it hangs on the handles, none on the library.
+#pragma once
+
+#include "plan.hpp"
+
+namespace quern::vulkan {
+
+class Backend {
+ public:
+  using Device = vulkan::Device;
+  using Memory = vulkan::Memory;
+  using Plan = vulkan::Plan;
+  using Instance = vulkan::Instance;
+
+  /// Refuses a forced kernel that this plugin has not.
+  explicit Backend(const quern_host& host);
+  /// Opens the loader at first use. Throws Failure with what is missing.
+  std::uint32_t device_count();
+  quern_device_info device_info(std::uint32_t index, sdk::Texts& texts);
+  const char* no_device() const noexcept { return "the Vulkan drivers that are installed see no device"; }
+  void prove(std::uint32_t index);
+  void explain(const Failure& failure, quern_reason& reason, sdk::Texts& texts) const;
+  std::unique_ptr<Device> open(std::uint32_t index);
+
+ private:
+  const CardFacts& card(std::uint32_t index);
+
+  const quern_host& host_;
+  std::mutex opening_;
+  std::shared_ptr<const Api> api_;
+  std::vector<CardFacts> cards_;
+};
+
+/// Runs kernels of known results; empty, or what was wrong.
+std::string self_test(Gpu& gpu);
+
+}  // namespace quern::vulkan
+
+struct quern_plugin : quern::sdk::PluginOf<quern::vulkan::Backend> {
+  using PluginOf::PluginOf;
+};
+struct quern_device : quern::sdk::DeviceOf<quern::vulkan::Backend> {
+  using DeviceOf::DeviceOf;
+};
+struct quern_buffer : quern::sdk::BufferOf<quern::vulkan::Backend> {
+  using BufferOf::BufferOf;
+};
+struct quern_plan : quern::sdk::PlanOf<quern::vulkan::Backend> {
+  using PlanOf::PlanOf;
+};
+struct quern_instance : quern::sdk::InstanceOf<quern::vulkan::Backend> {
+  using InstanceOf::InstanceOf;
+};

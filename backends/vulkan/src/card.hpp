@@ -1,0 +1,42 @@
+// What can be told of a Vulkan device without opening it, and whether the baseline kernels run on it.
+#pragma once
+
+#include "api.hpp"
+
+namespace quern::vulkan {
+
+/// Bits of quirks.def.
+enum Quirk : std::uint32_t { wait_sleeping = 1, short_loops = 2 };
+
+struct CardFacts {
+  VkPhysicalDevice handle = VK_NULL_HANDLE;
+  VkPhysicalDeviceType type = VK_PHYSICAL_DEVICE_TYPE_OTHER;
+  std::uint32_t vendor = 0, driver_version = 0;
+  VkDriverId driver = VkDriverId(0);
+  std::string name, driver_name, architecture, pci_address;
+  unsigned char uuid[16] = {}, driver_uuid[16] = {};
+  std::uint32_t api_version = 0;
+  std::string refusal;  // why the baseline does not run here: what it needs and what there is
+  quern_status refusal_code = QUERN_OK;
+
+  std::uint32_t subgroup = 0;
+  std::uint32_t multiprocessors = 0;  // 0 unknown
+  std::uint32_t shared_limit = 0, group_limit = 0;
+  std::uint32_t grid_limit[3] = {};
+  std::uint64_t max_allocation = 0, memory = 0;
+  std::uint32_t family = 0;       // of the queue that computes
+  std::uint32_t memory_type = 0;  // of buffers
+  std::uint32_t staging_type = 0; // host memory that the processor caches
+  std::uint32_t heap = 0;
+  bool mapped = false;            // buffers can be written by the processor
+  bool cached = false;            // and read at its speed
+  bool float64 = false, memory_budget = false, integer_dot = false;
+  bool keeps_denormals = false, keeps_specials = false;  // float controls that shaders may ask for
+  std::uint32_t quirks = 0;
+
+  bool software() const noexcept { return type == VK_PHYSICAL_DEVICE_TYPE_CPU; }
+};
+
+std::vector<CardFacts> list_cards(const Api& api);
+
+}  // namespace quern::vulkan

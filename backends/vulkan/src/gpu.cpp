@@ -1,0 +1,278 @@
+// See gpu.hpp.
+#include "gpu.hpp"
+
+#include <chrono>
+#include <cstring>
+
+namespace quern::vulkan {
+namespace {
+
+constexpr std::uint64_t staging_bytes = 4 << 20;
+constexpr auto polling = std::chrono::milliseconds(20);     // longer waits sleep
+constexpr std::uint64_t slice = 100'000'000;                // of a sleeping wait, ns
+constexpr auto longest_wait = std::chrono::minutes(30);     // then the device counts as hung
+
+}  // namespace
+
+Gpu::Gpu(std::shared_ptr<const Api> api, const CardFacts& facts, const GpuOptions& options)
+    : api_(std::move(api)), facts_(facts), options_(options) {
+  const float priority = 1.0f;
+  VkDeviceQueueCreateInfo queue{};
+  queue.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
+  queue.queueFamilyIndex = facts.family;
+  queue.queueCount = 1;
+  queue.pQueuePriorities = &priority;
+  VkPhysicalDeviceVulkan12Features v12{};
+  v12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
+  v12.bufferDeviceAddress = v12.timelineSemaphore = v12.storageBuffer8BitAccess = VK_TRUE;
+  VkPhysicalDeviceVulkan11Features v11{};
+  v11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES;
+  v11.storageBuffer16BitAccess = VK_TRUE;
+  v11.pNext = &v12;
+  VkPhysicalDeviceFeatures2 features{};
+  features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
+  features.features.shaderInt64 = VK_TRUE;
+  features.features.shaderFloat64 = facts.float64 ? VK_TRUE : VK_FALSE;
+  features.pNext = &v11;
+  const char* extensions[] = {VK_EXT_MEMORY_BUDGET_EXTENSION_NAME};
+  VkDeviceCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
+  info.pNext = &features;
+  info.queueCreateInfoCount = 1;
+  info.pQueueCreateInfos = &queue;
+  info.enabledExtensionCount = facts.memory_budget ? 1 : 0;
+  info.ppEnabledExtensionNames = extensions;
+  check(api_->CreateDevice(facts.handle, &info, nullptr, &device_), concat("opening ", facts.name).c_str());
+  try {
+    calls_ = std::make_unique<Calls>(*api_, device_);
+    calls_->GetDeviceQueue(device_, facts.family, 0, &queue_);
+    VkCommandPoolCreateInfo pool{};
+    pool.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+    pool.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
+    pool.queueFamilyIndex = facts.family;
+    check(calls_->CreateCommandPool(device_, &pool, nullptr, &pool_), "making a command pool");
+    VkSemaphoreTypeCreateInfo type{};
+    type.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO;
+    type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
+    VkSemaphoreCreateInfo semaphore{};
+    semaphore.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO;
+    semaphore.pNext = &type;
+    check(calls_->CreateSemaphore(device_, &semaphore, nullptr, &timeline_), "making a timeline");
+    pipelines_ = std::make_unique<Pipelines>(*calls_, device_, facts_, options.cache_directory);
+    const std::uint64_t largest = facts.max_allocation;
+    memory_ = std::make_unique<MemoryPool>(*calls_, device_, facts.memory_type, facts.mapped, largest);
+    shared_ = std::make_unique<MemoryPool>(*calls_, device_, facts.staging_type, true, largest);
+    faults_ = shared_->take(256, UINT64_MAX, "the faults of a device");
+    std::memset(faults_.mapped(), 0, 256);
+    if (!facts.mapped || !facts.cached) staging_ = shared_->take(staging_bytes, UINT64_MAX, "the staging memory of a device");
+    transfer_ = new_commands();
+  } catch (...) {
+    close();
+    throw;
+  }
+}
+
+Gpu::~Gpu() { close(); }
+
+void Gpu::close() noexcept {
+  if (!calls_) return;
+  if (!lost_) calls_->DeviceWaitIdle(device_);
+  pipelines_.reset();
+  staging_ = {};
+  faults_ = {};
+  memory_.reset();
+  shared_.reset();
+  if (timeline_ != VK_NULL_HANDLE) calls_->DestroySemaphore(device_, timeline_, nullptr);
+  if (pool_ != VK_NULL_HANDLE) calls_->DestroyCommandPool(device_, pool_, nullptr);
+  calls_->DestroyDevice(device_, nullptr);
+  calls_.reset();
+}
+
+void Gpu::require_alive() const {
+  if (lost_) check(VK_ERROR_DEVICE_LOST, facts_.name.c_str());
+}
+
+std::uint64_t Gpu::budget() const {
+  std::uint64_t bytes = facts_.memory;
+  if (facts_.memory_budget) {
+    VkPhysicalDeviceMemoryBudgetPropertiesEXT budgets{};
+    budgets.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT;
+    VkPhysicalDeviceMemoryProperties2 properties{};
+    properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2;
+    properties.pNext = &budgets;
+    api_->GetPhysicalDeviceMemoryProperties2(facts_.handle, &properties);
+    if (budgets.heapBudget[facts_.heap] > 0) bytes = std::min<std::uint64_t>(bytes, budgets.heapBudget[facts_.heap]);
+  }
+  return std::min<std::uint64_t>(bytes, limit_);
+}
+
+quern_heap_info Gpu::heap(std::uint32_t) const {
+  quern_heap_info info = sdk::made<quern_heap_info>();
+  info.flags = QUERN_HEAP_DEVICE_LOCAL | (facts_.mapped ? QUERN_HEAP_HOST_VISIBLE : 0);
+  info.total_figure = info.used_figure = QUERN_FIGURE_EXACT;
+  info.budget_figure = QUERN_FIGURE_ESTIMATE;  // other processes come and go
+  info.total = facts_.memory;
+  info.budget = budget();
+  info.used = memory_->used();
+  return info;
+}
+
+Memory Gpu::allocate(std::uint64_t bytes, std::uint32_t) { return take(bytes, "a buffer"); }
+Memory Gpu::take(std::uint64_t bytes, const char* what) {
+  require_alive();
+  return memory_->take(bytes, budget(), what);
+}
+Memory Gpu::take_shared(std::uint64_t bytes, const char* what) {
+  require_alive();
+  return shared_->take(bytes, UINT64_MAX, what);
+}
+
+void Gpu::staged(std::uint64_t address, std::uint64_t bytes, const std::function<void(std::uint64_t, std::uint64_t)>& before,
+                 const std::function<void(std::uint64_t, std::uint64_t)>& after, bool to_device) {
+  VkBuffer buffer = VK_NULL_HANDLE;
+  std::uint64_t offset = 0;
+  memory_->locate(address, buffer, offset);
+  for (std::uint64_t done = 0; done < bytes;) {
+    const std::uint64_t part = std::min(bytes - done, staging_bytes);
+    before(done, part);
+    const std::uint64_t here = offset + done;
+    once([&](VkCommandBuffer commands) {
+      const VkBufferCopy region{to_device ? staging_.offset() : here, to_device ? here : staging_.offset(), part};
+      calls_->CmdCopyBuffer(commands, to_device ? staging_.buffer() : buffer, to_device ? buffer : staging_.buffer(), 1, &region);
+    });
+    after(done, part);
+    done += part;
+  }
+}
+
+void Gpu::write(std::uint64_t to, const void* from, std::uint64_t bytes) {
+  require_alive();
+  if (bytes == 0) return;
+  VkBuffer buffer = VK_NULL_HANDLE;
+  std::uint64_t offset = 0;
+  if (std::byte* mapped = memory_->locate(to, buffer, offset); mapped != nullptr) {
+    std::memcpy(mapped, from, bytes);
+    return;
+  }
+  staged(to, bytes, [&](std::uint64_t done, std::uint64_t part) { std::memcpy(staging_.mapped(), static_cast<const char*>(from) + done, part); },
+         [](std::uint64_t, std::uint64_t) {}, true);
+}
+
+void Gpu::read(void* to, std::uint64_t from, std::uint64_t bytes) {
+  require_alive();
+  if (bytes == 0) return;
+  VkBuffer buffer = VK_NULL_HANDLE;
+  std::uint64_t offset = 0;
+  if (std::byte* mapped = memory_->locate(from, buffer, offset); mapped != nullptr && (facts_.cached || bytes <= 64)) {
+    std::memcpy(to, mapped, bytes);
+    return;
+  }
+  staged(from, bytes, [](std::uint64_t, std::uint64_t) {},
+         [&](std::uint64_t done, std::uint64_t part) { std::memcpy(static_cast<char*>(to) + done, staging_.mapped(), part); }, false);
+}
+
+void Gpu::move(Memory& to, std::uint64_t to_offset, const Memory& from, std::uint64_t from_offset, std::uint64_t bytes) {
+  require_alive();
+  const std::uint64_t target = to.offset() + to_offset, source = from.offset() + from_offset;
+  if (to.buffer() == from.buffer() && target < source + bytes && source < target + bytes) refuse("a copy within a buffer overlaps itself", 16);
+  once([&](VkCommandBuffer commands) {
+    const VkBufferCopy region{source, target, bytes};
+    calls_->CmdCopyBuffer(commands, from.buffer(), to.buffer(), 1, &region);
+  });
+}
+
+void Gpu::fill(Memory& to, std::uint64_t offset, std::uint32_t pattern, std::uint64_t bytes) {
+  require_alive();
+  once([&](VkCommandBuffer commands) { calls_->CmdFillBuffer(commands, to.buffer(), to.offset() + offset, bytes, pattern); });
+}
+
+VkCommandBuffer Gpu::new_commands() {
+  VkCommandBufferAllocateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
+  info.commandPool = pool_;
+  info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+  info.commandBufferCount = 1;
+  VkCommandBuffer commands = VK_NULL_HANDLE;
+  check(calls_->AllocateCommandBuffers(device_, &info, &commands), "making a command buffer");
+  return commands;
+}
+
+void Gpu::free_commands(VkCommandBuffer commands) noexcept {
+  if (commands != VK_NULL_HANDLE) calls_->FreeCommandBuffers(device_, pool_, 1, &commands);
+}
+
+std::uint64_t Gpu::enqueue(VkCommandBuffer commands) {
+  require_alive();
+  const std::uint64_t point = enqueued_ + 1;
+  VkTimelineSemaphoreSubmitInfo timeline{};
+  timeline.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO;
+  timeline.signalSemaphoreValueCount = 1;
+  timeline.pSignalSemaphoreValues = &point;
+  VkSubmitInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
+  info.pNext = &timeline;
+  info.commandBufferCount = 1;
+  info.pCommandBuffers = &commands;
+  info.signalSemaphoreCount = 1;
+  info.pSignalSemaphores = &timeline_;
+  const VkResult result = calls_->QueueSubmit(queue_, 1, &info, VK_NULL_HANDLE);
+  if (result == VK_ERROR_DEVICE_LOST) lost_ = true;
+  check(result, "submitting a command buffer");
+  return enqueued_ = point;
+}
+
+void Gpu::wait(std::uint64_t point) {
+  const auto fail = [&](VkResult result) {
+    if (result == VK_ERROR_DEVICE_LOST) lost_ = true;
+    check(result, "waiting for the device");
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  std::uint64_t reached = 0;
+  while ((facts_.quirks & wait_sleeping) == 0 && std::chrono::steady_clock::now() - begin < polling) {
+    fail(calls_->GetSemaphoreCounterValue(device_, timeline_, &reached));
+    if (reached >= point) return;
+  }
+  VkSemaphoreWaitInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO;
+  info.semaphoreCount = 1;
+  info.pSemaphores = &timeline_;
+  info.pValues = &point;
+  for (;;) {
+    const VkResult result = calls_->WaitSemaphores(device_, &info, slice);
+    if (result == VK_SUCCESS) return;
+    if (result != VK_TIMEOUT) fail(result);
+    if (std::chrono::steady_clock::now() - begin < longest_wait) continue;
+    lost_ = true;  // what it still does to memory cannot be known
+    Failure failure(QUERN_TIMEOUT, concat(facts_.name, " does not end what was submitted within ", longest_wait.count(), " minutes; open it again"), 18);
+    failure.flags = QUERN_ERROR_STICKY;
+    throw failure;
+  }
+}
+
+void Gpu::once(const std::function<void(VkCommandBuffer)>& record) {
+  VkCommandBufferBeginInfo begin{};
+  begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
+  begin.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
+  check(calls_->BeginCommandBuffer(transfer_, &begin), "recording a copy");
+  record(transfer_);
+  const VkMemoryBarrier copied{VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_SHADER_WRITE_BIT,
+                               VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT | VK_ACCESS_HOST_READ_BIT};
+  calls_->CmdPipelineBarrier(transfer_, VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+                             VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &copied, 0, nullptr, 0, nullptr);
+  check(calls_->EndCommandBuffer(transfer_), "recording a copy");
+  wait(enqueue(transfer_));
+}
+
+std::uint64_t Gpu::take_faults() noexcept {
+  std::uint64_t faults = 0;
+  std::memcpy(&faults, faults_.mapped(), sizeof faults);
+  if (faults != 0) std::memset(faults_.mapped(), 0, sizeof faults);
+  return faults;
+}
+
+void barrier(const Calls& calls, VkCommandBuffer commands, VkPipelineStageFlags to, VkAccessFlags access) {
+  const VkMemoryBarrier memory{VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, VK_ACCESS_SHADER_WRITE_BIT, access};
+  calls.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, to, 0, 1, &memory, 0, nullptr, 0, nullptr);
+}
+
+}  // namespace quern::vulkan

@@ -1,0 +1,89 @@
+// One opened device: its queue, memory, pipelines and what waits.
+#pragma once
+
+#include "memory.hpp"
+#include "pipelines.hpp"
+
+#include <functional>
+
+namespace quern::vulkan {
+
+struct GpuOptions {
+  std::string cache_directory;
+  std::uint32_t threads = 1;  // that may build pipelines
+};
+
+class Gpu {
+ public:
+  Gpu(std::shared_ptr<const Api> api, const CardFacts& facts, const GpuOptions& options);
+  ~Gpu();
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
+
+  const Calls& calls() const noexcept { return *calls_; }
+  const CardFacts& facts() const noexcept { return facts_; }
+  VkDevice device() const noexcept { return device_; }
+  Pipelines& pipelines() noexcept { return *pipelines_; }
+  std::uint32_t threads() const noexcept { return options_.threads; }
+  /// Runs, copies and all that records hold it: one queue, one command pool.
+  std::mutex& order() noexcept { return order_; }
+
+  // Memory.
+  std::uint32_t heap_count() const noexcept { return 1; }
+  quern_heap_info heap(std::uint32_t index) const;
+  void limit(std::uint32_t, std::uint64_t bytes) noexcept { limit_ = bytes; }
+  Memory allocate(std::uint64_t bytes, std::uint32_t usage);
+  Memory take(std::uint64_t bytes, const char* what);
+  /// Host memory that the device reads and writes: parameters, faults, small results.
+  Memory take_shared(std::uint64_t bytes, const char* what);
+
+  // Copies; they wait for their end.
+  void write(Memory& to, std::uint64_t offset, const void* from, std::uint64_t bytes) { write(to.address() + offset, from, bytes); }
+  void write(std::uint64_t to, const void* from, std::uint64_t bytes);
+  void read(void* to, const Memory& from, std::uint64_t offset, std::uint64_t bytes) { read(to, from.address() + offset, bytes); }
+  void read(void* to, std::uint64_t from, std::uint64_t bytes);
+  void move(Memory& to, std::uint64_t to_offset, const Memory& from, std::uint64_t from_offset, std::uint64_t bytes);
+  void fill(Memory& to, std::uint64_t offset, std::uint32_t pattern, std::uint64_t bytes);
+
+  // Command buffers.
+  VkCommandBuffer new_commands();
+  void free_commands(VkCommandBuffer commands) noexcept;
+  /// Enqueues; returns the point of the timeline that its end reaches.
+  std::uint64_t enqueue(VkCommandBuffer commands);
+  void wait(std::uint64_t point);
+  /// Records, runs and waits.
+  void once(const std::function<void(VkCommandBuffer)>& record);
+
+  /// Words that kernels set, one bit a kind of fault.
+  std::uint64_t faults_address() const noexcept { return faults_.address(); }
+  std::uint64_t take_faults() noexcept;
+
+ private:
+  void close() noexcept;
+  void require_alive() const;
+  std::uint64_t budget() const;
+  void staged(std::uint64_t address, std::uint64_t bytes, const std::function<void(std::uint64_t done, std::uint64_t part)>& before,
+              const std::function<void(std::uint64_t done, std::uint64_t part)>& after, bool to_device);
+
+  std::shared_ptr<const Api> api_;
+  const CardFacts facts_;
+  GpuOptions options_;
+  VkDevice device_ = VK_NULL_HANDLE;
+  std::unique_ptr<Calls> calls_;
+  VkQueue queue_ = VK_NULL_HANDLE;
+  VkCommandPool pool_ = VK_NULL_HANDLE;
+  VkSemaphore timeline_ = VK_NULL_HANDLE;
+  std::uint64_t enqueued_ = 0;
+  std::unique_ptr<Pipelines> pipelines_;
+  std::unique_ptr<MemoryPool> memory_, shared_;
+  Memory staging_, faults_;
+  VkCommandBuffer transfer_ = VK_NULL_HANDLE;
+  std::atomic<std::uint64_t> limit_{UINT64_MAX};
+  std::atomic<bool> lost_{false};
+  std::mutex order_;
+};
+
+/// The memory barrier behind shaders that write what commands behind it read or write.
+void barrier(const Calls& calls, VkCommandBuffer commands, VkPipelineStageFlags to, VkAccessFlags access);
+
+}  // namespace quern::vulkan

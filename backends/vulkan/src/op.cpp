@@ -1,0 +1,20 @@
+// See op.hpp.
+#include "op.hpp"
+
+#include "ops/tables.hpp"
+
+namespace quern::vulkan {
+
+const Op* find_op(std::uint32_t op) noexcept {
+  static const std::span<const Op> tables[] = {
+#define QUERN_VULKAN_OPS(family) family##_ops,
+#include "ops/tables.def"
+#undef QUERN_VULKAN_OPS
+  };
+  for (const std::span<const Op> table : tables)
+    for (const Op& row : table)
+      if (row.op == op) return &row;
+  return nullptr;
+}
+
+}  // namespace quern::vulkan

@@ -1,0 +1,62 @@
+// How an op is offered: an op lives in ops/<op or family>.cpp and has a row in a table there.
+#pragma once
+
+#include "launcher.hpp"
+
+#include <span>
+
+namespace quern::vulkan {
+
+using sdk::Call;
+using sdk::Tensor;
+using sdk::check_contiguous;
+using sdk::check_dim;
+using sdk::check_dtype;
+using sdk::check_floats;
+using sdk::check_rank;
+using sdk::check_same_shape;
+using sdk::check_vector;
+using sdk::describe;
+using sdk::first_of;
+using sdk::is_block;
+using sdk::is_contiguous;
+using sdk::is_float;
+
+struct Op : sdk::OpOffer {
+  /// Launches kernels for the dims of one run; allocates nothing but parameters.
+  void (*emit)(const Call& call, Launcher& launcher) = nullptr;
+  /// Bytes of memory for the time of the call, at the largest dims.
+  std::uint64_t (*scratch)(const Call& call) = nullptr;
+  bool float64 = false;  // needs doubles in shaders
+};
+
+constexpr Op offer(std::uint32_t op, const char* kernel, std::string (*refuse)(const Call&), void (*emit)(const Call&, Launcher&),
+                   std::uint64_t (*scratch)(const Call&) = nullptr, bool row_predicate = false, bool float64 = false) {
+  Op row;
+  row.op = op;
+  row.kernel = kernel;
+  row.refuse = refuse;
+  row.row_predicate = row_predicate;
+  row.emit = emit;
+  row.scratch = scratch;
+  row.float64 = float64;
+  return row;
+}
+
+/// The row of an op, or null.
+const Op* find_op(std::uint32_t op) noexcept;
+
+/// The offers of one device.
+class DeviceOffers : public sdk::Offers {
+ public:
+  explicit DeviceOffers(const CardFacts& card) : card_(card) {}
+  const sdk::OpOffer* find(std::uint32_t op) const override {
+    const Op* row = find_op(op);
+    return row == nullptr || (row->float64 && !card_.float64) ? nullptr : row;
+  }
+
+ private:
+  const CardFacts& card_;
+};
+
+}  // namespace quern::vulkan

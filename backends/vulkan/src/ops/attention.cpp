@@ -1,0 +1,187 @@
+// attention over paged keys; kv_write, kv_copy and kv_move.
+#include "tables.hpp"
+
+namespace quern::vulkan {
+namespace {
+
+constexpr std::int64_t most_parts = 8;  // as in shaders/attention.comp
+
+std::string check_cache(const Tensor& cache) {
+  if (!is_float(cache.dtype) && cache.dtype != QUERN_Q8_0 && cache.dtype != QUERN_Q4_0) return concat(describe(cache), "; f32, f16, bf16, q8_0 and q4_0 are taken");
+  if (std::string r = first_of({check_rank(cache, 4), sdk::check_packed_rows(cache)}); !r.empty()) return r;
+  if ((cache.ranged & ~1u) != 0 || cache.dims[2] < 1 || cache.dims[3] < 1) return concat(describe(cache), "; only its number of pages may be ranged");
+  return {};
+}
+std::string check_numbers(const Tensor& t, std::int64_t count) { return first_of({check_rank(t, 1), check_vector(t, QUERN_I32, count)}); }
+std::string check_pages(const Tensor& block_table, const Tensor& slot, std::int64_t rows) {
+  return first_of({check_dtype(block_table, QUERN_I32), check_rank(block_table, 2), check_contiguous(block_table), check_numbers(slot, rows)});
+}
+
+std::string refuse_attention(const Call& call) {
+  const Tensor &q = call.input(0), &k = call.input(1), &v = call.input(2), &blocks = call.input(3), &lengths = call.input(6), &mask = call.input(7),
+               &sinks = call.input(8), &y = call.output(0);
+  if (std::string r = first_of({check_floats(q), check_floats(y), check_rank(q, 3), check_rank(y, 3), check_cache(k), check_cache(v), sdk::check_packed_rows(q),
+                                sdk::check_packed_rows(y)});
+      !r.empty())
+    return r;
+  if (std::string r = first_of({check_dim(k, 3, q.dims[2]), check_dim(v, 0, k.dims[0]), check_dim(v, 1, k.dims[1]), check_dim(v, 2, k.dims[2]),
+                                check_dim(y, 0, q.dims[0]), check_dim(y, 1, q.dims[1]), check_dim(y, 2, v.dims[3]),
+                                check_pages(blocks, call.input(4), q.dims[0]), check_numbers(call.input(5), q.dims[0])});
+      !r.empty())
+    return r;
+  if (k.dims[1] < 1 || q.dims[1] % k.dims[1] != 0) return concat(describe(q), ": its heads are a multiple of the ", k.dims[1], " of the cache");
+  if (v.dims[3] > most_parts * 32) return concat("values of ", v.dims[3], " elements a head; at most ", most_parts * 32, " are taken");
+  if (lengths.present()) {
+    if (std::string r = check_numbers(lengths, blocks.dims[0]); !r.empty()) return r;
+  } else if (!call.flag(QUERN_KEY_CAUSAL)) {
+    return "without causal, kv_len says how many keys a sequence has";
+  }
+  if (mask.present()) {
+    if (mask.dtype != QUERN_F32 && mask.dtype != QUERN_F16 && mask.dtype != QUERN_U8) return concat(describe(mask), "; a mask is f32, f16 or u8");
+    if (std::string r = first_of({check_rank(mask, 2), sdk::check_packed_rows(mask), check_dim(mask, 0, q.dims[0])}); !r.empty()) return r;
+  }
+  if (sinks.present())
+    if (std::string r = first_of({check_floats(sinks), check_rank(sinks, 1), check_dim(sinks, 0, q.dims[1])}); !r.empty()) return r;
+  return call.integer(QUERN_KEY_WINDOW) < 0 ? "window is below 0" : "";
+}
+
+void emit_attention(const Call& call, Launcher& launcher) {
+  const Tensor &q = call.input(0), &k = call.input(1), &v = call.input(2), &blocks = call.input(3), &mask = call.input(7), &sinks = call.input(8),
+               &y = call.output(0);
+  AttentionParams p{};
+  p.q = q.data;
+  p.k_cache = k.data;
+  p.v_cache = v.data;
+  p.block_table = blocks.data;
+  p.row_slot = call.input(4).data;
+  p.position = call.input(5).data;
+  p.kv_len = call.input(6).data;
+  p.mask = mask.data;
+  p.sinks = sinks.data;
+  p.y = y.data;
+  p.faults = launcher.faults();
+  p.q_row = q.strides[0];
+  p.q_head = q.strides[1];
+  p.y_row = y.strides[0];
+  p.y_head = y.strides[1];
+  p.k_page = k.strides[0];
+  p.k_head = k.strides[1];
+  p.k_position = k.strides[2];
+  p.v_page = v.strides[0];
+  p.v_head = v.strides[1];
+  p.v_position = v.strides[2];
+  p.mask_row = mask.strides[0];
+  p.mask_columns = mask.present() ? mask.dims[1] : 0;
+  p.window = call.integer(QUERN_KEY_WINDOW);
+  p.rows = static_cast<uint>(q.dims[0]);
+  p.heads = static_cast<uint>(q.dims[1]);
+  p.kv_heads = static_cast<uint>(k.dims[1]);
+  p.d = static_cast<uint>(q.dims[2]);
+  p.dv = static_cast<uint>(v.dims[3]);
+  p.q_dtype = static_cast<int>(q.dtype);
+  p.y_dtype = static_cast<int>(y.dtype);
+  p.mask_dtype = static_cast<int>(mask.dtype);
+  p.sink_dtype = static_cast<int>(sinks.dtype);
+  p.sink_step = static_cast<int>(sinks.strides[0]);
+  p.pages = static_cast<int>(k.dims[0]);
+  p.page = static_cast<int>(k.dims[2]);
+  p.sequences = static_cast<int>(blocks.dims[0]);
+  p.pages_a_sequence = static_cast<int>(blocks.dims[1]);
+  p.causal = call.flag(QUERN_KEY_CAUSAL) ? 1 : 0;
+  p.scale = call.number(QUERN_KEY_SCALE);
+  p.softcap = call.number(QUERN_KEY_SOFTCAP);
+  p.max_bias = call.number(QUERN_KEY_MAX_BIAS);
+  launcher.launch("attention", launcher.facts().software() ? 32 : 128, {q.dims[1], std::min<std::int64_t>(q.dims[0], 65535), 1}, p,
+                  {static_cast<std::int32_t>(k.dtype), static_cast<std::int32_t>(v.dtype)});
+}
+
+KvParams cache_params(const Tensor& cache, const Tensor& block_table, Launcher& launcher) {
+  KvParams p{};
+  p.cache = cache.data;
+  p.page_stride = cache.strides[0];
+  p.head_stride = cache.strides[1];
+  p.position_stride = cache.strides[2];
+  p.pages = static_cast<int>(cache.dims[0]);
+  p.page = static_cast<int>(cache.dims[2]);
+  p.kv_heads = static_cast<uint>(cache.dims[1]);
+  p.d = static_cast<uint>(cache.dims[3]);
+  const sdk::ElementSize size = sdk::element_size(cache.dtype);
+  p.row_bytes = static_cast<int>(cache.dims[3] / static_cast<std::int64_t>(size.elements) * static_cast<std::int64_t>(size.bytes));
+  p.block_table = block_table.data;
+  if (block_table.present()) {
+    p.sequences = static_cast<int>(block_table.dims[0]);
+    p.pages_a_sequence = static_cast<int>(block_table.dims[1]);
+  }
+  p.faults = launcher.faults();
+  return p;
+}
+
+std::string refuse_write(const Call& call) {
+  const Tensor &x = call.input(0), &cache = call.output(0);
+  return first_of({check_floats(x), check_rank(x, 3), check_cache(cache), check_dim(cache, 1, x.dims[1]), check_dim(cache, 3, x.dims[2]),
+                   check_pages(call.input(1), call.input(2), x.dims[0]), check_numbers(call.input(3), x.dims[0]),
+                   x.elements() >= std::int64_t{1} << 31 ? concat(describe(x), "; fewer than 2^31 elements are taken") : ""});
+}
+void emit_write(const Call& call, Launcher& launcher) {
+  const Tensor &x = call.input(0), &cache = call.output(0);
+  KvParams p = cache_params(cache, call.input(1), launcher);
+  p.x = x.data;
+  p.row_slot = call.input(2).data;
+  p.position = call.input(3).data;
+  p.predicate = call.predicate.data;
+  p.x_row = x.strides[0];
+  p.x_head = x.strides[1];
+  p.x_step = static_cast<int>(x.strides[2]);
+  p.x_dtype = static_cast<int>(x.dtype);
+  p.rows = static_cast<uint>(x.dims[0]);
+  launcher.launch("kv_write", launcher.item_threads(), launcher.spread(x.elements() / (is_block(cache.dtype) ? 32 : 1)), p,
+                  {static_cast<std::int32_t>(cache.dtype)});
+}
+
+std::string check_caches(const Call& call) {
+  const Tensor &from = call.input(0), &to = call.output(0);
+  if (std::string r = first_of({check_cache(from), check_cache(to), check_dtype(to, from.dtype), check_same_shape(from, to)}); !r.empty()) return r;
+  for (std::uint32_t d = 0; d < 4; ++d)
+    if (from.strides[d] != to.strides[d]) return concat(describe(from), " and ", describe(to), " lie in other steps");
+  return {};
+}
+std::string refuse_copy(const Call& call) {
+  const std::int64_t count = call.input(1).elements();
+  return first_of({check_caches(call), check_numbers(call.input(1), count), check_numbers(call.input(2), count)});
+}
+void emit_copy(const Call& call, Launcher& launcher) {
+  const Tensor& cache = call.output(0);
+  KvParams p = cache_params(cache, {}, launcher);
+  p.x = call.input(0).data;
+  p.row_slot = call.input(1).data;
+  p.position = call.input(2).data;
+  p.rows = static_cast<uint>(call.input(1).dims[0]);
+  launcher.launch("kv_move", launcher.item_threads(), launcher.spread(std::int64_t{p.rows} * p.row_bytes / 2 * p.page * p.kv_heads), p, {0});
+}
+
+std::string refuse_move(const Call& call) {
+  const std::int64_t count = call.input(2).elements();
+  if (std::string r = check_caches(call); !r.empty()) return r;
+  return first_of({check_pages(call.input(1), call.input(2), count), check_numbers(call.input(3), count), check_numbers(call.input(4), count)});
+}
+void emit_move(const Call& call, Launcher& launcher) {
+  KvParams p = cache_params(call.output(0), call.input(1), launcher);
+  p.row_slot = call.input(2).data;
+  p.x = call.input(3).data;
+  p.position = call.input(4).data;
+  p.rows = static_cast<uint>(call.input(2).dims[0]);
+  if (p.rows > 0) launcher.launch("kv_move", launcher.row_threads(std::int64_t{p.row_bytes} / 2 * p.kv_heads), {1, 1, 1}, p, {1});
+}
+
+constexpr Op table[] = {
+    offer(QUERN_OP_ATTENTION, "attention.vulkan", refuse_attention, emit_attention),
+    offer(QUERN_OP_KV_WRITE, "kv_write.vulkan", refuse_write, emit_write, nullptr, true),
+    offer(QUERN_OP_KV_COPY, "kv_copy.vulkan", refuse_copy, emit_copy),
+    offer(QUERN_OP_KV_MOVE, "kv_move.vulkan", refuse_move, emit_move),
+};
+
+}  // namespace
+
+const std::span<const Op> attention_ops = table;
+
+}  // namespace quern::vulkan

@@ -1,0 +1,71 @@
+// copy between views of one dtype; cast between plain types, from block formats and to them.
+#include "copy.hpp"
+#include "elementwise.hpp"
+#include "tables.hpp"
+
+namespace quern::vulkan {
+namespace {
+
+std::string refuse_copy(const Call& call) {
+  const Tensor &x = call.input(0), &y = call.output(0);
+  if (x.dtype != y.dtype) return concat(describe(x), " and ", describe(y), " have one element type; cast changes it");
+  if (x.packed_layout) return concat(describe(x), " is packed and this kernel reads rows");
+  if (call.predicate.present() && x.rank < 2 && is_block(x.dtype)) return concat(describe(x), ": a predicate a row needs rows");
+  return check_same_shape(x, y);
+}
+
+}  // namespace
+
+void copy_views(const Tensor& x, const Tensor& y, const Tensor& predicate, Launcher& launcher) {
+  const auto bytes = static_cast<std::int32_t>(sdk::element_size(x.dtype).bytes);
+  const Tensor from = in_units(x), to = in_units(y);
+  for_each_part(to, {&from, &to}, [&](const Shape& shape, const View* views) {
+    CopyParams p{};
+    p.shape = shape;
+    p.x = views[0];
+    p.y = views[1];
+    p.predicate = predicate.data;
+    p.items_a_row = predicate.present() && to.dims[0] > 0 ? static_cast<uint>(to.elements() / to.dims[0]) : 1;
+    launcher.launch("copy", launcher.item_threads(), launcher.spread(shape.count), p, {bytes, bytes % 4 == 0 ? 4 : bytes % 2 == 0 ? 2 : 1});
+  });
+}
+
+namespace {
+
+void emit_copy(const Call& call, Launcher& launcher) { copy_views(call.input(0), call.output(0), call.predicate, launcher); }
+
+bool is_plain(quern_dtype dtype) { return is_float(dtype) || dtype == QUERN_I32; }
+
+std::string refuse_cast(const Call& call) {
+  const Tensor &x = call.input(0), &y = call.output(0);
+  if (x.packed_layout) return concat(describe(x), " is packed and this kernel reads rows");
+  for (const Tensor* t : {&x, &y})
+    if (!is_plain(t->dtype) && !is_block(t->dtype)) return concat(describe(*t), "; f32, f16, bf16, i32 and block formats are taken");
+  if (x.dtype == y.dtype) return check_same_shape(x, y);
+  if (is_block(x.dtype) && !is_float(y.dtype)) return concat(describe(x), " is cast to floats, not to ", describe(y));
+  if (is_block(y.dtype) && !is_float(x.dtype)) return concat(describe(y), " is made of floats, not of ", describe(x));
+  return check_same_shape(x, y);
+}
+
+void emit_cast(const Call& call, Launcher& launcher) {
+  const Tensor &x = call.input(0), &y = call.output(0);
+  if (x.dtype == y.dtype) return copy_views(x, y, {}, launcher);
+  if (!is_block(x.dtype) && !is_block(y.dtype)) return cast_view(x, y, launcher);
+  const bool encodes = is_block(y.dtype);
+  const Tensor& blocks = encodes ? y : x;
+  const std::int64_t unit = encodes ? static_cast<std::int64_t>(sdk::element_size(blocks.dtype).elements) : 16;
+  for_each_row_part(y, {&x, &y}, [&](const Shape& rows, const View* v) {
+    const BlockRowsParams p{rows, v[0], v[1], static_cast<uint>(y.last() / unit), 0};
+    launcher.launch(encodes ? "encode" : "decode", launcher.item_threads(), launcher.spread(std::int64_t{rows.count} * p.units), p,
+                    {static_cast<std::int32_t>(blocks.dtype)});
+  });
+}
+
+constexpr Op table[] = {offer(QUERN_OP_COPY, "copy.vulkan", refuse_copy, emit_copy, nullptr, true),
+                        offer(QUERN_OP_CAST, "cast.vulkan", refuse_cast, emit_cast)};
+
+}  // namespace
+
+const std::span<const Op> copy_ops = table;
+
+}  // namespace quern::vulkan

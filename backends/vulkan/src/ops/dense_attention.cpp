@@ -1,0 +1,143 @@
+// attention_dense and attention_backward: any strides, any mix of float types.
+#include "tables.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace quern::vulkan {
+namespace {
+
+constexpr std::int64_t most_elements = 8 * 32;  // of a head: most_parts of shaders/dense.glsl times the least lanes
+enum { q_in = 0, k_in, v_in, y_in, lse_in, dy_in };
+
+std::string check_heads(const Tensor& t) {
+  if (std::string r = first_of({check_floats(t), check_rank(t, 4)}); !r.empty()) return r;
+  return (t.ranged & 12u) != 0 ? concat(describe(t), "; its heads and head size are fixed") : std::string();
+}
+std::string check_lse(const Call& call, const Tensor& lse) {
+  const Tensor& q = call.input(q_in);
+  return first_of({check_floats(lse), check_rank(lse, 3), check_dim(lse, 0, q.dims[0]), check_dim(lse, 1, q.dims[1]), check_dim(lse, 2, q.dims[2])});
+}
+std::string check_rows(const Call& call, const Tensor& y) {
+  const Tensor &q = call.input(q_in), &v = call.input(v_in);
+  return first_of({check_heads(y), check_dim(y, 0, q.dims[0]), check_dim(y, 1, q.dims[1]), check_dim(y, 2, q.dims[2]), check_dim(y, 3, v.dims[3])});
+}
+/// [b, heads, t, u], which a mask broadcasts to.
+Tensor score_shape(const Tensor& q, const Tensor& k) {
+  Tensor s;
+  s.rank = 4;
+  s.dims[0] = q.dims[0];
+  s.dims[1] = q.dims[2];
+  s.dims[2] = q.dims[1];
+  s.dims[3] = k.dims[1];
+  return s;
+}
+
+std::string check_dense(const Call& call, const Tensor& mask, const Tensor& sinks) {
+  const Tensor &q = call.input(q_in), &k = call.input(k_in), &v = call.input(v_in);
+  if (std::string r = first_of({check_heads(q), check_heads(k), check_heads(v)}); !r.empty()) return r;
+  if (std::string r = first_of({check_dim(k, 0, q.dims[0]), check_dim(k, 3, q.dims[3]), check_dim(v, 0, k.dims[0]), check_dim(v, 1, k.dims[1]),
+                                check_dim(v, 2, k.dims[2])});
+      !r.empty())
+    return r;
+  if (k.dims[2] < 1 || q.dims[2] % k.dims[2] != 0) return concat(describe(q), ": its heads are a multiple of the ", k.dims[2], " of k");
+  if (q.dims[3] > most_elements || v.dims[3] > most_elements) return concat("heads of ", q.dims[3], " and ", v.dims[3], " elements; at most ", most_elements, " are taken");
+  if (q.rows() >= std::int64_t{1} << 31 || k.rows() >= std::int64_t{1} << 31) return "fewer than 2^31 rows are taken";
+  if (sinks.present())
+    if (std::string r = first_of({check_floats(sinks), check_rank(sinks, 1), check_dim(sinks, 0, q.dims[2])}); !r.empty()) return r;
+  if (mask.present()) {
+    if (!is_float(mask.dtype) && mask.dtype != QUERN_U8) return concat(describe(mask), "; a mask is f32, f16, bf16 or u8");
+    if (mask.rank < 2 || !sdk::broadcasts(mask, score_shape(q, k)) || mask.last() != k.dims[1])
+      return concat(describe(mask), " does not broadcast to batch, heads, queries and keys");
+  }
+  if (!std::isfinite(call.real(QUERN_KEY_SCALE))) return "scale is finite";
+  if (call.integer(QUERN_KEY_QUERY_OFFSET) < 0 || call.integer(QUERN_KEY_WINDOW) < 0) return "query_offset and window are 0 or more";
+  if (!(call.real(QUERN_KEY_SOFTCAP) >= 0) || !(call.real(QUERN_KEY_MAX_BIAS) >= 0)) return "softcap and max_bias are 0 or more";
+  return {};
+}
+
+View view_of(const Tensor& t) {
+  View v{};
+  v.data = t.data;
+  v.dtype = static_cast<int>(t.dtype);
+  std::copy_n(t.strides, QUERN_MAX_DIMS, v.stride);
+  v.step = t.rank == 0 ? 0 : static_cast<int>(t.strides[t.rank - 1]);
+  return v;
+}
+
+DenseParams params_of(const Call& call, const Tensor& mask, const Tensor& sinks) {
+  const Tensor &q = call.input(q_in), &k = call.input(k_in), &v = call.input(v_in);
+  DenseParams p{};
+  p.q = view_of(q);
+  p.k = view_of(k);
+  p.v = view_of(v);
+  p.mask.data = mask.data;
+  p.mask.dtype = static_cast<int>(mask.dtype);
+  for (std::uint32_t e = 1; e <= mask.rank; ++e) p.mask.stride[4 - e] = mask.dims[mask.rank - e] == 1 ? 0 : mask.strides[mask.rank - e];
+  p.sinks = sinks.data;
+  p.sink_dtype = static_cast<int>(sinks.dtype);
+  p.sink_step = static_cast<int>(sinks.strides[0]);
+  constexpr std::int64_t far = std::int64_t{1} << 40;
+  p.query_offset = std::min(call.integer(QUERN_KEY_QUERY_OFFSET), far);
+  p.window = std::min(call.integer(QUERN_KEY_WINDOW), 2 * far);
+  p.batch = static_cast<uint>(q.dims[0]);
+  p.queries = static_cast<uint>(q.dims[1]);
+  p.keys = static_cast<uint>(k.dims[1]);
+  p.heads = static_cast<uint>(q.dims[2]);
+  p.kv_heads = static_cast<uint>(k.dims[2]);
+  p.d = static_cast<uint>(q.dims[3]);
+  p.dv = static_cast<uint>(v.dims[3]);
+  p.causal = call.flag(QUERN_KEY_CAUSAL) ? 1 : 0;
+  p.scale = call.number(QUERN_KEY_SCALE);
+  p.softcap = call.number(QUERN_KEY_SOFTCAP);
+  p.max_bias = call.number(QUERN_KEY_MAX_BIAS);
+  return p;
+}
+std::uint32_t threads(const Launcher& launcher) { return launcher.facts().software() ? 32 : 128; }
+
+std::string refuse_forward(const Call& call) {
+  const Tensor& lse = call.output(1);
+  if (std::string r = first_of({check_dense(call, call.input(3), call.input(4)), check_rows(call, call.output(0))}); !r.empty()) return r;
+  return lse.present() ? check_lse(call, lse) : std::string();
+}
+void emit_forward(const Call& call, Launcher& launcher) {
+  DenseParams p = params_of(call, call.input(3), call.input(4));
+  p.y = view_of(call.output(0));
+  if (call.output(1).present()) p.lse = view_of(call.output(1));
+  launcher.launch("attention_dense", threads(launcher), launcher.rows(call.input(q_in).rows()), p);
+}
+
+std::string refuse_backward(const Call& call) {
+  if (std::string r = first_of({check_dense(call, call.input(6), call.input(7)), check_rows(call, call.input(y_in)), check_rows(call, call.input(dy_in)),
+                                check_lse(call, call.input(lse_in))});
+      !r.empty())
+    return r;
+  for (std::size_t i = 0; i < 3; ++i)
+    if (std::string r = first_of({check_heads(call.output(i)), check_same_shape(call.output(i), call.input(i))}); !r.empty()) return r;
+  return {};
+}
+std::uint64_t scratch_backward(const Call& call) { return static_cast<std::uint64_t>(call.input(q_in).rows()) * 4; }
+void emit_backward(const Call& call, Launcher& launcher) {
+  DenseParams p = params_of(call, call.input(6), call.input(7));
+  p.y = view_of(call.input(y_in));
+  p.lse = view_of(call.input(lse_in));
+  p.dy = view_of(call.input(dy_in));
+  p.dq = view_of(call.output(0));
+  p.dk = view_of(call.output(1));
+  p.dvalues = view_of(call.output(2));
+  p.d_rows = call.scratch;
+  launcher.launch("attention_backward", threads(launcher), launcher.rows(call.input(q_in).rows()), p, {0});
+  launcher.barrier();
+  launcher.launch("attention_backward", threads(launcher), launcher.rows(call.input(k_in).rows()), p, {1});
+}
+
+constexpr Op table[] = {
+    offer(QUERN_OP_ATTENTION_DENSE, "attention_dense.vulkan", refuse_forward, emit_forward),
+    offer(QUERN_OP_ATTENTION_BACKWARD, "attention_backward.vulkan", refuse_backward, emit_backward, scratch_backward),
+};
+
+}  // namespace
+
+const std::span<const Op> dense_attention_ops = table;
+
+}  // namespace quern::vulkan

@@ -1,0 +1,139 @@
+// Adapters: lora_matmul, its gradient, lora_merge.
+#include "tables.hpp"
+
+#include <algorithm>
+
+namespace quern::vulkan {
+namespace {
+
+constexpr std::int32_t make_h = 0, make_y = 1, make_g = 2, make_dx = 3, make_pool = 4, merge = 5;  // as in shaders/lora.comp
+
+std::string check_adapters(const Call& call) {
+  const Tensor &x = call.input(0), &pool = call.input(1), &table = call.input(2), &slot = call.input(3);
+  if (std::string r = first_of({check_floats(x), check_rank(x, 2), check_floats(pool), check_rank(pool, 1), sdk::check_packed_rows(pool)}); !r.empty()) return r;
+  if (pool.elements() >= std::int64_t{1} << 31) return concat(describe(pool), "; fewer than 2^31 elements are taken");
+  return first_of({check_dtype(table, QUERN_I32), check_rank(table, 2), check_dim(table, 1, 4), check_contiguous(table), check_dtype(slot, QUERN_I32),
+                   check_rank(slot, 1), check_dim(slot, 0, x.dims[0])});
+}
+
+/// An adapter lies inside the pool, so that none has a higher rank.
+std::int64_t most_rank(const Call& call, std::int64_t n) {
+  const std::int64_t widest = std::max({std::int64_t{1}, call.input(0).dims[1], n});
+  return std::max<std::int64_t>(1, call.input(1).dims[0] / widest);
+}
+std::uint64_t low_bytes(const Call& call, std::int64_t n) {
+  return (static_cast<std::uint64_t>(call.input(0).dims[0] * most_rank(call, n)) * 4 + 255) / 256 * 256;
+}
+std::string check_low(const Call& call, std::int64_t n) {
+  const std::int64_t rows = call.input(0).dims[0];
+  const bool large = rows * most_rank(call, n) >= std::int64_t{1} << 31 || rows * std::max(call.input(0).dims[1], n) >= std::int64_t{1} << 31;
+  return large ? "rows times ranks, and elements of x and y, are fewer than 2^31" : "";
+}
+
+View view_of(const Tensor& t) {
+  View v{};
+  v.data = t.data;
+  v.dtype = static_cast<int>(t.dtype);
+  std::copy_n(t.strides, 2, v.stride);
+  return v;
+}
+LoraParams params_of(const Call& call, std::int64_t n, Launcher& launcher) {
+  const Tensor &x = call.input(0), &pool = call.input(1), &slot = call.input(3);
+  LoraParams p{};
+  p.x = view_of(x);
+  p.pool = pool.data;
+  p.table = call.input(2).data;
+  p.slot = slot.data;
+  p.h = call.scratch;
+  p.g = call.scratch + low_bytes(call, n);
+  p.predicate = call.predicate.data;
+  p.faults = launcher.faults();
+  p.rows = static_cast<uint>(x.dims[0]);
+  p.k = static_cast<uint>(x.dims[1]);
+  p.n = static_cast<uint>(n);
+  p.pool_size = static_cast<uint>(pool.dims[0]);
+  p.most_rank = static_cast<uint>(most_rank(call, n));
+  p.slots = static_cast<int>(call.input(2).dims[0]);
+  p.slot_step = static_cast<int>(slot.strides[0]);
+  p.pool_dtype = static_cast<int>(pool.dtype);
+  p.alpha = call.number(QUERN_KEY_ALPHA);
+  return p;
+}
+void launch(const LoraParams& p, std::int64_t items, std::int32_t op, Launcher& launcher) {
+  launcher.launch("lora", launcher.item_threads(), launcher.spread(items), p, {op});
+}
+std::int64_t low_items(const LoraParams& p) { return std::int64_t{p.rows} * p.most_rank; }
+
+std::string refuse_matmul(const Call& call) {
+  const Tensor &x = call.input(0), &base = call.input(4), &y = call.output(0);
+  if (std::string r = first_of({check_adapters(call), check_floats(y), check_rank(y, 2), check_dim(y, 0, x.dims[0])}); !r.empty()) return r;
+  if (base.present())
+    if (std::string r = first_of({check_dtype(base, y.dtype), check_same_shape(base, y)}); !r.empty()) return r;
+  return check_low(call, y.dims[1]);
+}
+std::uint64_t scratch_matmul(const Call& call) { return low_bytes(call, call.output(0).dims[1]); }
+void emit_matmul(const Call& call, Launcher& launcher) {
+  const Tensor &base = call.input(4), &y = call.output(0);
+  LoraParams p = params_of(call, y.dims[1], launcher);
+  if (base.present()) p.base = view_of(base);
+  p.out_ = view_of(y);
+  launch(p, low_items(p), make_h, launcher);
+  launcher.barrier();
+  launch(p, y.elements(), make_y, launcher);
+}
+
+std::string refuse_backward(const Call& call) {
+  const Tensor &x = call.input(0), &pool = call.input(1), &dy = call.input(4), &dx = call.output(0), &dpool = call.output(1);
+  if (std::string r = first_of({check_adapters(call), check_floats(dy), check_rank(dy, 2), check_dim(dy, 0, x.dims[0]), check_floats(dx), check_same_shape(dx, x),
+                                check_floats(dpool), check_same_shape(dpool, pool)});
+      !r.empty())
+    return r;
+  return check_low(call, dy.dims[1]);
+}
+std::uint64_t scratch_backward(const Call& call) { return 2 * low_bytes(call, call.input(4).dims[1]); }
+void emit_backward(const Call& call, Launcher& launcher) {
+  const Tensor &dy = call.input(4), &dx = call.output(0), &dpool = call.output(1);
+  LoraParams p = params_of(call, dy.dims[1], launcher);
+  p.y = view_of(dy);
+  p.accumulate = call.flag(QUERN_KEY_ACCUMULATE) ? 1 : 0;
+  launch(p, low_items(p), make_h, launcher);
+  launch(p, low_items(p), make_g, launcher);
+  launcher.barrier();
+  p.out_ = view_of(dx);
+  launch(p, dx.elements(), make_dx, launcher);
+  p.out_ = view_of(dpool);
+  launch(p, dpool.elements(), make_pool, launcher);
+}
+
+std::string refuse_merge(const Call& call) {
+  const Tensor &w = call.input(0), &a = call.input(1), &b = call.input(2), &y = call.output(0);
+  for (const Tensor* t : {&w, &a, &b, &y})
+    if (std::string r = first_of({check_floats(*t), check_rank(*t, 2)}); !r.empty()) return r;
+  return first_of({check_dim(a, 1, w.dims[1]), check_dim(b, 0, w.dims[0]), check_dim(b, 1, a.dims[0]), check_same_shape(y, w),
+                   w.elements() >= std::int64_t{1} << 31 ? concat(describe(w), "; fewer than 2^31 elements are taken") : ""});
+}
+void emit_merge(const Call& call, Launcher& launcher) {
+  const Tensor &w = call.input(0), &a = call.input(1);
+  LoraParams p{};
+  p.x = view_of(w);
+  p.base = view_of(a);
+  p.y = view_of(call.input(2));
+  p.out_ = view_of(call.output(0));
+  p.rows = static_cast<uint>(w.dims[0]);
+  p.k = static_cast<uint>(w.dims[1]);
+  p.most_rank = static_cast<uint>(a.dims[0]);
+  p.alpha = call.number(QUERN_KEY_ALPHA);
+  launch(p, w.elements(), merge, launcher);
+}
+
+constexpr Op table[] = {
+    offer(QUERN_OP_LORA_MATMUL, "lora_matmul.vulkan", refuse_matmul, emit_matmul, scratch_matmul),
+    offer(QUERN_OP_LORA_MATMUL_BACKWARD, "lora_matmul_backward.vulkan", refuse_backward, emit_backward, scratch_backward, true),
+    offer(QUERN_OP_LORA_MERGE, "lora_merge.vulkan", refuse_merge, emit_merge),
+};
+
+}  // namespace
+
+const std::span<const Op> lora_ops = table;
+
+}  // namespace quern::vulkan

@@ -1,0 +1,73 @@
+// moe_router and moe_combine.
+#include "tables.hpp"
+
+namespace quern::vulkan {
+namespace {
+
+std::string refuse_router(const Call& call) {
+  const Tensor &logits = call.input(0), &bias = call.input(1), &id = call.output(0), &weight = call.output(1);
+  const std::int64_t used = call.integer(QUERN_KEY_USED), kind = call.integer(QUERN_KEY_KIND);
+  if (std::string r = first_of({check_dtype(logits, QUERN_F32), check_rank(logits, 2)}); !r.empty()) return r;
+  if (bias.present())
+    if (std::string r = check_vector(bias, QUERN_F32, logits.dims[1]); !r.empty()) return r;
+  if (used < 1 || used > logits.dims[1] || (logits.ranged & 2u) != 0) return concat("used is ", used, " for ", describe(logits), "; it is 1 to a fixed number of experts");
+  if (kind != 0 && kind != 1) return concat("kind is ", kind, "; there are 0 and 1");
+  return first_of({check_dtype(id, QUERN_I32), check_dtype(weight, QUERN_F32), check_rank(id, 2), check_dim(id, 0, logits.dims[0]), check_dim(id, 1, used),
+                   check_same_shape(id, weight)});
+}
+void emit_router(const Call& call, Launcher& launcher) {
+  const Tensor &logits = call.input(0), &id = call.output(0), &weight = call.output(1);
+  RouterParams p{};
+  p.logits = logits.data;
+  p.bias = call.input(1).data;
+  p.id = id.data;
+  p.weight = weight.data;
+  p.predicate = call.predicate.data;
+  p.logits_stride = logits.strides[0];
+  p.id_stride = id.strides[0];
+  p.weight_stride = weight.strides[0];
+  p.logits_step = static_cast<int>(logits.strides[1]);
+  p.id_step = static_cast<int>(id.strides[1]);
+  p.weight_step = static_cast<int>(weight.strides[1]);
+  p.rows = static_cast<uint>(logits.dims[0]);
+  p.experts = static_cast<uint>(logits.dims[1]);
+  p.used = static_cast<uint>(id.dims[1]);
+  p.renormalise = call.flag(QUERN_KEY_RENORMALISE) ? 1 : 0;
+  p.scale = call.number(QUERN_KEY_SCALE);
+  launcher.launch("moe_router", launcher.item_threads(), launcher.spread(p.rows), p, {static_cast<std::int32_t>(call.integer(QUERN_KEY_KIND))});
+}
+
+std::string refuse_combine(const Call& call) {
+  const Tensor &x = call.input(0), &weight = call.input(1), &y = call.output(0);
+  if (std::string r = first_of({check_floats(x), check_rank(x, 3), check_floats(y), check_rank(y, 2), check_rank(weight, 2)}); !r.empty()) return r;
+  return first_of({check_vector(weight, QUERN_F32, x.dims[0] * x.dims[1]), check_dim(weight, 0, x.dims[0]), check_dim(y, 0, x.dims[0]),
+                   check_dim(y, 1, x.dims[2]), x.elements() >= std::int64_t{1} << 31 ? concat(describe(x), "; fewer than 2^31 elements are taken") : ""});
+}
+void emit_combine(const Call& call, Launcher& launcher) {
+  const Tensor &x = call.input(0), &y = call.output(0);
+  CombineParams p{};
+  p.x = x.data;
+  p.weight = call.input(1).data;
+  p.y = y.data;
+  p.predicate = call.predicate.data;
+  p.x_row = x.strides[0];
+  p.x_used = x.strides[1];
+  p.y_row = y.strides[0];
+  p.rows = static_cast<uint>(x.dims[0]);
+  p.used = static_cast<uint>(x.dims[1]);
+  p.n = static_cast<uint>(x.dims[2]);
+  p.x_dtype = static_cast<int>(x.dtype);
+  p.y_dtype = static_cast<int>(y.dtype);
+  p.x_step = static_cast<int>(x.strides[2]);
+  p.y_step = static_cast<int>(y.strides[1]);
+  launcher.launch("moe_combine", launcher.item_threads(), launcher.spread(y.elements()), p);
+}
+
+constexpr Op table[] = {offer(QUERN_OP_MOE_ROUTER, "moe_router.vulkan", refuse_router, emit_router, nullptr, true),
+                        offer(QUERN_OP_MOE_COMBINE, "moe_combine.vulkan", refuse_combine, emit_combine, nullptr, true)};
+
+}  // namespace
+
+const std::span<const Op> moe_ops = table;
+
+}  // namespace quern::vulkan

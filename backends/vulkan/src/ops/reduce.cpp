@@ -1,0 +1,185 @@
+// softmax and its gradient; reductions of rows and of whole tensors; argmax.
+#include "elementwise.hpp"
+#include "tables.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace quern::vulkan {
+namespace {
+
+constexpr std::int32_t max_row = 0, sum_row = 1, log_sum_exp = 2, argmax_row = 3, all = 4, finish = 5, count_equal = 6, finish_count = 7;
+constexpr std::int64_t partials_a_part = 256, most_parts = 64;
+
+/// y with a last dim of 1, so that its leading dims are those of x.
+Tensor beside_rows(const Tensor& y, const Tensor& x) {
+  Tensor t = y;
+  if (t.rank < x.rank) {
+    t.dims[t.rank] = 1;
+    t.strides[t.rank++] = 0;
+  }
+  return t;
+}
+
+std::string refuse_rows(const Call& call) {
+  const Tensor &x = call.input(0), &y = call.output(0);
+  if (x.rank == 0) return concat(describe(x), " is a scalar; this takes rows");
+  if (std::string r = first_of({check_floats(x), call.op == QUERN_OP_ARGMAX ? check_dtype(y, QUERN_I32) : check_floats(y)}); !r.empty()) return r;
+  const bool keeps = call.op == QUERN_OP_SUM_ROWS;
+  std::string r = check_rank(y, keeps ? x.rank : x.rank - 1);
+  for (std::uint32_t d = 0; r.empty() && d + 1 < x.rank; ++d) r = check_dim(y, d, x.dims[d]);
+  return r.empty() && keeps ? check_dim(y, x.rank - 1, 1) : r;
+}
+void emit_rows(const Call& call, Launcher& launcher) {
+  const Tensor &x = call.input(0), y = beside_rows(call.output(0), x);
+  const std::int32_t op = call.op == QUERN_OP_MAX ? max_row : call.op == QUERN_OP_SUM_ROWS ? sum_row : call.op == QUERN_OP_ARGMAX ? argmax_row : log_sum_exp;
+  for_each_row_part(x, {&x, &y}, [&](const Shape& rows, const View* v) {
+    RowParams p{};
+    p.rows = rows;
+    p.x = v[0];
+    p.y = v[1];
+    p.n = static_cast<uint>(x.last());
+    p.predicate = call.predicate.data;
+    p.rows_a_predicate = std::max<uint>(1, x.rank < 2 || x.dims[0] == 0 ? 1 : static_cast<uint>(x.rows() / x.dims[0]));
+    launcher.launch("reduce", launcher.row_threads(x.last()), launcher.rows(rows.count), p, {op});
+  });
+}
+
+std::string refuse_cumsum(const Call& call) {
+  const Tensor &x = call.input(0), &y = call.output(0);
+  return first_of({check_floats(x), check_floats(y), check_same_shape(x, y), x.rank == 0 ? "cumsum takes rows" : ""});
+}
+void emit_cumsum(const Call& call, Launcher& launcher) {
+  const Tensor &x = call.input(0), &y = call.output(0);
+  for_each_row_part(x, {&x, &y}, [&](const Shape& rows, const View* v) {
+    RowParams p{};
+    p.rows = rows;
+    p.x = v[0];
+    p.y = v[1];
+    p.n = static_cast<uint>(x.last());
+    launcher.launch("cumsum", launcher.row_threads(x.last()), launcher.rows(rows.count), p);
+  });
+}
+
+std::string refuse_all(const Call& call) {
+  const Tensor &x = call.input(0), &y = call.output(0);
+  if (y.elements() != 1) return concat(describe(y), "; it has one element");
+  if (x.elements() > most_parts << 29) return concat(describe(x), "; fewer than 2^35 elements are taken");
+  if (call.op == QUERN_OP_COUNT_EQUAL) {
+    const Tensor& b = call.input(1);
+    if (x.elements() >= std::int64_t{1} << 31) return concat(describe(x), "; fewer than 2^31 elements are taken");
+    return first_of({check_dtype(x, QUERN_I32), check_dtype(b, QUERN_I32), check_same_shape(x, b), check_dtype(y, QUERN_I64)});
+  }
+  return first_of({check_floats(x), check_floats(y)});
+}
+std::uint64_t scratch_all(const Call&) { return most_parts * partials_a_part * 4; }
+
+void emit_all(const Call& call, Launcher& launcher) {
+  const Tensor &x = call.input(0), &b = call.op == QUERN_OP_COUNT_EQUAL ? call.input(1) : x;
+  const Tensor one = beside_rows(call.output(0), x);
+  RowParams last{};
+  last.partial = call.scratch;
+  last.y.data = one.data;
+  last.y.dtype = static_cast<int>(one.dtype);
+  last.count = static_cast<float>(x.elements());
+  last.mode = call.op == QUERN_OP_NORM ? 1 : call.op == QUERN_OP_MEAN ? 2 : 0;
+  const bool counts = call.op == QUERN_OP_COUNT_EQUAL;
+  if (counts) {
+    Tensor word;
+    word.data = call.scratch;
+    word.dtype = QUERN_I32;
+    fill_view(word, 0, launcher);
+    launcher.barrier();
+  }
+  for_each_part(x, {&x, &b}, [&](const Shape& shape, const View* v) {
+    RowParams p{};
+    p.rows = shape;
+    p.x = v[0];
+    p.b = v[1];
+    p.mode = last.mode == 1 ? 1 : 0;
+    p.partial = call.scratch + (counts ? 0 : std::uint64_t{last.n} * 4);
+    Launcher::Grid grid = launcher.spread(shape.count);
+    grid.x = std::min(grid.x, partials_a_part);
+    last.n += static_cast<uint>(grid.x);
+    launcher.launch("reduce", launcher.item_threads(), grid, p, {counts ? count_equal : all});
+  });
+  launcher.barrier();
+  launcher.launch("reduce", launcher.row_threads(last.n), {1, 1, 1}, last, {counts ? finish_count : finish});
+}
+
+std::string refuse_softmax(const Call& call) {
+  const Tensor &x = call.input(0), &mask = call.input(1), &sinks = call.input(2), &y = call.output(0);
+  if (x.rank == 0) return concat(describe(x), " is a scalar; softmax takes rows");
+  if (std::string r = first_of({check_floats(x), check_floats(y), check_same_shape(x, y)}); !r.empty()) return r;
+  if (mask.present()) {
+    if (!sdk::broadcasts(mask, x) || mask.last() != x.last()) return concat(describe(mask), " does not broadcast to ", describe(x));
+    if (std::string r = check_floats(mask); !r.empty()) return r;
+  }
+  if (sinks.present())
+    if (std::string r = first_of({check_floats(sinks), check_rank(sinks, 1), check_dim(sinks, 0, x.rank < 3 ? 1 : x.dims[x.rank - 3])}); !r.empty())
+      return r;
+  return call.integer(QUERN_KEY_WINDOW) < 0 ? "window is below 0" : "";
+}
+void emit_softmax(const Call& call, Launcher& launcher) {
+  const Tensor &x = call.input(0), &mask = call.input(1), &sinks = call.input(2), &y = call.output(0);
+  for_each_row_part(x, {&x, &mask, &y}, [&](const Shape& rows, const View* v) {
+    SoftmaxParams p{};
+    p.rows = rows;
+    p.x = v[0];
+    p.mask = v[1];
+    p.y = v[2];
+    p.sinks = sinks.data;
+    p.sink_dtype = static_cast<int>(sinks.dtype);
+    p.sink_step = static_cast<int>(sinks.strides[0]);
+    constexpr std::int64_t far = std::int64_t{1} << 40;
+    p.query_offset = std::clamp(call.integer(QUERN_KEY_QUERY_OFFSET), -far, far);
+    p.n = static_cast<uint>(x.last());
+    p.queries = x.rank < 2 ? 1 : static_cast<uint>(x.dims[x.rank - 2]);
+    p.heads = x.rank < 3 ? 1 : static_cast<uint>(x.dims[x.rank - 3]);
+    p.scale = call.number(QUERN_KEY_SCALE);
+    p.softcap = call.number(QUERN_KEY_SOFTCAP);
+    p.max_bias = call.number(QUERN_KEY_MAX_BIAS);
+    p.causal = call.flag(QUERN_KEY_CAUSAL) ? 1 : 0;
+    p.window = static_cast<int>(std::min<std::int64_t>(call.integer(QUERN_KEY_WINDOW), std::numeric_limits<int>::max()));
+    launcher.launch("softmax", launcher.row_threads(x.last()), launcher.rows(rows.count), p, {0});
+  });
+}
+
+std::string refuse_softmax_backward(const Call& call) {
+  const Tensor &y = call.input(0), &dy = call.input(1), &dx = call.output(0);
+  return first_of({check_floats(y), check_floats(dy), check_floats(dx), check_same_shape(y, dx), check_same_shape(dy, dx),
+                   y.rank == 0 ? "softmax takes rows" : ""});
+}
+void emit_softmax_backward(const Call& call, Launcher& launcher) {
+  const Tensor &y = call.input(0), &dy = call.input(1), &dx = call.output(0);
+  for_each_row_part(y, {&y, &dy, &dx}, [&](const Shape& rows, const View* v) {
+    SoftmaxParams p{};
+    p.rows = rows;
+    p.x = v[0];
+    p.mask = v[1];
+    p.y = v[2];
+    p.n = static_cast<uint>(y.last());
+    p.scale = call.number(QUERN_KEY_SCALE);
+    launcher.launch("softmax", launcher.row_threads(y.last()), launcher.rows(rows.count), p, {1});
+  });
+}
+
+constexpr Op table[] = {
+    offer(QUERN_OP_SOFTMAX, "softmax.vulkan", refuse_softmax, emit_softmax),
+    offer(QUERN_OP_SOFTMAX_BACKWARD, "softmax_backward.vulkan", refuse_softmax_backward, emit_softmax_backward),
+    offer(QUERN_OP_LOGSUMEXP, "logsumexp.vulkan", refuse_rows, emit_rows),
+    offer(QUERN_OP_MAX, "max.vulkan", refuse_rows, emit_rows),
+    offer(QUERN_OP_SUM_ROWS, "sum_rows.vulkan", refuse_rows, emit_rows),
+    offer(QUERN_OP_ARGMAX, "argmax.vulkan", refuse_rows, emit_rows, nullptr, true),
+    offer(QUERN_OP_CUMSUM, "cumsum.vulkan", refuse_cumsum, emit_cumsum),
+    offer(QUERN_OP_SUM, "sum.vulkan", refuse_all, emit_all, scratch_all),
+    offer(QUERN_OP_MEAN, "mean.vulkan", refuse_all, emit_all, scratch_all),
+    offer(QUERN_OP_NORM, "norm.vulkan", refuse_all, emit_all, scratch_all),
+    offer(QUERN_OP_COUNT_EQUAL, "count_equal.vulkan", refuse_all, emit_all, scratch_all),
+};
+
+}  // namespace
+
+const std::span<const Op> reduce_ops = table;
+
+}  // namespace quern::vulkan

@@ -1,0 +1,100 @@
+// rope_table in f64, and rope.
+#include "tables.hpp"
+
+#include <algorithm>
+
+namespace quern::vulkan {
+namespace {
+
+constexpr std::uint32_t section_keys[] = {QUERN_KEY_SECTION0, QUERN_KEY_SECTION1, QUERN_KEY_SECTION2, QUERN_KEY_SECTION3};
+
+std::string check_table(const Tensor& t) {
+  return first_of({check_dtype(t, QUERN_F32), check_rank(t, 3), check_dim(t, 2, 2), t.strides[2] == 4 && t.strides[1] == 8 ? "" : concat(describe(t), " has rows that lie apart"),
+                   t.elements() >= std::int64_t{1} << 31 ? concat(describe(t), " is too large") : ""});
+}
+
+std::string refuse_table(const Call& call) {
+  const Tensor &count = call.input(0), &factors = call.input(1), &t = call.output(0);
+  const std::int64_t scaling = call.integer(QUERN_KEY_SCALING);
+  if (std::string r = check_table(t); !r.empty()) return r;
+  if (count.present())
+    if (std::string r = check_vector(count, QUERN_I32, 1); !r.empty()) return r;
+  if (factors.present())
+    if (std::string r = check_vector(factors, QUERN_F32, t.dims[1]); !r.empty()) return r;
+  if (scaling < 0 || scaling > 5) return concat("scaling is ", scaling, "; there are 0 to 5");
+  if (!(call.real(QUERN_KEY_BASE) > 0) || !(call.real(QUERN_KEY_FACTOR) > 0)) return "base and factor are above 0";
+  if ((scaling == 2 || scaling == 3 || scaling == 5) && call.integer(QUERN_KEY_ORIGINAL_CONTEXT) <= 0) return concat("scaling ", scaling, " needs original_context");
+  return {};
+}
+void emit_table(const Call& call, Launcher& launcher) {
+  const Tensor& t = call.output(0);
+  RopeTableParams p{};
+  p.count = call.input(0).data;
+  p.factors = call.input(1).data;
+  p.table = t.data;
+  p.table_stride = t.strides[0];
+  p.first = call.integer(QUERN_KEY_FIRST);
+  p.base = call.real(QUERN_KEY_BASE);
+  p.factor = call.real(QUERN_KEY_FACTOR);
+  p.beta_fast = call.real(QUERN_KEY_BETA_FAST);
+  p.beta_slow = call.real(QUERN_KEY_BETA_SLOW);
+  p.mscale = call.real(QUERN_KEY_MSCALE);
+  p.low = call.real(QUERN_KEY_LOW_FREQ_FACTOR);
+  p.high = call.real(QUERN_KEY_HIGH_FREQ_FACTOR);
+  p.context = static_cast<double>(call.integer(QUERN_KEY_ORIGINAL_CONTEXT));
+  p.positions = static_cast<uint>(t.dims[0]);
+  p.pairs = static_cast<uint>(t.dims[1]);
+  p.scaling = static_cast<int>(call.integer(QUERN_KEY_SCALING));
+  launcher.launch("rope_table", launcher.item_threads(), launcher.spread((t.dims[0] + 15) / 16 * t.dims[1]), p);
+}
+
+bool sectioned(const Call& call) {
+  return std::any_of(std::begin(section_keys), std::end(section_keys), [&](std::uint32_t key) { return call.integer(key) != 0; });
+}
+
+std::string refuse_rope(const Call& call) {
+  const Tensor &x = call.input(0), &position = call.input(1), &t = call.input(2), &y = call.output(0);
+  if (std::string r = first_of({check_floats(x), check_floats(y), check_rank(x, 3), check_same_shape(x, y), check_dtype(position, QUERN_I32), check_table(t)});
+      !r.empty())
+    return r;
+  if (2 * t.dims[1] > x.dims[2]) return concat(describe(t), " has more pairs than a head of ", x.dims[2]);
+  if (x.elements() >= std::int64_t{1} << 31) return concat(describe(x), "; fewer than 2^31 elements are taken");
+  if (const std::int64_t mode = call.integer(QUERN_KEY_MODE); mode != 0 && mode != 1) return concat("rope has the modes 0 and 1, not ", mode);
+  if (sectioned(call)) return first_of({check_rank(position, 2), check_dim(position, 0, 4), check_dim(position, 1, x.dims[0])});
+  return first_of({check_rank(position, 1), check_dim(position, 0, x.dims[0])});
+}
+void emit_rope(const Call& call, Launcher& launcher) {
+  const Tensor &x = call.input(0), &position = call.input(1), &t = call.input(2), &y = call.output(0);
+  RopeParams p{};
+  p.x.data = x.data;
+  p.y.data = y.data;
+  p.x.dtype = static_cast<int>(x.dtype);
+  p.y.dtype = static_cast<int>(y.dtype);
+  std::copy_n(x.strides, 3, p.x.stride);
+  std::copy_n(y.strides, 3, p.y.stride);
+  p.sectioned = sectioned(call) ? 1 : 0;
+  p.position = position.data;
+  p.position_stride = position.strides[p.sectioned];
+  p.section_stride = p.sectioned != 0 ? position.strides[0] : 0;
+  p.table = t.data;
+  p.table_stride = t.strides[0];
+  p.faults = launcher.faults();
+  p.tokens = static_cast<uint>(x.dims[0]);
+  p.heads = static_cast<uint>(x.dims[1]);
+  p.d = static_cast<uint>(x.dims[2]);
+  p.pairs = static_cast<uint>(t.dims[1]);
+  p.positions = static_cast<int>(t.dims[0]);
+  for (std::size_t s = 0; s < 4; ++s) p.sections[s] = static_cast<uint>(call.integer(section_keys[s]));
+  p.mode = static_cast<int>(call.integer(QUERN_KEY_MODE));
+  p.inverse = call.flag(QUERN_KEY_INVERSE) ? 1 : 0;
+  launcher.launch("rope", launcher.item_threads(), launcher.spread(x.dims[0] * x.dims[1] * (x.dims[2] - t.dims[1])), p);
+}
+
+constexpr Op table[] = {offer(QUERN_OP_ROPE_TABLE, "rope_table.vulkan", refuse_table, emit_table, nullptr, false, true),
+                        offer(QUERN_OP_ROPE, "rope.vulkan", refuse_rope, emit_rope)};
+
+}  // namespace
+
+const std::span<const Op> rope_ops = table;
+
+}  // namespace quern::vulkan

@@ -1,0 +1,86 @@
+// get_rows, set_rows, index_add and get_rows_backward.
+#include "elementwise.hpp"
+#include "tables.hpp"
+
+namespace quern::vulkan {
+namespace {
+
+constexpr std::int32_t last_wins = 0, adds = 1, adds_strictly = 2;  // as in shaders/write_rows.comp
+
+std::string check_index(const Tensor& index, std::int64_t count) {
+  if (index.dtype != QUERN_I32 && index.dtype != QUERN_I64) return concat(describe(index), "; indices are i32 or i64");
+  return first_of({check_rank(index, 1), check_dim(index, 0, count)});
+}
+
+RowsParams params_of(const Tensor& table, const Tensor& index, const Tensor& x, const Tensor& predicate, Launcher& launcher) {
+  RowsParams p{};
+  p.table = table.data;
+  p.index = index.data;
+  p.x = x.data;
+  p.predicate = predicate.data;
+  p.faults = launcher.faults();
+  p.table_stride = table.strides[0];
+  p.x_stride = x.strides[0];
+  p.table_step = static_cast<int>(table.strides[1]);
+  p.x_step = static_cast<int>(x.strides[1]);
+  p.index_step = static_cast<int>(index.strides[0]);
+  p.x_dtype = static_cast<int>(x.dtype);
+  p.index_dtype = static_cast<int>(index.dtype);
+  p.count = static_cast<uint>(index.dims[0]);
+  p.rows = static_cast<uint>(table.dims[0]);
+  p.h = static_cast<uint>(table.dims[1]);
+  return p;
+}
+
+std::string check_count(const Tensor& x) { return x.elements() >= std::int64_t{1} << 31 ? concat(describe(x), "; fewer than 2^31 elements are taken") : ""; }
+
+std::string refuse_get(const Call& call) {
+  const Tensor &table = call.input(0), &index = call.input(1), &y = call.output(0);
+  if (!is_float(table.dtype) && !is_block(table.dtype) && table.dtype != QUERN_I32) return concat(describe(table), "; floats, i32 and block formats are taken");
+  if (table.packed_layout) return concat(describe(table), " is packed and this kernel reads rows");
+  return first_of({check_rank(table, 2), sdk::check_packed_rows(table), table.dtype == QUERN_I32 ? check_dtype(y, QUERN_I32) : check_floats(y),
+                   check_rank(y, 2), check_index(index, y.dims[0]), check_dim(y, 1, table.dims[1]), check_count(y)});
+}
+void emit_get(const Call& call, Launcher& launcher) {
+  const Tensor &table = call.input(0), &y = call.output(0);
+  const bool wide = table.dtype != QUERN_I32 && table.dims[1] % 16 == 0;
+  const RowsParams p = params_of(table, call.input(1), y, {}, launcher);
+  launcher.launch("get_rows", launcher.item_threads(), launcher.spread(y.elements() / (wide ? 16 : 1)), p,
+                  {static_cast<std::int32_t>(table.dtype), wide ? 16 : 1});
+}
+
+std::string refuse_write(const Call& call) {
+  const Tensor &x = call.input(0), &index = call.input(1), &table = call.output(0);
+  const bool blocks = call.op == QUERN_OP_SET_ROWS && is_block(table.dtype);
+  if (blocks && table.dtype != QUERN_Q8_0 && table.dtype != QUERN_Q4_0) return concat(describe(table), "; f32, f16, bf16, q8_0 and q4_0 are taken");
+  return first_of({check_floats(x), check_rank(x, 2), check_rank(table, 2), blocks ? sdk::check_packed_rows(table) : check_floats(table),
+                   check_index(index, x.dims[0]), check_dim(table, 1, x.dims[1]), check_count(x)});
+}
+void write(const Call& call, std::int32_t mode, Launcher& launcher) {
+  const Tensor &x = call.input(0), &table = call.output(0);
+  const std::int64_t unit = is_block(table.dtype) ? 32 : 1;
+  launcher.launch("write_rows", launcher.item_threads(), launcher.spread(x.elements() / unit),
+                  params_of(table, call.input(1), x, call.predicate, launcher), {static_cast<std::int32_t>(table.dtype), mode});
+}
+void emit_set(const Call& call, Launcher& launcher) { write(call, last_wins, launcher); }
+void emit_add(const Call& call, Launcher& launcher) { write(call, adds, launcher); }
+void emit_backward(const Call& call, Launcher& launcher) {
+  if (!call.flag(QUERN_KEY_ACCUMULATE)) {
+    fill_view(call.output(0), 0, launcher);
+    launcher.barrier();
+  }
+  write(call, adds_strictly, launcher);
+}
+
+constexpr Op table[] = {
+    offer(QUERN_OP_GET_ROWS, "get_rows.vulkan", refuse_get, emit_get),
+    offer(QUERN_OP_SET_ROWS, "set_rows.vulkan", refuse_write, emit_set, nullptr, true),
+    offer(QUERN_OP_INDEX_ADD, "index_add.vulkan", refuse_write, emit_add, nullptr, true),
+    offer(QUERN_OP_GET_ROWS_BACKWARD, "get_rows_backward.vulkan", refuse_write, emit_backward, nullptr, true),
+};
+
+}  // namespace
+
+const std::span<const Op> rows_ops = table;
+
+}  // namespace quern::vulkan

@@ -1,0 +1,13 @@
+// The tables of ops, one a file: QUERN_VULKAN_OPS(family).
+#pragma once
+
+#include "../op.hpp"
+#include "../views.hpp"
+
+namespace quern::vulkan {
+
+#define QUERN_VULKAN_OPS(family) extern const std::span<const Op> family##_ops;
+#include "tables.def"
+#undef QUERN_VULKAN_OPS
+
+}  // namespace quern::vulkan

@@ -1,0 +1,175 @@
+// See pipelines.hpp. File of the cache: "QVP1", 8 bytes of checksum over key and data, the driver's data.
+#include "pipelines.hpp"
+
+#include "spirv.hpp"
+
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <thread>
+#include <tuple>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace quern::vulkan {
+namespace {
+
+constexpr char magic[] = "QVP1";
+constexpr std::size_t head_bytes = sizeof(magic) - 1 + sizeof(std::uint64_t);
+constexpr std::uint32_t push_bytes = 128;
+
+std::uint64_t mix(std::uint64_t hash, const void* data, std::size_t bytes) {
+  const auto* at = static_cast<const unsigned char*>(data);
+  for (std::size_t i = 0; i < bytes; ++i) hash = (hash ^ at[i]) * 0x100000001b3ull;
+  return hash;
+}
+
+std::uint64_t cache_key(const CardFacts& card) {
+  std::uint64_t key = kernels_hash();
+  key = mix(key, card.uuid, sizeof card.uuid);
+  key = mix(key, card.driver_uuid, sizeof card.driver_uuid);
+  return mix(key, &card.driver_version, sizeof card.driver_version);
+}
+
+}  // namespace
+
+bool PipelineKey::operator<(const PipelineKey& other) const noexcept {
+  if (kernel != other.kernel) return kernel < other.kernel;
+  if (threads != other.threads) return threads < other.threads;
+  return std::memcmp(constants, other.constants, sizeof constants) < 0;
+}
+
+Pipelines::Pipelines(const Calls& calls, VkDevice device, const CardFacts& card, std::string directory)
+    : calls_(calls), device_(device), card_(card), directory_(directory.empty() ? "" : directory + "/vulkan-pipelines") {
+  VkPushConstantRange range{VK_SHADER_STAGE_COMPUTE_BIT, 0, push_bytes};
+  VkPipelineLayoutCreateInfo layout{};
+  layout.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO;
+  layout.pushConstantRangeCount = 1;
+  layout.pPushConstantRanges = &range;
+  check(calls_.CreatePipelineLayout(device_, &layout, nullptr, &layout_), "making a pipeline layout");
+  std::string bytes;
+  if (!directory_.empty()) {
+    std::ifstream in(file(), std::ios::binary);
+    bytes.assign(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+    std::uint64_t sum = 0;
+    const bool whole = bytes.size() > head_bytes && bytes.compare(0, sizeof(magic) - 1, magic) == 0;
+    if (whole) std::memcpy(&sum, bytes.data() + sizeof(magic) - 1, sizeof sum);
+    if (!whole || mix(cache_key(card_), bytes.data() + head_bytes, bytes.size() - head_bytes) != sum) bytes.clear();
+  }
+  VkPipelineCacheCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO;
+  if (!bytes.empty()) {
+    info.initialDataSize = bytes.size() - head_bytes;
+    info.pInitialData = bytes.data() + head_bytes;
+  }
+  check(calls_.CreatePipelineCache(device_, &info, nullptr, &cache_), "making a pipeline cache");
+}
+
+Pipelines::~Pipelines() {
+  save();
+  for (const auto& [key, pipeline] : pipelines_) calls_.DestroyPipeline(device_, pipeline, nullptr);
+  calls_.DestroyPipelineCache(device_, cache_, nullptr);
+  calls_.DestroyPipelineLayout(device_, layout_, nullptr);
+}
+
+std::string Pipelines::file() const {
+  char name[32];
+  std::snprintf(name, sizeof name, "/%016llx.bin", static_cast<unsigned long long>(cache_key(card_)));
+  return directory_ + name;
+}
+
+void Pipelines::save() noexcept {
+  if (directory_.empty() || made_ == saved_) return;
+  saved_ = made_;
+  try {
+    std::size_t size = 0;
+    if (calls_.GetPipelineCacheData(device_, cache_, &size, nullptr) != VK_SUCCESS || size <= 32) return;
+    std::string data(size, '\0');
+    if (calls_.GetPipelineCacheData(device_, cache_, &size, data.data()) != VK_SUCCESS) return;
+    const std::uint64_t sum = mix(cache_key(card_), data.data(), size);
+    std::string bytes(magic);
+    bytes.append(reinterpret_cast<const char*>(&sum), sizeof sum).append(data, 0, size);
+    std::filesystem::create_directories(directory_);
+    std::string temporary = file() + ".XXXXXX";
+    const int out = mkstemp(temporary.data());
+    if (out < 0) return;
+    const bool written = ::write(out, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
+    close(out);
+    if (!written || std::rename(temporary.c_str(), file().c_str()) != 0) unlink(temporary.c_str());
+  } catch (...) {  // a cache that cannot be kept is no failure: the next start compiles again
+  }
+}
+
+VkPipeline Pipelines::find(const PipelineKey& key) const {
+  const std::lock_guard lock(mutex_);
+  const auto at = pipelines_.find(key);
+  return at == pipelines_.end() ? VK_NULL_HANDLE : at->second;
+}
+
+void Pipelines::make(const std::vector<PipelineKey>& keys, std::uint32_t threads) {
+  std::set<PipelineKey> unique;
+  for (const PipelineKey& key : keys)
+    if (find(key) == VK_NULL_HANDLE) unique.insert(key);
+  const std::vector<PipelineKey> missing(unique.begin(), unique.end());
+  std::atomic<std::size_t> next{0};
+  std::mutex failing;
+  std::exception_ptr failure;
+  const auto work = [&] {
+    try {
+      for (std::size_t i = next++; i < missing.size(); i = next++) {
+        const VkPipeline pipeline = create(missing[i]);
+        const std::lock_guard lock(mutex_);
+        if (pipelines_.emplace(missing[i], pipeline).second) ++made_;
+        else calls_.DestroyPipeline(device_, pipeline, nullptr);  // another instance was faster
+      }
+    } catch (...) {
+      const std::lock_guard lock(failing);
+      failure = std::current_exception();
+      next = missing.size();
+    }
+  };
+  std::vector<std::thread> helpers;
+  for (std::size_t t = 1; t < std::min<std::size_t>(threads, missing.size()); ++t) helpers.emplace_back(work);
+  work();
+  for (std::thread& helper : helpers) helper.join();
+  if (failure) std::rethrow_exception(failure);
+}
+
+VkPipeline Pipelines::create(const PipelineKey& key) const {
+  const std::vector<std::uint32_t> words =
+      with_float_controls(key.kernel->data, key.kernel->bytes, card_.keeps_denormals, card_.keeps_specials);
+  VkShaderModuleCreateInfo module_info{};
+  module_info.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO;
+  module_info.codeSize = words.size() * 4;
+  module_info.pCode = words.data();
+  VkShaderModule module = VK_NULL_HANDLE;
+  const std::string what = concat("kernel ", std::string(key.kernel->name));
+  check(calls_.CreateShaderModule(device_, &module_info, nullptr, &module), what.c_str());
+  VkSpecializationMapEntry entries[9];
+  std::int32_t values[9] = {static_cast<std::int32_t>(key.threads)};
+  for (std::uint32_t i = 0; i < 9; ++i) {
+    entries[i] = {i, i * 4, 4};
+    if (i > 0) values[i] = key.constants[i - 1];
+  }
+  VkSpecializationInfo constants{key.count + 1, entries, sizeof values, values};
+  VkComputePipelineCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
+  info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
+  info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
+  info.stage.module = module;
+  info.stage.pName = "main";
+  info.stage.pSpecializationInfo = &constants;
+  info.layout = layout_;
+  VkPipeline pipeline = VK_NULL_HANDLE;
+  const VkResult result = calls_.CreateComputePipelines(device_, cache_, 1, &info, nullptr, &pipeline);
+  calls_.DestroyShaderModule(device_, module, nullptr);
+  check(result, what.c_str());
+  return pipeline;
+}
+
+}  // namespace quern::vulkan

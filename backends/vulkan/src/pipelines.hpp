@@ -1,0 +1,53 @@
+// Pipelines by kernel and constants, made at first use; the driver's cache of them is kept on disk.
+#pragma once
+
+#include "card.hpp"
+#include "kernels.hpp"
+
+#include <map>
+#include <mutex>
+
+namespace quern::vulkan {
+
+/// A kernel with the constants that specialise it: constant 0 is the workgroup's size, the kernel's own follow.
+struct PipelineKey {
+  const Kernel* kernel = nullptr;
+  std::uint32_t threads = 0;
+  std::uint32_t count = 0;
+  std::int32_t constants[8] = {};
+  bool operator<(const PipelineKey& other) const noexcept;
+};
+
+class Pipelines {
+ public:
+  /// An empty directory: nothing is kept on disk.
+  Pipelines(const Calls& calls, VkDevice device, const CardFacts& card, std::string directory);
+  ~Pipelines();
+  Pipelines(const Pipelines&) = delete;
+  Pipelines& operator=(const Pipelines&) = delete;
+
+  VkPipelineLayout layout() const noexcept { return layout_; }
+  /// Null where it was not made yet.
+  VkPipeline find(const PipelineKey& key) const;
+  /// Makes those that are missing, on up to `threads` threads.
+  void make(const std::vector<PipelineKey>& keys, std::uint32_t threads);
+  std::uint64_t made() const noexcept { return made_; }
+  /// Writes the driver's cache, if pipelines were made since it was read.
+  void save() noexcept;
+
+ private:
+  VkPipeline create(const PipelineKey& key) const;
+  std::string file() const;
+
+  const Calls& calls_;
+  VkDevice device_;
+  const CardFacts& card_;
+  std::string directory_;
+  VkPipelineLayout layout_ = VK_NULL_HANDLE;
+  VkPipelineCache cache_ = VK_NULL_HANDLE;
+  mutable std::mutex mutex_;
+  std::map<PipelineKey, VkPipeline> pipelines_;
+  std::uint64_t made_ = 0, saved_ = 0;
+};
+
+}  // namespace quern::vulkan

@@ -1,0 +1,244 @@
+// See plan.hpp.
+#include "plan.hpp"
+
+#include <algorithm>
+
+namespace quern::vulkan {
+namespace {
+
+constexpr std::int64_t most_recorded = 72;  // a session decodes up to 64 sequences at once; and some prefills
+constexpr std::uint64_t parameter_slack = 4096;
+
+/// Whether a run is cut here, so that it can be cancelled: a processor takes long for what a GPU does at once.
+bool ends_part(const CardFacts& card, std::uint32_t launches, std::uint64_t invocations) {
+  return card.software() ? launches >= 32 || invocations >= 1 << 16 : launches >= 2048;
+}
+
+Touched touched(const Tensor& t, bool written) {
+  std::int64_t last = 0;
+  const sdk::ElementSize size = sdk::element_size(t.dtype);
+  for (std::uint32_t d = 0; d < t.rank; ++d) {
+    const std::int64_t n = d + 1 == t.rank ? t.dims[d] / static_cast<std::int64_t>(size.elements) : t.dims[d];
+    if (n == 0) return {};
+    last += (n - 1) * t.strides[d];
+  }
+  return {t.data, t.data + static_cast<std::uint64_t>(last) + size.bytes, written};
+}
+
+}  // namespace
+
+Plan::Plan(Device& device, const quern_graph* host_graph, const quern_compile_options& options, std::vector<std::uint32_t>& refused)
+    : graph(host_graph, device.offers()) {
+  graph.require_runnable(refused);
+  const std::string_view forced = sdk::view(options.force_kernel);
+  std::uint64_t key = 0xcbf29ce484222325ull;
+  bool fits = forced.empty() || forced == "vulkan";
+  std::vector<sdk::StepMemory> steps;
+  std::vector<Tensor> storage;
+  for (std::uint32_t n = 0; n < graph.nodes.size(); ++n) {
+    const sdk::ResolvedNode& node = graph.nodes[n];
+    const Op& op = static_cast<const Op&>(*node.offer);
+    sdk::StepMemory step;
+    step.values = node.inputs;
+    step.values.insert(step.values.end(), node.outputs.begin(), node.outputs.end());
+    step.values.push_back(node.predicate);
+    if (op.scratch != nullptr) step.scratch = op.scratch(graph.describe(node, storage));
+    node_scratch.push_back(step.scratch);
+    steps.push_back(std::move(step));
+    quern_kernel_info info = sdk::made<quern_kernel_info>();
+    info.name = sdk::text_of(op.kernel);
+    info.node = n;
+    info.node_count = 1;
+    infos.push_back(info);
+    if (node.invariant) determinism = QUERN_DETERMINISM_INVARIANT;
+    fits = fits || forced == op.kernel;
+    for (const char* c = op.kernel; *c != 0; ++c) key = (key ^ static_cast<unsigned char>(*c)) * 0x100000001b3ull;
+  }
+  if (!fits) throw Failure(QUERN_UNSUPPORTED, concat("force_kernel is '", std::string(forced), "'; this graph has no such kernel here"));
+  launches = static_cast<std::uint32_t>(infos.size());
+  numerics_key = key;
+  layout = sdk::lay_out_scratch(graph, steps);
+}
+
+Instance::Instance(const Plan& plan, Device& device)
+    : plan_(plan), device_(device), bounds_(plan.graph), counters_(sdk::made<quern_counters>()) {}
+
+Instance::~Instance() { drop_recorded(); }
+
+void Instance::drop_recorded() noexcept {
+  for (const Recorded& slot : recorded_)
+    for (const VkCommandBuffer commands : slot.commands) device_.free_commands(commands);
+  recorded_.clear();
+}
+
+Tensor Instance::tensor(std::uint32_t value, const std::vector<std::int64_t>& extents) const {
+  const sdk::ResolvedValue& v = plan_.graph.values[value];
+  Tensor t = v.tensor;
+  plan_.graph.shape(value, extents, t);
+  if (places_.of.empty()) return t;
+  t.data = plan_.graph.internal(v.root) ? places_.scratch + plan_.layout.value_offset[v.root] + v.offset : places_.of[value];
+  return t;
+}
+
+void Instance::emit(std::uint32_t n, const std::vector<std::int64_t>& extents, Launcher& launcher) const {
+  const sdk::ResolvedNode& node = plan_.graph.nodes[n];
+  const Op& op = static_cast<const Op&>(*node.offer);
+  std::vector<Tensor> storage;
+  Call call = plan_.graph.call(node, storage, [&](std::uint32_t v) { return tensor(v, extents); });
+  bool any = node.outputs.empty();
+  std::vector<Touched> touches;
+  for (std::size_t i = 0; i < storage.size(); ++i) {
+    if (!storage[i].present()) continue;
+    const bool output = i >= node.inputs.size();
+    any = any || (output && storage[i].elements() > 0);
+    touches.push_back(touched(storage[i], output || node.op == QUERN_OP_TOKEN_PUBLISH));  // which counts an input up
+  }
+  if (!any) return;
+  call.scratch = places_.scratch + plan_.layout.scratch_offset;
+  if (plan_.node_scratch[n] > 0) touches.push_back({call.scratch, call.scratch + plan_.node_scratch[n], true});
+  if (node.predicate != QUERN_NONE) touches.push_back(touched(tensor(node.predicate, extents), false));
+  launcher.begin_step(std::move(touches));
+  launcher.set_predicate(node.predicate != QUERN_NONE && !node.row_predicate ? tensor(node.predicate, extents).data : 0);
+  op.emit(call, launcher);
+}
+
+Launcher Instance::dry(const std::vector<std::int64_t>& extents) const {
+  Launcher launcher(device_, {});
+  for (std::uint32_t n = 0; n < plan_.graph.nodes.size(); ++n) emit(n, extents, launcher);
+  return launcher;
+}
+
+void Instance::prepare(sdk::BoundPlaces places) {
+  drop_recorded();
+  prepared_ = false;
+  places_ = std::move(places);
+  std::vector<std::vector<std::int64_t>> usual = {bounds_.bounds()};
+  std::vector<PipelineKey> wanted;
+  std::uint64_t parameters = 0;
+  for (const std::int64_t rows : {1, 2, 4, 8, 16, 64, 512}) {
+    std::vector<std::int64_t> extents = bounds_.bounds();
+    for (std::size_t s = 0; s < extents.size(); ++s) {
+      const std::int64_t least = std::min(plan_.graph.source.symbols[s].min, extents[s]);
+      extents[s] = std::clamp(rows, least, extents[s]);
+    }
+    if (std::ranges::find(usual, extents) == usual.end()) usual.push_back(std::move(extents));
+  }
+  for (const std::vector<std::int64_t>& extents : usual) {
+    const Launcher launcher = dry(extents);
+    wanted.insert(wanted.end(), launcher.wanted().begin(), launcher.wanted().end());
+    parameters = std::max(parameters, launcher.parameter_bytes());
+  }
+  const std::uint64_t before = device_.pipelines().made();
+  device_.pipelines().make(wanted, device_.threads());
+  if (device_.pipelines().made() > before + 16) device_.pipelines().save();
+  std::int64_t slots = 1;  // as many as there are extents
+  for (std::size_t s = 0; s < bounds_.bounds().size() && slots < most_recorded; ++s) {
+    const sdk::Graph& source = plan_.graph.source;
+    const std::int64_t least = source.symbols[s].extent == QUERN_NONE ? source.symbols[s].min : 0;
+    slots *= std::clamp<std::int64_t>(bounds_.bounds()[s] - least + 1, 1, most_recorded);
+  }
+  for (std::int64_t s = 0; s < std::min(slots, most_recorded); ++s) {
+    Recorded& slot = recorded_.emplace_back();
+    if (parameters > 0) slot.parameters = device_.take_shared(parameters + parameter_slack, "the parameters of a run");
+  }
+  for (std::size_t s = 0; s < std::min<std::size_t>({usual.size(), recorded_.size(), 2}); ++s) record(recorded_[s], usual[s]);
+  counters_ = sdk::made<quern_counters>();
+  prepared_ = true;
+}
+
+void Instance::record(Recorded& slot, const std::vector<std::int64_t>& extents) {
+  const Calls& calls = device_.calls();
+  slot.extents.clear();
+  Launcher::Target target;
+  target.parameters = slot.parameters.mapped();
+  target.parameters_address = slot.parameters.address();
+  target.parameters_bytes = slot.parameters.bytes();
+  target.parameters_buffer = slot.parameters.buffer();
+  target.parameters_offset = slot.parameters.offset();
+  std::size_t parts = 0;
+  const auto begin = [&] {
+    if (slot.commands.size() == parts) slot.commands.push_back(device_.new_commands());
+    target.commands = slot.commands[parts++];
+    VkCommandBufferBeginInfo info{};
+    info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
+    check(calls.BeginCommandBuffer(target.commands, &info), "recording a run");
+  };
+  const auto end = [&] {
+    barrier(calls, target.commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT,
+            VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT | VK_ACCESS_HOST_READ_BIT);
+    check(calls.EndCommandBuffer(target.commands), "recording a run");
+  };
+  begin();
+  Launcher launcher(device_, target);
+  std::uint32_t launches = 0;
+  std::uint64_t invocations = 0;
+  for (std::uint32_t n = 0; n < plan_.graph.nodes.size(); ++n) {
+    if (ends_part(device_.facts(), launcher.launches() - launches, launcher.invocations() - invocations)) {
+      end();
+      begin();
+      launcher.use(target.commands);
+      launches = launcher.launches();
+      invocations = launcher.invocations();
+    }
+    try {
+      emit(n, extents, launcher);
+    } catch (Failure& failure) {
+      failure.node = n;
+      throw;
+    }
+  }
+  end();
+  for (; slot.commands.size() > parts; slot.commands.pop_back()) device_.free_commands(slot.commands.back());
+  slot.extents = extents;
+  slot.used = ++clock_;
+}
+
+Instance::Recorded& Instance::recorded(const std::vector<std::int64_t>& extents) {
+  Recorded* oldest = &recorded_.front();
+  for (Recorded& slot : recorded_) {
+    if (!slot.commands.empty() && slot.extents == extents && slot.used != 0) {
+      slot.used = ++clock_;
+      return slot;
+    }
+    if (slot.used < oldest->used) oldest = &slot;
+  }
+  if (oldest->used != 0) ++counters_.rerecords;
+  record(*oldest, extents);
+  return *oldest;
+}
+
+void Instance::read_extents() {
+  for (std::size_t s = 0; s < bounds_.extents().size(); ++s) {
+    const std::uint32_t extent = plan_.graph.source.symbols[s].extent;
+    if (extent == QUERN_NONE) continue;
+    std::int32_t exact = 0;
+    device_.read(&exact, places_.of[extent], sizeof exact);
+    if (exact < 0 || exact > bounds_.extents()[s])
+      refuse(concat("symbol ", s, " has the extent ", exact, ", the run's bound is ", bounds_.extents()[s]), 11);
+    bounds_.extents()[s] = exact;
+  }
+}
+
+void Instance::run(const quern_run& run, quern_run_status& outcome) {
+  cancelled_ = false;
+  ++counters_.runs;
+  for (const quern_patch& patch : sdk::List<quern_patch>(run.patches, "patches"))
+    if (patch.bytes > 0) device_.write(places_.of[patch.value] + patch.offset, patch.data, patch.bytes);
+  counters_.host_copies += bounds_.patch_bytes();
+  read_extents();
+  const Recorded& steps = recorded(bounds_.extents());
+  std::uint64_t before = 0, last = 0;
+  for (const VkCommandBuffer commands : steps.commands) {
+    const std::uint64_t point = device_.enqueue(commands);
+    if (before != 0) device_.wait(before);  // one part runs while the next waits
+    before = last;
+    last = point;
+    if (cancelled_) break;
+  }
+  device_.wait(last);
+  outcome.faults = device_.take_faults();
+  outcome.code = cancelled_ ? QUERN_CANCELLED : QUERN_OK;
+  if (cancelled_) throw Failure(QUERN_CANCELLED, "the run was cancelled", 18);
+}
+
+}  // namespace quern::vulkan

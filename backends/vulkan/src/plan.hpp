@@ -1,0 +1,81 @@
+// A compiled graph and its instances.
+//
+//   Plan      the graph, its steps and where they keep internal values; immutable
+//   Instance  what is bound, and command buffers of the steps: one for each set of extents, kept for the next run
+#pragma once
+
+#include "op.hpp"
+
+#include <deque>
+
+namespace quern::vulkan {
+
+/// An opened device as the SDK's functions see it.
+class Device : public Gpu {
+ public:
+  using Gpu::Gpu;
+  const DeviceOffers& offers() const noexcept { return offers_; }
+
+ private:
+  DeviceOffers offers_{facts()};
+};
+
+class Plan {
+ public:
+  Plan(Device& device, const quern_graph* host_graph, const quern_compile_options& options, std::vector<std::uint32_t>& refused);
+
+  sdk::ResolvedGraph graph;
+  sdk::ScratchLayout layout;
+  std::vector<std::uint64_t> node_scratch;
+  std::uint32_t determinism = QUERN_DETERMINISM_REPEATABLE, launches = 0;
+  std::uint64_t numerics_key = 0;
+  std::vector<quern_kernel_info> infos;
+};
+
+class Instance {
+ public:
+  Instance(const Plan& plan, Device& device);
+  ~Instance();
+  Instance(const Instance&) = delete;
+  Instance& operator=(const Instance&) = delete;
+
+  sdk::InstanceBounds& bounds() noexcept { return bounds_; }
+  std::uint64_t scratch_bytes() const noexcept { return plan_.layout.bytes; }
+  std::uint64_t private_bytes() const noexcept { return 0; }
+  bool ready() const noexcept { return prepared_; }
+
+  /// Makes pipelines and records the usual steps.
+  void prepare(sdk::BoundPlaces places);
+  /// Runs to the end, after bounds().check_run(). Throws Failure for a run that failed.
+  void run(const quern_run& run, quern_run_status& outcome);
+  void cancel() noexcept { cancelled_ = true; }
+  const quern_counters& counters() const noexcept { return counters_; }
+
+ private:
+  /// The steps for one set of extents. A long list is cut, so that a run can be cancelled between the parts.
+  struct Recorded {
+    std::vector<std::int64_t> extents;
+    std::vector<VkCommandBuffer> commands;
+    Memory parameters;
+    std::uint64_t used = 0;  // when
+  };
+  Tensor tensor(std::uint32_t value, const std::vector<std::int64_t>& extents) const;
+  void emit(std::uint32_t node, const std::vector<std::int64_t>& extents, Launcher& launcher) const;
+  Launcher dry(const std::vector<std::int64_t>& extents) const;
+  Recorded& recorded(const std::vector<std::int64_t>& extents);
+  void record(Recorded& slot, const std::vector<std::int64_t>& extents);
+  void drop_recorded() noexcept;
+  void read_extents();
+
+  const Plan& plan_;
+  Device& device_;
+  sdk::InstanceBounds bounds_;
+  sdk::BoundPlaces places_;
+  std::deque<Recorded> recorded_;
+  std::uint64_t clock_ = 0;
+  bool prepared_ = false;
+  std::atomic<bool> cancelled_{false};
+  quern_counters counters_;
+};
+
+}  // namespace quern::vulkan

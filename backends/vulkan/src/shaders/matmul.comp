@@ -1,0 +1,85 @@
+#version 460
+// y = alpha a b^T + bias + beta c for rows of a and b that are packed; or, with ids, each row of a times the matrix
+// of its expert. A subgroup computes `tile_n` rows of b times `tile_m` rows of a, its lanes striding along k by 16 elements.
+//
+// The order of summation depends on k and the subgroup alone, so a row's bits do not depend on the other rows or the tile.
+// Constant 1: format of b; 2: dtype of a; 3: rows of a; 4: with ids; 5: k is no multiple of 16 (floats).
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#include "prelude.glsl"
+#include "blocks.glsl"
+layout(constant_id = 1) const int format = F32;
+layout(constant_id = 2) const int a_dtype = F32;
+layout(constant_id = 3) const int tile_m = 1;
+layout(constant_id = 4) const int with_ids = 0;
+layout(constant_id = 5) const int with_tail = 0;
+const int tile_n = 4;
+STORED(MatmulParams)
+#define p (ParamsAt(stored).params)
+
+void main() {
+  const uint lanes = subgroupAdd(1u), lane = subgroupExclusiveAdd(1u);  // whatever the driver packed into this subgroup
+  const uint units = (p.k + 15u) / 16u, n_block = block_elements(format), n_bytes = block_bytes(format), per_block = n_block / 16u;
+  for (uint z = gl_WorkGroupID.z; z < p.batch; z += gl_NumWorkGroups.z) {
+    uint64_t a = p.a, b = p.b, c = p.c, y = p.y;
+    uint rest = z;
+    for (int d = 3; d >= 0; --d) {
+      const uint i = rest % p.batch_dims[d];
+      rest /= p.batch_dims[d];
+      a += uint64_t(p.a_batch[d] * int64_t(i));
+      b += uint64_t(p.b_batch[d] * int64_t(i / p.group[d]));
+      c += uint64_t(p.c_batch[d] * int64_t(i));
+      y += uint64_t(p.y_batch[d] * int64_t(i));
+    }
+    for (uint row = gl_WorkGroupID.y * uint(tile_m); row < p.m; row += gl_NumWorkGroups.y * uint(tile_m)) {
+      bool absent = false;
+      uint64_t expert = b;
+      uint64_t a_row[tile_m];
+      [[unroll]] for (int t = 0; t < tile_m; ++t) a_row[t] = a + uint64_t(p.a_row * int64_t(min(row + uint(t), p.m - 1u) / p.a_share));
+      if (with_ids != 0) {
+        const int id = Int(p.ids + uint64_t(row) * 4ul).v;
+        absent = id < 0 || id >= p.experts;
+        if (absent && id != -1 && gl_GlobalInvocationID.x == 0u) raise(p.faults, FAULT_INDEX_RANGE);
+        expert = b + uint64_t(absent ? 0 : id) * uint64_t(p.b_expert);
+      }
+      for (uint first = (gl_WorkGroupID.x * gl_NumSubgroups + gl_SubgroupID) * uint(tile_n); first < p.n;
+           first += gl_NumWorkGroups.x * gl_NumSubgroups * uint(tile_n)) {
+        float sum[tile_m * tile_n];
+        [[unroll]] for (int i = 0; i < tile_m * tile_n; ++i) sum[i] = 0.0;
+        uint64_t b_row[tile_n];
+        [[unroll]] for (int r = 0; r < tile_n; ++r) b_row[r] = expert + uint64_t(p.b_row * int64_t(min(first + uint(r), p.n - 1u)));
+        for (uint unit = lane; unit < units && !absent; unit += lanes) {
+          const uint64_t block = uint64_t(unit / per_block) * uint64_t(n_bytes);
+          Group group[tile_n];
+          [[unroll]] for (int r = 0; r < tile_n; ++r) group[r] = open_group(b_row[r] + block, format, unit % per_block * 16u);
+          const uint pairs = with_tail != 0 ? min(8u, (p.k - unit * 16u) / 2u) : 8u;
+          for (uint j = 0u; j < pairs; ++j) {
+            const uint k = unit * 16u + 2u * j;
+            vec2 x[tile_m];
+            [[unroll]] for (int t = 0; t < tile_m; ++t) x[t] = vec2(load_packed(a_row[t], a_dtype, k), load_packed(a_row[t], a_dtype, k + 1u));
+            [[unroll]] for (int r = 0; r < tile_n; ++r) {
+              const vec2 w = pair_of(group[r], format, j);
+              [[unroll]] for (int t = 0; t < tile_m; ++t) sum[t * tile_n + r] = fma(x[t].y, w.y, fma(x[t].x, w.x, sum[t * tile_n + r]));
+            }
+          }
+          if (with_tail != 0 && unit == units - 1u && p.k % 2u != 0u) {
+            [[unroll]] for (int r = 0; r < tile_n; ++r) {
+              [[unroll]] for (int t = 0; t < tile_m; ++t)
+                sum[t * tile_n + r] = fma(load_packed(a_row[t], a_dtype, p.k - 1u), load_packed(b_row[r], format, p.k - 1u), sum[t * tile_n + r]);
+            }
+          }
+        }
+        float total[tile_m * tile_n];
+        [[unroll]] for (int i = 0; i < tile_m * tile_n; ++i) total[i] = subgroupAdd(sum[i]);
+        [[dont_unroll]] for (uint o = lane; o < uint(tile_m * tile_n); o += lanes) {
+          const uint i = row + o / uint(tile_n), j = first + o % uint(tile_n);
+          if (i >= p.m || j >= p.n) continue;
+          float v = p.alpha * total[o];
+          if (p.bias != 0ul) v += load_float(p.bias + uint64_t(j) * uint64_t(p.bias_step), p.bias_dtype);
+          if (p.c != 0ul) v += p.beta * load_float(c + uint64_t(p.c_row * int64_t(i)) + uint64_t(j) * uint64_t(p.c_step), p.c_dtype);
+          store_float(y + uint64_t(p.y_row * int64_t(i)) + uint64_t(j) * uint64_t(p.y_step), p.y_dtype, absent ? 0.0 : v);
+        }
+      }
+    }
+  }
+}

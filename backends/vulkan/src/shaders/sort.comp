@@ -1,0 +1,173 @@
+#version 460
+// Rows of logits ranked: sort and top_k write values and places, the masks keep the best. A workgroup a row. Constant 1: which.
+#extension GL_GOOGLE_include_directive : require
+#include "prelude.glsl"
+#include "math.glsl"
+#include "group.glsl"
+#include "sort.glsl"
+#include "philox.glsl"
+layout(constant_id = 1) const int op = 0;
+STORED(RankParams)
+#define p (ParamsAt(stored).params)
+
+#define SORT 0        // or top_k: p.kept of them
+#define TOP_P_MASK 1
+#define MIN_P_MASK 2
+#define TOP_K_MASK 3
+#define SAMPLE 4
+
+shared uint stretch_found;
+
+uint64_t pair_at(uint64_t pairs, uint i) { return pairs + uint64_t(i) * 8ul; }
+float value_at(uint64_t pairs, uint i) { return from_descending_key(UintPair(pair_at(pairs, i)).a); }
+float weight_of(float x, float best, float temperature) { return x == best ? 1.0 : exp_of((x - best) / temperature); }
+
+/// The first place at which the weights of pairs 0 .. n - 1, summed up, reach `part` of their sum (or exceed it); n if none does.
+uint place_of_share(uint64_t pairs, uint n, float best, float temperature, float part, bool exceed) {
+  const uint lane = gl_LocalInvocationID.x, lanes = gl_WorkGroupSize.x;
+  const uint share = (n + lanes - 1u) / lanes, begin = min(n, lane * share), end = min(n, begin + share);
+  float sum = 0.0;
+  for (uint i = begin; i < end; ++i) sum += weight_of(value_at(pairs, i), best, temperature);
+  counts[lane] = floatBitsToUint(sum);
+  if (lane == 0u) stretch_found = n;
+  barrier();
+  float before = 0.0, total = 0.0;
+  for (uint l = 0u; l < lanes; ++l) {
+    if (l == lane) before = total;
+    total += uintBitsToFloat(counts[l]);
+  }
+  const float limit = part * total;
+  float at = before;
+  uint found = n;
+  for (uint i = begin; i < end && found == n; ++i) {
+    at += weight_of(value_at(pairs, i), best, temperature);
+    if (exceed ? at > limit : at >= limit) found = i;
+  }
+  barrier();
+  atomicMin(stretch_found, found);
+  barrier();
+  const uint result = stretch_found;
+  barrier();
+  return result;
+}
+
+/// A setting that keeps all copies the row, NaN and all.
+bool keeps_all(uint row) {
+  if (op == TOP_K_MASK) return Int(p.params + uint64_t(row) * 4ul).v <= 0;
+  if (op == TOP_P_MASK) return !(Float(p.params + uint64_t(row) * 4ul).v < 1.0);
+  return op == MIN_P_MASK && !(Float(p.params + uint64_t(row) * 4ul).v > 0.0);
+}
+
+void main() {
+  const uint lane = gl_LocalInvocationID.x;
+  FOR_EACH_ROW(row, p.rows.count) {
+    if (!row_live(p.predicate, row)) continue;
+    const uint64_t pairs = p.pairs + uint64_t(row) * uint64_t(p.n) * 16ul;
+    ADDRESS(x, p.x, p.rows, row)
+    ADDRESS(y, p.y, p.rows, row)
+    ADDRESS(index, p.index, p.rows, row)
+    if (keeps_all(row)) {
+      FOR_EACH_LANE(i, p.n) Float(y + uint64_t(i) * 4ul).v = Float(x + uint64_t(i) * 4ul).v;
+      continue;
+    }
+    float temperature = 0.0, best = -INFINITY;
+    uint best_place = 0xffffffffu, finite = 0u;
+    const uint64_t params = p.params + uint64_t(row) * 32ul;
+    if (op != SORT) {
+      FOR_EACH_LANE(i, p.n) {
+        const float v = Float(x + uint64_t(i) * 4ul).v;
+        if (v > best) {
+          best = v;
+          best_place = i;
+        }
+        if (v > -INFINITY) ++finite;
+      }
+      const float mine = best;
+      best = group_max(best);
+      counts[lane] = finite;
+      if (lane == 0u) stretch_found = 0xffffffffu;
+      barrier();
+      if (mine == best && best_place != 0xffffffffu) atomicMin(stretch_found, best_place);
+      finite = 0u;
+      for (uint l = 0u; l < gl_WorkGroupSize.x; ++l) finite += counts[l];
+      barrier();
+      best_place = stretch_found;
+      barrier();
+    }
+    float sum = 0.0, top = best == -INFINITY ? 0.0 : best;
+    if (op == SAMPLE) {
+      FOR_EACH_LANE(i, p.n) {
+        const float v = Float(x + uint64_t(i) * 4ul).v;
+        if (v > -INFINITY) sum += exp_of(v - top);
+      }
+      sum = group_sum(sum);
+      temperature = Float(params).v;
+    }
+    const bool ranks = op != SAMPLE || (temperature > 0.0 && best_place != 0xffffffffu);
+    if (ranks) {
+      FOR_EACH_LANE(i, p.n) {
+        const uint key = descending_key(Float(x + uint64_t(i) * 4ul).v);
+        UintPair(pair_at(pairs, i)).a = op == SORT && p.ascending != 0 ? ~key : key;
+        UintPair(pair_at(pairs, i)).b = i;
+      }
+      memoryBarrierBuffer();
+      barrier();
+      sort_pairs(pairs, pairs + uint64_t(p.n) * 8ul, p.n);
+    }
+    if (op == SORT) {
+      FOR_EACH_LANE(i, p.kept) {
+        const uint place = UintPair(pair_at(pairs, i)).b;
+        Float(y + uint64_t(int64_t(i) * int64_t(p.y.step))).v = Float(x + uint64_t(place) * 4ul).v;
+        Int(index + uint64_t(int64_t(i) * int64_t(p.index.step))).v = int(place);
+      }
+      barrier();
+      continue;
+    }
+    uint kept = finite;
+    if (op == TOP_K_MASK) {
+      const int k = Int(p.params + uint64_t(row) * 4ul).v;
+      if (k > 0) kept = min(kept, uint(k));
+    } else if (op == TOP_P_MASK || op == MIN_P_MASK || ranks) {
+      const float top_k = op == SAMPLE ? Float(params + 4ul).v : 0.0;
+      if (top_k >= 1.0 && top_k < 2147483648.0) kept = min(kept, uint(top_k));
+      const float top_p = op == SAMPLE ? Float(params + 8ul).v : op == TOP_P_MASK ? Float(p.params + uint64_t(row) * 4ul).v : 1.0;
+      if (top_p < 1.0 && kept > 0u) kept = min(kept, place_of_share(pairs, kept, best, 1.0, top_p, false) + 1u);
+      const float min_p = op == SAMPLE ? Float(params + 12ul).v : op == MIN_P_MASK ? Float(p.params + uint64_t(row) * 4ul).v : 0.0;
+      if (min_p > 0.0 && kept > 0u) {  // weights fall: the first below ends what is kept; the best stays
+        if (lane == 0u) stretch_found = kept;
+        barrier();
+        FOR_EACH_LANE(i, kept) {
+          if (i > 0u && weight_of(value_at(pairs, i), best, 1.0) < min_p) {
+            atomicMin(stretch_found, i);
+            break;
+          }
+        }
+        barrier();
+        kept = stretch_found;
+        barrier();
+      }
+    }
+    if (op != SAMPLE) {
+      FOR_EACH_LANE(i, p.n) {
+        const uint place = UintPair(pair_at(pairs, i)).b;
+        const float v = Float(x + uint64_t(place) * 4ul).v;
+        Float(y + uint64_t(place) * 4ul).v = i < kept ? v : -INFINITY;
+      }
+      barrier();
+      continue;
+    }
+    uint chosen = best_place == 0xffffffffu ? 0u : best_place;
+    if (ranks) {
+      const uint64_t seed = p.seed + uint64_t(row) * 8ul;
+      const uvec4 words = philox(uvec4(uint(Int(p.step + uint64_t(row) * 4ul).v), 0u, 0u, 0u), uvec2(Uint(seed).v, Uint(seed + 4ul).v));
+      const float share = (float(words.x) + 0.5) / 4294967296.0;
+      const uint found = place_of_share(pairs, kept, best, temperature, share, true);
+      chosen = UintPair(pair_at(pairs, min(found, kept - 1u))).b;
+    }
+    if (lane == 0u) {
+      Int(y).v = int(chosen);
+      Float(index).v = Float(x + uint64_t(chosen) * 4ul).v - top - log_of(sum);
+    }
+    barrier();
+  }
+}
