@@ -312,7 +312,10 @@ void add_row(float* y, const float* a, const float* b, std::int64_t b_step, std:
 }
 
 void glu_row(float* y, const float* gate, const float* up, std::int64_t n) {
-  for (std::int64_t i = 0; i < n; ++i) y[i] = gate[i] / (1.0f + std::exp(-gate[i])) * up[i];
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float silu = std::isinf(gate[i]) && gate[i] < 0.0f ? -0.0f : gate[i] / (1.0f + std::exp(-gate[i]));
+    y[i] = silu * up[i];
+  }
 }
 
 void copy_row(std::byte* y, std::int64_t y_step, const std::byte* x, std::int64_t x_step, std::int64_t n, std::uint64_t size) {

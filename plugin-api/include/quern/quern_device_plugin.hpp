@@ -1,0 +1,23 @@
+// The SDK for plugins with device memory: the author's SDK and all of a plugin but its memory, its kernels and its queue.
+//
+//   tensors.hpp      values as kernels see them; checks that ops share
+//   calls.hpp        a node as an op's code sees it
+//   resolved.hpp     a host's graph: views, layouts, predicates, an answer a node
+//   scratch.hpp      where internal values lie
+//   bindings.hpp     what an instance binds and a run may ask
+//   handles.hpp      what the handles are, and what the plugin gives
+//   synchronous.hpp  the C functions; included by itself, behind the handles
+//
+// It is convenience, not ABI, as quern_plugin.hpp is.
+#ifndef QUERN_DEVICE_PLUGIN_HPP
+#define QUERN_DEVICE_PLUGIN_HPP
+
+#include "quern/quern_plugin.hpp"
+#include "quern/sdk/bindings.hpp"
+#include "quern/sdk/calls.hpp"
+#include "quern/sdk/handles.hpp"
+#include "quern/sdk/resolved.hpp"
+#include "quern/sdk/scratch.hpp"
+#include "quern/sdk/tensors.hpp"
+
+#endif

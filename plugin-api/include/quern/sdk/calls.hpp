@@ -1,0 +1,51 @@
+// A node as an op's code sees it, and the row by which a plugin offers an op.
+//
+// Part of the plugin SDK (include quern/quern_device_plugin.hpp); C++17, not part of the ABI.
+#ifndef QUERN_SDK_CALLS_HPP
+#define QUERN_SDK_CALLS_HPP
+
+#include "quern/sdk/tensors.hpp"
+
+namespace quern {
+namespace sdk {
+
+/// The tensors live as long as who made the call says.
+struct Call {
+  std::uint32_t op = 0;
+  const Tensor* inputs = nullptr;
+  std::size_t input_count = 0;
+  const Tensor* outputs = nullptr;
+  std::size_t output_count = 0;
+  const Attributes* attributes = nullptr;
+  Tensor predicate;               ///< of one number a row; a predicate of one number is not the op's business
+  std::uint32_t conversions = 0;  ///< QUERN_CONVERT_... bits that the node allows
+  bool invariant = false;         ///< a row's bits may not depend on the other rows
+  std::uint64_t scratch = 0;      ///< device address, as large as the op asked
+
+  const Tensor& input(std::size_t i) const noexcept { return i < input_count ? inputs[i] : absent(); }
+  const Tensor& output(std::size_t i) const noexcept { return i < output_count ? outputs[i] : absent(); }
+  std::int64_t integer(std::uint32_t key) const { return attributes->integer(key); }
+  double real(std::uint32_t key) const { return attributes->real(key); }
+  float number(std::uint32_t key) const { return static_cast<float>(attributes->real(key)); }
+  bool flag(std::uint32_t key) const { return attributes->integer(key) != 0; }
+
+ private:
+  static const Tensor& absent() noexcept {
+    static const Tensor none;
+    return none;
+  }
+};
+
+/// What a plugin says of an op before anything runs; its own rows add how to run it.
+struct OpOffer {
+  std::uint32_t op;
+  const char* kernel;  ///< "rms_norm.vulkan"
+  /// Why a call cannot run (empty: it can). Asked when a plan is compiled, with the largest dims.
+  std::string (*refuse)(const Call& call);
+  bool row_predicate = false;  ///< it takes a predicate of one number a row
+};
+
+}  // namespace sdk
+}  // namespace quern
+
+#endif

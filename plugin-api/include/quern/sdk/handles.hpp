@@ -1,0 +1,85 @@
+// What the opaque handles of the ABI are in a device plugin, and what its Backend gives.
+//
+//   struct quern_plugin : quern::sdk::PluginOf<Backend> { using PluginOf::PluginOf; };   and so on for the other four
+//
+//   Backend(const quern_host&)                     may refuse options; its members are called from any thread
+//     device_count()                               opens the driver at first use; throws what is missing
+//     no_device()                                  the text where there is none
+//     device_info(index, Texts&)                   without caps; costs no device memory
+//     prove(index)                                 runs a small kernel and compares; throws what is wrong
+//     explain(const Failure&, quern_reason&, ...)  what is missing, and the remedy
+//     open(index) -> std::unique_ptr<Device>
+//   Device: order() a mutex that runs and copies hold; offers(); heap_count(), heap(i), limit(i, bytes);
+//     allocate(bytes, usage) -> Memory with address(); write, read, move, fill of (Memory&, offset, ...)
+//   Plan(Device&, const quern_graph*, const quern_compile_options&, refused): graph, infos, numerics_key, determinism, launches
+//   Instance(const Plan&, Device&): bounds(), scratch_bytes(), private_bytes(), ready(), prepare(BoundPlaces), run(run, outcome), cancel(),
+//     counters()
+//
+// Part of the plugin SDK (include quern/quern_device_plugin.hpp); C++17, not part of the ABI.
+#ifndef QUERN_SDK_HANDLES_HPP
+#define QUERN_SDK_HANDLES_HPP
+
+#include "quern/sdk/bindings.hpp"
+#include "quern/sdk/entry.hpp"
+
+#include <atomic>
+
+namespace quern {
+namespace sdk {
+
+inline constexpr std::uint64_t span_alignment = 256;
+
+/// An option of the host, or empty.
+inline std::string host_option(const quern_host& host, const char* key) {
+  if (host.option == nullptr) return {};
+  std::string value(256, '\0');
+  const std::uint64_t size = host.option(host.context, key, value.data(), value.size());
+  if (size == UINT64_MAX) return {};
+  if (size > value.size())
+    throw Failure(QUERN_INVALID_ARGUMENT, concat("option '", key, "' has ", size, " bytes, at most ", value.size(), " are taken"));
+  value.resize(static_cast<std::size_t>(size));
+  return value;
+}
+
+template <class Backend>
+struct PluginOf {
+  explicit PluginOf(const quern_host& given) : host(given), backend(host) {}
+  quern_host host;
+  Process process;
+  Texts texts;
+  Backend backend;
+  std::atomic<std::uint32_t> devices{0};
+};
+template <class Backend>
+struct DeviceOf {
+  DeviceOf(PluginOf<Backend>& owner, std::unique_ptr<typename Backend::Device> opened) : plugin(owner), device(std::move(opened)) {}
+  PluginOf<Backend>& plugin;
+  std::unique_ptr<typename Backend::Device> device;
+  std::atomic<std::uint32_t> children{0};
+};
+template <class Backend>
+struct BufferOf {
+  BufferOf(DeviceOf<Backend>& of, typename Backend::Memory taken, std::uint64_t size) : owner(of), memory(std::move(taken)), bytes(size) {}
+  DeviceOf<Backend>& owner;
+  typename Backend::Memory memory;
+  std::uint64_t bytes;
+};
+template <class Backend>
+struct PlanOf {
+  PlanOf(DeviceOf<Backend>& of, const quern_graph* graph, const quern_compile_options& options, std::vector<std::uint32_t>& refused)
+      : owner(of), plan(*of.device, graph, options, refused) {}
+  DeviceOf<Backend>& owner;
+  typename Backend::Plan plan;
+  std::atomic<std::uint32_t> instances{0};
+};
+template <class Backend>
+struct InstanceOf {
+  explicit InstanceOf(PlanOf<Backend>& plan) : owner(plan), instance(plan.plan, *plan.owner.device) {}
+  PlanOf<Backend>& owner;
+  typename Backend::Instance instance;
+};
+
+}  // namespace sdk
+}  // namespace quern
+
+#endif
