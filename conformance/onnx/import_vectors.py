@@ -29,9 +29,6 @@ DISAGREE = {
     **{name: BF16_STEPS for name in ("attention_3d_causal_bf16", "attention_4d_attn_mask_causal_bf16", "attention_4d_causal_bf16",
                                      "attention_4d_causal_padded_kv_bf16", "attention_4d_padded_kv_bf16")},
     **{name: "seven dimensions; a tensor has six at most" for name in ("nllloss_NCd1d2d3d4d5_mean_weight", "sce_NCd1d2d3d4d5_mean_weight")},
-    **{name: "the reference of mul does not take the views of this graph yet" for name in (
-        "group_normalization_epsilon", "group_normalization_example", "instancenorm_epsilon", "instancenorm_example")},
-    "attention_local_window_rank1_boolean_mask": "a rank-1 mask with a window gives other values by our mapping (not yet understood)",
 }
 
 

@@ -1,8 +1,9 @@
 // adamw: one decoupled AdamW step on w, m, v and, where w is narrower, master.
 //
 // With g the gradient times scale: m = beta1 m + (1 - beta1) g and v = beta2 v + (1 - beta2) g^2, each within 4 u of the sizes of its
-// terms. w -= lr m^ / (sqrt(v^) + epsilon) + lr wd w within 8 u (|w| + lr M^ / (sqrt(v^) + epsilon) + lr wd |w|), M^ the sizes of m's terms
-// over 1 - beta1^t. The corrections are exact in f64: computing 1 - beta2^t in f32 at t = 1 would be off by 2^-24 / (1 - beta2), 512 u
+// terms: the rounding of the factor, two products, the sum. w -= lr m^ / (sqrt(v^) + epsilon) + lr wd w within
+// 8 u (|w| + lr M^ / (sqrt(v^) + epsilon) + lr wd |w|), M^ the sizes of m's terms over 1 - beta1^t. Where there is a scale, g is rounded:
+// g^2 has 2 u more, w's step 2 u (m has no second product, so that its 4 u hold that too). The corrections are exact in f64: computing 1 - beta2^t in f32 at t = 1 would be off by 2^-24 / (1 - beta2), 512 u
 // here. A g^2 that is subnormal in f32 may be flushed: 2^-126 in v. All of w, m, v and master are judged: a state that is not stored fails.
 #include "ops/adamw.hpp"
 
@@ -17,7 +18,8 @@ void adamw_reference(const ReferenceCall& call, Expected& expected) {
   const Tensor& gradient = call.inputs[0];
   const double step = call.inputs[1].at(0), lr = call.inputs[2].at(0);
   const std::size_t operands = call.inputs.size() - (call.what.predicated ? 1 : 0);
-  const double scale = operands > 3 && !call.inputs[3].absent() ? call.inputs[3].at(0) : 1.0;
+  const bool scaled = operands > 3 && !call.inputs[3].absent();
+  const double scale = scaled ? call.inputs[3].at(0) : 1.0, of_scale = scaled ? 2 * u32 : 0;
   const double beta1 = call.attribute(QUERN_KEY_BETA1, 0.9), beta2 = call.attribute(QUERN_KEY_BETA2, 0.999);
   const double epsilon = call.attribute(QUERN_KEY_EPSILON, 1e-8), decay = call.attribute(QUERN_KEY_WEIGHT_DECAY, 0);
   const bool master = call.states.size() > 3 && !call.states[3].absent();
@@ -43,8 +45,8 @@ void adamw_reference(const ReferenceCall& call, Expected& expected) {
     const double size = std::fabs(w) + lr * m_size / correction1 / divisor + lr * decay * std::fabs(w);
     const double flushed = lr * m_size / correction1 / divisor * std::min(1.0, v_after > 0 ? 0x1p-126 / v_after : 1.0);
     expected.outputs[1].add(m_after, 4 * u32 * m_size + 0x1p-126);
-    expected.outputs[2].add(v_after, 4 * u32 * v_after + 0x1p-126);
-    const double w_bound = 8 * u32 * size + flushed;
+    expected.outputs[2].add(v_after, (4 * u32 + of_scale) * v_after + 0x1p-126);
+    const double w_bound = (8 * u32 + of_scale) * size + flushed;
     expected.outputs[0].add(w_after, w_bound + (master ? half_ulp_f32(w_after) : 0) + narrow_store(call.what.outputs[0].dtype, w_after));
     if (master) expected.outputs[3].add(w_after, w_bound);
   }

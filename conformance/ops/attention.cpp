@@ -103,7 +103,7 @@ class Reference {
         finish(h, y);
       }
     for (const double r : y.value)
-      if (std::isnan(r)) throw std::logic_error("the reference of attention read a slot that no row sees");
+      if (std::isnan(r)) throw UnseenRead("the reference of attention read a slot that no row sees");
   }
 
  private:

@@ -95,8 +95,10 @@ void AttentionRow::append(const std::vector<double>& sum, const std::vector<doub
                           quern_dtype dtype, ExpectedOutput& y) const {
   double mean = 0;
   for (const Key& key : keys_) mean += key.p == 0.0 ? 0.0 : key.p * std::expm1(key.error);
-  const double own = (4.0 * std::sqrt(static_cast<double>(keys_.size())) + 32.0) * u32;
-  for (std::size_t i = 0; i < sum.size(); ++i) y.add(sum[i], own * scale[i] + moved[i] + mean * scale[i] + narrow_store(dtype, sum[i]));
+  const auto count = static_cast<double>(keys_.size());
+  const double own = (4.0 * std::sqrt(count) + 32.0) * u32, floor = count * 0x1p-149;
+  for (std::size_t i = 0; i < sum.size(); ++i)
+    y.add(sum[i], own * scale[i] + moved[i] + mean * scale[i] + (sum[i] == 0.0 ? 0.0 : floor) + narrow_store(dtype, sum[i]));
 }
 
 }  // namespace quern::conformance

@@ -6,9 +6,15 @@
 #include "ops/family.hpp"
 
 #include <cstdint>
+#include <stdexcept>
 #include <vector>
 
 namespace quern::conformance {
+
+/// A reference met the NaN of a key that no row sees: what it was told to read is not what the case's data are made for.
+struct UnseenRead : std::logic_error {
+  using std::logic_error::logic_error;
+};
 
 struct AttentionRules {
   double scale = 1, softcap = 0;
@@ -27,7 +33,8 @@ double alibi_slope(double max_bias, std::int64_t head, std::int64_t heads);
 /// 10 u of the score; an added mask 2 u of itself (the product with a slope) and u of the sum, unless it is so large that f32 keeps nothing
 /// of the score, which then is exactly the mask. A probability is off by exp of that error
 /// relatively. Values: (4 sqrt(kv) + 32) u sum p |v|, which holds the exponential (its argument is below 100 where p matters), the
-/// rescaling of running sums, and both sums; and first order sum p |v| e + sum p |v| sum p e, e the relative errors of p.
+/// rescaling of running sums, and both sums; and first order sum p |v| e + sum p |v| sum p e, e the relative errors of p. Below the
+/// normals of f32 a probability may be 0, and each product and sum is off by half a step of them.
 class AttentionRow {
  public:
   struct Key {
@@ -75,7 +82,7 @@ void AttentionRow::weigh(std::int64_t size, const ValueAt& value_at, quern_dtype
   for (const Key& key : keys_) {
     if (key.p == 0.0) continue;
     const double* v = value_at(key.index);
-    const double relative = std::expm1(key.error);
+    const double relative = std::expm1(key.error) + (key.p < 0x1p-126 ? 1.0 : 0.0);
     for (std::size_t i = 0; i < n; ++i) {
       const double term = key.p * v[i];
       sum[i] += term;

@@ -48,6 +48,7 @@ ValueSpec keys_input(const std::shared_ptr<const DenseShape>& s, std::int64_t si
 }
 
 Dims mask_dims(const DenseShape& s) {
+  if (s.mask_rank == 1) return {1, s.keys};
   if (s.mask_rank == 3) return {s.heads, s.queries, s.keys};
   if (s.mask_rank == 4) return {s.batch, 1, s.queries, s.keys};
   return {s.queries, s.keys};
@@ -171,7 +172,7 @@ void each_dense_shape(const std::function<void(Profile, const DenseShape&)>& add
       add(Profile::quick, w);
     }
     for (const DenseMask mask : {DenseMask::additive, DenseMask::floor, DenseMask::boolean})
-      for (const int rank : {2, 3, 4})
+      for (const int rank : {1, 2, 3, 4})
         for (const quern_dtype mask_dtype : {QUERN_F32, QUERN_F16, QUERN_BF16}) {
           if (mask == DenseMask::boolean && mask_dtype != QUERN_F32) continue;
           DenseShape w = s;
@@ -222,8 +223,13 @@ std::optional<double> DenseAttention::sink(std::int64_t head) const {
 std::optional<double> DenseAttention::mask_at(std::int64_t batch, std::int64_t query, std::int64_t head, std::int64_t key) const {
   if (call_.inputs.size() <= mask_ || call_.inputs[mask_].absent()) return 0.0;
   const Tensor& mask = call_.inputs[mask_];
-  const std::int64_t head_at = mask.dim_from_end(2) == 1 ? 0 : head, batch_at = mask.dim_from_end(3) == 1 ? 0 : batch;
-  const double m = mask.at(((batch_at * mask.dim_from_end(2) + head_at) * queries_ + query) * keys_ + key);
+  const std::int64_t place[] = {key, query, head, batch};
+  std::int64_t at = 0, step = 1;
+  for (std::size_t d = 0; d < std::size(place); ++d) {  // a dimension of 1 stands for all
+    if (mask.dim_from_end(d) != 1) at += place[d] * step;
+    step *= mask.dim_from_end(d);
+  }
+  const double m = mask.at(at);
   if (mask.dtype() == QUERN_U8) return m == 0.0 ? std::nullopt : std::optional<double>(0.0);
   if (m == -infinity) return std::nullopt;
   return m;

@@ -20,7 +20,7 @@ struct DenseShape {
   double scale = 0, softcap = 0, max_bias = 0;  // scale 0: a power of two near 1 / sqrt(d), which f32 has
   DenseMask mask = DenseMask::none;
   quern_dtype mask_dtype = QUERN_F32;
-  int mask_rank = 2;  // 2: [t, u]; 3: [heads, t, u]; 4: [b, 1, t, u]
+  int mask_rank = 2;  // 1: [1, u]; 2: [t, u]; 3: [heads, t, u]; 4: [b, 1, t, u]
   DataKind data = DataKind::gaussian;
   Layout layout, y_layout;  // of q, k and v; of y
 };

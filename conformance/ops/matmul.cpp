@@ -1,7 +1,8 @@
 // matmul: y = alpha * a b^T + bias + beta * c. The cases; the reference is in matmul_reference.cpp.
 //
 // Quick: tile edges, odd sizes, every format, epilogues, layouts, and SmolLM2's weights. Full: the weight shapes of the models and more
-// tokens. Products of more than 2^24 multiply-adds are judged at seeded outputs and all tile edges, and by one-hot data everywhere.
+// tokens. Products of more than 2^24 multiply-adds are judged at seeded outputs and all tile edges; everywhere by one-hot data and by
+// integers.
 #include "ops/matmul_reference.hpp"
 
 #include "device_run/case_graph.hpp"
@@ -65,6 +66,8 @@ void attributes_and_layouts(CaseSink& sink) {
       sink.add(make(Profile::quick, a({40, m}), a({17, 40}), y({m, 17}), {{QUERN_KEY_TRANSPOSE_A, 1}}));
       sink.add(make(Profile::quick, a({m, 40}), a({40, 17}), y({m, 17}), {{QUERN_KEY_TRANSPOSE_B, 1}}));
       sink.add(make(Profile::quick, a({40, m}), a({40, 17}), y({m, 17}), {{QUERN_KEY_TRANSPOSE_A, 1}, {QUERN_KEY_TRANSPOSE_B, 1}}));
+      for (const std::uint32_t key : {QUERN_KEY_TRANSPOSE_A, QUERN_KEY_TRANSPOSE_B})  // square: no shape says that it is transposed
+        sink.add(make(Profile::quick, a({m, m}), a({m, m}), y({m, m}), {{key, 1}}));
       for (const Layout& layout : {rows_apart(3), ordered({1, 0}), shifted()}) {
         sink.add(make(Profile::quick, a({m, 40}, layout), a({17, 40}), y({m, 17})));
         sink.add(make(Profile::quick, a({m, 40}), a({17, 40}, layout), y({m, 17})));
@@ -136,6 +139,9 @@ void model_shapes(CaseSink& sink) {
         sink.add(c);
         c.inputs[0].data = DataKind::one_hot;
         c.profile = Profile::full;
+        sink.add(c);
+        if (b == QUERN_Q8_0 || b == QUERN_Q6_K || (m != 1 && w.n * w.k > 1 << 22)) continue;  // integers: f64 computes every output
+        c.inputs[0].data = c.inputs[1].data = DataKind::integers;
         sink.add(c);
       }
     }

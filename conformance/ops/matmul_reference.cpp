@@ -46,8 +46,9 @@ class Matmul {
     y.rule = exact ? Rule::value : Rule::bounded;
     y.length = static_cast<double>(shape_.k);
     y.independent = is_centred(data) && is_centred(call_.what.inputs[1].data) && shape_.m >= 8;
+    y.sharing = sharing_of_conversions(shape_.n, shape_.k);
     const double products = static_cast<double>(shape_.batches * shape_.m) * static_cast<double>(shape_.n) * static_cast<double>(shape_.k);
-    const bool all = products <= most_products || data == DataKind::one_hot;
+    const bool all = products <= most_products || data == DataKind::one_hot || data == DataKind::integers;
     if (!all) choose(y.index);
     const auto each = [&](std::int64_t output) { judge_output(output, y); };
     if (all) for_all(each);
@@ -164,6 +165,10 @@ class Matmul {
 }  // namespace
 
 void matmul_reference(const ReferenceCall& call, Expected& expected) { Matmul(call).run(expected.outputs[0]); }
+
+double sharing_of_conversions(std::int64_t outputs, std::int64_t k) {
+  return 1.0 + 3.0 * static_cast<double>(outputs) / static_cast<double>(std::max<std::int64_t>(1, k));
+}
 
 std::vector<double> conversion_steps(const std::vector<double>& row, std::uint32_t allowed, quern_dtype b) {
   const double relative = (allowed & QUERN_CONVERT_BF16) != 0                         ? 0x1p-8

@@ -13,6 +13,12 @@ void matmul_reference(const ReferenceCall& call, Expected& expected);
 /// int8 the largest |a| of the block of weights / 254 (blocks are those of the format), bf16 2^-8 |a|, f16 and tf32 2^-11 |a|.
 std::vector<double> conversion_steps(const std::vector<double>& row, std::uint32_t allowed, quern_dtype b);
 
+/// ExpectedOutput::sharing of m rows times `outputs` rows of b, deep k. The rounding of an activation meets all of them: with b of
+/// deviation 1, the sum over a row of r times its error is that of d_k a_k (sum_j b_jk^2 = n) and, for k' beside k, of n^(1/2) noise, so
+/// that the variance of the slope is (3 / (m k) + 1 / (m n)) of a rounding's (3: fourth moment of a gaussian a), where independent
+/// errors have 1 / (m n).
+double sharing_of_conversions(std::int64_t outputs, std::int64_t k);
+
 /// What a node with weights of dtype `b` allows in fast numerics, as sessions send it.
 std::uint32_t weight_conversions(quern_dtype b);
 

@@ -53,6 +53,17 @@ Reference with_all_operands(Reference reference, std::size_t inputs, std::size_t
   };
 }
 
+/// Whether an op takes any number of inputs, so that none is left out.
+bool is_variadic(std::uint32_t op) {
+  switch (op) {
+#define QUERN_OP(id, NAME, name, group, inputs, ...) \
+  case id: return *inputs == '*';
+#include "quern/ops.def"
+#undef QUERN_OP
+    default: return false;
+  }
+}
+
 /// What the families have for an op: one entry for each list of dtypes, in the order of the cases.
 class Families {
  public:
@@ -63,10 +74,11 @@ class Families {
   };
   explicit Families(const std::vector<Case>& cases) {
     for (const Case& c : cases) {
-      if (c.script || c.graph || c.group == "onnx") continue;
+      if (c.script || c.graph || c.group == "onnx" || c.predicated) continue;
       std::vector<Entry>& list = entries_[c.op];
-      const auto at = always_.try_emplace(c.op, c.inputs.size(), c.outputs.size()).first;
-      at->second = {std::min(at->second.first, c.inputs.size()), std::min(at->second.second, c.outputs.size())};
+      auto& [inputs, outputs] = most_[c.op];
+      if (!is_variadic(c.op)) inputs = std::max(inputs, c.inputs.size());
+      outputs = std::max(outputs, c.outputs.size());
       std::vector<quern_dtype> dtypes = dtypes_of(c);
       const bool known = std::ranges::any_of(list, [&](const Entry& e) { return e.dtypes == dtypes; });
       if (!known) list.push_back({std::move(dtypes), c.reference, c.level});
@@ -80,12 +92,12 @@ class Families {
     return same == at->second.end() ? &at->second.front() : &*same;
   }
   Reference reference(std::uint32_t op, const Entry& entry) const {
-    const auto& [inputs, outputs] = always_.at(op);
+    const auto& [inputs, outputs] = most_.at(op);
     return with_all_operands(entry.reference, inputs, outputs);
   }
 
  private:
-  std::unordered_map<std::uint32_t, std::pair<std::size_t, std::size_t>> always_;  // operands that each case of an op lists
+  std::unordered_map<std::uint32_t, std::pair<std::size_t, std::size_t>> most_;  // operands that the cases of an op list
   std::unordered_map<std::uint32_t, std::vector<Entry>> entries_;
 };
 

@@ -170,11 +170,11 @@ const Setting settings[] = {
     {{.scaling = linear, .factor = 0.5}, false},
     {{.scaling = yarn, .factor = 4, .context = 32768, .mscale = 1.1386294361119891}, true},
     {{.scaling = yarn, .factor = 40, .context = 4096, .mscale = 1.3688879454113936}, true},
-    {{.scaling = yarn, .factor = 16, .context = 8192, .beta_fast = 64, .beta_slow = 2}, false},
+    {{.scaling = yarn, .factor = 16, .context = 8192, .beta_fast = 64, .beta_slow = 2}, true},
     {{.scaling = yarn, .factor = 8, .context = 2048, .beta_fast = 1, .beta_slow = 1}, false},  // both corners next to each other
     {{.scaling = llama3, .factor = 8, .context = 8192}, true},
     {{.scaling = llama3, .factor = 32, .context = 8192}, false},
-    {{.scaling = llama3, .factor = 8, .context = 4096, .low = 2, .high = 8}, false},
+    {{.scaling = llama3, .factor = 8, .context = 4096, .low = 2, .high = 8}, true},
     {{.scaling = ntk, .factor = 4}, true},
     {{.scaling = ntk, .factor = 1.5}, false},
     {{.scaling = dynamic, .factor = 2, .context = 8}, true},      // 16 rows: c is twice the context

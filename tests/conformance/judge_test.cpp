@@ -123,6 +123,27 @@ struct Noisy {
   }
 };
 
+/// One activation's rounding in 129 products: their errors are one error.
+TEST(Judge, TheSlopeAllowsForConversionsThatOutputsShare) {
+  const CounterRandom random = CounterRandom::of("shared");
+  ExpectedOutput expected;
+  expected.rule = Rule::bounded;
+  expected.independent = true;
+  std::vector<double> y;
+  for (std::uint64_t row = 0; row < 16; ++row) {
+    const double a = random.gaussian(row), rounded = a * (1 + 0.003);
+    for (std::uint64_t column = 0; column < 129; ++column) {
+      const double b = random.stream(1).gaussian(column);
+      expected.add(a * b, 1e-9);
+      expected.deviation.push_back(std::fabs(a * b) * 0x1p-8 / std::sqrt(3.0) + 1e-9);
+      y.push_back(rounded * b);
+    }
+  }
+  EXPECT_EQ(verdict(expected, tensor(y), Numerics::fast), Status::fail);
+  expected.sharing = 1 + 3 * 129;
+  EXPECT_EQ(verdict(expected, tensor(y), Numerics::fast), Status::pass);
+}
+
 TEST(Judge, TheSlopeCatchesAGainThatEachElementWouldPass) {
   const Noisy honest(1.0, 1.0), gained(1.02, 1.0);
   EXPECT_EQ(verdict(honest.expected, tensor(honest.y), Numerics::fast), Status::pass);

@@ -1,7 +1,9 @@
 #!/bin/sh
-# The program's exit codes, resume, crash and hang attribution. Arguments: program, a directory to write to.
+# The program's exit codes, resume, crash and hang attribution, the columns of the matrix. Arguments: program, a directory to write to, the
+# plugins cpu and sample, a plugin whose devices are software.
 program=$1
 out=$2/conformance_program
+cpu=$3 sample=$4 software=$5
 mkdir -p "$out"
 failures=0
 
@@ -32,9 +34,26 @@ expect 2 "a filter that matches nothing" $run --filter 'zzzz*'
 expect 2 "an unknown option" $program run --nonsense
 expect 2 "no verb" $program
 expect 3 "an unknown backend" $program run --backend nosuch --journal "$out/journal.jsonl"
+cp "$0" "$out/libbackend_text.so"
+expect 3 "a plugin that is none" $program run --plugin "$out/libbackend_text.so" --journal "$out/journal.jsonl"
+grep -q 'text.so: .*ELF' "$out/stderr" || { echo "nothing says why the file is no plugin"; cat "$out/stderr"; failures=$((failures + 1)); }
+expect 2 "a plugin that is not there" $program run --plugin "$out/libbackend_none.so" --journal "$out/journal.jsonl"
+expect 2 "a plugin by another name" $program run --plugin "$0" --journal "$out/journal.jsonl"
 expect 3 "an unknown device" $program run --device cpu:9 --journal "$out/journal.jsonl"
 expect 7 "nothing to execute" $run --filter 'matmul.*' --group copy
 expect 0 "list" $program list --op silu
+
+# A call without a choice: one column for each plugin and device, the software ones left out and named.
+rm -rf "$out/plugins"
+mkdir -p "$out/plugins"
+ln -s "$cpu" "$sample" "$software" "$out/plugins"
+all="env QUERN_BACKEND_PATH=$out/plugins $program run --journal $out/all.jsonl"
+expect 7 "every plugin, of which one does not support all" $all --op rms_norm
+grep -q 'cpu:0.*sample:0' "$out/stdout" || { echo "no column for each plugin"; cat "$out/stdout"; failures=$((failures + 1)); }
+grep -q 'raster:0 .*raster:0$' "$out/stdout" || { echo "the software device is not named"; cat "$out/stdout"; failures=$((failures + 1)); }
+expect 7 "a software device that is named is tested" $all --op rms_norm --device raster:0
+grep -q 'raster:0' "$out/stdout" || { echo "the software device has no column"; failures=$((failures + 1)); }
+expect 2 "a journal of other plugins is not resumed" $all --op silu --backend cpu --resume
 
 # A device process that dies is a crash of the case that was open, and the others go on in a new one.
 $run --profile full --group norm --jobs 1 >"$out/stdout" 2>"$out/stderr" &

@@ -1,10 +1,10 @@
-// Journals as data, and what is derived from them: header, table, JUnit, HTML, verification; the hash they name files by.
-#include "journal/sha256.hpp"
+// Journals as data, and what is derived from them: header, table, JUnit, HTML, verification.
 #include "report/escape.hpp"
 #include "report/html.hpp"
 #include "report/junit.hpp"
 #include "report/matrix.hpp"
 #include "report/op_table.hpp"
+#include "report/provenance.hpp"
 #include "report/verify.hpp"
 #include "worker/lane.hpp"
 
@@ -82,15 +82,6 @@ std::string broken(const std::vector<Finding>& findings) {
   for (const Finding& f : findings)
     if (!f.holds) text += f.text + "\n";
   return text;
-}
-
-TEST(Sha256, OfKnownTexts) {
-  EXPECT_EQ(sha256_of(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-  EXPECT_EQ(sha256_of("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-  EXPECT_EQ(sha256_of("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
-            "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
-  EXPECT_EQ(sha256_of(std::string(1000000, 'a')), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
-  EXPECT_EQ(sha256_of_file("/no/such/file"), "");
 }
 
 TEST(Header, SurvivesItsLine) { EXPECT_TRUE(header_differences(header(), parse_header(header_line(header()), "f")).empty()); }
@@ -183,6 +174,19 @@ TEST(Escape, MarkupAndWhatXmlCannotHold) {
   EXPECT_EQ(escaped("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"), "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80");
   EXPECT_EQ(escaped("\xff\xc0\x80\xed\xa0\x80"), "??????");  // no UTF-8, overlong, half a surrogate pair
   EXPECT_EQ(escaped("\xe2\x82"), "??");
+}
+
+TEST(Provenance, NamesDevicesPluginsSettingsAndWaivers) {
+  JournalFile file;
+  Record record = file.all_pass();
+  record.header.environment["QUERN_FORCE_KERNEL"] = "cpu:avx2";
+  record.results[0].result = record.results[1].result = result(Status::waived);
+  record.results[0].result.verdict.text = record.results[1].result.verdict.text = "has no buffers";
+  const std::string text = provenance_text(record);
+  for (const Target& t : record.header.targets) EXPECT_NE(text.find("SHA-256 " + t.sha256), std::string::npos) << text;
+  EXPECT_NE(text.find("QUERN_FORCE_KERNEL=cpu:avx2\n"), std::string::npos);
+  EXPECT_NE(text.find("journal, SHA-256 " + record.sha256), std::string::npos);
+  EXPECT_EQ(waivers_text(record), "waived 2 on cpu:0: has no buffers\n");
 }
 
 TEST(Junit, CountsAndTextOfEachDevice) {

@@ -54,9 +54,10 @@ void add_ranged(CaseSink& sink, Case c, const RowOp& row) {
 }
 
 /// The reference of the case without its predicate; what is not live stays as it was.
-Reference under_predicate(Reference reference, std::vector<std::int64_t> live) {
-  return [reference = std::move(reference), live = std::move(live)](const ReferenceCall& call, Expected& expected) {
+Reference under_predicate(Reference reference) {
+  return [reference = std::move(reference)](const ReferenceCall& call, Expected& expected) {
     const std::vector<Tensor> operands(call.inputs.begin(), call.inputs.end() - 1);
+    const std::vector<double> live = call.inputs.back().values();
     reference({call.what, operands, call.states}, expected);
     for (std::size_t o = 0; o < expected.outputs.size(); ++o) {
       if (call.states[o].absent()) continue;
@@ -71,10 +72,11 @@ void add_predicated(CaseSink& sink, const Case& base, const RowOp& row) {
     Case c = with_predicate(base, live, name);
     for (ValueSpec& v : c.outputs)
       if (!v.absent()) v.kind = QUERN_VALUE_STATE;
-    c.reference = under_predicate(base.reference, live);
+    c.reference = under_predicate(base.reference);
     sink.add(std::move(c));
   };
-  under({1}, "live");  // a node of which nothing is live has nothing to compare: scripts of abi/ see to that
+  under({1}, "live");
+  under({0}, "dead");
   if (!row.row_predicate) return;
   std::vector<std::int64_t> live;
   for (std::int64_t r = 0; r < base.inputs[0].dims[0]; ++r) live.push_back(r % 3 == 1 ? 0 : 1 + r);

@@ -20,7 +20,7 @@ const char* const usage_text =
 which devices
   --backend ID[,ID]    only these plugins          --device ID:N   only this device (software devices too)
   --plugin FILE        a libbackend_<id>.so that is not installed (repeatable)
-  --threads N          threads of each plugin      --option K=V    an option for the plugins (repeatable)
+  --threads N          of each plugin (its share)  --option K=V    an option for the plugins (repeatable)
 which cases
   --profile P          quick (default), full or huge
   --level N            1 copies and matmul, 2 inference, 3 training, 4 all (default)
@@ -41,7 +41,6 @@ how
   --write-manifest F   with list: writes the mandatory list of the profile
 with selftest
   --mutant GLOB        only these (repeatable)     --mutants DIR   the folder of libbackend_mutant.so
-  --waiting-ok         broken plugins whose op has no case yet do not count
 
 exit codes: 0 ok, 2 usage or a filter that matches nothing, 3 backend or device unavailable, 7 failures or nothing executed,
 70 a fault of the suite
@@ -137,7 +136,7 @@ Options parse_options(const std::vector<std::string>& arguments) {
   Options o;
   const std::map<std::string, Setter> flags = valued_flags(o);
   const std::map<std::string, bool*> switches = {
-      {"--resume", &o.resume}, {"--stop", &o.stop_at_failure}, {"--verbose", &o.verbose}, {"--waiting-ok", &o.waiting_ok}, {"--help", &o.help}, {"-h", &o.help}};
+      {"--resume", &o.resume}, {"--stop", &o.stop_at_failure}, {"--verbose", &o.verbose}, {"--help", &o.help}, {"-h", &o.help}};
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     std::string word = arguments[i], value;
     if (!word.starts_with("-")) {

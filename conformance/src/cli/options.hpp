@@ -48,7 +48,6 @@ struct Options {
   std::uint32_t deadline = 0;  // seconds of a case at most; 0: the case's own
   std::string mutants;         // selftest: the folder of the broken plugins; empty: as installed
   std::vector<std::string> mutant_filters;
-  bool waiting_ok = false;     // selftest: mutants of ops that have no case yet do not fail it
 };
 
 /// Throws UsageError naming the flag.

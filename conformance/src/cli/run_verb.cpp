@@ -6,12 +6,27 @@
 #include "worker/run_cases.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <iostream>
 #include <thread>
 
 namespace quern::conformance {
 
-int run_verb(const Options& options) {
+namespace {
+
+/// Cases run side by side, so that each plugin gets its share of the processors, but two threads: one would hide what threads do wrong.
+Options with_threads(Options options) {
+  const std::uint32_t processors = std::max(1u, std::thread::hardware_concurrency());
+  if (options.jobs == 0) options.jobs = processors;
+  const bool chosen = options.selection.threads != 0 || std::getenv("QUERN_THREADS") != nullptr;
+  if (!chosen && options.jobs > 1) options.selection.threads = std::max(2u, processors / options.jobs);
+  return options;
+}
+
+}  // namespace
+
+int run_verb(const Options& given) {
+  const Options options = with_threads(given);
   const CaseTable table;
   if (const std::string problem = manifest_problem(table, options.profile); !problem.empty()) {
     std::cerr << "quern-conformance: " << problem << "\n";
@@ -30,7 +45,7 @@ int run_verb(const Options& options) {
   plan.repeat = options.repeat;
   plan.stop_at_failure = options.stop_at_failure;
   plan.deadline_seconds = options.deadline;
-  plan.jobs = options.jobs != 0 ? options.jobs : std::max(1u, std::thread::hardware_concurrency());
+  plan.jobs = options.jobs;
   for (const Target& t : plan.targets) {
     plan.exclusions.push_back(builtin_exclusions(t.plugin_id));
     if (options.exclusions.empty()) continue;

@@ -33,10 +33,12 @@ std::uint64_t get_bits(const std::byte* block, std::uint32_t at, std::uint32_t c
 }
 
 void put_bits(std::byte* block, std::uint32_t at, std::uint32_t count, std::uint64_t value) noexcept {
-  for (std::uint32_t b = 0; b < count; ++b) {
-    const std::byte mask{static_cast<unsigned char>(1u << ((at + b) % 8))};
-    std::byte& place = block[(at + b) / 8];
-    place = (value >> b & 1) != 0 ? place | mask : place & ~mask;
+  for (std::uint32_t put = 0; put < count;) {
+    const std::uint32_t in_byte = (at + put) % 8, take = std::min(8 - in_byte, count - put), mask = (1u << take) - 1;
+    std::byte& place = block[(at + put) / 8];
+    const auto others = static_cast<std::uint32_t>(place) & ~(mask << in_byte);
+    place = static_cast<std::byte>(others | (static_cast<std::uint32_t>(value >> put) & mask) << in_byte);
+    put += take;
   }
 }
 

@@ -70,8 +70,9 @@ void fill_all(const Tensor& tensor, DataKind kind, const CounterRandom& random) 
   }
 }
 
-/// Units after which the data of a huge tensor starts again: a prime, so that no row, tile or page has the data of another.
-constexpr std::int64_t repeat_after = 1048573;
+/// Units after which the data of a huge tensor starts again: a prime, so that no row, tile or page has the data of its neighbours. A block
+/// is many elements.
+constexpr std::int64_t repeat_after(const Unit& unit) { return unit.elements == 1 ? 1048573 : 65521; }
 
 }  // namespace
 
@@ -94,9 +95,10 @@ bool is_centred(DataKind kind) noexcept { return kind == DataKind::uniform || ki
 void fill(const Tensor& tensor, DataKind kind, const CounterRandom& random) {
   const Unit unit = unit_of(tensor.dtype());
   const std::int64_t units = tensor.count() / unit.elements;
-  if (units <= 2 * repeat_after || kind == DataKind::one_hot) return fill_all(tensor, kind, random);
-  const std::uint64_t part = static_cast<std::uint64_t>(repeat_after) * unit.bytes;
-  fill_all(Tensor(tensor.dtype(), {repeat_after * unit.elements}, tensor.bytes().first(part)), kind, random);
+  const std::int64_t period = repeat_after(unit);
+  if (units <= 2 * period || kind == DataKind::one_hot) return fill_all(tensor, kind, random);
+  const std::uint64_t part = static_cast<std::uint64_t>(period) * unit.bytes;
+  fill_all(Tensor(tensor.dtype(), {period * unit.elements}, tensor.bytes().first(part)), kind, random);
   for (std::uint64_t done = part; done < tensor.bytes().size();) {
     const std::uint64_t size = std::min<std::uint64_t>(done, tensor.bytes().size() - done);
     std::memcpy(tensor.bytes().data() + done, tensor.bytes().data(), size);  // done is a multiple of the part, so the copies join

@@ -14,6 +14,12 @@
 namespace quern::conformance {
 namespace {
 
+/// The count of rows of a ranged case, in device memory.
+Tensor count_tensor(std::int64_t count) {
+  const Tensor tensor(QUERN_I32, {1});
+  tensor.set(0, static_cast<double>(count));
+  return tensor;
+}
 
 /// The device memory of a case's values, by value id. An output in place has its input's.
 class Memories {
@@ -24,14 +30,17 @@ class Memories {
     for (std::size_t o = 0; o < c.outputs.size(); ++o)
       if (!c.outputs[o].absent() && c.outputs[o].in_place_of < 0)
         add(device, queue, graph.output_id(o), c.outputs[o], (c.ranged.outputs >> o & 1u) != 0 ? c.ranged.most : 0);
-    if (graph.count_id() != QUERN_NONE) add_count(device, queue, graph.count_id(), static_cast<std::int32_t>(c.inputs[0].dims[0]));
+    if (graph.count_id() != QUERN_NONE) add_count(device, queue, graph.count_id(), c.inputs[0].dims[0]);
   }
 
   struct Place {
     Placement placement;
     std::unique_ptr<Region> region;
-    std::vector<std::byte> before;  // the whole memory as it was when the run started
+    bool dense = false;             // every byte belongs to an element
+    std::vector<std::byte> before;  // unless dense: the whole memory as it was when the run started
     std::span<std::byte> values() { return std::span(before).first(placement.bytes()); }  // without the room behind ranged rows
+
+    bool unchanged(const Tensor& content) const { return dense ? region->holds(content.bytes()) : region->read() == before; }
   };
   Place& at(std::uint32_t value) { return places_.at(value); }
   std::map<std::uint32_t, Place>& all() noexcept { return places_; }
@@ -39,6 +48,11 @@ class Memories {
   /// Fills the memory: gaps and what is not given with poison, the rest with the packed tensor.
   void set(std::uint32_t value, const Tensor* packed, std::byte poison) {
     Place& place = places_.at(value);
+    if (place.dense) {
+      if (packed != nullptr) place.region->write(packed->bytes());
+      else place.region->fill(poison);
+      return;
+    }
     place.before.assign(place.region->bytes(), poison);
     if (packed != nullptr) place.placement.scatter(packed->bytes(), place.values());
     place.region->write(place.before);
@@ -51,15 +65,15 @@ class Memories {
     Dims room = spec.dims;
     if (most != 0) room[0] = most;
     const std::uint64_t bytes = Placement(spec.dtype, room, spec.layout).bytes();
-    places_.emplace(value, Place{std::move(placement), std::make_unique<Region>(device, queue, bytes, 0, spec.layout.shifted), {}});
+    const bool dense = placement.packed() && placement.bytes() == bytes;
+    places_.emplace(value, Place{std::move(placement), std::make_unique<Region>(device, queue, bytes, 0, spec.layout.shifted), dense, {}});
   }
-  void add_count(const loader::Device& device, Queue& queue, std::uint32_t value, std::int32_t count) {
+  void add_count(const loader::Device& device, Queue& queue, std::uint32_t value, std::int64_t count) {
     ValueSpec spec;
     spec.dtype = QUERN_I32;
     spec.dims = {1};
     add(device, queue, value, spec, 0);
-    Tensor tensor(spec.dtype, spec.dims);
-    tensor.set(0, count);
+    const Tensor tensor = count_tensor(count);
     set(value, &tensor, std::byte{0});
   }
   std::map<std::uint32_t, Place> places_;
@@ -107,6 +121,20 @@ std::string misplaced_write(const Case& c, std::uint32_t id, Memories::Place& pl
   return {};
 }
 
+/// What an output holds after the run; where a byte beside it was written is `problem`.
+Tensor read_output(const Case& c, const ValueSpec& spec, std::uint32_t id, Memories& memories, std::string& problem) {
+  Memories::Place& place = memories.at(id);
+  Tensor packed(spec.dtype, spec.dims);
+  if (place.dense) {
+    place.region->read_to(packed.bytes());
+    return packed;
+  }
+  const std::vector<std::byte> after = place.region->read();
+  if (std::string misplaced = misplaced_write(c, id, place, after); !misplaced.empty()) problem = std::move(misplaced);
+  place.placement.gather(std::span(after).first(place.placement.bytes()), packed.bytes());
+  return packed;
+}
+
 OneRun run_once(const Case& c, const CaseData& data, const CaseGraph& graph, Memories& memories, Prepared& prepared, std::byte poison,
                 const Timing* timing) {
   const std::vector<quern_patch> patches = patches_of(c, data, graph);
@@ -129,30 +157,17 @@ OneRun run_once(const Case& c, const CaseData& data, const CaseGraph& graph, Mem
   if (status.faults != c.faults)
     result.problem = "the run raised the faults " + std::to_string(status.faults) + ", expected " + std::to_string(c.faults);
   const std::vector<std::uint32_t> written = written_values(c, graph);
-  std::map<std::uint32_t, std::vector<std::byte>> after;
-  for (auto& [id, place] : memories.all()) {
+  for (auto& [id, place] : memories.all())
     if (const std::string damage = place.region->canary_damage(); !damage.empty()) result.problem = "value " + std::to_string(id) + ": " + damage;
-    after[id] = place.region->read();
-    if (std::ranges::find(written, id) == written.end()) {
-      for (const quern_patch& patch : patches)
-        if (patch.value == id) std::memcpy(place.before.data(), patch.data, patch.bytes);
-      if (after[id] != place.before) result.problem = "value " + std::to_string(id) + ", an input, was changed";
-      continue;
-    }
-    if (std::string misplaced = misplaced_write(c, id, place, after[id]); !misplaced.empty()) result.problem = std::move(misplaced);
+  for (std::size_t i = 0; i < c.inputs.size(); ++i) {
+    if (c.inputs[i].absent() || std::ranges::find(written, graph.input_id(i)) != written.end()) continue;
+    if (!memories.at(graph.input_id(i)).unchanged(data.inputs[i])) result.problem = "value " + std::to_string(graph.input_id(i)) + ", an input, was changed";
   }
+  if (graph.count_id() != QUERN_NONE && !memories.at(graph.count_id()).unchanged(count_tensor(c.inputs[0].dims[0])))
+    result.problem = "the count of rows, an input, was changed";
   if (const std::string damage = prepared.scratch_damage(); !damage.empty()) result.problem = "scratch: " + damage;
   std::size_t w = 0;
-  for (const ValueSpec& spec : c.outputs) {
-    if (spec.absent()) {
-      result.outputs.emplace_back();
-      continue;
-    }
-    const std::uint32_t id = written[w++];
-    Tensor packed(spec.dtype, spec.dims);
-    memories.at(id).placement.gather(std::span(after[id]).first(memories.at(id).placement.bytes()), packed.bytes());
-    result.outputs.push_back(std::move(packed));
-  }
+  for (const ValueSpec& spec : c.outputs) result.outputs.push_back(spec.absent() ? Tensor() : read_output(c, spec, written[w++], memories, result.problem));
   return result;
 }
 

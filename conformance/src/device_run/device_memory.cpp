@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::uint64_t canary_bytes = 4096;
 constexpr double copy_seconds = 60;
+constexpr std::uint64_t part_bytes = 16 << 20;  // of host memory that a buffer is filled from and compared through
 
 std::byte canary_byte(std::uint64_t i) { return static_cast<std::byte>(0xc5 ^ (i * 37 & 0xff)); }
 
@@ -125,22 +126,23 @@ void Region::fill(std::byte value) {
     std::memset(host_ + start_, std::to_integer<int>(value), bytes_);
     return;
   }
-  const std::vector<std::byte> data(bytes_, value);
-  upload(start_, data.data(), bytes_);
+  const std::vector<std::byte> data(std::min(part_bytes, bytes_), value);
+  for (std::uint64_t at = 0; at < bytes_; at += part_bytes) upload(start_ + at, data.data(), std::min(part_bytes, bytes_ - at));
 }
 
 std::vector<std::byte> Region::read() {
   std::vector<std::byte> data(bytes_);
-  download(start_, data.data(), bytes_);
+  read_to(data);
   return data;
 }
 
+void Region::read_to(std::span<std::byte> data) { download(start_, data.data(), std::min<std::uint64_t>(data.size(), bytes_)); }
+
 bool Region::holds(std::span<const std::byte> data) {
   if (data.size() != bytes_) return false;
-  constexpr std::uint64_t part = 16 << 20;
-  std::vector<std::byte> found(std::min(part, bytes_));
-  for (std::uint64_t at = 0; at < bytes_; at += part) {
-    const std::uint64_t size = std::min(part, bytes_ - at);
+  std::vector<std::byte> found(host_ != nullptr ? 0 : std::min(part_bytes, bytes_));
+  for (std::uint64_t at = 0; at < bytes_; at += part_bytes) {
+    const std::uint64_t size = std::min(part_bytes, bytes_ - at);
     if (host_ == nullptr) download(start_ + at, found.data(), size);
     if (std::memcmp(host_ != nullptr ? host_ + start_ + at : found.data(), data.data() + at, size) != 0) return false;
   }

@@ -107,6 +107,7 @@ class Region {
   void write(std::span<const std::byte> data);
   void fill(std::byte value);
   std::vector<std::byte> read();
+  void read_to(std::span<std::byte> data);  // the first of its bytes
   /// Whether it holds exactly these bytes; looks at a part at a time.
   bool holds(std::span<const std::byte> data);
   /// Empty if both canaries are whole, else where the first changed byte lies.

@@ -1,7 +1,7 @@
 // See header.hpp.
 #include "journal/header.hpp"
 
-#include "journal/sha256.hpp"
+#include "quern/graph/sha256.hpp"
 
 #include <nlohmann/json.hpp>
 

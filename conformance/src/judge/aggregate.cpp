@@ -34,12 +34,12 @@ Verdict judge_aggregate(const ExpectedOutput& expected, const std::vector<double
   }
   Verdict verdict{Status::pass, {}, 0, 0, {}};
   if (n < least_outputs || !(rr > 0)) return verdict;
-  const double slope = ry / rr, allowed = 6.0 / std::sqrt(rr);
+  const double slope = ry / rr, allowed = 6.0 * std::sqrt(expected.sharing / rr);
   const auto count = static_cast<double>(n);
   if (std::fabs(slope - 1.0) > allowed) {
     verdict.status = Status::fail;
     verdict.text = text("the outputs follow the reference with a slope of %.6f, allowed is 1 within %.2g", slope, allowed);
-  } else if (chi_square > count + 6.0 * std::sqrt(2.0 * count)) {
+  } else if (chi_square > count + 6.0 * std::sqrt(2.0 * count * expected.sharing)) {
     verdict.status = Status::fail;
     verdict.text = text("the errors together are too large: chi-square %.1f over %.0f outputs", chi_square, count);
   }

@@ -35,7 +35,8 @@ struct ExpectedOutput {
   std::vector<double> scale;      // S, for the tier that was attained; empty: not an accumulation
   double length = 0;              // K of the accumulation
   bool zero_sign = false;         // Rule::value: a zero must have the sign of r
-  bool independent = false;       // errors of different outputs are independent: the aggregate tests apply
+  bool independent = false;       // errors of different outputs are independent, but for what `sharing` tells: the aggregate tests apply
+  double sharing = 1;             // by what conversions that several outputs share raise the variance of a sum over outputs
   std::vector<std::byte> bytes;   // Rule::bits: the packed output
 
   void reserve(std::size_t count);

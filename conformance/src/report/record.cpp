@@ -1,7 +1,7 @@
 // See record.hpp.
 #include "report/record.hpp"
 
-#include "journal/sha256.hpp"
+#include "quern/graph/sha256.hpp"
 
 #include <nlohmann/json.hpp>
 

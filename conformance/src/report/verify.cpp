@@ -47,7 +47,7 @@ void check_cases(const Record& record, const Claim& claim, std::vector<Finding>&
 }
 
 void check_results(const Record& record, const Claim& claim, std::vector<Finding>& findings) {
-  std::vector<std::string> red, waived, empty;
+  std::vector<std::string> red, waived, empty, contradictory;
   for (const RecordedResult& r : record.results) {
     const Status status = r.result.verdict.status;
     const std::string name = r.case_name + " on " + record.header.targets[r.target].label;
@@ -57,9 +57,11 @@ void check_results(const Record& record, const Claim& claim, std::vector<Finding
     if (excused && !optional && !excluded(claim.exclusions.at(r.target), r.case_name)) waived.push_back(name);
     if (status == Status::pass && r.result.verdict.compared == 0 && !claim.without_elements.contains(r.case_name))
       empty.push_back(name);
+    if (status == Status::pass && (!r.result.verdict.text.empty() || !(r.result.verdict.worst <= 1.0))) contradictory.push_back(name);
   }
   add(findings, red, "every result is green", "not green");
   add(findings, waived, "nothing is waived beside the exclusion lists and what the ABI makes optional", "waived without an entry of the exclusion lists");
+  add(findings, contradictory, "no pass has a complaint or an error beyond its bound", "passed with a complaint or an error beyond the bound");
   add(findings, empty, "every pass compared something", "passed without a comparison");
   const Matrix matrix(record);
   for (std::size_t t = 0; t < record.header.targets.size(); ++t)

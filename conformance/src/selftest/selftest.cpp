@@ -26,7 +26,9 @@ Selection wrapper_selection(const SelftestPlan& plan, bool device, const std::st
 
 Target unspoiled_target(const SelftestPlan& plan, bool device) {
   const Survey survey = find_targets(wrapper_selection(plan, device, "none"));
-  if (survey.targets.empty()) throw std::runtime_error("the wrapper of broken plugins does not load: " + survey.error);
+  if (survey.targets.empty())
+    throw UsageError("selftest: broken plugins cannot be made of " + plan.base + ": " + survey.error +
+                     "; they are made of a plugin that computes on host memory, such as cpu");
   return survey.targets.front();
 }
 
@@ -48,21 +50,6 @@ std::vector<const Case*> cases_of(const Mutant& m, const CaseTable& table) {
       if (wanted && matches({glob}, c->name) && taken.insert(c).second) list.push_back(c);
     }
   return list;
-}
-
-/// The ops and groups that the globs name ("*.rope.*": rope; "abi.*": the group abi) have no case in any profile.
-bool is_waiting(const Mutant& m, const CaseTable& table) {
-  for (const std::string& glob : m.cases) {
-    const std::size_t dot = glob.find('.');
-    const std::string group = glob.substr(0, dot);
-    std::string op = dot == std::string::npos ? "*" : glob.substr(dot + 1);
-    op = op.substr(0, op.find('.'));
-    const auto is = [&](const Case& c) {
-      return ::fnmatch(group.c_str(), c.group.c_str(), 0) == 0 && (c.script || ::fnmatch(op.c_str(), op_name(c.op).c_str(), 0) == 0);
-    };
-    if (std::ranges::any_of(table.all(), is)) return false;
-  }
-  return true;
 }
 
 /// Whether doing nothing is right: every judged element of every output is expected as it was before the run.
@@ -140,7 +127,7 @@ Fate run_mutant(const SelftestPlan& plan, const CaseTable& table, const Target& 
   Fate fate;
   std::vector<const Case*> cases = cases_of(m, table);
   if (cases.empty()) {
-    fate.end = is_waiting(m, table) ? Fate::End::waiting : Fate::End::unmatched;
+    fate.end = Fate::End::unmatched;
     return fate;
   }
   try {

@@ -16,8 +16,7 @@ struct Fate {
     killed,
     survived,      // every case passed; total mutants: some case passed that has something to compute
     other_reason,  // a case failed, with another sign than the table's
-    waiting,       // the ops or groups that its cases are of have no case at all yet
-    unmatched,     // they have cases, and none that its globs match
+    unmatched,     // its globs match no case
     broken,        // the wrapper did not start
   };
   End end = End::survived;

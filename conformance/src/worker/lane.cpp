@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <fstream>
 #include <set>
 
 namespace quern::conformance {
@@ -34,20 +33,6 @@ const Expected& Lane::Reference::get() {
 }
 
 namespace {
-
-/// Empty if this machine can hold a whole graph: its inputs here, in the device process and packed, and its outputs; else what it lacks.
-/// Asked before anything is filled, so that the kernel has no reason to end a process.
-std::string memory_lacking(const Case& c) {
-  const std::uint64_t wanted = 3 * input_bytes(c) + output_bytes(c);
-  std::ifstream in("/proc/meminfo");
-  std::string key, unit;
-  for (std::uint64_t kib = 0; in >> key >> kib;) {
-    std::getline(in, unit);
-    if (key != "MemAvailable:" || wanted / 1024 < kib / 10 * 9) continue;
-    return "the graph needs " + std::to_string(wanted >> 20) + " MiB of host memory, " + std::to_string(kib >> 10) + " MiB are available";
-  }
-  return {};
-}
 
 /// The verdict of one mode; `outputs` are those of this mode.
 Verdict judge_mode(const ModeResult& mode, Lane::Reference& reference, const std::vector<Tensor>& outputs) {
@@ -84,7 +69,8 @@ void join_repeat(CaseResult& first, const CaseResult& again, std::uint32_t round
   first.verdict = std::move(flaky);
 }
 
-Lane::Lane(const RunPlan& plan, Journal& journal) : plan_(plan), journal_(journal), inputs_("inputs"), processes_(plan.targets.size()) {}
+Lane::Lane(const RunPlan& plan, Journal& journal, HostMemory& memory)
+    : plan_(plan), journal_(journal), memory_(memory), inputs_("inputs"), processes_(plan.targets.size()) {}
 
 std::string Lane::ensure_process(std::size_t target) {
   if (processes_[target]) return {};
@@ -191,7 +177,9 @@ std::vector<CaseResult> Lane::run_once(const Case& c, const CaseData& data, cons
 
 std::vector<CaseResult> Lane::run(const Case& c, const std::vector<bool>& wanted) {
   std::vector<CaseResult> results(plan_.targets.size());
-  if (const std::string lacking = c.graph ? memory_lacking(c) : std::string(); !lacking.empty()) {
+  std::string lacking;
+  const HostMemory::Reservation memory = memory_.reserve(c.script ? 0 : host_bytes(c), lacking);
+  if (!lacking.empty()) {
     for (std::size_t t = 0; t < plan_.targets.size(); ++t)
       if (wanted[t]) {
         journal_.begin(c.name, plan_.targets[t].label);
@@ -223,7 +211,13 @@ std::vector<CaseResult> Lane::run(const Case& c, const std::vector<bool>& wanted
     results[t].verdict = apply_exclusions(plan_.exclusions[t], c.name, std::move(results[t].verdict));
     journal_.end(c.name, plan_.targets[t].label, results[t]);
   }
+  if (memory.large()) release();
   return results;
+}
+
+void Lane::release() {
+  for (auto& process : processes_) process.reset();
+  inputs_.release();
 }
 
 }  // namespace quern::conformance

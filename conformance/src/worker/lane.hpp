@@ -4,6 +4,7 @@
 #include "judge/judge.hpp"
 #include "worker/child_process.hpp"
 #include "worker/device_process.hpp"
+#include "worker/host_memory.hpp"
 #include "worker/run_cases.hpp"
 
 #include <memory>
@@ -17,7 +18,7 @@ void join_repeat(CaseResult& first, const CaseResult& again, std::uint32_t round
 /// One thread.
 class Lane {
  public:
-  Lane(const RunPlan& plan, Journal& journal);
+  Lane(const RunPlan& plan, Journal& journal, HostMemory& memory);
 
   /// Runs the case `repeat` times on the targets that `wanted` marks; one result a target, others empty.
   std::vector<CaseResult> run(const Case& c, const std::vector<bool>& wanted);
@@ -43,8 +44,12 @@ class Lane {
   CaseResult collect(const Case& c, std::size_t target, Reference& reference, bool retry);
   CaseResult judge_answer(const Case& c, const CaseAnswer& answer, Reference& reference, SharedMemory& outputs);
 
+  /// Gives back what a large case took: its memory is shared with the device processes, which go with it.
+  void release();
+
   const RunPlan& plan_;
   Journal& journal_;
+  HostMemory& memory_;
   SharedMemory inputs_;
   std::vector<std::unique_ptr<ChildProcess>> processes_;
 };

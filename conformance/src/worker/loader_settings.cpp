@@ -23,6 +23,7 @@ loader::Settings loader_settings(const Selection& selection) {
   for (const std::string& file : selection.plugins) {
     const std::filesystem::path path = std::filesystem::absolute(file);
     ids.push_back(plugin_id(path));
+    if (!std::filesystem::exists(path)) throw std::invalid_argument("--plugin " + file + ": there is no such file");
     directories.push_back(path.parent_path().string());
   }
   if (!directories.empty()) settings.directories.set(directories, "--plugin");

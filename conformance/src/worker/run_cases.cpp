@@ -14,10 +14,11 @@ void run_cases(const RunPlan& plan, Journal& journal, const OnResult& on_result)
   std::atomic<bool> stop{false};
   std::mutex mutex;
   std::exception_ptr failure;
+  HostMemory memory;
 
   const auto work = [&] {
     try {
-      Lane lane(plan, journal);
+      Lane lane(plan, journal, memory);
       for (std::size_t i = next++; i < plan.cases.size() && !stop; i = next++) {
         const Case& c = *plan.cases[i];
         std::vector<bool> wanted(plan.targets.size());

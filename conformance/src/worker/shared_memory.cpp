@@ -58,6 +58,13 @@ std::span<std::byte> SharedMemory::map(std::uint64_t bytes, bool grow) {
   return {data_, bytes};
 }
 
+void SharedMemory::release() {
+  if (data_ != nullptr) ::munmap(data_, size_);
+  data_ = nullptr;
+  size_ = 0;
+  if (::ftruncate(fd_, 0) != 0) fail("ftruncate");
+}
+
 std::string read_from(int fd, std::uint64_t offset, std::uint64_t limit) {
   std::string text(limit, '\0');
   const ssize_t n = ::pread(fd, text.data(), limit, static_cast<off_t>(offset));

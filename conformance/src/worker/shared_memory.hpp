@@ -22,6 +22,8 @@ class SharedMemory {
   int fd() const noexcept { return fd_; }
   /// At least `bytes`, mapped. Grows the file (`grow`) or trusts the other side to have done so. Earlier spans die.
   std::span<std::byte> map(std::uint64_t bytes, bool grow);
+  /// Gives its memory back. Nobody else may have it mapped.
+  void release();
 
  private:
   int fd_;

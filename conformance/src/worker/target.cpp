@@ -1,7 +1,7 @@
 // See target.hpp.
 #include "worker/target.hpp"
 
-#include "journal/sha256.hpp"
+#include "quern/graph/sha256.hpp"
 #include "quern/graph/error.hpp"
 #include "worker/child_process.hpp"
 #include "worker/loader_settings.hpp"
@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 
 namespace quern::conformance {
@@ -45,13 +46,38 @@ void add_each_plugin(const loader::Settings& settings, const loader::Report& rep
   }
 }
 
+/// Why a plugin cannot be used, with its file.
+std::string refusal_of(const loader::ReportEntry& entry) {
+  return entry.cause.find(entry.path) == std::string::npos ? entry.path + ": " + entry.cause : entry.cause;
+}
+
+/// Plugins that are there and of which no device is tested, and why: their own words, not a column that is missing without one.
+void name_unusable(const loader::Report& report, Survey& survey) {
+  for (const loader::ReportEntry& entry : report.entries) {
+    if (!entry.path.ends_with(".so") || !entry.devices.empty()) continue;
+    if (std::ranges::any_of(survey.targets, [&](const Target& t) { return t.path == entry.path; })) continue;
+    survey.left_out.push_back(refusal_of(entry));
+  }
+}
+
+/// Throws Error(QUERN_UNSUPPORTED) with the loader's words for a file of --plugin that it refused.
+void require_plugins(const Selection& selection, const loader::Report& report) {
+  for (const std::string& file : selection.plugins)
+    for (const loader::ReportEntry& entry : report.entries)
+      if (entry.status == loader::Status::refused && entry.path == std::filesystem::absolute(file).lexically_normal())
+        throw Error(QUERN_UNSUPPORTED, "--plugin: " + refusal_of(entry) + (entry.remedy.empty() ? "" : "; " + entry.remedy));
+}
+
 Survey ask_loader(const Selection& selection) {
   Survey survey;
   const loader::Settings settings = loader_settings(selection);
   const loader::Loader found(settings);
+  require_plugins(selection, found.report());
   found.require();
   add_targets(found, survey);
-  if (!settings.backends.is_set() && !settings.device.is_set()) add_each_plugin(settings, found.report(), survey);
+  if (settings.backends.is_set() || settings.device.is_set()) return survey;
+  add_each_plugin(settings, found.report(), survey);
+  name_unusable(found.report(), survey);
   return survey;
 }
 
