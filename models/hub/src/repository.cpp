@@ -1,0 +1,75 @@
+// See repository.hpp.
+#include "repository.hpp"
+
+#include "quern/graph/error.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace quern::hub {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t longest_answer = 32 << 20;
+
+std::string text_of(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+std::uint64_t count_of(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
+}
+
+RemoteFile file_of(const Json& entry) {
+  RemoteFile file{text_of(entry, "rfilename"), text_of(entry, "blobId"), {}, count_of(entry, "size")};
+  if (const auto lfs = entry.find("lfs"); lfs != entry.end() && lfs->is_object()) {
+    file.sha256 = text_of(*lfs, "sha256");
+    if (file.sha256.empty()) file.sha256 = text_of(*lfs, "oid");
+    file.etag = file.sha256;
+    if (const std::uint64_t bytes = count_of(*lfs, "size")) file.bytes = bytes;
+  }
+  return file;
+}
+
+bool is_usable(const RemoteFile& file) {
+  return is_safe_path(file.path) && (file.sha256.empty() ? is_hex(file.etag, 40) : is_hex(file.sha256, 64));
+}
+
+}  // namespace
+
+RemoteRepository parse_remote(const std::string& text, const std::string& what) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) throw Error(QUERN_IO, concat(what, ": the answer is no JSON object; is the endpoint a hub?"));
+  RemoteRepository remote{text_of(json, "sha"), {}};
+  const auto siblings = json.find("siblings");
+  if (!is_hex(remote.commit, 40) || siblings == json.end() || !siblings->is_array()) {
+    throw Error(QUERN_IO, concat(what, ": the answer has no commit or no files; is the endpoint a hub?"));
+  }
+  for (const Json& entry : *siblings) {
+    if (!entry.is_object()) continue;
+    RemoteFile file = file_of(entry);
+    if (is_usable(file)) remote.files.push_back(std::move(file));
+  }
+  return remote;
+}
+
+RemoteRepository read_remote(const std::string& endpoint, const ModelName& name, bool with_token, Http& http, Patience& patience) {
+  const std::string revision = name.revision.empty() ? "main" : name.revision;
+  const std::string url = concat(endpoint, "/api/models/", name.repository, "/revision/", url_path(revision), "?blobs=true");
+  const std::string what = name.repository + (name.revision.empty() ? "" : "@" + name.revision);
+  return patience.run([&] {
+    std::string text;
+    const Response response = http.get({url, 0, {}}, [&](const Response&, std::span<const std::byte> piece) {
+      if (text.size() + piece.size() > longest_answer)
+        throw Error(QUERN_IO, concat(what, ": the answer is longer than ", longest_answer, " bytes"));
+      text.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+    });
+    check_status(response, what, with_token);
+    patience.progressed();
+    return parse_remote(text, what);
+  });
+}
+
+}  // namespace quern::hub
