@@ -46,13 +46,15 @@ std::uint32_t read_hex(const fs::path& path) {
 
 }  // namespace
 
-std::string GraphicsCard::words() const {
+std::string GraphicsCard::name() const {
   const Vendor* known = vendor_of(vendor);
   std::ostringstream text;
   text << (known ? known->name : "graphics") << " card " << std::hex << std::setfill('0') << std::setw(4)
-       << vendor << ':' << std::setw(4) << device << " at " << address;
+       << vendor << ':' << std::setw(4) << device;
   return text.str();
 }
+
+std::string GraphicsCard::words() const { return name() + " at " + address; }
 
 bool GraphicsCard::only_displays() const {
   const Vendor* known = vendor_of(vendor);

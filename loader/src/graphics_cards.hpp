@@ -13,6 +13,8 @@ struct GraphicsCard {
   std::uint32_t device = 0;
   std::string driver;  // of the kernel, or empty
 
+  /// "NVIDIA card 10de:2331".
+  std::string name() const;
   /// "NVIDIA card 10de:2331 at 0000:01:00.0".
   std::string words() const;
   /// A console adapter of a server or a virtual machine: nothing computes on it, nobody misses it.

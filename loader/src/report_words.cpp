@@ -1,4 +1,5 @@
 // The load report as plain sentences.
+#include "quern/loader/machine.hpp"
 #include "quern/loader/report.hpp"
 
 #include <algorithm>
@@ -48,8 +49,9 @@ void write_devices(std::ostream& out, const Report& report) {
     out << "  " << d->rank + 1 << ". " << d->label << ": " << clean(describe(d->info)) << "\n";
 }
 
-void write_remedy(std::ostream& out, const std::string& remedy) {
-  if (!remedy.empty()) out << "  What to do: " << clean(remedy) << ".\n";
+void write_remedy(std::ostream& out, const std::string& remedy, const std::string& command = {}) {
+  if (!remedy.empty() && remedy != command) out << "  What to do: " << clean(remedy) << ".\n";
+  if (!command.empty()) out << "  Type: " << clean(command) << "\n";
 }
 
 void write_entry(std::ostream& out, const ReportEntry& e) {
@@ -63,7 +65,7 @@ void write_entry(std::ostream& out, const ReportEntry& e) {
       out << what << " can be used, with limits";
       break;
     case Status::skipped:
-      out << what << " is not used: " << clean(e.cause);
+      out << (e.stage == Stage::system ? "Note: " : what + " is not used: ") << clean(e.cause);
       break;
     case Status::refused:
       out << (name.empty() ? "" : what + " cannot be used: ") << clean(e.cause);
@@ -78,7 +80,7 @@ void write_entry(std::ostream& out, const ReportEntry& e) {
         << ".\n";
   else
     out << " (" << e.code << ", " << stage_name(e.stage) << ").\n";
-  write_remedy(out, e.status == Status::usable || e.status == Status::limited ? std::string() : e.remedy);
+  if (e.status != Status::usable && e.status != Status::limited) write_remedy(out, e.remedy, e.command);
   if (!e.raw_error.empty() && e.cause.find(e.raw_error) == std::string::npos)
     out << "  In its own words: " << clean(e.raw_error) << "\n";
   if (e.status == Status::usable || e.status == Status::limited)
@@ -91,25 +93,65 @@ void write_entry(std::ostream& out, const ReportEntry& e) {
       if (d.reason == e.cause) continue;
       out << "  " << d.label << " (" << clean(d.info.name) << ") is not used: " << clean(d.reason) << " ("
           << d.code << ").\n";
-      write_remedy(out, d.remedy);
+      write_remedy(out, d.remedy, d.command);
     }
   if (!e.printed.empty())
     out << "  It printed while it was probed: " << clean(e.printed.substr(0, 400)) << "\n";
 }
 
-}  // namespace
+void write_verdict(std::ostream& out, const CardVerdict& v) {
+  out << "    " << (v.label.empty() ? v.backend : v.label) << (v.used ? ": used" : ": not used: ") << (v.used ? "" : clean(v.reason));
+  out << (v.used ? "\n" : " (" + v.code + ")\n");
+}
 
-std::string to_words(const Report& report) {
+void write_machine(std::ostream& out, const MachineFacts& machine) {
+  out << "\nProcessors and graphics cards of this machine:\n";
+  for (const PhysicalDevice& d : machine.devices) {
+    const std::string driver = d.address.empty() ? "" : d.driver.empty() ? "no kernel driver" : "kernel driver " + d.driver;
+    const std::string where = joined({d.address.empty() ? "" : "at " + d.address, driver}, ", ");
+    out << "  " << clean(d.name) << (where.empty() ? "" : " (" + where + ")") << "\n";
+    for (const CardVerdict& v : d.verdicts) write_verdict(out, v);
+    if (d.verdicts.empty()) out << "    no installed backend drives it\n";
+  }
+}
+
+void write_software(std::ostream& out, const MachineFacts& machine) {
+  out << "\nDrivers and libraries that backends look for:\n";
+  if (!machine.nvidia_driver.empty()) out << "  NVIDIA's driver in the kernel: " << clean(machine.nvidia_driver) << "\n";
+  std::vector<std::string> missing;
+  for (const MachineLibrary& l : machine.libraries) {
+    if (l.path.empty())
+      missing.push_back(l.soname);
+    else
+      out << "  " << l.soname << ": " << clean(joined({l.version, l.path}, ", ")) << (l.usable ? "" : ", which is no library") << "\n";
+  }
+  for (const VulkanDriver& d : machine.vulkan_drivers) {
+    out << "  Vulkan driver " << clean(d.manifest) << ": ";
+    out << (d.cause.empty() ? clean(joined({d.library, d.api_version.empty() ? "" : "Vulkan " + d.api_version}, ", ")) : "cannot be used (" + d.code + ")")
+        << "\n";
+  }
+  if (!missing.empty()) out << "  Not installed: " << joined(missing, ", ") << "\n";
+}
+
+std::string words(const Report& report, const MachineFacts* machine) {
   std::ostringstream out;
   out << (report.directories.empty()
               ? "No directory was searched for backends.\n"
               : "Searched for backends in " + joined(report.directories, ", then ") + ".\n");
   write_devices(out, report);
+  if (machine != nullptr) write_machine(out, *machine);
   for (const ReportEntry& e : report.entries) {
     out << "\n";
     write_entry(out, e);
   }
+  if (machine != nullptr) write_software(out, *machine);
   return out.str();
 }
+
+}  // namespace
+
+std::string to_words(const Report& report) { return words(report, nullptr); }
+
+std::string to_words(const Report& report, const MachineFacts& machine) { return words(report, &machine); }
 
 }  // namespace quern::loader

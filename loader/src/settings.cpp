@@ -144,6 +144,8 @@ Settings settings_from_environment(const Environment& environment) {
     settings.backend_path.set(std::move(v), "QUERN_BACKEND_PATH");
   if (auto v = read.paths("QUERN_BACKEND_EXTRA_PATH"); !v.empty())
     settings.extra_path.set(std::move(v), "QUERN_BACKEND_EXTRA_PATH");
+  if (const auto v = read.value("QUERN_PROBE_IN_PROCESS"))
+    settings.probe_in_process.set(parse_switch(*v, "QUERN_PROBE_IN_PROCESS"), "QUERN_PROBE_IN_PROCESS");
   if (const auto v = read.value("QUERN_ALLOW_DEV_PLUGINS"))
     settings.allow_dev_plugins.set(parse_switch(*v, "QUERN_ALLOW_DEV_PLUGINS"), "QUERN_ALLOW_DEV_PLUGINS");
   read_cache_directory(read, settings);

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -69,6 +70,7 @@ struct DeviceReport {
   std::string code;    // "QUERN-L-0000" for a device that may be used
   std::string reason;  // why it is or is not used, for every status
   std::string remedy;
+  std::string command;   // what to type; filled by examine_machine()
   int rank = -1;         // place among the candidates, 0 the best; -1 not a candidate
   double bandwidth = 0;  // bytes/s of a copy on the device where it was measured to break a tie, else 0
 };
@@ -81,6 +83,8 @@ struct ReportEntry {
   std::string code;
   std::string cause;      // one sentence, lower case, no full stop
   std::string remedy;     // what to do, or empty
+  std::string command;    // what to type; filled by examine_machine()
+  std::map<std::string, std::string> words;  // for the command: "group" -> "render"
   std::string raw_error;  // the linker's, plugin's or system's own words, or empty
   std::string id;         // of the plugin, as far as known
   std::string version;

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,12 @@ struct Setting {
     value = std::move(new_value);
     source = std::move(from);
   }
+};
+
+/// Who asks for a device node.
+struct Identity {
+  std::uint32_t user = 0;
+  std::vector<std::uint32_t> groups;
 };
 
 /// Receives log lines of the loader (component "loader") and of the plugins (component "<id>" or
@@ -62,6 +69,8 @@ struct Settings {
   std::string dev_root = "/dev";
   std::string proc_root = "/proc";
   std::string etc_root = "/etc";
+  std::string usr_root = "/usr";
+  std::optional<Identity> identity;  // nothing: this process
 
   // What every plugin is given in its host table.
   Setting<std::uint32_t> threads;       // 0: the processors that this process may use
@@ -88,7 +97,7 @@ struct Environment {
 Environment process_environment();
 
 /// Reads QUERN_BACKEND, QUERN_BACKEND_DISABLE, QUERN_DEVICE, QUERN_BACKEND_PATH, QUERN_BACKEND_EXTRA_PATH,
-/// QUERN_ALLOW_DEV_PLUGINS, QUERN_CACHE_DIR (default $XDG_CACHE_HOME/quern, then $HOME/.cache/quern),
+/// QUERN_ALLOW_DEV_PLUGINS, QUERN_PROBE_IN_PROCESS, QUERN_CACHE_DIR (default $XDG_CACHE_HOME/quern, then $HOME/.cache/quern),
 /// QUERN_THREADS, QUERN_FORCE_KERNEL, QUERN_DETERMINISTIC, CUDA_FORCE_CPU, AXOLOTL_FORCE_CPU,
 /// CUDA_VISIBLE_DEVICES. Throws Error(QUERN_INVALID_ARGUMENT) naming the variable if a value cannot be read.
 Settings settings_from_environment(const Environment& environment = process_environment());
