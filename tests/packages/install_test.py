@@ -1,0 +1,156 @@
+"""The packages in clean systems, as apt installs them. QUERN_PACKAGES names the folder of the .deb files; QUERN_TEST_SUITES the
+systems (default bookworm); QUERN_TEST_SDK=1 adds the tests that install a compiler."""
+
+import json
+import os
+import pathlib
+import shutil
+import unittest
+
+import roots
+
+PACKAGES = sorted(pathlib.Path(os.environ["QUERN_PACKAGES"]).glob("*.deb"))
+SUITES = os.environ.get("QUERN_TEST_SUITES", "bookworm").split()
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+MODEL = SOURCE / "tests/data/gguf/micro-llama-q4_0.gguf"
+MEGABYTE = 1_000_000
+MOST_INSTALLED = {("libquern1", "quern", "quern-backend-cpu"): 15 * MEGABYTE, ("quern-backend-vulkan",): 20 * MEGABYTE,
+                  ("quern-backend-cuda",): 150 * MEGABYTE}
+
+
+def names():
+    return {package.name.split("_")[0] for package in PACKAGES}
+
+
+class Installed(unittest.TestCase):
+    suite = SUITES[0]
+
+    def setUp(self):
+        self.root = roots.Root(self.suite, PACKAGES)
+        self.addCleanup(self.root.close)
+        shutil.copy(MODEL, self.root.path / "srv/model.gguf")
+
+    def quern(self, arguments, **how):
+        return self.root.run(f"quern {arguments}", **how)
+
+    def json(self, arguments, **how):
+        return json.loads(self.root.run(f"quern {arguments} --json 2>/dev/null", **how))
+
+    def backends(self):
+        return {device["backend"] for device in self.json("devices")["devices"] if device["usable"]}
+
+    def need(self, package):
+        if package not in names():
+            self.skipTest(f"there is no package {package} in {os.environ['QUERN_PACKAGES']}")
+
+    def test_the_command_brings_what_it_needs_and_answers(self):
+        self.root.install("quern", recommends=False)
+        answer = self.json("run /srv/model.gguf hello --max-tokens 4 --temperature 0")
+        self.assertEqual(answer["backend"], "cpu")
+        self.assertEqual(len(answer["ids"]), 4)
+        self.assertIn("cpu", self.quern("doctor"))
+
+    def test_a_missing_backend_is_3_and_names_its_package(self):
+        self.root.install("quern", recommends=False)
+        for backend in ("cuda", "vulkan"):
+            text = self.quern("run /srv/model.gguf hello", code=3, env={"QUERN_BACKEND": backend})
+            self.assertIn(f"quern-backend-{backend}", text)
+
+    def test_purge_leaves_nothing(self):
+        before = self.root.files()
+        self.root.install("quern", "quern-conformance", recommends=False)
+        self.json("run /srv/model.gguf hello --max-tokens 1")
+        self.root.run("apt-get purge -y -q --autoremove quern libquern1 quern-backend-cpu quern-conformance")
+        self.assertEqual(sorted(self.root.files() - before), [])
+
+    def test_libraries_of_the_network_are_not_needed_to_run_models(self):
+        self.root.install("libquern1", "quern-backend-cpu", recommends=False)
+        self.assertNotIn("libcurl", self.root.run("dpkg-query -W"))
+        self.root.install("quern", recommends=False)
+        self.root.run("dpkg --purge --force-depends libcurl4 libcurl4t64 2>/dev/null || true")
+        self.assertIn("apt install libcurl4", self.quern("pull a/b", code=3))
+
+    def test_any_subset_installs(self):
+        subsets = [("libquern1",), ("quern-backend-cpu",), ("quern-conformance",), ("libquern-dev",)]
+        subsets += [(name,) for name in sorted(names()) if name.startswith("quern-backend-") and name != "quern-backend-cpu"]
+        for subset in subsets:
+            with self.subTest(subset):
+                self.root.install(*subset, recommends=False)
+                self.root.run("apt-get purge -y -q --autoremove " + " ".join(subset))
+
+    def test_sizes_stay_below_their_limits(self):
+        for group, most in MOST_INSTALLED.items():
+            if not set(group) <= names():
+                continue
+            self.root.install(*group, recommends=False)
+            with self.subTest(group):
+                files = self.root.run("dpkg -L " + " ".join(group)).splitlines()
+                paths = [self.root.path / f[1:] for f in sorted(set(files))]
+                total = sum(p.lstat().st_size for p in paths if p.is_file() and not p.is_symlink())
+                print(f"{' + '.join(group)}: {total / MEGABYTE:.1f} MB installed, {most / MEGABYTE:.0f} MB allowed")
+                self.assertLessEqual(total, most)
+
+    def test_another_backend_comes_is_explained_and_goes(self):
+        others = [name for name in sorted(names()) if name.startswith("quern-backend-") and name != "quern-backend-cpu"]
+        if not others:
+            self.skipTest("only the CPU backend was built")
+        self.root.install("quern", recommends=False)
+        for package in others:
+            with self.subTest(package):
+                backend = package.removeprefix("quern-backend-")
+                self.root.install(package, recommends=False)
+                plugins = {p["backend"]: p for p in self.json("doctor")["plugins"]}
+                self.assertIn(backend, plugins)
+                if not plugins[backend]["usable"]:
+                    self.assertTrue(plugins[backend]["cause"] and plugins[backend]["remedy"], plugins[backend])
+                self.root.run(f"apt-get purge -y -q {package}")
+                self.assertIn(package, self.quern("run /srv/model.gguf hello", code=3, env={"QUERN_BACKEND": backend}))
+                self.assertEqual(self.json("run /srv/model.gguf hello --max-tokens 1")["backend"], "cpu")
+
+    def test_conformance_runs_from_its_package(self):
+        self.root.install("quern-conformance", "quern-backend-cpu", recommends=False)
+        text = self.root.run("quern-conformance run --filter 'elementwise.add.f32.*' --journal /tmp/j.jsonl --jobs 2")
+        self.assertIn("cpu:0", text)
+
+
+class Sdk(Installed):
+    """Programs and a plugin built from the installed headers."""
+
+    def setUp(self):
+        if os.environ.get("QUERN_TEST_SDK") != "1":
+            self.skipTest("QUERN_TEST_SDK is not 1: these tests install a compiler")
+        super().setUp()
+        self.root.install("libquern-dev", "quern", "g++", "cmake", "make", "pkgconf", recommends=False)
+        for folder in ("examples", "sample"):
+            self.root.run(f"cp -r $(find /usr/share/doc/*quern* -type d -name {folder}) /srv/{folder}")
+
+    def test_the_examples_build_with_pkg_config_and_with_cmake(self):
+        self.root.run("cd /srv/examples && cc -std=c99 generate.c $(pkg-config --cflags --libs quern) -o /srv/generate")
+        self.root.run("cd /srv/examples && c++ -std=c++17 chat.cpp $(pkg-config --cflags --libs quern) -o /srv/chat")
+        self.root.run("cd /srv/examples && cmake -B /srv/build . && cmake --build /srv/build")
+        for program in ("/srv/generate", "/srv/build/generate"):
+            self.assertTrue(self.root.run(f"{program} /srv/model.gguf hello"))
+        self.assertIn(">", self.root.run("echo hello | /srv/build/chat /srv/model.gguf"))
+
+    def test_the_sample_plugin_builds_and_is_loaded(self):
+        self.root.run("cd /srv/sample && cmake -B /srv/plugin . && cmake --build /srv/plugin")
+        found = self.root.run("dirname $(find /srv/plugin -name 'libbackend_sample.so')").strip()
+        plugins = {p["backend"]: p for p in self.json("doctor", env={"QUERN_BACKEND_EXTRA_PATH": found})["plugins"]}
+        self.assertTrue(plugins["sample"]["usable"], plugins)
+
+
+def load_tests(loader, standard_tests, pattern):
+    suite = unittest.TestSuite()
+    for number, name in enumerate(SUITES):
+        for case in (Installed, Sdk):
+            one = type(f"{case.__name__}On{name.capitalize()}", (case,), {"suite": name})
+            methods = [m for m in loader.getTestCaseNames(one) if m in vars(case)]
+            suite.addTests(one(method) for method in methods)
+    return suite
+
+
+if __name__ == "__main__":
+    roots.in_own_mounts()
+    if not PACKAGES:
+        raise SystemExit(f"there is no .deb file in {os.environ['QUERN_PACKAGES']}")
+    unittest.main(verbosity=2)
