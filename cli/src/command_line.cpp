@@ -38,7 +38,7 @@ VerbApp add_run(CLI::App& program, CommandLine& line) {
   add_number_option(*app, "--logprobs", [&run](std::uint64_t n) { run.logprobs = static_cast<std::uint32_t>(n); },
                     "log-probabilities, and the N best alternatives, in the JSON", 1, 20);
   add_sampling_flags(*app, run.sampling);
-  add_setting_flags(*app, line.settings);
+  add_setting_flags(*app, line.settings, for_backends | for_models);
   return {Verb::run, app};
 }
 
@@ -46,12 +46,13 @@ VerbApp add_tokenize(CLI::App& program, CommandLine& line) {
   CLI::App* app = program.add_subcommand(
       "tokenize", "Print the token ids of a text (the argument, or all of standard input) or of a rendered chat.");
   TokenizeFlags& tokenize = line.tokenize;
-  app->add_option("MODEL", tokenize.path, "a model file, or one that holds only a vocabulary")->required();
+  app->add_option("MODEL", tokenize.path, "a model: a file (one that holds only a vocabulary will do), or a name")->required();
   app->add_option("TEXT", tokenize.text, "the text");
   app->add_option("--messages", tokenize.messages_file, "render these messages with the model's chat template")
       ->type_name("FILE");
   app->add_flag("--no-bos", tokenize.no_bos, "add no token in front");
   app->add_flag("--no-special", tokenize.no_special, "the text of special tokens is plain text");
+  add_setting_flags(*app, line.settings, for_models);
   return {Verb::tokenize, app};
 }
 
@@ -63,7 +64,7 @@ VerbApp add_eval(CLI::App& program, CommandLine& line) {
   app->add_flag("--positions", eval.positions, "argmax, margin and nll at every token, in the JSON");
   app->add_option("--logits", eval.logits_file, "write the last position's logits, little-endian f32")
       ->type_name("OUT");
-  add_setting_flags(*app, line.settings);
+  add_setting_flags(*app, line.settings, for_backends | for_models);
   return {Verb::eval, app};
 }
 
@@ -77,27 +78,28 @@ VerbApp add_bench(CLI::App& program, CommandLine& line) {
   add_count_option(*app, "-r,--repetitions", bench.repetitions, "measured repetitions");
   add_count_option(*app, "-b,--batch", bench.batch, "sequences at a time");
   add_number_option(*app, "-d,--depth", bench.depth, "tokens already in each sequence");
-  add_setting_flags(*app, line.settings, "-t");
+  add_setting_flags(*app, line.settings, for_backends | for_models, "-t");
   return {Verb::bench, app};
 }
 
 VerbApp add_devices(CLI::App& program, CommandLine& line) {
   CLI::App* app = program.add_subcommand("devices", "List the devices, best first.");
-  add_setting_flags(*app, line.settings);
+  add_setting_flags(*app, line.settings, for_backends);
   return {Verb::devices, app};
 }
 
 VerbApp add_doctor(CLI::App& program, CommandLine& line) {
   CLI::App* app = program.add_subcommand(
       "doctor", "Say of each backend and device whether it is used, why not, and what to do.");
-  add_setting_flags(*app, line.settings);
+  add_setting_flags(*app, line.settings, for_backends);
   return {Verb::doctor, app};
 }
 
 VerbApp add_show(CLI::App& program, CommandLine& line) {
   CLI::App* app = program.add_subcommand("show", "What a model file says of itself.");
-  app->add_option("MODEL", line.show.path, "the model file")->required();
+  app->add_option("MODEL", line.show.path, "the model: a file, or a name as quern list prints it")->required();
   app->add_flag("--tensors", line.show.tensors, "list the tensors too (the JSON always has them)");
+  add_setting_flags(*app, line.settings, for_models);
   return {Verb::show, app};
 }
 
@@ -120,8 +122,29 @@ VerbApp add_estimate(CLI::App& program, CommandLine& line) {
   app->add_flag("--tied", [&shape](std::int64_t) { shape.tied = 1; }, "the head is the embedding")->group("Shape");
   add_number_option(*app, "--context", estimate.context, "tokens of a sequence");
   add_count_option(*app, "--sequences", estimate.sequences, "sequences at a time");
-  add_setting_flags(*app, line.settings);
+  add_setting_flags(*app, line.settings, for_backends | for_models);
   return {Verb::estimate, app};
+}
+
+VerbApp add_pull(CLI::App& program, CommandLine& line) {
+  CLI::App* app = program.add_subcommand("pull", "Download a model, and print the path of its file.");
+  app->add_option("NAME", line.hub.name, "owner/name[@REVISION][:QUANT or :FILE] of the hub, or a URL")->required();
+  app->add_option("--sha256", line.hub.sha256, "refuse a file that has another SHA-256")->type_name("DIGITS");
+  add_setting_flags(*app, line.settings, for_hub);
+  return {Verb::pull, app};
+}
+
+VerbApp add_list(CLI::App& program, CommandLine& line) {
+  CLI::App* app = program.add_subcommand("list", "List the models that were downloaded.");
+  add_setting_flags(*app, line.settings, for_hub);
+  return {Verb::list, app};
+}
+
+VerbApp add_rm(CLI::App& program, CommandLine& line) {
+  CLI::App* app = program.add_subcommand("rm", "Remove a model that was downloaded.");
+  app->add_option("NAME", line.hub.name, "as quern list prints it; without quantisation, all models of the repository")->required();
+  add_setting_flags(*app, line.settings, for_hub);
+  return {Verb::rm, app};
 }
 
 void check_run(const CommandLine& line) {
@@ -175,6 +198,25 @@ std::string usage_text(const CLI::App& program, const std::vector<std::string>& 
 
 }  // namespace
 
+std::string* CommandLine::model() {
+  switch (verb) {
+    case Verb::run:
+      return &run.model.path;
+    case Verb::tokenize:
+      return &tokenize.path;
+    case Verb::eval:
+      return &eval.model.path;
+    case Verb::bench:
+      return &bench.model.path;
+    case Verb::show:
+      return &show.path;
+    case Verb::estimate:
+      return estimate.model.path.empty() ? nullptr : &estimate.model.path;
+    default:
+      return nullptr;
+  }
+}
+
 CommandLine parse_command_line(const std::vector<std::string>& arguments, const std::string& version) {
   CommandLine line;
   CLI::App program("Runs large language models on whatever compute this machine has.", "quern");
@@ -183,7 +225,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments, const 
   program.require_subcommand(1);
   const VerbApp verbs[] = {add_run(program, line),     add_tokenize(program, line), add_eval(program, line),
                            add_bench(program, line),   add_devices(program, line),  add_doctor(program, line),
-                           add_show(program, line),    add_estimate(program, line)};
+                           add_show(program, line),    add_estimate(program, line), add_pull(program, line),
+                           add_list(program, line),    add_rm(program, line)};
   add_manner_flags(program, line.verbose, line.quiet);
   for (const VerbApp& verb : verbs) {
     verb.app->add_flag("--json", line.json, "print exactly one JSON object on standard output");

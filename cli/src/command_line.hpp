@@ -11,7 +11,7 @@
 
 namespace quern::cli {
 
-enum class Verb { run, tokenize, eval, bench, devices, doctor, show, estimate };
+enum class Verb { run, tokenize, eval, bench, devices, doctor, show, estimate, pull, list, rm };
 
 /// How a model is loaded: the flags that `run`, `eval`, `bench` and `estimate` share.
 struct ModelFlags {
@@ -82,6 +82,12 @@ struct ShowFlags {
   bool tensors = false;
 };
 
+/// pull and rm.
+struct HubFlags {
+  std::string name;
+  std::string sha256;
+};
+
 struct CommandLine {
   Verb verb = Verb::run;
   FlagValues settings;
@@ -94,6 +100,10 @@ struct CommandLine {
   BenchFlags bench;
   EstimateFlags estimate;
   ShowFlags show;
+  HubFlags hub;
+
+  /// The MODEL of a verb that takes one; null for another verb.
+  std::string* model();
 };
 
 /// Thrown by --help and --version: what to print on standard output before leaving with 0.

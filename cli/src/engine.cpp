@@ -7,7 +7,7 @@ namespace quern::cli {
 namespace {
 
 int on_progress(void* user, std::uint64_t done, std::uint64_t total) {
-  draw_progress(*static_cast<const std::string*>(user), done, total);
+  draw_progress("loading", *static_cast<const std::string*>(user), done, total);
   return 0;
 }
 

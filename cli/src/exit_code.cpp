@@ -22,6 +22,7 @@ ExitCode exit_code_of(quern_status status) noexcept {
     case QUERN_PERMISSION:
     case QUERN_IO:
     case QUERN_BAD_MODEL:
+    case QUERN_BUSY:  // another process has it
       return exit_refused;
     case QUERN_OUT_OF_MEMORY:
     case QUERN_HOST_OUT_OF_MEMORY:

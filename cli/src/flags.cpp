@@ -40,7 +40,7 @@ CLI::Option* add_model_flags(CLI::App& app, ModelFlags& flags) {
          "type of the key/value cache (default: f16)")
       ->check(CLI::IsMember({"f16", "f32"}).description(""))
       ->type_name("f16|f32");
-  return app.add_option("MODEL", flags.path, "the model file")->required();
+  return app.add_option("MODEL", flags.path, "the model: a file, or a name as quern list prints it")->required();
 }
 
 void add_sampling_flags(CLI::App& app, SamplingFlags& flags) {
@@ -95,13 +95,14 @@ void add_sampling_flags(CLI::App& app, SamplingFlags& flags) {
       ->group(group);
 }
 
-void add_setting_flags(CLI::App& app, FlagValues& values, const char* threads_alias) {
+void add_setting_flags(CLI::App& app, FlagValues& values, unsigned uses, const char* threads_alias) {
   for (const Setting& setting : all_settings()) {
+    if ((setting.uses & uses) == 0) continue;
     const std::string key = setting.key;
     const std::string help = std::string(setting.help) + " [" + setting.variable + "]";
     std::string names = setting.flag;
     if (threads_alias != nullptr && key == "threads") names = std::string(threads_alias) + "," + names;
-    constexpr const char* group = "Backend and device";
+    const char* group = (setting.uses & for_backends) != 0 ? "Backend and device" : "Getting models";
     if (setting.placeholder == nullptr) {
       app.add_flag_function(names, [&values, key](std::int64_t) { values[key] = "1"; }, help)->group(group);
       continue;

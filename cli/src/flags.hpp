@@ -16,8 +16,8 @@ CLI::Option* add_model_flags(CLI::App& app, ModelFlags& flags);
 /// Everything that shapes the choice of a token.
 void add_sampling_flags(CLI::App& app, SamplingFlags& flags);
 
-/// The flags of settings.hpp. `threads_alias` is a short flag for --threads, or null.
-void add_setting_flags(CLI::App& app, FlagValues& values, const char* threads_alias = nullptr);
+/// The flags of settings.hpp for these uses (SettingUse). `threads_alias` is a short flag for --threads, or null.
+void add_setting_flags(CLI::App& app, FlagValues& values, unsigned uses, const char* threads_alias = nullptr);
 
 /// -v and -q.
 void add_manner_flags(CLI::App& app, bool& verbose, bool& quiet);

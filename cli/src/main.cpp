@@ -2,6 +2,7 @@
 #include "command_line.hpp"
 #include "failure.hpp"
 #include "log.hpp"
+#include "model_path.hpp"
 #include "output.hpp"
 #include "verbs/verbs.hpp"
 
@@ -19,10 +20,11 @@ std::string version_text() {
          std::to_string(quern_plugin_abi_epoch()) + "." + std::to_string(quern_plugin_abi_minor());
 }
 
-int dispatch(const CommandLine& line) {
+int dispatch(CommandLine line) {
   const Settings settings =
       resolve_settings(line.settings, process_environment, read_config(config_paths(process_environment)));
   set_log_level(settings.log_level);
+  if (std::string* model = line.model()) *model = model_path(*model, settings);
   switch (line.verb) {
     case Verb::run:
       return run_verb(line, settings);
@@ -40,6 +42,12 @@ int dispatch(const CommandLine& line) {
       return show_verb(line);
     case Verb::estimate:
       return estimate_verb(line, settings);
+    case Verb::pull:
+      return pull_verb(line, settings);
+    case Verb::list:
+      return list_verb(line, settings);
+    case Verb::rm:
+      return rm_verb(line, settings);
   }
   return exit_bug;
 }

@@ -1,4 +1,4 @@
-// The progress bar of a load: one line on standard error, drawn only where that is a terminal.
+// The progress bar of a load or a download: one line on standard error, drawn only where that is a terminal.
 #pragma once
 
 #include <cstdint>
@@ -6,11 +6,11 @@
 
 namespace quern::cli {
 
-/// "loading model.gguf [#####.....] 52 %", at most `columns` wide.
-std::string progress_line(const std::string& label, std::uint64_t done, std::uint64_t total, int columns);
+/// "loading model.gguf [#####.....] 52 %" for the verb "loading", at most `columns` wide.
+std::string progress_line(const std::string& verb, const std::string& label, std::uint64_t done, std::uint64_t total, int columns);
 
 /// Draws the bar, if standard error is a terminal and the line changed.
-void draw_progress(const std::string& label, std::uint64_t done, std::uint64_t total);
+void draw_progress(const std::string& verb, const std::string& label, std::uint64_t done, std::uint64_t total);
 
 /// Takes the bar off the screen, if one is there. Every other writer to standard error calls this first.
 void erase_progress();

@@ -30,12 +30,21 @@ constexpr Setting settings_table[] = {
      "plugin folders in front of the others", text},
     {"allow_dev_plugins", "QUERN_ALLOW_DEV_PLUGINS", "--allow-dev-plugins", nullptr,
      "accept plugins built from other development headers", boolean},
-    {"cache_dir", "QUERN_CACHE_DIR", "--cache-dir", "FOLDER", "where probe results and packed weights are kept", text},
+    {"probe_in_process", "QUERN_PROBE_IN_PROCESS", "--probe-in-process", nullptr,
+     "start no processes to prove plugins; one that crashes then ends the program", boolean},
+    {"cache_dir", "QUERN_CACHE_DIR", "--cache-dir", "FOLDER", "where probe results, packed weights and models from URLs are kept", text,
+     for_all},
     {"weights_cache", "QUERN_WEIGHTS_CACHE", "--weights-cache", "off|on|verify",
      "keep packed weights in the cache folder, for a faster start (default: off)", weights_cache},
     {"weights_cache_limit", "QUERN_WEIGHTS_CACHE_LIMIT", "--weights-cache-limit", "BYTES",
      "the most that these files may take: 32G, or 0 for no limit (default: 64G)", limit},
-    {"log", "QUERN_LOG", "--log", "LEVEL", "trace, debug, info, warn (default), error or off", log_level},
+    {"log", "QUERN_LOG", "--log", "LEVEL", "trace, debug, info, warn (default), error or off", log_level, for_all},
+    {"hub_cache", "HF_HUB_CACHE", "--hub-cache", "FOLDER", "where models from the hub are kept", text, for_models | for_hub},
+    {"hub_endpoint", "HF_ENDPOINT", "--hub-endpoint", "URL", "the hub (default: https://huggingface.co)", text, for_hub},
+    {"hub_tries", "QUERN_HUB_TRIES", "--hub-tries", "N", "failures in a row until a download gives up (default: 6)", count, for_hub},
+    {"hub_timeout", "HF_HUB_DOWNLOAD_TIMEOUT", "--hub-timeout", "SECONDS", "without a byte that count as a failure (default: 30)", count,
+     for_hub},
+    {"offline", "HF_HUB_OFFLINE", "--offline", nullptr, "use what is in the cache and ask no network", boolean, for_hub},
 };
 
 struct Given {
@@ -92,10 +101,24 @@ void check_limit(const Given& given) {
   if (given.value != "0" && !parse_bytes(given.value)) refuse(given, "a number of bytes such as 32G, or 0 for no limit");
 }
 
-std::uint32_t parse_threads(const Given& given) {
-  const auto threads = parse_count(given.value, 4096);
-  if (!threads || *threads == 0) refuse(given, "a number of threads from 1 to 4096");
-  return static_cast<std::uint32_t>(*threads);
+std::uint32_t parse_number(const Given& given, std::uint64_t most, const std::string& unit) {
+  const auto number = parse_count(given.value, most);
+  if (!number || *number == 0) refuse(given, "a number of " + unit + " from 1 to " + std::to_string(most));
+  return static_cast<std::uint32_t>(*number);
+}
+
+void apply_number(Settings& out, const std::string& key, const Given& given) {
+  if (key == "threads") out.threads = parse_number(given, 4096, "threads");
+  if (key == "hub_tries") out.hub_tries = parse_number(given, 1000, "tries");
+  if (key == "hub_timeout") out.hub_timeout = parse_number(given, 86400, "seconds");
+}
+
+void apply_boolean(Settings& out, const std::string& key, const Given& given) {
+  const bool value = parse_boolean(given);
+  if (key == "deterministic") out.deterministic = value ? QUERN_DETERMINISTIC_ON : QUERN_DETERMINISTIC_OFF;
+  if (key == "allow_dev_plugins") out.allow_dev_plugins = value;
+  if (key == "probe_in_process") out.probe_in_process = value;
+  if (key == "offline") out.offline = value ? QUERN_OFFLINE_ON : QUERN_OFFLINE_OFF;
 }
 
 void apply_text(Settings& out, const std::string& key, const std::string& value) {
@@ -110,6 +133,8 @@ void apply_text(Settings& out, const std::string& key, const std::string& value)
   if (key == "cache_dir") out.cache_dir = value;
   if (key == "weights_cache") out.weights_cache = value;
   if (key == "weights_cache_limit") out.weights_cache_limit = value;
+  if (key == "hub_cache") out.hub_cache = value;
+  if (key == "hub_endpoint") out.hub_endpoint = value;
 }
 
 const char* or_null(const std::string& value) { return value.empty() ? nullptr : value.c_str(); }
@@ -145,13 +170,10 @@ Settings resolve_settings(const FlagValues& flags, const Environment& environmen
     if (given->value.empty()) refuse(*given, "a value");
     switch (setting.kind) {
       case count:
-        out.threads = parse_threads(*given);
+        apply_number(out, setting.key, *given);
         continue;
       case boolean:
-        if (std::string_view(setting.key) == "deterministic")
-          out.deterministic = parse_boolean(*given) ? QUERN_DETERMINISTIC_ON : QUERN_DETERMINISTIC_OFF;
-        else
-          out.allow_dev_plugins = parse_boolean(*given);
+        apply_boolean(out, setting.key, *given);
         continue;
       case memory:
         check_memory(*given);
@@ -190,7 +212,20 @@ quern_runtime_options Settings::options() const {
   options.threads = threads;
   options.deterministic = deterministic;
   options.allow_dev_plugins = allow_dev_plugins ? 1 : 0;
+  options.probe_in_process = probe_in_process ? 1 : 0;
   options.log_level = log_level;
+  return options;
+}
+
+quern_hub_options Settings::hub_options() const {
+  quern_hub_options options{};
+  options.struct_size = sizeof options;
+  options.endpoint = or_null(hub_endpoint);
+  options.hub_cache = or_null(hub_cache);
+  options.cache_dir = or_null(cache_dir);
+  options.offline = offline;
+  options.tries = hub_tries;
+  options.timeout = hub_timeout;
   return options;
 }
 

@@ -19,6 +19,9 @@ namespace quern::cli {
 
 enum class SettingKind { text, memory, count, boolean, fallback, weights_cache, limit, log_level };
 
+/// Which verbs have a setting's flag: those that open backends, those that take a MODEL, those that ask the hub.
+enum SettingUse : unsigned { for_backends = 1, for_models = 2, for_hub = 4, for_all = 7 };
+
 struct Setting {
   const char* key;       // of the configuration file
   const char* variable;  // of the environment
@@ -26,6 +29,7 @@ struct Setting {
   const char* placeholder;  // in the help; null for a flag without value
   const char* help;
   SettingKind kind;
+  unsigned uses = for_backends;
 };
 
 std::span<const Setting> all_settings();
@@ -37,14 +41,17 @@ using FlagValues = std::map<std::string, std::string>;
 /// The settings of one run of the program. Text is empty, and numbers are 0, where the library is to choose.
 struct Settings {
   std::string backend, backend_disable, device, backend_path, backend_extra_path, memory, fallback, force_kernel,
-      cache_dir, weights_cache, weights_cache_limit;
-  std::uint32_t threads = 0;
+      cache_dir, weights_cache, weights_cache_limit, hub_endpoint, hub_cache;
+  std::uint32_t threads = 0, hub_tries = 0, hub_timeout = 0;
+  std::uint32_t offline = QUERN_OFFLINE_DEFAULT;
   std::uint32_t deterministic = QUERN_DETERMINISTIC_DEFAULT;
   bool allow_dev_plugins = false;
+  bool probe_in_process = false;
   std::uint32_t log_level = QUERN_LEVEL_WARN;
 
   /// Options that point into this object. `log` is left null.
   quern_runtime_options options() const;
+  quern_hub_options hub_options() const;
 };
 
 /// Throws Failure(exit_usage) for a value that cannot be read; the text has its origin and the value.

@@ -127,6 +127,8 @@ typedef struct quern_runtime_options {
    * layouts, and all of it is checked while it is mapped; "verify" also reads the whole model and compares its sum. */
   const char *weights_cache;
   const char *weights_cache_limit; /* QUERN_WEIGHTS_CACHE_LIMIT: bytes of these files, "32G"; "0": none; default 64G */
+  uint32_t probe_in_process; /* QUERN_PROBE_IN_PROCESS=1: start no processes; a plugin that crashes then takes the caller with it */
+  uint32_t reserved2;        /* 0 */
 } quern_runtime_options;
 
 /* Inspects, loads and negotiates the plugins. A plugin that cannot be used is no failure: it is in the
@@ -155,6 +157,8 @@ typedef struct quern_load_entry {
   uint32_t selected;    /* 1: a device of it is to be used, or is in use */
   const char *cause;    /* why it was refused, in words; "" if it was not */
   const char *remedy;   /* what to do; "" if unknown */
+  const char *report_code; /* stable, "QUERN-L-0201"; quern-doctor(1) lists them */
+  const char *command;     /* one to type; "" if there is none */
 } quern_load_entry;
 
 /* Probes every plugin that is not disabled (so it may take seconds with cold GPUs) and takes a snapshot. */
@@ -164,8 +168,12 @@ QUERN_API uint64_t quern_load_report_count(const quern_load_report *report);
 QUERN_API quern_status quern_load_report_entry(const quern_load_report *report, uint64_t index,
                                                  quern_load_entry *out);
 /* The report as a page for people (what `quern doctor` prints), and as one JSON object: {"plugins": [{path,
- * backend, version, stage, code, usable, selected, cause, remedy}], "devices": [as quern_device_list_json],
- * "searched": [folders]}. */
+ * backend, version, stage, status, code, usable, selected, cause, remedy, command}], "devices": [{name, backend,
+ * description, device_class, architecture, pci, uuid, driver, usable, code, reason, command, rank}], "notes": [{code,
+ * path, cause, remedy, command} of what is wrong with the machine], "cards": [{name, address, driver, "verdicts":
+ * [{backend, device, used, code, reason}]} once for each processor and graphics card], "nvidia_driver", "libraries":
+ * [{name, path, version, usable}], "vulkan_drivers": [{manifest, library, api_version, code}], "searched": [folders]}.
+ * */
 QUERN_API quern_status quern_load_report_words(const quern_load_report *report, quern_text **out);
 QUERN_API quern_status quern_load_report_json(const quern_load_report *report, quern_text **out);
 QUERN_API void quern_load_report_release(quern_load_report *report);
@@ -617,10 +625,13 @@ typedef struct quern_bench_result {
   uint64_t struct_size;
   quern_bench_speed prefill;
   quern_bench_speed decode;
-  double read_bytes_per_second;    /* the best pass before and after, over a buffer as large as the packed weights */
-  double multiply_adds_per_second; /* the measured peak of the arithmetic that the weights use, same threads */
+  double read_bytes_per_second;    /* the best pass before and after, over a buffer as large as the packed weights: of another
+                                    * device its own copy (read and written) or product with one row, whichever moves more */
+  double multiply_adds_per_second; /* the measured peak of the arithmetic that the weights use, same threads; of another device
+                                    * its own fastest product by f16 or by the model's format */
   double decode_bandwidth_share;   /* bytes that a decode step must read * steps/s / read_bytes_per_second; 1 is all */
-  double prefill_peak_share;       /* multiply-adds of a prefill / s / multiply_adds_per_second */
+  double prefill_peak_share;       /* multiply-adds of a prefill / s / multiply_adds_per_second; either share is 0 where
+                                    * the device had neither room nor op to measure its peak */
   uint64_t bytes_per_step;         /* that a decode step must read: weights once, the cache of every sequence */
   uint64_t multiply_adds_per_token; /* of a prefill, mean over its positions */
   uint64_t peak_resident_bytes;    /* of this process, VmHWM */
@@ -695,6 +706,67 @@ QUERN_API quern_status quern_estimate_get_info(const quern_estimate *estimate, q
 QUERN_API quern_status quern_estimate_dtype(const quern_estimate *estimate, uint32_t index, const char **name,
                                             uint64_t *bytes, int *available);
 QUERN_API void quern_estimate_release(quern_estimate *estimate);
+
+/* ---- Getting a model ----------------------------------------------------------------------------------- */
+
+/* Names: "owner/name" of a repository on the hub, "owner/name:Q4_K_M" or "owner/name:FILE.gguf" for one of its
+ * models, "owner/name@REVISION" with either for a branch, tag or commit; or the URL of a file. Without
+ * quantisation the only model is meant, or else Q4_K_M. What comes from the hub lies in the cache that its
+ * other clients use, in their layout; what comes from other URLs lies below the cache folder of Quern. */
+
+typedef struct quern_pull_event {
+  uint64_t struct_size;
+  const char *file;    /* name of the file that comes now; "" before the first */
+  uint64_t done_bytes; /* of all files of the model, those that were there before included */
+  uint64_t total_bytes; /* 0: not known yet */
+  const char *waiting; /* why nothing comes just now, with what happens next; "" while bytes come */
+} quern_pull_event;
+
+/* Called several times a second, on the calling thread. Returns 0 to go on; anything else cancels
+ * (QUERN_CANCELLED), and what has come is kept. */
+typedef int (*quern_pull_callback)(void *user, const quern_pull_event *event);
+
+enum { QUERN_OFFLINE_DEFAULT = 0, QUERN_OFFLINE_ON = 1, QUERN_OFFLINE_OFF = 2 };
+
+/* A member that is null or 0 takes its value from the environment variable named beside it, and without that the
+ * default. Variables are ignored in a setuid program. */
+typedef struct quern_hub_options {
+  uint64_t struct_size;
+  const char *endpoint;  /* HF_ENDPOINT: "https://huggingface.co" */
+  const char *hub_cache; /* HF_HUB_CACHE, else hub below HF_HOME, else $XDG_CACHE_HOME/huggingface/hub */
+  const char *cache_dir; /* QUERN_CACHE_DIR: models from URLs are in models below it; default $XDG_CACHE_HOME/quern */
+  const char *token;     /* HF_TOKEN, else the file HF_TOKEN_PATH, else token below HF_HOME; sent to the endpoint alone */
+  const char *sha256;    /* 64 hex digits that the one file pulled must have; only for quern_pull */
+  uint32_t offline;      /* HF_HUB_OFFLINE=1: QUERN_OFFLINE_...; ON asks no network */
+  uint32_t tries;        /* QUERN_HUB_TRIES: failures in a row, without a byte between, until quern_pull gives up; default 6 */
+  uint32_t timeout;      /* HF_HUB_DOWNLOAD_TIMEOUT: seconds without a byte that count as a failure; default 30 */
+  uint32_t ignore_environment; /* 1: none of these variables; hub_cache is then needed, and cache_dir for URLs */
+  quern_pull_callback progress; /* may be null; only for quern_pull */
+  void *progress_user;
+} quern_hub_options;
+
+/* Downloads a model, unless it is in the cache, and gives the path of the file to load (the first part of a split
+ * model). Goes on where an earlier pull ended; waits and tries again when the network fails or the server says
+ * so; checks size and SHA-256 before a file gets its name. Asks the hub for the revision each time. Errors:
+ * QUERN_INVALID_ARGUMENT (not a name); QUERN_UNSUPPORTED (it means several models; the text lists them); QUERN_NOT_FOUND (no such
+ * repository, revision, quantisation; or offline and not in the cache); QUERN_PERMISSION (401, 403: private or gated);
+ * QUERN_BAD_MODEL (another size or SHA-256 than stated: nothing is kept; or no GGUF file); QUERN_IO (network, after the
+ * tries; full disk); QUERN_DEPENDENCY_MISSING (no libcurl on this machine); QUERN_CANCELLED. */
+QUERN_API quern_status quern_pull(const char *name, const quern_hub_options *options, quern_text **path);
+
+/* The path of a model in the cache; never asks the network. Errors: QUERN_INVALID_ARGUMENT and QUERN_UNSUPPORTED as
+ * quern_pull, QUERN_NOT_FOUND. */
+QUERN_API quern_status quern_find_model(const char *name, const quern_hub_options *options, quern_text **path);
+
+/* What is in the caches, as one JSON object: {"hub_cache", "url_cache" (folders), "models": [{name (as the functions
+ * here take it), path, bytes, files, repository, revision, quantisation, source ("hub" or "url"), modified (seconds
+ * since 1970)}]}. */
+QUERN_API quern_status quern_cached_models_json(const quern_hub_options *options, quern_text **out);
+
+/* Removes a model from the cache; for a name without quantisation, all GGUF models of the repository. Bytes that
+ * another revision needs, and files of other kinds, stay. `freed_bytes` may be null. Errors: as quern_find_model;
+ * QUERN_BUSY while another process downloads it; QUERN_IO. */
+QUERN_API quern_status quern_remove_model(const char *name, const quern_hub_options *options, uint64_t *freed_bytes);
 
 #ifdef __cplusplus
 }

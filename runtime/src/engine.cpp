@@ -13,7 +13,7 @@ Engine::Engine(std::shared_ptr<const Model> model, std::uint32_t sequences, std:
     : model_(std::move(model)),
       sequences_(sequences),
       context_(context),
-      max_rows_(std::max(step_rows, model_->sequences())),
+      max_rows_(model_->step_rows()),
       max_outputs_(std::max(8u, model_->sequences())),
       step_(model_->step()),
       program_(model_->make_step_program()),

@@ -62,10 +62,30 @@ void write_on_threads(Memory& arena, std::uint64_t offset, std::span<const std::
 
 }  // namespace
 
-models::StepOptions step_options(const models::Hyperparameters& model, std::uint32_t sequences, std::uint32_t context,
-                                 quern_dtype kv_dtype, bool exact, std::uint32_t determinism) {
+std::uint32_t allowed_conversions(bool exact) noexcept {
+  return exact ? QUERN_CONVERT_NONE : QUERN_CONVERT_INT8 | QUERN_CONVERT_F16 | QUERN_CONVERT_BF16;
+}
+
+std::uint32_t rows_of_step(const models::Hyperparameters& model, const gguf::File& file, const std::vector<std::shared_ptr<MemoryBudget>>& devices,
+                           std::uint32_t sequences, std::uint32_t context, quern_dtype kv_dtype) {
+  const std::uint32_t least = std::max(step_rows, sequences);
+  const auto available = available_bytes(*devices[0]);
+  if (devices[0]->device()->info().device_class != QUERN_DEVICE_DISCRETE || !available) return least;
+  double needed = static_cast<double>(file.file_bytes()) * 1.1;
+  const double kv_heads = model.kv_heads, heads = model.heads, key = model.head_size, value = model.value_size;
+  const graph::BlockSize kv = graph::block_size(kv_dtype);
+  needed += kv_heads * (key + value) * model.layers * context * sequences * static_cast<double>(kv.bytes) / static_cast<double>(kv.elements);
+  // A row between products: the residual stream twice, queries, keys and values before and after their rotation, gate, up and their product.
+  const double row = 4.0 * (2.0 * model.hidden + 2.0 * (heads + kv_heads) * (key + value) + 4.0 * model.ffn);
+  for (std::uint32_t rows = most_step_rows; rows > least; rows /= 2)
+    if (rows / 2 < static_cast<std::uint64_t>(context) * sequences && needed + row * rows <= static_cast<double>(*available)) return rows;
+  return least;
+}
+
+models::StepOptions step_options(std::uint32_t rows, std::uint32_t sequences, std::uint32_t context, quern_dtype kv_dtype, bool exact,
+                                 std::uint32_t determinism) {
   models::StepOptions options;
-  options.max_tokens = std::max(step_rows, sequences);
+  options.max_tokens = rows;
   options.max_sequences = sequences;
   options.max_outputs = std::max(8u, sequences);
   options.page_size = kv_page_size;
@@ -73,10 +93,9 @@ models::StepOptions step_options(const models::Hyperparameters& model, std::uint
   options.pages = options.pages_per_sequence * sequences;
   options.rope_positions = context;
   options.kv_dtype = kv_dtype;
-  options.conversions = exact ? QUERN_CONVERT_NONE : QUERN_CONVERT_INT8 | QUERN_CONVERT_F16 | QUERN_CONVERT_BF16;
+  options.conversions = allowed_conversions(exact);
   options.history = context;
   options.determinism = determinism;
-  (void)model;
   return options;
 }
 
@@ -112,9 +131,10 @@ std::shared_ptr<const Model> Model::load(std::shared_ptr<Runtime> runtime, const
   model->kv_dtype_ = options.kv_dtype;
   model->devices_ = runtime->devices();
   model->runtime_ = std::move(runtime);
+  model->step_rows_ = rows_of_step(model->shape_, file, model->devices_, model->sequences_, model->context_, options.kv_dtype);
   model->step_ = std::make_unique<models::StepGraph>(models::build_step(
       model->shape_, file,
-      step_options(model->shape_, model->sequences_, model->context_, options.kv_dtype, options.exact,
+      step_options(model->step_rows_, model->sequences_, model->context_, options.kv_dtype, options.exact,
                    step_determinism(*model->runtime_, model->devices_))));
   model->rope_ = std::make_unique<models::RopeGraph>(models::build_rope(model->shape_, model->context_));
   model->load_weights(file, options);

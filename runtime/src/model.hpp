@@ -21,14 +21,22 @@ struct ModelOptions {
   std::function<bool(std::uint64_t done, std::uint64_t total)> progress;  // false cancels
 };
 
-/// Rows of a step, positions of a page: the same for every model, so that plans are comparable.
-inline constexpr std::uint32_t step_rows = 512;
+/// Rows of a step at least, and on a discrete GPU at most; positions of a page.
+inline constexpr std::uint32_t step_rows = 512, most_step_rows = 2048;
 inline constexpr std::uint32_t kv_page_size = 64;
 inline constexpr std::uint32_t default_context = 4096;
 
-/// The step of `model` for these many sequences and positions.
-models::StepOptions step_options(const models::Hyperparameters& model, std::uint32_t sequences, std::uint32_t context,
-                                 quern_dtype kv_dtype, bool exact, std::uint32_t determinism);
+/// QUERN_CONVERT_... that the products of a step allow: none where activations stay f32.
+std::uint32_t allowed_conversions(bool exact) noexcept;
+
+/// How many rows a step takes: a GPU multiplies many at a time faster, where there is memory for what lies between its products beside
+/// weights and cache.
+std::uint32_t rows_of_step(const models::Hyperparameters& model, const gguf::File& file, const std::vector<std::shared_ptr<MemoryBudget>>& devices,
+                           std::uint32_t sequences, std::uint32_t context, quern_dtype kv_dtype);
+
+/// The step of a model for these many rows, sequences and positions.
+models::StepOptions step_options(std::uint32_t rows, std::uint32_t sequences, std::uint32_t context, quern_dtype kv_dtype, bool exact,
+                                 std::uint32_t determinism);
 
 /// What the nodes of a step ask for: results that do not depend on the batch on a CPU, where they cost nothing, and where the user
 /// wants them (deterministic); else repeatable ones, since a GPU has other kernels for many rows than for few.
@@ -55,7 +63,10 @@ class Model {
   const std::string& main_format() const noexcept { return main_format_; }
   std::uint32_t context() const noexcept { return context_; }
   std::uint32_t sequences() const noexcept { return sequences_; }
+  std::uint32_t step_rows() const noexcept { return step_rows_; }
   bool exact() const noexcept { return exact_; }
+  /// QUERN_CONVERT_... that its products allow.
+  std::uint32_t conversions() const noexcept { return allowed_conversions(exact_); }
   quern_dtype kv_dtype() const noexcept { return kv_dtype_; }
   /// Changes with the file's shape, formats and content: saved states carry it.
   std::uint64_t fingerprint() const noexcept { return fingerprint_; }
@@ -91,7 +102,7 @@ class Model {
   std::unique_ptr<Vocabulary> vocabulary_;
   models::Hyperparameters shape_;
   std::uint64_t parameters_ = 0, file_bytes_ = 0, fingerprint_ = 0, step_weight_bytes_ = 0;
-  std::uint32_t context_ = 0, sequences_ = 1;
+  std::uint32_t context_ = 0, sequences_ = 1, step_rows_ = 0;
   bool exact_ = false, integer_products_ = false;
   quern_dtype kv_dtype_ = QUERN_F16;
   std::vector<std::shared_ptr<MemoryBudget>> devices_;

@@ -9,7 +9,7 @@ TEST(ExitCode, FollowsTheDocumentedTable) {
   EXPECT_EQ(exit_code_of(QUERN_OK), 0);
   EXPECT_EQ(exit_code_of(QUERN_INVALID_ARGUMENT), 2);
   EXPECT_EQ(exit_code_of(QUERN_BACKEND_UNAVAILABLE), 3);
-  for (const quern_status status : {QUERN_BAD_MODEL, QUERN_NOT_FOUND, QUERN_IO, QUERN_PERMISSION, QUERN_UNSUPPORTED})
+  for (const quern_status status : {QUERN_BAD_MODEL, QUERN_NOT_FOUND, QUERN_IO, QUERN_PERMISSION, QUERN_UNSUPPORTED, QUERN_BUSY})
     EXPECT_EQ(exit_code_of(status), 4) << status;
   for (const quern_status status : {QUERN_DOES_NOT_FIT, QUERN_OUT_OF_MEMORY, QUERN_HOST_OUT_OF_MEMORY})
     EXPECT_EQ(exit_code_of(status), 5) << status;

@@ -25,17 +25,17 @@ TEST(Printable, ShowsControlCharactersAndKeepsUtf8) {
 }
 
 TEST(ProgressLine, FillsWithTheShareAndKeepsTheWidth) {
-  EXPECT_EQ(progress_line("m", 0, 100, 40), "loading m [" + std::string(22, '.') + "] 0 %");
-  const std::string half = progress_line("model.gguf", 50, 100, 80);
+  EXPECT_EQ(progress_line("loading", "m", 0, 100, 40), "loading m [" + std::string(22, '.') + "] 0 %");
+  const std::string half = progress_line("loading", "model.gguf", 50, 100, 80);
   EXPECT_NE(half.find("] 50 %"), std::string::npos);
   EXPECT_NE(half.find("####################...................."), std::string::npos) << half;
   for (const int columns : {10, 20, 40, 80, 200})
-    EXPECT_LT(progress_line(std::string(60, 'x'), 100, 100, columns).size(), std::max<std::size_t>(21, columns));
+    EXPECT_LT(progress_line("loading", std::string(60, 'x'), 100, 100, columns).size(), std::max<std::size_t>(21, columns));
 }
 
 TEST(ProgressLine, SurvivesATotalOfZeroAndMoreThanAll) {
-  EXPECT_NE(progress_line("m", 0, 0, 80).find("0 %"), std::string::npos);
-  EXPECT_NE(progress_line("m", 200, 100, 80).find("] 100 %"), std::string::npos);
+  EXPECT_NE(progress_line("loading", "m", 0, 0, 80).find("0 %"), std::string::npos);
+  EXPECT_NE(progress_line("loading", "m", 200, 100, 80).find("] 100 %"), std::string::npos);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ import re
 import struct
 import unittest
 
-from harness import DATA, MICRO, SANITIZER, SOURCE, Case, main
+from harness import DATA, MICRO, SANITIZER, SOURCE, VERBS, Case, main
 
 
 class Program(Case):
@@ -18,7 +18,7 @@ class Program(Case):
         self.assertRegex(result.out.decode(), r"^quern \d+\.\d+\.\d+\n.*build .+\n.*ABI 1\.\d+")
 
     def test_help_of_every_verb_is_on_standard_output(self):
-        for verb in ("run", "tokenize", "eval", "bench", "devices", "doctor", "show", "estimate"):
+        for verb in VERBS:
             result = self.quern(verb, "--help")
             self.assertEqual(result.code, 0)
             self.assertIn(b"--json", result.out)
@@ -350,6 +350,38 @@ class Devices(Case):
         self.assertTrue(entry[0]["cause"])
         self.assertTrue(report["ready"])
 
+    def test_doctor_lists_the_processor_once_with_its_verdict(self):
+        report = self.quern_json("doctor")
+        processors = [card for card in report["cards"] if not card["address"]]
+        self.assertEqual(len(processors), 1)
+        self.assertEqual([(v["device"], v["used"]) for v in processors[0]["verdicts"]], [("cpu:0", True)])
+        self.assertIn("libcuda.so.1", [library["name"] for library in report["libraries"]])
+
+    def test_doctor_sees_an_empty_library_and_a_broken_manifest_without_loading_either(self):
+        self.write("lib/libcuda.so.1", b"")
+        manifest = self.write("vulkan.json", b"{")
+        report = self.quern_json("doctor", env={"LD_LIBRARY_PATH": f"{self.folder}/lib", "VK_DRIVER_FILES": manifest})
+        notes = {note["code"]: note for note in report["notes"]}
+        self.assertEqual(notes["QUERN-L-0716"]["path"], f"{self.folder}/lib/libcuda.so.1")
+        self.assertEqual(notes["QUERN-L-0718"]["path"], manifest)
+        self.assertTrue(all(note["command"] for note in notes.values()))
+        words = self.quern("doctor", env={"LD_LIBRARY_PATH": f"{self.folder}/lib"}).out.decode()
+        self.assertIn("stands for the driver's library and is none", words)
+
+    def test_doctor_needs_no_processes_where_that_is_asked_for(self):
+        for how in ({"env": {"QUERN_PROBE_IN_PROCESS": "1"}}, {}):
+            flags = () if how else ("--probe-in-process",)
+            self.assertIn("probed in this process", self.quern("doctor", *flags, **how).out.decode())
+
+    @unittest.skipIf(SANITIZER, "a sanitizer makes everything slow")
+    def test_a_second_doctor_is_quick(self):
+        import time
+
+        self.quern("doctor")
+        started = time.monotonic()
+        self.quern("doctor")
+        self.assertLess(time.monotonic() - started, 2)
+
     def test_a_demand_that_cannot_be_met_is_3_after_the_report(self):
         for verb in ("devices", "doctor"):
             result = self.quern(verb, "--json", "--backend", "nonesuch")
@@ -467,24 +499,40 @@ class Refusals(Case):
 
 
 class Manual(Case):
-    def test_has_every_flag_and_exit_code_of_the_program(self):
-        page = (SOURCE / "packaging/man/quern.1").read_text().replace("\\-", "-")
-        flags = set()
-        for verb in ("run", "tokenize", "eval", "bench", "devices", "doctor", "show", "estimate"):
-            help_text = self.quern(verb, "--help").out.decode()
-            flags |= set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", help_text))
-            self.assertIn(verb, page)
-        self.assertGreater(len(flags), 40)
-        # Verbs and sentences are free; flags are not.
-        missing = sorted(flag for flag in flags if flag != "--help" and not re.search(re.escape(flag) + r"(?![\w-])", page))
-        self.assertEqual(missing, [])
+    pages = SOURCE / "packaging/man"
+
+    def page(self, name):
+        return (self.pages / f"{name}.1").read_text().replace("\\-", "-")
+
+    def test_each_verb_has_a_page_with_its_flags_and_the_common_ones_are_in_quern_1(self):
+        common = self.page("quern")
+        seen = 0
+        for verb in VERBS:
+            page = self.page(f"quern-{verb}")
+            self.assertIn(f"quern-{verb} - ", page)
+            self.assertIn(f".B {verb}\n", common)
+            flags = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", self.quern(verb, "--help").out.decode())) - {"--help"}
+            seen += len(flags)
+            missing = sorted(f for f in flags if not re.search(re.escape(f) + r"(?![\w-])", page + common))
+            self.assertEqual(missing, [], verb)
+        self.assertGreater(seen, 100)
         for code in ("0", "2", "3", "4", "5", "6", "7", "70"):
-            self.assertRegex(page, rf"(?m)^{code}\t")
+            self.assertRegex(common, rf"(?m)^{code}\t")
 
     def test_names_every_variable(self):
-        page = (SOURCE / "packaging/man/quern.1").read_text()
-        for variable in re.findall(r'"(QUERN_[A-Z_]+)"', (SOURCE / "cli/src/settings.cpp").read_text()):
+        page = self.page("quern")
+        for variable in re.findall(r'"((?:QUERN|HF)_[A-Z_]+)"', (SOURCE / "cli/src/settings.cpp").read_text()):
             self.assertIn(variable, page)
+
+    def test_has_every_code_of_the_report_with_its_meaning(self):
+        rows = re.findall(r'^QUERN_LOADER_CODE\(\w+, "([^"]+)", "([^"]+)", ".*"\)$', (SOURCE / "loader/src/codes.def").read_text(), re.M)
+        self.assertGreater(len(rows), 60)
+        page, readme = self.page("quern-doctor"), (SOURCE / "loader/README.md").read_text()
+        for code, meaning in rows:
+            plain = meaning.replace("`", "")
+            self.assertIn(f".B {code}\n{plain[0].upper()}{plain[1:]}.\n", page)
+            self.assertIn(f"| {code} | {meaning} |", readme)
+        self.assertEqual(len(rows), len({code for code, _ in rows}))
 
 
 if __name__ == "__main__":

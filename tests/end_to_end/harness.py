@@ -15,12 +15,13 @@ PROGRAM = os.environ["QUERN_PROGRAM"]
 DATA = pathlib.Path(os.environ["QUERN_TEST_DATA"])
 SOURCE = pathlib.Path(os.environ["QUERN_TEST_SOURCE"])
 SANITIZER = os.environ.get("QUERN_TEST_SANITIZER", "")
+VERBS = ("run", "tokenize", "eval", "bench", "devices", "doctor", "show", "estimate", "pull", "list", "rm")
 MICRO = str(DATA / "gguf/micro-llama-f32.gguf")
 
 
 def clean_environment(home):
     """The caller's environment without settings of Quern and with its own folders for configuration and cache."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("QUERN_")}
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("QUERN_", "HF_", "HUGGING"))}
     for name in ("CUDA_FORCE_CPU", "AXOLOTL_FORCE_CPU"):
         kept.pop(name, None)
     kept.update(HOME=home, XDG_CONFIG_HOME=f"{home}/config", XDG_CACHE_HOME=f"{home}/cache", LC_ALL="C.UTF-8")

@@ -47,6 +47,23 @@ TEST(Split, GivesTheCpusTokensAndReportsEveryCut) {
   }
 }
 
+TEST(Split, BenchMeasuresThePeaksOfADeviceWithItsOwnMemory) {
+  const auto runtime = make_runtime(with_sample());
+  const auto model = load(runtime.get(), model_path("micro-llama-f32.gguf"), {.struct_size = 0, .context = 64, .sequences = 1});
+  ASSERT_NE(model, nullptr);
+  quern_bench_options options{};
+  options.struct_size = sizeof options;
+  options.prompt_tokens = options.decode_tokens = 8;
+  options.repetitions = 1;
+  quern_bench_result result{};
+  result.struct_size = sizeof result;
+  ASSERT_EQ(quern_bench(model.get(), &options, &result), QUERN_OK) << quern_last_error();
+  EXPECT_GT(result.read_bytes_per_second, 0);
+  EXPECT_GT(result.multiply_adds_per_second, 0);
+  EXPECT_GT(result.decode_bandwidth_share, 0);
+  EXPECT_GT(result.prefill_peak_share, 0);
+}
+
 TEST(Split, StrictRefusesNamingWhatIsMissing) {
   quern_runtime_options options = with_sample();
   options.fallback = "strict";

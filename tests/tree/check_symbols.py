@@ -2,7 +2,7 @@
 """Holds the exported symbols of libquern and of a plugin to their lists.
 
 The library exports exactly the names in runtime/quern.symbols, which are exactly the functions that quern.h declares with
-QUERN_API; a plugin exports its one entry.
+QUERN_API, and which debian/libquern1.symbols dates; a plugin exports its one entry.
 """
 import argparse
 import pathlib
@@ -41,6 +41,8 @@ header = (ROOT / "runtime/include/quern.h").read_text()
 declared = set(re.findall(r"QUERN_API[^;]*?\b(quern_\w+)\s*\(", header))
 mapped = set(re.findall(r"\b(quern_\w+);", (ROOT / "runtime/libquern.map").read_text()))
 problems = compare("quern.h", declared, listed) + compare("libquern.map", mapped, listed)
+packaged = set(re.findall(r"^ (quern_\w+)@QUERN_1 ", (ROOT / "debian/libquern1.symbols").read_text(), re.M))
+problems += compare("debian/libquern1.symbols", packaged, listed)
 problems += compare("libquern.so", exported(arguments.library), listed)
 problems += compare(arguments.plugin, exported(arguments.plugin), {"quern_plugin_query_v1"})
 print(*problems, sep="\n")

@@ -20,18 +20,19 @@ std::string speed_line(const std::string& name, std::uint32_t tokens, const quer
          std::to_string(tokens) + " tokens, best " + fixed(speed.best, 2) + ")  " + share + "\n";
 }
 
-std::string percent(double share) { return fixed(share * 100, 1) + " %"; }
+std::string of_peak(double share, double peak, const char* unit) {
+  if (peak <= 0) return "no peak: the device has no room or no op to measure it, or is slower at a product alone";
+  return fixed(share * 100, 1) + " % of " + fixed(peak / 1e9, 1) + " " + unit + " measured";
+}
 
 std::string page(const RanOn& where, const quern_bench_options& options, const quern_bench_result& result) {
   return where.backend + " on " + where.device + ", kernels " + where.kernels + ", " +
          std::to_string(result.threads) + " threads, batch " + std::to_string(options.batch) + ", depth " +
          std::to_string(options.depth) + "\n" +
          speed_line("prefill  ", options.prompt_tokens, result.prefill,
-                    percent(result.prefill_peak_share) + " of " + fixed(result.multiply_adds_per_second / 1e9, 1) +
-                        " G multiply-adds/s measured") +
+                    of_peak(result.prefill_peak_share, result.multiply_adds_per_second, "G multiply-adds/s")) +
          speed_line("decode   ", options.decode_tokens, result.decode,
-                    percent(result.decode_bandwidth_share) + " of " + fixed(result.read_bytes_per_second / 1e9, 1) +
-                        " GB/s measured") +
+                    of_peak(result.decode_bandwidth_share, result.read_bytes_per_second, "GB/s")) +
          "memory   peak " + in_mib(result.peak_resident_bytes) + " resident, " + in_mib(result.peak_device_bytes) +
          " allocated on devices\n" + (result.valid != 0 ? "" : "not valid: a share is above 105 %\n");
 }

@@ -13,5 +13,8 @@ int devices_verb(const CommandLine& line, const Settings& settings);
 int doctor_verb(const CommandLine& line, const Settings& settings);
 int show_verb(const CommandLine& line);
 int estimate_verb(const CommandLine& line, const Settings& settings);
+int pull_verb(const CommandLine& line, const Settings& settings);
+int list_verb(const CommandLine& line, const Settings& settings);
+int rm_verb(const CommandLine& line, const Settings& settings);
 
 }  // namespace quern::cli

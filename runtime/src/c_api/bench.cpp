@@ -2,6 +2,7 @@
 #include "boundary.hpp"
 #include "handles.hpp"
 
+#include "../device_peaks.hpp"
 #include "../machine_peaks.hpp"
 
 #include <cmath>
@@ -45,6 +46,21 @@ quern_bench_speed speed_of(const std::vector<double>& values) {
   speed.worst = *std::ranges::min_element(values);
   return speed;
 }
+
+/// What the first device can do: the processor by loops of ours, another device by its own ops.
+runtime::DevicePeaks measure_peaks(const runtime::Model& m, std::uint32_t threads) {
+  const runtime::MemoryBudget& first = *m.devices()[0];
+  if (first.host_memory()) {
+    runtime::ReadBandwidth reader(m.weight_bytes(), threads);
+    return {reader.measure(5), runtime::multiply_add_peak(threads, m.integer_products() ? runtime::Arithmetic::int8 : runtime::Arithmetic::f32)};
+  }
+  runtime::PeakConditions conditions{m.weight_bytes(), graph::dtype_from_name(m.main_format()).value_or(QUERN_F16), m.conversions(), 0};
+  if (first.limit() != 0) conditions.limit = std::max<std::uint64_t>(1, first.limit() - std::min(first.limit(), first.statistics().in_use));
+  return runtime::measure_device_peaks(first.device(), conditions);
+}
+
+/// 0 where there is no peak: what no share can be told of.
+double share(double rate, double peak) { return peak > 0 ? rate / peak : 0; }
 
 struct Measured {
   quern_bench_speed prefill, decode;
@@ -141,29 +157,22 @@ extern "C" quern_status quern_bench(quern_model* model, const quern_bench_option
     }
     result.multiply_adds_per_token = matrices + static_cast<std::uint64_t>(attention);
 
-    for (int attempt = 0; attempt < 2; ++attempt) {
-      const bool cpu = m.devices()[0]->host_memory();
-      double bandwidth = 0;
-      {
-        runtime::ReadBandwidth reader(m.weight_bytes(), result.threads);
-        bandwidth = reader.measure(5);
-      }
+    for (int attempt = 0; attempt < 2 && result.valid == 0; ++attempt) {
+      const runtime::DevicePeaks before = measure_peaks(m, result.threads);
       const Measured measured = measure(session.handle, o, shape.vocabulary);
-      {
-        runtime::ReadBandwidth reader(m.weight_bytes(), result.threads);
-        bandwidth = std::max(bandwidth, reader.measure(5));
-      }
+      const runtime::DevicePeaks after = measure_peaks(m, result.threads);
       result.prefill = measured.prefill;
       result.decode = measured.decode;
-      result.valid = 1;
-      if (!cpu) break;  // another device's peaks are its backend's to tell
-      result.read_bytes_per_second = bandwidth;
-      result.multiply_adds_per_second =
-          runtime::multiply_add_peak(result.threads, m.integer_products() ? runtime::Arithmetic::int8 : runtime::Arithmetic::f32);
-      result.decode_bandwidth_share = static_cast<double>(result.bytes_per_step) * measured.decode.tokens_per_second / o.batch / bandwidth;
-      result.prefill_peak_share = static_cast<double>(result.multiply_adds_per_token) * measured.prefill.tokens_per_second / result.multiply_adds_per_second;
+      result.read_bytes_per_second = std::max(before.bytes_per_second, after.bytes_per_second);
+      result.multiply_adds_per_second = std::max(before.multiply_adds_per_second, after.multiply_adds_per_second);
+      result.decode_bandwidth_share =
+          share(static_cast<double>(result.bytes_per_step) * measured.decode.tokens_per_second / o.batch, result.read_bytes_per_second);
+      result.prefill_peak_share =
+          share(static_cast<double>(result.multiply_adds_per_token) * measured.prefill.tokens_per_second, result.multiply_adds_per_second);
+      // A device's own product is measured as a plan of one node; where whole prefills beat it, it is not the device's peak.
+      if (!m.devices()[0]->host_memory() && result.prefill_peak_share > most_believable_share)
+        result.multiply_adds_per_second = result.prefill_peak_share = 0;
       result.valid = result.decode_bandwidth_share <= most_believable_share && result.prefill_peak_share <= most_believable_share ? 1 : 0;
-      if (result.valid != 0) break;
     }
     result.peak_resident_bytes = runtime::peak_resident_bytes();
     for (const auto& budget : m.devices()) result.peak_device_bytes += budget->statistics().peak;

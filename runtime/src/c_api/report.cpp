@@ -1,6 +1,7 @@
 // The load report and the device list of quern.h, from the loader's report.
 #include "boundary.hpp"
 #include "handles.hpp"
+#include "load_report.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -12,11 +13,6 @@ using namespace quern;
 using namespace quern::c_api;
 using Json = nlohmann::ordered_json;
 
-struct quern_load_report {
-  loader::Report report;
-  std::vector<std::string> selected;  // plugin ids in use
-};
-
 struct quern_device_list {
   struct Item {
     std::string name, backend, description, device_class, architecture, pci, uuid, driver, reason;
@@ -27,21 +23,6 @@ struct quern_device_list {
 };
 
 namespace {
-
-const char* stage_word(loader::Stage stage) {
-  switch (stage) {
-    case loader::Stage::search: return "discover";
-    case loader::Stage::inspect: return "inspect";
-    case loader::Stage::load: return "load";
-    case loader::Stage::negotiate: return "negotiate";
-    case loader::Stage::probe: return "probe";
-    case loader::Stage::open: return "open";
-    case loader::Stage::system: return "discover";
-  }
-  return "discover";
-}
-
-bool usable(loader::Status status) { return status == loader::Status::usable || status == loader::Status::limited; }
 
 quern_status code_of(const loader::ReportEntry& entry) {
   if (usable(entry.status) || entry.status == loader::Status::warning) return QUERN_OK;
@@ -147,6 +128,7 @@ quern_status quern_runtime_load_report(quern_runtime* runtime, quern_load_report
     auto handle = std::make_unique<quern_load_report>();
     for (const std::string& label : selected_devices(*runtime->runtime)) handle->selected.push_back(backend_of(label));
     handle->report = runtime->runtime->report();
+    handle->machine = loader::examine_machine(runtime->runtime->settings().loader, handle->report);
     *out = handle.release();
   });
 }
@@ -166,9 +148,11 @@ quern_status quern_load_report_entry(const quern_load_report* report, uint64_t i
     info.version = entry.version.c_str();
     info.stage = stage_word(entry.stage);
     info.code = code_of(entry);
-    info.selected = usable(entry.status) && std::ranges::find(report->selected, entry.id) != report->selected.end() ? 1 : 0;
+    info.selected = report->is_selected(entry) ? 1 : 0;
     info.cause = entry.cause.c_str();
     info.remedy = entry.remedy.c_str();
+    info.report_code = entry.code.c_str();
+    info.command = entry.command.c_str();
     give(out, info, "quern_load_entry");
   });
 }
@@ -178,7 +162,7 @@ quern_status quern_load_report_words(const quern_load_report* report, quern_text
     require(out, "out");
     *out = nullptr;
     require(report, "report");
-    *out = make_text(loader::to_words(report->report));
+    *out = make_text(loader::to_words(report->report, report->machine));
   });
 }
 
@@ -187,34 +171,7 @@ quern_status quern_load_report_json(const quern_load_report* report, quern_text*
     require(out, "out");
     *out = nullptr;
     require(report, "report");
-    Json json{{"plugins", Json::array()}, {"devices", Json::array()}, {"searched", report->report.directories}};
-    for (const loader::ReportEntry& entry : report->report.entries) {
-      json["plugins"].push_back({{"path", entry.path},
-                                 {"backend", entry.id},
-                                 {"version", entry.version},
-                                 {"stage", stage_word(entry.stage)},
-                                 {"status", loader::status_name(entry.status)},
-                                 {"code", entry.code},
-                                 {"usable", usable(entry.status)},
-                                 {"selected", usable(entry.status) && std::ranges::find(report->selected, entry.id) != report->selected.end()},
-                                 {"cause", entry.cause},
-                                 {"remedy", entry.remedy}});
-      for (const loader::DeviceReport& device : entry.devices) {
-        json["devices"].push_back({{"name", device.label},
-                                   {"backend", entry.id},
-                                   {"description", device.info.name},
-                                   {"device_class", loader::class_name(device.info.device_class)},
-                                   {"architecture", device.info.architecture},
-                                   {"pci", device.info.pci_address},
-                                   {"uuid", loader::uuid_text(device.info.uuid)},
-                                   {"driver", device.info.driver_have},
-                                   {"usable", usable(device.status)},
-                                   {"code", device.code},
-                                   {"reason", device.reason},
-                                   {"rank", device.rank < 0 ? Json() : Json(device.rank)}});
-      }
-    }
-    *out = make_text(json.dump(2, ' ', false, Json::error_handler_t::replace));
+    *out = make_text(report_json(*report));
   });
 }
 

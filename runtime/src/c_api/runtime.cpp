@@ -79,6 +79,7 @@ loader::Settings loader_settings(const quern_runtime_options& o) {
     s.deterministic.set(o.deterministic == QUERN_DETERMINISTIC_ON, "deterministic option");
   }
   if (o.allow_dev_plugins != 0) s.allow_dev_plugins.set(true, "allow_dev_plugins option");
+  if (o.probe_in_process != 0) s.probe_in_process.set(true, "probe_in_process option");
   return s;
 }
 

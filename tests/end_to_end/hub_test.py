@@ -1,0 +1,488 @@
+"""quern pull, list, rm and names of models, against a hub on this machine that has every fault a network has."""
+
+import contextlib
+import email.utils
+import hashlib
+import json
+import os
+import pathlib
+import resource
+import subprocess
+import time
+import unittest
+
+from hub_server import Hub, Repository, corrupted, cut_after, longer, stalled, status, without_ranges
+from harness import DATA, MICRO, PROGRAM, SANITIZER, Case, main
+
+MODEL = pathlib.Path(MICRO).read_bytes()
+OTHER = (DATA / "gguf/micro-llama-q8_0.gguf").read_bytes()
+PARTS = {f"big-Q6_K-0000{n}-of-00002.gguf": (DATA / f"gguf/micro-split-0000{n}-of-00002.gguf").read_bytes() for n in (1, 2)}
+STORE = "/store/me/micro/micro-Q4_K_M.gguf"
+FILES = {"micro-Q4_K_M.gguf": MODEL, "micro.Q8_0.gguf": OTHER, "README.md": b"hello\n", "mmproj-F16.gguf": b"GGUFx", **PARTS}
+
+
+def sha256(content):
+    return hashlib.sha256(content).hexdigest()
+
+
+class HubCase(Case):
+    def setUp(self):
+        super().setUp()
+        self.cache = self.folder / "cache/huggingface/hub"
+        stack = contextlib.ExitStack()
+        self.addCleanup(stack.close)
+        self.repository = Repository(FILES)
+        self.hub = stack.enter_context(Hub({"me/micro": self.repository}))
+
+    def environment(self, extra=None):
+        return {**super().environment(), "HF_ENDPOINT": self.hub.url, "NO_PROXY": "*", "no_proxy": "*", **(extra or {})}
+
+    def pull(self, name="me/micro", *flags, **how):
+        """Pulls, and gives the path, which must hold a file."""
+        result = self.quern("pull", name, *flags, **how)
+        self.assertEqual(result.code, 0, result.err)
+        path = pathlib.Path(result.out.decode().removesuffix("\n"))
+        self.assertTrue(path.is_file(), path)
+        return path
+
+    def names(self):
+        return [model["name"] for model in self.quern_json("list")["models"]]
+
+    def incomplete(self):
+        return sorted(self.cache.glob("models--me--micro/blobs/*.incomplete"))
+
+    def assert_nothing_kept(self):
+        self.assertEqual(self.names(), [])
+        self.assertEqual(self.incomplete(), [])
+
+
+class Pull(HubCase):
+    def test_a_pulled_model_runs_by_its_name(self):
+        path = self.pull("me/micro:Q4_K_M")
+        self.assertEqual(path.read_bytes(), MODEL)
+        answer = self.quern_json("run", "me/micro:Q4_K_M", "hello", "--temperature", "0", "--max-tokens", "4")
+        self.assertEqual(answer["model"], str(path))
+        self.assertEqual(self.quern_json("show", "me/micro")["file"], str(path))
+        self.assertTrue(self.quern_json("tokenize", "me/micro", "hello")["ids"])
+
+    def test_the_cache_has_the_layout_that_other_clients_know(self):
+        path = self.pull()
+        folder = self.cache / "models--me--micro"
+        self.assertEqual(path, folder / "snapshots" / self.repository.commit / "micro-Q4_K_M.gguf")
+        self.assertEqual(os.readlink(path), f"../../blobs/{sha256(MODEL)}")
+        self.assertEqual((folder / "refs/main").read_text(), self.repository.commit)
+        self.assertEqual([p.name for p in (folder / "blobs").iterdir()], [sha256(MODEL)])
+
+    def test_a_file_in_a_folder_gets_a_link_that_reaches_its_blob(self):
+        self.hub.repositories["me/deep"] = Repository({"BF16/weights/m-BF16.gguf": MODEL})
+        path = self.pull("me/deep")
+        self.assertEqual(os.readlink(path), f"../../../../blobs/{sha256(MODEL)}")
+        self.assertEqual(path.read_bytes(), MODEL)
+
+    def test_without_a_quantisation_q4_k_m_is_taken_or_the_only_one(self):
+        self.assertEqual(self.pull().name, "micro-Q4_K_M.gguf")
+        self.hub.repositories["me/one"] = Repository({"any-IQ2_XXS.gguf": MODEL})
+        self.assertEqual(self.pull("me/one").name, "any-IQ2_XXS.gguf")
+
+    def test_a_name_that_means_several_models_lists_them(self):
+        self.hub.repositories["me/two"] = Repository({"a-F16.gguf": MODEL, "a-Q8_0.gguf": OTHER})
+        self.assert_fails(4, ["me/two:F16", "F16, Q8_0"], "pull", "me/two")
+        self.assert_fails(4, ["Q3_K_S", "F16, Q8_0"], "pull", "me/two:Q3_K_S")
+        self.assertEqual(self.pull("me/two:q8_0").name, "a-Q8_0.gguf")
+        self.assertEqual(self.pull("me/two:a-F16.gguf").name, "a-F16.gguf")
+
+    def test_all_parts_of_a_split_model_come_and_the_first_is_its_path(self):
+        path = self.pull("me/micro:big-Q6_K-00001-of-00002.gguf")
+        self.assertEqual(path.name, "big-Q6_K-00001-of-00002.gguf")
+        self.assertTrue(self.quern_json("run", path, "hello", "--max-tokens", "2")["ids"])
+        self.assertEqual(self.quern_json("list")["models"][0]["files"], 2)
+
+    def test_the_json_has_the_model_and_the_bytes(self):
+        value = self.quern_json("pull", "me/micro:Q8_0")
+        self.assertEqual(value["model"]["bytes"], len(OTHER))
+        self.assertEqual(value["model"]["repository"], "me/micro")
+        self.assertEqual(value["model"]["revision"], self.repository.commit)
+
+    def test_a_second_pull_downloads_nothing(self):
+        self.pull()
+        before = len(self.hub.requested("store"))
+        self.pull()
+        self.assertEqual(len(self.hub.requested("store")), before)
+
+    def test_a_new_revision_shares_what_did_not_change(self):
+        self.pull()
+        self.hub.repositories["me/micro"] = Repository({**FILES, "README.md": b"changed\n"})
+        before = len(self.hub.requested("store"))
+        path = self.pull()
+        self.assertIn(self.hub.repositories["me/micro"].commit, str(path))
+        self.assertEqual(len(self.hub.requested("store")), before)
+
+    def test_a_revision_may_be_named(self):
+        self.repository.revisions["v1"] = self.repository.commit
+        path = self.pull("me/micro@v1:Q8_0")
+        self.assertEqual((self.cache / "models--me--micro/refs/v1").read_text(), self.repository.commit)
+        self.assertEqual(self.pull(f"me/micro@{self.repository.commit}:Q8_0"), path)
+        self.assert_fails(4, ["me/micro@v2", "404"], "pull", "me/micro@v2")
+
+    def test_a_url_of_the_hub_is_its_name(self):
+        for verb in ("resolve", "blob"):
+            path = self.pull(f"{self.hub.url}/me/micro/{verb}/main/micro.Q8_0.gguf?download=true")
+            self.assertEqual(path.parent.parent.parent, self.cache / "models--me--micro")
+
+    def test_what_is_no_name_is_2(self):
+        for name in ("micro", "me/", "/micro", "me/micro:", "me/micro@", "../etc/passwd", "me/..", "me/a--b", "ftp://a/b.gguf", "", "a b/c"):
+            self.assert_fails(2, "is not the name of a model", "pull", name)
+        self.assert_fails(2, "URL", "pull", "https://")
+
+    def test_a_repository_without_gguf_is_4(self):
+        self.hub.repositories["me/other"] = Repository({"model.safetensors": b"x", "half-00001-of-00002.gguf": MODEL})
+        self.assert_fails(4, "no whole GGUF model", "pull", "me/other")
+
+
+class Token(HubCase):
+    def test_the_token_goes_to_the_hub_and_nowhere_else(self):
+        self.hub.private = True
+        self.assert_fails(4, ["401", "RepoNotFound", "HF_TOKEN"], "pull", "me/micro")
+        self.pull(env={"HF_TOKEN": "secret"})
+        self.assertTrue(self.hub.requested("store"))
+        for path, headers in self.hub.requested("store"):
+            self.assertNotIn("Authorization", headers)
+
+    def test_the_token_is_read_from_the_file_of_other_clients(self):
+        self.hub.private = True
+        self.write("cache/huggingface/token", "secret\n")
+        self.pull()
+
+    def test_a_wrong_token_says_so(self):
+        self.hub.private = True
+        result = self.assert_fails(4, ["401", "token"], "pull", "me/micro", env={"HF_TOKEN": "wrong"})
+        self.assertNotIn("wrong", result.err.replace("Wrong", ""))
+
+    def test_a_gated_repository_says_where_to_ask(self):
+        self.hub.faults["/api/models/me/micro/revision/main"] = [status(403, X_Error_Code="GatedRepo", X_Error_Message="Access is restricted")]
+        self.assert_fails(4, ["GatedRepo", "ask for access", "HF_TOKEN"], "pull", "me/micro")
+
+
+class Faults(HubCase):
+    def fault(self, *answers, path=STORE):
+        self.hub.faults[path] = list(answers)
+
+    def ranges(self):
+        return [headers.get("Range") for path, headers in self.hub.requested("store")]
+
+    def test_a_connection_that_ends_is_taken_up_where_it_ended(self):
+        self.fault(cut_after(100_000), cut_after(50_000))
+        self.assertEqual(self.pull().read_bytes(), MODEL)
+        self.assertEqual(self.ranges(), [None, "bytes=100000-", "bytes=150000-"])
+
+    def test_what_came_is_kept_and_the_next_pull_goes_on(self):
+        self.fault(cut_after(100_000), *[status(503)] * 2)
+        result = self.assert_fails(4, ["503", "gave up after 2 tries"], "pull", "me/micro", "--hub-tries", "2")
+        self.assertIn("trying again in 1 s", result.err)
+        self.assertEqual([p.stat().st_size for p in self.incomplete()], [100_000])
+        self.assertEqual(self.names(), [])
+        self.assertEqual(self.pull().read_bytes(), MODEL)
+        self.assertEqual(self.ranges()[-1], "bytes=100000-")
+        self.assertEqual(self.incomplete(), [])
+
+    def test_a_server_without_ranges_starts_anew(self):
+        self.fault(cut_after(100_000), without_ranges)
+        self.assertEqual(self.pull().read_bytes(), MODEL)
+
+    def test_a_wrong_sum_is_refused_and_nothing_is_kept(self):
+        self.fault(corrupted)
+        self.assert_fails(4, ["SHA-256", sha256(MODEL), "removed"], "pull", "me/micro")
+        self.assert_nothing_kept()
+        self.assertEqual(self.pull().read_bytes(), MODEL)
+
+    def test_a_broken_start_on_the_disk_is_found_by_the_sum(self):
+        self.fault(cut_after(100_000))
+        self.assert_fails(4, "gave up after 1 try", "pull", "me/micro", "--hub-tries", "1")
+        with open(self.incomplete()[0], "r+b") as file:
+            file.write(b"spoiled")
+        self.assert_fails(4, "SHA-256", "pull", "me/micro")
+        self.assert_nothing_kept()
+
+    def test_a_start_that_is_longer_than_the_file_is_dropped(self):
+        blobs = self.cache / "models--me--micro/blobs"
+        self.write(f"cache/huggingface/hub/models--me--micro/blobs/{sha256(MODEL)}.incomplete", b"x" * (len(MODEL) + 1))
+        self.assertEqual(self.pull().read_bytes(), MODEL)
+        self.assertEqual([p.name for p in blobs.iterdir()], [sha256(MODEL)])
+
+    def test_a_size_that_is_not_the_stated_one_is_refused(self):
+        self.fault(without_ranges)
+        self.repository.files["micro-Q4_K_M.gguf"] = MODEL
+        sibling = self.repository.sibling
+        self.repository.sibling = lambda path: {**sibling(path), "lfs": {"sha256": sha256(MODEL), "size": 5}}
+        self.assert_fails(4, ["5 bytes by the hub's list", str(len(MODEL))], "pull", "me/micro")
+        self.assert_nothing_kept()
+
+    def test_more_bytes_than_the_file_has_are_refused(self):
+        self.fault(longer)
+        self.assert_fails(4, "sends more than", "pull", "me/micro")
+        self.assert_nothing_kept()
+
+    def test_too_many_requests_waits_as_long_as_the_server_says(self):
+        path = "/api/models/me/micro/revision/main"
+        then = email.utils.formatdate(time.time() + 2, usegmt=True)
+        self.hub.faults[path] = [status(429, Retry_After="1"), status(429, Retry_After=then)]
+        started = time.monotonic()
+        result = self.quern("pull", "me/micro")
+        self.assertEqual(result.code, 0, result.err)
+        self.assertGreaterEqual(time.monotonic() - started, 1.9)
+        self.assertIn("429", result.err)
+        self.assertIn("trying again in 1 s", result.err)
+
+    def test_a_server_that_asks_for_an_hour_is_told_to_the_user(self):
+        self.hub.faults["/api/models/me/micro/revision/main"] = [status(429, Retry_After="3600")]
+        self.assert_fails(4, ["429", "3600 seconds"], "pull", "me/micro")
+
+    def test_missing_files_and_servers_say_what_is_missing(self):
+        self.hub.faults[f"/me/micro/resolve/{self.repository.commit}/micro-Q4_K_M.gguf"] = [status(404, X_Error_Code="EntryNotFound")]
+        self.assert_fails(4, ["404", "EntryNotFound", "micro-Q4_K_M.gguf"], "pull", "me/micro")
+        self.assert_fails(4, ["401", "does not exist, or it is private"], "pull", "me/none")
+        started = time.monotonic()
+        self.assert_fails(4, ["http://127.0.0.1:1", "HF_ENDPOINT"], "pull", "me/micro", env={"HF_ENDPOINT": "http://127.0.0.1:1"})
+        self.assertLess(time.monotonic() - started, 5 if not SANITIZER else 30)  # no network: said at once
+
+    def test_a_stalled_server_is_left_and_asked_again(self):
+        self.fault(stalled(20))
+        result = self.quern("pull", "me/micro", "--hub-timeout", "1")
+        self.assertEqual(result.code, 0, result.err)
+        self.assertIn("nothing came for 1 s", result.err)
+
+    def test_redirects_are_followed_to_an_end(self):
+        self.hub.redirects["/api/models/old/micro/revision/main"] = "/api/models/me/micro/revision/main?blobs=true"
+        self.hub.redirects[f"/old/micro/resolve/{self.repository.commit}/micro.Q8_0.gguf"] = f"/me/micro/resolve/{self.repository.commit}/micro.Q8_0.gguf"
+        self.assertEqual(self.pull("old/micro:Q8_0").read_bytes(), OTHER)
+        self.hub.redirects["/api/models/me/loop/revision/main"] = "/api/models/me/loop/revision/main"
+        self.assert_fails(4, "redirects", "pull", "me/loop")
+        self.hub.redirects["/api/models/me/bad/revision/main"] = "file:///etc/passwd"
+        self.assert_fails(2, "not an http or https URL", "pull", "me/bad")
+
+    def test_an_answer_that_is_no_hub_is_4(self):
+        for body in ("<html>", "[]", "{}", '{"sha": "../../x", "siblings": []}', '{"sha": "%s", "siblings": 3}' % ("a" * 40)):
+            self.hub.faults["/api/models/me/micro/revision/main"] = [status(200, body)]
+            self.assert_fails(4, "is the endpoint a hub?", "pull", "me/micro")
+
+    def test_names_that_leave_the_cache_are_never_written(self):
+        evil = [{"rfilename": name, "size": 4, "lfs": {"sha256": sha256(b"evil"), "size": 4}}
+                for name in ("../../../../evil-F16.gguf", "/tmp/evil-F16.gguf", "a/../../evil-F16.gguf", "a\\evil-F16.gguf")]
+        evil.append({"rfilename": "evil-F16.gguf", "size": 4, "lfs": {"sha256": "../../evil", "size": 4}})
+        self.hub.extra_siblings = evil
+        self.assert_fails(4, "has no 'F16'", "pull", "me/micro:F16")
+        self.assertEqual(list(self.folder.rglob("*evil*")), [])
+
+    def test_a_full_disk_keeps_what_came(self):
+        limit = 100_000
+        done = subprocess.run([PROGRAM, "pull", "me/micro"], capture_output=True, env=self.environment(), timeout=100, restore_signals=False,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn(b"cannot be written: File too large", done.stderr)
+        self.assertEqual([p.stat().st_size for p in self.incomplete()], [limit])
+        self.assertEqual(self.pull().read_bytes(), MODEL)
+        self.assertEqual(self.ranges()[-1], f"bytes={limit}-")
+
+    def test_a_file_system_without_room_is_said_before_anything_comes(self):
+        mount = self.folder / "small"
+        mount.mkdir()
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", mount], capture_output=True).returncode != 0:
+            self.skipTest("a small file system cannot be mounted by this user")
+        self.addCleanup(subprocess.run, ["umount", mount])
+        self.assert_fails(4, [f"needs {len(MODEL)} bytes more", str(mount), "HF_HUB_CACHE"], "pull", "me/micro", "--hub-cache", mount)
+
+    def test_without_libcurl_everything_else_works_and_pull_says_what_to_install(self):
+        for name in ("libcurl.so.4", "libcurl-gnutls.so.4"):
+            self.write(f"empty/{name}", b"")
+        without = {"LD_LIBRARY_PATH": f"{self.folder}/empty"}
+        self.assert_fails(3, ["libcurl", "apt install libcurl4"], "pull", "me/micro", env=without)
+        self.assertTrue(self.quern_json("run", MICRO, "hello", "--max-tokens", "2", env=without)["ids"])
+        self.assertEqual(self.quern_json("list", env=without)["models"], [])
+
+    def test_two_pulls_at_a_time_download_once(self):
+        pulls = [subprocess.Popen([PROGRAM, "pull", "me/micro"], env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                 for _ in range(3)]
+        paths = {one.communicate(timeout=60)[0] for one in pulls}
+        self.assertEqual([one.returncode for one in pulls], [0, 0, 0])
+        self.assertEqual(len(paths), 1)
+        self.assertEqual(len(self.hub.requested("store")), 1)
+
+    def test_a_killed_pull_leaves_a_start_that_the_next_one_uses(self):
+        self.fault(stalled(20))
+        one = subprocess.Popen([PROGRAM, "pull", "me/micro"], env=self.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 30
+        while not any(p.stat().st_size == 10 for p in self.incomplete()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        one.kill()
+        one.wait()
+        self.assertEqual(self.pull().read_bytes(), MODEL)
+        self.assertEqual(self.ranges()[-1], "bytes=10-")
+
+
+class Offline(HubCase):
+    def test_offline_asks_no_network(self):
+        self.assert_fails(4, ["me/micro", "not in the cache", "HF_HUB_OFFLINE"], "pull", "me/micro", env={"HF_HUB_OFFLINE": "1"})
+        self.assert_fails(4, "not in the cache", "pull", "me/micro", "--offline")
+        self.assertEqual(self.hub.requests, [])
+        path = self.pull()
+        count = len(self.hub.requests)
+        self.assertEqual(self.pull("me/micro", "--offline"), path)
+        self.assertTrue(self.quern_json("run", "me/micro", "hello", "--max-tokens", "2")["ids"])
+        self.assertEqual(len(self.hub.requests), count)
+
+    def test_a_name_that_was_not_pulled_says_how(self):
+        self.assert_fails(4, ["there is no such file", "quern pull me/micro"], "run", "me/micro", "hello")
+        self.assert_fails(4, "quern pull", "show", "me/micro:Q8_0")
+
+    def test_a_file_is_stronger_than_a_name(self):
+        self.pull()
+        (self.folder / "me").mkdir()
+        (self.folder / "me/micro").write_bytes(OTHER)
+        done = subprocess.run([PROGRAM, "show", "me/micro", "--json"], cwd=self.folder, env=self.environment(), capture_output=True)
+        self.assertEqual(json.loads(done.stdout)["file"], "me/micro")
+
+    def test_the_folders_follow_the_variables_of_other_clients(self):
+        for variables, folder in (({"HF_HUB_CACHE": f"{self.folder}/a"}, "a"), ({"HF_HOME": f"{self.folder}/b"}, "b/hub"),
+                                  ({"HF_HOME": "~/c"}, "c/hub"), ({"HUGGINGFACE_HUB_CACHE": f"{self.folder}/d"}, "d")):
+            self.assertTrue(self.pull(env=variables).is_relative_to(self.folder / folder), variables)
+        self.assertTrue(self.pull("me/micro", "--hub-cache", self.folder / "e").is_relative_to(self.folder / "e"))
+        self.write("config/quern/quern.conf", f"hub-cache = {self.folder}/f\n")
+        self.assertTrue(self.pull().is_relative_to(self.folder / "f"))
+        self.assertTrue(self.quern_json("tokenize", "me/micro", "hello")["ids"])  # found there too
+
+
+class Url(HubCase):
+    def setUp(self):
+        super().setUp()
+        self.hub.plain["/files/tiny model.gguf"] = MODEL
+        self.url = f"{self.hub.url}/files/tiny%20model.gguf"
+
+    def test_a_file_of_any_server_runs_by_its_url(self):
+        path = self.pull(self.url)
+        self.assertEqual((path.name, path.read_bytes()), ("tiny model.gguf", MODEL))
+        self.assertTrue(path.is_relative_to(self.folder / "cache/quern/models"))
+        self.assertEqual(self.names(), [self.url])
+        self.assertTrue(self.quern_json("run", self.url, "hello", "--max-tokens", "2")["ids"])
+        count = len(self.hub.requests)
+        self.assertEqual(self.pull(self.url), path)
+        self.assertEqual(len(self.hub.requests), count)
+
+    def test_it_goes_on_if_the_file_is_the_same_and_starts_anew_if_not(self):
+        place = "/files/tiny model.gguf"
+        # The first 1000 bytes of the file come with its tag, then the server is gone.
+        def some(handler, content):
+            handler.send_head(200, len(content), 0, len(content), {"ETag": handler.tag_of(content)})
+            handler.wfile.write(content[:1000])
+            handler.wfile.flush()
+            handler.close_connection = True
+            handler.connection.shutdown(2)
+
+        self.hub.faults[place] = [some]
+        self.assert_fails(4, "gave up after 1 try", "pull", self.url, "--hub-tries", "1")
+        path = self.pull(self.url)
+        self.assertEqual(path.read_bytes(), MODEL)
+        self.assertEqual(self.hub.requests[-1][3].get("Range"), "bytes=1000-")
+
+        self.assertEqual(self.quern("rm", self.url).code, 0)
+        self.hub.faults[place] = [some]
+        self.assert_fails(4, "gave up after 1 try", "pull", self.url, "--hub-tries", "1")
+        self.hub.plain[place] = OTHER
+        self.assertEqual(self.pull(self.url).read_bytes(), OTHER)
+
+    def test_a_sum_may_be_demanded(self):
+        self.assert_fails(4, ["SHA-256", sha256(OTHER)], "pull", self.url, "--sha256", sha256(OTHER))
+        self.assertEqual(self.names(), [])
+        self.pull(self.url, "--sha256", sha256(MODEL))
+        self.assert_fails(2, "64 hex digits", "pull", self.url, "--sha256", "abc")
+        self.assert_fails(4, "was asked for", "pull", "me/micro", "--sha256", sha256(OTHER))
+
+    def test_a_page_is_not_kept_as_a_model(self):
+        self.hub.plain["/login"] = b"<!DOCTYPE html>"
+        self.assert_fails(4, "not a GGUF file", "pull", f"{self.hub.url}/login")
+        self.assertEqual(self.names(), [])
+
+    def test_all_parts_of_a_split_model_come(self):
+        for name, content in PARTS.items():
+            self.hub.plain["/split/" + name] = content
+        path = self.pull(f"{self.hub.url}/split/big-Q6_K-00001-of-00002.gguf")
+        self.assertTrue(self.quern_json("run", path, "hello", "--max-tokens", "2")["ids"])
+
+
+class ListAndRemove(HubCase):
+    def test_list_names_what_was_pulled(self):
+        self.assertEqual(self.quern("list").out, b"")
+        self.pull("me/micro:Q4_K_M")
+        self.pull("me/micro:Q8_0")
+        self.assertEqual(self.names(), ["me/micro:Q4_K_M", "me/micro:Q8_0"])
+        lines = self.quern("list").out.decode().splitlines()
+        self.assertRegex(lines[0], r"^me/micro:Q4_K_M\s+\d")
+
+    def test_rm_frees_the_bytes_and_leaves_the_others(self):
+        self.pull("me/micro:Q4_K_M")
+        self.pull("me/micro:Q8_0")
+        self.assertEqual(self.quern_json("rm", "me/micro:Q4_K_M")["freed_bytes"], len(MODEL))
+        self.assertEqual(self.names(), ["me/micro:Q8_0"])
+        self.assertEqual(self.quern("rm", "me/micro").code, 0)
+        self.assertEqual([p for p in self.cache.rglob("*") if ".locks" not in p.parts], [])
+        self.assert_fails(4, "is not in", "rm", "me/micro")
+
+    def test_rm_leaves_files_of_other_kinds_and_blobs_that_another_revision_needs(self):
+        old = self.repository.commit
+        self.pull("me/micro:Q4_K_M")
+        self.hub.repositories["me/micro"] = Repository({**FILES, "README.md": b"changed\n"})
+        self.pull("me/micro:Q4_K_M")
+        self.assertEqual(self.quern_json("rm", f"me/micro@{old[:12]}:Q4_K_M")["freed_bytes"], 0)
+        self.assertTrue(self.quern_json("run", "me/micro", "hello", "--max-tokens", "2")["ids"])
+        snapshot = self.cache / "models--me--micro/snapshots" / self.hub.repositories["me/micro"].commit
+        (snapshot / "config.json").write_text("{}")
+        self.assertEqual(self.quern_json("rm", "me/micro")["freed_bytes"], len(MODEL))
+        self.assertEqual([p.name for p in snapshot.iterdir()], ["config.json"])
+
+    def test_a_model_that_is_downloaded_just_now_is_not_removed(self):
+        import fcntl
+
+        self.pull()
+        with open(self.cache / f".locks/models--me--micro/{sha256(MODEL)}.lock") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self.assertEqual(self.quern("rm", "me/micro").code, 4)
+
+    def test_a_broken_link_is_no_model(self):
+        path = self.pull()
+        path.resolve().unlink()
+        self.assertEqual(self.names(), [])
+        self.assertEqual(self.pull().read_bytes(), MODEL)
+
+
+class RealClient(HubCase):
+    """The cache is shared with huggingface_hub, in both directions. QUERN_TEST_HUB_PYTHON names a Python that has it."""
+
+    def client(self, code):
+        python = os.environ.get("QUERN_TEST_HUB_PYTHON")
+        if not python:
+            self.skipTest("QUERN_TEST_HUB_PYTHON is not set: it names a Python with huggingface_hub")
+        variables = {"HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+        done = subprocess.run([python, "-c", "import huggingface_hub as hub\n" + code], capture_output=True, text=True,
+                              env=self.environment(variables), timeout=100)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.strip()
+
+    def test_it_reads_what_quern_wrote(self):
+        path = self.pull("me/micro:Q8_0")
+        self.assertEqual(self.client("print(hub.hf_hub_download('me/micro', 'micro.Q8_0.gguf', local_files_only=True))"), str(path))
+        self.assertEqual(self.client("print(hub.hf_hub_download('me/micro', 'micro.Q8_0.gguf'))"), str(path))
+        self.assertEqual(len(self.hub.requested("store")), 1)
+        scan = self.client("scan = hub.scan_cache_dir()\nprint(len(scan.warnings), [r.repo_id for r in scan.repos], scan.size_on_disk)")
+        self.assertEqual(scan, f"0 ['me/micro'] {len(OTHER)}")
+
+    def test_quern_reads_what_it_wrote(self):
+        path = self.client("print(hub.hf_hub_download('me/micro', 'micro-Q4_K_M.gguf'))")
+        self.client("print(hub.hf_hub_download('me/micro', 'README.md'))")
+        before = len(self.hub.requested("store"))
+        self.assertEqual(self.names(), ["me/micro:Q4_K_M"])
+        self.assertTrue(self.quern_json("run", "me/micro", "hello", "--max-tokens", "2")["ids"])
+        self.assertEqual(str(self.pull()), path)
+        self.assertEqual(len(self.hub.requested("store")), before)
+
+
+if __name__ == "__main__":
+    main()
