@@ -13,6 +13,9 @@ build_packages=(g++ cmake ninja-build ccache pkg-config python3 python3-pip pyth
   libvulkan-dev)
 test_packages=(abigail-tools clang-16 libgtest-dev libgmock-dev libvulkan1 mesa-vulkan-drivers)
 
+root_packages=(debootstrap dpkg-dev file fakeroot)  # packages made and installed in clean systems
+packaging_packages=(debhelper lintian rpm rpmlint libvulkan-dev)
+
 # install_packages NAME...: installs what is missing, with apt.
 install_packages() {
   local missing=() name

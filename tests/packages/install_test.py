@@ -8,6 +8,9 @@ import os
 import pathlib
 import re
 import shutil
+import subprocess
+import sys
+import tempfile
 import unittest
 
 import roots
@@ -60,6 +63,16 @@ class Installed(unittest.TestCase):
         for backend in ("cuda", "vulkan"):
             text = self.quern("run /srv/model.gguf hello", code=3, env={"QUERN_BACKEND": backend})
             self.assertIn(f"quern-backend-{backend}", text)
+
+    def test_the_readme_walks_a_user_through_it(self):
+        section = re.search(r"^## Installing\n(.*?)^## ", (SOURCE / "README.md").read_text(), re.M | re.S)[1]
+        commands = re.findall(r"^\$ (.+)$", section[:section.index("A packager")], re.M)
+        self.assertGreaterEqual(len(commands), 5)
+        before = self.root.files()
+        for command in commands:
+            command = command.replace("sudo ", "").replace("MODEL.gguf", "/srv/model.gguf").replace("apt ", "apt-get --no-install-recommends ")
+            self.assertTrue(self.root.run(f"cd /srv/packages && {command}"))
+        self.assertEqual(sorted(self.root.files() - before), [])
 
     def test_purge_leaves_nothing(self):
         before = self.root.files()
@@ -220,18 +233,45 @@ class Sdk(Installed):
         self.assertTrue(plugins["sample"]["usable"], plugins)
 
 
+class Tarball(unittest.TestCase):
+    """The relocatable tarball, where nothing is installed: root is not needed."""
+
+    def test_it_runs_from_any_folder(self):
+        if not os.environ.get("QUERN_TARBALL"):
+            self.skipTest("QUERN_TARBALL is not set")
+        with tempfile.TemporaryDirectory(prefix="quern tarball ") as folder:  # with a space
+            subprocess.run(["tar", "-xzf", os.environ["QUERN_TARBALL"], "-C", folder], check=True)
+            program, = pathlib.Path(folder).glob("**/bin/quern")
+            environment = {"PATH": "/usr/bin:/bin", "HOME": folder}
+            said = subprocess.run([program, "run", MODEL, "hello", "--max-tokens", "4", "--json"], env=environment, capture_output=True, text=True)
+            self.assertEqual(said.returncode, 0, said.stderr)
+            self.assertEqual(json.loads(said.stdout)["backend"], "cpu")
+            report = json.loads(subprocess.run([program, "doctor", "--json"], env=environment, capture_output=True, text=True).stdout)
+            self.assertTrue(all(path.startswith(folder) for path in report["searched"]), report["searched"])
+
+
+# What fits the budget of scripts/test: a minute on two cores, once the clean system is there.
+QUICK = {"test_the_readme_walks_a_user_through_it", "test_the_command_brings_what_it_needs_and_answers", "test_a_missing_backend_is_3_and_names_its_package", "test_purge_leaves_nothing",
+         "test_another_backend_comes_is_explained_and_goes", "test_sizes_stay_below_their_limits", "test_it_runs_from_any_folder"}
+
+
 def load_tests(loader, standard_tests, pattern):
     suite = unittest.TestSuite()
+    suite.addTests(loader.loadTestsFromTestCase(Tarball))
     for number, name in enumerate(SUITES):
         for case in (Installed, Rpms, Sdk):
             one = type(f"{case.__name__}On{name.capitalize()}", (case,), {"suite": name})
-            methods = [m for m in loader.getTestCaseNames(one) if m in vars(case)]
+            methods = [m for m in loader.getTestCaseNames(one) if m in vars(case) and (m in QUICK or not quick)]
             suite.addTests(one(method) for method in methods)
     return suite
 
 
+quick = "--quick" in sys.argv
+
 if __name__ == "__main__":
     roots.in_own_mounts()
+    if quick:
+        sys.argv.remove("--quick")
     if not PACKAGES:
         raise SystemExit(f"there is no .deb file in {os.environ['QUERN_PACKAGES']}")
     unittest.main(verbosity=2)
