@@ -4,6 +4,7 @@ option(QUERN_BUILD_FUZZERS "build the libFuzzer targets (needs clang)" OFF)
 option(QUERN_ABI_RELEASE "tagged plugin headers: no header hash, plugins are negotiated by minor" OFF)
 option(QUERN_WARNINGS_AS_ERRORS "treat warnings as errors" OFF)
 option(QUERN_PRECOMPILE "precompile the standard headers: a faster build from nothing" OFF)
+set(QUERN_ABI_LATER 0 CACHE STRING "tests only: build against headers that many plugin ABI minors later than the present ones")
 option(QUERN_PARTIAL "skip the tests that need every component" OFF)
 set(QUERN_SANITIZE "" CACHE STRING "empty, address (with undefined) or thread")
 
@@ -29,6 +30,14 @@ set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib")
 set(QUERN_PLUGIN_SUBDIR "quern/backends-1")  # the 1 is the ABI epoch
 set(QUERN_PLUGIN_OUTPUT_DIRECTORY "${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/${QUERN_PLUGIN_SUBDIR}")
 set(QUERN_PLUGIN_INSTALL_DIR "${CMAKE_INSTALL_LIBDIR}/${QUERN_PLUGIN_SUBDIR}")
+
+set(QUERN_PLUGIN_API_INCLUDE "${PROJECT_SOURCE_DIR}/plugin-api/include")
+if(QUERN_ABI_LATER)
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  set(QUERN_PLUGIN_API_INCLUDE "${CMAKE_BINARY_DIR}/later")
+  execute_process(COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/plugin-api/tools/next_minor.py" ${QUERN_ABI_LATER} "${QUERN_PLUGIN_API_INCLUDE}"
+                  COMMAND_ERROR_IS_FATAL ANY)
+endif()
 
 add_library(quern_warnings INTERFACE)
 add_library(quern::warnings ALIAS quern_warnings)

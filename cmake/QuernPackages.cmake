@@ -3,7 +3,7 @@
 # Names, descriptions and relations are read from debian/control, so that they are written once; distributions build from debian/.
 # A new backend is one paragraph there and one row in QUERN_PACKAGES.
 set(QUERN_PACKAGES runtime=libquern1 cli=quern backend_cpu=quern-backend-cpu backend_cuda=quern-backend-cuda
-    conformance=quern-conformance dev=libquern-dev)
+    backend_vulkan=quern-backend-vulkan conformance=quern-conformance dev=libquern-dev)
 
 file(READ "${PROJECT_SOURCE_DIR}/debian/control" control)
 
@@ -24,7 +24,7 @@ foreach(row IN LISTS QUERN_PACKAGES)
   string(REGEX MATCH "^([a-z_]+)=(.+)$" row "${row}")
   set(component ${CMAKE_MATCH_1})
   set(package ${CMAKE_MATCH_2})
-  if(component MATCHES "^backend_" AND NOT TARGET ${component})
+  if((component MATCHES "^backend_" AND NOT TARGET ${component}) OR (component STREQUAL "conformance" AND NOT TARGET quern-conformance))
     continue()
   endif()
   control_field(architecture ${package} Architecture)

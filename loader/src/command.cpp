@@ -50,6 +50,13 @@ std::string package_in(const std::string& remedy) {
   return named && (rest.empty() || rest.starts_with(" or ") || rest.starts_with(",")) ? name : std::string();
 }
 
+/// What stands in backquotes in a remedy: the command that a plugin knows better than its code does.
+std::string command_in(const std::string& remedy) {
+  const std::size_t start = remedy.find('`');
+  const std::size_t end = start == std::string::npos ? start : remedy.find('`', start + 1);
+  return end == std::string::npos ? std::string() : remedy.substr(start + 1, end - start - 1);
+}
+
 /// "cuda" of "/x/libbackend_cuda.so".
 std::string id_of_file(const std::string& path) {
   const std::string name = path.substr(path.rfind('/') + 1);
@@ -60,6 +67,7 @@ std::string id_of_file(const std::string& path) {
 
 std::string command_of(const std::string& code, const std::string& remedy, const Words& words) {
   if (const std::string package = package_in(remedy); !package.empty()) return filled("{install} " + package, words);
+  if (std::string command = command_in(remedy); !command.empty()) return command;
   const CodeRow* row = row_of(code);
   if (row == nullptr) return {};
   const std::string text = std::string(row->command) == "=" ? remedy : filled(row->command, words);

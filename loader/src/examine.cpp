@@ -75,17 +75,22 @@ Verdict list_devices(const Plugin::Parts& plugin, std::vector<ProbedDevice>& dev
   return {};
 }
 
-void attribute_failures(const Plugin::Parts& plugin, const ProbeAnswer& answer, bool thorough,
-                        std::vector<ProbedDevice>& devices) {
-  const auto label = [&](std::size_t i) { return concat(plugin.id, ":", i); };
+/// Gives each device the reason that names it.
+void attribute_reasons(const Plugin::Parts& plugin, const ProbeAnswer& answer, std::vector<ProbedDevice>& devices) {
   for (std::size_t r = 0; r < answer.reasons.size(); ++r) {
     const std::uint32_t about = answer.reason_devices[r];
     if (about == 0 || about > devices.size() || !devices[about - 1].verdict.ok()) continue;
     devices[about - 1].verdict = {code::device_failed,
-                                  concat(label(about - 1), ": ", answer.reasons[r].text),
+                                  concat(plugin.id, ":", about - 1, ": ", answer.reasons[r].text),
                                   answer.reasons[r].remedy,
                                   {}};
   }
+}
+
+void attribute_failures(const Plugin::Parts& plugin, const ProbeAnswer& answer, bool thorough,
+                        std::vector<ProbedDevice>& devices) {
+  const auto label = [&](std::size_t i) { return concat(plugin.id, ":", i); };
+  attribute_reasons(plugin, answer, devices);
   const auto standing = [&] {
     return static_cast<std::uint32_t>(
         std::ranges::count_if(devices, [](const ProbedDevice& d) { return d.verdict.ok(); }));
@@ -146,6 +151,7 @@ Examination examine(const ExamineRequest& request, const Inspection& found) {
   if (!result.verdict.ok()) {
     // The devices are wanted all the same, for the report; a plugin without its driver may have none to tell.
     list_devices(*plugin, result.devices);
+    attribute_reasons(*plugin, answer, result.devices);
     for (ProbedDevice& d : result.devices)
       if (d.verdict.ok()) d.verdict = result.verdict;
     return result;

@@ -4,6 +4,8 @@
 
 #include "graphics_cards.hpp"
 #include "quern/graph/error.hpp"
+#include "shared_libraries.hpp"
+#include "vulkan_drivers.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -61,6 +63,20 @@ std::string stamp(const std::string& path) {
   return concat(s.st_dev, ":", s.st_ino, ":", s.st_size, ":", s.st_mtim.tv_sec, ".", s.st_mtim.tv_nsec);
 }
 
+/// The files that the plugin would open: where the linker finds each library that its note names, and for the Vulkan loader the drivers
+/// that manifests announce. So a driver that was changed in place is probed anew.
+json opened_files(const Inspection& found, const Settings& settings) {
+  json rows = json::array();
+  for (const Dependency& dependency : found.dependencies) {
+    const std::optional<FoundLibrary> library = find_library(dependency.soname, settings);
+    rows.push_back(library ? concat(library->path, " ", stamp(library->path)) : dependency.soname + " -");
+    if (dependency.soname != "libvulkan.so.1") continue;
+    for (const VulkanDriver& driver : list_vulkan_drivers(settings))
+      rows.push_back(concat(driver.manifest, " ", stamp(driver.manifest), " ", driver.library_path, " ", stamp(driver.library_path)));
+  }
+  return rows;
+}
+
 /// Names and permissions of the device nodes in a directory that start with `prefix`.
 json nodes(const std::string& directory, const std::string& prefix) {
   std::vector<std::string> rows;
@@ -115,6 +131,7 @@ json fingerprint(const HelperRequest& request, const Inspection& found, const Ho
                 nodes(settings.dev_root, "kfd")}},
               {"cards", std::move(cards)},
               {"libraries", std::move(libraries)},
+              {"opened", opened_files(found, settings)},
               {"user", user()}};
   return json::parse(
       dump(key));  // as it will look when it is read back: bytes that are not UTF-8 are replaced

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdio>
+#include <set>
 #include <cstring>
 
 namespace quern::loader {
@@ -151,8 +152,9 @@ Verdict run_probe(const Plugin::Parts& plugin, const std::vector<Dependency>& de
 
   std::string remedy;
   std::string cause;
+  std::set<std::string> said;  // several devices may fail in the same words
   for (const Reason& r : answer.reasons) {
-    if (!r.text.empty()) cause += (cause.empty() ? "" : "; ") + r.text;
+    if (!r.text.empty() && said.insert(r.text).second) cause += (cause.empty() ? "" : "; ") + r.text;
     if (remedy.empty()) remedy = r.remedy;
   }
   if (status != QUERN_OK && (cause.empty() || !error.text().empty()))

@@ -27,7 +27,9 @@ class Prober {
         cache_(settings.cache_directory.value),
         helper_(!settings.probe_program.empty()   ? settings.probe_program
                 : settings.probe_in_process.value ? std::string()
-                                                  : find_helper()) {}
+                                                  : find_helper()) {
+    if (settings_.least_abi_minor) facts_.abi_minor_min = *settings_.least_abi_minor;
+  }
 
   const HostFacts& facts() const { return facts_; }
 

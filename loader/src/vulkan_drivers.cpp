@@ -80,6 +80,7 @@ VulkanDriver read_manifest(const std::string& path, const Settings& settings) {
     std::error_code none;
     if (fs::exists(named, none)) found = inspect_library(named.lexically_normal().string());
   }
+  if (found) driver.library_path = found->path;
   if (!found)
     refuse(driver, code::manifest_library, concat(path, ": names the library ", driver.library, ", which is not there"),
            "install the package of that Vulkan driver again, or remove the file");

@@ -55,6 +55,54 @@ TEST_F(CacheTest, AVisibilityVariableAsksAgain) {
   ASSERT_EQ(::unsetenv("VK_DRIVER_FILES"), 0);
 }
 
+/// The linker finds libraries of the test's own in this folder.
+struct LibraryFolder {
+  explicit LibraryFolder(const std::string& path) : path(path) { ::setenv("LD_LIBRARY_PATH", path.c_str(), 1); }
+  ~LibraryFolder() { ::unsetenv("LD_LIBRARY_PATH"); }
+  /// Another file at the same path, as a package's upgrade leaves it.
+  void install(const std::string& soname, const std::string& animal) const {
+    fs::create_directories(path);
+    fs::copy_file(std::string(QUERN_ZOO) + "/libbackend_" + animal + ".so", path + "/new");
+    fs::rename(path + "/new", path + "/" + soname);
+  }
+  std::string path;
+};
+
+TEST_F(CacheTest, AnotherFileOfTheDriversLibraryAsksAgain) {
+  const LibraryFolder folder(machine.root / "lib");
+  EXPECT_FALSE(was_kept());
+  EXPECT_TRUE(was_kept());
+  folder.install("libzoo_driver.so.1", "second");  // the note names it
+  EXPECT_FALSE(was_kept());
+  EXPECT_TRUE(was_kept());
+  folder.install("libzoo_driver.so.1", "good");
+  EXPECT_FALSE(was_kept());
+  fs::last_write_time(folder.path + "/libzoo_driver.so.1", fs::file_time_type::clock::now() + std::chrono::hours(1));
+  EXPECT_FALSE(was_kept());
+  folder.install("libanother.so.1", "good");
+  EXPECT_TRUE(was_kept()) << "nothing that this plugin opens";
+}
+
+TEST_F(CacheTest, AnotherVulkanDriverAsksAgain) {
+  machine.add({"vulkan"});
+  const LibraryFolder folder(machine.root / "lib");
+  Settings settings = machine.settings();
+  settings.usr_root = machine.root / "usr";
+  const auto vulkan_was_kept = [&] { return entry_of(Loader(settings).report(), "vulkan").from_cache; };
+  EXPECT_FALSE(vulkan_was_kept());
+  EXPECT_TRUE(vulkan_was_kept());
+  folder.install("libvulkan.so.1", "good");
+  EXPECT_FALSE(vulkan_was_kept());
+  write_file(machine.root / "usr/share/vulkan/icd.d/some.json", R"({"ICD": {"library_path": "libvulkan_some.so"}})");
+  EXPECT_FALSE(vulkan_was_kept());
+  EXPECT_TRUE(vulkan_was_kept());
+  folder.install("libvulkan_some.so", "good");  // which the manifest named before it was there
+  EXPECT_FALSE(vulkan_was_kept());
+  folder.install("libvulkan_some.so", "second");
+  EXPECT_FALSE(vulkan_was_kept());
+  EXPECT_TRUE(vulkan_was_kept());
+}
+
 TEST_F(CacheTest, AnotherKernelFamilyAsksAgain) {
   was_kept();
   Settings s = machine.settings();

@@ -97,6 +97,12 @@ const std::vector<Fault>& faults() {
       animal("no_note", "QUERN-L-0107"),
       animal("wrong_epoch", "QUERN-L-0109"),
       animal("needs_newer_host", "QUERN-L-0111"),
+      {"too_old", "QUERN-L-0110",
+       [](Machine& m, Settings& s) {
+         m.add({"newer_minor", "second"});
+         fs::remove(m.plugin("cpu"));  // it is of the same minor as the old one
+         s.least_abi_minor = 5;
+       }},
       animal("other_hash", "QUERN-L-0112"),
       animal("strange_cpu", "QUERN-L-0113"),
       {"not_a_library", "QUERN-L-0102", [](Machine& m, Settings&) { write_file(m.plugin("cuda"), "<html>not found</html>\n"); }},
@@ -291,6 +297,18 @@ TEST_P(DoctorGolden, SaysItInTheseWords) {
 
 INSTANTIATE_TEST_SUITE_P(All, DoctorGolden, testing::ValuesIn(faults()),
                          [](const testing::TestParamInfo<Fault>& fault) { return std::string(fault.param.name); });
+
+// Thirty was the aim; nothing may be lost of what there is.
+TEST(DoctorGoldens, AreOfAtLeastThirtyFaultsAndFiftyCodes) {
+  std::set<std::string> names, codes;
+  for (const Fault& fault : faults()) {
+    names.insert(fault.name);
+    codes.insert(fault.code);
+  }
+  EXPECT_EQ(names.size(), faults().size());
+  EXPECT_GE(names.size(), 30u);
+  EXPECT_GE(codes.size(), 50u);
+}
 
 TEST(DoctorGoldens, EachIsOfAFaultThatIsStillSeeded) {
   std::set<std::string> names, files;

@@ -1,16 +1,24 @@
 """The packages in clean systems, as apt installs them. QUERN_PACKAGES names the folder of the .deb files; QUERN_TEST_SUITES the
-systems (default bookworm); QUERN_TEST_SDK=1 adds the tests that install a compiler."""
+systems (default bookworm); QUERN_TEST_SDK=1 adds the tests that install a compiler. QUERN_LATER_PACKAGES: libquern1 and quern of a later version whose
+plugin ABI is one minor ahead; QUERN_RPMS: the folder of the .rpm files. What is not given is skipped, and said so."""
 
 import json
+import lzma
 import os
 import pathlib
+import re
 import shutil
+import subprocess
+import sys
+import tempfile
 import unittest
 
 import roots
 
 PACKAGES = sorted(pathlib.Path(os.environ["QUERN_PACKAGES"]).glob("*.deb"))
 SUITES = os.environ.get("QUERN_TEST_SUITES", "bookworm").split()
+LATER = sorted(pathlib.Path(os.environ["QUERN_LATER_PACKAGES"]).glob("*.deb")) if os.environ.get("QUERN_LATER_PACKAGES") else []
+RPMS = sorted(pathlib.Path(os.environ["QUERN_RPMS"]).glob("*.rpm")) if os.environ.get("QUERN_RPMS") else []
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 MODEL = SOURCE / "tests/data/gguf/micro-llama-q4_0.gguf"
 MEGABYTE = 1_000_000
@@ -56,11 +64,23 @@ class Installed(unittest.TestCase):
             text = self.quern("run /srv/model.gguf hello", code=3, env={"QUERN_BACKEND": backend})
             self.assertIn(f"quern-backend-{backend}", text)
 
+    def test_the_readme_walks_a_user_through_it(self):
+        section = re.search(r"^## Installing\n(.*?)^## ", (SOURCE / "README.md").read_text(), re.M | re.S)[1]
+        commands = re.findall(r"^\$ (.+)$", section[:section.index("A packager")], re.M)
+        self.assertGreaterEqual(len(commands), 5)
+        before = self.root.files()
+        for command in commands:
+            command = command.replace("sudo ", "").replace("MODEL.gguf", "/srv/model.gguf").replace("apt ", "apt-get --no-install-recommends ")
+            self.assertTrue(self.root.run(f"cd /srv/packages && {command}"))
+        self.assertEqual(sorted(self.root.files() - before), [])
+
     def test_purge_leaves_nothing(self):
         before = self.root.files()
-        self.root.install("quern", "quern-conformance", recommends=False)
+        ours = [name for name in sorted(names()) if name != "libquern-dev"]
+        self.root.install(*ours, recommends=False)
         self.json("run /srv/model.gguf hello --max-tokens 1")
-        self.root.run("apt-get purge -y -q --autoremove quern libquern1 quern-backend-cpu quern-conformance")
+        self.quern("doctor")
+        self.root.run("apt-get purge -y -q --autoremove " + " ".join(ours))
         self.assertEqual(sorted(self.root.files() - before), [])
 
     def test_libraries_of_the_network_are_not_needed_to_run_models(self):
@@ -107,10 +127,84 @@ class Installed(unittest.TestCase):
                 self.assertIn(package, self.quern("run /srv/model.gguf hello", code=3, env={"QUERN_BACKEND": backend}))
                 self.assertEqual(self.json("run /srv/model.gguf hello --max-tokens 1")["backend"], "cpu")
 
+    def test_vulkan_comes_computes_and_goes(self):
+        self.need("quern-backend-vulkan")
+        self.root.install("quern", recommends=False)
+        alone = self.json("run /srv/model.gguf hello --raw --max-tokens 4 --temperature 0 --activations f32 --kv f32")
+        self.root.install("quern-backend-vulkan", recommends=False)
+        refused = {p["backend"]: p for p in self.json("doctor")["plugins"]}["vulkan"]
+        self.assertFalse(refused["usable"])
+        self.assertIn("libvulkan", refused["cause"])
+        self.assertIn("apt install libvulkan1", refused["command"])
+        self.root.install("libvulkan1", "mesa-vulkan-drivers", recommends=False)
+        software = [d for d in self.json("devices")["devices"] if d["backend"] == "vulkan"]
+        self.assertEqual([d["code"] for d in software], ["QUERN-L-0605"], "a rasteriser that nobody named serves nobody")
+        said = self.json("run /srv/model.gguf hello --raw --max-tokens 4 --temperature 0 --activations f32 --kv f32", env={"QUERN_DEVICE": "vulkan:0"})
+        self.assertEqual((said["backend"], said["ids"]), ("vulkan", alone["ids"]))
+        self.root.run("apt-get purge -y -q quern-backend-vulkan")
+        self.assertIn("quern-backend-vulkan", self.quern("run /srv/model.gguf hello", code=3, env={"QUERN_DEVICE": "vulkan:0"}))
+        self.assertEqual(self.json("run /srv/model.gguf hello --max-tokens 1")["backend"], "cpu")
+
+    def test_the_runtime_alone_is_upgraded_over_an_older_backend(self):
+        stored = sorted((SOURCE / "tests/compatibility").glob("*/libbackend_cpu.so.xz"))
+        if not LATER or not stored:
+            self.skipTest("QUERN_LATER_PACKAGES is not set" if stored else "no release is stored yet")
+        for file in stored:
+            with self.subTest(file.parent.name):
+                older = roots.make_backend_package(self.root.path / "srv", "cpu", file.parent.name, lzma.decompress(file.read_bytes()))
+                self.root.add_packages([older])
+                self.root.install(f"quern-backend-cpu={file.parent.name}", "quern", recommends=False)
+                ask = "run /srv/model.gguf hello --raw --max-tokens 8 --temperature 0 --activations f32 --kv f32"
+                before, version = self.json(ask), self.quern("--version")
+                self.root.add_packages(LATER)
+                self.root.install("libquern1", "quern", recommends=False)
+                self.assertIn(file.parent.name, self.root.run("dpkg-query -W -f '${Version}' quern-backend-cpu"))
+                minors = [int(re.search(r"plugin ABI 1\.(\d+)", text)[1]) for text in (version, self.quern("--version"))]
+                self.assertEqual(minors[1], minors[0] + 1)
+                entry = {p["backend"]: p for p in self.json("doctor")["plugins"]}["cpu"]
+                self.assertTrue(entry["usable"], entry)
+                self.assertLess(entry["abi_minor"], minors[1])
+                self.assertEqual(self.json(ask)["ids"], before["ids"])
+
     def test_conformance_runs_from_its_package(self):
         self.root.install("quern-conformance", "quern-backend-cpu", recommends=False)
         text = self.root.run("quern-conformance run --filter 'elementwise.add.f32.*' --journal /tmp/j.jsonl --jobs 2")
         self.assertIn("cpu:0", text)
+
+
+class Rpms(Installed):
+    """The rpms, unpacked into a root: nothing is resolved there, so what they ask for is compared with what is there."""
+
+    def setUp(self):
+        if not RPMS:
+            self.skipTest("QUERN_RPMS is not set")
+        self.root = roots.Root(self.suite, [])
+        self.addCleanup(self.root.close)
+        shutil.copy(MODEL, self.root.path / "srv/model.gguf")
+        (self.root.path / "etc/ld.so.conf.d/lib64.conf").write_text("/usr/lib64\n")  # where the systems of rpm look
+
+    def unpack(self, *wanted):
+        for rpm in RPMS:
+            if re.match("|".join(f"{name}-[0-9]" for name in wanted), rpm.name):
+                self.root.unpack_rpm(rpm)
+        self.root.run("ldconfig")
+
+    def test_runtime_and_cpu_run_a_model_and_more_is_explained(self):
+        self.unpack("quern", "libquern1", "quern-backend-cpu")
+        self.assertEqual(self.json("run /srv/model.gguf hello --max-tokens 4")["backend"], "cpu")
+        for backend in ("cuda", "vulkan"):
+            self.assertIn(f"quern-backend-{backend}", self.quern("run /srv/model.gguf hello", code=3, env={"QUERN_BACKEND": backend}))
+        self.unpack("quern-backend-vulkan")
+        entry = {p["backend"]: p for p in self.json("doctor")["plugins"]}["vulkan"]
+        self.assertFalse(entry["usable"])
+        self.assertIn("libvulkan", entry["cause"])
+
+    def test_backends_ask_for_the_epoch_and_for_no_version(self):
+        for rpm in RPMS:
+            if "-backend-" in rpm.name:
+                asked = roots.rpm_requires(rpm)
+                self.assertIn("quern-abi-1", asked)
+                self.assertEqual([line for line in asked if "quern" in line and line != "quern-abi-1"], [])
 
 
 class Sdk(Installed):
@@ -139,18 +233,45 @@ class Sdk(Installed):
         self.assertTrue(plugins["sample"]["usable"], plugins)
 
 
+class Tarball(unittest.TestCase):
+    """The relocatable tarball, where nothing is installed: root is not needed."""
+
+    def test_it_runs_from_any_folder(self):
+        if not os.environ.get("QUERN_TARBALL"):
+            self.skipTest("QUERN_TARBALL is not set")
+        with tempfile.TemporaryDirectory(prefix="quern tarball ") as folder:  # with a space
+            subprocess.run(["tar", "-xzf", os.environ["QUERN_TARBALL"], "-C", folder], check=True)
+            program, = pathlib.Path(folder).glob("**/bin/quern")
+            environment = {"PATH": "/usr/bin:/bin", "HOME": folder}
+            said = subprocess.run([program, "run", MODEL, "hello", "--max-tokens", "4", "--json"], env=environment, capture_output=True, text=True)
+            self.assertEqual(said.returncode, 0, said.stderr)
+            self.assertEqual(json.loads(said.stdout)["backend"], "cpu")
+            report = json.loads(subprocess.run([program, "doctor", "--json"], env=environment, capture_output=True, text=True).stdout)
+            self.assertTrue(all(path.startswith(folder) for path in report["searched"]), report["searched"])
+
+
+# What fits the budget of scripts/test: a minute on two cores, once the clean system is there.
+QUICK = {"test_the_readme_walks_a_user_through_it", "test_the_command_brings_what_it_needs_and_answers", "test_a_missing_backend_is_3_and_names_its_package", "test_purge_leaves_nothing",
+         "test_another_backend_comes_is_explained_and_goes", "test_sizes_stay_below_their_limits", "test_it_runs_from_any_folder"}
+
+
 def load_tests(loader, standard_tests, pattern):
     suite = unittest.TestSuite()
+    suite.addTests(loader.loadTestsFromTestCase(Tarball))
     for number, name in enumerate(SUITES):
-        for case in (Installed, Sdk):
+        for case in (Installed, Rpms, Sdk):
             one = type(f"{case.__name__}On{name.capitalize()}", (case,), {"suite": name})
-            methods = [m for m in loader.getTestCaseNames(one) if m in vars(case)]
+            methods = [m for m in loader.getTestCaseNames(one) if m in vars(case) and (m in QUICK or not quick)]
             suite.addTests(one(method) for method in methods)
     return suite
 
 
+quick = "--quick" in sys.argv
+
 if __name__ == "__main__":
     roots.in_own_mounts()
+    if quick:
+        sys.argv.remove("--quick")
     if not PACKAGES:
         raise SystemExit(f"there is no .deb file in {os.environ['QUERN_PACKAGES']}")
     unittest.main(verbosity=2)

@@ -77,6 +77,28 @@ def base(suite):
     return folder
 
 
+def make_backend_package(folder, backend, version, plugin):
+    """A package of a backend with this plugin, as that version had it; its path."""
+    tree = folder / f"quern-backend-{backend}"
+    multiarch = subprocess.run(["dpkg-architecture", "-qDEB_HOST_MULTIARCH"], capture_output=True, text=True, check=True).stdout.strip()
+    architecture = subprocess.run(["dpkg", "--print-architecture"], capture_output=True, text=True, check=True).stdout.strip()
+    place = tree / f"usr/lib/{multiarch}/quern/backends-1"
+    place.mkdir(parents=True)
+    (place / f"libbackend_{backend}.so").write_bytes(plugin)
+    (tree / "DEBIAN").mkdir()
+    (tree / "DEBIAN/control").write_text(f"Package: quern-backend-{backend}\nVersion: {version}\nArchitecture: {architecture}\nDepends: quern-abi-1\n"
+                                         "Maintainer: Quern Maintainers <maintainers@quern.example.org>\nDescription: an older backend\n")
+    package = folder / f"quern-backend-{backend}_{version}_{architecture}.deb"
+    subprocess.run(["dpkg-deb", "--root-owner-group", "--build", tree, package], check=True, capture_output=True)
+    return package
+
+
+def rpm_requires(rpm):
+    """What the rpm needs to be installed, without what rpm itself provides."""
+    out = subprocess.run(["rpm", "-qp", "--nosignature", "--requires", rpm], capture_output=True, text=True, check=True).stdout
+    return [line for line in out.splitlines() if not line.startswith("rpmlib(")]
+
+
 class Root:
     """A system of one test. Changes go to a layer that close() throws away."""
 
@@ -101,7 +123,8 @@ class Root:
         folder = self.path / "srv/packages"
         folder.mkdir(parents=True, exist_ok=True)
         for package in packages:
-            shutil.copy(package, folder)
+            if package.parent != folder:
+                shutil.copy(package, folder)
         index = subprocess.run(["dpkg-scanpackages", "--multiversion", "."], cwd=folder, capture_output=True, check=True).stdout
         (folder / "Packages").write_bytes(index)
         (self.path / "etc/apt/sources.list.d/quern.list").write_text("deb [trusted=yes] file:/srv/packages ./\n")
@@ -115,6 +138,10 @@ class Root:
         if done.returncode != code:
             raise AssertionError(f"{command}: code {done.returncode} instead of {code}\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
         return done.stdout + done.stderr
+
+    def unpack_rpm(self, rpm):
+        archive = subprocess.run(["rpm2archive", "-"], stdin=open(rpm, "rb"), capture_output=True, check=True).stdout
+        subprocess.run(["tar", "-xz", "-C", self.path], input=archive, check=True)
 
     def install(self, *packages, recommends=True):
         return self.run(f"apt-get install -y -q {'' if recommends else '--no-install-recommends'} {' '.join(packages)}")

@@ -43,7 +43,8 @@ struct LaunchConfig {  // CUlaunchConfig
 };
 
 namespace constant {
-constexpr Result success = 0, out_of_memory = 2, no_device = 100, no_binary = 209;
+constexpr Result success = 0, out_of_memory = 2, device_unavailable = 46, no_device = 100, no_binary = 209, system_not_ready = 802,
+                 driver_mismatch = 803, unknown = 999;
 constexpr int attribute_major = 75, attribute_minor = 76, attribute_multiprocessors = 16, attribute_pci_bus = 33, attribute_pci_device = 34,
               attribute_pci_domain = 50, attribute_integrated = 18, attribute_shared_optin = 97;
 constexpr int launch_programmatic_serialization = 6;

@@ -53,7 +53,7 @@ std::string forced_kernel(std::string_view value, quern_status unknown = QUERN_I
 /// Runs products of known result on one card; empty, or what was wrong. Throws Failure where the card cannot be opened.
 std::string self_test(Gpu& gpu);
 
-/// Path of a reason's remedy: what to install for a driver or compiler that is missing.
-const char* remedy_for(quern_status code);
+/// What a user may do about a failure of that code, or of that number of the driver's; a command stands in backquotes.
+const char* remedy_for(quern_status code, std::int64_t native_code);
 
 }  // namespace quern::cuda

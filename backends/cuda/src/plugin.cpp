@@ -45,14 +45,24 @@ std::string forced_kernel(std::string_view value, quern_status unknown) {
   return std::string(value);
 }
 
-const char* remedy_for(quern_status code) {
+const char* remedy_for(quern_status code, std::int64_t native_code) {
+  switch (native_code) {
+    case constant::device_unavailable: return "end the program that has the card for itself, which `nvidia-smi` names";
+    case constant::driver_mismatch: return "restart the machine, so that the driver that was installed last is loaded: `sudo reboot`";
+    case constant::system_not_ready:
+    case constant::unknown: return "restart the machine, or see what the driver says: `sudo dmesg`";
+    default: break;
+  }
   switch (code) {
     case QUERN_DRIVER_MISSING:
       return "install the NVIDIA driver (Debian: nvidia-driver, Ubuntu: ubuntu-drivers install), or run on "
              "another backend";
     case QUERN_DRIVER_TOO_OLD: return "install NVIDIA driver 525 or newer";
     case QUERN_ARCH_NOT_BUILT: return "install the CUDA compiler library (pip: nvidia-cuda-nvrtc, Ubuntu: libnvrtc13) and make it findable";
-    case QUERN_NOT_FOUND: return "check that the card is visible: nvidia-smi -L, and CUDA_VISIBLE_DEVICES";
+    case QUERN_UNSUPPORTED: return "install quern-backend-vulkan, which serves older cards";
+    case QUERN_NOT_FOUND: return "check that the card is visible: `nvidia-smi -L`, and CUDA_VISIBLE_DEVICES";
+    case QUERN_OUT_OF_MEMORY: return "end programs that hold the card's memory, which `nvidia-smi` lists";
+    case QUERN_INTERNAL: return "update the driver, and prove the card by `quern-conformance run --backend cuda`";
     default: return "";
   }
 }
@@ -71,6 +81,12 @@ Handle& object(Handle* handle, const char* what) {
 
 void check_index(std::uint32_t index, std::size_t count, const char* what) {
   if (index >= count) throw Failure(QUERN_NOT_FOUND, concat("cuda: ", what, " ", index, " is not there, there are ", count));
+}
+
+/// Throws where a card is older than the kernels can be.
+void check_architecture(const CardFacts& card) {
+  if (card.major * 10 + card.minor < 75)
+    throw Failure(QUERN_UNSUPPORTED, concat("compute capability ", card.major, ".", card.minor, "; this plugin needs 7.5"));
 }
 
 KernelOrigin origin_for(quern_plugin& plugin, const CardFacts& card, bool probe_only = false) {
@@ -138,9 +154,7 @@ quern_status device_open(quern_plugin* plugin, std::uint32_t index, quern_device
     p.open_driver();
     check_index(index, p.cards.size(), "device");
     const CardFacts& card = p.cards[index];
-    if (card.major * 10 + card.minor < 75)
-      throw Failure(QUERN_ARCH_NOT_BUILT, concat(card.name, " has compute capability ", card.major, ".",
-                                                 card.minor, "; this plugin needs 7.5"));
+    check_architecture(card);
     *out = new quern_device(p, card, origin_for(p, card));
     p.devices.fetch_add(1);
   });
@@ -162,7 +176,7 @@ quern_status probe(quern_plugin* plugin, quern_probe_report* report, quern_error
     quern_probe_report result = sdk::read(report);
     result.usable = result.reason_count = 0;
     const std::uint64_t step = result.reasons != nullptr ? result.reasons->header.struct_size : 0;
-    const auto tell = [&](quern_status code, const std::string& text, std::uint32_t device) {
+    const auto tell = [&](quern_status code, std::int64_t native_code, const std::string& text, std::uint32_t device) {
       if (result.reasons != nullptr && result.reason_count < result.reason_capacity) {
         auto* place = reinterpret_cast<quern_reason*>(reinterpret_cast<char*>(result.reasons) + result.reason_count * step);
         sdk::check(place);
@@ -172,31 +186,29 @@ quern_status probe(quern_plugin* plugin, quern_probe_report* report, quern_error
         reason.text = p.texts.keep(text);
         if (code == QUERN_DRIVER_MISSING) reason.missing = sdk::text_of("libcuda.so.1");
         if (code == QUERN_ARCH_NOT_BUILT || code == QUERN_DEPENDENCY_MISSING) reason.missing = sdk::text_of("libnvrtc.so.13");
-        reason.remedy = p.texts.keep(remedy_for(code));
+        reason.remedy = p.texts.keep(remedy_for(code, native_code));
         sdk::write(place, reason);
       }
       ++result.reason_count;
     };
     try {
       p.open_driver();
-      if (p.cards.empty()) tell(QUERN_NOT_FOUND, "the driver sees no NVIDIA GPU", 0);
+      if (p.cards.empty()) tell(QUERN_NOT_FOUND, 0, "the driver sees no NVIDIA GPU", 0);
       for (std::uint32_t i = 0; i < p.cards.size(); ++i) {
         try {
           const CardFacts& card = p.cards[i];
-          if (card.major * 10 + card.minor < 75)
-            throw Failure(QUERN_ARCH_NOT_BUILT, concat(card.name, " has compute capability ", card.major, ".",
-                                                       card.minor, "; this plugin needs 7.5"));
+          check_architecture(card);
           Gpu gpu(p.driver, card, origin_for(p, card, true));
           const Current current(gpu.driver(), gpu.context());
           const std::string fault = self_test(gpu);
           if (fault.empty()) ++result.usable;
-          else tell(QUERN_INTERNAL, concat(card.name, ": ", fault), i + 1);
+          else tell(QUERN_INTERNAL, 0, concat(card.name, ": ", fault), i + 1);
         } catch (const Failure& failure) {
-          tell(failure.code, failure.text, i + 1);
+          tell(failure.code, failure.native_code, concat(p.cards[i].name, ": ", failure.text), i + 1);
         }
       }
     } catch (const Failure& failure) {
-      tell(failure.code, failure.text, 0);
+      tell(failure.code, failure.native_code, failure.text, 0);
     }
     sdk::write(report, result);
   });

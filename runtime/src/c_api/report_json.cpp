@@ -12,6 +12,7 @@ Json plugin_json(const quern_load_report& report, const loader::ReportEntry& e) 
   return {{"path", e.path},
           {"backend", e.id},
           {"version", e.version},
+          {"abi_minor", e.abi_minor},
           {"stage", stage_word(e.stage)},
           {"status", loader::status_name(e.status)},
           {"code", e.code},

@@ -93,7 +93,9 @@
 #endif
 
 #ifndef ZOO_NO_NOTE
+#ifndef ZOO_DEPENDENCIES
 #define ZOO_DEPENDENCIES "libzoo_driver.so.1=zoo-driver-package;"
+#endif
 namespace {
 struct __attribute__((packed)) NoteRecord {
   uint32_t name_size, descriptor_size, type;

@@ -37,7 +37,8 @@ struct MachineLibrary {
 
 struct VulkanDriver {
   std::string manifest;
-  std::string library;
+  std::string library;       // as the manifest names it
+  std::string library_path;  // where that is found; empty: nowhere
   std::string api_version;
   std::string code = "QUERN-L-0000";
   std::string cause;

@@ -56,6 +56,7 @@ struct Settings {
   Setting<std::string> device;                 // "cuda:0", a PCI address or a UUID; empty: none named
   Setting<bool> force_cpu;          // CUDA_FORCE_CPU, AXOLOTL_FORCE_CPU: nothing but the backend "cpu"
   Setting<bool> allow_dev_plugins;  // accept another header hash
+  std::optional<std::uint32_t> least_abi_minor;  // refuse older plugins; nothing: QUERN_ABI_MINOR_SUPPORTED behind this build's minor
   Setting<std::string> cuda_visible_devices;  // is_set() with an empty value hides every NVIDIA card
 
   // How plugins are probed.

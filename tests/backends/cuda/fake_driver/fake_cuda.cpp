@@ -1,0 +1,284 @@
+// A libcuda.so.1 for tests, with the behaviour of one machine: FAKE_FAULT says what is wrong there, nothing by default.
+//
+// The real CUDA plugin loads it as it would NVIDIA's. Device memory is host memory, streams do at once what they are told, and the four
+// kernels of the probe's self-test are computed here in C++ by name; every other kernel is refused. Cards are two of compute capability
+// FAKE_MAJOR.FAKE_MINOR. CUDA_VISIBLE_DEVICES="" hides them, as in the real driver.
+#include "driver.hpp"
+#include "kernels/params.hpp"
+
+#include "quern/quern_dtypes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <unistd.h>
+
+#define FAKE_NONE 0
+#define FAKE_NO_DEVICE 1          // the driver starts, and there is no card
+#define FAKE_DRIVER_TOO_OLD 2     // CUDA 11.8
+#define FAKE_SYMBOL_MISSING 3     // says CUDA 12.0, and lacks cuLaunchKernelEx
+#define FAKE_OUT_OF_MEMORY 4      // other processes have all memory of the cards
+#define FAKE_PROBE_CRASHES 5      // in making a context
+#define FAKE_PROBE_HANGS 6        // in making a context
+#define FAKE_WRONG_RESULTS 7      // kernels leave their outputs as they were
+#define FAKE_DRIVER_MISMATCH 8    // the driver in the kernel is another one than this library
+#define FAKE_UNKNOWN_ERROR 9      // as after a suspend
+#define FAKE_SECOND_CARD_BUSY 10  // another process has it for itself
+#define FAKE_START_CRASHES 11     // in cuInit
+#define FAKE_CONSTRUCTOR_HANGS 12 // while the library is loaded
+
+#ifndef FAKE_FAULT
+#define FAKE_FAULT FAKE_NONE
+#endif
+#ifndef FAKE_MAJOR
+#define FAKE_MAJOR 9
+#define FAKE_MINOR 0
+#endif
+
+namespace {
+
+using namespace quern::cuda;
+
+constexpr int cards = 2;
+constexpr Result driver_mismatch = constant::driver_mismatch, device_unavailable = constant::device_unavailable, not_supported = 801,
+                 unknown = constant::unknown;
+
+bool is(int fault) { return FAKE_FAULT == fault; }
+
+[[noreturn]] void hang() {
+  for (;;) ::pause();
+}
+
+float half(unsigned short bits) {  // normal numbers and zero: a scale of the self-test
+  if ((bits & 0x7fff) == 0) return 0;
+  return std::ldexp(1.0f + static_cast<float>(bits & 0x3ff) / 1024.0f, ((bits >> 10) & 31) - 15) * (bits & 0x8000 ? -1.0f : 1.0f);
+}
+
+template <class T>
+T* at(Address address) {
+  return reinterpret_cast<T*>(address);
+}
+
+/// Element `i` of a matrix of q8_0 (scales, codes) or of plain floats.
+float element(const Blocks& w, long long i) {
+  if (w.dtype == QUERN_F32) return at<float>(w.plane[0])[i];
+  const long long block = i / 32;
+  return half(*at<unsigned short>(w.plane[0] + static_cast<Address>(block * w.stride[0]))) *
+         static_cast<float>(at<signed char>(w.plane[1] + static_cast<Address>(block * w.stride[1]))[i % 32]);
+}
+
+void unpack_rows(const void* params) {
+  const auto& p = *static_cast<const UnpackParams*>(params);
+  for (long long i = 0; i < p.rows * p.k; ++i) at<float>(p.y)[i] = element(p.w, i);
+}
+
+void gemv_exact(const void* params) {
+  const auto& p = *static_cast<const GemvExactParams*>(params);
+  for (int row = 0; row < p.rows; ++row) {
+    float sum = 0;
+    for (int i = 0; i < p.k; ++i) sum += element(p.w, static_cast<long long>(row) * p.k + i) * at<float>(p.x)[i];
+    at<float>(p.y)[row] = p.alpha * sum;
+  }
+}
+
+void quantise(const void* params) {
+  const auto& p = *static_cast<const QuantiseParams*>(params);
+  for (int group = 0; group < p.k / 32; ++group) {
+    const float* x = at<float>(p.x) + group * 32;
+    float most = 0, sum = 0;
+    for (int i = 0; i < 32; ++i) most = std::max(most, std::fabs(x[i]));
+    const float scale = most / 127.0f;
+    for (int i = 0; i < 32; ++i) {
+      const float code = scale == 0 ? 0 : std::round(x[i] / scale);
+      at<signed char>(p.out.codes)[group * 32 + i] = static_cast<signed char>(code);
+      sum += code;
+    }
+    at<float>(p.out.meta)[group * 2] = scale;
+    at<float>(p.out.meta)[group * 2 + 1] = sum;
+  }
+}
+
+void gemv(const void* params) {  // TilesParams begin with GemvParams
+  const auto& p = *static_cast<const GemvParams*>(params);
+  for (int row = 0; row < p.part[0].rows; ++row) {
+    float sum = 0;
+    for (int i = 0; i < p.k; ++i)
+      sum += element(p.part[0].w, static_cast<long long>(row) * p.k + i) * at<float>(p.x.meta)[i / 32 * 2] * static_cast<float>(at<signed char>(p.x.codes)[i]);
+    at<float>(p.part[0].y)[row] = sum;
+  }
+}
+
+struct Kernel {
+  std::string_view prefix;
+  void (*compute)(const void*);
+};
+constexpr Kernel kernels[] = {{"unpack_rows", unpack_rows}, {"gemv_exact_1", gemv_exact}, {"quantise", quantise},
+                              {"gemv_1", gemv},             {"stream", gemv},             {"tiles", gemv}};
+
+void* some_handle() {
+  static char place;
+  return &place;
+}
+
+template <class Handle>
+Result give(Handle* out) {
+  *out = static_cast<Handle>(some_handle());
+  return constant::success;
+}
+
+bool is_hidden() {
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  return visible != nullptr && *visible == '\0';
+}
+
+Result allocate(void** out, std::size_t bytes) {
+  *out = std::calloc(1, (bytes + 255) / 256 * 256);
+  return *out == nullptr ? constant::out_of_memory : constant::success;
+}
+
+[[maybe_unused, gnu::constructor]] void start() {
+  if (is(FAKE_CONSTRUCTOR_HANGS)) hang();
+}
+
+}  // namespace
+
+extern "C" {
+#define FAKE [[gnu::visibility("default")]] Result
+
+FAKE cuInit(unsigned) {
+  if (is(FAKE_START_CRASHES)) std::raise(SIGSEGV);
+  if (is(FAKE_DRIVER_MISMATCH)) return driver_mismatch;
+  if (is(FAKE_UNKNOWN_ERROR)) return unknown;
+  return is(FAKE_NO_DEVICE) || is_hidden() ? constant::no_device : constant::success;
+}
+FAKE cuDriverGetVersion(int* version) {
+  *version = is(FAKE_DRIVER_TOO_OLD) ? 11080 : is(FAKE_SYMBOL_MISSING) ? 12000 : 13000;
+  return constant::success;
+}
+FAKE cuGetErrorName(Result result, const char** name) {
+  *name = result == constant::out_of_memory  ? "CUDA_ERROR_OUT_OF_MEMORY"
+          : result == driver_mismatch        ? "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"
+          : result == device_unavailable     ? "CUDA_ERROR_DEVICE_UNAVAILABLE"
+          : result == not_supported          ? "CUDA_ERROR_NOT_SUPPORTED"
+                                             : "CUDA_ERROR_UNKNOWN";
+  return constant::success;
+}
+FAKE cuGetErrorString(Result result, const char** words) {
+  *words = result == constant::out_of_memory  ? "out of memory"
+           : result == driver_mismatch        ? "system has unsupported display driver / cuda driver combination"
+           : result == device_unavailable     ? "CUDA-capable device(s) is/are busy or unavailable"
+           : result == not_supported          ? "operation not supported"
+                                              : "unknown error";
+  return constant::success;
+}
+FAKE cuDeviceGetCount(int* count) { return *count = cards, constant::success; }
+FAKE cuDeviceGet(int* device, int index) { return *device = index, constant::success; }
+FAKE cuDeviceGetName(char* name, int size, int) {
+  std::snprintf(name, static_cast<std::size_t>(size), "Fake Card");  // one model: their speeds are not compared
+  return constant::success;
+}
+FAKE cuDeviceGetUuid_v2(Uuid* uuid, int device) {
+  std::memset(uuid, 0x40 + device, sizeof *uuid);
+  return constant::success;
+}
+FAKE cuDeviceTotalMem_v2(std::size_t* bytes, int) { return *bytes = std::size_t{8} << 30, constant::success; }
+FAKE cuDeviceGetAttribute(int* value, int key, int device) {
+  switch (key) {
+    case constant::attribute_major: *value = FAKE_MAJOR; break;
+    case constant::attribute_minor: *value = FAKE_MINOR; break;
+    case constant::attribute_multiprocessors: *value = 2; break;
+    case constant::attribute_pci_bus: *value = 0x41 + device; break;
+    case constant::attribute_shared_optin: *value = 232448; break;
+    default: *value = 0;
+  }
+  return constant::success;
+}
+FAKE cuDevicePrimaryCtxRetain(Context* context, int device) {
+  if (is(FAKE_PROBE_CRASHES)) std::raise(SIGSEGV);
+  if (is(FAKE_PROBE_HANGS)) hang();
+  if (is(FAKE_SECOND_CARD_BUSY) && device == 1) return device_unavailable;
+  return give(context);
+}
+FAKE cuDevicePrimaryCtxRelease_v2(int) { return constant::success; }
+FAKE cuCtxPushCurrent_v2(Context) { return constant::success; }
+FAKE cuCtxPopCurrent_v2(Context* context) { return give(context); }
+FAKE cuCtxSynchronize() { return constant::success; }
+FAKE cuModuleLoadData(Module* module, const void*) { return give(module); }
+FAKE cuModuleUnload(Module) { return constant::success; }
+FAKE cuModuleGetFunction(Function* function, Module, const char* name) {
+  for (const Kernel& kernel : kernels)
+    if (std::string_view(name).starts_with(kernel.prefix)) {
+      *function = reinterpret_cast<Function>(const_cast<Kernel*>(&kernel));
+      return constant::success;
+    }
+  return not_supported;
+}
+FAKE cuFuncSetAttribute(Function, int, int) { return constant::success; }
+FAKE cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
+  *total = std::size_t{8} << 30;
+  *free = is(FAKE_OUT_OF_MEMORY) ? 0 : *total;
+  return constant::success;
+}
+FAKE cuMemAlloc_v2(DevicePointer* memory, std::size_t bytes) {
+  void* place = nullptr;
+  const Result result = is(FAKE_OUT_OF_MEMORY) ? constant::out_of_memory : allocate(&place, bytes);
+  *memory = reinterpret_cast<DevicePointer>(place);
+  return result;
+}
+FAKE cuMemFree_v2(DevicePointer memory) {
+  std::free(reinterpret_cast<void*>(memory));
+  return constant::success;
+}
+FAKE cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) { return allocate(memory, bytes); }
+FAKE cuMemFreeHost(void* memory) {
+  std::free(memory);
+  return constant::success;
+}
+FAKE cuMemHostGetDevicePointer_v2(DevicePointer* device, void* memory, unsigned) {
+  *device = reinterpret_cast<DevicePointer>(memory);
+  return constant::success;
+}
+FAKE cuMemcpyHtoDAsync_v2(DevicePointer to, const void* from, std::size_t bytes, Stream) {
+  std::memcpy(reinterpret_cast<void*>(to), from, bytes);
+  return constant::success;
+}
+FAKE cuMemcpyDtoHAsync_v2(void* to, DevicePointer from, std::size_t bytes, Stream) {
+  std::memcpy(to, reinterpret_cast<void*>(from), bytes);
+  return constant::success;
+}
+FAKE cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from, std::size_t bytes, Stream) {
+  std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
+  return constant::success;
+}
+FAKE cuMemsetD32Async(DevicePointer to, unsigned value, std::size_t count, Stream) {
+  std::fill_n(reinterpret_cast<unsigned*>(to), count, value);
+  return constant::success;
+}
+FAKE cuMemsetD8Async(DevicePointer to, unsigned char value, std::size_t count, Stream) {
+  std::memset(reinterpret_cast<void*>(to), value, count);
+  return constant::success;
+}
+FAKE cuStreamCreate(Stream* stream, unsigned) { return give(stream); }
+FAKE cuStreamDestroy_v2(Stream) { return constant::success; }
+FAKE cuStreamSynchronize(Stream) { return constant::success; }
+FAKE cuStreamBeginCapture_v2(Stream, int) { return not_supported; }
+FAKE cuStreamEndCapture(Stream, CapturedGraph*) { return not_supported; }
+FAKE cuEventCreate(Event* event, unsigned) { return give(event); }
+FAKE cuEventRecord(Event, Stream) { return constant::success; }
+FAKE cuEventSynchronize(Event) { return constant::success; }
+FAKE cuEventDestroy_v2(Event) { return constant::success; }
+FAKE cuGraphInstantiateWithFlags(GraphExec*, CapturedGraph, unsigned long long) { return not_supported; }
+FAKE cuGraphLaunch(GraphExec, Stream) { return not_supported; }
+FAKE cuGraphExecDestroy(GraphExec) { return constant::success; }
+FAKE cuGraphDestroy(CapturedGraph) { return constant::success; }
+#if FAKE_FAULT != FAKE_SYMBOL_MISSING
+FAKE cuLaunchKernelEx(const LaunchConfig*, Function function, void** arguments, void**) {
+  if (!is(FAKE_WRONG_RESULTS)) reinterpret_cast<const Kernel*>(function)->compute(arguments[0]);
+  return constant::success;
+}
+#endif
+}
