@@ -57,7 +57,7 @@ TEST_F(CacheTest, AVisibilityVariableAsksAgain) {
 
 /// The linker finds libraries of the test's own in this folder.
 struct LibraryFolder {
-  explicit LibraryFolder(const std::string& path) : path(path) { ::setenv("LD_LIBRARY_PATH", path.c_str(), 1); }
+  explicit LibraryFolder(std::string folder) : path(std::move(folder)) { ::setenv("LD_LIBRARY_PATH", path.c_str(), 1); }
   ~LibraryFolder() { ::unsetenv("LD_LIBRARY_PATH"); }
   /// Another file at the same path, as a package's upgrade leaves it.
   void install(const std::string& soname, const std::string& animal) const {
