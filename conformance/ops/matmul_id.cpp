@@ -20,7 +20,10 @@ bool all_distinct(const Tensor& id) {
 void reference(const ReferenceCall& call, Expected& expected) {
   const Tensor &a = call.inputs[0], &b = call.inputs[1], &id = call.inputs[2];
   const std::int64_t used = id.dims()[1], experts = b.dims()[0], n = b.dims()[1], k = b.dims()[2];
-  const std::vector<double> a_values = a.values(), b_values = b.values();
+  const std::vector<double> a_values = a.values();
+  const bool parts = has_parts(b.dtype(), call.what.fast_conversions);
+  std::vector<double> b_values(static_cast<std::size_t>(b.count())), b_sizes(b_values.size());
+  b.read_sized(0, b.count(), b_values.data(), b_sizes.data());
   const bool shared = a.dims()[1] == 1;
   ExpectedOutput& y = expected.outputs[0];
   y.rule = call.what.inputs[0].data == DataKind::integers && k <= 4096 ? Rule::value : Rule::bounded;
@@ -33,17 +36,20 @@ void reference(const ReferenceCall& call, Expected& expected) {
     const auto first = a_values.begin() + (shared ? pair / used : pair) * k;
     const std::vector<double> row(first, first + k), step = conversion_steps(row, call.what.fast_conversions, b.dtype());
     for (std::int64_t column = 0; column < n; ++column) {
-      double sum = 0, scale = 0, variance = 0;
+      double sum = 0, scale = 0, part_scale = 0, variance = 0;
       if (expert >= 0 && expert < experts) {
-        const double* weights = b_values.data() + (expert * n + column) * k;
+        const std::int64_t first_weight = (expert * n + column) * k;
+        const double* weights = b_values.data() + first_weight;
         for (std::size_t l = 0; l < row.size(); ++l) {
           sum += row[l] * weights[l];
           scale += std::fabs(row[l] * weights[l]);
+          if (parts) part_scale += converted_size(row[l], step[l]) * b_sizes[static_cast<std::size_t>(first_weight) + l];
           variance += step[l] * weights[l] * step[l] * weights[l];
         }
       }
-      y.add(sum,
-            accumulation_bound(tier, static_cast<double>(k), scale) + (sum == 0.0 ? 0.0 : narrow_store(call.what.outputs[0].dtype, sum)));
+      const double store = sum == 0.0 ? 0.0 : narrow_store(call.what.outputs[0].dtype, sum);
+      y.add(sum, accumulation_bound(tier, static_cast<double>(k), scale) + store);
+      if (parts) y.fast_bound.push_back(accumulation_bound(tier, static_cast<double>(k), part_scale) + store);
       y.scale.push_back(scale);
       y.deviation.push_back(std::sqrt(variance / 3.0));
     }

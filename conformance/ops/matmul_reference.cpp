@@ -3,7 +3,7 @@
 // Exact numerics: T1, (2 sqrt(K) + 8) u S, with S = |alpha| sum |a b| + |bias| + |beta c|; the epilogue's three roundings are of values
 // below S. For a of 16 bits T2, what a matrix unit with truncating partial sums keeps: its products are exact, its sums are not rounded
 // to nearest. Integers whose partial sums stay below 2^24 are expected bit for bit.
-// Fast numerics add 8 sigma, sigma^2 = alpha^2 / 3 * sum (da b)^2, da half a step of the widest conversion allowed: int8 the largest
+// In fast numerics S is that of the parts of a weight where it has a minimum (has_parts). Fast numerics add 8 sigma, sigma^2 = alpha^2 / 3 * sum (da b)^2, da half a step of the widest conversion allowed: int8 the largest
 // |a| of the block of weights / 254 (blocks are those of the format), bf16 2^-8 |a|, f16 2^-11 |a|, tf32 2^-11 |a|.
 #include "ops/matmul_reference.hpp"
 
@@ -36,6 +36,7 @@ class Matmul {
     shape_.k = a_.dim_from_end(shape_.a_transposed ? 1 : 0);
     shape_.n = b_.dim_from_end(shape_.b_transposed ? 0 : 1);
     for (std::size_t d = 2; d < a_.dims().size(); ++d) shape_.batches *= a_.dim_from_end(d);
+    parts_ = has_parts(b_.dtype(), call.what.fast_conversions);
     alpha_ = call.attribute(QUERN_KEY_ALPHA, 1);
     beta_ = call.attribute(QUERN_KEY_BETA, 1);
   }
@@ -108,63 +109,86 @@ class Matmul {
     return at;
   }
 
-  /// Row `column` of b in f64. All of b is kept where it is small, else one row at a time, else (sparse a) single elements.
-  double b_element(std::int64_t b_batch, std::int64_t column, std::int64_t l) {
-    const std::int64_t matrix = b_batch * shape_.n * shape_.k;
-    if (shape_.b_transposed) return all_of_b()[static_cast<std::size_t>(matrix + l * shape_.n + column)];
-    if (b_.count() <= 1 << 22) return all_of_b()[static_cast<std::size_t>(matrix + column * shape_.k + l)];
-    const std::int64_t first = matrix + column * shape_.k;
-    if (a_values_.at.size() * 16 < static_cast<std::size_t>(shape_.k)) return b_.at(first + l);
+  struct Weight {
+    double value, size;  // size: |value|, or that of its parts
+  };
+  static Weight weight_at(const std::vector<double>& values, const std::vector<double>& sizes, std::size_t i) {
+    return {values[i], sizes.empty() ? std::fabs(values[i]) : sizes[i]};
+  }
+  /// `sizes` only where they are not the values'.
+  void read_b(std::int64_t first, std::int64_t count, std::vector<double>& values, std::vector<double>& sizes) const {
+    if (!parts_) return b_.read(first, count, values.data());
+    sizes.resize(values.size());
+    b_.read_sized(first, count, values.data(), sizes.data());
+  }
+  /// Element l of row `column` of b. All of b is kept where it is small, else one row at a time, else (sparse a) single elements.
+  Weight weight(std::int64_t b_batch, std::int64_t column, std::int64_t l) {
+    const std::int64_t matrix = b_batch * shape_.n * shape_.k, first = matrix + column * shape_.k;
+    if (shape_.b_transposed || b_.count() <= 1 << 22) {
+      if (b_all_.empty()) {
+        b_all_.resize(static_cast<std::size_t>(b_.count()));
+        read_b(0, b_.count(), b_all_, b_all_sizes_);
+      }
+      return weight_at(b_all_, b_all_sizes_, static_cast<std::size_t>(shape_.b_transposed ? matrix + l * shape_.n + column : first + l));
+    }
+    if (a_values_.at.size() * 16 < static_cast<std::size_t>(shape_.k)) {
+      Weight one{};
+      b_.read_sized(first + l, 1, &one.value, &one.size);
+      return one;
+    }
     if (b_first_ != first) {
       b_row_.resize(static_cast<std::size_t>(shape_.k));
-      b_.read(first, shape_.k, b_row_.data());
+      read_b(first, shape_.k, b_row_, b_row_sizes_);
       b_first_ = first;
     }
-    return b_row_[static_cast<std::size_t>(l)];
-  }
-  const std::vector<double>& all_of_b() {
-    if (b_all_.empty()) b_all_ = b_.values();
-    return b_all_;
+    return weight_at(b_row_, b_row_sizes_, static_cast<std::size_t>(l));
   }
 
   void judge_output(std::int64_t output, ExpectedOutput& y) {
     const std::int64_t row = output / shape_.n, column = output % shape_.n;
     const Row& a = row_of_a(row);
     const std::int64_t b_batch = batch_of_b(row / shape_.m);
-    double sum = 0, scale = 0, variance = 0;
+    double sum = 0, scale = 0, parts = 0, variance = 0;
     for (std::size_t i = 0; i < a.at.size(); ++i) {
-      const double b = b_element(b_batch, column, a.at[i]), product = a.value[i] * b, moved = a.step[i] * b;
+      const Weight b = weight(b_batch, column, a.at[i]);
+      const double product = a.value[i] * b.value, moved = a.step[i] * b.value;
       sum += product;
       scale += std::fabs(product);
+      parts += converted_size(a.value[i], a.step[i]) * b.size;
       variance += moved * moved;
     }
     sum *= alpha_;
-    scale *= std::fabs(alpha_);
-    if (call_.inputs.size() > 2 && !call_.inputs[2].absent()) add_term(call_.inputs[2].at(column), sum, scale);
-    if (call_.inputs.size() > 3 && !call_.inputs[3].absent()) add_term(beta_ * call_.inputs[3].at(output), sum, scale);
+    double terms = 0;  // of the epilogue
+    const auto add_term = [&](double term) { sum += term, terms += std::fabs(term); };
+    if (call_.inputs.size() > 2 && !call_.inputs[2].absent()) add_term(call_.inputs[2].at(column));
+    if (call_.inputs.size() > 3 && !call_.inputs[3].absent()) add_term(beta_ * call_.inputs[3].at(output));
+    scale = std::fabs(alpha_) * scale + terms;
     const auto length = static_cast<double>(std::max<std::size_t>(1, a.at.size()));
     const Tier tier = a_.dtype() == QUERN_F32 ? Tier::t1 : Tier::t2;
-    y.add(sum, accumulation_bound(tier, length, scale) + narrow_store(call_.what.outputs[0].dtype, sum));
+    const double store = narrow_store(call_.what.outputs[0].dtype, sum);
+    y.add(sum, accumulation_bound(tier, length, scale) + store);
+    if (parts_) y.fast_bound.push_back(accumulation_bound(tier, length, std::fabs(alpha_) * parts + terms) + store);
     y.scale.push_back(scale);
     y.deviation.push_back(std::fabs(alpha_) * std::sqrt(variance / 3.0));
-  }
-  static void add_term(double term, double& sum, double& scale) {
-    sum += term;
-    scale += std::fabs(term);
   }
 
   const ReferenceCall& call_;
   const Tensor &a_, &b_;
   Shape shape_;
+  bool parts_ = false;
   double alpha_ = 1, beta_ = 1;
   std::int64_t a_row_ = -1, b_first_ = -1;
   Row a_values_;
-  std::vector<double> b_row_, b_all_;
+  std::vector<double> b_row_, b_row_sizes_, b_all_, b_all_sizes_;  // sizes: empty unless parts_
 };
 
 }  // namespace
 
 void matmul_reference(const ReferenceCall& call, Expected& expected) { Matmul(call).run(expected.outputs[0]); }
+
+bool has_parts(quern_dtype b, std::uint32_t allowed) { return (allowed & QUERN_CONVERT_INT8) != 0 && has_minimums(b); }
+
+double converted_size(double a, double step) noexcept { return std::fabs(a) + std::min(std::fabs(a), step); }
 
 double sharing_of_conversions(std::int64_t outputs, std::int64_t k) {
   return 1.0 + 3.0 * static_cast<double>(outputs) / static_cast<double>(std::max<std::int64_t>(1, k));

@@ -13,6 +13,17 @@ void matmul_reference(const ReferenceCall& call, Expected& expected);
 /// int8 the largest |a| of the block of weights / 254 (blocks are those of the format), bf16 2^-8 |a|, f16 and tf32 2^-11 |a|.
 std::vector<double> conversion_steps(const std::vector<double>& row, std::uint32_t allowed, quern_dtype b);
 
+/// Whether S of fast numerics is another one than that of exact numerics: weights of dtype `b` have minimums and the node allows int8.
+/// Integer kernels sum a' q (q the codes) and a' apart, a' the converted activation, and scale each sum: their rounding errors follow
+///   S = sum |a'| (|scale q| + |minimum|),
+/// not sum |a b|, which is 0 where the two parts cancel. E_in keeps b: both parts see the same a'. Exact numerics keeps sum |a b|: a value
+/// is decoded, rounded once, and multiplied.
+bool has_parts(quern_dtype b, std::uint32_t allowed);
+
+/// The largest |a'| of a converted activation: |a| + step (half a step of the conversion), and 2 |a| where that is less, as what lies below
+/// half a step becomes 0.
+double converted_size(double a, double step) noexcept;
+
 /// ExpectedOutput::sharing of m rows times `outputs` rows of b, deep k. The rounding of an activation meets all of them: with b of
 /// deviation 1, the sum over a row of r times its error is that of d_k a_k (sum_j b_jk^2 = n) and, for k' beside k, of n^(1/2) noise, so
 /// that the variance of the slope is (3 / (m k) + 1 / (m n)) of a rounding's (3: fourth moment of a gaussian a), where independent

@@ -90,6 +90,7 @@ TEST(Options, BadOnesAreNamed) {
   EXPECT_THROW(parse_options({"run", "--filter"}), UsageError);
   EXPECT_THROW(parse_options({"run", "--level", "5"}), UsageError);
   EXPECT_THROW(parse_options({"run", "--shard", "4/3"}), UsageError);
+  EXPECT_THROW(parse_options({"run", "--memory", "8G"}), UsageError);
   const Options o = parse_options({"run", "--filter=a*", "--filter", "b*", "--profile", "full"});
   EXPECT_EQ(o.filters, (std::vector<std::string>{"a*", "b*"}));
   EXPECT_EQ(o.profile, Profile::full);

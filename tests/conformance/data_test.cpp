@@ -63,6 +63,28 @@ TEST(BlockFormat, Q4_KTakesScaleAndMinOfTheSixBitPieces) {
   BlockFormat::find(QUERN_Q4_K)->read(block, 0, 256, out);
   EXPECT_EQ(out[0], 7 * 5 - 0.5 * 3);
   EXPECT_EQ(out[128], -0.5 * (2 + 48));  // min 2 + 3 * 16, code 0
+  double size = 0;
+  Tensor(QUERN_Q4_K, {256}, block).read_sized(0, 1, out, &size);
+  EXPECT_EQ(out[0], 7 * 5 - 0.5 * 3);
+  EXPECT_EQ(size, 7 * 5 + 0.5 * 3);
+}
+
+TEST(BlockFormat, TheSizeOfAWeightIsThatOfItsPartsWhereItHasAMinimum) {
+  for (const quern_format& descriptor : quern_formats) {
+    const bool parts = descriptor.id == QUERN_Q4_1 || descriptor.id == QUERN_Q5_1 || descriptor.id == QUERN_Q4_K || descriptor.id == QUERN_Q5_K;
+    EXPECT_EQ(has_minimums(descriptor.id), parts) << descriptor.name.data;
+    const Tensor t(descriptor.id, {16, descriptor.block_elements});
+    fill(t, DataKind::gaussian, CounterRandom::of("parts"));
+    std::vector<double> values(static_cast<std::size_t>(t.count())), sizes(values.size());
+    t.read_sized(0, t.count(), values.data(), sizes.data());
+    EXPECT_EQ(values, t.values()) << descriptor.name.data;
+    std::size_t larger = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      ASSERT_GE(sizes[i], std::fabs(values[i]));
+      larger += sizes[i] > std::fabs(values[i]);
+    }
+    EXPECT_EQ(larger > 0, parts) << descriptor.name.data;
+  }
 }
 
 TEST(BlockFormat, RandomBlocksHoldEveryCodeAndFiniteValues) {

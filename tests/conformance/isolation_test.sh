@@ -24,6 +24,7 @@ spoiled() {  # spoiled MUTANT [options]
   $before_it "$program" run --plugin "$wrapper" --option "base=$good" --option "mutant=$mutant" --threads 1 --journal "$journal" "$@"
 }
 before_it=
+device_run="$program run --plugin $(dirname "$wrapper")/libbackend_mutant_device.so --option base=$good --option mutant=none --threads 1 --journal $journal"
 count() { grep -c "$1" "$journal"; }
 
 # Of these cases the one with 17 rows is the victim; the mutants leave the others alone.
@@ -50,6 +51,15 @@ blamed exits_with_0 crash 'exit code 0'
 blamed throws crash 'an exception that crosses the C boundary'
 blamed hangs timeout 'no answer within' --deadline 1
 blamed loses_device device_lost 'the device was lost'
+blamed loses_device_in_status device_lost 'code'
+
+# A script that compares statuses sees a failure; that the device is gone must not be the next case's fault.
+saved_cases=$cases saved_victim=$victim saved_all=$all
+victim=matmul.rejects.q4_k_rows_of_576
+cases="--filter $victim --filter activation.silu.f32.5x31.*"
+all=$("$program" list $cases 2>/dev/null | wc -l)
+blamed loses_device_in_no device_lost 'the device was lost' --jobs 1
+cases=$saved_cases victim=$saved_victim all=$saved_all
 
 # The suite itself is ended in the middle; what was finished is not run again.
 rm -f "$journal"
@@ -84,6 +94,10 @@ refused "another mutant" "the plugins' options is"
 expect 2 "another selection is not resumed" spoiled none --filter "$victim" --resume
 expect 0 "the same is" spoiled none $cases --resume
 [ "$(count '"begin"')" -eq "$all" ] || fail "--resume of a finished run ran cases: $(count '"begin"') begins"
+
+# Memory that a device does not have is told as such, and is no pass.
+expect 7 "a device with little memory" env QUERN_MEMORY=mutant_device:0=64K $device_run --filter 'activation.silu.f32.17x1536.plain.packed.gaussian'
+grep -q '"status":"resource"' "$journal" || fail "little memory of a device is not told as resource: $(grep '"end"' "$journal")"
 
 # What is no result is no success.
 expect 7 "a plugin that supports nothing" spoiled says_no $cases

@@ -48,6 +48,18 @@ TEST(Judge, AReferenceThatSaidNothingIsUnknown) { EXPECT_EQ(verdict({}, tensor({
 
 TEST(Judge, AnotherElementCountIsUnknown) { EXPECT_EQ(verdict(bounded({1, 2}, 1), tensor({1, 2, 3})), Status::unknown); }
 
+TEST(Judge, AnAccumulationBoundOfFastNumericsHoldsInFastNumericsAlone) {
+  ExpectedOutput e = bounded({0.0, 1.0}, 0.0);
+  e.deviation = {0.0, 0.0};
+  e.fast_bound = {1e-6, 0.0};
+  EXPECT_EQ(verdict(e, tensor({1e-7, 1.0}), Numerics::fast), Status::pass);
+  EXPECT_EQ(verdict(e, tensor({1e-7, 1.0}), Numerics::exact), Status::fail);
+  EXPECT_EQ(verdict(e, tensor({2e-6, 1.0}), Numerics::fast), Status::fail);
+  EXPECT_EQ(verdict(e, tensor({0.0, 1.0 + 1e-6}), Numerics::fast), Status::fail);
+  e.fast_bound = {1e-6};
+  EXPECT_EQ(verdict(e, tensor({0.0, 1.0})), Status::unknown);
+}
+
 TEST(Judge, SpecialValuesAreComparedBeforeArithmetic) {
   const double kinds[] = {nan, inf, -inf, 0.0, -0.0, 0x1p-149, 1.0};
   for (const double r : kinds)

@@ -42,6 +42,33 @@ expect 2 "a plugin by another name" $program run --plugin "$0" --journal "$out/j
 expect 3 "an unknown device" $program run --device cpu:9 --journal "$out/journal.jsonl"
 expect 7 "nothing to execute" $run --filter 'matmul.*' --group copy
 expect 0 "list" $program list --op silu
+expect 0 "the version" $program --version
+
+# A fault of the suite itself, or of what it stands on.
+expect 70 "a journal without room" $program run --backend cpu --op silu --journal /dev/full
+expect 70 "no descriptors for a process" sh -c "ulimit -n 12; exec $run --op silu"
+
+# Memory that the host does not have, or may not give: no pass.
+large=copy.copy.f16.2147483665.plain.packed.exponents
+expect 7 "a case that does not fit" $run --profile huge --filter $large --memory 1024
+grep -q '"status":"resource".*--memory allows 1024 MiB' "$out/journal.jsonl" || { echo "no resource result"; failures=$((failures + 1)); }
+grep -q 'resource 1' "$out/stdout" || { echo "the table does not count what did not fit"; cat "$out/stdout"; failures=$((failures + 1)); }
+
+# Parts of the whole: each case in one of them.
+parts=0
+for part in 1 2 3; do
+  expect 0 "part $part" $run --op silu --shard $part/3
+  parts=$((parts + $(grep -c '"end"' "$out/journal.jsonl")))
+  expect 0 "part $part is verified as such" $program verify "$out/journal.jsonl" --op silu --shard $part/3
+  expect 7 "a part is not the whole" $program verify "$out/journal.jsonl" --op silu
+done
+[ "$parts" -eq "$($program list --op silu 2>/dev/null | wc -l)" ] || { echo "the parts have $parts cases"; failures=$((failures + 1)); }
+expect 2 "a part that there is not" $run --op silu --shard 4/3
+
+# Lists of exclusions: about one backend, and about cases that there are.
+printf 'never silu.nothing* a word too much\n' >"$out/list.txt"
+expect 2 "an exclusion that matches no case" $run --op silu --exclusions "$out/list.txt"
+grep -q "list.txt, line 1: 'silu.nothing\*' matches no case" "$out/stderr" || { echo "nothing names the line"; cat "$out/stderr"; failures=$((failures + 1)); }
 
 # A call without a choice: one column for each plugin and device, the software ones left out and named.
 rm -rf "$out/plugins"
@@ -53,6 +80,8 @@ grep -q 'cpu:0.*sample:0' "$out/stdout" || { echo "no column for each plugin"; c
 grep -q 'raster:0 .*raster:0$' "$out/stdout" || { echo "the software device is not named"; cat "$out/stdout"; failures=$((failures + 1)); }
 expect 7 "a software device that is named is tested" $all --op rms_norm --device raster:0
 grep -q 'raster:0' "$out/stdout" || { echo "the software device has no column"; failures=$((failures + 1)); }
+printf 'never activation.silu.* none\n' >"$out/list.txt"
+expect 2 "one list for two backends" $all --op rms_norm --exclusions "$out/list.txt"
 expect 2 "a journal of other plugins is not resumed" $all --op silu --backend cpu --resume
 
 # A device process that dies is a crash of the case that was open, and the others go on in a new one.

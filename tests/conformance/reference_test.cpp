@@ -1,12 +1,16 @@
 // The references: every quick case's reference accepts its own values, and rejects them with one element moved by four bounds.
 #include "case_table/case_table.hpp"
 #include "judge/judge.hpp"
+#include "data/block_format.hpp"
+#include "data/float_codes.hpp"
 #include "ops/activation_reference.hpp"
+#include "ops/matmul_reference.hpp"
 #include "ops/random_uniform_reference.hpp"
 #include "worker/arena.hpp"
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 
 namespace quern::conformance {
@@ -52,6 +56,76 @@ TEST(References, AcceptTheirOwnValuesAndNoOtherOnes) {
     }
   }
   EXPECT_GT(n, 0u);
+}
+
+/// One row of weights of one block whose element 0 is scale code + minimum = 0, every number of it exact in f32.
+struct Cancelling {
+  float scale, minimum;
+  int code;
+  Tensor weights;
+};
+
+Cancelling cancelling_weight(quern_dtype dtype, int code) {
+  const BlockFormat& format = *BlockFormat::find(dtype);
+  const bool super = format.descriptor().formula == QUERN_FORMULA_SUPER_OFFSET;
+  Cancelling w{1.25f, 0, code, Tensor(dtype, {1, format.descriptor().block_elements})};
+  const auto set = [&](std::uint32_t role, double x) {
+    const bool is_f16 = role == QUERN_ROLE_SUPER_SCALE || role == QUERN_ROLE_SUPER_MIN;
+    format.set_entry(w.weights.bytes().data(), role, 0, is_f16 ? f16_bits(x) : static_cast<std::uint64_t>(x));
+  };
+  set(QUERN_ROLE_CODE, code);
+  set(QUERN_ROLE_SUPER_SCALE, 1.25);
+  if (super) {
+    set(QUERN_ROLE_SCALE, 3);
+    set(QUERN_ROLE_MIN, code);
+    set(QUERN_ROLE_SUPER_MIN, 3.75);
+    w.scale = 3.75f;
+  } else {
+    set(QUERN_ROLE_SUPER_MIN, -1.25 * code);
+  }
+  w.minimum = -w.scale * static_cast<float>(code);
+  return w;
+}
+
+/// y of a row of a whose only element beside zeros is a[0], as integer kernels compute it: codes and minimum apart, in f32.
+float two_parts(float a, const Cancelling& w) {
+  const float step = a / 127, codes = (step * w.scale) * static_cast<float>(127 * w.code);
+  return codes + (step * 127) * w.minimum;
+}
+
+TEST(References, AllowThatThePartsOfAWeightWithAMinimumDoNotCancelToTheBitInFastNumericsOnly) {
+  for (const quern_dtype dtype : {QUERN_Q4_1, QUERN_Q5_1, QUERN_Q4_K, QUERN_Q5_K}) {
+    int left = 0;
+    for (const float a : {0.3f, 0.7f, 1.1f, -3.3f, 1000.1f})
+      for (const int code : {5, 7, 9, 11, 13}) {
+        const Cancelling w = cancelling_weight(dtype, code);
+        ASSERT_EQ(w.weights.at(0), 0.0) << dtype_name(dtype);
+        const std::int64_t k = w.weights.dims()[1];
+        Case c;
+        c.op = QUERN_OP_MATMUL;
+        c.fast_conversions = weight_conversions(dtype);
+        c.inputs = {input(QUERN_F32, {1, k}), constant(dtype, {1, k})};
+        c.outputs = {output(QUERN_F32, {1, 1})};
+        std::vector<Tensor> inputs{Tensor(QUERN_F32, {1, k}), w.weights};
+        const std::vector<Tensor> states(1);
+        inputs[0].set(0, static_cast<double>(a));
+        Expected expected;
+        expected.outputs.resize(1);
+        matmul_reference({c, inputs, states}, expected);
+        Tensor y(QUERN_F32, {1, 1});
+        EXPECT_EQ(judge(expected.outputs[0], y, Numerics::exact).status, Status::pass);
+        y.set(0, static_cast<double>(two_parts(a, w)));
+        left += y.at(0) != 0.0;
+        EXPECT_EQ(judge(expected.outputs[0], y, Numerics::fast).status, Status::pass) << dtype_name(dtype) << " " << y.at(0);
+        if (y.at(0) != 0.0) {
+          EXPECT_EQ(judge(expected.outputs[0], y, Numerics::exact).status, Status::fail) << dtype_name(dtype) << " " << y.at(0);
+        }
+        // A scale that is an f16 step off leaves far more than that: it fails in fast numerics too.
+        y.set(0, static_cast<double>(a * w.minimum * 0x1p-11f));
+        EXPECT_EQ(judge(expected.outputs[0], y, Numerics::fast).status, Status::fail) << dtype_name(dtype) << " " << y.at(0);
+      }
+    EXPECT_GT(left, 0) << dtype_name(dtype) << ": no pair of parts leaves anything, so that nothing was shown";
+  }
 }
 
 TEST(References, PhiloxGivesTheAnswersThatItsAuthorsPublished) {  // kat_vectors of Random123

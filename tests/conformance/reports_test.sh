@@ -94,6 +94,8 @@ expect 2 "a median needs three runs" $program bench --samples 2
 printf 'not_yet *f16* floats of 16 bits\nnot_yet *.*gap* rows that lie apart\nnot_yet *.*order* permuted dimensions\n' >"$out/mine.txt"
 expect 7 "a plugin without exclusions" $program run --plugin "$sample" --op add --journal "$journal"
 says "not supported, and mandatory"
+expect 7 "bench of what it does not support" $program bench --plugin "$sample" --filter 'elementwise.add.f16-f16-f32.*' --samples 3
+expect 0 "bench with the list" $program bench --plugin "$sample" --filter 'elementwise.add.f16-f16-f32.*' --samples 3 --exclusions "$out/mine.txt"
 expect 0 "with them" $program run --plugin "$sample" --op add --exclusions "$out/mine.txt" --journal "$journal"
 expect 0 "its journal" $program verify "$journal" --op add --exclusions "$out/mine.txt"
 expect 7 "without the list the waivers do not hold" $program verify "$journal" --op add

@@ -1,8 +1,11 @@
 // y = alpha * a b^T + bias + beta * c, b a known matrix [n, k].
 //
-// E_acc: T1 of S for f32 a, T2 for a of 16 bits, as ops/matmul_reference.cpp has it. Deviation: alpha^2 sum b^2 (s^2 + d^2 / 3), s that of
-// a, d half a step of the widest conversion that the node allows in fast numerics, and beta^2 that of c.
+// E_acc: T1 of S for f32 a, T2 for a of 16 bits, as ops/matmul_reference.cpp has it, with the parts of weights in fast numerics where they
+// have minimums. Deviation: alpha^2 sum b^2 (s^2 + d^2 / 3), s that of a, d half a step of the widest conversion that the node allows in
+// fast numerics, and beta^2 that of c.
 #include "graphs/reference/node_reference.hpp"
+
+#include "ops/matmul_reference.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -19,36 +22,49 @@ struct Sums {
   double product = 0, size = 0, variance = 0;
 };
 
+/// A row of a as the products read it: the size and the variance of each element.
+struct Row {
+  const double* value;
+  std::vector<double> size, variance;
+};
+/// A row of b; size: |value|, or that of its parts.
+struct Weights {
+  std::vector<double> value, size;
+};
+
 /// Four sums side by side: their order is free in f64, and compilers keep four lanes in registers.
-Sums multiply(const double* a, const double* variance, const double* b, std::int64_t k) {
+Sums multiply(const Row& a, const Weights& b, std::int64_t k) {
   double product[4] = {}, size[4] = {}, squares[4] = {};
-  for (std::int64_t l = 0; l < k; l += 4)
-    for (std::int64_t lane = 0; lane < std::min<std::int64_t>(4, k - l); ++lane) {
-      const double p = a[l + lane] * b[l + lane];
-      product[lane] += p;
-      size[lane] += std::fabs(p);
-      squares[lane] += variance[l + lane] * b[l + lane] * b[l + lane];
+  for (std::int64_t first = 0; first < k; first += 4)
+    for (std::int64_t lane = 0; lane < std::min<std::int64_t>(4, k - first); ++lane) {
+      const auto l = static_cast<std::size_t>(first + lane);
+      product[lane] += a.value[l] * b.value[l];
+      size[lane] += a.size[l] * b.size[l];
+      squares[lane] += a.variance[l] * b.value[l] * b.value[l];
     }
   return {(product[0] + product[1]) + (product[2] + product[3]), (size[0] + size[1]) + (size[2] + size[3]),
           (squares[0] + squares[1]) + (squares[2] + squares[3])};
 }
 
-/// Variance of each element of a row of a as the products read it.
-std::vector<double> variances(const NodeCall& call, const double* a, const double* deviation, std::int64_t k) {
-  const std::uint32_t allowed = call.numerics == Numerics::fast ? call.node.fast_conversions : 0;
+std::uint32_t conversions(const NodeCall& call) { return call.numerics == Numerics::fast ? call.node.fast_conversions : 0; }
+
+/// `parts`: the size is that of the converted element, as weights with minimums want it.
+Row row_of_a(const NodeCall& call, const double* a, const double* deviation, std::int64_t k, bool parts) {
+  const std::uint32_t allowed = conversions(call);
   const double relative = (allowed & QUERN_CONVERT_BF16) != 0 ? 0x1p-8 : (allowed & (QUERN_CONVERT_F16 | QUERN_CONVERT_TF32)) != 0 ? 0x1p-11 : 0.0;
   const std::int64_t block = std::max<std::int64_t>(32, unit_of(call.input(1).tensor->dtype()).elements);
-  std::vector<double> v(static_cast<std::size_t>(k));
+  Row row{a, std::vector<double>(static_cast<std::size_t>(k)), std::vector<double>(static_cast<std::size_t>(k))};
   for (std::int64_t first = 0; first < k; first += block) {
     double largest = 0;
     for (std::int64_t l = first; l < std::min(k, first + block); ++l) largest = std::max(largest, std::fabs(a[l]));
     const double int8 = (allowed & QUERN_CONVERT_INT8) != 0 ? largest / 254.0 : 0.0;
     for (std::int64_t l = first; l < std::min(k, first + block); ++l) {
       const double step = std::max(int8, relative * std::fabs(a[l]));
-      v[static_cast<std::size_t>(l)] = deviation[l] * deviation[l] + step * step / 3.0;
+      row.size[static_cast<std::size_t>(l)] = parts ? converted_size(a[l], step) : std::fabs(a[l]);
+      row.variance[static_cast<std::size_t>(l)] = deviation[l] * deviation[l] + step * step / 3.0;
     }
   }
-  return v;
+  return row;
 }
 
 /// The columns to judge: all, or those beside each power of two and both ends, and seeded ones, so that they hold 4,096 outputs.
@@ -76,8 +92,10 @@ void matmul_node(const NodeCall& call, Result& y) {
   const std::int64_t k = b.dims[1], n = b.dims[0], m = a.count() / k;
   const double alpha = call.attribute(QUERN_KEY_ALPHA, 1), beta = call.attribute(QUERN_KEY_BETA, 1);
   const std::vector<double> values = a.values(), deviations = a.deviations();
-  std::vector<std::vector<double>> variance;
-  for (std::int64_t row = 0; row < m; ++row) variance.push_back(variances(call, &values[static_cast<std::size_t>(row * k)], &deviations[static_cast<std::size_t>(row * k)], k));
+  const bool parts = has_parts(b.tensor->dtype(), conversions(call));
+  std::vector<Row> rows;
+  for (std::int64_t row = 0; row < m; ++row)
+    rows.push_back(row_of_a(call, &values[static_cast<std::size_t>(row * k)], &deviations[static_cast<std::size_t>(row * k)], k, parts));
   const std::vector<double> bias = call.has(2) ? call.input(2).values() : std::vector<double>();
   const std::vector<double> c = call.has(3) ? call.input(3).values() : std::vector<double>();
   const std::vector<double> c_deviation = call.has(3) ? call.input(3).deviations() : std::vector<double>();
@@ -87,11 +105,12 @@ void matmul_node(const NodeCall& call, Result& y) {
   const std::size_t outputs = static_cast<std::size_t>(m) * columns.size();
   y.value.resize(outputs), y.bound.resize(outputs), y.deviation.resize(outputs);
   if (columns.size() != static_cast<std::size_t>(n)) y.index.resize(outputs);
-  std::vector<double> row_of_b(static_cast<std::size_t>(k));
+  Weights weights{std::vector<double>(static_cast<std::size_t>(k)), std::vector<double>(static_cast<std::size_t>(k))};
   for (std::size_t j = 0; j < columns.size(); ++j) {
-    b.read(columns[j] * k, k, row_of_b.data());
+    b.tensor->read_sized(columns[j] * k, k, weights.value.data(), weights.size.data());
+    if (!parts) std::ranges::transform(weights.value, weights.size.begin(), [](double v) { return std::fabs(v); });
     for (std::int64_t row = 0; row < m; ++row) {
-      const Sums sums = multiply(&values[static_cast<std::size_t>(row * k)], variance[static_cast<std::size_t>(row)].data(), row_of_b.data(), k);
+      const Sums sums = multiply(rows[static_cast<std::size_t>(row)], weights, k);
       double r = alpha * sums.product, size = std::fabs(alpha) * sums.size, square = alpha * alpha * sums.variance;
       const auto term = [&](double t) { r += t, size += std::fabs(t); };
       if (!bias.empty()) term(bias[static_cast<std::size_t>(columns[j])]);

@@ -41,6 +41,8 @@ enum class Behaviour {
   exit_70,
   exit_0,
   lost_device,
+  lost_in_status,  // submit is OK, and the run's status says that the device was lost
+  lost_in_no,      // of the call of support that would have said no
   throws,
   prints,
   prints_to_stderr,

@@ -177,6 +177,10 @@ quern_status support(quern_device* device, const quern_graph* graph, const quern
     EditedGraph edited(m, graph);
     const quern_status status = device->plugin->api().support(device->under, edited.get(), options, answers, error);
     if (status == QUERN_OK && denies(*device)) answer_all(graph, answers, false);
+    if (m.behaviour == Behaviour::lost_in_no && (status != QUERN_OK || answers->verdict == QUERN_ANSWER_NO)) {
+      device->plugin->lost = true;
+      alive(device);
+    }
     return status;
   });
 }

@@ -232,8 +232,12 @@ void spoil_memory(quern_plugin& plugin, quern_instance& instance, const Edits& e
   }
 }
 
-void spoil_status(const quern_plugin& plugin, quern_run_status* status) {
+void spoil_status(quern_plugin& plugin, const quern_instance& instance, quern_run_status* status) {
   if (status == nullptr) return;
+  if (plugin.behaviour() == Behaviour::lost_in_status && instance.plan->triggers()) {
+    plugin.lost = true;
+    status->code = QUERN_DEVICE_LOST;
+  }
   if (plugin.behaviour() == Behaviour::failed_status) status->code = QUERN_INTERNAL;
   if (plugin.behaviour() == Behaviour::silent_fault) status->faults = 0;
   if (plugin.behaviour() == Behaviour::invented_fault) status->faults |= QUERN_FAULT_NON_FINITE;
@@ -298,7 +302,7 @@ quern_status run_one(quern_device& device, quern_queue* queue, const quern_run& 
   if (const quern_status status = submit_under(device, queue, &under, 1, error); status != QUERN_OK) return status;
   edits.after();
   spoil_memory(plugin, instance, edits);
-  spoil_status(plugin, run.status);
+  spoil_status(plugin, instance, run.status);
   misbehave(plugin);
   ++instance.runs;
   return QUERN_OK;

@@ -79,6 +79,7 @@ BenchResult BenchRun::run(const Case& c, std::uint32_t samples) {
   result.kernel = mode.kernel;
   if (mode.outcome != Outcome::ran) {
     result.verdict = {status_of_outcome(mode.outcome), mode.text, 0, 0, {}};
+    if (mode.outcome == Outcome::device_lost) process_.reset();  // a loss is sticky: the next case gets a process of its own
     return result;
   }
   result.seconds = parsed.seconds;

@@ -5,6 +5,7 @@
 
 #include <fnmatch.h>
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
@@ -34,7 +35,7 @@ std::vector<Exclusion> builtin_exclusions(const std::string& plugin_id) {
   return list;
 }
 
-std::vector<Exclusion> read_exclusions(const std::string& file) {
+std::vector<Exclusion> read_exclusions(const std::string& file, const CaseTable& table) {
   std::ifstream in(file);
   if (!in) throw UsageError("--exclusions " + file + ": cannot be read");
   std::vector<Exclusion> list;
@@ -48,6 +49,8 @@ std::vector<Exclusion> read_exclusions(const std::string& file) {
     std::getline(words, reason);
     if ((kind != "never" && kind != "not_yet") || glob.empty() || reason.empty())
       throw UsageError("--exclusions " + file + ", line " + std::to_string(number) + ": not 'never|not_yet GLOB REASON'");
+    if (std::ranges::none_of(table.all(), [&](const Case& c) { return ::fnmatch(glob.c_str(), c.name.c_str(), 0) == 0; }))
+      throw UsageError("--exclusions " + file + ", line " + std::to_string(number) + ": '" + glob + "' matches no case of any profile");
     list.push_back({kind == "never" ? ExclusionKind::never : ExclusionKind::not_yet, glob, reason});
   }
   return list;

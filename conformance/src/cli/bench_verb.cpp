@@ -1,8 +1,8 @@
 // bench: times cases on every target, one after another, each timed result checked.
 #include "bench/bench_table.hpp"
 #include "bench/work.hpp"
-#include "case_table/exclusions.hpp"
 #include "case_table/selection.hpp"
+#include "cli/target_exclusions.hpp"
 #include "cli/verbs.hpp"
 #include "report/matrix.hpp"
 
@@ -17,14 +17,16 @@ namespace {
 /// has filled every unit of the device.
 double long_enough(Peak peak) { return peak == Peak::latency ? 0.0 : peak == Peak::bandwidth ? 0.002 : 0.03; }
 
-/// Copies and products grow until one is long enough; the best rate counts. A peak whose result is wrong is none; the text says why.
-void measure_peaks(const CaseTable& table, std::uint32_t samples, BenchRun& run, DeviceBench& bench, std::string& problems) {
+/// Copies and products grow until one is long enough; the best rate counts. A peak whose result is wrong is none, and a problem; one that
+/// the device does not support is none, and a note: shares of it are not told.
+void measure_peaks(const CaseTable& table, std::uint32_t samples, BenchRun& run, DeviceBench& bench, std::string& problems, std::string& notes) {
   std::map<Peak, bool> done;
   for (const PeakCase& p : peak_cases(table)) {
     if (done[p.peak]) continue;
     const BenchResult r = run.run(p.what, samples);
     if (r.verdict.status != Status::pass) {
-      problems += std::string(peak_name(p.peak)) + ": " + status_name(r.verdict.status) + ": " + r.verdict.text + "\n";
+      std::string& text = r.verdict.status == Status::unsupported ? notes : problems;
+      text += std::string(peak_name(p.peak)) + ": " + status_name(r.verdict.status) + ": " + r.verdict.text + "\n";
       done[p.peak] = true;
       continue;
     }
@@ -49,19 +51,22 @@ int bench_verb(const Options& options) {
     std::cerr << "quern-conformance: " << survey.error << "\n";
     return survey.exit_code;
   }
+  const std::vector<std::vector<Exclusion>> exclusions = target_exclusions(survey.targets, options.exclusions, table);
   bool green = !cases.empty();
   std::vector<DeviceBench> devices;
   for (const Target& target : survey.targets) {
     DeviceBench bench{target, {}, {}};
     BenchRun run(target, options.selection, options.seed);
-    std::string problems;
-    measure_peaks(table, options.samples, run, bench, problems);
+    std::string problems, notes;
+    measure_peaks(table, options.samples, run, bench, problems, notes);
     green = green && problems.empty();
     for (const Case* c : cases) {
-      bench.rows.push_back({c, run.run(*c, options.samples)});
-      green = green && is_green(apply_exclusions(builtin_exclusions(target.plugin_id), c->name, bench.rows.back().result.verdict).status);
+      BenchResult result = run.run(*c, options.samples);
+      result.verdict = apply_exclusions(exclusions[devices.size()], c->name, std::move(result.verdict));
+      green = green && is_green(result.verdict.status);
+      bench.rows.push_back({c, std::move(result)});
     }
-    std::cout << bench_text(bench) << problems << std::flush;
+    std::cout << bench_text(bench) << notes << problems << std::flush;
     devices.push_back(std::move(bench));
   }
   if (!options.json.empty()) {

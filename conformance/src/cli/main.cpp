@@ -17,6 +17,10 @@ int run(const Options& options) {
     std::cout << usage_text;
     return 0;
   }
+  if (options.version) {
+    std::cout << "quern-conformance " QUERN_SUITE_VERSION "\n";
+    return 0;
+  }
   if (options.verb == "run") return run_verb(options);
   if (options.verb == "list") return list_verb(options);
   if (options.verb == "kernels") return kernels_verb(options);

@@ -29,6 +29,7 @@ which cases
   --shard I/N          the I-th of N parts
 how
   --jobs N             cases at once (default: one a processor)
+  --memory MIB         host memory that large cases may take together (default: what there is); without it they are RESOURCE
   --seed N             other random data for every case (default 0)
   --repeat N           each case N times; verdicts that differ are a failure, "flaky"
   --journal FILE       where each result is written (default quern-conformance.jsonl)
@@ -39,6 +40,7 @@ how
   --json FILE          with bench: every number      --samples N    with bench: timed runs of a case (default 7)
   --deadline SECONDS   of a case, where its own is longer
   --write-manifest F   with list: writes the mandatory list of the profile
+  --version            of the suite
 with selftest
   --mutant GLOB        only these (repeatable)     --mutants DIR   the folder of libbackend_mutant.so
 
@@ -112,6 +114,7 @@ std::map<std::string, Setter> valued_flags(Options& o) {
          o.samples = number(v, "--samples");
          if (o.samples < 3) throw UsageError("--samples: a median needs 3 runs");
        }},
+      {"--memory", [&](const std::string& v) { o.memory = std::uint64_t{number(v, "--memory")} << 20; }},
       {"--deadline", [&](const std::string& v) { o.deadline = number(v, "--deadline"); }},
       {"--mutant", [&](const std::string& v) { o.mutant_filters.push_back(v); }},
       {"--mutants", [&](const std::string& v) { o.mutants = v; }},
@@ -136,7 +139,7 @@ Options parse_options(const std::vector<std::string>& arguments) {
   Options o;
   const std::map<std::string, Setter> flags = valued_flags(o);
   const std::map<std::string, bool*> switches = {
-      {"--resume", &o.resume}, {"--stop", &o.stop_at_failure}, {"--verbose", &o.verbose}, {"--help", &o.help}, {"-h", &o.help}};
+      {"--resume", &o.resume}, {"--stop", &o.stop_at_failure}, {"--verbose", &o.verbose}, {"--help", &o.help}, {"-h", &o.help}, {"--version", &o.version}};
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     std::string word = arguments[i], value;
     if (!word.starts_with("-")) {

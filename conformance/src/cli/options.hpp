@@ -36,7 +36,7 @@ struct Options {
   std::vector<std::string> filters, dtypes, ops, groups;
   std::uint32_t shard = 0, shards = 0;  // 0: all; else shard 1 .. shards
   std::uint32_t jobs = 0;               // 0: one a processor
-  bool resume = false, stop_at_failure = false, help = false, verbose = false;
+  bool resume = false, stop_at_failure = false, help = false, version = false, verbose = false;
   std::uint64_t seed = 0;               // other data for every case; 0: those that its name gives
   std::uint32_t repeat = 1;             // runs of each case, which must have one verdict
   std::string journal = "quern-conformance.jsonl";
@@ -46,6 +46,7 @@ struct Options {
   std::string json;            // bench: file
   std::uint32_t samples = 7;   // bench: timed runs of a case
   std::uint32_t deadline = 0;  // seconds of a case at most; 0: the case's own
+  std::uint64_t memory = 0;    // bytes of host memory that large cases may take; 0: what there is
   std::string mutants;         // selftest: the folder of the broken plugins; empty: as installed
   std::vector<std::string> mutant_filters;
 };

@@ -1,5 +1,6 @@
 // run: the cases on every target, the journal and the matrix.
 #include "case_table/selection.hpp"
+#include "cli/target_exclusions.hpp"
 #include "cli/verbs.hpp"
 #include "cli/write_reports.hpp"
 #include "report/matrix.hpp"
@@ -46,11 +47,8 @@ int run_verb(const Options& given) {
   plan.stop_at_failure = options.stop_at_failure;
   plan.deadline_seconds = options.deadline;
   plan.jobs = options.jobs;
-  for (const Target& t : plan.targets) {
-    plan.exclusions.push_back(builtin_exclusions(t.plugin_id));
-    if (options.exclusions.empty()) continue;
-    for (Exclusion& e : read_exclusions(options.exclusions)) plan.exclusions.back().push_back(std::move(e));
-  }
+  plan.memory_limit = options.memory;
+  plan.exclusions = target_exclusions(plan.targets, options.exclusions, table);
   std::vector<std::string> names;
   for (const Case* c : plan.cases) names.push_back(c->name);
   {

@@ -1,5 +1,6 @@
 // verify: a journal against this suite and what is installed here.
 #include "case_table/selection.hpp"
+#include "cli/target_exclusions.hpp"
 #include "cli/verbs.hpp"
 #include "report/html.hpp"
 #include "report/junit.hpp"
@@ -71,11 +72,7 @@ int verify_verb(const Options& given) {
   std::vector<Target> here = targets_here(record.header, given.selection, unavailable);
   claim.now = make_header(options, claim.names, manifest_line(table, options.profile), std::move(here));
   claim.now.environment = record.header.environment;
-  for (const Target& t : record.header.targets) {
-    claim.exclusions.push_back(builtin_exclusions(t.plugin_id));
-    if (given.exclusions.empty()) continue;
-    for (Exclusion& e : read_exclusions(given.exclusions)) claim.exclusions.back().push_back(std::move(e));
-  }
+  claim.exclusions = target_exclusions(record.header.targets, given.exclusions, table);
   std::vector<Finding> findings = verify_record(record, claim);
   if (!given.html.empty()) findings.push_back(compare_file(given.html, "--html", html_page(record)));
   if (!given.junit.empty()) findings.push_back(compare_file(given.junit, "--junit", junit_xml(record)));

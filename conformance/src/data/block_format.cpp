@@ -108,7 +108,9 @@ double BlockFormat::number(const Field& field, const std::byte* block, std::uint
   return static_cast<double>(value - field.bias);
 }
 
-void BlockFormat::decode_block(const std::byte* block, double* out) const {
+bool BlockFormat::has_minimums() const noexcept { return format_->formula == QUERN_FORMULA_OFFSET || format_->formula == QUERN_FORMULA_SUPER_OFFSET; }
+
+void BlockFormat::decode_block(const std::byte* block, double* scaled, double* minimum) const {
   const Field &code = *field(QUERN_ROLE_CODE), *scale = field(QUERN_ROLE_SCALE), *min = field(QUERN_ROLE_MIN);
   const double super_scale = number(*field(QUERN_ROLE_SUPER_SCALE), block, 0);
   const Field* min_field = field(QUERN_ROLE_SUPER_MIN);
@@ -121,18 +123,30 @@ void BlockFormat::decode_block(const std::byte* block, double* out) const {
       if (format_->formula == QUERN_FORMULA_OFFSET) offset = super_min;
       if (format_->formula == QUERN_FORMULA_SUPER_OFFSET) offset = -super_min * number(*min, block, g);
     }
-    out[i] = factor * number(code, block, i) + offset;
+    scaled[i] = factor * number(code, block, i);
+    minimum[i] = offset;
+  }
+}
+
+void BlockFormat::read_parts(const std::byte* blocks, std::int64_t first, std::int64_t count, double* scaled, double* minimum) const {
+  const std::int64_t n = format_->block_elements;
+  double decoded[256], offsets[256];
+  for (std::int64_t i = first; i < first + count;) {
+    const std::int64_t block = i / n, from = i - block * n, take = std::min(n - from, first + count - i);
+    decode_block(blocks + block * format_->block_bytes, decoded, offsets);
+    std::copy_n(decoded + from, take, scaled + (i - first));
+    std::copy_n(offsets + from, take, minimum + (i - first));
+    i += take;
   }
 }
 
 void BlockFormat::read(const std::byte* blocks, std::int64_t first, std::int64_t count, double* out) const {
-  const std::int64_t n = format_->block_elements;
-  double decoded[256];
-  for (std::int64_t i = first; i < first + count;) {
-    const std::int64_t block = i / n, from = i - block * n, take = std::min(n - from, first + count - i);
-    decode_block(blocks + block * format_->block_bytes, decoded);
-    std::copy_n(decoded + from, take, out + (i - first));
-    i += take;
+  constexpr std::int64_t piece = 256;
+  double minimum[piece];
+  for (std::int64_t done = 0; done < count; done += piece) {
+    const std::int64_t n = std::min(piece, count - done);
+    read_parts(blocks, first + done, n, out + done, minimum);
+    for (std::int64_t i = 0; i < n; ++i) out[done + i] += minimum[i];
   }
 }
 

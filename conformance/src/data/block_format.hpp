@@ -29,6 +29,10 @@ class BlockFormat {
   const quern_format& descriptor() const noexcept { return *format_; }
   /// Elements first .. first + count - 1 of packed blocks, in f64: exact arithmetic on the stored numbers.
   void read(const std::byte* blocks, std::int64_t first, std::int64_t count, double* out) const;
+  /// Whether an element is a scale times its code and a minimum, not a scale times a number alone.
+  bool has_minimums() const noexcept;
+  /// The two parts of the same elements, whose sums are what read() gives: the scale times the code, and the minimum (0 without one).
+  void read_parts(const std::byte* blocks, std::int64_t first, std::int64_t count, double* scaled, double* minimum) const;
   /// Random canonical blocks: every bit of the descriptor is set by it, bits that no field covers stay 0.
   void fill(std::byte* blocks, std::int64_t block_count, BlockData data, const CounterRandom& random) const;
   /// Sets entry e of the field of `role` to `bits`; nothing if the format has no such field.
@@ -46,7 +50,7 @@ class BlockFormat {
   const Field* field(std::uint32_t role) const noexcept;
   static std::uint64_t raw(const Field& field, const std::byte* block, std::uint32_t e) noexcept;
   static double number(const Field& field, const std::byte* block, std::uint32_t e) noexcept;
-  void decode_block(const std::byte* block, double* out) const;
+  void decode_block(const std::byte* block, double* scaled, double* minimum) const;
   void fill_codes(std::byte* block, std::uint64_t number, BlockData data, const CounterRandom& random) const;
 
   const quern_format* format_;

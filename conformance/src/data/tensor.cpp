@@ -4,6 +4,7 @@
 #include "data/block_format.hpp"
 #include "data/float_codes.hpp"
 
+#include <cmath>
 #include <cstring>
 #include <stdexcept>
 
@@ -86,6 +87,11 @@ std::string dtype_name(quern_dtype dtype) {
 
 bool is_float(quern_dtype dtype) noexcept { return dtype == QUERN_F32 || dtype == QUERN_F16 || dtype == QUERN_BF16; }
 
+bool has_minimums(quern_dtype dtype) {
+  const BlockFormat* format = BlockFormat::find(dtype);
+  return format != nullptr && format->has_minimums();
+}
+
 std::int64_t element_count(const Dims& dims) noexcept {
   std::int64_t count = 1;
   for (const std::int64_t d : dims) count *= d;
@@ -128,6 +134,20 @@ std::vector<double> Tensor::values() const {
   std::vector<double> all(static_cast<std::size_t>(count_));
   read(0, count_, all.data());
   return all;
+}
+
+void Tensor::read_sized(std::int64_t first, std::int64_t count, double* out, double* sizes) const {
+  if (!has_minimums(dtype_)) {
+    read(first, count, out);
+    for (std::int64_t i = 0; i < count; ++i) sizes[i] = std::fabs(out[i]);
+    return;
+  }
+  BlockFormat::find(dtype_)->read_parts(bytes_.data(), first, count, out, sizes);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double scaled = out[i], minimum = sizes[i];
+    out[i] = scaled + minimum;
+    sizes[i] = std::fabs(scaled) + std::fabs(minimum);
+  }
 }
 
 void Tensor::set(std::int64_t i, double x) const { store_plain(dtype_, bytes_.data(), i, x); }

@@ -27,6 +27,8 @@ const quern_format* format_of(quern_dtype dtype) noexcept;
 /// "f32", "q4_k"; "none" for QUERN_DTYPE_NONE.
 std::string dtype_name(quern_dtype dtype);
 bool is_float(quern_dtype dtype) noexcept;  // f32, f16, bf16
+/// Whether it is a block format of which an element is a scale times its code and a minimum.
+bool has_minimums(quern_dtype dtype);
 std::int64_t element_count(const Dims& dims) noexcept;
 std::uint64_t packed_bytes(quern_dtype dtype, const Dims& dims);
 
@@ -51,6 +53,9 @@ class Tensor {
   /// Elements first .. first + count - 1.
   void read(std::int64_t first, std::int64_t count, double* out) const;
   std::vector<double> values() const;
+  /// read(), and the size of each element: |scale code| + |minimum| of a block format with minimums, which is what rounding errors scale
+  /// with where the two parts are multiplied apart; |x| of any other dtype.
+  void read_sized(std::int64_t first, std::int64_t count, double* out, double* sizes) const;
 
   /// Rounds x to the dtype (nearest even; integers: truncated) and stores it. Not for block formats.
   void set(std::int64_t i, double x) const;

@@ -2,9 +2,34 @@
 #include "device_run/script.hpp"
 
 #include "case_table/case.hpp"
+#include "device_run/case_run.hpp"
 #include "device_run/device_memory.hpp"
 
 namespace quern::conformance {
+
+namespace {
+
+/// Whether a copy of a few elements ends with DEVICE_LOST: a loss is sticky [C18], so that it shows in the next run.
+bool is_lost(const loader::Device& device) {
+  Case copy;
+  copy.op = QUERN_OP_COPY;
+  ValueSpec value;
+  value.dtype = QUERN_F32;
+  value.dims = {16};
+  copy.inputs = {value};
+  value.kind = QUERN_VALUE_OUTPUT;
+  copy.outputs = {value};
+  try {
+    const CaseData data{{Tensor(QUERN_F32, {16})}, {Tensor()}};
+    for (const ModeResult& mode : run_case(device, copy, data))
+      if (mode.outcome == Outcome::device_lost) return true;
+    return false;
+  } catch (const AbiFailure& failure) {  // of the queue
+    return failure.status() == QUERN_DEVICE_LOST;
+  }
+}
+
+}  // namespace
 
 void ScriptContext::check(bool holds, const std::string& claim) {
   ++verdict_.compared;
@@ -49,6 +74,8 @@ Verdict run_script(const loader::Device& device, const Case& c, const std::strin
     verdict = context.verdict();
     verdict.merge({Status::fail, error.what(), 0, 0, {}});
   }
+  // A claim about a status does not tell why it does not hold. Where the device is lost, the next case must not get the blame.
+  if (verdict.status == Status::fail && is_lost(device)) verdict.merge({Status::device_lost, verdict.text + "; and the device was lost", 0, 0, {}});
   if (verdict.status == Status::pass && verdict.compared == 0) verdict = {Status::unknown, "the script checked nothing", 0, 0, {}};
   return verdict;
 }

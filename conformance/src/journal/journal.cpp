@@ -38,11 +38,15 @@ Finished read_finished(const std::string& path, const Header& expected) {
   while (std::getline(in, line)) {
     const json j = json::parse(line, nullptr, false);
     if (j.is_discarded() || !j.contains("end")) continue;  // a line that was cut off when the suite was ended
-    CaseResult r;
-    r.verdict = {status_of(j.at("status")), j.at("text"), j.at("worst").is_number() ? j.at("worst").get<double>() : INFINITY, j.at("compared"),
-                 j.at("tier")};
-    r.kernel = j.at("kernel");
-    finished[{j.at("end"), j.at("target")}] = r;
+    try {
+      CaseResult r;
+      r.verdict = {status_of(j.at("status")), j.at("text"), j.at("worst").is_number() ? j.at("worst").get<double>() : INFINITY, j.at("compared"),
+                   j.at("tier")};
+      r.kernel = j.at("kernel");
+      finished[{j.at("end"), j.at("target")}] = r;
+    } catch (const std::exception& error) {
+      throw UsageError("--resume: " + path + ": a result cannot be read: " + error.what());
+    }
   }
   return finished;
 }

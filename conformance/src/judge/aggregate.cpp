@@ -20,12 +20,13 @@ std::string text(const char* format, double a, double b) {
 }  // namespace
 
 Verdict judge_aggregate(const ExpectedOutput& expected, const std::vector<double>& got, quern_dtype dtype) {
+  const std::vector<double>& accumulation = expected.accumulation(Numerics::fast);
   double rr = 0, ry = 0, chi_square = 0;
   std::size_t n = 0;
   for (std::size_t i = 0; i < got.size(); ++i) {
     const double r = expected.value[i], sigma = expected.deviation[i];
     if (!(sigma > 0) || !std::isfinite(r) || !std::isfinite(got[i])) continue;
-    const double store = store_bound(dtype, r), acc = expected.bound.empty() ? 0.0 : expected.bound[i];
+    const double store = store_bound(dtype, r), acc = accumulation.empty() ? 0.0 : accumulation[i];
     const double weight = 1.0 / (sigma * sigma + store * store + acc * acc);
     rr += weight * r * r;
     ry += weight * r * got[i];

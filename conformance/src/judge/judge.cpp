@@ -88,7 +88,7 @@ bool well_formed(const ExpectedOutput& e, const Tensor& y) {
   if (e.index.empty() && n != static_cast<std::size_t>(y.count())) return false;
   for (const std::int64_t i : e.index)
     if (i < 0 || i >= y.count()) return false;
-  return fits(e.index) && fits(e.deviation) && fits(e.scale) && (e.rule == Rule::value || e.bound.size() == n);
+  return fits(e.index) && fits(e.deviation) && fits(e.scale) && fits(e.fast_bound) && (e.rule == Rule::value || e.bound.size() == n);
 }
 
 }  // namespace
@@ -134,13 +134,14 @@ Verdict judge(const ExpectedOutput& expected, const Tensor& y, Numerics numerics
 
   const bool converted = numerics == Numerics::fast && !expected.deviation.empty();
   const bool by_value = expected.rule == Rule::value && !converted;
+  const std::vector<double>& accumulation = expected.accumulation(numerics);
   Verdict verdict{Status::pass, {}, 0, expected.value.size(), {}};
   std::vector<double> got(expected.value.size());
   std::uint64_t wrong = 0;
   for (std::size_t i = 0; i < got.size(); ++i) {
     const std::int64_t at = expected.index.empty() ? static_cast<std::int64_t>(i) : expected.index[i];
     got[i] = y.at(at);
-    const double bound = (by_value ? 0.0 : expected.bound.empty() ? 0.0 : expected.bound[i]) + (converted ? 8.0 * expected.deviation[i] : 0.0);
+    const double bound = (by_value || accumulation.empty() ? 0.0 : accumulation[i]) + (converted ? 8.0 * expected.deviation[i] : 0.0);
     const Comparison c = by_value ? compare_value(y, got[i], expected.value[i], expected.zero_sign) : compare_bounded(y, got[i], expected.value[i], bound);
     verdict.worst = std::fmax(verdict.worst, c.ratio);
     if (c.ok) continue;

@@ -8,9 +8,6 @@
 
 namespace quern::conformance {
 
-/// exact: f32 arithmetic on the values as they are; fast: with the input conversions that the node allows.
-enum class Numerics { exact, fast };
-
 /// `y` is the packed output of the device. Throws nothing but bad_alloc.
 Verdict judge(const ExpectedOutput& expected, const Tensor& y, Numerics numerics);
 

@@ -29,6 +29,7 @@ void ExpectedOutput::keep(const Tensor& before, std::size_t part, std::size_t pa
     if (element < first || element >= first + size) continue;
     value[e] = before.at(element);
     bound[e] = 0;
+    if (!fast_bound.empty()) fast_bound[e] = 0;
     if (!deviation.empty()) deviation[e] = 0;
   }
 }

@@ -17,6 +17,9 @@ struct Case;
 /// Unit roundoffs.
 inline constexpr double u32 = 0x1p-24, u16 = 0x1p-11, ub16 = 0x1p-8;
 
+/// exact: f32 arithmetic on the values as they are; fast: with the input conversions that the node allows.
+enum class Numerics { exact, fast };
+
 enum class Rule {
   unset,    // the reference said nothing: never a pass
   bits,     // the bytes of `bytes`: copies, gathers, integers
@@ -31,6 +34,7 @@ struct ExpectedOutput {
   std::vector<std::int64_t> index;
   std::vector<double> value;      // r
   std::vector<double> bound;      // E_acc of exact numerics (Rule::bounded; and of fast numerics for Rule::value)
+  std::vector<double> fast_bound;  // E_acc of fast numerics where it is another one; empty: the same
   std::vector<double> deviation;  // sigma of the input conversions that fast numerics allows; empty: none
   std::vector<double> scale;      // S, for the tier that was attained; empty: not an accumulation
   double length = 0;              // K of the accumulation
@@ -40,6 +44,10 @@ struct ExpectedOutput {
   std::vector<std::byte> bytes;   // Rule::bits: the packed output
 
   void reserve(std::size_t count);
+  /// E_acc of each element in `numerics`; empty: 0.
+  const std::vector<double>& accumulation(Numerics numerics) const noexcept {
+    return numerics == Numerics::fast && !fast_bound.empty() ? fast_bound : bound;
+  }
   /// Appends one judged element.
   void add(double r, double e_acc) {
     value.push_back(r);

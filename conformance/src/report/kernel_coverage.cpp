@@ -2,6 +2,7 @@
 #include "report/kernel_coverage.hpp"
 
 #include "cli/options.hpp"
+#include "journal/header.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -62,13 +63,12 @@ std::vector<KernelCoverage> kernel_coverage(const std::string& journal) {
   std::ifstream in(journal);
   std::string line;
   if (!std::getline(in, line)) throw UsageError("--journal " + journal + ": cannot be read");
-  const json head = json::parse(line, nullptr, false);
-  if (head.is_discarded() || !head.contains("targets")) throw UsageError("--journal " + journal + ": is no journal of a run");
   std::map<std::string, KernelCoverage> by_target;
-  for (const json& t : head.at("targets")) by_target[t.at("label")] = {t.at("label"), t.at("path"), {}, {}};
+  for (const Target& t : parse_header(line, journal).targets) by_target[t.label] = {t.label, t.path, {}, {}};
   while (std::getline(in, line)) {
     const json j = json::parse(line, nullptr, false);
-    if (j.is_discarded() || !j.contains("end") || !by_target.contains(j.at("target"))) continue;
+    if (j.is_discarded() || !j.contains("end") || !by_target.contains(j.value("target", std::string()))) continue;
+    if (!j.contains("kernel") || !j.at("kernel").is_string()) throw UsageError("--journal " + journal + ": a result names no kernels");
     for (const std::string& name : kernels_of(j.at("kernel"))) ++by_target[j.at("target")].reached[name];
   }
   std::vector<KernelCoverage> result;

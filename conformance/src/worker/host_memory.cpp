@@ -96,10 +96,11 @@ HostMemory::Reservation HostMemory::reserve(std::uint64_t bytes, std::string& la
   std::unique_lock lock(mutex_);
   given_back_.wait(lock, [&] { return held_ == 0 || held_ + bytes <= room_; });
   if (held_ == 0) {
-    const std::uint64_t available = available_host_bytes();
-    room_ = available / 10 * 9;
+    const std::uint64_t available = available_(), most = available / 10 * 9;
+    room_ = limit_ == 0 ? most : std::min(limit_, most);
     if (bytes > room_) {
-      lacking = "the case needs " + in_mib(bytes) + " of host memory, " + in_mib(available) + " are available";
+      lacking = "the case needs " + in_mib(bytes) + " of host memory, " +
+                (limit_ != 0 && limit_ < most ? "--memory allows " + in_mib(limit_) : in_mib(available) + " are available");
       return {};
     }
   }

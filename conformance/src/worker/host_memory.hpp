@@ -5,6 +5,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <string>
 
@@ -18,6 +19,10 @@ std::uint64_t available_host_bytes();
 /// Shared by all lanes. A case below `worth_counting` is not counted; what one of `worth_returning` took, its lane does not keep.
 class HostMemory {
  public:
+  /// `limit`: what large cases may take together at most; 0: nine tenths of what `available` says.
+  explicit HostMemory(std::uint64_t limit = 0, std::function<std::uint64_t()> available = available_host_bytes)
+      : limit_(limit), available_(std::move(available)) {}
+
   static constexpr std::uint64_t worth_counting = std::uint64_t{1} << 30, worth_returning = std::uint64_t{4} << 30;
 
   /// Holds its bytes as long as it lives.
@@ -41,6 +46,8 @@ class HostMemory {
  private:
   std::mutex mutex_;
   std::condition_variable given_back_;
+  const std::uint64_t limit_;
+  const std::function<std::uint64_t()> available_;
   std::uint64_t held_ = 0, room_ = 0;
 };
 

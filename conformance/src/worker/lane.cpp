@@ -16,6 +16,8 @@ namespace quern::conformance {
 namespace {
 
 constexpr double start_seconds = 120;
+/// A device that hangs when it is opened costs this often start_seconds, not once a case.
+constexpr std::uint32_t most_silent_starts = 2;
 
 Expected reference_of(const Case& c, const CaseData& data) {
   Expected expected;
@@ -70,10 +72,12 @@ void join_repeat(CaseResult& first, const CaseResult& again, std::uint32_t round
 }
 
 Lane::Lane(const RunPlan& plan, Journal& journal, HostMemory& memory)
-    : plan_(plan), journal_(journal), memory_(memory), inputs_("inputs"), processes_(plan.targets.size()) {}
+    : plan_(plan), journal_(journal), memory_(memory), inputs_("inputs"), processes_(plan.targets.size()), silent_starts_(plan.targets.size()) {}
 
 std::string Lane::ensure_process(std::size_t target) {
   if (processes_[target]) return {};
+  if (silent_starts_[target] >= most_silent_starts)
+    return "the device process did not answer " + std::to_string(most_silent_starts) + " starts in a row; it was not started again";
   std::vector<std::string> arguments{"device-process", plan_.targets[target].label};
   if (plan_.seed != 0) arguments.insert(arguments.end(), {"--seed", std::to_string(plan_.seed)});
   Selection selection = plan_.selection;
@@ -81,6 +85,7 @@ std::string Lane::ensure_process(std::size_t target) {
   for (const std::string& a : selection.arguments()) arguments.push_back(a);
   auto process = std::make_unique<ChildProcess>(arguments, &inputs_);
   const ChildProcess::Answer answer = process->receive(start_seconds);
+  silent_starts_[target] = answer.end == ChildProcess::End::timed_out ? silent_starts_[target] + 1 : 0;
   if (answer.end != ChildProcess::End::answered) return "the device process did not start: " + answer.cause;
   const nlohmann::json ready = nlohmann::json::parse(answer.line);
   if (!ready.at("ready").get<bool>()) return "the device does not open: " + ready.at("text").get<std::string>();

@@ -52,6 +52,7 @@ class Lane {
   HostMemory& memory_;
   SharedMemory inputs_;
   std::vector<std::unique_ptr<ChildProcess>> processes_;
+  std::vector<std::uint32_t> silent_starts_;  // one a target: starts in a row that no answer followed
 };
 
 }  // namespace quern::conformance

@@ -3,6 +3,7 @@
 
 #include "worker/lane.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <exception>
 #include <thread>
@@ -14,7 +15,7 @@ void run_cases(const RunPlan& plan, Journal& journal, const OnResult& on_result)
   std::atomic<bool> stop{false};
   std::mutex mutex;
   std::exception_ptr failure;
-  HostMemory memory;
+  HostMemory memory(plan.memory_limit);
 
   const auto work = [&] {
     try {
@@ -49,7 +50,7 @@ void run_cases(const RunPlan& plan, Journal& journal, const OnResult& on_result)
   };
 
   std::vector<std::thread> lanes;
-  for (std::uint32_t j = 0; j < plan.jobs; ++j) lanes.emplace_back(work);
+  for (std::uint32_t j = 0; j < std::min<std::size_t>(plan.jobs, plan.cases.size()); ++j) lanes.emplace_back(work);
   for (std::thread& lane : lanes) lane.join();
   if (failure) std::rethrow_exception(failure);
 }
