@@ -5,6 +5,9 @@
 // The submitter waits only for workers that have entered: on a busy machine a loop never waits for a worker to be scheduled first.
 // A worker reads the loop only between entering an open gate and leaving it, and the loop is written only while the gate
 // is closed and empty.
+//
+// Each thread has a share of the parts, a range: it takes parts from its front, and when it is empty from the back of the others'. So a
+// thread reads memory from front to back for as long as it can, which is what processors fetch ahead, and does as much as its speed allows.
 #include "thread_pool.hpp"
 
 #include <algorithm>
@@ -36,6 +39,31 @@ void wake_all(std::atomic<std::uint32_t>& word) noexcept {
   syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }
 
+/// Parts begin .. end that nobody has taken, in one word.
+class alignas(64) Share {
+ public:
+  void set(std::uint64_t begin, std::uint64_t end) noexcept { word_.store(begin << 32 | end, std::memory_order_relaxed); }
+  /// A part, or -1 if none is left.
+  std::int64_t take_front() noexcept {
+    std::uint64_t word = word_.load(std::memory_order_relaxed);
+    while (begin(word) < end(word))
+      if (word_.compare_exchange_weak(word, word + (std::uint64_t{1} << 32), std::memory_order_relaxed)) return begin(word);
+    return -1;
+  }
+  std::int64_t take_back() noexcept {
+    std::uint64_t word = word_.load(std::memory_order_relaxed);
+    while (begin(word) < end(word))
+      if (word_.compare_exchange_weak(word, word - 1, std::memory_order_relaxed)) return end(word) - 1;
+    return -1;
+  }
+
+ private:
+  static std::int64_t begin(std::uint64_t word) noexcept { return static_cast<std::int64_t>(word >> 32); }
+  static std::int64_t end(std::uint64_t word) noexcept { return static_cast<std::int64_t>(word & 0xffffffffu); }
+  std::atomic<std::uint64_t> word_{0};
+};
+constexpr std::int64_t most_parts = 0x7fffffff;
+
 }  // namespace
 
 struct ThreadPool::State {
@@ -44,7 +72,7 @@ struct ThreadPool::State {
   alignas(64) std::atomic<std::uint32_t> generation{0};
   std::atomic<std::uint32_t> sleepers{0};
   std::atomic<bool> stop{false};
-  alignas(64) std::atomic<std::int64_t> next{0};
+  std::vector<Share> shares;
   alignas(64) std::atomic<std::uint32_t> gate{0};  // open_bit, and how many workers are inside
   std::atomic<std::uint32_t> submitter_sleeps{0};
   std::int64_t count = 0, grain = 1;
@@ -56,6 +84,7 @@ struct ThreadPool::State {
 ThreadPool::ThreadPool(std::uint32_t size, std::span<const std::uint32_t> affinity)
     : size_(std::max<std::uint32_t>(1, size)), state_(std::make_unique<State>()) {
   state_->owner = getpid();
+  state_->shares = std::vector<Share>(size_);
   threads_.reserve(size_ - 1);
   try {
     for (std::uint32_t t = 1; t < size_; ++t) {
@@ -92,11 +121,16 @@ bool ThreadPool::foreign_process() const noexcept { return state_->owner != getp
 
 void ThreadPool::work(std::uint32_t thread) noexcept {
   State& s = *state_;
+  std::uint32_t from = thread;
   for (;;) {
-    const std::int64_t begin = s.next.fetch_add(s.grain, std::memory_order_relaxed);
-    if (begin >= s.count) return;
+    std::int64_t part = from == thread ? s.shares[from].take_front() : s.shares[from].take_back();
+    if (part < 0) {
+      from = from + 1 == size_ ? 0 : from + 1;
+      if (from == thread) return;
+      continue;
+    }
     if (s.cancelled != nullptr && s.cancelled->load(std::memory_order_relaxed) != 0) return;
-    s.body(s.argument, begin, std::min(s.count, begin + s.grain), thread);
+    s.body(s.argument, part * s.grain, std::min(s.count, (part + 1) * s.grain), thread);
   }
 }
 
@@ -126,7 +160,7 @@ void ThreadPool::worker(std::uint32_t thread) noexcept {
 void ThreadPool::run(std::int64_t count, std::int64_t grain, const std::atomic<std::uint32_t>* cancelled, Body body,
                      const void* argument) noexcept {
   if (count <= 0) return;
-  grain = std::max<std::int64_t>(1, grain);
+  grain = std::max({std::int64_t{1}, grain, count / most_parts});
   if (size_ == 1 || count <= grain) {  // no other thread is needed, nor is the pool's lock
     for (std::int64_t begin = 0; begin < count; begin += grain) {
       if (cancelled != nullptr && cancelled->load(std::memory_order_relaxed) != 0) return;
@@ -141,7 +175,8 @@ void ThreadPool::run(std::int64_t count, std::int64_t grain, const std::atomic<s
   s.cancelled = cancelled;
   s.body = body;
   s.argument = argument;
-  s.next.store(0, std::memory_order_relaxed);  // published by opening the gate
+  const auto parts = static_cast<std::uint64_t>((count + grain - 1) / grain);
+  for (std::uint32_t t = 0; t < size_; ++t) s.shares[t].set(parts * t / size_, parts * (t + 1) / size_);  // published by opening the gate
   s.gate.fetch_or(open_bit, std::memory_order_seq_cst);
   s.generation.fetch_add(1, std::memory_order_seq_cst);
   if (s.sleepers.load(std::memory_order_seq_cst) != 0) wake_all(s.generation);

@@ -1,9 +1,9 @@
 // The plugin's own threads: a parallel loop with short spins and futex sleeps.
 //
 // One pool a plugin handle. The thread that calls run() is thread 0; size() - 1 more wait for work: they spin for a few
-// microseconds, because the next loop of a plan starts at once, then sleep, so that an idle session costs nothing. Parts are
-// handed out by an atomic counter, so that a thread that loses its core holds up one part only. run() is serialised by a lock: two
-// sessions on one handle take turns loop by loop.
+// microseconds, because the next loop of a plan starts at once, then sleep, so that an idle session costs nothing. A thread begins with
+// a share of neighbouring parts and then helps the others, so that one that loses its core holds up one part only. run() is serialised by
+// a lock: two sessions on one handle take turns loop by loop.
 #pragma once
 
 #include <atomic>

@@ -46,12 +46,12 @@ std::uint64_t hash_of_panels(const PackedLayout& layout) {
   return hash;
 }
 
-// Of the first version of each layout, which packed byte by byte.
+// The first version (.v1) of each layout packed byte by byte.
 const std::map<std::string, std::uint64_t> hashes = {
     {"f32.8.v1", 0x5549b153af090322},     {"f16.8.v1", 0x59d59439bb287f2e},     {"bf16.8.v1", 0x59d59439bb287f2e},
-    {"q4_0.8x4.v1", 0x9900ea761f4976d7},  {"q4_1.8x4.v1", 0x8047a4f322d3e273},  {"q5_0.8x4.v1", 0xdf907ba2f18ce1bf},
-    {"q5_1.8x4.v1", 0xe549d414ee283b4e},  {"q8_0.8x4.v1", 0x23f96f74b70bb946},  {"q4_k.8x4.v1", 0xa6d6bc12527118f5},
-    {"q5_k.8x4.v1", 0x2649b4c2a1529f6f},  {"q6_k.8x4.v1", 0x3da46177dd03aefb},  {"f32.16.v1", 0xafefbe74a545701b},
+    {"q4_0.8x4.v2", 0x012152d183a1f577},  {"q4_1.8x4.v2", 0x332769920b688ae7},  {"q5_0.8x4.v2", 0x73e6f2b148fb5957},
+    {"q5_1.8x4.v2", 0xb18036274b8e6532},  {"q8_0.8x4.v2", 0xe795ff611c08a9ae},  {"q4_k.8x4.v2", 0xf296dadee179ee15},
+    {"q5_k.8x4.v2", 0xd06b01858df077ef},  {"q6_k.8x4.v2", 0x7d649232903b4633},  {"f32.16.v1", 0xafefbe74a545701b},
     {"f16.16.v1", 0x08b281c573a916a6},    {"bf16.16.v1", 0x08b281c573a916a6},   {"q4_0.16x4.v1", 0xe68528bbafbf33ee},
     {"q4_1.16x4.v1", 0x57d1fdb8cdb1f281}, {"q5_0.16x4.v1", 0x737f5b01ca466bd9}, {"q5_1.16x4.v1", 0x55b897d005859998},
     {"q8_0.16x4.v1", 0x8446acdf806a4250}, {"q4_k.16x4.v1", 0x6010c937313f4f9d}, {"q5_k.16x4.v1", 0x0cd9932fb394aaee},

@@ -1,10 +1,11 @@
 // Q4_K, Q5_K and Q6_K: panels and kernels. A Format says how many bits a code has and what its scales are.
 //
 // A panel is one record for 256 k of 8 rows:
-//   codes    8 blocks of 32 k (codes.hpp)
 //   scales   16 bytes a pair: 8 rows of one scale, 8 rows of the next. Q4_K and Q5_K have 4 pairs (a scale for 32 k), Q6_K 8 (16 k)
 //   mins     4 pairs: 8 times (a block's minimum, the next block's) (not Q6_K)
-//   d, dm    8 halves each; Q6_K ends with 16 bytes unused
+//   d, dm    8 halves each; Q6_K has 16 bytes unused
+//   codes    8 blocks of 32 k (codes.hpp)
+// in the order in which they are read: with the scales behind the codes, Zen 4 fetched 22 GB/s a thread ahead instead of 27.
 // Six-bit scales stand in bytes: 2.8 % more memory than the canonical block, and no shifts to read them.
 //
 // Sums: codes x activations in 16 bits, then times the integer scale into 32 bits by one vpmaddwd, to f32 once in 256 k.
@@ -33,9 +34,8 @@ struct KEngine {
   using Block = Codes<bits>;
 
   // A record.
-  static constexpr int scales_at = 8 * Block::bytes, mins_at = scales_at + 8 * scale_groups, d_at = mins_at + (has_mins ? 64 : 0);
-  static constexpr int record = d_at + 32;
-  static constexpr int prefetch_ahead = 4096;
+  static constexpr int scales_at = 0, mins_at = scales_at + 8 * scale_groups, d_at = mins_at + (has_mins ? 64 : 0), codes_at = d_at + 32;
+  static constexpr int record = codes_at + 8 * Block::bytes;
 
   // An expanded record of R panels: codes as bytes, scales and minimums in 16 bits, d and -dm as f32.
   template <int R>
@@ -106,13 +106,13 @@ struct KEngine {
       offset.clear();
 #pragma GCC unroll 1
       for (int p = 0; p < 4; ++p) {
-        for (int n = 0; n < (record / 4 + 63) / 64; ++n) prefetch(panel + p * (record / 4) + 64 * n + prefetch_ahead);
+        for (int n = 0; n < (record / 4 + 63) / 64; ++n) prefetch_far(panel + p * (record / 4) + 64 * n);
         __m256i pair = scale_pair(panel, bits == 6 ? 2 * p : p);
 #pragma GCC unroll 2
         for (int b = 0; b < 2; ++b) {
           if (bits == 6 && b == 1) pair = scale_pair(panel, 2 * p + 1);
           __m256i sum[halves][C];
-          Block::template read<(C > 1)>(panel + (2 * p + b) * Block::bytes, [&](int t, __m256i codes) __attribute__((always_inline)) {
+          Block::template read<(C > 1)>(panel + codes_at + (2 * p + b) * Block::bytes, [&](int t, __m256i codes) __attribute__((always_inline)) {
 #pragma GCC unroll 4
             for (int c = 0; c < C; ++c) {
               __m256i& s = sum[t / 4 % halves][c];
@@ -161,7 +161,7 @@ struct KEngine {
       for (int r = 0; r < R; ++r) {
         const Byte* from_record = panel + r * panel_bytes(k) + (from + i) / 256 * record;
         for (int b = 0; b < 8; ++b)
-          Block::template read<false>(from_record + b * Block::bytes,
+          Block::template read<false>(from_record + codes_at + b * Block::bytes,
                                       [&](int t, __m256i codes) { store(wide->codes[8 * b + t][r], codes); });
         for (int g = 0; g < scale_groups; ++g) store(wide->scales[g][r], scale_lanes(scale_pair(from_record, g / 2), g % 2 != 0));
         _mm256_store_ps(wide->d[r], load_halves(from_record + d_at));
@@ -268,7 +268,7 @@ struct KEngine {
     alignas(64) Byte codes[8][256] = {};  // those of missing rows stay zeros
     for (std::int64_t i = 0; i < k / 256; ++i) {
       Byte* at = reinterpret_cast<Byte*>(to) + i * record;
-      if (rows < 8) __builtin_memset(at + scales_at, 0, record - scales_at);
+      if (rows < 8) __builtin_memset(at, 0, codes_at);
       else if (!has_mins) __builtin_memset(at + d_at + 16, 0, 16);
       for (std::int64_t row = 0; row < rows; ++row) {
         const auto* block = reinterpret_cast<const Byte*>(source + row * stride) + i * Format::block_bytes;
@@ -282,7 +282,7 @@ struct KEngine {
         }
         __builtin_memcpy(at + d_at + 2 * row, &d, 2);
       }
-      for (int b = 0; b < 8; ++b) pack_codes<bits>(codes[0] + 32 * b, sizeof(codes[0]), at + b * Block::bytes);
+      for (int b = 0; b < 8; ++b) pack_codes<bits>(codes[0] + 32 * b, sizeof(codes[0]), at + codes_at + b * Block::bytes);
     }
     const std::int64_t used = k / 256 * record;
     __builtin_memset(to + used, 0, static_cast<std::size_t>(panel_bytes(k) - used));
@@ -295,7 +295,7 @@ struct KEngine {
       const float d = half_value(half_at(at + d_at + 2 * row)), dm = has_mins ? half_value(half_at(at + d_at + 16 + 2 * row)) : 0.0f;
       for (int b = 0; b < 8; ++b, out += 32) {
         Byte codes[32];
-        unpack_codes<bits>(at + b * Block::bytes, at_row, codes);
+        unpack_codes<bits>(at + codes_at + b * Block::bytes, at_row, codes);
         if constexpr (has_mins) {
           const float scale = d * static_cast<float>(at[scales_at + 8 * b + row]), minimum = dm * static_cast<float>(at[mins_at + min_byte(at_row, b)]);
           for (int e = 0; e < 32; ++e) out[e] = scale * static_cast<float>(codes[e]) - minimum;

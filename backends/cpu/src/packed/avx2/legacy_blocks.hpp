@@ -1,6 +1,7 @@
 // Q4_0, Q4_1, Q5_0 and Q5_1: panels and kernels. A Format says how many bits a code has and whether a minimum goes with the scale.
 //
-// A panel is two planes: the codes of all blocks (codes.hpp), then the scales: 8 halves a block, after them 8 minimums if there are any.
+// A panel is a row of records (records.hpp): the codes of a block or two (codes.hpp), then for each 8 halves, its scales, and after
+// them 8 minimums if there are any.
 //
 // A block's sum of codes x activations is kept in 16 bits, 16 products in each of two halves of a lane:
 //   Q4_1           up to 16 x 15 x 127 = 30,480 fits
@@ -12,6 +13,7 @@
 
 #include "codes.hpp"
 #include "multiply.hpp"
+#include "records.hpp"
 
 namespace quern::cpu::avx2::packed {
 namespace {
@@ -25,7 +27,8 @@ struct LegacyEngine {
   static constexpr int bias = bits == 5 ? 16 : has_mins ? 0 : 8;
   static constexpr int start_block = bias != 0 ? 32 : 0;
   using Block = Codes<bits>;
-  static constexpr int scale_bytes = has_mins ? 32 : 16, prefetch_ahead = 8192;
+  static constexpr int scale_bytes = has_mins ? 32 : 16;
+  using At = Records<Block::bytes, scale_bytes>;
 
   template <int R>
   struct Wide {
@@ -35,7 +38,7 @@ struct LegacyEngine {
   };
   static constexpr std::int64_t chunk = 512, chunk_bytes = chunk / 32 * static_cast<std::int64_t>(sizeof(Wide<2>));
 
-  static std::int64_t panel_bytes(std::int64_t k) noexcept { return round_up(k / 32 * (Block::bytes + scale_bytes), 64); }
+  static std::int64_t panel_bytes(std::int64_t k) noexcept { return At::panel_bytes(k); }
   static constexpr std::int64_t start_words(std::int64_t k) { return start_block != 0 ? k / 32 : 0; }
 
   /// For each block the two 16-bit sums that vpmaddubsw would make of it, times -bias.
@@ -50,7 +53,6 @@ struct LegacyEngine {
     }
   }
 
-  QUERN_AVX2_INLINE static const Byte* scale_plane(const Byte* panel, std::int64_t k) { return panel + k / 32 * Block::bytes; }
   QUERN_AVX2_INLINE static __m256 minimum(const Byte* scales) { return load_halves(scales + 16); }
   /// The block's sum; with minimums the bias that `start` took off comes back as integers: in floats it would swallow a small minimum.
   QUERN_AVX2_INLINE static __m256 as_float(__m256i sums, __m256i start) {
@@ -68,12 +70,11 @@ struct LegacyEngine {
       x_at[c] = tokens.code(c, 0);
       pin(x_at[c]);
     }
-    const Byte* scales = scale_plane(panel, k);
-    for (std::int64_t b = 0; b < k / 32; ++b, panel += Block::bytes, scales += scale_bytes) {
-      for (int n = 0; n < (Block::bytes + 63) / 64; ++n) prefetch(panel + 64 * n + prefetch_ahead);
-      prefetch(scales + prefetch_ahead / 8);
+    for (std::int64_t b = 0; b < k / 32; ++b) {
+      const Byte *codes_at = At::codes(panel, b), *scales = At::scales(panel, b);
+      for (int n = 0; n < At::lines; ++n) prefetch_far(codes_at + 64 * n);
       __m256i sum[halves][C];
-      Block::template read<(C > 1)>(panel, [&](int t, __m256i codes) __attribute__((always_inline)) {
+      Block::template read<(C > 1)>(codes_at, [&](int t, __m256i codes) __attribute__((always_inline)) {
 #pragma GCC unroll 4
         for (int c = 0; c < C; ++c) {
           __m256i& s = sum[t / 4 % halves][c];
@@ -102,9 +103,9 @@ struct LegacyEngine {
     for (std::int64_t b = from / 32; b < (from + length) / 32; ++b, ++wide)
       for (int r = 0; r < R; ++r) {
         const Byte* panel = panels + r * panel_bytes(k);
-        Block::template read<false>(panel + b * Block::bytes,
+        Block::template read<false>(At::codes(panel, b),
                                     [&](int t, __m256i codes) __attribute__((always_inline)) { store(wide->codes[t][r], codes); });
-        const Byte* scales = scale_plane(panel, k) + b * scale_bytes;
+        const Byte* scales = At::scales(panel, b);
         const __m256 d = load_halves(scales);
         _mm256_store_ps(wide->scales[r], d);
         if constexpr (has_mins) _mm256_store_ps(wide->mins[r], minimum(scales));
@@ -199,8 +200,9 @@ struct LegacyEngine {
     constexpr int block_bytes = scale_bytes / 8 + (bits - 4) * 4 + 16;
     alignas(32) Byte codes[8][32] = {};  // those of missing rows stay zeros
     auto* panel = reinterpret_cast<Byte*>(to);
-    Byte* scales = panel + k / 32 * Block::bytes;
-    for (std::int64_t b = 0; b < k / 32; ++b, scales += scale_bytes) {
+    At::clear_unused(panel, k);
+    for (std::int64_t b = 0; b < k / 32; ++b) {
+      Byte* scales = At::scales(panel, b);
       if (rows < 8) __builtin_memset(scales, 0, scale_bytes);
       for (std::int64_t row = 0; row < rows; ++row) {
         const auto* block = reinterpret_cast<const Byte*>(source + row * stride) + b * block_bytes;
@@ -208,17 +210,16 @@ struct LegacyEngine {
         __builtin_memcpy(scales + 2 * row, block, 2);
         if constexpr (has_mins) __builtin_memcpy(scales + 16 + 2 * row, block + 2, 2);
       }
-      pack_codes<bits>(codes[0], sizeof(codes[0]), panel + b * Block::bytes);
+      pack_codes<bits>(codes[0], sizeof(codes[0]), At::codes(panel, b));
     }
-    __builtin_memset(scales, 0, static_cast<std::size_t>(panel + panel_bytes(k) - scales));
   }
 
   static void unpack_row(const std::byte* from, std::int64_t row, std::int64_t k, float* out) noexcept {
     const auto* panel = reinterpret_cast<const Byte*>(from);
     for (std::int64_t b = 0; b < k / 32; ++b, out += 32) {
       Byte codes[32];
-      unpack_codes<bits>(panel + b * Block::bytes, static_cast<int>(row), codes);
-      const Byte* scales = scale_plane(panel, k) + b * scale_bytes + 2 * row;
+      unpack_codes<bits>(At::codes(panel, b), static_cast<int>(row), codes);
+      const Byte* scales = At::scales(panel, b) + 2 * row;
       const float d = half_value(half_at(scales));
       if constexpr (has_mins) {
         const float m = half_value(half_at(scales + 16));

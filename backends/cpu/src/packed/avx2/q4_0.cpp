@@ -7,7 +7,7 @@ namespace {
 
 struct Q40 {
   static constexpr quern_dtype dtype = QUERN_Q4_0;
-  static constexpr const char* key = "q4_0.8x4.v1";
+  static constexpr const char* key = "q4_0.8x4.v2";
   static constexpr int bits = 4;
   static constexpr bool has_min = false;
 };

@@ -7,7 +7,7 @@ namespace {
 
 struct Q50 {
   static constexpr quern_dtype dtype = QUERN_Q5_0;
-  static constexpr const char* key = "q5_0.8x4.v1";
+  static constexpr const char* key = "q5_0.8x4.v2";
   static constexpr int bits = 5;
   static constexpr bool has_min = false;
 };

@@ -1,4 +1,5 @@
-// Q8_0: panels of signed bytes, 256 a block of 8 rows (vector t: byte 4 row + i is k = 4 t + i), then a plane of scales, 8 halves a block.
+// Q8_0: panels of signed bytes, 256 a block of 8 rows (vector t: byte 4 row + i is k = 4 t + i), and 8 halves a block, its scales, in
+// records of two blocks (records.hpp).
 //
 // Two signed bytes cannot go through vpmaddubsw as they are, and two of its products of full bytes do not fit 16 bits. So:
 //   direct   |weight| x (activation with the weight's sign): at most 2 x 128 x 127 = 32,512 fits; widened at once by vpmaddwd
@@ -8,6 +9,7 @@
 #include "codes.hpp"
 #include "layouts.hpp"
 #include "multiply.hpp"
+#include "records.hpp"
 
 namespace quern::cpu::avx2::packed {
 namespace {
@@ -21,7 +23,8 @@ struct Q80Engine {
   static constexpr int scale_block = 32, start_block = 2;  // the `starts` are the activations in 16 bits
   static constexpr bool has_mins = false, direct_starts = false;
   static constexpr int tile_tokens = 5;
-  static constexpr int block = 256, prefetch_ahead = 8192;
+  static constexpr int block = 256, scale_bytes = 16;
+  using At = Records<block, scale_bytes>;
 
   template <int R>
   struct Wide {
@@ -30,7 +33,7 @@ struct Q80Engine {
   };
   static constexpr std::int64_t chunk = 256, chunk_bytes = chunk / 32 * static_cast<std::int64_t>(sizeof(Wide<2>));
 
-  static std::int64_t panel_bytes(std::int64_t k) noexcept { return round_up(k / 32 * (block + 16), 64); }
+  static std::int64_t panel_bytes(std::int64_t k) noexcept { return At::panel_bytes(k); }
   static constexpr std::int64_t start_words(std::int64_t k) { return k / 2; }
 
   static void find_starts(const Byte* codes, std::int64_t k, std::int32_t* starts) {
@@ -50,14 +53,13 @@ struct Q80Engine {
       x_at[c] = tokens.code(c, 0);
       pin(x_at[c]);
     }
-    const Byte* scales = panel + k / 32 * block;
-    for (std::int64_t b = 0; b < k / 32; ++b, panel += block, scales += 16) {
-      for (int n = 0; n < 4; ++n) prefetch(panel + 64 * n + prefetch_ahead);
-      prefetch(scales + prefetch_ahead / 16);
+    for (std::int64_t b = 0; b < k / 32; ++b) {
+      const Byte* codes_at = At::codes(panel, b);
+      for (int n = 0; n < At::lines; ++n) prefetch_far(codes_at + 64 * n);
       __m256i sum[C];
 #pragma GCC unroll 8
       for (int t = 0; t < 8; ++t) {
-        const __m256i w = load(panel + 32 * t), size = _mm256_abs_epi8(w);
+        const __m256i w = load(codes_at + 32 * t), size = _mm256_abs_epi8(w);
 #pragma GCC unroll 4
         for (int c = 0; c < C; ++c) {
           const __m256i x = _mm256_sign_epi8(broadcast4(x_at[c] + 4 * t), w);
@@ -66,7 +68,7 @@ struct Q80Engine {
           pin(sum[c]);
         }
       }
-      const __m256 d = load_halves(scales);
+      const __m256 d = load_halves(At::scales(panel, b));
       main.settle();
       for (int c = 0; c < C; ++c) {
         x_at[c] += 32;
@@ -82,13 +84,13 @@ struct Q80Engine {
     auto* wide = reinterpret_cast<Wide<R>*>(to);
     for (std::int64_t b = from / 32; b < (from + length) / 32; ++b, ++wide)
       for (int r = 0; r < R; ++r) {
-        const Byte* panel = panels + r * panel_bytes(k);
+        const Byte *panel = panels + r * panel_bytes(k), *codes_at = At::codes(panel, b);
         for (int t = 0; t < 8; ++t) {
-          const __m256i w = load(panel + b * block + 32 * t);
+          const __m256i w = load(codes_at + 32 * t);
           store(wide->codes[t][r], even_bytes(w));
           store(wide->codes[t + 8][r], odd_bytes(w));
         }
-        _mm256_store_ps(wide->scales[r], load_halves(panel + k / 32 * block + 16 * b));
+        _mm256_store_ps(wide->scales[r], load_halves(At::scales(panel, b)));
       }
   }
 
@@ -140,28 +142,27 @@ struct Q80Engine {
 
   static void pack(const std::byte* source, std::int64_t stride, std::int64_t rows, std::int64_t k, std::byte* to) noexcept {
     auto* panel = reinterpret_cast<Byte*>(to);
-    Byte* scales = panel + k / 32 * block;
     static constexpr Byte zeros[34] = {};
-    for (std::int64_t b = 0; b < k / 32; ++b, scales += 16) {
+    At::clear_unused(panel, k);
+    for (std::int64_t b = 0; b < k / 32; ++b) {
       const auto* from = reinterpret_cast<const Byte*>(source) + b * 34;
       alignas(32) Byte codes[8][32];
       for (std::int64_t row = 0; row < 8; ++row) {
         const Byte* at = row < rows ? from + row * stride : zeros;
         store(codes[row], load_unaligned(at + 2));
-        __builtin_memcpy(scales + 2 * row, at, 2);
+        __builtin_memcpy(At::scales(panel, b) + 2 * row, at, 2);
       }
       __m256i v[8];
       transpose_words(codes[0], sizeof(codes[0]), v);
-      for (int t = 0; t < 8; ++t) store(panel + b * block + 32 * t, v[t]);
+      for (int t = 0; t < 8; ++t) store(At::codes(panel, b) + 32 * t, v[t]);
     }
-    __builtin_memset(scales, 0, static_cast<std::size_t>(panel + panel_bytes(k) - scales));
   }
 
   static void unpack_row(const std::byte* from, std::int64_t row, std::int64_t k, float* out) noexcept {
     const auto* panel = reinterpret_cast<const Byte*>(from);
     for (std::int64_t i = 0; i < k; ++i) {
-      const float d = half_value(half_at(panel + k / 32 * block + 16 * (i / 32) + 2 * row));
-      out[i] = d * static_cast<float>(static_cast<std::int8_t>(panel[32 * (i / 4) + 4 * row + i % 4]));
+      const float d = half_value(half_at(At::scales(panel, i / 32) + 2 * row));
+      out[i] = d * static_cast<float>(static_cast<std::int8_t>(At::codes(panel, i / 32)[i % 32 / 4 * 32 + 4 * row + i % 4]));
     }
   }
 };
@@ -170,7 +171,7 @@ struct Q80Engine {
 
 PackedLayout q8_0_layout() noexcept {
   using E = Q80Engine;
-  return {QUERN_Q8_0, Isa::avx2, "q8_0.8x4.v1", E::activations, 8, 32, E::panel_bytes, E::pack, E::unpack_row, multiply<E>, scratch_floats<E>};
+  return {QUERN_Q8_0, Isa::avx2, "q8_0.8x4.v2", E::activations, 8, 32, E::panel_bytes, E::pack, E::unpack_row, multiply<E>, scratch_floats<E>};
 }
 
 }  // namespace quern::cpu::avx2::packed

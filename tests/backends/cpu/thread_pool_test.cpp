@@ -1,0 +1,92 @@
+// The pool's loops: every item once, in parts, whoever takes them. Internal, as packed_test.cpp.
+#include "thread_pool.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+namespace quern::cpu {
+namespace {
+
+template <typename Body>
+void run(ThreadPool& pool, std::int64_t count, std::int64_t grain, const Body& body, const std::atomic<std::uint32_t>* cancelled = nullptr) {
+  pool.run(count, grain, cancelled,
+           [](const void* argument, std::int64_t begin, std::int64_t end, std::uint32_t thread) {
+             (*static_cast<const Body*>(argument))(begin, end, thread);
+           },
+           &body);
+}
+
+class Pools : public testing::TestWithParam<std::uint32_t> {};
+INSTANTIATE_TEST_SUITE_P(Threads, Pools, testing::Values(1u, 2u, 3u, 8u));
+
+TEST_P(Pools, GiveOutEachItemOnceInPartsOfTheGrain) {
+  ThreadPool pool(GetParam(), {});
+  for (const std::int64_t count : {1, 2, 7, 8, 100, 1001})
+    for (const std::int64_t grain : {0, 1, 3, 64, 2000}) {
+      std::vector<std::atomic<int>> seen(static_cast<std::size_t>(count));
+      std::atomic<int> wrong{0};
+      run(pool, count, grain, [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
+        const std::int64_t part = grain > 0 ? grain : 1;
+        if (begin % part != 0 || end - begin > part || end <= begin || end > count || thread >= GetParam()) ++wrong;
+        for (std::int64_t i = begin; i < end; ++i) ++seen[static_cast<std::size_t>(i)];
+      });
+      EXPECT_EQ(wrong, 0) << count << " in parts of " << grain;
+      for (const auto& times : seen) ASSERT_EQ(times, 1) << count << " in parts of " << grain;
+    }
+}
+
+TEST_P(Pools, RunManyShortLoopsAfterEachOther) {
+  ThreadPool pool(GetParam(), {});
+  std::atomic<std::int64_t> sum{0};
+  for (int loop = 0; loop < 20000; ++loop)
+    run(pool, 5, 1, [&](std::int64_t begin, std::int64_t, std::uint32_t) { sum.fetch_add(begin, std::memory_order_relaxed); });
+  EXPECT_EQ(sum, 20000 * 10);
+}
+
+TEST(ThreadPool, HelpsAThreadThatIsHeldUp) {
+  ThreadPool pool(2, {});
+  std::atomic<int> done{0};
+  // The thread that takes part 0 waits until all others are done: they can only be done by the other thread, or before by itself.
+  run(pool, 64, 1, [&](std::int64_t begin, std::int64_t, std::uint32_t) {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (begin == 0 && done < 63 && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+    ++done;
+    if (begin == 0) {
+      EXPECT_EQ(done, 64);
+    }
+  });
+  EXPECT_EQ(done, 64);
+}
+
+TEST(ThreadPool, BeginsWithNeighbouringPartsAThread) {
+  ThreadPool pool(2, {});
+  // Both threads are there before either goes on, so each has its first part.
+  std::atomic<int> arrived{0};
+  std::atomic<std::int64_t> first[2] = {-1, -1};
+  run(pool, 100, 1, [&](std::int64_t begin, std::int64_t, std::uint32_t thread) {
+    std::int64_t none = -1;
+    if (!first[thread].compare_exchange_strong(none, begin)) return;
+    ++arrived;
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (arrived < 2 && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+  });
+  EXPECT_EQ(first[0], 0);
+  EXPECT_EQ(first[1], 50);
+}
+
+TEST_P(Pools, SkipPartsOnceALoopIsCancelled) {
+  ThreadPool pool(GetParam(), {});
+  std::atomic<std::uint32_t> cancelled{0};
+  std::atomic<int> parts{0};
+  run(pool, 1000, 1, [&](std::int64_t, std::int64_t, std::uint32_t) { ++parts, cancelled = 1; }, &cancelled);
+  EXPECT_GE(parts, 1);
+  EXPECT_LE(parts, static_cast<int>(GetParam()));  // what each had begun
+}
+
+}  // namespace
+}  // namespace quern::cpu
