@@ -85,6 +85,9 @@ std::string judge(const Graph& graph, const sdk::Node& node, const Node& made) {
   if ((uses & QUERN_NODE_USES_COMMUNICATOR) != 0) return sdk::refusal::collectives();
   if ((uses & QUERN_NODE_USES_BODY) != 0 && made.implementation == nullptr) return sdk::refusal::composite();
   if ((uses & QUERN_NODE_USES_PRECISION) != 0 && node.fields.accumulate != QUERN_F32) return sdk::refusal::accumulate();
+  constexpr std::uint32_t known = QUERN_CONVERT_TF32 | QUERN_CONVERT_BF16 | QUERN_CONVERT_F16 | QUERN_CONVERT_INT8;
+  if ((uses & QUERN_NODE_USES_PRECISION) != 0 && (node.fields.conversions & ~known) != 0)
+    return concat("conversion bits ", node.fields.conversions & ~known, " are newer than this plugin");
   if ((uses & QUERN_NODE_USES_DETERMINISM) != 0 && node.fields.determinism > QUERN_DETERMINISM_INVARIANT)
     return concat("determinism ", node.fields.determinism, " is newer than this plugin");
   if (made.implementation == nullptr) return sdk::refusal::op(node.fields.op);
@@ -93,6 +96,7 @@ std::string judge(const Graph& graph, const sdk::Node& node, const Node& made) {
     for (const std::uint32_t v : *list)
       if (v != QUERN_NONE && !graph.values[v].refusal.empty()) return graph.values[v].refusal;
   if (!made.attributes->problem().empty()) return made.attributes->problem();
+  if (std::string text = sdk::judge_overlap(graph.source, graph.values, made.op, made.inputs, made.outputs); !text.empty()) return text;
   std::vector<Tensor> storage;
   const Call call = graph.describe(made, storage);
   if (made.predicate != QUERN_NONE)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "op.hpp"
+#include "quern/sdk/overlap.hpp"
 
 #include <deque>
 #include <vector>

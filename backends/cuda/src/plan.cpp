@@ -30,6 +30,7 @@ void Plan::compile(bool fuse, const CardFacts& card, std::vector<std::uint32_t>&
     if (node.predicate != QUERN_NONE || (fusable != nullptr && !fusable(graph.describe(node, storage)))) fuse = false;
   }
   if (std::ranges::any_of(graph.nodes, [&](const Node& node) { return graph.asks_host(node); })) capture = false;
+  if (std::ranges::any_of(graph.nodes, &Node::invariant)) determinism = QUERN_DETERMINISM_INVARIANT;
   if (fuse && card.major >= 8)
     if (Schedule wide = wide_schedule(graph); !wide.steps.empty()) schedules.push_back(std::move(wide));
   if (fuse)
@@ -150,7 +151,7 @@ std::uint32_t Instance::emit(const Schedule& schedule, bool dry, std::uint32_t& 
   return launcher.launches();
 }
 
-void Instance::prepare(const sdk::List<quern_binding>& bindings, const quern_span& scratch) {
+Instance::Places Instance::check_bindings(const sdk::List<quern_binding>& bindings, const quern_span& scratch) const {
   const Graph& graph = plan_.graph;
   std::vector<Address> places(graph.values.size(), 0);
   std::vector<bool> bound(graph.values.size(), false);
@@ -186,20 +187,25 @@ void Instance::prepare(const sdk::List<quern_binding>& bindings, const quern_spa
       places[v] = places[value.root] + value.offset;
     }
   }
-  Address scratch_at = 0;
+  Places found{std::move(places), 0};
   if (const std::uint64_t needed = plan_.scratch_bytes(); needed > 0) {
     if (scratch.buffer == nullptr || scratch.bytes < needed)
       refuse(concat("scratch has ", scratch.buffer == nullptr ? 0 : scratch.bytes, " bytes, ", needed,
                     " are needed"),
              16);
-    scratch_at = scratch.buffer->memory + scratch.offset;
-    if (scratch_at % 256 != 0) refuse("scratch does not start at a multiple of 256", 16);
+    found.scratch = scratch.buffer->memory + scratch.offset;
+    if (found.scratch % 256 != 0) refuse("scratch does not start at a multiple of 256", 16);
   }
+  return found;
+}
+
+void Instance::prepare(Places places) {
+  const Graph& graph = plan_.graph;
   drop_captured();
   for (Mailbox::Mirror* mirror : mirrors_) gpu_.mailbox().remove_mirror(mirror);
   mirrors_.clear();
-  places_ = std::move(places);
-  scratch_ = scratch_at;
+  places_ = std::move(places.of);
+  scratch_ = places.scratch;
   for (std::uint32_t v = 0; v < graph.values.size(); ++v)
     if (graph.source.values[v].kind == QUERN_VALUE_OUTPUT && graph.values[v].root == v &&
         graph.values[v].bytes <= 4096 && mirrors_.size() < 4)
@@ -281,6 +287,7 @@ void Instance::forget_written() noexcept {
 void Instance::check_run(const quern_run& run) {
   if (!prepared_) refuse("the instance is not prepared", 12);
   if (run.flags != 0) unsupported(concat("run flags ", run.flags));
+  if (run.status != nullptr) sdk::check(run.status);  // it is written when the run has ended
   extents_ = bounds_;
   plan_.graph.source.apply_bounds(run.bounds, extents_);
   const sdk::List<quern_patch> patches(run.patches, "patches");

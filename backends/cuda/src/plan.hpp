@@ -19,6 +19,7 @@ struct Plan {
   bool capture = true;
   std::vector<bool> written;  // one a value: bound memory that a run may change
   std::uint64_t numerics_key = 0;
+  std::uint32_t determinism = QUERN_DETERMINISM_REPEATABLE;  // INVARIANT where a node asks for that
 
   explicit Plan(const quern_graph* host_graph) : graph(host_graph) {}
   /// Makes schedules. Throws Failure(UNSUPPORTED) after filling `refused`.
@@ -39,8 +40,15 @@ class Instance {
   Instance& operator=(const Instance&) = delete;
 
   void set_bounds(const quern_array& bounds) { plan_.graph.source.apply_bounds(bounds, bounds_); }
-  /// Binds and captures. Throws Failure and changes nothing where a binding is wrong.
-  void prepare(const sdk::List<quern_binding>& bindings, const quern_span& scratch);
+  /// Where the slots and the scratch of an instance lie.
+  struct Places {
+    std::vector<Address> of;  // one a value; 0 of internal ones
+    Address scratch = 0;
+  };
+  /// Throws Failure for a binding that is wrong.
+  Places check_bindings(const sdk::List<quern_binding>& bindings, const quern_span& scratch) const;
+  /// Binds and captures.
+  void prepare(Places places);
   /// Checks a run without changing anything.
   void check_run(const quern_run& run);
   /// Runs to the end; how it ended goes to the status, and the words of a failure to `error`. Only after check_run.

@@ -115,8 +115,8 @@ void destroy(quern_plugin* plugin) { delete plugin; }
 
 quern_status device_count(quern_plugin* plugin, std::uint32_t* count, quern_error* error) {
   return guarded(error, [&] {
-    object(count, "place for the count") = 0;
     quern_plugin& p = object(plugin, "plugin");
+    object(count, "place for the count") = 0;
     p.open_driver();
     *count = static_cast<std::uint32_t>(p.cards.size());
   });
@@ -149,8 +149,8 @@ quern_status device_info(quern_plugin* plugin, std::uint32_t index, quern_device
 
 quern_status device_open(quern_plugin* plugin, std::uint32_t index, quern_device** out, quern_error* error) {
   return guarded(error, [&] {
-    object(out, "place for the device") = nullptr;
     quern_plugin& p = object(plugin, "plugin");
+    object(out, "place for the device") = nullptr;
     p.open_driver();
     check_index(index, p.cards.size(), "device");
     const CardFacts& card = p.cards[index];
@@ -242,8 +242,8 @@ quern_status memory_limit(quern_device* device, std::uint32_t heap, std::uint64_
 quern_status buffer_create(quern_device* device, const quern_buffer_options* options, std::uint64_t bytes,
                            quern_buffer** out, quern_error* error) {
   return guarded(error, [&] {
-    object(out, "place for the buffer") = nullptr;
     quern_device& d = object(device, "device");
+    object(out, "place for the buffer") = nullptr;
     if (options != nullptr) {
       const quern_buffer_options o = sdk::read(options);
       check_index(o.heap, 1, "heap");
@@ -284,7 +284,9 @@ quern_status buffer_destroy(quern_buffer* buffer, quern_error* error) {
   });
 }
 
-void require_no_sync(const quern_sync* sync) {
+/// Runs end before the call that starts them returns: there are no queues and no fences [C18].
+void require_synchronous(const quern_queue* queue, const quern_sync* sync) {
+  if (queue != nullptr) refuse("a queue is named, and this plugin is synchronous: it has none", 18);
   if (sync == nullptr) return;
   const quern_sync s = sdk::read(sync);
   if (s.wait.count != 0 || s.signal.count != 0) unsupported("this plugin is synchronous: the host supplies fences");
@@ -300,11 +302,11 @@ DevicePointer place_of(quern_device& device, const quern_span* span, std::uint64
   return buffer.memory + span->offset;
 }
 
-quern_status upload(quern_device* device, quern_queue*, const quern_span* to, const void* from,
+quern_status upload(quern_device* device, quern_queue* queue, const quern_span* to, const void* from,
                     std::uint64_t bytes, const quern_sync* sync, quern_error* error) {
   return guarded(error, [&] {
     quern_device& d = object(device, "device");
-    require_no_sync(sync);
+    require_synchronous(queue, sync);
     const DevicePointer target = place_of(d, to, bytes);
     if (bytes == 0) return;
     object(static_cast<const std::byte*>(from), "source");
@@ -327,11 +329,11 @@ quern_status upload(quern_device* device, quern_queue*, const quern_span* to, co
   });
 }
 
-quern_status download(quern_device* device, quern_queue*, void* to, const quern_span* from,
+quern_status download(quern_device* device, quern_queue* queue, void* to, const quern_span* from,
                       std::uint64_t bytes, const quern_sync* sync, quern_error* error) {
   return guarded(error, [&] {
     quern_device& d = object(device, "device");
-    require_no_sync(sync);
+    require_synchronous(queue, sync);
     const DevicePointer source = place_of(d, from, bytes);
     if (bytes == 0) return;
     object(static_cast<std::byte*>(to), "target");
@@ -348,11 +350,11 @@ quern_status download(quern_device* device, quern_queue*, void* to, const quern_
   });
 }
 
-quern_status copy(quern_device* device, quern_queue*, const quern_span* to, const quern_span* from,
+quern_status copy(quern_device* device, quern_queue* queue, const quern_span* to, const quern_span* from,
                   std::uint64_t bytes, const quern_sync* sync, quern_error* error) {
   return guarded(error, [&] {
     quern_device& d = object(device, "device");
-    require_no_sync(sync);
+    require_synchronous(queue, sync);
     const DevicePointer target = place_of(d, to, bytes), source = place_of(d, from, bytes);
     if (bytes == 0) return;
     Gpu& gpu = d.gpu;
@@ -366,11 +368,11 @@ quern_status copy(quern_device* device, quern_queue*, const quern_span* to, cons
   });
 }
 
-quern_status fill(quern_device* device, quern_queue*, const quern_span* to, std::uint32_t pattern,
+quern_status fill(quern_device* device, quern_queue* queue, const quern_span* to, std::uint32_t pattern,
                   std::uint64_t bytes, const quern_sync* sync, quern_error* error) {
   return guarded(error, [&] {
     quern_device& d = object(device, "device");
-    require_no_sync(sync);
+    require_synchronous(queue, sync);
     const DevicePointer target = place_of(d, to, bytes);
     if (target % 4 != 0 || bytes % 4 != 0) refuse("fill writes whole 4-byte words");
     if (bytes == 0) return;
@@ -422,12 +424,12 @@ quern_status weights_plan(quern_device* device, const quern_array* graphs, std::
   });
 }
 
-quern_status weights_pack(quern_device* device, quern_queue*, const quern_weight_item* item,
+quern_status weights_pack(quern_device* device, quern_queue* queue, const quern_weight_item* item,
                           const quern_array* sources, const quern_array* destination, const quern_sync* sync,
                           quern_error* error) {
   return guarded(error, [&] {
     quern_device& d = object(device, "device");
-    require_no_sync(sync);
+    require_synchronous(queue, sync);
     const quern_weight_item i = sdk::read(item);
     const std::lock_guard lock(d.gpu.order());
     const Current current(d.gpu.driver(), d.gpu.context());
@@ -495,7 +497,7 @@ quern_status plan_info(quern_plan* plan, quern_plan_info* out, quern_error* erro
     const Plan& p = object(plan, "plan").plan;
     sdk::check(out);
     quern_plan_info info = sdk::made<quern_plan_info>();
-    info.determinism = QUERN_DETERMINISM_REPEATABLE;
+    info.determinism = p.determinism;
     info.launches = static_cast<std::uint32_t>(p.infos.size());
     info.numerics_key = p.numerics_key;
     info.kernels = {p.infos.data(), p.infos.size(), sizeof(quern_kernel_info)};
@@ -547,23 +549,27 @@ quern_status instance_destroy(quern_instance* instance, quern_error* error) {
   });
 }
 
-quern_status prepare(quern_device* device, quern_queue*, const quern_array* entries, const quern_sync* sync, quern_error* error) {
+quern_status prepare(quern_device* device, quern_queue* queue, const quern_array* entries, const quern_sync* sync, quern_error* error) {
   return guarded(error, [&] {
     quern_device& d = object(device, "device");
-    require_no_sync(sync);
+    require_synchronous(queue, sync);
     const std::lock_guard lock(d.gpu.order());
     const Current current(d.gpu.driver(), d.gpu.context());
-    for (const quern_prepare_entry& entry : sdk::List<quern_prepare_entry>(object(entries, "list of entries"), "entries")) {
+    const sdk::List<quern_prepare_entry> list(object(entries, "list of entries"), "entries");
+    std::vector<Instance::Places> places;  // of all entries, before any is bound
+    for (const quern_prepare_entry& entry : list) {
       quern_instance& i = object(entry.instance, "instance");
       if (&i.owner.device != &d) refuse("the instance belongs to another device");
-      i.instance.prepare(sdk::List<quern_binding>(entry.bindings, "bindings"), entry.scratch);
+      places.push_back(i.instance.check_bindings(sdk::List<quern_binding>(entry.bindings, "bindings"), entry.scratch));
     }
+    for (std::uint64_t e = 0; e < list.size(); ++e) list[e].instance->instance.prepare(std::move(places[e]));
   });
 }
 
-quern_status submit(quern_device* device, quern_queue*, const quern_array* runs, quern_error* error) {
+quern_status submit(quern_device* device, quern_queue* queue, const quern_array* runs, quern_error* error) {
   return guarded(error, [&] {
     quern_device& d = object(device, "device");
+    require_synchronous(queue, nullptr);
     const std::lock_guard lock(d.gpu.order());
     const Current current(d.gpu.driver(), d.gpu.context());
     const sdk::List<quern_run> list(object(runs, "list of runs"), "runs");
@@ -571,7 +577,7 @@ quern_status submit(quern_device* device, quern_queue*, const quern_array* runs,
       for (const quern_run& run : list) {
         quern_instance& i = object(run.instance, "instance");
         if (&i.owner.device != &d) refuse("the instance belongs to another device");
-        if (run.sync != nullptr) require_no_sync(run.sync);
+        if (run.sync != nullptr) require_synchronous(nullptr, run.sync);
         i.instance.check_run(run);
         if (pass == 1) i.instance.run(run, error);
       }

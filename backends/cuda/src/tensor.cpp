@@ -79,6 +79,7 @@ std::int64_t Tensor::rows() const noexcept {
 }
 
 bool Tensor::contiguous() const noexcept {
+  if (elements() == 0) return true;  // whatever the strides are, no element lies off its place
   const sdk::ElementSize size = sdk::element_size(dtype);
   std::int64_t step = static_cast<std::int64_t>(size.bytes);
   for (std::uint32_t d = rank; d-- > 0;) {

@@ -106,6 +106,12 @@ void pack_weight(std::string_view key, const quern_array& sources, const quern_a
   }
   p.blocks = blocks;
   gpu.shadows().forget(packed.data, layout_bytes(layout));
+  // Planes start at multiples of 256 bytes: what lies between them is part of the packed bytes, the same each time.
+  for (int i = 0; i < 4; ++i) {
+    const Address end = planes.plane[i] + static_cast<Address>(blocks * pieces.bytes[i]);
+    const Address next = i + 1 < 4 ? planes.plane[i + 1] : packed.data + layout_bytes(layout);
+    if (next > end) gpu.driver().check(gpu.driver().cuMemsetD8Async(end, 0, next - end, gpu.stream()), "packing a weight");
+  }
   Launcher launcher(gpu, false);
   launcher.launch("weights", "repack", launcher.spread(blocks * pieces.block_bytes / 2), 256, p);
   gpu.synchronize("packing a weight");

@@ -5,6 +5,7 @@
 #define QUERN_SDK_RESOLVED_HPP
 
 #include "quern/sdk/calls.hpp"
+#include "quern/sdk/overlap.hpp"
 #include "quern/sdk/refusals.hpp"
 
 #include <memory>
@@ -197,7 +198,7 @@ class ResolvedGraph {
         if (v != QUERN_NONE && !values[v].refusal.empty()) return values[v].refusal;
     if (!made.attributes->problem().empty()) return made.attributes->problem();
     if (std::string text = judge_predicate(made); !text.empty()) return text;
-    if (std::string text = judge_overlap(made); !text.empty()) return text;
+    if (std::string text = judge_overlap(source, values, made.op, made.inputs, made.outputs); !text.empty()) return text;
     std::vector<Tensor> storage;
     return made.offer->refuse(describe(made, storage));
   }
@@ -216,64 +217,6 @@ class ResolvedGraph {
     if (rows.rank == 0 || rows.dims[0] != p.dims[0])
       return concat("its predicate is ", sdk::describe(p), " but the first input is ", sdk::describe(rows));
     return node.offer->row_predicate ? std::string() : std::string("this op takes a predicate of one number, not of one a row");
-  }
-
-  bool same_place(const ResolvedValue& a, const ResolvedValue& b) const noexcept {
-    bool same = a.offset == b.offset && a.tensor.dtype == b.tensor.dtype && a.tensor.rank == b.tensor.rank;
-    for (std::uint32_t d = 0; same && d < a.tensor.rank; ++d)
-      same = a.tensor.dims[d] == b.tensor.dims[d] && a.tensor.strides[d] == b.tensor.strides[d];
-    return same;
-  }
-
-  /// Do two views of one root share a byte? Exact for views that are columns of the same rows, else by their whole ranges.
-  static bool share_bytes(const ResolvedValue& a, const ResolvedValue& b) noexcept {
-    if (a.root != b.root || a.bytes == 0 || b.bytes == 0) return false;
-    if (a.offset + a.bytes <= b.offset || b.offset + b.bytes <= a.offset) return false;
-    const Tensor &x = a.tensor, &y = b.tensor;
-    if (x.rank < 2 || y.rank < 2 || x.strides[0] != y.strides[0] || x.strides[0] <= 0) return true;
-    const auto step = static_cast<std::uint64_t>(x.strides[0]);
-    const auto row_bytes = [step](const ResolvedValue& v) { return v.bytes - static_cast<std::uint64_t>(v.tensor.dims[0] - 1) * step; };
-    const std::uint64_t from_a = a.offset % step, from_b = b.offset % step;
-    if (from_a + row_bytes(a) > step || from_b + row_bytes(b) > step) return true;
-    return from_a < from_b + row_bytes(b) && from_b < from_a + row_bytes(a);
-  }
-
-  /// Memory that outputs share with inputs or with each other, beyond what OPS.md allows.
-  std::string judge_overlap(const ResolvedNode& node) const {
-    const OpRow& op = *find_op(node.op);
-    if (node.op == QUERN_OP_TOKEN_PUBLISH && source.values[values[node.inputs[1]].root].kind != QUERN_VALUE_STATE)
-      return "token_publish: sequence_number is counted up in place, so it is of kind state";
-    const bool in_place = runs_in_place(node.op);
-    for (std::size_t o = 0; o < node.outputs.size(); ++o) {
-      if (node.outputs[o] == QUERN_NONE) continue;
-      const ResolvedValue& output = values[node.outputs[o]];
-      for (std::size_t other = 0; other < o; ++other)
-        if (node.outputs[other] != QUERN_NONE && share_bytes(values[node.outputs[other]], output))
-          return concat(op.name, ": outputs ", other, " and ", o, " share memory");
-      for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-        if (node.inputs[i] == QUERN_NONE || !share_bytes(values[node.inputs[i]], output)) continue;
-        if (in_place && same_place(values[node.inputs[i]], output)) continue;
-        return concat(op.name, ": output ", o, " shares memory with input ", i, in_place ? " but is not the same view of it" : "; this op does not run in place");
-      }
-    }
-    return {};
-  }
-
-  /// Elementwise, activation, norm and rope ops; and those whose input is the cache that they write.
-  static bool runs_in_place(std::uint32_t op) noexcept {
-    struct Group {
-      std::uint32_t op;
-      std::string_view group;
-    };
-    static constexpr Group groups[] = {
-#define QUERN_OP(id, NAME, name, group, inputs, outputs, attributes, gradient) {id, #group},
-#include "quern/ops.def"
-#undef QUERN_OP
-    };
-    if (op == QUERN_OP_KV_COPY || op == QUERN_OP_KV_MOVE) return true;
-    for (const Group& row : groups)
-      if (row.op == op) return row.group == "elementwise" || row.group == "activation" || row.group == "norm" || row.group == "rope";
-    return false;
   }
 
   /// Internal values are written before they are read, outputs are written.
