@@ -13,7 +13,8 @@ std::vector<WantedWeight> wanted_weights(const Program& program, const models::S
     WeightPlace place{tensor, device, packed != nullptr ? packed->layout : ""};
     if (std::ranges::find(wanted, place, &WantedWeight::place) != wanted.end()) return;
     wanted.push_back({std::move(place), packed != nullptr ? packed->bytes : file.require_tensor(tensor).bytes,
-                      packed != nullptr ? value : graph::no_value});
+                      packed != nullptr ? value : graph::no_value,
+                      std::max<std::uint64_t>(64, program.devices()[device]->device()->info().memory_alignment)});
   };
   for (const models::StepGraph::Weight& weight : step.weights) {
     for (const std::uint32_t device : program.readers(weight.value)) want(weight.tensor, device, weight.value);
