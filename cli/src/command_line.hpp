@@ -1,4 +1,4 @@
-// The command line as data. Parsing touches no file, no environment and no library, so its tests need none.
+// The command line as data. Parsing touches no file and no library, and asks the environment that it is given.
 #pragma once
 
 #include "settings.hpp"
@@ -88,8 +88,19 @@ struct HubFlags {
   std::string sha256;
 };
 
+/// What one flag has, and from where.
+struct FlagState {
+  std::string flag;                  // "--top-k"
+  std::string variable;              // "QUERN_TOP_K"
+  const Setting* setting = nullptr;  // null for a flag that is no setting; for a setting, `given` is what the flag gave
+  GivenValue given;
+};
+
 struct CommandLine {
   Verb verb = Verb::run;
+  std::string verb_name;         // "" for --show-config without a verb
+  std::vector<FlagState> flags;  // all that the verb has, in the order of its help
+  bool show_config = false;
   FlagValues settings;
   bool json = false;
   bool verbose = false;
@@ -111,8 +122,10 @@ struct Answered {
   std::string text;
 };
 
-/// `arguments` without the program's name. Throws Answered, or Failure(exit_usage).
-CommandLine parse_command_line(const std::vector<std::string>& arguments, const std::string& version);
+/// `arguments` without the program's name. What they do not give is taken from `environment`, where each flag has a variable.
+/// Throws Answered, or Failure(exit_usage).
+CommandLine parse_command_line(const std::vector<std::string>& arguments, const std::string& version,
+                               const Environment& environment);
 
 /// "128=-1.5" is a bias of -1.5 for token 128; "128=-inf" forbids it. Throws Failure(exit_usage).
 quern_logit_bias parse_logit_bias(const std::string& text);

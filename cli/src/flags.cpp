@@ -32,20 +32,22 @@ CLI::Option* add_model_flags(CLI::App& app, ModelFlags& flags) {
          [&flags](const std::string& word) {
            flags.activations = word == "f32" ? QUERN_ACTIVATIONS_F32 : QUERN_ACTIVATIONS_AUTO;
          },
-         "auto (default), or f32 for exact numerics")
+         "f32 computes in exact numerics")
       ->check(CLI::IsMember({"auto", "f32"}).description(""))
-      ->type_name("auto|f32");
+      ->type_name("auto|f32")
+      ->default_str("auto");
   app.add_option_function<std::string>(
          "--kv", [&flags](const std::string& word) { flags.kv = word == "f32" ? QUERN_KV_F32 : QUERN_KV_F16; },
-         "type of the key/value cache (default: f16)")
+         "type of the key/value cache")
       ->check(CLI::IsMember({"f16", "f32"}).description(""))
-      ->type_name("f16|f32");
+      ->type_name("f16|f32")
+      ->default_str("f16");
   return app.add_option("MODEL", flags.path, "the model: a file, or a name as quern list prints it")->required();
 }
 
 void add_sampling_flags(CLI::App& app, SamplingFlags& flags) {
   constexpr const char* group = "Sampling";
-  const auto real = [&](const char* flag, float& value, float least, float most, const char* help) {
+  const auto real = [&](const char* flag, float& value, float least, float most, const char* standard, const char* help) {
     const std::string name = flag;
     app.add_option_function<std::string>(
            flag,
@@ -57,17 +59,19 @@ void add_sampling_flags(CLI::App& app, SamplingFlags& flags) {
            },
            help)
         ->type_name("X")
+        ->default_str(standard)
         ->group(group);
   };
-  real("--temperature", flags.temperature, 0, 100, "0 takes the best token every time (default: 0.7)");
+  real("--temperature", flags.temperature, 0, 100, "0.7", "0 takes the best token every time");
   add_number_option(app, "--top-k", [&flags](std::uint64_t k) { flags.top_k = static_cast<std::uint32_t>(k); },
                     "only the K best tokens; 0 is all", 0, std::numeric_limits<std::uint32_t>::max())
+      ->default_str("0")
       ->group(group);
-  real("--top-p", flags.top_p, 0, 1, "only the best tokens that together have this probability");
-  real("--min-p", flags.min_p, 0, 1, "only tokens with this share of the best one's probability");
-  real("--repeat-penalty", flags.repeat_penalty, 0, 100, "divide the logits of tokens seen; 1 is none");
-  real("--presence-penalty", flags.presence_penalty, -100, 100, "subtract from the logits of tokens seen");
-  real("--frequency-penalty", flags.frequency_penalty, -100, 100, "subtract once for each time a token was seen");
+  real("--top-p", flags.top_p, 0, 1, "off", "only the best tokens that together have this probability");
+  real("--min-p", flags.min_p, 0, 1, "off", "only tokens with this share of the best one's probability");
+  real("--repeat-penalty", flags.repeat_penalty, 0, 100, "1", "divide the logits of tokens seen; 1 is none");
+  real("--presence-penalty", flags.presence_penalty, -100, 100, "0", "subtract from the logits of tokens seen");
+  real("--frequency-penalty", flags.frequency_penalty, -100, 100, "0", "subtract once for each time a token was seen");
   app.add_option_function<std::string>(
          "--penalty-window",
          [&flags](const std::string& text) {
@@ -76,11 +80,13 @@ void add_sampling_flags(CLI::App& app, SamplingFlags& flags) {
              throw CLI::ValidationError("--penalty-window", "'" + text + "' is not a number of tokens or all");
            flags.penalty_window = text == "all" ? QUERN_WINDOW_ALL : static_cast<std::uint32_t>(*window);
          },
-         "how many last tokens count as seen: a number (default: 64) or all")
+         "how many last tokens count as seen: a number or all")
       ->type_name("N")
+      ->default_str("64")
       ->group(group);
   add_number_option(app, "--seed", [&flags](std::uint64_t seed) { flags.seed = seed; },
-                    "the same seed gives the same answer (default: a random one)")
+                    "the same seed gives the same answer")
+      ->default_str("a random one")
       ->group(group);
   app.add_option_function<std::vector<std::string>>(
          "--logit-bias",
@@ -92,6 +98,7 @@ void add_sampling_flags(CLI::App& app, SamplingFlags& flags) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->allow_extra_args(false)
       ->type_name("TOKEN=BIAS")
+      ->default_str("none")
       ->group(group);
 }
 
@@ -99,12 +106,11 @@ void add_setting_flags(CLI::App& app, FlagValues& values, unsigned uses, const c
   for (const Setting& setting : all_settings()) {
     if ((setting.uses & uses) == 0) continue;
     const std::string key = setting.key;
-    const std::string help = std::string(setting.help) + " [" + setting.variable + "]";
     std::string names = setting.flag;
     if (threads_alias != nullptr && key == "threads") names = std::string(threads_alias) + "," + names;
     const char* group = (setting.uses & for_backends) != 0 ? "Backend and device" : "Getting models";
     if (setting.placeholder == nullptr) {
-      app.add_flag_function(names, [&values, key](std::int64_t) { values[key] = "1"; }, help)->group(group);
+      app.add_flag_function(names, [&values, key](std::int64_t) { values[key] = "1"; }, setting.help)->group(group);
       continue;
     }
     CLI::Option* option = app.add_option_function<std::vector<std::string>>(
@@ -113,9 +119,9 @@ void add_setting_flags(CLI::App& app, FlagValues& values, unsigned uses, const c
           std::string& value = values[key];
           for (const std::string& part : given) value += (value.empty() ? "" : ",") + part;
         },
-        help);
+        setting.help);
     // Limits may be given one by one; every other setting once.
-    option->expected(1)->allow_extra_args(false)->type_name(setting.placeholder)->group(group);
+    option->expected(1)->allow_extra_args(false)->type_name(setting.placeholder)->default_str(setting.standard)->group(group);
     option->multi_option_policy(setting.kind == SettingKind::memory ? CLI::MultiOptionPolicy::TakeAll
                                                                     : CLI::MultiOptionPolicy::Throw);
   }
@@ -132,7 +138,8 @@ void add_list_option(CLI::App& app, const char* flag, std::vector<std::string>& 
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->allow_extra_args(false)
-      ->type_name(placeholder);
+      ->type_name(placeholder)
+      ->default_str("none");
 }
 
 CLI::Option* add_number_option(CLI::App& app, const char* flag, std::function<void(std::uint64_t)> take,

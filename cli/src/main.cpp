@@ -4,6 +4,7 @@
 #include "log.hpp"
 #include "model_path.hpp"
 #include "output.hpp"
+#include "show_config.hpp"
 #include "verbs/verbs.hpp"
 
 #include <cstdio>
@@ -21,8 +22,16 @@ std::string version_text() {
 }
 
 int dispatch(CommandLine line) {
-  const Settings settings =
-      resolve_settings(line.settings, process_environment, read_config(config_paths(process_environment)));
+  const std::vector<std::string> files = config_paths(process_environment);
+  const Config config = read_config(files);
+  const Settings settings = resolve_settings(line.settings, process_environment, config);
+  if (line.show_config) {
+    if (line.json)
+      write_json(config_json(line, process_environment, config, files));
+    else
+      write_out(config_page(line, process_environment, config, files));
+    return exit_ok;
+  }
   set_log_level(settings.log_level);
   if (std::string* model = line.model()) *model = model_path(*model, settings);
   switch (line.verb) {
@@ -54,7 +63,7 @@ int dispatch(CommandLine line) {
 
 int guarded_main(const std::vector<std::string>& arguments) {
   try {
-    return dispatch(parse_command_line(arguments, version_text()));
+    return dispatch(parse_command_line(arguments, version_text(), process_environment));
   } catch (const Answered& answered) {
     std::fputs(answered.text.c_str(), stdout);
     return std::fflush(stdout) == 0 ? exit_ok : exit_refused;

@@ -13,40 +13,40 @@ namespace {
 using enum SettingKind;
 
 constexpr Setting settings_table[] = {
-    {"backend", "QUERN_BACKEND", "--backend", "NAMES", "demand these backends, in this order: cuda or cuda,cpu", text},
-    {"backend_disable", "QUERN_BACKEND_DISABLE", "--backend-disable", "NAMES", "never open these backends", text},
-    {"device", "QUERN_DEVICE", "--device", "DEVICE", "demand this device: cuda:0, a PCI address or a UUID", text},
-    {"memory", "QUERN_MEMORY", "--memory", "LIMITS", "memory limits per device: cuda:0=8G,cpu=512M", memory},
-    {"threads", "QUERN_THREADS", "--threads", "N", "CPU threads (default: one a physical core)", count},
-    {"fallback", "QUERN_FALLBACK", "--fallback", "auto|warn|strict",
-     "what to do when a device lacks a part of the model (default: warn)", fallback},
+    {"backend", "QUERN_BACKEND", "--backend", "NAMES", "demand these backends, in this order: cuda or cuda,cpu", "the best that works", text},
+    {"backend_disable", "QUERN_BACKEND_DISABLE", "--backend-disable", "NAMES", "never open these backends", "none", text},
+    {"device", "QUERN_DEVICE", "--device", "DEVICE", "demand this device: cuda:0, a PCI address or a UUID", "the best that works", text},
+    {"memory", "QUERN_MEMORY", "--memory", "LIMITS", "memory limits per device: cuda:0=8G,cpu=512M", "no limit", memory},
+    {"threads", "QUERN_THREADS", "--threads", "N", "CPU threads", "one a physical core", count},
+    {"fallback", "QUERN_FALLBACK", "--fallback", "auto|warn|strict", "what to do when a device lacks a part of the model", "warn", fallback},
     {"deterministic", "QUERN_DETERMINISTIC", "--deterministic", nullptr,
-     "the same bits for any batch and thread count, with f16 and f32 weights too", boolean},
+     "the same bits for any batch and thread count, with f16 and f32 weights too", "off", boolean},
     {"force_kernel", "QUERN_FORCE_KERNEL", "--force-kernel", "BACKEND:FAMILY", "one kernel family, for tests: cpu:avx2",
-     text},
+     "the best that works", text},
     {"backend_path", "QUERN_BACKEND_PATH", "--backend-path", "FOLDERS", "plugin folders instead of the default ones",
-     text},
+     "quern/backends-1 beside the library", text},
     {"backend_extra_path", "QUERN_BACKEND_EXTRA_PATH", "--backend-extra-path", "FOLDERS",
-     "plugin folders in front of the others", text},
+     "plugin folders in front of the others", "none", text},
     {"allow_dev_plugins", "QUERN_ALLOW_DEV_PLUGINS", "--allow-dev-plugins", nullptr,
-     "accept plugins built from other development headers", boolean},
+     "accept plugins built from other development headers", "off", boolean},
     {"probe_in_process", "QUERN_PROBE_IN_PROCESS", "--probe-in-process", nullptr,
-     "start no processes to prove plugins; one that crashes then ends the program", boolean},
-    {"cache_dir", "QUERN_CACHE_DIR", "--cache-dir", "FOLDER", "where probe results, packed weights and models from URLs are kept", text,
-     for_all},
+     "start no processes to prove plugins; one that crashes then ends the program", "off", boolean},
+    {"cache_dir", "QUERN_CACHE_DIR", "--cache-dir", "FOLDER", "where probe results, packed weights and models from URLs are kept",
+     "$XDG_CACHE_HOME/quern", text, for_all},
     {"weights_cache", "QUERN_WEIGHTS_CACHE", "--weights-cache", "off|on|verify",
-     "keep packed weights in the cache folder, for a faster start (default: off)", weights_cache},
+     "keep packed weights in the cache folder, for a faster start", "off", weights_cache},
     {"weights_cache_limit", "QUERN_WEIGHTS_CACHE_LIMIT", "--weights-cache-limit", "BYTES",
-     "the most that these files may take: 32G, or 0 for no limit (default: 64G)", limit},
-    {"log", "QUERN_LOG", "--log", "LEVEL", "trace, debug, info, warn (default), error or off", log_level, for_all},
-    {"hub_cache", "HF_HUB_CACHE", "--hub-cache", "FOLDER", "where models from the hub are kept", text, for_models | for_hub},
-    {"hub_endpoint", "HF_ENDPOINT", "--hub-endpoint", "URL", "the hub (default: https://huggingface.co)", text, for_hub},
-    {"hub_tries", "QUERN_HUB_TRIES", "--hub-tries", "N", "failures in a row until a download gives up (default: 6)", count, for_hub},
-    {"hub_timeout", "HF_HUB_DOWNLOAD_TIMEOUT", "--hub-timeout", "SECONDS", "without a byte that count as a failure (default: 30)", count,
-     for_hub},
-    {"offline", "HF_HUB_OFFLINE", "--offline", nullptr, "use what is in the cache and ask no network", boolean, for_hub},
+     "the most that these files may take: 32G, or 0 for no limit", "64G", limit},
+    {"log", "QUERN_LOG", "--log", "LEVEL", "trace, debug, info, warn, error or off", "warn", log_level, for_all},
+    {"hub_cache", "HF_HUB_CACHE", "--hub-cache", "FOLDER", "where models from the hub are kept",
+     "hub in HF_HOME, or else $XDG_CACHE_HOME/huggingface/hub", text, for_models | for_hub},
+    {"hub_endpoint", "HF_ENDPOINT", "--hub-endpoint", "URL", "the hub", "https://huggingface.co", text, for_hub},
+    {"hub_tries", "QUERN_HUB_TRIES", "--hub-tries", "N", "failures in a row until a download gives up", "6", count, for_hub},
+    {"hub_timeout", "HF_HUB_DOWNLOAD_TIMEOUT", "--hub-timeout", "SECONDS", "without a byte that count as a failure", "30", count, for_hub},
+    {"offline", "HF_HUB_OFFLINE", "--offline", nullptr, "use what is in the cache and ask no network", "off", boolean, for_hub},
 };
 
+/// A value with the words that name its origin in a message.
 struct Given {
   std::string value;
   std::string origin;
@@ -55,11 +55,10 @@ struct Given {
 
 std::optional<Given> strongest(const Setting& setting, const FlagValues& flags, const Environment& environment,
                                const Config& config) {
-  if (const auto flag = flags.find(setting.key); flag != flags.end()) return Given{flag->second, setting.flag};
-  if (const auto value = environment(setting.variable)) return Given{*value, setting.variable, true};
-  if (const auto entry = config.find(setting.key); entry != config.end())
-    return Given{entry->second.value, entry->second.origin + ": " + setting.key};
-  return {};
+  const GivenValue found = strongest_value(setting, flags, environment, config);
+  if (found.origin == Origin::standard) return {};
+  return Given{found.value, found.origin == Origin::file ? found.where + ": " + setting.key : found.where,
+               found.origin == Origin::environment};
 }
 
 [[noreturn]] void refuse(const Given& given, const std::string& expected) {
@@ -67,10 +66,7 @@ std::optional<Given> strongest(const Setting& setting, const FlagValues& flags, 
 }
 
 bool parse_boolean(const Given& given) {
-  static constexpr std::array yes = {"1", "true", "on", "yes"};
-  static constexpr std::array no = {"0", "false", "off", "no"};
-  if (std::ranges::find(yes, given.value) != yes.end()) return true;
-  if (std::ranges::find(no, given.value) != no.end()) return false;
+  if (const auto value = cli::parse_boolean(given.value)) return *value;
   refuse(given, "1 or 0");
 }
 
@@ -146,6 +142,22 @@ std::span<const Setting> all_settings() { return settings_table; }
 const Setting* find_setting(const std::string& key) {
   const auto found = std::ranges::find(settings_table, key, [](const Setting& s) { return std::string(s.key); });
   return found == std::end(settings_table) ? nullptr : &*found;
+}
+
+GivenValue strongest_value(const Setting& setting, const FlagValues& flags, const Environment& environment, const Config& config) {
+  if (const auto flag = flags.find(setting.key); flag != flags.end()) return {flag->second, Origin::flag, setting.flag};
+  if (const auto value = environment(setting.variable)) return {*value, Origin::environment, setting.variable};
+  if (const auto entry = config.find(setting.key); entry != config.end())
+    return {entry->second.value, Origin::file, entry->second.origin};
+  return {setting.standard, Origin::standard, ""};
+}
+
+std::optional<bool> parse_boolean(std::string_view word) {
+  static constexpr std::array<std::string_view, 4> yes = {"1", "true", "on", "yes"};
+  static constexpr std::array<std::string_view, 4> no = {"0", "false", "off", "no"};
+  if (std::ranges::find(yes, word) != yes.end()) return true;
+  if (std::ranges::find(no, word) != no.end()) return false;
+  return {};
 }
 
 std::optional<std::uint32_t> parse_log_level(std::string_view word) {

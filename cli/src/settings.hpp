@@ -28,8 +28,19 @@ struct Setting {
   const char* flag;
   const char* placeholder;  // in the help; null for a flag without value
   const char* help;
+  const char* standard;  // what holds where nothing is given, in words
   SettingKind kind;
   unsigned uses = for_backends;
+};
+
+/// What a value came from, weakest first.
+enum class Origin { standard, file, environment, flag };
+
+/// The value that a setting or flag has, and where it came from: "--threads", "QUERN_THREADS", "/etc/quern/quern.conf:3".
+struct GivenValue {
+  std::string value;
+  Origin origin = Origin::standard;
+  std::string where;
 };
 
 std::span<const Setting> all_settings();
@@ -56,6 +67,12 @@ struct Settings {
 
 /// Throws Failure(exit_usage) for a value that cannot be read; the text has its origin and the value.
 Settings resolve_settings(const FlagValues& flags, const Environment& environment, const Config& config);
+
+/// The strongest value given for a setting; its default, in words, where none was.
+GivenValue strongest_value(const Setting& setting, const FlagValues& flags, const Environment& environment, const Config& config);
+
+/// "1" and "0" in their usual spellings; nothing for another word.
+std::optional<bool> parse_boolean(std::string_view word);
 
 /// QUERN_LEVEL_... of "trace", "debug", "info", "warn", "error", "off"; nothing for another word.
 std::optional<std::uint32_t> parse_log_level(std::string_view word);

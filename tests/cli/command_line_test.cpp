@@ -10,7 +10,9 @@
 namespace quern::cli {
 namespace {
 
-CommandLine parse(const std::vector<std::string>& arguments) { return parse_command_line(arguments, "quern 9.9"); }
+CommandLine parse(const std::vector<std::string>& arguments) {
+  return parse_command_line(arguments, "quern 9.9", [](const char*) { return std::optional<std::string>(); });
+}
 
 /// The failure's sentence; "" if there is none.
 std::string refusal(const std::vector<std::string>& arguments) {

@@ -408,6 +408,23 @@ class Settings(Case):
         self.assertEqual(self.quern(*run, env={"QUERN_BACKEND": "cpu"}).code, 0)
         self.assert_fails(3, "from-file", *run)
 
+    def test_show_config_names_the_origin_of_each_value_and_runs_nothing(self):
+        path = self.write("config/quern/quern.conf", "backend = nonesuch\n")
+        env = {"QUERN_TOP_K": "7"}
+        shown = self.quern_json("run", "--show-config", "--threads", "3", env=env)
+        self.assertEqual(shown["verb"], "run")
+        by_flag = {one["flag"]: one for one in shown["settings"]}
+        self.assertEqual((by_flag["--threads"]["value"], by_flag["--threads"]["origin"]), ("3", "flag"))
+        self.assertEqual((by_flag["--top-k"]["value"], by_flag["--top-k"]["where"]), ("7", "QUERN_TOP_K"))
+        self.assertEqual((by_flag["--backend"]["value"], by_flag["--backend"]["where"]), ("nonesuch", path + ":1"))
+        self.assertEqual(by_flag["--temperature"]["origin"], "default")
+        self.assertEqual(shown["files"], [{"path": path, "exists": True}, {"path": "/etc/quern/quern.conf", "exists": os.path.exists("/etc/quern/quern.conf")}])
+        for verb in [()] + [(verb,) for verb in VERBS]:
+            page = self.quern(*verb, "--show-config", env=env)
+            self.assertEqual(page.code, 0, page.err)
+            self.assertRegex(page.out.decode(), r"(?m)^--log +warn +default$")
+        self.assert_fails(2, "QUERN_TOP_K", "run", MICRO, "x", env={"QUERN_TOP_K": "many"})
+
     def test_a_missing_device_is_3(self):
         self.assert_fails(3, "cpu:9", "run", MICRO, "x", "--device", "cpu:9")
 

@@ -1,0 +1,122 @@
+"""The completion scripts as a shell runs them: each loads, and offers every verb, every flag of every verb and the words a flag takes.
+
+zsh offers completions in a terminal alone, so that there the script is loaded and its table is read."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import unittest
+
+from harness import PROGRAM, VERBS, Case, main
+
+SCRIPTS = pathlib.Path(os.environ["QUERN_TEST_COMPLETIONS"])
+
+
+class ShellCase(Case):
+    shell = ""
+
+    def setUp(self):
+        super().setUp()
+        if shutil.which(self.shell) is None:
+            self.skipTest(f"{self.shell} is not installed")
+        (self.folder / "bin").mkdir()
+        (self.folder / "bin/quern").symlink_to(PROGRAM)
+
+    def run_shell(self, *arguments, script=None):
+        path = f"{self.folder}/bin:{os.environ['PATH']}"
+        done = subprocess.run([self.shell, *arguments], input=script, capture_output=True, text=True, cwd=self.folder,
+                              env=self.environment({"PATH": path}), timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        return done.stdout
+
+    def flags(self, *verb):
+        """As the program's help has them."""
+        page = self.quern(*verb, "--help").out.decode()
+        found = {word for line in page.splitlines() if line.startswith("  -")
+                 for word in re.findall(r"--?[a-z][a-z0-9-]*", line[:line.find("  ", 2) if "  " in line[2:] else None])}
+        self.assertIn("--help", found)
+        return found
+
+
+class Bash(ShellCase):
+    shell = "bash"
+
+    def complete(self, *lines):
+        """What readline would offer at the end of each line."""
+        script = f"set -u\nsource {SCRIPTS}/quern.bash\ncomplete -p quern >/dev/null\n"
+        for line in lines:
+            script += f"COMP_LINE='{line}' COMP_POINT={len(line)}\n_quern\nprintf '%s\\n' \"${{COMPREPLY[@]-}}\" END\n"
+        answers = self.run_shell("--norc", "--noprofile", "-s", script=script).split("END\n")
+        self.assertEqual(len(answers), len(lines) + 1)
+        return [set(answer.split("\n")) - {""} for answer in answers[:-1]]
+
+    def test_offers_every_verb_and_every_flag(self):
+        verbs, outer, *of_verbs = self.complete("quern ", "quern -", *(f"quern {verb} -" for verb in VERBS))
+        self.assertEqual(verbs, set(VERBS))
+        self.assertEqual(outer, self.flags())
+        for verb, offered in zip(VERBS, of_verbs):
+            self.assertEqual(offered, self.flags(verb), verb)
+
+    def test_offers_the_words_that_a_flag_takes(self):
+        kv, log, start, joined, free, after = self.complete(
+            "quern run m --kv ", "quern -v doctor --log ", "quern bench --fall", "quern run --kv=f1", "quern run --top-k ",
+            "quern run --raw --ra")
+        self.assertEqual(kv, {"f16", "f32"})
+        self.assertEqual(log, {"trace", "debug", "info", "warn", "error", "off"})
+        self.assertEqual(start, {"--fallback"})
+        self.assertEqual(joined, {"f16"})
+        self.assertEqual(free, set())
+        self.assertEqual(after, {"--raw"})
+
+    def test_offers_files_folders_and_models_that_were_pulled(self):
+        self.write("model.gguf", "")
+        (self.folder / "models").mkdir()
+        snapshot = "cache/huggingface/hub/models--owner--name/snapshots/" + "a" * 40
+        self.write(snapshot + "/name-Q4_K_M.gguf", b"GGUF")
+        self.write("cache/huggingface/hub/models--owner--name/refs/main", "a" * 40)
+        files, folders, names, quantised = self.complete("quern run mod", "quern run --cache-dir mod", "quern run own",
+                                                         "quern run owner/name:Q")
+        self.assertEqual(files, {"model.gguf", "models"})
+        self.assertEqual(folders, {"models"})
+        self.assertEqual(names, {"owner/name:Q4_K_M"})
+        self.assertEqual(quantised, {"Q4_K_M"})  # readline keeps what is in front of the colon
+
+
+class Zsh(ShellCase):
+    shell = "zsh"
+
+    def test_loads_and_names_every_verb_and_every_flag(self):
+        text = (SCRIPTS / "_quern").read_text()
+        self.run_shell("-f", "-n", str(SCRIPTS / "_quern"))
+        loaded = self.run_shell("-f", "-c", f"fpath=({SCRIPTS} $fpath); autoload -Uz compinit; compinit -u -D; "
+                                            "autoload +X -Uz _quern; print -r -- $_comps[quern]; functions _quern")
+        self.assertTrue(loaded.startswith("_quern\n"), loaded[:200])
+        for verb in VERBS:
+            self.assertRegex(text, rf"(?m)^        '{verb}:")
+            part = text[text.index(f"        {verb})\n"):].split(";;")[0]
+            names = set(re.findall(r"(?m)^            '(?:\*|\([^)]*\))?(--?[a-z][a-z0-9-]*)[=+]?\[", part))
+            self.assertEqual(names, self.flags(verb), verb)
+
+
+class Fish(ShellCase):
+    shell = "fish"
+
+    def complete(self, line):
+        out = self.run_shell("--no-config", "-c", f"source {SCRIPTS}/quern.fish; complete -C '{line}'")
+        return {row.split("\t")[0] for row in out.splitlines()}
+
+    def test_offers_every_verb_and_every_flag(self):
+        self.assertEqual(self.complete("quern "), set(VERBS))
+        for verb in VERBS:
+            long = {flag for flag in self.flags(verb) if flag.startswith("--")}
+            self.assertEqual(self.complete(f"quern {verb} --"), long, verb)
+
+    def test_offers_the_words_that_a_flag_takes(self):
+        self.assertEqual(self.complete("quern run --kv "), {"f16", "f32"})
+        self.assertEqual(self.complete("quern doctor --log "), {"trace", "debug", "info", "warn", "error", "off"})
+
+
+if __name__ == "__main__":
+    main()
