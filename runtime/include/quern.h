@@ -35,6 +35,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "quern/quern_dtypes.h"
 #include "quern/quern_status.h"
 
 #if defined(__GNUC__)
@@ -306,6 +307,8 @@ typedef struct quern_model_options {
   uint32_t reserved;    /* 0 */
   quern_progress_callback progress; /* may be null */
   void *progress_user;
+  uint32_t embeddings;  /* 1: quern_embed() works on its sessions; every step then keeps the hidden states of its outputs */
+  uint32_t reserved2;   /* 0 */
 } quern_model_options;
 
 /* Reads the file, places it on the devices, packs the weights. Afterwards the file is not read again. Two
@@ -529,6 +532,23 @@ QUERN_API quern_status quern_evaluate(quern_session *session, uint32_t sequence,
 QUERN_API quern_status quern_evaluation_get_info(const quern_evaluation *evaluation, quern_evaluation_info *out);
 QUERN_API void quern_evaluation_release(quern_evaluation *evaluation);
 
+/* ---- Embeddings ---------------------------------------------------------------------------------------- */
+
+enum {
+  QUERN_POOL_LAST = 0, /* the hidden state of the last token */
+  QUERN_POOL_MEAN = 1, /* the mean over all tokens, summed in f64 */
+  QUERN_POOL_NONE = 2  /* one vector a token, in their order */
+};
+enum { QUERN_EMBED_NORMALISE = 1 }; /* scale each vector to length 1; one of length 0 stays */
+
+/* The last hidden state of a text: what the head would read, after the final norm. Reads the ids from position 0 of a
+ * sequence (what it held is forgotten; it holds the ids afterwards). (buffer, capacity, needed) as above, in floats:
+ * the model's hidden size, times count with QUERN_POOL_NONE; asking for the size computes nothing. One at a time.
+ * Errors: QUERN_INVALID_ARGUMENT (no ids, an id outside the vocabulary, an unknown pooling or flag; a model that was not
+ * loaded with embeddings = 1), QUERN_CONTEXT_FULL, QUERN_CANCELLED, and while computing as quern_generate. */
+QUERN_API quern_status quern_embed(quern_session *session, uint32_t sequence, const int32_t *ids, uint64_t count,
+                                   uint32_t pooling, uint32_t flags, float *buffer, uint64_t capacity, uint64_t *needed);
+
 /* ---- Save and restore ---------------------------------------------------------------------------------- */
 
 /* All sequences of a session (tokens and key/value cache) as bytes that a later process can restore, with the
@@ -596,6 +616,80 @@ QUERN_API quern_status quern_statistics_get_cut(const quern_statistics *statisti
 /* All of it as one JSON object, members named as in the structs, with "devices" and "cuts" as arrays. */
 QUERN_API quern_status quern_statistics_json(const quern_statistics *statistics, quern_text **out);
 QUERN_API void quern_statistics_release(quern_statistics *statistics);
+
+/* ---- Tensors, and one op at a time --------------------------------------------------------------------- */
+
+/* Memory of one device with a dtype and a shape: row-major, the last dimension contiguous, in whole blocks for a quantised
+ * format. Functions on a tensor are "one at a time" for that tensor: a second call that uses it returns QUERN_BUSY. */
+typedef struct quern_tensor quern_tensor;
+
+#define QUERN_TENSOR_DIMS 6 /* the most dimensions that a tensor has */
+
+/* "f32" for QUERN_F32, "q4_k" for QUERN_Q4_K (quern_dtypes.h has all); "" for one that this library does not know. Static. */
+QUERN_API const char *quern_dtype_name(quern_dtype dtype);
+/* QUERN_DTYPE_NONE for null and for a name that this library does not know. */
+QUERN_API quern_dtype quern_dtype_from_name(const char *name);
+
+/* Allocates a tensor of zero bytes on a device: "cpu:0" as quern_device_entry.name, or null for the one that a model loaded
+ * now would use first. shape[0] is the slowest dimension; none may be below 0, and `dims` is 1 to QUERN_TENSOR_DIMS. The
+ * device is opened on first use; its tensors count against its memory limit. Errors: QUERN_INVALID_ARGUMENT (shape, dtype, a last
+ * dimension that is not whole blocks), QUERN_NOT_FOUND (no such device among those that may be used; the text lists them),
+ * QUERN_BACKEND_UNAVAILABLE, QUERN_OUT_OF_MEMORY, QUERN_HOST_OUT_OF_MEMORY. */
+QUERN_API quern_status quern_tensor_create(quern_runtime *runtime, const char *device, quern_dtype dtype,
+                                           const int64_t *shape, uint32_t dims, quern_tensor **out);
+QUERN_API void quern_tensor_release(quern_tensor *tensor);
+
+typedef struct quern_tensor_info {
+  uint64_t struct_size;
+  const char *device;   /* "cpu:0" */
+  quern_dtype dtype;
+  uint32_t dims;
+  const int64_t *shape; /* [dims] */
+  uint64_t elements;
+  uint64_t bytes;
+} quern_tensor_info;
+
+/* Pointers belong to the tensor. Never waits for another call. */
+QUERN_API quern_status quern_tensor_get_info(const quern_tensor *tensor, quern_tensor_info *out);
+
+/* Copies `size` bytes, in the tensor's own dtype, from or to host memory, beginning at byte `offset` of the tensor. Errors:
+ * QUERN_INVALID_ARGUMENT beyond its end; QUERN_DEVICE_LOST. */
+QUERN_API quern_status quern_tensor_write(quern_tensor *tensor, uint64_t offset, const void *data, uint64_t size);
+QUERN_API quern_status quern_tensor_read(const quern_tensor *tensor, uint64_t offset, void *data, uint64_t size);
+
+/* Makes `to` hold what `from` holds, on whatever devices and in whatever dtypes they are; shapes must be equal. Another dtype is
+ * converted by the op `cast` on the device of `from`, and on that of `to` where the first refuses it. Errors:
+ * QUERN_INVALID_ARGUMENT (shapes differ), QUERN_UNSUPPORTED (neither device converts so), QUERN_OUT_OF_MEMORY,
+ * QUERN_HOST_OUT_OF_MEMORY, QUERN_DEVICE_LOST. */
+QUERN_API quern_status quern_tensor_copy(const quern_tensor *from, quern_tensor *to);
+
+typedef struct quern_op_attribute {
+  const char *name; /* "epsilon" */
+  double value;     /* of an integer attribute: a whole number */
+} quern_op_attribute;
+
+typedef struct quern_op_call {
+  uint64_t struct_size;
+  const char *op;                    /* "rms_norm": a name of the op set, which OPS.md of the plugin API describes */
+  const quern_tensor *const *inputs; /* in the op's order; null for an optional one that is absent */
+  uint64_t input_count;
+  quern_tensor **outputs;            /* in the op's order. A tensor: it is written, and read first where the op works in place
+                                      * (`table` of set_rows, `w` of adamw). Null: the library makes one of the shape and dtype
+                                      * that the op gives, and the caller releases it. */
+  uint64_t output_count;             /* fewer than the op has: the others are made and dropped, or not computed if optional */
+  const quern_op_attribute *attributes;
+  uint64_t attribute_count;
+  uint32_t fast;                     /* 1: products may round their inputs as models loaded with QUERN_ACTIVATIONS_AUTO do */
+  uint32_t reserved;                 /* 0 */
+} quern_op_call;
+
+/* Runs one op on the device of its tensors, which must all lie on one, and returns when it is done: what a plugin author
+ * and a test call, not the way to run a model (a graph is compiled for each call). `kernels` may be null; else it
+ * receives the names of the kernels that ran, ", " between. After an error the outputs that were given hold anything, and
+ * none was made. Errors: QUERN_NOT_FOUND (an op or attribute that the op set lacks), QUERN_INVALID_ARGUMENT (what breaks the
+ * op's contract, with the shapes found; tensors of two devices or two runtimes), QUERN_UNSUPPORTED (the device has not the op for these
+ * dtypes and shapes; the text has its reason), QUERN_BUSY, QUERN_OUT_OF_MEMORY, QUERN_HOST_OUT_OF_MEMORY, QUERN_DEVICE_LOST. */
+QUERN_API quern_status quern_run_op(const quern_op_call *call, quern_text **kernels);
 
 /* ---- Bench --------------------------------------------------------------------------------------------- */
 

@@ -210,6 +210,11 @@ void Engine::logits(std::uint32_t output, std::span<float> out) const {
                  std::as_writable_bytes(out));
 }
 
+void Engine::hidden(std::uint32_t output, std::span<float> out) const {
+  program_->read(step_.hidden, static_cast<std::uint64_t>(output) * model_->shape().hidden * sizeof(float),
+                 std::as_writable_bytes(out));
+}
+
 void Engine::clear_cancel() noexcept {
   cancel_requested_ = false;
   program_->clear_cancel();

@@ -54,6 +54,9 @@ class Engine {
   /// Copies logits of one output of the last step: [vocabulary], before penalties.
   void logits(std::uint32_t output, std::span<float> out) const;
 
+  /// Copies what the head read for one output of the last step: [hidden], after the final norm. Only where the model keeps it.
+  void hidden(std::uint32_t output, std::span<float> out) const;
+
   /// From any thread, and from a signal handler.
   void cancel() noexcept { cancel_requested_ = true; }
   bool cancel_requested() const noexcept { return cancel_requested_; }

@@ -37,12 +37,12 @@ double log_sum_exp(std::span<const float> logits, float best) {
 
 }  // namespace
 
-Evaluation evaluate(Engine& engine, std::uint32_t sequence, std::span<const std::int32_t> ids, KeepLogits keep) {
+void check_ids(const Engine& engine, std::uint32_t sequence, std::span<const std::int32_t> ids, const char* what) {
   const std::uint32_t vocabulary = engine.model().shape().vocabulary;
   if (sequence >= engine.sequences()) {
     throw Error(QUERN_INVALID_ARGUMENT, concat("sequence is ", sequence, " but the session has ", engine.sequences()));
   }
-  if (ids.empty()) throw Error(QUERN_INVALID_ARGUMENT, "there are no tokens to evaluate");
+  if (ids.empty()) throw Error(QUERN_INVALID_ARGUMENT, concat("there are no tokens to ", what));
   if (ids.size() > engine.context()) {
     throw Error(QUERN_CONTEXT_FULL, concat("the text has ", ids.size(), " tokens but the context is ", engine.context(),
                                            "; load with a larger context or give a shorter text"));
@@ -52,6 +52,11 @@ Evaluation evaluate(Engine& engine, std::uint32_t sequence, std::span<const std:
       throw Error(QUERN_INVALID_ARGUMENT, concat("token ", id, " is outside the vocabulary of ", vocabulary));
     }
   }
+}
+
+Evaluation evaluate(Engine& engine, std::uint32_t sequence, std::span<const std::int32_t> ids, KeepLogits keep) {
+  const std::uint32_t vocabulary = engine.model().shape().vocabulary;
+  check_ids(engine, sequence, ids, "evaluate");
   const auto began = std::chrono::steady_clock::now();
   engine.clear_cancel();
   engine.truncate(sequence, 0);

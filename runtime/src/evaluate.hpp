@@ -16,6 +16,10 @@ struct Evaluation {
   double seconds = 0;
 };
 
+/// What a text to be read must be: ids of the vocabulary, at least one, that fit the context, for a sequence that is there. `what` is
+/// what shall be done to it. Throws Error(QUERN_INVALID_ARGUMENT), Error(QUERN_CONTEXT_FULL).
+void check_ids(const Engine& engine, std::uint32_t sequence, std::span<const std::int32_t> ids, const char* what);
+
 enum class KeepLogits { none, last, all };
 
 /// Forgets what the sequence held. Throws Error(QUERN_INVALID_ARGUMENT), Error(QUERN_CONTEXT_FULL), Error(QUERN_CANCELLED).

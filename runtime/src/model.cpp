@@ -83,8 +83,9 @@ std::uint32_t rows_of_step(const models::Hyperparameters& model, const gguf::Fil
 }
 
 models::StepOptions step_options(std::uint32_t rows, std::uint32_t sequences, std::uint32_t context, quern_dtype kv_dtype, bool exact,
-                                 std::uint32_t determinism) {
+                                 std::uint32_t determinism, bool hidden_output) {
   models::StepOptions options;
+  options.hidden_output = hidden_output;
   options.max_tokens = rows;
   options.max_sequences = sequences;
   options.max_outputs = std::max(8u, sequences);
@@ -135,7 +136,7 @@ std::shared_ptr<const Model> Model::load(std::shared_ptr<Runtime> runtime, const
   model->step_ = std::make_unique<models::StepGraph>(models::build_step(
       model->shape_, file,
       step_options(model->step_rows_, model->sequences_, model->context_, options.kv_dtype, options.exact,
-                   step_determinism(*model->runtime_, model->devices_))));
+                   step_determinism(*model->runtime_, model->devices_), options.embeddings)));
   model->rope_ = std::make_unique<models::RopeGraph>(models::build_rope(model->shape_, model->context_));
   model->load_weights(file, options);
   return model;

@@ -18,6 +18,7 @@ struct ModelOptions {
   std::uint32_t sequences = 1;
   bool exact = false;         // f32 activations
   quern_dtype kv_dtype = QUERN_F16;
+  bool embeddings = false;    // steps keep the hidden states of their outputs
   std::function<bool(std::uint64_t done, std::uint64_t total)> progress;  // false cancels
 };
 
@@ -36,7 +37,7 @@ std::uint32_t rows_of_step(const models::Hyperparameters& model, const gguf::Fil
 
 /// The step of a model for these many rows, sequences and positions.
 models::StepOptions step_options(std::uint32_t rows, std::uint32_t sequences, std::uint32_t context, quern_dtype kv_dtype, bool exact,
-                                 std::uint32_t determinism);
+                                 std::uint32_t determinism, bool hidden_output = false);
 
 /// What the nodes of a step ask for: results that do not depend on the batch on a CPU, where they cost nothing, and where the user
 /// wants them (deterministic); else repeatable ones, since a GPU has other kernels for many rows than for few.

@@ -76,10 +76,13 @@ std::uint64_t parse_weights_cache_limit(std::string_view text, std::string_view 
 Runtime::Runtime(RuntimeSettings settings) : settings_(std::move(settings)), loader_(settings_.loader) {}
 
 std::shared_ptr<MemoryBudget> Runtime::open(const loader::Candidate& candidate) {
+  if (const auto known = opened_.find(candidate.label); known != opened_.end()) return known->second;
   const auto& limits = settings_.memory_limits;
   auto limit = limits.find(candidate.label);
   if (limit == limits.end()) limit = limits.find(candidate.plugin_id);
-  return std::make_shared<MemoryBudget>(loader_.open(candidate), limit == limits.end() ? 0 : limit->second);
+  auto budget = std::make_shared<MemoryBudget>(loader_.open(candidate), limit == limits.end() ? 0 : limit->second);
+  opened_.emplace(candidate.label, budget);
+  return budget;
 }
 
 std::vector<std::shared_ptr<MemoryBudget>> Runtime::devices() {
@@ -116,6 +119,17 @@ std::vector<std::shared_ptr<MemoryBudget>> Runtime::devices() {
   }
   devices_ = std::move(opened);
   return devices_;
+}
+
+std::shared_ptr<MemoryBudget> Runtime::device(const std::string& label) {
+  if (label.empty()) return devices().front();
+  const std::scoped_lock lock(mutex_);
+  std::string labels;
+  for (const loader::Candidate& candidate : loader_.require()) {
+    if (candidate.label == label) return open(candidate);
+    labels += concat(labels.empty() ? "" : ", ", candidate.label);
+  }
+  throw Error(QUERN_NOT_FOUND, concat("there is no device '", label, "' that may be used; there is ", labels));
 }
 
 std::uint32_t Runtime::threads() const {

@@ -54,6 +54,9 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   /// The devices that a model is placed on, best first: under a demand the best of each demanded backend, else the best
   /// device and, behind it, the CPU. Opened on first use.
   std::vector<std::shared_ptr<MemoryBudget>> devices();
+  /// One of the devices that may be used, "cpu:0"; "" is the first of devices(). Opened on first use. Throws
+  /// Error(QUERN_NOT_FOUND) with the list.
+  std::shared_ptr<MemoryBudget> device(const std::string& label);
   std::uint32_t threads() const;
   void log(std::uint32_t level, const std::string& text) const;
 
@@ -63,6 +66,7 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   loader::Loader loader_;
   std::mutex mutex_;
   std::vector<std::shared_ptr<MemoryBudget>> devices_;
+  std::map<std::string, std::shared_ptr<MemoryBudget>> opened_;  // by label: a device is opened once, under one limit
 };
 
 /// What a device may still give: its limit less what is in use, or what the system says. Nothing if unknown.

@@ -110,6 +110,10 @@ StepGraph build_step(const Hyperparameters& model, const gguf::File& file, const
   const ValueId rows = ops::get_rows(graph, x, step.output_row, builder.node("output_rows"));
   const ValueId normed = ops::rms_norm(graph, rows, builder.weight("output_norm.weight"),
                                        {.epsilon = model.norm_epsilon}, builder.node("output_norm"));
+  if (options.hidden_output) {
+    step.hidden = normed;
+    graph.mark_output(normed, "hidden");
+  }
   const ValueId head = model.tied_head ? table : builder.weight("output.weight");
   step.logits = ops::matmul(graph, normed, head, builder.node("output"));
   graph.mark_output(step.logits, "logits");

@@ -78,6 +78,8 @@ quern_status quern_model_load(quern_runtime* runtime, const char* path, const qu
     }
     wanted.exact = o.activations == QUERN_ACTIVATIONS_F32;
     wanted.kv_dtype = kv_dtype_of(o.kv);
+    if (o.embeddings > 1) throw Error(QUERN_INVALID_ARGUMENT, concat("embeddings is ", o.embeddings, "; it is 0 or 1"));
+    wanted.embeddings = o.embeddings == 1;
     if (o.progress != nullptr) {
       wanted.progress = [call = o.progress, user = o.progress_user](std::uint64_t done, std::uint64_t total) {
         return call(user, done, total) == 0;

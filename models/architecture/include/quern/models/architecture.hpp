@@ -62,6 +62,7 @@ struct StepOptions {
   bool sampling = true;              // with the sampler at the end
   std::uint32_t history = 0;         // tokens of history a sequence keeps for penalties (the context)
   std::uint32_t max_biases = 512;
+  bool hidden_output = false;        // the host reads what the head reads
   std::uint32_t determinism = QUERN_DETERMINISM_INVARIANT;  // that every node asks for
 };
 
@@ -80,6 +81,7 @@ struct StepGraph {
   graph::ValueId rope_table;   // state [rope_positions, rope_size / 2, 2] f32, filled once by the rope graph
   std::vector<graph::ValueId> k_cache, v_cache;  // state, per layer: [pages, kv_heads, page_size, size]
   graph::ValueId logits;       // output [O, vocabulary] f32, before penalties
+  graph::ValueId hidden = graph::no_value;  // with hidden_output: output [O, hidden] f32, after the final norm
   // with sampling: state [max_sequences, ...] gathered by output_slot, and the drawn token
   graph::ValueId sampler_params = graph::no_value;  // f32 [O, 8], input
   graph::ValueId sampler_seed = graph::no_value;    // u32 [O, 2], input
