@@ -16,10 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 # Kernels of the decode and the prefill step: a spilled register costs a load in a loop that every token runs.
 HOT = re.compile(r"^(stream_1|tiles_[18]|gemv_[1248]|gemm_dense_(f16|bf16)|attention_pages_\w+|attention_rows\w*|quantise|rope_kv)$")
-# A multiprocessor has 65,536 registers, given in steps of 8 a thread. These leave room for a second block: the next kernel's, whose
-# weights come while this one ends.
+# A multiprocessor has 65,536 registers, given in steps of 8 a thread. These leave room for a second block, of the same kernel or the next.
 REGISTERS = 65536
-HALF = {"stream_1": 288, "tiles_1": 288, "tiles_8": 288}
+HALF = {"tiles_1": 288, "tiles_8": 288}
 ATTENTION_THREADS = 128
 
 ENTRY = re.compile(r"Compiling entry function '(\w+)' for '(\w+)'")

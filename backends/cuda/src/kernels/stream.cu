@@ -1,8 +1,7 @@
 // y = W x for one row of int8 activations by dp4a, for cards with bulk copies (9.0 and newer).
 //
-//   block    8 warps that compute and one that asks for weights: 16 rows of W at a time, two a warp (under glu one of gate and one of up)
-//   room     half of a multiprocessor's registers and shared memory at most: two blocks of this kernel share one, and the blocks of the
-//            next kernel get in while the last of this one run. Only so do their weights come before their turn
+//   block    two teams of 8 warps that compute and one that asks for weights; a team takes 16 rows of W at a time, two a warp (under glu
+//            one of gate and one of up). One block fills a multiprocessor, also where there are no more blocks than these
 //   memory   as tiles.cu: stages of 16 rows x a chunk of k, filled by bulk copies, the first before the kernel before has ended. Warps
 //            meet at the barriers of stages alone
 //   lanes    those of dot.cuh: 64 weights of a K format or a block of 32; one read of the activations serves both rows
@@ -14,10 +13,10 @@
 #include "stages.cuh"
 
 #if __CUDA_ARCH__ >= 900
-enum { MOST_STAGES = 8 };
+enum { TEAMS = 2, TEAM = (WARPS + 1) * 32, COMPUTING = TEAMS * THREADS };
 
 struct StreamShared {
-  u64 full[MOST_STAGES], empty[MOST_STAGES];
+  u64 full[TEAMS][4], empty[TEAMS][4];
   float made[2][32];  // of even and odd groups: one barrier a group keeps them apart
   float factor;
 };
@@ -94,34 +93,34 @@ DEV void stage_dots(const TilesParams& p, const TilesParams::Pieces& q, int chun
 DEV void stream(const TilesParams& p, char* memory) {
   StreamShared& s = *reinterpret_cast<StreamShared*>(memory);
   const GemvParams& g = p.g;
-  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, thread = threadIdx.x;
+  const int team = threadIdx.x / TEAM, warp = threadIdx.x % TEAM >> 5, lane = threadIdx.x & 31, thread = (team * WARPS + warp) * 32 + lane;
   char* codes = memory + (sizeof(StreamShared) + 127) / 128 * 128;
   char* meta = codes + (g.k + 127) / 128 * 128;
-  char* stages = memory + p.stage_offset;
-  const int tiles = p.subtiles, first_tile = blockIdx.x * tiles;
-  const int apart = gridDim.x * tiles;  // groups: blocks go through memory side by side, and share parts of dear formats
-  u64 *full = s.full, *empty = s.empty;
+  char* stages = memory + p.stage_offset + team * p.stages * p.stage_bytes;
+  const int tiles = p.subtiles / TEAMS, first_tile = blockIdx.x * p.subtiles + team * tiles;  // of the team
+  const int apart = gridDim.x * p.subtiles;  // groups: blocks go through memory side by side, and share parts of dear formats
+  u64 *full = s.full[team], *empty = s.empty[team];
   start_next();
-  init_stages(p.stages, full, empty);
+  init_stages(TEAMS * 4, s.full[0], s.empty[0]);
   if (warp == WARPS) return ask_all(p, first_tile, p.groups * tiles, tiles, apart, stages, full, empty);
   wait_previous();
   float square_sum = 0.0f;
-  if (warp == WARPS - 1 && g.x.sums) {  // the warp that has fewest codes to fetch
+  if (thread < 32 && g.x.sums) {
 #pragma unroll 4
     for (int i = lane; i < g.x.sum_count; i += 32) square_sum += at<const float>(g.x.sums)[i];
   }
   const int code_chunks = g.k / 16, meta_chunks = g.k / 64;
 #pragma unroll 2
-  for (int i = thread; i < code_chunks + meta_chunks; i += THREADS) {
+  for (int i = thread; i < code_chunks + meta_chunks; i += COMPUTING) {
     const bool of_codes = i < code_chunks;
     const uint4 v = of_codes ? at<const uint4>(g.x.codes)[i] : at<const uint4>(g.x.meta)[i - code_chunks];
     *reinterpret_cast<uint4*>(of_codes ? codes + swizzled(i) : meta + (i - code_chunks) * 16) = v;
   }
-  if (warp == WARPS - 1) {
+  if (thread < 32) {
     square_sum = warp_sum(square_sum);
     if (lane == 0) s.factor = g.x.sums ? 1.0f / sqrtf(square_sum / (float)g.k + g.x.epsilon) : 1.0f;
   }
-  meet<THREADS>();
+  meet<COMPUTING>();
   const float factor = s.factor;
   const int r = g.glu ? warp : 2 * warp, r2 = g.glu ? warp + 8 : 2 * warp + 1;
   float acc[2][1] = {};
@@ -163,7 +162,7 @@ DEV void stream(const TilesParams& p, char* memory) {
       if (q.y) at<float>(q.y)[output] = y;
     }
     if (!g.out.codes) continue;
-    meet<THREADS>();
+    meet<COMPUTING>();
     if (!quantises) continue;
     const float v = s.made[group & 1][lane];
     quantise32(v * out_weight, g.out, out_group, lane);
@@ -175,7 +174,7 @@ DEV void stream(const TilesParams& p, char* memory) {
 }
 #endif
 
-extern "C" __global__ void __launch_bounds__(288, 2) stream_1(const __grid_constant__ TilesParams p) {
+extern "C" __global__ void __launch_bounds__(576, 1) stream_1(const __grid_constant__ TilesParams p) {
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) char memory[];
   stream(p, memory);

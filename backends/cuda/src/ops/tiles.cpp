@@ -9,10 +9,8 @@ namespace {
 
 constexpr int rows = 16;                     // of a tile
 constexpr std::int64_t stage_target = 40960;  // bytes of a stage, about
-constexpr std::int64_t stream_stage = 30720;  // bytes of a stage of stream.cu at most, so that three fit beside the activations
 constexpr std::int64_t reserved = 1024;      // shared memory that the system takes for each block
 constexpr std::int64_t fixed_bytes = 9728;   // TilesShared of the kernel, rounded up
-constexpr std::int64_t stream_fixed = 512;   // StreamShared of the other
 
 /// As pitch_of of the kernel.
 constexpr std::int64_t pitch_of(std::int64_t bytes, std::int64_t apart, bool shifted) {
@@ -57,18 +55,6 @@ std::int64_t chunk_of(std::int64_t k, std::int64_t unit, std::int64_t whole) {
   return (units + chunks - 1) / chunks * unit;
 }
 
-/// The same of stream.cu: whole rows, else as much as all lanes of a warp take in whole turns.
-std::int64_t stream_chunk(const GemvParams& g, std::int64_t unit, std::int64_t whole) {
-  if (whole <= stream_stage) return g.k;
-  const std::int64_t turn = unit == 256 ? 2048 : 1024;
-  for (std::int64_t chunk = g.k / turn * turn; chunk > turn; chunk -= turn) {
-    std::int64_t bytes = 0;
-    for (int i = 0; i < g.parts; ++i) bytes = std::max(bytes, stage_bytes(g.part[i].w.dtype, chunk));
-    if (bytes <= stream_stage) return chunk;
-  }
-  return std::min<std::int64_t>(turn, g.k);
-}
-
 }  // namespace
 
 bool tiles_serve(quern_dtype dtype, std::int64_t k, std::int64_t rows, const CardFacts& card) {
@@ -92,27 +78,32 @@ bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher) {
   if (g.k % unit != 0) return false;
   TilesParams p{};
   p.g = g;
-  const bool floats = g.x.dtype != 0;
-  const bool stream = g.t == 1 && !floats && !invariant;  // fewer instructions for one row, sums in another order
-  p.chunk = static_cast<int>(stream ? stream_chunk(g, unit, whole) : chunk_of(g.k, unit, whole));
+  p.chunk = static_cast<int>(chunk_of(g.k, unit, whole));
   p.chunks = (g.k + p.chunk - 1) / p.chunk;
   std::int64_t stage = 0;
   for (int i = 0; i < g.parts; ++i) stage = std::max(stage, (stage_bytes(g.part[i].w.dtype, p.chunk) + 127) / 128 * 128);
+  const bool floats = g.x.dtype != 0;
   if (fixed_bytes + activation_bytes_of(g.k, floats ? g.t : most_gemv_rows, floats) + 2 * stage > limit) return false;
-  const std::int64_t fixed = (stream ? stream_fixed : fixed_bytes) + activation_bytes_of(g.k, g.t, floats);
-  // Half of a multiprocessor, where two stages fit in it: the other half is for another block, of this kernel or of the next.
-  const std::int64_t half = (limit + reserved) / 2 - reserved, multiprocessors = launcher.multiprocessors();
+  const std::int64_t fixed = fixed_bytes + activation_bytes_of(g.k, g.t, floats);
+  const bool stream = g.t == 1 && !floats && !invariant;  // fewer instructions for one row, sums in another order
   if (g.out.codes != 0) {
     if (g.part[0].rows % 32 != 0) return false;
     p.subtiles = g.glu != 0 ? 4 : 2;  // 32 outputs
   } else {
-    p.subtiles = stream ? 1 : static_cast<int>(std::max<std::int64_t>(1, tiles / (2 * multiprocessors)));
+    p.subtiles = stream ? 2 : static_cast<int>(std::max<std::int64_t>(1, tiles / (2 * launcher.multiprocessors())));
   }
   const std::int64_t all_groups = (tiles + p.subtiles - 1) / p.subtiles;
-  p.groups = stream ? static_cast<int>((all_groups + 2 * multiprocessors - 1) / (2 * multiprocessors)) : 1;  // one wave
-  const std::int64_t grid = (all_groups + p.groups - 1) / p.groups, steps = std::int64_t{p.subtiles} * p.groups * p.chunks;
-  const std::int64_t room = (half - fixed >= std::min<std::int64_t>(steps, 2) * stage ? half : limit) - fixed;
-  p.stages = static_cast<int>(std::min<std::int64_t>({steps, 8, room / stage}));
+  p.groups = stream ? static_cast<int>((all_groups + launcher.multiprocessors() - 1) / launcher.multiprocessors()) : 1;  // one wave
+  const std::int64_t grid = (all_groups + p.groups - 1) / p.groups;
+  if (stream) {  // two teams, each with its stages; one block a multiprocessor
+    const std::int64_t team_steps = std::int64_t{p.subtiles} / 2 * p.groups * p.chunks;
+    p.stages = static_cast<int>(std::min<std::int64_t>({team_steps, 4, (limit - fixed) / (2 * stage)}));
+  } else {
+    // Half of a multiprocessor, where two stages fit in it: the other half is for another block, of this kernel or of the next.
+    const std::int64_t steps = std::int64_t{p.subtiles} * p.chunks, half = (limit + reserved) / 2 - reserved;
+    const std::int64_t room = (half - fixed >= std::min<std::int64_t>(steps, 2) * stage ? half : limit) - fixed;
+    p.stages = static_cast<int>(std::min<std::int64_t>({steps, 8, room / stage}));
+  }
   for (int i = 0; i < g.parts; ++i) {
     const Layout layout = layout_of(g.part[i].w.dtype);
     TilesParams::Pieces& q = p.pieces[i];
@@ -128,8 +119,8 @@ bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher) {
   }
   p.stage_bytes = static_cast<int>(stage);
   p.stage_offset = static_cast<int>(fixed);
-  const auto shared = static_cast<unsigned>(fixed + p.stages * stage);
-  if (stream) launcher.launch("stream", "stream_1", {grid, 1, 1}, 288, p, shared);
+  const auto shared = static_cast<unsigned>(fixed + (stream ? 2 : 1) * p.stages * stage);
+  if (stream) launcher.launch("stream", "stream_1", {grid, 1, 1}, 576, p, shared);
   else launcher.launch("tiles", g.t == 1 ? "tiles_1" : "tiles_8", {grid, 1, 1}, 288, p, shared);
   return true;
 }
