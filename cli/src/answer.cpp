@@ -12,11 +12,13 @@ namespace {
 struct Stream {
   const InterruptGuard& guard;
   bool to_stdout;
+  ActivityWriter& activity;
   std::exception_ptr trouble;  // an exception may not cross the library
 };
 
 int on_token(void* user, const quern_token_event* event) {
   Stream& stream = *static_cast<Stream*>(user);
+  stream.activity.add_token();
   if (stream.guard.interrupted()) return 1;
   if (!stream.to_stdout || event->piece_size == 0) return 0;
   try {
@@ -66,8 +68,8 @@ std::uint64_t seed_of(const SamplingFlags& flags) {
 }
 
 Answer answer(quern_session* session, const std::vector<std::int32_t>& prompt, const RunFlags& flags,
-              std::uint64_t seed, bool stream, const InterruptGuard& guard) {
-  Stream state{guard, stream, nullptr};
+              std::uint64_t seed, bool stream, const InterruptGuard& guard, ActivityWriter& activity) {
+  Stream state{guard, stream, activity, nullptr};
   const quern_sampling sampling = sampling_of(flags.sampling, seed);
   std::vector<const char*> stops;
   for (const std::string& stop : flags.stop) stops.push_back(stop.c_str());

@@ -1,6 +1,7 @@
 // One answer: a prompt's ids in, pieces of text while it is made, ids and timings at the end.
 #pragma once
 
+#include "activity.hpp"
 #include "command_line.hpp"
 #include "interrupt.hpp"
 #include "shapes.hpp"
@@ -26,9 +27,10 @@ struct Answer {
 };
 
 /// Generates on sequence 0 of the session, which may hold an earlier start of the prompt. With `stream`, pieces go
-/// to standard output as they come. A SIGINT that the guard saw ends the answer with what there is.
+/// to standard output as they come. A SIGINT that the guard saw ends the answer with what there is. `activity` counts
+/// its tokens.
 Answer answer(quern_session* session, const std::vector<std::int32_t>& prompt, const RunFlags& flags,
-              std::uint64_t seed, bool stream, const InterruptGuard& guard);
+              std::uint64_t seed, bool stream, const InterruptGuard& guard, ActivityWriter& activity);
 
 /// The seed that was asked for, or a random one.
 std::uint64_t seed_of(const SamplingFlags& flags);

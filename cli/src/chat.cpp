@@ -22,13 +22,13 @@ std::vector<Message> opening(const RunFlags& flags) {
 
 /// Asks and adds both sides to the history; a failure leaves the history as it was.
 void take_turn(const quern_model* model, quern_session* session, const RunFlags& flags, const std::string& said,
-               std::vector<Message>& history, bool quiet) {
+               std::vector<Message>& history, bool quiet, ActivityWriter& activity) {
   const InterruptGuard guard(session);
   const quern_vocabulary* vocabulary = quern_model_vocabulary(model);
   std::vector<Message> turns = history;
   turns.push_back({"user", said});
   const auto prompt = tokenize_chat(vocabulary, render_chat(vocabulary, turns, flags.model.path), 0);
-  const Answer made = answer(session, prompt, flags, seed_of(flags.sampling), true, guard);
+  const Answer made = answer(session, prompt, flags, seed_of(flags.sampling), true, guard, activity);
   write_out("\n");
   turns.push_back({"assistant", made.text});
   history = std::move(turns);
@@ -41,7 +41,7 @@ void take_turn(const quern_model* model, quern_session* session, const RunFlags&
 
 }  // namespace
 
-int chat_loop(const quern_model* model, quern_session* session, const RunFlags& flags, bool quiet) {
+int chat_loop(const quern_model* model, quern_session* session, const RunFlags& flags, bool quiet, ActivityWriter& activity) {
   const InterruptGuard at_the_prompt(nullptr);
   LineEditor editor("> ");
   std::vector<Message> history = opening(flags);
@@ -65,7 +65,7 @@ int chat_loop(const quern_model* model, quern_session* session, const RunFlags& 
         break;
       case ChatCommand::say:
         try {
-          take_turn(model, session, flags, *said, history, quiet);
+          take_turn(model, session, flags, *said, history, quiet, activity);
         } catch (const Failure& failure) {
           // A prompt that no longer fits can be mended here; anything else cannot.
           if (failure.code() != exit_context) throw;

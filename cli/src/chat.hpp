@@ -21,6 +21,6 @@ std::string history_page(const std::vector<Message>& messages);
 
 /// Runs until /exit or the end of standard input; Ctrl-C stops an answer, and at the prompt drops the line. Returns
 /// the exit code.
-int chat_loop(const quern_model* model, quern_session* session, const RunFlags& flags, bool quiet);
+int chat_loop(const quern_model* model, quern_session* session, const RunFlags& flags, bool quiet, ActivityWriter& activity);
 
 }  // namespace quern::cli

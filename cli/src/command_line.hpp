@@ -11,7 +11,7 @@
 
 namespace quern::cli {
 
-enum class Verb { run, tokenize, eval, bench, devices, doctor, show, estimate, pull, list, rm };
+enum class Verb { run, tokenize, eval, bench, devices, doctor, show, estimate, pull, list, rm, monitor };
 
 /// How a model is loaded: the flags that `run`, `eval`, `bench` and `estimate` share.
 struct ModelFlags {
@@ -96,6 +96,11 @@ struct FlagState {
   GivenValue given;
 };
 
+struct MonitorFlags {
+  double interval = 1;  // seconds
+  std::optional<std::uint64_t> count;
+};
+
 struct CommandLine {
   Verb verb = Verb::run;
   std::string verb_name;         // "" for --show-config without a verb
@@ -112,6 +117,7 @@ struct CommandLine {
   EstimateFlags estimate;
   ShowFlags show;
   HubFlags hub;
+  MonitorFlags monitor;
 
   /// The MODEL of a verb that takes one; null for another verb.
   std::string* model();

@@ -55,6 +55,8 @@ int dispatch(CommandLine line) {
       return pull_verb(line, settings);
     case Verb::list:
       return list_verb(line, settings);
+    case Verb::monitor:
+      return monitor_verb(line);
     case Verb::rm:
       return rm_verb(line, settings);
   }

@@ -102,6 +102,18 @@ VerbApp add_devices(CLI::App& program, CommandLine& line) {
   return {Verb::devices, app};
 }
 
+VerbApp add_monitor(CLI::App& program, CommandLine& line) {
+  CLI::App* app = program.add_subcommand(
+      "monitor", "What NVIDIA's cards do, and the tokens per second of your quern run processes, again and again.");
+  app->add_option("--interval", line.monitor.interval, "seconds between two readings")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.05, 86400.0))
+      ->default_str("1");
+  add_number_option(*app, "--count", [&line](std::uint64_t n) { line.monitor.count = n; }, "readings, 0 for no end")
+      ->default_str("0; with --json 1");
+  return {Verb::monitor, app};
+}
+
 VerbApp add_doctor(CLI::App& program, CommandLine& line) {
   CLI::App* app = program.add_subcommand(
       "doctor", "Say of each backend and device whether it is used, why not, and what to do.");
@@ -175,7 +187,7 @@ Parser::Parser(CommandLine& line, const std::string& version)
   add_manner_flags(program, line.verbose, line.quiet);
   verbs = {add_run(program, line),     add_tokenize(program, line), add_eval(program, line), add_bench(program, line),
            add_devices(program, line), add_doctor(program, line),   add_show(program, line), add_estimate(program, line),
-           add_pull(program, line),    add_list(program, line),     add_rm(program, line)};
+           add_pull(program, line),    add_list(program, line),     add_rm(program, line),       add_monitor(program, line)};
   for (const VerbApp& verb : verbs) {
     verb.app->add_flag("--json", line.json, "print exactly one JSON object on standard output");
     verb.app->add_flag("--show-config", line.show_config, "print what each flag would have, and where that comes from; do nothing else");

@@ -135,6 +135,7 @@ class Fuser : Uses {
     step.first_node = node;
     step.nodes = key.norm == none ? 0 : 1;
     step.kernel = key.norm == none ? "quantise.cuda" : "rms_norm.quantise.cuda";
+    settled_ = true;
     step.reads = {key.value, norm.weight};
     step.extras = {companion.slot};
     step.emit = [key, norm, companion](const StepContext& context, Launcher& launcher) {
@@ -315,7 +316,10 @@ class Fuser : Uses {
     if (post.any) step.extras = {post.companion.slot};
     std::vector<Tensor> storage;
     step.scratch = attention_scratch(graph_.describe(node, storage));
-    step.emit = [this_node = &node, what, post, store, alone, storage = std::vector<Tensor>(node.inputs.size() + 1)](
+    // Once a kernel has let the next one start only after its own wait, all before it is done, the delivery of the host's writes too.
+    const auto given = [&](std::uint32_t v) { return maker(root(v)) == none; };
+    const bool early = alone && settled_ && given(what.table) && given(node.inputs[3]) && given(node.inputs[4]) && given(node.inputs[5]);
+    step.emit = [this_node = &node, what, post, store, alone, early, storage = std::vector<Tensor>(node.inputs.size() + 1)](
                     const StepContext& context, Launcher& launcher) mutable {
       for (std::size_t i = 0; i < this_node->inputs.size(); ++i)
         storage[i] = this_node->inputs[i] == none ? Tensor{} : context.tensor(this_node->inputs[i]);
@@ -337,6 +341,7 @@ class Fuser : Uses {
         p.rope_positions = table.dims[0];
         p.rope_pairs = table.dims[1];
         p.rope_mode = static_cast<int>(what.mode);
+        p.early = early;
       }
       if (!store) p.y = 0;
       if (post.any) p.out = activations_at(context.extra(post.companion.slot), post.companion.k, false, post.key.codes);
@@ -348,6 +353,7 @@ class Fuser : Uses {
   std::uint32_t most_rows_;
   CardFacts card_;
   std::vector<bool> done_;
+  bool settled_ = false;  // a step before was quantise.cu
   std::map<Key, Companion> keys_;
   std::map<std::uint32_t, Attention> attention_;
   Schedule schedule_;

@@ -88,12 +88,13 @@ int run_verb(const CommandLine& line, const Settings& settings) {
     const quern_model* loaded = model.get();
     write_error_line(view(make<Text>(quern_model_placement_words, loaded)));
   }
-  if (chat) return chat_loop(model.get(), session.get(), flags, line.quiet);
+  ActivityWriter activity(flags.model.path);
+  if (chat) return chat_loop(model.get(), session.get(), flags, line.quiet, activity);
 
   const auto prompt = ids_of(question, quern_model_vocabulary(model.get()), flags);
   const std::uint64_t seed = seed_of(flags.sampling);
   const InterruptGuard guard(session.get());
-  const Answer made = answer(session.get(), prompt, flags, seed, !line.json, guard);
+  const Answer made = answer(session.get(), prompt, flags, seed, !line.json, guard, activity);
   const Where where = where_it_ran(model.get(), session.get(), flags.model.path);
   if (line.json) {
     RunReport report = report_of(made, prompt, where);

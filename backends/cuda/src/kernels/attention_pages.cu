@@ -39,28 +39,13 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
     fence_barriers();
   }
   __syncthreads();
-  wait_for_inputs();
+  // Where keys lie, and all but the row's own, were there before the kernel that makes the queries: they need not wait for it.
+  if (p.early) start_next();
+  else wait_for_inputs();
   const int groups = (p.heads / p.k.kv_heads + p.group - 1) / p.group, per_kv = p.heads / p.k.kv_heads;
   const int split = blockIdx.x, kv_head = blockIdx.y / groups, t = blockIdx.z;
   const int first_head = kv_head * per_kv + blockIdx.y % groups * p.group, heads = min(p.group, per_kv - blockIdx.y % groups * p.group);
-  const int position = at<const int>(p.k.position)[t], sequence = at<const int>(p.k.row_slot)[t];
-  // The row's own vectors do not depend on its position: asked for at once. Pairs of the heads' queries, then of the new key.
-  const int pairs = (int)p.rope_pairs;
-  const bool turns = p.new_k && 2 * pairs == D;
-  enum { PASSES = ((G + 1) * D / 2 + 127) / 128 };
-  float2 own[PASSES];
-  float own_value = 0.0f;
-  if (turns) {
-#pragma unroll
-    for (int n = 0; n < PASSES; ++n) {
-      const int e = n * 128 + threadIdx.x, vector = e / (D / 2), i = e % (D / 2);
-      const int first = p.rope_mode == 0 ? 2 * i : i, second = p.rope_mode == 0 ? 2 * i + 1 : i + D / 2;
-      const float* x = vector < heads ? at<const float>(p.q) + ((i64)t * p.heads + first_head + vector) * D
-                                      : at<const float>(p.new_k) + (i64)kv_head * D;
-      own[n] = vector <= heads ? make_float2(x[first], x[second]) : make_float2(0.0f, 0.0f);
-    }
-    if (threadIdx.x < D) own_value = at<const float>(p.new_v)[(i64)kv_head * D + threadIdx.x];
-  }
+  const int position = __ldcg(at<const int>(p.k.position) + t), sequence = __ldcg(at<const int>(p.k.row_slot) + t);
   const bool known = position >= 0 && sequence >= 0 && sequence < p.k.sequences;
   if (position != -1 && !known && threadIdx.x == 0) raise_fault(p.faults);
   int end = 0;
@@ -73,14 +58,17 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
   if (p.splits > 1) {
     const int share = ((end - begin + p.splits - 1) / p.splits + 63) / 64 * 64;
     active = end > begin ? (end - begin + share - 1) / share : 1;
-    if (split >= active) return;
+    if (split >= active) {
+      if (p.early) wait_previous();
+      return;
+    }
     begin = begin + split * share;
     end = min(end, begin + share);
   }
   const int* table = at<const int>(p.k.block_table) + (i64)(known ? sequence : 0) * p.k.pages_per_sequence;
   const int tiles = end > begin ? (end - begin + AT_ONCE - 1) / AT_ONCE : 0;
   const auto ask = [&](int tile, int slot) {  // one lane
-    const int key = begin + tile * AT_ONCE, page = table[key / p.k.page];
+    const int key = begin + tile * AT_ONCE, page = __ldcg(table + key / p.k.page);
     if (page < 0 || page >= p.k.pages) {
       barrier_expect(&pipe.full[warp][slot], 0);
       return;
@@ -96,14 +84,30 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
       if (warp + i * WARPS < tiles) ask(warp + i * WARPS, i);
 
   const bool newest_here = p.new_k && known && begin < end && newest == end;  // this block's keys end with the row's own
-  if (turns) {
-    const bool inside = position >= 0 && position < p.rope_positions;
-    if (!inside && threadIdx.x == 0) raise_fault(p.faults);
-    float2 turn[PASSES];
+  // Pairs of the heads' queries, then of the new key.
+  const int pairs = (int)p.rope_pairs;
+  const bool turns = p.new_k && 2 * pairs == D;
+  enum { PASSES = ((G + 1) * D / 2 + 127) / 128 };
+  float2 own[PASSES];
+  float own_value = 0.0f;
+  float2 turn[PASSES];
+  const bool inside = position >= 0 && position < p.rope_positions;
 #pragma unroll
-    for (int n = 0; n < PASSES; ++n)
-      turn[n] = inside ? at<const float2>(p.rope)[(i64)position * pairs + (n * 128 + threadIdx.x) % (D / 2)] : make_float2(0.0f, 0.0f);
-    const i64 slot = newest_here ? page_slot(p.k, t, p.faults) : -1, to = slot >= 0 ? cache_element(p.k, slot, kv_head) : 0;
+  for (int n = 0; n < PASSES; ++n)
+    turn[n] = turns && inside ? at<const float2>(p.rope)[(i64)position * pairs + (n * 128 + threadIdx.x) % (D / 2)] : make_float2(0.0f, 0.0f);
+  const i64 slot = newest_here ? page_slot(p.k, t, p.faults) : -1, to = slot >= 0 ? cache_element(p.k, slot, kv_head) : 0;
+  if (p.early) wait_previous();
+  if (turns) {
+#pragma unroll
+    for (int n = 0; n < PASSES; ++n) {
+      const int e = n * 128 + threadIdx.x, vector = e / (D / 2), i = e % (D / 2);
+      const int first = p.rope_mode == 0 ? 2 * i : i, second = p.rope_mode == 0 ? 2 * i + 1 : i + D / 2;
+      const float* x = vector < heads ? at<const float>(p.q) + ((i64)t * p.heads + first_head + vector) * D
+                                      : at<const float>(p.new_k) + (i64)kv_head * D;
+      own[n] = vector <= heads ? make_float2(x[first], x[second]) : make_float2(0.0f, 0.0f);
+    }
+    if (threadIdx.x < D) own_value = at<const float>(p.new_v)[(i64)kv_head * D + threadIdx.x];
+    if (!inside && threadIdx.x == 0) raise_fault(p.faults);
 #pragma unroll
     for (int n = 0; n < PASSES; ++n) {
       const int e = n * 128 + threadIdx.x, vector = e / (D / 2), i = e % (D / 2);
@@ -138,7 +142,6 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
       if (newest_here) {
         rotate(p, x, D, 1, position);
         __syncthreads();
-        const i64 slot = page_slot(p.k, t, p.faults), to = slot >= 0 ? cache_element(p.k, slot, kv_head) : 0;
         for (int i = threadIdx.x; i < D; i += blockDim.x) {
           const float v = at<const float>(p.new_v)[(i64)kv_head * D + i];
           pipe.own_k[i] = F == F16 ? to_half(x[i]) : to_bf16(x[i]);
@@ -164,7 +167,7 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
   const bool plain = p.softcap == 0.0f && p.max_bias == 0.0f;
 #pragma unroll 1
   for (int tile = warp, n = 0; tile < tiles; tile += WARPS, ++n) {
-    const int slot = n % STAGES, key0 = begin + tile * AT_ONCE, page = table[key0 / p.k.page];
+    const int slot = n % STAGES, key0 = begin + tile * AT_ONCE, page = __ldcg(table + key0 / p.k.page);
     const bool there = page >= 0 && page < p.k.pages;
     char *keys = stages + slot * 2 * BYTES, *values = keys + BYTES;
     barrier_wait(&pipe.full[warp][slot], (u32)(n / STAGES) & 1u);

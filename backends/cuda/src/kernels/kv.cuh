@@ -4,11 +4,11 @@
 
 /// page * page size + place in the page of row t, or -1: nothing is written.
 DEV i64 page_slot(const Pages& p, i64 t, Address faults) {
-  const int position = at<const int>(p.position)[t];
+  const int position = __ldcg(at<const int>(p.position) + t);
   if (position == -1) return -1;
-  const int sequence = at<const int>(p.row_slot)[t];
+  const int sequence = __ldcg(at<const int>(p.row_slot) + t);
   const bool known = position >= 0 && sequence >= 0 && sequence < p.sequences && position / p.page < p.pages_per_sequence;
-  const int page = known ? at<const int>(p.block_table)[(i64)sequence * p.pages_per_sequence + position / p.page] : -1;
+  const int page = known ? __ldcg(at<const int>(p.block_table) + (i64)sequence * p.pages_per_sequence + position / p.page) : -1;
   if (page < 0 || page >= p.pages) {
     if (threadIdx.x == 0) raise_fault(faults);
     return -1;

@@ -102,6 +102,7 @@ struct AttentionParams {
   Address new_k, new_v, rope;
   long long rope_positions, rope_pairs;
   int rope_mode;
+  int early;  // positions, pages, rope and older keys may be read before the kernel before has ended: no kernel of the run makes them
   Address faults;
 };
 

@@ -5,7 +5,9 @@
 #include "quantise.cuh"
 
 KERNEL(256) quantise(const __grid_constant__ QuantiseParams p) {
-  wait_for_inputs();
+  // The next kernel starts when this one's inputs are there: so what it reads before its wait was written before them (decode.cpp, early).
+  wait_previous();
+  start_next();
   const int groups = p.k / 32, group = blockIdx.x * 8 + (threadIdx.x >> 5), lane = threadIdx.x & 31;
   const int t = blockIdx.y;
   if (group >= groups) return;

@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Compiles kernels without a GPU and reads what the assembler says of them.
+
+    kernels_compile_test.py COMPILER NVRTC FOLDER ARCHITECTURE... [--units NAME,NAME]
+
+COMPILER is the build's quern_compile_kernel, FOLDER holds the kernels. Fails where a kernel does not compile, where one of
+the hot kernels spills registers to memory, and where one that is to share a multiprocessor takes more than half of its registers.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+
+# Kernels of the decode and the prefill step: a spilled register costs a load in a loop that every token runs.
+HOT = re.compile(r"^(stream_1|tiles_[18]|gemv_[1248]|gemm_dense_(f16|bf16)|attention_pages_\w+|attention_rows\w*|quantise|rope_kv)$")
+# A multiprocessor has 65,536 registers, given in steps of 8 a thread. These leave room for a second block, of the same kernel or the next.
+REGISTERS = 65536
+HALF = {"tiles_1": 288, "tiles_8": 288}
+ATTENTION_THREADS = 128
+
+ENTRY = re.compile(r"Compiling entry function '(\w+)' for '(\w+)'")
+SPILL = re.compile(r"(\d+) bytes spill stores")
+USED = re.compile(r"Used (\d+) registers")
+
+
+def report(text):
+    """[(kernel, bytes spilled, registers)]; functions that are called and not inlined count for no kernel."""
+    found, name, spilled = [], None, 0
+    for line in text.splitlines():
+        if entry := ENTRY.search(line):
+            name, spilled = entry[1], 0
+        elif spill := SPILL.search(line):
+            spilled = max(spilled, int(spill[1]))
+        elif (used := USED.search(line)) and name:
+            found.append((name, spilled, int(used[1])))
+            name = None
+    return found
+
+
+def faults_of(kernel, spilled, registers, architecture):
+    if HOT.match(kernel) and spilled > 0:
+        yield f"{kernel} for {architecture} spills {spilled} bytes"
+    threads = ATTENTION_THREADS if kernel.startswith("attention_pages_") else HALF.get(kernel, 0)
+    taken = (registers + 7) // 8 * 8 * threads
+    if taken > REGISTERS // 2:
+        yield f"{kernel} for {architecture} takes {taken} registers a block, more than half of {REGISTERS}"
+
+
+def main(compiler, nvrtc, folder, *rest):
+    names, architectures = None, []
+    rest = list(rest)
+    while rest:
+        word = rest.pop(0)
+        if word == "--units":
+            names = rest.pop(0).split(",")
+        else:
+            architectures.append(word)
+    files = sorted(os.listdir(folder))
+    headers = [os.path.join(folder, f) for f in files if f.endswith((".cuh", ".hpp"))]
+    units = [f for f in files if f.endswith(".cu") and (names is None or f[:-3] in names)]
+    if not units or not architectures or (names is not None and len(units) != len(names)):
+        sys.exit(f"no kernels {names} in {folder}, or no architecture named")
+    environment = dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(nvrtc))
+
+    def compile_one(job):
+        architecture, unit = job
+        with tempfile.TemporaryDirectory() as work:
+            result = subprocess.run([compiler, nvrtc, architecture, os.path.join(folder, unit), os.path.join(work, "cubin"), *headers,
+                                     "--verbose"], env=environment, capture_output=True, text=True)
+        return architecture, unit, result.returncode, result.stderr
+
+    jobs = [(architecture, unit) for architecture in architectures for unit in units]
+    faults, kernels, hot = [], 0, 0
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for architecture, unit, code, text in pool.map(compile_one, jobs):
+            if code != 0:
+                faults.append(f"{unit} does not compile for {architecture}: {text[:400]}")
+                continue
+            for kernel, spilled, registers in report(text):
+                kernels += 1
+                hot += bool(HOT.match(kernel))
+                faults += faults_of(kernel, spilled, registers, architecture)
+    if hot == 0:
+        faults.append("no hot kernel was found: the assembler's report is not what this test reads")
+    for fault in faults:
+        print(fault)
+    print(f"{kernels} kernels for {', '.join(architectures)}, {hot} of them hot: {len(faults)} faults")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
