@@ -4,10 +4,12 @@
 #include "cli/verbs.hpp"
 #include "cli/write_reports.hpp"
 #include "report/matrix.hpp"
+#include "worker/host_memory.hpp"
 #include "worker/run_cases.hpp"
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <iostream>
 #include <thread>
 
@@ -24,6 +26,13 @@ Options with_threads(Options options) {
   return options;
 }
 
+/// Cases of many bytes first, the largest before all: they take the longest, and one that comes last would run alone on one lane.
+void largest_first(std::vector<const Case*>& cases) {
+  constexpr std::uint64_t large = 64 << 20;
+  const auto rest = std::ranges::stable_partition(cases, [](const Case* c) { return !c->script && host_bytes(*c) >= large; });
+  std::ranges::stable_sort(cases.begin(), rest.begin(), std::ranges::greater(), [](const Case* c) { return host_bytes(*c); });
+}
+
 }  // namespace
 
 int run_verb(const Options& given) {
@@ -35,6 +44,7 @@ int run_verb(const Options& given) {
   }
   RunPlan plan;
   plan.cases = select_cases(table, options);
+  if (!options.stop_at_failure) largest_first(plan.cases);
   const Survey survey = find_targets(options.selection);
   if (survey.exit_code != 0) {
     std::cerr << "quern-conformance: " << survey.error << "\n";

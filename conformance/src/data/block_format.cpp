@@ -21,6 +21,7 @@ std::uint32_t bit_address(const quern_format_piece& piece, std::uint32_t entry) 
 }
 
 std::uint64_t get_bits(const std::byte* block, std::uint32_t at, std::uint32_t count) noexcept {
+  if (at % 8 + count <= 8) return static_cast<std::uint64_t>(block[at / 8]) >> at % 8 & ((1u << count) - 1);
   std::uint64_t value = 0;
   std::uint32_t have = 0;
   while (have < count) {
@@ -76,12 +77,17 @@ const BlockFormat* BlockFormat::find(quern_dtype dtype) {
 BlockFormat::BlockFormat(const quern_format& format) : format_(&format) {
   for (std::uint64_t f = 0; f < format.fields.count; ++f) {
     const auto& from = static_cast<const quern_format_field*>(format.fields.data)[f];
-    Field field{from.role, from.stored, 0, static_cast<std::int64_t>(from.bias), std::vector<std::vector<BitRun>>(from.entries)};
+    std::vector<std::vector<BitRun>> entries(from.entries);
+    Field field{from.role, from.stored, 0, static_cast<std::int64_t>(from.bias), {}, {0}};
     for (std::uint64_t p = 0; p < from.pieces.count; ++p) {
       const auto& piece = static_cast<const quern_format_piece*>(from.pieces.data)[p];
       field.width = std::max(field.width, piece.bits + piece.shift);
       for (std::uint32_t e = piece.first; e < piece.first + piece.count; ++e)
-        field.entries.at(e).push_back({bit_address(piece, e), piece.bits, piece.shift});
+        entries.at(e).push_back({bit_address(piece, e), piece.bits, piece.shift});
+    }
+    for (const std::vector<BitRun>& runs : entries) {
+      field.runs.insert(field.runs.end(), runs.begin(), runs.end());
+      field.starts.push_back(static_cast<std::uint32_t>(field.runs.size()));
     }
     fields_.push_back(std::move(field));
   }
@@ -96,7 +102,7 @@ const BlockFormat::Field* BlockFormat::field(std::uint32_t role) const noexcept 
 
 std::uint64_t BlockFormat::raw(const Field& field, const std::byte* block, std::uint32_t e) noexcept {
   std::uint64_t bits = 0;
-  for (const BitRun& run : field.entries[e]) bits += get_bits(block, run.at, run.bits) << run.shift;
+  for (const BitRun& run : field.of(e)) bits += get_bits(block, run.at, run.bits) << run.shift;
   return bits;
 }
 
@@ -115,16 +121,16 @@ void BlockFormat::decode_block(const std::byte* block, double* scaled, double* m
   const double super_scale = number(*field(QUERN_ROLE_SUPER_SCALE), block, 0);
   const Field* min_field = field(QUERN_ROLE_SUPER_MIN);
   const double super_min = min_field == nullptr ? 0.0 : number(*min_field, block, 0);
-  double factor = super_scale, offset = 0.0;
-  for (std::uint32_t i = 0; i < format_->block_elements; ++i) {
-    if (i % format_->group_elements == 0) {
-      const std::uint32_t g = i / format_->group_elements;
-      if (scale != nullptr) factor = super_scale * number(*scale, block, g);
-      if (format_->formula == QUERN_FORMULA_OFFSET) offset = super_min;
-      if (format_->formula == QUERN_FORMULA_SUPER_OFFSET) offset = -super_min * number(*min, block, g);
+  const std::uint32_t in_group = format_->group_elements;
+  for (std::uint32_t g = 0; g * in_group < format_->block_elements; ++g) {
+    const double factor = scale == nullptr ? super_scale : super_scale * number(*scale, block, g);
+    const double offset = format_->formula == QUERN_FORMULA_OFFSET         ? super_min
+                          : format_->formula == QUERN_FORMULA_SUPER_OFFSET ? -super_min * number(*min, block, g)
+                                                                           : 0.0;
+    for (std::uint32_t i = g * in_group; i < (g + 1) * in_group; ++i) {
+      scaled[i] = factor * number(code, block, i);
+      minimum[i] = offset;
     }
-    scaled[i] = factor * number(code, block, i);
-    minimum[i] = offset;
   }
 }
 
@@ -153,14 +159,15 @@ void BlockFormat::read(const std::byte* blocks, std::int64_t first, std::int64_t
 void BlockFormat::set_entry(std::byte* block, std::uint32_t role, std::uint32_t e, std::uint64_t bits) const {
   const Field* f = field(role);
   if (f == nullptr) return;
-  for (const BitRun& run : f->entries.at(e)) put_bits(block, run.at, run.bits, bits >> run.shift);
+  if (e >= f->entries()) throw std::out_of_range("a field has no such entry");
+  for (const BitRun& run : f->of(e)) put_bits(block, run.at, run.bits, bits >> run.shift);
 }
 
 void BlockFormat::fill_codes(std::byte* block, std::uint64_t number, BlockData data, const CounterRandom& random) const {
   for (const Field& f : fields_) {
     if (f.stored == QUERN_STORED_F16) continue;
     const std::uint64_t values = std::uint64_t{1} << f.width;
-    for (std::uint32_t e = 0; e < f.entries.size(); ++e) {
+    for (std::uint32_t e = 0; e < f.entries(); ++e) {
       std::uint64_t bits = random.bits((number * 8 + f.role) * 256 + e) >> 17 & (values - 1);
       if (f.role == QUERN_ROLE_CODE && data == BlockData::positive) {
         if (f.stored == QUERN_STORED_INT) bits &= values / 2 - 1;
@@ -173,7 +180,7 @@ void BlockFormat::fill_codes(std::byte* block, std::uint64_t number, BlockData d
       if (f.role == QUERN_ROLE_SCALE && data == BlockData::positive && f.stored == QUERN_STORED_INT) bits &= values / 2 - 1;
       if (f.role == QUERN_ROLE_MIN && data == BlockData::positive) bits = 0;
       if (f.role == QUERN_ROLE_MIN && data == BlockData::usual) bits = (raw(*field(QUERN_ROLE_SCALE), block, e) & ~3ull) | (bits & 3);
-      for (const BitRun& run : f.entries[e]) put_bits(block, run.at, run.bits, bits >> run.shift);
+      for (const BitRun& run : f.of(e)) put_bits(block, run.at, run.bits, bits >> run.shift);
     }
   }
 }

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace quern::conformance {
@@ -45,7 +46,11 @@ class BlockFormat {
   struct Field {
     std::uint32_t role = 0, stored = 0, width = 0;
     std::int64_t bias = 0;
-    std::vector<std::vector<BitRun>> entries;
+    std::vector<BitRun> runs;           // of all entries, one after the other
+    std::vector<std::uint32_t> starts;  // entry e has runs starts[e] .. starts[e + 1] - 1
+
+    std::uint32_t entries() const noexcept { return static_cast<std::uint32_t>(starts.size() - 1); }
+    std::span<const BitRun> of(std::uint32_t e) const noexcept { return {runs.data() + starts[e], starts[e + 1] - starts[e]}; }
   };
   const Field* field(std::uint32_t role) const noexcept;
   static std::uint64_t raw(const Field& field, const std::byte* block, std::uint32_t e) noexcept;
