@@ -189,7 +189,9 @@ class LaterPlugin(Case):
             self.assertEqual(self.run_program(self.folder / "later_host", plugin, minor), f"minor {minor} under {present + 1}\n", plugin)
 
     def test_passes_the_tests_of_the_sample(self):
-        out = self.run_program(BUILD / "tests/plugin_api_sample_test", QUERN_SAMPLE_PLUGIN=str(self.later / "libbackend_sample.so"))
+        # But for one, which offers a table longer than its own headers' and takes any plugin that fills more for a fault.
+        out = self.run_program(BUILD / "tests/plugin_api_sample_test", "--gtest_filter=-*FillsNoMoreThanItIsGiven",
+                               QUERN_SAMPLE_PLUGIN=str(self.later / "libbackend_sample.so"))
         self.assertRegex(out, r"\[  PASSED  \] \d\d+ tests")
 
 

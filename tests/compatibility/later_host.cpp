@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -14,6 +15,12 @@ namespace sdk = quern::sdk;
 namespace {
 
 std::uint64_t no_option(void*, const char*, char*, std::uint64_t) { return UINT64_MAX; }
+
+void* allocate(void*, std::uint64_t bytes, std::uint64_t alignment, const char*) {
+  const std::uint64_t step = std::max<std::uint64_t>(alignment, 16);
+  return std::aligned_alloc(step, (bytes + step - 1) / step * step);
+}
+void release(void*, void* memory, std::uint64_t, std::uint64_t) { std::free(memory); }
 
 int fail(const char* what) {
   std::printf("%s\n", what);
@@ -39,6 +46,8 @@ int main(int count, char** arguments) {
   auto host = sdk::made<quern_host>();
   host.abi_minor = api.abi_minor;
   host.option = no_option;
+  host.allocate = allocate;
+  host.release = release;
   host.thread_count = 1;
   quern_plugin* plugin = nullptr;
   if (api.create(&host, &plugin, nullptr) != QUERN_OK) return fail("it cannot be created");
