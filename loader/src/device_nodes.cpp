@@ -1,6 +1,8 @@
 // See device_nodes.hpp.
 #include "device_nodes.hpp"
 
+#include "folder.hpp"
+
 #include "codes.hpp"
 #include "quern/graph/error.hpp"
 #include "survey.hpp"
@@ -41,10 +43,8 @@ std::string group_name(gid_t group) {
 /// The nodes of a folder whose names start so, sorted.
 std::vector<std::string> nodes(const std::string& folder, const std::string& start) {
   std::vector<std::string> paths;
-  std::error_code failed;
-  for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end && paths.size() < 256; entry.increment(failed))
-    if (entry->path().filename().string().starts_with(start)) paths.push_back(entry->path().string());
-  std::ranges::sort(paths);
+  for (const std::string& name : names_in(folder))
+    if (name.starts_with(start)) paths.push_back(folder + "/" + name);
   return paths;
 }
 

@@ -39,6 +39,7 @@ bool is_plugin_name(const std::string& name) {
 
 std::string real_path(const std::string& path) {
   const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr), &std::free);
+  if (!real && errno == ENOMEM) throw std::bad_alloc();  // not "no such folder"
   return real ? std::string(real.get()) : std::string();
 }
 
@@ -85,6 +86,7 @@ class Search {
     }
     if (!seen_.insert({info.st_dev, info.st_ino}).second) return;
     const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(real.c_str()), &::closedir);
+    if (!open && errno == ENOMEM) throw std::bad_alloc();
     if (!open) {
       add(path, Status::warning, code::directory_unreadable,
           concat("'", path, "' (from ", source, ") cannot be searched: ", std::strerror(errno)),

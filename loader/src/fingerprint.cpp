@@ -2,6 +2,8 @@
 // next boot, so it holds more than a key strictly needs; all of it takes well under a millisecond to read.
 #include "fingerprint.hpp"
 
+#include "folder.hpp"
+
 #include "graphics_cards.hpp"
 #include "quern/graph/error.hpp"
 #include "shared_libraries.hpp"
@@ -80,15 +82,11 @@ json opened_files(const Inspection& found, const Settings& settings) {
 /// Names and permissions of the device nodes in a directory that start with `prefix`.
 json nodes(const std::string& directory, const std::string& prefix) {
   std::vector<std::string> rows;
-  std::error_code error;
-  for (fs::directory_iterator entry(directory, error), end; !error && entry != end && rows.size() < 256;
-       entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
+  for (const std::string& name : names_in(directory)) {
     struct stat s {};
-    if (name.starts_with(prefix) && ::stat(entry->path().c_str(), &s) == 0)
+    if (name.starts_with(prefix) && ::stat((directory + "/" + name).c_str(), &s) == 0)
       rows.push_back(concat(name, ":", s.st_mode, ":", s.st_uid, ":", s.st_gid));
   }
-  std::ranges::sort(rows);
   return rows;
 }
 

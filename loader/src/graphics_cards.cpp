@@ -1,6 +1,7 @@
 // Reads graphics cards from sysfs.
 #include "graphics_cards.hpp"
 
+#include "folder.hpp"
 #include "plugin_parts.hpp"
 #include "quern/graph/error.hpp"
 
@@ -63,12 +64,9 @@ bool GraphicsCard::only_displays() const {
 
 std::vector<GraphicsCard> list_graphics_cards(const std::string& sys_root) {
   std::vector<GraphicsCard> cards;
-  std::error_code error;
-  fs::directory_iterator entry(sys_root + "/bus/pci/devices", error);
-  if (error) return cards;
-  for (; entry != fs::directory_iterator() && cards.size() < 256; entry.increment(error)) {
-    if (error) break;
-    const fs::path& folder = entry->path();
+  const std::string devices = sys_root + "/bus/pci/devices";
+  for (const std::string& name : names_in(devices)) {
+    const fs::path folder = devices + "/" + name;
     if (read_hex(folder / "class") >> 16 != 0x03) continue;
     GraphicsCard card;
     card.address = normal_pci_address(folder.filename().string());

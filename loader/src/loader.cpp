@@ -186,19 +186,19 @@ std::shared_ptr<Device> Loader::open(const Candidate& candidate) {
   Verdict verdict;
   const std::shared_ptr<const Plugin> plugin = s.plugin(*surveyed, verdict);
   if (!plugin) throw refuse(std::move(verdict));
-  quern_device* handle = nullptr;
+  // Made first, so that whatever fails later closes what was opened.
+  const std::shared_ptr<Device> device(
+      new Device(plugin, nullptr, candidate.device, candidate.label, candidate.index));
   ErrorBuffer error;
   std::string thrown;
   const quern_status status = guarded(
-      [&] { return plugin->api().device_open(plugin->handle(), candidate.index, &handle, error.get()); },
+      [&] { return plugin->api().device_open(plugin->handle(), candidate.index, &device->handle_, error.get()); },
       thrown);
-  if (status != QUERN_OK || !handle)
+  if (status != QUERN_OK || !device->handle_)
     throw refuse({code::open_failed,
                   !thrown.empty() ? "it let an exception out: " + thrown : error.words(status),
                   "run 'quern doctor'", error.text()});
   DeviceInfo info;
-  const std::shared_ptr<Device> device(
-      new Device(plugin, handle, candidate.device, candidate.label, candidate.index));
   verdict = read_device_info(*plugin->parts_, candidate.index, info);
   if (!verdict.ok()) throw refuse(std::move(verdict));
   if (!is_same_device(info, candidate.device))

@@ -32,7 +32,7 @@ Device::Device(std::shared_ptr<const Plugin> plugin, quern_device* handle, Devic
       process_(::getpid()) {}
 
 Device::~Device() {
-  if (process_ != ::getpid()) return;  // after fork only destroy works
+  if (handle_ == nullptr || process_ != ::getpid()) return;  // after fork only destroy works
   try {
     ErrorBuffer error;
     std::string thrown;

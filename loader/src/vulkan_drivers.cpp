@@ -2,6 +2,7 @@
 #include "vulkan_drivers.hpp"
 
 #include "codes.hpp"
+#include "folder.hpp"
 #include "quern/graph/error.hpp"
 #include "shared_libraries.hpp"
 
@@ -29,12 +30,8 @@ void add_list(std::vector<std::string>& to, const char* variable) {
 }
 
 void add_folder(std::vector<std::string>& to, const std::string& folder) {
-  std::vector<std::string> names;
-  std::error_code failed;
-  for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end && names.size() < 256; entry.increment(failed))
-    if (entry->path().extension() == ".json") names.push_back(entry->path().string());
-  std::ranges::sort(names);
-  to.insert(to.end(), names.begin(), names.end());
+  for (const std::string& name : names_in(folder))
+    if (fs::path(name).extension() == ".json") to.push_back(folder + "/" + name);
 }
 
 std::vector<std::string> manifests(const Settings& settings) {
@@ -54,6 +51,50 @@ void refuse(VulkanDriver& driver, const char* code, std::string cause, std::stri
   driver.remedy = std::move(remedy);
 }
 
+/// Takes ICD.library_path and ICD.api_version out of a manifest as it is parsed. Not a tree of values, whose destructor allocates and so
+/// ends the process where memory has run out.
+struct ManifestReader : nlohmann::json_sax<json> {
+  std::optional<std::string> library;
+  std::string api_version;
+  bool is_object = false;
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool string(string_t& text) override {
+    if (depth_ != 2 || !in_icd_) return true;
+    if (key_ == "library_path") library = text;
+    if (key_ == "api_version") api_version = text;
+    return true;
+  }
+  bool start_object(std::size_t) override {
+    is_object |= depth_ == 0;
+    if (depth_ == 1) in_icd_ = key_ == "ICD";
+    ++depth_;
+    return true;
+  }
+  bool end_object() override { return --depth_ >= 0; }
+  bool start_array(std::size_t) override {
+    if (depth_ == 1) in_icd_ = false;
+    ++depth_;
+    return true;
+  }
+  bool end_array() override { return --depth_ >= 0; }
+  bool key(string_t& name) override {
+    key_ = name;
+    return true;
+  }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override { return false; }
+
+ private:
+  std::string key_;
+  int depth_ = 0;
+  bool in_icd_ = false;
+};
+
 VulkanDriver read_manifest(const std::string& path, const Settings& settings) {
   VulkanDriver driver;
   driver.manifest = path;
@@ -61,17 +102,16 @@ VulkanDriver read_manifest(const std::string& path, const Settings& settings) {
   std::string text(1 << 16, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(in.gcount()));
-  const json content = json::parse(text, nullptr, false);
-  const json icd = content.is_object() ? content.value("ICD", json()) : json();
-  const json library = icd.is_object() ? icd.value("library_path", json()) : json();
-  if (!library.is_string()) {
+  ManifestReader manifest;
+  const bool is_object = json::sax_parse(text, &manifest) && manifest.is_object;
+  if (!is_object || !manifest.library) {
     refuse(driver, code::manifest_broken,
-           concat(path, text.empty() ? ": cannot be read, or is empty" : !content.is_object() ? ": is not JSON" : ": has no ICD.library_path"),
+           concat(path, text.empty() ? ": cannot be read, or is empty" : !is_object ? ": is not JSON" : ": has no ICD.library_path"),
            "install the package of that Vulkan driver again, or remove the file");
     return driver;
   }
-  if (const json version = icd.value("api_version", json()); version.is_string()) driver.api_version = version.get<std::string>();
-  driver.library = library.get<std::string>();
+  driver.api_version = manifest.api_version;
+  driver.library = *manifest.library;
   std::optional<FoundLibrary> found;
   if (driver.library.find('/') == std::string::npos) {
     found = find_library(driver.library, settings);

@@ -68,6 +68,18 @@ Plan::Plan(std::shared_ptr<loader::Device> device, const graph::Graph& graph, co
   error.check(api.compile(device_->handle(), view.get(), &options, &plan_, error.out()),
               concat(device_->label(), ": compiling '", graph_name_, "'"));
 
+  try {
+    read_kernels();
+    make_instance(graph);
+  } catch (...) {  // a constructor that throws has no destructor
+    destroy();
+    throw;
+  }
+}
+
+void Plan::read_kernels() {
+  const quern_plugin_api& api = device_->api();
+  AbiError error;
   if (api.plan_info != nullptr) {
     quern_plan_info info{};
     info.header = header_of<quern_plan_info>(QUERN_TYPE_PLAN_INFO);
@@ -79,23 +91,26 @@ Plan::Plan(std::shared_ptr<loader::Device> device, const graph::Graph& graph, co
     }
   }
 
+}
+
+void Plan::make_instance(const graph::Graph& graph) {
+  bounds_.reserve(graph.symbols().size());
+  AbiError error;
   quern_instance_options instance_options{};
   instance_options.header = header_of<quern_instance_options>(QUERN_TYPE_INSTANCE_OPTIONS);
   instance_options.queue_kind = QUERN_QUEUE_COMPUTE;
   instance_options.max_in_flight = 1;
   info_.header = header_of<quern_instance_info>(QUERN_TYPE_INSTANCE_INFO);
-  const quern_status status = api.instance_create(plan_, &instance_options, &instance_, &info_, error.out());
-  if (status != QUERN_OK) {
-    api.plan_destroy(plan_, nullptr);
-    error.check(status, concat(device_->label(), ": making an instance of '", graph_name_, "'"));
-  }
-  bounds_.reserve(graph.symbols().size());
+  error.check(device_->api().instance_create(plan_, &instance_options, &instance_, &info_, error.out()),
+              concat(device_->label(), ": making an instance of '", graph_name_, "'"));
 }
 
-Plan::~Plan() {
-  device_->api().instance_destroy(instance_, nullptr);
-  device_->api().plan_destroy(plan_, nullptr);
+void Plan::destroy() noexcept {
+  if (instance_ != nullptr) device_->api().instance_destroy(instance_, nullptr);
+  if (plan_ != nullptr) device_->api().plan_destroy(plan_, nullptr);
 }
+
+Plan::~Plan() { destroy(); }
 
 void Plan::prepare(const std::vector<SlotBinding>& bindings, quern_span scratch) {
   std::vector<quern_binding> list(bindings.size());

@@ -58,6 +58,10 @@ class Plan {
   quern_counters counters() const;
 
  private:
+  void read_kernels();
+  void make_instance(const graph::Graph& graph);
+  void destroy() noexcept;
+
   std::shared_ptr<loader::Device> device_;
   std::string graph_name_;
   std::vector<std::string> node_names_;

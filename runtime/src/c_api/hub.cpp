@@ -1,16 +1,14 @@
 // quern_pull and its siblings: options and environment into settings, paths and lists out.
 #include "boundary.hpp"
 #include "handles.hpp"
+#include "json_writer.hpp"
 
 #include "quern/models/hub.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <cstdlib>
 
 using namespace quern;
 using namespace quern::c_api;
-using Json = nlohmann::ordered_json;
 
 namespace {
 
@@ -41,16 +39,18 @@ hub::Settings settings_of(const quern_hub_options* options) {
   return settings;
 }
 
-Json json_of(const hub::CachedModel& model) {
-  return {{"name", model.name},
-          {"path", model.path},
-          {"bytes", model.bytes},
-          {"files", model.files},
-          {"repository", model.repository},
-          {"revision", model.revision},
-          {"quantisation", model.quantisation},
-          {"source", model.source},
-          {"modified", model.modified}};
+void write_model(JsonWriter& json, const hub::CachedModel& model) {
+  json.begin_object();
+  json.member("name", model.name);
+  json.member("path", model.path);
+  json.member("bytes", model.bytes);
+  json.member("files", model.files);
+  json.member("repository", model.repository);
+  json.member("revision", model.revision);
+  json.member("quantisation", model.quantisation);
+  json.member("source", model.source);
+  json.member("modified", model.modified);
+  json.end_object();
 }
 
 }  // namespace
@@ -81,9 +81,16 @@ quern_status quern_cached_models_json(const quern_hub_options* options, quern_te
     require(out, "out");
     *out = nullptr;
     const hub::Settings settings = settings_of(options);
-    Json json{{"hub_cache", settings.cache}, {"url_cache", settings.url_cache}, {"models", Json::array()}};
-    for (const hub::CachedModel& model : hub::list(settings)) json["models"].push_back(json_of(model));
-    *out = make_text(json.dump(2, ' ', false, Json::error_handler_t::replace));
+    JsonWriter json;
+    json.begin_object();
+    json.member("hub_cache", settings.cache);
+    json.member("url_cache", settings.url_cache);
+    json.key("models");
+    json.begin_array();
+    for (const hub::CachedModel& model : hub::list(settings)) write_model(json, model);
+    json.end_array();
+    json.end_object();
+    *out = make_text(json.take());
   });
 }
 

@@ -1,8 +1,7 @@
 // Models of quern.h: load, describe, where the layers lie.
 #include "boundary.hpp"
 #include "handles.hpp"
-
-#include <nlohmann/json.hpp>
+#include "json_writer.hpp"
 
 #include <algorithm>
 
@@ -10,7 +9,6 @@
 
 using namespace quern;
 using namespace quern::c_api;
-using Json = nlohmann::ordered_json;
 
 namespace quern::c_api {
 
@@ -162,18 +160,36 @@ quern_status quern_model_placement_json(const quern_model* model, quern_text** o
     *out = nullptr;
     require(model, "model");
     const runtime::Model& m = *model->model;
-    Json json{{"devices", Json::array()}, {"cuts", Json::array()}};
+    JsonWriter json;
+    json.begin_object();
+    json.key("devices");
+    json.begin_array();
     for (std::size_t d = 0; d < m.shares().size(); ++d) {
       const runtime::WeightShare weights = weights_on(m, d);
-      json["devices"].push_back({{"device", m.shares()[d].device}, {"nodes", m.shares()[d].nodes}, {"weights_bytes", weights.bytes},
-                                 {"weights_from", weights.origin.cached ? "cache" : "model"}, {"weights_file", weights.origin.file},
-                                 {"weights_note", weights.origin.note}});
+      json.begin_object();
+      json.member("device", m.shares()[d].device);
+      json.member("nodes", m.shares()[d].nodes);
+      json.member("weights_bytes", weights.bytes);
+      json.member("weights_from", weights.origin.cached ? "cache" : "model");
+      json.member("weights_file", weights.origin.file);
+      json.member("weights_note", weights.origin.note);
+      json.end_object();
     }
+    json.end_array();
+    json.key("cuts");
+    json.begin_array();
     for (const runtime::Cut& cut : m.cuts()) {
-      json["cuts"].push_back({{"from", cut.from}, {"to", cut.to}, {"value", cut.value}, {"reason", cut.reason},
-                              {"bytes_per_token", cut.bytes_per_row + cut.bytes}});
+      json.begin_object();
+      json.member("from", cut.from);
+      json.member("to", cut.to);
+      json.member("value", cut.value);
+      json.member("reason", cut.reason);
+      json.member("bytes_per_token", cut.bytes_per_row + cut.bytes);
+      json.end_object();
     }
-    *out = make_text(json.dump(2, ' ', false, Json::error_handler_t::replace));
+    json.end_array();
+    json.end_object();
+    *out = make_text(json.take());
   });
 }
 

@@ -1,9 +1,8 @@
 // The load report and the device list of quern.h, from the loader's report.
 #include "boundary.hpp"
 #include "handles.hpp"
+#include "json_writer.hpp"
 #include "load_report.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <unistd.h>
 
@@ -11,7 +10,6 @@
 
 using namespace quern;
 using namespace quern::c_api;
-using Json = nlohmann::ordered_json;
 
 struct quern_device_list {
   struct Item {
@@ -69,22 +67,24 @@ void fill_memory(quern_device_list::Item& item, runtime::Runtime& runtime) {
   }
 }
 
-Json device_json(const quern_device_list::Item& item) {
-  return {{"name", item.name},
-          {"backend", item.backend},
-          {"description", item.description},
-          {"device_class", item.device_class},
-          {"architecture", item.architecture},
-          {"pci", item.pci},
-          {"uuid", item.uuid},
-          {"driver", item.driver},
-          {"reason", item.reason},
-          {"memory_total", item.total},
-          {"memory_budget", item.budget},
-          {"memory_certainty", item.certainty == QUERN_MEMORY_EXACT ? "exact" : item.certainty == QUERN_MEMORY_ESTIMATE ? "estimate" : "unknown"},
-          {"usable", item.usable != 0},
-          {"selected", item.selected != 0},
-          {"rank", item.usable != 0 ? Json(item.rank) : Json()}};
+void write_device(JsonWriter& json, const quern_device_list::Item& item) {
+  json.begin_object();
+  json.member("name", item.name);
+  json.member("backend", item.backend);
+  json.member("description", item.description);
+  json.member("device_class", item.device_class);
+  json.member("architecture", item.architecture);
+  json.member("pci", item.pci);
+  json.member("uuid", item.uuid);
+  json.member("driver", item.driver);
+  json.member("reason", item.reason);
+  json.member("memory_total", item.total);
+  json.member("memory_budget", item.budget);
+  json.member("memory_certainty", item.certainty == QUERN_MEMORY_EXACT ? "exact" : item.certainty == QUERN_MEMORY_ESTIMATE ? "estimate" : "unknown");
+  json.member("usable", item.usable != 0);
+  json.member("selected", item.selected != 0);
+  json.member("rank", item.usable != 0 ? std::optional(item.rank) : std::nullopt);
+  json.end_object();
 }
 
 std::vector<quern_device_list::Item> list_devices(runtime::Runtime& runtime) {
@@ -222,9 +222,11 @@ quern_status quern_device_list_json(const quern_device_list* devices, quern_text
     require(out, "out");
     *out = nullptr;
     require(devices, "devices");
-    Json json = Json::array();
-    for (const quern_device_list::Item& item : devices->items) json.push_back(device_json(item));
-    *out = make_text(json.dump(2, ' ', false, Json::error_handler_t::replace));
+    JsonWriter json;
+    json.begin_array();
+    for (const quern_device_list::Item& item : devices->items) write_device(json, item);
+    json.end_array();
+    *out = make_text(json.take());
   });
 }
 

@@ -18,6 +18,7 @@ std::vector<std::string> split_paths(std::string_view text) {
       std::error_code failed;
       const std::filesystem::path path(text.substr(0, colon));
       const std::filesystem::path absolute = std::filesystem::absolute(path, failed);
+      if (failed == std::errc::not_enough_memory) throw std::bad_alloc();
       paths.push_back(failed ? path.string() : absolute.string());
     }
     text.remove_prefix(std::min(colon + 1, text.size()));

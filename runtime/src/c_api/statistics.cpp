@@ -1,14 +1,12 @@
 // What ran where: snapshots of a session's counters.
 #include "boundary.hpp"
 #include "handles.hpp"
-
-#include <nlohmann/json.hpp>
+#include "json_writer.hpp"
 
 #include <algorithm>
 
 using namespace quern;
 using namespace quern::c_api;
-using Json = nlohmann::ordered_json;
 
 struct quern_statistics {
   struct Device {
@@ -138,28 +136,48 @@ quern_status quern_statistics_json(const quern_statistics* statistics, quern_tex
     *out = nullptr;
     require(statistics, "statistics");
     const quern_statistics& s = *statistics;
-    Json json{{"backend", s.backend},
-              {"device", s.device},
-              {"kernels", s.kernels},
-              {"tokens_prefill", s.totals.tokens_prefill},
-              {"tokens_decode", s.totals.tokens_decode},
-              {"seconds_prefill", s.totals.seconds_prefill},
-              {"seconds_decode", s.totals.seconds_decode},
-              {"steps", s.steps},
-              {"bytes_to_device", s.bytes_in},
-              {"bytes_from_device", s.bytes_out},
-              {"devices", Json::array()},
-              {"cuts", Json::array()}};
+    JsonWriter json;
+    json.begin_object();
+    json.member("backend", s.backend);
+    json.member("device", s.device);
+    json.member("kernels", s.kernels);
+    json.member("tokens_prefill", s.totals.tokens_prefill);
+    json.member("tokens_decode", s.totals.tokens_decode);
+    json.member("seconds_prefill", s.totals.seconds_prefill);
+    json.member("seconds_decode", s.totals.seconds_decode);
+    json.member("steps", s.steps);
+    json.member("bytes_to_device", s.bytes_in);
+    json.member("bytes_from_device", s.bytes_out);
+    json.key("devices");
+    json.begin_array();
     for (const quern_statistics::Device& d : s.devices) {
-      json["devices"].push_back({{"device", d.device}, {"backend", d.backend}, {"kernels", d.kernels}, {"nodes", d.nodes},
-                                 {"runs", d.runs}, {"weights_bytes", d.weights}, {"kv_bytes", d.kv},
-                                 {"scratch_bytes", d.scratch}, {"peak_bytes", d.peak}});
+      json.begin_object();
+      json.member("device", d.device);
+      json.member("backend", d.backend);
+      json.member("kernels", d.kernels);
+      json.member("nodes", d.nodes);
+      json.member("runs", d.runs);
+      json.member("weights_bytes", d.weights);
+      json.member("kv_bytes", d.kv);
+      json.member("scratch_bytes", d.scratch);
+      json.member("peak_bytes", d.peak);
+      json.end_object();
     }
+    json.end_array();
+    json.key("cuts");
+    json.begin_array();
     for (const runtime::Cut& cut : s.cuts) {
-      json["cuts"].push_back({{"from", cut.from}, {"to", cut.to}, {"node", cut.value}, {"reason", cut.reason},
-                              {"bytes_per_token", cut.bytes_per_row + cut.bytes}});
+      json.begin_object();
+      json.member("from", cut.from);
+      json.member("to", cut.to);
+      json.member("node", cut.value);
+      json.member("reason", cut.reason);
+      json.member("bytes_per_token", cut.bytes_per_row + cut.bytes);
+      json.end_object();
     }
-    *out = make_text(json.dump(2, ' ', false, Json::error_handler_t::replace));
+    json.end_array();
+    json.end_object();
+    *out = make_text(json.take());
   });
 }
 

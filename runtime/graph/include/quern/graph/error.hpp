@@ -22,11 +22,16 @@ class Error : public std::runtime_error {
   quern_status code_;
 };
 
-/// Joins anything that streams into one string, for error texts.
+/// Joins anything that streams into one string. Throws std::bad_alloc where memory ran out: a stream alone would give the text cut short,
+/// and a name cut short is another name.
 template <typename... Parts>
 std::string concat(const Parts&... parts) {
   std::ostringstream out;
-  (out << ... << parts);
+  out.exceptions(std::ios_base::badbit);
+  try {
+    (out << ... << parts);
+  } catch (const std::ios_base::failure&) {  // a null string: the text ends there
+  }
   return out.str();
 }
 

@@ -1,0 +1,61 @@
+// Writes JSON as it goes, with two spaces a level. Not a tree of values: the library's tree allocates in its destructor, which ends the
+// process where memory has run out.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace quern::c_api {
+
+class JsonWriter {
+ public:
+  void begin_object() { begin('{'); }
+  void end_object() { end('}'); }
+  void begin_array() { begin('['); }
+  void end_array() { end(']'); }
+  /// The name of the member whose value comes next.
+  void key(std::string_view name);
+
+  /// Bytes that are not UTF-8 become U+FFFD.
+  void value(std::string_view text);
+  void value(const std::string& text) { value(std::string_view(text)); }
+  void value(const char* text) { value(std::string_view(text)); }
+  void value(bool truth);
+  void value(double number);  // null where it is not finite
+  void value(std::nullptr_t);
+  template <std::integral T>
+  void value(T number) {
+    separate();
+    out_ += std::to_string(number);
+  }
+  template <typename T>
+  void value(const std::optional<T>& maybe) {
+    if (maybe) value(*maybe);
+    else value(nullptr);
+  }
+
+  template <typename T>
+  void member(std::string_view name, const T& of) {
+    key(name);
+    value(of);
+  }
+
+  std::string take() { return std::move(out_); }
+
+ private:
+  void begin(char bracket);
+  void end(char bracket);
+  void separate();
+  void quote(std::string_view text);
+  void line();
+
+  std::string out_;
+  int depth_ = 0;
+  bool first_ = true;       // of its object or array
+  bool after_key_ = false;
+};
+
+}  // namespace quern::c_api
