@@ -12,6 +12,7 @@ build_packages=(g++ cmake ninja-build ccache pkg-config python3 python3-pip pyth
   libboost-dev libcurl4-openssl-dev libspdlog-dev libfmt-dev libopenblas0-pthread libutf8proc-dev nlohmann-json3-dev libcli11-dev glslc
   libvulkan-dev)
 test_packages=(abigail-tools clang-16 fish libgtest-dev libgmock-dev libvulkan1 mesa-vulkan-drivers python3-setuptools python3-wheel zsh)
+validation_packages=(vulkan-validationlayers)  # of scripts/test --full
 
 root_packages=(debootstrap dpkg-dev file fakeroot)  # packages made and installed in clean systems
 packaging_packages=(debhelper lintian rpm rpmlint libvulkan-dev)

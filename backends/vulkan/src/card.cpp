@@ -25,6 +25,7 @@ struct Properties {
   VkPhysicalDeviceSubgroupProperties subgroup{};
   VkPhysicalDeviceFloatControlsProperties floats{};
   VkPhysicalDeviceMaintenance3Properties allocation{};
+  VkPhysicalDeviceSubgroupSizeControlProperties sizes{};
   VkPhysicalDevicePCIBusInfoPropertiesEXT pci{};
   VkPhysicalDeviceShaderSMBuiltinsPropertiesNV multiprocessors{};
 };
@@ -48,6 +49,8 @@ void read_properties(const Api& api, VkPhysicalDevice device, const std::vector<
   chain(p.subgroup, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES);
   chain(p.floats, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES);
   chain(p.allocation, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES);
+  if (has(extensions, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME))
+    chain(p.sizes, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES);
   if (has(extensions, VK_EXT_PCI_BUS_INFO_EXTENSION_NAME)) chain(p.pci, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT);
   if (has(extensions, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME))
     chain(p.multiprocessors, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV);
@@ -161,6 +164,7 @@ CardFacts facts_of(const Api& api, VkPhysicalDevice handle) {
     card.pci_address = text;
   }
   card.subgroup = p.subgroup.subgroupSize;
+  card.subgroup_least = p.sizes.minSubgroupSize != 0 ? std::min(p.sizes.minSubgroupSize, card.subgroup) : card.subgroup;
   card.multiprocessors = p.multiprocessors.shaderSMCount;
   const VkPhysicalDeviceLimits& limits = p.base.properties.limits;
   card.shared_limit = limits.maxComputeSharedMemorySize;

@@ -19,7 +19,7 @@ struct CardFacts {
   std::string refusal;  // why the baseline does not run here: what it needs and what there is
   quern_status refusal_code = QUERN_OK;
 
-  std::uint32_t subgroup = 0;
+  std::uint32_t subgroup = 0, subgroup_least = 0;  // the usual size; the smallest that the driver may choose
   std::uint32_t multiprocessors = 0;  // 0 unknown
   std::uint32_t shared_limit = 0, group_limit = 0;
   std::uint32_t grid_limit[3] = {};

@@ -33,20 +33,12 @@ Plan::Plan(Device& device, const quern_graph* host_graph, const quern_compile_op
   const std::string_view forced = sdk::view(options.force_kernel);
   std::uint64_t key = 0xcbf29ce484222325ull;
   bool fits = forced.empty() || forced == "vulkan";
-  if (options.fusion != 0 && device.fuses()) {
-    Schedule few = few_rows_schedule(graph);
-    if (!few.steps.empty()) schedules.push_back(std::move(few));
-  }
-  schedules.push_back(general_schedule(graph));
-  schedules.back().place(graph);
-  for (const Schedule& schedule : schedules) {
-    scratch_bytes = std::max(scratch_bytes, schedule.layout.bytes);
-    for (const Step& step : schedule.steps) {
-      fits = fits || forced == step.kernel;
-      for (const char c : step.kernel) key = (key ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
-    }
-  }
-  for (const Step& step : schedules.front().steps) {
+  if (options.fusion != 0 && device.fuses()) schedule = fused_schedule(graph, device.facts());
+  if (schedule.steps.empty()) schedule = general_schedule(graph);
+  schedule.place(graph);
+  for (const Step& step : schedule.steps) {
+    fits = fits || forced == step.kernel;
+    for (const char c : step.kernel) key = (key ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
     quern_kernel_info info = sdk::made<quern_kernel_info>();
     info.name = sdk::text_of(step.kernel);
     info.node = step.node;
@@ -71,36 +63,29 @@ void Instance::drop_recorded() noexcept {
   recorded_.clear();
 }
 
-/// Where values of one schedule lie, for one set of extents.
+/// Where values lie, for one set of extents.
 class Instance::Context : public StepContext {
  public:
-  Context(const Instance& instance, const Schedule& schedule, const std::vector<std::int64_t>& extents)
-      : instance_(instance), schedule_(schedule), extents_(extents) {}
+  Context(const Instance& instance, const std::vector<std::int64_t>& extents) : instance_(instance), extents_(extents) {}
   Tensor tensor(std::uint32_t value) const override {
     const sdk::ResolvedValue& v = instance_.plan_.graph.values[value];
     Tensor t = v.tensor;
     instance_.plan_.graph.shape(value, extents_, t);
     const sdk::BoundPlaces& places = instance_.places_;
     if (places.of.empty()) return t;
-    t.data = instance_.plan_.graph.internal(v.root) ? places.scratch + schedule_.layout.value_offset[v.root] + v.offset : places.of[value];
+    t.data = instance_.plan_.graph.internal(v.root) ? places.scratch + instance_.plan_.schedule.layout.value_offset[v.root] + v.offset : places.of[value];
     return t;
   }
-  std::uint64_t extra(std::uint32_t slot) const override { return instance_.places_.scratch + schedule_.layout.extra_offset[slot]; }
+  std::uint64_t extra(std::uint32_t slot) const override { return instance_.places_.scratch + instance_.plan_.schedule.layout.extra_offset[slot]; }
 
  private:
   const Instance& instance_;
-  const Schedule& schedule_;
   const std::vector<std::int64_t>& extents_;
 };
 
-const Schedule& Instance::schedule(const std::vector<std::int64_t>& extents) const {
-  for (const Schedule& schedule : plan_.schedules)
-    if (schedule.serves(extents)) return schedule;
-  return plan_.schedules.back();
-}
-
-void Instance::emit(const Schedule& schedule, const Step& step, const std::vector<std::int64_t>& extents, Launcher& launcher) const {
-  const Context context(*this, schedule, extents);
+void Instance::emit(const Step& step, const std::vector<std::int64_t>& extents, Launcher& launcher) const {
+  const Schedule& schedule = plan_.schedule;
+  const Context context(*this, extents);
   std::vector<Touched> touches;
   if (step.emit) {
     for (const std::uint32_t v : step.reads) touches.push_back(touched(context.tensor(v), false));
@@ -133,8 +118,7 @@ void Instance::emit(const Schedule& schedule, const Step& step, const std::vecto
 
 Launcher Instance::dry(const std::vector<std::int64_t>& extents) const {
   Launcher launcher(device_, {});
-  const Schedule& chosen = schedule(extents);
-  for (const Step& step : chosen.steps) emit(chosen, step, extents, launcher);
+  for (const Step& step : plan_.schedule.steps) emit(step, extents, launcher);
   return launcher;
 }
 
@@ -202,8 +186,7 @@ void Instance::record(Recorded& slot, const std::vector<std::int64_t>& extents) 
   Launcher launcher(device_, target);
   std::uint32_t launches = 0;
   std::uint64_t invocations = 0;
-  const Schedule& chosen = schedule(extents);
-  for (const Step& step : chosen.steps) {
+  for (const Step& step : plan_.schedule.steps) {
     if (ends_part(device_.facts(), launcher.launches() - launches, launcher.invocations() - invocations)) {
       end();
       begin();
@@ -212,7 +195,7 @@ void Instance::record(Recorded& slot, const std::vector<std::int64_t>& extents) 
       invocations = launcher.invocations();
     }
     try {
-      emit(chosen, step, extents, launcher);
+      emit(step, extents, launcher);
     } catch (Failure& failure) {
       failure.node = step.node;
       throw;

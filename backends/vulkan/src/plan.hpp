@@ -27,8 +27,7 @@ class Plan {
   Plan(Device& device, const quern_graph* host_graph, const quern_compile_options& options, std::vector<std::uint32_t>& refused);
 
   sdk::ResolvedGraph graph;
-  std::vector<Schedule> schedules;  // the first that serves a run computes it; the last serves all
-  std::uint64_t scratch_bytes = 0;
+  Schedule schedule;
   std::uint32_t determinism = QUERN_DETERMINISM_REPEATABLE, launches = 0;
   std::uint64_t numerics_key = 0;
   std::vector<quern_kernel_info> infos;
@@ -42,7 +41,7 @@ class Instance {
   Instance& operator=(const Instance&) = delete;
 
   sdk::InstanceBounds& bounds() noexcept { return bounds_; }
-  std::uint64_t scratch_bytes() const noexcept { return plan_.scratch_bytes; }
+  std::uint64_t scratch_bytes() const noexcept { return plan_.schedule.layout.bytes; }
   std::uint64_t private_bytes() const noexcept { return 0; }
   bool ready() const noexcept { return prepared_; }
 
@@ -62,8 +61,7 @@ class Instance {
     std::uint64_t used = 0;  // when
   };
   class Context;
-  const Schedule& schedule(const std::vector<std::int64_t>& extents) const;
-  void emit(const Schedule& schedule, const Step& step, const std::vector<std::int64_t>& extents, Launcher& launcher) const;
+  void emit(const Step& step, const std::vector<std::int64_t>& extents, Launcher& launcher) const;
   Launcher dry(const std::vector<std::int64_t>& extents) const;
   Recorded& recorded(const std::vector<std::int64_t>& extents);
   void record(Recorded& slot, const std::vector<std::int64_t>& extents);

@@ -1,6 +1,6 @@
 // An order of steps that computes a graph, and where its internal values lie in scratch.
 //
-// The general schedule has a step for each node and serves any extents. The one of few rows (few_rows.cpp) fuses nodes.
+// The general schedule has a step for each node; the fused one (fused.cpp) joins neighbours.
 #pragma once
 
 #include "op.hpp"
@@ -32,15 +32,9 @@ struct Step {
 struct Schedule {
   std::vector<Step> steps;
   std::vector<std::uint64_t> extras;  // bytes of each slot
-  std::int64_t most_rows = 0;         // serves runs whose ranged extents are all at most this; 0: any
   std::vector<std::uint64_t> node_scratch;  // of each node that a step leaves to its op
   sdk::ScratchLayout layout;
 
-  bool serves(const std::vector<std::int64_t>& extents) const noexcept {
-    for (const std::int64_t e : extents)
-      if (most_rows != 0 && e > most_rows) return false;
-    return true;
-  }
   /// Fills node_scratch and layout.
   void place(const sdk::ResolvedGraph& graph);
 };
@@ -48,8 +42,8 @@ struct Schedule {
 /// One step a node.
 Schedule general_schedule(const sdk::ResolvedGraph& graph);
 
-/// For runs of few rows: products of quantised weights take int8 activations, which norms and SwiGLU make, and add residuals. Without steps
-/// where nothing of the graph can be fused.
-Schedule few_rows_schedule(const sdk::ResolvedGraph& graph);
+/// Products of quantised weights take int8 activations, which norms and SwiGLU make, and add residuals. Without steps where no product of
+/// the graph does.
+Schedule fused_schedule(const sdk::ResolvedGraph& graph, const CardFacts& card);
 
 }  // namespace quern::vulkan

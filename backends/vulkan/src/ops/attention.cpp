@@ -1,4 +1,5 @@
 // attention over paged keys; kv_write, kv_copy and kv_move.
+#include "attention.hpp"
 #include "tables.hpp"
 
 namespace quern::vulkan {
@@ -45,7 +46,7 @@ std::string refuse_attention(const Call& call) {
   return call.integer(QUERN_KEY_WINDOW) < 0 ? "window is below 0" : "";
 }
 
-void emit_attention(const Call& call, Launcher& launcher) {
+AttentionParams attention_params(const Call& call, Launcher& launcher) {
   const Tensor &q = call.input(0), &k = call.input(1), &v = call.input(2), &blocks = call.input(3), &mask = call.input(7), &sinks = call.input(8),
                &y = call.output(0);
   AttentionParams p{};
@@ -91,6 +92,11 @@ void emit_attention(const Call& call, Launcher& launcher) {
   p.scale = call.number(QUERN_KEY_SCALE);
   p.softcap = call.number(QUERN_KEY_SOFTCAP);
   p.max_bias = call.number(QUERN_KEY_MAX_BIAS);
+  return p;
+}
+void emit_attention(const Call& call, Launcher& launcher) {
+  const Tensor &q = call.input(0), &k = call.input(1), &v = call.input(2);
+  const AttentionParams p = attention_params(call, launcher);
   launcher.launch("attention", launcher.facts().software() ? 32 : 128, {q.dims[1], std::min<std::int64_t>(q.dims[0], 65535), 1}, p,
                   {static_cast<std::int32_t>(k.dtype), static_cast<std::int32_t>(v.dtype)});
 }
@@ -181,6 +187,28 @@ constexpr Op table[] = {
 };
 
 }  // namespace
+
+bool fused_attention_serves(const Call& call, const CardFacts& card) {
+  const Tensor &q = call.input(0), &k = call.input(1), &v = call.input(2);
+  if (!call.flag(QUERN_KEY_CAUSAL) || call.input(7).present() || call.input(8).present() || call.real(QUERN_KEY_MAX_BIAS) != 0) return false;
+  if (!is_float(k.dtype) || !is_float(v.dtype) || q.dims[2] % 4 != 0 || v.dims[3] % 4 != 0 || q.dims[2] > 256 || v.dims[3] > 256) return false;
+  if (card.subgroup_least < 4 || 512 / card.subgroup_least > 64) return false;
+  for (const Tensor* cache : {&k, &v})
+    for (int d = 0; d < 3; ++d)
+      if (cache->strides[d] % (cache->dtype == QUERN_F32 ? 16 : 8) != 0) return false;
+  return std::int64_t{call.input(3).dims[1]} * k.dims[2] < std::int64_t{1} << 31;
+}
+
+void launch_fused_attention(const Call& call, Launcher& launcher) {
+  const Tensor &q = call.input(0), &k = call.input(1), &v = call.input(2);
+  if (q.dims[0] == 0) return;
+  const AttentionParams p = attention_params(call, launcher);
+  const std::int64_t at_once = std::int64_t{launcher.facts().subgroup_least} * 4;
+  const std::uint32_t threads = launcher.facts().software() ? 32 : std::min<std::uint32_t>(512, launcher.facts().group_limit);
+  launcher.launch("attention_fused", threads, {q.dims[1], std::min<std::int64_t>(q.dims[0], 65535), 1}, p,
+                  {static_cast<std::int32_t>(k.dtype), static_cast<std::int32_t>(v.dtype),
+                   static_cast<std::int32_t>((std::max(q.dims[2], v.dims[3]) + at_once - 1) / at_once)});
+}
 
 const std::span<const Op> attention_ops = table;
 

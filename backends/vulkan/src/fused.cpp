@@ -1,9 +1,10 @@
-// The schedule of few rows (schedule.hpp).
+// The schedule that fuses (schedule.hpp).
 //
 //   - a product of f32 rows and quantised weights takes int8 activations (quantise.comp, gemv.comp)
 //   - an RMS norm or a SwiGLU that only such products read is not computed: the kernel that quantises computes it on its way
 //   - queries and keys are rotated, and keys and values written to their pages, by one kernel
 //   - a sum of a product and a value that is there already is the product's last step
+#include "ops/attention.hpp"
 #include "schedule.hpp"
 #include "weights.hpp"
 
@@ -15,13 +16,13 @@ namespace quern::vulkan {
 namespace {
 
 constexpr std::uint32_t none = QUERN_NONE;
-constexpr std::int64_t most_rows = 8;
+constexpr std::int32_t most_tile = 8;  // rows that a product's kernel takes at a time
 constexpr std::int32_t plain = 0, norm = 1, glu = 2;  // as in shaders/quantise.comp
 
 class Fuser {
  public:
-  explicit Fuser(const sdk::ResolvedGraph& graph)
-      : graph_(graph), users_(graph.values.size()), maker_(graph.values.size(), none), done_(graph.nodes.size(), false) {
+  Fuser(const sdk::ResolvedGraph& graph, const CardFacts& card)
+      : graph_(graph), card_(card), users_(graph.values.size()), maker_(graph.values.size(), none), done_(graph.nodes.size(), false) {
     for (std::uint32_t n = 0; n < graph.nodes.size(); ++n) {
       for (const std::uint32_t v : graph.nodes[n].inputs)
         if (v != none) users_[root(v)].push_back(n);
@@ -32,7 +33,6 @@ class Fuser {
   }
 
   Schedule run() {
-    schedule_.most_rows = most_rows;
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n)
       if (is_product(n)) products_.push_back(n);
     if (products_.empty()) return {};
@@ -47,12 +47,15 @@ class Fuser {
         emit_product(n);
         continue;
       }
+      if (is_attention(n)) {
+        emit_attention(n);
+        continue;
+      }
       Step step;
       step.node = n;
       step.kernel = graph_.nodes[n].offer->kernel;
       schedule_.steps.push_back(std::move(step));
     }
-    schedule_.place(graph_);
     return std::move(schedule_);
   }
 
@@ -72,9 +75,8 @@ class Fuser {
     if (node.op != QUERN_OP_MATMUL || node.predicate != none || node.invariant || (node.conversions & QUERN_CONVERT_INT8) == 0) return false;
     if (input(n, 3) != none || !is_f32(node.inputs[0]) || !is_f32(node.outputs[0])) return false;
     const Tensor &a = tensor(node.inputs[0]), &b = tensor(node.inputs[1]);
-    const bool few = a.rank == 2 && (a.ranged == 1 || (a.ranged == 0 && a.dims[0] <= most_rows));
     const bool format = b.dtype == QUERN_Q4_K || b.dtype == QUERN_Q5_K ? !b.packed_layout && whole(node.inputs[1]) : b.packed_layout;
-    if (!few || !format || b.rank != 2 || b.ranged != 0 || b.dims[1] % 64 != 0 || b.dims[1] >= std::int64_t{1} << 24) return false;
+    if (a.rank != 2 || (a.ranged & ~1u) != 0 || !format || b.rank != 2 || b.ranged != 0 || b.dims[1] % 64 != 0 || b.dims[1] >= std::int64_t{1} << 24) return false;
     if (const std::uint32_t bias = input(n, 2); bias != none && !is_contiguous(tensor(bias))) return false;
     return !node.attributes->integer(QUERN_KEY_TRANSPOSE_A) && !node.attributes->integer(QUERN_KEY_TRANSPOSE_B) && node.attributes->real(QUERN_KEY_ALPHA) == 1.0;
   }
@@ -90,7 +92,7 @@ class Fuser {
   }
 
   std::uint32_t add_extra(const Tensor& x) {
-    const std::uint64_t rows = x.ranged != 0 ? std::min(x.dims[0], most_rows) : x.dims[0], k = static_cast<std::uint64_t>(x.last());
+    const auto rows = static_cast<std::uint64_t>(x.dims[0]), k = static_cast<std::uint64_t>(x.last());
     schedule_.extras.push_back(rows * k + rows * (k / 16) * 8);
     return static_cast<std::uint32_t>(schedule_.extras.size() - 1);
   }
@@ -195,10 +197,11 @@ class Fuser {
       p.k = static_cast<uint>(weights.dims[1]);
       if (p.m == 0) return;
       std::int32_t tile = 1;
-      while (tile < static_cast<std::int32_t>(p.m)) tile *= 2;
+      while (tile < most_tile && tile < static_cast<std::int32_t>(p.m)) tile *= 2;
       const std::uint32_t threads = launcher.facts().software() ? 8 : 128;
       const std::int64_t subgroups = std::max<std::int64_t>(1, threads / std::max<std::uint32_t>(1, launcher.facts().subgroup)), rows = 2 * subgroups;
-      launcher.launch("gemv", threads, {std::min<std::int64_t>((p.n + rows - 1) / rows, 65535), 1, 1}, p, {static_cast<std::int32_t>(weights.dtype), tile});
+      launcher.launch("gemv", threads, {std::min<std::int64_t>((p.n + rows - 1) / rows, 65535), std::min<std::int64_t>((p.m + tile - 1) / tile, 65535), 1}, p,
+                      {static_cast<std::int32_t>(weights.dtype), tile});
     };
     schedule_.steps.push_back(std::move(step));
   }
@@ -237,8 +240,7 @@ class Fuser {
     const sdk::ResolvedNode& node = graph_.nodes[n];
     if (node.op != QUERN_OP_ATTENTION || root(node.inputs[1]) == root(node.inputs[2])) return;
     if (!sdk::is_float(tensor(node.inputs[1]).dtype) || !sdk::is_float(tensor(node.inputs[2]).dtype)) return;
-    const Tensor& q = tensor(node.inputs[0]);
-    if (q.rank != 3 || (q.ranged != 1 && (q.ranged != 0 || q.dims[0] > most_rows))) return;
+    if (tensor(node.inputs[0]).rank != 3 || (tensor(node.inputs[0]).ranged & ~1u) != 0) return;
     Rotation r{rope_of(node.inputs[0]), none, writer_of(node.inputs[1], n), writer_of(node.inputs[2], n)};
     if (r.rope_q == none || r.write_k == none || r.write_v == none || r.write_k == r.write_v) return;
     const std::uint32_t keys = graph_.nodes[r.write_k].inputs[0], values = graph_.nodes[r.write_v].inputs[0];
@@ -312,13 +314,38 @@ class Fuser {
       p.v_dtype = static_cast<int>(values.dtype);
       if (p.rows == 0) return;
       Launcher::Grid grid = launcher.spread(std::int64_t{p.heads + p.kv_heads} * (p.d - p.pairs) + std::int64_t{p.kv_heads} * p.dv);
-      grid.y = p.rows;
+      grid.y = std::min<std::int64_t>(p.rows, 65535);
       launcher.launch("rope_kv", launcher.item_threads(), grid, p);
     };
     schedule_.steps.push_back(std::move(step));
   }
 
+  bool is_attention(std::uint32_t n) const {
+    const sdk::ResolvedNode& node = graph_.nodes[n];
+    if (node.op != QUERN_OP_ATTENTION || node.predicate != none || !is_f32(node.inputs[0]) || !is_f32(node.outputs[0])) return false;
+    for (const std::uint32_t cache : {node.inputs[1], node.inputs[2]})
+      if (graph_.values[cache].offset % 16 != 0) return false;
+    std::vector<Tensor> storage;
+    return fused_attention_serves(graph_.describe(node, storage), card_);
+  }
+  void emit_attention(std::uint32_t n) {
+    const sdk::ResolvedNode& node = graph_.nodes[n];
+    Step step;
+    step.node = n;
+    step.kernel = "attention.fused.vulkan";
+    for (const std::uint32_t v : node.inputs)
+      if (v != none) step.reads.push_back(v);
+    step.writes = {node.outputs[0]};
+    step.emit = [&graph = graph_, n](const StepContext& context, Launcher& launcher) {
+      std::vector<Tensor> storage;
+      const Call call = graph.call(graph.nodes[n], storage, [&](std::uint32_t v) { return context.tensor(v); });
+      launch_fused_attention(call, launcher);
+    };
+    schedule_.steps.push_back(std::move(step));
+  }
+
   const sdk::ResolvedGraph& graph_;
+  const CardFacts& card_;
   std::vector<std::vector<std::uint32_t>> users_;
   std::vector<std::uint32_t> maker_;
   std::vector<bool> done_;
@@ -330,6 +357,6 @@ class Fuser {
 
 }  // namespace
 
-Schedule few_rows_schedule(const sdk::ResolvedGraph& graph) { return Fuser(graph).run(); }
+Schedule fused_schedule(const sdk::ResolvedGraph& graph, const CardFacts& card) { return Fuser(graph, card).run(); }
 
 }  // namespace quern::vulkan

@@ -1,0 +1,66 @@
+"""Vulkan's validation layers (Debian: vulkan-validationlayers) over a model run and a part of the conformance suite: no error, and no hazard
+of synchronisation.
+
+That the layers are there at all is shown by their advice on good practice, which they give for any program of ours.
+Exits with 77 where there is no Vulkan device or no layer; with CI=true that is a failure.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+sys.path[:0] = [str(pathlib.Path(__file__).parents[2] / folder) for folder in ("end_to_end", "support")]
+import random_model
+from harness import MICRO, Case, main
+
+LAYER = "VK_LAYER_KHRONOS_validation"
+SETTINGS = """khronos_validation.debug_action = VK_DBG_LAYER_ACTION_LOG_MSG
+khronos_validation.report_flags = error,warn,perf
+khronos_validation.duplicate_message_limit = 3
+khronos_validation.log_filename = {}
+khronos_validation.enables = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT,VK_VALIDATION_FEATURE_ENABLE_BEST_PRACTICES_EXT
+"""
+ADVICE = "BestPractices"
+
+
+class Validation(Case):
+    def setUp(self):
+        super().setUp()
+        manifest = pathlib.Path("/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json")
+        missing = "no Vulkan device" if self.quern("devices", "--device", "vulkan:0").code == 3 else "" if manifest.exists() else "no validation layers"
+        if missing and os.environ.get("CI") != "true":
+            self.skipTest(missing)
+        self.log = self.folder / "messages"
+        self.write("vk_layer_settings.txt", SETTINGS.format(self.log))
+        self.layers = {"VK_INSTANCE_LAYERS": LAYER, "VK_LAYER_SETTINGS_PATH": str(self.folder)}
+
+    def check_messages(self):
+        self.assertTrue(self.log.exists(), f"{LAYER} was not loaded")
+        text = self.log.read_text(errors="replace")
+        kinds = re.findall(r"\[ ([\w-]+) \]", text)
+        self.assertTrue(any(ADVICE in kind for kind in kinds), text[:2000])
+        faults = sorted({kind for kind in kinds if ADVICE not in kind})
+        self.assertEqual(faults, [], text[:4000])
+
+    def test_a_model_runs_without_a_message(self):
+        model = str(self.folder / "model.gguf")
+        random_model.write(model, MICRO, dim=128, ffn=256, layers=2, heads=4, kv_heads=2)
+        for numerics in ((), ("--activations", "f32", "--kv", "f32")):
+            result = self.quern("run", model, "Layers", "--raw", "--temperature", "0.7", "--top-p", "0.9", "--seed", "1", "--max-tokens", "3",
+                                "--context", "128", "--device", "vulkan:0", *numerics, env=self.layers)
+            self.assertEqual(result.code, 0, result.err)
+            self.check_messages()
+
+    def test_conformance_cases_run_without_a_message(self):
+        done = subprocess.run(
+            [os.environ["QUERN_CONFORMANCE"], "run", "--device", "vulkan:0", "--profile", "quick", "--shard", "7/150", "--jobs", "1", "--journal",
+             str(self.folder / "journal.jsonl")],
+            env=self.environment({**self.layers, "QUERN_BACKEND_PATH": os.environ["QUERN_TEST_PLUGINS"]}), capture_output=True, text=True, timeout=500)
+        self.assertEqual(done.returncode, 0, done.stdout[-2000:] + done.stderr[-2000:])
+        self.check_messages()
+
+
+if __name__ == "__main__":
+    main()
