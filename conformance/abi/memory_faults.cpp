@@ -7,6 +7,7 @@
 #include "abi/simple.hpp"
 #include "device_run/allocation_watch.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <new>
 
@@ -199,7 +200,8 @@ void malloc_refuses(ScriptContext& t) {
   t.check(life->go() == QUERN_OK && life->got() == life->expected(), "afterwards the scenario completes again [C22]");
 }
 
-/// What a life leaves behind in malloc: the same number of blocks is taken by the tenth life as by the fifth, and as many given back.
+/// What a life leaves behind in malloc: later lives take as many blocks as earlier ones. A driver's own threads may take some at any time, so
+/// the least of the last four lives is compared with the most of four earlier ones: what adds up from life to life is above all of them.
 void lives_do_not_add_up(ScriptContext& t) {
   require_synchronous(t);
   TestHost host;
@@ -211,7 +213,7 @@ void lives_do_not_add_up(ScriptContext& t) {
     count = watch.count();
   }
   t.check(host.live_blocks() == 0 && host.fault().empty(), "twelve lives leave nothing of the host's memory [C9] " + host.fault());
-  if (AllocationWatch::available()) t.check(counts[11] <= counts[4], "a later life takes no more than an earlier one [C7]");
+  if (AllocationWatch::available()) t.check(*std::min_element(counts + 8, counts + 12) <= *std::max_element(counts + 2, counts + 6), "a later life takes no more than an earlier one [C7]");
 }
 
 /// A device whose limit admits less than the scenario needs, raised step by step until it completes.

@@ -16,6 +16,7 @@ namespace quern::loader {
 namespace {
 
 constexpr std::uint32_t max_reasons = 32;
+constexpr std::uint64_t most_alignment = std::uint64_t{1} << 30;  // sizes rounded up to it stay far from 2^64
 
 const char* const ask_author = "install another version of the plugin, or tell its author";
 
@@ -102,8 +103,8 @@ Verdict read_device_info(const Plugin::Parts& plugin, std::uint32_t index, Devic
                             QUERN_MIN_SIZE_quern_device_info, " to ", sizeof said));
   if (said.device_class < QUERN_DEVICE_DISCRETE || said.device_class > QUERN_DEVICE_OTHER)
     return malformed(concat("device class ", said.device_class, " is unknown"));
-  if (!std::has_single_bit(said.memory_alignment))
-    return malformed(concat("memory alignment ", said.memory_alignment, " is not a power of two"));
+  if (!std::has_single_bit(said.memory_alignment) || said.memory_alignment > most_alignment)
+    return malformed(concat("memory alignment ", said.memory_alignment, " is not a power of two up to ", most_alignment));
   if (const char* missing = first_missing(plugin.api, said.caps))
     return malformed(
         concat("its capabilities need the function '", missing, "', which the plugin does not have"));

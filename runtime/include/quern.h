@@ -350,6 +350,7 @@ typedef struct quern_model_info {
   const char *kernels;  /* the kernel set that it chose, "avx2"; what ran is in the statistics */
 } quern_model_info;
 
+/* Strings belong to the model. */
 QUERN_API quern_status quern_model_get_info(const quern_model *model, quern_model_info *out);
 
 /* The tokenizer and template of a loaded model; belongs to the model, not to be released. Never null for a

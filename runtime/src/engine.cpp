@@ -22,13 +22,14 @@ Engine::Engine(std::shared_ptr<const Model> model, std::uint32_t sequences, std:
              static_cast<std::uint32_t>(step_.graph.value(step_.block_table).shape.at(1).size)),
       tokens_(sequences),
       lengths_(sequences) {
+  const std::vector<std::byte> rope = make_rope_table();  // first, so that a device never holds two
   program_->prepare();
+  program_->write(step_.rope_table, 0, rope);
   for (const auto* caches : {&step_.k_cache, &step_.v_cache}) {
     for (const graph::ValueId id : *caches) {
       kv_bytes_ += graph::byte_size(step_.graph.value(id).dtype, step_.graph.value(id).shape);
     }
   }
-  fill_rope_table();
   for (std::vector<std::int32_t>& list : tokens_) list.reserve(context_);
   row_token_.reserve(max_rows_);
   row_position_.reserve(max_rows_);
@@ -43,14 +44,14 @@ Engine::Engine(std::shared_ptr<const Model> model, std::uint32_t sequences, std:
   bias_counts_.assign(max_outputs_, bias_size);
 }
 
-void Engine::fill_rope_table() {
+std::vector<std::byte> Engine::make_rope_table() const {
   const std::unique_ptr<Program> rope = model_->make_rope_program();
   rope->prepare();
   rope->run({});
   const graph::Value& table = rope->graph().value(model_->rope().table);
   std::vector<std::byte> bytes(graph::byte_size(table.dtype, table.shape));
   rope->read(model_->rope().table, 0, bytes);
-  program_->write(step_.rope_table, 0, bytes);
+  return bytes;
 }
 
 void Engine::truncate(std::uint32_t slot, std::uint32_t length) {

@@ -78,7 +78,7 @@ class Engine {
   std::uint64_t kv_bytes() const noexcept { return kv_bytes_; }
 
  private:
-  void fill_rope_table();
+  std::vector<std::byte> make_rope_table() const;
   void write_rows(std::span<const Row> rows);
   void write_samplers(std::span<const Row> rows, std::span<const SamplerInput> samplers);
   template <typename T>

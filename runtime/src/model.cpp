@@ -143,10 +143,11 @@ std::shared_ptr<const Model> Model::load(std::shared_ptr<Runtime> runtime, const
 }
 
 void Model::load_weights(const gguf::File& file, const ModelOptions& options) {
-  const Program program(step_->graph, devices_, runtime_->settings().fallback, "");
-  cuts_ = program.cuts();
-  shares_ = program.shares();
-  if (runtime_->settings().fallback == Fallback::warn) {
+  std::vector<WantedWeight> wanted;
+  const std::unique_ptr<Program> program = place_step(file, wanted);
+  cuts_ = program->cuts();
+  shares_ = program->shares();
+  if (runtime_->settings().fallback == Fallback::warn && assignment_.first_device_of_node.empty()) {
     for (const Cut& cut : cuts_) {
       runtime_->log(QUERN_LOG_DEBUG, concat("'", cut.value, "' goes from ", cut.from, " to ", cut.to, ": ", cut.reason));
     }
@@ -157,16 +158,14 @@ void Model::load_weights(const gguf::File& file, const ModelOptions& options) {
     }
   }
 
-  const std::vector<WantedWeight> wanted = wanted_weights(program, *step_, *rope_, file);
   weight_shares_.resize(devices_.size());
   for (std::uint32_t d = 0; d < devices_.size(); ++d) weight_shares_[d].device = d;
   for (const WantedWeight& weight : wanted) weight_shares_[weight.place.device].bytes += weight.arena_bytes();
   std::erase_if(weight_shares_, [](const WeightShare& share) { return share.bytes == 0; });
-  check_fit(program);
 
   WeightsCache cache(*runtime_, file, fingerprint_);
   find_arenas(cache, wanted);
-  fill_arenas(program, file, wanted, options);
+  fill_arenas(*program, file, wanted, options);
   for (WeightShare& share : weight_shares_) {
     if (share.origin.cached) continue;
     auto writer = cache.keep(*devices_[share.device], weights_on(wanted, share.device), arenas_[share.device], share.origin);
@@ -227,34 +226,69 @@ void Model::fill_arenas(const Program& program, const gguf::File& file, const st
   }
 }
 
-/// Refuses before anything large is allocated, naming what would fit.
-void Model::check_fit(const Program& program) const {
+/// Compiles the step and sees to it that it fits: layers that the first device has no room for go to the others. Throws before anything
+/// large is allocated.
+std::unique_ptr<Program> Model::place_step(const gguf::File& file, std::vector<WantedWeight>& wanted) {
+  const Fallback fallback = runtime_->settings().fallback;
+  const auto make = [&] {
+    auto program = std::make_unique<Program>(step_->graph, devices_, fallback, "", assignment_);
+    wanted = wanted_weights(*program, *step_, *rope_, file);
+    return program;
+  };
+  std::unique_ptr<Program> program = make();
+  std::optional<Lack> lack = find_lack(*program, wanted);
+  if (!lack) return program;
+  if (devices_.size() == 1 || fallback == Fallback::strict) refuse(*program, wanted, *lack);
+
+  const std::string why = concat(devices_[lack->device]->device()->label(), " has ", lack->available, " bytes available and ",
+                                 lack->weights + lack->session, " are needed");
+  std::vector<std::optional<std::uint64_t>> available;
+  for (const auto& device : devices_) available.push_back(available_bytes(*device));
+  LayerSplit split = split_layers(layer_bytes(*program, *step_, wanted), available);
+  for (;;) {
+    assignment_ = assign_layers(*step_, split, why);
+    program = make();
+    lack = find_lack(*program, wanted);
+    if (!lack) break;
+    // Each device has needs of its own that only its program tells: one layer less, until it fits.
+    if (lack->device + 1 == devices_.size() || split.layers[lack->device] == 0) refuse(*program, wanted, *lack);
+    --split.layers[lack->device];
+    ++split.layers[lack->device + 1];
+  }
+  runtime_->log(QUERN_LOG_WARN, concat(path_, ": ", why, ": ", describe_split(split, devices_)));
+  return program;
+}
+
+void Model::refuse(const Program& program, const std::vector<WantedWeight>& wanted, const Lack& lack) const {
+  const MemoryBudget& budget = *devices_[lack.device];
+  const std::string& label = budget.device()->label();
   const graph::Graph& graph = step_->graph;
-  const auto bytes_of = [&](graph::ValueId id) { return graph::byte_size(graph.value(id).dtype, graph.value(id).shape); };
-  const ProgramNeeds needs = program.needs();
-  std::uint64_t with_context = bytes_of(step_->rope_table) + bytes_of(step_->history);
-  for (const auto* caches : {&step_->k_cache, &step_->v_cache}) {
-    for (const graph::ValueId id : *caches) with_context += bytes_of(id);
+  std::uint64_t with_context = 0;  // of the session, what grows with the context
+  std::vector<graph::ValueId> growing = {step_->rope_table, step_->history};
+  for (const auto* caches : {&step_->k_cache, &step_->v_cache}) growing.insert(growing.end(), caches->begin(), caches->end());
+  for (const graph::ValueId id : growing) {
+    const std::vector<std::uint32_t> readers = program.readers(id);
+    if (std::ranges::find(readers, lack.device) != readers.end()) with_context += graph::byte_size(graph.value(id).dtype, graph.value(id).shape);
   }
-  const std::uint64_t session = needs.state + needs.io + needs.scratch;
-  const std::uint64_t fixed = session - std::min(session, with_context);
-  const std::vector<std::uint32_t> cache_devices = program.readers(step_->k_cache.at(0));
-  for (const WeightShare& share : weight_shares_) {
-    const std::optional<std::uint64_t> available = available_bytes(*devices_[share.device]);
-    const bool holds_cache = std::ranges::find(cache_devices, share.device) != cache_devices.end();
-    const std::uint64_t needed = share.bytes + (holds_cache ? session : 0);
-    if (!available || needed <= *available) continue;
-    std::string nearest = concat("; at least ", share.bytes + (holds_cache ? fixed : 0), " are needed for any context");
-    if (holds_cache && share.bytes + fixed < *available) {
-      const std::uint64_t per_position = std::max<std::uint64_t>(with_context / context_, 1);
-      const std::uint64_t fits = (*available - share.bytes - fixed) / per_position / kv_page_size * kv_page_size;
-      if (fits > 0) nearest = concat("; a context of ", fits, " would fit");
+  const std::uint64_t needed = lack.weights + lack.session, least = needed - std::min(lack.session, with_context);
+  std::string nearest = concat("; at least ", least, " are needed for any context");
+  if (least < lack.available) {
+    const std::uint64_t per_position = std::max<std::uint64_t>(with_context / context_, 1);
+    const std::uint64_t fits = (lack.available - least) / per_position / kv_page_size * kv_page_size;
+    if (fits > 0) nearest = concat("; a context of ", fits, " would fit");
+  }
+  const std::optional<std::uint64_t> free = free_bytes(budget);
+  if (budget.limit() != 0 && (!free || needed <= *free)) nearest += concat("; the limit --memory ", label, "=", limit_text(needed), " would hold all of it");
+  if (lack.device == 0 && !budget.host_memory()) {
+    const LayerSplit split = split_layers(layer_bytes(program, *step_, wanted), {lack.available, std::nullopt});
+    if (split.layers[0] > 0) {
+      const std::string backend = label.substr(0, label.find(':'));
+      nearest += concat("; ", split.layers[0], " of its ", step_->k_cache.size(), " layers would fit, the others run elsewhere with ",
+                        devices_.size() > 1 ? "fallback auto or warn" : concat("--backend ", backend, ",cpu"));
     }
-    throw Error(QUERN_DOES_NOT_FIT,
-                concat(path_, ": ", devices_[share.device]->device()->label(), " has ", *available, " bytes available and ", needed,
-                       " are needed (weights ", share.bytes, ", a session with a context of ", context_, " ", needed - share.bytes, ")",
-                       nearest));
   }
+  throw Error(QUERN_DOES_NOT_FIT, concat(path_, ": ", label, " has ", lack.available, " bytes available and ", needed, " are needed (weights ",
+                                         lack.weights, ", a session with a context of ", context_, " ", lack.session, ")", nearest));
 }
 
 void Model::bind_weights(Program& program, const std::vector<models::StepGraph::Weight>& weights) const {
@@ -273,14 +307,16 @@ void Model::bind_weights(Program& program, const std::vector<models::StepGraph::
 }
 
 std::unique_ptr<Program> Model::make_step_program() const {
-  auto program = std::make_unique<Program>(step_->graph, devices_, runtime_->settings().fallback, "");
+  auto program = std::make_unique<Program>(step_->graph, devices_, runtime_->settings().fallback, "", assignment_);
   bind_weights(*program, step_->weights);
   return program;
 }
 
 std::unique_ptr<Program> Model::make_rope_program() const {
-  // Made once a session: wherever it runs, so strictness does not apply.
-  auto program = std::make_unique<Program>(rope_->graph, devices_, Fallback::automatic, "");
+  // Made once a session: wherever it runs, so strictness does not apply. A device that is filled with layers has no room for a second table.
+  const auto last = static_cast<std::uint32_t>(assignment_.first_device_of_node.empty() ? 0 : devices_.size() - 1);
+  const Assignment where{std::vector<std::uint32_t>(rope_->graph.nodes().size(), last), ""};
+  auto program = std::make_unique<Program>(rope_->graph, devices_, Fallback::automatic, "", where);
   if (rope_->factors != graph::no_value) bind_weights(*program, {{rope_->factors, "rope_freqs.weight"}});
   return program;
 }

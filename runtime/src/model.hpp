@@ -1,7 +1,7 @@
 // A loaded model: what its file says, where it was placed, and its weights on the devices.
 #pragma once
 
-#include "model_weights.hpp"
+#include "model_split.hpp"
 #include "program.hpp"
 #include "runtime.hpp"
 #include "vocabulary.hpp"
@@ -92,7 +92,8 @@ class Model {
 
  private:
   Model() = default;
-  void check_fit(const Program& program) const;
+  std::unique_ptr<Program> place_step(const gguf::File& file, std::vector<WantedWeight>& wanted);
+  [[noreturn]] void refuse(const Program& program, const std::vector<WantedWeight>& wanted, const Lack& lack) const;
   void load_weights(const gguf::File& file, const ModelOptions& options);
   void find_arenas(WeightsCache& cache, const std::vector<WantedWeight>& wanted);
   void fill_arenas(const Program& program, const gguf::File& file, const std::vector<WantedWeight>& wanted, const ModelOptions& options);
@@ -109,6 +110,7 @@ class Model {
   std::vector<std::shared_ptr<MemoryBudget>> devices_;
   std::unique_ptr<models::StepGraph> step_;
   std::unique_ptr<models::RopeGraph> rope_;
+  Assignment assignment_;  // empty: the model was not split
   std::vector<WeightShare> weight_shares_;
   std::vector<Cut> cuts_;
   std::vector<DeviceShare> shares_;

@@ -4,6 +4,12 @@
 #include <algorithm>
 
 namespace quern::runtime {
+namespace {
+
+/// At least a cache line: tensors of an arena share none.
+std::uint64_t alignment_of(const MemoryBudget& device) { return std::max<std::uint64_t>(64, device.device()->info().memory_alignment); }
+
+}  // namespace
 
 std::vector<WantedWeight> wanted_weights(const Program& program, const models::StepGraph& step, const models::RopeGraph& rope,
                                          const gguf::File& file) {
@@ -13,7 +19,7 @@ std::vector<WantedWeight> wanted_weights(const Program& program, const models::S
     WeightPlace place{tensor, device, packed != nullptr ? packed->layout : ""};
     if (std::ranges::find(wanted, place, &WantedWeight::place) != wanted.end()) return;
     wanted.push_back({std::move(place), packed != nullptr ? packed->bytes : file.require_tensor(tensor).bytes,
-                      packed != nullptr ? value : graph::no_value});
+                      packed != nullptr ? value : graph::no_value, alignment_of(*program.devices()[device])});
   };
   for (const models::StepGraph::Weight& weight : step.weights) {
     for (const std::uint32_t device : program.readers(weight.value)) want(weight.tensor, device, weight.value);

@@ -18,10 +18,11 @@ struct WeightPlace {
 struct WantedWeight {
   WeightPlace place;
   std::uint64_t bytes;
-  graph::ValueId value;  // whose packing it is; no_value: canonical
+  graph::ValueId value;     // whose packing it is; no_value: canonical
+  std::uint64_t alignment;  // of every span of its device, a power of two
 
   /// What it takes of an arena, padded to the next tensor's alignment.
-  std::uint64_t arena_bytes() const noexcept { return (bytes + 63) / 64 * 64; }
+  std::uint64_t arena_bytes() const noexcept { return (bytes + alignment - 1) / alignment * alignment; }
 };
 
 /// Each tensor once for each device and layout that reads it, in the order of the step's weights.

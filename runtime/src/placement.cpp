@@ -39,13 +39,15 @@ std::string describe(const graph::Node& node) {
 
 }  // namespace
 
-Placement place(const graph::Graph& graph, const std::vector<std::shared_ptr<loader::Device>>& devices, Fallback fallback) {
+Placement place(const graph::Graph& graph, const std::vector<std::shared_ptr<loader::Device>>& devices, Fallback fallback,
+                const Assignment& assignment) {
   std::vector<std::vector<NodeAnswer>> answers;
   for (const auto& device : devices) answers.push_back(ask_support(*device, graph));
 
+  const auto assigned = [&](std::uint32_t node) { return assignment.first_device_of_node.empty() ? 0 : assignment.first_device_of_node[node]; };
   const auto refusals = [&](std::uint32_t node, std::size_t below) {
-    std::string text;
-    for (std::size_t d = 0; d < below; ++d) {
+    std::string text = assigned(node) > 0 ? assignment.reason : "";
+    for (std::size_t d = assigned(node); d < below; ++d) {
       text += concat(text.empty() ? "" : "; ", devices[d]->label(), ": ", answers[d][node].text);
     }
     return text;
@@ -54,7 +56,7 @@ Placement place(const graph::Graph& graph, const std::vector<std::shared_ptr<loa
   Placement result;
   const auto nodes = static_cast<std::uint32_t>(graph.nodes().size());
   for (std::uint32_t n = 0; n < nodes; ++n) {
-    std::uint32_t d = 0;
+    std::uint32_t d = assigned(n);
     while (d < devices.size() && !answers[d][n].yes) ++d;
     if (d == devices.size()) {
       throw Error(QUERN_UNSUPPORTED, concat("no device computes ", describe(graph.nodes()[n]), ": ", refusals(n, d)));
@@ -65,6 +67,7 @@ Placement place(const graph::Graph& graph, const std::vector<std::shared_ptr<loa
 
   for (const auto& [state, users] : nodes_of_written_state(graph)) {
     std::uint32_t d = 0;
+    for (const std::uint32_t n : users) d = std::max(d, assigned(n));
     const auto all = [&](std::uint32_t device) {
       return std::ranges::all_of(users, [&](std::uint32_t n) { return answers[device][n].yes; });
     };

@@ -20,9 +20,16 @@ struct Placement {
   std::vector<std::string> reason_of_node;    // why no earlier device has it; empty on the first device
 };
 
-/// Each node goes to the first device that computes it, except that all nodes that touch one state value go to the same
+/// Devices that some nodes do not go to, though they would compute them: they have no room.
+struct Assignment {
+  std::vector<std::uint32_t> first_device_of_node;  // empty: 0 for all
+  std::string reason;
+};
+
+/// Each node goes to the first device that computes it, from the assigned one on, except that all nodes that touch one state value go to the same
 /// device: state lives in one place. Throws Error(QUERN_UNSUPPORTED) where no device of the list computes a node.
-Placement place(const graph::Graph& graph, const std::vector<std::shared_ptr<loader::Device>>& devices, Fallback fallback);
+Placement place(const graph::Graph& graph, const std::vector<std::shared_ptr<loader::Device>>& devices, Fallback fallback,
+                const Assignment& assignment = {});
 
 /// A run of neighbouring nodes on one device.
 struct Segment {

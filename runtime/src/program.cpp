@@ -23,11 +23,11 @@ std::uint64_t bytes_per_row(const graph::Value& value) {
 }  // namespace
 
 Program::Program(graph::Graph graph, std::vector<std::shared_ptr<MemoryBudget>> devices, Fallback fallback,
-                 const std::string& force_kernel)
+                 const std::string& force_kernel, const Assignment& assignment)
     : graph_(std::move(graph)), devices_(std::move(devices)) {
   std::vector<std::shared_ptr<loader::Device>> list;
   for (const auto& budget : devices_) list.push_back(budget->device());
-  const Placement placement = place(graph_, list, fallback);
+  const Placement placement = place(graph_, list, fallback, assignment);
   for (Segment& segment : segments(placement)) {
     graph::Graph::Part cut = graph_.part(segment.nodes, graph_.name());
     Part part{segment.device, std::move(cut.whole), std::move(cut.graph), nullptr, {},
@@ -148,19 +148,29 @@ const quern_span& Program::span_of(graph::ValueId value, std::uint32_t device) c
 }
 
 ProgramNeeds Program::needs() const {
+  ProgramNeeds all;
+  for (std::uint32_t d = 0; d < devices_.size(); ++d) {
+    const ProgramNeeds one = needs(d);
+    all.state += one.state;
+    all.io += one.io;
+    all.scratch += one.scratch;
+  }
+  return all;
+}
+
+ProgramNeeds Program::needs(std::uint32_t device) const {
   ProgramNeeds needs;
-  std::map<Place, bool> counted;
-  std::map<std::uint32_t, std::uint64_t> scratch;
+  std::map<graph::ValueId, bool> counted;
   for (const Part& part : parts_) {
-    scratch[part.device] = std::max(scratch[part.device], part.plan->scratch_bytes());
+    if (part.device != device) continue;
+    needs.scratch = std::max(needs.scratch, part.plan->scratch_bytes());
     for (std::uint32_t id = 0; id < part.whole.size(); ++id) {
       const graph::Value& value = part.graph.value(id);
       if (value.alias_of != graph::no_value || value.kind == QUERN_VALUE_INTERNAL || value.kind == QUERN_VALUE_CONSTANT) continue;
-      if (std::exchange(counted[{part.whole[id], part.device}], true)) continue;
+      if (std::exchange(counted[part.whole[id]], true)) continue;
       (value.kind == QUERN_VALUE_STATE ? needs.state : needs.io) += graph::byte_size(value.dtype, value.shape);
     }
   }
-  for (const auto& [device, bytes] : scratch) needs.scratch += bytes;
   return needs;
 }
 

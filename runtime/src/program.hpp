@@ -32,13 +32,14 @@ struct DeviceShare {
 /// Bytes that prepare() will allocate, constants excluded.
 struct ProgramNeeds {
   std::uint64_t state = 0, io = 0, scratch = 0;
+  std::uint64_t total() const noexcept { return state + io + scratch; }
 };
 
 class Program {
  public:
   /// Places, plans the weights of each device, and compiles. `devices` in order of preference.
   Program(graph::Graph graph, std::vector<std::shared_ptr<MemoryBudget>> devices, Fallback fallback,
-          const std::string& force_kernel);
+          const std::string& force_kernel, const Assignment& assignment = {});
 
   const graph::Graph& graph() const noexcept { return graph_; }
   /// Devices (indices) whose parts read a value: where a constant has to be.
@@ -57,7 +58,9 @@ class Program {
   /// Allocates state, inputs, outputs, what crosses cuts, and scratch; binds all. State starts as zeros.
   void prepare();
 
+  /// Of all devices, or of one.
   ProgramNeeds needs() const;
+  ProgramNeeds needs(std::uint32_t device) const;
 
   void write(graph::ValueId value, std::uint64_t offset, std::span<const std::byte> bytes);
   void read(graph::ValueId value, std::uint64_t offset, std::span<std::byte> bytes) const;

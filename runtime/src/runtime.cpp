@@ -143,7 +143,7 @@ void Runtime::log(std::uint32_t level, const std::string& text) const {
   if (settings_.loader.log) settings_.loader.log(level, "runtime", text);
 }
 
-std::optional<std::uint64_t> available_bytes(const MemoryBudget& budget) {
+std::optional<std::uint64_t> free_bytes(const MemoryBudget& budget) {
   std::optional<std::uint64_t> available;
   if (budget.host_memory()) {
     std::ifstream info("/proc/meminfo");
@@ -161,6 +161,11 @@ std::optional<std::uint64_t> available_bytes(const MemoryBudget& budget) {
       available = heap.budget;
     }
   }
+  return available;
+}
+
+std::optional<std::uint64_t> available_bytes(const MemoryBudget& budget) {
+  std::optional<std::uint64_t> available = free_bytes(budget);
   if (budget.limit() != 0) {
     const std::uint64_t used = budget.statistics().in_use;
     const std::uint64_t left = budget.limit() > used ? budget.limit() - used : 0;

@@ -69,7 +69,9 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   std::map<std::string, std::shared_ptr<MemoryBudget>> opened_;  // by label: a device is opened once, under one limit
 };
 
-/// What a device may still give: its limit less what is in use, or what the system says. Nothing if unknown.
+/// What the system or the driver says that a device has left. Nothing if unknown.
+std::optional<std::uint64_t> free_bytes(const MemoryBudget& budget);
+/// What a device may still give: that, or less under a limit.
 std::optional<std::uint64_t> available_bytes(const MemoryBudget& budget);
 
 }  // namespace quern::runtime

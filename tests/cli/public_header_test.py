@@ -43,10 +43,11 @@ for compiler, language, standard in (
     done = subprocess.run(command, input=program, text=True, capture_output=True)
     if done.returncode != 0:
         failures.append(f"as {standard}:\n{done.stderr}")
-example = [c_compiler, "-std=c99", *strict, *includes, str(source / "runtime/examples/generate.c")]
-done = subprocess.run(example, text=True, capture_output=True)
-if done.returncode != 0:
-    failures.append(f"generate.c:\n{done.stderr}")
+for example in ("generate.c", "tensors.c"):
+    command = [c_compiler, "-std=c99", *strict, *includes, str(source / "runtime/examples" / example)]
+    done = subprocess.run(command, text=True, capture_output=True)
+    if done.returncode != 0:
+        failures.append(f"{example}:\n{done.stderr}")
 
 print("\n".join(failures) or f"{len(declared)} functions, all listed")
 sys.exit(bool(failures))

@@ -178,6 +178,16 @@ class LaterPlugin(Case):
             self.assertTrue(entry["usable"], entry)
             self.assertEqual(entry["abi_minor"], self.minor(host / "bin/quern"))
 
+    def test_a_later_host_in_its_smallest_form_takes_what_is_stored_and_what_is_here(self):
+        subprocess.run(["c++", "-std=c++17", "-O1", "-DQUERN_HEADER_HASH=0ull", f"-I{self.folder}/later", HERE / "later_host.cpp", "-ldl",
+                        "-o", self.folder / "later_host"], check=True)
+        present = self.minor(BUILD / "bin/quern")
+        plugins = [(PLUGINS / "libbackend_cpu.so", present), (BUILD / "lib/quern/sample/libbackend_sample.so", present)]
+        for release in RELEASES:
+            plugins += [(file, facts(release)["abi_minor"]) for file in self.plugins[release.name].iterdir()]
+        for plugin, minor in plugins:
+            self.assertEqual(self.run_program(self.folder / "later_host", plugin, minor), f"minor {minor} under {present + 1}\n", plugin)
+
     def test_passes_the_tests_of_the_sample(self):
         out = self.run_program(BUILD / "tests/plugin_api_sample_test", QUERN_SAMPLE_PLUGIN=str(self.later / "libbackend_sample.so"))
         self.assertRegex(out, r"\[  PASSED  \] \d\d+ tests")

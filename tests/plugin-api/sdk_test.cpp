@@ -1,5 +1,6 @@
 // The SDK for plugin authors: sizes, strides, attributes, errors, negotiation, graph checks.
 #include "quern/quern_plugin.hpp"
+#include "quern/sdk/tensors.hpp"
 
 #include "quern_layout.inc"
 
@@ -261,6 +262,19 @@ TEST(SdkGraph, CountsBytesOfFloatsBlocksStridesAndRanges) {
   EXPECT_EQ(graph.bytes(f, upper), 2u * 8 * 4);
   const quern_bound wide = {symbol, 0, 3};
   EXPECT_EQ(status_of([&] { graph.apply_bounds({&wide, 1, sizeof wide}, upper); }), QUERN_INVALID_ARGUMENT);
+}
+
+TEST(SdkTensors, OfNoElementsAreContiguousWhateverTheirStrides) {
+  sdk::Tensor t;
+  t.dtype = QUERN_I32;
+  t.rank = 2;
+  t.dims[0] = 3;
+  t.dims[1] = 0;
+  t.strides[0] = t.strides[1] = 4;
+  EXPECT_TRUE(sdk::is_contiguous(t));
+  EXPECT_EQ(sdk::check_vector(t, QUERN_I32, 0), "");
+  t.dims[1] = 2;
+  EXPECT_FALSE(sdk::is_contiguous(t)) << "rows of two elements at every fourth byte";
 }
 
 TEST(SdkRefusals, NameEachFeatureThatNoBackendHasYet) {

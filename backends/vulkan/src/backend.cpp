@@ -8,13 +8,14 @@ namespace {
 
 constexpr const char* loader_library = "libvulkan.so.1";
 
-/// The part behind "vulkan:" of a forced kernel; one for another backend counts as unset.
-void check_forced_kernel(std::string_view value) {
+/// The part behind "vulkan:" of a forced kernel; one for another backend counts as unset. True: the baseline is forced.
+bool forces_baseline(std::string_view value) {
   const std::size_t colon = value.find(':');
-  if (value.empty() || (colon != std::string_view::npos && value.substr(0, colon) != "vulkan")) return;
+  if (value.empty() || (colon != std::string_view::npos && value.substr(0, colon) != "vulkan")) return false;
   if (colon != std::string_view::npos) value.remove_prefix(colon + 1);
-  if (value != "vulkan" && value != "baseline")
-    refuse(concat("force_kernel is '", std::string(value), "'; this plugin has baseline (no kernels beyond Vulkan 1.2's)"));
+  if (value != "vulkan" && value != "baseline" && value != "dot")
+    refuse(concat("force_kernel is '", std::string(value), "'; this plugin has baseline (no kernels beyond Vulkan 1.2's) and dot (integer dot products)"));
+  return value == "baseline";
 }
 
 std::uint32_t class_of(const CardFacts& card) {
@@ -28,7 +29,7 @@ std::uint32_t class_of(const CardFacts& card) {
 
 }  // namespace
 
-Backend::Backend(const quern_host& host) : host_(host) { check_forced_kernel(sdk::host_option(host, "force_kernel")); }
+Backend::Backend(const quern_host& host) : host_(host), baseline_(forces_baseline(sdk::host_option(host, "force_kernel"))) {}
 
 std::uint32_t Backend::device_count() {
   const std::lock_guard lock(opening_);
@@ -63,14 +64,14 @@ quern_device_info Backend::device_info(std::uint32_t index, sdk::Texts& texts) {
   return info;
 }
 
-std::unique_ptr<Device> Backend::open(std::uint32_t index) {
+std::unique_ptr<OpenDevice> Backend::open(std::uint32_t index) {
   const CardFacts& c = card(index);
   if (!c.refusal.empty()) throw Failure(c.refusal_code, concat(c.name, ": ", c.refusal));
-  return std::make_unique<Device>(api_, c, GpuOptions{std::string(sdk::view(host_.cache_directory)), host_.thread_count});
+  return std::make_unique<OpenDevice>(api_, c, GpuOptions{std::string(sdk::view(host_.cache_directory)), host_.thread_count, baseline_});
 }
 
 void Backend::prove(std::uint32_t index) {
-  const std::unique_ptr<Device> device = open(index);
+  const std::unique_ptr<OpenDevice> device = open(index);
   const std::string fault = self_test(*device);
   if (!fault.empty()) throw Failure(QUERN_INTERNAL, concat(device->facts().name, ": ", fault));
 }

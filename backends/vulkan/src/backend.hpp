@@ -2,12 +2,21 @@
 #pragma once
 
 #include "plan.hpp"
+#include "weights.hpp"
 
 namespace quern::vulkan {
 
+/// An opened device and the weight sets that its host plans.
+class OpenDevice : public Device {
+ public:
+  using Device::Device;
+  std::mutex weights_lock;
+  std::vector<std::unique_ptr<WeightList>> weights;
+};
+
 class Backend {
  public:
-  using Device = vulkan::Device;
+  using Device = OpenDevice;
   using Memory = vulkan::Memory;
   using Plan = vulkan::Plan;
   using Instance = vulkan::Instance;
@@ -20,12 +29,13 @@ class Backend {
   const char* no_device() const noexcept { return "the Vulkan drivers that are installed see no device"; }
   void prove(std::uint32_t index);
   void explain(const Failure& failure, quern_reason& reason, sdk::Texts& texts) const;
-  std::unique_ptr<Device> open(std::uint32_t index);
+  std::unique_ptr<OpenDevice> open(std::uint32_t index);
 
  private:
   const CardFacts& card(std::uint32_t index);
 
   const quern_host& host_;
+  const bool baseline_;
   std::mutex opening_;
   std::shared_ptr<const Api> api_;
   std::vector<CardFacts> cards_;

@@ -55,9 +55,12 @@ void read_properties(const Api& api, VkPhysicalDevice device, const std::vector<
 }
 
 /// The first thing that the baseline needs and the device has not; empty: all is there.
-std::string missing_feature(const Api& api, const CardFacts& card, const Properties& p, bool& float64) {
+std::string missing_feature(const Api& api, CardFacts& card, const Properties& p, bool has_dots) {
+  VkPhysicalDeviceShaderIntegerDotProductFeatures dots{};
+  dots.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES;
   VkPhysicalDeviceVulkan12Features v12{};
   v12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
+  if (has_dots) v12.pNext = &dots;
   VkPhysicalDeviceVulkan11Features v11{};
   v11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES;
   v11.pNext = &v12;
@@ -65,7 +68,8 @@ std::string missing_feature(const Api& api, const CardFacts& card, const Propert
   features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
   features.pNext = &v11;
   api.GetPhysicalDeviceFeatures2(card.handle, &features);
-  float64 = features.features.shaderFloat64 != 0;
+  card.float64 = features.features.shaderFloat64 != 0;
+  card.integer_dot = dots.shaderIntegerDotProduct != 0;
   const struct {
     VkBool32 there;
     const char* name;
@@ -169,7 +173,7 @@ CardFacts facts_of(const Api& api, VkPhysicalDevice handle) {
   card.architecture = concat("subgroup ", card.subgroup);
   for (const QuirkRow& row : quirk_rows)
     if (row.driver == card.driver && card.driver_version >= row.from && (row.below == 0 || card.driver_version < row.below)) card.quirks |= row.quirk;
-  card.refusal = missing_feature(api, card, p, card.float64);
+  card.refusal = missing_feature(api, card, p, has(extensions, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME));
   choose_memory(api, card);
   std::uint32_t families = 0;
   api.GetPhysicalDeviceQueueFamilyProperties(handle, &families, nullptr);

@@ -34,14 +34,22 @@ Gpu::Gpu(std::shared_ptr<const Api> api, const CardFacts& facts, const GpuOption
   features.features.shaderInt64 = VK_TRUE;
   features.features.shaderFloat64 = facts.float64 ? VK_TRUE : VK_FALSE;
   features.pNext = &v11;
-  const char* extensions[] = {VK_EXT_MEMORY_BUDGET_EXTENSION_NAME};
+  std::vector<const char*> extensions;
+  if (facts.memory_budget) extensions.push_back(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+  VkPhysicalDeviceShaderIntegerDotProductFeatures dots{};
+  dots.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES;
+  dots.shaderIntegerDotProduct = VK_TRUE;
+  if (facts.integer_dot) {
+    extensions.push_back(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
+    v12.pNext = &dots;
+  }
   VkDeviceCreateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
   info.pNext = &features;
   info.queueCreateInfoCount = 1;
   info.pQueueCreateInfos = &queue;
-  info.enabledExtensionCount = facts.memory_budget ? 1 : 0;
-  info.ppEnabledExtensionNames = extensions;
+  info.enabledExtensionCount = static_cast<std::uint32_t>(extensions.size());
+  info.ppEnabledExtensionNames = extensions.data();
   check(api_->CreateDevice(facts.handle, &info, nullptr, &device_), concat("opening ", facts.name).c_str());
   try {
     calls_ = std::make_unique<Calls>(*api_, device_);

@@ -11,6 +11,7 @@ namespace quern::vulkan {
 struct GpuOptions {
   std::string cache_directory;
   std::uint32_t threads = 1;  // that may build pipelines
+  bool baseline = false;      // no kernels beyond Vulkan 1.2's
 };
 
 class Gpu {
@@ -24,6 +25,7 @@ class Gpu {
   const CardFacts& facts() const noexcept { return facts_; }
   VkDevice device() const noexcept { return device_; }
   Pipelines& pipelines() noexcept { return *pipelines_; }
+  const GpuOptions& options() const noexcept { return options_; }
   std::uint32_t threads() const noexcept { return options_.threads; }
   /// Runs, copies and all that records hold it: one queue, one command pool.
   std::mutex& order() noexcept { return order_; }

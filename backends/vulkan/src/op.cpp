@@ -2,6 +2,7 @@
 #include "op.hpp"
 
 #include "ops/tables.hpp"
+#include "weights.hpp"
 
 namespace quern::vulkan {
 
@@ -15,6 +16,10 @@ const Op* find_op(std::uint32_t op) noexcept {
     for (const Op& row : table)
       if (row.op == op) return &row;
   return nullptr;
+}
+
+std::uint64_t DeviceOffers::layout_bytes(std::string_view key, const quern_value& value) const {
+  return packed_bytes(key, value.dtype, value.dims[0], value.dims[1]);
 }
 
 }  // namespace quern::vulkan

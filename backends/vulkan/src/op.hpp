@@ -54,6 +54,7 @@ class DeviceOffers : public sdk::Offers {
     const Op* row = find_op(op);
     return row == nullptr || (row->float64 && !card_.float64) ? nullptr : row;
   }
+  std::uint64_t layout_bytes(std::string_view key, const quern_value& value) const override;
 
  private:
   const CardFacts& card_;

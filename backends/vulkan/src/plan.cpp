@@ -33,31 +33,31 @@ Plan::Plan(Device& device, const quern_graph* host_graph, const quern_compile_op
   const std::string_view forced = sdk::view(options.force_kernel);
   std::uint64_t key = 0xcbf29ce484222325ull;
   bool fits = forced.empty() || forced == "vulkan";
-  std::vector<sdk::StepMemory> steps;
-  std::vector<Tensor> storage;
-  for (std::uint32_t n = 0; n < graph.nodes.size(); ++n) {
-    const sdk::ResolvedNode& node = graph.nodes[n];
-    const Op& op = static_cast<const Op&>(*node.offer);
-    sdk::StepMemory step;
-    step.values = node.inputs;
-    step.values.insert(step.values.end(), node.outputs.begin(), node.outputs.end());
-    step.values.push_back(node.predicate);
-    if (op.scratch != nullptr) step.scratch = op.scratch(graph.describe(node, storage));
-    node_scratch.push_back(step.scratch);
-    steps.push_back(std::move(step));
-    quern_kernel_info info = sdk::made<quern_kernel_info>();
-    info.name = sdk::text_of(op.kernel);
-    info.node = n;
-    info.node_count = 1;
-    infos.push_back(info);
-    if (node.invariant) determinism = QUERN_DETERMINISM_INVARIANT;
-    fits = fits || forced == op.kernel;
-    for (const char* c = op.kernel; *c != 0; ++c) key = (key ^ static_cast<unsigned char>(*c)) * 0x100000001b3ull;
+  if (options.fusion != 0 && device.fuses()) {
+    Schedule few = few_rows_schedule(graph);
+    if (!few.steps.empty()) schedules.push_back(std::move(few));
   }
+  schedules.push_back(general_schedule(graph));
+  schedules.back().place(graph);
+  for (const Schedule& schedule : schedules) {
+    scratch_bytes = std::max(scratch_bytes, schedule.layout.bytes);
+    for (const Step& step : schedule.steps) {
+      fits = fits || forced == step.kernel;
+      for (const char c : step.kernel) key = (key ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+    }
+  }
+  for (const Step& step : schedules.front().steps) {
+    quern_kernel_info info = sdk::made<quern_kernel_info>();
+    info.name = sdk::text_of(step.kernel);
+    info.node = step.node;
+    info.node_count = step.nodes;
+    infos.push_back(info);
+  }
+  for (const sdk::ResolvedNode& node : graph.nodes)
+    if (node.invariant) determinism = QUERN_DETERMINISM_INVARIANT;
   if (!fits) throw Failure(QUERN_UNSUPPORTED, concat("force_kernel is '", std::string(forced), "'; this graph has no such kernel here"));
   launches = static_cast<std::uint32_t>(infos.size());
   numerics_key = key;
-  layout = sdk::lay_out_scratch(graph, steps);
 }
 
 Instance::Instance(const Plan& plan, Device& device)
@@ -71,22 +71,51 @@ void Instance::drop_recorded() noexcept {
   recorded_.clear();
 }
 
-Tensor Instance::tensor(std::uint32_t value, const std::vector<std::int64_t>& extents) const {
-  const sdk::ResolvedValue& v = plan_.graph.values[value];
-  Tensor t = v.tensor;
-  plan_.graph.shape(value, extents, t);
-  if (places_.of.empty()) return t;
-  t.data = plan_.graph.internal(v.root) ? places_.scratch + plan_.layout.value_offset[v.root] + v.offset : places_.of[value];
-  return t;
+/// Where values of one schedule lie, for one set of extents.
+class Instance::Context : public StepContext {
+ public:
+  Context(const Instance& instance, const Schedule& schedule, const std::vector<std::int64_t>& extents)
+      : instance_(instance), schedule_(schedule), extents_(extents) {}
+  Tensor tensor(std::uint32_t value) const override {
+    const sdk::ResolvedValue& v = instance_.plan_.graph.values[value];
+    Tensor t = v.tensor;
+    instance_.plan_.graph.shape(value, extents_, t);
+    const sdk::BoundPlaces& places = instance_.places_;
+    if (places.of.empty()) return t;
+    t.data = instance_.plan_.graph.internal(v.root) ? places.scratch + schedule_.layout.value_offset[v.root] + v.offset : places.of[value];
+    return t;
+  }
+  std::uint64_t extra(std::uint32_t slot) const override { return instance_.places_.scratch + schedule_.layout.extra_offset[slot]; }
+
+ private:
+  const Instance& instance_;
+  const Schedule& schedule_;
+  const std::vector<std::int64_t>& extents_;
+};
+
+const Schedule& Instance::schedule(const std::vector<std::int64_t>& extents) const {
+  for (const Schedule& schedule : plan_.schedules)
+    if (schedule.serves(extents)) return schedule;
+  return plan_.schedules.back();
 }
 
-void Instance::emit(std::uint32_t n, const std::vector<std::int64_t>& extents, Launcher& launcher) const {
-  const sdk::ResolvedNode& node = plan_.graph.nodes[n];
+void Instance::emit(const Schedule& schedule, const Step& step, const std::vector<std::int64_t>& extents, Launcher& launcher) const {
+  const Context context(*this, schedule, extents);
+  std::vector<Touched> touches;
+  if (step.emit) {
+    for (const std::uint32_t v : step.reads) touches.push_back(touched(context.tensor(v), false));
+    for (const std::uint32_t v : step.writes) touches.push_back(touched(context.tensor(v), true));
+    for (const std::uint32_t e : step.extra_reads) touches.push_back({context.extra(e), context.extra(e) + schedule.extras[e], false});
+    for (const std::uint32_t e : step.extra_writes) touches.push_back({context.extra(e), context.extra(e) + schedule.extras[e], true});
+    launcher.begin_step(std::move(touches));
+    launcher.set_predicate(0);
+    return step.emit(context, launcher);
+  }
+  const sdk::ResolvedNode& node = plan_.graph.nodes[step.node];
   const Op& op = static_cast<const Op&>(*node.offer);
   std::vector<Tensor> storage;
-  Call call = plan_.graph.call(node, storage, [&](std::uint32_t v) { return tensor(v, extents); });
+  Call call = plan_.graph.call(node, storage, [&](std::uint32_t v) { return context.tensor(v); });
   bool any = node.outputs.empty();
-  std::vector<Touched> touches;
   for (std::size_t i = 0; i < storage.size(); ++i) {
     if (!storage[i].present()) continue;
     const bool output = i >= node.inputs.size();
@@ -94,17 +123,18 @@ void Instance::emit(std::uint32_t n, const std::vector<std::int64_t>& extents, L
     touches.push_back(touched(storage[i], output || node.op == QUERN_OP_TOKEN_PUBLISH));  // which counts an input up
   }
   if (!any) return;
-  call.scratch = places_.scratch + plan_.layout.scratch_offset;
-  if (plan_.node_scratch[n] > 0) touches.push_back({call.scratch, call.scratch + plan_.node_scratch[n], true});
-  if (node.predicate != QUERN_NONE) touches.push_back(touched(tensor(node.predicate, extents), false));
+  call.scratch = places_.scratch + schedule.layout.scratch_offset;
+  if (schedule.node_scratch[step.node] > 0) touches.push_back({call.scratch, call.scratch + schedule.node_scratch[step.node], true});
+  if (node.predicate != QUERN_NONE) touches.push_back(touched(context.tensor(node.predicate), false));
   launcher.begin_step(std::move(touches));
-  launcher.set_predicate(node.predicate != QUERN_NONE && !node.row_predicate ? tensor(node.predicate, extents).data : 0);
+  launcher.set_predicate(node.predicate != QUERN_NONE && !node.row_predicate ? context.tensor(node.predicate).data : 0);
   op.emit(call, launcher);
 }
 
 Launcher Instance::dry(const std::vector<std::int64_t>& extents) const {
   Launcher launcher(device_, {});
-  for (std::uint32_t n = 0; n < plan_.graph.nodes.size(); ++n) emit(n, extents, launcher);
+  const Schedule& chosen = schedule(extents);
+  for (const Step& step : chosen.steps) emit(chosen, step, extents, launcher);
   return launcher;
 }
 
@@ -172,7 +202,8 @@ void Instance::record(Recorded& slot, const std::vector<std::int64_t>& extents) 
   Launcher launcher(device_, target);
   std::uint32_t launches = 0;
   std::uint64_t invocations = 0;
-  for (std::uint32_t n = 0; n < plan_.graph.nodes.size(); ++n) {
+  const Schedule& chosen = schedule(extents);
+  for (const Step& step : chosen.steps) {
     if (ends_part(device_.facts(), launcher.launches() - launches, launcher.invocations() - invocations)) {
       end();
       begin();
@@ -181,9 +212,9 @@ void Instance::record(Recorded& slot, const std::vector<std::int64_t>& extents) 
       invocations = launcher.invocations();
     }
     try {
-      emit(n, extents, launcher);
+      emit(chosen, step, extents, launcher);
     } catch (Failure& failure) {
-      failure.node = n;
+      failure.node = step.node;
       throw;
     }
   }

@@ -4,7 +4,7 @@
 //   Instance  what is bound, and command buffers of the steps: one for each set of extents, kept for the next run
 #pragma once
 
-#include "op.hpp"
+#include "schedule.hpp"
 
 #include <deque>
 
@@ -15,6 +15,8 @@ class Device : public Gpu {
  public:
   using Gpu::Gpu;
   const DeviceOffers& offers() const noexcept { return offers_; }
+  /// Whether plans may take kernels beyond the baseline: integer dot products.
+  bool fuses() const noexcept { return facts().integer_dot && !options().baseline; }
 
  private:
   DeviceOffers offers_{facts()};
@@ -25,8 +27,8 @@ class Plan {
   Plan(Device& device, const quern_graph* host_graph, const quern_compile_options& options, std::vector<std::uint32_t>& refused);
 
   sdk::ResolvedGraph graph;
-  sdk::ScratchLayout layout;
-  std::vector<std::uint64_t> node_scratch;
+  std::vector<Schedule> schedules;  // the first that serves a run computes it; the last serves all
+  std::uint64_t scratch_bytes = 0;
   std::uint32_t determinism = QUERN_DETERMINISM_REPEATABLE, launches = 0;
   std::uint64_t numerics_key = 0;
   std::vector<quern_kernel_info> infos;
@@ -40,7 +42,7 @@ class Instance {
   Instance& operator=(const Instance&) = delete;
 
   sdk::InstanceBounds& bounds() noexcept { return bounds_; }
-  std::uint64_t scratch_bytes() const noexcept { return plan_.layout.bytes; }
+  std::uint64_t scratch_bytes() const noexcept { return plan_.scratch_bytes; }
   std::uint64_t private_bytes() const noexcept { return 0; }
   bool ready() const noexcept { return prepared_; }
 
@@ -59,8 +61,9 @@ class Instance {
     Memory parameters;
     std::uint64_t used = 0;  // when
   };
-  Tensor tensor(std::uint32_t value, const std::vector<std::int64_t>& extents) const;
-  void emit(std::uint32_t node, const std::vector<std::int64_t>& extents, Launcher& launcher) const;
+  class Context;
+  const Schedule& schedule(const std::vector<std::int64_t>& extents) const;
+  void emit(const Schedule& schedule, const Step& step, const std::vector<std::int64_t>& extents, Launcher& launcher) const;
   Launcher dry(const std::vector<std::int64_t>& extents) const;
   Recorded& recorded(const std::vector<std::int64_t>& extents);
   void record(Recorded& slot, const std::vector<std::int64_t>& extents);

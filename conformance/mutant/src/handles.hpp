@@ -28,6 +28,7 @@ struct quern_plugin {
   std::shared_ptr<const quern::mutant::Base> base;
   quern::mutant::Mutation mutation;
   quern_plugin* under = nullptr;
+  std::uint64_t memory = std::uint64_t{1} << 40;  // of the simulated device, in bytes: its option `memory`
   std::atomic<bool> lost{false};
   quern::sdk::Process process;
   std::mutex lock;

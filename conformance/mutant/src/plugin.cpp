@@ -1,9 +1,11 @@
 // The C functions of the wrapper: each hands on to the plugin underneath, spoiled as the option `mutant` says.
 //
 // Options of the host: base=FILE the plugin to wrap, mutant=NAME a row of ../mutants.def ("none": nothing is spoiled).
+// memory=BYTES what the simulated device has, 2^40 without it.
 #include "plugin.hpp"
 
 #include <algorithm>
+#include <charconv>
 
 namespace quern::mutant {
 namespace {
@@ -30,7 +32,7 @@ T& given(T* handle, const char* name) {
 /// What the first host of this process said. Scripts of the suite make hosts of their own, which have no options of wrappers.
 struct Remembered {
   std::mutex lock;
-  std::string base, mutant;
+  std::string base, mutant, memory;
 };
 Remembered& remembered() {
   static Remembered said;
@@ -80,6 +82,11 @@ quern_status create(const quern_host* host, quern_plugin** out, quern_error* err
     auto plugin = std::make_unique<quern_plugin>();
     plugin->host = host;
     plugin->mutation = chosen(option_or(*host, "mutant", &Remembered::mutant));
+    if (const std::string bytes = option_or(*host, "memory", &Remembered::memory); !bytes.empty()) {
+      const auto [end, wrong] = std::from_chars(bytes.data(), bytes.data() + bytes.size(), plugin->memory);
+      if (wrong != std::errc() || end != bytes.data() + bytes.size())
+        throw Failure(QUERN_INVALID_ARGUMENT, sdk::concat("the option 'memory' is '", bytes, "', not a number of bytes"));
+    }
     plugin->base = Base::open(option_or(*host, "base", &Remembered::base));
     if (const quern_status status = plugin->api().create(host, &plugin->under, error); status != QUERN_OK) return status;
     *out = plugin.release();

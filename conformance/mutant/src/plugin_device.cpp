@@ -13,8 +13,6 @@ namespace {
 using sdk::Failure;
 using sdk::guarded;
 
-constexpr std::uint64_t total_memory = std::uint64_t{1} << 40;
-
 template <class T>
 T& given(T* handle, const char* name) {
   if (handle == nullptr) throw Failure(QUERN_INVALID_ARGUMENT, sdk::concat(name, " is null"));
@@ -46,9 +44,9 @@ quern_status heap_info(quern_device* device, std::uint32_t heap, quern_heap_info
     auto info = sdk::made<quern_heap_info>();
     info.flags = QUERN_HEAP_DEVICE_LOCAL;
     info.total_figure = info.budget_figure = info.used_figure = QUERN_FIGURE_EXACT;
-    info.total = total_memory;
+    info.total = d.plugin->memory;
     info.used = d.plugin->behaviour() == Behaviour::used_not_counted ? 0 : d.used.load();
-    info.budget = std::min(d.limit.load(), total_memory);
+    info.budget = std::min(d.limit.load(), d.plugin->memory);
     sdk::write(out, info);
   });
 }
@@ -77,7 +75,7 @@ quern_status buffer_create(quern_device* device, const quern_buffer_options* opt
       check_heap(o.heap);
       sdk::check_flags(o.usage, QUERN_USAGE_WEIGHTS | QUERN_USAGE_STATE | QUERN_USAGE_SCRATCH | QUERN_USAGE_STAGING, "buffer usage");
     }
-    const std::uint64_t limit = std::min(d.limit.load(), total_memory), used = d.used.load();
+    const std::uint64_t limit = std::min(d.limit.load(), d.plugin->memory), used = d.used.load();
     if (used > limit || bytes > limit - used) out_of_memory(d, bytes, used > limit ? 0 : limit - used);
     std::unique_ptr<quern_buffer> buffer;
     try {

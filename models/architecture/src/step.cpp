@@ -105,7 +105,12 @@ StepGraph build_step(const Hyperparameters& model, const gguf::File& file, const
   graph::NodeOptions embed = builder.node("token_embd");
   embed.output_dtype = QUERN_F32;
   ValueId x = ops::get_rows(graph, table, step.token, std::move(embed));
-  for (std::uint32_t layer = 0; layer < model.layers; ++layer) x = add_decoder_layer(builder, layer, x);
+  const auto mark = [&] { step.layer_nodes.push_back(static_cast<std::uint32_t>(graph.nodes().size())); };
+  for (std::uint32_t layer = 0; layer < model.layers; ++layer) {
+    mark();
+    x = add_decoder_layer(builder, layer, x);
+  }
+  mark();
   // Only rows whose logits are wanted go through the head.
   const ValueId rows = ops::get_rows(graph, x, step.output_row, builder.node("output_rows"));
   const ValueId normed = ops::rms_norm(graph, rows, builder.weight("output_norm.weight"),

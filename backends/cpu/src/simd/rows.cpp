@@ -59,13 +59,13 @@ void from_floats(quern_dtype dtype, const float* from, std::int64_t count, std::
 }
 
 void rms_norm(const float* x, const float* weight, float offset, float epsilon, std::int64_t n, float* y) noexcept {
-  const float squares = blocked_sum(n, [&](std::int64_t i, int count, Lanes s) {
+  const float squares = blocked_sum(n, [&](std::int64_t i, int count, Lanes s) __attribute__((always_inline)) {
     const Lanes v = load_some(x + i, count);
     return fma(v, v, s);
   });
   const float root = __builtin_sqrtf(squares / static_cast<float>(n) + epsilon);
   const Lanes inverse = broadcast(1.0f / root);
-  each_lanes(n, [&](std::int64_t i, int count) {
+  each_lanes(n, [&](std::int64_t i, int count) __attribute__((always_inline)) {
     Lanes v = mul(load_some(x + i, count), inverse);
     if (weight != nullptr) {
       Lanes w = load_some(weight + i, count);
@@ -77,22 +77,22 @@ void rms_norm(const float* x, const float* weight, float offset, float epsilon, 
 }
 
 void silu(const float* x, std::int64_t n, float* y) noexcept {
-  each_lanes(n, [&](std::int64_t i, int count) { store_some(y + i, silu_of(load_some(x + i, count)), count); });
+  each_lanes(n, [&](std::int64_t i, int count) __attribute__((always_inline)) { store_some(y + i, silu_of(load_some(x + i, count)), count); });
 }
 void silu_mul(const float* gate, const float* up, std::int64_t n, float* y) noexcept {
-  each_lanes(n, [&](std::int64_t i, int count) {
+  each_lanes(n, [&](std::int64_t i, int count) __attribute__((always_inline)) {
     store_some(y + i, mul(silu_of(load_some(gate + i, count)), load_some(up + i, count)), count);
   });
 }
 void add_rows(const float* a, const float* b, std::int64_t n, float* y) noexcept {
-  each_lanes(n, [&](std::int64_t i, int count) { store_some(y + i, add(load_some(a + i, count), load_some(b + i, count)), count); });
+  each_lanes(n, [&](std::int64_t i, int count) __attribute__((always_inline)) { store_some(y + i, add(load_some(a + i, count), load_some(b + i, count)), count); });
 }
 void mul_rows(const float* a, const float* b, std::int64_t n, float* y) noexcept {
-  each_lanes(n, [&](std::int64_t i, int count) { store_some(y + i, mul(load_some(a + i, count), load_some(b + i, count)), count); });
+  each_lanes(n, [&](std::int64_t i, int count) __attribute__((always_inline)) { store_some(y + i, mul(load_some(a + i, count), load_some(b + i, count)), count); });
 }
 void scale_row(const float* x, float factor, std::int64_t n, float* y) noexcept {
   const Lanes f = broadcast(factor);
-  each_lanes(n, [&](std::int64_t i, int count) { store_some(y + i, mul(load_some(x + i, count), f), count); });
+  each_lanes(n, [&](std::int64_t i, int count) __attribute__((always_inline)) { store_some(y + i, mul(load_some(x + i, count), f), count); });
 }
 
 float maximum(const float* x, std::int64_t n) noexcept {
@@ -105,7 +105,7 @@ float maximum(const float* x, std::int64_t n) noexcept {
 }
 
 float sum_row(const float* x, std::int64_t n) noexcept {
-  return blocked_sum(n, [&](std::int64_t i, int count, Lanes s) { return add(s, load_some(x + i, count)); });
+  return blocked_sum(n, [&](std::int64_t i, int count, Lanes s) __attribute__((always_inline)) { return add(s, load_some(x + i, count)); });
 }
 
 }  // namespace
@@ -115,7 +115,7 @@ float exp_sum(const float* x, float shift, std::int64_t n, float* y) noexcept {
   float total = 0.0f;
   for (std::int64_t b = 0; b < n; b += 4096) {
     Lanes s = zero();
-    each_lanes(n - b < 4096 ? n - b : 4096, [&](std::int64_t i, int count) {
+    each_lanes(n - b < 4096 ? n - b : 4096, [&](std::int64_t i, int count) __attribute__((always_inline)) {
       store_some(y + b + i, exponential(sub(load_some(x + b + i, count), by)), count);
       s = add(s, load_some(y + b + i, count));  // the part's missing lanes are zeros here, not exp(0)
     });

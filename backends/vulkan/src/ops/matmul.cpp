@@ -29,7 +29,6 @@ bool ranged(const Tensor& t, std::uint32_t d) { return (t.ranged >> d & 1u) != 0
 std::string check_factors(const Tensor& a, const Tensor& b, const Tensor& y) {
   if (std::string r = first_of({check_floats(a), check_floats(y)}); !r.empty()) return r;
   if (!is_float(b.dtype) && !is_block(b.dtype)) return concat(describe(b), "; floats and block formats are taken");
-  if (b.packed_layout) return concat(describe(b), " is packed and this kernel reads rows");
   return {};
 }
 
@@ -72,7 +71,7 @@ void launch_rows(MatmulParams& p, const Tensor& a, const Tensor& b, std::int64_t
                   {std::min<std::int64_t>((p.n + rows - 1) / rows, 65535), std::min<std::int64_t>((p.m + tile - 1) / tile, 65535),
                    std::min<std::int64_t>(p.batch, 65535)},
                   p,
-                  {static_cast<std::int32_t>(b.dtype), static_cast<std::int32_t>(a.dtype), static_cast<std::int32_t>(tile), ids ? 1 : 0, p.k % 16 != 0 ? 1 : 0});
+                  {static_cast<std::int32_t>(b.dtype), static_cast<std::int32_t>(a.dtype), static_cast<std::int32_t>(tile), ids ? 1 : 0, p.k % 16 != 0 ? 1 : 0, b.packed_layout ? 1 : 0});
 }
 
 void emit(const Call& call, Launcher& launcher) {
@@ -118,6 +117,7 @@ void emit(const Call& call, Launcher& launcher) {
   p.c_dtype = static_cast<int>(c.dtype);
   p.y_dtype = static_cast<int>(y.dtype);
   p.a_share = 1;
+  if (b.packed_layout) p.b_blocks = static_cast<std::uint64_t>(s.n) * static_cast<std::uint64_t>(s.k) / sdk::element_size(b.dtype).elements;
   p.alpha = call.number(QUERN_KEY_ALPHA);
   p.beta = call.number(QUERN_KEY_BETA);
   if (p.m == 0 || p.n == 0 || p.batch == 0) return;

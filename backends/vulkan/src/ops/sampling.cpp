@@ -41,7 +41,10 @@ void launch(const Call& call, const Tensor& y, const Tensor& index, std::int32_t
     p.predicate = call.predicate.data;
     p.n = static_cast<uint>(x.last());
     if (change) change(p);
-    const std::uint32_t threads = launcher.facts().software() && x.last() <= 8192 ? 32 : 256;  // each lane goes through its stretch alone
+    // Each lane goes through its stretch alone; the kernel keeps 64 bytes a lane in shared memory.
+    const bool long_rows = x.last() > 8192;
+    const std::uint32_t most = launcher.facts().shared_limit >= 40960 && launcher.facts().group_limit >= 512 ? 512 : 256;
+    const std::uint32_t threads = launcher.facts().software() ? (long_rows ? 256 : 32) : long_rows ? most : 256;
     launcher.launch("sort", threads, launcher.rows(rows.count), p, {op});
   });
 }
@@ -87,14 +90,14 @@ void emit_sample(const Call& call, Launcher& launcher) {
 std::string refuse_logits(const Call& call, const Tensor& tokens, std::initializer_list<std::string> others) {
   const Tensor &x = call.input(0), &y = call.output(0);
   return first_of({check_logits(x), check_rank(x, 2), check_logits(y), check_same_shape(x, y), check_dtype(tokens, QUERN_I32), check_rank(tokens, 2),
-                   tokens.elements() > 0 ? check_contiguous(tokens) : "", check_dim(tokens, 0, x.dims[0]), first_of(others)});
+                   check_contiguous(tokens), check_dim(tokens, 0, x.dims[0]), first_of(others)});
 }
 std::string refuse_penalize(const Call& call) {
   const std::int64_t rows = call.input(0).rank == 2 ? call.input(0).dims[0] : 0;
   return refuse_logits(call, call.input(1), {check_vector(call.input(2), QUERN_I32, rows), check_vector(call.input(3), QUERN_F32, rows * 8)});
 }
 std::string refuse_bias(const Call& call) {
-  return refuse_logits(call, call.input(1), {check_same_shape(call.input(1), call.input(2)), check_dtype(call.input(2), QUERN_F32), call.input(2).elements() > 0 ? check_contiguous(call.input(2)) : ""});
+  return refuse_logits(call, call.input(1), {check_same_shape(call.input(1), call.input(2)), check_dtype(call.input(2), QUERN_F32), check_contiguous(call.input(2))});
 }
 void emit_logits(const Call& call, Launcher& launcher) {
   const Tensor &x = call.input(0), &tokens = call.input(1);
@@ -112,7 +115,9 @@ void emit_logits(const Call& call, Launcher& launcher) {
   p.rows = static_cast<uint>(x.dims[0]);
   p.n = static_cast<uint>(x.dims[1]);
   p.entries = static_cast<uint>(tokens.dims[1]);
-  launcher.launch("logits", launcher.item_threads(), launcher.spread(x.elements()), p, {biases ? 1 : 0});
+  Launcher::Grid grid = launcher.spread(x.dims[1]);
+  grid.y = std::min<std::int64_t>(p.rows, 65535);
+  launcher.launch("logits", launcher.item_threads(), grid, p, {biases ? 1 : 0});
 }
 
 void launch_random(const Call& call, const Tensor& x, const Tensor& y, std::size_t seed, double probability, Launcher& launcher) {
@@ -138,18 +143,19 @@ std::string refuse_dropout(const Call& call) {
 void emit_dropout(const Call& call, Launcher& launcher) { launch_random(call, call.input(0), call.output(0), 1, call.real(QUERN_KEY_P), launcher); }
 
 std::string refuse_accept(const Call& call) {
-  const Tensor& draft = call.input(0);
-  if (std::string r = check_rank(draft, 2); !r.empty()) return r;
+  const Tensor &draft = call.input(0), &target = call.input(1), &token = call.output(0);
+  if (std::string r = first_of({check_rank(draft, 2), check_rank(target, 2), check_rank(token, 2)}); !r.empty()) return r;
   const std::int64_t s = draft.dims[0], k = draft.dims[1];
   if ((draft.ranged & 2u) != 0) return concat(describe(draft), ": rows of a ranged length are not taken");
-  return first_of({check_vector(draft, QUERN_I32, s * k), check_vector(call.input(1), QUERN_I32, s * (k + 1)), check_dim(call.input(1), 0, s),
-                   check_vector(call.input(2), QUERN_I32, s), check_vector(call.output(0), QUERN_I32, s * (k + 1)), check_dim(call.output(0), 0, s),
-                   check_vector(call.output(1), QUERN_I32, s)});
+  return first_of({check_dtype(draft, QUERN_I32), check_dtype(target, QUERN_I32), check_dtype(token, QUERN_I32), check_dim(target, 0, s), check_dim(target, 1, k + 1),
+                   check_dim(token, 0, s), check_dim(token, 1, k + 1), check_vector(call.input(2), QUERN_I32, s), check_vector(call.output(1), QUERN_I32, s)});
 }
 void emit_accept(const Call& call, Launcher& launcher) {
-  const Tensor& draft = call.input(0);
-  const DecodingParams p{draft.data, call.input(1).data, call.input(2).data, call.output(0).data, call.output(1).data,
-                         static_cast<uint>(draft.dims[0]), static_cast<uint>(draft.dims[1])};
+  const Tensor &draft = call.input(0), &target = call.input(1), &token = call.output(0);
+  const DecodingParams p{draft.data, target.data, call.input(2).data, token.data, call.output(1).data,
+                         draft.strides[0], target.strides[0], token.strides[0],
+                         static_cast<uint>(draft.dims[0]), static_cast<uint>(draft.dims[1]),
+                         static_cast<int>(draft.strides[1]), static_cast<int>(target.strides[1]), static_cast<int>(token.strides[1]), 0};
   launcher.launch("decoding", launcher.item_threads(), launcher.spread(p.rows), p, {0});
 }
 
@@ -161,7 +167,8 @@ std::string refuse_publish(const Call& call) {
 }
 void emit_publish(const Call& call, Launcher& launcher) {
   const Tensor& ring = call.output(0);
-  const DecodingParams p{call.input(0).data, call.input(1).data, call.predicate.data, ring.data, 0, static_cast<uint>(ring.dims[1]), static_cast<uint>(ring.dims[0])};
+  const DecodingParams p{call.input(0).data, call.input(1).data, call.predicate.data, ring.data, 0, 0, 0, 0,
+                         static_cast<uint>(ring.dims[1]), static_cast<uint>(ring.dims[0]), 0, 0, 0, 0};
   launcher.launch("decoding", 1, {1, 1, 1}, p, {1});
 }
 

@@ -4,18 +4,19 @@
 #include "prelude.glsl"
 layout(constant_id = 1) const int op = 0;
 PUSHED(DecodingParams)
+#define AT(base, step, i) (base + uint64_t(int64_t(i) * int64_t(step)))
 
 void accept() {
   FOR_EACH_ITEM(row, p.rows) {
-    const uint64_t draft = p.a + uint64_t(row) * uint64_t(p.k) * 4ul, target = p.b + uint64_t(row) * uint64_t(p.k + 1u) * 4ul;
-    const uint64_t token = p.y + uint64_t(row) * uint64_t(p.k + 1u) * 4ul;
+    const uint64_t draft = p.a + uint64_t(int64_t(row) * p.a_row), target = p.b + uint64_t(int64_t(row) * p.b_row);
+    const uint64_t token = p.y + uint64_t(int64_t(row) * p.y_row);
     const bool live = Int(p.live + uint64_t(row) * 4ul).v != 0;
     uint count = 0u;
     if (live) {
-      while (count < p.k && Int(draft + uint64_t(count) * 4ul).v == Int(target + uint64_t(count) * 4ul).v) ++count;
+      while (count < p.k && Int(AT(draft, p.a_step, count)).v == Int(AT(target, p.b_step, count)).v) ++count;
       ++count;
     }
-    for (uint i = 0u; i <= p.k; ++i) Int(token + uint64_t(i) * 4ul).v = i < count ? Int(target + uint64_t(i) * 4ul).v : -1;
+    for (uint i = 0u; i <= p.k; ++i) Int(AT(token, p.y_step, i)).v = i < count ? Int(AT(target, p.b_step, i)).v : -1;
     Int(p.z + uint64_t(row) * 4ul).v = int(count);
   }
 }

@@ -53,7 +53,7 @@ void main() {
     else if (op == ABS) y = uintBitsToFloat(floatBitsToUint(a) & 0x7fffffffu);
     else if (op == CLAMP) y = a < p.s ? p.s : a > p.t ? p.t : a;
     else if (op == ACTIVATE) y = activate(kind, a, 1.0);
-    else if (op == SLOPE && kind == RELU) y = a > 0.0 ? b : is_nan(a) ? a : 0.0;
+    else if (op == SLOPE && kind == RELU) y = a > 0.0 ? b : 0.0;
     else if (op == SLOPE && kind == RELU_SQR) y = is_nan(a) ? a : a > 0.0 ? 2.0 * (a * b) : 0.0;  // 2 a alone may overflow
     else if (op == SLOPE) y = b * slope(kind, a, 1.0);
     if (op == CAST && p.y.dtype == I32) Int(at_y).v = to_integer(y);

@@ -1,11 +1,13 @@
 #version 460
 // y[i] = table[index[i]], decoded: an invocation 16 elements, or one where rows are not multiples of 16. Constant 1: the table's format;
-// constant 2: elements an invocation.
+// constant 2: elements an invocation; constant 3: the table lies in planes.
 #extension GL_GOOGLE_include_directive : require
 #include "prelude.glsl"
 #include "blocks.glsl"
+#include "planes.glsl"
 layout(constant_id = 1) const int format = F32;
 layout(constant_id = 2) const int wide = 16;
+layout(constant_id = 3) const int packed = 0;
 PUSHED(RowsParams)
 
 void main() {
@@ -23,7 +25,14 @@ void main() {
       else store_float(to, p.x_dtype, inside ? load_packed(from, format, first) : 0.0);
     } else {
       const uint n = block_elements(format);
-      const Group group = open_group(from + uint64_t(first / n) * uint64_t(block_bytes(format)), format, first % n);
+      Group group;
+      if (packed != 0) {
+        const uint64_t row_blocks = uint64_t(p.h / n);
+        group = open_packed(planes_at(p.table, format, uint64_t(p.rows) * row_blocks), uint64_t(max(row, 0)) * row_blocks + uint64_t(first / n),
+                            format, first % n);
+      } else {
+        group = open_group(from + uint64_t(first / n) * uint64_t(block_bytes(format)), format, first % n);
+      }
       for (uint j = 0u; j < 8u; ++j) {
         vec2 w = vec2(0.0);
         if (inside) w = pair_of(group, format, j);

@@ -1,5 +1,5 @@
 #version 460
-// Penalties of tokens seen before, or biases of named tokens, an invocation a logit. Constant 1: which.
+// Penalties of tokens seen before, or biases of named tokens, an invocation a logit, a row of workgroups a row. Constant 1: which.
 #extension GL_GOOGLE_include_directive : require
 #include "prelude.glsl"
 layout(constant_id = 1) const int biases = 0;
@@ -32,11 +32,29 @@ float biased(uint row, uint i, float x) {
   return x;
 }
 
+shared uint named;
+
+/// Whether a row names any token: most name none, and then each logit is spared a look at all entries.
+bool names_any(uint row) {
+  if (gl_LocalInvocationID.x == 0u) named = 0u;
+  barrier();
+  const uint64_t tokens = p.tokens + uint64_t(row) * uint64_t(p.entries) * 4ul;
+  FOR_EACH_LANE(e, p.entries) {
+    if (Int(tokens + uint64_t(e) * 4ul).v != -1) named = 1u;
+  }
+  barrier();
+  const bool any = named != 0u;
+  barrier();
+  return any;
+}
+
 void main() {
-  FOR_EACH_ITEM(item, p.rows * p.n) {
-    const uint row = item / p.n, i = item % p.n;
+  for (uint row = gl_WorkGroupID.y; row < p.rows; row += gl_NumWorkGroups.y) {
     if (!row_live(p.predicate, row)) continue;
-    const float x = Float(p.x + uint64_t(int64_t(row) * p.x_row) + uint64_t(i) * 4ul).v;
-    Float(p.y + uint64_t(int64_t(row) * p.y_row) + uint64_t(i) * 4ul).v = biases != 0 ? biased(row, i, x) : penalized(row, i, x);
+    const bool copies = biases != 0 && !names_any(row);
+    FOR_EACH_ITEM(i, p.n) {
+      const float x = Float(p.x + uint64_t(int64_t(row) * p.x_row) + uint64_t(i) * 4ul).v;
+      Float(p.y + uint64_t(int64_t(row) * p.y_row) + uint64_t(i) * 4ul).v = copies ? x : biases != 0 ? biased(row, i, x) : penalized(row, i, x);
+    }
   }
 }

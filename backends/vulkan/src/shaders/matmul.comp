@@ -3,16 +3,19 @@
 // of its expert. A subgroup computes `tile_n` rows of b times `tile_m` rows of a, its lanes striding along k by 16 elements.
 //
 // The order of summation depends on k and the subgroup alone, so a row's bits do not depend on the other rows or the tile.
-// Constant 1: format of b; 2: dtype of a; 3: rows of a; 4: with ids; 5: k is no multiple of 16 (floats).
+// Constant 1: format of b; 2: dtype of a; 3: rows of a; 4: with ids; 5: k is no multiple of 16 (floats);
+// 6: b lies in planes.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "prelude.glsl"
 #include "blocks.glsl"
+#include "planes.glsl"
 layout(constant_id = 1) const int format = F32;
 layout(constant_id = 2) const int a_dtype = F32;
 layout(constant_id = 3) const int tile_m = 1;
 layout(constant_id = 4) const int with_ids = 0;
 layout(constant_id = 5) const int with_tail = 0;
+layout(constant_id = 6) const int packed = 0;
 const int tile_n = 4;
 STORED(MatmulParams)
 #define p (ParamsAt(stored).params)
@@ -51,7 +54,14 @@ void main() {
         for (uint unit = lane; unit < units && !absent; unit += lanes) {
           const uint64_t block = uint64_t(unit / per_block) * uint64_t(n_bytes);
           Group group[tile_n];
-          [[unroll]] for (int r = 0; r < tile_n; ++r) group[r] = open_group(b_row[r] + block, format, unit % per_block * 16u);
+          if (packed != 0) {
+            const Planes planes = planes_at(b, format, p.b_blocks);
+            [[unroll]] for (int r = 0; r < tile_n; ++r)
+              group[r] = open_packed(planes, uint64_t(min(first + uint(r), p.n - 1u)) * uint64_t(p.k / n_block) + uint64_t(unit / per_block), format,
+                                     unit % per_block * 16u);
+          } else {
+            [[unroll]] for (int r = 0; r < tile_n; ++r) group[r] = open_group(b_row[r] + block, format, unit % per_block * 16u);
+          }
           const uint pairs = with_tail != 0 ? min(8u, (p.k - unit * 16u) / 2u) : 8u;
           for (uint j = 0u; j < pairs; ++j) {
             const uint k = unit * 16u + 2u * j;

@@ -119,6 +119,7 @@ struct MatmulParams {
   int64_t a_row, b_row, c_row, y_row, b_expert;  // bytes
   int64_t a_batch[4], b_batch[4], c_batch[4], y_batch[4];
   int64_t a_step, b_step;  // of matmul_any
+  uint64_t b_blocks;       // of a packed b
   uint batch_dims[4], group[4];                  // leading dims of a, and how many of each read one of b
   uint m, n, k, batch;
   int a_dtype, b_dtype, bias_dtype, c_dtype, y_dtype;
@@ -126,11 +127,33 @@ struct MatmulParams {
   int a_share, experts;                          // outputs that share a row of a
   float alpha, beta;
 };
+struct RepackParams {  // fields of blocks to planes: byte offset in a block, and how many bytes
+  uint64_t from, to[4];
+  uint offset[4], bytes[4];
+  uint blocks, block_bytes;
+};
+struct QuantiseParams {  // rows of f32 to int8 activations
+  uint64_t x, other, weight, y;
+  int64_t x_row, other_row;
+  uint rows, k;
+  float epsilon, offset;
+};
+struct GemvParams {  // rows of y and c are packed f32
+  uint64_t a, b, bias, c, y;  // a: int8 activations
+  uint m, n, k;
+  int bias_dtype;
+};
 struct KvParams {
   uint64_t x, cache, block_table, row_slot, position, predicate, faults;
   int64_t x_row, x_head, page_stride, head_stride, position_stride;
   int x_dtype, x_step, pages, page, sequences, pages_a_sequence, row_bytes;
   uint rows, kv_heads, d;
+};
+struct RopeKvParams {  // q, k, v and q_out: packed rows of f32
+  uint64_t q, q_out, k, v, table, position, row_slot, block_table, k_cache, v_cache, faults;
+  int64_t table_stride, k_page, k_head, k_position, v_page, v_head, v_position;
+  uint rows, heads, kv_heads, d, dv, pairs;
+  int positions, mode, pages, page, sequences, pages_a_sequence, k_dtype, v_dtype;
 };
 struct AttentionParams {
   uint64_t q, k_cache, v_cache, block_table, row_slot, position, kv_len, mask, sinks, y, faults;
@@ -174,7 +197,9 @@ struct RandomParams {
 };
 struct DecodingParams {
   uint64_t a, b, live, y, z;
+  int64_t a_row, b_row, y_row;  // bytes
   uint rows, k;
+  int a_step, b_step, y_step, unused;
 };
 
 struct DenseParams {  // strides: batch, position, head, and step; of the mask batch, head, query, key

@@ -25,6 +25,8 @@ layout(buffer_reference, std430, buffer_reference_align = 4) buffer UintPair { u
 layout(buffer_reference, std430, buffer_reference_align = 2) buffer Short { uint16_t v; };
 layout(buffer_reference, std430, buffer_reference_align = 1) buffer Byte { uint8_t v; };
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer Float4 { vec4 v; };
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer Uint4 { uvec4 v; };
+layout(buffer_reference, std430, buffer_reference_align = 8) buffer FloatPair { vec2 v; };
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer Long { int64_t v; };
 
 #define F32 1

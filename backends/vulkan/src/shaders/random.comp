@@ -13,7 +13,7 @@ void main() {
   FOR_EACH_ITEM(i, p.shape.count) {
     const uint64_t at = p.first + uint64_t(i);  // of the whole tensor
     const uvec4 words = philox(uvec4(uint(at / 4ul), step, p.salt, 0u), key);
-    const float u = (float(words[uint(at % 4ul)]) + 0.5) / 4294967296.0;
+    const float u = unit_interval(words[uint(at % 4ul)]);
     ADDRESS(y, p.y, p.shape, i)
     if (drops == 0) {
       store_float(y, p.y.dtype, u);

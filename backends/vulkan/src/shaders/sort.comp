@@ -84,12 +84,13 @@ void main() {
       }
       const float mine = best;
       best = group_max(best);
-      counts[lane] = finite;
+      finite = subgroupAdd(finite);
+      if (subgroupElect()) counts[gl_SubgroupID] = finite;
       if (lane == 0u) stretch_found = 0xffffffffu;
       barrier();
       if (mine == best && best_place != 0xffffffffu) atomicMin(stretch_found, best_place);
       finite = 0u;
-      for (uint l = 0u; l < gl_WorkGroupSize.x; ++l) finite += counts[l];
+      for (uint s = 0u; s < gl_NumSubgroups; ++s) finite += counts[s];
       barrier();
       best_place = stretch_found;
       barrier();
@@ -160,7 +161,7 @@ void main() {
     if (ranks) {
       const uint64_t seed = p.seed + uint64_t(row) * 8ul;
       const uvec4 words = philox(uvec4(uint(Int(p.step + uint64_t(row) * 4ul).v), 0u, 0u, 0u), uvec2(Uint(seed).v, Uint(seed + 4ul).v));
-      const float share = (float(words.x) + 0.5) / 4294967296.0;
+      const float share = unit_interval(words.x);
       const uint found = place_of_share(pairs, kept, best, temperature, share, true);
       chosen = UintPair(pair_at(pairs, min(found, kept - 1u))).b;
     }

@@ -47,6 +47,7 @@ inline bool is_block(quern_dtype dtype) noexcept {
 
 /// Whether it lies in row-major order without gaps, at the dims that it has now.
 inline bool is_contiguous(const Tensor& t) noexcept {
+  if (t.elements() == 0) return true;  // whatever its strides
   const ElementSize size = element_size(t.dtype);
   std::int64_t step = static_cast<std::int64_t>(size.bytes);
   for (std::uint32_t d = t.rank; d-- > 0;) {

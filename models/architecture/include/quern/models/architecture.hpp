@@ -98,6 +98,8 @@ struct StepGraph {
     std::string tensor;
   };
   std::vector<Weight> weights;
+  /// The first node of each layer, and of what is behind the last: so layers + 1 of them.
+  std::vector<std::uint32_t> layer_nodes;
 };
 
 StepGraph build_step(const Hyperparameters& model, const gguf::File& file, const StepOptions& options);

@@ -1,0 +1,13 @@
+"""Runs large language models through libquern. Start with Runtime; see README.md of the package."""
+
+from ._errors import Error
+from .hub import cached_models, find_model, pull, remove_model
+from .model import Model, Vocabulary, estimate, show
+from .runtime import Runtime, version
+from .session import Answer, Evaluation, Request, Sampling, Session
+from .tensor import Tensor, run_op
+
+__all__ = [
+    "Answer", "Error", "Evaluation", "Model", "Request", "Runtime", "Sampling", "Session", "Tensor", "Vocabulary",
+    "cached_models", "estimate", "find_model", "pull", "remove_model", "run_op", "show", "version",
+]

@@ -1,0 +1,280 @@
+"""quern.h as ctypes: its structs, its functions, and what every call does with a status. A test compares the layouts with a C compiler's."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from ctypes import (CFUNCTYPE, POINTER, Structure, byref, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_uint32,
+                    c_uint64, c_void_p, sizeof)
+from typing import Any, Callable, Optional, Type, TypeVar
+
+from ._errors import Error
+
+LogCallback = CFUNCTYPE(None, c_void_p, c_uint32, c_char_p, c_char_p)
+ProgressCallback = CFUNCTYPE(c_int, c_void_p, c_uint64, c_uint64)
+
+
+class Sized(Structure):
+    """A struct that begins with its size; the size is filled in."""
+
+    def __init__(self, **members: Any) -> None:
+        super().__init__(struct_size=sizeof(self), **members)
+
+
+class RuntimeOptions(Sized):
+    _fields_ = [("struct_size", c_uint64), ("backend", c_char_p), ("backend_disable", c_char_p), ("device", c_char_p),
+                ("backend_path", c_char_p), ("backend_extra_path", c_char_p), ("memory", c_char_p), ("fallback", c_char_p),
+                ("force_kernel", c_char_p), ("cache_dir", c_char_p), ("threads", c_uint32), ("deterministic", c_uint32),
+                ("allow_dev_plugins", c_uint32), ("ignore_environment", c_uint32), ("log_level", c_uint32), ("reserved", c_uint32),
+                ("log", LogCallback), ("log_user", c_void_p), ("weights_cache", c_char_p), ("weights_cache_limit", c_char_p),
+                ("probe_in_process", c_uint32), ("reserved2", c_uint32)]
+
+
+class ModelOptions(Sized):
+    _fields_ = [("struct_size", c_uint64), ("context", c_uint64), ("sequences", c_uint32), ("activations", c_uint32), ("kv", c_uint32),
+                ("reserved", c_uint32), ("progress", ProgressCallback), ("progress_user", c_void_p), ("embeddings", c_uint32),
+                ("reserved2", c_uint32)]
+
+
+class ModelInfo(Sized):
+    _fields_ = [("struct_size", c_uint64), ("path", c_char_p), ("architecture", c_char_p), ("name", c_char_p), ("weights", c_char_p),
+                ("chat_template", c_char_p), ("parameters", c_uint64), ("file_bytes", c_uint64), ("context_length", c_uint64),
+                ("context", c_uint64), ("vocabulary_size", c_uint32), ("hidden", c_uint32), ("layers", c_uint32), ("heads", c_uint32),
+                ("kv_heads", c_uint32), ("head_size", c_uint32), ("feed_forward", c_uint32), ("kv", c_uint32), ("activations", c_uint32),
+                ("devices", c_uint32), ("backend", c_char_p), ("device", c_char_p), ("device_description", c_char_p),
+                ("kernels", c_char_p)]
+
+
+class Message(Sized):
+    _fields_ = [("struct_size", c_uint64), ("role", c_char_p), ("content", c_char_p), ("content_size", c_uint64)]
+
+
+class SessionOptions(Sized):
+    _fields_ = [("struct_size", c_uint64), ("context", c_uint64), ("sequences", c_uint32), ("reserved", c_uint32)]
+
+
+class LogitBias(Structure):
+    _fields_ = [("token", c_int32), ("bias", c_float)]
+
+
+class SamplingOptions(Sized):
+    _fields_ = [("struct_size", c_uint64), ("temperature", c_float), ("top_p", c_float), ("min_p", c_float), ("repeat_penalty", c_float),
+                ("presence_penalty", c_float), ("frequency_penalty", c_float), ("penalty_window", c_uint32), ("top_k", c_uint32),
+                ("seed", c_uint64), ("bias", POINTER(LogitBias)), ("bias_count", c_uint64)]
+
+
+class TokenEvent(Structure):
+    _fields_ = [("struct_size", c_uint64), ("request", c_uint32), ("token", c_int32), ("piece", c_void_p), ("piece_size", c_uint64),
+                ("logprob", c_float), ("top_count", c_uint32), ("top", POINTER(c_int32)), ("top_logprobs", POINTER(c_float))]
+
+
+TokenCallback = CFUNCTYPE(c_int, c_void_p, POINTER(TokenEvent))
+
+
+class Request(Sized):
+    _fields_ = [("struct_size", c_uint64), ("prompt", POINTER(c_int32)), ("prompt_count", c_uint64), ("sequence", c_uint32),
+                ("flags", c_uint32), ("sampling", POINTER(SamplingOptions)), ("max_tokens", c_uint64), ("stop", POINTER(c_char_p)),
+                ("stop_count", c_uint64), ("logprobs", c_uint32), ("ignore_end", c_uint32), ("on_token", TokenCallback),
+                ("user", c_void_p)]
+
+
+class AnswerInfo(Sized):
+    _fields_ = [("struct_size", c_uint64), ("ids", POINTER(c_int32)), ("id_count", c_uint64), ("text", c_void_p), ("text_size", c_uint64),
+                ("finish", c_uint32), ("reserved", c_uint32), ("prompt_tokens", c_uint64), ("reused_tokens", c_uint64),
+                ("prompt_seconds", c_double), ("decode_seconds", c_double), ("logprobs", POINTER(c_float))]
+
+
+class EvaluationInfo(Sized):
+    _fields_ = [("struct_size", c_uint64), ("count", c_uint64), ("nll_sum", c_double), ("argmax", POINTER(c_int32)),
+                ("margin", POINTER(c_float)), ("nll", POINTER(c_float)), ("logits", POINTER(c_float)), ("logit_count", c_uint64),
+                ("seconds", c_double)]
+
+
+class TensorInfo(Sized):
+    _fields_ = [("struct_size", c_uint64), ("device", c_char_p), ("dtype", c_uint32), ("dims", c_uint32), ("shape", POINTER(c_int64)),
+                ("elements", c_uint64), ("bytes", c_uint64)]
+
+
+class OpAttribute(Structure):
+    _fields_ = [("name", c_char_p), ("value", c_double)]
+
+
+class OpCall(Sized):
+    _fields_ = [("struct_size", c_uint64), ("op", c_char_p), ("inputs", POINTER(c_void_p)), ("input_count", c_uint64),
+                ("outputs", POINTER(c_void_p)), ("output_count", c_uint64), ("attributes", POINTER(OpAttribute)),
+                ("attribute_count", c_uint64), ("fast", c_uint32), ("reserved", c_uint32)]
+
+
+class EstimateOptions(Sized):
+    _fields_ = [("struct_size", c_uint64), ("context", c_uint64), ("sequences", c_uint32), ("activations", c_uint32), ("kv", c_uint32),
+                ("reserved", c_uint32)]
+
+
+class EstimateInfo(Sized):
+    _fields_ = [("struct_size", c_uint64), ("parameters", c_uint64), ("context", c_uint64), ("weights_bytes", c_uint64),
+                ("kv_bytes", c_uint64), ("kv_bytes_f16", c_uint64), ("kv_bytes_f32", c_uint64), ("scratch_bytes", c_uint64),
+                ("overhead_bytes", c_uint64), ("total_bytes", c_uint64), ("available_bytes", c_uint64), ("scratch_known", c_uint32),
+                ("fits", c_uint32), ("dtypes", c_uint32), ("reserved", c_uint32)]
+
+
+class PullEvent(Structure):
+    _fields_ = [("struct_size", c_uint64), ("file", c_char_p), ("done_bytes", c_uint64), ("total_bytes", c_uint64),
+                ("waiting", c_char_p)]
+
+
+PullCallback = CFUNCTYPE(c_int, c_void_p, POINTER(PullEvent))
+
+
+class HubOptions(Sized):
+    _fields_ = [("struct_size", c_uint64), ("endpoint", c_char_p), ("hub_cache", c_char_p), ("cache_dir", c_char_p), ("token", c_char_p),
+                ("sha256", c_char_p), ("offline", c_uint32), ("tries", c_uint32), ("timeout", c_uint32), ("ignore_environment", c_uint32),
+                ("progress", PullCallback), ("progress_user", c_void_p)]
+
+
+# Structs by their names in quern.h, for the test of their layouts.
+STRUCTS = {"quern_runtime_options": RuntimeOptions, "quern_model_options": ModelOptions, "quern_model_info": ModelInfo,
+           "quern_message": Message, "quern_session_options": SessionOptions, "quern_logit_bias": LogitBias,
+           "quern_sampling": SamplingOptions, "quern_token_event": TokenEvent, "quern_request": Request,
+           "quern_answer_info": AnswerInfo, "quern_evaluation_info": EvaluationInfo, "quern_tensor_info": TensorInfo,
+           "quern_op_attribute": OpAttribute, "quern_op_call": OpCall, "quern_estimate_options": EstimateOptions,
+           "quern_estimate_info": EstimateInfo, "quern_pull_event": PullEvent, "quern_hub_options": HubOptions}
+
+# What the functions that return a status take. A handle or an out parameter is a pointer.
+_STATUS: "dict[str, list[Any]]" = {
+    "quern_runtime_create": [c_void_p, c_void_p], "quern_runtime_ready": [c_void_p], "quern_runtime_devices": [c_void_p, c_void_p],
+    "quern_runtime_load_report": [c_void_p, c_void_p], "quern_load_report_json": [c_void_p, c_void_p],
+    "quern_load_report_words": [c_void_p, c_void_p], "quern_device_list_json": [c_void_p, c_void_p],
+    "quern_vocabulary_open": [c_char_p, c_void_p], "quern_show_json": [c_char_p, c_void_p],
+    "quern_tokenize": [c_void_p, c_char_p, c_uint64, c_uint32, c_void_p, c_uint64, c_void_p],
+    "quern_detokenize": [c_void_p, c_void_p, c_uint64, c_uint32, c_void_p, c_uint64, c_void_p],
+    "quern_render_chat": [c_void_p, c_void_p, c_uint64, c_uint32, c_void_p],
+    "quern_tokenize_chat": [c_void_p, c_char_p, c_uint64, c_uint32, c_void_p, c_uint64, c_void_p],
+    "quern_model_load": [c_void_p, c_char_p, c_void_p, c_void_p], "quern_model_get_info": [c_void_p, c_void_p],
+    "quern_model_placement_json": [c_void_p, c_void_p], "quern_session_create": [c_void_p, c_void_p, c_void_p],
+    "quern_sequence_length": [c_void_p, c_uint32, c_void_p], "quern_sequence_truncate": [c_void_p, c_uint32, c_uint64],
+    "quern_sequence_copy": [c_void_p, c_uint32, c_uint32], "quern_generate": [c_void_p, c_void_p, c_uint64, c_void_p],
+    "quern_generation_answer": [c_void_p, c_uint64, c_void_p],
+    "quern_generation_top": [c_void_p, c_uint64, c_uint64, c_void_p, c_void_p, c_void_p],
+    "quern_evaluate": [c_void_p, c_uint32, c_void_p, c_uint64, c_uint32, c_void_p], "quern_evaluation_get_info": [c_void_p, c_void_p],
+    "quern_embed": [c_void_p, c_uint32, c_void_p, c_uint64, c_uint32, c_uint32, c_void_p, c_uint64, c_void_p],
+    "quern_session_save": [c_void_p, c_void_p, c_uint64, c_void_p], "quern_session_save_file": [c_void_p, c_char_p],
+    "quern_session_restore": [c_void_p, c_void_p, c_uint64], "quern_session_restore_file": [c_void_p, c_char_p],
+    "quern_session_statistics": [c_void_p, c_void_p], "quern_statistics_json": [c_void_p, c_void_p],
+    "quern_tensor_create": [c_void_p, c_char_p, c_uint32, c_void_p, c_uint32, c_void_p], "quern_tensor_get_info": [c_void_p, c_void_p],
+    "quern_tensor_write": [c_void_p, c_uint64, c_void_p, c_uint64], "quern_tensor_read": [c_void_p, c_uint64, c_void_p, c_uint64],
+    "quern_tensor_copy": [c_void_p, c_void_p], "quern_run_op": [c_void_p, c_void_p],
+    "quern_estimate_file": [c_void_p, c_char_p, c_void_p, c_void_p], "quern_estimate_get_info": [c_void_p, c_void_p],
+    "quern_pull": [c_char_p, c_void_p, c_void_p], "quern_find_model": [c_char_p, c_void_p, c_void_p],
+    "quern_cached_models_json": [c_void_p, c_void_p], "quern_remove_model": [c_char_p, c_void_p, c_void_p],
+}
+# Functions that do not return a status: what they return, and what they take.
+_OTHER: "dict[str, tuple[Any, list[Any]]]" = {
+    "quern_version": (c_char_p, []), "quern_last_error": (c_char_p, []), "quern_status_name": (c_char_p, [c_int]),
+    "quern_text_data": (c_void_p, [c_void_p]), "quern_text_size": (c_uint64, [c_void_p]), "quern_finish_name": (c_char_p, [c_uint32]),
+    "quern_model_vocabulary": (c_void_p, [c_void_p]), "quern_vocabulary_size": (c_uint32, [c_void_p]),
+    "quern_vocabulary_bos": (c_int32, [c_void_p]), "quern_vocabulary_eos": (c_int32, [c_void_p]),
+    "quern_vocabulary_is_end": (c_int, [c_void_p, c_int32]), "quern_vocabulary_chat_template": (c_char_p, [c_void_p]),
+    "quern_dtype_name": (c_char_p, [c_uint32]), "quern_dtype_from_name": (c_uint32, [c_char_p]), "quern_cancel": (None, [c_void_p]),
+}
+_RELEASED = ("text", "runtime", "load_report", "device_list", "vocabulary", "model", "session", "generation", "evaluation", "statistics",
+             "tensor", "estimate")
+
+
+def _load() -> ctypes.CDLL:
+    name = os.environ.get("QUERN_LIBRARY", "libquern.so.1")
+    try:
+        library = ctypes.CDLL(name)
+    except OSError as error:
+        raise ImportError(f"{name} cannot be loaded: {error}; install libquern1, or name the file in QUERN_LIBRARY") from None
+    for function, (result, arguments) in _OTHER.items():
+        getattr(library, function).restype = result
+        getattr(library, function).argtypes = arguments
+    for function, arguments in _STATUS.items():
+        getattr(library, function).restype = c_int
+        getattr(library, function).argtypes = arguments
+    for noun in _RELEASED:
+        getattr(library, f"quern_{noun}_release").restype = None
+        getattr(library, f"quern_{noun}_release").argtypes = [c_void_p]
+    return library
+
+
+lib = _load()
+
+
+def check(status: int) -> None:
+    """Raises Error where a call did not succeed."""
+    if status != 0:
+        name = lib.quern_status_name(status).decode()
+        raise Error(name[len("QUERN_"):] if name.startswith("QUERN_") else name, lib.quern_last_error().decode("utf-8", "replace"))
+
+
+def call(function: str, *arguments: Any) -> None:
+    check(getattr(lib, function)(*arguments))
+
+
+def create(function: str, *arguments: Any) -> c_void_p:
+    """Calls function(arguments..., &handle) and gives the handle."""
+    handle = c_void_p()
+    call(function, *arguments, byref(handle))
+    return handle
+
+
+S = TypeVar("S", bound=Sized)
+
+
+def fill(kind: Type[S], function: str, *arguments: Any) -> S:
+    """Calls function(arguments..., &struct) and gives the struct."""
+    made = kind()
+    call(function, *arguments, byref(made))
+    return made
+
+
+def text(function: str, *arguments: Any) -> bytes:
+    """Calls function(arguments..., &text), and gives its bytes."""
+    handle = create(function, *arguments)
+    try:
+        return ctypes.string_at(lib.quern_text_data(handle), lib.quern_text_size(handle))
+    finally:
+        lib.quern_text_release(handle)
+
+
+def encoded(value: Optional[str]) -> Optional[bytes]:
+    """A path may hold bytes that are no UTF-8, as os.fsdecode gives them."""
+    return None if value is None else value.encode("utf-8", "surrogateescape")
+
+
+def array(kind: Any, values: Any) -> Any:
+    values = list(values)
+    return (kind * len(values))(*values)
+
+
+class Handle:
+    """Owns one handle of the library. Closed by close(), by leaving a `with` block, or when it is collected."""
+
+    def __init__(self, handle: c_void_p, release: Callable[[c_void_p], None]) -> None:
+        self._handle: Optional[c_void_p] = handle
+        self._release = release
+
+    @property
+    def handle(self) -> c_void_p:
+        if self._handle is None:
+            raise ValueError(f"this {type(self).__name__} is closed")
+        return self._handle
+
+    def close(self) -> None:
+        """Gives the handle back. Whatever was made from it stays usable."""
+        handle, self._handle = getattr(self, "_handle", None), None
+        if handle is not None:
+            self._release(handle)
+
+    def __enter__(self: "H") -> "H":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+
+H = TypeVar("H", bound=Handle)

@@ -1,0 +1,164 @@
+"""Models, and their vocabularies without weights."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
+
+from . import _abi
+from .session import Session
+
+if TYPE_CHECKING:
+    from .runtime import Runtime
+
+PathLike = Union[str, "os.PathLike[str]"]
+Messages = Sequence[Mapping[str, str]]
+_KV = {None: 0, "f16": 1, "f32": 2}
+
+
+def _ids(function: str, *arguments: Any, guess: int) -> List[int]:
+    """A function of the (ids, capacity, count) kind."""
+    count = ctypes.c_uint64()
+    ids = (ctypes.c_int32 * guess)()
+    status = getattr(_abi.lib, function)(*arguments, ids, guess, ctypes.byref(count))
+    if status != 0 and count.value > guess:
+        ids = (ctypes.c_int32 * count.value)()
+        status = getattr(_abi.lib, function)(*arguments, ids, count.value, ctypes.byref(count))
+    _abi.check(status)
+    return list(ids[:count.value])
+
+
+class Vocabulary(_abi.Handle):
+    """A tokenizer and chat template. Vocabulary(path) reads a model file's; a model has its own."""
+
+    def __init__(self, path: PathLike) -> None:
+        super().__init__(_abi.create("quern_vocabulary_open", _abi.encoded(os.fspath(path))), _abi.lib.quern_vocabulary_release)
+
+    def __len__(self) -> int:
+        return int(_abi.lib.quern_vocabulary_size(self.handle))
+
+    @property
+    def bos(self) -> Optional[int]:
+        token = _abi.lib.quern_vocabulary_bos(self.handle)
+        return None if token < 0 else token
+
+    @property
+    def eos(self) -> Optional[int]:
+        token = _abi.lib.quern_vocabulary_eos(self.handle)
+        return None if token < 0 else token
+
+    @property
+    def chat_template(self) -> Optional[str]:
+        source = _abi.lib.quern_vocabulary_chat_template(self.handle)
+        return None if source is None else source.decode("utf-8", "replace")
+
+    def is_end(self, token: int) -> bool:
+        """Whether the token ends an answer."""
+        return bool(_abi.lib.quern_vocabulary_is_end(self.handle, token))
+
+    def tokenize(self, text: Union[str, bytes], *, bos: bool = True, special: bool = True) -> List[int]:
+        """`special`: the text of a special token becomes that token."""
+        raw = text.encode() if isinstance(text, str) else text
+        return _ids("quern_tokenize", self.handle, raw, len(raw), (0 if bos else 1) | (0 if special else 2), guess=len(raw) + 8)
+
+    def detokenize(self, ids: Sequence[int], *, special: bool = False) -> bytes:
+        """Bytes, which may end inside a UTF-8 character."""
+        needed = ctypes.c_uint64()
+        given = _abi.array(ctypes.c_int32, ids)
+        arguments = (self.handle, given, len(given), 1 if special else 0)
+        _abi.call("quern_detokenize", *arguments, None, 0, ctypes.byref(needed))
+        buffer = ctypes.create_string_buffer(needed.value or 1)
+        _abi.call("quern_detokenize", *arguments, buffer, needed.value, ctypes.byref(needed))
+        return buffer.raw[:needed.value]
+
+    def render(self, messages: Messages, *, generation_prompt: bool = True) -> str:
+        """The model's own template over [{"role": ..., "content": ...}, ...]."""
+        contents = [(m["role"].encode(), m["content"].encode()) for m in messages]
+        listed = _abi.array(_abi.Message, [_abi.Message(role=role, content=content, content_size=len(content))
+                                           for role, content in contents])
+        return _abi.text("quern_render_chat", self.handle, listed, len(listed), 0 if generation_prompt else 1).decode("utf-8", "replace")
+
+    def tokenize_chat(self, messages: Messages) -> List[int]:
+        """Ids of the rendered chat."""
+        rendered = self.render(messages).encode()
+        return _ids("quern_tokenize_chat", self.handle, rendered, len(rendered), 0, guess=len(rendered) + 8)
+
+
+class _ModelVocabulary(Vocabulary):
+    """Belongs to its model, which it keeps open."""
+
+    def __init__(self, model: "Model") -> None:
+        self._model = model
+        _abi.Handle.__init__(self, ctypes.c_void_p(_abi.lib.quern_model_vocabulary(model.handle)), lambda handle: None)
+
+    @property
+    def handle(self) -> ctypes.c_void_p:
+        self._model.handle  # a closed model has no vocabulary
+        return super().handle
+
+
+class Model(_abi.Handle):
+    """A loaded model; immutable, for any thread. Made by Runtime.load()."""
+
+    def __init__(self, runtime: "Runtime", path: str, *, context: int, sequences: int, exact: bool, kv: Optional[str], embeddings: bool,
+                 progress: Optional[Callable[[int, int], bool]]) -> None:
+        trouble: List[BaseException] = []
+
+        def on_progress(_: Any, done: int, total: int) -> int:
+            try:
+                return 0 if progress is None or progress(done, total) else 1
+            except BaseException as error:  # it may not cross the library; raised below
+                trouble.append(error)
+                return 1
+
+        options = _abi.ModelOptions(context=context, sequences=sequences, activations=1 if exact else 0, kv=_KV[kv],
+                                    embeddings=1 if embeddings else 0,
+                                    progress=_abi.ProgressCallback() if progress is None else _abi.ProgressCallback(on_progress))
+        try:
+            handle = _abi.create("quern_model_load", runtime.handle, _abi.encoded(path), ctypes.byref(options))
+        except _abi.Error:
+            if trouble:
+                raise trouble[0] from None
+            raise
+        super().__init__(handle, _abi.lib.quern_model_release)
+
+    @property
+    def info(self) -> Dict[str, Any]:
+        """Members as quern_model_info."""
+        info = _abi.fill(_abi.ModelInfo, "quern_model_get_info", self.handle)
+        made: Dict[str, Any] = {}
+        for name, *_ in info._fields_:
+            value = getattr(info, name)
+            made[name] = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+        del made["struct_size"]
+        return made
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        return _ModelVocabulary(self)
+
+    def placement(self) -> Dict[str, Any]:
+        """Where the layers lie and why."""
+        return json.loads(_abi.text("quern_model_placement_json", self.handle))
+
+    def session(self, *, context: int = 0, sequences: int = 1) -> Session:
+        """Sequences with a key/value cache of their own."""
+        return Session(self, context=context, sequences=sequences)
+
+
+def show(path: PathLike) -> Dict[str, Any]:
+    """What a model file says of itself."""
+    return json.loads(_abi.text("quern_show_json", _abi.encoded(os.fspath(path))))
+
+
+def estimate(path: PathLike, runtime: Optional["Runtime"] = None, *, context: int = 0, sequences: int = 1, exact: bool = False,
+             kv: Optional[str] = None) -> Dict[str, int]:
+    """The memory that a model file needs, without loading it; members as quern_estimate_info."""
+    options = _abi.EstimateOptions(context=context, sequences=sequences, activations=1 if exact else 0, kv=_KV[kv])
+    handle = _abi.create("quern_estimate_file", None if runtime is None else runtime.handle, _abi.encoded(os.fspath(path)),
+                         ctypes.byref(options))
+    with _abi.Handle(handle, _abi.lib.quern_estimate_release) as made:
+        info = _abi.fill(_abi.EstimateInfo, "quern_estimate_get_info", made.handle)
+    return {name: getattr(info, name) for name, *_ in info._fields_ if name not in ("struct_size", "reserved")}

@@ -1,0 +1,74 @@
+"""A model of 5 M parameters on the first Vulkan device, whole and split with the CPU: the CPU's greedy tokens in exact numerics.
+
+Exits with 77 where there is no Vulkan device; with CI=true that is a failure.
+"""
+
+import os
+import pathlib
+import re
+import sys
+
+sys.path[:0] = [str(pathlib.Path(__file__).parents[2] / folder) for folder in ("end_to_end", "support")]
+import random_model
+from harness import MICRO, Case, main
+
+EXACT = ("--activations", "f32", "--kv", "f32")
+RUN = ("--raw", "--temperature", "0", "--max-tokens", "16", "--context", "128")
+DEMAND = ("--device", "vulkan:0")
+SHARED = ("--backend", "vulkan,cpu", *DEMAND)
+PROMPT = "The layers of a model may lie apart."
+LAYERS = 6
+
+
+class Model(Case):
+    def setUp(self):
+        super().setUp()
+        if self.quern("devices", *DEMAND).code == 3 and os.environ.get("CI") != "true":
+            self.skipTest("no Vulkan device")
+        self.model = str(self.folder / "model.gguf")
+        parameters = random_model.write(self.model, MICRO, dim=256, ffn=768, layers=LAYERS, heads=8, kv_heads=4)
+        self.assertGreater(parameters, 4_500_000)
+        self.expected = self.answer("--backend", "cpu")
+
+    def answer(self, *arguments):
+        return self.quern_json("run", self.model, PROMPT, *RUN, *EXACT, *arguments)
+
+    def refused(self, *arguments):
+        result = self.quern("run", self.model, PROMPT, *RUN, *EXACT, *arguments)
+        self.assertEqual(result.code, 5, result.err)
+        return result.err
+
+    def test_the_whole_model_gives_the_cpus_tokens(self):
+        answer = self.answer(*DEMAND)
+        self.assertEqual(answer["ids"], self.expected["ids"])
+        self.assertEqual(answer["statistics"]["cuts"], [])
+
+    def test_layers_that_do_not_fit_go_to_the_cpu(self):
+        sentence = self.refused(*DEMAND, "--memory", "vulkan:0=64K")
+        needed = int(re.search(r"and (\d+) are needed", sentence)[1])
+        layer = 3 * 768 * 256 * 18 // 32 + (2 * 256 + 2 * 128) * 256 * 34 // 32 + 2 * 4 * 32 * 128 * 4  # matrices, keys and values
+        limit = needed - 5 * layer // 2
+        sentence = self.refused(*DEMAND, "--memory", f"vulkan:0={limit}")
+        fit = int(re.search(rf"; (\d+) of its {LAYERS} layers would fit", sentence)[1])
+        self.assertIn(fit, range(2, 5), sentence)
+
+        split = ("run", self.model, PROMPT, *RUN, *EXACT, *SHARED, "--memory", f"vulkan:0={limit}")
+        answer = self.quern_json(*split)
+        self.assertEqual(answer["ids"], self.expected["ids"])
+        self.assertEqual({(cut["from"], cut["to"]) for cut in answer["statistics"]["cuts"]}, {("cpu:0", "vulkan:0")})
+        printed = self.quern(*split).err
+        words = re.search(rf"layers 0 to (\d+) on cpu:0, layers? (\d+)( to {LAYERS - 1})? and the head on vulkan:0", printed)
+        self.assertTrue(words, printed)
+        self.assertEqual(int(words[1]) + 1, int(words[2]))
+        self.assertIn(LAYERS - int(words[2]), (fit - 1, fit))
+
+    def test_a_strict_refusal_names_a_limit_that_fits(self):
+        for strict in (DEMAND, (*SHARED, "--fallback", "strict")):
+            sentence = self.refused(*strict, "--memory", "vulkan:0=2M")
+            limit = re.search(r"--memory (vulkan:0=\w+) would hold all of it", sentence)[1]
+            answer = self.answer(*strict, "--memory", limit)
+            self.assertEqual(answer["ids"], self.expected["ids"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,228 @@
+"""The Python package: its wheel is built without network, installed into an empty folder, and used on a tiny model; and the layouts of
+its structs are those that a C compiler gives quern.h.
+
+Environment: QUERN_LIBRARY, QUERN_PLUGINS (folder of the CPU plugin), QUERN_TEST_SOURCE, QUERN_TEST_CC."""
+
+import importlib
+import math
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+import zipfile
+
+SOURCE = pathlib.Path(os.environ["QUERN_TEST_SOURCE"])
+MICRO = SOURCE / "tests/data/gguf/micro-llama-f32.gguf"
+FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="quern-python-"))
+
+
+def builder():
+    """An interpreter that can build wheels without network."""
+    for python in (sys.executable, "/usr/bin/python3"):
+        if subprocess.run([python, "-c", "import setuptools, wheel, pip"], capture_output=True).returncode == 0:
+            return python
+    sys.exit("no Python here has pip, setuptools and wheel; install python3-pip python3-setuptools python3-wheel")
+
+
+def build_wheel():
+    shutil.copytree(SOURCE / "python", FOLDER / "source")  # setuptools leaves files beside what it builds
+    subprocess.run([builder(), "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-index", "--no-deps",
+                    "--no-build-isolation", "--wheel-dir", str(FOLDER), str(FOLDER / "source")], check=True)
+    (wheel,) = FOLDER.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(FOLDER / "installed")
+    return wheel
+
+
+WHEEL = build_wheel()
+sys.path.insert(0, str(FOLDER / "installed"))
+quern = importlib.import_module("quern")
+abi = importlib.import_module("quern._abi")
+
+
+class Wheel(unittest.TestCase):
+    def test_is_pure_and_typed(self):
+        self.assertTrue(WHEEL.name.endswith("-py3-none-any.whl"), WHEEL.name)
+        names = zipfile.ZipFile(WHEEL).namelist()
+        self.assertIn("quern/py.typed", names)
+        self.assertTrue(quern.__file__.startswith(str(FOLDER)))
+
+    def test_every_public_name_is_documented_and_annotated(self):
+        import inspect
+        import typing
+        for name in quern.__all__:
+            thing = getattr(quern, name)
+            self.assertTrue(inspect.getdoc(thing), name)
+            for function in [thing] if inspect.isfunction(thing) else [f for _, f in inspect.getmembers(thing, inspect.isfunction)]:
+                if function.__module__.startswith("quern") and not function.__name__.startswith("_"):
+                    self.assertIn("return", function.__annotations__, f"{name}.{function.__name__}")
+
+
+class Layouts(unittest.TestCase):
+    def test_are_those_of_the_header(self):
+        lines = []
+        for name, struct in abi.STRUCTS.items():
+            lines.append(f'  printf("{name} %zu\\n", sizeof({name}));')
+            for member, *_ in struct._fields_:
+                lines.append(f'  printf("{name}.{member} %zu %zu\\n", offsetof({name}, {member}), sizeof((({name} *)0)->{member}));')
+        program = FOLDER / "layout.c"
+        program.write_text("#include <stddef.h>\n#include <stdio.h>\n#include \"quern.h\"\nint main(void) {\n" + "\n".join(lines) + "\n  return 0;\n}\n")
+        subprocess.run([os.environ["QUERN_TEST_CC"], "-std=c99", f"-I{SOURCE}/runtime/include", f"-I{SOURCE}/plugin-api/include",
+                        "-o", str(FOLDER / "layout"), str(program)], check=True)
+        theirs = subprocess.run([str(FOLDER / "layout")], capture_output=True, text=True, check=True).stdout
+        ours = []
+        for name, struct in abi.STRUCTS.items():
+            ours.append(f"{name} {abi.ctypes.sizeof(struct)}")
+            for member, *_ in struct._fields_:
+                field = getattr(struct, member)
+                ours.append(f"{name}.{member} {field.offset} {field.size}")
+        self.assertEqual(theirs.splitlines(), ours)
+
+
+class OnAModel(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.runtime = quern.Runtime(backend="cpu", backend_path=os.environ["QUERN_PLUGINS"], cache_dir=str(FOLDER / "cache"), threads=1,
+                                    ignore_environment=True)
+        cls.model = cls.runtime.load(MICRO, context=128, sequences=2, exact=True, embeddings=True)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.model.close()
+        cls.runtime.close()
+
+    def setUp(self):
+        self.session = self.model.session(sequences=2)
+        self.addCleanup(self.session.close)
+
+    def test_streams_what_it_generates(self):
+        messages = [{"role": "user", "content": "hi"}]
+        whole = self.session.generate(messages, max_tokens=12)
+        self.assertEqual("".join(self.session.stream(messages, max_tokens=12)), whole.text)
+        self.assertEqual((len(whole.ids), whole.finish), (12, "length"))
+
+    def test_leaving_a_stream_ends_the_answer(self):
+        for _ in self.session.stream([1, 40, 41], ignore_end=True):
+            break
+        self.assertLess(self.session.length(), 100)
+        self.assertEqual(len(self.session.generate([1, 40], max_tokens=2, ignore_end=True).ids), 2)  # the session is free again
+
+    def test_several_sequences_sampling_stops_and_logprobs(self):
+        requests = [quern.Request([1, 40, 41], sequence=0, max_tokens=4, ignore_end=True, logprobs=3),
+                    quern.Request([1, 40, 41], sequence=1, max_tokens=4, ignore_end=True,
+                                  sampling=quern.Sampling(temperature=1, seed=5, bias={7: -math.inf}))]
+        greedy, drawn = self.session.generate_many(requests)
+        self.assertEqual([best[0][0] for best in greedy.top], greedy.ids)
+        self.assertEqual(len(greedy.logprobs), 4)
+        self.assertNotIn(7, drawn.ids)
+        self.assertIsNone(drawn.top)
+        again = self.session.generate_many([requests[0]])[0]
+        self.assertEqual(again.ids, greedy.ids)
+        self.assertGreater(again.reused_tokens, 0)
+
+    def test_an_exception_in_a_callback_comes_out_of_the_call(self):
+        def on_piece(piece):
+            raise KeyError("mine")
+
+        with self.assertRaises(KeyError):
+            self.session.generate([1, 40], on_piece=on_piece)
+
+    def test_cancel_from_another_thread(self):
+        started = threading.Event()
+        threading.Thread(target=lambda: (started.wait(), self.session.cancel())).start()
+        answer = self.session.generate([1, 40], ignore_end=True, on_piece=lambda piece: started.set() or True)
+        self.assertIn(answer.finish, ("cancelled", "context"))  # the model is tiny: the context may be full before
+
+    def test_saves_and_restores(self):
+        self.session.generate([1, 40, 41], max_tokens=3, ignore_end=True)
+        state, length = self.session.save(), self.session.length()
+        with self.model.session(sequences=2) as other:
+            other.restore(state)
+            self.assertEqual(other.length(), length)
+            with self.assertRaises(quern.Error) as caught:
+                other.restore(b"nonsense")
+        self.assertEqual(caught.exception.status, "BAD_MODEL")
+        self.session.copy(0, 1)
+        self.session.truncate(2, sequence=1)
+        self.assertEqual((self.session.length(0), self.session.length(1)), (length, 2))
+
+    def test_evaluates_and_embeds(self):
+        evaluation = self.session.evaluate([1, 40, 41], logits=True)
+        self.assertEqual(len(evaluation.logits), self.model.info["vocabulary_size"])
+        self.assertTrue(math.isnan(evaluation.nll[-1]))
+        (vector,) = self.session.embed([1, 40, 41], normalise=True)
+        self.assertEqual(len(vector), self.model.info["hidden"])
+        self.assertAlmostEqual(sum(x * x for x in vector), 1, delta=2 * 2.0 ** -24)  # each element is rounded once
+        self.assertEqual(len(self.session.embed([1, 40, 41], pooling="none")), 3)
+
+    def test_vocabulary_show_and_estimate(self):
+        words = self.model.vocabulary
+        ids = words.tokenize("hello", bos=False)
+        self.assertEqual(words.detokenize(ids), b"hello")
+        self.assertEqual(len(words), self.model.info["vocabulary_size"])
+        self.assertTrue(words.is_end(words.eos))
+        with quern.Vocabulary(MICRO) as alone:
+            self.assertEqual(alone.tokenize("hello", bos=False), ids)
+        self.assertEqual(quern.show(MICRO)["architecture"], "llama")
+        self.assertGreater(quern.estimate(MICRO, self.runtime, context=128)["total_bytes"], MICRO.stat().st_size // 2)
+
+    def test_reports_devices_and_statistics(self):
+        self.assertEqual(self.runtime.devices()[0]["name"], "cpu:0")
+        self.assertTrue(any(p["backend"] == "cpu" and p["usable"] for p in self.runtime.report()["plugins"]))
+        self.session.generate([1, 40], max_tokens=2, ignore_end=True)
+        self.assertEqual(self.session.statistics()["tokens_decode"], 1)
+        self.assertEqual(self.model.placement()["devices"][0]["device"], "cpu:0")
+
+    def test_tensors_and_ops(self):
+        x = self.runtime.tensor([2, 2]).write([1, 2, 3, 4])
+        (y,) = quern.run_op("matmul", [x, x])
+        self.assertEqual((y.shape, y.tolist()), ((2, 2), [5, 11, 11, 25]))
+        half = x.copy_to(self.runtime.tensor([2, 2], "f16"))
+        self.assertEqual(half.copy_to(self.runtime.tensor([2, 2])).tolist(), [1, 2, 3, 4])
+        with self.assertRaises(quern.Error) as caught:
+            quern.run_op("no_such_op", [x])
+        self.assertEqual(caught.exception.status, "NOT_FOUND")
+
+    def test_errors_have_a_code_and_the_librarys_sentence(self):
+        with self.assertRaises(quern.Error) as caught:
+            self.runtime.load("/no/such/model.gguf")
+        self.assertEqual(caught.exception.status, "NOT_FOUND")
+        self.assertIn("/no/such/model.gguf", str(caught.exception))
+        with self.assertRaises(quern.Error) as caught:
+            self.runtime.load(MICRO, progress=lambda done, total: False)
+        self.assertEqual(caught.exception.status, "CANCELLED")
+        with self.assertRaises(ZeroDivisionError):
+            self.runtime.load(MICRO, progress=lambda done, total: 1 // 0)
+
+    def test_a_closed_handle_is_refused_and_children_outlive_parents(self):
+        runtime = quern.Runtime(backend="cpu", backend_path=os.environ["QUERN_PLUGINS"], cache_dir=str(FOLDER / "cache"))
+        model = runtime.load(MICRO)
+        session = model.session()
+        runtime.close()
+        with self.assertRaises(ValueError):
+            runtime.devices()
+        self.assertEqual(len(session.generate([1, 40], max_tokens=2, ignore_end=True).ids), 2)
+        model.close()
+        session.close()
+
+    def test_the_hub_functions_reach_the_library(self):
+        cache = str(FOLDER / "hub")
+        self.assertEqual(quern.cached_models(hub_cache=cache, cache_dir=cache), [])
+        for function in (quern.find_model, quern.remove_model):
+            with self.assertRaises(quern.Error) as caught:
+                function("owner/name", hub_cache=cache, cache_dir=cache)
+            self.assertEqual(caught.exception.status, "NOT_FOUND")
+        with self.assertRaises(quern.Error) as caught:
+            quern.pull("owner/name", hub_cache=cache, cache_dir=cache, offline=True)
+        self.assertEqual(caught.exception.status, "NOT_FOUND")
+
+
+if __name__ == "__main__":
+    try:
+        unittest.main(verbosity=2)
+    finally:
+        shutil.rmtree(FOLDER, ignore_errors=True)
