@@ -43,7 +43,7 @@ typedef struct quern_device_info {
   quern_string driver_need;
   quern_string pci_address;  /* "0000:01:00.0", or empty */
   uint8_t uuid[16];          /* zero: unknown; a MIG slice has its own */
-  uint64_t memory_alignment; /* of every span, in bytes; a power of two, at most 2^30 */
+  uint64_t memory_alignment; /* of every span, in bytes; a power of two */
   uint64_t max_allocation;   /* bytes, 0 unknown */
   uint32_t heap_count;
   uint32_t numa_node; /* QUERN_NONE unknown */
