@@ -1,9 +1,12 @@
 // A libcuda.so.1 for tests, with the behaviour of one machine: FAKE_FAULT says what is wrong there, nothing by default.
 //
-// The real CUDA plugin loads it as it would NVIDIA's. Device memory is host memory, streams do at once what they are told, and the four
-// kernels of the probe's self-test are computed here in C++ by name; every other kernel is refused. Cards are two of compute capability
+// The real CUDA plugin loads it as it would NVIDIA's. Device memory is host memory, streams do at once what they are told, and the
+// kernels of the probe's self-test and of the ABI's scripts (copies, exact products, packing) are computed here in C++ by name; every
+// other kernel is refused. Of block formats but q8_0 a product takes numbers made of their bytes: the same for the same bytes. Cards are two of compute capability
 // FAKE_MAJOR.FAKE_MINOR. CUDA_VISIBLE_DEVICES="" hides them, as in the real driver.
 #include "driver.hpp"
+#include "kernels/elementwise.hpp"
+#include "kernels/matmul.hpp"
 #include "kernels/params.hpp"
 
 #include "quern/quern_dtypes.h"
@@ -63,9 +66,16 @@ T* at(Address address) {
   return reinterpret_cast<T*>(address);
 }
 
-/// Element `i` of a matrix of q8_0 (scales, codes) or of plain floats.
+/// Element `i` of a matrix of plain floats, of q8_0 (scales, codes), or of another format: a number made of its block's bytes.
 float element(const Blocks& w, long long i) {
   if (w.dtype == QUERN_F32) return at<float>(w.plane[0])[i];
+  if (w.dtype != QUERN_Q8_0) {
+    const long long of = static_cast<unsigned>(w.dtype) >= QUERN_Q4_K ? i / 256 : i / 32;
+    float sum = static_cast<float>(i % 5);
+    for (int p = 0; p < 4; ++p)
+      if (w.stride[p] != 0) sum += static_cast<float>(at<unsigned char>(w.plane[p] + static_cast<Address>(of * w.stride[p]))[i % 2]);
+    return sum;
+  }
   const long long block = i / 32;
   return half(*at<unsigned short>(w.plane[0] + static_cast<Address>(block * w.stride[0]))) *
          static_cast<float>(at<signed char>(w.plane[1] + static_cast<Address>(block * w.stride[1]))[i % 32]);
@@ -78,11 +88,83 @@ void unpack_rows(const void* params) {
 
 void gemv_exact(const void* params) {
   const auto& p = *static_cast<const GemvExactParams*>(params);
-  for (int row = 0; row < p.rows; ++row) {
-    float sum = 0;
-    for (int i = 0; i < p.k; ++i) sum += element(p.w, static_cast<long long>(row) * p.k + i) * at<float>(p.x)[i];
-    at<float>(p.y)[row] = p.alpha * sum;
+  for (int t = 0; t < p.t; ++t)
+    for (int row = 0; row < p.rows; ++row) {
+      float sum = 0;
+      for (int i = 0; i < p.k; ++i) sum += element(p.w, static_cast<long long>(row) * p.k + i) * at<float>(p.x)[t * p.k + i];
+      at<float>(p.y)[t * p.rows + row] = p.alpha * sum;
+    }
+}
+
+void gemm_exact(const void* params) {
+  const auto& p = *static_cast<const GemmParams*>(params);
+  for (int t = 0; t < p.m; ++t)
+    for (int row = 0; row < p.n; ++row) {
+      float sum = 0;
+      for (int i = 0; i < p.k; ++i) sum += element(p.w, static_cast<long long>(row) * p.k + i) * at<float>(p.x)[t * p.k + i];
+      at<float>(p.y)[t * p.n + row] = p.alpha * sum;
+    }
+}
+
+void deliver(const void* params) {
+  const auto& p = *static_cast<const PatchParams*>(params);
+  for (unsigned e = 0; e < *at<unsigned>(p.count); ++e) {
+    const Patch& patch = at<Patch>(p.entries)[e];
+    std::memcpy(at<char>(patch.to), at<char>(p.bytes) + patch.offset, patch.bytes);
   }
+}
+
+void publish(const void* params) {
+  const auto& p = *static_cast<const PublishParams*>(params);
+  for (int i = 0; i < p.count; ++i) std::memcpy(at<char>(p.to[i]), at<char>(p.from[i]), p.bytes[i]);
+}
+
+char* place(const Operand& o, const Shape& s, long long i) {
+  char* to = at<char>(o.data);
+  for (int d = s.rank - 1; d > 0; --d) {
+    to += i % s.dims[d] * o.strides[d];
+    i /= s.dims[d];
+  }
+  return to + i * o.strides[0];
+}
+
+void copy_elements(const void* params) {
+  const auto& p = *static_cast<const CopyParams*>(params);
+  for (long long i = 0; i < p.shape.count; ++i) {
+    if (p.live.data != 0 && at<int>(p.live.data)[p.live.count == 1 ? 0 : i / p.elements_a_row] == 0) continue;
+    std::memcpy(place(p.y, p.shape, i), place(p.x, p.shape, i), static_cast<std::size_t>(p.bytes));
+  }
+}
+
+void matmul_any(const void* params) {  // of f32
+  const auto& p = *static_cast<const MatmulAnyParams*>(params);
+  const auto f32 = [](const char* from) { return *reinterpret_cast<const float*>(from); };
+  for (long long batch = 0; batch < p.batches.count; ++batch)
+    for (long long m = 0; m < p.m; ++m)
+      for (long long n = 0; n < p.n; ++n) {
+        const char *a = place(p.a, p.batches, batch) + m * p.a_row, *b = place(p.b, p.batches, batch) + n * p.b_row;
+        float sum = 0;
+        for (long long k = 0; k < p.k; ++k) sum += f32(a + k * p.a.step) * f32(b + k * p.b.step);
+        *reinterpret_cast<float*>(place(p.y, p.batches, batch) + m * p.y_row + n * p.y.step) = p.alpha * sum;
+      }
+}
+
+void logit_bias(const void* params) {
+  const auto& p = *static_cast<const BiasParams*>(params);
+  for (long long row = 0; row < p.rows; ++row) {
+    std::copy_n(at<float>(p.x) + row * p.n, p.n, at<float>(p.y) + row * p.n);
+    for (long long e = 0; e < p.entries; ++e)
+      if (const int token = at<int>(p.token)[row * p.entries + e]; token >= 0 && token < p.n)
+        at<float>(p.y)[row * p.n + token] += at<float>(p.bias)[row * p.entries + e];
+  }
+}
+
+void repack(const void* params) {
+  const auto& p = *static_cast<const RepackParams*>(params);
+  for (long long block = 0; block < p.blocks; ++block)
+    for (int piece = 0; piece < 4; ++piece)
+      std::memcpy(at<char>(p.to[piece] + static_cast<Address>(block * p.bytes[piece])),
+                  at<char>(p.from + static_cast<Address>(block * p.block_bytes + p.offset[piece])), static_cast<std::size_t>(p.bytes[piece]));
 }
 
 void quantise(const void* params) {
@@ -116,8 +198,11 @@ struct Kernel {
   std::string_view prefix;
   void (*compute)(const void*);
 };
-constexpr Kernel kernels[] = {{"unpack_rows", unpack_rows}, {"gemv_exact_1", gemv_exact}, {"quantise", quantise},
-                              {"gemv_1", gemv},             {"stream", gemv},             {"tiles", gemv}};
+constexpr Kernel kernels[] = {{"unpack_rows", unpack_rows}, {"gemv_exact_", gemv_exact}, {"quantise", quantise},
+                              {"gemv_1", gemv},             {"stream", gemv},            {"tiles", gemv},
+                              {"gemm_exact", gemm_exact},   {"gemm_mma", gemm_exact},  {"matmul_any", matmul_any},
+                              {"deliver", deliver},         {"publish", publish},      {"copy_elements", copy_elements},
+                              {"repack", repack},           {"logit_bias", logit_bias}};
 
 void* some_handle() {
   static char place;
@@ -136,8 +221,11 @@ bool is_hidden() {
 }
 
 Result allocate(void** out, std::size_t bytes) {
-  *out = std::calloc(1, (bytes + 255) / 256 * 256);
-  return *out == nullptr ? constant::out_of_memory : constant::success;
+  const std::size_t whole = (bytes + 255) / 256 * 256;
+  *out = std::aligned_alloc(256, whole);  // as aligned as a card's memory
+  if (*out == nullptr) return constant::out_of_memory;
+  std::memset(*out, 0, whole);
+  return constant::success;
 }
 
 [[maybe_unused, gnu::constructor]] void start() {
