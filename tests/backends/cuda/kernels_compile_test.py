@@ -16,6 +16,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 # Kernels of the decode and the prefill step: a spilled register costs a load in a loop that every token runs.
 HOT = re.compile(r"^(stream_1|tiles_[18]|gemv_[1248]|gemm_dense_(f16|bf16)|attention_pages_\w+|attention_rows\w*|quantise|rope_kv)$")
+# What is allowed: from 9.0 on gemv is for odd widths alone (stream and tiles do the rest); before that it keeps a few words of a block
+# of 512 threads, 128 registers each, in memory (12 to 52 bytes for sm_75 and sm_86); smaller blocks have not been measured on such a card.
+GEMV_FROM = re.compile(r"^sm_(9|1)\d")
+GEMV_BYTES = 64
 # A multiprocessor has 65,536 registers, given in steps of 8 a thread. These leave room for a second block, of the same kernel or the next.
 REGISTERS = 65536
 HALF = {"tiles_1": 288, "tiles_8": 288}
@@ -41,7 +45,10 @@ def report(text):
 
 
 def faults_of(kernel, spilled, registers, architecture):
-    if HOT.match(kernel) and spilled > 0:
+    allowed = 0
+    if kernel.startswith("gemv_"):
+        allowed = spilled if GEMV_FROM.match(architecture) else GEMV_BYTES
+    if HOT.match(kernel) and spilled > allowed:
         yield f"{kernel} for {architecture} spills {spilled} bytes"
     threads = ATTENTION_THREADS if kernel.startswith("attention_pages_") else HALF.get(kernel, 0)
     taken = (registers + 7) // 8 * 8 * threads
