@@ -65,8 +65,8 @@ std::optional<Given> strongest(const Setting& setting, const FlagValues& flags, 
   throw Failure(exit_usage, given.origin + ": '" + given.value + "' is not " + expected);
 }
 
-bool parse_boolean(const Given& given) {
-  if (const auto value = cli::parse_boolean(given.value)) return *value;
+bool require_boolean(const Given& given) {
+  if (const auto value = parse_boolean(given.value)) return *value;
   refuse(given, "1 or 0");
 }
 
@@ -110,7 +110,7 @@ void apply_number(Settings& out, const std::string& key, const Given& given) {
 }
 
 void apply_boolean(Settings& out, const std::string& key, const Given& given) {
-  const bool value = parse_boolean(given);
+  const bool value = require_boolean(given);
   if (key == "deterministic") out.deterministic = value ? QUERN_DETERMINISTIC_ON : QUERN_DETERMINISTIC_OFF;
   if (key == "allow_dev_plugins") out.allow_dev_plugins = value;
   if (key == "probe_in_process") out.probe_in_process = value;
