@@ -134,7 +134,8 @@ class Root:
         """A shell command in the root; its output. Raises where it leaves with another code."""
         environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive",
                        **(env or {})}
-        done = subprocess.run(["chroot", self.path, "sh", "-c", command], capture_output=True, text=True, env=environment, timeout=900)
+        done = subprocess.run(["chroot", self.path, "sh", "-c", command], capture_output=True, text=True, env=environment, timeout=900,
+                              stdin=subprocess.DEVNULL, start_new_session=True)  # no terminal: apt stops where it may not ask one
         if done.returncode != code:
             raise AssertionError(f"{command}: code {done.returncode} instead of {code}\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
         return done.stdout + done.stderr
