@@ -37,8 +37,9 @@ Plan::Plan(Device& device, const quern_graph* host_graph, const quern_compile_op
   if (schedule.steps.empty()) schedule = general_schedule(graph);
   schedule.place(graph);
   for (const Step& step : schedule.steps) {
-    fits = fits || forced == step.kernel;
+    fits = fits || (step.nodes > 0 && forced == step.kernel);
     for (const char c : step.kernel) key = (key ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+    if (step.nodes == 0) continue;  // a part of the step behind it, which computes the node
     quern_kernel_info info = sdk::made<quern_kernel_info>();
     info.name = sdk::text_of(step.kernel);
     info.node = step.node;

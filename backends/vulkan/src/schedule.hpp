@@ -21,7 +21,7 @@ class StepContext {
 
 struct Step {
   std::uint32_t node = 0;   // the first one that it computes
-  std::uint32_t nodes = 1;  // how many
+  std::uint32_t nodes = 1;  // how many; 0: it prepares the next step
   std::string kernel;
   /// Empty: the op of the node records it, and what it touches are the node's values.
   std::function<void(const StepContext&, Launcher&)> emit;
