@@ -6,20 +6,25 @@
 #include <array>
 
 namespace quern::cli {
-namespace {
+namespace nvml {
 
 using Result = int;
 using Card = struct CardTag*;
-constexpr Result success = 0;
-constexpr int sensor_gpu = 0;
-constexpr unsigned text_bytes = 96;
-
 struct Utilisation {  // nvmlUtilization_t
   unsigned gpu, memory;
 };
 struct Memory {  // nvmlMemory_t
   unsigned long long total, free, used;
 };
+
+}  // namespace nvml
+
+namespace {
+
+using nvml::Card, nvml::Memory, nvml::Result, nvml::Utilisation;
+constexpr Result success = 0;
+constexpr int sensor_gpu = 0;
+constexpr unsigned text_bytes = 96;
 
 template <class Function>
 bool load(void* library, const char* name, Function*& to) {

@@ -161,7 +161,7 @@ CaseResult Lane::collect(const Case& c, std::size_t target, Reference& reference
   return result;
 }
 
-std::vector<CaseResult> Lane::run_once(const Case& c, const CaseData& data, const std::vector<bool>& wanted, Reference& reference) {
+std::vector<CaseResult> Lane::run_once(const Case& c, const std::vector<bool>& wanted, Reference& reference) {
   std::vector<CaseResult> results(plan_.targets.size());
   std::vector<bool> sent(plan_.targets.size(), false);
   for (std::size_t t = 0; t < plan_.targets.size(); ++t) {
@@ -204,7 +204,7 @@ std::vector<CaseResult> Lane::run(const Case& c, const std::vector<bool>& wanted
   Reference reference(c, data);
   const auto start = std::chrono::steady_clock::now();
   for (std::uint32_t round = 1; round <= plan_.repeat; ++round) {
-    std::vector<CaseResult> again = run_once(c, data, wanted, reference);
+    std::vector<CaseResult> again = run_once(c, wanted, reference);
     for (std::size_t t = 0; t < again.size(); ++t) {
       if (round == 1) results[t] = std::move(again[t]);
       else if (wanted[t]) join_repeat(results[t], again[t], round);
