@@ -1,5 +1,6 @@
 #include "config.hpp"
 
+#include "environment.hpp"
 #include "failure.hpp"
 #include "settings.hpp"
 
@@ -11,14 +12,6 @@
 
 namespace quern::cli {
 namespace {
-
-Environment environment(std::map<std::string, std::string> variables) {
-  return [variables](const char* name) -> std::optional<std::string> {
-    const auto found = variables.find(name);
-    if (found == variables.end()) return {};
-    return found->second;
-  };
-}
 
 TEST(Config, ReadsKeysBlankLinesAndComments) {
   const Config config = parse_config("# mine\n\n  backend =  cuda,cpu \r\ncache-dir=/a = b\n", "f");

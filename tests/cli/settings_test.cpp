@@ -1,5 +1,6 @@
 #include "settings.hpp"
 
+#include "environment.hpp"
 #include "failure.hpp"
 
 #include <gmock/gmock.h>
@@ -9,16 +10,6 @@
 
 namespace quern::cli {
 namespace {
-
-using Variables = std::map<std::string, std::string>;
-
-Environment environment(Variables variables) {
-  return [variables](const char* name) -> std::optional<std::string> {
-    const auto found = variables.find(name);
-    if (found == variables.end()) return {};
-    return found->second;
-  };
-}
 
 Settings resolve(const FlagValues& flags, const Variables& variables = {}, const std::string& file = "") {
   return resolve_settings(flags, environment(variables), parse_config(file, "quern.conf"));

@@ -1,5 +1,6 @@
 // Every flag of every verb, from the parser itself: it has a variable, the variable works, and --show-config says so.
 #include "completions.hpp"
+#include "environment.hpp"
 #include "failure.hpp"
 #include "parser.hpp"
 #include "show_config.hpp"
@@ -14,16 +15,7 @@
 namespace quern::cli {
 namespace {
 
-using Variables = std::map<std::string, std::string>;
-
-Environment environment(Variables variables) {
-  return [variables = std::move(variables)](const char* name) -> std::optional<std::string> {
-    const auto found = variables.find(name);
-    return found == variables.end() ? std::nullopt : std::optional(found->second);
-  };
-}
-
-CommandLine parse(const std::vector<std::string>& arguments, const Variables& variables = {}) {
+CommandLine parsed(const std::vector<std::string>& arguments, const Variables& variables = {}) {
   return parse_command_line(arguments, "quern 9.9", environment(variables));
 }
 
@@ -35,7 +27,7 @@ const FlagState& state(const CommandLine& line, const std::string& flag) {
 
 std::string refusal(const std::vector<std::string>& arguments, const Variables& variables) {
   try {
-    parse(arguments, variables);
+    parsed(arguments, variables);
   } catch (const Failure& failure) {
     EXPECT_EQ(failure.code(), exit_usage);
     return failure.what();
@@ -68,7 +60,7 @@ TEST(Twins, EveryFlagOfEveryVerbTakesItsValueFromItsVariable) {
       const std::string variable = variable_of(*option), value = example_of(*option);
       ASSERT_FALSE(variable.empty());
       EXPECT_EQ(flag_of.emplace(variable, flag).first->second, flag);
-      const CommandLine line = parse({verb.app->get_name(), "--show-config"}, {{variable, value}});
+      const CommandLine line = parsed({verb.app->get_name(), "--show-config"}, {{variable, value}});
       const Json json = config_json(line, environment({{variable, value}}), {}, {});
       const Json& settings = json.at("settings");
       const auto entry = std::ranges::find_if(settings, [&](const Json& one) { return one.at("flag") == flag; });
@@ -76,7 +68,7 @@ TEST(Twins, EveryFlagOfEveryVerbTakesItsValueFromItsVariable) {
       EXPECT_EQ(entry->at("origin"), "environment");
       EXPECT_EQ(entry->at("where"), variable);
       EXPECT_EQ(entry->at("value"), !takes_value(*option) ? "on" : value);
-      const Json plain = config_json(parse({verb.app->get_name(), "--show-config"}), environment({}), {}, {});
+      const Json plain = config_json(parsed({verb.app->get_name(), "--show-config"}), environment({}), {}, {});
       const auto standard = std::ranges::find_if(plain.at("settings"), [&](const Json& one) { return one.at("flag") == flag; });
       EXPECT_EQ(standard->at("origin"), "default");
       EXPECT_NE(standard->at("value"), "") << "a flag says what holds without it";
@@ -88,7 +80,7 @@ TEST(Twins, EveryFlagOfEveryVerbTakesItsValueFromItsVariable) {
 }
 
 TEST(Twins, AVariableReachesWhatItsFlagReaches) {
-  const CommandLine line = parse({"run", "m", "x"}, {{"QUERN_TOP_K", "40"}, {"QUERN_TEMPERATURE", "0.5"}, {"QUERN_STOP", "a, b"},
+  const CommandLine line = parsed({"run", "m", "x"}, {{"QUERN_TOP_K", "40"}, {"QUERN_TEMPERATURE", "0.5"}, {"QUERN_STOP", "a, b"},
                                                      {"QUERN_LOGIT_BIAS", "7=-inf"}, {"QUERN_JSON", "1"}, {"QUERN_QUIET", "0"},
                                                      {"QUERN_KV", "f32"}, {"QUERN_SEED", "9"}, {"QUERN_SYSTEM", "be brief"}});
   EXPECT_EQ(line.run.sampling.top_k, 40u);
@@ -104,14 +96,14 @@ TEST(Twins, AVariableReachesWhatItsFlagReaches) {
 }
 
 TEST(Twins, AFlagIsStrongerThanItsVariable) {
-  const CommandLine line = parse({"run", "m", "x", "--top-k", "3", "--stop", "b"}, {{"QUERN_TOP_K", "many"}, {"QUERN_STOP", "a"}});
+  const CommandLine line = parsed({"run", "m", "x", "--top-k", "3", "--stop", "b"}, {{"QUERN_TOP_K", "many"}, {"QUERN_STOP", "a"}});
   EXPECT_EQ(line.run.sampling.top_k, 3u);
   EXPECT_EQ(line.run.stop, std::vector<std::string>{"b"});
   EXPECT_EQ(state(line, "--top-k").given.origin, Origin::flag);
 }
 
 TEST(Twins, AVariableOfAnotherVerbIsLeftAlone) {
-  EXPECT_EQ(parse({"bench", "m"}, {{"QUERN_TOP_K", "many"}}).bench.repetitions, 5u);
+  EXPECT_EQ(parsed({"bench", "m"}, {{"QUERN_TOP_K", "many"}}).bench.repetitions, 5u);
 }
 
 TEST(Twins, RefusesAValueByTheNameOfItsVariable) {
@@ -123,24 +115,24 @@ TEST(Twins, RefusesAValueByTheNameOfItsVariable) {
 }
 
 TEST(Twins, VerboseFromTheEnvironmentIsWeakerThanTheLogFromIt) {
-  EXPECT_EQ(parse({"doctor"}, {{"QUERN_VERBOSE", "1"}}).settings.at("log"), "debug");
-  EXPECT_EQ(parse({"doctor"}, {{"QUERN_VERBOSE", "1"}, {"QUERN_LOG", "error"}}).settings.count("log"), 0u);
-  EXPECT_EQ(parse({"doctor", "-v"}, {{"QUERN_LOG", "error"}}).settings.at("log"), "debug");
+  EXPECT_EQ(parsed({"doctor"}, {{"QUERN_VERBOSE", "1"}}).settings.at("log"), "debug");
+  EXPECT_EQ(parsed({"doctor"}, {{"QUERN_VERBOSE", "1"}, {"QUERN_LOG", "error"}}).settings.count("log"), 0u);
+  EXPECT_EQ(parsed({"doctor", "-v"}, {{"QUERN_LOG", "error"}}).settings.at("log"), "debug");
 }
 
 TEST(ShowConfig, NeedsNoModelAndNoVerb) {
-  EXPECT_TRUE(parse({"run", "--show-config"}).show_config);
-  EXPECT_TRUE(parse({"--show-config"}).show_config);
-  EXPECT_EQ(parse({"--show-config"}).verb_name, "");
+  EXPECT_TRUE(parsed({"run", "--show-config"}).show_config);
+  EXPECT_TRUE(parsed({"--show-config"}).show_config);
+  EXPECT_EQ(parsed({"--show-config"}).verb_name, "");
   EXPECT_THAT(refusal({"run"}, {}), testing::HasSubstr("MODEL"));
   EXPECT_THAT(refusal({"run", "m", "--", "x", "--show-config"}, {}), testing::HasSubstr("--show-config"));  // a third place
-  EXPECT_EQ(parse({"run", "m", "--", "--show-config"}).run.prompt, "--show-config");
+  EXPECT_EQ(parsed({"run", "m", "--", "--show-config"}).run.prompt, "--show-config");
 }
 
 TEST(ShowConfig, NamesTheStrongestOriginOfEachValue) {
   const Variables variables = {{"QUERN_BACKEND", "cuda"}, {"QUERN_THREADS", "7"}, {"QUERN_MIN_P", "0.1"}};
   const Config config = parse_config("backend = cpu\nmemory = cpu=1G\nthreads = 2\n", "q.conf");
-  const CommandLine line = parse({"run", "--show-config", "--threads", "3", "-v"}, variables);
+  const CommandLine line = parsed({"run", "--show-config", "--threads", "3", "-v"}, variables);
   const Json json = config_json(line, environment(variables), config, {"/nonexistent/quern.conf"});
   std::map<std::string, Json> by_flag;
   for (const Json& one : json.at("settings")) by_flag[one.at("flag")] = one;
