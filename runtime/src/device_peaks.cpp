@@ -126,7 +126,7 @@ double multiply_adds(const std::shared_ptr<MemoryBudget>& budget, quern_dtype we
 DevicePeaks measure_device_peaks(const std::shared_ptr<loader::Device>& device, const PeakConditions& conditions) {
   const auto budget = std::make_shared<MemoryBudget>(device, conditions.limit);
   DevicePeaks peaks{bandwidth(budget, conditions), multiply_adds(budget, QUERN_F16, conditions.conversions)};
-  if (graph::is_block_format(conditions.weights))
+  if (conditions.weights != QUERN_F16)
     peaks.multiply_adds_per_second =
         std::max(peaks.multiply_adds_per_second, multiply_adds(budget, conditions.weights, conditions.conversions));
   return peaks;
