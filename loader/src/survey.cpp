@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <map>
 #include <system_error>
 #include <thread>
@@ -91,19 +92,30 @@ class Prober {
 void probe_all(const Prober& prober, const std::vector<Surveyed*>& plugins, bool with_bandwidth,
                std::vector<ReportEntry>& notes) {
   std::vector<std::string> faults(plugins.size());
-  std::vector<std::thread> threads;
-  for (std::size_t i = 1; i < plugins.size(); ++i) {
-    const auto work = [&prober, plugin = plugins[i], with_bandwidth, &fault = faults[i]] {
-      prober.probe(*plugin, with_bandwidth, fault);
-    };
-    try {
-      threads.emplace_back(work);
-    } catch (const std::system_error&) {  // no more threads: one after the other
-      work();
+  std::vector<std::exception_ptr> failures(plugins.size());  // of this host, out of memory say: an exception must not end a thread
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = plugins.size(); i-- > 0;) {
+      const auto work = [&prober, plugin = plugins[i], with_bandwidth, &fault = faults[i], &failure = failures[i]]() noexcept {
+        try {
+          prober.probe(*plugin, with_bandwidth, fault);
+        } catch (...) {
+          failure = std::current_exception();
+        }
+      };
+      if (i == 0) {  // the first in this thread
+        work();
+        break;
+      }
+      try {
+        threads.emplace_back(work);
+      } catch (const std::system_error&) {  // no more threads: one after the other
+        work();
+      }
     }
   }
-  if (!plugins.empty()) prober.probe(*plugins[0], with_bandwidth, faults[0]);
-  for (std::thread& thread : threads) thread.join();
+  for (const std::exception_ptr& failure : failures)
+    if (failure) std::rethrow_exception(failure);
   for (const std::string& fault : faults)
     if (!fault.empty())
       notes.push_back(system_note(Status::warning, code::cache_fault, fault,
