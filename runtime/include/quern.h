@@ -726,7 +726,8 @@ typedef struct quern_bench_result {
                                     * its own fastest product by f16 or by the model's format */
   double decode_bandwidth_share;   /* bytes that a decode step must read * steps/s / read_bytes_per_second; 1 is all */
   double prefill_peak_share;       /* multiply-adds of a prefill / s / multiply_adds_per_second; either share is 0 where
-                                    * the device had neither room nor op to measure its peak */
+                                    * the device had neither room nor op to measure its peak, or was slower at a product
+                                    * alone than the model's prefill (others computed a part of it) */
   uint64_t bytes_per_step;         /* that a decode step must read: weights once, the cache of every sequence */
   uint64_t multiply_adds_per_token; /* of a prefill, mean over its positions */
   uint64_t peak_resident_bytes;    /* of this process, VmHWM */

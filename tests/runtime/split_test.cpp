@@ -59,9 +59,10 @@ TEST(Split, BenchMeasuresThePeaksOfADeviceWithItsOwnMemory) {
   result.struct_size = sizeof result;
   ASSERT_EQ(quern_bench(model.get(), &options, &result), QUERN_OK) << quern_last_error();
   EXPECT_GT(result.read_bytes_per_second, 0);
-  EXPECT_GT(result.multiply_adds_per_second, 0);
   EXPECT_GT(result.decode_bandwidth_share, 0);
-  EXPECT_GT(result.prefill_peak_share, 0);
+  // The CPU computes a part of the prefill, so the whole may be faster than the sample's product alone: then there is no peak to quote.
+  EXPECT_EQ(result.multiply_adds_per_second > 0, result.prefill_peak_share > 0);
+  EXPECT_LE(result.prefill_peak_share, 1.05);
 }
 
 TEST(Split, StrictRefusesNamingWhatIsMissing) {
