@@ -1,52 +1,15 @@
 // See schedule.hpp.
 #include "schedule.hpp"
 
+#include "quern/sdk/scratch.hpp"
+
 #include <algorithm>
-#include <map>
 
 namespace quern::cuda {
 namespace {
 
 constexpr std::uint64_t alignment = 256;
 constexpr std::uint64_t round_up(std::uint64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
-
-/// Free ranges of memory that grows at its end; the smallest that fits is taken.
-class FreeRanges {
- public:
-  std::uint64_t take(std::uint64_t bytes) {
-    auto best = ranges_.end();
-    for (auto it = ranges_.begin(); it != ranges_.end(); ++it)
-      if (it->second >= bytes && (best == ranges_.end() || it->second < best->second)) best = it;
-    if (best == ranges_.end()) {
-      end_ += bytes;
-      return end_ - bytes;
-    }
-    const auto [at, size] = *best;
-    ranges_.erase(best);
-    if (size > bytes) ranges_[at + bytes] = size - bytes;
-    return at;
-  }
-  void give(std::uint64_t at, std::uint64_t bytes) {
-    auto next = ranges_.lower_bound(at);
-    if (next != ranges_.end() && at + bytes == next->first) {
-      bytes += next->second;
-      next = ranges_.erase(next);
-    }
-    if (next != ranges_.begin()) {
-      const auto before = std::prev(next);
-      if (before->first + before->second == at) {
-        before->second += bytes;
-        return;
-      }
-    }
-    ranges_[at] = bytes;
-  }
-  std::uint64_t end() const { return end_; }
-
- private:
-  std::map<std::uint64_t, std::uint64_t> ranges_;
-  std::uint64_t end_ = 0;
-};
 
 struct Life {
   std::uint32_t first = QUERN_NONE, last = 0;
@@ -75,7 +38,7 @@ void Schedule::place(const Graph& graph) {
   }
   value_offset.assign(graph.values.size(), 0);
   extra_offset.assign(extras.size(), 0);
-  FreeRanges free;
+  sdk::FreeRanges free;
   const auto bytes_of = [&](std::uint32_t v) { return round_up(std::max<std::uint64_t>(1, graph.values[v].bytes)); };
   for (std::uint32_t s = 0; s < steps.size(); ++s) {
     for (std::uint32_t v = 0; v < values.size(); ++v)
