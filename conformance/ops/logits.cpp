@@ -1,15 +1,17 @@
 // penalize logit_bias top_p_mask min_p_mask top_k_mask sample.
 //
-// penalize: x / repeat within 2.5 ulp or a product, then two or three roundings of their results. logit_bias: a rounding for each entry
-// of a token. The masks keep a logit as it is or write -inf: exact. Which logits top-p and min-p keep, and which token is drawn, follows
-// from sums of probabilities that no backend computes to the last bit: an element whose sum lies within (4 sqrt(n) + 32) u of the edge,
-// the bound of a softmax, four times over, is not judged (ExpectedOutput::index leaves it out). logprob is bounded as a logsumexp.
+// penalize, logit_bias: logit_changes.hpp has their bounds. The masks keep a logit as it is or write -inf: exact. Which logits top-p and
+// min-p keep, and which token is drawn, follows from sums of probabilities that no backend computes to the last bit: an element whose sum
+// lies within (4 sqrt(n) + 32) u of the edge, the bound of a softmax, four times over, is not judged (ExpectedOutput::index leaves it
+// out). logprob is bounded as a logsumexp.
+#include "ops/logit_changes.hpp"
 #include "ops/make_case.hpp"
 
 #include "ops/random_uniform_reference.hpp"
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <optional>
 
@@ -39,10 +41,8 @@ void penalize_reference(const ReferenceCall& call, Expected& expected) {
         y.add(v, 0.0);
         continue;
       }
-      const double scaled = v > 0 ? v / p(repeat) : v * p(repeat), r = scaled - p(frequency) * c - p(presence);
-      const double bound = 2.5 * ulp_f32(scaled) + half_ulp_f32(p(frequency) * c) + half_ulp_f32(scaled - p(frequency) * c) +
-                           half_ulp_f32(p(frequency) * c + p(presence));
-      y.add(r, std::isfinite(v) ? bound : 0.0);
+      const Logit r = penalized(v, c, p(repeat), p(presence), p(frequency));
+      y.add(r.value, r.bound);
     }
   }
 }
@@ -53,16 +53,15 @@ void bias_reference(const ReferenceCall& call, Expected& expected) {
   ExpectedOutput& y = expected.outputs[0];
   y.rule = Rule::bounded;
   y.value = x.values();
-  std::vector<double> size(y.value.size()), hits(y.value.size());
+  y.bound.assign(y.value.size(), 0.0);
+  std::map<std::size_t, BiasedLogit> biased;
   for (std::int64_t i = 0; i < token.count(); ++i) {
     const auto id = static_cast<std::int64_t>(token.at(i));
     if (id < 0 || id >= n) continue;
     const auto place = static_cast<std::size_t>(i / entries * n + id);
-    size[place] += std::fabs(bias.at(i)) + (hits[place] == 0 ? std::fabs(y.value[place]) : 0.0);
-    y.value[place] += bias.at(i);
-    ++hits[place];
+    biased[place].add(y.value[place], bias.at(i));
   }
-  for (std::size_t i = 0; i < size.size(); ++i) y.bound.push_back(hits[i] > 1 ? hits[i] * u32 * size[i] : 0.0);  // one: E_out is it
+  for (const auto& [place, logit] : biased) y.value[place] = logit.sum().value, y.bound[place] = logit.sum().bound;
 }
 
 /// A row of logits from best to worst, with its probabilities. NaN and -inf are not in it.

@@ -69,6 +69,26 @@ TEST(NodeReference, DeviationOfAGatedProductIsWhatItsInputsBring) {
   expect_deviation({QUERN_OP_GLU, {}, {0}, {}, 0, no_value}, {uncertain({2, 16}, "gate", 1e-5), uncertain({2, 16}, "up", 1e-5)});
 }
 
+TEST(NodeReference, EachBiasOfATokenMayRoundTheSum) {
+  constexpr std::int64_t rows = 500;
+  const Tensor x = filled_tensor(QUERN_F32, {rows, 4}, "logits"), bias = filled_tensor(QUERN_F32, {rows, 3}, "bias"), token(QUERN_I32, {rows, 3});
+  for (std::int64_t i = 0; i < token.count(); ++i) token.set(i, i % 3 == 1 ? 0 : 2);  // token 2 twice, token 0 once
+  const Operand inputs[] = {exact(x), exact(token), exact(bias)};
+  const GraphNode node{QUERN_OP_LOGIT_BIAS, {}, {0}, {}, 0, no_value};
+  const Result said = node_reference({node, Numerics::exact, {&inputs[0], &inputs[1], &inputs[2]}, {nullptr}, {QUERN_F32}, false, "test"})[0];
+  int rounded_twice = 0;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const auto at = static_cast<std::size_t>(row * 4 + 2);
+    const float sum = static_cast<float>(x.at(row * 4 + 2)) + static_cast<float>(bias.at(row * 3));
+    const double found = sum + static_cast<float>(bias.at(row * 3 + 2)), off = std::fabs(found - said.value[at]);
+    EXPECT_LE(off, said.bound[at] + half_ulp_f32(said.value[at])) << "row " << row;
+    rounded_twice += off > half_ulp_f32(said.value[at]);
+    EXPECT_EQ(said.bound[at - 2], 0.0) << "one bias is rounded once";
+    EXPECT_EQ(said.bound[at - 1], 0.0) << "no bias";
+  }
+  EXPECT_GT(rounded_twice, 20) << "the sums of this test do not need the bound";
+}
+
 TEST(NodeReference, DeviationOfARotationIsWhatItsInputsBring) {
   const Tensor position(QUERN_I32, {3}), table = filled_tensor(QUERN_F32, {4, 4, 2}, "table");
   for (std::int64_t i = 0; i < 3; ++i) position.set(i, static_cast<double>(i + 1));

@@ -5,6 +5,7 @@
 #include "graphs/reference/node_reference.hpp"
 
 #include "ops/family.hpp"
+#include "ops/logit_changes.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -81,18 +82,22 @@ void penalize_row(const NodeCall& call, std::int64_t row, std::vector<double>& x
     ++counts[static_cast<std::int64_t>(call.input(1).tensor->at(row * capacity + i))];
   for (const auto& [token, count] : counts) {
     if (token < 0) continue;
-    double& v = x[static_cast<std::size_t>(token)];
-    v = v > 0 ? v / p.repeat : v * p.repeat;
-    v = v - p.frequency * count - p.presence;
-    bound[static_cast<std::size_t>(token)] = 4 * u32 * (std::fabs(v) + p.frequency * count + p.presence);
+    const auto place = static_cast<std::size_t>(token);
+    const Logit r = penalized(x[place], count, p.repeat, p.presence, p.frequency);
+    x[place] = r.value, bound[place] = r.bound;
   }
 }
 
-void bias_row(const NodeCall& call, std::int64_t row, std::vector<double>& x) {
+void bias_row(const NodeCall& call, std::int64_t row, std::vector<double>& x, std::vector<double>& bound) {
   const std::int64_t n = call.input(1).last();
+  std::map<std::int64_t, BiasedLogit> biased;
   for (std::int64_t i = 0; i < n; ++i) {
     const auto token = static_cast<std::int64_t>(call.input(1).tensor->at(row * n + i));
-    if (token >= 0) x[static_cast<std::size_t>(token)] += call.input(2).tensor->at(row * n + i);
+    if (token >= 0) biased[token].add(x[static_cast<std::size_t>(token)], call.input(2).tensor->at(row * n + i));
+  }
+  for (const auto& [token, logit] : biased) {
+    const auto place = static_cast<std::size_t>(token);
+    x[place] = logit.sum().value, bound[place] = logit.sum().bound;
   }
 }
 
@@ -187,7 +192,7 @@ void logits_node(const NodeCall& call, Result& y) {
     std::vector<double> values = row_of(x, row), bound(values.size(), 0.0), s(values.size());
     x.read_deviation(row * x.last(), x.last(), s.data());
     if (call.node.op == QUERN_OP_PENALIZE) penalize_row(call, row, values, bound);
-    else bias_row(call, row, values);
+    else bias_row(call, row, values, bound);
     for (std::size_t i = 0; i < values.size(); ++i) y.add(values[i], bound[i], s[i]);
   }
 }
