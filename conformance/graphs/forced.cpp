@@ -2,10 +2,14 @@
 //
 // Of each op, and of each combination of dtypes that its cases have, the first case of the quick profile runs again under each kernel
 // family of the plugin (as the user's option, so that weights are packed for it) and under each kernel name that any of those plans
-// told (as the compiler's option). See device_run/forced_kernels.hpp.
+// told (as the compiler's option). Kernels of several nodes are reached by graphs: in full, each composite with 17 rows and weights of
+// one format of each kind runs again under each family. See device_run/forced_kernels.hpp.
 #include "ops/family.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <set>
+#include <string_view>
 
 namespace quern::conformance {
 namespace {
@@ -29,6 +33,26 @@ bool is_usual(const Case& c) {
   return elements >= 2 && elements <= 1 << 18 && c.faults == 0;
 }
 
+/// What follows the group in the name of a composite to be forced; empty for any other case.
+std::string composite_name(const Case& c) {
+  constexpr std::string_view group = "graphs.", begin = "graphs.composite.";
+  const auto ends = [&](std::string_view end) { return c.name.ends_with(end); };
+  if (!c.graph || !c.name.starts_with(begin) || !(ends(".f16.rows17") || ends(".q4_0.rows17") || ends(".q4_k.rows17"))) return {};
+  return c.name.substr(group.size());
+}
+
+void add_graphs(CaseSink& sink) {
+  std::vector<Case> chosen;
+  std::ranges::copy_if(sink.cases(), std::back_inserter(chosen), [](const Case& c) { return !composite_name(c).empty(); });
+  for (Case& c : chosen) {
+    c.every_kernel = true;
+    c.group = "kernels";
+    c.profile = Profile::full;
+    const std::string name = "kernels." + composite_name(c) + ".every_kernel";
+    sink.add_graph(name, std::move(c));
+  }
+}
+
 void generate(CaseSink& sink) {
   std::set<std::string> seen;
   std::vector<Case> chosen;
@@ -47,6 +71,7 @@ void generate(CaseSink& sink) {
     c.level = std::max<int>(c.level, level_inference);  // level 1 is what a plugin begins with
     sink.add(std::move(c));
   }
+  add_graphs(sink);
 }
 
 }  // namespace

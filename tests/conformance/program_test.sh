@@ -28,6 +28,11 @@ expect 0 "a finished journal is resumed without running" $run --group activation
 [ "$(grep -c '"begin"' "$out/journal.jsonl")" -eq "$begins" ] || { echo "resume ran cases again"; failures=$((failures + 1)); }
 expect 0 "kernels of a journal" $program kernels --journal "$out/journal.jsonl"
 grep -q 'silu\.' "$out/stdout" || $program kernels --verbose --journal "$out/journal.jsonl" | grep -q 'silu\.' || { echo "kernels does not name silu"; failures=$((failures + 1)); }
+sed '1s#"path":"[^"]*"#"path":"/none/libbackend_cpu.so"#' "$out/journal.jsonl" >"$out/moved.jsonl"
+expect 2 "kernels of a plugin whose file is gone" $program kernels --journal "$out/moved.jsonl"
+expect 0 "a graph under each family of kernels" $run --profile full --filter 'kernels.composite.rope_kv_write.q4_k.rows17.every_kernel'
+grep -q '"kernel":"[^"]*rope_kv_write\.portable' "$out/journal.jsonl" || { echo "no fused kernel was reached by forcing its family"; failures=$((failures + 1)); }
+expect 0 "the group again" $run --group activation --jobs 2
 expect 2 "kernels of no journal" $program kernels --journal "$out/none.jsonl"
 expect 2 "a journal of other cases is not resumed" $run --group norm --resume
 expect 2 "a filter that matches nothing" $run --filter 'zzzz*'

@@ -82,7 +82,7 @@ struct Case {
   void (*derive)(const ReferenceCall& call) = nullptr;
   std::function<void(ScriptContext&)> script;  // of the ABI group: instead of all of inputs .. reference
   std::shared_ptr<const WholeGraph> graph;     // of the fused group: instead of op, attributes and reference
-  bool every_kernel = false;                   // a node case that runs under each kernel that can be forced too
+  bool every_kernel = false;                   // runs under each kernel that can be forced too, a graph under each family
 
   double attribute(std::uint32_t key, double fallback) const noexcept {
     for (const Attribute& a : attributes)

@@ -32,15 +32,17 @@ struct ModeResult {
   std::string text;     // why, for all but ran; a broken canary, a changed input, two runs that differ: failed
   std::string kernel;   // the plan's kernels, '+' between
   std::vector<Tensor> outputs;  // packed, one an output (absent() where the case or the mode has none); of the first run
-  std::string label;    // what is special: "avx2" (forced), "blk.0.attn_q marked", "node by node"; empty: nothing
+  std::string family;   // of kernels, forced as the user's option; empty: free
+  std::string label;    // what is special: a kernel forced by name, "blk.0.attn_q marked", "node by node"; empty: nothing
   Role role = Role::node;
   std::int64_t rows = 0;  // of a ranged graph
   int step = 0;           // of a graph of several steps
   PlanFacts facts;        // of the plan; node by node: kernels one a node, the least determinism
 
-  /// "exact", "fast", "exact packed", "fast packed", and the label.
+  /// "exact", "fast", "exact packed", "fast packed", then the family and the label.
   std::string mode() const {
-    return std::string(numerics == Numerics::exact ? "exact" : "fast") + (packed ? " packed" : "") + (label.empty() ? "" : " " + label);
+    return std::string(numerics == Numerics::exact ? "exact" : "fast") + (packed ? " packed" : "") + (family.empty() ? "" : " " + family) +
+           (label.empty() ? "" : " " + label);
   }
 };
 

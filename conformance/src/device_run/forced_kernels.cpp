@@ -2,8 +2,11 @@
 #include "device_run/forced_kernels.hpp"
 
 #include "device_run/case_graph.hpp"
+#include "device_run/flat_graph.hpp"
+#include "device_run/graph_run.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 namespace quern::conformance {
@@ -30,21 +33,36 @@ std::set<std::string> words_of(const std::string& text) {
 
 bool ran_before(const std::vector<ModeResult>& results, const ModeResult& mode) {
   return std::ranges::any_of(results, [&](const ModeResult& r) {
-    return r.numerics == mode.numerics && r.packed == mode.packed && r.kernel == mode.kernel && r.outcome == Outcome::ran;
+    return r.numerics == mode.numerics && r.packed == mode.packed && r.role == mode.role && r.kernel == mode.kernel && r.outcome == Outcome::ran;
   });
+}
+
+/// The results of a graph under one family come in groups, one a numerics and packing. Left are those whose plans have kernels of
+/// their own and were not refused; a group stays whole, since its modes are compared with each other.
+void add_groups(const std::vector<ModeResult>& modes, const std::string& family, std::vector<ModeResult>& results) {
+  std::vector<ModeResult> added;
+  for (const Numerics numerics : {Numerics::exact, Numerics::fast})
+    for (const bool packed : {false, true}) {
+      const auto in_group = [&](const ModeResult& m) { return m.numerics == numerics && m.packed == packed; };
+      const bool is_new = std::ranges::any_of(modes, [&](const ModeResult& m) {
+        return in_group(m) && m.outcome != Outcome::unsupported && (m.role == Role::whole || m.role == Role::unfused) && !ran_before(results, m);
+      });
+      if (is_new) std::ranges::copy_if(modes, std::back_inserter(added), in_group);
+    }
+  for (ModeResult& mode : added) mode.family = family;
+  std::ranges::move(added, std::back_inserter(results));
 }
 
 }  // namespace
 
-const std::vector<std::string>& ForcedKernels::families(const loader::Device& device, const Case& c) {
-  const auto known = families_.find(c.op);
+const std::vector<std::string>& ForcedKernels::families(const loader::Device& device, std::uint32_t op, const quern_graph* graph) {
+  const auto known = families_.find(op);
   if (known != families_.end()) return known->second;
-  std::vector<std::string>& found = families_[c.op];
-  const CaseGraph graph(c, 0);
-  const std::string text = Prepared::refusal(device, graph.graph(), plan_forced(no_kernel));
+  std::vector<std::string>& found = families_[op];
+  const std::string text = Prepared::refusal(device, graph, plan_forced(no_kernel));
   if (text.empty()) accepted_nonsense_ = no_kernel;
   for (const std::string& word : words_of(text))
-    if (Prepared::plan_of(device, graph.graph(), plan_forced(word))) found.push_back(word);
+    if (Prepared::plan_of(device, graph, plan_forced(word))) found.push_back(word);
   return found;
 }
 
@@ -73,6 +91,23 @@ void ForcedKernels::run_by_name(const loader::Device& device, const Case& c, con
 }
 
 std::vector<ModeResult> ForcedKernels::run(const loader::Device& device, const Case& c, const CaseData& data) {
+  return c.graph ? run_whole_graph(device, c, data) : run_node(device, c, data);
+}
+
+std::vector<ModeResult> ForcedKernels::run_whole_graph(const loader::Device& device, const Case& c, const CaseData& data) {
+  std::vector<ModeResult> results = run_graph(device, c, data);
+  if (device.api().plan_info == nullptr) return results;  // nothing tells a kernel's name
+  std::set<std::string> names;
+  for (std::size_t n = 0; n < c.graph->nodes.size(); ++n) {
+    const FlatGraph node(*c.graph, Numerics::exact, OnlyNode{n});
+    const std::vector<std::string>& found = families(device, c.graph->nodes[n].op, node.graph());
+    names.insert(found.begin(), found.end());
+  }
+  for (const std::string& family : names) add_groups(run_graph(device_of(family), c, data), family, results);
+  return results;
+}
+
+std::vector<ModeResult> ForcedKernels::run_node(const loader::Device& device, const Case& c, const CaseData& data) {
   std::vector<ModeResult> results = run_case(device, c, data);
   if (device.api().plan_info == nullptr) return results;  // nothing tells a kernel's name
   std::map<std::string, const loader::Device*> names;     // and where it was told
@@ -82,13 +117,14 @@ std::vector<ModeResult> ForcedKernels::run(const loader::Device& device, const C
         for (const std::string& name : mode.facts.kernels) names.emplace(name, &where);
   };
   note(results, device);
-  for (const std::string& family : families(device, c)) {
+  const CaseGraph graph(c, 0);
+  for (const std::string& family : families(device, c.op, graph.graph())) {
     const loader::Device& forced = device_of(family);
     std::vector<ModeResult> modes = run_case(forced, c, data);
     note(modes, forced);
     for (ModeResult& mode : modes) {
       if (ran_before(results, mode) || mode.outcome == Outcome::unsupported) continue;
-      mode.label = family;
+      mode.family = family;
       results.push_back(std::move(mode));
     }
   }

@@ -75,6 +75,7 @@ std::vector<KernelCoverage> kernel_coverage(const std::string& journal) {
   for (auto& [label, coverage] : by_target) {
     std::ifstream file(coverage.path, std::ios::binary);
     std::stringstream contents;
+    if (!file) throw UsageError("--journal " + journal + ": " + label + " was " + coverage.path + ", which cannot be read here; the plugin's file names its kernels");
     contents << file.rdbuf();
     for (const std::string& word : kernel_words(contents.str(), coverage.reached))
       if (!coverage.reached.contains(word)) coverage.unreached.insert(word);

@@ -67,7 +67,7 @@ json mode_json(const ModeResult& m) {
   for (std::size_t o = 0; o < m.outputs.size(); ++o)
     if (!m.outputs[o].absent()) observed.push_back(o);
   return {{"fast", m.numerics == Numerics::fast}, {"packed", m.packed}, {"outcome", static_cast<int>(m.outcome)}, {"text", m.text},
-          {"kernel", m.kernel}, {"label", m.label}, {"role", static_cast<int>(m.role)}, {"rows", m.rows}, {"step", m.step},
+          {"kernel", m.kernel}, {"family", m.family}, {"label", m.label}, {"role", static_cast<int>(m.role)}, {"rows", m.rows}, {"step", m.step},
           {"kernels", m.facts.kernels}, {"determinism", m.facts.determinism}, {"numerics_key", m.facts.numerics_key}, {"told", m.facts.told},
           {"observed", observed}};
 }
@@ -80,7 +80,7 @@ void copy_outputs(const ModeResult& mode, const std::vector<Tensor>& places) {
 
 json run_data_case(const loader::Device& device, ForcedKernels& forced, const Case& c, SharedMemory& inputs, SharedMemory& outputs) {
   const CaseData data = map_data(c, inputs.map(input_bytes(c), false));
-  const std::vector<ModeResult> modes = c.graph ? run_graph(device, c, data) : c.every_kernel ? forced.run(device, c, data) : run_case(device, c, data);
+  const std::vector<ModeResult> modes = c.every_kernel ? forced.run(device, c, data) : c.graph ? run_graph(device, c, data) : run_case(device, c, data);
   const std::uint64_t one = output_bytes(c);
   const auto arena = outputs.map(one * modes.size(), true);
   json answer{{"modes", json::array()}};
@@ -165,6 +165,7 @@ CaseAnswer parse_answer(const std::string& line) {
     mode.outcome = static_cast<Outcome>(m.at("outcome").get<int>());
     mode.text = m.at("text");
     mode.kernel = m.at("kernel");
+    mode.family = m.at("family");
     mode.label = m.at("label");
     mode.role = static_cast<Role>(m.at("role").get<int>());
     mode.rows = m.at("rows");

@@ -129,7 +129,7 @@ void run_openblas(const OpCall& call, Context& context) noexcept {
 constexpr Kernel kernels[] = {
     {QUERN_OP_MATMUL, "matmul.f32.openblas", Isa::avx2, accepts_openblas, run_openblas<Isa::avx2>, scratch},
     QUERN_CPU_WEIGHTS(QUERN_OP_MATMUL, "matmul", accepts, run, scratch),
-    {QUERN_OP_MATMUL, "matmul.none.portable", Isa::baseline, refuses, run<Isa::baseline>},  // says why another dtype is refused
+    {QUERN_OP_MATMUL, "refusal.portable", Isa::baseline, refuses, run<Isa::baseline>},  // says why another dtype is refused
 };
 
 }  // namespace
