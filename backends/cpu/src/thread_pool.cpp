@@ -162,14 +162,18 @@ void ThreadPool::Turn::take() noexcept {
   if (held_) return;
   State& s = *pool_.state_;
   const std::uint32_t ticket = s.tickets.fetch_add(1, std::memory_order_seq_cst);
-  std::uint32_t serving = s.serving.load(std::memory_order_seq_cst);
-  for (int i = 0; serving != ticket && i < spins; ++i) {
-    pause();
-    serving = s.serving.load(std::memory_order_acquire);
-  }
-  while (serving != ticket) {
-    sleep_while(s.serving, serving);
-    serving = s.serving.load(std::memory_order_seq_cst);
+  length_ = slice;
+  if (std::uint32_t serving = s.serving.load(std::memory_order_seq_cst); serving != ticket) {
+    const auto asked = std::chrono::steady_clock::now();
+    for (int i = 0; serving != ticket && i < spins; ++i) {
+      pause();
+      serving = s.serving.load(std::memory_order_acquire);
+    }
+    while (serving != ticket) {
+      sleep_while(s.serving, serving);
+      serving = s.serving.load(std::memory_order_seq_cst);
+    }
+    length_ = std::clamp<std::chrono::steady_clock::duration>(std::chrono::steady_clock::now() - asked, slice, 10 * slice);
   }
   held_ = true;
   awaited_ = false;
@@ -190,7 +194,7 @@ void ThreadPool::Turn::share() noexcept {
   if (!awaited_) {
     awaited_ = true;
     since_ = now;
-  } else if (now - since_ >= slice) {
+  } else if (now - since_ >= length_) {
     give_up();
   }
 }
