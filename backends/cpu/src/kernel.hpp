@@ -69,7 +69,7 @@ class Context {
  public:
   Context(ThreadPool& pool, std::byte* scratch, std::uint64_t scratch_bytes, std::atomic<std::uint64_t>& faults,
           const std::atomic<std::uint32_t>& cancelled) noexcept
-      : pool_(pool), scratch_(scratch), scratch_bytes_(scratch_bytes), faults_(faults), cancelled_(cancelled) {}
+      : pool_(pool), turn_(pool), scratch_(scratch), scratch_bytes_(scratch_bytes), faults_(faults), cancelled_(cancelled) {}
 
   std::uint32_t thread_count() const noexcept { return pool_.size(); }
   /// 64-byte aligned, undefined at the start of the call.
@@ -86,11 +86,12 @@ class Context {
   void parallel(std::int64_t count, std::int64_t grain, const Body& body) noexcept {
     pool_.run(count, grain, &cancelled_, [](const void* b, std::int64_t begin, std::int64_t end, std::uint32_t thread) {
       (*static_cast<const Body*>(b))(begin, end, thread);
-    }, &body);
+    }, &body, turn_);
   }
 
  private:
   ThreadPool& pool_;
+  ThreadPool::Turn turn_;
   std::byte* scratch_;
   std::uint64_t scratch_bytes_;
   std::atomic<std::uint64_t>& faults_;

@@ -67,8 +67,9 @@ constexpr std::int64_t most_parts = 0x7fffffff;
 }  // namespace
 
 struct ThreadPool::State {
-  std::mutex serial;  // one loop at a time
   pid_t owner = 0;
+  alignas(64) std::atomic<std::uint32_t> tickets{0};  // of callers, in the order in which they came
+  std::atomic<std::uint32_t> serving{0};              // the ticket whose turn it is
   alignas(64) std::atomic<std::uint32_t> generation{0};
   std::atomic<std::uint32_t> sleepers{0};
   std::atomic<bool> stop{false};
@@ -157,19 +158,60 @@ void ThreadPool::worker(std::uint32_t thread) noexcept {
   }
 }
 
-void ThreadPool::run(std::int64_t count, std::int64_t grain, const std::atomic<std::uint32_t>* cancelled, Body body,
-                     const void* argument) noexcept {
+void ThreadPool::Turn::take() noexcept {
+  if (held_) return;
+  State& s = *pool_.state_;
+  const std::uint32_t ticket = s.tickets.fetch_add(1, std::memory_order_seq_cst);
+  length_ = slice;
+  if (std::uint32_t serving = s.serving.load(std::memory_order_seq_cst); serving != ticket) {
+    const auto asked = std::chrono::steady_clock::now();
+    for (int i = 0; serving != ticket && i < spins; ++i) {
+      pause();
+      serving = s.serving.load(std::memory_order_acquire);
+    }
+    while (serving != ticket) {
+      sleep_while(s.serving, serving);
+      serving = s.serving.load(std::memory_order_seq_cst);
+    }
+    length_ = std::clamp<std::chrono::steady_clock::duration>(std::chrono::steady_clock::now() - asked, slice, 10 * slice);
+  }
+  held_ = true;
+  awaited_ = false;
+}
+
+void ThreadPool::Turn::give_up() noexcept {
+  if (!held_) return;
+  held_ = false;
+  State& s = *pool_.state_;
+  const std::uint32_t next = s.serving.fetch_add(1, std::memory_order_seq_cst) + 1;
+  if (s.tickets.load(std::memory_order_seq_cst) != next) wake_all(s.serving);
+}
+
+void ThreadPool::Turn::share() noexcept {
+  State& s = *pool_.state_;
+  if (s.tickets.load(std::memory_order_relaxed) == s.serving.load(std::memory_order_relaxed) + 1) return;  // nobody waits
+  const auto now = std::chrono::steady_clock::now();
+  if (!awaited_) {
+    awaited_ = true;
+    since_ = now;
+  } else if (now - since_ >= length_) {
+    give_up();
+  }
+}
+
+void ThreadPool::run(std::int64_t count, std::int64_t grain, const std::atomic<std::uint32_t>* cancelled, Body body, const void* argument,
+                     Turn& turn) noexcept {
   if (count <= 0) return;
   grain = std::max({std::int64_t{1}, grain, count / most_parts});
-  if (size_ == 1 || count <= grain) {  // no other thread is needed, nor is the pool's lock
+  if (size_ == 1 || count <= grain) {  // no other thread is needed, nor is a turn
     for (std::int64_t begin = 0; begin < count; begin += grain) {
       if (cancelled != nullptr && cancelled->load(std::memory_order_relaxed) != 0) return;
       body(argument, begin, std::min(count, begin + grain), 0);
     }
     return;
   }
+  turn.take();
   State& s = *state_;
-  const std::lock_guard lock(s.serial);
   s.count = count;
   s.grain = grain;
   s.cancelled = cancelled;
@@ -193,6 +235,7 @@ void ThreadPool::run(std::int64_t count, std::int64_t grain, const std::atomic<s
     inside = s.gate.load(std::memory_order_seq_cst);
   }
   s.submitter_sleeps.store(0, std::memory_order_relaxed);
+  turn.share();
 }
 
 }  // namespace quern::cpu

@@ -88,5 +88,46 @@ TEST_P(Pools, SkipPartsOnceALoopIsCancelled) {
   EXPECT_LE(parts, static_cast<int>(GetParam()));  // what each had begun
 }
 
+/// A loop of eight parts; what `body` does is once a loop, under the turn.
+template <typename Body>
+void run_in(ThreadPool& pool, ThreadPool::Turn& turn, const Body& body) {
+  pool.run(8, 1, nullptr, [](const void* argument, std::int64_t begin, std::int64_t, std::uint32_t) {
+    if (begin == 0) (*static_cast<const Body*>(argument))();
+  }, &body, turn);
+}
+
+TEST(ThreadPool, TwoCallersChangeOnceASliceAndNotAfterEveryLoop) {
+  ThreadPool pool(2, {});
+  constexpr int loops = 4000;
+  std::atomic<int> last{-1}, changes{0};
+  const auto start = std::chrono::steady_clock::now();
+  const auto caller = [&](int self) {
+    ThreadPool::Turn turn(pool);
+    for (int i = 0; i < loops; ++i)
+      run_in(pool, turn, [&] {
+        if (last.exchange(self) != self) ++changes;
+      });
+  };
+  std::thread other([&] { caller(1); });
+  caller(0);
+  other.join();
+  // A caller that has more to do gives up its turn a slice or more after it saw the other waiting: between two changes to the same
+  // caller lies a slice. Beside these: the first loop, and the change when one is done.
+  const auto slices = (std::chrono::steady_clock::now() - start) / ThreadPool::slice;
+  EXPECT_LE(changes, slices + 2);
+}
+
+TEST(ThreadPool, ACallerThatNeverStopsLetsAnotherIn) {
+  ThreadPool pool(2, {});
+  std::atomic<bool> in{false};
+  ThreadPool::Turn turn(pool);
+  run_in(pool, turn, [] {});
+  std::thread other([&] { run(pool, 8, 1, [&](std::int64_t, std::int64_t, std::uint32_t) { in = true; }); });
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!in && std::chrono::steady_clock::now() < limit) run_in(pool, turn, [] {});
+  EXPECT_TRUE(in);
+  other.join();
+}
+
 }  // namespace
 }  // namespace quern::cpu
