@@ -44,6 +44,7 @@ struct RunFlags {
   std::uint64_t max_tokens = 0;
   std::uint64_t context = 0;
   std::uint32_t logprobs = 0;
+  std::optional<std::string> trace_file;
 };
 
 struct TokenizeFlags {

@@ -49,6 +49,9 @@ VerbApp add_run(CLI::App& program, CommandLine& line) {
   add_number_option(*app, "--logprobs", [&run](std::uint64_t n) { run.logprobs = static_cast<std::uint32_t>(n); },
                     "log-probabilities, and the N best alternatives, in the JSON", 1, 20)
       ->default_str("none");
+  app->add_option("--trace", run.trace_file, "write what each step did, and when, for Perfetto or chrome://tracing")
+      ->type_name("FILE")
+      ->default_str("none");
   add_sampling_flags(*app, run.sampling);
   add_setting_flags(*app, line.settings, for_backends | for_models);
   return {Verb::run, app};

@@ -159,6 +159,7 @@ _STATUS: "dict[str, list[Any]]" = {
     "quern_embed": [c_void_p, c_uint32, c_void_p, c_uint64, c_uint32, c_uint32, c_void_p, c_uint64, c_void_p],
     "quern_session_save": [c_void_p, c_void_p, c_uint64, c_void_p], "quern_session_save_file": [c_void_p, c_char_p],
     "quern_session_restore": [c_void_p, c_void_p, c_uint64], "quern_session_restore_file": [c_void_p, c_char_p],
+    "quern_session_trace_start": [c_void_p], "quern_session_trace_json": [c_void_p, c_void_p],
     "quern_session_statistics": [c_void_p, c_void_p], "quern_statistics_json": [c_void_p, c_void_p],
     "quern_tensor_create": [c_void_p, c_char_p, c_uint32, c_void_p, c_uint32, c_void_p], "quern_tensor_get_info": [c_void_p, c_void_p],
     "quern_tensor_write": [c_void_p, c_uint64, c_void_p, c_uint64], "quern_tensor_read": [c_void_p, c_uint64, c_void_p, c_uint64],

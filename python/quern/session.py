@@ -205,6 +205,14 @@ class Session(_abi.Handle):
         with _abi.Handle(_abi.create("quern_session_statistics", self.handle), _abi.lib.quern_statistics_release) as made:
             return json.loads(_abi.text("quern_statistics_json", made.handle))
 
+    def start_trace(self) -> None:
+        """Records every step from here on."""
+        _abi.check(_abi.lib.quern_session_trace_start(self.handle))
+
+    def take_trace(self) -> Dict[str, Any]:
+        """Ends the recording: an object in the Chrome trace event format, with the "nodes" and "kernels" of a decode step beside it."""
+        return json.loads(_abi.text("quern_session_trace_json", self.handle))
+
     def _request(self, request: Request, kept: List[Any], trouble: List[BaseException]) -> _abi.Request:
         def on_token(_: Any, event: Any) -> int:
             try:

@@ -618,6 +618,18 @@ QUERN_API quern_status quern_statistics_get_cut(const quern_statistics *statisti
 QUERN_API quern_status quern_statistics_json(const quern_statistics *statistics, quern_text **out);
 QUERN_API void quern_statistics_release(quern_statistics *statistics);
 
+/* ---- Trace: what each step did, and when ---------------------------------------------------------------- */
+
+/* Records every step of the session from here on, and forgets what was recorded before. One at a time. */
+QUERN_API quern_status quern_session_trace_start(quern_session *session);
+/* Ends the recording and gives it as one JSON object in the Chrome trace event format, for Perfetto or chrome://tracing. Times are
+ * microseconds. One process is the host, with a span for every step (rows, outputs, bytes_to_devices, bytes_from_devices,
+ * bytes_between_devices); every device is another, with a span for each of its parts of a step (nodes, submits, recorded_anew,
+ * device_allocations, host_allocations, compiles, bytes_between_host_and_device) and for each copy from another device (bytes). Beside
+ * "traceEvents": "nodes" (node, op, device, in the order in which they run) and "kernels" (kernel, device, node: the first that it
+ * computes, nodes: how many) of a step of one row. One at a time. Errors: QUERN_INVALID_ARGUMENT if none was begun. */
+QUERN_API quern_status quern_session_trace_json(quern_session *session, quern_text **out);
+
 /* ---- Tensors, and one op at a time --------------------------------------------------------------------- */
 
 /* Memory of one device with a dtype and a shape: row-major, the last dimension contiguous, in whole blocks for a quantised

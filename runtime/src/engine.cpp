@@ -186,6 +186,8 @@ void Engine::step(std::span<const Row> rows, std::span<const SamplerInput> sampl
       throw Error(QUERN_CONTEXT_FULL, concat("sequence ", s, " would have ", lengths_[s], " tokens; the context is ", context_));
     }
   }
+  const double start = trace_ == nullptr ? 0 : trace_->now();
+  const std::uint64_t in_before = bytes_in_, out_before = bytes_out_, moved_before = program_->bytes_moved();
   write_rows(rows);
   write_samplers(rows, samplers);
   bounds_.clear();
@@ -204,6 +206,13 @@ void Engine::step(std::span<const Row> rows, std::span<const SamplerInput> sampl
     program_->read(step_.logprob, 0, std::as_writable_bytes(std::span(logprob_).first(samplers.size())));
     bytes_out_ += samplers.size() * (sizeof(std::int32_t) + sizeof(float));
   }
+  if (trace_ != nullptr)
+    trace_->add(rows.size() == 1 ? "decode step" : "step", 0, start,
+                {{"rows", rows.size()},
+                 {"outputs", samplers.size()},
+                 {"bytes_to_devices", bytes_in_ - in_before},
+                 {"bytes_from_devices", bytes_out_ - out_before},
+                 {"bytes_between_devices", program_->bytes_moved() - moved_before}});
 }
 
 void Engine::logits(std::uint32_t output, std::span<float> out) const {
@@ -214,6 +223,16 @@ void Engine::logits(std::uint32_t output, std::span<float> out) const {
 void Engine::hidden(std::uint32_t output, std::span<float> out) const {
   program_->read(step_.hidden, static_cast<std::uint64_t>(output) * model_->shape().hidden * sizeof(float),
                  std::as_writable_bytes(out));
+}
+
+void Engine::start_trace() {
+  trace_ = std::make_unique<Trace>();
+  program_->record(trace_.get());
+}
+
+std::unique_ptr<Trace> Engine::take_trace() noexcept {
+  program_->record(nullptr);
+  return std::move(trace_);
 }
 
 void Engine::clear_cancel() noexcept {

@@ -70,6 +70,11 @@ class Engine {
   /// Replaces what a slot holds; its pages are reserved and their bytes are the caller's to write.
   void adopt(std::uint32_t slot, std::vector<std::int32_t> tokens);
 
+  /// Records every step from here on, and forgets what was recorded before.
+  void start_trace();
+  /// Ends the recording; null where none was begun.
+  std::unique_ptr<Trace> take_trace() noexcept;
+
   const Program& program() const noexcept { return *program_; }
   const Model& model() const noexcept { return *model_; }
   std::uint64_t steps() const noexcept { return steps_; }
@@ -88,6 +93,7 @@ class Engine {
   std::uint32_t sequences_, context_, max_rows_, max_outputs_;
   models::StepGraph step_;
   std::unique_ptr<Program> program_;
+  std::unique_ptr<Trace> trace_;
   KvPages pages_;
   std::vector<std::vector<std::int32_t>> tokens_;
   std::vector<std::int32_t> sampled_;

@@ -86,7 +86,7 @@ void Plan::read_kernels() {
     if (api.plan_info(plan_, &info, error.out()) == QUERN_OK) {
       for (std::uint64_t i = 0; i < info.kernels.count; ++i) {
         const auto& kernel = element<quern_kernel_info>(info.kernels, i);
-        kernels_.push_back({from_abi(kernel.name), from_abi(kernel.reason), kernel.node_count});
+        kernels_.push_back({from_abi(kernel.name), from_abi(kernel.reason), kernel.node_count, kernel.node});
       }
     }
   }

@@ -25,6 +25,7 @@ struct KernelUse {
   std::string name;
   std::string reason;
   std::uint32_t nodes = 0;
+  std::uint32_t first_node = 0;  // of the plan's graph
 };
 
 struct SlotBinding {

@@ -258,25 +258,59 @@ std::uint64_t Program::bound_bytes(graph::ValueId id, const std::vector<RunBound
   return rows * bytes_per_row(value);
 }
 
+void Program::copy(const Transfer& t, std::uint64_t bytes) {
+  const double start = trace_ == nullptr ? 0 : trace_->now();
+  Memory& from = *owners_.at({t.value, t.from});
+  Memory& to = *owners_.at({t.value, t.to});
+  if (from.host() != nullptr) {
+    to.write(0, std::span(from.host(), bytes));
+  } else {
+    const std::span<std::byte> stage(staging_.data(), bytes);
+    from.read(0, stage);
+    to.write(0, stage);
+  }
+  bytes_moved_ += bytes;
+  if (trace_ != nullptr)
+    trace_->add(concat("copy '", graph_.value(t.value).name, "' from ", devices_[t.from]->device()->label()), t.to + 1, start, {{"bytes", bytes}});
+}
+
+void Program::run_recorded(Part& part, const std::vector<RunBound>& bounds) {
+  const double start = trace_->now();
+  const quern_counters before = part.plan->counters();
+  part.plan->run(bounds);
+  const quern_counters after = part.plan->counters();
+  trace_->add(concat("run '", graph_.name(), "'"), part.device + 1, start,
+              {{"nodes", part.nodes},
+               {"submits", after.runs - before.runs},
+               {"recorded_anew", after.rerecords - before.rerecords},
+               {"device_allocations", after.device_allocations - before.device_allocations},
+               {"host_allocations", after.host_allocations - before.host_allocations},
+               {"compiles", after.compiles - before.compiles},
+               {"bytes_between_host_and_device", after.host_copies - before.host_copies}});
+}
+
 void Program::run(const std::vector<RunBound>& bounds) {
   for (Part& part : parts_) {
     if (cancelled_) throw Error(QUERN_CANCELLED, "cancelled");
-    for (const std::size_t index : part.copies_in) {
-      const Transfer& t = transfers_[index];
-      const std::uint64_t bytes = bound_bytes(t.value, bounds);
-      Memory& from = *owners_.at({t.value, t.from});
-      Memory& to = *owners_.at({t.value, t.to});
-      if (from.host() != nullptr) {
-        to.write(0, std::span(from.host(), bytes));
-      } else {
-        const std::span<std::byte> stage(staging_.data(), bytes);
-        from.read(0, stage);
-        to.write(0, stage);
-      }
-      bytes_moved_ += bytes;
-    }
-    part.plan->run(bounds);
+    for (const std::size_t index : part.copies_in) copy(transfers_[index], bound_bytes(transfers_[index].value, bounds));
+    if (trace_ == nullptr) part.plan->run(bounds);
+    else run_recorded(part, bounds);
   }
+}
+
+std::vector<NodePlace> Program::node_places() const {
+  std::vector<NodePlace> places;
+  for (const Part& part : parts_)
+    for (const graph::Node& node : part.graph.nodes()) places.push_back({node.name, graph::op_name(node.op), part.device});
+  return places;
+}
+
+std::vector<KernelPlace> Program::kernel_places() const {
+  std::vector<KernelPlace> places;
+  for (const Part& part : parts_)
+    for (const KernelUse& kernel : part.plan->kernels())
+      places.push_back({kernel.name, kernel.first_node < part.nodes ? part.graph.nodes()[kernel.first_node].name : "", part.device, kernel.nodes});
+  return places;
 }
 
 void Program::cancel() noexcept {

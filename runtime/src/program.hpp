@@ -4,6 +4,7 @@
 #pragma once
 
 #include "placement.hpp"
+#include "trace.hpp"
 #include "weight_set.hpp"
 
 #include <atomic>
@@ -21,6 +22,18 @@ struct Cut {
   std::string reason;               // why the reader or the maker is not on the first device
   std::uint64_t bytes_per_row = 0;  // of the token dimension; 0 if the value has none
   std::uint64_t bytes = 0;          // of a value without token dimension
+};
+
+/// Where a node runs.
+struct NodePlace {
+  std::string name, op;
+  std::uint32_t device = 0;
+};
+
+/// A kernel of a part: the node that it begins with, and how many it computes.
+struct KernelPlace {
+  std::string kernel, node;
+  std::uint32_t device = 0, nodes = 0;
 };
 
 struct DeviceShare {
@@ -72,6 +85,12 @@ class Program {
   void cancel() noexcept;
   void clear_cancel() noexcept { cancelled_ = false; }
 
+  /// Runs from here on are recorded there; null: none is.
+  void record(Trace* trace) noexcept { trace_ = trace; }
+  /// All nodes in the order in which they run, and the kernels of a step of one row.
+  std::vector<NodePlace> node_places() const;
+  std::vector<KernelPlace> kernel_places() const;
+
   const std::vector<Cut>& cuts() const noexcept { return cuts_; }
   std::vector<DeviceShare> shares() const;
   std::uint64_t bytes_moved() const noexcept { return bytes_moved_; }
@@ -95,6 +114,8 @@ class Program {
   using Place = std::pair<graph::ValueId, std::uint32_t>;  // value, device
 
   graph::ValueId root(graph::ValueId value) const;
+  void copy(const Transfer& transfer, std::uint64_t bytes);
+  void run_recorded(Part& part, const std::vector<RunBound>& bounds);
   std::uint64_t bound_bytes(graph::ValueId value, const std::vector<RunBound>& bounds) const;
   void plan_weights();
   void find_transfers(const Placement& placement);
@@ -111,6 +132,7 @@ class Program {
   std::map<Place, Memory*> owners_;      // for read and write of what this program owns
   std::vector<std::unique_ptr<Memory>> memory_;
   std::vector<std::byte> staging_;
+  Trace* trace_ = nullptr;
   std::atomic<bool> cancelled_{false};
   std::uint64_t bytes_moved_ = 0;
   std::uint64_t state_bytes_ = 0, scratch_bytes_ = 0, io_bytes_ = 0;

@@ -125,6 +125,26 @@ class Run(Case):
         self.assertEqual(ids("--seed", "7", "--threads", "1"), ids("--seed", "7", "--threads", "2"))
         self.assertGreater(len({tuple(ids("--seed", str(seed))) for seed in range(4)}), 1)
 
+    def test_a_trace_has_every_step_in_its_order(self):
+        file = self.folder / "trace.json"
+        answer = self.quern_json("run", MICRO, "hello", "--trace", file, *self.greedy)
+        trace = json.loads(file.read_text())
+        spans = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+        decode = [span for span in spans if span["name"] == "decode step"]
+        self.assertEqual(len(decode), len(answer["ids"]) - 1)
+        for span in decode:
+            self.assertEqual((span["args"]["rows"], span["args"]["bytes_from_devices"]), (1, 8))
+        runs = [span for span in spans if span["name"].startswith("run ")]
+        self.assertEqual({run["args"]["host_allocations"] + run["args"]["device_allocations"] for run in runs}, {0})
+        self.assertEqual({node["device"] for node in trace["nodes"]}, {"cpu:0"})
+        self.assertIn("matmul", {node["op"] for node in trace["nodes"]})
+        self.assertGreater(sum(kernel["nodes"] for kernel in trace["kernels"]), 0)
+
+    def test_a_trace_that_cannot_be_written_is_refused_before_anything_is_computed(self):
+        result = self.quern("run", MICRO, "hello", "--trace", self.folder / "nowhere" / "trace.json", *self.greedy)
+        self.assertEqual((result.code, result.out), (4, b""))
+        self.assertIn("the trace cannot be written", result.err)
+
     def test_logprobs_are_in_the_json(self):
         answer = self.quern_json("run", MICRO, "hello", "--logprobs", "3", *self.greedy)
         self.assertEqual(len(answer["logprobs"]), len(answer["ids"]))

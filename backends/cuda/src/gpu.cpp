@@ -116,7 +116,10 @@ DevicePointer Gpu::allocate(std::uint64_t bytes, const char* what, bool for_shad
   DevicePointer memory = 0;
   const bool allowed = bytes <= limit_ && before <= limit_ - bytes;
   const Result result = allowed ? driver_->cuMemAlloc_v2(&memory, std::max<std::uint64_t>(bytes, 1)) : constant::out_of_memory;
-  if (result == constant::success) return memory;
+  if (result == constant::success) {
+    ++allocations_;
+    return memory;
+  }
   used_ -= bytes;
   if (result == constant::out_of_memory && !for_shadow && shadows_ != nullptr && shadows_->give_up()) return allocate(bytes, what);
   if (result != constant::out_of_memory) driver_->check(result, what);

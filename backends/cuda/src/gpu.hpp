@@ -64,6 +64,8 @@ class Gpu {
   DevicePointer allocate(std::uint64_t bytes, const char* what, bool for_shadow = false);
   void release(DevicePointer memory, std::uint64_t bytes) noexcept;
   std::uint64_t used() const noexcept { return used_; }
+  /// Made so far.
+  std::uint64_t allocations() const noexcept { return allocations_; }
   void set_limit(std::uint64_t bytes) noexcept { limit_ = bytes; }
   /// Bytes that this process may use at most, as things are.
   std::uint64_t budget() const;
@@ -90,7 +92,7 @@ class Gpu {
   bool blas_wanted_, blas_tried_ = false;
   volatile std::uint32_t* faults_ = nullptr;
   Address faults_device_ = 0;
-  std::atomic<std::uint64_t> used_{0}, limit_{UINT64_MAX};
+  std::atomic<std::uint64_t> used_{0}, limit_{UINT64_MAX}, allocations_{0};
   std::mutex order_;
 };
 

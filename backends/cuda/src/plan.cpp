@@ -302,12 +302,18 @@ void Instance::check_run(const quern_run& run) {
   }
 }
 
+void Instance::count_run(std::uint64_t allocations_before) noexcept {
+  ++counters_.runs;
+  counters_.device_allocations += gpu_.allocations() - allocations_before;
+}
+
 void Instance::run(const quern_run& run, quern_error* error) {
   const Driver& driver = gpu_.driver();
   quern_run_status outcome = sdk::made<quern_run_status>();
   outcome.node = QUERN_NONE;
   std::uint32_t step = QUERN_NONE;
   cancelled_ = false;
+  const std::uint64_t allocations = gpu_.allocations();
   const Schedule* schedule = nullptr;
   try {
     Launcher launcher(gpu_, false);
@@ -366,10 +372,10 @@ void Instance::run(const quern_run& run, quern_error* error) {
     if (outcome.node != QUERN_NONE) outcome.op = plan_.graph.nodes[outcome.node].op;
     if (run.status != nullptr) sdk::write(run.status, outcome);
     sdk::set_error(error, failure);
-    ++counters_.runs;
+    count_run(allocations);
     return;
   }
-  ++counters_.runs;
+  count_run(allocations);
   if (run.status != nullptr) sdk::write(run.status, outcome);
 }
 

@@ -67,6 +67,7 @@ class Instance {
   void capture();
   void drop_captured() noexcept;
   void forget_written() noexcept;
+  void count_run(std::uint64_t allocations_before) noexcept;
 
   const Plan& plan_;
   Gpu& gpu_;

@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <fstream>
+#include <system_error>
 
 namespace quern::cli {
 namespace {
@@ -65,15 +67,38 @@ RunReport report_of(const Answer& made, const std::vector<std::int32_t>& prompt,
   return report;
 }
 
+/// Opens the file before anything is computed, so that a wrong path costs nothing.
+class TraceFile {
+ public:
+  explicit TraceFile(const std::string& path) : path_(path), file_(path, std::ios::binary) {
+    if (!file_) refuse();
+  }
+  void write(quern_session* session) {
+    const auto json = make<Text>(quern_session_trace_json, session);
+    const std::string_view bytes = view(json);
+    if (!file_.write(bytes.data(), static_cast<std::streamsize>(bytes.size())).put('\n').flush()) refuse();
+  }
+
+ private:
+  [[noreturn]] void refuse() const {
+    throw Failure(exit_refused, path_ + ": the trace cannot be written: " + std::generic_category().message(errno));
+  }
+  std::string path_;
+  std::ofstream file_;
+};
+
 }  // namespace
 
 int run_verb(const CommandLine& line, const Settings& settings) {
   const RunFlags& flags = line.run;
   const bool chat = !flags.prompt && !flags.messages_file && isatty(STDIN_FILENO) == 1;
   if (chat && line.json) throw Failure(exit_usage, "run: the chat has no --json; give a prompt or --messages");
+  if (chat && flags.trace_file) throw Failure(exit_usage, "run: the chat has no --trace; give a prompt or --messages");
   if (chat && flags.raw) throw Failure(exit_usage, "run: the chat needs the chat template; --raw needs a prompt");
   const Question question = chat ? Question{{{"user", "Hello"}}, ""} : read_question(flags);
   refuse_early(question, flags);
+  std::optional<TraceFile> trace;
+  if (flags.trace_file) trace.emplace(*flags.trace_file);
 
   const auto started = std::chrono::steady_clock::now();
   const Runtime runtime = open_runtime(settings);
@@ -91,10 +116,12 @@ int run_verb(const CommandLine& line, const Settings& settings) {
   ActivityWriter activity(flags.model.path);
   if (chat) return chat_loop(model.get(), session.get(), flags, line.quiet, activity);
 
+  if (trace) check(quern_session_trace_start(session.get()));
   const auto prompt = ids_of(question, quern_model_vocabulary(model.get()), flags);
   const std::uint64_t seed = seed_of(flags.sampling);
   const InterruptGuard guard(session.get());
   const Answer made = answer(session.get(), prompt, flags, seed, !line.json, guard, activity);
+  if (trace) trace->write(session.get());
   const Where where = where_it_ran(model.get(), session.get(), flags.model.path);
   if (line.json) {
     RunReport report = report_of(made, prompt, where);

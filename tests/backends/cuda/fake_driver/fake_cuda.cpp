@@ -4,6 +4,9 @@
 // kernels of the probe's self-test and of the ABI's scripts (copies, exact products, packing) are computed here in C++ by name; every
 // other kernel is refused. Of block formats but q8_0 a product takes numbers made of their bytes: the same for the same bytes. Cards are two of compute capability
 // FAKE_MAJOR.FAKE_MINOR. CUDA_VISIBLE_DEVICES="" hides them, as in the real driver.
+//
+// With FAKE_ANY_KERNEL the other kernels are taken and do nothing, streams can be captured, and FAKE_LOG names a file that gets a line for
+// every launch, allocation, copy and wait: what a whole step asks of the driver.
 #include "driver.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/matmul.hpp"
@@ -17,8 +20,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
 #include <string_view>
 #include <unistd.h>
+#include <utility>
+#include <vector>
 
 #define FAKE_NONE 0
 #define FAKE_NO_DEVICE 1          // the driver starts, and there is no card
@@ -36,6 +45,9 @@
 
 #ifndef FAKE_FAULT
 #define FAKE_FAULT FAKE_NONE
+#endif
+#ifndef FAKE_ANY_KERNEL
+#define FAKE_ANY_KERNEL 0
 #endif
 #ifndef FAKE_MAJOR
 #define FAKE_MAJOR 9
@@ -83,6 +95,7 @@ float element(const Blocks& w, long long i) {
 
 void unpack_rows(const void* params) {
   const auto& p = *static_cast<const UnpackParams*>(params);
+  if (p.y_dtype != QUERN_F32) return;  // 16-bit copies of weights: no kernel here reads them
   for (long long i = 0; i < p.rows * p.k; ++i) at<float>(p.y)[i] = element(p.w, i);
 }
 
@@ -186,6 +199,7 @@ void quantise(const void* params) {
 
 void gemv(const void* params) {  // TilesParams begin with GemvParams
   const auto& p = *static_cast<const GemvParams*>(params);
+  if (p.part[0].y == 0 || p.x.codes == 0 || p.parts > 1) return;  // a fused step's: nothing is computed there
   for (int row = 0; row < p.part[0].rows; ++row) {
     float sum = 0;
     for (int i = 0; i < p.k; ++i)
@@ -193,6 +207,8 @@ void gemv(const void* params) {  // TilesParams begin with GemvParams
     at<float>(p.part[0].y)[row] = sum;
   }
 }
+
+void do_nothing(const void*) {}
 
 struct Kernel {
   std::string_view prefix;
@@ -203,6 +219,36 @@ constexpr Kernel kernels[] = {{"unpack_rows", unpack_rows}, {"gemv_exact_", gemv
                               {"gemm_exact", gemm_exact},   {"gemm_mma", gemm_exact},  {"matmul_any", matmul_any},
                               {"deliver", deliver},         {"publish", publish},      {"copy_elements", copy_elements},
                               {"repack", repack},           {"logit_bias", logit_bias}};
+
+/// A line of the log of what was asked.
+void note(const char* what, unsigned long long bytes = 0, const char* name = "") {
+  static std::FILE* const log = std::getenv("FAKE_LOG") == nullptr ? nullptr : std::fopen(std::getenv("FAKE_LOG"), "ae");
+  if (log == nullptr) return;
+  std::fprintf(log, "%s %llu %s\n", what, bytes, name);
+  std::fflush(log);
+}
+
+/// What a capture holds, and a graph of it runs.
+using Steps = std::vector<std::function<void()>>;
+thread_local Steps* capturing = nullptr;
+
+/// Done now, or when the graph runs that is being captured.
+void act(std::function<void()> step) {
+  if (capturing != nullptr) capturing->push_back(std::move(step));
+  else step();
+}
+
+/// Parameters live as long as the call that launches: a graph keeps those of the kernels that act.
+template <class Params>
+std::function<void()> with_copy(void (*compute)(const void*), const void* params) {
+  return [compute, copy = *static_cast<const Params*>(params)] { compute(&copy); };
+}
+void launch(const Kernel& kernel, const void* params) {
+  if (capturing == nullptr) kernel.compute(params);
+  else if (kernel.compute == deliver) act(with_copy<PatchParams>(deliver, params));
+  else if (kernel.compute == publish) act(with_copy<PublishParams>(publish, params));
+  else act([] {});
+}
 
 void* some_handle() {
   static char place;
@@ -303,7 +349,12 @@ FAKE cuModuleGetFunction(Function* function, Module, const char* name) {
       *function = reinterpret_cast<Function>(const_cast<Kernel*>(&kernel));
       return constant::success;
     }
-  return not_supported;
+  if (!FAKE_ANY_KERNEL) return not_supported;
+  static std::set<std::string> names;
+  static std::vector<std::unique_ptr<Kernel>> others;
+  others.push_back(std::make_unique<Kernel>(*names.insert(name).first, do_nothing));
+  *function = reinterpret_cast<Function>(others.back().get());
+  return constant::success;
 }
 FAKE cuFuncSetAttribute(Function, int, int) { return constant::success; }
 FAKE cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
@@ -312,6 +363,7 @@ FAKE cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
   return constant::success;
 }
 FAKE cuMemAlloc_v2(DevicePointer* memory, std::size_t bytes) {
+  note("alloc", bytes);
   void* place = nullptr;
   const Result result = is(FAKE_OUT_OF_MEMORY) ? constant::out_of_memory : allocate(&place, bytes);
   *memory = reinterpret_cast<DevicePointer>(place);
@@ -321,7 +373,10 @@ FAKE cuMemFree_v2(DevicePointer memory) {
   std::free(reinterpret_cast<void*>(memory));
   return constant::success;
 }
-FAKE cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) { return allocate(memory, bytes); }
+FAKE cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) {
+  note("host_alloc", bytes);
+  return allocate(memory, bytes);
+}
 FAKE cuMemFreeHost(void* memory) {
   std::free(memory);
   return constant::success;
@@ -331,15 +386,18 @@ FAKE cuMemHostGetDevicePointer_v2(DevicePointer* device, void* memory, unsigned)
   return constant::success;
 }
 FAKE cuMemcpyHtoDAsync_v2(DevicePointer to, const void* from, std::size_t bytes, Stream) {
-  std::memcpy(reinterpret_cast<void*>(to), from, bytes);
+  note(capturing != nullptr ? "captured_copy" : "to_device", bytes);
+  act([=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); });
   return constant::success;
 }
 FAKE cuMemcpyDtoHAsync_v2(void* to, DevicePointer from, std::size_t bytes, Stream) {
-  std::memcpy(to, reinterpret_cast<void*>(from), bytes);
+  note(capturing != nullptr ? "captured_copy" : "from_device", bytes);
+  act([=] { std::memcpy(to, reinterpret_cast<void*>(from), bytes); });
   return constant::success;
 }
 FAKE cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from, std::size_t bytes, Stream) {
-  std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
+  note(capturing != nullptr ? "captured_copy" : "inside", bytes);
+  act([=] { std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes); });
   return constant::success;
 }
 FAKE cuMemsetD32Async(DevicePointer to, unsigned value, std::size_t count, Stream) {
@@ -352,20 +410,48 @@ FAKE cuMemsetD8Async(DevicePointer to, unsigned char value, std::size_t count, S
 }
 FAKE cuStreamCreate(Stream* stream, unsigned) { return give(stream); }
 FAKE cuStreamDestroy_v2(Stream) { return constant::success; }
-FAKE cuStreamSynchronize(Stream) { return constant::success; }
-FAKE cuStreamBeginCapture_v2(Stream, int) { return not_supported; }
-FAKE cuStreamEndCapture(Stream, CapturedGraph*) { return not_supported; }
+FAKE cuStreamSynchronize(Stream) {
+  note("wait");
+  return constant::success;
+}
+FAKE cuStreamBeginCapture_v2(Stream, int) {
+  if (!FAKE_ANY_KERNEL) return not_supported;
+  capturing = new Steps;
+  return constant::success;
+}
+FAKE cuStreamEndCapture(Stream, CapturedGraph* graph) {
+  if (!FAKE_ANY_KERNEL) return not_supported;
+  *graph = reinterpret_cast<CapturedGraph>(std::exchange(capturing, nullptr));
+  return constant::success;
+}
 FAKE cuEventCreate(Event* event, unsigned) { return give(event); }
 FAKE cuEventRecord(Event, Stream) { return constant::success; }
 FAKE cuEventSynchronize(Event) { return constant::success; }
 FAKE cuEventDestroy_v2(Event) { return constant::success; }
-FAKE cuGraphInstantiateWithFlags(GraphExec*, CapturedGraph, unsigned long long) { return not_supported; }
-FAKE cuGraphLaunch(GraphExec, Stream) { return not_supported; }
-FAKE cuGraphExecDestroy(GraphExec) { return constant::success; }
-FAKE cuGraphDestroy(CapturedGraph) { return constant::success; }
+FAKE cuGraphInstantiateWithFlags(GraphExec* exec, CapturedGraph graph, unsigned long long) {
+  if (!FAKE_ANY_KERNEL) return not_supported;
+  *exec = reinterpret_cast<GraphExec>(new Steps(*reinterpret_cast<const Steps*>(graph)));
+  return constant::success;
+}
+FAKE cuGraphLaunch(GraphExec exec, Stream) {
+  const Steps& steps = *reinterpret_cast<const Steps*>(exec);
+  note("graph", steps.size());
+  for (const auto& step : steps) step();
+  return constant::success;
+}
+FAKE cuGraphExecDestroy(GraphExec exec) {
+  delete reinterpret_cast<Steps*>(exec);
+  return constant::success;
+}
+FAKE cuGraphDestroy(CapturedGraph graph) {
+  delete reinterpret_cast<Steps*>(graph);
+  return constant::success;
+}
 #if FAKE_FAULT != FAKE_SYMBOL_MISSING
 FAKE cuLaunchKernelEx(const LaunchConfig*, Function function, void** arguments, void**) {
-  if (!is(FAKE_WRONG_RESULTS)) reinterpret_cast<const Kernel*>(function)->compute(arguments[0]);
+  const Kernel& kernel = *reinterpret_cast<const Kernel*>(function);
+  note(capturing != nullptr ? "captured_launch" : "launch", 0, std::string(kernel.prefix).c_str());
+  if (!is(FAKE_WRONG_RESULTS)) launch(kernel, arguments[0]);
   return constant::success;
 }
 #endif

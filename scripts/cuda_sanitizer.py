@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Run conformance on an NVIDIA GPU under compute-sanitizer, in shards, and write what came of each.
+
+    cuda_sanitizer.py --conformance PROGRAM --report FILE [--tool memcheck] [--shards 1-16/64] [--seconds 300] [-- MORE...]
+    cuda_sanitizer.py --conformance PROGRAM --report FILE --tool racecheck --one-case-per-kernel JOURNAL [--shards 1-4/4]
+
+A kernel under compute-sanitizer takes 10 to 100 times as long: the profile goes in shards over as many runs as are needed. A run appends
+to the report a line for each shard; a shard that is in it already, clean, is skipped. With --seconds no shard begins after that time, and
+one that is not through at its end counts as not run.
+
+--one-case-per-kernel takes the fastest green case of each kernel that a journal of `quern-conformance run` names.
+
+MORE goes to `quern-conformance run`: --jobs 8, for example. Exit: 0 all shards asked for are clean, 1 one has errors, 2 usage,
+3 no compute-sanitizer, 4 some were not run for want of time.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+SUMMARY = {
+    "memcheck": re.compile(r"ERROR SUMMARY: (\d+) error"),
+    "initcheck": re.compile(r"ERROR SUMMARY: (\d+) error"),
+    "synccheck": re.compile(r"ERROR SUMMARY: (\d+) error"),
+    "racecheck": re.compile(r"RACECHECK SUMMARY: (\d+) hazard"),
+}
+
+
+def shards_of(text):
+    """"3/8" is one shard, "1-8/8" are eight."""
+    match = re.fullmatch(r"(\d+)(?:-(\d+))?/(\d+)", text)
+    if not match:
+        raise argparse.ArgumentTypeError(f"'{text}' is no list of shards: 3/8 or 1-8/8")
+    first, count = int(match[1]), int(match[3])
+    last = int(match[2] or first)
+    if not 1 <= first <= last <= count:
+        raise argparse.ArgumentTypeError(f"'{text}': shards are 1 to {count}")
+    return [(i, count) for i in range(first, last + 1)]
+
+
+def cases_of(journal):
+    """The fastest green case of each kernel."""
+    best = {}
+    for line in pathlib.Path(journal).read_text().splitlines():
+        record = json.loads(line)
+        if record.get("status") != "pass":
+            continue
+        for kernel in filter(None, re.split(r"[,\s]+", record.get("kernel", ""))):
+            if kernel not in best or record["ms"] < best[kernel][0]:
+                best[kernel] = (record["ms"], record["end"])
+    return sorted({case for _, case in best.values()}), len(best)
+
+
+def clean_before(report, key):
+    return report.exists() and any(line.startswith(key + " ") and line.endswith(" clean") for line in report.read_text().splitlines())
+
+
+def run(command, limit):
+    """Return code and output, or None where the time ended."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True) as process:
+        try:
+            return process.communicate(timeout=limit)[0], process.returncode
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # the tool and all that it started
+            process.communicate()
+            return None
+
+
+def verdict(tool, logs, output, code):
+    """("clean" or what is wrong, what the tool wrote of it)."""
+    text = "".join(log.read_text(errors="replace") for log in logs)
+    counts = [int(n) for n in SUMMARY[tool].findall(text)]
+    if sum(counts) > 0:
+        return f"{sum(counts)} errors", text
+    if not counts:
+        return f"no summary of {tool}, exit {code}", output[-2000:]
+    return ("clean", "") if code == 0 else (f"conformance ended with {code}", output[-2000:])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--conformance", required=True, metavar="PROGRAM")
+    parser.add_argument("--report", required=True, type=pathlib.Path, metavar="FILE")
+    parser.add_argument("--tool", choices=SUMMARY, default="memcheck")
+    parser.add_argument("--profile", default="quick")
+    parser.add_argument("--shards", type=shards_of, default=[(1, 1)], metavar="I-J/N")
+    parser.add_argument("--seconds", type=float, default=0, help="0: as long as it takes")
+    parser.add_argument("--one-case-per-kernel", metavar="JOURNAL")
+    parser.add_argument("--sanitizer", default=shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer", metavar="PROGRAM")
+    parser.add_argument("more", nargs="*")
+    arguments = parser.parse_args()
+    if shutil.which(arguments.sanitizer) is None:
+        print(f"cuda_sanitizer.py: no compute-sanitizer at {arguments.sanitizer}; it comes with the CUDA toolkit, or name it with --sanitizer", file=sys.stderr)
+        return 3
+    chosen, what = [], f"{arguments.tool} {arguments.profile}"
+    if arguments.one_case_per_kernel:
+        cases, kernels = cases_of(arguments.one_case_per_kernel)
+        chosen = [word for case in cases for word in ("--filter", case)]
+        what += f", {len(cases)} cases of {kernels} kernels"
+    end = time.monotonic() + arguments.seconds if arguments.seconds else None
+    worst = 0
+    for index, count in arguments.shards:
+        key = f"{what}, shard {index}/{count}:"
+        if clean_before(arguments.report, key):
+            continue
+        left = None if end is None else end - time.monotonic()
+        if left is not None and left <= 0:
+            worst = max(worst, 4) if worst != 1 else 1
+            continue
+        with tempfile.TemporaryDirectory(prefix="quern-sanitizer-") as folder:
+            began = time.monotonic()
+            done = run([arguments.sanitizer, "--tool", arguments.tool, "--target-processes", "all", "--log-file", f"{folder}/log.%p",
+                        arguments.conformance, "run", "--backend", "cuda", "--profile", arguments.profile, "--shard", f"{index}/{count}",
+                        "--journal", f"{folder}/journal.jsonl", "--deadline", "600", *chosen, *arguments.more], left)
+            if done is None:
+                worst = max(worst, 4) if worst != 1 else 1
+                continue
+            found, words = verdict(arguments.tool, sorted(pathlib.Path(folder).glob("log.*")), *done)
+            journal = pathlib.Path(folder, "journal.jsonl")
+            ended = sum('"end":' in line for line in journal.read_text().splitlines()) if journal.exists() else 0
+            seconds = time.monotonic() - began
+            if ended == 0 and found == "clean":
+                found = "no case ran"
+        line = f"{key} {ended} cases in {seconds:.0f} s, {found}"
+        print(line + (f"\n{words}" if words else ""), flush=True)
+        with arguments.report.open("a") as report:
+            report.write(line + "\n")
+        if found != "clean":
+            worst = 1
+    return worst
+
+
+if __name__ == "__main__":
+    sys.exit(main())

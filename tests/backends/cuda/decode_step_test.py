@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""What a decode step asks of the driver, and what `quern run --trace` says of it: one graph, no allocation, token ids back.
+
+usage: decode_step_test.py QUERN MODEL PLUGIN_FOLDER FAKE_DRIVER_FOLDER
+
+The driver is tests/backends/cuda/fake_driver with FAKE_ANY_KERNEL: it computes nothing and writes down what it is asked.
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+QUERN, MODEL, PLUGINS, DRIVER = sys.argv[1:5]
+TOKENS = 24
+
+
+class DecodeStep(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="quern-decode-step-")
+        cls.addClassCleanup(cls.folder.cleanup)
+        here = pathlib.Path(cls.folder.name)
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("QUERN_", "CUDA_"))}
+        environment = {**kept, "LD_LIBRARY_PATH": DRIVER, "FAKE_LOG": str(here / "log"), "HOME": str(here), "XDG_CONFIG_HOME": str(here / "config"),
+                       "XDG_CACHE_HOME": str(here / "cache")}
+        done = subprocess.run([QUERN, "run", MODEL, "--raw", "hello", "--max-tokens", str(TOKENS), "--temperature", "0", "--logit-bias", "2=-inf",
+                               "--backend", "cuda", "--backend-path", PLUGINS, "--trace", str(here / "trace.json"), "--json", "-q"],
+                              env=environment, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+        cls.answer = json.loads(done.stdout)
+        cls.trace = json.loads((here / "trace.json").read_text())
+        cls.log = [line.split() for line in (here / "log").read_text().splitlines()]
+
+    def steps(self):
+        """What the driver was asked from one launch of a graph up to the next, for the decode steps of the answer."""
+        graphs = [i for i, line in enumerate(self.log) if line[0] == "graph"]
+        return [self.log[a:b] for a, b in zip(graphs, graphs[1:])][-(len(self.answer["ids"]) - 2):]
+
+    def test_a_step_launches_one_graph_allocates_nothing_and_copies_nothing_but_the_page_of_small_writes(self):
+        steps = self.steps()
+        self.assertGreater(len(steps), TOKENS // 2)
+        for step in steps:
+            with self.subTest(step=step):
+                self.assertEqual([line[0] for line in step if line[0] != "wait"], ["graph"])
+                self.assertEqual(len([line for line in step if line[0] == "wait"]), 1)
+
+    def test_the_trace_says_the_same(self):
+        spans = [e for e in self.trace["traceEvents"] if e["ph"] == "X"]
+        decode = [e["args"] for e in spans if e["name"] == "decode step"]
+        self.assertEqual(len(decode), len(self.answer["ids"]) - 1)
+        for step in decode:
+            self.assertEqual((step["rows"], step["outputs"], step["bytes_from_devices"], step["bytes_between_devices"]), (1, 1, 8, 0))
+            self.assertLess(step["bytes_to_devices"], 256)
+        runs = [e for e in spans if e["name"].startswith("run ")]
+        self.assertEqual(len(runs), len([e for e in spans if e["pid"] == 0]))
+        for run in runs:
+            self.assertEqual({k: run["args"][k] for k in ("submits", "device_allocations", "host_allocations", "compiles", "recorded_anew")},
+                             {"submits": 1, "device_allocations": 0, "host_allocations": 0, "compiles": 0, "recorded_anew": 0})
+
+    def test_every_node_has_a_device_and_kernels_run_on_it(self):
+        self.assertGreater(len(self.trace["nodes"]), 16)
+        self.assertEqual({n["device"] for n in self.trace["nodes"]}, {"cuda:0"})
+        self.assertEqual({k["device"] for k in self.trace["kernels"]}, {"cuda:0"})
+        names = [e["args"]["name"] for e in self.trace["traceEvents"] if e["ph"] == "M"]
+        self.assertEqual(names[:2], ["host", "cuda:0"])
+
+    def test_steps_follow_one_another(self):
+        spans = sorted((e["ts"], e["ts"] + e["dur"]) for e in self.trace["traceEvents"] if e["ph"] == "X" and e["pid"] == 0)
+        for (_, end), (start, _) in zip(spans, spans[1:]):
+            self.assertLessEqual(end, start)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""What scripts/cuda_sanitizer.py makes of its tools' answers. Both tools are programs of this test.
+
+usage: sanitizer_script_test.py SCRIPT
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SCRIPT = sys.argv[1]
+SANITIZER = """#!/bin/sh
+# compute-sanitizer ... --log-file F ... PROGRAM ARGUMENTS: runs the program, then writes ANSWER as its log
+while [ "$1" != --log-file ]; do shift; done
+log=$2; shift 2
+"$@"; code=$?
+printf '%s\\n' "$ANSWER" > "$(echo "$log" | sed s/%p/1/)"
+exit $code
+"""
+CONFORMANCE = """#!/bin/sh
+echo "$@" >> "$CALLS"
+while [ "$1" != --journal ]; do shift; done
+[ -n "$NO_CASES" ] || echo '{"end":"a"}' > "$2"
+[ -z "$SLEEP" ] || exec sleep "$SLEEP"
+exit ${CODE:-0}
+"""
+
+
+class Script(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="quern-sanitizer-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        for name, text in (("sanitizer", SANITIZER), ("conformance", CONFORMANCE)):
+            (self.folder / name).write_text(text)
+            (self.folder / name).chmod(0o755)
+        self.report = self.folder / "report"
+
+    def script(self, *arguments, answer="========= ERROR SUMMARY: 0 errors", **environment):
+        done = subprocess.run([sys.executable, SCRIPT, "--conformance", str(self.folder / "conformance"), "--sanitizer", str(self.folder / "sanitizer"),
+                               "--report", str(self.report), *arguments], capture_output=True, text=True, timeout=50, check=False,
+                              env={"PATH": "/usr/bin:/bin", "ANSWER": answer, "CALLS": str(self.folder / "calls"), **environment})
+        return done.returncode, self.report.read_text() if self.report.exists() else "", done.stdout + done.stderr
+
+    def calls(self):
+        return (self.folder / "calls").read_text().splitlines()
+
+    def test_each_shard_is_run_once_and_written_down(self):
+        code, report, _ = self.script("--shards", "1-2/3")
+        self.assertEqual((code, len(self.calls())), (0, 2))
+        self.assertRegex(report, r"memcheck quick, shard 1/3: 1 cases in \d+ s, clean\nmemcheck quick, shard 2/3: 1 cases in \d+ s, clean\n")
+        self.assertEqual(self.script("--shards", "1-3/3")[0], 0)
+        self.assertEqual(len(self.calls()), 3)  # 1 and 2 are there already
+
+    def test_errors_are_errors(self):
+        for what, arguments in ({"answer": "ERROR SUMMARY: 2 errors"}, "2 errors"), ({"answer": ""}, "no summary"), ({"CODE": "7"}, "ended with 7"), (
+                {"NO_CASES": "1"}, "no case ran"):
+            with self.subTest(arguments):
+                self.report.unlink(missing_ok=True)
+                code, report, _ = self.script(**what)
+                self.assertEqual(code, 1)
+                self.assertIn(arguments, report)
+
+    def test_racecheck_has_its_own_words(self):
+        self.assertEqual(self.script("--tool", "racecheck", answer="RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)")[0], 0)
+        self.report.unlink()
+        self.assertEqual(self.script("--tool", "racecheck", answer="RACECHECK SUMMARY: 3 hazards displayed (1 error, 2 warnings)")[0], 1)
+
+    def test_a_shard_that_is_cut_is_not_written_down(self):
+        code, report, _ = self.script("--seconds", "1", "--shards", "1-2/2", SLEEP="30")
+        self.assertEqual((code, report), (4, ""))
+
+    def test_one_case_a_kernel(self):
+        journal = self.folder / "journal"
+        cases = [("slow", "a.cuda", 9, "pass"), ("quick", "a.cuda", 1, "pass"), ("red", "b.cuda", 1, "fail"), ("two", "c.cuda, d.cuda", 1, "pass")]
+        journal.write_text("".join(json.dumps({"end": e, "kernel": k, "ms": ms, "status": s}) + "\n" for e, k, ms, s in cases))
+        self.assertEqual(self.script("--one-case-per-kernel", str(journal))[0], 0)
+        self.assertIn("--filter quick --filter two", self.calls()[0])
+        self.assertIn("2 cases of 3 kernels", self.report.read_text())
+
+    def test_bad_shards_and_no_sanitizer(self):
+        self.assertEqual(self.script("--shards", "0/3")[0], 2)
+        self.assertEqual(self.script("--shards", "4/3")[0], 2)
+        self.assertEqual(self.script("--sanitizer", "/nowhere")[0], 3)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
