@@ -99,6 +99,10 @@ expect 0 "the same is" spoiled none $cases --resume
 expect 7 "a device with little memory" $device_run --option memory=65536 --filter 'activation.silu.f32.17x1536.plain.packed.gaussian'
 grep -q '"status":"resource".*a buffer of [0-9]* bytes' "$journal" || fail "little memory of a device is not told as resource: $(grep '"end"' "$journal")"
 
+# A device that flushes f32 subnormals passes where it says so; the mutants add_flushes and ftz_* are the other side.
+expect 0 "a declared flush" spoiled ftz --filter 'elementwise.add.*specials'
+[ "$(count '"status":"pass"')" -gt 50 ] || fail "a declared flush: only $(count '"status":"pass"') cases"
+
 # What is no result is no success.
 expect 7 "a plugin that supports nothing" spoiled says_no $cases
 expect 7 "a plugin that computes nothing" spoiled null $cases

@@ -1,5 +1,6 @@
 // The judge: what it must never let pass, and what it must not reject.
 #include "data/counter_random.hpp"
+#include "data/subnormals.hpp"
 #include "judge/judge.hpp"
 
 #include <gtest/gtest.h>
@@ -69,6 +70,70 @@ TEST(Judge, SpecialValuesAreComparedBeforeArithmetic) {
       const bool near = same || (std::isfinite(r) && std::isfinite(y) && std::fabs(r - y) <= 0.25);
       EXPECT_EQ(verdict(bounded({r}, 0.25), tensor({y})) == Status::pass, near) << r << " " << y;
     }
+}
+
+Status declared(const ExpectedOutput& e, const Tensor& y, const ExpectedOutput& flushed) { return judge(e, y, Numerics::exact, &flushed).status; }
+
+TEST(Judge, ADeclaredFlushGrantsZerosBelowTheNormalsAndNothingElse) {
+  const double least = 0x1p-126, below = least - 0x1p-149;
+  const ExpectedOutput subnormal = by_value({below}), normal = by_value({least}), sum = by_value({least + below});
+  EXPECT_EQ(verdict(subnormal, tensor({0.0})), Status::fail);
+  EXPECT_EQ(declared(subnormal, tensor({0.0}), subnormal), Status::pass);
+  EXPECT_EQ(declared(subnormal, tensor({-0.0}), subnormal), Status::pass);
+  EXPECT_EQ(declared(subnormal, tensor({below}), subnormal), Status::pass);  // which it need not do
+  EXPECT_EQ(declared(subnormal, tensor({least}), subnormal), Status::fail);
+  EXPECT_EQ(declared(subnormal, tensor({below - 0x1p-149}), subnormal), Status::fail);
+  EXPECT_EQ(declared(normal, tensor({0.0}), normal), Status::fail);
+  // A subnormal operand taken for 0: least + below becomes least.
+  EXPECT_EQ(verdict(sum, tensor({least})), Status::fail);
+  EXPECT_EQ(declared(sum, tensor({least}), normal), Status::pass);
+  EXPECT_EQ(declared(sum, tensor({least + below}), normal), Status::pass);
+  EXPECT_EQ(declared(sum, tensor({0.0}), normal), Status::fail);
+  EXPECT_EQ(declared(sum, tensor({least + 0x1p-149}), normal), Status::fail);
+  // A divisor taken for 0.
+  EXPECT_EQ(declared(bounded({1e38}, 1e32), tensor({inf}), bounded({inf}, 0)), Status::pass);
+  EXPECT_EQ(declared(bounded({1e38}, 1e32), tensor({-inf}), bounded({inf}, 0)), Status::fail);
+  EXPECT_EQ(declared(bounded({below}, 0x1p-149), tensor({0.0}), bounded({0}, 0)), Status::pass);
+}
+
+TEST(Judge, ADeclaredFlushIsOfF32AndBf16Alone) {
+  EXPECT_EQ(declared(by_value({0x1p-130}), tensor({0.0}, QUERN_BF16), by_value({0x1p-130})), Status::pass);
+  EXPECT_EQ(declared(by_value({0x1p-20}), tensor({0.0}, QUERN_F16), by_value({0x1p-20})), Status::fail);
+  EXPECT_EQ(declared(by_value({1}), tensor({0}, QUERN_I32), by_value({0})), Status::fail);
+  ExpectedOutput copy;
+  copy.rule = Rule::bits;
+  const Tensor x = tensor({0x1p-149}), zero = tensor({0.0});
+  copy.bytes.assign(x.bytes().begin(), x.bytes().end());
+  EXPECT_EQ(declared(copy, x, copy), Status::pass);
+  EXPECT_EQ(declared(copy, zero, copy), Status::fail);
+}
+
+TEST(Judge, ADeclaredFlushKeepsTheSignThatTheRuleWants) {
+  ExpectedOutput e = by_value({-0x1p-149});
+  e.zero_sign = true;
+  EXPECT_EQ(declared(e, tensor({-0.0}), e), Status::pass);
+  EXPECT_EQ(declared(e, tensor({0.0}), e), Status::fail);
+}
+
+TEST(Judge, AFlushedReferenceOfOtherElementsIsUnknown) {
+  EXPECT_EQ(declared(by_value({1, 2}), tensor({1, 3}), by_value({1})), Status::unknown);
+  EXPECT_EQ(declared(by_value({1}), tensor({2}), bounded({1}, 0)), Status::unknown);
+}
+
+TEST(Judge, SubnormalInputsAreThoseOfF32AndBf16) {
+  for (const quern_dtype dtype : {QUERN_F32, QUERN_BF16}) {
+    const Tensor x = tensor({0x1p-130, -0x1p-130, 0.0, 0x1p-126, -1.0, nan, inf}, dtype), flushed = without_subnormals(x);
+    EXPECT_TRUE(holds_subnormals(x));
+    EXPECT_FALSE(holds_subnormals(flushed));
+    EXPECT_EQ(x.at(0), 0x1p-130);  // a copy
+    EXPECT_EQ(flushed.at(0), 0.0);
+    EXPECT_TRUE(flushed.at(1) == 0.0 && std::signbit(flushed.at(1)));
+    EXPECT_EQ(flushed.at(3), 0x1p-126);
+    EXPECT_EQ(flushed.at(4), -1.0);
+    EXPECT_TRUE(std::isnan(flushed.at(5)) && std::isinf(flushed.at(6)));
+  }
+  EXPECT_FALSE(holds_subnormals(tensor({0x1p-20}, QUERN_F16)));
+  EXPECT_FALSE(holds_subnormals(tensor({1}, QUERN_I32)));  // whose bits would be one
 }
 
 TEST(Judge, OneWrongElementAmongManyFails) {

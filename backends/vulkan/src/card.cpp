@@ -174,7 +174,7 @@ CardFacts facts_of(const Api& api, VkPhysicalDevice handle) {
   card.keeps_denormals = p.floats.shaderDenormPreserveFloat32 != 0;
   card.keeps_specials = p.floats.shaderSignedZeroInfNanPreserveFloat32 != 0;
   card.memory_budget = has(extensions, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
-  card.architecture = concat("subgroup ", card.subgroup);
+  card.architecture = concat("subgroup ", card.subgroup, card.keeps_denormals ? "" : " ftz");
   for (const QuirkRow& row : quirk_rows)
     if (row.driver == card.driver && card.driver_version >= row.from && (row.below == 0 || card.driver_version < row.below)) card.quirks |= row.quirk;
   card.refusal = missing_feature(api, card, p, has(extensions, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME));

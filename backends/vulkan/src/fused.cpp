@@ -4,6 +4,10 @@
 //   - an RMS norm or a SwiGLU that only such products read is not computed: the kernel that quantises computes it on its way
 //   - queries and keys are rotated, and keys and values written to their pages, by one kernel
 //   - a sum of a product and a value that is there already is the product's last step
+//
+// Steps of one row do more (which launches a step makes is known when its extents are): the product makes the int8 activations itself
+// (gemv_one.comp), gate and up are one product that ends with SwiGLU, and attention rotates and writes the caches. The steps before then
+// launch nothing.
 #include "ops/attention.hpp"
 #include "schedule.hpp"
 #include "weights.hpp"
@@ -17,6 +21,7 @@ namespace {
 
 constexpr std::uint32_t none = QUERN_NONE;
 constexpr std::int32_t most_tile = 8;  // rows that a product's kernel takes at a time
+constexpr std::int64_t groups_a_multiprocessor = 4;  // of 256 threads
 constexpr std::int32_t plain = 0, norm = 1, glu = 2;  // as in shaders/quantise.comp
 
 class Fuser {
@@ -37,6 +42,7 @@ class Fuser {
       if (is_product(n)) products_.push_back(n);
     if (products_.empty()) return {};
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) find_rotation(n);
+    for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) find_pair(n);
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) {
       if (done_[n] || quantises(n)) continue;
       if (const auto found = rotations_.find(n); found != rotations_.end()) {
@@ -91,6 +97,20 @@ class Fuser {
     return graph_.internal(r) && is_f32(value) && count > 0 && count == users_[r].size();
   }
 
+  /// What int8 activations are made of.
+  struct Source {
+    std::uint32_t slot = 0;
+    std::int32_t mode = plain;
+    std::uint32_t x = none, other = none;
+    float epsilon = 0, offset = 0;
+    bool direct = false;   // a product of one row makes them itself
+    bool paired = false;   // of one row, x is silu(x) * other already
+  };
+  /// Whether a product's kernel has room for a row of k activations.
+  bool has_room(std::int64_t k) const {
+    return card_.group_limit >= 256 && static_cast<std::uint64_t>(k) * 5 / 2 + 1024 <= card_.shared_limit;
+  }
+
   std::uint32_t add_extra(const Tensor& x) {
     const auto rows = static_cast<std::uint64_t>(x.dims[0]), k = static_cast<std::uint64_t>(x.last());
     schedule_.extras.push_back(rows * k + rows * (k / 16) * 8);
@@ -100,7 +120,8 @@ class Fuser {
   /// Adds the step that makes int8 activations of `y`, reading x (and other, a weight) in its place.
   void emit_quantise(std::uint32_t y, std::uint32_t node, std::int32_t mode, std::uint32_t x, std::uint32_t other, float epsilon, float offset) {
     const std::uint32_t slot = add_extra(tensor(y));
-    activations_[root(y)] = slot;
+    const bool direct = has_room(tensor(y).last());
+    activations_[root(y)] = {slot, mode, x, other, epsilon, offset, direct, mode == glu && pairs_.contains(maker_[root(x)])};
     Step step;
     step.node = node;
     step.nodes = mode == plain ? 0 : 1;
@@ -110,6 +131,7 @@ class Fuser {
     step.extra_writes = {slot};
     step.emit = [=](const StepContext& context, Launcher& launcher) {
       const Tensor t = context.tensor(x);
+      if (direct && t.rows() == 1) return;
       QuantiseParams p{};
       p.x = t.data;
       p.k = static_cast<uint>(t.last());
@@ -137,11 +159,31 @@ class Fuser {
                     static_cast<float>(node.attributes->real(QUERN_KEY_WEIGHT_OFFSET)));
       return true;
     }
-    const bool swiglu = node.op == QUERN_OP_GLU && node.attributes->integer(QUERN_KEY_KIND) == 0 && node.attributes->real(QUERN_KEY_ALPHA) == 1.0 &&
-                        std::isinf(node.attributes->real(QUERN_KEY_LIMIT));
-    if (!swiglu) return false;
+    if (!is_swiglu(n)) return false;
     emit_quantise(y, n, glu, x, other, 0, 0);
     return true;
+  }
+
+  bool is_swiglu(std::uint32_t n) const {
+    const sdk::ResolvedNode& node = graph_.nodes[n];
+    return node.op == QUERN_OP_GLU && node.attributes->integer(QUERN_KEY_KIND) == 0 && node.attributes->real(QUERN_KEY_ALPHA) == 1.0 &&
+           std::isinf(node.attributes->real(QUERN_KEY_LIMIT));
+  }
+
+  /// Two products of the same row whose results are nothing but the halves of a SwiGLU, which becomes int8 activations.
+  void find_pair(std::uint32_t n) {
+    const sdk::ResolvedNode& node = graph_.nodes[n];
+    if (node.predicate != none || !is_swiglu(n) || !only_products_read(node.outputs[0]) || !has_room(tensor(node.outputs[0]).last())) return;
+    const std::uint32_t gate = maker_[root(node.inputs[0])], up = maker_[root(node.inputs[1])];
+    if (gate == none || up == none || gate == up || !is_product(gate) || !is_product(up)) return;
+    for (const std::uint32_t product : {gate, up}) {
+      const std::uint32_t y = graph_.nodes[product].outputs[0];
+      if (!graph_.internal(root(y)) || users_[root(y)].size() != 1 || tensor(y).rank != 2 || input(product, 2) != none) return;
+    }
+    if (!is_f32(node.inputs[0]) || !is_f32(node.inputs[1]) || root(graph_.nodes[gate].inputs[0]) != root(graph_.nodes[up].inputs[0])) return;
+    const Tensor &b = tensor(graph_.nodes[gate].inputs[1]), &other = tensor(graph_.nodes[up].inputs[1]);
+    if (b.dtype != other.dtype || b.dims[0] != other.dims[0] || !has_room(b.dims[1])) return;
+    pairs_[gate] = pairs_[up] = {gate, up};
   }
 
   /// The add node that sums the product with a value `other` that is there already; or none.
@@ -165,7 +207,11 @@ class Fuser {
     const sdk::ResolvedNode& node = graph_.nodes[n];
     const std::uint32_t a = node.inputs[0], b = node.inputs[1], bias = input(n, 2);
     if (!activations_.contains(root(a))) emit_quantise(a, n, plain, a, none, 0, 0);
-    const std::uint32_t slot = activations_.at(root(a));
+    const Source source = activations_.at(root(a));
+    const auto found = pairs_.find(n);
+    const bool in_pair = found != pairs_.end();
+    const Pair pair = in_pair ? found->second : Pair{};
+    const bool first_of_pair = in_pair && n == std::min(pair.gate, pair.up);
     std::uint32_t y = node.outputs[0], residual = none;
     Step step;
     step.node = n;
@@ -179,23 +225,46 @@ class Fuser {
     step.reads = {b};
     for (const std::uint32_t v : {bias, residual})
       if (v != none) step.reads.push_back(v);
+    if (source.direct)
+      for (const std::uint32_t v : {source.x, source.other})
+        if (v != none) step.reads.push_back(v);
+    const std::uint32_t gate_y = in_pair ? graph_.nodes[pair.gate].outputs[0] : none, gate_b = in_pair ? graph_.nodes[pair.gate].inputs[1] : none,
+                        up_b = in_pair ? graph_.nodes[pair.up].inputs[1] : none;
+    if (in_pair) {
+      step.reads.push_back(gate_b);
+      step.reads.push_back(up_b);
+    }
     step.writes = {y};
-    step.extra_reads = {slot};
+    step.extra_reads = {source.slot};
     step.emit = [=](const StepContext& context, Launcher& launcher) {
       const Tensor weights = context.tensor(b), result = context.tensor(y);
-      GemvParams p{};
-      p.a = context.extra(slot);
-      p.b = weights.data;
-      if (bias != none) {
-        p.bias = context.tensor(bias).data;
-        p.bias_dtype = static_cast<int>(context.tensor(bias).dtype);
+      const auto m = static_cast<uint>(result.rows()), n_out = static_cast<uint>(weights.dims[0]), k = static_cast<uint>(weights.dims[1]);
+      if (m == 0) return;
+      const std::uint64_t bias_at = bias == none ? 0 : context.tensor(bias).data, c = residual == none ? 0 : context.tensor(residual).data;
+      const int bias_dtype = bias == none ? 0 : static_cast<int>(context.tensor(bias).dtype);
+      if (m == 1 && source.direct) {
+        if (first_of_pair) return;
+        GemvOneParams p{};
+        p.x = context.tensor(source.x).data;
+        if (source.other != none) p.other = context.tensor(source.other).data;
+        p.b = context.tensor(in_pair ? gate_b : b).data;
+        if (in_pair) p.other_b = context.tensor(up_b).data;
+        p.bias = bias_at;
+        p.bias_dtype = bias_dtype;
+        p.c = c;
+        p.y = result.data;
+        if (in_pair) {
+          const Tensor gate = context.tensor(gate_y);
+          p.y = gate.data;
+          launcher.touch({gate.data, gate.data + std::uint64_t{n_out} * 4, true});
+        }
+        p.n = n_out;
+        p.epsilon = source.epsilon;
+        p.offset = source.offset;
+        launch_one(p, weights.dtype, source.paired ? plain : source.mode, k, in_pair, launcher);
+        return;
       }
-      if (residual != none) p.c = context.tensor(residual).data;
-      p.y = result.data;
-      p.m = static_cast<uint>(result.rows());
-      p.n = static_cast<uint>(weights.dims[0]);
-      p.k = static_cast<uint>(weights.dims[1]);
-      if (p.m == 0) return;
+      const GemvParams p{context.extra(source.slot), weights.data, bias_at, c, result.data, m, n_out, k, bias_dtype};
       std::int32_t tile = 1;
       while (tile < most_tile && tile < static_cast<std::int32_t>(p.m)) tile *= 2;
       const std::uint32_t threads = launcher.facts().software() ? 8 : 128;
@@ -204,6 +273,17 @@ class Fuser {
                       {static_cast<std::int32_t>(weights.dtype), tile});
     };
     schedule_.steps.push_back(std::move(step));
+  }
+
+  /// As many workgroups as are at work at once, each with as many rows as any other: what each makes of the row again costs time.
+  static void launch_one(const GemvOneParams& p, quern_dtype format, std::int32_t mode, uint k, bool paired, Launcher& launcher) {
+    const CardFacts& card = launcher.facts();
+    const std::uint32_t threads = card.software() ? 32 : 256;
+    const std::int64_t rows = (paired ? 1 : 2) * std::max<std::int64_t>(1, threads / std::max<std::uint32_t>(1, card.subgroup)), groups = (p.n + rows - 1) / rows;
+    const std::int64_t at_once = card.software() ? 4 : std::int64_t{card.multiprocessors != 0 ? card.multiprocessors : 32} * groups_a_multiprocessor;
+    const std::int64_t rounds = (groups + at_once - 1) / at_once;
+    launcher.launch("gemv_one", threads, {(groups + rounds - 1) / rounds, 1, 1}, p,
+                    {static_cast<std::int32_t>(format), mode, static_cast<std::int32_t>(k), paired ? 1 : 0});
   }
 
   /// The nodes that rotate and write what an attention node reads.
@@ -261,6 +341,8 @@ class Fuser {
       if (done_[taken]) return;
     for (const std::uint32_t taken : {r.rope_q, r.rope_k, r.write_k, r.write_v}) done_[taken] = taken != last;
     rotations_[last] = r;
+    const std::uint32_t rotated = root(node.inputs[0]);
+    if (is_attention(n) && graph_.internal(rotated) && users_[rotated].size() == 1 && is_f32(rope_q.inputs[0])) attending_[n] = r;
   }
 
   void emit_rotation(std::uint32_t n, const Rotation& r) {
@@ -270,6 +352,7 @@ class Fuser {
                         k_cache = write_k.outputs[0], v_cache = write_v.outputs[0], blocks = write_k.inputs[1], slot = write_k.inputs[2],
                         position = write_k.inputs[3];
     const auto mode = static_cast<int>(rope_q.attributes->integer(QUERN_KEY_MODE));
+    const bool attends = std::ranges::any_of(attending_, [&](const auto& a) { return a.second.rope_q == r.rope_q; });
     Step step;
     step.node = n;
     step.nodes = 4;
@@ -279,6 +362,7 @@ class Fuser {
     step.emit = [=](const StepContext& context, Launcher& launcher) {
       const Tensor queries = context.tensor(q), keys = context.tensor(k_cache), values = context.tensor(v_cache), turns = context.tensor(table),
                    pages = context.tensor(blocks);
+      if (attends && queries.dims[0] == 1) return;
       RopeKvParams p{};
       p.q = queries.data;
       p.q_out = context.tensor(q_out).data;
@@ -336,10 +420,28 @@ class Fuser {
     for (const std::uint32_t v : node.inputs)
       if (v != none) step.reads.push_back(v);
     step.writes = {node.outputs[0]};
-    step.emit = [&graph = graph_, n](const StepContext& context, Launcher& launcher) {
+    const auto found = attending_.find(n);
+    if (found == attending_.end()) {
+      step.emit = [&graph = graph_, n](const StepContext& context, Launcher& launcher) {
+        std::vector<Tensor> storage;
+        const Call call = graph.call(graph.nodes[n], storage, [&](std::uint32_t v) { return context.tensor(v); });
+        launch_fused_attention(call, nullptr, launcher);
+      };
+      schedule_.steps.push_back(std::move(step));
+      return;
+    }
+    const Rotation& r = found->second;
+    const sdk::ResolvedNode &rope_q = graph_.nodes[r.rope_q], &rope_k = graph_.nodes[r.rope_k], &write_v = graph_.nodes[r.write_v];
+    const std::uint32_t q = rope_q.inputs[0], k = rope_k.inputs[0], v = write_v.inputs[0], table = rope_q.inputs[2];
+    const std::int64_t mode = rope_q.attributes->integer(QUERN_KEY_MODE);
+    for (const std::uint32_t value : {q, k, v, table}) step.reads.push_back(value);
+    step.emit = [=, &graph = graph_](const StepContext& context, Launcher& launcher) {
       std::vector<Tensor> storage;
-      const Call call = graph.call(graph.nodes[n], storage, [&](std::uint32_t v) { return context.tensor(v); });
-      launch_fused_attention(call, launcher);
+      const Call call = graph.call(graph.nodes[n], storage, [&](std::uint32_t value) { return context.tensor(value); });
+      if (call.input(0).dims[0] != 1) return launch_fused_attention(call, nullptr, launcher);
+      for (const Tensor& cache : {call.input(1), call.input(2)}) launcher.touch(touched(cache, true));
+      const Unrotated unrotated{context.tensor(q), context.tensor(k), context.tensor(v), context.tensor(table), mode};
+      launch_fused_attention(call, &unrotated, launcher);
     };
     schedule_.steps.push_back(std::move(step));
   }
@@ -350,8 +452,13 @@ class Fuser {
   std::vector<std::uint32_t> maker_;
   std::vector<bool> done_;
   std::vector<std::uint32_t> products_;
-  std::map<std::uint32_t, std::uint32_t> activations_;  // root of a value -> slot
-  std::map<std::uint32_t, Rotation> rotations_;         // by their last node
+  struct Pair {
+    std::uint32_t gate = none, up = none;
+  };
+  std::map<std::uint32_t, Source> activations_;   // by the root of a value
+  std::map<std::uint32_t, Pair> pairs_;           // by either node
+  std::map<std::uint32_t, Rotation> rotations_;   // by their last node
+  std::map<std::uint32_t, Rotation> attending_;   // by the attention node that does their work where there is one row
   Schedule schedule_;
 };
 

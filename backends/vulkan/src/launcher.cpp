@@ -12,8 +12,25 @@ bool meet(const Touched& a, const Touched& b) { return (a.written || b.written) 
 
 }  // namespace
 
+Touched touched(const sdk::Tensor& t, bool written) {
+  std::int64_t last = 0;
+  const sdk::ElementSize size = sdk::element_size(t.dtype);
+  for (std::uint32_t d = 0; d < t.rank; ++d) {
+    const std::int64_t n = d + 1 == t.rank ? t.dims[d] / static_cast<std::int64_t>(size.elements) : t.dims[d];
+    if (n == 0) return {};
+    last += (n - 1) * t.strides[d];
+  }
+  return {t.data, t.data + static_cast<std::uint64_t>(last) + size.bytes, written};
+}
+
 void Launcher::begin_step(std::vector<Touched> touched) {
   step_ = std::move(touched);
+  begun_ = true;
+}
+
+void Launcher::settle() {
+  if (!begun_) return;
+  begun_ = false;
   bool met = false;
   for (const Touched& before : pending_)
     for (const Touched& now : step_) met = met || meet(before, now);
@@ -22,6 +39,7 @@ void Launcher::begin_step(std::vector<Touched> touched) {
 }
 
 void Launcher::barrier() {
+  settle();
   if (target_.commands != VK_NULL_HANDLE)
     vulkan::barrier(gpu_.calls(), target_.commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
   pending_ = step_;
@@ -76,6 +94,7 @@ void Launcher::start(std::string_view kernel, std::uint32_t threads, Grid grid, 
 }
 
 void Launcher::dispatch(const PipelineKey& key, const void* params, std::size_t bytes, bool pushed, Grid grid, std::uint64_t indirect) {
+  settle();
   ++launches_;
   invocations_ += static_cast<std::uint64_t>(grid.x * grid.y * grid.z) * key.threads;
   std::uint64_t address = 0;

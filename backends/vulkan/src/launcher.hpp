@@ -14,6 +14,9 @@ struct Touched {
   bool written = false;
 };
 
+/// Of a tensor.
+Touched touched(const sdk::Tensor& tensor, bool written);
+
 /// Whether parameters travel as push constants; kernels say the same by PUSHED or STORED, and the build compares.
 template <class Params>
 constexpr bool is_pushed = sizeof(Params) <= 128;
@@ -32,8 +35,11 @@ class Launcher {
   };
   Launcher(Gpu& gpu, const Target& target) : gpu_(gpu), target_(target) {}
 
-  /// What the next launches touch. Where that meets what launches since the last barrier wrote, or the reverse, a barrier comes first.
+  /// What the next launches touch. Where that meets what launches since the last barrier wrote, or the reverse, a barrier comes before the
+  /// first of them; a step without one leaves no trace.
   void begin_step(std::vector<Touched> touched);
+  /// What the launches of this step touch besides; before the first of them.
+  void touch(const Touched& more) { step_.push_back(more); }
   /// Goes on in another command buffer, which begins behind a barrier.
   void use(VkCommandBuffer commands) noexcept {
     target_.commands = commands;
@@ -68,6 +74,7 @@ class Launcher {
  private:
   void start(std::string_view kernel, std::uint32_t threads, Grid grid, const void* params, std::size_t bytes, bool pushed,
              std::initializer_list<std::int32_t> constants);
+  void settle();
   void dispatch(const PipelineKey& key, const void* params, std::size_t bytes, bool pushed, Grid grid, std::uint64_t indirect);
   /// Room in the parameters; its device address.
   std::uint64_t store(const void* data, std::size_t bytes);
@@ -75,6 +82,7 @@ class Launcher {
   Gpu& gpu_;
   Target target_;
   std::vector<Touched> step_, pending_;
+  bool begun_ = false;  // the step has not launched yet
   std::uint64_t predicate_ = 0, used_ = 0;
   std::uint32_t launches_ = 0;
   std::uint64_t invocations_ = 0;

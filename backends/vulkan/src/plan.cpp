@@ -14,17 +14,6 @@ bool ends_part(const CardFacts& card, std::uint32_t launches, std::uint64_t invo
   return card.software() ? launches >= 32 || invocations >= 1 << 16 : launches >= 2048;
 }
 
-Touched touched(const Tensor& t, bool written) {
-  std::int64_t last = 0;
-  const sdk::ElementSize size = sdk::element_size(t.dtype);
-  for (std::uint32_t d = 0; d < t.rank; ++d) {
-    const std::int64_t n = d + 1 == t.rank ? t.dims[d] / static_cast<std::int64_t>(size.elements) : t.dims[d];
-    if (n == 0) return {};
-    last += (n - 1) * t.strides[d];
-  }
-  return {t.data, t.data + static_cast<std::uint64_t>(last) + size.bytes, written};
-}
-
 }  // namespace
 
 Plan::Plan(Device& device, const quern_graph* host_graph, const quern_compile_options& options, std::vector<std::uint32_t>& refused)

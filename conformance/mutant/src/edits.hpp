@@ -10,6 +10,7 @@ namespace quern::mutant {
 Mutation behaves(Behaviour behaviour);
 /// The descriptors as in the first, the values as in the second.
 Mutation both(const Mutation& descriptors, const Mutation& values);
+Mutation declaring_ftz(Mutation values);  // the device says that it takes f32 subnormals for zeros
 
 // Descriptors: of every node of `op` (0: of any op), before the plugin underneath sees them.
 Mutation without_attribute(std::uint32_t op, std::uint32_t key);
@@ -30,6 +31,8 @@ Mutation edits_input(std::uint32_t op, std::size_t input, Edit edit);
 Mutation edits_inputs(std::uint32_t op, std::vector<std::size_t> inputs, Edit before, Edit after = {});
 /// x becomes f(x) in every element of the input.
 Mutation maps_input(std::uint32_t op, std::size_t input, double (*f)(double));
+/// add: x becomes f(x) in both operands and in the result, unless those are f16.
+Mutation flushes_sums(double (*f)(double));
 double to_bf16(double x);
 double to_tf32(double x);
 double finite_mask(double x);  // -inf becomes -1e4
@@ -37,6 +40,9 @@ double nan_to_minus_infinity(double x);
 double one_less_behind_512(double x);
 double zero_unless_finite(double x);
 double zero_if_negative(double x);
+double flushed_f32(double x);         // 0 for what is subnormal in f32
+double flushed_below_2_120(double x);
+double raised_to_normal(double x);    // the smallest normal of f32 for what is subnormal
 double zero(double x);
 double one(double x);
 void drop_last_of_k(const NodeRun& node);      // matmul: the last column of a counts as 0

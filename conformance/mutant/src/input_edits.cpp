@@ -55,6 +55,23 @@ Mutation maps_input(std::uint32_t op, std::size_t input, double (*f)(double)) {
   });
 }
 
+double flushed_f32(double x) { return std::fabs(x) < 0x1p-126 ? std::copysign(0.0, x) : x; }
+double flushed_below_2_120(double x) { return std::fabs(x) < 0x1p-120 ? std::copysign(0.0, x) : x; }
+double raised_to_normal(double x) { return x != 0 && std::fabs(x) < 0x1p-126 ? std::copysign(0x1p-126, x) : x; }
+
+Mutation flushes_sums(double (*f)(double)) {
+  const auto map = [f](const Slot& x) {
+    for (std::int64_t i = 0; i < x.count() && x.dtype() != QUERN_F16; ++i) x.set(i, f(x.get(i)));
+  };
+  return edits_inputs(
+      QUERN_OP_ADD, {0, 1},
+      [map](const NodeRun& node) {
+        map(node.input(0));
+        map(node.input(1));
+      },
+      [map](const NodeRun& node) { map(node.output(0)); });
+}
+
 double to_bf16(double x) { return conformance::bf16_value(conformance::bf16_bits(x)); }
 
 double to_tf32(double x) {

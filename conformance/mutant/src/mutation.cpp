@@ -11,6 +11,7 @@ struct Row {
 
 constexpr Row rows[] = {
     {"none", [] { return Mutation(); }},
+    {"ftz", [] { return declaring_ftz(flushes_sums(flushed_f32)); }},
 #define QUERN_MUTANT(name, sign, cases, what, ...) {#name, [] { return __VA_ARGS__; }},
 #define QUERN_DEVICE_MUTANT QUERN_MUTANT
 #define QUERN_TOTAL_MUTANT QUERN_MUTANT
@@ -32,6 +33,11 @@ Mutation both(const Mutation& descriptors, const Mutation& values) {
   Mutation m = values;
   m.edit_graph = descriptors.edit_graph;
   return m;
+}
+
+Mutation declaring_ftz(Mutation values) {
+  values.declares_ftz = true;
+  return values;
 }
 
 std::optional<Mutation> find_mutation(std::string_view name) {

@@ -106,11 +106,12 @@ struct Mutation {
 
   bool needs_inputs = true;  // false: also nodes inside of larger graphs, whose inputs lie in scratch
   bool only_fused = false;   // only in plans of several nodes that were compiled with fusion
+  bool declares_ftz = false;  // the device says that it takes f32 subnormals for zeros
 
   bool is_about(const NodeCopy& node) const noexcept { return op == 0 || node.fields.op == op; }
 };
 
-/// Nothing for a name that the table does not have. "none": the plugin underneath, unspoiled.
+/// Nothing for a name that the table does not have. "none": the plugin underneath, unspoiled. "ftz": it flushes, and says so, which is no fault.
 std::optional<Mutation> find_mutation(std::string_view name);
 
 }  // namespace quern::mutant

@@ -116,6 +116,7 @@ quern_status device_info(quern_plugin* plugin, std::uint32_t index, quern_device
   return guarded(error, [&] {
     const quern_status status = given(plugin, "plugin").api().device_info(plugin->under, index, out, error);
     if (status == QUERN_OK) offer(*out);
+    if (status == QUERN_OK && plugin->mutation.declares_ftz) out->architecture = sdk::text_of("mutant ftz");
     return status;
   });
 }

@@ -128,7 +128,7 @@ int device_main(const Selection& selection, const std::string& label, std::uint6
   const CaseTable table;
   SharedMemory inputs(child_inputs, false), outputs(child_outputs, true);
   ForcedKernels forced([&](const std::string& kernel) { return open_device(selection, label, kernel); });
-  reply({{"ready", true}});
+  reply({{"ready", true}, {"architecture", device->info().architecture}});
   CacheSweep sweep(*device);
   for (std::string name; next_request(name);) {
     if (name.starts_with("bench ")) {

@@ -2,6 +2,7 @@
 #include "worker/lane.hpp"
 
 #include "case_table/whole_graph.hpp"
+#include "data/subnormals.hpp"
 #include "graphs/judge_graph.hpp"
 #include "worker/arena.hpp"
 
@@ -34,10 +35,20 @@ const Expected& Lane::Reference::get() {
   return *expected_;
 }
 
+const Expected& Lane::Reference::of_flushed() {
+  if (flushed_) return *flushed_;
+  CaseData flushed = data_;
+  for (std::vector<Tensor>* list : {&flushed.inputs, &flushed.states})
+    for (Tensor& tensor : *list)
+      if (holds_subnormals(tensor)) tensor = without_subnormals(tensor);
+  flushed_ = reference_of(what_, flushed);
+  return *flushed_;
+}
+
 namespace {
 
-/// The verdict of one mode; `outputs` are those of this mode.
-Verdict judge_mode(const ModeResult& mode, Lane::Reference& reference, const std::vector<Tensor>& outputs) {
+/// The verdict of one mode; `outputs` are those of this mode. `flushes`: the device declares `ftz`.
+Verdict judge_mode(const ModeResult& mode, Lane::Reference& reference, bool flushes, const std::vector<Tensor>& outputs) {
   switch (mode.outcome) {
     case Outcome::unsupported: return {Status::unsupported, mode.text, 0, 0, {}};
     case Outcome::failed: return {Status::fail, mode.text, 0, 0, {}};
@@ -51,7 +62,9 @@ Verdict judge_mode(const ModeResult& mode, Lane::Reference& reference, const std
   for (std::size_t o = 0; o < outputs.size(); ++o) {
     if (outputs[o].absent() || outputs[o].count() == 0) continue;
     elements = true;
-    verdict.merge(judge(expected.outputs[o], outputs[o], mode.numerics));
+    Verdict found = judge(expected.outputs[o], outputs[o], mode.numerics);
+    if (found.status == Status::fail && flushes) found = judge(expected.outputs[o], outputs[o], mode.numerics, &reference.of_flushed().outputs[o]);
+    verdict.merge(found);
   }
   // A case whose outputs have no element by design is judged by what surrounds it: canaries, status, inputs.
   if (elements && verdict.compared == 0) verdict.merge({Status::unknown, "no element was compared", 0, 0, {}});
@@ -72,7 +85,7 @@ void join_repeat(CaseResult& first, const CaseResult& again, std::uint32_t round
 }
 
 Lane::Lane(const RunPlan& plan, Journal& journal, HostMemory& memory)
-    : plan_(plan), journal_(journal), memory_(memory), inputs_("inputs"), processes_(plan.targets.size()), silent_starts_(plan.targets.size()) {}
+    : plan_(plan), journal_(journal), memory_(memory), inputs_("inputs"), processes_(plan.targets.size()), flushes_(plan.targets.size()), silent_starts_(plan.targets.size()) {}
 
 std::string Lane::ensure_process(std::size_t target) {
   if (processes_[target]) return {};
@@ -89,11 +102,12 @@ std::string Lane::ensure_process(std::size_t target) {
   if (answer.end != ChildProcess::End::answered) return "the device process did not start: " + answer.cause;
   const nlohmann::json ready = nlohmann::json::parse(answer.line);
   if (!ready.at("ready").get<bool>()) return "the device does not open: " + ready.at("text").get<std::string>();
+  flushes_[target] = declares_ftz(ready.at("architecture").get<std::string>());
   processes_[target] = std::move(process);
   return {};
 }
 
-CaseResult Lane::judge_answer(const Case& c, const CaseAnswer& answer, Reference& reference, SharedMemory& outputs) {
+CaseResult Lane::judge_answer(const Case& c, const CaseAnswer& answer, Reference& reference, bool flushes, SharedMemory& outputs) {
   CaseResult result;
   if (answer.script) {
     result.verdict = *answer.script;
@@ -105,7 +119,7 @@ CaseResult Lane::judge_answer(const Case& c, const CaseAnswer& answer, Reference
   result.verdict = {Status::pass, {}, 0, 0, {}};
   if (answer.modes.empty()) result.verdict = {Status::unknown, "no mode was run", 0, 0, {}};
   for (std::size_t m = 0; m < answer.modes.size(); ++m) {
-    result.verdict.merge(judge_mode(answer.modes[m], reference, map_outputs(c, arena.subspan(m * one, one))));
+    result.verdict.merge(judge_mode(answer.modes[m], reference, flushes, map_outputs(c, arena.subspan(m * one, one))));
     if (result.kernel.find(answer.modes[m].kernel) == std::string::npos)
       result.kernel += (result.kernel.empty() ? "" : ", ") + answer.modes[m].kernel;
   }
@@ -137,7 +151,7 @@ CaseResult Lane::collect(const Case& c, std::size_t target, Reference& reference
   if (answer.end == ChildProcess::End::answered) {
     try {
       const CaseAnswer parsed = parse_answer(answer.line);
-      result = judge_answer(c, parsed, reference, process.outputs());
+      result = judge_answer(c, parsed, reference, flushes_[target], process.outputs());
       if (!parsed.changed.empty() && result.verdict.status == Status::pass)
         result.verdict = {Status::fail, "the plugin changed the process [C9]: " + parsed.changed, 0, result.verdict.compared, {}};
     } catch (const std::exception& error) {

@@ -28,11 +28,13 @@ class Lane {
    public:
     Reference(const Case& what, const CaseData& data) : what_(what), data_(data) {}
     const Expected& get();
+    /// Of inputs and states whose f32 and bf16 subnormals are zeros.
+    const Expected& of_flushed();
 
    private:
     const Case& what_;
     const CaseData& data_;
-    std::optional<Expected> expected_;
+    std::optional<Expected> expected_, flushed_;
   };
 
  private:
@@ -42,7 +44,7 @@ class Lane {
   std::vector<CaseResult> run_once(const Case& c, const std::vector<bool>& wanted, Reference& reference);
   CaseResult judge_whole_graph(const Case& c, const CaseAnswer& answer, std::span<std::byte> arena);
   CaseResult collect(const Case& c, std::size_t target, Reference& reference, bool retry);
-  CaseResult judge_answer(const Case& c, const CaseAnswer& answer, Reference& reference, SharedMemory& outputs);
+  CaseResult judge_answer(const Case& c, const CaseAnswer& answer, Reference& reference, bool flushes, SharedMemory& outputs);
 
   /// Gives back what a large case took: its memory is shared with the device processes, which go with it.
   void release();
@@ -52,6 +54,7 @@ class Lane {
   HostMemory& memory_;
   SharedMemory inputs_;
   std::vector<std::unique_ptr<ChildProcess>> processes_;
+  std::vector<bool> flushes_;                 // whether the device that a process opened declares `ftz`
   std::vector<std::uint32_t> silent_starts_;  // one a target: starts in a row that no answer followed
 };
 

@@ -92,6 +92,15 @@ Target target_of(const json& j) {
 
 }  // namespace
 
+bool declares_ftz(std::string_view architecture) noexcept {
+  for (std::size_t begin = 0; begin < architecture.size();) {
+    const std::size_t end = std::min(architecture.find(' ', begin), architecture.size());
+    if (architecture.substr(begin, end - begin) == "ftz") return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
 int survey_main(const Selection& selection) {
   Survey survey;
   try {

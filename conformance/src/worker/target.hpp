@@ -4,6 +4,7 @@
 #include "cli/options.hpp"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace quern::conformance {
@@ -16,6 +17,9 @@ struct Target {
   std::uint32_t device_class = 0;
   std::string sha256;  // of the plugin's file; empty where it is no file
 };
+
+/// Whether `ftz` is among the words of a device's architecture: its kernels may take f32 subnormals for zeros (plugin-api/CONTRACT.md, C23).
+bool declares_ftz(std::string_view architecture) noexcept;
 
 struct Survey {
   std::vector<Target> targets;

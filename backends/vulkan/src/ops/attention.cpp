@@ -199,15 +199,25 @@ bool fused_attention_serves(const Call& call, const CardFacts& card) {
   return std::int64_t{call.input(3).dims[1]} * k.dims[2] < std::int64_t{1} << 31;
 }
 
-void launch_fused_attention(const Call& call, Launcher& launcher) {
+void launch_fused_attention(const Call& call, const Unrotated* unrotated, Launcher& launcher) {
   const Tensor &q = call.input(0), &k = call.input(1), &v = call.input(2);
   if (q.dims[0] == 0) return;
-  const AttentionParams p = attention_params(call, launcher);
+  AttentionParams p = attention_params(call, launcher);
+  if (unrotated != nullptr) {
+    p.q = unrotated->q.data;
+    p.new_k = unrotated->k.data;
+    p.new_v = unrotated->v.data;
+    p.table = unrotated->table.data;
+    p.table_stride = unrotated->table.strides[0];
+    p.positions = static_cast<int>(unrotated->table.dims[0]);
+    p.pairs = static_cast<uint>(unrotated->table.dims[1]);
+    p.mode = static_cast<int>(unrotated->mode);
+  }
   const std::int64_t at_once = std::int64_t{launcher.facts().subgroup_least} * 4;
   const std::uint32_t threads = launcher.facts().software() ? 32 : std::min<std::uint32_t>(512, launcher.facts().group_limit);
   launcher.launch("attention_fused", threads, {q.dims[1], std::min<std::int64_t>(q.dims[0], 65535), 1}, p,
                   {static_cast<std::int32_t>(k.dtype), static_cast<std::int32_t>(v.dtype),
-                   static_cast<std::int32_t>((std::max(q.dims[2], v.dims[3]) + at_once - 1) / at_once)});
+                   static_cast<std::int32_t>((std::max(q.dims[2], v.dims[3]) + at_once - 1) / at_once), unrotated != nullptr ? 1 : 0});
 }
 
 const std::span<const Op> attention_ops = table;

@@ -7,6 +7,12 @@ namespace quern::vulkan {
 
 /// Causal, over caches of floats whose rows are read four elements at a time, without masks, sinks or position biases.
 bool fused_attention_serves(const Call& call, const CardFacts& card);
-void launch_fused_attention(const Call& call, Launcher& launcher);
+/// What rope_kv.comp would read for the one row of the call.
+struct Unrotated {
+  Tensor q, k, v, table;
+  std::int64_t mode = 0;
+};
+/// `unrotated`: of one row, whose query the call's first input is not yet; null: it is, and the caches hold its key and value.
+void launch_fused_attention(const Call& call, const Unrotated* unrotated, Launcher& launcher);
 
 }  // namespace quern::vulkan

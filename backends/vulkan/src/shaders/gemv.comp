@@ -29,7 +29,7 @@ void main() {
         Unit w[tile_n];
         [[unroll]] for (int r = 0; r < tile_n; ++r) {
           const uint64_t row = uint64_t(min(first + uint(r), p.n - 1u));
-          w[r] = open_unit(format, p.b + row * uint64_t(row_blocks * block_bytes(format)), planes, row * uint64_t(row_blocks), unit);
+          w[r] = decode_unit(format, load_unit(format, p.b + row * uint64_t(row_blocks * block_bytes(format)), planes, row * uint64_t(row_blocks), unit), unit);
         }
         [[unroll]] for (int t = 0; t < tile_m; ++t) {
           const uint a_row = min(base + uint(t), p.m - 1u);

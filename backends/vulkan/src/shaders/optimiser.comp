@@ -1,7 +1,8 @@
 #version 460
 // One step of AdamW or SGD, an invocation an element. Constant 1: SGD. Source: Loshchilov and Hutter 2017 (arXiv:1711.05101).
 //
-// (1 - beta2) g comes before its product with g, and the root of v before its correction: a gradient of 1e20 stays in range.
+// (1 - beta2) g comes before its product with g, and the root of v before its correction: a gradient of 1e20 stays in range. `precise`:
+// NVIDIA's driver 580 multiplies g by g first where it may.
 #extension GL_GOOGLE_include_directive : require
 #include "prelude.glsl"
 #include "math.glsl"
@@ -23,7 +24,9 @@ void adamw(uint i, float g, float lr, int step) {
   ADDRESS(at_w, p.w, p.shape, i)
   ADDRESS(at_m, p.m, p.shape, i)
   ADDRESS(at_v, p.v, p.shape, i)
-  const float m = p.beta1 * Float(at_m).v + p.rest1 * g, v = p.beta2 * Float(at_v).v + p.rest2 * g * g;
+  const float m = p.beta1 * Float(at_m).v + p.rest1 * g;
+  precise const float part = p.rest2 * g;
+  precise const float v = p.beta2 * Float(at_v).v + part * g;
   Float(at_m).v = m;
   Float(at_v).v = v;
   uint64_t exact = at_w;

@@ -143,6 +143,12 @@ struct GemvParams {  // rows of y and c are packed f32
   uint m, n, k;
   int bias_dtype;
 };
+struct GemvOneParams {  // other: the norm's weight, or the other half of a SwiGLU; c and y: packed f32
+  uint64_t x, other, b, other_b, bias, c, y;
+  uint n;
+  int bias_dtype;
+  float epsilon, offset;
+};
 struct KvParams {
   uint64_t x, cache, block_table, row_slot, position, predicate, faults;
   int64_t x_row, x_head, page_stride, head_stride, position_stride;
@@ -161,6 +167,10 @@ struct AttentionParams {
   uint rows, heads, kv_heads, d, dv;
   int q_dtype, y_dtype, mask_dtype, sink_dtype, sink_step, pages, page, sequences, pages_a_sequence, causal;
   float scale, softcap, max_bias;
+  int positions, mode, unused;  // of a rotation in the kernel: rows of its table, as of rope
+  uint pairs;
+  uint64_t new_k, new_v, table;
+  int64_t table_stride;
 };
 struct RouterParams {
   uint64_t logits, bias, id, weight, predicate;

@@ -32,8 +32,7 @@ void main() {
     }
     for (uint begin = 0u; begin < p.k; begin += lanes * 8u) {
       const uint i = begin + lane * 8u;
-      vec4 v[2] = vec4[2](vec4(0.0), vec4(0.0));
-      uint most = 0u;
+      Eight x8 = Eight(vec4[2](vec4(0.0), vec4(0.0)));
       if (i < p.k) {
         for (uint h = 0u; h < 2u; ++h) {
           vec4 part = four_at(x, i + 4u * h);
@@ -42,34 +41,21 @@ void main() {
             const vec4 up = four_at(other, i + 4u * h);
             part = vec4(part.x * sigmoid_of(part.x), part.y * sigmoid_of(part.y), part.z * sigmoid_of(part.z), part.w * sigmoid_of(part.w)) * up;
           }
-          v[h] = part;
-          const uvec4 bits = floatBitsToUint(part) & 0x7fffffffu;  // in the order of sizes; NaN is the largest
-          most = max(max(max(most, bits.x), max(bits.y, bits.z)), bits.w);
+          x8.v[h] = part;
         }
       }
-      largest[lane] = most;
+      largest[lane] = largest_of(x8);
       barrier();
-      const uint first = lane & ~3u;
-      most = max(max(largest[first], largest[first + 1u]), max(largest[first + 2u], largest[first + 3u]));
-      // What is not finite makes the scale NaN, and so all that reads these 32.
-      const bool finite = most < 0x7f800000u;
-      const float size = uintBitsToFloat(most), scale = finite ? size / 127.0 : NOT_A_NUMBER, inverse = finite && size > 1e-30 ? 127.0 / size : 0.0;
-      uint word[2] = uint[2](0u, 0u);
+      const uint first = lane & ~3u, most = max(max(largest[first], largest[first + 1u]), max(largest[first + 2u], largest[first + 3u]));
+      const float scale = scale_of(most);
       int sum = 0;
-      if (inverse > 0.0) {
-        for (uint h = 0u; h < 2u; ++h) {
-          const ivec4 code = clamp(ivec4(roundEven(v[h] * inverse)), -127, 127);
-          sum += code.x + code.y + code.z + code.w;
-          const uvec4 bits = uvec4(code) & 255u;
-          word[h] = bits.x | bits.y << 8 | bits.z << 16 | bits.w << 24;
-        }
-      }
+      const uvec2 word = codes_of_eight(x8, most, sum);
       code_sum[lane] = sum;
       barrier();
       if (i < p.k) {
         UintPair to = UintPair(codes_of(p.y, p.k, row, i));
-        to.a = word[0];
-        to.b = word[1];
+        to.a = word.x;
+        to.b = word.y;
         if ((lane & 1u) == 0u) {
           FloatPair scales = FloatPair(scales_of(p.y, p.rows, p.k, row, i));
           scales.v = vec2(scale, scale * float(sum + code_sum[lane + 1u]));

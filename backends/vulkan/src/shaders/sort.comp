@@ -1,6 +1,7 @@
 #version 460
 // Rows of logits ranked: sort and top_k write values and places, the masks keep the best. A workgroup a row. Constant 1: which.
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 #include "prelude.glsl"
 #include "math.glsl"
 #include "group.glsl"
@@ -17,6 +18,15 @@ STORED(RankParams)
 #define SAMPLE 4
 
 shared uint stretch_found;
+const int loads_at_once = 8;
+
+/// Elements of a row for a lane, a workgroup's width apart, from `begin` on; -inf behind the end.
+void load_some(uint64_t x, uint begin, out float v[loads_at_once]) {
+  [[unroll]] for (int j = 0; j < loads_at_once; ++j) {
+    const uint i = begin + uint(j) * gl_WorkGroupSize.x;
+    v[j] = i < p.n ? Float(x + uint64_t(i) * 4ul).v : -INFINITY;
+  }
+}
 
 uint64_t pair_at(uint64_t pairs, uint i) { return pairs + uint64_t(i) * 8ul; }
 float value_at(uint64_t pairs, uint i) { return from_descending_key(UintPair(pair_at(pairs, i)).a); }
@@ -74,13 +84,16 @@ void main() {
     uint best_place = 0xffffffffu, finite = 0u;
     const uint64_t params = p.params + uint64_t(row) * 32ul;
     if (op != SORT) {
-      FOR_EACH_LANE(i, p.n) {
-        const float v = Float(x + uint64_t(i) * 4ul).v;
-        if (v > best) {
-          best = v;
-          best_place = i;
+      for (uint begin = lane; begin < p.n; begin += gl_WorkGroupSize.x * uint(loads_at_once)) {
+        float v[loads_at_once];
+        load_some(x, begin, v);
+        [[unroll]] for (int j = 0; j < loads_at_once; ++j) {
+          if (v[j] > best) {
+            best = v[j];
+            best_place = begin + uint(j) * gl_WorkGroupSize.x;
+          }
+          if (v[j] > -INFINITY) ++finite;
         }
-        if (v > -INFINITY) ++finite;
       }
       const float mine = best;
       best = group_max(best);
@@ -97,9 +110,11 @@ void main() {
     }
     float sum = 0.0, top = best == -INFINITY ? 0.0 : best;
     if (op == SAMPLE) {
-      FOR_EACH_LANE(i, p.n) {
-        const float v = Float(x + uint64_t(i) * 4ul).v;
-        if (v > -INFINITY) sum += exp_of(v - top);
+      for (uint begin = lane; begin < p.n; begin += gl_WorkGroupSize.x * uint(loads_at_once)) {
+        float v[loads_at_once];
+        load_some(x, begin, v);
+        [[unroll]] for (int j = 0; j < loads_at_once; ++j)
+          if (v[j] > -INFINITY) sum += exp_of(v[j] - top);
       }
       sum = group_sum(sum);
       temperature = Float(params).v;

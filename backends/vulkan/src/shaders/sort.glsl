@@ -45,7 +45,8 @@ void sort_pairs(uint64_t from, uint64_t to, uint n) {
 /// Orders floats as unsigned numbers, the largest first; NaN as -inf, -0 as 0.
 uint descending_key(float x) {
   if (is_nan(x)) x = -INFINITY;
-  const uint b = x == 0.0 ? 0u : floatBitsToUint(x);
+  uint b = floatBitsToUint(x);
+  if (b == 0x80000000u) b = 0u;  // as bits: a driver may take subnormals for zeros
   return ~((b & 0x80000000u) != 0u ? ~b : b | 0x80000000u);
 }
 float from_descending_key(uint key) {

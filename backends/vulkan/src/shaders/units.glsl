@@ -4,6 +4,10 @@ struct Unit {
   uvec4 code[4];
   vec4 f, m;
 };
+/// The same as it lies in memory: loads can be under way while something else is computed.
+struct PackedUnit {
+  uvec4 q[4], head;
+};
 
 uvec4 words_at(uint64_t at) { return Uint4(at).v; }
 
@@ -20,16 +24,60 @@ uvec4 low_nibbles(uvec4 q) { return q & 0x0f0f0f0fu; }
 uvec4 high_nibbles(uvec4 q) { return q >> 4 & 0x0f0f0f0fu; }
 
 /// `row`: of a canonical matrix; `block`: its first block in a packed one.
-Unit open_unit(const int format, uint64_t row, Planes planes, uint64_t block, uint unit) {
+PackedUnit load_unit(const int format, uint64_t row, Planes planes, uint64_t block, uint unit) {
+  PackedUnit u;
+  u.q = uvec4[4](uvec4(0u), uvec4(0u), uvec4(0u), uvec4(0u));
+  u.head = uvec4(0u);
+  if (format == Q4_K || format == Q5_K) {
+    const uint64_t at = row + uint64_t(unit / 4u * block_bytes(format)), codes = at + (format == Q4_K ? 16u : 48u) + 32u * (unit % 4u);
+    u.head = words_at(at);
+    u.q[0] = words_at(codes);
+    u.q[1] = words_at(codes + 16ul);
+    if (format == Q5_K) {
+      u.q[2] = words_at(at + 16ul);
+      u.q[3] = words_at(at + 32ul);
+    }
+  } else if (format == Q6_K) {
+    const uint64_t b = block + uint64_t(unit / 4u);
+    const uint h = unit >> 1 & 1u, side = unit & 1u;
+    const uint64_t at = planes.codes + b * 128ul + uint64_t(64u * h + 16u * side);
+    u.q[0] = words_at(at);
+    u.q[1] = words_at(at + 32ul);
+    u.q[2] = words_at(planes.high + b * 64ul + uint64_t(32u * h + 16u * side));
+    UintPair scales = UintPair(planes.scales + b * 16ul + uint64_t(8u * h));
+    u.head.xy = uvec2(scales.a, scales.b);
+    u.head.z = short_at(planes.small + b * 2ul);
+  } else {
+    const uint64_t b = block + uint64_t(2u * unit);
+    if (format == Q4_1 || format == Q5_1) {
+      UintPair pairs = UintPair(planes.small + b * 4ul);
+      u.head.xy = uvec2(pairs.a, pairs.b);
+    } else {
+      u.head.x = Uint(planes.small + b * 2ul).v;
+    }
+    if (format == Q8_0) {
+      const uint64_t at = planes.codes + b * 32ul;
+      u.q = uvec4[4](words_at(at), words_at(at + 16ul), words_at(at + 32ul), words_at(at + 48ul));
+    } else {
+      u.q[0] = words_at(planes.codes + b * 16ul);
+      u.q[1] = words_at(planes.codes + b * 16ul + 16ul);
+      if (format == Q5_0 || format == Q5_1) {
+        UintPair bits = UintPair(planes.high + b * 4ul);
+        u.head.zw = uvec2(bits.a, bits.b);
+      }
+    }
+  }
+  return u;
+}
+
+Unit decode_unit(const int format, PackedUnit from, uint unit) {
   Unit u;
   if (format == Q4_K || format == Q5_K) {
-    const uint64_t at = row + uint64_t(unit / 4u * block_bytes(format));
     const uint pair = unit % 4u, s = (pair & 1u) * 16u;
-    const uvec4 head = words_at(at);
-    const uvec4 a = words_at(at + (format == Q4_K ? 16u : 48u) + 32u * pair), b = words_at(at + (format == Q4_K ? 32u : 64u) + 32u * pair);
-    u.code = uvec4[4](low_nibbles(a), low_nibbles(b), high_nibbles(a), high_nibbles(b));
+    const uvec4 head = from.head;
+    u.code = uvec4[4](low_nibbles(from.q[0]), low_nibbles(from.q[1]), high_nibbles(from.q[0]), high_nibbles(from.q[1]));
     if (format == Q5_K) {
-      const uvec4 c = words_at(at + 16u) >> 2u * pair, e = words_at(at + 32u) >> 2u * pair;
+      const uvec4 c = from.q[2] >> 2u * pair, e = from.q[3] >> 2u * pair;
       u.code[0] |= (c & 0x01010101u) << 4;
       u.code[1] |= (e & 0x01010101u) << 4;
       u.code[2] |= (c & 0x02020202u) << 3;
@@ -48,43 +96,32 @@ Unit open_unit(const int format, uint64_t row, Planes planes, uint64_t block, ui
     u.f = d * vec4(scale.xx, scale.yy);
     u.m = -(least * vec4(minimum.xx, minimum.yy));
   } else if (format == Q6_K) {
-    const uint64_t b = block + uint64_t(unit / 4u);
-    const uint h = unit >> 1 & 1u, side = unit & 1u;
-    const uint64_t at = planes.codes + b * 128ul + uint64_t(64u * h + 16u * side);
-    const uvec4 low = words_at(at), other = words_at(at + 32ul), high = words_at(planes.high + b * 64ul + uint64_t(32u * h + 16u * side));
-    UintPair scales = UintPair(planes.scales + b * 16ul + uint64_t(8u * h));
-    const uvec2 bytes = uvec2(scales.a, scales.b) >> 8u * side;
-    u.code[0] = low_nibbles(low) | (high & 0x03030303u) << 4;
-    u.code[1] = low_nibbles(other) | (high & 0x0c0c0c0cu) << 2;
-    u.code[2] = high_nibbles(low) | (high & 0x30303030u);
-    u.code[3] = high_nibbles(other) | (high >> 2 & 0x30303030u);
+    const uvec2 bytes = from.head.xy >> 8u * (unit & 1u);
+    const uvec4 high = from.q[2];
+    u.code[0] = low_nibbles(from.q[0]) | (high & 0x03030303u) << 4;
+    u.code[1] = low_nibbles(from.q[1]) | (high & 0x0c0c0c0cu) << 2;
+    u.code[2] = high_nibbles(from.q[0]) | (high & 0x30303030u);
+    u.code[3] = high_nibbles(from.q[1]) | (high >> 2 & 0x30303030u);
     for (int g = 0; g < 4; ++g) u.code[g] = ((u.code[g] | 0x80808080u) - 0x20202020u) ^ 0x80808080u;  // each byte less 32
-    u.f = scale_at(planes.small + b * 2ul) * vec4(signed_byte(bytes.x), signed_byte(bytes.x >> 16), signed_byte(bytes.y), signed_byte(bytes.y >> 16));
+    u.f = half_to_float(from.head.z) * vec4(signed_byte(bytes.x), signed_byte(bytes.x >> 16), signed_byte(bytes.y), signed_byte(bytes.y >> 16));
     u.m = vec4(0.0);
   } else {
-    const uint64_t b = block + uint64_t(2u * unit);
-    const bool minimum = format == Q4_1 || format == Q5_1;
-    if (minimum) {
-      UintPair pairs = UintPair(planes.small + b * 4ul);
-      u.f = vec4(vec2(half_to_float(pairs.a & 0xffffu)), vec2(half_to_float(pairs.b & 0xffffu)));
-      u.m = vec4(vec2(half_to_float(pairs.a >> 16)), vec2(half_to_float(pairs.b >> 16)));
+    if (format == Q4_1 || format == Q5_1) {
+      u.f = vec4(vec2(half_to_float(from.head.x & 0xffffu)), vec2(half_to_float(from.head.y & 0xffffu)));
+      u.m = vec4(vec2(half_to_float(from.head.x >> 16)), vec2(half_to_float(from.head.y >> 16)));
     } else {
-      const uint both = Uint(planes.small + b * 2ul).v;
-      u.f = vec4(vec2(half_to_float(both & 0xffffu)), vec2(half_to_float(both >> 16)));
+      u.f = vec4(vec2(half_to_float(from.head.x & 0xffffu)), vec2(half_to_float(from.head.x >> 16)));
       u.m = format == Q8_0 ? vec4(0.0) : (format == Q4_0 ? -8.0 : -16.0) * u.f;
     }
     if (format == Q8_0) {
-      const uint64_t at = planes.codes + b * 32ul;
-      u.code = uvec4[4](words_at(at), words_at(at + 16ul), words_at(at + 32ul), words_at(at + 48ul));
+      u.code = from.q;
     } else {
-      const uvec4 first = words_at(planes.codes + b * 16ul), second = words_at(planes.codes + b * 16ul + 16ul);
-      u.code = uvec4[4](low_nibbles(first), high_nibbles(first), low_nibbles(second), high_nibbles(second));
+      u.code = uvec4[4](low_nibbles(from.q[0]), high_nibbles(from.q[0]), low_nibbles(from.q[1]), high_nibbles(from.q[1]));
       if (format == Q5_0 || format == Q5_1) {
-        UintPair bits = UintPair(planes.high + b * 4ul);
-        u.code[0] |= spread_16(bits.a) << 4;
-        u.code[1] |= spread_16(bits.a >> 16) << 4;
-        u.code[2] |= spread_16(bits.b) << 4;
-        u.code[3] |= spread_16(bits.b >> 16) << 4;
+        u.code[0] |= spread_16(from.head.z) << 4;
+        u.code[1] |= spread_16(from.head.z >> 16) << 4;
+        u.code[2] |= spread_16(from.head.w) << 4;
+        u.code[3] |= spread_16(from.head.w >> 16) << 4;
       }
     }
   }
