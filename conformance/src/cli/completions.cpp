@@ -10,24 +10,24 @@
 namespace quern::conformance {
 namespace {
 
-std::string replaced(std::string text, std::string_view what, std::string_view by) {
+std::string replaced_all(std::string text, std::string_view what, std::string_view by) {
   for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += by.size()) text.replace(at, what.size(), by);
   return text;
 }
 
 /// "quick full huge" of "quick|full|huge"; empty for a value that is no list.
-std::string words_of(const Flag& flag) {
-  return flag.value.find('|') == std::string_view::npos ? "" : replaced(std::string(flag.value), "|", " ");
+std::string listed_words(const Flag& flag) {
+  return flag.value.find('|') == std::string_view::npos ? "" : replaced_all(std::string(flag.value), "|", " ");
 }
 
 std::string zsh_quoted(std::string text) {
-  for (const char* special : {"\\", "[", "]", ":"}) text = replaced(std::move(text), special, std::string("\\") + special);
-  return replaced(std::move(text), "'", "'\\''");
+  for (const char* special : {"\\", "[", "]", ":"}) text = replaced_all(std::move(text), special, std::string("\\") + special);
+  return replaced_all(std::move(text), "'", "'\\''");
 }
 
 std::string fish_quoted(std::string text) {
-  text = replaced(std::move(text), "\\", "\\\\");
-  return "'" + replaced(std::move(text), "'", "\\'") + "'";
+  text = replaced_all(std::move(text), "\\", "\\\\");
+  return "'" + replaced_all(std::move(text), "'", "\\'") + "'";
 }
 
 constexpr const char* bash_head = R"bash(# Completions of quern-conformance for bash, generated from its table of flags.
@@ -60,7 +60,7 @@ std::string bash_files(const char* kind) {
   return std::string("mapfile -t COMPREPLY < <(compgen ") + kind + " -- \"$cur\"); compopt -o filenames 2>/dev/null";
 }
 
-std::string verb_names() {
+std::string all_verb_names() {
   std::string names;
   for (const VerbRow& verb : verb_table()) names += (names.empty() ? "" : " ") + std::string(verb.name);
   return names;
@@ -80,12 +80,12 @@ std::string bash_completions() {
   for (const Flag& flag : flag_table()) {
     names += " " + std::string(flag.name);
     if (flag.value.empty()) continue;
-    const std::string words = words_of(flag);
+    const std::string words = listed_words(flag);
     out += "    " + std::string(flag.name) + ") ";
     out += !words.empty() ? bash_words(words) : flag.value == "FILE" ? bash_files("-f") : flag.value == "FOLDER" ? bash_files("-d") : ":";
     out += " ;;\n";
   }
-  out += "    *)\n      if [[ $cur == -* ]]; then " + bash_words(names) + "\n      elif [[ -z $verb ]]; then " + bash_words(verb_names()) +
+  out += "    *)\n      if [[ $cur == -* ]]; then " + bash_words(names) + "\n      elif [[ -z $verb ]]; then " + bash_words(all_verb_names()) +
          "\n      else\n        case $verb in " + verbs_with_a_journal("|") + ") " + bash_files("-f") + " ;; esac\n      fi ;;\n";
   return out + bash_tail;
 }
@@ -94,7 +94,7 @@ std::string zsh_completions() {
   std::string out = "#compdef quern-conformance\n# Completions of quern-conformance for zsh, generated from its table of flags.\n\n"
                     "_quern-conformance() {\n  local context state state_descr line\n  typeset -A opt_args\n  _arguments \\\n";
   for (const Flag& flag : flag_table()) {
-    const std::string words = words_of(flag);
+    const std::string words = listed_words(flag);
     out += "    " + std::string(flag.name == "--help" ? "{-h,--help}'" : flag.repeatable ? "'*" : "'");
     if (flag.name != "--help") out += flag.name;
     out += (flag.value.empty() ? "[" : "=[") + zsh_quoted(std::string(flag.help)) + "]";
@@ -117,7 +117,7 @@ std::string fish_completions() {
     out += "complete -c quern-conformance -n __fish_use_subcommand -a " + std::string(verb.name) + " -d " + fish_quoted(std::string(verb.help)) + "\n";
   out += "complete -c quern-conformance -n '__fish_seen_subcommand_from " + verbs_with_a_journal(" ") + "' -F\n";
   for (const Flag& flag : flag_table()) {
-    const std::string words = words_of(flag);
+    const std::string words = listed_words(flag);
     out += std::string("complete -c quern-conformance") + (flag.name == "--help" ? " -s h" : "") + " -l " + std::string(flag.name.substr(2));
     if (!words.empty())
       out += " -x -a " + fish_quoted(words);

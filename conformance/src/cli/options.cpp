@@ -18,7 +18,7 @@ bool takes_argument(const std::string& verb) {
   return verb == "device-process" || verb == "completions" || (row != verb_table().end() && !row->argument.empty());
 }
 
-void set(Options& o, const Flag& flag, const std::string& value, bool variable) {
+void set_flag(Options& o, const Flag& flag, const std::string& value, bool variable) {
   flag.set(o, value);
   GivenFlag& given = o.given[std::string(flag.name)];
   given.value += (given.value.empty() ? "" : ", ") + value;
@@ -33,7 +33,7 @@ void take_variable(Options& o, const Flag& flag, const std::string& variable, co
     return;
   }
   try {
-    set(o, flag, value, true);
+    set_flag(o, flag, value, true);
   } catch (const UsageError& error) {
     throw UsageError(variable + std::string(error.what()).substr(flag.name.size()));
   }
@@ -89,11 +89,11 @@ Options parse_options(const std::vector<std::string>& arguments, const Environme
     if (flag == flag_table().end()) throw UsageError("'" + word + "' is no option; --help lists them");
     if (flag->value.empty()) {
       if (inside) throw UsageError(word + " takes no value");
-      set(o, *flag, "1", false);
+      set_flag(o, *flag, "1", false);
       continue;
     }
     if (!inside && i + 1 == arguments.size()) throw UsageError(word + " needs a value");
-    set(o, *flag, inside ? value : arguments[++i], false);
+    set_flag(o, *flag, inside ? value : arguments[++i], false);
   }
   if (!o.help && !o.version && !is_hidden(o.verb)) take_variables(o, environment);
   return o;

@@ -20,7 +20,7 @@ namespace {
 constexpr const char* note = "source.json";
 
 /// Nothing where the entry is none of ours.
-std::optional<UrlFile> file_of(const Json& entry) {
+std::optional<UrlFile> url_file_of(const Json& entry) {
   const Json *name = entry.find("name"), *bytes = entry.find("bytes"), *sha256 = entry.find("sha256");
   if (name == nullptr || bytes == nullptr || sha256 == nullptr) return std::nullopt;
   if (name->text() == nullptr || bytes->count() == nullptr || sha256->text() == nullptr) return std::nullopt;
@@ -39,7 +39,7 @@ std::optional<UrlModel> read_url_model(const fs::path& folder) {
   if (url == nullptr || url->text() == nullptr || files == nullptr || files->list() == nullptr) return std::nullopt;  // not a note of ours
   UrlModel model{folder, *url->text(), {}};
   for (const Json& entry : *files->list()) {
-    const std::optional<UrlFile> file = file_of(entry);
+    const std::optional<UrlFile> file = url_file_of(entry);
     std::error_code missing;
     if (!file || !is_safe_path(file->name) || fs::file_size(folder / file->name, missing) != file->bytes || missing) return std::nullopt;
     model.files.push_back(*file);
