@@ -161,19 +161,15 @@ Answer read_answer(const std::string& text) {
   while (at < text.size()) {
     const std::size_t end = text.find('\n', at);
     if (end == std::string::npos) break;  // cut off
-    const nlohmann::json line = nlohmann::json::parse(text.begin() + static_cast<std::ptrdiff_t>(at),
-                                                      text.begin() + static_cast<std::ptrdiff_t>(end),
-                                                      nullptr, /*allow_exceptions=*/false);
+    const Json line = Json::parse(std::string_view(text).substr(at, end - at)).value_or(Json());
     at = end + 1;
-    if (!line.is_object()) continue;
-    if (const auto entering = line.find("entering");
-        entering != line.end() && entering->is_number_unsigned()) {
-      const std::uint64_t number = entering->get<std::uint64_t>();
+    if (const Json* entering = line.find("entering"); entering != nullptr && entering->count() != nullptr) {
+      const std::uint64_t number = *entering->count();
       if (number >= static_cast<std::uint64_t>(Stage::load) &&
           number <= static_cast<std::uint64_t>(Stage::probe))
         answer.stage = static_cast<Stage>(number);
     }
-    if (const auto result = line.find("result"); result != line.end()) {
+    if (const Json* result = line.find("result")) {
       try {
         answer.examination = examination_from(*result);
       } catch (const Error& wrong) {

@@ -1,11 +1,10 @@
 // See device_nodes.hpp.
 #include "device_nodes.hpp"
 
-#include "folder.hpp"
-
 #include "codes.hpp"
 #include "quern/graph/error.hpp"
 #include "survey.hpp"
+#include "quern/graph/folder.hpp"
 
 #include <grp.h>
 #include <sys/stat.h>

@@ -4,7 +4,8 @@
 #include "host.hpp"
 #include "verdict.hpp"
 
-#include <nlohmann/json.hpp>
+#include "quern/graph/json.hpp"
+#include "quern/graph/json_writer.hpp"
 
 #include <string>
 
@@ -22,18 +23,13 @@ std::string write_request(const HelperRequest& request);
 /// Throws Error(QUERN_INVALID_ARGUMENT) naming the field for what is no request.
 HelperRequest read_request(const std::string& text);
 
-nlohmann::json to_value(const Examination& examination);
+void write_json(JsonWriter& json, const Examination& examination);
 
 /// Throws Error(QUERN_IO) naming the field for what is no examination: the text may come from a damaged file
 /// or from a process that a plugin overwrote.
-Examination examination_from(const nlohmann::json& value);
-
-nlohmann::json to_value(const DeviceInfo& info);
+Examination examination_from(const Json& value);
 
 /// The number of a stage in these texts.
 int stage_number(Stage stage);
-
-/// For every dump: one line, or indented; bytes that are not UTF-8 are replaced.
-std::string dump(const nlohmann::json& value, int indent = -1);
 
 }  // namespace quern::loader

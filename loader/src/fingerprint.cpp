@@ -2,12 +2,12 @@
 // next boot, so it holds more than a key strictly needs; all of it takes well under a millisecond to read.
 #include "fingerprint.hpp"
 
-#include "folder.hpp"
-
 #include "graphics_cards.hpp"
 #include "quern/graph/error.hpp"
+#include "quern/graph/json_writer.hpp"
 #include "shared_libraries.hpp"
 #include "vulkan_drivers.hpp"
+#include "quern/graph/folder.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,10 +21,9 @@ namespace quern::loader {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 /// Bumped when the meaning of a cached result changes.
-constexpr int version = 1;
+constexpr int version = 2;
 
 constexpr const char* variables[] = {"CUDA_VISIBLE_DEVICES",
                                      "CUDA_DEVICE_ORDER",
@@ -67,8 +66,8 @@ std::string stamp(const std::string& path) {
 
 /// The files that the plugin would open: where the linker finds each library that its note names, and for the Vulkan loader the drivers
 /// that manifests announce. So a driver that was changed in place is probed anew.
-json opened_files(const Inspection& found, const Settings& settings) {
-  json rows = json::array();
+std::vector<std::string> opened_files(const Inspection& found, const Settings& settings) {
+  std::vector<std::string> rows;
   for (const Dependency& dependency : found.dependencies) {
     const std::optional<FoundLibrary> library = find_library(dependency.soname, settings);
     rows.push_back(library ? concat(library->path, " ", stamp(library->path)) : dependency.soname + " -");
@@ -80,7 +79,7 @@ json opened_files(const Inspection& found, const Settings& settings) {
 }
 
 /// Names and permissions of the device nodes in a directory that start with `prefix`.
-json nodes(const std::string& directory, const std::string& prefix) {
+std::vector<std::string> nodes(const std::string& directory, const std::string& prefix) {
   std::vector<std::string> rows;
   for (const std::string& name : names_in(directory)) {
     struct stat s {};
@@ -90,49 +89,60 @@ json nodes(const std::string& directory, const std::string& prefix) {
   return rows;
 }
 
-json user() {
+void write_user(JsonWriter& json) {
   std::vector<gid_t> groups(static_cast<std::size_t>(std::max(0, ::getgroups(0, nullptr))));
   const int count = ::getgroups(static_cast<int>(groups.size()), groups.data());
   groups.resize(static_cast<std::size_t>(std::max(0, count)));
   std::ranges::sort(groups);
-  return {{"uid", ::geteuid()}, {"gid", ::getegid()}, {"groups", groups}};
+  json.begin_object();
+  json.member("uid", ::geteuid());
+  json.member("gid", ::getegid());
+  json.member("groups", groups);
+  json.end_object();
 }
 
 }  // namespace
 
-json fingerprint(const HelperRequest& request, const Inspection& found, const HostFacts& facts,
-                 const Settings& settings) {
+std::string fingerprint(const HelperRequest& request, const Inspection& found, const HostFacts& facts,
+                        const Settings& settings) {
   const std::string boot = head(settings.proc_root + "/sys/kernel/random/boot_id");
-  if (boot.empty()) return nullptr;
-  json drivers = json::array({head(settings.proc_root + "/driver/nvidia/version")});
+  if (boot.empty()) return {};
+  std::vector<std::string> drivers{head(settings.proc_root + "/driver/nvidia/version")};
   for (const char* module : {"amdgpu", "i915", "xe", "nouveau"})
     drivers.push_back(head(concat(settings.sys_root, "/module/", module, "/srcversion")));
-  json seen = json::object();
-  for (const char* name : variables)
-    if (const char* value = std::getenv(name)) seen[name] = value;
-  json cards = json::array();
+  std::vector<std::string> cards;
   for (const GraphicsCard& card : list_graphics_cards(settings.sys_root))
     cards.push_back(card.words() + " " + card.driver);
-  json libraries =
-      json::array({stamp(settings.etc_root + "/ld.so.cache"), stamp(settings.etc_root + "/vulkan/icd.d"),
-                   stamp("/usr/share/vulkan/icd.d"), stamp("/usr/local/share/vulkan/icd.d")});
-  json key = {{"version", version},
-              {"plugin", stamp(request.path)},
-              {"build", found.build_id},
-              {"host", {facts.abi_minor, facts.header_hash, facts.cpu_features, facts.sanitizer}},
-              {"request", json::parse(write_request(request))},
-              {"drivers", std::move(drivers)},
-              {"boot", boot},
-              {"variables", std::move(seen)},
-              {"nodes",
-               {nodes(settings.dev_root, "nvidia"), nodes(settings.dev_root + "/dri", ""),
-                nodes(settings.dev_root, "kfd")}},
-              {"cards", std::move(cards)},
-              {"libraries", std::move(libraries)},
-              {"opened", opened_files(found, settings)},
-              {"user", user()}};
-  return json::parse(
-      dump(key));  // as it will look when it is read back: bytes that are not UTF-8 are replaced
+  const std::string libraries[] = {stamp(settings.etc_root + "/ld.so.cache"), stamp(settings.etc_root + "/vulkan/icd.d"),
+                                   stamp("/usr/share/vulkan/icd.d"), stamp("/usr/local/share/vulkan/icd.d")};
+  const std::uint64_t host[] = {facts.abi_minor, facts.header_hash, facts.cpu_features, facts.sanitizer};
+  JsonWriter json(JsonWriter::Style::one_line);
+  json.begin_object();
+  json.member("version", version);
+  json.member("plugin", stamp(request.path));
+  json.member("build", found.build_id);
+  json.member("host", host);
+  json.member("request", write_request(request));
+  json.member("drivers", drivers);
+  json.member("boot", boot);
+  json.key("variables");
+  json.begin_object();
+  for (const char* name : variables)
+    if (const char* value = std::getenv(name)) json.member(name, value);
+  json.end_object();
+  json.key("nodes");
+  json.begin_array();
+  json.value(nodes(settings.dev_root, "nvidia"));
+  json.value(nodes(settings.dev_root + "/dri", ""));
+  json.value(nodes(settings.dev_root, "kfd"));
+  json.end_array();
+  json.member("cards", cards);
+  json.member("libraries", libraries);
+  json.member("opened", opened_files(found, settings));
+  json.key("user");
+  write_user(json);
+  json.end_object();
+  return json.take();
 }
 
 }  // namespace quern::loader

@@ -5,15 +5,13 @@
 #include "inspect.hpp"
 #include "quern/loader/settings.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include <string>
 
 namespace quern::loader {
 
 /// Plugin file and build, loader, request, driver versions, boot, visibility variables, device nodes, cards,
-/// installed libraries and user. Null if the boot cannot be told: then nothing is cached.
-nlohmann::json fingerprint(const HelperRequest& request, const Inspection& found, const HostFacts& facts,
-                           const Settings& settings);
+/// installed libraries and user, as a text in UTF-8. Empty if the boot cannot be told: then nothing is cached.
+std::string fingerprint(const HelperRequest& request, const Inspection& found, const HostFacts& facts,
+                        const Settings& settings);
 
 }  // namespace quern::loader

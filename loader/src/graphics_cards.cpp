@@ -1,9 +1,9 @@
 // Reads graphics cards from sysfs.
 #include "graphics_cards.hpp"
 
-#include "folder.hpp"
 #include "plugin_parts.hpp"
 #include "quern/graph/error.hpp"
+#include "quern/graph/folder.hpp"
 
 #include <algorithm>
 #include <charconv>

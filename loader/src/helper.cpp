@@ -11,8 +11,15 @@
 namespace quern::loader {
 namespace {
 
-bool answer(const nlohmann::json& line) {
-  const std::string text = dump(line) + "\n";
+/// One line: an object with one member, which `value` writes.
+template <typename Value>
+bool answer(const char* name, const Value& value) {
+  JsonWriter json(JsonWriter::Style::one_line);
+  json.begin_object();
+  json.key(name);
+  value(json);
+  json.end_object();
+  const std::string text = json.take() + "\n";
   for (std::size_t at = 0; at < text.size();) {
     const ssize_t put = ::write(helper_result_fd, text.data() + at, text.size() - at);
     if (put < 0 && errno == EINTR) continue;
@@ -32,14 +39,16 @@ int serve_probe(const std::string& request_text) {
   wanted.options = request.options;
   wanted.measure = request.measure;
   wanted.thorough = true;
-  wanted.entering = [](Stage stage) { answer({{"entering", stage_number(stage)}}); };
+  wanted.entering = [](Stage stage) {
+    answer("entering", [&](JsonWriter& json) { json.value(stage_number(stage)); });
+  };
   Inspection found;
   Examination result;
   // Again: the file may have changed since the parent looked.
   result.verdict = inspect_file(request.path, wanted.facts, found);
   result.stage = Stage::inspect;
   if (result.verdict.ok()) result = examine(wanted, found);
-  return answer({{"result", to_value(result)}}) ? 0 : 70;
+  return answer("result", [&](JsonWriter& json) { write_json(json, result); }) ? 0 : 70;
 }
 
 }  // namespace quern::loader

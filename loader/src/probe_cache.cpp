@@ -16,7 +16,6 @@
 namespace quern::loader {
 namespace {
 
-using nlohmann::json;
 using Wall = std::chrono::system_clock;
 
 constexpr off_t max_file = 1 << 20;
@@ -58,9 +57,9 @@ std::string ProbeCache::file(const std::string& slot) const {
   return name.str();
 }
 
-std::optional<Examination> ProbeCache::find(const std::string& slot, const json& key,
+std::optional<Examination> ProbeCache::find(const std::string& slot, const std::string& key,
                                             std::string& fault) const {
-  if (directory_.empty() || key.is_null()) return std::nullopt;
+  if (directory_.empty() || key.empty()) return std::nullopt;
   const std::string name = file(slot);
   const File open{::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
   if (open.fd < 0) {
@@ -80,18 +79,15 @@ std::optional<Examination> ProbeCache::find(const std::string& slot, const json&
     if (got <= 0) break;
     have += static_cast<std::size_t>(got);
   }
-  const json value = json::parse(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(have), nullptr,
-                                 /*allow_exceptions=*/false);
-  if (!value.is_object() || !value.contains("key") || !value.contains("result"))
-    return fault = concat(name, ": damaged: not a kept probe result"), std::nullopt;
-  if (value["key"] != key) return std::nullopt;
+  const Json value = Json::parse(std::string_view(text).substr(0, have)).value_or(Json());
+  const Json *kept_key = value.find("key"), *kept = value.find("result"), *time = value.find("time");
+  if (kept_key == nullptr || kept == nullptr) return fault = concat(name, ": damaged: not a kept probe result"), std::nullopt;
+  if (kept_key->text() == nullptr || *kept_key->text() != key) return std::nullopt;
   try {
-    Examination result = examination_from(value["result"]);
+    Examination result = examination_from(*kept);
     if (is_doubtful(result.verdict.code)) {
-      const json at = value.value("time", json());
-      if (!at.is_number_integer() || now() - at.get<std::int64_t>() > doubtful_seconds ||
-          at.get<std::int64_t>() > now())
-        return std::nullopt;
+      const std::optional<std::int64_t> at = time == nullptr ? std::nullopt : time->integer();
+      if (!at || *at < 0 || *at > now() || now() - *at > doubtful_seconds) return std::nullopt;
     }
     return result;
   } catch (const Error& wrong) {
@@ -100,9 +96,9 @@ std::optional<Examination> ProbeCache::find(const std::string& slot, const json&
   }
 }
 
-void ProbeCache::keep(const std::string& slot, const json& key, const Examination& result,
+void ProbeCache::keep(const std::string& slot, const std::string& key, const Examination& result,
                       std::string& fault) const {
-  if (directory_.empty() || key.is_null() || result.verdict.code == code::no_helper) return;
+  if (directory_.empty() || key.empty() || result.verdict.code == code::no_helper) return;
   std::error_code error;
   std::filesystem::create_directories(directory_, error);
   if (error) {
@@ -115,7 +111,14 @@ void ProbeCache::keep(const std::string& slot, const json& key, const Examinatio
     fault = concat(directory_, ": cannot be written to: ", std::strerror(errno));
     return;
   }
-  const std::string text = dump({{"key", key}, {"time", now()}, {"result", to_value(result)}});
+  JsonWriter json(JsonWriter::Style::one_line);
+  json.begin_object();
+  json.member("key", key);
+  json.member("time", now());
+  json.key("result");
+  write_json(json, result);
+  json.end_object();
+  const std::string text = json.take();
   std::size_t put = 0;
   while (put < text.size()) {
     const ssize_t wrote = ::write(open.fd, text.data() + put, text.size() - put);

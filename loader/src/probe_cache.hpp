@@ -3,8 +3,6 @@
 
 #include "verdict.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include <chrono>
 #include <optional>
 #include <string>
@@ -19,12 +17,12 @@ class ProbeCache {
   explicit ProbeCache(std::string directory);
   bool is_on() const { return !directory_.empty(); }
 
-  /// The result kept for a slot (a plugin's path, and what was asked) under this key, or nothing.
-  std::optional<Examination> find(const std::string& slot, const nlohmann::json& key,
+  /// The result kept for a slot (a plugin's path, and what was asked) under this key, or nothing; nothing is kept under an empty key.
+  std::optional<Examination> find(const std::string& slot, const std::string& key,
                                   std::string& fault) const;
 
   /// Keeps a result. A crash or a time-out is believed for ten minutes only: it may have been bad luck.
-  void keep(const std::string& slot, const nlohmann::json& key, const Examination& result,
+  void keep(const std::string& slot, const std::string& key, const Examination& result,
             std::string& fault) const;
 
   /// The file for a slot.

@@ -1,9 +1,10 @@
 // Names and look-ups of the load report, and its JSON.
 #include "quern/loader/report.hpp"
 
-#include "exchange.hpp"
+#include "quern/graph/json_writer.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace quern::loader {
 
@@ -81,45 +82,81 @@ const ReportEntry* Report::plugin(const std::string& id) const {
   return any;
 }
 
-std::string to_json(const Report& report, int indent) {
-  using nlohmann::json;
-  json entries = json::array();
-  for (const ReportEntry& e : report.entries) {
-    json reasons = json::array(), devices = json::array();
-    for (const Reason& r : e.reasons)
-      reasons.push_back({{"status", r.code}, {"text", r.text}, {"missing", r.missing}, {"remedy", r.remedy}});
-    for (const DeviceReport& d : e.devices) {
-      json device = to_value(d.info);
-      device["class"] = class_name(d.info.device_class);
-      device["uuid"] = uuid_text(d.info.uuid);
-      device["label"] = d.label;
-      device["status"] = status_name(d.status);
-      device["code"] = d.code;
-      device["reason"] = d.reason;
-      device["remedy"] = d.remedy;
-      device["rank"] = d.rank < 0 ? json() : json(d.rank);
-      device["bandwidth"] = d.bandwidth > 0 ? json(d.bandwidth) : json();
-      devices.push_back(std::move(device));
-    }
-    entries.push_back({{"path", e.path},
-                       {"stage", stage_name(e.stage)},
-                       {"status", status_name(e.status)},
-                       {"code", e.code},
-                       {"cause", e.cause},
-                       {"remedy", e.remedy},
-                       {"raw_error", e.raw_error},
-                       {"id", e.id},
-                       {"version", e.version},
-                       {"build", e.build},
-                       {"abi_minor", e.abi_minor},
-                       {"from_cache", e.from_cache},
-                       {"in_process", e.in_process},
-                       {"milliseconds", e.milliseconds},
-                       {"printed", e.printed},
-                       {"reasons", std::move(reasons)},
-                       {"devices", std::move(devices)}});
+namespace {
+
+void write_json(JsonWriter& json, const DeviceReport& d) {
+  const DeviceInfo& info = d.info;
+  json.begin_object();
+  json.member("label", d.label);
+  json.member("class", class_name(info.device_class));
+  json.member("vendor_id", info.vendor_id);
+  json.member("caps", info.caps);
+  json.member("name", info.name);
+  json.member("architecture", info.architecture);
+  json.member("driver_have", info.driver_have);
+  json.member("driver_need", info.driver_need);
+  json.member("pci_address", info.pci_address);
+  json.member("uuid", uuid_text(info.uuid));
+  json.member("memory_alignment", info.memory_alignment);
+  json.member("max_allocation", info.max_allocation);
+  json.member("heap_count", info.heap_count);
+  json.member("numa_node", info.numa_node);
+  json.member("status", status_name(d.status));
+  json.member("code", d.code);
+  json.member("reason", d.reason);
+  json.member("remedy", d.remedy);
+  json.member("rank", d.rank < 0 ? std::nullopt : std::optional(d.rank));
+  json.member("bandwidth", d.bandwidth > 0 ? std::optional(d.bandwidth) : std::nullopt);
+  json.end_object();
+}
+
+void write_json(JsonWriter& json, const ReportEntry& e) {
+  json.begin_object();
+  json.member("path", e.path);
+  json.member("stage", stage_name(e.stage));
+  json.member("status", status_name(e.status));
+  json.member("code", e.code);
+  json.member("cause", e.cause);
+  json.member("remedy", e.remedy);
+  json.member("raw_error", e.raw_error);
+  json.member("id", e.id);
+  json.member("version", e.version);
+  json.member("build", e.build);
+  json.member("abi_minor", e.abi_minor);
+  json.member("from_cache", e.from_cache);
+  json.member("in_process", e.in_process);
+  json.member("milliseconds", e.milliseconds);
+  json.member("printed", e.printed);
+  json.key("reasons");
+  json.begin_array();
+  for (const Reason& r : e.reasons) {
+    json.begin_object();
+    json.member("status", static_cast<std::uint32_t>(r.code));
+    json.member("text", r.text);
+    json.member("missing", r.missing);
+    json.member("remedy", r.remedy);
+    json.end_object();
   }
-  return dump({{"directories", report.directories}, {"entries", std::move(entries)}}, indent);
+  json.end_array();
+  json.key("devices");
+  json.begin_array();
+  for (const DeviceReport& d : e.devices) write_json(json, d);
+  json.end_array();
+  json.end_object();
+}
+
+}  // namespace
+
+std::string to_json(const Report& report) {
+  JsonWriter json;
+  json.begin_object();
+  json.member("directories", report.directories);
+  json.key("entries");
+  json.begin_array();
+  for (const ReportEntry& e : report.entries) write_json(json, e);
+  json.end_array();
+  json.end_object();
+  return json.take();
 }
 
 }  // namespace quern::loader

@@ -63,8 +63,7 @@ class Prober {
     const HelperRequest request{plugin.path, settings_.allow_dev_plugins.value, with_bandwidth,
                                 host_options(plugin.found.id, settings_)};
     const std::string slot = plugin.path + (with_bandwidth ? " with bandwidth" : "");
-    const nlohmann::json key =
-        cache_.is_on() ? fingerprint(request, plugin.found, facts_, settings_) : nlohmann::json();
+    const std::string key = cache_.is_on() ? fingerprint(request, plugin.found, facts_, settings_) : std::string();
     if (auto kept = cache_.find(slot, key, fault)) {
       plugin.examination = std::move(*kept);
       plugin.from_cache = true;

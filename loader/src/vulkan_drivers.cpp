@@ -2,11 +2,10 @@
 #include "vulkan_drivers.hpp"
 
 #include "codes.hpp"
-#include "folder.hpp"
 #include "quern/graph/error.hpp"
 #include "shared_libraries.hpp"
-
-#include <nlohmann/json.hpp>
+#include "quern/graph/folder.hpp"
+#include "quern/graph/json.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -17,7 +16,6 @@ namespace quern::loader {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 void add_list(std::vector<std::string>& to, const char* variable) {
   const char* text = std::getenv(variable);
@@ -51,50 +49,6 @@ void refuse(VulkanDriver& driver, const char* code, std::string cause, std::stri
   driver.remedy = std::move(remedy);
 }
 
-/// Takes ICD.library_path and ICD.api_version out of a manifest as it is parsed. Not a tree of values, whose destructor allocates and so
-/// ends the process where memory has run out.
-struct ManifestReader : nlohmann::json_sax<json> {
-  std::optional<std::string> library;
-  std::string api_version;
-  bool is_object = false;
-
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(number_integer_t) override { return true; }
-  bool number_unsigned(number_unsigned_t) override { return true; }
-  bool number_float(number_float_t, const string_t&) override { return true; }
-  bool binary(binary_t&) override { return true; }
-  bool string(string_t& text) override {
-    if (depth_ != 2 || !in_icd_) return true;
-    if (key_ == "library_path") library = text;
-    if (key_ == "api_version") api_version = text;
-    return true;
-  }
-  bool start_object(std::size_t) override {
-    is_object |= depth_ == 0;
-    if (depth_ == 1) in_icd_ = key_ == "ICD";
-    ++depth_;
-    return true;
-  }
-  bool end_object() override { return --depth_ >= 0; }
-  bool start_array(std::size_t) override {
-    if (depth_ == 1) in_icd_ = false;
-    ++depth_;
-    return true;
-  }
-  bool end_array() override { return --depth_ >= 0; }
-  bool key(string_t& name) override {
-    key_ = name;
-    return true;
-  }
-  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override { return false; }
-
- private:
-  std::string key_;
-  int depth_ = 0;
-  bool in_icd_ = false;
-};
-
 VulkanDriver read_manifest(const std::string& path, const Settings& settings) {
   VulkanDriver driver;
   driver.manifest = path;
@@ -102,16 +56,18 @@ VulkanDriver read_manifest(const std::string& path, const Settings& settings) {
   std::string text(1 << 16, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(in.gcount()));
-  ManifestReader manifest;
-  const bool is_object = json::sax_parse(text, &manifest) && manifest.is_object;
-  if (!is_object || !manifest.library) {
+  const Json manifest = Json::parse(text).value_or(Json());
+  const bool is_object = manifest.is_object();
+  const Json* icd = manifest.find("ICD");
+  const Json* library = icd == nullptr ? nullptr : icd->find("library_path");
+  if (library == nullptr || library->text() == nullptr) {
     refuse(driver, code::manifest_broken,
            concat(path, text.empty() ? ": cannot be read, or is empty" : !is_object ? ": is not JSON" : ": has no ICD.library_path"),
            "install the package of that Vulkan driver again, or remove the file");
     return driver;
   }
-  driver.api_version = manifest.api_version;
-  driver.library = *manifest.library;
+  if (const Json* version = icd->find("api_version"); version != nullptr && version->text() != nullptr) driver.api_version = *version->text();
+  driver.library = *library->text();
   std::optional<FoundLibrary> found;
   if (driver.library.find('/') == std::string::npos) {
     found = find_library(driver.library, settings);

@@ -6,6 +6,7 @@
 #include "weights_image.hpp"
 
 #include "quern/graph/error.hpp"
+#include "quern/graph/folder.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -14,6 +15,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <utility>
@@ -210,12 +212,13 @@ bool make_room(const std::string& folder, const std::string& replaced, std::uint
   std::vector<Found> found;
   std::uint64_t total = needed;
   std::error_code failed;
-  for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed)) {
-    const fs::path& path = entry->path();
+  for (const std::string& name : names_in(folder, SIZE_MAX)) {
+    const fs::path path = fs::path(folder) / name;
     std::error_code gone;
     if (path.extension() == ".part" && path != replaced + ".part") remove_orphan(path);
-    if (path.extension() != suffix || path == replaced || !entry->is_regular_file(gone)) continue;
-    const Found one{entry->last_write_time(gone), entry->file_size(gone), path};
+    if (path.extension() != suffix || path == replaced || !fs::is_regular_file(path, gone)) continue;
+    Found one{fs::last_write_time(path, gone), 0, path};
+    if (!gone) one.bytes = fs::file_size(path, gone);
     if (gone) continue;
     total += one.bytes;
     found.push_back(one);

@@ -1,11 +1,13 @@
 // The table of cases: names, data, selection, manifest, exclusions.
 #include "case_table/exclusions.hpp"
 #include "case_table/selection.hpp"
+#include "cli/flags.hpp"
 #include "worker/arena.hpp"
 
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -94,6 +96,70 @@ TEST(Options, BadOnesAreNamed) {
   const Options o = parse_options({"run", "--filter=a*", "--filter", "b*", "--profile", "full"});
   EXPECT_EQ(o.filters, (std::vector<std::string>{"a*", "b*"}));
   EXPECT_EQ(o.profile, Profile::full);
+}
+
+Environment environment_of(std::map<std::string, std::string> variables) {
+  return [variables](const char* name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    if (found == variables.end()) return {};
+    return found->second;
+  };
+}
+
+TEST(Options, EachHasAVariableThatIsWeakerThanItself) {
+  std::set<std::string> variables;
+  for (const Flag& flag : flag_table()) {
+    const std::string variable = variable_of(flag);
+    if (variable.empty()) continue;
+    EXPECT_TRUE(variables.insert(variable).second) << variable;
+    if (!variable.starts_with("QUERN_CONFORMANCE_")) continue;  // the loader's
+    const std::string value = flag.value.empty() ? "1" : flag.name == "--profile" ? "full" : flag.name == "--shard" ? "2/3" : flag.name == "--option" ? "a=b" : "3";
+    const Options by_variable = parse_options({"run"}, environment_of({{variable, value}}));
+    const Options by_flag = flag.value.empty() ? parse_options({"run", std::string(flag.name)}, environment_of({}))
+                                               : parse_options({"run", std::string(flag.name), value}, environment_of({{variable, "4"}}));
+    ASSERT_TRUE(by_variable.given.contains(std::string(flag.name))) << variable;
+    EXPECT_TRUE(by_variable.given.at(std::string(flag.name)).variable);
+    EXPECT_FALSE(by_flag.given.at(std::string(flag.name)).variable);
+    EXPECT_EQ(by_flag.given.at(std::string(flag.name)).value, value) << flag.name;
+    const std::string page = config_page(by_variable);
+    EXPECT_NE(page.find("environment " + variable + "\n"), std::string::npos) << page;
+  }
+  EXPECT_GT(variables.size(), 25u);
+  const Options o = parse_options({"run", "--jobs", "2"}, environment_of({{"QUERN_CONFORMANCE_JOBS", "7"}, {"QUERN_CONFORMANCE_FILTER", "a*"},
+                                                                         {"QUERN_CONFORMANCE_STOP", "0"}, {"QUERN_CONFORMANCE_VERBOSE", "1"}}));
+  EXPECT_EQ(o.jobs, 2u);
+  EXPECT_EQ(o.filters, std::vector<std::string>{"a*"});
+  EXPECT_FALSE(o.stop_at_failure);
+  EXPECT_TRUE(o.verbose);
+}
+
+TEST(Options, ABadVariableIsNamedAndProcessesOfTheSuiteReadNone) {
+  const auto said = [](const char* variable, const char* value) -> std::string {
+    try {
+      parse_options({"run"}, environment_of({{variable, value}}));
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(said("QUERN_CONFORMANCE_LEVEL", "5"), "QUERN_CONFORMANCE_LEVEL: 5 is not 1 to 4");
+  EXPECT_EQ(said("QUERN_CONFORMANCE_STOP", "yes"), "QUERN_CONFORMANCE_STOP: 'yes' is not 1 or 0");
+  EXPECT_TRUE(parse_options({"device-process", "cpu:0"}, environment_of({{"QUERN_CONFORMANCE_SEED", "9"}})).given.empty());
+}
+
+TEST(Options, TheHelpSaysWhatIsTheDefault) {
+  const Options standard = parse_options({"run"}, environment_of({}));
+  for (const Flag& flag : flag_table()) {
+    if (flag.standard.empty()) continue;
+    Options o = standard;
+    flag.set(o, std::string(flag.standard));
+    EXPECT_EQ(o.profile, standard.profile) << flag.name;
+    EXPECT_EQ(o.level, standard.level) << flag.name;
+    EXPECT_EQ(o.seed, standard.seed) << flag.name;
+    EXPECT_EQ(o.repeat, standard.repeat) << flag.name;
+    EXPECT_EQ(o.journal, standard.journal) << flag.name;
+    EXPECT_EQ(o.samples, standard.samples) << flag.name;
+  }
 }
 
 TEST(Exclusions, AnExcludedPassFailsAndAMandatoryNoFails) {

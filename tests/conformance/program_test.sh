@@ -48,6 +48,11 @@ expect 3 "an unknown device" $program run --device cpu:9 --journal "$out/journal
 expect 7 "nothing to execute" $run --filter 'matmul.*' --group copy
 expect 0 "list" $program list --op silu
 expect 0 "the version" $program --version
+expect 0 "variables instead of options" env QUERN_CONFORMANCE_OP=silu QUERN_CONFORMANCE_JOURNAL="$out/twins.jsonl" $program run --backend cpu --jobs 2
+[ "$(grep -c '"end"' "$out/twins.jsonl")" -eq "$($program list --op silu 2>/dev/null | wc -l)" ] || { echo "a variable chose other cases than its option"; failures=$((failures + 1)); }
+expect 0 "a journal goes on without the variables that began it" $program run --backend cpu --op silu --journal "$out/twins.jsonl" --resume
+expect 2 "a variable with a bad value" env QUERN_CONFORMANCE_LEVEL=5 $program list
+grep -q 'QUERN_CONFORMANCE_LEVEL: 5 is not 1 to 4' "$out/stderr" || { echo "the variable is not named"; cat "$out/stderr"; failures=$((failures + 1)); }
 
 # A fault of the suite itself, or of what it stands on.
 expect 70 "a journal without room" $program run --backend cpu --op silu --journal /dev/full

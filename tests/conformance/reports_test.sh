@@ -109,7 +109,7 @@ python3 - "$program" "$source/packaging/man/quern-conformance.1" <<'END' || fail
 import re, subprocess, sys
 page = open(sys.argv[2]).read().replace("\\-", "-")
 text = subprocess.run([sys.argv[1], "--help"], capture_output=True, text=True).stdout
-flags = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text))
+flags = set(re.findall(r"(?m)^  (--[a-z][a-z-]+)", text))
 verbs = re.findall(r"(?m)^  ([a-z]+) +[A-Za-z]", text.split("which devices")[0])
 assert len(flags) > 20 and {"run", "list", "report", "verify", "bench"} <= set(verbs), (flags, verbs)
 missing = [flag for flag in flags if not re.search(re.escape(flag) + r"(?![\w-])", page)] + [v for v in verbs if not re.search(rf"\.SS \"?{v}\b", page)]

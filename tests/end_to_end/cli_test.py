@@ -535,6 +535,16 @@ class Refusals(Case):
         self.assert_fails(4, [path, "lhama", "llama", "qwen2", "qwen3"], "run", path, "x")
 
 
+class BackendFaults(Case):
+    """What a backend says against the runtime's own calls is no mistake of whoever typed the command."""
+
+    def test_arguments_that_a_plugin_refuses_are_70_and_named(self):
+        for call, doing in (("prepare", "preparing"), ("submit", "running")):
+            environment = {"QUERN_BACKEND_PATH": os.environ["QUERN_TEST_REFUSING"], "QUERN_BACKEND": "refusing", "QUERN_REFUSED": call}
+            self.assert_fails(70, ["refusing:0", doing, "this binding is none of mine"], "run", MICRO, "x", "--raw", "--max-tokens", "1",
+                              env=environment)
+
+
 class Manual(Case):
     pages = SOURCE / "packaging/man"
 

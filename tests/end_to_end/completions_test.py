@@ -12,6 +12,8 @@ import unittest
 from harness import PROGRAM, VERBS, Case, main
 
 SCRIPTS = pathlib.Path(os.environ["QUERN_TEST_COMPLETIONS"])
+SUITE = pathlib.Path(os.environ.get("QUERN_TEST_SUITE", ""))  # quern-conformance, where it is built
+SUITE_SCRIPTS = pathlib.Path(os.environ.get("QUERN_TEST_SUITE_COMPLETIONS", ""))
 
 
 class ShellCase(Case):
@@ -23,6 +25,18 @@ class ShellCase(Case):
             self.skipTest(f"{self.shell} is not installed")
         (self.folder / "bin").mkdir()
         (self.folder / "bin/quern").symlink_to(PROGRAM)
+
+    def suite(self):
+        """Verbs and flags of quern-conformance as its help has them; skips the test where the program is not built."""
+        if not SUITE.is_file():
+            self.skipTest("quern-conformance is not built")
+        (self.folder / "bin/quern-conformance").symlink_to(SUITE)
+        page = subprocess.run([SUITE, "--help"], capture_output=True, text=True, check=True).stdout
+        verbs = set(re.findall(r"(?m)^  ([a-z]+) ", page))
+        flags = set(re.findall(r"(?m)^  (--[a-z-]+) ", page))
+        self.assertGreater(len(flags), 25)
+        self.assertIn("verify", verbs)
+        return verbs, flags
 
     def run_shell(self, *arguments, script=None):
         path = f"{self.folder}/bin:{os.environ['PATH']}"
@@ -43,11 +57,11 @@ class ShellCase(Case):
 class Bash(ShellCase):
     shell = "bash"
 
-    def complete(self, *lines):
+    def complete(self, *lines, scripts=SCRIPTS, program="quern"):
         """What readline would offer at the end of each line."""
-        script = f"set -u\nsource {SCRIPTS}/quern.bash\ncomplete -p quern >/dev/null\n"
+        script = f"set -u\nsource {scripts}/{program}.bash\ncomplete -p {program} >/dev/null\n"
         for line in lines:
-            script += f"COMP_LINE='{line}' COMP_POINT={len(line)}\n_quern\nprintf '%s\\n' \"${{COMPREPLY[@]-}}\" END\n"
+            script += f"COMP_LINE='{line}' COMP_POINT={len(line)}\n_{program.replace('-', '_')}\nprintf '%s\\n' \"${{COMPREPLY[@]-}}\" END\n"
         answers = self.run_shell("--norc", "--noprofile", "-s", script=script).split("END\n")
         self.assertEqual(len(answers), len(lines) + 1)
         return [set(answer.split("\n")) - {""} for answer in answers[:-1]]
@@ -83,6 +97,20 @@ class Bash(ShellCase):
         self.assertEqual(names, {"owner/name:Q4_K_M"})
         self.assertEqual(quantised, {"Q4_K_M"})  # readline keeps what is in front of the colon
 
+    def test_offers_what_the_conformance_suite_takes(self):
+        verbs, flags = self.suite()
+        self.write("run.jsonl", "")
+        (self.folder / "mutants").mkdir()
+        lines = ("", "-", "run --profile ", "verify run.", "run --mutants m", "run --filter ")
+        first, dashed, profiles, journals, folders, free = self.complete(*(f"quern-conformance {line}" for line in lines),
+                                                                         scripts=SUITE_SCRIPTS, program="quern-conformance")
+        self.assertEqual(first, verbs)
+        self.assertEqual(dashed, flags | {"-h"})
+        self.assertEqual(profiles, {"quick", "full", "huge"})
+        self.assertEqual(journals, {"run.jsonl"})
+        self.assertEqual(folders, {"mutants"})
+        self.assertEqual(free, set())
+
 
 class Zsh(ShellCase):
     shell = "zsh"
@@ -100,11 +128,23 @@ class Zsh(ShellCase):
             self.assertEqual(names, self.flags(verb), verb)
 
 
+    def test_offers_what_the_conformance_suite_takes(self):
+        verbs, flags = self.suite()
+        script = SUITE_SCRIPTS / "_quern-conformance"
+        self.run_shell("-f", "-n", str(script))
+        loaded = self.run_shell("-f", "-c", f"fpath=({SUITE_SCRIPTS} $fpath); autoload -Uz compinit; compinit -u -D; "
+                                            "autoload +X -Uz _quern-conformance; print -r -- $_comps[quern-conformance]; functions _quern-conformance")
+        self.assertTrue(loaded.startswith("_quern-conformance\n"), loaded[:200])
+        text = script.read_text()
+        self.assertEqual(set(re.findall(r"(?m)^    (?:'\*?|\{-h,)(--[a-z-]+)", text)), flags)
+        self.assertEqual(set(re.findall(r"(?m)^        '([a-z]+):", text)), verbs)
+
+
 class Fish(ShellCase):
     shell = "fish"
 
-    def complete(self, line):
-        out = self.run_shell("--no-config", "-c", f"source {SCRIPTS}/quern.fish; complete -C '{line}'")
+    def complete(self, line, script=SCRIPTS / "quern.fish"):
+        out = self.run_shell("--no-config", "-c", f"source {script}; complete -C '{line}'")
         return {row.split("\t")[0] for row in out.splitlines()}
 
     def test_offers_every_verb_and_every_flag(self):
@@ -116,6 +156,13 @@ class Fish(ShellCase):
     def test_offers_the_words_that_a_flag_takes(self):
         self.assertEqual(self.complete("quern run --kv "), {"f16", "f32"})
         self.assertEqual(self.complete("quern doctor --log "), {"trace", "debug", "info", "warn", "error", "off"})
+
+    def test_offers_what_the_conformance_suite_takes(self):
+        verbs, flags = self.suite()
+        script = SUITE_SCRIPTS / "quern-conformance.fish"
+        self.assertEqual(self.complete("quern-conformance ", script), verbs)
+        self.assertEqual(self.complete("quern-conformance run --", script), flags)
+        self.assertEqual(self.complete("quern-conformance run --profile ", script), {"quick", "full", "huge"})
 
 
 if __name__ == "__main__":

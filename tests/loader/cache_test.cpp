@@ -135,9 +135,9 @@ TEST_F(CacheTest, DamageIsReportedAndProbedAnew) {
 TEST_F(CacheTest, AResultWithAWrongFieldIsDamage) {
   was_kept();
   std::string text = read_whole(file());
-  const std::size_t at = text.rfind("\"class\":4");
+  const std::size_t at = text.rfind("\"class\": 4");
   ASSERT_NE(at, std::string::npos);
-  text.replace(at, 9, "\"class\":9");
+  text.replace(at, 10, "\"class\": 9");
   write_file(file(), text);
   const Report report = Loader(machine.settings()).report();
   EXPECT_THAT(entry_with(report, "QUERN-L-0702").cause, HasSubstr("field 'class' is 9"));

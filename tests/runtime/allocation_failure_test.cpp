@@ -2,7 +2,9 @@
 // release) one allocation returns null. Nothing may abort, the call must say that memory ran out, nothing may leak, and the same call
 // must succeed when it is made once more.
 //
-// usage: allocation_failure_test MODEL PLUGIN_FOLDER [--every]
+// usage: allocation_failure_test MODEL PLUGIN_FOLDER [--readers] [--every]
+//   --readers: another life, of the calls that read and write JSON and list folders: a plugin's kept probe result (the probes themselves run
+//   in the helper process), the device list, the file of a model, an estimate, the caches of pulled models.
 //   Without --every the first allocation of each distinct call stack fails, which is every place on every way to it; with it, each
 //   allocation of a run in turn (minutes). Each failure runs in a process of its own, so that an abort is counted, not fatal.
 //
@@ -26,6 +28,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -52,7 +55,9 @@ std::atomic<std::int64_t> live{0};     // bytes, always
 std::uint64_t main_count = 0;          // allocations of the main thread since counting began
 std::atomic<std::uint64_t> other_count{0};  // of all other threads
 std::uint64_t fail_main = never, fail_other = never;
-std::vector<Stack>* recorded = nullptr;  // by main_count, where asked for
+std::vector<Stack>* recorded = nullptr;        // by main_count, where asked for
+std::vector<Stack>* recorded_other = nullptr;  // by other_count
+std::mutex recording;
 Stack failed;                            // where the failure was
 bool has_failed = false;
 thread_local bool inside = false;
@@ -68,6 +73,16 @@ _Unwind_Reason_Code take_frame(_Unwind_Context* context, void* user) {
 bool fails() {
   if (!counting.load(std::memory_order_relaxed) || inside) return false;
   if (!is_main) {
+    if (recorded_other != nullptr) {
+      inside = true;
+      Stack stack;
+      _Unwind_Backtrace(take_frame, &stack);
+      {
+        const std::lock_guard lock(recording);
+        recorded_other->push_back(stack);
+      }
+      inside = false;
+    }
     const bool fail = other_count++ == fail_other;
     has_failed |= fail;
     return fail;
@@ -137,10 +152,15 @@ const char* model_path = nullptr;
 const char* plugin_folder = nullptr;
 std::string cache_folder;
 
+bool readers = false;
+std::string hub_folder;
+constexpr const char* url_model = "https://example.org/m-Q4_0.gguf";
+
 /// What a life made, for comparison.
 struct Results {
   std::vector<std::int32_t> ids;
   std::vector<float> embedding, product;
+  std::vector<char> texts;  // of the readers
   bool operator==(const Results&) const = default;
 };
 
@@ -153,7 +173,7 @@ class Life {
 
   void run() {
     counting = true;
-    live_all();
+    readers ? read_all() : live_all();
     counting = false;
   }
 
@@ -176,6 +196,48 @@ class Life {
   }
   void say(const std::string& text) {
     if (trouble.empty()) trouble = text;
+  }
+
+  /// A call that makes a text, which is kept for comparison if it says the same each time.
+  template <typename Call>
+  void text_of(const char* name, const Call& call, bool constant = true) {
+    quern_text* text = nullptr;
+    if (step(name, [&] { return call(&text); }) && constant) {
+      counting = false;
+      results.texts.insert(results.texts.end(), quern_text_data(text), quern_text_data(text) + quern_text_size(text));
+      counting = true;
+    }
+    quern_text_release(text);
+  }
+
+  void read_all() {
+    quern_runtime* runtime = nullptr;
+    quern_runtime_options options{};
+    options.struct_size = sizeof options;
+    options.ignore_environment = 1;
+    options.backend = "cpu";  // one plugin, one thread that asks for it: the same order each time
+    options.backend_path = plugin_folder;
+    options.cache_dir = cache_folder.c_str();
+    options.threads = 2;
+    if (step("quern_runtime_create", [&] { return quern_runtime_create(&options, &runtime); })) {
+      quern_device_list* devices = nullptr;
+      if (step("quern_runtime_devices", [&] { return quern_runtime_devices(runtime, &devices); }))
+        text_of("quern_device_list_json", [&](quern_text** text) { return quern_device_list_json(devices, text); }, false);  // free memory
+      quern_device_list_release(devices);
+    }
+    quern_runtime_release(runtime);
+    text_of("quern_show_json", [&](quern_text** text) { return quern_show_json(model_path, text); });
+    quern_estimate* estimate = nullptr;
+    step("quern_estimate_file", [&] { return quern_estimate_file(nullptr, model_path, nullptr, &estimate); });
+    quern_estimate_release(estimate);
+    quern_hub_options hub{};
+    hub.struct_size = sizeof hub;
+    hub.ignore_environment = 1;
+    hub.hub_cache = hub_folder.c_str();
+    hub.cache_dir = cache_folder.c_str();
+    text_of("quern_cached_models_json", [&](quern_text** text) { return quern_cached_models_json(&hub, text); });
+    text_of("quern_find_model", [&](quern_text** text) { return quern_find_model("owner/name:Q8_0", &hub, text); });
+    text_of("quern_find_model", [&](quern_text** text) { return quern_find_model(url_model, &hub, text); });
   }
 
   void live_all() {
@@ -327,6 +389,25 @@ class Life {
   }
 };
 
+bool write_file(const std::string& path, const std::string& text) {
+  const std::string folder = path.substr(0, path.rfind('/'));
+  const std::string make = "mkdir -p '" + folder + "'";
+  std::FILE* file = std::system(make.c_str()) == 0 ? std::fopen(path.c_str(), "w") : nullptr;
+  if (file == nullptr) return false;
+  std::fputs(text.c_str(), file);
+  return std::fclose(file) == 0;
+}
+
+/// One model as the hub's clients lay it, and one of another URL.
+bool fill_caches() {
+  hub_folder = cache_folder + "/hub";
+  const std::string commit(40, 'a'), repository = hub_folder + "/models--owner--name", stored = cache_folder + "/models/41d34d1074dc3a05";
+  return write_file(repository + "/refs/main", commit) && write_file(repository + "/snapshots/" + commit + "/name-Q8_0.gguf", "GGUF") &&
+         write_file(repository + "/snapshots/" + commit + "/more/README.md", "words") && write_file(stored + "/m-Q4_0.gguf", "GGUF") &&
+         write_file(stored + "/source.json", std::string("{\"url\": \"") + url_model +
+                                                 "\", \"files\": [{\"name\": \"m-Q4_0.gguf\", \"bytes\": 4, \"sha256\": \"" + std::string(64, '0') + "\"}]}");
+}
+
 std::string words_of(const Stack& stack) {
   std::string text;
   for (int i = 0; i < stack.depth; ++i) {
@@ -384,15 +465,20 @@ int child(std::uint64_t main_index, std::uint64_t other_index, const Results& ex
 int main(int argc, char** argv) {
   is_main = true;
   if (argc < 3) {
-    std::fprintf(stderr, "usage: %s MODEL PLUGIN_FOLDER [--every]\n", argv[0]);
+    std::fprintf(stderr, "usage: %s MODEL PLUGIN_FOLDER [--readers] [--every]\n", argv[0]);
     return 2;
   }
   model_path = argv[1];
   plugin_folder = argv[2];
-  const bool every = argc > 3 && std::strcmp(argv[3], "--every") == 0;
+  bool every = false;
+  for (int i = 3; i < argc; ++i) {
+    every |= std::strcmp(argv[i], "--every") == 0;
+    readers |= std::strcmp(argv[i], "--readers") == 0;
+  }
   char folder[] = "/tmp/quern-allocations-XXXXXX";
   if (mkdtemp(folder) == nullptr) return 2;
   cache_folder = folder;
+  if (!fill_caches()) return 2;
 
   Results expected;
   for (int warm = 0; warm < 2; ++warm) {  // what is made once a process is made here
@@ -404,24 +490,27 @@ int main(int argc, char** argv) {
     }
     expected = life.results;
   }
-  std::vector<Stack> stacks;
+  std::vector<Stack> stacks, other_stacks;
   stacks.reserve(4 << 20);
+  other_stacks.reserve(1 << 20);
   main_count = 0;
   other_count = 0;
   recorded = &stacks;
+  recorded_other = &other_stacks;
   Life().run();
   recorded = nullptr;
-  const std::uint64_t allocations = main_count, elsewhere = other_count;
-  std::map<std::vector<std::uintptr_t>, std::uint64_t> places;  // of each stack, its first allocation
-  for (std::uint64_t i = 0; i < stacks.size(); ++i) places.emplace(std::vector<std::uintptr_t>(stacks[i].frames, stacks[i].frames + stacks[i].depth), i);
-  std::vector<std::uint64_t> chosen;
-  if (every)
-    for (std::uint64_t i = 0; i < allocations; ++i) chosen.push_back(i);
-  else
-    for (const auto& [stack, index] : places) chosen.push_back(index);
-  std::sort(chosen.begin(), chosen.end());
-  std::fprintf(stderr, "%llu allocations from %zu call stacks, and %llu on other threads; %zu runs\n",
-               static_cast<unsigned long long>(allocations), places.size(), static_cast<unsigned long long>(elsewhere), chosen.size() + elsewhere);
+  recorded_other = nullptr;
+  const std::uint64_t allocations = main_count, elsewhere = other_stacks.size();
+  const auto choose = [every](const std::vector<Stack>& all) {
+    std::map<std::vector<std::uintptr_t>, std::uint64_t> places;  // of each stack, its first allocation
+    std::vector<std::uint64_t> chosen;
+    for (std::uint64_t i = 0; i < all.size(); ++i)
+      if (places.emplace(std::vector<std::uintptr_t>(all[i].frames, all[i].frames + all[i].depth), i).second || every) chosen.push_back(i);
+    return chosen;
+  };
+  const std::vector<std::uint64_t> chosen = choose(stacks), chosen_other = choose(other_stacks);
+  std::fprintf(stderr, "%llu allocations, and %llu on other threads; %zu runs\n", static_cast<unsigned long long>(allocations),
+               static_cast<unsigned long long>(elsewhere), chosen.size() + chosen_other.size());
 
   const long parallel = std::max(1l, sysconf(_SC_NPROCESSORS_ONLN));
   std::map<pid_t, std::pair<std::uint64_t, bool>> running;
@@ -439,7 +528,7 @@ int main(int argc, char** argv) {
     if (WIFSIGNALED(status) || (code > 4)) {
       std::fprintf(stderr, "allocation %llu%s ended the process: %s\n", static_cast<unsigned long long>(index), main ? "" : " of the other threads",
                    WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "exit");
-      if (main) std::fputs(words_of(stacks[index]).c_str(), stderr);
+      std::fputs(words_of(main ? stacks[index] : other_stacks[index]).c_str(), stderr);
     }
   };
   const auto start = [&](std::uint64_t index, bool main) {
@@ -452,7 +541,7 @@ int main(int argc, char** argv) {
     running[process] = {index, main};
   };
   for (const std::uint64_t index : chosen) start(index, true);
-  for (std::uint64_t i = 0; i < elsewhere; ++i) start(i, false);
+  for (const std::uint64_t index : chosen_other) start(index, false);
   while (!running.empty()) reap();
   std::fprintf(stderr, "%llu said so, %llu were absorbed with the right results, %llu did not happen, %llu went wrong\n",
                static_cast<unsigned long long>(noticed), static_cast<unsigned long long>(absorbed), static_cast<unsigned long long>(missed),

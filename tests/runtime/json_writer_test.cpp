@@ -1,10 +1,10 @@
-#include "c_api/json_writer.hpp"
+#include "quern/graph/json_writer.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-namespace quern::c_api {
+namespace quern {
 namespace {
 
 template <typename T>
@@ -57,4 +57,4 @@ TEST(JsonWriter, EscapesWhatJsonAsksForAndReplacesWhatIsNoUtf8) {
 }
 
 }  // namespace
-}  // namespace quern::c_api
+}  // namespace quern

@@ -1,5 +1,6 @@
 // quern-conformance: proves plugins, case by case. The parent process loads no plugin.
-#include "cli/options.hpp"
+#include "cli/completions.hpp"
+#include "cli/flags.hpp"
 #include "cli/verbs.hpp"
 #include "worker/device_process.hpp"
 #include "worker/target.hpp"
@@ -14,11 +15,15 @@ using namespace quern::conformance;
 
 int run(const Options& options) {
   if (options.help) {
-    std::cout << usage_text;
+    std::cout << usage_text();
     return 0;
   }
   if (options.version) {
     std::cout << "quern-conformance " QUERN_SUITE_VERSION "\n";
+    return 0;
+  }
+  if (options.show_config) {
+    std::cout << config_page(options);
     return 0;
   }
   if (options.verb == "run") return run_verb(options);
@@ -30,6 +35,7 @@ int run(const Options& options) {
   if (options.verb == "bench") return bench_verb(options);
   if (options.verb == "survey") return survey_main(options.selection);
   if (options.verb == "device-process") return device_main(options.selection, options.argument, options.seed);
+  if (options.verb == "completions") return write_completions(options.argument);
   throw UsageError(options.verb.empty() ? "a verb is missing: run, list, kernels, selftest, report, verify or bench; --help says more"
                                         : "'" + options.verb + "' is no verb; --help lists them");
 }

@@ -4,7 +4,9 @@
 #include "case_table/case.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -27,16 +29,26 @@ struct Selection {
   std::vector<std::string> arguments() const;
 };
 
+/// A variable of the environment; nothing if it is not set, or empty.
+using Environment = std::function<std::optional<std::string>(const char*)>;
+std::optional<std::string> process_environment(const char* name);
+
+struct GivenFlag {
+  std::string value;      // of a repeatable flag all, a comma between
+  bool variable = false;  // by its variable, not on the command line
+};
+
 struct Options {
-  std::string verb;      // "run", "list", "selftest", "report", "verify", "bench", or hidden: "survey", "device-process"
-  std::string argument;  // of report and verify: the journal; of device-process: the device
+  std::string verb;      // "run", "list", "selftest", "report", "verify", "bench", or hidden: "survey", "device-process", "completions"
+  std::string argument;  // of report and verify: the journal; of device-process: the device; of completions: the folder
+  std::map<std::string, GivenFlag> given;  // by the flag's name
   Selection selection;
   Profile profile = Profile::quick;
   int level = level_all;
   std::vector<std::string> filters, dtypes, ops, groups;
   std::uint32_t shard = 0, shards = 0;  // 0: all; else shard 1 .. shards
   std::uint32_t jobs = 0;               // 0: one a processor
-  bool resume = false, stop_at_failure = false, help = false, version = false, verbose = false;
+  bool resume = false, stop_at_failure = false, help = false, version = false, verbose = false, show_config = false;
   std::uint64_t seed = 0;               // other data for every case; 0: those that its name gives
   std::uint32_t repeat = 1;             // runs of each case, which must have one verdict
   std::string journal = "quern-conformance.jsonl";
@@ -51,9 +63,7 @@ struct Options {
   std::vector<std::string> mutant_filters;
 };
 
-/// Throws UsageError naming the flag.
-Options parse_options(const std::vector<std::string>& arguments);
-
-extern const char* const usage_text;
+/// What the command line does not give is taken from `environment`, where each flag has a variable. Throws UsageError naming flag or variable.
+Options parse_options(const std::vector<std::string>& arguments, const Environment& environment = process_environment);
 
 }  // namespace quern::conformance

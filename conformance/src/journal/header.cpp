@@ -15,7 +15,8 @@ namespace {
 
 using nlohmann::json;
 
-/// QUERN_... variables, without those that only say where files lie: a plugin is named by its hash.
+/// QUERN_... variables, without those that only say where files lie (a plugin is named by its hash), and without those of the suite's own
+/// options, which the header has in their own places.
 std::map<std::string, std::string> own_environment() {
   std::map<std::string, std::string> found;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -23,7 +24,7 @@ std::map<std::string, std::string> own_environment() {
     const std::size_t equals = text.find('=');
     if (equals == std::string_view::npos || !text.starts_with("QUERN_")) continue;
     const std::string name(text.substr(0, equals));
-    if (name != "QUERN_BACKEND_PATH" && name != "QUERN_TEST_MODEL") found[name] = text.substr(equals + 1);
+    if (name != "QUERN_BACKEND_PATH" && name != "QUERN_TEST_MODEL" && !name.starts_with("QUERN_CONFORMANCE_")) found[name] = text.substr(equals + 1);
   }
   return found;
 }

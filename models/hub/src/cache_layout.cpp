@@ -4,9 +4,11 @@
 #include "files.hpp"
 
 #include "quern/graph/error.hpp"
+#include "quern/graph/folder.hpp"
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <unistd.h>
 
 namespace quern::hub {
@@ -19,16 +21,6 @@ std::string folder_name(const std::string& repository) {
   std::string name(prefix);
   for (const char c : repository) name += c == '/' ? std::string("--") : std::string(1, c);
   return name;
-}
-
-std::vector<std::string> names_in(const fs::path& folder) {
-  std::vector<std::string> names;
-  std::error_code failed;
-  for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed)) {
-    names.push_back(entry->path().filename().string());
-  }
-  std::ranges::sort(names);
-  return names;
 }
 
 fs::file_time_type time_of(const fs::path& path) {
@@ -50,7 +42,7 @@ std::optional<std::string> RepositoryFolder::commit_of(const std::string& revisi
   }
   if (revision.size() < 7 || revision.find_first_not_of("0123456789abcdef") != revision.npos) return std::nullopt;
   std::optional<std::string> found;
-  for (const std::string& commit : names_in(folder() / "snapshots")) {
+  for (const std::string& commit : names_in((folder() / "snapshots").string(), SIZE_MAX)) {
     if (!commit.starts_with(revision)) continue;
     if (found) return std::nullopt;
     found = commit;
@@ -61,18 +53,16 @@ std::optional<std::string> RepositoryFolder::commit_of(const std::string& revisi
 Snapshot read_snapshot(const RepositoryFolder& repository, const std::string& commit) {
   Snapshot snapshot{repository, commit, {}, {}};
   const fs::path root = repository.snapshot(commit);
-  std::error_code failed;
-  for (fs::recursive_directory_iterator entry(root, failed), end; !failed && entry != end; entry.increment(failed)) {
+  for (std::string& path : paths_below(root.string())) {
     std::error_code broken;
-    if (entry->is_regular_file(broken)) snapshot.paths.push_back(entry->path().lexically_relative(root).string());
+    if (fs::is_regular_file(root / path, broken)) snapshot.paths.push_back(std::move(path));  // behind its link
   }
-  std::ranges::sort(snapshot.paths);
   snapshot.variants = variants_of(snapshot.paths);
   return snapshot;
 }
 
 std::vector<Snapshot> read_snapshots(const RepositoryFolder& repository) {
-  std::vector<std::string> commits = names_in(repository.folder() / "snapshots");
+  std::vector<std::string> commits = names_in((repository.folder() / "snapshots").string(), SIZE_MAX);
   const std::string main = repository.commit_of("main").value_or("");
   std::ranges::stable_sort(commits, [&](const std::string& a, const std::string& b) {
     if ((a == main) != (b == main)) return a == main;
@@ -85,7 +75,7 @@ std::vector<Snapshot> read_snapshots(const RepositoryFolder& repository) {
 
 std::vector<RepositoryFolder> read_repositories(const fs::path& cache) {
   std::vector<RepositoryFolder> found;
-  for (const std::string& name : names_in(cache)) {
+  for (const std::string& name : names_in(cache.string(), SIZE_MAX)) {
     const std::size_t separator = name.find("--", prefix.size());
     if (!name.starts_with(prefix) || separator == name.npos) continue;
     found.push_back({cache, name.substr(prefix.size(), separator - prefix.size()) + "/" + name.substr(separator + 2)});

@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <chrono>
 #include <fstream>
-#include <iterator>
 #include <system_error>
 #include <thread>
 
@@ -30,10 +29,22 @@ int open_lock(const fs::path& path) {
 std::string system_reason(int error) { return std::generic_category().message(error); }
 
 std::optional<std::string> read_small(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(in)), {});
-  if (!in.is_open() || in.bad()) return std::nullopt;
-  return text;
+  // Not a stream: where memory runs out that only stops, and the file would seem to be none.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return std::nullopt;
+  struct Closed {
+    int fd;
+    ~Closed() { ::close(fd); }
+  } closed{fd};
+  std::string text;
+  char piece[4096];
+  for (;;) {
+    const ssize_t got = ::read(fd, piece, sizeof piece);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return std::nullopt;
+    if (got == 0) return text;
+    text.append(piece, static_cast<std::size_t>(got));
+  }
 }
 
 void make_folders(const fs::path& folder) {

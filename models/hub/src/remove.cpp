@@ -4,7 +4,9 @@
 #include "url_store.hpp"
 
 #include "quern/graph/error.hpp"
+#include "quern/graph/folder.hpp"
 
+#include <cerrno>
 #include <set>
 
 namespace quern::hub {
@@ -20,17 +22,16 @@ void remove_or_throw(const fs::path& path) {
 /// The folders from `path` up to but not including `top`, as long as they are empty.
 void remove_empty_folders(fs::path path, const fs::path& top) {
   std::error_code failed;
-  for (; path != top && fs::is_empty(path, failed) && !failed; path = path.parent_path()) fs::remove(path, failed);
+  for (; path != top && names_in(path.string(), 1).empty() && !failed; path = path.parent_path()) fs::remove(path, failed);
 }
 
 /// Names of all blobs that some snapshot links to.
 std::set<std::string> linked_blobs(const RepositoryFolder& repository) {
   std::set<std::string> names;
-  std::error_code failed;
-  for (fs::recursive_directory_iterator entry(repository.folder() / "snapshots", failed), end; !failed && entry != end;
-       entry.increment(failed)) {
+  const fs::path root = repository.folder() / "snapshots";
+  for (const std::string& path : paths_below(root.string())) {
     std::error_code none;
-    if (entry->is_symlink(none)) names.insert(fs::read_symlink(entry->path(), none).filename().string());
+    if (fs::is_symlink(root / path, none)) names.insert(fs::read_symlink(root / path, none).filename().string());
   }
   return names;
 }
@@ -67,8 +68,8 @@ std::uint64_t remove_blobs(const RepositoryFolder& repository, const std::set<st
   }
   std::error_code failed;
   if (!fs::exists(repository.folder() / "snapshots", failed)) {  // nothing is left of it but refs and half blobs
-    fs::remove_all(repository.lock("x").parent_path(), failed);
-    fs::remove_all(repository.folder(), failed);
+    remove_tree(repository.lock("x").parent_path().string());
+    remove_tree(repository.folder().string());
   }
   return freed;
 }
@@ -79,9 +80,7 @@ std::uint64_t remove_url_model(const ModelName& name, const Settings& settings) 
   if (!model) throw Error(QUERN_NOT_FOUND, concat(name.text, " is not in ", settings.url_cache, "; quern list shows what is there"));
   std::uint64_t freed = 0;
   for (const UrlFile& file : model->files) freed += file.bytes;
-  std::error_code failed;
-  fs::remove_all(folder, failed);
-  if (failed) throw Error(QUERN_IO, concat(folder.string(), ": cannot be removed: ", failed.message()));
+  if (!remove_tree(folder.string())) throw Error(QUERN_IO, concat(folder.string(), ": cannot be removed: ", system_reason(errno)));
   return freed;
 }
 

@@ -2,29 +2,26 @@
 #include "repository.hpp"
 
 #include "quern/graph/error.hpp"
-
-#include <nlohmann/json.hpp>
+#include "quern/graph/json.hpp"
 
 namespace quern::hub {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr std::size_t longest_answer = 32 << 20;
 
 std::string text_of(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+  const Json* found = object.find(key);
+  return found != nullptr && found->text() != nullptr ? *found->text() : std::string();
 }
 
 std::uint64_t count_of(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
+  const Json* found = object.find(key);
+  return found != nullptr && found->count() != nullptr ? *found->count() : 0;
 }
 
 RemoteFile file_of(const Json& entry) {
   RemoteFile file{text_of(entry, "rfilename"), text_of(entry, "blobId"), {}, count_of(entry, "size")};
-  if (const auto lfs = entry.find("lfs"); lfs != entry.end() && lfs->is_object()) {
+  if (const Json* lfs = entry.find("lfs"); lfs != nullptr && lfs->is_object()) {
     file.sha256 = text_of(*lfs, "sha256");
     if (file.sha256.empty()) file.sha256 = text_of(*lfs, "oid");
     file.etag = file.sha256;
@@ -40,14 +37,14 @@ bool is_usable(const RemoteFile& file) {
 }  // namespace
 
 RemoteRepository parse_remote(const std::string& text, const std::string& what) {
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = Json::parse(text).value_or(Json());
   if (!json.is_object()) throw Error(QUERN_IO, concat(what, ": the answer is no JSON object; is the endpoint a hub?"));
   RemoteRepository remote{text_of(json, "sha"), {}};
-  const auto siblings = json.find("siblings");
-  if (!is_hex(remote.commit, 40) || siblings == json.end() || !siblings->is_array()) {
+  const Json* siblings = json.find("siblings");
+  if (!is_hex(remote.commit, 40) || siblings == nullptr || siblings->list() == nullptr) {
     throw Error(QUERN_IO, concat(what, ": the answer has no commit or no files; is the endpoint a hub?"));
   }
-  for (const Json& entry : *siblings) {
+  for (const Json& entry : *siblings->list()) {
     if (!entry.is_object()) continue;
     RemoteFile file = file_of(entry);
     if (is_usable(file)) remote.files.push_back(std::move(file));

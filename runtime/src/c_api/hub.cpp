@@ -1,7 +1,7 @@
 // quern_pull and its siblings: options and environment into settings, paths and lists out.
 #include "boundary.hpp"
 #include "handles.hpp"
-#include "json_writer.hpp"
+#include "quern/graph/json_writer.hpp"
 
 #include "quern/models/hub.hpp"
 

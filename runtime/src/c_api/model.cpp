@@ -1,7 +1,7 @@
 // Models of quern.h: load, describe, where the layers lie.
 #include "boundary.hpp"
 #include "handles.hpp"
-#include "json_writer.hpp"
+#include "quern/graph/json_writer.hpp"
 
 #include <algorithm>
 

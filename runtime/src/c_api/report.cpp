@@ -1,7 +1,7 @@
 // The load report and the device list of quern.h, from the loader's report.
 #include "boundary.hpp"
 #include "handles.hpp"
-#include "json_writer.hpp"
+#include "quern/graph/json_writer.hpp"
 #include "load_report.hpp"
 
 #include <unistd.h>

@@ -1,7 +1,7 @@
 // The load report as one JSON object.
 #include "load_report.hpp"
 
-#include "json_writer.hpp"
+#include "quern/graph/json_writer.hpp"
 
 namespace quern::c_api {
 namespace {

@@ -2,115 +2,146 @@
 #include "boundary.hpp"
 #include "handles.hpp"
 
-#include <nlohmann/json.hpp>
+#include "quern/graph/json_writer.hpp"
 
 #include <map>
 
 using namespace quern;
 using namespace quern::c_api;
-using Json = nlohmann::ordered_json;
 
 namespace {
 
 constexpr std::uint64_t longest_array = 16;
 
-/// Arrays that are short enough to be shown whole; null where this key holds none.
-Json short_array(const gguf::File& file, std::string_view key, gguf::ValueType element) {
-  Json list = Json::array();
+/// Arrays that are short enough to be shown whole.
+void write_short_array(JsonWriter& json, const gguf::File& file, std::string_view key, gguf::ValueType element) {
+  json.begin_array();
   switch (element) {
     case gguf::ValueType::string:
-      for (const std::string_view s : file.require_strings(key)) list.push_back(std::string(s));
+      for (const std::string_view s : file.require_strings(key)) json.value(s);
       break;
     case gguf::ValueType::f32:
     case gguf::ValueType::f64: {
       const gguf::FloatArray values = file.require_floats(key);
-      for (std::uint64_t i = 0; i < values.size(); ++i) list.push_back(values[i]);
+      for (std::uint64_t i = 0; i < values.size(); ++i) json.value(static_cast<double>(values[i]));
       break;
     }
     default: {
       const gguf::IntArray values = file.require_ints(key);
-      for (std::uint64_t i = 0; i < values.size(); ++i) list.push_back(values[i]);
+      for (std::uint64_t i = 0; i < values.size(); ++i) json.value(values[i]);
       break;
     }
   }
-  return list;
+  json.end_array();
 }
 
-Json value_json(const gguf::File& file, std::string_view key) {
+/// The value of a key; null where it holds none.
+void write_value(JsonWriter& json, const gguf::File& file, std::string_view key) {
   const std::optional<gguf::ValueType> type = file.type_of(key);
-  if (!type) return {};
+  if (!type) return json.value(nullptr);
   switch (*type) {
-    case gguf::ValueType::string: return std::string(file.require_string(key));
-    case gguf::ValueType::boolean: return file.require_bool(key);
+    case gguf::ValueType::string: return json.value(file.require_string(key));
+    case gguf::ValueType::boolean: return json.value(file.require_bool(key));
     case gguf::ValueType::f32:
-    case gguf::ValueType::f64: {
-      const auto number = file.find_f64(key);
-      return number ? Json(*number) : Json();
-    }
-    case gguf::ValueType::u64: return file.require_u64(key);
+    case gguf::ValueType::f64: return json.value(file.find_f64(key));
+    case gguf::ValueType::u64: return json.value(file.require_u64(key));
     case gguf::ValueType::array: {
       const auto shape = file.array_shape(key);
-      if (shape->count <= longest_array) return short_array(file, key, shape->element);
-      return {{"type", std::string(gguf::name_of(shape->element))}, {"count", shape->count}};
+      if (shape->count <= longest_array) return write_short_array(json, file, key, shape->element);
+      json.begin_object();
+      json.member("type", gguf::name_of(shape->element));
+      json.member("count", shape->count);
+      return json.end_object();
     }
-    default: return file.require_i64(key);
+    default: return json.value(file.require_i64(key));
   }
 }
 
-Json shape_json(const models::Hyperparameters& shape) {
-  return {{"hidden", shape.hidden},
-          {"feed_forward", shape.ffn},
-          {"layers", shape.layers},
-          {"vocabulary", shape.vocabulary},
-          {"heads", shape.heads},
-          {"kv_heads", shape.kv_heads},
-          {"head_size", shape.head_size},
-          {"tied", shape.tied_head},
-          {"rope_base", shape.rope_base},
-          {"sliding_window", shape.sliding_window}};
+void write_shape(JsonWriter& json, const models::Hyperparameters& shape) {
+  json.begin_object();
+  json.member("hidden", shape.hidden);
+  json.member("feed_forward", shape.ffn);
+  json.member("layers", shape.layers);
+  json.member("vocabulary", shape.vocabulary);
+  json.member("heads", shape.heads);
+  json.member("kv_heads", shape.kv_heads);
+  json.member("head_size", shape.head_size);
+  json.member("tied", shape.tied_head);
+  json.member("rope_base", static_cast<double>(shape.rope_base));
+  json.member("sliding_window", shape.sliding_window);
+  json.end_object();
 }
 
-template <typename T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json();
+/// Of a file without tensors neither; what cannot be read as a shape is a refusal, and the rest of the file is still worth showing.
+void write_shape_or_refusal(JsonWriter& json, const gguf::File& file) {
+  std::optional<models::Hyperparameters> shape;
+  std::optional<std::string> refusal;
+  if (!file.tensors().empty()) {
+    try {
+      shape = models::read_hyperparameters(file);
+    } catch (const Error& error) {
+      refusal = error.what();
+    }
+  }
+  json.key("shape");
+  if (shape) write_shape(json, *shape);
+  else json.value(nullptr);
+  json.member("refusal", refusal);
 }
 
-Json show(const gguf::File& file) {
-  Json json{{"file", file.name()}, {"file_bytes", file.file_bytes()}, {"format", "gguf"}, {"version", file.version()}};
-  const auto architecture = file.find_string("general.architecture");
-  const auto name = file.find_string("general.name");
-  json["architecture"] = architecture ? Json(std::string(*architecture)) : Json();
-  json["name"] = name ? Json(std::string(*name)) : Json();
+void write_tensors(JsonWriter& json, const gguf::File& file) {
+  json.begin_array();
+  for (const gguf::TensorInfo& tensor : file.tensors()) {
+    json.begin_object();
+    json.member("name", tensor.name);
+    json.member("dtype", graph::dtype_name(tensor.dtype));
+    json.key("shape");
+    json.begin_array();
+    for (std::uint32_t d = 0; d < tensor.n_dims; ++d) json.value(tensor.dims[d]);
+    json.end_array();
+    json.member("bytes", tensor.bytes);
+    json.end_object();
+  }
+  json.end_array();
+}
+
+std::string show(const gguf::File& file) {
   std::uint64_t parameters = 0;
   std::map<std::string, std::uint64_t> weights;
-  Json tensors = Json::array();
   for (const gguf::TensorInfo& tensor : file.tensors()) {
     parameters += tensor.elements();
     weights[graph::dtype_name(tensor.dtype)] += tensor.bytes;
-    Json dims = Json::array();
-    for (std::uint32_t d = 0; d < tensor.n_dims; ++d) dims.push_back(tensor.dims[d]);
-    tensors.push_back({{"name", tensor.name}, {"dtype", graph::dtype_name(tensor.dtype)}, {"shape", dims}, {"bytes", tensor.bytes}});
   }
-  json["parameters"] = file.tensors().empty() ? Json() : Json(parameters);
-  json["context_length"] = architecture ? or_null(file.find_u64(concat(*architecture, ".context_length"))) : Json();
+  const auto architecture = file.find_string("general.architecture");
   const auto tokens = file.find_strings("tokenizer.ggml.tokens");
-  json["vocabulary_size"] = tokens ? Json(tokens->size()) : Json();
-  const auto chat_template = file.find_string("tokenizer.chat_template");
-  json["chat_template"] = chat_template ? Json(std::string(*chat_template)) : Json();
-  json["shape"] = Json();
-  json["refusal"] = Json();
-  if (!file.tensors().empty()) {
-    try {
-      json["shape"] = shape_json(models::read_hyperparameters(file));
-    } catch (const Error& refusal) {
-      json["refusal"] = refusal.what();  // the rest of the file is still worth showing
-    }
+  JsonWriter json;
+  json.begin_object();
+  json.member("file", file.name());
+  json.member("file_bytes", file.file_bytes());
+  json.member("format", "gguf");
+  json.member("version", file.version());
+  json.member("architecture", architecture);
+  json.member("name", file.find_string("general.name"));
+  json.member("parameters", file.tensors().empty() ? std::nullopt : std::optional(parameters));
+  json.member("context_length", architecture ? file.find_u64(concat(*architecture, ".context_length")) : std::nullopt);
+  json.member("vocabulary_size", tokens ? std::optional(tokens->size()) : std::nullopt);
+  json.member("chat_template", file.find_string("tokenizer.chat_template"));
+  write_shape_or_refusal(json, file);
+  json.key("weights");
+  json.begin_object();
+  for (const auto& [dtype, bytes] : weights) json.member(dtype, bytes);
+  json.end_object();
+  json.key("metadata");
+  json.begin_object();
+  for (const std::string_view key : file.keys()) {
+    json.key(key);
+    write_value(json, file, key);
   }
-  json["weights"] = weights;
-  json["metadata"] = Json::object();
-  for (const std::string_view key : file.keys()) json["metadata"][std::string(key)] = value_json(file, key);
-  json["tensors"] = std::move(tensors);
-  return json;
+  json.end_object();
+  json.key("tensors");
+  write_tensors(json, file);
+  json.end_object();
+  return json.take();
 }
 
 }  // namespace
@@ -120,6 +151,6 @@ extern "C" quern_status quern_show_json(const char* path, quern_text** out) {
     require(out, "out");
     *out = nullptr;
     require(path, "path");
-    *out = make_text(show(gguf::File::open(path)).dump(2, ' ', false, Json::error_handler_t::replace));
+    *out = make_text(show(gguf::File::open(path)));
   });
 }

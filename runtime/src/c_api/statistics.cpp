@@ -1,7 +1,7 @@
 // What ran where: snapshots of a session's counters.
 #include "boundary.hpp"
 #include "handles.hpp"
-#include "json_writer.hpp"
+#include "quern/graph/json_writer.hpp"
 
 #include <algorithm>
 

@@ -106,8 +106,8 @@ struct Report {
   const ReportEntry* plugin(const std::string& id) const;
 };
 
-/// One JSON object, `indent` spaces a level or one line for -1. Bytes that are not UTF-8 are replaced.
-std::string to_json(const Report& report, int indent = 2);
+/// One JSON object. Bytes that are not UTF-8 are replaced.
+std::string to_json(const Report& report);
 
 /// Plain sentences, one paragraph an entry, best devices first.
 std::string to_words(const Report& report);

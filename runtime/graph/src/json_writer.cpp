@@ -1,10 +1,10 @@
 // See json_writer.hpp.
-#include "json_writer.hpp"
+#include "quern/graph/json_writer.hpp"
 
 #include <charconv>
 #include <cmath>
 
-namespace quern::c_api {
+namespace quern {
 namespace {
 
 /// Bytes of the well-formed UTF-8 character at the front (Unicode 15, table 3-7); 0 if there is none.
@@ -28,6 +28,7 @@ std::size_t character(std::string_view text) {
 }  // namespace
 
 void JsonWriter::line() {
+  if (style_ == Style::one_line) return;
   out_ += '\n';
   out_.append(static_cast<std::size_t>(depth_) * 2, ' ');
 }
@@ -116,4 +117,4 @@ void JsonWriter::quote(std::string_view text) {
   out_ += '"';
 }
 
-}  // namespace quern::c_api
+}  // namespace quern

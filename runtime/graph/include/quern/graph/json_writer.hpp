@@ -1,17 +1,21 @@
-// Writes JSON as it goes, with two spaces a level. Not a tree of values: the library's tree allocates in its destructor, which ends the
-// process where memory has run out.
+// Writes JSON as it goes, with two spaces a level or on one line. Not a tree of values: that of nlohmann_json allocates in its destructor,
+// which ends the process where memory has run out.
 #pragma once
 
 #include <concepts>
 #include <cstdint>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <string_view>
 
-namespace quern::c_api {
+namespace quern {
 
 class JsonWriter {
  public:
+  enum class Style { indented, one_line };
+  explicit JsonWriter(Style style = Style::indented) : style_(style) {}
+
   void begin_object() { begin('{'); }
   void end_object() { end('}'); }
   void begin_array() { begin('['); }
@@ -37,6 +41,14 @@ class JsonWriter {
     else value(nullptr);
   }
 
+  /// A list.
+  template <std::ranges::input_range T>
+    requires(!std::convertible_to<const T&, std::string_view>)
+  void value(const T& list) {
+    begin_array();
+    for (const auto& one : list) value(one);
+    end_array();
+  }
   template <typename T>
   void member(std::string_view name, const T& of) {
     key(name);
@@ -53,9 +65,10 @@ class JsonWriter {
   void line();
 
   std::string out_;
+  Style style_;
   int depth_ = 0;
   bool first_ = true;       // of its object or array
   bool after_key_ = false;
 };
 
-}  // namespace quern::c_api
+}  // namespace quern

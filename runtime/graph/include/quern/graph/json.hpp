@@ -1,0 +1,56 @@
+// JSON that was read, as a tree. Its destructor allocates nothing (that of nlohmann_json does, and ends the process where memory has run
+// out), its depth is bounded, and nothing is taken for what it is not: what an accessor does not find is null or empty.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace quern {
+
+class Json {
+ public:
+  struct Member;
+  using List = std::vector<Json>;
+  using Members = std::vector<Member>;
+
+  /// Levels of nesting that parse() takes.
+  static constexpr int deepest = 64;
+
+  /// Nothing for text that is no JSON, or nests deeper than `deepest`. Throws std::bad_alloc.
+  static std::optional<Json> parse(std::string_view text);
+
+  Json() = default;
+  template <typename T>
+  explicit Json(T value) : value_(std::move(value)) {}
+
+  bool is_null() const noexcept { return std::holds_alternative<std::monostate>(value_); }
+  bool is_object() const noexcept { return members() != nullptr; }
+
+  const std::string* text() const noexcept { return std::get_if<std::string>(&value_); }
+  const bool* boolean() const noexcept { return std::get_if<bool>(&value_); }
+  /// A whole number that is not negative.
+  const std::uint64_t* count() const noexcept { return std::get_if<std::uint64_t>(&value_); }
+  /// Any whole number that the type holds.
+  std::optional<std::int64_t> integer() const noexcept;
+  std::optional<double> number() const noexcept;
+  const List* list() const noexcept { return std::get_if<List>(&value_); }
+  const Members* members() const noexcept { return std::get_if<Members>(&value_); }
+
+  /// The member of an object; the last of those with this name; null if there is none, or this is no object.
+  const Json* find(std::string_view name) const noexcept;
+
+ private:
+  friend struct JsonBuilder;
+  std::variant<std::monostate, bool, std::uint64_t, std::int64_t, double, std::string, List, Members> value_;
+};
+
+struct Json::Member {
+  std::string name;
+  Json value;
+};
+
+}  // namespace quern
