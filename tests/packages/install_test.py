@@ -166,6 +166,26 @@ class Installed(unittest.TestCase):
                 self.assertLess(entry["abi_minor"], minors[1])
                 self.assertEqual(self.json(ask)["ids"], before["ids"])
 
+    def test_programs_and_libraries_are_hardened(self):
+        """Position-independent, relocations read-only from the start, no executable stack, stack protector and checked functions."""
+        seen = 0
+        for package in PACKAGES:
+            with tempfile.TemporaryDirectory() as folder:
+                subprocess.run(["dpkg-deb", "--extract", package, folder], check=True)
+                for path in sorted(pathlib.Path(folder).rglob("*")):
+                    if path.is_symlink() or not path.is_file() or path.read_bytes()[:4] != b"\x7fELF":
+                        continue
+                    name, seen = path.relative_to(folder), seen + 1
+                    text = subprocess.run(["readelf", "--wide", "--file-header", "--program-headers", "--dynamic", "--dyn-syms", path],
+                                          capture_output=True, text=True, check=True).stdout
+                    self.assertRegex(text, r"Type: +DYN", name)
+                    self.assertRegex(text, r"GNU_RELRO", name)
+                    self.assertRegex(text, r"FLAGS_1.*NOW", name)
+                    self.assertRegex(text, r"GNU_STACK.* RW +0x", name)
+                    self.assertNotRegex(text, r"\((RPATH|RUNPATH|TEXTREL)\)", name)
+                    self.assertIn("__stack_chk_fail", text, name)
+        self.assertGreaterEqual(seen, 5)
+
     def test_conformance_runs_from_its_package(self):
         self.root.install("quern-conformance", "quern-backend-cpu", recommends=False)
         text = self.root.run("quern-conformance run --filter 'elementwise.add.f32.*' --journal /tmp/j.jsonl --jobs 2")
