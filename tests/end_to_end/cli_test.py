@@ -566,6 +566,20 @@ class Manual(Case):
         for code in ("0", "2", "3", "4", "5", "6", "7", "70"):
             self.assertRegex(common, rf"(?m)^{code}\t")
 
+    def test_every_verb_and_flag_has_its_place_in_c(self):
+        page = (SOURCE / "runtime/COMMANDS.md").read_text()
+        header = (SOURCE / "runtime/include/quern.h").read_text()
+        verbs, flags = (section.split("\n## ")[0] for section in (page.split("## Verbs\n")[1], page.split("## Flags\n")[1]))
+        left = " ".join(line.split("|")[1] for line in flags.splitlines() if line.startswith("|"))
+        for verb in VERBS:
+            self.assertIn(f"| `{verb}` |", verbs)
+            for flag in set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", self.quern(verb, "--help").out.decode())):
+                self.assertIn(f"`{flag}`", left, verb)
+        names = set(re.findall(r"`(quern_\w+|QUERN_\w+)`", page))
+        members = {name for line in flags.splitlines() if line.startswith("|") for name in re.findall(r"`([a-z][a-z0-9_]*)`", line.split("|")[2])}
+        self.assertGreater(len(names | members), 100)
+        self.assertEqual([name for name in sorted(names | members) if not re.search(rf"\b{name}\b", header)], [])
+
     def test_names_every_variable(self):
         page = self.page("quern")
         for variable in re.findall(r'"((?:QUERN|HF)_[A-Z_]+)"', (SOURCE / "cli/src/settings.cpp").read_text()):
