@@ -30,6 +30,8 @@ const CodeRow* row_of(const std::string& code) {
 
 using Words = std::map<std::string, std::string>;
 
+constexpr const char* apt_install = "sudo apt install";
+
 std::string filled(std::string text, const Words& words) {
   for (const auto& [name, value] : words) {
     const std::string mark = "{" + name + "}";
@@ -50,6 +52,16 @@ std::string package_in(const std::string& remedy) {
   return named && (rest.empty() || rest.starts_with(" or ") || rest.starts_with(",")) ? name : std::string();
 }
 
+/// The package of "install the Vulkan loader (Debian: libvulkan1)"; empty where several are named, or one with conditions.
+std::string debian_package_in(const std::string& remedy) {
+  constexpr std::string_view start = "(Debian: ";
+  const std::size_t at = remedy.find(start);
+  if (at == std::string::npos) return {};
+  const std::size_t end = remedy.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789.+-", at + start.size());
+  const bool alone = end != std::string::npos && remedy[end] == ')';
+  return alone ? remedy.substr(at + start.size(), end - at - start.size()) : std::string();
+}
+
 /// What stands in backquotes in a remedy: the command that a plugin knows better than its code does.
 std::string command_in(const std::string& remedy) {
   const std::size_t start = remedy.find('`');
@@ -68,6 +80,9 @@ std::string id_of_file(const std::string& path) {
 std::string command_of(const std::string& code, const std::string& remedy, const Words& words) {
   if (const std::string package = package_in(remedy); !package.empty()) return filled("{install} " + package, words);
   if (std::string command = command_in(remedy); !command.empty()) return command;
+  const auto install = words.find("install");
+  if (const std::string package = debian_package_in(remedy); !package.empty() && install != words.end() && install->second == apt_install)
+    return install->second + " " + package;
   const CodeRow* row = row_of(code);
   if (row == nullptr) return {};
   const std::string text = std::string(row->command) == "=" ? remedy : filled(row->command, words);
@@ -77,7 +92,7 @@ std::string command_of(const std::string& code, const std::string& remedy, const
 Words words_of_system(const std::string& etc_root) {
   std::error_code none;
   if (std::filesystem::exists(etc_root + "/debian_version", none))
-    return {{"install", "sudo apt install"}, {"reinstall", "sudo apt install --reinstall"}};
+    return {{"install", apt_install}, {"reinstall", "sudo apt install --reinstall"}};
   return {{"install", "sudo dnf install"}, {"reinstall", "sudo dnf reinstall"}};
 }
 

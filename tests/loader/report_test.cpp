@@ -1,4 +1,5 @@
 // The report as JSON and as sentences.
+#include "command.hpp"
 #include "fixture.hpp"
 
 #include <gmock/gmock.h>
@@ -46,6 +47,25 @@ TEST(ReportText, ReadsAsSentencesWithReasonAndRemedy) {
       words,
       HasSubstr(
           "vulkan:0 (Zoo Zero) is not used: the same device as cuda:0, which serves it (QUERN-L-0604)."));
+}
+
+TEST(ReportText, APackageOfDebianInARemedyIsTheCommandThere) {
+  Machine debian, other;
+  write_file(debian.root / "etc/debian_version", "12.1\n");
+  const auto command_for = [](const Machine& machine, const char* remedy) {
+    Report report;
+    ReportEntry entry;
+    entry.status = Status::refused;
+    entry.code = "QUERN-L-0406";
+    entry.remedy = remedy;
+    report.entries.push_back(entry);
+    add_commands(report, machine.root / "etc");
+    return report.entries[0].command;
+  };
+  const char* loader = "install the Vulkan loader (Debian: libvulkan1) and a driver, or run on another backend";
+  EXPECT_EQ(command_for(debian, loader), "sudo apt install libvulkan1");
+  EXPECT_THAT(command_for(other, loader), Not(HasSubstr("apt")));
+  EXPECT_THAT(command_for(debian, "install a driver (Debian: mesa-vulkan-drivers for AMD, nvidia-driver for NVIDIA)"), Not(HasSubstr("apt")));
 }
 
 TEST(ReportText, BytesThatAreNoTextHurtNeitherTheJsonNorATerminal) {

@@ -51,6 +51,12 @@ class Installed(unittest.TestCase):
         if package not in names():
             self.skipTest(f"there is no package {package} in {os.environ['QUERN_PACKAGES']}")
 
+    def assert_nothing_is_left(self, before):
+        """No file that no package has, and no package of ours, not even its configuration."""
+        self.assertEqual(sorted(self.root.files_of_nobody() - before), [])
+        left = self.root.run("dpkg-query -W -f '${db:Status-Abbrev} ${Package}\\n'").splitlines()
+        self.assertEqual([line for line in left if "quern" in line], [])
+
     def test_the_command_brings_what_it_needs_and_answers(self):
         self.root.install("quern", recommends=False)
         answer = self.json("run /srv/model.gguf hello --max-tokens 4 --temperature 0")
@@ -68,20 +74,20 @@ class Installed(unittest.TestCase):
         section = re.search(r"^## Installing\n(.*?)^## ", (SOURCE / "README.md").read_text(), re.M | re.S)[1]
         commands = re.findall(r"^\$ (.+)$", section[:section.index("A packager")], re.M)
         self.assertGreaterEqual(len(commands), 5)
-        before = self.root.files()
+        before = self.root.files_of_nobody()
         for command in commands:
             command = command.replace("sudo ", "").replace("MODEL.gguf", "/srv/model.gguf").replace("apt ", "apt-get --no-install-recommends ")
             self.assertTrue(self.root.run(f"cd /srv/packages && {command}"))
-        self.assertEqual(sorted(self.root.files() - before), [])
+        self.assert_nothing_is_left(before)
 
     def test_purge_leaves_nothing(self):
-        before = self.root.files()
+        before = self.root.files_of_nobody()
         ours = [name for name in sorted(names()) if name != "libquern-dev"]
         self.root.install(*ours, recommends=False)
         self.json("run /srv/model.gguf hello --max-tokens 1")
         self.quern("doctor")
         self.root.run("apt-get purge -y -q --autoremove " + " ".join(ours))
-        self.assertEqual(sorted(self.root.files() - before), [])
+        self.assert_nothing_is_left(before)
 
     def test_libraries_of_the_network_are_not_needed_to_run_models(self):
         self.root.install("libquern1", "quern-backend-cpu", recommends=False)

@@ -158,6 +158,16 @@ class Root:
             found |= {os.path.normpath(os.path.join(relative, f)) for f in files}
         return {f for f in found if f not in own}
 
+    def files_of_nobody(self):
+        """As files(), without those of installed packages: what a purge leaves of others is theirs, and the system's to keep (libc6
+        recommends some of what libcurl depends on, so that apt does not remove those)."""
+        folder = self.path / "var/lib/dpkg/info"
+        owned = set()
+        for listing in folder.glob("*.list"):
+            owned |= {os.path.normpath(line.lstrip("/")) for line in listing.read_text().splitlines()}
+        merged = {f"usr/{name}" for name in owned if name.split("/")[0] in ("bin", "lib", "lib32", "lib64", "sbin")}
+        return self.files() - owned - merged
+
     def close(self):
         subprocess.run(["umount", "--recursive", "--lazy", self.work], capture_output=True)
         shutil.rmtree(self.work, ignore_errors=True)
