@@ -13,6 +13,7 @@ build_packages=(g++ cmake ninja-build ccache pkg-config python3 python3-pip pyth
   libvulkan-dev)
 test_packages=(abigail-tools clang-16 fish libgtest-dev libgmock-dev libvulkan1 mesa-vulkan-drivers python3-setuptools python3-wheel zsh)
 validation_packages=(vulkan-validationlayers)  # of scripts/test --full
+sanitizer_packages=(libclang-rt-16-dev)        # as well
 
 root_packages=(debootstrap dpkg-dev file fakeroot)  # packages made and installed in clean systems
 packaging_packages=(debhelper lintian rpm rpmlint libvulkan-dev)
