@@ -1,7 +1,7 @@
 // A session's trace in the Chrome trace event format.
 #include "boundary.hpp"
 #include "handles.hpp"
-#include "json_writer.hpp"
+#include "quern/graph/json_writer.hpp"
 
 using namespace quern;
 using namespace quern::c_api;
