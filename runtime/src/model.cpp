@@ -168,7 +168,7 @@ void Model::load_weights(const gguf::File& file, const ModelOptions& options) {
   fill_arenas(*program, file, wanted, options);
   for (WeightShare& share : weight_shares_) {
     if (share.origin.cached) continue;
-    auto writer = cache.keep(*devices_[share.device], weights_on(wanted, share.device), arenas_[share.device], share.origin);
+    auto writer = cache.keep(*devices_[share.device], weights_on(wanted, share.device), arenas_[share.device].front(), share.origin);
     if (writer) writers_.push_back(std::move(*writer));
   }
 
@@ -184,7 +184,14 @@ void Model::find_arenas(WeightsCache& cache, const std::vector<WantedWeight>& wa
   for (WeightShare& share : weight_shares_) {
     MemoryBudget& device = *devices_[share.device];
     std::optional<Memory> mapped = cache.find(device, weights_on(wanted, share.device), share.origin);
-    arenas_[share.device] = mapped ? std::move(*mapped) : device.allocate(share.bytes, QUERN_USAGE_WEIGHTS, "weights");
+    std::vector<Memory>& arenas = arenas_[share.device];
+    arenas.clear();
+    if (mapped) {
+      arenas.push_back(std::move(*mapped));
+      continue;
+    }
+    const std::uint64_t largest = device.host_memory() ? 0 : device.device()->info().max_allocation;
+    for (const std::uint64_t bytes : arena_sizes(wanted, share.device, largest)) arenas.push_back(device.allocate(bytes, QUERN_USAGE_WEIGHTS, "weights"));
   }
 }
 
@@ -199,12 +206,19 @@ void Model::fill_arenas(const Program& program, const gguf::File& file, const st
   };
   std::map<std::uint32_t, bool> filled;
   for (const WeightShare& share : weight_shares_) filled[share.device] = share.origin.cached;
-  std::map<std::uint32_t, std::uint64_t> offsets;
+  struct Place {
+    std::size_t arena = 0;
+    std::uint64_t offset = 0;
+  };
+  std::map<std::uint32_t, Place> places;  // of the next weight of each device
   for (const WantedWeight& weight : wanted) {
     const gguf::TensorInfo& tensor = file.require_tensor(weight.place.tensor);
     const std::span<const std::byte> data = file.data(tensor);
-    Memory& arena = arenas_[weight.place.device];
-    std::uint64_t& offset = offsets[weight.place.device];
+    std::vector<Memory>& arenas = arenas_[weight.place.device];
+    Place& next = places[weight.place.device];
+    if (arenas[next.arena].bytes() - next.offset < weight.arena_bytes()) next = {next.arena + 1, 0};
+    Memory& arena = arenas.at(next.arena);
+    std::uint64_t& offset = next.offset;
     const bool packed = weight.value != graph::no_value;
     if (packed) integer_products_ |= graph::block_size(step_->graph.value(weight.value).dtype).elements > 1;
     if (filled[weight.place.device]) {

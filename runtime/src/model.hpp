@@ -114,7 +114,7 @@ class Model {
   std::vector<WeightShare> weight_shares_;
   std::vector<Cut> cuts_;
   std::vector<DeviceShare> shares_;
-  std::map<std::uint32_t, Memory> arenas_;  // of weights, by device
+  std::map<std::uint32_t, std::vector<Memory>> arenas_;  // of weights, by device: more than one where it allocates no more at once
   std::map<WeightPlace, quern_span> tensors_;
   std::vector<std::jthread> writers_;  // of arenas into files; they end before the arenas do
 };

@@ -30,4 +30,15 @@ std::vector<WantedWeight> wanted_weights(const Program& program, const models::S
   return wanted;
 }
 
+std::vector<std::uint64_t> arena_sizes(const std::vector<WantedWeight>& wanted, std::uint32_t device, std::uint64_t largest) {
+  std::vector<std::uint64_t> sizes;
+  for (const WantedWeight& weight : wanted) {
+    if (weight.place.device != device) continue;
+    const std::uint64_t bytes = weight.arena_bytes();
+    if (sizes.empty() || (largest != 0 && bytes > largest - std::min(largest, sizes.back()))) sizes.push_back(0);
+    sizes.back() += bytes;
+  }
+  return sizes;
+}
+
 }  // namespace quern::runtime

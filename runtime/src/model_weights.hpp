@@ -29,4 +29,8 @@ struct WantedWeight {
 std::vector<WantedWeight> wanted_weights(const Program& program, const models::StepGraph& step, const models::RopeGraph& rope,
                                          const gguf::File& file);
 
+/// Bytes of the arenas that hold the weights of a device, each as many of them, in their order, as `largest` bytes hold (0: any number).
+/// A weight that is larger has an arena to itself, which its device then refuses in its own words.
+std::vector<std::uint64_t> arena_sizes(const std::vector<WantedWeight>& wanted, std::uint32_t device, std::uint64_t largest);
+
 }  // namespace quern::runtime

@@ -20,5 +20,18 @@ TEST(ModelWeights, OfAnArenaEachStartsWhereItsDeviceTakesSpans) {
   }
 }
 
+TEST(ModelWeights, ADeviceThatAllocatesLittleAtOnceHasSeveralArenas) {
+  std::vector<WantedWeight> wanted;
+  for (const std::uint64_t bytes : {100u, 28u, 200u, 1000u, 64u, 64u}) wanted.push_back({{"t", 1, ""}, bytes, graph::no_value, 64});
+  wanted.insert(wanted.begin() + 1, WantedWeight{{"u", 0, ""}, 5000, graph::no_value, 64});
+  using Sizes = std::vector<std::uint64_t>;
+  EXPECT_EQ(arena_sizes(wanted, 1, 0), Sizes({128 + 64 + 256 + 1024 + 64 + 64}));
+  EXPECT_EQ(arena_sizes(wanted, 1, 1600), Sizes({1600}));
+  EXPECT_EQ(arena_sizes(wanted, 1, 1599), Sizes({128 + 64 + 256 + 1024 + 64, 64}));
+  EXPECT_EQ(arena_sizes(wanted, 1, 448), Sizes({448, 1024, 128}));  // the one of 1024 is for the device to refuse
+  EXPECT_EQ(arena_sizes(wanted, 0, 448), Sizes({5056}));
+  EXPECT_EQ(arena_sizes(wanted, 2, 448), Sizes());
+}
+
 }  // namespace
 }  // namespace quern::runtime

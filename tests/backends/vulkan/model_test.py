@@ -10,7 +10,7 @@ import sys
 
 sys.path[:0] = [str(pathlib.Path(__file__).parents[2] / folder) for folder in ("end_to_end", "support")]
 import random_model
-from harness import MICRO, Case, main
+from harness import DATA, MICRO, Case, main
 
 EXACT = ("--activations", "f32", "--kv", "f32")
 RUN = ("--raw", "--temperature", "0", "--max-tokens", "16", "--context", "128")
@@ -42,6 +42,13 @@ class Model(Case):
         answer = self.answer(*DEMAND)
         self.assertEqual(answer["ids"], self.expected["ids"])
         self.assertEqual(answer["statistics"]["cuts"], [])
+
+    def test_models_narrower_than_a_workgroup_give_the_cpus_tokens(self):
+        run = ("hello", "--raw", "--temperature", "0", "--max-tokens", "8", *EXACT)
+        for name in ("llama-f32", "llama-q4_0", "llama-q8_0", "qwen2-f16", "qwen3-q8_0"):
+            with self.subTest(name):
+                ids = [self.quern_json("run", DATA / f"gguf/micro-{name}.gguf", *run, *where)["ids"] for where in (DEMAND, ("--backend", "cpu"))]
+                self.assertEqual(ids[0], ids[1])
 
     def test_layers_that_do_not_fit_go_to_the_cpu(self):
         sentence = self.refused(*DEMAND, "--memory", "vulkan:0=64K")
