@@ -12,12 +12,13 @@ namespace quern::cuda {
 namespace {
 
 constexpr std::uint32_t none = QUERN_NONE;
+constexpr int raw_codes = -1;  // of Key: f32, which each product quantises itself
 
-/// int8 activations made of a value, perhaps times a norm's weight.
+/// Activations that a product takes of a value, perhaps times a norm's weight.
 struct Key {
   std::uint32_t value;  // root
   std::uint32_t norm;   // node, or none
-  int codes;            // dtype of Activations
+  int codes;            // dtype of Activations, or raw_codes
   auto operator<=>(const Key&) const = default;
 };
 struct Companion {
@@ -70,7 +71,15 @@ class Fuser : Uses {
   }
   int codes_of(std::uint32_t product) const {
     const quern_dtype dtype = tensor(graph_.nodes[product].inputs[1]).dtype;
-    return is_float(dtype) ? static_cast<int>(dtype) : 0;
+    return is_float(dtype) ? static_cast<int>(dtype) : takes_raw(product) ? raw_codes : 0;
+  }
+  /// One row by kernels/stream.cu. Attention quantises what it makes, and larger rows are dearer to read in f32 by every block.
+  bool takes_raw(std::uint32_t product) const {
+    const Node& node = graph_.nodes[product];
+    const Tensor& b = tensor(node.inputs[1]);
+    const std::uint32_t made_by = maker(root(node.inputs[0]));
+    return most_rows_ == 1 && b.last() <= most_raw && blocks_of(b).aligned != 0 && tiles_serve(b.dtype, b.last(), 1, card_) &&
+           (made_by == none || graph_.nodes[made_by].op != QUERN_OP_ATTENTION);
   }
 
   void find_deferred_norms() {
@@ -99,14 +108,15 @@ class Fuser : Uses {
       const Key key = key_of(n);
       if (keys_.contains(key)) continue;
       const std::int64_t k = tensor(graph_.nodes[n].inputs[0]).last();
-      keys_[key] = {static_cast<std::uint32_t>(schedule_.extras.size()), k, false};
-      schedule_.extras.push_back(activation_bytes(k));
+      keys_[key] = {static_cast<std::uint32_t>(schedule_.extras.size()), k, key.codes == raw_codes};
+      schedule_.extras.push_back(key.codes == raw_codes ? 0 : activation_bytes(k));
     }
   }
   /// The first activations that are wanted of a value.
   std::map<Key, Companion>::iterator wanted(std::uint32_t value_root) {
-    const auto at = keys_.lower_bound({value_root, 0, 0});
-    return at != keys_.end() && at->first.value == value_root && !at->second.filled ? at : keys_.end();
+    for (auto at = keys_.lower_bound({value_root, 0, raw_codes}); at != keys_.end() && at->first.value == value_root; ++at)
+      if (!at->second.filled) return at;
+    return keys_.end();
   }
   /// Whether all that reads a value are products that take these activations.
   bool served_by(std::uint32_t r, const Key& key) const {
@@ -218,7 +228,14 @@ class Fuser : Uses {
     step.reads.push_back(residual);
     step.reads.push_back(post.norm.weight);
     if (store) step.writes = outputs;
-    step.extras = {in.slot};
+    const bool settles = key.codes == raw_codes && !settled_;
+    if (key.codes == raw_codes) {
+      step.reads.push_back(key.value);
+      step.reads.push_back(norm.weight);
+      settled_ = true;
+    } else {
+      step.extras = {in.slot};
+    }
     if (post.any) step.extras.push_back(post.companion.slot);
     const std::uint32_t rows_of = graph_.nodes[first].inputs[0];
     step.emit = [=](const StepContext& context, Launcher& launcher) {
@@ -234,7 +251,7 @@ class Fuser : Uses {
         for (std::size_t i = 0; i < outputs.size(); ++i) p.part[i].y = context.tensor(outputs[i]).data;
       p.k = static_cast<int>(in.k);
       p.t = static_cast<int>(context.tensor(rows_of).dims[0]);
-      p.x = activations_at(context.extra(in.slot), in.k, norm.weight != none, key.codes);
+      if (key.codes != raw_codes) p.x = activations_at(context.extra(in.slot), in.k, norm.weight != none, key.codes);
       p.x.epsilon = norm.epsilon;
       p.residual = residual == none ? 0 : context.tensor(residual).data;
       p.glu = glu != none;
@@ -243,7 +260,10 @@ class Fuser : Uses {
         p.out_weight = post.norm.weight == none ? 0 : context.tensor(post.norm.weight).data;
         p.out_offset = post.norm.offset;
       }
-      launch_gemv(p, false, launcher);
+      if (key.codes != raw_codes) return launch_gemv(p, false, launcher);
+      const RawInput input{context.tensor(key.value).data, norm.weight == none ? 0 : context.tensor(norm.weight).data, norm.offset,
+                           key.norm != none, settles};
+      if (!launch_tiles(p, false, launcher, input)) throw Failure(QUERN_INTERNAL, "a product of one row was fused that has no kernel");
     };
     schedule_.steps.push_back(std::move(step));
   }

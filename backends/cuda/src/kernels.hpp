@@ -2,6 +2,7 @@
 #pragma once
 
 #include "driver.hpp"
+#include "kernel_compiler.hpp"
 
 #include <map>
 #include <string>
@@ -22,25 +23,28 @@ struct KernelOrigin {
 
 class Kernels {
  public:
-  /// Loads every unit into the current context. Throws Failure(ARCH_NOT_BUILT or DEPENDENCY_MISSING) where there is neither a
+  /// Loads every built-in unit into the current context; without one for this architecture units are compiled when they are first wanted.
+  /// Throws Failure(ARCH_NOT_BUILT or DEPENDENCY_MISSING) where there is neither a
   /// cubin for this architecture nor a compiler.
   Kernels(std::shared_ptr<const Driver> driver, const KernelOrigin& origin);
   ~Kernels();
   Kernels(const Kernels&) = delete;
   Kernels& operator=(const Kernels&) = delete;
 
-  /// Whether a unit was loaded: all are, but for probe_only.
-  bool has(std::string_view unit) const { return modules_.find(unit) != modules_.end(); }
-  /// A kernel of unit `unit`; found once, then remembered. Throws Failure(INTERNAL) for a name that is not there.
+  /// Whether a unit can be had: all can, but for probe_only.
+  bool has(std::string_view unit) const;
+  /// A kernel of unit `unit`; found once, then remembered. Throws Failure(INTERNAL) for a name that is not there, Failure(ARCH_NOT_BUILT) for a
+  /// unit that does not compile.
   Function get(std::string_view unit, std::string_view name);
-  /// "built in for sm_90a", "compiled by NVRTC 13.0", "compiled earlier, from the cache"
-  const std::string& origin() const noexcept { return origin_; }
 
  private:
+  Module load(const std::string& unit, const void* cubin);
+
   std::shared_ptr<const Driver> driver_;
   std::map<std::string, Module, std::less<>> modules_;
   std::map<std::string, Function, std::less<>> functions_;
-  std::string origin_;
+  std::vector<std::string> allowed_;  // with a compiler; empty: all
+  std::unique_ptr<KernelCompiler> compiler_;
   int shared_limit_;
 };
 

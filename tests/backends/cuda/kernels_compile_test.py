@@ -15,7 +15,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 # Kernels of the decode and the prefill step: a spilled register costs a load in a loop that every token runs.
-HOT = re.compile(r"^(stream_1|tiles_[18]|gemv_[1248]|gemm_dense_(f16|bf16)|attention_pages_\w+|attention_rows\w*|quantise|rope_kv)$")
+HOT = re.compile(r"^(stream_1|stream_quantise_1|tiles_[18]|gemv_[1248]|gemm_dense_(f16|bf16)|attention_pages_\w+|attention_rows\w*|quantise|rope_kv)$")
 # What is allowed: from 9.0 on gemv is for odd widths alone (stream and tiles do the rest); before that it keeps a few words of a block
 # of 512 threads, 128 registers each, in memory (12 to 52 bytes for sm_75 and sm_86); smaller blocks have not been measured on such a card.
 GEMV_FROM = re.compile(r"^sm_(9|1)\d")
@@ -23,7 +23,8 @@ GEMV_BYTES = 64
 # A multiprocessor has 65,536 registers, given in steps of 8 a thread. These leave room for a second block, of the same kernel or the next.
 REGISTERS = 65536
 HALF = {"tiles_1": 288, "tiles_8": 288}
-ATTENTION_THREADS = 128
+ATTENTION = re.compile(r"^attention_pages_\w+_1$")
+ATTENTION_THREADS = 256
 
 ENTRY = re.compile(r"Compiling entry function '(\w+)' for '(\w+)'")
 SPILL = re.compile(r"(\d+) bytes spill stores")
@@ -50,7 +51,7 @@ def faults_of(kernel, spilled, registers, architecture):
         allowed = spilled if GEMV_FROM.match(architecture) else GEMV_BYTES
     if HOT.match(kernel) and spilled > allowed:
         yield f"{kernel} for {architecture} spills {spilled} bytes"
-    threads = ATTENTION_THREADS if kernel.startswith("attention_pages_") else HALF.get(kernel, 0)
+    threads = ATTENTION_THREADS if ATTENTION.match(kernel) else HALF.get(kernel, 0)
     taken = (registers + 7) // 8 * 8 * threads
     if taken > REGISTERS // 2:
         yield f"{kernel} for {architecture} takes {taken} registers a block, more than half of {REGISTERS}"

@@ -6,12 +6,12 @@
 
 enum { TILE = 64, HEADS = 8, MAX_D = 256 };
 
-/// For H heads of up to D elements.
-template <int H, int D> struct Shared {
+/// For H heads of up to D elements, in PARTS of the keys.
+template <int H, int D, int PARTS = 4> struct Shared {
   float q[H < 4 ? 4 : H][D];
   float score[H][TILE];
   float most[H], sum[H], scale[H];
-  float out[4][H][D];
+  float out[PARTS][H][D];
   int last;
 };
 

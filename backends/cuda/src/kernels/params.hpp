@@ -129,11 +129,17 @@ struct TilesParams {
   struct Pieces {       // of a part's blocks: `elements` each, in `count` planes, and the distance of rows in a stage
     int elements, count, bytes[4], pitch[4], base[4];  // base: where a piece's rows start in a stage
   } pieces[3];
-  int subtiles;         // 16 rows each, that a block works on one after another, or that give 32 outputs to quantise
-  int groups;           // of stream.cu: so many times
+  int subtiles;         // 16 rows each, that a block works on one after another, or that give 32 outputs to quantise; of stream_1 all there are
+  int groups;           // of stream_quantise_1: so many times
   int chunk, chunks;    // elements of k in a stage; stages of one subtile
   int stages;           // in shared memory, at most 8
   int stage_bytes, stage_offset;
+  // Of stream.cu alone: activations that every block quantises itself, in place of g.x, f32 [k]; 0: those of g.x.
+  Address raw, raw_weight;  // raw_weight: f32 factor [k] before quantising, or 0
+  float raw_offset;         // added to it
+  int raw_norm;             // 1: results are those of raw divided by its root mean square, see g.x.epsilon
+  int whole;                // 1: a stage is 16 whole rows without gaps, one copy a piece (two under glu)
+  int settles;              // 1: the next kernel starts only when all before this one are done
 };
 struct GemvExactParams {
   Blocks w;

@@ -46,6 +46,19 @@ DEV void ask(const TilesParams& p, int part, int first, int chunk, char* stage, 
   }
 }
 
+/// The same of 16 whole rows: a lane asks for a piece, or under glu for a piece of gate's or of up's 8 rows.
+DEV void ask_whole(const TilesParams& p, int part, int first, char* stage, u64* barrier) {
+  const int lane = threadIdx.x & 31, piece = lane >> 1, half = lane & 1;
+  const TilesParams::Pieces& q = p.pieces[part];
+  const int of = p.g.glu && half ? 1 : part, rows = p.g.glu ? 8 : half ? 0 : ROWS;
+  const int there = piece < q.count ? max(0, min(rows, p.g.part[of].rows - first)) : 0;
+  const u32 bytes = there ? ((u32)there * q.pitch[piece] + 15) & ~15u : 0;
+  barrier_expect(barrier, bytes);
+  if (bytes)
+    bulk_copy_once(stage + q.base[piece] + half * 8 * q.pitch[piece], at<const char>(p.g.part[of].w.plane[piece]) + (i64)first * q.pitch[piece], bytes,
+                   barrier);
+}
+
 /// All threads of the block; `count` stages.
 DEV void init_stages(int count, u64* full, u64* empty) {
   if (threadIdx.x == 0) {
@@ -67,7 +80,8 @@ DEV void ask_all(const TilesParams& p, int first_tile, int tiles, int run, int a
       if (turn > 0) barrier_wait(&empty[slot], (u32)(turn - 1) & 1u);
       int first;
       const int part = part_of(p.g, first_tile + step / p.chunks / run * apart + step / p.chunks % run, first);
-      ask(p, part, first, step % p.chunks, stages + slot * p.stage_bytes, &full[slot]);
+      if (p.whole) ask_whole(p, part, first, stages + slot * p.stage_bytes, &full[slot]);
+      else ask(p, part, first, step % p.chunks, stages + slot * p.stage_bytes, &full[slot]);
     }
   wait_previous();
 }

@@ -2,6 +2,8 @@
 //
 //   block    two teams of 8 warps that compute and one that asks for weights; a team takes 16 rows of W at a time, two a warp (under glu
 //            one of gate and one of up). One block fills a multiprocessor, also where there are no more blocks than these
+//   input    int8 activations that a kernel made, or f32 that every block quantises itself (most_raw at most): then outputs need not meet in
+//            blocks of 32, so that tiles spread over all multiprocessors
 //   memory   as tiles.cu: stages of 16 rows x a chunk of k, filled by bulk copies, the first before the kernel before has ended. Warps
 //            meet at the barriers of stages alone
 //   lanes    those of dot.cuh: 64 weights of a K format or a block of 32; one read of the activations serves both rows
@@ -13,12 +15,12 @@
 #include "stages.cuh"
 
 #if __CUDA_ARCH__ >= 900
-enum { TEAMS = 2, TEAM = (WARPS + 1) * 32, COMPUTING = TEAMS * THREADS };
+enum { TEAMS = 2, TEAM = (WARPS + 1) * 32, COMPUTING = TEAMS * THREADS, RAW_TURNS = 4 };  // 4 x COMPUTING x 4 values of raw activations
 
 struct StreamShared {
   u64 full[TEAMS][4], empty[TEAMS][4];
   float made[2][32];  // of even and odd groups: one barrier a group keeps them apart
-  float factor;
+  float partial[TEAMS * WARPS];  // each warp's part of the sum of squares
 };
 
 DEV int swizzled(int t) { return (t ^ (t >> 3 & 1) ^ (t >> 4 & 1) * 6) * 16; }
@@ -54,7 +56,7 @@ DEV void stage_dots(const TilesParams& p, const TilesParams::Pieces& q, int chun
   const int lane = threadIdx.x & 31, c = lane & 3;
   const int chunk_units = p.chunk / (S::k ? 256 : 32), all = p.g.k / (S::k ? 256 : 32), unit0 = chunk * chunk_units;
   const int items = min(chunk_units, all - unit0) * (S::k ? 4 : 1);
-  const Place place[2] = {staged<F>(q, stage, r, row * all + unit0), staged<F>(q, stage, r2, row2 * all + unit0)};
+  const Place place[2] = {staged<F>(q, stage, r, p.whole ? 0 : row * all + unit0), staged<F>(q, stage, r2, p.whole ? 0 : row2 * all + unit0)};
   const int element = !S::k ? lane * 32 : (lane >> 2) * 256 + (F == Q6_K ? c / 2 * 128 + (c & 1) * 32 : c * 64);
   const int t = unit0 * (S::k ? 16 : 2) + element / 16, apart = F == Q6_K ? 4 : 2;
   // A turn of the warp is 64 or 128 chunks on: that changes no bit that decides the order of banks.
@@ -90,51 +92,103 @@ DEV void stage_dots(const TilesParams& p, const TilesParams::Pieces& q, int chun
     default: CALL(Q6_K); break; \
   }
 
-DEV void stream(const TilesParams& p, char* memory) {
+/// Activations of a block, from memory or made here, as codes and meta in shared memory; their part in s.partial. All that compute.
+DEV void take_input(const TilesParams& p, StreamShared& s, char* codes, char* meta, int thread) {
+  const GemvParams& g = p.g;
+  const int lane = thread & 31;
+  if (!p.raw) {
+    wait_previous();
+    if (p.settles) start_next();
+    float square_sum = 0.0f;
+    if (thread < 32 && g.x.sums) {
+#pragma unroll 4
+      for (int i = lane; i < g.x.sum_count; i += 32) square_sum += at<const float>(g.x.sums)[i];
+    }
+    const int code_chunks = g.k / 16, meta_chunks = g.k / 64;
+#pragma unroll 2
+    for (int i = thread; i < code_chunks + meta_chunks; i += COMPUTING) {
+      const bool of_codes = i < code_chunks;
+      const uint4 v = of_codes ? at<const uint4>(g.x.codes)[i] : at<const uint4>(g.x.meta)[i - code_chunks];
+      *reinterpret_cast<uint4*>(of_codes ? codes + swizzled(i) : meta + (i - code_chunks) * 16) = v;
+    }
+    if (thread < 32) square_sum = warp_sum(square_sum);
+    if (lane == 0) s.partial[thread >> 5] = thread == 0 ? square_sum : 0.0f;
+    return;
+  }
+  // Eight lanes share 32 values. The first weights of the norm come before the wait.
+  const int quads = g.k / 4;
+  const auto weight = [&](int i) { return p.raw_weight && i < quads ? at<const float4>(p.raw_weight)[i] : make_float4(1.0f, 1.0f, 1.0f, 1.0f); };
+  const float4 first_weight = weight(thread);
+  wait_previous();
+  if (p.settles) start_next();
+  float4 x[RAW_TURNS];
+#pragma unroll
+  for (int n = 0; n < RAW_TURNS; ++n) {
+    const int i = thread + n * COMPUTING;
+    x[n] = i < quads ? __ldcg(at<const float4>(p.raw) + i) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+  }
+  const float offset = p.raw_weight ? p.raw_offset : 0.0f;
+  float squares = 0.0f;
+#pragma unroll
+  for (int n = 0; n < RAW_TURNS; ++n) {
+    const int i = thread + n * COMPUTING;
+    if (n > 0 && n * COMPUTING >= quads) break;
+    const float4 w = n == 0 ? first_weight : weight(i);
+    squares = fmaf(x[n].x, x[n].x, fmaf(x[n].y, x[n].y, fmaf(x[n].z, x[n].z, fmaf(x[n].w, x[n].w, squares))));
+    const float a = x[n].x * (w.x + offset), b = x[n].y * (w.y + offset), c = x[n].z * (w.z + offset), d = x[n].w * (w.w + offset);
+    float most = fmaxf(fmaxf(fabsf(a), fabsf(b)), fmaxf(fabsf(c), fabsf(d)));
+#pragma unroll
+    for (int o = 4; o; o >>= 1) most = fmaxf(most, __shfl_xor_sync(~0u, most, o));
+    const float scale = most / 127.0f, inverse = most > 0.0f ? 127.0f / most : 0.0f;
+    const u32 four = (u32)(__float2int_rn(a * inverse) & 0xff) | (u32)(__float2int_rn(b * inverse) & 0xff) << 8 |
+                     (u32)(__float2int_rn(c * inverse) & 0xff) << 16 | (u32)__float2int_rn(d * inverse) << 24;
+    int sum = __dp4a((int)four, 0x01010101, 0);
+#pragma unroll
+    for (int o = 4; o; o >>= 1) sum += __shfl_xor_sync(~0u, sum, o);
+    if (i < quads) {
+      *reinterpret_cast<u32*>(codes + swizzled(i >> 2) + (i & 3) * 4) = four;
+      if ((lane & 7) == 0) *reinterpret_cast<float2*>(meta + (i >> 3) * 8) = make_float2(scale, (float)sum);
+    }
+  }
+  squares = warp_sum(squares);
+  if (lane == 0) s.partial[thread >> 5] = squares;
+}
+
+/// 32 outputs of a block at a time, which are quantised for the next product; or tiles of 16 rows, spread over all teams of the grid.
+template <bool QUANTISES> DEV void stream(const TilesParams& p, char* memory) {
   StreamShared& s = *reinterpret_cast<StreamShared*>(memory);
   const GemvParams& g = p.g;
   const int team = threadIdx.x / TEAM, warp = threadIdx.x % TEAM >> 5, lane = threadIdx.x & 31, thread = (team * WARPS + warp) * 32 + lane;
   char* codes = memory + (sizeof(StreamShared) + 127) / 128 * 128;
   char* meta = codes + (g.k + 127) / 128 * 128;
   char* stages = memory + p.stage_offset + team * p.stages * p.stage_bytes;
-  const int tiles = p.subtiles / TEAMS, first_tile = blockIdx.x * p.subtiles + team * tiles;  // of the team
-  const int apart = gridDim.x * p.subtiles;  // groups: blocks go through memory side by side, and share parts of dear formats
+  // Blocks go through memory side by side, and share parts of dear formats. Spread, a team takes one tile of a turn.
+  const int tiles = QUANTISES ? p.subtiles / TEAMS : 1;
+  const int first_tile = QUANTISES ? blockIdx.x * p.subtiles + team * tiles : blockIdx.x + team * gridDim.x;
+  const int apart = gridDim.x * (QUANTISES ? p.subtiles : TEAMS);
+  const int end = QUANTISES ? first_tile + p.groups * apart : p.subtiles;
   u64 *full = s.full[team], *empty = s.empty[team];
-  start_next();
+  if (!p.settles) start_next();
   init_stages(TEAMS * 4, s.full[0], s.empty[0]);
-  if (warp == WARPS) return ask_all(p, first_tile, p.groups * tiles, tiles, apart, stages, full, empty);
-  wait_previous();
-  float square_sum = 0.0f;
-  if (thread < 32 && g.x.sums) {
-#pragma unroll 4
-    for (int i = lane; i < g.x.sum_count; i += 32) square_sum += at<const float>(g.x.sums)[i];
-  }
-  const int code_chunks = g.k / 16, meta_chunks = g.k / 64;
-#pragma unroll 2
-  for (int i = thread; i < code_chunks + meta_chunks; i += COMPUTING) {
-    const bool of_codes = i < code_chunks;
-    const uint4 v = of_codes ? at<const uint4>(g.x.codes)[i] : at<const uint4>(g.x.meta)[i - code_chunks];
-    *reinterpret_cast<uint4*>(of_codes ? codes + swizzled(i) : meta + (i - code_chunks) * 16) = v;
-  }
-  if (thread < 32) {
-    square_sum = warp_sum(square_sum);
-    if (lane == 0) s.factor = g.x.sums ? 1.0f / sqrtf(square_sum / (float)g.k + g.x.epsilon) : 1.0f;
-  }
-  meet<COMPUTING>();
-  const float factor = s.factor;
+  if (warp == WARPS) return ask_all(p, first_tile, max(0, (end - first_tile + apart - 1) / apart) * tiles, tiles, apart, stages, full, empty);
   const int r = g.glu ? warp : 2 * warp, r2 = g.glu ? warp + 8 : 2 * warp + 1;
   float acc[2][1] = {};
   int slot = 0;
   u32 parity = 0;
+  take_input(p, s, codes, meta, thread);
+  meet<COMPUTING>();
+  float square_sum = 0.0f;
+#pragma unroll
+  for (int i = 0; i < TEAMS * WARPS; ++i) square_sum += s.partial[i];
+  const bool normalises = p.raw ? p.raw_norm != 0 : g.x.sums != 0;
+  const float factor = normalises ? 1.0f / sqrtf(square_sum / (float)g.k + g.x.epsilon) : 1.0f;
 #pragma unroll 1
-  for (int group = 0; group < p.groups; ++group) {
-    const int out_group = blockIdx.x + group * gridDim.x;
-    const bool quantises = thread < 32 && g.out.codes && out_group < g.part[0].rows / 32;
-    const float out_weight = quantises && g.out_weight ? at<const float>(g.out_weight)[out_group * 32 + lane] + g.out_offset : 1.0f;
+  for (int from = first_tile; from < end; from += apart) {
+    const int odd = from / apart & 1;  // where QUANTISES
 #pragma unroll 1
     for (int tile = 0; tile < tiles; ++tile) {
       int first;
-      const int part = part_of(g, first_tile + group * apart + tile, first);
+      const int part = part_of(g, from + tile, first);
       const GemvPart& q = g.part[part];
       const int output = first + r + (g.glu ? 0 : lane), last = q.rows - 1;
       const u32 row = min(first + r, last), row2 = min(first + (g.glu ? r : r2), last);
@@ -158,14 +212,15 @@ DEV void stream(const TilesParams& p, char* memory) {
       acc[0][0] = acc[1][0] = 0.0f;
       if (!makes) continue;
       const float y = (g.glu ? SILU(a) * b : lane == 0 ? a : b) + addend;
-      if (g.out.codes) s.made[group & 1][output % 32] = y;
+      if (QUANTISES) s.made[odd][output % 32] = y;
       if (q.y) at<float>(q.y)[output] = y;
     }
-    if (!g.out.codes) continue;
+    if (!QUANTISES) continue;
     meet<COMPUTING>();
-    if (!quantises) continue;
-    const float v = s.made[group & 1][lane];
-    quantise32(v * out_weight, g.out, out_group, lane);
+    const int out_group = from / p.subtiles;
+    if (thread >= 32 || out_group >= g.part[0].rows / 32) continue;
+    const float v = s.made[odd][lane], weight = g.out_weight ? at<const float>(g.out_weight)[out_group * 32 + lane] + g.out_offset : 1.0f;
+    quantise32(v * weight, g.out, out_group, lane);
     if (g.out.sums) {
       const float squares = warp_sum(v * v);
       if (lane == 0) at<float>(g.out.sums)[out_group] = squares;
@@ -177,6 +232,12 @@ DEV void stream(const TilesParams& p, char* memory) {
 extern "C" __global__ void __launch_bounds__(576, 1) stream_1(const __grid_constant__ TilesParams p) {
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) char memory[];
-  stream(p, memory);
+  stream<false>(p, memory);
+#endif
+}
+extern "C" __global__ void __launch_bounds__(576, 1) stream_quantise_1(const __grid_constant__ TilesParams p) {
+#if __CUDA_ARCH__ >= 900
+  extern __shared__ __align__(128) char memory[];
+  stream<true>(p, memory);
 #endif
 }

@@ -4,10 +4,13 @@
 #include "paged.hpp"
 #include "tables.hpp"
 
+#include <cstring>
+
 namespace quern::cuda {
 namespace {
 
 constexpr std::int64_t heads_a_block = 8, largest_head = 256, most_splits = 64;
+constexpr std::int64_t most_alone = 256;  // ALONE of kernels/attention_pages.cuh
 
 const char* kernel_of(int dtype) {
   switch (dtype) {
@@ -19,19 +22,27 @@ const char* kernel_of(int dtype) {
   }
 }
 
-/// Shared memory of kernels/attention_pages.cu: Shared<group, d>, Pipe and the stages, as they are laid out there.
-unsigned pages_shared(const AttentionParams& p) {
+/// The Shape of kernels/attention_pages.cuh, and the shared memory that it needs: Shared, Pipe and the stages, as they are laid out there.
+struct PagesShape {
+  int group, teams, threads, at_once, stages;
+  unsigned shared;
+};
+PagesShape pages_shape(const AttentionParams& p) {
   const int group = p.group == 1 ? 1 : p.group <= 4 ? 4 : 8, d = p.k.d;
+  const bool narrow = group == 1 && d == 128;
+  PagesShape s{group, group == 1 ? 8 : 4, group == 1 ? 256 : 512, narrow ? 8 : 16, narrow ? 2 : 3, 0};
   const auto round = [](int bytes) { return (bytes + 127) / 128 * 128; };
-  const int own = (std::max(group, 4) * d + group * 64 + 3 * group + 4 * group * d + 1) * 4, pipe = 4 * 3 * 8 + 2 * 128 * 2;
-  return static_cast<unsigned>(round(own) + round(pipe) + 4 * 3 * 2 * 16 * d * 2);
+  const int own = (std::max(group, 4) * d + group * 64 + 3 * group + s.teams * group * d + 1) * 4;
+  const int pipe = 2 * s.teams * s.stages * 8 + 2 * s.teams * group * 4 + 2 * 128 * 2;
+  s.shared = static_cast<unsigned>(round(own) + round(pipe) + s.teams * s.stages * 2 * s.at_once * d * 2);
+  return s;
 }
 
 /// The kernel that reads pages by bulk copies; null where card, cache or mask rule it out.
 const char* pages_kernel(const AttentionParams& p, Launcher& launcher) {
   if (launcher.major() < 9 || p.mask != 0 || p.k.d != p.v.d || (p.k.d != 64 && p.k.d != 128) || p.k.page % 16 != 0) return nullptr;
   if (p.k.dtype != QUERN_F16 && p.k.dtype != QUERN_BF16) return nullptr;
-  if (pages_shared(p) > static_cast<unsigned>(launcher.gpu().facts().shared_limit)) return nullptr;
+  if (pages_shape(p).shared > static_cast<unsigned>(launcher.gpu().facts().shared_limit)) return nullptr;
   const int wide = p.k.d == 128, group = p.group == 1 ? 0 : p.group <= 4 ? 1 : 2;
   static constexpr const char* names[2][2][3] = {
       {{"attention_pages_f16_64_1", "attention_pages_f16_64_4", "attention_pages_f16_64_8"},
@@ -85,7 +96,7 @@ std::string refuse(const Call& call) {
   return {};
 }
 
-/// Whether attention.cu and attention_pages.cu read it: packed, one format, pairs of elements, a mask of every key that there can be.
+/// Whether attention.cu and attention_pages.cuh read it: packed, one format, pairs of elements, a mask of every key that there can be.
 bool is_plain(const Call& call) {
   const Tensor &k = call.input(1), &v = call.input(2), &mask = call.input(7);
   return all_packed(call) && k.dtype == v.dtype && k.last() <= largest_head && v.last() <= largest_head && k.last() % 2 == 0 &&
@@ -179,7 +190,11 @@ void launch_rope_kv(RopeKvParams& p, const Tensor& table, int mode, std::int64_t
 void launch_attention(const AttentionParams& p, std::int64_t rows, Launcher& launcher) {
   const int per_kv = p.heads / p.k.kv_heads, groups = (per_kv + p.group - 1) / p.group;
   if (const char* kernel = pages_kernel(p, launcher); kernel != nullptr) {
-    launcher.launch("attention_pages", kernel, {p.splits, std::int64_t{p.k.kv_heads} * groups, rows}, 128, p, pages_shared(p));
+    AttentionParams pages = p;  // no more splits than there can be shares of keys
+    pages.splits = static_cast<int>(std::clamp<std::int64_t>((std::int64_t{p.k.pages_per_sequence} * p.k.page + most_alone - 1) / most_alone, 1, p.splits));
+    const PagesShape shape = pages_shape(p);
+    launcher.launch(std::string_view(kernel, std::strlen(kernel) - 2), kernel, {pages.splits, std::int64_t{p.k.kv_heads} * groups, rows}, static_cast<unsigned>(shape.threads), pages,
+                    shape.shared);
     return;
   }
   launcher.launch("attention", kernel_of(p.k.dtype), {p.splits, std::int64_t{p.k.kv_heads} * groups, rows}, 128, p);

@@ -15,9 +15,18 @@ Activations activations_at(Address at, std::int64_t k, bool sums, int dtype = 0)
 std::uint64_t activation_bytes(std::int64_t k);
 void launch_quantise(Address x, Address weight, float offset, std::int64_t rows, std::int64_t k,
                      const Activations& out, Launcher& launcher);
+/// One row of f32 activations that a product quantises itself, in place of p.x. x 0: none.
+struct RawInput {
+  Address x = 0, weight = 0;  // weight: of a norm, or 0
+  float offset = 0;
+  bool norm = false;
+  bool settles = false;  // the kernel lets the next one start only when all before it are done
+};
+constexpr std::int64_t most_raw = 8192;  // elements
+
 /// The same product by kernels/tiles.cu or kernels/stream.cu, where the card and the shapes allow it; whether it was launched. What is
 /// allowed does not depend on the number of activation rows; nor do the bits of a row, where they must be invariant.
-bool launch_tiles(const GemvParams& p, bool invariant, Launcher& launcher);
+bool launch_tiles(const GemvParams& p, bool invariant, Launcher& launcher, const RawInput& raw = {});
 /// Whether it serves `rows` rows of activations, for weights of f16 or bf16, which have no other kernel with rounded activations.
 bool tiles_serve(quern_dtype dtype, std::int64_t k, std::int64_t rows, const CardFacts& card);
 /// Chooses threads, rounds and the kernel for p.t rows, and launches. Fills p.rounds.

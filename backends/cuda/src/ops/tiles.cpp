@@ -64,7 +64,7 @@ bool tiles_serve(quern_dtype dtype, std::int64_t k, std::int64_t rows, const Car
   return fixed_bytes + activation_bytes_of(k, rows, true) + stage <= card.shared_limit;
 }
 
-bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher) {
+bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher, const RawInput& raw) {
   if (launcher.gpu().facts().major < 9 || g.k % 64 != 0) return false;
   const std::int64_t limit = launcher.gpu().facts().shared_limit;
   std::int64_t unit = 32, tiles = 0, whole = 0;
@@ -86,19 +86,33 @@ bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher) {
   if (fixed_bytes + activation_bytes_of(g.k, floats ? g.t : most_gemv_rows, floats) + 2 * stage > limit) return false;
   const std::int64_t fixed = fixed_bytes + activation_bytes_of(g.k, g.t, floats);
   const bool stream = g.t == 1 && !floats && !invariant;  // fewer instructions for one row, sums in another order
-  if (g.out.codes != 0) {
-    if (g.part[0].rows % 32 != 0) return false;
-    p.subtiles = g.glu != 0 ? 4 : 2;  // 32 outputs
+  std::int64_t grid = 0;
+  if (g.out.codes != 0 && g.part[0].rows % 32 != 0) return false;
+  if (stream) {  // two teams, each with its stages; one block a multiprocessor, in one wave
+    p.raw = raw.x;
+    p.raw_weight = raw.weight;
+    p.raw_offset = raw.offset;
+    p.raw_norm = raw.norm ? 1 : 0;
+    p.settles = raw.settles ? 1 : 0;
+    p.whole = p.chunks == 1 ? 1 : 0;
+    std::int64_t team_tiles = 0;
+    if (g.out.codes != 0) {
+      p.subtiles = g.glu != 0 ? 4 : 2;  // 32 outputs
+      const std::int64_t all_groups = (tiles + p.subtiles - 1) / p.subtiles;
+      p.groups = static_cast<int>((all_groups + launcher.multiprocessors() - 1) / launcher.multiprocessors());
+      grid = (all_groups + p.groups - 1) / p.groups;
+      team_tiles = std::int64_t{p.subtiles} / 2 * p.groups;
+    } else {  // as few blocks as keep the most that one has: the next kernel's start beside them
+      const std::int64_t most = (tiles + launcher.multiprocessors() - 1) / launcher.multiprocessors();
+      p.subtiles = static_cast<int>(tiles);
+      grid = (tiles + most - 1) / most;
+      team_tiles = (tiles + 2 * grid - 1) / (2 * grid);
+    }
+    p.stages = static_cast<int>(std::min<std::int64_t>({team_tiles * p.chunks, 4, (limit - fixed) / (2 * stage)}));
   } else {
-    p.subtiles = stream ? 2 : static_cast<int>(std::max<std::int64_t>(1, tiles / (2 * launcher.multiprocessors())));
-  }
-  const std::int64_t all_groups = (tiles + p.subtiles - 1) / p.subtiles;
-  p.groups = stream ? static_cast<int>((all_groups + launcher.multiprocessors() - 1) / launcher.multiprocessors()) : 1;  // one wave
-  const std::int64_t grid = (all_groups + p.groups - 1) / p.groups;
-  if (stream) {  // two teams, each with its stages; one block a multiprocessor
-    const std::int64_t team_steps = std::int64_t{p.subtiles} / 2 * p.groups * p.chunks;
-    p.stages = static_cast<int>(std::min<std::int64_t>({team_steps, 4, (limit - fixed) / (2 * stage)}));
-  } else {
+    p.subtiles = g.out.codes != 0 ? (g.glu != 0 ? 4 : 2) : static_cast<int>(std::max<std::int64_t>(1, tiles / (2 * launcher.multiprocessors())));
+    p.groups = 1;
+    grid = (tiles + p.subtiles - 1) / p.subtiles;
     // Half of a multiprocessor, where two stages fit in it: the other half is for another block, of this kernel or of the next.
     const std::int64_t steps = std::int64_t{p.subtiles} * p.chunks, half = (limit + reserved) / 2 - reserved;
     const std::int64_t room = (half - fixed >= std::min<std::int64_t>(steps, 2) * stage ? half : limit) - fixed;
@@ -113,14 +127,15 @@ bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher) {
       if (bytes == 0) continue;
       q.bytes[q.count] = bytes;
       q.base[q.count] = base;
-      q.pitch[q.count] = static_cast<int>(pitch_of(p.chunk / layout.k * bytes, bytes < 16 ? 16 : layout.apart, bytes % 16 != 0));
+      q.pitch[q.count] = p.whole != 0 ? g.k / static_cast<int>(layout.k) * bytes
+                                      : static_cast<int>(pitch_of(p.chunk / layout.k * bytes, bytes < 16 ? 16 : layout.apart, bytes % 16 != 0));
       base += rows * q.pitch[q.count++];
     }
   }
   p.stage_bytes = static_cast<int>(stage);
   p.stage_offset = static_cast<int>(fixed);
   const auto shared = static_cast<unsigned>(fixed + (stream ? 2 : 1) * p.stages * stage);
-  if (stream) launcher.launch("stream", "stream_1", {grid, 1, 1}, 576, p, shared);
+  if (stream) launcher.launch("stream", g.out.codes != 0 ? "stream_quantise_1" : "stream_1", {grid, 1, 1}, 576, p, shared);
   else launcher.launch("tiles", g.t == 1 ? "tiles_1" : "tiles_8", {grid, 1, 1}, 288, p, shared);
   return true;
 }

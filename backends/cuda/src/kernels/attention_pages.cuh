@@ -1,18 +1,34 @@
 // Attention of few rows over a cache of 16-bit floats, for cards with bulk copies (9.0 and newer): it runs at the memory's rate.
 //
-//   grid     as attention.cu: (splits of the keys, kv heads x groups of query heads, rows); 4 warps
-//   keys     a warp takes every fourth 16 keys with a softmax of its own: the warps meet only at the end
-//   memory   keys and values of 16 positions lie side by side in a page: two bulk copies of 16 d 16-bit floats, STAGES of them under way
-//            for each warp: 4 x 3 x 8 KiB at d = 128
+//   grid     as attention.cu: (splits of the keys, kv heads x groups of query heads, rows)
+//   keys     a team of warps, one for every head or two, takes every fourth or eighth tile of 16 or 8 keys, each with a softmax of its own:
+//            teams meet only at the end. Up to ALONE keys are one block's: joining splits costs as much as these
+//   heads    few a warp, since a step's cost on short sequences is that of fetching unrolled code: eight heads a warp took 12 us at 190
+//            keys (H100)
+//   memory   keys and values of a tile lie side by side in a page: two bulk copies, STAGES of them under way for each team
 //   lanes    d / 8 lanes share a key, each 8 elements of it
+#pragma once
 #include "attention.cuh"
 #include "bulk.cuh"
 
 #if __CUDA_ARCH__ >= 900
-enum { AT_ONCE = 16, STAGES = 3, WARPS = 4 };
+enum { ALONE = 256 };
 
-struct Pipe {
-  u64 full[WARPS][STAGES];
+/// How a block of G heads of D elements shares its work. As in ops/attention.cpp.
+template <int D, int G> struct Shape {
+  enum {
+    A_WARP = G == 8 ? 2 : 1,  // heads
+    HEAD_WARPS = G / A_WARP,
+    TEAMS = G == 1 ? 8 : 4,
+    THREADS = HEAD_WARPS * TEAMS * 32,
+    AT_ONCE = G == 1 && D == 128 ? 8 : 16,  // keys of a tile
+    STAGES = G == 1 && D == 128 ? 2 : 3
+  };
+};
+
+template <int D, int G> struct Pipe {
+  u64 full[Shape<D, G>::TEAMS][Shape<D, G>::STAGES], empty[Shape<D, G>::TEAMS][Shape<D, G>::STAGES];
+  float most[Shape<D, G>::TEAMS][G], sum[Shape<D, G>::TEAMS][G];
   u16 own_k[128], own_v[128];  // of the row's own position, where it is new
 };
 
@@ -27,15 +43,21 @@ template <int F> DEV void eight(const char* from, float* to) {
 }
 
 template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* memory) {
-  enum { LANES = D / 8, STEP = 32 / LANES, TURNS = AT_ONCE / STEP, BYTES = AT_ONCE * D * 2, PART = G == 8 && TURNS == 8 ? 4 : TURNS };
-  typedef Shared<G, D> Own;
+  typedef Shape<D, G> By;
+  enum { A_WARP = By::A_WARP, HEAD_WARPS = By::HEAD_WARPS, TEAMS = By::TEAMS, AT_ONCE = By::AT_ONCE, STAGES = By::STAGES, THREADS = By::THREADS };
+  enum { LANES = D / 8, STEP = 32 / LANES, TURNS = AT_ONCE / STEP, BYTES = AT_ONCE * D * 2 };
+  typedef Shared<G, D, TEAMS> Own;
+  typedef Pipe<D, G> Pipes;
   Own& s = *reinterpret_cast<Own*>(memory);
-  Pipe& pipe = *reinterpret_cast<Pipe*>(memory + (sizeof(Own) + 127) / 128 * 128);
-  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
-  char* stages = memory + (sizeof(Own) + 127) / 128 * 128 + (sizeof(Pipe) + 127) / 128 * 128 + warp * STAGES * 2 * BYTES;
+  Pipes& pipe = *reinterpret_cast<Pipes*>(memory + (sizeof(Own) + 127) / 128 * 128);
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, team = warp / HEAD_WARPS, own_head = warp % HEAD_WARPS * A_WARP;
+  char* stages = memory + (sizeof(Own) + 127) / 128 * 128 + (sizeof(Pipes) + 127) / 128 * 128 + team * STAGES * 2 * BYTES;
   if (threadIdx.x == 0) {
-    for (int w = 0; w < WARPS; ++w)
-      for (int i = 0; i < STAGES; ++i) barrier_init(&pipe.full[w][i], 1);
+    for (int w = 0; w < TEAMS; ++w)
+      for (int i = 0; i < STAGES; ++i) {
+        barrier_init(&pipe.full[w][i], 1);
+        barrier_init(&pipe.empty[w][i], HEAD_WARPS);
+      }
     fence_barriers();
   }
   __syncthreads();
@@ -56,7 +78,7 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
   const int seen = known && p.window > 0 ? max(0, position - p.window + 1) : 0, newest = end;
   int begin = seen / AT_ONCE * AT_ONCE, active = 1;
   if (p.splits > 1) {
-    const int share = ((end - begin + p.splits - 1) / p.splits + 63) / 64 * 64;
+    const int share = max((int)ALONE, ((end - begin + p.splits - 1) / p.splits + 63) / 64 * 64);
     active = end > begin ? (end - begin + share - 1) / share : 1;
     if (split >= active) {
       if (p.early) wait_previous();
@@ -70,37 +92,38 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
   const auto ask = [&](int tile, int slot) {  // one lane
     const int key = begin + tile * AT_ONCE, page = __ldcg(table + key / p.k.page);
     if (page < 0 || page >= p.k.pages) {
-      barrier_expect(&pipe.full[warp][slot], 0);
+      barrier_expect(&pipe.full[team][slot], 0);
       return;
     }
     const i64 from = (((i64)page * p.k.kv_heads + kv_head) * p.k.page + key % p.k.page) * D;
     const u32 bytes = (u32)min((int)AT_ONCE, end - key) * D * 2;
-    barrier_expect(&pipe.full[warp][slot], 2 * bytes);
-    bulk_copy(stages + slot * 2 * BYTES, at<const u16>(p.k.cache) + from, bytes, &pipe.full[warp][slot]);
-    bulk_copy(stages + slot * 2 * BYTES + BYTES, at<const u16>(p.v.cache) + from, bytes, &pipe.full[warp][slot]);
+    barrier_expect(&pipe.full[team][slot], 2 * bytes);
+    bulk_copy(stages + slot * 2 * BYTES, at<const u16>(p.k.cache) + from, bytes, &pipe.full[team][slot]);
+    bulk_copy(stages + slot * 2 * BYTES + BYTES, at<const u16>(p.v.cache) + from, bytes, &pipe.full[team][slot]);
   };
-  if (lane == 0)
+  const bool asks = lane == 0 && warp % HEAD_WARPS == 0;
+  if (asks)
     for (int i = 0; i < STAGES; ++i)
-      if (warp + i * WARPS < tiles) ask(warp + i * WARPS, i);
+      if (team + i * TEAMS < tiles) ask(team + i * TEAMS, i);
 
   const bool newest_here = p.new_k && known && begin < end && newest == end;  // this block's keys end with the row's own
   // Pairs of the heads' queries, then of the new key.
   const int pairs = (int)p.rope_pairs;
   const bool turns = p.new_k && 2 * pairs == D;
-  enum { PASSES = ((G + 1) * D / 2 + 127) / 128 };
+  enum { PASSES = ((G + 1) * D / 2 + THREADS - 1) / THREADS };
   float2 own[PASSES];
   float own_value = 0.0f;
   float2 turn[PASSES];
   const bool inside = position >= 0 && position < p.rope_positions;
 #pragma unroll
   for (int n = 0; n < PASSES; ++n)
-    turn[n] = turns && inside ? at<const float2>(p.rope)[(i64)position * pairs + (n * 128 + threadIdx.x) % (D / 2)] : make_float2(0.0f, 0.0f);
+    turn[n] = turns && inside ? at<const float2>(p.rope)[(i64)position * pairs + (n * THREADS + threadIdx.x) % (D / 2)] : make_float2(0.0f, 0.0f);
   const i64 slot = newest_here ? page_slot(p.k, t, p.faults) : -1, to = slot >= 0 ? cache_element(p.k, slot, kv_head) : 0;
   if (p.early) wait_previous();
   if (turns) {
 #pragma unroll
     for (int n = 0; n < PASSES; ++n) {
-      const int e = n * 128 + threadIdx.x, vector = e / (D / 2), i = e % (D / 2);
+      const int e = n * THREADS + threadIdx.x, vector = e / (D / 2), i = e % (D / 2);
       const int first = p.rope_mode == 0 ? 2 * i : i, second = p.rope_mode == 0 ? 2 * i + 1 : i + D / 2;
       const float* x = vector < heads ? at<const float>(p.q) + ((i64)t * p.heads + first_head + vector) * D
                                       : at<const float>(p.new_k) + (i64)kv_head * D;
@@ -110,7 +133,7 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
     if (!inside && threadIdx.x == 0) raise_fault(p.faults);
 #pragma unroll
     for (int n = 0; n < PASSES; ++n) {
-      const int e = n * 128 + threadIdx.x, vector = e / (D / 2), i = e % (D / 2);
+      const int e = n * THREADS + threadIdx.x, vector = e / (D / 2), i = e % (D / 2);
       const int first = p.rope_mode == 0 ? 2 * i : i, second = p.rope_mode == 0 ? 2 * i + 1 : i + D / 2;
       const float a = own[n].x * turn[n].x - own[n].y * turn[n].y, b = own[n].x * turn[n].y + own[n].y * turn[n].x;
       if (vector < heads) {
@@ -155,23 +178,23 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
     }
   }
   const int e = lane % LANES * 8, of = lane / LANES;  // this lane's elements, and its key of those at once
-  float q[G][8];
+  float q[A_WARP][8];
 #pragma unroll
-  for (int h = 0; h < G; ++h)
+  for (int h = 0; h < A_WARP; ++h)
 #pragma unroll
-    for (int i = 0; i < 8; ++i) q[h][i] = h < heads ? s.q[h][e + i] : 0.0f;
+    for (int i = 0; i < 8; ++i) q[h][i] = own_head + h < heads ? s.q[own_head + h][e + i] : 0.0f;
 
-  float acc[G][8] = {}, most[G], sum[G] = {};
+  float acc[A_WARP][8] = {}, most[A_WARP], sum[A_WARP] = {};
 #pragma unroll
-  for (int h = 0; h < G; ++h) most[h] = -INFINITY_F;
+  for (int h = 0; h < A_WARP; ++h) most[h] = -INFINITY_F;
   const bool plain = p.softcap == 0.0f && p.max_bias == 0.0f;
 #pragma unroll 1
-  for (int tile = warp, n = 0; tile < tiles; tile += WARPS, ++n) {
+  for (int tile = team, n = 0; tile < tiles; tile += TEAMS, ++n) {
     const int slot = n % STAGES, key0 = begin + tile * AT_ONCE, page = __ldcg(table + key0 / p.k.page);
     const bool there = page >= 0 && page < p.k.pages;
     char *keys = stages + slot * 2 * BYTES, *values = keys + BYTES;
-    barrier_wait(&pipe.full[warp][slot], (u32)(n / STAGES) & 1u);
-    if (newest_here && key0 + AT_ONCE >= end) {  // its own key came from the cache before it was written there
+    barrier_wait(&pipe.full[team][slot], (u32)(n / STAGES) & 1u);
+    if (newest_here && key0 + AT_ONCE >= end) {  // its own key came from the cache before it was written there; all of a team write the same
       const int r = end - 1 - key0;
       for (int i = lane; i < D; i += 32) {
         reinterpret_cast<u16*>(keys)[r * D + i] = pipe.own_k[i];
@@ -179,105 +202,101 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
       }
       __syncwarp();
     }
-#pragma unroll 1
-    for (int part = 0; part < TURNS; part += PART) {  // as many weights at once as registers hold
-      float w[PART][G];
+    float w[TURNS][A_WARP];
 #pragma unroll
-      for (int i = 0; i < PART; ++i) {
-        const int key = key0 + (part + i) * STEP + of;
-        float k[8];
-        eight<F>(keys + (((part + i) * STEP + of) * D + e) * 2, k);
+    for (int i = 0; i < TURNS; ++i) {
+      const int key = key0 + i * STEP + of;
+      float k[8];
+      eight<F>(keys + ((i * STEP + of) * D + e) * 2, k);
 #pragma unroll
-        for (int h = 0; h < G; ++h) {
-          float dot = 0.0f;
+      for (int h = 0; h < A_WARP; ++h) {
+        float dot = 0.0f;
 #pragma unroll
-          for (int j = 0; j < 8; ++j) dot = fmaf(k[j], q[h][j], dot);
+        for (int j = 0; j < 8; ++j) dot = fmaf(k[j], q[h][j], dot);
 #pragma unroll
-          for (int o = LANES / 2; o; o >>= 1) dot += __shfl_xor_sync(~0u, dot, o);
-          const bool sees = there && key < end && key >= seen;
-          w[i][h] = !sees ? -INFINITY_F : plain ? dot * p.scale : logit(p, dot, t, first_head + h, key, position);
-        }
-      }
-      float factor[G];
-#pragma unroll
-      for (int h = 0; h < G; ++h) {
-        float top = most[h];
-#pragma unroll
-        for (int i = 0; i < PART; ++i) top = fmaxf(top, w[i][h]);
-#pragma unroll
-        for (int o = 16; o >= LANES; o >>= 1) top = fmaxf(top, __shfl_xor_sync(~0u, top, o));
-        factor[h] = most[h] == -INFINITY_F ? 0.0f : expf(most[h] - top);
-        most[h] = top;
-        sum[h] *= factor[h];
-#pragma unroll
-        for (int i = 0; i < PART; ++i) {
-          w[i][h] = w[i][h] == -INFINITY_F ? 0.0f : expf(w[i][h] - top);
-          sum[h] += w[i][h];
-        }
-#pragma unroll
-        for (int j = 0; j < 8; ++j) acc[h][j] *= factor[h];
-      }
-#pragma unroll
-      for (int i = 0; i < PART; ++i) {
-        const int key = key0 + (part + i) * STEP + of;
-        float v[8];
-        eight<F>(values + (((part + i) * STEP + of) * D + e) * 2, v);
-        const bool sees = there && key < end && key >= seen;  // hidden keys may hold anything
-#pragma unroll
-        for (int j = 0; j < 8; ++j) v[j] = sees ? v[j] : 0.0f;
-#pragma unroll
-        for (int h = 0; h < G; ++h)
-#pragma unroll
-          for (int j = 0; j < 8; ++j) acc[h][j] = fmaf(w[i][h], v[j], acc[h][j]);
+        for (int o = LANES / 2; o; o >>= 1) dot += __shfl_xor_sync(~0u, dot, o);
+        const bool sees = there && key < end && key >= seen;
+        w[i][h] = !sees ? -INFINITY_F : plain ? dot * p.scale : logit(p, dot, t, first_head + own_head + h, key, position);
       }
     }
-    __syncwarp();
-    if (lane == 0 && tile + STAGES * WARPS < tiles) ask(tile + STAGES * WARPS, slot);
-  }
-  __syncthreads();  // s.out is free
+    float factor[A_WARP];
 #pragma unroll
-  for (int h = 0; h < G; ++h) {
+    for (int h = 0; h < A_WARP; ++h) {
+      float top = most[h];
+#pragma unroll
+      for (int i = 0; i < TURNS; ++i) top = fmaxf(top, w[i][h]);
+#pragma unroll
+      for (int o = 16; o >= LANES; o >>= 1) top = fmaxf(top, __shfl_xor_sync(~0u, top, o));
+      factor[h] = most[h] == -INFINITY_F ? 0.0f : expf(most[h] - top);
+      most[h] = top;
+      sum[h] *= factor[h];
+#pragma unroll
+      for (int i = 0; i < TURNS; ++i) {
+        w[i][h] = w[i][h] == -INFINITY_F ? 0.0f : expf(w[i][h] - top);
+        sum[h] += w[i][h];
+      }
+#pragma unroll
+      for (int j = 0; j < 8; ++j) acc[h][j] *= factor[h];
+    }
+#pragma unroll
+    for (int i = 0; i < TURNS; ++i) {
+      const int key = key0 + i * STEP + of;
+      float v[8];
+      eight<F>(values + ((i * STEP + of) * D + e) * 2, v);
+      const bool sees = there && key < end && key >= seen;  // hidden keys may hold anything
+#pragma unroll
+      for (int j = 0; j < 8; ++j) v[j] = sees ? v[j] : 0.0f;
+#pragma unroll
+      for (int h = 0; h < A_WARP; ++h)
+#pragma unroll
+        for (int j = 0; j < 8; ++j) acc[h][j] = fmaf(w[i][h], v[j], acc[h][j]);
+    }
+    __syncwarp();
+    if (tile + STAGES * TEAMS >= tiles) continue;  // its stage is not filled again
+    if (HEAD_WARPS > 1 && lane == 0) barrier_arrive(&pipe.empty[team][slot]);
+    if (!asks) continue;
+    if (HEAD_WARPS > 1) barrier_wait(&pipe.empty[team][slot], (u32)(n / STAGES) & 1u);
+    ask(tile + STAGES * TEAMS, slot);
+  }
+#pragma unroll
+  for (int h = 0; h < A_WARP; ++h) {
 #pragma unroll
     for (int o = 16; o >= LANES; o >>= 1) {
       sum[h] += __shfl_xor_sync(~0u, sum[h], o);
 #pragma unroll
       for (int j = 0; j < 8; ++j) acc[h][j] += __shfl_xor_sync(~0u, acc[h][j], o);
     }
-    if (h < heads && lane < LANES) {
+    if (own_head + h < heads && lane < LANES) {
 #pragma unroll
-      for (int j = 0; j < 8; ++j) s.out[warp][h][e + j] = acc[h][j];
+      for (int j = 0; j < 8; ++j) s.out[team][own_head + h][e + j] = acc[h][j];
       if (lane == 0) {
-        s.q[warp][h] = most[h];
-        s.q[warp][G + h] = sum[h];
+        pipe.most[team][own_head + h] = most[h];
+        pipe.sum[team][own_head + h] = sum[h];
       }
     }
   }
   __syncthreads();
-  // The four warps' parts in one softmax.
-  if (threadIdx.x < heads) {
-    const int h = threadIdx.x;
-    float top = -INFINITY_F, total = 0.0f;
-    for (int w = 0; w < WARPS; ++w) top = fmaxf(top, s.q[w][h]);
-    for (int w = 0; w < WARPS; ++w) {
-      const float f = s.q[w][h] == -INFINITY_F ? 0.0f : expf(s.q[w][h] - top);
-      s.score[h][w] = f;
-      total = fmaf(f, s.q[w][G + h], total);
-    }
-    s.most[h] = top;
-    s.sum[h] = total;
-  }
-  __syncthreads();
+  // The teams' parts in one softmax.
   const bool whole = active == 1 && !p.sinks;  // nothing to join: the result
-  for (int i = threadIdx.x; i < heads * D; i += blockDim.x) {
+  for (int i = threadIdx.x; i < heads * D; i += THREADS) {
     const int h = i / D, j = i % D;
-    float v = 0.0f;
+    float top = -INFINITY_F, total = 0.0f, v = 0.0f;
 #pragma unroll
-    for (int w = 0; w < WARPS; ++w) v = fmaf(s.score[h][w], s.out[w][h][j], v);
+    for (int w = 0; w < TEAMS; ++w) top = fmaxf(top, pipe.most[w][h]);
+#pragma unroll
+    for (int w = 0; w < TEAMS; ++w) {
+      const float f = pipe.most[w][h] == -INFINITY_F ? 0.0f : expf(pipe.most[w][h] - top);
+      total = fmaf(f, pipe.sum[w][h], total);
+      v = fmaf(f, s.out[w][h][j], v);
+    }
     if (!whole) {
       s.out[0][h][j] = v;  // each element is read and written by one thread
+      if (j == 0) {
+        s.most[h] = top;
+        s.sum[h] = total;
+      }
       continue;
     }
-    const float total = s.sum[h];
     v *= total > 0.0f ? 1.0f / total : total == 0.0f ? 0.0f : total;  // a NaN stays one
     const i64 to = ((i64)t * p.heads + first_head) * D + i;
     if (p.y) store_float(at<char>(p.y), p.y_dtype, to, v);
@@ -296,17 +315,9 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
 #else
 #define ATTEND(F, D, G)
 #endif
-#define KERNELS(name, F, D)                                                                                                    \
-  extern "C" __global__ void __launch_bounds__(128, 2) attention_pages_##name##_1(const __grid_constant__ AttentionParams p) { \
-    ATTEND(F, D, 1)                                                                                                            \
-  }                                                                                                                            \
-  extern "C" __global__ void __launch_bounds__(128, 2) attention_pages_##name##_4(const __grid_constant__ AttentionParams p) { \
-    ATTEND(F, D, 4)                                                                                                            \
-  }                                                                                                                            \
-  extern "C" __global__ void __launch_bounds__(128, 2) attention_pages_##name##_8(const __grid_constant__ AttentionParams p) { \
-    ATTEND(F, D, 8)                                                                                                            \
-  }
-KERNELS(f16_64, F16, 64)
-KERNELS(f16_128, F16, 128)
-KERNELS(bf16_64, BF16, 64)
-KERNELS(bf16_128, BF16, 128)
+#define KERNEL_OF(name, F, D, G, threads, blocks) \
+  extern "C" __global__ void __launch_bounds__(threads, blocks) attention_pages_##name##_##G(const __grid_constant__ AttentionParams p) { ATTEND(F, D, G) }
+#define KERNELS(name, F, D)         \
+  KERNEL_OF(name, F, D, 1, 256, 2)  \
+  KERNEL_OF(name, F, D, 4, 512, 1)  \
+  KERNEL_OF(name, F, D, 8, 512, 1)
