@@ -143,7 +143,10 @@ void Instance::prepare(sdk::BoundPlaces places) {
   }
   for (std::int64_t s = 0; s < std::min(slots, most_recorded); ++s) {
     Recorded& slot = recorded_.emplace_back();
-    if (parameters > 0) slot.parameters = device_.take_shared(parameters + parameter_slack, "the parameters of a run");
+    if (parameters == 0) continue;
+    // Near the device where the processor can write there: kernels read parameters again and again, over PCIe 1 us each time.
+    constexpr const char* what = "the parameters of a run";
+    slot.parameters = device_.facts().mapped ? device_.take(parameters + parameter_slack, what) : device_.take_shared(parameters + parameter_slack, what);
   }
   for (std::size_t s = 0; s < std::min<std::size_t>({usual.size(), recorded_.size(), 2}); ++s) record(recorded_[s], usual[s]);
   counters_ = sdk::made<quern_counters>();

@@ -1,8 +1,14 @@
 // Rows of activations as int8, made by quantise.comp: the codes of all rows, then for each group of 16 its scale, and its scale times the sum
 // of its codes. 32 neighbours have one scale. k is a multiple of 64.
-uint64_t codes_of(uint64_t base, uint k, uint row, uint i) { return base + uint64_t(row) * uint64_t(k) + uint64_t(i); }
+//
+// Of a row, first come the first groups of each 64 elements, then their second ones and so on: the lanes of a subgroup, each with 64 elements,
+// read neighbouring groups.
+uint group_place(uint k, uint i) { return (i / 16u & 3u) * (k / 64u) + i / 64u; }
+uint64_t codes_of(uint64_t base, uint k, uint row, uint i) {
+  return base + uint64_t(row) * uint64_t(k) + uint64_t(group_place(k, i) * 16u + i % 16u);
+}
 uint64_t scales_of(uint64_t base, uint rows, uint k, uint row, uint i) {
-  return base + uint64_t(rows) * uint64_t(k) + (uint64_t(row) * uint64_t(k / 16u) + uint64_t(i / 16u)) * 8ul;
+  return base + uint64_t(rows) * uint64_t(k) + (uint64_t(row) * uint64_t(k / 16u) + uint64_t(group_place(k, i))) * 8ul;
 }
 
 /// Eight neighbours, a quarter of those that share a scale.

@@ -45,7 +45,7 @@ vec4 four_at(uint64_t row, uint i) { return Float4(row + uint64_t(i) * 4ul).v; }
 
 void quantise_row() {
   const uint lane = gl_LocalInvocationID.x;
-  Eight x[eights_a_lane];
+  Eight x[eights_a_lane], weight[eights_a_lane];  // of the norm, asked for before the sum is waited for
   float squares = 0.0;
   [[unroll]] for (int e = 0; e < eights_a_lane; ++e) {
     const uint at = lane + uint(e * lanes_of_group);
@@ -53,7 +53,10 @@ void quantise_row() {
     if (at >= uint(eights)) continue;
     [[unroll]] for (uint h = 0u; h < 2u; ++h) {
       vec4 part = four_at(p.x, at * 8u + h * 4u);
-      if (mode == NORM) squares += dot(part, part);
+      if (mode == NORM) {
+        squares += dot(part, part);
+        weight[e].v[h] = four_at(p.other, at * 8u + h * 4u);
+      }
       if (mode == GLU) {
         const vec4 up = four_at(p.other, at * 8u + h * 4u);
         part = vec4(part.x * sigmoid_of(part.x), part.y * sigmoid_of(part.y), part.z * sigmoid_of(part.z), part.w * sigmoid_of(part.w)) * up;
@@ -64,9 +67,8 @@ void quantise_row() {
   if (mode == NORM) {
     const float factor = 1.0 / sqrt(group_sum(squares) / float(k) + p.epsilon);
     [[unroll]] for (int e = 0; e < eights_a_lane; ++e) {
-      const uint at = lane + uint(e * lanes_of_group);
-      if (at >= uint(eights)) continue;
-      [[unroll]] for (uint h = 0u; h < 2u; ++h) x[e].v[h] = x[e].v[h] * factor * (four_at(p.other, at * 8u + h * 4u) + p.offset);
+      if (lane + uint(e * lanes_of_group) >= uint(eights)) continue;
+      [[unroll]] for (uint h = 0u; h < 2u; ++h) x[e].v[h] = x[e].v[h] * factor * (weight[e].v[h] + p.offset);
     }
   }
   [[unroll]] for (int e = 0; e < eights_a_lane; ++e) {
