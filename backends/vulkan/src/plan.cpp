@@ -7,7 +7,8 @@ namespace quern::vulkan {
 namespace {
 
 constexpr std::int64_t most_recorded = 72;  // a session decodes up to 64 sequences at once; and some prefills
-constexpr std::uint64_t parameter_slack = 4096;
+/// What is taken for so many bytes of parameters: other extents than the usual ones may need a few more.
+constexpr std::uint64_t parameter_room(std::uint64_t bytes) { return (bytes + 4096 + 255) / 256 * 256; }
 
 /// Whether a run is cut here, so that it can be cancelled: a processor takes long for what a GPU does at once.
 bool ends_part(const CardFacts& card, std::uint32_t launches, std::uint64_t invocations) {
@@ -112,13 +113,8 @@ Launcher Instance::dry(const std::vector<std::int64_t>& extents) const {
   return launcher;
 }
 
-void Instance::prepare(sdk::BoundPlaces places) {
-  drop_recorded();
-  prepared_ = false;
-  places_ = std::move(places);
+std::vector<std::vector<std::int64_t>> Instance::usual_extents() const {
   std::vector<std::vector<std::int64_t>> usual = {bounds_.bounds()};
-  std::vector<PipelineKey> wanted;
-  std::uint64_t parameters = 0;
   for (const std::int64_t rows : {1, 2, 4, 8, 16, 64, 512}) {
     std::vector<std::int64_t> extents = bounds_.bounds();
     for (std::size_t s = 0; s < extents.size(); ++s) {
@@ -127,6 +123,45 @@ void Instance::prepare(sdk::BoundPlaces places) {
     }
     if (std::ranges::find(usual, extents) == usual.end()) usual.push_back(std::move(extents));
   }
+  return usual;
+}
+
+std::int64_t Instance::slots() const {
+  std::int64_t slots = 1;  // as many as there are extents
+  for (std::size_t s = 0; s < bounds_.bounds().size() && slots < most_recorded; ++s) {
+    const sdk::Graph& source = plan_.graph.source;
+    const std::int64_t least = source.symbols[s].extent == QUERN_NONE ? source.symbols[s].min : 0;
+    slots *= std::clamp<std::int64_t>(bounds_.bounds()[s] - least + 1, 1, most_recorded);
+  }
+  return std::min(slots, most_recorded);
+}
+
+std::uint64_t Instance::private_bytes() const {
+  if (!device_.facts().mapped) return 0;
+  std::uint64_t parameters = 0;
+  for (const std::vector<std::int64_t>& extents : usual_extents()) parameters = std::max(parameters, dry(extents).parameter_bytes());
+  return parameters == 0 ? 0 : static_cast<std::uint64_t>(slots()) * parameter_room(parameters);
+}
+
+/// Kernels read parameters again and again: near the device, if its limit leaves room there.
+Memory Instance::take_parameters(std::uint64_t bytes) const {
+  constexpr const char* what = "the parameters of a run";
+  if (!device_.facts().mapped) return device_.take_shared(bytes, what);
+  try {
+    return device_.take(bytes, what);
+  } catch (const Failure& failure) {
+    if (failure.code != QUERN_OUT_OF_MEMORY) throw;
+    return device_.take_shared(bytes, what);
+  }
+}
+
+void Instance::prepare(sdk::BoundPlaces places) {
+  drop_recorded();
+  prepared_ = false;
+  places_ = std::move(places);
+  const std::vector<std::vector<std::int64_t>> usual = usual_extents();
+  std::vector<PipelineKey> wanted;
+  std::uint64_t parameters = 0;
   for (const std::vector<std::int64_t>& extents : usual) {
     const Launcher launcher = dry(extents);
     wanted.insert(wanted.end(), launcher.wanted().begin(), launcher.wanted().end());
@@ -135,18 +170,9 @@ void Instance::prepare(sdk::BoundPlaces places) {
   const std::uint64_t before = device_.pipelines().made();
   device_.pipelines().make(wanted, device_.threads());
   if (device_.pipelines().made() > before + 16) device_.pipelines().save();
-  std::int64_t slots = 1;  // as many as there are extents
-  for (std::size_t s = 0; s < bounds_.bounds().size() && slots < most_recorded; ++s) {
-    const sdk::Graph& source = plan_.graph.source;
-    const std::int64_t least = source.symbols[s].extent == QUERN_NONE ? source.symbols[s].min : 0;
-    slots *= std::clamp<std::int64_t>(bounds_.bounds()[s] - least + 1, 1, most_recorded);
-  }
-  for (std::int64_t s = 0; s < std::min(slots, most_recorded); ++s) {
+  for (std::int64_t s = 0, count = slots(); s < count; ++s) {
     Recorded& slot = recorded_.emplace_back();
-    if (parameters == 0) continue;
-    // Near the device where the processor can write there: kernels read parameters again and again, over PCIe 1 us each time.
-    constexpr const char* what = "the parameters of a run";
-    slot.parameters = device_.facts().mapped ? device_.take(parameters + parameter_slack, what) : device_.take_shared(parameters + parameter_slack, what);
+    if (parameters > 0) slot.parameters = take_parameters(parameter_room(parameters));
   }
   for (std::size_t s = 0; s < std::min<std::size_t>({usual.size(), recorded_.size(), 2}); ++s) record(recorded_[s], usual[s]);
   counters_ = sdk::made<quern_counters>();

@@ -42,7 +42,8 @@ class Instance {
 
   sdk::InstanceBounds& bounds() noexcept { return bounds_; }
   std::uint64_t scratch_bytes() const noexcept { return plan_.schedule.layout.bytes; }
-  std::uint64_t private_bytes() const noexcept { return 0; }
+  /// The parameters of its runs, where the processor can write them near the device; else they are host memory.
+  std::uint64_t private_bytes() const;
   bool ready() const noexcept { return prepared_; }
 
   /// Makes pipelines and records the usual steps.
@@ -63,6 +64,10 @@ class Instance {
   class Context;
   void emit(const Step& step, const std::vector<std::int64_t>& extents, Launcher& launcher) const;
   Launcher dry(const std::vector<std::int64_t>& extents) const;
+  std::vector<std::vector<std::int64_t>> usual_extents() const;
+  /// How many sets of extents it keeps the steps of.
+  std::int64_t slots() const;
+  Memory take_parameters(std::uint64_t bytes) const;
   Recorded& recorded(const std::vector<std::int64_t>& extents);
   void record(Recorded& slot, const std::vector<std::int64_t>& extents);
   void drop_recorded() noexcept;
