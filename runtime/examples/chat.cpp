@@ -2,6 +2,7 @@
 // Each line is a turn. What the session holds already is not computed again, so a turn costs its own tokens alone.
 #include <quern.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <iostream>
 #include <memory>
