@@ -3,6 +3,8 @@
 The rule of design.md: greedy ids are equal to the end in every chat but "turns", and there up to the first step whose
 margin between the two best logits is below 0.01; argmax is equal wherever the margin exceeds 0.01; the last logits are
 within 0.01. The files and their origin are in tests/data/smollm2.
+
+QUERN_TEST_SETTINGS is for all programs that run here, as in QUERN_TEST_SETTINGS="QUERN_FORCE_KERNEL=cpu:avx2 QUERN_THREADS=1".
 """
 
 import hashlib
@@ -24,6 +26,10 @@ CLOSE = 0.01
 
 class Real(Case):
     settings = {}  # of the environment
+
+    def environment(self, extra=None):
+        given = dict(setting.split("=", 1) for setting in os.environ.get("QUERN_TEST_SETTINGS", "").split())
+        return super().environment({**given, **(extra or {})})
 
     @classmethod
     def setUpClass(cls):

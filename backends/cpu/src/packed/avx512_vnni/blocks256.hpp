@@ -177,7 +177,7 @@ template <typename Format, typename Source, int R, int C, int Ahead>
     QUERN_VNNI_UNROLL
     for (int r = 0; r < R; ++r) {
       t.f[r][c] = _mm512_setzero_ps();
-      _mm512_store_ps(total + 16 * (R * c + r), t.f[r][c]);
+      if (tile.first) _mm512_store_ps(total + 16 * (R * c + r), t.f[r][c]);
     }
   }
   for (std::int64_t blocks = tile.k / 256; blocks > 0; --blocks) {
@@ -195,6 +195,7 @@ template <typename Format, typename Source, int R, int C, int Ahead>
     QUERN_VNNI_UNROLL
     for (int r = 0; r < R; ++r) t.w[r] += Source::bytes;
   }
+  if (!tile.last) return;
   for (int r = 0; r < R; ++r) {
     const __mmask16 mask = row_mask(tile.rows_left - panel_rows * r);
     for (int c = 0; c < C; ++c) _mm512_mask_storeu_ps(tile.y + c * tile.y_stride + panel_rows * r, mask, _mm512_load_ps(total + 16 * (R * c + r)));
@@ -209,10 +210,12 @@ struct Blocks256 {
   using Wide = WideBlock<Format>;
   using Bits = Codes<Format::bits>;
   static constexpr Activations activations = Activations::int8_256;
+  static constexpr std::int64_t wide_k = 512;
 
   static std::int64_t packed_bytes(std::int64_t k) noexcept { return k / 256 * Packed::bytes; }
   static std::int64_t wide_bytes(std::int64_t k) noexcept { return k / 256 * Wide::bytes; }
   static std::int64_t side_ints(std::int64_t k) noexcept { return k / 256 * Format::side_ints; }
+  static std::int64_t scale_bytes(std::int64_t k) noexcept { return k / 256 * 4; }
 
   /// With minimums, pairs of sums of 32 activations; else where the sums of 16 start.
   static void prepare(const std::int8_t* codes, std::int64_t k, std::int32_t* side, std::int64_t width) noexcept {

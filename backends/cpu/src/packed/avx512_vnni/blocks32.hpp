@@ -176,10 +176,12 @@ struct Blocks32 {
   using Wide = WidePairs<Format>;
   using Bits = Codes<Format::bits>;
   static constexpr Activations activations = Activations::int8_32;
+  static constexpr std::int64_t wide_k = 0;  // totals stay in registers
 
   static std::int64_t packed_bytes(std::int64_t k) noexcept { return (k + 63) / 64 * Packed::bytes; }
   static std::int64_t wide_bytes(std::int64_t k) noexcept { return (k + 63) / 64 * Wide::bytes; }
   static std::int64_t side_ints(std::int64_t k) noexcept { return Format::minimums ? 0 : k / 32; }
+  static std::int64_t scale_bytes(std::int64_t k) noexcept { return k / 32 * 4; }
 
   /// Where the sums of a token start: side[b * width] for block b.
   static void prepare(const std::int8_t* codes, std::int64_t k, std::int32_t* side, std::int64_t width) noexcept {
