@@ -18,6 +18,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstring>
 #include <iostream>
 
@@ -54,6 +55,7 @@ bool next_request(std::string& line) {
 /// `force_kernel`: the plugin's option of that name; empty: as the user has it.
 std::shared_ptr<loader::Device> open_device(const Selection& selection, const std::string& label, const std::string& force_kernel) {
   loader::Settings settings = loader_settings(selection);
+  settings.probe_limit = std::chrono::seconds(60);  // the survey has judged how long a probe takes; here one starts for each job, side by side
   if (!force_kernel.empty()) settings.force_kernel.set({{label.substr(0, label.find(':')), force_kernel}}, "the suite");
   if (!settings.device.is_set()) settings.device.set(label, "the suite");  // one plugin, one device in this process
   loader::Loader found(settings);
