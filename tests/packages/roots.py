@@ -141,7 +141,8 @@ class Root:
         return done.stdout + done.stderr
 
     def unpack_rpm(self, rpm):
-        archive = subprocess.run(["rpm2archive", "-"], stdin=open(rpm, "rb"), capture_output=True, check=True).stdout
+        with open(rpm, "rb") as file:
+            archive = subprocess.run(["rpm2archive", "-"], stdin=file, capture_output=True, check=True).stdout
         subprocess.run(["tar", "-xz", "-C", self.path], input=archive, check=True)
 
     def install(self, *packages, recommends=True):
