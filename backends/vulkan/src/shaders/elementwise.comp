@@ -32,6 +32,13 @@ int to_integer(float x) {
   return r >= 2147483648.0 ? 0x7fffffff : r <= -2147483648.0 ? int(0x80000000) : int(r);
 }
 
+/// a / b. The reciprocal of a divisor from 2^126 on is subnormal, and with it the quotient of NVIDIA's driver 580 is 0 (1 / 1 too) or NaN: both
+/// are taken four times smaller, which changes no quotient that is not below 2^-249.
+float quotient(float a, float b) {
+  const float scale = abs(b) >= 4.25352958651173e37 ? 0.25 : 1.0;  // 2^125
+  return a * scale / (b * scale);
+}
+
 void main() {
   FOR_EACH_ITEM(i, p.shape.count) {
     ADDRESS(at_a, p.a, p.shape, i)
@@ -45,7 +52,7 @@ void main() {
     if (op == ADD) y = p.s == 1.0 ? a + b : a + p.s * b;
     else if (op == SUB) y = a - b;
     else if (op == MUL) y = a * b;
-    else if (op == DIV) y = a / b;
+    else if (op == DIV) y = quotient(a, b);
     else if (op == SCALE) y = p.t == 0.0 ? p.s * a : p.s * a + p.t;  // -0 is kept
     else if (op == NEG) y = uintBitsToFloat(floatBitsToUint(a) ^ 0x80000000u);
     else if (op == SQR) y = a * a;
