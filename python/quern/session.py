@@ -112,14 +112,21 @@ class Session(_abi.Handle):
             return [_answer(generation.handle, index, requests[index].logprobs) for index in range(len(listed))]
 
     def stream(self, prompt: Prompt, **how: Any) -> Iterator[str]:
-        """The text of one answer, piece by piece, as it is made. Keywords: those of Request. Leaving the loop early ends the answer."""
-        pieces: "queue.Queue[Optional[bytes]]" = queue.Queue()
+        """The text of one answer, piece by piece, as it is made. Keywords: those of Request. Leaving the loop early ends the answer.
+
+        The answer is at most 64 pieces ahead of the reader: it then waits, and the session with it."""
+        pieces: "queue.Queue[Optional[bytes]]" = queue.Queue(maxsize=64)
         ended = threading.Event()
         failed: List[BaseException] = []
 
-        def on_piece(piece: bytes) -> bool:
-            pieces.put(piece)
-            return not ended.is_set()
+        def on_piece(piece: Optional[bytes]) -> bool:
+            while not ended.is_set():
+                try:
+                    pieces.put(piece, timeout=0.05)
+                    return True
+                except queue.Full:
+                    pass
+            return False
 
         request = Request(prompt, **{**how, "on_piece": on_piece})
 
@@ -129,7 +136,7 @@ class Session(_abi.Handle):
             except BaseException as error:  # raised where the pieces are read
                 failed.append(error)
             finally:
-                pieces.put(None)
+                on_piece(None)
 
         worker = threading.Thread(target=work, daemon=True)
         worker.start()

@@ -10,6 +10,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import time
 import tempfile
 import threading
 import unittest
@@ -107,8 +108,9 @@ class OnAModel(unittest.TestCase):
 
     def test_leaving_a_stream_ends_the_answer(self):
         for _ in self.session.stream([1, 40, 41], ignore_end=True):
+            time.sleep(0.2)  # the answer goes ahead as far as it may
             break
-        self.assertLess(self.session.length(), 100)
+        self.assertLess(self.session.length(), 3 + 64 + 8)  # the prompt, what may be ahead of the reader, what it took
         self.assertEqual(len(self.session.generate([1, 40], max_tokens=2, ignore_end=True).ids), 2)  # the session is free again
 
     def test_several_sequences_sampling_stops_and_logprobs(self):
