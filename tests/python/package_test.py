@@ -10,9 +10,9 @@ import pathlib
 import shutil
 import subprocess
 import sys
-import time
 import tempfile
 import threading
+import time
 import unittest
 import zipfile
 
