@@ -103,6 +103,10 @@ grep -q '"status":"resource".*a buffer of [0-9]* bytes' "$journal" || fail "litt
 expect 0 "a declared flush" spoiled ftz --filter 'elementwise.add.*specials'
 [ "$(count '"status":"pass"')" -gt 50 ] || fail "a declared flush: only $(count '"status":"pass"') cases"
 
+# A graph alone tells that force_kernel is not looked at.
+expect 7 "force_kernel ignored, found by a graph" spoiled forced_kernel_ignored --profile full --filter 'kernels.composite.rope_kv_write.q4_k.rows17.every_kernel'
+grep -q 'compile accepted force_kernel=no.such.kernel' "$journal" || fail "no sentence about the kernel that does not exist"
+
 # What is no result is no success.
 expect 7 "a plugin that supports nothing" spoiled says_no $cases
 expect 7 "a plugin that computes nothing" spoiled null $cases

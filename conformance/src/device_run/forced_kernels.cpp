@@ -91,7 +91,14 @@ void ForcedKernels::run_by_name(const loader::Device& device, const Case& c, con
 }
 
 std::vector<ModeResult> ForcedKernels::run(const loader::Device& device, const Case& c, const CaseData& data) {
-  return c.graph ? run_whole_graph(device, c, data) : run_node(device, c, data);
+  std::vector<ModeResult> results = c.graph ? run_whole_graph(device, c, data) : run_node(device, c, data);
+  if (!accepted_nonsense_.empty()) {
+    ModeResult wrong;
+    wrong.label = accepted_nonsense_;
+    wrong.text = "compile accepted force_kernel=" + accepted_nonsense_ + " [C29]";
+    results.push_back(std::move(wrong));
+  }
+  return results;
 }
 
 std::vector<ModeResult> ForcedKernels::run_whole_graph(const loader::Device& device, const Case& c, const CaseData& data) {
@@ -127,12 +134,6 @@ std::vector<ModeResult> ForcedKernels::run_node(const loader::Device& device, co
       mode.family = family;
       results.push_back(std::move(mode));
     }
-  }
-  if (!accepted_nonsense_.empty()) {
-    ModeResult wrong;
-    wrong.label = accepted_nonsense_;
-    wrong.text = "compile accepted force_kernel=" + accepted_nonsense_ + " [C29]";
-    results.push_back(std::move(wrong));
   }
   for (const auto& [name, where] : names) run_by_name(*where, c, data, name, results);
   return results;

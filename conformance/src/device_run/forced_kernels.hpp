@@ -19,9 +19,10 @@ class ForcedKernels {
   using Open = std::function<std::shared_ptr<loader::Device>(const std::string& force_kernel)>;
   explicit ForcedKernels(Open open) : open_(std::move(open)) {}
 
-  /// The modes of run_case or run_graph, free; then under each family that a node of it has; then, of a node case, under each
-  /// kernel name that any of these plans told. Where a family leads to kernels that ran already, its modes are left out. Failed are: a kernel that does not exist and is accepted, a name that
-  /// a plan told and that no mode accepts, and a plan that names another kernel than the one forced [C29].
+  /// The modes of run_case or run_graph, free; then under each family that a node of it has; then, of a node case, under each kernel
+  /// name that any of these plans told. Where a family leads to kernels that ran already, its modes are left out. Failed are: a kernel
+  /// that does not exist and is accepted, a name that a plan told and that no mode accepts, and a plan that names another kernel than
+  /// the one forced [C29].
   std::vector<ModeResult> run(const loader::Device& device, const Case& c, const CaseData& data);
 
  private:
