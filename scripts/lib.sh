@@ -4,6 +4,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cache=${QUERN_SCRIPT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/quern-dev}
 build=$root/build/release
+version=$(sed -n 's/^project(quern VERSION \([0-9.]*\).*/\1/p' "$root/CMakeLists.txt")
 
 say() { printf '== %s\n' "$*" >&2; }
 fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
@@ -42,6 +43,29 @@ configure_and_build() {
   say "building into build/release"
   cmake --preset release -S "$root" -DQUERN_PRECOMPILE=ON "${launcher[@]}" "$@" >/dev/null
   cmake --build "$build" --parallel "${QUERN_JOBS:-$(nproc)}"
+}
+
+# release_tree FOLDER: unpacks the release tarball of the commit that is checked out there, and prints its top folder.
+release_tree() {
+  mkdir -p "$1"
+  git -C "$root" archive --format=tar --prefix="quern-$version/" HEAD | tar -x -C "$1"
+  printf '%s\n' "$1/quern-$version"
+}
+
+# package_flags FOLDER NAME...: the flags that Debian's packages have in these variables, for a build in FOLDER.
+package_flags() {
+  local folder=$1 name
+  shift
+  for name in "$@"; do (cd "$folder" && DEB_BUILD_MAINT_OPTIONS=hardening=+all dpkg-buildflags --get "$name"); done | paste -sd ' '
+}
+
+# share_compiled: what one build of the release tarball compiled, another in a folder of another name takes from ccache, if that is installed.
+share_compiled() {
+  command -v ccache >/dev/null || return 0
+  [ -d /usr/lib/ccache ] && PATH=/usr/lib/ccache:$PATH
+  # debhelper gives a build another HOME, in which ccache would begin from nothing.
+  CCACHE_DIR=${CCACHE_DIR:-$(ccache --get-config cache_dir)}
+  export CCACHE_DIR CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
 }
 
 # fetch_cuda: the compiler of the CUDA backend's kernels, from PyPI into the cache; needed at build time only, by no package of ours.
