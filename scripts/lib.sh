@@ -63,7 +63,8 @@ package_flags() {
 share_compiled() {
   command -v ccache >/dev/null || return 0
   [ -d /usr/lib/ccache ] && PATH=/usr/lib/ccache:$PATH
-  # debhelper gives a build another HOME, in which ccache would begin from nothing.
+  # debhelper gives a build another HOME, in which ccache would begin from nothing, and sets this locale, which ccache tells from others.
+  export LANG=C.UTF-8 LC_ALL=C.UTF-8
   CCACHE_DIR=${CCACHE_DIR:-$(ccache --get-config cache_dir)}
   export CCACHE_DIR CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
 }
