@@ -143,7 +143,7 @@ class Installed(unittest.TestCase):
         self.assertIn("libvulkan", refused["cause"])
         self.assertIn("apt install libvulkan1", refused["command"])
         self.root.install("libvulkan1", "mesa-vulkan-drivers", recommends=False)
-        software = [d for d in self.json("devices")["devices"] if d["backend"] == "vulkan"]
+        software = [d for d in self.json("doctor")["devices"] if d["backend"] == "vulkan"]
         self.assertEqual([d["code"] for d in software], ["QUERN-L-0605"], "a rasteriser that nobody named serves nobody")
         said = self.json("run /srv/model.gguf hello --raw --max-tokens 4 --temperature 0 --activations f32 --kv f32", env={"QUERN_DEVICE": "vulkan:0"})
         self.assertEqual((said["backend"], said["ids"]), ("vulkan", alone["ids"]))
