@@ -60,7 +60,7 @@ QUERN_VNNI_INLINE __m512 divided(__m512 v) {
   asm volatile("" : "+r"(at));
   return _mm512_mul_ps(v, _mm512_set1_ps(*at));
 }
-template <int Lines, _mm_hint Hint = _MM_HINT_T0>
+template <int Lines, auto Hint = _MM_HINT_T0>  // of a type of its own in GCC, an int in Clang
 QUERN_VNNI_INLINE void prefetch_lines(const Byte* p) {
   QUERN_VNNI_UNROLL
   for (int i = 0; i < Lines; ++i) _mm_prefetch(reinterpret_cast<const char*>(p + 64 * i), Hint);
