@@ -19,6 +19,10 @@ for path in sys.argv[1:]:
         problems.append(f"{path} needs {name}, which is not on the list in tests/tree/check_dependencies.py")
     if "TEXTREL" in out:
         problems.append(f"{path} has text relocations")
+    # What is installed keeps the room of this path, so that its bytes would depend on where it was built.
+    for place in re.findall(r"\(RUNPATH\).*\[(.*?)\]", out) + re.findall(r"\(RPATH\).*\[(.*?)\]", out):
+        if any(not part.startswith("$ORIGIN") for part in place.strip(":").split(":")):
+            problems.append(f"{path} names its build folder in its run path: {place}")
 print(*problems, sep="\n")
 print(f"{len(sys.argv) - 1} binaries, {len(problems)} problems")
 sys.exit(1 if problems or len(sys.argv) < 2 else 0)
