@@ -210,11 +210,10 @@ struct Blocks256 {
   using Wide = WideBlock<Format>;
   using Bits = Codes<Format::bits>;
   static constexpr Activations activations = Activations::int8_256;
-  static constexpr std::int64_t wide_k = 512;
 
-  static std::int64_t packed_bytes(std::int64_t k) noexcept { return k / 256 * Packed::bytes; }
-  static std::int64_t wide_bytes(std::int64_t k) noexcept { return k / 256 * Wide::bytes; }
-  static std::int64_t side_ints(std::int64_t k) noexcept { return k / 256 * Format::side_ints; }
+  static constexpr std::int64_t packed_bytes(std::int64_t k) noexcept { return k / 256 * Packed::bytes; }
+  static constexpr std::int64_t wide_bytes(std::int64_t k) noexcept { return k / 256 * Wide::bytes; }
+  static constexpr std::int64_t side_ints(std::int64_t k) noexcept { return k / 256 * Format::side_ints; }
   static std::int64_t scale_bytes(std::int64_t k) noexcept { return k / 256 * 4; }
 
   /// With minimums, pairs of sums of 32 activations; else where the sums of 16 start.
