@@ -143,9 +143,9 @@ struct FloatEngine {
       const std::int64_t count = (length - n + sums_a_chunk - 1) / sums_a_chunk;
       std::int64_t i = 0;
 #pragma GCC unroll 1
-      for (; i + 4 <= count; i += 4) {
-#pragma GCC unroll 4
-        for (int j = 0; j < 4; ++j) tile_step<R, C>(w + (i + j) * R * 8, x, 4 * sums_a_chunk * (i + j), sum);
+      for (; i + 2 <= count; i += 2) {
+#pragma GCC unroll 2
+        for (int j = 0; j < 2; ++j) tile_step<R, C>(w + (i + j) * R * 8, x, 4 * sums_a_chunk * (i + j), sum);
       }
 #pragma GCC unroll 1
       for (; i < count; ++i) tile_step<R, C>(w + i * R * 8, x, 4 * sums_a_chunk * i, sum);
