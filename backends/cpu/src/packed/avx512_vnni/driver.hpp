@@ -23,8 +23,8 @@ struct Tile {
   std::int64_t panel_stride;   // to the next one, in bytes
   const std::byte* rows;       // quantised activations of the first token
   std::int64_t row_bytes, k;
-  std::int64_t scales_at, sums_at;  // where a row has its scales and sums
-  const std::int32_t* side;    // what Format::prepare made of these tokens
+  std::int64_t scales_at, sums_at, starts_at;  // where a row has its scales, sums and starts
+  const std::int32_t* side;    // what Format::prepare made of these tokens, if it makes anything
   float* totals;               // R C 16 floats: where totals wait between two parts of k
   bool first, last;            // part of k: totals start at zero; they are stored to y
   float* y;                    // of the first token and panel
@@ -62,8 +62,8 @@ struct Soon {
   }
 };
 
-/// `Format` gives: packed_bytes(k) and wide_bytes(k) of a panel, side_ints(k) and scale_bytes(k) a token, prepare(), widen(), and
-/// run_direct(tile, tokens) and run_wide<R>(tile, tokens).
+/// `Format` gives: packed_bytes(k) and wide_bytes(k) of a panel, first_start(k), and a token's side_ints(k), scale_bytes(k) and start_bytes(k);
+/// prepare() where side_ints is not 0; widen(), run_direct(tile, tokens) and run_wide<R>(tile, tokens).
 template <typename Format>
 struct Driver {
   static constexpr std::int64_t direct_sums = direct_tile * panel_rows;
@@ -95,6 +95,7 @@ struct Driver {
     tile.first = tile.last = true;
     tile.scales_at = reinterpret_cast<const std::byte*>(first.scales) - part.activations;
     tile.sums_at = reinterpret_cast<const std::byte*>(first.sums) - part.activations;
+    tile.starts_at = reinterpret_cast<const std::byte*>(first.starts + Format::first_start(part.k)) - part.activations;
     tile.y = part.y + t * part.y_stride;
     tile.y_stride = part.y_stride;
     tile.rows_left = part.rows;
@@ -103,13 +104,13 @@ struct Driver {
 
   /// What the formats make of `k` of these tokens, tile by tile.
   static void prepare(const Tile& tile, const Widths& widths, std::int64_t k, std::int32_t* side) noexcept {
-    const std::int64_t ints = Format::side_ints(k);
-    if (ints == 0) return;
-    const std::byte* row = tile.rows;
-    for (std::int64_t i = 0; i < widths.tiles; ++i) {
-      const std::int64_t width = widths.narrow + (i < widths.wider ? 1 : 0);
-      for (std::int64_t c = 0; c < width; ++c, row += tile.row_bytes) Format::prepare(reinterpret_cast<const std::int8_t*>(row), k, side + c, width);
-      side += width * ints;
+    if constexpr (Format::side_ints(wide_k) != 0) {
+      const std::byte* row = tile.rows;
+      for (std::int64_t i = 0; i < widths.tiles; ++i) {
+        const std::int64_t width = widths.narrow + (i < widths.wider ? 1 : 0);
+        for (std::int64_t c = 0; c < width; ++c, row += tile.row_bytes) Format::prepare(reinterpret_cast<const std::int8_t*>(row), k, side + c, width);
+        side += width * Format::side_ints(k);
+      }
     }
   }
 
@@ -167,6 +168,7 @@ struct Driver {
       tile.rows += tile.k;
       tile.scales_at += Format::scale_bytes(tile.k) - tile.k;
       tile.sums_at += tile.k / 32 * 4 - tile.k;
+      tile.starts_at += Format::start_bytes(tile.k) - tile.k;
     }
   }
 
