@@ -1,8 +1,8 @@
 // Speed of the packed kernels, without the plugin around them: multiply-adds a clock of one thread, or the bytes they stream.
 //
 //   bench_packed [set] [format] [k] [panels] [seconds]    defaults: all sets, all formats, k 2048, 16 panels a call, 0.15 s a figure
-// GEMM with the panels of one call in the cache; the last column is one token against 256 MiB of panels beside a plain read of the
-// same memory. The clock is a chain of dependent multiplications, timed directly behind each group of runs, where wide vectors still slow the
+// GEMM with the panels of one call in the cache, then 256 tokens with panels from memory, the next of 256 MiB in each call; the last
+// column is one token against 256 MiB of panels beside a plain read of the same memory. The clock is a chain of dependent multiplications, timed directly behind each group of runs, where wide vectors still slow the
 // processor; the fastest group and the fastest chain count, so that other work on the machine does not spoil a figure.
 #include "packed/packed.hpp"
 #include "view.hpp"
@@ -66,13 +66,15 @@ void run(Work& w, std::int64_t panel, std::int64_t tokens) {
 struct Rate {
   double a_clock = 0, clock = 0;
 };
-Rate gemm(Work& w, std::int64_t tokens, double time) {
+/// calls: how many different ones, one behind the other in memory.
+Rate gemm(Work& w, std::int64_t tokens, double time, std::int64_t calls = 1) {
   const double macs = static_cast<double>(tokens * w.panels * w.layout.panel_rows * w.k);
   const int runs = std::max(1, static_cast<int>(4e6 / macs));
   double least = 1e9, clock = 0;
-  for (const double end = seconds() + time; seconds() < end;) {
+  std::int64_t call = 0;
+  for (const double end = seconds() + time; seconds() < end; call = (call + 1) % calls) {
     const double start = seconds();
-    for (int i = 0; i < runs; ++i) run(w, 0, tokens);
+    for (int i = 0; i < runs; ++i) run(w, call * w.panels, tokens);
     least = std::min(least, (seconds() - start) / runs);
     clock = std::max(clock, clock_hz());
   }
@@ -119,7 +121,7 @@ int main(int argc, char** argv) {
   const std::int64_t counts[] = {1, 2, 4, 8, 16, 64, 256};
   std::printf("%s, k %lld, %lld panels a call; multiply-adds a clock\n%-12s %-18s", processor.name.c_str(), static_cast<long long>(k), static_cast<long long>(panels), "set", "tokens");
   for (const std::int64_t n : counts) std::printf("%7lld", static_cast<long long>(n));
-  std::printf("    GHz\n");
+  std::printf("%7s    GHz\n", "memory");
   struct { const char* name; const PackedSet* set; bool runs; } const sets[] = {{"avx2", &packed_set_avx2(), processor.best >= Isa::avx2},
                                                                               {"avx512_vnni", processor.bf16 ? &packed_set_avx512_bf16() : &packed_set_avx512_vnni(), processor.vnni}};
   for (const auto& [name, set, runs] : sets) {
@@ -137,6 +139,7 @@ int main(int argc, char** argv) {
         std::printf("%7.1f", last.a_clock);
         std::fflush(stdout);
       }
+      std::printf("%7.1f", gemm(w, most, time, bytes / (panels * layout.panel_bytes(k))).a_clock);
       std::printf("%7.2f", last.clock / 1e9);
       stream(w, bytes);
     }

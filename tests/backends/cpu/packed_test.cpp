@@ -361,6 +361,24 @@ TEST_P(Packed, GivesTheSameBitsForAnyNumberOfTokensAndAnySplit) {
   }
 }
 
+/// More panels than a group and more tokens than a block of the kernels, and the most of both that are taken at once.
+TEST_P(Packed, GivesTheSameBitsInGroupsOfPanelsAndBlocksOfTokens) {
+  const PackedLayout& layout = *GetParam().layout;
+  const std::int64_t k = depths(layout).back(), rows = 19 * layout.panel_rows - 2, most = 257;
+  const Weights w = random_weights(layout.format, rows, k, Scales::similar, 22);
+  Panels panels = pack(layout, w);
+  const std::vector<float> x = random_activations(most * k, 14);
+  Tokens all = quantised(GetParam(), x, most, k);
+  const std::vector<float> reference = multiply(layout, panels, rows, all, 1, 1, rows);
+  for (const std::int64_t n : {std::int64_t{17}, std::int64_t{256}, most}) {
+    Tokens tokens = quantised(GetParam(), x, n, k);
+    for (const std::int64_t panels_a_call : {std::int64_t{8}, panels.count}) {
+      const std::vector<float> y = multiply(layout, panels, rows, tokens, n, panels_a_call, rows);
+      ASSERT_EQ(std::memcmp(y.data(), reference.data(), y.size() * sizeof(float)), 0) << n << " tokens, " << panels_a_call << " panels a call";
+    }
+  }
+}
+
 TEST_P(Packed, MultipliesLongRows) {
   const PackedLayout& layout = *GetParam().layout;
   const std::int64_t k = 16384, rows = 2 * layout.panel_rows, count = 8;

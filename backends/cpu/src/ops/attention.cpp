@@ -1,8 +1,8 @@
 // Softmax attention over a paged cache.
 //
 //   task     one kv head and up to 16 neighbouring rows of one sequence, so up to 16 * heads / kv_heads queries share what is decoded
-//   blocks   64 positions from a multiple of 64: keys and values become f32 (2 * 64 * d * 4 B, second-level cache), scores are a
-//            small matmul, then simd/attention.cpp updates running sums. A row's blocks, and so its bits, do not depend on batch
+//   blocks   64 positions from a multiple of 64: keys and values become f32 (2 * 64 * d * 4 B, second-level cache), scores and
+//            running sums are simd/attention.cpp's. A row's blocks, and so its bits, do not depend on batch
 //   unseen   slots behind the last visible position are neither decoded nor read; keys and values that one row of the task does not
 //            see never enter that row's sums
 // Decode is limited by the bytes of the cache: each is read once for all queries of its kv head.
@@ -89,7 +89,7 @@ Verdict accepts(const OpCall& call) {
 
 /// One thread's memory.
 struct Work {
-  float *keys, *values, *queries, *scores, *maximum, *sum, *output, *matmul;
+  float *keys, *turned_keys, *values, *queries, *scores, *maximum, *sum, *output;
   std::int32_t *low, *high;
 };
 std::int64_t work_floats(const Shape& s, std::byte* base, Work& w) noexcept {
@@ -101,6 +101,7 @@ std::int64_t work_floats(const Shape& s, std::byte* base, Work& w) noexcept {
     return p;
   };
   w.keys = take(attention_block * s.key_padded);
+  w.turned_keys = take(attention_block * s.key_padded);
   w.values = take(attention_block * s.value_padded);
   w.queries = take(queries * s.key_padded);
   w.scores = take(queries * attention_block);
@@ -109,7 +110,6 @@ std::int64_t work_floats(const Shape& s, std::byte* base, Work& w) noexcept {
   w.output = take(queries * s.value_padded);
   w.low = reinterpret_cast<std::int32_t*>(take(queries));
   w.high = reinterpret_cast<std::int32_t*>(take(queries));
-  w.matmul = take(matmul_buffer_floats());
   return at;
 }
 
@@ -206,23 +206,12 @@ class Task {
 
   void run_block(std::int64_t block, Range all) noexcept {
     const std::int64_t first = std::max(block, all.first), end = std::min(block + attention_block, all.end), skip = first - block;
-    // Positions before `first` keep old scores; no row's range reaches them.
+    // Positions before `first` and behind `end` keep old scores or get scores of old keys; no row's range reaches them.
     load_cache(call_.input(1), first, end, s_.key_size, s_.key_padded, w_.keys + skip * s_.key_padded);
     load_cache(call_.input(2), first, end, s_.value_size, s_.value_padded, w_.values + skip * s_.value_padded);
     const std::int64_t rows = count_ * s_.group, positions = end - block;
-    MatmulPart product{};
-    product.dtype = QUERN_F32;
-    product.w = reinterpret_cast<const std::byte*>(w_.keys + skip * s_.key_padded);
-    product.w_stride = s_.key_padded * 4;
-    product.rows = positions - skip;
-    product.a = w_.queries;
-    product.a_stride = s_.key_padded;
-    product.tokens = rows;
-    product.k = s_.key_padded;
-    product.y = w_.scores + skip;
-    product.y_stride = attention_block;
-    product.buffer = w_.matmul;
-    vectors_.matmul(product);
+    vectors_.turn_keys(w_.keys, skip, positions, s_.key_padded, w_.turned_keys);
+    vectors_.attention_scores({w_.turned_keys, s_.key_padded, skip, positions, w_.queries, rows, w_.scores});
     for (std::int64_t t = 0; t < count_; ++t)
       for (std::int64_t g = 0; g < s_.group; ++g) {
         const std::int64_t row = t * s_.group + g;

@@ -4,9 +4,8 @@
 //   scratch   rounded rows, then for each thread: the kernels' buffer, staged outputs, one row of floats
 //   parts     up to 16 tokens: at most 256 KiB of each matrix, which come from memory (a kernel prefetches ahead within a part, so short
 //             parts start cold more often), and 8 parts or more a thread, so that all end together;
-//             more tokens: two blocks of those that the kernels take, times multiples of 4 panels, about 1 ms of products. Tokens are cut
-//             as well as panels: what a kernel does once for its tokens is then done for more panels, and their int8 stay in a
-//             second-level cache. Parts of all matrices are handed out in one loop
+//             more tokens: even blocks of up to 256, which the kernels take whole, times 128 rows, about 1 ms of products: a group of
+//             theirs, whose y stays in a second-level cache for what follows. Parts of all matrices are handed out in one loop
 // An output has the same bits for any number of tokens, threads and matrices.
 #pragma once
 
@@ -20,7 +19,8 @@
 
 namespace quern::cpu {
 
-constexpr std::int64_t region_panels = 32;              // in one part
+constexpr std::int64_t region_few_panels = 32, region_rows = 128;  // in one part: at most, for few tokens and for more
+constexpr std::int64_t region_tokens = 256;
 constexpr std::int64_t region_few_tokens = 16;          // up to which memory is what takes time
 constexpr std::int64_t region_part_bytes = 256 << 10;
 constexpr std::int64_t region_part_products = 1 << 28;
@@ -43,8 +43,11 @@ class PackedRegion {
       if (layout.scratch_floats != nullptr) kernel_floats_ = std::max(kernel_floats_, lines(layout.scratch_floats(shape_.k)));
       panel_rows = std::max(panel_rows, layout.panel_rows);
     }
-    part_tokens_ = panel_rows >= 16 ? 192 : 300;  // twice chunk_tokens of avx512_vnni and block_tokens of avx2
-    staged_floats_ = staged ? lines(region_panels * panel_rows * std::min(shape_.m, part_tokens_)) : 0;
+    blocks_ = (shape_.m + region_tokens - 1) / region_tokens;
+    part_tokens_ = blocks_ == 0 ? 0 : (shape_.m + blocks_ - 1) / blocks_;
+    // Grows with m: scratch is planned for the greatest m, and its layout is that of this one.
+    const std::int64_t few = region_few_panels * panel_rows * std::min(shape_.m, region_few_tokens);
+    staged_floats_ = staged ? lines(std::max(few, region_rows * std::min(shape_.m, region_tokens))) : 0;
     thread_floats_ = kernel_floats_ + staged_floats_ + lines(shape_.k);
   }
 
@@ -79,16 +82,15 @@ class PackedRegion {
   void each_part(Context& context, std::span<const OpCall> matmuls, std::int64_t together, const Body& body) const noexcept {
     std::int64_t all = 0, parts = 0;
     for (const OpCall& matmul : matmuls) all += panels_of(matmul);
-    const std::int64_t blocks = (shape_.m + part_tokens_ - 1) / part_tokens_;
     struct Slice { std::int64_t end, part; } slices[most_matmuls];
     for (std::size_t i = 0; i < matmuls.size(); ++i) {
       slices[i].part = panels_a_part(*matmuls[i].input(1).layout, all, together, context.thread_count());
       slices[i].end = parts += (panels_of(matmuls[i]) + slices[i].part - 1) / slices[i].part;
     }
-    context.parallel(parts * blocks, 1, [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
+    context.parallel(parts * blocks_, 1, [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
       for (std::int64_t at = begin; at < end; ++at) {
         // Blocks of one part follow each other: its panels are in cache.
-        const std::int64_t i = at / blocks, token = at % blocks * part_tokens_;
+        const std::int64_t i = at / blocks_, token = at % blocks_ * part_tokens_;
         std::size_t which = 0;
         while (i >= slices[which].end) ++which;
         const OpCall& matmul = matmuls[which];
@@ -143,16 +145,16 @@ class PackedRegion {
 
   /// `all`: panels that are cut.
   std::int64_t panels_a_part(const PackedLayout& layout, std::int64_t all, std::int64_t together, std::uint32_t threads) const noexcept {
-    const std::int64_t most = region_panels / together;
     if (shape_.m <= region_few_tokens) {
       const std::int64_t by_memory = region_part_bytes / layout.panel_bytes(shape_.k);
       const std::int64_t step = std::max<std::int64_t>(1, 16 / layout.panel_rows);  // 16 rows: a line of y
-      return std::clamp<std::int64_t>(std::min<std::int64_t>(by_memory, all / (8 * threads)) / step * step, step, most);
+      return std::clamp<std::int64_t>(std::min<std::int64_t>(by_memory, all / (8 * threads)) / step * step, step, region_few_panels / together);
     }
-    const std::int64_t tokens = std::min(shape_.m, part_tokens_), blocks = (shape_.m + part_tokens_ - 1) / part_tokens_;
-    const std::int64_t by_products = region_part_products / (layout.panel_rows * shape_.k * tokens * together);
-    std::int64_t part = std::clamp<std::int64_t>(by_products / 4 * 4, 4, most);
-    while (part > 4 && all * blocks < part * threads * 8) part -= 4;
+    std::int64_t part = region_rows / layout.panel_rows;
+    const auto too_large = [&] {
+      return part * layout.panel_rows * shape_.k * part_tokens_ * together > region_part_products || all * blocks_ < part * threads * 8;
+    };
+    while (part > 2 && too_large()) part /= 2;
     return part;
   }
 
@@ -179,7 +181,7 @@ class PackedRegion {
   const Vectors& vectors_;
   MatmulShape shape_;
   Activations kind_;
-  std::int64_t row_bytes_, part_tokens_ = 0, kernel_floats_ = 0, staged_floats_ = 0, thread_floats_ = 0;
+  std::int64_t row_bytes_, blocks_ = 0, part_tokens_ = 0, kernel_floats_ = 0, staged_floats_ = 0, thread_floats_ = 0;
 };
 
 }  // namespace quern::cpu

@@ -31,11 +31,15 @@ enum class Activations : std::uint8_t {
 /// sum of its codes times its scale (what mins and offsets of weights multiply). k is a multiple of the block, code = round to
 /// nearest even(x / scale), scale = max |x| / 127; a block of zeros has scale 0. Rows are 64-byte aligned and stand
 /// activation_row_bytes(kind, k) apart. NaN or infinity in a block makes its scale NaN, so that it is not hidden.
+/// Behind them are integers for the kernels of the set that made the row, if it wants any: `starts`, activation_starts(kind, k) of them.
+/// Rows of floats are a line longer than they need to be: rows a power of two apart would share a few sets of a cache.
 std::int64_t activation_row_bytes(Activations kind, std::int64_t k) noexcept;
+std::int64_t activation_starts(Activations kind, std::int64_t k) noexcept;
 struct ActivationRow {
   const std::int8_t* codes;
   const float* scales;
   const float* sums;
+  const std::int32_t* starts;
 };
 ActivationRow activation_row(Activations kind, const std::byte* row, std::int64_t k) noexcept;
 

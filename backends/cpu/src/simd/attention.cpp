@@ -1,4 +1,7 @@
-// One block of positions of a tile of attention rows: probabilities, running sums, and the weighted sum of values.
+// One block of positions of a tile of attention rows: scores, probabilities, running sums, and the weighted sum of values.
+//
+// Scores have lanes along positions. A dot product's 16 lanes of lanes.hpp are 16 sums here, one after the other, added as sum() adds them:
+// the bits of a matmul, whose sums across lanes cost three times what products of a head's length do.
 //
 // Each row keeps the largest score so far, m, the sum of exp(s - m), and the sum of exp(s - m) v. A block raises m and scales the
 // other two. A row's numbers depend on its own scores only: positions go in ascending order in lanes along v, whatever
@@ -79,7 +82,72 @@ void weigh(const AttentionBlock& p, const std::int64_t* rows, std::int64_t low, 
   for (; i < p.v_size; i += 16) weigh_columns<Rows, 1>(p, rows, low, high, i);
 }
 
+// Queries that pass over the keys together.
+#if defined(QUERN_CPU_ISA_avx512)
+constexpr int score_rows = 4;
+#elif defined(QUERN_CPU_ISA_avx2)
+constexpr int score_rows = 2;
+#else
+constexpr int score_rows = 1;
+#endif
+
+template <int Rows>
+struct Scores {
+  Lanes v[Rows];
+};
+
+/// What lane `First` of a dot product's 16 lanes sums up, and the lanes First + Step, First + 2 Step .. added to it in the order of sum().
+template <int Rows, int First, int Step>
+QUERN_CPU_INLINE Scores<Rows> partial_scores(const float* keys, std::int64_t depth, const float* const* queries) {
+  Scores<Rows> s;
+  if constexpr (Step == 16) {
+    for (int r = 0; r < Rows; ++r) s.v[r] = zero();
+#pragma GCC unroll 1
+    for (std::int64_t k = First; k < depth; k += 16) {
+      Lanes key = load(keys + k * attention_block);
+      in_register(key);
+      for (int r = 0; r < Rows; ++r) s.v[r] = fma(key, broadcast(queries[r][k]), s.v[r]);
+    }
+  } else {
+    s = partial_scores<Rows, First, 2 * Step>(keys, depth, queries);
+    const Scores<Rows> other = partial_scores<Rows, First + Step, 2 * Step>(keys, depth, queries);
+    for (int r = 0; r < Rows; ++r) s.v[r] = add(s.v[r], other.v[r]);
+  }
+  return s;
+}
+
+template <int Rows>
+[[gnu::noinline]] void score_tile(const AttentionScores& p, std::int64_t row) {
+  const float* queries[Rows];
+  for (int r = 0; r < Rows; ++r) queries[r] = p.queries + (row + r) * p.depth;
+#pragma GCC unroll 1
+  for (std::int64_t j = p.first / 16 * 16; j < p.end; j += 16) {
+    const Scores<Rows> s = partial_scores<Rows, 0, 1>(p.turned_keys + j, p.depth, queries);
+    for (int r = 0; r < Rows; ++r) store(p.scores + (row + r) * attention_block + j, s.v[r]);
+  }
+}
+
 }  // namespace
+
+void turn_keys(const float* keys, std::int64_t first, std::int64_t end, std::int64_t depth, float* turned) noexcept {
+  for (std::int64_t j = first / 4 * 4; j < end; j += 4)
+    for (std::int64_t k = 0; k < depth; k += 4) {
+      const float* from = keys + j * depth + k;
+      __m128 a = _mm_loadu_ps(from), b = _mm_loadu_ps(from + depth), c = _mm_loadu_ps(from + 2 * depth), d = _mm_loadu_ps(from + 3 * depth);
+      _MM_TRANSPOSE4_PS(a, b, c, d);
+      float* to = turned + k * attention_block + j;
+      _mm_storeu_ps(to, a);
+      _mm_storeu_ps(to + attention_block, b);
+      _mm_storeu_ps(to + 2 * attention_block, c);
+      _mm_storeu_ps(to + 3 * attention_block, d);
+    }
+}
+
+void attention_scores(const AttentionScores& p) noexcept {
+  std::int64_t row = 0;
+  for (; row + score_rows <= p.rows; row += score_rows) score_tile<score_rows>(p, row);
+  for (; row < p.rows; ++row) score_tile<1>(p, row);
+}
 
 void attention(const AttentionBlock& p) noexcept {
   std::int64_t waiting[most_rows];

@@ -270,7 +270,7 @@ void matmul(const MatmulPart& p) noexcept {
       for (std::int64_t r = 0; r < p.rows; ++r) p.y[t * p.y_stride + r] = 0.0f;
     return;
   }
-  // Small f32 products, attention's scores above all: nothing to decode, and rows that fit a cache for all tokens.
+  // Small f32 products, scores of attention_dense above all: nothing to decode, and rows that fit a cache for all tokens.
   if (p.dtype == QUERN_F32 && p.k % 32 == 0 && p.w_stride % 4 == 0 && (p.tokens <= tile_tokens || p.k <= 256)) return direct(p);
   with_row(p.dtype, [&](auto row) {
     using Row = decltype(row);

@@ -7,6 +7,8 @@ namespace quern::cpu::QUERN_CPU_ISA {
 
 void matmul(const MatmulPart& part) noexcept;             // matmul.cpp
 void attention(const AttentionBlock& block) noexcept;     // attention.cpp
+void attention_scores(const AttentionScores& part) noexcept;
+void turn_keys(const float* keys, std::int64_t first, std::int64_t end, std::int64_t depth, float* turned) noexcept;
 void accumulate(const AccumulatePart& part) noexcept;     // accumulate.cpp
 void adamw(const AdamwRow& row) noexcept;                 // adamw.cpp
 float dot(const float* a, const float* b, std::int64_t n) noexcept;  // gradients.cpp, with what follows
@@ -126,7 +128,7 @@ float exp_sum(const float* x, float shift, std::int64_t n, float* y) noexcept {
 
 extern const Vectors vectors;
 const Vectors vectors = {matmul,    to_floats, from_floats,      rms_norm,      silu,              silu_mul, add_rows,
-                         mul_rows,  scale_row, maximum,          exp_sum,       sum_row,           attention, accumulate,
-                         dot,       combine,   softmax_backward, silu_backward, silu_mul_backward, adamw};
+                         mul_rows,  scale_row, maximum,          exp_sum,       sum_row,           turn_keys,
+                         attention_scores, attention, accumulate, dot, combine, softmax_backward, silu_backward, silu_mul_backward, adamw};
 
 }  // namespace quern::cpu::QUERN_CPU_ISA

@@ -29,6 +29,19 @@ struct MatmulPart {
   float* buffer;           // matmul_buffer_floats() of them
 };
 
+constexpr std::int64_t attention_block = 64;
+
+/// scores[t][j] = sum over k of queries[t][k] * keys[j][k], with the bits of `matmul`, for positions first .. end of a block and those that
+/// share 16 with them, whatever lies there: keys lie turned around, so that lanes are positions.
+struct AttentionScores {
+  const float* turned_keys;   // [depth][attention_block], as turn_keys makes them
+  std::int64_t depth;         // a multiple of 16
+  std::int64_t first, end;
+  const float* queries;       // [rows][depth]
+  std::int64_t rows;
+  float* scores;              // [rows][attention_block]
+};
+
 /// Rows t of the tile see scores[t][low[t] .. high[t]) of a block of positions; running maximum, sum and output per row.
 struct AttentionBlock {
   std::int64_t rows;
@@ -43,7 +56,6 @@ struct AttentionBlock {
   float* sum;                 // [rows]
   float* output;              // [rows][v_size]
 };
-constexpr std::int64_t attention_block = 64;
 
 /// y[r] += sum over j of w[r][j] * x[j] for rows of x along the columns: one sum from 0 in the order of j, then one addition to y.
 /// A caller cuts the depth into blocks of accumulate_block, so that errors grow with the root of the length.
@@ -97,6 +109,9 @@ struct Vectors {
   /// y = exp(x - shift); returns the sum, in 16 lanes and blocks of 4096.
   float (*exp_sum)(const float* x, float shift, std::int64_t n, float* y) noexcept;
   float (*sum)(const float* x, std::int64_t n) noexcept;
+  /// turned[k][j] = keys[j][k] for j in first .. end and those that share 4 with them, of [attention_block][depth] keys; depth a multiple of 4.
+  void (*turn_keys)(const float* keys, std::int64_t first, std::int64_t end, std::int64_t depth, float* turned) noexcept;
+  void (*attention_scores)(const AttentionScores& part) noexcept;
   void (*attention)(const AttentionBlock& block) noexcept;
   void (*accumulate)(const AccumulatePart& part) noexcept;
   float (*dot)(const float* a, const float* b, std::int64_t n) noexcept;

@@ -1,12 +1,11 @@
 // f32, f16 and bf16 weights against f32 activations. A panel is k times 8 rows of one element.
 //
-// The sum of an output is taken in chunks of 256 k, and in each chunk in four: of k 0, 4, 8 .., of k 1, 5, 9 .. and so on, each from zero,
-// one fused multiply-add after the other. They are added to the total in order. So one token has four chains of additions to work on
-// while it reads a panel from front to back (a chain of one would wait for each addition; four chunks at once would be four streams, of
-// which Zen 4 fetches 15 GB/s instead of 26), a tile can hold 2 panels x 6 tokens in registers with the 16-bit weights of a chunk widened
-// once, and all give the same bits; the error grows with k / 64 at that.
-//
-// Tiles read a copy of a chunk of the activations: rows of 4 k bytes, k a power of two, would all fall on the same few sets of L1.
+// The sum of an output is taken in chunks of 256 k, and in each chunk in two: of k 0, 2, 4 .. and of k 1, 3, 5 .., each from zero,
+// one fused multiply-add after the other. They are added to the total in order. So one token has two chains of additions to work on
+// while it reads a panel from front to back (8 bytes of f16 a clock with additions of 4 clocks, more than memory gives a thread; four chunks
+// at once would be four streams, of which Zen 4 fetches 15 GB/s instead of 26), a tile can hold 2 panels x 6 tokens in registers with the
+// 16-bit weights of a chunk widened once, and all give the same bits; the error grows with k / 128 + 128 at that. With four chains a
+// chunk, tiles began and ended sums twice as often: 14.4 multiply-adds a clock instead of 15.0 of 16.
 #include "codes.hpp"
 #include "layouts.hpp"
 #include "multiply.hpp"
@@ -46,14 +45,13 @@ struct Bf16 {
 template <class Element>
 struct FloatEngine {
   static constexpr Activations activations = Activations::f32;
-  static constexpr bool has_mins = false, direct_starts = false;
-  static constexpr int scale_block = 32, start_block = 1, step = 8 * Element::bytes;
+  static constexpr bool mins_apart = false, copies = false;
+  static constexpr int step = 8 * Element::bytes;
   static constexpr int tile_tokens = 6;
-  static constexpr int sums_a_chunk = 4;
+  static constexpr int sums_a_chunk = 2;
   static constexpr std::int64_t chunk = 256, chunk_bytes = chunk * 8 * 4 * tile_panels;
 
   static std::int64_t panel_bytes(std::int64_t k) noexcept { return round_up(k * step, 64); }
-  static constexpr std::int64_t start_words(std::int64_t k) { return k; }
 
   QUERN_AVX2_INLINE static __m256 value(const Byte* x) { return _mm256_broadcast_ss(reinterpret_cast<const float*>(x)); }
 
@@ -114,13 +112,13 @@ struct FloatEngine {
   }
 
   template <int R, int C>
-  QUERN_AVX2_INLINE static void tile_step(const float* wide, const Byte* x_at, __m256 (&sum)[C * R]) {
+  QUERN_AVX2_INLINE static void tile_step(const float* wide, const Byte* const* x_at, std::int64_t at, __m256 (&sum)[C * R]) {
     __m256 w[R];
 #pragma GCC unroll 2
     for (int r = 0; r < R; ++r) w[r] = _mm256_load_ps(wide + r * 8);
 #pragma GCC unroll 8
     for (int c = 0; c < C; ++c) {
-      const __m256 x = value(x_at + c * chunk * 4);
+      const __m256 x = value(x_at[c] + at);
 #pragma GCC unroll 2
       for (int r = 0; r < R; ++r) sum[c * R + r] = _mm256_fmadd_ps(w[r], x, sum[c * R + r]);
     }
@@ -133,19 +131,24 @@ struct FloatEngine {
 #pragma GCC unroll 1
     for (std::int64_t n = 0; n < sums_a_chunk; ++n) {
       const float* w = wide + wide_line(n) * R * 8;
-      const Byte* x = tokens.codes + 4 * n;
+      const Byte* x[C];
+#pragma GCC unroll 8
+      for (int c = 0; c < C; ++c) {
+        x[c] = tokens.code(c, 4 * n);
+        pin(x[c]);
+      }
       __m256 sum[C * R];
 #pragma GCC unroll 16
       for (int o = 0; o < C * R; ++o) sum[o] = _mm256_setzero_ps();
       const std::int64_t count = (length - n + sums_a_chunk - 1) / sums_a_chunk;
       std::int64_t i = 0;
 #pragma GCC unroll 1
-      for (; i + 4 <= count; i += 4) {
-#pragma GCC unroll 4
-        for (int j = 0; j < 4; ++j) tile_step<R, C>(w + (i + j) * R * 8, x + 4 * sums_a_chunk * (i + j), sum);
+      for (; i + 2 <= count; i += 2) {
+#pragma GCC unroll 2
+        for (int j = 0; j < 2; ++j) tile_step<R, C>(w + (i + j) * R * 8, x, 4 * sums_a_chunk * (i + j), sum);
       }
 #pragma GCC unroll 1
-      for (; i < count; ++i) tile_step<R, C>(w + i * R * 8, x + 4 * sums_a_chunk * i, sum);
+      for (; i < count; ++i) tile_step<R, C>(w + i * R * 8, x, 4 * sums_a_chunk * i, sum);
 #pragma GCC unroll 16
       for (int o = 0; o < C * R; ++o) _mm256_store_ps(sums.main + 8 * o, _mm256_add_ps(_mm256_load_ps(sums.main + 8 * o), sum[o]));
     }

@@ -27,7 +27,7 @@ template <class Format>
 struct KEngine {
   static constexpr Activations activations = Activations::int8_256;
   static constexpr int bits = Format::bits, scale_block = 256;
-  static constexpr bool has_mins = bits != 6, direct_starts = true;
+  static constexpr bool has_mins = bits != 6, mins_apart = false, copies = false;
   static constexpr int tile_tokens = 5;
   static constexpr int scale_groups = bits == 6 ? 16 : 8;  // scales in 256 k
   static constexpr int start_block = bits == 6 ? 16 : 64;
@@ -37,41 +37,18 @@ struct KEngine {
   static constexpr int scales_at = 0, mins_at = scales_at + 8 * scale_groups, d_at = mins_at + (has_mins ? 64 : 0), codes_at = d_at + 32;
   static constexpr int record = codes_at + 8 * Block::bytes;
 
-  // An expanded record of R panels: codes as bytes, scales and minimums in 16 bits, d and -dm as f32.
+  // An expanded record of R panels: codes as bytes, scales and minimums in 16 bits, d and dm as f32.
   template <int R>
   struct Wide {
     Byte codes[64][R][32];
     std::int16_t scales[scale_groups][R][16];
     std::int16_t mins[has_mins ? 4 : 1][R][16];
-    float d[R][8], minus_dm[R][8];
+    float d[R][8], dm[R][8];
   };
   static constexpr std::int64_t chunk = 512, chunk_bytes = (chunk / 256 * static_cast<std::int64_t>(sizeof(Wide<2>)) + 63) / 64 * 64;
 
   static std::int64_t panel_bytes(std::int64_t k) noexcept { return round_up(k / 256 * record, 64); }
-  static constexpr std::int64_t start_words(std::int64_t k) { return k / start_block; }
-
-  /// Q6_K: for each 16 k the two 16-bit sums that vpmaddubsw would make of them, times -32. Others: for each 64 k, two sums of 32.
-  static void find_starts(const Byte* codes, std::int64_t k, std::int32_t* starts) {
-    const __m256i one = _mm256_set1_epi8(1);
-    for (std::int64_t i = 0; i < k; i += 64) {
-      const __m256i a = _mm256_maddubs_epi16(one, load(codes + i)), b = _mm256_maddubs_epi16(one, load(codes + i + 32));
-      if constexpr (bits == 6) {
-        for (int n = 0; n < 2; ++n) {
-          __m256i s = n == 0 ? a : b;
-          s = _mm256_add_epi16(s, _mm256_shuffle_epi32(s, 0x4e));
-          s = _mm256_add_epi16(s, _mm256_shuffle_epi32(s, 0xb1));
-          s = _mm256_sub_epi16(_mm256_setzero_si256(), _mm256_slli_epi16(s, 5));
-          starts[i / 16 + 2 * n] = _mm256_extract_epi32(s, 0);
-          starts[i / 16 + 2 * n + 1] = _mm256_extract_epi32(s, 4);
-        }
-      } else {
-        __m256i s = _mm256_hadd_epi16(a, b);
-        s = _mm256_hadd_epi16(s, s);
-        s = _mm256_hadd_epi16(s, s);
-        starts[i / 64] = _mm_cvtsi128_si32(_mm_add_epi16(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1)));
-      }
-    }
-  }
+  static constexpr std::int64_t first_start(std::int64_t k) { return bits == 6 ? 0 : k / 16; }
 
   /// One of a pair of scale rows as 16-bit numbers, twice in each lane.
   QUERN_AVX2_INLINE static __m256i scale_lanes(__m256i pair, bool second) {
@@ -94,7 +71,7 @@ struct KEngine {
   [[gnu::noinline]] static void direct(const Byte* panel, std::int64_t k, const Tokens& tokens, const DirectScratch& scratch) {
     constexpr int spans = bits == 4 ? 1 : 2;         // parts of 32 k that have a 16-bit sum of their own, for its range
     constexpr int halves = C <= 2 ? 2 : spans;       // for few tokens two, that no chain of additions is too long
-    DirectSums<C, (C > 1)> main(scratch.main), mins(scratch.mins), offset(scratch.offset);
+    DirectSums<C, (C > 1)> main(scratch.main), offset(scratch.offset);
     DirectSums<C> total(scratch.block);
     const Byte* x_at[C];
     for (int c = 0; c < C; ++c) {
@@ -145,13 +122,13 @@ struct KEngine {
       const __m256 d = load_halves(panel + d_at);
       for (int c = 0; c < C; ++c) {
         x_at[c] += 256;
-        const __m256 scale = tokens.scale(c, i / 256);
-        main.add_product(c, total.as_float(c), _mm256_mul_ps(d, scale));
-        if constexpr (has_mins) mins.add_product(c, offset.as_float(c), _mm256_mul_ps(negated(load_halves(panel + d_at + 16)), scale));
+        __m256 block = _mm256_mul_ps(d, total.as_float(c));
+        if constexpr (has_mins) block = _mm256_fnmadd_ps(load_halves(panel + d_at + 16), offset.as_float(c), block);
+        main.add_product(c, block, tokens.scale(c, i / 256));
       }
       main.settle();
     }
-    for (int c = 0; c < C; ++c) _mm256_store_ps(scratch.main + 8 * c, has_mins ? _mm256_add_ps(main.get(c), mins.get(c)) : main.get(c));
+    for (int c = 0; c < C; ++c) _mm256_store_ps(scratch.main + 8 * c, main.get(c));
   }
 
   template <int R>
@@ -166,13 +143,13 @@ struct KEngine {
         for (int g = 0; g < scale_groups; ++g) store(wide->scales[g][r], scale_lanes(scale_pair(from_record, g / 2), g % 2 != 0));
         _mm256_store_ps(wide->d[r], load_halves(from_record + d_at));
         if constexpr (has_mins) {
-          _mm256_store_ps(wide->minus_dm[r], negated(load_halves(from_record + d_at + 16)));
+          _mm256_store_ps(wide->dm[r], load_halves(from_record + d_at + 16));
           for (int p = 0; p < 4; ++p) store(wide->mins[p][r], min_pair(from_record, p));
         }
       }
   }
 
-  /// R panels x C tokens over a chunk; adds to main and mins, [C][R][8] each.
+  /// R panels x C tokens over a chunk; adds to main, [C][R][8].
   template <int R, int C>
   [[gnu::noinline]] static void tile(const Byte* chunk_at, std::int64_t length, const Tokens& tokens, const TileSums& sums) {
     constexpr int steps = bits == 4 ? 8 : 4;  // products that a 16-bit sum takes
@@ -218,47 +195,40 @@ struct KEngine {
         }
         sums_are_in_memory(total);
       }
-      for (int r = 0; r < R; ++r) {
-        const __m256 d = _mm256_load_ps(wide->d[r]);
-        for (int c = 0; c < C; ++c) {
-          float* at = main + 8 * (c * R + r);
-          const __m256 scale = _mm256_mul_ps(d, tokens.scale(c, i / 256));
-          _mm256_store_ps(at, _mm256_fmadd_ps(_mm256_cvtepi32_ps(total[c * R + r]), scale, _mm256_load_ps(at)));
-        }
-      }
-      if constexpr (has_mins) add_mins<R, C>(*wide, tokens, i, sums.mins);
+      finish<R, C>(*wide, tokens, i, total, main);
     }
   }
 
+  /// 256 k: total times d, less the minimums times dm, times the activations' scale.
   template <int R, int C>
-  QUERN_AVX2_INLINE static void add_mins(const Wide<R>& wide, const Tokens& tokens, std::int64_t i, float* mins) {
+  QUERN_AVX2_INLINE static void finish(const Wide<R>& wide, const Tokens& tokens, std::int64_t i, const __m256i* total, float* main) {
     __m256i offset[C * R];
-#pragma GCC unroll 16
-    for (int n = 0; n < C * R; ++n) offset[n] = _mm256_setzero_si256();
+    if constexpr (has_mins) {
 #pragma GCC unroll 4
-    for (int p = 0; p < 4; ++p)
+      for (int p = 0; p < 4; ++p)
 #pragma GCC unroll 8
-      for (int c = 0; c < C; ++c) {
-        const __m256i sums = tokens.start(c, i / 64 + p);
+        for (int c = 0; c < C; ++c) {
+          const __m256i sums = tokens.start(c, i / 64 + p);
 #pragma GCC unroll 2
-        for (int r = 0; r < R; ++r) {
-          offset[c * R + r] = _mm256_add_epi32(offset[c * R + r], _mm256_madd_epi16(sums, load(wide.mins[p][r])));
-          pin(offset[c * R + r]);
+          for (int r = 0; r < R; ++r) {
+            const __m256i product = _mm256_madd_epi16(sums, load(wide.mins[p][r]));
+            offset[c * R + r] = p == 0 ? product : _mm256_add_epi32(offset[c * R + r], product);
+            pin(offset[c * R + r]);
+          }
         }
-      }
+    }
 #pragma GCC unroll 8
     for (int c = 0; c < C; ++c) {
       const __m256 scale = tokens.scale(c, i / 256);
 #pragma GCC unroll 2
       for (int r = 0; r < R; ++r) {
-        float* at = mins + 8 * (c * R + r);
-        const __m256 each_scale = _mm256_mul_ps(_mm256_load_ps(wide.minus_dm[r]), scale);
-        _mm256_store_ps(at, _mm256_fmadd_ps(_mm256_cvtepi32_ps(offset[c * R + r]), each_scale, _mm256_load_ps(at)));
+        float* at = main + 8 * (c * R + r);
+        __m256 block = _mm256_mul_ps(_mm256_load_ps(wide.d[r]), _mm256_cvtepi32_ps(load(total + c * R + r)));
+        if constexpr (has_mins) block = _mm256_fnmadd_ps(_mm256_load_ps(wide.dm[r]), _mm256_cvtepi32_ps(offset[c * R + r]), block);
+        _mm256_store_ps(at, _mm256_fmadd_ps(block, scale, _mm256_load_ps(at)));
       }
     }
   }
-
-  QUERN_AVX2_INLINE static __m256 negated(__m256 v) { return _mm256_xor_ps(v, _mm256_set1_ps(-0.0f)); }
 
   // Packing.
 

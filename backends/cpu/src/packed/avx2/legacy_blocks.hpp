@@ -22,10 +22,10 @@ template <class Format>
 struct LegacyEngine {
   static constexpr Activations activations = Activations::int8_32;
   static constexpr int bits = Format::bits, scale_block = 32;
-  static constexpr bool has_mins = Format::has_min, direct_starts = true;
+  static constexpr bool has_mins = Format::has_min, mins_apart = has_mins, copies = false;
   static constexpr int tile_tokens = 5;
   static constexpr int bias = bits == 5 ? 16 : has_mins ? 0 : 8;
-  static constexpr int start_block = bias != 0 ? 32 : 0;
+  static constexpr int start_block = 32;
   using Block = Codes<bits>;
   static constexpr int scale_bytes = has_mins ? 32 : 16;
   using At = Records<Block::bytes, scale_bytes>;
@@ -39,20 +39,10 @@ struct LegacyEngine {
   static constexpr std::int64_t chunk = 512, chunk_bytes = chunk / 32 * static_cast<std::int64_t>(sizeof(Wide<2>));
 
   static std::int64_t panel_bytes(std::int64_t k) noexcept { return At::panel_bytes(k); }
-  static constexpr std::int64_t start_words(std::int64_t k) { return start_block != 0 ? k / 32 : 0; }
+  static constexpr std::int64_t first_start(std::int64_t) { return 0; }
 
-  /// For each block the two 16-bit sums that vpmaddubsw would make of it, times -bias.
-  static void find_starts(const Byte* codes, std::int64_t k, std::int32_t* starts) {
-    const __m256i one = _mm256_set1_epi8(1);
-    for (std::int64_t i = 0; i < k; i += 32) {
-      const __m256i each_pair = _mm256_maddubs_epi16(one, load(codes + i));
-      __m128i s = _mm_add_epi16(_mm256_castsi256_si128(each_pair), _mm256_extracti128_si256(each_pair, 1));
-      s = _mm_add_epi16(s, _mm_shuffle_epi32(s, 0x4e));
-      s = _mm_add_epi16(s, _mm_shuffle_epi32(s, 0xb1));
-      starts[i / 32] = _mm_cvtsi128_si32(_mm_mullo_epi16(s, _mm_set1_epi16(-bias)));
-    }
-  }
-
+  /// Of a row's start, which takes off 8.
+  QUERN_AVX2_INLINE static __m256i bias_of(__m256i start) { return bias == 16 ? _mm256_slli_epi16(start, 1) : start; }
   QUERN_AVX2_INLINE static __m256 minimum(const Byte* scales) { return load_halves(scales + 16); }
   /// The block's sum; with minimums the bias that `start` took off comes back as integers: in floats it would swallow a small minimum.
   QUERN_AVX2_INLINE static __m256 as_float(__m256i sums, __m256i start) {
@@ -80,7 +70,7 @@ struct LegacyEngine {
           __m256i& s = sum[t / 4 % halves][c];
           const __m256i product = _mm256_maddubs_epi16(codes, broadcast4(x_at[c] + 4 * t));
           if (t % (8 / halves) != 0) s = _mm256_add_epi16(s, product);
-          else s = t == 0 && bias != 0 ? _mm256_add_epi16(tokens.start(c, b), product) : product;
+          else s = t == 0 && bias != 0 ? _mm256_add_epi16(bias_of(tokens.start(c, b)), product) : product;
           pin(s);
         }
       });
@@ -89,7 +79,7 @@ struct LegacyEngine {
       for (int c = 0; c < C; ++c) {
         x_at[c] += 32;
         const __m256i s = halves == 2 ? _mm256_add_epi16(sum[0][c], sum[halves - 1][c]) : sum[0][c];
-        main.add_product(c, as_float(s, bias != 0 ? tokens.start(c, b) : s), _mm256_mul_ps(d, tokens.scale(c, b)));
+        main.add_product(c, as_float(s, bias != 0 ? bias_of(tokens.start(c, b)) : s), _mm256_mul_ps(d, tokens.scale(c, b)));
         if constexpr (has_mins) mins.add_product(c, minimum(scales), tokens.sum(c, b));
       }
       main.settle();
@@ -136,7 +126,7 @@ struct LegacyEngine {
 #pragma GCC unroll 8
         for (int c = 0; c < C; ++c) {
           const __m256i x = broadcast4(x_at[c] + 32 * b + 4 * t);
-          const __m256i start = bias != 0 && t == 0 ? broadcast4(start_at[c] + 4 * b) : x;
+          const __m256i start = bias != 0 && t == 0 ? bias_of(broadcast4(start_at[c] + 4 * b)) : x;
 #pragma GCC unroll 2
           for (int r = 0; r < R; ++r) {
             const __m256i product = _mm256_maddubs_epi16(w[r], x);
@@ -149,7 +139,7 @@ struct LegacyEngine {
       sums_are_in_memory(main);
 #pragma GCC unroll 8
       for (int c = 0; c < C; ++c) {
-        const __m256i start = broadcast4(bias != 0 ? start_at[c] + 4 * b : x_at[c]);
+        const __m256i start = bias_of(broadcast4(bias != 0 ? start_at[c] + 4 * b : x_at[c]));
         const __m256 x_scale = _mm256_broadcast_ss(reinterpret_cast<const float*>(scale_at[c] + 4 * b));
 #pragma GCC unroll 2
         for (int r = 0; r < R; ++r) {

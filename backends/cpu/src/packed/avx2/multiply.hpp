@@ -1,14 +1,15 @@
 // The order of work that all layouts share: few tokens straight from the panels, many through expanded chunks.
 //
 //   direct   1 .. 4 tokens: a panel at a time, its codes unpacked in registers.
-//   tiles    more: blocks of up to 150 tokens against groups of up to 16 panels, chunk of k after chunk. A chunk of two panels is
+//   tiles    more: blocks of up to 256 tokens against groups of up to 16 panels, chunk of k after chunk. A chunk of two panels is
 //            expanded (codes to bytes, scales to the form that the tile kernel reads), 10 to 20 KB that stay in L1 while the tokens
-//            pass by, 5 or 6 at a time (10 or 12 sums in registers). What the tokens hold of a chunk stays in L2 for all panels of the
-//            group, and so do the f32 sums, which wait in scratch between chunks.
+//            pass by, 5 or 6 at a time (10 or 12 sums in registers), and what is read next is asked for. What the tokens hold of a chunk
+//            stays in L2 for all panels of the group, and so do the f32 sums, which wait in scratch between chunks.
 //   few      5 .. 16 tokens: tiles too, but memory counts: two panels at a time over all of k, and while a chunk is multiplied the next is
 //            asked for. That gives 5.5 GB/s a thread at 8 tokens of Q4_0 on Zen 4 where groups of 16 panels give 4.0 (6.2 from L2).
-// An Engine supplies both kernels. Each keeps two f32 sums an output, in the order of k: `main` of scale x code x activation, and
-// `mins` of minimum x sum of activations (where the format has minimums). y = main + mins at the end, so both ways give the same bits.
+// An Engine supplies both kernels. Each keeps an f32 sum an output, in the order of k: `main` of scale x code x activation, and where
+// minimums have blocks of their own (mins_apart) another, `mins` of minimum x sum of activations; y = main + mins at the end. So both ways
+// give the same bits.
 // Sums that wait in memory while the inner loop uses the registers do so in scratch: a vector on the stack is always a compiler's spill
 // (scripts/vector_spills.py).
 #pragma once
@@ -19,7 +20,7 @@ namespace quern::cpu::avx2::packed {
 namespace {
 
 constexpr int direct_tokens = 4, tile_panels = 2;
-constexpr std::int64_t few_tokens = 16, block_tokens = 150, group_panels = 16;
+constexpr std::int64_t few_tokens = 16, block_tokens = 256, group_panels = 16;
 
 /// Where a tile's sums wait, [C][R][8] each: f32 from chunk to chunk, and integers within 256 k (the K formats).
 struct TileSums {
@@ -68,7 +69,7 @@ struct Tokens {
   const float* scales;
   const float* sums;
   std::int64_t row_bytes;
-  const std::int32_t* starts;  // start_words a token, for formats that want them
+  const std::int32_t* starts;  // of the row, or what the engine made of its codes: start_words a token
   std::int64_t start_words;
 
   QUERN_AVX2_INLINE const Byte* code(int token, std::int64_t i) const { return codes + token * row_bytes + i; }
@@ -77,7 +78,7 @@ struct Tokens {
   QUERN_AVX2_INLINE __m256i start(int token, std::int64_t i) const { return _mm256_set1_epi32(starts[token * start_words + i]); }
   QUERN_AVX2_INLINE Tokens from(std::int64_t token) const {
     const Byte* row = codes + token * row_bytes;
-    if (scales == nullptr) return {row, nullptr, nullptr, row_bytes, starts, start_words};  // f32
+    if (scales == nullptr) return {row, nullptr, nullptr, row_bytes, nullptr, 0};  // f32
     return {row, at(scales, token), at(sums, token), row_bytes, starts + token * start_words, start_words};
   }
 
@@ -89,36 +90,36 @@ struct Tokens {
 
 /// Of its own, so that its constants do not compete with its caller's for registers.
 template <class Engine>
-[[gnu::noinline]] void find_all_starts(const Byte* codes, std::int64_t row_bytes, std::int64_t count, std::int64_t length, std::int32_t* starts) {
-  for (std::int64_t t = 0; t < count; ++t) Engine::find_starts(codes + t * row_bytes, length, starts + t * Engine::start_words(length));
+[[gnu::noinline]] void copy_codes(const Byte* codes, std::int64_t row_bytes, std::int64_t count, std::int64_t length, std::int32_t* to) {
+  for (std::int64_t t = 0; t < count; ++t) Engine::copy_codes(codes + t * row_bytes, length, to + t * Engine::copy_words(length));
 }
 
-/// Tokens `first` and on, from element k = i on. With `starts`, finds there what Engine::find_starts makes of `length` elements.
+/// Tokens `first` and on, from element k = i on. An engine that multiplies a copy of the codes (copies) finds that of `length` elements
+/// in `copy`, if it is not null; the `starts` of others are in the rows.
 template <class Engine>
-QUERN_AVX2_INLINE Tokens tokens_of(const PackedPart& part, std::int64_t first, std::int64_t count, std::int64_t i, std::int64_t length, float* starts) {
+QUERN_AVX2_INLINE Tokens tokens_of(const PackedPart& part, std::int64_t first, std::int64_t count, std::int64_t i, std::int64_t length, float* copy) {
   const std::int64_t bytes = activation_row_bytes(Engine::activations, part.k);
   const std::byte* rows = part.activations + first * bytes;
   if constexpr (Engine::activations == Activations::f32) {
-    if (starts == nullptr) return {reinterpret_cast<const Byte*>(rows + 4 * i), nullptr, nullptr, bytes, nullptr, 0};
-    for (std::int64_t t = 0; t < count; ++t)
-      __builtin_memcpy(starts + t * Engine::chunk, rows + t * bytes + 4 * i, static_cast<std::size_t>(4 * length));
-    return {reinterpret_cast<const Byte*>(starts), nullptr, nullptr, 4 * Engine::chunk, nullptr, 0};
+    return {reinterpret_cast<const Byte*>(rows + 4 * i), nullptr, nullptr, bytes, nullptr, 0};
   } else {
     const ActivationRow row = activation_row(Engine::activations, rows, part.k);
     const auto* codes = reinterpret_cast<const Byte*>(row.codes) + i;
-    auto* words = reinterpret_cast<std::int32_t*>(starts);
-    const std::int64_t each = Engine::start_words(length);
-    if constexpr (Engine::start_block != 0) {
-      if (starts != nullptr) find_all_starts<Engine>(codes, bytes, count, length, words);
+    const float *scales = row.scales + i / Engine::scale_block, *sums = row.sums + i / 32;
+    if constexpr (Engine::copies) {
+      auto* words = reinterpret_cast<std::int32_t*>(copy);
+      if (copy != nullptr) copy_codes<Engine>(codes, bytes, count, length, words);
+      return {codes, scales, sums, bytes, words, Engine::copy_words(length)};
+    } else {
+      return {codes, scales, sums, bytes, row.starts + Engine::first_start(part.k) + i / Engine::start_block, bytes / 4};
     }
-    return {codes, row.scales + i / Engine::scale_block, row.sums + i / 32, bytes, words, each};
   }
 }
 
 template <class Engine>
 void multiply_direct(const PackedPart& part) {
   const std::int64_t panel_bytes = Engine::panel_bytes(part.k);
-  const Tokens tokens = tokens_of<Engine>(part, 0, part.tokens, 0, part.k, Engine::direct_starts ? part.scratch + direct_floats : nullptr);
+  const Tokens tokens = tokens_of<Engine>(part, 0, part.tokens, 0, part.k, nullptr);
   const DirectScratch sums = direct_scratch(part.scratch);
   for (std::int64_t p = 0; p < part.panel_count; ++p) {
     const auto* panel = reinterpret_cast<const Byte*>(part.panels + p * panel_bytes);
@@ -146,15 +147,14 @@ QUERN_AVX2_INLINE void tile(int count, const Byte* chunk, std::int64_t length, c
   }
 }
 
-/// Bytes of R panels, `stride` apart, that are wanted soon: asked for a share at a time, to the second level.
+/// Bytes of two panels, `stride` apart, that are wanted soon: asked for a share at a time, to the second level.
 struct Soon {
-  const Byte* at = nullptr;
-  std::int64_t stride = 0, bytes = 0;  // bytes: of each panel
+  const Byte* at;
+  std::int64_t stride, bytes;  // bytes: of each panel
 
-  template <int R>
   QUERN_AVX2_INLINE void prefetch_share(std::int64_t part, std::int64_t parts) const {
     for (std::int64_t i = bytes * part / parts / 64 * 64; i < bytes * (part + 1) / parts; i += 64)
-      for (int r = 0; r < R; ++r) _mm_prefetch(reinterpret_cast<const char*>(at + r * stride + i), _MM_HINT_T1);
+      for (int r = 0; r < 2; ++r) _mm_prefetch(reinterpret_cast<const char*>(at + r * stride + i), _MM_HINT_T1);
   }
 };
 
@@ -167,84 +167,86 @@ void multiply_chunk(const Byte* panels, std::int64_t k, std::int64_t i, std::int
   const std::int64_t tiles = (count + Engine::tile_tokens - 1) / Engine::tile_tokens;
   for (std::int64_t t = 0, n = 0; n < tiles; ++n) {
     const std::int64_t here = (count - t + tiles - n - 1) / (tiles - n);
-    soon.prefetch_share<R>(n, tiles);
+    soon.prefetch_share(n, tiles);
     tile<Engine, R>(static_cast<int>(here), chunk, length, tokens.from(t), {sums.main + t * 8 * R, sums.mins + t * 8 * R, sums.block});
     t += here;
   }
 }
 
-/// The tokens from element i on, a multiple of a chunk, of tokens that begin at 0.
 template <class Engine>
-QUERN_AVX2_INLINE Tokens after(Tokens tokens, std::int64_t i) {
-  tokens.codes += i;
-  tokens.scales += i / Engine::scale_block;
-  tokens.sums += i / 32;
-  if (Engine::start_block != 0) tokens.starts += Engine::start_words(i);
-  return tokens;
+constexpr std::int64_t copy_floats(std::int64_t tokens, std::int64_t k) {
+  if constexpr (Engine::copies) return round_up(tokens * Engine::copy_words(k), 16);
+  else return 0;
 }
 
 /// Where the parts of a tile call's scratch begin, in floats.
 template <class Engine>
 struct TileScratch {
   static constexpr std::int64_t sums = block_tokens * group_panels * 8;
-  static constexpr std::int64_t mins_at = sums, starts_at = mins_at + (Engine::has_mins ? sums : 0);
-  static constexpr std::int64_t chunk_at = starts_at + block_tokens * Engine::start_words(Engine::chunk) / 16 * 16 + 16;
+  static constexpr std::int64_t mins_at = sums, copy_at = mins_at + (Engine::mins_apart ? sums : 0);
+  static constexpr std::int64_t chunk_at = copy_at + copy_floats<Engine>(block_tokens, Engine::chunk);
   static constexpr std::int64_t block_at = chunk_at + Engine::chunk_bytes / 4;
   static constexpr std::int64_t total = block_at + tile_panels * Engine::tile_tokens * 8;
 };
 
-/// What a group of R panels from panel p on reads after element k = i: their next chunk, or the first of the next R panels.
-template <class Engine, int R>
-QUERN_AVX2_INLINE Soon soon_after(const PackedPart& part, std::int64_t p, std::int64_t i) {
-  if (i >= part.k) p += R, i = 0;
-  if (p + R > part.panel_count) return {};
+/// What is read behind two panels' chunk at element k = i of a group: the chunk of the next two, or the next chunk of the first two, or,
+/// behind all of k, the panels behind the group, which are most often this thread's next.
+template <class Engine>
+QUERN_AVX2_INLINE Soon soon_after(const PackedPart& part, std::int64_t p, std::int64_t panels, std::int64_t r, std::int64_t i) {
+  r += 2;
+  if (r >= panels) r = 0, i += Engine::chunk;
+  if (i >= part.k) r = panels, i = 0;
   const std::int64_t panel_bytes = Engine::panel_bytes(part.k), length = least(Engine::chunk, part.k - i);
-  return {reinterpret_cast<const Byte*>(part.panels) + p * panel_bytes + panel_bytes * i / part.k, panel_bytes, panel_bytes * length / part.k};
+  return {reinterpret_cast<const Byte*>(part.panels) + (p + r) * panel_bytes + panel_bytes * i / part.k, panel_bytes, panel_bytes * length / part.k};
 }
 
-/// Up to group_panels panels against up to block_tokens tokens. whole: these tokens over all of k, with their starts, for a group of one
-/// or two panels, which then reads them front to back and asks for what follows; null: they are found chunk by chunk.
+/// Up to group_panels panels against up to block_tokens tokens. whole: these tokens over all of k, or null: they are found chunk by chunk.
 template <class Engine>
 void multiply_group(const PackedPart& part, std::int64_t p, std::int64_t panels, std::int64_t first, std::int64_t count, const Tokens* whole) {
   using At = TileScratch<Engine>;
-  float *main = part.scratch, *mins = part.scratch + (Engine::has_mins ? At::mins_at : 0);
+  float *main = part.scratch, *mins = part.scratch + (Engine::mins_apart ? At::mins_at : 0);
   const std::int64_t panel_bytes = Engine::panel_bytes(part.k);
   const auto* at = reinterpret_cast<const Byte*>(part.panels + p * panel_bytes);
   for (std::int64_t n = 0; n < panels * count * 8; n += 8) {
     _mm256_store_ps(main + n, _mm256_setzero_ps());
-    if constexpr (Engine::has_mins) _mm256_store_ps(mins + n, _mm256_setzero_ps());
+    if constexpr (Engine::mins_apart) _mm256_store_ps(mins + n, _mm256_setzero_ps());
   }
   for (std::int64_t i = 0; i < part.k; i += Engine::chunk) {
     const std::int64_t length = least(Engine::chunk, part.k - i);
-    const Tokens tokens = whole != nullptr ? after<Engine>(*whole, i) : tokens_of<Engine>(part, first, count, i, length, part.scratch + At::starts_at);
+    Tokens tokens;
+    if (whole == nullptr) {
+      tokens = tokens_of<Engine>(part, first, count, i, length, part.scratch + At::copy_at);
+    } else {
+      tokens = tokens_of<Engine>(part, first, count, i, length, nullptr);
+      if constexpr (Engine::copies) tokens.starts = whole->starts + Engine::copy_words(i), tokens.start_words = whole->start_words;
+    }
     auto* chunk = reinterpret_cast<Byte*>(part.scratch + At::chunk_at);
     for (std::int64_t r = 0; r < panels; r += 2) {
       const std::int64_t n = r * count * 8;
       const TileSums sums{main + n, mins + n, reinterpret_cast<std::int32_t*>(part.scratch + At::block_at)};
-      if (r + 2 <= panels) {
-        const Soon soon = whole != nullptr ? soon_after<Engine, 2>(part, p, i + length) : Soon{};
-        multiply_chunk<Engine, 2>(at + r * panel_bytes, part.k, i, length, tokens, count, chunk, sums, soon);
-      } else {
-        multiply_chunk<Engine, 1>(at + r * panel_bytes, part.k, i, length, tokens, count, chunk, sums, Soon{});
-      }
+      const Soon soon = soon_after<Engine>(part, p, panels, r, i);
+      if (r + 2 <= panels) multiply_chunk<Engine, 2>(at + r * panel_bytes, part.k, i, length, tokens, count, chunk, sums, soon);
+      else multiply_chunk<Engine, 1>(at + r * panel_bytes, part.k, i, length, tokens, count, chunk, sums, soon);
     }
   }
-  for (std::int64_t r = 0; r < panels; ++r) {
-    const std::int64_t row = 8 * (p + r), step = r / 2 * 2 + 2 <= panels ? 2 : 1;  // a last panel alone stands by itself
-    if (row >= part.rows) break;
-    for (std::int64_t t = 0; t < count; ++t) {
-      const std::int64_t n = r / 2 * 2 * count * 8 + (t * step + r % 2) * 8;
-      __m256 y = _mm256_load_ps(main + n);
-      if constexpr (Engine::has_mins) y = _mm256_add_ps(y, _mm256_load_ps(mins + n));
-      store_rows(part.y + (first + t) * part.y_stride + row, y, part.rows - row);
-    }
+  for (std::int64_t r = 0; r < panels; r += 2) {
+    const std::int64_t here = least(2, panels - r), n = r * count * 8;  // a last panel alone stands by itself
+    for (std::int64_t t = 0; t < count; ++t)
+      for (std::int64_t o = 0; o < here; ++o) {
+        const std::int64_t row = 8 * (p + r + o), sum = n + (t * here + o) * 8;
+        if (row >= part.rows) break;
+        __m256 y = _mm256_load_ps(main + sum);
+        if constexpr (Engine::mins_apart) y = _mm256_add_ps(y, _mm256_load_ps(mins + sum));
+        store_rows(part.y + (first + t) * part.y_stride + row, y, part.rows - row);
+      }
   }
 }
 
 template <class Engine>
 void multiply_tiles(const PackedPart& part) {
-  // Even blocks of whole tiles (of 5 and of 6).
-  const std::int64_t blocks = (part.tokens + block_tokens - 1) / block_tokens, even = round_up((part.tokens + blocks - 1) / blocks, 30);
+  // Even blocks of whole tiles (of 5 and of 6), or what there is.
+  const std::int64_t blocks = (part.tokens + block_tokens - 1) / block_tokens;
+  const std::int64_t even = least(block_tokens, round_up((part.tokens + blocks - 1) / blocks, 30));
   for (std::int64_t t = 0; t < part.tokens; t += even)
     for (std::int64_t p = 0; p < part.panel_count; p += group_panels)
       multiply_group<Engine>(part, p, least(group_panels, part.panel_count - p), t, least(even, part.tokens - t), nullptr);
@@ -256,23 +258,18 @@ void multiply_few(const PackedPart& part) {
   for (std::int64_t p = 0; p < part.panel_count; p += 2) multiply_group<Engine>(part, p, least(2, part.panel_count - p), 0, part.tokens, &tokens);
 }
 
-/// Floats are copied to their `starts`, which would be a large copy of whole rows.
-template <class Engine>
-constexpr bool takes_few = Engine::activations != Activations::f32;
-
 template <class Engine>
 void multiply(const PackedPart& part) noexcept {
   if (part.tokens <= 0 || part.panel_count <= 0) return;
   if (part.tokens <= direct_tokens) multiply_direct<Engine>(part);
-  else if (takes_few<Engine> && part.tokens <= few_tokens) multiply_few<Engine>(part);
+  else if (part.tokens <= few_tokens) multiply_few<Engine>(part);
   else multiply_tiles<Engine>(part);
 }
 
 template <class Engine>
 std::int64_t scratch_floats(std::int64_t k) noexcept {
-  const std::int64_t starts = Engine::direct_starts ? round_up(direct_tokens * Engine::start_words(k), 16) : 0;
-  const std::int64_t few = takes_few<Engine> ? round_up(few_tokens * Engine::start_words(k), 16) : 0;
-  return most(TileScratch<Engine>::total + few, direct_floats + starts);
+  static_assert(TileScratch<Engine>::total >= direct_floats);
+  return TileScratch<Engine>::total + copy_floats<Engine>(few_tokens, k);
 }
 
 }  // namespace

@@ -20,8 +20,8 @@ QUERN_AVX2_INLINE __m256i odd_bytes(__m256i v) { return _mm256_srai_epi16(v, 8);
 
 struct Q80Engine {
   static constexpr Activations activations = Activations::int8_32;
-  static constexpr int scale_block = 32, start_block = 2;  // the `starts` are the activations in 16 bits
-  static constexpr bool has_mins = false, direct_starts = false;
+  static constexpr int scale_block = 32;
+  static constexpr bool mins_apart = false, copies = true;  // tiles read the activations in 16 bits
   static constexpr int tile_tokens = 5;
   static constexpr int block = 256, scale_bytes = 16;
   using At = Records<block, scale_bytes>;
@@ -34,13 +34,13 @@ struct Q80Engine {
   static constexpr std::int64_t chunk = 256, chunk_bytes = chunk / 32 * static_cast<std::int64_t>(sizeof(Wide<2>));
 
   static std::int64_t panel_bytes(std::int64_t k) noexcept { return At::panel_bytes(k); }
-  static constexpr std::int64_t start_words(std::int64_t k) { return k / 2; }
+  static constexpr std::int64_t copy_words(std::int64_t k) { return k / 2; }
 
-  static void find_starts(const Byte* codes, std::int64_t k, std::int32_t* starts) {
+  static void copy_codes(const Byte* codes, std::int64_t k, std::int32_t* to) {
     for (std::int64_t i = 0; i < k; i += 32) {
       const __m256i v = load(codes + i);
-      store(starts + i / 2, even_bytes(v));
-      store(starts + i / 2 + 8, odd_bytes(v));
+      store(to + i / 2, even_bytes(v));
+      store(to + i / 2 + 8, odd_bytes(v));
     }
   }
 

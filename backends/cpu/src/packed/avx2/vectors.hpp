@@ -65,7 +65,7 @@ QUERN_AVX2_INLINE float half_value(std::uint16_t h) { return _cvtsh_ss(h); }
 
 QUERN_AVX2_INLINE std::int64_t least(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 QUERN_AVX2_INLINE std::int64_t most(std::int64_t a, std::int64_t b) { return a > b ? a : b; }
-QUERN_AVX2_INLINE std::int64_t round_up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
+QUERN_AVX2_INLINE constexpr std::int64_t round_up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
 
 /// Copies the first `rows` of 8 floats.
 QUERN_AVX2_INLINE void store_rows(float* y, __m256 v, std::int64_t rows) {

@@ -56,16 +56,15 @@ struct WideBlock {
 template <typename Format, typename Source, int R, int C>
 struct SuperTile {
   const Byte* w[R];
-  const std::byte *codes, *scales;
-  const std::int32_t* side;
+  const std::byte *codes, *scales, *starts;
   std::int64_t token[C];  // byte offsets of the tokens' rows
   __m512 f[R][C];         // of this block of 256
 
   static constexpr int span = Format::scale_span, groups = span / 4, halves = 32 / span;
 
   template <int Odd>
-  QUERN_VNNI_INLINE __m512i start(const std::int32_t* starts, int half, int c) {
-    return Format::minimums ? _mm512_setzero_si512() : broadcast(starts + C * (2 * Odd + half) + c);
+  QUERN_VNNI_INLINE __m512i start(const SuperTile& t, const std::byte* starts, int half, int c) {
+    return Format::minimums ? _mm512_setzero_si512() : broadcast(starts + t.token[c] + 4 * (2 * Odd + half));
   }
   template <int Odd>
   QUERN_VNNI_INLINE void add(SuperTile& t, int r, int pair, int half, const __m512i (&s)[C]) {
@@ -76,14 +75,14 @@ struct SuperTile {
 
   /// 32 values of k of several panels.
   template <int Odd>
-  QUERN_VNNI_INLINE void sub_block(SuperTile& t, const std::byte* codes, const std::int32_t* starts, int pair) {
+  QUERN_VNNI_INLINE void sub_block(SuperTile& t, const std::byte* codes, const std::byte* starts, int pair) {
     QUERN_VNNI_UNROLL
     for (int half = 0; half < halves; ++half) {
       __m512i s[R][C];
       QUERN_VNNI_UNROLL
       for (int c = 0; c < C; ++c)
         QUERN_VNNI_UNROLL
-        for (int r = 0; r < R; ++r) s[r][c] = start<Odd>(starts, half, c);
+        for (int r = 0; r < R; ++r) s[r][c] = start<Odd>(t, starts, half, c);
       QUERN_VNNI_UNROLL
       for (int j = groups * half; j < groups * (half + 1); ++j) {
         __m512i weights[R];
@@ -103,7 +102,7 @@ struct SuperTile {
 
   /// 64 values of k. One panel has too few sums to fill two ports over the 5 clocks of vpdpbusd: all of them go side by side (of
   /// Q6_K up to 4 tokens, of Q5_K up to 7: the registers hold no more), and are added in the order of k.
-  QUERN_VNNI_INLINE void pair_of_blocks(SuperTile& t, const std::byte* codes, const std::int32_t* starts, int pair) {
+  QUERN_VNNI_INLINE void pair_of_blocks(SuperTile& t, const std::byte* codes, const std::byte* starts, int pair) {
     if constexpr (R > 1 || (halves == 2 && C > 4) || (Format::bits == 5 && C > 7)) {
       sub_block<0>(t, codes, starts, pair);
       sub_block<1>(t, codes, starts, pair);
@@ -113,8 +112,8 @@ struct SuperTile {
       for (int half = 0; half < halves; ++half) {
         QUERN_VNNI_UNROLL
         for (int c = 0; c < C; ++c) {
-          even[half][c] = start<0>(starts, half, c);
-          odd[half][c] = start<1>(starts, half, c);
+          even[half][c] = start<0>(t, starts, half, c);
+          odd[half][c] = start<1>(t, starts, half, c);
         }
         QUERN_VNNI_UNROLL
         for (int j = groups * half; j < groups * (half + 1); ++j) {
@@ -149,7 +148,7 @@ struct SuperTile {
         if (Format::minimums) {
           __m512i m = _mm512_setzero_si512();
           QUERN_VNNI_UNROLL
-          for (int p = 0; p < 4; ++p) m = _mm512_dpwssd_epi32(m, pairs[p], broadcast(t.side + C * p + c));
+          for (int p = 0; p < 4; ++p) m = _mm512_dpwssd_epi32(m, pairs[p], broadcast(t.starts + t.token[c] + 4 * p));
           t.f[r][c] = _mm512_fnmadd_ps(d, _mm512_cvtepi32_ps(m), t.f[r][c]);
         }
         float* at = total + 16 * (R * c + r);
@@ -167,7 +166,7 @@ template <typename Format, typename Source, int R, int C, int Ahead>
   T t;
   t.codes = tile.rows;
   t.scales = tile.rows + tile.scales_at;
-  t.side = tile.side;
+  t.starts = tile.rows + tile.starts_at;
   QUERN_VNNI_UNROLL
   for (int r = 0; r < R; ++r) t.w[r] = tile.weights + r * tile.panel_stride;
   QUERN_VNNI_UNROLL
@@ -183,15 +182,15 @@ template <typename Format, typename Source, int R, int C, int Ahead>
   for (std::int64_t blocks = tile.k / 256; blocks > 0; --blocks) {
     asm volatile("" : : "r"(total) : "memory");  // or the totals take registers, and the inner loop spills
     const std::byte* codes = t.codes;
-    const std::int32_t* starts = t.side;
-    for (int pair = 0; pair < 4; ++pair, codes += 64, starts += 4 * C) {
+    const std::byte* starts = t.starts;
+    for (int pair = 0; pair < 4; ++pair, codes += 64, starts += 16) {
       if (Ahead > 0) prefetch_lines<(Source::bytes + 255) / 256>(t.w[0] + Ahead + pair * ((Source::bytes + 255) / 256 * 64));
       T::pair_of_blocks(t, codes, starts, pair);
     }
     T::finish(t, total);
     t.codes += 256;
     t.scales += 4;
-    t.side += Format::side_ints * C;
+    t.starts += 4 * Format::starts;
     QUERN_VNNI_UNROLL
     for (int r = 0; r < R; ++r) t.w[r] += Source::bytes;
   }
@@ -203,32 +202,20 @@ template <typename Format, typename Source, int R, int C, int Ahead>
 }
 
 /// What Driver wants, and packing. `Format` gives: dtype, bits, scale_span, signed_scales, minimums, offset (codes stand for
-/// code - offset), block_bytes, d_at, side_ints (a block and token), and read(block, codes, scales, minimums).
+/// code - offset), block_bytes, d_at, starts (words of a row's starts that a block takes), and read(block, codes, scales, minimums).
 template <typename Format>
 struct Blocks256 {
   using Packed = PackedBlock<Format>;
   using Wide = WideBlock<Format>;
   using Bits = Codes<Format::bits>;
   static constexpr Activations activations = Activations::int8_256;
-  static constexpr std::int64_t wide_k = 512;
 
-  static std::int64_t packed_bytes(std::int64_t k) noexcept { return k / 256 * Packed::bytes; }
-  static std::int64_t wide_bytes(std::int64_t k) noexcept { return k / 256 * Wide::bytes; }
-  static std::int64_t side_ints(std::int64_t k) noexcept { return k / 256 * Format::side_ints; }
+  static constexpr std::int64_t packed_bytes(std::int64_t k) noexcept { return k / 256 * Packed::bytes; }
+  static constexpr std::int64_t wide_bytes(std::int64_t k) noexcept { return k / 256 * Wide::bytes; }
+  static constexpr std::int64_t side_ints(std::int64_t) noexcept { return 0; }
   static std::int64_t scale_bytes(std::int64_t k) noexcept { return k / 256 * 4; }
-
-  /// With minimums, pairs of sums of 32 activations; else where the sums of 16 start.
-  static void prepare(const std::int8_t* codes, std::int64_t k, std::int32_t* side, std::int64_t width) noexcept {
-    constexpr int even = -Format::offset, odd = even * Bits::odd_factor;
-    for (std::int64_t i = 0; i < k; i += 256, side += Format::side_ints * width) {
-      if (Format::minimums) {
-        store_lanes(_mm512_zextsi256_si512(_mm512_cvtepi32_epi16(sums_of_32(codes + i, 256))), 4, side, width);
-      } else {
-        const __m512i factor = _mm512_setr_epi32(even, even, odd, odd, even, even, odd, odd, even, even, odd, odd, even, even, odd, odd);
-        store_lanes(_mm512_mullo_epi32(sums_of_16(codes + i, 256), factor), 16, side, width);
-      }
-    }
-  }
+  static std::int64_t first_start(std::int64_t k) noexcept { return Format::minimums ? k / 16 : 0; }
+  static std::int64_t start_bytes(std::int64_t k) noexcept { return k / 256 * Format::starts * 4; }
 
   static void widen(const Byte* p, std::int64_t k, Byte* to) noexcept {
     for (std::int64_t i = 0; i < k; i += 256, p += Packed::bytes, to += Wide::bytes) {

@@ -146,7 +146,7 @@ template <typename Format, typename Source, int R, int C, int Ahead>
     t.token[c] = c * tile.row_bytes;
     if (c > 0) asm("" : "+r"(t.token[c]));  // keeps one moving pointer and C fixed offsets, not C moving pointers
     QUERN_VNNI_UNROLL
-    for (int r = 0; r < R; ++r) t.f[r][c] = _mm512_setzero_ps();
+    for (int r = 0; r < R; ++r) t.f[r][c] = tile.first ? _mm512_setzero_ps() : _mm512_load_ps(tile.totals + 16 * (R * c + r));
   }
   for (std::int64_t pairs = tile.k / 64; pairs > 0; --pairs) {
     // 17 lines at once leave the first-level cache no buffers for anything else (21 GB/s); of 9 it is the better place (25, else 18).
@@ -160,6 +160,13 @@ template <typename Format, typename Source, int R, int C, int Ahead>
     for (int r = 0; r < R; ++r) t.w[r] += Source::bytes;
   }
   if (tile.k % 64 != 0) T::template block<0>(t);
+  if (!tile.last) {
+    QUERN_VNNI_UNROLL
+    for (int c = 0; c < C; ++c)
+      QUERN_VNNI_UNROLL
+      for (int r = 0; r < R; ++r) _mm512_store_ps(tile.totals + 16 * (R * c + r), t.f[r][c]);
+    return;
+  }
   QUERN_VNNI_UNROLL
   for (int r = 0; r < R; ++r) {
     const __mmask16 mask = row_mask(tile.rows_left - panel_rows * r);
@@ -176,12 +183,13 @@ struct Blocks32 {
   using Wide = WidePairs<Format>;
   using Bits = Codes<Format::bits>;
   static constexpr Activations activations = Activations::int8_32;
-  static constexpr std::int64_t wide_k = 0;  // totals stay in registers
 
   static std::int64_t packed_bytes(std::int64_t k) noexcept { return (k + 63) / 64 * Packed::bytes; }
-  static std::int64_t wide_bytes(std::int64_t k) noexcept { return (k + 63) / 64 * Wide::bytes; }
-  static std::int64_t side_ints(std::int64_t k) noexcept { return Format::minimums ? 0 : k / 32; }
+  static constexpr std::int64_t wide_bytes(std::int64_t k) noexcept { return (k + 63) / 64 * Wide::bytes; }
+  static constexpr std::int64_t side_ints(std::int64_t k) noexcept { return Format::minimums ? 0 : k / 32; }
   static std::int64_t scale_bytes(std::int64_t k) noexcept { return k / 32 * 4; }
+  static std::int64_t first_start(std::int64_t) noexcept { return 0; }
+  static std::int64_t start_bytes(std::int64_t) noexcept { return 0; }
 
   /// Where the sums of a token start: side[b * width] for block b.
   static void prepare(const std::int8_t* codes, std::int64_t k, std::int32_t* side, std::int64_t width) noexcept {

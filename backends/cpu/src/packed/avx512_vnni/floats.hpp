@@ -3,7 +3,9 @@
 //
 // Each output is one chain of fused multiply-adds in the order of k, whatever the tile. Tiles: 2 panels x 12 tokens (24 sums, 14 loads
 // for 24 fma), tokens cut evenly; 4 panels for one or two tokens, where one panel's chain of 4-clock fmas would be slower than memory.
-// A conversion of 16 f16 or bf16 takes two of the fma ports' slots: 24 of 28 slots are left, 27 of 32 multiply-adds a clock.
+// A conversion of 16 f16 or bf16 takes two of the fma ports' slots: 24 of 28 slots are left, 27 of 32 multiply-adds a clock. So from 17
+// tokens on work is cut as in driver.hpp, 256 of k at a time (2048 where nothing is widened), and two panels are widened once for up to
+// 256 tokens: 15.6 multiply-adds a clock of Zen 4's 16 instead of 14.7.
 #pragma once
 
 #include "driver.hpp"
@@ -11,7 +13,7 @@
 
 namespace quern::cpu::avx512_vnni::packed {
 
-template <typename Element, int R, int C>
+template <typename Element, int R, int C, int Ahead>
 [[gnu::noinline]] static void float_tile(const Tile& tile) noexcept {
   constexpr int line = panel_rows * Element::bytes * Element::together, unroll = 4;  // bytes of one step
   __m512 f[R][C];
@@ -20,7 +22,7 @@ template <typename Element, int R, int C>
   for (int r = 0; r < R; ++r) {
     w[r] = tile.weights + r * tile.panel_stride;
     QUERN_VNNI_UNROLL
-    for (int c = 0; c < C; ++c) f[r][c] = _mm512_setzero_ps();
+    for (int c = 0; c < C; ++c) f[r][c] = tile.first ? _mm512_setzero_ps() : _mm512_load_ps(tile.totals + 16 * (R * c + r));
   }
   // Token 4 g + i is at x[g] + step[i]: three moving pointers and three offsets, which the general registers hold.
   const std::byte* x[3] = {tile.rows, tile.rows + 4 * tile.row_bytes, tile.rows + 8 * tile.row_bytes};
@@ -43,7 +45,7 @@ template <typename Element, int R, int C>
   std::int64_t steps = (tile.k + Element::together - 1) / Element::together;
   for (; steps >= unroll; steps -= unroll) {
     QUERN_VNNI_UNROLL
-    for (int r = 0; r < R; ++r) prefetch_lines<line * unroll / 64>(w[r] + 2048);
+    for (int r = 0; Ahead > 0 && r < R; ++r) prefetch_lines<line * unroll / 64>(w[r] + Ahead);
     QUERN_VNNI_UNROLL
     for (int i = 0; i < unroll; ++i) one(i);
     QUERN_VNNI_UNROLL
@@ -57,6 +59,13 @@ template <typename Element, int R, int C>
     for (int r = 0; r < R; ++r) w[r] += line;
     QUERN_VNNI_UNROLL
     for (int g = 0; g < 3; ++g) x[g] += 4;
+  }
+  if (!tile.last) {
+    QUERN_VNNI_UNROLL
+    for (int c = 0; c < C; ++c)
+      QUERN_VNNI_UNROLL
+      for (int r = 0; r < R; ++r) _mm512_store_ps(tile.totals + 16 * (R * c + r), f[r][c]);
+    return;
   }
   QUERN_VNNI_UNROLL
   for (int r = 0; r < R; ++r) {
@@ -73,50 +82,121 @@ struct OneByOne {
   QUERN_VNNI_INLINE __m512 add_product(__m512 weights, __m512 x, __m512 sum) { return _mm512_fmadd_ps(weights, x, sum); }
 };
 
+/// A line of f32: what elements that are to be converted are widened to.
+struct WideLine : OneByOne {
+  static constexpr int bytes = 4;
+  QUERN_VNNI_INLINE __m512 load(const Byte* p) { return _mm512_load_ps(p); }
+};
+
 template <typename Element>
 struct Floats {
-  static constexpr std::int64_t widest = 12;
   static constexpr int line = panel_rows * Element::bytes * Element::together;
+  static constexpr bool widens = Element::bytes == 2 && Element::together == 1;
+  static constexpr std::int64_t widest = 12, wide_k = widens ? 256 : 2048, wide_floats = widens ? 2 * wide_k * panel_rows : 0;
 
   static std::int64_t panel_bytes(std::int64_t k) noexcept { return ((k + Element::together - 1) / Element::together * line + 63) / 64 * 64; }
 
-  template <int R>
+  template <typename From, int R, int Ahead>
   static void run(const Tile& tile, std::int64_t tokens) noexcept {
     if constexpr (R == 4) {
-      static constexpr void (*tiles[])(const Tile&) noexcept = {float_tile<Element, 4, 1>, float_tile<Element, 4, 2>};
+      static constexpr void (*tiles[])(const Tile&) noexcept = {float_tile<From, 4, 1, Ahead>, float_tile<From, 4, 2, Ahead>};
       tiles[tokens - 1](tile);
     } else {
       static constexpr void (*tiles[])(const Tile&) noexcept = {
-          float_tile<Element, R, 1>, float_tile<Element, R, 2>, float_tile<Element, R, 3>, float_tile<Element, R, 4>, float_tile<Element, R, 5>, float_tile<Element, R, 6>,
-          float_tile<Element, R, 7>, float_tile<Element, R, 8>, float_tile<Element, R, 9>, float_tile<Element, R, 10>, float_tile<Element, R, 11>, float_tile<Element, R, 12>};
+          float_tile<From, R, 1, Ahead>, float_tile<From, R, 2, Ahead>,  float_tile<From, R, 3, Ahead>,  float_tile<From, R, 4, Ahead>,
+          float_tile<From, R, 5, Ahead>, float_tile<From, R, 6, Ahead>,  float_tile<From, R, 7, Ahead>,  float_tile<From, R, 8, Ahead>,
+          float_tile<From, R, 9, Ahead>, float_tile<From, R, 10, Ahead>, float_tile<From, R, 11, Ahead>, float_tile<From, R, 12, Ahead>};
       tiles[tokens - 1](tile);
+    }
+  }
+
+  /// From token t and panel p on.
+  static Tile tile_of(const PackedPart& part, std::int64_t t, std::int64_t p) noexcept {
+    Tile tile{};
+    tile.panel_stride = panel_bytes(part.k);
+    tile.weights = reinterpret_cast<const Byte*>(part.panels) + p * tile.panel_stride;
+    tile.row_bytes = activation_row_bytes(Element::activations, part.k);
+    tile.rows = part.activations + t * tile.row_bytes;
+    tile.k = part.k;
+    tile.first = tile.last = true;
+    tile.y = part.y + t * part.y_stride + p * panel_rows;
+    tile.y_stride = part.y_stride;
+    tile.rows_left = part.rows - p * panel_rows;
+    return tile;
+  }
+
+  /// R panels against `tokens`, tile by tile.
+  template <typename From, int R, int Ahead>
+  static void all_tiles(Tile tile, std::int64_t tokens, const Soon& soon) noexcept {
+    const std::int64_t tiles = (tokens + widest - 1) / widest;
+    for (std::int64_t i = 0; i < tiles; ++i) {
+      const std::int64_t width = tokens / tiles + (i < tokens % tiles ? 1 : 0);
+      Soon::prefetch_share<2>(soon, i, tiles);
+      run<From, R, Ahead>(tile, width);
+      tile.rows += width * tile.row_bytes;
+      tile.y += width * tile.y_stride;
+      tile.totals += width * R * panel_rows;
+    }
+  }
+
+  /// R panels as they are, or widened.
+  template <int R>
+  static void widened(Tile tile, std::int64_t tokens, float* wide, const Soon& soon) noexcept {
+    if constexpr (!widens) {
+      all_tiles<Element, R, 0>(tile, tokens, soon);
+    } else {
+      for (int r = 0; r < R; ++r)
+        for (std::int64_t i = 0; i < tile.k; ++i)
+          _mm512_store_ps(wide + (r * wide_k + i) * panel_rows, Element::load(tile.weights + r * tile.panel_stride + i * line));
+      tile.weights = reinterpret_cast<const Byte*>(wide);
+      tile.panel_stride = wide_k * panel_rows * 4;
+      all_tiles<WideLine, R, 0>(tile, tokens, soon);
+    }
+  }
+
+  /// Panels p .. p + panels against tokens t .. t + tokens, as in Driver.
+  static void group(const PackedPart& part, std::int64_t t, std::int64_t tokens, std::int64_t p, std::int64_t panels) noexcept {
+    const Tile all = tile_of(part, t, p);
+    for (std::int64_t k = 0; k < part.k; k += wide_k) {
+      Tile tile = all;
+      tile.k = lesser(wide_k, part.k - k);
+      tile.first = k == 0;
+      tile.last = k + tile.k == part.k;
+      tile.rows += k / Element::together * 4;
+      tile.weights += panel_bytes(k);
+      for (std::int64_t r = 0; r < panels; r += 2) {
+        Tile now = tile;
+        now.weights += r * tile.panel_stride;
+        now.totals = part.scratch + wide_floats + r * panel_rows * tokens;
+        now.y += r * panel_rows;
+        now.rows_left -= r * panel_rows;
+        Soon soon{now.weights + 2 * tile.panel_stride, tile.panel_stride, panel_bytes(tile.k)};
+        if (r + 2 >= panels) soon.at = tile.last ? all.weights + panels * tile.panel_stride : tile.weights + panel_bytes(tile.k);
+        if (r + 2 <= panels) widened<2>(now, tokens, part.scratch, soon);
+        else widened<1>(now, tokens, part.scratch, soon);
+      }
     }
   }
 
   static void multiply(const PackedPart& part) noexcept {
-    const std::int64_t tiles = (part.tokens + widest - 1) / widest, bytes = panel_bytes(part.k);
+    if (part.tokens > direct_tokens) {
+      const std::int64_t even = even_block(part.tokens);
+      for (std::int64_t t = 0; t < part.tokens; t += even)
+        for (std::int64_t p = 0; p < part.panel_count; p += group_panels)
+          group(part, t, lesser(even, part.tokens - t), p, lesser(group_panels, part.panel_count - p));
+      return;
+    }
     for (std::int64_t p = 0; p < part.panel_count;) {
       const std::int64_t left = part.panel_count - p, step = part.tokens <= 2 && left >= 4 ? 4 : left >= 2 ? 2 : 1;
-      Tile tile{};
-      tile.weights = reinterpret_cast<const Byte*>(part.panels) + p * bytes;
-      tile.panel_stride = bytes;
-      tile.rows = part.activations;
-      tile.row_bytes = activation_row_bytes(Element::activations, part.k);
-      tile.k = part.k;
-      tile.y = part.y + p * panel_rows;
-      tile.y_stride = part.y_stride;
-      tile.rows_left = part.rows - p * panel_rows;
-      for (std::int64_t i = 0; i < tiles; ++i) {
-        const std::int64_t width = part.tokens / tiles + (i < part.tokens % tiles ? 1 : 0);
-        if (step == 4) run<4>(tile, width);
-        else if (step == 2) run<2>(tile, width);
-        else run<1>(tile, width);
-        tile.rows += width * tile.row_bytes;
-        tile.y += width * tile.y_stride;
-      }
+      const Tile tile = tile_of(part, 0, p);
+      if (step == 4) run<Element, 4, 2048>(tile, part.tokens);
+      else if (step == 2) all_tiles<Element, 2, 2048>(tile, part.tokens, Soon{});
+      else all_tiles<Element, 1, 2048>(tile, part.tokens, Soon{});
       p += step;
     }
   }
+
+  static std::int64_t scratch_floats(std::int64_t) noexcept { return wide_floats + group_sums; }
 
   /// Where element i of a row lies in its panel.
   static std::int64_t place(std::int64_t i, std::int64_t row) noexcept {
@@ -151,7 +231,7 @@ struct Floats {
   }
 
   static PackedLayout layout(const char* key) noexcept {
-    return {Element::dtype, Isa::avx512, key, Element::activations, panel_rows, 1, panel_bytes, pack, unpack_row, multiply, nullptr};
+    return {Element::dtype, Isa::avx512, key, Element::activations, panel_rows, 1, panel_bytes, pack, unpack_row, multiply, scratch_floats};
   }
 };
 
