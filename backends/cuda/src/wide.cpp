@@ -3,6 +3,7 @@
 
 #include "fusion.hpp"
 #include "ops/attention.hpp"
+#include "ops/mixed.hpp"
 
 #include <algorithm>
 #include <map>
@@ -32,13 +33,19 @@ struct Operand {
 
 class Fuser : Uses {
  public:
-  explicit Fuser(const Graph& graph) : Uses(graph), done_(graph.nodes.size(), false), norms_(graph.nodes.size(), false) {}
+  /// With `card`: products by kernels/mixed.cu, which that card has.
+  explicit Fuser(const Graph& graph, const CardFacts* card = nullptr)
+      : Uses(graph), card_(card), done_(graph.nodes.size(), false), norms_(graph.nodes.size(), false) {}
 
   Schedule run() {
     choose_symbol();
     if (symbol_ == none) return {};
     schedule_.rows_symbol = symbol_;
-    schedule_.least_rows = all_floats() ? 2 : least_rows;
+    schedule_.least_rows = mixes() || all_floats() ? 2 : least_rows;
+    if (mixes()) {
+      schedule_.most_rows = static_cast<std::uint32_t>(most_mixed_rows);
+      if (!all_mixed()) return {};
+    }
     find_norms();
     find_operands();
     if (operands_.empty()) return {};
@@ -68,7 +75,7 @@ class Fuser : Uses {
     std::map<std::uint32_t, int> votes;
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n)
       if (graph_.nodes[n].op == QUERN_OP_MATMUL && symbol_of(graph_.nodes[n].inputs[0]) != none &&
-          tensor(graph_.nodes[n].inputs[0]).dims[0] >= 64)
+          tensor(graph_.nodes[n].inputs[0]).dims[0] >= (mixes() ? 2 : 64))
         ++votes[symbol_of(graph_.nodes[n].inputs[0])];
     for (const auto& [symbol, count] : votes)
       if (symbol_ == none || count > votes[symbol_]) symbol_ = symbol;
@@ -79,12 +86,21 @@ class Fuser : Uses {
     if (node.op != QUERN_OP_MATMUL || node.invariant) return false;
     const Tensor &a = tensor(node.inputs[0]), &b = tensor(node.inputs[1]), &y = tensor(node.outputs[0]);
     if (node.inputs.size() > 3 && node.inputs[3] != none) return false;
-    const bool weights = b.dtype == QUERN_F16 ? node.f16_allowed : node.bf16_allowed && (is_block(b.dtype) || b.dtype == QUERN_BF16);
+    bool weights = b.dtype == QUERN_F16 ? node.f16_allowed : node.bf16_allowed && (is_block(b.dtype) || b.dtype == QUERN_BF16);
+    if (mixes()) weights = node.f16_allowed && mixed_serves(b, *card_) && b.dims[0] % 16 == 0;
     return weights && graph_.source.values[node.inputs[1]].kind == QUERN_VALUE_CONSTANT && a.dtype == QUERN_F32 && y.dtype == QUERN_F32 &&
-           a.rank == 2 && b.rank == 2 && symbol_of(node.inputs[0]) == symbol_ && (b.planes || b.contiguous()) && b.dims[0] % 8 == 0 &&
+           a.rank == 2 && b.rank == 2 &&
+           (mixes() ? symbol_of(node.inputs[0]) != none : symbol_of(node.inputs[0]) == symbol_) && (b.planes || b.contiguous()) && b.dims[0] % 8 == 0 &&
            b.last() % 16 == 0 && whole(node.inputs[0]) && whole(node.outputs[0]) &&
            node.attributes->integer(QUERN_KEY_TRANSPOSE_A) == 0 && node.attributes->integer(QUERN_KEY_TRANSPOSE_B) == 0 &&
            node.attributes->real(QUERN_KEY_ALPHA) == 1.0;
+  }
+  bool mixes() const { return card_ != nullptr; }
+  /// Whether each product of the step's rows is one of mixed.cu.
+  bool all_mixed() const {
+    for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n)
+      if (graph_.nodes[n].op == QUERN_OP_MATMUL && symbol_of(graph_.nodes[n].inputs[0]) == symbol_ && !is_product(n)) return false;
+    return std::ranges::none_of(graph_.nodes, &Node::invariant);
   }
   /// Whether no product has quantised weights: then the decode schedules serve one row only.
   bool all_floats() const {
@@ -92,7 +108,7 @@ class Fuser : Uses {
       if (is_product(n) && is_block(tensor(graph_.nodes[n].inputs[1]).dtype)) return false;
     return true;
   }
-  bool half_of(std::uint32_t product) const { return tensor(graph_.nodes[product].inputs[1]).dtype == QUERN_F16; }
+  bool half_of(std::uint32_t product) const { return mixes() || tensor(graph_.nodes[product].inputs[1]).dtype == QUERN_F16; }
   std::uint32_t bias_of(std::uint32_t product) const {
     const Node& node = graph_.nodes[product];
     return node.inputs.size() > 2 ? node.inputs[2] : none;
@@ -121,17 +137,21 @@ class Fuser : Uses {
     schedule_.extras.push_back(bytes);
     return static_cast<std::uint32_t>(schedule_.extras.size() - 1);
   }
-  std::uint64_t most_rows() const { return static_cast<std::uint64_t>(graph_.source.symbols[symbol_].max); }
+  std::uint64_t most_rows() const { return mixes() ? most_mixed_rows : static_cast<std::uint64_t>(graph_.source.symbols[symbol_].max); }
+  /// Of an operand: those of the head may be other rows.
+  std::uint64_t operand_rows(std::uint32_t value) const {
+    return symbol_of(value) == symbol_ ? most_rows() : static_cast<std::uint64_t>(tensor(value).dims[0]);
+  }
 
   void find_operands() {
     std::uint64_t largest = 0;
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) {
       if (!is_product(n)) continue;
       const Tensor& w = tensor(graph_.nodes[n].inputs[1]);
-      if (is_block(w.dtype)) largest = std::max(largest, static_cast<std::uint64_t>(w.elements()) * 2);
+      if (is_block(w.dtype) && !mixes()) largest = std::max(largest, static_cast<std::uint64_t>(w.elements()) * 2);
       const Key key = key_of(n);
       if (operands_.contains(key)) continue;
-      operands_[key] = {slot(most_rows() * static_cast<std::uint64_t>(w.last()) * 2), w.last()};
+      operands_[key] = {slot(operand_rows(graph_.nodes[n].inputs[0]) * static_cast<std::uint64_t>(w.last()) * 2), w.last()};
     }
     workspace_ = slot(std::max<std::uint64_t>(largest, 1));
   }
@@ -201,6 +221,21 @@ class Fuser : Uses {
                    half);
   }
 
+  /// The parameters of kernels/mixed.cu for the products of an operand.
+  static MixedParams mixed_params(const std::vector<std::uint32_t>& weights, const Operand& in, const StepContext& context) {
+    MixedParams p{};
+    p.parts = static_cast<int>(weights.size());
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      const Tensor& w = context.tensor(weights[i]);
+      p.part[i].w = blocks_of(w);
+      p.part[i].rows = static_cast<int>(w.dims[0]);
+    }
+    p.k = static_cast<int>(in.k);
+    p.x = context.extra(in.slot);
+    p.alpha = 1.0f / in.scale;
+    return p;
+  }
+
   /// Products of one operand into a buffer, side by side: one product where their 16-bit weights follow one another.
   void side_by_side(const std::vector<std::uint32_t>& group, const Key& key, std::uint32_t buffer, const char* kernel) {
     const Operand in = operands_.at(key);
@@ -210,7 +245,7 @@ class Fuser : Uses {
       weights.push_back(graph_.nodes[n].inputs[1]);
       row += tensor(weights.back()).dims[0];
     }
-    schedule_.dense.push_back(weights);
+    if (!mixes()) schedule_.dense.push_back(weights);
     Step step;
     step.first_node = group.front();
     step.nodes = static_cast<std::uint32_t>(group.size());
@@ -218,8 +253,19 @@ class Fuser : Uses {
     step.reads = weights;
     step.extras = {in.slot, buffer, workspace_};
     const std::uint32_t rows_of = graph_.nodes[group.front()].inputs[0], workspace = workspace_;
-    step.emit = [=](const StepContext& context, Launcher& launcher) {
+    step.emit = [=, mixed = mixes()](const StepContext& context, Launcher& launcher) {
       const std::int64_t m = context.tensor(rows_of).dims[0];
+      if (mixed) {
+        MixedParams p = mixed_params(weights, in, context);
+        p.t = static_cast<int>(m);
+        Address y = context.extra(buffer);
+        for (int i = 0; i < p.parts; ++i) {
+          p.part[i].y = y;
+          p.part[i].row = static_cast<int>(row);
+          y += static_cast<Address>(p.part[i].rows) * 4;
+        }
+        return launch_mixed(p, launcher);
+      }
       const Shadows& shadows = launcher.gpu().shadows();
       const Tensor& first = context.tensor(weights.front());
       Address follows = shadows.find(first);
@@ -259,7 +305,7 @@ class Fuser : Uses {
           columns += static_cast<std::uint64_t>(tensor(graph_.nodes[g].inputs[1]).dims[0]);
         }
         what.buffer = slot(most_rows() * columns * 4);
-        return side_by_side(group, key, what.buffer, "matmul.16.three.cuda");
+        return side_by_side(group, key, what.buffer, mixes() ? "matmul.mixed.three.cuda" : "matmul.16.three.cuda");
       }
     // Gate and up.
     const std::uint32_t second = first + 1;
@@ -277,16 +323,30 @@ class Fuser : Uses {
     }
     const Operand in = operands_.at(key);
     const std::uint32_t weights = node.inputs[1], bias = bias_of(first), workspace = workspace_;
-    schedule_.dense.push_back({weights});
+    if (!mixes()) schedule_.dense.push_back({weights});
     Step step;
     step.first_node = first;
     step.nodes = add == none ? 1 : 2;
-    step.kernel = add == none ? "matmul.16.cuda" : "matmul.16.add.cuda";
+    step.kernel = concat(mixes() ? "matmul.mixed" : "matmul.16", add == none ? ".cuda" : ".add.cuda");
     step.reads = {weights, bias, residual};
     step.writes = {stored};
     step.extras = {in.slot, workspace_};
-    step.emit = [=, half = key.half](const StepContext& context, Launcher& launcher) {
+    step.emit = [=, half = key.half, mixed = mixes()](const StepContext& context, Launcher& launcher) {
       const Tensor &w = context.tensor(weights), &y = context.tensor(stored);
+      if (mixed) {
+        for (std::int64_t from = 0; from < y.dims[0]; from += most_mixed_rows) {  // of the head more at a time
+          MixedParams p = mixed_params({weights}, in, context);
+          const auto bytes = static_cast<Address>(from * w.dims[0]) * 4;
+          p.t = static_cast<int>(std::min(most_mixed_rows, y.dims[0] - from));
+          p.x += static_cast<Address>(from * in.k) * 2;
+          p.part[0].y = y.data + bytes;
+          p.part[0].row = p.part[0].rows;
+          p.part[0].bias = bias == none ? 0 : context.tensor(bias).data;
+          p.residual = residual == none ? 0 : context.tensor(residual).data + bytes;
+          launch_mixed(p, launcher);
+        }
+        return;
+      }
       product(w, context.extra(in.slot), in.scale, half, y.dims[0],
               {y.data, residual == none ? 0 : context.tensor(residual).data, bias == none ? 0 : context.tensor(bias).data, w.dims[0]},
               context.extra(workspace), launcher);
@@ -297,8 +357,31 @@ class Fuser : Uses {
   void emit_glu(std::uint32_t gate, std::uint32_t up, std::uint32_t glu, const Key& key, Operand& out) {
     done_[gate] = done_[up] = done_[glu] = true;
     const std::int64_t n = tensor(graph_.nodes[gate].inputs[1]).dims[0];
+    const std::uint32_t weights[] = {graph_.nodes[gate].inputs[1], graph_.nodes[up].inputs[1]};
+    if (mixes() && tensor(weights[0]).dtype == tensor(weights[1]).dtype) {
+      out.filled = true;
+      out.scale = glu_scale;
+      Step step;
+      step.first_node = gate;
+      step.nodes = 3;
+      step.kernel = "matmul.mixed.glu.cuda";
+      const Operand in = operands_.at(key);
+      step.reads = {weights[0], weights[1]};
+      step.extras = {in.slot, out.slot};
+      step.emit = [=, rows_of = graph_.nodes[gate].inputs[0], gate_up = std::vector<std::uint32_t>{weights[0], weights[1]},
+                   to = out.slot](const StepContext& context, Launcher& launcher) {
+        MixedParams p = mixed_params(gate_up, in, context);
+        p.t = static_cast<int>(context.tensor(rows_of).dims[0]);
+        p.glu = 1;
+        p.glu_y = context.extra(to);
+        p.glu_scale = glu_scale;
+        launch_mixed(p, launcher);
+      };
+      schedule_.steps.push_back(std::move(step));
+      return;
+    }
     const std::uint32_t buffer = slot(most_rows() * static_cast<std::uint64_t>(n) * 8);
-    side_by_side({gate, up}, key, buffer, "matmul.16.two.cuda");
+    side_by_side({gate, up}, key, buffer, mixes() ? "matmul.mixed.two.cuda" : "matmul.16.two.cuda");
     const bool half = half_of(users(root(graph_.nodes[glu].outputs[0])).front());
     out.filled = true;
     out.scale = half ? glu_scale : 1.0f;
@@ -445,6 +528,7 @@ class Fuser : Uses {
     Attention of;
     std::uint32_t buffer;
   };
+  const CardFacts* card_;
   std::uint32_t symbol_ = none, workspace_ = 0;
   std::vector<bool> done_, norms_;
   std::map<Key, Operand> operands_;
@@ -457,6 +541,11 @@ class Fuser : Uses {
 Schedule wide_schedule(const Graph& graph) {
   if (graph.source.symbols.empty()) return {};
   return Fuser(graph).run();
+}
+
+Schedule mixed_schedule(const Graph& graph, const CardFacts& card) {
+  if (graph.source.symbols.empty()) return {};
+  return Fuser(graph, &card).run();
 }
 
 }  // namespace quern::cuda
