@@ -34,11 +34,11 @@ void Plan::compile(bool fuse, const CardFacts& card, std::vector<std::uint32_t>&
   if (fuse && card.major >= 8)
     if (Schedule wide = wide_schedule(graph); !wide.steps.empty()) schedules.push_back(std::move(wide));
   Schedule mixed = fuse && card.major >= 8 ? mixed_schedule(graph, card) : Schedule{};
-  const bool mixes = !mixed.steps.empty();
-  if (mixes) schedules.push_back(std::move(mixed));
+  const std::uint32_t mixed_from = mixed.steps.empty() ? UINT32_MAX : mixed.least_rows;
+  if (!mixed.steps.empty()) schedules.push_back(std::move(mixed));
   if (fuse)
     for (const std::uint32_t rows : {8u, 1u})
-      if (Schedule fused = rows > 1 && mixes ? Schedule{} : decode_schedule(graph, rows, card); !fused.steps.empty())
+      if (Schedule fused = mixed_from <= (rows == 1 ? 1u : 2u) ? Schedule{} : decode_schedule(graph, rows, card); !fused.steps.empty())
         schedules.push_back(std::move(fused));
   for (Schedule& schedule : schedules) schedule.place(graph);
   std::string reason;

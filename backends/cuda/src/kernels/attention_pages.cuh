@@ -22,7 +22,7 @@ template <int D, int G> struct Shape {
     TEAMS = G == 1 ? 8 : 4,
     THREADS = HEAD_WARPS * TEAMS * 32,
     AT_ONCE = G == 1 && D == 128 ? 8 : 16,  // keys of a tile
-    STAGES = G == 1 && D == 128 ? 2 : 3
+    STAGES = 3
   };
 };
 

@@ -1,12 +1,15 @@
-// y = W x for 1 to 32 rows of f16 activations: codes of Q4_K and Q6_K go through the matrix units as f16 numbers. Capability 8.0 and newer.
+// y = W x for 1 to 32 rows of 16-bit activations on the matrix units, weights in their own format. Capability 8.0 and newer.
 //
-//   numbers  A is sub-scale x code: of Q4_K exact (at most 63 x 15), of Q6_K rounded where it is above 2048. The scale of 256, and the
+//   numbers  f16 and bf16 weights as they are. Of Q4_K and Q6_K, times f16, A is sub-scale x code: of Q4_K exact (at most 63 x 15), of Q6_K rounded where it is above 2048. The scale of 256, and the
 //            minimums, whose products take means of eight activations, are applied to the sums in f32
 //   weights  each lane reads 16 bytes of a row at a time from memory into registers, a block of 256 ahead: no two lanes read the same codes
 //   k order  inside a step of 16, lane t has those four elements of both operands that it has read: the sum does not care
 //   block    a warp has 16 rows of W (under glu 8 of gate and 8 of up), or `ways` warps share them along k and add up at the end; all rows of
 //            the block go through k together, since they share the activations, which come in chunks, two of them under way
-//   banks    chunk c (16 bytes) of a row of activations lies at c ^ 4 x bit 3 of c, rows are 16 bytes more than a multiple of 128 apart
+//   one row  lies in shared memory as a whole, and all eight columns of the matrix units read it; a block may make it itself from f32, with a
+//            norm (raw)
+//   banks    chunk c (16 bytes) of a row of activations lies at c ^ 4 x bit 3 of c; rows are 16 bytes (for weights of 16 bits 64) more than a
+//            multiple of 128 apart
 #include "mixed.hpp"
 #include "matrix.cuh"
 
@@ -29,6 +32,11 @@ DEV u32 add2(u32 a, u32 b) {
 }
 DEV void multiply_half(float* c, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+template <int F> DEV void multiply_pairs(float* c, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
+  if (F != BF16) return multiply_half(c, a0, a1, a2, a3, b0, b1);
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 /// In its place: earlier it would take registers, later it would be waited for.
@@ -61,7 +69,7 @@ enum : u32 {
 DEV u32 bytes_1024(u32 word, u32 which) { return __byte_perm(word, TWO_1024 >> 8, which); }
 
 /// What a lane has of a block of 256 in rows g and g + 8: each half of the codes is loaded anew as soon as it is used up.
-template <int F> struct Held;
+template <int F> struct Held { uint4 codes[2][2][4]; };  // floats: [half][row][32 elements]
 template <> struct Held<Q4_K> { uint4 codes[2][2], head[2]; };                         // [half][row]
 template <> struct Held<Q6_K> { uint4 codes[2][2], high[2][2], sub[2]; u32 scale[2]; };  // [half][row]
 
@@ -76,6 +84,10 @@ template <int F> DEV Places places_of(const Blocks& w, i64 block, i64 block2) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const i64 b = blocks[r];
+    if (F == F16 || F == BF16) {
+      l.codes[r] = at<const char>(w.plane[0]) + b * 512 + t * 16;
+      continue;
+    }
     l.codes[r] = at<const char>(w.plane[1]) + b * w.stride[1] + t * 16;
     l.head[r] = F == Q4_K ? at<const char>(w.plane[0]) + b * w.stride[0] : at<const char>(w.plane[3]) + b * w.stride[3];
     l.high[r] = at<const char>(w.plane[2]) + b * w.stride[2] + (t & 1) * 16;
@@ -83,8 +95,13 @@ template <int F> DEV Places places_of(const Blocks& w, i64 block, i64 block2) {
   }
   return l;
 }
-template <int F> DEV void load_half(Held<F>& w, const Places& l, int block, int half);
-template <int F> DEV void load_head(Held<F>& w, const Places& l, int block);
+template <int F> DEV void load_half(Held<F>& w, const Places& l, int block, int half) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+#pragma unroll
+    for (int r = 0; r < 2; ++r) w.codes[half][r][i] = load_weights(l.codes[r] + (i64)block * 512 + half * 256 + i * 64);
+}
+template <int F> DEV void load_head(Held<F>& w, const Places& l, int block) {}
 template <> DEV void load_half(Held<Q4_K>& w, const Places& l, int block, int half) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) w.codes[half][r] = load_weights(l.codes[r] + block * 144 + half * 64);
@@ -116,6 +133,24 @@ struct Seen {
 };
 
 /// Adds the products of a block of 256, `place` of the chunk, and loads block `next` (negative: none).
+template <int NT, int F> DEV void block_products(Held<F>& w, const Places& l, int next, const Seen& s, int place, float (*tot)[4]) {
+  const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+  const char* column = s.x + g * s.pitch + place * 512 + t * 16;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const uint4 &a = w.codes[h][0][i], &b = w.codes[h][1][i];
+#pragma unroll
+      for (int n = 0; n < NT; ++n) {
+        const uint4 x = load_activations(column + n * 8 * s.pitch + h * 256 + (i ^ i >> 1) * 64);
+        multiply_pairs<F>(tot[n], a.x, b.x, a.y, b.y, x.x, x.y);
+        multiply_pairs<F>(tot[n], a.z, b.z, a.w, b.w, x.z, x.w);
+      }
+    }
+    if (next >= 0) load_half(w, l, next, h);
+  }
+}
 template <int NT> DEV void block_products(Held<Q4_K>& w, const Places& l, int next, const Seen& s, int place, float (*tot)[4]) {
   const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
   u32 sub[2][2], least[2][2];  // [row][half]: scales and minimums of four groups
@@ -250,9 +285,9 @@ template <int NT> DEV void block_products(Held<Q6_K>& w, const Places& l, int ne
 DEV int swizzled(int c) { return (c ^ (c >> 1 & 4)) * 16; }
 
 /// A thread's copies of a chunk: columns that are not there and what lies behind k are zeros.
-template <int NT> DEV void copy_chunk(const MixedParams& p, int chunk, char* x) {
+DEV void copy_chunk(const MixedParams& p, int chunk, char* x) {
   const int sixteens = p.ways * p.span * 32, first = chunk * sixteens, all = p.k / 8;
-  for (int i = threadIdx.x; i < NT * 8 * sixteens; i += blockDim.x) {
+  for (int i = threadIdx.x; i < p.columns * sixteens; i += blockDim.x) {
     const int column = i / sixteens, c = i - column * sixteens;
     const bool there = column < p.t && first + c < all;
     copy_async(smem(x + column * p.pitch + swizzled(c)), at<const u16>(p.x) + (there ? (i64)column * p.k + (first + c) * 8 : 0), there ? 16 : 0);
@@ -260,14 +295,48 @@ template <int NT> DEV void copy_chunk(const MixedParams& p, int chunk, char* x) 
   commit_copies();
 }
 /// The means of what this thread has copied.
-template <int NT> DEV void fill_means(const MixedParams& p, const char* x, char* means) {
+DEV void fill_means(const MixedParams& p, const char* x, char* means) {
   const int sixteens = p.ways * p.span * 32;
-  for (int i = threadIdx.x; i < NT * 8 * sixteens; i += blockDim.x) {
+  for (int i = threadIdx.x; i < p.columns * sixteens; i += blockDim.x) {
     const int column = i / sixteens, c = i - column * sixteens;
     const uint4 v = *reinterpret_cast<const uint4*>(x + column * p.pitch + swizzled(c));
     const u32 m = fma2(v.x, TWO_EIGHTHS, fma2(v.y, TWO_EIGHTHS, fma2(v.z, TWO_EIGHTHS, mul2(v.w, TWO_EIGHTHS))));
     *reinterpret_cast<u16*>(means + column * p.means_pitch + c / 32 * 64 + (c & 3) * 16 + (c / 4 & 7) * 2) = (u16)add2(m, m >> 16);
   }
+}
+
+/// The whole row made of f32, perhaps normalised: before the wait nothing but the norm's weights is read.
+template <int F> DEV void make_row(const MixedParams& p, char* x) {
+  const int quads = p.k / 4;
+  const float* weights = at<const float>(p.raw_weight);
+  float4 v[4], w[4];
+#pragma unroll
+  for (int j = 0; j < 4; ++j)
+    if (const int i = j * blockDim.x + threadIdx.x; weights && i < quads) w[j] = reinterpret_cast<const float4*>(weights)[i];
+  wait_previous();
+  if (p.settles) start_next();
+  const float4* from = at<const float4>(p.raw);
+  float sum = 0.0f, factor = 1.0f;
+  const auto add = [&](const float4& a) { sum = fmaf(a.x, a.x, fmaf(a.y, a.y, fmaf(a.z, a.z, fmaf(a.w, a.w, sum)))); };
+#pragma unroll
+  for (int j = 0; j < 4; ++j)
+    if (const int i = j * blockDim.x + threadIdx.x; i < quads) v[j] = __ldcg(from + i);
+#pragma unroll
+  for (int j = 0; j < 4; ++j)
+    if (j * blockDim.x + threadIdx.x < quads) add(v[j]);
+  for (int i = 4 * blockDim.x + threadIdx.x; i < quads; i += blockDim.x) add(__ldcg(from + i));
+  if (weights) factor = 1.0f / sqrtf(block_sum(sum) / (float)p.k + p.epsilon);
+  const auto store = [&](int i, const float4& a, const float4& b) {
+    const float4 y = !weights ? a
+                              : make_float4(a.x * factor * (b.x + p.raw_offset), a.y * factor * (b.y + p.raw_offset),
+                                            a.z * factor * (b.z + p.raw_offset), a.w * factor * (b.w + p.raw_offset));
+    *reinterpret_cast<uint2*>(x + swizzled(i / 2) + (i & 1) * 8) = make_uint2(pack16(y.x, y.y, F != BF16), pack16(y.z, y.w, F != BF16));
+  };
+#pragma unroll
+  for (int j = 0; j < 4; ++j)
+    if (const int i = j * blockDim.x + threadIdx.x; i < quads) store(i, v[j], w[j]);
+  for (int i = 4 * blockDim.x + threadIdx.x; i < quads; i += blockDim.x)
+    store(i, __ldcg(from + i), weights ? reinterpret_cast<const float4*>(weights)[i] : make_float4(1.0f, 1.0f, 1.0f, 1.0f));
 }
 
 /// What is the same for all formats of a warp's rows.
@@ -290,18 +359,23 @@ template <int F, int NT> DEV void all_products(const MixedParams& p, const Share
     load_half(held, l, first, 0);
     load_half(held, l, first, 1);
   }
-  wait_previous();
-  const int bytes = NT * 8 * (p.pitch + p.means_pitch);
-  copy_chunk<NT>(p, 0, memory);
+  const int bytes = p.columns * (p.pitch + p.means_pitch);
+  if (p.raw) {
+    make_row<F>(p, memory);
+  } else {
+    wait_previous();
+    if (p.settles) start_next();
+    copy_chunk(p, 0, memory);
+  }
 #pragma unroll 1
   for (int chunk = 0; chunk < chunks; ++chunk) {
     char* x = memory + (chunk & 1) * bytes;
-    char* means = x + NT * 8 * p.pitch;
+    char* means = x + p.columns * p.pitch;
     wait_copies<0>();
-    fill_means<NT>(p, x, means);
+    if (F == Q4_K || F == Q6_K) fill_means(p, x, means);
     __syncthreads();
-    if (chunk + 1 < chunks) copy_chunk<NT>(p, chunk + 1, memory + (chunk + 1 & 1) * bytes);
-    const Seen seen = {x, means, p.pitch, p.means_pitch};
+    if (chunk + 1 < chunks) copy_chunk(p, chunk + 1, memory + (chunk + 1 & 1) * bytes);
+    const Seen seen = {x, means, p.columns > 1 ? p.pitch : 0, p.columns > 1 ? p.means_pitch : 0};
 #pragma unroll 1
     for (int i = 0; i < p.span; ++i) {
       const int block = chunk * of_chunk + first + i, then = i + 1 < p.span ? block + 1 : block + 1 - p.span + of_chunk;
@@ -310,8 +384,8 @@ template <int F, int NT> DEV void all_products(const MixedParams& p, const Share
   }
 }
 
-template <int NT> DEV void mixed(const MixedParams& p, char* memory) {
-  start_next();
+template <int NT, bool FLOATS> DEV void mixed(const MixedParams& p, char* memory) {
+  if (!p.settles) start_next();
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3, tile = warp % p.tiles;
   Share own{warp / p.tiles, p.k / 256};
   int part = 0, first = (blockIdx.x * p.tiles + tile) * (p.glu ? 8 : 16);
@@ -321,8 +395,9 @@ template <int NT> DEV void mixed(const MixedParams& p, char* memory) {
   const int last = q.rows - 1;
   const i64 row = min(first + g, last), row2 = min(first + (p.glu ? g : g + 8), last);
   float tot[NT][4] = {};
-  if (q.w.dtype == Q4_K) all_products<Q4_K, NT>(p, own, q.w, row, q2.w, row2, memory, tot);
-  else all_products<Q6_K, NT>(p, own, q.w, row, q2.w, row2, memory, tot);
+  constexpr int first_format = FLOATS ? F16 : Q4_K, other_format = FLOATS ? BF16 : Q6_K;
+  if (q.w.dtype == first_format) all_products<first_format, NT>(p, own, q.w, row, q2.w, row2, memory, tot);
+  else all_products<other_format, NT>(p, own, q.w, row, q2.w, row2, memory, tot);
   if (p.ways > 1) {  // sums of the other slices, in their order
     __syncthreads();
     float* sums = reinterpret_cast<float*>(memory) + lane;
@@ -343,7 +418,7 @@ template <int NT> DEV void mixed(const MixedParams& p, char* memory) {
       if (p.glu) {
         if (i >= 2 || column >= p.t || output > last) continue;
         const float gate = tot[n][i] * p.alpha, up = tot[n][i + 2] * p.alpha, y = p.glu_scale * (SILU(gate) * up);
-        at<u16>(p.glu_y)[(i64)column * q.rows + output] = to_half(fminf(fmaxf(y, -65504.0f), 65504.0f));
+        at<u16>(p.glu_y)[(i64)column * q.rows + output] = p.half ? to_half(fminf(fmaxf(y, -65504.0f), 65504.0f)) : to_bf16(y);
         continue;
       }
       if (column >= p.t || output > last) continue;
@@ -356,12 +431,15 @@ template <int NT> DEV void mixed(const MixedParams& p, char* memory) {
 #endif
 
 #if __CUDA_ARCH__ >= 800
-#define MIXED(NT) \
+#define MIXED(NT, FLOATS) \
   extern __shared__ __align__(128) char memory[]; \
-  mixed<NT>(p, memory);
+  mixed<NT, FLOATS>(p, memory);
 #else
-#define MIXED(NT)
+#define MIXED(NT, FLOATS)
 #endif
-extern "C" __global__ void __launch_bounds__(384, 1) mixed_8(const __grid_constant__ MixedParams p) { MIXED(1) }
-extern "C" __global__ void __launch_bounds__(384, 1) mixed_16(const __grid_constant__ MixedParams p) { MIXED(2) }
-extern "C" __global__ void __launch_bounds__(384, 1) mixed_32(const __grid_constant__ MixedParams p) { MIXED(4) }
+#define KERNELS(columns, NT) \
+  extern "C" __global__ void __launch_bounds__(384, 1) mixed_##columns(const __grid_constant__ MixedParams p) { MIXED(NT, false) } \
+  extern "C" __global__ void __launch_bounds__(384, 1) mixed_floats_##columns(const __grid_constant__ MixedParams p) { MIXED(NT, true) }
+KERNELS(8, 1)
+KERNELS(16, 2)
+KERNELS(32, 4)

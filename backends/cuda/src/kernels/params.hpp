@@ -160,6 +160,7 @@ struct DenseParams {
   Address x, w, bias, c, y;  // x [m][k], w [n][k], bf16 or f16; bias, c, y f32
   int m, n, k, row;
   float alpha;
+  int y16;               // y is of the operands' type; without c
 };
 struct Norm16Params {
   Address x, weight, y;
@@ -176,6 +177,7 @@ struct Glu16Params {
   long long rows;
   int n, half;
   float scale;
+  float x_scale;  // not 0: x is f16, this many times too small
 };
 struct RopeKvParams {
   Address q, keys, values, bias_q, bias_k, bias_v;  // f32 rows, q_row, k_row and v_row elements apart; biases or 0
