@@ -306,7 +306,7 @@ DEV void fill_means(const MixedParams& p, const char* x, char* means) {
 }
 
 /// The whole row made of f32, perhaps normalised: before the wait nothing but the norm's weights is read.
-template <int F> DEV void make_row(const MixedParams& p, char* x) {
+template <int F> DEV void make_row(const MixedParams& p, char* x, float* sums) {
   const int quads = p.k / 4;
   const float* weights = at<const float>(p.raw_weight);
   float4 v[4], w[4];
@@ -325,7 +325,14 @@ template <int F> DEV void make_row(const MixedParams& p, char* x) {
   for (int j = 0; j < 4; ++j)
     if (j * blockDim.x + threadIdx.x < quads) add(v[j]);
   for (int i = 4 * blockDim.x + threadIdx.x; i < quads; i += blockDim.x) add(__ldcg(from + i));
-  if (weights) factor = 1.0f / sqrtf(block_sum(sum) / (float)p.k + p.epsilon);
+  if (weights) {
+    sum = warp_sum(sum);
+    if ((threadIdx.x & 31) == 0) sums[threadIdx.x >> 5] = sum;
+    __syncthreads();
+    sum = 0.0f;
+    for (int i = 0; i < blockDim.x >> 5; ++i) sum += sums[i];
+    factor = 1.0f / sqrtf(sum / (float)p.k + p.epsilon);
+  }
   const auto store = [&](int i, const float4& a, const float4& b) {
     const float4 y = !weights ? a
                               : make_float4(a.x * factor * (b.x + p.raw_offset), a.y * factor * (b.y + p.raw_offset),
@@ -361,7 +368,7 @@ template <int F, int NT> DEV void all_products(const MixedParams& p, const Share
   }
   const int bytes = p.columns * (p.pitch + p.means_pitch);
   if (p.raw) {
-    make_row<F>(p, memory);
+    make_row<F>(p, memory, reinterpret_cast<float*>(memory + bytes));
   } else {
     wait_previous();
     if (p.settles) start_next();

@@ -31,7 +31,7 @@ void launch_mixed(MixedParams& p, Launcher& launcher) {
   p.tiles = static_cast<int>((each + turns - 1) / turns);
   // Two chunks of activations in shared memory, or one row as a whole. A tile has as many warps as there is room for, if each has less to
   // do by them.
-  const std::int64_t limit = launcher.gpu().facts().shared_limit - 1024;  // the kernel has some bytes of its own
+  const std::int64_t limit = launcher.gpu().facts().shared_limit - 64;  // a row's sums of squares
   const auto pitch_of = [&](std::int64_t chunk) { return chunk * 512 + (floats ? 64 : 16); };
   const auto means_of = [&](std::int64_t chunk) { return floats ? 0 : (chunk * 64 + 63) / 128 * 128 + 64; };
   const auto shared_of = [&](std::int64_t chunk) { return (p.columns > 1 ? 2 : 1) * p.columns * (pitch_of(chunk) + means_of(chunk)); };
@@ -46,7 +46,7 @@ void launch_mixed(MixedParams& p, Launcher& launcher) {
   p.pitch = static_cast<int>(pitch_of(ways * span));
   p.means_pitch = static_cast<int>(means_of(ways * span));
   const auto sums = static_cast<std::int64_t>(p.tiles) * (ways - 1) * columns * 64;  // of a warp: 16 rows of f32
-  const auto shared = static_cast<unsigned>(std::max(shared_of(ways * span), sums));
+  const auto shared = static_cast<unsigned>(std::max(shared_of(ways * span) + 64, sums));
   static constexpr const char* names[2][3] = {{"mixed_8", "mixed_16", "mixed_32"}, {"mixed_floats_8", "mixed_floats_16", "mixed_floats_32"}};
   launcher.launch("mixed", names[floats][columns / 16], {(tiles + p.tiles - 1) / p.tiles, 1, 1},
                   static_cast<unsigned>(32 * p.tiles * p.ways), p, shared);
