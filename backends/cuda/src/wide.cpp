@@ -154,9 +154,10 @@ class Fuser : Uses {
     return static_cast<std::uint32_t>(schedule_.extras.size() - 1);
   }
   std::uint64_t most_rows() const { return mixes() ? most_mixed_rows : static_cast<std::uint64_t>(graph_.source.symbols[symbol_].max); }
-  /// Of an operand: those of the head may be other rows.
-  std::uint64_t operand_rows(std::uint32_t value) const {
-    return symbol_of(value) == symbol_ ? most_rows() : static_cast<std::uint64_t>(tensor(value).dims[0]);
+  /// Bytes of an operand of a value: those of the head may be other rows.
+  std::uint64_t operand_size(std::uint32_t value, std::int64_t k) const {
+    const std::uint64_t rows = symbol_of(value) == symbol_ ? most_rows() : static_cast<std::uint64_t>(tensor(value).dims[0]);
+    return mixes() ? static_cast<std::uint64_t>(operand_bytes(static_cast<std::int64_t>(rows), k)) : rows * static_cast<std::uint64_t>(k) * 2;
   }
 
   void find_operands() {
@@ -167,7 +168,7 @@ class Fuser : Uses {
       if (is_block(w.dtype) && !mixes()) largest = std::max(largest, static_cast<std::uint64_t>(w.elements()) * 2);
       const Key key = key_of(n);
       if (operands_.contains(key)) continue;
-      operands_[key] = {slot(operand_rows(graph_.nodes[n].inputs[0]) * static_cast<std::uint64_t>(w.last()) * 2), w.last()};
+      operands_[key] = {slot(operand_size(graph_.nodes[n].inputs[0], w.last())), w.last()};
     }
     workspace_ = slot(std::max<std::uint64_t>(largest, 1));
   }
@@ -177,6 +178,9 @@ class Fuser : Uses {
     const auto at = operands_.find({r, none, half_of(users(r).front())});
     return at != operands_.end() && !at->second.filled ? &at->second : nullptr;
   }
+
+  /// The columns of an operand of mixed.cu, else 0.
+  static int columns_of(bool mixed, std::int64_t rows) { return mixed ? static_cast<int>(operand_columns(rows)) : 0; }
 
   void emit_norm(std::uint32_t n) {
     done_[n] = true;
@@ -192,10 +196,11 @@ class Fuser : Uses {
     step.extras = {operand.slot};
     const auto epsilon = static_cast<float>(node.attributes->real(QUERN_KEY_EPSILON)),
                offset = static_cast<float>(node.attributes->real(QUERN_KEY_WEIGHT_OFFSET));
-    step.emit = [=, to = operand.slot, raw = takes_raw()](const StepContext& context, Launcher& launcher) {
+    step.emit = [=, to = operand.slot, raw = takes_raw(), mixed = mixes()](const StepContext& context, Launcher& launcher) {
       const Tensor& t = context.tensor(x);
       if (raw && t.rows() == 1) return;  // its products do it
-      const Norm16Params p{t.data, context.tensor(weight).data, context.extra(to), static_cast<int>(t.last()), half, epsilon, offset};
+      const Norm16Params p{t.data, context.tensor(weight).data, context.extra(to), static_cast<int>(t.last()), half, epsilon, offset,
+                           columns_of(mixed, t.rows())};
       launcher.launch("wide", "norm16", {t.rows(), 1, 1}, 256, p);
     };
     schedule_.steps.push_back(std::move(step));
@@ -230,15 +235,16 @@ class Fuser : Uses {
     Operand& operand = operands_.at(key);
     if (operand.filled) return;
     operand.filled = true;
+    const std::int64_t in_k = operand.k;
     Step step;
     step.first_node = node;
     step.nodes = 0;
     step.kernel = "to_16.cuda";
     step.reads = {key.value};
     step.extras = {operand.slot};
-    step.emit = [=, to = operand.slot](const StepContext& context, Launcher& launcher) {
+    step.emit = [=, to = operand.slot, mixed = mixes()](const StepContext& context, Launcher& launcher) {
       const Tensor& t = context.tensor(key.value);
-      const To16Params p{t.data, context.extra(to), t.elements(), key.half};
+      const To16Params p{t.data, context.extra(to), t.elements(), key.half, columns_of(mixed, t.elements() / in_k), static_cast<int>(in_k)};
       launcher.launch("wide", "to16", launcher.spread(t.elements() / 4), 256, p);
     };
     schedule_.steps.push_back(std::move(step));
@@ -264,8 +270,10 @@ class Fuser : Uses {
   }
 
   /// The parameters of kernels/mixed.cu for the products of an operand.
-  static MixedParams mixed_params(const std::vector<std::uint32_t>& weights, const Operand& in, const StepContext& context) {
+  static MixedParams mixed_params(const std::vector<std::uint32_t>& weights, const Operand& in, std::int64_t m, const StepContext& context) {
     MixedParams p{};
+    p.t = static_cast<int>(m);
+    p.columns = columns_of(true, m);
     p.parts = static_cast<int>(weights.size());
     for (std::size_t i = 0; i < weights.size(); ++i) {
       const Tensor& w = context.tensor(weights[i]);
@@ -301,8 +309,7 @@ class Fuser : Uses {
     step.emit = [=, mixed = mixes()](const StepContext& context, Launcher& launcher) {
       const std::int64_t m = context.tensor(rows_of).dims[0];
       if (mixed) {
-        MixedParams p = mixed_params(weights, in, context);
-        p.t = static_cast<int>(m);
+        MixedParams p = mixed_params(weights, in, m, context);
         take_raw(p, norm, context);
         Address y = context.extra(buffer);
         for (int i = 0; i < p.parts; ++i) {
@@ -383,10 +390,10 @@ class Fuser : Uses {
       const Tensor &w = context.tensor(weights), &y = context.tensor(stored);
       if (mixed) {
         for (std::int64_t from = 0; from < y.dims[0]; from += most_mixed_rows) {  // of the head more at a time
-          MixedParams p = mixed_params({weights}, in, context);
+          MixedParams p = mixed_params({weights}, in, y.dims[0], context);
           const auto bytes = static_cast<Address>(from * w.dims[0]) * 4;
           p.t = static_cast<int>(std::min(most_mixed_rows, y.dims[0] - from));
-          p.x += static_cast<Address>(from * in.k) * 2;
+          p.x += static_cast<Address>(operand_bytes(from, in.k));
           if (y.dims[0] == 1) take_raw(p, norm, context);
           p.part[0].y = y.data + bytes;
           p.part[0].row = p.part[0].rows;
@@ -421,8 +428,7 @@ class Fuser : Uses {
       step.extras = {in.slot, out.slot};
       step.emit = [=, scale = out.scale, rows_of = graph_.nodes[gate].inputs[0], gate_up = std::vector<std::uint32_t>{weights[0], weights[1]},
                    to = out.slot](const StepContext& context, Launcher& launcher) {
-        MixedParams p = mixed_params(gate_up, in, context);
-        p.t = static_cast<int>(context.tensor(rows_of).dims[0]);
+        MixedParams p = mixed_params(gate_up, in, context.tensor(rows_of).dims[0], context);
         p.glu = 1;
         p.glu_y = context.extra(to);
         p.glu_scale = scale;
@@ -536,7 +542,7 @@ class Fuser : Uses {
     }
     std::vector<Tensor> storage;
     step.scratch = attention_scratch(graph_.describe(node, storage));
-    step.emit = [=, this_node = &node, what = what, buffer = buffer, storage = std::vector<Tensor>(node.inputs.size() + 1)](
+    step.emit = [=, mixed = mixes(), this_node = &node, what = what, buffer = buffer, storage = std::vector<Tensor>(node.inputs.size() + 1)](
                     const StepContext& context, Launcher& launcher) mutable {
       for (std::size_t i = 0; i < this_node->inputs.size(); ++i)
         storage[i] = this_node->inputs[i] == none ? Tensor{} : context.tensor(this_node->inputs[i]);
@@ -557,6 +563,7 @@ class Fuser : Uses {
         p.q_dtype = p.k.dtype;
         p.y = y;
         p.y_dtype = static_cast<int>(y_dtype);
+        if (to != none) p.y_columns = columns_of(mixed, m);
         if (alone && m == 1) {
           const Tensor& table = context.tensor(what.table);
           p.q = context.extra(buffer);

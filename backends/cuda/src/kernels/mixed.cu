@@ -1,4 +1,5 @@
-// y = W x for 1 to 32 rows of 16-bit activations on the matrix units, weights in their own format. Capability 8.0 and newer.
+// y = W x for 1 to 32 rows of 16-bit activations on the matrix units, weights in their own format, for cards with bulk copies (9.0
+// and newer).
 //
 //   numbers  f16 and bf16 weights as they are. Of Q4_K and Q6_K, times f16, A is sub-scale x code: of Q4_K exact (at most 63 x 15), of Q6_K rounded where it is above 2048. The scale of 256, and the
 //            minimums, whose products take means of eight activations, are applied to the sums in f32
@@ -6,14 +7,13 @@
 //   k order  inside a step of 16, lane t has those four elements of both operands that it has read: the sum does not care
 //   block    a warp has 16 rows of W (under glu 8 of gate and 8 of up), or `ways` warps share them along k and add up at the end; all rows of
 //            the block go through k together, since they share the activations, which come in chunks, two of them under way
-//   one row  lies in shared memory as a whole, and all eight columns of the matrix units read it; a block may make it itself from f32, with a
-//            norm (raw)
-//   banks    chunk c (16 bytes) of a row of activations lies at c ^ 4 x bit 3 of c; rows are 16 bytes (for weights of 16 bits 64) more than a
-//            multiple of 128 apart
+//   columns  activations come in chunks, two of them under way, as they lie in memory (operand.cuh); one row comes as a whole, and all eight
+//            columns of the matrix units read it; a block may make it itself from f32, with a norm (raw)
 #include "mixed.hpp"
-#include "matrix.cuh"
+#include "bulk.cuh"
+#include "operand.cuh"
 
-#if __CUDA_ARCH__ >= 800
+#if __CUDA_ARCH__ >= 900
 /// d = a * b + c in two halves.
 DEV u32 fma2(u32 a, u32 b, u32 c) {
   u32 d;
@@ -126,16 +126,16 @@ template <> DEV void load_head(Held<Q6_K>& w, const Places& l, int block) {
 }
 DEV u32 word_of(const uint4& v, int i) { return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w; }
 
-/// A chunk of activations in shared memory, seen by a lane: x is column g, means that of its part of 8 in every 32.
+/// A chunk of activations in shared memory: bytes from one block of 256 to the next and from one column to the next.
 struct Seen {
-  const char *x, *means;
-  int pitch, means_pitch;  // of columns
+  const char* x;
+  int block, pitch;
 };
 
 /// Adds the products of a block of 256, `place` of the chunk, and loads block `next` (negative: none).
 template <int NT, int F> DEV void block_products(Held<F>& w, const Places& l, int next, const Seen& s, int place, float (*tot)[4]) {
   const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
-  const char* column = s.x + g * s.pitch + place * 512 + t * 16;
+  const char* column = s.x + place * s.block + g * s.pitch + t * 16;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
 #pragma unroll
@@ -172,7 +172,7 @@ template <int NT> DEV void block_products(Held<Q4_K>& w, const Places& l, int ne
       for (int i = 0; i < 4; ++i) a[h][i] = add2(bytes_1024(least[i & 1][h], i < 2 ? 0x4140 : 0x4342), LESS_1024);
 #pragma unroll
     for (int n = 0; n < NT; ++n) {
-      const uint4 b = *reinterpret_cast<const uint4*>(s.means + (n * 8 + g) * s.means_pitch + place * 64 + t * 16);
+      const uint4 b = *reinterpret_cast<const uint4*>(s.x + place * s.block + (n * 8 + g) * s.pitch + 512 + t * 16);
       float low[4] = {};
       multiply_half(low, a[0][0], a[0][1], a[0][2], a[0][3], b.x, b.y);
       multiply_half(low, a[1][0], a[1][1], a[1][2], a[1][3], b.z, b.w);
@@ -182,7 +182,7 @@ template <int NT> DEV void block_products(Held<Q4_K>& w, const Places& l, int ne
   }
   float acc[NT][4] = {};
   const u32 which = t < 2 ? 0x4040 : 0x4242;
-  const char* column = s.x + g * s.pitch + (8 * (t >> 1) + 2 * (t & 1)) * 16 + place * 512;
+  const char* column = s.x + place * s.block + g * s.pitch + (8 * (t >> 1) + 2 * (t & 1)) * 16;
   const int upper = (t >> 1) * 64;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
@@ -232,7 +232,7 @@ template <int NT> DEV void block_products(Held<Q6_K>& w, const Places& l, int ne
   const float d[2] = {from_half((u16)w.scale[0]), from_half((u16)w.scale[1])};
   if (next >= 0) load_head(w, l, next);
   float acc[NT][4] = {};
-  const char* column = s.x + g * s.pitch + 2 * (t & 1) * 16 + place * 512;
+  const char* column = s.x + place * s.block + g * s.pitch + 2 * (t & 1) * 16;
   const int upper = (t >> 1) * 64, right = (t >> 1) * 2;
   const u32 which = 0x4040 + 0x0101 * t;
 #pragma unroll
@@ -282,29 +282,6 @@ template <int NT> DEV void block_products(Held<Q6_K>& w, const Places& l, int ne
     for (int i = 0; i < 4; ++i) tot[n][i] = fmaf(d[i >> 1], acc[n][i], tot[n][i]);
 }
 
-DEV int swizzled(int c) { return (c ^ (c >> 1 & 4)) * 16; }
-
-/// A thread's copies of a chunk: columns that are not there and what lies behind k are zeros.
-DEV void copy_chunk(const MixedParams& p, int chunk, char* x) {
-  const int sixteens = p.ways * p.span * 32, first = chunk * sixteens, all = p.k / 8;
-  for (int i = threadIdx.x; i < p.columns * sixteens; i += blockDim.x) {
-    const int column = i / sixteens, c = i - column * sixteens;
-    const bool there = column < p.t && first + c < all;
-    copy_async(smem(x + column * p.pitch + swizzled(c)), at<const u16>(p.x) + (there ? (i64)column * p.k + (first + c) * 8 : 0), there ? 16 : 0);
-  }
-  commit_copies();
-}
-/// The means of what this thread has copied.
-DEV void fill_means(const MixedParams& p, const char* x, char* means) {
-  const int sixteens = p.ways * p.span * 32;
-  for (int i = threadIdx.x; i < p.columns * sixteens; i += blockDim.x) {
-    const int column = i / sixteens, c = i - column * sixteens;
-    const uint4 v = *reinterpret_cast<const uint4*>(x + column * p.pitch + swizzled(c));
-    const u32 m = fma2(v.x, TWO_EIGHTHS, fma2(v.y, TWO_EIGHTHS, fma2(v.z, TWO_EIGHTHS, mul2(v.w, TWO_EIGHTHS))));
-    *reinterpret_cast<u16*>(means + column * p.means_pitch + c / 32 * 64 + (c & 3) * 16 + (c / 4 & 7) * 2) = (u16)add2(m, m >> 16);
-  }
-}
-
 /// The whole row made of f32, perhaps normalised: before the wait nothing but the norm's weights is read.
 template <int F> DEV void make_row(const MixedParams& p, char* x, float* sums) {
   const int quads = p.k / 4;
@@ -337,7 +314,7 @@ template <int F> DEV void make_row(const MixedParams& p, char* x, float* sums) {
     const float4 y = !weights ? a
                               : make_float4(a.x * factor * (b.x + p.raw_offset), a.y * factor * (b.y + p.raw_offset),
                                             a.z * factor * (b.z + p.raw_offset), a.w * factor * (b.w + p.raw_offset));
-    *reinterpret_cast<uint2*>(x + swizzled(i / 2) + (i & 1) * 8) = make_uint2(pack16(y.x, y.y, F != BF16), pack16(y.z, y.w, F != BF16));
+    *reinterpret_cast<uint2*>(x + i / 64 * OPERAND_PITCH + swizzled_chunk(i / 2 & 31) + (i & 1) * 8) = make_uint2(pack16(y.x, y.y, F != BF16), pack16(y.z, y.w, F != BF16));
   };
 #pragma unroll
   for (int j = 0; j < 4; ++j)
@@ -366,28 +343,40 @@ template <int F, int NT> DEV void all_products(const MixedParams& p, const Share
     load_half(held, l, first, 0);
     load_half(held, l, first, 1);
   }
-  const int bytes = p.columns * (p.pitch + p.means_pitch);
+  const int bytes = of_chunk * p.columns * OPERAND_PITCH, all = own.blocks * p.columns * OPERAND_PITCH;
+  u64* full = reinterpret_cast<u64*>(memory + (p.columns > 1 ? 2 : 1) * bytes);
+  const auto ask = [&](int chunk) {  // one thread
+    const int here = min(bytes, all - chunk * bytes);
+    barrier_expect(&full[chunk & 1], here);
+    bulk_copy(memory + (chunk & 1) * bytes, at<const char>(p.x) + (i64)chunk * bytes, here, &full[chunk & 1]);
+  };
+  if (threadIdx.x == 0) {
+    barrier_init(&full[0], 1);
+    barrier_init(&full[1], 1);
+    fence_barriers();
+  }
   if (p.raw) {
-    make_row<F>(p, memory, reinterpret_cast<float*>(memory + bytes));
+    make_row<F>(p, memory, reinterpret_cast<float*>(full + 2));
+    __syncthreads();
   } else {
     wait_previous();
     if (p.settles) start_next();
-    copy_chunk(p, 0, memory);
+    __syncthreads();
+    if (threadIdx.x == 0)
+      for (int chunk = 0; chunk < min(chunks, 2); ++chunk) ask(chunk);
   }
 #pragma unroll 1
   for (int chunk = 0; chunk < chunks; ++chunk) {
-    char* x = memory + (chunk & 1) * bytes;
-    char* means = x + p.columns * p.pitch;
-    wait_copies<0>();
-    if (F == Q4_K || F == Q6_K) fill_means(p, x, means);
-    __syncthreads();
-    if (chunk + 1 < chunks) copy_chunk(p, chunk + 1, memory + (chunk + 1 & 1) * bytes);
-    const Seen seen = {x, means, p.columns > 1 ? p.pitch : 0, p.columns > 1 ? p.means_pitch : 0};
+    if (!p.raw) barrier_wait(&full[chunk & 1], (u32)(chunk >> 1) & 1u);
+    const Seen seen = {memory + (chunk & 1) * bytes, p.columns * OPERAND_PITCH, p.columns > 1 ? OPERAND_PITCH : 0};
 #pragma unroll 1
     for (int i = 0; i < p.span; ++i) {
       const int block = chunk * of_chunk + first + i, then = i + 1 < p.span ? block + 1 : block + 1 - p.span + of_chunk;
       if (block < own.blocks) block_products<NT>(held, l, then < own.blocks ? then : -1, seen, first + i, tot);
     }
+    if (chunk + 2 >= chunks) continue;
+    __syncthreads();
+    if (threadIdx.x == 0) ask(chunk + 2);
   }
 }
 
@@ -423,9 +412,16 @@ template <int NT, bool FLOATS> DEV void mixed(const MixedParams& p, char* memory
     for (int i = 0; i < 4; ++i) {
       const int column = n * 8 + 2 * t + (i & 1), output = first + g + (i >> 1) * 8;
       if (p.glu) {
-        if (i >= 2 || column >= p.t || output > last) continue;
-        const float gate = tot[n][i] * p.alpha, up = tot[n][i + 2] * p.alpha, y = p.glu_scale * (SILU(gate) * up);
-        at<u16>(p.glu_y)[(i64)column * q.rows + output] = p.half ? to_half(fminf(fmaxf(y, -65504.0f), 65504.0f)) : to_bf16(y);
+        if (i >= 2) continue;
+        const float gate = tot[n][i] * p.alpha, up = tot[n][i + 2] * p.alpha, y = output > last ? 0.0f : p.glu_scale * (SILU(gate) * up);
+        float mean = 0.125f * y;  // the tile's eight outputs are a chunk of the operand
+#pragma unroll
+        for (int o = 4; o < 32; o <<= 1) mean += __shfl_xor_sync(~0u, mean, o);
+        if (column >= p.t || output > last) continue;
+        char* block = at<char>(p.glu_y) + operand_row(column, p.columns, 1) + (i64)(output >> 8) * p.columns * OPERAND_PITCH;
+        const int e = output & 255, c = e >> 3;
+        *reinterpret_cast<u16*>(block + swizzled_chunk(c) + (e & 7) * 2) = p.half ? to_half(fminf(fmaxf(y, -65504.0f), 65504.0f)) : to_bf16(y);
+        if (g == 0) *reinterpret_cast<u16*>(block + 512 + (c & 3) * 16 + (c >> 2) * 2) = to_half(fminf(fmaxf(mean, -65504.0f), 65504.0f));
         continue;
       }
       if (column >= p.t || output > last) continue;
@@ -437,7 +433,7 @@ template <int NT, bool FLOATS> DEV void mixed(const MixedParams& p, char* memory
 }
 #endif
 
-#if __CUDA_ARCH__ >= 800
+#if __CUDA_ARCH__ >= 900
 #define MIXED(NT, FLOATS) \
   extern __shared__ __align__(128) char memory[]; \
   mixed<NT, FLOATS>(p, memory);

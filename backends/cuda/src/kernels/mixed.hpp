@@ -14,13 +14,13 @@ struct MixedPart {
 struct MixedParams {
   MixedPart part[3];
   int parts, k, t;
-  Address x;         // 16 bits [t][k]
+  Address x;         // 16 bits, see operand.cuh; of `columns`
   // Of one row, in place of x: f32 [k], 0: none. With a weight (f32 [k]) it is normalised and times weight + offset.
   Address raw, raw_weight;
   float raw_offset, epsilon;
   float alpha;
   Address residual;  // f32, as y of part 0, or 0
-  int glu;           // 1: part 0 is gate, part 1 up; glu_y = glu_scale * silu(gate) * up, 16 bits [t][rows]
+  int glu;           // 1: part 0 is gate, part 1 up; glu_y = glu_scale * silu(gate) * up, an operand of `columns`
   Address glu_y;
   float glu_scale;
   int half;          // glu_y is f16, else bf16
@@ -28,8 +28,7 @@ struct MixedParams {
   int tiles;         // of a block: 16 rows each
   int ways;          // warps that share a tile
   int span;          // blocks of 256 that a warp takes of a chunk of activations
-  int columns;       // of activations in shared memory: 1, or 8, 16, 32
-  int pitch, means_pitch;  // bytes from one row of a chunk to the next
+  int columns;       // of the operands: 1, 8, 16 or 32
 };
 
 }  // namespace quern::cuda

@@ -1,6 +1,6 @@
 // What lies between the products of a step of many rows: norms, SwiGLU and rotations, whose results are 16-bit operands of products.
 #include "kv.cuh"
-#include "matrix.cuh"
+#include "operand.cuh"
 
 /// One block a row: y16 = x / rms(x) * (weight + offset). Rows of up to 4096 elements are read once.
 KERNEL(256) norm16(const __grid_constant__ Norm16Params p) {
@@ -21,9 +21,11 @@ KERNEL(256) norm16(const __grid_constant__ Norm16Params p) {
   const float factor = 1.0f / sqrtf(block_sum(sum) / (float)p.h + p.epsilon);
   const auto store = [&](int i, const float4& a) {
     const float4 w = *reinterpret_cast<const float4*>(weight + i);
+    const float4 y = make_float4(a.x * factor * (w.x + p.offset), a.y * factor * (w.y + p.offset), a.z * factor * (w.z + p.offset),
+                                 a.w * factor * (w.w + p.offset));
+    if (p.columns) return store_operand_four(at<char>(p.y) + operand_row(blockIdx.x, p.columns, p.h / 256), p.columns, i, y, p.half);
     *reinterpret_cast<uint2*>(at<u16>(p.y) + (i64)blockIdx.x * p.h + i) =
-        make_uint2(pack16(a.x * factor * (w.x + p.offset), a.y * factor * (w.y + p.offset), p.half),
-                   pack16(a.z * factor * (w.z + p.offset), a.w * factor * (w.w + p.offset), p.half));
+        make_uint2(pack16(y.x, y.y, p.half), pack16(y.z, y.w, p.half));
   };
 #pragma unroll
   for (int j = 0; j < 4; ++j)
@@ -36,6 +38,11 @@ KERNEL(256) to16(const __grid_constant__ To16Params p) {
   wait_for_inputs();
   FOR_EACH(i, p.count / 4) {
     const float4 v = at<const float4>(p.x)[i];
+    if (p.columns) {
+      const i64 row = i * 4 / p.k;
+      store_operand_four(at<char>(p.y) + operand_row(row, p.columns, p.k / 256), p.columns, i * 4 - row * p.k, v, p.half);
+      continue;
+    }
     at<uint2>(p.y)[i] = make_uint2(pack16(v.x, v.y, p.half), pack16(v.z, v.w, p.half));
   }
 }
