@@ -40,9 +40,9 @@ template <int F> DEV void multiply_pairs(float* c, u32 a0, u32 a1, u32 a2, u32 a
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 /// In its place: earlier it would take registers, later it would be waited for.
-DEV uint4 load_weights(const char* p) {
+template <int OFFSET> DEV uint4 load_weights(const char* p) {
   uint4 v;
-  asm volatile("ld.global.nc.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
+  asm volatile("ld.global.nc.v4.u32 {%0,%1,%2,%3}, [%4+%5];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p), "n"(OFFSET));
   return v;
 }
 
@@ -65,6 +65,12 @@ enum : u32 {
   TWO_EIGHTHS = 0x30003000       // 1 / 8
 };
 
+/// a & mask | b in one instruction.
+DEV u32 merged(u32 a, u32 mask, u32 b) {
+  u32 d;
+  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(d) : "r"(a), "r"(mask), "r"(b));
+  return d;
+}
 /// The bytes of a word, two at a time, as 1024 more than they are: bytes 0 and 1 with 0x4140, 2 and 3 with 0x4342; one of them twice.
 DEV u32 bytes_1024(u32 word, u32 which) { return __byte_perm(word, TWO_1024 >> 8, which); }
 
@@ -95,32 +101,36 @@ template <int F> DEV Places places_of(const Blocks& w, i64 block, i64 block2) {
   }
   return l;
 }
-template <int F> DEV void load_half(Held<F>& w, const Places& l, int block, int half) {
-#pragma unroll
-  for (int i = 0; i < 4; ++i)
-#pragma unroll
-    for (int r = 0; r < 2; ++r) w.codes[half][r][i] = load_weights(l.codes[r] + (i64)block * 512 + half * 256 + i * 64);
-}
-template <int F> DEV void load_head(Held<F>& w, const Places& l, int block) {}
-template <> DEV void load_half(Held<Q4_K>& w, const Places& l, int block, int half) {
-#pragma unroll
-  for (int r = 0; r < 2; ++r) w.codes[half][r] = load_weights(l.codes[r] + block * 144 + half * 64);
-}
-template <> DEV void load_head(Held<Q4_K>& w, const Places& l, int block) {
-#pragma unroll
-  for (int r = 0; r < 2; ++r) w.head[r] = load_weights(l.head[r] + block * 144);
-}
-template <> DEV void load_half(Held<Q6_K>& w, const Places& l, int block, int half) {
+template <int HALF, int F> DEV void load_half(Held<F>& w, const Places& l, int block) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    w.codes[half][r] = load_weights(l.codes[r] + block * 128 + half * 64);
-    w.high[half][r] = load_weights(l.high[r] + block * 64 + half * 32);
+    const char* p = l.codes[r] + (i64)block * 512;
+    w.codes[HALF][r][0] = load_weights<HALF * 256>(p);
+    w.codes[HALF][r][1] = load_weights<HALF * 256 + 64>(p);
+    w.codes[HALF][r][2] = load_weights<HALF * 256 + 128>(p);
+    w.codes[HALF][r][3] = load_weights<HALF * 256 + 192>(p);
   }
 }
-template <> DEV void load_head(Held<Q6_K>& w, const Places& l, int block) {
+template <int F> DEV void load_head(Held<F>&, const Places&, int) {}
+template <int HALF> DEV void load_half(Held<Q4_K>& w, const Places& l, int block) {
+#pragma unroll
+  for (int r = 0; r < 2; ++r) w.codes[HALF][r] = load_weights<HALF * 64>(l.codes[r] + block * 144);
+}
+DEV void load_head(Held<Q4_K>& w, const Places& l, int block) {
+#pragma unroll
+  for (int r = 0; r < 2; ++r) w.head[r] = load_weights<0>(l.head[r] + block * 144);
+}
+template <int HALF> DEV void load_half(Held<Q6_K>& w, const Places& l, int block) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    w.sub[r] = load_weights(l.head[r] + block * 16);
+    w.codes[HALF][r] = load_weights<HALF * 64>(l.codes[r] + block * 128);
+    w.high[HALF][r] = load_weights<HALF * 32>(l.high[r] + block * 64);
+  }
+}
+DEV void load_head(Held<Q6_K>& w, const Places& l, int block) {
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    w.sub[r] = load_weights<0>(l.head[r] + block * 16);
     w.scale[r] = *reinterpret_cast<const u16*>(l.scale[r] + block * 2);
   }
 }
@@ -132,7 +142,7 @@ struct Seen {
   int block, pitch;
 };
 
-/// Adds the products of a block of 256, `place` of the chunk, and loads block `next` (negative: none).
+/// Adds the products of a block of 256, `place` of the chunk, and loads block `next`: always, a condition would have the loads waited for.
 template <int NT, int F> DEV void block_products(Held<F>& w, const Places& l, int next, const Seen& s, int place, float (*tot)[4]) {
   const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
   const char* column = s.x + place * s.block + g * s.pitch + t * 16;
@@ -148,7 +158,7 @@ template <int NT, int F> DEV void block_products(Held<F>& w, const Places& l, in
         multiply_pairs<F>(tot[n], a.z, b.z, a.w, b.w, x.z, x.w);
       }
     }
-    if (next >= 0) load_half(w, l, next, h);
+    h == 0 ? load_half<0>(w, l, next) : load_half<1>(w, l, next);
   }
 }
 template <int NT> DEV void block_products(Held<Q4_K>& w, const Places& l, int next, const Seen& s, int place, float (*tot)[4]) {
@@ -163,7 +173,7 @@ template <int NT> DEV void block_products(Held<Q4_K>& w, const Places& l, int ne
     sub[r][0] = h.y & 0x3f3f3f3f, sub[r][1] = (h.w & 0x0f0f0f0f) | (h.y >> 2 & 0x30303030);
     least[r][0] = h.z & 0x3f3f3f3f, least[r][1] = (h.w >> 4 & 0x0f0f0f0f) | (h.z >> 2 & 0x30303030);
   }
-  if (next >= 0) load_head(w, l, next);
+  load_head(w, l, next);
   {
     u32 a[2][4];  // [half][of the matrix product]
 #pragma unroll
@@ -218,7 +228,7 @@ template <int NT> DEV void block_products(Held<Q4_K>& w, const Places& l, int ne
         }
       }
     }
-    if (next >= 0) load_half(w, l, next, h);
+    h == 0 ? load_half<0>(w, l, next) : load_half<1>(w, l, next);
   }
 #pragma unroll
   for (int n = 0; n < NT; ++n)
@@ -230,7 +240,7 @@ template <int NT> DEV void block_products(Held<Q6_K>& w, const Places& l, int ne
   const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
   const uint4 subs[2] = {w.sub[0], w.sub[1]};
   const float d[2] = {from_half((u16)w.scale[0]), from_half((u16)w.scale[1])};
-  if (next >= 0) load_head(w, l, next);
+  load_head(w, l, next);
   float acc[NT][4] = {};
   const char* column = s.x + place * s.block + g * s.pitch + 2 * (t & 1) * 16;
   const int upper = (t >> 1) * 64, right = (t >> 1) * 2;
@@ -263,8 +273,8 @@ template <int NT> DEV void block_products(Held<Q6_K>& w, const Places& l, int ne
         for (int r = 0; r < 2; ++r)
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
-            const u32 low = (nibble ? pairs[r][i] : pairs[r][i] << 4) & 0x00f000f0, top = (nibble ? tops[r][i] >> 4 : tops[r][i]) & 0x03000300;
-            a[r][i] = fma2(low | top | TWO_64, scale[nibble][r], less[nibble][r]);
+            const u32 top = merged(nibble ? tops[r][i] >> 4 : tops[r][i], 0x03000300, TWO_64);
+            a[r][i] = fma2(merged(nibble ? pairs[r][i] : pairs[r][i] << 4, 0x00f000f0, top), scale[nibble][r], less[nibble][r]);
           }
 #pragma unroll
         for (int n = 0; n < NT; ++n) {
@@ -274,7 +284,7 @@ template <int NT> DEV void block_products(Held<Q6_K>& w, const Places& l, int ne
         }
       }
     }
-    if (next >= 0) load_half(w, l, next, h);
+    h == 0 ? load_half<0>(w, l, next) : load_half<1>(w, l, next);
   }
 #pragma unroll
   for (int n = 0; n < NT; ++n)
@@ -340,8 +350,8 @@ template <int F, int NT> DEV void all_products(const MixedParams& p, const Share
   Held<F> held;
   if (first < own.blocks) {
     load_head(held, l, first);
-    load_half(held, l, first, 0);
-    load_half(held, l, first, 1);
+    load_half<0>(held, l, first);
+    load_half<1>(held, l, first);
   }
   const int bytes = of_chunk * p.columns * OPERAND_PITCH, all = own.blocks * p.columns * OPERAND_PITCH;
   u64* full = reinterpret_cast<u64*>(memory + (p.columns > 1 ? 2 : 1) * bytes);
@@ -372,7 +382,7 @@ template <int F, int NT> DEV void all_products(const MixedParams& p, const Share
 #pragma unroll 1
     for (int i = 0; i < p.span; ++i) {
       const int block = chunk * of_chunk + first + i, then = i + 1 < p.span ? block + 1 : block + 1 - p.span + of_chunk;
-      if (block < own.blocks) block_products<NT>(held, l, then < own.blocks ? then : -1, seen, first + i, tot);
+      if (block < own.blocks) block_products<NT>(held, l, then < own.blocks ? then : block, seen, first + i, tot);
     }
     if (chunk + 2 >= chunks) continue;
     __syncthreads();
