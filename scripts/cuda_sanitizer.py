@@ -67,7 +67,8 @@ def clean_before(report, key):
 
 def run(command, limit):
     """Return code and output, or None where the time ended."""
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True) as process:
+    environment = {**os.environ, "QUERN_PROBE_IN_PROCESS": "1"}  # under the tool a probe takes longer than its helper process may
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True, env=environment) as process:
         try:
             return process.communicate(timeout=limit)[0], process.returncode
         except subprocess.TimeoutExpired:
