@@ -21,7 +21,7 @@ HOT = re.compile(r"^(mixed_\w+|stream_1|stream_quantise_1|tiles_[18]|gemv_[1248]
 GEMV_FROM = re.compile(r"^sm_(9|1)\d")
 GEMV_BYTES = 64
 # Products of 32 rows keep a few pointers in memory, read once for 256 elements of k.
-MIXED_BYTES = {"mixed_32": 32}
+MIXED_BYTES = {"mixed_32": 32, "mixed_floats_32": 8}
 # A multiprocessor has 65,536 registers, given in steps of 8 a thread. These leave room for a second block, of the same kernel or the next.
 REGISTERS = 65536
 HALF = {"tiles_1": 288, "tiles_8": 288}
