@@ -108,8 +108,9 @@ def main():
     parser.add_argument("--backend", default="cuda")
     parser.add_argument("--tokens", type=int, default=200)
     parser.add_argument("--torch-device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("more", nargs="*")
-    arguments = parser.parse_args()
+    own = sys.argv[1:]  # argparse would give what is behind "--" to no one once an option stands between
+    own, more = (own[: own.index("--")], own[own.index("--") + 1 :]) if "--" in own else (own, [])
+    arguments = parser.parse_args(own)
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
@@ -126,7 +127,7 @@ def main():
         ids = ids_of(text[:low])
         (pathlib.Path(folder) / "text").write_text(text[:low])
         done = subprocess.run([arguments.quern, "eval", arguments.model, f"{folder}/text", "--logits", f"{folder}/logits", "--json", "-q", "--backend",
-                               arguments.backend, *arguments.more], capture_output=True, text=True, check=False)
+                               arguments.backend, *more], capture_output=True, text=True, check=False)
         if done.returncode != 0:
             sys.exit(f"quern eval ended with {done.returncode}: {done.stderr}")
         ran = json.loads(done.stdout)

@@ -5,8 +5,9 @@
     cuda_sanitizer.py --conformance PROGRAM --report FILE --tool racecheck --one-case-per-kernel JOURNAL [--shards 1-4/4]
 
 A kernel under compute-sanitizer takes 10 to 100 times as long: the profile goes in shards over as many runs as are needed. A run appends
-to the report a line for each shard; a shard that is in it already, clean, is skipped. With --seconds no shard begins after that time, and
-one that is not through at its end counts as not run.
+to the report a line for each shard when it ends; a shard that is in it already, clean, is skipped. With --seconds no shard begins after that
+time, and one that is not through at its end counts as not run. --at-once runs so many shards side by side: a process under the tool uses one
+core, and little of the card.
 
 --one-case-per-kernel takes the fastest green case of each kernel that a journal of `quern-conformance run` names.
 
@@ -14,6 +15,7 @@ MORE goes to `quern-conformance run`: --jobs 8, for example. Exit: 0 all shards 
 3 no compute-sanitizer, 4 some were not run for want of time.
 """
 import argparse
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -23,6 +25,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 SUMMARY = {
@@ -64,7 +67,8 @@ def clean_before(report, key):
 
 def run(command, limit):
     """Return code and output, or None where the time ended."""
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True) as process:
+    environment = {**os.environ, "QUERN_PROBE_IN_PROCESS": "1"}  # under the tool a probe takes longer than its helper process may
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True, env=environment) as process:
         try:
             return process.communicate(timeout=limit)[0], process.returncode
         except subprocess.TimeoutExpired:
@@ -92,6 +96,7 @@ def main():
     parser.add_argument("--profile", default="quick")
     parser.add_argument("--shards", type=shards_of, default=[(1, 1)], metavar="I-J/N")
     parser.add_argument("--seconds", type=float, default=0, help="0: as long as it takes")
+    parser.add_argument("--at-once", type=int, default=1, metavar="N")
     parser.add_argument("--one-case-per-kernel", metavar="JOURNAL")
     parser.add_argument("--sanitizer", default=shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer", metavar="PROGRAM")
     parser.add_argument("more", nargs="*")
@@ -105,23 +110,22 @@ def main():
         chosen = [word for case in cases for word in ("--filter", case)]
         what += f", {len(cases)} cases of {kernels} kernels"
     end = time.monotonic() + arguments.seconds if arguments.seconds else None
-    worst = 0
-    for index, count in arguments.shards:
+
+    def shard(index, count):
+        """0 clean, 1 with errors, 4 not run to its end."""
         key = f"{what}, shard {index}/{count}:"
         if clean_before(arguments.report, key):
-            continue
+            return 0
         left = None if end is None else end - time.monotonic()
         if left is not None and left <= 0:
-            worst = max(worst, 4) if worst != 1 else 1
-            continue
+            return 4
         with tempfile.TemporaryDirectory(prefix="quern-sanitizer-") as folder:
             began = time.monotonic()
             done = run([arguments.sanitizer, "--tool", arguments.tool, "--target-processes", "all", "--log-file", f"{folder}/log.%p",
                         arguments.conformance, "run", "--backend", "cuda", "--profile", arguments.profile, "--shard", f"{index}/{count}",
                         "--journal", f"{folder}/journal.jsonl", "--deadline", "600", *chosen, *arguments.more], left)
             if done is None:
-                worst = max(worst, 4) if worst != 1 else 1
-                continue
+                return 4
             found, words = verdict(arguments.tool, sorted(pathlib.Path(folder).glob("log.*")), *done)
             journal = pathlib.Path(folder, "journal.jsonl")
             ended = sum('"end":' in line for line in journal.read_text().splitlines()) if journal.exists() else 0
@@ -129,12 +133,16 @@ def main():
             if ended == 0 and found == "clean":
                 found = "no case ran"
         line = f"{key} {ended} cases in {seconds:.0f} s, {found}"
-        print(line + (f"\n{words}" if words else ""), flush=True)
-        with arguments.report.open("a") as report:
-            report.write(line + "\n")
-        if found != "clean":
-            worst = 1
-    return worst
+        with writing:
+            print(line + (f"\n{words}" if words else ""), flush=True)
+            with arguments.report.open("a") as report:
+                report.write(line + "\n")
+        return 0 if found == "clean" else 1
+
+    writing = threading.Lock()
+    with concurrent.futures.ThreadPoolExecutor(max(1, arguments.at_once)) as pool:
+        ends = list(pool.map(lambda of: shard(*of), arguments.shards))
+    return 1 if 1 in ends else max(ends)
 
 
 if __name__ == "__main__":

@@ -76,7 +76,7 @@ std::string Blas::version() const {
 
 /// The library stores columns one after another: our rows of y are its columns, so W^T is its first operand and x its second.
 Blas::Plan& Blas::plan_for(const DenseParams& p, bool half) {
-  const Shape shape{p.m, p.n, p.k, p.row, half, p.bias != 0, p.c != 0};
+  const Shape shape{p.m, p.n, p.k, p.row, half, p.bias != 0, p.c != 0, p.y16 != 0};
   if (const auto known = plans_.find(shape); known != plans_.end()) return known->second;
   if (plans_.size() >= most_plans) {
     for (auto& [old, plan] : plans_) drop(plan);
@@ -88,7 +88,7 @@ Blas::Plan& Blas::plan_for(const DenseParams& p, bool half) {
   Preference preference = nullptr;
   bool made = description_create_(&plan.description, compute_f32, real_f32) == 0 &&
               layout_create_(&plan.w, type, u(p.k), u(p.n), p.k) == 0 && layout_create_(&plan.x, type, u(p.k), u(p.m), p.k) == 0 &&
-              layout_create_(&plan.y, real_f32, u(p.n), u(p.m), p.row) == 0 && preference_create_(&preference) == 0;
+              layout_create_(&plan.y, p.y16 != 0 ? type : real_f32, u(p.n), u(p.m), p.row) == 0 && preference_create_(&preference) == 0;
   made = made && description_set_(plan.description, description_transpose_a, &transpose, sizeof transpose) == 0;
   if (p.bias != 0) {
     const void* bias = pointer(p.bias);

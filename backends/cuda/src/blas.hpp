@@ -49,7 +49,7 @@ class Blas {
     Algorithm algorithm{};
     bool usable = false;
   };
-  using Shape = std::tuple<int, int, int, int, bool, bool, bool>;  // m, n, k, row, half, bias, c
+  using Shape = std::tuple<int, int, int, int, bool, bool, bool, bool>;  // m, n, k, row, half, bias, c, y16
 
   Plan& plan_for(const DenseParams& p, bool half);
   void drop(Plan& plan) noexcept;

@@ -35,6 +35,22 @@ struct LaunchAttribute {  // CUlaunchAttribute: an id, padding to 8 bytes, a uni
 };
 static_assert(sizeof(LaunchAttribute) == 72);
 
+using MemoryHandle = unsigned long long;
+struct MemoryLocation {  // CUmemLocation
+  int type, id;
+};
+struct AllocationProperties {  // CUmemAllocationProp
+  int type, handle_types;
+  MemoryLocation location;
+  void* windows;
+  unsigned char flags[8];
+};
+static_assert(sizeof(AllocationProperties) == 32);
+struct AccessDescription {  // CUmemAccessDesc
+  MemoryLocation location;
+  int flags;
+};
+
 struct LaunchConfig {  // CUlaunchConfig
   unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
   Stream stream;
@@ -46,11 +62,12 @@ namespace constant {
 constexpr Result success = 0, out_of_memory = 2, device_unavailable = 46, no_device = 100, no_binary = 209, system_not_ready = 802,
                  driver_mismatch = 803, unknown = 999;
 constexpr int attribute_major = 75, attribute_minor = 76, attribute_multiprocessors = 16, attribute_pci_bus = 33, attribute_pci_device = 34,
-              attribute_pci_domain = 50, attribute_integrated = 18, attribute_shared_optin = 97;
+              attribute_pci_domain = 50, attribute_integrated = 18, attribute_shared_optin = 97, attribute_addresses = 102;
 constexpr int launch_programmatic_serialization = 6;
 constexpr unsigned stream_non_blocking = 1, host_mapped = 2, event_no_timing = 2;
 constexpr int capture_thread_local = 1;
 constexpr int function_max_dynamic_shared = 8;
+constexpr int allocation_pinned = 1, location_device = 1, access_read_write = 3, granularity_minimum = 0;
 }  // namespace constant
 
 /// Name, return type Result, arguments. One line a function: the table below, and the loading of it, are made from this list.
@@ -77,6 +94,14 @@ constexpr int function_max_dynamic_shared = 8;
   F(cuMemGetInfo_v2, (std::size_t*, std::size_t*))                                                                  \
   F(cuMemAlloc_v2, (DevicePointer*, std::size_t))                                                                   \
   F(cuMemFree_v2, (DevicePointer))                                                                                  \
+  F(cuMemGetAllocationGranularity, (std::size_t*, const AllocationProperties*, int))                                \
+  F(cuMemAddressReserve, (DevicePointer*, std::size_t, std::size_t, DevicePointer, unsigned long long))             \
+  F(cuMemAddressFree, (DevicePointer, std::size_t))                                                                 \
+  F(cuMemCreate, (MemoryHandle*, std::size_t, const AllocationProperties*, unsigned long long))                     \
+  F(cuMemRelease, (MemoryHandle))                                                                                   \
+  F(cuMemMap, (DevicePointer, std::size_t, std::size_t, MemoryHandle, unsigned long long))                          \
+  F(cuMemUnmap, (DevicePointer, std::size_t))                                                                       \
+  F(cuMemSetAccess, (DevicePointer, std::size_t, const AccessDescription*, std::size_t))                            \
   F(cuMemHostAlloc, (void**, std::size_t, unsigned))                                                                \
   F(cuMemFreeHost, (void*))                                                                                         \
   F(cuMemHostGetDevicePointer_v2, (DevicePointer*, void*, unsigned))                                                \

@@ -28,6 +28,7 @@ std::vector<CardFacts> list_cards(const Driver& driver) {
     card.minor = attribute(constant::attribute_minor);
     card.multiprocessors = attribute(constant::attribute_multiprocessors);
     card.shared_limit = attribute(constant::attribute_shared_optin);
+    card.reserves_addresses = attribute(constant::attribute_addresses) != 0;
     card.integrated = attribute(constant::attribute_integrated) != 0;
     char address[32];
     std::snprintf(address, sizeof address, "%04x:%02x:%02x.0",
@@ -59,6 +60,7 @@ Gpu::Gpu(std::shared_ptr<const Driver> driver, const CardFacts& facts, const Ker
   try {
     const Current current(*driver_, context_);
     driver_->check(driver_->cuStreamCreate(&stream_, constant::stream_non_blocking), "making a stream");
+    if (facts_.reserves_addresses && origin.pool) pool_ = std::make_unique<Pool>(*driver_, facts_.handle, facts_.memory);
     kernels_ = std::make_unique<Kernels>(driver_, origin);
     mailbox_ = std::make_unique<Mailbox>(driver_);
     shadows_ = std::make_unique<Shadows>(*this);
@@ -70,6 +72,7 @@ Gpu::Gpu(std::shared_ptr<const Driver> driver, const CardFacts& facts, const Ker
   } catch (...) {
     kernels_.reset();
     mailbox_.reset();
+    pool_.reset();
     if (stream_ != nullptr) driver_->cuStreamDestroy_v2(stream_);
     driver_->cuDevicePrimaryCtxRelease_v2(facts_.handle);
     throw;
@@ -85,6 +88,7 @@ Gpu::~Gpu() {
     kernels_.reset();
     mailbox_.reset();
     driver_->cuMemFreeHost(const_cast<std::uint32_t*>(faults_));
+    pool_.reset();
     driver_->cuStreamDestroy_v2(stream_);
     Context ignored = nullptr;
     driver_->cuCtxPopCurrent_v2(&ignored);
@@ -95,7 +99,8 @@ Gpu::~Gpu() {
 std::uint64_t Gpu::budget() const {
   std::size_t free = 0, total = 0;
   driver_->check(driver_->cuMemGetInfo_v2(&free, &total), "asking for free memory");
-  return std::min<std::uint64_t>(limit_, used_ + free);
+  const Pool::Statistics idle = pool();
+  return std::min<std::uint64_t>(limit_, used_ + free + (idle.mapped - idle.taken));
 }
 
 Blas* Gpu::blas() {
@@ -115,7 +120,17 @@ DevicePointer Gpu::allocate(std::uint64_t bytes, const char* what, bool for_shad
   const std::uint64_t before = used_.fetch_add(bytes);
   DevicePointer memory = 0;
   const bool allowed = bytes <= limit_ && before <= limit_ - bytes;
-  const Result result = allowed ? driver_->cuMemAlloc_v2(&memory, std::max<std::uint64_t>(bytes, 1)) : constant::out_of_memory;
+  Result result = constant::out_of_memory;
+  if (allowed && pool_ == nullptr) result = driver_->cuMemAlloc_v2(&memory, std::max<std::uint64_t>(bytes, 1));
+  if (allowed && pool_ != nullptr) {
+    try {
+      memory = pool_->take(bytes, what);
+    } catch (...) {
+      used_ -= bytes;
+      throw;
+    }
+    if (memory != 0) result = constant::success;
+  }
   if (result == constant::success) {
     ++allocations_;
     return memory;
@@ -133,8 +148,14 @@ DevicePointer Gpu::allocate(std::uint64_t bytes, const char* what, bool for_shad
 }
 
 void Gpu::release(DevicePointer memory, std::uint64_t bytes) noexcept {
-  driver_->cuMemFree_v2(memory);
+  if (pool_ != nullptr) pool_->give(memory, bytes);
+  else driver_->cuMemFree_v2(memory);
   used_ -= bytes;
+}
+
+void Gpu::trim(std::uint32_t level) noexcept {
+  if (level > 0) shadows_->give_up();
+  if (pool_ != nullptr) pool_->trim();
 }
 
 void Gpu::synchronize(const char* what) { driver_->check(driver_->cuStreamSynchronize(stream_), what); }

@@ -5,6 +5,7 @@
 #include "blas.hpp"
 #include "kernels.hpp"
 #include "mailbox.hpp"
+#include "pool.hpp"
 #include "shadows.hpp"
 
 #include <atomic>
@@ -21,6 +22,7 @@ struct CardFacts {
   int multiprocessors = 0;
   int shared_limit = 0;  // bytes of shared memory that a block may ask for
   bool integrated = false;
+  bool reserves_addresses = false;  // memory can be mapped into addresses that were reserved
   std::string name, pci_address;
   Uuid uuid{};
   std::uint64_t memory = 0;
@@ -63,6 +65,10 @@ class Gpu {
   /// Where there is none, 16-bit copies of weights are given up first, unless the memory is for such a copy.
   DevicePointer allocate(std::uint64_t bytes, const char* what, bool for_shadow = false);
   void release(DevicePointer memory, std::uint64_t bytes) noexcept;
+  /// Gives idle memory back to the driver; from level 1 on the 16-bit copies of weights too.
+  void trim(std::uint32_t level) noexcept;
+  /// What the pool holds of the driver's memory; zeros where a card cannot have one.
+  Pool::Statistics pool() const noexcept { return pool_ != nullptr ? pool_->statistics() : Pool::Statistics{}; }
   std::uint64_t used() const noexcept { return used_; }
   /// Made so far.
   std::uint64_t allocations() const noexcept { return allocations_; }
@@ -84,6 +90,7 @@ class Gpu {
   CardFacts facts_;
   Context context_ = nullptr;
   Stream stream_ = nullptr;
+  std::unique_ptr<Pool> pool_;
   std::unique_ptr<Kernels> kernels_;
   std::unique_ptr<Mailbox> mailbox_;
   std::unique_ptr<Shadows> shadows_;

@@ -33,9 +33,13 @@ void Plan::compile(bool fuse, const CardFacts& card, std::vector<std::uint32_t>&
   if (std::ranges::any_of(graph.nodes, &Node::invariant)) determinism = QUERN_DETERMINISM_INVARIANT;
   if (fuse && card.major >= 8)
     if (Schedule wide = wide_schedule(graph); !wide.steps.empty()) schedules.push_back(std::move(wide));
+  Schedule mixed = fuse && card.major >= 8 ? mixed_schedule(graph, card) : Schedule{};
+  const std::uint32_t mixed_from = mixed.steps.empty() ? UINT32_MAX : mixed.least_rows;
+  if (!mixed.steps.empty()) schedules.push_back(std::move(mixed));
   if (fuse)
     for (const std::uint32_t rows : {8u, 1u})
-      if (Schedule fused = decode_schedule(graph, rows, card); !fused.steps.empty()) schedules.push_back(std::move(fused));
+      if (Schedule fused = mixed_from <= (rows == 1 ? 1u : 2u) ? Schedule{} : decode_schedule(graph, rows, card); !fused.steps.empty())
+        schedules.push_back(std::move(fused));
   for (Schedule& schedule : schedules) schedule.place(graph);
   std::string reason;
   if (schedules.size() == 1 && fuse)
@@ -240,7 +244,7 @@ void Instance::capture() {
     gpu_.synchronize("making 16-bit copies of weights");
   }
   const std::unique_lock kept = gpu_.shadows().keep();
-  for (const std::int64_t rows : {1, 2, 4, 8, 16, 64, 512}) {
+  for (const std::int64_t rows : {1, 2, 4, 8, 16, 32, 64, 512}) {
     for (std::size_t s = 0; s < extents.size(); ++s) extents[s] = std::clamp(rows, plan_.graph.source.symbols[s].min, bounds_[s]);
     for (const Schedule& schedule : plan_.schedules) {
       if (!schedule.serves(extents)) continue;

@@ -96,6 +96,7 @@ KernelOrigin origin_for(quern_plugin& plugin, const CardFacts& card, bool probe_
   origin.shared_limit = card.shared_limit;
   origin.force_jit = forced_kernel(host_option(plugin.host, "force_kernel")) == "jit";
   origin.probe_only = probe_only;
+  origin.pool = host_option(plugin.host, "memory") != "plain";
   origin.library = forced_kernel(host_option(plugin.host, "force_kernel")) != "own";
   origin.cache_directory = std::string(sdk::view(plugin.host.cache_directory));
   return origin;
@@ -281,6 +282,15 @@ quern_status buffer_destroy(quern_buffer* buffer, quern_error* error) {
     gpu.release(b.memory, b.bytes);
     b.device.children.fetch_sub(1);
     delete buffer;
+  });
+}
+
+quern_status trim(quern_device* device, std::uint32_t level, quern_error* error) {
+  return guarded(error, [&] {
+    quern_device& d = object(device, "device");
+    const Current current(d.gpu.driver(), d.gpu.context());
+    const std::lock_guard lock(d.gpu.order());
+    d.gpu.trim(level);
   });
 }
 
@@ -612,6 +622,7 @@ quern_plugin_api make_table() noexcept {
   api.memory_limit = memory_limit;
   api.buffer_create = buffer_create;
   api.buffer_destroy = buffer_destroy;
+  api.trim = trim;
   api.upload = upload;
   api.download = download;
   api.copy = copy;

@@ -22,7 +22,7 @@ struct Life {
 }  // namespace
 
 bool Schedule::serves(const std::vector<std::int64_t>& extents) const {
-  if (rows_symbol != QUERN_NONE) return extents[rows_symbol] >= least_rows;
+  if (rows_symbol != QUERN_NONE) return extents[rows_symbol] >= least_rows && (most_rows == 0 || extents[rows_symbol] <= most_rows);
   return most_rows == 0 || std::ranges::all_of(extents, [&](std::int64_t e) { return e >= 1 && e <= most_rows; });
 }
 

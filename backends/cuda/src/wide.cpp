@@ -3,6 +3,7 @@
 
 #include "fusion.hpp"
 #include "ops/attention.hpp"
+#include "ops/mixed.hpp"
 
 #include <algorithm>
 #include <map>
@@ -15,6 +16,7 @@ constexpr std::uint32_t least_rows = 9;        // fewer have the decode schedule
 constexpr std::int64_t attention_tile = 128;   // rows of kernels/attention_rows.cu
 constexpr std::int64_t least_tiled_rows = 65;  // fewer are likely of many sequences: each row has its own blocks
 constexpr float glu_scale = 1.0f / 64;         // of f16 results: gate * up may be large, and f16 ends at 65504
+constexpr float gate_scale = 16;               // gate and up of f16 products are kept in f16, so many times smaller
 
 /// The 16-bit copy of a value [m][k] that products read, perhaps normalised.
 struct Key {
@@ -32,13 +34,20 @@ struct Operand {
 
 class Fuser : Uses {
  public:
-  explicit Fuser(const Graph& graph) : Uses(graph), done_(graph.nodes.size(), false), norms_(graph.nodes.size(), false) {}
+  /// With `card`: products by kernels/mixed.cu, which that card has.
+  explicit Fuser(const Graph& graph, const CardFacts* card = nullptr)
+      : Uses(graph), card_(card), done_(graph.nodes.size(), false), norms_(graph.nodes.size(), false) {}
 
   Schedule run() {
     choose_symbol();
     if (symbol_ == none) return {};
     schedule_.rows_symbol = symbol_;
-    schedule_.least_rows = all_floats() ? 2 : least_rows;
+    floats_ = all_floats();
+    schedule_.least_rows = mixes() || floats_ ? 2 : least_rows;
+    if (mixes()) {
+      schedule_.most_rows = static_cast<std::uint32_t>(most_mixed_rows);
+      if (!all_mixed()) return {};
+    }
     find_norms();
     find_operands();
     if (operands_.empty()) return {};
@@ -47,6 +56,7 @@ class Fuser : Uses {
         for (const std::uint32_t taken : found->nodes) done_[taken] = true;
         attention_[n] = {std::move(*found), none};
       }
+    if (mixes() && floats_ && serves_one_row()) schedule_.least_rows = 1;
     Schedule general = general_schedule(graph_);
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) {
       if (done_[n]) continue;
@@ -68,7 +78,7 @@ class Fuser : Uses {
     std::map<std::uint32_t, int> votes;
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n)
       if (graph_.nodes[n].op == QUERN_OP_MATMUL && symbol_of(graph_.nodes[n].inputs[0]) != none &&
-          tensor(graph_.nodes[n].inputs[0]).dims[0] >= 64)
+          tensor(graph_.nodes[n].inputs[0]).dims[0] >= (mixes() ? 2 : 64))
         ++votes[symbol_of(graph_.nodes[n].inputs[0])];
     for (const auto& [symbol, count] : votes)
       if (symbol_ == none || count > votes[symbol_]) symbol_ = symbol;
@@ -79,12 +89,21 @@ class Fuser : Uses {
     if (node.op != QUERN_OP_MATMUL || node.invariant) return false;
     const Tensor &a = tensor(node.inputs[0]), &b = tensor(node.inputs[1]), &y = tensor(node.outputs[0]);
     if (node.inputs.size() > 3 && node.inputs[3] != none) return false;
-    const bool weights = b.dtype == QUERN_F16 ? node.f16_allowed : node.bf16_allowed && (is_block(b.dtype) || b.dtype == QUERN_BF16);
+    bool weights = b.dtype == QUERN_F16 ? node.f16_allowed : node.bf16_allowed && (is_block(b.dtype) || b.dtype == QUERN_BF16);
+    if (mixes()) weights = (b.dtype == QUERN_BF16 ? node.bf16_allowed : node.f16_allowed) && mixed_serves(b, *card_) && b.dims[0] % 16 == 0;
     return weights && graph_.source.values[node.inputs[1]].kind == QUERN_VALUE_CONSTANT && a.dtype == QUERN_F32 && y.dtype == QUERN_F32 &&
-           a.rank == 2 && b.rank == 2 && symbol_of(node.inputs[0]) == symbol_ && (b.planes || b.contiguous()) && b.dims[0] % 8 == 0 &&
+           a.rank == 2 && b.rank == 2 &&
+           (mixes() ? symbol_of(node.inputs[0]) != none : symbol_of(node.inputs[0]) == symbol_) && (b.planes || b.contiguous()) && b.dims[0] % 8 == 0 &&
            b.last() % 16 == 0 && whole(node.inputs[0]) && whole(node.outputs[0]) &&
            node.attributes->integer(QUERN_KEY_TRANSPOSE_A) == 0 && node.attributes->integer(QUERN_KEY_TRANSPOSE_B) == 0 &&
            node.attributes->real(QUERN_KEY_ALPHA) == 1.0;
+  }
+  bool mixes() const { return card_ != nullptr; }
+  /// Whether each product of the step's rows is one of mixed.cu.
+  bool all_mixed() const {
+    for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n)
+      if (graph_.nodes[n].op == QUERN_OP_MATMUL && symbol_of(graph_.nodes[n].inputs[0]) == symbol_ && !is_product(n)) return false;
+    return std::ranges::none_of(graph_.nodes, &Node::invariant);
   }
   /// Whether no product has quantised weights: then the decode schedules serve one row only.
   bool all_floats() const {
@@ -92,7 +111,20 @@ class Fuser : Uses {
       if (is_product(n) && is_block(tensor(graph_.nodes[n].inputs[1]).dtype)) return false;
     return true;
   }
-  bool half_of(std::uint32_t product) const { return tensor(graph_.nodes[product].inputs[1]).dtype == QUERN_F16; }
+  bool half_of(std::uint32_t product) const {
+    const quern_dtype dtype = tensor(graph_.nodes[product].inputs[1]).dtype;
+    return mixes() ? dtype != QUERN_BF16 : dtype == QUERN_F16;
+  }
+  /// Whether a step of one row is no more kernels than in the decode schedule: each attention makes its rotations and writes.
+  bool serves_one_row() const {
+    for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n)
+      if (graph_.nodes[n].op == QUERN_OP_ATTENTION && (!attention_.contains(n) || has_bias(attention_.at(n).of))) return false;
+    return !attention_.empty();
+  }
+  bool has_bias(const Attention& what) const {
+    return std::ranges::any_of(std::initializer_list<std::uint32_t>{what.q, what.k, what.v},
+                               [&](std::uint32_t v) { return bias_of(maker(root(v))) != none; });
+  }
   std::uint32_t bias_of(std::uint32_t product) const {
     const Node& node = graph_.nodes[product];
     return node.inputs.size() > 2 ? node.inputs[2] : none;
@@ -121,17 +153,22 @@ class Fuser : Uses {
     schedule_.extras.push_back(bytes);
     return static_cast<std::uint32_t>(schedule_.extras.size() - 1);
   }
-  std::uint64_t most_rows() const { return static_cast<std::uint64_t>(graph_.source.symbols[symbol_].max); }
+  std::uint64_t most_rows() const { return mixes() ? most_mixed_rows : static_cast<std::uint64_t>(graph_.source.symbols[symbol_].max); }
+  /// Bytes of an operand of a value: those of the head may be other rows.
+  std::uint64_t operand_size(std::uint32_t value, std::int64_t k) const {
+    const std::uint64_t rows = symbol_of(value) == symbol_ ? most_rows() : static_cast<std::uint64_t>(tensor(value).dims[0]);
+    return mixes() ? static_cast<std::uint64_t>(operand_bytes(static_cast<std::int64_t>(rows), k)) : rows * static_cast<std::uint64_t>(k) * 2;
+  }
 
   void find_operands() {
     std::uint64_t largest = 0;
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) {
       if (!is_product(n)) continue;
       const Tensor& w = tensor(graph_.nodes[n].inputs[1]);
-      if (is_block(w.dtype)) largest = std::max(largest, static_cast<std::uint64_t>(w.elements()) * 2);
+      if (is_block(w.dtype) && !mixes()) largest = std::max(largest, static_cast<std::uint64_t>(w.elements()) * 2);
       const Key key = key_of(n);
       if (operands_.contains(key)) continue;
-      operands_[key] = {slot(most_rows() * static_cast<std::uint64_t>(w.last()) * 2), w.last()};
+      operands_[key] = {slot(operand_size(graph_.nodes[n].inputs[0], w.last())), w.last()};
     }
     workspace_ = slot(std::max<std::uint64_t>(largest, 1));
   }
@@ -141,6 +178,9 @@ class Fuser : Uses {
     const auto at = operands_.find({r, none, half_of(users(r).front())});
     return at != operands_.end() && !at->second.filled ? &at->second : nullptr;
   }
+
+  /// The columns of an operand of mixed.cu, else 0.
+  static int columns_of(bool mixed, std::int64_t rows) { return mixed ? static_cast<int>(operand_columns(rows)) : 0; }
 
   void emit_norm(std::uint32_t n) {
     done_[n] = true;
@@ -156,27 +196,55 @@ class Fuser : Uses {
     step.extras = {operand.slot};
     const auto epsilon = static_cast<float>(node.attributes->real(QUERN_KEY_EPSILON)),
                offset = static_cast<float>(node.attributes->real(QUERN_KEY_WEIGHT_OFFSET));
-    step.emit = [=, to = operand.slot](const StepContext& context, Launcher& launcher) {
+    step.emit = [=, to = operand.slot, raw = takes_raw(), mixed = mixes()](const StepContext& context, Launcher& launcher) {
       const Tensor& t = context.tensor(x);
-      const Norm16Params p{t.data, context.tensor(weight).data, context.extra(to), static_cast<int>(t.last()), half, epsilon, offset};
+      if (raw && t.rows() == 1) return;  // its products do it
+      const Norm16Params p{t.data, context.tensor(weight).data, context.extra(to), static_cast<int>(t.last()), half, epsilon, offset,
+                           columns_of(mixed, t.rows())};
       launcher.launch("wide", "norm16", {t.rows(), 1, 1}, 256, p);
     };
     schedule_.steps.push_back(std::move(step));
+  }
+
+  /// Whether products of one row read f32 and make its norm themselves.
+  bool takes_raw() const { return mixes() && floats_; }
+  /// The norm of an operand, for products that make it themselves.
+  struct Norm {
+    std::uint32_t value = none, weight = none;
+    float offset = 0, epsilon = 0;
+    bool settles = false;
+  };
+  Norm norm_of(const Key& key) {
+    if (!takes_raw() || key.norm == none) return {};
+    const Node& node = graph_.nodes[key.norm];
+    const bool first = !settled_;
+    settled_ = true;
+    return {key.value, node.inputs[1], static_cast<float>(node.attributes->real(QUERN_KEY_WEIGHT_OFFSET)),
+            static_cast<float>(node.attributes->real(QUERN_KEY_EPSILON)), first};
+  }
+  static void take_raw(MixedParams& p, const Norm& norm, const StepContext& context) {
+    if (p.t != 1 || norm.value == none) return;
+    p.raw = context.tensor(norm.value).data;
+    p.raw_weight = context.tensor(norm.weight).data;
+    p.raw_offset = norm.offset;
+    p.epsilon = norm.epsilon;
+    p.settles = norm.settles ? 1 : 0;
   }
 
   void ensure(const Key& key, std::uint32_t node) {
     Operand& operand = operands_.at(key);
     if (operand.filled) return;
     operand.filled = true;
+    const std::int64_t in_k = operand.k;
     Step step;
     step.first_node = node;
     step.nodes = 0;
     step.kernel = "to_16.cuda";
     step.reads = {key.value};
     step.extras = {operand.slot};
-    step.emit = [=, to = operand.slot](const StepContext& context, Launcher& launcher) {
+    step.emit = [=, to = operand.slot, mixed = mixes()](const StepContext& context, Launcher& launcher) {
       const Tensor& t = context.tensor(key.value);
-      const To16Params p{t.data, context.extra(to), t.elements(), key.half};
+      const To16Params p{t.data, context.extra(to), t.elements(), key.half, columns_of(mixed, t.elements() / in_k), static_cast<int>(in_k)};
       launcher.launch("wide", "to16", launcher.spread(t.elements() / 4), 256, p);
     };
     schedule_.steps.push_back(std::move(step));
@@ -189,7 +257,7 @@ class Fuser : Uses {
   };
   /// One product, its weights copied to scratch first where there is no 16-bit copy.
   static void product(const Tensor& w, Address operand, float scale, bool half, std::int64_t m, const Target& to, Address workspace,
-                      Launcher& launcher) {
+                      Launcher& launcher, bool y16 = false) {
     Address weights = launcher.gpu().shadows().find(w);
     if (weights == 0) {
       const UnpackParams unpack{blocks_of(w), workspace, QUERN_BF16, w.dims[0], w.last()};
@@ -197,12 +265,30 @@ class Fuser : Uses {
       weights = workspace;
     }
     launcher.dense({operand, weights, to.bias, to.c, to.y, static_cast<int>(m), static_cast<int>(w.dims[0]), static_cast<int>(w.last()),
-                    static_cast<int>(to.row), 1.0f / scale},
+                    static_cast<int>(to.row), 1.0f / scale, y16},
                    half);
   }
 
+  /// The parameters of kernels/mixed.cu for the products of an operand.
+  static MixedParams mixed_params(const std::vector<std::uint32_t>& weights, const Operand& in, std::int64_t m, const StepContext& context) {
+    MixedParams p{};
+    p.t = static_cast<int>(m);
+    p.columns = columns_of(true, m);
+    p.parts = static_cast<int>(weights.size());
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      const Tensor& w = context.tensor(weights[i]);
+      p.part[i].w = blocks_of(w);
+      p.part[i].rows = static_cast<int>(w.dims[0]);
+    }
+    p.k = static_cast<int>(in.k);
+    p.x = context.extra(in.slot);
+    p.alpha = 1.0f / in.scale;
+    return p;
+  }
+
   /// Products of one operand into a buffer, side by side: one product where their 16-bit weights follow one another.
-  void side_by_side(const std::vector<std::uint32_t>& group, const Key& key, std::uint32_t buffer, const char* kernel) {
+  /// y16: the buffer has f16, gate_scale times smaller.
+  void side_by_side(const std::vector<std::uint32_t>& group, const Key& key, std::uint32_t buffer, const char* kernel, bool y16 = false) {
     const Operand in = operands_.at(key);
     std::vector<std::uint32_t> weights;
     std::int64_t row = 0;
@@ -210,16 +296,29 @@ class Fuser : Uses {
       weights.push_back(graph_.nodes[n].inputs[1]);
       row += tensor(weights.back()).dims[0];
     }
-    schedule_.dense.push_back(weights);
+    if (!mixes()) schedule_.dense.push_back(weights);
     Step step;
     step.first_node = group.front();
     step.nodes = static_cast<std::uint32_t>(group.size());
     step.kernel = kernel;
     step.reads = weights;
     step.extras = {in.slot, buffer, workspace_};
+    const Norm norm = norm_of(key);
+    for (const std::uint32_t v : {norm.value, norm.weight}) step.reads.push_back(v);
     const std::uint32_t rows_of = graph_.nodes[group.front()].inputs[0], workspace = workspace_;
-    step.emit = [=](const StepContext& context, Launcher& launcher) {
+    step.emit = [=, mixed = mixes()](const StepContext& context, Launcher& launcher) {
       const std::int64_t m = context.tensor(rows_of).dims[0];
+      if (mixed) {
+        MixedParams p = mixed_params(weights, in, m, context);
+        take_raw(p, norm, context);
+        Address y = context.extra(buffer);
+        for (int i = 0; i < p.parts; ++i) {
+          p.part[i].y = y;
+          p.part[i].row = static_cast<int>(row);
+          y += static_cast<Address>(p.part[i].rows) * 4;
+        }
+        return launch_mixed(p, launcher);
+      }
       const Shadows& shadows = launcher.gpu().shadows();
       const Tensor& first = context.tensor(weights.front());
       Address follows = shadows.find(first);
@@ -230,16 +329,17 @@ class Fuser : Uses {
         follows += static_cast<Address>(w.elements()) * 2;
       }
       const Address y = context.extra(buffer), x = context.extra(in.slot);
+      const float scale = y16 ? in.scale * gate_scale : in.scale;
       if (joined) {
         launcher.dense({x, shadows.find(first), 0, 0, y, static_cast<int>(m), static_cast<int>(row), static_cast<int>(in.k),
-                        static_cast<int>(row), 1.0f / in.scale},
+                        static_cast<int>(row), 1.0f / scale, y16},
                        key.half);
         return;
       }
       std::int64_t column = 0;
       for (const std::uint32_t v : weights) {
         const Tensor& w = context.tensor(v);
-        product(w, x, in.scale, key.half, m, {y + static_cast<Address>(column) * 4, 0, 0, row}, context.extra(workspace), launcher);
+        product(w, x, scale, key.half, m, {y + static_cast<Address>(column) * (y16 ? 2 : 4), 0, 0, row}, context.extra(workspace), launcher, y16);
         column += w.dims[0];
       }
     };
@@ -259,7 +359,7 @@ class Fuser : Uses {
           columns += static_cast<std::uint64_t>(tensor(graph_.nodes[g].inputs[1]).dims[0]);
         }
         what.buffer = slot(most_rows() * columns * 4);
-        return side_by_side(group, key, what.buffer, "matmul.16.three.cuda");
+        return side_by_side(group, key, what.buffer, mixes() ? "matmul.mixed.three.cuda" : "matmul.16.three.cuda");
       }
     // Gate and up.
     const std::uint32_t second = first + 1;
@@ -277,16 +377,32 @@ class Fuser : Uses {
     }
     const Operand in = operands_.at(key);
     const std::uint32_t weights = node.inputs[1], bias = bias_of(first), workspace = workspace_;
-    schedule_.dense.push_back({weights});
+    if (!mixes()) schedule_.dense.push_back({weights});
     Step step;
     step.first_node = first;
     step.nodes = add == none ? 1 : 2;
-    step.kernel = add == none ? "matmul.16.cuda" : "matmul.16.add.cuda";
-    step.reads = {weights, bias, residual};
+    step.kernel = concat(mixes() ? "matmul.mixed" : "matmul.16", add == none ? ".cuda" : ".add.cuda");
+    const Norm norm = norm_of(key);
+    step.reads = {weights, bias, residual, norm.value, norm.weight};
     step.writes = {stored};
     step.extras = {in.slot, workspace_};
-    step.emit = [=, half = key.half](const StepContext& context, Launcher& launcher) {
+    step.emit = [=, half = key.half, mixed = mixes()](const StepContext& context, Launcher& launcher) {
       const Tensor &w = context.tensor(weights), &y = context.tensor(stored);
+      if (mixed) {
+        for (std::int64_t from = 0; from < y.dims[0]; from += most_mixed_rows) {  // of the head more at a time
+          MixedParams p = mixed_params({weights}, in, y.dims[0], context);
+          const auto bytes = static_cast<Address>(from * w.dims[0]) * 4;
+          p.t = static_cast<int>(std::min(most_mixed_rows, y.dims[0] - from));
+          p.x += static_cast<Address>(operand_bytes(from, in.k));
+          if (y.dims[0] == 1) take_raw(p, norm, context);
+          p.part[0].y = y.data + bytes;
+          p.part[0].row = p.part[0].rows;
+          p.part[0].bias = bias == none ? 0 : context.tensor(bias).data;
+          p.residual = residual == none ? 0 : context.tensor(residual).data + bytes;
+          launch_mixed(p, launcher);
+        }
+        return;
+      }
       product(w, context.extra(in.slot), in.scale, half, y.dims[0],
               {y.data, residual == none ? 0 : context.tensor(residual).data, bias == none ? 0 : context.tensor(bias).data, w.dims[0]},
               context.extra(workspace), launcher);
@@ -297,8 +413,35 @@ class Fuser : Uses {
   void emit_glu(std::uint32_t gate, std::uint32_t up, std::uint32_t glu, const Key& key, Operand& out) {
     done_[gate] = done_[up] = done_[glu] = true;
     const std::int64_t n = tensor(graph_.nodes[gate].inputs[1]).dims[0];
+    const std::uint32_t weights[] = {graph_.nodes[gate].inputs[1], graph_.nodes[up].inputs[1]};
+    if (mixes() && tensor(weights[0]).dtype == tensor(weights[1]).dtype) {
+      const bool half = half_of(users(root(graph_.nodes[glu].outputs[0])).front());
+      out.filled = true;
+      out.scale = half ? glu_scale : 1.0f;
+      Step step;
+      step.first_node = gate;
+      step.nodes = 3;
+      step.kernel = "matmul.mixed.glu.cuda";
+      const Operand in = operands_.at(key);
+      const Norm norm = norm_of(key);
+      step.reads = {weights[0], weights[1], norm.value, norm.weight};
+      step.extras = {in.slot, out.slot};
+      step.emit = [=, scale = out.scale, rows_of = graph_.nodes[gate].inputs[0], gate_up = std::vector<std::uint32_t>{weights[0], weights[1]},
+                   to = out.slot](const StepContext& context, Launcher& launcher) {
+        MixedParams p = mixed_params(gate_up, in, context.tensor(rows_of).dims[0], context);
+        p.glu = 1;
+        p.glu_y = context.extra(to);
+        p.glu_scale = scale;
+        p.half = half ? 1 : 0;
+        take_raw(p, norm, context);
+        launch_mixed(p, launcher);
+      };
+      schedule_.steps.push_back(std::move(step));
+      return;
+    }
     const std::uint32_t buffer = slot(most_rows() * static_cast<std::uint64_t>(n) * 8);
-    side_by_side({gate, up}, key, buffer, "matmul.16.two.cuda");
+    const bool y16 = key.half && !mixes();
+    side_by_side({gate, up}, key, buffer, mixes() ? "matmul.mixed.two.cuda" : "matmul.16.two.cuda", y16);
     const bool half = half_of(users(root(graph_.nodes[glu].outputs[0])).front());
     out.filled = true;
     out.scale = half ? glu_scale : 1.0f;
@@ -309,7 +452,7 @@ class Fuser : Uses {
     const std::uint32_t rows_of = graph_.nodes[gate].inputs[0];
     step.emit = [=, to = out.slot, scale = out.scale](const StepContext& context, Launcher& launcher) {
       const std::int64_t m = context.tensor(rows_of).dims[0];
-      const Glu16Params p{context.extra(buffer), context.extra(to), m, static_cast<int>(n), half, scale};
+      const Glu16Params p{context.extra(buffer), context.extra(to), m, static_cast<int>(n), half, scale, y16 ? gate_scale : 0.0f};
       launcher.launch("wide", "glu16", launcher.spread(m * n / 4), 256, p);
     };
     schedule_.steps.push_back(std::move(step));
@@ -357,8 +500,10 @@ class Fuser : Uses {
     write.reads = {node.inputs[1], node.inputs[2], node.inputs[3], node.inputs[4], node.inputs[5],
                    what.table,     biases[0],      biases[1],      biases[2]};
     write.extras = {buffer, queries};
+    const bool alone = mixes() && floats_ && !has_bias(what);  // of one row attention itself rotates and writes
     write.emit = [=, this_node = &node, what = what, buffer = buffer](const StepContext& context, Launcher& launcher) {
       const Tensor &table = context.tensor(what.table), &rows = context.tensor(this_node->inputs[0]);
+      if (alone && rows.dims[0] == 1) return;
       const auto bias = [&](std::uint32_t v) { return v == none ? 0 : context.tensor(v).data; };
       RopeKvParams p{};
       p.q = context.extra(buffer);
@@ -383,8 +528,11 @@ class Fuser : Uses {
     Step step;
     step.first_node = n;
     step.kernel = "attention.16.cuda";
-    step.reads = {node.inputs[1], node.inputs[2], node.inputs[3], node.inputs[4], node.inputs[5]};
-    step.extras = {queries};
+    step.reads = {node.inputs[1], node.inputs[2], node.inputs[3], node.inputs[4], node.inputs[5], what.table};
+    step.extras = {queries, buffer};
+    const auto given = [&](std::uint32_t v) { return maker(root(v)) == none; };
+    // As in decode.cpp: what no kernel of the run makes is there once a product has settled.
+    const bool early = alone && settled_ && given(what.table) && given(node.inputs[3]) && given(node.inputs[4]) && given(node.inputs[5]);
     if (store) step.writes = node.outputs;
     std::uint32_t to = none;
     if (out != nullptr) {
@@ -394,8 +542,8 @@ class Fuser : Uses {
     }
     std::vector<Tensor> storage;
     step.scratch = attention_scratch(graph_.describe(node, storage));
-    step.emit = [=, this_node = &node, storage = std::vector<Tensor>(node.inputs.size() + 1)](const StepContext& context,
-                                                                                              Launcher& launcher) mutable {
+    step.emit = [=, mixed = mixes(), this_node = &node, what = what, buffer = buffer, storage = std::vector<Tensor>(node.inputs.size() + 1)](
+                    const StepContext& context, Launcher& launcher) mutable {
       for (std::size_t i = 0; i < this_node->inputs.size(); ++i)
         storage[i] = this_node->inputs[i] == none ? Tensor{} : context.tensor(this_node->inputs[i]);
       storage.back() = context.tensor(this_node->outputs[0]);
@@ -415,6 +563,19 @@ class Fuser : Uses {
         p.q_dtype = p.k.dtype;
         p.y = y;
         p.y_dtype = static_cast<int>(y_dtype);
+        if (to != none) p.y_columns = columns_of(mixed, m);
+        if (alone && m == 1) {
+          const Tensor& table = context.tensor(what.table);
+          p.q = context.extra(buffer);
+          p.q_dtype = QUERN_F32;
+          p.new_k = p.q + static_cast<Address>(storage[0].dims[1] * storage[0].dims[2]) * 4;
+          p.new_v = p.new_k + static_cast<Address>(p.k.kv_heads * p.k.d) * 4;
+          p.rope = table.data;
+          p.rope_positions = table.dims[0];
+          p.rope_pairs = table.dims[1];
+          p.rope_mode = static_cast<int>(what.mode);
+          p.early = early ? 1 : 0;
+        }
         launch_attention(p, m, launcher);
         return;
       }
@@ -445,6 +606,9 @@ class Fuser : Uses {
     Attention of;
     std::uint32_t buffer;
   };
+  const CardFacts* card_;
+  bool floats_ = false;   // no product has quantised weights
+  bool settled_ = false;  // a product of one row that settles (MixedParams) was emitted
   std::uint32_t symbol_ = none, workspace_ = 0;
   std::vector<bool> done_, norms_;
   std::map<Key, Operand> operands_;
@@ -457,6 +621,11 @@ class Fuser : Uses {
 Schedule wide_schedule(const Graph& graph) {
   if (graph.source.symbols.empty()) return {};
   return Fuser(graph).run();
+}
+
+Schedule mixed_schedule(const Graph& graph, const CardFacts& card) {
+  if (graph.source.symbols.empty()) return {};
+  return Fuser(graph, &card).run();
 }
 
 }  // namespace quern::cuda

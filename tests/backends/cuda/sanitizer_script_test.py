@@ -8,6 +8,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 SCRIPT = sys.argv[1]
@@ -71,6 +72,14 @@ class Script(unittest.TestCase):
     def test_a_shard_that_is_cut_is_not_written_down(self):
         code, report, _ = self.script("--seconds", "1", "--shards", "1-2/2", SLEEP="30")
         self.assertEqual((code, report), (4, ""))
+
+    def test_shards_side_by_side(self):
+        began = time.monotonic()
+        code, report, _ = self.script("--at-once", "4", "--shards", "1-4/4", SLEEP="2")
+        self.assertEqual(code, 0)
+        self.assertEqual(len(report.splitlines()), 4)
+        self.assertLess(time.monotonic() - began, 7)
+        self.assertEqual(len(self.calls()), 4)
 
     def test_one_case_a_kernel(self):
         journal = self.folder / "journal"

@@ -3,6 +3,7 @@
 #include "alibi.cuh"
 #include "kv.cuh"
 #include "quantise.cuh"
+#include "operand.cuh"
 
 enum { TILE = 64, HEADS = 8, MAX_D = 256 };
 
@@ -47,6 +48,13 @@ __device__ __noinline__ float logit(const AttentionParams& p, float dot, int t, 
     else v = fmaf(alibi_slope(p.max_bias, head, p.heads), load_float(at<const char>(p.mask), p.mask_dtype, m), v);
   }
   return v;
+}
+
+/// Element i of row t of the result.
+DEV void store_result(const AttentionParams& p, int t, int i, float v) {
+  const int size = p.heads * p.v.d;
+  if (p.y_columns) store_operand(at<char>(p.y) + operand_row(t, p.y_columns, size / 256), p.y_columns, i, v, p.y_dtype == F16);
+  else if (p.y) store_float(at<char>(p.y), p.y_dtype, (i64)t * size + i, v);
 }
 
 /// Ends a block: s.out holds `key_groups` unnormalised parts of its heads' outputs, s.most and s.sum their softmax. The last block of
@@ -119,7 +127,7 @@ DEV void finish(const AttentionParams& p, S& s, int active, int split, int t, in
       }
     }
     const i64 to = ((i64)t * p.heads + first_head) * dv + e;
-    if (e < heads * dv && p.y) store_float(at<char>(p.y), p.y_dtype, to, v);
+    if (p.y_columns || e < heads * dv) store_result(p, t, first_head * dv + e, v);  // heads of an operand are whole warps
     if (p.out.codes) quantise32(v, p.out, to / 32, lane);
   }
 }

@@ -22,7 +22,7 @@ template <int D, int G> struct Shape {
     TEAMS = G == 1 ? 8 : 4,
     THREADS = HEAD_WARPS * TEAMS * 32,
     AT_ONCE = G == 1 && D == 128 ? 8 : 16,  // keys of a tile
-    STAGES = G == 1 && D == 128 ? 2 : 3
+    STAGES = 3
   };
 };
 
@@ -299,7 +299,7 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
     }
     v *= total > 0.0f ? 1.0f / total : total == 0.0f ? 0.0f : total;  // a NaN stays one
     const i64 to = ((i64)t * p.heads + first_head) * D + i;
-    if (p.y) store_float(at<char>(p.y), p.y_dtype, to, v);
+    store_result(p, t, first_head * D + i, v);
     if (p.out.codes) quantise32(v, p.out, to / 32, lane);
   }
   if (whole) return;

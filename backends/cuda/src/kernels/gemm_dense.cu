@@ -69,7 +69,8 @@ template <bool HALF> DEV void gemm_dense(const DenseParams& p, char* memory) {
           float y = acc[i][j][half * 2 + e] * p.alpha;
           if (p.bias) y += at<const float>(p.bias)[n + e];
           if (p.c) y += at<const float>(p.c)[m * p.row + n + e];
-          at<float>(p.y)[m * p.row + n + e] = y;
+          if (p.y16) at<u16>(p.y)[m * p.row + n + e] = HALF ? to_half(y) : to_bf16(y);
+          else at<float>(p.y)[m * p.row + n + e] = y;
         }
       }
 }

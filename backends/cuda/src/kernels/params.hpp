@@ -104,6 +104,7 @@ struct AttentionParams {
   int rope_mode;
   int early;  // positions, pages, rope and older keys may be read before the kernel before has ended: no kernel of the run makes them
   Address faults;
+  int y_columns;     // y is an operand of so many columns (operand.cuh), of f16 or bf16; 0: rows
 };
 
 struct GemvPart {
@@ -160,22 +161,26 @@ struct DenseParams {
   Address x, w, bias, c, y;  // x [m][k], w [n][k], bf16 or f16; bias, c, y f32
   int m, n, k, row;
   float alpha;
+  int y16;               // y is of the operands' type; without c
 };
 struct Norm16Params {
   Address x, weight, y;
   int h, half;  // half: y is f16, else bf16
   float epsilon, offset;
+  int columns;  // y is an operand of so many (operand.cuh); 0: rows
 };
 struct To16Params {
   Address x, y;
   long long count;  // a multiple of 4
   int half;
+  int columns, k;  // as of Norm16Params; of rows of k
 };
 struct Glu16Params {
   Address x, y;
   long long rows;
   int n, half;
   float scale;
+  float x_scale;  // not 0: x is f16, this many times too small
 };
 struct RopeKvParams {
   Address q, keys, values, bias_q, bias_k, bias_v;  // f32 rows, q_row, k_row and v_row elements apart; biases or 0

@@ -26,23 +26,32 @@ KERNEL(1024) rank_rows(const __grid_constant__ RankParams p) {
 
 /// How many of the best `count` logits it takes until their probabilities reach p: a scan, each thread a share of neighbours.
 DEV i64 reach(const u64* keys, i64 count, float best, double p) {
-  __shared__ double totals[1024];
+  __shared__ double totals[32];  // of warps
   __shared__ i64 reached;
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
   const i64 share = (count + blockDim.x - 1) / blockDim.x, begin = min(count, threadIdx.x * share), end = min(count, begin + share);
   double sum = 0.0;
   for (i64 i = begin; i < end; ++i) sum += weight_of(logit_of(keys[i]), best, 1.0);
-  totals[threadIdx.x] = sum;
+  double upto = sum;  // and all that the lanes below have
+#pragma unroll
+  for (int o = 1; o < 32; o <<= 1) {
+    const double left = __shfl_up_sync(~0u, upto, o);
+    if (lane >= o) upto += left;
+  }
+  double below = __shfl_up_sync(~0u, upto, 1);
+  if (lane == 0) below = 0.0;
+  if (lane == 31) totals[warp] = upto;
   if (threadIdx.x == 0) reached = count;
   __syncthreads();
-  for (int o = 1; o < (int)blockDim.x; o <<= 1) {
-    const double left = (int)threadIdx.x >= o ? totals[threadIdx.x - o] : 0.0;
-    __syncthreads();
-    totals[threadIdx.x] += left;
-    __syncthreads();
+  double warps_below = 0.0, all = 0.0;
+  for (int w = 0; w < (int)blockDim.x >> 5; ++w) {
+    if (w == warp) warps_below = all;
+    all += totals[w];
   }
-  const double enough = p * totals[blockDim.x - 1];
-  double before = totals[threadIdx.x] - sum;
-  if (begin < end && before < enough && totals[threadIdx.x] >= enough) {  // the first share that reaches it
+  // What one thread has up to its end is to the bit what the next has before its start: one of them reaches `enough`.
+  const double enough = p * all;
+  double before = warps_below + below;
+  if (begin < end && before < enough && warps_below + upto >= enough) {  // the first share that reaches it
     i64 i = begin;
     for (; i < end - 1; ++i) {
       before += weight_of(logit_of(keys[i]), best, 1.0);

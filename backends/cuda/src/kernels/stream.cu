@@ -115,10 +115,12 @@ DEV void take_input(const TilesParams& p, StreamShared& s, char* codes, char* me
     if (lane == 0) s.partial[thread >> 5] = thread == 0 ? square_sum : 0.0f;
     return;
   }
-  // Eight lanes share 32 values. The first weights of the norm come before the wait.
+  // Eight lanes share 32 values. The weights of the norm come before the wait.
   const int quads = g.k / 4;
   const auto weight = [&](int i) { return p.raw_weight && i < quads ? at<const float4>(p.raw_weight)[i] : make_float4(1.0f, 1.0f, 1.0f, 1.0f); };
-  const float4 first_weight = weight(thread);
+  float4 weights[RAW_TURNS];
+#pragma unroll
+  for (int n = 0; n < RAW_TURNS; ++n) weights[n] = weight(thread + n * COMPUTING);
   wait_previous();
   if (p.settles) start_next();
   float4 x[RAW_TURNS];
@@ -133,7 +135,7 @@ DEV void take_input(const TilesParams& p, StreamShared& s, char* codes, char* me
   for (int n = 0; n < RAW_TURNS; ++n) {
     const int i = thread + n * COMPUTING;
     if (n > 0 && n * COMPUTING >= quads) break;
-    const float4 w = n == 0 ? first_weight : weight(i);
+    const float4 w = weights[n];
     squares = fmaf(x[n].x, x[n].x, fmaf(x[n].y, x[n].y, fmaf(x[n].z, x[n].z, fmaf(x[n].w, x[n].w, squares))));
     const float a = x[n].x * (w.x + offset), b = x[n].y * (w.y + offset), c = x[n].z * (w.z + offset), d = x[n].w * (w.w + offset);
     float most = fmaxf(fmaxf(fabsf(a), fabsf(b)), fmaxf(fabsf(c), fabsf(d)));

@@ -1,6 +1,6 @@
 // What lies between the products of a step of many rows: norms, SwiGLU and rotations, whose results are 16-bit operands of products.
 #include "kv.cuh"
-#include "matrix.cuh"
+#include "operand.cuh"
 
 /// One block a row: y16 = x / rms(x) * (weight + offset). Rows of up to 4096 elements are read once.
 KERNEL(256) norm16(const __grid_constant__ Norm16Params p) {
@@ -21,9 +21,11 @@ KERNEL(256) norm16(const __grid_constant__ Norm16Params p) {
   const float factor = 1.0f / sqrtf(block_sum(sum) / (float)p.h + p.epsilon);
   const auto store = [&](int i, const float4& a) {
     const float4 w = *reinterpret_cast<const float4*>(weight + i);
+    const float4 y = make_float4(a.x * factor * (w.x + p.offset), a.y * factor * (w.y + p.offset), a.z * factor * (w.z + p.offset),
+                                 a.w * factor * (w.w + p.offset));
+    if (p.columns) return store_operand_four(at<char>(p.y) + operand_row(blockIdx.x, p.columns, p.h / 256), p.columns, i, y, p.half);
     *reinterpret_cast<uint2*>(at<u16>(p.y) + (i64)blockIdx.x * p.h + i) =
-        make_uint2(pack16(a.x * factor * (w.x + p.offset), a.y * factor * (w.y + p.offset), p.half),
-                   pack16(a.z * factor * (w.z + p.offset), a.w * factor * (w.w + p.offset), p.half));
+        make_uint2(pack16(y.x, y.y, p.half), pack16(y.z, y.w, p.half));
   };
 #pragma unroll
   for (int j = 0; j < 4; ++j)
@@ -36,8 +38,21 @@ KERNEL(256) to16(const __grid_constant__ To16Params p) {
   wait_for_inputs();
   FOR_EACH(i, p.count / 4) {
     const float4 v = at<const float4>(p.x)[i];
+    if (p.columns) {
+      const i64 row = i * 4 / p.k;
+      store_operand_four(at<char>(p.y) + operand_row(row, p.columns, p.k / 256), p.columns, i * 4 - row * p.k, v, p.half);
+      continue;
+    }
     at<uint2>(p.y)[i] = make_uint2(pack16(v.x, v.y, p.half), pack16(v.z, v.w, p.half));
   }
+}
+
+/// Four numbers of f32, or of f16 times x_scale.
+DEV float4 four(const Glu16Params& p, i64 i) {
+  if (p.x_scale == 0.0f) return *reinterpret_cast<const float4*>(at<const float>(p.x) + i);
+  const uint2 v = *reinterpret_cast<const uint2*>(at<const u16>(p.x) + i);
+  return make_float4(p.x_scale * from_half((u16)v.x), p.x_scale * from_half((u16)(v.x >> 16)), p.x_scale * from_half((u16)v.y),
+                     p.x_scale * from_half((u16)(v.y >> 16)));
 }
 
 /// y16 = scale * silu(gate) * up, gate and up side by side in rows of 2 n; less than 2^34 elements.
@@ -46,8 +61,7 @@ KERNEL(256) glu16(const __grid_constant__ Glu16Params p) {
   const u32 quads = p.n / 4;
   FOR_EACH(i, p.rows * quads) {
     const i64 row = (u32)i / quads, c = (u32)i % quads * 4;
-    const float4 g = *reinterpret_cast<const float4*>(at<const float>(p.x) + row * 2 * p.n + c);
-    const float4 u = *reinterpret_cast<const float4*>(at<const float>(p.x) + row * 2 * p.n + p.n + c);
+    const float4 g = four(p, row * 2 * p.n + c), u = four(p, row * 2 * p.n + p.n + c);
     *reinterpret_cast<uint2*>(at<u16>(p.y) + row * p.n + c) =
         make_uint2(pack16(p.scale * (SILU(g.x) * u.x), p.scale * (SILU(g.y) * u.y), p.half),
                    pack16(p.scale * (SILU(g.z) * u.z), p.scale * (SILU(g.w) * u.w), p.half));
@@ -90,7 +104,7 @@ DEV void turn_four(const RopeKvParams& p, const float* x, const float* bias, int
   store_two(out, dtype, to + second, b.x, b.y);
 }
 
-/// One block a row: queries turned and stored, keys turned and written to the cache, values written to the cache. Heads are whole
+/// Blocks of one x are a row's: queries turned and stored, keys turned and written to the cache, values written to the cache. Heads are whole
 /// fours, and so are the elements that turn.
 KERNEL(256) rope_kv(const __grid_constant__ RopeKvParams p) {
   wait_for_inputs();
@@ -102,7 +116,7 @@ KERNEL(256) rope_kv(const __grid_constant__ RopeKvParams p) {
   const i64 slot = page_slot(p.k, t, p.faults), place = slot < 0 ? 0 : slot / p.k.page * p.k.kv_heads * p.k.page + slot % p.k.page;
   const int of_q = p.heads * quads, of_k = slot < 0 ? 0 : p.k.kv_heads * quads, of_v = slot < 0 ? 0 : p.v.kv_heads * quads_v;
 #pragma unroll 2
-  for (int e = threadIdx.x; e < of_q + of_k; e += 256) {
+  for (int e = blockIdx.y * 256 + threadIdx.x; e < of_q + of_k; e += 256 * gridDim.y) {
     const bool of_key = e >= of_q;
     const int n = of_key ? e - of_q : e, h = n / quads, i = n % quads * 4;
     const Address bias = of_key ? p.bias_k : p.bias_q;
@@ -110,7 +124,7 @@ KERNEL(256) rope_kv(const __grid_constant__ RopeKvParams p) {
               of_key ? p.k.cache : p.q_out, of_key ? p.k.dtype : p.q_dtype, of_key ? (place + h * p.k.page) * d : (t * p.heads + h) * d);
   }
 #pragma unroll 2
-  for (int e = threadIdx.x; e < of_v; e += 256) {
+  for (int e = blockIdx.y * 256 + threadIdx.x; e < of_v; e += 256 * gridDim.y) {
     const int h = e / quads_v, i = e % quads_v * 4;
     float4 v = *reinterpret_cast<const float4*>(values + h * dv + i);
     if (p.bias_v) {

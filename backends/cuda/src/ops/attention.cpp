@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::int64_t heads_a_block = 8, largest_head = 256, most_splits = 64;
 constexpr std::int64_t most_alone = 256;  // ALONE of kernels/attention_pages.cuh
+constexpr std::int64_t rereadable = 8 << 20;  // bytes of a sequence's keys and values that each head may read for itself: they stay in L2
 
 const char* kernel_of(int dtype) {
   switch (dtype) {
@@ -30,7 +31,7 @@ struct PagesShape {
 PagesShape pages_shape(const AttentionParams& p) {
   const int group = p.group == 1 ? 1 : p.group <= 4 ? 4 : 8, d = p.k.d;
   const bool narrow = group == 1 && d == 128;
-  PagesShape s{group, group == 1 ? 8 : 4, group == 1 ? 256 : 512, narrow ? 8 : 16, narrow ? 2 : 3, 0};
+  PagesShape s{group, group == 1 ? 8 : 4, group == 1 ? 256 : 512, narrow ? 8 : 16, 3, 0};
   const auto round = [](int bytes) { return (bytes + 127) / 128 * 128; };
   const int own = (std::max(group, 4) * d + group * 64 + 3 * group + s.teams * group * d + 1) * 4;
   const int pipe = 2 * s.teams * s.stages * 8 + 2 * s.teams * group * 4 + 2 * 128 * 2;
@@ -144,6 +145,9 @@ AttentionParams attention_params(const Call& call, Launcher& launcher) {
   p.sinks = call.input(8).data;
   p.heads = static_cast<int>(q.dims[1]);
   p.group = static_cast<int>(std::min(heads_a_block, q.dims[1] / k.dims[1]));
+  // A head a block, where that fits the card at once: a step's latency is that of a block's heads, one after another.
+  const std::int64_t bytes = 2 * 2 * call.input(3).dims[1] * k.dims[2] * k.dims[1] * k.last();
+  if (!call.invariant && bytes <= rereadable && q.dims[0] * q.dims[1] <= 2 * launcher.multiprocessors()) p.group = 1;
   p.causal = call.integer(QUERN_KEY_CAUSAL) != 0;
   p.window = static_cast<int>(call.integer(QUERN_KEY_WINDOW));
   p.scale = static_cast<float>(call.real(QUERN_KEY_SCALE));
@@ -184,7 +188,10 @@ void launch_rope_kv(RopeKvParams& p, const Tensor& table, int mode, std::int64_t
   p.rope_pairs = table.dims[1];
   p.rope_mode = mode;
   p.faults = launcher.faults();
-  launcher.launch("wide", "rope_kv", {rows, 1, 1}, 256, p);
+  // Of few rows every element that a thread has is a wait on memory: as many blocks as the card has room for.
+  const std::int64_t quads = (std::int64_t{p.heads} + p.k.kv_heads) * p.k.d / 4;
+  const std::int64_t most = std::max<std::int64_t>(1, 4 * launcher.multiprocessors() / std::max<std::int64_t>(1, rows));
+  launcher.launch("wide", "rope_kv", {rows, std::clamp<std::int64_t>((quads + 255) / 256, 1, most), 1}, 256, p);
 }
 
 void launch_attention(const AttentionParams& p, std::int64_t rows, Launcher& launcher) {

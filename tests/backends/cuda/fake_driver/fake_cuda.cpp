@@ -7,6 +7,7 @@
 //
 // With FAKE_ANY_KERNEL the other kernels are taken and do nothing, streams can be captured, and FAKE_LOG names a file that gets a line for
 // every launch, allocation, copy and wait: what a whole step asks of the driver.
+#include "cubin.hpp"
 #include "driver.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/matmul.hpp"
@@ -15,6 +16,7 @@
 #include "quern/quern_dtypes.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
@@ -25,6 +27,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -59,8 +62,10 @@ namespace {
 using namespace quern::cuda;
 
 constexpr int cards = 2;
+constexpr std::size_t card_memory = std::size_t{8} << 30;
+std::atomic<std::size_t> created{0};  // bytes of memory that can be mapped
 constexpr Result driver_mismatch = constant::driver_mismatch, device_unavailable = constant::device_unavailable, not_supported = 801,
-                 unknown = constant::unknown;
+                 unknown = constant::unknown, invalid_value = 1;
 
 bool is(int fault) { return FAKE_FAULT == fault; }
 
@@ -220,6 +225,22 @@ constexpr Kernel kernels[] = {{"unpack_rows", unpack_rows}, {"gemv_exact_", gemv
                               {"deliver", deliver},         {"publish", publish},      {"copy_elements", copy_elements},
                               {"repack", repack},           {"logit_bias", logit_bias}};
 
+/// A kernel of a module. What is too much for it is refused, as a driver refuses it.
+struct Loaded {
+  const Kernel& kernel;
+  KernelLimits limits;
+  std::uint64_t dynamic_shared;  // bytes at most
+};
+constexpr std::uint64_t usual_shared = 48 << 10, most_shared = 232448;
+
+Result load(const Kernel& kernel, const char* image, const char* name, Function* function) {
+  static std::vector<std::unique_ptr<Loaded>> loaded;
+  const KernelLimits limits = limits_of(image, name);
+  loaded.push_back(std::make_unique<Loaded>(Loaded{kernel, limits, usual_shared - limits.fixed_shared}));
+  *function = reinterpret_cast<Function>(loaded.back().get());
+  return constant::success;
+}
+
 /// A line of the log of what was asked.
 void note(const char* what, unsigned long long bytes = 0, const char* name = "") {
   static std::FILE* const log = std::getenv("FAKE_LOG") == nullptr ? nullptr : std::fopen(std::getenv("FAKE_LOG"), "ae");
@@ -298,6 +319,7 @@ FAKE cuGetErrorName(Result result, const char** name) {
           : result == driver_mismatch        ? "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"
           : result == device_unavailable     ? "CUDA_ERROR_DEVICE_UNAVAILABLE"
           : result == not_supported          ? "CUDA_ERROR_NOT_SUPPORTED"
+          : result == invalid_value          ? "CUDA_ERROR_INVALID_VALUE"
                                              : "CUDA_ERROR_UNKNOWN";
   return constant::success;
 }
@@ -306,6 +328,7 @@ FAKE cuGetErrorString(Result result, const char** words) {
            : result == driver_mismatch        ? "system has unsupported display driver / cuda driver combination"
            : result == device_unavailable     ? "CUDA-capable device(s) is/are busy or unavailable"
            : result == not_supported          ? "operation not supported"
+           : result == invalid_value          ? "invalid argument"
                                               : "unknown error";
   return constant::success;
 }
@@ -319,13 +342,14 @@ FAKE cuDeviceGetUuid_v2(Uuid* uuid, int device) {
   std::memset(uuid, 0x40 + device, sizeof *uuid);
   return constant::success;
 }
-FAKE cuDeviceTotalMem_v2(std::size_t* bytes, int) { return *bytes = std::size_t{8} << 30, constant::success; }
+FAKE cuDeviceTotalMem_v2(std::size_t* bytes, int) { return *bytes = card_memory, constant::success; }
 FAKE cuDeviceGetAttribute(int* value, int key, int device) {
   switch (key) {
     case constant::attribute_major: *value = FAKE_MAJOR; break;
     case constant::attribute_minor: *value = FAKE_MINOR; break;
     case constant::attribute_multiprocessors: *value = 2; break;
     case constant::attribute_pci_bus: *value = 0x41 + device; break;
+    case constant::attribute_addresses: *value = 1; break;
     case constant::attribute_shared_optin: *value = 232448; break;
     default: *value = 0;
   }
@@ -341,25 +365,31 @@ FAKE cuDevicePrimaryCtxRelease_v2(int) { return constant::success; }
 FAKE cuCtxPushCurrent_v2(Context) { return constant::success; }
 FAKE cuCtxPopCurrent_v2(Context* context) { return give(context); }
 FAKE cuCtxSynchronize() { return constant::success; }
-FAKE cuModuleLoadData(Module* module, const void*) { return give(module); }
+FAKE cuModuleLoadData(Module* module, const void* image) {  // images live as long as the plugin
+  *module = reinterpret_cast<Module>(const_cast<void*>(image));
+  return constant::success;
+}
 FAKE cuModuleUnload(Module) { return constant::success; }
-FAKE cuModuleGetFunction(Function* function, Module, const char* name) {
+FAKE cuModuleGetFunction(Function* function, Module module, const char* name) {
+  const char* image = reinterpret_cast<const char*>(module);
   for (const Kernel& kernel : kernels)
-    if (std::string_view(name).starts_with(kernel.prefix)) {
-      *function = reinterpret_cast<Function>(const_cast<Kernel*>(&kernel));
-      return constant::success;
-    }
+    if (std::string_view(name).starts_with(kernel.prefix)) return load(kernel, image, name, function);
   if (!FAKE_ANY_KERNEL) return not_supported;
   static std::set<std::string> names;
   static std::vector<std::unique_ptr<Kernel>> others;
-  others.push_back(std::make_unique<Kernel>(*names.insert(name).first, do_nothing));
-  *function = reinterpret_cast<Function>(others.back().get());
+  others.push_back(std::make_unique<Kernel>(Kernel{*names.insert(name).first, do_nothing}));
+  return load(*others.back(), image, name, function);
+}
+FAKE cuFuncSetAttribute(Function function, int attribute, int value) {
+  Loaded& loaded = *reinterpret_cast<Loaded*>(function);
+  if (attribute != constant::function_max_dynamic_shared) return constant::success;
+  if (loaded.limits.fixed_shared + static_cast<std::uint64_t>(value) > most_shared) return invalid_value;
+  loaded.dynamic_shared = static_cast<std::uint64_t>(value);
   return constant::success;
 }
-FAKE cuFuncSetAttribute(Function, int, int) { return constant::success; }
 FAKE cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
-  *total = std::size_t{8} << 30;
-  *free = is(FAKE_OUT_OF_MEMORY) ? 0 : *total;
+  *total = card_memory;
+  *free = is(FAKE_OUT_OF_MEMORY) ? 0 : card_memory - created;
   return constant::success;
 }
 FAKE cuMemAlloc_v2(DevicePointer* memory, std::size_t bytes) {
@@ -372,6 +402,40 @@ FAKE cuMemAlloc_v2(DevicePointer* memory, std::size_t bytes) {
 FAKE cuMemFree_v2(DevicePointer memory) {
   std::free(reinterpret_cast<void*>(memory));
   return constant::success;
+}
+// Addresses are reserved without memory behind them: what is not mapped cannot be touched.
+FAKE cuMemGetAllocationGranularity(std::size_t* grain, const AllocationProperties*, int) { return *grain = std::size_t{2} << 20, constant::success; }
+FAKE cuMemAddressReserve(DevicePointer* address, std::size_t bytes, std::size_t, DevicePointer, unsigned long long) {
+  void* place = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  *address = reinterpret_cast<DevicePointer>(place);
+  return place == MAP_FAILED ? constant::out_of_memory : constant::success;
+}
+FAKE cuMemAddressFree(DevicePointer address, std::size_t bytes) {
+  munmap(reinterpret_cast<void*>(address), bytes);
+  return constant::success;
+}
+FAKE cuMemCreate(MemoryHandle* handle, std::size_t bytes, const AllocationProperties*, unsigned long long) {
+  note("alloc", bytes);
+  if (is(FAKE_OUT_OF_MEMORY) || created + bytes > card_memory) return constant::out_of_memory;
+  created += bytes;
+  *handle = bytes;
+  return constant::success;
+}
+FAKE cuMemRelease(MemoryHandle handle) {
+  created -= handle;
+  return constant::success;
+}
+FAKE cuMemMap(DevicePointer, std::size_t bytes, std::size_t, MemoryHandle handle, unsigned long long) {
+  return handle == bytes ? constant::success : unknown;
+}
+FAKE cuMemUnmap(DevicePointer address, std::size_t bytes) {
+  void* place = reinterpret_cast<void*>(address);
+  madvise(place, bytes, MADV_DONTNEED);
+  mprotect(place, bytes, PROT_NONE);
+  return constant::success;
+}
+FAKE cuMemSetAccess(DevicePointer address, std::size_t bytes, const AccessDescription*, std::size_t) {
+  return mprotect(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE) == 0 ? constant::success : unknown;
 }
 FAKE cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) {
   note("host_alloc", bytes);
@@ -448,8 +512,16 @@ FAKE cuGraphDestroy(CapturedGraph graph) {
   return constant::success;
 }
 #if FAKE_FAULT != FAKE_SYMBOL_MISSING
-FAKE cuLaunchKernelEx(const LaunchConfig*, Function function, void** arguments, void**) {
-  const Kernel& kernel = *reinterpret_cast<const Kernel*>(function);
+FAKE cuLaunchKernelEx(const LaunchConfig* config, Function function, void** arguments, void**) {
+  const Loaded& loaded = *reinterpret_cast<const Loaded*>(function);
+  const Kernel& kernel = loaded.kernel;
+  const std::uint64_t threads = std::uint64_t{config->block_x} * config->block_y * config->block_z;
+  const bool some = config->grid_x > 0 && config->grid_y > 0 && config->grid_z > 0 && threads > 0;
+  if (!some || config->grid_y > 65535 || config->grid_z > 65535 || threads > loaded.limits.most_threads ||
+      config->shared_bytes > loaded.dynamic_shared) {
+    note("refused_launch", config->shared_bytes, std::string(kernel.prefix).c_str());
+    return invalid_value;
+  }
   note(capturing != nullptr ? "captured_launch" : "launch", 0, std::string(kernel.prefix).c_str());
   if (!is(FAKE_WRONG_RESULTS)) launch(kernel, arguments[0]);
   return constant::success;

@@ -1,0 +1,34 @@
+// What the host passes to mixed.cu.
+#pragma once
+#include "params.hpp"
+
+namespace quern::cuda {
+
+struct MixedPart {
+  Blocks w;
+  Address y;     // f32 [t], rows of `row`; not under glu
+  Address bias;  // f32 [rows] or 0
+  int rows, row;
+};
+/// y = alpha W x for up to 32 rows of f16 (weights of bf16: bf16) activations. Rows of parts stand one after another, in whole tiles of 16 but the last.
+struct MixedParams {
+  MixedPart part[3];
+  int parts, k, t;
+  Address x;         // 16 bits, see operand.cuh; of `columns`
+  // Of one row, in place of x: f32 [k], 0: none. With a weight (f32 [k]) it is normalised and times weight + offset.
+  Address raw, raw_weight;
+  float raw_offset, epsilon;
+  float alpha;
+  Address residual;  // f32, as y of part 0, or 0
+  int glu;           // 1: part 0 is gate, part 1 up; glu_y = glu_scale * silu(gate) * up, an operand of `columns`
+  Address glu_y;
+  float glu_scale;
+  int half;          // glu_y is f16, else bf16
+  int settles;       // 1: the next kernel starts only when all before this one are done
+  int tiles;         // of a block: 16 rows each
+  int ways;          // warps that share a tile
+  int span;          // blocks of 256 that a warp takes of a chunk of activations
+  int columns;       // of the operands: 1, 8, 16 or 32
+};
+
+}  // namespace quern::cuda

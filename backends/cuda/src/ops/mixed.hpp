@@ -1,0 +1,24 @@
+// Products of 2 to 32 rows of f16 activations with quantised weights, by kernels/mixed.cu.
+#pragma once
+
+#include "../kernels/mixed.hpp"
+#include "../op.hpp"
+
+namespace quern::cuda {
+
+constexpr std::int64_t most_mixed_rows = 32;
+constexpr std::int64_t operand_pitch = 592;  // OPERAND_PITCH of kernels/operand.cuh
+
+/// How many rows an operand has room for that holds `rows`, and its bytes.
+constexpr std::int64_t operand_columns(std::int64_t rows) { return rows <= 1 ? 1 : rows <= 8 ? 8 : rows <= 16 ? 16 : 32; }
+constexpr std::int64_t operand_bytes(std::int64_t rows, std::int64_t k) {
+  return (rows + 31) / 32 * operand_columns(rows) * ((k + 255) / 256) * operand_pitch;
+}
+
+/// Whether the kernel takes these weights: a K format in planes, rows of whole blocks.
+bool mixed_serves(const Tensor& weights, const CardFacts& card);
+/// Fills how the work is shared among blocks and warps, and launches. All but that is filled, `columns` too, which is that of a larger
+/// operand of which these are 32 rows; rows of parts before the last are a multiple of 16 (under glu: rows of both are equal).
+void launch_mixed(MixedParams& p, Launcher& launcher);
+
+}  // namespace quern::cuda
