@@ -9,6 +9,7 @@
 // (gemv_one.comp), gate and up are one product that ends with SwiGLU, and attention rotates and writes the caches. The steps before then
 // launch nothing.
 #include "ops/attention.hpp"
+#include "gemm.hpp"
 #include "schedule.hpp"
 #include "weights.hpp"
 
@@ -27,8 +28,8 @@ constexpr std::int32_t plain = 0, norm = 1, glu = 2;  // as in shaders/quantise.
 
 class Fuser {
  public:
-  Fuser(const sdk::ResolvedGraph& graph, const CardFacts& card)
-      : graph_(graph), card_(card), users_(graph.values.size()), maker_(graph.values.size(), none), done_(graph.nodes.size(), false) {
+  Fuser(const sdk::ResolvedGraph& graph, const CardFacts& card, Tier tier)
+      : graph_(graph), card_(card), matrices_(tier >= Tier::matrices), users_(graph.values.size()), maker_(graph.values.size(), none), done_(graph.nodes.size(), false) {
     for (std::uint32_t n = 0; n < graph.nodes.size(); ++n) {
       for (const std::uint32_t v : graph.nodes[n].inputs)
         if (v != none) users_[root(v)].push_back(n);
@@ -104,6 +105,7 @@ class Fuser {
     std::int32_t mode = plain;
     std::uint32_t x = none, other = none;
     float epsilon = 0, offset = 0;
+    bool halves = false;   // of many rows, f16 for cooperative matrices
     bool direct = false;   // a product of one row makes them itself
     bool paired = false;   // of one row, x is silu(x) * other already
   };
@@ -112,17 +114,26 @@ class Fuser {
     return card_.group_limit >= 256 && static_cast<std::uint64_t>(k) * 5 / 2 + 1024 <= card_.shared_limit;
   }
 
+  /// Whether all products of a value may have it as f16.
+  bool all_allow_f16(std::uint32_t value_root) const {
+    return std::ranges::all_of(products_, [&](std::uint32_t n) {
+      return root(graph_.nodes[n].inputs[0]) != value_root || (graph_.nodes[n].conversions & QUERN_CONVERT_F16) != 0;
+    });
+  }
+
   std::uint32_t add_extra(const Tensor& x) {
     const auto rows = static_cast<std::uint64_t>(x.dims[0]), k = static_cast<std::uint64_t>(x.last());
-    schedule_.extras.push_back(rows * k + rows * (k / 16) * 8);
+    std::uint64_t bytes = rows * k + rows * (k / 16) * 8;
+    if (matrices_) bytes = std::max(bytes, f16_rows_bytes(rows, k));
+    schedule_.extras.push_back(bytes);
     return static_cast<std::uint32_t>(schedule_.extras.size() - 1);
   }
 
   /// Adds the step that makes int8 activations of `y`, reading x (and other, a weight) in its place.
   void emit_quantise(std::uint32_t y, std::uint32_t node, std::int32_t mode, std::uint32_t x, std::uint32_t other, float epsilon, float offset) {
     const std::uint32_t slot = add_extra(tensor(y));
-    const bool direct = has_room(tensor(y).last());
-    activations_[root(y)] = {slot, mode, x, other, epsilon, offset, direct, mode == glu && pairs_.contains(maker_[root(x)])};
+    const bool direct = has_room(tensor(y).last()), halves = matrices_ && all_allow_f16(root(y));
+    activations_[root(y)] = {slot, mode, x, other, epsilon, offset, halves, direct, mode == glu && pairs_.contains(maker_[root(x)])};
     Step step;
     step.node = node;
     step.nodes = mode == plain ? 0 : 1;
@@ -133,6 +144,21 @@ class Fuser {
     step.emit = [=](const StepContext& context, Launcher& launcher) {
       const Tensor t = context.tensor(x);
       if (direct && t.rows() == 1) return;
+      if (halves && takes_matrices(t.rows())) {
+        RowsF16Params p{};
+        p.x = t.data;
+        p.k = static_cast<uint>(t.last());
+        p.rows = static_cast<uint>(t.rows());
+        p.x_row = p.other_row = static_cast<std::int64_t>(p.k) * 4;
+        if (mode == norm) p.weight = context.tensor(other).data;
+        if (mode == glu) p.other = context.tensor(other).data;
+        p.y = context.extra(slot);
+        p.row_scale = p.y + f16_scales_offset(p.rows, p.k);
+        p.epsilon = epsilon;
+        p.offset = offset;
+        launch_rows_f16(p, mode, launcher);
+        return;
+      }
       QuantiseParams p{};
       p.x = t.data;
       p.k = static_cast<uint>(t.last());
@@ -216,12 +242,12 @@ class Fuser {
     std::uint32_t y = node.outputs[0], residual = none;
     Step step;
     step.node = n;
-    step.kernel = "gemv.vulkan";
+    step.kernel = source.halves ? "gemm.vulkan" : "gemv.vulkan";
     if (const std::uint32_t add = add_of(n, residual); add != none) {
       y = graph_.nodes[add].outputs[0];
       done_[add] = true;
       step.nodes = 2;
-      step.kernel = "gemv.add.vulkan";
+      step.kernel = source.halves ? "gemm.add.vulkan" : "gemv.add.vulkan";
     }
     step.reads = {b};
     for (const std::uint32_t v : {bias, residual})
@@ -263,6 +289,11 @@ class Fuser {
         p.epsilon = source.epsilon;
         p.offset = source.offset;
         launch_one(p, weights.dtype, source.paired ? plain : source.mode, k, in_pair, launcher);
+        return;
+      }
+      if (source.halves && takes_matrices(m)) {
+        const std::uint64_t halves = context.extra(source.slot);
+        launch_gemm({halves, halves + f16_scales_offset(m, k), weights.data, bias_at, c, result.data, m, n_out, k, bias_dtype}, weights.dtype, launcher);
         return;
       }
       const GemvParams p{context.extra(source.slot), weights.data, bias_at, c, result.data, m, n_out, k, bias_dtype};
@@ -449,6 +480,7 @@ class Fuser {
 
   const sdk::ResolvedGraph& graph_;
   const CardFacts& card_;
+  const bool matrices_;  // products of many rows by cooperative matrices
   std::vector<std::vector<std::uint32_t>> users_;
   std::vector<std::uint32_t> maker_;
   std::vector<bool> done_;
@@ -465,6 +497,6 @@ class Fuser {
 
 }  // namespace
 
-Schedule fused_schedule(const sdk::ResolvedGraph& graph, const CardFacts& card) { return Fuser(graph, card).run(); }
+Schedule fused_schedule(const sdk::ResolvedGraph& graph, const CardFacts& card, Tier tier) { return Fuser(graph, card, tier).run(); }
 
 }  // namespace quern::vulkan

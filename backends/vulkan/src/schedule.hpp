@@ -44,6 +44,6 @@ Schedule general_schedule(const sdk::ResolvedGraph& graph);
 
 /// Products of quantised weights take int8 activations, which norms and SwiGLU make, and add residuals. Without steps where no product of
 /// the graph does.
-Schedule fused_schedule(const sdk::ResolvedGraph& graph, const CardFacts& card);
+Schedule fused_schedule(const sdk::ResolvedGraph& graph, const CardFacts& card, Tier tier);
 
 }  // namespace quern::vulkan

@@ -4,6 +4,8 @@
 // chooses by the same rule. Addresses and byte strides have 64 bits; what is counted in one dispatch has 32.
 #ifdef __cplusplus
 #pragma once
+#include "params_matrices.h"
+
 #include <cstdint>
 namespace quern::vulkan {
 using uint = std::uint32_t;
@@ -142,6 +144,12 @@ struct GemvParams {  // rows of y and c are packed f32
   uint64_t a, b, bias, c, y;  // a: int8 activations
   uint m, n, k;
   int bias_dtype;
+};
+struct RowsF16Params {  // rows of f32 to rows of f16
+  uint64_t x, other, weight, y, row_scale;
+  int64_t x_row, other_row;
+  uint rows, k;
+  float epsilon, offset;
 };
 struct GemvOneParams {  // other: the norm's weight, or the other half of a SwiGLU; c and y: packed f32
   uint64_t x, other, b, other_b, bias, c, y;
