@@ -42,7 +42,9 @@ class Fuser {
   Schedule run() {
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n)
       if (is_product(n)) products_.push_back(n);
-    if (products_.empty()) return {};
+    bool any = !products_.empty();
+    for (std::uint32_t n = 0; n < graph_.nodes.size() && !any; ++n) any = is_attention(n);
+    if (!any) return {};
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) find_rotation(n);
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) find_pair(n);
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) {
@@ -438,7 +440,7 @@ class Fuser {
 
   bool is_attention(std::uint32_t n) const {
     const sdk::ResolvedNode& node = graph_.nodes[n];
-    if (node.op != QUERN_OP_ATTENTION || node.predicate != none || !is_f32(node.inputs[0]) || !is_f32(node.outputs[0])) return false;
+    if (node.op != QUERN_OP_ATTENTION || node.predicate != none || node.invariant || !is_f32(node.inputs[0]) || !is_f32(node.outputs[0])) return false;
     for (const std::uint32_t cache : {node.inputs[1], node.inputs[2]})
       if (graph_.values[cache].offset % 16 != 0) return false;
     std::vector<Tensor> storage;
@@ -448,16 +450,19 @@ class Fuser {
     const sdk::ResolvedNode& node = graph_.nodes[n];
     Step step;
     step.node = n;
-    step.kernel = "attention.fused.vulkan";
+    std::vector<Tensor> shapes;
+    const bool by_matrices = matrices_ && (node.conversions & QUERN_CONVERT_F16) != 0 && matrix_attention_serves(graph_.describe(node, shapes), card_);
+    step.kernel = by_matrices ? "attention.matrix.vulkan" : "attention.fused.vulkan";
     for (const std::uint32_t v : node.inputs)
       if (v != none) step.reads.push_back(v);
     step.writes = {node.outputs[0]};
     const auto found = attending_.find(n);
     if (found == attending_.end()) {
-      step.emit = [&graph = graph_, n](const StepContext& context, Launcher& launcher) {
+      step.emit = [=, &graph = graph_](const StepContext& context, Launcher& launcher) {
         std::vector<Tensor> storage;
         const Call call = graph.call(graph.nodes[n], storage, [&](std::uint32_t v) { return context.tensor(v); });
-        launch_fused_attention(call, nullptr, launcher);
+        if (by_matrices && takes_matrices(call.input(0).dims[0])) launch_matrix_attention(call, launcher);
+        else launch_fused_attention(call, nullptr, launcher);
       };
       schedule_.steps.push_back(std::move(step));
       return;
@@ -470,6 +475,7 @@ class Fuser {
     step.emit = [=, &graph = graph_](const StepContext& context, Launcher& launcher) {
       std::vector<Tensor> storage;
       const Call call = graph.call(graph.nodes[n], storage, [&](std::uint32_t value) { return context.tensor(value); });
+      if (by_matrices && takes_matrices(call.input(0).dims[0])) return launch_matrix_attention(call, launcher);
       if (call.input(0).dims[0] != 1) return launch_fused_attention(call, nullptr, launcher);
       for (const Tensor& cache : {call.input(1), call.input(2)}) launcher.touch(touched(cache, true));
       const Unrotated unrotated{context.tensor(q), context.tensor(k), context.tensor(v), context.tensor(table), mode};

@@ -15,4 +15,9 @@ struct Unrotated {
 /// `unrotated`: of one row, whose query the call's first input is not yet; null: it is, and the caches hold its key and value.
 void launch_fused_attention(const Call& call, const Unrotated* unrotated, Launcher& launcher);
 
+
+/// Of many rows, over caches of f16, by cooperative matrices: heads of 16 to 128 elements, keys as long as values.
+bool matrix_attention_serves(const Call& call, const CardFacts& card);
+void launch_matrix_attention(const Call& call, Launcher& launcher);
+
 }  // namespace quern::vulkan

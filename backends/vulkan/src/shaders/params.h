@@ -4,8 +4,9 @@
 // chooses by the same rule. Addresses and byte strides have 64 bits; what is counted in one dispatch has 32.
 #ifdef __cplusplus
 #pragma once
+#endif
 #include "params_matrices.h"
-
+#ifdef __cplusplus
 #include <cstdint>
 namespace quern::vulkan {
 using uint = std::uint32_t;
@@ -168,17 +169,6 @@ struct RopeKvParams {  // q, k, v and q_out: packed rows of f32
   int64_t table_stride, k_page, k_head, k_position, v_page, v_head, v_position;
   uint rows, heads, kv_heads, d, dv, pairs;
   int positions, mode, pages, page, sequences, pages_a_sequence, k_dtype, v_dtype;
-};
-struct AttentionParams {
-  uint64_t q, k_cache, v_cache, block_table, row_slot, position, kv_len, mask, sinks, y, faults;
-  int64_t q_row, q_head, y_row, y_head, k_page, k_head, k_position, v_page, v_head, v_position, mask_row, mask_columns, window;
-  uint rows, heads, kv_heads, d, dv;
-  int q_dtype, y_dtype, mask_dtype, sink_dtype, sink_step, pages, page, sequences, pages_a_sequence, causal;
-  float scale, softcap, max_bias;
-  int positions, mode, unused;  // of a rotation in the kernel: rows of its table, as of rope
-  uint pairs;
-  uint64_t new_k, new_v, table;
-  int64_t table_stride;
 };
 struct RouterParams {
   uint64_t logits, bias, id, weight, predicate;
