@@ -6,20 +6,20 @@
 namespace quern::vulkan {
 namespace {
 
-constexpr std::int64_t least_rows = 17;  // fewer are a tile of gemv.comp
+constexpr std::uint64_t few_rows = 32;   // the most that gemm_few.comp takes, which also reads so many whatever there is
+constexpr std::uint32_t few_columns = 32;  // of its workgroups
 
 /// A workgroup's share of y, and a subgroup's of that.
 struct Tile {
   std::int32_t m, n, part_m, part_n;
 };
-constexpr Tile small = {32, 32, 16, 16}, flat = {32, 64, 32, 16}, middle = {64, 64, 32, 32}, narrow = {128, 64, 64, 32}, wide = {128, 128, 64, 64};
+constexpr Tile small = {32, 32, 16, 16}, middle = {64, 64, 32, 32}, narrow = {128, 64, 64, 32}, wide = {128, 128, 64, 64};
 
 std::int64_t tiles(const Tile& tile, std::int64_t m, std::int64_t n) { return ((m + tile.m - 1) / tile.m) * ((n + tile.n - 1) / tile.n); }
 std::uint32_t shared_bytes(const Tile& tile) { return static_cast<std::uint32_t>((tile.m + tile.n) * 9 * 16 + tile.n * 4); }
 
 Tile choose(const CardFacts& card, std::int64_t m, std::int64_t n) {
   if (card.software()) return small;
-  if (m <= 32) return flat;
   if (m <= 64) return middle;
   const std::int64_t at_once = std::int64_t{card.multiprocessors != 0 ? card.multiprocessors : 32} * 2;
   return tiles(wide, m, n) >= at_once && shared_bytes(wide) <= card.shared_limit ? wide : narrow;
@@ -27,8 +27,7 @@ Tile choose(const CardFacts& card, std::int64_t m, std::int64_t n) {
 
 }  // namespace
 
-bool takes_matrices(std::int64_t m) noexcept { return m >= least_rows; }
-std::uint64_t f16_scales_offset(std::uint64_t rows, std::uint64_t k) noexcept { return rows * k * 2; }
+std::uint64_t f16_scales_offset(std::uint64_t rows, std::uint64_t k) noexcept { return std::max(rows, few_rows) * k * 2; }
 std::uint64_t f16_rows_bytes(std::uint64_t rows, std::uint64_t k) noexcept { return f16_scales_offset(rows, k) + rows * 4; }
 
 void launch_rows_f16(const RowsF16Params& p, std::int32_t mode, Launcher& launcher) {
@@ -38,11 +37,20 @@ void launch_rows_f16(const RowsF16Params& p, std::int32_t mode, Launcher& launch
 
 void launch_gemm(const GemmParams& p, quern_dtype format, Launcher& launcher) {
   const CardFacts& card = launcher.facts();
+  const auto shape = card.matrices;
+  if (p.m <= few_rows) {
+    const std::int32_t depth = card.software() ? 1 : format == QUERN_F16 ? 2 : 4;
+    const std::uint32_t subgroups = 8 * few_columns * (9 * 16 + 4) <= card.shared_limit && 8 * card.subgroup <= card.group_limit ? 8 : 4;
+    launcher.launch("gemm_few", subgroups * card.subgroup, {(p.n + few_columns - 1) / few_columns, 1, 1}, p,
+                    {static_cast<std::int32_t>(format), p.m <= 16 ? 16 : 32, static_cast<std::int32_t>(shape.m), static_cast<std::int32_t>(shape.n),
+                     static_cast<std::int32_t>(shape.k), depth, static_cast<std::int32_t>(subgroups)});
+    return;
+  }
   const Tile tile = choose(card, p.m, p.n);
   const std::uint32_t subgroups = static_cast<std::uint32_t>((tile.m / tile.part_m) * (tile.n / tile.part_n));
   launcher.launch("gemm", subgroups * card.subgroup, {(p.m + tile.m - 1) / tile.m, (p.n + tile.n - 1) / tile.n, 1}, p,
-                  {static_cast<std::int32_t>(format), tile.m, tile.n, tile.part_m, tile.part_n, static_cast<std::int32_t>(card.matrices.m),
-                   static_cast<std::int32_t>(card.matrices.n), static_cast<std::int32_t>(card.matrices.k)});
+                  {static_cast<std::int32_t>(format), tile.m, tile.n, tile.part_m, tile.part_n, static_cast<std::int32_t>(shape.m),
+                   static_cast<std::int32_t>(shape.n), static_cast<std::int32_t>(shape.k)});
 }
 
 }  // namespace quern::vulkan

@@ -1,12 +1,12 @@
-// Products by cooperative matrices (shaders/gemm.comp): which have them, and their launch.
+// Products by cooperative matrices (shaders/gemm.comp, gemm_few.comp) of rows of f16 (rows_f16.comp).
 #pragma once
 
 #include "op.hpp"
 
 namespace quern::vulkan {
 
-/// Whether products of m rows are computed so, their activations being rows of f16 then (shaders/rows_f16.comp).
-bool takes_matrices(std::int64_t m) noexcept;
+/// Fewer rows of int8 are a tile of gemv.comp.
+constexpr std::int64_t least_f16_rows = 5;
 /// Bytes of rows of f16 and their scales; where the scales begin.
 std::uint64_t f16_rows_bytes(std::uint64_t rows, std::uint64_t k) noexcept;
 std::uint64_t f16_scales_offset(std::uint64_t rows, std::uint64_t k) noexcept;

@@ -234,6 +234,8 @@ bool matrix_attention_serves(const Call& call, const CardFacts& card) {
   return true;
 }
 
+bool matrix_attention_pays(const Call& call) { return call.input(0).dims[0] > std::max<std::int64_t>(16, call.input(3).dims[0]); }
+
 void launch_matrix_attention(const Call& call, Launcher& launcher) {
   const CardFacts& card = launcher.facts();
   const AttentionParams p = attention_params(call, launcher);

@@ -18,6 +18,8 @@ void launch_fused_attention(const Call& call, const Unrotated* unrotated, Launch
 
 /// Of many rows, over caches of f16, by cooperative matrices: heads of 16 to 128 elements, keys as long as values.
 bool matrix_attention_serves(const Call& call, const CardFacts& card);
+/// Whether there are more rows than sequences: in a step that only decodes, each row has keys of its own, which a tile goes through in turn.
+bool matrix_attention_pays(const Call& call);
 void launch_matrix_attention(const Call& call, Launcher& launcher);
 
 }  // namespace quern::vulkan

@@ -29,6 +29,7 @@ layout(constant_id = 6) const uint size_m = 16;
 layout(constant_id = 7) const uint size_n = 16;
 layout(constant_id = 8) const uint size_k = 16;
 PUSHED(GemmParams)
+#include "finish.glsl"
 const uint row_units = 9;  // of 16 bytes, between rows in shared memory
 const uint threads = gl_WorkGroupSize.x;
 const uint a_loads = tile_m * 8 / threads, b_rows = (tile_n + threads - 1) / threads;
@@ -55,7 +56,7 @@ void main() {
     b_block[r] = uint64_t(row) * uint64_t(row_blocks);
     scale[r] = 1.0;
     float back = 1.0;
-    if (format >= Q4_0) scale[r] = fitting(bound_of_row(format, b_row[r], planes, b_block[r], row_blocks), back);
+    if (format >= Q4_0) scale[r] = fitting(bound_of_blocks(format, b_row[r], planes, b_block[r], 0u, row_blocks), back);
     if (t + r * threads < tile_n) column_scale[t + r * threads] = back;
   }
 
@@ -131,19 +132,7 @@ void main() {
       const float row_scale = Float(p.row_scale + uint64_t(row) * 4ul).v;
       vec4 v = uintBitsToFloat(tiles[result + in_part * result_units + c / 4u]);
       [[unroll]] for (uint l = 0; l < 4u; ++l) v[l] = v[l] * column_scale[part_column + c + l] * row_scale;
-      if (p.bias != 0ul) {
-        [[unroll]] for (uint l = 0; l < 4u; ++l) v[l] += load_packed(p.bias, p.bias_dtype, min(column + l, p.n - 1u));
-      }
-      const uint64_t at = (uint64_t(row) * uint64_t(p.n) + uint64_t(column)) * 4ul;
-      if (p.n % 4u == 0u) {
-        if (p.c != 0ul) v += Float4(p.c + at).v;
-        Float4(p.y + at).v = v;
-      } else {
-        for (uint l = 0; l < min(4u, p.n - column); ++l) {
-          if (p.c != 0ul) v[l] += Float(p.c + at + uint64_t(l * 4u)).v;
-          Float(p.y + at + uint64_t(l * 4u)).v = v[l];
-        }
-      }
+      finish_four(row, column, v);
     }
     barrier();
   }

@@ -19,40 +19,36 @@ float size_of_code(const int format) { return format == Q8_0 ? 128.0 : format ==
 
 float larger_size(float a, float b) { return is_nan(a) || b <= a ? a : b; }
 
-/// A bound of the weights of a row; not finite where a scale is not.
-float bound_of_row(const int format, uint64_t row, Planes planes, uint64_t block, uint row_blocks) {
+/// A bound of the weights of blocks first .. last - 1 of a row; not finite where a scale is not.
+float bound_of_blocks(const int format, uint64_t row, Planes planes, uint64_t block, uint first, uint last) {
   const uint at_once = 8u;
   float most = 0.0;
-  if (format == Q4_K || format == Q5_K) {
-    for (uint b = 0u; b < row_blocks; b += at_once) {
+  if (format == Q4_K || format == Q5_K || format == Q4_1 || format == Q5_1) {
+    for (uint b = first; b < last; b += at_once) {
       uint head[at_once];
-      [[unroll]] for (uint i = 0u; i < at_once; ++i) head[i] = Uint(row + uint64_t(min(b + i, row_blocks - 1u) * block_bytes(format))).v;
-      [[unroll]] for (uint i = 0u; i < at_once; ++i) most = larger_size(most, bound_of(format, head[i]));
-    }
-    return most;
-  }
-  if (format == Q4_1 || format == Q5_1) {
-    for (uint b = 0u; b < row_blocks; b += at_once) {
-      uint head[at_once];
-      [[unroll]] for (uint i = 0u; i < at_once; ++i) head[i] = Uint(planes.small + (block + uint64_t(min(b + i, row_blocks - 1u))) * 4ul).v;
+      [[unroll]] for (uint i = 0u; i < at_once; ++i) {
+        const uint at = min(b + i, last - 1u);
+        head[i] = Uint(format == Q4_K || format == Q5_K ? row + uint64_t(at * block_bytes(format)) : planes.small + (block + uint64_t(at)) * 4ul).v;
+      }
       [[unroll]] for (uint i = 0u; i < at_once; ++i) most = larger_size(most, bound_of(format, head[i]));
     }
     return most;
   }
   uint largest = 0u;  // the bits of halves are in the order of sizes, what is not finite behind them
-  if (row_blocks % 8u == 0u) {
-    const uint fours = row_blocks / 8u;
-    for (uint b = 0u; b < fours; b += at_once) {
+  uint b = first;
+  if ((uint(block) + first) % 8u == 0u) {
+    const uint fours = (last - first) / 8u;
+    for (uint f = 0u; f < fours; f += at_once) {
       uvec4 scales[at_once];
-      [[unroll]] for (uint i = 0u; i < at_once; ++i) scales[i] = Uint4(planes.small + (block + uint64_t(min(b + i, fours - 1u) * 8u)) * 2ul).v;
+      [[unroll]] for (uint i = 0u; i < at_once; ++i) scales[i] = Uint4(planes.small + (block + uint64_t(first + min(f + i, fours - 1u) * 8u)) * 2ul).v;
       [[unroll]] for (uint i = 0u; i < at_once; ++i) {
         const uvec4 low = scales[i] & 0x7fffu, high = scales[i] >> 16 & 0x7fffu, both = max(low, high);
         largest = max(largest, max(max(both.x, both.y), max(both.z, both.w)));
       }
     }
-  } else {
-    for (uint b = 0u; b < row_blocks; ++b) largest = max(largest, short_at(planes.small + (block + uint64_t(b)) * 2ul) & 0x7fffu);
+    b += fours * 8u;
   }
+  for (; b < last; ++b) largest = max(largest, short_at(planes.small + (block + uint64_t(b)) * 2ul) & 0x7fffu);
   return half_to_float(largest) * size_of_code(format);
 }
 

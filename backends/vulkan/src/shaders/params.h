@@ -127,7 +127,7 @@ struct MatmulParams {
   uint m, n, k, batch;
   int a_dtype, b_dtype, bias_dtype, c_dtype, y_dtype;
   int bias_step, c_step, y_step;
-  int a_share, experts;                          // outputs that share a row of a
+  int used, experts;                             // with ids: of a token, of all; a_step and c_row lead from one expert's row to the next
   float alpha, beta;
 };
 struct RepackParams {  // fields of blocks to planes: byte offset in a block, and how many bytes

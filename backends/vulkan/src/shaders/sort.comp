@@ -20,11 +20,13 @@ STORED(RankParams)
 shared uint stretch_found;
 const int loads_at_once = 8;
 
+#define ELEMENT(row_, view, i) ((row_) + uint64_t(int64_t(i) * int64_t((view).step)))
+
 /// Elements of a row for a lane, a workgroup's width apart, from `begin` on; -inf behind the end.
 void load_some(uint64_t x, uint begin, out float v[loads_at_once]) {
   [[unroll]] for (int j = 0; j < loads_at_once; ++j) {
     const uint i = begin + uint(j) * gl_WorkGroupSize.x;
-    v[j] = i < p.n ? Float(x + uint64_t(i) * 4ul).v : -INFINITY;
+    v[j] = i < p.n ? Float(ELEMENT(x, p.x, i)).v : -INFINITY;
   }
 }
 
@@ -77,7 +79,7 @@ void main() {
     ADDRESS(y, p.y, p.rows, row)
     ADDRESS(index, p.index, p.rows, row)
     if (keeps_all(row)) {
-      FOR_EACH_LANE(i, p.n) Float(y + uint64_t(i) * 4ul).v = Float(x + uint64_t(i) * 4ul).v;
+      FOR_EACH_LANE(i, p.n) Float(ELEMENT(y, p.y, i)).v = Float(ELEMENT(x, p.x, i)).v;
       continue;
     }
     float temperature = 0.0, best = -INFINITY;
@@ -122,7 +124,7 @@ void main() {
     const bool ranks = op != SAMPLE || (temperature > 0.0 && best_place != 0xffffffffu);
     if (ranks) {
       FOR_EACH_LANE(i, p.n) {
-        const uint key = descending_key(Float(x + uint64_t(i) * 4ul).v);
+        const uint key = descending_key(Float(ELEMENT(x, p.x, i)).v);
         UintPair(pair_at(pairs, i)).a = op == SORT && p.ascending != 0 ? ~key : key;
         UintPair(pair_at(pairs, i)).b = i;
       }
@@ -133,8 +135,8 @@ void main() {
     if (op == SORT) {
       FOR_EACH_LANE(i, p.kept) {
         const uint place = UintPair(pair_at(pairs, i)).b;
-        Float(y + uint64_t(int64_t(i) * int64_t(p.y.step))).v = Float(x + uint64_t(place) * 4ul).v;
-        Int(index + uint64_t(int64_t(i) * int64_t(p.index.step))).v = int(place);
+        Float(ELEMENT(y, p.y, i)).v = Float(ELEMENT(x, p.x, place)).v;
+        Int(ELEMENT(index, p.index, i)).v = int(place);
       }
       barrier();
       continue;
@@ -166,8 +168,8 @@ void main() {
     if (op != SAMPLE) {
       FOR_EACH_LANE(i, p.n) {
         const uint place = UintPair(pair_at(pairs, i)).b;
-        const float v = Float(x + uint64_t(place) * 4ul).v;
-        Float(y + uint64_t(place) * 4ul).v = i < kept ? v : -INFINITY;
+        const float v = Float(ELEMENT(x, p.x, place)).v;
+        Float(ELEMENT(y, p.y, place)).v = i < kept ? v : -INFINITY;
       }
       barrier();
       continue;
@@ -182,7 +184,7 @@ void main() {
     }
     if (lane == 0u) {
       Int(y).v = int(chosen);
-      Float(index).v = Float(x + uint64_t(chosen) * 4ul).v - top - log_of(sum);
+      Float(index).v = Float(ELEMENT(x, p.x, chosen)).v - top - log_of(sum);
     }
     barrier();
   }
