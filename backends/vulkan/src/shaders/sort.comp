@@ -18,7 +18,7 @@ STORED(RankParams)
 #define SAMPLE 4
 
 shared uint stretch_found;
-const int loads_at_once = 8;
+const int loads_at_once = 16;
 
 #define ELEMENT(row_, view, i) ((row_) + uint64_t(int64_t(i) * int64_t((view).step)))
 
@@ -82,13 +82,14 @@ void main() {
       FOR_EACH_LANE(i, p.n) Float(ELEMENT(y, p.y, i)).v = Float(ELEMENT(x, p.x, i)).v;
       continue;
     }
-    float temperature = 0.0, best = -INFINITY;
+    float temperature = 0.0, best = -INFINITY, sum = 0.0, mine_best = -INFINITY;
     uint best_place = 0xffffffffu, finite = 0u;
     const uint64_t params = p.params + uint64_t(row) * 32ul;
     if (op != SORT) {
       for (uint begin = lane; begin < p.n; begin += gl_WorkGroupSize.x * uint(loads_at_once)) {
         float v[loads_at_once];
         load_some(x, begin, v);
+        const float before = best;
         [[unroll]] for (int j = 0; j < loads_at_once; ++j) {
           if (v[j] > best) {
             best = v[j];
@@ -96,29 +97,28 @@ void main() {
           }
           if (v[j] > -INFINITY) ++finite;
         }
+        if (op == SAMPLE && best > -INFINITY) {  // the sum of all weights, relative to the best so far
+          if (best > before) sum = before == -INFINITY ? 0.0 : sum * exp_of(before - best);
+          [[unroll]] for (int j = 0; j < loads_at_once; ++j)
+            if (v[j] > -INFINITY) sum += exp_of(v[j] - best);
+        }
       }
-      const float mine = best;
+      mine_best = best;
       best = group_max(best);
       finite = subgroupAdd(finite);
       if (subgroupElect()) counts[gl_SubgroupID] = finite;
       if (lane == 0u) stretch_found = 0xffffffffu;
       barrier();
-      if (mine == best && best_place != 0xffffffffu) atomicMin(stretch_found, best_place);
+      if (mine_best == best && best_place != 0xffffffffu) atomicMin(stretch_found, best_place);
       finite = 0u;
       for (uint s = 0u; s < gl_NumSubgroups; ++s) finite += counts[s];
       barrier();
       best_place = stretch_found;
       barrier();
     }
-    float sum = 0.0, top = best == -INFINITY ? 0.0 : best;
+    const float top = best == -INFINITY ? 0.0 : best;
     if (op == SAMPLE) {
-      for (uint begin = lane; begin < p.n; begin += gl_WorkGroupSize.x * uint(loads_at_once)) {
-        float v[loads_at_once];
-        load_some(x, begin, v);
-        [[unroll]] for (int j = 0; j < loads_at_once; ++j)
-          if (v[j] > -INFINITY) sum += exp_of(v[j] - top);
-      }
-      sum = group_sum(sum);
+      sum = group_sum(mine_best == -INFINITY ? 0.0 : sum * exp_of(mine_best - top));
       temperature = Float(params).v;
     }
     const bool ranks = op != SAMPLE || (temperature > 0.0 && best_place != 0xffffffffu);
