@@ -101,7 +101,7 @@ std::string missing_feature(const Api& api, CardFacts& card, const Properties& p
   card.float64 = features.features.shaderFloat64 != 0;
   card.integer_dot = dots.shaderIntegerDotProduct != 0;
   // The kernels know which part of a tile is a subgroup's from its number, so all subgroups have to be of one size.
-  if (matrices.cooperativeMatrix != 0 && v12.shaderFloat16 != 0 && v12.vulkanMemoryModel != 0 && card.subgroup_least == card.subgroup)
+  if (matrices.cooperativeMatrix != 0 && v12.shaderFloat16 != 0 && v12.vulkanMemoryModel != 0 && v12.vulkanMemoryModelDeviceScope != 0 && card.subgroup_least == card.subgroup)
     card.matrices = find_matrices(api, card.handle);
   const struct {
     VkBool32 there;

@@ -6,7 +6,7 @@
 namespace quern::vulkan {
 namespace {
 
-constexpr std::uint64_t few_rows = 32;   // the most that gemm_few.comp takes, which also reads so many whatever there is
+constexpr std::uint32_t few_rows = 32;     // the most that gemm_few.comp takes
 constexpr std::uint32_t few_columns = 32;  // of its workgroups
 
 /// A workgroup's share of y, and a subgroup's of that.
@@ -16,7 +16,7 @@ struct Tile {
 constexpr Tile small = {32, 32, 16, 16}, middle = {64, 64, 32, 32}, narrow = {128, 64, 64, 32}, wide = {128, 128, 64, 64};
 
 std::int64_t tiles(const Tile& tile, std::int64_t m, std::int64_t n) { return ((m + tile.m - 1) / tile.m) * ((n + tile.n - 1) / tile.n); }
-std::uint32_t shared_bytes(const Tile& tile) { return static_cast<std::uint32_t>((tile.m + tile.n) * 9 * 16 + tile.n * 4); }
+std::uint32_t shared_bytes(const Tile& tile) { return static_cast<std::uint32_t>((tile.m + tile.n) * 9 * 16 + tile.n * 4 + 4); }
 
 Tile choose(const CardFacts& card, std::int64_t m, std::int64_t n) {
   if (card.software()) return small;
@@ -27,23 +27,22 @@ Tile choose(const CardFacts& card, std::int64_t m, std::int64_t n) {
 
 }  // namespace
 
-std::uint64_t f16_scales_offset(std::uint64_t rows, std::uint64_t k) noexcept { return std::max(rows, few_rows) * k * 2; }
+std::uint64_t f16_scales_offset(std::uint64_t rows, std::uint64_t k) noexcept { return rows * k * 2; }
 std::uint64_t f16_rows_bytes(std::uint64_t rows, std::uint64_t k) noexcept { return f16_scales_offset(rows, k) + rows * 4; }
 
-void launch_rows_f16(const RowsF16Params& p, std::int32_t mode, Launcher& launcher) {
+void launch_rows_f16(const RowsF16Params& p, std::int32_t mode, bool permuted, Launcher& launcher) {
   const std::uint32_t most = launcher.facts().software() ? 32 : 256, threads = std::min(most, launcher.facts().group_limit & ~31u);
-  launcher.launch("rows_f16", threads, launcher.rows(p.rows), p, {mode, static_cast<std::int32_t>((p.k + threads * 8 - 1) / (threads * 8))});
+  launcher.launch("rows_f16", threads, launcher.rows(p.rows), p, {mode, static_cast<std::int32_t>((p.k + threads * 8 - 1) / (threads * 8)), permuted ? 1 : 0});
 }
 
 void launch_gemm(const GemmParams& p, quern_dtype format, Launcher& launcher) {
   const CardFacts& card = launcher.facts();
   const auto shape = card.matrices;
-  if (p.m <= few_rows) {
+  if (const std::int32_t rows = p.m <= 16 ? 16 : 32; p.m <= few_rows && static_cast<std::uint32_t>(4 * (32 + rows) * 9 * 16 + 2 * 4 * 32 * 4 + 4) <= card.shared_limit) {
     const std::int32_t depth = card.software() ? 1 : format == QUERN_F16 ? 2 : 4;
-    const std::uint32_t subgroups = 8 * few_columns * (9 * 16 + 4) <= card.shared_limit && 8 * card.subgroup <= card.group_limit ? 8 : 4;
-    launcher.launch("gemm_few", subgroups * card.subgroup, {(p.n + few_columns - 1) / few_columns, 1, 1}, p,
-                    {static_cast<std::int32_t>(format), p.m <= 16 ? 16 : 32, static_cast<std::int32_t>(shape.m), static_cast<std::int32_t>(shape.n),
-                     static_cast<std::int32_t>(shape.k), depth, static_cast<std::int32_t>(subgroups)});
+    launcher.launch("gemm_few", 4 * card.subgroup, {(p.n + few_columns - 1) / few_columns, 1, 1}, p,
+                    {static_cast<std::int32_t>(format), rows, static_cast<std::int32_t>(shape.m), static_cast<std::int32_t>(shape.n),
+                     static_cast<std::int32_t>(shape.k), depth});
     return;
   }
   const Tile tile = choose(card, p.m, p.n);

@@ -48,7 +48,7 @@ Gpu::Gpu(std::shared_ptr<const Api> api, const CardFacts& facts, const GpuOption
   matrices.cooperativeMatrix = VK_TRUE;
   if (facts.matrices.m != 0) {
     extensions.push_back(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
-    v12.shaderFloat16 = v12.vulkanMemoryModel = VK_TRUE;
+    v12.shaderFloat16 = v12.vulkanMemoryModel = v12.vulkanMemoryModelDeviceScope = VK_TRUE;
     matrices.pNext = v12.pNext;
     v12.pNext = &matrices;
   }

@@ -199,10 +199,11 @@ bool fused_attention_serves(const Call& call, const CardFacts& card) {
   return std::int64_t{call.input(3).dims[1]} * k.dims[2] < std::int64_t{1} << 31;
 }
 
-void launch_fused_attention(const Call& call, const Unrotated* unrotated, Launcher& launcher) {
+void launch_fused_attention(const Call& call, const Unrotated* unrotated, std::uint64_t next, Launcher& launcher) {
   const Tensor &q = call.input(0), &k = call.input(1), &v = call.input(2);
   if (q.dims[0] == 0) return;
   AttentionParams p = attention_params(call, launcher);
+  p.next = next;
   if (unrotated != nullptr) {
     p.q = unrotated->q.data;
     p.new_k = unrotated->k.data;

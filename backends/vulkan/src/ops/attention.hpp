@@ -13,7 +13,8 @@ struct Unrotated {
   std::int64_t mode = 0;
 };
 /// `unrotated`: of one row, whose query the call's first input is not yet; null: it is, and the caches hold its key and value.
-void launch_fused_attention(const Call& call, const Unrotated* unrotated, Launcher& launcher);
+/// `next`: where the int8 activations of its one row go too, or 0.
+void launch_fused_attention(const Call& call, const Unrotated* unrotated, std::uint64_t next, Launcher& launcher);
 
 
 /// Of many rows, over caches of f16, by cooperative matrices: heads of 16 to 128 elements, keys as long as values.

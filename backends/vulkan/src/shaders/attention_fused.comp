@@ -7,6 +7,8 @@
 #extension GL_EXT_control_flow_attributes : require
 #include "prelude.glsl"
 #include "math.glsl"
+#include "activations_i8.glsl"
+#include "next_i8.glsl"
 layout(constant_id = 1) const int k_dtype = F16;
 layout(constant_id = 2) const int v_dtype = F16;
 layout(constant_id = 3) const int fours = 1;
@@ -120,6 +122,10 @@ void attend(uint t, uint head) {
   if (fault != 0u) {
     if (gl_LocalInvocationID.x == 0u && head == 0u) raise(p.faults, FAULT_INDEX_RANGE);
     FOR_EACH_LANE(i, p.dv) store_packed(y, p.y_dtype, i, 0.0);
+    if (p.next != 0ul) {
+      const Eight nothing = Eight(vec4[2](vec4(0.0), vec4(0.0)));
+      FOR_EACH_LANE(g, p.dv / 16u) store_sixteen(p.next, p.heads * p.dv, head * p.dv + g * 16u, nothing, nothing);
+    }
     barrier();
     return;
   }
@@ -197,6 +203,17 @@ void attend(uint t, uint head) {
     barrier();
   }
   FOR_EACH_LANE(i, p.dv) store_packed(y, p.y_dtype, i, all == 0.0 ? 0.0 : joined[i / 4u][i % 4u] / all);
+  if (p.next != 0ul) {
+    const float part_of_all = all == 0.0 ? 0.0 : 1.0 / all;
+    FOR_EACH_LANE(g, p.dv / 16u) {
+      Eight a, b;
+      for (uint h = 0u; h < 2u; ++h) {
+        a.v[h] = all == 0.0 ? vec4(0.0) : joined[g * 4u + h] * part_of_all;
+        b.v[h] = all == 0.0 ? vec4(0.0) : joined[g * 4u + 2u + h] * part_of_all;
+      }
+      store_sixteen(p.next, p.heads * p.dv, head * p.dv + g * 16u, a, b);
+    }
+  }
   barrier();
 }
 

@@ -42,6 +42,18 @@ shared uvec4 scores[tile * score_units];
 shared float factors[tile];
 shared int row_end[tile], row_begin[tile], row_slot[tile];
 shared int next_slot, slot_begin, slot_end, first_missing;
+shared uint64_t key_at[keys], value_at[keys];  // where the rows of keys and of values lie
+
+/// Of the keys from `first` on; those behind the last are the last, whose weights are 0 there.
+void find_keys(uint64_t table, uint kv_head, int first, int end) {
+  const uint t = gl_LocalInvocationID.x;
+  for (uint i = t; i < keys; i += threads) {
+    const int key = min(first + int(i), end - 1), in_page = key % p.page;
+    const int64_t page = int64_t(Int(table + uint64_t(key / p.page) * 4ul).v);
+    key_at[i] = p.k_cache + uint64_t(page * p.k_page + int64_t(kv_head) * p.k_head + int64_t(in_page) * p.k_position);
+    value_at[i] = p.v_cache + uint64_t(page * p.v_page + int64_t(kv_head) * p.v_head + int64_t(in_page) * p.v_position);
+  }
+}
 
 float row_max(float x) {
   for (uint m = 1u; m < lanes_a_row; m *= 2u) {
@@ -57,7 +69,7 @@ float row_sum(float x) {
 
 void main() {
   const uint t = gl_LocalInvocationID.x, part = gl_SubgroupID, lane = gl_SubgroupInvocationID;
-  const uint head = gl_WorkGroupID.x, kv_head = head / (p.heads / p.kv_heads), first_row = gl_WorkGroupID.y * tile;
+  const uint head = gl_WorkGroupID.x, kv_head = head / (p.heads / p.kv_heads), first_row = (gl_NumWorkGroups.y - 1u - gl_WorkGroupID.y) * tile;  // long ones first
   const uint own = part * size_m + lane / lanes_a_row, turn = lane % lanes_a_row;  // the row whose scores this lane weighs, and which of them
   const int room = p.pages_a_sequence * p.page;
   for (uint r = t; r < tile; r += threads) {
@@ -110,6 +122,7 @@ void main() {
     coopMatLoad(query[i], cached, part * size_m * row_units + i * (size_k / 8u), row_units, gl_CooperativeMatrixLayoutRowMajor);
   coopmat<float, gl_ScopeSubgroup, size_m, size_n, gl_MatrixUseAccumulator> total[d / size_n];
   [[unroll]] for (uint i = 0; i < d / size_n; ++i) total[i] = coopmat<float, gl_ScopeSubgroup, size_m, size_n, gl_MatrixUseAccumulator>(0.0);
+  const float softcap = p.softcap;
   float most = -INFINITY, sum = 0.0;
   bool wrong = false;
 
@@ -131,13 +144,15 @@ void main() {
       atomicMax(slot_end, row_end[r]);
     }
     barrier();
-    const int begin = slot_begin, end = slot_end;
+    const int begin = slot_begin;
     const uint64_t table = p.block_table + uint64_t(slot) * uint64_t(p.pages_a_sequence) * 4ul;
-    for (int page = begin / p.page + int(t); page * p.page < end; page += int(threads)) {
+    for (int page = begin / p.page + int(t); page * p.page < slot_end; page += int(threads)) {
       const int at = Int(table + uint64_t(page) * 4ul).v;
       if (at < 0 || at >= p.pages) atomicMin(first_missing, page);
     }
     barrier();
+    // What is missing is not read: rows that would need it are wrong, and the others do not come so far.
+    const int end = first_missing == 0x7fffffff ? slot_end : min(slot_end, first_missing * p.page);
     const bool mine = row_slot[own] == slot;
     const int own_begin = row_begin[own], own_end = mine ? row_end[own] : 0;
     const bool misses = mine && first_missing != 0x7fffffff && own_end > first_missing * p.page;
@@ -146,28 +161,23 @@ void main() {
     const int seen = subgroupMax(own_end);
 
     uvec4 ahead[loads];
-#define LOAD(cache, page_stride, head_stride, position_stride, first_)                                                                      \
-  [[unroll]] for (uint i = 0; i < loads; ++i) {                                                                                             \
-    const uint unit_ = t + i * threads;                                                                                                     \
-    const int key_ = (first_) + int(unit_ / (d / 8u));                                                                                      \
-    ahead[i] = uvec4(0u);                                                                                                                   \
-    if (key_ < end) {                                                                                                                       \
-      const int page_ = Int(table + uint64_t(key_ / p.page) * 4ul).v;                                                                       \
-      if (page_ >= 0 && page_ < p.pages)                                                                                                    \
-        ahead[i] = Uint4((cache) + uint64_t(int64_t(page_) * (page_stride) + int64_t(kv_head) * (head_stride) + int64_t(key_ % p.page) * (position_stride)) + \
-                         uint64_t(unit_ % (d / 8u) * 16u)).v;                                                                               \
-    }                                                                                                                                       \
+#define LOAD(place)                                                                                                            \
+  [[unroll]] for (uint i = 0; i < loads; ++i) {                                                                                \
+    const uint unit_ = t + i * threads;                                                                                        \
+    ahead[i] = Uint4(place[unit_ / (d / 8u)] + uint64_t(unit_ % (d / 8u) * 16u)).v;                                            \
   }
 #define STORE                                                                                                                  \
   [[unroll]] for (uint i = 0; i < loads; ++i) {                                                                                \
     const uint unit_ = t + i * threads;                                                                                        \
     cached[unit_ / (d / 8u) * row_units + unit_ % (d / 8u)] = ahead[i];                                                        \
   }
-    LOAD(p.k_cache, p.k_page, p.k_head, p.k_position, begin)
+    if (begin < end) find_keys(table, kv_head, begin, end);
+    barrier();
+    if (begin < end) LOAD(key_at)
     for (int first = begin; first < end; first += int(keys)) {
       STORE
       barrier();
-      LOAD(p.v_cache, p.v_page, p.v_head, p.v_position, first)
+      LOAD(value_at)
       const bool at_work = first < seen;
       if (at_work) {
         [[unroll]] for (uint j = 0; j < keys / size_n; ++j) {
@@ -183,6 +193,8 @@ void main() {
       }
       barrier();
       STORE
+      const bool more = first + int(keys) < end;
+      if (more) find_keys(table, kv_head, first + int(keys), end);
       if (at_work) {
         vec4 v[fours];
         float now = most;
@@ -191,19 +203,19 @@ void main() {
           v[i] = uintBitsToFloat(scores[own * score_units + c]) * scale;
           [[unroll]] for (uint e = 0; e < 4u; ++e) {
             const int key = first + int(c * 4u + e);
-            if (p.softcap > 0.0) v[i][e] = p.softcap * tanh_of(v[i][e] / p.softcap);
+            if (softcap > 0.0) v[i][e] = softcap * tanh_of(v[i][e] / softcap);
             if (key < own_begin || key >= own_end) v[i][e] = -INFINITY;
             now = is_nan(now) || v[i][e] <= now ? now : v[i][e];
           }
         }
         now = row_max(now);
         const float shift = now == -INFINITY ? 0.0 : now, kept = most == -INFINITY ? (now == -INFINITY ? 1.0 : 0.0) : exp2((most - shift) * 1.44269504);
-        float more = 0.0;
+        float added = 0.0;
         [[unroll]] for (uint i = 0; i < fours; ++i) {
           v[i] = exp2((v[i] - shift) * 1.44269504);  // of -inf 0
-          more += (v[i].x + v[i].y) + (v[i].z + v[i].w);
+          added += (v[i].x + v[i].y) + (v[i].z + v[i].w);
         }
-        sum = sum * kept + row_sum(more);
+        sum = sum * kept + row_sum(added);
         // The weights take the place of the scores, once all lanes of the row have read theirs.
         subgroupMemoryBarrierShared();
         subgroupBarrier();
@@ -225,7 +237,7 @@ void main() {
         most = now;
       }
       barrier();
-      if (first + int(keys) < end) LOAD(p.k_cache, p.k_page, p.k_head, p.k_position, first + int(keys))
+      if (more) LOAD(key_at)
       if (at_work) {
         [[unroll]] for (uint k = 0; k < keys / size_k; ++k) {
           coopmat<float16_t, gl_ScopeSubgroup, size_m, size_k, gl_MatrixUseA> weight;

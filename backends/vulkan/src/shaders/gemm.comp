@@ -5,7 +5,7 @@
 //   shared     (tile_m + tile_n) * 144 bytes: rows of 64 halves, 16 bytes between them so that eight rows share no bank
 //   reuse      of 128 x 128: 2 * 128 * 128 * 64 FLOP a step for 16 KiB of a and, of Q4_K, 4.5 KiB of weights
 //
-// Each invocation loads the same row of b in every step, a unit of 64 weights; the next one is on its way while matrices are multiplied.
+// Each invocation loads the same row of b in every step (of quantised weights), a unit of 64 weights; the next one is on its way while matrices are multiplied.
 // One buffer, not two: half as large ones were slower (an H100: 241 against 264 to 290 TFLOP/s of plain f16).
 //
 // Constants: 1 format of b; 2, 3: the tile; 4, 5: a subgroup's part; 6, 7, 8: a matrix.
@@ -32,12 +32,13 @@ PUSHED(GemmParams)
 #include "finish.glsl"
 const uint row_units = 9;  // of 16 bytes, between rows in shared memory
 const uint threads = gl_WorkGroupSize.x;
-const uint a_loads = tile_m * 8 / threads, b_rows = (tile_n + threads - 1) / threads;
+const uint a_loads = tile_m * 8 / threads, b_loads = format == F16 ? tile_n * 8 / threads : 1, b_rows = (tile_n + threads - 1) / threads;
 const uint across = part_m / size_m, along = part_n / size_n;
 const uint result_units = part_n / 4 + 1;
 
 shared uvec4 tiles[(tile_m + tile_n) * row_units];
 shared float column_scale[tile_n];
+shared uint wide;
 
 void main() {
   const uint t = gl_LocalInvocationID.x, part = gl_SubgroupID;
@@ -47,6 +48,8 @@ void main() {
   const Planes planes = planes_at(p.b, format, uint64_t(p.n) * uint64_t(row_blocks));
   const uint tile_b = tile_m * row_units;
 
+  if (t == 0u) wide = 0u;
+  barrier();
   uint64_t b_row[b_rows];
   uint64_t b_block[b_rows];
   float scale[b_rows];
@@ -56,10 +59,19 @@ void main() {
     b_block[r] = uint64_t(row) * uint64_t(row_blocks);
     scale[r] = 1.0;
     float back = 1.0;
-    if (format >= Q4_0) scale[r] = fitting(bound_of_blocks(format, b_row[r], planes, b_block[r], 0u, row_blocks), back);
+    if (format >= Q4_0) {
+      const Bounds bounds = bounds_of_blocks(format, b_row[r], planes, b_block[r], 0u, row_blocks);
+      scale[r] = fitting(bounds.most, back);
+      if (is_wide(bounds)) atomicOr(wide, 1u);
+    }
     if (t + r * threads < tile_n) column_scale[t + r * threads] = back;
   }
 
+  barrier();
+  if (wide != 0u) {
+    multiply_wide(format, planes, first_row, first_column, tile_m, tile_n);
+    return;
+  }
   coopmat<float, gl_ScopeSubgroup, size_m, size_n, gl_MatrixUseAccumulator> sum[across][along];
   [[unroll]] for (uint i = 0; i < across; ++i)
     [[unroll]] for (uint j = 0; j < along; ++j) sum[i][j] = coopmat<float, gl_ScopeSubgroup, size_m, size_n, gl_MatrixUseAccumulator>(0.0);
@@ -69,33 +81,36 @@ void main() {
   [[unroll]] for (uint i = 0; i < a_loads; ++i)
     a_row[i] = p.a + uint64_t(min(first_row + a_first + i * (threads / 8u), p.m - 1u)) * uint64_t(p.k) * 2ul + uint64_t((chunk & 1u) * 16u);
 
+  uint64_t half_row[b_loads];  // weights of f16 are loaded as rows of a are
+  [[unroll]] for (uint i = 0; i < b_loads; ++i)
+    half_row[i] = p.b + uint64_t(min(first_column + a_first + i * (threads / 8u), p.n - 1u)) * uint64_t(p.k) * 2ul + uint64_t(chunk * 16u);
+
   uvec4 a[a_loads];
   PackedUnit b[b_rows];
-  uvec4 b_half[b_rows * 8];
+  uvec4 b_half[b_loads];
 #define LOAD(unit_)                                                                                                          \
   {                                                                                                                          \
     const uint64_t at_ = uint64_t((format < Q4_0 ? 64u * (unit_) + 16u * (chunk / 2u) : group_begin(format, unit_, chunk / 2u)) * 2u); \
     [[unroll]] for (uint i = 0; i < a_loads; ++i) a[i] = words_at(a_row[i] + at_);                                           \
-    [[unroll]] for (uint r = 0; r < b_rows; ++r) {                                                                           \
-      if (format == F16) {                                                                                                   \
-        [[unroll]] for (uint c = 0; c < 8u; ++c) b_half[r * 8u + c] = words_at(b_row[r] + uint64_t((unit_) * 128u + 16u * c)); \
-      } else {                                                                                                               \
-        b[r] = load_unit(format, b_row[r], planes, b_block[r], unit_);                                                       \
-      }                                                                                                                      \
+    if (format == F16) {                                                                                                     \
+      [[unroll]] for (uint i = 0; i < b_loads; ++i) b_half[i] = words_at(half_row[i] + uint64_t((unit_) * 128u));            \
+    } else {                                                                                                                 \
+      [[unroll]] for (uint r = 0; r < b_rows; ++r) b[r] = load_unit(format, b_row[r], planes, b_block[r], unit_);            \
     }                                                                                                                        \
   }
   LOAD(0u)
   for (uint unit = 0u; unit < units; ++unit) {
     [[unroll]] for (uint i = 0; i < a_loads; ++i) tiles[(a_first + i * (threads / 8u)) * row_units + chunk] = a[i];
+    if (format == F16) {
+      [[unroll]] for (uint i = 0; i < b_loads; ++i) tiles[tile_b + (a_first + i * (threads / 8u)) * row_units + chunk] = b_half[i];
+    }
     [[unroll]] for (uint r = 0; r < b_rows; ++r) {
       const uint row = t + r * threads;
       if (row < tile_n) {
-        if (format == F16) {
-          [[unroll]] for (uint c = 0; c < 8u; ++c) tiles[tile_b + row * row_units + c] = b_half[r * 8u + c];
-        } else {
+        if (format != F16) {
           const Unit w = decode_unit(format, b[r], unit);
           [[unroll]] for (uint g = 0; g < 4u; ++g) {
-            const f16vec2 f = f16vec2(float16_t(w.f[g] * scale[r])), m = f16vec2(float16_t(w.m[g] * scale[r]));
+            const TwoHalves f = factor_of(format, w.f[g] * scale[r]), m = minimum_of(w.m[g] * scale[r]);
             const uvec2 x = halves_of(format, w.code[g].x, f, m), y = halves_of(format, w.code[g].y, f, m);
             const uvec2 z = halves_of(format, w.code[g].z, f, m), u = halves_of(format, w.code[g].w, f, m);
             tiles[tile_b + row * row_units + 2u * g] = uvec4(x, y);

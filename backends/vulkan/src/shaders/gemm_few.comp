@@ -1,13 +1,12 @@
 #version 460
-// gemm.comp of few rows of a (a batch that decodes): a workgroup has 32 rows of b and all of k, of which each of its subgroups takes every
-// eighth unit of 64 (there are eight). A subgroup makes its weights f16 in shared memory of its own, so that none waits for another before their sums are added
-// at the end, in the order of the subgroups.
+// gemm.comp of few rows of a (a batch that decodes): a workgroup has 32 rows of b and all of k, of which each of its four subgroups takes every
+// fourth unit of 64; their sums are added at the end, in the order of the subgroups.
 //
-//   loads      `depth` units a lane are under way: of Q4_K 8 * 32 * 4 * 36 bytes = 36 KiB a workgroup
-//   shared     8 * 32 * 144 bytes, and then the sums: 37 KiB
-//   rows of a  are read where they lie; there are as many as the tile has, whatever stands behind the last
+//   loads      `depth` units a lane are under way: of Q4_K 4 * 32 * 4 * 36 bytes = 18 KiB a workgroup; and the rows of a of the next four
+//              units, by 16 bytes (matrices read from memory where they lie took ten times as long)
+//   shared     4 * (32 + tile_m) * 144 bytes: 27 KiB for 16 rows of a, 37 for 32
 //
-// Constants: 1 format of b; 2 rows of a; 3, 4, 5 a matrix; 6 units on their way; 7 subgroups.
+// Constants: 1 format of b; 2 rows of a; 3, 4, 5 a matrix; 6 units on their way.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_memory_scope_semantics : require
@@ -25,20 +24,20 @@ layout(constant_id = 3) const uint size_m = 16;
 layout(constant_id = 4) const uint size_n = 16;
 layout(constant_id = 5) const uint size_k = 16;
 layout(constant_id = 6) const uint depth = 4;
-layout(constant_id = 7) const uint subgroups = 8;
 PUSHED(GemmParams)
 #include "finish.glsl"
-const uint tile_n = 32;
+const uint subgroups = 4, tile_n = 32;
 const uint row_units = 9;
 const uint threads = gl_WorkGroupSize.x, lanes = threads / subgroups;
 const uint rows = (tile_n + lanes - 1) / lanes;  // of b, of a lane
 const uint across = tile_m / size_m, along = tile_n / size_n;
 const uint half_units = format == F16 ? 8 : 1;
 
-layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Rows { uvec4 v[]; };
+const uint a_loads = (subgroups * tile_m * 8 + threads - 1) / threads;
 
-shared uvec4 weights[subgroups * tile_n * row_units];
-shared float bounds[subgroups * tile_n];
+shared uvec4 weights[subgroups * tile_n * row_units], rows_of_a[subgroups * tile_m * row_units];
+shared float bounds[subgroups * tile_n], smallest[subgroups * tile_n];
+shared uint wide;
 
 void main() {
   const uint t = gl_LocalInvocationID.x, part = gl_SubgroupID, lane = gl_SubgroupInvocationID;
@@ -67,23 +66,39 @@ void main() {
   }
   [[unroll]] for (uint j = 0; j < depth; ++j) LOAD(j, part + j * subgroups)
 
+  if (t == 0u) wide = 0u;
+  barrier();
   float scale[rows], back[rows];
   if (format >= Q4_0) {  // each subgroup looks at a share of the blocks, a multiple of 8 where it can
     const uint share = ((row_blocks + subgroups - 1u) / subgroups + 7u) / 8u * 8u;
     [[unroll]] for (uint r = 0; r < rows; ++r) {
       const uint from = min(part * share, row_blocks), to = min(from + share, row_blocks);
-      if (lane + r * lanes < tile_n) bounds[part * tile_n + lane + r * lanes] = from < to ? bound_of_blocks(format, b_row[r], planes, b_block[r], from, to) : 0.0;
+      Bounds found = Bounds(0.0, INFINITY);
+      if (from < to) found = bounds_of_blocks(format, b_row[r], planes, b_block[r], from, to);
+      if (lane + r * lanes < tile_n) {
+        bounds[part * tile_n + lane + r * lanes] = found.most;
+        smallest[part * tile_n + lane + r * lanes] = found.least;
+      }
     }
     barrier();
   }
   [[unroll]] for (uint r = 0; r < rows; ++r) {
-    float most = 0.0;
-    if (format >= Q4_0)
-      [[unroll]] for (uint s = 0; s < subgroups; ++s) most = larger_size(most, bounds[s * tile_n + min(lane + r * lanes, tile_n - 1u)]);
     scale[r] = back[r] = 1.0;
-    if (format >= Q4_0) scale[r] = fitting(most, back[r]);
+    if (format >= Q4_0) {
+      Bounds all = Bounds(0.0, INFINITY);
+      [[unroll]] for (uint s = 0; s < subgroups; ++s) {
+        const uint at = s * tile_n + min(lane + r * lanes, tile_n - 1u);
+        all = Bounds(is_nan(bounds[at]) || all.most <= bounds[at] ? bounds[at] : all.most, min(all.least, smallest[at]));
+      }
+      scale[r] = fitting(all.most, back[r]);
+      if (is_wide(all)) atomicOr(wide, 1u);
+    }
   }
   barrier();
+  if (wide != 0u) {
+    multiply_wide(format, planes, 0u, first, p.m, tile_n);
+    return;
+  }
   if (part == 0u) {
     [[unroll]] for (uint r = 0; r < rows; ++r)
       if (lane + r * lanes < tile_n) bounds[lane + r * lanes] = back[r];
@@ -92,9 +107,22 @@ void main() {
   coopmat<float, gl_ScopeSubgroup, size_m, size_n, gl_MatrixUseAccumulator> sum[across][along];
   [[unroll]] for (uint i = 0; i < across; ++i)
     [[unroll]] for (uint j = 0; j < along; ++j) sum[i][j] = coopmat<float, gl_ScopeSubgroup, size_m, size_n, gl_MatrixUseAccumulator>(0.0);
-  for (uint begin = part; begin < units; begin += subgroups * depth) {
+  uvec4 a[a_loads];
+#define LOAD_ROWS(base_)                                                                                                          \
+  [[unroll]] for (uint i = 0; i < a_loads; ++i) {                                                                                 \
+    const uint at_ = t + i * threads, unit_ = min((base_) + at_ / (tile_m * 8u), units - 1u), chunk_ = at_ % 8u;                   \
+    const uint element_ = (format < Q4_0 ? 64u * unit_ + 16u * (chunk_ / 2u) : group_begin(format, unit_, chunk_ / 2u)) + 8u * (chunk_ & 1u); \
+    a[i] = words_at(p.a + (uint64_t(min(at_ / 8u % tile_m, p.m - 1u)) * uint64_t(p.k) + uint64_t(element_)) * 2ul);                \
+  }
+  LOAD_ROWS(0u)
+  for (uint begin = 0u; begin < units; begin += subgroups * depth) {
     [[unroll]] for (uint slot = 0; slot < depth; ++slot) {
-      const uint unit = begin + slot * subgroups;
+      const uint base = begin + slot * subgroups, unit = base + part;
+      if (base >= units) continue;
+      [[unroll]] for (uint i = 0; i < a_loads; ++i) {
+        const uint at = t + i * threads;
+        if (at < subgroups * tile_m * 8u) rows_of_a[at / 8u * row_units + at % 8u] = a[i];
+      }
       if (unit < units) {
         [[unroll]] for (uint r = 0; r < rows; ++r) {
           const uint to = own + (lane + r * lanes) * row_units;
@@ -104,33 +132,32 @@ void main() {
             } else {
               const Unit w = decode_unit(format, ahead[slot * rows + r], unit);
               [[unroll]] for (uint g = 0; g < 4u; ++g) {
-                const f16vec2 f = f16vec2(float16_t(w.f[g] * scale[r])), m = f16vec2(float16_t(w.m[g] * scale[r]));
+                const TwoHalves f = factor_of(format, w.f[g] * scale[r]), m = minimum_of(w.m[g] * scale[r]);
                 weights[to + 2u * g] = uvec4(halves_of(format, w.code[g].x, f, m), halves_of(format, w.code[g].y, f, m));
                 weights[to + 2u * g + 1u] = uvec4(halves_of(format, w.code[g].z, f, m), halves_of(format, w.code[g].w, f, m));
               }
             }
           }
         }
-        LOAD(slot, unit + subgroups * depth)
-        subgroupMemoryBarrierShared();
-        subgroupBarrier();
+      }
+      barrier();
+      LOAD_ROWS(base + subgroups)
+      LOAD(slot, unit + subgroups * depth)
+      if (unit < units) {
         [[unroll]] for (uint k = 0; k < 64u; k += size_k) {
-          const uint at = (format < Q4_0 ? 64u * unit + k : group_begin(format, unit, k / 16u) + k % 16u) / 8u;
           coopmat<float16_t, gl_ScopeSubgroup, size_m, size_k, gl_MatrixUseA> left[across];
           [[unroll]] for (uint i = 0; i < across; ++i)
-            coopMatLoad(left[i], Rows(p.a).v, i * size_m * (p.k / 8u) + at, p.k / 8u, gl_CooperativeMatrixLayoutRowMajor);
+            coopMatLoad(left[i], rows_of_a, (part * tile_m + i * size_m) * row_units + k / 8u, row_units, gl_CooperativeMatrixLayoutRowMajor);
           [[unroll]] for (uint j = 0; j < along; ++j) {
             coopmat<float16_t, gl_ScopeSubgroup, size_k, size_n, gl_MatrixUseB> right;
             coopMatLoad(right, weights, own + j * size_n * row_units + k / 8u, row_units, gl_CooperativeMatrixLayoutColumnMajor);
             [[unroll]] for (uint i = 0; i < across; ++i) sum[i][j] = coopMatMulAdd(left[i], right, sum[i][j]);
           }
         }
-        subgroupMemoryBarrierShared();
-        subgroupBarrier();
       }
+      barrier();
     }
   }
-  barrier();
   [[unroll]] for (uint i = 0; i < across; ++i)
     [[unroll]] for (uint j = 0; j < along; ++j)
       coopMatStore(sum[i][j], weights, (part * tile_m + i * size_m) * row_units + j * (size_n / 4u), row_units, gl_CooperativeMatrixLayoutRowMajor);

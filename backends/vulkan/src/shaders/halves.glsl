@@ -17,12 +17,22 @@ float bound_of(const int format, uint pair) {
 /// The largest size that a block with this scale can hold, of formats without a second one.
 float size_of_code(const int format) { return format == Q8_0 ? 128.0 : format == Q6_K ? 4096.0 : format == Q4_0 ? 8.0 : 16.0; }
 
-float larger_size(float a, float b) { return is_nan(a) || b <= a ? a : b; }
+/// Of the weights of blocks: a bound of the largest, not finite where a scale is not, and of the smallest block's that is not all zeros.
+struct Bounds {
+  float most, least;
+};
+Bounds with_bound(Bounds b, float next) {
+  b.most = is_nan(next) || b.most <= next ? next : b.most;
+  if (next > 0.0) b.least = min(b.least, next);
+  return b;
+}
+/// Whether f16 has not the range for weights of these bounds: those of the smallest block would lose bits that a sum may consist of.
+bool is_wide(Bounds b) { return b.least < b.most * 1.52587890625e-5; }  // 2^-16: of the largest, below 2^15, and 2^10 between codes of a block
 
-/// A bound of the weights of blocks first .. last - 1 of a row; not finite where a scale is not.
-float bound_of_blocks(const int format, uint64_t row, Planes planes, uint64_t block, uint first, uint last) {
+/// Of blocks first .. last - 1 of a row.
+Bounds bounds_of_blocks(const int format, uint64_t row, Planes planes, uint64_t block, uint first, uint last) {
   const uint at_once = 8u;
-  float most = 0.0;
+  Bounds found = Bounds(0.0, INFINITY);
   if (format == Q4_K || format == Q5_K || format == Q4_1 || format == Q5_1) {
     for (uint b = first; b < last; b += at_once) {
       uint head[at_once];
@@ -30,11 +40,11 @@ float bound_of_blocks(const int format, uint64_t row, Planes planes, uint64_t bl
         const uint at = min(b + i, last - 1u);
         head[i] = Uint(format == Q4_K || format == Q5_K ? row + uint64_t(at * block_bytes(format)) : planes.small + (block + uint64_t(at)) * 4ul).v;
       }
-      [[unroll]] for (uint i = 0u; i < at_once; ++i) most = larger_size(most, bound_of(format, head[i]));
+      [[unroll]] for (uint i = 0u; i < at_once; ++i) found = with_bound(found, bound_of(format, head[i]));
     }
-    return most;
+    return found;
   }
-  uint largest = 0u;  // the bits of halves are in the order of sizes, what is not finite behind them
+  uint largest = 0u, smallest = 0xffffffffu;  // the bits of halves are in the order of sizes, what is not finite behind them; 0 less 1 is the most
   uint b = first;
   if ((uint(block) + first) % 8u == 0u) {
     const uint fours = (last - first) / 8u;
@@ -42,14 +52,19 @@ float bound_of_blocks(const int format, uint64_t row, Planes planes, uint64_t bl
       uvec4 scales[at_once];
       [[unroll]] for (uint i = 0u; i < at_once; ++i) scales[i] = Uint4(planes.small + (block + uint64_t(first + min(f + i, fours - 1u) * 8u)) * 2ul).v;
       [[unroll]] for (uint i = 0u; i < at_once; ++i) {
-        const uvec4 low = scales[i] & 0x7fffu, high = scales[i] >> 16 & 0x7fffu, both = max(low, high);
+        const uvec4 low = scales[i] & 0x7fffu, high = scales[i] >> 16 & 0x7fffu, both = max(low, high), least = min(low - 1u, high - 1u);
         largest = max(largest, max(max(both.x, both.y), max(both.z, both.w)));
+        smallest = min(smallest, min(min(least.x, least.y), min(least.z, least.w)));
       }
     }
     b += fours * 8u;
   }
-  for (; b < last; ++b) largest = max(largest, short_at(planes.small + (block + uint64_t(b)) * 2ul) & 0x7fffu);
-  return half_to_float(largest) * size_of_code(format);
+  for (; b < last; ++b) {
+    const uint bits = short_at(planes.small + (block + uint64_t(b)) * 2ul) & 0x7fffu;
+    largest = max(largest, bits);
+    smallest = min(smallest, bits - 1u);
+  }
+  return Bounds(half_to_float(largest) * size_of_code(format), smallest == 0xffffffffu ? INFINITY : half_to_float(smallest + 1u) * size_of_code(format));
 }
 
 /// What a value whose size is at most `most` is multiplied by to be below 2^15, a power of two; NaN where `most` is not finite. The product
@@ -60,13 +75,26 @@ float fitting(float most, out float back) {
   return is_finite(most) ? uintBitsToFloat(uint(268 - e) << 23) : NOT_A_NUMBER;
 }
 
-/// Four bytes in the order of their elements, as two words of halves: f * code + m.
-uvec2 halves_of(const int format, uint code, f16vec2 f, f16vec2 m) {
+/// A number as the sum of two halves.
+struct TwoHalves {
+  f16vec2 high, low;
+};
+TwoHalves sum_of_halves(float x, float high) { return TwoHalves(f16vec2(float16_t(high)), f16vec2(float16_t(x - high))); }
+/// Cut by bits: compilers take a conversion to f16 and back for nothing.
+float cut(float x, uint kept) { return uintBitsToFloat(floatBitsToUint(x) & kept); }
+TwoHalves minimum_of(float x) { return sum_of_halves(x, cut(x, 0xffffe000u)); }
+/// The first half has 6 bits, so that its product with a code of up to 5 is exact, fused with a sum or not.
+TwoHalves factor_of(const int format, float x) {
+  return sum_of_halves(x, has_minimums(format) ? cut(x, 0xfffc0000u) : x);
+}
+
+/// Four bytes as two words of halves, f * code + m: elements 0 and 2, 1 and 3. Activations lie in that order too (rows_f16.comp).
+/// A minimum may be nearly all of f * code, so neither is rounded before their sum is.
+uvec2 halves_of(const int format, uint code, TwoHalves f, TwoHalves m) {
   if (has_signed_codes(format)) code ^= 0x80808080u;
-  const float16_t zero = has_signed_codes(format) ? float16_t(1152.0) : float16_t(1024.0);  // 1024 + n is 0x6400 | n
-  const f16vec2 even = unpackFloat2x16(code & 0x00ff00ffu | 0x64006400u) - f16vec2(zero);
-  const f16vec2 odd = unpackFloat2x16(code >> 8 & 0x00ff00ffu | 0x64006400u) - f16vec2(zero);
-  const uint a = packFloat2x16(has_minimums(format) ? fma(even, f, m) : even * f);
-  const uint b = packFloat2x16(has_minimums(format) ? fma(odd, f, m) : odd * f);
-  return uvec2(a & 0xffffu | b << 16, a >> 16 | b & 0xffff0000u);
+  const f16vec2 zero = f16vec2(float16_t(has_signed_codes(format) ? 1152.0 : 1024.0));  // 1024 + n is 0x6400 | n
+  const f16vec2 even = unpackFloat2x16(code & 0x00ff00ffu | 0x64006400u) - zero;
+  const f16vec2 odd = unpackFloat2x16(code >> 8 & 0x00ff00ffu | 0x64006400u) - zero;
+  if (!has_minimums(format)) return uvec2(packFloat2x16(even * f.high), packFloat2x16(odd * f.high));
+  return uvec2(packFloat2x16(fma(even, f.high, m.high) + fma(even, f.low, m.low)), packFloat2x16(fma(odd, f.high, m.high) + fma(odd, f.low, m.low)));
 }

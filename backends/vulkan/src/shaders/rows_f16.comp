@@ -3,7 +3,8 @@
 // of two that puts its largest element between 2^14 and 2^15, so that nothing overflows and what f16 rounds away of small elements is below
 // 2^-38 of the largest. A row that holds what is not finite gets the scale NaN, and so all that reads it.
 //
-// Constant 1: what the row is, as in quantise.comp; 2: eights of a lane.
+// Constant 1: what the row is, as in quantise.comp; 2: eights of a lane; 3: 1 where elements 1 and 2 of each four change places, as
+// quantised weights have them (halves.glsl).
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "prelude.glsl"
@@ -11,6 +12,7 @@
 #include "group.glsl"
 layout(constant_id = 1) const int mode = 0;
 layout(constant_id = 2) const int eights = 1;
+layout(constant_id = 3) const int permuted = 0;
 PUSHED(RowsF16Params)
 #define PLAIN 0
 #define NORM 1
@@ -21,7 +23,7 @@ float size_of(vec4 v) {
   const uvec4 bits = floatBitsToUint(v) & 0x7fffffffu;  // in the order of sizes, NaN is the largest
   return uintBitsToFloat(max(max(bits.x, bits.y), max(bits.z, bits.w)));
 }
-uint two_halves(float a, float b) { return float_to_half(a) | float_to_half(b) << 16; }
+uvec2 four_halves(vec4 v) { return permuted != 0 ? uvec2(packHalf2x16(v.xz), packHalf2x16(v.yw)) : uvec2(packHalf2x16(v.xy), packHalf2x16(v.zw)); }
 
 void main() {
   const uint lane = gl_LocalInvocationID.x, lanes = gl_WorkGroupSize.x;
@@ -57,7 +59,7 @@ void main() {
       if (i >= p.k) continue;
       const vec4 a = finite ? v[2 * e] * up : vec4(0.0), b = finite ? v[2 * e + 1] * up : vec4(0.0);
       Uint4(p.y + (uint64_t(row) * uint64_t(p.k) + uint64_t(i)) * 2ul).v =
-          uvec4(two_halves(a.x, a.y), two_halves(a.z, a.w), two_halves(b.x, b.y), two_halves(b.z, b.w));
+          uvec4(four_halves(a), four_halves(b));
     }
   }
 }
