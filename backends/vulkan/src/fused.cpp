@@ -167,8 +167,7 @@ class Fuser {
     step.emit = [=](const StepContext& context, Launcher& launcher) {
       const Tensor t = context.tensor(x);
       if (direct && t.rows() == 1) return;
-      if (f16_from != 0 && t.rows() >= f16_from) {
-        RowsF16Params p{};
+      const auto describe_rows = [&](auto& p) {
         p.x = t.data;
         p.k = static_cast<uint>(t.last());
         p.rows = static_cast<uint>(t.rows());
@@ -176,22 +175,18 @@ class Fuser {
         if (mode == norm) p.weight = context.tensor(other).data;
         if (mode == glu) p.other = context.tensor(other).data;
         p.y = context.extra(slot);
-        p.row_scale = p.y + f16_scales_offset(p.rows, p.k);
         p.epsilon = epsilon;
         p.offset = offset;
+      };
+      if (f16_from != 0 && t.rows() >= f16_from) {
+        RowsF16Params p{};
+        describe_rows(p);
+        p.row_scale = p.y + f16_scales_offset(p.rows, p.k);
         launch_rows_f16(p, mode, !f16, launcher);
         return;
       }
       QuantiseParams p{};
-      p.x = t.data;
-      p.k = static_cast<uint>(t.last());
-      p.rows = static_cast<uint>(t.rows());
-      p.x_row = p.other_row = static_cast<std::int64_t>(p.k) * 4;
-      if (mode == norm) p.weight = context.tensor(other).data;
-      if (mode == glu) p.other = context.tensor(other).data;
-      p.y = context.extra(slot);
-      p.epsilon = epsilon;
-      p.offset = offset;
+      describe_rows(p);
       const std::uint32_t threads = launcher.facts().software() ? 32 : p.k <= 1024 ? 128 : 512;
       launcher.launch("quantise", std::min(threads, launcher.facts().group_limit & ~31u), launcher.rows(p.rows), p, {mode});
     };

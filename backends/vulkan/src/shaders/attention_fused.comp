@@ -41,6 +41,9 @@ float rounded(int dtype, float x) {
   return dtype == F32 ? x : dtype == F16 ? half_to_float(float_to_half(x)) : bf16_to_float(float_to_bf16(x));
 }
 
+/// The number of an invocation, counted from `by` on: what waits for memory is given to different subgroups, which wait at the same time.
+uint lane_from(uint by) { return (gl_LocalInvocationID.x + gl_WorkGroupSize.x - by % gl_WorkGroupSize.x) % gl_WorkGroupSize.x; }
+
 /// The row's query and its key rotated, key and value as the cache holds them, which `keeper` writes.
 void rotate(uint head, uint kv_head, int position, int slot, bool keeper) {
   const uint lane = gl_LocalInvocationID.x, units = p.d - p.pairs;
@@ -82,7 +85,7 @@ void rotate(uint head, uint kv_head, int position, int slot, bool keeper) {
       new_query[second / 4u][second % 4u] = b;
     }
   }
-  FOR_EACH_LANE(c, p.dv) {
+  for (uint c = lane_from(2u * units); c < p.dv; c += gl_WorkGroupSize.x) {
     const float v = load_packed(p.new_v, F32, kv_head * p.dv + c);
     new_value[c / 4u][c % 4u] = rounded(v_dtype, v);
     if (writes) store_packed(to_value, v_dtype, c, v);
@@ -106,12 +109,12 @@ void attend(uint t, uint head) {
     end = min(end, room);
   }
   if (gl_LocalInvocationID.x == 0u) fault = uint(wrong);
-  if (rotates != 0) rotate(head, kv_head, position, slot, head % (p.heads / p.kv_heads) == 0u);
   barrier();
+  if (rotates != 0) rotate(head, kv_head, position, slot, head % (p.heads / p.kv_heads) == 0u);
   const uint64_t table = p.block_table + uint64_t(max(slot, 0)) * uint64_t(p.pages_a_sequence) * 4ul;
   if (begin < end) {  // every page that is needed has to be there
     bool missing = false;
-    for (uint page = begin / uint(p.page) + gl_LocalInvocationID.x; page * uint(p.page) < end; page += gl_WorkGroupSize.x) {
+    for (uint page = begin / uint(p.page) + lane_from(rotates != 0 ? 2u * (p.d - p.pairs) + p.dv : 0u); page * uint(p.page) < end; page += gl_WorkGroupSize.x) {
       const int at = Int(table + uint64_t(page) * 4ul).v;
       if (page < uint(MOST_PAGES)) page_at[page] = at;
       missing = missing || at < 0 || at >= p.pages;
