@@ -122,7 +122,6 @@ class Fuser {
     std::int64_t f16_from = 0;  // rows from which on it is f16 for cooperative matrices; 0: never
     bool direct = false;   // a product of one row makes them itself
     bool paired = false;   // of one row, x is silu(x) * other already
-    bool made = false;     // of one row, by the kernel before (shaders/next_i8.glsl)
   };
   /// Whether a product's kernel has room for a row of k activations: int8 with their scales, for weights of f16 f32.
   bool has_room(std::int64_t k, bool f16) const {
@@ -144,7 +143,7 @@ class Fuser {
 
   std::uint32_t add_extra(const Tensor& x) {
     const auto rows = static_cast<std::uint64_t>(x.dims[0]), k = static_cast<std::uint64_t>(x.last());
-    std::uint64_t bytes = rows * k + rows * (k / 16) * 8 + k / 16 * 4;
+    std::uint64_t bytes = rows * k + rows * (k / 16) * 8;
     if (matrices_) bytes = std::max(bytes, f16_rows_bytes(rows, k));
     schedule_.extras.push_back(bytes);
     return static_cast<std::uint32_t>(schedule_.extras.size() - 1);
@@ -152,11 +151,10 @@ class Fuser {
 
   /// Adds the step that makes int8 activations of `y`, reading x (and other, a weight) in its place.
   void emit_quantise(std::uint32_t y, std::uint32_t node, std::int32_t mode, std::uint32_t x, std::uint32_t other, float epsilon, float offset) {
-    const auto ahead = made_.find(root(y));
-    const std::uint32_t slot = ahead == made_.end() ? add_extra(tensor(y)) : ahead->second;
+    const std::uint32_t slot = add_extra(tensor(y));
     const bool f16 = has_f16_weights(root(y)), direct = has_room(tensor(y).last(), f16);
     const std::int64_t f16_from = !matrices_ || !all_allow_f16(root(y)) ? 0 : !f16 ? least_f16_rows : direct ? 2 : 1;
-    activations_[root(y)] = {slot, mode, x, other, epsilon, offset, f16_from, direct, mode == glu && pairs_.contains(maker_[root(x)]), ahead != made_.end()};
+    activations_[root(y)] = {slot, mode, x, other, epsilon, offset, f16_from, direct, mode == glu && pairs_.contains(maker_[root(x)])};
     Step step;
     step.node = node;
     step.nodes = mode == plain ? 0 : 1;
@@ -193,50 +191,22 @@ class Fuser {
     schedule_.steps.push_back(std::move(step));
   }
 
-  /// Whether this node's result is only wanted as int8 activations.
-  bool is_for_products(std::uint32_t n) const {
+  /// Whether this node's result is only wanted as int8 activations; then adds the step that makes them.
+  bool quantises(std::uint32_t n) {
     const sdk::ResolvedNode& node = graph_.nodes[n];
     if (node.predicate != none || node.outputs.empty() || node.outputs[0] == none || !only_products_read(node.outputs[0])) return false;
-    if (!is_f32(input(n, 0)) || !is_f32(input(n, 1)) || tensor(node.outputs[0]).rank != 2) return false;
-    return node.op == QUERN_OP_RMS_NORM || is_swiglu(n);
-  }
-  /// Then adds the step that makes them.
-  bool quantises(std::uint32_t n) {
-    if (!is_for_products(n)) return false;
-    const sdk::ResolvedNode& node = graph_.nodes[n];
     const std::uint32_t y = node.outputs[0], x = input(n, 0), other = input(n, 1);
+    if (!is_f32(x) || !is_f32(other) || tensor(y).rank != 2) return false;
     if (node.op == QUERN_OP_RMS_NORM) {
       emit_quantise(y, n, norm, x, other, static_cast<float>(node.attributes->real(QUERN_KEY_EPSILON)),
                     static_cast<float>(node.attributes->real(QUERN_KEY_WEIGHT_OFFSET)));
       return true;
     }
+    if (!is_swiglu(n)) return false;
     emit_quantise(y, n, glu, x, other, 0, 0);
     return true;
   }
 
-  /// The place where the kernel before makes the int8 activations of one row of a value; none where products of it take no int8, or find no
-  /// room for the row, so that they would not all take these.
-  std::uint32_t make_ahead(std::uint32_t value) {
-    const std::uint32_t r = root(value);
-    const std::int64_t k = tensor(value).elements() / std::max<std::int64_t>(1, tensor(value).dims[0]);
-    if (takers(r) == 0 || has_f16_weights(r) || !has_room(k, false)) return none;
-    const Tensor* row = nullptr;
-    for (const std::uint32_t n : products_) {
-      const Tensor& a = tensor(graph_.nodes[n].inputs[0]);
-      if (root(graph_.nodes[n].inputs[0]) != r) continue;
-      if (a.last() != k) return none;
-      row = &a;
-    }
-    return made_[r] = add_extra(*row);
-  }
-  /// The RMS norm of a value whose result is only wanted as int8 activations, or none.
-  std::uint32_t norm_of(std::uint32_t value) const {
-    for (const std::uint32_t n : users_[root(value)])
-      if (graph_.nodes[n].op == QUERN_OP_RMS_NORM && root(graph_.nodes[n].inputs[0]) == root(value) && is_for_products(n) &&
-          tensor(graph_.nodes[n].outputs[0]).last() == tensor(value).last())
-        return n;
-    return none;
-  }
 
   bool is_swiglu(std::uint32_t n) const {
     const sdk::ResolvedNode& node = graph_.nodes[n];
@@ -290,14 +260,12 @@ class Fuser {
     std::uint32_t y = node.outputs[0], residual = none;
     Step step;
     step.node = n;
-    // Names tell which activations it takes, since those decide its bits.
-    const std::string kernel = concat(source.f16_from != 0 ? "gemm" : "gemv", source.made ? ".next" : "");
-    step.kernel = concat(kernel, ".vulkan");
+    step.kernel = source.f16_from != 0 ? "gemm.vulkan" : "gemv.vulkan";
     if (const std::uint32_t add = add_of(n, residual); add != none) {
       y = graph_.nodes[add].outputs[0];
       done_[add] = true;
       step.nodes = 2;
-      step.kernel = concat(kernel, ".add.vulkan");
+      step.kernel = source.f16_from != 0 ? "gemm.add.vulkan" : "gemv.add.vulkan";
     }
     step.reads = {b};
     for (const std::uint32_t v : {bias, residual})
@@ -305,21 +273,6 @@ class Fuser {
     if (source.direct)
       for (const std::uint32_t v : {source.x, source.other})
         if (v != none) step.reads.push_back(v);
-    // What one row's result becomes on its way out.
-    std::uint32_t next = none, next_weight = none;
-    float next_offset = 0;
-    if (source.made && (!in_pair || !first_of_pair)) {
-      const std::uint32_t n_norm = residual == none ? none : norm_of(y);
-      if (in_pair) {
-        next = make_ahead(graph_.nodes[users_[root(graph_.nodes[pair.gate].outputs[0])][0]].outputs[0]);
-      } else if (n_norm != none) {
-        next = make_ahead(graph_.nodes[n_norm].outputs[0]);
-        next_weight = graph_.nodes[n_norm].inputs[1];
-        next_offset = static_cast<float>(graph_.nodes[n_norm].attributes->real(QUERN_KEY_WEIGHT_OFFSET));
-      }
-      if (next != none) step.extra_writes.push_back(next);
-      if (next != none && next_weight != none) step.reads.push_back(next_weight);
-    }
     const std::uint32_t gate_y = in_pair ? graph_.nodes[pair.gate].outputs[0] : none, gate_b = in_pair ? graph_.nodes[pair.gate].inputs[1] : none,
                         up_b = in_pair ? graph_.nodes[pair.up].inputs[1] : none;
     if (in_pair) {
@@ -334,25 +287,6 @@ class Fuser {
       if (m == 0) return;
       const std::uint64_t bias_at = bias == none ? 0 : context.tensor(bias).data, c = residual == none ? 0 : context.tensor(residual).data;
       const int bias_dtype = bias == none ? 0 : static_cast<int>(context.tensor(bias).dtype);
-      if (m == 1 && source.made) {
-        if (first_of_pair) return;
-        GemvNextParams p{};
-        p.a = context.extra(source.slot);
-        p.b = context.tensor(in_pair ? gate_b : b).data;
-        if (in_pair) p.other_b = context.tensor(up_b).data;
-        p.bias = bias_at;
-        p.bias_dtype = bias_dtype;
-        p.c = c;
-        p.y = in_pair ? context.tensor(gate_y).data : result.data;
-        if (in_pair) launcher.touch({p.y, p.y + std::uint64_t{n_out} * 4, true});
-        if (next != none) p.next = context.extra(next);
-        if (next_weight != none) p.next_weight = context.tensor(next_weight).data;
-        p.next_offset = next_offset;
-        p.n = n_out;
-        p.epsilon = source.epsilon;
-        launch_next(p, weights.dtype, k, in_pair, source.mode == norm, next == none ? 0 : next_weight == none ? 1 : 2, launcher);
-        return;
-      }
       if (m == 1 && source.direct) {
         if (first_of_pair) return;
         GemvOneParams p{};
@@ -384,9 +318,9 @@ class Fuser {
       std::int32_t tile = 1;
       while (tile < most_tile(launcher.facts()) && tile < static_cast<std::int32_t>(p.m)) tile *= 2;
       const std::uint32_t threads = launcher.facts().software() ? 8 : 128;
-      const std::int64_t subgroups = std::max<std::int64_t>(1, threads / std::max<std::uint32_t>(1, launcher.facts().subgroup)), outputs = tile >= 8 ? 4 : 2, rows = outputs * subgroups;
+      const std::int64_t subgroups = std::max<std::int64_t>(1, threads / std::max<std::uint32_t>(1, launcher.facts().subgroup)), rows = 2 * subgroups;
       launcher.launch("gemv", threads, {std::min<std::int64_t>((p.n + rows - 1) / rows, 65535), std::min<std::int64_t>((p.m + tile - 1) / tile, 65535), 1}, p,
-                      {static_cast<std::int32_t>(weights.dtype), tile, static_cast<std::int32_t>(outputs)});
+                      {static_cast<std::int32_t>(weights.dtype), tile});
     };
     schedule_.steps.push_back(std::move(step));
   }
@@ -404,18 +338,6 @@ class Fuser {
     }
     launcher.launch("gemv_one", threads, {(groups + rounds - 1) / rounds, 1, 1}, p,
                     {static_cast<std::int32_t>(format), mode, static_cast<std::int32_t>(k), paired ? 1 : 0});
-  }
-
-  /// As launch_one, of a row that is int8 already. `makes`: of the kernel, what the result becomes.
-  static void launch_next(const GemvNextParams& p, quern_dtype format, uint k, bool paired, bool normed, std::int32_t makes, Launcher& launcher) {
-    const CardFacts& card = launcher.facts();
-    const std::uint32_t threads = card.software() ? 32 : 256;
-    const std::int64_t at_a_time = (paired ? 1 : 2) * std::max<std::int64_t>(1, threads / std::max<std::uint32_t>(1, card.subgroup));
-    const std::int64_t chunk = (at_a_time + 15) / 16 * 16, groups = (p.n + chunk - 1) / chunk;
-    const std::int64_t at_once = card.software() ? 4 : std::int64_t{card.multiprocessors != 0 ? card.multiprocessors : 32} * groups_a_multiprocessor;
-    const std::int64_t rounds = (groups + at_once - 1) / at_once;
-    launcher.launch("gemv_next", threads, {(groups + rounds - 1) / rounds, 1, 1}, p,
-                    {static_cast<std::int32_t>(format), static_cast<std::int32_t>(k), paired ? 1 : 0, normed ? 1 : 0, makes});
   }
 
   /// The nodes that rotate and write what an attention node reads.
@@ -555,17 +477,13 @@ class Fuser {
     for (const std::uint32_t v : node.inputs)
       if (v != none) step.reads.push_back(v);
     step.writes = {node.outputs[0]};
-    const Tensor& heads = tensor(node.outputs[0]);
-    std::uint32_t next = none;
-    if (heads.dims[2] % 16 == 0 && only_products_read(node.outputs[0])) next = make_ahead(node.outputs[0]);
-    if (next != none) step.extra_writes.push_back(next);
     const auto found = attending_.find(n);
     if (found == attending_.end()) {
       step.emit = [=, &graph = graph_](const StepContext& context, Launcher& launcher) {
         std::vector<Tensor> storage;
         const Call call = graph.call(graph.nodes[n], storage, [&](std::uint32_t v) { return context.tensor(v); });
         if (by_matrices && matrix_attention_pays(call)) launch_matrix_attention(call, launcher);
-        else launch_fused_attention(call, nullptr, next == none || call.input(0).dims[0] != 1 ? 0 : context.extra(next), launcher);
+        else launch_fused_attention(call, nullptr, launcher);
       };
       schedule_.steps.push_back(std::move(step));
       return;
@@ -579,10 +497,10 @@ class Fuser {
       std::vector<Tensor> storage;
       const Call call = graph.call(graph.nodes[n], storage, [&](std::uint32_t value) { return context.tensor(value); });
       if (by_matrices && matrix_attention_pays(call)) return launch_matrix_attention(call, launcher);
-      if (call.input(0).dims[0] != 1) return launch_fused_attention(call, nullptr, 0, launcher);
+      if (call.input(0).dims[0] != 1) return launch_fused_attention(call, nullptr, launcher);
       for (const Tensor& cache : {call.input(1), call.input(2)}) launcher.touch(touched(cache, true));
       const Unrotated unrotated{context.tensor(q), context.tensor(k), context.tensor(v), context.tensor(table), mode};
-      launch_fused_attention(call, &unrotated, next == none ? 0 : context.extra(next), launcher);
+      launch_fused_attention(call, &unrotated, launcher);
     };
     schedule_.steps.push_back(std::move(step));
   }
@@ -599,7 +517,6 @@ class Fuser {
   };
   std::map<std::uint32_t, Source> activations_;   // by the root of a value
   std::map<std::uint32_t, Pair> pairs_;           // by either node
-  std::map<std::uint32_t, std::uint32_t> made_;   // by the root of a value: the slot of activations that the kernel before makes of one row
   std::map<std::uint32_t, Rotation> rotations_;   // by their last node
   std::map<std::uint32_t, Rotation> attending_;   // by the attention node that does their work where there is one row
   Schedule schedule_;

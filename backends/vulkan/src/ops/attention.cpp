@@ -199,11 +199,10 @@ bool fused_attention_serves(const Call& call, const CardFacts& card) {
   return std::int64_t{call.input(3).dims[1]} * k.dims[2] < std::int64_t{1} << 31;
 }
 
-void launch_fused_attention(const Call& call, const Unrotated* unrotated, std::uint64_t next, Launcher& launcher) {
+void launch_fused_attention(const Call& call, const Unrotated* unrotated, Launcher& launcher) {
   const Tensor &q = call.input(0), &k = call.input(1), &v = call.input(2);
   if (q.dims[0] == 0) return;
   AttentionParams p = attention_params(call, launcher);
-  p.next = next;
   if (unrotated != nullptr) {
     p.q = unrotated->q.data;
     p.new_k = unrotated->k.data;
@@ -228,14 +227,14 @@ bool matrix_attention_serves(const Call& call, const CardFacts& card) {
   if (q.dtype != QUERN_F32 || y.dtype != QUERN_F32 || k.dtype != QUERN_F16 || v.dtype != QUERN_F16) return false;
   if (q.dims[2] != v.dims[3] || q.dims[2] % 16 != 0 || q.dims[2] > 128) return false;
   const std::uint32_t rows = 4 * shape.m, keys = 64, d = static_cast<std::uint32_t>(q.dims[2]);
-  if (keys * (d + 8) * 2 + rows * (keys + 8) * 4 + rows * 16 + 16 > card.shared_limit) return false;  // what the kernel declares
+  if (keys * (d + 8) * 2 + rows * (keys + 8) * 6 + rows * 16 + keys * 16 + 16 > card.shared_limit) return false;  // what the kernel declares
   for (const Tensor* t : {&q, &y, &k, &v})
     for (std::uint32_t i = 0; i + 1 < t->rank; ++i)
       if (t->strides[i] % 16 != 0) return false;
   return true;
 }
 
-bool matrix_attention_pays(const Call& call) { return call.input(0).dims[0] > std::max<std::int64_t>(16, call.input(3).dims[0]); }
+bool matrix_attention_pays(const Call& call) { return call.input(0).dims[0] > 16 && call.input(3).dims[0] == 1; }
 
 void launch_matrix_attention(const Call& call, Launcher& launcher) {
   const CardFacts& card = launcher.facts();

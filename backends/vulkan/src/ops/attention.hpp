@@ -13,13 +13,12 @@ struct Unrotated {
   std::int64_t mode = 0;
 };
 /// `unrotated`: of one row, whose query the call's first input is not yet; null: it is, and the caches hold its key and value.
-/// `next`: where the int8 activations of its one row go too, or 0.
-void launch_fused_attention(const Call& call, const Unrotated* unrotated, std::uint64_t next, Launcher& launcher);
+void launch_fused_attention(const Call& call, const Unrotated* unrotated, Launcher& launcher);
 
 
 /// Of many rows, over caches of f16, by cooperative matrices: heads of 16 to 128 elements, keys as long as values.
 bool matrix_attention_serves(const Call& call, const CardFacts& card);
-/// Whether there are more rows than sequences: in a step that only decodes, each row has keys of its own, which a tile goes through in turn.
+/// Whether there are many rows, of one sequence: rows of others have keys of their own, which a tile would go through in turn.
 bool matrix_attention_pays(const Call& call);
 void launch_matrix_attention(const Call& call, Launcher& launcher);
 

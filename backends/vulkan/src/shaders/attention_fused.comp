@@ -7,8 +7,6 @@
 #extension GL_EXT_control_flow_attributes : require
 #include "prelude.glsl"
 #include "math.glsl"
-#include "activations_i8.glsl"
-#include "next_i8.glsl"
 layout(constant_id = 1) const int k_dtype = F16;
 layout(constant_id = 2) const int v_dtype = F16;
 layout(constant_id = 3) const int fours = 1;
@@ -40,9 +38,6 @@ vec4 four_at(uint64_t row, int dtype, uint i) {
 float rounded(int dtype, float x) {
   return dtype == F32 ? x : dtype == F16 ? half_to_float(float_to_half(x)) : bf16_to_float(float_to_bf16(x));
 }
-
-/// The number of an invocation, counted from `by` on: what waits for memory is given to different subgroups, which wait at the same time.
-uint lane_from(uint by) { return (gl_LocalInvocationID.x + gl_WorkGroupSize.x - by % gl_WorkGroupSize.x) % gl_WorkGroupSize.x; }
 
 /// The row's query and its key rotated, key and value as the cache holds them, which `keeper` writes.
 void rotate(uint head, uint kv_head, int position, int slot, bool keeper) {
@@ -85,7 +80,7 @@ void rotate(uint head, uint kv_head, int position, int slot, bool keeper) {
       new_query[second / 4u][second % 4u] = b;
     }
   }
-  for (uint c = lane_from(2u * units); c < p.dv; c += gl_WorkGroupSize.x) {
+  FOR_EACH_LANE(c, p.dv) {
     const float v = load_packed(p.new_v, F32, kv_head * p.dv + c);
     new_value[c / 4u][c % 4u] = rounded(v_dtype, v);
     if (writes) store_packed(to_value, v_dtype, c, v);
@@ -109,12 +104,12 @@ void attend(uint t, uint head) {
     end = min(end, room);
   }
   if (gl_LocalInvocationID.x == 0u) fault = uint(wrong);
-  barrier();
   if (rotates != 0) rotate(head, kv_head, position, slot, head % (p.heads / p.kv_heads) == 0u);
+  barrier();
   const uint64_t table = p.block_table + uint64_t(max(slot, 0)) * uint64_t(p.pages_a_sequence) * 4ul;
   if (begin < end) {  // every page that is needed has to be there
     bool missing = false;
-    for (uint page = begin / uint(p.page) + lane_from(rotates != 0 ? 2u * (p.d - p.pairs) + p.dv : 0u); page * uint(p.page) < end; page += gl_WorkGroupSize.x) {
+    for (uint page = begin / uint(p.page) + gl_LocalInvocationID.x; page * uint(p.page) < end; page += gl_WorkGroupSize.x) {
       const int at = Int(table + uint64_t(page) * 4ul).v;
       if (page < uint(MOST_PAGES)) page_at[page] = at;
       missing = missing || at < 0 || at >= p.pages;
@@ -125,10 +120,6 @@ void attend(uint t, uint head) {
   if (fault != 0u) {
     if (gl_LocalInvocationID.x == 0u && head == 0u) raise(p.faults, FAULT_INDEX_RANGE);
     FOR_EACH_LANE(i, p.dv) store_packed(y, p.y_dtype, i, 0.0);
-    if (p.next != 0ul) {
-      const Eight nothing = Eight(vec4[2](vec4(0.0), vec4(0.0)));
-      FOR_EACH_LANE(g, p.dv / 16u) store_sixteen(p.next, p.heads * p.dv, head * p.dv + g * 16u, nothing, nothing);
-    }
     barrier();
     return;
   }
@@ -206,17 +197,6 @@ void attend(uint t, uint head) {
     barrier();
   }
   FOR_EACH_LANE(i, p.dv) store_packed(y, p.y_dtype, i, all == 0.0 ? 0.0 : joined[i / 4u][i % 4u] / all);
-  if (p.next != 0ul) {
-    const float part_of_all = all == 0.0 ? 0.0 : 1.0 / all;
-    FOR_EACH_LANE(g, p.dv / 16u) {
-      Eight a, b;
-      for (uint h = 0u; h < 2u; ++h) {
-        a.v[h] = all == 0.0 ? vec4(0.0) : joined[g * 4u + h] * part_of_all;
-        b.v[h] = all == 0.0 ? vec4(0.0) : joined[g * 4u + 2u + h] * part_of_all;
-      }
-      store_sixteen(p.next, p.heads * p.dv, head * p.dv + g * 16u, a, b);
-    }
-  }
   barrier();
 }
 

@@ -4,7 +4,7 @@
 //
 //   sums      scores and weighted values in f32; queries f16, each row times a power of two that its score undoes; weights of keys f16,
 //             times 2^14 so that those down to 2^-28 of the largest keep their bits
-//   shared    64 * (d + 8) * 2 bytes of keys or values, and 64 scores of each row (d = 128, 64 rows: 36 KiB)
+//   shared    64 * (d + 8) * 2 bytes of keys or values, 64 scores of each row and their weights (d = 128, 64 rows: 46 KiB)
 //   sequences rows of a tile may be of several; each is gone through in turn, the other rows seeing none of its keys
 //
 // Constants 1, 2, 3: a matrix; 4: elements of a head.
@@ -31,6 +31,7 @@ const uint tile = subgroups * size_m;      // rows
 const uint keys = 64;                      // at a time
 const uint row_units = d / 8 + 1;          // of 16 bytes, between rows of keys
 const uint score_units = keys / 4 + 2;     // and between rows of scores: those of eight lanes share no bank
+const uint weight_units = keys / 8 + 1;
 const uint loads = keys * (d / 8) / threads;
 const uint lanes = threads / subgroups;
 const uint lanes_a_row = lanes / size_m;
@@ -39,6 +40,7 @@ const float weight_scale = 16384.0;
 
 shared uvec4 cached[keys * row_units];
 shared uvec4 scores[tile * score_units];
+shared uvec4 weights[tile * weight_units];
 shared float factors[tile];
 shared int row_end[tile], row_begin[tile], row_slot[tile];
 shared int next_slot, slot_begin, slot_end, first_missing;
@@ -179,6 +181,7 @@ void main() {
       barrier();
       LOAD(value_at)
       const bool at_work = first < seen;
+      bool rescales = false;
       if (at_work) {
         [[unroll]] for (uint j = 0; j < keys / size_n; ++j) {
           coopmat<float, gl_ScopeSubgroup, size_m, size_n, gl_MatrixUseAccumulator> score =
@@ -216,32 +219,28 @@ void main() {
           added += (v[i].x + v[i].y) + (v[i].z + v[i].w);
         }
         sum = sum * kept + row_sum(added);
-        // The weights take the place of the scores, once all lanes of the row have read theirs.
-        subgroupMemoryBarrierShared();
-        subgroupBarrier();
         [[unroll]] for (uint i = 0; i < fours; ++i) {
           const uint c = i * lanes_a_row + turn;
           const vec4 w = v[i] * weight_scale;
           const uvec2 halves = uvec2(packHalf2x16(w.xy), packHalf2x16(w.zw));
-          if (c % 2u == 0u) scores[own * score_units + c / 2u].xy = halves;
-          else scores[own * score_units + c / 2u].zw = halves;
+          if (c % 2u == 0u) weights[own * weight_units + c / 2u].xy = halves;
+          else weights[own * weight_units + c / 2u].zw = halves;
         }
         if (turn == 0u) factors[own] = kept;
-        if (subgroupAny(kept != 1.0)) {
-          subgroupMemoryBarrierShared();
-          subgroupBarrier();
-          coopmat<float, gl_ScopeSubgroup, size_m, size_n, gl_MatrixUseAccumulator> factor;
-          coopMatLoad(factor, factors, part * size_m, 0, gl_CooperativeMatrixLayoutColumnMajor);  // each column the same
-          [[unroll]] for (uint i = 0; i < d / size_n; ++i) total[i] = total[i] * factor;
-        }
+        rescales = subgroupAny(kept != 1.0);
         most = now;
       }
       barrier();
       if (more) LOAD(key_at)
       if (at_work) {
+        if (rescales) {
+          coopmat<float, gl_ScopeSubgroup, size_m, size_n, gl_MatrixUseAccumulator> factor;
+          coopMatLoad(factor, factors, part * size_m, 0, gl_CooperativeMatrixLayoutColumnMajor);  // each column the same
+          [[unroll]] for (uint i = 0; i < d / size_n; ++i) total[i] = total[i] * factor;
+        }
         [[unroll]] for (uint k = 0; k < keys / size_k; ++k) {
           coopmat<float16_t, gl_ScopeSubgroup, size_m, size_k, gl_MatrixUseA> weight;
-          coopMatLoad(weight, scores, part * size_m * score_units + k * (size_k / 8u), score_units, gl_CooperativeMatrixLayoutRowMajor);
+          coopMatLoad(weight, weights, part * size_m * weight_units + k * (size_k / 8u), weight_units, gl_CooperativeMatrixLayoutRowMajor);
           [[unroll]] for (uint i = 0; i < d / size_n; ++i) {
             coopmat<float16_t, gl_ScopeSubgroup, size_k, size_n, gl_MatrixUseB> value;
             coopMatLoad(value, cached, k * size_k * row_units + i * (size_n / 8u), row_units, gl_CooperativeMatrixLayoutRowMajor);

@@ -110,7 +110,7 @@ void main() {
         if (format != F16) {
           const Unit w = decode_unit(format, b[r], unit);
           [[unroll]] for (uint g = 0; g < 4u; ++g) {
-            const TwoHalves f = factor_of(format, w.f[g] * scale[r]), m = minimum_of(w.m[g] * scale[r]);
+            const float f = w.f[g] * scale[r], m = w.m[g] * scale[r];
             const uvec2 x = halves_of(format, w.code[g].x, f, m), y = halves_of(format, w.code[g].y, f, m);
             const uvec2 z = halves_of(format, w.code[g].z, f, m), u = halves_of(format, w.code[g].w, f, m);
             tiles[tile_b + row * row_units + 2u * g] = uvec4(x, y);

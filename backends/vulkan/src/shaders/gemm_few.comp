@@ -132,7 +132,7 @@ void main() {
             } else {
               const Unit w = decode_unit(format, ahead[slot * rows + r], unit);
               [[unroll]] for (uint g = 0; g < 4u; ++g) {
-                const TwoHalves f = factor_of(format, w.f[g] * scale[r]), m = minimum_of(w.m[g] * scale[r]);
+                const float f = w.f[g] * scale[r], m = w.m[g] * scale[r];
                 weights[to + 2u * g] = uvec4(halves_of(format, w.code[g].x, f, m), halves_of(format, w.code[g].y, f, m));
                 weights[to + 2u * g + 1u] = uvec4(halves_of(format, w.code[g].z, f, m), halves_of(format, w.code[g].w, f, m));
               }

@@ -1,6 +1,6 @@
 #version 460
 // y = a b^T + bias + c of int8 activations and quantised weights: a subgroup computes `tile_n` outputs of `tile_m` rows, its lanes striding
-// along k by 64 elements. Constant 1: format of b; 2: rows at a time; 3: outputs at a time.
+// along k by 64 elements. Constant 1: format of b; 2: rows at a time.
 //
 // The order of summation depends on k and the subgroup alone.
 #extension GL_GOOGLE_include_directive : require
@@ -13,7 +13,7 @@
 #include "activations_i8.glsl"
 layout(constant_id = 1) const int format = Q8_0;
 layout(constant_id = 2) const int tile_m = 1;
-layout(constant_id = 3) const int tile_n = 2;
+const int tile_n = 2;
 PUSHED(GemvParams)
 
 void main() {

@@ -75,26 +75,14 @@ float fitting(float most, out float back) {
   return is_finite(most) ? uintBitsToFloat(uint(268 - e) << 23) : NOT_A_NUMBER;
 }
 
-/// A number as the sum of two halves.
-struct TwoHalves {
-  f16vec2 high, low;
-};
-TwoHalves sum_of_halves(float x, float high) { return TwoHalves(f16vec2(float16_t(high)), f16vec2(float16_t(x - high))); }
-/// Cut by bits: compilers take a conversion to f16 and back for nothing.
-float cut(float x, uint kept) { return uintBitsToFloat(floatBitsToUint(x) & kept); }
-TwoHalves minimum_of(float x) { return sum_of_halves(x, cut(x, 0xffffe000u)); }
-/// The first half has 6 bits, so that its product with a code of up to 5 is exact, fused with a sum or not.
-TwoHalves factor_of(const int format, float x) {
-  return sum_of_halves(x, has_minimums(format) ? cut(x, 0xfffc0000u) : x);
-}
-
 /// Four bytes as two words of halves, f * code + m: elements 0 and 2, 1 and 3. Activations lie in that order too (rows_f16.comp).
-/// A minimum may be nearly all of f * code, so neither is rounded before their sum is.
-uvec2 halves_of(const int format, uint code, TwoHalves f, TwoHalves m) {
+/// A minimum may be nearly all of f * code, so their sum is formed in f32.
+uvec2 halves_of(const int format, uint code, float f, float m) {
   if (has_signed_codes(format)) code ^= 0x80808080u;
   const f16vec2 zero = f16vec2(float16_t(has_signed_codes(format) ? 1152.0 : 1024.0));  // 1024 + n is 0x6400 | n
   const f16vec2 even = unpackFloat2x16(code & 0x00ff00ffu | 0x64006400u) - zero;
   const f16vec2 odd = unpackFloat2x16(code >> 8 & 0x00ff00ffu | 0x64006400u) - zero;
-  if (!has_minimums(format)) return uvec2(packFloat2x16(even * f.high), packFloat2x16(odd * f.high));
-  return uvec2(packFloat2x16(fma(even, f.high, m.high) + fma(even, f.low, m.low)), packFloat2x16(fma(odd, f.high, m.high) + fma(odd, f.low, m.low)));
+  if (!has_minimums(format)) return uvec2(packFloat2x16(even * f16vec2(float16_t(f))), packFloat2x16(odd * f16vec2(float16_t(f))));
+  const vec2 a = vec2(even) * f + m, b = vec2(odd) * f + m;
+  return uvec2(packFloat2x16(f16vec2(a)), packFloat2x16(f16vec2(b)));
 }

@@ -158,12 +158,6 @@ struct GemvOneParams {  // other: the norm's weight, or the other half of a SwiG
   int bias_dtype;
   float epsilon, offset;
 };
-struct GemvNextParams {  // a, next: activations of one row (next_i8.glsl); c and y: packed f32
-  uint64_t a, b, other_b, bias, c, y, next, next_weight;
-  uint n;
-  int bias_dtype;
-  float epsilon, next_offset;
-};
 struct KvParams {
   uint64_t x, cache, block_table, row_slot, position, predicate, faults;
   int64_t x_row, x_head, page_stride, head_stride, position_stride;

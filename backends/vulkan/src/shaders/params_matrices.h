@@ -23,7 +23,6 @@ struct AttentionParams {
   uint pairs;
   uint64_t new_k, new_v, table;
   int64_t table_stride;
-  uint64_t next;  // of one row: where its int8 activations go too, or 0
 };
 
 #ifdef __cplusplus
