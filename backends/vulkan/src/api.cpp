@@ -63,6 +63,8 @@ std::shared_ptr<const Api> Api::open(const char* library) {
   if (api->name == nullptr) throw Failure(QUERN_DEPENDENCY_MISSING, "the Vulkan loader has no vk" #name);
   QUERN_VULKAN_INSTANCE_FUNCTIONS(X)
 #undef X
+  api->GetPhysicalDeviceCooperativeMatrixPropertiesKHR = reinterpret_cast<PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR>(
+      get(api->instance_, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"));
   return api;
 }
 

@@ -5,10 +5,8 @@
 //   Calls   the functions of one logical device
 #pragma once
 
+#include "cooperative_matrix.hpp"
 #include "error.hpp"
-
-#define VK_NO_PROTOTYPES
-#include <vulkan/vulkan_core.h>
 
 #include <memory>
 #include <vector>
@@ -44,6 +42,8 @@ class Api {
 #define X(name) PFN_vk##name name = nullptr;
   QUERN_VULKAN_INSTANCE_FUNCTIONS(X)
 #undef X
+  /// Null where the loader knows no cooperative matrices.
+  PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR GetPhysicalDeviceCooperativeMatrixPropertiesKHR = nullptr;
 
  private:
   Api() = default;

@@ -1,6 +1,7 @@
 // See backend.hpp.
 #include "backend.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace quern::vulkan {
@@ -8,14 +9,19 @@ namespace {
 
 constexpr const char* loader_library = "libvulkan.so.1";
 
-/// The part behind "vulkan:" of a forced kernel; one for another backend counts as unset. True: the baseline is forced.
-bool forces_baseline(std::string_view value) {
+constexpr Tier tiers[] = {Tier::baseline, Tier::dot, Tier::matrices};
+constexpr const char* name_of(Tier tier) { return tier == Tier::baseline ? "baseline" : tier == Tier::dot ? "dot" : "matrices"; }
+
+/// The part behind "vulkan:" of a forced kernel; one for another backend counts as unset.
+std::optional<Tier> forced_tier(std::string_view value) {
   const std::size_t colon = value.find(':');
-  if (value.empty() || (colon != std::string_view::npos && value.substr(0, colon) != "vulkan")) return false;
+  if (value.empty() || (colon != std::string_view::npos && value.substr(0, colon) != "vulkan")) return std::nullopt;
   if (colon != std::string_view::npos) value.remove_prefix(colon + 1);
-  if (value != "vulkan" && value != "baseline" && value != "dot")
-    refuse(concat("force_kernel is '", std::string(value), "'; this plugin has baseline (no kernels beyond Vulkan 1.2's) and dot (integer dot products)"));
-  return value == "baseline";
+  if (value == "vulkan") return std::nullopt;
+  for (const Tier tier : tiers)
+    if (value == name_of(tier)) return tier;
+  refuse(concat("force_kernel is '", std::string(value),
+                "'; this plugin has baseline (no kernels beyond Vulkan 1.2's), dot (integer dot products) and matrices (cooperative matrices)"));
 }
 
 std::uint32_t class_of(const CardFacts& card) {
@@ -29,7 +35,7 @@ std::uint32_t class_of(const CardFacts& card) {
 
 }  // namespace
 
-Backend::Backend(const quern_host& host) : host_(host), baseline_(forces_baseline(sdk::host_option(host, "force_kernel"))) {}
+Backend::Backend(const quern_host& host) : host_(host), forced_(forced_tier(sdk::host_option(host, "force_kernel"))) {}
 
 std::uint32_t Backend::device_count() {
   const std::lock_guard lock(opening_);
@@ -67,7 +73,10 @@ quern_device_info Backend::device_info(std::uint32_t index, sdk::Texts& texts) {
 std::unique_ptr<OpenDevice> Backend::open(std::uint32_t index) {
   const CardFacts& c = card(index);
   if (!c.refusal.empty()) throw Failure(c.refusal_code, concat(c.name, ": ", c.refusal));
-  return std::make_unique<OpenDevice>(api_, c, GpuOptions{std::string(sdk::view(host_.cache_directory)), host_.thread_count, baseline_});
+  if (const Tier most = std::min(c.tier(), built_tier()); forced_ && most < *forced_)
+    throw Failure(QUERN_UNSUPPORTED, concat(c.name, ": force_kernel is '", name_of(*forced_), "', ", c.tier() < *forced_ ? "the device" : "this build",
+                                            " has '", name_of(most), "' at most"));
+  return std::make_unique<OpenDevice>(api_, c, GpuOptions{std::string(sdk::view(host_.cache_directory)), host_.thread_count, forced_.value_or(Tier::matrices), forced_.has_value()});
 }
 
 void Backend::prove(std::uint32_t index) {

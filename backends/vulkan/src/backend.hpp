@@ -4,6 +4,8 @@
 #include "plan.hpp"
 #include "weights.hpp"
 
+#include <optional>
+
 namespace quern::vulkan {
 
 /// An opened device and the weight sets that its host plans.
@@ -35,7 +37,7 @@ class Backend {
   const CardFacts& card(std::uint32_t index);
 
   const quern_host& host_;
-  const bool baseline_;
+  const std::optional<Tier> forced_;
   std::mutex opening_;
   std::shared_ptr<const Api> api_;
   std::vector<CardFacts> cards_;

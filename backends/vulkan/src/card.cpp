@@ -57,13 +57,40 @@ void read_properties(const Api& api, VkPhysicalDevice device, const std::vector<
   api.GetPhysicalDeviceProperties2(device, &p.base);
 }
 
+/// The largest shape of f16 with f32 sums whose sides are powers of two from 8 to 16, as the kernels' tiles want them.
+MatrixShape find_matrices(const Api& api, VkPhysicalDevice device) {
+  if (api.GetPhysicalDeviceCooperativeMatrixPropertiesKHR == nullptr) return {};
+  std::uint32_t count = 0;
+  if (api.GetPhysicalDeviceCooperativeMatrixPropertiesKHR(device, &count, nullptr) != VK_SUCCESS) return {};
+  VkCooperativeMatrixPropertiesKHR empty{};
+  empty.sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR;
+  std::vector<VkCooperativeMatrixPropertiesKHR> list(count, empty);
+  if (api.GetPhysicalDeviceCooperativeMatrixPropertiesKHR(device, &count, list.data()) != VK_SUCCESS) return {};
+  list.resize(count);
+  MatrixShape best;
+  const auto fits = [](std::uint32_t side) { return side == 8 || side == 16; };
+  for (const VkCooperativeMatrixPropertiesKHR& p : list) {
+    if (p.AType != VK_COMPONENT_TYPE_FLOAT16_KHR || p.BType != VK_COMPONENT_TYPE_FLOAT16_KHR || p.CType != VK_COMPONENT_TYPE_FLOAT32_KHR ||
+        p.ResultType != VK_COMPONENT_TYPE_FLOAT32_KHR || p.scope != VK_SCOPE_SUBGROUP_KHR)
+      continue;
+    if (fits(p.MSize) && fits(p.NSize) && fits(p.KSize) && p.MSize * p.NSize * p.KSize > best.m * best.n * best.k) best = {p.MSize, p.NSize, p.KSize};
+  }
+  return best;
+}
+
 /// The first thing that the baseline needs and the device has not; empty: all is there.
-std::string missing_feature(const Api& api, CardFacts& card, const Properties& p, bool has_dots) {
+std::string missing_feature(const Api& api, CardFacts& card, const Properties& p, const std::vector<VkExtensionProperties>& extensions) {
   VkPhysicalDeviceShaderIntegerDotProductFeatures dots{};
   dots.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES;
+  VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrices{};
+  matrices.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR;
   VkPhysicalDeviceVulkan12Features v12{};
   v12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
-  if (has_dots) v12.pNext = &dots;
+  if (has(extensions, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME)) v12.pNext = &dots;
+  if (has(extensions, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME)) {
+    matrices.pNext = v12.pNext;
+    v12.pNext = &matrices;
+  }
   VkPhysicalDeviceVulkan11Features v11{};
   v11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES;
   v11.pNext = &v12;
@@ -73,6 +100,9 @@ std::string missing_feature(const Api& api, CardFacts& card, const Properties& p
   api.GetPhysicalDeviceFeatures2(card.handle, &features);
   card.float64 = features.features.shaderFloat64 != 0;
   card.integer_dot = dots.shaderIntegerDotProduct != 0;
+  // The kernels know which part of a tile is a subgroup's from its number, so all subgroups have to be of one size.
+  if (matrices.cooperativeMatrix != 0 && v12.shaderFloat16 != 0 && v12.vulkanMemoryModel != 0 && v12.vulkanMemoryModelDeviceScope != 0 && card.subgroup_least == card.subgroup)
+    card.matrices = find_matrices(api, card.handle);
   const struct {
     VkBool32 there;
     const char* name;
@@ -177,7 +207,7 @@ CardFacts facts_of(const Api& api, VkPhysicalDevice handle) {
   card.architecture = concat("subgroup ", card.subgroup, card.keeps_denormals ? "" : " ftz");
   for (const QuirkRow& row : quirk_rows)
     if (row.driver == card.driver && card.driver_version >= row.from && (row.below == 0 || card.driver_version < row.below)) card.quirks |= row.quirk;
-  card.refusal = missing_feature(api, card, p, has(extensions, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME));
+  card.refusal = missing_feature(api, card, p, extensions);
   choose_memory(api, card);
   std::uint32_t families = 0;
   api.GetPhysicalDeviceQueueFamilyProperties(handle, &families, nullptr);

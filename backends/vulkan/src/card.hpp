@@ -2,11 +2,17 @@
 #pragma once
 
 #include "api.hpp"
+#include "kernels.hpp"
 
 namespace quern::vulkan {
 
 /// Bits of quirks.def.
 enum Quirk : std::uint32_t { wait_sleeping = 1, short_loops = 2 };
+
+/// What one multiplication of cooperative matrices takes: m x k times k x n.
+struct MatrixShape {
+  std::uint32_t m = 0, n = 0, k = 0;
+};
 
 struct CardFacts {
   VkPhysicalDevice handle = VK_NULL_HANDLE;
@@ -32,8 +38,11 @@ struct CardFacts {
   bool cached = false;            // and read at its speed
   bool float64 = false, memory_budget = false, integer_dot = false;
   bool keeps_denormals = false, keeps_specials = false;  // float controls that shaders may ask for
+  MatrixShape matrices;  // of f16 with f32 sums, by a subgroup; 0: none that the kernels take
   std::uint32_t quirks = 0;
 
+  /// The highest that it runs: matrices only with integer dot products, which the fused schedule needs.
+  Tier tier() const noexcept { return !integer_dot ? Tier::baseline : matrices.m == 0 ? Tier::dot : Tier::matrices; }
   bool software() const noexcept { return type == VK_PHYSICAL_DEVICE_TYPE_CPU; }
 };
 

@@ -3,12 +3,14 @@
 //   - a product of f32 rows and quantised weights takes int8 activations (quantise.comp, gemv.comp)
 //   - an RMS norm or a SwiGLU that only such products read is not computed: the kernel that quantises computes it on its way
 //   - queries and keys are rotated, and keys and values written to their pages, by one kernel
+//   - in the tier of matrices many rows become f16 instead (rows_f16.comp, gemm.comp), and products of weights of f16 are fused too
 //   - a sum of a product and a value that is there already is the product's last step
 //
 // Steps of one row do more (which launches a step makes is known when its extents are): the product makes the int8 activations itself
 // (gemv_one.comp), gate and up are one product that ends with SwiGLU, and attention rotates and writes the caches. The steps before then
 // launch nothing.
 #include "ops/attention.hpp"
+#include "gemm.hpp"
 #include "schedule.hpp"
 #include "weights.hpp"
 
@@ -27,8 +29,8 @@ constexpr std::int32_t plain = 0, norm = 1, glu = 2;  // as in shaders/quantise.
 
 class Fuser {
  public:
-  Fuser(const sdk::ResolvedGraph& graph, const CardFacts& card)
-      : graph_(graph), card_(card), users_(graph.values.size()), maker_(graph.values.size(), none), done_(graph.nodes.size(), false) {
+  Fuser(const sdk::ResolvedGraph& graph, const CardFacts& card, Tier tier)
+      : graph_(graph), card_(card), matrices_(tier >= Tier::matrices), users_(graph.values.size()), maker_(graph.values.size(), none), done_(graph.nodes.size(), false) {
     for (std::uint32_t n = 0; n < graph.nodes.size(); ++n) {
       for (const std::uint32_t v : graph.nodes[n].inputs)
         if (v != none) users_[root(v)].push_back(n);
@@ -41,7 +43,9 @@ class Fuser {
   Schedule run() {
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n)
       if (is_product(n)) products_.push_back(n);
-    if (products_.empty()) return {};
+    bool any = !products_.empty();
+    for (std::uint32_t n = 0; n < graph_.nodes.size() && !any; ++n) any = is_attention(n);
+    if (!any) return {};
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) find_rotation(n);
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) find_pair(n);
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) {
@@ -79,13 +83,24 @@ class Fuser {
 
   bool is_product(std::uint32_t n) const {
     const sdk::ResolvedNode& node = graph_.nodes[n];
-    if (node.op != QUERN_OP_MATMUL || node.predicate != none || node.invariant || (node.conversions & QUERN_CONVERT_INT8) == 0) return false;
+    if (node.op != QUERN_OP_MATMUL || node.predicate != none || node.invariant) return false;
     if (input(n, 3) != none || !is_f32(node.inputs[0]) || !is_f32(node.outputs[0])) return false;
     const Tensor &a = tensor(node.inputs[0]), &b = tensor(node.inputs[1]);
-    const bool format = b.dtype == QUERN_Q4_K || b.dtype == QUERN_Q5_K ? !b.packed_layout && whole(node.inputs[1]) : b.packed_layout;
+    const bool f16 = b.dtype == QUERN_F16;
+    if (f16 && !alone_f16(n)) return false;
+    if (f16 ? !matrices_ || (node.conversions & QUERN_CONVERT_F16) == 0 : (node.conversions & QUERN_CONVERT_INT8) == 0) return false;
+    const bool format = f16 || b.dtype == QUERN_Q4_K || b.dtype == QUERN_Q5_K ? !b.packed_layout && whole(node.inputs[1]) : b.packed_layout;
     if (a.rank != 2 || (a.ranged & ~1u) != 0 || !format || b.rank != 2 || b.ranged != 0 || b.dims[1] % 64 != 0 || b.dims[1] >= std::int64_t{1} << 24) return false;
     if (const std::uint32_t bias = input(n, 2); bias != none && !is_contiguous(tensor(bias))) return false;
     return !node.attributes->integer(QUERN_KEY_TRANSPOSE_A) && !node.attributes->integer(QUERN_KEY_TRANSPOSE_B) && node.attributes->real(QUERN_KEY_ALPHA) == 1.0;
+  }
+
+  /// Whether no product of quantised weights reads what this product of weights of f16 reads: activations of f16 lie in another order for them.
+  bool alone_f16(std::uint32_t n) const {
+    return std::ranges::all_of(users_[root(graph_.nodes[n].inputs[0])], [&](std::uint32_t user) {
+      const sdk::ResolvedNode& node = graph_.nodes[user];
+      return node.op != QUERN_OP_MATMUL || root(node.inputs[0]) != root(graph_.nodes[n].inputs[0]) || !is_block(tensor(node.inputs[1]).dtype);
+    });
   }
 
   /// Products that take the int8 activations of a value.
@@ -104,25 +119,42 @@ class Fuser {
     std::int32_t mode = plain;
     std::uint32_t x = none, other = none;
     float epsilon = 0, offset = 0;
+    std::int64_t f16_from = 0;  // rows from which on it is f16 for cooperative matrices; 0: never
     bool direct = false;   // a product of one row makes them itself
     bool paired = false;   // of one row, x is silu(x) * other already
   };
-  /// Whether a product's kernel has room for a row of k activations.
-  bool has_room(std::int64_t k) const {
-    return card_.group_limit >= 256 && static_cast<std::uint64_t>(k) * 5 / 2 + 1024 <= card_.shared_limit;
+  /// Whether a product's kernel has room for a row of k activations: int8 with their scales, for weights of f16 f32.
+  bool has_room(std::int64_t k, bool f16) const {
+    return card_.group_limit >= 256 && (f16 ? static_cast<std::uint64_t>(k) * 4 : static_cast<std::uint64_t>(k) * 5 / 2) + 1024 <= card_.shared_limit;
+  }
+  /// Whether a product of the value has weights of f16, which take no int8.
+  bool has_f16_weights(std::uint32_t value_root) const {
+    return std::ranges::any_of(products_, [&](std::uint32_t n) {
+      return root(graph_.nodes[n].inputs[0]) == value_root && tensor(graph_.nodes[n].inputs[1]).dtype == QUERN_F16;
+    });
+  }
+
+  /// Whether all products of a value may have it as f16.
+  bool all_allow_f16(std::uint32_t value_root) const {
+    return std::ranges::all_of(products_, [&](std::uint32_t n) {
+      return root(graph_.nodes[n].inputs[0]) != value_root || (graph_.nodes[n].conversions & QUERN_CONVERT_F16) != 0;
+    });
   }
 
   std::uint32_t add_extra(const Tensor& x) {
     const auto rows = static_cast<std::uint64_t>(x.dims[0]), k = static_cast<std::uint64_t>(x.last());
-    schedule_.extras.push_back(rows * k + rows * (k / 16) * 8);
+    std::uint64_t bytes = rows * k + rows * (k / 16) * 8;
+    if (matrices_) bytes = std::max(bytes, f16_rows_bytes(rows, k));
+    schedule_.extras.push_back(bytes);
     return static_cast<std::uint32_t>(schedule_.extras.size() - 1);
   }
 
   /// Adds the step that makes int8 activations of `y`, reading x (and other, a weight) in its place.
   void emit_quantise(std::uint32_t y, std::uint32_t node, std::int32_t mode, std::uint32_t x, std::uint32_t other, float epsilon, float offset) {
     const std::uint32_t slot = add_extra(tensor(y));
-    const bool direct = has_room(tensor(y).last());
-    activations_[root(y)] = {slot, mode, x, other, epsilon, offset, direct, mode == glu && pairs_.contains(maker_[root(x)])};
+    const bool f16 = has_f16_weights(root(y)), direct = has_room(tensor(y).last(), f16);
+    const std::int64_t f16_from = !matrices_ || !all_allow_f16(root(y)) ? 0 : !f16 ? least_f16_rows : direct ? 2 : 1;
+    activations_[root(y)] = {slot, mode, x, other, epsilon, offset, f16_from, direct, mode == glu && pairs_.contains(maker_[root(x)])};
     Step step;
     step.node = node;
     step.nodes = mode == plain ? 0 : 1;
@@ -133,16 +165,26 @@ class Fuser {
     step.emit = [=](const StepContext& context, Launcher& launcher) {
       const Tensor t = context.tensor(x);
       if (direct && t.rows() == 1) return;
+      const auto describe_rows = [&](auto& p) {
+        p.x = t.data;
+        p.k = static_cast<uint>(t.last());
+        p.rows = static_cast<uint>(t.rows());
+        p.x_row = p.other_row = static_cast<std::int64_t>(p.k) * 4;
+        if (mode == norm) p.weight = context.tensor(other).data;
+        if (mode == glu) p.other = context.tensor(other).data;
+        p.y = context.extra(slot);
+        p.epsilon = epsilon;
+        p.offset = offset;
+      };
+      if (f16_from != 0 && t.rows() >= f16_from) {
+        RowsF16Params p{};
+        describe_rows(p);
+        p.row_scale = p.y + f16_scales_offset(p.rows, p.k);
+        launch_rows_f16(p, mode, !f16, launcher);
+        return;
+      }
       QuantiseParams p{};
-      p.x = t.data;
-      p.k = static_cast<uint>(t.last());
-      p.rows = static_cast<uint>(t.rows());
-      p.x_row = p.other_row = static_cast<std::int64_t>(p.k) * 4;
-      if (mode == norm) p.weight = context.tensor(other).data;
-      if (mode == glu) p.other = context.tensor(other).data;
-      p.y = context.extra(slot);
-      p.epsilon = epsilon;
-      p.offset = offset;
+      describe_rows(p);
       const std::uint32_t threads = launcher.facts().software() ? 32 : p.k <= 1024 ? 128 : 512;
       launcher.launch("quantise", std::min(threads, launcher.facts().group_limit & ~31u), launcher.rows(p.rows), p, {mode});
     };
@@ -165,6 +207,7 @@ class Fuser {
     return true;
   }
 
+
   bool is_swiglu(std::uint32_t n) const {
     const sdk::ResolvedNode& node = graph_.nodes[n];
     return node.op == QUERN_OP_GLU && node.attributes->integer(QUERN_KEY_KIND) == 0 && node.attributes->real(QUERN_KEY_ALPHA) == 1.0 &&
@@ -174,7 +217,8 @@ class Fuser {
   /// Two products of the same row whose results are nothing but the halves of a SwiGLU, which becomes int8 activations.
   void find_pair(std::uint32_t n) {
     const sdk::ResolvedNode& node = graph_.nodes[n];
-    if (node.predicate != none || !is_swiglu(n) || !only_products_read(node.outputs[0]) || !has_room(tensor(node.outputs[0]).last())) return;
+    if (node.predicate != none || !is_swiglu(n) || !only_products_read(node.outputs[0])) return;
+    if (!has_room(tensor(node.outputs[0]).last(), has_f16_weights(root(node.outputs[0])))) return;
     const std::uint32_t gate = maker_[root(node.inputs[0])], up = maker_[root(node.inputs[1])];
     if (gate == none || up == none || gate == up || !is_product(gate) || !is_product(up)) return;
     for (const std::uint32_t product : {gate, up}) {
@@ -183,7 +227,7 @@ class Fuser {
     }
     if (!is_f32(node.inputs[0]) || !is_f32(node.inputs[1]) || root(graph_.nodes[gate].inputs[0]) != root(graph_.nodes[up].inputs[0])) return;
     const Tensor &b = tensor(graph_.nodes[gate].inputs[1]), &other = tensor(graph_.nodes[up].inputs[1]);
-    if (b.dtype != other.dtype || b.dims[0] != other.dims[0] || !has_room(b.dims[1])) return;
+    if (b.dtype != other.dtype || b.dims[0] != other.dims[0] || !has_room(b.dims[1], has_f16_weights(root(graph_.nodes[gate].inputs[0])))) return;
     pairs_[gate] = pairs_[up] = {gate, up};
   }
 
@@ -216,12 +260,12 @@ class Fuser {
     std::uint32_t y = node.outputs[0], residual = none;
     Step step;
     step.node = n;
-    step.kernel = "gemv.vulkan";
+    step.kernel = source.f16_from != 0 ? "gemm.vulkan" : "gemv.vulkan";
     if (const std::uint32_t add = add_of(n, residual); add != none) {
       y = graph_.nodes[add].outputs[0];
       done_[add] = true;
       step.nodes = 2;
-      step.kernel = "gemv.add.vulkan";
+      step.kernel = source.f16_from != 0 ? "gemm.add.vulkan" : "gemv.add.vulkan";
     }
     step.reads = {b};
     for (const std::uint32_t v : {bias, residual})
@@ -265,6 +309,11 @@ class Fuser {
         launch_one(p, weights.dtype, source.paired ? plain : source.mode, k, in_pair, launcher);
         return;
       }
+      if (source.f16_from != 0 && m >= source.f16_from) {
+        const std::uint64_t halves = context.extra(source.slot);
+        launch_gemm({halves, halves + f16_scales_offset(m, k), weights.data, bias_at, c, result.data, m, n_out, k, bias_dtype}, weights.dtype, launcher);
+        return;
+      }
       const GemvParams p{context.extra(source.slot), weights.data, bias_at, c, result.data, m, n_out, k, bias_dtype};
       std::int32_t tile = 1;
       while (tile < most_tile(launcher.facts()) && tile < static_cast<std::int32_t>(p.m)) tile *= 2;
@@ -283,6 +332,10 @@ class Fuser {
     const std::int64_t rows = (paired ? 1 : 2) * std::max<std::int64_t>(1, threads / std::max<std::uint32_t>(1, card.subgroup)), groups = (p.n + rows - 1) / rows;
     const std::int64_t at_once = card.software() ? 4 : std::int64_t{card.multiprocessors != 0 ? card.multiprocessors : 32} * groups_a_multiprocessor;
     const std::int64_t rounds = (groups + at_once - 1) / at_once;
+    if (format == QUERN_F16) {
+      launcher.launch("gemv_half", threads, {(groups + rounds - 1) / rounds, 1, 1}, p, {mode, static_cast<std::int32_t>(k), paired ? 1 : 0});
+      return;
+    }
     launcher.launch("gemv_one", threads, {(groups + rounds - 1) / rounds, 1, 1}, p,
                     {static_cast<std::int32_t>(format), mode, static_cast<std::int32_t>(k), paired ? 1 : 0});
   }
@@ -400,6 +453,7 @@ class Fuser {
       if (p.rows == 0) return;
       Launcher::Grid grid = launcher.spread(std::int64_t{p.heads + p.kv_heads} * (p.d - p.pairs) + std::int64_t{p.kv_heads} * p.dv);
       grid.y = std::min<std::int64_t>(p.rows, 65535);
+      if (p.rows >= 64) grid.x = (grid.x + 7) / 8;  // what an invocation looks up for its row then serves eight items
       launcher.launch("rope_kv", launcher.item_threads(), grid, p);
     };
     schedule_.steps.push_back(std::move(step));
@@ -407,7 +461,7 @@ class Fuser {
 
   bool is_attention(std::uint32_t n) const {
     const sdk::ResolvedNode& node = graph_.nodes[n];
-    if (node.op != QUERN_OP_ATTENTION || node.predicate != none || !is_f32(node.inputs[0]) || !is_f32(node.outputs[0])) return false;
+    if (node.op != QUERN_OP_ATTENTION || node.predicate != none || node.invariant || !is_f32(node.inputs[0]) || !is_f32(node.outputs[0])) return false;
     for (const std::uint32_t cache : {node.inputs[1], node.inputs[2]})
       if (graph_.values[cache].offset % 16 != 0) return false;
     std::vector<Tensor> storage;
@@ -417,16 +471,19 @@ class Fuser {
     const sdk::ResolvedNode& node = graph_.nodes[n];
     Step step;
     step.node = n;
-    step.kernel = "attention.fused.vulkan";
+    std::vector<Tensor> shapes;
+    const bool by_matrices = matrices_ && (node.conversions & QUERN_CONVERT_F16) != 0 && matrix_attention_serves(graph_.describe(node, shapes), card_);
+    step.kernel = by_matrices ? "attention.matrix.vulkan" : "attention.fused.vulkan";
     for (const std::uint32_t v : node.inputs)
       if (v != none) step.reads.push_back(v);
     step.writes = {node.outputs[0]};
     const auto found = attending_.find(n);
     if (found == attending_.end()) {
-      step.emit = [&graph = graph_, n](const StepContext& context, Launcher& launcher) {
+      step.emit = [=, &graph = graph_](const StepContext& context, Launcher& launcher) {
         std::vector<Tensor> storage;
         const Call call = graph.call(graph.nodes[n], storage, [&](std::uint32_t v) { return context.tensor(v); });
-        launch_fused_attention(call, nullptr, launcher);
+        if (by_matrices && matrix_attention_pays(call)) launch_matrix_attention(call, launcher);
+        else launch_fused_attention(call, nullptr, launcher);
       };
       schedule_.steps.push_back(std::move(step));
       return;
@@ -439,6 +496,7 @@ class Fuser {
     step.emit = [=, &graph = graph_](const StepContext& context, Launcher& launcher) {
       std::vector<Tensor> storage;
       const Call call = graph.call(graph.nodes[n], storage, [&](std::uint32_t value) { return context.tensor(value); });
+      if (by_matrices && matrix_attention_pays(call)) return launch_matrix_attention(call, launcher);
       if (call.input(0).dims[0] != 1) return launch_fused_attention(call, nullptr, launcher);
       for (const Tensor& cache : {call.input(1), call.input(2)}) launcher.touch(touched(cache, true));
       const Unrotated unrotated{context.tensor(q), context.tensor(k), context.tensor(v), context.tensor(table), mode};
@@ -449,6 +507,7 @@ class Fuser {
 
   const sdk::ResolvedGraph& graph_;
   const CardFacts& card_;
+  const bool matrices_;  // products of many rows by cooperative matrices
   std::vector<std::vector<std::uint32_t>> users_;
   std::vector<std::uint32_t> maker_;
   std::vector<bool> done_;
@@ -465,6 +524,6 @@ class Fuser {
 
 }  // namespace
 
-Schedule fused_schedule(const sdk::ResolvedGraph& graph, const CardFacts& card) { return Fuser(graph, card).run(); }
+Schedule fused_schedule(const sdk::ResolvedGraph& graph, const CardFacts& card, Tier tier) { return Fuser(graph, card, tier).run(); }
 
 }  // namespace quern::vulkan

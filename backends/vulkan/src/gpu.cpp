@@ -43,6 +43,15 @@ Gpu::Gpu(std::shared_ptr<const Api> api, const CardFacts& facts, const GpuOption
     extensions.push_back(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
     v12.pNext = &dots;
   }
+  VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrices{};
+  matrices.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR;
+  matrices.cooperativeMatrix = VK_TRUE;
+  if (facts.matrices.m != 0) {
+    extensions.push_back(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
+    v12.shaderFloat16 = v12.vulkanMemoryModel = v12.vulkanMemoryModelDeviceScope = VK_TRUE;
+    matrices.pNext = v12.pNext;
+    v12.pNext = &matrices;
+  }
   VkDeviceCreateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
   info.pNext = &features;

@@ -11,7 +11,8 @@ namespace quern::vulkan {
 struct GpuOptions {
   std::string cache_directory;
   std::uint32_t threads = 1;  // that may build pipelines
-  bool baseline = false;      // no kernels beyond Vulkan 1.2's
+  Tier most = Tier::matrices;  // that plans may use
+  bool forced = false;         // by the user's force_kernel
 };
 
 class Gpu {

@@ -11,6 +11,8 @@ const Kernel* find_kernel(std::string_view name) noexcept {
   return at != end && at->name == name ? at : nullptr;
 }
 
+Tier built_tier() noexcept { return find_kernel("gemm") != nullptr ? Tier::matrices : Tier::dot; }
+
 std::uint64_t kernels_hash() noexcept {
   static const std::uint64_t hash = [] {
     std::uint64_t h = 0xcbf29ce484222325ull;

@@ -150,9 +150,9 @@ VkPipeline Pipelines::create(const PipelineKey& key) const {
   VkShaderModule module = VK_NULL_HANDLE;
   const std::string what = concat("kernel ", std::string(key.kernel->name));
   check(calls_.CreateShaderModule(device_, &module_info, nullptr, &module), what.c_str());
-  VkSpecializationMapEntry entries[9];
-  std::int32_t values[9] = {static_cast<std::int32_t>(key.threads)};
-  for (std::uint32_t i = 0; i < 9; ++i) {
+  VkSpecializationMapEntry entries[most_constants + 1];
+  std::int32_t values[most_constants + 1] = {static_cast<std::int32_t>(key.threads)};
+  for (std::uint32_t i = 0; i <= most_constants; ++i) {
     entries[i] = {i, i * 4, 4};
     if (i > 0) values[i] = key.constants[i - 1];
   }

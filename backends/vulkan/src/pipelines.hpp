@@ -9,12 +9,14 @@
 
 namespace quern::vulkan {
 
+constexpr std::uint32_t most_constants = 8;
+
 /// A kernel with the constants that specialise it: constant 0 is the workgroup's size, the kernel's own follow.
 struct PipelineKey {
   const Kernel* kernel = nullptr;
   std::uint32_t threads = 0;
   std::uint32_t count = 0;
-  std::int32_t constants[8] = {};
+  std::int32_t constants[most_constants] = {};
   bool operator<(const PipelineKey& other) const noexcept;
 };
 

@@ -23,7 +23,7 @@ Plan::Plan(Device& device, const quern_graph* host_graph, const quern_compile_op
   const std::string_view forced = sdk::view(options.force_kernel);
   std::uint64_t key = 0xcbf29ce484222325ull;
   bool fits = forced.empty() || forced == "vulkan";
-  if (options.fusion != 0 && device.fuses()) schedule = fused_schedule(graph, device.facts());
+  if (options.fusion != 0 && device.tier() >= Tier::dot) schedule = fused_schedule(graph, device.facts(), device.tier());
   if (schedule.steps.empty()) schedule = general_schedule(graph);
   schedule.place(graph);
   for (const Step& step : schedule.steps) {

@@ -6,6 +6,7 @@
 
 #include "schedule.hpp"
 
+#include <algorithm>
 #include <deque>
 
 namespace quern::vulkan {
@@ -15,8 +16,12 @@ class Device : public Gpu {
  public:
   using Gpu::Gpu;
   const DeviceOffers& offers() const noexcept { return offers_; }
-  /// Whether plans may take kernels beyond the baseline: integer dot products.
-  bool fuses() const noexcept { return facts().integer_dot && !options().baseline; }
+  /// What plans may use: what the device runs, the build holds and the host allows. A software device, to which matrices are as much
+  /// arithmetic as any, and whose compiler takes 15 s for a kernel of them (Mesa 26.1), has them only where they are forced.
+  Tier tier() const noexcept {
+    const Tier most = facts().software() && !options().forced ? Tier::dot : options().most;
+    return std::min({facts().tier(), built_tier(), most});
+  }
 
  private:
   DeviceOffers offers_{facts()};

@@ -31,7 +31,7 @@ quern_status weights_plan(quern_device* device, const quern_array* graphs, std::
     OpenDevice& d = opened(device);
     object(items, "place for the items") = {};
     object(graphs, "list of graphs");
-    if (!d.fuses()) return;  // kernels of the baseline read canonical blocks as fast
+    if (d.tier() < Tier::dot) return;  // kernels of the baseline read canonical blocks as fast
     std::vector<std::unique_ptr<sdk::ResolvedGraph>> read;
     for (std::uint64_t i = 0; i < graphs->count; ++i) {
       const quern_graph* graph = nullptr;

@@ -42,8 +42,8 @@ struct Schedule {
 /// One step a node.
 Schedule general_schedule(const sdk::ResolvedGraph& graph);
 
-/// Products of quantised weights take int8 activations, which norms and SwiGLU make, and add residuals. Without steps where no product of
-/// the graph does.
-Schedule fused_schedule(const sdk::ResolvedGraph& graph, const CardFacts& card);
+/// Products of quantised weights take int8 activations, which norms and SwiGLU make, and add residuals; attention keeps its sums in registers.
+/// In the tier of matrices many rows take activations of f16. Without steps where no node of the graph is computed so.
+Schedule fused_schedule(const sdk::ResolvedGraph& graph, const CardFacts& card, Tier tier);
 
 }  // namespace quern::vulkan

@@ -116,7 +116,6 @@ void emit(const Call& call, Launcher& launcher) {
   p.bias_dtype = static_cast<int>(bias.dtype);
   p.c_dtype = static_cast<int>(c.dtype);
   p.y_dtype = static_cast<int>(y.dtype);
-  p.a_share = 1;
   if (b.packed_layout) p.b_blocks = static_cast<std::uint64_t>(s.n) * static_cast<std::uint64_t>(s.k) / sdk::element_size(b.dtype).elements;
   p.alpha = call.number(QUERN_KEY_ALPHA);
   p.beta = call.number(QUERN_KEY_BETA);
@@ -145,7 +144,7 @@ std::string refuse_ids(const Call& call) {
   const std::int64_t t = a.dims[0], used = id.dims[1];
   if (a.dims[1] != 1 && a.dims[1] != used) return concat(describe(a), "; it has one row a token, or one an expert that the token uses");
   return first_of({check_dim(id, 0, t), check_dim(b, 2, a.dims[2]), check_dim(y, 0, t), check_dim(y, 1, used), check_dim(y, 2, b.dims[1]),
-                   check_contiguous(a), check_contiguous(y), sdk::check_packed_rows(b)});
+                   sdk::check_packed_rows(a), sdk::check_packed_rows(b)});
 }
 void emit_ids(const Call& call, Launcher& launcher) {
   const Tensor &a = call.input(0), &b = call.input(1), &id = call.input(2), &y = call.output(0);
@@ -161,12 +160,13 @@ void emit_ids(const Call& call, Launcher& launcher) {
   p.batch = 1;
   std::fill_n(p.batch_dims, most_leading, 1u);
   std::fill_n(p.group, most_leading, 1u);
-  p.a_row = a.strides[1];
-  p.a_share = a.dims[1] == 1 ? static_cast<int>(std::max<std::int64_t>(1, id.dims[1])) : 1;
-  if (a.dims[1] == 1) p.a_row = a.strides[0];
+  p.used = static_cast<int>(std::max<std::int64_t>(1, id.dims[1]));
+  p.a_row = a.strides[0];
+  p.a_step = a.dims[1] == 1 ? 0 : a.strides[1];
   p.b_expert = b.strides[0];
   p.b_row = b.strides[1];
-  p.y_row = y.strides[1];
+  p.y_row = y.strides[0];
+  p.c_row = y.strides[1];
   p.y_step = static_cast<int>(y.strides[2]);
   p.y_dtype = static_cast<int>(y.dtype);
   p.experts = static_cast<int>(b.dims[0]);

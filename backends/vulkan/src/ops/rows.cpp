@@ -37,12 +37,12 @@ std::string check_count(const Tensor& x) { return x.elements() >= std::int64_t{1
 std::string refuse_get(const Call& call) {
   const Tensor &table = call.input(0), &index = call.input(1), &y = call.output(0);
   if (!is_float(table.dtype) && !is_block(table.dtype) && table.dtype != QUERN_I32) return concat(describe(table), "; floats, i32 and block formats are taken");
-  return first_of({check_rank(table, 2), sdk::check_packed_rows(table), table.dtype == QUERN_I32 ? check_dtype(y, QUERN_I32) : check_floats(y),
+  return first_of({check_rank(table, 2), is_block(table.dtype) ? sdk::check_packed_rows(table) : "", table.dtype == QUERN_I32 ? check_dtype(y, QUERN_I32) : check_floats(y),
                    check_rank(y, 2), check_index(index, y.dims[0]), check_dim(y, 1, table.dims[1]), check_count(y)});
 }
 void emit_get(const Call& call, Launcher& launcher) {
   const Tensor &table = call.input(0), &y = call.output(0);
-  const bool wide = table.dtype != QUERN_I32 && table.dims[1] % 16 == 0;
+  const bool wide = table.dtype != QUERN_I32 && table.dims[1] % 16 == 0 && sdk::has_packed_rows(table);
   const RowsParams p = params_of(table, call.input(1), y, {}, launcher);
   launcher.launch("get_rows", launcher.item_threads(), launcher.spread(y.elements() / (wide ? 16 : 1)), p,
                   {static_cast<std::int32_t>(table.dtype), wide ? 16 : 1, table.packed_layout ? 1 : 0});

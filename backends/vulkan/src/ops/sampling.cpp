@@ -11,7 +11,7 @@ constexpr std::int32_t sort_rows = 0, top_p = 1, min_p = 2, top_k = 3, sample = 
 std::string check_logits(const Tensor& x) {
   if (x.rank == 0) return "logits have rows";
   if ((x.ranged >> (x.rank - 1) & 1u) != 0) return concat(describe(x), ": rows of a ranged length are not taken");
-  return first_of({check_dtype(x, QUERN_F32), sdk::check_packed_rows(x), x.elements() >= std::int64_t{1} << 28 ? concat(describe(x), "; fewer than 2^28 elements are taken") : ""});
+  return first_of({check_dtype(x, QUERN_F32), x.elements() >= std::int64_t{1} << 28 ? concat(describe(x), "; fewer than 2^28 elements are taken") : ""});
 }
 std::uint64_t scratch(const Call& call) { return static_cast<std::uint64_t>(call.input(0).elements()) * 16; }
 
@@ -89,7 +89,7 @@ void emit_sample(const Call& call, Launcher& launcher) {
 
 std::string refuse_logits(const Call& call, const Tensor& tokens, std::initializer_list<std::string> others) {
   const Tensor &x = call.input(0), &y = call.output(0);
-  return first_of({check_logits(x), check_rank(x, 2), check_logits(y), check_same_shape(x, y), check_dtype(tokens, QUERN_I32), check_rank(tokens, 2),
+  return first_of({check_logits(x), check_rank(x, 2), check_logits(y), sdk::check_packed_rows(x), sdk::check_packed_rows(y), check_same_shape(x, y), check_dtype(tokens, QUERN_I32), check_rank(tokens, 2),
                    check_contiguous(tokens), check_dim(tokens, 0, x.dims[0]), first_of(others)});
 }
 std::string refuse_penalize(const Call& call) {
@@ -163,12 +163,12 @@ std::string refuse_publish(const Call& call) {
   const Tensor &token = call.input(0), &number = call.input(1), &ring = call.output(0);
   if (std::string r = first_of({check_rank(token, 1), check_rank(ring, 2)}); !r.empty()) return r;
   return first_of({check_vector(token, QUERN_I32, token.elements()), number.dtype == QUERN_U32 ? check_vector(number, QUERN_U32, 1) : check_vector(number, QUERN_I32, 1),
-                   check_dtype(ring, QUERN_I32), check_contiguous(ring), check_dim(ring, 1, token.dims[0]), ring.dims[0] < 1 ? "the ring has at least one row" : ""});
+                   check_dtype(ring, QUERN_I32), check_dim(ring, 1, token.dims[0]), ring.dims[0] < 1 ? "the ring has at least one row" : ""});
 }
 void emit_publish(const Call& call, Launcher& launcher) {
   const Tensor& ring = call.output(0);
-  const DecodingParams p{call.input(0).data, call.input(1).data, call.predicate.data, ring.data, 0, 0, 0, 0,
-                         static_cast<uint>(ring.dims[1]), static_cast<uint>(ring.dims[0]), 0, 0, 0, 0};
+  const DecodingParams p{call.input(0).data, call.input(1).data, call.predicate.data, ring.data, 0, 0, 0, ring.strides[0],
+                         static_cast<uint>(ring.dims[1]), static_cast<uint>(ring.dims[0]), 0, 0, static_cast<int>(ring.strides[1]), 0};
   launcher.launch("decoding", 1, {1, 1, 1}, p, {1});
 }
 

@@ -29,7 +29,7 @@ void publish() {
   for (uint s = 0u; s < p.rows; ++s) {
     if (!row_live(p.live, s)) continue;
     any = true;
-    Int(p.y + (uint64_t(number % p.k) * uint64_t(p.rows) + uint64_t(s)) * 4ul).v = Int(p.a + uint64_t(s) * 4ul).v;
+    Int(AT(p.y + uint64_t(int64_t(number % p.k) * p.y_row), p.y_step, s)).v = Int(p.a + uint64_t(s) * 4ul).v;
   }
   if (any) Uint(p.b).v = number + 1u;
 }

@@ -1,5 +1,6 @@
 #version 460
-// y[i] = table[index[i]], decoded: an invocation 16 elements, or one where rows are not multiples of 16. Constant 1: the table's format;
+// y[i] = table[index[i]], decoded: an invocation 16 elements, or one where rows are not multiples of 16 or their
+// elements lie apart. Constant 1: the table's format;
 // constant 2: elements an invocation; constant 3: the table lies in planes.
 #extension GL_GOOGLE_include_directive : require
 #include "prelude.glsl"
@@ -18,11 +19,12 @@ void main() {
     const int row = load_index(at, p.index_dtype);
     const bool inside = row >= 0 && uint(row) < p.rows;
     if (!inside && first == 0u) raise(p.faults, FAULT_INDEX_RANGE);
-    const uint64_t from = p.table + uint64_t(max(row, 0)) * uint64_t(p.table_stride), y = p.x + uint64_t(int64_t(i) * p.x_stride);
+    const uint64_t from = p.table + uint64_t(int64_t(max(row, 0)) * p.table_stride), y = p.x + uint64_t(int64_t(i) * p.x_stride);
     if (wide == 1) {
       const uint64_t to = y + uint64_t(int64_t(first) * int64_t(p.x_step));
-      if (format == I32) Int(to).v = inside ? Int(from + uint64_t(first) * 4ul).v : 0;
-      else store_float(to, p.x_dtype, inside ? load_packed(from, format, first) : 0.0);
+      const uint64_t element = from + uint64_t(int64_t(first) * int64_t(p.table_step));
+      if (format == I32) Int(to).v = inside ? Int(element).v : 0;
+      else store_float(to, p.x_dtype, inside ? load_float(element, format) : 0.0);
     } else {
       const uint n = block_elements(format);
       Group group;

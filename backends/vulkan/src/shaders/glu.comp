@@ -24,14 +24,14 @@ void main() {
     }
     const float alpha = p.limited != 0 ? p.alpha : 1.0;
     if (backward == 0) {
-      store_float(at_y, p.y.dtype, activate(kind, gate, alpha) * up);
+      store_float(at_y, p.y.dtype, activate_and_scale(kind, gate, alpha, up));
     } else {
       ADDRESS(at_dgate, p.dgate, p.shape, i)
       const float dy = load_float(at_y, p.y.dtype);
-      store_float(at_dgate, p.dgate.dtype, gate_cut ? 0.0 : dy * up * slope(kind, gate, alpha));
+      store_float(at_dgate, p.dgate.dtype, gate_cut ? 0.0 : slope_and_scale(kind, gate, alpha, up, dy));
       if (p.dup.data != 0ul) {
         ADDRESS(at_dup, p.dup, p.shape, i)
-        store_float(at_dup, p.dup.dtype, up_cut ? 0.0 : dy * activate(kind, gate, alpha));
+        store_float(at_dup, p.dup.dtype, up_cut ? 0.0 : activate_and_scale(kind, gate, alpha, dy));
       }
     }
   }

@@ -5,11 +5,12 @@ float scaled(float y, int k) {
   const int half_k = k / 2;
   return y * uintBitsToFloat(uint(half_k + 127) << 23) * uintBitsToFloat(uint(k - half_k + 127) << 23);
 }
+/// 2^k e^x, k being 0 or more: of a result that f32 cannot hold, or a driver flushes, a part can still be had.
 /// ln 2 is taken off in two parts of which the first has few bits; the series of exp then has |r| <= 0.35, its next term is below 2^-27.
-float exp_of(float x) {
+float exp_times(float x, int k) {
   if (is_nan(x)) return x;
   if (x > 88.73) return INFINITY;
-  if (x < -104.0) return 0.0;
+  if (x < -104.0 - 0.6931 * float(k)) return 0.0;
   const float n = floor(x * 1.44269504 + 0.5);
   const float r = (x - n * 0.693359375) + n * 2.12194440e-4;
   float s = 1.98412698e-4;
@@ -18,8 +19,9 @@ float exp_of(float x) {
   s = s * r + 4.16666667e-2;
   s = s * r + 1.66666667e-1;
   s = s * r + 0.5;
-  return scaled(s * r * r + r + 1.0, int(n));
+  return scaled(s * r * r + r + 1.0, int(n) + k);
 }
+float exp_of(float x) { return exp_times(x, 0); }
 /// Of x >= 0. The mantissa goes to [0.7, 1.4); 2 atanh((m - 1) / (m + 1)) as a series.
 float log_of(float x) {
   if (is_nan(x) || x == INFINITY) return x;
@@ -45,10 +47,11 @@ float log_of(float x) {
   return float(k) * 0.693359375 + (series - float(k) * 2.12194440e-4);
 }
 /// The side of exp() that cannot overflow, so that a small result keeps its digits.
-float sigmoid_of(float x) {
+float sigmoid_times(float x, int k) {  // 2^k times
   const float e = exp_of(-abs(x));
-  return (x < 0.0 ? e : 1.0) / (1.0 + e);
+  return (x < 0.0 ? (k == 0 ? e : exp_times(x, k)) : scaled(1.0, k)) / (1.0 + e);
 }
+float sigmoid_of(float x) { return sigmoid_times(x, 0); }
 float tanh_of(float x) {
   const float a = abs(x), q = x * x;
   if (a < 0.5) {
@@ -65,12 +68,13 @@ float tanh_of(float x) {
   return x < 0.0 ? -t : t;
 }
 /// 1 - erf(x) for x >= 0: 1.5e-7 at most from it (Abramowitz and Stegun 7.1.26).
-float erfc_of_positive(float x) {
+float erfc_times(float x, int k) {  // 2^k times
   const float t = 1.0 / (1.0 + 0.3275911 * x);
-  return ((((1.061405429 * t - 1.453152027) * t + 1.421413741) * t - 0.284496736) * t + 0.254829592) * t * exp_of(-x * x);
+  return ((((1.061405429 * t - 1.453152027) * t + 1.421413741) * t - 0.284496736) * t + 0.254829592) * t * exp_times(-x * x, k);
 }
 /// The normal distribution.
-float phi_of(float x) {
-  const float tail = 0.5 * erfc_of_positive(abs(x) * 0.70710678);
-  return x < 0.0 ? tail : 1.0 - tail;
+float phi_times(float x, int k) {  // 2^k times
+  const float tail = 0.5 * erfc_times(abs(x) * 0.70710678, x < 0.0 ? k : 0);
+  return x < 0.0 ? tail : scaled(1.0 - tail, k);
 }
+float phi_of(float x) { return phi_times(x, 0); }

@@ -20,6 +20,9 @@ const int tile_n = 4;
 STORED(MatmulParams)
 #define p (ParamsAt(stored).params)
 
+/// Of a row with ids, which is a token's and one of the experts that it uses: from token to token, and from expert to expert.
+int64_t two_steps(uint row, int64_t token, int64_t used) { return int64_t(row / uint(p.used)) * token + int64_t(row % uint(p.used)) * used; }
+
 void main() {
   const uint lanes = subgroupAdd(1u), lane = subgroupExclusiveAdd(1u);  // whatever the driver packed into this subgroup
   const uint units = (p.k + 15u) / 16u, n_block = block_elements(format), n_bytes = block_bytes(format), per_block = n_block / 16u;
@@ -38,7 +41,7 @@ void main() {
       bool absent = false;
       uint64_t expert = b;
       uint64_t a_row[tile_m];
-      [[unroll]] for (int t = 0; t < tile_m; ++t) a_row[t] = a + uint64_t(p.a_row * int64_t(min(row + uint(t), p.m - 1u) / p.a_share));
+      [[unroll]] for (int t = 0; t < tile_m; ++t) a_row[t] = a + uint64_t(with_ids != 0 ? two_steps(row, p.a_row, p.a_step) : p.a_row * int64_t(min(row + uint(t), p.m - 1u)));
       if (with_ids != 0) {
         const int id = Int(p.ids + uint64_t(row) * 4ul).v;
         absent = id < 0 || id >= p.experts;
@@ -87,7 +90,7 @@ void main() {
           float v = p.alpha * total[o];
           if (p.bias != 0ul) v += load_float(p.bias + uint64_t(j) * uint64_t(p.bias_step), p.bias_dtype);
           if (p.c != 0ul) v += p.beta * load_float(c + uint64_t(p.c_row * int64_t(i)) + uint64_t(j) * uint64_t(p.c_step), p.c_dtype);
-          store_float(y + uint64_t(p.y_row * int64_t(i)) + uint64_t(j) * uint64_t(p.y_step), p.y_dtype, absent ? 0.0 : v);
+          store_float(y + uint64_t(with_ids != 0 ? two_steps(i, p.y_row, p.c_row) : p.y_row * int64_t(i)) + uint64_t(j) * uint64_t(p.y_step), p.y_dtype, absent ? 0.0 : v);
         }
       }
     }

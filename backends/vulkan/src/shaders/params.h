@@ -4,6 +4,9 @@
 // chooses by the same rule. Addresses and byte strides have 64 bits; what is counted in one dispatch has 32.
 #ifdef __cplusplus
 #pragma once
+#endif
+#include "params_matrices.h"
+#ifdef __cplusplus
 #include <cstdint>
 namespace quern::vulkan {
 using uint = std::uint32_t;
@@ -124,7 +127,7 @@ struct MatmulParams {
   uint m, n, k, batch;
   int a_dtype, b_dtype, bias_dtype, c_dtype, y_dtype;
   int bias_step, c_step, y_step;
-  int a_share, experts;                          // outputs that share a row of a
+  int used, experts;                             // with ids: of a token, of all; a_step and c_row lead from one expert's row to the next
   float alpha, beta;
 };
 struct RepackParams {  // fields of blocks to planes: byte offset in a block, and how many bytes
@@ -143,6 +146,12 @@ struct GemvParams {  // rows of y and c are packed f32
   uint m, n, k;
   int bias_dtype;
 };
+struct RowsF16Params {  // rows of f32 to rows of f16
+  uint64_t x, other, weight, y, row_scale;
+  int64_t x_row, other_row;
+  uint rows, k;
+  float epsilon, offset;
+};
 struct GemvOneParams {  // other: the norm's weight, or the other half of a SwiGLU; c and y: packed f32
   uint64_t x, other, b, other_b, bias, c, y;
   uint n;
@@ -160,17 +169,6 @@ struct RopeKvParams {  // q, k, v and q_out: packed rows of f32
   int64_t table_stride, k_page, k_head, k_position, v_page, v_head, v_position;
   uint rows, heads, kv_heads, d, dv, pairs;
   int positions, mode, pages, page, sequences, pages_a_sequence, k_dtype, v_dtype;
-};
-struct AttentionParams {
-  uint64_t q, k_cache, v_cache, block_table, row_slot, position, kv_len, mask, sinks, y, faults;
-  int64_t q_row, q_head, y_row, y_head, k_page, k_head, k_position, v_page, v_head, v_position, mask_row, mask_columns, window;
-  uint rows, heads, kv_heads, d, dv;
-  int q_dtype, y_dtype, mask_dtype, sink_dtype, sink_step, pages, page, sequences, pages_a_sequence, causal;
-  float scale, softcap, max_bias;
-  int positions, mode, unused;  // of a rotation in the kernel: rows of its table, as of rope
-  uint pairs;
-  uint64_t new_k, new_v, table;
-  int64_t table_stride;
 };
 struct RouterParams {
   uint64_t logits, bias, id, weight, predicate;

@@ -18,13 +18,15 @@ STORED(RankParams)
 #define SAMPLE 4
 
 shared uint stretch_found;
-const int loads_at_once = 8;
+const int loads_at_once = 16;
+
+#define ELEMENT(row_, view, i) ((row_) + uint64_t(int64_t(i) * int64_t((view).step)))
 
 /// Elements of a row for a lane, a workgroup's width apart, from `begin` on; -inf behind the end.
 void load_some(uint64_t x, uint begin, out float v[loads_at_once]) {
   [[unroll]] for (int j = 0; j < loads_at_once; ++j) {
     const uint i = begin + uint(j) * gl_WorkGroupSize.x;
-    v[j] = i < p.n ? Float(x + uint64_t(i) * 4ul).v : -INFINITY;
+    v[j] = i < p.n ? Float(ELEMENT(x, p.x, i)).v : -INFINITY;
   }
 }
 
@@ -77,16 +79,17 @@ void main() {
     ADDRESS(y, p.y, p.rows, row)
     ADDRESS(index, p.index, p.rows, row)
     if (keeps_all(row)) {
-      FOR_EACH_LANE(i, p.n) Float(y + uint64_t(i) * 4ul).v = Float(x + uint64_t(i) * 4ul).v;
+      FOR_EACH_LANE(i, p.n) Float(ELEMENT(y, p.y, i)).v = Float(ELEMENT(x, p.x, i)).v;
       continue;
     }
-    float temperature = 0.0, best = -INFINITY;
+    float temperature = 0.0, best = -INFINITY, sum = 0.0, mine_best = -INFINITY;
     uint best_place = 0xffffffffu, finite = 0u;
     const uint64_t params = p.params + uint64_t(row) * 32ul;
     if (op != SORT) {
       for (uint begin = lane; begin < p.n; begin += gl_WorkGroupSize.x * uint(loads_at_once)) {
         float v[loads_at_once];
         load_some(x, begin, v);
+        const float before = best;
         [[unroll]] for (int j = 0; j < loads_at_once; ++j) {
           if (v[j] > best) {
             best = v[j];
@@ -94,35 +97,34 @@ void main() {
           }
           if (v[j] > -INFINITY) ++finite;
         }
+        if (op == SAMPLE && best > -INFINITY) {  // the sum of all weights, relative to the best so far
+          if (best > before) sum = before == -INFINITY ? 0.0 : sum * exp_of(before - best);
+          [[unroll]] for (int j = 0; j < loads_at_once; ++j)
+            if (v[j] > -INFINITY) sum += exp_of(v[j] - best);
+        }
       }
-      const float mine = best;
+      mine_best = best;
       best = group_max(best);
       finite = subgroupAdd(finite);
       if (subgroupElect()) counts[gl_SubgroupID] = finite;
       if (lane == 0u) stretch_found = 0xffffffffu;
       barrier();
-      if (mine == best && best_place != 0xffffffffu) atomicMin(stretch_found, best_place);
+      if (mine_best == best && best_place != 0xffffffffu) atomicMin(stretch_found, best_place);
       finite = 0u;
       for (uint s = 0u; s < gl_NumSubgroups; ++s) finite += counts[s];
       barrier();
       best_place = stretch_found;
       barrier();
     }
-    float sum = 0.0, top = best == -INFINITY ? 0.0 : best;
+    const float top = best == -INFINITY ? 0.0 : best;
     if (op == SAMPLE) {
-      for (uint begin = lane; begin < p.n; begin += gl_WorkGroupSize.x * uint(loads_at_once)) {
-        float v[loads_at_once];
-        load_some(x, begin, v);
-        [[unroll]] for (int j = 0; j < loads_at_once; ++j)
-          if (v[j] > -INFINITY) sum += exp_of(v[j] - top);
-      }
-      sum = group_sum(sum);
+      sum = group_sum(mine_best == -INFINITY ? 0.0 : sum * exp_of(mine_best - top));
       temperature = Float(params).v;
     }
     const bool ranks = op != SAMPLE || (temperature > 0.0 && best_place != 0xffffffffu);
     if (ranks) {
       FOR_EACH_LANE(i, p.n) {
-        const uint key = descending_key(Float(x + uint64_t(i) * 4ul).v);
+        const uint key = descending_key(Float(ELEMENT(x, p.x, i)).v);
         UintPair(pair_at(pairs, i)).a = op == SORT && p.ascending != 0 ? ~key : key;
         UintPair(pair_at(pairs, i)).b = i;
       }
@@ -133,8 +135,8 @@ void main() {
     if (op == SORT) {
       FOR_EACH_LANE(i, p.kept) {
         const uint place = UintPair(pair_at(pairs, i)).b;
-        Float(y + uint64_t(int64_t(i) * int64_t(p.y.step))).v = Float(x + uint64_t(place) * 4ul).v;
-        Int(index + uint64_t(int64_t(i) * int64_t(p.index.step))).v = int(place);
+        Float(ELEMENT(y, p.y, i)).v = Float(ELEMENT(x, p.x, place)).v;
+        Int(ELEMENT(index, p.index, i)).v = int(place);
       }
       barrier();
       continue;
@@ -166,8 +168,8 @@ void main() {
     if (op != SAMPLE) {
       FOR_EACH_LANE(i, p.n) {
         const uint place = UintPair(pair_at(pairs, i)).b;
-        const float v = Float(x + uint64_t(place) * 4ul).v;
-        Float(y + uint64_t(place) * 4ul).v = i < kept ? v : -INFINITY;
+        const float v = Float(ELEMENT(x, p.x, place)).v;
+        Float(ELEMENT(y, p.y, place)).v = i < kept ? v : -INFINITY;
       }
       barrier();
       continue;
@@ -182,7 +184,7 @@ void main() {
     }
     if (lane == 0u) {
       Int(y).v = int(chosen);
-      Float(index).v = Float(x + uint64_t(chosen) * 4ul).v - top - log_of(sum);
+      Float(index).v = Float(ELEMENT(x, p.x, chosen)).v - top - log_of(sum);
     }
     barrier();
   }

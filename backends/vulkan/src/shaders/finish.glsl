@@ -1,0 +1,44 @@
+// What products by cooperative matrices share, whose parameters are GemmParams.
+
+/// Four neighbours of a row of y, with bias and c.
+void finish_four(uint row, uint column, vec4 v) {
+  if (p.bias != 0ul) {
+    [[unroll]] for (uint l = 0; l < 4u; ++l) v[l] += load_packed(p.bias, p.bias_dtype, min(column + l, p.n - 1u));
+  }
+  const uint64_t at = (uint64_t(row) * uint64_t(p.n) + uint64_t(column)) * 4ul;
+  if (p.n % 4u == 0u) {
+    if (p.c != 0ul) v += Float4(p.c + at).v;
+    Float4(p.y + at).v = v;
+  } else {
+    for (uint l = 0; l < min(4u, p.n - column); ++l) {
+      if (p.c != 0ul) v[l] += Float(p.c + at + uint64_t(l * 4u)).v;
+      Float(p.y + at + uint64_t(l * 4u)).v = v[l];
+    }
+  }
+}
+
+/// A tile of y in f32 arithmetic, an output an invocation: where f16 has not the range for a row's weights.
+void multiply_wide(const int format, Planes planes, uint first_row, uint first_column, uint rows, uint columns) {
+  const uint row_blocks = p.k / block_elements(format), per_block = block_elements(format) / 16u;
+  for (uint e = gl_LocalInvocationID.x; e < rows * columns; e += gl_WorkGroupSize.x) {
+    const uint row = first_row + e / columns, column = first_column + e % columns;
+    if (row >= p.m || column >= p.n) continue;
+    const uint64_t a = p.a + uint64_t(row) * uint64_t(p.k) * 2ul, block = uint64_t(column) * uint64_t(row_blocks);
+    float sum = 0.0;
+    for (uint unit = 0u; unit < p.k / 16u; ++unit) {
+      Group group;
+      if (format == Q4_K || format == Q5_K) group = open_group(p.b + (block + uint64_t(unit / per_block)) * uint64_t(block_bytes(format)), format, unit % per_block * 16u);
+      else group = open_packed(planes, block + uint64_t(unit / per_block), format, unit % per_block * 16u);
+      for (uint j = 0u; j < 8u; ++j) {  // activations 1 and 2 of each four have changed places
+        const uint first = unit * 16u + 2u * j - (j & 1u), second = first + 2u;
+        const vec2 w = pair_of(group, format, j);
+        sum = fma(scale_at(a + uint64_t(second * 2u)), w.y, fma(scale_at(a + uint64_t(first * 2u)), w.x, sum));
+      }
+    }
+    float v = sum * Float(p.row_scale + uint64_t(row) * 4ul).v;
+    if (p.bias != 0ul) v += load_packed(p.bias, p.bias_dtype, column);
+    const uint64_t at = (uint64_t(row) * uint64_t(p.n) + uint64_t(column)) * 4ul;
+    if (p.c != 0ul) v += Float(p.c + at).v;
+    Float(p.y + at).v = v;
+  }
+}
