@@ -16,8 +16,9 @@ namespace quern::conformance {
 /// A mode that failed, is unsupported or out of memory gives its verdict.
 Verdict judge_graph(const Case& c, const CaseData& data, const std::vector<ModeResult>& modes);
 
-/// One output as a verdict: the rule and bounds of `result` on the live rows of `found`.
+/// One output as a verdict: the rule and bounds of `result` on the live rows of `found`. `flushes`: of a device that declares `ftz`
+/// (plugin-api/CONTRACT.md, C23), 0 may stand for what is below 2^-126.
 struct Result;
-Verdict judge_result(const Result& result, const Tensor& found, Numerics numerics);
+Verdict judge_result(const Result& result, const Tensor& found, Numerics numerics, bool flushes = false);
 
 }  // namespace quern::conformance

@@ -288,7 +288,7 @@ void judge_step(const Named& named, const ModeResult& mode, const Runs& runs, co
   const auto merge = [&](const char* name, const Tensor& found, const auto& get) {
     std::vector<std::vector<double>> noisy;
     for (const TrainingOutputs& run : runs.noisy) noisy.push_back(get(run));
-    Verdict one = judge_result(spread(get(runs.exact), noisy), found, Numerics::exact);
+    Verdict one = judge_result(spread(get(runs.exact), noisy), found, Numerics::exact, mode.flushes);
     if (one.status != Status::pass) one.text = mode.mode() + ", from " + from + ": " + name + ": " + one.text;
     verdict.merge(one);
   };

@@ -48,6 +48,7 @@ class Matmul {
     y.length = static_cast<double>(shape_.k);
     y.independent = is_centred(data) && is_centred(call_.what.inputs[1].data) && shape_.m >= 8;
     y.sharing = sharing_of_conversions(shape_.n, shape_.k);
+    y.gain_variance = gain_variance_of_weights(shape_.n, shape_.k, b_.dtype(), call_.what.fast_conversions);
     const double products = static_cast<double>(shape_.batches * shape_.m) * static_cast<double>(shape_.n) * static_cast<double>(shape_.k);
     const bool all = products <= most_products || data == DataKind::one_hot || data == DataKind::integers;
     if (!all) choose(y.index);
@@ -182,6 +183,12 @@ class Matmul {
   std::vector<double> b_row_, b_row_sizes_, b_all_, b_all_sizes_;  // sizes: empty unless parts_
 };
 
+/// Half a step of a float's conversion, of its size.
+double relative_step(std::uint32_t allowed) noexcept {
+  if ((allowed & QUERN_CONVERT_BF16) != 0) return 0x1p-8;
+  return (allowed & (QUERN_CONVERT_F16 | QUERN_CONVERT_TF32)) != 0 ? 0x1p-11 : 0;
+}
+
 }  // namespace
 
 void matmul_reference(const ReferenceCall& call, Expected& expected) { Matmul(call).run(expected.outputs[0]); }
@@ -194,10 +201,13 @@ double sharing_of_conversions(std::int64_t outputs, std::int64_t k) {
   return 1.0 + 3.0 * static_cast<double>(outputs) / static_cast<double>(std::max<std::int64_t>(1, k));
 }
 
+double gain_variance_of_weights(std::int64_t outputs, std::int64_t k, quern_dtype b, std::uint32_t allowed) {
+  const double step = relative_step(allowed), together = std::max(3.0, static_cast<double>(unit_of(b).elements));
+  return step * step / 3.0 * together / static_cast<double>(std::max<std::int64_t>(1, outputs * k));
+}
+
 std::vector<double> conversion_steps(const std::vector<double>& row, std::uint32_t allowed, quern_dtype b) {
-  const double relative = (allowed & QUERN_CONVERT_BF16) != 0                         ? 0x1p-8
-                          : (allowed & (QUERN_CONVERT_F16 | QUERN_CONVERT_TF32)) != 0 ? 0x1p-11
-                                                                                      : 0;
+  const double relative = relative_step(allowed);
   const auto block = static_cast<std::size_t>(unit_of(b).elements);
   std::vector<double> step(row.size());
   for (std::size_t first = 0; first < row.size(); first += block) {

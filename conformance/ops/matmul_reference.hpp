@@ -30,6 +30,12 @@ double converted_size(double a, double step) noexcept;
 /// errors have 1 / (m n).
 double sharing_of_conversions(std::int64_t outputs, std::int64_t k);
 
+/// ExpectedOutput::gain_variance of `outputs` rows of weights of dtype `b`, deep k. A weight's rounding to f16 or bf16 meets all rows of a, so
+/// with a of deviation 1 the slope's error is sum(b^2 d) / sum(b^2) for relative errors d, whatever m is. Codes of a block are rounded
+/// alike where they differ by a power of two, so a block counts as one rounding, of variance step^2 / 3: step^2 / 3 times block / (n k). Floats are
+/// rounded each by itself: 3 / (n k), the fourth moment of a gaussian b.
+double gain_variance_of_weights(std::int64_t outputs, std::int64_t k, quern_dtype b, std::uint32_t allowed);
+
 /// What a node with weights of dtype `b` allows in fast numerics, as sessions send it.
 std::uint32_t weight_conversions(quern_dtype b);
 

@@ -1,4 +1,5 @@
 // The references of whole graphs: deviations against inputs that are really moved, gradients against finite differences.
+#include "graphs/judge_graph.hpp"
 #include "graphs/reference/node_reference.hpp"
 #include "graphs/reference/training_step.hpp"
 #include "ops/family.hpp"
@@ -53,6 +54,17 @@ void expect_deviation(const GraphNode& node, std::vector<Operand> operands) {
   }
   for (std::size_t i = 0; i < squares.size(); ++i)  // a deviation from 200 runs is known to 5 %: within six of those
     EXPECT_NEAR(std::sqrt(squares[i]) / said.deviation[i], 1.0, 0.35) << "element " << i;
+}
+
+/// A value of a whole graph below 2^-126 may be 0 where the device declares `ftz`, and nowhere else; what is larger may not.
+TEST(NodeReference, AFlushedValueIsJudgedByWhatTheDeviceDeclares) {
+  Result expected;
+  for (const double r : {-1.04918189e-39, 0.5}) expected.add(r, 1e-45, 0.0);
+  Tensor found(QUERN_F32, {2}), lost(QUERN_F32, {2});
+  found.set(0, -0.0), found.set(1, 0.5);
+  EXPECT_EQ(judge_result(expected, found, Numerics::exact).status, Status::fail);
+  EXPECT_EQ(judge_result(expected, found, Numerics::exact, true).status, Status::pass);
+  EXPECT_EQ(judge_result(expected, lost, Numerics::exact, true).status, Status::fail);
 }
 
 TEST(NodeReference, DeviationOfAProductIsWhatItsInputsBring) {

@@ -221,6 +221,29 @@ TEST(Judge, TheSlopeAllowsForConversionsThatOutputsShare) {
   EXPECT_EQ(verdict(expected, tensor(y), Numerics::fast), Status::pass);
 }
 
+/// Five weights whose roundings meet 4,000 rows: more rows do not make their mean smaller.
+TEST(Judge, TheSlopeAllowsForRoundedWeightsThatAllRowsShare) {
+  const CounterRandom random = CounterRandom::of("weights");
+  ExpectedOutput expected;
+  expected.rule = Rule::bounded;
+  expected.independent = true;
+  constexpr double step = 0x1p-8, rounding[] = {0.9, 0.3, 0.8, -0.2, 0.6};  // of a step
+  std::vector<double> y, gained;
+  for (std::uint64_t row = 0; row < 4000; ++row) {
+    const double a = random.gaussian(row);
+    for (const double d : rounding) {
+      expected.add(a, 1e-9);
+      expected.deviation.push_back(0.007);
+      y.push_back(a * (1 + d * step));
+      gained.push_back(a * (1 + 0.02));
+    }
+  }
+  EXPECT_EQ(verdict(expected, tensor(y), Numerics::fast), Status::fail);
+  expected.gain_variance = step * step / 3.0 / 5.0;
+  EXPECT_EQ(verdict(expected, tensor(y), Numerics::fast), Status::pass);
+  EXPECT_EQ(verdict(expected, tensor(gained), Numerics::fast), Status::fail);
+}
+
 TEST(Judge, TheSlopeCatchesAGainThatEachElementWouldPass) {
   const Noisy honest(1.0, 1.0), gained(1.02, 1.0);
   EXPECT_EQ(verdict(honest.expected, tensor(honest.y), Numerics::fast), Status::pass);

@@ -37,6 +37,7 @@ struct ModeResult {
   Role role = Role::node;
   std::int64_t rows = 0;  // of a ranged graph
   int step = 0;           // of a graph of several steps
+  bool flushes = false;   // the device declares `ftz`; told by whoever judges
   PlanFacts facts;        // of the plan; node by node: kernels one a node, the least determinism
 
   /// "exact", "fast", "exact packed", "fast packed", then the family and the label.

@@ -35,7 +35,7 @@ Verdict judge_aggregate(const ExpectedOutput& expected, const std::vector<double
   }
   Verdict verdict{Status::pass, {}, 0, 0, {}};
   if (n < least_outputs || !(rr > 0)) return verdict;
-  const double slope = ry / rr, allowed = 6.0 * std::sqrt(expected.sharing / rr);
+  const double slope = ry / rr, allowed = 6.0 * std::sqrt(expected.sharing / rr + expected.gain_variance);
   const auto count = static_cast<double>(n);
   if (std::fabs(slope - 1.0) > allowed) {
     verdict.status = Status::fail;

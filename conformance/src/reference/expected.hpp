@@ -41,6 +41,7 @@ struct ExpectedOutput {
   bool zero_sign = false;         // Rule::value: a zero must have the sign of r
   bool independent = false;       // errors of different outputs are independent, but for what `sharing` tells: the aggregate tests apply
   double sharing = 1;             // by what conversions that several outputs share raise the variance of a sum over outputs
+  double gain_variance = 0;       // of the slope, by conversions that all rows share: however many there are, they do not average out
   std::vector<std::byte> bytes;   // Rule::bits: the packed output
 
   void reserve(std::size_t count);

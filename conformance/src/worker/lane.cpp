@@ -115,7 +115,7 @@ CaseResult Lane::judge_answer(const Case& c, const CaseAnswer& answer, Reference
   }
   const std::uint64_t one = output_bytes(c);
   const auto arena = outputs.map(one * answer.modes.size(), true);
-  if (c.graph) return judge_whole_graph(c, answer, arena);
+  if (c.graph) return judge_whole_graph(c, answer, flushes, arena);
   result.verdict = {Status::pass, {}, 0, 0, {}};
   if (answer.modes.empty()) result.verdict = {Status::unknown, "no mode was run", 0, 0, {}};
   for (std::size_t m = 0; m < answer.modes.size(); ++m) {
@@ -126,12 +126,13 @@ CaseResult Lane::judge_answer(const Case& c, const CaseAnswer& answer, Reference
   return result;
 }
 
-CaseResult Lane::judge_whole_graph(const Case& c, const CaseAnswer& answer, std::span<std::byte> arena) {
+CaseResult Lane::judge_whole_graph(const Case& c, const CaseAnswer& answer, bool flushes, std::span<std::byte> arena) {
   std::vector<ModeResult> modes = answer.modes;
   CaseResult result;
   std::set<std::string> kernels;  // of all modes
   const std::uint64_t one = output_bytes(c);
   for (std::size_t m = 0; m < modes.size(); ++m) {
+    modes[m].flushes = flushes;
     modes[m].outputs = map_outputs(c, arena.subspan(m * one, one));
     for (std::size_t o = 0; o < modes[m].outputs.size(); ++o)
       if (!answer.observed[m].contains(o)) modes[m].outputs[o] = Tensor();

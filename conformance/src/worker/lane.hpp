@@ -42,7 +42,7 @@ class Lane {
   std::string ensure_process(std::size_t target);
   /// One round of run(). The reference is computed in the first, while the devices work.
   std::vector<CaseResult> run_once(const Case& c, const std::vector<bool>& wanted, Reference& reference);
-  CaseResult judge_whole_graph(const Case& c, const CaseAnswer& answer, std::span<std::byte> arena);
+  CaseResult judge_whole_graph(const Case& c, const CaseAnswer& answer, bool flushes, std::span<std::byte> arena);
   CaseResult collect(const Case& c, std::size_t target, Reference& reference, bool retry);
   CaseResult judge_answer(const Case& c, const CaseAnswer& answer, Reference& reference, bool flushes, SharedMemory& outputs);
 
