@@ -1,4 +1,4 @@
-// Products of 2 to 32 rows of f16 activations with quantised weights, by kernels/mixed.cu.
+// Products of 2 to 32 rows with K-quantised weights, and of 1 to 32 with f16 and bf16 ones, by kernels/mixed.cu: activations of f16 (bf16).
 #pragma once
 
 #include "../kernels/mixed.hpp"
@@ -15,7 +15,7 @@ constexpr std::int64_t operand_bytes(std::int64_t rows, std::int64_t k) {
   return (rows + 31) / 32 * operand_columns(rows) * ((k + 255) / 256) * operand_pitch;
 }
 
-/// Whether the kernel takes these weights: a K format in planes, rows of whole blocks.
+/// Whether the kernel takes these weights: Q4_K, Q6_K in planes, f16 or bf16; rows of whole blocks of 256.
 bool mixed_serves(const Tensor& weights, const CardFacts& card);
 /// Fills how the work is shared among blocks and warps, and launches. All but that is filled, `columns` too, which is that of a larger
 /// operand of which these are 32 rows; rows of parts before the last are a multiple of 16 (under glu: rows of both are equal).
