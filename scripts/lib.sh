@@ -17,7 +17,7 @@ validation_packages=(vulkan-validationlayers)  # of scripts/test --full
 sanitizer_packages=(libclang-rt-16-dev)        # as well
 
 root_packages=(debootstrap dpkg-dev file fakeroot)  # packages made and installed in clean systems
-packaging_packages=(debhelper lintian rpm rpmlint libvulkan-dev)
+packaging_packages=(debhelper iproute2 lintian rpm rpmlint libvulkan-dev)
 
 # install_packages NAME...: installs what is missing, with apt.
 install_packages() {

@@ -180,6 +180,7 @@ std::vector<ReportEntry> unused_cards(const Settings& settings, const Choice& ch
     if (visible.hides_card(card)) {
       why = concat(settings.cuda_visible_devices.source, "='", settings.cuda_visible_devices.value,
                    "' hides it");
+      note.remedy = concat("change ", settings.cuda_visible_devices.source, ", or `unset ", settings.cuda_visible_devices.source, "`");
       note.status = Status::skipped;
     }
     for (const ReportEntry& e : choice.entries)

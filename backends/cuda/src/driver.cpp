@@ -23,10 +23,10 @@ std::shared_ptr<const Driver> Driver::open(const char* library) {
   void* handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     const char* words = dlerror();
-    throw Failure(QUERN_DRIVER_MISSING,
-                  concat("the driver library ", library, " cannot be opened (",
-                         words == nullptr ? "no reason given" : words, ")"),
-                  6);
+    const std::string why = words == nullptr ? "no reason given" : words;
+    // A file that was found and is no library is named by its path: one that stands before the driver's own, or a damaged one.
+    const quern_status code = why.starts_with('/') ? QUERN_IO : QUERN_DRIVER_MISSING;
+    throw Failure(code, concat("the driver library ", library, " cannot be opened (", why, ")"), 6);
   }
   auto driver = std::make_shared<Driver>();
   if (auto* version = reinterpret_cast<Result (*)(int*)>(dlsym(handle, "cuDriverGetVersion"));

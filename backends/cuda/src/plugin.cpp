@@ -57,6 +57,8 @@ const char* remedy_for(quern_status code, std::int64_t native_code) {
     case QUERN_DRIVER_MISSING:
       return "install the NVIDIA driver (Debian: nvidia-driver, Ubuntu: ubuntu-drivers install), or run on "
              "another backend";
+    case QUERN_IO:
+      return "remove that file, or take its folder out of LD_LIBRARY_PATH, so that the driver's own libcuda.so.1 is found";
     case QUERN_DRIVER_TOO_OLD: return "install NVIDIA driver 525 or newer";
     case QUERN_ARCH_NOT_BUILT: return "install the CUDA compiler library (pip: nvidia-cuda-nvrtc, Ubuntu: libnvrtc13) and make it findable";
     case QUERN_UNSUPPORTED: return "install quern-backend-vulkan, which serves older cards";
