@@ -275,6 +275,8 @@ std::string doctor(const Fault& fault) {
   // Sizes of the zoo's files are the compiler's and its options'.
   text = std::regex_replace(text, std::regex("takes [0-9]+ bytes at byte [0-9]+ but the file has [0-9]+ bytes"),
                             "takes SIZE bytes at byte PLACE but the file has SIZE bytes");
+  // A release's runtime was built from released headers, any other from those of its day.
+  text = std::regex_replace(text, std::regex("this runtime (has hash [0-9a-f]{16}|was built from released headers)"), "this runtime HEADERS");
   text = replaced(text, "the group " + group_of_nodes(), "the group GROUP");
   return replaced(text, "usermod -aG " + group_of_nodes() + " ", "usermod -aG GROUP ");
 }

@@ -283,6 +283,7 @@ void Evaluator::bind_parameters(const MacroDefinition& macro, const Arguments& a
 }
 
 Value Evaluator::call_macro(const MacroClosure& closure, const Arguments& arguments) {
+  const Runtime::EvaluationDepth depth(runtime_);  // its frames and those of its caller take as much stack as an expression's
   const ScopeGuard scope(*this, closure.scope);
   CaptureGuard captured(*this);
   bind_parameters(*closure.definition, arguments);
