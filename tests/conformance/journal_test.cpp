@@ -3,14 +3,22 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <fstream>
 #include <sstream>
+#include <string>
 
 namespace quern::conformance {
 namespace {
 
-const std::string file = std::string(QUERN_BINARY_DIR) + "/journal_test.jsonl";
+/// A journal of this process's own: ctest runs every test as a process, several at a time.
+struct OwnFile {
+  const std::string path = std::string(QUERN_BINARY_DIR) + "/journal_test." + std::to_string(::getpid()) + ".jsonl";
+  ~OwnFile() { std::remove(path.c_str()); }
+} own;
+const std::string& file = own.path;
 
 Header header() {
   Header made;
