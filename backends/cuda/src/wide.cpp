@@ -3,6 +3,7 @@
 
 #include "fusion.hpp"
 #include "ops/attention.hpp"
+#include "ops/attention_batch.hpp"
 #include "ops/mixed.hpp"
 
 #include <algorithm>
@@ -54,7 +55,7 @@ class Fuser : Uses {
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n)
       if (auto found = attention_at(n); found && takes(n, *found)) {
         for (const std::uint32_t taken : found->nodes) done_[taken] = true;
-        attention_[n] = {std::move(*found), none};
+        attention_[n] = {std::move(*found), none, false};
       }
     if (mixes() && floats_ && serves_one_row()) schedule_.least_rows = 1;
     Schedule general = general_schedule(graph_);
@@ -140,7 +141,8 @@ class Fuser : Uses {
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) {
       const Node& node = graph_.nodes[n];
       if (node.op != QUERN_OP_RMS_NORM || node.inputs.size() < 2 || node.inputs[1] == none) continue;
-      norms_[n] = only_products(root(node.outputs[0])) && whole(node.inputs[0]) && tensor(node.inputs[0]).dtype == QUERN_F32;
+      norms_[n] = only_products(root(node.outputs[0])) && whole(node.inputs[0]) && tensor(node.inputs[0]).dtype == QUERN_F32 &&
+                  graph_.source.values[node.inputs[1]].kind == QUERN_VALUE_CONSTANT;  // read before what comes before has ended
     }
   }
 
@@ -287,8 +289,8 @@ class Fuser : Uses {
   }
 
   /// Products of one operand into a buffer, side by side: one product where their 16-bit weights follow one another.
-  /// y16: the buffer has f16, gate_scale times smaller.
-  void side_by_side(const std::vector<std::uint32_t>& group, const Key& key, std::uint32_t buffer, const char* kernel, bool y16 = false) {
+  /// `smaller` not 0: the buffer has f16, so many times smaller.
+  void side_by_side(const std::vector<std::uint32_t>& group, const Key& key, std::uint32_t buffer, const char* kernel, float smaller = 0) {
     const Operand in = operands_.at(key);
     std::vector<std::uint32_t> weights;
     std::int64_t row = 0;
@@ -329,7 +331,8 @@ class Fuser : Uses {
         follows += static_cast<Address>(w.elements()) * 2;
       }
       const Address y = context.extra(buffer), x = context.extra(in.slot);
-      const float scale = y16 ? in.scale * gate_scale : in.scale;
+      const bool y16 = smaller != 0;
+      const float scale = y16 ? in.scale * smaller : in.scale;
       if (joined) {
         launcher.dense({x, shadows.find(first), 0, 0, y, static_cast<int>(m), static_cast<int>(row), static_cast<int>(in.k),
                         static_cast<int>(row), 1.0f / scale, y16},
@@ -359,7 +362,9 @@ class Fuser : Uses {
           columns += static_cast<std::uint64_t>(tensor(graph_.nodes[g].inputs[1]).dims[0]);
         }
         what.buffer = slot(most_rows() * columns * 4);
-        return side_by_side(group, key, what.buffer, mixes() ? "matmul.mixed.three.cuda" : "matmul.16.three.cuda");
+        const Tensor &k = tensor(graph_.nodes[n].inputs[1]), &v = tensor(graph_.nodes[n].inputs[2]);
+        what.half = !mixes() && key.half && k.dtype == QUERN_F16 && v.dtype == QUERN_F16 && rope_by_eights(k.last(), v.last(), tensor(what.of.table));
+        return side_by_side(group, key, what.buffer, mixes() ? "matmul.mixed.three.cuda" : "matmul.16.three.cuda", what.half ? 1.0f : 0.0f);
       }
     // Gate and up.
     const std::uint32_t second = first + 1;
@@ -441,7 +446,7 @@ class Fuser : Uses {
     }
     const std::uint32_t buffer = slot(most_rows() * static_cast<std::uint64_t>(n) * 8);
     const bool y16 = key.half && !mixes();
-    side_by_side({gate, up}, key, buffer, mixes() ? "matmul.mixed.two.cuda" : "matmul.16.two.cuda", y16);
+    side_by_side({gate, up}, key, buffer, mixes() ? "matmul.mixed.two.cuda" : "matmul.16.two.cuda", y16 ? gate_scale : 0.0f);
     const bool half = half_of(users(root(graph_.nodes[glu].outputs[0])).front());
     out.filled = true;
     out.scale = half ? glu_scale : 1.0f;
@@ -453,7 +458,7 @@ class Fuser : Uses {
     step.emit = [=, to = out.slot, scale = out.scale](const StepContext& context, Launcher& launcher) {
       const std::int64_t m = context.tensor(rows_of).dims[0];
       const Glu16Params p{context.extra(buffer), context.extra(to), m, static_cast<int>(n), half, scale, y16 ? gate_scale : 0.0f};
-      launcher.launch("wide", "glu16", launcher.spread(m * n / 4), 256, p);
+      launcher.launch("wide", "glu16", launcher.spread(m * n / 8), 256, p);
     };
     schedule_.steps.push_back(std::move(step));
   }
@@ -484,7 +489,7 @@ class Fuser : Uses {
   void emit_attention(std::uint32_t n) {
     done_[n] = true;
     const Node& node = graph_.nodes[n];
-    const auto& [what, buffer] = attention_.at(n);
+    const auto& [what, buffer, x16] = attention_.at(n);
     const Tensor &q = tensor(node.inputs[0]), &k = tensor(node.inputs[1]);
     const std::uint32_t queries = slot(most_rows() * static_cast<std::uint64_t>(q.dims[1] * q.dims[2]) * 2);
     const std::uint32_t biases[] = {bias_of(maker(root(what.q))), bias_of(maker(root(what.k))), bias_of(maker(root(what.v)))};
@@ -501,13 +506,16 @@ class Fuser : Uses {
                    what.table,     biases[0],      biases[1],      biases[2]};
     write.extras = {buffer, queries};
     const bool alone = mixes() && floats_ && !has_bias(what);  // of one row attention itself rotates and writes
-    write.emit = [=, this_node = &node, what = what, buffer = buffer](const StepContext& context, Launcher& launcher) {
+    write.emit = [=, mixed = mixes(), this_node = &node, what = what, buffer = buffer, x16 = x16](const StepContext& context, Launcher& launcher) {
       const Tensor &table = context.tensor(what.table), &rows = context.tensor(this_node->inputs[0]);
       if (alone && rows.dims[0] == 1) return;
+      if (mixed && attention_batch_serves(context.tensor(this_node->inputs[1]), rows, table, launcher)) return;  // attention does it
       const auto bias = [&](std::uint32_t v) { return v == none ? 0 : context.tensor(v).data; };
       RopeKvParams p{};
+      const Address size = x16 ? 2 : 4;
+      p.x16 = x16 ? 1 : 0;
       p.q = context.extra(buffer);
-      p.keys = p.q + static_cast<Address>(rows.dims[1] * rows.dims[2]) * 4;
+      p.keys = p.q + static_cast<Address>(rows.dims[1] * rows.dims[2]) * size;
       p.q_row = p.k_row = p.v_row = row;
       p.q_out = context.extra(queries);
       p.bias_q = bias(biases[0]);
@@ -515,7 +523,7 @@ class Fuser : Uses {
       p.bias_v = bias(biases[2]);
       p.k = paged(context, 1);
       p.v = paged(context, 2);
-      p.values = p.keys + static_cast<Address>(p.k.kv_heads * p.k.d) * 4;
+      p.values = p.keys + static_cast<Address>(p.k.kv_heads * p.k.d) * size;
       p.q_dtype = p.k.dtype;
       p.heads = static_cast<int>(rows.dims[1]);
       launch_rope_kv(p, table, static_cast<int>(what.mode), rows.dims[0], launcher);
@@ -528,7 +536,7 @@ class Fuser : Uses {
     Step step;
     step.first_node = n;
     step.kernel = "attention.16.cuda";
-    step.reads = {node.inputs[1], node.inputs[2], node.inputs[3], node.inputs[4], node.inputs[5], what.table};
+    step.reads = {node.inputs[1], node.inputs[2], node.inputs[3], node.inputs[4], node.inputs[5], what.table, biases[0], biases[1], biases[2]};
     step.extras = {queries, buffer};
     const auto given = [&](std::uint32_t v) { return maker(root(v)) == none; };
     // As in decode.cpp: what no kernel of the run makes is there once a product has settled.
@@ -550,6 +558,34 @@ class Fuser : Uses {
       const std::int64_t m = storage[0].dims[0];
       const Address y = to == none ? storage.back().data : context.extra(to);
       const quern_dtype y_dtype = to == none ? QUERN_F32 : half ? QUERN_F16 : QUERN_BF16;
+      if (mixed && attention_batch_serves(storage[1], storage[0], context.tensor(what.table), launcher)) {
+        const Tensor& table = context.tensor(what.table);
+        const auto bias = [&](std::uint32_t v) { return v == none ? 0 : context.tensor(v).data; };
+        AttentionBatchParams p{};
+        p.k = paged(context, 1);
+        p.v = paged(context, 2);
+        p.q = context.extra(buffer);
+        p.keys = p.q + static_cast<Address>(storage[0].dims[1] * storage[0].dims[2]) * 4;
+        p.values = p.keys + static_cast<Address>(p.k.kv_heads * p.k.d) * 4;
+        p.row = row;
+        p.bias_q = bias(biases[0]);
+        p.bias_k = bias(biases[1]);
+        p.bias_v = bias(biases[2]);
+        p.rows = static_cast<int>(m);
+        p.heads = static_cast<int>(storage[0].dims[1]);
+        p.window = static_cast<int>(this_node->attributes->integer(QUERN_KEY_WINDOW));
+        p.scale = static_cast<float>(this_node->attributes->real(QUERN_KEY_SCALE));
+        p.softcap = static_cast<float>(this_node->attributes->real(QUERN_KEY_SOFTCAP));
+        p.rope = table.data;
+        p.rope_positions = table.dims[0];
+        p.rope_pairs = table.dims[1];
+        p.rope_mode = static_cast<int>(what.mode);
+        p.y = y;
+        p.y_dtype = static_cast<int>(y_dtype);
+        p.y_columns = to == none ? 0 : columns_of(mixed, m);
+        launch_attention_batch(p, launcher);
+        return;
+      }
       if (m < least_tiled_rows) {
         Call call;
         call.op = this_node->op;
@@ -605,6 +641,7 @@ class Fuser : Uses {
   struct Taken {
     Attention of;
     std::uint32_t buffer;
+    bool half = false;  // the buffer has f16: where the cache has it too, which queries, keys and values must fit into
   };
   const CardFacts* card_;
   bool floats_ = false;   // no product has quantised weights

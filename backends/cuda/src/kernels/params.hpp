@@ -193,6 +193,7 @@ struct RopeKvParams {
   long long rope_positions, rope_pairs;
   int rope_mode;
   Address faults;
+  int x16;        // q, keys and values are f16 (rope_kv_8 alone)
 };
 struct AttentionRowsParams {
   Address q16, y16, y;  // q16 in the cache's type; y16 0: y in f32

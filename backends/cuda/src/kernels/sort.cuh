@@ -49,18 +49,19 @@ DEV void sort_keys(u64* from, u64* to, i64 n) {
         total += c;
       }
       totals[threadIdx.x] = total;
-      asm volatile("bar.sync 1, 256;" ::: "memory");
-      if (threadIdx.x == 0) {
-        u32 run = 0;
-        for (int b = 0; b < 256; ++b) {
-          const u32 c = totals[b];
-          totals[b] = run;
-          run += c;
-        }
-      }
-      asm volatile("bar.sync 1, 256;" ::: "memory");
-      for (int w = 0; w < warps; ++w) count[w][threadIdx.x] += totals[threadIdx.x];
     }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      u32 run = 0;
+      for (int b = 0; b < 256; ++b) {
+        const u32 c = totals[b];
+        totals[b] = run;
+        run += c;
+      }
+    }
+    __syncthreads();
+    if (threadIdx.x < 256)
+      for (int w = 0; w < warps; ++w) count[w][threadIdx.x] += totals[threadIdx.x];
     __syncthreads();
     for (i64 i = begin; i < end; i += 32) {
       const bool mine = i + lane < end;

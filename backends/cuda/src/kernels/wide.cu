@@ -5,8 +5,11 @@
 /// One block a row: y16 = x / rms(x) * (weight + offset). Rows of up to 4096 elements are read once.
 KERNEL(256) norm16(const __grid_constant__ Norm16Params p) {
   const float *weight = at<const float>(p.weight), *x = at<const float>(p.x) + (i64)blockIdx.x * p.h;
+  float4 v[4], w[4];
+#pragma unroll
+  for (int j = 0; j < 4; ++j)  // no kernel makes these
+    if (const int i = (j * 256 + threadIdx.x) * 4; i < p.h) w[j] = *reinterpret_cast<const float4*>(weight + i);
   wait_for_inputs();
-  float4 v[4];
   float sum = 0.0f;
   const auto add = [&](const float4& a) { sum = fmaf(a.x, a.x, fmaf(a.y, a.y, fmaf(a.z, a.z, fmaf(a.w, a.w, sum)))); };
 #pragma unroll
@@ -19,8 +22,7 @@ KERNEL(256) norm16(const __grid_constant__ Norm16Params p) {
     if ((j * 256 + threadIdx.x) * 4 < p.h) add(v[j]);
   for (int i = 4096 + threadIdx.x * 4; i < p.h; i += 1024) add(*reinterpret_cast<const float4*>(x + i));
   const float factor = 1.0f / sqrtf(block_sum(sum) / (float)p.h + p.epsilon);
-  const auto store = [&](int i, const float4& a) {
-    const float4 w = *reinterpret_cast<const float4*>(weight + i);
+  const auto store = [&](int i, const float4& a, const float4& w) {
     const float4 y = make_float4(a.x * factor * (w.x + p.offset), a.y * factor * (w.y + p.offset), a.z * factor * (w.z + p.offset),
                                  a.w * factor * (w.w + p.offset));
     if (p.columns) return store_operand_four(at<char>(p.y) + operand_row(blockIdx.x, p.columns, p.h / 256), p.columns, i, y, p.half);
@@ -29,8 +31,8 @@ KERNEL(256) norm16(const __grid_constant__ Norm16Params p) {
   };
 #pragma unroll
   for (int j = 0; j < 4; ++j)
-    if ((j * 256 + threadIdx.x) * 4 < p.h) store((j * 256 + threadIdx.x) * 4, v[j]);
-  for (int i = 4096 + threadIdx.x * 4; i < p.h; i += 1024) store(i, *reinterpret_cast<const float4*>(x + i));
+    if ((j * 256 + threadIdx.x) * 4 < p.h) store((j * 256 + threadIdx.x) * 4, v[j], w[j]);
+  for (int i = 4096 + threadIdx.x * 4; i < p.h; i += 1024) store(i, *reinterpret_cast<const float4*>(x + i), *reinterpret_cast<const float4*>(weight + i));
 }
 
 /// Packed floats to 16 bits, four a thread.
@@ -47,24 +49,37 @@ KERNEL(256) to16(const __grid_constant__ To16Params p) {
   }
 }
 
-/// Four numbers of f32, or of f16 times x_scale.
-DEV float4 four(const Glu16Params& p, i64 i) {
-  if (p.x_scale == 0.0f) return *reinterpret_cast<const float4*>(at<const float>(p.x) + i);
-  const uint2 v = *reinterpret_cast<const uint2*>(at<const u16>(p.x) + i);
-  return make_float4(p.x_scale * from_half((u16)v.x), p.x_scale * from_half((u16)(v.x >> 16)), p.x_scale * from_half((u16)v.y),
-                     p.x_scale * from_half((u16)(v.y >> 16)));
+/// Eight numbers of f32, or of f16 times x_scale.
+DEV void eight(const Glu16Params& p, i64 i, float* to) {
+  if (p.x_scale == 0.0f) {
+#pragma unroll
+    for (int k = 0; k < 8; k += 4) {
+      const float4 v = *reinterpret_cast<const float4*>(at<const float>(p.x) + i + k);
+      to[k] = v.x, to[k + 1] = v.y, to[k + 2] = v.z, to[k + 3] = v.w;
+    }
+    return;
+  }
+  const uint4 v = *reinterpret_cast<const uint4*>(at<const u16>(p.x) + i);
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    const u32 w = k == 0 ? v.x : k == 1 ? v.y : k == 2 ? v.z : v.w;
+    to[2 * k] = p.x_scale * from_half((u16)w), to[2 * k + 1] = p.x_scale * from_half((u16)(w >> 16));
+  }
 }
 
-/// y16 = scale * silu(gate) * up, gate and up side by side in rows of 2 n; less than 2^34 elements.
+/// y16 = scale * silu(gate) * up, gate and up side by side in rows of 2 n, n a multiple of 8; less than 2^35 elements.
 KERNEL(256) glu16(const __grid_constant__ Glu16Params p) {
   wait_for_inputs();
-  const u32 quads = p.n / 4;
-  FOR_EACH(i, p.rows * quads) {
-    const i64 row = (u32)i / quads, c = (u32)i % quads * 4;
-    const float4 g = four(p, row * 2 * p.n + c), u = four(p, row * 2 * p.n + p.n + c);
-    *reinterpret_cast<uint2*>(at<u16>(p.y) + row * p.n + c) =
-        make_uint2(pack16(p.scale * (SILU(g.x) * u.x), p.scale * (SILU(g.y) * u.y), p.half),
-                   pack16(p.scale * (SILU(g.z) * u.z), p.scale * (SILU(g.w) * u.w), p.half));
+  const u32 eights = p.n / 8;
+  FOR_EACH(i, p.rows * eights) {
+    const i64 row = (u32)i / eights, c = (u32)i % eights * 8;
+    float g[8], u[8];
+    eight(p, row * 2 * p.n + c, g);
+    eight(p, row * 2 * p.n + p.n + c, u);
+#pragma unroll
+    for (int k = 0; k < 8; ++k) g[k] = p.scale * (SILU(g[k]) * u[k]);
+    *reinterpret_cast<uint4*>(at<u16>(p.y) + row * p.n + c) =
+        make_uint4(pack16(g[0], g[1], p.half), pack16(g[2], g[3], p.half), pack16(g[4], g[5], p.half), pack16(g[6], g[7], p.half));
   }
 }
 
@@ -134,5 +149,84 @@ KERNEL(256) rope_kv(const __grid_constant__ RopeKvParams p) {
     const i64 to = (place + h * p.v.page) * dv + i;
     store_two(p.v.cache, p.v.dtype, to, v.x, v.y);
     store_two(p.v.cache, p.v.dtype, to + 2, v.z, v.w);
+  }
+}
+
+/// Eight elements of a head that rotate together, or eight behind those that do: four from `first`, four from `second`.
+struct Eight {
+  int first, second;
+  bool turns;
+};
+DEV Eight eight_of(const RopeKvParams& p, int chunk) {
+  const int pairs = (int)p.rope_pairs;
+  const bool turns = chunk * 4 < pairs;
+  if (turns && p.rope_mode != 0) return {chunk * 4, chunk * 4 + pairs, true};
+  return {chunk * 8, chunk * 8 + 4, turns};
+}
+/// Four elements from element `i` of f32 or f16, with a bias.
+DEV float4 read_four(const RopeKvParams& p, Address x, i64 i, Address bias, int of_bias) {
+  float4 v;
+  if (p.x16) {
+    const uint2 h = *reinterpret_cast<const uint2*>(at<const u16>(x) + i);
+    v = make_float4(from_half((u16)h.x), from_half((u16)(h.x >> 16)), from_half((u16)h.y), from_half((u16)(h.y >> 16)));
+  } else {
+    v = *reinterpret_cast<const float4*>(at<const float>(x) + i);
+  }
+  if (bias) {
+    const float* b = at<const float>(bias) + of_bias;
+    v.x += b[0], v.y += b[1], v.z += b[2], v.w += b[3];
+  }
+  return v;
+}
+DEV void store_four(Address to, int dtype, i64 i, const float4& v) {
+  if (dtype == F32) *reinterpret_cast<float4*>(at<float>(to) + i) = v;
+  else *reinterpret_cast<uint2*>(at<u16>(to) + i) = make_uint2(pack16(v.x, v.y, dtype == F16), pack16(v.z, v.w, dtype == F16));
+}
+
+/// rope_kv where heads are whole eights and fours of pairs turn: 16 bytes a load.
+KERNEL(256) rope_kv_8(const __grid_constant__ RopeKvParams p) {
+  wait_for_inputs();
+  const i64 t = blockIdx.x;
+  const int d = p.k.d, dv = p.v.d, eights = d / 8, eights_v = dv / 8, position = at<const int>(p.k.position)[t];
+  const bool inside = position >= 0 && position < p.rope_positions;
+  if (position >= p.rope_positions && threadIdx.x == 0) raise_fault(p.faults);
+  const i64 slot = page_slot(p.k, t, p.faults), place = slot < 0 ? 0 : slot / p.k.page * p.k.kv_heads * p.k.page + slot % p.k.page;
+  const int of_q = p.heads * eights, of_k = slot < 0 ? 0 : p.k.kv_heads * eights, of_v = slot < 0 ? 0 : p.v.kv_heads * eights_v;
+#pragma unroll 4
+  for (int n = blockIdx.y * 256 + threadIdx.x; n < of_q + of_k; n += 256 * gridDim.y) {
+    const bool of_key = n >= of_q;
+    const int m = of_key ? n - of_q : n, h = m / eights;
+    const Eight e = eight_of(p, m % eights);
+    const Address x = of_key ? p.keys : p.q, bias = of_key ? p.bias_k : p.bias_q;
+    const i64 from = t * (of_key ? p.k_row : p.q_row) + h * d;
+    float4 a = read_four(p, x, from + e.first, bias, h * d + e.first), b = read_four(p, x, from + e.second, bias, h * d + e.second);
+    if (e.turns) {
+      float4 u = make_float4(0.0f, 0.0f, 0.0f, 0.0f), w = u;  // of four pairs; out of range: zeros
+      if (inside) {
+        const float4* turns = reinterpret_cast<const float4*>(at<const float2>(p.rope) + (i64)position * p.rope_pairs + m % eights * 4);
+        u = turns[0], w = turns[1];
+      }
+      if (p.rope_mode != 0) {  // pairs (a.x, b.x) to (a.w, b.w)
+        const float4 c = make_float4(a.x * u.x - b.x * u.y, a.y * u.z - b.y * u.w, a.z * w.x - b.z * w.y, a.w * w.z - b.w * w.w);
+        b = make_float4(a.x * u.y + b.x * u.x, a.y * u.w + b.y * u.z, a.z * w.y + b.z * w.x, a.w * w.w + b.w * w.z);
+        a = c;
+      } else {  // pairs (a.x, a.y), (a.z, a.w), (b.x, b.y), (b.z, b.w)
+        a = make_float4(a.x * u.x - a.y * u.y, a.x * u.y + a.y * u.x, a.z * u.z - a.w * u.w, a.z * u.w + a.w * u.z);
+        b = make_float4(b.x * w.x - b.y * w.y, b.x * w.y + b.y * w.x, b.z * w.z - b.w * w.w, b.z * w.w + b.w * w.z);
+      }
+    }
+    const Address to = of_key ? p.k.cache : p.q_out;
+    const int dtype = of_key ? p.k.dtype : p.q_dtype;
+    const i64 first = of_key ? (place + h * p.k.page) * d : (t * p.heads + h) * d;
+    store_four(to, dtype, first + e.first, a);
+    store_four(to, dtype, first + e.second, b);
+  }
+#pragma unroll 2
+  for (int n = blockIdx.y * 256 + threadIdx.x; n < of_v; n += 256 * gridDim.y) {
+    const int h = n / eights_v, i = n % eights_v * 8;
+    const i64 from = t * p.v_row + h * dv + i, to = (place + h * p.v.page) * dv + i;
+    const float4 a = read_four(p, p.values, from, p.bias_v, h * dv + i), b = read_four(p, p.values, from + 4, p.bias_v, h * dv + i + 4);
+    store_four(p.v.cache, p.v.dtype, to, a);
+    store_four(p.v.cache, p.v.dtype, to + 4, b);
   }
 }

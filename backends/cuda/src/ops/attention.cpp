@@ -182,6 +182,8 @@ bool rope_kv_serves(const Tensor& k, const Tensor& v, const Tensor& table) {
   return is_float(k.dtype) && k.last() % 4 == 0 && v.last() % 4 == 0 && table.dims[1] % 2 == 0;
 }
 
+bool rope_by_eights(std::int64_t d, std::int64_t dv, const Tensor& table) { return d % 8 == 0 && dv % 8 == 0 && table.dims[1] % 4 == 0; }
+
 void launch_rope_kv(RopeKvParams& p, const Tensor& table, int mode, std::int64_t rows, Launcher& launcher) {
   p.rope = table.data;
   p.rope_positions = table.dims[0];
@@ -189,9 +191,10 @@ void launch_rope_kv(RopeKvParams& p, const Tensor& table, int mode, std::int64_t
   p.rope_mode = mode;
   p.faults = launcher.faults();
   // Of few rows every element that a thread has is a wait on memory: as many blocks as the card has room for.
-  const std::int64_t quads = (std::int64_t{p.heads} + p.k.kv_heads) * p.k.d / 4;
+  const bool eights = rope_by_eights(p.k.d, p.v.d, table);
+  const std::int64_t units = (std::int64_t{p.heads} + p.k.kv_heads) * p.k.d / (eights ? 8 : 4);
   const std::int64_t most = std::max<std::int64_t>(1, 4 * launcher.multiprocessors() / std::max<std::int64_t>(1, rows));
-  launcher.launch("wide", "rope_kv", {rows, std::clamp<std::int64_t>((quads + 255) / 256, 1, most), 1}, 256, p);
+  launcher.launch("wide", eights ? "rope_kv_8" : "rope_kv", {rows, std::clamp<std::int64_t>((units + 255) / 256, 1, most), 1}, 256, p);
 }
 
 void launch_attention(const AttentionParams& p, std::int64_t rows, Launcher& launcher) {

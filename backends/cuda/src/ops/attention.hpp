@@ -12,6 +12,8 @@ Pages pages_for(const Tensor& cache, const Tensor& block_table, const Tensor& ro
 std::uint64_t attention_scratch(const Call& call);
 /// Whether launch_rope_kv has a kernel: caches of floats, whole fours.
 bool rope_kv_serves(const Tensor& k, const Tensor& v, const Tensor& table);
+/// Whether it takes eight elements at a time, and f16.
+bool rope_by_eights(std::int64_t d, std::int64_t dv, const Tensor& table);
 /// Rotations and writes of keys and values of many rows; fills what the table gives.
 void launch_rope_kv(RopeKvParams& params, const Tensor& table, int mode, std::int64_t rows, Launcher& launcher);
 void launch_attention(const AttentionParams& params, std::int64_t rows, Launcher& launcher);

@@ -1,0 +1,177 @@
+// What a kernel of attention of many rows is made of (attention_rows.cu): where rows stand, which keys they see, the
+// softmax of a tile, and the result. Sums lie in threads as the matrix units leave them: rows g and g + 8 of a warp's 16, columns 2 t and 2 t + 1
+// of each eight.
+#pragma once
+#include "kv.cuh"
+#include "matrix.cuh"
+
+#if __CUDA_ARCH__ >= 800
+enum { ROWS = 128, KEYS = 64, STAGES = 3 };
+
+struct Info {
+  int position[ROWS], sequence[ROWS];
+};
+
+/// Positions and sequences of a block's rows; -1: it sees nothing.
+DEV void read_info(const AttentionRowsParams& p, int first_row, int rows, Info& info) {
+  for (int r = threadIdx.x; r < ROWS; r += blockDim.x) {
+    int position = r < rows ? at<const int>(p.k.position)[first_row + r] : -1;
+    const int sequence = r < rows ? at<const int>(p.k.row_slot)[first_row + r] : -1;
+    if (position != -1 && (position < 0 || sequence < 0 || sequence >= p.k.sequences)) {
+      raise_fault(p.faults);
+      position = -1;
+    }
+    info.position[r] = position;
+    info.sequence[r] = position < 0 ? -1 : sequence;
+  }
+}
+
+/// Neighbouring rows of one sequence: keys from `begin`, a multiple of KEYS, to `end`, in `tiles`.
+struct Run {
+  int of, first_row, end_row, begin, end, tiles;
+};
+/// The least and the last position of rows `from` to `end`; last -1: there are none. All lanes of a warp.
+DEV void positions_of(const Info& info, int from, int end, int& least, int& last) {
+  last = -1, least = 0x7fffffff;
+  for (int r = from + (int)(threadIdx.x & 31); r < end; r += 32) {
+    last = max(last, info.position[r]);
+    least = min(least, info.position[r]);
+  }
+  last = __reduce_max_sync(~0u, last);
+  least = __reduce_min_sync(~0u, least);
+}
+DEV Run run_from(const AttentionRowsParams& p, const Info& info, int row, int rows) {
+  Run run{info.sequence[row], row, rows, 0, 0, 0};
+  for (int base = row; base < rows; base += 32) {
+    const int r = base + (int)(threadIdx.x & 31);
+    const u32 other = __ballot_sync(~0u, r < rows && info.sequence[r] != run.of);
+    if (other == 0) continue;
+    run.end_row = base + __ffs(other) - 1;
+    break;
+  }
+  int least, last;
+  positions_of(info, row, run.end_row, least, last);
+  run.end = min(last + 1, p.k.pages_per_sequence * p.k.page);
+  run.begin = (p.window > 0 ? max(0, least - p.window + 1) : 0) / KEYS * KEYS;
+  run.tiles = (run.end - run.begin + KEYS - 1) / KEYS;
+  return run;
+}
+
+/// Asks for keys and values `key` to `key` + 63 of a run: `to(r, j)` tells how far from the tile's start row r's chunk j of 16 bytes goes, and a
+/// thread takes the chunks `chunk(i)` = (r, j) for i below KEYS x D / 8 / 256.
+template <int D, class Chunk, class To>
+DEV void fetch_tile(const AttentionRowsParams& p, const Run& run, int kv_head, int first_key, u32 k_at, u32 v_at, const Chunk& chunk, const To& to) {
+  const int* table = at<const int>(p.k.block_table) + (i64)run.of * p.k.pages_per_sequence;
+  if (p.k.page % KEYS == 0) {  // one page has them all
+    const int page = table[first_key / p.k.page];
+    const bool present = page >= 0 && page < p.k.pages;
+    const i64 from = present ? (((i64)page * p.k.kv_heads + kv_head) * p.k.page + first_key % p.k.page) * D : 0;
+#pragma unroll
+    for (int i = 0; i < KEYS * D / 8 / 256; ++i) {
+      const int2 c = chunk(i);
+      const bool there = present && first_key + c.x < run.end;
+      const i64 at_chunk = there ? from + c.x * D + c.y * 8 : 0;
+      copy_async(k_at + to(c.x, c.y), at<const u16>(p.k.cache) + at_chunk, there ? 16 : 0);
+      copy_async(v_at + to(c.x, c.y), at<const u16>(p.v.cache) + at_chunk, there ? 16 : 0);
+    }
+    return;
+  }
+#pragma unroll 1
+  for (int i = 0; i < KEYS * D / 8 / 256; ++i) {
+    const int2 c = chunk(i);
+    const int key = first_key + c.x, page = key < run.end ? table[key / p.k.page] : -1;
+    const bool there = page >= 0 && page < p.k.pages;
+    const i64 from = there ? (((i64)page * p.k.kv_heads + kv_head) * p.k.page + key % p.k.page) * D + c.y * 8 : 0;
+    copy_async(k_at + to(c.x, c.y), at<const u16>(p.k.cache) + from, there ? 16 : 0);
+    copy_async(v_at + to(c.x, c.y), at<const u16>(p.v.cache) + from, there ? 16 : 0);
+  }
+}
+
+/// A soft cap on a dot product: its logit is cut, and goes back to the units of dot products.
+__device__ __noinline__ float capped(float dot, float scale, float softcap) { return softcap * tanhf(dot * scale / softcap) / scale; }
+DEV float power_of_two(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+DEV void cap_all(const AttentionRowsParams& p, float (*s)[4]) {
+  if (p.softcap > 0.0f) {
+#pragma unroll
+    for (int j = 0; j < KEYS / 8; ++j)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) s[j][e] = capped(s[j][e], p.scale, p.softcap);
+  }
+}
+/// Keys that a thread's two rows do not see become -inf. Row r sees keys from lowest[r] to highest[r].
+DEV void hide_keys(int key0, const int* lowest, const int* highest, float (*s)[4]) {
+  const int t = threadIdx.x & 3;
+#pragma unroll
+  for (int j = 0; j < KEYS / 8; ++j)
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const int key = key0 + j * 8 + 2 * t + (e & 1);
+      if (key > highest[e / 2] || key < lowest[e / 2]) s[j][e] = -INFINITY_F;
+    }
+}
+/// Softmax in powers of two, `unit` the scale times log2 e: s becomes weights, and what there was counts `factor` times as much. The scale is
+/// positive, so that the largest dot product has the largest logit.
+DEV void soften(float unit, float (*s)[4], float* most, float* sum, float* factor) {
+  float top[2] = {most[0], most[1]}, minus[2];
+#pragma unroll
+  for (int j = 0; j < KEYS / 8; ++j)
+#pragma unroll
+    for (int e = 0; e < 4; ++e) top[e / 2] = fmaxf(top[e / 2], s[j][e]);
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    top[r] = fmaxf(top[r], __shfl_xor_sync(~0u, top[r], 1));
+    top[r] = fmaxf(top[r], __shfl_xor_sync(~0u, top[r], 2));
+    const float from = top[r] == -INFINITY_F ? 0.0f : top[r];
+    factor[r] = power_of_two((most[r] - from) * unit);
+    minus[r] = -from * unit;
+    most[r] = top[r];
+    sum[r] *= factor[r];
+  }
+#pragma unroll
+  for (int j = 0; j < KEYS / 8; ++j)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      s[j][i] = power_of_two(fmaf(s[j][i], unit, minus[i / 2]));
+      sum[i / 2] += s[j][i];
+    }
+}
+template <int D> DEV void scale_out(const float* factor, float (*out)[4]) {
+  if (!__any_sync(~0u, factor[0] != 1.0f || factor[1] != 1.0f)) return;
+#pragma unroll
+  for (int j = 0; j < D / 8; ++j) {
+    out[j][0] *= factor[0];
+    out[j][1] *= factor[0];
+    out[j][2] *= factor[1];
+    out[j][3] *= factor[1];
+  }
+}
+/// Weights as the A operand of products with values: [16 keys][register].
+template <bool HALF> DEV void pack_weights(const float (*s)[4], u32 (*weights)[4]) {
+#pragma unroll
+  for (int j = 0; j < KEYS / 8; ++j)
+#pragma unroll
+    for (int r = 0; r < 2; ++r) weights[j / 2][j % 2 * 2 + r] = HALF ? pack_half(s[j][2 * r], s[j][2 * r + 1]) : pack_bf16(s[j][2 * r], s[j][2 * r + 1]);
+}
+/// Stores a thread's two rows, `own` of the block's, of a head.
+template <int D> DEV void store_rows(const AttentionRowsParams& p, int first_row, int rows, int head, const int* own, float* sum, const float (*out)[4]) {
+  const int t = threadIdx.x & 3;
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    sum[r] += __shfl_xor_sync(~0u, sum[r], 1);
+    sum[r] += __shfl_xor_sync(~0u, sum[r], 2);
+    if (own[r] >= rows) continue;
+    const float inverse = sum[r] > 0.0f ? 1.0f / sum[r] : sum[r] == 0.0f ? 0.0f : sum[r];  // a NaN stays one
+    const i64 to = ((i64)(first_row + own[r]) * p.heads + head) * D;
+#pragma unroll
+    for (int j = 0; j < D / 8; ++j) {
+      const float a = out[j][2 * r] * inverse, b = out[j][2 * r + 1] * inverse;
+      if (p.y16) *reinterpret_cast<u32*>(at<u16>(p.y16) + to + j * 8 + 2 * t) = pack16(a, b, p.half);
+      else *reinterpret_cast<float2*>(at<float>(p.y) + to + j * 8 + 2 * t) = make_float2(a, b);
+    }
+  }
+}
+#endif
