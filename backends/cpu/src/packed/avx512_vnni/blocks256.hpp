@@ -237,9 +237,12 @@ struct Blocks256 {
 
   static void run_direct(const Tile& tile, std::int64_t tokens) noexcept {
     static constexpr void (*tiles[])(const Tile&) noexcept = {
-        super_tile<Format, Packed, 1, 1, 4096>, super_tile<Format, Packed, 1, 2, 4096>, super_tile<Format, Packed, 1, 3, 4096>, super_tile<Format, Packed, 1, 4, 4096>,
-        super_tile<Format, Packed, 1, 5, 4096>, super_tile<Format, Packed, 1, 6, 4096>, super_tile<Format, Packed, 1, 7, 4096>, super_tile<Format, Packed, 1, 8, 4096>};
-    tiles[tokens - 1](tile);
+        super_tile<Format, Packed, 1, 1, far_ahead>, super_tile<Format, Packed, 1, 2, far_ahead>, super_tile<Format, Packed, 1, 3, far_ahead>,
+        super_tile<Format, Packed, 1, 4, far_ahead>, super_tile<Format, Packed, 1, 5, far_ahead>, super_tile<Format, Packed, 1, 6, far_ahead>,
+        super_tile<Format, Packed, 1, 7, far_ahead>, super_tile<Format, Packed, 1, 8, far_ahead>};
+    static constexpr int light = light_tokens<Format::bits>;
+    static constexpr void (*unasked[])(const Tile&) noexcept = {super_tile<Format, Packed, 1, 1, 0>, super_tile<Format, Packed, 1, light, 0>};
+    (tokens <= light && fetches_streams() ? unasked : tiles)[tokens - 1](tile);
   }
   template <int R>
   static void run_wide(const Tile& tile, std::int64_t tokens) noexcept {

@@ -1,6 +1,6 @@
 // Cuts a multiplication into register tiles: what the block formats have in common.
 //
-//   1..16 tokens  a panel at a time against up to 8 tokens, straight from the packed bytes, which are prefetched: they come from memory
+//   1..16 tokens  a panel at a time against up to 8 tokens, straight from the packed bytes, which come from memory: see far_ahead
 //   more          blocks of up to 256 tokens against groups of up to 8 panels, 512 of k at a time: what the tokens hold of these k (128 KB)
 //                 and the group's totals (128 KB) stay in the second-level cache. Two panels at a time are widened to bytes and f32 scales
 //                 (20 KB, which stay in the first-level cache) and multiplied in tiles of 2 panels x 6 tokens: 12 integer and 12 float
@@ -61,6 +61,17 @@ struct Soon {
       for (int r = 0; r < R; ++r) _mm_prefetch(reinterpret_cast<const char*>(soon.at + r * soon.stride + i), _MM_HINT_T1);
   }
 };
+
+/// How far ahead a kernel of few tokens asks for its panel, in bytes, to the second level. The more tokens, the fewer lines are in flight
+/// without it: at 8 tokens a thread of Zen 4 reads 13 to 21 GB/s of every format with it, and 4 to 13 without; asking for the first
+/// level gives 8 to 12, and half as far 12 to 20.
+constexpr std::int64_t far_ahead = 8192;
+/// Whether the processor fetches one stream as fast as memory gives it. Zen 4 does, and lines that a program asks for disturb it: one token
+/// reads 27 to 33 GB/s a thread without and 21 to 27 with them. Emerald Rapids reads 5 to 11 without and 11 to 15 with them.
+QUERN_VNNI_INLINE bool fetches_streams() { return __builtin_cpu_is("amd"); }
+/// Up to how many tokens that holds: two take as long as one where codes need one mask or none.
+template <int Bits>
+constexpr int light_tokens = Bits == 4 || Bits == 8 ? 2 : 1;
 
 /// `Format` gives: packed_bytes(k) and wide_bytes(k) of a panel, first_start(k), and a token's side_ints(k), scale_bytes(k) and start_bytes(k);
 /// prepare() where side_ints is not 0; widen(), run_direct(tile, tokens) and run_wide<R>(tile, tokens).
