@@ -149,6 +149,7 @@ template <typename Format, typename Source, int R, int C, int Ahead>
     for (int r = 0; r < R; ++r) t.f[r][c] = tile.first ? _mm512_setzero_ps() : _mm512_load_ps(tile.totals + 16 * (R * c + r));
   }
   for (std::int64_t pairs = tile.k / 64; pairs > 0; --pairs) {
+    if (Ahead == in_order) touch_lines<(Source::bytes + 63) / 64>(t.w[0]);
     if (Ahead > 0) prefetch_lines<(Source::bytes + 63) / 64>(t.w[0] + Ahead);
     T::pair(t);
     t.codes += 64;
@@ -221,13 +222,14 @@ struct Blocks32 {
         block_tile<Format, Packed, 1, 4, far_ahead>, block_tile<Format, Packed, 1, 5, far_ahead>, block_tile<Format, Packed, 1, 6, far_ahead>,
         block_tile<Format, Packed, 1, 7, far_ahead>, block_tile<Format, Packed, 1, 8, far_ahead>};
     static constexpr int light = light_tokens<Format::bits>;
-    static constexpr void (*unasked[])(const Tile&) noexcept = {block_tile<Format, Packed, 1, 1, 0>, block_tile<Format, Packed, 1, light, 0>};
+    static constexpr void (*unasked[])(const Tile&) noexcept = {block_tile<Format, Packed, 1, 1, in_order>, block_tile<Format, Packed, 1, light, in_order>};
     (tokens <= light && fetches_streams() ? unasked : tiles)[tokens - 1](tile);
   }
   template <int R>
   static void run_wide(const Tile& tile, std::int64_t tokens) noexcept {
-    static constexpr void (*tiles[])(const Tile&) noexcept = {block_tile<Format, Wide, R, 1, 0>, block_tile<Format, Wide, R, 2, 0>, block_tile<Format, Wide, R, 3, 0>,
-                                                              block_tile<Format, Wide, R, 4, 0>, block_tile<Format, Wide, R, 5, 0>, block_tile<Format, Wide, R, 6, 0>};
+    static constexpr void (*tiles[])(const Tile&) noexcept = {
+        block_tile<Format, Wide, R, 1, from_cache>, block_tile<Format, Wide, R, 2, from_cache>, block_tile<Format, Wide, R, 3, from_cache>,
+        block_tile<Format, Wide, R, 4, from_cache>, block_tile<Format, Wide, R, 5, from_cache>, block_tile<Format, Wide, R, 6, from_cache>};
     tiles[tokens - 1](tile);
   }
 

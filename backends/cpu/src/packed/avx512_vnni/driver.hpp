@@ -62,12 +62,14 @@ struct Soon {
   }
 };
 
-/// How far ahead a kernel of few tokens asks for its panel, in bytes, to the second level. The more tokens, the fewer lines are in flight
-/// without it: at 8 tokens a thread of Zen 4 reads 13 to 21 GB/s of every format with it, and 4 to 13 without; asking for the first
-/// level gives 8 to 12, and half as far 12 to 20.
-constexpr std::int64_t far_ahead = 8192;
-/// Whether the processor fetches one stream as fast as memory gives it. Zen 4 does, and lines that a program asks for disturb it: one token
-/// reads 27 to 33 GB/s a thread without and 21 to 27 with them. Emerald Rapids reads 5 to 11 without and 11 to 15 with them.
+/// How a kernel's panel comes to it: from a cache, in the order of its lines, or asked for so many bytes ahead, to the second level.
+///
+/// The more tokens, the fewer lines are in flight unless they are asked for: at 8 tokens a thread of Zen 4 reads 13 to 21 GB/s of every
+/// format so, and 4 to 13 without; asking for the first level gives 8 to 12, and half as far 12 to 20.
+/// Zen 4 fetches one stream by itself as fast as memory gives it, 31 to 34 GB/s a thread, where its lines are first touched one after the
+/// other (26 to 32 where a kernel takes them as it needs them: high bits before low ones) and none is asked for (21 to 27): so at one
+/// token, whose products take less time than memory. Emerald Rapids reads 5 to 11 GB/s unless it is asked, and then 11 to 15.
+constexpr int from_cache = 0, in_order = -1, far_ahead = 8192;
 QUERN_VNNI_INLINE bool fetches_streams() { return __builtin_cpu_is("amd"); }
 /// Up to how many tokens that holds: two take as long as one where codes need one mask or none.
 template <int Bits>
