@@ -62,7 +62,8 @@ struct Soon {
   }
 };
 
-/// How a kernel's panel comes to it: from a cache, in the order of its lines, or asked for so many bytes ahead, to the second level.
+/// How a kernel's panel comes to it: from a cache, or as it is read; in the order of its lines; or asked for so many bytes ahead, to the
+/// second level.
 ///
 /// The more tokens, the fewer lines are in flight unless they are asked for: at 8 tokens a thread of Zen 4 reads 13 to 21 GB/s of every
 /// format so, and 4 to 13 without; asking for the first level gives 8 to 12, and half as far 12 to 20.
