@@ -2,7 +2,7 @@
 // parts of some panels times all tokens go to the threads. Shared by matmul and by the fusions around it.
 //
 //   scratch   rounded rows, then for each thread: the kernels' buffer, staged outputs, one row of floats
-//   parts     up to 16 tokens: at most 256 KiB or 4 panels of each matrix, which come from memory (a kernel prefetches ahead within a part, so short
+//   parts     up to 16 tokens: at most 256 KiB or 4 panels of each matrix, which come from memory (a kernel reads ahead in a part, so short
 //             parts start cold more often), and 8 parts or more a thread, so that all end together;
 //             more tokens: even blocks of up to 256, which the kernels take whole, times 128 rows, about 1 ms of products: a group of
 //             theirs, whose y stays in a second-level cache for what follows. Parts of all matrices are handed out in one loop
