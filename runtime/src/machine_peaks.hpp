@@ -15,7 +15,7 @@ class ReadBandwidth {
   ReadBandwidth(const ReadBandwidth&) = delete;
   ReadBandwidth& operator=(const ReadBandwidth&) = delete;
 
-  /// Best of `passes`, bytes per second.
+  /// Best of `passes`, bytes per second. Every second pass asks for lines ahead.
   double measure(std::uint32_t passes);
 
  private:

@@ -81,23 +81,24 @@ Rate gemm(Work& w, std::int64_t tokens, double time, std::int64_t calls = 1) {
   return {macs / least / clock, clock};
 }
 
-double read_all(const std::byte* p, std::int64_t bytes) {
+/// With loads of 32 bytes: narrower ones fill the processor's window with fewer lines, and read 23 GB/s on Zen 4 instead of 33.
+__attribute__((target("avx2"))) double read_all(const std::byte* p, std::int64_t bytes, bool ask) {
   const double start = seconds();
-  __m128i s[4] = {};
-  for (std::int64_t i = 0; i + 64 <= bytes; i += 64) {
-    _mm_prefetch(reinterpret_cast<const char*>(p + i + 4096), _MM_HINT_T0);
-    for (int j = 0; j < 4; ++j) s[j] = _mm_xor_si128(s[j], _mm_load_si128(reinterpret_cast<const __m128i*>(p + i) + j));
+  __m256i s[4] = {};
+  for (std::int64_t i = 0; i + 128 <= bytes; i += 128) {
+    for (int line = 0; ask && line < 2; ++line) _mm_prefetch(reinterpret_cast<const char*>(p + i + 4096 + 64 * line), _MM_HINT_T0);
+    for (int j = 0; j < 4; ++j) s[j] = _mm256_xor_si256(s[j], _mm256_load_si256(reinterpret_cast<const __m256i*>(p + i) + j));
   }
-  for (const __m128i& x : s) asm volatile("" : : "x"(x));
+  for (const __m256i& x : s) asm volatile("" : : "x"(x));
   return static_cast<double>(bytes) / (seconds() - start);
 }
 
-/// Best pass over all memory: one token, and the plain read, in turns.
+/// Best pass over all memory: one token, and the plain read, in turns; every second read asks for lines ahead.
 void stream(Work& w, std::int64_t bytes) {
   const std::int64_t call = w.panels * w.layout.panel_bytes(w.k), calls = bytes / call;
   double kernel = 0, plain = 0;
   for (int pass = 0; pass < 6; ++pass) {
-    plain = std::max(plain, read_all(w.weights, calls * call));
+    plain = std::max(plain, read_all(w.weights, calls * call, pass % 2 == 1));
     const double start = seconds();
     for (std::int64_t i = 0; i < calls; ++i) run(w, i * w.panels, 1);
     kernel = std::max(kernel, static_cast<double>(calls * call) / (seconds() - start));

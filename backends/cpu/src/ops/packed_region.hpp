@@ -2,7 +2,7 @@
 // parts of some panels times all tokens go to the threads. Shared by matmul and by the fusions around it.
 //
 //   scratch   rounded rows, then for each thread: the kernels' buffer, staged outputs, one row of floats
-//   parts     up to 16 tokens: at most 256 KiB of each matrix, which come from memory (a kernel prefetches ahead within a part, so short
+//   parts     up to 16 tokens: at most 256 KiB or 4 panels of each matrix, which come from memory (a kernel reads ahead in a part, so short
 //             parts start cold more often), and 8 parts or more a thread, so that all end together;
 //             more tokens: even blocks of up to 256, which the kernels take whole, times 128 rows, about 1 ms of products: a group of
 //             theirs, whose y stays in a second-level cache for what follows. Parts of all matrices are handed out in one loop
@@ -146,7 +146,7 @@ class PackedRegion {
   /// `all`: panels that are cut.
   std::int64_t panels_a_part(const PackedLayout& layout, std::int64_t all, std::int64_t together, std::uint32_t threads) const noexcept {
     if (shape_.m <= region_few_tokens) {
-      const std::int64_t by_memory = region_part_bytes / layout.panel_bytes(shape_.k);
+      const std::int64_t by_memory = std::max<std::int64_t>(4, region_part_bytes / layout.panel_bytes(shape_.k));  // floats: four at a time
       const std::int64_t step = std::max<std::int64_t>(1, 16 / layout.panel_rows);  // 16 rows: a line of y
       return std::clamp<std::int64_t>(std::min<std::int64_t>(by_memory, all / (8 * threads)) / step * step, step, region_few_panels / together);
     }

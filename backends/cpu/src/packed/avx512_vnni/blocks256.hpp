@@ -45,6 +45,7 @@ template <typename Format>
 struct WideBlock {
   static constexpr int scale_count = 256 / Format::scale_span, minimums_at = 64 * scale_count, codes_at = minimums_at + (Format::minimums ? 320 : 0);
   static constexpr int bytes = codes_at + 4096;
+  using Bits = Codes<8>;
   template <int Odd>
   QUERN_VNNI_INLINE __m512i codes(const Byte* p, int pair, int j) { return load(p + codes_at + 1024 * pair + 512 * Odd + 64 * j); }
   template <int Odd>
@@ -183,7 +184,9 @@ template <typename Format, typename Source, int R, int C, int Ahead>
     asm volatile("" : : "r"(total) : "memory");  // or the totals take registers, and the inner loop spills
     const std::byte* codes = t.codes;
     const std::byte* starts = t.starts;
+    if (Ahead == in_order) touch_lines<(Source::codes_at + 63) / 64>(t.w[0]);
     for (int pair = 0; pair < 4; ++pair, codes += 64, starts += 16) {
+      if (Ahead == in_order) touch_lines<Source::Bits::bytes / 64>(t.w[0] + Source::codes_at + pair * Source::Bits::bytes);
       if (Ahead > 0) prefetch_lines<(Source::bytes + 255) / 256>(t.w[0] + Ahead + pair * ((Source::bytes + 255) / 256 * 64));
       T::pair_of_blocks(t, codes, starts, pair);
     }
@@ -237,14 +240,18 @@ struct Blocks256 {
 
   static void run_direct(const Tile& tile, std::int64_t tokens) noexcept {
     static constexpr void (*tiles[])(const Tile&) noexcept = {
-        super_tile<Format, Packed, 1, 1, 4096>, super_tile<Format, Packed, 1, 2, 4096>, super_tile<Format, Packed, 1, 3, 4096>, super_tile<Format, Packed, 1, 4, 4096>,
-        super_tile<Format, Packed, 1, 5, 4096>, super_tile<Format, Packed, 1, 6, 4096>, super_tile<Format, Packed, 1, 7, 4096>, super_tile<Format, Packed, 1, 8, 4096>};
-    tiles[tokens - 1](tile);
+        super_tile<Format, Packed, 1, 1, far_ahead>, super_tile<Format, Packed, 1, 2, far_ahead>, super_tile<Format, Packed, 1, 3, far_ahead>,
+        super_tile<Format, Packed, 1, 4, far_ahead>, super_tile<Format, Packed, 1, 5, far_ahead>, super_tile<Format, Packed, 1, 6, far_ahead>,
+        super_tile<Format, Packed, 1, 7, far_ahead>, super_tile<Format, Packed, 1, 8, far_ahead>};
+    static constexpr int light = light_tokens<Format::bits>;
+    static constexpr void (*unasked[])(const Tile&) noexcept = {super_tile<Format, Packed, 1, 1, in_order>, super_tile<Format, Packed, 1, light, in_order>};
+    (tokens <= light && fetches_streams() ? unasked : tiles)[tokens - 1](tile);
   }
   template <int R>
   static void run_wide(const Tile& tile, std::int64_t tokens) noexcept {
-    static constexpr void (*tiles[])(const Tile&) noexcept = {super_tile<Format, Wide, R, 1, 0>, super_tile<Format, Wide, R, 2, 0>, super_tile<Format, Wide, R, 3, 0>,
-                                                              super_tile<Format, Wide, R, 4, 0>, super_tile<Format, Wide, R, 5, 0>, super_tile<Format, Wide, R, 6, 0>};
+    static constexpr void (*tiles[])(const Tile&) noexcept = {
+        super_tile<Format, Wide, R, 1, from_cache>, super_tile<Format, Wide, R, 2, from_cache>, super_tile<Format, Wide, R, 3, from_cache>,
+        super_tile<Format, Wide, R, 4, from_cache>, super_tile<Format, Wide, R, 5, from_cache>, super_tile<Format, Wide, R, 6, from_cache>};
     tiles[tokens - 1](tile);
   }
 

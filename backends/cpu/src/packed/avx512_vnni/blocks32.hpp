@@ -149,8 +149,8 @@ template <typename Format, typename Source, int R, int C, int Ahead>
     for (int r = 0; r < R; ++r) t.f[r][c] = tile.first ? _mm512_setzero_ps() : _mm512_load_ps(tile.totals + 16 * (R * c + r));
   }
   for (std::int64_t pairs = tile.k / 64; pairs > 0; --pairs) {
-    // 17 lines at once leave the first-level cache no buffers for anything else (21 GB/s); of 9 it is the better place (25, else 18).
-    if (Ahead > 0) prefetch_lines<(Source::bytes + 63) / 64, Format::bits == 8 ? _MM_HINT_T1 : _MM_HINT_T0>(t.w[0] + Ahead);
+    if (Ahead == in_order) touch_lines<(Source::bytes + 63) / 64>(t.w[0]);
+    if (Ahead > 0) prefetch_lines<(Source::bytes + 63) / 64>(t.w[0] + Ahead);
     T::pair(t);
     t.codes += 64;
     t.scales += 8;
@@ -218,14 +218,18 @@ struct Blocks32 {
 
   static void run_direct(const Tile& tile, std::int64_t tokens) noexcept {
     static constexpr void (*tiles[])(const Tile&) noexcept = {
-        block_tile<Format, Packed, 1, 1, 4096>, block_tile<Format, Packed, 1, 2, 4096>, block_tile<Format, Packed, 1, 3, 4096>, block_tile<Format, Packed, 1, 4, 4096>,
-        block_tile<Format, Packed, 1, 5, 4096>, block_tile<Format, Packed, 1, 6, 4096>, block_tile<Format, Packed, 1, 7, 4096>, block_tile<Format, Packed, 1, 8, 4096>};
-    tiles[tokens - 1](tile);
+        block_tile<Format, Packed, 1, 1, far_ahead>, block_tile<Format, Packed, 1, 2, far_ahead>, block_tile<Format, Packed, 1, 3, far_ahead>,
+        block_tile<Format, Packed, 1, 4, far_ahead>, block_tile<Format, Packed, 1, 5, far_ahead>, block_tile<Format, Packed, 1, 6, far_ahead>,
+        block_tile<Format, Packed, 1, 7, far_ahead>, block_tile<Format, Packed, 1, 8, far_ahead>};
+    static constexpr int light = light_tokens<Format::bits>;
+    static constexpr void (*unasked[])(const Tile&) noexcept = {block_tile<Format, Packed, 1, 1, in_order>, block_tile<Format, Packed, 1, light, in_order>};
+    (tokens <= light && fetches_streams() ? unasked : tiles)[tokens - 1](tile);
   }
   template <int R>
   static void run_wide(const Tile& tile, std::int64_t tokens) noexcept {
-    static constexpr void (*tiles[])(const Tile&) noexcept = {block_tile<Format, Wide, R, 1, 0>, block_tile<Format, Wide, R, 2, 0>, block_tile<Format, Wide, R, 3, 0>,
-                                                              block_tile<Format, Wide, R, 4, 0>, block_tile<Format, Wide, R, 5, 0>, block_tile<Format, Wide, R, 6, 0>};
+    static constexpr void (*tiles[])(const Tile&) noexcept = {
+        block_tile<Format, Wide, R, 1, from_cache>, block_tile<Format, Wide, R, 2, from_cache>, block_tile<Format, Wide, R, 3, from_cache>,
+        block_tile<Format, Wide, R, 4, from_cache>, block_tile<Format, Wide, R, 5, from_cache>, block_tile<Format, Wide, R, 6, from_cache>};
     tiles[tokens - 1](tile);
   }
 

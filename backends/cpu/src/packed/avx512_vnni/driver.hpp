@@ -1,6 +1,6 @@
 // Cuts a multiplication into register tiles: what the block formats have in common.
 //
-//   1..16 tokens  a panel at a time against up to 8 tokens, straight from the packed bytes, which are prefetched: they come from memory
+//   1..16 tokens  a panel at a time against up to 8 tokens, straight from the packed bytes, which come from memory: see far_ahead
 //   more          blocks of up to 256 tokens against groups of up to 8 panels, 512 of k at a time: what the tokens hold of these k (128 KB)
 //                 and the group's totals (128 KB) stay in the second-level cache. Two panels at a time are widened to bytes and f32 scales
 //                 (20 KB, which stay in the first-level cache) and multiplied in tiles of 2 panels x 6 tokens: 12 integer and 12 float
@@ -61,6 +61,20 @@ struct Soon {
       for (int r = 0; r < R; ++r) _mm_prefetch(reinterpret_cast<const char*>(soon.at + r * soon.stride + i), _MM_HINT_T1);
   }
 };
+
+/// How a kernel's panel comes to it: from a cache, or as it is read; in the order of its lines; or asked for so many bytes ahead, to the
+/// second level.
+///
+/// The more tokens, the fewer lines are in flight unless they are asked for: at 8 tokens a thread of Zen 4 reads 13 to 21 GB/s of every
+/// format so, and 4 to 13 without; asking for the first level gives 8 to 12, and half as far 12 to 20.
+/// Zen 4 fetches one stream by itself as fast as memory gives it, 31 to 34 GB/s a thread, where its lines are first touched one after the
+/// other (26 to 32 where a kernel takes them as it needs them: high bits before low ones) and none is asked for (21 to 27): so at one
+/// token, whose products take less time than memory. Emerald Rapids reads 5 to 11 GB/s unless it is asked, and then 11 to 15.
+constexpr int from_cache = 0, in_order = -1, far_ahead = 8192;
+QUERN_VNNI_INLINE bool fetches_streams() { return __builtin_cpu_is("amd"); }
+/// Up to how many tokens that holds: two take as long as one where codes need one mask or none.
+template <int Bits>
+constexpr int light_tokens = Bits == 4 || Bits == 8 ? 2 : 1;
 
 /// `Format` gives: packed_bytes(k) and wide_bytes(k) of a panel, first_start(k), and a token's side_ints(k), scale_bytes(k) and start_bytes(k);
 /// prepare() where side_ints is not 0; widen(), run_direct(tile, tokens) and run_wide<R>(tile, tokens).

@@ -92,6 +92,7 @@ template <typename Element>
 struct Floats {
   static constexpr int line = panel_rows * Element::bytes * Element::together;
   static constexpr bool widens = Element::bytes == 2 && Element::together == 1;
+  static constexpr int panels_ahead = far_ahead / 2;  // of each panel that is read beside others
   static constexpr std::int64_t widest = 12, wide_k = widens ? 256 : 2048, wide_floats = widens ? 2 * wide_k * panel_rows : 0;
 
   static std::int64_t panel_bytes(std::int64_t k) noexcept { return ((k + Element::together - 1) / Element::together * line + 63) / 64 * 64; }
@@ -178,6 +179,13 @@ struct Floats {
     }
   }
 
+  template <int Ahead>
+  static void few(const Tile& tile, std::int64_t tokens, std::int64_t panels) noexcept {
+    if (panels == 4) run<Element, 4, Ahead>(tile, tokens);
+    else if (panels == 2) all_tiles<Element, 2, Ahead>(tile, tokens, Soon{});
+    else all_tiles<Element, 1, Ahead>(tile, tokens, Soon{});
+  }
+
   static void multiply(const PackedPart& part) noexcept {
     if (part.tokens > direct_tokens) {
       const std::int64_t even = even_block(part.tokens);
@@ -189,9 +197,8 @@ struct Floats {
     for (std::int64_t p = 0; p < part.panel_count;) {
       const std::int64_t left = part.panel_count - p, step = part.tokens <= 2 && left >= 4 ? 4 : left >= 2 ? 2 : 1;
       const Tile tile = tile_of(part, 0, p);
-      if (step == 4) run<Element, 4, 2048>(tile, part.tokens);
-      else if (step == 2) all_tiles<Element, 2, 2048>(tile, part.tokens, Soon{});
-      else all_tiles<Element, 1, 2048>(tile, part.tokens, Soon{});
+      if (part.tokens <= 2 && fetches_streams()) few<from_cache>(tile, part.tokens, step);
+      else few<panels_ahead>(tile, part.tokens, step);
       p += step;
     }
   }
