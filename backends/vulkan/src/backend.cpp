@@ -1,6 +1,8 @@
 // See backend.hpp.
 #include "backend.hpp"
 
+#include "matrix_layout.hpp"
+
 #include <algorithm>
 #include <cstring>
 
@@ -76,7 +78,10 @@ std::unique_ptr<OpenDevice> Backend::open(std::uint32_t index) {
   if (const Tier most = std::min(c.tier(), built_tier()); forced_ && most < *forced_)
     throw Failure(QUERN_UNSUPPORTED, concat(c.name, ": force_kernel is '", name_of(*forced_), "', ", c.tier() < *forced_ ? "the device" : "this build",
                                             " has '", name_of(most), "' at most"));
-  return std::make_unique<OpenDevice>(api_, c, GpuOptions{std::string(sdk::view(host_.cache_directory)), host_.thread_count, forced_.value_or(Tier::matrices), forced_.has_value()});
+  auto device = std::make_unique<OpenDevice>(
+      api_, c, GpuOptions{std::string(sdk::view(host_.cache_directory)), host_.thread_count, forced_.value_or(Tier::matrices), forced_.has_value()});
+  if (device->tier() >= Tier::matrices) device->learn(find_matrix_layout(*device, device->places));
+  return device;
 }
 
 void Backend::prove(std::uint32_t index) {

@@ -14,6 +14,7 @@ class OpenDevice : public Device {
   using Device::Device;
   std::mutex weights_lock;
   std::vector<std::unique_ptr<WeightList>> weights;
+  vulkan::Memory places;  // of MatrixLayout
 };
 
 class Backend {

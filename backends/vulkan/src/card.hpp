@@ -14,6 +14,15 @@ struct MatrixShape {
   std::uint32_t m = 0, n = 0, k = 0;
 };
 
+/// Where the elements of matrices lie in the lanes of a subgroup (matrix_layout.hpp).
+struct MatrixLayout {
+  std::uint32_t rows = 0;           // of sums, of a lane; 0: not known, or none that the kernels take
+  std::uint32_t rows_of_parts = 0;  // which of those each of a lane's components is of, 4 bits each
+  std::uint32_t lanes = 0;          // bits of lanes that share their rows
+  bool left_like_sums = false;      // a left matrix has its elements where sums have them
+  std::uint64_t places = 0;         // memory: of each element of a right matrix (row * n + column) lane * 8 + component; 0 where lanes have not 8
+};
+
 struct CardFacts {
   VkPhysicalDevice handle = VK_NULL_HANDLE;
   VkPhysicalDeviceType type = VK_PHYSICAL_DEVICE_TYPE_OTHER;
@@ -39,6 +48,7 @@ struct CardFacts {
   bool float64 = false, memory_budget = false, integer_dot = false;
   bool keeps_denormals = false, keeps_specials = false;  // float controls that shaders may ask for
   MatrixShape matrices;  // of f16 with f32 sums, by a subgroup; 0: none that the kernels take
+  MatrixLayout layout;   // found when the device is opened for the tier of matrices
   std::uint32_t quirks = 0;
 
   /// The highest that it runs: matrices only with integer dot products, which the fused schedule needs.

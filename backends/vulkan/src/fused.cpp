@@ -149,11 +149,22 @@ class Fuser {
     return static_cast<std::uint32_t>(schedule_.extras.size() - 1);
   }
 
+  /// The slot where weights become f16, one for all products; none where the most rows are too few.
+  std::uint32_t halves_slot(std::int64_t rows, const Tensor& weights) {
+    if (!makes_halves(card_, rows, weights.dims[0], weights.dims[1])) return none;
+    if (halves_slot_ == none) {
+      halves_slot_ = static_cast<std::uint32_t>(schedule_.extras.size());
+      schedule_.extras.push_back(0);
+    }
+    schedule_.extras[halves_slot_] = std::max(schedule_.extras[halves_slot_], halves_bytes(weights.dims[0], weights.dims[1]));
+    return halves_slot_;
+  }
+
   /// Adds the step that makes int8 activations of `y`, reading x (and other, a weight) in its place.
   void emit_quantise(std::uint32_t y, std::uint32_t node, std::int32_t mode, std::uint32_t x, std::uint32_t other, float epsilon, float offset) {
     const std::uint32_t slot = add_extra(tensor(y));
     const bool f16 = has_f16_weights(root(y)), direct = has_room(tensor(y).last(), f16);
-    const std::int64_t f16_from = !matrices_ || !all_allow_f16(root(y)) ? 0 : !f16 ? least_f16_rows : direct ? 2 : 1;
+    const std::int64_t f16_from = !matrices_ || !all_allow_f16(root(y)) ? 0 : !f16 ? least_f16_rows(card_) : direct ? 2 : 1;
     activations_[root(y)] = {slot, mode, x, other, epsilon, offset, f16_from, direct, mode == glu && pairs_.contains(maker_[root(x)])};
     Step step;
     step.node = node;
@@ -281,6 +292,8 @@ class Fuser {
     }
     step.writes = {y};
     step.extra_reads = {source.slot};
+    const std::uint32_t halves = source.f16_from != 0 && is_block(tensor(b).dtype) ? halves_slot(tensor(a).dims[0], tensor(b)) : none;
+    if (halves != none) step.extra_uses = {halves};
     step.emit = [=](const StepContext& context, Launcher& launcher) {
       const Tensor weights = context.tensor(b), result = context.tensor(y);
       const auto m = static_cast<uint>(result.rows()), n_out = static_cast<uint>(weights.dims[0]), k = static_cast<uint>(weights.dims[1]);
@@ -310,8 +323,13 @@ class Fuser {
         return;
       }
       if (source.f16_from != 0 && m >= source.f16_from) {
-        const std::uint64_t halves = context.extra(source.slot);
-        launch_gemm({halves, halves + f16_scales_offset(m, k), weights.data, bias_at, c, result.data, m, n_out, k, bias_dtype}, weights.dtype, launcher);
+        const std::uint64_t activations = context.extra(source.slot);
+        GemmParams p{activations, activations + f16_scales_offset(m, k), 0, weights.data, 0, bias_at, c, result.data, m, n_out, k, bias_dtype};
+        if (halves != none && makes_halves(launcher.facts(), m, n_out, k)) {
+          p.halves = context.extra(halves);
+          launcher.touch({p.halves, p.halves + halves_bytes(n_out, k), true});
+        }
+        launch_gemm(p, weights.dtype, launcher);
         return;
       }
       const GemvParams p{context.extra(source.slot), weights.data, bias_at, c, result.data, m, n_out, k, bias_dtype};
@@ -520,6 +538,7 @@ class Fuser {
   std::map<std::uint32_t, Rotation> rotations_;   // by their last node
   std::map<std::uint32_t, Rotation> attending_;   // by the attention node that does their work where there is one row
   Schedule schedule_;
+  std::uint32_t halves_slot_ = none;
 };
 
 }  // namespace

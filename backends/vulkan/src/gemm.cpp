@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::uint32_t few_rows = 32;     // the most that gemm_few.comp takes
 constexpr std::uint32_t few_columns = 32;  // of its workgroups
+constexpr std::uint64_t most_halves = 256 << 20;
 
 /// A workgroup's share of y, and a subgroup's of that.
 struct Tile {
@@ -25,30 +26,59 @@ Tile choose(const CardFacts& card, std::int64_t m, std::int64_t n) {
   return tiles(wide, m, n) >= at_once && shared_bytes(wide) <= card.shared_limit ? wide : narrow;
 }
 
+/// Subgroups of gemm_few.comp: as many as the device has the shared memory for; 0: it does not run here.
+std::uint32_t few_subgroups(const CardFacts& card) {
+  if (card.layout.places == 0) return 0;
+  for (const std::uint32_t subgroups : {8u, 4u})
+    if (subgroups * (few_rows * 9 * 16 + 2 * few_columns * 4) + 4 <= card.shared_limit && subgroups * card.subgroup <= card.group_limit) return subgroups;
+  return 0;
+}
+bool is_few(const CardFacts& card, std::uint32_t rows) { return rows <= few_rows && few_subgroups(card) != 0; }
+
 }  // namespace
 
-std::uint64_t f16_scales_offset(std::uint64_t rows, std::uint64_t k) noexcept { return rows * k * 2; }
+/// Rows of whole matrices: what lies behind the last row is multiplied too, and not written.
+std::uint64_t f16_scales_offset(std::uint64_t rows, std::uint64_t k) noexcept { return (rows + 15) / 16 * 16 * k * 2; }
 std::uint64_t f16_rows_bytes(std::uint64_t rows, std::uint64_t k) noexcept { return f16_scales_offset(rows, k) + rows * 4; }
 
-void launch_rows_f16(const RowsF16Params& p, std::int32_t mode, bool permuted, Launcher& launcher) {
-  const std::uint32_t most = launcher.facts().software() ? 32 : 256, threads = std::min(most, launcher.facts().group_limit & ~31u);
-  launcher.launch("rows_f16", threads, launcher.rows(p.rows), p, {mode, static_cast<std::int32_t>((p.k + threads * 8 - 1) / (threads * 8)), permuted ? 1 : 0});
+std::int64_t least_f16_rows(const CardFacts& card) noexcept { return few_subgroups(card) != 0 ? 9 : 17; }
+
+void launch_rows_f16(RowsF16Params p, std::int32_t mode, bool permuted, Launcher& launcher) {
+  const CardFacts& card = launcher.facts();
+  const bool few = is_few(card, p.rows);
+  p.places = few ? card.layout.places : 0;
+  const std::uint32_t most = card.software() ? 32 : 256, threads = std::min(most, card.group_limit & ~31u);
+  launcher.launch("rows_f16", threads, launcher.rows(p.rows), p,
+                  {mode, static_cast<std::int32_t>((p.k + threads * 8 - 1) / (threads * 8)), permuted ? 1 : 0,
+                   few ? static_cast<std::int32_t>(card.matrices.k) : 0, few ? static_cast<std::int32_t>(card.matrices.n) : 0});
+}
+
+std::uint64_t halves_bytes(std::int64_t n, std::int64_t k) noexcept { return static_cast<std::uint64_t>(n) * (static_cast<std::uint64_t>(k) * 2 + 4); }
+
+bool makes_halves(const CardFacts& card, std::int64_t m, std::int64_t n, std::int64_t k) noexcept {
+  return m >= (card.software() ? 48 : 512) && halves_bytes(n, k) <= most_halves;
 }
 
 void launch_gemm(const GemmParams& p, quern_dtype format, Launcher& launcher) {
   const CardFacts& card = launcher.facts();
+  if (p.halves != 0) {
+    launcher.launch("weights_f16", 32, launcher.rows(p.n), p, {static_cast<std::int32_t>(format)});
+    launcher.barrier();
+  }
   const auto shape = card.matrices;
-  if (const std::int32_t rows = p.m <= 16 ? 16 : 32; p.m <= few_rows && static_cast<std::uint32_t>(4 * (32 + rows) * 9 * 16 + 2 * 4 * 32 * 4 + 4) <= card.shared_limit) {
-    const std::int32_t depth = card.software() ? 1 : format == QUERN_F16 ? 2 : 4;
-    launcher.launch("gemm_few", 4 * card.subgroup, {(p.n + few_columns - 1) / few_columns, 1, 1}, p,
-                    {static_cast<std::int32_t>(format), rows, static_cast<std::int32_t>(shape.m), static_cast<std::int32_t>(shape.n),
-                     static_cast<std::int32_t>(shape.k), depth});
+  if (is_few(card, p.m)) {
+    GemmParams few = p;
+    few.places = card.layout.places;
+    const std::uint32_t subgroups = few_subgroups(card);
+    launcher.launch("gemm_few", subgroups * card.subgroup, {(p.n + few_columns - 1) / few_columns, 1, 1}, few,
+                    {static_cast<std::int32_t>(format), static_cast<std::int32_t>((p.m + shape.n - 1) / shape.n), static_cast<std::int32_t>(shape.m),
+                     static_cast<std::int32_t>(shape.n), static_cast<std::int32_t>(shape.k), card.software() ? 1 : 2, static_cast<std::int32_t>(subgroups)});
     return;
   }
   const Tile tile = choose(card, p.m, p.n);
   const std::uint32_t subgroups = static_cast<std::uint32_t>((tile.m / tile.part_m) * (tile.n / tile.part_n));
   launcher.launch("gemm", subgroups * card.subgroup, {(p.m + tile.m - 1) / tile.m, (p.n + tile.n - 1) / tile.n, 1}, p,
-                  {static_cast<std::int32_t>(format), tile.m, tile.n, tile.part_m, tile.part_n, static_cast<std::int32_t>(shape.m),
+                  {static_cast<std::int32_t>(format) + (p.halves != 0 ? 256 : 0), tile.m, tile.n, tile.part_m, tile.part_n, static_cast<std::int32_t>(shape.m),
                    static_cast<std::int32_t>(shape.n), static_cast<std::int32_t>(shape.k)});
 }
 

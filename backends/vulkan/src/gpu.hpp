@@ -24,6 +24,8 @@ class Gpu {
 
   const Calls& calls() const noexcept { return *calls_; }
   const CardFacts& facts() const noexcept { return facts_; }
+  /// Before plans are made.
+  void learn(const MatrixLayout& layout) noexcept { facts_.layout = layout; }
   VkDevice device() const noexcept { return device_; }
   Pipelines& pipelines() noexcept { return *pipelines_; }
   const GpuOptions& options() const noexcept { return options_; }
@@ -69,7 +71,7 @@ class Gpu {
               const std::function<void(std::uint64_t done, std::uint64_t part)>& after, bool to_device);
 
   std::shared_ptr<const Api> api_;
-  const CardFacts facts_;
+  CardFacts facts_;
   GpuOptions options_;
   VkDevice device_ = VK_NULL_HANDLE;
   std::unique_ptr<Calls> calls_;

@@ -14,6 +14,7 @@ void Schedule::place(const sdk::ResolvedGraph& graph) {
       m.values.insert(m.values.end(), step.writes.begin(), step.writes.end());
       m.extras = step.extra_reads;
       m.extras.insert(m.extras.end(), step.extra_writes.begin(), step.extra_writes.end());
+      m.extras.insert(m.extras.end(), step.extra_uses.begin(), step.extra_uses.end());
     } else {
       const sdk::ResolvedNode& node = graph.nodes[step.node];
       const Op& op = static_cast<const Op&>(*node.offer);

@@ -27,6 +27,7 @@ struct Step {
   std::function<void(const StepContext&, Launcher&)> emit;
   std::vector<std::uint32_t> reads, writes;              // values
   std::vector<std::uint32_t> extra_reads, extra_writes;  // slots of Schedule::extras
+  std::vector<std::uint32_t> extra_uses;                 // slots that it may touch: what it launches says so itself
 };
 
 struct Schedule {

@@ -1,6 +1,7 @@
 // The probe's proof on a device: a strided copy, whose result is known in advance.
 #include "backend.hpp"
 #include "ops/copy.hpp"
+#include "run_once.hpp"
 
 namespace quern::vulkan {
 
@@ -22,19 +23,7 @@ std::string self_test(Gpu& gpu) {
   source.strides[1] = columns * 4;
   target.strides[0] = rows * 4;
   target.strides[1] = 4;
-  Launcher dry(gpu, {});
-  copy_views(source, target, {}, dry);
-  gpu.pipelines().make(dry.wanted(), 1);
-  const Memory parameters = gpu.take_shared(dry.parameter_bytes(), "the self-test");
-  gpu.once([&](VkCommandBuffer commands) {
-    Launcher::Target place;
-    place.commands = commands;
-    place.parameters = parameters.mapped();
-    place.parameters_address = parameters.address();
-    place.parameters_bytes = parameters.bytes();
-    Launcher launcher(gpu, place);
-    copy_views(source, target, {}, launcher);
-  });
+  run_once(gpu, [&](Launcher& launcher) { copy_views(source, target, {}, launcher); });
   gpu.read(y.data(), to, 0, y.size() * 4);
   for (std::int64_t c = 0; c < columns; ++c)
     for (std::int64_t r = 0; r < rows; ++r)

@@ -1,7 +1,7 @@
 // See weights.hpp.
 #include "weights.hpp"
 
-#include "launcher.hpp"
+#include "run_once.hpp"
 
 #include <charconv>
 #include <map>
@@ -155,17 +155,8 @@ void pack_weight(std::string_view key, std::uint64_t from, std::uint64_t from_by
   }
   p.blocks = static_cast<uint>(layout.blocks());
   p.block_bytes = fields.block_bytes;
-  const auto launch = [&](Launcher& launcher) {
+  run_once(gpu, [&](Launcher& launcher) {
     launcher.launch("repack", launcher.item_threads(), launcher.spread(std::int64_t{p.blocks} * (p.block_bytes / 2)), p);
-  };
-  Launcher dry(gpu, {});
-  launch(dry);
-  gpu.pipelines().make(dry.wanted(), 1);
-  gpu.once([&](VkCommandBuffer commands) {
-    Launcher::Target place;
-    place.commands = commands;
-    Launcher launcher(gpu, place);
-    launch(launcher);
   });
 }
 

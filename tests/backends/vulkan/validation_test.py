@@ -28,13 +28,14 @@ ADVICE = "BestPractices"
 class Validation(Case):
     def setUp(self):
         super().setUp()
-        manifest = pathlib.Path("/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json")
-        missing = "no Vulkan device" if self.quern("devices", "--device", "vulkan:0").code == 3 else "" if manifest.exists() else "no validation layers"
+        folders = os.environ.get("VK_LAYER_PATH", "/usr/share/vulkan/explicit_layer.d")
+        found = any((pathlib.Path(folder) / "VkLayer_khronos_validation.json").exists() for folder in folders.split(":"))
+        missing = "no Vulkan device" if self.quern("devices", "--device", "vulkan:0").code == 3 else "" if found else "no validation layers"
         if missing and os.environ.get("CI") != "true":
             self.skipTest(missing)
         self.log = self.folder / "messages"
         self.write("vk_layer_settings.txt", SETTINGS.format(self.log))
-        self.layers = {"VK_INSTANCE_LAYERS": LAYER, "VK_LAYER_SETTINGS_PATH": str(self.folder)}
+        self.layers = {"VK_INSTANCE_LAYERS": LAYER, "VK_LAYER_SETTINGS_PATH": str(self.folder), "VK_LAYER_PATH": folders}
 
     def check_messages(self):
         self.assertTrue(self.log.exists(), f"{LAYER} was not loaded")
@@ -52,6 +53,19 @@ class Validation(Case):
                                 "--context", "128", "--device", "vulkan:0", *numerics, env=self.layers)
             self.assertEqual(result.code, 0, result.err)
             self.check_messages()
+
+    def test_cooperative_matrices_run_without_a_message(self):
+        """Where the device has them: Debian 13's layers and newer know them, 1.3.250 and older call them an error."""
+        forced = {"QUERN_FORCE_KERNEL": "vulkan:matrices"}
+        model = str(self.folder / "model.gguf")
+        random_model.write(model, MICRO, dim=128, ffn=256, layers=1, heads=4, kv_heads=2)
+        prompt = "Layers that know matrices. " * 8  # more rows than a batch that decodes has
+        arguments = ("run", model, prompt, "--raw", "--temperature", "0", "--max-tokens", "2", "--context", "256", "--device", "vulkan:0")
+        if self.quern(*arguments, env=forced).code != 0:
+            self.skipTest("the device or this build has no cooperative matrices")
+        result = self.quern(*arguments, env={**self.layers, **forced})
+        self.assertEqual(result.code, 0, result.err)
+        self.check_messages()
 
     def test_conformance_cases_run_without_a_message(self):
         done = subprocess.run(

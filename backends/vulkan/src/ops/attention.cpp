@@ -220,14 +220,24 @@ void launch_fused_attention(const Call& call, const Unrotated* unrotated, Launch
                    static_cast<std::int32_t>((std::max(q.dims[2], v.dims[3]) + at_once - 1) / at_once), unrotated != nullptr ? 1 : 0});
 }
 
+/// Keys that a workgroup has in shared memory at a time, as many as there is room for what the kernel declares; 0: not even the least.
+static std::uint32_t matrix_attention_keys(const CardFacts& card, std::uint32_t d) {
+  const std::uint32_t rows = 4 * card.matrices.m;
+  for (const std::uint32_t keys : {64u, 32u}) {
+    const std::uint32_t caches = 2 * keys * (d + 8) * 2, queries = rows * (d + 8) * 2, result = rows * (std::min<std::uint32_t>(d, 64) + 4) * 4;
+    const std::uint32_t rest = (card.layout.left_like_sums ? 16 : rows * (keys + 8) * 2) + rows * 16 + keys * 32 + 16;
+    if (4 * card.subgroup >= keys && std::max({caches, queries, result}) + rest <= card.shared_limit) return keys;
+  }
+  return 0;
+}
+
 bool matrix_attention_serves(const Call& call, const CardFacts& card) {
   const Tensor &q = call.input(0), &k = call.input(1), &v = call.input(2), &y = call.output(0);
   const MatrixShape& shape = card.matrices;
-  if (shape.m == 0 || card.subgroup % shape.m != 0 || !fused_attention_serves(call, card)) return false;
+  if (shape.m == 0 || card.layout.rows == 0 || card.subgroup % shape.m != 0 || !fused_attention_serves(call, card)) return false;
   if (q.dtype != QUERN_F32 || y.dtype != QUERN_F32 || k.dtype != QUERN_F16 || v.dtype != QUERN_F16) return false;
   if (q.dims[2] != v.dims[3] || q.dims[2] % 16 != 0 || q.dims[2] > 128) return false;
-  const std::uint32_t rows = 4 * shape.m, keys = 64, d = static_cast<std::uint32_t>(q.dims[2]);
-  if (keys * (d + 8) * 2 + rows * (keys + 8) * 6 + rows * 16 + keys * 16 + 16 > card.shared_limit) return false;  // what the kernel declares
+  if (matrix_attention_keys(card, static_cast<std::uint32_t>(q.dims[2])) == 0) return false;
   for (const Tensor* t : {&q, &y, &k, &v})
     for (std::uint32_t i = 0; i + 1 < t->rank; ++i)
       if (t->strides[i] % 16 != 0) return false;
@@ -242,7 +252,8 @@ void launch_matrix_attention(const Call& call, Launcher& launcher) {
   const std::int64_t rows = std::int64_t{card.matrices.m} * 4;
   launcher.launch("attention_matrix", 4 * card.subgroup, {p.heads, (p.rows + rows - 1) / rows, 1}, p,
                   {static_cast<std::int32_t>(card.matrices.m), static_cast<std::int32_t>(card.matrices.n), static_cast<std::int32_t>(card.matrices.k),
-                   static_cast<std::int32_t>(p.d)});
+                   static_cast<std::int32_t>(p.d), static_cast<std::int32_t>(card.layout.rows_of_parts), static_cast<std::int32_t>(card.layout.rows),
+                   static_cast<std::int32_t>(card.layout.lanes), (card.layout.left_like_sums ? 1 : 0) + (p.softcap > 0 ? 2 : 0) + (matrix_attention_keys(card, p.d) == 64 ? 4 : 0)});
 }
 
 const std::span<const Op> attention_ops = table;

@@ -1,13 +1,17 @@
 #version 460
 // Causal attention of many rows over paged keys of f16 by cooperative matrices. A workgroup has a head and a tile of neighbouring rows, of
-// which each subgroup has `size_m`; 64 keys at a time lie in shared memory, then their values in the same place.
+// which each subgroup has `size_m`; `keys` keys and their values lie in shared memory, the next ones are on their way in registers.
 //
+//   scores    never leave the registers: which rows a lane's components are of is known (matrix_layout.cpp), so that a row's largest score is
+//             found over components and neighbouring lanes; what a key weighs is a component of the left matrix of the second product
 //   sums      scores and weighted values in f32; queries f16, each row times a power of two that its score undoes; weights of keys f16,
 //             times 2^14 so that those down to 2^-28 of the largest keep their bits
-//   shared    64 * (d + 8) * 2 bytes of keys or values, 64 scores of each row and their weights (d = 128, 64 rows: 46 KiB)
+//   shared    2 * keys * (d + 8) * 2 bytes of keys and values; the queries go through the same place
 //   sequences rows of a tile may be of several; each is gone through in turn, the other rows seeing none of its keys
 //
-// Constants 1, 2, 3: a matrix; 4: elements of a head.
+// Constants 1, 2, 3: a matrix; 4: elements of a head; 5: which of a lane's rows each component is of, 4 bits each; 6: how many rows a lane
+// has; 7: the bits of lanes that share rows; 8: 1 where left matrices lie as sums do, plus 2 where scores are capped,
+// plus 4 for 64 keys at a time (there are at least as many invocations as keys).
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_memory_scope_semantics : require
@@ -23,57 +27,50 @@ layout(constant_id = 1) const uint size_m = 16;
 layout(constant_id = 2) const uint size_n = 16;
 layout(constant_id = 3) const uint size_k = 16;
 layout(constant_id = 4) const uint d = 128;
+layout(constant_id = 5) const uint rows_of_parts = 0x11110000u;
+layout(constant_id = 6) const uint own_rows = 2;
+layout(constant_id = 7) const uint lanes_of_row = 3;
+layout(constant_id = 8) const uint choices = 1;
 STORED(AttentionParams)
 #define p (ParamsAt(stored).params)
+const uint same_layout = choices & 1u, capped = choices & 2u;
 const uint threads = gl_WorkGroupSize.x;
 const uint subgroups = 4;
 const uint tile = subgroups * size_m;      // rows
-const uint keys = 64;                      // at a time
-const uint row_units = d / 8 + 1;          // of 16 bytes, between rows of keys
-const uint score_units = keys / 4 + 2;     // and between rows of scores: those of eight lanes share no bank
+const uint keys = (choices & 4u) != 0 ? 64 : 32;  // at a time
+const uint row_units = d / 8 + 1;          // of 16 bytes, between rows of keys: those of eight lanes share no bank
 const uint weight_units = keys / 8 + 1;
-const uint loads = keys * (d / 8) / threads;
+const uint loads = (keys * (d / 8) + threads - 1) / threads;
 const uint lanes = threads / subgroups;
-const uint lanes_a_row = lanes / size_m;
-const uint fours = keys / 4 / lanes_a_row;  // scores of a lane
-const float weight_scale = 16384.0;
+const uint parts = size_m * size_n / lanes;  // of a matrix, of a lane
+const uint lanes_a_query = lanes / size_m;
+const uint piece = d < 64 ? d : 64, pieces = piece / size_n;  // elements of a result at a time, and matrices
+const uint result_units = tile * (piece / 4 + 1), query_units = tile * row_units, value_units = keys * row_units;
+const uint most_units = result_units > query_units ? result_units : query_units;
+#define SUMS coopmat<float, gl_ScopeSubgroup, size_m, size_n, gl_MatrixUseAccumulator>
+#define ROW_OF(part_) (rows_of_parts >> (part_) * 4u & 15u)
 
-shared uvec4 cached[keys * row_units];
-shared uvec4 scores[tile * score_units];
-shared uvec4 weights[tile * weight_units];
-shared float factors[tile];
+shared uvec4 cached[most_units > 2 * value_units ? most_units : 2 * value_units];
+shared uvec4 passed[same_layout == 0 ? tile * weight_units : 1];
+shared float row_scale[tile];
 shared int row_end[tile], row_begin[tile], row_slot[tile];
 shared int next_slot, slot_begin, slot_end, first_missing;
-shared uint64_t key_at[keys], value_at[keys];  // where the rows of keys and of values lie
+shared uint64_t key_at[2 * keys], value_at[2 * keys];  // where the rows of keys and of values lie, of these and of the next
 
-/// Of the keys from `first` on; those behind the last are the last, whose weights are 0 there.
-void find_keys(uint64_t table, uint kv_head, int first, int end) {
-  const uint t = gl_LocalInvocationID.x;
-  for (uint i = t; i < keys; i += threads) {
-    const int key = min(first + int(i), end - 1), in_page = key % p.page;
-    const int64_t page = int64_t(Int(table + uint64_t(key / p.page) * 4ul).v);
-    key_at[i] = p.k_cache + uint64_t(page * p.k_page + int64_t(kv_head) * p.k_head + int64_t(in_page) * p.k_position);
-    value_at[i] = p.v_cache + uint64_t(page * p.v_page + int64_t(kv_head) * p.v_head + int64_t(in_page) * p.v_position);
-  }
-}
-
-float row_max(float x) {
-  for (uint m = 1u; m < lanes_a_row; m *= 2u) {
+float over_query_max(float x) {
+  for (uint m = 1u; m < lanes_a_query; m *= 2u) {
     const float y = subgroupShuffleXor(x, m);
     x = is_nan(x) || !(y <= x) ? (is_nan(x) ? x : y) : x;
   }
-  return x;
-}
-float row_sum(float x) {
-  for (uint m = 1u; m < lanes_a_row; m *= 2u) x += subgroupShuffleXor(x, m);
   return x;
 }
 
 void main() {
   const uint t = gl_LocalInvocationID.x, part = gl_SubgroupID, lane = gl_SubgroupInvocationID;
   const uint head = gl_WorkGroupID.x, kv_head = head / (p.heads / p.kv_heads), first_row = (gl_NumWorkGroups.y - 1u - gl_WorkGroupID.y) * tile;  // long ones first
-  const uint own = part * size_m + lane / lanes_a_row, turn = lane % lanes_a_row;  // the row whose scores this lane weighs, and which of them
-  const int room = p.pages_a_sequence * p.page;
+  const int page_size = p.page, room = p.pages_a_sequence * page_size;
+  const uint64_t k_base = p.k_cache + uint64_t(int64_t(kv_head) * p.k_head), v_base = p.v_cache + uint64_t(int64_t(kv_head) * p.v_head);
+  const int64_t k_page = p.k_page, v_page = p.v_page, k_position = p.k_position, v_position = p.v_position;
   for (uint r = t; r < tile; r += threads) {
     int end = 0, begin = 0, slot = -1;
     if (first_row + r < p.rows) {
@@ -92,41 +89,64 @@ void main() {
     row_begin[r] = begin;
     row_slot[r] = slot;
   }
-  // Queries as f16, through the place of the keys: a row's largest element goes between 2^14 and 2^15.
-  float scale = 0.0;
+  // Which row and column a component is of: matrices that hold their rows and columns.
+  const uint index_units = size_m * size_n / 4u;
+  for (uint e = t; e < 2u * index_units; e += threads) {
+    const uint at = e % index_units * 4u, row = at / size_n, column = at % size_n;
+    cached[e] = floatBitsToUint(e < index_units ? vec4(float(row)) : vec4(float(column), float(column + 1u), float(column + 2u), float(column + 3u)));
+  }
+  barrier();
+  uint own[own_rows];
+  int column[parts];
   {
-    const uint row = min(first_row + own, p.rows - 1u);
+    SUMS row_index, column_index;
+    coopMatLoad(row_index, cached, 0, size_n / 4, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatLoad(column_index, cached, index_units, size_n / 4, gl_CooperativeMatrixLayoutRowMajor);
+    [[unroll]] for (uint c = 0; c < parts; ++c) {
+      own[ROW_OF(c)] = part * size_m + uint(row_index[c]);
+      column[c] = int(column_index[c]);
+    }
+  }
+  barrier();
+  {  // Queries as f16, through the place of the keys: a row's largest element goes between 2^14 and 2^15.
+    const uint turn = lane % lanes_a_query, mine = part * size_m + lane / lanes_a_query, row = min(first_row + mine, p.rows - 1u);
     const uint64_t q = p.q + uint64_t(int64_t(row) * p.q_row + int64_t(head) * p.q_head);
     float most = 0.0;
     bool finite = true;
-    for (uint c = turn * 4u; c < d; c += lanes_a_row * 4u) {
+    for (uint c = turn * 4u; c < d; c += lanes_a_query * 4u) {
       const vec4 v = abs(Float4(q + uint64_t(c) * 4ul).v);
       [[unroll]] for (uint i = 0u; i < 4u; ++i) {
         finite = finite && is_finite(v[i]);
         most = max(most, v[i]);
       }
     }
-    most = row_max(finite ? most : NOT_A_NUMBER);
+    most = over_query_max(finite ? most : NOT_A_NUMBER);
     finite = is_finite(most);
     const int exponent = clamp(int(floatBitsToUint(most) >> 23), 24, 254);
     const float up = finite ? uintBitsToFloat(uint(268 - exponent) << 23) : 0.0;
-    scale = finite ? p.scale * uintBitsToFloat(uint(exponent - 14) << 23) : NOT_A_NUMBER;
-    for (uint c = turn * 8u; c < d; c += lanes_a_row * 8u) {
+    if (turn == 0u) row_scale[mine] = finite ? p.scale * uintBitsToFloat(uint(exponent - 14) << 23) : NOT_A_NUMBER;
+    for (uint c = turn * 8u; c < d; c += lanes_a_query * 8u) {
       const vec4 a = Float4(q + uint64_t(c) * 4ul).v * up, b = Float4(q + uint64_t(c) * 4ul + 16ul).v * up;
       uvec4 h = uvec4(packHalf2x16(a.xy), packHalf2x16(a.zw), packHalf2x16(b.xy), packHalf2x16(b.zw));
       if (!finite) h = uvec4(0u);
-      cached[own * row_units + c / 8u] = h;
+      cached[mine * row_units + c / 8u] = h;
     }
   }
   barrier();
   coopmat<float16_t, gl_ScopeSubgroup, size_m, size_k, gl_MatrixUseA> query[d / size_k];
   [[unroll]] for (uint i = 0; i < d / size_k; ++i)
     coopMatLoad(query[i], cached, part * size_m * row_units + i * (size_k / 8u), row_units, gl_CooperativeMatrixLayoutRowMajor);
-  coopmat<float, gl_ScopeSubgroup, size_m, size_n, gl_MatrixUseAccumulator> total[d / size_n];
-  [[unroll]] for (uint i = 0; i < d / size_n; ++i) total[i] = coopmat<float, gl_ScopeSubgroup, size_m, size_n, gl_MatrixUseAccumulator>(0.0);
-  const float softcap = p.softcap;
-  float most = -INFINITY, sum = 0.0;
-  bool wrong = false;
+  SUMS total[d / size_n];
+  [[unroll]] for (uint i = 0; i < d / size_n; ++i) total[i] = SUMS(0.0);
+  const float log2_e = 1.44269504, softcap = p.softcap;
+  float scale[own_rows], most[own_rows], sum[own_rows];  // scores and the largest of them times log2(e)
+  bool wrong[own_rows];
+  [[unroll]] for (uint s = 0; s < own_rows; ++s) {
+    scale[s] = row_scale[own[s]] * (capped == 0 ? log2_e : 1.0);
+    most[s] = -INFINITY;
+    sum[s] = 0.0;
+    wrong[s] = false;
+  }
 
   for (int slot = -1;;) {
     barrier();
@@ -148,121 +168,166 @@ void main() {
     barrier();
     const int begin = slot_begin;
     const uint64_t table = p.block_table + uint64_t(slot) * uint64_t(p.pages_a_sequence) * 4ul;
-    for (int page = begin / p.page + int(t); page * p.page < slot_end; page += int(threads)) {
+    for (int page = begin / page_size + int(t); page * page_size < slot_end; page += int(threads)) {
       const int at = Int(table + uint64_t(page) * 4ul).v;
       if (at < 0 || at >= p.pages) atomicMin(first_missing, page);
     }
     barrier();
     // What is missing is not read: rows that would need it are wrong, and the others do not come so far.
-    const int end = first_missing == 0x7fffffff ? slot_end : min(slot_end, first_missing * p.page);
-    const bool mine = row_slot[own] == slot;
-    const int own_begin = row_begin[own], own_end = mine ? row_end[own] : 0;
-    const bool misses = mine && first_missing != 0x7fffffff && own_end > first_missing * p.page;
-    wrong = wrong || misses;
-    if (misses && head == 0u && turn == 0u) raise(p.faults, FAULT_INDEX_RANGE);
-    const int seen = subgroupMax(own_end);
+    const int end = first_missing == 0x7fffffff ? slot_end : min(slot_end, first_missing * page_size);
+    int own_begin[own_rows], own_end[own_rows];
+    int seen = 0, whole_from = 0, whole_to = 0x7fffffff;
+    [[unroll]] for (uint s = 0; s < own_rows; ++s) {
+      const bool mine = row_slot[own[s]] == slot;
+      own_begin[s] = row_begin[own[s]];
+      own_end[s] = mine ? row_end[own[s]] : 0;
+      const bool misses = mine && first_missing != 0x7fffffff && own_end[s] > first_missing * page_size;
+      wrong[s] = wrong[s] || misses;
+      if (misses && head == 0u) raise(p.faults, FAULT_INDEX_RANGE);
+      seen = max(seen, own_end[s]);
+      whole_to = min(whole_to, own_end[s]);
+      whole_from = max(whole_from, own_begin[s]);
+    }
+    seen = subgroupMax(seen);
+    whole_to = subgroupMin(whole_to);
+    whole_from = subgroupMax(whole_from);
 
     uvec4 ahead[loads];
-#define LOAD(place)                                                                                                            \
+#define LOAD(place, half_)                                                                                                     \
   [[unroll]] for (uint i = 0; i < loads; ++i) {                                                                                \
-    const uint unit_ = t + i * threads;                                                                                        \
-    ahead[i] = Uint4(place[unit_ / (d / 8u)] + uint64_t(unit_ % (d / 8u) * 16u)).v;                                            \
+    const uint unit_ = min(t + i * threads, keys * (d / 8u) - 1u);                                                             \
+    ahead[i] = Uint4(place[(half_) + unit_ / (d / 8u)] + uint64_t(unit_ % (d / 8u) * 16u)).v;                                  \
   }
-#define STORE                                                                                                                  \
+#define STORE(to)                                                                                                              \
   [[unroll]] for (uint i = 0; i < loads; ++i) {                                                                                \
-    const uint unit_ = t + i * threads;                                                                                        \
-    cached[unit_ / (d / 8u) * row_units + unit_ % (d / 8u)] = ahead[i];                                                        \
+    const uint unit_ = min(t + i * threads, keys * (d / 8u) - 1u);                                                             \
+    cached[(to) + unit_ / (d / 8u) * row_units + unit_ % (d / 8u)] = ahead[i];                                                 \
   }
-    if (begin < end) find_keys(table, kv_head, begin, end);
+    // The addresses of a key and its value, those behind the last as the last, whose weights are 0 there: found by an invocation a key, which
+    // goes from tile to tile without dividing.
+    int key = begin + int(t), key_page = key / page_size, in_page = key % page_size;
+    const int last_page = (end - 1) / page_size, last_in_page = (end - 1) % page_size;
+#define FIND_KEYS(half_)                                                                                                       \
+  if (t < keys) {                                                                                                              \
+    const bool behind_ = key >= end;                                                                                           \
+    const int64_t page_ = int64_t(Int(table + uint64_t(behind_ ? last_page : key_page) * 4ul).v), at_ = int64_t(behind_ ? last_in_page : in_page); \
+    key_at[(half_) + t] = k_base + uint64_t(page_ * k_page + at_ * k_position);                                                \
+    value_at[(half_) + t] = v_base + uint64_t(page_ * v_page + at_ * v_position);                                              \
+    key += int(keys);                                                                                                          \
+    in_page += int(keys);                                                                                                      \
+    for (; in_page >= page_size; in_page -= page_size) ++key_page;                                                             \
+  }
+    uint turn = 0u;  // the half of the addresses that is in use
+    if (begin < end) FIND_KEYS(0u)
     barrier();
-    if (begin < end) LOAD(key_at)
+    if (begin < end) {
+      LOAD(key_at, 0u)
+      STORE(0u)
+    }
+    barrier();
     for (int first = begin; first < end; first += int(keys)) {
-      STORE
-      barrier();
-      LOAD(value_at)
-      const bool at_work = first < seen;
-      bool rescales = false;
+      const bool more = first + int(keys) < end, at_work = first < seen;
+      LOAD(value_at, turn)
+      if (more) FIND_KEYS(turn ^ keys)
+      coopmat<float16_t, gl_ScopeSubgroup, size_m, size_k, gl_MatrixUseA> weight[keys / size_k];
       if (at_work) {
+        SUMS score[keys / size_n];
         [[unroll]] for (uint j = 0; j < keys / size_n; ++j) {
-          coopmat<float, gl_ScopeSubgroup, size_m, size_n, gl_MatrixUseAccumulator> score =
-              coopmat<float, gl_ScopeSubgroup, size_m, size_n, gl_MatrixUseAccumulator>(0.0);
+          score[j] = SUMS(0.0);
           [[unroll]] for (uint i = 0; i < d / size_k; ++i) {
             coopmat<float16_t, gl_ScopeSubgroup, size_k, size_n, gl_MatrixUseB> key;
             coopMatLoad(key, cached, j * size_n * row_units + i * (size_k / 8u), row_units, gl_CooperativeMatrixLayoutColumnMajor);
-            score = coopMatMulAdd(query[i], key, score);
-          }
-          coopMatStore(score, scores, part * size_m * score_units + j * (size_n / 4u), score_units, gl_CooperativeMatrixLayoutRowMajor);
-        }
-      }
-      barrier();
-      STORE
-      const bool more = first + int(keys) < end;
-      if (more) find_keys(table, kv_head, first + int(keys), end);
-      if (at_work) {
-        vec4 v[fours];
-        float now = most;
-        [[unroll]] for (uint i = 0; i < fours; ++i) {
-          const uint c = i * lanes_a_row + turn;
-          v[i] = uintBitsToFloat(scores[own * score_units + c]) * scale;
-          [[unroll]] for (uint e = 0; e < 4u; ++e) {
-            const int key = first + int(c * 4u + e);
-            if (softcap > 0.0) v[i][e] = softcap * tanh_of(v[i][e] / softcap);
-            if (key < own_begin || key >= own_end) v[i][e] = -INFINITY;
-            now = is_nan(now) || v[i][e] <= now ? now : v[i][e];
+            score[j] = coopMatMulAdd(query[i], key, score[j]);
           }
         }
-        now = row_max(now);
-        const float shift = now == -INFINITY ? 0.0 : now, kept = most == -INFINITY ? (now == -INFINITY ? 1.0 : 0.0) : exp2((most - shift) * 1.44269504);
-        float added = 0.0;
-        [[unroll]] for (uint i = 0; i < fours; ++i) {
-          v[i] = exp2((v[i] - shift) * 1.44269504);  // of -inf 0
-          added += (v[i].x + v[i].y) + (v[i].z + v[i].w);
+        float now[own_rows];
+        [[unroll]] for (uint s = 0; s < own_rows; ++s) now[s] = most[s];
+        const bool all_seen = first >= whole_from && first + int(keys) <= whole_to;
+        [[unroll]] for (uint j = 0; j < keys / size_n; ++j) {
+          [[unroll]] for (uint c = 0; c < parts; ++c) score[j][c] *= scale[ROW_OF(c)];
+          if (capped != 0) {
+            [[unroll]] for (uint c = 0; c < parts; ++c) score[j][c] = log2_e * softcap * tanh_of(score[j][c] / softcap);
+          }
+          if (!all_seen) {
+            [[unroll]] for (uint c = 0; c < parts; ++c) {
+              const int at = first + int(j * size_n) + column[c];
+              if (at < own_begin[ROW_OF(c)] || at >= own_end[ROW_OF(c)]) score[j][c] = -INFINITY;
+            }
+          }
+          [[unroll]] for (uint c = 0; c < parts; ++c) now[ROW_OF(c)] = max(now[ROW_OF(c)], score[j][c]);  // a NaN, which max may leave out, gets into the sum
         }
-        sum = sum * kept + row_sum(added);
-        [[unroll]] for (uint i = 0; i < fours; ++i) {
-          const uint c = i * lanes_a_row + turn;
-          const vec4 w = v[i] * weight_scale;
-          const uvec2 halves = uvec2(packHalf2x16(w.xy), packHalf2x16(w.zw));
-          if (c % 2u == 0u) weights[own * weight_units + c / 2u].xy = halves;
-          else weights[own * weight_units + c / 2u].zw = halves;
+        float kept[own_rows];
+        bool rescales = false;
+        [[unroll]] for (uint s = 0; s < own_rows; ++s) {
+          [[unroll]] for (uint m = 1u; m <= lanes_of_row; m *= 2u)
+            if ((lanes_of_row & m) != 0u) now[s] = max(now[s], subgroupShuffleXor(now[s], m));
+          const float shift = now[s] == -INFINITY ? 0.0 : now[s];
+          kept[s] = exp2(most[s] - shift);  // of -inf 0
+          rescales = rescales || kept[s] != 1.0;
+          most[s] = now[s];
+          sum[s] *= kept[s];
+          now[s] = shift - 14.0;
         }
-        if (turn == 0u) factors[own] = kept;
-        rescales = subgroupAny(kept != 1.0);
-        most = now;
+        [[unroll]] for (uint j = 0; j < keys / size_n; ++j) {
+          [[unroll]] for (uint c = 0; c < parts; ++c) {
+            const float w = exp2(score[j][c] - now[ROW_OF(c)]);
+            sum[ROW_OF(c)] += w;
+            score[j][c] = w;
+            if (same_layout != 0) weight[j][c] = float16_t(w);
+          }
+        }
+        if (same_layout == 0) {
+          [[unroll]] for (uint j = 0; j < keys / size_n; ++j)
+            coopMatStore(coopmat<float16_t, gl_ScopeSubgroup, size_m, size_n, gl_MatrixUseAccumulator>(score[j]), passed,
+                         part * size_m * weight_units + j * (size_n / 8u), weight_units, gl_CooperativeMatrixLayoutRowMajor);
+          subgroupMemoryBarrierShared();
+          subgroupBarrier();
+          [[unroll]] for (uint k = 0; k < keys / size_k; ++k)
+            coopMatLoad(weight[k], passed, part * size_m * weight_units + k * (size_k / 8u), weight_units, gl_CooperativeMatrixLayoutRowMajor);
+        }
+        if (subgroupAny(rescales)) {
+          [[unroll]] for (uint i = 0; i < d / size_n; ++i)
+            [[unroll]] for (uint c = 0; c < parts; ++c) total[i][c] *= kept[ROW_OF(c)];
+        }
       }
+      STORE(value_units)
       barrier();
-      if (more) LOAD(key_at)
+      turn ^= keys;
+      if (more) LOAD(key_at, turn)
       if (at_work) {
-        if (rescales) {
-          coopmat<float, gl_ScopeSubgroup, size_m, size_n, gl_MatrixUseAccumulator> factor;
-          coopMatLoad(factor, factors, part * size_m, 0, gl_CooperativeMatrixLayoutColumnMajor);  // each column the same
-          [[unroll]] for (uint i = 0; i < d / size_n; ++i) total[i] = total[i] * factor;
-        }
         [[unroll]] for (uint k = 0; k < keys / size_k; ++k) {
-          coopmat<float16_t, gl_ScopeSubgroup, size_m, size_k, gl_MatrixUseA> weight;
-          coopMatLoad(weight, weights, part * size_m * weight_units + k * (size_k / 8u), weight_units, gl_CooperativeMatrixLayoutRowMajor);
           [[unroll]] for (uint i = 0; i < d / size_n; ++i) {
             coopmat<float16_t, gl_ScopeSubgroup, size_k, size_n, gl_MatrixUseB> value;
-            coopMatLoad(value, cached, k * size_k * row_units + i * (size_n / 8u), row_units, gl_CooperativeMatrixLayoutRowMajor);
-            total[i] = coopMatMulAdd(weight, value, total[i]);
+            coopMatLoad(value, cached, value_units + k * size_k * row_units + i * (size_n / 8u), row_units, gl_CooperativeMatrixLayoutRowMajor);
+            total[i] = coopMatMulAdd(weight[k], value, total[i]);
           }
         }
       }
+      if (more) STORE(0u)
       barrier();
     }
   }
 
-  const uint row = first_row + own;
-  const uint64_t y = p.y + uint64_t(int64_t(min(row, p.rows - 1u)) * p.y_row + int64_t(head) * p.y_head);
-  const float share = wrong || sum == 0.0 ? 0.0 : 1.0 / (sum * weight_scale);
-  [[unroll]] for (uint piece = 0; piece < d; piece += keys) {
-    [[unroll]] for (uint i = 0; i < min(keys, d - piece) / size_n; ++i)
-      coopMatStore(total[piece / size_n + i], scores, part * size_m * score_units + i * (size_n / 4u), score_units, gl_CooperativeMatrixLayoutRowMajor);
-    barrier();
-    for (uint c = turn; c < min(keys, d - piece) / 4u; c += lanes_a_row) {
-      const vec4 v = uintBitsToFloat(scores[own * score_units + c]) * share;
-      if (row < p.rows) Float4(y + uint64_t(piece + c * 4u) * 4ul).v = share == 0.0 ? vec4(0.0) : v;
+  [[unroll]] for (uint s = 0; s < own_rows; ++s) {
+    [[unroll]] for (uint m = 1u; m <= lanes_of_row; m *= 2u)
+      if ((lanes_of_row & m) != 0u) sum[s] += subgroupShuffleXor(sum[s], m);
+    sum[s] = wrong[s] || sum[s] == 0.0 ? 0.0 : 1.0 / sum[s];
+  }
+  [[unroll]] for (uint i = 0; i < d / size_n; ++i)
+    [[unroll]] for (uint c = 0; c < parts; ++c) total[i][c] = sum[ROW_OF(c)] == 0.0 ? 0.0 : total[i][c] * sum[ROW_OF(c)];
+  // Through shared memory, some matrices at a time, in a loop of constant length: else the sums would lie in memory all along.
+  const uint pitch = piece / 4u + 1u;
+  [[unroll]] for (uint i = 0; i < d / size_n; ++i) {
+    coopMatStore(total[i], cached, part * size_m * pitch + i % pieces * (size_n / 4u), pitch, gl_CooperativeMatrixLayoutRowMajor);
+    if (i % pieces == pieces - 1u || i + 1u == d / size_n) {
+      const uint fours = (i % pieces + 1u) * (size_n / 4u), from = i / pieces * piece;
+      barrier();
+      for (uint e = lane; e < size_m * fours; e += lanes) {
+        const uint r = e / fours, c = e % fours, row = first_row + part * size_m + r;
+        if (row < p.rows)
+          Float4(p.y + uint64_t(int64_t(row) * p.y_row + int64_t(head) * p.y_head) + uint64_t(from + c * 4u) * 4ul).v = uintBitsToFloat(cached[(part * size_m + r) * pitch + c]);
+      }
+      barrier();
     }
-    barrier();
   }
 }

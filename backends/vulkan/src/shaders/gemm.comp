@@ -8,7 +8,9 @@
 // Each invocation loads the same row of b in every step (of quantised weights), a unit of 64 weights; the next one is on its way while matrices are multiplied.
 // One buffer, not two: half as large ones were slower (an H100: 241 against 264 to 290 TFLOP/s of plain f16).
 //
-// Constants: 1 format of b; 2, 3: the tile; 4, 5: a subgroup's part; 6, 7, 8: a matrix.
+// Weights that weights_f16.comp made f16 take the way of the rows of a, as those do that are f16 in the file.
+//
+// Constants: 1 format of b, plus 256 where its halves are made; 2, 3: the tile; 4, 5: a subgroup's part; 6, 7, 8: a matrix.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_memory_scope_semantics : require
@@ -20,7 +22,7 @@
 #include "planes.glsl"
 #include "units.glsl"
 #include "halves.glsl"
-layout(constant_id = 1) const int format = Q8_0;
+layout(constant_id = 1) const int kind = Q8_0;
 layout(constant_id = 2) const uint tile_m = 128;
 layout(constant_id = 3) const uint tile_n = 128;
 layout(constant_id = 4) const uint part_m = 64;
@@ -30,9 +32,11 @@ layout(constant_id = 7) const uint size_n = 16;
 layout(constant_id = 8) const uint size_k = 16;
 PUSHED(GemmParams)
 #include "finish.glsl"
+const int format = kind & 255;
+const bool made = kind > 255, plain = made || format == F16;
 const uint row_units = 9;  // of 16 bytes, between rows in shared memory
 const uint threads = gl_WorkGroupSize.x;
-const uint a_loads = tile_m * 8 / threads, b_loads = format == F16 ? tile_n * 8 / threads : 1, b_rows = (tile_n + threads - 1) / threads;
+const uint a_loads = tile_m * 8 / threads, b_loads = plain ? tile_n * 8 / threads : 1, b_rows = (tile_n + threads - 1) / threads;
 const uint across = part_m / size_m, along = part_n / size_n;
 const uint result_units = part_n / 4 + 1;
 
@@ -59,7 +63,10 @@ void main() {
     b_block[r] = uint64_t(row) * uint64_t(row_blocks);
     scale[r] = 1.0;
     float back = 1.0;
-    if (format >= Q4_0) {
+    if (made) {
+      back = Float(p.halves + uint64_t(p.n) * uint64_t(p.k) * 2ul + uint64_t(row) * 4ul).v;
+      if (back == 0.0) atomicOr(wide, 1u);
+    } else if (format >= Q4_0) {
       const Bounds bounds = bounds_of_blocks(format, b_row[r], planes, b_block[r], 0u, row_blocks);
       scale[r] = fitting(bounds.most, back);
       if (is_wide(bounds)) atomicOr(wide, 1u);
@@ -81,18 +88,19 @@ void main() {
   [[unroll]] for (uint i = 0; i < a_loads; ++i)
     a_row[i] = p.a + uint64_t(min(first_row + a_first + i * (threads / 8u), p.m - 1u)) * uint64_t(p.k) * 2ul + uint64_t((chunk & 1u) * 16u);
 
+  const uint64_t b_at = made ? p.halves : p.b;
   uint64_t half_row[b_loads];  // weights of f16 are loaded as rows of a are
   [[unroll]] for (uint i = 0; i < b_loads; ++i)
-    half_row[i] = p.b + uint64_t(min(first_column + a_first + i * (threads / 8u), p.n - 1u)) * uint64_t(p.k) * 2ul + uint64_t(chunk * 16u);
+    half_row[i] = b_at + uint64_t(min(first_column + a_first + i * (threads / 8u), p.n - 1u)) * uint64_t(p.k) * 2ul + uint64_t(chunk * 16u);
 
   uvec4 a[a_loads];
   PackedUnit b[b_rows];
   uvec4 b_half[b_loads];
 #define LOAD(unit_)                                                                                                          \
   {                                                                                                                          \
-    const uint64_t at_ = uint64_t((format < Q4_0 ? 64u * (unit_) + 16u * (chunk / 2u) : group_begin(format, unit_, chunk / 2u)) * 2u); \
+    const uint64_t at_ = uint64_t((plain ? 64u * (unit_) + 16u * (chunk / 2u) : group_begin(format, unit_, chunk / 2u)) * 2u); \
     [[unroll]] for (uint i = 0; i < a_loads; ++i) a[i] = words_at(a_row[i] + at_);                                           \
-    if (format == F16) {                                                                                                     \
+    if (plain) {                                                                                                     \
       [[unroll]] for (uint i = 0; i < b_loads; ++i) b_half[i] = words_at(half_row[i] + uint64_t((unit_) * 128u));            \
     } else {                                                                                                                 \
       [[unroll]] for (uint r = 0; r < b_rows; ++r) b[r] = load_unit(format, b_row[r], planes, b_block[r], unit_);            \
@@ -101,13 +109,13 @@ void main() {
   LOAD(0u)
   for (uint unit = 0u; unit < units; ++unit) {
     [[unroll]] for (uint i = 0; i < a_loads; ++i) tiles[(a_first + i * (threads / 8u)) * row_units + chunk] = a[i];
-    if (format == F16) {
+    if (plain) {
       [[unroll]] for (uint i = 0; i < b_loads; ++i) tiles[tile_b + (a_first + i * (threads / 8u)) * row_units + chunk] = b_half[i];
     }
     [[unroll]] for (uint r = 0; r < b_rows; ++r) {
       const uint row = t + r * threads;
       if (row < tile_n) {
-        if (format != F16) {
+        if (!plain) {
           const Unit w = decode_unit(format, b[r], unit);
           [[unroll]] for (uint g = 0; g < 4u; ++g) {
             const float f = w.f[g] * scale[r], m = w.m[g] * scale[r];

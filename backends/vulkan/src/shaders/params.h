@@ -147,7 +147,7 @@ struct GemvParams {  // rows of y and c are packed f32
   int bias_dtype;
 };
 struct RowsF16Params {  // rows of f32 to rows of f16
-  uint64_t x, other, weight, y, row_scale;
+  uint64_t x, other, weight, y, row_scale, places;
   int64_t x_row, other_row;
   uint rows, k;
   float epsilon, offset;

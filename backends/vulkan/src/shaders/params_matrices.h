@@ -8,10 +8,14 @@ using std::int64_t;
 using std::uint64_t;
 #endif
 
-struct GemmParams {  // a: rows of f16, each times a power of two that row_scale undoes; the rest as of GemvParams
-  uint64_t a, row_scale, b, bias, c, y;
+struct GemmParams {  // a: rows of f16, each times a power of two that row_scale undoes; halves: b as rows of f16 (weights_f16.comp), or 0; the rest as of GemvParams
+  uint64_t a, row_scale, places, b, halves, bias, c, y;  // places: of gemm_few.comp, whose a are right matrices (rows_f16.comp)
   uint m, n, k;
   int bias_dtype;
+};
+struct MatrixLayoutParams {
+  uint64_t table;
+  uint most, unused;  // components of a lane that the table has room for
 };
 struct AttentionParams {
   uint64_t q, k_cache, v_cache, block_table, row_slot, position, kv_len, mask, sinks, y, faults;

@@ -3,8 +3,11 @@
 // of two that puts its largest element between 2^14 and 2^15, so that nothing overflows and what f16 rounds away of small elements is below
 // 2^-38 of the largest. A row that holds what is not finite gets the scale NaN, and so all that reads it.
 //
+// A few rows are written as the right matrices that gemm_few.comp reads: those of one k after those of the k before, for each tile of rows,
+// each lane's components side by side.
+//
 // Constant 1: what the row is, as in quantise.comp; 2: eights of a lane; 3: 1 where elements 1 and 2 of each four change places, as
-// quantised weights have them (halves.glsl).
+// quantised weights have them (halves.glsl); 4, 5: rows and columns of right matrices, or 0.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "prelude.glsl"
@@ -13,6 +16,8 @@
 layout(constant_id = 1) const int mode = 0;
 layout(constant_id = 2) const int eights = 1;
 layout(constant_id = 3) const int permuted = 0;
+layout(constant_id = 4) const uint size_k = 0;
+layout(constant_id = 5) const uint size_n = 0;
 PUSHED(RowsF16Params)
 #define PLAIN 0
 #define NORM 1
@@ -58,8 +63,15 @@ void main() {
       const uint i = (lane + uint(e) * lanes) * 8u;
       if (i >= p.k) continue;
       const vec4 a = finite ? v[2 * e] * up : vec4(0.0), b = finite ? v[2 * e + 1] * up : vec4(0.0);
-      Uint4(p.y + (uint64_t(row) * uint64_t(p.k) + uint64_t(i)) * 2ul).v =
-          uvec4(four_halves(a), four_halves(b));
+      const uvec4 words = uvec4(four_halves(a), four_halves(b));
+      if (size_n == 0u) {
+        Uint4(p.y + (uint64_t(row) * uint64_t(p.k) + uint64_t(i)) * 2ul).v = words;
+        continue;
+      }
+      const uint matrix = row / size_n * (p.k / size_k) + i / size_k, element = i % size_k * size_n + row % size_n;
+      const uint64_t y = p.y + uint64_t(matrix) * uint64_t(size_k * size_n * 2u);
+      [[unroll]] for (uint h = 0u; h < 8u; ++h)
+        Short(y + uint64_t(Uint(p.places + uint64_t(element + h * size_n) * 4ul).v * 2u)).v = uint16_t(words[h / 2u] >> 16u * (h & 1u));
     }
   }
 }
