@@ -8,7 +8,9 @@ rm -rf "$work"
 mkdir -p "$work"
 export CMAKE_GENERATOR=Ninja CMAKE_PREFIX_PATH=$prefix
 {
-  cmake -S "$source" -B "$work/tree" -DQUERN_COMPONENTS=plugin-api -DQUERN_PARTIAL=ON -DQUERN_BUILD_TESTS=OFF
+  # Headers of the programs' kind: released ones or those of the day, which a released program refuses.
+  cmake -S "$source" -B "$work/tree" -DQUERN_COMPONENTS=plugin-api -DQUERN_PARTIAL=ON -DQUERN_BUILD_TESTS=OFF \
+    "-DQUERN_ABI_RELEASE=$(sed -n 's/^QUERN_ABI_RELEASE:BOOL=//p' "$build/CMakeCache.txt")"
   cmake --install "$work/tree" --prefix "$prefix" --component dev
   cmake --install "$build" --prefix "$prefix" --component runtime  # libquern1 has the helper that probes plugins
   cmake --install "$build" --prefix "$prefix" --component backend_cpu
