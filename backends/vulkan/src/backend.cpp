@@ -15,15 +15,17 @@ constexpr Tier tiers[] = {Tier::baseline, Tier::dot, Tier::matrices};
 constexpr const char* name_of(Tier tier) { return tier == Tier::baseline ? "baseline" : tier == Tier::dot ? "dot" : "matrices"; }
 
 /// The part behind "vulkan:" of a forced kernel; one for another backend counts as unset.
-std::optional<Tier> forced_tier(std::string_view value) {
+std::optional<ForcedKernels> forced_kernels(std::string_view value) {
   const std::size_t colon = value.find(':');
   if (value.empty() || (colon != std::string_view::npos && value.substr(0, colon) != "vulkan")) return std::nullopt;
   if (colon != std::string_view::npos) value.remove_prefix(colon + 1);
   if (value == "vulkan") return std::nullopt;
   for (const Tier tier : tiers)
-    if (value == name_of(tier)) return tier;
+    if (value == name_of(tier)) return ForcedKernels{tier, false};
+  if (value == "persistent") return ForcedKernels{Tier::dot, true};
   refuse(concat("force_kernel is '", std::string(value),
-                "'; this plugin has baseline (no kernels beyond Vulkan 1.2's), dot (integer dot products) and matrices (cooperative matrices)"));
+                "'; this plugin has baseline (no kernels beyond Vulkan 1.2's), dot (integer dot products), matrices (cooperative matrices) and persistent (as without "
+                "it, and steps of one row in one dispatch)"));
 }
 
 std::uint32_t class_of(const CardFacts& card) {
@@ -37,7 +39,7 @@ std::uint32_t class_of(const CardFacts& card) {
 
 }  // namespace
 
-Backend::Backend(const quern_host& host) : host_(host), forced_(forced_tier(sdk::host_option(host, "force_kernel"))) {}
+Backend::Backend(const quern_host& host) : host_(host), forced_(forced_kernels(sdk::host_option(host, "force_kernel"))) {}
 
 std::uint32_t Backend::device_count() {
   const std::lock_guard lock(opening_);
@@ -75,11 +77,18 @@ quern_device_info Backend::device_info(std::uint32_t index, sdk::Texts& texts) {
 std::unique_ptr<OpenDevice> Backend::open(std::uint32_t index) {
   const CardFacts& c = card(index);
   if (!c.refusal.empty()) throw Failure(c.refusal_code, concat(c.name, ": ", c.refusal));
-  if (const Tier most = std::min(c.tier(), built_tier()); forced_ && most < *forced_)
-    throw Failure(QUERN_UNSUPPORTED, concat(c.name, ": force_kernel is '", name_of(*forced_), "', ", c.tier() < *forced_ ? "the device" : "this build",
+  if (const Tier most = std::min(c.tier(), built_tier()); forced_ && most < forced_->tier)
+    throw Failure(QUERN_UNSUPPORTED, concat(c.name, ": force_kernel is '", name_of(forced_->tier), "', ", c.tier() < forced_->tier ? "the device" : "this build",
                                             " has '", name_of(most), "' at most"));
-  auto device = std::make_unique<OpenDevice>(
-      api_, c, GpuOptions{std::string(sdk::view(host_.cache_directory)), host_.thread_count, forced_.value_or(Tier::matrices), forced_.has_value()});
+  if (forced_ && forced_->persistent && c.persistent_groups == 0)
+    throw Failure(QUERN_UNSUPPORTED, concat(c.name, ": force_kernel is 'persistent', but workgroups that wait for each other are not known to be at work at once here"));
+  GpuOptions options{std::string(sdk::view(host_.cache_directory)), host_.thread_count};
+  if (forced_) {
+    options.persistent = forced_->persistent;
+    options.forced = !forced_->persistent;
+    if (options.forced) options.most = forced_->tier;
+  }
+  auto device = std::make_unique<OpenDevice>(api_, c, options);
   if (device->tier() >= Tier::matrices) device->learn(find_matrix_layout(*device, device->places));
   return device;
 }

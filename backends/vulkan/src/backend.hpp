@@ -17,6 +17,12 @@ class OpenDevice : public Device {
   vulkan::Memory places;  // of MatrixLayout
 };
 
+/// What the user's force_kernel asks for.
+struct ForcedKernels {
+  Tier tier = Tier::matrices;  // at most, or with persistent dispatches at least
+  bool persistent = false;
+};
+
 class Backend {
  public:
   using Device = OpenDevice;
@@ -38,7 +44,7 @@ class Backend {
   const CardFacts& card(std::uint32_t index);
 
   const quern_host& host_;
-  const std::optional<Tier> forced_;
+  const std::optional<ForcedKernels> forced_;
   std::mutex opening_;
   std::shared_ptr<const Api> api_;
   std::vector<CardFacts> cards_;

@@ -7,7 +7,7 @@
 namespace quern::vulkan {
 
 /// Bits of quirks.def.
-enum Quirk : std::uint32_t { wait_sleeping = 1, short_loops = 2 };
+enum Quirk : std::uint32_t { wait_sleeping = 1, short_loops = 2, groups_at_once = 4 };
 
 /// What one multiplication of cooperative matrices takes: m x k times k x n.
 struct MatrixShape {
@@ -36,6 +36,7 @@ struct CardFacts {
 
   std::uint32_t subgroup = 0, subgroup_least = 0;  // the usual size; the smallest that the driver may choose
   std::uint32_t multiprocessors = 0;  // 0 unknown
+  std::uint32_t persistent_groups = 0;  // workgroups of a dispatch that are at work at once and may wait for each other; 0: not known to be
   std::uint32_t shared_limit = 0, group_limit = 0;
   std::uint32_t grid_limit[3] = {};
   std::uint64_t max_allocation = 0, memory = 0;

@@ -24,7 +24,6 @@ namespace {
 constexpr std::uint32_t none = QUERN_NONE;
 /// Rows that a product's kernel takes at a time. A software device compiles what is unrolled longer than it gains.
 std::int32_t most_tile(const CardFacts& card) { return card.software() ? 8 : 16; }
-constexpr std::int64_t groups_a_multiprocessor = 3;  // of 256 threads; 2 to 4 are within 3 % of each other on an H100
 constexpr std::int32_t plain = 0, norm = 1, glu = 2;  // as in shaders/quantise.comp
 
 class Fuser {
@@ -319,7 +318,8 @@ class Fuser {
         p.n = n_out;
         p.epsilon = source.epsilon;
         p.offset = source.offset;
-        launch_one(p, weights.dtype, source.paired ? plain : source.mode, k, in_pair, launcher);
+        const OneRowProduct product{p, static_cast<int>(weights.dtype), source.paired ? plain : source.mode, k, in_pair};
+        if (!launcher.join(product)) launch_alone(product, launcher);
         return;
       }
       if (source.f16_from != 0 && m >= source.f16_from) {
@@ -341,21 +341,6 @@ class Fuser {
                       {static_cast<std::int32_t>(weights.dtype), tile});
     };
     schedule_.steps.push_back(std::move(step));
-  }
-
-  /// As many workgroups as are at work at once, each with as many rows as any other: what each makes of the row again costs time.
-  static void launch_one(const GemvOneParams& p, quern_dtype format, std::int32_t mode, uint k, bool paired, Launcher& launcher) {
-    const CardFacts& card = launcher.facts();
-    const std::uint32_t threads = card.software() ? 32 : 256;
-    const std::int64_t rows = (paired ? 1 : 2) * std::max<std::int64_t>(1, threads / std::max<std::uint32_t>(1, card.subgroup)), groups = (p.n + rows - 1) / rows;
-    const std::int64_t at_once = card.software() ? 4 : std::int64_t{card.multiprocessors != 0 ? card.multiprocessors : 32} * groups_a_multiprocessor;
-    const std::int64_t rounds = (groups + at_once - 1) / at_once;
-    if (format == QUERN_F16) {
-      launcher.launch("gemv_half", threads, {(groups + rounds - 1) / rounds, 1, 1}, p, {mode, static_cast<std::int32_t>(k), paired ? 1 : 0});
-      return;
-    }
-    launcher.launch("gemv_one", threads, {(groups + rounds - 1) / rounds, 1, 1}, p,
-                    {static_cast<std::int32_t>(format), mode, static_cast<std::int32_t>(k), paired ? 1 : 0});
   }
 
   /// The nodes that rotate and write what an attention node reads.

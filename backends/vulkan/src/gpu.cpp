@@ -43,6 +43,7 @@ Gpu::Gpu(std::shared_ptr<const Api> api, const CardFacts& facts, const GpuOption
     extensions.push_back(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
     v12.pNext = &dots;
   }
+  if (facts.persistent_groups != 0) v12.vulkanMemoryModel = v12.vulkanMemoryModelDeviceScope = VK_TRUE;
   VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrices{};
   matrices.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR;
   matrices.cooperativeMatrix = VK_TRUE;
@@ -285,6 +286,13 @@ std::uint64_t Gpu::take_faults() noexcept {
   std::memcpy(&faults, faults_.mapped(), sizeof faults);
   if (faults != 0) std::memset(faults_.mapped(), 0, sizeof faults);
   return faults;
+}
+
+bool Gpu::take_stalled() noexcept {
+  std::uint32_t stalled = 0;
+  std::memcpy(&stalled, faults_.mapped() + 64, sizeof stalled);
+  if (stalled != 0) std::memset(faults_.mapped() + 64, 0, sizeof stalled);
+  return stalled != 0;
 }
 
 void barrier(const Calls& calls, VkCommandBuffer commands, VkPipelineStageFlags to, VkAccessFlags access) {

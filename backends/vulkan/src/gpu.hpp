@@ -13,6 +13,7 @@ struct GpuOptions {
   std::uint32_t threads = 1;  // that may build pipelines
   Tier most = Tier::matrices;  // that plans may use
   bool forced = false;         // by the user's force_kernel
+  bool persistent = false;     // forced: steps of one row are persistent dispatches whatever the model's size
 };
 
 class Gpu {
@@ -62,6 +63,11 @@ class Gpu {
   /// Words that kernels set, one bit a kind of fault.
   std::uint64_t faults_address() const noexcept { return faults_.address(); }
   std::uint64_t take_faults() noexcept;
+  /// Whether steps of one row may become persistent dispatches: where all their workgroups are known to run at once.
+  bool persistent() const noexcept { return facts_.persistent_groups != 0 && !options_.forced; }
+  /// A word that such a dispatch sets when a workgroup of it waited in vain.
+  std::uint64_t stalled_address() const noexcept { return faults_.address() + 64; }
+  bool take_stalled() noexcept;
 
  private:
   void close() noexcept;

@@ -1,12 +1,18 @@
 // See launcher.hpp.
 #include "launcher.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace quern::vulkan {
 namespace {
 
 constexpr std::uint64_t parameter_alignment = 16;
+constexpr std::int64_t groups_a_multiprocessor = 3;  // of 256 threads; 2 to 4 are within 3 % of each other on an H100
+constexpr std::uint64_t control_bytes = 256;         // before the words of an exchange
+/// Looks of a workgroup that waits for another, 0.5 to 1 us each; a step of a large model takes a few ms.
+constexpr uint most_looks = 1 << 21;
 
 bool meet(const Touched& a, const Touched& b) { return (a.written || b.written) && a.begin < b.end && b.begin < a.end; }
 
@@ -23,6 +29,82 @@ Touched touched(const sdk::Tensor& t, bool written) {
   return {t.data, t.data + static_cast<std::uint64_t>(last) + size.bytes, written};
 }
 
+void launch_alone(const OneRowProduct& product, Launcher& launcher) {
+  const CardFacts& card = launcher.facts();
+  const GemvOneParams& p = product.params;
+  const std::uint32_t threads = card.software() ? 32 : 256;
+  const std::int64_t rows = (product.paired ? 1 : 2) * std::max<std::int64_t>(1, threads / std::max<std::uint32_t>(1, card.subgroup)), groups = (p.n + rows - 1) / rows;
+  const std::int64_t at_once = card.software() ? 4 : std::int64_t{card.multiprocessors != 0 ? card.multiprocessors : 32} * groups_a_multiprocessor;
+  const std::int64_t rounds = (groups + at_once - 1) / at_once;
+  const auto k = static_cast<std::int32_t>(product.k);
+  if (product.format == QUERN_F16) launcher.launch("gemv_half", threads, {(groups + rounds - 1) / rounds, 1, 1}, p, {product.mode, k, product.paired ? 1 : 0});
+  else launcher.launch("gemv_one", threads, {(groups + rounds - 1) / rounds, 1, 1}, p, {product.format, product.mode, k, product.paired ? 1 : 0});
+}
+
+Launcher::Launcher(Gpu& gpu, const Target& target) : gpu_(gpu), target_(target) {
+  if (target.persistent) chain_ = std::make_unique<Chain>(gpu.facts());
+}
+
+void Launcher::joined() {
+  chain_touched_.insert(chain_touched_.end(), step_.begin(), step_.end());
+  begun_ = false;
+}
+bool Launcher::join(const OneRowProduct& product) {
+  if (!chain_) return false;
+  if (!chain_->add(product)) {
+    flush();
+    if (!chain_->add(product)) return false;
+  }
+  joined();
+  return true;
+}
+bool Launcher::join(const AttentionParams& attention, int k_dtype, int v_dtype) {
+  if (!chain_ || !chain_->add(attention, k_dtype, v_dtype)) return false;
+  joined();
+  return true;
+}
+
+void Launcher::flush() {
+  if (!chain_ || chain_->empty()) return;
+  const std::unique_ptr<Chain> chain = std::exchange(chain_, nullptr);  // null: what follows is launched at once
+  std::vector<Touched> step = std::exchange(step_, std::exchange(chain_touched_, {}));
+  const bool begun = std::exchange(begun_, true);
+  const std::uint64_t predicate = std::exchange(predicate_, 0);
+  if (chain->size() > 1) launch_chain(*chain);
+  else
+    for (const OneRowProduct& product : chain->first_products()) launch_alone(product, *this);
+  step_ = std::move(step);
+  begun_ = begun;
+  predicate_ = predicate;
+  chain_ = std::make_unique<Chain>(facts());
+}
+
+void Launcher::launch_chain(const Chain& chain) {
+  const Chain::Built built = chain.build(target_.scratch_begin, target_.scratch_end);
+  PipelineKey key;
+  key.kernel = find_kernel("chain");
+  if (key.kernel == nullptr) throw Failure(QUERN_INTERNAL, "there is no kernel chain");
+  key.threads = chain.threads();
+  key.count = static_cast<std::uint32_t>(built.constants.size());
+  std::copy(built.constants.begin(), built.constants.end(), key.constants);
+  ChainParams p{};
+  p.stages = store(built.stages.data(), built.stages.size() * sizeof(ChainStage));
+  p.control = target_.exchange;
+  p.exchange = target_.exchange + control_bytes;
+  p.faults = faults();
+  p.stalled = gpu_.stalled_address();
+  p.count = static_cast<uint>(built.stages.size());
+  p.limit = most_looks;
+  exchange_bytes_ = std::max(exchange_bytes_, control_bytes + built.words * 8);
+  dispatch(key, &p, sizeof p, is_pushed<ChainParams>, {chain.groups(), 1, 1}, 0);
+  if (target_.commands == VK_NULL_HANDLE) return;
+  for (const Chain::Output& output : built.outputs) {
+    std::erase_if(unstored_, [&](const Unstored& u) { return u.begin < output.end && output.begin < u.end; });
+    if (output.begin >= target_.scratch_begin && output.begin < target_.scratch_end)
+      unstored_.push_back({output.begin, output.end, target_.parameters + (p.stages - target_.parameters_address) + output.patch});
+  }
+}
+
 void Launcher::begin_step(std::vector<Touched> touched) {
   step_ = std::move(touched);
   begun_ = true;
@@ -30,7 +112,13 @@ void Launcher::begin_step(std::vector<Touched> touched) {
 
 void Launcher::settle() {
   if (!begun_) return;
+  flush();
   begun_ = false;
+  std::erase_if(unstored_, [&](const Unstored& u) {
+    const bool read = std::ranges::any_of(step_, [&](const Touched& now) { return meet(now, {u.begin, u.end, true}); });
+    if (read) std::memcpy(u.address, &u.begin, sizeof u.begin);
+    return read;
+  });
   bool met = false;
   for (const Touched& before : pending_)
     for (const Touched& now : step_) met = met || meet(before, now);

@@ -1,8 +1,8 @@
 // Puts kernels into a command buffer; or, dry, only notes what pipelines and how many bytes of parameters they need.
 #pragma once
 
+#include "chain.hpp"
 #include "gpu.hpp"
-#include "shaders/params.h"
 
 #include <initializer_list>
 
@@ -13,6 +13,11 @@ struct Touched {
   std::uint64_t begin = 0, end = 0;
   bool written = false;
 };
+
+/// A product of one row in a launch of its own: as many workgroups as are at work at once, each with as many rows as any other, since what each
+/// makes of the row again costs time.
+class Launcher;
+void launch_alone(const OneRowProduct& product, Launcher& launcher);
 
 /// Of a tensor.
 Touched touched(const sdk::Tensor& tensor, bool written);
@@ -32,8 +37,11 @@ class Launcher {
     std::uint64_t parameters_address = 0, parameters_bytes = 0;
     VkBuffer parameters_buffer = VK_NULL_HANDLE;
     std::uint64_t parameters_offset = 0;
+    bool persistent = false;                           // steps of one row become chains
+    std::uint64_t exchange = 0;                        // memory of chains, zero before the first run
+    std::uint64_t scratch_begin = 0, scratch_end = 0;  // what nobody reads behind the run
   };
-  Launcher(Gpu& gpu, const Target& target) : gpu_(gpu), target_(target) {}
+  Launcher(Gpu& gpu, const Target& target);
 
   /// What the next launches touch. Where that meets what launches since the last barrier wrote, or the reverse, a barrier comes before the
   /// first of them; a step without one leaves no trace.
@@ -47,6 +55,12 @@ class Launcher {
   }
   /// Launches of one step that depend on each other.
   void barrier();
+  /// Instead of a launch, where the device has persistent dispatches: the step becomes a stage of one, which is launched before anything else is.
+  /// False: it has to be launched.
+  bool join(const OneRowProduct& product);
+  bool join(const AttentionParams& attention, int k_dtype, int v_dtype);
+  /// Launches what has joined; at the end of a recording too.
+  void flush();
   /// Until the next call, launches run only where the number at this address is not 0. 0: always.
   void set_predicate(std::uint64_t address) noexcept { predicate_ = address; }
 
@@ -69,12 +83,16 @@ class Launcher {
   std::uint32_t launches() const noexcept { return launches_; }
   std::uint64_t invocations() const noexcept { return invocations_; }
   std::uint64_t parameter_bytes() const noexcept { return used_; }
+  /// Of Target::exchange.
+  std::uint64_t exchange_bytes() const noexcept { return exchange_bytes_; }
   const std::vector<PipelineKey>& wanted() const noexcept { return wanted_; }
 
  private:
   void start(std::string_view kernel, std::uint32_t threads, Grid grid, const void* params, std::size_t bytes, bool pushed,
              std::initializer_list<std::int32_t> constants);
   void settle();
+  void joined();
+  void launch_chain(const Chain& chain);
   void dispatch(const PipelineKey& key, const void* params, std::size_t bytes, bool pushed, Grid grid, std::uint64_t indirect);
   /// Room in the parameters; its device address.
   std::uint64_t store(const void* data, std::size_t bytes);
@@ -83,7 +101,14 @@ class Launcher {
   Target target_;
   std::vector<Touched> step_, pending_;
   bool begun_ = false;  // the step has not launched yet
-  std::uint64_t predicate_ = 0, used_ = 0;
+  std::uint64_t predicate_ = 0, used_ = 0, exchange_bytes_ = 0;
+  std::unique_ptr<Chain> chain_;  // null: the device has none
+  std::vector<Touched> chain_touched_;
+  struct Unstored {  // a result of a chain that no step was seen to read
+    std::uint64_t begin = 0, end = 0;
+    std::byte* address = nullptr;
+  };
+  std::vector<Unstored> unstored_;
   std::uint32_t launches_ = 0;
   std::uint64_t invocations_ = 0;
   std::vector<PipelineKey> wanted_;

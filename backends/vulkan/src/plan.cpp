@@ -10,6 +10,21 @@ constexpr std::int64_t most_recorded = 72;  // a session decodes up to 64 sequen
 /// What is taken for so many bytes of parameters: other extents than the usual ones may need a few more.
 constexpr std::uint64_t parameter_room(std::uint64_t bytes) { return (bytes + 4096 + 255) / 256 * 256; }
 
+/// Bytes of a product's weights, on average, up to which a persistent dispatch is faster than one a step. On an H200: SmolLM2 Q8_0 (0.7 MB) and
+/// TinyLlama Q4_K_M (4.1 MB) gain, LLaMA-7B Q4_K_M (18 MB), Q8_0 and f16 lose, as its loop over weights keeps less of them under way.
+constexpr std::uint64_t most_persistent_bytes = 8 << 20;
+
+bool persistent_pays(const sdk::ResolvedGraph& graph) {
+  std::uint64_t bytes = 0, products = 0;
+  for (const sdk::ResolvedNode& node : graph.nodes) {
+    if (node.op != QUERN_OP_MATMUL) continue;
+    const sdk::ResolvedValue& weights = graph.values[node.inputs[1]];
+    bytes += weights.bytes;
+    ++products;
+  }
+  return products > 0 && bytes / products <= most_persistent_bytes;
+}
+
 /// Whether a run is cut here, so that it can be cancelled: a processor takes long for what a GPU does at once.
 bool ends_part(const CardFacts& card, std::uint32_t launches, std::uint64_t invocations) {
   return card.software() ? launches >= 32 || invocations >= 1 << 16 : launches >= 2048;
@@ -24,6 +39,7 @@ Plan::Plan(Device& device, const quern_graph* host_graph, const quern_compile_op
   std::uint64_t key = 0xcbf29ce484222325ull;
   bool fits = forced.empty() || forced == "vulkan";
   if (options.fusion != 0 && device.tier() >= Tier::dot) schedule = fused_schedule(graph, device.facts(), device.tier());
+  persistent = !schedule.steps.empty() && device.persistent() && (device.options().persistent || persistent_pays(graph));
   if (schedule.steps.empty()) schedule = general_schedule(graph);
   schedule.place(graph);
   for (const Step& step : schedule.steps) {
@@ -35,6 +51,11 @@ Plan::Plan(Device& device, const quern_graph* host_graph, const quern_compile_op
     info.node = step.node;
     info.node_count = step.nodes;
     infos.push_back(info);
+  }
+  // Which steps of one row join in a dispatch, and so the order of their sums, depends on what is wanted besides the results.
+  if (persistent) {
+    for (const sdk::ResolvedNode& node : graph.nodes)
+      for (const std::uint32_t v : node.outputs) key = (key ^ (v == QUERN_NONE ? 2u : graph.internal(graph.values[v].root) ? 1u : 3u)) * 0x100000001b3ull;
   }
   for (const sdk::ResolvedNode& node : graph.nodes)
     if (node.invariant) determinism = QUERN_DETERMINISM_INVARIANT;
@@ -63,7 +84,11 @@ class Instance::Context : public StepContext {
     Tensor t = v.tensor;
     instance_.plan_.graph.shape(value, extents_, t);
     const sdk::BoundPlaces& places = instance_.places_;
-    if (places.of.empty()) return t;
+    if (places.of.empty()) {  // nothing is bound: places that no two values share, so that launches are those of a run
+      t.data = ((std::uint64_t{v.root} + 1) << 40) + v.offset;
+      if (instance_.plan_.graph.internal(v.root)) t.data = instance_.plan_.schedule.layout.value_offset[v.root] + v.offset;
+      return t;
+    }
     t.data = instance_.plan_.graph.internal(v.root) ? places.scratch + instance_.plan_.schedule.layout.value_offset[v.root] + v.offset : places.of[value];
     return t;
   }
@@ -108,9 +133,23 @@ void Instance::emit(const Step& step, const std::vector<std::int64_t>& extents, 
 }
 
 Launcher Instance::dry(const std::vector<std::int64_t>& extents) const {
-  Launcher launcher(device_, {});
+  Launcher::Target nowhere;
+  nowhere.persistent = plan_.persistent;
+  Launcher launcher(device_, nowhere);
   for (const Step& step : plan_.schedule.steps) emit(step, extents, launcher);
+  launcher.flush();
   return launcher;
+}
+
+Instance::Needs Instance::needs() const {
+  Needs all;
+  for (const std::vector<std::int64_t>& extents : usual_extents()) {
+    const Launcher launcher = dry(extents);
+    all.pipelines.insert(all.pipelines.end(), launcher.wanted().begin(), launcher.wanted().end());
+    all.parameters = std::max(all.parameters, launcher.parameter_bytes());
+    all.exchange = std::max(all.exchange, launcher.exchange_bytes());
+  }
+  return all;
 }
 
 std::vector<std::vector<std::int64_t>> Instance::usual_extents() const {
@@ -137,10 +176,8 @@ std::int64_t Instance::slots() const {
 }
 
 std::uint64_t Instance::private_bytes() const {
-  if (!device_.facts().mapped) return 0;
-  std::uint64_t parameters = 0;
-  for (const std::vector<std::int64_t>& extents : usual_extents()) parameters = std::max(parameters, dry(extents).parameter_bytes());
-  return parameters == 0 ? 0 : static_cast<std::uint64_t>(slots()) * parameter_room(parameters);
+  const Needs all = needs();
+  return all.exchange + (all.parameters == 0 || !device_.facts().mapped ? 0 : static_cast<std::uint64_t>(slots()) * parameter_room(all.parameters));
 }
 
 /// Kernels read parameters again and again: near the device, if its limit leaves room there.
@@ -160,19 +197,18 @@ void Instance::prepare(sdk::BoundPlaces places) {
   prepared_ = false;
   places_ = std::move(places);
   const std::vector<std::vector<std::int64_t>> usual = usual_extents();
-  std::vector<PipelineKey> wanted;
-  std::uint64_t parameters = 0;
-  for (const std::vector<std::int64_t>& extents : usual) {
-    const Launcher launcher = dry(extents);
-    wanted.insert(wanted.end(), launcher.wanted().begin(), launcher.wanted().end());
-    parameters = std::max(parameters, launcher.parameter_bytes());
-  }
+  const Needs all = needs();
   const std::uint64_t before = device_.pipelines().made();
-  device_.pipelines().make(wanted, device_.threads());
+  device_.pipelines().make(all.pipelines, device_.threads());
   if (device_.pipelines().made() > before + 16) device_.pipelines().save();
   for (std::int64_t s = 0, count = slots(); s < count; ++s) {
     Recorded& slot = recorded_.emplace_back();
-    if (parameters > 0) slot.parameters = take_parameters(parameter_room(parameters));
+    if (all.parameters > 0) slot.parameters = take_parameters(parameter_room(all.parameters));
+  }
+  exchange_ = {};
+  if (all.exchange > 0) {
+    exchange_ = device_.take(all.exchange, "the exchange of persistent dispatches");
+    device_.fill(exchange_, 0, 0, all.exchange);
   }
   for (std::size_t s = 0; s < std::min<std::size_t>({usual.size(), recorded_.size(), 2}); ++s) record(recorded_[s], usual[s]);
   counters_ = sdk::made<quern_counters>();
@@ -188,6 +224,10 @@ void Instance::record(Recorded& slot, const std::vector<std::int64_t>& extents) 
   target.parameters_bytes = slot.parameters.bytes();
   target.parameters_buffer = slot.parameters.buffer();
   target.parameters_offset = slot.parameters.offset();
+  target.persistent = plan_.persistent;
+  target.exchange = exchange_.address();
+  target.scratch_begin = places_.scratch;
+  target.scratch_end = places_.scratch + plan_.schedule.layout.bytes;
   std::size_t parts = 0;
   const auto begin = [&] {
     if (slot.commands.size() == parts) slot.commands.push_back(device_.new_commands());
@@ -207,6 +247,7 @@ void Instance::record(Recorded& slot, const std::vector<std::int64_t>& extents) 
   std::uint64_t invocations = 0;
   for (const Step& step : plan_.schedule.steps) {
     if (ends_part(device_.facts(), launcher.launches() - launches, launcher.invocations() - invocations)) {
+      launcher.flush();
       end();
       begin();
       launcher.use(target.commands);
@@ -220,6 +261,7 @@ void Instance::record(Recorded& slot, const std::vector<std::int64_t>& extents) 
       throw;
     }
   }
+  launcher.flush();
   end();
   for (; slot.commands.size() > parts; slot.commands.pop_back()) device_.free_commands(slot.commands.back());
   slot.extents = extents;
@@ -269,6 +311,9 @@ void Instance::run(const quern_run& run, quern_run_status& outcome) {
     if (cancelled_) break;
   }
   device_.wait(last);
+  if (device_.take_stalled())
+    throw Failure(QUERN_TIMEOUT, concat(device_.facts().name, ": the ", device_.facts().persistent_groups, " workgroups of a persistent dispatch did not run at once; QUERN_FORCE_KERNEL=vulkan:",
+                                        device_.facts().tier() == Tier::matrices ? "matrices" : "dot", " runs a dispatch a step instead"), 18);
   outcome.faults = device_.take_faults();
   outcome.code = cancelled_ ? QUERN_CANCELLED : QUERN_OK;
   if (cancelled_) throw Failure(QUERN_CANCELLED, "the run was cancelled", 18);

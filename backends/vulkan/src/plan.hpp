@@ -35,6 +35,7 @@ class Plan {
   Schedule schedule;
   std::uint32_t determinism = QUERN_DETERMINISM_REPEATABLE, launches = 0;
   std::uint64_t numerics_key = 0;
+  bool persistent = false;  // steps of one row become persistent dispatches
   std::vector<quern_kernel_info> infos;
 };
 
@@ -73,6 +74,12 @@ class Instance {
   /// How many sets of extents it keeps the steps of.
   std::int64_t slots() const;
   Memory take_parameters(std::uint64_t bytes) const;
+  /// The largest that usual runs need of parameters and of the exchange.
+  struct Needs {
+    std::uint64_t parameters = 0, exchange = 0;
+    std::vector<PipelineKey> pipelines;
+  };
+  Needs needs() const;
   Recorded& recorded(const std::vector<std::int64_t>& extents);
   void record(Recorded& slot, const std::vector<std::int64_t>& extents);
   void drop_recorded() noexcept;
@@ -83,6 +90,7 @@ class Instance {
   sdk::InstanceBounds bounds_;
   sdk::BoundPlaces places_;
   std::deque<Recorded> recorded_;
+  Memory exchange_;  // of chains
   std::uint64_t clock_ = 0;
   bool prepared_ = false;
   std::atomic<bool> cancelled_{false};

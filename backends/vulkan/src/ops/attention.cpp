@@ -213,6 +213,7 @@ void launch_fused_attention(const Call& call, const Unrotated* unrotated, Launch
     p.pairs = static_cast<uint>(unrotated->table.dims[1]);
     p.mode = static_cast<int>(unrotated->mode);
   }
+  if (unrotated != nullptr && launcher.join(p, static_cast<int>(k.dtype), static_cast<int>(v.dtype))) return;
   const std::int64_t at_once = std::int64_t{launcher.facts().subgroup_least} * 4;
   const std::uint32_t threads = launcher.facts().software() ? 32 : std::min<std::uint32_t>(512, launcher.facts().group_limit);
   launcher.launch("attention_fused", threads, {q.dims[1], std::min<std::int64_t>(q.dims[0], 65535), 1}, p,

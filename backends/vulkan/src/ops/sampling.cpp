@@ -6,7 +6,9 @@
 namespace quern::vulkan {
 namespace {
 
-constexpr std::int32_t sort_rows = 0, top_p = 1, min_p = 2, top_k = 3, sample = 4;  // as in shaders/sort.comp
+constexpr std::int32_t sort_rows = 0, top_p = 1, min_p = 2, top_k = 3, sample = 4, sample_parts = 5;  // as in shaders/sort.comp
+/// Parts of a row that is drawn from, at most as many as a workgroup has invocations; of a row that no part makes faster none.
+constexpr std::int64_t most_parts = 32, part_elements = 1024, rows_in_parts = 16;
 
 std::string check_logits(const Tensor& x) {
   if (x.rank == 0) return "logits have rows";
@@ -14,6 +16,7 @@ std::string check_logits(const Tensor& x) {
   return first_of({check_dtype(x, QUERN_F32), x.elements() >= std::int64_t{1} << 28 ? concat(describe(x), "; fewer than 2^28 elements are taken") : ""});
 }
 std::uint64_t scratch(const Call& call) { return static_cast<std::uint64_t>(call.input(0).elements()) * 16; }
+std::uint64_t sample_scratch(const Call& call) { return scratch(call) + rows_in_parts * most_parts * 16; }
 
 std::string refuse_rank(const Call& call) {
   const Tensor &x = call.input(0), &value = call.output(0), &index = call.output(1);
@@ -45,6 +48,12 @@ void launch(const Call& call, const Tensor& y, const Tensor& index, std::int32_t
     const bool long_rows = x.last() > 8192;
     const std::uint32_t most = launcher.facts().shared_limit >= 40960 && launcher.facts().group_limit >= 512 ? 512 : 256;
     const std::uint32_t threads = launcher.facts().software() ? (long_rows ? 256 : 32) : long_rows ? most : 256;
+    if (op == sample && long_rows && rows.count <= rows_in_parts && rows.count == x.rows()) {
+      p.parts = static_cast<uint>(std::min(most_parts, x.last() / part_elements));
+      p.found = call.scratch + static_cast<std::uint64_t>(x.elements()) * 16;
+      launcher.launch("sort", 256, {p.parts, rows.count, 1}, p, {sample_parts});
+      launcher.barrier();
+    }
     launcher.launch("sort", threads, launcher.rows(rows.count), p, {op});
   });
 }
@@ -178,7 +187,7 @@ constexpr Op table[] = {
     offer(QUERN_OP_TOP_P_MASK, "top_p_mask.vulkan", refuse_mask, emit_mask, scratch, true),
     offer(QUERN_OP_MIN_P_MASK, "min_p_mask.vulkan", refuse_mask, emit_mask, scratch, true),
     offer(QUERN_OP_TOP_K_MASK, "top_k_mask.vulkan", refuse_mask, emit_mask, scratch, true),
-    offer(QUERN_OP_SAMPLE, "sample.vulkan", refuse_sample, emit_sample, scratch, true),
+    offer(QUERN_OP_SAMPLE, "sample.vulkan", refuse_sample, emit_sample, sample_scratch, true),
     offer(QUERN_OP_PENALIZE, "penalize.vulkan", refuse_penalize, emit_logits, nullptr, true),
     offer(QUERN_OP_LOGIT_BIAS, "logit_bias.vulkan", refuse_bias, emit_logits, nullptr, true),
     offer(QUERN_OP_RANDOM_UNIFORM, "random_uniform.vulkan", refuse_random, emit_random),

@@ -5,6 +5,7 @@
 #ifdef __cplusplus
 #pragma once
 #endif
+#include "params_chain.h"
 #include "params_matrices.h"
 #ifdef __cplusplus
 #include <cstdint>
@@ -187,9 +188,10 @@ struct CombineParams {
 struct RankParams {
   Shape rows;
   View x, y, index;
-  uint64_t params, seed, step, pairs, predicate;  // pairs: [rows][2][n] of 8 bytes
+  uint64_t params, seed, step, pairs, found, predicate;  // pairs: [rows][2][n] of 8 bytes; found: [rows][parts] of 16, of a row in parts
   uint n, kept;
-  int ascending, unused;
+  int ascending;
+  uint parts;
 };
 struct LogitParams {
   uint64_t x, y, tokens, lengths, params, predicate, faults;

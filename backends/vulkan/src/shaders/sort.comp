@@ -1,5 +1,6 @@
 #version 460
-// Rows of logits ranked: sort and top_k write values and places, the masks keep the best. A workgroup a row. Constant 1: which.
+// Rows of logits ranked: sort and top_k write values and places, the masks keep the best. A workgroup a row. Constant 1: which. A draw from long
+// rows first has a workgroup a part of a row, whose best and sums of weights the draw begins with.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "prelude.glsl"
@@ -16,6 +17,7 @@ STORED(RankParams)
 #define MIN_P_MASK 2
 #define TOP_K_MASK 3
 #define SAMPLE 4
+#define SAMPLE_PARTS 5
 
 shared uint stretch_found;
 const int loads_at_once = 16;
@@ -23,10 +25,10 @@ const int loads_at_once = 16;
 #define ELEMENT(row_, view, i) ((row_) + uint64_t(int64_t(i) * int64_t((view).step)))
 
 /// Elements of a row for a lane, a workgroup's width apart, from `begin` on; -inf behind the end.
-void load_some(uint64_t x, uint begin, out float v[loads_at_once]) {
+void load_some(uint64_t x, uint begin, uint end, out float v[loads_at_once]) {
   [[unroll]] for (int j = 0; j < loads_at_once; ++j) {
     const uint i = begin + uint(j) * gl_WorkGroupSize.x;
-    v[j] = i < p.n ? Float(ELEMENT(x, p.x, i)).v : -INFINITY;
+    v[j] = i < end ? Float(ELEMENT(x, p.x, i)).v : -INFINITY;
   }
 }
 
@@ -70,8 +72,60 @@ bool keeps_all(uint row) {
   return op == MIN_P_MASK && !(Float(p.params + uint64_t(row) * 4ul).v > 0.0);
 }
 
+/// What a lane knows of its elements: the best and where it first stands, the sum of weights relative to it, how many are above -inf.
+struct Found {
+  float best, sum;
+  uint place, finite;
+};
+/// Elements `begin` + lane and so on of a row, up to `end`.
+Found look_through(uint64_t x, uint begin, uint end) {
+  Found f = Found(-INFINITY, 0.0, 0xffffffffu, 0u);
+  for (uint at = begin + gl_LocalInvocationID.x; at < end; at += gl_WorkGroupSize.x * uint(loads_at_once)) {
+    float v[loads_at_once];
+    load_some(x, at, end, v);
+    const float before = f.best;
+    [[unroll]] for (int j = 0; j < loads_at_once; ++j) {
+      if (v[j] > f.best) {
+        f.best = v[j];
+        f.place = at + uint(j) * gl_WorkGroupSize.x;
+      }
+      if (v[j] > -INFINITY) ++f.finite;
+    }
+    if ((op == SAMPLE || op == SAMPLE_PARTS) && f.best > -INFINITY) {
+      if (f.best > before) f.sum = before == -INFINITY ? 0.0 : f.sum * exp_of(before - f.best);
+      [[unroll]] for (int j = 0; j < loads_at_once; ++j)
+        if (v[j] > -INFINITY) f.sum += exp_of(v[j] - f.best);
+    }
+  }
+  return f;
+}
+
+/// A part of a row: its best, the first place of that, the sum of weights relative to it and how many elements are above -inf.
+void look_through_part(uint row, uint part) {
+  if (!row_live(p.predicate, row)) return;
+  ADDRESS(x, p.x, p.rows, row)
+  const uint share = (p.n + p.parts - 1u) / p.parts, begin = min(p.n, part * share), end = min(p.n, begin + share);
+  const Found mine = look_through(x, begin, end);
+  const float best = group_max(mine.best);
+  const float sum = group_sum(mine.best == -INFINITY ? 0.0 : mine.sum * exp_of(mine.best - best));
+  const uint finite = subgroupAdd(mine.finite);
+  if (subgroupElect()) counts[gl_SubgroupID] = finite;
+  if (gl_LocalInvocationID.x == 0u) stretch_found = 0xffffffffu;
+  barrier();
+  if (mine.best == best && mine.place != 0xffffffffu) atomicMin(stretch_found, mine.place);
+  barrier();
+  if (gl_LocalInvocationID.x != 0u) return;
+  uint all = 0u;
+  for (uint s = 0u; s < gl_NumSubgroups; ++s) all += counts[s];
+  Uint4(p.found + uint64_t(row * p.parts + part) * 16ul).v = uvec4(floatBitsToUint(best), floatBitsToUint(sum), stretch_found, all);
+}
+
 void main() {
   const uint lane = gl_LocalInvocationID.x;
+  if (op == SAMPLE_PARTS) {
+    look_through_part(gl_WorkGroupID.y, gl_WorkGroupID.x);
+    return;
+  }
   FOR_EACH_ROW(row, p.rows.count) {
     if (!row_live(p.predicate, row)) continue;
     const uint64_t pairs = p.pairs + uint64_t(row) * uint64_t(p.n) * 16ul;
@@ -86,23 +140,20 @@ void main() {
     uint best_place = 0xffffffffu, finite = 0u;
     const uint64_t params = p.params + uint64_t(row) * 32ul;
     if (op != SORT) {
-      for (uint begin = lane; begin < p.n; begin += gl_WorkGroupSize.x * uint(loads_at_once)) {
-        float v[loads_at_once];
-        load_some(x, begin, v);
-        const float before = best;
-        [[unroll]] for (int j = 0; j < loads_at_once; ++j) {
-          if (v[j] > best) {
-            best = v[j];
-            best_place = begin + uint(j) * gl_WorkGroupSize.x;
-          }
-          if (v[j] > -INFINITY) ++finite;
+      Found mine;
+      if (op == SAMPLE && p.parts != 0u) {
+        mine = Found(-INFINITY, 0.0, 0xffffffffu, 0u);
+        if (lane < p.parts) {
+          const uvec4 part = Uint4(p.found + uint64_t(row * p.parts + lane) * 16ul).v;
+          mine = Found(uintBitsToFloat(part.x), uintBitsToFloat(part.y), part.z, part.w);
         }
-        if (op == SAMPLE && best > -INFINITY) {  // the sum of all weights, relative to the best so far
-          if (best > before) sum = before == -INFINITY ? 0.0 : sum * exp_of(before - best);
-          [[unroll]] for (int j = 0; j < loads_at_once; ++j)
-            if (v[j] > -INFINITY) sum += exp_of(v[j] - best);
-        }
+      } else {
+        mine = look_through(x, 0u, p.n);
       }
+      best = mine.best;
+      sum = mine.sum;
+      best_place = mine.place;
+      finite = mine.finite;
       mine_best = best;
       best = group_max(best);
       finite = subgroupAdd(finite);

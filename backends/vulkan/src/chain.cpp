@@ -1,0 +1,245 @@
+// See chain.hpp.
+#include "chain.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace quern::vulkan {
+namespace {
+
+constexpr int norm = 1, attention_kind = 2;  // as in shaders/chain.comp
+constexpr std::uint32_t pages_at_hand = 256;
+
+// As shaders/chain_stage.glsl reads a record: by words of 4 bytes.
+constexpr std::size_t word(std::size_t at) { return at * 4; }
+static_assert(sizeof(ChainStage) == word(116) && sizeof(ChainPart) == word(18));
+static_assert(offsetof(ChainStage, x_word) == word(4) && offsetof(ChainStage, epsilon) == word(10) && offsetof(ChainStage, part) == word(12) &&
+              offsetof(ChainStage, attention) == word(66));
+static_assert(offsetof(ChainPart, y_word) == word(10) && offsetof(ChainPart, n) == word(13) && offsetof(ChainPart, bias_dtype) == word(16));
+static_assert(offsetof(ChainAttention, k_page) == word(14) && offsetof(ChainAttention, q_word) == word(30) && offsetof(ChainAttention, parts) == word(40) &&
+              offsetof(ChainAttention, mode) == word(46) && offsetof(ChainAttention, softcap) == word(48));
+
+constexpr int first_block = QUERN_Q4_0, last_block = QUERN_Q8_0, first_k_block = QUERN_Q4_K, last_k_block = QUERN_Q6_K;
+constexpr std::uint32_t bit_of(int format) { return format == QUERN_F16 ? 1u : 1u << (format - first_block + 1); }
+constexpr bool is_known(int format) {
+  return format == QUERN_F16 || (format >= first_block && format <= last_block) || (format >= first_k_block && format <= last_k_block);
+}
+/// Words of a range, kept even, so that two of them are 16 bytes at a multiple of that.
+constexpr std::uint64_t even(std::uint64_t words) { return (words + 1) / 2 * 2; }
+
+}  // namespace
+
+/// A workgroup has a multiprocessor to itself. 512 threads have 128 registers each there, which is too few for the kernel, 256 too few loads under way
+/// (on an H200 SmolLM2 Q8_0 decodes 1,041 tokens/s with 512, 1,395 with 384, 1,339 with 256; TinyLlama Q4_K_M 866, 1,035, 989).
+std::uint32_t Chain::threads() const noexcept { return std::min<std::uint32_t>(384, card_.group_limit / card_.subgroup * card_.subgroup); }
+
+/// Groups of four floats that a row of f32, or what all subgroups found in attention, takes.
+std::uint32_t Chain::pool_fours(const Sizes& sizes) const noexcept { return std::max(sizes.half_k, threads() / card_.subgroup_least * sizes.d) / 4; }
+
+/// Bytes of shared memory that the kernel declares.
+std::uint64_t Chain::shared_bytes(const Sizes& sizes) const noexcept {
+  const std::uint64_t subgroups = threads() / card_.subgroup_least;
+  return 4 * sizeof(ChainStage) + sizes.k / 16 * 24 + std::uint64_t{pool_fours(sizes)} * 16 + pages_at_hand * 4 + sizes.d * 12 + subgroups * 12 + 256;
+}
+
+const Chain::Value* Chain::find(std::uint64_t at) const {
+  for (auto value = values_.rbegin(); value != values_.rend(); ++value)
+    if (value->at == at) return &*value;
+  return nullptr;
+}
+
+bool Chain::overlaps(std::uint64_t begin, std::uint64_t bytes) const {
+  return std::ranges::any_of(values_, [&](const Value& v) { return begin < v.at + std::uint64_t{v.count} * 4 && v.at < begin + bytes; });
+}
+
+bool Chain::add(const OneRowProduct& product) {
+  const GemvOneParams& p = product.params;
+  if (!is_known(product.format) || product.mode > norm || product.k % 64 != 0 || p.n == 0) return false;
+  Sizes sizes = sizes_;
+  std::uint32_t& k = product.format == QUERN_F16 ? sizes.half_k : sizes.k;
+  k = std::max(k, product.k);
+  sizes.formats |= bit_of(product.format);
+  if (p.bias != 0) sizes.extras |= 1;
+  if (shared_bytes(sizes) > card_.shared_limit) return false;
+  ChainPart part{};
+  part.b = p.b;
+  part.other_b = p.other_b;
+  part.bias = p.bias;
+  part.bias_dtype = p.bias_dtype;
+  part.format = product.format;
+  part.n = p.n;
+  part.y = p.y;
+  part.y_word = part.c_word = CHAIN_NONE;
+  if (p.c != 0) {
+    if (const Value* c = find(p.c); c != nullptr && c->count == p.n) {
+      part.c_stage = c->stage;
+      part.c_word = c->part;  // until words are given out
+    } else if (overlaps(p.c, std::uint64_t{p.n} * 4)) {
+      return false;
+    } else {
+      part.c = p.c;
+    }
+  }
+  const auto joins = [&](const ChainStage& last) {
+    return last.kind == product.mode && last.parts < CHAIN_PARTS && !product.paired && last.paired == 0 && last.k == product.k && product_x_ == p.x && last.other == (product.mode == norm ? p.other : 0) &&
+           last.epsilon == p.epsilon && last.offset == p.offset && (last.part[0].format == QUERN_F16) == (product.format == QUERN_F16) &&
+           (part.c_word == CHAIN_NONE || part.c_stage + 1 < stages_.size());
+  };
+  if (!stages_.empty() && joins(stages_.back())) {
+    ChainStage& last = stages_.back();
+    part.first_tile = last.tiles;
+    last.tiles += (p.n + 1) / 2;
+    values_.push_back({p.y, p.n, static_cast<std::uint32_t>(stages_.size() - 1), static_cast<std::uint32_t>(last.parts)});
+    last.part[last.parts++] = part;
+    if (stages_.size() == 1) first_.push_back(product);
+    sizes_ = sizes;
+    return true;
+  }
+  ChainStage stage{};
+  stage.x_word = CHAIN_NONE;
+  if (stages_.empty()) {
+    stage.x = p.x;
+    first_.push_back(product);
+  } else {
+    // What is read has to be all that the stage before makes.
+    const Value* x = find(p.x);
+    const ChainStage& last = stages_.back();
+    if (x == nullptr || x->stage + 1 != stages_.size() || x->count != product.k || (last.kind != attention_kind && last.parts != 1)) return false;
+    stage.x_word = 0;
+  }
+  stage.other = product.mode == norm ? p.other : 0;
+  stage.k = product.k;
+  stage.tiles = product.paired ? p.n : (p.n + 1) / 2;
+  stage.kind = product.mode;
+  stage.parts = 1;
+  stage.paired = product.paired ? 1 : 0;
+  stage.epsilon = p.epsilon;
+  stage.offset = p.offset;
+  stage.part[0] = part;
+  product_x_ = p.x;
+  values_.push_back({p.y, p.n, static_cast<std::uint32_t>(stages_.size()), 0});
+  stages_.push_back(stage);
+  sizes_ = sizes;
+  return true;
+}
+
+bool Chain::add(const AttentionParams& p, int k_dtype, int v_dtype) {
+  if (stages_.empty() || stages_.back().kind == attention_kind || stages_.back().parts != 3) return false;
+  const std::uint32_t before = static_cast<std::uint32_t>(stages_.size() - 1), most = std::max(p.d, p.dv);
+  const Value *q = find(p.q), *k = find(p.new_k), *v = find(p.new_v);
+  for (const auto& [value, count] : {std::pair{q, p.heads * p.d}, std::pair{k, p.kv_heads * p.d}, std::pair{v, p.kv_heads * p.dv}})
+    if (value == nullptr || value->stage != before || value->count != count) return false;
+  if (q == k || q == v || k == v || p.d % 8 != 0 || p.dv % 8 != 0 || most / 8 > card_.subgroup_least) return false;
+  for (const std::int64_t stride : {p.k_page, p.k_head, p.k_position, p.v_page, p.v_head, p.v_position})
+    if (stride % 16 != 0) return false;
+  if (p.k_cache % 16 != 0 || p.v_cache % 16 != 0 || p.y_head != std::int64_t{p.dv} * 4 || p.y_dtype != static_cast<int>(QUERN_F32)) return false;
+  if (k_dtype_ != 0 && (k_dtype_ != k_dtype || v_dtype_ != v_dtype)) return false;
+  Sizes sizes = sizes_;
+  sizes.d = std::max(sizes.d, most);
+  if (p.softcap > 0) sizes.extras |= 2;
+  if (shared_bytes(sizes) > card_.shared_limit) return false;
+  sizes_ = sizes;
+  k_dtype_ = k_dtype;
+  v_dtype_ = v_dtype;
+  ChainStage stage{};
+  stage.kind = attention_kind;
+  ChainAttention& a = stage.attention;
+  a.k_cache = p.k_cache;
+  a.v_cache = p.v_cache;
+  a.block_table = p.block_table;
+  a.row_slot = p.row_slot;
+  a.position = p.position;
+  a.table = p.table;
+  a.y = p.y;
+  a.k_page = p.k_page;
+  a.k_head = p.k_head;
+  a.k_position = p.k_position;
+  a.v_page = p.v_page;
+  a.v_head = p.v_head;
+  a.v_position = p.v_position;
+  a.window = p.window;
+  a.table_stride = p.table_stride;
+  a.q_word = q->part;  // until words are given out
+  a.k_word = k->part;
+  a.v_word = v->part;
+  a.heads = p.heads;
+  a.kv_heads = p.kv_heads;
+  a.d = p.d;
+  a.dv = p.dv;
+  a.pairs = p.pairs;
+  a.parts = std::max<std::uint32_t>(1, groups() / p.heads);
+  a.pages = p.pages;
+  a.page = p.page;
+  a.sequences = p.sequences;
+  a.pages_a_sequence = p.pages_a_sequence;
+  a.positions = p.positions;
+  a.mode = p.mode;
+  a.scale = p.scale;
+  a.softcap = p.softcap;
+  values_.push_back({p.y, p.heads * p.dv, before + 1, 0});
+  stages_.push_back(stage);
+  return true;
+}
+
+Chain::Built Chain::build(std::uint64_t scratch_begin, std::uint64_t scratch_end) const {
+  Built built;
+  built.stages = stages_;
+  std::vector<std::size_t> last_read(stages_.size());
+  for (std::size_t s = 0; s < stages_.size(); ++s) {
+    last_read[s] = s + 1;
+    for (int i = 0; i < stages_[s].parts; ++i)
+      if (stages_[s].part[i].c_word != CHAIN_NONE) last_read[stages_[s].part[i].c_stage] = s;
+  }
+  // A word is free for stages behind the one that reads it last.
+  struct Range {
+    std::uint64_t begin, end;
+    std::size_t until;
+  };
+  std::vector<Range> taken;
+  const auto take = [&](std::uint64_t words, std::size_t stage, std::size_t until) {
+    std::erase_if(taken, [&](const Range& r) { return r.until < stage; });
+    std::ranges::sort(taken, {}, &Range::begin);
+    std::uint64_t at = 0;
+    for (const Range& r : taken) {
+      if (at + words <= r.begin) break;
+      at = r.end;
+    }
+    taken.push_back({at, at + even(words), until});
+    built.words = std::max(built.words, at + even(words));
+    return static_cast<uint>(at);
+  };
+  const auto output = [&](std::uint64_t& y, std::uint32_t count, std::size_t stage, std::size_t offset) {
+    built.outputs.push_back({y, y + std::uint64_t{count} * 4, stage * sizeof(ChainStage) + offset});
+    if (y >= scratch_begin && y < scratch_end) y = 0;
+  };
+  for (std::size_t s = 0; s < built.stages.size(); ++s) {
+    ChainStage& stage = built.stages[s];
+    if (stage.kind == attention_kind) {
+      ChainAttention& a = stage.attention;
+      const ChainStage& before = built.stages[s - 1];
+      for (uint* word : {&a.q_word, &a.k_word, &a.v_word}) *word = before.part[*word].y_word;
+      a.y_word = take(std::uint64_t{a.heads} * a.dv, s, last_read[s]);
+      if (a.parts > 1) a.part_word = take(std::uint64_t{a.heads} * a.parts * (a.dv + 2), s, s);
+      output(a.y, a.heads * a.dv, s, offsetof(ChainStage, attention) + offsetof(ChainAttention, y));
+      continue;
+    }
+    if (s > 0) stage.x_word = built.stages[s - 1].kind == attention_kind ? built.stages[s - 1].attention.y_word : built.stages[s - 1].part[0].y_word;
+    for (int i = 0; i < stage.parts; ++i) {
+      ChainPart& part = stage.part[i];
+      if (part.c_word != CHAIN_NONE) {
+        const ChainStage& from = built.stages[part.c_stage];
+        part.c_word = from.kind == attention_kind ? from.attention.y_word : from.part[part.c_word].y_word;
+      }
+      if (s + 1 < built.stages.size()) part.y_word = take(part.n, s, last_read[s]);
+      output(part.y, part.n, s, offsetof(ChainStage, part) + static_cast<std::size_t>(i) * sizeof(ChainPart) + offsetof(ChainPart, y));
+    }
+  }
+  std::int32_t key_lanes = 1;
+  while (static_cast<std::uint32_t>(key_lanes) * 8 < sizes_.d) key_lanes *= 2;
+  built.constants = {static_cast<std::int32_t>(sizes_.k), static_cast<std::int32_t>(std::max(sizes_.k, sizes_.half_k)), static_cast<std::int32_t>(sizes_.formats), k_dtype_ != 0 ? k_dtype_ : static_cast<int>(QUERN_F16),
+                     v_dtype_ != 0 ? v_dtype_ : static_cast<int>(QUERN_F16), static_cast<std::int32_t>(sizes_.d), key_lanes, static_cast<std::int32_t>(threads() / card_.subgroup_least), static_cast<std::int32_t>(sizes_.extras),
+                     static_cast<std::int32_t>(pool_fours(sizes_))};
+  return built;
+}
+
+}  // namespace quern::vulkan

@@ -1,0 +1,73 @@
+// Steps of one row as stages of one persistent dispatch (shaders/chain.comp): what was collected, and whether a further step may join.
+//
+// A stage takes all that the stage before made; the kernel's order of reading and writing rests on that. Results pass through the exchange. To
+// memory they go only where something behind the chain reads them: a record is patched when that is found out.
+#pragma once
+
+#include "card.hpp"
+#include "shaders/params.h"
+
+#include <vector>
+
+namespace quern::vulkan {
+
+/// A product of one row, as gemv_one and gemv_half take it.
+struct OneRowProduct {
+  GemvOneParams params;
+  int format = 0, mode = 0;  // quern_dtype; quantise.comp
+  uint k = 0;
+  bool paired = false;
+};
+
+class Chain {
+ public:
+  explicit Chain(const CardFacts& card) : card_(card) {}
+
+  bool empty() const noexcept { return stages_.empty(); }
+  /// Stages; one alone gains nothing.
+  std::size_t size() const noexcept { return stages_.size(); }
+  const std::vector<OneRowProduct>& first_products() const noexcept { return first_; }
+
+  /// Adds a step; false: it cannot be a stage of this chain.
+  bool add(const OneRowProduct& product);
+  bool add(const AttentionParams& attention, int k_dtype, int v_dtype);
+
+  std::uint32_t threads() const noexcept;
+  std::uint32_t groups() const noexcept { return card_.persistent_groups; }
+
+  struct Output {
+    std::uint64_t begin = 0, end = 0;  // memory
+    std::size_t patch = 0;             // where its address stands in the records
+  };
+  struct Built {
+    std::vector<ChainStage> stages;
+    std::vector<Output> outputs;
+    std::uint64_t words = 0;  // of the exchange
+    std::vector<std::int32_t> constants;
+  };
+  /// The records that the kernel reads. What lies in scratch is not stored yet.
+  Built build(std::uint64_t scratch_begin, std::uint64_t scratch_end) const;
+
+ private:
+  struct Value {
+    std::uint64_t at = 0;
+    std::uint32_t count = 0, stage = 0, part = 0;
+  };
+  struct Sizes {  // most that a stage has
+    std::uint32_t k = 64, half_k = 4, formats = 0, d = 8, extras = 0;
+  };
+  std::uint32_t pool_fours(const Sizes& sizes) const noexcept;
+  std::uint64_t shared_bytes(const Sizes& sizes) const noexcept;
+  const Value* find(std::uint64_t at) const;
+  bool overlaps(std::uint64_t begin, std::uint64_t bytes) const;
+
+  const CardFacts& card_;
+  std::vector<ChainStage> stages_;
+  std::vector<Value> values_;
+  std::vector<OneRowProduct> first_;
+  std::uint64_t product_x_ = 0;  // what the last stage of products reads
+  Sizes sizes_;
+  int k_dtype_ = 0, v_dtype_ = 0;
+};
+
+}  // namespace quern::vulkan

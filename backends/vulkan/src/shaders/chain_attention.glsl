@@ -1,0 +1,296 @@
+// Attention of chain.comp: one row over paged keys, which it rotates and writes to the caches on its way, as attention_fused.comp. A workgroup
+// takes a head, or a part of its keys where there are many: `key_lanes` lanes share a key, eight elements each, a subgroup has several keys at
+// once. Where keys lie, and those from before this step, is asked for before the row is waited for.
+#define MOST_PAGES 256  // of a part, that are looked up once for all subgroups; those behind them are looked up by each
+#define LEAST_KEYS 256  // of a part
+const int steps_at_once = 4;
+
+shared float found_most[most_subgroups], found_sum[most_subgroups];
+shared vec4 new_query[most_d / 4], new_key[most_d / 4], new_value[most_d / 4];
+shared int page_at[MOST_PAGES];
+shared uint fault;
+
+// Of the attention stage that comes next, asked for while the stage before it is at work.
+int key_position, key_slot;   // of the row
+int key_page, new_page;       // the page of this lane, and that of the new key
+
+struct Eight {
+  vec4 v[2];
+};
+/// Eight neighbours as they lie in a cache.
+struct PackedEight {
+  uvec4 v[2];
+};
+PackedEight load_eight(uint64_t row, const int dtype, uint c) {
+  PackedEight e;
+  e.v[0] = words_at(row + uint64_t(c) * uint64_t(float_bytes(dtype)));
+  if (dtype == F32) e.v[1] = words_at(row + uint64_t(c) * 4ul + 16ul);
+  return e;
+}
+Eight open_eight(PackedEight e, const int dtype) {
+  Eight x;
+  const uvec4 w = e.v[0];
+  if (dtype == F32) {
+    x.v[0] = uintBitsToFloat(e.v[0]);
+    x.v[1] = uintBitsToFloat(e.v[1]);
+  } else if (dtype == BF16) {
+    x.v[0] = uintBitsToFloat(uvec4(w.x << 16, w.x & 0xffff0000u, w.y << 16, w.y & 0xffff0000u));
+    x.v[1] = uintBitsToFloat(uvec4(w.z << 16, w.z & 0xffff0000u, w.w << 16, w.w & 0xffff0000u));
+  } else {
+    x.v[0] = vec4(unpackHalf2x16(w.x), unpackHalf2x16(w.y));
+    x.v[1] = vec4(unpackHalf2x16(w.z), unpackHalf2x16(w.w));
+  }
+  return x;
+}
+float dot_of_eights(Eight a, Eight b) { return dot(a.v[0], b.v[0]) + dot(a.v[1], b.v[1]); }
+float rounded(const int dtype, float x) {
+  return dtype == F32 ? x : dtype == F16 ? half_to_float(float_to_half(x)) : bf16_to_float(float_to_bf16(x));
+}
+float sum_of_key_lanes(float x) {
+  for (uint d = 1u; d < uint(key_lanes); d *= 2u) x += subgroupShuffleXor(x, d);
+  return x;
+}
+
+/// The row's query and its key rotated, key and value as the cache holds them, which the first head of those that share it writes.
+void rotate(uint w, uint stamp, uint head, uint kv_head, int position, bool inside, bool keeper) {
+  const int page = new_page;
+  const uint lane = gl_LocalInvocationID.x, pairs = attention_pairs(w), d = attention_d(w), dv = attention_dv(w), units = d - pairs;
+  const bool there = page >= 0 && page < attention_pages(w), writes = keeper && there;
+  const uint64_t at = uint64_t(max(position, 0) % attention_page(w));
+  if (keeper && lane == 0u && (!inside || (!there && position != -1))) raise(p.faults, FAULT_INDEX_RANGE);
+  const uint64_t to_key = attention_k_cache(w) + uint64_t(int64_t(max(page, 0)) * attention_k_page(w) + int64_t(kv_head) * attention_k_head(w)) + at * uint64_t(attention_k_position(w));
+  const uint64_t to_value = attention_v_cache(w) + uint64_t(int64_t(max(page, 0)) * attention_v_page(w) + int64_t(kv_head) * attention_v_head(w)) + at * uint64_t(attention_v_position(w));
+  FOR_EACH_LANE(item, 2u * units + dv) {
+    if (item >= 2u * units) {
+      const uint c = item - 2u * units;
+      const float v = await(attention_v_word(w) + kv_head * dv + c, stamp);
+      new_value[c / 4u][c % 4u] = rounded(v_dtype, v);
+      if (writes) store_packed(to_value, v_dtype, c, v);
+      continue;
+    }
+    const bool key = item >= units;
+    const uint unit = key ? item - units : item;
+    const uint from = key ? attention_k_word(w) + kv_head * d : attention_q_word(w) + head * d;
+    uint first = 2u * pairs + (unit - pairs), second = first;
+    float cosine = 1.0, sine = 0.0;
+    if (unit < pairs) {
+      first = attention_mode(w) == 0 ? 2u * unit : unit;
+      second = attention_mode(w) == 0 ? 2u * unit + 1u : unit + pairs;
+      if (inside) {
+        const uint64_t turn = attention_table(w) + uint64_t(int64_t(position) * attention_table_stride(w)) + uint64_t(unit) * 8ul;
+        cosine = Float(turn).v;
+        sine = Float(turn + 4ul).v;
+      }
+    }
+    const uvec2 found = look(from + first), other = look(from + second);
+    float a = await_found(found, from + first, stamp), b = await_found(other, from + second, stamp);
+    if (!inside) {
+      a = b = 0.0;
+    } else if (unit < pairs) {
+      const float turned = a * cosine - b * sine;
+      b = a * sine + b * cosine;
+      a = turned;
+    }
+    if (key) {
+      new_key[first / 4u][first % 4u] = rounded(k_dtype, a);
+      new_key[second / 4u][second % 4u] = rounded(k_dtype, b);
+      if (!writes) continue;
+      store_packed(to_key, k_dtype, first, a);
+      if (second != first) store_packed(to_key, k_dtype, second, b);
+    } else {
+      new_query[first / 4u][first % 4u] = a;
+      new_query[second / 4u][second % 4u] = b;
+    }
+  }
+}
+
+/// The keys of a part.
+struct Keys {
+  uint begin, end, first_page, parts;  // of the parts that have any
+  bool wrong;
+};
+Keys keys_of(uint w, uint part) {
+  Keys keys;
+  const bool known = key_slot >= 0 && key_slot < attention_sequences(w);
+  const uint page_size = uint(attention_page(w)), room = uint(attention_pages_a_sequence(w)) * page_size, parts = attention_parts(w);
+  uint end = 0u, begin = 0u;
+  keys.wrong = key_position < -1 || (key_position != -1 && !known);
+  if (key_position >= 0 && known) {
+    end = uint(key_position) + 1u;
+    if (attention_window(w) > 0l) begin = uint(max(0l, int64_t(key_position) - attention_window(w) + 1l));
+    keys.wrong = keys.wrong || end > room;
+    end = min(end, room);
+  }
+  const uint count = max(end - begin, 1u), share = max((count + parts - 1u) / parts, uint(LEAST_KEYS));
+  keys.parts = (count + share - 1u) / share;
+  keys.begin = begin + part * share;
+  keys.end = min(keys.begin + share, end);
+  keys.first_page = keys.begin / page_size;
+  return keys;
+}
+uint64_t page_table(uint w) { return attention_block_table(w) + uint64_t(max(key_slot, 0)) * uint64_t(attention_pages_a_sequence(w)) * 4ul; }
+
+void look_up_position(uint w) {
+  key_position = Int(attention_position(w)).v;
+  key_slot = Int(attention_row_slot(w)).v;
+}
+void look_up_pages(uint w, uint item) {
+  const Keys keys = keys_of(w, item % attention_parts(w));
+  const uint page_size = uint(attention_page(w)), mine = keys.first_page + gl_LocalInvocationID.x;
+  key_page = new_page = -1;
+  if (item / attention_parts(w) >= attention_heads(w) || keys.begin >= keys.end) return;
+  if (mine * page_size < keys.end) key_page = Int(page_table(w) + uint64_t(mine) * 4ul).v;
+  if (key_position / attention_page(w) < attention_pages_a_sequence(w)) new_page = Int(page_table(w) + uint64_t(key_position / attention_page(w)) * 4ul).v;
+}
+
+/// One part of one head.
+void attend_part(uint s, uint run, uint head, uint part) {
+  const uint w = s & 3u, group = gl_SubgroupID, groups = gl_NumSubgroups, keys_a_subgroup = subgroup_lanes / uint(key_lanes);
+  const uint key_lane = lane_of_subgroup % uint(key_lanes), key_of_subgroup = lane_of_subgroup / uint(key_lanes), c = key_lane * 8u;
+  const uint d = attention_d(w), dv = attention_dv(w), kv_head = head / (attention_heads(w) / attention_kv_heads(w)), stamp = run + s;
+  const uint page_size = uint(attention_page(w));
+  const int position = key_position;
+  const bool inside = position >= 0 && position < attention_positions(w);
+  const Keys keys = keys_of(w, part);
+  if (part >= keys.parts) return;
+  const uint part_begin = keys.begin, part_end = keys.end, first_page = keys.first_page, used = keys.parts;
+  const uint64_t table = page_table(w);
+  {  // every page that is needed has to be there
+    bool lacks = keys.wrong;
+    if ((first_page + gl_LocalInvocationID.x) * page_size < part_end) {
+      if (gl_LocalInvocationID.x < uint(MOST_PAGES)) page_at[gl_LocalInvocationID.x] = key_page;
+      lacks = lacks || key_page < 0 || key_page >= attention_pages(w);
+    }
+    for (uint i = first_page + gl_LocalInvocationID.x + gl_WorkGroupSize.x; i * page_size < part_end; i += gl_WorkGroupSize.x) {
+      const int at = Int(table + uint64_t(i) * 4ul).v;
+      if (i - first_page < uint(MOST_PAGES)) page_at[i - first_page] = at;
+      lacks = lacks || at < 0 || at >= attention_pages(w);
+    }
+    if (lacks) atomicOr(fault, 1u);
+  }
+  group_barrier();
+  const bool good = fault == 0u;
+  const uint round_keys = groups * keys_a_subgroup * uint(steps_at_once);
+  PackedEight key[steps_at_once], value[steps_at_once];
+#define LOAD_KEYS(first_)                                                                                                                    \
+  [[unroll]] for (int j = 0; j < steps_at_once; ++j) {                                                                                       \
+    const uint at_key = (first_) + (group * uint(steps_at_once) + uint(j)) * keys_a_subgroup + key_of_subgroup;                              \
+    key[j].v = value[j].v = uvec4[2](uvec4(0u), uvec4(0u));                                                                                  \
+    if (at_key >= part_end || at_key == uint(position)) continue; /* the new one is not in the cache */                                      \
+    const uint in_table = at_key / page_size, at = at_key % page_size;                                                                       \
+    const int page = in_table - first_page < uint(MOST_PAGES) ? page_at[in_table - first_page] : Int(table + uint64_t(in_table) * 4ul).v;    \
+    if (c < d) key[j] = load_eight(attention_k_cache(w) + uint64_t(int64_t(page) * attention_k_page(w) + int64_t(kv_head) * attention_k_head(w) + int64_t(at) * attention_k_position(w)), k_dtype, c);      \
+    if (c < dv) value[j] = load_eight(attention_v_cache(w) + uint64_t(int64_t(page) * attention_v_page(w) + int64_t(kv_head) * attention_v_head(w) + int64_t(at) * attention_v_position(w)), v_dtype, c);   \
+  }
+  if (good) LOAD_KEYS(part_begin)
+  rotate(w, stamp - 1u, head, kv_head, position, inside, part == 0u && head % (attention_heads(w) / attention_kv_heads(w)) == 0u);
+  group_barrier();
+  Eight query;
+  query.v = vec4[2](vec4(0.0), vec4(0.0));
+  if (c < d) {
+    query.v[0] = new_query[c / 4u] * attention_scale(w);
+    query.v[1] = new_query[c / 4u + 1u] * attention_scale(w);
+  }
+  Eight total;
+  total.v = vec4[2](vec4(0.0), vec4(0.0));
+  float most = -INFINITY, sum = 0.0;
+  for (uint first = part_begin; good && first < part_end; first += round_keys) {
+    float score[steps_at_once];
+    float now = most;
+    [[unroll]] for (int j = 0; j < steps_at_once; ++j) {
+      const uint at_key = first + (group * uint(steps_at_once) + uint(j)) * keys_a_subgroup + key_of_subgroup;
+      Eight k8 = open_eight(key[j], k_dtype);
+      if (at_key == uint(position) && c < d) k8.v = vec4[2](new_key[c / 4u], new_key[c / 4u + 1u]);
+      score[j] = sum_of_key_lanes(dot_of_eights(query, k8));
+      if (has_softcap() && attention_softcap(w) > 0.0) score[j] = attention_softcap(w) * tanh_of(score[j] / attention_softcap(w));
+      if (at_key >= part_end) score[j] = -INFINITY;
+      now = is_nan(score[j]) ? score[j] : max(now, score[j]);
+    }
+    for (uint l = uint(key_lanes); l < subgroup_lanes; l *= 2u) {
+      const float there = subgroupShuffleXor(now, l);
+      now = is_nan(there) ? there : is_nan(now) ? now : max(now, there);
+    }
+    const float shift = now == -INFINITY ? 0.0 : now, kept = most == -INFINITY ? 0.0 : exp_of(most - shift);
+    sum *= kept;
+    total.v[0] *= kept;
+    total.v[1] *= kept;
+    [[unroll]] for (int j = 0; j < steps_at_once; ++j) {
+      const uint at_key = first + (group * uint(steps_at_once) + uint(j)) * keys_a_subgroup + key_of_subgroup;
+      const float weight = score[j] == -INFINITY ? 0.0 : exp_of(score[j] - shift);
+      sum += weight;
+      if (weight == 0.0) continue;  // what is not seen is not loaded into arithmetic
+      Eight v8 = open_eight(value[j], v_dtype);
+      if (at_key == uint(position) && c < dv) v8.v = vec4[2](new_value[c / 4u], new_value[c / 4u + 1u]);
+      total.v[0] += weight * v8.v[0];
+      total.v[1] += weight * v8.v[1];
+    }
+    most = now;
+    if (first + round_keys < part_end) LOAD_KEYS(first + round_keys)
+  }
+  for (uint l = uint(key_lanes); l < subgroup_lanes; l *= 2u) {
+    sum += subgroupShuffleXor(sum, l);
+    [[unroll]] for (int h = 0; h < 2; ++h) {
+      [[unroll]] for (int e = 0; e < 4; ++e) total.v[h][e] += subgroupShuffleXor(total.v[h][e], l);
+    }
+  }
+  if (lane_of_subgroup == 0u) {
+    found_most[group] = most;
+    found_sum[group] = sum;
+  }
+  if (key_of_subgroup == 0u && c < dv) {
+    pool[group * uint(most_d / 4) + c / 4u] = total.v[0];
+    pool[group * uint(most_d / 4) + c / 4u + 1u] = total.v[1];
+  }
+  group_barrier();
+  if (gl_LocalInvocationID.x == 0u) fault = 0u;  // everyone has looked
+  // A lane a subgroup: what that found, and its share.
+  const bool has = lane_of_subgroup < groups;
+  const float its_most = has ? found_most[lane_of_subgroup] : -INFINITY;
+  float best = its_most;
+  for (uint l = 1u; l < subgroup_lanes; l *= 2u) {
+    const float there = subgroupShuffleXor(best, l);
+    best = is_nan(there) ? there : is_nan(best) ? best : max(best, there);
+  }
+  const float its_share = its_most == -INFINITY ? 0.0 : exp_of(its_most - best), all = subgroupAdd(has ? its_share * found_sum[lane_of_subgroup] : 0.0);
+  const uint part_words = dv + 2u, parts_word = attention_part_word(w) + head * attention_parts(w) * part_words;
+  for (uint first = 0u; first < dv; first += gl_WorkGroupSize.x) {
+    const uint i = first + gl_LocalInvocationID.x;
+    float v = 0.0;
+    for (uint g = 0u; g < groups; ++g) {
+      const float of_group = subgroupShuffle(its_share, g);
+      if (of_group != 0.0 && i < dv) v += pool[g * uint(most_d / 4) + i / 4u][i % 4u] * of_group;
+    }
+    if (i >= dv) continue;
+    if (part != 0u) {
+      post(parts_word + part * part_words + i, v, stamp);
+      continue;
+    }
+    float joined_most = best, joined = all;
+    for (uint q = 1u; q < used; ++q) {  // in the order of the parts
+      const uint from = parts_word + q * part_words;
+      const float other_most = await(from + dv, stamp), other_sum = await(from + dv + 1u, stamp), other = await(from + i, stamp);
+      const float above = is_nan(other_most) ? other_most : is_nan(joined_most) ? joined_most : max(joined_most, other_most);
+      const float here = joined_most == -INFINITY ? 0.0 : exp_of(joined_most - above), there = other_most == -INFINITY ? 0.0 : exp_of(other_most - above);
+      v = v * here + other * there;
+      joined = joined * here + other_sum * there;
+      joined_most = above;
+    }
+    v = !good || joined == 0.0 ? 0.0 : v / joined;
+    post(attention_y_word(w) + head * dv + i, v, stamp);
+    if (attention_y(w) != 0ul) Float(attention_y(w) + uint64_t(head * dv + i) * 4ul).v = v;
+  }
+  if (part != 0u && gl_LocalInvocationID.x == 0u) {
+    post(parts_word + part * part_words + dv, best, stamp);
+    post(parts_word + part * part_words + dv + 1u, all, stamp);
+  }
+  if (!good && gl_LocalInvocationID.x == 0u && head == 0u) raise(p.faults, FAULT_INDEX_RANGE);
+}
+
+void attend(uint s, uint run) {
+  const uint w = s & 3u, parts = attention_parts(w);
+  for (uint item = gl_WorkGroupID.x; item < attention_heads(w) * parts; item += gl_NumWorkGroups.x) {
+    if (item != gl_WorkGroupID.x) look_up_pages(w, item);
+    attend_part(s, run, item / parts, item % parts);
+    group_barrier();
+  }
+}
