@@ -122,8 +122,8 @@ def main():
         with tempfile.TemporaryDirectory(prefix="quern-sanitizer-") as folder:
             began = time.monotonic()
             done = run([arguments.sanitizer, "--tool", arguments.tool, "--target-processes", "all", "--log-file", f"{folder}/log.%p",
-                        arguments.conformance, "run", "--backend", "cuda", "--profile", arguments.profile, "--shard", f"{index}/{count}",
-                        "--journal", f"{folder}/journal.jsonl", "--deadline", "600", *chosen, *arguments.more], left)
+                        arguments.conformance, "run", "--backend", "cuda", "--option", "memory=plain", "--profile", arguments.profile,
+                        "--shard", f"{index}/{count}", "--journal", f"{folder}/journal.jsonl", "--deadline", "600", *chosen, *arguments.more], left)
             if done is None:
                 return 4
             found, words = verdict(arguments.tool, sorted(pathlib.Path(folder).glob("log.*")), *done)

@@ -4,6 +4,7 @@
 #include "fusion.hpp"
 #include "ops/attention.hpp"
 #include "ops/matmul.hpp"
+#include "ops/rings.hpp"
 
 #include <algorithm>
 #include <map>
@@ -12,13 +13,14 @@ namespace quern::cuda {
 namespace {
 
 constexpr std::uint32_t none = QUERN_NONE;
-constexpr int raw_codes = -1;  // of Key: f32, which each product quantises itself
+constexpr int raw_codes = -1;   // of Key: f32, which each product quantises itself
+constexpr int raw_floats = -2;  // f32, for weights of f16 and bf16
 
 /// Activations that a product takes of a value, perhaps times a norm's weight.
 struct Key {
   std::uint32_t value;  // root
   std::uint32_t norm;   // node, or none
-  int codes;            // dtype of Activations, or raw_codes
+  int codes;            // dtype of Activations, raw_codes or raw_floats
   auto operator<=>(const Key&) const = default;
 };
 struct Companion {
@@ -35,6 +37,7 @@ class Fuser : Uses {
   }
 
   Schedule run() {
+    rings_ = most_rows_ == 1 && rings_serve_all();
     find_deferred_norms();
     find_keys();
     find_attention();
@@ -67,18 +70,33 @@ class Fuser : Uses {
   /// Weights of f16 or bf16, one row: activations of the same type. More rows have products of many rows (wide.hpp).
   bool takes_floats(const Node& node, const Tensor& b) const {
     const bool allowed = b.dtype == QUERN_F16 ? node.f16_allowed : b.dtype == QUERN_BF16 && node.bf16_allowed;
-    return allowed && most_rows_ == 1 && b.rank == 2 && tiles_serve(b.dtype, b.last(), 1, card_);
+    return allowed && most_rows_ == 1 && b.rank == 2 &&
+           (rings_serve(b.dtype, b.last(), card_) || tiles_serve(b.dtype, b.last(), 1, card_));
   }
   int codes_of(std::uint32_t product) const {
-    const quern_dtype dtype = tensor(graph_.nodes[product].inputs[1]).dtype;
-    return is_float(dtype) ? static_cast<int>(dtype) : takes_raw(product) ? raw_codes : 0;
+    const Tensor& b = tensor(graph_.nodes[product].inputs[1]);
+    if (is_float(b.dtype)) return rings_serve(b.dtype, b.last(), card_) ? raw_floats : static_cast<int>(b.dtype);
+    return takes_raw(product) ? raw_codes : 0;
+  }
+  /// Models of Q5_K and Q6_K alone, one row: by kernels/rings.cu, which unpacks them with fewer instructions. Of other block formats
+  /// kernels/stream.cu is as fast or faster.
+  bool rings_serve_all() const {
+    bool any = false;
+    for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) {
+      if (!is_product(n)) continue;
+      const Tensor& b = tensor(graph_.nodes[n].inputs[1]);
+      if (is_float(b.dtype)) continue;
+      if (blocks_of(b).aligned == 0 || !rings_serve(b.dtype, b.last(), card_)) return false;
+      any = true;
+    }
+    return any;
   }
   /// One row by kernels/stream.cu. Attention quantises what it makes, and larger rows are dearer to read in f32 by every block.
   bool takes_raw(std::uint32_t product) const {
     const Node& node = graph_.nodes[product];
     const Tensor& b = tensor(node.inputs[1]);
     const std::uint32_t made_by = maker(root(node.inputs[0]));
-    return most_rows_ == 1 && b.last() <= most_raw && blocks_of(b).aligned != 0 && tiles_serve(b.dtype, b.last(), 1, card_) &&
+    return most_rows_ == 1 && (rings_ || b.last() <= most_raw) && blocks_of(b).aligned != 0 && tiles_serve(b.dtype, b.last(), 1, card_) &&
            (made_by == none || graph_.nodes[made_by].op != QUERN_OP_ATTENTION);
   }
 
@@ -108,13 +126,13 @@ class Fuser : Uses {
       const Key key = key_of(n);
       if (keys_.contains(key)) continue;
       const std::int64_t k = tensor(graph_.nodes[n].inputs[0]).last();
-      keys_[key] = {static_cast<std::uint32_t>(schedule_.extras.size()), k, key.codes == raw_codes};
-      schedule_.extras.push_back(key.codes == raw_codes ? 0 : activation_bytes(k));
+      keys_[key] = {static_cast<std::uint32_t>(schedule_.extras.size()), k, key.codes < 0};
+      schedule_.extras.push_back(key.codes < 0 ? 0 : activation_bytes(k));
     }
   }
   /// The first activations that are wanted of a value.
   std::map<Key, Companion>::iterator wanted(std::uint32_t value_root) {
-    for (auto at = keys_.lower_bound({value_root, 0, raw_codes}); at != keys_.end() && at->first.value == value_root; ++at)
+    for (auto at = keys_.lower_bound({value_root, 0, raw_floats}); at != keys_.end() && at->first.value == value_root; ++at)
       if (!at->second.filled) return at;
     return keys_.end();
   }
@@ -176,7 +194,8 @@ class Fuser : Uses {
     ensure(key, first);
     std::vector<std::uint32_t> group{first};
     // A warp takes two neighbouring rows, so that a part before another one has an even number of them.
-    const auto even = [&](std::uint32_t n) { return tensor(graph_.nodes[n].inputs[1]).dims[0] % (key.codes != 0 ? 16 : 2) == 0; };
+    const int alike_rows = key.codes == 0 || key.codes == raw_floats ? 2 : 16;
+    const auto even = [&](std::uint32_t n) { return tensor(graph_.nodes[n].inputs[1]).dims[0] % alike_rows == 0; };
     for (std::uint32_t n = first + 1;
          n < graph_.nodes.size() && group.size() < 3 && even(n - 1) && !done_[n] && is_product(n) && key_of(n) == key;
          ++n)
@@ -203,10 +222,11 @@ class Fuser : Uses {
       biases.push_back(node.inputs.size() > 2 ? node.inputs[2] : none);
       outputs.push_back(node.outputs[0]);
     }
+    const bool by_rings = rings_ || key.codes == raw_floats;
     Post post;
     bool store = true;
     if (stored != none) {
-      post = post_for(root(stored), tensor(weights[0]).dims[0]);
+      if (!by_rings) post = post_for(root(stored), tensor(weights[0]).dims[0]);  // kernels/rings.cu makes no codes
       store = !post.any || !served_by(root(stored), post.key);
       outputs.assign(1, stored);
     }
@@ -228,8 +248,8 @@ class Fuser : Uses {
     step.reads.push_back(residual);
     step.reads.push_back(post.norm.weight);
     if (store) step.writes = outputs;
-    const bool settles = key.codes == raw_codes && !settled_;
-    if (key.codes == raw_codes) {
+    const bool raw = key.codes < 0, settles = raw && !settled_;
+    if (raw) {
       step.reads.push_back(key.value);
       step.reads.push_back(norm.weight);
       settled_ = true;
@@ -251,7 +271,7 @@ class Fuser : Uses {
         for (std::size_t i = 0; i < outputs.size(); ++i) p.part[i].y = context.tensor(outputs[i]).data;
       p.k = static_cast<int>(in.k);
       p.t = static_cast<int>(context.tensor(rows_of).dims[0]);
-      if (key.codes != raw_codes) p.x = activations_at(context.extra(in.slot), in.k, norm.weight != none, key.codes);
+      if (!raw) p.x = activations_at(context.extra(in.slot), in.k, norm.weight != none, key.codes);
       p.x.epsilon = norm.epsilon;
       p.residual = residual == none ? 0 : context.tensor(residual).data;
       p.glu = glu != none;
@@ -260,9 +280,12 @@ class Fuser : Uses {
         p.out_weight = post.norm.weight == none ? 0 : context.tensor(post.norm.weight).data;
         p.out_offset = post.norm.offset;
       }
-      if (key.codes != raw_codes) return launch_gemv(p, false, launcher);
-      const RawInput input{context.tensor(key.value).data, norm.weight == none ? 0 : context.tensor(norm.weight).data, norm.offset,
-                           key.norm != none, settles};
+      RawInput input;
+      if (raw)
+        input = {context.tensor(key.value).data, norm.weight == none ? 0 : context.tensor(norm.weight).data, norm.offset,
+                 key.norm != none, settles};
+      if (by_rings && launch_rings(p, input, launcher)) return;
+      if (!raw) return launch_gemv(p, false, launcher);
       if (!launch_tiles(p, false, launcher, input)) throw Failure(QUERN_INTERNAL, "a product of one row was fused that has no kernel");
     };
     schedule_.steps.push_back(std::move(step));
@@ -374,6 +397,7 @@ class Fuser : Uses {
   CardFacts card_;
   std::vector<bool> done_;
   bool settled_ = false;  // a step before was quantise.cu
+  bool rings_ = false;    // block formats by kernels/rings.cu
   std::map<Key, Companion> keys_;
   std::map<std::uint32_t, Attention> attention_;
   Schedule schedule_;

@@ -38,7 +38,7 @@ void Plan::compile(bool fuse, const CardFacts& card, std::vector<std::uint32_t>&
   if (!mixed.steps.empty()) schedules.push_back(std::move(mixed));
   if (fuse)
     for (const std::uint32_t rows : {8u, 1u})
-      if (Schedule fused = mixed_from <= (rows == 1 ? 1u : 2u) ? Schedule{} : decode_schedule(graph, rows, card); !fused.steps.empty())
+      if (Schedule fused = rows > 1 && mixed_from <= 2 ? Schedule{} : decode_schedule(graph, rows, card); !fused.steps.empty())
         schedules.push_back(std::move(fused));
   for (Schedule& schedule : schedules) schedule.place(graph);
   std::string reason;

@@ -55,6 +55,12 @@ class Script(unittest.TestCase):
         self.assertEqual(self.script("--shards", "1-3/3")[0], 0)
         self.assertEqual(len(self.calls()), 3)  # 1 and 2 are there already
 
+    def test_each_buffer_is_an_allocation_of_its_own(self):
+        # A bulk copy from one piece of the pool into the next is no error, and memcheck knows pieces alone.
+        self.script("--shards", "1-2/3")
+        for call in self.calls():
+            self.assertIn("--option memory=plain", call)
+
     def test_errors_are_errors(self):
         for what, arguments in ({"answer": "ERROR SUMMARY: 2 errors"}, "2 errors"), ({"answer": ""}, "no summary"), ({"CODE": "7"}, "ended with 7"), (
                 {"NO_CASES": "1"}, "no case ran"):

@@ -30,6 +30,7 @@ template <int D, int G> struct Pipe {
   u64 full[Shape<D, G>::TEAMS][Shape<D, G>::STAGES], empty[Shape<D, G>::TEAMS][Shape<D, G>::STAGES];
   float most[Shape<D, G>::TEAMS][G], sum[Shape<D, G>::TEAMS][G];
   u16 own_k[128], own_v[128];  // of the row's own position, where it is new
+  int there[Shape<D, G>::TEAMS][Shape<D, G>::STAGES];  // whether the tile's page is one
 };
 
 template <int F> DEV void eight(const char* from, float* to) {
@@ -89,22 +90,37 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
   }
   const int* table = at<const int>(p.k.block_table) + (i64)(known ? sequence : 0) * p.k.pages_per_sequence;
   const int tiles = end > begin ? (end - begin + AT_ONCE - 1) / AT_ONCE : 0;
-  const auto ask = [&](int tile, int slot) {  // one lane
-    const int key = begin + tile * AT_ONCE, page = __ldcg(table + key / p.k.page);
-    if (page < 0 || page >= p.k.pages) {
-      barrier_expect(&pipe.full[team][slot], 0);
-      return;
-    }
-    const i64 from = (((i64)page * p.k.kv_heads + kv_head) * p.k.page + key % p.k.page) * D;
-    const u32 bytes = (u32)min((int)AT_ONCE, end - key) * D * 2;
+  // Of the tile that a team asks for next: its page's place in the table, and its own in the page. No division in the loop, and no wait
+  // for the table.
+  int index = (begin + team * AT_ONCE) / p.k.page, within = begin + team * AT_ONCE - index * p.k.page, next_page = 0;
+  const auto page_at = [&](int i) { return __ldcg(table + min(i, p.k.pages_per_sequence - 1)); };
+  const auto ask = [&](int tile, int slot, int page, int first) {  // one lane
+    const bool there = page >= 0 && page < p.k.pages;
+    pipe.there[team][slot] = there;
+    const u32 bytes = there ? (u32)min((int)AT_ONCE, end - begin - tile * AT_ONCE) * D * 2 : 0;
     barrier_expect(&pipe.full[team][slot], 2 * bytes);
+    if (!there) return;
+    const i64 from = ((i64)(page * p.k.kv_heads + kv_head) * p.k.page + first) * D;
     bulk_copy(stages + slot * 2 * BYTES, at<const u16>(p.k.cache) + from, bytes, &pipe.full[team][slot]);
     bulk_copy(stages + slot * 2 * BYTES + BYTES, at<const u16>(p.v.cache) + from, bytes, &pipe.full[team][slot]);
   };
+  const auto advance = [&] {
+    for (within += TEAMS * AT_ONCE; within >= p.k.page; ++index) within -= p.k.page;
+  };
   const bool asks = lane == 0 && warp % HEAD_WARPS == 0;
-  if (asks)
+  if (asks) {
+    int pages[STAGES], firsts[STAGES];
+#pragma unroll
+    for (int i = 0; i < STAGES; ++i) {
+      pages[i] = page_at(index);
+      firsts[i] = within;
+      advance();
+    }
+    next_page = page_at(index);
+#pragma unroll
     for (int i = 0; i < STAGES; ++i)
-      if (team + i * TEAMS < tiles) ask(team + i * TEAMS, i);
+      if (team + i * TEAMS < tiles) ask(team + i * TEAMS, i, pages[i], firsts[i]);
+  }
 
   const bool newest_here = p.new_k && known && begin < end && newest == end;  // this block's keys end with the row's own
   // Pairs of the heads' queries, then of the new key.
@@ -188,12 +204,13 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
 #pragma unroll
   for (int h = 0; h < A_WARP; ++h) most[h] = -INFINITY_F;
   const bool plain = p.softcap == 0.0f && p.max_bias == 0.0f;
+  const float scale = plain ? p.scale : 1.0f;
 #pragma unroll 1
   for (int tile = team, n = 0; tile < tiles; tile += TEAMS, ++n) {
-    const int slot = n % STAGES, key0 = begin + tile * AT_ONCE, page = __ldcg(table + key0 / p.k.page);
-    const bool there = page >= 0 && page < p.k.pages;
+    const int slot = n % STAGES, key0 = begin + tile * AT_ONCE;
     char *keys = stages + slot * 2 * BYTES, *values = keys + BYTES;
     barrier_wait(&pipe.full[team][slot], (u32)(n / STAGES) & 1u);
+    const bool there = pipe.there[team][slot] != 0, all = there && key0 >= seen && key0 + AT_ONCE <= end;
     if (newest_here && key0 + AT_ONCE >= end) {  // its own key came from the cache before it was written there; all of a team write the same
       const int r = end - 1 - key0;
       for (int i = lane; i < D; i += 32) {
@@ -205,7 +222,6 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
     float w[TURNS][A_WARP];
 #pragma unroll
     for (int i = 0; i < TURNS; ++i) {
-      const int key = key0 + i * STEP + of;
       float k[8];
       eight<F>(keys + ((i * STEP + of) * D + e) * 2, k);
 #pragma unroll
@@ -215,8 +231,27 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
         for (int j = 0; j < 8; ++j) dot = fmaf(k[j], q[h][j], dot);
 #pragma unroll
         for (int o = LANES / 2; o; o >>= 1) dot += __shfl_xor_sync(~0u, dot, o);
+        w[i][h] = dot * scale;
+      }
+    }
+    if (!plain) {
+#pragma unroll 1
+      for (int n_of = 0; n_of < TURNS * A_WARP; ++n_of) {
+        float v = 0.0f;
+#pragma unroll
+        for (int j = 0; j < TURNS * A_WARP; ++j) v = j == n_of ? w[j / A_WARP][j % A_WARP] : v;
+        v = logit(p, v, t, first_head + own_head + n_of % A_WARP, key0 + n_of / A_WARP * STEP + of, position);
+#pragma unroll
+        for (int j = 0; j < TURNS * A_WARP; ++j) w[j / A_WARP][j % A_WARP] = j == n_of ? v : w[j / A_WARP][j % A_WARP];
+      }
+    }
+    if (!all) {
+#pragma unroll
+      for (int i = 0; i < TURNS; ++i) {
+        const int key = key0 + i * STEP + of;
         const bool sees = there && key < end && key >= seen;
-        w[i][h] = !sees ? -INFINITY_F : plain ? dot * p.scale : logit(p, dot, t, first_head + own_head + h, key, position);
+#pragma unroll
+        for (int h = 0; h < A_WARP; ++h) w[i][h] = sees ? w[i][h] : -INFINITY_F;
       }
     }
     float factor[A_WARP];
@@ -227,12 +262,13 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
       for (int i = 0; i < TURNS; ++i) top = fmaxf(top, w[i][h]);
 #pragma unroll
       for (int o = 16; o >= LANES; o >>= 1) top = fmaxf(top, __shfl_xor_sync(~0u, top, o));
-      factor[h] = most[h] == -INFINITY_F ? 0.0f : expf(most[h] - top);
+      const float base = top == -INFINITY_F ? 0.0f : top;  // no key seen yet: all weights are 0
+      factor[h] = __expf(most[h] - base);
       most[h] = top;
       sum[h] *= factor[h];
 #pragma unroll
       for (int i = 0; i < TURNS; ++i) {
-        w[i][h] = w[i][h] == -INFINITY_F ? 0.0f : expf(w[i][h] - top);
+        w[i][h] = __expf(w[i][h] - base);
         sum[h] += w[i][h];
       }
 #pragma unroll
@@ -243,9 +279,11 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
       const int key = key0 + i * STEP + of;
       float v[8];
       eight<F>(values + ((i * STEP + of) * D + e) * 2, v);
-      const bool sees = there && key < end && key >= seen;  // hidden keys may hold anything
+      if (!all) {  // hidden keys may hold anything
+        const bool sees = there && key < end && key >= seen;
 #pragma unroll
-      for (int j = 0; j < 8; ++j) v[j] = sees ? v[j] : 0.0f;
+        for (int j = 0; j < 8; ++j) v[j] = sees ? v[j] : 0.0f;
+      }
 #pragma unroll
       for (int h = 0; h < A_WARP; ++h)
 #pragma unroll
@@ -256,7 +294,9 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
     if (HEAD_WARPS > 1 && lane == 0) barrier_arrive(&pipe.empty[team][slot]);
     if (!asks) continue;
     if (HEAD_WARPS > 1) barrier_wait(&pipe.empty[team][slot], (u32)(n / STAGES) & 1u);
-    ask(tile + STAGES * TEAMS, slot);
+    ask(tile + STAGES * TEAMS, slot, next_page, within);
+    advance();
+    next_page = page_at(index);
   }
 #pragma unroll
   for (int h = 0; h < A_WARP; ++h) {

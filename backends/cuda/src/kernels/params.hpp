@@ -142,6 +142,24 @@ struct TilesParams {
   int whole;                // 1: a stage is 16 whole rows without gaps, one copy a piece (two under glu)
   int settles;              // 1: the next kernel starts only when all before this one are done
 };
+/// The same of one row for rings.cu: weights of f16 and bf16 take f32 activations, others int8 ones.
+struct RingParams {
+  GemvParams g;            // t, rounds and out are not read
+  struct Pieces {          // of a part's rows
+    int first, end;        // its pairs
+    int count, blocks, here;  // planes; blocks in a row and in a slot
+    int bytes[4], base[4], pitch[4];  // of each plane: bytes of a block, where the first row is in a slot, and the second behind it
+  } pieces[3];
+  int pairs, odd;          // of rows; of gate and up one each. odd: the last one has one row
+  int chunks;              // slots that a pair takes
+  int slots, slot_bytes;   // of a warp
+  int meta_offset, ring_offset;
+  // f32 [k], which every block quantises itself, in place of g.x; 0: g.x.
+  Address raw, raw_weight;  // raw_weight: f32 factor [k], or 0
+  float raw_offset;         // added to it
+  int raw_norm;             // 1: results are those of raw divided by its root mean square, see g.x.epsilon
+  int settles;              // 1: the next kernel starts only when all before this one are done
+};
 struct GemvExactParams {
   Blocks w;
   Address x, bias, c, y;  // x f32 f16 or bf16 [t][k]; c, y [t][rows]

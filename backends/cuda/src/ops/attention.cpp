@@ -34,7 +34,7 @@ PagesShape pages_shape(const AttentionParams& p) {
   PagesShape s{group, group == 1 ? 8 : 4, group == 1 ? 256 : 512, narrow ? 8 : 16, 3, 0};
   const auto round = [](int bytes) { return (bytes + 127) / 128 * 128; };
   const int own = (std::max(group, 4) * d + group * 64 + 3 * group + s.teams * group * d + 1) * 4;
-  const int pipe = 2 * s.teams * s.stages * 8 + 2 * s.teams * group * 4 + 2 * 128 * 2;
+  const int pipe = 2 * s.teams * s.stages * 8 + 2 * s.teams * group * 4 + 2 * 128 * 2 + s.teams * s.stages * 4;
   s.shared = static_cast<unsigned>(round(own) + round(pipe) + s.teams * s.stages * 2 * s.at_once * d * 2);
   return s;
 }
