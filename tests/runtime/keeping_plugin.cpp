@@ -1,7 +1,5 @@
 // The CPU backend, but each of its plans keeps 3 MiB for itself, as its instance says.
-#include "quern/quern_plugin.hpp"
-
-#include <dlfcn.h>
+#include "base_plugin.hpp"
 
 namespace {
 
@@ -18,14 +16,7 @@ quern_status instance_create(quern_plan* plan, const quern_instance_options* opt
 }
 
 quern_plugin_api wrapped() {
-  base = sdk::make_api();
-  auto question = sdk::made<quern_query>();
-  question.abi_minor = QUERN_ABI_MINOR;
-  question.header_hash = QUERN_HEADER_HASH;
-  void* library = ::dlopen(QUERN_BASE_PLUGIN, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return base;
-  const auto query = reinterpret_cast<quern_plugin_query_fn>(::dlsym(library, QUERN_PLUGIN_QUERY_NAME));
-  if (query == nullptr || query(&question, &base, nullptr) != QUERN_OK) return base;
+  base = quern::test::base_plugin();
   quern_plugin_api api = base;
   api.id = sdk::text_of("keeping");
   api.instance_create = instance_create;
