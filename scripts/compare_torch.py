@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Compare Quern's logits of a llama model with PyTorch's, both with a computation in f64.
 
-    compare_torch.py QUERN MODEL.gguf [--backend cuda] [--tokens 200] [--torch-device cuda] [-- MORE...]
+    compare_torch.py QUERN MODEL.gguf [--made-by-transformers PRESET:TYPE] [--backend cuda] [--tokens 200] [--torch-device cuda] [-- MORE...]
 
 MODEL has weights of F32, F16 or BF16 (scripts/make_gguf.py makes one of any size). Both read the same ids; PyTorch computes in the weights'
 own type, as its users do, and in f64 from the same weights. Bound: Quern's logits of the last position are no further from those in f64
 than twice PyTorch's own, as the root of the mean square and at most. A type's rounding decides PyTorch's distance, so the bound holds for
 any type without another number. MORE goes to `quern eval`. Exit: 0 within the bound, 1 not. Needs numpy and torch.
+
+With --made-by-transformers (tinyllama-1.1b:F16) MODEL is written first: a LlamaForCausalLM of transformers with that preset's shape and random
+weights. PyTorch's logits are then that model's own, so that names, rotations and shapes of the file are compared with another's too.
 """
 import argparse
 import json
@@ -18,6 +21,8 @@ import tempfile
 
 import numpy as np
 import torch
+
+import make_gguf
 
 SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 TYPES = {0: torch.float32, 1: torch.float16, 30: torch.bfloat16}
@@ -101,10 +106,58 @@ def last_logits(file, ids, dtype, device):
     return (norm(x[-1:], "output_norm") @ weight(head).T)[0].double().cpu()
 
 
+class Written:
+    """A tensor for make_gguf.write_file, whose bytes are there already."""
+
+    def __init__(self, name, values, kind):
+        self.name, self.shape, self.kind = name, tuple(values.shape), kind
+        self.data = values.contiguous().cpu()
+        self.bytes = values.numel() * values.element_size()
+
+    def write(self, out, _):
+        out.write(memoryview(self.data.view(torch.int16 if self.data.element_size() == 2 else self.data.dtype).numpy()).cast("B"))
+
+
+def made_by_transformers(preset, kind, path, device):
+    """Writes a llama of random weights of transformers, and returns it."""
+    import transformers
+
+    shape, dtype = make_gguf.PRESETS[preset], {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}[kind]
+    if (shape.arch, shape.rope_base) != ("llama", 10000.0):
+        raise ValueError(f"{preset} is a {shape.arch} with rotations of base {shape.rope_base}; a llama of base 10000 is made")
+    config = transformers.LlamaConfig(vocab_size=shape.vocab, hidden_size=shape.dim, intermediate_size=shape.ffn, num_hidden_layers=shape.layers,
+                                      num_attention_heads=shape.heads, num_key_value_heads=shape.kv_heads, max_position_embeddings=shape.context,
+                                      rms_norm_eps=shape.epsilon, tie_word_embeddings=shape.tied)
+    torch.manual_seed(7)
+    with torch.device(device):
+        model = transformers.LlamaForCausalLM(config).eval()
+    with torch.no_grad():
+        for name, values in model.named_parameters():
+            if values.dim() == 1:
+                values.add_(torch.randn_like(values), alpha=0.1)  # norms: all 1 would hide that one is missing
+            values.data = values.data.to(dtype)  # parameters alone: the angles of its rotations stay f32, as when it loads a file
+    ours = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output", "input_layernorm": "attn_norm",
+            "post_attention_layernorm": "ffn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
+            "self_attn.o_proj": "attn_output", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
+    tensors = []
+    for name, values in model.named_parameters():
+        name, at = name.removesuffix(".weight"), ""
+        if name.startswith("model.layers."):
+            _, _, layer, name = name.split(".", 3)
+            at = f"blk.{layer}."
+        if name in ("self_attn.q_proj", "self_attn.k_proj"):  # it turns the halves of a head against each other, the file neighbours
+            values = values.view(-1, 2, shape.dim // shape.heads // 2, shape.dim).transpose(1, 2).reshape(values.shape)
+        values, own = (values.detach(), kind) if values.dim() == 2 else (values.detach().float(), "F32")
+        tensors.append(Written(f"{at}{ours[name]}.weight", values, own))
+    make_gguf.write_file(path, make_gguf.metadata(preset, shape, kind, shape.dim // shape.heads), tensors, 0)
+    return model
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("quern")
     parser.add_argument("model")
+    parser.add_argument("--made-by-transformers", metavar="PRESET:TYPE")
     parser.add_argument("--backend", default="cuda")
     parser.add_argument("--tokens", type=int, default=200)
     parser.add_argument("--torch-device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -114,6 +167,9 @@ def main():
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+    made = None
+    if arguments.made_by_transformers:
+        made = made_by_transformers(*arguments.made_by_transformers.split(":"), arguments.model, arguments.torch_device)
     text = " ".join(f"the {word} of a {word[::-1]} is" for word in ("river", "stone", "house", "light", "paper", "winter", "garden") * 40)
     with tempfile.TemporaryDirectory(prefix="quern-compare-") as folder:
         def ids_of(words):
@@ -138,12 +194,15 @@ def main():
     dtype = file.tensors["blk.0.attn_q.weight"].dtype
     with torch.no_grad():
         exact = last_logits(file, ids, torch.float64, arguments.torch_device)
-        theirs = last_logits(file, ids, dtype, arguments.torch_device)
+        if made is None:
+            theirs = last_logits(file, ids, dtype, arguments.torch_device)
+        else:
+            theirs = made(torch.tensor([ids], device=arguments.torch_device)).logits[0, -1].double().cpu()
     far = lambda x: ((x - exact).pow(2).mean().sqrt().item(), (x - exact).abs().max().item())
     own, torchs = far(ours), far(theirs)
     within = own[0] <= 2 * torchs[0] and own[1] <= 2 * torchs[1]
     print(f"{pathlib.Path(arguments.model).name} {dtype}, {ran['device']}, {len(ids)} tokens, logits of deviation {exact.std().item():.3f}: "
-          f"quern {own[0]:.3g} (most {own[1]:.3g}), PyTorch {torchs[0]:.3g} (most {torchs[1]:.3g}) from f64: {'within' if within else 'BEYOND'} twice")
+          f"quern {own[0]:.3g} (most {own[1]:.3g}), {'PyTorch' if made is None else 'transformers'} {torchs[0]:.3g} (most {torchs[1]:.3g}) from f64: {'within' if within else 'BEYOND'} twice")
     return 0 if within else 1
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Write a synthetic GGUF model with random weights: real shapes, real formats, nonsense text.
 
-    make_gguf.py PRESET TYPE OUT.gguf [--arch llama|qwen2|qwen3] [--tied] [--head-dim N] [--seed N] [--split N]
+    make_gguf.py PRESET TYPE OUT.gguf [--arch llama|qwen2|qwen3] [--tied] [--head-dim N] [--layers N] [--vocab N] [--seed N] [--split N]
 
 For tests and speed comparisons that need no download. Needs numpy only and streams: memory stays below 200 MB.
 
@@ -384,10 +384,13 @@ def parts_of(tensors, count):
     return parts
 
 
-def make(preset, requested, out, arch=None, tied=None, head_dim=None, seed=7, split=1):
+def make(preset, requested, out, arch=None, tied=None, head_dim=None, layers=None, vocab=None, seed=7, split=1):
     """Writes the model; returns the paths written."""
     shape = PRESETS[preset]
-    shape = dataclasses.replace(shape, arch=arch or shape.arch, tied=shape.tied if tied is None else tied)
+    shape = dataclasses.replace(shape, arch=arch or shape.arch, tied=shape.tied if tied is None else tied,
+                                layers=shape.layers if layers is None else layers, vocab=shape.vocab if vocab is None else vocab)
+    if shape.layers < 1 or shape.vocab < 320:
+        raise ValueError(f"{shape.layers} layers and {shape.vocab} tokens were asked for; a model has at least 1 and 320")
     head_dim = head_dim or shape.dim // shape.heads
     tensors = tensors_of(shape, requested, head_dim)
     if not 1 <= split <= min(len(tensors), 99999):
@@ -412,12 +415,14 @@ def main():
     parser.add_argument("--arch", choices=ARCHITECTURES, help="default: the preset's")
     parser.add_argument("--tied", action="store_true", default=None, help="the head is the embedding")
     parser.add_argument("--head-dim", type=int, help="default: width / heads")
+    parser.add_argument("--layers", type=int, help="default: the preset's")
+    parser.add_argument("--vocab", type=int, help="default: the preset's; 600000 of llama-7b in F16 make one tensor of 4.9 GB")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--split", type=int, default=1, help="number of files")
     arguments = parser.parse_args()
     try:
         make(arguments.preset, arguments.type, arguments.out, arguments.arch, arguments.tied, arguments.head_dim,
-             arguments.seed, arguments.split)
+             arguments.layers, arguments.vocab, arguments.seed, arguments.split)
     except (OSError, ValueError) as error:
         parser.exit(2, f"make_gguf.py: {error}\n")
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """What a decode step asks of the driver, and what `quern run --trace` says of it: one graph, no allocation, token ids back.
 
-usage: decode_step_test.py QUERN MODEL PLUGIN_FOLDER FAKE_DRIVER_FOLDER
+usage: decode_step_test.py QUERN MODEL PLUGIN_FOLDER DRIVER_FOLDER [SPIED_DRIVER]
 
-The driver is tests/backends/cuda/fake_driver with FAKE_ANY_KERNEL: it computes nothing and writes down what it is asked.
+The driver is tests/backends/cuda/fake_driver with FAKE_ANY_KERNEL: it computes nothing and writes down what it is asked. On a card it is
+fake_driver/spying_cuda.cpp, which hands on to SPIED_DRIVER, the card's own libcuda.so.1.
 """
 import json
 import os
@@ -14,6 +15,7 @@ import tempfile
 import unittest
 
 QUERN, MODEL, PLUGINS, DRIVER = sys.argv[1:5]
+SPIED = sys.argv[5] if len(sys.argv) > 5 else None
 TOKENS = 24
 
 
@@ -23,8 +25,10 @@ class DecodeStep(unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory(prefix="quern-decode-step-")
         cls.addClassCleanup(cls.folder.cleanup)
         here = pathlib.Path(cls.folder.name)
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("QUERN_", "CUDA_"))}
-        environment = {**kept, "LD_LIBRARY_PATH": DRIVER, "FAKE_LOG": str(here / "log"), "HOME": str(here), "XDG_CONFIG_HOME": str(here / "config"),
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("QUERN_", "CUDA_", "FAKE_")) or k == "CUDA_VISIBLE_DEVICES"}
+        log = {"SPIED_DRIVER": SPIED, "SPY_LOG": str(here / "log")} if SPIED else {"FAKE_LOG": str(here / "log")}
+        path = f"{DRIVER}:{kept.get('LD_LIBRARY_PATH', '')}" if SPIED else DRIVER
+        environment = {**kept, "LD_LIBRARY_PATH": path, **log, "HOME": str(here), "XDG_CONFIG_HOME": str(here / "config"),
                        "XDG_CACHE_HOME": str(here / "cache")}
         done = subprocess.run([QUERN, "run", MODEL, "--raw", "hello", "--max-tokens", str(TOKENS), "--temperature", "0", "--logit-bias", "2=-inf",
                                "--backend", "cuda", "--backend-path", PLUGINS, "--trace", str(here / "trace.json"), "--json", "-q"],
@@ -51,6 +55,8 @@ class DecodeStep(unittest.TestCase):
         spans = [e for e in self.trace["traceEvents"] if e["ph"] == "X"]
         decode = [e["args"] for e in spans if e["name"] == "decode step"]
         self.assertEqual(len(decode), len(self.answer["ids"]) - 1)
+        if SPIED:
+            print(f"a decode step, by the trace: {decode[-1]}")
         for step in decode:
             self.assertEqual((step["rows"], step["outputs"], step["bytes_from_devices"], step["bytes_between_devices"]), (1, 1, 8, 0))
             self.assertLess(step["bytes_to_devices"], 256)
@@ -62,6 +68,8 @@ class DecodeStep(unittest.TestCase):
 
     def test_every_node_has_a_device_and_kernels_run_on_it(self):
         self.assertGreater(len(self.trace["nodes"]), 16)
+        self.assertEqual(sum(k["nodes"] for k in self.trace["kernels"]), len(self.trace["nodes"]))
+        self.assertTrue(all(".cuda" in k["kernel"] for k in self.trace["kernels"]), self.trace["kernels"])
         self.assertEqual({n["device"] for n in self.trace["nodes"]}, {"cuda:0"})
         self.assertEqual({k["device"] for k in self.trace["kernels"]}, {"cuda:0"})
         names = [e["args"]["name"] for e in self.trace["traceEvents"] if e["ph"] == "M"]

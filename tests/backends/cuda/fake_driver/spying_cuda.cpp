@@ -1,0 +1,61 @@
+// A libcuda.so.1 that hands every call on to the driver that SPIED_DRIVER names, a card's or fake_cuda.cpp's, and writes down in the file
+// SPY_LOG what it was asked, in the words of fake_cuda.cpp: what a step asks of a real card's driver.
+//
+// No function here has more than six arguments, all of them integers or pointers, which x86-64 and AArch64 pass in registers: so one
+// signature hands on any of them.
+#include "driver.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <string_view>
+
+namespace {
+
+using Word = unsigned long;
+using AnyFunction = int (*)(Word, Word, Word, Word, Word, Word);
+
+thread_local bool capturing = false;
+
+AnyFunction real(const char* name) {
+  static void* const driver = dlopen(std::getenv("SPIED_DRIVER"), RTLD_NOW | RTLD_LOCAL);
+  void* const function = driver == nullptr ? nullptr : dlsym(driver, name);
+  if (function == nullptr) {
+    std::fprintf(stderr, "spying_cuda: SPIED_DRIVER names no driver with %s\n", name);
+    std::abort();
+  }
+  return reinterpret_cast<AnyFunction>(function);
+}
+
+void note(const char* what, unsigned long long bytes) {
+  static std::FILE* const log = std::fopen(std::getenv("SPY_LOG"), "ae");
+  if (log == nullptr) std::abort();
+  std::fprintf(log, "%s %llu \n", what, bytes);
+  std::fflush(log);
+}
+
+/// The line of a call, where it has one.
+void note_call(std::string_view name, Word b, Word c) {
+  if (name == "cuMemAlloc_v2" || name == "cuMemCreate") note("alloc", b);
+  else if (name == "cuMemHostAlloc") note("host_alloc", b);
+  else if (name == "cuMemcpyHtoDAsync_v2") note(capturing ? "captured_copy" : "to_device", c);
+  else if (name == "cuMemcpyDtoHAsync_v2") note(capturing ? "captured_copy" : "from_device", c);
+  else if (name == "cuMemcpyDtoDAsync_v2") note(capturing ? "captured_copy" : "inside", c);
+  else if (name == "cuMemsetD32Async" || name == "cuMemsetD8Async") note(capturing ? "captured_set" : "set", c);
+  else if (name == "cuLaunchKernelEx") note(capturing ? "captured_launch" : "launch", 0);
+  else if (name == "cuGraphInstantiateWithFlags") note("instantiate", 0);
+  else if (name == "cuGraphLaunch") note("graph", 0);
+  else if (name == "cuStreamSynchronize" || name == "cuEventSynchronize" || name == "cuCtxSynchronize") note("wait", 0);
+  else if (name == "cuStreamBeginCapture_v2") capturing = true;
+  else if (name == "cuStreamEndCapture") capturing = false;
+}
+
+}  // namespace
+
+#define SPY(name, arguments) \
+  extern "C" [[gnu::visibility("default")]] int name(Word a, Word b, Word c, Word d, Word e, Word f) { \
+    static const AnyFunction function = real(#name); \
+    note_call(#name, b, c); \
+    return function(a, b, c, d, e, f); \
+  }
+QUERN_CUDA_FUNCTIONS(SPY)
