@@ -1,7 +1,5 @@
 // The CPU backend, but one call of the runtime meets a refusal of its arguments: prepare, or the one that QUERN_REFUSED names.
-#include "quern/quern_plugin.hpp"
-
-#include <dlfcn.h>
+#include "base_plugin.hpp"
 
 #include <cstdlib>
 #include <string_view>
@@ -21,14 +19,7 @@ quern_status refuse_prepare(quern_device*, quern_queue*, const quern_array*, con
 quern_status refuse_submit(quern_device*, quern_queue*, const quern_array*, quern_error* error) { return refuse(error); }
 
 quern_plugin_api wrapped() {
-  quern_plugin_api api = sdk::make_api();
-  auto question = sdk::made<quern_query>();
-  question.abi_minor = QUERN_ABI_MINOR;
-  question.header_hash = QUERN_HEADER_HASH;
-  void* library = ::dlopen(QUERN_BASE_PLUGIN, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return api;
-  const auto query = reinterpret_cast<quern_plugin_query_fn>(::dlsym(library, QUERN_PLUGIN_QUERY_NAME));
-  if (query == nullptr || query(&question, &api, nullptr) != QUERN_OK) return api;
+  quern_plugin_api api = quern::test::base_plugin();
   api.id = sdk::text_of("refusing");
   const char* chosen = std::getenv("QUERN_REFUSED");
   if (chosen != nullptr && std::string_view(chosen) == "submit") {

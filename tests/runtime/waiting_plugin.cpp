@@ -1,7 +1,5 @@
 // The CPU backend, but while QUERN_TEST_WAIT is set a run lasts until it is cancelled, 5 s at most.
-#include "quern/quern_plugin.hpp"
-
-#include <dlfcn.h>
+#include "base_plugin.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -9,8 +7,6 @@
 #include <thread>
 
 namespace {
-
-namespace sdk = quern::sdk;
 
 quern_plugin_api base;
 std::atomic<bool> asked{false};
@@ -32,16 +28,9 @@ quern_status run_cancel(quern_instance*, quern_error*) {
 }
 
 quern_plugin_api wrapped() {
-  quern_plugin_api api = sdk::make_api();
-  auto question = sdk::made<quern_query>();
-  question.abi_minor = QUERN_ABI_MINOR;
-  question.header_hash = QUERN_HEADER_HASH;
-  void* library = ::dlopen(QUERN_BASE_PLUGIN, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return api;
-  const auto query = reinterpret_cast<quern_plugin_query_fn>(::dlsym(library, QUERN_PLUGIN_QUERY_NAME));
-  if (query == nullptr || query(&question, &api, nullptr) != QUERN_OK) return api;
+  quern_plugin_api api = quern::test::base_plugin();
   base = api;
-  api.id = sdk::text_of("waiting");
+  api.id = quern::sdk::text_of("waiting");
   api.submit = submit;
   api.run_cancel = run_cancel;
   return api;
