@@ -235,6 +235,7 @@ def check_refusal(machine):
         named = {"limit": re.search(r"--memory (cuda:0=\w+) would hold all of it", err), "context": re.search(r"a context of (\d+) would fit", err),
                  "layers": re.search(r"(\d+) of its 30 layers would fit", err)}
         require(all(named[kind] for kind in want), "the nearest setting is not named:", err)
+        require(named["layers"] is None or int(named["layers"][1]) < 30, "all layers are some of them:", err)
         code, _, why = run(named["limit"][1].split("=")[1])
         require(code == 0, "the limit that was named does not do:", why)
         if "context" in want:

@@ -6,16 +6,19 @@
 
 A kernel under compute-sanitizer takes 10 to 100 times as long: the profile goes in shards over as many runs as are needed. A run appends
 to the report a line for each shard when it ends; a shard that is in it already, clean, is skipped. With --seconds no shard begins after that
-time, and one that is not through at its end counts as not run. --at-once runs so many shards side by side: a process under the tool uses one
-core, and little of the card.
+time, and one that is not through at its end counts as not run. --at-once runs so many shards side by side. Few and long shards are best: the
+first case of a process waits 2 to 5 s for the tool and the kernels, and processes take turns on the card (one H200, memcheck, a case of
+the quick profile: 3 ms alone, 12 ms of four side by side, 22 ms of twelve).
 
---one-case-per-kernel takes the fastest green case of each kernel that a journal of `quern-conformance run` names.
+--one-case-per-kernel takes the fastest green case of each kernel that a journal of `quern-conformance run` names. --kernels checks only
+kernels whose name has one of these parts; the others run as fast as without the tool.
 
 MORE goes to `quern-conformance run`: --jobs 8, for example. Exit: 0 all shards asked for are clean, 1 one has errors, 2 usage,
 3 no compute-sanitizer, 4 some were not run for want of time.
 """
 import argparse
 import concurrent.futures
+import itertools
 import json
 import os
 import pathlib
@@ -98,18 +101,26 @@ def main():
     parser.add_argument("--seconds", type=float, default=0, help="0: as long as it takes")
     parser.add_argument("--at-once", type=int, default=1, metavar="N")
     parser.add_argument("--one-case-per-kernel", metavar="JOURNAL")
+    parser.add_argument("--kernels", default="", metavar="PART,PART")
+    parser.add_argument("--journals", type=pathlib.Path, metavar="FOLDER", help="keeps the journal of each shard, of those that were cut too")
     parser.add_argument("--sanitizer", default=shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer", metavar="PROGRAM")
     parser.add_argument("more", nargs="*")
     arguments = parser.parse_args()
     if shutil.which(arguments.sanitizer) is None:
         print(f"cuda_sanitizer.py: no compute-sanitizer at {arguments.sanitizer}; it comes with the CUDA toolkit, or name it with --sanitizer", file=sys.stderr)
         return 3
-    chosen, what = [], f"{arguments.tool} {arguments.profile}"
+    filters = [value for flag, value in zip(arguments.more, arguments.more[1:]) if flag == "--filter"]
+    chosen, what = [], " ".join([arguments.tool, arguments.profile, *filters])
     if arguments.one_case_per_kernel:
         cases, kernels = cases_of(arguments.one_case_per_kernel)
         chosen = [word for case in cases for word in ("--filter", case)]
         what += f", {len(cases)} cases of {kernels} kernels"
+    only = [word for part in filter(None, arguments.kernels.split(",")) for word in ("--kernel-name", f"kns={part}")]
+    if only:
+        what += f", kernels {arguments.kernels}"
     end = time.monotonic() + arguments.seconds if arguments.seconds else None
+    # Each run of the tool listens on ports of its own: by itself all share ten from 49152 on, and the eleventh waits.
+    ports = itertools.count(10000 + os.getpid() % 30 * 700, 10)
 
     def shard(index, count):
         """0 clean, 1 with errors, 4 not run to its end."""
@@ -121,13 +132,16 @@ def main():
             return 4
         with tempfile.TemporaryDirectory(prefix="quern-sanitizer-") as folder:
             began = time.monotonic()
-            done = run([arguments.sanitizer, "--tool", arguments.tool, "--target-processes", "all", "--log-file", f"{folder}/log.%p",
+            done = run([arguments.sanitizer, "--tool", arguments.tool, "--target-processes", "all", "--log-file", f"{folder}/log.%p", "--port", str(next(ports)), *only,
                         arguments.conformance, "run", "--backend", "cuda", "--option", "memory=plain", "--profile", arguments.profile,
                         "--shard", f"{index}/{count}", "--journal", f"{folder}/journal.jsonl", "--deadline", "600", *chosen, *arguments.more], left)
+            journal = pathlib.Path(folder, "journal.jsonl")
+            if arguments.journals and journal.exists():
+                arguments.journals.mkdir(parents=True, exist_ok=True)
+                shutil.copy(journal, arguments.journals / f"{arguments.tool}-{index}-of-{count}.jsonl")
             if done is None:
                 return 4
             found, words = verdict(arguments.tool, sorted(pathlib.Path(folder).glob("log.*")), *done)
-            journal = pathlib.Path(folder, "journal.jsonl")
             ended = sum('"end":' in line for line in journal.read_text().splitlines()) if journal.exists() else 0
             seconds = time.monotonic() - began
             if ended == 0 and found == "clean":

@@ -381,9 +381,10 @@ QUERN_API quern_status quern_session_create(quern_model *model, const quern_sess
                                             quern_session **out);
 QUERN_API void quern_session_release(quern_session *session);
 
-/* Ends the generate, evaluate or bench call that runs on the session, if any, before its next step: generate
- * then returns QUERN_OK with finish CANCELLED, evaluate returns QUERN_CANCELLED. Any thread, and safe in a
- * signal handler: it only sets a flag. Without a running call it does nothing. */
+/* Ends the generate, evaluate or bench call that runs on the session, if any: on a CPU within some 50 ms, on a
+ * GPU after its step. Generate then returns QUERN_OK with finish CANCELLED, evaluate returns QUERN_CANCELLED.
+ * The sequences hold what they held before the step that was ended. Any thread, and safe in a signal handler: it
+ * only sets flags. Without a running call it does nothing. */
 QUERN_API void quern_cancel(quern_session *session);
 
 /* How many tokens a sequence holds. Errors: QUERN_INVALID_ARGUMENT for a sequence that the session does not

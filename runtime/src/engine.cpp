@@ -235,6 +235,11 @@ std::unique_ptr<Trace> Engine::take_trace() noexcept {
   return std::move(trace_);
 }
 
+void Engine::cancel() noexcept {
+  cancel_requested_ = true;
+  program_->cancel();  // a step of a prompt may take seconds
+}
+
 void Engine::clear_cancel() noexcept {
   cancel_requested_ = false;
   program_->clear_cancel();

@@ -58,7 +58,7 @@ class Engine {
   void hidden(std::uint32_t output, std::span<float> out) const;
 
   /// From any thread, and from a signal handler.
-  void cancel() noexcept { cancel_requested_ = true; }
+  void cancel() noexcept;
   bool cancel_requested() const noexcept { return cancel_requested_; }
   void clear_cancel() noexcept;
 

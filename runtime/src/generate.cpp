@@ -227,7 +227,12 @@ std::vector<Answer> generate(Engine& engine, std::vector<Request> requests, Gene
       }
     }
     const Clock::time_point before = Clock::now();
-    engine.step(rows, samplers);
+    try {
+      engine.step(rows, samplers);
+    } catch (const Error& error) {
+      if (error.code() != QUERN_CANCELLED || !engine.cancel_requested()) throw;
+      continue;  // to the answers' end, above
+    }
     const double spent = seconds_since(before);
     const bool prefill = rows.size() > drawers.size() ||
                          std::ranges::any_of(drawers, [](const Stream* s) { return !s->drawing; });

@@ -295,7 +295,7 @@ void Model::refuse(const Program& program, const std::vector<WantedWeight>& want
   if (budget.limit() != 0 && (!free || needed <= *free)) nearest += concat("; the limit --memory ", label, "=", limit_text(needed), " would hold all of it");
   if (lack.device == 0 && !budget.host_memory()) {
     const LayerSplit split = split_layers(layer_bytes(program, *step_, wanted), {lack.available, std::nullopt});
-    if (split.layers[0] > 0) {
+    if (split.layers[0] > 0 && split.layers[0] < step_->k_cache.size()) {
       const std::string backend = label.substr(0, label.find(':'));
       nearest += concat("; ", split.layers[0], " of its ", step_->k_cache.size(), " layers would fit, the others run elsewhere with ",
                         devices_.size() > 1 ? "fallback auto or warn" : concat("--backend ", backend, ",cpu"));

@@ -53,6 +53,13 @@ blamed hangs timeout 'no answer within' --deadline 1
 blamed loses_device device_lost 'the device was lost'
 blamed loses_device_in_status device_lost 'code'
 
+# The survey judges how long a probe takes. Probes for kernels by name, of which many start side by side, may take longer than its limit.
+rm -f "$out/probed"
+slow_probe() { QUERN_MUTANT_PROBED=$out/probed QUERN_CACHE_DIR=$out/cache_of_probes spoiled none --filter kernels.silu.f32.3x801.plain.packed.ramp.every_kernel --jobs 1; }
+rm -rf "$out/cache_of_probes"
+expect 0 "a device process whose probe takes 6 s" slow_probe
+[ -e "$out/probed" ] || fail "the slow probe was not asked for"
+
 # A script that compares statuses sees a failure; that the device is gone must not be the next case's fault.
 saved_cases=$cases saved_victim=$victim saved_all=$all
 victim=matmul.rejects.q4_k_rows_of_576

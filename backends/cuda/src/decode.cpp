@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace quern::cuda {
 namespace {
@@ -143,6 +144,9 @@ class Fuser : Uses {
     });
   }
 
+  /// Whether a step counts this norm among its nodes, or there is none; from now on one does.
+  bool told(std::uint32_t norm) { return norm == none || !told_.insert(norm).second; }
+
   struct Norm {
     std::uint32_t weight = none;
     float offset = 0, epsilon = 0;
@@ -161,7 +165,7 @@ class Fuser : Uses {
     const Norm norm = norm_of(key);
     Step step;
     step.first_node = node;
-    step.nodes = key.norm == none ? 0 : 1;
+    step.nodes = told(key.norm) ? 0 : 1;
     step.kernel = key.norm == none ? "quantise.cuda" : "rms_norm.quantise.cuda";
     settled_ = true;
     step.reads = {key.value, norm.weight};
@@ -212,7 +216,7 @@ class Fuser : Uses {
     }
     Step step;
     step.first_node = first;
-    step.nodes = static_cast<std::uint32_t>(group.size());
+    step.nodes = static_cast<std::uint32_t>(group.size()) + (told(key.norm) ? 0 : 1);
     step.kernel = "gemv.cuda";
     std::vector<std::uint32_t> weights, biases, outputs;
     for (const std::uint32_t n : group) {
@@ -396,6 +400,7 @@ class Fuser : Uses {
   std::uint32_t most_rows_;
   CardFacts card_;
   std::vector<bool> done_;
+  std::set<std::uint32_t> told_;
   bool settled_ = false;  // a step before was quantise.cu
   bool rings_ = false;    // block formats by kernels/rings.cu
   std::map<Key, Companion> keys_;

@@ -66,7 +66,7 @@ constexpr int attribute_major = 75, attribute_minor = 76, attribute_multiprocess
 constexpr int launch_programmatic_serialization = 6;
 constexpr unsigned stream_non_blocking = 1, host_mapped = 2, event_no_timing = 2;
 constexpr int capture_thread_local = 1;
-constexpr int function_max_dynamic_shared = 8;
+constexpr int function_fixed_shared = 1, function_max_dynamic_shared = 8;
 constexpr int allocation_pinned = 1, location_device = 1, access_read_write = 3, granularity_minimum = 0;
 }  // namespace constant
 
@@ -90,6 +90,7 @@ constexpr int allocation_pinned = 1, location_device = 1, access_read_write = 3,
   F(cuModuleLoadData, (Module*, const void*))                                                                       \
   F(cuModuleUnload, (Module))                                                                                       \
   F(cuModuleGetFunction, (Function*, Module, const char*))                                                          \
+  F(cuFuncGetAttribute, (int*, int, Function))                                                                      \
   F(cuFuncSetAttribute, (Function, int, int))                                                                       \
   F(cuMemGetInfo_v2, (std::size_t*, std::size_t*))                                                                  \
   F(cuMemAlloc_v2, (DevicePointer*, std::size_t))                                                                   \

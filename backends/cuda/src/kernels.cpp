@@ -61,22 +61,32 @@ Kernels::~Kernels() {
   for (const auto& [name, module] : modules_) driver_->cuModuleUnload(module);
 }
 
-Function Kernels::get(std::string_view unit, std::string_view name) {
-  if (const auto found = functions_.find(name); found != functions_.end()) return found->second;
+Kernels::Kernel Kernels::find(std::string_view unit, std::string_view name) {
   Module module = nullptr;
   if (const auto loaded = modules_.find(unit); loaded != modules_.end()) module = loaded->second;
   else if (compiler_ != nullptr) module = load(std::string(unit), compiler_->cubin(std::string(unit)).data());
   else throw Failure(QUERN_INTERNAL, concat("there is no kernel unit '", std::string(unit), "'"));
-  Function function = nullptr;
-  driver_->check(driver_->cuModuleGetFunction(&function, module, std::string(name).c_str()),
+  Kernel kernel;
+  driver_->check(driver_->cuModuleGetFunction(&kernel.function, module, std::string(name).c_str()),
                  concat("finding kernel '", std::string(name), "'").c_str());
-  if (unit == "tiles" || unit == "stream" || unit == "rings" || unit == "mixed" || unit == "attention_batch" || unit == "gemm_dense" ||
-      unit == "attention_rows" || unit.starts_with("attention_pages") ||
-      unit == "attention_dense" || unit == "attention_backward" || unit == "attention_any")  // they use what a multiprocessor has
-    driver_->check(driver_->cuFuncSetAttribute(function, constant::function_max_dynamic_shared, shared_limit_),
-                   concat("shared memory of kernel '", std::string(name), "'").c_str());
-  functions_.emplace(std::string(name), function);
-  return function;
+  driver_->check(driver_->cuFuncGetAttribute(&kernel.fixed_shared, constant::function_fixed_shared, kernel.function),
+                 concat("asking for the shared memory of kernel '", std::string(name), "'").c_str());
+  kernel.allowed = usual_shared - kernel.fixed_shared;
+  return kernel;
+}
+
+Function Kernels::get(std::string_view unit, std::string_view name, unsigned shared) {
+  auto known = found_.find(name);
+  if (known == found_.end()) known = found_.emplace(std::string(name), find(unit, name)).first;
+  Kernel& kernel = known->second;
+  if (static_cast<std::int64_t>(shared) <= kernel.allowed) return kernel.function;
+  const int most = shared_limit_ - kernel.fixed_shared;
+  if (static_cast<std::int64_t>(shared) > most)
+    throw Failure(QUERN_UNSUPPORTED, concat("kernel ", std::string(name), " asks for ", shared, " bytes of shared memory; a block has ", most, " for it here"));
+  driver_->check(driver_->cuFuncSetAttribute(kernel.function, constant::function_max_dynamic_shared, most),
+                 concat("shared memory of kernel '", std::string(name), "'").c_str());
+  kernel.allowed = most;
+  return kernel.function;
 }
 
 }  // namespace quern::cuda

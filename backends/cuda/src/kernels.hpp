@@ -11,10 +11,12 @@
 
 namespace quern::cuda {
 
+inline constexpr int usual_shared = 49152;  // bytes of shared memory that a block has without being asked
+
 /// How kernels of a device come to be: architecture and options of the host.
 struct KernelOrigin {
   int major = 0, minor = 0;      // compute capability
-  int shared_limit = 49152;      // bytes of shared memory that a block may ask for
+  int shared_limit = usual_shared;  // bytes of shared memory that a block may ask for
   bool force_jit = false;        // ignore what is built in
   std::string cache_directory;   // empty: keep nothing
   bool library = true;           // cuBLASLt may be used, where it is installed
@@ -34,16 +36,21 @@ class Kernels {
 
   /// Whether a unit can be had: all can, but for probe_only.
   bool has(std::string_view unit) const;
-  /// A kernel of unit `unit`; found once, then remembered. Throws Failure(INTERNAL) for a name that is not there, Failure(ARCH_NOT_BUILT) for a
-  /// unit that does not compile.
-  Function get(std::string_view unit, std::string_view name);
+  /// A kernel of unit `unit`, for launches with `shared` bytes of dynamic shared memory; found once, then remembered. Throws Failure(INTERNAL)
+  /// for a name that is not there, Failure(ARCH_NOT_BUILT) for a unit that does not compile, Failure(UNSUPPORTED) for more than a block may have.
+  Function get(std::string_view unit, std::string_view name, unsigned shared);
 
  private:
+  struct Kernel {
+    Function function = nullptr;
+    int fixed_shared = 0, allowed = 0;  // bytes of shared memory: what it declares, and how much dynamic memory a launch may ask for
+  };
   Module load(const std::string& unit, const void* cubin);
+  Kernel find(std::string_view unit, std::string_view name);
 
   std::shared_ptr<const Driver> driver_;
   std::map<std::string, Module, std::less<>> modules_;
-  std::map<std::string, Function, std::less<>> functions_;
+  std::map<std::string, Kernel, std::less<>> found_;
   std::vector<std::string> allowed_;  // with a compiler; empty: all
   std::unique_ptr<KernelCompiler> compiler_;
   int shared_limit_;

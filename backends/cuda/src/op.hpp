@@ -42,7 +42,7 @@ class Launcher {
   void launch(std::string_view unit, std::string_view name, Grid grid, unsigned block, const Params& params, unsigned shared = 0) {
     static_assert(sizeof(Params) <= 4096);
     if (grid.x <= 0 || grid.y <= 0 || grid.z <= 0) return;
-    start(gpu_.kernels().get(unit, name), name, grid, block, &params, shared);
+    start(gpu_.kernels().get(unit, name, shared), name, grid, block, &params, shared);
   }
   /// A grid of blocks of 256 threads for `count` items, each thread striding through them.
   Grid spread(std::int64_t count) const;

@@ -1,11 +1,18 @@
 // The C functions of the wrapper: each hands on to the plugin underneath, spoiled as the option `mutant` says.
 //
 // Options of the host: base=FILE the plugin to wrap, mutant=NAME a row of ../mutants.def ("none": nothing is spoiled).
-// memory=BYTES what the simulated device has, 2^40 without it.
+// memory=BYTES what the simulated device has, 2^40 without it. With QUERN_MUTANT_PROBED=FILE in the environment every probe by a helper
+// but the first, which makes that file, takes 6 s, as probes do that start side by side on one card.
 #include "plugin.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
 
 namespace quern::mutant {
 namespace {
@@ -101,7 +108,14 @@ void destroy(quern_plugin* plugin) {
 }
 
 quern_status probe(quern_plugin* plugin, quern_probe_report* report, quern_error* error) {
-  return guarded(error, [&] { return given(plugin, "plugin").api().probe(plugin->under, report, error); });
+  return guarded(error, [&] {
+    const char* probed = std::getenv("QUERN_MUTANT_PROBED");
+    if (probed != nullptr && std::string_view(program_invocation_short_name) == "quern-probe") {
+      if (std::filesystem::exists(probed)) std::this_thread::sleep_for(std::chrono::seconds(6));
+      else std::ofstream{probed};
+    }
+    return given(plugin, "plugin").api().probe(plugin->under, report, error);
+  });
 }
 
 quern_status device_count(quern_plugin* plugin, std::uint32_t* count, quern_error* error) {

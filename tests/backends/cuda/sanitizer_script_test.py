@@ -5,6 +5,7 @@ usage: sanitizer_script_test.py SCRIPT
 """
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -14,8 +15,10 @@ import unittest
 SCRIPT = sys.argv[1]
 SANITIZER = """#!/bin/sh
 # compute-sanitizer ... --log-file F ... PROGRAM ARGUMENTS: runs the program, then writes ANSWER as its log
+echo "$@" >> "$CALLS.tool"
 while [ "$1" != --log-file ]; do shift; done
 log=$2; shift 2
+while [ "$1" = --port ] || [ "$1" = --kernel-name ]; do shift 2; done
 "$@"; code=$?
 printf '%s\\n' "$ANSWER" > "$(echo "$log" | sed s/%p/1/)"
 exit $code
@@ -86,6 +89,23 @@ class Script(unittest.TestCase):
         self.assertEqual(len(report.splitlines()), 4)
         self.assertLess(time.monotonic() - began, 7)
         self.assertEqual(len(self.calls()), 4)
+
+    def test_each_run_of_the_tool_has_ports_of_its_own(self):
+        # Eleven at once would share the tool's ten, and the last would wait for the first.
+        self.script("--at-once", "4", "--shards", "1-4/4")
+        ports = [int(re.search(r"--port (\d+)", line)[1]) for line in (self.folder / "calls.tool").read_text().splitlines()]
+        self.assertEqual(len(ports), 4)
+        self.assertTrue(all(b - a >= 10 for a, b in zip(sorted(ports), sorted(ports)[1:])), ports)
+
+    def test_kernels_by_part_of_their_name(self):
+        code, report, _ = self.script("--kernels", "mixed,stream", "--", "--jobs", "1", "--filter", "graphs.*")
+        self.assertEqual(code, 0)
+        self.assertIn("--kernel-name kns=mixed --kernel-name kns=stream", (self.folder / "calls.tool").read_text())
+        self.assertIn("memcheck quick graphs.*, kernels mixed,stream, shard 1/1:", report)
+
+    def test_journals_are_kept(self):
+        self.script("--seconds", "1", "--shards", "1/2", "--journals", str(self.folder / "kept"), SLEEP="30")
+        self.assertEqual((self.folder / "kept/memcheck-1-of-2.jsonl").read_text(), '{"end":"a"}\n')
 
     def test_one_case_a_kernel(self):
         journal = self.folder / "journal"

@@ -5,8 +5,9 @@
 // are read together share no bank. More than 32 rows: one such operand after another.
 #pragma once
 #include "matrix.cuh"
+#include "operand.hpp"
 
-enum { OPERAND_PITCH = 592 };
+enum { OPERAND_PITCH = operand_pitch };
 
 DEV int swizzled_chunk(int c) { return (c ^ (c >> 1 & 4)) * 16; }
 /// Byte offset of row `row` of block 0. `blocks`: of 256 elements in k.

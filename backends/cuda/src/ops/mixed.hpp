@@ -2,12 +2,12 @@
 #pragma once
 
 #include "../kernels/mixed.hpp"
+#include "../kernels/operand.hpp"
 #include "../op.hpp"
 
 namespace quern::cuda {
 
 constexpr std::int64_t most_mixed_rows = 32;
-constexpr std::int64_t operand_pitch = 592;  // OPERAND_PITCH of kernels/operand.cuh
 
 /// How many rows an operand has room for that holds `rows`, and its bytes.
 constexpr std::int64_t operand_columns(std::int64_t rows) { return rows <= 1 ? 1 : rows <= 8 ? 8 : rows <= 16 ? 16 : 32; }

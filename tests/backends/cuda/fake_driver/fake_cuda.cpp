@@ -380,6 +380,11 @@ FAKE cuModuleGetFunction(Function* function, Module module, const char* name) {
   others.push_back(std::make_unique<Kernel>(Kernel{*names.insert(name).first, do_nothing}));
   return load(*others.back(), image, name, function);
 }
+FAKE cuFuncGetAttribute(int* value, int attribute, Function function) {
+  if (attribute != constant::function_fixed_shared) return invalid_value;
+  *value = static_cast<int>(reinterpret_cast<const Loaded*>(function)->limits.fixed_shared);
+  return constant::success;
+}
 FAKE cuFuncSetAttribute(Function function, int attribute, int value) {
   Loaded& loaded = *reinterpret_cast<Loaded*>(function);
   if (attribute != constant::function_max_dynamic_shared) return constant::success;
