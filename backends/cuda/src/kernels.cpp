@@ -71,7 +71,7 @@ Function Kernels::get(std::string_view unit, std::string_view name) {
   driver_->check(driver_->cuModuleGetFunction(&function, module, std::string(name).c_str()),
                  concat("finding kernel '", std::string(name), "'").c_str());
   if (unit == "tiles" || unit == "stream" || unit == "rings" || unit == "mixed" || unit == "attention_batch" || unit == "gemm_dense" ||
-      unit == "attention_rows" || unit.starts_with("attention_pages") ||
+      unit == "attention_rows" || unit == "attention_groups" || unit.starts_with("attention_pages") ||
       unit == "attention_dense" || unit == "attention_backward" || unit == "attention_any")  // they use what a multiprocessor has
     driver_->check(driver_->cuFuncSetAttribute(function, constant::function_max_dynamic_shared, shared_limit_),
                    concat("shared memory of kernel '", std::string(name), "'").c_str());
