@@ -70,7 +70,7 @@ Function Kernels::get(std::string_view unit, std::string_view name) {
   Function function = nullptr;
   driver_->check(driver_->cuModuleGetFunction(&function, module, std::string(name).c_str()),
                  concat("finding kernel '", std::string(name), "'").c_str());
-  if (unit == "tiles" || unit == "stream" || unit == "rings" || unit == "mixed" || unit == "attention_batch" || unit == "gemm_dense" ||
+  if (unit == "tiles" || unit == "stream" || unit == "rings" || unit == "mixed" || unit == "kquants" || unit == "attention_batch" || unit == "gemm_dense" ||
       unit == "attention_rows" || unit == "attention_groups" || unit.starts_with("attention_pages") ||
       unit == "attention_dense" || unit == "attention_backward" || unit == "attention_any")  // they use what a multiprocessor has
     driver_->check(driver_->cuFuncSetAttribute(function, constant::function_max_dynamic_shared, shared_limit_),
