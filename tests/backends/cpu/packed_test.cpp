@@ -382,6 +382,22 @@ TEST_P(Packed, GivesTheSameBitsWhereSumsAreSmallAndLarge) {
   expect_near_f64(layout, w, tokens, one, rows);
 }
 
+/// Of so long a row, what is said of its parts takes more than one word.
+TEST_P(Packed, GivesTheSameBitsWhereOnlyTheLastSumsAreLarge) {
+  const PackedLayout& layout = *GetParam().layout;
+  if (is_float(layout.activations)) return;
+  const std::int64_t k = 16384 + 256, rows = layout.panel_rows, count = 18;
+  const Weights w = random_weights(layout.format, rows, k, Scales::similar, 24);
+  Panels panels = pack(layout, w);
+  std::vector<float> x = random_activations(count * k, 16);
+  for (std::int64_t t = 0; t < count; ++t)
+    for (std::int64_t i = k - 256; i < k; ++i) x[static_cast<std::size_t>(t * k + i)] = 127.0f;
+  Tokens tokens = quantised(GetParam(), x, count, k);
+  const std::vector<float> one = multiply(layout, panels, rows, tokens, 1, 1, rows);
+  EXPECT_EQ(one, multiply(layout, panels, rows, tokens, count, 1, rows));
+  expect_near_f64(layout, w, tokens, one, rows);
+}
+
 /// More panels than a group and more tokens than a block of the kernels, and the most of both that are taken at once.
 TEST_P(Packed, GivesTheSameBitsInGroupsOfPanelsAndBlocksOfTokens) {
   const PackedLayout& layout = *GetParam().layout;

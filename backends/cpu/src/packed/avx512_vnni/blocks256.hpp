@@ -5,7 +5,7 @@
 // activations), which is exact in integers too, times the activations' scale is added to the output, once for 256.
 //
 //   small sums   where no sub-block's sum can pass 16 bits, vpdpwssd multiplies its lower half by the scale and adds: one instruction. The
-//                activations tell (Starts::one_sign, magnitude): rows are odd whose sums of 32 come to more than 32767 / 15
+//                activations tell (Starts::small_words): rows are odd whose sums of 32 come to more than 32767 / 15
 //   others       a sum becomes a float, and is multiplied by the scale's. While sums are small all this is exact, since 8 * 63 * 32767 < 2^24,
 //                and gives the same bits. Q6_K adds the floats of 64 k as integers, since 4 * 128 * 32 * 1023 < 2^24
 //   few tokens   as others: their odd codes are up to 16 times too large (codes.hpp), and so are the sums
@@ -254,7 +254,7 @@ template <typename Format, typename Source, int R, int C, int Ahead>
 }
 
 /// What Driver wants, and packing. `Format` gives: dtype, bits, scale_span, signed_scales, minimums, offset (codes stand for
-/// code - offset), block_bytes, d_at, largest_code (its magnitude, less the offset), and read(block, codes, scales, minimums).
+/// code - offset), block_bytes, d_at, small_word (Starts::largest_codes), and read(block, codes, scales, minimums).
 template <typename Format>
 struct Blocks256 {
   using Packed = PackedBlock<Format>;
@@ -317,19 +317,8 @@ struct Blocks256 {
     }
   }
 
-  /// Whether no sum of a sub-block passes 16 bits, whatever the codes: see above.
-  static bool sums_are_small(const Tile& tile, std::int64_t tokens) noexcept {
-    constexpr std::int32_t most = 32767 / Format::largest_code;
-    const std::byte* row = tile.rows + tile.starts_at + 4 * (Format::signed_scales ? Starts::magnitude : Starts::one_sign);
-    bool small = true;
-    for (std::int64_t c = 0; c < tokens; ++c, row += tile.row_bytes)
-      for (std::int64_t block = 0; block < tile.k / 256; ++block) {
-        std::int32_t bound;
-        __builtin_memcpy(&bound, row + block * 4 * Starts::words, 4);
-        small &= bound <= most;
-      }
-    return small;
-  }
+  /// Where a row tells that its sums are small: words behind its first start.
+  static std::int64_t small_at(std::int64_t k) noexcept { return k / 256 * Starts::words + Format::small_word; }
 
   static void pack(const std::byte* source, std::int64_t stride, std::int64_t rows, std::int64_t k, std::byte* panel) noexcept {
     auto* p = reinterpret_cast<Byte*>(panel);

@@ -27,7 +27,7 @@ struct Tile {
   const std::int32_t* side;    // what Format::prepare made of these tokens, if it makes anything
   float* totals;               // R C 16 floats: where totals wait between two parts of k
   bool first, last;            // part of k: totals start at zero; they are stored to y
-  bool small_sums;             // what Format::sums_are_small said of these tokens, if it is asked
+  bool small_sums;             // these tokens' rows say so, if Format::small_at tells where
   float* y;                    // of the first token and panel
   std::int64_t y_stride, rows_left;
 };
@@ -56,9 +56,11 @@ struct Soon {
   const Byte* at;
   std::int64_t stride, bytes;  // bytes: of each panel
 
+  /// Bytes of each panel to ask for in each of so many turns: whole lines.
+  QUERN_VNNI_INLINE std::int64_t share_of(const Soon& soon, std::int64_t turns) { return (soon.bytes / 64 + turns - 1) / turns * 64; }
   template <int R>
-  QUERN_VNNI_INLINE void prefetch_share(const Soon& soon, std::int64_t share, std::int64_t shares) {
-    for (std::int64_t i = soon.bytes * share / shares / 64 * 64; i < soon.bytes * (share + 1) / shares; i += 64)
+  QUERN_VNNI_INLINE void prefetch(const Soon& soon, std::int64_t from, std::int64_t end) {
+    for (std::int64_t i = from; i < end; i += 64)
       for (int r = 0; r < R; ++r) _mm_prefetch(reinterpret_cast<const char*>(soon.at + r * soon.stride + i), _MM_HINT_T1);
   }
 };
@@ -78,7 +80,7 @@ template <int Bits>
 constexpr int light_tokens = Bits == 4 || Bits == 8 ? 2 : 1;
 
 /// `Format` gives: packed_bytes(k) and wide_bytes(k) of a panel, and a token's side_ints(k), scale_bytes(k) and start_bytes(k);
-/// prepare() where side_ints is not 0; widen(), run_direct(tile, tokens) and run_wide<R>(tile, tokens); it may give sums_are_small(tile, tokens).
+/// prepare() where side_ints is not 0; widen(), run_direct(tile, tokens) and run_wide<R>(tile, tokens); it may give small_at(k).
 template <typename Format>
 struct Driver {
   static constexpr std::int64_t direct_sums = direct_tile * panel_rows;
@@ -129,19 +131,21 @@ struct Driver {
     }
   }
 
-  /// A bit for each tile. Once for all panels of a group: asked for each pair of them, for lines that come from the second-level cache, this
-  /// took 2 % of a prefill on an Emerald Rapids.
-  static std::uint64_t tiles_with_small_sums(Tile tile, const Widths& widths) noexcept {
-    static_assert(block_tokens / wide_tile < 64);
-    std::uint64_t small = 0;
-    if constexpr (requires { Format::sums_are_small(tile, 1); }) {
+  /// For each tile, which parts of k have small sums for all of its tokens: bits of the 32 parts from `word` on. Asked once for a group of
+  /// panels and all k: asked by each tile, for lines that come from the second-level cache, this took 2 to 6 % of a prefill on an Emerald Rapids.
+  static void find_small_sums(const Tile& tile, const Widths& widths, std::int64_t k, std::int64_t word, std::uint32_t* small) noexcept {
+    if constexpr (requires { Format::small_at(k); }) {
+      static_assert(wide_k == Starts::small_part);
+      const std::byte* row = tile.rows + tile.starts_at + 4 * (Format::small_at(k) + word * Starts::small_words);
       for (std::int64_t i = 0; i < widths.tiles; ++i) {
-        const std::int64_t width = widths.narrow + (i < widths.wider ? 1 : 0);
-        small |= static_cast<std::uint64_t>(Format::sums_are_small(tile, width)) << i;
-        tile.rows += width * tile.row_bytes;
+        small[i] = ~0u;
+        for (std::int64_t c = 0; c < widths.narrow + (i < widths.wider ? 1 : 0); ++c, row += tile.row_bytes) {
+          std::uint32_t bits;
+          __builtin_memcpy(&bits, row, 4);
+          small[i] &= bits;
+        }
       }
     }
-    return small;
   }
 
   static void direct(const PackedPart& part, Tile tile) noexcept {
@@ -175,12 +179,14 @@ struct Driver {
     tile.weights += p * tile.panel_stride;
     tile.y += p * panel_rows;
     tile.rows_left -= p * panel_rows;
+    const Tile all = tile;
+    std::uint32_t small[(block_tokens + wide_tile - 1) / wide_tile];
     for (std::int64_t k = 0; k < part.k; k += wide_k) {
+      if (k % (32 * wide_k) == 0) find_small_sums(all, widths, part.k, k / (32 * wide_k), small);
       tile.k = lesser(wide_k, part.k - k);
       tile.first = k == 0;
       tile.last = k + tile.k == part.k;
       prepare(tile, widths, tile.k, side);
-      const std::uint64_t small = tiles_with_small_sums(tile, widths);
       for (std::int64_t r = 0; r < panels; r += 2) {
         Tile now = tile;
         now.weights += r * tile.panel_stride;
@@ -192,8 +198,8 @@ struct Driver {
         // most often this thread's next.
         Soon soon{now.weights + 2 * tile.panel_stride, tile.panel_stride, Format::packed_bytes(tile.k)};
         if (r + 2 >= panels) soon.at = tile.last ? tile.weights - Format::packed_bytes(k) + panels * tile.panel_stride : tile.weights + soon.bytes;
-        if (r + 2 <= panels) widened<2>(now, widths, small, wide, soon);
-        else widened<1>(now, widths, small, wide, soon);
+        if (r + 2 <= panels) widened<2>(now, widths, small, k / wide_k % 32, wide, soon);
+        else widened<1>(now, widths, small, k / wide_k % 32, wide, soon);
       }
       tile.weights += Format::packed_bytes(tile.k);
       tile.rows += tile.k;
@@ -205,15 +211,16 @@ struct Driver {
 
   /// R panels against all tiles.
   template <int R>
-  static void widened(Tile tile, const Widths& widths, std::uint64_t small, Byte* wide, const Soon& soon) noexcept {
+  static void widened(Tile tile, const Widths& widths, const std::uint32_t* small, std::int64_t bit, Byte* wide, const Soon& soon) noexcept {
     const std::int64_t wide_bytes = Format::wide_bytes(tile.k), ints = Format::side_ints(tile.k);
     for (int r = 0; r < R; ++r) Format::widen(tile.weights + r * tile.panel_stride, tile.k, wide + r * wide_bytes);
     tile.weights = wide;
     tile.panel_stride = wide_bytes;
+    const std::int64_t share = Soon::share_of(soon, widths.tiles);
     for (std::int64_t i = 0; i < widths.tiles; ++i) {
       const std::int64_t width = widths.narrow + (i < widths.wider ? 1 : 0);
-      Soon::prefetch_share<2>(soon, i, widths.tiles);
-      tile.small_sums = (small >> i & 1u) != 0;
+      Soon::prefetch<2>(soon, i * share, lesser((i + 1) * share, soon.bytes));
+      if constexpr (requires { Format::small_at(tile.k); }) tile.small_sums = (small[i] >> bit & 1u) != 0;
       Format::template run_wide<R>(tile, width);
       tile.rows += width * tile.row_bytes;
       tile.side += width * ints;

@@ -129,10 +129,10 @@ struct Floats {
   /// R panels against `tokens`, tile by tile.
   template <typename From, int R, int Ahead>
   static void all_tiles(Tile tile, std::int64_t tokens, const Soon& soon) noexcept {
-    const std::int64_t tiles = (tokens + widest - 1) / widest;
+    const std::int64_t tiles = (tokens + widest - 1) / widest, share = Soon::share_of(soon, tiles);
     for (std::int64_t i = 0; i < tiles; ++i) {
       const std::int64_t width = tokens / tiles + (i < tokens % tiles ? 1 : 0);
-      Soon::prefetch_share<2>(soon, i, tiles);
+      Soon::prefetch<2>(soon, i * share, lesser((i + 1) * share, soon.bytes));
       run<From, R, Ahead>(tile, width);
       tile.rows += width * tile.row_bytes;
       tile.y += width * tile.y_stride;

@@ -1,8 +1,8 @@
 // Rounds activations to int8 or bf16. See ActivationRow in packed.hpp for the row that results. Its `starts`, of int8_256, for each 256 codes:
 //   direct, wide  for each 16 codes -32 times their sum, which takes off Q6_K's bias; `direct` -128 times for the odd 32 of 64 (codes.hpp)
 //   pairs         for each 64 codes the 16-bit sums of either 32, which minimums multiply
-//   one_sign      of 32 codes the sum of the positive ones, or of the negative ones' magnitudes: the greatest of all
-//   magnitude     of 16 codes the sum of the magnitudes: the greatest of all. With these two a kernel knows how large its sums can become
+// and behind them, for each 512 codes, a bit each of Q4_K, Q5_K and Q6_K: no sum of products with their codes can pass 16 bits (of 32 codes
+// it is at most the largest code times the sum of the positive ones, or of the negative ones; of Q6_K's 16 times that of the magnitudes).
 // Made once with the row: made for each part of a product, they took 4 % of a prefill.
 //
 // Bits of magnitudes compare as integers, and so NaN and infinity come out greatest.
@@ -71,6 +71,8 @@ void quantise_32(const float* x, std::int64_t k, std::int8_t* codes, float* scal
 }
 
 void quantise_256(const float* x, std::int64_t k, std::int8_t* codes, float* scales, float* sums, std::int32_t* starts) noexcept {
+  auto* small = reinterpret_cast<std::uint32_t*>(starts + k / 256 * Starts::words);
+  for (std::int64_t i = 0; i < (k + 16383) / 16384 * Starts::small_words; ++i) small[i] = ~0u;
   for (std::int64_t i = 0; i < k; i += 256, starts += Starts::words) {
     const float scale = scales[i / 256] = quantise_block<256>(x + i, codes + i);
     const __m512i of_16 = sums_of_16(codes + i, 256), magnitudes = sums_of_16<true>(codes + i, 256), of_32 = sums_of_two(of_16);
@@ -80,8 +82,11 @@ void quantise_256(const float* x, std::int64_t k, std::int8_t* codes, float* sca
     const __m256i compact = _mm512_castsi512_si256(_mm512_maskz_compress_epi32(0x5555, of_32));
     _mm256_storeu_ps(sums + i / 32, _mm256_mul_ps(_mm256_cvtepi32_ps(compact), _mm256_set1_ps(scale)));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(starts + Starts::pairs), _mm256_cvtepi32_epi16(compact));
-    starts[Starts::one_sign] = _mm512_reduce_max_epi32(_mm512_add_epi32(sums_of_two(magnitudes), _mm512_abs_epi32(of_32))) / 2;
-    starts[Starts::magnitude] = _mm512_reduce_max_epi32(magnitudes);
+    const std::int32_t one_sign = _mm512_reduce_max_epi32(_mm512_add_epi32(sums_of_two(magnitudes), _mm512_abs_epi32(of_32))) / 2;
+    const std::int32_t most[] = {one_sign, one_sign, _mm512_reduce_max_epi32(magnitudes)};
+    const std::int64_t part = i / Starts::small_part;
+    for (int format = 0; format < 3; ++format)
+      if (most[format] * Starts::largest_codes[format] > 32767) small[part / 32 * Starts::small_words + format] &= ~(1u << part % 32);
   }
 }
 

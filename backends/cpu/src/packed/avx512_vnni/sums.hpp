@@ -8,9 +8,11 @@
 
 namespace quern::cpu::avx512_vnni::packed {
 
-/// What stands in a row's `starts` for 256 codes: see quantise.cpp.
+/// What stands in a row's `starts`: of each 256 codes `words`, behind all of them `small_words` of each 16384. See quantise.cpp.
 struct Starts {
-  static constexpr int direct = 0, wide = 16, pairs = 32, one_sign = 36, magnitude = 37, words = 40;
+  static constexpr int direct = 0, wide = 16, pairs = 32, words = 36;
+  static constexpr int small_words = 4, small_part = 512;  // a bit of a word: so many codes
+  static constexpr std::int32_t largest_codes[3] = {15, 31, 32};  // of Q4_K, Q5_K and, less the bias, Q6_K: which word
 };
 
 /// Sums of 16 codes each, or of their magnitudes, of 256 codes of which `count` exist: lane i has those from 16 i on.
