@@ -47,6 +47,11 @@ class DecodeStep(unittest.TestCase):
                 self.assertEqual([line[0] for line in step if line[0] != "wait"], ["graph"])
                 self.assertEqual(len([line for line in step if line[0] == "wait"]), 1)
 
+    def test_a_graph_copies_the_start_of_that_page_alone(self):
+        copies = [line[1] for line in self.log if line[0] == "captured_copy"]
+        self.assertGreater(len(copies), 0)
+        self.assertEqual(set(copies), {"2048"})
+
     def test_the_trace_says_the_same(self):
         spans = [e for e in self.trace["traceEvents"] if e["ph"] == "X"]
         decode = [e["args"] for e in spans if e["name"] == "decode step"]
