@@ -79,7 +79,7 @@ class Fuser : Uses {
     if (is_float(b.dtype)) return rings_serve(b.dtype, b.last(), card_) ? raw_floats : static_cast<int>(b.dtype);
     return takes_raw(product) ? raw_codes : 0;
   }
-  /// Models of Q5_K and Q6_K alone, one row: by kernels/rings.cu, which unpacks them with fewer instructions. Of other block formats
+  /// Models of Q5_0, Q5_1, Q5_K and Q6_K alone, one row: by kernels/rings.cu, which unpacks them with fewer instructions. Of other block formats
   /// kernels/stream.cu is as fast or faster.
   bool rings_serve_all() const {
     bool any = false;

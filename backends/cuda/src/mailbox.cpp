@@ -32,8 +32,14 @@ Mailbox::~Mailbox() {
   driver_->cuMemFree_v2(page_);
 }
 
-void Mailbox::copy_page(Stream stream) const {
-  driver_->check(driver_->cuMemcpyHtoDAsync_v2(page_, memory_, page_bytes, stream), "copying small writes");
+void Mailbox::copy_page(Stream stream, bool small) const {
+  driver_->check(driver_->cuMemcpyHtoDAsync_v2(page_, memory_, small ? small_bytes : page_bytes, stream), "copying small writes");
+}
+
+void Mailbox::copy_rest(Stream stream) const {
+  const auto used = static_cast<std::uint32_t>(bytes_ - memory_) + used_;
+  if (used > small_bytes)
+    driver_->check(driver_->cuMemcpyHtoDAsync_v2(page_ + small_bytes, memory_ + small_bytes, used - small_bytes, stream), "copying small writes");
 }
 
 bool Mailbox::fits(std::uint64_t bytes) const noexcept {

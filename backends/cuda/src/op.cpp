@@ -50,8 +50,8 @@ void Launcher::dense(const DenseParams& p, bool half) {
   launch("gemm_dense", half ? "gemm_dense_f16" : "gemm_dense_bf16", {(p.n + 127) / 128, (p.m + 127) / 128, 1}, 256, p, 65536);
 }
 
-void Launcher::deliver() {
-  if (!dry_) gpu_.mailbox().copy_page(gpu_.stream());
+void Launcher::deliver(bool captured) {
+  if (!dry_) gpu_.mailbox().copy_page(gpu_.stream(), captured);
   launch("mailbox", "deliver", {32, 1, 1}, 256, gpu_.mailbox().params());
 }
 

@@ -50,8 +50,8 @@ class Launcher {
   /// A product of many rows in 16 bits (f16 or bf16): by cuBLASLt, or our own kernel.
   void dense(const DenseParams& params, bool half);
 
-  /// Brings the mailbox's writes to their places.
-  void deliver();
+  /// Brings the mailbox's writes to their places. `captured`: in a graph, see Mailbox::copy_page.
+  void deliver(bool captured = false);
   /// Waits for what was launched and reads the predicate, one number. Not while a stream is captured.
   bool is_dead(const Tensor& predicate);
 

@@ -136,10 +136,10 @@ void Instance::refresh(const std::vector<std::int64_t>& extents, const Schedule&
   laid_out_ = &schedule;
 }
 
-std::uint32_t Instance::emit(const Schedule& schedule, bool dry, std::uint32_t& step) {
-  Launcher launcher(gpu_, dry);
+std::uint32_t Instance::emit(const Schedule& schedule, Emit how, std::uint32_t& step) {
+  Launcher launcher(gpu_, how == Emit::dry);
   const Context context(*this, schedule);
-  launcher.deliver();
+  launcher.deliver(how == Emit::captured);
   for (step = 0; step < schedule.steps.size(); ++step) {
     if (cancelled_.load(std::memory_order_relaxed)) throw Failure(QUERN_CANCELLED, "the run was cancelled", 18);
     schedule.steps[step].emit(context, launcher);
@@ -249,7 +249,7 @@ void Instance::capture() {
     for (const Schedule& schedule : plan_.schedules) {
       if (!schedule.serves(extents)) continue;
       refresh(extents, schedule);
-      emit(schedule, true, step);
+      emit(schedule, Emit::dry, step);
     }
     if (extents.empty()) break;
   }
@@ -267,7 +267,7 @@ void Instance::capture() {
     driver.check(driver.cuStreamBeginCapture_v2(gpu_.stream(), constant::capture_thread_local), "capturing a step");
     CapturedGraph graph = nullptr;
     try {
-      emit(schedule, false, step);
+      emit(schedule, Emit::captured, step);
     } catch (...) {
       driver.cuStreamEndCapture(gpu_.stream(), &graph);
       if (graph != nullptr) driver.cuGraphDestroy(graph);
@@ -352,11 +352,12 @@ void Instance::run(const quern_run& run, quern_error* error) {
     schedule = &plan_.schedule_for(extents_);
     const auto ready = std::ranges::find(captured_, extents_, &Captured::extents);
     if (ready != captured_.end()) {
+      gpu_.mailbox().copy_rest(gpu_.stream());
       driver.check(driver.cuGraphLaunch(ready->exec, gpu_.stream()), "launching a step");
     } else {
       const std::unique_lock kept = gpu_.shadows().keep();  // not given up while this run reads them
       refresh(extents_, *schedule);
-      emit(*schedule, false, step);
+      emit(*schedule, Emit::now, step);
       step = QUERN_NONE;
       gpu_.synchronize("running a graph");
     }

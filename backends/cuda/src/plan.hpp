@@ -63,7 +63,8 @@ class Instance {
     GraphExec exec = nullptr;
   };
   void refresh(const std::vector<std::int64_t>& extents, const Schedule& schedule);
-  std::uint32_t emit(const Schedule& schedule, bool dry, std::uint32_t& step);
+  enum class Emit { dry, captured, now };
+  std::uint32_t emit(const Schedule& schedule, Emit how, std::uint32_t& step);
   void capture();
   void drop_captured() noexcept;
   void forget_written() noexcept;

@@ -33,6 +33,7 @@ class DecodeStep(unittest.TestCase):
         done = subprocess.run([QUERN, "run", MODEL, "--raw", "hello", "--max-tokens", str(TOKENS), "--temperature", "0", "--logit-bias", "2=-inf",
                                "--backend", "cuda", "--backend-path", PLUGINS, "--trace", str(here / "trace.json"), "--json", "-q"],
                               env=environment, capture_output=True, text=True, timeout=120, check=False)
+        cls.environment = environment
         assert done.returncode == 0, done.stderr
         cls.answer = json.loads(done.stdout)
         cls.trace = json.loads((here / "trace.json").read_text())
@@ -50,6 +51,25 @@ class DecodeStep(unittest.TestCase):
             with self.subTest(step=step):
                 self.assertEqual([line[0] for line in step if line[0] != "wait"], ["graph"])
                 self.assertEqual(len([line for line in step if line[0] == "wait"]), 1)
+
+    def test_a_graph_copies_the_start_of_that_page_alone(self):
+        copies = [line[1] for line in self.log if line[0] == "captured_copy"]
+        self.assertGreater(len(copies), 0)
+        self.assertEqual(set(copies), {"2048"})
+
+    def test_writes_beyond_that_start_are_copied_before_the_graph(self):
+        log = pathlib.Path(self.folder.name) / "long_log"
+        biases = [word for token in range(3, 250) for word in ("--logit-bias", f"{token}=-1")]
+        done = subprocess.run([QUERN, "run", MODEL, "--raw", "hello", "--max-tokens", "4", "--temperature", "0", *biases, "--backend", "cuda",
+                               "--backend-path", PLUGINS, "-q"], env={**self.environment, "FAKE_LOG": str(log), "SPY_LOG": str(log)}, capture_output=True,
+                              text=True, timeout=120, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = [line.split() for line in log.read_text().splitlines()]
+        before = [lines[i - 1] for i, line in enumerate(lines) if line[0] == "graph"]
+        self.assertGreater(len(before), 1)
+        for line in before:
+            self.assertEqual(line[0], "to_device")
+            self.assertGreater(int(line[1]), 0)
 
     def test_the_trace_says_the_same(self):
         spans = [e for e in self.trace["traceEvents"] if e["ph"] == "X"]

@@ -1,4 +1,4 @@
-// y = W x for one row of activations, for cards with bulk copies (9.0 and newer): Q5_K and Q6_K by dp4a, f16 and bf16 in f32. What
+// y = W x for one row of activations, for cards with bulk copies (9.0 and newer): Q5_0, Q5_1, Q5_K and Q6_K by dp4a, f16 and bf16 in f32. What
 // stream.cu does for other formats, with fewer instructions a weight and more of them between two products.
 //
 //   warp     pairs of rows (under glu one of gate and one of up), spread over all warps of the grid: neighbours in memory are read at the
@@ -91,7 +91,7 @@ DEV Places places_of(const RingParams& p, int part, const char* codes, const cha
 #define PLACES(F) \
   case F: return Lane<F>::places(q, codes, meta);
   switch (p.g.part[part].w.dtype) {
-    PLACES(Q5_K) PLACES(Q6_K)
+    PLACES(Q5_0) PLACES(Q5_1) PLACES(Q5_K) PLACES(Q6_K)
     default: return Lane<F16>::places(q, codes, meta);
   }
 }
@@ -271,7 +271,7 @@ DEV void ring_rows(const RingParams& p, char* memory) {
 #pragma unroll 1
   while (pair < p.pairs) {
     switch (g.part[part].w.dtype) {
-      PAIRS(Q5_K) PAIRS(Q6_K) PAIRS(F16)
+      PAIRS(Q5_0) PAIRS(Q5_1) PAIRS(Q5_K) PAIRS(Q6_K) PAIRS(F16)
       default: pair = part_pairs<BF16>(p, part, pair, addend, asker, ring, own, factor); break;
     }
     if (pair >= p.pairs) break;

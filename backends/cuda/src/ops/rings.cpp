@@ -23,12 +23,16 @@ struct Layout {
 Layout layout_of(int dtype) {
   switch (dtype) {
     case QUERN_F16: case QUERN_BF16: return {32, {64, 0, 0, 0}, 256};
+    case QUERN_Q5_0: return {32, {2, 16, 4, 0}, 1024};
+    case QUERN_Q5_1: return {32, {4, 16, 4, 0}, 1024};
     case QUERN_Q5_K: return {256, {176, 0, 0, 0}, 2048};
     default: return {256, {2, 128, 64, 16}, 2048};
   }
 }
 
-bool has_layout(quern_dtype dtype) { return dtype == QUERN_F16 || dtype == QUERN_BF16 || dtype == QUERN_Q5_K || dtype == QUERN_Q6_K; }
+bool has_layout(quern_dtype dtype) {
+  return dtype == QUERN_F16 || dtype == QUERN_BF16 || dtype == QUERN_Q5_0 || dtype == QUERN_Q5_1 || dtype == QUERN_Q5_K || dtype == QUERN_Q6_K;
+}
 
 /// Bytes of two rows of `k` elements in a slot; a piece starts at a multiple of 16, and where it is none, in the sixteen of its first byte.
 std::int64_t pitch_of(int bytes, std::int64_t blocks) { return round_up(blocks * bytes + (bytes % 16 != 0 ? 30 : 0), 16); }
