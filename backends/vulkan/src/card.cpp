@@ -25,6 +25,7 @@ struct Properties {
   VkPhysicalDeviceSubgroupProperties subgroup{};
   VkPhysicalDeviceFloatControlsProperties floats{};
   VkPhysicalDeviceMaintenance3Properties allocation{};
+  VkPhysicalDeviceMaintenance4Properties buffers{};
   VkPhysicalDeviceSubgroupSizeControlProperties sizes{};
   VkPhysicalDevicePCIBusInfoPropertiesEXT pci{};
   VkPhysicalDeviceShaderSMBuiltinsPropertiesNV multiprocessors{};
@@ -49,6 +50,7 @@ void read_properties(const Api& api, VkPhysicalDevice device, const std::vector<
   chain(p.subgroup, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES);
   chain(p.floats, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES);
   chain(p.allocation, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES);
+  if (has(extensions, VK_KHR_MAINTENANCE_4_EXTENSION_NAME)) chain(p.buffers, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES);
   if (has(extensions, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME))
     chain(p.sizes, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES);
   if (has(extensions, VK_EXT_PCI_BUS_INFO_EXTENSION_NAME)) chain(p.pci, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT);
@@ -206,6 +208,7 @@ CardFacts facts_of(const Api& api, VkPhysicalDevice handle) {
   card.group_limit = limits.maxComputeWorkGroupInvocations;
   std::copy_n(limits.maxComputeWorkGroupCount, 3, card.grid_limit);
   card.max_allocation = p.allocation.maxMemoryAllocationSize;
+  card.max_buffer = std::max<std::uint64_t>(card.max_allocation, p.buffers.maxBufferSize);
   card.keeps_denormals = p.floats.shaderDenormPreserveFloat32 != 0;
   card.keeps_specials = p.floats.shaderSignedZeroInfNanPreserveFloat32 != 0;
   card.memory_budget = has(extensions, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);

@@ -41,6 +41,7 @@ struct CardFacts {
   std::uint32_t shared_limit = 0, group_limit = 0;
   std::uint32_t grid_limit[3] = {};
   std::uint64_t max_allocation = 0, memory = 0;
+  std::uint64_t max_buffer = 0;   // what is tried: allocations beyond max_allocation may succeed, and on NVIDIA's drivers do
   std::uint32_t family = 0;       // of the queue that computes
   std::uint32_t memory_type = 0;  // of buffers
   std::uint32_t staging_type = 0; // host memory that the processor caches

@@ -66,7 +66,9 @@ bool makes_halves(const CardFacts& card, std::int64_t m, std::int64_t n, std::in
 }
 
 void launch_gemm_rows(const GemmParams& p, quern_dtype format, Launcher& launcher) {
-  const std::int32_t eights = static_cast<std::int32_t>((p.m + 7) / 8), tiles = 1, subgroups = 8;
+  // Fewer subgroups, with more blocks each, where there are workgroups enough: an H200, 32 rows by 11,008 x 4,096 weights, 21.7 us with 4, 23.8 with 8.
+  const std::int64_t at_once = std::int64_t{launcher.facts().multiprocessors != 0 ? launcher.facts().multiprocessors : 32} * 4;
+  const std::int32_t eights = static_cast<std::int32_t>((p.m + 7) / 8), tiles = 1, subgroups = p.m > 16 && p.n / 16 >= at_once ? 4 : 8;
   launcher.launch("gemm_rows", 32 * static_cast<std::uint32_t>(subgroups), {(p.n + 16 * tiles - 1) / (16 * tiles), 1, 1}, p,
                   {static_cast<std::int32_t>(format), eights == 3 ? 4 : eights, tiles, subgroups});
 }

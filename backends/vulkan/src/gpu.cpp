@@ -81,7 +81,7 @@ Gpu::Gpu(std::shared_ptr<const Api> api, const CardFacts& facts, const GpuOption
     semaphore.pNext = &type;
     check(calls_->CreateSemaphore(device_, &semaphore, nullptr, &timeline_), "making a timeline");
     pipelines_ = std::make_unique<Pipelines>(*calls_, device_, facts_, options.cache_directory);
-    const std::uint64_t largest = facts.max_allocation;
+    const std::uint64_t largest = facts.max_buffer;
     memory_ = std::make_unique<MemoryPool>(*calls_, device_, facts.memory_type, facts.mapped, largest);
     shared_ = std::make_unique<MemoryPool>(*calls_, device_, facts.staging_type, true, largest);
     faults_ = shared_->take(256, UINT64_MAX, "the faults of a device");
