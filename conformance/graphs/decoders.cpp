@@ -28,12 +28,19 @@ WeightFormats q4_k_m(const ModelShape& m) {
 
 constexpr Batch batches[] = {{"decode", 1, 1, 20}, {"batch8", 8, 8, 9}, {"prefill", 17, 1, 5}};
 
-void add_block(CaseSink& sink, Profile profile, const WeightFormats& formats, quern_dtype cache, quern_dtype activations, bool bias, int window, std::string note) {
+/// Rows of a block's graph, and with how many it runs.
+struct BlockRows {
+  Batch batch{"rows", 33, 3, 7};
+  std::vector<std::int64_t> counts = {17, 1, 33, 0};
+};
+
+void add_block(CaseSink& sink, Profile profile, const WeightFormats& formats, quern_dtype cache, quern_dtype activations, bool bias, int window, std::string note,
+               const BlockRows& of = {}) {
   ModelShape shape = block_256;
   shape.bias = bias;
   shape.rope_mode = bias ? 1 : 0;
-  const Batch batch{"rows", 33, 3, 7};
-  GraphBuilder graph(batch.rows, {17, 1, 33, 0});
+  const Batch& batch = of.batch;
+  GraphBuilder graph(batch.rows, of.counts);
   graph.allow(conversions);
   const RowValues rows = add_row_values(graph, batch, shape.head, 10000);
   const Layer layer{shape, formats, batch, rows, cache, window, activations};
@@ -50,6 +57,12 @@ void blocks(CaseSink& sink) {
   add_block(sink, Profile::quick, all_of(QUERN_Q4_0), QUERN_F32, QUERN_F32, false, 0, "");
   add_block(sink, Profile::quick, all_of(QUERN_F16), QUERN_F16, QUERN_F32, true, 0, ".bias");
   add_block(sink, Profile::quick, all_of(QUERN_F16), QUERN_F16, QUERN_F16, false, 0, "");
+  // Prompts: of one sequence, longer than any tile of rows or keys, and of three whose rows alternate.
+  const BlockRows prompt{{"rows", 150, 1, 70, 64}, {150, 70}}, alternating{{"rows", 99, 3, 7}, {99}};
+  add_block(sink, Profile::quick, mix, QUERN_F16, QUERN_F32, false, 0, ".prompt", prompt);
+  add_block(sink, Profile::quick, all_of(QUERN_F16), QUERN_F16, QUERN_F32, true, 0, ".bias.prompt", prompt);
+  add_block(sink, Profile::quick, all_of(QUERN_F16), QUERN_BF16, QUERN_F32, false, 40, ".window.prompt", prompt);
+  add_block(sink, Profile::quick, all_of(QUERN_F16), QUERN_F16, QUERN_F32, false, 0, ".alternating", alternating);
   for (const quern_dtype dtype : block_dtypes) add_block(sink, Profile::full, all_of(dtype), QUERN_BF16, QUERN_F32, true, 3, ".bias_window");
   for (const quern_dtype dtype : {QUERN_F32, QUERN_BF16}) add_block(sink, Profile::full, all_of(dtype), QUERN_F16, dtype, false, 0, "");
 }

@@ -127,7 +127,7 @@ Estimate estimate_file(Runtime* runtime, const std::string& path, const ModelOpt
     e.weights_bytes += weight.arena_bytes();
   }
   const ProgramNeeds needs = program.needs();
-  e.scratch_bytes = needs.scratch + needs.io + (needs.state > e.kv_bytes ? needs.state - e.kv_bytes : 0);
+  e.scratch_bytes = needs.scratch + needs.plans + needs.io + (needs.state > e.kv_bytes ? needs.state - e.kv_bytes : 0);
   // Measured as VmHWM of a run less the arenas (README, "memory"): the program and its libraries, and the vocabulary
   // with its merges, which takes about 200 bytes a token.
   constexpr std::uint64_t process = 12 << 20;

@@ -111,6 +111,12 @@ Memory MemoryBudget::adopt(std::byte* mapping, std::uint64_t mapped_bytes, std::
   return memory;
 }
 
+Memory MemoryBudget::reserve(std::uint64_t bytes, const char* what) {
+  Memory memory;
+  if (bytes > 0) own(memory, bytes, count(bytes, what));
+  return memory;
+}
+
 MemoryStatistics MemoryBudget::statistics() const {
   return {counters_->in_use.load(), counters_->peak.load(), counters_->allocations.load()};
 }

@@ -64,6 +64,8 @@ class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
   /// Counts and owns a host mapping that somebody else made, read-only perhaps: all of it from `offset` on. Only for host memory. Throws
   /// as allocate, for the limit; the mapping is then the caller's still.
   Memory adopt(std::byte* mapping, std::uint64_t mapped_bytes, std::uint64_t offset, const char* what);
+  /// Counts what somebody else allocates there, for as long as the object lives: what a plan keeps for itself. Throws as allocate, for the limit.
+  Memory reserve(std::uint64_t bytes, const char* what);
   MemoryStatistics statistics() const;
   std::uint64_t limit() const noexcept { return limit_; }
   const std::shared_ptr<loader::Device>& device() const noexcept { return device_; }

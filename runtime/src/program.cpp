@@ -154,6 +154,7 @@ ProgramNeeds Program::needs() const {
     all.state += one.state;
     all.io += one.io;
     all.scratch += one.scratch;
+    all.plans += one.plans;
   }
   return all;
 }
@@ -164,6 +165,7 @@ ProgramNeeds Program::needs(std::uint32_t device) const {
   for (const Part& part : parts_) {
     if (part.device != device) continue;
     needs.scratch = std::max(needs.scratch, part.plan->scratch_bytes());
+    needs.plans += part.plan->private_bytes();
     for (std::uint32_t id = 0; id < part.whole.size(); ++id) {
       const graph::Value& value = part.graph.value(id);
       if (value.alias_of != graph::no_value || value.kind == QUERN_VALUE_INTERNAL || value.kind == QUERN_VALUE_CONSTANT) continue;
@@ -206,6 +208,8 @@ void Program::prepare() {
     memory_.push_back(std::move(memory));
   }
   for (Part& part : parts_) {
+    memory_.push_back(std::make_unique<Memory>(devices_[part.device]->reserve(part.plan->private_bytes(), "what a plan keeps for itself")));
+    scratch_bytes_ += part.plan->private_bytes();
     std::vector<SlotBinding> bindings;
     for (std::uint32_t id = 0; id < part.whole.size(); ++id) {
       const graph::Value& value = part.graph.value(id);

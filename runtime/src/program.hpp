@@ -45,7 +45,8 @@ struct DeviceShare {
 /// Bytes that prepare() will allocate, constants excluded.
 struct ProgramNeeds {
   std::uint64_t state = 0, io = 0, scratch = 0;
-  std::uint64_t total() const noexcept { return state + io + scratch; }
+  std::uint64_t plans = 0;  // what the plans allocate for themselves, each its own
+  std::uint64_t total() const noexcept { return state + io + scratch + plans; }
 };
 
 class Program {
@@ -95,6 +96,7 @@ class Program {
   std::vector<DeviceShare> shares() const;
   std::uint64_t bytes_moved() const noexcept { return bytes_moved_; }
   std::uint64_t state_bytes() const noexcept { return state_bytes_; }
+  /// What plans keep for themselves included.
   std::uint64_t scratch_bytes() const noexcept { return scratch_bytes_; }
   std::uint64_t io_bytes() const noexcept { return io_bytes_; }
 

@@ -630,10 +630,13 @@ class Fuser : Uses {
       p.softcap = static_cast<float>(this_node->attributes->real(QUERN_KEY_SOFTCAP));
       p.faults = launcher.faults();
       const bool wide_head = cache.last() == 128, f16 = cache.dtype == QUERN_F16;
-      const char* kernel = wide_head ? (f16 ? "attention_rows_128_f16" : "attention_rows_128_bf16")
-                                     : (f16 ? "attention_rows_64_f16" : "attention_rows_64_bf16");
-      const auto shared = static_cast<unsigned>(3 * 2 * 64 * cache.last() * 2 + 2 * attention_tile * 4);  // three stages, and Info
-      launcher.launch("attention_rows", kernel, {p.heads, (m + attention_tile - 1) / attention_tile, 1}, 256, p, shared);
+      static constexpr const char* names[2][2][2] = {{{"attention_rows_64_bf16", "attention_rows_64_f16"}, {"attention_rows_128_bf16", "attention_rows_128_f16"}},
+                                                     {{"attention_groups_64_bf16", "attention_groups_64_f16"},
+                                                      {"attention_groups_128_bf16", "attention_groups_128_f16"}}};
+      const bool groups = launcher.major() == 9;
+      const auto shared = static_cast<unsigned>(3 * 2 * 64 * cache.last() * 2 + 2 * attention_tile * 4 + (groups ? 1024 : 0));  // three stages, and Info
+      launcher.launch(groups ? "attention_groups" : "attention_rows", names[groups][wide_head][f16], {p.heads, (m + attention_tile - 1) / attention_tile, 1}, 256,
+                      p, shared);
     };
     schedule_.steps.push_back(std::move(step));
   }

@@ -22,7 +22,7 @@ namespace quern::vulkan {
   X(DestroyDevice) X(GetDeviceQueue) X(DeviceWaitIdle) X(CreateBuffer) X(DestroyBuffer) X(GetBufferMemoryRequirements)         \
   X(AllocateMemory) X(FreeMemory) X(BindBufferMemory) X(MapMemory) X(GetBufferDeviceAddress) X(CreateShaderModule)             \
   X(DestroyShaderModule) X(CreatePipelineLayout) X(DestroyPipelineLayout) X(CreateComputePipelines) X(DestroyPipeline)         \
-  X(CreatePipelineCache) X(GetPipelineCacheData) X(DestroyPipelineCache) X(CreateCommandPool) X(DestroyCommandPool)            \
+  X(CreatePipelineCache) X(GetPipelineCacheData) X(DestroyPipelineCache) X(MergePipelineCaches) X(CreateCommandPool) X(DestroyCommandPool)            \
   X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdBindPipeline)                 \
   X(CmdPushConstants) X(CmdDispatch) X(CmdDispatchIndirect) X(CmdPipelineBarrier) X(CmdCopyBuffer) X(CmdFillBuffer)            \
   X(QueueSubmit) X(CreateSemaphore) X(DestroySemaphore) X(WaitSemaphores) X(GetSemaphoreCounterValue)

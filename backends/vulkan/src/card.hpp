@@ -20,6 +20,7 @@ struct MatrixLayout {
   std::uint32_t rows_of_parts = 0;  // which of those each of a lane's components is of, 4 bits each
   std::uint32_t lanes = 0;          // bits of lanes that share their rows
   bool left_like_sums = false;      // a left matrix has its elements where sums have them
+  bool by_fours = false;            // as gemm_rows.comp wants them: four lanes have rows g and g + 8 of left matrices and sums, and those columns of right ones
   std::uint64_t places = 0;         // memory: of each element of a right matrix (row * n + column) lane * 8 + component; 0 where lanes have not 8
 };
 

@@ -119,6 +119,7 @@ class Fuser {
     std::uint32_t x = none, other = none;
     float epsilon = 0, offset = 0;
     std::int64_t f16_from = 0;  // rows from which on it is f16 for cooperative matrices; 0: never
+    bool eights = false;   // from there up to most_eights_rows by eights
     bool direct = false;   // a product of one row makes them itself
     bool paired = false;   // of one row, x is silu(x) * other already
   };
@@ -137,6 +138,14 @@ class Fuser {
   bool all_allow_f16(std::uint32_t value_root) const {
     return std::ranges::all_of(products_, [&](std::uint32_t n) {
       return root(graph_.nodes[n].inputs[0]) != value_root || (graph_.nodes[n].conversions & QUERN_CONVERT_F16) != 0;
+    });
+  }
+
+  /// Whether all products of a value take it by eights.
+  bool all_take_eights(std::uint32_t value_root) const {
+    return std::ranges::all_of(products_, [&](std::uint32_t n) {
+      const sdk::ResolvedNode& node = graph_.nodes[n];
+      return root(node.inputs[0]) != value_root || (takes_eights(card_, tensor(node.inputs[1]).dtype) && (node.conversions & QUERN_CONVERT_F16) != 0);
     });
   }
 
@@ -163,8 +172,9 @@ class Fuser {
   void emit_quantise(std::uint32_t y, std::uint32_t node, std::int32_t mode, std::uint32_t x, std::uint32_t other, float epsilon, float offset) {
     const std::uint32_t slot = add_extra(tensor(y));
     const bool f16 = has_f16_weights(root(y)), direct = has_room(tensor(y).last(), f16);
-    const std::int64_t f16_from = !matrices_ || !all_allow_f16(root(y)) ? 0 : !f16 ? least_f16_rows(card_) : direct ? 2 : 1;
-    activations_[root(y)] = {slot, mode, x, other, epsilon, offset, f16_from, direct, mode == glu && pairs_.contains(maker_[root(x)])};
+    const bool eights = matrices_ && all_take_eights(root(y));
+    const std::int64_t f16_from = !matrices_ || !all_allow_f16(root(y)) ? 0 : !f16 && !eights ? least_f16_rows(card_) : direct ? 2 : 1;
+    activations_[root(y)] = {slot, mode, x, other, epsilon, offset, f16_from, eights, direct, mode == glu && pairs_.contains(maker_[root(x)])};
     Step step;
     step.node = node;
     step.nodes = mode == plain ? 0 : 1;
@@ -190,7 +200,7 @@ class Fuser {
         RowsF16Params p{};
         describe_rows(p);
         p.row_scale = p.y + f16_scales_offset(p.rows, p.k);
-        launch_rows_f16(p, mode, !f16, launcher);
+        launch_rows_f16(p, mode, f16 ? RowsAs::plain : eights && t.rows() <= most_eights_rows ? RowsAs::eights : RowsAs::permuted, launcher);
         return;
       }
       QuantiseParams p{};
@@ -325,6 +335,7 @@ class Fuser {
       if (source.f16_from != 0 && m >= source.f16_from) {
         const std::uint64_t activations = context.extra(source.slot);
         GemmParams p{activations, activations + f16_scales_offset(m, k), 0, weights.data, 0, bias_at, c, result.data, m, n_out, k, bias_dtype};
+        if (source.eights && m <= most_eights_rows) return launch_gemm_rows(p, weights.dtype, launcher);
         if (halves != none && makes_halves(launcher.facts(), m, n_out, k)) {
           p.halves = context.extra(halves);
           launcher.touch({p.halves, p.halves + halves_bytes(n_out, k), true});

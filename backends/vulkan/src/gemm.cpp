@@ -38,25 +38,37 @@ bool is_few(const CardFacts& card, std::uint32_t rows) { return rows <= few_rows
 }  // namespace
 
 /// Rows of whole matrices: what lies behind the last row is multiplied too, and not written.
-std::uint64_t f16_scales_offset(std::uint64_t rows, std::uint64_t k) noexcept { return (rows + 15) / 16 * 16 * k * 2; }
+/// And room for the sums of eights.
+std::uint64_t f16_scales_offset(std::uint64_t rows, std::uint64_t k) noexcept { return (rows + 15) / 16 * 16 * (k * 2 + k / 8); }
 std::uint64_t f16_rows_bytes(std::uint64_t rows, std::uint64_t k) noexcept { return f16_scales_offset(rows, k) + rows * 4; }
 
 std::int64_t least_f16_rows(const CardFacts& card) noexcept { return few_subgroups(card) != 0 ? 9 : 17; }
 
-void launch_rows_f16(RowsF16Params p, std::int32_t mode, bool permuted, Launcher& launcher) {
+bool takes_eights(const CardFacts& card, quern_dtype format) noexcept {
+  return card.layout.by_fours && (format == QUERN_Q4_K || format == QUERN_Q5_K || format == QUERN_Q6_K);
+}
+
+void launch_rows_f16(RowsF16Params p, std::int32_t mode, RowsAs as, Launcher& launcher) {
   const CardFacts& card = launcher.facts();
-  const bool few = is_few(card, p.rows);
+  const bool few = as != RowsAs::eights && is_few(card, p.rows);
   p.places = few ? card.layout.places : 0;
-  const std::uint32_t most = card.software() ? 32 : 256, threads = std::min(most, card.group_limit & ~31u);
+  // Few rows are the work of few workgroups, which then have as many threads as the row has use for.
+  const std::uint32_t most = card.software() ? 32 : p.rows > 64 ? 256 : std::clamp((p.k / 8 + 31) / 32 * 32, 256u, 1024u), threads = std::min(most, card.group_limit & ~31u);
   launcher.launch("rows_f16", threads, launcher.rows(p.rows), p,
-                  {mode, static_cast<std::int32_t>((p.k + threads * 8 - 1) / (threads * 8)), permuted ? 1 : 0,
-                   few ? static_cast<std::int32_t>(card.matrices.k) : 0, few ? static_cast<std::int32_t>(card.matrices.n) : 0});
+                  {mode, static_cast<std::int32_t>((p.k + threads * 8 - 1) / (threads * 8)), as == RowsAs::plain ? 0 : 1,
+                   few ? static_cast<std::int32_t>(card.matrices.k) : 0, few ? static_cast<std::int32_t>(card.matrices.n) : 0, as == RowsAs::eights ? 1 : 0});
 }
 
 std::uint64_t halves_bytes(std::int64_t n, std::int64_t k) noexcept { return static_cast<std::uint64_t>(n) * (static_cast<std::uint64_t>(k) * 2 + 4); }
 
 bool makes_halves(const CardFacts& card, std::int64_t m, std::int64_t n, std::int64_t k) noexcept {
   return m >= (card.software() ? 48 : 512) && halves_bytes(n, k) <= most_halves;
+}
+
+void launch_gemm_rows(const GemmParams& p, quern_dtype format, Launcher& launcher) {
+  const std::int32_t eights = static_cast<std::int32_t>((p.m + 7) / 8), tiles = 1, subgroups = 8;
+  launcher.launch("gemm_rows", 32 * static_cast<std::uint32_t>(subgroups), {(p.n + 16 * tiles - 1) / (16 * tiles), 1, 1}, p,
+                  {static_cast<std::int32_t>(format), eights == 3 ? 4 : eights, tiles, subgroups});
 }
 
 void launch_gemm(const GemmParams& p, quern_dtype format, Launcher& launcher) {

@@ -1,6 +1,8 @@
 // See gpu.hpp.
 #include "gpu.hpp"
 
+#include "uncached.hpp"
+
 #include <chrono>
 #include <cstring>
 
@@ -8,6 +10,8 @@ namespace quern::vulkan {
 namespace {
 
 constexpr std::uint64_t staging_bytes = 4 << 20;
+/// What is read over the bus rather than copied by the device: a copy is a submit, which waits for its turn where processes share the device.
+constexpr std::uint64_t most_uncached = 16 << 10;
 constexpr auto polling = std::chrono::milliseconds(20);     // longer waits sleep
 constexpr std::uint64_t slice = 100'000'000;                // of a sleeping wait, ns
 constexpr auto longest_wait = std::chrono::minutes(30);     // then the device counts as hung
@@ -181,8 +185,9 @@ void Gpu::read(void* to, std::uint64_t from, std::uint64_t bytes) {
   if (bytes == 0) return;
   VkBuffer buffer = VK_NULL_HANDLE;
   std::uint64_t offset = 0;
-  if (std::byte* mapped = memory_->locate(from, buffer, offset); mapped != nullptr && (facts_.cached || bytes <= 64)) {
-    std::memcpy(to, mapped, bytes);
+  if (std::byte* mapped = memory_->locate(from, buffer, offset); mapped != nullptr && (facts_.cached || bytes <= most_uncached)) {
+    if (facts_.cached) std::memcpy(to, mapped, bytes);
+    else read_uncached(to, mapped, bytes);
     return;
   }
   staged(from, bytes, [](std::uint64_t, std::uint64_t) {},

@@ -1,8 +1,9 @@
-// See pipelines.hpp. File of the cache: "QVP1", 8 bytes of checksum over key and data, the driver's data.
+// See pipelines.hpp. File of the cache: "QVP2", 8 bytes of checksum over key and data, the driver's data.
 #include "pipelines.hpp"
 
 #include "spirv.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstring>
@@ -14,17 +15,24 @@
 #include <tuple>
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 namespace quern::vulkan {
 namespace {
 
-constexpr char magic[] = "QVP1";
+constexpr char magic[] = "QVP2";
 constexpr std::size_t head_bytes = sizeof(magic) - 1 + sizeof(std::uint64_t);
 constexpr std::uint32_t push_bytes = 128;
 
 std::uint64_t mix(std::uint64_t hash, const void* data, std::size_t bytes) {
   const auto* at = static_cast<const unsigned char*>(data);
+  std::uint64_t word = 0;
+  for (; bytes >= sizeof word; at += sizeof word, bytes -= sizeof word) {  // the driver's data are tens of MB
+    std::memcpy(&word, at, sizeof word);
+    hash = (hash ^ word) * 0x100000001b3ull;
+    hash ^= hash >> 32;
+  }
   for (std::size_t i = 0; i < bytes; ++i) hash = (hash ^ at[i]) * 0x100000001b3ull;
   return hash;
 }
@@ -35,6 +43,24 @@ std::uint64_t cache_key(const CardFacts& card) {
   key = mix(key, card.driver_uuid, sizeof card.driver_uuid);
   return mix(key, &card.driver_version, sizeof card.driver_version);
 }
+
+/// A file that one process at a time has locked.
+class Locked {
+ public:
+  Locked(const std::string& path, bool waits) : file_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
+    held_ = file_ >= 0 && flock(file_, waits ? LOCK_EX : LOCK_EX | LOCK_NB) == 0;
+  }
+  ~Locked() {
+    if (file_ >= 0) close(file_);
+  }
+  bool held() const noexcept { return held_; }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+
+ private:
+  int file_;
+  bool held_ = false;
+};
 
 }  // namespace
 
@@ -52,22 +78,7 @@ Pipelines::Pipelines(const Calls& calls, VkDevice device, const CardFacts& card,
   layout.pushConstantRangeCount = 1;
   layout.pPushConstantRanges = &range;
   check(calls_.CreatePipelineLayout(device_, &layout, nullptr, &layout_), "making a pipeline layout");
-  std::string bytes;
-  if (!directory_.empty()) {
-    std::ifstream in(file(), std::ios::binary);
-    bytes.assign(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
-    std::uint64_t sum = 0;
-    const bool whole = bytes.size() > head_bytes && bytes.compare(0, sizeof(magic) - 1, magic) == 0;
-    if (whole) std::memcpy(&sum, bytes.data() + sizeof(magic) - 1, sizeof sum);
-    if (!whole || mix(cache_key(card_), bytes.data() + head_bytes, bytes.size() - head_bytes) != sum) bytes.clear();
-  }
-  VkPipelineCacheCreateInfo info{};
-  info.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO;
-  if (!bytes.empty()) {
-    info.initialDataSize = bytes.size() - head_bytes;
-    info.pInitialData = bytes.data() + head_bytes;
-  }
-  check(calls_.CreatePipelineCache(device_, &info, nullptr, &cache_), "making a pipeline cache");
+  cache_ = make_cache(directory_.empty() ? std::string() : read_file());
 }
 
 Pipelines::~Pipelines() {
@@ -83,10 +94,43 @@ std::string Pipelines::file() const {
   return directory_ + name;
 }
 
-void Pipelines::save() noexcept {
+std::string Pipelines::read_file() const {
+  std::ifstream in(file(), std::ios::binary);
+  std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  std::uint64_t sum = 0;
+  if (bytes.size() <= head_bytes || bytes.compare(0, sizeof(magic) - 1, magic) != 0) return {};
+  std::memcpy(&sum, bytes.data() + sizeof(magic) - 1, sizeof sum);
+  bytes.erase(0, head_bytes);
+  return mix(cache_key(card_), bytes.data(), bytes.size()) == sum ? bytes : std::string();
+}
+
+VkPipelineCache Pipelines::make_cache(const std::string& data) const {
+  VkPipelineCacheCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO;
+  info.initialDataSize = data.size();
+  info.pInitialData = data.empty() ? nullptr : data.data();
+  VkPipelineCache cache = VK_NULL_HANDLE;
+  check(calls_.CreatePipelineCache(device_, &info, nullptr, &cache), "making a pipeline cache");
+  return cache;
+}
+
+void Pipelines::save_many() noexcept {
+  if (made_ - saved_ >= std::max<std::uint64_t>(16, made_ / 2)) save(false);
+}
+
+void Pipelines::save(bool waits) noexcept {
   if (directory_.empty() || made_ == saved_) return;
-  saved_ = made_;
   try {
+    std::filesystem::create_directories(directory_);
+    const Locked locked(file() + ".lock", waits);  // else of two processes that end together one would undo what the other wrote
+    if (!locked.held() && !waits) return;
+    saved_ = made_;
+    if (const std::string others = read_file(); !others.empty()) {
+      const VkPipelineCache cache = make_cache(others);
+      const VkResult merged = calls_.MergePipelineCaches(device_, cache_, 1, &cache);
+      calls_.DestroyPipelineCache(device_, cache, nullptr);
+      if (merged != VK_SUCCESS) return;
+    }
     std::size_t size = 0;
     if (calls_.GetPipelineCacheData(device_, cache_, &size, nullptr) != VK_SUCCESS || size <= 32) return;
     std::string data(size, '\0');
@@ -94,7 +138,6 @@ void Pipelines::save() noexcept {
     const std::uint64_t sum = mix(cache_key(card_), data.data(), size);
     std::string bytes(magic);
     bytes.append(reinterpret_cast<const char*>(&sum), sizeof sum).append(data, 0, size);
-    std::filesystem::create_directories(directory_);
     std::string temporary = file() + ".XXXXXX";
     const int out = mkstemp(temporary.data());
     if (out < 0) return;

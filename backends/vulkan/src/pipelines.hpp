@@ -33,13 +33,18 @@ class Pipelines {
   VkPipeline find(const PipelineKey& key) const;
   /// Makes those that are missing, on up to `threads` threads.
   void make(const std::vector<PipelineKey>& keys, std::uint32_t threads);
-  std::uint64_t made() const noexcept { return made_; }
-  /// Writes the driver's cache, if pipelines were made since it was read.
-  void save() noexcept;
+  /// Writes the driver's cache together with what other processes wrote since it was read, if pipelines were made. Not while any are.
+  void save() noexcept { save(true); }
+  /// The same where many were, unless another process is writing: a process may end without closing its device.
+  void save_many() noexcept;
 
  private:
   VkPipeline create(const PipelineKey& key) const;
+  void save(bool waits) noexcept;
   std::string file() const;
+  /// The driver's data in the file; empty: there is none, or it is none of ours.
+  std::string read_file() const;
+  VkPipelineCache make_cache(const std::string& data) const;
 
   const Calls& calls_;
   VkDevice device_;

@@ -154,7 +154,7 @@ Instance::Needs Instance::needs() const {
 
 std::vector<std::vector<std::int64_t>> Instance::usual_extents() const {
   std::vector<std::vector<std::int64_t>> usual = {bounds_.bounds()};
-  for (const std::int64_t rows : {1, 2, 4, 8, 16, 64, 512}) {
+  for (const std::int64_t rows : {1, 2, 4, 8, 16, 32, 64, 512}) {
     std::vector<std::int64_t> extents = bounds_.bounds();
     for (std::size_t s = 0; s < extents.size(); ++s) {
       const std::int64_t least = std::min(plan_.graph.source.symbols[s].min, extents[s]);
@@ -198,9 +198,8 @@ void Instance::prepare(sdk::BoundPlaces places) {
   places_ = std::move(places);
   const std::vector<std::vector<std::int64_t>> usual = usual_extents();
   const Needs all = needs();
-  const std::uint64_t before = device_.pipelines().made();
   device_.pipelines().make(all.pipelines, device_.threads());
-  if (device_.pipelines().made() > before + 16) device_.pipelines().save();
+  device_.pipelines().save_many();
   for (std::int64_t s = 0, count = slots(); s < count; ++s) {
     Recorded& slot = recorded_.emplace_back();
     if (all.parameters > 0) slot.parameters = take_parameters(parameter_room(all.parameters));

@@ -1,6 +1,6 @@
 # The kernels for cooperative matrices, which the glslc of Debian 12 cannot compile: their SPIR-V is committed in src/shaders/spirv, with a
 # hash of the sources that it was made of.
-set(quern_vulkan_matrix_kernels attention_matrix gemm gemm_few matrix_layout weights_f16)
+set(quern_vulkan_matrix_kernels attention_matrix gemm gemm_few gemm_rows matrix_layout weights_f16)
 
 # SHA-256 over a kernel's source and all that it includes.
 function(quern_vulkan_source_hash shaders kernel out)

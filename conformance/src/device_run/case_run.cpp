@@ -40,7 +40,7 @@ class Memories {
     std::vector<std::byte> before;  // unless dense: the whole memory as it was when the run started
     std::span<std::byte> values() { return std::span(before).first(placement.bytes()); }  // without the room behind ranged rows
 
-    bool unchanged(const Tensor& content) const { return dense ? region->holds(content.bytes()) : region->read() == before; }
+    bool unchanged(const Contents& now, const Tensor& content) const { return now.holds(dense ? content.bytes() : std::span<const std::byte>(before)); }
   };
   Place& at(std::uint32_t value) { return places_.at(value); }
   std::map<std::uint32_t, Place>& all() noexcept { return places_; }
@@ -122,14 +122,13 @@ std::string misplaced_write(const Case& c, std::uint32_t id, Memories::Place& pl
 }
 
 /// What an output holds after the run; where a byte beside it was written is `problem`.
-Tensor read_output(const Case& c, const ValueSpec& spec, std::uint32_t id, Memories& memories, std::string& problem) {
-  Memories::Place& place = memories.at(id);
+Tensor read_output(const Case& c, const ValueSpec& spec, std::uint32_t id, Memories::Place& place, const Contents& now, std::string& problem) {
   Tensor packed(spec.dtype, spec.dims);
   if (place.dense) {
-    place.region->read_to(packed.bytes());
+    now.read_to(packed.bytes());
     return packed;
   }
-  const std::vector<std::byte> after = place.region->read();
+  const std::vector<std::byte> after = now.read();
   if (std::string misplaced = misplaced_write(c, id, place, after); !misplaced.empty()) problem = std::move(misplaced);
   place.placement.gather(std::span(after).first(place.placement.bytes()), packed.bytes());
   return packed;
@@ -157,17 +156,28 @@ OneRun run_once(const Case& c, const CaseData& data, const CaseGraph& graph, Mem
   if (status.faults != c.faults)
     result.problem = "the run raised the faults " + std::to_string(status.faults) + ", expected " + std::to_string(c.faults);
   const std::vector<std::uint32_t> written = written_values(c, graph);
-  for (auto& [id, place] : memories.all())
-    if (const std::string damage = place.region->canary_damage(); !damage.empty()) result.problem = "value " + std::to_string(id) + ": " + damage;
+  std::map<std::uint32_t, Contents> now;
+  for (auto& [id, place] : memories.all()) {
+    const auto found = now.emplace(id, *place.region).first;
+    if (const std::string damage = found->second.canary_damage(); !damage.empty()) result.problem = "value " + std::to_string(id) + ": " + damage;
+  }
   for (std::size_t i = 0; i < c.inputs.size(); ++i) {
     if (c.inputs[i].absent() || std::ranges::find(written, graph.input_id(i)) != written.end()) continue;
-    if (!memories.at(graph.input_id(i)).unchanged(data.inputs[i])) result.problem = "value " + std::to_string(graph.input_id(i)) + ", an input, was changed";
+    const std::uint32_t id = graph.input_id(i);
+    if (!memories.at(id).unchanged(now.at(id), data.inputs[i])) result.problem = "value " + std::to_string(id) + ", an input, was changed";
   }
-  if (graph.count_id() != QUERN_NONE && !memories.at(graph.count_id()).unchanged(count_tensor(c.inputs[0].dims[0])))
+  if (graph.count_id() != QUERN_NONE && !memories.at(graph.count_id()).unchanged(now.at(graph.count_id()), count_tensor(c.inputs[0].dims[0])))
     result.problem = "the count of rows, an input, was changed";
   if (const std::string damage = prepared.scratch_damage(); !damage.empty()) result.problem = "scratch: " + damage;
   std::size_t w = 0;
-  for (const ValueSpec& spec : c.outputs) result.outputs.push_back(spec.absent() ? Tensor() : read_output(c, spec, written[w++], memories, result.problem));
+  for (const ValueSpec& spec : c.outputs) {
+    if (spec.absent()) {
+      result.outputs.emplace_back();
+      continue;
+    }
+    const std::uint32_t id = written[w++];
+    result.outputs.push_back(read_output(c, spec, id, memories.at(id), now.at(id), result.problem));
+  }
   return result;
 }
 

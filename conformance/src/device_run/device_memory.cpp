@@ -9,6 +9,7 @@ namespace quern::conformance {
 namespace {
 
 constexpr std::uint64_t canary_bytes = 4096;
+constexpr std::uint64_t most_whole = 256 << 10;  // of a region that is brought with its canaries
 constexpr double copy_seconds = 60;
 constexpr std::uint64_t part_bytes = 16 << 20;  // of host memory that a buffer is filled from and compared through
 
@@ -18,6 +19,15 @@ std::vector<std::byte> canary() {
   std::vector<std::byte> bytes(canary_bytes);
   for (std::uint64_t i = 0; i < canary_bytes; ++i) bytes[i] = canary_byte(i);
   return bytes;
+}
+
+/// Empty if both canaries are whole, else where the first changed byte lies.
+std::string damage_of(std::span<const std::byte> before, std::span<const std::byte> behind) {
+  for (std::uint64_t i = 0; i < canary_bytes; ++i)
+    if (before[i] != canary_byte(i)) return "byte " + std::to_string(canary_bytes - i) + " before the buffer was written";
+  for (std::uint64_t i = 0; i < canary_bytes; ++i)
+    if (behind[i] != canary_byte(i)) return "byte " + std::to_string(i) + " behind the buffer was written";
+  return {};
 }
 
 }  // namespace
@@ -150,15 +160,39 @@ bool Region::holds(std::span<const std::byte> data) {
 }
 
 std::string Region::canary_damage() {
-  std::vector<std::byte> found(canary_bytes);
-  for (const bool behind : {false, true}) {
-    download(behind ? start_ + bytes_ : start_ - canary_bytes, found.data(), canary_bytes);
-    for (std::uint64_t i = 0; i < canary_bytes; ++i)
-      if (found[i] != canary_byte(i))
-        return behind ? "byte " + std::to_string(i) + " behind the buffer was written"
-                      : "byte " + std::to_string(canary_bytes - i) + " before the buffer was written";
-  }
-  return {};
+  if (bytes_ <= canary_bytes) return Contents(*this).canary_damage();
+  std::vector<std::byte> before(canary_bytes), behind(canary_bytes);
+  download(start_ - canary_bytes, before.data(), canary_bytes);
+  download(start_ + bytes_, behind.data(), canary_bytes);
+  return damage_of(before, behind);
+}
+
+Contents::Contents(Region& region) : region_(region) {
+  if (region.bytes_ > most_whole) return;
+  whole_.resize(region.bytes_ + 2 * canary_bytes);
+  region.download(region.start_ - canary_bytes, whole_.data(), whole_.size());
+}
+
+std::span<const std::byte> Contents::values() const { return std::span(whole_).subspan(canary_bytes, whole_.size() - 2 * canary_bytes); }
+
+std::vector<std::byte> Contents::read() const {
+  if (whole_.empty()) return region_.read();
+  return {values().begin(), values().end()};
+}
+
+void Contents::read_to(std::span<std::byte> data) const {
+  if (whole_.empty()) return region_.read_to(data);
+  std::ranges::copy(values().first(std::min(values().size(), data.size())), data.begin());
+}
+
+bool Contents::holds(std::span<const std::byte> data) const {
+  if (whole_.empty()) return region_.holds(data);
+  return std::ranges::equal(values(), data);
+}
+
+std::string Contents::canary_damage() const {
+  if (whole_.empty()) return region_.canary_damage();
+  return damage_of(std::span(whole_).first(canary_bytes), std::span(whole_).last(canary_bytes));
 }
 
 }  // namespace quern::conformance

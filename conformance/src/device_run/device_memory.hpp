@@ -114,6 +114,7 @@ class Region {
   std::string canary_damage();
 
  private:
+  friend class Contents;
   void upload(std::uint64_t offset, const void* from, std::uint64_t bytes);
   void download(std::uint64_t offset, void* to, std::uint64_t bytes);
 
@@ -123,6 +124,24 @@ class Region {
   std::align_val_t host_alignment_{};
   quern_buffer* buffer_ = nullptr;
   std::byte* host_ = nullptr;
+};
+
+/// What a region holds behind a run. Of a small one it is brought with the canaries by one download, since each download of a device is a submit;
+/// of a large one by parts, as it is asked for. Look again behind the next write.
+class Contents {
+ public:
+  explicit Contents(Region& region);
+
+  std::vector<std::byte> read() const;
+  void read_to(std::span<std::byte> data) const;
+  bool holds(std::span<const std::byte> data) const;
+  std::string canary_damage() const;
+
+ private:
+  std::span<const std::byte> values() const;
+
+  Region& region_;
+  std::vector<std::byte> whole_;  // from the first byte of the canary before it to the last of the one behind; empty: large
 };
 
 }  // namespace quern::conformance

@@ -154,25 +154,29 @@ class GraphRun {
   }
 
   /// Reads what a value holds after a run, and checks that rows beyond the run's still hold the poison.
-  Tensor observe(int v, std::int64_t rows, std::byte poison, std::string& problem) {
+  Tensor observe(int v, const Contents& now, std::int64_t rows, std::byte poison, std::string& problem) const {
     Tensor tensor(at(v).spec.dtype, at(v).spec.dims);
-    const std::vector<std::byte> bytes = region(v).read();
+    const std::vector<std::byte> bytes = now.read();
     std::ranges::copy(bytes, tensor.bytes().begin());
     const std::uint64_t live = live_bytes(v, rows);
     if (live < bytes.size() && !all_equal(std::span(bytes).subspan(live), poison)) problem = at(v).name + ": rows beyond the run's were written";
     return tensor;
   }
 
-  std::string damage(Prepared& prepared) {
-    for (const auto* regions : {&regions_, &constants_})
-      for (const auto& [v, r] : *regions)
-        if (std::string text = r->canary_damage(); !text.empty()) return at(v).name + ": " + text;
-    for (const auto& [v, weight] : packed_regions_)
-      if (std::string text = weight.region->canary_damage(); !text.empty()) return at(v).name + ": " + text;
+  /// Of what runs may write, behind a run; constants are looked at behind the last.
+  std::map<int, Contents> look() const {
+    std::map<int, Contents> now;
+    for (const auto& [v, r] : regions_) now.emplace(v, *r);
+    return now;
+  }
+
+  std::string damage(const std::map<int, Contents>& now, Prepared& prepared) const {
+    for (const auto& [v, contents] : now)
+      if (std::string text = contents.canary_damage(); !text.empty()) return at(v).name + ": " + text;
     for (int v = 0; v < static_cast<int>(graph_.values.size()); ++v) {
       if (at(v).spec.kind != QUERN_VALUE_INPUT || is_changing(v) || is_overwritten(v)) continue;
       const auto given = data_.inputs[static_cast<std::size_t>(at(v).input)].bytes();
-      if (!region(v).holds(given)) return at(v).name + ", an input, was changed";
+      if (!now.at(graph_.root(v)).holds(given)) return at(v).name + ", an input, was changed";
     }
     const std::string scratch = prepared.scratch_damage();
     return scratch.empty() ? std::string() : "scratch: " + scratch;
@@ -236,10 +240,11 @@ class GraphRun {
     reset(poison, step);
     prepared.poison_scratch(poison);
     mode.text = status_problem(prepared.run(case_.deadline_seconds));
-    if (const std::string text = damage(prepared); !text.empty()) mode.text = text;
+    const std::map<int, Contents> now = look();
+    if (const std::string text = damage(now, prepared); !text.empty()) mode.text = text;
     std::vector<Tensor> outputs(case_.outputs.size());
     for (const auto& [v, id] : flat.bound())
-      if (at(v).output != no_value) outputs[static_cast<std::size_t>(at(v).output)] = observe(v, rows, poison, mode.text);
+      if (at(v).output != no_value) outputs[static_cast<std::size_t>(at(v).output)] = observe(v, now.at(graph_.root(v)), rows, poison, mode.text);
     return outputs;
   }
 
@@ -283,11 +288,11 @@ class GraphRun {
           if (status.code != QUERN_OK) throw AbiFailure(status.code, "node " + std::to_string(n) + " ended with code " + std::to_string(status.code));
           faults |= status.faults;
           for (const int y : graph_.nodes[n].outputs)
-            if (y != no_value) mode.outputs[static_cast<std::size_t>(at(y).output)] = observe(y, rows, poisons[0], mode.text);
+            if (y != no_value) mode.outputs[static_cast<std::size_t>(at(y).output)] = observe(y, Contents(region(y)), rows, poisons[0], mode.text);
           if (const std::string text = plans[n]->scratch_damage(); !text.empty()) mode.text = "scratch of node " + std::to_string(n) + ": " + text;
         }
         if (faults != graph_.faults) mode.text = "the nodes raised the faults " + std::to_string(faults) + ", expected " + std::to_string(graph_.faults);
-        if (const std::string text = damage(*plans.back()); !text.empty()) mode.text = text;
+        if (const std::string text = damage(look(), *plans.back()); !text.empty()) mode.text = text;
         if (!mode.text.empty()) return;
         if (graph_.steps.count > 1) emit_step(mode, step);
       }
@@ -298,12 +303,18 @@ class GraphRun {
 
   /// Constants are never written: looked at once, after all plans of this numerics have run.
   void check_constants() {
-    for (const auto& [v, r] : constants_) {
-      if (r->holds(data_.inputs[static_cast<std::size_t>(at(v).input)].bytes())) continue;
+    const auto found = [&](const std::string& text) {
       ModeResult mode = mode_of(Role::whole, {}, 0);
-      mode.text = at(v).name + ", a constant, was changed";
+      mode.text = text;
       results_.push_back(std::move(mode));
+    };
+    for (const auto& [v, r] : constants_) {
+      const Contents now(*r);
+      if (!now.holds(data_.inputs[static_cast<std::size_t>(at(v).input)].bytes())) found(at(v).name + ", a constant, was changed");
+      if (const std::string text = now.canary_damage(); !text.empty()) found(at(v).name + ": " + text);
     }
+    for (const auto& [v, weight] : packed_regions_)
+      if (const std::string text = weight.region->canary_damage(); !text.empty()) found(at(v).name + ", packed: " + text);
   }
 
   template <class F>

@@ -22,6 +22,7 @@ namespace {
 /// A deadline is counted in polls of this length, not by the clock: while the whole group of processes is stopped (a suspended
 /// machine, a debugger) nothing counts against the child.
 constexpr int poll_milliseconds = 250;
+constexpr int ending_milliseconds = 3000;  // that a process may take to end
 
 struct Pipe {
   int read = -1, write = -1;
@@ -67,12 +68,24 @@ ChildProcess::ChildProcess(const std::vector<std::string>& arguments, const Shar
 }
 
 ChildProcess::~ChildProcess() {
+  close_one(requests_);
+  await_end();
   close_all();
   if (pid_ > 0) {
     ::kill(pid_, SIGKILL);
     int status = 0;
     while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
     }
+  }
+}
+
+/// Without requests the process ends, and closes its device: what a driver keeps for the next process is written then.
+void ChildProcess::await_end() noexcept {
+  char buffer[4096];
+  for (int polls = replies_ < 0 ? 0 : ending_milliseconds / poll_milliseconds; polls > 0; --polls) {
+    pollfd wait{replies_, POLLIN, 0};
+    while (::poll(&wait, 1, poll_milliseconds) > 0)
+      if (const ssize_t n = ::read(replies_, buffer, sizeof buffer); n == 0 || (n < 0 && errno != EINTR)) return;
   }
 }
 

@@ -40,6 +40,7 @@ class ChildProcess {
 
  private:
   std::string reap();
+  void await_end() noexcept;
   void close_all() noexcept;
 
   pid_t pid_ = -1;

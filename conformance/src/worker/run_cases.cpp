@@ -6,12 +6,42 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <mutex>
 #include <thread>
+#include <utility>
 
 namespace quern::conformance {
+namespace {
+
+/// Gives cases to lanes by several neighbours, which tend to need the same kernels: a driver that compiles them does so for one lane. Fewer towards
+/// the end, so that no lane is left with many; large cases, which come first, by one.
+class Dispenser {
+ public:
+  Dispenser(const std::vector<const Case*>& cases, std::size_t lanes) : cases_(cases), lanes_(std::max<std::size_t>(lanes, 1)) {}
+  /// The next [first, last); empty: there are no more.
+  std::pair<std::size_t, std::size_t> take() {
+    const std::lock_guard lock(mutex_);
+    const std::size_t first = next_, left = cases_.size() - first;
+    std::size_t count = std::min({left, most, std::max<std::size_t>(1, left / (lanes_ * 4))});
+    for (std::size_t i = 0; i < count; ++i)
+      if (!cases_[first + i]->script && host_bytes(*cases_[first + i]) >= large) count = std::max<std::size_t>(1, i);
+    next_ += count;
+    return {first, next_};
+  }
+
+ private:
+  static constexpr std::size_t most = 32;
+  static constexpr std::uint64_t large = 1 << 20;
+  const std::vector<const Case*>& cases_;
+  std::size_t lanes_, next_ = 0;
+  std::mutex mutex_;
+};
+
+}  // namespace
 
 void run_cases(const RunPlan& plan, Journal& journal, const OnResult& on_result) {
-  std::atomic<std::size_t> next{0};
+  const std::size_t jobs = std::min<std::size_t>(plan.jobs, plan.cases.size());
+  Dispenser dispenser(plan.cases, jobs);
   std::atomic<bool> stop{false};
   std::mutex mutex;
   std::exception_ptr failure;
@@ -20,7 +50,11 @@ void run_cases(const RunPlan& plan, Journal& journal, const OnResult& on_result)
   const auto work = [&] {
     try {
       Lane lane(plan, journal, memory);
-      for (std::size_t i = next++; i < plan.cases.size() && !stop; i = next++) {
+      std::pair<std::size_t, std::size_t> part;
+      while (!stop) {
+        if (part.first == part.second) part = dispenser.take();
+        if (part.first == part.second) break;
+        const std::size_t i = part.first++;
         const Case& c = *plan.cases[i];
         std::vector<bool> wanted(plan.targets.size());
         std::vector<CaseResult> results(plan.targets.size());
@@ -50,7 +84,7 @@ void run_cases(const RunPlan& plan, Journal& journal, const OnResult& on_result)
   };
 
   std::vector<std::thread> lanes;
-  for (std::uint32_t j = 0; j < std::min<std::size_t>(plan.jobs, plan.cases.size()); ++j) lanes.emplace_back(work);
+  for (std::size_t j = 0; j < jobs; ++j) lanes.emplace_back(work);
   for (std::thread& lane : lanes) lane.join();
   if (failure) std::rethrow_exception(failure);
 }

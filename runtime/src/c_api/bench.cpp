@@ -52,7 +52,8 @@ runtime::DevicePeaks measure_peaks(const runtime::Model& m, std::uint32_t thread
   const runtime::MemoryBudget& first = *m.devices()[0];
   if (first.host_memory()) {
     runtime::ReadBandwidth reader(m.weight_bytes(), threads);
-    return {reader.measure(6), runtime::multiply_add_peak(threads, m.integer_products() ? runtime::Arithmetic::int8 : runtime::Arithmetic::f32)};
+    using enum runtime::Arithmetic;
+    return {reader.measure(6), runtime::multiply_add_peak(threads, m.integer_products() ? int8 : m.main_format() == "bf16" ? bf16 : f32)};
   }
   runtime::PeakConditions conditions{m.weight_bytes(), graph::dtype_from_name(m.main_format()).value_or(QUERN_F16), m.conversions(), 0};
   if (first.limit() != 0) conditions.limit = std::max<std::uint64_t>(1, first.limit() - std::min(first.limit(), first.statistics().in_use));

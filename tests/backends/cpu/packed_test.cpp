@@ -328,16 +328,17 @@ TEST_P(Packed, MultipliesTheLargestCodesAndActivations) {
         for (const int at : scale_offsets(layout.format)) put(block + at, float_to_half(0.01f));
       }
     Panels panels = pack(layout, w);
-    std::vector<float> x(static_cast<std::size_t>(4 * k));
-    for (std::int64_t i = 0; i < k; ++i) {
-      x[static_cast<std::size_t>(i)] = 127.0f;
-      x[static_cast<std::size_t>(k + i)] = -127.0f;
-      x[static_cast<std::size_t>(2 * k + i)] = i % 2 != 0 ? 127.0f : -127.0f;
-      x[static_cast<std::size_t>(3 * k + i)] = i % 32 < 16 ? 127.0f : -127.0f;
+    for (const std::int64_t count : {4, 32}) {  // of many tokens, whole tiles have large sums
+      std::vector<float> x;
+      for (std::int64_t t = 0; t < count; ++t)
+        for (std::int64_t i = 0; i < k; ++i) {
+          const bool positive[] = {true, false, i % 2 != 0, i % 32 < 16};
+          x.push_back(positive[t * 4 / count] ? 127.0f : -127.0f);
+        }
+      Tokens tokens = quantised(GetParam(), x, count, k);
+      expect_near_f64(layout, w, tokens, multiply(layout, panels, rows, tokens, count, 1, rows), rows);
+      if (HasFatalFailure()) return;
     }
-    Tokens tokens = quantised(GetParam(), x, 4, k);
-    expect_near_f64(layout, w, tokens, multiply(layout, panels, rows, tokens, 4, 1, rows), rows);
-    if (HasFatalFailure()) return;
   }
 }
 
@@ -359,6 +360,26 @@ TEST_P(Packed, GivesTheSameBitsForAnyNumberOfTokensAndAnySplit) {
       ASSERT_EQ(std::memcmp(y.data(), reference.data(), y.size() * sizeof(float)), 0) << n << " tokens, " << panels_a_call << " panels a call";
     }
   }
+}
+
+/// Kernels may choose how they add by how large sums can become: from one token to the next, 0 to 32 of 32 activations are +-127.
+TEST_P(Packed, GivesTheSameBitsWhereSumsAreSmallAndLarge) {
+  const PackedLayout& layout = *GetParam().layout;
+  const std::int64_t k = depths(layout).back(), rows = 3 * layout.panel_rows, count = 132;
+  const Weights w = random_weights(layout.format, rows, k, Scales::similar, 23);
+  Panels panels = pack(layout, w);
+  std::vector<float> x = random_activations(count * k, 15);
+  for (std::int64_t t = 0; t < count; ++t)
+    for (std::int64_t i = 0; i < k; ++i) {
+      float& v = x[static_cast<std::size_t>(t * k + i)];
+      const auto at = i * 13 % 32;  // half of them in either half
+      if (at < t / 4) v = t % 4 == 0 || (t % 4 == 1 && i % 32 < 16) ? 127.0f : t % 4 == 2 ? -127.0f : v < 0 ? -127.0f : 127.0f;
+    }
+  Tokens tokens = quantised(GetParam(), x, count, k);
+  const std::vector<float> one = multiply(layout, panels, rows, tokens, 1, 1, rows);
+  EXPECT_EQ(one, multiply(layout, panels, rows, tokens, 7, panels.count, rows));
+  EXPECT_EQ(one, multiply(layout, panels, rows, tokens, count, panels.count, rows));
+  expect_near_f64(layout, w, tokens, one, rows);
 }
 
 /// More panels than a group and more tokens than a block of the kernels, and the most of both that are taken at once.

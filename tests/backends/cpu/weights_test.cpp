@@ -119,7 +119,7 @@ TEST(Weights, AWeightGetsALayoutThatItsProductsAllow) {
     EXPECT_EQ(key_of(QUERN_Q8_0, QUERN_CONVERT_NONE), "");
     EXPECT_EQ(key_of(QUERN_Q8_0, QUERN_CONVERT_BF16 | QUERN_CONVERT_F16), "") << "its kernels round to int8";
     EXPECT_NE(key_of(QUERN_Q8_0, QUERN_CONVERT_INT8), "");
-    const bool pairs = plugin.has("bf16") && plugin.has("vnni") && family != "avx2";
+    const bool pairs = plugin.has("bf16") && plugin.has("vnni") && __builtin_cpu_is("amd") && family != "avx2";  // elsewhere they are slow
     EXPECT_EQ(key_of(QUERN_BF16, QUERN_CONVERT_BF16).starts_with("bf16.16x2."), pairs);
     EXPECT_FALSE(key_of(QUERN_BF16, QUERN_CONVERT_INT8).starts_with("bf16.16x2."));
     EXPECT_TRUE(key_of(QUERN_BF16, QUERN_CONVERT_INT8).starts_with("bf16."));

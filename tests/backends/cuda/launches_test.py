@@ -26,7 +26,7 @@ class Launches(unittest.TestCase):
             asked = [line.split() for line in log.read_text().splitlines()]
         self.assertGreater(len(ended), 4)  # nothing is computed there: their values are wrong
         launched = {line[2] for line in asked if line[0] in ("launch", "captured_launch")}
-        for kernel in ("mixed_8", "mixed_floats_8", "stream", "rings", "attention_batch_f16_64_4"):
+        for kernel in ("kquants_8", "mixed_8", "stream", "rings", "attention_batch_f16_64_4"):
             self.assertIn(kernel, launched)
         self.assertEqual({line[2] for line in asked if line[0] == "refused_launch"}, set())
 

@@ -35,6 +35,16 @@ TEST(MatrixLayout, OfAnNvidiaCard) {
   EXPECT_EQ(layout.rows_of_parts, 0x11110000u);
   EXPECT_EQ(layout.lanes, 3u);
   EXPECT_TRUE(layout.left_like_sums);
+  EXPECT_TRUE(layout.by_fours);
+}
+
+TEST(MatrixLayout, FoursOnlyWhereAllThreeMatricesLieSo) {
+  const auto exchanged = [](const Element& of) { return [of](std::uint32_t lane, std::uint32_t part) { return of(lane, part ^ 2); }; };
+  const Element sums = of_nvidia, right = right_of_nvidia;
+  EXPECT_FALSE(read_matrix_layout(table_of(32, exchanged(sums), sums, right), 32, 8, sixteen).by_fours);
+  EXPECT_FALSE(read_matrix_layout(table_of(32, sums, exchanged(sums), right), 32, 8, sixteen).by_fours);
+  EXPECT_FALSE(read_matrix_layout(table_of(32, sums, sums, exchanged(right)), 32, 8, sixteen).by_fours);
+  EXPECT_TRUE(read_matrix_layout(table_of(32, sums, exchanged(sums), exchanged(right)), 32, 8, sixteen).by_fours);  // k in another order, the same in both
 }
 
 TEST(MatrixLayout, OfLlvmpipe) {

@@ -16,7 +16,7 @@ std::int64_t activation_row_bytes(Activations kind, std::int64_t k) noexcept {
 }
 
 std::int64_t activation_starts(Activations kind, std::int64_t k) noexcept {
-  return kind == Activations::int8_256 ? k / 16 + k / 64 : kind == Activations::int8_32 ? k / 32 : 0;
+  return kind == Activations::int8_256 ? k / 256 * 40 : kind == Activations::int8_32 ? k / 32 : 0;
 }
 
 ActivationRow activation_row(Activations kind, const std::byte* row, std::int64_t k) noexcept {

@@ -18,7 +18,7 @@ std::int64_t parse_size(std::string_view text) noexcept {
 }  // namespace
 
 const PackedSet* packed_set_for(const Processor& processor, Isa best) noexcept {
-  if (best >= Isa::avx512 && processor.bf16) return &packed_set_avx512_bf16();
+  if (best >= Isa::avx512 && processor.fast_bf16) return &packed_set_avx512_bf16();
   if (best >= Isa::avx512 && processor.vnni && !packed_set_avx512_vnni().layouts.empty()) return &packed_set_avx512_vnni();
   if (best >= Isa::avx2 && processor.best >= Isa::avx2 && !packed_set_avx2().layouts.empty()) return &packed_set_avx2();
   return nullptr;

@@ -7,14 +7,12 @@
 //   rows     of a tile may be of several sequences: each run of rows of one sequence is a pass over its keys, in which warps without
 //            rows of the run only copy
 //
-// Keys behind the last one that a run sees are not read; what a row does not see has a weight of 0.
+// Keys behind the last one that a run sees are not read; what a row does not see has a weight of 0. Hopper has attention_groups.cu.
 #include "attention_rows.cuh"
 
 #if __CUDA_ARCH__ >= 800
-template <int D> DEV u32 place(u32 base, int r, int j) { return base + r * (D * 2) + (j ^ (r & 7)) * 16; }
-
 template <int D, bool HALF> DEV void attend(const AttentionRowsParams& p, char* memory, Info& info) {
-  enum { CHUNKS = D / 8, TILE = KEYS * D * 2 };
+  enum { TILE = KEYS * D * 2 };
   wait_for_inputs();
   const int head = blockIdx.x, first_row = (gridDim.y - 1 - blockIdx.y) * ROWS, kv_head = head / (p.heads / p.k.kv_heads);
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2;
@@ -23,18 +21,7 @@ template <int D, bool HALF> DEV void attend(const AttentionRowsParams& p, char* 
   // Queries: once, through the room of the first stage.
   const u32 base = smem(memory);
   u32 q[D / 16][4];
-  for (int e = threadIdx.x; e < ROWS * CHUNKS; e += 256) {
-    const int r = e / CHUNKS, j = e % CHUNKS;
-    const bool there = r < rows;
-    copy_async(place<D>(base, r, j), at<const u16>(p.q16) + (there ? ((i64)(first_row + r) * p.heads + head) * D + j * 8 : 0),
-               there ? 16 : 0);
-  }
-  commit_copies();
-  wait_copies<0>();
-  __syncthreads();
-#pragma unroll
-  for (int i = 0; i < D / 16; ++i) load_matrices(q[i], place<D>(base, warp * 16 + lane % 16, i * 2 + lane / 16));
-  __syncthreads();
+  load_queries<D>(p, head, first_row, rows, base, q);
 
   float out[D / 8][4] = {}, most[2] = {-INFINITY_F, -INFINITY_F}, sum[2] = {};
   const int own[2] = {warp * 16 + g, warp * 16 + g + 8};
@@ -47,11 +34,12 @@ template <int D, bool HALF> DEV void attend(const AttentionRowsParams& p, char* 
     int warp_last, warp_least;
     positions_of(info, max(run.first_row, warp * 16), min(run.end_row, warp * 16 + 16), warp_least, warp_last);
     const bool mine = run.first_row < warp * 16 + 16 && run.end_row > warp * 16;
+    int page = page_of_tile(p, run, 0);
     const auto fetch = [&](int tile) {
       const u32 k_at = base + tile % STAGES * 2 * TILE;
-      fetch_tile<D>(p, run, kv_head, run.begin + tile * KEYS, k_at, k_at + TILE,
-                    [](int i) { return make_int2((threadIdx.x + i * 256) / CHUNKS, (threadIdx.x + i * 256) % CHUNKS); },
-                    [](int r, int j) { return place<D>(0, r, j); });
+      const int here = page;
+      page = page_of_tile(p, run, tile + 1);
+      fetch_tile<D>(p, run, kv_head, tile, here, k_at, k_at + TILE, [](int r, int j) { return place<D>(0, r, j); });
     };
     fetch(0);
     commit_copies();
@@ -88,15 +76,8 @@ template <int D, bool HALF> DEV void attend(const AttentionRowsParams& p, char* 
         }
       }
       cap_all(p, s);
-      if (key0 + KEYS - 1 > warp_least || p.window > 0 || run.first_row > warp * 16 || run.end_row < warp * 16 + 16) {
-        int lowest[2], highest[2];
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          highest[r] = own[r] >= run.first_row && own[r] < run.end_row ? position[r] : -1;
-          lowest[r] = p.window > 0 ? position[r] - p.window + 1 : 0;
-        }
-        hide_keys(key0, lowest, highest, s);
-      }
+      if (key0 + KEYS - 1 > warp_least || p.window > 0 || run.first_row > warp * 16 || run.end_row < warp * 16 + 16)
+        hide_keys(p, run, key0, own, position, s);
       float factor[2];
       soften(p.scale * 1.44269504f, s, most, sum, factor);
       scale_out<D>(factor, out);

@@ -1,4 +1,4 @@
-// What a kernel of attention of many rows is made of (attention_rows.cu): where rows stand, which keys they see, the
+// What the kernels of attention of many rows share (attention_rows.cu, attention_groups.cu): where rows stand, which keys they see, the
 // softmax of a tile, and the result. Sums lie in threads as the matrix units leave them: rows g and g + 8 of a warp's 16, columns 2 t and 2 t + 1
 // of each eight.
 #pragma once
@@ -24,6 +24,25 @@ DEV void read_info(const AttentionRowsParams& p, int first_row, int rows, Info& 
     info.position[r] = position;
     info.sequence[r] = position < 0 ? -1 : sequence;
   }
+}
+
+/// Chunk j (16 bytes) of row r of a tile whose rows lie one behind the other: eight rows of a chunk, or eight chunks of a row, share no bank.
+template <int D> DEV u32 place(u32 base, int r, int j) { return base + r * (D * 2) + (j ^ (r & 7)) * 16; }
+/// Queries of a warp's 16 rows as A operands, through shared memory at `base`, which is free again behind it. All 256 threads.
+template <int D> DEV void load_queries(const AttentionRowsParams& p, int head, int first_row, int rows, u32 base, u32 (*q)[4]) {
+  enum { CHUNKS = D / 8 };
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+  for (int e = threadIdx.x; e < ROWS * CHUNKS; e += 256) {
+    const int r = e / CHUNKS, j = e % CHUNKS;
+    const bool there = r < rows;
+    copy_async(place<D>(base, r, j), at<const u16>(p.q16) + (there ? ((i64)(first_row + r) * p.heads + head) * D + j * 8 : 0), there ? 16 : 0);
+  }
+  commit_copies();
+  wait_copies<0>();
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < D / 16; ++i) load_matrices(q[i], place<D>(base, warp * 16 + lane % 16, i * 2 + lane / 16));
+  __syncthreads();
 }
 
 /// Neighbouring rows of one sequence: keys from `begin`, a multiple of KEYS, to `end`, in `tiles`.
@@ -57,13 +76,16 @@ DEV Run run_from(const AttentionRowsParams& p, const Info& info, int row, int ro
   return run;
 }
 
-/// Asks for keys and values `key` to `key` + 63 of a run: `to(r, j)` tells how far from the tile's start row r's chunk j of 16 bytes goes, and a
-/// thread takes the chunks `chunk(i)` = (r, j) for i below KEYS x D / 8 / 256.
-template <int D, class Chunk, class To>
-DEV void fetch_tile(const AttentionRowsParams& p, const Run& run, int kv_head, int first_key, u32 k_at, u32 v_at, const Chunk& chunk, const To& to) {
-  const int* table = at<const int>(p.k.block_table) + (i64)run.of * p.k.pages_per_sequence;
-  if (p.k.page % KEYS == 0) {  // one page has them all
-    const int page = table[first_key / p.k.page];
+/// The page of a tile, where one has all its keys; asked for a tile ahead, since a copy's address hangs on it.
+DEV int page_of_tile(const AttentionRowsParams& p, const Run& run, int tile) {
+  if (tile >= run.tiles || p.k.page % KEYS != 0) return -1;
+  return at<const int>(p.k.block_table)[(i64)run.of * p.k.pages_per_sequence + (run.begin + tile * KEYS) / p.k.page];
+}
+/// Asks for a tile's keys and values: `to(r, j)` tells how far from the tile's start row r's chunk j of 16 bytes goes. `page`: page_of_tile.
+template <int D, class To> DEV void fetch_tile(const AttentionRowsParams& p, const Run& run, int kv_head, int tile, int page, u32 k_at, u32 v_at, const To& to) {
+  const int first_key = run.begin + tile * KEYS;
+  const auto chunk = [](int i) { return make_int2((threadIdx.x + i * 256) / (D / 8), (threadIdx.x + i * 256) % (D / 8)); };
+  if (p.k.page % KEYS == 0) {
     const bool present = page >= 0 && page < p.k.pages;
     const i64 from = present ? (((i64)page * p.k.kv_heads + kv_head) * p.k.page + first_key % p.k.page) * D : 0;
 #pragma unroll
@@ -76,12 +98,13 @@ DEV void fetch_tile(const AttentionRowsParams& p, const Run& run, int kv_head, i
     }
     return;
   }
+  const int* table = at<const int>(p.k.block_table) + (i64)run.of * p.k.pages_per_sequence;
 #pragma unroll 1
   for (int i = 0; i < KEYS * D / 8 / 256; ++i) {
     const int2 c = chunk(i);
-    const int key = first_key + c.x, page = key < run.end ? table[key / p.k.page] : -1;
-    const bool there = page >= 0 && page < p.k.pages;
-    const i64 from = there ? (((i64)page * p.k.kv_heads + kv_head) * p.k.page + key % p.k.page) * D + c.y * 8 : 0;
+    const int key = first_key + c.x, its = key < run.end ? table[key / p.k.page] : -1;
+    const bool there = its >= 0 && its < p.k.pages;
+    const i64 from = there ? (((i64)its * p.k.kv_heads + kv_head) * p.k.page + key % p.k.page) * D + c.y * 8 : 0;
     copy_async(k_at + to(c.x, c.y), at<const u16>(p.k.cache) + from, there ? 16 : 0);
     copy_async(v_at + to(c.x, c.y), at<const u16>(p.v.cache) + from, there ? 16 : 0);
   }
@@ -102,8 +125,14 @@ DEV void cap_all(const AttentionRowsParams& p, float (*s)[4]) {
       for (int e = 0; e < 4; ++e) s[j][e] = capped(s[j][e], p.scale, p.softcap);
   }
 }
-/// Keys that a thread's two rows do not see become -inf. Row r sees keys from lowest[r] to highest[r].
-DEV void hide_keys(int key0, const int* lowest, const int* highest, float (*s)[4]) {
+/// Keys from `key0` on that a thread's two rows, `own` at `position`, do not see become -inf: of rows outside the run all.
+DEV void hide_keys(const AttentionRowsParams& p, const Run& run, int key0, const int* own, const int* position, float (*s)[4]) {
+  int lowest[2], highest[2];
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    highest[r] = own[r] >= run.first_row && own[r] < run.end_row ? position[r] : -1;
+    lowest[r] = p.window > 0 ? position[r] - p.window + 1 : 0;
+  }
   const int t = threadIdx.x & 3;
 #pragma unroll
   for (int j = 0; j < KEYS / 8; ++j)

@@ -29,6 +29,7 @@ struct MixedParams {
   int ways;          // warps that share a tile
   int span;          // blocks of 256 that a warp takes of a chunk of activations
   int columns;       // of the operands: 1, 8, 16 or 32
+  int ring;          // of kquants.cu: bytes of a warp's ring of weights
 };
 
 }  // namespace quern::cuda

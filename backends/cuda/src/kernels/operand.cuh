@@ -1,7 +1,7 @@
 // How 16-bit activations of products by mixed.cu lie in memory: as in its shared memory, so that one bulk copy brings them there.
 //
 // For each block of 256 elements the `columns` rows side by side, OPERAND_PITCH bytes each: chunks of 8 elements, chunk c at c ^ 4 x bit 3 of
-// c, then the means of chunks in f16: [chunk & 3][chunk / 4], 16 bytes of room. The distance is an odd number of sixteens: rows that
+// c, then the means of chunks in f16, those of a group of 32 side by side (mean_place), 64 bytes and 16 of room. The distance is an odd number of sixteens: rows that
 // are read together share no bank. More than 32 rows: one such operand after another.
 #pragma once
 #include "matrix.cuh"
@@ -9,6 +9,8 @@
 
 enum { OPERAND_PITCH = operand_pitch };
 
+/// Where the mean of chunk c is behind the elements: four of a group of 32 side by side, then those of the group four on.
+DEV int mean_place(int c) { return (c >> 2 & 3) * 16 + (c >> 4) * 8 + (c & 3) * 2; }
 DEV int swizzled_chunk(int c) { return (c ^ (c >> 1 & 4)) * 16; }
 /// Byte offset of row `row` of block 0. `blocks`: of 256 elements in k.
 DEV i64 operand_row(i64 row, int columns, i64 blocks) { return (row / 32 * blocks * columns + row % 32) * OPERAND_PITCH; }
@@ -25,7 +27,7 @@ DEV void store_operand(char* row, int columns, i64 i, float v, bool half) {
   const int e = (int)i & 255, c = e >> 3;
   *reinterpret_cast<u16*>(block + swizzled_chunk(c) + (e & 7) * 2) = half ? to_half(fminf(fmaxf(v, -65504.0f), 65504.0f)) : to_bf16(v);
   const float mean = mean_of_eight(v);
-  if ((i & 7) == 0) *reinterpret_cast<u16*>(block + 512 + (c & 3) * 16 + (c >> 2) * 2) = to_half(fminf(fmaxf(mean, -65504.0f), 65504.0f));
+  if ((i & 7) == 0) *reinterpret_cast<u16*>(block + 512 + mean_place(c)) = to_half(fminf(fmaxf(mean, -65504.0f), 65504.0f));
 }
 /// Stores elements i to i + 3 of a row; neighbouring lanes have neighbouring fours, all lanes of the warp take part: rows are whole blocks.
 DEV void store_operand_four(char* row, int columns, i64 i, const float4& v, bool half) {
@@ -34,5 +36,5 @@ DEV void store_operand_four(char* row, int columns, i64 i, const float4& v, bool
   char* block = row + (i >> 8) * columns * OPERAND_PITCH;
   const int e = (int)i & 255, c = e >> 3;
   *reinterpret_cast<uint2*>(block + swizzled_chunk(c) + (e & 7) * 2) = make_uint2(pack16(v.x, v.y, half), pack16(v.z, v.w, half));
-  if ((i & 7) == 0) *reinterpret_cast<u16*>(block + 512 + (c & 3) * 16 + (c >> 2) * 2) = to_half(fminf(fmaxf(0.125f * sum, -65504.0f), 65504.0f));
+  if ((i & 7) == 0) *reinterpret_cast<u16*>(block + 512 + mean_place(c)) = to_half(fminf(fmaxf(0.125f * sum, -65504.0f), 65504.0f));
 }

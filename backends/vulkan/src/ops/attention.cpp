@@ -199,6 +199,13 @@ bool fused_attention_serves(const Call& call, const CardFacts& card) {
   return std::int64_t{call.input(3).dims[1]} * k.dims[2] < std::int64_t{1} << 31;
 }
 
+/// Few rows and heads: more subgroups for the keys of each. Many: what their results cost to join is saved, since all are at work at once.
+static std::uint32_t fused_attention_threads(const CardFacts& card, std::int64_t groups) {
+  if (card.software()) return 32;
+  const std::int64_t share = std::int64_t{card.multiprocessors != 0 ? card.multiprocessors : 32} * 1024 / std::max<std::int64_t>(1, groups);
+  return std::min<std::uint32_t>(share >= 512 ? 512 : share >= 256 ? 256 : 128, card.group_limit);
+}
+
 void launch_fused_attention(const Call& call, const Unrotated* unrotated, Launcher& launcher) {
   const Tensor &q = call.input(0), &k = call.input(1), &v = call.input(2);
   if (q.dims[0] == 0) return;
@@ -215,8 +222,7 @@ void launch_fused_attention(const Call& call, const Unrotated* unrotated, Launch
   }
   if (unrotated != nullptr && launcher.join(p, static_cast<int>(k.dtype), static_cast<int>(v.dtype))) return;
   const std::int64_t at_once = std::int64_t{launcher.facts().subgroup_least} * 4;
-  const std::uint32_t threads = launcher.facts().software() ? 32 : std::min<std::uint32_t>(512, launcher.facts().group_limit);
-  launcher.launch("attention_fused", threads, {q.dims[1], std::min<std::int64_t>(q.dims[0], 65535), 1}, p,
+  launcher.launch("attention_fused", fused_attention_threads(launcher.facts(), q.dims[0] * q.dims[1]), {q.dims[1], std::min<std::int64_t>(q.dims[0], 65535), 1}, p,
                   {static_cast<std::int32_t>(k.dtype), static_cast<std::int32_t>(v.dtype),
                    static_cast<std::int32_t>((std::max(q.dims[2], v.dims[3]) + at_once - 1) / at_once), unrotated != nullptr ? 1 : 0});
 }

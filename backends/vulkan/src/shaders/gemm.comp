@@ -31,7 +31,7 @@ layout(constant_id = 6) const uint size_m = 16;
 layout(constant_id = 7) const uint size_n = 16;
 layout(constant_id = 8) const uint size_k = 16;
 PUSHED(GemmParams)
-#include "finish.glsl"
+#include "wide.glsl"
 const int format = kind & 255;
 const bool made = kind > 255, plain = made || format == F16;
 const uint row_units = 9;  // of 16 bytes, between rows in shared memory

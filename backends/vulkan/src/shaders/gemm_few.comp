@@ -27,7 +27,7 @@ layout(constant_id = 5) const uint size_k = 16;
 layout(constant_id = 6) const uint depth = 2;
 layout(constant_id = 7) const uint subgroups = 8;
 PUSHED(GemmParams)
-#include "finish.glsl"
+#include "wide.glsl"
 const uint tile_n = 32, row_tiles = tile_n / size_m;
 const uint row_units = 9;  // of 16 bytes, between rows in shared memory
 const uint threads = gl_WorkGroupSize.x, lanes = threads / subgroups;

@@ -6,22 +6,28 @@
 // A few rows are written as the right matrices that gemm_few.comp reads: those of one k after those of the k before, for each tile of rows,
 // each lane's components side by side.
 //
+// For gemm_rows.comp they lie by eights (eights.glsl).
+//
 // Constant 1: what the row is, as in quantise.comp; 2: eights of a lane; 3: 1 where elements 1 and 2 of each four change places, as
-// quantised weights have them (halves.glsl); 4, 5: rows and columns of right matrices, or 0.
+// quantised weights have them (halves.glsl); 4, 5: rows and columns of right matrices, or 0; 6: 1 by eights.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "prelude.glsl"
 #include "math.glsl"
 #include "group.glsl"
+#include "eights.glsl"
 layout(constant_id = 1) const int mode = 0;
 layout(constant_id = 2) const int eights = 1;
 layout(constant_id = 3) const int permuted = 0;
 layout(constant_id = 4) const uint size_k = 0;
 layout(constant_id = 5) const uint size_n = 0;
+layout(constant_id = 6) const int by_eights = 0;
 PUSHED(RowsF16Params)
 #define PLAIN 0
 #define NORM 1
 #define GLU 2
+
+shared float eight_sums[gl_WorkGroupSize.x];
 
 vec4 four_at(uint64_t row, uint i) { return Float4(row + uint64_t(i) * 4ul).v; }
 float size_of(vec4 v) {
@@ -29,6 +35,16 @@ float size_of(vec4 v) {
   return uintBitsToFloat(max(max(bits.x, bits.y), max(bits.z, bits.w)));
 }
 uvec2 four_halves(vec4 v) { return permuted != 0 ? uvec2(packHalf2x16(v.xz), packHalf2x16(v.yw)) : uvec2(packHalf2x16(v.xy), packHalf2x16(v.zw)); }
+
+/// The sum of what words of halves hold.
+float sum_of(uvec4 words) {
+  float sum = 0.0;
+  [[unroll]] for (int w = 0; w < 4; ++w) {
+    const vec2 v = unpackHalf2x16(words[w]);
+    sum += v.x + v.y;
+  }
+  return sum;
+}
 
 void main() {
   const uint lane = gl_LocalInvocationID.x, lanes = gl_WorkGroupSize.x;
@@ -61,9 +77,23 @@ void main() {
     if (lane == 0u) Float(p.row_scale + uint64_t(row) * 4ul).v = finite ? uintBitsToFloat(uint(exponent - 14) << 23) : NOT_A_NUMBER;
     [[unroll]] for (int e = 0; e < eights; ++e) {
       const uint i = (lane + uint(e) * lanes) * 8u;
-      if (i >= p.k) continue;
+      if (i >= p.k && by_eights == 0) continue;
       const vec4 a = finite ? v[2 * e] * up : vec4(0.0), b = finite ? v[2 * e + 1] * up : vec4(0.0);
       const uvec4 words = uvec4(four_halves(a), four_halves(b));
+      if (by_eights != 0) {
+        const uint group = i / 32u, eight = row / 8u, place = row % 8u * 4u;
+        if (i < p.k) Uint4(p.y + (uint64_t(eight) * uint64_t(p.k / 32u) + uint64_t(group)) * 512ul + uint64_t((place + i / 8u % 4u) * 16u)).v = words;
+        eight_sums[lane] = sum_of(words);
+        barrier();
+        if (i < p.k && (lane & 3u) == 0u) {
+          const float sum = (eight_sums[lane] + eight_sums[lane + 1u] + eight_sums[lane + 2u] + eight_sums[lane + 3u]) / eights_sum_unit;
+          const float most = unpackHalf2x16(packHalf2x16(vec2(sum, 0.0))).x;
+          const uint64_t sums = p.y + eights_sums_offset(p.rows, p.k) + (uint64_t(eight) * uint64_t(p.k / 256u) + uint64_t(group / 8u)) * 256ul;
+          Uint(sums + uint64_t((place + group % 8u / 2u) * 8u + group % 2u * 4u)).v = packHalf2x16(vec2(most, sum - most));
+        }
+        barrier();
+        continue;
+      }
       if (size_n == 0u) {
         Uint4(p.y + (uint64_t(row) * uint64_t(p.k) + uint64_t(i)) * 2ul).v = words;
         continue;

@@ -73,6 +73,7 @@ struct KEngine {
     constexpr int halves = C <= 2 ? 2 : spans;       // for few tokens two, that no chain of additions is too long
     DirectSums<C, (C > 1)> main(scratch.main), offset(scratch.offset);
     DirectSums<C> total(scratch.block);
+    const bool ask = asks_ahead<C>();
     const Byte* x_at[C];
     for (int c = 0; c < C; ++c) {
       x_at[c] = tokens.code(c, 0);
@@ -83,7 +84,7 @@ struct KEngine {
       offset.clear();
 #pragma GCC unroll 1
       for (int p = 0; p < 4; ++p) {
-        for (int n = 0; n < (record / 4 + 63) / 64; ++n) prefetch_far(panel + p * (record / 4) + 64 * n);
+        for (int n = 0; ask && n < (record / 4 + 63) / 64; ++n) prefetch_far(panel + p * (record / 4) + 64 * n);
         __m256i pair = scale_pair(panel, bits == 6 ? 2 * p : p);
 #pragma GCC unroll 2
         for (int b = 0; b < 2; ++b) {

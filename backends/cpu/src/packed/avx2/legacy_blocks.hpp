@@ -55,6 +55,7 @@ struct LegacyEngine {
   [[gnu::noinline]] static void direct(const Byte* panel, std::int64_t k, const Tokens& tokens, const DirectScratch& scratch) {
     constexpr int halves = C <= 2 ? 2 : 1;  // 16-bit sums a token: for few tokens two, that no chain of additions is too long
     DirectSums<C> main(scratch.main), mins(scratch.mins);
+    const bool ask = asks_ahead<C>();
     const Byte* x_at[C];
     for (int c = 0; c < C; ++c) {
       x_at[c] = tokens.code(c, 0);
@@ -62,7 +63,7 @@ struct LegacyEngine {
     }
     for (std::int64_t b = 0; b < k / 32; ++b) {
       const Byte *codes_at = At::codes(panel, b), *scales = At::scales(panel, b);
-      for (int n = 0; n < At::lines; ++n) prefetch_far(codes_at + 64 * n);
+      for (int n = 0; ask && n < At::lines; ++n) prefetch_far(codes_at + 64 * n);
       __m256i sum[halves][C];
       Block::template read<(C > 1)>(codes_at, [&](int t, __m256i codes) __attribute__((always_inline)) {
 #pragma GCC unroll 4

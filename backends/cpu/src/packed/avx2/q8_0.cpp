@@ -48,6 +48,7 @@ struct Q80Engine {
   [[gnu::noinline]] static void direct(const Byte* panel, std::int64_t k, const Tokens& tokens, const DirectScratch& scratch) {
     const __m256i one = _mm256_set1_epi16(1);
     DirectSums<C> main(scratch.main);
+    const bool ask = asks_ahead<C>();
     const Byte* x_at[C];
     for (int c = 0; c < C; ++c) {
       x_at[c] = tokens.code(c, 0);
@@ -55,7 +56,7 @@ struct Q80Engine {
     }
     for (std::int64_t b = 0; b < k / 32; ++b) {
       const Byte* codes_at = At::codes(panel, b);
-      for (int n = 0; n < At::lines; ++n) prefetch_far(codes_at + 64 * n);
+      for (int n = 0; ask && n < At::lines; ++n) prefetch_far(codes_at + 64 * n);
       __m256i sum[C];
 #pragma GCC unroll 8
       for (int t = 0; t < 8; ++t) {

@@ -188,7 +188,6 @@ struct Blocks32 {
   static constexpr std::int64_t wide_bytes(std::int64_t k) noexcept { return (k + 63) / 64 * Wide::bytes; }
   static constexpr std::int64_t side_ints(std::int64_t k) noexcept { return Format::minimums ? 0 : k / 32; }
   static std::int64_t scale_bytes(std::int64_t k) noexcept { return k / 32 * 4; }
-  static std::int64_t first_start(std::int64_t) noexcept { return 0; }
   static std::int64_t start_bytes(std::int64_t) noexcept { return 0; }
 
   /// Where the sums of a token start: side[b * width] for block b.

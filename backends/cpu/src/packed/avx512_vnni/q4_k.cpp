@@ -7,7 +7,7 @@ namespace {
 
 struct Q4K {
   static constexpr quern_dtype dtype = QUERN_Q4_K;
-  static constexpr int bits = 4, scale_span = 32, offset = 0, block_bytes = 144, d_at = 0, starts = 4;
+  static constexpr int bits = 4, scale_span = 32, offset = 0, block_bytes = 144, d_at = 0, largest_code = 15;
   static constexpr bool signed_scales = false, minimums = true;
   static void read(const Byte* block, Byte* codes, Byte* scales, Byte* minimum) noexcept {
     read_sub_scales(block + 4, scales, minimum);

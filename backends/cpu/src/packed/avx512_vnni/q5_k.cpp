@@ -7,7 +7,7 @@ namespace {
 
 struct Q5K {
   static constexpr quern_dtype dtype = QUERN_Q5_K;
-  static constexpr int bits = 5, scale_span = 32, offset = 0, block_bytes = 176, d_at = 0, starts = 4;
+  static constexpr int bits = 5, scale_span = 32, offset = 0, block_bytes = 176, d_at = 0, largest_code = 31;
   static constexpr bool signed_scales = false, minimums = true;
   static void read(const Byte* block, Byte* codes, Byte* scales, Byte* minimum) noexcept {
     read_sub_scales(block + 4, scales, minimum);

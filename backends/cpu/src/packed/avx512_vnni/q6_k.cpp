@@ -7,7 +7,7 @@ namespace {
 
 struct Q6K {
   static constexpr quern_dtype dtype = QUERN_Q6_K;
-  static constexpr int bits = 6, scale_span = 16, offset = 32, block_bytes = 210, d_at = 208, starts = 16;
+  static constexpr int bits = 6, scale_span = 16, offset = 32, block_bytes = 210, d_at = 208, largest_code = 32;
   static constexpr bool signed_scales = true, minimums = false;
   static void read(const Byte* block, Byte* codes, Byte* scales, Byte*) noexcept {
     __builtin_memcpy(scales, block + 192, 16);

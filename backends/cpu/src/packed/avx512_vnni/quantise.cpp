@@ -1,6 +1,9 @@
-// Rounds activations to int8 or bf16. See ActivationRow in packed.hpp for the row that results. Its `starts`, of int8_256: for each 16 codes
-// -32 times their sum, or -128 times where they belong to the odd 32 of 64 (what takes off Q6_K's bias: codes.hpp); then for each 64 codes
-// the 16-bit sums of either 32, which minimums multiply. Made once with the row: made for each part of a product, they took 4 % of a prefill.
+// Rounds activations to int8 or bf16. See ActivationRow in packed.hpp for the row that results. Its `starts`, of int8_256, for each 256 codes:
+//   direct, wide  for each 16 codes -32 times their sum, which takes off Q6_K's bias; `direct` -128 times for the odd 32 of 64 (codes.hpp)
+//   pairs         for each 64 codes the 16-bit sums of either 32, which minimums multiply
+//   one_sign      of 32 codes the sum of the positive ones, or of the negative ones' magnitudes: the greatest of all
+//   magnitude     of 16 codes the sum of the magnitudes: the greatest of all. With these two a kernel knows how large its sums can become
+// Made once with the row: made for each part of a product, they took 4 % of a prefill.
 //
 // Bits of magnitudes compare as integers, and so NaN and infinity come out greatest.
 #include "layouts.hpp"
@@ -25,34 +28,60 @@ QUERN_VNNI_INLINE float block_scale(const float* x) {
   return bits >= 0x7f800000 ? __builtin_nanf("") : greatest / 127.0f;
 }
 
+/// Divides by a block's scale. Divisions of 16 floats take Intel's processors 16 clocks, and were 2 % of a prefill; what stands for one here
+/// gives the same bits (Markstein, 1990): a quotient within an ulp of the true one, plus its remainder, which is exact, times the
+/// reciprocal rounded to nearest, is the quotient rounded to nearest. The first product is within two ulps, so there are two steps.
+struct Divisor {
+  __m512 scale, inverse;
+  bool steps;  // where no remainder that decides a code is subnormal: a quotient of 1/4 to 128 leaves 2^-50 of the scale or nothing
+
+  explicit Divisor(float s) noexcept : scale(_mm512_set1_ps(s)), inverse(_mm512_set1_ps(1.0f / s)), steps(s > 0x1p-70f && s < 0x1p100f) {}
+  QUERN_VNNI_INLINE __m512 divide(const Divisor& by, __m512 x) {
+    if (!by.steps) return _mm512_div_ps(x, by.scale);
+    const __m512 near = _mm512_mul_ps(x, by.inverse);
+    const __m512 nearer = _mm512_fmadd_ps(_mm512_fnmadd_ps(near, by.scale, x), by.inverse, near);
+    return _mm512_fmadd_ps(_mm512_fnmadd_ps(nearer, by.scale, x), by.inverse, nearer);
+  }
+};
+
 /// 16 codes, in 32-bit lanes; zeros where the mask is not set. The scale of a block of subnormals is so coarse that a quotient can
 /// pass 127.
-QUERN_VNNI_INLINE __m512i round_codes(const float* x, __m512 scale, __mmask16 mask) {
-  const __m512i code = _mm512_maskz_cvtps_epi32(mask, _mm512_div_ps(_mm512_loadu_ps(x), scale));
+QUERN_VNNI_INLINE __m512i round_codes(const float* x, const Divisor& by, __mmask16 mask) {
+  const __m512i code = _mm512_maskz_cvtps_epi32(mask, Divisor::divide(by, _mm512_loadu_ps(x)));
   return _mm512_max_epi32(_mm512_min_epi32(code, _mm512_set1_epi32(127)), _mm512_set1_epi32(-127));
 }
 
+/// Codes of a block; its scale.
 template <int Block>
-QUERN_VNNI_INLINE void quantise_row(const float* x, std::int64_t k, std::int8_t* codes, float* scales, float* sums) {
-  for (std::int64_t i = 0; i < k; i += Block) {
-    const float scale = block_scale<Block>(x + i);
-    const __mmask16 mask = scale > 0 ? 0xffff : 0;  // not of zeros, not of NaN
-    const __m512 divisor = _mm512_set1_ps(scale);
-    scales[i / Block] = scale;
-    for (std::int64_t b = i; b < i + Block; b += 32) {
-      const __m512i low = round_codes(x + b, divisor, mask), high = round_codes(x + b + 16, divisor, mask);
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(codes + b), _mm512_cvtepi32_epi8(low));
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(codes + b + 16), _mm512_cvtepi32_epi8(high));
-      sums[b / 32] = static_cast<float>(_mm512_reduce_add_epi32(_mm512_add_epi32(low, high))) * scale;
-    }
+QUERN_VNNI_INLINE float quantise_block(const float* x, std::int8_t* codes) {
+  const float scale = block_scale<Block>(x);
+  const __mmask16 mask = scale > 0 ? 0xffff : 0;  // not of zeros, not of NaN
+  const Divisor by(scale);
+  QUERN_VNNI_UNROLL
+  for (int i = 0; i < Block; i += 16) _mm_storeu_si128(reinterpret_cast<__m128i*>(codes + i), _mm512_cvtepi32_epi8(round_codes(x + i, by, mask)));
+  return scale;
+}
+
+void quantise_32(const float* x, std::int64_t k, std::int8_t* codes, float* scales, float* sums) noexcept {
+  for (std::int64_t i = 0; i < k; i += 32) {
+    scales[i / 32] = quantise_block<32>(x + i, codes + i);
+    const __m512i words = _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes + i)));
+    sums[i / 32] = static_cast<float>(_mm512_reduce_add_epi32(_mm512_madd_epi16(words, _mm512_set1_epi16(1)))) * scales[i / 32];
   }
 }
 
-void find_starts(const std::int8_t* codes, std::int64_t k, std::int32_t* starts) noexcept {
-  const __m512i factor = _mm512_setr_epi32(-32, -32, -128, -128, -32, -32, -128, -128, -32, -32, -128, -128, -32, -32, -128, -128);
-  for (std::int64_t i = 0; i < k; i += 256) {
-    _mm512_storeu_si512(starts + i / 16, _mm512_mullo_epi32(sums_of_16(codes + i, 256), factor));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(starts + k / 16 + i / 64), _mm256_cvtepi32_epi16(_mm512_castsi512_si256(sums_of_32(codes + i, 256))));
+void quantise_256(const float* x, std::int64_t k, std::int8_t* codes, float* scales, float* sums, std::int32_t* starts) noexcept {
+  for (std::int64_t i = 0; i < k; i += 256, starts += Starts::words) {
+    const float scale = scales[i / 256] = quantise_block<256>(x + i, codes + i);
+    const __m512i of_16 = sums_of_16(codes + i, 256), magnitudes = sums_of_16<true>(codes + i, 256), of_32 = sums_of_two(of_16);
+    const __m512i wide = _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_slli_epi32(of_16, 5));
+    _mm512_storeu_si512(starts + Starts::direct, _mm512_mask_slli_epi32(wide, 0xcccc, wide, 2));
+    _mm512_storeu_si512(starts + Starts::wide, wide);
+    const __m256i compact = _mm512_castsi512_si256(_mm512_maskz_compress_epi32(0x5555, of_32));
+    _mm256_storeu_ps(sums + i / 32, _mm256_mul_ps(_mm256_cvtepi32_ps(compact), _mm256_set1_ps(scale)));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(starts + Starts::pairs), _mm256_cvtepi32_epi16(compact));
+    starts[Starts::one_sign] = _mm512_reduce_max_epi32(_mm512_add_epi32(sums_of_two(magnitudes), _mm512_abs_epi32(of_32))) / 2;
+    starts[Starts::magnitude] = _mm512_reduce_max_epi32(magnitudes);
   }
 }
 
@@ -82,12 +111,8 @@ void quantise(Activations kind, const float* x, std::int64_t stride, std::int64_
     const ActivationRow to = activation_row(kind, out, k);
     auto* codes = const_cast<std::int8_t*>(to.codes);
     auto *scales = const_cast<float*>(to.scales), *sums = const_cast<float*>(to.sums);
-    if (kind == Activations::int8_256) {
-      quantise_row<256>(x, k, codes, scales, sums);
-      find_starts(codes, k, const_cast<std::int32_t*>(to.starts));
-    } else {
-      quantise_row<32>(x, k, codes, scales, sums);
-    }
+    if (kind == Activations::int8_256) quantise_256(x, k, codes, scales, sums, const_cast<std::int32_t*>(to.starts));
+    else quantise_32(x, k, codes, scales, sums);
   }
 }
 

@@ -8,7 +8,13 @@
 
 namespace quern::cpu::avx512_vnni::packed {
 
-/// Sums of 16 codes each, of 256 codes of which `count` exist: lane i has those from 16 i on.
+/// What stands in a row's `starts` for 256 codes: see quantise.cpp.
+struct Starts {
+  static constexpr int direct = 0, wide = 16, pairs = 32, one_sign = 36, magnitude = 37, words = 40;
+};
+
+/// Sums of 16 codes each, or of their magnitudes, of 256 codes of which `count` exist: lane i has those from 16 i on.
+template <bool Magnitudes = false>
 QUERN_VNNI_INLINE __m512i sums_of_16(const std::int8_t* codes, std::int64_t count) {
   const __m512i ones = set_bytes(1);
   __m512i part[4];
@@ -16,7 +22,8 @@ QUERN_VNNI_INLINE __m512i sums_of_16(const std::int8_t* codes, std::int64_t coun
   for (int v = 0; v < 4; ++v) {
     const std::int64_t left = count - 64 * v;
     const __mmask64 mask = left >= 64 ? ~0ull : left <= 0 ? 0ull : (1ull << left) - 1;
-    __m512i s = _mm512_dpbusd_epi32(_mm512_setzero_si512(), ones, _mm512_maskz_loadu_epi8(mask, codes + 64 * v));
+    const __m512i x = _mm512_maskz_loadu_epi8(mask, codes + 64 * v);
+    __m512i s = _mm512_dpbusd_epi32(_mm512_setzero_si512(), ones, Magnitudes ? _mm512_abs_epi8(x) : x);
     s = _mm512_add_epi32(s, _mm512_shuffle_epi32(s, _MM_PERM_CDAB));
     part[v] = _mm512_add_epi32(s, _mm512_shuffle_epi32(s, _MM_PERM_BADC));  // four equal lanes for each 16 codes
   }
@@ -26,10 +33,11 @@ QUERN_VNNI_INLINE __m512i sums_of_16(const std::int8_t* codes, std::int64_t coun
   return _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), all);
 }
 
+/// Sums of 32 in two lanes each, of sums of 16.
+QUERN_VNNI_INLINE __m512i sums_of_two(__m512i s) { return _mm512_add_epi32(s, _mm512_shuffle_epi32(s, _MM_PERM_CDAB)); }
 /// Sums of 32 codes each, in the lower 8 lanes.
 QUERN_VNNI_INLINE __m512i sums_of_32(const std::int8_t* codes, std::int64_t count) {
-  const __m512i s = sums_of_16(codes, count);
-  return _mm512_maskz_compress_epi32(0x5555, _mm512_add_epi32(s, _mm512_shuffle_epi32(s, _MM_PERM_CDAB)));
+  return _mm512_maskz_compress_epi32(0x5555, sums_of_two(sums_of_16(codes, count)));
 }
 
 /// Stores `count` lanes, each `stride` integers behind the one before.

@@ -28,6 +28,14 @@ QUERN_VNNI_INLINE __m512 broadcast_float(const void* p) {
   __builtin_memcpy(&x, p, 4);
   return _mm512_set1_ps(x);
 }
+/// Zeros that need no port. GCC 12 would copy one register of them to all others, and an Intel processor renames a few copies only.
+QUERN_VNNI_INLINE __m512i zeros() {
+  __m512i v;
+  asm volatile("vpxord %0, %0, %0" : "=v"(v));
+  return v;
+}
+/// sum += a * b, pairs of 16 bits; in place, where GCC 12 would move sums about.
+QUERN_VNNI_INLINE void add_products(__m512i& sum, __m512i a, __m512i b) { asm("vpdpwssd %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b)); }
 /// 16 halves as floats.
 QUERN_VNNI_INLINE __m512 load_halves(const void* p) { return _mm512_cvtph_ps(_mm256_load_si256(static_cast<const __m256i*>(p))); }
 /// mask ? a : b, bit by bit.

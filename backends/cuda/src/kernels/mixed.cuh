@@ -1,0 +1,42 @@
+// What products of 1 to 32 rows by the matrix units share: the product of a tile, and storing its sums.
+#pragma once
+#include "mixed.hpp"
+#include "activation.cuh"
+#include "operand.cuh"
+
+#if __CUDA_ARCH__ >= 900
+DEV void multiply_half(float* c, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+/// Stores a lane's sums of a tile that begins at row `first` of a part: rows `row` and `row` + 8 (under glu that row of gate and of up), columns
+/// `left` + 2 t and the next.
+DEV void store_tile(const MixedParams& p, int part, int first, int row, int left, const float* sum) {
+  const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+  const MixedPart& q = p.part[part];
+  const int last = q.rows - 1;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int column = left + 2 * t + (i & 1), output = first + row + (i >> 1) * 8;
+    if (p.glu) {
+      if (i >= 2) continue;
+      const float gate = sum[i] * p.alpha, up = sum[i + 2] * p.alpha, y = output > last ? 0.0f : p.glu_scale * (SILU(gate) * up);
+      float mean = 0.125f * y;  // the tile's eight outputs are a chunk of the operand
+#pragma unroll
+      for (int o = 4; o < 32; o <<= 1) mean += __shfl_xor_sync(~0u, mean, o);
+      if (column >= p.t || output > last) continue;
+      char* block = at<char>(p.glu_y) + operand_row(column, p.columns, 1) + (i64)(output >> 8) * p.columns * OPERAND_PITCH;
+      const int e = output & 255, c = e >> 3;
+      *reinterpret_cast<u16*>(block + swizzled_chunk(c) + (e & 7) * 2) = p.half ? to_half(fminf(fmaxf(y, -65504.0f), 65504.0f)) : to_bf16(y);
+      if (g == 0) *reinterpret_cast<u16*>(block + 512 + mean_place(c)) = to_half(fminf(fmaxf(mean, -65504.0f), 65504.0f));
+      continue;
+    }
+    if (column >= p.t || output > last) continue;
+    float y = sum[i] * p.alpha;
+    if (q.bias) y += at<const float>(q.bias)[output];
+    if (p.residual) y += at<const float>(p.residual)[(i64)column * q.row + output];
+    at<float>(q.y)[(i64)column * q.row + output] = y;
+  }
+}
+#endif
