@@ -109,7 +109,7 @@ def main():
     if shutil.which(arguments.sanitizer) is None:
         print(f"cuda_sanitizer.py: no compute-sanitizer at {arguments.sanitizer}; it comes with the CUDA toolkit, or name it with --sanitizer", file=sys.stderr)
         return 3
-    filters = [value for flag, value in zip(arguments.more, arguments.more[1:]) if flag == "--filter"]
+    filters = [value for flag, value in zip(arguments.more, arguments.more[1:]) if flag in ("--filter", "--group", "--op")]
     chosen, what = [], " ".join([arguments.tool, arguments.profile, *filters])
     if arguments.one_case_per_kernel:
         cases, kernels = cases_of(arguments.one_case_per_kernel)

@@ -80,9 +80,10 @@ Function Kernels::get(std::string_view unit, std::string_view name, unsigned sha
   if (known == found_.end()) known = found_.emplace(std::string(name), find(unit, name)).first;
   Kernel& kernel = known->second;
   if (static_cast<std::int64_t>(shared) <= kernel.allowed) return kernel.function;
-  const int most = shared_limit_ - kernel.fixed_shared;
-  if (static_cast<std::int64_t>(shared) > most)
-    throw Failure(QUERN_UNSUPPORTED, concat("kernel ", std::string(name), " asks for ", shared, " bytes of shared memory; a block has ", most, " for it here"));
+  if (static_cast<std::int64_t>(shared) > shared_limit_)
+    throw Failure(QUERN_UNSUPPORTED, concat("kernel ", std::string(name), " asks for ", shared, " bytes of shared memory; a block has ", shared_limit_, " here"));
+  // What the driver counts as declared may have its own share in it, which is no part of the limit: it has the last word.
+  const int most = std::max(static_cast<int>(shared), shared_limit_ - kernel.fixed_shared);
   driver_->check(driver_->cuFuncSetAttribute(kernel.function, constant::function_max_dynamic_shared, most),
                  concat("shared memory of kernel '", std::string(name), "'").c_str());
   kernel.allowed = most;
