@@ -25,7 +25,7 @@ std::optional<ForcedKernels> forced_kernels(std::string_view value) {
   if (value == "persistent") return ForcedKernels{Tier::dot, true};
   refuse(concat("force_kernel is '", std::string(value),
                 "'; this plugin has baseline (no kernels beyond Vulkan 1.2's), dot (integer dot products), matrices (cooperative matrices) and persistent (as without "
-                "it, and steps of one row in one dispatch)"));
+                "it, and steps of one row in dispatches that wait for each other)"));
 }
 
 std::uint32_t class_of(const CardFacts& card) {

@@ -1,6 +1,8 @@
 // See chain.hpp.
 #include "chain.hpp"
 
+#include "weights.hpp"
+
 #include <algorithm>
 #include <cstddef>
 
@@ -8,14 +10,15 @@ namespace quern::vulkan {
 namespace {
 
 constexpr int norm = 1, attention_kind = 2;  // as in shaders/chain.comp
-constexpr std::uint32_t pages_at_hand = 256;
+constexpr std::uint32_t pages_at_hand = 256, tile_rows = 2;
+constexpr std::uint64_t plane_unit = 256;  // planes begin at multiples of it
 
 // As shaders/chain_stage.glsl reads a record: by words of 4 bytes.
 constexpr std::size_t word(std::size_t at) { return at * 4; }
-static_assert(sizeof(ChainStage) == word(116) && sizeof(ChainPart) == word(18));
+static_assert(sizeof(ChainStage) == word(124) && sizeof(ChainPart) == word(20));
 static_assert(offsetof(ChainStage, x_word) == word(4) && offsetof(ChainStage, epsilon) == word(10) && offsetof(ChainStage, part) == word(12) &&
-              offsetof(ChainStage, attention) == word(66));
-static_assert(offsetof(ChainPart, y_word) == word(10) && offsetof(ChainPart, n) == word(13) && offsetof(ChainPart, bias_dtype) == word(16));
+              offsetof(ChainStage, attention) == word(72));
+static_assert(offsetof(ChainPart, y_word) == word(10) && offsetof(ChainPart, n) == word(13) && offsetof(ChainPart, bias_dtype) == word(16) && offsetof(ChainPart, codes) == word(17));
 static_assert(offsetof(ChainAttention, k_page) == word(14) && offsetof(ChainAttention, q_word) == word(30) && offsetof(ChainAttention, parts) == word(40) &&
               offsetof(ChainAttention, mode) == word(46) && offsetof(ChainAttention, softcap) == word(48));
 
@@ -29,9 +32,7 @@ constexpr std::uint64_t even(std::uint64_t words) { return (words + 1) / 2 * 2; 
 
 }  // namespace
 
-/// A workgroup has a multiprocessor to itself. 512 threads have 128 registers each there, which is too few for the kernel, 256 too few loads under way
-/// (on an H200 SmolLM2 Q8_0 decodes 1,041 tokens/s with 512, 1,395 with 384, 1,339 with 256; TinyLlama Q4_K_M 866, 1,035, 989).
-std::uint32_t Chain::threads() const noexcept { return std::min<std::uint32_t>(384, card_.group_limit / card_.subgroup * card_.subgroup); }
+std::uint32_t Chain::threads() const noexcept { return std::min<std::uint32_t>(card_.software() ? 64 : 384, card_.group_limit / card_.subgroup * card_.subgroup); }
 
 /// Groups of four floats that a row of f32, or what all subgroups found in attention, takes.
 std::uint32_t Chain::pool_fours(const Sizes& sizes) const noexcept { return std::max(sizes.half_k, threads() / card_.subgroup_least * sizes.d) / 4; }
@@ -39,7 +40,7 @@ std::uint32_t Chain::pool_fours(const Sizes& sizes) const noexcept { return std:
 /// Bytes of shared memory that the kernel declares.
 std::uint64_t Chain::shared_bytes(const Sizes& sizes) const noexcept {
   const std::uint64_t subgroups = threads() / card_.subgroup_least;
-  return 4 * sizeof(ChainStage) + sizes.k / 16 * 24 + std::uint64_t{pool_fours(sizes)} * 16 + pages_at_hand * 4 + sizes.d * 12 + subgroups * 12 + 256;
+  return sizeof(ChainStage) + sizes.k / 16 * 24 + std::uint64_t{pool_fours(sizes)} * 16 + pages_at_hand * 4 + sizes.d * 12 + subgroups * 12 + 256;
 }
 
 const Chain::Value* Chain::find(std::uint64_t at) const {
@@ -69,7 +70,12 @@ bool Chain::add(const OneRowProduct& product) {
   part.format = product.format;
   part.n = p.n;
   part.y = p.y;
+  const auto planes = plane_offsets(static_cast<quern_dtype>(product.format), p.n, product.k);
+  part.codes = static_cast<uint>(planes[1] / plane_unit);
+  part.high = static_cast<uint>(planes[2] / plane_unit);
+  part.scales = static_cast<uint>(planes[3] / plane_unit);
   part.y_word = part.c_word = CHAIN_NONE;
+  const std::uint32_t outputs = product.paired ? tile_rows / 2 : tile_rows, tiles = (p.n + outputs - 1) / outputs;
   if (p.c != 0) {
     if (const Value* c = find(p.c); c != nullptr && c->count == p.n) {
       part.c_stage = c->stage;
@@ -88,7 +94,7 @@ bool Chain::add(const OneRowProduct& product) {
   if (!stages_.empty() && joins(stages_.back())) {
     ChainStage& last = stages_.back();
     part.first_tile = last.tiles;
-    last.tiles += (p.n + 1) / 2;
+    last.tiles += tiles;
     values_.push_back({p.y, p.n, static_cast<std::uint32_t>(stages_.size() - 1), static_cast<std::uint32_t>(last.parts)});
     last.part[last.parts++] = part;
     if (stages_.size() == 1) first_.push_back(product);
@@ -109,7 +115,7 @@ bool Chain::add(const OneRowProduct& product) {
   }
   stage.other = product.mode == norm ? p.other : 0;
   stage.k = product.k;
-  stage.tiles = product.paired ? p.n : (p.n + 1) / 2;
+  stage.tiles = tiles;
   stage.kind = product.mode;
   stage.parts = 1;
   stage.paired = product.paired ? 1 : 0;
@@ -234,12 +240,23 @@ Chain::Built Chain::build(std::uint64_t scratch_begin, std::uint64_t scratch_end
       output(part.y, part.n, s, offsetof(ChainStage, part) + static_cast<std::size_t>(i) * sizeof(ChainPart) + offsetof(ChainPart, y));
     }
   }
-  std::int32_t key_lanes = 1;
-  while (static_cast<std::uint32_t>(key_lanes) * 8 < sizes_.d) key_lanes *= 2;
-  built.constants = {static_cast<std::int32_t>(sizes_.k), static_cast<std::int32_t>(std::max(sizes_.k, sizes_.half_k)), static_cast<std::int32_t>(sizes_.formats), k_dtype_ != 0 ? k_dtype_ : static_cast<int>(QUERN_F16),
-                     v_dtype_ != 0 ? v_dtype_ : static_cast<int>(QUERN_F16), static_cast<std::int32_t>(sizes_.d), key_lanes, static_cast<std::int32_t>(threads() / card_.subgroup_least), static_cast<std::int32_t>(sizes_.extras),
-                     static_cast<std::int32_t>(pool_fours(sizes_))};
   return built;
+}
+
+Chain::Launch Chain::launch(const ChainStage& stage) const {
+  const auto number = [](auto value) { return static_cast<std::int32_t>(value); };
+  const std::uint32_t subgroups = threads() / card_.subgroup_least;
+  if (stage.kind == attention_kind) {
+    const ChainAttention& a = stage.attention;
+    const std::uint32_t d = std::max(a.d, a.dv);
+    std::int32_t key_lanes = 1;
+    while (static_cast<std::uint32_t>(key_lanes) * 8 < d) key_lanes *= 2;
+    return {a.heads * a.parts, {64, 64, number(bit_of(QUERN_F16)), k_dtype_, v_dtype_, number(d), key_lanes, number(subgroups), number(sizes_.extras), number(subgroups * d / 4), attention_kind, 0}};
+  }
+  std::uint32_t formats = 0;
+  for (int i = 0; i < stage.parts; ++i) formats |= bit_of(stage.part[i].format);
+  const bool half_weights = stage.part[0].format == static_cast<int>(QUERN_F16);
+  return {std::min(stage.tiles, groups()), {number(half_weights ? 64 : stage.k), number(stage.k), number(formats), static_cast<int>(QUERN_F16), static_cast<int>(QUERN_F16), 8, 1, number(subgroups), number(sizes_.extras & 1), half_weights ? number(stage.k / 4) : 1, stage.kind, stage.paired}};
 }
 
 }  // namespace quern::vulkan

@@ -1,4 +1,4 @@
-// Steps of one row as stages of one persistent dispatch (shaders/chain.comp): what was collected, and whether a further step may join.
+// Steps of one row as stages whose dispatches wait for each other's words (shaders/chain.comp): what was collected, and whether a further step may join.
 //
 // A stage takes all that the stage before made; the kernel's order of reading and writing rests on that. Results pass through the exchange. To
 // memory they go only where something behind the chain reads them: a record is patched when that is found out.
@@ -43,8 +43,13 @@ class Chain {
     std::vector<ChainStage> stages;
     std::vector<Output> outputs;
     std::uint64_t words = 0;  // of the exchange
+  };
+  struct Launch {
+    std::uint32_t groups = 0;
     std::vector<std::int32_t> constants;
   };
+  /// How the kernel of one stage is launched.
+  Launch launch(const ChainStage& stage) const;
   /// The records that the kernel reads. What lies in scratch is not stored yet.
   Built build(std::uint64_t scratch_begin, std::uint64_t scratch_end) const;
 

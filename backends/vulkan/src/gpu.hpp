@@ -64,7 +64,7 @@ class Gpu {
   std::uint64_t faults_address() const noexcept { return faults_.address(); }
   std::uint64_t take_faults() noexcept;
   /// Whether steps of one row may become persistent dispatches: where all their workgroups are known to run at once.
-  bool persistent() const noexcept { return facts_.persistent_groups != 0 && !options_.forced; }
+  bool persistent() const noexcept { return facts_.persistent_groups != 0 && !options_.forced && (options_.persistent || !facts_.software()); }
   /// A word that such a dispatch sets when a workgroup of it waited in vain.
   std::uint64_t stalled_address() const noexcept { return faults_.address() + 64; }
   bool take_stalled() noexcept;

@@ -81,12 +81,6 @@ void Launcher::flush() {
 
 void Launcher::launch_chain(const Chain& chain) {
   const Chain::Built built = chain.build(target_.scratch_begin, target_.scratch_end);
-  PipelineKey key;
-  key.kernel = find_kernel("chain");
-  if (key.kernel == nullptr) throw Failure(QUERN_INTERNAL, "there is no kernel chain");
-  key.threads = chain.threads();
-  key.count = static_cast<std::uint32_t>(built.constants.size());
-  std::copy(built.constants.begin(), built.constants.end(), key.constants);
   ChainParams p{};
   p.stages = store(built.stages.data(), built.stages.size() * sizeof(ChainStage));
   p.control = target_.exchange;
@@ -96,7 +90,19 @@ void Launcher::launch_chain(const Chain& chain) {
   p.count = static_cast<uint>(built.stages.size());
   p.limit = most_looks;
   exchange_bytes_ = std::max(exchange_bytes_, control_bytes + built.words * 8);
-  dispatch(key, &p, sizeof p, is_pushed<ChainParams>, {chain.groups(), 1, 1}, 0);
+  if (chained_) barrier();  // the words of one chain at a time
+  chained_ = true;
+  for (const ChainStage& stage : built.stages) {
+    const Chain::Launch launch = chain.launch(stage);
+    PipelineKey key;
+    key.kernel = find_kernel("chain");
+    if (key.kernel == nullptr) throw Failure(QUERN_INTERNAL, "there is no kernel chain");
+    key.threads = chain.threads();
+    key.count = static_cast<std::uint32_t>(launch.constants.size());
+    std::copy(launch.constants.begin(), launch.constants.end(), key.constants);
+    p.stage = static_cast<uint>(&stage - built.stages.data());
+    dispatch(key, &p, sizeof p, is_pushed<ChainParams>, {launch.groups, 1, 1}, 0);
+  }
   if (target_.commands == VK_NULL_HANDLE) return;
   for (const Chain::Output& output : built.outputs) {
     std::erase_if(unstored_, [&](const Unstored& u) { return u.begin < output.end && output.begin < u.end; });

@@ -102,6 +102,7 @@ class Launcher {
   std::vector<Touched> step_, pending_;
   bool begun_ = false;  // the step has not launched yet
   std::uint64_t predicate_ = 0, used_ = 0, exchange_bytes_ = 0;
+  bool chained_ = false;  // a chain was launched
   std::unique_ptr<Chain> chain_;  // null: the device has none
   std::vector<Touched> chain_touched_;
   struct Unstored {  // a result of a chain that no step was seen to read

@@ -311,7 +311,7 @@ void Instance::run(const quern_run& run, quern_run_status& outcome) {
   }
   device_.wait(last);
   if (device_.take_stalled())
-    throw Failure(QUERN_TIMEOUT, concat(device_.facts().name, ": the ", device_.facts().persistent_groups, " workgroups of a persistent dispatch did not run at once; QUERN_FORCE_KERNEL=vulkan:",
+    throw Failure(QUERN_TIMEOUT, concat(device_.facts().name, ": the ", device_.facts().persistent_groups, " workgroups of dispatches that wait for each other did not run at once; QUERN_FORCE_KERNEL=vulkan:",
                                         device_.facts().tier() == Tier::matrices ? "matrices" : "dot", " runs a dispatch a step instead"), 18);
   outcome.faults = device_.take_faults();
   outcome.code = cancelled_ ? QUERN_CANCELLED : QUERN_OK;

@@ -94,6 +94,12 @@ std::vector<bool> packable(const sdk::ResolvedGraph& graph) {
 
 bool wants_planes(quern_dtype dtype) noexcept { return fields_of(dtype).block_bytes != 0; }
 
+std::array<std::uint64_t, 4> plane_offsets(quern_dtype dtype, std::int64_t rows, std::int64_t k) {
+  if (!wants_planes(dtype)) return {};
+  const Layout layout{dtype, rows, k};
+  return {layout.plane(0), layout.plane(1), layout.plane(2), layout.plane(3)};
+}
+
 std::uint64_t packed_bytes(std::string_view key, quern_dtype dtype, std::int64_t rows, std::int64_t k) {
   const Layout layout = parse(key);
   const bool fits = layout.dtype != QUERN_DTYPE_NONE && layout.dtype == dtype && layout.rows == rows && layout.k == k;

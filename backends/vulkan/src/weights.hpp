@@ -4,6 +4,7 @@
 #include "gpu.hpp"
 #include "op.hpp"
 
+#include <array>
 #include <deque>
 #include <memory>
 
@@ -11,6 +12,8 @@ namespace quern::vulkan {
 
 /// Whether matrices of a format gain by planes: those whose blocks are no multiple of 16 bytes.
 bool wants_planes(quern_dtype dtype) noexcept;
+/// Where the planes of a packed matrix begin: scales and minima, codes, high bits, scales of sub-blocks. Each is at a multiple of 256.
+std::array<std::uint64_t, 4> plane_offsets(quern_dtype dtype, std::int64_t rows, std::int64_t k);
 /// Bytes of a packed matrix under this key, or 0 where it is no key of this plugin for it.
 std::uint64_t packed_bytes(std::string_view key, quern_dtype dtype, std::int64_t rows, std::int64_t k);
 

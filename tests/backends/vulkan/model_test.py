@@ -43,13 +43,12 @@ class Model(Case):
         self.assertEqual(answer["ids"], self.expected["ids"])
         self.assertEqual(answer["statistics"]["cuts"], [])
 
-    def test_persistent_dispatches_are_refused_where_workgroups_are_not_known_to_run_at_once(self):
-        result = self.quern("run", self.model, PROMPT, *RUN, *DEMAND, env={"QUERN_FORCE_KERNEL": "vulkan:persistent"})
-        if b"NVIDIA" in self.quern("devices", *DEMAND).out:
-            self.assertEqual(result.code, 0, result.err)
-        else:
-            self.assertEqual(result.code, 3, result.err)
-            self.assertIn("force_kernel is 'persistent', but workgroups that wait for each other are not known to be at work at once here", result.err)
+    def test_dispatches_that_wait_for_each_other_give_the_tokens_of_dispatches_with_barriers(self):
+        run = ("hello", "--raw", "--temperature", "0", "--max-tokens", "12", *DEMAND)
+        for name in ("llama-q4_0", "qwen3-q8_0"):
+            with self.subTest(name):
+                ids = [self.quern_json("run", DATA / f"gguf/micro-{name}.gguf", *run, env={"QUERN_FORCE_KERNEL": forced})["ids"] for forced in ("vulkan:persistent", "vulkan:dot")]
+                self.assertEqual(ids[0], ids[1])
 
     def test_models_narrower_than_a_workgroup_give_the_cpus_tokens(self):
         run = ("hello", "--raw", "--temperature", "0", "--max-tokens", "8", *EXACT)

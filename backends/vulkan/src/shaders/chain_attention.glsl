@@ -52,32 +52,32 @@ float sum_of_key_lanes(float x) {
 }
 
 /// The row's query and its key rotated, key and value as the cache holds them, which the first head of those that share it writes.
-void rotate(uint w, uint stamp, uint head, uint kv_head, int position, bool inside, bool keeper) {
+void rotate(uint stamp, uint head, uint kv_head, int position, bool inside, bool keeper) {
   const int page = new_page;
-  const uint lane = gl_LocalInvocationID.x, pairs = attention_pairs(w), d = attention_d(w), dv = attention_dv(w), units = d - pairs;
-  const bool there = page >= 0 && page < attention_pages(w), writes = keeper && there;
-  const uint64_t at = uint64_t(max(position, 0) % attention_page(w));
+  const uint lane = gl_LocalInvocationID.x, pairs = attention_pairs(), d = attention_d(), dv = attention_dv(), units = d - pairs;
+  const bool there = page >= 0 && page < attention_pages(), writes = keeper && there;
+  const uint64_t at = uint64_t(max(position, 0) % attention_page());
   if (keeper && lane == 0u && (!inside || (!there && position != -1))) raise(p.faults, FAULT_INDEX_RANGE);
-  const uint64_t to_key = attention_k_cache(w) + uint64_t(int64_t(max(page, 0)) * attention_k_page(w) + int64_t(kv_head) * attention_k_head(w)) + at * uint64_t(attention_k_position(w));
-  const uint64_t to_value = attention_v_cache(w) + uint64_t(int64_t(max(page, 0)) * attention_v_page(w) + int64_t(kv_head) * attention_v_head(w)) + at * uint64_t(attention_v_position(w));
+  const uint64_t to_key = attention_k_cache() + uint64_t(int64_t(max(page, 0)) * attention_k_page() + int64_t(kv_head) * attention_k_head()) + at * uint64_t(attention_k_position());
+  const uint64_t to_value = attention_v_cache() + uint64_t(int64_t(max(page, 0)) * attention_v_page() + int64_t(kv_head) * attention_v_head()) + at * uint64_t(attention_v_position());
   FOR_EACH_LANE(item, 2u * units + dv) {
     if (item >= 2u * units) {
       const uint c = item - 2u * units;
-      const float v = await(attention_v_word(w) + kv_head * dv + c, stamp);
+      const float v = await(attention_v_word() + kv_head * dv + c, stamp);
       new_value[c / 4u][c % 4u] = rounded(v_dtype, v);
       if (writes) store_packed(to_value, v_dtype, c, v);
       continue;
     }
     const bool key = item >= units;
     const uint unit = key ? item - units : item;
-    const uint from = key ? attention_k_word(w) + kv_head * d : attention_q_word(w) + head * d;
+    const uint from = key ? attention_k_word() + kv_head * d : attention_q_word() + head * d;
     uint first = 2u * pairs + (unit - pairs), second = first;
     float cosine = 1.0, sine = 0.0;
     if (unit < pairs) {
-      first = attention_mode(w) == 0 ? 2u * unit : unit;
-      second = attention_mode(w) == 0 ? 2u * unit + 1u : unit + pairs;
+      first = attention_mode() == 0 ? 2u * unit : unit;
+      second = attention_mode() == 0 ? 2u * unit + 1u : unit + pairs;
       if (inside) {
-        const uint64_t turn = attention_table(w) + uint64_t(int64_t(position) * attention_table_stride(w)) + uint64_t(unit) * 8ul;
+        const uint64_t turn = attention_table() + uint64_t(int64_t(position) * attention_table_stride()) + uint64_t(unit) * 8ul;
         cosine = Float(turn).v;
         sine = Float(turn + 4ul).v;
       }
@@ -109,15 +109,15 @@ struct Keys {
   uint begin, end, first_page, parts;  // of the parts that have any
   bool wrong;
 };
-Keys keys_of(uint w, uint part) {
+Keys keys_of(uint part) {
   Keys keys;
-  const bool known = key_slot >= 0 && key_slot < attention_sequences(w);
-  const uint page_size = uint(attention_page(w)), room = uint(attention_pages_a_sequence(w)) * page_size, parts = attention_parts(w);
+  const bool known = key_slot >= 0 && key_slot < attention_sequences();
+  const uint page_size = uint(attention_page()), room = uint(attention_pages_a_sequence()) * page_size, parts = attention_parts();
   uint end = 0u, begin = 0u;
   keys.wrong = key_position < -1 || (key_position != -1 && !known);
   if (key_position >= 0 && known) {
     end = uint(key_position) + 1u;
-    if (attention_window(w) > 0l) begin = uint(max(0l, int64_t(key_position) - attention_window(w) + 1l));
+    if (attention_window() > 0l) begin = uint(max(0l, int64_t(key_position) - attention_window() + 1l));
     keys.wrong = keys.wrong || end > room;
     end = min(end, room);
   }
@@ -128,43 +128,43 @@ Keys keys_of(uint w, uint part) {
   keys.first_page = keys.begin / page_size;
   return keys;
 }
-uint64_t page_table(uint w) { return attention_block_table(w) + uint64_t(max(key_slot, 0)) * uint64_t(attention_pages_a_sequence(w)) * 4ul; }
+uint64_t page_table() { return attention_block_table() + uint64_t(max(key_slot, 0)) * uint64_t(attention_pages_a_sequence()) * 4ul; }
 
-void look_up_position(uint w) {
-  key_position = Int(attention_position(w)).v;
-  key_slot = Int(attention_row_slot(w)).v;
+void look_up_position() {
+  key_position = Int(attention_position()).v;
+  key_slot = Int(attention_row_slot()).v;
 }
-void look_up_pages(uint w, uint item) {
-  const Keys keys = keys_of(w, item % attention_parts(w));
-  const uint page_size = uint(attention_page(w)), mine = keys.first_page + gl_LocalInvocationID.x;
+void look_up_pages(uint item) {
+  const Keys keys = keys_of(item % attention_parts());
+  const uint page_size = uint(attention_page()), mine = keys.first_page + gl_LocalInvocationID.x;
   key_page = new_page = -1;
-  if (item / attention_parts(w) >= attention_heads(w) || keys.begin >= keys.end) return;
-  if (mine * page_size < keys.end) key_page = Int(page_table(w) + uint64_t(mine) * 4ul).v;
-  if (key_position / attention_page(w) < attention_pages_a_sequence(w)) new_page = Int(page_table(w) + uint64_t(key_position / attention_page(w)) * 4ul).v;
+  if (item / attention_parts() >= attention_heads() || keys.begin >= keys.end) return;
+  if (mine * page_size < keys.end) key_page = Int(page_table() + uint64_t(mine) * 4ul).v;
+  if (key_position / attention_page() < attention_pages_a_sequence()) new_page = Int(page_table() + uint64_t(key_position / attention_page()) * 4ul).v;
 }
 
 /// One part of one head.
 void attend_part(uint s, uint run, uint head, uint part) {
-  const uint w = s & 3u, group = gl_SubgroupID, groups = gl_NumSubgroups, keys_a_subgroup = subgroup_lanes / uint(key_lanes);
+  const uint group = gl_SubgroupID, groups = gl_NumSubgroups, keys_a_subgroup = subgroup_lanes / uint(key_lanes);
   const uint key_lane = lane_of_subgroup % uint(key_lanes), key_of_subgroup = lane_of_subgroup / uint(key_lanes), c = key_lane * 8u;
-  const uint d = attention_d(w), dv = attention_dv(w), kv_head = head / (attention_heads(w) / attention_kv_heads(w)), stamp = run + s;
-  const uint page_size = uint(attention_page(w));
+  const uint d = attention_d(), dv = attention_dv(), kv_head = head / (attention_heads() / attention_kv_heads()), stamp = run + s;
+  const uint page_size = uint(attention_page());
   const int position = key_position;
-  const bool inside = position >= 0 && position < attention_positions(w);
-  const Keys keys = keys_of(w, part);
+  const bool inside = position >= 0 && position < attention_positions();
+  const Keys keys = keys_of(part);
   if (part >= keys.parts) return;
   const uint part_begin = keys.begin, part_end = keys.end, first_page = keys.first_page, used = keys.parts;
-  const uint64_t table = page_table(w);
+  const uint64_t table = page_table();
   {  // every page that is needed has to be there
     bool lacks = keys.wrong;
     if ((first_page + gl_LocalInvocationID.x) * page_size < part_end) {
       if (gl_LocalInvocationID.x < uint(MOST_PAGES)) page_at[gl_LocalInvocationID.x] = key_page;
-      lacks = lacks || key_page < 0 || key_page >= attention_pages(w);
+      lacks = lacks || key_page < 0 || key_page >= attention_pages();
     }
     for (uint i = first_page + gl_LocalInvocationID.x + gl_WorkGroupSize.x; i * page_size < part_end; i += gl_WorkGroupSize.x) {
       const int at = Int(table + uint64_t(i) * 4ul).v;
       if (i - first_page < uint(MOST_PAGES)) page_at[i - first_page] = at;
-      lacks = lacks || at < 0 || at >= attention_pages(w);
+      lacks = lacks || at < 0 || at >= attention_pages();
     }
     if (lacks) atomicOr(fault, 1u);
   }
@@ -179,17 +179,17 @@ void attend_part(uint s, uint run, uint head, uint part) {
     if (at_key >= part_end || at_key == uint(position)) continue; /* the new one is not in the cache */                                      \
     const uint in_table = at_key / page_size, at = at_key % page_size;                                                                       \
     const int page = in_table - first_page < uint(MOST_PAGES) ? page_at[in_table - first_page] : Int(table + uint64_t(in_table) * 4ul).v;    \
-    if (c < d) key[j] = load_eight(attention_k_cache(w) + uint64_t(int64_t(page) * attention_k_page(w) + int64_t(kv_head) * attention_k_head(w) + int64_t(at) * attention_k_position(w)), k_dtype, c);      \
-    if (c < dv) value[j] = load_eight(attention_v_cache(w) + uint64_t(int64_t(page) * attention_v_page(w) + int64_t(kv_head) * attention_v_head(w) + int64_t(at) * attention_v_position(w)), v_dtype, c);   \
+    if (c < d) key[j] = load_eight(attention_k_cache() + uint64_t(int64_t(page) * attention_k_page() + int64_t(kv_head) * attention_k_head() + int64_t(at) * attention_k_position()), k_dtype, c);      \
+    if (c < dv) value[j] = load_eight(attention_v_cache() + uint64_t(int64_t(page) * attention_v_page() + int64_t(kv_head) * attention_v_head() + int64_t(at) * attention_v_position()), v_dtype, c);   \
   }
   if (good) LOAD_KEYS(part_begin)
-  rotate(w, stamp - 1u, head, kv_head, position, inside, part == 0u && head % (attention_heads(w) / attention_kv_heads(w)) == 0u);
+  rotate(stamp - 1u, head, kv_head, position, inside, part == 0u && head % (attention_heads() / attention_kv_heads()) == 0u);
   group_barrier();
   Eight query;
   query.v = vec4[2](vec4(0.0), vec4(0.0));
   if (c < d) {
-    query.v[0] = new_query[c / 4u] * attention_scale(w);
-    query.v[1] = new_query[c / 4u + 1u] * attention_scale(w);
+    query.v[0] = new_query[c / 4u] * attention_scale();
+    query.v[1] = new_query[c / 4u + 1u] * attention_scale();
   }
   Eight total;
   total.v = vec4[2](vec4(0.0), vec4(0.0));
@@ -202,7 +202,7 @@ void attend_part(uint s, uint run, uint head, uint part) {
       Eight k8 = open_eight(key[j], k_dtype);
       if (at_key == uint(position) && c < d) k8.v = vec4[2](new_key[c / 4u], new_key[c / 4u + 1u]);
       score[j] = sum_of_key_lanes(dot_of_eights(query, k8));
-      if (has_softcap() && attention_softcap(w) > 0.0) score[j] = attention_softcap(w) * tanh_of(score[j] / attention_softcap(w));
+      if (has_softcap() && attention_softcap() > 0.0) score[j] = attention_softcap() * tanh_of(score[j] / attention_softcap());
       if (at_key >= part_end) score[j] = -INFINITY;
       now = is_nan(score[j]) ? score[j] : max(now, score[j]);
     }
@@ -252,7 +252,7 @@ void attend_part(uint s, uint run, uint head, uint part) {
     best = is_nan(there) ? there : is_nan(best) ? best : max(best, there);
   }
   const float its_share = its_most == -INFINITY ? 0.0 : exp_of(its_most - best), all = subgroupAdd(has ? its_share * found_sum[lane_of_subgroup] : 0.0);
-  const uint part_words = dv + 2u, parts_word = attention_part_word(w) + head * attention_parts(w) * part_words;
+  const uint part_words = dv + 2u, parts_word = attention_part_word() + head * attention_parts() * part_words;
   for (uint first = 0u; first < dv; first += gl_WorkGroupSize.x) {
     const uint i = first + gl_LocalInvocationID.x;
     float v = 0.0;
@@ -276,8 +276,8 @@ void attend_part(uint s, uint run, uint head, uint part) {
       joined_most = above;
     }
     v = !good || joined == 0.0 ? 0.0 : v / joined;
-    post(attention_y_word(w) + head * dv + i, v, stamp);
-    if (attention_y(w) != 0ul) Float(attention_y(w) + uint64_t(head * dv + i) * 4ul).v = v;
+    post(attention_y_word() + head * dv + i, v, stamp);
+    if (attention_y() != 0ul) Float(attention_y() + uint64_t(head * dv + i) * 4ul).v = v;
   }
   if (part != 0u && gl_LocalInvocationID.x == 0u) {
     post(parts_word + part * part_words + dv, best, stamp);
@@ -287,9 +287,9 @@ void attend_part(uint s, uint run, uint head, uint part) {
 }
 
 void attend(uint s, uint run) {
-  const uint w = s & 3u, parts = attention_parts(w);
-  for (uint item = gl_WorkGroupID.x; item < attention_heads(w) * parts; item += gl_NumWorkGroups.x) {
-    if (item != gl_WorkGroupID.x) look_up_pages(w, item);
+  const uint parts = attention_parts();
+  for (uint item = gl_WorkGroupID.x; item < attention_heads() * parts; item += gl_NumWorkGroups.x) {
+    if (item != gl_WorkGroupID.x) look_up_pages(item);
     attend_part(s, run, item / parts, item % parts);
     group_barrier();
   }

@@ -1,111 +1,125 @@
-// Products of chain.comp. A tile is two outputs of a subgroup, or one of a gate and its up; tiles go to workgroups first, then to subgroups.
-// The order of summation is gemv_one.comp's.
-const int rows_at_once = 2;
+// Products of chain.comp. A tile is `rows` outputs of a subgroup, or half as many of a gate and its up; tiles go to workgroups first, then to
+// subgroups. A subgroup goes along k by items: 64 elements a lane of each of the tile's rows, of weights of f16 32. What an item takes is asked for
+// an item before, row by row as soon as a row's registers are free: across tiles, and the first one of a stage while the stage before it ends.
 
-PackedUnit next_unit[rows_at_once];
-uvec4 next_c;  // two words of the residual, or two floats in x and y
-
-uint first_tile() { return gl_WorkGroupID.x + gl_NumWorkGroups.x * gl_SubgroupID; }
-uint part_of(uint w, uint tile) {
-  uint i = 0u;
-  [[unroll]] for (int j = 1; j < CHAIN_PARTS; ++j)
-    if (j < stage_parts(w) && tile >= part_first_tile(w, uint(j))) i = uint(j);
-  return i;
-}
 #define BIT(format_) (1 << ((format_) == F16 ? 0 : (format_) - Q4_0 + 1))
-#define THREE_LOADS (BIT(F16) | BIT(Q8_0) | BIT(Q4_K) | BIT(Q5_K) | BIT(Q6_K))
-#define FOUR_LOADS (BIT(F16) | BIT(Q8_0) | BIT(Q5_K))
 bool has_format(int format) { return (formats & BIT(format)) != 0; }
 /// Whether a format known at run time is this one: without a look at it where the pipeline has no other.
 bool is(int format, const int which) { return has_format(which) && (formats == BIT(which) || format == which); }
-bool has_quantised() { return (formats & ~BIT(F16)) != 0; }
-/// Whether a format of this pipeline is one of a set: without a look at it where all are, or none.
-bool is_one_of(int format, const int set) { return (formats & set) != 0 && ((formats & ~set) == 0 || (BIT(format) & set) != 0); }
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer WordPair { uvec2 v; };
 
-/// 64 elements of a row as load_unit has them, but where they lie depends on a format known at run time only: places are found first, then all
-/// loads are issued for whichever format, so that none is waited for. The head of Q4_K is in q[2]. Of weights of f16: four times eight
-/// neighbours of a lane, each time side by side with those of the others. Lanes behind the end load its last elements again.
-PackedUnit load_row(int format, uint64_t b, uint n, uint k, uint row, uint step) {
-  PackedUnit u;
-  u.q = uvec4[4](uvec4(0u), uvec4(0u), uvec4(0u), uvec4(0u));
-  u.head = uvec4(0u);
-  uint64_t at[4] = uint64_t[4](b, b, b, b), small = b, bits = b;
-  const uint unit = min(step * subgroup_lanes + lane_of_subgroup, k / 64u - 1u);
-  if (is(format, F16)) {
-    const uint64_t begin = b + uint64_t(row) * uint64_t(k * 2u);
-    [[unroll]] for (uint i = 0u; i < 4u; ++i) at[i] = begin + uint64_t(min((step * 4u + i) * subgroup_lanes + lane_of_subgroup, k / 8u - 1u) * 16u);
-  } else if (is(format, Q4_K) || is(format, Q5_K)) {
-    const uint bytes = format == Q4_K ? 144u : 176u;
-    const uint64_t block = b + uint64_t(row) * uint64_t(k / 256u * bytes) + uint64_t(unit / 4u * bytes);
-    at[0] = block + uint64_t((format == Q4_K ? 16u : 48u) + 32u * (unit % 4u));
-    at[1] = at[0] + 16ul;
-    at[2] = format == Q4_K ? block : block + 16ul;
-    at[3] = block + 32ul;
-    small = block;
-  } else if (is(format, Q6_K)) {
-    const Planes planes = planes_at(b, Q6_K, uint64_t(n) * uint64_t(k / 256u));
-    const uint64_t block = uint64_t(row) * uint64_t(k / 256u) + uint64_t(unit / 4u);
-    const uint h = unit >> 1 & 1u, side = unit & 1u;
-    at[0] = planes.codes + block * 128ul + uint64_t(64u * h + 16u * side);
-    at[1] = at[0] + 32ul;
-    at[2] = planes.high + block * 64ul + uint64_t(32u * h + 16u * side);
-    bits = planes.scales + block * 16ul + uint64_t(8u * h);
-    small = planes.small + block * 2ul;
-  } else {
-    const uint64_t block = uint64_t(row) * uint64_t(k / 32u) + uint64_t(2u * unit);
-#define PLACES_OF(format_)                                                            \
-  if (is(format, format_)) {                                     \
-    const Planes planes = planes_at(b, format_, uint64_t(n) * uint64_t(k / 32u));     \
-    const uvec4 bytes = plane_bytes(format_);                                         \
-    at[0] = planes.codes + block * uint64_t(bytes.y);                                 \
-    small = planes.small + block * uint64_t(bytes.x);                                 \
-    bits = planes.high + block * 4ul;                                                 \
-  }
-    PLACES_OF(Q4_0) PLACES_OF(Q4_1) PLACES_OF(Q5_0) PLACES_OF(Q5_1) PLACES_OF(Q8_0)
-    [[unroll]] for (uint i = 1u; i < 4u; ++i) at[i] = at[0] + uint64_t(16u * i);
-  }
-  u.q[0] = words_at(at[0]);
-  u.q[1] = words_at(at[1]);
-  if (is_one_of(format, THREE_LOADS)) u.q[2] = words_at(at[2]);
-  if (is_one_of(format, FOUR_LOADS)) u.q[3] = words_at(at[3]);
-  if (is_one_of(format, BIT(Q5_K))) u.head = words_at(small);
-  if (is_one_of(format, BIT(Q4_1) | BIT(Q5_1))) u.head.xy = WordPair(small).v;
-  if (is_one_of(format, BIT(Q4_0) | BIT(Q5_0) | BIT(Q8_0))) u.head.x = Uint(small).v;
-  if (is_one_of(format, BIT(Q5_0) | BIT(Q5_1))) u.head.zw = WordPair(bits).v;
-  if (is_one_of(format, BIT(Q6_K))) {
-    u.head.xy = WordPair(bits).v;
-    u.head.z = short_at(small);
-  }
-  return u;
+/// Where items are loaded: one ahead of the one at work.
+struct Place {
+  uint tile, end, part, step;     // end: the part's; step: along k
+  int format;
+  uint units, steps;              // of a row: of 64 elements, or of f16 of 8; items
+  uint64_t b[2];                  // of the first half of a tile's rows and of the second
+  uvec3 behind;                   // where codes, high bits and scales begin, in 256 bytes
+  uint at[rows];                  // block where a row begins, of f16 16 bytes
+};
+Place to;
+PackedUnit ring_unit[rows];
+uvec2 next_c;  // the residual of this lane's output: a word, or a float in x
+
+bool has_planes() { return (formats & ~(BIT(F16) | BIT(Q4_K) | BIT(Q5_K))) != 0; }
+uint64_t plane_at(const int h, uint begin) { return to.b[h] + uint64_t(begin) * 256ul; }
+
+uint first_tile() { return gl_WorkGroupID.x + gl_NumWorkGroups.x * gl_SubgroupID; }
+uint tile_outputs() { return is_paired() ? uint(rows) / 2u : uint(rows); }
+
+void open_part() {
+  const uint i = to.part, k = uint(widest);
+  to.format = part_format(i);
+  to.end = i + 1u < uint(stage_parts()) ? part_first_tile(i + 1u) : stage_tiles();
+  to.b[0] = part_b(i);
+  to.b[1] = is_paired() ? part_other_b(i) : to.b[0];
+  if (has_planes()) to.behind = uvec3(part_codes(i), part_high(i), part_scales(i));
+  const bool of_f16 = is(to.format, F16);
+  const uint at_once = of_f16 ? 4u * subgroup_lanes : subgroup_lanes;
+  to.units = of_f16 ? k / 8u : k / 64u;
+  to.steps = (to.units + at_once - 1u) / at_once;
 }
-Unit decode_row(const int format, PackedUnit u, uint unit) {
-  if (format == Q4_K) u.head = u.q[2];
-  return decode_unit(format, u, unit);
+uint blocks_of(int format, uint k) { return is(format, F16) ? k / 8u : is(format, Q4_K) || is(format, Q5_K) || is(format, Q6_K) ? k / 256u : k / 32u; }
+
+/// A tile's rows, and the part that has it.
+void open_tile() {
+  if (to.tile >= to.end) {
+    while (to.tile >= to.end && to.part + 1u < uint(stage_parts())) {
+      ++to.part;
+      open_part();
+    }
+  }
+  const uint blocks = blocks_of(to.format, uint(widest)), first = (to.tile - part_first_tile(to.part)) * tile_outputs(), last = part_n(to.part) - 1u;
+  const bool paired = is_paired();
+  to.step = 0u;
+  [[unroll]] for (int r = 0; r < rows; ++r) to.at[r] = min(first + uint(paired ? r % (rows / 2) : r), last) * blocks;
 }
 
-void load_weights(uint s, uint tile, uint step) {
-  const uint w = s & 3u, i = part_of(w, tile), n = part_n(w, i), k = stage_k(w), first = tile - part_first_tile(w, i);
-  const int format = part_format(w, i);
-  const bool paired = stage_paired(w) != 0;
-  [[unroll]] for (int r = 0; r < rows_at_once; ++r)
-    next_unit[r] = load_row(format, paired && r == 1 ? part_other_b(w, i) : part_b(w, i), n, k, paired ? first : min(first * 2u + uint(r), n - 1u), step);
+/// Row r of the item at hand. Lanes behind the end load its last elements again.
+void load_row(const int r) {
+  const int h = r < rows / 2 ? 0 : 1;
+  PackedUnit u = ring_unit[r];
+  const uint unit = min(to.step * subgroup_lanes + lane_of_subgroup, to.units - 1u);
+  if (is(to.format, F16)) {
+    const uint eight = to.step * 4u * subgroup_lanes + lane_of_subgroup, last = to.units - 1u;
+    u.q[0] = words_at(to.b[h] + uint64_t(to.at[r] + min(eight, last)) * 16ul);
+    u.q[1] = words_at(to.b[h] + uint64_t(to.at[r] + min(eight + subgroup_lanes, last)) * 16ul);
+    u.q[2] = words_at(to.b[h] + uint64_t(to.at[r] + min(eight + 2u * subgroup_lanes, last)) * 16ul);
+    u.q[3] = words_at(to.b[h] + uint64_t(to.at[r] + min(eight + 3u * subgroup_lanes, last)) * 16ul);
+  } else if (is(to.format, Q4_K) || is(to.format, Q5_K)) {
+    const uint64_t block = to.b[h] + uint64_t(to.at[r] + unit / 4u) * (is(to.format, Q4_K) ? 144ul : 176ul);
+    const uint64_t codes = block + uint64_t((is(to.format, Q4_K) ? 16u : 48u) + 32u * (unit % 4u));
+    u.head = words_at(block);
+    u.q[0] = words_at(codes);
+    u.q[1] = words_at(codes + 16ul);
+    if (is(to.format, Q5_K)) {
+      u.q[2] = words_at(block + 16ul);
+      u.q[3] = words_at(block + 32ul);
+    }
+  } else if (is(to.format, Q6_K)) {
+    const uint block = to.at[r] + unit / 4u, half_block = unit >> 1 & 1u, side = unit & 1u;
+    const uint64_t codes = plane_at(h, to.behind.x) + uint64_t(block) * 128ul + uint64_t(64u * half_block + 16u * side);
+    u.q[0] = words_at(codes);
+    u.q[1] = words_at(codes + 32ul);
+    u.q[2] = words_at(plane_at(h, to.behind.y) + uint64_t(block) * 64ul + uint64_t(32u * half_block + 16u * side));
+    u.head.xy = WordPair(plane_at(h, to.behind.z) + uint64_t(block) * 16ul + uint64_t(8u * half_block)).v;
+    u.head.z = uint(Short(to.b[h] + uint64_t(block) * 2ul).v);
+  } else {
+    const uint block = to.at[r] + 2u * unit;
+    if (is(to.format, Q8_0)) {
+      const uint64_t codes = plane_at(h, to.behind.x) + uint64_t(block) * 32ul;
+      u.q[0] = words_at(codes);
+      u.q[1] = words_at(codes + 16ul);
+      u.q[2] = words_at(codes + 32ul);
+      u.q[3] = words_at(codes + 48ul);
+      u.head.x = Uint(to.b[h] + uint64_t(block) * 2ul).v;
+    } else {
+      const uint64_t codes = plane_at(h, to.behind.x) + uint64_t(block) * 16ul;
+      u.q[0] = words_at(codes);
+      u.q[1] = words_at(codes + 16ul);
+      if (is(to.format, Q4_1) || is(to.format, Q5_1)) u.head.xy = WordPair(to.b[h] + uint64_t(block) * 4ul).v;
+      else u.head.x = Uint(to.b[h] + uint64_t(block) * 2ul).v;
+      if (is(to.format, Q5_0) || is(to.format, Q5_1)) u.head.zw = WordPair(plane_at(h, to.behind.y) + uint64_t(block) * 4ul).v;
+    }
+  }
+  ring_unit[r] = u;
 }
+
+/// The first item of a stage.
 void load_first(uint s) {
-  if (first_tile() < stage_tiles(s & 3u)) load_weights(s, first_tile(), 0u);
+  to.tile = first_tile();
+  if (to.tile >= stage_tiles()) return;
+  to.part = 0u;
+  open_part();
+  open_tile();
+  [[unroll]] for (int r = 0; r < rows; ++r) load_row(r);
 }
 /// The residual of a tile.
-void load_c(uint w, uint tile) {
-  next_c = uvec4(0u);
-  if (tile >= stage_tiles(w) || lane_of_subgroup != 0u) return;
-  const uint i = part_of(w, tile), row = (tile - part_first_tile(w, i)) * 2u;
-  if (part_c_word(w, i) != CHAIN_NONE) {
-    next_c = look_at_pair(part_c_word(w, i) + row);
-  } else if (part_c(w, i) != 0ul) {
-    const uint64_t c = part_c(w, i) + uint64_t(row) * 4ul;
-    next_c.x = floatBitsToUint(Float(c).v);
-    if (row + 1u < part_n(w, i)) next_c.y = floatBitsToUint(Float(c + 4ul).v);
-  }
+void load_c(uint tile, uint i) {
+  const uint row = (tile - part_first_tile(i)) * tile_outputs() + lane_of_subgroup;
+  if (tile >= stage_tiles() || lane_of_subgroup >= tile_outputs() || row >= part_n(i)) return;
+  if (part_c_word(i) != CHAIN_NONE) next_c = look(part_c_word(i) + row);
+  else if (part_c(i) != 0ul) next_c.x = floatBitsToUint(Float(part_c(i) + uint64_t(row) * 4ul).v);
 }
 
 /// The largest of `lanes` neighbouring lanes, and a sum over them.
@@ -120,23 +134,25 @@ int sum_of_lanes(int x, uint lanes) {
 
 /// The stage's row, in shared memory: int8 where its weights are quantised, f32 where they are f16. A norm's factor is left out.
 void make_row(uint s, uint run) {
-  const uint w = s & 3u, lane = gl_LocalInvocationID.x, k = stage_k(w), fours = k / 4u, word = stage_x_word(w);
-  const bool norm = stage_kind(w) == NORM;
-  const float offset = stage_offset(w);
+  const uint lane = gl_LocalInvocationID.x, k = uint(widest), fours = k / 4u, word = stage_x_word();
+  const bool norm = kind == NORM;
+  const float offset = stage_offset();
   vec4 x[fours_a_lane], weight[fours_a_lane];
-  load_c(w, first_tile());
+  if (to.tile < stage_tiles()) load_c(to.tile, to.part);
   [[unroll]] for (int e = 0; e < fours_a_lane; ++e) {
     const uint i = lane + uint(e * lanes_of_group);
-    if (norm && i < fours) weight[e] = Float4(stage_other(w) + uint64_t(i) * 16ul).v;
+    if (norm && i < fours) weight[e] = Float4(stage_other() + uint64_t(i) * 16ul).v;
   }
   if (word == CHAIN_NONE) {
     [[unroll]] for (int e = 0; e < fours_a_lane; ++e) {
       const uint i = lane + uint(e * lanes_of_group);
-      if (i < fours) x[e] = Float4(stage_x(w) + uint64_t(i) * 16ul).v;
+      if (i < fours) x[e] = Float4(stage_x() + uint64_t(i) * 16ul).v;
     }
   } else {
     const uint stamp = run + s - 1u;
     uint looks = 0u;
+    // Its last word comes late: where that is not there yet, nothing else is asked for until it is.
+    if (subgroupElect() && look(word + k - 1u).y != stamp) await(word + k - 1u, stamp);
     for (bool there = false; !there; ++looks) {
       there = true;
       [[unroll]] for (int e = 0; e < fours_a_lane; ++e) {
@@ -163,7 +179,7 @@ void make_row(uint s, uint run) {
     squares = subgroupAdd(squares);
     if (lane_of_subgroup == 0u) group_part[gl_SubgroupID] = squares;
   }
-  if (is(part_format(w, 0u), F16)) {
+  if (formats == BIT(F16)) {
     [[unroll]] for (int e = 0; e < fours_a_lane; ++e) {
       const uint i = lane + uint(e * lanes_of_group);
       if (i < fours) pool[i] = x[e];
@@ -196,92 +212,102 @@ uint code_at(int format, uint units, uint unit, uint g) {
   return g * units + unit;
 }
 
-#define ADD_OF(format_)                                                                                                                       \
-  if (is(format, format_)) {                                                                                                   \
-    Unit u[rows_at_once];                                                                                                               \
-    [[unroll]] for (int r = 0; r < rows_at_once; ++r) u[r] = decode_row(format_, now[r], unit);                                              \
-    [[unroll]] for (uint g = 0u; g < 4u; ++g) {                                                                                         \
-      const uint at = code_at(format_, units, unit, g);                                                                                       \
-      const uvec4 code = group_code[at];                                                                                                \
-      const vec2 scale = group_scale[at];                                                                                               \
-      [[unroll]] for (int r = 0; r < rows_at_once; ++r)                                                                                 \
-        sum[r] = fma(u[r].f[g], scale.x * float(dot16(u[r].code[g], code)), fma(u[r].m[g], scale.y, sum[r]));                           \
-    }                                                                                                                                   \
+/// What a tile's outputs become; `total`: that of row r in lane r.
+void finish_tile(uint s, uint run, uint tile, uint i, float total) {
+  const uint outputs = tile_outputs(), row = (tile - part_first_tile(i)) * outputs + lane_of_subgroup, stamp = run + s;
+  const bool paired = is_paired();
+  const float up = subgroupShuffleXor(total, uint(rows) / 2u);
+  if (lane_of_subgroup >= outputs || row >= part_n(i)) return;
+  if (paired) {
+    total = total * sigmoid_of(total) * up;
+  } else {
+    if (has_bias() && part_bias(i) != 0ul) total += load_packed(part_bias(i), part_bias_dtype(i), row);
+    const uint c_word = part_c_word(i);
+    if (c_word != CHAIN_NONE) total += await_found(next_c, c_word + row, run + part_c_stage(i));
+    else if (part_c(i) != 0ul) total += uintBitsToFloat(next_c.x);
+  }
+  if (part_y_word(i) != CHAIN_NONE) post(part_y_word(i) + row, total, stamp);
+  if (part_y(i) != 0ul) Float(part_y(i) + uint64_t(row) * 4ul).v = total;
+}
+
+/// The sums of all lanes: that of row r in lane r.
+float sums_of_rows(float sum[rows]) {
+  const bool upper = (lane_of_subgroup & 1u) != 0u;
+  float total = (upper ? sum[1] : sum[0]) + subgroupShuffleXor(upper ? sum[0] : sum[1], 1u);
+  for (uint d = 2u; d < subgroup_lanes; d *= 2u) total += subgroupShuffleXor(total, d);
+  return total;
+}
+
+/// Eight weights of f16.
+float add_eight(uvec4 h, uint eight, uint units, float sum) {
+  if (eight < units) {
+    const vec4 a = pool[2u * eight], b = pool[2u * eight + 1u];
+    const vec2 h0 = unpackHalf2x16(h.x), h1 = unpackHalf2x16(h.y), h2 = unpackHalf2x16(h.z), h3 = unpackHalf2x16(h.w);
+    sum = fma(a.y, h0.y, fma(a.x, h0.x, sum));
+    sum = fma(a.w, h1.y, fma(a.z, h1.x, sum));
+    sum = fma(b.y, h2.y, fma(b.x, h2.x, sum));
+    sum = fma(b.w, h3.y, fma(b.z, h3.x, sum));
+  }
+  return sum;
+}
+
+#define ITEM_OF(format_)                                                                             \
+  if (is(format, format_)) {                                                                         \
+    UnitRow row;                                                                                     \
+    [[unroll]] for (uint g = 0u; g < 4u; ++g) {                                                      \
+      const uint at = code_at(format_, units, min(unit, units - 1u), g);                             \
+      row.code[g] = group_code[at];                                                                  \
+      row.scale[g] = group_scale[at];                                                                \
+      if (begins_below(format_)) row.share[g] = dot16(uvec4(bytes_of_begin(format_)), row.code[g]);  \
+    }                                                                                                \
+    [[unroll]] for (int r = 0; r < rows; ++r) {                                                      \
+      const float more = add_unit(format_, ring_unit[r], unit, row, sum[r]);                         \
+      if (unit < units) sum[r] = more;                                                               \
+      if (any_more) load_row(r);                                                                     \
+    }                                                                                                \
   }
 
 void multiply(uint s, uint run) {
-  const uint w = s & 3u, k = stage_k(w), units = k / 64u, tiles = stage_tiles(w), stride = gl_NumWorkGroups.x * gl_NumSubgroups;
-  const bool paired = stage_paired(w) != 0;
+  const uint k = uint(widest), tiles = stage_tiles(), stride = gl_NumWorkGroups.x * gl_NumSubgroups;
+  const bool paired = is_paired();
   float factor = 1.0;
-  if (stage_kind(w) == NORM) {
+  if (kind == NORM) {
     float some = 0.0;
     for (uint i = lane_of_subgroup; i < gl_NumSubgroups; i += subgroup_lanes) some += group_part[i];
-    factor = 1.0 / sqrt(subgroupAdd(some) / float(k) + stage_epsilon(w));
+    factor = 1.0 / sqrt(subgroupAdd(some) / float(k) + stage_epsilon());
   }
-  for (uint tile = first_tile(); tile < tiles; tile += stride) {
-    const uint i = part_of(w, tile);
-    const int format = part_format(w, i);
-    const bool half_weights = is(format, F16);
-    const uint steps = half_weights ? (k / 32u + subgroup_lanes - 1u) / subgroup_lanes : (units + subgroup_lanes - 1u) / subgroup_lanes;
-    float sum[rows_at_once];
-    [[unroll]] for (int r = 0; r < rows_at_once; ++r) sum[r] = 0.0;
-    const uvec4 c = next_c;
-    load_c(w, tile + stride);
-    for (uint step = 0u; step < steps; ++step) {
-      const PackedUnit now[rows_at_once] = next_unit;
-      const bool last = step + 1u == steps;
-      if (!last || tile + stride < tiles) load_weights(s, last ? tile + stride : tile, last ? 0u : step + 1u);
-      const uint unit = step * subgroup_lanes + lane_of_subgroup;
-      if (half_weights) {
-        [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-          const uint eight = (step * 4u + j) * subgroup_lanes + lane_of_subgroup;
-          if (eight >= k / 8u) continue;
-          const vec4 a = pool[2u * eight], b = pool[2u * eight + 1u];
-          [[unroll]] for (int r = 0; r < rows_at_once; ++r) {
-            const uvec4 h = now[r].q[j];
-            const vec2 h0 = unpackHalf2x16(h.x), h1 = unpackHalf2x16(h.y), h2 = unpackHalf2x16(h.z), h3 = unpackHalf2x16(h.w);
-            sum[r] = fma(a.y, h0.y, fma(a.x, h0.x, sum[r]));
-            sum[r] = fma(a.w, h1.y, fma(a.z, h1.x, sum[r]));
-            sum[r] = fma(b.y, h2.y, fma(b.x, h2.x, sum[r]));
-            sum[r] = fma(b.w, h3.y, fma(b.z, h3.x, sum[r]));
-          }
-        }
-      } else if (unit < units) {
-        ADD_OF(Q4_0) ADD_OF(Q4_1) ADD_OF(Q5_0) ADD_OF(Q5_1) ADD_OF(Q8_0) ADD_OF(Q4_K) ADD_OF(Q5_K) ADD_OF(Q6_K)
+  float sum[rows];
+  [[unroll]] for (int r = 0; r < rows; ++r) sum[r] = 0.0;
+  uint tile = to.tile, step = 0u;
+  while (tile < tiles) {
+    const uint part = to.part, steps = to.steps, units = to.units;
+    const int format = to.format;
+    const bool last = step + 1u == steps;
+    ++to.step;
+    if (last) {
+      to.tile += stride;
+      if (to.tile < tiles) open_tile();
+    }
+    const bool any_more = to.tile < tiles;
+    const uint unit = step * subgroup_lanes + lane_of_subgroup;
+    if (is(format, F16)) {
+      [[unroll]] for (int r = 0; r < rows; ++r) {
+        const uint eight = step * 4u * subgroup_lanes + lane_of_subgroup;
+        sum[r] = add_eight(ring_unit[r].q[0], eight, units, sum[r]);
+        sum[r] = add_eight(ring_unit[r].q[1], eight + subgroup_lanes, units, sum[r]);
+        sum[r] = add_eight(ring_unit[r].q[2], eight + 2u * subgroup_lanes, units, sum[r]);
+        sum[r] = add_eight(ring_unit[r].q[3], eight + 3u * subgroup_lanes, units, sum[r]);
+        if (any_more) load_row(r);
       }
-    }
-    vec2 total;
-    [[unroll]] for (int r = 0; r < rows_at_once; ++r) total[r] = subgroupAdd(sum[r]) * factor;
-    if (lane_of_subgroup != 0u) continue;
-    const uint first = tile - part_first_tile(w, i), y_word = part_y_word(w, i), stamp = run + s;
-    const uint64_t y = part_y(w, i);
-    if (paired) {
-      const float v = total.x * sigmoid_of(total.x) * total.y;
-      if (y_word != CHAIN_NONE) post(y_word + first, v, stamp);
-      if (y != 0ul) Float(y + uint64_t(first) * 4ul).v = v;
-      continue;
-    }
-    const uint row = first * 2u;
-    const bool both = row + 1u < part_n(w, i);
-    if (has_bias() && part_bias(w, i) != 0ul) {
-      total.x += load_packed(part_bias(w, i), part_bias_dtype(w, i), row);
-      if (both) total.y += load_packed(part_bias(w, i), part_bias_dtype(w, i), row + 1u);
-    }
-    const uint c_word = part_c_word(w, i);
-    if (c_word != CHAIN_NONE) {
-      const uint c_stamp = run + part_c_stage(w, i);
-      total.x += await_found(c.xy, c_word + row, c_stamp);
-      if (both) total.y += await_found(c.zw, c_word + row + 1u, c_stamp);
     } else {
-      total += uintBitsToFloat(c.xy);
+      ITEM_OF(Q4_0) ITEM_OF(Q4_1) ITEM_OF(Q5_0) ITEM_OF(Q5_1) ITEM_OF(Q8_0) ITEM_OF(Q4_K) ITEM_OF(Q5_K) ITEM_OF(Q6_K)
     }
-    if (y_word != CHAIN_NONE) {
-      if (both) post_pair(y_word + row, total, stamp);
-      else post(y_word + row, total.x, stamp);
-    }
-    if (y != 0ul) {
-      Float(y + uint64_t(row) * 4ul).v = total.x;
-      if (both) Float(y + uint64_t(row + 1u) * 4ul).v = total.y;
-    }
+    ++step;
+    if (!last) continue;
+    step = 0u;
+    finish_tile(s, run, tile, part, sums_of_rows(sum) * factor);
+    [[unroll]] for (int r = 0; r < rows; ++r) sum[r] = 0.0;
+    tile = to.tile;
+    if (tile < tiles) load_c(tile, to.part);
   }
 }

@@ -13,6 +13,7 @@
 #include "planes.glsl"
 #include "dot.glsl"
 #include "units.glsl"
+#include "unit_dot.glsl"
 #include "activations_i8.glsl"
 layout(constant_id = 1) const int format = Q8_0;
 layout(constant_id = 2) const int mode = 0;
@@ -125,14 +126,13 @@ void main() {
       const PackedUnit now[rows_at_once] = next;
       LOAD(later_tile, later)
       if (unit >= units) continue;
-      Unit w[rows_at_once];
-      [[unroll]] for (int r = 0; r < rows_at_once; ++r) w[r] = decode_unit(format, now[r], unit);
+      UnitRow row;
       [[unroll]] for (uint g = 0u; g < 4u; ++g) {
-        const uvec4 code = group_code[g * units + unit];
-        const vec2 scale = group_scale[g * units + unit];
-        [[unroll]] for (int r = 0; r < rows_at_once; ++r)
-          sum[r] = fma(w[r].f[g], scale.x * float(dot16(w[r].code[g], code)), fma(w[r].m[g], scale.y, sum[r]));
+        row.code[g] = group_code[g * units + unit];
+        row.scale[g] = group_scale[g * units + unit];
+        if (begins_below(format)) row.share[g] = dot16(uvec4(bytes_of_begin(format)), row.code[g]);
       }
+      [[unroll]] for (int r = 0; r < rows_at_once; ++r) sum[r] = add_unit(format, now[r], unit, row, sum[r]);
     }
     float total[rows_at_once];
     [[unroll]] for (int r = 0; r < rows_at_once; ++r) total[r] = subgroupAdd(sum[r]);

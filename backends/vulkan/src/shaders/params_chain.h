@@ -1,4 +1,4 @@
-// As params.h, of chain.comp: what one dispatch needs to know of all its stages.
+// As params.h, of chain.comp: what a dispatch needs to know of its stage.
 #ifdef __cplusplus
 #pragma once
 #include <cstdint>
@@ -15,7 +15,8 @@ struct ChainPart {  // a product of the stage's row; c and y: packed f32, or 0
   uint64_t b, other_b, bias, c, y;
   uint y_word, c_word, c_stage;  // in the exchange, CHAIN_NONE: not there; c_stage: that wrote c
   uint n, first_tile;
-  int format, bias_dtype, unused;
+  int format, bias_dtype;
+  uint codes, high, scales;  // planes behind b and other_b, in 256 bytes
 };
 struct ChainAttention {
   uint64_t k_cache, v_cache, block_table, row_slot, position, table, y;
@@ -33,10 +34,11 @@ struct ChainStage {
   float epsilon, offset;
   ChainPart part[CHAIN_PARTS];
   ChainAttention attention;
+  uint unused[2];
 };
-struct ChainParams {  // exchange: words of 8 bytes, an f32 and which stage of which run wrote it; control: run, workgroups done, stalled
+struct ChainParams {  // exchange: words of 8 bytes, an f32 and which stage of which run wrote it; control: run, workgroups done
   uint64_t stages, exchange, control, faults, stalled;
-  uint count, limit;
+  uint count, limit, stage, unused;  // stage: this dispatch's
 };
 
 #ifdef __cplusplus
