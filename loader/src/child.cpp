@@ -6,6 +6,7 @@
 // driver) is left behind.
 #include "child.hpp"
 
+#include "progress.hpp"
 #include "quern/graph/error.hpp"
 
 #include <fcntl.h>
@@ -119,18 +120,15 @@ bool reap(pid_t process, End& end) {
   return true;
 }
 
-End watch(pid_t process, const Pipe& result, const Pipe& output, Clock::time_point deadline,
-          std::string& answer, std::string& printed) {
+End watch(pid_t process, HangWatch& hang, const Pipe& result, const Pipe& output, std::string& answer, std::string& printed) {
   End end;
   bool result_open = true, output_open = true;
-  for (;;) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0) break;
+  while (!hang.hangs()) {
     pollfd fds[2] = {{result_open ? result.read.get() : -1, POLLIN, 0},
                      {output_open ? output.read.get() : -1, POLLIN, 0}};
     // In slices: a process that its plugin forked may hold the pipes open after the helper is gone.
     const bool any_open = result_open || output_open;
-    ::poll(fds, 2, static_cast<int>(std::min<long long>(left, any_open ? 20 : 1)));
+    ::poll(fds, 2, any_open ? 20 : 1);
     if (result_open) result_open = drain(result.read.get(), answer, max_result);
     if (output_open) output_open = drain(output.read.get(), printed, max_printed);
     if (reap(process, end)) {
@@ -219,7 +217,6 @@ Examination probe_in_child(const std::string& program, const HelperRequest& requ
   if (program.empty()) return not_started("it was not found beside this library");
   std::optional<Pipe> answers = make_pipe(), output = make_pipe();
   if (!answers || !output) return not_started(std::strerror(errno));
-  const Clock::time_point deadline = Clock::now() + limit;
   pid_t process = -1;
   if (const int error =
           spawn(program, write_request(request), answers->write.get(), output->write.get(), process))
@@ -227,7 +224,8 @@ Examination probe_in_child(const std::string& program, const HelperRequest& requ
   answers->write.reset();
   output->write.reset();
   std::string text, printed;
-  const End end = watch(process, *answers, *output, deadline, text, printed);
+  HangWatch hang(limit, [process] { return work_of(process); });
+  const End end = watch(process, hang, *answers, *output, text, printed);
 
   Answer answer = read_answer(text);
   if (answer.examination && !end.timed_out) {
@@ -238,9 +236,9 @@ Examination probe_in_child(const std::string& program, const HelperRequest& requ
   result.printed = printed;
   if (end.timed_out)
     result.verdict = {pick(answer.stage, code::load_hung, code::negotiate_hung, code::probe_hung),
-                      concat(request.path, ": did not finish ", during(answer.stage), " within ",
-                             limit.count(), " ms", end.known ? "" : "; its helper process does not die"),
-                      "look for a driver that hangs (dmesg), or give it more time",
+                      concat(request.path, ": did not finish ", during(answer.stage), " ", hang.passed(),
+                             end.known ? "" : "; its helper process does not die"),
+                      "look for a driver that hangs (dmesg); it is probed again when it is demanded (QUERN_BACKEND), or after ten minutes",
                       {}};
   else if (end.known && WIFEXITED(end.status) && WEXITSTATUS(end.status) == 127 && text.empty())
     return not_started("it cannot be executed here");

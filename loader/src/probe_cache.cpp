@@ -57,7 +57,7 @@ std::string ProbeCache::file(const std::string& slot) const {
   return name.str();
 }
 
-std::optional<Examination> ProbeCache::find(const std::string& slot, const std::string& key,
+std::optional<Examination> ProbeCache::find(const std::string& slot, const std::string& key, Doubtful doubtful,
                                             std::string& fault) const {
   if (directory_.empty() || key.empty()) return std::nullopt;
   const std::string name = file(slot);
@@ -86,6 +86,7 @@ std::optional<Examination> ProbeCache::find(const std::string& slot, const std::
   try {
     Examination result = examination_from(*kept);
     if (is_doubtful(result.verdict.code)) {
+      if (doubtful == Doubtful::never) return std::nullopt;
       const std::optional<std::int64_t> at = time == nullptr ? std::nullopt : time->integer();
       if (!at || *at < 0 || *at > now() || now() - *at > doubtful_seconds) return std::nullopt;
     }

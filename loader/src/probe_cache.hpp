@@ -17,11 +17,14 @@ class ProbeCache {
   explicit ProbeCache(std::string directory);
   bool is_on() const { return !directory_.empty(); }
 
+  /// What find() believes of crashes and time-outs, which may have been bad luck: for ten minutes, or not at all.
+  enum class Doubtful { for_a_while, never };
+
   /// The result kept for a slot (a plugin's path, and what was asked) under this key, or nothing; nothing is kept under an empty key.
-  std::optional<Examination> find(const std::string& slot, const std::string& key,
+  std::optional<Examination> find(const std::string& slot, const std::string& key, Doubtful doubtful,
                                   std::string& fault) const;
 
-  /// Keeps a result. A crash or a time-out is believed for ten minutes only: it may have been bad luck.
+  /// Keeps a result, doubtful ones too.
   void keep(const std::string& slot, const std::string& key, const Examination& result,
             std::string& fault) const;
 

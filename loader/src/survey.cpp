@@ -22,8 +22,10 @@ namespace {
 /// Does the S1 to S3 work for one plugin: cache, helper, or this process.
 class Prober {
  public:
-  explicit Prober(const Settings& settings)
+  /// demanded: who names a plugin gets an answer of now, not a crash or time-out of before.
+  Prober(const Settings& settings, bool demanded)
       : settings_(settings),
+        doubtful_(demanded ? ProbeCache::Doubtful::never : ProbeCache::Doubtful::for_a_while),
         facts_(own_facts(settings.allow_dev_plugins.value)),
         cache_(settings.cache_directory.value),
         helper_(!settings.probe_program.empty()   ? settings.probe_program
@@ -64,7 +66,7 @@ class Prober {
                                 host_options(plugin.found.id, settings_)};
     const std::string slot = plugin.path + (with_bandwidth ? " with bandwidth" : "");
     const std::string key = cache_.is_on() ? fingerprint(request, plugin.found, facts_, settings_) : std::string();
-    if (auto kept = cache_.find(slot, key, fault)) {
+    if (auto kept = cache_.find(slot, key, doubtful_, fault)) {
       plugin.examination = std::move(*kept);
       plugin.from_cache = true;
       return;
@@ -82,6 +84,7 @@ class Prober {
   }
 
   const Settings& settings_;
+  ProbeCache::Doubtful doubtful_;
   HostFacts facts_;
   ProbeCache cache_;
   std::string helper_;
@@ -171,7 +174,7 @@ ReportEntry system_note(Status status, const char* code, std::string cause, std:
 
 Survey survey(const Settings& settings, const Demand& demand) {
   Survey result;
-  const Prober prober(settings);
+  const Prober prober(settings, demand.is_made());
   Discovery discovery = discover(settings, plugin_directories_from(code_directory()));
   result.directories = std::move(discovery.directories);
   result.notes = std::move(discovery.notes);
@@ -209,7 +212,7 @@ Survey survey(const Settings& settings, const Demand& demand) {
 
 void measure(const Settings& settings, const std::vector<std::string>& ids, Survey& survey) {
   if (settings.probe_in_process.value) return;  // a measurement makes contexts, and they would stay
-  const Prober prober(settings);
+  const Prober prober(settings, false);
   std::vector<Surveyed> again;
   for (const Surveyed& p : survey.plugins)
     if (p.usable() && !p.in_process && std::ranges::find(ids, p.found.id) != ids.end()) again.push_back(p);

@@ -185,6 +185,17 @@ TEST_F(CacheTest, ACrashIsBelievedForAWhileOnly) {
   EXPECT_EQ(entry_with(report, "QUERN-L-0702").code, "") << "old is not damaged";
 }
 
+TEST_F(CacheTest, ACrashOfBeforeDoesNotAnswerADemand) {
+  machine.add({"constructor_traps"});
+  EXPECT_FALSE(entry_of(Loader(machine.settings()).report(), "constructor_traps").from_cache);
+  EXPECT_TRUE(entry_of(Loader(machine.settings()).report(), "constructor_traps").from_cache);
+  Settings demand = machine.settings();
+  demand.backends.set({"constructor_traps", "good"}, "QUERN_BACKEND");
+  const Report report = Loader(demand).report();
+  EXPECT_FALSE(entry_of(report, "constructor_traps").from_cache);
+  EXPECT_TRUE(entry_of(report, "good").from_cache) << "nothing to doubt";
+}
+
 TEST_F(CacheTest, TwoLoadersAtOnceLeaveOneWholeFile) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) threads.emplace_back([this] { Loader loader(machine.settings()); });

@@ -96,6 +96,26 @@ TEST(ZooTogether, HelpersRunSideBySideSoTwoHangsCostOneLimit) {
   EXPECT_EQ(labels(loader), std::vector<std::string>{"good:0"});
 }
 
+TEST(ZooTogether, AProbeThatIsSlowAndGoesOnIsNoHang) {
+  Machine machine;
+  machine.add({"probe_is_slow"});
+  Settings settings = machine.settings();
+  settings.probe_limit = std::chrono::seconds(1);  // it needs 2.4 s, and computes for 0.6 of them
+  Loader loader(settings);
+  EXPECT_EQ(labels(loader), std::vector<std::string>{"probe_is_slow:0"}) << entry_of(loader.report(), "probe_is_slow").cause;
+}
+
+TEST(ZooTogether, AProbeThatComputesForEverIsAHang) {
+  Machine machine;
+  machine.add({"good", "probe_spins"});
+  Settings settings = machine.settings();
+  settings.probe_limit = std::chrono::seconds(1);
+  Loader loader(settings);
+  EXPECT_EQ(labels(loader), std::vector<std::string>{"good:0"});
+  EXPECT_EQ(entry_of(loader.report(), "probe_spins").code, "QUERN-L-0404");
+  EXPECT_THAT(entry_of(loader.report(), "probe_spins").cause, HasSubstr("did not finish while it was probed"));
+}
+
 TEST(ZooTogether, APluginThatForksDoesNotHoldTheLoaderUp) {
   Machine machine;
   machine.add({"probe_forks"});

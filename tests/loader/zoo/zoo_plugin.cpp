@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <new>
 #include <stdexcept>
 
@@ -42,6 +43,8 @@
 #define ZOO_BAD_DEVICE_INFO 32
 #define ZOO_OPEN_FAILS_IN_HOST 33
 #define ZOO_PROBE_FORKS 34
+#define ZOO_PROBE_IS_SLOW 35
+#define ZOO_PROBE_SPINS 36
 
 #ifndef ZOO_FAULT
 #define ZOO_FAULT ZOO_NOTHING
@@ -206,6 +209,14 @@ void give_reason(quern_probe_report* report, quern_status code, const char* why,
   ++report->reason_count;
 }
 
+#if ZOO_FAULT == ZOO_PROBE_IS_SLOW || ZOO_FAULT == ZOO_PROBE_SPINS
+/// By the clock of this process's own processor time.
+void compute_for(std::clock_t microseconds) {
+  for (const std::clock_t start = std::clock(); std::clock() - start < microseconds * (CLOCKS_PER_SEC / 1000000);) {
+  }
+}
+#endif
+
 quern_status probe(quern_plugin* plugin, quern_probe_report* report, quern_error* error) {
   plugin->probed = true;
   report->usable = ZOO_DEVICES;
@@ -215,6 +226,10 @@ quern_status probe(quern_plugin* plugin, quern_probe_report* report, quern_error
   ::raise(SIGSEGV);
 #elif ZOO_FAULT == ZOO_PROBE_HANGS
   for (;;) ::pause();
+#elif ZOO_FAULT == ZOO_PROBE_IS_SLOW
+  for (int i = 0; i < 60; ++i) ::usleep(30000), compute_for(10000);  // 2.4 s, of which it computes 0.6
+#elif ZOO_FAULT == ZOO_PROBE_SPINS
+  for (;;) compute_for(1000000);
 #elif ZOO_FAULT == ZOO_PROBE_THROWS
   throw std::runtime_error("a probe of the zoo throws");
 #elif ZOO_FAULT == ZOO_PROBE_MISSES_LIBRARY

@@ -61,7 +61,7 @@ struct Settings {
 
   // How plugins are probed.
   Setting<bool> probe_in_process;  // no helper process: a plugin that crashes takes the caller with it
-  std::chrono::milliseconds probe_limit{5000};  // for one helper process, from start to result
+  std::chrono::milliseconds probe_limit{5000};  // of one helper process: then it must go on, loader/README.md
   std::string probe_program;                    // quern-probe; empty: found from this library's own place
   Setting<std::string> cache_directory;         // empty: nothing is kept
 
