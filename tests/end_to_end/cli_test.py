@@ -291,6 +291,10 @@ class Bench(Case):
     def test_more_than_the_context_is_6(self):
         self.assert_fails(6, MICRO, "bench", MICRO, "-p", "200", "-n", "100")
 
+    def test_a_prompt_of_one_token_is_enough(self):
+        result = self.quern("bench", MICRO, "-p", "1", "-n", "8", "-r", "1", "--json")
+        self.assertEqual(json.loads(result.out)["decode"]["tokens"], 8)
+
 
 class Estimate(Case):
     mistral = ("--hidden", "4096", "--ffn", "14336", "--layers", "32", "--vocab", "32000", "--heads", "32",

@@ -5,6 +5,8 @@
 #include "numbers.hpp"
 #include "shapes.hpp"
 
+#include <algorithm>
+
 namespace quern::cli {
 namespace {
 
@@ -42,7 +44,7 @@ std::string page(const RanOn& where, const quern_bench_options& options, const q
 int bench_verb(const CommandLine& line, const Settings& settings) {
   const BenchFlags& flags = line.bench;
   const Runtime runtime = open_runtime(settings);
-  const std::uint64_t context = std::uint64_t{flags.prompt_tokens} + flags.decode_tokens;
+  const std::uint64_t context = std::max<std::uint64_t>(flags.prompt_tokens, 2) + flags.decode_tokens;  // a decode begins behind two tokens
   if (flags.depth > UINT64_MAX - context)
     throw Failure(exit_usage, "bench: --depth " + std::to_string(flags.depth) + " is more than any context");
   const Model model = load_model(runtime.get(), {.path = flags.model.path,
