@@ -75,7 +75,7 @@ class JournalFile {
   std::string path_;
 };
 
-Claim claim() { return {header(), names, {}, {{}, {}}}; }
+Claim claim() { return {header(), names, {}, {{}, {}}, {}}; }
 
 std::string broken(const std::vector<Finding>& findings) {
   std::string text;

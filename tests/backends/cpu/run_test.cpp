@@ -2,6 +2,7 @@
 #include "harness.hpp"
 
 #include "counting_new.hpp"
+#include "quern/quern_sanitizer.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +13,7 @@
 #include <cstring>
 #include <thread>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if QUERN_SANITIZER != 0
 #define QUERN_TEST_COUNTS_ALLOCATIONS 0
 #else
 #define QUERN_TEST_COUNTS_ALLOCATIONS 1

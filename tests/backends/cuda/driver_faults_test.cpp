@@ -5,6 +5,7 @@
 #include "../../loader/fixture.hpp"
 
 #include "quern/loader/machine.hpp"
+#include "quern/quern_sanitizer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -93,7 +94,7 @@ struct CudaMachine : Machine {
 class DriverFaults : public testing::TestWithParam<Fault> {};
 
 TEST_P(DriverFaults, AreSaidInTheseWords) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if QUERN_SANITIZER != 0
   GTEST_SKIP() << "a sanitizer changes how drivers crash";
 #endif
   const Fault fault = GetParam();
@@ -124,7 +125,7 @@ TEST(DriverFaultGoldens, EachIsOfAFaultThatIsStillSeeded) {
   EXPECT_EQ(names, files);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if QUERN_SANITIZER == 0
 
 double seconds_of(const std::function<void()>& work) {
   const auto start = std::chrono::steady_clock::now();
