@@ -37,13 +37,6 @@ std::uint64_t fingerprint_of(const gguf::File& file, const models::Hyperparamete
   return print.value();
 }
 
-std::string most_used_format(const gguf::File& file) {
-  std::map<std::uint32_t, std::uint64_t> bytes;
-  for (const gguf::TensorInfo& tensor : file.tensors()) bytes[tensor.ggml_type] += tensor.elements();
-  const auto best = std::ranges::max_element(bytes, {}, [](const auto& entry) { return entry.second; });
-  return best == bytes.end() ? "" : std::string(gguf::ggml_type_name(best->first));
-}
-
 /// Those of one device, in order.
 std::vector<WantedWeight> weights_on(const std::vector<WantedWeight>& wanted, std::uint32_t device) {
   std::vector<WantedWeight> here;
@@ -61,6 +54,15 @@ void write_on_threads(Memory& arena, std::uint64_t offset, std::span<const std::
 }
 
 }  // namespace
+
+const gguf::TensorInfo* of_most_used_format(const gguf::File& file) {
+  std::map<std::uint32_t, std::uint64_t> elements;
+  const gguf::TensorInfo* best = nullptr;
+  for (const gguf::TensorInfo& tensor : file.tensors()) elements[tensor.ggml_type] += tensor.elements();
+  for (const gguf::TensorInfo& tensor : file.tensors())
+    if (best == nullptr || elements[tensor.ggml_type] > elements[best->ggml_type]) best = &tensor;
+  return best;
+}
 
 std::uint32_t allowed_conversions(bool exact) noexcept {
   return exact ? QUERN_CONVERT_NONE : QUERN_CONVERT_INT8 | QUERN_CONVERT_F16 | QUERN_CONVERT_BF16;
@@ -117,7 +119,10 @@ std::shared_ptr<const Model> Model::load(std::shared_ptr<Runtime> runtime, const
                                         " tokens but 'token_embd.weight' has ", model->shape_.vocabulary, " rows"));
   }
   if (const auto name = file.find_string("general.name")) model->name_ = std::string(*name);
-  model->main_format_ = most_used_format(file);
+  if (const gguf::TensorInfo* most = of_most_used_format(file); most != nullptr) {
+    model->main_format_ = gguf::ggml_type_name(most->ggml_type);
+    model->main_dtype_ = most->dtype;
+  }
   for (const gguf::TensorInfo& tensor : file.tensors()) model->parameters_ += tensor.elements();
   model->fingerprint_ = fingerprint_of(file, model->shape_);
 

@@ -27,6 +27,9 @@ inline constexpr std::uint32_t step_rows = 512, most_step_rows = 2048;
 inline constexpr std::uint32_t kv_page_size = 64;
 inline constexpr std::uint32_t default_context = 4096;
 
+/// A tensor of the type that holds most elements; null in a file without tensors. It lives as long as the file.
+const gguf::TensorInfo* of_most_used_format(const gguf::File& file);
+
 /// QUERN_CONVERT_... that the products of a step allow: none where activations stay f32.
 std::uint32_t allowed_conversions(bool exact) noexcept;
 
@@ -61,7 +64,9 @@ class Model {
   const models::Hyperparameters& shape() const noexcept { return shape_; }
   std::uint64_t parameters() const noexcept { return parameters_; }
   std::uint64_t file_bytes() const noexcept { return file_bytes_; }
+  /// The format that holds most elements: as files spell it ("Q4_K"; "" in a file without tensors), and as a dtype.
   const std::string& main_format() const noexcept { return main_format_; }
+  quern_dtype main_dtype() const noexcept { return main_dtype_; }
   std::uint32_t context() const noexcept { return context_; }
   std::uint32_t sequences() const noexcept { return sequences_; }
   std::uint32_t step_rows() const noexcept { return step_rows_; }
@@ -101,6 +106,7 @@ class Model {
 
   std::shared_ptr<Runtime> runtime_;
   std::string path_, name_, main_format_;
+  quern_dtype main_dtype_ = QUERN_DTYPE_NONE;
   std::unique_ptr<Vocabulary> vocabulary_;
   models::Hyperparameters shape_;
   std::uint64_t parameters_ = 0, file_bytes_ = 0, fingerprint_ = 0, step_weight_bytes_ = 0;

@@ -1,7 +1,13 @@
 // What the bench measures its shares by.
 #include "machine_peaks.hpp"
 
+#include "model.hpp"
+#include "quern/models/gguf.hpp"
+
 #include <gtest/gtest.h>
+
+#include <filesystem>
+#include <utility>
 
 namespace quern::runtime {
 namespace {
@@ -15,6 +21,17 @@ TEST(MachinePeaks, OfBf16AreOfPairsWhereTheyAreFaster) {
 #else
   GTEST_SKIP() << "of processors with AVX-512 BF16";
 #endif
+}
+
+/// The peaks are of the model's own format, which is told as a dtype: files spell it "BF16", dtypes "bf16".
+TEST(MachinePeaks, TheFormatOfAModelIsThatOfMostElements) {
+  const std::filesystem::path folder = std::filesystem::path(QUERN_SOURCE_DIR) / "tests/data/gguf";
+  for (const auto& [name, dtype] : {std::pair{"micro-llama-q8_0.gguf", QUERN_Q8_0}, {"micro-qwen2-f16.gguf", QUERN_F16}}) {
+    const gguf::File file = gguf::File::open(folder / name);
+    const gguf::TensorInfo* most = of_most_used_format(file);
+    ASSERT_NE(most, nullptr) << name;
+    EXPECT_EQ(most->dtype, dtype) << name;
+  }
 }
 
 }  // namespace

@@ -53,9 +53,10 @@ runtime::DevicePeaks measure_peaks(const runtime::Model& m, std::uint32_t thread
   if (first.host_memory()) {
     runtime::ReadBandwidth reader(m.weight_bytes(), threads);
     using enum runtime::Arithmetic;
-    return {reader.measure(6), runtime::multiply_add_peak(threads, m.integer_products() ? int8 : m.main_format() == "bf16" ? bf16 : f32)};
+    return {reader.measure(6), runtime::multiply_add_peak(threads, m.integer_products() ? int8 : m.main_dtype() == QUERN_BF16 ? bf16 : f32)};
   }
-  runtime::PeakConditions conditions{m.weight_bytes(), graph::dtype_from_name(m.main_format()).value_or(QUERN_F16), m.conversions(), 0};
+  const quern_dtype weights = m.main_dtype() == QUERN_DTYPE_NONE ? QUERN_F16 : m.main_dtype();
+  runtime::PeakConditions conditions{m.weight_bytes(), weights, m.conversions(), 0};
   if (first.limit() != 0) conditions.limit = std::max<std::uint64_t>(1, first.limit() - std::min(first.limit(), first.statistics().in_use));
   return runtime::measure_device_peaks(first.device(), conditions);
 }
