@@ -82,7 +82,10 @@ std::unique_ptr<OpenDevice> Backend::open(std::uint32_t index) {
                                             " has '", name_of(most), "' at most"));
   if (forced_ && forced_->persistent && c.persistent_groups == 0)
     throw Failure(QUERN_UNSUPPORTED, concat(c.name, ": force_kernel is 'persistent', but workgroups that wait for each other are not known to be at work at once here"));
-  GpuOptions options{std::string(sdk::view(host_.cache_directory)), host_.thread_count};
+  GpuOptions options;
+  options.cache_directory = std::string(sdk::view(host_.cache_directory));
+  options.threads = host_.thread_count;
+  options.log = [this](const std::string& text) { host_.log(host_.context, QUERN_LOG_DEBUG, sdk::text_of("vulkan"), sdk::text_of(text)); };
   if (forced_) {
     options.persistent = forced_->persistent;
     options.forced = !forced_->persistent;

@@ -67,7 +67,21 @@ Plan::Plan(Device& device, const quern_graph* host_graph, const quern_compile_op
 Instance::Instance(const Plan& plan, Device& device)
     : plan_(plan), device_(device), bounds_(plan.graph), counters_(sdk::made<quern_counters>()) {}
 
-Instance::~Instance() { drop_recorded(); }
+Instance::~Instance() {
+  try {
+    for (const Recorded& slot : recorded_) log_time(slot);
+  } catch (...) {  // a line less in the log
+  }
+  drop_recorded();
+}
+
+/// Of steps that were run again and again, what they cost the host: `quern run -v` shows it.
+void Instance::log_time(const Recorded& slot) const {
+  if (slot.time.runs() < 2 || !device_.options().log) return;
+  std::string extents;
+  for (const std::int64_t extent : slot.extents) extents += concat(extents.empty() ? "" : ", ", extent);
+  device_.options().log(concat(slot.time.runs(), " runs of extents ", extents, ": ", slot.time.text()));
+}
 
 void Instance::drop_recorded() noexcept {
   for (const Recorded& slot : recorded_)
@@ -216,6 +230,8 @@ void Instance::prepare(sdk::BoundPlaces places) {
 
 void Instance::record(Recorded& slot, const std::vector<std::int64_t>& extents) {
   const Calls& calls = device_.calls();
+  log_time(slot);
+  slot.time = {};
   slot.extents.clear();
   Launcher::Target target;
   target.parameters = slot.parameters.mapped();
@@ -294,28 +310,35 @@ void Instance::read_extents() {
 }
 
 void Instance::run(const quern_run& run, quern_run_status& outcome) {
+  HostTime::Run time;
   cancelled_ = false;
   ++counters_.runs;
   for (const quern_patch& patch : sdk::List<quern_patch>(run.patches, "patches"))
     if (patch.bytes > 0) device_.write(places_.of[patch.value] + patch.offset, patch.data, patch.bytes);
   counters_.host_copies += bounds_.patch_bytes();
   read_extents();
-  const Recorded& steps = recorded(bounds_.extents());
+  Recorded& steps = recorded(bounds_.extents());
+  time.was(HostTime::before);
   std::uint64_t before = 0, last = 0;
   for (const VkCommandBuffer commands : steps.commands) {
     const std::uint64_t point = device_.enqueue(commands);
+    time.was(HostTime::submit);
     if (before != 0) device_.wait(before);  // one part runs while the next waits
+    time.was(HostTime::wait);
     before = last;
     last = point;
     if (cancelled_) break;
   }
   device_.wait(last);
+  time.was(HostTime::wait);
   if (device_.take_stalled())
     throw Failure(QUERN_TIMEOUT, concat(device_.facts().name, ": the ", device_.facts().persistent_groups, " workgroups of dispatches that wait for each other did not run at once; QUERN_FORCE_KERNEL=vulkan:",
                                         device_.facts().tier() == Tier::matrices ? "matrices" : "dot", " runs a dispatch a step instead"), 18);
   outcome.faults = device_.take_faults();
   outcome.code = cancelled_ ? QUERN_CANCELLED : QUERN_OK;
   if (cancelled_) throw Failure(QUERN_CANCELLED, "the run was cancelled", 18);
+  time.was(HostTime::behind);
+  steps.time.add(time);
 }
 
 }  // namespace quern::vulkan

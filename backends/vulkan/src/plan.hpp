@@ -4,6 +4,7 @@
 //   Instance  what is bound, and command buffers of the steps: one for each set of extents, kept for the next run
 #pragma once
 
+#include "host_time.hpp"
 #include "schedule.hpp"
 
 #include <algorithm>
@@ -66,6 +67,7 @@ class Instance {
     std::vector<VkCommandBuffer> commands;
     Memory parameters;
     std::uint64_t used = 0;  // when
+    HostTime time;           // of its runs
   };
   class Context;
   void emit(const Step& step, const std::vector<std::int64_t>& extents, Launcher& launcher) const;
@@ -83,6 +85,7 @@ class Instance {
   Recorded& recorded(const std::vector<std::int64_t>& extents);
   void record(Recorded& slot, const std::vector<std::int64_t>& extents);
   void drop_recorded() noexcept;
+  void log_time(const Recorded& slot) const;
   void read_extents();
 
   const Plan& plan_;

@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import sys
+import time
 
 sys.path[:0] = [str(pathlib.Path(__file__).parents[2] / folder) for folder in ("end_to_end", "support")]
 import random_model
@@ -56,6 +57,20 @@ class Model(Case):
             with self.subTest(name):
                 ids = [self.quern_json("run", DATA / f"gguf/micro-{name}.gguf", *run, *where)["ids"] for where in (DEMAND, ("--backend", "cpu"))]
                 self.assertEqual(ids[0], ids[1])
+
+    def test_what_a_step_costs_the_host_is_logged(self):
+        began = time.monotonic()
+        result = self.quern("run", DATA / "gguf/micro-llama-q4_0.gguf", "hello", "--raw", "--temperature", "0", "--max-tokens", "9", "--verbose", *DEMAND)
+        took = (time.monotonic() - began) * 1e6
+        self.assertEqual(result.code, 0, result.err)
+        line = re.search(r"vulkan: (\d+) runs of extents 1(?:, 1)*: ([\d.]+) us of the host a run \(([\d.]+) before the submit, ([\d.]+) submit, "
+                         r"([\d.]+) behind\), ([\d.]+) us wait for the device", result.err)
+        self.assertIsNotNone(line, result.err)
+        runs, (host, before, submit, behind, wait) = int(line[1]), map(float, line.groups()[1:])
+        self.assertEqual(runs, 8)  # the prompt gives the first token
+        self.assertAlmostEqual(host, before + submit + behind, delta=0.21)  # four figures, each rounded to a tenth
+        self.assertGreater(wait, 0)
+        self.assertLess(runs * (host + wait), took)
 
     def test_layers_that_do_not_fit_go_to_the_cpu(self):
         sentence = self.refused(*DEMAND, "--memory", "vulkan:0=64K")
