@@ -226,9 +226,8 @@ void Instance::prepare(Places places) {
   capture();
 }
 
-/// Finds every kernel that runs may need, and captures the small steps of models: all ranged extents equal, 1 to 8.
+/// Finds every kernel that runs may need, and captures steps of 1 to 8 rows; those of more are captured when they come again.
 void Instance::capture() {
-  const Driver& driver = gpu_.driver();
   std::vector<std::int64_t> extents = bounds_;
   std::uint32_t step = 0;
   for (const Schedule& schedule : plan_.schedules) {
@@ -253,33 +252,44 @@ void Instance::capture() {
     }
     if (extents.empty()) break;
   }
-  if (!plan_.capture || plan_.graph.nodes.size() < 16 || bounds_.empty()) return;
   for (std::int64_t rows = 1; rows <= 8; ++rows) {
-    bool allowed = true;
-    for (std::size_t s = 0; s < extents.size(); ++s) {
-      allowed = allowed && rows >= plan_.graph.source.symbols[s].min && rows <= bounds_[s] &&
-                plan_.graph.source.symbols[s].extent == QUERN_NONE;
-      extents[s] = rows;
-    }
-    if (!allowed) break;
-    const Schedule& schedule = plan_.schedule_for(extents);
-    refresh(extents, schedule);
-    driver.check(driver.cuStreamBeginCapture_v2(gpu_.stream(), constant::capture_thread_local), "capturing a step");
-    CapturedGraph graph = nullptr;
-    try {
-      emit(schedule, Emit::captured, step);
-    } catch (...) {
-      driver.cuStreamEndCapture(gpu_.stream(), &graph);
-      if (graph != nullptr) driver.cuGraphDestroy(graph);
-      throw;
-    }
-    driver.check(driver.cuStreamEndCapture(gpu_.stream(), &graph), "capturing a step");
-    Captured captured{extents, nullptr};
-    const Result made = driver.cuGraphInstantiateWithFlags(&captured.exec, graph, 0);
-    driver.cuGraphDestroy(graph);
-    driver.check(made, "making a graph of a step");
-    captured_.push_back(std::move(captured));
+    std::ranges::fill(extents, rows);
+    if (!takes_graph(extents, plan_.schedule_for(extents))) break;
+    capture_step(extents);
   }
+}
+
+/// Whether a step of these extents runs as a graph: a model's, all ranged extents equal, 1 to 32, without copies of weights that may be given up.
+bool Instance::takes_graph(const std::vector<std::int64_t>& extents, const Schedule& schedule) const {
+  if (!plan_.capture || plan_.graph.nodes.size() < 16 || extents.empty() || extents.front() < 1 || extents.front() > 32) return false;
+  if (extents.front() > 8 && !schedule.dense.empty()) return false;
+  for (std::size_t s = 0; s < extents.size(); ++s)
+    if (extents[s] != extents.front() || extents[s] < plan_.graph.source.symbols[s].min || extents[s] > bounds_[s] ||
+        plan_.graph.source.symbols[s].extent != QUERN_NONE)
+      return false;
+  return true;
+}
+
+void Instance::capture_step(const std::vector<std::int64_t>& extents) {
+  const Driver& driver = gpu_.driver();
+  const Schedule& schedule = plan_.schedule_for(extents);
+  std::uint32_t step = 0;
+  refresh(extents, schedule);
+  driver.check(driver.cuStreamBeginCapture_v2(gpu_.stream(), constant::capture_thread_local), "capturing a step");
+  CapturedGraph graph = nullptr;
+  try {
+    emit(schedule, Emit::captured, step);
+  } catch (...) {
+    driver.cuStreamEndCapture(gpu_.stream(), &graph);
+    if (graph != nullptr) driver.cuGraphDestroy(graph);
+    throw;
+  }
+  driver.check(driver.cuStreamEndCapture(gpu_.stream(), &graph), "capturing a step");
+  Captured captured{extents, nullptr};
+  const Result made = driver.cuGraphInstantiateWithFlags(&captured.exec, graph, 0);
+  driver.cuGraphDestroy(graph);
+  driver.check(made, "making a graph of a step");
+  captured_.push_back(std::move(captured));
 }
 
 /// Other instances may have mirrors of the memory that this one writes.
@@ -350,12 +360,17 @@ void Instance::run(const quern_run& run, quern_error* error) {
       extents_[s] = exact;
     }
     schedule = &plan_.schedule_for(extents_);
-    const auto ready = std::ranges::find(captured_, extents_, &Captured::extents);
+    auto ready = std::ranges::find(captured_, extents_, &Captured::extents);
+    if (ready == captured_.end() && extents_ == uncaptured_ && takes_graph(extents_, *schedule)) {
+      capture_step(extents_);
+      ready = std::prev(captured_.end());
+    }
     if (ready != captured_.end()) {
       gpu_.mailbox().copy_rest(gpu_.stream());
       driver.check(driver.cuGraphLaunch(ready->exec, gpu_.stream()), "launching a step");
     } else {
       const std::unique_lock kept = gpu_.shadows().keep();  // not given up while this run reads them
+      uncaptured_ = extents_;
       refresh(extents_, *schedule);
       emit(*schedule, Emit::now, step);
       step = QUERN_NONE;

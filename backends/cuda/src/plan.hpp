@@ -66,6 +66,8 @@ class Instance {
   enum class Emit { dry, captured, now };
   std::uint32_t emit(const Schedule& schedule, Emit how, std::uint32_t& step);
   void capture();
+  bool takes_graph(const std::vector<std::int64_t>& extents, const Schedule& schedule) const;
+  void capture_step(const std::vector<std::int64_t>& extents);
   void drop_captured() noexcept;
   void forget_written() noexcept;
   void count_run(std::uint64_t allocations_before) noexcept;
@@ -79,6 +81,7 @@ class Instance {
   Address scratch_ = 0;
   DevicePointer counters_memory_ = 0;
   std::vector<Captured> captured_;
+  std::vector<std::int64_t> uncaptured_;  // extents of the last run without a graph
   std::vector<Mailbox::Mirror*> mirrors_;
   bool prepared_ = false;
   std::atomic<bool> cancelled_{false};
