@@ -1,8 +1,6 @@
 // See chain.hpp.
 #include "chain.hpp"
 
-#include "weights.hpp"
-
 #include <algorithm>
 #include <cstddef>
 
@@ -11,14 +9,14 @@ namespace {
 
 constexpr int norm = 1, attention_kind = 2;  // as in shaders/chain.comp
 constexpr std::uint32_t pages_at_hand = 256, tile_rows = 2;
-constexpr std::uint64_t plane_unit = 256;  // planes begin at multiples of it
+constexpr std::uint32_t block_elements = 16, block_words = 4, bytes_of_block = 4 * 36;  // shaders/chain_blocks.glsl
 
 // As shaders/chain_stage.glsl reads a record: by words of 4 bytes.
 constexpr std::size_t word(std::size_t at) { return at * 4; }
-static_assert(sizeof(ChainStage) == word(124) && sizeof(ChainPart) == word(20));
-static_assert(offsetof(ChainStage, x_word) == word(4) && offsetof(ChainStage, epsilon) == word(10) && offsetof(ChainStage, part) == word(12) &&
-              offsetof(ChainStage, attention) == word(72));
-static_assert(offsetof(ChainPart, y_word) == word(10) && offsetof(ChainPart, n) == word(13) && offsetof(ChainPart, bias_dtype) == word(16) && offsetof(ChainPart, codes) == word(17));
+static_assert(sizeof(ChainStage) == word(116) && sizeof(ChainPart) == word(16));
+static_assert(offsetof(ChainStage, epsilon) == word(10) && offsetof(ChainStage, part) == word(12) && offsetof(ChainStage, attention) == word(60) &&
+              offsetof(ChainStage, y_block) == word(112));
+static_assert(offsetof(ChainPart, y_word) == word(10) && offsetof(ChainPart, n) == word(13) && offsetof(ChainPart, bias_dtype) == word(15));
 static_assert(offsetof(ChainAttention, k_page) == word(14) && offsetof(ChainAttention, q_word) == word(30) && offsetof(ChainAttention, parts) == word(40) &&
               offsetof(ChainAttention, mode) == word(46) && offsetof(ChainAttention, softcap) == word(48));
 
@@ -40,7 +38,35 @@ std::uint32_t Chain::pool_fours(const Sizes& sizes) const noexcept { return std:
 /// Bytes of shared memory that the kernel declares.
 std::uint64_t Chain::shared_bytes(const Sizes& sizes) const noexcept {
   const std::uint64_t subgroups = threads() / card_.subgroup_least;
-  return sizeof(ChainStage) + sizes.k / 16 * 24 + std::uint64_t{pool_fours(sizes)} * 16 + pages_at_hand * 4 + sizes.d * 12 + subgroups * 12 + 256;
+  return sizeof(ChainStage) + sizes.k / 16 * 24 + std::uint64_t{pool_fours(sizes)} * 16 + pages_at_hand * 4 + sizes.d * 12 + subgroups * 12 + bytes_of_block + 256;
+}
+
+/// Threads of a stage's workgroups. A multiprocessor has room for two workgroups of 256, so that the next stage's is at work and has asked for its
+/// weights while this one's ends; products of many tiles gain more from more loads under way.
+std::uint32_t Chain::threads_of(const ChainStage& stage) const noexcept {
+  const bool large = stage.kind != attention_kind && (stage.paired != 0 || stage.k > 4096 || stage.tiles > 4000);
+  return card_.software() || large ? threads() : std::min(threads(), 256 / card_.subgroup * card_.subgroup);
+}
+
+/// Workgroups of a stage: each has something to do.
+std::uint32_t Chain::groups_of(const ChainStage& stage, bool in_blocks) const noexcept {
+  if (stage.kind == attention_kind) return stage.attention.heads * stage.attention.parts;
+  return std::min(in_blocks ? stage.part[0].n / block_elements : stage.tiles, groups());
+}
+
+/// Blocks of int8 that a workgroup of `stage` makes at most for `next`; 0: results go as words.
+std::uint32_t Chain::blocks_made(const ChainStage& stage, const ChainStage& next) const noexcept {
+  if (next.kind == attention_kind || next.part[0].format == static_cast<int>(QUERN_F16)) return 0;
+  std::uint32_t blocks = stage.attention.dv / block_elements;
+  if (stage.kind == attention_kind) {
+    if (stage.attention.dv % block_elements != 0) return 0;
+  } else {
+    // A tile of gate and up has one output: gathering blocks of them takes longer than their readers save.
+    if (stage.paired != 0 || stage.parts != 1 || stage.part[0].n % block_elements != 0) return 0;
+    const std::uint32_t all = stage.part[0].n / block_elements, at_once = groups_of(stage, true);
+    blocks = (all + at_once - 1) / at_once;
+  }
+  return shared_bytes(sizes_) + std::uint64_t{blocks} * bytes_of_block <= card_.shared_limit ? blocks : 0;
 }
 
 const Chain::Value* Chain::find(std::uint64_t at) const {
@@ -70,10 +96,6 @@ bool Chain::add(const OneRowProduct& product) {
   part.format = product.format;
   part.n = p.n;
   part.y = p.y;
-  const auto planes = plane_offsets(static_cast<quern_dtype>(product.format), p.n, product.k);
-  part.codes = static_cast<uint>(planes[1] / plane_unit);
-  part.high = static_cast<uint>(planes[2] / plane_unit);
-  part.scales = static_cast<uint>(planes[3] / plane_unit);
   part.y_word = part.c_word = CHAIN_NONE;
   const std::uint32_t outputs = product.paired ? tile_rows / 2 : tile_rows, tiles = (p.n + outputs - 1) / outputs;
   if (p.c != 0) {
@@ -93,7 +115,6 @@ bool Chain::add(const OneRowProduct& product) {
   };
   if (!stages_.empty() && joins(stages_.back())) {
     ChainStage& last = stages_.back();
-    part.first_tile = last.tiles;
     last.tiles += tiles;
     values_.push_back({p.y, p.n, static_cast<std::uint32_t>(stages_.size() - 1), static_cast<std::uint32_t>(last.parts)});
     last.part[last.parts++] = part;
@@ -137,7 +158,7 @@ bool Chain::add(const AttentionParams& p, int k_dtype, int v_dtype) {
     if (value == nullptr || value->stage != before || value->count != count) return false;
   if (q == k || q == v || k == v || p.d % 8 != 0 || p.dv % 8 != 0 || most / 8 > card_.subgroup_least) return false;
   for (const std::int64_t stride : {p.k_page, p.k_head, p.k_position, p.v_page, p.v_head, p.v_position})
-    if (stride % 16 != 0) return false;
+    if (stride % 16 != 0 || stride < 0 || stride > INT32_MAX) return false;
   if (p.k_cache % 16 != 0 || p.v_cache % 16 != 0 || p.y_head != std::int64_t{p.dv} * 4 || p.y_dtype != static_cast<int>(QUERN_F32)) return false;
   if (k_dtype_ != 0 && (k_dtype_ != k_dtype || v_dtype_ != v_dtype)) return false;
   Sizes sizes = sizes_;
@@ -190,9 +211,18 @@ bool Chain::add(const AttentionParams& p, int k_dtype, int v_dtype) {
 Chain::Built Chain::build(std::uint64_t scratch_begin, std::uint64_t scratch_end) const {
   Built built;
   built.stages = stages_;
-  std::vector<std::size_t> last_read(stages_.size());
+  std::vector<std::size_t> last_read(stages_.size());  // of a stage's words; 0: nothing wants them
+  for (std::size_t s = 0; s + 1 < stages_.size(); ++s) {
+    ChainStage& next = built.stages[s + 1];
+    const std::uint32_t blocks = blocks_made(built.stages[s], next);
+    if (blocks == 0) continue;
+    built.stages[s].blocks_out = static_cast<int>(blocks);
+    built.stages[s].next_other = next.other;
+    built.stages[s].next_offset = next.offset;
+    next.blocks_in = 1;
+  }
   for (std::size_t s = 0; s < stages_.size(); ++s) {
-    last_read[s] = s + 1;
+    if (s + 1 < stages_.size() && built.stages[s].blocks_out == 0) last_read[s] = s + 1;
     for (int i = 0; i < stages_[s].parts; ++i)
       if (stages_[s].part[i].c_word != CHAIN_NONE) last_read[stages_[s].part[i].c_stage] = s;
   }
@@ -224,19 +254,22 @@ Chain::Built Chain::build(std::uint64_t scratch_begin, std::uint64_t scratch_end
       ChainAttention& a = stage.attention;
       const ChainStage& before = built.stages[s - 1];
       for (uint* word : {&a.q_word, &a.k_word, &a.v_word}) *word = before.part[*word].y_word;
-      a.y_word = take(std::uint64_t{a.heads} * a.dv, s, last_read[s]);
+      a.y_word = last_read[s] != 0 ? take(std::uint64_t{a.heads} * a.dv, s, last_read[s]) : CHAIN_NONE;
+      if (stage.blocks_out > 0) stage.y_block = take(std::uint64_t{a.heads} * a.dv / block_elements * block_words, s, s + 1);
       if (a.parts > 1) a.part_word = take(std::uint64_t{a.heads} * a.parts * (a.dv + 2), s, s);
       output(a.y, a.heads * a.dv, s, offsetof(ChainStage, attention) + offsetof(ChainAttention, y));
       continue;
     }
-    if (s > 0) stage.x_word = built.stages[s - 1].kind == attention_kind ? built.stages[s - 1].attention.y_word : built.stages[s - 1].part[0].y_word;
+    if (stage.blocks_in != 0) stage.x_word = built.stages[s - 1].y_block;
+    else if (s > 0) stage.x_word = built.stages[s - 1].kind == attention_kind ? built.stages[s - 1].attention.y_word : built.stages[s - 1].part[0].y_word;
+    if (stage.blocks_out > 0) stage.y_block = take(std::uint64_t{stage.part[0].n} / block_elements * block_words, s, s + 1);
     for (int i = 0; i < stage.parts; ++i) {
       ChainPart& part = stage.part[i];
       if (part.c_word != CHAIN_NONE) {
         const ChainStage& from = built.stages[part.c_stage];
         part.c_word = from.kind == attention_kind ? from.attention.y_word : from.part[part.c_word].y_word;
       }
-      if (s + 1 < built.stages.size()) part.y_word = take(part.n, s, last_read[s]);
+      if (last_read[s] != 0) part.y_word = take(part.n, s, last_read[s]);
       output(part.y, part.n, s, offsetof(ChainStage, part) + static_cast<std::size_t>(i) * sizeof(ChainPart) + offsetof(ChainPart, y));
     }
   }
@@ -245,18 +278,24 @@ Chain::Built Chain::build(std::uint64_t scratch_begin, std::uint64_t scratch_end
 
 Chain::Launch Chain::launch(const ChainStage& stage) const {
   const auto number = [](auto value) { return static_cast<std::int32_t>(value); };
-  const std::uint32_t subgroups = threads() / card_.subgroup_least;
+  const std::uint32_t used = threads_of(stage);
+  const std::uint32_t subgroups = used / card_.subgroup_least;
   if (stage.kind == attention_kind) {
     const ChainAttention& a = stage.attention;
     const std::uint32_t d = std::max(a.d, a.dv);
     std::int32_t key_lanes = 1;
     while (static_cast<std::uint32_t>(key_lanes) * 8 < d) key_lanes *= 2;
-    return {a.heads * a.parts, {64, 64, number(bit_of(QUERN_F16)), k_dtype_, v_dtype_, number(d), key_lanes, number(subgroups), number(sizes_.extras), number(subgroups * d / 4), attention_kind, 0}};
+    return {groups_of(stage, false), used, {64, 64, number(bit_of(QUERN_F16)), k_dtype_, v_dtype_, number(d), key_lanes, number(subgroups), number(sizes_.extras), number(subgroups * d / 4), attention_kind, 0, 0, stage.blocks_out,
+             a.page, number(a.k_position), number(a.v_position)}};
   }
+  const auto n = [&](int i) { return i < stage.parts ? number(stage.part[i].n) : 0; };
+  const auto format = [&](int i) { return i < stage.parts ? stage.part[i].format : 0; };
   std::uint32_t formats = 0;
   for (int i = 0; i < stage.parts; ++i) formats |= bit_of(stage.part[i].format);
   const bool half_weights = stage.part[0].format == static_cast<int>(QUERN_F16);
-  return {std::min(stage.tiles, groups()), {number(half_weights ? 64 : stage.k), number(stage.k), number(formats), static_cast<int>(QUERN_F16), static_cast<int>(QUERN_F16), 8, 1, number(subgroups), number(sizes_.extras & 1), half_weights ? number(stage.k / 4) : 1, stage.kind, stage.paired}};
+  return {groups_of(stage, stage.blocks_out > 0), used, {number(half_weights ? 64 : stage.k), number(stage.k), number(formats), static_cast<int>(QUERN_F16), static_cast<int>(QUERN_F16), 8, 1, number(subgroups), number(sizes_.extras & 1), half_weights ? number(stage.k / 4) : 1, stage.kind, stage.paired, stage.blocks_in, stage.blocks_out,
+           16, 16, 16,  // of attention
+           n(0), n(1), n(2), format(0), format(1), format(2)}};
 }
 
 }  // namespace quern::vulkan

@@ -32,7 +32,8 @@ class Chain {
   bool add(const OneRowProduct& product);
   bool add(const AttentionParams& attention, int k_dtype, int v_dtype);
 
-  std::uint32_t threads() const noexcept;
+  std::uint32_t threads() const noexcept;  // of a workgroup, at most
+  std::uint32_t threads_of(const ChainStage& stage) const noexcept;
   std::uint32_t groups() const noexcept { return card_.persistent_groups; }
 
   struct Output {
@@ -45,7 +46,7 @@ class Chain {
     std::uint64_t words = 0;  // of the exchange
   };
   struct Launch {
-    std::uint32_t groups = 0;
+    std::uint32_t groups = 0, threads = 0;
     std::vector<std::int32_t> constants;
   };
   /// How the kernel of one stage is launched.
@@ -63,6 +64,8 @@ class Chain {
   };
   std::uint32_t pool_fours(const Sizes& sizes) const noexcept;
   std::uint64_t shared_bytes(const Sizes& sizes) const noexcept;
+  std::uint32_t groups_of(const ChainStage& stage, bool in_blocks) const noexcept;
+  std::uint32_t blocks_made(const ChainStage& stage, const ChainStage& next) const noexcept;
   const Value* find(std::uint64_t at) const;
   bool overlaps(std::uint64_t begin, std::uint64_t bytes) const;
 

@@ -97,10 +97,20 @@ void Launcher::launch_chain(const Chain& chain) {
     PipelineKey key;
     key.kernel = find_kernel("chain");
     if (key.kernel == nullptr) throw Failure(QUERN_INTERNAL, "there is no kernel chain");
-    key.threads = chain.threads();
+    key.threads = launch.threads;
     key.count = static_cast<std::uint32_t>(launch.constants.size());
     std::copy(launch.constants.begin(), launch.constants.end(), key.constants);
     p.stage = static_cast<uint>(&stage - built.stages.data());
+    p.x = stage.x;
+    p.x_word = stage.x_word;
+    p.other = stage.other;
+    p.offset = stage.offset;
+    p.next_other = stage.next_other;
+    p.next_offset = stage.next_offset;
+    const bool attends = stage.parts == 0;
+    p.b[0] = attends ? stage.attention.position : stage.part[0].b;
+    p.b[1] = attends ? stage.attention.row_slot : stage.paired != 0 ? stage.part[0].other_b : stage.part[1].b;
+    p.b[2] = stage.part[2].b;
     dispatch(key, &p, sizeof p, is_pushed<ChainParams>, {launch.groups, 1, 1}, 0);
   }
   if (target_.commands == VK_NULL_HANDLE) return;

@@ -46,7 +46,7 @@ class Model(Case):
 
     def test_dispatches_that_wait_for_each_other_give_the_tokens_of_dispatches_with_barriers(self):
         run = ("hello", "--raw", "--temperature", "0", "--max-tokens", "12", *DEMAND)
-        for name in ("llama-q4_0", "qwen3-q8_0"):
+        for name in ("llama-q4_0", "qwen3-q8_0", "qwen2-f16"):
             with self.subTest(name):
                 ids = [self.quern_json("run", DATA / f"gguf/micro-{name}.gguf", *run, env={"QUERN_FORCE_KERNEL": forced})["ids"] for forced in ("vulkan:persistent", "vulkan:dot")]
                 self.assertEqual(ids[0], ids[1])

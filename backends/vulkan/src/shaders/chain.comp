@@ -12,7 +12,9 @@
 //
 // Constants 1: k of a product of quantised weights; 2: of any; 3: formats, a bit each; 4, 5: dtypes of keys and values; 6: elements of a head; 7:
 // lanes that share a key; 8: subgroups of a workgroup, at most; 9: 1 where products have biases, 2 where scores are capped; 10: groups of four
-// floats of the pool; 11: what the stage is; 12: 1 where a product's result is silu(x b^T) * (x other_b^T).
+// floats of the pool; 11: what the stage is; 12: 1 where a product's result is silu(x b^T) * (x other_b^T); 13: 1 where the row comes as blocks of
+// int8; 14: blocks that a workgroup makes at most, 0 where results go as words; 15, 16, 17: positions of a page, bytes from position to position of
+// keys and values; 18, 19, 20: outputs of each product; 21, 22, 23: their formats, 0 where there is none.
 #pragma use_vulkan_memory_model
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -24,6 +26,7 @@
 #include "planes.glsl"
 #include "dot.glsl"
 #include "units.glsl"
+#define SCALES_OF_16
 #include "unit_dot.glsl"
 layout(constant_id = 1) const int most_k = 64;
 layout(constant_id = 2) const int widest = 64;
@@ -37,12 +40,23 @@ layout(constant_id = 9) const int extras = 0;
 layout(constant_id = 10) const int pool_fours = 1;
 layout(constant_id = 11) const int kind = 0;
 layout(constant_id = 12) const int paired_rows = 0;
+layout(constant_id = 13) const int blocks_in = 0;
+layout(constant_id = 14) const int blocks_out = 0;
+layout(constant_id = 15) const int page_positions = 16;
+layout(constant_id = 16) const int k_stride = 16;
+layout(constant_id = 17) const int v_stride = 16;
+layout(constant_id = 18) const int n0 = 0;
+layout(constant_id = 19) const int n1 = 0;
+layout(constant_id = 20) const int n2 = 0;
+layout(constant_id = 21) const int format0 = 0;
+layout(constant_id = 22) const int format1 = 0;
+layout(constant_id = 23) const int format2 = 0;
+const int rows = 2;  // of a tile
 PUSHED(ChainParams)
 
 #define PLAIN 0
 #define NORM 1
 #define ATTENTION 2
-const int rows = 2;  // of a tile
 const int lanes_of_group = int(gl_WorkGroupSize.x);
 const int fours_a_lane = (widest / 4 + lanes_of_group - 1) / lanes_of_group;
 
@@ -51,6 +65,9 @@ shared float group_part[most_subgroups];
 shared uvec4 group_code[most_k / 16];  // as in gemv_one.comp
 shared vec2 group_scale[most_k / 16];
 shared vec4 pool[pool_fours];  // a row in f32, or what subgroups found
+const int block_fours = blocks_out > 0 ? blocks_out * 4 : 1;
+shared vec4 block_value[block_fours], next_weight[block_fours];  // of the blocks that this workgroup makes
+shared uint block_count[block_fours];
 
 void group_barrier() { controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease); }
 
@@ -60,6 +77,7 @@ bool has_softcap() { return (extras & 2) != 0; }
 
 #include "chain_stage.glsl"
 #include "chain_exchange.glsl"
+#include "chain_blocks.glsl"
 #include "chain_product.glsl"
 #include "chain_attention.glsl"
 
@@ -67,22 +85,31 @@ void main() {
   subgroup_lanes = subgroupAdd(1u);
   lane_of_subgroup = subgroupExclusiveAdd(1u);
   const uint lane = gl_LocalInvocationID.x, s = p.stage;
-  if (lane < STAGE_WORDS / 4u) {
-    const uvec4 words = Uint4(p.stages + (uint64_t(s) * (STAGE_WORDS / 4u) + lane) * 16ul).v;
-    [[unroll]] for (uint i = 0u; i < 4u; ++i) record[lane * 4u + i] = words[i];
-  }
+  uvec4 words;
+  if (lane < STAGE_WORDS / 4u) words = Uint4(p.stages + (uint64_t(s) * (STAGE_WORDS / 4u) + lane) * 16ul).v;
   const uint run = Uint(p.control).v + 1u;
+  if (kind == ATTENTION) look_up_position();
+  else load_first(s);
+  const vec4 weight = weight_of_next(lane);
   if (lane == 0u) stalled = missing = fault = 0u;
-  group_barrier();
   if (kind == ATTENTION) {
-    look_up_position();
+    if (lane < STAGE_WORDS / 4u) {
+      [[unroll]] for (uint i = 0u; i < 4u; ++i) record[lane * 4u + i] = words[i];
+    }
+    group_barrier();
     look_up_pages(gl_WorkGroupID.x);
     attend(s, run);
   } else {
-    load_first(s);
-    make_row(s, run);
     group_barrier();
-    if (stalled == 0u && missing == 0u) multiply(s, run);
+    if (blocks_in != 0) take_row(s, run);
+    else make_row(s, run);
+    begin_blocks(weight);
+    if (lane < STAGE_WORDS / 4u) {
+      [[unroll]] for (uint i = 0u; i < 4u; ++i) record[lane * 4u + i] = words[i];
+    }
+    group_barrier();
+    if (work_tile < stage_tiles()) load_c(work_tile, work_part);
+    if ((stalled | missing) == 0u) multiply(s, run);
   }
   group_barrier();
   if (lane != 0u) return;

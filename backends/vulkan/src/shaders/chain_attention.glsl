@@ -3,7 +3,7 @@
 // once. Where keys lie, and those from before this step, is asked for before the row is waited for.
 #define MOST_PAGES 256  // of a part, that are looked up once for all subgroups; those behind them are looked up by each
 #define LEAST_KEYS 256  // of a part
-const int steps_at_once = 4;
+const int steps_at_once = 2;
 
 shared float found_most[most_subgroups], found_sum[most_subgroups];
 shared vec4 new_query[most_d / 4], new_key[most_d / 4], new_value[most_d / 4];
@@ -27,6 +27,20 @@ PackedEight load_eight(uint64_t row, const int dtype, uint c) {
   if (dtype == F32) e.v[1] = words_at(row + uint64_t(c) * 4ul + 16ul);
   return e;
 }
+/// e^x of x <= 0, as exp_of; 0 below -87, what a sum of 1 and more does not see. Short: this code runs once a step and layer, from a cold cache.
+float exp_below(float x) {
+  const float n = floor(x * 1.44269504 + 0.5), r = (x - n * 0.693359375) + n * 2.12194440e-4;
+  float e = 1.98412698e-4;
+  e = e * r + 1.38888889e-3;
+  e = e * r + 8.33333333e-3;
+  e = e * r + 4.16666667e-2;
+  e = e * r + 1.66666667e-1;
+  e = e * r + 0.5;
+  e = (e * r * r + r + 1.0) * uintBitsToFloat(uint(int(max(n, -126.0)) + 127) << 23);
+  return is_nan(x) ? x : x < -87.0 ? 0.0 : e;
+}
+/// A product of words as 8 bytes: of numbers below 2^32 one multiplication does.
+uint64_t wide(uint a, uint b) { return uint64_t(a) * uint64_t(b); }
 Eight open_eight(PackedEight e, const int dtype) {
   Eight x;
   const uvec4 w = e.v[0];
@@ -43,8 +57,15 @@ Eight open_eight(PackedEight e, const int dtype) {
   return x;
 }
 float dot_of_eights(Eight a, Eight b) { return dot(a.v[0], b.v[0]) + dot(a.v[1], b.v[1]); }
-float rounded(const int dtype, float x) {
-  return dtype == F32 ? x : dtype == F16 ? half_to_float(float_to_half(x)) : bf16_to_float(float_to_bf16(x));
+/// As the cache holds it, and into the cache where `writes`.
+float kept(uint64_t row, const int dtype, uint i, float x, bool writes) {
+  if (dtype == F32) {
+    if (writes) Float(row + uint64_t(i) * 4ul).v = x;
+    return x;
+  }
+  const uint bits = dtype == F16 ? float_to_half(x) : float_to_bf16(x);
+  if (writes) Short(row + uint64_t(i) * 2ul).v = uint16_t(bits);
+  return dtype == F16 ? unpackHalf2x16(bits).x : bf16_to_float(bits);
 }
 float sum_of_key_lanes(float x) {
   for (uint d = 1u; d < uint(key_lanes); d *= 2u) x += subgroupShuffleXor(x, d);
@@ -56,50 +77,53 @@ void rotate(uint stamp, uint head, uint kv_head, int position, bool inside, bool
   const int page = new_page;
   const uint lane = gl_LocalInvocationID.x, pairs = attention_pairs(), d = attention_d(), dv = attention_dv(), units = d - pairs;
   const bool there = page >= 0 && page < attention_pages(), writes = keeper && there;
-  const uint64_t at = uint64_t(max(position, 0) % attention_page());
+  const uint at = uint(max(position, 0) % page_positions);
   if (keeper && lane == 0u && (!inside || (!there && position != -1))) raise(p.faults, FAULT_INDEX_RANGE);
-  const uint64_t to_key = attention_k_cache() + uint64_t(int64_t(max(page, 0)) * attention_k_page() + int64_t(kv_head) * attention_k_head()) + at * uint64_t(attention_k_position());
-  const uint64_t to_value = attention_v_cache() + uint64_t(int64_t(max(page, 0)) * attention_v_page() + int64_t(kv_head) * attention_v_head()) + at * uint64_t(attention_v_position());
-  FOR_EACH_LANE(item, 2u * units + dv) {
-    if (item >= 2u * units) {
-      const uint c = item - 2u * units;
-      const float v = await(attention_v_word() + kv_head * dv + c, stamp);
-      new_value[c / 4u][c % 4u] = rounded(v_dtype, v);
-      if (writes) store_packed(to_value, v_dtype, c, v);
-      continue;
-    }
-    const bool key = item >= units;
-    const uint unit = key ? item - units : item;
-    const uint from = key ? attention_k_word() + kv_head * d : attention_q_word() + head * d;
-    uint first = 2u * pairs + (unit - pairs), second = first;
+  const uint64_t to_key = attention_k_cache() + wide(kv_head, uint(attention_k_head())) + wide(uint(max(page, 0)), uint(attention_k_page())) + wide(at, uint(k_stride));
+  const uint64_t to_value = attention_v_cache() + wide(kv_head, uint(attention_v_head())) + wide(uint(max(page, 0)), uint(attention_v_page())) + wide(at, uint(v_stride));
+  // Units of the query, of the key, and elements of the value: `first` and `second` of a unit turn together.
+  [[dont_unroll]] for (uint item = lane; item < 2u * units + dv; item += gl_WorkGroupSize.x) {
+    const bool value = item >= 2u * units, key = item >= units;
+    const uint unit = value ? item - 2u * units : key ? item - units : item;
+    uint first = unit, second = unit;
     float cosine = 1.0, sine = 0.0;
-    if (unit < pairs) {
-      first = attention_mode() == 0 ? 2u * unit : unit;
-      second = attention_mode() == 0 ? 2u * unit + 1u : unit + pairs;
-      if (inside) {
-        const uint64_t turn = attention_table() + uint64_t(int64_t(position) * attention_table_stride()) + uint64_t(unit) * 8ul;
-        cosine = Float(turn).v;
-        sine = Float(turn + 4ul).v;
+    if (!value) {
+      first = second = pairs + unit;
+      if (unit < pairs) {
+        first = attention_mode() == 0 ? 2u * unit : unit;
+        second = attention_mode() == 0 ? 2u * unit + 1u : unit + pairs;
+        if (inside) {
+          const vec2 turn = FloatPair(attention_table() + uint64_t(int64_t(position) * attention_table_stride()) + uint64_t(unit) * 8ul).v;
+          cosine = turn.x;
+          sine = turn.y;
+        }
       }
     }
-    const uvec2 found = look(from + first), other = look(from + second);
-    float a = await_found(found, from + first, stamp), b = await_found(other, from + second, stamp);
-    if (!inside) {
-      a = b = 0.0;
-    } else if (unit < pairs) {
+    const uint from = value ? attention_v_word() + kv_head * dv : key ? attention_k_word() + kv_head * d : attention_q_word() + head * d;
+    uvec2 found = look(from + first), other = look(from + second);
+    for (uint looks = 0u; found.y != stamp || other.y != stamp; ++looks) {
+      if (looks >= p.limit) {
+        missing = 1u;
+        break;
+      }
+      found = look(from + first);
+      other = look(from + second);
+    }
+    float a = uintBitsToFloat(found.x), b = uintBitsToFloat(other.x);
+    if (!value && unit < pairs) {
       const float turned = a * cosine - b * sine;
       b = a * sine + b * cosine;
       a = turned;
     }
-    if (key) {
-      new_key[first / 4u][first % 4u] = rounded(k_dtype, a);
-      new_key[second / 4u][second % 4u] = rounded(k_dtype, b);
-      if (!writes) continue;
-      store_packed(to_key, k_dtype, first, a);
-      if (second != first) store_packed(to_key, k_dtype, second, b);
-    } else {
+    if (!inside && !value) a = b = 0.0;
+    if (!key) {
       new_query[first / 4u][first % 4u] = a;
       new_query[second / 4u][second % 4u] = b;
+    } else if (value) {
+      new_value[first / 4u][first % 4u] = kept(to_value, v_dtype, first, a, writes);
+    } else {
+      new_key[first / 4u][first % 4u] = kept(to_key, k_dtype, first, a, writes);
+      if (second != first) new_key[second / 4u][second % 4u] = kept(to_key, k_dtype, second, b, writes);
     }
   }
 }
@@ -112,7 +136,7 @@ struct Keys {
 Keys keys_of(uint part) {
   Keys keys;
   const bool known = key_slot >= 0 && key_slot < attention_sequences();
-  const uint page_size = uint(attention_page()), room = uint(attention_pages_a_sequence()) * page_size, parts = attention_parts();
+  const uint page_size = uint(page_positions), room = uint(attention_pages_a_sequence()) * page_size, parts = attention_parts();
   uint end = 0u, begin = 0u;
   keys.wrong = key_position < -1 || (key_position != -1 && !known);
   if (key_position >= 0 && known) {
@@ -131,16 +155,16 @@ Keys keys_of(uint part) {
 uint64_t page_table() { return attention_block_table() + uint64_t(max(key_slot, 0)) * uint64_t(attention_pages_a_sequence()) * 4ul; }
 
 void look_up_position() {
-  key_position = Int(attention_position()).v;
-  key_slot = Int(attention_row_slot()).v;
+  key_position = Int(p.b[0]).v;
+  key_slot = Int(p.b[1]).v;
 }
 void look_up_pages(uint item) {
   const Keys keys = keys_of(item % attention_parts());
-  const uint page_size = uint(attention_page()), mine = keys.first_page + gl_LocalInvocationID.x;
+  const uint page_size = uint(page_positions), mine = keys.first_page + gl_LocalInvocationID.x;
   key_page = new_page = -1;
   if (item / attention_parts() >= attention_heads() || keys.begin >= keys.end) return;
   if (mine * page_size < keys.end) key_page = Int(page_table() + uint64_t(mine) * 4ul).v;
-  if (key_position / attention_page() < attention_pages_a_sequence()) new_page = Int(page_table() + uint64_t(key_position / attention_page()) * 4ul).v;
+  if (key_position / page_positions < attention_pages_a_sequence()) new_page = Int(page_table() + uint64_t(key_position / page_positions) * 4ul).v;
 }
 
 /// One part of one head.
@@ -148,7 +172,7 @@ void attend_part(uint s, uint run, uint head, uint part) {
   const uint group = gl_SubgroupID, groups = gl_NumSubgroups, keys_a_subgroup = subgroup_lanes / uint(key_lanes);
   const uint key_lane = lane_of_subgroup % uint(key_lanes), key_of_subgroup = lane_of_subgroup / uint(key_lanes), c = key_lane * 8u;
   const uint d = attention_d(), dv = attention_dv(), kv_head = head / (attention_heads() / attention_kv_heads()), stamp = run + s;
-  const uint page_size = uint(attention_page());
+  const uint page_size = uint(page_positions);
   const int position = key_position;
   const bool inside = position >= 0 && position < attention_positions();
   const Keys keys = keys_of(part);
@@ -170,62 +194,70 @@ void attend_part(uint s, uint run, uint head, uint part) {
   }
   group_barrier();
   const bool good = fault == 0u;
-  const uint round_keys = groups * keys_a_subgroup * uint(steps_at_once);
-  PackedEight key[steps_at_once], value[steps_at_once];
-#define LOAD_KEYS(first_)                                                                                                                    \
-  [[unroll]] for (int j = 0; j < steps_at_once; ++j) {                                                                                       \
-    const uint at_key = (first_) + (group * uint(steps_at_once) + uint(j)) * keys_a_subgroup + key_of_subgroup;                              \
-    key[j].v = value[j].v = uvec4[2](uvec4(0u), uvec4(0u));                                                                                  \
-    if (at_key >= part_end || at_key == uint(position)) continue; /* the new one is not in the cache */                                      \
-    const uint in_table = at_key / page_size, at = at_key % page_size;                                                                       \
-    const int page = in_table - first_page < uint(MOST_PAGES) ? page_at[in_table - first_page] : Int(table + uint64_t(in_table) * 4ul).v;    \
-    if (c < d) key[j] = load_eight(attention_k_cache() + uint64_t(int64_t(page) * attention_k_page() + int64_t(kv_head) * attention_k_head() + int64_t(at) * attention_k_position()), k_dtype, c);      \
-    if (c < dv) value[j] = load_eight(attention_v_cache() + uint64_t(int64_t(page) * attention_v_page() + int64_t(kv_head) * attention_v_head() + int64_t(at) * attention_v_position()), v_dtype, c);   \
-  }
-  if (good) LOAD_KEYS(part_begin)
-  rotate(stamp - 1u, head, kv_head, position, inside, part == 0u && head % (attention_heads() / attention_kv_heads()) == 0u);
-  group_barrier();
-  Eight query;
-  query.v = vec4[2](vec4(0.0), vec4(0.0));
-  if (c < d) {
-    query.v[0] = new_query[c / 4u] * attention_scale();
-    query.v[1] = new_query[c / 4u + 1u] * attention_scale();
-  }
-  Eight total;
-  total.v = vec4[2](vec4(0.0), vec4(0.0));
+  const uint round_keys = groups * keys_a_subgroup * uint(steps_at_once), mine = group * uint(steps_at_once) * keys_a_subgroup + key_of_subgroup;
+  const uint k_page = uint(attention_k_page()), v_page = uint(attention_v_page());
+  const uint64_t keys_at = attention_k_cache() + wide(kv_head, uint(attention_k_head())), values_at = attention_v_cache() + wide(kv_head, uint(attention_v_head()));
+  PackedEight key[steps_at_once], value[steps_at_once];  // asked for a round before they are wanted, the first before the row is there
+  Eight query, total;
+  query.v = total.v = vec4[2](vec4(0.0), vec4(0.0));
   float most = -INFINITY, sum = 0.0;
-  for (uint first = part_begin; good && first < part_end; first += round_keys) {
-    float score[steps_at_once];
-    float now = most;
+  bool turned = false;
+  [[dont_unroll]] for (uint first = part_begin;; first += round_keys) {
+    PackedEight later_key[steps_at_once], later_value[steps_at_once];
     [[unroll]] for (int j = 0; j < steps_at_once; ++j) {
-      const uint at_key = first + (group * uint(steps_at_once) + uint(j)) * keys_a_subgroup + key_of_subgroup;
-      Eight k8 = open_eight(key[j], k_dtype);
-      if (at_key == uint(position) && c < d) k8.v = vec4[2](new_key[c / 4u], new_key[c / 4u + 1u]);
-      score[j] = sum_of_key_lanes(dot_of_eights(query, k8));
-      if (has_softcap() && attention_softcap() > 0.0) score[j] = attention_softcap() * tanh_of(score[j] / attention_softcap());
-      if (at_key >= part_end) score[j] = -INFINITY;
-      now = is_nan(score[j]) ? score[j] : max(now, score[j]);
+      const uint at_key = first + mine + uint(j) * keys_a_subgroup;
+      later_key[j].v = later_value[j].v = uvec4[2](uvec4(0u), uvec4(0u));
+      if (!good || at_key >= part_end || at_key == uint(position)) continue;  // the new one is not in the cache
+      const uint in_table = at_key / page_size, at = at_key % page_size;
+      int page = 0;
+      if (in_table - first_page < uint(MOST_PAGES)) page = page_at[in_table - first_page];
+      else page = Int(table + uint64_t(in_table) * 4ul).v;
+      if (c < d) later_key[j] = load_eight(keys_at + wide(uint(page), k_page) + wide(at, uint(k_stride)), k_dtype, c);
+      if (c < dv) later_value[j] = load_eight(values_at + wide(uint(page), v_page) + wide(at, uint(v_stride)), v_dtype, c);
     }
-    for (uint l = uint(key_lanes); l < subgroup_lanes; l *= 2u) {
-      const float there = subgroupShuffleXor(now, l);
-      now = is_nan(there) ? there : is_nan(now) ? now : max(now, there);
+    if (!turned) {
+      turned = true;
+      rotate(stamp - 1u, head, kv_head, position, inside, part == 0u && head % (attention_heads() / attention_kv_heads()) == 0u);
+      group_barrier();
+      if (c < d) {
+        query.v[0] = new_query[c / 4u] * attention_scale();
+        query.v[1] = new_query[c / 4u + 1u] * attention_scale();
+      }
+    } else {
+      float score[steps_at_once];
+      float now = most;
+      [[unroll]] for (int j = 0; j < steps_at_once; ++j) {
+        const uint at_key = first - round_keys + mine + uint(j) * keys_a_subgroup;
+        Eight k8 = open_eight(key[j], k_dtype);
+        if (at_key == uint(position) && c < d) k8.v = vec4[2](new_key[c / 4u], new_key[c / 4u + 1u]);
+        score[j] = sum_of_key_lanes(dot_of_eights(query, k8));
+        if (has_softcap() && attention_softcap() > 0.0) score[j] = attention_softcap() * tanh_of(score[j] / attention_softcap());
+        if (at_key >= part_end) score[j] = -INFINITY;
+        now = is_nan(score[j]) ? score[j] : max(now, score[j]);
+      }
+      for (uint l = uint(key_lanes); l < subgroup_lanes; l *= 2u) {
+        const float there = subgroupShuffleXor(now, l);
+        now = is_nan(there) ? there : is_nan(now) ? now : max(now, there);
+      }
+      const float shift = now == -INFINITY ? 0.0 : now, share = most == -INFINITY ? 0.0 : exp_below(most - shift);
+      sum *= share;
+      total.v[0] *= share;
+      total.v[1] *= share;
+      [[unroll]] for (int j = 0; j < steps_at_once; ++j) {
+        const uint at_key = first - round_keys + mine + uint(j) * keys_a_subgroup;
+        const float weight = score[j] == -INFINITY ? 0.0 : exp_below(score[j] - shift);
+        sum += weight;
+        if (weight == 0.0) continue;  // what is not seen is not loaded into arithmetic
+        Eight v8 = open_eight(value[j], v_dtype);
+        if (at_key == uint(position) && c < dv) v8.v = vec4[2](new_value[c / 4u], new_value[c / 4u + 1u]);
+        total.v[0] += weight * v8.v[0];
+        total.v[1] += weight * v8.v[1];
+      }
+      most = now;
+      if (!good || first >= part_end) break;
     }
-    const float shift = now == -INFINITY ? 0.0 : now, kept = most == -INFINITY ? 0.0 : exp_of(most - shift);
-    sum *= kept;
-    total.v[0] *= kept;
-    total.v[1] *= kept;
-    [[unroll]] for (int j = 0; j < steps_at_once; ++j) {
-      const uint at_key = first + (group * uint(steps_at_once) + uint(j)) * keys_a_subgroup + key_of_subgroup;
-      const float weight = score[j] == -INFINITY ? 0.0 : exp_of(score[j] - shift);
-      sum += weight;
-      if (weight == 0.0) continue;  // what is not seen is not loaded into arithmetic
-      Eight v8 = open_eight(value[j], v_dtype);
-      if (at_key == uint(position) && c < dv) v8.v = vec4[2](new_value[c / 4u], new_value[c / 4u + 1u]);
-      total.v[0] += weight * v8.v[0];
-      total.v[1] += weight * v8.v[1];
-    }
-    most = now;
-    if (first + round_keys < part_end) LOAD_KEYS(first + round_keys)
+    key = later_key;
+    value = later_value;
   }
   for (uint l = uint(key_lanes); l < subgroup_lanes; l *= 2u) {
     sum += subgroupShuffleXor(sum, l);
@@ -251,12 +283,13 @@ void attend_part(uint s, uint run, uint head, uint part) {
     const float there = subgroupShuffleXor(best, l);
     best = is_nan(there) ? there : is_nan(best) ? best : max(best, there);
   }
-  const float its_share = its_most == -INFINITY ? 0.0 : exp_of(its_most - best), all = subgroupAdd(has ? its_share * found_sum[lane_of_subgroup] : 0.0);
+  const float its_share = its_most == -INFINITY ? 0.0 : exp_below(its_most - best), all = subgroupAdd(has ? its_share * found_sum[lane_of_subgroup] : 0.0);
   const uint part_words = dv + 2u, parts_word = attention_part_word() + head * attention_parts() * part_words;
-  for (uint first = 0u; first < dv; first += gl_WorkGroupSize.x) {
+  [[dont_unroll]] for (uint first = 0u; first < dv; first += gl_WorkGroupSize.x) {
     const uint i = first + gl_LocalInvocationID.x;
     float v = 0.0;
-    for (uint g = 0u; g < groups; ++g) {
+    [[unroll]] for (uint g = 0u; g < uint(most_subgroups); ++g) {
+      if (g >= groups) continue;
       const float of_group = subgroupShuffle(its_share, g);
       if (of_group != 0.0 && i < dv) v += pool[g * uint(most_d / 4) + i / 4u][i % 4u] * of_group;
     }
@@ -266,18 +299,28 @@ void attend_part(uint s, uint run, uint head, uint part) {
       continue;
     }
     float joined_most = best, joined = all;
-    for (uint q = 1u; q < used; ++q) {  // in the order of the parts
+    [[dont_unroll]] for (uint q = 1u; q < used; ++q) {  // in the order of the parts
       const uint from = parts_word + q * part_words;
       const float other_most = await(from + dv, stamp), other_sum = await(from + dv + 1u, stamp), other = await(from + i, stamp);
       const float above = is_nan(other_most) ? other_most : is_nan(joined_most) ? joined_most : max(joined_most, other_most);
-      const float here = joined_most == -INFINITY ? 0.0 : exp_of(joined_most - above), there = other_most == -INFINITY ? 0.0 : exp_of(other_most - above);
+      const float here = joined_most == -INFINITY ? 0.0 : exp_below(joined_most - above), there = other_most == -INFINITY ? 0.0 : exp_below(other_most - above);
       v = v * here + other * there;
       joined = joined * here + other_sum * there;
       joined_most = above;
     }
     v = !good || joined == 0.0 ? 0.0 : v / joined;
-    post(attention_y_word() + head * dv + i, v, stamp);
+    if (blocks_out > 0) block_value[i / 4u][i % 4u] = v;
+    if (attention_y_word() != CHAIN_NONE) post(attention_y_word() + head * dv + i, v, stamp);
     if (attention_y() != 0ul) Float(attention_y() + uint64_t(head * dv + i) * 4ul).v = v;
+  }
+  if (blocks_out > 0 && part == 0u) {
+    group_barrier();
+    for (uint b = gl_SubgroupID; b < dv / 16u; b += groups) {
+      const uint block = head * (dv / 16u) + b;
+      vec4 weight = vec4(1.0);
+      if (p.next_other != 0ul) weight = Float4(p.next_other + uint64_t(block * 4u + (lane_of_subgroup & 3u)) * 16ul).v + p.next_offset;
+      post_block(b, stage_y_block() + block * 4u, weight, stamp);
+    }
   }
   if (part != 0u && gl_LocalInvocationID.x == 0u) {
     post(parts_word + part * part_words + dv, best, stamp);

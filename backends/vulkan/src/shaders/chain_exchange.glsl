@@ -11,6 +11,8 @@ void post_pair(uint word, vec2 values, uint stamp) {
   WordPairAt(p.exchange + uint64_t(word) * 8ul).v = uvec4(floatBitsToUint(values.x), stamp, floatBitsToUint(values.y), stamp);
 }
 
+void post_three(uint word, uvec3 values, uint stamp) { WordPairAt(p.exchange + uint64_t(word) * 8ul).v = uvec4(values, stamp); }  // word is even
+
 /// A value once it is there; for those who write `stalled` no more in this stage.
 float await(uint word, uint stamp) {
   uvec2 found = look(word);

@@ -1,5 +1,5 @@
 // Products of chain.comp. A tile is `rows` outputs of a subgroup, or half as many of a gate and its up; tiles go to workgroups first, then to
-// subgroups. A subgroup goes along k by items: 64 elements a lane of each of the tile's rows, of weights of f16 32. What an item takes is asked for
+// subgroups, or where they become blocks all of one block after the other (chain_blocks.glsl). A subgroup goes along k by items: 64 elements a lane of each of the tile's rows, of weights of f16 32. What an item takes is asked for
 // an item before, row by row as soon as a row's registers are free: across tiles, and the first one of a stage while the stage before it ends.
 
 #define BIT(format_) (1 << ((format_) == F16 ? 0 : (format_) - Q4_0 + 1))
@@ -11,21 +11,27 @@ layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Wor
 /// Where items are loaded: one ahead of the one at work.
 struct Place {
   uint tile, end, part, step;     // end: the part's; step: along k
+  uint local;                     // which of the workgroup's
   int format;
   uint units, steps;              // of a row: of 64 elements, or of f16 of 8; items
   uint64_t b[2];                  // of the first half of a tile's rows and of the second
-  uvec3 behind;                   // where codes, high bits and scales begin, in 256 bytes
+  Planes behind;                  // where planes begin, of a matrix at 0
   uint at[rows];                  // block where a row begins, of f16 16 bytes
 };
 Place to;
 PackedUnit ring_unit[rows];
+uint work_tile, work_local, work_step, work_part;  // the item at work
 uvec2 next_c;  // the residual of this lane's output: a word, or a float in x
 
 bool has_planes() { return (formats & ~(BIT(F16) | BIT(Q4_K) | BIT(Q5_K))) != 0; }
-uint64_t plane_at(const int h, uint begin) { return to.b[h] + uint64_t(begin) * 256ul; }
+uint64_t plane_at(const int h, uint64_t begin) { return to.b[h] + begin; }
 
-uint first_tile() { return gl_WorkGroupID.x + gl_NumWorkGroups.x * gl_SubgroupID; }
-uint tile_outputs() { return is_paired() ? uint(rows) / 2u : uint(rows); }
+/// A workgroup's tiles in its order: every so many, or where results go as blocks all of one block after the other.
+uint tile_at(uint local) {
+  if (blocks_out == 0) return gl_WorkGroupID.x + gl_NumWorkGroups.x * local;
+  const uint tiles = 16u / tile_outputs();
+  return (gl_WorkGroupID.x + gl_NumWorkGroups.x * (local / tiles)) * tiles + local % tiles;
+}
 
 void open_part() {
   const uint i = to.part, k = uint(widest);
@@ -33,7 +39,7 @@ void open_part() {
   to.end = i + 1u < uint(stage_parts()) ? part_first_tile(i + 1u) : stage_tiles();
   to.b[0] = part_b(i);
   to.b[1] = is_paired() ? part_other_b(i) : to.b[0];
-  if (has_planes()) to.behind = uvec3(part_codes(i), part_high(i), part_scales(i));
+  if (has_planes()) to.behind = planes_at(0ul, to.format, uint64_t(part_n(i)) * uint64_t(k / block_elements(to.format)));
   const bool of_f16 = is(to.format, F16);
   const uint at_once = of_f16 ? 4u * subgroup_lanes : subgroup_lanes;
   to.units = of_f16 ? k / 8u : k / 64u;
@@ -78,41 +84,57 @@ void load_row(const int r) {
     }
   } else if (is(to.format, Q6_K)) {
     const uint block = to.at[r] + unit / 4u, half_block = unit >> 1 & 1u, side = unit & 1u;
-    const uint64_t codes = plane_at(h, to.behind.x) + uint64_t(block) * 128ul + uint64_t(64u * half_block + 16u * side);
+    const uint64_t codes = plane_at(h, to.behind.codes) + uint64_t(block) * 128ul + uint64_t(64u * half_block + 16u * side);
     u.q[0] = words_at(codes);
     u.q[1] = words_at(codes + 32ul);
-    u.q[2] = words_at(plane_at(h, to.behind.y) + uint64_t(block) * 64ul + uint64_t(32u * half_block + 16u * side));
-    u.head.xy = WordPair(plane_at(h, to.behind.z) + uint64_t(block) * 16ul + uint64_t(8u * half_block)).v;
+    u.q[2] = words_at(plane_at(h, to.behind.high) + uint64_t(block) * 64ul + uint64_t(32u * half_block + 16u * side));
+    u.head.xy = WordPair(plane_at(h, to.behind.scales) + uint64_t(block) * 16ul + uint64_t(8u * half_block)).v;
     u.head.z = uint(Short(to.b[h] + uint64_t(block) * 2ul).v);
   } else {
     const uint block = to.at[r] + 2u * unit;
     if (is(to.format, Q8_0)) {
-      const uint64_t codes = plane_at(h, to.behind.x) + uint64_t(block) * 32ul;
+      const uint64_t codes = plane_at(h, to.behind.codes) + uint64_t(block) * 32ul;
       u.q[0] = words_at(codes);
       u.q[1] = words_at(codes + 16ul);
       u.q[2] = words_at(codes + 32ul);
       u.q[3] = words_at(codes + 48ul);
       u.head.x = Uint(to.b[h] + uint64_t(block) * 2ul).v;
     } else {
-      const uint64_t codes = plane_at(h, to.behind.x) + uint64_t(block) * 16ul;
+      const uint64_t codes = plane_at(h, to.behind.codes) + uint64_t(block) * 16ul;
       u.q[0] = words_at(codes);
       u.q[1] = words_at(codes + 16ul);
       if (is(to.format, Q4_1) || is(to.format, Q5_1)) u.head.xy = WordPair(to.b[h] + uint64_t(block) * 4ul).v;
       else u.head.x = Uint(to.b[h] + uint64_t(block) * 2ul).v;
-      if (is(to.format, Q5_0) || is(to.format, Q5_1)) u.head.zw = WordPair(plane_at(h, to.behind.y) + uint64_t(block) * 4ul).v;
+      if (is(to.format, Q5_0) || is(to.format, Q5_1)) u.head.zw = WordPair(plane_at(h, to.behind.high) + uint64_t(block) * 4ul).v;
     }
   }
   ring_unit[r] = u;
 }
+void load_item() {
+  [[unroll]] for (int r = 0; r < rows; ++r) load_row(r);
+}
+/// Goes on to the item behind.
+void load_on() {
+  if (++to.step < to.steps) return;
+  to.local += gl_NumSubgroups;
+  to.tile = tile_at(to.local);
+  if (to.tile < stage_tiles()) open_tile();
+}
 
 /// The first item of a stage.
 void load_first(uint s) {
-  to.tile = first_tile();
+  to.local = gl_SubgroupID;
+  to.tile = tile_at(to.local);
+  work_tile = to.tile;
   if (to.tile >= stage_tiles()) return;
   to.part = 0u;
   open_part();
   open_tile();
-  [[unroll]] for (int r = 0; r < rows; ++r) load_row(r);
+  work_part = to.part;
+  work_local = to.local;
+  work_step = 0u;
+  load_item();
+  load_on();
 }
 /// The residual of a tile.
 void load_c(uint tile, uint i) {
@@ -134,19 +156,18 @@ int sum_of_lanes(int x, uint lanes) {
 
 /// The stage's row, in shared memory: int8 where its weights are quantised, f32 where they are f16. A norm's factor is left out.
 void make_row(uint s, uint run) {
-  const uint lane = gl_LocalInvocationID.x, k = uint(widest), fours = k / 4u, word = stage_x_word();
+  const uint lane = gl_LocalInvocationID.x, k = uint(widest), fours = k / 4u, word = p.x_word;
   const bool norm = kind == NORM;
-  const float offset = stage_offset();
+  const float offset = p.offset;
   vec4 x[fours_a_lane], weight[fours_a_lane];
-  if (to.tile < stage_tiles()) load_c(to.tile, to.part);
   [[unroll]] for (int e = 0; e < fours_a_lane; ++e) {
     const uint i = lane + uint(e * lanes_of_group);
-    if (norm && i < fours) weight[e] = Float4(stage_other() + uint64_t(i) * 16ul).v;
+    if (norm && i < fours) weight[e] = Float4(p.other + uint64_t(i) * 16ul).v;
   }
   if (word == CHAIN_NONE) {
     [[unroll]] for (int e = 0; e < fours_a_lane; ++e) {
       const uint i = lane + uint(e * lanes_of_group);
-      if (i < fours) x[e] = Float4(stage_x() + uint64_t(i) * 16ul).v;
+      if (i < fours) x[e] = Float4(p.x + uint64_t(i) * 16ul).v;
     }
   } else {
     const uint stamp = run + s - 1u;
@@ -217,8 +238,9 @@ void finish_tile(uint s, uint run, uint tile, uint i, float total) {
   const uint outputs = tile_outputs(), row = (tile - part_first_tile(i)) * outputs + lane_of_subgroup, stamp = run + s;
   const bool paired = is_paired();
   const float up = subgroupShuffleXor(total, uint(rows) / 2u);
-  if (lane_of_subgroup >= outputs || row >= part_n(i)) return;
-  if (paired) {
+  const bool mine = lane_of_subgroup < outputs && row < part_n(i);
+  if (!mine) {
+  } else if (paired) {
     total = total * sigmoid_of(total) * up;
   } else {
     if (has_bias() && part_bias(i) != 0ul) total += load_packed(part_bias(i), part_bias_dtype(i), row);
@@ -226,8 +248,9 @@ void finish_tile(uint s, uint run, uint tile, uint i, float total) {
     if (c_word != CHAIN_NONE) total += await_found(next_c, c_word + row, run + part_c_stage(i));
     else if (part_c(i) != 0ul) total += uintBitsToFloat(next_c.x);
   }
-  if (part_y_word(i) != CHAIN_NONE) post(part_y_word(i) + row, total, stamp);
-  if (part_y(i) != 0ul) Float(part_y(i) + uint64_t(row) * 4ul).v = total;
+  if (blocks_out > 0) add_to_block(mine, work_local / (16u / outputs), row, total, stamp);
+  if (mine && part_y_word(i) != CHAIN_NONE) post(part_y_word(i) + row, total, stamp);
+  if (mine && part_y(i) != 0ul) Float(part_y(i) + uint64_t(row) * 4ul).v = total;
 }
 
 /// The sums of all lanes: that of row r in lane r.
@@ -267,47 +290,50 @@ float add_eight(uvec4 h, uint eight, uint units, float sum) {
     }                                                                                                \
   }
 
+float sum[rows];
+
+/// The item at work.
+void multiply_item() {
+  const uint units = to.units, unit = work_step * subgroup_lanes + lane_of_subgroup;
+  const int format = part_format(work_part);
+  const bool any_more = to.tile < stage_tiles();
+  if (is(format, F16)) {
+    const uint eight = work_step * 4u * subgroup_lanes + lane_of_subgroup;
+    [[unroll]] for (int r = 0; r < rows; ++r) {
+      sum[r] = add_eight(ring_unit[r].q[0], eight, units, sum[r]);
+      sum[r] = add_eight(ring_unit[r].q[1], eight + subgroup_lanes, units, sum[r]);
+      sum[r] = add_eight(ring_unit[r].q[2], eight + 2u * subgroup_lanes, units, sum[r]);
+      sum[r] = add_eight(ring_unit[r].q[3], eight + 3u * subgroup_lanes, units, sum[r]);
+      if (any_more) load_row(r);
+    }
+  } else {
+    ITEM_OF(Q4_0) ITEM_OF(Q4_1) ITEM_OF(Q5_0) ITEM_OF(Q5_1) ITEM_OF(Q8_0) ITEM_OF(Q4_K) ITEM_OF(Q5_K) ITEM_OF(Q6_K)
+  }
+  if (any_more) load_on();
+  ++work_step;
+}
+/// Behind a tile's last item.
+void end_tile(uint s, uint run, float factor) {
+  finish_tile(s, run, work_tile, work_part, sums_of_rows(sum) * factor);
+  [[unroll]] for (int r = 0; r < rows; ++r) sum[r] = 0.0;
+  work_step = 0u;
+  work_local += gl_NumSubgroups;
+  work_tile = tile_at(work_local);
+  if (work_tile >= stage_tiles()) return;
+  while (work_part + 1u < uint(stage_parts()) && work_tile >= part_first_tile(work_part + 1u)) ++work_part;
+  load_c(work_tile, work_part);
+}
+
 void multiply(uint s, uint run) {
-  const uint k = uint(widest), tiles = stage_tiles(), stride = gl_NumWorkGroups.x * gl_NumSubgroups;
-  const bool paired = is_paired();
   float factor = 1.0;
   if (kind == NORM) {
     float some = 0.0;
     for (uint i = lane_of_subgroup; i < gl_NumSubgroups; i += subgroup_lanes) some += group_part[i];
-    factor = 1.0 / sqrt(subgroupAdd(some) / float(k) + stage_epsilon());
+    factor = 1.0 / sqrt(subgroupAdd(some) / float(widest) + stage_epsilon());
   }
-  float sum[rows];
   [[unroll]] for (int r = 0; r < rows; ++r) sum[r] = 0.0;
-  uint tile = to.tile, step = 0u;
-  while (tile < tiles) {
-    const uint part = to.part, steps = to.steps, units = to.units;
-    const int format = to.format;
-    const bool last = step + 1u == steps;
-    ++to.step;
-    if (last) {
-      to.tile += stride;
-      if (to.tile < tiles) open_tile();
-    }
-    const bool any_more = to.tile < tiles;
-    const uint unit = step * subgroup_lanes + lane_of_subgroup;
-    if (is(format, F16)) {
-      [[unroll]] for (int r = 0; r < rows; ++r) {
-        const uint eight = step * 4u * subgroup_lanes + lane_of_subgroup;
-        sum[r] = add_eight(ring_unit[r].q[0], eight, units, sum[r]);
-        sum[r] = add_eight(ring_unit[r].q[1], eight + subgroup_lanes, units, sum[r]);
-        sum[r] = add_eight(ring_unit[r].q[2], eight + 2u * subgroup_lanes, units, sum[r]);
-        sum[r] = add_eight(ring_unit[r].q[3], eight + 3u * subgroup_lanes, units, sum[r]);
-        if (any_more) load_row(r);
-      }
-    } else {
-      ITEM_OF(Q4_0) ITEM_OF(Q4_1) ITEM_OF(Q5_0) ITEM_OF(Q5_1) ITEM_OF(Q8_0) ITEM_OF(Q4_K) ITEM_OF(Q5_K) ITEM_OF(Q6_K)
-    }
-    ++step;
-    if (!last) continue;
-    step = 0u;
-    finish_tile(s, run, tile, part, sums_of_rows(sum) * factor);
-    [[unroll]] for (int r = 0; r < rows; ++r) sum[r] = 0.0;
-    tile = to.tile;
-    if (tile < tiles) load_c(tile, to.part);
+  while (work_tile < stage_tiles()) {
+    multiply_item();
+    if (work_step >= to.steps) end_tile(s, run, factor);
   }
 }

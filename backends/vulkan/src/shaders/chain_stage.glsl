@@ -1,45 +1,40 @@
 // A record of chain.comp in shared memory, as words of 4 bytes: ChainStage of params_chain.h, whose places chain.cpp asserts.
-#define STAGE_WORDS 124u
-#define PART_WORDS 20u
+#define STAGE_WORDS 116u
+#define PART_WORDS 16u
 #define FIRST_PART 12u
-#define FIRST_ATTENTION 72u
+#define FIRST_ATTENTION 60u
+#define BEHIND_ATTENTION 110u
 shared uint record[STAGE_WORDS];
+
+/// What is known before the record is there: constants and what is pushed.
+uint part_n(uint i) { return uint(i == 0u ? n0 : i == 1u ? n1 : n2); }
+int part_format(uint i) { return i == 0u ? format0 : i == 1u ? format1 : format2; }
+int stage_parts() { return format2 != 0 ? 3 : format1 != 0 ? 2 : 1; }
+uint tile_outputs() { return is_paired() ? uint(rows) / 2u : uint(rows); }
+uint part_tiles(uint i) { return (part_n(i) + tile_outputs() - 1u) / tile_outputs(); }
+uint part_first_tile(uint i) { return i == 0u ? 0u : i == 1u ? part_tiles(0u) : part_tiles(0u) + part_tiles(1u); }
+uint stage_tiles() { return part_tiles(0u) + part_tiles(1u) + part_tiles(2u); }
+uint64_t part_b(uint i) { return i == 0u ? p.b[0] : i == 1u ? p.b[1] : p.b[2]; }
+uint64_t part_other_b(uint i) { return p.b[1]; }
+
 
 uint stage_word(uint at) { return record[at]; }
 uint64_t stage_long(uint at) { return packUint2x32(uvec2(record[at], record[at + 1u])); }
 
-uint64_t stage_x() { return stage_long(0u); }
-uint64_t stage_other() { return stage_long(2u); }
-uint stage_x_word() { return stage_word(4u); }
-uint stage_k() { return stage_word(5u); }
-uint stage_tiles() { return stage_word(6u); }
-int stage_kind() { return int(stage_word(7u)); }
-int stage_parts() { return int(stage_word(8u)); }
-int stage_paired() { return int(stage_word(9u)); }
 float stage_epsilon() { return uintBitsToFloat(stage_word(10u)); }
-float stage_offset() { return uintBitsToFloat(stage_word(11u)); }
+uint stage_y_block() { return stage_word(BEHIND_ATTENTION + 2u); }
 
-uint64_t part_b(uint i) { return stage_long(FIRST_PART + i * PART_WORDS + 0u); }
-uint64_t part_other_b(uint i) { return stage_long(FIRST_PART + i * PART_WORDS + 2u); }
 uint64_t part_bias(uint i) { return stage_long(FIRST_PART + i * PART_WORDS + 4u); }
 uint64_t part_c(uint i) { return stage_long(FIRST_PART + i * PART_WORDS + 6u); }
 uint64_t part_y(uint i) { return stage_long(FIRST_PART + i * PART_WORDS + 8u); }
 uint part_y_word(uint i) { return stage_word(FIRST_PART + i * PART_WORDS + 10u); }
 uint part_c_word(uint i) { return stage_word(FIRST_PART + i * PART_WORDS + 11u); }
 uint part_c_stage(uint i) { return stage_word(FIRST_PART + i * PART_WORDS + 12u); }
-uint part_n(uint i) { return stage_word(FIRST_PART + i * PART_WORDS + 13u); }
-uint part_first_tile(uint i) { return stage_word(FIRST_PART + i * PART_WORDS + 14u); }
-int part_format(uint i) { return int(stage_word(FIRST_PART + i * PART_WORDS + 15u)); }
-int part_bias_dtype(uint i) { return int(stage_word(FIRST_PART + i * PART_WORDS + 16u)); }
-uint part_codes(uint i) { return stage_word(FIRST_PART + i * PART_WORDS + 17u); }
-uint part_high(uint i) { return stage_word(FIRST_PART + i * PART_WORDS + 18u); }
-uint part_scales(uint i) { return stage_word(FIRST_PART + i * PART_WORDS + 19u); }
+int part_bias_dtype(uint i) { return int(stage_word(FIRST_PART + i * PART_WORDS + 15u)); }
 
 uint64_t attention_k_cache() { return stage_long(FIRST_ATTENTION + 0u); }
 uint64_t attention_v_cache() { return stage_long(FIRST_ATTENTION + 2u); }
 uint64_t attention_block_table() { return stage_long(FIRST_ATTENTION + 4u); }
-uint64_t attention_row_slot() { return stage_long(FIRST_ATTENTION + 6u); }
-uint64_t attention_position() { return stage_long(FIRST_ATTENTION + 8u); }
 uint64_t attention_table() { return stage_long(FIRST_ATTENTION + 10u); }
 uint64_t attention_y() { return stage_long(FIRST_ATTENTION + 12u); }
 int64_t attention_k_page() { return int64_t(stage_long(FIRST_ATTENTION + 14u)); }

@@ -14,9 +14,8 @@ using std::uint64_t;
 struct ChainPart {  // a product of the stage's row; c and y: packed f32, or 0
   uint64_t b, other_b, bias, c, y;
   uint y_word, c_word, c_stage;  // in the exchange, CHAIN_NONE: not there; c_stage: that wrote c
-  uint n, first_tile;
+  uint n;
   int format, bias_dtype;
-  uint codes, high, scales;  // planes behind b and other_b, in 256 bytes
 };
 struct ChainAttention {
   uint64_t k_cache, v_cache, block_table, row_slot, position, table, y;
@@ -34,11 +33,18 @@ struct ChainStage {
   float epsilon, offset;
   ChainPart part[CHAIN_PARTS];
   ChainAttention attention;
-  uint unused[2];
+  uint64_t next_other;     // where results go as blocks: the weight of the norm that takes them, or 0
+  uint y_block;            // where they lie in the exchange
+  float next_offset;
+  int blocks_in, blocks_out;  // whether the row comes as blocks; how many a workgroup makes at most, 0: results go as words
 };
 struct ChainParams {  // exchange: words of 8 bytes, an f32 and which stage of which run wrote it; control: run, workgroups done
   uint64_t stages, exchange, control, faults, stalled;
-  uint count, limit, stage, unused;  // stage: this dispatch's
+  // Of this dispatch's stage, what is wanted before its record is there.
+  uint64_t x, other, next_other;
+  uint64_t b[CHAIN_PARTS];  // weights, the second that of other_b where two make a result; of attention: position, row_slot
+  uint count, limit, stage, x_word;
+  float offset, next_offset;
 };
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 // The product of a unit of weights (units.glsl) and 64 activations, in as few instructions as its format allows: sums of codes are whole numbers
-// up to the scales of 32 or 16 neighbours, codes that begin at -8, -16 or -32 stay as they lie, their share being a sum of the activations' codes.
+// up to the scales of 32 neighbours, or of 16 where SCALES_OF_16 is defined (the activations' scales may then differ from 16 to 16), codes that begin at -8, -16 or -32 stay as they lie, their share being a sum of the activations' codes.
 
 /// The activations of a unit: codes of 16 neighbours each, their scale, that times the sum of their codes; what codes that begin below 0 add.
 struct UnitRow {
@@ -29,10 +29,16 @@ float add_unit(const int format, PackedUnit u, uint unit, UnitRow row, float sum
       code[2] |= c << 3 & 0x10101010u;
       code[3] |= e << 3 & 0x10101010u;
     }
+    const vec2 d = two_halves(u.head.x);
+#ifdef SCALES_OF_16
+    const float first = fma(row.scale[1].x, float(dot16(code[1], row.code[1])), row.scale[0].x * float(dot16(code[0], row.code[0])));
+    const float second = fma(row.scale[3].x, float(dot16(code[3], row.code[3])), row.scale[2].x * float(dot16(code[2], row.code[2])));
+    const float of_codes = fma(float(scale >> 8), second, float(scale & 255u) * first);
+#else
     const int first = int(scale & 255u) * (dot16(code[0], row.code[0]) + dot16(code[1], row.code[1]));
     const int second = int(scale >> 8) * (dot16(code[2], row.code[2]) + dot16(code[3], row.code[3]));
-    const vec2 d = two_halves(u.head.x);
     const float of_codes = fma(row.scale[2].x, float(second), row.scale[0].x * float(first));
+#endif
     const float of_minima = fma(float(minimum >> 8), row.scale[2].y + row.scale[3].y, float(minimum & 255u) * (row.scale[0].y + row.scale[1].y));
     return fma(d.x, of_codes, fma(-d.y, of_minima, sum));
   }
@@ -61,6 +67,15 @@ float add_unit(const int format, PackedUnit u, uint unit, UnitRow row, float sum
   }
   const bool minima = format == Q4_1 || format == Q5_1;
   const vec2 one = two_halves(u.head.x), other = two_halves(u.head.y);
+#ifdef SCALES_OF_16
+  int dots[4];
+  [[unroll]] for (int g = 0; g < 4; ++g) dots[g] = dot16(code[g], row.code[g]) + (begins_below(format) ? row.share[g] : 0);
+  sum = fma(one.x, fma(row.scale[1].x, float(dots[1]), row.scale[0].x * float(dots[0])), sum);
+  if (minima) sum = fma(one.y, row.scale[0].y + row.scale[1].y, sum);
+  sum = fma(minima ? other.x : one.y, fma(row.scale[3].x, float(dots[3]), row.scale[2].x * float(dots[2])), sum);
+  if (minima) sum = fma(other.y, row.scale[2].y + row.scale[3].y, sum);
+  return sum;
+#else
   int first = dot16(code[0], row.code[0]) + dot16(code[1], row.code[1]), second = dot16(code[2], row.code[2]) + dot16(code[3], row.code[3]);
   if (begins_below(format)) {
     first += row.share[0] + row.share[1];
@@ -71,4 +86,5 @@ float add_unit(const int format, PackedUnit u, uint unit, UnitRow row, float sum
   sum = fma((minima ? other.x : one.y) * row.scale[2].x, float(second), sum);
   if (minima) sum = fma(other.y, row.scale[2].y + row.scale[3].y, sum);
   return sum;
+#endif
 }
