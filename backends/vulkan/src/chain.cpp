@@ -30,20 +30,28 @@ constexpr std::uint64_t even(std::uint64_t words) { return (words + 1) / 2 * 2; 
 
 }  // namespace
 
-std::uint32_t Chain::threads() const noexcept { return std::min<std::uint32_t>(card_.software() ? 64 : 384, card_.group_limit / card_.subgroup * card_.subgroup); }
+std::uint32_t Chain::most_threads() const noexcept { return std::min<std::uint32_t>(card_.software() ? 64 : 512, card_.group_limit / card_.subgroup * card_.subgroup); }
+std::uint32_t Chain::threads() const noexcept { return std::min<std::uint32_t>(card_.software() ? 64 : 384, most_threads()); }
 
 /// Groups of four floats that a row of f32, or what all subgroups found in attention, takes.
 std::uint32_t Chain::pool_fours(const Sizes& sizes) const noexcept { return std::max(sizes.half_k, threads() / card_.subgroup_least * sizes.d) / 4; }
 
 /// Bytes of shared memory that the kernel declares.
 std::uint64_t Chain::shared_bytes(const Sizes& sizes) const noexcept {
-  const std::uint64_t subgroups = threads() / card_.subgroup_least;
+  const std::uint64_t subgroups = most_threads() / card_.subgroup_least;
   return sizeof(ChainStage) + sizes.k / 16 * 24 + std::uint64_t{pool_fours(sizes)} * 16 + pages_at_hand * 4 + sizes.d * 12 + subgroups * 12 + bytes_of_block + 256;
+}
+
+/// Whether a subgroup takes one row at a time, not two: where a workgroup makes one block only, so that a subgroup each is all there is, and a row
+/// fills a subgroup's loads.
+bool Chain::row_alone(const ChainStage& stage) const noexcept {
+  return stage.kind != attention_kind && stage.blocks_out == 1 && stage.k >= 64 * card_.subgroup && most_threads() >= block_elements * card_.subgroup;
 }
 
 /// Threads of a stage's workgroups. A multiprocessor has room for two workgroups of 256, so that the next stage's is at work and has asked for its
 /// weights while this one's ends; products of many tiles gain more from more loads under way.
 std::uint32_t Chain::threads_of(const ChainStage& stage) const noexcept {
+  if (row_alone(stage)) return block_elements * card_.subgroup;
   const bool large = stage.kind != attention_kind && (stage.paired != 0 || stage.k > 4096 || stage.tiles > 4000);
   return card_.software() || large ? threads() : std::min(threads(), 256 / card_.subgroup * card_.subgroup);
 }
@@ -295,7 +303,7 @@ Chain::Launch Chain::launch(const ChainStage& stage) const {
   const bool half_weights = stage.part[0].format == static_cast<int>(QUERN_F16);
   return {groups_of(stage, stage.blocks_out > 0), used, {number(half_weights ? 64 : stage.k), number(stage.k), number(formats), static_cast<int>(QUERN_F16), static_cast<int>(QUERN_F16), 8, 1, number(subgroups), number(sizes_.extras & 1), half_weights ? number(stage.k / 4) : 1, stage.kind, stage.paired, stage.blocks_in, stage.blocks_out,
            16, 16, 16,  // of attention
-           n(0), n(1), n(2), format(0), format(1), format(2)}};
+           n(0), n(1), n(2), format(0), format(1), format(2), row_alone(stage) ? 1 : static_cast<std::int32_t>(tile_rows)}};
 }
 
 }  // namespace quern::vulkan

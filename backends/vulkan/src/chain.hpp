@@ -32,7 +32,9 @@ class Chain {
   bool add(const OneRowProduct& product);
   bool add(const AttentionParams& attention, int k_dtype, int v_dtype);
 
-  std::uint32_t threads() const noexcept;  // of a workgroup, at most
+  std::uint32_t threads() const noexcept;  // of a workgroup, at most where a subgroup takes two rows
+  std::uint32_t most_threads() const noexcept;
+  bool row_alone(const ChainStage& stage) const noexcept;
   std::uint32_t threads_of(const ChainStage& stage) const noexcept;
   std::uint32_t groups() const noexcept { return card_.persistent_groups; }
 

@@ -14,7 +14,8 @@
 // lanes that share a key; 8: subgroups of a workgroup, at most; 9: 1 where products have biases, 2 where scores are capped; 10: groups of four
 // floats of the pool; 11: what the stage is; 12: 1 where a product's result is silu(x b^T) * (x other_b^T); 13: 1 where the row comes as blocks of
 // int8; 14: blocks that a workgroup makes at most, 0 where results go as words; 15, 16, 17: positions of a page, bytes from position to position of
-// keys and values; 18, 19, 20: outputs of each product; 21, 22, 23: their formats, 0 where there is none.
+// keys and values; 18, 19, 20: outputs of each product; 21, 22, 23: their formats, 0 where there is none; 24: outputs of a
+// tile, 2 where they are of a gate and its up.
 #pragma use_vulkan_memory_model
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -51,7 +52,8 @@ layout(constant_id = 20) const int n2 = 0;
 layout(constant_id = 21) const int format0 = 0;
 layout(constant_id = 22) const int format1 = 0;
 layout(constant_id = 23) const int format2 = 0;
-const int rows = 2;  // of a tile
+layout(constant_id = 24) const int used_rows = 2;  // of a tile
+const int rows = 2;                               // at most
 PUSHED(ChainParams)
 
 #define PLAIN 0

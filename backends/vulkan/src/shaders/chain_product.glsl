@@ -111,7 +111,8 @@ void load_row(const int r) {
   ring_unit[r] = u;
 }
 void load_item() {
-  [[unroll]] for (int r = 0; r < rows; ++r) load_row(r);
+  load_row(0);
+  if (used_rows > 1) load_row(1);
 }
 /// Goes on to the item behind.
 void load_on() {
@@ -255,6 +256,11 @@ void finish_tile(uint s, uint run, uint tile, uint i, float total) {
 
 /// The sums of all lanes: that of row r in lane r.
 float sums_of_rows(float sum[rows]) {
+  if (used_rows == 1) {
+    float all = sum[0];
+    for (uint d = 1u; d < subgroup_lanes; d *= 2u) all += subgroupShuffleXor(all, d);
+    return all;
+  }
   const bool upper = (lane_of_subgroup & 1u) != 0u;
   float total = (upper ? sum[1] : sum[0]) + subgroupShuffleXor(upper ? sum[0] : sum[1], 1u);
   for (uint d = 2u; d < subgroup_lanes; d *= 2u) total += subgroupShuffleXor(total, d);
@@ -284,9 +290,11 @@ float add_eight(uvec4 h, uint eight, uint units, float sum) {
       if (begins_below(format_)) row.share[g] = dot16(uvec4(bytes_of_begin(format_)), row.code[g]);  \
     }                                                                                                \
     [[unroll]] for (int r = 0; r < rows; ++r) {                                                      \
-      const float more = add_unit(format_, ring_unit[r], unit, row, sum[r]);                         \
-      if (unit < units) sum[r] = more;                                                               \
-      if (any_more) load_row(r);                                                                     \
+      if (r < used_rows) {                                                                           \
+        const float more = add_unit(format_, ring_unit[r], unit, row, sum[r]);                       \
+        if (unit < units) sum[r] = more;                                                             \
+        if (any_more) load_row(r);                                                                   \
+      }                                                                                              \
     }                                                                                                \
   }
 
@@ -300,11 +308,13 @@ void multiply_item() {
   if (is(format, F16)) {
     const uint eight = work_step * 4u * subgroup_lanes + lane_of_subgroup;
     [[unroll]] for (int r = 0; r < rows; ++r) {
-      sum[r] = add_eight(ring_unit[r].q[0], eight, units, sum[r]);
-      sum[r] = add_eight(ring_unit[r].q[1], eight + subgroup_lanes, units, sum[r]);
-      sum[r] = add_eight(ring_unit[r].q[2], eight + 2u * subgroup_lanes, units, sum[r]);
-      sum[r] = add_eight(ring_unit[r].q[3], eight + 3u * subgroup_lanes, units, sum[r]);
-      if (any_more) load_row(r);
+      if (r < used_rows) {
+        sum[r] = add_eight(ring_unit[r].q[0], eight, units, sum[r]);
+        sum[r] = add_eight(ring_unit[r].q[1], eight + subgroup_lanes, units, sum[r]);
+        sum[r] = add_eight(ring_unit[r].q[2], eight + 2u * subgroup_lanes, units, sum[r]);
+        sum[r] = add_eight(ring_unit[r].q[3], eight + 3u * subgroup_lanes, units, sum[r]);
+        if (any_more) load_row(r);
+      }
     }
   } else {
     ITEM_OF(Q4_0) ITEM_OF(Q4_1) ITEM_OF(Q5_0) ITEM_OF(Q5_1) ITEM_OF(Q8_0) ITEM_OF(Q4_K) ITEM_OF(Q5_K) ITEM_OF(Q6_K)

@@ -10,7 +10,7 @@ shared uint record[STAGE_WORDS];
 uint part_n(uint i) { return uint(i == 0u ? n0 : i == 1u ? n1 : n2); }
 int part_format(uint i) { return i == 0u ? format0 : i == 1u ? format1 : format2; }
 int stage_parts() { return format2 != 0 ? 3 : format1 != 0 ? 2 : 1; }
-uint tile_outputs() { return is_paired() ? uint(rows) / 2u : uint(rows); }
+uint tile_outputs() { return is_paired() ? 1u : uint(used_rows); }
 uint part_tiles(uint i) { return (part_n(i) + tile_outputs() - 1u) / tile_outputs(); }
 uint part_first_tile(uint i) { return i == 0u ? 0u : i == 1u ? part_tiles(0u) : part_tiles(0u) + part_tiles(1u); }
 uint stage_tiles() { return part_tiles(0u) + part_tiles(1u) + part_tiles(2u); }
