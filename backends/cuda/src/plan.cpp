@@ -226,7 +226,7 @@ void Instance::prepare(Places places) {
   capture();
 }
 
-/// Finds every kernel that runs may need, and captures steps of 1 to 8 rows; those of more are captured when they come again.
+/// Finds every kernel that runs may need, and captures steps of 1 to 8 rows and of as many as there can be; others are captured when they come again.
 void Instance::capture() {
   std::vector<std::int64_t> extents = bounds_;
   std::uint32_t step = 0;
@@ -252,10 +252,12 @@ void Instance::capture() {
     }
     if (extents.empty()) break;
   }
-  for (std::int64_t rows = 1; rows <= 8; ++rows) {
+  if (bounds_.empty()) return;
+  const std::int64_t most = *std::ranges::min_element(bounds_);  // a row for each sequence
+  for (std::int64_t rows = 1; rows <= most; ++rows) {
+    if (rows > 8 && rows != most) continue;
     std::ranges::fill(extents, rows);
-    if (!takes_graph(extents, plan_.schedule_for(extents))) break;
-    capture_step(extents);
+    if (takes_graph(extents, plan_.schedule_for(extents))) capture_step(extents);
   }
 }
 

@@ -198,11 +198,13 @@ class Fuser : Uses {
     step.extras = {operand.slot};
     const auto epsilon = static_cast<float>(node.attributes->real(QUERN_KEY_EPSILON)),
                offset = static_cast<float>(node.attributes->real(QUERN_KEY_WEIGHT_OFFSET));
+    const bool settles = mixes() && !batch_settled_;
+    batch_settled_ = batch_settled_ || settles;
     step.emit = [=, to = operand.slot, raw = takes_raw(), mixed = mixes()](const StepContext& context, Launcher& launcher) {
       const Tensor& t = context.tensor(x);
       if (raw && t.rows() == 1) return;  // its products do it
       const Norm16Params p{t.data, context.tensor(weight).data, context.extra(to), static_cast<int>(t.last()), half, epsilon, offset,
-                           columns_of(mixed, t.rows())};
+                           columns_of(mixed, t.rows()), settles ? 1 : 0};
       launcher.launch("wide", "norm16", {t.rows(), 1, 1}, 256, p);
     };
     schedule_.steps.push_back(std::move(step));
@@ -540,7 +542,8 @@ class Fuser : Uses {
     step.extras = {queries, buffer};
     const auto given = [&](std::uint32_t v) { return maker(root(v)) == none; };
     // As in decode.cpp: what no kernel of the run makes is there once a product has settled.
-    const bool early = alone && settled_ && given(what.table) && given(node.inputs[3]) && given(node.inputs[4]) && given(node.inputs[5]);
+    const bool all_given = given(what.table) && given(node.inputs[3]) && given(node.inputs[4]) && given(node.inputs[5]);
+    const bool early = alone && settled_ && all_given, batch_early = batch_settled_ && all_given;
     if (store) step.writes = node.outputs;
     std::uint32_t to = none;
     if (out != nullptr) {
@@ -583,6 +586,7 @@ class Fuser : Uses {
         p.y = y;
         p.y_dtype = static_cast<int>(y_dtype);
         p.y_columns = to == none ? 0 : columns_of(mixed, m);
+        p.early = batch_early ? 1 : 0;
         launch_attention_batch(p, launcher);
         return;
       }
@@ -649,6 +653,7 @@ class Fuser : Uses {
   const CardFacts* card_;
   bool floats_ = false;   // no product has quantised weights
   bool settled_ = false;  // a product of one row that settles (MixedParams) was emitted
+  bool batch_settled_ = false;  // the same of more rows: a norm
   std::uint32_t symbol_ = none, workspace_ = 0;
   std::vector<bool> done_, norms_;
   std::map<Key, Operand> operands_;

@@ -4,6 +4,7 @@
 //   grid     (kv heads x groups of G query heads, rows): enough blocks to fill the card, so keys are not split
 //   warps    each takes every so many-th tile of 8 or 16 keys, by bulk copies with STAGES under way, with a softmax of its own; they meet at
 //            the end
+//   early    what does not come from the step's products is asked for before the wait for the kernel before
 //   new keys those of the step's own rows are made here from the product, not read from the cache: another block may be writing them
 //   lanes    d / 8 lanes share a key, each 8 elements of it
 #include "attention_batch.hpp"
@@ -99,27 +100,17 @@ template <int F, int D, int G> DEV void attend(const AttentionBatchParams& p, ch
     fence_barriers();
   }
   __syncwarp();
-  wait_for_inputs();
+  start_next();
+  if (!p.early) wait_previous();
   const int per_kv = p.heads / p.k.kv_heads, groups = (per_kv + G - 1) / G, kv_head = blockIdx.x / groups, group = blockIdx.x % groups, t = blockIdx.y;
   const int first_head = kv_head * per_kv + group * G, heads = min((int)G, per_kv - group * G);
   const int e = lane % LANES * 8, of = lane / LANES;  // this lane's elements, and its key of those at once
-  // All that needs no other load, at once: where rows stand, a thread's eight elements of queries, and the row's own key and value.
   int positions[MOST_ROWS / 32], slots[MOST_ROWS / 32];
 #pragma unroll
   for (int i = 0; i < MOST_ROWS / 32; ++i) {
     const int r = i * 32 + lane;
     positions[i] = r < p.rows ? __ldcg(at<const int>(p.k.position) + r) : -1;
     slots[i] = r < p.rows ? __ldcg(at<const int>(p.k.row_slot) + r) : -1;
-  }
-  const int turned_head = threadIdx.x / LANES;
-  Raw q_raw, k_raw;
-  float own_value[8];
-  const i64 kv_element = (i64)kv_head * D, q_element = (i64)(first_head + turned_head) * D;
-  if (turned_head < heads) q_raw = load_raw(p, at<const float>(p.q) + t * p.row + q_element, p.bias_q ? at<const float>(p.bias_q) + q_element : nullptr, e);
-  const bool has_own = warp == warps - 1;
-  if (has_own) {
-    k_raw = load_raw(p, at<const float>(p.keys) + t * p.row + kv_element, p.bias_k ? at<const float>(p.bias_k) + kv_element : nullptr, e);
-    load_eight(at<const float>(p.values) + t * p.row + kv_element, p.bias_v ? at<const float>(p.bias_v) + kv_element : nullptr, e, own_value);
   }
   const int position = __shfl_sync(~0u, t < 32 ? positions[0] : positions[1], t & 31), sequence = __shfl_sync(~0u, t < 32 ? slots[0] : slots[1], t & 31);
   const bool known = position >= 0 && sequence >= 0 && sequence < p.k.sequences;
@@ -165,6 +156,18 @@ template <int F, int D, int G> DEV void attend(const AttentionBatchParams& p, ch
     for (int i = 0; i < STAGES; ++i)
       if (warp + i * warps < tiles) ask(warp + i * warps, i);
 
+  // A thread's eight elements of queries, and the row's own key and value.
+  if (p.early) wait_previous();
+  const int turned_head = threadIdx.x / LANES;
+  Raw q_raw, k_raw;
+  float own_value[8];
+  const i64 kv_element = (i64)kv_head * D, q_element = (i64)(first_head + turned_head) * D;
+  if (turned_head < heads) q_raw = load_raw(p, at<const float>(p.q) + t * p.row + q_element, p.bias_q ? at<const float>(p.bias_q) + q_element : nullptr, e);
+  const bool has_own = warp == warps - 1;
+  if (has_own) {
+    k_raw = load_raw(p, at<const float>(p.keys) + t * p.row + kv_element, p.bias_k ? at<const float>(p.bias_k) + kv_element : nullptr, e);
+    load_eight(at<const float>(p.values) + t * p.row + kv_element, p.bias_v ? at<const float>(p.bias_v) + kv_element : nullptr, e, own_value);
+  }
   if (turned_head < heads) {
     float v[8];
     turn_eight(p, q_raw, turn, e, v);

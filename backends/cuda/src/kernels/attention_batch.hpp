@@ -16,6 +16,7 @@ struct AttentionBatchParams {
   Address y;
   int y_dtype, y_columns;  // as of AttentionParams
   Address faults;
+  int early;  // 1: positions, slots, tables and what older steps wrote to the cache are there before the kernel before has ended
 };
 
 }  // namespace quern::cuda

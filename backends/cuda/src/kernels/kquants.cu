@@ -266,12 +266,44 @@ template <int NT> DEV void block_products(const Ring<Q6_K>&, const Rows& rows, i
   }
 }
 
-/// Where things are in shared memory: two chunks of activations, their barriers, the rings of the warps.
+/// Where things are in shared memory: two chunks of activations, barriers, the rings of the warps, their tail.
 struct Shared {
   int block, chunk;  // bytes of activations
+  DEV char* tail(const MixedParams& p, char* memory) const { return ring(p, memory, blockDim.x >> 5); }
   DEV explicit Shared(const MixedParams& p) : block(p.columns * OPERAND_PITCH), chunk(p.ways * p.span * block) {}
   DEV char* ring(const MixedParams& p, char* memory, int warp) const { return memory + 2 * chunk + 128 + warp * p.ring; }
 };
+
+/// Part and first row of a tile of this block.
+struct Tile {
+  int part = 0, first;
+  DEV Tile(const MixedParams& p, int tile) {
+    int index = tile * (int)gridDim.x + (int)blockIdx.x;
+    if (!p.glu)
+      while (part < p.parts - 1 && index >= (p.part[part].rows + 15) / 16) index -= (p.part[part++].rows + 15) / 16;
+    first = index * (p.glu ? 8 : 16);
+  }
+};
+
+/// What a lane adds to its sums of a tile and of eight columns from `left` on. In the tail: four words of each lane of each warp, asked for before
+/// the products, for the warp's first unit.
+struct Residual {
+  enum { BYTES = 4 * 128 };
+  int column, output, row;  // the first of two, and of two 8 apart; elements from column to column
+  DEV Residual(const MixedParams& p, int first, int left)
+      : column(left + 2 * ((int)threadIdx.x & 3)), output(first + row_of(((int)threadIdx.x & 31) >> 2)), row(p.part[0].row) {}
+  DEV bool there(const MixedParams& p, int i) const { return column + (i & 1) < p.t && output + (i >> 1) * 8 < p.part[0].rows; }
+  DEV const float* at_sum(const MixedParams& p, int i) const { return at<const float>(p.residual) + (i64)(column + (i & 1)) * row + output + (i >> 1) * 8; }
+};
+DEV u32 residual_words(const MixedParams& p, char* memory) { return smem(Shared(p).tail(p, memory)) + (threadIdx.x >> 5) * Residual::BYTES + (threadIdx.x & 31) * 4; }
+template <int NT> DEV void ask_residual(const MixedParams& p, char* memory) {
+  const int warp = threadIdx.x >> 5;
+  if (warp >= p.tiles * NT) return;
+  const Residual unit(p, Tile(p, warp / NT).first, warp % NT * 8);
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+    if (unit.there(p, i)) copy_4(residual_words(p, memory) + i * 128, reinterpret_cast<const char*>(unit.at_sum(p, i)));
+}
 
 /// All blocks of 256 of a warp, if there are `some`: a chunk has `span` of them for each.
 template <int F, int NT> DEV void all_products(const MixedParams& p, const Rows& rows, bool some, char* memory, float (*tot)[4]) {
@@ -301,6 +333,7 @@ template <int F, int NT> DEV void all_products(const MixedParams& p, const Rows&
   __syncthreads();
   if (threadIdx.x == 0)
     for (int chunk = 0; chunk < min(chunks, 2); ++chunk) ask(chunk);
+  if (p.residual) ask_residual<NT>(p, memory);
   int s = 0, j = 0;
 #pragma unroll 1
   for (int chunk = 0; chunk < chunks; ++chunk) {
@@ -320,18 +353,9 @@ template <int F, int NT> DEV void all_products(const MixedParams& p, const Rows&
     __syncthreads();
     if (threadIdx.x == 0) ask(chunk + 2);
   }
+  commit_copies();
+  wait_copies<0>();
 }
-
-/// Part and first row of a tile of this block.
-struct Tile {
-  int part = 0, first;
-  DEV Tile(const MixedParams& p, int tile) {
-    int index = tile * (int)gridDim.x + (int)blockIdx.x;
-    if (!p.glu)
-      while (part < p.parts - 1 && index >= (p.part[part].rows + 15) / 16) index -= (p.part[part++].rows + 15) / 16;
-    first = index * (p.glu ? 8 : 16);
-  }
-};
 
 template <int NT> DEV void kquants(const MixedParams& p, char* memory) {
   start_next();
@@ -362,7 +386,16 @@ template <int NT> DEV void kquants(const MixedParams& p, char* memory) {
       sum[0] += v.x, sum[1] += v.y, sum[2] += v.z, sum[3] += v.w;
     }
     const Tile tile(p, index);
-    store_tile(p, tile.part, tile.first, row_of(lane >> 2), n * 8, sum);
+    if (!p.residual) {
+      store_tile(p, tile.part, tile.first, row_of(lane >> 2), n * 8, sum);
+      continue;
+    }
+    const Residual of(p, tile.first, n * 8);
+    float residual[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      residual[i] = !of.there(p, i) ? 0.0f : unit == warp ? __uint_as_float(load_4(residual_words(p, memory) + i * 128)) : __ldcg(of.at_sum(p, i));
+    store_tile(p, 0, tile.first, row_of(lane >> 2), n * 8, sum, residual);
   }
 }
 #define KQUANTS(NT) \

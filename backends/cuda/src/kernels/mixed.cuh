@@ -11,8 +11,8 @@ DEV void multiply_half(float* c, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1)
 }
 
 /// Stores a lane's sums of a tile that begins at row `first` of a part: rows `row` and `row` + 8 (under glu that row of gate and of up), columns
-/// `left` + 2 t and the next.
-DEV void store_tile(const MixedParams& p, int part, int first, int row, int left, const float* sum) {
+/// `left` + 2 t and the next. `residual`: what is to be added, where it is there already.
+DEV void store_tile(const MixedParams& p, int part, int first, int row, int left, const float* sum, const float* residual = nullptr) {
   const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
   const MixedPart& q = p.part[part];
   const int last = q.rows - 1;
@@ -35,7 +35,8 @@ DEV void store_tile(const MixedParams& p, int part, int first, int row, int left
     if (column >= p.t || output > last) continue;
     float y = sum[i] * p.alpha;
     if (q.bias) y += at<const float>(q.bias)[output];
-    if (p.residual) y += at<const float>(p.residual)[(i64)column * q.row + output];
+    if (residual) y += residual[i];
+    else if (p.residual) y += at<const float>(p.residual)[(i64)column * q.row + output];
     at<float>(q.y)[(i64)column * q.row + output] = y;
   }
 }

@@ -186,6 +186,7 @@ struct Norm16Params {
   int h, half;  // half: y is f16, else bf16
   float epsilon, offset;
   int columns;  // y is an operand of so many (operand.cuh); 0: rows
+  int settles;  // 1: the next kernel starts only when all before this one are done
 };
 struct To16Params {
   Address x, y;

@@ -32,14 +32,16 @@ void launch_kquants(MixedParams& p, Launcher& launcher) {
   // A tile has as many warps as there is room for, if each has less to do by them.
   const std::int64_t all = launcher.gpu().facts().shared_limit, limit = (halves ? (all - reserved) / 2 : all) - extra;
   const std::int64_t column_bytes = std::int64_t{p.columns} * operand_pitch;
+  // The tail: of a residual what a warp adds when it stores its first eight columns of a tile.
+  const std::int64_t tail = p.residual != 0 ? std::int64_t{p.tiles} * columns / 8 * 512 : 0;
   std::int64_t ways = std::clamp<std::int64_t>(warps / p.tiles, 1, blocks);
-  while (ways > 1 && ways * (p.tiles * ring_bytes + 2 * column_bytes) > limit) --ways;
+  while (ways > 1 && ways * (p.tiles * ring_bytes + 2 * column_bytes) + tail > limit) --ways;
   const std::int64_t rounds = (blocks + ways - 1) / ways;
   ways = (blocks + rounds - 1) / rounds;
-  const std::int64_t left = limit - p.tiles * ways * ring_bytes;
+  const std::int64_t left = limit - p.tiles * ways * ring_bytes - tail;
   p.ways = static_cast<int>(ways);
   p.span = static_cast<int>(std::clamp<std::int64_t>(left / (2 * ways * column_bytes), 1, std::min(target_span, rounds)));
-  const auto shared = static_cast<unsigned>(2 * ways * p.span * column_bytes + extra + p.tiles * ways * ring_bytes);
+  const auto shared = static_cast<unsigned>(2 * ways * p.span * column_bytes + extra + p.tiles * ways * ring_bytes + tail);
   static constexpr const char* names[] = {"kquants_8", "kquants_16", "kquants_32"};
   launcher.launch("kquants", names[columns / 16], {grid, 1, 1}, static_cast<unsigned>(32 * p.tiles * ways), p, shared);
 }
