@@ -129,6 +129,7 @@ struct TilesParams {
   GemvParams g;         // rounds is not read
   struct Pieces {       // of a part's blocks: `elements` each, in `count` planes, and the distance of rows in a stage
     int elements, count, bytes[4], pitch[4], base[4];  // base: where a piece's rows start in a stage
+    int half[4];        // of stream.cu under glu: and how far behind them those of up
   } pieces[3];
   int subtiles;         // 16 rows each, that a block works on one after another, or that give 32 outputs to quantise; of stream_1 all there are
   int groups;           // of stream_quantise_1: so many times
@@ -139,7 +140,7 @@ struct TilesParams {
   Address raw, raw_weight;  // raw_weight: f32 factor [k] before quantising, or 0
   float raw_offset;         // added to it
   int raw_norm;             // 1: results are those of raw divided by its root mean square, see g.x.epsilon
-  int whole;                // 1: a stage is 16 whole rows without gaps, one copy a piece (two under glu)
+  int rows;                 // 16, 8, 4 or 2: a stage is so many whole rows without gaps, one copy a piece (two under glu), `chunks` of them a tile
   int settles;              // 1: the next kernel starts only when all before this one are done
 };
 /// The same of one row for rings.cu: weights of f16 and bf16 take f32 activations, others int8 ones.

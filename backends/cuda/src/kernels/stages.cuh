@@ -46,17 +46,17 @@ DEV void ask(const TilesParams& p, int part, int first, int chunk, char* stage, 
   }
 }
 
-/// The same of 16 whole rows: a lane asks for a piece, or under glu for a piece of gate's or of up's 8 rows.
+/// The same of p.rows whole rows, from row `first` of a part on: a lane asks for a piece, or under glu for a piece of gate's or of up's half.
 DEV void ask_whole(const TilesParams& p, int part, int first, char* stage, u64* barrier) {
   const int lane = threadIdx.x & 31, piece = lane >> 1, half = lane & 1;
   const TilesParams::Pieces& q = p.pieces[part];
-  const int of = p.g.glu && half ? 1 : part, rows = p.g.glu ? 8 : half ? 0 : ROWS;
+  const int of = p.g.glu && half ? 1 : part, rows = p.g.glu ? p.rows / 2 : half ? 0 : p.rows;
   const int there = piece < q.count ? max(0, min(rows, p.g.part[of].rows - first)) : 0;
-  const u32 bytes = there ? ((u32)there * q.pitch[piece] + 15) & ~15u : 0;
+  const i64 from = (i64)first * q.pitch[piece & 3], start = from & ~15ll;
+  const u32 bytes = there ? ((u32)(from - start) + (u32)there * q.pitch[piece] + 15) & ~15u : 0;
   barrier_expect(barrier, bytes);
   if (bytes)
-    bulk_copy_once(stage + q.base[piece] + half * 8 * q.pitch[piece], at<const char>(p.g.part[of].w.plane[piece]) + (i64)first * q.pitch[piece], bytes,
-                   barrier);
+    bulk_copy_once(stage + q.base[piece] + half * q.half[piece], at<const char>(p.g.part[of].w.plane[piece]) + start, bytes, barrier);
 }
 
 /// All threads of the block; `count` stages.
@@ -76,16 +76,18 @@ DEV void init_stages(int count, u64* full, u64* empty) {
 DEV void ask_all(const TilesParams& p, int first_tile, int tiles, int run, int apart, char* stages, u64* full, u64* empty) {
   if ((threadIdx.x & 31) < ROWS)
     for (int step = 0; step < tiles * p.chunks; ++step) {
-      const int slot = step % p.stages, turn = step / p.stages;
+      const int slot = step % p.stages, turn = step / p.stages, chunk = step % p.chunks;
       if (turn > 0) barrier_wait(&empty[slot], (u32)(turn - 1) & 1u);
       int first;
       const int part = part_of(p.g, first_tile + step / p.chunks / run * apart + step / p.chunks % run, first);
-      if (p.whole) ask_whole(p, part, first, stages + slot * p.stage_bytes, &full[slot]);
-      else ask(p, part, first, step % p.chunks, stages + slot * p.stage_bytes, &full[slot]);
+      if (p.rows) ask_whole(p, part, first + chunk * (p.g.glu ? p.rows / 2 : p.rows), stages + slot * p.stage_bytes, &full[slot]);
+      else ask(p, part, first, chunk, stages + slot * p.stage_bytes, &full[slot]);
     }
   wait_previous();
 }
 
 /// The warps that compute, all of them: so many threads.
 template <int COUNT> DEV void meet() { asm volatile("bar.sync 1, %0;" ::"n"(COUNT) : "memory"); }
+/// The same of one of the block's other barriers.
+DEV void meet_at(int barrier, int count) { asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(count) : "memory"); }
 #endif

@@ -4,8 +4,8 @@
 //            one of gate and one of up). One block fills a multiprocessor, also where there are no more blocks than these
 //   input    int8 activations that a kernel made, or f32 that every block quantises itself (most_raw at most): then outputs need not meet in
 //            blocks of 32, so that tiles spread over all multiprocessors
-//   memory   as tiles.cu: stages of 16 rows x a chunk of k, filled by bulk copies, the first before the kernel before has ended. Warps
-//            meet at the barriers of stages alone
+//   memory   stages of 16 whole rows, or 8, 4 or 2 where they are long: warps then share a row, and meet to add their sums. One bulk copy a
+//            piece of a stage, the first before the kernel before has ended: the multiprocessor takes 60 cycles for each, whatever its length
 //   lanes    those of dot.cuh: 64 weights of a K format or a block of 32; one read of the activations serves both rows
 //   banks    chunk t (16 bytes) of the activations lies at t ^ bit 3 of t ^ 6 x bit 4 of t: lanes 16, 32 or 64 elements apart share none
 //   why not  the matrix units: with one row of activations seven of eight sums are thrown away and still scaled: 4 instructions a weight
@@ -19,52 +19,53 @@ enum { TEAMS = 2, TEAM = (WARPS + 1) * 32, COMPUTING = TEAMS * THREADS, RAW_TURN
 
 struct StreamShared {
   u64 full[TEAMS][4], empty[TEAMS][4];
-  float made[2][32];  // of even and odd groups: one barrier a group keeps them apart
+  float sums[2][TEAMS][2][ROWS][WARPS];  // of even and odd turns, a team's tiles: each row, in the parts of the warps that share it
   float partial[TEAMS * WARPS];  // each warp's part of the sum of squares
+  float factor[TEAMS * (WARPS + 1)];  // of each warp's results: registers are scarce
 };
 
 DEV int swizzled(int t) { return (t ^ (t >> 3 & 1) ^ (t >> 4 & 1) * 6) * 16; }
 
-/// Where a lane's items of a row are in a stage. `block` is the row's first block of the chunk, counted in the matrix: rows of pieces
-/// that are no sixteens start in the sixteen of their first byte.
-template <int F> DEV Place staged(const TilesParams::Pieces& q, const char* stage, int own, u32 block) {
+/// Where a lane's items of a row are in a stage: of row `own`, under glu of gate or of up. `block` is the first block of the stage's rows,
+/// counted in the matrix: pieces that are no sixteens start in the sixteen of their first byte.
+template <int F> DEV Place staged(const TilesParams::Pieces& q, const char* stage, int own, bool up, u32 block) {
   typedef Item<F> S;
   const int lane = threadIdx.x & 31, c = lane & 3, b = S::k ? lane >> 2 : lane;
-  const char* first = stage + own * q.pitch[0];
+  const auto piece = [&](int i) { return stage + q.base[i] + own * q.pitch[i] + (up ? q.half[i] : 0); };
   Place l;
   if (F == Q4_K || F == Q5_K) {
+    const char* first = piece(0);
     l.scales = first + b * S::scales;
     l.codes = first + (F == Q4_K ? 16 : 48) + b * S::codes + c * 32;
     if (F == Q5_K) l.high = first + 16 + b * S::high;
     return l;
   }
-  l.scales = first + (block * S::scales & 15) + b * S::scales;
-  l.codes = stage + q.base[1] + own * q.pitch[1] + b * S::codes + (S::k ? c * 32 : 0);
+  l.scales = piece(0) + (block * S::scales & 15) + b * S::scales;
+  l.codes = piece(1) + b * S::codes + (S::k ? c * 32 : 0);
   if (F == Q6_K) {
-    l.high = stage + q.base[2] + own * q.pitch[2] + b * S::high + c / 2 * 32;
-    l.sub = stage + q.base[3] + own * q.pitch[3] + b * 16 + c / 2 * 8 + (c & 1) * 2;
+    l.high = piece(2) + b * S::high + c / 2 * 32;
+    l.sub = piece(3) + b * 16 + c / 2 * 8 + (c & 1) * 2;
   }
-  if (F == Q5_0 || F == Q5_1) l.high = stage + q.base[2] + own * q.pitch[2] + (block * 4 & 15) + b * S::high;
+  if (F == Q5_0 || F == Q5_1) l.high = piece(2) + (block * 4 & 15) + b * S::high;
   return l;
 }
 
-/// Adds a chunk's dot products of rows r and r2 of a stage, which are rows `row` and `row2` of their matrices.
+/// Adds the dot products of two rows of a stage whose first row is `row` of its matrix: the warp's turns `share`, `share` + `shares` and so on.
 template <int F>
-DEV void stage_dots(const TilesParams& p, const TilesParams::Pieces& q, int chunk, int r, int r2, u32 row, u32 row2, const char* stage,
+DEV void stage_dots(const TilesParams& p, const TilesParams::Pieces& q, int share, int shares, int r, u32 row, const char* stage,
                     const char* codes, const char* meta, float (*acc)[1]) {
   typedef Item<F> S;
   const int lane = threadIdx.x & 31, c = lane & 3;
-  const int chunk_units = p.chunk / (S::k ? 256 : 32), all = p.g.k / (S::k ? 256 : 32), unit0 = chunk * chunk_units;
-  const int items = min(chunk_units, all - unit0) * (S::k ? 4 : 1);
-  const Place place[2] = {staged<F>(q, stage, r, p.whole ? 0 : row * all + unit0), staged<F>(q, stage, r2, p.whole ? 0 : row2 * all + unit0)};
+  const int all = p.g.k / (S::k ? 256 : 32), items = all * (S::k ? 4 : 1);
+  const Place place[2] = {staged<F>(q, stage, r, false, row * all), staged<F>(q, stage, p.g.glu ? r : r + 1, p.g.glu != 0, row * all)};
   const int element = !S::k ? lane * 32 : (lane >> 2) * 256 + (F == Q6_K ? c / 2 * 128 + (c & 1) * 32 : c * 64);
-  const int t = unit0 * (S::k ? 16 : 2) + element / 16, apart = F == Q6_K ? 4 : 2;
+  const int t = element / 16, apart = F == Q6_K ? 4 : 2;
   // A turn of the warp is 64 or 128 chunks on: that changes no bit that decides the order of banks.
   const char *q0 = codes + swizzled(t), *q1 = codes + swizzled(t + 1), *q2 = codes + swizzled(t + apart),
              *q3 = codes + swizzled(t + apart + 1);
   const char* m = meta + t / 2 * 8;
 #pragma unroll 1
-  for (int s = 0, item = lane; item < items; ++s, item += 32) {
+  for (int s = share, item = lane + 32 * share; item < items; s += shares, item += 32 * shares) {
     const int on = s * 32 * S::elements;
     Input x[1];
     x[0].q[0] = *reinterpret_cast<const uint4*>(q0 + on);
@@ -156,8 +157,20 @@ DEV void take_input(const TilesParams& p, StreamShared& s, char* codes, char* me
   if (lane == 0) s.partial[thread >> 5] = squares;
 }
 
+/// What is added to an output: bias and residual.
+DEV float addend_of(const GemvParams& g, const GemvPart& q, int output) {
+  const float bias = q.bias ? at<const float>(q.bias)[output] : 0.0f;
+  return g.residual ? bias + at<const float>(g.residual)[output] : bias;
+}
+DEV float shared_sum(const float* parts, int count) {
+  float v = parts[0];
+  for (int i = 1; i < count; ++i) v += parts[i];
+  return v;
+}
+
 /// 32 outputs of a block at a time, which are quantised for the next product; or tiles of 16 rows, spread over all teams of the grid.
-template <bool QUANTISES> DEV void stream(const TilesParams& p, char* memory) {
+/// SHARES: several warps may have a row between them, p.rows is any; else it is 16.
+template <bool QUANTISES, bool SHARES> DEV void stream(const TilesParams& p, char* memory) {
   StreamShared& s = *reinterpret_cast<StreamShared*>(memory);
   const GemvParams& g = p.g;
   const int team = threadIdx.x / TEAM, warp = threadIdx.x % TEAM >> 5, lane = threadIdx.x & 31, thread = (team * WARPS + warp) * 32 + lane;
@@ -165,15 +178,19 @@ template <bool QUANTISES> DEV void stream(const TilesParams& p, char* memory) {
   char* meta = codes + (g.k + 127) / 128 * 128;
   char* stages = memory + p.stage_offset + team * p.stages * p.stage_bytes;
   // Blocks go through memory side by side, and share parts of dear formats. Spread, a team takes one tile of a turn.
-  const int tiles = QUANTISES ? p.subtiles / TEAMS : 1;
+  const int tiles = QUANTISES ? p.subtiles >> 1 : 1;  // of each team
   const int first_tile = QUANTISES ? blockIdx.x * p.subtiles + team * tiles : blockIdx.x + team * gridDim.x;
   const int apart = gridDim.x * (QUANTISES ? p.subtiles : TEAMS);
-  const int end = QUANTISES ? first_tile + p.groups * apart : p.subtiles;
   u64 *full = s.full[team], *empty = s.empty[team];
   if (!p.settles) start_next();
   init_stages(TEAMS * 4, s.full[0], s.empty[0]);
-  if (warp == WARPS) return ask_all(p, first_tile, max(0, (end - first_tile + apart - 1) / apart) * tiles, tiles, apart, stages, full, empty);
-  const int r = g.glu ? warp : 2 * warp, r2 = g.glu ? warp + 8 : 2 * warp + 1;
+  if (warp == WARPS) {
+    const int turns = QUANTISES ? p.groups : max(0, (p.subtiles - first_tile + apart - 1) / apart);
+    return ask_all(p, first_tile, turns * tiles, tiles, apart, stages, full, empty);
+  }
+  // So many warps share a pair of rows as a tile has stages: the turns of the row go round among them.
+  const int rows = SHARES ? p.rows : ROWS, shares = SHARES ? p.chunks : 1, pair = warp & (rows / 2 - 1);
+  const int r = g.glu ? pair : 2 * pair, outputs = g.glu ? rows / 2 : rows;
   float acc[2][1] = {};
   int slot = 0;
   u32 parity = 0;
@@ -183,25 +200,30 @@ template <bool QUANTISES> DEV void stream(const TilesParams& p, char* memory) {
 #pragma unroll
   for (int i = 0; i < TEAMS * WARPS; ++i) square_sum += s.partial[i];
   const bool normalises = p.raw ? p.raw_norm != 0 : g.x.sums != 0;
-  const float factor = normalises ? 1.0f / sqrtf(square_sum / (float)g.k + g.x.epsilon) : 1.0f;
+  const float own_factor = normalises ? 1.0f / sqrtf(square_sum / (float)g.k + g.x.epsilon) : 1.0f;
+  if (SHARES && lane == 0) s.factor[threadIdx.x >> 5] = own_factor;
+  __syncwarp();
+  const auto factor = [&] { return SHARES ? s.factor[threadIdx.x >> 5] : own_factor; };
+  // Two buffers of sums: a warp comes to the next turn's end when all have left this one's.
 #pragma unroll 1
-  for (int from = first_tile; from < end; from += apart) {
-    const int odd = from / apart & 1;  // where QUANTISES
+  for (int from = first_tile, turn = 0; QUANTISES ? turn < p.groups : from < p.subtiles; from += apart, ++turn) {
+    const int odd = turn & 1;
 #pragma unroll 1
     for (int tile = 0; tile < tiles; ++tile) {
       int first;
       const int part = part_of(g, from + tile, first);
       const GemvPart& q = g.part[part];
-      const int output = first + r + (g.glu ? 0 : lane), last = q.rows - 1;
-      const u32 row = min(first + r, last), row2 = min(first + (g.glu ? r : r2), last);
-      const bool makes = lane <= (g.glu ? 0 : 1) && output < q.rows;
-      float addend = 0.0f;
-      if (makes && q.bias) addend = at<const float>(q.bias)[output];
-      if (makes && g.residual) addend += at<const float>(g.residual)[output];
+      // The lane that makes an output: of rows of one warp there, else one of the team's first warp.
+      const int output = first + (shares == 1 ? r + (g.glu ? 0 : lane) : lane);
+      const bool makes =
+          !QUANTISES && output < q.rows && (shares == 1 ? lane <= (g.glu ? 0 : 1) : warp == 0 && lane < (g.glu ? ROWS / 2 : ROWS));
+      float addend = makes ? addend_of(g, q, output) : 0.0f, a = 0.0f, b = 0.0f;
 #pragma unroll 1
-      for (int chunk = 0; chunk < p.chunks; ++chunk) {
+      for (int chunk = 0; chunk < shares; ++chunk) {
+        const int share = ((warp >> __popc(rows / 2 - 1)) + chunk) & (shares - 1);
+        const u32 row = first + chunk * outputs;
         barrier_wait(&full[slot], parity);
-#define DOTS(F) stage_dots<F>(p, p.pieces[part], chunk, r, r2, row, row2, stages + slot * p.stage_bytes, codes, meta, acc)
+#define DOTS(F) stage_dots<F>(p, p.pieces[part], share, shares, r, row, stages + slot * p.stage_bytes, codes, meta, acc)
         FOR_FORMAT(q.w.dtype, DOTS)
         __syncwarp();
         if (lane == 0) barrier_arrive(&empty[slot]);
@@ -209,19 +231,41 @@ template <bool QUANTISES> DEV void stream(const TilesParams& p, char* memory) {
           slot = 0;
           parity ^= 1;
         }
+        a = warp_sum(acc[0][0]);
+        b = warp_sum(acc[1][0]);
+        acc[0][0] = acc[1][0] = 0.0f;
+        if ((QUANTISES || shares > 1) && lane == 0) {
+          float(*sums)[WARPS] = s.sums[odd][team][tile] + chunk * outputs + r;
+          sums[0][share] = a;
+          sums[g.glu ? ROWS / 2 : 1][share] = b;
+        }
       }
-      const float a = warp_sum(acc[0][0]) * factor, b = warp_sum(acc[1][0]) * factor;
-      acc[0][0] = acc[1][0] = 0.0f;
+      if (QUANTISES) continue;
+      if (shares > 1) {
+        meet_at(2 + team, THREADS);
+        if (makes) {
+          a = shared_sum(s.sums[odd][team][0][lane], shares);
+          b = g.glu ? shared_sum(s.sums[odd][team][0][lane + ROWS / 2], shares) : a;
+        }
+      }
       if (!makes) continue;
-      const float y = (g.glu ? SILU(a) * b : lane == 0 ? a : b) + addend;
-      if (QUANTISES) s.made[odd][output % 32] = y;
+      a *= factor();
+      b *= factor();
+      const float y = (g.glu ? SILU(a) * b : lane == 0 || shares > 1 ? a : b) + addend;
       if (q.y) at<float>(q.y)[output] = y;
     }
     if (!QUANTISES) continue;
     meet<COMPUTING>();
-    const int out_group = from / p.subtiles;
-    if (thread >= 32 || out_group >= g.part[0].rows / 32) continue;
-    const float v = s.made[odd][lane], weight = g.out_weight ? at<const float>(g.out_weight)[out_group * 32 + lane] + g.out_offset : 1.0f;
+    const int out_group = from >> (g.glu ? 2 : 1), output = out_group * 32 + lane;
+    if (threadIdx.x >= 32 || out_group >= g.part[0].rows / 32) continue;
+    // The group's outputs are those of its tiles, 16 or, under glu, 8 each.
+    float(*sums)[WARPS] = g.glu ? s.sums[odd][lane >> 4][lane >> 3 & 1] + (lane & 7) : s.sums[odd][lane >> 4][0] + (lane & 15);
+    const float a = shared_sum(sums[0], shares) * factor();
+    float v = a;
+    if (g.glu) v = SILU(a) * (shared_sum(sums[ROWS / 2], shares) * factor());
+    v += addend_of(g, g.part[0], output);
+    if (g.part[0].y) at<float>(g.part[0].y)[output] = v;
+    const float weight = g.out_weight ? at<const float>(g.out_weight)[output] + g.out_offset : 1.0f;
     quantise32(v * weight, g.out, out_group, lane);
     if (g.out.sums) {
       const float squares = warp_sum(v * v);
@@ -234,12 +278,18 @@ template <bool QUANTISES> DEV void stream(const TilesParams& p, char* memory) {
 extern "C" __global__ void __launch_bounds__(576, 1) stream_1(const __grid_constant__ TilesParams p) {
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) char memory[];
-  stream<false>(p, memory);
+  stream<false, true>(p, memory);
+#endif
+}
+extern "C" __global__ void __launch_bounds__(576, 1) stream_short_1(const __grid_constant__ TilesParams p) {
+#if __CUDA_ARCH__ >= 900
+  extern __shared__ __align__(128) char memory[];
+  stream<false, false>(p, memory);
 #endif
 }
 extern "C" __global__ void __launch_bounds__(576, 1) stream_quantise_1(const __grid_constant__ TilesParams p) {
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) char memory[];
-  stream<true>(p, memory);
+  stream<true, true>(p, memory);
 #endif
 }

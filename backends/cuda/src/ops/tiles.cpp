@@ -46,6 +46,18 @@ std::int64_t stage_bytes(int dtype, std::int64_t k) {
   return bytes;
 }
 
+/// Bytes of `count` whole rows in a stage of stream.cu without gaps, under glu half of them of gate and half of up: see TilesParams.
+std::int64_t half_bytes(std::int64_t piece, std::int64_t count) {
+  const std::int64_t bytes = count * piece;
+  return (bytes + 15) / 16 * 16 + (bytes % 16 != 0 ? 16 : 0);  // they start in the sixteen of their first byte
+}
+std::int64_t whole_bytes(int dtype, std::int64_t k, std::int64_t count, bool glu) {
+  const Layout layout = layout_of(dtype);
+  std::int64_t bytes = 0;
+  for (const int piece : layout.bytes) bytes += glu ? 2 * half_bytes(k / layout.k * piece, count / 2) : half_bytes(k / layout.k * piece, count);
+  return bytes;
+}
+
 std::int64_t activation_bytes_of(std::int64_t k, std::int64_t t, bool floats) {
   return (t * ((floats ? pitch_of(2 * k, 64, false) : pitch_of(k, 32, false)) + k / 4 + 16) + 127) / 128 * 128;
 }
@@ -85,7 +97,24 @@ bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher, const
   const bool floats = g.x.dtype != 0;
   if (fixed_bytes + activation_bytes_of(g.k, floats ? g.t : most_gemv_rows, floats) + 2 * stage > limit) return false;
   const std::int64_t fixed = fixed_bytes + activation_bytes_of(g.k, g.t, floats);
-  const bool stream = g.t == 1 && !floats && !invariant;  // fewer instructions for one row, sums in another order
+  bool stream = g.t == 1 && !floats && !invariant;  // fewer instructions for one row, sums in another order
+  if (stream) {  // as many rows in a stage as keep it small
+    const auto bytes = [&](std::int64_t n) {
+      std::int64_t most = 0;
+      for (int i = 0; i < g.parts; ++i) most = std::max(most, whole_bytes(g.part[i].w.dtype, g.k, n, g.glu != 0));
+      return (most + 127) / 128 * 128;
+    };
+    p.rows = rows;
+    while (p.rows > 2 && bytes(p.rows) > stage_target) p.rows /= 2;
+    stream = fixed + 2 * bytes(p.rows) <= limit;
+    if (stream) {
+      stage = bytes(p.rows);
+      p.chunks = rows / p.rows;
+    } else {
+      p.rows = 0;
+    }
+  }
+  if (raw.x != 0 && !stream) return false;
   std::int64_t grid = 0;
   if (g.out.codes != 0 && g.part[0].rows % 32 != 0) return false;
   if (stream) {  // two teams, each with its stages; one block a multiprocessor, in one wave
@@ -94,7 +123,6 @@ bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher, const
     p.raw_offset = raw.offset;
     p.raw_norm = raw.norm ? 1 : 0;
     p.settles = raw.settles ? 1 : 0;
-    p.whole = p.chunks == 1 ? 1 : 0;
     std::int64_t team_tiles = 0;
     if (g.out.codes != 0) {
       p.subtiles = g.glu != 0 ? 4 : 2;  // 32 outputs
@@ -127,15 +155,23 @@ bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher, const
       if (bytes == 0) continue;
       q.bytes[q.count] = bytes;
       q.base[q.count] = base;
-      q.pitch[q.count] = p.whole != 0 ? g.k / static_cast<int>(layout.k) * bytes
-                                      : static_cast<int>(pitch_of(p.chunk / layout.k * bytes, bytes < 16 ? 16 : layout.apart, bytes % 16 != 0));
+      if (p.rows != 0) {
+        q.pitch[q.count] = g.k / static_cast<int>(layout.k) * bytes;
+        q.half[q.count] = static_cast<int>(half_bytes(q.pitch[q.count], p.rows / 2));
+        base += static_cast<int>(g.glu != 0 ? 2 * q.half[q.count] : half_bytes(q.pitch[q.count], p.rows));
+        ++q.count;
+        continue;
+      }
+      q.pitch[q.count] = static_cast<int>(pitch_of(p.chunk / layout.k * bytes, bytes < 16 ? 16 : layout.apart, bytes % 16 != 0));
       base += rows * q.pitch[q.count++];
     }
   }
   p.stage_bytes = static_cast<int>(stage);
   p.stage_offset = static_cast<int>(fixed);
   const auto shared = static_cast<unsigned>(fixed + (stream ? 2 : 1) * p.stages * stage);
-  if (stream) launcher.launch("stream", g.out.codes != 0 ? "stream_quantise_1" : "stream_1", {grid, 1, 1}, 576, p, shared);
+  // Where no row is long, a kernel that can share none: each kernel of a step is short. Other models keep to one kernel, whose code is there.
+  const bool brief = g.out.codes == 0 && p.rows == rows && g.k < 2048;
+  if (stream) launcher.launch("stream", brief ? "stream_short_1" : g.out.codes != 0 ? "stream_quantise_1" : "stream_1", {grid, 1, 1}, 576, p, shared);
   else launcher.launch("tiles", g.t == 1 ? "tiles_1" : "tiles_8", {grid, 1, 1}, 288, p, shared);
   return true;
 }
