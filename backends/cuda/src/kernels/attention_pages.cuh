@@ -2,17 +2,19 @@
 //
 //   grid     as attention.cu: (splits of the keys, kv heads x groups of query heads, rows)
 //   keys     a team of warps, one for every head or two, takes every fourth or eighth tile of 16 or 8 keys, each with a softmax of its own:
-//            teams meet only at the end. Up to ALONE keys are one block's: joining splits costs as much as these
+//            teams meet only at the end. Up to ALONE keys are one block's: joining splits costs as much as these;
+//            of more each block has SHARE at least
 //   heads    few a warp, since a step's cost on short sequences is that of fetching unrolled code: eight heads a warp took 12 us at 190
 //            keys (H100)
-//   memory   keys and values of a tile lie side by side in a page: two bulk copies, STAGES of them under way for each team
+//   memory   keys and values of a tile lie side by side in a page: two bulk copies, STAGES of them under way for each team. Where a block has
+//            one head that is one: two such blocks a multiprocessor have 64 KB under way, and more only takes memory and barriers
 //   lanes    d / 8 lanes share a key, each 8 elements of it
 #pragma once
 #include "attention.cuh"
 #include "bulk.cuh"
 
 #if __CUDA_ARCH__ >= 900
-enum { ALONE = 256 };
+enum { ALONE = 256, SHARE = 128 };
 
 /// How a block of G heads of D elements shares its work. As in ops/attention.cpp.
 template <int D, int G> struct Shape {
@@ -22,7 +24,7 @@ template <int D, int G> struct Shape {
     TEAMS = G == 1 ? 8 : 4,
     THREADS = HEAD_WARPS * TEAMS * 32,
     AT_ONCE = G == 1 && D == 128 ? 8 : 16,  // keys of a tile
-    STAGES = 3
+    STAGES = G == 1 ? 1 : 3
   };
 };
 
@@ -53,12 +55,13 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
   Pipes& pipe = *reinterpret_cast<Pipes*>(memory + (sizeof(Own) + 127) / 128 * 128);
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, team = warp / HEAD_WARPS, own_head = warp % HEAD_WARPS * A_WARP;
   char* stages = memory + (sizeof(Own) + 127) / 128 * 128 + (sizeof(Pipes) + 127) / 128 * 128 + team * STAGES * 2 * BYTES;
-  if (threadIdx.x == 0) {
-    for (int w = 0; w < TEAMS; ++w)
-      for (int i = 0; i < STAGES; ++i) {
-        barrier_init(&pipe.full[w][i], 1);
-        barrier_init(&pipe.empty[w][i], HEAD_WARPS);
-      }
+  const bool asks = lane == 0 && warp % HEAD_WARPS == 0;
+  if (asks) {
+#pragma unroll
+    for (int i = 0; i < STAGES; ++i) {
+      barrier_init(&pipe.full[team][i], 1);
+      if (HEAD_WARPS > 1) barrier_init(&pipe.empty[team][i], HEAD_WARPS);
+    }
     fence_barriers();
   }
   __syncthreads();
@@ -79,7 +82,7 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
   const int seen = known && p.window > 0 ? max(0, position - p.window + 1) : 0, newest = end;
   int begin = seen / AT_ONCE * AT_ONCE, active = 1;
   if (p.splits > 1) {
-    const int share = max((int)ALONE, ((end - begin + p.splits - 1) / p.splits + 63) / 64 * 64);
+    const int share = max(end - begin <= ALONE ? (int)ALONE : (int)SHARE, ((end - begin + p.splits - 1) / p.splits + 63) / 64 * 64);
     active = end > begin ? (end - begin + share - 1) / share : 1;
     if (split >= active) {
       if (p.early) wait_previous();
@@ -107,7 +110,8 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
   const auto advance = [&] {
     for (within += TEAMS * AT_ONCE; within >= p.k.page; ++index) within -= p.k.page;
   };
-  const bool asks = lane == 0 && warp % HEAD_WARPS == 0;
+  const bool newest_here = p.new_k && known && begin < end && newest == end;  // this block's keys end with the row's own
+  const int own_index = position / p.k.page, own_page = newest_here && own_index < p.k.pages_per_sequence ? __ldcg(table + own_index) : -1;
   if (asks) {
     int pages[STAGES], firsts[STAGES];
 #pragma unroll
@@ -122,7 +126,6 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
       if (team + i * TEAMS < tiles) ask(team + i * TEAMS, i, pages[i], firsts[i]);
   }
 
-  const bool newest_here = p.new_k && known && begin < end && newest == end;  // this block's keys end with the row's own
   // Pairs of the heads' queries, then of the new key.
   const int pairs = (int)p.rope_pairs;
   const bool turns = p.new_k && 2 * pairs == D;
@@ -134,7 +137,10 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
 #pragma unroll
   for (int n = 0; n < PASSES; ++n)
     turn[n] = turns && inside ? at<const float2>(p.rope)[(i64)position * pairs + (n * THREADS + threadIdx.x) % (D / 2)] : make_float2(0.0f, 0.0f);
-  const i64 slot = newest_here ? page_slot(p.k, t, p.faults) : -1, to = slot >= 0 ? cache_element(p.k, slot, kv_head) : 0;
+  // The row's own place in the cache.
+  const bool placed = own_page >= 0 && own_page < p.k.pages;
+  if (newest_here && !placed && threadIdx.x == 0) raise_fault(p.faults);
+  const i64 to = ((i64)(own_page * p.k.kv_heads + kv_head) * p.k.page + position - own_index * p.k.page) * D;
   if (p.early) wait_previous();
   if (turns) {
 #pragma unroll
@@ -158,7 +164,7 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
       } else if (vector == heads && newest_here) {
         pipe.own_k[first] = F == F16 ? to_half(a) : to_bf16(a);
         pipe.own_k[second] = F == F16 ? to_half(b) : to_bf16(b);
-        if (slot >= 0) {
+        if (placed) {
           at<u16>(p.k.cache)[to + first] = pipe.own_k[first];
           at<u16>(p.k.cache)[to + second] = pipe.own_k[second];
         }
@@ -166,7 +172,7 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
     }
     if (newest_here && threadIdx.x < D) {
       pipe.own_v[threadIdx.x] = F == F16 ? to_half(own_value) : to_bf16(own_value);
-      if (slot >= 0) at<u16>(p.v.cache)[to + threadIdx.x] = pipe.own_v[threadIdx.x];
+      if (placed) at<u16>(p.v.cache)[to + threadIdx.x] = pipe.own_v[threadIdx.x];
     }
     __syncthreads();
   } else {
@@ -185,7 +191,7 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
           const float v = at<const float>(p.new_v)[(i64)kv_head * D + i];
           pipe.own_k[i] = F == F16 ? to_half(x[i]) : to_bf16(x[i]);
           pipe.own_v[i] = F == F16 ? to_half(v) : to_bf16(v);
-          if (slot < 0) continue;
+          if (!placed) continue;
           at<u16>(p.k.cache)[to + i] = pipe.own_k[i];
           at<u16>(p.v.cache)[to + i] = pipe.own_v[i];
         }

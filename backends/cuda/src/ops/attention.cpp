@@ -10,7 +10,7 @@ namespace quern::cuda {
 namespace {
 
 constexpr std::int64_t heads_a_block = 8, largest_head = 256, most_splits = 64;
-constexpr std::int64_t most_alone = 256;  // ALONE of kernels/attention_pages.cuh
+constexpr std::int64_t most_alone = 256, least_share = 128;  // ALONE and SHARE of kernels/attention_pages.cuh
 constexpr std::int64_t rereadable = 8 << 20;  // bytes of a sequence's keys and values that each head may read for itself: they stay in L2
 
 const char* kernel_of(int dtype) {
@@ -31,7 +31,7 @@ struct PagesShape {
 PagesShape pages_shape(const AttentionParams& p) {
   const int group = p.group == 1 ? 1 : p.group <= 4 ? 4 : 8, d = p.k.d;
   const bool narrow = group == 1 && d == 128;
-  PagesShape s{group, group == 1 ? 8 : 4, group == 1 ? 256 : 512, narrow ? 8 : 16, 3, 0};
+  PagesShape s{group, group == 1 ? 8 : 4, group == 1 ? 256 : 512, narrow ? 8 : 16, group == 1 ? 1 : 3, 0};
   const auto round = [](int bytes) { return (bytes + 127) / 128 * 128; };
   const int own = (std::max(group, 4) * d + group * 64 + 3 * group + s.teams * group * d + 1) * 4;
   const int pipe = 2 * s.teams * s.stages * 8 + 2 * s.teams * group * 4 + 2 * 128 * 2 + s.teams * s.stages * 4;
@@ -201,7 +201,8 @@ void launch_attention(const AttentionParams& p, std::int64_t rows, Launcher& lau
   const int per_kv = p.heads / p.k.kv_heads, groups = (per_kv + p.group - 1) / p.group;
   if (const char* kernel = pages_kernel(p, launcher); kernel != nullptr) {
     AttentionParams pages = p;  // no more splits than there can be shares of keys
-    pages.splits = static_cast<int>(std::clamp<std::int64_t>((std::int64_t{p.k.pages_per_sequence} * p.k.page + most_alone - 1) / most_alone, 1, p.splits));
+    const std::int64_t most = std::int64_t{p.k.pages_per_sequence} * p.k.page;
+    pages.splits = most <= most_alone ? 1 : static_cast<int>(std::clamp<std::int64_t>((most + least_share - 1) / least_share, 1, p.splits));
     const PagesShape shape = pages_shape(p);
     launcher.launch(std::string_view(kernel, std::strlen(kernel) - 2), kernel, {pages.splits, std::int64_t{p.k.kv_heads} * groups, rows}, static_cast<unsigned>(shape.threads), pages,
                     shape.shared);
