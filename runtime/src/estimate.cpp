@@ -119,7 +119,7 @@ Estimate estimate_file(Runtime* runtime, const std::string& path, const ModelOpt
   const auto context = static_cast<std::uint32_t>(e.context);
   const std::uint32_t rows_at_once = rows_of_step(shape, file, devices, sequences, context, options.kv_dtype);
   const models::StepGraph step = models::build_step(
-      shape, file, step_options(rows_at_once, sequences, context, options.kv_dtype, options.exact, step_determinism(*runtime, devices)));
+      shape, file, step_options(rows_at_once, sequences, context, options.kv_dtype, options.exact, *runtime, devices));
   const Program program(step.graph, devices, runtime->settings().fallback, "");
   e.weights_bytes = 0;  // as they will lie in memory
   for (const WantedWeight& weight :

@@ -53,6 +53,10 @@ void write_on_threads(Memory& arena, std::uint64_t offset, std::span<const std::
   });
 }
 
+bool only_cpus(const std::vector<std::shared_ptr<MemoryBudget>>& devices) {
+  return std::ranges::all_of(devices, [](const auto& d) { return d->device()->info().device_class == QUERN_DEVICE_CPU; });
+}
+
 }  // namespace
 
 const gguf::TensorInfo* of_most_used_format(const gguf::File& file) {
@@ -84,8 +88,12 @@ std::uint32_t rows_of_step(const models::Hyperparameters& model, const gguf::Fil
   return least;
 }
 
+std::uint32_t step_determinism(const Runtime& runtime, const std::vector<std::shared_ptr<MemoryBudget>>& devices) {
+  return only_cpus(devices) || runtime.settings().loader.deterministic.value ? QUERN_DETERMINISM_INVARIANT : QUERN_DETERMINISM_REPEATABLE;
+}
+
 models::StepOptions step_options(std::uint32_t rows, std::uint32_t sequences, std::uint32_t context, quern_dtype kv_dtype, bool exact,
-                                 std::uint32_t determinism, bool hidden_output) {
+                                 const Runtime& runtime, const std::vector<std::shared_ptr<MemoryBudget>>& devices, bool hidden_output) {
   models::StepOptions options;
   options.hidden_output = hidden_output;
   options.max_tokens = rows;
@@ -98,13 +106,9 @@ models::StepOptions step_options(std::uint32_t rows, std::uint32_t sequences, st
   options.kv_dtype = kv_dtype;
   options.conversions = allowed_conversions(exact);
   options.history = context;
-  options.determinism = determinism;
+  options.determinism = step_determinism(runtime, devices);
+  options.early_outputs = only_cpus(devices);
   return options;
-}
-
-std::uint32_t step_determinism(const Runtime& runtime, const std::vector<std::shared_ptr<MemoryBudget>>& devices) {
-  const bool cpu = std::ranges::all_of(devices, [](const auto& d) { return d->device()->info().device_class == QUERN_DEVICE_CPU; });
-  return cpu || runtime.settings().loader.deterministic.value ? QUERN_DETERMINISM_INVARIANT : QUERN_DETERMINISM_REPEATABLE;
 }
 
 std::shared_ptr<const Model> Model::load(std::shared_ptr<Runtime> runtime, const std::string& path, const ModelOptions& options) {
@@ -141,7 +145,7 @@ std::shared_ptr<const Model> Model::load(std::shared_ptr<Runtime> runtime, const
   model->step_ = std::make_unique<models::StepGraph>(models::build_step(
       model->shape_, file,
       step_options(model->step_rows_, model->sequences_, model->context_, options.kv_dtype, options.exact,
-                   step_determinism(*model->runtime_, model->devices_), options.embeddings)));
+                   *model->runtime_, model->devices_, options.embeddings)));
   model->rope_ = std::make_unique<models::RopeGraph>(models::build_rope(model->shape_, model->context_));
   model->load_weights(file, options);
   return model;

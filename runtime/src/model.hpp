@@ -38,13 +38,14 @@ std::uint32_t allowed_conversions(bool exact) noexcept;
 std::uint32_t rows_of_step(const models::Hyperparameters& model, const gguf::File& file, const std::vector<std::shared_ptr<MemoryBudget>>& devices,
                            std::uint32_t sequences, std::uint32_t context, quern_dtype kv_dtype);
 
-/// The step of a model for these many rows, sequences and positions.
-models::StepOptions step_options(std::uint32_t rows, std::uint32_t sequences, std::uint32_t context, quern_dtype kv_dtype, bool exact,
-                                 std::uint32_t determinism, bool hidden_output = false);
-
 /// What the nodes of a step ask for: results that do not depend on the batch on a CPU, where they cost nothing, and where the user
 /// wants them (deterministic); else repeatable ones, since a GPU has other kernels for many rows than for few.
 std::uint32_t step_determinism(const Runtime& runtime, const std::vector<std::shared_ptr<MemoryBudget>>& devices);
+
+/// The step of a model for these many rows, sequences and positions. Where only CPUs compute, rows without an output leave the last layer early:
+/// their time is that of the rows, while a GPU's fused layers want all layers alike.
+models::StepOptions step_options(std::uint32_t rows, std::uint32_t sequences, std::uint32_t context, quern_dtype kv_dtype, bool exact,
+                                 const Runtime& runtime, const std::vector<std::shared_ptr<MemoryBudget>>& devices, bool hidden_output = false);
 
 /// Bytes of one tensor set on one device.
 struct WeightShare {

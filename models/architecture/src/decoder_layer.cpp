@@ -44,6 +44,7 @@ struct Layer {
   }
 };
 
+/// Attention's heads of a row side by side, before they are mixed.
 ValueId attend(const Layer& layer, ValueId x) {
   const Hyperparameters& model = layer.builder.model;
   StepGraph& step = layer.builder.step;
@@ -73,9 +74,7 @@ ValueId attend(const Layer& layer, ValueId x) {
   ops::AttentionAttributes how = {.scale = 1 / std::sqrt(static_cast<double>(model.head_size))};
   how.window = model.sliding_window;
   const ValueId y = ops::attention(graph, in, how, layer.builder.node(layer.name("attention")));
-  const ValueId joined =
-      graph.reshape(y, {graph.value(y).shape[0], std::int64_t{model.heads} * model.value_size});
-  return layer.product(joined, "attn_output", model.output_bias);
+  return graph.reshape(y, {graph.value(y).shape[0], std::int64_t{model.heads} * model.value_size});
 }
 
 ValueId feed_forward(const Layer& layer, ValueId x) {
@@ -90,7 +89,12 @@ ValueId feed_forward(const Layer& layer, ValueId x) {
 ValueId add_decoder_layer(StepBuilder& builder, std::uint32_t index, ValueId x) {
   const Layer layer{builder, index};
   graph::Graph& graph = builder.step.graph;
-  const ValueId attended = attend(layer, layer.norm(x, "attn_norm"));
+  ValueId heads = attend(layer, layer.norm(x, "attn_norm"));
+  if (builder.options.early_outputs && index + 1 == builder.model.layers) {
+    heads = ops::get_rows(graph, heads, builder.step.output_row, builder.node("output_heads"));
+    x = ops::get_rows(graph, x, builder.step.output_row, builder.node("output_rows"));
+  }
+  const ValueId attended = layer.product(heads, "attn_output", builder.model.output_bias);
   x = ops::add(graph, x, attended, 1, builder.node(layer.name("attn_residual")));
   const ValueId fed = feed_forward(layer, layer.norm(x, "ffn_norm"));
   return ops::add(graph, x, fed, 1, builder.node(layer.name("ffn_residual")));

@@ -112,8 +112,8 @@ StepGraph build_step(const Hyperparameters& model, const gguf::File& file, const
   }
   mark();
   // Only rows whose logits are wanted go through the head.
-  const ValueId rows = ops::get_rows(graph, x, step.output_row, builder.node("output_rows"));
-  const ValueId normed = ops::rms_norm(graph, rows, builder.weight("output_norm.weight"),
+  if (!options.early_outputs) x = ops::get_rows(graph, x, step.output_row, builder.node("output_rows"));
+  const ValueId normed = ops::rms_norm(graph, x, builder.weight("output_norm.weight"),
                                        {.epsilon = model.norm_epsilon}, builder.node("output_norm"));
   if (options.hidden_output) {
     step.hidden = normed;

@@ -69,6 +69,23 @@ TEST(StepGraph, ALayerIsTheSameFineGrainedOpsEachTime) {
   EXPECT_EQ(ops, wanted);
 }
 
+TEST(StepGraph, EarlyOutputsLeaveTheLastLayerBehindItsAttention) {
+  const Model model(tiny_llama().bytes());
+  models::StepOptions options = sampling_options();
+  const auto late = ops_of(models::build_step(model.shape, model.file, options).graph);
+  options.early_outputs = true;
+  const models::StepGraph step = models::build_step(model.shape, model.file, options);
+  auto wanted = late;
+  ++wanted["get_rows"];  // heads and residual, not the rows behind the layer
+  EXPECT_EQ(ops_of(step.graph), wanted);
+  std::map<std::string, graph::SymbolId> rows;
+  for (const graph::Node& node : step.graph.nodes()) rows[node.name] = step.graph.value(node.outputs[0]).shape[0].symbol;
+  for (const char* part : {"attention", "attn_output", "ffn_gate", "ffn_down"})
+    EXPECT_EQ(rows.at(concat("blk.0.", part)), step.tokens) << part;
+  EXPECT_EQ(rows.at("blk.1.attention"), step.tokens);
+  for (const char* part : {"attn_output", "ffn_gate", "ffn_down"}) EXPECT_EQ(rows.at(concat("blk.1.", part)), step.outputs) << part;
+}
+
 TEST(StepGraph, NodesCarryTheConversionsThatTheSessionAllows) {
   const Model model(tiny_llama().bytes());
   models::StepOptions options = test_options(1, 32);

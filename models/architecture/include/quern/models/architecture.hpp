@@ -64,6 +64,7 @@ struct StepOptions {
   std::uint32_t max_biases = 512;
   bool hidden_output = false;        // the host reads what the head reads
   std::uint32_t determinism = QUERN_DETERMINISM_INVARIANT;  // that every node asks for
+  bool early_outputs = false;        // behind its attention the last layer computes only rows whose logits are wanted
 };
 
 /// Value ids of the graph that the session binds. The symbols are "tokens" (T), "outputs" (O).
