@@ -211,7 +211,7 @@ class Task {
     load_cache(call_.input(2), first, end, s_.value_size, s_.value_padded, w_.values + skip * s_.value_padded);
     const std::int64_t rows = count_ * s_.group, positions = end - block;
     vectors_.turn_keys(w_.keys, skip, positions, s_.key_padded, w_.turned_keys);
-    vectors_.attention_scores({w_.turned_keys, s_.key_padded, skip, positions, w_.queries, rows, w_.scores});
+    vectors_.attention_scores({w_.turned_keys, s_.key_padded, skip, positions, w_.queries, rows, static_cast<float>(call_.real(QUERN_KEY_SCALE)), w_.scores});
     for (std::int64_t t = 0; t < count_; ++t)
       for (std::int64_t g = 0; g < s_.group; ++g) {
         const std::int64_t row = t * s_.group + g;
@@ -234,10 +234,9 @@ class Task {
     vectors_.attention(update);
   }
 
-  /// scale, softcap, then the mask: 0 in u8 and -inf in floats hide a key.
+  /// softcap, then the mask: 0 in u8 and -inf in floats hide a key.
   void adjust_scores(float* scores, std::int64_t token, std::int64_t head, std::int64_t block, std::int64_t low, std::int64_t high) noexcept {
-    const auto scale = static_cast<float>(call_.real(QUERN_KEY_SCALE)), cap = static_cast<float>(call_.real(QUERN_KEY_SOFTCAP));
-    vectors_.scale(scores + low, scale, std::max<std::int64_t>(0, high - low), scores + low);
+    const auto cap = static_cast<float>(call_.real(QUERN_KEY_SOFTCAP));
     if (cap > 0.0f)
       for (std::int64_t i = low; i < high; ++i) scores[i] = cap * std::tanh(scores[i] / cap);
     const TensorView& mask = call_.input(7);

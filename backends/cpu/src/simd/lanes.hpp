@@ -157,12 +157,43 @@ QUERN_CPU_INLINE void sum_eight(const Lanes (&x)[8], float* out) {
   for (int i = 0; i < 8; ++i) out[i] = sum(x[i]);
 #endif
 }
+/// NaN beside a number: whichever comes first in the order of sum() is dropped.
+QUERN_CPU_INLINE float largest4(__m128 m) {
+  m = _mm_max_ps(_mm_movehl_ps(m, m), m);
+  return _mm_cvtss_f32(_mm_max_ss(_mm_shuffle_ps(m, m, 1), m));
+}
 QUERN_CPU_INLINE float largest(Lanes x) {
+#if defined(QUERN_CPU_ISA_avx512)
+  const __m256 m = _mm256_max_ps(_mm512_extractf32x8_ps(x.v[0], 1), _mm512_castps512_ps256(x.v[0]));
+  return largest4(_mm_max_ps(_mm256_extractf128_ps(m, 1), _mm256_castps256_ps128(m)));
+#elif defined(QUERN_CPU_ISA_avx2)
+  const __m256 m = _mm256_max_ps(x.v[1], x.v[0]);
+  return largest4(_mm_max_ps(_mm256_extractf128_ps(m, 1), _mm256_castps256_ps128(m)));
+#else
+  return largest4(_mm_max_ps(_mm_max_ps(x.v[3], x.v[1]), _mm_max_ps(x.v[2], x.v[0])));
+#endif
+}
+/// x in lanes first .. end, `other` in the rest.
+QUERN_CPU_INLINE Lanes within(Lanes x, std::int64_t first, std::int64_t end, float other) {
+#if defined(QUERN_CPU_ISA_avx512)
+  const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  const __mmask16 in = _mm512_cmpge_epi32_mask(lane, _mm512_set1_epi32(static_cast<int>(first))) & _mm512_cmplt_epi32_mask(lane, _mm512_set1_epi32(static_cast<int>(end)));
+  x.v[0] = _mm512_mask_mov_ps(_mm512_set1_ps(other), in, x.v[0]);
+  return x;
+#elif defined(QUERN_CPU_ISA_avx2)
+  const __m256i before = _mm256_set1_epi32(static_cast<int>(first) - 1), behind = _mm256_set1_epi32(static_cast<int>(end));
+  QUERN_CPU_EACH {
+    const __m256i lane = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(8 * e));
+    const __m256i in = _mm256_and_si256(_mm256_cmpgt_epi32(lane, before), _mm256_cmpgt_epi32(behind, lane));
+    x.v[e] = _mm256_blendv_ps(_mm256_set1_ps(other), x.v[e], _mm256_castsi256_ps(in));
+  }
+  return x;
+#else
   alignas(64) float each[16];
   store(each, x);
-  for (int width = 8; width > 0; width /= 2)
-    for (int i = 0; i < width; ++i) each[i] = each[i + width] > each[i] ? each[i + width] : each[i];
-  return each[0];
+  for (int i = 0; i < 16; ++i) each[i] = i >= first && i < end ? each[i] : other;
+  return load(each);
+#endif
 }
 
 /// Sixteen bytes as floats.

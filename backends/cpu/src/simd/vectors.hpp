@@ -31,7 +31,7 @@ struct MatmulPart {
 
 constexpr std::int64_t attention_block = 64;
 
-/// scores[t][j] = sum over k of queries[t][k] * keys[j][k], with the bits of `matmul`, for positions first .. end of a block and those that
+/// scores[t][j] = scale * sum over k of queries[t][k] * keys[j][k], the sum with the bits of `matmul`, for positions first .. end of a block and those that
 /// share 16 with them, whatever lies there: keys lie turned around, so that lanes are positions.
 struct AttentionScores {
   const float* turned_keys;   // [depth][attention_block], as turn_keys makes them
@@ -39,6 +39,7 @@ struct AttentionScores {
   std::int64_t first, end;
   const float* queries;       // [rows][depth]
   std::int64_t rows;
+  float scale;
   float* scores;              // [rows][attention_block]
 };
 
