@@ -1,14 +1,12 @@
 // Q4_0: nibbles with offset 8.
+#include "block_formats.hpp"
 #include "blocks32.hpp"
 #include "layouts.hpp"
 
 namespace quern::cpu::avx512_vnni::packed {
 namespace {
 
-struct Q40 {
-  static constexpr quern_dtype dtype = QUERN_Q4_0;
-  static constexpr int bits = 4, offset = 8, block_bytes = 18;
-  static constexpr bool minimums = false;
+struct Q40 : Q40Block {
   static void read(const Byte* block, Byte* codes) noexcept {
     read_nibbles(block + 2, codes);
   }

@@ -1,14 +1,12 @@
 // Q4_1: nibbles with a minimum.
+#include "block_formats.hpp"
 #include "blocks32.hpp"
 #include "layouts.hpp"
 
 namespace quern::cpu::avx512_vnni::packed {
 namespace {
 
-struct Q41 {
-  static constexpr quern_dtype dtype = QUERN_Q4_1;
-  static constexpr int bits = 4, offset = 0, block_bytes = 20;
-  static constexpr bool minimums = true;
+struct Q41 : Q41Block {
   static void read(const Byte* block, Byte* codes) noexcept {
     read_nibbles(block + 4, codes);
   }

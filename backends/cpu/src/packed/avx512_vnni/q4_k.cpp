@@ -1,14 +1,12 @@
 // Q4_K: nibbles; a 6-bit scale and minimum for 32.
+#include "block_formats.hpp"
 #include "blocks256.hpp"
 #include "layouts.hpp"
 
 namespace quern::cpu::avx512_vnni::packed {
 namespace {
 
-struct Q4K {
-  static constexpr quern_dtype dtype = QUERN_Q4_K;
-  static constexpr int bits = 4, scale_span = 32, offset = 0, block_bytes = 144, d_at = 0, small_word = 0;
-  static constexpr bool signed_scales = false, minimums = true;
+struct Q4K : Q4KBlock {
   static void read(const Byte* block, Byte* codes, Byte* scales, Byte* minimum) noexcept {
     read_sub_scales(block + 4, scales, minimum);
     for (int p = 0; p < 4; ++p) {

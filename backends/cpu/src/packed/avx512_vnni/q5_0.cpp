@@ -1,14 +1,12 @@
 // Q5_0: 5 bits with offset 16.
+#include "block_formats.hpp"
 #include "blocks32.hpp"
 #include "layouts.hpp"
 
 namespace quern::cpu::avx512_vnni::packed {
 namespace {
 
-struct Q50 {
-  static constexpr quern_dtype dtype = QUERN_Q5_0;
-  static constexpr int bits = 5, offset = 16, block_bytes = 22;
-  static constexpr bool minimums = false;
+struct Q50 : Q50Block {
   static void read(const Byte* block, Byte* codes) noexcept {
     read_nibbles(block + 6, codes);
     read_fifth_bits(block + 2, codes);

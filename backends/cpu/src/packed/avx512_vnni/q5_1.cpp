@@ -1,14 +1,12 @@
 // Q5_1: 5 bits with a minimum.
+#include "block_formats.hpp"
 #include "blocks32.hpp"
 #include "layouts.hpp"
 
 namespace quern::cpu::avx512_vnni::packed {
 namespace {
 
-struct Q51 {
-  static constexpr quern_dtype dtype = QUERN_Q5_1;
-  static constexpr int bits = 5, offset = 0, block_bytes = 24;
-  static constexpr bool minimums = true;
+struct Q51 : Q51Block {
   static void read(const Byte* block, Byte* codes) noexcept {
     read_nibbles(block + 8, codes);
     read_fifth_bits(block + 4, codes);

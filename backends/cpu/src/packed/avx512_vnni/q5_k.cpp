@@ -1,14 +1,12 @@
 // Q5_K: nibbles and fifth bits; a 6-bit scale and minimum for 32.
+#include "block_formats.hpp"
 #include "blocks256.hpp"
 #include "layouts.hpp"
 
 namespace quern::cpu::avx512_vnni::packed {
 namespace {
 
-struct Q5K {
-  static constexpr quern_dtype dtype = QUERN_Q5_K;
-  static constexpr int bits = 5, scale_span = 32, offset = 0, block_bytes = 176, d_at = 0, small_word = 1;
-  static constexpr bool signed_scales = false, minimums = true;
+struct Q5K : Q5KBlock {
   static void read(const Byte* block, Byte* codes, Byte* scales, Byte* minimum) noexcept {
     read_sub_scales(block + 4, scales, minimum);
     const __m256i high = load_32(block + 16);  // bit b of byte i: the fifth bit of element 32 b + i

@@ -1,14 +1,12 @@
 // Q6_K: 6 bits with offset 32; a signed 8-bit scale for 16.
+#include "block_formats.hpp"
 #include "blocks256.hpp"
 #include "layouts.hpp"
 
 namespace quern::cpu::avx512_vnni::packed {
 namespace {
 
-struct Q6K {
-  static constexpr quern_dtype dtype = QUERN_Q6_K;
-  static constexpr int bits = 6, scale_span = 16, offset = 32, block_bytes = 210, d_at = 208, small_word = 2;
-  static constexpr bool signed_scales = true, minimums = false;
+struct Q6K : Q6KBlock {
   static void read(const Byte* block, Byte* codes, Byte* scales, Byte*) noexcept {
     __builtin_memcpy(scales, block + 192, 16);
     for (int h = 0; h < 2; ++h) {

@@ -1,14 +1,12 @@
 // Q8_0: bytes, stored plus 128 because vpdpbusd wants its first factor unsigned.
+#include "block_formats.hpp"
 #include "blocks32.hpp"
 #include "layouts.hpp"
 
 namespace quern::cpu::avx512_vnni::packed {
 namespace {
 
-struct Q80 {
-  static constexpr quern_dtype dtype = QUERN_Q8_0;
-  static constexpr int bits = 8, offset = 128, block_bytes = 34;
-  static constexpr bool minimums = false;
+struct Q80 : Q80Block {
   static void read(const Byte* block, Byte* codes) noexcept {
     const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(block + 2));
     _mm256_store_si256(reinterpret_cast<__m256i*>(codes), _mm256_xor_si256(bytes, _mm256_set1_epi8(-128)));

@@ -1,0 +1,52 @@
+// What distinguishes the block formats of a panel: for the kernels of this folder and for those of avx512_amx, which read the same panels.
+#pragma once
+
+#include "quern/quern_dtypes.h"
+
+namespace quern::cpu::avx512_vnni::packed {
+
+/// Blocks of 32: codes stand for code - offset, or have minimums.
+struct Q40Block {
+  static constexpr quern_dtype dtype = QUERN_Q4_0;
+  static constexpr int bits = 4, offset = 8, block_bytes = 18;
+  static constexpr bool minimums = false;
+};
+struct Q41Block {
+  static constexpr quern_dtype dtype = QUERN_Q4_1;
+  static constexpr int bits = 4, offset = 0, block_bytes = 20;
+  static constexpr bool minimums = true;
+};
+struct Q50Block {
+  static constexpr quern_dtype dtype = QUERN_Q5_0;
+  static constexpr int bits = 5, offset = 16, block_bytes = 22;
+  static constexpr bool minimums = false;
+};
+struct Q51Block {
+  static constexpr quern_dtype dtype = QUERN_Q5_1;
+  static constexpr int bits = 5, offset = 0, block_bytes = 24;
+  static constexpr bool minimums = true;
+};
+struct Q80Block {
+  static constexpr quern_dtype dtype = QUERN_Q8_0;
+  static constexpr int bits = 8, offset = 128, block_bytes = 34;
+  static constexpr bool minimums = false;
+};
+
+/// Blocks of 256 with a scale for `scale_span`, and `small_word`: see Starts in sums.hpp.
+struct Q4KBlock {
+  static constexpr quern_dtype dtype = QUERN_Q4_K;
+  static constexpr int bits = 4, scale_span = 32, offset = 0, block_bytes = 144, d_at = 0, small_word = 0;
+  static constexpr bool signed_scales = false, minimums = true;
+};
+struct Q5KBlock {
+  static constexpr quern_dtype dtype = QUERN_Q5_K;
+  static constexpr int bits = 5, scale_span = 32, offset = 0, block_bytes = 176, d_at = 0, small_word = 1;
+  static constexpr bool signed_scales = false, minimums = true;
+};
+struct Q6KBlock {
+  static constexpr quern_dtype dtype = QUERN_Q6_K;
+  static constexpr int bits = 6, scale_span = 16, offset = 32, block_bytes = 210, d_at = 208, small_word = 2;
+  static constexpr bool signed_scales = true, minimums = false;
+};
+
+}  // namespace quern::cpu::avx512_vnni::packed
