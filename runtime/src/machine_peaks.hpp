@@ -27,7 +27,8 @@ class ReadBandwidth {
 enum class Arithmetic : std::uint8_t { f32, bf16, int8 };
 
 /// Multiply-adds per second of `threads` threads, in the widest vectors of this processor: fused ones of f32; of bf16, pairs of them
-/// where that is faster; or products of bytes that are added as integers (f32 where the processor has no instruction for them).
+/// where that is faster; or products of bytes that are added as integers (f32 where the processor has no instruction for them), in AMX's tiles where this
+/// process may use them.
 double multiply_add_peak(std::uint32_t threads, Arithmetic arithmetic);
 
 /// Peak resident bytes of this process (VmHWM); 0 if the system does not tell.
