@@ -4,8 +4,8 @@
 
 A compiler that runs out of vector registers stores and reloads sums in the loop that does the products, which costs a third of
 the speed and no test of results sees it. Innermost loops are found in the disassembly: a jump back and all that leads to it from
-its target, with no other loop inside. Those with eight products or more are the hot ones. Kernels whose sums wait in memory on
-purpose keep them in the caller's scratch, so that a vector at the stack pointer, or at the frame pointer of a function that has
+its target, with no other loop inside. Those with eight products or more are the hot ones, and the innermost that multiply AMX's tiles,
+which may have loops of vectors inside. Kernels whose sums wait in memory on purpose keep them in the caller's scratch, so that a vector at the stack pointer, or at the frame pointer of a function that has
 one, is the compiler's own.
 """
 
@@ -14,6 +14,7 @@ import subprocess
 import sys
 
 PRODUCTS = re.compile(r"\bv(pdpbusd|pdpwssd|pmaddubsw|pmaddwd|fn?madd\d+ps|dpbf16ps)\b")
+TILE_PRODUCT = re.compile(r"\btdpb[su][su]d\b")
 VECTOR = re.compile(r"%[xyz]mm\d+")
 FRAME_POINTER = re.compile(r"^(mov\s+%rsp,%rbp|lea\s+\S*\(%rsp\),%rbp)")
 INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\s+(\S.*)$")
@@ -62,8 +63,8 @@ def reached(after, first, last):
     return seen
 
 
-def innermost_loops(body):
-    """Sorted indices of the instructions of each natural loop that has no other loop inside."""
+def loops_of(body):
+    """The indices of the instructions of each natural loop."""
     after = successors(body)
     before = [[] for _ in body]
     for i, targets in enumerate(after):
@@ -85,7 +86,23 @@ def innermost_loops(body):
                 if i not in inside:
                     continue
             loops.setdefault(head, set()).update(inside)
-    return [sorted(a) for head, a in loops.items() if not any(b < a for b in loops.values())]
+    return list(loops.values())
+
+
+def innermost(loops):
+    """Those that have no other of them inside, sorted."""
+    return [sorted(a) for a in loops if not any(b < a for b in loops)]
+
+
+def hot_loops(body):
+    """(products, sorted indices) of each loop that has to be free of spills."""
+    def count(loop, pattern):
+        return sum(1 for i in loop if pattern.search(body[i][1]))
+
+    loops = loops_of(body)
+    by_vectors = [(count(loop, PRODUCTS), loop) for loop in innermost(loops)]
+    by_tiles = [(count(loop, TILE_PRODUCT), loop) for loop in innermost([loop for loop in loops if count(loop, TILE_PRODUCT)])]
+    return [(products, loop) for products, loop in by_vectors if products >= 8] + by_tiles
 
 
 def stack_pattern(body):
@@ -99,11 +116,8 @@ def main(paths):
     for path in paths:
         for name, body in functions(path):
             on_stack = stack_pattern(body)
-            for loop in innermost_loops(body):
+            for products, loop in hot_loops(body):
                 instructions = [body[i][1] for i in loop]
-                products = sum(1 for text in instructions if PRODUCTS.search(text))
-                if products < 8:
-                    continue
                 hot += 1
                 spills = [text for text in instructions if VECTOR.search(text) and on_stack.search(text)]
                 if spills:

@@ -1,6 +1,6 @@
 // Speed of the packed kernels, without the plugin around them: multiply-adds a clock of one thread, or the bytes they stream.
 //
-//   bench_packed [set] [format] [k] [panels] [seconds]    defaults: all sets, all formats, k 2048, 16 panels a call, 0.15 s a figure
+//   bench_packed [set] [format] [k] [panels] [seconds]    defaults: all sets (avx2, avx512_vnni, avx512_bf16, avx512_amx), all formats, k 2048, 16 panels a call, 0.15 s a figure
 // GEMM with the panels of one call in the cache, then 256 tokens with panels from memory, the next of 256 MiB in each call; the last
 // column is one token against 256 MiB of panels beside a plain read of the same memory. The clock is a chain of dependent multiplications, timed directly behind each group of runs, where wide vectors still slow the
 // processor; the fastest group and the fastest chain count, so that other work on the machine does not spoil a figure.
@@ -113,7 +113,12 @@ int main(int argc, char** argv) {
   const std::int64_t k = argc > 3 ? std::atoll(argv[3]) : 2048, panels = argc > 4 ? std::atoll(argv[4]) : 16;
   const double time = argc > 5 ? std::atof(argv[5]) : 0.15;
   constexpr std::int64_t bytes = std::int64_t{256} << 20, most = 256;
-  const Processor processor = detect_processor();
+  Processor processor = detect_processor();
+  allow_amx(processor);
+  if (only_set == "avx512_amx" && processor.best < Isa::amx) {
+    std::fprintf(stderr, "bench_packed: no avx512_amx: %s\n", processor.no_amx.c_str());
+    return 1;
+  }
   std::byte* weights = reserve(bytes + (1 << 20));
   std::byte* activations = reserve(static_cast<std::size_t>(most * activation_row_bytes(Activations::f32, k)));
   std::mt19937 random(1);
@@ -126,7 +131,8 @@ int main(int argc, char** argv) {
   std::printf("%7s    GHz\n", "memory");
   struct { const char* name; const PackedSet* set; bool runs; } const sets[] = {{"avx2", &packed_set_avx2(), processor.best >= Isa::avx2},
                                                                               {"avx512_vnni", &packed_set_avx512_vnni(), processor.vnni},
-                                                                              {"avx512_bf16", &packed_set_avx512_bf16(), processor.bf16}};
+                                                                              {"avx512_bf16", &packed_set_avx512_bf16(), processor.bf16},
+                                                                              {"avx512_amx", &packed_set_avx512_amx(), processor.best >= Isa::amx}};
   for (const auto& [name, set, runs] : sets) {
     if (!runs || (!only_set.empty() && only_set != name)) continue;
     for (const PackedLayout& layout : set->layouts) {

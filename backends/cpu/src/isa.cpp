@@ -1,4 +1,5 @@
-// CPUID leaves 1, 7 and the brand string, and XCR0: a feature counts only where the system saves its registers.
+// CPUID leaves 1, 7 and the brand string, and XCR0: a feature counts only where the system saves its registers. AMX is in
+// amx_permission.cpp: its registers have to be asked for.
 #include "isa.hpp"
 
 #include <cpuid.h>
@@ -33,6 +34,7 @@ std::string brand() {
 
 const char* isa_name(Isa isa) noexcept {
   switch (isa) {
+    case Isa::amx: return "amx";
     case Isa::avx512: return "avx512";
     case Isa::avx2: return "avx2";
     case Isa::baseline: break;
@@ -44,6 +46,7 @@ Processor detect_processor() {
   Processor p;
   p.name = brand();
   p.architecture = "x86-64";
+  p.no_amx = "amx was not asked for";
   unsigned a = 0, b = 0, c = 0, d = 0;
   if (__get_cpuid(1, &a, &b, &c, &d) == 0) return p;
   const bool osxsave = (c >> 27) & 1u, avx = (c >> 28) & 1u, fma = (c >> 12) & 1u, f16c = (c >> 29) & 1u;

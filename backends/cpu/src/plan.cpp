@@ -11,7 +11,7 @@ namespace quern::cpu {
 namespace {
 
 /// FNV-1a. The families avx2 and avx512 sum in the same order with fused multiply-add, so they share a key; their packed kernels
-/// round activations and add blocks each in its own way, so they do not.
+/// round activations and add blocks each in its own way, so they do not. Those of amx give the bits of avx512.
 void mix(std::uint64_t& key, std::string_view text) noexcept {
   for (const char c : text) key = (key ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
 }
@@ -19,8 +19,8 @@ void mix(std::uint64_t& key, std::string_view text) noexcept {
 std::uint64_t numerics_of(const std::vector<const Kernel*>& kernels) noexcept {
   std::uint64_t key = 0xcbf29ce484222325ull;
   for (const Kernel* kernel : kernels) {
-    const std::string_view name = kernel->name, family = kernel_family(name);
-    mix(key, name.substr(0, name.size() - family.size()));
+    const std::string_view name = kernel->name, own = kernel_family(name), family = own == "amx" ? "avx512" : own;
+    mix(key, name.substr(0, name.size() - own.size()));
     mix(key, family == "avx512" || family == "avx2" ? std::string_view("fma\n") : std::string_view("other\n"));
     if (family == "openblas" || name.find(".packed.") != std::string_view::npos) mix(key, family);
   }

@@ -64,11 +64,15 @@ quern_status create(const quern_host* host, quern_plugin** out, quern_error* err
     auto plugin = std::make_unique<quern_plugin>();
     plugin->host = host;
     plugin->processor = detect_processor();
-    plugin->policy.best = plugin->processor.best;
     plugin->policy.thread_count = host->thread_count;
     const std::string deterministic = host_option(*host, "deterministic");
     plugin->policy.deterministic = !deterministic.empty() && deterministic != "0";
-    plugin->policy.force = check_forced_kernel(host_option(*host, "force_kernel"), plugin->processor.best, QUERN_INVALID_ARGUMENT);
+    const std::string force = host_option(*host, "force_kernel");
+    if (family_allowed("amx", forced_name(force))) allow_amx(plugin->processor);
+    else plugin->processor.no_amx = concat("amx is switched off by force_kernel=", force);
+    plugin->policy.best = plugin->processor.best;
+    plugin->policy.no_amx = plugin->processor.no_amx;
+    plugin->policy.force = check_forced_kernel(force, plugin->processor, QUERN_INVALID_ARGUMENT);
     const List<std::uint32_t> affinity(host->affinity, sizeof(std::uint32_t), "host.affinity");
     std::vector<std::uint32_t> processors;
     for (std::uint64_t i = 0; i < std::min<std::uint64_t>(affinity.size(), max_threads); ++i) processors.push_back(affinity[i]);
@@ -255,7 +259,7 @@ quern_status compile(quern_device* device, const quern_graph* graph, quern_compi
       if (read.communicators.count != 0) throw Error(QUERN_UNSUPPORTED, "this plugin has no collectives");
       if (read.effort > 2 || read.tuning > QUERN_TUNING_MEASURE || read.fusion > 1)
         throw Error(QUERN_UNSUPPORTED, concat("compile options are newer than this plugin: effort ", read.effort, ", tuning ", read.tuning, ", fusion ", read.fusion));
-      const std::string force = check_forced_kernel(read_string(read.force_kernel, 4096), policy.best, QUERN_UNSUPPORTED);
+      const std::string force = check_forced_kernel(read_string(read.force_kernel, 4096), p.processor, QUERN_UNSUPPORTED);
       if (!force.empty()) policy.force = force;
       policy.fuse = read.fusion != 0;
       if (read.progress != nullptr && read.progress(read.progress_context, 0.0) == 0) throw Error(QUERN_CANCELLED, "compile was stopped by its caller");

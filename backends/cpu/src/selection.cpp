@@ -12,7 +12,7 @@
 namespace quern::cpu {
 namespace {
 
-constexpr std::array<std::string_view, 4> families = {"portable", "avx2", "avx512", "openblas"};  // slow to fast
+constexpr std::array<std::string_view, 5> families = {"portable", "avx2", "avx512", "amx", "openblas"};  // slow to fast
 
 int family_rank(std::string_view family) noexcept {
   const auto* at = std::ranges::find(families, family);
@@ -29,11 +29,9 @@ bool kernel_exists(std::string_view name) noexcept {
 /// Why the policy keeps this row from running; empty: it may.
 std::string excluded(const Kernel& kernel, const KernelPolicy& policy) {
   const std::string family(kernel_family(kernel.name));
-  if (kernel.isa > policy.best) return concat(family, ": this processor has no ", isa_name(kernel.isa));
-  if (policy.force.empty() || policy.force == kernel.name) return {};
-  const int forced = family_rank(policy.force), own = family_rank(family);
-  if (forced >= 0 && own > forced) return concat(family, ": switched off by force_kernel=", policy.force);
-  return {};
+  if (policy.force != kernel.name && !family_allowed(family, policy.force)) return concat(family, ": switched off by force_kernel=", policy.force);
+  if (kernel.isa <= policy.best) return {};
+  return concat(family, ": ", kernel.isa == Isa::amx ? policy.no_amx : concat("this processor has no ", isa_name(kernel.isa)));
 }
 
 }  // namespace
@@ -43,19 +41,28 @@ std::string_view kernel_family(std::string_view name) noexcept {
   return dot == std::string_view::npos ? name : name.substr(dot + 1);
 }
 
-std::string check_forced_kernel(std::string_view value, Isa best, quern_status unknown) {
+bool family_allowed(std::string_view family, std::string_view force) noexcept {
+  const int forced = family_rank(force);
+  return forced < 0 || family_rank(family) <= forced;
+}
+
+std::string_view forced_name(std::string_view value) noexcept {
   const std::size_t colon = value.find(':');
-  if (colon != std::string_view::npos) {
-    if (value.substr(0, colon) != "cpu") return {};
-    value.remove_prefix(colon + 1);
-  }
+  if (colon == std::string_view::npos) return value;
+  return value.substr(0, colon) == "cpu" ? value.substr(colon + 1) : std::string_view();
+}
+
+std::string check_forced_kernel(std::string_view value, const Processor& processor, quern_status unknown) {
+  const Isa best = processor.best;
+  value = forced_name(value);
   if (value.empty()) return {};
   const int rank = family_rank(value);
   if (rank < 0 && !kernel_exists(value))
-    throw Error(unknown, concat("force_kernel is '", value, "'; the cpu plugin has the families portable, avx2, avx512 and "
+    throw Error(unknown, concat("force_kernel is '", value, "'; the cpu plugin has the families portable, avx2, avx512, amx and "
                                                "openblas, and the kernel names that plan_info tells"));
   if ((value == "avx2" && best < Isa::avx2) || (value == "avx512" && best < Isa::avx512))
     throw Error(QUERN_ARCH_NOT_BUILT, concat("force_kernel is '", value, "' but the best that this processor runs is ", isa_name(best)));
+  if (value == "amx" && best < Isa::amx) throw Error(QUERN_ARCH_NOT_BUILT, concat("force_kernel is 'amx' but ", processor.no_amx));
   if (value == "openblas" && openblas().sgemm == nullptr)
     throw Error(QUERN_DEPENDENCY_MISSING, concat("force_kernel is 'openblas' but ", openblas().reason));
   return std::string(value);
@@ -92,6 +99,7 @@ Selection select_kernel(const Graph& graph, const Node& node, const KernelPolicy
       if (kernel.op != node.op || kernel.packed != packed) continue;
       std::string why = excluded(kernel, policy);
       if (why.empty() && named_op && policy.force != kernel.name) why = concat(kernel.name, ": switched off by force_kernel=", policy.force);
+      if (!why.empty() && kernel.accepts(call).code == QUERN_NOT_FOUND) continue;  // a row for other formats is no reason
       if (why.empty() && node.row_predicate && !kernel.row_predicate)
         why = (last = Verdict::no(concat(find_op(node.op)->name, " takes a predicate of one element, not one a row"))).text;
       if (why.empty()) {

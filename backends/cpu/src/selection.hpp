@@ -12,6 +12,7 @@ namespace quern::cpu {
 /// What bounds the choice: the processor and the user's options.
 struct KernelPolicy {
   Isa best = Isa::baseline;   // of the processor
+  std::string no_amx;         // why that is not amx
   std::uint32_t thread_count = 1;
   bool deterministic = false;
   bool fuse = true;           // one kernel may compute several nodes
@@ -22,7 +23,11 @@ struct KernelPolicy {
 /// a word that is neither a family nor a kernel, Error(ARCH_NOT_BUILT) for a family that this
 /// processor cannot run, and Error(DEPENDENCY_MISSING) for openblas where the library is not there.
 /// `value` may carry the prefix "cpu:"; one for another backend ("cuda:...") counts as unset.
-std::string check_forced_kernel(std::string_view value, Isa best, quern_status unknown);
+std::string check_forced_kernel(std::string_view value, const Processor& processor, quern_status unknown);
+/// `value` without that prefix; empty for another backend.
+std::string_view forced_name(std::string_view value) noexcept;
+/// Whether kernels of `family` may run under a forced family; under a forced kernel all may, of other ops.
+bool family_allowed(std::string_view family, std::string_view force) noexcept;
 
 /// The best instruction set that weights may be packed for under a forced family or kernel; baseline: they stay canonical.
 Isa packing_isa(std::string_view force, Isa best) noexcept;

@@ -1,9 +1,14 @@
-// The probe's proof: a small matrix product through every instruction set, against integers known in advance.
+// The probe's proof: a small matrix product through every instruction set, against integers known in advance; packed ones by AMX's tiles
+// against those by AVX-512.
 #include "handles.hpp"
 
 #include "error.hpp"
+#include "formats.hpp"
+#include "packed/registry.hpp"
+#include "view.hpp"
 
 #include <array>
+#include <cstring>
 
 namespace quern::cpu {
 namespace {
@@ -24,6 +29,42 @@ quern_value make_value(std::uint32_t kind, std::int64_t d0, std::int64_t d1) {
 
 quern_binding make_binding(std::uint32_t value, const quern_span& span) {
   return {{sizeof(quern_binding), QUERN_TYPE_BINDING, nullptr}, value, 0, {&span, 1, sizeof(span)}};
+}
+
+/// Floats that start a cache line.
+std::unique_ptr<float[]> reserve(std::int64_t count, float*& start) {
+  auto memory = std::make_unique<float[]>(static_cast<std::size_t>(count) + 16);
+  start = memory.get() + (64 - reinterpret_cast<std::uintptr_t>(memory.get()) % 64) % 64 / 4;
+  return memory;
+}
+
+/// The text of the first format whose products by tiles have other bits than those by vectors; empty: none.
+std::string compare_tiles() {
+  constexpr std::int64_t tokens = 34, k = 512, weight_rows = 16;
+  std::vector<float> x(tokens * k);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(static_cast<int>(i * 7919 % 251) - 125);
+  for (const PackedLayout& tiles : packed_set_avx512_amx().layouts) {
+    const PackedLayout& vectors = *find_packed_layout(packed_set_avx512_vnni(), tiles.format, k, QUERN_CONVERT_INT8);
+    const std::int64_t stride = k / unit_elements(tiles.format) * unit_bytes(tiles.format);
+    std::vector<std::byte> weights(static_cast<std::size_t>(weight_rows * stride));
+    for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<std::byte>(i * 2654435761u >> 13 & 0x3f);  // as scales below 2
+    float *panel = nullptr, *rounded = nullptr, *scratch = nullptr;
+    const auto panel_memory = reserve(tiles.panel_bytes(k) / 4, panel), row_memory = reserve(tokens * activation_row_bytes(tiles.activations, k) / 4, rounded);
+    const auto scratch_memory = reserve(tiles.scratch_floats(k), scratch);
+    vectors.pack(weights.data(), stride, weight_rows, k, reinterpret_cast<std::byte*>(panel));
+    packed_set_avx512_vnni().quantise(tiles.activations, x.data(), k, tokens, k, reinterpret_cast<std::byte*>(rounded));
+    std::vector<float> y[2];
+    for (const PackedLayout* layout : {&vectors, &tiles}) {
+      std::vector<float>& to = y[layout == &tiles];
+      to.assign(tokens * weight_rows, -1.0f);
+      layout->multiply({reinterpret_cast<std::byte*>(panel), 1, weight_rows, k, reinterpret_cast<std::byte*>(rounded), tokens, to.data(), weight_rows, scratch});
+    }
+    for (std::size_t i = 0; i < y[0].size(); ++i)
+      if (std::memcmp(&y[0][i], &y[1][i], 4) != 0)
+        return concat("amx gives ", y[1][i], " for element (", i / weight_rows, ", ", i % weight_rows, ") of a product of ", dtype_name(tiles.format),
+                      " that avx512 gives ", y[0][i]);
+  }
+  return {};
 }
 
 }  // namespace
@@ -48,6 +89,9 @@ std::string self_test(const KernelPolicy& policy, ThreadPool& pool) {
   graph.header = {sizeof(graph), QUERN_TYPE_GRAPH, nullptr};
   graph.values = {values, 3, sizeof(quern_value)};
   graph.nodes = {&node, 1, sizeof(node)};
+
+  if (policy.best >= Isa::amx)
+    if (std::string fault = compare_tiles(); !fault.empty()) return fault;
 
   for (int level = 0; level <= static_cast<int>(policy.best); ++level) {
     KernelPolicy forced = policy;

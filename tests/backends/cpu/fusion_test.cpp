@@ -187,7 +187,7 @@ std::vector<std::string> packing_families() {
 }
 
 std::vector<std::string> names(const std::string& family, std::vector<std::string> stems) {
-  for (std::string& stem : stems) stem += "." + family;
+  for (std::string& stem : stems) stem += "." + (family == "amx" && !stem.ends_with(".packed") ? "avx512" : family);  // amx is for packed products alone
   return stems;
 }
 

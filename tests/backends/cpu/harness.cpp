@@ -402,7 +402,7 @@ Outcome run_node(Plugin& plugin, std::uint32_t op, const std::vector<Tensor>& in
 std::vector<std::string> families() {
   const Plugin plugin;
   std::vector<std::string> out;
-  for (const char* family : {"portable", "avx2", "avx512"})
+  for (const char* family : {"portable", "avx2", "avx512", "amx"})
     if (plugin.has(family)) out.emplace_back(family);
   return out;
 }

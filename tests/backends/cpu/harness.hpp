@@ -153,7 +153,7 @@ Tensor absent();
 Outcome run_node(Plugin& plugin, std::uint32_t op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
                  const std::vector<Attribute>& attributes = {}, std::string* kernel = nullptr, const Tensor& predicate = absent());
 
-/// Families that this processor runs: portable and, where they are there, avx2 and avx512.
+/// Families that this processor runs: portable and, where they are there, avx2, avx512 and amx.
 std::vector<std::string> families();
 
 float to_float(std::uint16_t half);  // IEEE binary16

@@ -107,6 +107,69 @@ TEST(Weights, PackedProductsAreCloseToExactOnesForEveryFormat) {
   }
 }
 
+/// What plan_info tells of the only node.
+struct Told {
+  std::string kernel, reason;
+  std::uint64_t numerics_key = 0;
+};
+Told told(Plugin& plugin, GraphSpec& graph) {
+  quern_plan* plan = nullptr;
+  const Outcome compiled = plugin.compile(graph, &plan);
+  EXPECT_EQ(compiled.status, QUERN_OK) << compiled.text;
+  if (plan == nullptr) return {};
+  quern_plan_info info{};
+  info.header = {sizeof(info), QUERN_TYPE_PLAN_INFO, nullptr};
+  EXPECT_EQ(plugin.api().plan_info(plan, &info, nullptr), QUERN_OK);
+  const auto& kernel = *static_cast<const quern_kernel_info*>(info.kernels.data);
+  Told result{{kernel.name.data, kernel.name.size}, {kernel.reason.data, kernel.reason.size}, info.numerics_key};
+  plugin.api().plan_destroy(plan, nullptr);
+  return result;
+}
+
+TEST(Weights, ProductsByAmxHaveTheBitsThePanelsAndThePlanKeyOfAvx512) {
+  if (families().back() != "amx") GTEST_SKIP() << "this processor or its system has no amx";
+  constexpr std::int64_t n = 333, k = 768;
+  Plugin free(3), forced(2, {{"force_kernel", "cpu:avx512"}});
+  for (const quern_dtype dtype : quantised)
+    for (const std::int64_t m : {1, 16, 17, 50, 300}) {
+      const Tensor a = random_tensor(QUERN_F32, {m, k}, 1), b = constant(dtype, {n, k}, 2);
+      const Tensor tiles = make(QUERN_F32, {m, n}, QUERN_VALUE_OUTPUT), vectors = make(QUERN_F32, {m, n}, QUERN_VALUE_OUTPUT);
+      GraphSpec canonical = product(a, b, tiles);
+      const Tensor panels = packed(free, canonical, b);
+      EXPECT_EQ(panels.layout, packed(forced, canonical, b).layout);
+      GraphSpec by_tiles = product(a, panels, tiles), by_vectors = product(a, panels, vectors);
+      ASSERT_EQ(free.run(by_tiles).status, QUERN_OK);
+      ASSERT_EQ(forced.run(by_vectors).status, QUERN_OK);
+      EXPECT_EQ(std::memcmp(tiles.raw().data(), vectors.raw().data(), tiles.raw().size()), 0) << "format " << dtype << ", " << m << " tokens";
+      const Told fast = told(free, by_tiles), slow = told(forced, by_vectors);
+      EXPECT_TRUE(fast.kernel.ends_with(".packed.amx")) << fast.kernel;
+      EXPECT_EQ(fast.reason, "");
+      EXPECT_TRUE(slow.kernel.ends_with(".packed.avx512")) << slow.kernel;
+      EXPECT_EQ(slow.reason, "amx: switched off by force_kernel=avx512");
+      EXPECT_EQ(fast.numerics_key, slow.numerics_key);
+    }
+}
+
+TEST(Weights, WhereAmxIsRefusedTheReasonIsTold) {
+  if (packing_families().empty()) GTEST_SKIP() << "this processor has no packed layouts";
+  setenv("QUERN_TEST_NO_AMX", "the operating system refuses amx tiles: a test", 1);  // heard by the plugin that emulates them
+  {
+    Plugin plugin(1);
+    const Plugin forced(1, {{"force_kernel", "amx"}});
+    if (!plugin.has("amx")) {
+      const Tensor a = random_tensor(QUERN_F32, {20, 512}, 1), b = constant(QUERN_Q4_0, {16, 512}, 2), y = make(QUERN_F32, {20, 16}, QUERN_VALUE_OUTPUT);
+      GraphSpec canonical = product(a, b, y), graph = product(a, packed(plugin, canonical, b), y);
+      const std::string reason = told(plugin, graph).reason;
+      ASSERT_TRUE(reason.starts_with("amx: this processor ") || reason.starts_with("amx: the operating system ")) << reason;
+      EXPECT_EQ(forced.created().status, QUERN_ARCH_NOT_BUILT);
+      EXPECT_EQ(forced.created().text, "force_kernel is 'amx' but " + reason.substr(5, reason.find(';') - 5));
+    } else {
+      EXPECT_EQ(forced.created().status, QUERN_OK);
+    }
+  }
+  unsetenv("QUERN_TEST_NO_AMX");
+}
+
 TEST(Weights, AWeightGetsALayoutThatItsProductsAllow) {
   for (const std::string& family : packing_families()) {
     Plugin plugin(2, {{"force_kernel", family}});

@@ -40,6 +40,7 @@ std::uint64_t scratch(std::span<const OpCall> calls) {
 }
 
 constexpr Fusion fusions[] = {
+    {"matmul_add.packed.amx", match<Isa::amx>, run<Isa::amx>, scratch<Isa::amx>},
     {"matmul_add.packed.avx512", match<Isa::avx512>, run<Isa::avx512>, scratch<Isa::avx512>},
     {"matmul_add.packed.avx2", match<Isa::avx2>, run<Isa::avx2>, scratch<Isa::avx2>},
 };

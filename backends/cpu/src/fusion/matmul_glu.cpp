@@ -20,7 +20,7 @@ bool is_gated(const Neighbours& nodes, std::uint32_t from) {
   const OpCall &gate = nodes.calls[from], &up = nodes.calls[from + 1], &glu = nodes.calls[from + 2];
   const PackedLayout &gate_layout = *gate.input(1).layout, &up_layout = *up.input(1).layout;
   return share_rows(nodes, from, from + 1) && is_plain(gate) && is_plain(up) && gate_layout.panel_rows == up_layout.panel_rows &&
-         nodes.kernels[from + 2]->isa == isa &&  // the vector kernel: silu without a limit, f32 rows
+         nodes.kernels[from + 2]->isa == vector_isa(isa) &&  // the vector kernel: silu without a limit, f32 rows
          nodes.input(from + 2, 0) == nodes.output(from, 0) &&
          nodes.input(from + 2, 1) == nodes.output(from + 1, 0) && is_float_rows(glu.output(0));
 }
@@ -58,6 +58,7 @@ std::uint64_t scratch(std::span<const OpCall> calls) {
 }
 
 constexpr Fusion fusions[] = {
+    {"matmul_glu.packed.amx", match<Isa::amx>, run<Isa::amx>, scratch<Isa::amx>},
     {"matmul_glu.packed.avx512", match<Isa::avx512>, run<Isa::avx512>, scratch<Isa::avx512>},
     {"matmul_glu.packed.avx2", match<Isa::avx2>, run<Isa::avx2>, scratch<Isa::avx2>},
 };

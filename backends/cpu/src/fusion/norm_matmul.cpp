@@ -36,6 +36,7 @@ std::uint64_t scratch(std::span<const OpCall> calls) {
 }
 
 constexpr Fusion fusions[] = {
+    {"norm_matmul.packed.amx", match<Isa::amx>, run<Isa::amx>, scratch<Isa::amx>},
     {"norm_matmul.packed.avx512", match<Isa::avx512>, run<Isa::avx512>, scratch<Isa::avx512>},
     {"norm_matmul.packed.avx2", match<Isa::avx2>, run<Isa::avx2>, scratch<Isa::avx2>},
 };

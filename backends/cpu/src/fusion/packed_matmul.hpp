@@ -14,6 +14,9 @@ inline bool is_float_rows(const TensorView& x) noexcept {
   return x.dtype == QUERN_F32 && x.rank == 2 && rows_are_packed(x) && x.strides[0] % 4 == 0;
 }
 
+/// Whose vector kernels stand beside packed kernels of `isa`: tiles multiply, and do nothing else.
+constexpr Isa vector_isa(Isa isa) noexcept { return isa == Isa::amx ? Isa::avx512 : isa; }
+
 /// A matmul of packed weights of `isa` that reads and writes matrices of f32.
 inline bool is_packed_matmul(const Neighbours& nodes, std::uint32_t node, Isa isa) noexcept {
   if (!nodes.is(node, QUERN_OP_MATMUL) || !nodes.kernels[node]->packed || nodes.kernels[node]->isa != isa) return false;
@@ -26,9 +29,9 @@ inline bool share_rows(const Neighbours& nodes, std::uint32_t one, std::uint32_t
          nodes.calls[one].input(1).layout->activations == nodes.calls[other].input(1).layout->activations;
 }
 
-/// Node `node` is an rms_norm of f32 rows by the vector kernel of `isa`; `y` is what it writes.
+/// Node `node` is an rms_norm of f32 rows by the vector kernel that goes with `isa`; `y` is what it writes.
 inline bool is_vector_norm(const Neighbours& nodes, std::uint32_t node, Isa isa, std::uint32_t y) noexcept {
-  return nodes.is(node, QUERN_OP_RMS_NORM) && nodes.kernels[node]->isa == isa && nodes.output(node, 0) == y &&
+  return nodes.is(node, QUERN_OP_RMS_NORM) && nodes.kernels[node]->isa == vector_isa(isa) && nodes.output(node, 0) == y &&
          is_float_rows(nodes.calls[node].input(0)) && is_float_rows(nodes.calls[node].output(0));
 }
 

@@ -10,7 +10,7 @@ namespace {
 template <quern_dtype Weights, Isa isa>
 Verdict accepts(const OpCall& call) {
   const TensorView &a = call.input(0), &b = call.input(1), &y = call.output(0);
-  if (b.layout == nullptr || b.dtype != Weights || b.layout->isa != isa) return Verdict::not_mine();
+  if (b.layout == nullptr || b.dtype != Weights || multiplying_layout(*b.layout, isa).isa != isa) return Verdict::not_mine();
   if (!conversions_allow(call.conversions, b.layout->activations))
     return Verdict::no("the weights are packed for rounded activations (int8, or bf16 of bf16 weights), which this node does not allow");
   if (Verdict v = check_floats(a, "a"); !v) return v;
@@ -26,8 +26,9 @@ Verdict accepts(const OpCall& call) {
   return check_matmul_epilogue(call, s.n);
 }
 
+template <Isa isa>
 std::uint64_t scratch(const OpCall& call) noexcept {
-  return PackedRegion({&call, 1}, call.input(1).layout->isa, matmul_stages_y(call)).scratch_bytes(call.thread_count);
+  return PackedRegion({&call, 1}, isa, matmul_stages_y(call)).scratch_bytes(call.thread_count);
 }
 
 template <Isa isa>
@@ -41,15 +42,18 @@ void run(const OpCall& call, Context& context) noexcept {
   }
 }
 
-#define QUERN_CPU_PACKED(dtype, name)                                                                                                \
-  {QUERN_OP_MATMUL, "matmul." name ".packed.avx512", Isa::avx512, accepts<dtype, Isa::avx512>, run<Isa::avx512>, scratch, false, true}, \
-  {QUERN_OP_MATMUL, "matmul." name ".packed.avx2", Isa::avx2, accepts<dtype, Isa::avx2>, run<Isa::avx2>, scratch, false, true}
+#define QUERN_CPU_PACKED(dtype, name, isa) \
+  {QUERN_OP_MATMUL, "matmul." name ".packed." #isa, Isa::isa, accepts<dtype, Isa::isa>, run<Isa::isa>, scratch<Isa::isa>, false, true}
+#define QUERN_CPU_PACKED_FLOATS(dtype, name) QUERN_CPU_PACKED(dtype, name, avx512), QUERN_CPU_PACKED(dtype, name, avx2)
+#define QUERN_CPU_PACKED_BLOCKS(dtype, name) QUERN_CPU_PACKED(dtype, name, amx), QUERN_CPU_PACKED_FLOATS(dtype, name)
 constexpr Kernel kernels[] = {
-    QUERN_CPU_PACKED(QUERN_F32, "f32"),   QUERN_CPU_PACKED(QUERN_F16, "f16"),   QUERN_CPU_PACKED(QUERN_BF16, "bf16"),
-    QUERN_CPU_PACKED(QUERN_Q4_0, "q4_0"), QUERN_CPU_PACKED(QUERN_Q4_1, "q4_1"), QUERN_CPU_PACKED(QUERN_Q5_0, "q5_0"),
-    QUERN_CPU_PACKED(QUERN_Q5_1, "q5_1"), QUERN_CPU_PACKED(QUERN_Q8_0, "q8_0"), QUERN_CPU_PACKED(QUERN_Q4_K, "q4_k"),
-    QUERN_CPU_PACKED(QUERN_Q5_K, "q5_k"), QUERN_CPU_PACKED(QUERN_Q6_K, "q6_k"),
+    QUERN_CPU_PACKED_FLOATS(QUERN_F32, "f32"),   QUERN_CPU_PACKED_FLOATS(QUERN_F16, "f16"),   QUERN_CPU_PACKED_FLOATS(QUERN_BF16, "bf16"),
+    QUERN_CPU_PACKED_BLOCKS(QUERN_Q4_0, "q4_0"), QUERN_CPU_PACKED_BLOCKS(QUERN_Q4_1, "q4_1"), QUERN_CPU_PACKED_BLOCKS(QUERN_Q5_0, "q5_0"),
+    QUERN_CPU_PACKED_BLOCKS(QUERN_Q5_1, "q5_1"), QUERN_CPU_PACKED_BLOCKS(QUERN_Q8_0, "q8_0"), QUERN_CPU_PACKED_BLOCKS(QUERN_Q4_K, "q4_k"),
+    QUERN_CPU_PACKED_BLOCKS(QUERN_Q5_K, "q5_k"), QUERN_CPU_PACKED_BLOCKS(QUERN_Q6_K, "q6_k"),
 };
+#undef QUERN_CPU_PACKED_BLOCKS
+#undef QUERN_CPU_PACKED_FLOATS
 #undef QUERN_CPU_PACKED
 
 }  // namespace

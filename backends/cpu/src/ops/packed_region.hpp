@@ -35,12 +35,12 @@ class PackedRegion {
  public:
   /// matmuls: packed, of one a and one kind of activations, most_matmuls at most. staged: a part may keep its products in scratch.
   PackedRegion(std::span<const OpCall> matmuls, Isa isa, bool staged) noexcept
-      : matmuls_(matmuls), set_(isa == Isa::avx512 ? packed_set_avx512_vnni() : packed_set_avx2()), vectors_(vectors_of(isa)),
+      : matmuls_(matmuls), isa_(isa), set_(isa >= Isa::avx512 ? packed_set_avx512_vnni() : packed_set_avx2()), vectors_(vectors_of(isa)),
         shape_(matmul_shape(matmuls[0])), kind_(matmuls[0].input(1).layout->activations),
         row_bytes_(activation_row_bytes(kind_, shape_.k)) {
     std::int64_t panel_rows = 0, panels = 0;
     for (const OpCall& matmul : matmuls) {
-      const PackedLayout& layout = *matmul.input(1).layout;
+      const PackedLayout& layout = multiplying_layout(*matmul.input(1).layout, isa);
       if (layout.scratch_floats != nullptr) kernel_floats_ = std::max(kernel_floats_, lines(layout.scratch_floats(shape_.k)));
       panel_rows = std::max(panel_rows, layout.panel_rows);
       panels = std::max(panels, panels_of(matmul));
@@ -109,7 +109,7 @@ class PackedRegion {
   /// y[token][row] = the tile's products, y_stride floats apart.
   void multiply(Context& context, std::uint32_t thread, const OpCall& matmul, const PackedTile& tile, float* y,
                 std::int64_t y_stride) const noexcept {
-    const PackedLayout& layout = *matmul.input(1).layout;
+    const PackedLayout& layout = multiplying_layout(*matmul.input(1).layout, isa_);
     PackedPart part{};
     part.panels = matmul.input(1).data + tile.first_row / layout.panel_rows * layout.panel_bytes(shape_.k);
     part.panel_count = packed_panels(layout, tile.rows);
@@ -180,6 +180,7 @@ class PackedRegion {
   }
 
   std::span<const OpCall> matmuls_;
+  Isa isa_;
   const PackedSet& set_;
   const Vectors& vectors_;
   MatmulShape shape_;

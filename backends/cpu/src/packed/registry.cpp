@@ -40,6 +40,13 @@ const PackedLayout* find_packed_layout(const PackedSet& set, quern_dtype format,
   return nullptr;
 }
 
+const PackedLayout& multiplying_layout(const PackedLayout& panels, Isa isa) noexcept {
+  if (isa == Isa::amx)
+    for (const PackedLayout& layout : packed_set_avx512_amx().layouts)
+      if (layout.format == panels.format && layout.activations == panels.activations) return layout;
+  return panels;
+}
+
 PackedKey parse_packed_key(std::string_view key) noexcept {
   const std::size_t slash = key.rfind('/'), cross = key.rfind('x');
   if (slash == std::string_view::npos || cross == std::string_view::npos || cross < slash) return {};

@@ -18,6 +18,9 @@ const PackedSet* packed_set_for(const Processor& processor, Isa best) noexcept;
 /// Whether a node that allows `conversions` (QUERN_CONVERT_...) of its inputs may have its activations in this form.
 bool conversions_allow(std::uint32_t conversions, Activations activations) noexcept;
 
+/// What multiplies panels of `panels` on `isa`: another layout than itself where a faster set reads the same panels.
+const PackedLayout& multiplying_layout(const PackedLayout& panels, Isa isa) noexcept;
+
 /// The set's layout for rows of k elements of `format` where `conversions` are allowed; null: none takes them.
 const PackedLayout* find_packed_layout(const PackedSet& set, quern_dtype format, std::int64_t k, std::uint32_t conversions) noexcept;
 

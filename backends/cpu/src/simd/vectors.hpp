@@ -132,7 +132,7 @@ namespace avx2 { extern const Vectors vectors; }
 namespace avx512 { extern const Vectors vectors; }
 
 inline const Vectors& vectors_of(Isa isa) noexcept {
-  return isa == Isa::avx512 ? avx512::vectors : isa == Isa::avx2 ? avx2::vectors : portable::vectors;
+  return isa >= Isa::avx512 ? avx512::vectors : isa == Isa::avx2 ? avx2::vectors : portable::vectors;
 }
 
 }  // namespace quern::cpu

@@ -199,7 +199,11 @@ struct Blocks32 {
       store_lanes(_mm512_mullo_epi32(sums_of_32(codes + i, k - i), factor), lesser(8, (k - i) / 32), side, width);
   }
 
+  /// WithoutOffset: codes come as signed bytes, less their offset (the odd ones as many times too large as they are), for kernels that
+  /// multiply signed bytes.
+  template <bool WithoutOffset = false>
   static void widen(const Byte* p, std::int64_t k, Byte* to) noexcept {
+    const __m512i even_offset = set_bytes(WithoutOffset ? Format::offset : 0), odd_offset = set_bytes(WithoutOffset ? Format::offset * Bits::odd_factor : 0);
     for (std::int64_t i = 0; i < k; i += 64, p += Packed::bytes, to += Wide::bytes) {
       _mm512_store_ps(to, Packed::template scale<0>(p));
       _mm512_store_ps(to + 64, Packed::template scale<1>(p));
@@ -209,8 +213,8 @@ struct Blocks32 {
       }
       QUERN_VNNI_UNROLL
       for (int j = 0; j < 8; ++j) {
-        _mm512_store_si512(to + Wide::header + 64 * j, Packed::template codes<0>(p, j));
-        _mm512_store_si512(to + Wide::header + 512 + 64 * j, Packed::template codes<1>(p, j));
+        _mm512_store_si512(to + Wide::header + 64 * j, _mm512_sub_epi8(Packed::template codes<0>(p, j), even_offset));
+        _mm512_store_si512(to + Wide::header + 512 + 64 * j, _mm512_sub_epi8(Packed::template codes<1>(p, j), odd_offset));
       }
     }
   }

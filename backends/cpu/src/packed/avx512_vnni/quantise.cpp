@@ -2,7 +2,8 @@
 //   direct, wide  for each 16 codes -32 times their sum, which takes off Q6_K's bias; `direct` -128 times for the odd 32 of 64 (codes.hpp)
 //   pairs         for each 64 codes the 16-bit sums of either 32, which minimums multiply
 // and behind them, for each 512 codes, a bit each of Q4_K, Q5_K and Q6_K: no sum of products with their codes can pass 16 bits (of 32 codes
-// it is at most the largest code times the sum of the positive ones, or of the negative ones; of Q6_K's 16 times that of the magnitudes).
+// it is at most the largest code times the sum of the positive ones, or of the negative ones; of Q6_K's 16 times that of the magnitudes),
+// and one that the floats in which large sums of Q4_K and Q5_K are added for 256 codes, as they are added, cannot pass 2^24 and be rounded.
 // Made once with the row: made for each part of a product, they took 4 % of a prefill.
 //
 // Bits of magnitudes compare as integers, and so NaN and infinity come out greatest.
@@ -87,6 +88,8 @@ void quantise_256(const float* x, std::int64_t k, std::int8_t* codes, float* sca
     const std::int64_t part = i / Starts::small_part;
     for (int format = 0; format < 3; ++format)
       if (most[format] * Starts::largest_codes[format] > 32767) small[part / 32 * Starts::small_words + format] &= ~(1u << part % 32);
+    const std::int32_t all_of_one_sign = (_mm512_reduce_add_epi32(magnitudes) + __builtin_abs(_mm512_reduce_add_epi32(of_16))) / 2;
+    if (all_of_one_sign * (31 * 63) > 1 << 24) small[part / 32 * Starts::small_words + Starts::exact_word] &= ~(1u << part % 32);
   }
 }
 

@@ -13,6 +13,7 @@ struct Starts {
   static constexpr int direct = 0, wide = 16, pairs = 32, words = 36;
   static constexpr int small_words = 4, small_part = 512;  // a bit of a word: so many codes
   static constexpr std::int32_t largest_codes[3] = {15, 31, 32};  // of Q4_K, Q5_K and, less the bias, Q6_K: which word
+  static constexpr int exact_word = 3;
 };
 
 /// Sums of 16 codes each, or of their magnitudes, of 256 codes of which `count` exist: lane i has those from 16 i on.
