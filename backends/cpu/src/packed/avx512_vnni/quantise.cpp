@@ -88,8 +88,9 @@ void quantise_256(const float* x, std::int64_t k, std::int8_t* codes, float* sca
     const std::int64_t part = i / Starts::small_part;
     for (int format = 0; format < 3; ++format)
       if (most[format] * Starts::largest_codes[format] > 32767) small[part / 32 * Starts::small_words + format] &= ~(1u << part % 32);
-    const std::int32_t all_of_one_sign = (_mm512_reduce_add_epi32(magnitudes) + __builtin_abs(_mm512_reduce_add_epi32(of_16))) / 2;
-    if (all_of_one_sign * (31 * 63) > 1 << 24) small[part / 32 * Starts::small_words + Starts::exact_word] &= ~(1u << part % 32);
+    constexpr std::int32_t exact = (1 << 24) / (31 * 63);
+    if (8 * one_sign > exact && (_mm512_reduce_add_epi32(magnitudes) + __builtin_abs(_mm512_reduce_add_epi32(of_16))) / 2 > exact)
+      small[part / 32 * Starts::small_words + Starts::exact_word] &= ~(1u << part % 32);
   }
 }
 
