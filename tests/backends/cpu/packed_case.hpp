@@ -1,7 +1,7 @@
 // Cases of packed layouts for tests: sets that this processor runs, random weights and activations, products.
 //
-// Compiled with QUERN_EMULATED_TILES there is one set, AMX's, in plain C++ as far as its instructions go (emulated_tiles.hpp); without, it
-// is there where the processor and its system have it.
+// Compiled with QUERN_EMULATED_TILES there is one set, AMX's, whose instructions are done in plain C++ (emulated_tiles.hpp); without, it is
+// there where the processor and its system have it.
 #pragma once
 
 #include "formats.hpp"
@@ -29,12 +29,11 @@ struct Set {
 inline std::vector<Set> runnable_sets() {
   Processor processor = detect_processor();
   std::vector<Set> sets;
-#ifdef QUERN_EMULATED_TILES
-  if (processor.vnni) sets.push_back({"avx512_amx", &packed_set_avx512_amx()});
-  return sets;
-#endif
   allow_amx(processor);
   if (processor.best >= Isa::amx) sets.push_back({"avx512_amx", &packed_set_avx512_amx()});
+#ifdef QUERN_EMULATED_TILES
+  return sets;
+#endif
   if (processor.best >= Isa::avx2) sets.push_back({"avx2", &packed_set_avx2()});
   if (processor.vnni) sets.push_back({"avx512_vnni", processor.bf16 ? &packed_set_avx512_bf16() : &packed_set_avx512_vnni()});
   return sets;
