@@ -18,8 +18,9 @@ bool system_saves_tiles() noexcept {
   return (low >> 17 & 3u) == 3u;
 }
 
-/// Why tiles cannot be had of this processor and its system, but for the permission; empty: they can.
-std::string tiles_missing(const Processor& processor) {
+}  // namespace
+
+std::string amx_missing(const Processor& processor) {
   unsigned a = 0, b = 0, c = 0, d = 0;
   const bool amx = __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d >> 24 & 1u) && (d >> 25 & 1u);
   if (!amx) return "this processor has no amx";
@@ -31,10 +32,8 @@ std::string tiles_missing(const Processor& processor) {
   return {};
 }
 
-}  // namespace
-
 void allow_amx(Processor& processor) {
-  processor.no_amx = tiles_missing(processor);
+  processor.no_amx = amx_missing(processor);
   if (!processor.no_amx.empty()) return;
   constexpr long request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM and the state's number: asm/prctl.h of old systems lacks them
   if (syscall(SYS_arch_prctl, request_permission, tile_data) != 0) {

@@ -26,6 +26,9 @@ struct Processor {
 /// Asks CPUID, and XCR0 for what the operating system saves. best is avx512 at most: AMX is there for a process that asks.
 Processor detect_processor();
 
+/// Why AMX cannot be had of this processor and its system, but for the permission; empty: it can.
+std::string amx_missing(const Processor& processor);
+
 /// Asks Linux for AMX's tiles, for this process and all its threads and children, if the processor has them; best is amx then. What this
 /// changes besides: signal frames are some 8 KB larger on a thread that has tiles, and alternate signal stacks too small for them are refused.
 void allow_amx(Processor& processor);

@@ -68,8 +68,9 @@ quern_status create(const quern_host* host, quern_plugin** out, quern_error* err
     const std::string deterministic = host_option(*host, "deterministic");
     plugin->policy.deterministic = !deterministic.empty() && deterministic != "0";
     const std::string force = host_option(*host, "force_kernel");
-    if (family_allowed("amx", forced_name(force))) allow_amx(plugin->processor);
-    else plugin->processor.no_amx = concat("amx is switched off by force_kernel=", force);
+    if (wants_amx(forced_name(force))) allow_amx(plugin->processor);
+    else if (plugin->processor.no_amx = amx_missing(plugin->processor); plugin->processor.no_amx.empty())
+      plugin->processor.no_amx = "amx's kernels have run on no such processor yet; QUERN_FORCE_KERNEL=cpu:amx uses them";
     plugin->policy.best = plugin->processor.best;
     plugin->policy.no_amx = plugin->processor.no_amx;
     plugin->policy.force = check_forced_kernel(force, plugin->processor, QUERN_INVALID_ARGUMENT);

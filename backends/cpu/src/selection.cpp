@@ -46,6 +46,10 @@ bool family_allowed(std::string_view family, std::string_view force) noexcept {
   return forced < 0 || family_rank(family) <= forced;
 }
 
+bool wants_amx(std::string_view force) noexcept {
+  return kernel_family(force) == "amx" || (amx_by_default && family_allowed("amx", force));
+}
+
 std::string_view forced_name(std::string_view value) noexcept {
   const std::size_t colon = value.find(':');
   if (colon == std::string_view::npos) return value;

@@ -402,8 +402,9 @@ Outcome run_node(Plugin& plugin, std::uint32_t op, const std::vector<Tensor>& in
 std::vector<std::string> families() {
   const Plugin plugin;
   std::vector<std::string> out;
-  for (const char* family : {"portable", "avx2", "avx512", "amx"})
+  for (const char* family : {"portable", "avx2", "avx512"})
     if (plugin.has(family)) out.emplace_back(family);
+  if (Plugin(1, {{"force_kernel", "amx"}}).created().status == QUERN_OK) out.emplace_back("amx");  // not there until it is asked for
   return out;
 }
 
