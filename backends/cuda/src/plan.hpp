@@ -68,6 +68,9 @@ class Instance {
   void capture();
   bool takes_graph(const std::vector<std::int64_t>& extents, const Schedule& schedule) const;
   void capture_step(const std::vector<std::int64_t>& extents);
+  GraphExec record_step(const std::vector<std::int64_t>& extents);
+  bool launch_captured(std::vector<Captured>::iterator captured);
+  void go_without_graph(const Failure& failure);
   void drop_captured() noexcept;
   void forget_written() noexcept;
   void count_run(std::uint64_t allocations_before) noexcept;
@@ -82,6 +85,7 @@ class Instance {
   DevicePointer counters_memory_ = 0;
   std::vector<Captured> captured_;
   std::vector<std::int64_t> uncaptured_;  // extents of the last run without a graph
+  bool more_graphs_ = true;               // until the driver refuses one
   std::vector<Mailbox::Mirror*> mirrors_;
   bool prepared_ = false;
   std::atomic<bool> cancelled_{false};

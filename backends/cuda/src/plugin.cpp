@@ -20,6 +20,12 @@ const Driver& quern_plugin::open_driver() {
   return *driver;
 }
 
+std::function<void(const std::string&)> quern_plugin::warnings() {
+  return [this](const std::string& text) {
+    if (host.log != nullptr) host.log(host.context, QUERN_LOG_WARN, sdk::text_of("cuda"), sdk::text_of(text));
+  };
+}
+
 namespace quern::cuda {
 
 std::string host_option(const quern_host& host, const char* key) {
@@ -201,7 +207,7 @@ quern_status probe(quern_plugin* plugin, quern_probe_report* report, quern_error
         try {
           const CardFacts& card = p.cards[i];
           check_architecture(card);
-          Gpu gpu(p.driver, card, origin_for(p, card, true));
+          Gpu gpu(p.driver, card, origin_for(p, card, true), p.warnings());
           const Current current(gpu.driver(), gpu.context());
           const std::string fault = self_test(gpu);
           if (fault.empty()) ++result.usable;
