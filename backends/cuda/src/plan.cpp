@@ -144,12 +144,16 @@ void Instance::refresh(const std::vector<std::int64_t>& extents, const Schedule&
   laid_out_ = &schedule;
 }
 
+void Instance::check_cancel() const {
+  if (cancelled_.load(std::memory_order_relaxed)) throw Failure(QUERN_CANCELLED, "the run was cancelled", 18);
+}
+
 std::uint32_t Instance::emit(const Schedule& schedule, Emit how, std::uint32_t& step) {
   Launcher launcher(gpu_, how == Emit::dry);
   const Context context(*this, schedule);
   launcher.deliver(how == Emit::captured);
   for (step = 0; step < schedule.steps.size(); ++step) {
-    if (cancelled_.load(std::memory_order_relaxed)) throw Failure(QUERN_CANCELLED, "the run was cancelled", 18);
+    check_cancel();
     schedule.steps[step].emit(context, launcher);
   }
   PublishParams publish{};
@@ -215,6 +219,7 @@ void Instance::prepare(Places places) {
   const Graph& graph = plan_.graph;
   drop_captured();
   more_graphs_ = true;
+  cancelled_ = false;  // of no run: steps are captured here
   for (Mailbox::Mirror* mirror : mirrors_) gpu_.mailbox().remove_mirror(mirror);
   mirrors_.clear();
   places_ = std::move(places.of);
@@ -370,10 +375,10 @@ void Instance::run(const quern_run& run, quern_error* error) {
   quern_run_status outcome = sdk::made<quern_run_status>();
   outcome.node = QUERN_NONE;
   std::uint32_t step = QUERN_NONE;
-  cancelled_ = false;
   const std::uint64_t allocations = gpu_.allocations();
   const Schedule* schedule = nullptr;
   try {
+    check_cancel();
     Launcher launcher(gpu_, false);
     for (const quern_patch& patch : sdk::List<quern_patch>(run.patches, "patches")) {
       if (patch.bytes == 0) continue;

@@ -51,6 +51,8 @@ class Instance {
   void prepare(Places places);
   /// Checks a run without changing anything.
   void check_run(const quern_run& run);
+  /// A run was submitted: a cancel from now on is for it, though it may wait for another instance's.
+  void begin() noexcept { cancelled_ = false; }
   /// Runs to the end; how it ended goes to the status, and the words of a failure to `error`. Only after check_run.
   void run(const quern_run& run, quern_error* error);
   void cancel() noexcept { cancelled_ = true; }
@@ -64,6 +66,7 @@ class Instance {
   };
   void refresh(const std::vector<std::int64_t>& extents, const Schedule& schedule);
   enum class Emit { dry, captured, now };
+  void check_cancel() const;
   std::uint32_t emit(const Schedule& schedule, Emit how, std::uint32_t& step);
   void capture();
   bool takes_graph(const std::vector<std::int64_t>& extents, const Schedule& schedule) const;

@@ -588,9 +588,10 @@ quern_status submit(quern_device* device, quern_queue* queue, const quern_array*
   return guarded(error, [&] {
     quern_device& d = object(device, "device");
     require_synchronous(queue, nullptr);
+    const sdk::List<quern_run> list(object(runs, "list of runs"), "runs");
+    for (const quern_run& run : list) object(run.instance, "instance").instance.begin();
     const std::lock_guard lock(d.gpu.order());
     const Current current(d.gpu.driver(), d.gpu.context());
-    const sdk::List<quern_run> list(object(runs, "list of runs"), "runs");
     for (int pass = 0; pass < 2; ++pass)
       for (const quern_run& run : list) {
         quern_instance& i = object(run.instance, "instance");

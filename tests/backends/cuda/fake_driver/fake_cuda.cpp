@@ -6,7 +6,8 @@
 // FAKE_MAJOR.FAKE_MINOR. CUDA_VISIBLE_DEVICES="" hides them, as in the real driver.
 //
 // With FAKE_ANY_KERNEL the other kernels are taken and do nothing, streams can be captured, and FAKE_LOG names a file that gets a line for
-// every launch, allocation, copy and wait: what a whole step asks of the driver. FAKE_REFUSED names a function of graphs and what it answers.
+// every launch, allocation, copy and wait: what a whole step asks of the driver. FAKE_REFUSED names a function of graphs and what it answers;
+// while there is a file of the name that FAKE_PAUSE has, waits for the stream do not end.
 #include "cubin.hpp"
 #include "driver.hpp"
 #include "kernels/elementwise.hpp"
@@ -494,6 +495,8 @@ FAKE cuStreamCreate(Stream* stream, unsigned) { return give(stream); }
 FAKE cuStreamDestroy_v2(Stream) { return constant::success; }
 FAKE cuStreamSynchronize(Stream) {
   note("wait");
+  static const char* const pause = std::getenv("FAKE_PAUSE");
+  while (pause != nullptr && access(pause, F_OK) == 0) usleep(1000);
   return constant::success;
 }
 FAKE cuStreamBeginCapture_v2(Stream, int) {
