@@ -3,6 +3,7 @@
 // 256 wide, so that every format fits. Each runs whole, without fusion, node by node, and with each of its values marked as output.
 #include "graphs/decoder_parts.hpp"
 
+#include <cmath>
 #include <functional>
 
 namespace quern::conformance {
@@ -137,6 +138,18 @@ void add_residual_patterns(std::vector<Pattern>& patterns) {
     const int x = c.rows(wide);
     c.output(c.add(x, c.product(c.rows(ffn), wide, ffn)));
   }, true});
+  // All that a decoder's layer has behind attention, and the product behind its norm; the sums' sizes being one, or a power of two for each 16 neighbours.
+  for (const bool far_apart : {false, true})
+    patterns.push_back({far_apart ? "feed_forward_of_far_sizes" : "feed_forward_between_norms", [far_apart](Composite& c) {
+      const auto sizes = [](const Tensor& t, const CounterRandom& r) {
+        for (std::int64_t i = 0; i < t.count(); ++i)
+          t.set(i, std::ldexp(static_cast<double>(r.below(static_cast<std::uint64_t>(i), 1 << 12)) - 2047.5, static_cast<int>(i / 16 * 7 % 64) - 44));
+      };
+      const int x = far_apart ? c.graph.input(c.next("x"), filled(input(QUERN_F32, {rows_dim, wide}), "sizes", sizes)) : c.rows(wide);
+      const int sum = c.add(x, c.product(c.rows(ffn), wide, ffn)), normed = c.norm(sum), gate = c.product(normed, ffn), up = c.product(normed, ffn);
+      const int layer = c.add(sum, c.product(c.glu(gate, up), wide, ffn));
+      c.output(c.product(c.norm(layer), 96));
+    }});
   patterns.push_back({"residual_behind_product", [](Composite& c) {
     const int product = c.product(c.rows(wide), wide);
     c.output(c.add(product, c.rows(wide)));

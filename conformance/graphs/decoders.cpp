@@ -10,6 +10,8 @@ namespace {
 constexpr std::uint32_t conversions = QUERN_CONVERT_INT8 | QUERN_CONVERT_F16 | QUERN_CONVERT_BF16;  // as sessions send them
 
 constexpr ModelShape block_256 = {"h256", 256, 512, 4, 2, 64, 512, 2, false, 0, 1e-5, false};
+// The true widths of SmolLM2 135M, with a head that costs little.
+constexpr ModelShape narrow_head = {"smollm2_width", 576, 1536, 9, 3, 64, 512, 2, false, 0, 1e-5, true};
 constexpr ModelShape shapes[] = {
     {"smollm2_135m", 576, 1536, 9, 3, 64, 49152, 30, false, 0, 1e-5, true},
     {"tinyllama_1b", 2048, 5632, 32, 4, 64, 32000, 22, false, 0, 1e-5, false},
@@ -67,13 +69,16 @@ void blocks(CaseSink& sink) {
   for (const quern_dtype dtype : {QUERN_F32, QUERN_BF16}) add_block(sink, Profile::full, all_of(dtype), QUERN_F16, dtype, false, 0, "");
 }
 
-void add_step(CaseSink& sink, Profile profile, const ModelShape& m, const WeightFormats& formats, const Batch& batch, int layers) {
-  GraphBuilder graph(batch.rows);
+/// `counts`: with how many rows a graph of a ranged number runs; empty: it has as many as the batch.
+void add_step(CaseSink& sink, Profile profile, const ModelShape& m, const WeightFormats& formats, const Batch& batch, int layers,
+              std::vector<std::int64_t> counts = {}) {
+  const bool ranged = !counts.empty();
+  GraphBuilder graph = ranged ? GraphBuilder(batch.rows, std::move(counts)) : GraphBuilder(batch.rows);
   graph.allow(conversions);
   graph.graph().mark_each = profile == Profile::quick && batch.rows == 1;  // what each value is for 1 row, it is for several
   const RowValues rows = add_row_values(graph, batch, m.head, m.rope_mode == 1 ? 1e6 : 1e4);
   const bool prompt = batch.sequences == 1;
-  const std::int64_t wanted = prompt ? 1 : batch.rows;
+  const std::int64_t wanted = prompt ? 1 : ranged ? rows_dim : batch.rows;
   const int token = graph.input("token", filled(input(QUERN_I32, {rows_dim}), "tokens", [vocab = m.vocab](const Tensor& t, const CounterRandom& random) {
     for (std::int64_t i = 0; i < t.count(); ++i) t.set(i, static_cast<double>(random.below(static_cast<std::uint64_t>(i), static_cast<std::uint64_t>(vocab))));
   }));
@@ -105,6 +110,10 @@ void steps(CaseSink& sink) {
   for (const Batch& batch : batches)
     for (const WeightFormats& formats : {q4_k_m(block_256), all_of(QUERN_Q8_0), all_of(QUERN_F16)})
       add_step(sink, Profile::quick, block_256, formats, batch, 2);
+  // A session's decode step: one row of a graph that may have more, which is what GPUs fuse and capture. The steps below have their rows fixed.
+  constexpr Batch one_of_eight{"one_row", 8, 8, 20};
+  for (const WeightFormats& formats : {q4_k_m(narrow_head), all_of(QUERN_Q8_0), all_of(QUERN_Q4_1), all_of(QUERN_F16)})
+    add_step(sink, Profile::quick, narrow_head, formats, one_of_eight, 2, {1});
   for (const ModelShape& m : shapes)
     for (const WeightFormats& formats : {q4_k_m(m), all_of(QUERN_Q8_0), all_of(QUERN_F16)})
       for (const Batch& batch : batches) {

@@ -54,8 +54,8 @@ Current::~Current() {
   driver_.cuCtxPopCurrent_v2(&ignored);
 }
 
-Gpu::Gpu(std::shared_ptr<const Driver> driver, const CardFacts& facts, const KernelOrigin& origin)
-    : driver_(std::move(driver)), facts_(facts), blas_wanted_(origin.library) {
+Gpu::Gpu(std::shared_ptr<const Driver> driver, const CardFacts& facts, const KernelOrigin& origin, std::function<void(const std::string&)> warn)
+    : driver_(std::move(driver)), facts_(facts), warn_(std::move(warn)), blas_wanted_(origin.library) {
   driver_->check(driver_->cuDevicePrimaryCtxRetain(&context_, facts_.handle), "making a context on the GPU");
   try {
     const Current current(*driver_, context_);

@@ -9,6 +9,7 @@
 #include "shadows.hpp"
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 
@@ -43,7 +44,8 @@ class Current {
 
 class Gpu {
  public:
-  Gpu(std::shared_ptr<const Driver> driver, const CardFacts& facts, const KernelOrigin& origin);
+  /// `warn` takes what a user should know and no call fails of.
+  Gpu(std::shared_ptr<const Driver> driver, const CardFacts& facts, const KernelOrigin& origin, std::function<void(const std::string&)> warn);
   ~Gpu();
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
@@ -76,6 +78,8 @@ class Gpu {
   /// Bytes that this process may use at most, as things are.
   std::uint64_t budget() const;
 
+  void warn(const std::string& text) const { warn_(text); }
+
   /// Waits for the stream. Throws Failure for what went wrong on the device.
   void synchronize(const char* what);
 
@@ -88,6 +92,7 @@ class Gpu {
 
   std::shared_ptr<const Driver> driver_;
   CardFacts facts_;
+  std::function<void(const std::string&)> warn_;
   Context context_ = nullptr;
   Stream stream_ = nullptr;
   std::unique_ptr<Pool> pool_;

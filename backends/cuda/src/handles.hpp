@@ -17,12 +17,14 @@ struct quern_plugin {
 
   /// Opens the driver at first use and lists the cards. Throws Failure with what is missing.
   const quern::cuda::Driver& open_driver();
+  /// Hands on to the host's log what a user should know.
+  std::function<void(const std::string&)> warnings();
 };
 
 struct quern_device {
   quern_device(quern_plugin& owner, const quern::cuda::CardFacts& card,
                const quern::cuda::KernelOrigin& origin)
-      : plugin(owner), gpu(owner.driver, card, origin) {}
+      : plugin(owner), gpu(owner.driver, card, origin, owner.warnings()) {}
   quern_plugin& plugin;
   quern::cuda::Gpu gpu;
   std::atomic<std::uint32_t> children{0};

@@ -5,8 +5,16 @@
 #include "wide.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace quern::cuda {
+
+namespace {
+
+/// Any other failure of a graph is the graph's alone: the step's kernels can still be launched one by one.
+bool ends_the_step(const Failure& failure) { return failure.code == QUERN_DEVICE_LOST || failure.code == QUERN_CANCELLED; }
+
+}  // namespace
 
 void Plan::compile(bool fuse, const CardFacts& card, std::vector<std::uint32_t>& refused) {
   for (std::uint32_t n = 0; n < graph.nodes.size(); ++n)
@@ -136,12 +144,16 @@ void Instance::refresh(const std::vector<std::int64_t>& extents, const Schedule&
   laid_out_ = &schedule;
 }
 
+void Instance::check_cancel() const {
+  if (cancelled_.load(std::memory_order_relaxed)) throw Failure(QUERN_CANCELLED, "the run was cancelled", 18);
+}
+
 std::uint32_t Instance::emit(const Schedule& schedule, Emit how, std::uint32_t& step) {
   Launcher launcher(gpu_, how == Emit::dry);
   const Context context(*this, schedule);
   launcher.deliver(how == Emit::captured);
   for (step = 0; step < schedule.steps.size(); ++step) {
-    if (cancelled_.load(std::memory_order_relaxed)) throw Failure(QUERN_CANCELLED, "the run was cancelled", 18);
+    check_cancel();
     schedule.steps[step].emit(context, launcher);
   }
   PublishParams publish{};
@@ -206,6 +218,8 @@ Instance::Places Instance::check_bindings(const sdk::List<quern_binding>& bindin
 void Instance::prepare(Places places) {
   const Graph& graph = plan_.graph;
   drop_captured();
+  more_graphs_ = true;
+  cancelled_ = false;  // of no run: steps are captured here
   for (Mailbox::Mirror* mirror : mirrors_) gpu_.mailbox().remove_mirror(mirror);
   mirrors_.clear();
   places_ = std::move(places.of);
@@ -263,7 +277,7 @@ void Instance::capture() {
 
 /// Whether a step of these extents runs as a graph: a model's, all ranged extents equal, 1 to 32, without copies of weights that may be given up.
 bool Instance::takes_graph(const std::vector<std::int64_t>& extents, const Schedule& schedule) const {
-  if (!plan_.capture || plan_.graph.nodes.size() < 16 || extents.empty() || extents.front() < 1 || extents.front() > 32) return false;
+  if (!more_graphs_ || !plan_.capture || plan_.graph.nodes.size() < 16 || extents.empty() || extents.front() < 1 || extents.front() > 32) return false;
   if (extents.front() > 8 && !schedule.dense.empty()) return false;
   for (std::size_t s = 0; s < extents.size(); ++s)
     if (extents[s] != extents.front() || extents[s] < plan_.graph.source.symbols[s].min || extents[s] > bounds_[s] ||
@@ -272,7 +286,40 @@ bool Instance::takes_graph(const std::vector<std::int64_t>& extents, const Sched
   return true;
 }
 
+/// Where no graph can be made the step's kernels are launched one by one.
 void Instance::capture_step(const std::vector<std::int64_t>& extents) {
+  captured_.reserve(captured_.size() + 1);  // so that no graph is lost
+  try {
+    captured_.push_back({extents, record_step(extents)});
+  } catch (const Failure& failure) {
+    if (ends_the_step(failure)) throw;
+    go_without_graph(failure);
+  }
+}
+
+/// One refusal is enough: others would most likely follow, each for some milliseconds.
+void Instance::go_without_graph(const Failure& failure) {
+  if (std::exchange(more_graphs_, false))
+    gpu_.warn(concat(gpu_.facts().name, ": no graph of a step, its kernels are launched one by one, which is slower: ", failure.text));
+}
+
+/// Starts a captured step. Where the driver does not, nothing of it has run, and the graph is gone.
+bool Instance::launch_captured(std::vector<Captured>::iterator captured) {
+  const Driver& driver = gpu_.driver();
+  gpu_.mailbox().copy_rest(gpu_.stream());
+  try {
+    driver.check(driver.cuGraphLaunch(captured->exec, gpu_.stream()), "launching a step");
+    return true;
+  } catch (const Failure& failure) {
+    if (ends_the_step(failure)) throw;
+    go_without_graph(failure);
+    driver.cuGraphExecDestroy(captured->exec);
+    captured_.erase(captured);
+    return false;
+  }
+}
+
+GraphExec Instance::record_step(const std::vector<std::int64_t>& extents) {
   const Driver& driver = gpu_.driver();
   const Schedule& schedule = plan_.schedule_for(extents);
   std::uint32_t step = 0;
@@ -287,11 +334,11 @@ void Instance::capture_step(const std::vector<std::int64_t>& extents) {
     throw;
   }
   driver.check(driver.cuStreamEndCapture(gpu_.stream(), &graph), "capturing a step");
-  Captured captured{extents, nullptr};
-  const Result made = driver.cuGraphInstantiateWithFlags(&captured.exec, graph, 0);
+  GraphExec exec = nullptr;
+  const Result made = driver.cuGraphInstantiateWithFlags(&exec, graph, 0);
   driver.cuGraphDestroy(graph);
   driver.check(made, "making a graph of a step");
-  captured_.push_back(std::move(captured));
+  return exec;
 }
 
 /// Other instances may have mirrors of the memory that this one writes.
@@ -328,10 +375,10 @@ void Instance::run(const quern_run& run, quern_error* error) {
   quern_run_status outcome = sdk::made<quern_run_status>();
   outcome.node = QUERN_NONE;
   std::uint32_t step = QUERN_NONE;
-  cancelled_ = false;
   const std::uint64_t allocations = gpu_.allocations();
   const Schedule* schedule = nullptr;
   try {
+    check_cancel();
     Launcher launcher(gpu_, false);
     for (const quern_patch& patch : sdk::List<quern_patch>(run.patches, "patches")) {
       if (patch.bytes == 0) continue;
@@ -365,12 +412,9 @@ void Instance::run(const quern_run& run, quern_error* error) {
     auto ready = std::ranges::find(captured_, extents_, &Captured::extents);
     if (ready == captured_.end() && extents_ == uncaptured_ && takes_graph(extents_, *schedule)) {
       capture_step(extents_);
-      ready = std::prev(captured_.end());
+      ready = std::ranges::find(captured_, extents_, &Captured::extents);
     }
-    if (ready != captured_.end()) {
-      gpu_.mailbox().copy_rest(gpu_.stream());
-      driver.check(driver.cuGraphLaunch(ready->exec, gpu_.stream()), "launching a step");
-    } else {
+    if (ready == captured_.end() || !launch_captured(ready)) {
       const std::unique_lock kept = gpu_.shadows().keep();  // not given up while this run reads them
       uncaptured_ = extents_;
       refresh(extents_, *schedule);

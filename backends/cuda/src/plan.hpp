@@ -51,6 +51,8 @@ class Instance {
   void prepare(Places places);
   /// Checks a run without changing anything.
   void check_run(const quern_run& run);
+  /// A run was submitted: a cancel from now on is for it, though it may wait for another instance's.
+  void begin() noexcept { cancelled_ = false; }
   /// Runs to the end; how it ended goes to the status, and the words of a failure to `error`. Only after check_run.
   void run(const quern_run& run, quern_error* error);
   void cancel() noexcept { cancelled_ = true; }
@@ -64,10 +66,14 @@ class Instance {
   };
   void refresh(const std::vector<std::int64_t>& extents, const Schedule& schedule);
   enum class Emit { dry, captured, now };
+  void check_cancel() const;
   std::uint32_t emit(const Schedule& schedule, Emit how, std::uint32_t& step);
   void capture();
   bool takes_graph(const std::vector<std::int64_t>& extents, const Schedule& schedule) const;
   void capture_step(const std::vector<std::int64_t>& extents);
+  GraphExec record_step(const std::vector<std::int64_t>& extents);
+  bool launch_captured(std::vector<Captured>::iterator captured);
+  void go_without_graph(const Failure& failure);
   void drop_captured() noexcept;
   void forget_written() noexcept;
   void count_run(std::uint64_t allocations_before) noexcept;
@@ -82,6 +88,7 @@ class Instance {
   DevicePointer counters_memory_ = 0;
   std::vector<Captured> captured_;
   std::vector<std::int64_t> uncaptured_;  // extents of the last run without a graph
+  bool more_graphs_ = true;               // until the driver refuses one
   std::vector<Mailbox::Mirror*> mirrors_;
   bool prepared_ = false;
   std::atomic<bool> cancelled_{false};

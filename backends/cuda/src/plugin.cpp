@@ -20,6 +20,12 @@ const Driver& quern_plugin::open_driver() {
   return *driver;
 }
 
+std::function<void(const std::string&)> quern_plugin::warnings() {
+  return [this](const std::string& text) {
+    if (host.log != nullptr) host.log(host.context, QUERN_LOG_WARN, sdk::text_of("cuda"), sdk::text_of(text));
+  };
+}
+
 namespace quern::cuda {
 
 std::string host_option(const quern_host& host, const char* key) {
@@ -201,7 +207,7 @@ quern_status probe(quern_plugin* plugin, quern_probe_report* report, quern_error
         try {
           const CardFacts& card = p.cards[i];
           check_architecture(card);
-          Gpu gpu(p.driver, card, origin_for(p, card, true));
+          Gpu gpu(p.driver, card, origin_for(p, card, true), p.warnings());
           const Current current(gpu.driver(), gpu.context());
           const std::string fault = self_test(gpu);
           if (fault.empty()) ++result.usable;
@@ -582,9 +588,10 @@ quern_status submit(quern_device* device, quern_queue* queue, const quern_array*
   return guarded(error, [&] {
     quern_device& d = object(device, "device");
     require_synchronous(queue, nullptr);
+    const sdk::List<quern_run> list(object(runs, "list of runs"), "runs");
+    for (const quern_run& run : list) object(run.instance, "instance").instance.begin();
     const std::lock_guard lock(d.gpu.order());
     const Current current(d.gpu.driver(), d.gpu.context());
-    const sdk::List<quern_run> list(object(runs, "list of runs"), "runs");
     for (int pass = 0; pass < 2; ++pass)
       for (const quern_run& run : list) {
         quern_instance& i = object(run.instance, "instance");

@@ -85,7 +85,11 @@ std::unique_ptr<OpenDevice> Backend::open(std::uint32_t index) {
   GpuOptions options;
   options.cache_directory = std::string(sdk::view(host_.cache_directory));
   options.threads = host_.thread_count;
-  options.log = [this](const std::string& text) { host_.log(host_.context, QUERN_LOG_DEBUG, sdk::text_of("vulkan"), sdk::text_of(text)); };
+  const auto logs = [this](std::uint32_t level) {
+    return [this, level](const std::string& text) { host_.log(host_.context, level, sdk::text_of("vulkan"), sdk::text_of(text)); };
+  };
+  options.log = logs(QUERN_LOG_DEBUG);
+  options.warn = logs(QUERN_LOG_WARN);
   if (forced_) {
     options.persistent = forced_->persistent;
     options.forced = !forced_->persistent;

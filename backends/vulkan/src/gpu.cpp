@@ -80,7 +80,7 @@ Gpu::Gpu(std::shared_ptr<const Api> api, const CardFacts& facts, const GpuOption
     semaphore.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO;
     semaphore.pNext = &type;
     check(calls_->CreateSemaphore(device_, &semaphore, nullptr, &timeline_), "making a timeline");
-    pipelines_ = std::make_unique<Pipelines>(*calls_, device_, facts_, options.cache_directory);
+    pipelines_ = std::make_unique<Pipelines>(*calls_, device_, facts_, options.cache_directory, options.warn);
     const std::uint64_t largest = facts.max_buffer;
     memory_ = std::make_unique<MemoryPool>(*calls_, device_, facts.memory_type, facts.mapped, largest);
     shared_ = std::make_unique<MemoryPool>(*calls_, device_, facts.staging_type, true, largest);

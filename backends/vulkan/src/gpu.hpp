@@ -14,7 +14,8 @@ struct GpuOptions {
   Tier most = Tier::matrices;  // that plans may use
   bool forced = false;         // by the user's force_kernel
   bool persistent = false;     // forced: steps of one row are persistent dispatches whatever the model's size
-  std::function<void(const std::string&)> log;  // of what a developer asks for
+  std::function<void(const std::string&)> log;   // of what a developer asks for
+  std::function<void(const std::string&)> warn;  // of what a user should know, and no call fails of
 };
 
 class Gpu {

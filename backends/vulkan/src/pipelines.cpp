@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -44,22 +45,28 @@ std::uint64_t cache_key(const CardFacts& card) {
   return mix(key, &card.driver_version, sizeof card.driver_version);
 }
 
-/// A file that one process at a time has locked.
+/// A file that one process at a time has locked, where files can be.
 class Locked {
  public:
-  Locked(const std::string& path, bool waits) : file_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
-    held_ = file_ >= 0 && flock(file_, waits ? LOCK_EX : LOCK_EX | LOCK_NB) == 0;
+  Locked(const std::string& path, std::chrono::milliseconds patience) : file_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
+    const auto until = std::chrono::steady_clock::now() + patience;
+    while (file_ >= 0 && flock(file_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+      others_ = std::chrono::steady_clock::now() >= until;
+      if (others_) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
   }
   ~Locked() {
     if (file_ >= 0) close(file_);
   }
-  bool held() const noexcept { return held_; }
+  /// Whether another process has it still.
+  bool others() const noexcept { return others_; }
   Locked(const Locked&) = delete;
   Locked& operator=(const Locked&) = delete;
 
  private:
   int file_;
-  bool held_ = false;
+  bool others_ = false;
 };
 
 }  // namespace
@@ -70,8 +77,8 @@ bool PipelineKey::operator<(const PipelineKey& other) const noexcept {
   return std::memcmp(constants, other.constants, sizeof constants) < 0;
 }
 
-Pipelines::Pipelines(const Calls& calls, VkDevice device, const CardFacts& card, std::string directory)
-    : calls_(calls), device_(device), card_(card), directory_(directory.empty() ? "" : directory + "/vulkan-pipelines") {
+Pipelines::Pipelines(const Calls& calls, VkDevice device, const CardFacts& card, std::string directory, std::function<void(const std::string&)> warn)
+    : calls_(calls), device_(device), card_(card), directory_(directory.empty() ? "" : directory + "/vulkan-pipelines"), warn_(std::move(warn)) {
   VkPushConstantRange range{VK_SHADER_STAGE_COMPUTE_BIT, 0, push_bytes};
   VkPipelineLayoutCreateInfo layout{};
   layout.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO;
@@ -115,15 +122,19 @@ VkPipelineCache Pipelines::make_cache(const std::string& data) const {
 }
 
 void Pipelines::save_many() noexcept {
-  if (made_ - saved_ >= std::max<std::uint64_t>(16, made_ / 2)) save(false);
+  if (made_ - saved_ >= std::max<std::uint64_t>(16, made_ / 2)) save(std::chrono::milliseconds(0));
 }
 
-void Pipelines::save(bool waits) noexcept {
+void Pipelines::save(std::chrono::milliseconds patience) noexcept {
   if (directory_.empty() || made_ == saved_) return;
   try {
     std::filesystem::create_directories(directory_);
-    const Locked locked(file() + ".lock", waits);  // else of two processes that end together one would undo what the other wrote
-    if (!locked.held() && !waits) return;
+    const Locked locked(file() + ".lock", patience);  // else of two processes that end together one would undo what the other wrote
+    if (locked.others()) {
+      if (patience.count() > 0)
+        warn_(concat(made_ - saved_, " pipelines are not kept for the next start: another process has had ", file(), ".lock for ", patience.count(), " ms"));
+      return;
+    }
     saved_ = made_;
     if (const std::string others = read_file(); !others.empty()) {
       const VkPipelineCache cache = make_cache(others);

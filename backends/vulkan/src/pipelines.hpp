@@ -4,6 +4,8 @@
 #include "card.hpp"
 #include "kernels.hpp"
 
+#include <chrono>
+#include <functional>
 #include <map>
 #include <mutex>
 
@@ -22,8 +24,8 @@ struct PipelineKey {
 
 class Pipelines {
  public:
-  /// An empty directory: nothing is kept on disk.
-  Pipelines(const Calls& calls, VkDevice device, const CardFacts& card, std::string directory);
+  /// An empty directory: nothing is kept on disk. `warn` takes why what was made is not kept.
+  Pipelines(const Calls& calls, VkDevice device, const CardFacts& card, std::string directory, std::function<void(const std::string&)> warn);
   ~Pipelines();
   Pipelines(const Pipelines&) = delete;
   Pipelines& operator=(const Pipelines&) = delete;
@@ -33,14 +35,15 @@ class Pipelines {
   VkPipeline find(const PipelineKey& key) const;
   /// Makes those that are missing, on up to `threads` threads.
   void make(const std::vector<PipelineKey>& keys, std::uint32_t threads);
-  /// Writes the driver's cache together with what other processes wrote since it was read, if pipelines were made. Not while any are.
-  void save() noexcept { save(true); }
+  /// Writes the driver's cache together with what other processes wrote since it was read, if pipelines were made. Not while any are. Where another
+  /// process is writing it is waited for, 2 s at most (one writes tens of MB in a tenth of that; one may be stopped, too).
+  void save() noexcept { save(std::chrono::seconds(2)); }
   /// The same where many were, unless another process is writing: a process may end without closing its device.
   void save_many() noexcept;
 
  private:
   VkPipeline create(const PipelineKey& key) const;
-  void save(bool waits) noexcept;
+  void save(std::chrono::milliseconds patience) noexcept;
   std::string file() const;
   /// The driver's data in the file; empty: there is none, or it is none of ours.
   std::string read_file() const;
@@ -50,6 +53,7 @@ class Pipelines {
   VkDevice device_;
   const CardFacts& card_;
   std::string directory_;
+  std::function<void(const std::string&)> warn_;
   VkPipelineLayout layout_ = VK_NULL_HANDLE;
   VkPipelineCache cache_ = VK_NULL_HANDLE;
   mutable std::mutex mutex_;

@@ -4,7 +4,7 @@
     kernels_compile_test.py COMPILER NVRTC FOLDER ARCHITECTURE... [--units NAME,NAME]
 
 COMPILER is the build's quern_compile_kernel, FOLDER holds the kernels. Fails where a kernel does not compile, where one of
-the hot kernels spills registers to memory, and where one that is to share a multiprocessor takes more than half of its registers.
+the hot kernels, or a function that one calls, spills registers to memory, and where one that is to share a multiprocessor takes more than half of its registers.
 """
 
 import os
@@ -31,30 +31,34 @@ ATTENTION = re.compile(r"^attention_pages_\w+_1$")
 ATTENTION_THREADS = 256
 
 ENTRY = re.compile(r"Compiling entry function '(\w+)' for '(\w+)'")
+PROPERTIES = re.compile(r"Function properties for (\w+)")
 SPILL = re.compile(r"(\d+) bytes spill stores")
 USED = re.compile(r"Used (\d+) registers")
 
 
 def report(text):
-    """[(kernel, bytes spilled, registers)]; functions that are called and not inlined count for no kernel."""
-    found, name, spilled = [], None, 0
+    """{kernel: (registers, {function: bytes spilled})}: the kernel itself, and what it calls and was not inlined, which is told after it."""
+    found, kernel, function = {}, None, None
     for line in text.splitlines():
         if entry := ENTRY.search(line):
-            name, spilled = entry[1], 0
+            kernel = entry[1]
+            found[kernel] = (0, {})
+        elif properties := PROPERTIES.search(line):
+            function = properties[1]
         elif spill := SPILL.search(line):
-            spilled = max(spilled, int(spill[1]))
-        elif (used := USED.search(line)) and name:
-            found.append((name, spilled, int(used[1])))
-            name = None
+            found[kernel][1][function] = int(spill[1])
+        elif used := USED.search(line):
+            found[kernel] = (int(used[1]), found[kernel][1])
     return found
 
 
-def faults_of(kernel, spilled, registers, architecture):
-    allowed = MIXED_BYTES.get(kernel, 0)
-    if kernel.startswith("gemv_"):
-        allowed = spilled if GEMV_FROM.match(architecture) else GEMV_BYTES
-    if HOT.match(kernel) and spilled > allowed:
-        yield f"{kernel} for {architecture} spills {spilled} bytes"
+def faults_of(kernel, registers, spills, architecture):
+    for function, spilled in spills.items():
+        allowed = MIXED_BYTES.get(function, 0)
+        if kernel.startswith("gemv_"):
+            allowed = spilled if GEMV_FROM.match(architecture) else GEMV_BYTES
+        if HOT.match(kernel) and spilled > allowed:
+            yield f"{kernel} for {architecture} spills {spilled} bytes" + ("" if function == kernel else f" in {function}, which it calls")
     threads = ATTENTION_THREADS if ATTENTION.match(kernel) else HALF.get(kernel, 0)
     taken = (registers + 7) // 8 * 8 * threads
     if taken > REGISTERS // 2:
@@ -85,22 +89,23 @@ def main(compiler, nvrtc, folder, *rest):
         return architecture, unit, result.returncode, result.stderr
 
     jobs = [(architecture, unit) for architecture in architectures for unit in units]
-    faults, kernels, hot = [], 0, 0
+    faults, kernels, hot, called = [], 0, 0, 0
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for architecture, unit, code, text in pool.map(compile_one, jobs):
             if code != 0:
                 faults.append(f"{unit} does not compile for {architecture}: {text[:400]}")
                 continue
             faults += [f"{kernel} for {architecture}: products wait for one another" for kernel in SERIAL.findall(text)]
-            for kernel, spilled, registers in report(text):
+            for kernel, (registers, spills) in report(text).items():
                 kernels += 1
                 hot += bool(HOT.match(kernel))
-                faults += faults_of(kernel, spilled, registers, architecture)
+                called += len(spills.keys() - {kernel}) if HOT.match(kernel) else 0
+                faults += faults_of(kernel, registers, spills, architecture)
     if hot == 0:
         faults.append("no hot kernel was found: the assembler's report is not what this test reads")
     for fault in faults:
         print(fault)
-    print(f"{kernels} kernels for {', '.join(architectures)}, {hot} of them hot: {len(faults)} faults")
+    print(f"{kernels} kernels for {', '.join(architectures)}, {hot} of them hot, which call {called} functions: {len(faults)} faults")
     return 1 if faults else 0
 
 

@@ -3,6 +3,8 @@
 Exits with 77 where there is no Vulkan device; with CI=true that is a failure.
 """
 
+import fcntl
+import json
 import os
 import pathlib
 import re
@@ -71,6 +73,27 @@ class Model(Case):
         self.assertAlmostEqual(host, before + submit + behind, delta=0.21)  # four figures, each rounded to a tenth
         self.assertGreater(wait, 0)
         self.assertLess(runs * (host + wait), took)
+
+    def test_a_pipeline_cache_that_another_process_has_locked_is_waited_for_two_seconds(self):
+        cache = self.folder / "cache"
+        run = ("run", DATA / "gguf/micro-llama-q8_0.gguf", "hello", "--raw", "--temperature", "0", "--max-tokens", "2", "--json", *DEMAND)
+
+        def timed():
+            began = time.monotonic()
+            result = self.quern(*run, env={"QUERN_CACHE_DIR": str(cache)})
+            self.assertEqual(result.code, 0, result.err)
+            return time.monotonic() - began, result
+
+        _, first = timed()
+        self.assertNotIn("not kept", first.err)
+        name, = cache.glob("vulkan/vulkan-pipelines/*.bin.lock")
+        with open(name, "rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            took, held = timed()
+        self.assertRegex(held.err, rf"vulkan: \d+ pipelines are not kept for the next start: another process has had {re.escape(str(name))} for 2000 ms")
+        self.assertEqual(json.loads(held.out)["ids"], json.loads(first.out)["ids"])
+        self.assertGreater(took, 2)
+        self.assertNotIn("not kept", timed()[1].err)
 
     def test_layers_that_do_not_fit_go_to_the_cpu(self):
         sentence = self.refused(*DEMAND, "--memory", "vulkan:0=64K")

@@ -6,7 +6,8 @@
 // FAKE_MAJOR.FAKE_MINOR. CUDA_VISIBLE_DEVICES="" hides them, as in the real driver.
 //
 // With FAKE_ANY_KERNEL the other kernels are taken and do nothing, streams can be captured, and FAKE_LOG names a file that gets a line for
-// every launch, allocation, copy and wait: what a whole step asks of the driver.
+// every launch, allocation, copy and wait: what a whole step asks of the driver. FAKE_REFUSED names a function of graphs and what it answers;
+// while there is a file of the name that FAKE_PAUSE has, waits for the stream do not end.
 #include "cubin.hpp"
 #include "driver.hpp"
 #include "kernels/elementwise.hpp"
@@ -249,6 +250,19 @@ void note(const char* what, unsigned long long bytes = 0, const char* name = "")
   std::fflush(log);
 }
 
+/// What FAKE_REFUSED lets a function of graphs answer: "cuGraphLaunch=2@5" is 2 from the fifth call on, which do nothing. "captured" is a launch
+/// while a stream is captured.
+Result refused(const char* function) {
+  static const char* const fault = std::getenv("FAKE_REFUSED");
+  static std::atomic<int> calls{0};
+  char name[64] = "";
+  int answer = 0, from = 1;
+  if (fault == nullptr || std::sscanf(fault, "%63[^=]=%d@%d", name, &answer, &from) < 2 || std::string_view(function) != name) return constant::success;
+  if (++calls < from) return constant::success;
+  note("refused_call", 0, function);
+  return answer;
+}
+
 /// What a capture holds, and a graph of it runs.
 using Steps = std::vector<std::function<void()>>;
 thread_local Steps* capturing = nullptr;
@@ -481,16 +495,21 @@ FAKE cuStreamCreate(Stream* stream, unsigned) { return give(stream); }
 FAKE cuStreamDestroy_v2(Stream) { return constant::success; }
 FAKE cuStreamSynchronize(Stream) {
   note("wait");
+  static const char* const pause = std::getenv("FAKE_PAUSE");
+  while (pause != nullptr && access(pause, F_OK) == 0) usleep(1000);
   return constant::success;
 }
 FAKE cuStreamBeginCapture_v2(Stream, int) {
   if (!FAKE_ANY_KERNEL) return not_supported;
+  if (const Result fault = refused("cuStreamBeginCapture_v2"); fault != constant::success) return fault;
   capturing = new Steps;
   return constant::success;
 }
 FAKE cuStreamEndCapture(Stream, CapturedGraph* graph) {
   if (!FAKE_ANY_KERNEL) return not_supported;
-  *graph = reinterpret_cast<CapturedGraph>(std::exchange(capturing, nullptr));
+  std::unique_ptr<Steps> steps(std::exchange(capturing, nullptr));
+  if (const Result fault = refused("cuStreamEndCapture"); fault != constant::success) return fault;
+  *graph = reinterpret_cast<CapturedGraph>(steps.release());
   return constant::success;
 }
 FAKE cuEventCreate(Event* event, unsigned) { return give(event); }
@@ -499,10 +518,12 @@ FAKE cuEventSynchronize(Event) { return constant::success; }
 FAKE cuEventDestroy_v2(Event) { return constant::success; }
 FAKE cuGraphInstantiateWithFlags(GraphExec* exec, CapturedGraph graph, unsigned long long) {
   if (!FAKE_ANY_KERNEL) return not_supported;
+  if (const Result fault = refused("cuGraphInstantiateWithFlags"); fault != constant::success) return fault;
   *exec = reinterpret_cast<GraphExec>(new Steps(*reinterpret_cast<const Steps*>(graph)));
   return constant::success;
 }
 FAKE cuGraphLaunch(GraphExec exec, Stream) {
+  if (const Result fault = refused("cuGraphLaunch"); fault != constant::success) return fault;
   const Steps& steps = *reinterpret_cast<const Steps*>(exec);
   note("graph", steps.size());
   for (const auto& step : steps) step();
@@ -527,6 +548,8 @@ FAKE cuLaunchKernelEx(const LaunchConfig* config, Function function, void** argu
     note("refused_launch", config->shared_bytes, std::string(kernel.prefix).c_str());
     return invalid_value;
   }
+  if (capturing != nullptr)
+    if (const Result fault = refused("captured"); fault != constant::success) return fault;
   note(capturing != nullptr ? "captured_launch" : "launch", 0, std::string(kernel.prefix).c_str());
   if (!is(FAKE_WRONG_RESULTS)) launch(kernel, arguments[0]);
   return constant::success;
