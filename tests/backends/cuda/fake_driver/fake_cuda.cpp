@@ -6,7 +6,7 @@
 // FAKE_MAJOR.FAKE_MINOR. CUDA_VISIBLE_DEVICES="" hides them, as in the real driver.
 //
 // With FAKE_ANY_KERNEL the other kernels are taken and do nothing, streams can be captured, and FAKE_LOG names a file that gets a line for
-// every launch, allocation, copy and wait: what a whole step asks of the driver.
+// every launch, allocation, copy and wait: what a whole step asks of the driver. FAKE_REFUSED_KERNEL, "unpack_rows@2": launches of it fail from the second on.
 #include "cubin.hpp"
 #include "driver.hpp"
 #include "kernels/elementwise.hpp"
@@ -247,6 +247,15 @@ void note(const char* what, unsigned long long bytes = 0, const char* name = "")
   if (log == nullptr) return;
   std::fprintf(log, "%s %llu %s\n", what, bytes, name);
   std::fflush(log);
+}
+
+/// Whether FAKE_REFUSED_KERNEL refuses this launch.
+bool is_refused(std::string_view kernel) {
+  static const char* const wanted = std::getenv("FAKE_REFUSED_KERNEL");
+  static std::atomic<int> launches{0};
+  if (wanted == nullptr) return false;
+  const std::string_view words = wanted, name = words.substr(0, words.find('@'));
+  return kernel == name && ++launches >= std::atoi(wanted + std::min(name.size() + 1, words.size()));
 }
 
 /// What a capture holds, and a graph of it runs.
@@ -526,6 +535,10 @@ FAKE cuLaunchKernelEx(const LaunchConfig* config, Function function, void** argu
       config->shared_bytes > loaded.dynamic_shared) {
     note("refused_launch", config->shared_bytes, std::string(kernel.prefix).c_str());
     return invalid_value;
+  }
+  if (is_refused(kernel.prefix)) {
+    note("refused_launch", 0, std::string(kernel.prefix).c_str());
+    return unknown;
   }
   note(capturing != nullptr ? "captured_launch" : "launch", 0, std::string(kernel.prefix).c_str());
   if (!is(FAKE_WRONG_RESULTS)) launch(kernel, arguments[0]);
