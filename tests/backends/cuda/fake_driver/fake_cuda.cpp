@@ -374,8 +374,10 @@ FAKE cuDevicePrimaryCtxRelease_v2(int) { return constant::success; }
 FAKE cuCtxPushCurrent_v2(Context) { return constant::success; }
 FAKE cuCtxPopCurrent_v2(Context* context) { return give(context); }
 FAKE cuCtxSynchronize() { return constant::success; }
-FAKE cuModuleLoadData(Module* module, const void* image) {  // images live as long as the plugin
-  *module = reinterpret_cast<Module>(const_cast<void*>(image));
+FAKE cuModuleLoadData(Module* module, const void* image) {  // cubins live as long as the plugin; what fake_nvrtc makes in their place does not
+  static char no_cubin[SELFMAG] = {};
+  const bool is_cubin = std::strncmp(static_cast<const char*>(image), ELFMAG, SELFMAG) == 0;
+  *module = reinterpret_cast<Module>(is_cubin ? const_cast<void*>(image) : no_cubin);
   return constant::success;
 }
 FAKE cuModuleUnload(Module) { return constant::success; }
