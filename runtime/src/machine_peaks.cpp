@@ -9,9 +9,11 @@
 #include <atomic>
 #include <barrier>
 #include <chrono>
+#include <exception>
 #include <fstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -32,16 +34,26 @@ template <typename Work>
 double timed(std::uint32_t threads, const Work& work) {
   std::barrier gate(static_cast<std::ptrdiff_t>(threads));
   std::vector<Clock::time_point> starts(threads), ends(threads);
-  std::vector<std::thread> pool;
-  for (std::uint32_t t = 0; t < threads; ++t) {
-    pool.emplace_back([&, t] {
-      gate.arrive_and_wait();
-      starts[t] = Clock::now();
-      work(t);
-      ends[t] = Clock::now();
-    });
+  std::atomic<bool> given_up{false};
+  std::vector<std::jthread> pool;  // joined behind what they use
+  pool.reserve(threads);
+  try {
+    for (std::uint32_t t = 0; t < threads; ++t) {
+      pool.emplace_back([&, t] {
+        gate.arrive_and_wait();
+        if (given_up) return;
+        starts[t] = Clock::now();
+        work(t);
+        ends[t] = Clock::now();
+      });
+    }
+  } catch (const std::exception& failure) {  // no more threads, or no memory for one: those that there are wait for it
+    given_up = true;
+    (void)gate.arrive(static_cast<std::ptrdiff_t>(threads - pool.size()));
+    throw Error(QUERN_HOST_OUT_OF_MEMORY, concat("the machine was to be measured by ", threads, " threads, and after ", pool.size(), " the system gave no more (",
+                                                 failure.what(), "); ask for fewer with --threads"));
   }
-  for (std::thread& thread : pool) thread.join();
+  pool.clear();
   return seconds_between(*std::ranges::min_element(starts), *std::ranges::max_element(ends));
 }
 

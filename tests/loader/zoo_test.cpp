@@ -2,6 +2,8 @@
 // opens.
 #include "fixture.hpp"
 
+#include "quern/quern_sanitizer.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,6 +16,8 @@ class Zoo : public testing::TestWithParam<Refused> {};
 
 TEST_P(Zoo, RefusesTheBadOneInWordsAndStillOpensTheGoodOne) {
   const Refused& bad = GetParam();
+  if (QUERN_SANITIZER == 2 && std::string(bad.id) == "constructor_exits")
+    GTEST_SKIP() << "the thread sanitizer, which ignores what goes on in dlopen, calls an exit out of it a fault, with a status of its own";
   Machine machine;
   machine.add({"good", bad.id});
   Settings settings = machine.settings();

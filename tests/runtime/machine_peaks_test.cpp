@@ -2,11 +2,18 @@
 #include "machine_peaks.hpp"
 
 #include "model.hpp"
+#include "quern/graph/error.hpp"
 #include "quern/models/gguf.hpp"
+#include "quern/quern_sanitizer.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <string>
 #include <utility>
 
 namespace quern::runtime {
@@ -32,6 +39,28 @@ TEST(MachinePeaks, TheFormatOfAModelIsThatOfMostElements) {
     ASSERT_NE(most, nullptr) << name;
     EXPECT_EQ(most->dtype, dtype) << name;
   }
+}
+
+/// Room for a few threads' stacks and no more. In a process of its own; ends with 0 where the measurement says so.
+[[noreturn]] void measure_with_few_threads() {
+  unsigned long long pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const rlimit few{pages * 4096 + (40u << 20), RLIM_INFINITY};
+  if (setrlimit(RLIMIT_AS, &few) != 0) std::exit(2);
+  try {
+    multiply_add_peak(1000, Arithmetic::f32);
+  } catch (const Error& error) {
+    const std::string words = error.what();
+    std::fputs(words.c_str(), stderr);
+    std::exit(error.code() == QUERN_HOST_OUT_OF_MEMORY && words.find("by 1000 threads, and after 0 ") == std::string::npos ? 0 : 3);
+  }
+  std::exit(4);
+}
+
+TEST(MachinePeaksDeathTest, MoreThreadsThanTheSystemGivesAreAnError) {
+  if (QUERN_SANITIZER != 0) GTEST_SKIP() << "a sanitizer's own memory is beyond any limit of addresses";
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(measure_with_few_threads(), testing::ExitedWithCode(0), "was to be measured by 1000 threads, and after [0-9]+ the system gave no more .*--threads");
 }
 
 }  // namespace

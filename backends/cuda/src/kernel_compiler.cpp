@@ -6,6 +6,8 @@
 #include "images.hpp"
 
 #include <algorithm>
+#include <new>
+#include <system_error>
 
 namespace quern::cuda {
 namespace {
@@ -40,7 +42,12 @@ KernelCompiler::KernelCompiler(std::string architecture, const std::string& cach
   for (const std::string& name : kernel_units()) units_[name];
   std::erase_if(soon_, [&](const std::string& name) { return !units_.contains(name); });
   const std::size_t count = std::min<std::size_t>(soon_.size(), std::max(1u, std::thread::hardware_concurrency()));
-  for (std::size_t i = 0; i < count; ++i) threads_.emplace_back([this] { work(); });
+  try {
+    threads_.reserve(count);
+    for (std::size_t i = 0; i < count; ++i) threads_.emplace_back([this] { work(); });
+  } catch (const std::system_error&) {  // no more threads: what they leave is compiled when it is wanted
+  } catch (const std::bad_alloc&) {
+  }
 }
 
 KernelCompiler::~KernelCompiler() {

@@ -2,6 +2,8 @@
 #include "pool.hpp"
 
 #include <algorithm>
+#include <new>
+#include <vector>
 
 namespace quern::cuda {
 namespace {
@@ -61,20 +63,23 @@ bool Pool::map(std::uint64_t from, std::uint64_t to, const char* what) {
       }
     std::uint64_t end = std::min(round_up(to, grain_), at + largest_piece);
     if (next != pieces_.end()) end = std::min(end, next->first);
-    Piece piece{end - at, 0, 0};
+    made.push_back(at);  // what may throw comes before what the driver does
+    const auto made_at = pieces_.emplace(at, Piece{end - at, 0, 0}).first;
+    Piece& piece = made_at->second;
     result = driver_.cuMemCreate(&piece.handle, piece.bytes, &properties, 0);
-    if (result != constant::success) break;
-    result = driver_.cuMemMap(base_ + at, piece.bytes, 0, piece.handle, 0);
     if (result == constant::success) {
-      result = driver_.cuMemSetAccess(base_ + at, piece.bytes, &access, 1);
-      if (result != constant::success) driver_.cuMemUnmap(base_ + at, piece.bytes);
+      result = driver_.cuMemMap(base_ + at, piece.bytes, 0, piece.handle, 0);
+      if (result == constant::success) {
+        result = driver_.cuMemSetAccess(base_ + at, piece.bytes, &access, 1);
+        if (result != constant::success) driver_.cuMemUnmap(base_ + at, piece.bytes);
+      }
+      if (result != constant::success) driver_.cuMemRelease(piece.handle);
     }
     if (result != constant::success) {
-      driver_.cuMemRelease(piece.handle);
+      pieces_.erase(made_at);
+      made.pop_back();
       break;
     }
-    pieces_.emplace(at, piece);
-    made.push_back(at);
     statistics_.mapped += piece.bytes;
     at = end;
   }
@@ -109,6 +114,7 @@ void Pool::unmap_idle() noexcept {
 
 DevicePointer Pool::take(std::uint64_t bytes, const char* what) {
   const std::lock_guard lock(mutex_);
+  if (bytes > reserved_) return 0;  // as may be so many that rounding them up gives none
   const std::uint64_t whole = round_up(std::max<std::uint64_t>(bytes, 1), alignment);
   if (whole > reserved_ || (!ranges_.fits(whole) && whole > reserved_ - ranges_.end())) return 0;
   const std::uint64_t at = ranges_.take(whole);
@@ -136,7 +142,10 @@ void Pool::give(DevicePointer memory, std::uint64_t bytes) noexcept {
   const std::uint64_t at = memory - base_, whole = round_up(std::max<std::uint64_t>(bytes, 1), alignment);
   count(at, at + whole, false);
   statistics_.taken -= whole;
-  ranges_.give(at, whole);
+  try {
+    ranges_.give(at, whole);
+  } catch (const std::bad_alloc&) {  // the process has no memory to note the range in: its addresses stay unused, its memory does not
+  }
   std::uint64_t idle = 0;
   for (const auto& [offset, piece] : pieces_)
     if (piece.taken == 0) idle += piece.bytes;

@@ -33,25 +33,37 @@ bool Shadows::make(std::span<const Tensor> matrices, Launcher& launcher) {
   if (budget < used || budget - used < needed + spare_bytes) return false;
   const std::unique_lock lock = keep();
   for (const Tensor& t : matrices) drop_range(t.data, 1);
-  Block block{0, needed, 0};
+  const std::size_t id = next_block_++;
+  Block& block = blocks_[id];
   try {
-    block.memory = gpu_.allocate(needed, "16-bit copies of weights", true);
+    block = {gpu_.allocate(needed, "16-bit copies of weights", true), needed, 0};
   } catch (const Failure& failure) {
+    blocks_.erase(id);
     if (failure.code != QUERN_OUT_OF_MEMORY) throw;
     return false;
+  } catch (...) {
+    blocks_.erase(id);
+    throw;
   }
   bytes_ += needed;
-  Address at = block.memory;
-  const std::size_t id = next_block_++;
-  for (const Tensor& t : matrices) {
-    if (is_16bit(t)) continue;
-    const UnpackParams p{blocks_of(t), at, QUERN_BF16, t.dims[0], t.last()};
-    launcher.launch("weights", "unpack_rows", launcher.spread(t.elements() / 16), 256, p);
-    copies_[t.data] = {t.dtype, t.dims[0], t.last(), source_bytes(t), at, id};
-    ++block.matrices;
-    at += copy_bytes(t);
+  try {
+    Address at = block.memory;
+    for (const Tensor& t : matrices) {
+      if (is_16bit(t)) continue;
+      const UnpackParams p{blocks_of(t), at, QUERN_BF16, t.dims[0], t.last()};
+      launcher.launch("weights", "unpack_rows", launcher.spread(t.elements() / 16), 256, p);
+      copies_[t.data] = {t.dtype, t.dims[0], t.last(), source_bytes(t), at, id};
+      ++block.matrices;
+      at += copy_bytes(t);
+    }
+  } catch (...) {
+    gpu_.driver().cuStreamSynchronize(gpu_.stream());  // what was launched writes there
+    std::erase_if(copies_, [id](const auto& copy) { return copy.second.block == id; });
+    gpu_.release(block.memory, needed);
+    bytes_ -= needed;
+    blocks_.erase(id);
+    throw;
   }
-  blocks_[id] = block;
   return true;
 }
 

@@ -11,7 +11,9 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <new>
 #include <set>
+#include <system_error>
 #include <thread>
 #include <tuple>
 
@@ -188,7 +190,11 @@ void Pipelines::make(const std::vector<PipelineKey>& keys, std::uint32_t threads
     }
   };
   std::vector<std::thread> helpers;
-  for (std::size_t t = 1; t < std::min<std::size_t>(threads, missing.size()); ++t) helpers.emplace_back(work);
+  try {
+    for (std::size_t t = 1; t < std::min<std::size_t>(threads, missing.size()); ++t) helpers.emplace_back(work);
+  } catch (const std::system_error&) {  // no more threads: those that there are
+  } catch (const std::bad_alloc&) {
+  }
   work();
   for (std::thread& helper : helpers) helper.join();
   if (failure) std::rethrow_exception(failure);

@@ -7,6 +7,7 @@ Driver and compiler are tests/backends/cuda/fake_driver: nothing is computed or 
 """
 import os
 import pathlib
+import resource
 import subprocess
 import sys
 import tempfile
@@ -22,7 +23,7 @@ class Jit(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
         self.log = self.folder / "log"
 
-    def run_model(self, folders=(DRIVER, NVRTC), **more):
+    def run_model(self, folders=(DRIVER, NVRTC), prepare=None, **more):
         """Exit code, words, and the units that were compiled, in their order."""
         self.log.write_text("")
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("QUERN_", "CUDA_"))}
@@ -30,7 +31,7 @@ class Jit(unittest.TestCase):
                        "XDG_CONFIG_HOME": str(self.folder / "config"), "QUERN_CACHE_DIR": str(self.folder / "cache"), "QUERN_FORCE_KERNEL": "cuda:jit",
                        **more}
         done = subprocess.run([QUERN, "run", MODEL, "--raw", "hello", "--max-tokens", "3", "--temperature", "0", "--backend", "cuda", "--backend-path",
-                               PLUGINS], env=environment, capture_output=True, text=True, timeout=120, check=False)
+                               PLUGINS], env=environment, capture_output=True, text=True, timeout=120, check=False, preexec_fn=prepare)
         return done.returncode, done.stderr, [line.removesuffix(".cu") for line in self.log.read_text().split()]
 
     def test_a_model_compiles_what_it_needs_and_no_unit_twice(self):
@@ -57,6 +58,16 @@ class Jit(unittest.TestCase):
         code, words, _ = self.run_model(FAKE_NVRTC_REFUSES="sampling.cu")
         self.assertNotEqual(code, 0)
         self.assertIn("kernels 'sampling' do not compile for sm_90a: error: a brace is missing", words)
+
+    @unittest.skipIf(os.environ.get("QUERN_TEST_SANITIZER"), "a sanitizer's own memory has its place among the addresses")
+    def test_a_system_without_more_threads_compiles_in_the_one_there_is(self):
+        _, _, usual = self.run_model()
+        for file in (self.folder / "cache").rglob("*.cubin"):
+            file.unlink()
+        # The stack of every further thread is as large as all addresses.
+        code, words, units = self.run_model(prepare=lambda: resource.setrlimit(resource.RLIMIT_STACK, (1 << 47, resource.RLIM_INFINITY)), QUERN_THREADS="1")
+        self.assertEqual(code, 0, words)
+        self.assertLessEqual(set(units), set(usual))
 
 
 if __name__ == "__main__":

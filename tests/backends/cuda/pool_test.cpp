@@ -1,12 +1,29 @@
 // The pool over a driver of ours with 8 GiB: what it hands out, what it keeps, and what it says when there is no more.
 #include "pool.hpp"
 
+#include "quern/quern_sanitizer.h"
+
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <map>
+#include <new>
 #include <random>
 #include <vector>
+
+// How many more times operator new gives this program memory; below zero: as often as it is asked. Sanitizers have their own.
+static int allocations_left = -1;
+#if QUERN_SANITIZER == 0
+void* operator new(std::size_t size) {
+  if (allocations_left == 0) throw std::bad_alloc();
+  if (allocations_left > 0) --allocations_left;
+  if (void* p = std::malloc(size == 0 ? 1 : size)) return p;
+  throw std::bad_alloc();
+}
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+#endif
 
 namespace quern::cuda {
 namespace {
@@ -73,7 +90,7 @@ TEST_F(PoolTest, WhatIsNotThereIsNotTakenAndLeavesNothingBehind) {
   ASSERT_NE(most, 0u);
   EXPECT_EQ(pool_.take(std::uint64_t{3} << 30, "a test"), 0u);
   EXPECT_EQ(pool_.take(std::uint64_t{100} << 30, "a test"), 0u);  // more than there are addresses
-  EXPECT_EQ(pool_.take(UINT64_MAX - 1000, "a test"), 0u);
+  for (const std::uint64_t bytes : {UINT64_MAX - 1000, UINT64_MAX - 510, UINT64_MAX}) EXPECT_EQ(pool_.take(bytes, "a test"), 0u) << bytes;
   EXPECT_EQ(pool_.statistics().mapped, std::uint64_t{6} << 30);
   EXPECT_EQ(free_memory(), std::uint64_t{2} << 30);
   const DevicePointer rest = pool_.take(std::uint64_t{2} << 30, "a test");
@@ -103,6 +120,33 @@ TEST_F(PoolTest, AHundredModelsDoNotGrow) {
     ASSERT_LE(pool_.statistics().mapped, Pool::most_idle);
   }
   EXPECT_LE(pool_.statistics().most_mapped, 900 * mib);
+}
+
+TEST_F(PoolTest, AProcessWithoutMemoryLeavesNothingMapped) {
+  if (QUERN_SANITIZER != 0) GTEST_SKIP() << "operator new is the sanitizer's";
+  const std::uint64_t bytes = 3 * Pool::largest_piece;
+  bool done = false;
+  for (int allowed = 0; !done; ++allowed) {
+    ASSERT_LT(allowed, 100);
+    const DevicePointer before = pool_.take(mib, "a test"), between = pool_.take(mib, "a test"), behind = pool_.take(mib, "a test");
+    DevicePointer memory = 0;
+    allocations_left = allowed;
+    try {
+      memory = pool_.take(bytes, "a test");
+      done = true;
+    } catch (const std::bad_alloc&) {
+    }
+    allocations_left = 0;  // giving back never fails
+    if (memory != 0) pool_.give(memory, bytes);
+    pool_.give(before, mib);
+    pool_.give(behind, mib);
+    pool_.give(between, mib);
+    allocations_left = -1;
+    EXPECT_EQ(pool_.statistics().taken, 0u);
+    pool_.trim();
+    EXPECT_EQ(pool_.statistics().mapped, 0u);
+    EXPECT_EQ(free_memory(), card_memory) << "with " << allowed << " allocations";
+  }
 }
 
 }  // namespace

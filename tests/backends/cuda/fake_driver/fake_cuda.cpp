@@ -7,7 +7,8 @@
 //
 // With FAKE_ANY_KERNEL the other kernels are taken and do nothing, streams can be captured, and FAKE_LOG names a file that gets a line for
 // every launch, allocation, copy and wait: what a whole step asks of the driver. FAKE_REFUSED names a function of graphs and what it answers;
-// while there is a file of the name that FAKE_PAUSE has, waits for the stream do not end.
+// FAKE_REFUSED_KERNEL, "unpack_rows@2", a kernel whose launches fail, from the second on; while there is a file of the name that FAKE_PAUSE has,
+// waits for the stream do not end.
 #include "cubin.hpp"
 #include "driver.hpp"
 #include "kernels/elementwise.hpp"
@@ -263,6 +264,15 @@ Result refused(const char* function) {
   return answer;
 }
 
+/// Whether FAKE_REFUSED_KERNEL refuses this launch.
+bool is_refused(std::string_view kernel) {
+  static const char* const wanted = std::getenv("FAKE_REFUSED_KERNEL");
+  static std::atomic<int> launches{0};
+  if (wanted == nullptr) return false;
+  const std::string_view words = wanted, name = words.substr(0, words.find('@'));
+  return kernel == name && ++launches >= std::atoi(wanted + std::min(name.size() + 1, words.size()));
+}
+
 /// What a capture holds, and a graph of it runs.
 using Steps = std::vector<std::function<void()>>;
 thread_local Steps* capturing = nullptr;
@@ -379,8 +389,10 @@ FAKE cuDevicePrimaryCtxRelease_v2(int) { return constant::success; }
 FAKE cuCtxPushCurrent_v2(Context) { return constant::success; }
 FAKE cuCtxPopCurrent_v2(Context* context) { return give(context); }
 FAKE cuCtxSynchronize() { return constant::success; }
-FAKE cuModuleLoadData(Module* module, const void* image) {  // images live as long as the plugin
-  *module = reinterpret_cast<Module>(const_cast<void*>(image));
+FAKE cuModuleLoadData(Module* module, const void* image) {  // cubins live as long as the plugin; what fake_nvrtc makes in their place does not
+  static char no_cubin[SELFMAG] = {};
+  const bool is_cubin = std::strncmp(static_cast<const char*>(image), ELFMAG, SELFMAG) == 0;
+  *module = reinterpret_cast<Module>(is_cubin ? const_cast<void*>(image) : no_cubin);
   return constant::success;
 }
 FAKE cuModuleUnload(Module) { return constant::success; }
@@ -550,6 +562,10 @@ FAKE cuLaunchKernelEx(const LaunchConfig* config, Function function, void** argu
   }
   if (capturing != nullptr)
     if (const Result fault = refused("captured"); fault != constant::success) return fault;
+  if (is_refused(kernel.prefix)) {
+    note("refused_launch", 0, std::string(kernel.prefix).c_str());
+    return unknown;
+  }
   note(capturing != nullptr ? "captured_launch" : "launch", 0, std::string(kernel.prefix).c_str());
   if (!is(FAKE_WRONG_RESULTS)) launch(kernel, arguments[0]);
   return constant::success;
