@@ -70,7 +70,7 @@ quern_status create(const quern_host* host, quern_plugin** out, quern_error* err
     const std::string force = host_option(*host, "force_kernel");
     if (wants_amx(forced_name(force))) allow_amx(plugin->processor);
     else if (plugin->processor.no_amx = amx_missing(plugin->processor); plugin->processor.no_amx.empty())
-      plugin->processor.no_amx = "amx's kernels have run on no such processor yet; QUERN_FORCE_KERNEL=cpu:amx uses them";
+      plugin->processor.no_amx = "it is used on demand alone; QUERN_FORCE_KERNEL=cpu:amx uses it";
     plugin->policy.best = plugin->processor.best;
     plugin->policy.no_amx = plugin->processor.no_amx;
     plugin->policy.force = check_forced_kernel(force, plugin->processor, QUERN_INVALID_ARGUMENT);

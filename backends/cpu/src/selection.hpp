@@ -26,7 +26,7 @@ struct KernelPolicy {
 std::string check_forced_kernel(std::string_view value, const Processor& processor, quern_status unknown);
 /// `value` without that prefix; empty for another backend.
 std::string_view forced_name(std::string_view value) noexcept;
-/// Whether AMX is to be asked for under a forced family or kernel. Only where it is named, until its kernels have run on a processor that has it.
+/// Whether AMX is to be asked for under a forced family or kernel. Only where it is named: short prompts are not faster by it yet.
 constexpr bool amx_by_default = false;
 bool wants_amx(std::string_view force) noexcept;
 /// Whether kernels of `family` may run under a forced family; under a forced kernel all may, of other ops.

@@ -158,7 +158,7 @@ TEST(Weights, AmxIsUsedWhereItIsDemandedAlone) {
   const Tensor a = random_tensor(QUERN_F32, {20, 512}, 1), b = constant(QUERN_Q4_0, {16, 512}, 2), y = make(QUERN_F32, {20, 16}, QUERN_VALUE_OUTPUT);
   GraphSpec canonical = product(a, b, y), graph = product(a, packed(plugin, canonical, b), y);
   EXPECT_EQ(told(plugin, graph).kernel, "matmul.q4_0.packed.avx512");
-  EXPECT_EQ(told(plugin, graph).reason, "amx: amx's kernels have run on no such processor yet; QUERN_FORCE_KERNEL=cpu:amx uses them");
+  EXPECT_EQ(told(plugin, graph).reason, "amx: it is used on demand alone; QUERN_FORCE_KERNEL=cpu:amx uses it");
   EXPECT_EQ(told(named, graph).kernel, "matmul.q4_0.packed.amx");
 }
 
