@@ -55,4 +55,8 @@ namespace quern::cpu {
 /// empty. Used by probe().
 std::string self_test(const KernelPolicy& policy, ThreadPool& pool);
 
+/// Products of each format by AMX's tiles against those by AVX-512, on the calling thread, which may use tiles (amx_permission.cpp): the text of the
+/// first format whose bits differ, or empty.
+std::string compare_tiles();
+
 }  // namespace quern::cpu

@@ -46,7 +46,7 @@ Processor detect_processor() {
   Processor p;
   p.name = brand();
   p.architecture = "x86-64";
-  p.no_amx = "amx was not asked for";
+  p.no_amx = "amx was not asked for: force_kernel names a slower family";
   unsigned a = 0, b = 0, c = 0, d = 0;
   if (__get_cpuid(1, &a, &b, &c, &d) == 0) return p;
   const bool osxsave = (c >> 27) & 1u, avx = (c >> 28) & 1u, fma = (c >> 12) & 1u, f16c = (c >> 29) & 1u;

@@ -67,14 +67,16 @@ struct Verdict {
 /// What a running kernel may use. No allocation: memory is `scratch`, as large as the kernel's `scratch` function asked.
 class Context {
  public:
-  Context(ThreadPool& pool, std::byte* scratch, std::uint64_t scratch_bytes, std::atomic<std::uint64_t>& faults,
+  Context(ThreadPool& pool, std::byte* scratch, std::uint64_t scratch_bytes, std::int64_t tiles_from, std::atomic<std::uint64_t>& faults,
           const std::atomic<std::uint32_t>& cancelled) noexcept
-      : pool_(pool), turn_(pool), scratch_(scratch), scratch_bytes_(scratch_bytes), faults_(faults), cancelled_(cancelled) {}
+      : pool_(pool), turn_(pool), scratch_(scratch), scratch_bytes_(scratch_bytes), tiles_from_(tiles_from), faults_(faults), cancelled_(cancelled) {}
 
   std::uint32_t thread_count() const noexcept { return pool_.size(); }
   /// 64-byte aligned, undefined at the start of the call.
   std::byte* scratch() const noexcept { return scratch_; }
   std::uint64_t scratch_bytes() const noexcept { return scratch_bytes_; }
+  /// Of selection.hpp.
+  std::int64_t tiles_from() const noexcept { return tiles_from_; }
   /// QUERN_FAULT_... bits for the run's status. From any thread.
   void fault(std::uint64_t bits) noexcept { faults_.fetch_or(bits, std::memory_order_relaxed); }
   bool cancelled() const noexcept { return cancelled_.load(std::memory_order_relaxed) != 0; }
@@ -94,6 +96,7 @@ class Context {
   ThreadPool::Turn turn_;
   std::byte* scratch_;
   std::uint64_t scratch_bytes_;
+  std::int64_t tiles_from_;
   std::atomic<std::uint64_t>& faults_;
   const std::atomic<std::uint32_t>& cancelled_;
 };

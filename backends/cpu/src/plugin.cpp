@@ -40,6 +40,16 @@ quern_device& alive(quern_device* device) {
   return *device;
 }
 
+/// AMX's tiles, where the processor and its system have them. Tiles that multiply wrongly are left with the reason, and if `demanded` refused by the
+/// probe.
+void take_amx(Processor& processor, bool demanded) {
+  Processor with = processor;
+  allow_amx(with);
+  std::string fault = demanded || with.best != Isa::amx ? std::string() : compare_tiles();
+  if (fault.empty()) processor = std::move(with);
+  else processor.no_amx = std::move(fault);
+}
+
 std::string host_option(const quern_host& host, const char* key) {
   if (host.option == nullptr) return {};
   std::string value(64, '\0');
@@ -68,9 +78,7 @@ quern_status create(const quern_host* host, quern_plugin** out, quern_error* err
     const std::string deterministic = host_option(*host, "deterministic");
     plugin->policy.deterministic = !deterministic.empty() && deterministic != "0";
     const std::string force = host_option(*host, "force_kernel");
-    if (wants_amx(forced_name(force))) allow_amx(plugin->processor);
-    else if (plugin->processor.no_amx = amx_missing(plugin->processor); plugin->processor.no_amx.empty())
-      plugin->processor.no_amx = "it is used on demand alone; QUERN_FORCE_KERNEL=cpu:amx uses it";
+    if (family_allowed("amx", forced_name(force))) take_amx(plugin->processor, demands_amx(forced_name(force)));
     plugin->policy.best = plugin->processor.best;
     plugin->policy.no_amx = plugin->processor.no_amx;
     plugin->policy.force = check_forced_kernel(force, plugin->processor, QUERN_INVALID_ARGUMENT);

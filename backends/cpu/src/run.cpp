@@ -67,7 +67,7 @@ bool Instance::predicate_is_zero(const Node& node) const noexcept {
 }
 
 quern_status Instance::run_nodes(ThreadPool& pool, std::uint32_t& failed) noexcept {
-  Context context(pool, scratch_ == nullptr ? nullptr : scratch_ + layout_.kernel_offset, layout_.kernel_bytes, faults_, cancelled_);
+  Context context(pool, scratch_ == nullptr ? nullptr : scratch_ + layout_.kernel_offset, layout_.kernel_bytes, tiles_from(plan_.policy.force), faults_, cancelled_);
   for (const Step& step : plan_.steps) {
     failed = step.first;
     if (cancelled_.load(std::memory_order_relaxed) != 0) return QUERN_CANCELLED;

@@ -26,9 +26,11 @@ struct KernelPolicy {
 std::string check_forced_kernel(std::string_view value, const Processor& processor, quern_status unknown);
 /// `value` without that prefix; empty for another backend.
 std::string_view forced_name(std::string_view value) noexcept;
-/// Whether AMX is to be asked for under a forced family or kernel. Only where it is named: short prompts are not faster by it yet.
-constexpr bool amx_by_default = false;
-bool wants_amx(std::string_view force) noexcept;
+/// Whether AMX is named by a forced family or kernel.
+bool demands_amx(std::string_view force) noexcept;
+/// Tokens of a part of a product (up to 256, see ops/packed_region.hpp) from which AMX's tiles multiply it under a forced family or kernel; vectors
+/// multiply fewer. Undemanded tiles begin where they were seen to be faster, and parts of a prompt of more than 256 tokens have as many.
+std::int64_t tiles_from(std::string_view force) noexcept;
 /// Whether kernels of `family` may run under a forced family; under a forced kernel all may, of other ops.
 bool family_allowed(std::string_view family, std::string_view force) noexcept;
 

@@ -38,7 +38,8 @@ std::unique_ptr<float[]> reserve(std::int64_t count, float*& start) {
   return memory;
 }
 
-/// The text of the first format whose products by tiles have other bits than those by vectors; empty: none.
+}  // namespace
+
 std::string compare_tiles() {
   constexpr std::int64_t tokens = 34, k = 512, weight_rows = 16;
   std::vector<float> x(tokens * k);
@@ -66,8 +67,6 @@ std::string compare_tiles() {
   }
   return {};
 }
-
-}  // namespace
 
 std::string self_test(const KernelPolicy& policy, ThreadPool& pool) {
   alignas(64) std::array<float, rows * depth> a;

@@ -6,6 +6,7 @@
 
 #include "packed/avx512_amx/tiles.hpp"
 
+#include <cstdlib>
 #include <cstring>
 
 namespace quern::cpu::avx512_amx {
@@ -13,6 +14,7 @@ namespace quern::cpu::avx512_amx {
 struct EmulatedTiles {
   TileShapes shapes;
   bool configured = false;
+  bool wrong = false;  // QUERN_TEST_WRONG_TILES: products are off by something
   alignas(64) std::uint8_t data[tile_count][tile_rows][tile_bytes] = {};
   const char* misuse = nullptr;  // the first one
   std::int64_t configurations = 0, products = 0;
@@ -41,6 +43,7 @@ struct EmulatedTiles {
     }
     shapes = to;
     configured = true;
+    wrong = std::getenv("QUERN_TEST_WRONG_TILES") != nullptr;
     std::memset(data, 0, sizeof(data));
   }
   void release() noexcept {
@@ -83,6 +86,7 @@ struct EmulatedTiles {
             const int x = static_cast<std::int8_t>(data[a][m][4 * k + i]), w = static_cast<Right>(data[b][k][4 * n + i]);
             sums[n] += static_cast<std::uint32_t>(x * w);  // wraps, as the instruction's sums do
           }
+      if (wrong) sums[0] += 1000;
       std::memset(data[sums_tile][m], 0, tile_bytes);
       std::memcpy(data[sums_tile][m], sums, s.row_bytes[sums_tile]);
     }

@@ -404,7 +404,7 @@ std::vector<std::string> families() {
   std::vector<std::string> out;
   for (const char* family : {"portable", "avx2", "avx512"})
     if (plugin.has(family)) out.emplace_back(family);
-  if (Plugin(1, {{"force_kernel", "amx"}}).created().status == QUERN_OK) out.emplace_back("amx");  // not there until it is asked for
+  if (Plugin(1, {{"force_kernel", "amx"}}).created().status == QUERN_OK) out.emplace_back("amx");  // by name: undemanded ones are left where they multiply wrongly
   return out;
 }
 

@@ -109,7 +109,8 @@ class PackedRegion {
   /// y[token][row] = the tile's products, y_stride floats apart.
   void multiply(Context& context, std::uint32_t thread, const OpCall& matmul, const PackedTile& tile, float* y,
                 std::int64_t y_stride) const noexcept {
-    const PackedLayout& layout = multiplying_layout(*matmul.input(1).layout, isa_);
+    // Tiles give the bits of vectors, so the number of tokens may decide.
+    const PackedLayout& layout = multiplying_layout(*matmul.input(1).layout, isa_ == Isa::amx && tile.tokens < context.tiles_from() ? Isa::avx512 : isa_);
     PackedPart part{};
     part.panels = matmul.input(1).data + tile.first_row / layout.panel_rows * layout.panel_bytes(shape_.k);
     part.panel_count = packed_panels(layout, tile.rows);
