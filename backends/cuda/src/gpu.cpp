@@ -70,26 +70,24 @@ Gpu::Gpu(std::shared_ptr<const Driver> driver, const CardFacts& facts, const Ker
     clear_faults();
     driver_->check(driver_->cuMemHostGetDevicePointer_v2(&faults_device_, faults, 0), "mapping host memory");
   } catch (...) {
-    kernels_.reset();
-    mailbox_.reset();
-    pool_.reset();
-    if (stream_ != nullptr) driver_->cuStreamDestroy_v2(stream_);
-    driver_->cuDevicePrimaryCtxRelease_v2(facts_.handle);
+    close();
     throw;
   }
 }
 
-Gpu::~Gpu() {
+Gpu::~Gpu() { close(); }
+
+void Gpu::close() noexcept {
   if (driver_->cuCtxPushCurrent_v2(context_) == constant::success) {
-    driver_->cuStreamSynchronize(stream_);
+    if (stream_ != nullptr) driver_->cuStreamSynchronize(stream_);
     blas_.reset();
     if (blas_workspace_ != 0) release(blas_workspace_, Blas::workspace_bytes);
     shadows_.reset();
     kernels_.reset();
     mailbox_.reset();
-    driver_->cuMemFreeHost(const_cast<std::uint32_t*>(faults_));
+    if (faults_ != nullptr) driver_->cuMemFreeHost(const_cast<std::uint32_t*>(faults_));
     pool_.reset();
-    driver_->cuStreamDestroy_v2(stream_);
+    if (stream_ != nullptr) driver_->cuStreamDestroy_v2(stream_);
     Context ignored = nullptr;
     driver_->cuCtxPopCurrent_v2(&ignored);
   }

@@ -89,6 +89,8 @@ class Gpu {
 
  private:
   void clear_faults() noexcept;
+  /// Gives back what was taken, all of it or what a constructor that fails had taken.
+  void close() noexcept;
 
   std::shared_ptr<const Driver> driver_;
   CardFacts facts_;

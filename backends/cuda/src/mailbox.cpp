@@ -7,6 +7,17 @@
 namespace quern::cuda {
 
 Mailbox::Mailbox(std::shared_ptr<const Driver> driver) : driver_(std::move(driver)) {
+  try {
+    take();
+  } catch (...) {
+    give_back();
+    throw;
+  }
+}
+
+Mailbox::~Mailbox() { give_back(); }
+
+void Mailbox::take() {
   constexpr std::size_t head = 16, list = capacity_entries * sizeof(Patch), mirrors = std::size_t{mirror_bytes} * mirror_count;
   static_assert(head + list + capacity_bytes == page_bytes);
   void* memory = nullptr;
@@ -27,9 +38,9 @@ Mailbox::Mailbox(std::shared_ptr<const Driver> driver) : driver_(std::move(drive
   list_.reserve(mirror_count);
 }
 
-Mailbox::~Mailbox() {
-  driver_->cuMemFreeHost(memory_);
-  driver_->cuMemFree_v2(page_);
+void Mailbox::give_back() noexcept {
+  if (memory_ != nullptr) driver_->cuMemFreeHost(memory_);
+  if (page_ != 0) driver_->cuMemFree_v2(page_);
 }
 
 void Mailbox::copy_page(Stream stream, bool small) const {

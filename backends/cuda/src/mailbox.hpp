@@ -55,6 +55,9 @@ class Mailbox {
   void forget(Address from, std::uint64_t bytes) noexcept;
 
  private:
+  void take();
+  void give_back() noexcept;
+
   std::shared_ptr<const Driver> driver_;
   std::byte* memory_ = nullptr;
   DevicePointer page_ = 0;

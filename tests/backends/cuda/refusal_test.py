@@ -51,6 +51,26 @@ class Refusal(unittest.TestCase):
             self.assertGreater(code, 0, f"launch {launch}: {words}")
             self.assertIn("CUDA_ERROR_UNKNOWN", words)
 
+    def test_a_card_that_is_opened_halfway_gives_its_memory_back(self):
+        refused = 0
+        for function, calls in (("cuMemHostAlloc", 2), ("cuMemHostGetDevicePointer_v2", 2), ("cuMemAlloc_v2", 1)):
+            for call in range(1, calls + 1):
+                found = self.taken_and_given({"FAKE_REFUSED": f"{function}=2@{call}"})
+                self.assertGreater(found["code"], 0, f"{function}, call {call}: {found['words']}")
+                self.assertEqual(found["taken"], found["given"], f"{function}, call {call}")
+                self.assertEqual(found["outside"], 0, f"{function}, call {call}")
+                refused += found["refused"] > 0
+        self.assertEqual(refused, 5)
+
+    def taken_and_given(self, env):
+        """What a run took of pinned memory and of the card's, gave back, and gave back outside of any context."""
+        with tempfile.NamedTemporaryFile(prefix="quern-refusal-", suffix=".log") as log:
+            code, words = self.run_with("4G", env={"FAKE_LOG": log.name, "QUERN_PROBE_IN_PROCESS": "1", **env})
+            lines = [line.split() for line in log.read().decode().splitlines()]
+        count = lambda *names: sum(line[0] in names for line in lines)
+        return {"code": code, "words": words, "taken": count("host_alloc", "alloc"), "given": count("host_free", "free"), "refused": count("refused_call"),
+                "outside": sum(line[0] in ("host_free", "free") and line[1] == "0" for line in lines)}
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1], verbosity=2)

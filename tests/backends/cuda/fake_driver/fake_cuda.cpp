@@ -251,7 +251,10 @@ void note(const char* what, unsigned long long bytes = 0, const char* name = "")
   std::fflush(log);
 }
 
-/// What FAKE_REFUSED lets a function of graphs answer: "cuGraphLaunch=2@5" is 2 from the fifth call on, which do nothing. "captured" is a launch
+/// How many contexts this thread has made current: memory is given back inside one.
+thread_local int contexts = 0;
+
+/// What FAKE_REFUSED lets a function of graphs or of pinned memory answer: "cuGraphLaunch=2@5" is 2 from the fifth call on, which do nothing. "captured" is a launch
 /// while a stream is captured.
 Result refused(const char* function) {
   static const char* const fault = std::getenv("FAKE_REFUSED");
@@ -386,8 +389,14 @@ FAKE cuDevicePrimaryCtxRetain(Context* context, int device) {
   return give(context);
 }
 FAKE cuDevicePrimaryCtxRelease_v2(int) { return constant::success; }
-FAKE cuCtxPushCurrent_v2(Context) { return constant::success; }
-FAKE cuCtxPopCurrent_v2(Context* context) { return give(context); }
+FAKE cuCtxPushCurrent_v2(Context) {
+  ++contexts;
+  return constant::success;
+}
+FAKE cuCtxPopCurrent_v2(Context* context) {
+  --contexts;
+  return give(context);
+}
 FAKE cuCtxSynchronize() { return constant::success; }
 FAKE cuModuleLoadData(Module* module, const void* image) {  // cubins live as long as the plugin; what fake_nvrtc makes in their place does not
   static char no_cubin[SELFMAG] = {};
@@ -424,6 +433,7 @@ FAKE cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
   return constant::success;
 }
 FAKE cuMemAlloc_v2(DevicePointer* memory, std::size_t bytes) {
+  if (const Result fault = refused("cuMemAlloc_v2"); fault != constant::success) return fault;
   note("alloc", bytes);
   void* place = nullptr;
   const Result result = is(FAKE_OUT_OF_MEMORY) ? constant::out_of_memory : allocate(&place, bytes);
@@ -431,6 +441,7 @@ FAKE cuMemAlloc_v2(DevicePointer* memory, std::size_t bytes) {
   return result;
 }
 FAKE cuMemFree_v2(DevicePointer memory) {
+  if (memory != 0) note("free", static_cast<unsigned long long>(contexts));
   std::free(reinterpret_cast<void*>(memory));
   return constant::success;
 }
@@ -469,14 +480,17 @@ FAKE cuMemSetAccess(DevicePointer address, std::size_t bytes, const AccessDescri
   return mprotect(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE) == 0 ? constant::success : unknown;
 }
 FAKE cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) {
+  if (const Result fault = refused("cuMemHostAlloc"); fault != constant::success) return fault;
   note("host_alloc", bytes);
   return allocate(memory, bytes);
 }
 FAKE cuMemFreeHost(void* memory) {
+  if (memory != nullptr) note("host_free", static_cast<unsigned long long>(contexts));
   std::free(memory);
   return constant::success;
 }
 FAKE cuMemHostGetDevicePointer_v2(DevicePointer* device, void* memory, unsigned) {
+  if (const Result fault = refused("cuMemHostGetDevicePointer_v2"); fault != constant::success) return fault;
   *device = reinterpret_cast<DevicePointer>(memory);
   return constant::success;
 }
