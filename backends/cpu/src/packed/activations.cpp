@@ -12,7 +12,7 @@ std::int64_t aligned(std::int64_t bytes) noexcept { return (bytes + 63) / 64 * 6
 std::int64_t activation_row_bytes(Activations kind, std::int64_t k) noexcept {
   if (kind == Activations::f32) return aligned(k * 4) + 64;
   if (kind == Activations::bf16) return aligned((k + 1) / 2 * 4) + 64;
-  return aligned(k) + aligned(scale_count(kind, k) * 4) + aligned(k / 32 * 4) + aligned(activation_starts(kind, k) * 4);
+  return (aligned(k) + aligned(scale_count(kind, k) * 4) + aligned(k / 32 * 4) + aligned(activation_starts(kind, k) * 4)) | 64;
 }
 
 std::int64_t activation_starts(Activations kind, std::int64_t k) noexcept {
