@@ -48,7 +48,7 @@ bool family_allowed(std::string_view family, std::string_view force) noexcept {
 
 bool demands_amx(std::string_view force) noexcept { return kernel_family(force) == "amx"; }
 
-std::int64_t tiles_from(std::string_view force) noexcept { return demands_amx(force) ? 1 : 128; }
+std::int64_t tiles_from(std::string_view force) noexcept { return demands_amx(force) ? 1 : 64; }
 
 std::string_view forced_name(std::string_view value) noexcept {
   const std::size_t colon = value.find(':');
