@@ -311,7 +311,7 @@ void Instance::read_extents() {
 
 void Instance::run(const quern_run& run, quern_run_status& outcome) {
   HostTime::Run time;
-  cancelled_ = false;
+  if (cancelled_) throw Failure(QUERN_CANCELLED, "the run was cancelled", 18);
   ++counters_.runs;
   for (const quern_patch& patch : sdk::List<quern_patch>(run.patches, "patches"))
     if (patch.bytes > 0) device_.write(places_.of[patch.value] + patch.offset, patch.data, patch.bytes);

@@ -57,6 +57,8 @@ class Instance {
   void prepare(sdk::BoundPlaces places);
   /// Runs to the end, after bounds().check_run(). Throws Failure for a run that failed.
   void run(const quern_run& run, quern_run_status& outcome);
+  /// A run was submitted: a cancel from now on is for it, though it may wait for another instance's.
+  void begin() noexcept { cancelled_ = false; }
   void cancel() noexcept { cancelled_ = true; }
   const quern_counters& counters() const noexcept { return counters_; }
 

@@ -3,6 +3,9 @@
 // Include it behind the definitions of the handles (handles.hpp), in one file:
 //   QUERN_PLUGIN_ENTRY(quern::sdk::Synchronous<Backend>::table("vulkan", version, build))
 //
+// An instance's begin() is called when a run of its is submitted, before that waits for another one on its device: it forgets the cancel of
+// an earlier run there, and nowhere else.
+//
 // Part of the plugin SDK; C++17, not part of the ABI.
 #ifndef QUERN_SDK_SYNCHRONOUS_HPP
 #define QUERN_SDK_SYNCHRONOUS_HPP
@@ -420,8 +423,9 @@ class Synchronous {
     return guarded(error, [&] {
       quern_device& d = alive(device);
       require_synchronous(queue, nullptr);
-      const std::lock_guard<std::mutex> lock(d.device->order());
       const List<quern_run> list(object(runs, "list of runs"), "runs");
+      for (const quern_run& run : list) instance_of(run.instance, d).instance.begin();
+      const std::lock_guard<std::mutex> lock(d.device->order());
       for (int pass = 0; pass < 2; ++pass)
         for (const quern_run& run : list) {
           quern_instance& i = instance_of(run.instance, d);
