@@ -115,8 +115,8 @@ std::string missing_feature(const Api& api, CardFacts& card, const Properties& p
                 {features.features.shaderInt64, "shaderInt64"}};
   // Chains wait for words in memory (shaders/chain.comp).
   constexpr VkSubgroupFeatureFlags shuffles = VK_SUBGROUP_FEATURE_SHUFFLE_BIT;
-  if (v12.vulkanMemoryModel != 0 && v12.vulkanMemoryModelDeviceScope != 0 && card.integer_dot && (p.subgroup.supportedOperations & shuffles) == shuffles &&
-      card.subgroup_least == card.subgroup && card.subgroup >= 8)
+  card.shuffles = (p.subgroup.supportedOperations & shuffles) == shuffles && card.subgroup_least == card.subgroup && card.subgroup >= 8;
+  if (v12.vulkanMemoryModel != 0 && v12.vulkanMemoryModelDeviceScope != 0 && card.integer_dot && card.shuffles)
     card.persistent_groups = (card.quirks & groups_at_once) != 0 ? card.multiprocessors : card.software() ? 1 : 0;  // one has none to wait for
   for (const auto& feature : needed)
     if (feature.there == 0) return concat("needs the Vulkan feature ", feature.name, ", the driver has it not");

@@ -49,6 +49,7 @@ struct CardFacts {
   bool mapped = false;            // buffers can be written by the processor
   bool cached = false;            // and read at its speed
   bool float64 = false, memory_budget = false, integer_dot = false;
+  bool shuffles = false;          // between lanes of a subgroup of one size, 8 and more
   bool keeps_denormals = false, keeps_specials = false;  // float controls that shaders may ask for
   MatrixShape matrices;  // of f16 with f32 sums, by a subgroup; 0: none that the kernels take
   MatrixLayout layout;   // found when the device is opened for the tier of matrices

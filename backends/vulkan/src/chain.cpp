@@ -88,7 +88,7 @@ bool Chain::overlaps(std::uint64_t begin, std::uint64_t bytes) const {
 }
 
 bool Chain::add(const OneRowProduct& product) {
-  const GemvOneParams& p = product.params;
+  const RowProductParams& p = product.params;
   if (!is_known(product.format) || product.mode > norm || product.k % 64 != 0 || p.n == 0) return false;
   Sizes sizes = sizes_;
   std::uint32_t& k = product.format == QUERN_F16 ? sizes.half_k : sizes.k;

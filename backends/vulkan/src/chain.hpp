@@ -5,19 +5,11 @@
 #pragma once
 
 #include "card.hpp"
-#include "shaders/params.h"
+#include "one_row.hpp"
 
 #include <vector>
 
 namespace quern::vulkan {
-
-/// A product of one row, as gemv_one and gemv_half take it.
-struct OneRowProduct {
-  GemvOneParams params;
-  int format = 0, mode = 0;  // quern_dtype; quantise.comp
-  uint k = 0;
-  bool paired = false;
-};
 
 class Chain {
  public:

@@ -125,7 +125,7 @@ class Fuser {
   };
   /// Whether a product's kernel has room for a row of k activations: int8 with their scales, for weights of f16 f32.
   bool has_room(std::int64_t k, bool f16) const {
-    return card_.group_limit >= 256 && (f16 ? static_cast<std::uint64_t>(k) * 4 : static_cast<std::uint64_t>(k) * 5 / 2) + 1024 <= card_.shared_limit;
+    return card_.shuffles && card_.group_limit >= 256 && (f16 ? static_cast<std::uint64_t>(k) * 4 : static_cast<std::uint64_t>(k) * 5 / 2) + 1024 <= card_.shared_limit;
   }
   /// Whether a product of the value has weights of f16, which take no int8.
   bool has_f16_weights(std::uint32_t value_root) const {
@@ -311,7 +311,7 @@ class Fuser {
       const int bias_dtype = bias == none ? 0 : static_cast<int>(context.tensor(bias).dtype);
       if (m == 1 && source.direct) {
         if (first_of_pair) return;
-        GemvOneParams p{};
+        RowProductParams p{};
         p.x = context.tensor(source.x).data;
         if (source.other != none) p.other = context.tensor(source.other).data;
         p.b = context.tensor(in_pair ? gate_b : b).data;
@@ -328,8 +328,7 @@ class Fuser {
         p.n = n_out;
         p.epsilon = source.epsilon;
         p.offset = source.offset;
-        const OneRowProduct product{p, static_cast<int>(weights.dtype), source.paired ? plain : source.mode, k, in_pair};
-        if (!launcher.join(product)) launch_alone(product, launcher);
+        launcher.join({p, static_cast<int>(weights.dtype), source.paired ? plain : source.mode, k, in_pair});
         return;
       }
       if (source.f16_from != 0 && m >= source.f16_from) {
@@ -503,6 +502,7 @@ class Fuser {
       return;
     }
     const Rotation& r = found->second;
+    step.kernel = by_matrices ? "attention.matrix.rope.vulkan" : "attention.fused.rope.vulkan";  // one row is summed in another order
     const sdk::ResolvedNode &rope_q = graph_.nodes[r.rope_q], &rope_k = graph_.nodes[r.rope_k], &write_v = graph_.nodes[r.write_v];
     const std::uint32_t q = rope_q.inputs[0], k = rope_k.inputs[0], v = write_v.inputs[0], table = rope_q.inputs[2];
     const std::int64_t mode = rope_q.attributes->integer(QUERN_KEY_MODE);

@@ -9,7 +9,6 @@ namespace quern::vulkan {
 namespace {
 
 constexpr std::uint64_t parameter_alignment = 16;
-constexpr std::int64_t groups_a_multiprocessor = 3;  // of 256 threads; 2 to 4 are within 3 % of each other on an H100
 constexpr std::uint64_t control_bytes = 256;         // before the words of an exchange
 /// Looks of a workgroup that waits for another, 0.5 to 1 us each; a step of a large model takes a few ms.
 constexpr uint most_looks = 1 << 21;
@@ -29,34 +28,29 @@ Touched touched(const sdk::Tensor& t, bool written) {
   return {t.data, t.data + static_cast<std::uint64_t>(last) + size.bytes, written};
 }
 
-void launch_alone(const OneRowProduct& product, Launcher& launcher) {
-  const CardFacts& card = launcher.facts();
-  const GemvOneParams& p = product.params;
-  const std::uint32_t threads = card.software() ? 32 : 256;
-  const std::int64_t rows = (product.paired ? 1 : 2) * std::max<std::int64_t>(1, threads / std::max<std::uint32_t>(1, card.subgroup)), groups = (p.n + rows - 1) / rows;
-  const std::int64_t at_once = card.software() ? 4 : std::int64_t{card.multiprocessors != 0 ? card.multiprocessors : 32} * groups_a_multiprocessor;
-  const std::int64_t rounds = (groups + at_once - 1) / at_once;
-  const auto k = static_cast<std::int32_t>(product.k);
-  if (product.format == QUERN_F16) launcher.launch("gemv_half", threads, {(groups + rounds - 1) / rounds, 1, 1}, p, {product.mode, k, product.paired ? 1 : 0});
-  else launcher.launch("gemv_one", threads, {(groups + rounds - 1) / rounds, 1, 1}, p, {product.format, product.mode, k, product.paired ? 1 : 0});
-}
-
 Launcher::Launcher(Gpu& gpu, const Target& target) : gpu_(gpu), target_(target) {
   if (target.persistent) chain_ = std::make_unique<Chain>(gpu.facts());
 }
 
 void Launcher::joined() {
-  chain_touched_.insert(chain_touched_.end(), step_.begin(), step_.end());
+  joined_touched_.insert(joined_touched_.end(), step_.begin(), step_.end());
   begun_ = false;
 }
-bool Launcher::join(const OneRowProduct& product) {
-  if (!chain_) return false;
+void Launcher::join(const OneRowProduct& product) {
+  if (!chain_) {
+    const bool touches = std::ranges::any_of(joined_touched_, [&](const Touched& before) {
+      return std::ranges::any_of(step_, [&](const Touched& now) { return meet(before, now); });
+    });
+    if (!alone_.empty() && (touches || !share_launch(alone_, product))) flush();
+    alone_.push_back(product);
+    joined();
+    return;
+  }
   if (!chain_->add(product)) {
     flush();
-    if (!chain_->add(product)) return false;
+    if (!chain_->add(product)) return launch_products({product});
   }
   joined();
-  return true;
 }
 bool Launcher::join(const AttentionParams& attention, int k_dtype, int v_dtype) {
   if (!chain_ || !chain_->add(attention, k_dtype, v_dtype)) return false;
@@ -64,19 +58,30 @@ bool Launcher::join(const AttentionParams& attention, int k_dtype, int v_dtype) 
   return true;
 }
 
+void Launcher::launch_products(const std::vector<OneRowProduct>& products) {
+  constexpr std::int32_t loads_of_halves = 4;  // under way for each row
+  const OneRowLaunch l = one_row_launch(products, facts());
+  const OneRowProduct& first = products.front();
+  const auto k = static_cast<std::int32_t>(first.k), paired = first.paired ? 1 : 0, parts = static_cast<std::int32_t>(products.size());
+  if (first.format == QUERN_F16) launch("gemv_half", l.threads, {l.groups, 1, 1}, l.params, {first.mode, k, paired, parts, loads_of_halves});
+  else launch("gemv_one", l.threads, {l.groups, 1, 1}, l.params, {first.format, l.other_format, l.parts_of_other, first.mode, k, paired, parts});
+}
+
 void Launcher::flush() {
-  if (!chain_ || chain_->empty()) return;
+  if (alone_.empty() && (!chain_ || chain_->empty())) return;
+  const std::vector<OneRowProduct> alone = std::exchange(alone_, {});
   const std::unique_ptr<Chain> chain = std::exchange(chain_, nullptr);  // null: what follows is launched at once
-  std::vector<Touched> step = std::exchange(step_, std::exchange(chain_touched_, {}));
+  std::vector<Touched> step = std::exchange(step_, std::exchange(joined_touched_, {}));
   const bool begun = std::exchange(begun_, true);
   const std::uint64_t predicate = std::exchange(predicate_, 0);
-  if (chain->size() > 1) launch_chain(*chain);
+  if (!alone.empty()) launch_products(alone);
+  else if (chain->size() > 1) launch_chain(*chain);
   else
-    for (const OneRowProduct& product : chain->first_products()) launch_alone(product, *this);
+    for (const OneRowProduct& product : chain->first_products()) launch_products({product});
   step_ = std::move(step);
   begun_ = begun;
   predicate_ = predicate;
-  chain_ = std::make_unique<Chain>(facts());
+  if (chain) chain_ = std::make_unique<Chain>(facts());
 }
 
 void Launcher::launch_chain(const Chain& chain) {

@@ -14,11 +14,6 @@ struct Touched {
   bool written = false;
 };
 
-/// A product of one row in a launch of its own: as many workgroups as are at work at once, each with as many rows as any other, since what each
-/// makes of the row again costs time.
-class Launcher;
-void launch_alone(const OneRowProduct& product, Launcher& launcher);
-
 /// Of a tensor.
 Touched touched(const sdk::Tensor& tensor, bool written);
 
@@ -55,9 +50,10 @@ class Launcher {
   }
   /// Launches of one step that depend on each other.
   void barrier();
-  /// Instead of a launch, where the device has persistent dispatches: the step becomes a stage of one, which is launched before anything else is.
+  /// Instead of a launch: the step is launched before anything else is, with those before it of the same row, or as a stage of a chain where the
+  /// device has persistent dispatches.
+  void join(const OneRowProduct& product);
   /// False: it has to be launched.
-  bool join(const OneRowProduct& product);
   bool join(const AttentionParams& attention, int k_dtype, int v_dtype);
   /// Launches what has joined; at the end of a recording too.
   void flush();
@@ -93,6 +89,7 @@ class Launcher {
   void settle();
   void joined();
   void launch_chain(const Chain& chain);
+  void launch_products(const std::vector<OneRowProduct>& products);
   void dispatch(const PipelineKey& key, const void* params, std::size_t bytes, bool pushed, Grid grid, std::uint64_t indirect);
   /// Room in the parameters; its device address.
   std::uint64_t store(const void* data, std::size_t bytes);
@@ -104,7 +101,8 @@ class Launcher {
   std::uint64_t predicate_ = 0, used_ = 0, exchange_bytes_ = 0;
   bool chained_ = false;  // a chain was launched
   std::unique_ptr<Chain> chain_;  // null: the device has none
-  std::vector<Touched> chain_touched_;
+  std::vector<Touched> joined_touched_;
+  std::vector<OneRowProduct> alone_;  // of the same row, without a chain
   struct Unstored {  // a result of a chain that no step was seen to read
     std::uint64_t begin = 0, end = 0;
     std::byte* address = nullptr;

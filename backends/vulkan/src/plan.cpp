@@ -11,7 +11,7 @@ constexpr std::int64_t most_recorded = 72;  // a session decodes up to 64 sequen
 constexpr std::uint64_t parameter_room(std::uint64_t bytes) { return (bytes + 4096 + 255) / 256 * 256; }
 
 /// Bytes of a product's weights, on average, up to which dispatches that wait for each other's words are faster than barriers between them. On an
-/// H200: SmolLM2 Q8_0 (0.7 MB) and TinyLlama Q4_K_M (4.1 MB) gain, LLaMA-7B Q4_K_M (18 MB) loses, 369 to 378 tokens/s of 395; f16 won once, 232 of 220.
+/// H200: SmolLM2 Q8_0 (0.7 MB) and TinyLlama Q4_K_M (4.1 MB) gain, LLaMA-7B Q4_K_M (18 MB) loses, 369 to 378 tokens/s of 491; f16 won once, 232 of 220.
 constexpr std::uint64_t most_persistent_bytes = 8 << 20;
 
 bool persistent_pays(const sdk::ResolvedGraph& graph) {

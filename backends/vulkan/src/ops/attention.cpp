@@ -2,6 +2,8 @@
 #include "attention.hpp"
 #include "tables.hpp"
 
+#include <bit>
+
 namespace quern::vulkan {
 namespace {
 
@@ -206,6 +208,52 @@ static std::uint32_t fused_attention_threads(const CardFacts& card, std::int64_t
   return std::min<std::uint32_t>(share >= 512 ? 512 : share >= 256 ? 256 : 128, card.group_limit);
 }
 
+/// Of one row, rotated on the way, where keys and values lie as attention_row.comp reads them; else false.
+static bool launch_row_attention(const AttentionParams& a, int k_dtype, int v_dtype, Launcher& launcher) {
+  const CardFacts& card = launcher.facts();
+  const std::uint32_t most = std::max(a.d, a.dv);
+  if (!card.shuffles || a.d % 8 != 0 || a.dv % 8 != 0 || most / 8 > card.subgroup) return false;
+  for (const std::int64_t stride : {a.k_page, a.k_head, a.k_position, a.v_page, a.v_head, a.v_position})
+    if (stride % 16 != 0 || stride < 0 || stride > INT32_MAX) return false;
+  if (a.k_cache % 16 != 0 || a.v_cache % 16 != 0 || a.y_head != std::int64_t{a.dv} * 4 || a.y_dtype != static_cast<int>(QUERN_F32)) return false;
+  if (a.window > INT32_MAX || a.table_stride > INT32_MAX || a.table_stride < 0) return false;
+  const std::uint32_t threads = std::min<std::uint32_t>(card.software() ? 32 : 512, card.group_limit) / card.subgroup * card.subgroup, subgroups = threads / card.subgroup;
+  if (subgroups > card.subgroup || (subgroups * most + 3 * most) * 4 + 4096 > card.shared_limit) return false;
+  AttentionRowParams p{};
+  p.x = std::min({a.q, a.new_k, a.new_v});
+  const auto word = [&](std::uint64_t at) { return (at - p.x) / 4; };
+  if (word(std::max({a.q, a.new_k, a.new_v})) > UINT32_MAX / 2) return false;
+  p.q_word = static_cast<uint>(word(a.q));
+  p.k_word = static_cast<uint>(word(a.new_k));
+  p.v_word = static_cast<uint>(word(a.new_v));
+  p.k_cache = a.k_cache;
+  p.v_cache = a.v_cache;
+  p.block_table = a.block_table;
+  p.row_slot = a.row_slot;
+  p.position = a.position;
+  p.table = a.table;
+  p.y = a.y;
+  p.faults = a.faults;
+  p.k_page = static_cast<uint>(a.k_page);
+  p.k_head = static_cast<uint>(a.k_head);
+  p.v_page = static_cast<uint>(a.v_page);
+  p.v_head = static_cast<uint>(a.v_head);
+  p.heads = a.heads;
+  p.kv_heads = a.kv_heads;
+  p.pages = a.pages;
+  p.sequences = a.sequences;
+  p.pages_a_sequence = a.pages_a_sequence;
+  p.positions = a.positions;
+  p.scale = a.scale;
+  std::int32_t key_lanes = 1;
+  while (static_cast<std::uint32_t>(key_lanes) * 8 < most) key_lanes *= 2;
+  const auto number = [](auto value) { return static_cast<std::int32_t>(value); };
+  launcher.launch("attention_row", threads, {p.heads, 1, 1}, p,
+                  {k_dtype, v_dtype, number(most), key_lanes, number(subgroups), a.page, number(a.k_position), number(a.v_position), number(a.d), number(a.dv), number(a.pairs), a.mode,
+                   number(std::max<std::int64_t>(0, a.window)), a.softcap > 0 ? std::bit_cast<std::int32_t>(a.softcap) : 0, number(a.table_stride)});
+  return true;
+}
+
 void launch_fused_attention(const Call& call, const Unrotated* unrotated, Launcher& launcher) {
   const Tensor &q = call.input(0), &k = call.input(1), &v = call.input(2);
   if (q.dims[0] == 0) return;
@@ -220,7 +268,10 @@ void launch_fused_attention(const Call& call, const Unrotated* unrotated, Launch
     p.pairs = static_cast<uint>(unrotated->table.dims[1]);
     p.mode = static_cast<int>(unrotated->mode);
   }
-  if (unrotated != nullptr && launcher.join(p, static_cast<int>(k.dtype), static_cast<int>(v.dtype))) return;
+  if (unrotated != nullptr) {
+    if (launcher.join(p, static_cast<int>(k.dtype), static_cast<int>(v.dtype))) return;
+    if (launch_row_attention(p, static_cast<int>(k.dtype), static_cast<int>(v.dtype), launcher)) return;
+  }
   const std::int64_t at_once = std::int64_t{launcher.facts().subgroup_least} * 4;
   launcher.launch("attention_fused", fused_attention_threads(launcher.facts(), q.dims[0] * q.dims[1]), {q.dims[1], std::min<std::int64_t>(q.dims[0], 65535), 1}, p,
                   {static_cast<std::int32_t>(k.dtype), static_cast<std::int32_t>(v.dtype),

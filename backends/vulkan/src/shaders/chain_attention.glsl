@@ -1,6 +1,7 @@
 // Attention of chain.comp: one row over paged keys, which it rotates and writes to the caches on its way, as attention_fused.comp. A workgroup
 // takes a head, or a part of its keys where there are many: `key_lanes` lanes share a key, eight elements each, a subgroup has several keys at
-// once. Where keys lie, and those from before this step, is asked for before the row is waited for.
+// once. Where keys lie, and those from before this step, is asked for before the row is waited for. With ALONE defined it is a launch of its own
+// (attention_row.comp): values lie in memory as floats, and a head is one workgroup's.
 #define MOST_PAGES 256  // of a part, that are looked up once for all subgroups; those behind them are looked up by each
 #define LEAST_KEYS 256  // of a part
 const int steps_at_once = 2;
@@ -101,6 +102,7 @@ void rotate(uint stamp, uint head, uint kv_head, int position, bool inside, bool
     }
     const uint from = value ? attention_v_word() + kv_head * dv : key ? attention_k_word() + kv_head * d : attention_q_word() + head * d;
     uvec2 found = look(from + first), other = look(from + second);
+#ifndef ALONE
     for (uint looks = 0u; found.y != stamp || other.y != stamp; ++looks) {
       if (looks >= p.limit) {
         missing = 1u;
@@ -109,6 +111,7 @@ void rotate(uint stamp, uint head, uint kv_head, int position, bool inside, bool
       found = look(from + first);
       other = look(from + second);
     }
+#endif
     float a = uintBitsToFloat(found.x), b = uintBitsToFloat(other.x);
     if (!value && unit < pairs) {
       const float turned = a * cosine - b * sine;
@@ -155,8 +158,8 @@ Keys keys_of(uint part) {
 uint64_t page_table() { return attention_block_table() + uint64_t(max(key_slot, 0)) * uint64_t(attention_pages_a_sequence()) * 4ul; }
 
 void look_up_position() {
-  key_position = Int(p.b[0]).v;
-  key_slot = Int(p.b[1]).v;
+  key_position = Int(attention_position()).v;
+  key_slot = Int(attention_row_slot()).v;
 }
 void look_up_pages(uint item) {
   const Keys keys = keys_of(item % attention_parts());
@@ -284,7 +287,9 @@ void attend_part(uint s, uint run, uint head, uint part) {
     best = is_nan(there) ? there : is_nan(best) ? best : max(best, there);
   }
   const float its_share = its_most == -INFINITY ? 0.0 : exp_below(its_most - best), all = subgroupAdd(has ? its_share * found_sum[lane_of_subgroup] : 0.0);
+#ifndef ALONE
   const uint part_words = dv + 2u, parts_word = attention_part_word() + head * attention_parts() * part_words;
+#endif
   [[dont_unroll]] for (uint first = 0u; first < dv; first += gl_WorkGroupSize.x) {
     const uint i = first + gl_LocalInvocationID.x;
     float v = 0.0;
@@ -294,6 +299,7 @@ void attend_part(uint s, uint run, uint head, uint part) {
       if (of_group != 0.0 && i < dv) v += pool[g * uint(most_d / 4) + i / 4u][i % 4u] * of_group;
     }
     if (i >= dv) continue;
+#ifndef ALONE
     if (part != 0u) {
       post(parts_word + part * part_words + i, v, stamp);
       continue;
@@ -308,11 +314,17 @@ void attend_part(uint s, uint run, uint head, uint part) {
       joined = joined * here + other_sum * there;
       joined_most = above;
     }
+#else
+    const float joined = all;
+#endif
     v = !good || joined == 0.0 ? 0.0 : v / joined;
+#ifndef ALONE
     if (blocks_out > 0) block_value[i / 4u][i % 4u] = v;
     if (attention_y_word() != CHAIN_NONE) post(attention_y_word() + head * dv + i, v, stamp);
+#endif
     if (attention_y() != 0ul) Float(attention_y() + uint64_t(head * dv + i) * 4ul).v = v;
   }
+#ifndef ALONE
   if (blocks_out > 0 && part == 0u) {
     group_barrier();
     for (uint b = gl_SubgroupID; b < dv / 16u; b += groups) {
@@ -326,6 +338,7 @@ void attend_part(uint s, uint run, uint head, uint part) {
     post(parts_word + part * part_words + dv, best, stamp);
     post(parts_word + part * part_words + dv + 1u, all, stamp);
   }
+#endif
   if (!good && gl_LocalInvocationID.x == 0u && head == 0u) raise(p.faults, FAULT_INDEX_RANGE);
 }
 

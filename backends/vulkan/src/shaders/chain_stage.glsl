@@ -35,6 +35,8 @@ int part_bias_dtype(uint i) { return int(stage_word(FIRST_PART + i * PART_WORDS 
 uint64_t attention_k_cache() { return stage_long(FIRST_ATTENTION + 0u); }
 uint64_t attention_v_cache() { return stage_long(FIRST_ATTENTION + 2u); }
 uint64_t attention_block_table() { return stage_long(FIRST_ATTENTION + 4u); }
+uint64_t attention_position() { return p.b[0]; }
+uint64_t attention_row_slot() { return p.b[1]; }
 uint64_t attention_table() { return stage_long(FIRST_ATTENTION + 10u); }
 uint64_t attention_y() { return stage_long(FIRST_ATTENTION + 12u); }
 int64_t attention_k_page() { return int64_t(stage_long(FIRST_ATTENTION + 14u)); }

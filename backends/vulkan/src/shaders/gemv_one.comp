@@ -1,153 +1,153 @@
 #version 460
-// gemv.comp of one row, which is not int8 yet: each workgroup makes the int8 activations for itself, as quantise.comp does, in shared memory,
-// while its first weights are on their way. Constant 1: format of b; 2: what the row is (quantise.comp); 3: k; 4: 1 where the result is
-// silu(x b^T) * (x other_b^T).
+// Products of one row that is not int8 yet by quantised weights: each workgroup makes the int8 activations for itself, as quantise.comp does, in
+// shared memory, while its first weights are on their way. A norm's factor, the same for the whole row, is left out of them and multiplies sums.
 //
-// The order of summation is gemv.comp's.
+// Up to three products of the same row share the workgroups (one_row.glsl). Constants 1: format of the weights; 2: another format, 0 where all
+// have one; 3: bits of the products whose weights have it; 4: what the row is (quantise.comp); 5: k; 6: 1 where there is one result,
+// silu(x b[0]^T) * (x b[1]^T); 7: products.
+//
+// A subgroup computes two outputs at a time, its lanes striding along k by 64 elements; a row's registers are loaded again as soon as they were
+// used. The order of summation depends on k, the subgroup and, of a norm's factor, on the workgroup's size.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
+#extension GL_KHR_shader_subgroup_shuffle : require
 #include "prelude.glsl"
 #include "math.glsl"
-#include "group.glsl"
 #include "blocks.glsl"
 #include "planes.glsl"
 #include "dot.glsl"
 #include "units.glsl"
 #include "unit_dot.glsl"
-#include "activations_i8.glsl"
-layout(constant_id = 1) const int format = Q8_0;
-layout(constant_id = 2) const int mode = 0;
-layout(constant_id = 3) const int k = 2048;
-layout(constant_id = 4) const int paired = 0;
-PUSHED(GemvOneParams)
-#define PLAIN 0
-#define NORM 1
-#define GLU 2
+layout(constant_id = 1) const int format_a = Q8_0;
+layout(constant_id = 2) const int format_b = 0;
+layout(constant_id = 3) const int parts_of_b = 0;
+layout(constant_id = 4) const int mode = 0;
+layout(constant_id = 5) const int k = 2048;
+layout(constant_id = 6) const int paired = 0;
+layout(constant_id = 7) const int parts = 1;
+PUSHED(OneRowParams)
+#include "one_row.glsl"
 
-const int rows_at_once = 2;  // paired: the one of b and the one of other_b
-const int rows_a_tile = paired != 0 ? 1 : rows_at_once;
-const int eights = k / 8, lanes_of_group = int(gl_WorkGroupSize.x);
-const int eights_a_lane = (eights + lanes_of_group - 1) / lanes_of_group;
 const uint units = uint(k) / 64u;
 
 // Groups of 16 activations lie so that neighbouring lanes, which take neighbouring units, read neighbouring ones.
 shared uvec4 group_code[k / 16];
 shared vec2 group_scale[k / 16];
-shared uint largest[eights];
-shared int code_sum[eights];
+
+PackedUnit next[rows_at_once];
+uint64_t row_blocks_before[rows_at_once];  // of the tile to load: blocks before each row
+Planes planes[2];
 
 /// Where group `i` of 16 elements lies: behind the same group of all units before its own.
-uint place_of(uint i) {
+uint place_of(const int format, uint i) {
   if (format == Q6_K) return (i >> 1 & 3u) * units + (i >> 4) * 4u + (i >> 3 & 1u) * 2u + (i & 1u);
   return (i & 3u) * units + (i >> 2);
 }
 
-vec4 four_at(uint64_t row, uint i) { return Float4(row + uint64_t(i) * 4ul).v; }
+/// A share of the row (one_row.glsl).
+void quantise(bool has_b, uint first) {
+  [[unroll]] for (int e = 0; e < fours_at_once; ++e) {
+    if (e < fours_a_lane && first + uint(e * lanes_of_group) < fours) {  // of the whole workgroup
+      const uint i = first + gl_LocalInvocationID.x + uint(e * lanes_of_group);
+      const uvec4 bits = floatBitsToUint(row_four[e]) & 0x7fffffffu;
+      uint most = max(max(bits.x, bits.y), max(bits.z, bits.w));
+      [[unroll]] for (uint d = 1u; d < 8u; d *= 2u) most = max(most, subgroupShuffleXor(most, d));  // 32 neighbours have one scale
+      const float size = uintBitsToFloat(most);
+      const bool finite = most < 0x7f800000u;
+      ivec4 code = ivec4(0);
+      if (finite && size > 1e-36) code = clamp(ivec4(roundEven(row_four[e] * (127.0 / size))), -127, 127);
+      int sum = code.x + code.y + code.z + code.w;
+      [[unroll]] for (uint d = 1u; d < 4u; d *= 2u) sum += subgroupShuffleXor(sum, d);
+      const float scale = finite ? size / 127.0 : NOT_A_NUMBER;  // what is not finite makes all that reads these 32 NaN
+      const uvec4 bytes = uvec4(code) & 255u;
+      const uint at = has_b ? place_of(format_b, i >> 2) : place_of(format_a, i >> 2);
+      if (i < fours) {
+        group_code[at][i & 3u] = bytes.x | bytes.y << 8 | bytes.z << 16 | bytes.w << 24;
+        if ((i & 3u) == 0u) group_scale[at] = vec2(scale, scale * float(sum));
+      }
+    }
+  }
+}
 
-void quantise_row() {
-  const uint lane = gl_LocalInvocationID.x;
-  Eight x[eights_a_lane], weight[eights_a_lane];  // of the norm, asked for before the sum is waited for
-  float squares = 0.0;
-  [[unroll]] for (int e = 0; e < eights_a_lane; ++e) {
-    const uint at = lane + uint(e * lanes_of_group);
-    x[e] = Eight(vec4[2](vec4(0.0), vec4(0.0)));
-    if (at >= uint(eights)) continue;
-    [[unroll]] for (uint h = 0u; h < 2u; ++h) {
-      vec4 part = four_at(p.x, at * 8u + h * 4u);
-      if (mode == NORM) {
-        squares += dot(part, part);
-        weight[e].v[h] = four_at(p.other, at * 8u + h * 4u);
-      }
-      if (mode == GLU) {
-        const vec4 up = four_at(p.other, at * 8u + h * 4u);
-        part = vec4(part.x * sigmoid_of(part.x), part.y * sigmoid_of(part.y), part.z * sigmoid_of(part.z), part.w * sigmoid_of(part.w)) * up;
-      }
-      x[e].v[h] = part;
-    }
+/// Row r of the item to load. Lanes behind the end load its last elements again.
+void load_row(const int format, const int r) {
+  if (to_tile >= tiles) return;
+  const uint unit = min(to_step * lanes + lane_of_subgroup, units - 1u);
+  const bool second = paired != 0 && r == 1;
+  const uint64_t block = row_blocks_before[r];
+  next[r] = load_unit(format, (second ? weights[1] : weights[0]) + block * uint64_t(block_bytes(format)), second ? planes[1] : planes[0], block, unit);
+}
+void open_tile(const int format) {
+  [[unroll]] for (int r = 0; r < rows_at_once; ++r)
+    row_blocks_before[r] = uint64_t(paired != 0 ? to_tile : min(to_tile * 2u + uint(r), n - 1u)) * uint64_t(uint(k) / block_elements(format));
+}
+
+/// Goes on to the item behind the one that was asked for last.
+void load_on(const int format) {
+  if (++to_step < (units + lanes - 1u) / lanes) return;
+  to_step = 0u;
+  to_tile += tile_stride;
+  open_tile(format);
+}
+
+void begin(const int format) {
+  planes[0] = planes_at(weights[0], format, uint64_t(n) * uint64_t(uint(k) / block_elements(format)));
+  if (paired != 0) planes[1] = planes_at(weights[1], format, uint64_t(n) * uint64_t(uint(k) / block_elements(format)));
+  open_tile(format);
+  [[unroll]] for (int r = 0; r < rows_at_once; ++r) load_row(format, r);
+  load_on(format);
+}
+
+uint tile, step;  // the item at work
+float sum[rows_at_once];
+
+void multiply_item(const int format, float factor) {
+  const uint unit = step * lanes + lane_of_subgroup, at = min(unit, units - 1u);
+  UnitRow row;
+  [[unroll]] for (uint g = 0u; g < 4u; ++g) {
+    row.code[g] = group_code[g * units + at];
+    row.scale[g] = group_scale[g * units + at];
+    if (begins_below(format)) row.share[g] = dot16(uvec4(bytes_of_begin(format)), row.code[g]);
   }
-  if (mode == NORM) {
-    const float factor = 1.0 / sqrt(group_sum(squares) / float(k) + p.epsilon);
-    [[unroll]] for (int e = 0; e < eights_a_lane; ++e) {
-      if (lane + uint(e * lanes_of_group) >= uint(eights)) continue;
-      [[unroll]] for (uint h = 0u; h < 2u; ++h) x[e].v[h] = x[e].v[h] * factor * (weight[e].v[h] + p.offset);
-    }
+  [[unroll]] for (int r = 0; r < rows_at_once; ++r) {
+    const float more = add_unit(format, next[r], unit, row, sum[r]);
+    if (unit < units) sum[r] = more;
+    load_row(format, r);
   }
-  [[unroll]] for (int e = 0; e < eights_a_lane; ++e) {
-    const uint at = lane + uint(e * lanes_of_group);
-    if (at < uint(eights)) largest[at] = largest_of(x[e]);
-  }
-  barrier();
-  float scale[eights_a_lane];
-  int sum[eights_a_lane];
-  [[unroll]] for (int e = 0; e < eights_a_lane; ++e) {
-    const uint at = lane + uint(e * lanes_of_group), first = at & ~3u;
-    if (at >= uint(eights)) continue;
-    const uint most = max(max(largest[first], largest[first + 1u]), max(largest[first + 2u], largest[first + 3u])), to = place_of(at >> 1);
-    scale[e] = scale_of(most);
-    const uvec2 words = codes_of_eight(x[e], most, sum[e]);
-    if ((at & 1u) == 0u) group_code[to].xy = words;
-    else group_code[to].zw = words;
-    code_sum[at] = sum[e];
-  }
-  barrier();
-  [[unroll]] for (int e = 0; e < eights_a_lane; ++e) {
-    const uint at = lane + uint(e * lanes_of_group);
-    if (at < uint(eights) && (at & 1u) == 0u) group_scale[place_of(at >> 1)] = vec2(scale[e], scale[e] * float(sum[e] + code_sum[at + 1u]));
-  }
-  barrier();
+  load_on(format);
+  if (++step * lanes < units) return;
+  finish_tile(tile, sums_of_rows(sum[0], sum[1]) * factor);
+  sum[0] = sum[1] = 0.0;
+  step = 0u;
+  tile += tile_stride;
+  load_residual(tile);
+}
+
+void multiply(const int format, uint first_tile) {
+  const float factor = factor_of_norm();
+  sum[0] = sum[1] = 0.0;
+  step = 0u;
+  tile = first_tile;
+  while (tile < tiles) multiply_item(format, factor);
 }
 
 void main() {
-  const uint lanes = subgroupAdd(1u), lane = subgroupExclusiveAdd(1u);
-  const uint row_blocks = uint(k) / block_elements(format), row_bytes = row_blocks * block_bytes(format);
-  const Planes planes = planes_at(p.b, format, uint64_t(p.n) * uint64_t(row_blocks));
-  const Planes other_planes = planes_at(p.other_b, format, uint64_t(p.n) * uint64_t(row_blocks));
-  const uint tiles = (p.n + uint(rows_a_tile) - 1u) / uint(rows_a_tile), stride = gl_NumWorkGroups.x * gl_NumSubgroups;
-  const uint steps = (units + lanes - 1u) / lanes;
-  uint tile = gl_WorkGroupID.x * gl_NumSubgroups + gl_SubgroupID;
-  PackedUnit next[rows_at_once];
-#define LOAD(tile_, unit_)                                                                                                                \
-  if ((tile_) < tiles && (unit_) < units) {                                                                                               \
-    [[unroll]] for (int r = 0; r < rows_at_once; ++r) {                                                                                   \
-      const bool second = paired != 0 && r == 1;                                                                                          \
-      const uint64_t row = uint64_t(paired != 0 ? (tile_) : min((tile_) * 2u + uint(r), p.n - 1u));                                       \
-      if (second) next[r] = load_unit(format, p.other_b + row * uint64_t(row_bytes), other_planes, row * uint64_t(row_blocks), unit_);     \
-      else next[r] = load_unit(format, p.b + row * uint64_t(row_bytes), planes, row * uint64_t(row_blocks), unit_);                        \
-    }                                                                                                                                     \
+  open_part();
+  const bool has_b = format_b != 0 && (parts_of_b >> part & 1) != 0;
+  ask_for_row(0u);
+  const uint first_tile = to_tile;
+  if (has_b) begin(format_b);
+  else begin(format_a);
+  load_residual(first_tile);
+  make_row();
+  quantise(has_b, 0u);
+  [[dont_unroll]] for (uint first = share_of_row; first < fours; first += share_of_row) {
+    ask_for_row(first);
+    make_row();
+    quantise(has_b, first);
   }
-  LOAD(tile, lane)
-  quantise_row();
-  while (tile < tiles) {
-    float sum[rows_at_once];
-    [[unroll]] for (int r = 0; r < rows_at_once; ++r) sum[r] = 0.0;
-    for (uint step = 0u; step < steps; ++step) {
-      const uint unit = step * lanes + lane, later_tile = step + 1u == steps ? tile + stride : tile,
-                 later = step + 1u == steps ? lane : unit + lanes;
-      const PackedUnit now[rows_at_once] = next;
-      LOAD(later_tile, later)
-      if (unit >= units) continue;
-      UnitRow row;
-      [[unroll]] for (uint g = 0u; g < 4u; ++g) {
-        row.code[g] = group_code[g * units + unit];
-        row.scale[g] = group_scale[g * units + unit];
-        if (begins_below(format)) row.share[g] = dot16(uvec4(bytes_of_begin(format)), row.code[g]);
-      }
-      [[unroll]] for (int r = 0; r < rows_at_once; ++r) sum[r] = add_unit(format, now[r], unit, row, sum[r]);
-    }
-    float total[rows_at_once];
-    [[unroll]] for (int r = 0; r < rows_at_once; ++r) total[r] = subgroupAdd(sum[r]);
-    if (paired != 0) {
-      if (lane == 0u) Float(p.y + uint64_t(tile) * 4ul).v = total[0] * sigmoid_of(total[0]) * total[1];
-    } else {
-      [[dont_unroll]] for (uint r = lane; r < uint(rows_at_once); r += lanes) {
-        const uint j = tile * uint(rows_at_once) + r;
-        if (j >= p.n) continue;
-        float v = r == 0u ? total[0] : total[1];
-        if (p.bias != 0ul) v += load_packed(p.bias, p.bias_dtype, j);
-        if (p.c != 0ul) v += Float(p.c + uint64_t(j) * 4ul).v;
-        Float(p.y + uint64_t(j) * 4ul).v = v;
-      }
-    }
-    tile += stride;
-  }
+  leave_squares();
+  barrier();
+  if (has_b) multiply(format_b, first_tile);
+  else multiply(format_a, first_tile);
 }

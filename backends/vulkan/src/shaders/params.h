@@ -153,11 +153,21 @@ struct RowsF16Params {  // rows of f32 to rows of f16
   uint rows, k;
   float epsilon, offset;
 };
-struct GemvOneParams {  // other: the norm's weight, or the other half of a SwiGLU; c and y: packed f32
-  uint64_t x, other, b, other_b, bias, c, y;
-  uint n;
+struct OneRowParams {  // up to three products of x; other: the norm's weight, or the other half of a SwiGLU; c and y: packed f32; begins: the
+                       // workgroups where the second and the third begin, 16 bits each
+  uint64_t x, other, c;
+  uint64_t b[3], bias[3], y[3];
+  uint n[3];
+  uint begins;
   int bias_dtype;
   float epsilon, offset;
+  uint unused;
+};
+struct AttentionRowParams {  // words: floats behind x; the rest as in AttentionParams
+  uint64_t x, k_cache, v_cache, block_table, row_slot, position, table, y, faults;
+  uint q_word, k_word, v_word, k_page, k_head, v_page, v_head, heads, kv_heads;
+  int pages, sequences, pages_a_sequence, positions;
+  float scale;
 };
 struct KvParams {
   uint64_t x, cache, block_table, row_slot, position, predicate, faults;
