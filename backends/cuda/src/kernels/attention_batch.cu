@@ -118,8 +118,6 @@ template <int F, int D, int G> DEV void attend(const AttentionBatchParams& p, ch
   const int end = known ? min(position + 1, p.k.pages_per_sequence * p.k.page) : 0, seen = known && p.window > 0 ? max(0, position - p.window + 1) : 0;
   const int* table = at<const int>(p.k.block_table) + (i64)(known ? sequence : 0) * p.k.pages_per_sequence;
   const int own_page = known && position < end ? __ldcg(table + position / p.k.page) : -1;
-  const bool own_there = own_page >= 0 && own_page < p.k.pages;
-  if (threadIdx.x == 0 && position != -1 && (!known || !own_there || position >= p.rope_positions)) raise_fault(p.faults);
   // Rows of the step whose keys this one sees.
   u64 rows = 0;
   int least = 0x7fffffff;
@@ -140,21 +138,39 @@ template <int F, int D, int G> DEV void attend(const AttentionBatchParams& p, ch
   };
   const int cached = count == 0 || gaps ? end : min(end, least), begin = seen / AT_ONCE * AT_ONCE;
   const int tiles = cached > begin ? (cached - begin + AT_ONCE - 1) / AT_ONCE : 0;
-  const auto ask = [&](int tile, int slot) {  // one lane
-    const int key = begin + tile * AT_ONCE, page = __ldcg(table + key / p.k.page);
-    if (page < 0 || page >= p.k.pages) {
+  // Of the tile that this warp asks for next: its page's place in the table, and its own in the page. No division in the loop, and no wait for
+  // the table: a page is looked up a tile before it is asked for.
+  int index = (begin + warp * AT_ONCE) / p.k.page, within = begin + warp * AT_ONCE - index * p.k.page;
+  const auto page_at = [&](int i) { return __ldcg(table + min(i, p.k.pages_per_sequence - 1)); };
+  const auto is_page = [&](int page) { return page >= 0 && page < p.k.pages; };
+  const auto advance = [&] {
+    for (within += warps * AT_ONCE; within >= p.k.page; ++index) within -= p.k.page;
+  };
+  const auto ask = [&](int tile, int slot, int page, int first) {  // one lane
+    if (!is_page(page)) {
       barrier_expect(&full[slot], 0);
       return;
     }
-    const i64 from = (((i64)page * p.k.kv_heads + kv_head) * p.k.page + key % p.k.page) * D;
-    const u32 bytes = (u32)min((int)AT_ONCE, cached - key) * D * 2;
+    const i64 from = (((i64)page * p.k.kv_heads + kv_head) * p.k.page + first) * D;
+    const u32 bytes = (u32)min((int)AT_ONCE, cached - begin - tile * AT_ONCE) * D * 2;
     barrier_expect(&full[slot], 2 * bytes);
     bulk_copy(stages + slot * 2 * BYTES, at<const u16>(p.k.cache) + from, bytes, &full[slot]);
     bulk_copy(stages + slot * 2 * BYTES + BYTES, at<const u16>(p.v.cache) + from, bytes, &full[slot]);
   };
+  int pages[STAGES], firsts[STAGES];  // of the tiles at hand
+#pragma unroll
+  for (int i = 0; i < STAGES; ++i) {
+    pages[i] = page_at(index);
+    firsts[i] = within;
+    advance();
+  }
+  int next_page = page_at(index);
   if (lane == 0)
+#pragma unroll
     for (int i = 0; i < STAGES; ++i)
-      if (warp + i * warps < tiles) ask(warp + i * warps, i);
+      if (warp + i * warps < tiles) ask(warp + i * warps, i, pages[i], firsts[i]);
+  const bool own_there = is_page(own_page);
+  if (threadIdx.x == 0 && position != -1 && (!known || !own_there || position >= p.rope_positions)) raise_fault(p.faults);
 
   // A thread's eight elements of queries, and the row's own key and value.
   if (p.early) wait_previous();
@@ -183,13 +199,13 @@ template <int F, int D, int G> DEV void attend(const AttentionBatchParams& p, ch
 #pragma unroll
     for (int i = 0; i < 8; ++i) q[h][i] = h < heads ? queries[h * D + e + i] : 0.0f;
   }
-  const auto logit = [&](int h, const float* k) {
+  const auto logit = [&](int h, const float* k) {  // before the cap
     float dot = 0.0f;
 #pragma unroll
     for (int i = 0; i < 8; ++i) dot = fmaf(k[i], q[h][i], dot);
 #pragma unroll
     for (int o = LANES / 2; o; o >>= 1) dot += __shfl_xor_sync(~0u, dot, o);
-    return p.softcap > 0.0f ? soft_capped(dot * p.scale, p.softcap) : dot * p.scale;
+    return dot * p.scale;
   };
   /// Takes a head's new largest logit: what there is counts that much less.
   const auto raise = [&](int h, float top) {
@@ -200,24 +216,34 @@ template <int F, int D, int G> DEV void attend(const AttentionBatchParams& p, ch
     for (int i = 0; i < 8; ++i) acc[h][i] *= factor;
   };
 #pragma unroll 1
-  for (int tile = warp, n = 0; tile < tiles; tile += warps, ++n) {
-    const int slot = n % STAGES, key0 = begin + tile * AT_ONCE, page = __ldcg(table + key0 / p.k.page);
-    const bool there = page >= 0 && page < p.k.pages;
+  for (int tile = warp, slot = 0, phase = 0; tile < tiles; tile += warps) {
+    const int key0 = begin + tile * AT_ONCE;
+    const bool there = is_page(pages[0]), all = there && key0 >= seen && key0 + AT_ONCE <= cached && !gaps;
     const char *keys = stages + slot * 2 * BYTES, *values = keys + BYTES;
-    barrier_wait(&full[slot], (u32)(n / STAGES) & 1u);
+    barrier_wait(&full[slot], (u32)phase);
     float w[TURNS][G];
-    u32 sees = 0;
 #pragma unroll
     for (int i = 0; i < TURNS; ++i) {
-      const int key = key0 + i * STEP + of;
-      const bool this_one = there && key < cached && key >= seen && !(gaps && key >= least && is_new(key));
-      sees |= (u32)this_one << i;
       float k[8];
       unpacked_eight<F>(load_shared16(keys + ((i * STEP + of) * D + e) * 2), k);
 #pragma unroll
-      for (int h = 0; h < G; ++h) {
-        const float v = logit(h, k);
-        w[i][h] = this_one ? v : -INFINITY_F;
+      for (int h = 0; h < G; ++h) w[i][h] = logit(h, k);
+    }
+    if (p.softcap > 0.0f)
+#pragma unroll
+      for (int i = 0; i < TURNS; ++i)
+#pragma unroll
+        for (int h = 0; h < G; ++h) w[i][h] = soft_capped(w[i][h], p.softcap);
+    u32 sees = ~0u;
+    if (!all) {
+      sees = 0;
+#pragma unroll
+      for (int i = 0; i < TURNS; ++i) {
+        const int key = key0 + i * STEP + of;
+        const bool this_one = there && key < cached && key >= seen && !(gaps && key >= least && is_new(key));
+        sees |= (u32)this_one << i;
+#pragma unroll
+        for (int h = 0; h < G; ++h) w[i][h] = this_one ? w[i][h] : -INFINITY_F;
       }
     }
 #pragma unroll
@@ -238,15 +264,25 @@ template <int F, int D, int G> DEV void attend(const AttentionBatchParams& p, ch
     for (int i = 0; i < TURNS; ++i) {
       float v[8];
       unpacked_eight<F>(load_shared16(values + ((i * STEP + of) * D + e) * 2), v);
+      if (!all)  // hidden keys may hold anything
 #pragma unroll
-      for (int j = 0; j < 8; ++j) v[j] = sees >> i & 1 ? v[j] : 0.0f;  // hidden keys may hold anything
+        for (int j = 0; j < 8; ++j) v[j] = sees >> i & 1 ? v[j] : 0.0f;
 #pragma unroll
       for (int h = 0; h < G; ++h)
 #pragma unroll
         for (int j = 0; j < 8; ++j) acc[h][j] = fmaf(w[i][h], v[j], acc[h][j]);
     }
     __syncwarp();
-    if (lane == 0 && tile + STAGES * warps < tiles) ask(tile + STAGES * warps, slot);
+#pragma unroll
+    for (int i = 0; i + 1 < STAGES; ++i) pages[i] = pages[i + 1];
+    pages[STAGES - 1] = next_page;
+    if (tile + STAGES * warps < tiles) {
+      if (lane == 0) ask(tile + STAGES * warps, slot, next_page, within);
+      advance();
+      next_page = page_at(index);
+    }
+    slot = slot + 1 == STAGES ? 0 : slot + 1;
+    if (slot == 0) phase ^= 1;
   }
   const auto take = [&](const uint4& packed_k, const uint4& packed_v) {  // one key, of the first lanes
     float k[8], v[8];
@@ -254,7 +290,9 @@ template <int F, int D, int G> DEV void attend(const AttentionBatchParams& p, ch
     unpacked_eight<F>(packed_v, v);
 #pragma unroll
     for (int h = 0; h < G; ++h) {
-      const float l = logit(h, k), top = fmaxf(most[h], l);
+      float l = logit(h, k);
+      if (p.softcap > 0.0f) l = soft_capped(l, p.softcap);
+      const float top = fmaxf(most[h], l);
       raise(h, top);
       const float w = of == 0 ? __expf(l - top) : 0.0f;
       sum[h] += w;

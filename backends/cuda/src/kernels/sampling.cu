@@ -12,6 +12,20 @@ DEV void share_of(i64 n, i64& begin, i64& end) {
   end = min(n, begin + share);
 }
 
+/// A block's share of a row, whose loads are all under way at once.
+DEV void copy_share(const float* x, float* y, i64 begin, i64 end) {
+  enum { EACH = 8 };
+  for (i64 first = begin + threadIdx.x; first < end; first += EACH * blockDim.x) {
+    float v[EACH];
+#pragma unroll
+    for (int e = 0; e < EACH; ++e)
+      if (first + e * blockDim.x < end) v[e] = x[first + e * blockDim.x];
+#pragma unroll
+    for (int e = 0; e < EACH; ++e)
+      if (first + e * blockDim.x < end) y[first + e * blockDim.x] = v[e];
+  }
+}
+
 KERNEL(256) penalize(const __grid_constant__ PenalizeParams p) {
   wait_for_inputs();
   const i64 row = blockIdx.x;
@@ -19,12 +33,13 @@ KERNEL(256) penalize(const __grid_constant__ PenalizeParams p) {
   share_of(p.n, begin, end);
   const float *x = at<const float>(p.x) + row * p.n, *params = at<const float>(p.params) + row * 8;
   float* y = at<float>(p.y) + row * p.n;
-  for (i64 i = begin + threadIdx.x; i < end; i += blockDim.x) y[i] = x[i];
-  __syncthreads();
   const int* history = at<const int>(p.history) + row * p.capacity;
   const i64 length = min((i64)max(at<const int>(p.length)[row], 0), p.capacity);
   const float window = params[7] > 0.0f ? fminf(params[7], (float)p.capacity) : 0.0f;
   const i64 first = max((i64)0, length - (i64)window);
+  copy_share(x, y, begin, end);
+  if (first >= length) return;  // of the whole row
+  __syncthreads();
   for (i64 i = first + threadIdx.x; i < length; i += blockDim.x) {
     const int token = history[i];
     if (token >= p.n) raise_fault(p.faults);
@@ -50,12 +65,13 @@ KERNEL(256) logit_bias(const __grid_constant__ BiasParams p) {
   share_of(p.n, begin, end);
   const float* x = at<const float>(p.x) + row * p.n;
   float* y = at<float>(p.y) + row * p.n;
-  for (i64 i = begin + threadIdx.x; i < end; i += blockDim.x) y[i] = x[i];
-  __syncthreads();
   const int* tokens = at<const int>(p.token) + row * p.entries;
   const float* bias = at<const float>(p.bias) + row * p.entries;
+  const int first = threadIdx.x < p.entries ? tokens[threadIdx.x] : -1;
+  copy_share(x, y, begin, end);
+  __syncthreads();
   for (i64 e = threadIdx.x; e < p.entries; e += blockDim.x) {
-    const int token = tokens[e];
+    const int token = e == threadIdx.x ? first : tokens[e];
     if (token == -1) continue;
     if (token < 0 || token >= p.n) {
       raise_fault(p.faults);
@@ -80,24 +96,34 @@ KERNEL(1024) sample(const __grid_constant__ SampleParams p) {
   wait_for_inputs();
   const i64 row = blockIdx.x, n = p.n;
   const float *x = at<const float>(p.x) + row * n, *params = at<const float>(p.params) + row * 8;
+  const double temperature = params[0];
   float best = -INFINITY_F;
   int place = 0x7fffffff;
-  // Four at a time where rows lie at sixteens: 16 loads under way in each thread.
+  // Four at a time where rows lie at sixteens; a thread keeps its first ones for the sum.
   const i64 fours = n % 4 == 0 && (p.x & 15) == 0 ? n / 4 : 0;
+  const float4* x4 = reinterpret_cast<const float4*>(x);
+  enum { HELD = 8 };
+  float4 held[HELD];
+#pragma unroll
+  for (int h = 0; h < HELD; ++h)
+    if (threadIdx.x + h * blockDim.x < fours) held[h] = x4[threadIdx.x + h * blockDim.x];
   const auto take = [&](float v, i64 i) {
     if (v > best) {
       best = v;
       place = (int)i;
     }
   };
-#pragma unroll 4
-  for (i64 i = threadIdx.x; i < fours; i += blockDim.x) {
-    const float4 v = reinterpret_cast<const float4*>(x)[i];
+  const auto take_four = [&](const float4& v, i64 i) {
     take(v.x, 4 * i);
     take(v.y, 4 * i + 1);
     take(v.z, 4 * i + 2);
     take(v.w, 4 * i + 3);
-  }
+  };
+#pragma unroll
+  for (int h = 0; h < HELD; ++h)
+    if (threadIdx.x + h * blockDim.x < fours) take_four(held[h], threadIdx.x + h * blockDim.x);
+#pragma unroll 4
+  for (i64 i = threadIdx.x + HELD * blockDim.x; i < fours; i += blockDim.x) take_four(x4[i], i);
 #pragma unroll 1
   for (i64 i = 4 * fours + threadIdx.x; i < n; i += blockDim.x) take(x[i], i);
   for (int round = 0; round < 2; ++round) {
@@ -121,16 +147,16 @@ KERNEL(1024) sample(const __grid_constant__ SampleParams p) {
   const float top = best == -INFINITY_F ? 0.0f : best;
   float sum = 0.0f;
   const auto weight = [&](float v) { return v != v ? 0.0f : __expf(v - top); };
+  const auto weights = [&](const float4& v) { return (weight(v.x) + weight(v.y)) + (weight(v.z) + weight(v.w)); };
+#pragma unroll
+  for (int h = 0; h < HELD; ++h)
+    if (threadIdx.x + h * blockDim.x < fours) sum += weights(held[h]);
 #pragma unroll 4
-  for (i64 i = threadIdx.x; i < fours; i += blockDim.x) {
-    const float4 v = reinterpret_cast<const float4*>(x)[i];
-    sum += (weight(v.x) + weight(v.y)) + (weight(v.z) + weight(v.w));
-  }
+  for (i64 i = threadIdx.x + HELD * blockDim.x; i < fours; i += blockDim.x) sum += weights(x4[i]);
 #pragma unroll 1
   for (i64 i = 4 * fours + threadIdx.x; i < n; i += blockDim.x) sum += weight(x[i]);
   sum = block_sum(sum);
   int chosen = place == 0x7fffffff ? 0 : place;
-  const double temperature = params[0];
   if (temperature > 0.0 && place != 0x7fffffff) {
     u64 *keys = at<u64>(p.keys) + row * 2 * n, *other = keys + n;
     double total = 0;
@@ -192,6 +218,6 @@ KERNEL(1024) sample(const __grid_constant__ SampleParams p) {
   }
   if (threadIdx.x == 0) {
     at<int>(p.token)[row] = chosen;
-    at<float>(p.logprob)[row] = x[chosen] - top - logf(sum);
+    at<float>(p.logprob)[row] = (chosen == place ? best : x[chosen]) - top - logf(sum);
   }
 }
