@@ -30,7 +30,7 @@ constexpr std::uint64_t even(std::uint64_t words) { return (words + 1) / 2 * 2; 
 
 }  // namespace
 
-std::uint32_t Chain::most_threads() const noexcept { return std::min<std::uint32_t>(card_.software() ? 64 : 512, card_.group_limit / card_.subgroup * card_.subgroup); }
+std::uint32_t Chain::most_threads() const noexcept { return std::min<std::uint32_t>(card_.software() ? 64 : 768, card_.group_limit / card_.subgroup * card_.subgroup); }
 std::uint32_t Chain::threads() const noexcept { return std::min<std::uint32_t>(card_.software() ? 64 : 384, most_threads()); }
 
 /// Groups of four floats that a row of f32, or what all subgroups found in attention, takes.
@@ -49,11 +49,30 @@ bool Chain::row_alone(const ChainStage& stage) const noexcept {
 }
 
 /// Threads of a stage's workgroups. A multiprocessor has room for two workgroups of 256, so that the next stage's is at work and has asked for its
-/// weights while this one's ends; products of many tiles gain more from more loads under way.
+/// weights while this one's ends; products of many tiles gain more from more loads under way, and so do several products of rows that fill a
+/// subgroup's loads. Weights of f16 are most to read and least to compute. README.md has what was measured.
 std::uint32_t Chain::threads_of(const ChainStage& stage) const noexcept {
+  if (card_.software()) return threads();
   if (row_alone(stage)) return block_elements * card_.subgroup;
-  const bool large = stage.kind != attention_kind && (stage.paired != 0 || stage.k > 4096 || stage.tiles > 4000);
-  return card_.software() || large ? threads() : std::min(threads(), 256 / card_.subgroup * card_.subgroup);
+  const std::uint32_t few = std::min(threads(), 256 / card_.subgroup * card_.subgroup);
+  if (stage.kind == attention_kind) return few;
+  const bool half_weights = stage.part[0].format == static_cast<int>(QUERN_F16), many = stage.tiles > 4000;
+  if (stage.paired != 0) return half_weights || stage.blocks_out > 0 ? most_threads() : threads();
+  const bool wide = stage.k >= 128 * card_.subgroup;
+  if (half_weights && wide && (stage.parts > 1 || many)) return most_threads();
+  if (half_weights && (wide || many)) return std::min(most_threads(), 512 / card_.subgroup * card_.subgroup);
+  const bool several = stage.parts > 1 && stage.k >= 64 * card_.subgroup;
+  return several || many || stage.k > 4096 ? threads() : few;
+}
+
+/// Whether no subgroup of the stage's workgroups has more than one item, so that the kernel asks for none behind the first.
+bool Chain::once(const ChainStage& stage) const noexcept {
+  const std::uint32_t subgroups = threads_of(stage) / card_.subgroup, all = groups_of(stage, stage.blocks_out > 0);
+  const std::uint32_t outputs = stage.paired != 0 || row_alone(stage) ? 1 : tile_rows;  // of a tile
+  const std::uint32_t tiles = stage.blocks_out > 0 ? static_cast<std::uint32_t>(stage.blocks_out) * block_elements / outputs : (stage.tiles + all - 1) / all;
+  const bool half_weights = stage.part[0].format == static_cast<int>(QUERN_F16);
+  const std::uint32_t units = half_weights ? stage.k / 8 : stage.k / 64;
+  return tiles <= subgroups && units <= (half_weights ? 4 : 1) * card_.subgroup;
 }
 
 /// Workgroups of a stage: each has something to do.
@@ -69,9 +88,10 @@ std::uint32_t Chain::blocks_made(const ChainStage& stage, const ChainStage& next
   if (stage.kind == attention_kind) {
     if (stage.attention.dv % block_elements != 0) return 0;
   } else {
-    // A tile of gate and up has one output: gathering blocks of them takes longer than their readers save.
-    if (stage.paired != 0 || stage.parts != 1 || stage.part[0].n % block_elements != 0) return 0;
+    if (stage.parts != 1 || stage.part[0].n % block_elements != 0) return 0;
     const std::uint32_t all = stage.part[0].n / block_elements, at_once = groups_of(stage, true);
+    // A tile of gate and up has one output: gathering fewer blocks than two a workgroup takes longer than their reader saves.
+    if (stage.paired != 0 && all < 2 * groups()) return 0;
     blocks = (all + at_once - 1) / at_once;
   }
   return shared_bytes(sizes_) + std::uint64_t{blocks} * bytes_of_block <= card_.shared_limit ? blocks : 0;
@@ -294,7 +314,8 @@ Chain::Launch Chain::launch(const ChainStage& stage) const {
     std::int32_t key_lanes = 1;
     while (static_cast<std::uint32_t>(key_lanes) * 8 < d) key_lanes *= 2;
     return {groups_of(stage, false), used, {64, 64, number(bit_of(QUERN_F16)), k_dtype_, v_dtype_, number(d), key_lanes, number(subgroups), number(sizes_.extras), number(subgroups * d / 4), attention_kind, 0, 0, stage.blocks_out,
-             a.page, number(a.k_position), number(a.v_position)}};
+             a.page, number(a.k_position), number(a.v_position),
+             0, 0, 0, 0, 0, 0, static_cast<std::int32_t>(tile_rows), 0}};  // of products
   }
   const auto n = [&](int i) { return i < stage.parts ? number(stage.part[i].n) : 0; };
   const auto format = [&](int i) { return i < stage.parts ? stage.part[i].format : 0; };
@@ -303,7 +324,7 @@ Chain::Launch Chain::launch(const ChainStage& stage) const {
   const bool half_weights = stage.part[0].format == static_cast<int>(QUERN_F16);
   return {groups_of(stage, stage.blocks_out > 0), used, {number(half_weights ? 64 : stage.k), number(stage.k), number(formats), static_cast<int>(QUERN_F16), static_cast<int>(QUERN_F16), 8, 1, number(subgroups), number(sizes_.extras & 1), half_weights ? number(stage.k / 4) : 1, stage.kind, stage.paired, stage.blocks_in, stage.blocks_out,
            16, 16, 16,  // of attention
-           n(0), n(1), n(2), format(0), format(1), format(2), row_alone(stage) ? 1 : static_cast<std::int32_t>(tile_rows)}};
+           n(0), n(1), n(2), format(0), format(1), format(2), row_alone(stage) ? 1 : static_cast<std::int32_t>(tile_rows), once(stage) ? 1 : 0}};
 }
 
 }  // namespace quern::vulkan

@@ -7,6 +7,7 @@
 #include "card.hpp"
 #include "one_row.hpp"
 
+#include <array>
 #include <vector>
 
 namespace quern::vulkan {
@@ -24,7 +25,7 @@ class Chain {
   bool add(const OneRowProduct& product);
   bool add(const AttentionParams& attention, int k_dtype, int v_dtype);
 
-  std::uint32_t threads() const noexcept;  // of a workgroup, at most where a subgroup takes two rows
+  std::uint32_t threads() const noexcept;  // of a workgroup of attention and of a small product, at most
   std::uint32_t most_threads() const noexcept;
   bool row_alone(const ChainStage& stage) const noexcept;
   std::uint32_t threads_of(const ChainStage& stage) const noexcept;
@@ -41,7 +42,7 @@ class Chain {
   };
   struct Launch {
     std::uint32_t groups = 0, threads = 0;
-    std::vector<std::int32_t> constants;
+    std::array<std::int32_t, 25> constants{};  // of shaders/chain.comp, from 1
   };
   /// How the kernel of one stage is launched.
   Launch launch(const ChainStage& stage) const;
@@ -58,6 +59,7 @@ class Chain {
   };
   std::uint32_t pool_fours(const Sizes& sizes) const noexcept;
   std::uint64_t shared_bytes(const Sizes& sizes) const noexcept;
+  bool once(const ChainStage& stage) const noexcept;
   std::uint32_t groups_of(const ChainStage& stage, bool in_blocks) const noexcept;
   std::uint32_t blocks_made(const ChainStage& stage, const ChainStage& next) const noexcept;
   const Value* find(std::uint64_t at) const;

@@ -104,7 +104,8 @@ void Launcher::launch_chain(const Chain& chain) {
     if (key.kernel == nullptr) throw Failure(QUERN_INTERNAL, "there is no kernel chain");
     key.threads = launch.threads;
     key.count = static_cast<std::uint32_t>(launch.constants.size());
-    std::copy(launch.constants.begin(), launch.constants.end(), key.constants);
+    static_assert(std::tuple_size_v<decltype(launch.constants)> <= most_constants);
+    std::ranges::copy(launch.constants, key.constants);
     p.stage = static_cast<uint>(&stage - built.stages.data());
     p.x = stage.x;
     p.x_word = stage.x_word;
@@ -183,6 +184,7 @@ void Launcher::start(std::string_view kernel, std::uint32_t threads, Grid grid, 
   for (int i = 0; i < 3; ++i)
     if (sizes[i] > std::int64_t{facts().grid_limit[i]})
       throw Failure(QUERN_UNSUPPORTED, concat("kernel ", std::string(kernel), " would need ", sizes[i], " workgroups, the device takes ", facts().grid_limit[i]));
+  if (constants.size() > most_constants) throw Failure(QUERN_INTERNAL, concat("kernel ", std::string(kernel), " has ", constants.size(), " constants, a pipeline takes ", most_constants));
   PipelineKey key;
   key.kernel = find_kernel(kernel);
   if (key.kernel == nullptr) throw Failure(QUERN_INTERNAL, concat("there is no kernel ", std::string(kernel)));

@@ -32,9 +32,11 @@ OneRowLaunch one_row_launch(const std::vector<OneRowProduct>& products, const Ca
   const OneRowProduct& first = products.front();
   OneRowLaunch launch;
   // One workgroup a multiprocessor, so that all are at work at once and each makes the row for as many subgroups as there is room for. The 7B
-  // Q4_K_M on an H200: 768 threads 421 tokens/s, 640 416, 512 408, 384 373; two of 256 386.
+  // Q4_K_M on an H200: 768 threads 421 tokens/s, 640 416, 512 408, 384 373; two of 256 386. Its gate and up by 1,024, where 491 were had: 506; Q8_0's
+  // lose (381, 378). f16: 768 237, 512 240, 640 236.
   const bool known = card.multiprocessors != 0;
-  launch.threads = card.software() ? 32 : std::min<std::uint32_t>(known ? 768 : 256, card.group_limit);
+  const std::uint32_t most = first.format == static_cast<int>(QUERN_F16) ? 512 : first.format == static_cast<int>(QUERN_Q4_K) && first.paired ? 1024 : 768;
+  launch.threads = card.software() ? 32 : std::min<std::uint32_t>(known ? most : 256, card.group_limit);
   const std::int64_t at_once = card.software() ? 4 : known ? card.multiprocessors : 96;
   double all = 0, before = 0;
   for (const OneRowProduct& product : products) all += bytes_of(product);

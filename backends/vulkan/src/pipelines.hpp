@@ -11,7 +11,7 @@
 
 namespace quern::vulkan {
 
-constexpr std::uint32_t most_constants = 24;
+constexpr std::uint32_t most_constants = 25;
 
 /// A kernel with the constants that specialise it: constant 0 is the workgroup's size, the kernel's own follow.
 struct PipelineKey {

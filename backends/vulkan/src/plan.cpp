@@ -11,18 +11,21 @@ constexpr std::int64_t most_recorded = 72;  // a session decodes up to 64 sequen
 constexpr std::uint64_t parameter_room(std::uint64_t bytes) { return (bytes + 4096 + 255) / 256 * 256; }
 
 /// Bytes of a product's weights, on average, up to which dispatches that wait for each other's words are faster than barriers between them. On an
-/// H200: SmolLM2 Q8_0 (0.7 MB) and TinyLlama Q4_K_M (4.1 MB) gain, LLaMA-7B Q4_K_M (18 MB) loses, 369 to 378 tokens/s of 491; f16 won once, 232 of 220.
-constexpr std::uint64_t most_persistent_bytes = 8 << 20;
+/// H200: SmolLM2 Q8_0 (0.7 MB) and TinyLlama Q4_K_M (4.1 MB) gain, LLaMA-7B Q4_K_M (18 MB) loses, 497 tokens/s of 506. Products of f16 of any
+/// size gain where their row fits shared memory as f32: TinyLlama 985 of 901, LLaMA-7B 247 of 240.
+constexpr std::uint64_t most_persistent_bytes = 8 << 20, other_shared_bytes = 4 << 10;
 
-bool persistent_pays(const sdk::ResolvedGraph& graph) {
+bool persistent_pays(const sdk::ResolvedGraph& graph, const CardFacts& card) {
   std::uint64_t bytes = 0, products = 0;
+  bool halves = true;
   for (const sdk::ResolvedNode& node : graph.nodes) {
     if (node.op != QUERN_OP_MATMUL) continue;
     const sdk::ResolvedValue& weights = graph.values[node.inputs[1]];
     bytes += weights.bytes;
     ++products;
+    halves = halves && weights.tensor.dtype == QUERN_F16 && static_cast<std::uint64_t>(weights.tensor.last()) * 4 + other_shared_bytes <= card.shared_limit;
   }
-  return products > 0 && bytes / products <= most_persistent_bytes;
+  return products > 0 && (halves || bytes / products <= most_persistent_bytes);
 }
 
 /// Whether a run is cut here, so that it can be cancelled: a processor takes long for what a GPU does at once.
@@ -39,7 +42,7 @@ Plan::Plan(Device& device, const quern_graph* host_graph, const quern_compile_op
   std::uint64_t key = 0xcbf29ce484222325ull;
   bool fits = forced.empty() || forced == "vulkan";
   if (options.fusion != 0 && device.tier() >= Tier::dot) schedule = fused_schedule(graph, device.facts(), device.tier());
-  persistent = !schedule.steps.empty() && device.persistent() && (device.options().persistent || persistent_pays(graph));
+  persistent = !schedule.steps.empty() && device.persistent() && (device.options().persistent || persistent_pays(graph, device.facts()));
   if (schedule.steps.empty()) schedule = general_schedule(graph);
   schedule.place(graph);
   for (const Step& step : schedule.steps) {

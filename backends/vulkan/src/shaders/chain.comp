@@ -15,7 +15,7 @@
 // floats of the pool; 11: what the stage is; 12: 1 where a product's result is silu(x b^T) * (x other_b^T); 13: 1 where the row comes as blocks of
 // int8; 14: blocks that a workgroup makes at most, 0 where results go as words; 15, 16, 17: positions of a page, bytes from position to position of
 // keys and values; 18, 19, 20: outputs of each product; 21, 22, 23: their formats, 0 where there is none; 24: outputs of a
-// tile, 2 where they are of a gate and its up.
+// tile, 2 where they are of a gate and its up; 25: 1 where no subgroup has more than one item.
 #pragma use_vulkan_memory_model
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -53,6 +53,7 @@ layout(constant_id = 21) const int format0 = 0;
 layout(constant_id = 22) const int format1 = 0;
 layout(constant_id = 23) const int format2 = 0;
 layout(constant_id = 24) const int used_rows = 2;  // of a tile
+layout(constant_id = 25) const int once = 0;
 const int rows = 2;                               // at most
 PUSHED(ChainParams)
 

@@ -135,7 +135,7 @@ void load_first(uint s) {
   work_local = to.local;
   work_step = 0u;
   load_item();
-  load_on();
+  if (once == 0) load_on();
 }
 /// The residual of a tile.
 void load_c(uint tile, uint i) {
@@ -304,7 +304,7 @@ float sum[rows];
 void multiply_item() {
   const uint units = to.units, unit = work_step * subgroup_lanes + lane_of_subgroup;
   const int format = part_format(work_part);
-  const bool any_more = to.tile < stage_tiles();
+  const bool any_more = once == 0 && to.tile < stage_tiles();
   if (is(format, F16)) {
     const uint eight = work_step * 4u * subgroup_lanes + lane_of_subgroup;
     [[unroll]] for (int r = 0; r < rows; ++r) {
@@ -325,6 +325,7 @@ void multiply_item() {
 /// Behind a tile's last item.
 void end_tile(uint s, uint run, float factor) {
   finish_tile(s, run, work_tile, work_part, sums_of_rows(sum) * factor);
+  if (once != 0) return;
   [[unroll]] for (int r = 0; r < rows; ++r) sum[r] = 0.0;
   work_step = 0u;
   work_local += gl_NumSubgroups;
@@ -344,6 +345,7 @@ void multiply(uint s, uint run) {
   [[unroll]] for (int r = 0; r < rows; ++r) sum[r] = 0.0;
   while (work_tile < stage_tiles()) {
     multiply_item();
-    if (work_step >= to.steps) end_tile(s, run, factor);
+    if (once != 0 || work_step >= to.steps) end_tile(s, run, factor);
+    if (once != 0) return;
   }
 }
