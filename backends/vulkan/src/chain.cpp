@@ -55,7 +55,7 @@ std::uint32_t Chain::threads_of(const ChainStage& stage) const noexcept {
   if (card_.software()) return threads();
   if (row_alone(stage)) return block_elements * card_.subgroup;
   const std::uint32_t few = std::min(threads(), 256 / card_.subgroup * card_.subgroup);
-  if (stage.kind == attention_kind) return few;
+  if (stage.kind == attention_kind) return std::min(few, card_.subgroup * card_.subgroup);  // a lane a subgroup joins what they found
   const bool half_weights = stage.part[0].format == static_cast<int>(QUERN_F16), many = stage.tiles > 4000;
   if (stage.paired != 0) return half_weights || stage.blocks_out > 0 ? most_threads() : threads();
   const bool wide = stage.k >= 128 * card_.subgroup;

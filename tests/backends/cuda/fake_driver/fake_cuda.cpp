@@ -25,8 +25,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <string_view>
 #include <sys/mman.h>
@@ -227,7 +227,7 @@ constexpr Kernel kernels[] = {{"unpack_rows", unpack_rows}, {"gemv_exact_", gemv
                               {"deliver", deliver},         {"publish", publish},      {"copy_elements", copy_elements},
                               {"repack", repack},           {"logit_bias", logit_bias}};
 
-/// A kernel of a module. What is too much for it is refused, as a driver refuses it.
+/// A kernel of a module, one for all that ask for it. What is too much for it is refused, as a driver refuses it.
 struct Loaded {
   const Kernel& kernel;
   KernelLimits limits;
@@ -236,10 +236,10 @@ struct Loaded {
 constexpr std::uint64_t usual_shared = 48 << 10, most_shared = 232448;
 
 Result load(const Kernel& kernel, const char* image, const char* name, Function* function) {
-  static std::vector<std::unique_ptr<Loaded>> loaded;
+  static std::map<std::pair<const char*, std::string>, Loaded> loaded;
   const KernelLimits limits = limits_of(image, name);
-  loaded.push_back(std::make_unique<Loaded>(Loaded{kernel, limits, usual_shared - limits.fixed_shared}));
-  *function = reinterpret_cast<Function>(loaded.back().get());
+  const auto [place, is_new] = loaded.try_emplace({image, name}, Loaded{kernel, limits, usual_shared - limits.fixed_shared});
+  *function = reinterpret_cast<Function>(&place->second);
   return constant::success;
 }
 
@@ -268,7 +268,7 @@ Result refused(const char* function) {
 }
 
 /// Whether FAKE_REFUSED_KERNEL refuses this launch.
-bool is_refused(std::string_view kernel) {
+[[maybe_unused]] bool is_refused(std::string_view kernel) {
   static const char* const wanted = std::getenv("FAKE_REFUSED_KERNEL");
   static std::atomic<int> launches{0};
   if (wanted == nullptr) return false;
@@ -291,7 +291,7 @@ template <class Params>
 std::function<void()> with_copy(void (*compute)(const void*), const void* params) {
   return [compute, copy = *static_cast<const Params*>(params)] { compute(&copy); };
 }
-void launch(const Kernel& kernel, const void* params) {
+[[maybe_unused]] void launch(const Kernel& kernel, const void* params) {  // not of a driver without cuLaunchKernelEx
   if (capturing == nullptr) kernel.compute(params);
   else if (kernel.compute == deliver) act(with_copy<PatchParams>(deliver, params));
   else if (kernel.compute == publish) act(with_copy<PublishParams>(publish, params));
@@ -410,10 +410,10 @@ FAKE cuModuleGetFunction(Function* function, Module module, const char* name) {
   for (const Kernel& kernel : kernels)
     if (std::string_view(name).starts_with(kernel.prefix)) return load(kernel, image, name, function);
   if (!FAKE_ANY_KERNEL) return not_supported;
-  static std::set<std::string> names;
-  static std::vector<std::unique_ptr<Kernel>> others;
-  others.push_back(std::make_unique<Kernel>(Kernel{*names.insert(name).first, do_nothing}));
-  return load(*others.back(), image, name, function);
+  static std::map<std::string, Kernel> others;
+  const auto known = others.try_emplace(name, Kernel{"", do_nothing}).first;
+  known->second.prefix = known->first;
+  return load(known->second, image, name, function);
 }
 FAKE cuFuncGetAttribute(int* value, int attribute, Function function) {
   if (attribute != constant::function_fixed_shared) return invalid_value;
