@@ -25,7 +25,7 @@ class Chain {
   bool add(const OneRowProduct& product);
   bool add(const AttentionParams& attention, int k_dtype, int v_dtype);
 
-  std::uint32_t threads() const noexcept;  // of a workgroup of attention and of a small product, at most
+  std::uint32_t threads() const noexcept;  // of a workgroup, at most where nothing asks for more
   std::uint32_t most_threads() const noexcept;
   bool row_alone(const ChainStage& stage) const noexcept;
   std::uint32_t threads_of(const ChainStage& stage) const noexcept;

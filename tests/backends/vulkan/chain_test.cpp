@@ -91,7 +91,8 @@ void expect(const std::vector<Chain::Launch>& launches, const std::vector<Expect
 }
 
 // 1,280 tiles for 132 workgroups are 10 at most, for 12 subgroups, and a row of 2,048 is one item. The output has 128 blocks of 16 rows, a subgroup each.
-// 352 blocks of gate and up are 3 at most, 48 tiles for 24 subgroups. Down has a block too, 3 items a row.
+// 352 blocks of gate and up are 3 at most, 48 tiles for 24 subgroups. Down has 128 blocks of 16 rows too, with 3
+// items a row.
 TEST(Chain, LayersOfTinyLlama) {
   expect(launches_of(tinyllama, card_of_132()), {{132, 384, 0, 0, 2, 1}, {128, 256, 0, 4, 2, 0}, {128, 512, 1, 1, 1, 1}, {132, 768, 1, 3, 2, 0}, {128, 512, 1, 1, 1, 0}, {132, 384, 1, 0, 2, 1}});
 }
