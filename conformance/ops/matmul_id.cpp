@@ -29,8 +29,8 @@ void reference(const ReferenceCall& call, Expected& expected) {
   y.rule = call.what.inputs[0].data == DataKind::integers && k <= 4096 ? Rule::value : Rule::bounded;
   y.length = static_cast<double>(k);
   y.independent = is_centred(call.what.inputs[0].data) && is_centred(call.what.inputs[1].data) && id.dims()[0] >= 8 && all_distinct(id);
-  y.sharing = sharing_of_conversions(shared ? n * used : n, k);
-  y.gain_variance = gain_variance_of_weights(experts * n, k, b.dtype(), call.what.fast_conversions);
+  y.sharing = sharing_of_conversions(shared ? n * used : n, even_shares(k));
+  y.gain_variance = gain_variance_of_weights(experts * n, even_shares(k), b.dtype(), call.what.fast_conversions);
   const Tier tier = a.dtype() == QUERN_F32 ? Tier::t1 : Tier::t2;
   for (std::int64_t pair = 0; pair < id.count(); ++pair) {
     const auto expert = static_cast<std::int64_t>(id.at(pair));

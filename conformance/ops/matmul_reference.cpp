@@ -47,8 +47,9 @@ class Matmul {
     y.rule = exact ? Rule::value : Rule::bounded;
     y.length = static_cast<double>(shape_.k);
     y.independent = is_centred(data) && is_centred(call_.what.inputs[1].data) && shape_.m >= 8;
-    y.sharing = sharing_of_conversions(shape_.n, shape_.k);
-    y.gain_variance = gain_variance_of_weights(shape_.n, shape_.k, b_.dtype(), call_.what.fast_conversions);
+    const ConversionShares shares = y.independent ? shares_of_rows() : even_shares(shape_.k);
+    y.sharing = sharing_of_conversions(shape_.n, shares);
+    y.gain_variance = gain_variance_of_weights(shape_.n, shares, b_.dtype(), call_.what.fast_conversions);
     const double products = static_cast<double>(shape_.batches * shape_.m) * static_cast<double>(shape_.n) * static_cast<double>(shape_.k);
     const bool all = products <= most_products || data == DataKind::one_hot || data == DataKind::integers;
     if (!all) choose(y.index);
@@ -61,6 +62,15 @@ class Matmul {
   template <class F>
   void for_all(const F& f) const {
     for (std::int64_t i = 0; i < shape_.batches * shape_.m * shape_.n; ++i) f(i);
+  }
+
+  ConversionShares shares_of_rows() {
+    RowShares shares(shape_.k);
+    for (std::int64_t i = 0; i < shape_.batches * shape_.m; ++i) {
+      const Row& row = row_of_a(i);
+      shares.add(row.at, row.value, row.step);
+    }
+    return shares.shares();
   }
 
   /// Crossings of the rows and columns beside each power of two and both ends, and seeded outputs; ascending.
@@ -197,13 +207,42 @@ bool has_parts(quern_dtype b, std::uint32_t allowed) { return (allowed & QUERN_C
 
 double converted_size(double a, double step) noexcept { return std::fabs(a) + std::min(std::fabs(a), step); }
 
-double sharing_of_conversions(std::int64_t outputs, std::int64_t k) {
-  return 1.0 + 3.0 * static_cast<double>(outputs) / static_cast<double>(std::max<std::int64_t>(1, k));
+ConversionShares even_shares(std::int64_t k) noexcept {
+  const auto length = static_cast<double>(std::max<std::int64_t>(1, k));
+  return {3.0 / length, 1.0 / length};
 }
 
-double gain_variance_of_weights(std::int64_t outputs, std::int64_t k, quern_dtype b, std::uint32_t allowed) {
+void RowShares::add(const std::vector<std::int64_t>& at, const std::vector<double>& value, const std::vector<double>& step) {
+  double steps = 0, together = 0, all = 0;
+  for (std::size_t i = 0; i < at.size(); ++i) {
+    const double step_square = step[i] * step[i], square = value[i] * value[i];
+    steps += step_square;
+    together += step_square * square;
+    all += square;
+  }
+  const double row = together / (steps * steps);
+  if (!(steps > 0) || !std::isfinite(row) || !std::isfinite(all / steps)) return;  // nothing is converted, or nothing can be said
+  together_ += row;
+  all_ += all / steps;
+  for (std::size_t i = 0; i < at.size(); ++i) columns_[static_cast<std::size_t>(at[i])] += value[i] * value[i] / steps;
+}
+
+ConversionShares RowShares::shares() const noexcept {
+  const ConversionShares shares = even_shares(static_cast<std::int64_t>(columns_.size()));
+  if (!(all_ > 0)) return shares;
+  double sum = 0, squares = 0;
+  for (const double column : columns_) {
+    sum += column;
+    squares += column * column;
+  }
+  return {std::max(shares.activations, together_ / all_), std::max(shares.weights, squares / (sum * sum))};
+}
+
+double sharing_of_conversions(std::int64_t outputs, const ConversionShares& shares) noexcept { return 1.0 + static_cast<double>(outputs) * shares.activations; }
+
+double gain_variance_of_weights(std::int64_t outputs, const ConversionShares& shares, quern_dtype b, std::uint32_t allowed) {
   const double step = relative_step(allowed), together = std::max(3.0, static_cast<double>(unit_of(b).elements));
-  return step * step / 3.0 * together / static_cast<double>(std::max<std::int64_t>(1, outputs * k));
+  return step * step / 3.0 * together * shares.weights / static_cast<double>(std::max<std::int64_t>(1, outputs));
 }
 
 std::vector<double> conversion_steps(const std::vector<double>& row, std::uint32_t allowed, quern_dtype b) {

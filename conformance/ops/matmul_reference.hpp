@@ -24,17 +24,42 @@ bool has_parts(quern_dtype b, std::uint32_t allowed);
 /// half a step becomes 0.
 double converted_size(double a, double step) noexcept;
 
-/// ExpectedOutput::sharing of m rows times `outputs` rows of b, deep k. The rounding of an activation meets all of them: with b of
-/// deviation 1, the sum over a row of r times its error is that of d_k a_k (sum_j b_jk^2 = n) and, for k' beside k, of n^(1/2) noise, so
-/// that the variance of the slope is (3 / (m k) + 1 / (m n)) of a rounding's (3: fourth moment of a gaussian a), where independent
-/// errors have 1 / (m n).
-double sharing_of_conversions(std::int64_t outputs, std::int64_t k);
+/// How few elements of a row decide a sum, as the share of a slope's variance that one conversion's error has: of an activation, whose rounding
+/// meets all outputs of its row, and of a weight, whose rounding meets all rows.
+struct ConversionShares {
+  double activations = 0, weights = 0;
+};
 
-/// ExpectedOutput::gain_variance of `outputs` rows of weights of dtype `b`, deep k. A weight's rounding to f16 or bf16 meets all rows of a, so
-/// with a of deviation 1 the slope's error is sum(b^2 d) / sum(b^2) for relative errors d, whatever m is. Codes of a block are rounded
-/// alike where they differ by a power of two, so a block counts as one rounding, of variance step^2 / 3: step^2 / 3 times block / (n k). Floats are
-/// rounded each by itself: 3 / (n k), the fourth moment of a gaussian b.
-double gain_variance_of_weights(std::int64_t outputs, std::int64_t k, quern_dtype b, std::uint32_t allowed);
+/// Of rows of deviation 1, k long: 3 / k (the fourth moment of a gaussian) and 1 / k.
+ConversionShares even_shares(std::int64_t k) noexcept;
+
+/// Of rows whose elements differ in size, where some decide alone. With b of deviation 1, d half a step of an element's conversion, s^2 = sum(d^2) of a row
+/// and weights 1 / s^2 of the rows, as the slope has them:
+///   activations = sum over rows of sum(d^2 a^2) / s^4, over sum of sum(a^2) / s^2
+///   weights = sum(c^2) / sum(c)^2, c_k = sum over rows of a_k^2 / s^2
+class RowShares {
+ public:
+  explicit RowShares(std::int64_t k) : columns_(static_cast<std::size_t>(k)) {}
+  /// One row's elements at `at`, and half a step of each.
+  void add(const std::vector<std::int64_t>& at, const std::vector<double>& value, const std::vector<double>& step);
+  /// At least those of even rows.
+  ConversionShares shares() const noexcept;
+
+ private:
+  std::vector<double> columns_;
+  double together_ = 0, all_ = 0;
+};
+
+/// ExpectedOutput::sharing of m rows times `outputs` rows of b. The rounding of an activation meets all of them: with b of
+/// deviation 1, the sum over a row of r times its error is that of d_k a_k (sum_j b_jk^2 = n) and, for k' beside k, of n^(1/2) noise, so
+/// that the variance of the slope is (share / m + 1 / (m n)) of a rounding's, where independent errors have 1 / (m n).
+double sharing_of_conversions(std::int64_t outputs, const ConversionShares& shares) noexcept;
+
+/// ExpectedOutput::gain_variance of `outputs` rows of weights of dtype `b`. A weight's rounding to f16 or bf16 meets all rows of a, so
+/// the slope's error is sum(b^2 c d) / sum(b^2 c) for relative errors d, whatever m is. Codes of a block are rounded
+/// alike where they differ by a power of two, so a block counts as one rounding, of variance step^2 / 3: step^2 / 3 times block times share / n. Floats are
+/// rounded each by itself: 3 share / n, the fourth moment of a gaussian b.
+double gain_variance_of_weights(std::int64_t outputs, const ConversionShares& shares, quern_dtype b, std::uint32_t allowed);
 
 /// What a node with weights of dtype `b` allows in fast numerics, as sessions send it.
 std::uint32_t weight_conversions(quern_dtype b);

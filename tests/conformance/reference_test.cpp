@@ -128,6 +128,66 @@ TEST(References, AllowThatThePartsOfAWeightWithAMinimumDoNotCancelToTheBitInFast
   }
 }
 
+/// 40 rows in each of which one activation is 1,000 times the others, times 96 rows of weights; both rounded to bf16, or only made larger by `gain`.
+struct OneDecides {
+  static constexpr std::int64_t m = 40, n = 96, k = 256;
+  Expected expected;
+  Tensor rounded{QUERN_F32, {m, n}}, gained{QUERN_F32, {m, n}};
+
+  explicit OneDecides(std::uint64_t seed, double gain = 1.02) {
+    const CounterRandom random = CounterRandom::of("one decides").stream(seed);
+    Case c;
+    c.op = QUERN_OP_MATMUL;
+    c.fast_conversions = weight_conversions(QUERN_F32);
+    c.inputs = {input(QUERN_F32, {m, k}), constant(QUERN_F32, {n, k})};
+    c.outputs = {output(QUERN_F32, {m, n})};
+    std::vector<Tensor> inputs{Tensor(QUERN_F32, {m, k}), Tensor(QUERN_F32, {n, k})}, halves{Tensor(QUERN_BF16, {m, k}), Tensor(QUERN_BF16, {n, k})};
+    for (std::size_t i = 0; i < 2; ++i)
+      for (std::int64_t at = 0; at < inputs[i].count(); ++at) {
+        const double value = random.stream(i + 1).gaussian(static_cast<std::uint64_t>(at)) * (i == 0 && at % k == 7 ? 1000 : 1);
+        inputs[i].set(at, value);
+        halves[i].set(at, inputs[i].at(at));
+      }
+    const std::vector<Tensor> states(2);
+    expected.outputs.resize(1);
+    matmul_reference({c, inputs, states}, expected);
+    for (std::int64_t at = 0; at < m * n; ++at) {
+      double sum = 0;
+      for (std::int64_t l = 0; l < k; ++l) sum += halves[0].at(at / n * k + l) * halves[1].at(at % n * k + l);
+      rounded.set(at, sum);
+      gained.set(at, expected.outputs[0].value[static_cast<std::size_t>(at)] * gain);
+    }
+  }
+};
+
+TEST(References, ASlopeAllowsForRoundingsOfTheFewElementsThatDecide) {
+  int even_fail = 0;
+  for (std::uint64_t seed = 0; seed < 24; ++seed) {
+    OneDecides given(seed);
+    ExpectedOutput& y = given.expected.outputs[0];
+    EXPECT_EQ(judge(y, given.rounded, Numerics::fast).status, Status::pass) << judge(y, given.rounded, Numerics::fast).text;
+    EXPECT_EQ(judge(y, given.gained, Numerics::fast).status, Status::fail);
+    y.sharing = sharing_of_conversions(OneDecides::n, even_shares(OneDecides::k));
+    y.gain_variance = gain_variance_of_weights(OneDecides::n, even_shares(OneDecides::k), QUERN_F32, QUERN_CONVERT_BF16);
+    even_fail += judge(y, given.rounded, Numerics::fast).status == Status::fail;
+  }
+  EXPECT_GT(even_fail, 0) << "as many as rows whose elements are alike would allow";
+}
+
+TEST(References, SharesAreThoseOfTheRows) {
+  RowShares alike(4), one(4), steps(4);
+  for (int row = 0; row < 10; ++row) {
+    alike.add({0, 1, 2, 3}, {1, -1, 1, 1}, {1, 1, 1, 1});
+    one.add({0, 1, 2, 3}, {1e-6, 1, 1e-6, 1e-6}, {1e-6, 1, 1e-6, 1e-6});
+    steps.add({0, 1}, {1, 1}, {0, 0});  // nothing is converted
+  }
+  EXPECT_EQ(alike.shares().activations, 0.75);  // even_shares, of gaussians
+  EXPECT_EQ(alike.shares().weights, 0.25);
+  EXPECT_NEAR(one.shares().activations, 1, 1e-9);
+  EXPECT_NEAR(one.shares().weights, 1, 1e-9);
+  EXPECT_EQ(steps.shares().weights, 0.25);
+}
+
 TEST(References, PhiloxGivesTheAnswersThatItsAuthorsPublished) {  // kat_vectors of Random123
   using Words = std::array<std::uint32_t, 4>;
   constexpr std::uint32_t all = 0xffffffff;

@@ -53,7 +53,7 @@ const std::vector<std::string> names = {"matmul.matmul.f32-q4_0-f32.1x2.plain.pa
 /// A journal in a file of its own, written as a run writes it.
 class JournalFile {
  public:
-  JournalFile() : path_(::testing::TempDir() + "journal" + std::to_string(count_++) + ".jsonl") {}
+  JournalFile() : path_(::testing::TempDir() + "journal" + std::to_string(::getpid()) + "_" + std::to_string(count_++) + ".jsonl") {}
   ~JournalFile() { std::remove(path_.c_str()); }
   const std::string& path() const { return path_; }
 

@@ -61,6 +61,7 @@ class Prepared {
   const std::string& kernels() const noexcept { return kernels_; }  // of facts(), '+' between
   quern_plan* plan() const noexcept { return plan_; }
   quern_instance* instance() const noexcept { return instance_; }
+  std::uint64_t scratch_bytes() const noexcept { return scratch_->bytes(); }
   void poison_scratch(std::byte value);
   std::string scratch_damage();
   /// Submits once and waits. Throws AbiFailure if nothing was enqueued or the wait failed; how the run ended is returned.
