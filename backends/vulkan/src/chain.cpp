@@ -27,11 +27,13 @@ constexpr bool is_known(int format) {
 }
 /// Words of a range, kept even, so that two of them are 16 bytes at a multiple of that.
 constexpr std::uint64_t even(std::uint64_t words) { return (words + 1) / 2 * 2; }
+/// A stage has no weights of f16 beside others.
+bool half_weights(const ChainStage& stage) { return stage.part[0].format == static_cast<int>(QUERN_F16); }
 
 }  // namespace
 
-std::uint32_t Chain::most_threads() const noexcept { return std::min<std::uint32_t>(card_.software() ? 64 : 768, card_.group_limit / card_.subgroup * card_.subgroup); }
-std::uint32_t Chain::threads() const noexcept { return std::min<std::uint32_t>(card_.software() ? 64 : 384, most_threads()); }
+std::uint32_t Chain::most_threads() const noexcept { return std::min<std::uint32_t>(768, card_.group_limit / card_.subgroup * card_.subgroup); }
+std::uint32_t Chain::threads() const noexcept { return std::min<std::uint32_t>(384, most_threads()); }
 
 /// Groups of four floats that a row of f32, or what all subgroups found in attention, takes.
 std::uint32_t Chain::pool_fours(const Sizes& sizes) const noexcept { return std::max(sizes.half_k, threads() / card_.subgroup_least * sizes.d) / 4; }
@@ -40,6 +42,14 @@ std::uint32_t Chain::pool_fours(const Sizes& sizes) const noexcept { return std:
 std::uint64_t Chain::shared_bytes(const Sizes& sizes) const noexcept {
   const std::uint64_t subgroups = most_threads() / card_.subgroup_least;
   return sizeof(ChainStage) + sizes.k / 16 * 24 + std::uint64_t{pool_fours(sizes)} * 16 + pages_at_hand * 4 + sizes.d * 12 + subgroups * 12 + bytes_of_block + 256;
+}
+
+bool Chain::takes_half_row(std::uint64_t k) const noexcept {
+  if (k > card_.shared_limit) return false;
+  Sizes sizes;
+  sizes.half_k = static_cast<std::uint32_t>(k);
+  sizes.d = 128;
+  return shared_bytes(sizes) <= card_.shared_limit;
 }
 
 /// Whether a subgroup takes one row at a time, not two: where a workgroup makes one block only, so that a subgroup each is all there is, and a row
@@ -52,15 +62,14 @@ bool Chain::row_alone(const ChainStage& stage) const noexcept {
 /// weights while this one's ends; products of many tiles gain more from more loads under way, and so do several products of rows that fill a
 /// subgroup's loads. Weights of f16 are most to read and least to compute. README.md has what was measured.
 std::uint32_t Chain::threads_of(const ChainStage& stage) const noexcept {
-  if (card_.software()) return threads();
   if (row_alone(stage)) return block_elements * card_.subgroup;
   const std::uint32_t few = std::min(threads(), 256 / card_.subgroup * card_.subgroup);
   if (stage.kind == attention_kind) return std::min(few, card_.subgroup * card_.subgroup);  // a lane a subgroup joins what they found
-  const bool half_weights = stage.part[0].format == static_cast<int>(QUERN_F16), many = stage.tiles > 4000;
-  if (stage.paired != 0) return half_weights || stage.blocks_out > 0 ? most_threads() : threads();
+  const bool halves = half_weights(stage), many = stage.tiles > 4000;
+  if (stage.paired != 0) return halves || stage.blocks_out > 0 ? most_threads() : threads();
   const bool wide = stage.k >= 128 * card_.subgroup;
-  if (half_weights && wide && (stage.parts > 1 || many)) return most_threads();
-  if (half_weights && (wide || many)) return std::min(most_threads(), 512 / card_.subgroup * card_.subgroup);
+  if (halves && wide && (stage.parts > 1 || many)) return most_threads();
+  if (halves && (wide || many)) return std::min(most_threads(), 512 / card_.subgroup * card_.subgroup);
   const bool several = stage.parts > 1 && stage.k >= 64 * card_.subgroup;
   return several || many || stage.k > 4096 ? threads() : few;
 }
@@ -70,9 +79,9 @@ bool Chain::once(const ChainStage& stage) const noexcept {
   const std::uint32_t subgroups = threads_of(stage) / card_.subgroup, all = groups_of(stage, stage.blocks_out > 0);
   const std::uint32_t outputs = stage.paired != 0 || row_alone(stage) ? 1 : tile_rows;  // of a tile
   const std::uint32_t tiles = stage.blocks_out > 0 ? static_cast<std::uint32_t>(stage.blocks_out) * block_elements / outputs : (stage.tiles + all - 1) / all;
-  const bool half_weights = stage.part[0].format == static_cast<int>(QUERN_F16);
-  const std::uint32_t units = half_weights ? stage.k / 8 : stage.k / 64;
-  return tiles <= subgroups && units <= (half_weights ? 4 : 1) * card_.subgroup;
+  const bool halves = half_weights(stage);
+  const std::uint32_t units = halves ? stage.k / 8 : stage.k / 64;
+  return tiles <= subgroups && units <= (halves ? 4 : 1) * card_.subgroup;
 }
 
 /// Workgroups of a stage: each has something to do.
@@ -83,7 +92,7 @@ std::uint32_t Chain::groups_of(const ChainStage& stage, bool in_blocks) const no
 
 /// Blocks of int8 that a workgroup of `stage` makes at most for `next`; 0: results go as words.
 std::uint32_t Chain::blocks_made(const ChainStage& stage, const ChainStage& next) const noexcept {
-  if (next.kind == attention_kind || next.part[0].format == static_cast<int>(QUERN_F16)) return 0;
+  if (next.kind == attention_kind || half_weights(next)) return 0;
   std::uint32_t blocks = stage.attention.dv / block_elements;
   if (stage.kind == attention_kind) {
     if (stage.attention.dv % block_elements != 0) return 0;
@@ -138,7 +147,7 @@ bool Chain::add(const OneRowProduct& product) {
   }
   const auto joins = [&](const ChainStage& last) {
     return last.kind == product.mode && last.parts < CHAIN_PARTS && !product.paired && last.paired == 0 && last.k == product.k && product_x_ == p.x && last.other == (product.mode == norm ? p.other : 0) &&
-           last.epsilon == p.epsilon && last.offset == p.offset && (last.part[0].format == QUERN_F16) == (product.format == QUERN_F16) &&
+           last.epsilon == p.epsilon && last.offset == p.offset && half_weights(last) == (product.format == QUERN_F16) &&
            (part.c_word == CHAIN_NONE || part.c_stage + 1 < stages_.size());
   };
   if (!stages_.empty() && joins(stages_.back())) {
@@ -321,8 +330,8 @@ Chain::Launch Chain::launch(const ChainStage& stage) const {
   const auto format = [&](int i) { return i < stage.parts ? stage.part[i].format : 0; };
   std::uint32_t formats = 0;
   for (int i = 0; i < stage.parts; ++i) formats |= bit_of(stage.part[i].format);
-  const bool half_weights = stage.part[0].format == static_cast<int>(QUERN_F16);
-  return {groups_of(stage, stage.blocks_out > 0), used, {number(half_weights ? 64 : stage.k), number(stage.k), number(formats), static_cast<int>(QUERN_F16), static_cast<int>(QUERN_F16), 8, 1, number(subgroups), number(sizes_.extras & 1), half_weights ? number(stage.k / 4) : 1, stage.kind, stage.paired, stage.blocks_in, stage.blocks_out,
+  const bool halves = half_weights(stage);
+  return {groups_of(stage, stage.blocks_out > 0), used, {number(halves ? 64 : stage.k), number(stage.k), number(formats), static_cast<int>(QUERN_F16), static_cast<int>(QUERN_F16), 8, 1, number(subgroups), number(sizes_.extras & 1), halves ? number(stage.k / 4) : 1, stage.kind, stage.paired, stage.blocks_in, stage.blocks_out,
            16, 16, 16,  // of attention
            n(0), n(1), n(2), format(0), format(1), format(2), row_alone(stage) ? 1 : static_cast<std::int32_t>(tile_rows), once(stage) ? 1 : 0}};
 }

@@ -25,6 +25,9 @@ class Chain {
   bool add(const OneRowProduct& product);
   bool add(const AttentionParams& attention, int k_dtype, int v_dtype);
 
+  /// Whether a row of k activations fits shared memory as f32, as products with weights of f16 have it, beside attention of heads of up to 128.
+  bool takes_half_row(std::uint64_t k) const noexcept;
+
   std::uint32_t threads() const noexcept;  // of a workgroup, at most where nothing asks for more
   std::uint32_t most_threads() const noexcept;
   bool row_alone(const ChainStage& stage) const noexcept;

@@ -113,15 +113,28 @@ TEST(Chain, AttentionHasNoMoreSubgroupsThanLanes) {
   EXPECT_EQ(launches_of(smollm2, card)[1].threads, 64u);
 }
 
-TEST(Chain, SoftwareHasSmallWorkgroups) {
+// A software device waits for no other workgroup; its threads are a card's, so that CI runs the kernels that cards run.
+TEST(Chain, SoftwareHasOneWorkgroupOfACardsThreads) {
   CardFacts card = card_of_132();
-  card.type = VK_PHYSICAL_DEVICE_TYPE_CPU;
   card.persistent_groups = 1;
   card.subgroup = card.subgroup_least = 8;
-  for (const Chain::Launch& launch : launches_of(smollm2, card)) {
-    EXPECT_EQ(launch.groups, launch.constants[10] == 2 ? 9u : 1u);
-    EXPECT_EQ(launch.threads, 64u);
+  const std::vector<Chain::Launch> of_card = launches_of(smollm2, card);
+  card.type = VK_PHYSICAL_DEVICE_TYPE_CPU;
+  const std::vector<Chain::Launch> launches = launches_of(smollm2, card);
+  ASSERT_EQ(launches.size(), of_card.size());
+  for (std::size_t i = 0; i < launches.size(); ++i) {
+    EXPECT_EQ(launches[i].groups, launches[i].constants[10] == 2 ? 9u : 1u);
+    EXPECT_EQ(launches[i].threads, of_card[i].threads);
   }
+}
+
+// 48 KiB of shared memory: a row of 11,008 as f32 leaves 5 KiB for the rest, one of 12,288 nothing.
+TEST(Chain, RowsOfF16FitSharedMemory) {
+  CardFacts card = card_of_132();
+  card.shared_limit = 48 << 10;
+  EXPECT_TRUE(Chain(card).takes_half_row(11008));
+  EXPECT_FALSE(Chain(card).takes_half_row(12288));
+  EXPECT_FALSE(Chain(card).takes_half_row((std::uint64_t{1} << 32) + 64));
 }
 
 }  // namespace
