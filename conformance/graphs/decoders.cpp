@@ -34,6 +34,7 @@ constexpr Batch batches[] = {{"decode", 1, 1, 20}, {"batch8", 8, 8, 9}, {"prefil
 struct BlockRows {
   Batch batch{"rows", 33, 3, 7};
   std::vector<std::int64_t> counts = {17, 1, 33, 0};
+  bool exact_attention = false;  // in fast numerics too, beside products that may convert
 };
 
 void add_block(CaseSink& sink, Profile profile, const WeightFormats& formats, quern_dtype cache, quern_dtype activations, bool bias, int window, std::string note,
@@ -49,6 +50,9 @@ void add_block(CaseSink& sink, Profile profile, const WeightFormats& formats, qu
   int x = graph.input("x", input(activations, {rows_dim, shape.hidden}));
   for (const char* prefix : {"blk.0", "blk.1"}) x = add_feed_forward(graph, layer, prefix, add_attention(graph, layer, prefix, x));
   graph.output(x);
+  if (of.exact_attention)
+    for (GraphNode& node : graph.graph().nodes)
+      if (node.op == QUERN_OP_ATTENTION) node.fast_conversions = QUERN_CONVERT_NONE;
   sink.add_graph("graphs.block." + formats.name + ".cache_" + dtype_name(cache) + "." + dtype_name(activations) + note, graph.finish(profile, level_inference));
 }
 
@@ -65,6 +69,7 @@ void blocks(CaseSink& sink) {
   add_block(sink, Profile::quick, all_of(QUERN_F16), QUERN_F16, QUERN_F32, true, 0, ".bias.prompt", prompt);
   add_block(sink, Profile::quick, all_of(QUERN_F16), QUERN_BF16, QUERN_F32, false, 40, ".window.prompt", prompt);
   add_block(sink, Profile::quick, all_of(QUERN_F16), QUERN_F16, QUERN_F32, false, 0, ".alternating", alternating);
+  add_block(sink, Profile::full, all_of(QUERN_F16), QUERN_F16, QUERN_F32, false, 0, ".exact_attention", {{"rows", 70, 1, 30}, {70, 9, 1}, true});
   for (const quern_dtype dtype : block_dtypes) add_block(sink, Profile::full, all_of(dtype), QUERN_BF16, QUERN_F32, true, 3, ".bias_window");
   for (const quern_dtype dtype : {QUERN_F32, QUERN_BF16}) add_block(sink, Profile::full, all_of(dtype), QUERN_F16, dtype, false, 0, "");
 }

@@ -202,6 +202,8 @@ Verdict judge_result(const Result& result, const Tensor& found, Numerics numeric
   expected.bound = result.bound;
   expected.deviation = result.deviation;
   expected.independent = result.independent && numerics == Numerics::fast;
+  expected.sharing = result.sharing;
+  expected.gain_variance = result.gain_variance;
   // `fast` takes the deviations into account; in exact numerics they are the inputs'.
   const Verdict verdict = judge(expected, found, Numerics::fast);
   return verdict.status == Status::fail && flushes ? judge(expected, found, Numerics::fast, &expected) : verdict;

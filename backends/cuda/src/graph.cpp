@@ -150,6 +150,7 @@ Call Graph::describe(const Node& node, std::vector<Tensor>& storage) const {
   call.attributes = node.attributes.get();
   call.int8_allowed = node.int8_allowed;
   call.bf16_allowed = node.bf16_allowed;
+  call.f16_allowed = node.f16_allowed;
   call.invariant = node.invariant;
   if (node.predicate != QUERN_NONE) call.predicate = values[node.predicate].tensor;
   return call;

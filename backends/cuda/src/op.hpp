@@ -18,6 +18,7 @@ struct Call {
   const sdk::Attributes* attributes = nullptr;
   bool int8_allowed = false;  // float inputs may be rounded to int8 with scales
   bool bf16_allowed = false;  // float inputs may be rounded to bf16
+  bool f16_allowed = false;   // to f16
   bool invariant = false;     // a row's bits may not depend on the other rows: one kernel and one order for any number of them
   Address scratch = 0;        // as large as `scratch` asked, 256-byte aligned
   Address counters = 0;       // counter_bytes of zeros that a kernel leaves as zeros

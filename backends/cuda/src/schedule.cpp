@@ -82,6 +82,7 @@ Schedule general_schedule(const Graph& graph) {
       call.attributes = node.attributes.get();
       call.int8_allowed = node.int8_allowed;
       call.bf16_allowed = node.bf16_allowed;
+      call.f16_allowed = node.f16_allowed;
       call.invariant = node.invariant;
       call.scratch = context.scratch();
       call.counters = context.counters();

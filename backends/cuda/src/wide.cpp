@@ -14,8 +14,6 @@ namespace {
 
 constexpr std::uint32_t none = QUERN_NONE;
 constexpr std::uint32_t least_rows = 9;        // fewer have the decode schedules
-constexpr std::int64_t attention_tile = 128;   // rows of kernels/attention_rows.cu
-constexpr std::int64_t least_tiled_rows = 65;  // fewer are likely of many sequences: each row has its own blocks
 constexpr float glu_scale = 1.0f / 64;         // of f16 results: gate * up may be large, and f16 ends at 65504
 constexpr float gate_scale = 16;               // gate and up of f16 products are kept in f16, so many times smaller
 
@@ -469,8 +467,8 @@ class Fuser : Uses {
   bool takes(std::uint32_t n, const Attention& what) const {
     const Node& node = graph_.nodes[n];
     const Tensor &q = tensor(node.inputs[0]), &k = tensor(node.inputs[1]), &v = tensor(node.inputs[2]), &y = tensor(node.outputs[0]);
-    if (symbol_of(node.inputs[0]) != symbol_ || (k.dtype != QUERN_F16 && k.dtype != QUERN_BF16) || k.dtype != v.dtype) return false;
-    if (k.last() != v.last() || (k.last() != 64 && k.last() != 128) || q.dims[1] % k.dims[1] != 0) return false;
+    if (symbol_of(node.inputs[0]) != symbol_ || !attention_rows_serves(k, v) || q.dims[1] % k.dims[1] != 0) return false;
+    if (!(k.dtype == QUERN_F16 ? node.f16_allowed : node.bf16_allowed)) return false;
     for (std::size_t i = 6; i < node.inputs.size(); ++i)
       if (node.inputs[i] != none) return false;
     if (!(node.attributes->real(QUERN_KEY_SCALE) > 0) || node.attributes->real(QUERN_KEY_MAX_BIAS) != 0 || y.dtype != QUERN_F32 ||
@@ -590,7 +588,7 @@ class Fuser : Uses {
         launch_attention_batch(p, launcher);
         return;
       }
-      if (m < least_tiled_rows) {
+      if (m < least_attention_rows) {
         Call call;
         call.op = this_node->op;
         call.inputs = {storage.data(), this_node->inputs.size()};
@@ -619,7 +617,6 @@ class Fuser : Uses {
         launch_attention(p, m, launcher);
         return;
       }
-      const Tensor& cache = storage[1];
       AttentionRowsParams p{};
       p.q16 = context.extra(queries);
       p.y16 = to == none ? 0 : y;
@@ -633,14 +630,7 @@ class Fuser : Uses {
       p.scale = static_cast<float>(this_node->attributes->real(QUERN_KEY_SCALE));
       p.softcap = static_cast<float>(this_node->attributes->real(QUERN_KEY_SOFTCAP));
       p.faults = launcher.faults();
-      const bool wide_head = cache.last() == 128, f16 = cache.dtype == QUERN_F16;
-      static constexpr const char* names[2][2][2] = {{{"attention_rows_64_bf16", "attention_rows_64_f16"}, {"attention_rows_128_bf16", "attention_rows_128_f16"}},
-                                                     {{"attention_groups_64_bf16", "attention_groups_64_f16"},
-                                                      {"attention_groups_128_bf16", "attention_groups_128_f16"}}};
-      const bool groups = launcher.major() == 9;
-      const auto shared = static_cast<unsigned>(3 * 2 * 64 * cache.last() * 2 + 2 * attention_tile * 4 + (groups ? 1024 : 0));  // three stages, and Info
-      launcher.launch(groups ? "attention_groups" : "attention_rows", names[groups][wide_head][f16], {p.heads, (m + attention_tile - 1) / attention_tile, 1}, 256,
-                      p, shared);
+      launch_attention_rows(p, launcher);
     };
     schedule_.steps.push_back(std::move(step));
   }

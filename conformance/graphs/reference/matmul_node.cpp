@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 #include <stdexcept>
 
@@ -127,6 +128,18 @@ void matmul_node(const NodeCall& call, Result& y) {
     }
   }
   y.independent = a.exact() && call.numerics == Numerics::fast && call.node.fast_conversions != 0 && m >= 8;
+  if (!y.independent) return;
+  RowShares shares(k);
+  std::vector<std::int64_t> at(static_cast<std::size_t>(k));
+  std::iota(at.begin(), at.end(), 0);
+  std::vector<double> value(at.size()), step(at.size());
+  for (const Row& row : rows) {
+    std::copy_n(row.value, at.size(), value.begin());
+    std::ranges::transform(row.variance, step.begin(), [](double variance) { return std::sqrt(3.0 * variance); });
+    shares.add(at, value, step);
+  }
+  y.sharing = sharing_of_conversions(n, shares.shares());
+  y.gain_variance = gain_variance_of_weights(n, shares.shares(), b.tensor->dtype(), call.node.fast_conversions);
 }
 
 }  // namespace quern::conformance

@@ -40,6 +40,7 @@ struct Result {
   std::vector<double> value, bound, deviation;  // r, E_acc, s_in
   std::vector<std::int64_t> index;
   bool independent = false;  // errors of fast numerics are: the aggregate tests apply
+  double sharing = 1, gain_variance = 0;  // as ExpectedOutput has them
   /// Instead of the vectors, for what no bound describes (indices, encoded caches): "" if the tensor is right, else what is wrong.
   std::function<std::string(const Tensor& found)> check;
 

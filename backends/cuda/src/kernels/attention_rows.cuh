@@ -45,9 +45,9 @@ template <int D> DEV void load_queries(const AttentionRowsParams& p, int head, i
   __syncthreads();
 }
 
-/// Neighbouring rows of one sequence: keys from `begin`, a multiple of KEYS, to `end`, in `tiles`.
+/// Neighbouring rows of one sequence: keys from `begin`, a multiple of KEYS, to `end`, in `tiles`; those before `least` none of them sees.
 struct Run {
-  int of, first_row, end_row, begin, end, tiles;
+  int of, first_row, end_row, begin, least, end, tiles;
 };
 /// The least and the last position of rows `from` to `end`; last -1: there are none. All lanes of a warp.
 DEV void positions_of(const Info& info, int from, int end, int& least, int& last) {
@@ -60,10 +60,11 @@ DEV void positions_of(const Info& info, int from, int end, int& least, int& last
   least = __reduce_min_sync(~0u, least);
 }
 DEV Run run_from(const AttentionRowsParams& p, const Info& info, int row, int rows) {
-  Run run{info.sequence[row], row, rows, 0, 0, 0};
+  Run run{info.sequence[row], row, rows, 0, 0, 0, 0};
   for (int base = row; base < rows; base += 32) {
     const int r = base + (int)(threadIdx.x & 31);
-    const u32 other = __ballot_sync(~0u, r < rows && info.sequence[r] != run.of);
+    // With a window, rows that are no neighbours would have keys between them that neither sees.
+    const u32 other = __ballot_sync(~0u, r < rows && (info.sequence[r] != run.of || (p.window > 0 && r > row && info.position[r] != info.position[r - 1] + 1)));
     if (other == 0) continue;
     run.end_row = base + __ffs(other) - 1;
     break;
@@ -71,7 +72,8 @@ DEV Run run_from(const AttentionRowsParams& p, const Info& info, int row, int ro
   int least, last;
   positions_of(info, row, run.end_row, least, last);
   run.end = min(last + 1, p.k.pages_per_sequence * p.k.page);
-  run.begin = (p.window > 0 ? max(0, least - p.window + 1) : 0) / KEYS * KEYS;
+  run.least = p.window > 0 ? max(0, least - p.window + 1) : 0;
+  run.begin = run.least / KEYS * KEYS;
   run.tiles = (run.end - run.begin + KEYS - 1) / KEYS;
   return run;
 }
@@ -91,7 +93,7 @@ template <int D, class To> DEV void fetch_tile(const AttentionRowsParams& p, con
 #pragma unroll
     for (int i = 0; i < KEYS * D / 8 / 256; ++i) {
       const int2 c = chunk(i);
-      const bool there = present && first_key + c.x < run.end;
+      const bool there = present && first_key + c.x < run.end && first_key + c.x >= run.least;
       const i64 at_chunk = there ? from + c.x * D + c.y * 8 : 0;
       copy_async(k_at + to(c.x, c.y), at<const u16>(p.k.cache) + at_chunk, there ? 16 : 0);
       copy_async(v_at + to(c.x, c.y), at<const u16>(p.v.cache) + at_chunk, there ? 16 : 0);
@@ -102,7 +104,7 @@ template <int D, class To> DEV void fetch_tile(const AttentionRowsParams& p, con
 #pragma unroll 1
   for (int i = 0; i < KEYS * D / 8 / 256; ++i) {
     const int2 c = chunk(i);
-    const int key = first_key + c.x, its = key < run.end ? table[key / p.k.page] : -1;
+    const int key = first_key + c.x, its = key < run.end && key >= run.least ? table[key / p.k.page] : -1;
     const bool there = its >= 0 && its < p.k.pages;
     const i64 from = there ? (((i64)its * p.k.kv_heads + kv_head) * p.k.page + key % p.k.page) * D + c.y * 8 : 0;
     copy_async(k_at + to(c.x, c.y), at<const u16>(p.k.cache) + from, there ? 16 : 0);

@@ -1,4 +1,4 @@
-// Copies between views, as copy, concat and pad launch them.
+// Copies and casts between views, as copy, concat, pad, cast and attention launch them.
 #pragma once
 
 #include "../kernels/elementwise.hpp"
@@ -12,5 +12,7 @@ std::string check_units(const Tensor& tensor);
 Tensor in_units(const Tensor& tensor);
 /// The same bytes under other strides; shapes and dtypes are equal.
 void launch_copy(const Tensor& from, const Tensor& to, const Live& live, Launcher& launcher);
+/// Numbers of one shape, each rounded to the other's dtype.
+void launch_cast(const Tensor& x, const Tensor& y, Launcher& launcher);
 
 }  // namespace quern::cuda

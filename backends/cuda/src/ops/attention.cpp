@@ -1,6 +1,7 @@
 // attention over paged keys and values. See kernels/attention.cu.
 #include "attention.hpp"
 
+#include "arrange.hpp"
 #include "paged.hpp"
 #include "tables.hpp"
 
@@ -211,12 +212,69 @@ void launch_attention(const AttentionParams& p, std::int64_t rows, Launcher& lau
   launcher.launch("attention", kernel_of(p.k.dtype), {p.splits, std::int64_t{p.k.kv_heads} * groups, rows}, 128, p);
 }
 
+bool attention_rows_serves(const Tensor& k, const Tensor& v) {
+  return (k.dtype == QUERN_F16 || k.dtype == QUERN_BF16) && k.dtype == v.dtype && k.last() == v.last() && (k.last() == 64 || k.last() == 128);
+}
+
+void launch_attention_rows(const AttentionRowsParams& p, Launcher& launcher) {
+  constexpr std::int64_t tile = 128;  // rows of a block
+  static constexpr const char* names[2][2][2] = {{{"attention_rows_64_bf16", "attention_rows_64_f16"}, {"attention_rows_128_bf16", "attention_rows_128_f16"}},
+                                                 {{"attention_groups_64_bf16", "attention_groups_64_f16"},
+                                                  {"attention_groups_128_bf16", "attention_groups_128_f16"}}};
+  const bool groups = launcher.major() == 9, wide_head = p.k.d == 128, f16 = p.k.dtype == QUERN_F16;
+  const auto shared = static_cast<unsigned>(3 * 2 * 64 * p.k.d * 2 + 2 * tile * 4 + (groups ? 1024 : 0));  // three stages, and Info
+  launcher.launch(groups ? "attention_groups" : "attention_rows", names[groups][wide_head][f16], {p.heads, (p.rows + tile - 1) / tile, 1}, 256, p, shared);
+}
+
 namespace {
+
+/// Whether the matrix units take this call, whose queries and weights of keys are then rounded to the cache's type.
+bool on_matrices(const Call& call, int major) {
+  const Tensor &q = call.input(0), &k = call.input(1), &v = call.input(2);
+  if (major < 8 || call.invariant || q.dims[0] < least_attention_rows || !is_plain(call) || !attention_rows_serves(k, v)) return false;
+  if (!(k.dtype == QUERN_F16 ? call.f16_allowed : call.bf16_allowed)) return false;
+  for (std::size_t i = 6; i < 9; ++i)  // lengths, mask, sinks
+    if (call.input(i).present()) return false;
+  return call.integer(QUERN_KEY_CAUSAL) != 0 && call.real(QUERN_KEY_SCALE) > 0 && call.real(QUERN_KEY_MAX_BIAS) == 0;
+}
+
+std::uint64_t scratch(const Call& call) {
+  const std::uint64_t queries = on_matrices(call, 9) ? static_cast<std::uint64_t>(call.input(0).elements()) * 2 : 0;
+  return std::max(attention_scratch(call), queries);
+}
+
+void emit_on_matrices(const Call& call, Launcher& launcher) {
+  const Tensor &q = call.input(0), &k = call.input(1), &y = call.output(0);
+  AttentionRowsParams p{};
+  p.q16 = q.data;
+  if (q.dtype != k.dtype) {
+    Tensor rounded = q;
+    rounded.dtype = k.dtype;
+    rounded.data = p.q16 = call.scratch;
+    std::int64_t stride = 2;
+    for (std::uint32_t d = rounded.rank; d-- > 0; stride *= rounded.dims[d]) rounded.strides[d] = stride;
+    launch_cast(q, rounded, launcher);
+  }
+  p.y = y.data;
+  p.y16 = y.dtype == QUERN_F32 ? 0 : y.data;
+  p.half = y.dtype == QUERN_F16;
+  p.k = pages_for(k, call.input(3), call.input(4), call.input(5));
+  p.v = pages_for(call.input(2), call.input(3), call.input(4), call.input(5));
+  p.rows = static_cast<int>(q.dims[0]);
+  p.heads = static_cast<int>(q.dims[1]);
+  p.window = static_cast<int>(call.integer(QUERN_KEY_WINDOW));
+  p.scale = static_cast<float>(call.real(QUERN_KEY_SCALE));
+  p.softcap = static_cast<float>(call.real(QUERN_KEY_SOFTCAP));
+  p.faults = launcher.faults();
+  launch_attention_rows(p, launcher);
+}
 
 void emit(const Call& call, Launcher& launcher) {
   const AttentionAnyParams any = any_params(call, launcher);
   const std::int64_t rows = call.input(0).dims[0];
-  if (is_plain(call)) {
+  if (on_matrices(call, launcher.major())) {
+    emit_on_matrices(call, launcher);
+  } else if (is_plain(call)) {
     launch_attention(attention_params(call, launcher), rows, launcher);
   } else {
     const auto shared = static_cast<unsigned>(any.k.d + 4 * any.v.d + 8) * 4;
@@ -225,7 +283,7 @@ void emit(const Call& call, Launcher& launcher) {
   launcher.launch("attention_any", "attention_check", {rows, 1, 1}, 128, any);
 }
 
-constexpr Op table[] = {{QUERN_OP_ATTENTION, "attention.cuda", refuse, emit, attention_scratch, false, is_plain}};
+constexpr Op table[] = {{QUERN_OP_ATTENTION, "attention.cuda", refuse, emit, scratch, false, is_plain}};
 
 }  // namespace
 

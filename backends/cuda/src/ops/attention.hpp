@@ -18,4 +18,10 @@ bool rope_by_eights(std::int64_t d, std::int64_t dv, const Tensor& table);
 void launch_rope_kv(RopeKvParams& params, const Tensor& table, int mode, std::int64_t rows, Launcher& launcher);
 void launch_attention(const AttentionParams& params, std::int64_t rows, Launcher& launcher);
 
+/// Rows from which attention runs on the matrix units: fewer are likely of many sequences, and each has its own blocks.
+inline constexpr std::int64_t least_attention_rows = 65;
+/// Whether those kernels (attention_rows.cu, attention_groups.cu; compute capability 8.0) read such caches.
+bool attention_rows_serves(const Tensor& k, const Tensor& v);
+void launch_attention_rows(const AttentionRowsParams& params, Launcher& launcher);
+
 }  // namespace quern::cuda
