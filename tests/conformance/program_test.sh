@@ -90,6 +90,15 @@ grep -q 'cpu:0.*sample:0' "$out/stdout" || { echo "no column for each plugin"; c
 grep -q 'raster:0 .*raster:0$' "$out/stdout" || { echo "the software device is not named"; cat "$out/stdout"; failures=$((failures + 1)); }
 expect 7 "a software device that is named is tested" $all --op rms_norm --device raster:0
 grep -q 'raster:0' "$out/stdout" || { echo "the software device has no column"; failures=$((failures + 1)); }
+# One card that two backends serve has a column for each of them that is asked for; one that cannot be used is no column that is missing.
+rm -rf "$out/one_card"
+mkdir -p "$out/one_card"
+ln -s "$(dirname "$software")/libbackend_cuda.so" "$(dirname "$software")/libbackend_vulkan.so" "$cpu" "$out/one_card"
+both="env QUERN_BACKEND_PATH=$out/one_card $program run --op silu --journal $out/one_card.jsonl"
+expect 7 "two backends of one card" $both --backend cuda,vulkan
+grep -q '^group .*cuda:0.*vulkan:0' "$out/stdout" || { echo "no column for a backend that was asked for"; cat "$out/stdout"; failures=$((failures + 1)); }
+expect 3 "one of the backends is not there" $both --backend cpu,sample
+
 printf 'never activation.silu.* none\n' >"$out/list.txt"
 expect 2 "one list for two backends" $all --op rms_norm --exclusions "$out/list.txt"
 expect 2 "a journal of other plugins is not resumed" $all --op silu --backend cpu --resume

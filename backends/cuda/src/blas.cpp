@@ -18,9 +18,9 @@ const void* pointer(Address a) { return reinterpret_cast<const void*>(static_cas
 
 }  // namespace
 
-std::unique_ptr<Blas> Blas::open(std::string& reason) {
+std::unique_ptr<Blas> Blas::open(std::string& reason, std::span<const char* const> names) {
   void* library = nullptr;
-  for (const char* name : {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", "/usr/local/cuda/lib64/libcublasLt.so"})
+  for (const char* name : names)
     if (library == nullptr) library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* words = dlerror();

@@ -46,6 +46,17 @@ void add_each_plugin(const loader::Settings& settings, const loader::Report& rep
   }
 }
 
+/// The same of those that were asked for, each of which must be there.
+void add_named_plugins(const loader::Settings& settings, Survey& survey) {
+  for (const std::string& id : settings.backends.value) {
+    loader::Settings one = settings;
+    one.backends.set({id}, settings.backends.source);
+    const loader::Loader found(one);
+    found.require();
+    add_targets(found, survey);
+  }
+}
+
 /// Why a plugin cannot be used, with its file.
 std::string refusal_of(const loader::ReportEntry& entry) {
   return entry.cause.find(entry.path) == std::string::npos ? entry.path + ": " + entry.cause : entry.cause;
@@ -75,7 +86,11 @@ Survey ask_loader(const Selection& selection) {
   require_plugins(selection, found.report());
   found.require();
   add_targets(found, survey);
-  if (settings.backends.is_set() || settings.device.is_set()) return survey;
+  if (settings.device.is_set()) return survey;
+  if (settings.backends.is_set()) {
+    if (settings.backends.value.size() > 1) add_named_plugins(settings, survey);
+    return survey;
+  }
   add_each_plugin(settings, found.report(), survey);
   name_unusable(found.report(), survey);
   return survey;
