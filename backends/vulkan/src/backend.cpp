@@ -85,6 +85,7 @@ std::unique_ptr<OpenDevice> Backend::open(std::uint32_t index) {
   GpuOptions options;
   options.cache_directory = std::string(sdk::view(host_.cache_directory));
   options.threads = host_.thread_count;
+  options.staged = sdk::host_option(host_, "memory") == "staged";
   const auto logs = [this](std::uint32_t level) {
     return [this, level](const std::string& text) { host_.log(host_.context, level, sdk::text_of("vulkan"), sdk::text_of(text)); };
   };

@@ -9,7 +9,7 @@
 namespace quern::vulkan {
 namespace {
 
-constexpr std::uint64_t staging_bytes = 4 << 20;
+constexpr std::uint64_t half_bytes = 4 << 20;  // of the staging memory
 /// What is read over the bus rather than copied by the device: a copy is a submit, which waits for its turn where processes share the device.
 constexpr std::uint64_t most_uncached = 16 << 10;
 constexpr auto polling = std::chrono::milliseconds(20);     // longer waits sleep
@@ -20,6 +20,7 @@ constexpr auto longest_wait = std::chrono::minutes(30);     // then the device c
 
 Gpu::Gpu(std::shared_ptr<const Api> api, const CardFacts& facts, const GpuOptions& options)
     : api_(std::move(api)), facts_(facts), options_(options) {
+  if (options.staged) facts_.mapped = facts_.cached = false;
   const float priority = 1.0f;
   VkDeviceQueueCreateInfo queue{};
   queue.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
@@ -82,11 +83,15 @@ Gpu::Gpu(std::shared_ptr<const Api> api, const CardFacts& facts, const GpuOption
     check(calls_->CreateSemaphore(device_, &semaphore, nullptr, &timeline_), "making a timeline");
     pipelines_ = std::make_unique<Pipelines>(*calls_, device_, facts_, options.cache_directory, options.warn);
     const std::uint64_t largest = facts.max_buffer;
-    memory_ = std::make_unique<MemoryPool>(*calls_, device_, facts.memory_type, facts.mapped, largest);
+    memory_ = std::make_unique<MemoryPool>(*calls_, device_, facts.memory_type, facts_.mapped, largest);
     shared_ = std::make_unique<MemoryPool>(*calls_, device_, facts.staging_type, true, largest);
     faults_ = shared_->take(256, UINT64_MAX, "the faults of a device");
     std::memset(faults_.mapped(), 0, 256);
-    if (!facts.mapped || !facts.cached) staging_ = shared_->take(staging_bytes, UINT64_MAX, "the staging memory of a device");
+    if (!facts_.mapped || !facts_.cached) {
+      staging_ = shared_->take(2 * half_bytes, UINT64_MAX, "the staging memory of a device");
+      halves_[1].offset = half_bytes;
+      for (Half& half : halves_) half.commands = new_commands();
+    }
     transfer_ = new_commands();
   } catch (...) {
     close();
@@ -149,21 +154,37 @@ Memory Gpu::take_shared(std::uint64_t bytes, const char* what) {
   return shared_->take(bytes, UINT64_MAX, what);
 }
 
-void Gpu::staged(std::uint64_t address, std::uint64_t bytes, const std::function<void(std::uint64_t, std::uint64_t)>& before,
-                 const std::function<void(std::uint64_t, std::uint64_t)>& after, bool to_device) {
+void Gpu::upload(std::uint64_t to, const std::byte* from, std::uint64_t bytes) {
   VkBuffer buffer = VK_NULL_HANDLE;
   std::uint64_t offset = 0;
-  memory_->locate(address, buffer, offset);
-  for (std::uint64_t done = 0; done < bytes;) {
-    const std::uint64_t part = std::min(bytes - done, staging_bytes);
-    before(done, part);
-    const std::uint64_t here = offset + done;
-    once([&](VkCommandBuffer commands) {
-      const VkBufferCopy region{to_device ? staging_.offset() : here, to_device ? here : staging_.offset(), part};
-      calls_->CmdCopyBuffer(commands, to_device ? staging_.buffer() : buffer, to_device ? buffer : staging_.buffer(), 1, &region);
+  memory_->locate(to, buffer, offset);
+  for (std::uint64_t done = 0, part = 0; done < bytes; done += part) {
+    Half& half = halves_[done / half_bytes % 2];
+    part = std::min(bytes - done, half_bytes);
+    wait(half.copied);
+    std::memcpy(staging_.mapped() + half.offset, from + done, part);
+    half.copied = start(half.commands, [&](VkCommandBuffer commands) {
+      const VkBufferCopy region{staging_.offset() + half.offset, offset + done, part};
+      calls_->CmdCopyBuffer(commands, staging_.buffer(), buffer, 1, &region);
     });
-    after(done, part);
-    done += part;
+  }
+  for (const Half& half : halves_) wait(half.copied);
+}
+
+void Gpu::download(std::byte* to, std::uint64_t from, std::uint64_t bytes) {
+  VkBuffer buffer = VK_NULL_HANDLE;
+  std::uint64_t offset = 0;
+  memory_->locate(from, buffer, offset);
+  for (std::uint64_t done = 0; done < bytes + half_bytes; done += half_bytes) {
+    Half &half = halves_[done / half_bytes % 2], &before = halves_[(done / half_bytes + 1) % 2];
+    if (done < bytes)
+      half.copied = start(half.commands, [&](VkCommandBuffer commands) {
+        const VkBufferCopy region{offset + done, staging_.offset() + half.offset, std::min(bytes - done, half_bytes)};
+        calls_->CmdCopyBuffer(commands, buffer, staging_.buffer(), 1, &region);
+      });
+    if (done == 0) continue;
+    wait(before.copied);
+    std::memcpy(to + done - half_bytes, staging_.mapped() + before.offset, std::min(bytes - (done - half_bytes), half_bytes));
   }
 }
 
@@ -176,8 +197,7 @@ void Gpu::write(std::uint64_t to, const void* from, std::uint64_t bytes) {
     std::memcpy(mapped, from, bytes);
     return;
   }
-  staged(to, bytes, [&](std::uint64_t done, std::uint64_t part) { std::memcpy(staging_.mapped(), static_cast<const char*>(from) + done, part); },
-         [](std::uint64_t, std::uint64_t) {}, true);
+  upload(to, static_cast<const std::byte*>(from), bytes);
 }
 
 void Gpu::read(void* to, std::uint64_t from, std::uint64_t bytes) {
@@ -190,8 +210,7 @@ void Gpu::read(void* to, std::uint64_t from, std::uint64_t bytes) {
     else read_uncached(to, mapped, bytes);
     return;
   }
-  staged(from, bytes, [](std::uint64_t, std::uint64_t) {},
-         [&](std::uint64_t done, std::uint64_t part) { std::memcpy(static_cast<char*>(to) + done, staging_.mapped(), part); }, false);
+  download(static_cast<std::byte*>(to), from, bytes);
 }
 
 void Gpu::move(Memory& to, std::uint64_t to_offset, const Memory& from, std::uint64_t from_offset, std::uint64_t bytes) {
@@ -272,19 +291,21 @@ void Gpu::wait(std::uint64_t point) {
   }
 }
 
-void Gpu::once(const std::function<void(VkCommandBuffer)>& record) {
+std::uint64_t Gpu::start(VkCommandBuffer commands, const std::function<void(VkCommandBuffer)>& record) {
   VkCommandBufferBeginInfo begin{};
   begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
   begin.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
-  check(calls_->BeginCommandBuffer(transfer_, &begin), "recording a copy");
-  record(transfer_);
+  check(calls_->BeginCommandBuffer(commands, &begin), "recording a copy");
+  record(commands);
   const VkMemoryBarrier copied{VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_SHADER_WRITE_BIT,
                                VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT | VK_ACCESS_HOST_READ_BIT};
-  calls_->CmdPipelineBarrier(transfer_, VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+  calls_->CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
                              VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &copied, 0, nullptr, 0, nullptr);
-  check(calls_->EndCommandBuffer(transfer_), "recording a copy");
-  wait(enqueue(transfer_));
+  check(calls_->EndCommandBuffer(commands), "recording a copy");
+  return enqueue(commands);
 }
+
+void Gpu::once(const std::function<void(VkCommandBuffer)>& record) { wait(start(transfer_, record)); }
 
 std::uint64_t Gpu::take_faults() noexcept {
   std::uint64_t faults = 0;

@@ -14,6 +14,7 @@ struct GpuOptions {
   Tier most = Tier::matrices;  // that plans may use
   bool forced = false;         // by the user's force_kernel
   bool persistent = false;     // forced: steps of one row are persistent dispatches whatever the model's size
+  bool staged = false;         // device memory counts as out of the processor's reach
   std::function<void(const std::string&)> log;   // of what a developer asks for
   std::function<void(const std::string&)> warn;  // of what a user should know, and no call fails of
 };
@@ -75,8 +76,10 @@ class Gpu {
   void close() noexcept;
   void require_alive() const;
   std::uint64_t budget() const;
-  void staged(std::uint64_t address, std::uint64_t bytes, const std::function<void(std::uint64_t done, std::uint64_t part)>& before,
-              const std::function<void(std::uint64_t done, std::uint64_t part)>& after, bool to_device);
+  /// Records and enqueues; returns the point.
+  std::uint64_t start(VkCommandBuffer commands, const std::function<void(VkCommandBuffer)>& record);
+  void upload(std::uint64_t to, const std::byte* from, std::uint64_t bytes);
+  void download(std::byte* to, std::uint64_t from, std::uint64_t bytes);
 
   std::shared_ptr<const Api> api_;
   CardFacts facts_;
@@ -89,7 +92,12 @@ class Gpu {
   std::uint64_t enqueued_ = 0;
   std::unique_ptr<Pipelines> pipelines_;
   std::unique_ptr<MemoryPool> memory_, shared_;
+  struct Half {  // of the staging memory: the processor fills or reads one while the device copies the other
+    std::uint64_t offset = 0, copied = 0;  // in it; the point of its last copy
+    VkCommandBuffer commands = VK_NULL_HANDLE;
+  };
   Memory staging_, faults_;
+  Half halves_[2];
   VkCommandBuffer transfer_ = VK_NULL_HANDLE;
   std::atomic<std::uint64_t> limit_{UINT64_MAX};
   std::atomic<bool> lost_{false};
