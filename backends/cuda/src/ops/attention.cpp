@@ -239,6 +239,7 @@ bool on_matrices(const Call& call, int major) {
 }
 
 std::uint64_t scratch(const Call& call) {
+  // Which card it is is not known here: one without such units keeps room that it does not use.
   const std::uint64_t queries = on_matrices(call, 9) ? static_cast<std::uint64_t>(call.input(0).elements()) * 2 : 0;
   return std::max(attention_scratch(call), queries);
 }
