@@ -39,6 +39,7 @@ Engine::Engine(std::shared_ptr<const Model> model, std::uint32_t sequences, std:
   sampled_.resize(max_outputs_);
   logprob_.resize(max_outputs_);
   bounds_.reserve(2);
+  followers_.reserve(program_->followers());
   const auto bias_size = static_cast<std::uint64_t>(step_.graph.value(step_.bias_token).shape.at(1).size);
   no_biases_.assign(bias_size, -1);
   bias_counts_.assign(max_outputs_, bias_size);
@@ -175,10 +176,47 @@ void Engine::write_samplers(std::span<const Row> rows, std::span<const SamplerIn
   }
 }
 
-void Engine::step(std::span<const Row> rows, std::span<const SamplerInput> samplers) {
-  if (rows.empty() || rows.size() > max_rows_ || samplers.size() > max_outputs_) {
-    throw Error(QUERN_INTERNAL, concat("a step of ", rows.size(), " rows and ", samplers.size(), " outputs"));
+void Engine::write_followers(const Row& row, const SamplerInput& sampler, std::uint32_t count) {
+  for (std::uint32_t f = 0; f < count; ++f) {
+    const auto behind = static_cast<std::int32_t>(f + 1);
+    const std::int32_t position = static_cast<std::int32_t>(tokens_[row.slot].size()) + behind, step = sampler.step + behind;
+    program_->write_follower(f, step_.position, std::as_bytes(std::span(&position, 1)));
+    program_->write_follower(f, step_.sampler_step, std::as_bytes(std::span(&step, 1)));
+    bytes_in_ += sizeof position + sizeof step;
   }
+}
+
+void Engine::read_followers(std::uint32_t count) {
+  for (std::uint32_t f = 0; f < count; ++f) {
+    Follower& follower = followers_.emplace_back();
+    program_->read_follower(f, step_.sampled, std::as_writable_bytes(std::span(&follower.sampled, 1)));
+    program_->read_follower(f, step_.logprob, std::as_writable_bytes(std::span(&follower.logprob, 1)));
+    bytes_out_ += sizeof follower.sampled + sizeof follower.logprob;
+  }
+}
+
+bool Engine::follow() {
+  if (followed_ == followers_.size()) return false;
+  tokens_[followed_slot_].push_back(sampled_[0]);
+  sampled_[0] = followers_[followed_].sampled;
+  logprob_[0] = followers_[followed_].logprob;
+  ++followed_;
+  ++steps_;
+  return true;
+}
+
+void Engine::drop_followers() noexcept {
+  if (followed_ < followers_.size()) pages_.truncate(followed_slot_, static_cast<std::uint32_t>(tokens_[followed_slot_].size()));
+  followers_.clear();
+  followed_ = 0;
+}
+
+void Engine::step(std::span<const Row> rows, std::span<const SamplerInput> samplers, std::uint32_t followers) {
+  if (rows.empty() || rows.size() > max_rows_ || samplers.size() > max_outputs_ ||
+      (followers > 0 && (followers > this->followers() || rows.size() != 1 || samplers.size() != 1))) {
+    throw Error(QUERN_INTERNAL, concat("a step of ", rows.size(), " rows, ", samplers.size(), " outputs and ", followers, " followers"));
+  }
+  drop_followers();
   for (std::uint32_t s = 0; s < sequences_; ++s) lengths_[s] = static_cast<std::uint32_t>(tokens_[s].size());
   for (const Row& row : rows) ++lengths_.at(row.slot);
   for (std::uint32_t s = 0; s < sequences_; ++s) {
@@ -186,15 +224,17 @@ void Engine::step(std::span<const Row> rows, std::span<const SamplerInput> sampl
       throw Error(QUERN_CONTEXT_FULL, concat("sequence ", s, " would have ", lengths_[s], " tokens; the context is ", context_));
     }
   }
+  if (followers > 0 && (lengths_[rows[0].slot] + followers > context_ || !pages_.reserve(rows[0].slot, lengths_[rows[0].slot] + followers))) followers = 0;
   const double start = trace_ == nullptr ? 0 : trace_->now();
   const std::uint64_t in_before = bytes_in_, out_before = bytes_out_, moved_before = program_->bytes_moved();
   write_rows(rows);
   write_samplers(rows, samplers);
+  if (followers > 0) write_followers(rows[0], samplers[0], followers);
   bounds_.clear();
   bounds_.push_back({step_.tokens, static_cast<std::int64_t>(rows.size())});
   bounds_.push_back({step_.outputs, static_cast<std::int64_t>(samplers.size())});
   try {
-    program_->run(bounds_);
+    program_->run(bounds_, followers);
   } catch (...) {
     for (std::uint32_t s = 0; s < sequences_; ++s) pages_.truncate(s, static_cast<std::uint32_t>(tokens_[s].size()));
     throw;
@@ -206,9 +246,12 @@ void Engine::step(std::span<const Row> rows, std::span<const SamplerInput> sampl
     program_->read(step_.logprob, 0, std::as_writable_bytes(std::span(logprob_).first(samplers.size())));
     bytes_out_ += samplers.size() * (sizeof(std::int32_t) + sizeof(float));
   }
+  read_followers(followers);
+  followed_slot_ = rows[0].slot;
   if (trace_ != nullptr)
     trace_->add(rows.size() == 1 ? "decode step" : "step", 0, start,
                 {{"rows", rows.size()},
+                 {"followers", followers},
                  {"outputs", samplers.size()},
                  {"bytes_to_devices", bytes_in_ - in_before},
                  {"bytes_from_devices", bytes_out_ - out_before},

@@ -47,7 +47,15 @@ class Engine {
 
   /// Reads the rows (at most max_rows, outputs at most max_outputs). `samplers`: one for each output, in order.
   /// Throws Error(QUERN_CANCELLED) after cancel(); the sequences then hold what they held before.
-  void step(std::span<const Row> rows, std::span<const SamplerInput> samplers);
+  /// `followers`, at most followers(): steps of a row each that the devices go on with behind this one, which has one row and one output; each
+  /// reads what the one before drew, by the same sampler without penalties. follow() then goes from one to the next.
+  void step(std::span<const Row> rows, std::span<const SamplerInput> samplers, std::uint32_t followers = 0);
+  /// How many steps may follow one. Fewer do where pages for them are not free.
+  std::uint32_t followers() const noexcept { return program_->followers(); }
+  /// Makes the next follower the last step, as if its row had been given to step(). False: there is none.
+  bool follow();
+  /// Forgets the followers that are left.
+  void drop_followers() noexcept;
   /// Of the last step, by output.
   std::int32_t sampled(std::uint32_t output) const { return sampled_.at(output); }
   float logprob(std::uint32_t output) const { return logprob_.at(output); }
@@ -86,6 +94,8 @@ class Engine {
   std::vector<std::byte> make_rope_table() const;
   void write_rows(std::span<const Row> rows);
   void write_samplers(std::span<const Row> rows, std::span<const SamplerInput> samplers);
+  void write_followers(const Row& row, const SamplerInput& sampler, std::uint32_t count);
+  void read_followers(std::uint32_t count);
   template <typename T>
   void put(graph::ValueId value, std::span<const T> data, std::uint64_t first = 0);
 
@@ -98,6 +108,13 @@ class Engine {
   std::vector<std::vector<std::int32_t>> tokens_;
   std::vector<std::int32_t> sampled_;
   std::vector<float> logprob_;
+  struct Follower {
+    std::int32_t sampled = 0;
+    float logprob = 0;
+  };
+  std::vector<Follower> followers_;  // that were run and not followed yet
+  std::size_t followed_ = 0;         // of them
+  std::uint32_t followed_slot_ = 0;
   // reused by every step
   std::vector<std::int32_t> row_token_, row_position_, row_slot_, output_row_, output_slot_;
   std::vector<std::uint32_t> lengths_;

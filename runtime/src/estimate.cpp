@@ -120,7 +120,7 @@ Estimate estimate_file(Runtime* runtime, const std::string& path, const ModelOpt
   const std::uint32_t rows_at_once = rows_of_step(shape, file, devices, sequences, context, options.kv_dtype);
   const models::StepGraph step = models::build_step(
       shape, file, step_options(rows_at_once, sequences, context, options.kv_dtype, options.exact, *runtime, devices));
-  const Program program(step.graph, devices, runtime->settings().fallback, "");
+  const Program program(step.graph, devices, runtime->settings().fallback, "", {}, run_ahead_of(step));
   e.weights_bytes = 0;  // as they will lie in memory
   for (const WantedWeight& weight :
        wanted_weights(program, step, models::build_rope(shape, static_cast<std::uint32_t>(e.context)), file)) {

@@ -19,6 +19,9 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 
 constexpr std::uint32_t default_penalty_window = 64;
 constexpr std::uint32_t most_alternatives = 20;
+/// What steps without the host between them may take together: tokens come in bursts then, which nobody shall see, and an answer that ends
+/// within has had steps for nothing.
+constexpr double longest_burst = 0.02;
 
 /// One request on its way.
 struct Stream {
@@ -165,6 +168,19 @@ void end(Stream& stream) {
   if (stream.request->on_token) stream.request->on_token(event);
 }
 
+/// How many steps may follow one of a single sequence before the host has seen its token, where a step takes so many seconds; of no sequence
+/// whose next step depends on more than the token. Answers do not depend on it.
+std::uint32_t followers_of(const Engine& engine, const Stream& stream, const SamplerInput& sampler, double step_seconds) {
+  const Request& r = *stream.request;
+  if (!stream.drawing || r.logprobs > 0 || sampler.params[7] > 0 || step_seconds <= 0) return 0;
+  std::uint64_t most = engine.followers();
+  most = std::min<std::uint64_t>(most, static_cast<std::uint64_t>(std::max(1.0, longest_burst / step_seconds)) - 1);
+  const std::uint64_t held = engine.tokens(r.sequence).size() + 1, drawn = stream.answer->ids.size() + 1;  // behind this step
+  most = std::min<std::uint64_t>(most, engine.context() - std::min<std::uint64_t>(held, engine.context()));
+  if (r.max_tokens != 0) most = std::min<std::uint64_t>(most, r.max_tokens - std::min<std::uint64_t>(drawn, r.max_tokens));
+  return static_cast<std::uint32_t>(most);
+}
+
 }  // namespace
 
 std::vector<Alternative> best_alternatives(std::span<const float> logits, std::uint32_t n) {
@@ -202,6 +218,11 @@ std::vector<Answer> generate(Engine& engine, std::vector<Request> requests, Gene
   std::vector<Row> rows;
   std::vector<SamplerInput> samplers;
   std::vector<Stream*> drawers;
+  double step_seconds = 0;  // of the fastest step of one row yet
+  const struct Drop {  // what followed the end of an answer
+    Engine& engine;
+    ~Drop() { engine.drop_followers(); }
+  } drop{engine};
   while (!streams.empty()) {
     if (engine.cancel_requested()) {
       for (Stream& stream : streams) {
@@ -227,11 +248,16 @@ std::vector<Answer> generate(Engine& engine, std::vector<Request> requests, Gene
       }
     }
     const Clock::time_point before = Clock::now();
-    try {
-      engine.step(rows, samplers);
-    } catch (const Error& error) {
-      if (error.code() != QUERN_CANCELLED || !engine.cancel_requested()) throw;
-      continue;  // to the answers' end, above
+    if (!engine.follow()) {
+      const bool alone = rows.size() == 1 && samplers.size() == 1 && streams.size() == 1;
+      const std::uint32_t followers = alone ? followers_of(engine, *drawers[0], samplers[0], step_seconds) : 0;
+      try {
+        engine.step(rows, samplers, followers);
+      } catch (const Error& error) {
+        if (error.code() != QUERN_CANCELLED || !engine.cancel_requested()) throw;
+        continue;  // to the answers' end, above
+      }
+      if (const double now = seconds_since(before) / (followers + 1); alone && (step_seconds == 0 || now < step_seconds)) step_seconds = now;
     }
     const double spent = seconds_since(before);
     const bool prefill = rows.size() > drawers.size() ||

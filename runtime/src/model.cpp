@@ -254,7 +254,7 @@ void Model::fill_arenas(const Program& program, const gguf::File& file, const st
 std::unique_ptr<Program> Model::place_step(const gguf::File& file, std::vector<WantedWeight>& wanted) {
   const Fallback fallback = runtime_->settings().fallback;
   const auto make = [&] {
-    auto program = std::make_unique<Program>(step_->graph, devices_, fallback, "", assignment_);
+    auto program = std::make_unique<Program>(step_->graph, devices_, fallback, "", assignment_, run_ahead_of(*step_));
     wanted = wanted_weights(*program, *step_, *rope_, file);
     return program;
   };
@@ -330,7 +330,7 @@ void Model::bind_weights(Program& program, const std::vector<models::StepGraph::
 }
 
 std::unique_ptr<Program> Model::make_step_program() const {
-  auto program = std::make_unique<Program>(step_->graph, devices_, runtime_->settings().fallback, "", assignment_);
+  auto program = std::make_unique<Program>(step_->graph, devices_, runtime_->settings().fallback, "", assignment_, run_ahead_of(*step_));
   bind_weights(*program, step_->weights);
   return program;
 }

@@ -4,6 +4,7 @@
 #include "abi_call.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 namespace quern::runtime {
@@ -53,7 +54,8 @@ std::vector<NodeAnswer> ask_support(const loader::Device& device, const graph::G
   return result;
 }
 
-Plan::Plan(std::shared_ptr<loader::Device> device, const graph::Graph& graph, const std::string& force_kernel)
+Plan::Plan(std::shared_ptr<loader::Device> device, const graph::Graph& graph, const std::string& force_kernel, std::uint32_t followers,
+           const std::vector<RunBound>& follower_bounds)
     : device_(std::move(device)), graph_name_(graph.name()) {
   const graph::GraphView view = graph.view_for_plugin();
   const quern_plugin_api& api = device_->api();
@@ -70,7 +72,11 @@ Plan::Plan(std::shared_ptr<loader::Device> device, const graph::Graph& graph, co
 
   try {
     read_kernels();
-    make_instance(graph);
+    bounds_.reserve(graph.symbols().size());
+    for (const RunBound& b : follower_bounds) follower_bounds_.push_back({b.symbol - 1, 0, b.upper});
+    instances_.reserve(std::size_t{followers} + 1);
+    make_instance({});
+    for (std::uint32_t f = 0; f < followers; ++f) make_instance(follower_bounds);
   } catch (...) {  // a constructor that throws has no destructor
     destroy();
     throw;
@@ -93,26 +99,33 @@ void Plan::read_kernels() {
 
 }
 
-void Plan::make_instance(const graph::Graph& graph) {
-  bounds_.reserve(graph.symbols().size());
+void Plan::make_instance(const std::vector<RunBound>& bounds) {
+  std::vector<quern_bound> upper;
+  for (const RunBound& b : bounds) upper.push_back({b.symbol - 1, 0, b.upper});
   AbiError error;
   quern_instance_options instance_options{};
   instance_options.header = header_of<quern_instance_options>(QUERN_TYPE_INSTANCE_OPTIONS);
+  instance_options.bounds = {upper.data(), upper.size(), sizeof(quern_bound)};
   instance_options.queue_kind = QUERN_QUEUE_COMPUTE;
   instance_options.max_in_flight = 1;
-  info_.header = header_of<quern_instance_info>(QUERN_TYPE_INSTANCE_INFO);
-  error.check(device_->api().instance_create(plan_, &instance_options, &instance_, &info_, error.out()),
+  quern_instance_info info{};
+  info.header = header_of<quern_instance_info>(QUERN_TYPE_INSTANCE_INFO);
+  quern_instance* instance = nullptr;
+  error.check(device_->api().instance_create(plan_, &instance_options, &instance, &info, error.out()),
               concat(device_->label(), ": making an instance of '", graph_name_, "'"));
+  instances_.push_back(instance);
+  scratch_bytes_ = std::max(scratch_bytes_, info.scratch_bytes);
+  private_bytes_ += info.private_bytes;
 }
 
 void Plan::destroy() noexcept {
-  if (instance_ != nullptr) device_->api().instance_destroy(instance_, nullptr);
+  for (quern_instance* instance : instances_) device_->api().instance_destroy(instance, nullptr);
   if (plan_ != nullptr) device_->api().plan_destroy(plan_, nullptr);
 }
 
 Plan::~Plan() { destroy(); }
 
-void Plan::prepare(const std::vector<SlotBinding>& bindings, quern_span scratch) {
+void Plan::prepare(std::uint32_t instance, const std::vector<SlotBinding>& bindings, quern_span scratch) {
   std::vector<quern_binding> list(bindings.size());
   for (std::size_t i = 0; i < bindings.size(); ++i) {
     list[i].header = header_of<quern_binding>(QUERN_TYPE_BINDING);
@@ -121,7 +134,7 @@ void Plan::prepare(const std::vector<SlotBinding>& bindings, quern_span scratch)
   }
   quern_prepare_entry entry{};
   entry.header = header_of<quern_prepare_entry>(QUERN_TYPE_PREPARE_ENTRY);
-  entry.instance = instance_;
+  entry.instance = instances_.at(instance);
   entry.bindings = {list.data(), list.size(), sizeof(quern_binding)};
   entry.scratch = scratch;
   const quern_array entries{&entry, 1, sizeof(entry)};
@@ -130,35 +143,52 @@ void Plan::prepare(const std::vector<SlotBinding>& bindings, quern_span scratch)
               concat(device_->label(), ": preparing '", graph_name_, "'"));
 }
 
-void Plan::run(const std::vector<RunBound>& bounds) {
+void Plan::run(const std::vector<RunBound>& bounds, std::uint32_t followers) {
   bounds_.clear();
   for (const RunBound& b : bounds) bounds_.push_back({b.symbol - 1, 0, b.upper});
-  quern_run_status status{};
-  status.header = header_of<quern_run_status>(QUERN_TYPE_RUN_STATUS);
-  status.node = QUERN_NONE;
-  quern_run run{};
-  run.header = header_of<quern_run>(QUERN_TYPE_RUN);
-  run.instance = instance_;
-  run.bounds = {bounds_.data(), bounds_.size(), sizeof(quern_bound)};
-  run.status = &status;
-  const quern_array runs{&run, 1, sizeof(run)};
+  std::array<quern_run_status, most_followers + 1> statuses{};
+  std::array<quern_run, most_followers + 1> runs{};
+  const std::size_t count = std::size_t{followers} + 1;
+  for (std::size_t i = 0; i < count; ++i) {
+    statuses[i].header = header_of<quern_run_status>(QUERN_TYPE_RUN_STATUS);
+    statuses[i].node = QUERN_NONE;
+    std::vector<quern_bound>& upper = i == 0 ? bounds_ : follower_bounds_;
+    runs[i].header = header_of<quern_run>(QUERN_TYPE_RUN);
+    runs[i].instance = instances_.at(i);
+    runs[i].bounds = {upper.data(), upper.size(), sizeof(quern_bound)};
+    runs[i].status = &statuses[i];
+  }
+  const quern_array list{runs.data(), count, sizeof(quern_run)};
   AbiError error;
-  const quern_status submitted = device_->api().submit(device_->handle(), nullptr, &runs, error.out());
-  const quern_status code = submitted != QUERN_OK ? submitted : status.code;
-  if (code == QUERN_OK) return;
-  const std::string where = status.node < node_names_.size() ? concat(" at '", node_names_[status.node], "'") : "";
-  error.check(code, concat(device_->label(), ": running '", graph_name_, "'", where));
+  const quern_status submitted = device_->api().submit(device_->handle(), nullptr, &list, error.out());
+  if (submitted != QUERN_OK) error.check(submitted, concat(device_->label(), ": running '", graph_name_, "'"));
+  const auto failed = std::find_if(statuses.begin(), statuses.begin() + count, [](const quern_run_status& s) { return s.code != QUERN_OK; });
+  if (failed == statuses.begin() + count) return;
+  const std::string where = failed->node < node_names_.size() ? concat(" at '", node_names_[failed->node], "'") : "";
+  error.check(failed->code, concat(device_->label(), ": running '", graph_name_, "'", where));
 }
 
 void Plan::cancel() noexcept {
-  if (device_->api().run_cancel != nullptr) device_->api().run_cancel(instance_, nullptr);
+  if (device_->api().run_cancel == nullptr) return;
+  for (quern_instance* instance : instances_) device_->api().run_cancel(instance, nullptr);
 }
 
 quern_counters Plan::counters() const {
-  quern_counters out{};
-  out.header = header_of<quern_counters>(QUERN_TYPE_COUNTERS);
-  if (device_->api().counters != nullptr) device_->api().counters(instance_, &out, nullptr);
-  return out;
+  quern_counters all{};
+  all.header = header_of<quern_counters>(QUERN_TYPE_COUNTERS);
+  if (device_->api().counters == nullptr) return all;
+  for (quern_instance* instance : instances_) {
+    quern_counters one{};
+    one.header = all.header;
+    if (device_->api().counters(instance, &one, nullptr) != QUERN_OK) continue;
+    all.runs += one.runs;
+    all.device_allocations += one.device_allocations;
+    all.host_allocations += one.host_allocations;
+    all.compiles += one.compiles;
+    all.rerecords += one.rerecords;
+    all.host_copies += one.host_copies;
+  }
+  return all;
 }
 
 }  // namespace quern::runtime

@@ -1,4 +1,6 @@
-// A compiled graph on one device: RAII over the plan, its one instance, and the statuses of its calls.
+// A compiled graph on one device: RAII over the plan, its instances, and the statuses of its calls.
+//
+// The first instance serves all runs. Others, the followers, are for runs that one submit starts behind it (run_ahead.hpp).
 #pragma once
 
 #include "memory.hpp"
@@ -40,37 +42,44 @@ struct RunBound {
 
 class Plan {
  public:
+  static constexpr std::uint32_t most_followers = 3;
+
   /// Compiles. Throws Error with the plugin's code and text.
-  Plan(std::shared_ptr<loader::Device> device, const graph::Graph& graph, const std::string& force_kernel);
+  Plan(std::shared_ptr<loader::Device> device, const graph::Graph& graph, const std::string& force_kernel, std::uint32_t followers = 0,
+       const std::vector<RunBound>& follower_bounds = {});
   ~Plan();
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
 
-  std::uint64_t scratch_bytes() const noexcept { return info_.scratch_bytes; }
-  std::uint64_t private_bytes() const noexcept { return info_.private_bytes; }
+  /// That all its instances can share, as their runs come one after another.
+  std::uint64_t scratch_bytes() const noexcept { return scratch_bytes_; }
+  /// Of all instances.
+  std::uint64_t private_bytes() const noexcept { return private_bytes_; }
+  std::uint32_t followers() const noexcept { return static_cast<std::uint32_t>(instances_.size()) - 1; }
   const std::vector<KernelUse>& kernels() const noexcept { return kernels_; }
 
-  /// Binds every slot; once, before the first run.
-  void prepare(const std::vector<SlotBinding>& bindings, quern_span scratch);
-  /// Runs to the end. Throws Error(QUERN_CANCELLED) after cancel(). Allocates nothing.
-  void run(const std::vector<RunBound>& bounds);
+  /// Binds every slot of an instance, 0 the first; once, before the first run.
+  void prepare(std::uint32_t instance, const std::vector<SlotBinding>& bindings, quern_span scratch);
+  /// Runs to the end, and so many followers behind it, in one submit. Throws Error(QUERN_CANCELLED) after cancel(). Allocates nothing.
+  void run(const std::vector<RunBound>& bounds, std::uint32_t followers = 0);
   /// From any thread.
   void cancel() noexcept;
+  /// Of all instances.
   quern_counters counters() const;
 
  private:
   void read_kernels();
-  void make_instance(const graph::Graph& graph);
+  void make_instance(const std::vector<RunBound>& bounds);
   void destroy() noexcept;
 
   std::shared_ptr<loader::Device> device_;
   std::string graph_name_;
   std::vector<std::string> node_names_;
   quern_plan* plan_ = nullptr;
-  quern_instance* instance_ = nullptr;
-  quern_instance_info info_{};
+  std::vector<quern_instance*> instances_;
+  std::uint64_t scratch_bytes_ = 0, private_bytes_ = 0;
   std::vector<KernelUse> kernels_;
-  std::vector<quern_bound> bounds_;  // reused by every run
+  std::vector<quern_bound> bounds_, follower_bounds_;  // reused by every run
 };
 
 }  // namespace quern::runtime

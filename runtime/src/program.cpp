@@ -23,8 +23,8 @@ std::uint64_t bytes_per_row(const graph::Value& value) {
 }  // namespace
 
 Program::Program(graph::Graph graph, std::vector<std::shared_ptr<MemoryBudget>> devices, Fallback fallback,
-                 const std::string& force_kernel, const Assignment& assignment)
-    : graph_(std::move(graph)), devices_(std::move(devices)) {
+                 const std::string& force_kernel, const Assignment& assignment, RunAhead ahead)
+    : graph_(std::move(graph)), devices_(std::move(devices)), ahead_(std::move(ahead)) {
   std::vector<std::shared_ptr<loader::Device>> list;
   for (const auto& budget : devices_) list.push_back(budget->device());
   const Placement placement = place(graph_, list, fallback, assignment);
@@ -35,7 +35,9 @@ Program::Program(graph::Graph graph, std::vector<std::shared_ptr<MemoryBudget>> 
     parts_.push_back(std::move(part));
   }
   plan_weights();
-  for (Part& part : parts_) part.plan = std::make_unique<Plan>(list[part.device], part.graph, force_kernel);
+  if (parts_.size() != 1 || devices_[parts_[0].device]->host_memory()) ahead_ = {};
+  for (Part& part : parts_)
+    part.plan = std::make_unique<Plan>(list[part.device], part.graph, force_kernel, ahead_.followers, ahead_.bounds);
   find_transfers(placement);
 }
 
@@ -166,6 +168,7 @@ ProgramNeeds Program::needs(std::uint32_t device) const {
     if (part.device != device) continue;
     needs.scratch = std::max(needs.scratch, part.plan->scratch_bytes());
     needs.plans += part.plan->private_bytes();
+    needs.io += ahead_.followers * ahead_.own.size() * follower_stride();
     for (std::uint32_t id = 0; id < part.whole.size(); ++id) {
       const graph::Value& value = part.graph.value(id);
       if (value.alias_of != graph::no_value || value.kind == QUERN_VALUE_INTERNAL || value.kind == QUERN_VALUE_CONSTANT) continue;
@@ -216,7 +219,8 @@ void Program::prepare() {
       if (value.alias_of != graph::no_value || value.kind == QUERN_VALUE_INTERNAL) continue;
       bindings.push_back({id, span_of(part.whole[id], part.device)});
     }
-    part.plan->prepare(bindings, scratch_spans[part.device]);
+    part.plan->prepare(0, bindings, scratch_spans[part.device]);
+    prepare_followers(std::move(bindings), scratch_spans[part.device]);
   }
   std::uint64_t largest = 0;
   for (const Transfer& t : transfers_) {
@@ -224,6 +228,42 @@ void Program::prepare() {
     largest = std::max(largest, graph::byte_size(value.dtype, value.shape));
   }
   staging_.resize(largest);
+}
+
+/// From one of a follower's own values to the next, each of which has some bytes for its one row.
+std::uint64_t Program::follower_stride() const {
+  return ahead_.followers == 0 ? 0 : std::max<std::uint64_t>(256, devices_[parts_[0].device]->device()->info().memory_alignment);
+}
+
+std::uint64_t Program::follower_offset(graph::ValueId value) const {
+  const auto at = std::ranges::find(ahead_.own, value);
+  assert(at != ahead_.own.end());
+  return static_cast<std::uint64_t>(at - ahead_.own.begin()) * follower_stride();
+}
+
+/// What followers do not have for themselves they share with the first instance: `bindings`.
+void Program::prepare_followers(std::vector<SlotBinding> bindings, quern_span scratch) {
+  if (ahead_.followers == 0) return;
+  Part& part = parts_[0];
+  const auto binding_of = [&](graph::ValueId whole) -> quern_span& {
+    return std::ranges::find_if(bindings, [&](const SlotBinding& b) { return part.whole[b.value] == whole; })->span;
+  };
+  for (std::uint32_t f = 0; f < ahead_.followers; ++f) {
+    const std::uint64_t bytes = ahead_.own.size() * follower_stride();
+    Memory& memory = follower_memory_.emplace_back(devices_[part.device]->allocate(bytes, QUERN_USAGE_STAGING, "what a step ahead has for itself"));
+    io_bytes_ += bytes;
+    binding_of(ahead_.token) = binding_of(ahead_.drawn);  // of the run before
+    for (const graph::ValueId value : ahead_.own) binding_of(value) = memory.span(follower_offset(value), follower_stride());
+    part.plan->prepare(f + 1, bindings, scratch);
+  }
+}
+
+void Program::write_follower(std::uint32_t follower, graph::ValueId value, std::span<const std::byte> bytes) {
+  follower_memory_.at(follower).write(follower_offset(value), bytes);
+}
+
+void Program::read_follower(std::uint32_t follower, graph::ValueId value, std::span<std::byte> bytes) const {
+  follower_memory_.at(follower).read(follower_offset(value), bytes);
 }
 
 void Program::write(graph::ValueId value, std::uint64_t offset, std::span<const std::byte> bytes) {
@@ -278,14 +318,15 @@ void Program::copy(const Transfer& t, std::uint64_t bytes) {
     trace_->add(concat("copy '", graph_.value(t.value).name, "' from ", devices_[t.from]->device()->label()), t.to + 1, start, {{"bytes", bytes}});
 }
 
-void Program::run_recorded(Part& part, const std::vector<RunBound>& bounds) {
+void Program::run_recorded(Part& part, const std::vector<RunBound>& bounds, std::uint32_t followers) {
   const double start = trace_->now();
   const quern_counters before = part.plan->counters();
-  part.plan->run(bounds);
+  part.plan->run(bounds, followers);
   const quern_counters after = part.plan->counters();
   trace_->add(concat("run '", graph_.name(), "'"), part.device + 1, start,
               {{"nodes", part.nodes},
-               {"submits", after.runs - before.runs},
+               {"submits", 1},
+               {"runs", after.runs - before.runs},
                {"recorded_anew", after.rerecords - before.rerecords},
                {"device_allocations", after.device_allocations - before.device_allocations},
                {"host_allocations", after.host_allocations - before.host_allocations},
@@ -293,12 +334,12 @@ void Program::run_recorded(Part& part, const std::vector<RunBound>& bounds) {
                {"bytes_between_host_and_device", after.host_copies - before.host_copies}});
 }
 
-void Program::run(const std::vector<RunBound>& bounds) {
+void Program::run(const std::vector<RunBound>& bounds, std::uint32_t followers) {
   for (Part& part : parts_) {
     if (cancelled_) throw Error(QUERN_CANCELLED, "cancelled");
     for (const std::size_t index : part.copies_in) copy(transfers_[index], bound_bytes(transfers_[index].value, bounds));
-    if (trace_ == nullptr) part.plan->run(bounds);
-    else run_recorded(part, bounds);
+    if (trace_ == nullptr) part.plan->run(bounds, followers);
+    else run_recorded(part, bounds, followers);
   }
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "placement.hpp"
+#include "run_ahead.hpp"
 #include "trace.hpp"
 #include "weight_set.hpp"
 
@@ -51,9 +52,10 @@ struct ProgramNeeds {
 
 class Program {
  public:
-  /// Places, plans the weights of each device, and compiles. `devices` in order of preference.
+  /// Places, plans the weights of each device, and compiles. `devices` in order of preference. Runs can have followers where one device that
+  /// is not the host's processors computes all of the graph.
   Program(graph::Graph graph, std::vector<std::shared_ptr<MemoryBudget>> devices, Fallback fallback,
-          const std::string& force_kernel, const Assignment& assignment = {});
+          const std::string& force_kernel, const Assignment& assignment = {}, RunAhead ahead = {});
 
   const graph::Graph& graph() const noexcept { return graph_; }
   /// Devices (indices) whose parts read a value: where a constant has to be.
@@ -81,7 +83,13 @@ class Program {
   /// Host address of a value, or null if no host-memory device holds it.
   std::byte* host(graph::ValueId value) const;
 
-  void run(const std::vector<RunBound>& bounds);
+  /// How many runs may follow one without the host.
+  std::uint32_t followers() const noexcept { return ahead_.followers; }
+  /// As write and read, of what a follower (from 0) has for itself.
+  void write_follower(std::uint32_t follower, graph::ValueId value, std::span<const std::byte> bytes);
+  void read_follower(std::uint32_t follower, graph::ValueId value, std::span<std::byte> bytes) const;
+
+  void run(const std::vector<RunBound>& bounds, std::uint32_t followers = 0);
   /// From any thread: ends the run in flight, and those to come until clear_cancel().
   void cancel() noexcept;
   void clear_cancel() noexcept { cancelled_ = false; }
@@ -117,7 +125,10 @@ class Program {
 
   graph::ValueId root(graph::ValueId value) const;
   void copy(const Transfer& transfer, std::uint64_t bytes);
-  void run_recorded(Part& part, const std::vector<RunBound>& bounds);
+  void run_recorded(Part& part, const std::vector<RunBound>& bounds, std::uint32_t followers);
+  std::uint64_t follower_stride() const;
+  std::uint64_t follower_offset(graph::ValueId value) const;
+  void prepare_followers(std::vector<SlotBinding> bindings, quern_span scratch);
   std::uint64_t bound_bytes(graph::ValueId value, const std::vector<RunBound>& bounds) const;
   void plan_weights();
   void find_transfers(const Placement& placement);
@@ -133,6 +144,8 @@ class Program {
   std::map<Place, quern_span> spans_;
   std::map<Place, Memory*> owners_;      // for read and write of what this program owns
   std::vector<std::unique_ptr<Memory>> memory_;
+  RunAhead ahead_;
+  std::vector<Memory> follower_memory_;  // of each, its own values one behind the other
   std::vector<std::byte> staging_;
   Trace* trace_ = nullptr;
   std::atomic<bool> cancelled_{false};

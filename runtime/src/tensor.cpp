@@ -224,7 +224,7 @@ OpResult run_op(const OpRun& run) {
   }
   const Memory scratch = budget->allocate(plan.scratch_bytes(), QUERN_USAGE_SCRATCH, "scratch of an op");
   const Memory kept = budget->reserve(plan.private_bytes(), "what a plan keeps for itself");
-  plan.prepare(bindings, scratch.span());
+  plan.prepare(0, bindings, scratch.span());
   plan.run({});
   for (const KernelUse& kernel : plan.kernels()) result.kernels += concat(result.kernels.empty() ? "" : ", ", kernel.name);
   return result;

@@ -4,6 +4,7 @@
 #include "error.hpp"
 
 #include <cstdio>
+#include <cstring>
 
 namespace quern::cuda {
 
@@ -65,9 +66,10 @@ Gpu::Gpu(std::shared_ptr<const Driver> driver, const CardFacts& facts, const Ker
     mailbox_ = std::make_unique<Mailbox>(driver_);
     shadows_ = std::make_unique<Shadows>(*this);
     void* faults = nullptr;
-    driver_->check(driver_->cuMemHostAlloc(&faults, 64, constant::host_mapped), "taking host memory that the GPU can write");
+    constexpr std::size_t bytes = sdk::most_runs_under_way * faults_bytes;
+    driver_->check(driver_->cuMemHostAlloc(&faults, bytes, constant::host_mapped), "taking host memory that the GPU can write");
+    std::memset(faults, 0, bytes);
     faults_ = static_cast<volatile std::uint32_t*>(faults);
-    clear_faults();
     driver_->check(driver_->cuMemHostGetDevicePointer_v2(&faults_device_, faults, 0), "mapping host memory");
   } catch (...) {
     close();
@@ -156,17 +158,17 @@ void Gpu::trim(std::uint32_t level) noexcept {
   if (pool_ != nullptr) pool_->trim();
 }
 
-void Gpu::synchronize(const char* what) { driver_->check(driver_->cuStreamSynchronize(stream_), what); }
-
-std::uint64_t Gpu::take_faults() noexcept {
-  const std::uint64_t bits = (faults_[0] != 0 ? QUERN_FAULT_INDEX_RANGE : 0) | (faults_[1] != 0 ? QUERN_FAULT_NON_FINITE : 0);
-  clear_faults();
-  return bits;
+void Gpu::synchronize(const char* what) {
+  driver_->check(driver_->cuStreamSynchronize(stream_), what);
+  reached_ = marked_;
 }
 
-void Gpu::clear_faults() noexcept {
-  faults_[0] = 0;
-  faults_[1] = 0;
+std::uint64_t Gpu::take_faults(std::uint32_t slot) noexcept {
+  volatile std::uint32_t* const words = faults_ + slot * (faults_bytes / sizeof *faults_);
+  const std::uint64_t bits = (words[0] != 0 ? QUERN_FAULT_INDEX_RANGE : 0) | (words[1] != 0 ? QUERN_FAULT_NON_FINITE : 0);
+  words[0] = 0;
+  words[1] = 0;
+  return bits;
 }
 
 }  // namespace quern::cuda

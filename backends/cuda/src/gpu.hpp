@@ -82,13 +82,21 @@ class Gpu {
 
   /// Waits for the stream. Throws Failure for what went wrong on the device.
   void synchronize(const char* what);
+  /// The point of the stream behind all that was enqueued, for reach().
+  std::uint64_t mark() noexcept { return ++marked_; }
+  /// Waits for that point, unless somebody waited for it or a later one.
+  void reach(std::uint64_t point, const char* what) {
+    if (reached_ < point) synchronize(what);
+  }
 
-  /// Set by kernels; host memory that the device can write: one word a kind of fault.
-  Address faults_address() const noexcept { return faults_device_; }
-  std::uint64_t take_faults() noexcept;
+  /// Of the next instance: below sdk::most_runs_under_way, in turn.
+  std::uint32_t next_slot() noexcept { return slots_.fetch_add(1) % sdk::most_runs_under_way; }
+  /// Set by the kernels of runs of that slot; host memory that the device can write: one word a kind of fault.
+  Address faults_address(std::uint32_t slot) const noexcept { return faults_device_ + Address{slot} * faults_bytes; }
+  std::uint64_t take_faults(std::uint32_t slot) noexcept;
 
  private:
-  void clear_faults() noexcept;
+  static constexpr std::uint32_t faults_bytes = 16;  // of a slot
   /// Gives back what was taken, all of it or what a constructor that fails had taken.
   void close() noexcept;
 
@@ -107,6 +115,8 @@ class Gpu {
   volatile std::uint32_t* faults_ = nullptr;
   Address faults_device_ = 0;
   std::atomic<std::uint64_t> used_{0}, limit_{UINT64_MAX}, allocations_{0};
+  std::atomic<std::uint32_t> slots_{0};
+  std::uint64_t marked_ = 0, reached_ = 0;
   std::mutex order_;
 };
 

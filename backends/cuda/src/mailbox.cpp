@@ -19,20 +19,19 @@ Mailbox::~Mailbox() { give_back(); }
 
 void Mailbox::take() {
   constexpr std::size_t head = 16, list = capacity_entries * sizeof(Patch), mirrors = std::size_t{mirror_bytes} * mirror_count;
+  constexpr std::size_t pages = std::size_t{sdk::most_runs_under_way} * page_bytes;
   static_assert(head + list + capacity_bytes == page_bytes);
+  waiting_ = std::make_unique<std::byte[]>(page_bytes);
+  count_ = reinterpret_cast<std::uint32_t*>(waiting_.get());
+  entries_ = reinterpret_cast<Patch*>(waiting_.get() + head);
+  bytes_ = waiting_.get() + head + list;
   void* memory = nullptr;
-  driver_->check(
-      driver_->cuMemHostAlloc(&memory, head + list + capacity_bytes + mirrors, constant::host_mapped),
-      "taking pinned host memory");
+  driver_->check(driver_->cuMemHostAlloc(&memory, pages + mirrors, constant::host_mapped), "taking pinned host memory");
   memory_ = static_cast<std::byte*>(memory);
   Address device = 0;
   driver_->check(driver_->cuMemHostGetDevicePointer_v2(&device, memory, 0), "mapping host memory");
-  count_ = reinterpret_cast<volatile std::uint32_t*>(memory_);
-  *count_ = 0;
-  entries_ = reinterpret_cast<Patch*>(memory_ + head);
-  bytes_ = memory_ + head + list;
-  mirrors_ = bytes_ + capacity_bytes;
-  mirrors_device_ = device + head + list + capacity_bytes;
+  mirrors_ = memory_ + pages;
+  mirrors_device_ = device + pages;
   driver_->check(driver_->cuMemAlloc_v2(&page_, page_bytes), "taking memory for small writes");
   params_ = {page_, page_ + head, page_ + head + list};
   list_.reserve(mirror_count);
@@ -43,14 +42,21 @@ void Mailbox::give_back() noexcept {
   if (page_ != 0) driver_->cuMemFree_v2(page_);
 }
 
-void Mailbox::copy_page(Stream stream, bool small) const {
-  driver_->check(driver_->cuMemcpyHtoDAsync_v2(page_, memory_, small ? small_bytes : page_bytes, stream), "copying small writes");
+void Mailbox::post(std::uint32_t slot) noexcept {
+  const auto used = posted_[slot] = static_cast<std::uint32_t>(bytes_ - waiting_.get()) + used_;
+  std::memcpy(memory_ + std::size_t{slot} * page_bytes, waiting_.get(), used);
+  *count_ = 0;
+  used_ = 0;
 }
 
-void Mailbox::copy_rest(Stream stream) const {
-  const auto used = static_cast<std::uint32_t>(bytes_ - memory_) + used_;
+void Mailbox::copy_page(Stream stream, std::uint32_t slot, bool small) const {
+  driver_->check(driver_->cuMemcpyHtoDAsync_v2(page_, page(slot), small ? small_bytes : page_bytes, stream), "copying small writes");
+}
+
+void Mailbox::copy_rest(Stream stream, std::uint32_t slot) const {
+  const std::uint32_t used = posted_[slot];
   if (used > small_bytes)
-    driver_->check(driver_->cuMemcpyHtoDAsync_v2(page_ + small_bytes, memory_ + small_bytes, used - small_bytes, stream), "copying small writes");
+    driver_->check(driver_->cuMemcpyHtoDAsync_v2(page_ + small_bytes, page(slot) + small_bytes, used - small_bytes, stream), "copying small writes");
 }
 
 bool Mailbox::fits(std::uint64_t bytes) const noexcept {
@@ -83,11 +89,6 @@ void Mailbox::put(Address to, const void* bytes, std::uint32_t count) noexcept {
   entries_[entries] = {to, used_, count};
   used_ += count;
   *count_ = entries + 1;
-}
-
-void Mailbox::clear() noexcept {
-  *count_ = 0;
-  used_ = 0;
 }
 
 Mailbox::Mirror* Mailbox::add_mirror(Address from, std::uint32_t bytes) {

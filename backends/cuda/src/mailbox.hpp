@@ -1,5 +1,6 @@
-// Small writes of the host to device memory: they wait in one page of pinned host memory until the next run copies the page and its
-// first kernel delivers them. (Kernels that read host memory themselves took 240 us for this on an H200, most of it in waiting.)
+// Small writes of the host to device memory: they wait until the next run, whose first kernel delivers them from a copy of a page of pinned host
+// memory. (Kernels that read host memory themselves took 240 us for this on an H200, most of it in waiting.) There is a page for each slot of an
+// instance: a run that is started behind another has its writes while that one's page is still being copied.
 //
 // So a step that changes ten values of a few bytes costs no copy of its own, and a captured graph replays unchanged. Also the other
 // way: small outputs are written to mapped memory by a run's last kernel, and a download of them is a memcpy.
@@ -7,6 +8,8 @@
 
 #include "driver.hpp"
 #include "kernels/params.hpp"
+
+#include "quern/sdk/run_list.hpp"
 
 #include <memory>
 #include <vector>
@@ -25,18 +28,18 @@ class Mailbox {
   Mailbox(const Mailbox&) = delete;
   Mailbox& operator=(const Mailbox&) = delete;
 
-  /// Whether `bytes` more fit. What does not fit after delivery, or is above `largest`, is for a plain copy.
+  /// Whether `bytes` more fit. What does not fit after post(), or is above `largest`, is for a plain copy.
   bool fits(std::uint64_t bytes) const noexcept;
   /// Takes a copy; only after fits().
   void put(Address to, const void* bytes, std::uint32_t count) noexcept;
   bool empty() const noexcept { return *count_ == 0; }
-  /// Everything was delivered: the kernel that did it is done.
-  void clear() noexcept;
+  /// Puts what waits, if only that there is nothing, into the page of a slot that no run has under way; nothing waits then.
+  void post(std::uint32_t slot) noexcept;
   /// Enqueues the copy of the page, before the kernel `deliver` with params(); `small`: of the first small_bytes, as a captured graph
   /// has it. Both stay the same from run to run.
-  void copy_page(Stream stream, bool small) const;
-  /// Before such a graph is launched: enqueues the copy of what it does not copy, where there is any.
-  void copy_rest(Stream stream) const;
+  void copy_page(Stream stream, std::uint32_t slot, bool small) const;
+  /// Before such a graph is launched, behind post(): enqueues the copy of what it does not copy, where there is any.
+  void copy_rest(Stream stream, std::uint32_t slot) const;
   const PatchParams& params() const noexcept { return params_; }
 
   /// Mapped memory for a copy of an output; null when there is no more. Stays valid as long as the mailbox.
@@ -58,17 +61,21 @@ class Mailbox {
   void take();
   void give_back() noexcept;
 
+  const std::byte* page(std::uint32_t slot) const noexcept { return memory_ + std::size_t{slot} * page_bytes; }
+
   std::shared_ptr<const Driver> driver_;
-  std::byte* memory_ = nullptr;
-  DevicePointer page_ = 0;
-  volatile std::uint32_t* count_ = nullptr;
+  std::byte* memory_ = nullptr;  // pinned: a page a slot, then mirrors
+  DevicePointer page_ = 0;       // of the device: one, since runs deliver one after another
+  std::unique_ptr<std::byte[]> waiting_;
+  std::uint32_t* count_ = nullptr;  // in waiting_, as the next two
   Patch* entries_ = nullptr;
   std::byte* bytes_ = nullptr;
+  std::uint32_t posted_[sdk::most_runs_under_way] = {};  // bytes of each page
   std::byte* mirrors_ = nullptr;
   Address mirrors_device_ = 0;
   std::uint32_t used_ = 0;
   PatchParams params_{};
-  static constexpr std::uint32_t mirror_bytes = 4096, mirror_count = 32;
+  static constexpr std::uint32_t mirror_bytes = 4096, mirror_count = 64;
   std::vector<std::unique_ptr<Mirror>> list_;
 };
 

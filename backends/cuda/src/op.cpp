@@ -51,7 +51,14 @@ void Launcher::dense(const DenseParams& p, bool half) {
 }
 
 void Launcher::deliver(bool captured) {
-  if (!dry_) gpu_.mailbox().copy_page(gpu_.stream(), captured);
+  if (!dry_ && !captured) gpu_.mailbox().post(slot_);
+  deliver_page(captured);
+}
+
+void Launcher::deliver_posted() { deliver_page(false); }
+
+void Launcher::deliver_page(bool small) {
+  if (!dry_) gpu_.mailbox().copy_page(gpu_.stream(), slot_, small);
   launch("mailbox", "deliver", {32, 1, 1}, 256, gpu_.mailbox().params());
 }
 

@@ -33,7 +33,8 @@ constexpr std::uint64_t counter_bytes = 1 << 20;
 /// Puts kernels on a stream; or, dry, only finds them, so that a later run finds them at hand.
 class Launcher {
  public:
-  Launcher(Gpu& gpu, bool dry) : gpu_(gpu), dry_(dry) {}
+  /// `slot`: of the instance whose run it launches, for faults and for the host's small writes.
+  Launcher(Gpu& gpu, bool dry, std::uint32_t slot = 0) : gpu_(gpu), dry_(dry), slot_(slot) {}
 
   struct Grid {
     std::int64_t x = 1, y = 1, z = 1;
@@ -51,22 +52,25 @@ class Launcher {
   /// A product of many rows in 16 bits (f16 or bf16): by cuBLASLt, or our own kernel.
   void dense(const DenseParams& params, bool half);
 
-  /// Brings the mailbox's writes to their places. `captured`: in a graph, see Mailbox::copy_page.
+  /// Brings the mailbox's writes to their places. `captured`: in a graph, see Mailbox::copy_page; they are posted before it is launched.
   void deliver(bool captured = false);
+  /// The same of what was posted and not delivered: the graph that would have was not started.
+  void deliver_posted();
   /// Waits for what was launched and reads the predicate, one number. Not while a stream is captured.
   bool is_dead(const Tensor& predicate);
 
   Gpu& gpu() noexcept { return gpu_; }
-  Address faults() const noexcept { return gpu_.faults_address(); }
+  Address faults() const noexcept { return gpu_.faults_address(slot_); }
   int multiprocessors() const noexcept { return gpu_.facts().multiprocessors; }
   int major() const noexcept { return gpu_.facts().major; }
   std::uint32_t launches() const noexcept { return launches_; }
 
  private:
+  void deliver_page(bool small);
   void start(Function function, std::string_view name, Grid grid, unsigned block, const void* params, unsigned shared);
   Gpu& gpu_;
   bool dry_;
-  std::uint32_t launches_ = 0;
+  std::uint32_t slot_, launches_ = 0;
 };
 
 struct Op {

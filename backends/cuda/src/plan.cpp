@@ -112,6 +112,7 @@ class Instance::Context : public StepContext {
 Instance::Instance(const Plan& plan, Gpu& gpu)
     : plan_(plan),
       gpu_(gpu),
+      slot_(gpu.next_slot()),
       bounds_(plan.graph.source.widest()),
       extents_(bounds_),
       places_(plan.graph.values.size()),
@@ -120,6 +121,7 @@ Instance::Instance(const Plan& plan, Gpu& gpu)
 }
 
 Instance::~Instance() {
+  if (plan_.without_graphs == this) plan_.without_graphs = nullptr;
   if (gpu_.driver().cuCtxPushCurrent_v2(gpu_.context()) != constant::success) return;
   drop_captured();
   for (Mailbox::Mirror* mirror : mirrors_) gpu_.mailbox().remove_mirror(mirror);
@@ -149,7 +151,7 @@ void Instance::check_cancel() const {
 }
 
 std::uint32_t Instance::emit(const Schedule& schedule, Emit how, std::uint32_t& step) {
-  Launcher launcher(gpu_, how == Emit::dry);
+  Launcher launcher(gpu_, how == Emit::dry, slot_);
   const Context context(*this, schedule);
   launcher.deliver(how == Emit::captured);
   for (step = 0; step < schedule.steps.size(); ++step) {
@@ -218,7 +220,7 @@ Instance::Places Instance::check_bindings(const sdk::List<quern_binding>& bindin
 void Instance::prepare(Places places) {
   const Graph& graph = plan_.graph;
   drop_captured();
-  more_graphs_ = true;
+  if (plan_.without_graphs == this) plan_.without_graphs = nullptr;
   cancelled_ = false;  // of no run: steps are captured here
   for (Mailbox::Mirror* mirror : mirrors_) gpu_.mailbox().remove_mirror(mirror);
   mirrors_.clear();
@@ -277,7 +279,7 @@ void Instance::capture() {
 
 /// Whether a step of these extents runs as a graph: a model's, all ranged extents equal, 1 to 32, without copies of weights that may be given up.
 bool Instance::takes_graph(const std::vector<std::int64_t>& extents, const Schedule& schedule) const {
-  if (!more_graphs_ || !plan_.capture || plan_.graph.nodes.size() < 16 || extents.empty() || extents.front() < 1 || extents.front() > 32) return false;
+  if (plan_.without_graphs != nullptr || !plan_.capture || plan_.graph.nodes.size() < 16 || extents.empty() || extents.front() < 1 || extents.front() > 32) return false;
   if (extents.front() > 8 && !schedule.dense.empty()) return false;
   for (std::size_t s = 0; s < extents.size(); ++s)
     if (extents[s] != extents.front() || extents[s] < plan_.graph.source.symbols[s].min || extents[s] > bounds_[s] ||
@@ -299,14 +301,15 @@ void Instance::capture_step(const std::vector<std::int64_t>& extents) {
 
 /// One refusal is enough: others would most likely follow, each for some milliseconds.
 void Instance::go_without_graph(const Failure& failure) {
-  if (std::exchange(more_graphs_, false))
+  if (std::exchange(plan_.without_graphs, this) == nullptr)
     gpu_.warn(concat(gpu_.facts().name, ": no graph of a step, its kernels are launched one by one, which is slower: ", failure.text));
 }
 
 /// Starts a captured step. Where the driver does not, nothing of it has run, and the graph is gone.
 bool Instance::launch_captured(std::vector<Captured>::iterator captured) {
   const Driver& driver = gpu_.driver();
-  gpu_.mailbox().copy_rest(gpu_.stream());
+  gpu_.mailbox().post(slot_);
+  gpu_.mailbox().copy_rest(gpu_.stream(), slot_);
   try {
     driver.check(driver.cuGraphLaunch(captured->exec, gpu_.stream()), "launching a step");
     return true;
@@ -315,6 +318,7 @@ bool Instance::launch_captured(std::vector<Captured>::iterator captured) {
     go_without_graph(failure);
     driver.cuGraphExecDestroy(captured->exec);
     captured_.erase(captured);
+    Launcher(gpu_, false, slot_).deliver_posted();
     return false;
   }
 }
@@ -365,84 +369,92 @@ void Instance::check_run(const quern_run& run) {
   }
 }
 
-void Instance::count_run(std::uint64_t allocations_before) noexcept {
-  ++counters_.runs;
-  counters_.device_allocations += gpu_.allocations() - allocations_before;
+/// What comes before a run's first kernel: patches, and counts that lie in device memory.
+void Instance::bring_in(const quern_run& run) {
+  const Driver& driver = gpu_.driver();
+  Launcher launcher(gpu_, false, slot_);
+  for (const quern_patch& patch : sdk::List<quern_patch>(run.patches, "patches")) {
+    if (patch.bytes == 0) continue;
+    std::uint64_t done = 0;
+    while (done < patch.bytes) {
+      const std::uint64_t part = std::min<std::uint64_t>(patch.bytes - done, Mailbox::largest);
+      if (!gpu_.mailbox().fits(part)) {
+        launcher.deliver();
+        gpu_.synchronize("delivering patches");
+      }
+      gpu_.mailbox().put(places_[patch.value] + patch.offset + done, static_cast<const char*>(patch.data) + done, static_cast<std::uint32_t>(part));
+      done += part;
+    }
+    counters_.host_copies += patch.bytes;
+  }
+  for (std::size_t s = 0; s < extents_.size(); ++s) {
+    const std::uint32_t extent = plan_.graph.source.symbols[s].extent;
+    if (extent == QUERN_NONE) continue;
+    launcher.deliver();
+    std::int32_t exact = 0;
+    driver.check(driver.cuMemcpyDtoHAsync_v2(&exact, places_[extent], sizeof exact, gpu_.stream()), "reading an extent");
+    gpu_.synchronize("reading an extent");
+    if (exact < 0 || exact > extents_[s]) refuse(concat("symbol ", s, " has the extent ", exact, ", the run's bound is ", extents_[s]), 11);
+    extents_[s] = exact;
+  }
 }
 
-void Instance::run(const quern_run& run, quern_error* error) {
-  const Driver& driver = gpu_.driver();
-  quern_run_status outcome = sdk::made<quern_run_status>();
-  outcome.node = QUERN_NONE;
-  std::uint32_t step = QUERN_NONE;
+/// True: as a graph, which is under way. Else its kernels were launched one by one, the last of them `step`, and have ended.
+bool Instance::launch(std::uint32_t& step) {
+  const Schedule& schedule = plan_.schedule_for(extents_);
+  auto ready = std::ranges::find(captured_, extents_, &Captured::extents);
+  if (ready == captured_.end() && extents_ == uncaptured_ && takes_graph(extents_, schedule)) {
+    capture_step(extents_);
+    ready = std::ranges::find(captured_, extents_, &Captured::extents);
+  }
+  if (plan_.without_graphs == nullptr && ready != captured_.end() && launch_captured(ready)) {
+    point_ = gpu_.mark();
+    return true;
+  }
+  const std::unique_lock kept = gpu_.shadows().keep();  // not given up while this run reads them
+  uncaptured_ = extents_;
+  refresh(extents_, schedule);
+  emit(schedule, Emit::now, step);
+  step = QUERN_NONE;
+  gpu_.synchronize("running a graph");
+  return false;
+}
+
+/// A run that fails before it starts takes nothing along that the host wrote before.
+void Instance::deliver_waiting() noexcept {
+  try {
+    if (!gpu_.mailbox().empty()) Launcher(gpu_, false, slot_).deliver();
+  } catch (const Failure&) {  // of the device: every call to come tells it
+  }
+}
+
+bool Instance::start(const quern_run& run) {
   const std::uint64_t allocations = gpu_.allocations();
-  const Schedule* schedule = nullptr;
+  std::uint32_t step = QUERN_NONE;
+  ++counters_.runs;
   try {
     check_cancel();
-    Launcher launcher(gpu_, false);
-    for (const quern_patch& patch : sdk::List<quern_patch>(run.patches, "patches")) {
-      if (patch.bytes == 0) continue;
-      std::uint64_t done = 0;
-      while (done < patch.bytes) {
-        const std::uint64_t part = std::min<std::uint64_t>(patch.bytes - done, Mailbox::largest);
-        if (!gpu_.mailbox().fits(part)) {
-          launcher.deliver();
-          gpu_.synchronize("delivering patches");
-          gpu_.mailbox().clear();
-        }
-        gpu_.mailbox().put(places_[patch.value] + patch.offset + done,
-                           static_cast<const char*>(patch.data) + done, static_cast<std::uint32_t>(part));
-        done += part;
-      }
-      counters_.host_copies += patch.bytes;
-    }
-    for (std::size_t s = 0; s < extents_.size(); ++s) {  // exact counts in device memory
-      const std::uint32_t extent = plan_.graph.source.symbols[s].extent;
-      if (extent == QUERN_NONE) continue;
-      launcher.deliver();
-      std::int32_t exact = 0;
-      driver.check(driver.cuMemcpyDtoHAsync_v2(&exact, places_[extent], sizeof exact, gpu_.stream()), "reading an extent");
-      gpu_.synchronize("reading an extent");
-      gpu_.mailbox().clear();
-      if (exact < 0 || exact > extents_[s])
-        refuse(concat("symbol ", s, " has the extent ", exact, ", the run's bound is ", extents_[s]), 11);
-      extents_[s] = exact;
-    }
-    schedule = &plan_.schedule_for(extents_);
-    auto ready = std::ranges::find(captured_, extents_, &Captured::extents);
-    if (ready == captured_.end() && extents_ == uncaptured_ && takes_graph(extents_, *schedule)) {
-      capture_step(extents_);
-      ready = std::ranges::find(captured_, extents_, &Captured::extents);
-    }
-    if (ready == captured_.end() || !launch_captured(ready)) {
-      const std::unique_lock kept = gpu_.shadows().keep();  // not given up while this run reads them
-      uncaptured_ = extents_;
-      refresh(extents_, *schedule);
-      emit(*schedule, Emit::now, step);
-      step = QUERN_NONE;
-      gpu_.synchronize("running a graph");
-    }
-    gpu_.synchronize("running a graph");
-    gpu_.mailbox().clear();
+    bring_in(run);
+    const bool under_way = launch(step);
+    counters_.device_allocations += gpu_.allocations() - allocations;
+    return under_way;
+  } catch (Failure& failure) {
+    deliver_waiting();
+    gpu_.driver().cuStreamSynchronize(gpu_.stream());
     forget_written();
-    for (Mailbox::Mirror* mirror : mirrors_) mirror->valid = true;
-    outcome.code = cancelled_ ? QUERN_CANCELLED : QUERN_OK;
-    outcome.faults = gpu_.take_faults();
-  } catch (const Failure& failure) {
-    driver.cuStreamSynchronize(gpu_.stream());
-    gpu_.mailbox().clear();
-    forget_written();
-    outcome.code = failure.code;
-    outcome.rule = failure.rule;
-    if (schedule != nullptr && step < schedule->steps.size()) outcome.node = schedule->steps[step].first_node;
-    if (outcome.node != QUERN_NONE) outcome.op = plan_.graph.nodes[outcome.node].op;
-    if (run.status != nullptr) sdk::write(run.status, outcome);
-    sdk::set_error(error, failure);
-    count_run(allocations);
-    return;
+    counters_.device_allocations += gpu_.allocations() - allocations;
+    const Schedule& schedule = plan_.schedule_for(extents_);
+    if (step < schedule.steps.size()) failure.node = schedule.steps[step].first_node;
+    throw;
   }
-  count_run(allocations);
-  if (run.status != nullptr) sdk::write(run.status, outcome);
+}
+
+void Instance::finish(const quern_run&, quern_run_status& outcome) {
+  forget_written();
+  gpu_.reach(point_, "running a graph");
+  for (Mailbox::Mirror* mirror : mirrors_) mirror->valid = true;
+  outcome.code = cancelled_ ? QUERN_CANCELLED : QUERN_OK;
+  outcome.faults = gpu_.take_faults(slot_);
 }
 
 }  // namespace quern::cuda

@@ -11,6 +11,8 @@
 
 namespace quern::cuda {
 
+class Instance;
+
 struct Plan {
   Graph graph;
   std::deque<Schedule> schedules;  // the general one first
@@ -20,6 +22,8 @@ struct Plan {
   std::vector<bool> written;  // one a value: bound memory that a run may change
   std::uint64_t numerics_key = 0;
   std::uint32_t determinism = QUERN_DETERMINISM_REPEATABLE;  // INVARIANT where a node asks for that
+  /// The instance that the driver refused a graph: none of the plan's makes or starts more, until that one is prepared anew. Under Gpu::order().
+  mutable const Instance* without_graphs = nullptr;
 
   explicit Plan(const quern_graph* host_graph) : graph(host_graph) {}
   /// Makes schedules. Throws Failure(UNSUPPORTED) after filling `refused`.
@@ -53,8 +57,11 @@ class Instance {
   void check_run(const quern_run& run);
   /// A run was submitted: a cancel from now on is for it, though it may wait for another instance's.
   void begin() noexcept { cancelled_ = false; }
-  /// Runs to the end; how it ended goes to the status, and the words of a failure to `error`. Only after check_run.
-  void run(const quern_run& run, quern_error* error);
+  // A run, as sdk/run_list.hpp wants it; only after check_run. One that is a captured graph stays under way.
+  std::uint32_t slot() const noexcept { return slot_; }
+  bool start(const quern_run& run);
+  void finish(const quern_run& run, quern_run_status& outcome);
+  std::uint32_t op_of(std::uint32_t node) const noexcept { return plan_.graph.nodes[node].op; }
   void cancel() noexcept { cancelled_ = true; }
   const quern_counters& counters() const noexcept { return counters_; }
 
@@ -76,10 +83,13 @@ class Instance {
   void go_without_graph(const Failure& failure);
   void drop_captured() noexcept;
   void forget_written() noexcept;
-  void count_run(std::uint64_t allocations_before) noexcept;
+  void bring_in(const quern_run& run);
+  bool launch(std::uint32_t& step);
+  void deliver_waiting() noexcept;
 
   const Plan& plan_;
   Gpu& gpu_;
+  const std::uint32_t slot_;
   std::vector<std::int64_t> bounds_, extents_;
   std::vector<Tensor> tensors_;       // one a value, of this run
   std::vector<Address> places_;       // of bound roots
@@ -88,7 +98,7 @@ class Instance {
   DevicePointer counters_memory_ = 0;
   std::vector<Captured> captured_;
   std::vector<std::int64_t> uncaptured_;  // extents of the last run without a graph
-  bool more_graphs_ = true;               // until the driver refuses one
+  std::uint64_t point_ = 0;               // of the stream, behind the run that is under way
   std::vector<Mailbox::Mirror*> mirrors_;
   bool prepared_ = false;
   std::atomic<bool> cancelled_{false};

@@ -272,7 +272,6 @@ void deliver(Gpu& gpu) {
   Launcher launcher(gpu, false);
   launcher.deliver();
   gpu.synchronize("delivering writes");
-  gpu.mailbox().clear();
 }
 
 quern_status buffer_destroy(quern_buffer* buffer, quern_error* error) {
@@ -592,13 +591,14 @@ quern_status submit(quern_device* device, quern_queue* queue, const quern_array*
     for (const quern_run& run : list) object(run.instance, "instance").instance.begin();
     const std::lock_guard lock(d.gpu.order());
     const Current current(d.gpu.driver(), d.gpu.context());
+    sdk::RunList<Instance> under_way(error);
     for (int pass = 0; pass < 2; ++pass)
       for (const quern_run& run : list) {
         quern_instance& i = object(run.instance, "instance");
         if (&i.owner.device != &d) refuse("the instance belongs to another device");
         if (run.sync != nullptr) require_synchronous(nullptr, run.sync);
         i.instance.check_run(run);
-        if (pass == 1) i.instance.run(run, error);
+        if (pass == 1) under_way.start(i.instance, run);
       }
   });
 }

@@ -85,8 +85,9 @@ Gpu::Gpu(std::shared_ptr<const Api> api, const CardFacts& facts, const GpuOption
     const std::uint64_t largest = facts.max_buffer;
     memory_ = std::make_unique<MemoryPool>(*calls_, device_, facts.memory_type, facts_.mapped, largest);
     shared_ = std::make_unique<MemoryPool>(*calls_, device_, facts.staging_type, true, largest);
-    faults_ = shared_->take(256, UINT64_MAX, "the faults of a device");
-    std::memset(faults_.mapped(), 0, 256);
+    constexpr std::uint64_t faults = sdk::most_runs_under_way * faults_bytes;
+    faults_ = shared_->take(faults, UINT64_MAX, "the faults of a device");
+    std::memset(faults_.mapped(), 0, faults);
     if (!facts_.mapped || !facts_.cached) {
       staging_ = shared_->take(2 * half_bytes, UINT64_MAX, "the staging memory of a device");
       halves_[1].offset = half_bytes;
@@ -307,17 +308,19 @@ std::uint64_t Gpu::start(VkCommandBuffer commands, const std::function<void(VkCo
 
 void Gpu::once(const std::function<void(VkCommandBuffer)>& record) { wait(start(transfer_, record)); }
 
-std::uint64_t Gpu::take_faults() noexcept {
+std::uint64_t Gpu::take_faults(std::uint32_t slot) noexcept {
+  std::byte* const at = faults_.mapped() + slot * faults_bytes;
   std::uint64_t faults = 0;
-  std::memcpy(&faults, faults_.mapped(), sizeof faults);
-  if (faults != 0) std::memset(faults_.mapped(), 0, sizeof faults);
+  std::memcpy(&faults, at, sizeof faults);
+  if (faults != 0) std::memset(at, 0, sizeof faults);
   return faults;
 }
 
-bool Gpu::take_stalled() noexcept {
+bool Gpu::take_stalled(std::uint32_t slot) noexcept {
+  std::byte* const at = faults_.mapped() + slot * faults_bytes + 64;
   std::uint32_t stalled = 0;
-  std::memcpy(&stalled, faults_.mapped() + 64, sizeof stalled);
-  if (stalled != 0) std::memset(faults_.mapped() + 64, 0, sizeof stalled);
+  std::memcpy(&stalled, at, sizeof stalled);
+  if (stalled != 0) std::memset(at, 0, sizeof stalled);
   return stalled != 0;
 }
 

@@ -4,6 +4,8 @@
 #include "memory.hpp"
 #include "pipelines.hpp"
 
+#include "quern/sdk/run_list.hpp"
+
 #include <functional>
 
 namespace quern::vulkan {
@@ -63,16 +65,23 @@ class Gpu {
   /// Records, runs and waits.
   void once(const std::function<void(VkCommandBuffer)>& record);
 
-  /// Words that kernels set, one bit a kind of fault.
-  std::uint64_t faults_address() const noexcept { return faults_.address(); }
-  std::uint64_t take_faults() noexcept;
+  /// Waits for all that was enqueued.
+  void settle() { wait(enqueued_); }
+
+  /// Of the next instance: below sdk::most_runs_under_way, in turn.
+  std::uint32_t next_slot() noexcept { return slots_.fetch_add(1) % sdk::most_runs_under_way; }
+  /// Words that the kernels of runs of a slot set, one bit a kind of fault.
+  std::uint64_t faults_address(std::uint32_t slot) const noexcept { return faults_.address() + slot * faults_bytes; }
+  std::uint64_t take_faults(std::uint32_t slot) noexcept;
   /// Whether steps of one row may become persistent dispatches: where all their workgroups are known to run at once.
   bool persistent() const noexcept { return facts_.persistent_groups != 0 && !options_.forced && (options_.persistent || !facts_.software()); }
   /// A word that such a dispatch sets when a workgroup of it waited in vain.
-  std::uint64_t stalled_address() const noexcept { return faults_.address() + 64; }
-  bool take_stalled() noexcept;
+  std::uint64_t stalled_address(std::uint32_t slot) const noexcept { return faults_address(slot) + 64; }
+  bool take_stalled(std::uint32_t slot) noexcept;
 
  private:
+  static constexpr std::uint64_t faults_bytes = 128;  // of a slot
+
   void close() noexcept;
   void require_alive() const;
   std::uint64_t budget() const;
@@ -101,6 +110,7 @@ class Gpu {
   VkCommandBuffer transfer_ = VK_NULL_HANDLE;
   std::atomic<std::uint64_t> limit_{UINT64_MAX};
   std::atomic<bool> lost_{false};
+  std::atomic<std::uint32_t> slots_{0};
   std::mutex order_;
 };
 

@@ -91,7 +91,7 @@ void Launcher::launch_chain(const Chain& chain) {
   p.control = target_.exchange;
   p.exchange = target_.exchange + control_bytes;
   p.faults = faults();
-  p.stalled = gpu_.stalled_address();
+  p.stalled = gpu_.stalled_address(target_.slot);
   p.count = static_cast<uint>(built.stages.size());
   p.limit = most_looks;
   exchange_bytes_ = std::max(exchange_bytes_, control_bytes + built.words * 8);

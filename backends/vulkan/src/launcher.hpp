@@ -32,6 +32,7 @@ class Launcher {
     std::uint64_t parameters_address = 0, parameters_bytes = 0;
     VkBuffer parameters_buffer = VK_NULL_HANDLE;
     std::uint64_t parameters_offset = 0;
+    std::uint32_t slot = 0;                            // of the instance, for its faults
     bool persistent = false;                           // steps of one row become chains
     std::uint64_t exchange = 0;                        // memory of chains, zero before the first run
     std::uint64_t scratch_begin = 0, scratch_end = 0;  // what nobody reads behind the run
@@ -67,7 +68,7 @@ class Launcher {
   }
 
   const CardFacts& facts() const noexcept { return gpu_.facts(); }
-  std::uint64_t faults() const noexcept { return gpu_.faults_address(); }
+  std::uint64_t faults() const noexcept { return gpu_.faults_address(target_.slot); }
   /// Threads of a workgroup that computes a row of so many elements together.
   std::uint32_t row_threads(std::int64_t elements) const noexcept;
   /// Threads of a workgroup whose invocations work alone, and a grid of such for `count` items; each strides through them.

@@ -63,6 +63,7 @@ Plan::Plan(Device& device, const quern_graph* host_graph, const quern_compile_op
     for (const sdk::ResolvedNode& node : graph.nodes)
       for (const std::uint32_t v : node.outputs) key = (key ^ (v == QUERN_NONE ? 2u : graph.internal(graph.values[v].root) ? 1u : 3u)) * 0x100000001b3ull;
   }
+  counts_on_device = std::ranges::any_of(graph.source.symbols, [](const auto& symbol) { return symbol.extent != QUERN_NONE; });
   for (const sdk::ResolvedNode& node : graph.nodes)
     if (node.invariant) determinism = QUERN_DETERMINISM_INVARIANT;
   if (!fits) throw Failure(QUERN_UNSUPPORTED, concat("force_kernel is '", std::string(forced), "'; this graph has no such kernel here"));
@@ -71,7 +72,7 @@ Plan::Plan(Device& device, const quern_graph* host_graph, const quern_compile_op
 }
 
 Instance::Instance(const Plan& plan, Device& device)
-    : plan_(plan), device_(device), bounds_(plan.graph), counters_(sdk::made<quern_counters>()) {}
+    : plan_(plan), device_(device), slot_(device.next_slot()), bounds_(plan.graph), counters_(sdk::made<quern_counters>()) {}
 
 Instance::~Instance() {
   try {
@@ -154,6 +155,7 @@ void Instance::emit(const Step& step, const std::vector<std::int64_t>& extents, 
 
 Launcher Instance::dry(const std::vector<std::int64_t>& extents) const {
   Launcher::Target nowhere;
+  nowhere.slot = slot_;
   nowhere.persistent = plan_.persistent;
   Launcher launcher(device_, nowhere);
   for (const Step& step : plan_.schedule.steps) emit(step, extents, launcher);
@@ -240,6 +242,7 @@ void Instance::record(Recorded& slot, const std::vector<std::int64_t>& extents) 
   slot.time = {};
   slot.extents.clear();
   Launcher::Target target;
+  target.slot = slot_;
   target.parameters = slot.parameters.mapped();
   target.parameters_address = slot.parameters.address();
   target.parameters_bytes = slot.parameters.bytes();
@@ -315,36 +318,50 @@ void Instance::read_extents() {
   }
 }
 
-void Instance::run(const quern_run& run, quern_run_status& outcome) {
-  HostTime::Run time;
+bool Instance::start(const quern_run& run) {
+  under_way_ = {};
+  HostTime::Run& time = under_way_.time;
   if (cancelled_) throw Failure(QUERN_CANCELLED, "the run was cancelled", 18);
   ++counters_.runs;
-  for (const quern_patch& patch : sdk::List<quern_patch>(run.patches, "patches"))
+  const sdk::List<quern_patch> patches(run.patches, "patches");
+  if (patches.size() != 0 || plan_.counts_on_device) device_.settle();  // the processor writes and reads where runs before may
+  for (const quern_patch& patch : patches)
     if (patch.bytes > 0) device_.write(places_.of[patch.value] + patch.offset, patch.data, patch.bytes);
   counters_.host_copies += bounds_.patch_bytes();
   read_extents();
   Recorded& steps = recorded(bounds_.extents());
+  under_way_.steps = &steps;
   time.was(HostTime::before);
-  std::uint64_t before = 0, last = 0;
-  for (const VkCommandBuffer commands : steps.commands) {
-    const std::uint64_t point = device_.enqueue(commands);
-    time.was(HostTime::submit);
-    if (before != 0) device_.wait(before);  // one part runs while the next waits
-    time.was(HostTime::wait);
-    before = last;
-    last = point;
-    if (cancelled_) break;
+  std::uint64_t before = 0;
+  try {
+    for (const VkCommandBuffer commands : steps.commands) {
+      const std::uint64_t point = device_.enqueue(commands);
+      time.was(HostTime::submit);
+      if (before != 0) device_.wait(before);  // one part runs while the next waits
+      time.was(HostTime::wait);
+      before = under_way_.point;
+      under_way_.point = point;
+      if (cancelled_) break;
+    }
+  } catch (const Failure& failure) {
+    if ((failure.flags & QUERN_ERROR_STICKY) == 0) device_.settle();
+    throw;
   }
-  device_.wait(last);
+  return true;
+}
+
+void Instance::finish(const quern_run&, quern_run_status& outcome) {
+  HostTime::Run& time = under_way_.time;
+  device_.wait(under_way_.point);
   time.was(HostTime::wait);
-  if (device_.take_stalled())
+  if (device_.take_stalled(slot_))
     throw Failure(QUERN_TIMEOUT, concat(device_.facts().name, ": the ", device_.facts().persistent_groups, " workgroups of dispatches that wait for each other did not run at once; QUERN_FORCE_KERNEL=vulkan:",
                                         device_.facts().tier() == Tier::matrices ? "matrices" : "dot", " runs a dispatch a step instead"), 18);
-  outcome.faults = device_.take_faults();
+  outcome.faults = device_.take_faults(slot_);
   outcome.code = cancelled_ ? QUERN_CANCELLED : QUERN_OK;
   if (cancelled_) throw Failure(QUERN_CANCELLED, "the run was cancelled", 18);
   time.was(HostTime::behind);
-  steps.time.add(time);
+  under_way_.steps->time.add(time);
 }
 
 }  // namespace quern::vulkan

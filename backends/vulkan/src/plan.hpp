@@ -37,6 +37,7 @@ class Plan {
   std::uint32_t determinism = QUERN_DETERMINISM_REPEATABLE, launches = 0;
   std::uint64_t numerics_key = 0;
   bool persistent = false;  // steps of one row become persistent dispatches
+  bool counts_on_device = false;  // an extent is a number in device memory
   std::vector<quern_kernel_info> infos;
 };
 
@@ -55,8 +56,11 @@ class Instance {
 
   /// Makes pipelines and records the usual steps.
   void prepare(sdk::BoundPlaces places);
-  /// Runs to the end, after bounds().check_run(). Throws Failure for a run that failed.
-  void run(const quern_run& run, quern_run_status& outcome);
+  // A run, as sdk/run_list.hpp wants it; only after bounds().check_run(). Its last part stays under way.
+  std::uint32_t slot() const noexcept { return slot_; }
+  bool start(const quern_run& run);
+  void finish(const quern_run& run, quern_run_status& outcome);
+  std::uint32_t op_of(std::uint32_t node) const noexcept { return plan_.graph.nodes[node].op; }
   /// A run was submitted: a cancel from now on is for it, though it may wait for another instance's.
   void begin() noexcept { cancelled_ = false; }
   void cancel() noexcept { cancelled_ = true; }
@@ -92,11 +96,17 @@ class Instance {
 
   const Plan& plan_;
   Device& device_;
+  const std::uint32_t slot_;
   sdk::InstanceBounds bounds_;
   sdk::BoundPlaces places_;
   std::deque<Recorded> recorded_;
   Memory exchange_;  // of chains
   std::uint64_t clock_ = 0;
+  struct UnderWay {
+    Recorded* steps = nullptr;
+    std::uint64_t point = 0;  // of its last part
+    HostTime::Run time;
+  } under_way_;
   bool prepared_ = false;
   std::atomic<bool> cancelled_{false};
   quern_counters counters_;

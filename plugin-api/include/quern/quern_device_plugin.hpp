@@ -6,6 +6,7 @@
 //   scratch.hpp      where internal values lie
 //   bindings.hpp     what an instance binds and a run may ask
 //   handles.hpp      what the handles are, and what the plugin gives
+//   run_list.hpp     the runs of one submit
 //   synchronous.hpp  the C functions; included by itself, behind the handles
 //
 // It is convenience, not ABI, as quern_plugin.hpp is.

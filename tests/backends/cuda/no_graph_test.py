@@ -17,8 +17,9 @@ import unittest
 LIBRARY, MODEL, PLUGINS, DRIVER, PYTHON = sys.argv[1:6]
 CAPTURING = ("cuStreamBeginCapture_v2", "captured", "cuStreamEndCapture", "cuGraphInstantiateWithFlags")
 OUT_OF_MEMORY, NOT_SUPPORTED, CAPTURE_UNSUPPORTED, LAUNCH_FAILED = 2, 801, 900, 719
-# A session for 16 sequences: graphs of 1 to 8 and of 16 rows are made at once, one of 12 when a second step of 12 rows comes.
-PREPARED = 9
+# A session for 16 sequences: graphs of 1 to 8 and of 16 rows are made at once, and one of one row by each of three followers; one of 12 when a
+# second step of 12 rows comes.
+PREPARED = 12
 ANSWER = """
 import json, sys, quern
 log = []

@@ -12,8 +12,8 @@
 //   Device: order() a mutex that runs and copies hold; offers(); heap_count(), heap(i), limit(i, bytes);
 //     allocate(bytes, usage) -> Memory with address(); write, read, move, fill of (Memory&, offset, ...)
 //   Plan(Device&, const quern_graph*, const quern_compile_options&, refused): graph, infos, numerics_key, determinism, launches
-//   Instance(const Plan&, Device&): bounds(), scratch_bytes(), private_bytes(), ready(), prepare(BoundPlaces), run(run, outcome), cancel(),
-//     counters()
+//   Instance(const Plan&, Device&): bounds(), scratch_bytes(), private_bytes(), ready(), prepare(BoundPlaces), cancel(), counters(), and how a
+//     run goes: run_list.hpp
 //
 // Part of the plugin SDK (include quern/quern_device_plugin.hpp); C++17, not part of the ABI.
 #ifndef QUERN_SDK_HANDLES_HPP

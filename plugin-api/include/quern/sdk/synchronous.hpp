@@ -11,6 +11,7 @@
 #define QUERN_SDK_SYNCHRONOUS_HPP
 
 #include "quern/sdk/handles.hpp"
+#include "quern/sdk/run_list.hpp"
 
 namespace quern {
 namespace sdk {
@@ -426,25 +427,14 @@ class Synchronous {
       const List<quern_run> list(object(runs, "list of runs"), "runs");
       for (const quern_run& run : list) instance_of(run.instance, d).instance.begin();
       const std::lock_guard<std::mutex> lock(d.device->order());
+      RunList<typename Backend::Instance> under_way(error);
       for (int pass = 0; pass < 2; ++pass)
         for (const quern_run& run : list) {
           quern_instance& i = instance_of(run.instance, d);
           if (run.sync != nullptr) require_synchronous(nullptr, run.sync);
           if (!i.instance.ready()) throw Failure(QUERN_INVALID_ARGUMENT, "the instance is not prepared", 12);
           i.instance.bounds().check_run(run);
-          if (pass == 0) continue;
-          quern_run_status outcome = made<quern_run_status>();
-          outcome.node = QUERN_NONE;
-          try {
-            i.instance.run(run, outcome);
-          } catch (const Failure& failure) {
-            outcome.code = failure.code;
-            outcome.rule = failure.rule;
-            outcome.node = failure.node;
-            if (failure.node != QUERN_NONE) outcome.op = i.owner.plan.graph.nodes[failure.node].op;
-            set_error(error, failure);
-          }
-          if (run.status != nullptr) write(run.status, outcome);
+          if (pass == 1) under_way.start(i.instance, run);
         }
     });
   }
