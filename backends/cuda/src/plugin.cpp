@@ -97,6 +97,13 @@ void check_architecture(const CardFacts& card) {
     throw Failure(QUERN_UNSUPPORTED, concat("compute capability ", card.major, ".", card.minor, "; this plugin needs 7.5"));
 }
 
+/// What the option `memory` asks for. One without a backend's name goes to all of them, so Vulkan's value counts as unset.
+bool plain_memory(std::string_view value) {
+  if (value != "" && value != "plain" && value != "staged")
+    refuse(concat("memory is '", std::string(value), "'; this plugin has plain (each buffer is taken from the driver), and vulkan has staged"));
+  return value == "plain";
+}
+
 KernelOrigin origin_for(quern_plugin& plugin, const CardFacts& card, bool probe_only = false) {
   KernelOrigin origin;
   origin.major = card.major;
@@ -104,7 +111,7 @@ KernelOrigin origin_for(quern_plugin& plugin, const CardFacts& card, bool probe_
   origin.shared_limit = card.shared_limit;
   origin.force_jit = forced_kernel(host_option(plugin.host, "force_kernel")) == "jit";
   origin.probe_only = probe_only;
-  origin.pool = host_option(plugin.host, "memory") != "plain";
+  origin.pool = !plain_memory(host_option(plugin.host, "memory"));
   origin.library = forced_kernel(host_option(plugin.host, "force_kernel")) != "own";
   origin.cache_directory = std::string(sdk::view(plugin.host.cache_directory));
   return origin;
@@ -116,6 +123,7 @@ quern_status create(const quern_host* host, quern_plugin** out, quern_error* err
     auto plugin = std::make_unique<quern_plugin>();
     plugin->host = sdk::read(host);
     forced_kernel(host_option(plugin->host, "force_kernel"));
+    plain_memory(host_option(plugin->host, "memory"));
     *out = plugin.release();
   });
 }

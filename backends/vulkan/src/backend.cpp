@@ -28,6 +28,13 @@ std::optional<ForcedKernels> forced_kernels(std::string_view value) {
                 "it, and steps of one row in dispatches that wait for each other)"));
 }
 
+/// What the option `memory` asks for. One without a backend's name goes to all of them, so CUDA's value counts as unset.
+bool staged_memory(std::string_view value) {
+  if (value != "" && value != "staged" && value != "plain")
+    refuse(concat("memory is '", std::string(value), "'; this plugin has staged (copies go through staging memory on any device), and cuda has plain"));
+  return value == "staged";
+}
+
 std::uint32_t class_of(const CardFacts& card) {
   switch (card.type) {
     case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU: return QUERN_DEVICE_DISCRETE;
@@ -39,7 +46,8 @@ std::uint32_t class_of(const CardFacts& card) {
 
 }  // namespace
 
-Backend::Backend(const quern_host& host) : host_(host), forced_(forced_kernels(sdk::host_option(host, "force_kernel"))) {}
+Backend::Backend(const quern_host& host)
+    : host_(host), forced_(forced_kernels(sdk::host_option(host, "force_kernel"))), staged_(staged_memory(sdk::host_option(host, "memory"))) {}
 
 std::uint32_t Backend::device_count() {
   const std::lock_guard lock(opening_);
@@ -85,7 +93,7 @@ std::unique_ptr<OpenDevice> Backend::open(std::uint32_t index) {
   GpuOptions options;
   options.cache_directory = std::string(sdk::view(host_.cache_directory));
   options.threads = host_.thread_count;
-  options.staged = sdk::host_option(host_, "memory") == "staged";
+  options.staged = staged_;
   const auto logs = [this](std::uint32_t level) {
     return [this, level](const std::string& text) { host_.log(host_.context, level, sdk::text_of("vulkan"), sdk::text_of(text)); };
   };

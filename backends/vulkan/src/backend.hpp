@@ -30,7 +30,7 @@ class Backend {
   using Plan = vulkan::Plan;
   using Instance = vulkan::Instance;
 
-  /// Refuses a forced kernel that this plugin has not.
+  /// Refuses a forced kernel that this plugin has not, and an option `memory` that no plugin has.
   explicit Backend(const quern_host& host);
   /// Opens the loader at first use. Throws Failure with what is missing.
   std::uint32_t device_count();
@@ -45,6 +45,7 @@ class Backend {
 
   const quern_host& host_;
   const std::optional<ForcedKernels> forced_;
+  const bool staged_;
   std::mutex opening_;
   std::shared_ptr<const Api> api_;
   std::vector<CardFacts> cards_;

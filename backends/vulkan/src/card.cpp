@@ -229,6 +229,7 @@ CardFacts facts_of(const Api& api, VkPhysicalDevice handle) {
     found = true;
     if (compute_only) break;
   }
+  card.copy_family = transfer_family(list);
   if (!found && card.refusal.empty()) card.refusal = "needs a queue that computes, the device has none";
   if (card.memory == 0 && card.refusal.empty()) card.refusal = "needs memory near the device, the driver offers none";
   if (!card.refusal.empty()) card.refusal_code = QUERN_UNSUPPORTED;
@@ -236,6 +237,13 @@ CardFacts facts_of(const Api& api, VkPhysicalDevice handle) {
 }
 
 }  // namespace
+
+std::optional<std::uint32_t> transfer_family(std::span<const VkQueueFamilyProperties> families) {
+  constexpr VkQueueFlags taken = VK_QUEUE_TRANSFER_BIT | VK_QUEUE_SPARSE_BINDING_BIT | VK_QUEUE_PROTECTED_BIT;
+  for (std::uint32_t f = 0; f < families.size(); ++f)
+    if ((families[f].queueFlags & VK_QUEUE_TRANSFER_BIT) != 0 && (families[f].queueFlags & ~taken) == 0) return f;
+  return std::nullopt;
+}
 
 std::vector<CardFacts> list_cards(const Api& api) {
   std::uint32_t count = 0;

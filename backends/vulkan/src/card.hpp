@@ -4,6 +4,9 @@
 #include "api.hpp"
 #include "kernels.hpp"
 
+#include <optional>
+#include <span>
+
 namespace quern::vulkan {
 
 /// Bits of quirks.def.
@@ -43,6 +46,7 @@ struct CardFacts {
   std::uint64_t max_allocation = 0, memory = 0;
   std::uint64_t max_buffer = 0;   // what is tried: allocations beyond max_allocation may succeed, and on NVIDIA's drivers do
   std::uint32_t family = 0;       // of the queue that computes
+  std::optional<std::uint32_t> copy_family;  // of queues that copy and do nothing else
   std::uint32_t memory_type = 0;  // of buffers
   std::uint32_t staging_type = 0; // host memory that the processor caches
   std::uint32_t heap = 0;
@@ -59,6 +63,9 @@ struct CardFacts {
   Tier tier() const noexcept { return !integer_dot ? Tier::baseline : matrices.m == 0 ? Tier::dot : Tier::matrices; }
   bool software() const noexcept { return type == VK_PHYSICAL_DEVICE_TYPE_CPU; }
 };
+
+/// The first family whose queues copy and do nothing else but bind sparse memory: those that have video or optical flow besides may be slow.
+std::optional<std::uint32_t> transfer_family(std::span<const VkQueueFamilyProperties> families);
 
 std::vector<CardFacts> list_cards(const Api& api);
 

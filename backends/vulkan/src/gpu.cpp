@@ -21,12 +21,12 @@ constexpr auto longest_wait = std::chrono::minutes(30);     // then the device c
 Gpu::Gpu(std::shared_ptr<const Api> api, const CardFacts& facts, const GpuOptions& options)
     : api_(std::move(api)), facts_(facts), options_(options) {
   if (options.staged) facts_.mapped = facts_.cached = false;
+  const std::uint32_t copy_family = facts_.mapped ? facts.family : facts.copy_family.value_or(facts.family);
+  std::vector<std::uint32_t> families = {facts.family};
+  if (copy_family != facts.family) families.push_back(copy_family);
   const float priority = 1.0f;
-  VkDeviceQueueCreateInfo queue{};
-  queue.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
-  queue.queueFamilyIndex = facts.family;
-  queue.queueCount = 1;
-  queue.pQueuePriorities = &priority;
+  std::vector<VkDeviceQueueCreateInfo> queues;
+  for (const std::uint32_t family : families) queues.push_back({VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, nullptr, 0, family, 1, &priority});
   VkPhysicalDeviceVulkan12Features v12{};
   v12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
   v12.bufferDeviceAddress = v12.timelineSemaphore = v12.storageBuffer8BitAccess = VK_TRUE;
@@ -61,39 +61,32 @@ Gpu::Gpu(std::shared_ptr<const Api> api, const CardFacts& facts, const GpuOption
   VkDeviceCreateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
   info.pNext = &features;
-  info.queueCreateInfoCount = 1;
-  info.pQueueCreateInfos = &queue;
+  info.queueCreateInfoCount = static_cast<std::uint32_t>(queues.size());
+  info.pQueueCreateInfos = queues.data();
   info.enabledExtensionCount = static_cast<std::uint32_t>(extensions.size());
   info.ppEnabledExtensionNames = extensions.data();
   check(api_->CreateDevice(facts.handle, &info, nullptr, &device_), concat("opening ", facts.name).c_str());
   try {
     calls_ = std::make_unique<Calls>(*api_, device_);
-    calls_->GetDeviceQueue(device_, facts.family, 0, &queue_);
-    VkCommandPoolCreateInfo pool{};
-    pool.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
-    pool.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
-    pool.queueFamilyIndex = facts.family;
-    check(calls_->CreateCommandPool(device_, &pool, nullptr, &pool_), "making a command pool");
-    VkSemaphoreTypeCreateInfo type{};
-    type.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO;
-    type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
-    VkSemaphoreCreateInfo semaphore{};
-    semaphore.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO;
-    semaphore.pNext = &type;
-    check(calls_->CreateSemaphore(device_, &semaphore, nullptr, &timeline_), "making a timeline");
+    open(compute_, facts.family);
+    if (!facts_.mapped) {
+      open(copies_, copy_family);
+      if (options.log)
+        options.log(concat(facts.name, ": copies go through staging memory, by a queue of family ", copy_family, "; family ", facts.family, " computes"));
+    }
     pipelines_ = std::make_unique<Pipelines>(*calls_, device_, facts_, options.cache_directory, options.warn);
     const std::uint64_t largest = facts.max_buffer;
-    memory_ = std::make_unique<MemoryPool>(*calls_, device_, facts.memory_type, facts_.mapped, largest);
-    shared_ = std::make_unique<MemoryPool>(*calls_, device_, facts.staging_type, true, largest);
+    memory_ = std::make_unique<MemoryPool>(*calls_, device_, families, facts.memory_type, facts_.mapped, largest);
+    shared_ = std::make_unique<MemoryPool>(*calls_, device_, families, facts.staging_type, true, largest);
     constexpr std::uint64_t faults = sdk::most_runs_under_way * faults_bytes;
     faults_ = shared_->take(faults, UINT64_MAX, "the faults of a device");
     std::memset(faults_.mapped(), 0, faults);
     if (!facts_.mapped || !facts_.cached) {
       staging_ = shared_->take(2 * half_bytes, UINT64_MAX, "the staging memory of a device");
       halves_[1].offset = half_bytes;
-      for (Half& half : halves_) half.commands = new_commands();
+      for (Half& half : halves_) half.commands = new_commands(copying());
     }
-    transfer_ = new_commands();
+    once_ = new_commands();
   } catch (...) {
     close();
     throw;
@@ -110,10 +103,32 @@ void Gpu::close() noexcept {
   faults_ = {};
   memory_.reset();
   shared_.reset();
-  if (timeline_ != VK_NULL_HANDLE) calls_->DestroySemaphore(device_, timeline_, nullptr);
-  if (pool_ != VK_NULL_HANDLE) calls_->DestroyCommandPool(device_, pool_, nullptr);
+  close(copies_);
+  close(compute_);
   calls_->DestroyDevice(device_, nullptr);
   calls_.reset();
+}
+
+void Gpu::open(Lane& lane, std::uint32_t family) {
+  calls_->GetDeviceQueue(device_, family, 0, &lane.queue);
+  VkCommandPoolCreateInfo pool{};
+  pool.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+  pool.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
+  pool.queueFamilyIndex = family;
+  check(calls_->CreateCommandPool(device_, &pool, nullptr, &lane.pool), "making a command pool");
+  VkSemaphoreTypeCreateInfo type{};
+  type.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO;
+  type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
+  VkSemaphoreCreateInfo semaphore{};
+  semaphore.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO;
+  semaphore.pNext = &type;
+  check(calls_->CreateSemaphore(device_, &semaphore, nullptr, &lane.timeline), "making a timeline");
+}
+
+void Gpu::close(Lane& lane) noexcept {
+  if (lane.timeline != VK_NULL_HANDLE) calls_->DestroySemaphore(device_, lane.timeline, nullptr);
+  if (lane.pool != VK_NULL_HANDLE) calls_->DestroyCommandPool(device_, lane.pool, nullptr);
+  lane = {};
 }
 
 void Gpu::require_alive() const {
@@ -162,29 +177,30 @@ void Gpu::upload(std::uint64_t to, const std::byte* from, std::uint64_t bytes) {
   for (std::uint64_t done = 0, part = 0; done < bytes; done += part) {
     Half& half = halves_[done / half_bytes % 2];
     part = std::min(bytes - done, half_bytes);
-    wait(half.copied);
+    wait(copying(), half.copied);
     std::memcpy(staging_.mapped() + half.offset, from + done, part);
-    half.copied = start(half.commands, [&](VkCommandBuffer commands) {
+    half.copied = start(copying(), half.commands, [&](VkCommandBuffer commands) {
       const VkBufferCopy region{staging_.offset() + half.offset, offset + done, part};
       calls_->CmdCopyBuffer(commands, staging_.buffer(), buffer, 1, &region);
     });
   }
-  for (const Half& half : halves_) wait(half.copied);
+  for (const Half& half : halves_) wait(copying(), half.copied);
 }
 
 void Gpu::download(std::byte* to, std::uint64_t from, std::uint64_t bytes) {
   VkBuffer buffer = VK_NULL_HANDLE;
   std::uint64_t offset = 0;
   memory_->locate(from, buffer, offset);
+  for (const Half& half : halves_) wait(copying(), half.copied);  // of an upload that failed in between
   for (std::uint64_t done = 0; done < bytes + half_bytes; done += half_bytes) {
     Half &half = halves_[done / half_bytes % 2], &before = halves_[(done / half_bytes + 1) % 2];
     if (done < bytes)
-      half.copied = start(half.commands, [&](VkCommandBuffer commands) {
+      half.copied = start(copying(), half.commands, [&](VkCommandBuffer commands) {
         const VkBufferCopy region{offset + done, staging_.offset() + half.offset, std::min(bytes - done, half_bytes)};
         calls_->CmdCopyBuffer(commands, buffer, staging_.buffer(), 1, &region);
       });
     if (done == 0) continue;
-    wait(before.copied);
+    wait(copying(), before.copied);
     std::memcpy(to + done - half_bytes, staging_.mapped() + before.offset, std::min(bytes - (done - half_bytes), half_bytes));
   }
 }
@@ -229,10 +245,12 @@ void Gpu::fill(Memory& to, std::uint64_t offset, std::uint32_t pattern, std::uin
   once([&](VkCommandBuffer commands) { calls_->CmdFillBuffer(commands, to.buffer(), to.offset() + offset, bytes, pattern); });
 }
 
-VkCommandBuffer Gpu::new_commands() {
+VkCommandBuffer Gpu::new_commands() { return new_commands(compute_); }
+
+VkCommandBuffer Gpu::new_commands(const Lane& lane) {
   VkCommandBufferAllocateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
-  info.commandPool = pool_;
+  info.commandPool = lane.pool;
   info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
   info.commandBufferCount = 1;
   VkCommandBuffer commands = VK_NULL_HANDLE;
@@ -241,30 +259,43 @@ VkCommandBuffer Gpu::new_commands() {
 }
 
 void Gpu::free_commands(VkCommandBuffer commands) noexcept {
-  if (commands != VK_NULL_HANDLE) calls_->FreeCommandBuffers(device_, pool_, 1, &commands);
+  if (commands != VK_NULL_HANDLE) calls_->FreeCommandBuffers(device_, compute_.pool, 1, &commands);
 }
 
-std::uint64_t Gpu::enqueue(VkCommandBuffer commands) {
+std::uint64_t Gpu::enqueue(VkCommandBuffer commands) { return enqueue(compute_, commands); }
+
+std::uint64_t Gpu::enqueue(Lane& lane, VkCommandBuffer commands) {
   require_alive();
-  const std::uint64_t point = enqueued_ + 1;
+  const Lane& other = &lane == &compute_ ? copies_ : compute_;
+  const std::uint64_t point = lane.enqueued + 1, before = other.enqueued;
+  const bool waits = before > lane.awaited;  // on the device, so that it sees what the other lane wrote
+  constexpr VkPipelineStageFlags all = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
   VkTimelineSemaphoreSubmitInfo timeline{};
   timeline.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO;
+  timeline.waitSemaphoreValueCount = waits ? 1 : 0;
+  timeline.pWaitSemaphoreValues = &before;
   timeline.signalSemaphoreValueCount = 1;
   timeline.pSignalSemaphoreValues = &point;
   VkSubmitInfo info{};
   info.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
   info.pNext = &timeline;
+  info.waitSemaphoreCount = waits ? 1 : 0;
+  info.pWaitSemaphores = &other.timeline;
+  info.pWaitDstStageMask = &all;
   info.commandBufferCount = 1;
   info.pCommandBuffers = &commands;
   info.signalSemaphoreCount = 1;
-  info.pSignalSemaphores = &timeline_;
-  const VkResult result = calls_->QueueSubmit(queue_, 1, &info, VK_NULL_HANDLE);
+  info.pSignalSemaphores = &lane.timeline;
+  const VkResult result = calls_->QueueSubmit(lane.queue, 1, &info, VK_NULL_HANDLE);
   if (result == VK_ERROR_DEVICE_LOST) lost_ = true;
   check(result, "submitting a command buffer");
-  return enqueued_ = point;
+  lane.awaited = before;
+  return lane.enqueued = point;
 }
 
-void Gpu::wait(std::uint64_t point) {
+void Gpu::wait(std::uint64_t point) { wait(compute_, point); }
+
+void Gpu::wait(const Lane& lane, std::uint64_t point) {
   const auto fail = [&](VkResult result) {
     if (result == VK_ERROR_DEVICE_LOST) lost_ = true;
     check(result, "waiting for the device");
@@ -272,13 +303,13 @@ void Gpu::wait(std::uint64_t point) {
   const auto begin = std::chrono::steady_clock::now();
   std::uint64_t reached = 0;
   while ((facts_.quirks & wait_sleeping) == 0 && std::chrono::steady_clock::now() - begin < polling) {
-    fail(calls_->GetSemaphoreCounterValue(device_, timeline_, &reached));
+    fail(calls_->GetSemaphoreCounterValue(device_, lane.timeline, &reached));
     if (reached >= point) return;
   }
   VkSemaphoreWaitInfo info{};
   info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO;
   info.semaphoreCount = 1;
-  info.pSemaphores = &timeline_;
+  info.pSemaphores = &lane.timeline;
   info.pValues = &point;
   for (;;) {
     const VkResult result = calls_->WaitSemaphores(device_, &info, slice);
@@ -292,21 +323,25 @@ void Gpu::wait(std::uint64_t point) {
   }
 }
 
-std::uint64_t Gpu::start(VkCommandBuffer commands, const std::function<void(VkCommandBuffer)>& record) {
+std::uint64_t Gpu::start(Lane& lane, VkCommandBuffer commands, const std::function<void(VkCommandBuffer)>& record) {
   VkCommandBufferBeginInfo begin{};
   begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
   begin.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
   check(calls_->BeginCommandBuffer(commands, &begin), "recording a copy");
   record(commands);
-  const VkMemoryBarrier copied{VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_SHADER_WRITE_BIT,
-                               VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT | VK_ACCESS_HOST_READ_BIT};
-  calls_->CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
-                             VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &copied, 0, nullptr, 0, nullptr);
+  VkPipelineStageFlags stages = VK_PIPELINE_STAGE_TRANSFER_BIT;
+  VkMemoryBarrier copied{VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, VK_ACCESS_TRANSFER_WRITE_BIT,
+                         VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT | VK_ACCESS_HOST_READ_BIT};
+  if (&lane == &compute_) {  // a queue that only copies may not name the stage of shaders
+    stages |= VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
+    copied.srcAccessMask |= VK_ACCESS_SHADER_WRITE_BIT;
+  }
+  calls_->CmdPipelineBarrier(commands, stages, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &copied, 0, nullptr, 0, nullptr);
   check(calls_->EndCommandBuffer(commands), "recording a copy");
-  return enqueue(commands);
+  return enqueue(lane, commands);
 }
 
-void Gpu::once(const std::function<void(VkCommandBuffer)>& record) { wait(start(transfer_, record)); }
+void Gpu::once(const std::function<void(VkCommandBuffer)>& record) { wait(start(compute_, once_, record)); }
 
 std::uint64_t Gpu::take_faults(std::uint32_t slot) noexcept {
   std::byte* const at = faults_.mapped() + slot * faults_bytes;

@@ -1,4 +1,4 @@
-// One opened device: its queue, memory, pipelines and what waits.
+// One opened device: its queues, memory, pipelines and what waits.
 #pragma once
 
 #include "memory.hpp"
@@ -36,7 +36,7 @@ class Gpu {
   Pipelines& pipelines() noexcept { return *pipelines_; }
   const GpuOptions& options() const noexcept { return options_; }
   std::uint32_t threads() const noexcept { return options_.threads; }
-  /// Runs, copies and all that records hold it: one queue, one command pool.
+  /// Runs, copies and all that records hold it: queues and command pools are for one thread at a time.
   std::mutex& order() noexcept { return order_; }
 
   // Memory.
@@ -56,7 +56,7 @@ class Gpu {
   void move(Memory& to, std::uint64_t to_offset, const Memory& from, std::uint64_t from_offset, std::uint64_t bytes);
   void fill(Memory& to, std::uint64_t offset, std::uint32_t pattern, std::uint64_t bytes);
 
-  // Command buffers.
+  // Command buffers of the queue that computes.
   VkCommandBuffer new_commands();
   void free_commands(VkCommandBuffer commands) noexcept;
   /// Enqueues; returns the point of the timeline that its end reaches.
@@ -66,7 +66,7 @@ class Gpu {
   void once(const std::function<void(VkCommandBuffer)>& record);
 
   /// Waits for all that was enqueued.
-  void settle() { wait(enqueued_); }
+  void settle() { wait(compute_.enqueued); }
 
   /// Of the next instance: below sdk::most_runs_under_way, in turn.
   std::uint32_t next_slot() noexcept { return slots_.fetch_add(1) % sdk::most_runs_under_way; }
@@ -85,8 +85,24 @@ class Gpu {
   void close() noexcept;
   void require_alive() const;
   std::uint64_t budget() const;
+
+  /// A queue, what its command buffers are made from, and the timeline that its submits raise. Two lanes may have the same queue.
+  struct Lane {
+    VkQueue queue = VK_NULL_HANDLE;
+    VkCommandPool pool = VK_NULL_HANDLE;
+    VkSemaphore timeline = VK_NULL_HANDLE;
+    std::uint64_t enqueued = 0;  // the point of its last submit
+    std::uint64_t awaited = 0;   // the last point of the other lane that a submit of this one waited for
+  };
+  void open(Lane& lane, std::uint32_t family);
+  void close(Lane& lane) noexcept;
+  VkCommandBuffer new_commands(const Lane& lane);
+  std::uint64_t enqueue(Lane& lane, VkCommandBuffer commands);
+  void wait(const Lane& lane, std::uint64_t point);
   /// Records and enqueues; returns the point.
-  std::uint64_t start(VkCommandBuffer commands, const std::function<void(VkCommandBuffer)>& record);
+  std::uint64_t start(Lane& lane, VkCommandBuffer commands, const std::function<void(VkCommandBuffer)>& record);
+  /// Of uploads and downloads.
+  Lane& copying() noexcept { return copies_.queue != VK_NULL_HANDLE ? copies_ : compute_; }
   void upload(std::uint64_t to, const std::byte* from, std::uint64_t bytes);
   void download(std::byte* to, std::uint64_t from, std::uint64_t bytes);
 
@@ -95,19 +111,16 @@ class Gpu {
   GpuOptions options_;
   VkDevice device_ = VK_NULL_HANDLE;
   std::unique_ptr<Calls> calls_;
-  VkQueue queue_ = VK_NULL_HANDLE;
-  VkCommandPool pool_ = VK_NULL_HANDLE;
-  VkSemaphore timeline_ = VK_NULL_HANDLE;
-  std::uint64_t enqueued_ = 0;
+  Lane compute_, copies_;  // no copies_ where the processor writes device memory itself
   std::unique_ptr<Pipelines> pipelines_;
   std::unique_ptr<MemoryPool> memory_, shared_;
   struct Half {  // of the staging memory: the processor fills or reads one while the device copies the other
-    std::uint64_t offset = 0, copied = 0;  // in it; the point of its last copy
+    std::uint64_t offset = 0, copied = 0;  // in it; the point of its last copy, of copying()
     VkCommandBuffer commands = VK_NULL_HANDLE;
   };
   Memory staging_, faults_;
   Half halves_[2];
-  VkCommandBuffer transfer_ = VK_NULL_HANDLE;
+  VkCommandBuffer once_ = VK_NULL_HANDLE;
   std::atomic<std::uint64_t> limit_{UINT64_MAX};
   std::atomic<bool> lost_{false};
   std::atomic<std::uint32_t> slots_{0};

@@ -91,6 +91,11 @@ std::uint64_t MemoryPool::add_block(std::uint64_t bytes, bool shared, const char
   info.size = bytes;
   info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT |
                VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
+  if (families_.size() > 1) {  // no family ever hands a buffer over
+    info.sharingMode = VK_SHARING_MODE_CONCURRENT;
+    info.queueFamilyIndexCount = static_cast<std::uint32_t>(families_.size());
+    info.pQueueFamilyIndices = families_.data();
+  }
   check(calls_.CreateBuffer(device_, &info, nullptr, &block.buffer), what);
   try {
     VkMemoryRequirements needs{};

@@ -43,8 +43,9 @@ class Memory {
 
 class MemoryPool {
  public:
-  MemoryPool(const Calls& calls, VkDevice device, std::uint32_t type, bool mapped, std::uint64_t largest)
-      : calls_(calls), device_(device), type_(type), mapped_(mapped), largest_(largest) {}
+  /// `families`: of the queues that use it.
+  MemoryPool(const Calls& calls, VkDevice device, std::vector<std::uint32_t> families, std::uint32_t type, bool mapped, std::uint64_t largest)
+      : calls_(calls), device_(device), families_(std::move(families)), type_(type), mapped_(mapped), largest_(largest) {}
   ~MemoryPool();
   MemoryPool(const MemoryPool&) = delete;
   MemoryPool& operator=(const MemoryPool&) = delete;
@@ -72,6 +73,7 @@ class MemoryPool {
 
   const Calls& calls_;
   VkDevice device_;
+  std::vector<std::uint32_t> families_;
   std::uint32_t type_;
   bool mapped_;
   std::uint64_t largest_;

@@ -69,6 +69,32 @@ TEST_F(NoDriver, AForcedKernelThatThereIsNotIsRefused) {
   EXPECT_EQ(plugin, nullptr);
 }
 
+TEST_F(NoDriver, AValueOfTheOptionMemoryThatNoPluginKnowsIsRefused) {
+  quern_host host = host_;
+  host.option = [](void* context, const char* key, char* value, std::uint64_t capacity) -> std::uint64_t {
+    if (std::string_view(key) != "memory") return UINT64_MAX;
+    const std::string_view memory = static_cast<const char*>(context);
+    sdk::copy_text(memory, value, capacity);
+    return memory.size();
+  };
+  for (const std::string known : {"", "plain", "staged"}) {  // staged: Vulkan's
+    host.context = const_cast<char*>(known.c_str());
+    quern_plugin* plugin = nullptr;
+    EXPECT_EQ(api_.create(&host, &plugin, nullptr), QUERN_OK) << known;
+    if (plugin != nullptr) api_.destroy(plugin);
+  }
+  std::string unknown = "plan";
+  host.context = unknown.data();
+  char text[512] = {};
+  quern_error error = sdk::made<quern_error>();
+  error.text = text;
+  error.text_capacity = sizeof text - 1;
+  quern_plugin* plugin = nullptr;
+  EXPECT_EQ(api_.create(&host, &plugin, &error), QUERN_INVALID_ARGUMENT);
+  EXPECT_EQ(plugin, nullptr);
+  for (const char* told : {"'plan'", "plain", "staged"}) EXPECT_NE(std::string_view(text).find(told), std::string_view::npos) << text;
+}
+
 TEST_F(NoDriver, DevicesAreRefusedWithTheSameReason) {
   std::uint32_t count = 7;
   EXPECT_EQ(api_.device_count(plugin_, &count, nullptr), QUERN_DRIVER_MISSING);

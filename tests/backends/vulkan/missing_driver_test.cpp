@@ -1,5 +1,5 @@
 // What the plugin says without a Vulkan loader, with a manifest that names no driver, and without a manifest: it loads, and its probe gives
-// a reason with a remedy. And what it changes in a kernel before the driver sees it.
+// a reason with a remedy. Which values of the option `memory` it takes. And what it changes in a kernel before the driver sees it.
 #include "api.hpp"
 #include "spirv.hpp"
 
@@ -74,6 +74,27 @@ class Manifests : public testing::Test {
     EXPECT_EQ(count, 0u);
   }
 
+  /// What create says where the option `memory` has this value.
+  quern_status with_memory(const char* value, std::string& text) {
+    quern_host host = host_;
+    host.context = const_cast<char*>(value);
+    host.option = [](void* context, const char* key, char* to, std::uint64_t capacity) -> std::uint64_t {
+      if (std::string_view(key) != "memory") return UINT64_MAX;
+      const std::string_view memory = static_cast<const char*>(context);
+      sdk::copy_text(memory, to, capacity);
+      return memory.size();
+    };
+    char told[512] = {};
+    quern_error error = sdk::made<quern_error>();
+    error.text = told;
+    error.text_capacity = sizeof told - 1;
+    quern_plugin* plugin = nullptr;
+    const quern_status status = api_.create(&host, &plugin, &error);
+    if (plugin != nullptr) api_.destroy(plugin);
+    text = told;
+    return status;
+  }
+
   void* library_ = nullptr;
   quern_plugin_api api_{};
   quern_host host_{};
@@ -97,6 +118,13 @@ TEST_F(Manifests, ThatAreNoJsonAreAReason) {
   std::ofstream(path) << "{ \"file_format_version\": ";
   only(path);
   expect_a_reason();
+}
+
+TEST_F(Manifests, DoNotMatterToAnOptionThatNoPluginKnows) {
+  std::string text;
+  for (const char* known : {"", "staged", "plain"}) EXPECT_EQ(with_memory(known, text), QUERN_OK) << known << ": " << text;  // plain: CUDA's
+  EXPECT_EQ(with_memory("stagd", text), QUERN_INVALID_ARGUMENT);
+  for (const char* told : {"'stagd'", "staged", "plain"}) EXPECT_NE(text.find(told), std::string::npos) << text;
 }
 
 TEST(FloatControls, AreAddedBehindHeaderAndEntryPoint) {

@@ -67,13 +67,20 @@ class Validation(Case):
         self.assertEqual(result.code, 0, result.err)
         self.check_messages()
 
-    def test_conformance_cases_run_without_a_message(self):
+    def check_conformance(self, *chosen):
         done = subprocess.run(
-            [os.environ["QUERN_CONFORMANCE"], "run", "--device", "vulkan:0", "--profile", "quick", "--shard", "7/150", "--jobs", "1", "--journal",
+            [os.environ["QUERN_CONFORMANCE"], "run", "--device", "vulkan:0", "--profile", "quick", *chosen, "--jobs", "1", "--journal",
              str(self.folder / "journal.jsonl")],
             env=self.environment({**self.layers, "QUERN_BACKEND_PATH": os.environ["QUERN_TEST_PLUGINS"]}), capture_output=True, text=True, timeout=500)
         self.assertEqual(done.returncode, 0, done.stdout[-2000:] + done.stderr[-2000:])
         self.check_messages()
+
+    def test_conformance_cases_run_without_a_message(self):
+        self.check_conformance("--shard", "7/150")
+
+    def test_copies_through_staging_memory_run_without_a_message(self):
+        """Without the cases of `abi`: those make instances of their own, with each of which the layer begins its log anew."""
+        self.check_conformance("--option", "memory=staged", "--filter", "copy.copy.f*", "--filter", "graphs.smollm2_135m.decode.q8_0")
 
 
 if __name__ == "__main__":
