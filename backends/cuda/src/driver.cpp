@@ -71,4 +71,13 @@ void Driver::check(Result result, const char* what) const {
 
 std::string Driver::version() const { return version_text(version_); }
 
+Current::Current(const Driver& driver, Context context) : driver_(driver) {
+  driver.check(driver.cuCtxPushCurrent_v2(context), "taking the GPU's context");
+}
+
+Current::~Current() {
+  Context ignored = nullptr;
+  driver_.cuCtxPopCurrent_v2(&ignored);
+}
+
 }  // namespace quern::cuda

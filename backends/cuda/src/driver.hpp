@@ -145,6 +145,18 @@ class Driver {
   int version_ = 0;
 };
 
+/// Makes a context current for one scope, and restores the caller's.
+class Current {
+ public:
+  Current(const Driver& driver, Context context);
+  ~Current();
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+
+ private:
+  const Driver& driver_;
+};
+
 inline constexpr int least_driver = 12000;  // CUDA 12.0: launch attributes in graphs, all symbols above
 inline constexpr const char* least_driver_text = "12.0 (driver 525)";
 

@@ -46,15 +46,6 @@ std::vector<CardFacts> list_cards(const Driver& driver) {
   return cards;
 }
 
-Current::Current(const Driver& driver, Context context) : driver_(driver) {
-  driver.check(driver.cuCtxPushCurrent_v2(context), "taking the GPU's context");
-}
-
-Current::~Current() {
-  Context ignored = nullptr;
-  driver_.cuCtxPopCurrent_v2(&ignored);
-}
-
 Gpu::Gpu(std::shared_ptr<const Driver> driver, const CardFacts& facts, const KernelOrigin& origin, std::function<void(const std::string&)> warn)
     : driver_(std::move(driver)), facts_(facts), warn_(std::move(warn)), blas_wanted_(origin.library) {
   driver_->check(driver_->cuDevicePrimaryCtxRetain(&context_, facts_.handle), "making a context on the GPU");
@@ -65,6 +56,8 @@ Gpu::Gpu(std::shared_ptr<const Driver> driver, const CardFacts& facts, const Ker
     kernels_ = std::make_unique<Kernels>(driver_, origin);
     mailbox_ = std::make_unique<Mailbox>(driver_);
     shadows_ = std::make_unique<Shadows>(*this);
+    staging_ = std::make_unique<Staging>(*driver_, context_, stream_, origin.threads,
+                                         [this](const std::string& text) { warn_(concat(facts_.name, ": ", text)); });
     void* faults = nullptr;
     constexpr std::size_t bytes = sdk::most_runs_under_way * faults_bytes;
     driver_->check(driver_->cuMemHostAlloc(&faults, bytes, constant::host_mapped), "taking host memory that the GPU can write");
@@ -85,6 +78,7 @@ void Gpu::close() noexcept {
     blas_.reset();
     if (blas_workspace_ != 0) release(blas_workspace_, Blas::workspace_bytes);
     shadows_.reset();
+    staging_.reset();
     kernels_.reset();
     mailbox_.reset();
     if (faults_ != nullptr) driver_->cuMemFreeHost(const_cast<std::uint32_t*>(faults_));
@@ -154,7 +148,10 @@ void Gpu::release(DevicePointer memory, std::uint64_t bytes) noexcept {
 }
 
 void Gpu::trim(std::uint32_t level) noexcept {
-  if (level > 0) shadows_->give_up();
+  if (level > 0) {
+    shadows_->give_up();
+    staging_->give_back();
+  }
   if (pool_ != nullptr) pool_->trim();
 }
 

@@ -7,6 +7,7 @@
 #include "mailbox.hpp"
 #include "pool.hpp"
 #include "shadows.hpp"
+#include "staging.hpp"
 
 #include <atomic>
 #include <functional>
@@ -30,18 +31,6 @@ struct CardFacts {
 };
 std::vector<CardFacts> list_cards(const Driver& driver);
 
-/// Makes a context current for one scope, and restores the caller's.
-class Current {
- public:
-  Current(const Driver& driver, Context context);
-  ~Current();
-  Current(const Current&) = delete;
-  Current& operator=(const Current&) = delete;
-
- private:
-  const Driver& driver_;
-};
-
 class Gpu {
  public:
   /// `warn` takes what a user should know and no call fails of.
@@ -57,6 +46,7 @@ class Gpu {
   Kernels& kernels() noexcept { return *kernels_; }
   Mailbox& mailbox() noexcept { return *mailbox_; }
   Shadows& shadows() noexcept { return *shadows_; }
+  Staging& staging() noexcept { return *staging_; }
   /// cuBLASLt, opened at the first call that may open it; null where it is not installed or not wanted.
   Blas* blas();
   bool programmatic_launch() const noexcept { return facts_.major >= 9; }
@@ -67,7 +57,7 @@ class Gpu {
   /// Where there is none, 16-bit copies of weights are given up first, unless the memory is for such a copy.
   DevicePointer allocate(std::uint64_t bytes, const char* what, bool for_shadow = false);
   void release(DevicePointer memory, std::uint64_t bytes) noexcept;
-  /// Gives idle memory back to the driver; from level 1 on the 16-bit copies of weights too.
+  /// Gives idle memory back to the driver; from level 1 on the 16-bit copies of weights and pinned memory too.
   void trim(std::uint32_t level) noexcept;
   /// What the pool holds of the driver's memory; zeros where a card cannot have one.
   Pool::Statistics pool() const noexcept { return pool_ != nullptr ? pool_->statistics() : Pool::Statistics{}; }
@@ -109,6 +99,7 @@ class Gpu {
   std::unique_ptr<Kernels> kernels_;
   std::unique_ptr<Mailbox> mailbox_;
   std::unique_ptr<Shadows> shadows_;
+  std::unique_ptr<Staging> staging_;
   std::unique_ptr<Blas> blas_;
   DevicePointer blas_workspace_ = 0;
   bool blas_wanted_, blas_tried_ = false;

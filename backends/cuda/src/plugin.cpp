@@ -113,6 +113,7 @@ KernelOrigin origin_for(quern_plugin& plugin, const CardFacts& card, bool probe_
   origin.probe_only = probe_only;
   origin.pool = !plain_memory(host_option(plugin.host, "memory"));
   origin.library = forced_kernel(host_option(plugin.host, "force_kernel")) != "own";
+  origin.threads = plugin.host.thread_count;
   origin.cache_directory = std::string(sdk::view(plugin.host.cache_directory));
   return origin;
 }
@@ -349,6 +350,10 @@ quern_status upload(quern_device* device, quern_queue* queue, const quern_span* 
       return;
     }
     gpu.mailbox().forget(target, bytes);
+    // Once `from` has been copied to pinned memory there is no wait: all that reads or writes the target later is behind it on the one
+    // stream (also kernels that ask for weights before they wait for the kernel before: a run begins with the copy of a page), and
+    // buffers are given back after a wait. What still goes wrong on the card is told by the next call that waits.
+    if (gpu.staging().upload(target, from, bytes)) return;
     gpu.driver().check(gpu.driver().cuMemcpyHtoDAsync_v2(target, from, bytes, gpu.stream()), "upload");
     gpu.synchronize("upload");
   });
@@ -588,6 +593,7 @@ quern_status prepare(quern_device* device, quern_queue* queue, const quern_array
       places.push_back(i.instance.check_bindings(sdk::List<quern_binding>(entry.bindings, "bindings"), entry.scratch));
     }
     for (std::uint64_t e = 0; e < list.size(); ++e) list[e].instance->instance.prepare(std::move(places[e]));
+    d.gpu.staging().give_back();  // the weights are there
   });
 }
 

@@ -113,8 +113,8 @@ void pack_weight(std::string_view key, const quern_array& sources, const quern_a
     if (next > end) gpu.driver().check(gpu.driver().cuMemsetD8Async(end, 0, next - end, gpu.stream()), "packing a weight");
   }
   Launcher launcher(gpu, false);
+  // Not waited for: what reads the planes, or writes or gives back the source, comes behind it on the stream, as behind an upload.
   launcher.launch("weights", "repack", launcher.spread(blocks * pieces.block_bytes / 2), 256, p);
-  gpu.synchronize("packing a weight");
 }
 
 }  // namespace quern::cuda

@@ -8,7 +8,7 @@
 // With FAKE_ANY_KERNEL the other kernels are taken and do nothing, streams can be captured, and FAKE_LOG names a file that gets a line for
 // every launch, allocation, copy and wait: what a whole step asks of the driver. FAKE_REFUSED names a function of graphs and what it answers;
 // FAKE_REFUSED_KERNEL, "unpack_rows@2", a kernel whose launches fail, from the second on; while there is a file of the name that FAKE_PAUSE has,
-// waits for the stream do not end.
+// waits for the stream do not end. With FAKE_LATE copies to the card are done as late as they may: when something waits for them, or reads what they write.
 #include "cubin.hpp"
 #include "driver.hpp"
 #include "kernels/elementwise.hpp"
@@ -24,9 +24,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <sys/mman.h>
@@ -254,10 +256,10 @@ void note(const char* what, unsigned long long bytes = 0, const char* name = "")
 /// How many contexts this thread has made current: memory is given back inside one.
 thread_local int contexts = 0;
 
-/// What FAKE_REFUSED lets a function of graphs or of pinned memory answer: "cuGraphLaunch=2@5" is 2 from the fifth call on, which do nothing. "captured" is a launch
+/// What FAKE_REFUSED lets a function of graphs, of events or of pinned memory answer: "cuGraphLaunch=2@5" is 2 from the fifth call on, which do nothing. "captured" is a launch
 /// while a stream is captured.
 Result refused(const char* function) {
-  static const char* const fault = std::getenv("FAKE_REFUSED");
+  const char* const fault = std::getenv("FAKE_REFUSED");
   static std::atomic<int> calls{0};
   char name[64] = "";
   int answer = 0, from = 1;
@@ -280,10 +282,37 @@ Result refused(const char* function) {
 using Steps = std::vector<std::function<void()>>;
 thread_local Steps* capturing = nullptr;
 
+/// Copies to the card that were asked for and are not done yet.
+class LateCopies {
+ public:
+  void add(std::function<void()> copy) {
+    const std::scoped_lock lock(mutex_);
+    copies_.push_back(std::move(copy));
+  }
+  /// How many were asked for so far.
+  std::uint64_t count() {
+    const std::scoped_lock lock(mutex_);
+    return done_ + copies_.size();
+  }
+  void finish(std::uint64_t count = UINT64_MAX) {
+    const std::scoped_lock lock(mutex_);
+    for (; !copies_.empty() && done_ < count; ++done_) {
+      copies_.front()();
+      copies_.pop_front();
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::deque<std::function<void()>> copies_;
+  std::uint64_t done_ = 0;
+} late;
+
 /// Done now, or when the graph runs that is being captured.
 void act(std::function<void()> step) {
-  if (capturing != nullptr) capturing->push_back(std::move(step));
-  else step();
+  if (capturing != nullptr) return capturing->push_back(std::move(step));
+  late.finish();
+  step();
 }
 
 /// Parameters live as long as the call that launches: a graph keeps those of the kernels that act.
@@ -292,6 +321,7 @@ std::function<void()> with_copy(void (*compute)(const void*), const void* params
   return [compute, copy = *static_cast<const Params*>(params)] { compute(&copy); };
 }
 [[maybe_unused]] void launch(const Kernel& kernel, const void* params) {  // not of a driver without cuLaunchKernelEx
+  late.finish();
   if (capturing == nullptr) kernel.compute(params);
   else if (kernel.compute == deliver) act(with_copy<PatchParams>(deliver, params));
   else if (kernel.compute == publish) act(with_copy<PublishParams>(publish, params));
@@ -496,7 +526,9 @@ FAKE cuMemHostGetDevicePointer_v2(DevicePointer* device, void* memory, unsigned)
 }
 FAKE cuMemcpyHtoDAsync_v2(DevicePointer to, const void* from, std::size_t bytes, Stream) {
   note(capturing != nullptr ? "captured_copy" : "to_device", bytes);
-  act([=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); });
+  const auto copy = [=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); };
+  if (capturing == nullptr && std::getenv("FAKE_LATE") != nullptr) late.add(copy);
+  else act(copy);
   return constant::success;
 }
 FAKE cuMemcpyDtoHAsync_v2(void* to, DevicePointer from, std::size_t bytes, Stream) {
@@ -510,10 +542,12 @@ FAKE cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from, std::size_t byte
   return constant::success;
 }
 FAKE cuMemsetD32Async(DevicePointer to, unsigned value, std::size_t count, Stream) {
+  late.finish();
   std::fill_n(reinterpret_cast<unsigned*>(to), count, value);
   return constant::success;
 }
 FAKE cuMemsetD8Async(DevicePointer to, unsigned char value, std::size_t count, Stream) {
+  late.finish();
   std::memset(reinterpret_cast<void*>(to), value, count);
   return constant::success;
 }
@@ -523,6 +557,7 @@ FAKE cuStreamSynchronize(Stream) {
   note("wait");
   static const char* const pause = std::getenv("FAKE_PAUSE");
   while (pause != nullptr && access(pause, F_OK) == 0) usleep(1000);
+  late.finish();
   return constant::success;
 }
 FAKE cuStreamBeginCapture_v2(Stream, int) {
@@ -538,10 +573,24 @@ FAKE cuStreamEndCapture(Stream, CapturedGraph* graph) {
   *graph = reinterpret_cast<CapturedGraph>(steps.release());
   return constant::success;
 }
-FAKE cuEventCreate(Event* event, unsigned) { return give(event); }
-FAKE cuEventRecord(Event, Stream) { return constant::success; }
-FAKE cuEventSynchronize(Event) { return constant::success; }
-FAKE cuEventDestroy_v2(Event) { return constant::success; }
+// An event is the number of copies that it waits for.
+FAKE cuEventCreate(Event* event, unsigned) {
+  if (const Result fault = refused("cuEventCreate"); fault != constant::success) return fault;
+  *event = reinterpret_cast<Event>(new std::uint64_t(0));
+  return constant::success;
+}
+FAKE cuEventRecord(Event event, Stream) {
+  *reinterpret_cast<std::uint64_t*>(event) = late.count();
+  return constant::success;
+}
+FAKE cuEventSynchronize(Event event) {
+  late.finish(*reinterpret_cast<std::uint64_t*>(event));
+  return constant::success;
+}
+FAKE cuEventDestroy_v2(Event event) {
+  delete reinterpret_cast<std::uint64_t*>(event);
+  return constant::success;
+}
 FAKE cuGraphInstantiateWithFlags(GraphExec* exec, CapturedGraph graph, unsigned long long) {
   if (!FAKE_ANY_KERNEL) return not_supported;
   if (const Result fault = refused("cuGraphInstantiateWithFlags"); fault != constant::success) return fault;
@@ -550,6 +599,7 @@ FAKE cuGraphInstantiateWithFlags(GraphExec* exec, CapturedGraph graph, unsigned 
 }
 FAKE cuGraphLaunch(GraphExec exec, Stream) {
   if (const Result fault = refused("cuGraphLaunch"); fault != constant::success) return fault;
+  late.finish();
   const Steps& steps = *reinterpret_cast<const Steps*>(exec);
   note("graph", steps.size());
   for (const auto& step : steps) step();
