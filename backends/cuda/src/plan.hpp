@@ -69,16 +69,18 @@ class Instance {
   class Context;
   struct Captured {
     std::vector<std::int64_t> extents;
+    bool delivers = true;  // begins with the host's small writes; else there may be none
     GraphExec exec = nullptr;
   };
   void refresh(const std::vector<std::int64_t>& extents, const Schedule& schedule);
-  enum class Emit { dry, captured, now };
+  enum class Emit { dry, captured, captured_without_writes, now };
   void check_cancel() const;
   std::uint32_t emit(const Schedule& schedule, Emit how, std::uint32_t& step);
   void capture();
   bool takes_graph(const std::vector<std::int64_t>& extents, const Schedule& schedule) const;
-  void capture_step(const std::vector<std::int64_t>& extents);
-  GraphExec record_step(const std::vector<std::int64_t>& extents);
+  void capture_step(const std::vector<std::int64_t>& extents, bool delivers = true);
+  GraphExec record_step(const std::vector<std::int64_t>& extents, bool delivers);
+  std::vector<Captured>::iterator captured();
   bool launch_captured(std::vector<Captured>::iterator captured);
   void go_without_graph(const Failure& failure);
   void drop_captured() noexcept;
