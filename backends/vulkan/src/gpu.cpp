@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 namespace quern::vulkan {
 namespace {
@@ -262,9 +263,22 @@ void Gpu::free_commands(VkCommandBuffer commands) noexcept {
   if (commands != VK_NULL_HANDLE) calls_->FreeCommandBuffers(device_, compute_.pool, 1, &commands);
 }
 
-std::uint64_t Gpu::enqueue(VkCommandBuffer commands) { return enqueue(compute_, commands); }
+std::uint64_t Gpu::enqueue(VkCommandBuffer commands) {
+  flush();
+  return enqueue(compute_, std::span(&commands, 1));
+}
 
-std::uint64_t Gpu::enqueue(Lane& lane, VkCommandBuffer commands) {
+std::uint64_t Gpu::collect(VkCommandBuffer commands) {
+  if (collected_count_ == collected_.size()) flush();
+  collected_[collected_count_++] = commands;
+  return compute_.enqueued + 1;
+}
+
+void Gpu::flush() {
+  if (const std::size_t count = std::exchange(collected_count_, 0); count > 0) enqueue(compute_, std::span(collected_).first(count));
+}
+
+std::uint64_t Gpu::enqueue(Lane& lane, std::span<const VkCommandBuffer> commands) {
   require_alive();
   const Lane& other = &lane == &compute_ ? copies_ : compute_;
   const std::uint64_t point = lane.enqueued + 1, before = other.enqueued;
@@ -282,8 +296,8 @@ std::uint64_t Gpu::enqueue(Lane& lane, VkCommandBuffer commands) {
   info.waitSemaphoreCount = waits ? 1 : 0;
   info.pWaitSemaphores = &other.timeline;
   info.pWaitDstStageMask = &all;
-  info.commandBufferCount = 1;
-  info.pCommandBuffers = &commands;
+  info.commandBufferCount = static_cast<std::uint32_t>(commands.size());
+  info.pCommandBuffers = commands.data();
   info.signalSemaphoreCount = 1;
   info.pSignalSemaphores = &lane.timeline;
   const VkResult result = calls_->QueueSubmit(lane.queue, 1, &info, VK_NULL_HANDLE);
@@ -296,6 +310,10 @@ std::uint64_t Gpu::enqueue(Lane& lane, VkCommandBuffer commands) {
 void Gpu::wait(std::uint64_t point) { wait(compute_, point); }
 
 void Gpu::wait(const Lane& lane, std::uint64_t point) {
+  if (point > lane.enqueued) {
+    require_alive();
+    throw Failure(QUERN_INTERNAL, concat(facts_.name, ": the driver did not take what was to be run with this"));
+  }
   const auto fail = [&](VkResult result) {
     if (result == VK_ERROR_DEVICE_LOST) lost_ = true;
     check(result, "waiting for the device");
@@ -338,7 +356,8 @@ std::uint64_t Gpu::start(Lane& lane, VkCommandBuffer commands, const std::functi
   }
   calls_->CmdPipelineBarrier(commands, stages, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &copied, 0, nullptr, 0, nullptr);
   check(calls_->EndCommandBuffer(commands), "recording a copy");
-  return enqueue(lane, commands);
+  flush();
+  return enqueue(lane, std::span(&commands, 1));
 }
 
 void Gpu::once(const std::function<void(VkCommandBuffer)>& record) { wait(start(compute_, once_, record)); }

@@ -6,7 +6,9 @@
 
 #include "quern/sdk/run_list.hpp"
 
+#include <array>
 #include <functional>
+#include <span>
 
 namespace quern::vulkan {
 
@@ -61,12 +63,20 @@ class Gpu {
   void free_commands(VkCommandBuffer commands) noexcept;
   /// Enqueues; returns the point of the timeline that its end reaches.
   std::uint64_t enqueue(VkCommandBuffer commands);
+  /// Goes into one submit with what is collected behind it, at the next enqueue() or flush(); returns the point that its end reaches. So runs that
+  /// follow one another have no semaphore between them.
+  std::uint64_t collect(VkCommandBuffer commands);
+  void flush();
+  /// Throws Failure too where that point was not enqueued.
   void wait(std::uint64_t point);
   /// Records, runs and waits.
   void once(const std::function<void(VkCommandBuffer)>& record);
 
-  /// Waits for all that was enqueued.
-  void settle() { wait(compute_.enqueued); }
+  /// Waits for all that was enqueued or collected.
+  void settle() {
+    flush();
+    wait(compute_.enqueued);
+  }
 
   /// Of the next instance: below sdk::most_runs_under_way, in turn.
   std::uint32_t next_slot() noexcept { return slots_.fetch_add(1) % sdk::most_runs_under_way; }
@@ -97,7 +107,7 @@ class Gpu {
   void open(Lane& lane, std::uint32_t family);
   void close(Lane& lane) noexcept;
   VkCommandBuffer new_commands(const Lane& lane);
-  std::uint64_t enqueue(Lane& lane, VkCommandBuffer commands);
+  std::uint64_t enqueue(Lane& lane, std::span<const VkCommandBuffer> commands);
   void wait(const Lane& lane, std::uint64_t point);
   /// Records and enqueues; returns the point.
   std::uint64_t start(Lane& lane, VkCommandBuffer commands, const std::function<void(VkCommandBuffer)>& record);
@@ -112,6 +122,8 @@ class Gpu {
   VkDevice device_ = VK_NULL_HANDLE;
   std::unique_ptr<Calls> calls_;
   Lane compute_, copies_;  // no copies_ where the processor writes device memory itself
+  std::array<VkCommandBuffer, sdk::most_runs_under_way> collected_{};
+  std::size_t collected_count_ = 0;
   std::unique_ptr<Pipelines> pipelines_;
   std::unique_ptr<MemoryPool> memory_, shared_;
   struct Half {  // of the staging memory: the processor fills or reads one while the device copies the other

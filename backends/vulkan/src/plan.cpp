@@ -71,8 +71,15 @@ Plan::Plan(Device& device, const quern_graph* host_graph, const quern_compile_op
   numerics_key = key;
 }
 
+std::shared_ptr<Exchange> Plan::exchange() const {
+  const std::lock_guard lock(exchange_lock);
+  std::shared_ptr<Exchange> exchange = exchange_.lock();
+  if (exchange == nullptr) exchange_ = exchange = std::make_shared<Exchange>();
+  return exchange;
+}
+
 Instance::Instance(const Plan& plan, Device& device)
-    : plan_(plan), device_(device), slot_(device.next_slot()), bounds_(plan.graph), counters_(sdk::made<quern_counters>()) {}
+    : plan_(plan), device_(device), slot_(device.next_slot()), bounds_(plan.graph), exchange_(plan.exchange()), counters_(sdk::made<quern_counters>()) {}
 
 Instance::~Instance() {
   try {
@@ -197,9 +204,13 @@ std::int64_t Instance::slots() const {
   return std::min(slots, most_recorded);
 }
 
-std::uint64_t Instance::private_bytes() const {
+std::uint64_t Instance::private_bytes() {
   const Needs all = needs();
-  return all.exchange + (all.parameters == 0 || !device_.facts().mapped ? 0 : static_cast<std::uint64_t>(slots()) * parameter_room(all.parameters));
+  {
+    const std::lock_guard lock(plan_.exchange_lock);
+    if (all.exchange > exchange_->claimed) claimed_ += all.exchange - std::exchange(exchange_->claimed, all.exchange);
+  }
+  return claimed_ + (all.parameters == 0 || !device_.facts().mapped ? 0 : static_cast<std::uint64_t>(slots()) * parameter_room(all.parameters));
 }
 
 /// Kernels read parameters again and again: near the device, if its limit leaves room there.
@@ -226,14 +237,20 @@ void Instance::prepare(sdk::BoundPlaces places) {
     Recorded& slot = recorded_.emplace_back();
     if (all.parameters > 0) slot.parameters = take_parameters(parameter_room(all.parameters));
   }
-  exchange_ = {};
-  if (all.exchange > 0) {
-    exchange_ = device_.take(all.exchange, "the exchange of persistent dispatches");
-    device_.fill(exchange_, 0, 0, all.exchange);
-  }
+  take_exchange(all.exchange);
   for (std::size_t s = 0; s < std::min<std::size_t>({usual.size(), recorded_.size(), 2}); ++s) record(recorded_[s], usual[s]);
   counters_ = sdk::made<quern_counters>();
   prepared_ = true;
+}
+
+/// One that other instances have recorded stays where it is; one that is too small for this one is not shared.
+void Instance::take_exchange(std::uint64_t bytes) {
+  if (bytes <= exchange_->memory.bytes()) return;
+  if (exchange_->memory.bytes() > 0) exchange_ = std::make_shared<Exchange>();
+  const std::uint64_t taken = std::max(bytes, exchange_->claimed);
+  Memory memory = device_.take(taken, "the exchange of persistent dispatches");
+  device_.fill(memory, 0, 0, taken);
+  exchange_->memory = std::move(memory);
 }
 
 void Instance::record(Recorded& slot, const std::vector<std::int64_t>& extents) {
@@ -249,7 +266,7 @@ void Instance::record(Recorded& slot, const std::vector<std::int64_t>& extents) 
   target.parameters_buffer = slot.parameters.buffer();
   target.parameters_offset = slot.parameters.offset();
   target.persistent = plan_.persistent;
-  target.exchange = exchange_.address();
+  target.exchange = exchange_->memory.address();
   target.scratch_begin = places_.scratch;
   target.scratch_end = places_.scratch + plan_.schedule.layout.bytes;
   std::size_t parts = 0;
@@ -334,6 +351,10 @@ bool Instance::start(const quern_run& run) {
   time.was(HostTime::before);
   std::uint64_t before = 0;
   try {
+    if (steps.commands.size() == 1) {
+      under_way_.point = device_.collect(steps.commands.front());
+      return true;
+    }
     for (const VkCommandBuffer commands : steps.commands) {
       const std::uint64_t point = device_.enqueue(commands);
       time.was(HostTime::submit);
@@ -352,6 +373,8 @@ bool Instance::start(const quern_run& run) {
 
 void Instance::finish(const quern_run&, quern_run_status& outcome) {
   HostTime::Run& time = under_way_.time;
+  device_.flush();
+  time.was(HostTime::submit);
   device_.wait(under_way_.point);
   time.was(HostTime::wait);
   if (device_.take_stalled(slot_))

@@ -40,7 +40,7 @@ class RunList {
         finish();
         break;
       }
-    const Entry entry{&instance, &run};
+    const Entry entry{&instance, run};
     bool under_way = false;
     report(entry, [&](quern_run_status& outcome) {
       under_way = instance.start(run);
@@ -52,7 +52,7 @@ class RunList {
   void finish() {
     for (std::size_t i = 0; i < count_; ++i)
       report(entries_[i], [&](quern_run_status& outcome) {
-        entries_[i].instance->finish(*entries_[i].run, outcome);
+        entries_[i].instance->finish(entries_[i].run, outcome);
         return true;
       });
     count_ = 0;
@@ -61,7 +61,7 @@ class RunList {
  private:
   struct Entry {
     Instance* instance = nullptr;
-    const quern_run* run = nullptr;
+    quern_run run{};  // a list gives copies of its elements
   };
 
   /// `ended` tells whether the run has; how goes to its status.
@@ -84,7 +84,7 @@ class RunList {
       outcome.code = QUERN_INTERNAL;
       set_error(error_, outcome.code, exception.what());
     }
-    if (entry.run->status != nullptr) write(entry.run->status, outcome);
+    if (entry.run.status != nullptr) write(entry.run.status, outcome);
   }
 
   quern_error* error_;
