@@ -288,13 +288,16 @@ void add_attention_patterns(std::vector<Pattern>& patterns) {
   }, true});
 }
 
+/// Beyond this many logits backends share a row out to several workgroups.
+constexpr std::int64_t many_logits = 9216;
+
 /// The sampler as sessions have it, or with its filters as nodes of their own.
-void add_sampler(Composite& c, bool masks) {
+void add_sampler(Composite& c, bool masks, std::int64_t vocab_size = vocab) {
   GraphBuilder& g = c.graph;
   const std::int64_t rows = g.rows();
-  const int logits = c.product(c.norm(c.rows(wide)), vocab);
+  const int logits = c.product(c.norm(c.rows(wide)), vocab_size);
   c.output(logits);
-  const auto whole = [vocab_size = vocab](const Tensor& t, const CounterRandom& r) {
+  const auto whole = [vocab_size](const Tensor& t, const CounterRandom& r) {
     for (std::int64_t i = 0; i < t.count(); ++i) t.set(i, static_cast<double>(r.below(static_cast<std::uint64_t>(i), static_cast<std::uint64_t>(vocab_size))));
   };
   const int history = g.input("history", filled(input(QUERN_I32, {rows, 24}), "tokens", whole));
@@ -312,8 +315,8 @@ void add_sampler(Composite& c, bool masks) {
     for (std::int64_t row = 0; row < t.dims()[0]; ++row) t.set(row * 3 + 2, -1);
   }));
   const int bias = g.input("bias", input(QUERN_F32, {rows, 3}));
-  int x = g.node(QUERN_OP_PENALIZE, "penalized", {logits, history, length, params}, {rows, vocab});
-  x = g.node(QUERN_OP_LOGIT_BIAS, "biased", {x, token, bias}, {rows, vocab});
+  int x = g.node(QUERN_OP_PENALIZE, "penalized", {logits, history, length, params}, {rows, vocab_size});
+  x = g.node(QUERN_OP_LOGIT_BIAS, "biased", {x, token, bias}, {rows, vocab_size});
   c.output(x);
   const auto same = [&](const char* name, quern_dtype dtype, double value) {
     return g.input(name, filled(input(dtype, {rows}), name, [value](const Tensor& t, const CounterRandom&) {
@@ -321,11 +324,11 @@ void add_sampler(Composite& c, bool masks) {
     }));
   };
   if (masks) {
-    x = g.node(QUERN_OP_TOP_K_MASK, "of_top_k", {x, same("k", QUERN_I32, 50)}, {rows, vocab});
+    x = g.node(QUERN_OP_TOP_K_MASK, "of_top_k", {x, same("k", QUERN_I32, 50)}, {rows, vocab_size});
     c.output(x);
-    x = g.node(QUERN_OP_TOP_P_MASK, "of_top_p", {x, same("p", QUERN_F32, 0.875)}, {rows, vocab});
+    x = g.node(QUERN_OP_TOP_P_MASK, "of_top_p", {x, same("p", QUERN_F32, 0.875)}, {rows, vocab_size});
     c.output(x);
-    x = g.node(QUERN_OP_MIN_P_MASK, "of_min_p", {x, same("share", QUERN_F32, 0.0625)}, {rows, vocab});
+    x = g.node(QUERN_OP_MIN_P_MASK, "of_min_p", {x, same("share", QUERN_F32, 0.0625)}, {rows, vocab_size});
     c.output(x);
   }
   const int seed = g.input("seed", filled(input(QUERN_U32, {rows, 2}), "seeds", [](const Tensor& t, const CounterRandom& r) {
@@ -346,6 +349,7 @@ void add_head_patterns(std::vector<Pattern>& patterns) {
     c.output(best);
   }});
   patterns.push_back({"head_sample", [](Composite& c) { add_sampler(c, false); }});
+  patterns.push_back({"head_sample_of_many", [](Composite& c) { add_sampler(c, false, many_logits); }});
   patterns.push_back({"head_masks_sample", [](Composite& c) { add_sampler(c, true); }});
   patterns.push_back({"tied_table_and_head", [](Composite& c) {
     const int table = c.matrix(vocab, wide, c.format);

@@ -5,11 +5,13 @@
 //   - queries and keys are rotated, and keys and values written to their pages, by one kernel
 //   - in the tier of matrices many rows become f16 instead (rows_f16.comp, gemm.comp), and products of weights of f16 are fused too
 //   - a sum of a product and a value that is there already is the product's last step
+//   - penalties, biases and the draw from their logits are one step of two launches (ops/sampling.hpp)
 //
 // Steps of one row do more (which launches a step makes is known when its extents are): the product makes the int8 activations itself
 // (gemv_one.comp), gate and up are one product that ends with SwiGLU, and attention rotates and writes the caches. The steps before then
 // launch nothing.
 #include "ops/attention.hpp"
+#include "ops/sampling.hpp"
 #include "gemm.hpp"
 #include "schedule.hpp"
 #include "weights.hpp"
@@ -47,6 +49,7 @@ class Fuser {
     if (!any) return {};
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) find_rotation(n);
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) find_pair(n);
+    for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) find_draw(n);
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) {
       if (done_[n] || quantises(n)) continue;
       if (const auto found = rotations_.find(n); found != rotations_.end()) {
@@ -59,6 +62,10 @@ class Fuser {
       }
       if (is_attention(n)) {
         emit_attention(n);
+        continue;
+      }
+      if (const auto found = draws_.find(n); found != draws_.end()) {
+        emit_draw(n, found->second);
         continue;
       }
       Step step;
@@ -519,6 +526,53 @@ class Fuser {
     schedule_.steps.push_back(std::move(step));
   }
 
+  struct Draw {
+    std::uint32_t penalize = none, bias = none;
+  };
+  /// The node that makes a value that this node alone reads, in whole rows; none where it has another op, or runs under a condition.
+  std::uint32_t maker_for(std::uint32_t n, std::uint32_t v, std::uint32_t op) const {
+    const std::uint32_t made = maker_[root(v)];
+    if (made == none || graph_.nodes[made].op != op || !is_f32(v) || users_[root(v)].size() != 1 || users_[root(v)].front() != n) return none;
+    return graph_.nodes[made].predicate == none && !graph_.nodes[made].invariant ? made : none;
+  }
+  void find_draw(std::uint32_t n) {
+    const sdk::ResolvedNode& node = graph_.nodes[n];
+    if (node.op != QUERN_OP_SAMPLE || node.predicate != none || node.invariant) return;
+    Draw draw;
+    draw.bias = maker_for(n, node.inputs[0], QUERN_OP_LOGIT_BIAS);
+    if (draw.bias == none) return;
+    const std::uint32_t penalties = graph_.nodes[draw.bias].inputs[0];
+    draw.penalize = maker_for(draw.bias, penalties, QUERN_OP_PENALIZE);
+    if (draw.penalize == none || !graph_.internal(root(penalties)) || !is_f32(graph_.nodes[draw.penalize].inputs[0])) return;
+    draws_[n] = draw;
+    done_[draw.penalize] = done_[draw.bias] = true;
+  }
+  void emit_draw(std::uint32_t n, const Draw& draw) {
+    Step step;
+    step.node = draw.penalize;
+    step.nodes = 3;
+    step.kernel = "sample.fused.vulkan";
+    for (const std::uint32_t part : {draw.penalize, draw.bias, n}) {
+      for (const std::uint32_t v : graph_.nodes[part].inputs)
+        if (v != none) step.reads.push_back(v);
+      for (const std::uint32_t v : graph_.nodes[part].outputs) step.writes.push_back(v);
+    }
+    std::vector<Tensor> shapes;
+    const auto slot = static_cast<std::uint32_t>(schedule_.extras.size());
+    schedule_.extras.push_back(draw_scratch(graph_.describe(graph_.nodes[n], shapes)));
+    step.extra_writes = {slot};
+    step.emit = [=, &graph = graph_](const StepContext& context, Launcher& launcher) {
+      std::vector<Tensor> storage[3];
+      const auto call = [&](std::uint32_t part, std::vector<Tensor>& held) {
+        return graph.call(graph.nodes[part], held, [&](std::uint32_t v) { return context.tensor(v); });
+      };
+      Call sample = call(n, storage[2]);
+      sample.scratch = context.extra(slot);
+      launch_draw(call(draw.penalize, storage[0]), call(draw.bias, storage[1]), sample, launcher);
+    };
+    schedule_.steps.push_back(std::move(step));
+  }
+
   const sdk::ResolvedGraph& graph_;
   const CardFacts& card_;
   const bool matrices_;  // products of many rows by cooperative matrices
@@ -532,6 +586,7 @@ class Fuser {
   std::map<std::uint32_t, Source> activations_;   // by the root of a value
   std::map<std::uint32_t, Pair> pairs_;           // by either node
   std::map<std::uint32_t, Rotation> rotations_;   // by their last node
+  std::map<std::uint32_t, Draw> draws_;           // by the node that draws
   std::map<std::uint32_t, Rotation> attending_;   // by the attention node that does their work where there is one row
   Schedule schedule_;
   std::uint32_t halves_slot_ = none;

@@ -1,4 +1,6 @@
 // From logits to tokens: ranking, masks, penalties, biases, the draw; random numbers, dropout; what a decoding loop keeps on the device.
+#include "sampling.hpp"
+
 #include "tables.hpp"
 
 #include <algorithm>
@@ -30,8 +32,16 @@ std::string refuse_rank(const Call& call) {
   return check_dim(value, x.rank - 1, kept);
 }
 
-/// Ranks each row of x; y and index are what the op writes. `change` sets what is the op's own.
-void launch(const Call& call, const Tensor& y, const Tensor& index, std::int32_t op, Launcher& launcher, const std::function<void(RankParams&)>& change = {}) {
+bool is_long(const Tensor& x) { return x.last() > 8192; }
+/// Of each row that is drawn from; 0: rows are gone through whole.
+std::uint32_t parts_of(const Tensor& x) {
+  return is_long(x) && x.rows() <= rows_in_parts ? static_cast<std::uint32_t>(std::min(most_parts, x.last() / part_elements)) : 0;
+}
+std::uint64_t found_in_parts(const Call& call) { return call.scratch + static_cast<std::uint64_t>(call.input(0).elements()) * 16; }
+
+/// Ranks each row of x; y and index are what the op writes. `change` sets what is the op's own. `parts_are_there`: those of parts_of().
+void launch(const Call& call, const Tensor& y, const Tensor& index, std::int32_t op, Launcher& launcher, const std::function<void(RankParams&)>& change = {},
+            bool parts_are_there = false) {
   const Tensor& x = call.input(0);
   for_each_row_part(x, {&x, &y, &index}, [&](const Shape& rows, const View* v) {
     RankParams p{};
@@ -45,14 +55,16 @@ void launch(const Call& call, const Tensor& y, const Tensor& index, std::int32_t
     p.n = static_cast<uint>(x.last());
     if (change) change(p);
     // Each lane goes through its stretch alone; the kernel keeps 64 bytes a lane in shared memory.
-    const bool long_rows = x.last() > 8192;
+    const bool long_rows = is_long(x);
     const std::uint32_t most = launcher.facts().shared_limit >= 40960 && launcher.facts().group_limit >= 512 ? 512 : 256;
     const std::uint32_t threads = launcher.facts().software() ? (long_rows ? 256 : 32) : long_rows ? most : 256;
-    if (op == sample && long_rows && rows.count <= rows_in_parts && rows.count == x.rows()) {
-      p.parts = static_cast<uint>(std::min(most_parts, x.last() / part_elements));
-      p.found = call.scratch + static_cast<std::uint64_t>(x.elements()) * 16;
-      launcher.launch("sort", 256, {p.parts, rows.count, 1}, p, {sample_parts});
-      launcher.barrier();
+    if (op == sample && parts_of(x) > 0 && rows.count == x.rows()) {
+      p.parts = parts_of(x);
+      p.found = found_in_parts(call);
+      if (!parts_are_there) {
+        launcher.launch("sort", 256, {p.parts, rows.count, 1}, p, {sample_parts});
+        launcher.barrier();
+      }
     }
     launcher.launch("sort", threads, launcher.rows(rows.count), p, {op});
   });
@@ -89,12 +101,16 @@ std::string refuse_sample(const Call& call) {
                    check_vector(call.input(2), QUERN_U32, rows * 2), check_vector(call.input(3), QUERN_I32, rows),
                    check_vector(call.output(0), QUERN_I32, rows), check_vector(call.output(1), QUERN_F32, rows)});
 }
-void emit_sample(const Call& call, Launcher& launcher) {
-  launch(call, as_column(call.output(0)), as_column(call.output(1)), sample, launcher, [&](RankParams& p) {
-    p.seed = call.input(2).data;
-    p.step = call.input(3).data;
-  });
+void launch_sample(const Call& call, bool parts_are_there, Launcher& launcher) {
+  launch(
+      call, as_column(call.output(0)), as_column(call.output(1)), sample, launcher,
+      [&](RankParams& p) {
+        p.seed = call.input(2).data;
+        p.step = call.input(3).data;
+      },
+      parts_are_there);
 }
+void emit_sample(const Call& call, Launcher& launcher) { launch_sample(call, false, launcher); }
 
 std::string refuse_logits(const Call& call, const Tensor& tokens, std::initializer_list<std::string> others) {
   const Tensor &x = call.input(0), &y = call.output(0);
@@ -199,5 +215,40 @@ constexpr Op table[] = {
 }  // namespace
 
 const std::span<const Op> sampling_ops = table;
+
+std::uint64_t draw_scratch(const Call& call) { return sample_scratch(call); }
+
+void launch_draw(const Call& penalize, const Call& bias, const Call& sample, Launcher& launcher) {
+  const Tensor &x = penalize.input(0), &y = bias.output(0), &tokens = bias.input(1);
+  const std::uint32_t parts = parts_of(x);
+  if (parts == 0) {
+    emit_logits(penalize, launcher);
+    launcher.barrier();
+    emit_logits(bias, launcher);
+    launcher.barrier();
+    return emit_sample(sample, launcher);
+  }
+  SamplePartsParams p{};
+  p.x = x.data;
+  p.y = y.data;
+  p.history = penalize.input(1).data;
+  p.lengths = penalize.input(2).data;
+  p.params = penalize.input(3).data;
+  p.bias_tokens = tokens.data;
+  p.biases = bias.input(2).data;
+  p.found = found_in_parts(sample);
+  p.faults = launcher.faults();
+  p.x_row = x.strides[0];
+  p.y_row = y.strides[0];
+  p.rows = static_cast<uint>(x.dims[0]);
+  p.n = static_cast<uint>(x.dims[1]);
+  p.history_entries = static_cast<uint>(penalize.input(1).dims[1]);
+  p.bias_entries = static_cast<uint>(tokens.dims[1]);
+  p.parts = parts;
+  if (p.rows == 0) return;
+  launcher.launch("sample_parts", 256, {parts, p.rows, 1}, p);
+  launcher.barrier();
+  launch_sample(sample, true, launcher);
+}
 
 }  // namespace quern::vulkan

@@ -208,6 +208,11 @@ struct LogitParams {
   int64_t x_row, y_row;
   uint rows, n, entries, unused;
 };
+struct SamplePartsParams {
+  uint64_t x, y, history, lengths, params, bias_tokens, biases, found, faults;
+  int64_t x_row, y_row;
+  uint rows, n, history_entries, bias_entries, parts, unused;
+};
 struct RandomParams {
   Shape shape;
   View x, y;
