@@ -381,6 +381,23 @@ void experts_are_chosen_by_data(ScriptContext& t) {
   status = ready.go({{id, 0, 0, sizeof others, others}});
   t.check(status.code == QUERN_OK && at_y.read() == expected({2, 9, 0, 0, -1, 3}), "a patch sends rows to other experts [R2]");
   t.check((status.faults & QUERN_FAULT_INDEX_RANGE) != 0, "an id out of range raises the fault bit [R8]");
+
+  Integers at_good(device, queue, {0, 3, 2, -1, 1, 1});
+  Floats at_z(device, queue, std::vector<float>(12, -1));
+  Ready good(device, queue, plan, {{a, at_a.span()}, {b, at_b.span()}, {id, at_good.span()}, {y, at_z.span()}});
+  for (const bool first : {true, false}) {  // at_id still has the id that is out of range
+    std::vector<quern_run> runs = first ? std::vector{ready.run(), good.run()} : std::vector{good.run(), ready.run()};
+    std::vector<quern_run_status> statuses(2, made<quern_run_status>(QUERN_TYPE_RUN_STATUS));
+    for (std::size_t i = 0; i < 2; ++i) runs[i].status = &statuses[i];
+    runs.back().sync = queue.next_signal();
+    const quern_array list = array_of(runs);
+    AbiError error;
+    error.check(device.api().submit(device.handle(), queue.get(), &list, error.get()), "submit");
+    queue.wait(60);
+    const quern_run_status &of_bad = statuses[first ? 0 : 1], &of_good = statuses[first ? 1 : 0];
+    t.check((of_bad.faults & QUERN_FAULT_INDEX_RANGE) != 0 && of_good.faults == 0, "each run of a list has the faults that are its own [C18]");
+  }
+  t.check(at_z.read() == expected({0, 3, 2, -1, 1, 1}), "and its own result [C18]");
 }
 
 /// One weight, two plans of two models, plans that go while the other goes on.

@@ -442,8 +442,9 @@ typedef struct quern_token_event {
   const float *top_logprobs;
 } quern_token_event;
 
-/* Called for each token, on the thread that called quern_generate. Pointers live during the call. Returns 0
- * to go on; anything else ends this request (CANCELLED), and not the others. It may call quern_cancel, and no
+/* Called for each token, on the thread that called quern_generate; up to four calls may follow at once where a device was given
+ * as many steps of a lone request together. Pointers live during the call. Returns 0 to go on; anything else ends this request
+ * (CANCELLED), and not the others. It may call quern_cancel, and no
  * other function on the session. */
 typedef int (*quern_token_callback)(void *user, const quern_token_event *event);
 
@@ -624,9 +625,10 @@ QUERN_API void quern_statistics_release(quern_statistics *statistics);
 /* Records every step of the session from here on, and forgets what was recorded before. One at a time. */
 QUERN_API quern_status quern_session_trace_start(quern_session *session);
 /* Ends the recording and gives it as one JSON object in the Chrome trace event format, for Perfetto or chrome://tracing. Times are
- * microseconds. One process is the host, with a span for every step (rows, outputs, bytes_to_devices, bytes_from_devices,
- * bytes_between_devices); every device is another, with a span for each of its parts of a step (nodes, submits, recorded_anew,
- * device_allocations, host_allocations, compiles, bytes_between_host_and_device) and for each copy from another device (bytes). Beside
+ * microseconds. One process is the host, with a span for every step (rows, followers: further steps of a row each that went to the
+ * device with it, outputs, bytes_to_devices, bytes_from_devices, bytes_between_devices); every device is another, with a span for each
+ * of its parts of a step (nodes, submits, runs: of the step and its followers, recorded_anew, device_allocations, host_allocations,
+ * compiles, bytes_between_host_and_device) and for each copy from another device (bytes). Beside
  * "traceEvents": "nodes" (node, op, device, in the order in which they run) and "kernels" (kernel, device, node: the first that it
  * computes, nodes: how many) of a step of one row. One at a time. Errors: QUERN_INVALID_ARGUMENT if none was begun. */
 QUERN_API quern_status quern_session_trace_json(quern_session *session, quern_text **out);

@@ -71,30 +71,33 @@ Plan::Plan(Device& device, const quern_graph* host_graph, const quern_compile_op
   numerics_key = key;
 }
 
-std::shared_ptr<Exchange> Plan::exchange() const {
-  const std::lock_guard lock(exchange_lock);
-  std::shared_ptr<Exchange> exchange = exchange_.lock();
-  if (exchange == nullptr) exchange_ = exchange = std::make_shared<Exchange>();
-  return exchange;
+std::shared_ptr<Common> Plan::common() const {
+  const std::lock_guard lock(common_lock);
+  std::shared_ptr<Common> common = common_.lock();
+  if (common == nullptr) common_ = common = std::make_shared<Common>();
+  return common;
 }
 
 Instance::Instance(const Plan& plan, Device& device)
-    : plan_(plan), device_(device), slot_(device.next_slot()), bounds_(plan.graph), exchange_(plan.exchange()), counters_(sdk::made<quern_counters>()) {}
+    : plan_(plan), device_(device), slot_(device.next_slot()), bounds_(plan.graph), common_(plan.common()), counters_(sdk::made<quern_counters>()) {}
 
 Instance::~Instance() {
   try {
-    for (const Recorded& slot : recorded_) log_time(slot);
+    log_times();
   } catch (...) {  // a line less in the log
   }
   drop_recorded();
 }
 
-/// Of steps that were run again and again, what they cost the host: `quern run -v` shows it.
-void Instance::log_time(const Recorded& slot) const {
-  if (slot.time.runs() < 2 || !device_.options().log) return;
-  std::string extents;
-  for (const std::int64_t extent : slot.extents) extents += concat(extents.empty() ? "" : ", ", extent);
-  device_.options().log(concat(slot.time.runs(), " runs of extents ", extents, ": ", slot.time.text()));
+/// When the last instance of a plan goes: what steps that were run again and again cost the host, which `quern run -v` shows.
+void Instance::log_times() const {
+  if (common_.use_count() > 1 || !device_.options().log) return;
+  for (const auto& [extents, time] : common_->times) {
+    if (time.runs() < 2) continue;
+    std::string text;
+    for (const std::int64_t extent : extents) text += concat(text.empty() ? "" : ", ", extent);
+    device_.options().log(concat(time.runs(), " runs of extents ", text, ": ", time.text()));
+  }
 }
 
 void Instance::drop_recorded() noexcept {
@@ -207,8 +210,8 @@ std::int64_t Instance::slots() const {
 std::uint64_t Instance::private_bytes() {
   const Needs all = needs();
   {
-    const std::lock_guard lock(plan_.exchange_lock);
-    if (all.exchange > exchange_->claimed) claimed_ += all.exchange - std::exchange(exchange_->claimed, all.exchange);
+    const std::lock_guard lock(plan_.common_lock);
+    if (all.exchange > common_->claimed) claimed_ += all.exchange - std::exchange(common_->claimed, all.exchange);
   }
   return claimed_ + (all.parameters == 0 || !device_.facts().mapped ? 0 : static_cast<std::uint64_t>(slots()) * parameter_room(all.parameters));
 }
@@ -245,18 +248,17 @@ void Instance::prepare(sdk::BoundPlaces places) {
 
 /// One that other instances have recorded stays where it is; one that is too small for this one is not shared.
 void Instance::take_exchange(std::uint64_t bytes) {
-  if (bytes <= exchange_->memory.bytes()) return;
-  if (exchange_->memory.bytes() > 0) exchange_ = std::make_shared<Exchange>();
-  const std::uint64_t taken = std::max(bytes, exchange_->claimed);
+  if (bytes <= common_->exchange.bytes()) return;
+  if (common_->exchange.bytes() > 0) common_ = std::make_shared<Common>();
+  const std::uint64_t taken = std::max(bytes, common_->claimed);
   Memory memory = device_.take(taken, "the exchange of persistent dispatches");
   device_.fill(memory, 0, 0, taken);
-  exchange_->memory = std::move(memory);
+  common_->exchange = std::move(memory);
 }
 
 void Instance::record(Recorded& slot, const std::vector<std::int64_t>& extents) {
   const Calls& calls = device_.calls();
-  log_time(slot);
-  slot.time = {};
+  slot.time = &common_->times[extents];
   slot.extents.clear();
   Launcher::Target target;
   target.slot = slot_;
@@ -266,7 +268,7 @@ void Instance::record(Recorded& slot, const std::vector<std::int64_t>& extents) 
   target.parameters_buffer = slot.parameters.buffer();
   target.parameters_offset = slot.parameters.offset();
   target.persistent = plan_.persistent;
-  target.exchange = exchange_->memory.address();
+  target.exchange = common_->exchange.address();
   target.scratch_begin = places_.scratch;
   target.scratch_end = places_.scratch + plan_.schedule.layout.bytes;
   std::size_t parts = 0;
@@ -373,6 +375,7 @@ bool Instance::start(const quern_run& run) {
 
 void Instance::finish(const quern_run&, quern_run_status& outcome) {
   HostTime::Run& time = under_way_.time;
+  time.goes_on();  // of a list: since it was started the host did what other runs wanted
   device_.flush();
   time.was(HostTime::submit);
   device_.wait(under_way_.point);
@@ -384,7 +387,7 @@ void Instance::finish(const quern_run&, quern_run_status& outcome) {
   outcome.code = cancelled_ ? QUERN_CANCELLED : QUERN_OK;
   if (cancelled_) throw Failure(QUERN_CANCELLED, "the run was cancelled", 18);
   time.was(HostTime::behind);
-  under_way_.steps->time.add(time);
+  under_way_.steps->time->add(time);
 }
 
 }  // namespace quern::vulkan

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 
@@ -30,11 +31,11 @@ class Device : public Gpu {
   DeviceOffers offers_{facts()};
 };
 
-/// What chains hand on, one for all instances of a plan: their runs come one after another, each with numbers of its own, and the words of the last
-/// are still near (SmolLM2 on an H100, four instances in turn: 1,900 tokens/s with one each, 1,960 with one instance).
-struct Exchange {
-  std::uint64_t claimed = 0;  // by private_bytes() of the instances
-  Memory memory;              // from the first prepare on
+/// What the instances of a plan have in common, as their runs come one after another.
+struct Common {
+  std::uint64_t claimed = 0;  // of the exchange, by private_bytes() of the instances
+  Memory exchange;            // what chains hand on, from the first prepare on: each run has numbers of its own, and the words of the last are still near
+  std::map<std::vector<std::int64_t>, HostTime> times;  // of runs, by their extents
 };
 
 class Plan {
@@ -42,7 +43,7 @@ class Plan {
   Plan(Device& device, const quern_graph* host_graph, const quern_compile_options& options, std::vector<std::uint32_t>& refused);
 
   /// Of the instances that there are.
-  std::shared_ptr<Exchange> exchange() const;
+  std::shared_ptr<Common> common() const;
 
   sdk::ResolvedGraph graph;
   Schedule schedule;
@@ -52,10 +53,10 @@ class Plan {
   bool counts_on_device = false;  // an extent is a number in device memory
   std::vector<quern_kernel_info> infos;
 
-  mutable std::mutex exchange_lock;  // of it, and of Exchange::claimed
+  mutable std::mutex common_lock;  // of it, and of Common::claimed
 
  private:
-  mutable std::weak_ptr<Exchange> exchange_;
+  mutable std::weak_ptr<Common> common_;
 };
 
 class Instance {
@@ -89,8 +90,8 @@ class Instance {
     std::vector<std::int64_t> extents;
     std::vector<VkCommandBuffer> commands;
     Memory parameters;
-    std::uint64_t used = 0;  // when
-    HostTime time;           // of its runs
+    std::uint64_t used = 0;    // when
+    HostTime* time = nullptr;  // of runs of these extents
   };
   class Context;
   void emit(const Step& step, const std::vector<std::int64_t>& extents, Launcher& launcher) const;
@@ -108,7 +109,7 @@ class Instance {
   Recorded& recorded(const std::vector<std::int64_t>& extents);
   void record(Recorded& slot, const std::vector<std::int64_t>& extents);
   void drop_recorded() noexcept;
-  void log_time(const Recorded& slot) const;
+  void log_times() const;
   void read_extents();
   void take_exchange(std::uint64_t bytes);
 
@@ -118,8 +119,8 @@ class Instance {
   sdk::InstanceBounds bounds_;
   sdk::BoundPlaces places_;
   std::deque<Recorded> recorded_;
-  std::shared_ptr<Exchange> exchange_;
-  std::uint64_t claimed_ = 0;  // of it, by this instance
+  std::shared_ptr<Common> common_;
+  std::uint64_t claimed_ = 0;  // of the exchange, by this instance
   std::uint64_t clock_ = 0;
   struct UnderWay {
     Recorded* steps = nullptr;
