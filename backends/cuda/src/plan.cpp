@@ -322,7 +322,10 @@ bool Instance::launch_captured(std::vector<Captured>::iterator captured) {
     if (ends_the_step(failure)) throw;
     go_without_graph(failure);
     driver.cuGraphExecDestroy(captured->exec);
-    if (captured->delivers) Launcher(gpu_, false, slot_).deliver_posted();
+    if (captured->delivers) {
+      Launcher(gpu_, false, slot_).deliver_posted();
+      gpu_.synchronize("delivering writes");  // the page is posted anew when the kernels are launched
+    }
     captured_.erase(captured);
     return false;
   }
