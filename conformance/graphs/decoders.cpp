@@ -35,6 +35,7 @@ struct BlockRows {
   Batch batch{"rows", 33, 3, 7};
   std::vector<std::int64_t> counts = {17, 1, 33, 0};
   bool exact_attention = false;  // in fast numerics too, beside products that may convert
+  std::int64_t heads = 4, kv_heads = 2, head = 64;
 };
 
 void add_block(CaseSink& sink, Profile profile, const WeightFormats& formats, quern_dtype cache, quern_dtype activations, bool bias, int window, std::string note,
@@ -42,6 +43,7 @@ void add_block(CaseSink& sink, Profile profile, const WeightFormats& formats, qu
   ModelShape shape = block_256;
   shape.bias = bias;
   shape.rope_mode = bias ? 1 : 0;
+  shape.heads = of.heads, shape.kv_heads = of.kv_heads, shape.head = of.head;
   const Batch& batch = of.batch;
   GraphBuilder graph(batch.rows, of.counts);
   graph.allow(conversions);
@@ -70,6 +72,14 @@ void blocks(CaseSink& sink) {
   add_block(sink, Profile::quick, all_of(QUERN_F16), QUERN_BF16, QUERN_F32, false, 40, ".window.prompt", prompt);
   add_block(sink, Profile::quick, all_of(QUERN_F16), QUERN_F16, QUERN_F32, false, 0, ".alternating", alternating);
   add_block(sink, Profile::full, all_of(QUERN_F16), QUERN_F16, QUERN_F32, false, 0, ".exact_attention", {{"rows", 70, 1, 30}, {70, 9, 1}, true});
+  // Batches that decode, of enough rows and heads that a large card has one of its blocks for each: by one query head a key head and by four.
+  for (const quern_dtype cache : {QUERN_F16, QUERN_BF16})
+    for (const std::int64_t head : {64, 128})
+      for (const std::int64_t heads : {8, 32}) {
+        const BlockRows batch{{"rows", 32, 3, 7}, {32, 12}, false, heads, 8, head};
+        const Profile profile = cache == QUERN_F16 && head == 64 && heads == 8 ? Profile::quick : Profile::full;
+        add_block(sink, profile, mix, cache, QUERN_F32, cache == QUERN_BF16, 0, ".batch_" + std::to_string(heads) + "x8x" + std::to_string(head), batch);
+      }
   for (const quern_dtype dtype : block_dtypes) add_block(sink, Profile::full, all_of(dtype), QUERN_BF16, QUERN_F32, true, 3, ".bias_window");
   for (const quern_dtype dtype : {QUERN_F32, QUERN_BF16}) add_block(sink, Profile::full, all_of(dtype), QUERN_F16, dtype, false, 0, "");
 }

@@ -424,6 +424,16 @@ void batches(CaseSink& sink) {
       sink.add(make(Profile::full, s));
     }
   }
+  for (const quern_dtype cache : {QUERN_F16, QUERN_BF16})  // more rows than a tile of 64 or 128, of wide heads
+    for (const PagedBatch& batch : {prefill(65), prefill(129), prefill(130, 100, 64), PagedBatch{{{70, 66}, {0, 65}}, 16}}) {
+      Shape s;
+      s.k = s.v = cache;
+      s.d = s.dv = 128;
+      s.batch = batch;
+      sink.add(make(Profile::quick, s));
+      s.window = 20;
+      sink.add(make(Profile::full, s));
+    }
 }
 
 void model_heads(CaseSink& sink) {
