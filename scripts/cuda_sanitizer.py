@@ -2,7 +2,7 @@
 """Run conformance on an NVIDIA GPU under compute-sanitizer, in shards, and write what came of each.
 
     cuda_sanitizer.py --conformance PROGRAM --report FILE [--tool memcheck] [--shards 1-16/64] [--seconds 300] [-- MORE...]
-    cuda_sanitizer.py --conformance PROGRAM --report FILE --tool racecheck --one-case-per-kernel JOURNAL [--shards 1-4/4]
+    cuda_sanitizer.py --conformance PROGRAM --report FILE --tool racecheck --launches FILE --one-case-per-kernel [--shards 1-4/4]
 
 A kernel under compute-sanitizer takes 10 to 100 times as long: the profile goes in shards over as many runs as are needed. A run appends
 to the report a line for each shard when it ends; a shard that is in it already, clean, is skipped. With --seconds no shard begins after that
@@ -10,14 +10,17 @@ time, and one that is not through at its end counts as not run. --at-once runs s
 first case of a process waits 2 to 5 s for the tool and the kernels, and processes take turns on the card (one H200, memcheck, a case of
 the quick profile: 3 ms alone, 12 ms of four side by side, 22 ms of twelve).
 
---one-case-per-kernel takes the fastest green case of each kernel that a journal of `quern-conformance run` names. --kernels checks only
-kernels whose name has one of these parts; the others run as fast as without the tool.
+--launches names what scripts/cuda_launches.py wrote: which kernels each case launches, by the card's driver or by one that computes nothing. By it
+--one-case-per-kernel takes the fastest case of each kernel, a shard checking only kernels that its cases were taken for; and --kernels checks only
+kernels whose name has one of these parts, in cases that launch one. Other kernels run as fast as without the tool. What no case launches is
+an error: a kernel that did not run is not clean.
 
 MORE goes to `quern-conformance run`: --jobs 8, for example. Exit: 0 all shards asked for are clean, 1 one has errors, 2 usage,
 3 no compute-sanitizer, 4 some were not run for want of time.
 """
 import argparse
 import concurrent.futures
+import fnmatch
 import itertools
 import json
 import os
@@ -51,17 +54,25 @@ def shards_of(text):
     return [(i, count) for i in range(first, last + 1)]
 
 
-def cases_of(journal):
-    """The fastest green case of each kernel."""
-    best = {}
-    for line in pathlib.Path(journal).read_text().splitlines():
+def kernels_of_cases(launches, filters, parts, one_case):
+    """Kernels to check by case, of the cases that `filters` leave and the kernels that have one of `parts`."""
+    best, cases = {}, {}
+    for line in launches.read_text().splitlines():
         record = json.loads(line)
-        if record.get("status") != "pass":
+        if filters and not any(fnmatch.fnmatchcase(record["case"], glob) for glob in filters):
             continue
-        for kernel in filter(None, re.split(r"[,\s]+", record.get("kernel", ""))):
+        for kernel in record["kernels"]:
+            if parts and not any(part in kernel for part in parts):
+                continue
+            cases.setdefault(record["case"], []).append(kernel)
             if kernel not in best or record["ms"] < best[kernel][0]:
-                best[kernel] = (record["ms"], record["end"])
-    return sorted({case for _, case in best.values()}), len(best)
+                best[kernel] = (record["ms"], record["case"])
+    if not one_case:
+        return cases
+    chosen = {}
+    for kernel, (_, case) in sorted(best.items()):
+        chosen.setdefault(case, []).append(kernel)
+    return chosen
 
 
 def clean_before(report, key):
@@ -100,7 +111,8 @@ def main():
     parser.add_argument("--shards", type=shards_of, default=[(1, 1)], metavar="I-J/N")
     parser.add_argument("--seconds", type=float, default=0, help="0: as long as it takes")
     parser.add_argument("--at-once", type=int, default=1, metavar="N")
-    parser.add_argument("--one-case-per-kernel", metavar="JOURNAL")
+    parser.add_argument("--launches", type=pathlib.Path, metavar="FILE")
+    parser.add_argument("--one-case-per-kernel", action="store_true")
     parser.add_argument("--kernels", default="", metavar="PART,PART")
     parser.add_argument("--journals", type=pathlib.Path, metavar="FOLDER", help="keeps the journal of each shard, of those that were cut too")
     parser.add_argument("--sanitizer", default=shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer", metavar="PROGRAM")
@@ -110,14 +122,19 @@ def main():
         print(f"cuda_sanitizer.py: no compute-sanitizer at {arguments.sanitizer}; it comes with the CUDA toolkit, or name it with --sanitizer", file=sys.stderr)
         return 3
     filters = [value for flag, value in zip(arguments.more, arguments.more[1:]) if flag in ("--filter", "--group", "--op")]
-    chosen, what = [], " ".join([arguments.tool, arguments.profile, *filters])
-    if arguments.one_case_per_kernel:
-        cases, kernels = cases_of(arguments.one_case_per_kernel)
-        chosen = [word for case in cases for word in ("--filter", case)]
-        what += f", {len(cases)} cases of {kernels} kernels"
-    only = [word for part in filter(None, arguments.kernels.split(",")) for word in ("--kernel-name", f"kns={part}")]
-    if only:
-        what += f", kernels {arguments.kernels}"
+    what = " ".join([arguments.tool, arguments.profile, *filters])
+    parts, cases = [part for part in arguments.kernels.split(",") if part], None
+    if parts or arguments.one_case_per_kernel:
+        if arguments.launches is None:
+            parser.error("--kernels and --one-case-per-kernel choose by --launches, a file that scripts/cuda_launches.py writes")
+        if len(filters) != arguments.more.count("--filter"):
+            parser.error("--kernels and --one-case-per-kernel go with --filter, not with --group and --op")
+        cases = kernels_of_cases(arguments.launches, filters, parts, arguments.one_case_per_kernel)
+        missing = [part for part in parts if not any(part in kernel for kernels in cases.values() for kernel in kernels)]
+        if missing or not cases:
+            parser.error(f"no case in {arguments.launches} launches {', '.join(missing) or 'a kernel'}" + (f" of {' '.join(filters)}" if filters else ""))
+        what += f", kernels {arguments.kernels}" if parts else ""
+        what += f", {len(cases)} cases of {len({kernel for kernels in cases.values() for kernel in kernels})} kernels"
     end = time.monotonic() + arguments.seconds if arguments.seconds else None
     # Each run of the tool listens on ports of its own: by itself all share ten from 49152 on, and the eleventh waits.
     ports = itertools.count(10000 + os.getpid() % 30 * 700, 10)
@@ -125,6 +142,14 @@ def main():
     def shard(index, count):
         """0 clean, 1 with errors, 4 not run to its end."""
         key = f"{what}, shard {index}/{count}:"
+        names, more = [], ["--shard", f"{index}/{count}", *arguments.more]
+        if cases is not None:  # cases of one kernel are neighbours: taken in turn, shards take as long as each other
+            mine = sorted(cases)[index - 1::count]
+            if not mine:
+                return 0
+            names = [word for kernel in sorted({kernel for case in mine for kernel in cases[case]}) for word in ("--kernel-name", f"kns={kernel}")]
+            more = [word for case in mine for word in ("--filter", case)]
+            more += [word for flag, word in zip(["", *arguments.more], arguments.more) if word != "--filter" and flag != "--filter"]
         if clean_before(arguments.report, key):
             return 0
         left = None if end is None else end - time.monotonic()
@@ -132,9 +157,9 @@ def main():
             return 4
         with tempfile.TemporaryDirectory(prefix="quern-sanitizer-") as folder:
             began = time.monotonic()
-            done = run([arguments.sanitizer, "--tool", arguments.tool, "--target-processes", "all", "--log-file", f"{folder}/log.%p", "--port", str(next(ports)), *only,
+            done = run([arguments.sanitizer, "--tool", arguments.tool, "--target-processes", "all", "--log-file", f"{folder}/log.%p", "--port", str(next(ports)), *names,
                         arguments.conformance, "run", "--backend", "cuda", "--option", "memory=plain", "--profile", arguments.profile,
-                        "--shard", f"{index}/{count}", "--journal", f"{folder}/journal.jsonl", "--deadline", "600", *chosen, *arguments.more], left)
+                        "--journal", f"{folder}/journal.jsonl", "--deadline", "600", *more], left)
             journal = pathlib.Path(folder, "journal.jsonl")
             if arguments.journals and journal.exists():
                 arguments.journals.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Every launch of whole graphs is one that a card takes: shared memory, threads and grid, over a driver that computes nothing.
 
-usage: launches_test.py CONFORMANCE PLUGIN FOLDER_OF_THE_DRIVER
+usage: launches_test.py CONFORMANCE PLUGIN FOLDER_OF_THE_DRIVER SCRIPT FOLDER_OF_THE_SPY
 """
 import json
 import os
@@ -11,7 +11,7 @@ import sys
 import tempfile
 import unittest
 
-CONFORMANCE, PLUGIN, DRIVER = sys.argv[1:4]
+CONFORMANCE, PLUGIN, DRIVER, SCRIPT, SPY = sys.argv[1:6]
 CASES = ("graphs.block.q4_k_m.*", "graphs.block.f16.*.f32.bias", "graphs.composite.norm_qkv.q4_k.rows*", "graphs.composite.norm_gate_up_down.f16.rows3")
 
 
@@ -32,7 +32,7 @@ class Launches(unittest.TestCase):
     def test_none_is_refused(self):
         ended, launched, refused = self.launches_of(*CASES)
         self.assertGreater(ended, 4)  # nothing is computed there: their values are wrong
-        for kernel in ("kquants_8", "mixed_8", "stream", "rings", "attention_batch_f16_64_4"):
+        for kernel in ("kquants_8", "mixed_8", "stream_short_1", "rings", "attention_batch_f16_64_4"):
             self.assertIn(kernel, launched)
         self.assertEqual(refused, set())
 
@@ -50,6 +50,42 @@ class Launches(unittest.TestCase):
         self.assertIn("mixed_8", launched)
         self.assertEqual([name for name in sorted(launched) if name.startswith(("attention_groups", "attention_rows", "attention_batch"))], [])
 
+    def launches_by_script(self, *arguments, driver=DRIVER, cases=("norm.rms_norm.f32-f32-i32-f32.5x1-*", "copy.copy.f32-i32-f32.3x5x17-*")):
+        """What scripts/cuda_launches.py writes down: kernels by case."""
+        with tempfile.TemporaryDirectory(prefix="quern-launches-") as folder:
+            output = pathlib.Path(folder, "launches")
+            done = subprocess.run([sys.executable, SCRIPT, "--conformance", CONFORMANCE, "--driver", driver, "--output", str(output), "--at-once", "2", *arguments,
+                                   "--", "--plugin", PLUGIN, *[word for case in cases for word in ("--filter", case)]],
+                                  capture_output=True, text=True, check=False, timeout=250)
+            cases = [json.loads(line) for line in output.read_text().splitlines()] if output.exists() else []
+            return done.returncode, {case["case"]: case["kernels"] for case in cases}, done.stderr
+
+    def test_the_script_says_which_case_launches_which_kernel(self):
+        code, cases, said = self.launches_by_script()
+        self.assertEqual(code, 0, said)
+        self.assertGreater(len(cases), 3)
+        for case, kernels in cases.items():  # a node whose predicate is dead launches none
+            self.assertEqual("norm_256" in kernels, case.startswith("norm.") and "-live-" in case, case)
+            self.assertEqual("copy_elements" in kernels, case.startswith("copy."), case)
+
+    def test_the_quick_profile_reaches_attention_of_batches_on_a_card_of_132_multiprocessors(self):
+        code, cases, said = self.launches_by_script(cases=["graphs.block.*.batch_*"])
+        self.assertEqual(code, 0, said)
+        self.assertIn("attention_batch_f16_64_1", {kernel for kernels in cases.values() for kernel in kernels})
+
+    def test_through_the_driver_that_hands_on_it_says_the_same_of_what_passes(self):
+        _, cases, _ = self.launches_by_script()
+        code, spied, said = self.launches_by_script("--spied", f"{DRIVER}/libcuda.so.1", driver=SPY)
+        self.assertEqual(code, 0, said)
+        self.assertEqual(spied, {case: kernels for case, kernels in cases.items() if case in spied})
+        self.assertEqual({case.split(".")[0] for case in spied if "copy_elements" in spied[case]}, {"copy"})  # that driver computes them
+        self.assertEqual([case for case in spied if case.startswith("norm.") and "-live-" in case], [])  # and no norms: wrong values do not count
+
+    def test_a_run_without_a_launch_is_no_answer(self):
+        code, cases, said = self.launches_by_script(driver="/nowhere")
+        self.assertEqual((code, cases), (2, {}))
+        self.assertIn("fake_drivers", said)
+
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=sys.argv[:1], verbosity=2)

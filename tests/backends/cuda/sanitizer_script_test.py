@@ -97,22 +97,36 @@ class Script(unittest.TestCase):
         self.assertEqual(len(ports), 4)
         self.assertTrue(all(b - a >= 10 for a, b in zip(sorted(ports), sorted(ports)[1:])), ports)
 
+    def launches(self):
+        path = self.folder / "launches"
+        lines = [("slow", 9, ["mixed_8", "norm"]), ("graphs.a", 1, ["mixed_8"]), ("graphs.b", 2, ["stream", "norm"]), ("graphs.c", 3, ["stream", "norm"])]
+        path.write_text("".join(json.dumps({"case": case, "ms": ms, "kernels": kernels}) + "\n" for case, ms, kernels in lines))
+        return str(path)
+
     def test_kernels_by_part_of_their_name(self):
-        code, report, _ = self.script("--kernels", "mixed,stream", "--", "--jobs", "1", "--filter", "graphs.*")
+        code, report, _ = self.script("--launches", self.launches(), "--kernels", "mixed,stream", "--", "--jobs", "1", "--filter", "graphs.*")
         self.assertEqual(code, 0)
-        self.assertIn("--kernel-name kns=mixed --kernel-name kns=stream", (self.folder / "calls.tool").read_text())
-        self.assertIn("memcheck quick graphs.*, kernels mixed,stream, shard 1/1:", report)
+        self.assertIn("--kernel-name kns=mixed_8 --kernel-name kns=stream ", (self.folder / "calls.tool").read_text())
+        self.assertIn("--filter graphs.a --filter graphs.b --filter graphs.c --jobs 1", self.calls()[0])
+        self.assertIn("memcheck quick graphs.*, kernels mixed,stream, 3 cases of 2 kernels, shard 1/1:", report)
+
+    def test_a_kernel_that_no_case_launches_is_not_clean(self):
+        for words, filters in (("attention_rows", []), ("mixed,attention_rows", []), ("mixed", ["--", "--filter", "graphs.b"])):
+            code, report, said = self.script("--launches", self.launches(), "--kernels", words, *filters)
+            self.assertEqual((code, report), (2, ""))
+            self.assertIn("no case in", said)
+        self.assertEqual(self.script("--kernels", "mixed")[0], 2)
+        self.assertEqual(self.script("--launches", self.launches(), "--kernels", "mixed", "--", "--group", "graphs")[0], 2)
 
     def test_journals_are_kept(self):
         self.script("--seconds", "1", "--shards", "1/2", "--journals", str(self.folder / "kept"), SLEEP="30")
         self.assertEqual((self.folder / "kept/memcheck-1-of-2.jsonl").read_text(), '{"end":"a"}\n')
 
     def test_one_case_a_kernel(self):
-        journal = self.folder / "journal"
-        cases = [("slow", "a.cuda", 9, "pass"), ("quick", "a.cuda", 1, "pass"), ("red", "b.cuda", 1, "fail"), ("two", "c.cuda, d.cuda", 1, "pass")]
-        journal.write_text("".join(json.dumps({"end": e, "kernel": k, "ms": ms, "status": s}) + "\n" for e, k, ms, s in cases))
-        self.assertEqual(self.script("--one-case-per-kernel", str(journal))[0], 0)
-        self.assertIn("--filter quick --filter two", self.calls()[0])
+        """The fastest of each; a shard checks the kernels that its cases were taken for."""
+        self.assertEqual(self.script("--launches", self.launches(), "--one-case-per-kernel", "--shards", "1-3/3")[0], 0)
+        self.assertEqual([re.search(r"(--filter.*)", call)[1] for call in self.calls()], ["--filter graphs.a", "--filter graphs.b"])
+        self.assertEqual([re.findall(r"kns=(\w+)", call) for call in (self.folder / "calls.tool").read_text().splitlines()], [["mixed_8"], ["norm", "stream"]])
         self.assertIn("2 cases of 3 kernels", self.report.read_text())
 
     def test_bad_shards_and_no_sanitizer(self):

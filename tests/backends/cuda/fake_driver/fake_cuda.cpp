@@ -3,7 +3,7 @@
 // The real CUDA plugin loads it as it would NVIDIA's. Device memory is host memory, streams do at once what they are told, and the
 // kernels of the probe's self-test and of the ABI's scripts (copies, exact products, packing) are computed here in C++ by name; every
 // other kernel is refused. Of block formats but q8_0 a product takes numbers made of their bytes: the same for the same bytes. Cards are two of compute capability
-// FAKE_MAJOR.FAKE_MINOR. CUDA_VISIBLE_DEVICES="" hides them, as in the real driver.
+// FAKE_MAJOR.FAKE_MINOR with FAKE_MULTIPROCESSORS multiprocessors. CUDA_VISIBLE_DEVICES="" hides them, as in the real driver.
 //
 // With FAKE_ANY_KERNEL the other kernels are taken and do nothing, streams can be captured, and FAKE_LOG names a file that gets a line for
 // every launch, allocation, copy and wait: what a whole step asks of the driver. FAKE_REFUSED names a function of graphs and what it answers;
@@ -231,6 +231,7 @@ constexpr Kernel kernels[] = {{"unpack_rows", unpack_rows}, {"gemv_exact_", gemv
 
 /// A kernel of a module, one for all that ask for it. What is too much for it is refused, as a driver refuses it.
 struct Loaded {
+  std::string name;
   const Kernel& kernel;
   KernelLimits limits;
   std::uint64_t dynamic_shared;  // bytes at most
@@ -240,7 +241,7 @@ constexpr std::uint64_t usual_shared = 48 << 10, most_shared = 232448;
 Result load(const Kernel& kernel, const char* image, const char* name, Function* function) {
   static std::map<std::pair<const char*, std::string>, Loaded> loaded;
   const KernelLimits limits = limits_of(image, name);
-  const auto [place, is_new] = loaded.try_emplace({image, name}, Loaded{kernel, limits, usual_shared - limits.fixed_shared});
+  const auto [place, is_new] = loaded.try_emplace({image, name}, Loaded{name, kernel, limits, usual_shared - limits.fixed_shared});
   *function = reinterpret_cast<Function>(&place->second);
   return constant::success;
 }
@@ -251,6 +252,12 @@ void note(const char* what, unsigned long long bytes = 0, const char* name = "")
   if (log == nullptr) return;
   std::fprintf(log, "%s %llu %s\n", what, bytes, name);
   std::fflush(log);
+}
+
+/// FAKE_MULTIPROCESSORS, else 2: some launches depend on it.
+int multiprocessors() {
+  const char* const text = std::getenv("FAKE_MULTIPROCESSORS");
+  return text == nullptr ? 2 : std::atoi(text);
 }
 
 /// How many contexts this thread has made current: memory is given back inside one.
@@ -404,7 +411,7 @@ FAKE cuDeviceGetAttribute(int* value, int key, int device) {
   switch (key) {
     case constant::attribute_major: *value = FAKE_MAJOR; break;
     case constant::attribute_minor: *value = FAKE_MINOR; break;
-    case constant::attribute_multiprocessors: *value = 2; break;
+    case constant::attribute_multiprocessors: *value = multiprocessors(); break;
     case constant::attribute_pci_bus: *value = 0x41 + device; break;
     case constant::attribute_addresses: *value = 1; break;
     case constant::attribute_shared_optin: *value = 232448; break;
@@ -621,16 +628,16 @@ FAKE cuLaunchKernelEx(const LaunchConfig* config, Function function, void** argu
   const bool some = config->grid_x > 0 && config->grid_y > 0 && config->grid_z > 0 && threads > 0;
   if (!some || config->grid_y > 65535 || config->grid_z > 65535 || threads > loaded.limits.most_threads ||
       config->shared_bytes > loaded.dynamic_shared) {
-    note("refused_launch", config->shared_bytes, std::string(kernel.prefix).c_str());
+    note("refused_launch", config->shared_bytes, loaded.name.c_str());
     return invalid_value;
   }
   if (capturing != nullptr)
     if (const Result fault = refused("captured"); fault != constant::success) return fault;
   if (is_refused(kernel.prefix)) {
-    note("refused_launch", 0, std::string(kernel.prefix).c_str());
+    note("refused_launch", 0, loaded.name.c_str());
     return unknown;
   }
-  note(capturing != nullptr ? "captured_launch" : "launch", 0, std::string(kernel.prefix).c_str());
+  note(capturing != nullptr ? "captured_launch" : "launch", 0, loaded.name.c_str());
   if (!is(FAKE_WRONG_RESULTS)) launch(kernel, arguments[0]);
   return constant::success;
 }

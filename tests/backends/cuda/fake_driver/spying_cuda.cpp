@@ -8,7 +8,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <dlfcn.h>
+#include <mutex>
+#include <string>
 #include <string_view>
+#include <unordered_map>
 
 namespace {
 
@@ -27,11 +30,32 @@ AnyFunction real(const char* name) {
   return reinterpret_cast<AnyFunction>(function);
 }
 
-void note(const char* what, unsigned long long bytes) {
+void note(const char* what, unsigned long long bytes, const char* name = "") {
   static std::FILE* const log = std::fopen(std::getenv("SPY_LOG"), "ae");
   if (log == nullptr) std::abort();
-  std::fprintf(log, "%s %llu \n", what, bytes);
+  std::fprintf(log, "%s %llu %s\n", what, bytes, name);
   std::fflush(log);
+}
+
+/// What kernels are called: a handle's name from when it was got.
+class Names {
+ public:
+  void put(Word function, const char* name) {
+    const std::lock_guard lock(mutex_);
+    names_[function] = name;
+  }
+  std::string of(Word function) {
+    const std::lock_guard lock(mutex_);
+    return names_[function];
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<Word, std::string> names_;
+};
+Names& names() {
+  static Names all;
+  return all;
 }
 
 /// The line of a call, where it has one.
@@ -42,12 +66,17 @@ void note_call(std::string_view name, Word b, Word c) {
   else if (name == "cuMemcpyDtoHAsync_v2") note(capturing ? "captured_copy" : "from_device", c);
   else if (name == "cuMemcpyDtoDAsync_v2") note(capturing ? "captured_copy" : "inside", c);
   else if (name == "cuMemsetD32Async" || name == "cuMemsetD8Async") note(capturing ? "captured_set" : "set", c);
-  else if (name == "cuLaunchKernelEx") note(capturing ? "captured_launch" : "launch", 0);
+  else if (name == "cuLaunchKernelEx") note(capturing ? "captured_launch" : "launch", 0, names().of(b).c_str());
   else if (name == "cuGraphInstantiateWithFlags") note("instantiate", 0);
   else if (name == "cuGraphLaunch") note("graph", 0);
   else if (name == "cuStreamSynchronize" || name == "cuEventSynchronize" || name == "cuCtxSynchronize") note("wait", 0);
   else if (name == "cuStreamBeginCapture_v2") capturing = true;
   else if (name == "cuStreamEndCapture") capturing = false;
+}
+
+/// What is known once a call has been answered.
+void note_result(std::string_view name, int result, Word a, Word c) {
+  if (name == "cuModuleGetFunction" && result == 0) names().put(*reinterpret_cast<const Word*>(a), reinterpret_cast<const char*>(c));
 }
 
 }  // namespace
@@ -56,6 +85,8 @@ void note_call(std::string_view name, Word b, Word c) {
   extern "C" [[gnu::visibility("default")]] int name(Word a, Word b, Word c, Word d, Word e, Word f) { \
     static const AnyFunction function = real(#name); \
     note_call(#name, b, c); \
-    return function(a, b, c, d, e, f); \
+    const int result = function(a, b, c, d, e, f); \
+    note_result(#name, result, a, c); \
+    return result; \
   }
 QUERN_CUDA_FUNCTIONS(SPY)
