@@ -95,6 +95,8 @@ def verdict(tool, logs, output, code):
     """("clean" or what is wrong, what the tool wrote of it)."""
     text = "".join(log.read_text(errors="replace") for log in logs)
     counts = [int(n) for n in SUMMARY[tool].findall(text)]
+    if "Internal Sanitizer Error" in text:  # which its summary counts among the program's
+        return "the tool itself failed", text
     if sum(counts) > 0:
         return f"{sum(counts)} errors", text
     if not counts:

@@ -78,6 +78,13 @@ class Script(unittest.TestCase):
         self.report.unlink()
         self.assertEqual(self.script("--tool", "racecheck", answer="RACECHECK SUMMARY: 3 hazards displayed (1 error, 2 warnings)")[0], 1)
 
+    def test_a_fault_of_the_tool_is_not_called_a_hazard(self):
+        answer = "Internal Sanitizer Error: The Sanitizer failed to handle a hardware exception.\nRACECHECK SUMMARY: 2 hazards displayed (2 errors, 0 warnings)"
+        code, report, _ = self.script("--tool", "racecheck", answer=answer)
+        self.assertEqual(code, 1)
+        self.assertIn("the tool itself failed", report)
+        self.assertNotIn("2 errors", report)
+
     def test_a_shard_that_is_cut_is_not_written_down(self):
         code, report, _ = self.script("--seconds", "1", "--shards", "1-2/2", SLEEP="30")
         self.assertEqual((code, report), (4, ""))
