@@ -15,6 +15,8 @@ the quick profile: 3 ms alone, 12 ms of four side by side, 22 ms of twelve).
 kernels whose name has one of these parts, in cases that launch one. Other kernels run as fast as without the tool. What no case launches is
 an error: a kernel that did not run is not clean.
 
+racecheck has products of our own (QUERN_FORCE_KERNEL=cuda:own, where nothing else is forced): those of cuBLASLt lose the device under it, checked or not.
+
 MORE goes to `quern-conformance run`: --jobs 8, for example. Exit: 0 all shards asked for are clean, 1 one has errors, 2 usage,
 3 no compute-sanitizer, 4 some were not run for want of time.
 """
@@ -79,9 +81,11 @@ def clean_before(report, key):
     return report.exists() and any(line.startswith(key + " ") and line.endswith(" clean") for line in report.read_text().splitlines())
 
 
-def run(command, limit):
+def run(tool, command, limit):
     """Return code and output, or None where the time ended."""
     environment = {**os.environ, "QUERN_PROBE_IN_PROCESS": "1"}  # under the tool a probe takes longer than its helper process may
+    if tool == "racecheck":
+        environment.setdefault("QUERN_FORCE_KERNEL", "cuda:own")
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True, env=environment) as process:
         try:
             return process.communicate(timeout=limit)[0], process.returncode
@@ -159,7 +163,7 @@ def main():
             return 4
         with tempfile.TemporaryDirectory(prefix="quern-sanitizer-") as folder:
             began = time.monotonic()
-            done = run([arguments.sanitizer, "--tool", arguments.tool, "--target-processes", "all", "--log-file", f"{folder}/log.%p", "--port", str(next(ports)), *names,
+            done = run(arguments.tool, [arguments.sanitizer, "--tool", arguments.tool, "--target-processes", "all", "--log-file", f"{folder}/log.%p", "--port", str(next(ports)), *names,
                         arguments.conformance, "run", "--backend", "cuda", "--option", "memory=plain", "--profile", arguments.profile,
                         "--journal", f"{folder}/journal.jsonl", "--deadline", "600", *more], left)
             journal = pathlib.Path(folder, "journal.jsonl")

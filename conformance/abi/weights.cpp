@@ -11,19 +11,20 @@ namespace quern::conformance::abi {
 namespace {
 
 constexpr std::int64_t n = 48, k = 512;
+constexpr quern_dtype formats[] = {QUERN_F16, QUERN_Q8_0, QUERN_Q4_0, QUERN_Q4_1, QUERN_Q5_0, QUERN_Q5_1, QUERN_Q4_K, QUERN_Q5_K, QUERN_Q6_K};
 
 void require_sets(ScriptContext& t) {
   if (t.api().weights_plan == nullptr) t.waive("weights_plan is null", "constants are bound in their canonical layout");
 }
 
-Graph product_graph(std::int64_t rows, quern_dtype dtype) {
+Graph product_graph(std::int64_t rows, quern_dtype dtype, std::uint32_t determinism = QUERN_DETERMINISM_REPEATABLE) {
   Graph g;
   const std::uint32_t x = g.input({rows, k}), w = g.constant({n, k}, dtype), y = g.output({rows, n});
   g.values[w].name = {"blk.0.weight", 12};
   quern_node& node = g.matmul(x, w, y);
   node.uses |= QUERN_NODE_USES_PRECISION | QUERN_NODE_USES_DETERMINISM;
   node.conversions = QUERN_CONVERT_INT8 | QUERN_CONVERT_F16 | QUERN_CONVERT_BF16;
-  node.determinism = QUERN_DETERMINISM_REPEATABLE;
+  node.determinism = determinism;
   return g;
 }
 
@@ -64,8 +65,8 @@ quern_status pack(DeviceRef device, Queue& queue, const quern_weight_item& item,
 
 /// Two plans (decode of 1 row, prefill of 20) and a second instance of each, over one packed copy of each format that the plugin packs.
 struct Shared {
-  Shared(DeviceRef device, Queue& queue, quern_dtype format, const std::string& name)
-      : dtype(format), decode(product_graph(1, dtype)), prefill(product_graph(20, dtype)), items(device, {decode.get(), prefill.get()}) {
+  Shared(DeviceRef device, Queue& queue, quern_dtype format, const std::string& name, std::uint32_t determinism = QUERN_DETERMINISM_REPEATABLE)
+      : dtype(format), decode(product_graph(1, dtype, determinism)), prefill(product_graph(20, dtype, determinism)), items(device, {decode.get(), prefill.get()}) {
     Tensor weights(dtype, {n, k});
     fill(weights, DataKind::gaussian, CounterRandom::of(name));
     canonical = std::make_unique<Region>(device, queue, weights.bytes().size(), 0, true);
@@ -80,8 +81,10 @@ struct Shared {
       g->values[1].uses |= QUERN_VALUE_USES_LAYOUT;
     }
   }
-  std::vector<float> run(DeviceRef device, Queue& queue, const Plan& plan, std::int64_t rows, quern_span weights) {
-    Floats x(device, queue, rows_of(rows)), y(device, queue, std::vector<float>(static_cast<std::size_t>(rows * n), -1));
+  /// `first`: of the rows that a longer run has, from which on.
+  std::vector<float> run(DeviceRef device, Queue& queue, const Plan& plan, std::int64_t rows, quern_span weights, std::int64_t first = 0) {
+    const std::vector<float> all = rows_of(first + rows);
+    Floats x(device, queue, {all.begin() + first * k, all.end()}), y(device, queue, std::vector<float>(static_cast<std::size_t>(rows * n), -1));
     Ready ready(device, queue, plan, {{0, x.span()}, {1, weights}, {2, y.span()}});
     if (ready.go().code != QUERN_OK) throw std::runtime_error("a run over packed weights failed");
     return y.read();
@@ -103,15 +106,14 @@ void each_packed_format(ScriptContext& t, const F& f) {
   require_sets(t);
   const DeviceRef device = t.device();
   Queue queue(device);
-  int formats = 0;
-  for (const quern_dtype dtype :
-       {QUERN_F16, QUERN_Q8_0, QUERN_Q4_0, QUERN_Q4_1, QUERN_Q5_0, QUERN_Q5_1, QUERN_Q4_K, QUERN_Q5_K, QUERN_Q6_K}) {
+  int packed = 0;
+  for (const quern_dtype dtype : formats) {
     Shared shared(device, queue, dtype, t.case_name() + std::to_string(dtype));
     if (!shared.packed) continue;
-    ++formats;
+    ++packed;
     f(device, queue, shared);
   }
-  if (formats == 0) t.waive("weights_plan plans nothing", "every format stays canonical on this device");
+  if (packed == 0) t.waive("weights_plan plans nothing", "every format stays canonical on this device");
 }
 
 void shared_by_plans_and_instances(ScriptContext& t) {
@@ -128,6 +130,26 @@ void shared_by_plans_and_instances(ScriptContext& t) {
     const Plan again(device, s.decode.get());
     t.check(s.run(device, queue, again, 1, s.packed->span()) == one, "a later plan accepts the key [C15]");
   });
+}
+
+/// Products that may round activations to int8 have kernels of their own for one row: where a node asks for it, they too have the bits of many rows'.
+void rows_are_invariant(ScriptContext& t) {
+  require_sets(t);
+  const DeviceRef device = t.device();
+  Graph asks = product_graph(1, QUERN_F16, QUERN_DETERMINISM_INVARIANT);
+  if (const Answer answer = ask(device, asks.get())[0]; answer.verdict == QUERN_ANSWER_NO) t.waive("invariant results", answer.text);
+  Queue queue(device);
+  for (const quern_dtype dtype : formats) {
+    Shared s(device, queue, dtype, t.case_name() + std::to_string(dtype), QUERN_DETERMINISM_INVARIANT);
+    const quern_span weights = (s.packed ? *s.packed : *s.canonical).span();
+    const Plan decode(device, s.decode.get()), prefill(device, s.prefill.get());
+    const std::vector<float> twenty = s.run(device, queue, prefill, 20, weights);
+    for (const std::int64_t row : {0, 8, 19}) {
+      const std::vector<float> one = s.run(device, queue, decode, 1, weights, row);
+      t.check(std::memcmp(one.data(), twenty.data() + row * n, n * sizeof(float)) == 0,
+              "a row of a product with weights of dtype " + std::to_string(dtype) + " has the same bits alone and among 20 [C17]");
+    }
+  }
 }
 
 void packed_bytes_are_relocatable(ScriptContext& t) {
@@ -225,6 +247,7 @@ void items_are_released_once(ScriptContext& t) {
 
 void weights_scripts(CaseSink& sink) {
   add(sink, "weights.shared_by_plans_and_instances", shared_by_plans_and_instances, level_inference);
+  add(sink, "weights.rows_are_invariant", rows_are_invariant, level_inference);
   add(sink, "weights.packed_bytes_are_relocatable", packed_bytes_are_relocatable, level_inference);
   add(sink, "weights.items_are_sound", items_are_sound, level_inference);
   add(sink, "weights.unknown_layouts_are_no", unknown_layouts_are_no);

@@ -12,6 +12,8 @@ constexpr std::uint32_t conversions = QUERN_CONVERT_INT8 | QUERN_CONVERT_F16 | Q
 constexpr ModelShape block_256 = {"h256", 256, 512, 4, 2, 64, 512, 2, false, 0, 1e-5, false};
 // The true widths of SmolLM2 135M, with a head that costs little.
 constexpr ModelShape narrow_head = {"smollm2_width", 576, 1536, 9, 3, 64, 512, 2, false, 0, 1e-5, true};
+// Rows of the true width of LLaMA 7B's feed-forward, longer than kernels that read f32 themselves take, in a model that costs little.
+constexpr ModelShape wide_ffn = {"llama_7b_ffn", 256, 11008, 4, 2, 64, 512, 2, false, 0, 1e-5, false};
 constexpr ModelShape shapes[] = {
     {"smollm2_135m", 576, 1536, 9, 3, 64, 49152, 30, false, 0, 1e-5, true},
     {"tinyllama_1b", 2048, 5632, 32, 4, 64, 32000, 22, false, 0, 1e-5, false},
@@ -36,6 +38,7 @@ struct BlockRows {
   std::vector<std::int64_t> counts = {17, 1, 33, 0};
   bool exact_attention = false;  // in fast numerics too, beside products that may convert
   std::int64_t heads = 4, kv_heads = 2, head = 64;
+  std::int64_t turned = 0;  // elements of a head that rope turns; 0: all
 };
 
 void add_block(CaseSink& sink, Profile profile, const WeightFormats& formats, quern_dtype cache, quern_dtype activations, bool bias, int window, std::string note,
@@ -47,7 +50,7 @@ void add_block(CaseSink& sink, Profile profile, const WeightFormats& formats, qu
   const Batch& batch = of.batch;
   GraphBuilder graph(batch.rows, of.counts);
   graph.allow(conversions);
-  const RowValues rows = add_row_values(graph, batch, shape.head, 10000);
+  const RowValues rows = add_row_values(graph, batch, of.turned != 0 ? of.turned : shape.head, 10000);
   const Layer layer{shape, formats, batch, rows, cache, window, activations};
   int x = graph.input("x", input(activations, {rows_dim, shape.hidden}));
   for (const char* prefix : {"blk.0", "blk.1"}) x = add_feed_forward(graph, layer, prefix, add_attention(graph, layer, prefix, x));
@@ -80,6 +83,12 @@ void blocks(CaseSink& sink) {
         const Profile profile = cache == QUERN_F16 && head == 64 && heads == 8 ? Profile::quick : Profile::full;
         add_block(sink, profile, mix, cache, QUERN_F32, cache == QUERN_BF16, 0, ".batch_" + std::to_string(heads) + "x8x" + std::to_string(head), batch);
       }
+  // Whose sequences have more keys than a block of that card holds at once.
+  add_block(sink, Profile::full, all_of(QUERN_F16), QUERN_F16, QUERN_F32, false, 0, ".batch_8x8x64.long", {{"rows", 32, 3, 450}, {32}, false, 8, 8, 64});
+  // Rows between those that products of tokens and of prompts are made for.
+  add_block(sink, Profile::quick, all_of(QUERN_F16), QUERN_F16, QUERN_F32, false, 0, ".twelve_rows", {{"rows", 12, 3, 7}, {12, 9}});
+  // Heads that rope turns a part of, as GPT-NeoX's: its pairs are no whole fours.
+  add_block(sink, Profile::quick, mix, QUERN_F16, QUERN_F32, true, 0, ".partial_rope", {{"rows", 12, 3, 7}, {12, 3, 1}, false, 4, 2, 64, 20});
   for (const quern_dtype dtype : block_dtypes) add_block(sink, Profile::full, all_of(dtype), QUERN_BF16, QUERN_F32, true, 3, ".bias_window");
   for (const quern_dtype dtype : {QUERN_F32, QUERN_BF16}) add_block(sink, Profile::full, all_of(dtype), QUERN_F16, dtype, false, 0, "");
 }
@@ -129,6 +138,8 @@ void steps(CaseSink& sink) {
   constexpr Batch one_of_eight{"one_row", 8, 8, 20};
   for (const WeightFormats& formats : {q4_k_m(narrow_head), all_of(QUERN_Q8_0), all_of(QUERN_Q4_1), all_of(QUERN_F16)})
     add_step(sink, Profile::quick, narrow_head, formats, one_of_eight, 2, {1});
+  add_step(sink, Profile::quick, wide_ffn, q4_k_m(wide_ffn), one_of_eight, 2, {1});
+  for (const quern_dtype dtype : {QUERN_Q8_0, QUERN_F16}) add_step(sink, Profile::full, wide_ffn, all_of(dtype), one_of_eight, 2, {1});
   for (const ModelShape& m : shapes)
     for (const WeightFormats& formats : {q4_k_m(m), all_of(QUERN_Q8_0), all_of(QUERN_F16)})
       for (const Batch& batch : batches) {

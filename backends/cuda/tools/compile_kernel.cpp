@@ -1,4 +1,4 @@
-// compile_kernel NVRTC ARCH SOURCE OUT.cubin [HEADER...]: one kernel file to a cubin, at build time, without a GPU.
+// compile_kernel NVRTC ARCH SOURCE OUT.cubin [HEADER...] [--define=NAME]: one kernel file to a cubin, at build time, without a GPU.
 //
 // Prints ptxas's report of registers and spills with --verbose as the last argument. Fails on an error and on a warning, since a
 // warning of a kernel is a bug sooner or later.
@@ -26,7 +26,7 @@ std::string base(const std::string& path) { return path.substr(path.find_last_of
 
 int main(int count, char** words) {
   if (count < 5) {
-    std::fputs("usage: compile_kernel NVRTC ARCH SOURCE OUT.cubin [HEADER...] [--verbose]\n", stderr);
+    std::fputs("usage: compile_kernel NVRTC ARCH SOURCE OUT.cubin [HEADER...] [--define=NAME] [--verbose]\n", stderr);
     return 2;
   }
   std::string reason;
@@ -40,6 +40,10 @@ int main(int count, char** words) {
   for (int i = 5; i < count; ++i) {
     if (std::strcmp(words[i], "--verbose") == 0) {
       verbose = true;
+      continue;
+    }
+    if (std::strncmp(words[i], "--define=", 9) == 0) {
+      options.push_back(std::string("-D") + (words[i] + 9));
       continue;
     }
     names.push_back(base(words[i]));

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compiles kernels without a GPU and reads what the assembler says of them.
 
-    kernels_compile_test.py COMPILER NVRTC FOLDER ARCHITECTURE... [--units NAME,NAME]
+    kernels_compile_test.py COMPILER NVRTC FOLDER ARCHITECTURE... [--units NAME,NAME] [--define NAME]
 
 COMPILER is the build's quern_compile_kernel, FOLDER holds the kernels. Fails where a kernel does not compile, where one of
 the hot kernels, or a function that one calls, spills registers to memory, and where one that is to share a multiprocessor takes more than half of its registers.
@@ -66,12 +66,14 @@ def faults_of(kernel, registers, spills, architecture):
 
 
 def main(compiler, nvrtc, folder, *rest):
-    names, architectures = None, []
+    names, architectures, more = None, [], ["--verbose"]
     rest = list(rest)
     while rest:
         word = rest.pop(0)
         if word == "--units":
             names = rest.pop(0).split(",")
+        elif word == "--define":
+            more.append(f"--define={rest.pop(0)}")
         else:
             architectures.append(word)
     files = sorted(os.listdir(folder))
@@ -84,8 +86,8 @@ def main(compiler, nvrtc, folder, *rest):
     def compile_one(job):
         architecture, unit = job
         with tempfile.TemporaryDirectory() as work:
-            result = subprocess.run([compiler, nvrtc, architecture, os.path.join(folder, unit), os.path.join(work, "cubin"), *headers,
-                                     "--verbose"], env=environment, capture_output=True, text=True)
+            result = subprocess.run([compiler, nvrtc, architecture, os.path.join(folder, unit), os.path.join(work, "cubin"), *headers, *more],
+                                    env=environment, capture_output=True, text=True)
         return architecture, unit, result.returncode, result.stderr
 
     jobs = [(architecture, unit) for architecture in architectures for unit in units]

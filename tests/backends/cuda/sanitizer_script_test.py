@@ -25,6 +25,7 @@ exit $code
 """
 CONFORMANCE = """#!/bin/sh
 echo "$@" >> "$CALLS"
+echo "$QUERN_FORCE_KERNEL" >> "$CALLS.forced"
 while [ "$1" != --journal ]; do shift; done
 [ -n "$NO_CASES" ] || echo '{"end":"a"}' > "$2"
 [ -z "$SLEEP" ] || exec sleep "$SLEEP"
@@ -77,6 +78,12 @@ class Script(unittest.TestCase):
         self.assertEqual(self.script("--tool", "racecheck", answer="RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)")[0], 0)
         self.report.unlink()
         self.assertEqual(self.script("--tool", "racecheck", answer="RACECHECK SUMMARY: 3 hazards displayed (1 error, 2 warnings)")[0], 1)
+
+    def test_racecheck_has_products_of_our_own(self):
+        # Those of cuBLASLt lose the device under it.
+        for tool, environment in (("memcheck", {}), ("racecheck", {}), ("racecheck", {"QUERN_FORCE_KERNEL": "cuda:jit"})):
+            self.script("--tool", tool, **environment)
+        self.assertEqual((self.folder / "calls.forced").read_text().splitlines(), ["", "cuda:own", "cuda:jit"])
 
     def test_a_fault_of_the_tool_is_not_called_a_hazard(self):
         answer = "Internal Sanitizer Error: The Sanitizer failed to handle a hardware exception.\nRACECHECK SUMMARY: 2 hazards displayed (2 errors, 0 warnings)"

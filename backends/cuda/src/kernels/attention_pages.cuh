@@ -60,7 +60,7 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
 #pragma unroll
     for (int i = 0; i < STAGES; ++i) {
       barrier_init(&pipe.full[team][i], 1);
-      if (HEAD_WARPS > 1) barrier_init(&pipe.empty[team][i], HEAD_WARPS);
+      if (HEAD_WARPS > 1) barrier_init(&pipe.empty[team][i], HEAD_WARPS * WARP_ARRIVALS);
     }
     fence_barriers();
   }
@@ -297,7 +297,7 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
     }
     __syncwarp();
     if (tile + STAGES * TEAMS >= tiles) continue;  // its stage is not filled again
-    if (HEAD_WARPS > 1 && lane == 0) barrier_arrive(&pipe.empty[team][slot]);
+    if (HEAD_WARPS > 1) warp_arrive(&pipe.empty[team][slot], lane);
     if (!asks) continue;
     if (HEAD_WARPS > 1) barrier_wait(&pipe.empty[team][slot], (u32)(n / STAGES) & 1u);
     ask(tile + STAGES * TEAMS, slot, next_page, within);

@@ -23,7 +23,16 @@ DEV void barrier_wait(u64* b, u32 parity) {
                  : "=r"(done) : "r"(shared_address(b)), "r"(parity) : "memory");
   } while (!done);
 }
-DEV void barrier_arrive(u64* b) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(b)) : "memory"); }
+/// A warp's arrivals at the end of what its lanes did: one, by lane 0 behind a __syncwarp. racecheck does not know that this orders what the other
+/// lanes read before it; for it every lane arrives (QUERN_CUDA_RACECHECK in CMake).
+#ifdef EVERY_LANE_ARRIVES
+enum { WARP_ARRIVALS = 32 };
+#else
+enum { WARP_ARRIVALS = 1 };
+#endif
+DEV void warp_arrive(u64* b, int lane) {
+  if (lane < WARP_ARRIVALS) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(b)) : "memory");
+}
 /// Addresses and bytes are multiples of 16.
 DEV void bulk_copy(void* to, const void* from, u32 bytes, u64* barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"

@@ -64,7 +64,7 @@ DEV void init_stages(int count, u64* full, u64* empty) {
   if (threadIdx.x == 0) {
     for (int i = 0; i < count; ++i) {
       barrier_init(&full[i], ROWS);
-      barrier_init(&empty[i], WARPS);
+      barrier_init(&empty[i], WARPS * WARP_ARRIVALS);
     }
     fence_barriers();
   }

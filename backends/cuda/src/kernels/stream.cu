@@ -226,7 +226,7 @@ template <bool QUANTISES, bool SHARES> DEV void stream(const TilesParams& p, cha
 #define DOTS(F) stage_dots<F>(p, p.pieces[part], share, shares, r, row, stages + slot * p.stage_bytes, codes, meta, acc)
         FOR_FORMAT(q.w.dtype, DOTS)
         __syncwarp();
-        if (lane == 0) barrier_arrive(&empty[slot]);
+        warp_arrive(&empty[slot], lane);
         if (++slot == p.stages) {
           slot = 0;
           parity ^= 1;

@@ -377,7 +377,7 @@ template <bool ONE> DEV void tiles(const TilesParams& p, char* memory) {
 #define PRODUCTS(F) stage_products<F, ONE>(p, part, first, chunk, stages + slot * p.stage_bytes, x, tot)
     FOR_FORMAT(g.part[part].w.dtype, PRODUCTS)
     __syncwarp();
-    if (lane == 0) barrier_arrive(&s.empty[slot]);
+    warp_arrive(&s.empty[slot], lane);
     if (!ends) continue;
     const int row = lane >> 2, column = (lane & 3) * 2;
     auto& partial = s.partial[step / p.chunks & 1];
