@@ -80,6 +80,7 @@ void four_fraction_bits(const NodeRun& node);
 void one_dead_element(const NodeRun& node);
 void stale_last_row(const NodeRun& node);
 void swap_last_rows(const NodeRun& node);
+void one_row_otherwise(const NodeRun& node);  // of one row the first element is the next float
 void edge_of_16(const NodeRun& node);  // rows of 16 n + 1: the last element is its neighbour's
 void all_zero(const NodeRun& node);
 Edit zero_output(std::size_t output);

@@ -102,6 +102,11 @@ void swap_last_rows(const NodeRun& node) {
   }
 }
 
+void one_row_otherwise(const NodeRun& node) {
+  const Slot y = node.output(0);
+  if (is_real(y) && !y.is_block() && y.count() > 0 && y.rows() == 1) y.set(0, std::nextafter(static_cast<float>(y.get(0)), INFINITY));
+}
+
 void edge_of_16(const NodeRun& node) {
   each_row(node, [](const Slot& y, std::int64_t first) {
     if (!y.is_block() && y.row() > 1 && y.row() % 16 == 1) y.set(first + y.row() - 1, y.get(first + y.row() - 2));
