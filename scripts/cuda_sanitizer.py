@@ -16,6 +16,8 @@ kernels whose name has one of these parts, in cases that launch one. Other kerne
 an error: a kernel that did not run is not clean.
 
 racecheck has products of our own (QUERN_FORCE_KERNEL=cuda:own, where nothing else is forced): those of cuBLASLt lose the device under it, checked or not.
+Of a warp that arrives once at a barrier, behind a __syncwarp, it believes lane 0 alone: stages of shared memory that are filled again are hazards to it, unless
+the plugin is built with -DQUERN_CUDA_RACECHECK=ON. The fastest case of a kernel seldom fills one again: take longer ones too, by --kernels and --filter.
 
 MORE goes to `quern-conformance run`: --jobs 8, for example. Exit: 0 all shards asked for are clean, 1 one has errors, 2 usage,
 3 no compute-sanitizer, 4 some were not run for want of time.

@@ -87,7 +87,7 @@ void blocks(CaseSink& sink) {
   add_block(sink, Profile::full, all_of(QUERN_F16), QUERN_F16, QUERN_F32, false, 0, ".batch_8x8x64.long", {{"rows", 32, 3, 450}, {32}, false, 8, 8, 64});
   // Rows between those that products of tokens and of prompts are made for.
   add_block(sink, Profile::quick, all_of(QUERN_F16), QUERN_F16, QUERN_F32, false, 0, ".twelve_rows", {{"rows", 12, 3, 7}, {12, 9}});
-  // Heads that rope turns a part of, as GPT-NeoX's: its pairs are no whole fours.
+  // Heads that rope turns a part of, in pairs that are no whole fours, as Pythia 2.8B's.
   add_block(sink, Profile::quick, mix, QUERN_F16, QUERN_F32, true, 0, ".partial_rope", {{"rows", 12, 3, 7}, {12, 3, 1}, false, 4, 2, 64, 20});
   for (const quern_dtype dtype : block_dtypes) add_block(sink, Profile::full, all_of(dtype), QUERN_BF16, QUERN_F32, true, 3, ".bias_window");
   for (const quern_dtype dtype : {QUERN_F32, QUERN_BF16}) add_block(sink, Profile::full, all_of(dtype), QUERN_F16, dtype, false, 0, "");

@@ -5,9 +5,11 @@
 
 COMPILER is the build's quern_compile_kernel, FOLDER holds the kernels. Fails where a kernel does not compile, where one of
 the hot kernels, or a function that one calls, spills registers to memory, and where one that is to share a multiprocessor takes more than half of its registers.
+With --define also where a unit is the same without it.
 """
 
 import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -66,14 +68,14 @@ def faults_of(kernel, registers, spills, architecture):
 
 
 def main(compiler, nvrtc, folder, *rest):
-    names, architectures, more = None, [], ["--verbose"]
+    names, architectures, defines = None, [], []
     rest = list(rest)
     while rest:
         word = rest.pop(0)
         if word == "--units":
             names = rest.pop(0).split(",")
         elif word == "--define":
-            more.append(f"--define={rest.pop(0)}")
+            defines.append(f"--define={rest.pop(0)}")
         else:
             architectures.append(word)
     files = sorted(os.listdir(folder))
@@ -86,8 +88,15 @@ def main(compiler, nvrtc, folder, *rest):
     def compile_one(job):
         architecture, unit = job
         with tempfile.TemporaryDirectory() as work:
-            result = subprocess.run([compiler, nvrtc, architecture, os.path.join(folder, unit), os.path.join(work, "cubin"), *headers, *more],
-                                    env=environment, capture_output=True, text=True)
+            def compiled(*options):
+                cubin = pathlib.Path(work, "cubin")
+                result = subprocess.run([compiler, nvrtc, architecture, os.path.join(folder, unit), str(cubin), *headers, *options, "--verbose"],
+                                        env=environment, capture_output=True, text=True)
+                return result, cubin.read_bytes() if cubin.exists() else b""
+
+            result, cubin = compiled(*defines)
+            if defines and result.returncode == 0 and compiled()[1] == cubin:
+                return architecture, unit, 1, f"{' '.join(defines)} changes nothing"
         return architecture, unit, result.returncode, result.stderr
 
     jobs = [(architecture, unit) for architecture in architectures for unit in units]

@@ -23,8 +23,8 @@ DEV void barrier_wait(u64* b, u32 parity) {
                  : "=r"(done) : "r"(shared_address(b)), "r"(parity) : "memory");
   } while (!done);
 }
-/// A warp's arrivals at the end of what its lanes did: one, by lane 0 behind a __syncwarp. racecheck does not know that this orders what the other
-/// lanes read before it; for it every lane arrives (QUERN_CUDA_RACECHECK in CMake).
+/// A warp's arrivals at the end of what its lanes did: one, by lane 0. The caller's __syncwarp comes first, which orders what the other lanes read before
+/// it. racecheck does not know that; for it every lane arrives (QUERN_CUDA_RACECHECK in CMake).
 #ifdef EVERY_LANE_ARRIVES
 enum { WARP_ARRIVALS = 32 };
 #else
