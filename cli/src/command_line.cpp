@@ -1,10 +1,13 @@
 #include "command_line.hpp"
 
 #include "failure.hpp"
+#include "nearest.hpp"
+#include "output.hpp"
 #include "parser.hpp"
 #include "twins.hpp"
 
 #include <algorithm>
+#include <span>
 #include <sstream>
 
 namespace quern::cli {
@@ -43,18 +46,82 @@ void check(const CommandLine& line) {
     throw Failure(exit_usage, "tokenize: a rendered chat has special tokens; --no-special cannot apply to --messages");
 }
 
+std::string joined(std::span<const std::string> words, const char* between) {
+  std::string all;
+  for (const std::string& word : words) all += (all.empty() ? "" : between) + word;
+  return all;
+}
+
+/// The long and short names of an app's flags, "--top-k" and "-n".
+std::vector<std::string> flags_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options([](const CLI::Option*) { return true; })) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+  }
+  return names;
+}
+
+/// The first flag that neither the verb nor the program has, without its value; "" if there is none.
+std::string unknown_flag(const std::vector<std::string>& left_over, const std::vector<std::string>& known) {
+  for (const std::string& word : left_over) {
+    if (word.size() < 2 || word.front() != '-' || word == "--") continue;
+    const std::string flag = word.substr(0, word.find('='));
+    if (std::ranges::find(known, flag) == known.end()) return flag;
+  }
+  return "";
+}
+
+/// What was left over, in the order of the command line; the parser's own list may be backwards.
+std::vector<std::string> in_given_order(const std::vector<std::string>& arguments, std::vector<std::string> left_over) {
+  std::vector<std::string> ordered;
+  for (const std::string& argument : arguments) {
+    const auto found = std::ranges::find(left_over, argument);
+    if (found == left_over.end()) continue;
+    ordered.push_back(argument);
+    left_over.erase(found);
+  }
+  return ordered;
+}
+
+/// Why words or flags are left over when a verb has taken what it knows.
+std::string left_over_text(const CLI::App& program, const CLI::App& verb, const std::vector<std::string>& arguments) {
+  const std::vector<std::string> left_over = in_given_order(arguments, verb.remaining());
+  std::vector<std::string> known = flags_of(verb);
+  const std::vector<std::string> outer = flags_of(program);
+  known.insert(known.end(), outer.begin(), outer.end());
+  if (const std::string flag = unknown_flag(left_over, known); !flag.empty())
+    return printable(flag) + " is not a flag of " + verb.get_name() + did_you_mean(flag, known);
+  const CLI::Option* last = nullptr;  // the last positional
+  for (const CLI::Option* option : verb.get_options([](const CLI::Option*) { return true; }))
+    if (option->get_positional() && option->count() > 0) last = option;
+  const std::string name = last == nullptr ? "" : last->get_name();
+  if (name == "PROMPT" || name == "TEXT") {
+    std::vector<std::string> words = last->results();
+    words.insert(words.end(), left_over.begin(), left_over.end());
+    const std::vector<std::string> given = in_given_order(arguments, std::move(words));
+    return name + " is one argument, and these are " + std::to_string(given.size()) + "; quote them: \"" +
+           printable(joined(given, " ")) + "\"";
+  }
+  return "'" + printable(joined(left_over, "' '")) + "' is more than " + verb.get_name() + " takes";
+}
+
 /// The parser's message, in our manner: the verb in front, and where to look.
-std::string usage_text(const CLI::App& program, const std::vector<std::string>& arguments, const std::string& what) {
+std::string usage_text(const CLI::App& program, const std::vector<std::string>& arguments, const std::string& what, bool left_over = false) {
   const auto chosen = program.get_subcommands();
   const std::string name = chosen.empty() ? "" : chosen.front()->get_name();
-  const auto word = std::ranges::find_if(arguments, [](const std::string& one) { return !one.starts_with('-'); });
-  if (name.empty() && word != arguments.end()) {
-    std::string verbs;
-    for (const CLI::App* verb : program.get_subcommands([](const CLI::App*) { return true; }))
-      verbs += (verbs.empty() ? "" : ", ") + verb->get_name();
-    return "'" + *word + "' is not a verb; the verbs are " + verbs + "; see quern --help";
+  const std::vector<std::string> outer = flags_of(program);
+  if (name.empty()) {
+    if (const std::string flag = unknown_flag(arguments, outer); !flag.empty() && arguments.front() == flag)
+      return printable(flag) + " is not a flag of quern" + did_you_mean(flag, outer) + "; see quern --help";
+    const auto word = std::ranges::find_if(arguments, [](const std::string& one) { return !one.starts_with('-'); });
+    if (word != arguments.end()) {
+      std::vector<std::string> verbs;
+      for (const CLI::App* verb : program.get_subcommands([](const CLI::App*) { return true; })) verbs.push_back(verb->get_name());
+      return "'" + printable(*word) + "' is not a verb" + did_you_mean(*word, verbs) + "; the verbs are " + joined(verbs, ", ") + "; see quern --help";
+    }
   }
-  std::string message = what.substr(0, what.find('\n'));
+  std::string message = left_over && !name.empty() ? left_over_text(program, *chosen.front(), arguments) : printable(what.substr(0, what.find('\n')));
   while (!message.empty() && message.back() == '.') message.pop_back();
   return (name.empty() ? "" : name + ": ") + message + "; see quern " + (name.empty() ? "" : name + " ") + "--help";
 }
@@ -73,7 +140,7 @@ CommandLine parse(const std::vector<std::string>& arguments, const std::string& 
   } catch (const CLI::ParseError& error) {
     std::ostringstream text, ignored;
     if (parser.program.exit(error, text, ignored) == 0) throw Answered{text.str()};
-    throw Failure(exit_usage, usage_text(parser.program, arguments, error.what()));
+    throw Failure(exit_usage, usage_text(parser.program, arguments, error.what(), dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr));
   }
   const auto chosen = std::ranges::find_if(parser.verbs, [](const VerbApp& verb) { return verb.app->parsed(); });
   if (chosen == parser.verbs.end()) {

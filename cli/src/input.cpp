@@ -4,6 +4,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -58,6 +62,21 @@ std::string string_member(const json& object, const char* member, const std::str
 }  // namespace
 
 std::string read_stdin() { return read_all(stdin, "standard input"); }
+
+std::string read_beside_prompt(void (*waiting)()) {
+  struct stat found {};
+  if (fstat(STDIN_FILENO, &found) != 0) return "";
+  if (!S_ISFIFO(found.st_mode) && !S_ISREG(found.st_mode) && !S_ISSOCK(found.st_mode)) return "";
+  constexpr int patience_milliseconds = 2000;
+  pollfd input{STDIN_FILENO, POLLIN, 0};
+  if (poll(&input, 1, patience_milliseconds) == 0) waiting();
+  return read_stdin();
+}
+
+std::string with_input(std::string prompt, const std::string& input) {
+  if (input.empty()) return prompt;
+  return prompt.empty() ? input : prompt + "\n\n" + input;
+}
 
 std::string read_file(const std::string& path) {
   if (path == "-") return read_stdin();

@@ -19,6 +19,14 @@ std::string read_file(const std::string& path);
 /// All bytes of standard input. Throws Failure(exit_refused).
 std::string read_stdin();
 
+/// What a pipe, a file or a socket on standard input brings beside a prompt; "" for a terminal, for a device such as
+/// /dev/null, and where standard input is closed. Reads to the end; `waiting` is called once if that takes more than two
+/// seconds to begin. Throws Failure(exit_refused).
+std::string read_beside_prompt(void (*waiting)());
+
+/// The prompt, a blank line and the input; one of them alone where the other is empty.
+std::string with_input(std::string prompt, const std::string& input);
+
 /// Reads `[{"role": "user", "content": "..."}, ...]`; `name` is for messages. Throws Failure(exit_refused) for
 /// text that is not JSON, another shape (the text names the element), or an empty list.
 std::vector<Message> parse_messages(std::string_view json_text, const std::string& name);

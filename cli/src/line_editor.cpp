@@ -1,38 +1,111 @@
 #include "line_editor.hpp"
 
 #include "output.hpp"
+#include "screen_layout.hpp"
 
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <string_view>
 
 namespace quern::cli {
 namespace {
 
-/// Puts the terminal into byte-by-byte input without echo; back again at the end of the scope.
+constexpr std::string_view paste_marks_on = "\x1b[?2004h", paste_marks_off = "\x1b[?2004l";
+constexpr std::string_view clear_screen = "\x1b[H\x1b[2J";
+
+/// Puts the terminal into input key by key, without echo, with pastes marked; back again at the end of the scope.
 class RawTerminal {
  public:
-  RawTerminal() {
-    if (tcgetattr(STDIN_FILENO, &before_) != 0) return;
+  RawTerminal() { enter(); }
+  ~RawTerminal() { leave(); }
+  RawTerminal(const RawTerminal&) = delete;
+  RawTerminal& operator=(const RawTerminal&) = delete;
+
+  /// Stops the program as Ctrl-Z does elsewhere; returns when it goes on.
+  void suspend() {
+    leave();
+    std::raise(SIGTSTP);
+    enter();
+  }
+  /// After a stop that came from outside, the shell may have set the terminal in its own way.
+  void enter_again() { enter(); }
+
+ private:
+  void enter() {
+    termios found{};
+    if (tcgetattr(STDIN_FILENO, &found) != 0) return;
+    if (!active_) before_ = found;
     termios raw = before_;
     raw.c_lflag &= static_cast<tcflag_t>(~(ICANON | ECHO));  // ISIG stays: Ctrl-C is still a signal
     raw.c_cc[VMIN] = 1;
     raw.c_cc[VTIME] = 0;
+    raw.c_cc[VSUSP] = _POSIX_VDISABLE;  // Ctrl-Z comes as a key, so that the terminal is put back first
     active_ = tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) == 0;
+    write_out(paste_marks_on);
   }
-  ~RawTerminal() {
-    if (active_) tcsetattr(STDIN_FILENO, TCSADRAIN, &before_);
+  void leave() noexcept {
+    if (!active_) return;
+    active_ = false;
+    [[maybe_unused]] const auto written = ::write(STDOUT_FILENO, paste_marks_off.data(), paste_marks_off.size());
+    tcsetattr(STDIN_FILENO, TCSADRAIN, &before_);
   }
-  RawTerminal(const RawTerminal&) = delete;
-  RawTerminal& operator=(const RawTerminal&) = delete;
 
- private:
   termios before_{};
   bool active_ = false;
+};
+
+volatile std::sig_atomic_t resized = 0, continued = 0, interrupted = 0;
+
+/// Signals are taken while the editor waits for a key and at no other time, so that none is missed between a look and a wait.
+class Signals {
+ public:
+  Signals() {
+    sigemptyset(&ours_);
+    for (const int signal : {SIGINT, SIGWINCH, SIGCONT}) sigaddset(&ours_, signal);
+    pthread_sigmask(SIG_BLOCK, &ours_, &before_);
+    resized = continued = interrupted = 0;
+    act(SIGWINCH, [](int) { resized = 1; }, window_);
+    act(SIGCONT, [](int) { continued = 1; }, go_on_);
+    act(SIGINT, [](int) { interrupted = 1; }, interrupt_);
+  }
+  ~Signals() {
+    sigaction(SIGWINCH, &window_, nullptr);
+    sigaction(SIGCONT, &go_on_, nullptr);
+    sigaction(SIGINT, &interrupt_, nullptr);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  Signals(const Signals&) = delete;
+  Signals& operator=(const Signals&) = delete;
+
+  enum class Waited { key, signal, nothing };
+  /// `milliseconds` below 0: for ever.
+  Waited wait(int milliseconds) const {
+    sigset_t open = before_;
+    for (const int signal : {SIGINT, SIGWINCH, SIGCONT}) sigdelset(&open, signal);
+    pollfd input{STDIN_FILENO, POLLIN, 0};
+    const timespec time{milliseconds / 1000, milliseconds % 1000 * 1'000'000L};
+    const int ready = ppoll(&input, 1, milliseconds < 0 ? nullptr : &time, &open);
+    if (ready < 0) return Waited::signal;
+    return ready == 0 ? Waited::nothing : Waited::key;
+  }
+
+ private:
+  static void act(int signal, void (*handler)(int), struct sigaction& previous) {
+    struct sigaction action {};
+    action.sa_handler = handler;
+    sigemptyset(&action.sa_mask);
+    sigaction(signal, &action, &previous);
+  }
+
+  sigset_t ours_{}, before_{};
+  struct sigaction window_ {}, go_on_{}, interrupt_{};
 };
 
 bool can_edit() {
@@ -40,129 +113,257 @@ bool can_edit() {
   return isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1 && term != nullptr && std::string_view(term) != "dumb";
 }
 
-enum class Read { byte, interrupted, ended };
+struct Size {
+  std::size_t columns = 80, rows = 24;
+};
 
-Read read_byte(char& byte) {
-  const ssize_t got = ::read(STDIN_FILENO, &byte, 1);
-  if (got == 1) return Read::byte;
-  return got < 0 && errno == EINTR ? Read::interrupted : Read::ended;
+Size terminal_size() {
+  winsize found{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &found) != 0 || found.ws_col == 0 || found.ws_row == 0) return {};
+  return {found.ws_col, found.ws_row};
 }
 
-/// The rest of an escape sequence comes at once; a lone Esc has nothing behind it.
-bool more_at_once() {
-  pollfd input{STDIN_FILENO, POLLIN, 0};
-  return poll(&input, 1, 25) == 1;
+std::string move(std::size_t count, char direction) {
+  return count == 0 ? "" : "\x1b[" + std::to_string(count) + direction;
 }
+
+constexpr std::string_view quotes = "\"\"\"";
 
 }  // namespace
 
-void LineEditor::draw(const LineBuffer& line) const {
-  std::string out = "\r\x1b[K" + prompt_ + line.text();
-  if (const std::size_t back = line.columns_after_cursor(); back > 0) out += "\x1b[" + std::to_string(back) + "D";
-  write_out(out);
+std::string without_quotes(const std::string& text, bool& closed) {
+  closed = true;
+  if (!text.starts_with(quotes)) return text;
+  const std::size_t end = text.find(quotes, quotes.size());
+  closed = end != std::string::npos;
+  if (!closed) return text;
+  std::string inside = text.substr(quotes.size(), end - quotes.size()) + text.substr(end + quotes.size());
+  if (inside.starts_with('\n')) inside.erase(0, 1);
+  if (inside.ends_with('\n')) inside.pop_back();
+  return inside;
 }
 
-void LineEditor::recall(LineBuffer& line, bool older) {
+void LineEditor::draw() {
+  const Size size = terminal_size();
+  const std::string prompt = search_ ? "search '" + search_->pattern + "': " : prompt_;
+  const ScreenLayout layout = lay_out(prompt, line_.text(), line_.cursor(), size.columns, size.rows);
+  write_out(move(drawn_row_, 'A') + "\r\x1b[J" + layout.shown + move(layout.rows - 1 - layout.row, 'A') + "\r" + move(layout.column, 'C'));
+  drawn_row_ = layout.row;
+}
+
+/// Most terminals lay long lines out anew, as lay_out() does for the new width; the cursor's row is the one there.
+void LineEditor::redraw_after_resize() {
+  const Size size = terminal_size();
+  drawn_row_ = lay_out(prompt_, line_.text(), line_.cursor(), size.columns, size.rows).row;
+  draw();
+}
+
+/// The cursor goes behind the text and to a new row; what is drawn stays.
+void LineEditor::leave_drawing() {
+  search_.reset();
+  line_.set(line_.text());
+  draw();
+  write_out("\n");
+  drawn_row_ = 0;
+}
+
+/// False at the end of input.
+bool LineEditor::read_keys() {
+  std::array<char, 4096> bytes;
+  const ssize_t got = ::read(STDIN_FILENO, bytes.data(), bytes.size());
+  if (got > 0) keys_.feed({bytes.data(), static_cast<std::size_t>(got)});
+  return got > 0 || (got < 0 && (errno == EINTR || errno == EAGAIN));
+}
+
+template <class Terminal>
+void LineEditor::take_signals(Terminal& terminal) {
+  if (continued != 0) terminal.enter_again();
+  if (interrupted != 0) drop();
+  if (resized != 0 && interrupted == 0) redraw_after_resize();
+  else draw();
+  resized = continued = interrupted = 0;
+}
+
+void LineEditor::drop() {
+  leave_drawing();
+  line_.set("");
+  at_ = typed_.size();
+}
+
+void LineEditor::recall(bool older) {
   if (older ? at_ == 0 : at_ == typed_.size()) return;
-  if (at_ == typed_.size()) draft_ = line.text();
+  if (at_ == typed_.size()) draft_ = line_.text();
   at_ = older ? at_ - 1 : at_ + 1;
-  line.set(at_ == typed_.size() ? draft_ : typed_[at_]);
+  line_.set(at_ == typed_.size() ? draft_ : typed_[at_]);
 }
 
-void LineEditor::take_escape(LineBuffer& line) {
-  char byte = 0;
-  if (!more_at_once() || read_byte(byte) != Read::byte || (byte != '[' && byte != 'O')) return;
-  std::string parameters;
-  while (more_at_once() && read_byte(byte) == Read::byte && ((byte >= '0' && byte <= '9') || byte == ';'))
-    parameters += byte;
-  if (byte == 'A') recall(line, true);
-  if (byte == 'B') recall(line, false);
-  if (byte == 'C') line.right();
-  if (byte == 'D') line.left();
-  if (byte == 'H' || (byte == '~' && (parameters == "1" || parameters == "7"))) line.to_start();
-  if (byte == 'F' || (byte == '~' && (parameters == "4" || parameters == "8"))) line.to_end();
-  if (byte == '~' && parameters == "3") line.erase_after();
+/// Shows the newest line before index `before` that has the pattern; without one what is shown stays.
+void LineEditor::search_back(std::size_t before) {
+  for (std::size_t i = before; i > 0; --i) {
+    if (typed_[i - 1].find(search_->pattern) == std::string::npos) continue;
+    search_->at = i - 1;
+    line_.set(typed_[i - 1]);
+    return;
+  }
 }
 
-LineEditor::Outcome LineEditor::take_byte(LineBuffer& line, char byte) {
-  constexpr auto control = [](char letter) { return static_cast<char>(letter - 'A' + 1); };
-  if (byte == '\r' || byte == '\n') return Outcome::accepted;
-  if (byte == control('D')) {
-    if (line.text().empty()) return Outcome::ended;
-    line.erase_after();
-  } else if (byte == 127 || byte == control('H')) {
-    line.erase_before();
-  } else if (byte == control('A')) {
-    line.to_start();
-  } else if (byte == control('E')) {
-    line.to_end();
-  } else if (byte == control('B')) {
-    line.left();
-  } else if (byte == control('F')) {
-    line.right();
-  } else if (byte == control('U')) {
-    line.erase_to_start();
-  } else if (byte == control('K')) {
-    line.erase_to_end();
-  } else if (byte == control('W')) {
-    line.erase_word();
-  } else if (byte == control('P')) {
-    recall(line, true);
-  } else if (byte == control('N')) {
-    recall(line, false);
-  } else if (byte == 27) {
-    take_escape(line);
-  } else if (static_cast<unsigned char>(byte) >= 32) {
-    line.insert(byte);
+/// False where the key ends the search and is still to be taken: what was found is then the line.
+bool LineEditor::take_in_search(const Key& key) {
+  Search& search = *search_;
+  if (key.kind == KeyKind::text) {
+    search.pattern += key.text;
+    search_back(std::min(search.at + 1, typed_.size()));
+  } else if (key.kind == KeyKind::backspace) {
+    LineBuffer pattern;
+    pattern.set(search.pattern);
+    pattern.erase_before();
+    search.pattern = pattern.text();
+    search.at = typed_.size();
+    search_back(search.at);
+  } else if (key.kind == KeyKind::control && key.text == "R") {
+    search_back(search.at);
+  } else if (key.kind == KeyKind::escape || (key.kind == KeyKind::control && key.text == "G")) {
+    line_.set(search.draft);
+    search_.reset();
+  } else {
+    if (search.at < typed_.size()) {
+      draft_ = search.draft;
+      at_ = search.at;
+    }
+    search_.reset();
+    return false;
+  }
+  return true;
+}
+
+LineEditor::Outcome LineEditor::take_control(char letter) {
+  switch (letter) {
+    case 'A': line_.to_start(); break;
+    case 'B': line_.left(); break;
+    case 'D':
+      if (line_.text().empty()) return Outcome::ended;
+      line_.erase_after();
+      break;
+    case 'E': line_.to_end(); break;
+    case 'F': line_.right(); break;
+    case 'K': line_.erase_to_end(); break;
+    case 'L':
+      write_out(clear_screen);
+      drawn_row_ = 0;
+      break;
+    case 'N': recall(false); break;
+    case 'P': recall(true); break;
+    case 'R': search_ = Search{"", typed_.size(), line_.text()}; break;
+    case 'U': line_.erase_to_start(); break;
+    case 'W': line_.erase_word_before(); break;
+    default: break;
   }
   return Outcome::more;
+}
+
+LineEditor::Outcome LineEditor::take(const Key& key) {
+  if (search_ && take_in_search(key)) return Outcome::more;
+  switch (key.kind) {
+    case KeyKind::text:
+    case KeyKind::paste: line_.insert(key.text); break;
+    case KeyKind::tab: line_.insert("\t"); break;
+    case KeyKind::alt_enter: line_.insert("\n"); break;
+    case KeyKind::enter: {
+      bool closed = true;
+      without_quotes(line_.text(), closed);
+      if (closed) return Outcome::accepted;
+      line_.set(line_.text());
+      line_.insert("\n");
+      break;
+    }
+    case KeyKind::control: return take_control(key.text.front());
+    case KeyKind::alt:
+      if (key.text == "b") line_.word_left();
+      if (key.text == "f") line_.word_right();
+      if (key.text == "d") line_.erase_word_after();
+      break;
+    case KeyKind::backspace: line_.erase_before(); break;
+    case KeyKind::erase: line_.erase_after(); break;
+    case KeyKind::up: recall(true); break;
+    case KeyKind::down: recall(false); break;
+    case KeyKind::left: line_.left(); break;
+    case KeyKind::right: line_.right(); break;
+    case KeyKind::word_left: line_.word_left(); break;
+    case KeyKind::word_right: line_.word_right(); break;
+    case KeyKind::home: line_.to_start(); break;
+    case KeyKind::end: line_.to_end(); break;
+    case KeyKind::escape:
+    case KeyKind::unknown: break;
+  }
+  return Outcome::more;
+}
+
+std::optional<std::string> LineEditor::edit() {
+  constexpr int escape_milliseconds = 25;  // the rest of a key's sequence comes at once; a lone Esc has nothing behind it
+  RawTerminal raw;
+  const Signals signals;
+  line_.set("");
+  search_.reset();
+  at_ = typed_.size();
+  drawn_row_ = 0;
+  draw();
+  bool no_more = false;
+  while (true) {
+    bool changed = false;
+    while (const std::optional<Key> key = keys_.next(no_more)) {
+      changed = true;
+      if (key->kind == KeyKind::control && key->text == "Z") {
+        leave_drawing();
+        raw.suspend();
+        continue;
+      }
+      const Outcome outcome = take(*key);
+      if (outcome == Outcome::more) continue;
+      leave_drawing();
+      if (outcome == Outcome::ended) return {};
+      const std::string& text = line_.text();
+      if (!text.empty() && (typed_.empty() || typed_.back() != text)) typed_.push_back(text);
+      return text;
+    }
+    if (changed) draw();
+    const Signals::Waited waited = signals.wait(keys_.waiting() ? escape_milliseconds : -1);
+    no_more = waited == Signals::Waited::nothing;
+    if (waited == Signals::Waited::signal) {
+      take_signals(raw);
+    } else if (waited == Signals::Waited::key && !read_keys()) {
+      leave_drawing();
+      return {};
+    }
+  }
 }
 
 std::optional<std::string> LineEditor::read_plain() const {
   write_out(prompt_);
   std::string line;
   for (char byte = 0;;) {
-    switch (read_byte(byte)) {
-      case Read::interrupted:
-        line.clear();
-        write_out("\n" + prompt_);
-        break;
-      case Read::ended:
-        if (line.empty()) return {};
-        return line;
-      case Read::byte:
-        if (byte == '\n') return line;
-        line += byte;
-        break;
+    const ssize_t got = ::read(STDIN_FILENO, &byte, 1);
+    if (got < 0 && errno == EINTR) {
+      line.clear();
+      write_out("\n" + prompt_);
+    } else if (got != 1) {
+      if (line.empty()) return {};
+      return line;
+    } else if (byte == '\n') {
+      bool closed = true;
+      without_quotes(line, closed);
+      if (closed) return line;
+      line += '\n';
+    } else {
+      line += byte;
     }
   }
 }
 
 std::optional<std::string> LineEditor::read_line() {
-  if (!can_edit()) return read_plain();
-  const RawTerminal raw;
-  LineBuffer line;
-  at_ = typed_.size();
-  draft_.clear();
-  draw(line);
-  while (true) {
-    char byte = 0;
-    const Read got = read_byte(byte);
-    if (got == Read::interrupted) {  // Ctrl-C: another line (and a resized window draws again)
-      write_out("\n");
-      line.set("");
-      at_ = typed_.size();
-    } else {
-      const Outcome outcome = got == Read::ended ? Outcome::ended : take_byte(line, byte);
-      if (outcome != Outcome::more) write_out("\n");
-      if (outcome == Outcome::ended) return {};
-      if (outcome == Outcome::accepted) {
-        if (!line.text().empty() && (typed_.empty() || typed_.back() != line.text())) typed_.push_back(line.text());
-        return line.text();
-      }
-    }
-    draw(line);
-  }
+  const std::optional<std::string> text = can_edit() ? edit() : read_plain();
+  if (!text) return {};
+  bool closed = true;
+  return without_quotes(*text, closed);
 }
 
 }  // namespace quern::cli

@@ -1,8 +1,11 @@
-// A line of input on a terminal, with cursor keys and the lines typed before.
+// A message that is typed on a terminal: one line or several, with the lines typed before.
 //
-// Knows UTF-8 characters but not their widths beyond one column each. Where standard input or output is no terminal,
-// or the terminal is "dumb", it reads plain lines.
+// Enter accepts; Alt-Enter begins a new line, and so does Enter after an opening """. A paste of several lines is one text. Where
+// standard input or output is no terminal, or the terminal is "dumb", lines are read as they come.
 #pragma once
+
+#include "key_parser.hpp"
+#include "line_buffer.hpp"
 
 #include <optional>
 #include <string>
@@ -10,53 +13,48 @@
 
 namespace quern::cli {
 
-/// The text of one line and a cursor in it, moved by keys; no terminal needed.
-class LineBuffer {
- public:
-  void insert(char byte);
-  void erase_before();
-  void erase_after();
-  void erase_to_start();
-  void erase_to_end();
-  void erase_word();
-  void left();
-  void right();
-  void to_start() { cursor_ = 0; }
-  void to_end() { cursor_ = text_.size(); }
-  void set(std::string text);
-
-  const std::string& text() const { return text_; }
-  std::size_t cursor() const { return cursor_; }  // in bytes, never inside a character
-  std::size_t columns_after_cursor() const;
-
- private:
-  std::size_t previous() const;
-  std::size_t next() const;
-
-  std::string text_;
-  std::size_t cursor_ = 0;
-};
-
 class LineEditor {
  public:
   explicit LineEditor(std::string prompt) : prompt_(std::move(prompt)) {}
 
-  /// The next line without its newline; nothing at the end of input. Ctrl-C drops the line and begins a new one.
+  /// The next message without its last newline and without the quotes of """text"""; nothing at the end of input. Ctrl-C drops what
+  /// was typed and begins anew.
   std::optional<std::string> read_line();
 
  private:
   enum class Outcome { more, accepted, ended };
+  struct Search {
+    std::string pattern;
+    std::size_t at;     ///< in typed_; its size: nothing found yet
+    std::string draft;  ///< what was typed before the search
+  };
 
   std::optional<std::string> read_plain() const;
-  Outcome take_byte(LineBuffer& line, char byte);
-  void take_escape(LineBuffer& line);
-  void recall(LineBuffer& line, bool older);
-  void draw(const LineBuffer& line) const;
+  std::optional<std::string> edit();
+  Outcome take(const Key& key);
+  Outcome take_control(char letter);
+  bool take_in_search(const Key& key);
+  void search_back(std::size_t before);
+  void recall(bool older);
+  void draw();
+  void redraw_after_resize();
+  void leave_drawing();
+  bool read_keys();
+  template <class Terminal>
+  void take_signals(Terminal& terminal);
+  void drop();
 
   std::string prompt_;
+  KeyParser keys_;  ///< keeps what was typed ahead for the next line
+  LineBuffer line_;
   std::vector<std::string> typed_;
-  std::size_t at_ = 0;   // in typed_; its size is the new line
-  std::string draft_;    // the new line while an older one is shown
+  std::size_t at_ = 0;   ///< in typed_; its size is the new line
+  std::string draft_;    ///< the new line while an older one is shown
+  std::optional<Search> search_;
+  std::size_t drawn_row_ = 0;  ///< of the cursor, in what is on the screen
 };
+
+/// The text between """ and """; the whole text where it does not begin so. `closed` is false while the closing quotes lack.
+std::string without_quotes(const std::string& text, bool& closed);
 
 }  // namespace quern::cli

@@ -31,11 +31,11 @@ class HelpFormatter : public CLI::Formatter {
 
 VerbApp add_run(CLI::App& program, CommandLine& line) {
   CLI::App* app = program.add_subcommand(
-      "run", "Answer a prompt, or chat. The prompt is the argument, or all of standard input when that is not a "
-             "terminal; without either, and without --messages, a chat starts.");
+      "run", "Answer a prompt, or chat. The prompt is the argument; what a pipe or a file on standard input brings follows "
+             "it after a blank line, or is the prompt. Without any of them, and without --messages, a chat starts.");
   RunFlags& run = line.run;
   add_model_flags(*app, run.model);
-  app->add_option("PROMPT", run.prompt, "what to answer");
+  app->add_option("PROMPT", run.prompt, "what to answer; - is standard input");
   app->add_option("--messages", run.messages_file, "a JSON list of {\"role\", \"content\"}; - is standard input")
       ->type_name("FILE")
       ->default_str("none");

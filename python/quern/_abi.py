@@ -6,7 +6,7 @@ import ctypes
 import os
 from ctypes import (CFUNCTYPE, POINTER, Structure, byref, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_uint32,
                     c_uint64, c_void_p, sizeof)
-from typing import Any, Callable, Optional, Type, TypeVar
+from typing import Any, Callable, Optional, Type, TypeVar, Union, overload
 
 from ._errors import Error
 
@@ -239,9 +239,13 @@ def text(function: str, *arguments: Any) -> bytes:
         lib.quern_text_release(handle)
 
 
-def encoded(value: Optional[str]) -> Optional[bytes]:
-    """A path may hold bytes that are no UTF-8, as os.fsdecode gives them."""
-    return None if value is None else value.encode("utf-8", "surrogateescape")
+@overload
+def encoded(value: None) -> None: ...
+@overload
+def encoded(value: Union[str, bytes]) -> bytes: ...
+def encoded(value: Union[str, bytes, None]) -> Optional[bytes]:
+    """The bytes of a text or path. A path may hold bytes that are no UTF-8, as os.fsdecode gives them."""
+    return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
 
 
 def array(kind: Any, values: Any) -> Any:

@@ -13,7 +13,7 @@ from .session import Session
 if TYPE_CHECKING:
     from .runtime import Runtime
 
-PathLike = Union[str, "os.PathLike[str]"]
+PathLike = Union[str, bytes, "os.PathLike[str]"]
 Messages = Sequence[Mapping[str, str]]
 _KV = {None: 0, "f16": 1, "f32": 2}
 
@@ -102,7 +102,7 @@ class _ModelVocabulary(Vocabulary):
 class Model(_abi.Handle):
     """A loaded model; immutable, for any thread. Made by Runtime.load()."""
 
-    def __init__(self, runtime: "Runtime", path: str, *, context: int, sequences: int, exact: bool, kv: Optional[str], embeddings: bool,
+    def __init__(self, runtime: "Runtime", path: Union[str, bytes], *, context: int, sequences: int, exact: bool, kv: Optional[str], embeddings: bool,
                  progress: Optional[Callable[[int, int], bool]]) -> None:
         trouble: List[BaseException] = []
 

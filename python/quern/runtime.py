@@ -11,7 +11,7 @@ from . import _abi
 from .model import Model
 from .tensor import Tensor, dtype_id
 
-PathLike = Union[str, "os.PathLike[str]"]
+PathLike = Union[str, bytes, "os.PathLike[str]"]
 _LEVELS = {"trace": 1, "debug": 2, "info": 3, "warn": 4, "error": 5, "off": 6}
 
 

@@ -15,8 +15,8 @@ from . import _abi
 if TYPE_CHECKING:
     from .model import Model
 
-PathLike = Union[str, "os.PathLike[str]"]
-Prompt = Union[str, Sequence[int], Sequence[Mapping[str, str]]]
+PathLike = Union[str, bytes, "os.PathLike[str]"]
+Prompt = Union[str, bytes, Sequence[int], Sequence[Mapping[str, str]]]
 WINDOW_ALL = 0xFFFFFFFF
 _POOLING = {"last": 0, "mean": 1, "none": 2}
 
@@ -73,7 +73,7 @@ class Request:
     append: bool = False
     max_tokens: int = 0
     sampling: Optional[Sampling] = None
-    stop: Sequence[str] = ()
+    stop: Union[str, Sequence[str]] = ()  # texts that end the answer; a str is one text
     logprobs: int = 0
     ignore_end: bool = False
     on_piece: Optional[Callable[[bytes], bool]] = None  # True: go on
@@ -89,7 +89,7 @@ class Session(_abi.Handle):
 
     def ids_of(self, prompt: Prompt) -> List[int]:
         """Ids of a prompt: text as it is, ids, or messages for the chat template."""
-        if isinstance(prompt, str):
+        if isinstance(prompt, (str, bytes)):
             return self._model.vocabulary.tokenize(prompt)
         listed = list(prompt)
         if listed and isinstance(listed[0], Mapping):
@@ -231,7 +231,8 @@ class Session(_abi.Handle):
                 return 1
 
         ids = _abi.array(ctypes.c_int32, self.ids_of(request.prompt))
-        stop = _abi.array(ctypes.c_char_p, [text.encode() for text in request.stop])
+        stops = [request.stop] if isinstance(request.stop, (str, bytes)) else list(request.stop)
+        stop = _abi.array(ctypes.c_char_p, [_stop_text(text) for text in stops])
         callback = _abi.TokenCallback() if request.on_piece is None else _abi.TokenCallback(on_token)
         sampling = None
         if request.sampling is not None:
@@ -246,6 +247,15 @@ class Session(_abi.Handle):
         return _abi.Request(prompt=ids, prompt_count=len(ids), sequence=request.sequence, flags=1 if request.append else 0,
                             sampling=sampling, max_tokens=request.max_tokens, stop=stop, stop_count=len(stop),
                             logprobs=request.logprobs, ignore_end=1 if request.ignore_end else 0, on_token=callback)
+
+
+def _stop_text(text: Union[str, bytes]) -> bytes:
+    if not isinstance(text, (str, bytes)):
+        raise TypeError(f"stop: a text is a str or bytes, and this one is a {type(text).__name__}")
+    raw = _abi.encoded(text)
+    if b"\0" in raw:
+        raise ValueError("stop: a text cannot hold a NUL character")
+    return raw
 
 
 def _answer(generation: ctypes.c_void_p, index: int, logprobs: int) -> Answer:

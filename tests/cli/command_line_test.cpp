@@ -75,6 +75,22 @@ TEST(CommandLine, KeepsAPromptThatLooksLikeSomethingElse) {
   EXPECT_EQ(parse({"tokenize", "m.gguf", ""}).tokenize.text, "");
 }
 
+TEST(CommandLine, AFlagThatTheVerbHasNotIsNamedWithTheNearestOne) {
+  EXPECT_EQ(refusal({"run", "m.gguf", "hi", "--temp", "0.5"}), "run: --temp is not a flag of run; did you mean --temperature?; see quern run --help");
+  EXPECT_EQ(refusal({"run", "m.gguf", "--temp=0.5", "hi"}), "run: --temp is not a flag of run; did you mean --temperature?; see quern run --help");
+  EXPECT_EQ(refusal({"list", "--banana"}), "list: --banana is not a flag of list; see quern list --help");
+  EXPECT_EQ(refusal({"--versoin"}), "--versoin is not a flag of quern; did you mean --version?; see quern --help");
+  EXPECT_THAT(refusal({"chow", "m.gguf"}), testing::StartsWith("'chow' is not a verb; did you mean show?; the verbs are run, "));
+}
+
+TEST(CommandLine, AnUnquotedPromptIsShownQuotedInItsOwnOrder) {
+  EXPECT_EQ(refusal({"run", "m.gguf", "hi", "there", "friend"}),
+            "run: PROMPT is one argument, and these are 3; quote them: \"hi there friend\"; see quern run --help");
+  EXPECT_EQ(refusal({"run", "m.gguf", "--seed", "1", "hi", "hi", "--raw", "you"}),
+            "run: PROMPT is one argument, and these are 3; quote them: \"hi hi you\"; see quern run --help");
+  EXPECT_EQ(refusal({"list", "a", "b"}), "list: 'a' 'b' is more than list takes; see quern list --help");
+}
+
 TEST(CommandLine, ReadsLogitBiases) {
   const auto bias = parse({"run", "m.gguf", "--logit-bias", "7=-1.5", "--logit-bias", "8=-inf", "x"}).run.sampling.bias;
   ASSERT_EQ(bias.size(), 2u);

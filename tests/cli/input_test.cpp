@@ -63,6 +63,12 @@ TEST(ReadFile, NamesAFileThatIsNotThere) {
   }
 }
 
+TEST(WithInput, TheInputFollowsThePromptAfterABlankLine) {
+  EXPECT_EQ(with_input("Summarise this", "some text\n"), "Summarise this\n\nsome text\n");
+  EXPECT_EQ(with_input("Summarise this", ""), "Summarise this");
+  EXPECT_EQ(with_input("", "some text"), "some text");
+}
+
 TEST(ReadFile, NamesAFolder) {
   EXPECT_THROW(read_file(testing::TempDir()), Failure);
 }

@@ -217,6 +217,27 @@ TEST(Html, HasDevicesSideBySideAndNeedsNothingElse) {
   EXPECT_EQ(page, html_page(record));
 }
 
+TEST(Html, TheHeadlineHasTheShareOfTheProfileThatRan) {
+  JournalFile file;
+  Record record = file.all_pass();
+  record.header.profile = "quick";
+  record.header.manifest = "17662 cases, hash 0123456789abcdef";
+  record.header.cases = 20;
+  EXPECT_NE(html_page(record).find("(20 of 17662 cases of profile quick)</span></h1>"), std::string::npos) << html_page(record);
+  record.header.cases = 17662;
+  EXPECT_NE(html_page(record).find("(all 17662 cases of profile quick)</span></h1>"), std::string::npos) << html_page(record);
+}
+
+TEST(Html, NothingStandsUnderNotGreenOnlyWhereNothingElseDoes) {
+  JournalFile file;
+  Record record = file.all_pass();
+  EXPECT_NE(html_page(record).find("<p>Nothing.</p>"), std::string::npos);
+  record.left_out = {"cuda: no driver"};
+  const std::string page = html_page(record);
+  EXPECT_NE(page.find("not tested: cuda: no driver"), std::string::npos);
+  EXPECT_EQ(page.find("<p>Nothing.</p>"), std::string::npos);
+}
+
 TEST(Verify, AWholeJournalHolds) {
   JournalFile file;
   EXPECT_EQ(broken(verify_record(file.all_pass(), claim())), "");

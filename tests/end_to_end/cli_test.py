@@ -6,9 +6,10 @@ import os
 import pathlib
 import re
 import struct
+import subprocess
 import unittest
 
-from harness import DATA, MICRO, SANITIZER, SOURCE, VERBS, Case, main
+from harness import DATA, MICRO, PROGRAM, SANITIZER, SOURCE, VERBS, Case, main
 
 
 class Program(Case):
@@ -74,6 +75,19 @@ class Run(Case):
         with_newline = self.quern_json("run", MICRO, *self.greedy, stdin=b"hello\n")
         without = self.quern_json("run", MICRO, *self.greedy, stdin=b"hello")
         self.assertEqual(len(with_newline["prompt_ids"]), len(without["prompt_ids"]) + 1)
+
+    def test_what_a_pipe_brings_follows_the_prompt(self):
+        both = self.quern_json("run", MICRO, "hello", *self.greedy, stdin=b"a word")
+        self.assertEqual(both["prompt_ids"], self.quern_json("run", MICRO, "hello\n\na word", *self.greedy)["prompt_ids"])
+        self.assertEqual(self.quern_json("run", MICRO, "-", *self.greedy, stdin=b"a word")["prompt_ids"],
+                         self.quern_json("run", MICRO, *self.greedy, stdin=b"a word")["prompt_ids"])
+
+    def test_a_pipe_that_brings_nothing_for_seconds_is_told(self):
+        with subprocess.Popen([PROGRAM, "run", MICRO, "hello", *self.greedy, "-q"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, env=self.environment()) as running:
+            self.assertIn(b"waiting for the end of standard input", running.stderr.readline())
+            running.stdin.close()
+            self.assertEqual(running.wait(60), 0)
 
     def test_a_system_message_comes_first(self):
         messages = self.write_messages(("system", "be brief"), ("user", "hello"))

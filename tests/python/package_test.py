@@ -126,6 +126,24 @@ class OnAModel(unittest.TestCase):
         self.assertEqual(again.ids, greedy.ids)
         self.assertGreater(again.reused_tokens, 0)
 
+    def test_a_str_as_stop_is_one_text_and_not_its_letters(self):
+        prompt = [1, 40, 41]
+        whole = self.session.generate(prompt, max_tokens=12, ignore_end=True).text
+        letters = "".join(sorted(set(whole), reverse=True)) * 2  # each letter of the answer, in an order that it does not have
+        self.assertNotIn(letters, whole)
+        for stop, finish in ((letters, "length"), (whole[2:5], "stop"), (whole[2:5].encode(), "stop"), ([letters, whole[2:5]], "stop")):
+            self.assertEqual(self.session.generate(prompt, max_tokens=12, ignore_end=True, stop=stop).finish, finish, stop)
+        with self.assertRaisesRegex(TypeError, "a str or bytes"):
+            self.session.generate(prompt, max_tokens=1, stop=[7])
+        with self.assertRaisesRegex(ValueError, "NUL"):
+            self.session.generate(prompt, max_tokens=1, stop="a\0b")
+
+    def test_paths_and_prompts_may_be_bytes(self):
+        self.assertEqual(self.session.ids_of(b"hi"), self.session.ids_of("hi"))
+        self.assertEqual(quern.show(bytes(MICRO))["architecture"], "llama")
+        with quern.Vocabulary(bytes(MICRO)) as vocabulary:
+            self.assertEqual(len(vocabulary), len(self.model.vocabulary))
+
     def test_an_exception_in_a_callback_comes_out_of_the_call(self):
         def on_piece(piece):
             raise KeyError("mine")

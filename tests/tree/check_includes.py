@@ -30,7 +30,7 @@ THIRD_PARTY = {
     "CLI/": {"cli"},
     "nlohmann/": {"cli", "runtime/graph", "conformance"},
     "curl/": {"models"},
-    "utf8proc.h": {"models"},
+    "utf8proc.h": {"cli", "models"},
 }
 
 

@@ -8,6 +8,9 @@
 #include "nvml.hpp"
 #include "output.hpp"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <thread>
@@ -85,19 +88,48 @@ std::string number(const std::optional<T>& value, const char* unit, int decimals
   return value ? fixed(static_cast<double>(*value), decimals) + unit : "?";
 }
 
-std::string words_of(const std::vector<CardSample>& cards, const std::string& reason, const std::vector<Speed>& speeds) {
+std::string card_lines(const std::vector<CardSample>& cards) {
   std::string out;
   for (const CardSample& c : cards) {
     out += "gpu " + std::to_string(c.index) + "  " + printable(c.name) + "  busy " + number(c.busy_percent, " %") + ", memory " +
            (c.memory_used ? in_mib(*c.memory_used) : "?") + " of " + (c.memory_total ? in_mib(*c.memory_total) : "?") + ", " +
            number(c.temperature, " C") + ", " + number(c.power, " W") + " of " + number(c.power_limit, " W") + "\n";
   }
-  if (cards.empty()) out += "no GPU figures: " + (reason.empty() ? std::string("the driver lists no card") : printable(reason)) + "\n";
-  for (const Speed& s : speeds)
-    out += "process " + std::to_string(s.activity.pid) + "  " + printable(s.activity.model) + "  " +
-           with_commas(s.activity.tokens) + " tokens, " + number(s.tokens_per_second, " tokens/s", 1) + "\n";
   return out;
 }
+
+std::string process_line(const Speed& s) {
+  return "process " + std::to_string(s.activity.pid) + "  " + printable(s.activity.model) + "  " + with_commas(s.activity.tokens) +
+         " tokens, " + number(s.tokens_per_second, " tokens/s", 1) + "\n";
+}
+
+/// Readings for people. On a terminal each reading takes the place of the one before. Elsewhere a reading is a line of each
+/// card and of each process that made tokens since. Why there are no cards is written once.
+class Page {
+ public:
+  void write(const std::vector<CardSample>& cards, const std::string& reason, const std::vector<Speed>& speeds) {
+    if (!begun_ && cards.empty())
+      write_out("no GPU figures: " + (reason.empty() ? std::string("the driver lists no card") : printable(reason)) + "\n");
+    begun_ = true;
+    std::string now = card_lines(cards);
+    std::map<std::int32_t, std::uint64_t> tokens;
+    for (const Speed& s : speeds) {
+      tokens[s.activity.pid] = s.activity.tokens;
+      const auto before = tokens_.find(s.activity.pid);
+      if (in_place_ || before == tokens_.end() || before->second != s.activity.tokens) now += process_line(s);
+    }
+    tokens_ = std::move(tokens);
+    if (in_place_ && now.empty()) now = "no quern process makes tokens\n";
+    write_out((lines_ == 0 ? "" : "\x1b[" + std::to_string(lines_) + "A\x1b[J") + now);
+    if (in_place_) lines_ = std::ranges::count(now, '\n');
+  }
+
+ private:
+  const bool in_place_ = isatty(STDOUT_FILENO) == 1;
+  bool begun_ = false;
+  std::ptrdiff_t lines_ = 0;  // of the reading on the terminal
+  std::map<std::int32_t, std::uint64_t> tokens_;
+};
 
 /// Sleeps, or less if Ctrl-C came.
 void wait(double seconds, const InterruptGuard& guard) {
@@ -116,13 +148,14 @@ int monitor_verb(const CommandLine& line) {
   Speeds speeds;
   speeds.read();  // speeds need a first reading, an interval before
   const std::uint64_t count = flags.count ? *flags.count : line.json ? 1 : 0;
+  Page page;
   for (std::uint64_t n = 0; count == 0 || n < count; ++n) {
     wait(flags.interval, guard);
     if (guard.interrupted()) break;
     const std::vector<CardSample> cards = nvml == nullptr ? std::vector<CardSample>{} : nvml->sample();
     const std::vector<Speed> now = speeds.read();
     if (line.json) write_json(json_of(cards, reason, now));
-    else write_out(words_of(cards, reason, now));
+    else page.write(cards, reason, now);
   }
   return exit_ok;
 }

@@ -5,6 +5,7 @@
 #include "chat.hpp"
 #include "engine.hpp"
 #include "numbers.hpp"
+#include "output.hpp"
 #include "where.hpp"
 
 #include <unistd.h>
@@ -22,13 +23,21 @@ struct Question {
   std::string raw_text;
 };
 
+/// The prompt, what standard input brings, or both. A prompt of "-" is standard input by name.
+std::string question_text(const RunFlags& flags) {
+  if (!flags.prompt || *flags.prompt == "-") return read_stdin();
+  return with_input(*flags.prompt, read_beside_prompt([] {
+                      write_error_line("waiting for the end of standard input, which belongs to the prompt; < /dev/null leaves it out");
+                    }));
+}
+
 Question read_question(const RunFlags& flags) {
   Question question;
   if (flags.messages_file) {
     question.messages = parse_messages(read_file(*flags.messages_file), *flags.messages_file);
     return question;
   }
-  std::string text = flags.prompt ? *flags.prompt : read_stdin();
+  std::string text = question_text(flags);
   if (text.empty())
     throw Failure(exit_usage, "run: the prompt is empty; give it as an argument, on standard input or with --messages");
   if (flags.raw) {

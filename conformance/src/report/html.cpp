@@ -115,7 +115,15 @@ std::string failure_section(const Record& record) {
   }
   for (const std::string& open : record.unfinished) text += "<p class=\"bad\">not ended: <code>" + escaped(open) + "</code></p>\n";
   for (const std::string& device : record.left_out) text += "<p>not tested: " + escaped(device) + "</p>\n";
-  return any || !record.unfinished.empty() ? text : text + "<p>Nothing.</p>\n";
+  const bool nothing = !any && record.unfinished.empty() && record.left_out.empty();
+  return nothing ? text + "<p>Nothing.</p>\n" : text;
+}
+
+/// How much of the profile the run chose, for the headline. The manifest begins with the profile's count of cases.
+std::string share_of_profile(const Header& h) {
+  const std::string all = h.manifest.substr(0, h.manifest.find(' '));
+  const std::string chosen = std::to_string(h.cases);
+  return chosen == all ? "all " + all + " cases of profile " + h.profile : chosen + " of " + all + " cases of profile " + h.profile;
 }
 
 std::string waiver_section(const Record& record) {
@@ -138,7 +146,8 @@ std::string html_page(const Record& record) {
   for (const Target& t : record.header.targets) devices += (devices.empty() ? "" : ", ") + t.label;
   std::string text = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">"
                      "\n<title>" + escaped("quern-conformance: " + devices) + "</title>\n<style>" + style + "</style></head><body>\n<h1>" +
-                     escaped("Conformance of " + devices) + ": " + cell("span", green ? "green" : "not green", green ? "good" : "bad") + "</h1>\n";
+                     escaped("Conformance of " + devices) + ": " + cell("span", green ? "green" : "not green", green ? "good" : "bad") +
+          " <span class=\"dim\">(" + escaped(share_of_profile(record.header)) + ")</span></h1>\n";
   text += run_table(record) + "<h2>Devices</h2>\n" + device_table(record.header);
   text += "<h2>By group</h2>\n<pre>" + escaped(matrix.text()) + "</pre>\n";
   return text + failure_section(record) + op_section(record) + waiver_section(record) + "</body></html>\n";

@@ -5,6 +5,7 @@
 
 import json
 import os
+import pty
 import struct
 import subprocess
 import sys
@@ -52,6 +53,25 @@ class Monitor(unittest.TestCase):
         self.assertEqual(len(lines), 4, result.stdout)
         self.assertEqual(lines[0], "gpu 0  NVIDIA Test 100  busy 87 %, memory 20,480.0 MiB of 81,920.0 MiB, 54 C, 612 W of ?")
 
+    def test_why_there_are_no_cards_is_written_once(self):
+        result = monitor(self.folder, "--count", "4", fake=False, LD_LIBRARY_PATH="/nowhere")
+        self.assertEqual(result.stdout.count("libnvidia-ml.so.1"), 1, result.stdout)
+
+    def test_a_process_has_a_line_when_it_made_tokens(self):
+        self.activity(os.getpid(), 5)
+        result = monitor(self.folder, "--count", "3", fake=False)
+        self.assertEqual(result.stdout.count(f"process {os.getpid()}"), 1, result.stdout)
+
+    def test_on_a_terminal_a_reading_takes_the_place_of_the_one_before(self):
+        mine, theirs = pty.openpty()
+        env = dict(os.environ, XDG_RUNTIME_DIR=self.folder, LD_LIBRARY_PATH=FAKE, TERM="xterm")
+        done = subprocess.run([QUERN, "monitor", "--interval", "0.1", "--count", "3"], env=env, stdout=theirs, stderr=theirs, timeout=60)
+        os.close(theirs)
+        shown = os.read(mine, 65536)
+        os.close(mine)
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(shown.count(b"\x1b[2A\x1b[J"), 2, shown)  # two cards, so two lines, before the second and third reading
+
     def test_a_library_that_does_not_start_is_the_reason(self):
         result = monitor(self.folder, "--json", FAKE_NVML="broken")
         found = json.loads(result.stdout)
@@ -93,7 +113,7 @@ class Monitor(unittest.TestCase):
         seen = []
         for _ in range(10):  # a busy machine may read only before an answer begins and after it has ended
             run = subprocess.Popen([QUERN, "run", model, "Count to one thousand.", "--max-tokens", "400", "-q"], env=env,
-                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
             ended = None
             while ended is None and not seen:
                 for process in json.loads(monitor(self.folder, "--json").stdout)["processes"]:

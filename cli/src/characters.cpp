@@ -1,0 +1,65 @@
+// Widths and clusters are Unicode's, as utf8proc has them.
+#include "characters.hpp"
+
+#include <utf8proc.h>
+
+#include <algorithm>
+
+namespace quern::cli {
+namespace {
+
+/// The code point at `at` and its bytes; -1 and one byte where there is no UTF-8.
+utf8proc_int32_t code_point(std::string_view text, std::size_t at, std::size_t& bytes) {
+  utf8proc_int32_t point = -1;
+  const auto* data = reinterpret_cast<const utf8proc_uint8_t*>(text.data() + at);
+  const utf8proc_ssize_t length = utf8proc_iterate(data, static_cast<utf8proc_ssize_t>(std::min<std::size_t>(text.size() - at, 4)), &point);
+  bytes = length > 0 ? static_cast<std::size_t>(length) : 1;
+  return length > 0 ? point : -1;
+}
+
+bool is_shown(utf8proc_int32_t point) {
+  if (point < 0) return false;
+  switch (utf8proc_category(point)) {
+    case UTF8PROC_CATEGORY_CC:
+    case UTF8PROC_CATEGORY_CS:
+    case UTF8PROC_CATEGORY_ZL:
+    case UTF8PROC_CATEGORY_ZP:
+      return false;
+    case UTF8PROC_CATEGORY_CF:  // joiners and tags belong to emoji; the marks of direction reorder the line
+      return point == 0x200D || point == 0x00AD || (point >= 0xE0020 && point <= 0xE007F);
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
+Character character_at(std::string_view text, std::size_t at) {
+  Character found;
+  const utf8proc_int32_t first = code_point(text, at, found.bytes);
+  if (!is_shown(first)) {
+    found.shown = false;
+    return found;
+  }
+  found.columns = utf8proc_charwidth(first);
+  utf8proc_int32_t before = first, state = 0;
+  while (at + found.bytes < text.size()) {
+    std::size_t bytes = 0;
+    const utf8proc_int32_t next = code_point(text, at + found.bytes, bytes);
+    if (!is_shown(next) || utf8proc_grapheme_break_stateful(before, next, &state)) break;
+    found.columns = std::max(found.columns, utf8proc_charwidth(next));
+    found.bytes += bytes;
+    before = next;
+  }
+  return found;
+}
+
+std::size_t character_before(std::string_view text, std::size_t at) {
+  if (at == 0) return 0;
+  const std::size_t newline = at < 2 ? std::string_view::npos : text.rfind('\n', at - 2);
+  std::size_t from = newline == std::string_view::npos ? 0 : newline + 1;
+  for (std::size_t next = from; next < at; next += character_at(text, next).bytes) from = next;
+  return from;
+}
+
+}  // namespace quern::cli

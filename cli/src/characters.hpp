@@ -1,0 +1,21 @@
+// Text as a terminal shows it: characters and how many columns each takes.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace quern::cli {
+
+struct Character {
+  std::size_t bytes = 0;  ///< at least 1
+  int columns = 1;        ///< 0, 1 or 2
+  bool shown = true;      ///< false: a control character, or bytes that are no UTF-8; a stand-in of one column is drawn
+};
+
+/// The character at byte `at`, with all that belongs to it: combining marks, modifiers, joined emoji. `at` < text.size().
+Character character_at(std::string_view text, std::size_t at);
+
+/// Where the character before byte `at` begins; 0 for 0. Reads the text from its last newline before `at`.
+std::size_t character_before(std::string_view text, std::size_t at);
+
+}  // namespace quern::cli
