@@ -34,13 +34,11 @@ std::size_t edits(std::string_view from, std::string_view to) {
 }  // namespace
 
 std::string nearest(std::string_view given, std::span<const std::string> names) {
-  if (given.empty() || given.size() > longest_name) return "";
   const std::string wanted = folded(given);
+  if (wanted.find_first_not_of('-') == std::string::npos || wanted.size() > longest_name) return "";
   const std::string* best = nullptr;
-  if (wanted.find_first_not_of('-') != std::string::npos) {
-    for (const std::string& name : names)
-      if (folded(name).starts_with(wanted) && (best == nullptr || name.size() < best->size())) best = &name;
-  }
+  for (const std::string& name : names)
+    if (folded(name).starts_with(wanted) && (best == nullptr || name.size() < best->size())) best = &name;
   if (best != nullptr) return *best;
   std::size_t fewest = std::max<std::size_t>(1, given.size() / 3) + 1;
   for (const std::string& name : names) {

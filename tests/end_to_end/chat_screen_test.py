@@ -18,7 +18,7 @@ class Screen(Case):
         self.tmux("-f", "/dev/null", "new-session", "-d", "-x", str(columns), "-y", str(rows),
                   f"'{PROGRAM}' run '{MICRO}' --temperature 0 --max-tokens 2 -q")
         self.addCleanup(self.tmux, "kill-server", check=False)
-        self.see("> ")
+        self.see(">")
 
     def tmux(self, *words, check=True):
         done = subprocess.run(["tmux", "-S", str(self.folder / "socket"), *words], capture_output=True, text=True,
@@ -33,7 +33,9 @@ class Screen(Case):
         self.tmux("send-keys", *names)
 
     def screen(self):
-        return self.tmux("capture-pane", "-p").rstrip("\n")
+        """What stands there; a line that the terminal wrapped is one."""
+        lines = self.tmux("capture-pane", "-p", "-J").split("\n")
+        return "\n".join(line.rstrip() for line in lines).rstrip("\n")
 
     def see(self, text, seconds=30):
         """The screen, once the text is on it."""
@@ -52,26 +54,25 @@ class Screen(Case):
                 self.start(columns)
                 words = "".join(f"word{i:02} " for i in range(50)) + "end"
                 self.type(words)
-                joined = self.see("end").replace("\n", "")
-                self.assertEqual(joined.count("word00"), 1, joined)
-                self.assertEqual(joined.replace(" ", ""), ">" + words.replace(" ", ""))
+                self.assertEqual(self.see("end"), "> " + words)
                 self.key("Home")
                 self.type("first ")
-                joined = self.see("first").replace("\n", "")
-                self.assertEqual(joined.count("word00"), 1, joined)
+                self.assertEqual(self.see("first"), "> first " + words)
                 self.tmux("kill-server")
 
     def test_a_resize_in_the_middle_leaves_one_copy(self):
-        self.start(80)
-        self.type("word " * 30 + "end")
-        self.see("end")
+        # One resize a terminal: a narrower window pushes rows into tmux's history, which no program can erase.
         for columns in ("50", "120"):
-            self.tmux("resize-window", "-x", columns, "-y", "30")
-            time.sleep(0.3)
-            self.type("x")
-            time.sleep(0.3)
-            self.assertEqual(self.screen().count("> word"), 1, self.screen())
-        self.assertIn("endxx", self.screen().replace("\n", ""))
+            with self.subTest(columns=columns):
+                self.start(80)
+                words = "word " * 30 + "end"
+                self.type(words)
+                self.see("end")
+                self.tmux("resize-window", "-x", columns, "-y", "30")
+                time.sleep(0.3)  # tmux passes the new size on after a while
+                self.type("x")
+                self.assertEqual(self.see("endx"), "> " + words + "x")
+                self.tmux("kill-server")
 
     def test_a_paste_of_200_lines_is_one_message(self):
         self.start(80)
@@ -130,7 +131,7 @@ class Screen(Case):
         self.addCleanup(self.tmux, "kill-server", check=False)
         self.type(f"clear; '{PROGRAM}' run '{MICRO}' -q")
         self.key("Enter")
-        self.see("\n> ") if "\n> " in self.screen() else self.see("> ")
+        self.see(">")
         self.type("half")
         self.see("> half")
         self.key("C-z")
