@@ -14,16 +14,28 @@ if shutil.which("tmux") is None:
 
 
 class Screen(Case):
+    servers = 0
+
+    def setUp(self):
+        super().setUp()
+        self.begin_server()
+
+    def begin_server(self):
+        """A tmux server of its own for what follows: one that ends may refuse a next session."""
+        type(self).servers += 1
+        self.socket = str(self.folder / f"socket{self.servers}")
+        self.addCleanup(subprocess.run, ["tmux", "-S", self.socket, "kill-server"], capture_output=True, check=False)
+
     def start(self, columns, rows=30):
+        self.begin_server()
         self.tmux("-f", "/dev/null", "new-session", "-d", "-x", str(columns), "-y", str(rows),
                   f"'{PROGRAM}' run '{MICRO}' --temperature 0 --max-tokens 2 -q")
-        self.addCleanup(self.tmux, "kill-server", check=False)
         self.see(">")
 
-    def tmux(self, *words, check=True):
-        done = subprocess.run(["tmux", "-S", str(self.folder / "socket"), *words], capture_output=True, text=True,
+    def tmux(self, *words):
+        done = subprocess.run(["tmux", "-S", self.socket, *words], capture_output=True, text=True,
                               env={**self.environment(), "LC_ALL": "C.UTF-8"}, check=False)
-        self.assertTrue(done.returncode == 0 or not check, done.stderr)
+        self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 
     def type(self, text):
@@ -58,7 +70,6 @@ class Screen(Case):
                 self.key("Home")
                 self.type("first ")
                 self.assertEqual(self.see("first"), "> first " + words)
-                self.tmux("kill-server")
 
     def test_a_resize_in_the_middle_leaves_one_copy(self):
         # One resize a terminal: a narrower window pushes rows into tmux's history, which no program can erase.
@@ -72,7 +83,6 @@ class Screen(Case):
                 time.sleep(0.3)  # tmux passes the new size on after a while
                 self.type("x")
                 self.assertEqual(self.see("endx"), "> " + words + "x")
-                self.tmux("kill-server")
 
     def test_a_paste_of_200_lines_is_one_message(self):
         self.start(80)
@@ -128,7 +138,6 @@ class Screen(Case):
 
     def test_suspended_and_brought_back_it_goes_on(self):
         self.tmux("-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "30", "bash --norc")
-        self.addCleanup(self.tmux, "kill-server", check=False)
         self.type(f"clear; '{PROGRAM}' run '{MICRO}' -q")
         self.key("Enter")
         self.see(">")
