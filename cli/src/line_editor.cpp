@@ -43,10 +43,11 @@ class RawTerminal {
     if (tcgetattr(STDIN_FILENO, &found) != 0) return;
     if (!active_) before_ = found;
     termios raw = before_;
-    raw.c_lflag &= static_cast<tcflag_t>(~(ICANON | ECHO));  // ISIG stays: Ctrl-C is still a signal
+    raw.c_lflag &= static_cast<tcflag_t>(~(ICANON | ECHO));
     raw.c_cc[VMIN] = 1;
     raw.c_cc[VTIME] = 0;
     raw.c_cc[VSUSP] = _POSIX_VDISABLE;  // Ctrl-Z comes as a key, so that the terminal is put back first
+    raw.c_cc[VINTR] = _POSIX_VDISABLE;  // Ctrl-C as well: as a signal it would throw away what was typed behind it
     active_ = tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) == 0;
     write_out(paste_marks_on);
   }
@@ -315,6 +316,10 @@ std::optional<std::string> LineEditor::edit() {
       if (key->kind == KeyKind::control && key->text == "Z") {
         leave_drawing();
         raw.suspend();
+        continue;
+      }
+      if (key->kind == KeyKind::control && key->text == "C") {
+        drop();
         continue;
       }
       const Outcome outcome = take(*key);

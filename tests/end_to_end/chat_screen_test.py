@@ -90,7 +90,7 @@ class Screen(Case):
         self.tmux("paste-buffer", "-p")
         self.see("last")
         self.assertEqual(self.screen().count("line 199"), 1)
-        self.key("C-u", "C-c")
+        self.key("C-c")
         self.type("/history")
         self.key("Enter")
         self.see("nothing was said yet")  # the paste asked nothing
