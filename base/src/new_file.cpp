@@ -25,7 +25,7 @@ constexpr std::size_t part_length = part_begin.size() + 16 + part_end.size();
 constexpr int most_names_read = 4096;  // of a folder, when looking for what killed writers left
 constexpr int most_tries = 100;
 
-void make_part_name(char (&name)[32]) noexcept {
+std::uint64_t random_number() noexcept {
   std::uint64_t number = 0;
   if (::getrandom(&number, sizeof(number), GRND_NONBLOCK) != sizeof(number)) {
     timespec now{};
@@ -33,6 +33,17 @@ void make_part_name(char (&name)[32]) noexcept {
     number = static_cast<std::uint64_t>(::getpid()) << 40 ^ static_cast<std::uint64_t>(now.tv_sec) << 30 ^
              static_cast<std::uint64_t>(now.tv_nsec);
   }
+  return number;
+}
+
+/// FNV-1a: equal names have equal parts, so that a second writer finds the first one's.
+std::uint64_t number_of(std::string_view name) noexcept {
+  std::uint64_t hash = 0xcbf29ce484222325ull;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+  return hash;
+}
+
+void set_part_name(char (&name)[32], std::uint64_t number) noexcept {
   std::snprintf(name, sizeof(name), "%s%016lx%s", part_begin.data(), static_cast<unsigned long>(number),
                 part_end.data());
 }
@@ -113,7 +124,7 @@ bool is_null_device(const struct stat& info) noexcept {
   return S_ISCHR(info.st_mode) && info.st_rdev == makedev(1, 3);
 }
 
-FileProblem NewFile::create(const std::string& path, NewFile& out, AtTargetLink links) {
+FileProblem NewFile::create(const std::string& path, NewFile& out, AtTargetLink links, Writers writers) {
   SplitPath split;
   if (FileProblem problem = split_path(path, split)) return problem;
   NewFile made;
@@ -134,8 +145,10 @@ FileProblem NewFile::create(const std::string& path, NewFile& out, AtTargetLink 
   remove_left_parts(folder);
   for (int tries = 0; tries < most_tries; ++tries) {
     char part[sizeof(made.part_)];
-    make_part_name(part);
+    set_part_name(part, writers == Writers::one ? number_of(split.name) : random_number());
     Descriptor file(::openat(folder, part, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (file.get() < 0 && errno == EEXIST && writers == Writers::one)  // not a left one: those are gone
+      return {FileFault::busy, EEXIST, path + ": another process is writing it"};
     if (file.get() < 0 && (errno == EEXIST || errno == EINTR)) continue;
     if (file.get() < 0) return file_problem(path, "written", errno);
     made.file_ = std::move(file);
@@ -204,6 +217,16 @@ FileProblem NewFile::commit() {
   error = sync(folder_.get());
   if (error != 0 && error != EBADF)
     return file_problem(path_, "kept", error);  // EBADF: a folder that may not be read
+  return {};
+}
+
+FileProblem move_file(const std::string& from, const std::string& to) {
+  SplitPath split;
+  if (FileProblem problem = split_path(to, split)) return problem;
+  if (::rename(from.c_str(), to.c_str()) != 0) return file_problem(to, "made", errno);
+  const Descriptor folder(open_folder(split.folder));
+  const int error = folder.get() < 0 ? errno : sync(folder.get());
+  if (error != 0 && error != EBADF) return file_problem(to, "kept", error);
   return {};
 }
 

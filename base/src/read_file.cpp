@@ -100,17 +100,41 @@ FileProblem read_rest(int descriptor, const std::string& name, Bytes& out, std::
 }
 
 template <typename Bytes>
+FileProblem read_open(const OpenedFile& file, const std::string& name, Bytes& out, std::uint64_t most) {
+  out.clear();
+  const bool regular = S_ISREG(file.status.st_mode);
+  const auto size = regular ? static_cast<std::uint64_t>(std::max<off_t>(file.status.st_size, 0)) : 0;
+  if (size > most) return too_large(name, std::to_string(size), most);
+  if (FileProblem problem = read_rest(file.descriptor.get(), name, out, size, most)) return problem;
+  // The first read of a pipe without a writer finds its end at once.
+  if (S_ISFIFO(file.status.st_mode) && out.empty()) return {FileFault::wrong_kind, 0, name + ": is a pipe that nobody writes to"};
+  return {};
+}
+
+template <typename Bytes>
 FileProblem read_path(const std::string& path, Bytes& out, const ReadRules& rules) {
   out.clear();
   OpenedFile opened;
   if (FileProblem problem = open_allowed(path, opened, rules.links, rules.pipes)) return problem;
-  const bool regular = S_ISREG(opened.status.st_mode);
-  const auto size = regular ? static_cast<std::uint64_t>(std::max<off_t>(opened.status.st_size, 0)) : 0;
-  if (size > rules.most) return too_large(path, std::to_string(size), rules.most);
-  if (FileProblem problem = read_rest(opened.descriptor.get(), path, out, size, rules.most)) return problem;
-  // The first read of a pipe without a writer finds its end at once.
-  if (S_ISFIFO(opened.status.st_mode) && out.empty())
-    return {FileFault::wrong_kind, 0, path + ": is a pipe that nobody writes to"};
+  return read_open(opened, path, out, rules.most);
+}
+
+template <typename Bytes>
+FileProblem read_beginning(const std::string& path, Bytes& out, std::size_t most) {
+  out.clear();
+  OpenedFile opened;
+  if (FileProblem problem = open_allowed(path, opened, AtLink::follow, Pipes::refuse)) return problem;
+  Bytes text(most, typename Bytes::value_type{});
+  std::size_t have = 0;
+  while (have < most) {
+    const ssize_t got = ::read(opened.descriptor.get(), text.data() + have, most - have);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return file_problem(path, "read", errno);
+    if (got == 0) break;
+    have += static_cast<std::size_t>(got);
+  }
+  text.resize(have);
+  out = std::move(text);
   return {};
 }
 
@@ -124,6 +148,10 @@ FileProblem open_file(const std::string& path, OpenedFile& out, AtLink links) {
   return open_allowed(path, out, links, Pipes::refuse);
 }
 
+FileProblem read_opened(const OpenedFile& file, const std::string& name, std::string& out, std::uint64_t most) {
+  return read_open(file, name, out, most);
+}
+
 FileProblem read_file(const std::string& path, std::string& out, const ReadRules& rules) {
   return read_path(path, out, rules);
 }
@@ -131,6 +159,10 @@ FileProblem read_file(const std::string& path, std::string& out, const ReadRules
 FileProblem read_file(const std::string& path, std::vector<std::byte>& out, const ReadRules& rules) {
   return read_path(path, out, rules);
 }
+
+FileProblem read_head(const std::string& path, std::string& out, std::size_t most) { return read_beginning(path, out, most); }
+
+FileProblem read_head(const std::string& path, std::vector<std::byte>& out, std::size_t most) { return read_beginning(path, out, most); }
 
 FileProblem read_descriptor(int descriptor, const std::string& name, std::string& out, std::uint64_t most) {
   out.clear();

@@ -1,7 +1,8 @@
 // See activity.hpp.
 #include "activity.hpp"
 
-#include <fcntl.h>
+#include "quern/base/files.hpp"
+
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <span>
 #include <string_view>
 
 namespace quern::cli {
@@ -50,13 +52,12 @@ ActivityWriter::ActivityWriter(const std::string& model) {
   if (!folder) return;
   const std::string path = *folder + "/" + std::to_string(getpid()) + std::string(suffix);
   unlink(path.c_str());  // of a dead process that had this id
-  const int file = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (file < 0) return;
-  if (posix_fallocate(file, 0, sizeof(File)) == 0) {
-    void* memory = mmap(nullptr, sizeof(File), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  base::GrowingFile file;
+  if (base::GrowingFile::open(path, base::GrowingFile::Begin::empty, file)) return;
+  if (!file.allocate(sizeof(File))) {
+    void* memory = mmap(nullptr, sizeof(File), PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor(), 0);
     if (memory != MAP_FAILED) memory_ = memory;
   }
-  close(file);
   if (memory_ == nullptr) {
     unlink(path.c_str());
     return;
@@ -94,12 +95,11 @@ std::vector<Activity> read_activities() {
       unlink(entry.path().c_str());
       continue;
     }
-    const int file = open(entry.path().c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    if (file < 0) continue;
+    base::OpenedFile file;
     File f{};
-    const ssize_t bytes = read(file, &f, sizeof f);
-    close(file);
-    if (bytes != static_cast<ssize_t>(sizeof f) || f.magic != file_magic) continue;
+    if (base::open_file(entry.path().string(), file, base::AtLink::refuse) ||
+        base::read_at(file.descriptor.get(), name, 0, std::as_writable_bytes(std::span(&f, 1))) || f.magic != file_magic)
+      continue;
     f.model[sizeof f.model - 1] = '\0';
     activity.model = f.model;
     activity.tokens = f.tokens;

@@ -1,7 +1,8 @@
 // quern-completions FOLDER: writes quern.bash, _quern and quern.fish there. Runs while Quern is built; it is not installed.
 #include "completions.hpp"
 
-#include <fstream>
+#include "quern/base/files.hpp"
+
 #include <iostream>
 #include <string>
 
@@ -11,12 +12,9 @@ int main(int argc, char** argv) {
     return 2;
   }
   const auto write = [&](const char* name, const std::string& text) {
-    std::ofstream file(std::string(argv[1]) + "/" + name, std::ios::binary);
-    file << text;
-    file.close();
-    if (file.good()) return true;
-    std::cerr << "quern-completions: " << argv[1] << "/" << name << ": cannot be written\n";
-    return false;
+    const quern::base::FileProblem problem = quern::base::write_file(std::string(argv[1]) + "/" + name, text);
+    if (problem) std::cerr << "quern-completions: " << problem.text << "\n";
+    return !problem;
   };
   return write("quern.bash", quern::cli::bash_completions()) && write("_quern", quern::cli::zsh_completions()) &&
                  write("quern.fish", quern::cli::fish_completions())

@@ -3,13 +3,11 @@
 #include "failure.hpp"
 #include "settings.hpp"
 
+#include "quern/base/files.hpp"
+
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 namespace quern::cli {
 namespace {
@@ -71,11 +69,10 @@ Config read_config(const std::vector<std::string>& paths) {
   Config config;
   for (const std::string& path : paths) {
     std::error_code ignored;
-    if (!std::filesystem::exists(path, ignored)) continue;
-    std::ifstream stream(path, std::ios::binary);
-    std::string text((std::istreambuf_iterator<char>(stream)), {});
-    if (!stream.is_open() || stream.bad())
-      throw Failure(exit_usage, path + ": cannot be read: " + std::strerror(errno));
+    // A link to nowhere is a mistake to tell of, not a file that is not there.
+    if (!std::filesystem::exists(path, ignored) && base::dangling_target(path).empty()) continue;
+    std::string text;
+    if (const base::FileProblem problem = base::read_file(path, text, {.most = 1 << 20})) throw Failure(exit_usage, problem.text);
     config.merge(parse_config(text, path));
   }
   return config;

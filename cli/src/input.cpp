@@ -2,32 +2,20 @@
 
 #include "failure.hpp"
 
+#include "quern/base/files.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <memory>
-
 namespace quern::cli {
 namespace {
 
 using nlohmann::json;
 
-std::string read_all(std::FILE* stream, const std::string& name) {
-  std::string bytes;
-  std::array<char, 65536> block;
-  errno = 0;
-  for (std::size_t got = 0; (got = std::fread(block.data(), 1, block.size(), stream)) > 0;)
-    bytes.append(block.data(), got);
-  if (std::ferror(stream)) throw Failure(exit_refused, name + ": cannot be read: " + std::strerror(errno));
-  return bytes;
-}
+constexpr std::uint64_t most_input = std::uint64_t{1} << 30;
 
 /// The reader of JSON recurses once for each level; messages have two.
 void refuse_deep_nesting(std::string_view text, const std::string& name) {
@@ -61,7 +49,12 @@ std::string string_member(const json& object, const char* member, const std::str
 
 }  // namespace
 
-std::string read_stdin() { return read_all(stdin, "standard input"); }
+std::string read_stdin() {
+  std::string bytes;
+  if (const base::FileProblem problem = base::read_descriptor(STDIN_FILENO, "standard input", bytes, most_input))
+    throw Failure(exit_refused, problem.text);
+  return bytes;
+}
 
 std::string read_beside_prompt(void (*waiting)()) {
   struct stat found {};
@@ -80,9 +73,11 @@ std::string with_input(std::string prompt, const std::string& input) {
 
 std::string read_file(const std::string& path) {
   if (path == "-") return read_stdin();
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
-  if (!file) throw Failure(exit_refused, path + ": cannot be opened: " + std::strerror(errno));
-  return read_all(file.get(), path);
+  std::string bytes;
+  // Pipes too: --messages /dev/stdin, or what a shell gives for <(command).
+  if (const base::FileProblem problem = base::read_file(path, bytes, {.most = most_input, .pipes = base::Pipes::read}))
+    throw Failure(exit_refused, problem.text);
+  return bytes;
 }
 
 std::vector<Message> parse_messages(std::string_view json_text, const std::string& name) {

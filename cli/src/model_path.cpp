@@ -8,7 +8,8 @@ namespace quern::cli {
 
 std::string model_path(const std::string& given, const Settings& settings) {
   std::error_code ignored;
-  if (std::filesystem::exists(given, ignored)) return given;
+  // A link to nowhere is a path as well: who opens it names where it leads.
+  if (std::filesystem::exists(given, ignored) || std::filesystem::is_symlink(given, ignored)) return given;
   const quern_hub_options options = settings.hub_options();
   quern_text* path = nullptr;
   const quern_status status = quern_find_model(given.c_str(), &options, &path);

@@ -1,12 +1,12 @@
 // See temporary.hpp.
 #include "abi/temporary.hpp"
 
+#include "quern/base/files.hpp"
+
 #include <stdlib.h>
 
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <system_error>
 
 namespace quern::conformance::abi {
@@ -22,10 +22,8 @@ TemporaryDirectory::~TemporaryDirectory() {
 }
 
 void TemporaryDirectory::write(const std::string& name, const std::string& bytes) const {
-  std::ofstream out(path_ + "/" + name, std::ios::binary);
-  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  out.close();
-  if (!out) throw std::system_error(EIO, std::generic_category(), path_ + "/" + name);
+  if (const base::FileProblem problem = base::write_file(path_ + "/" + name, bytes))
+    throw std::system_error(problem.error, std::generic_category(), problem.text);
 }
 
 std::size_t TemporaryDirectory::files() const {
@@ -35,9 +33,10 @@ std::size_t TemporaryDirectory::files() const {
 }
 
 std::string read_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw std::system_error(ENOENT, std::generic_category(), path);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  std::string bytes;
+  if (const base::FileProblem problem = base::read_file(path, bytes, {.most = 1 << 30}))
+    throw std::system_error(problem.error, std::generic_category(), problem.text);
+  return bytes;
 }
 
 }  // namespace quern::conformance::abi

@@ -2,6 +2,7 @@
 #include "discovery.hpp"
 
 #include "codes.hpp"
+#include "quern/base/files.hpp"
 #include "quern/graph/error.hpp"
 
 #include <dirent.h>
@@ -65,9 +66,12 @@ class Search {
     const std::string real = real_path(path);
     struct stat info {};
     if (real.empty() || ::stat(real.c_str(), &info) != 0) {
+      const int error = errno;
+      const std::string target = base::dangling_target(path);
       if (must_exist)
         add(path, Status::warning, code::directory_unreadable,
-            concat("'", path, "' (from ", source, ") cannot be searched: ", std::strerror(errno)),
+            concat("'", path, "' (from ", source, ") cannot be searched: ",
+                   target.empty() ? std::strerror(error) : "it is a link to '" + target + "', and there is no such folder"),
             "check the path");
       return;
     }
@@ -113,8 +117,8 @@ class Search {
     const std::string real = real_path(path);
     struct stat info {};
     if (real.empty() || ::stat(real.c_str(), &info) != 0) {
-      add(path, Status::refused, code::file_unreadable,
-          concat(path, ": cannot be read: ", std::strerror(errno)), "remove the link or repair it");
+      add(path, Status::refused, code::file_unreadable, base::file_problem(path, "read", errno).text,
+          "remove the link or repair it");
       return;
     }
     if (!seen_.insert({info.st_dev, info.st_ino}).second) {

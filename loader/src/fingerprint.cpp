@@ -3,6 +3,7 @@
 #include "fingerprint.hpp"
 
 #include "graphics_cards.hpp"
+#include "quern/base/files.hpp"
 #include "quern/graph/error.hpp"
 #include "quern/graph/json_writer.hpp"
 #include "shared_libraries.hpp"
@@ -15,15 +16,13 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
+#include <string_view>
 
 namespace quern::loader {
 namespace {
 
-namespace fs = std::filesystem;
-
 /// Bumped when the meaning of a cached result changes.
-constexpr int version = 2;
+constexpr int version = 3;
 
 constexpr const char* variables[] = {"CUDA_VISIBLE_DEVICES",
                                      "CUDA_DEVICE_ORDER",
@@ -50,11 +49,25 @@ constexpr const char* variables[] = {"CUDA_VISIBLE_DEVICES",
 
 /// The first 512 bytes of a file; empty if it cannot be read.
 std::string head(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::string text(512, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(in.gcount()));
+  std::string text;
+  (void)base::read_head(path, text, 512);
   return text;
+}
+
+/// Who made the first processor and which it is: a virtual machine that moves to another host keeps its boot id. Frequencies change by themselves.
+std::string processor(const std::string& proc_root) {
+  std::string text, kept;
+  (void)base::read_head(proc_root + "/cpuinfo", text, 4096);
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    const std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    for (const char* name : {"vendor_id", "cpu family", "model", "stepping", "microcode", "flags", "CPU implementer", "CPU part", "CPU variant",
+                             "CPU revision", "Features"})
+      if (line.starts_with(name)) kept += concat(line, "\n");
+    if (line.empty()) break;
+  }
+  return kept;
 }
 
 /// Identity of a file or directory as a text; "-" if it is not there.
@@ -125,6 +138,7 @@ std::string fingerprint(const HelperRequest& request, const Inspection& found, c
   json.member("request", write_request(request));
   json.member("drivers", drivers);
   json.member("boot", boot);
+  json.member("processor", processor(settings.proc_root));
   json.key("variables");
   json.begin_object();
   for (const char* name : variables)

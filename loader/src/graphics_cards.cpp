@@ -2,13 +2,13 @@
 #include "graphics_cards.hpp"
 
 #include "plugin_parts.hpp"
+#include "quern/base/files.hpp"
 #include "quern/graph/error.hpp"
 #include "quern/graph/folder.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
 #include <iomanip>
 #include <iterator>
 
@@ -37,9 +37,8 @@ const Vendor* vendor_of(std::uint32_t id) {
 
 /// The value of a file that holds "0x10de"; 0 if it cannot be read.
 std::uint32_t read_hex(const fs::path& path) {
-  std::ifstream in(path);
   std::string text;
-  if (!(in >> text) || !text.starts_with("0x")) return 0;
+  if (base::read_head(path.string(), text, 64) || !text.starts_with("0x")) return 0;
   std::uint32_t value = 0;
   std::from_chars(text.data() + 2, text.data() + text.size(), value, 16);
   return value;

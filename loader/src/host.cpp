@@ -4,6 +4,7 @@
 // of something that was not given out here, is logged and refused instead of corrupting the heap.
 #include "host.hpp"
 
+#include "quern/base/files.hpp"
 #include "quern/graph/error.hpp"
 
 #include <sched.h>
@@ -13,7 +14,6 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 
 namespace quern::loader {
@@ -27,9 +27,7 @@ std::string_view view(quern_string text) {
 
 /// Makes `directory` for us alone; empty if that fails.
 std::string make_private(const std::string& directory) {
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  if (error || ::access(directory.c_str(), W_OK) != 0) return {};
+  if (base::make_folders(directory) || ::access(directory.c_str(), W_OK) != 0) return {};
   return directory;
 }
 

@@ -3,16 +3,14 @@
 #include "inspect.hpp"
 
 #include "cpu_features.hpp"
+#include "quern/base/files.hpp"
 #include "quern/graph/error.hpp"
 #include "quern/quern_min_sizes.h"
 #include "quern/quern_sanitizer.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <iomanip>
 
@@ -180,39 +178,19 @@ Verdict inspect(const std::string& name, const ReadAt& read, std::uint64_t size,
 }
 
 Verdict inspect_file(const std::string& path, const HostFacts& host, Inspection& found) {
-  const auto unreadable = [&path](int error) {
-    return Verdict{code::file_unreadable,
-                   concat(path, ": cannot be read: ", std::strerror(error)),
-                   "check the file's permissions",
-                   {}};
-  };
-  // O_NONBLOCK: a FIFO of that name must not stop the search.
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return unreadable(errno);
-  struct Closer {
-    int fd;
-    ~Closer() { ::close(fd); }
-  } closer{fd};
-  struct stat info {};
-  if (::fstat(fd, &info) != 0) return unreadable(errno);
-  if (!S_ISREG(info.st_mode))
-    return {code::not_elf, concat(path, ": not a regular file"), "remove it from the plugin directory", {}};
+  base::OpenedFile file;
+  if (const base::FileProblem problem = base::open_file(path, file)) {
+    if (problem.fault == base::FileFault::wrong_kind) return {code::not_elf, problem.text, "remove it from the plugin directory", {}};
+    return {code::file_unreadable, problem.text, "check the file's permissions", {}};
+  }
+  const struct stat& info = file.status;
   if (info.st_mode & S_IWOTH)
     return {code::file_writable,
             concat(path, ": everyone may write to this file, so its code cannot be trusted"),
             concat("chmod o-w ", path),
             {}};
-  const ReadAt read = [fd](std::uint64_t offset, void* to, std::uint64_t bytes) {
-    char* at = static_cast<char*>(to);
-    while (bytes > 0) {
-      const ssize_t got = ::pread(fd, at, bytes, static_cast<off_t>(offset));
-      if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) return false;
-      at += got;
-      offset += static_cast<std::uint64_t>(got);
-      bytes -= static_cast<std::uint64_t>(got);
-    }
-    return true;
+  const ReadAt read = [&](std::uint64_t offset, void* to, std::uint64_t bytes) {
+    return !base::read_at(file.descriptor.get(), path, offset, {static_cast<std::byte*>(to), static_cast<std::size_t>(bytes)});
   };
   return inspect(path, read, static_cast<std::uint64_t>(info.st_size), host, found);
 }

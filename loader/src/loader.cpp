@@ -11,13 +11,16 @@
 #include "survey.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <mutex>
+#include <optional>
+#include <utility>
 
 namespace quern::loader {
 
 struct Loader::State {
   explicit State(Settings given)
-      : settings(std::move(given)), facts(own_facts(settings.allow_dev_plugins.value)) {}
+      : settings(std::move(given)), facts(own_facts(settings.allow_dev_plugins.value)), demand(settings) {}
 
   void log(std::uint32_t level, const std::string& text) const {
     if (!settings.log) return;
@@ -31,12 +34,33 @@ struct Loader::State {
   /// S1 and S2 in this process, once a loader for as long as somebody holds the plugin.
   std::shared_ptr<const Plugin> plugin(const Surveyed& surveyed, Verdict& verdict);
 
+  /// Ranks what the survey found and writes the report anew; what open() reported stays in it.
+  void decide();
+
+  /// The plugin of a candidate, as it was surveyed last. Throws Error(QUERN_INVALID_ARGUMENT) for a stranger.
+  Surveyed surveyed_of(const Candidate& candidate) const;
+
+  /// What stands now at a candidate's place. Nothing if it is no candidate any more.
+  std::optional<Candidate> candidate_at(const std::string& path, std::uint32_t index) const;
+
+  /// One attempt. Null with a verdict.
+  std::shared_ptr<Device> try_open(const Surveyed& surveyed, const Candidate& candidate, Verdict& verdict);
+
+  /// Probes a plugin anew, because what was kept of its probe was wrong, and decides anew.
+  void probe_anew(const std::string& path, const std::string& why);
+
+  /// The device describes itself otherwise than the helper was told a moment ago: what the device says counts, and is kept.
+  void correct(const std::string& path, std::uint32_t index, const DeviceInfo& info);
+
   Settings settings;
   HostFacts facts;
-  Survey survey;
-  std::vector<Candidate> candidates;
-  std::string unmet;         // why the demand cannot be met, or empty
+  Demand demand;
+
   mutable std::mutex mutex;  // of what follows
+  Survey survey;
+  std::deque<std::vector<Candidate>> choices;  // the last one counts; callers may still read the others
+  std::string unmet;                           // why the demand cannot be met, or empty
+  std::vector<ReportEntry> failures;           // of open()
   Report report;
   std::map<std::string, std::weak_ptr<const Plugin>> plugins;  // by path
 };
@@ -60,6 +84,26 @@ Verdict check_unchanged(const Surveyed& surveyed, const HostFacts& facts) {
 bool is_same_device(const DeviceInfo& a, const DeviceInfo& b) {
   return a.name == b.name && a.device_class == b.device_class && a.pci_address == b.pci_address &&
          a.uuid == b.uuid;
+}
+
+/// The first field in which a kept description differs from the device's own, in words.
+std::string difference(const DeviceInfo& kept, const DeviceInfo& now) {
+  const auto words = [](const char* field, const auto& before, const auto& after) {
+    return concat("the probe saw ", field, " '", before, "' here, and now it is '", after, "'");
+  };
+  if (kept.name != now.name) return words("the name", kept.name, now.name);
+  if (kept.device_class != now.device_class) return words("the class", class_name(kept.device_class), class_name(now.device_class));
+  if (kept.caps != now.caps) return words("the abilities", kept.caps, now.caps);
+  if (kept.architecture != now.architecture) return words("the architecture", kept.architecture, now.architecture);
+  if (kept.pci_address != now.pci_address) return words("the address", kept.pci_address, now.pci_address);
+  if (kept.uuid != now.uuid) return words("the UUID", uuid_text(kept.uuid), uuid_text(now.uuid));
+  if (kept.vendor_id != now.vendor_id) return words("the vendor", kept.vendor_id, now.vendor_id);
+  if (kept.driver_have != now.driver_have) return words("the driver", kept.driver_have, now.driver_have);
+  if (kept.driver_need != now.driver_need) return words("the needed driver", kept.driver_need, now.driver_need);
+  if (kept.memory_alignment != now.memory_alignment) return words("an alignment of", kept.memory_alignment, now.memory_alignment);
+  if (kept.max_allocation != now.max_allocation) return words("a largest allocation of", kept.max_allocation, now.max_allocation);
+  if (kept.heap_count != now.heap_count) return words("the number of heaps", kept.heap_count, now.heap_count);
+  return words("the memory node", kept.numa_node, now.numa_node);
 }
 
 }  // namespace
@@ -111,35 +155,87 @@ std::shared_ptr<const Plugin> Loader::State::plugin(const Surveyed& surveyed, Ve
   ProbeAnswer answer;
   if (is_cpu) verdict = run_probe(*parts, surveyed.found.dependencies, answer);
   if (!verdict.ok()) return nullptr;
-  parts->build = surveyed.examination.build.empty() ? parts->build : surveyed.examination.build;
+  if (parts->build.empty()) parts->build = surveyed.examination.build;
   auto made = std::make_shared<const Plugin>(std::move(parts));
   kept = made;
   return made;
 }
 
-Loader::Loader(Settings settings) : state_(std::make_unique<State>(std::move(settings))) {
-  State& s = *state_;
-  const Demand demand(s.settings);
-  const std::vector<GraphicsCard> cards = list_graphics_cards(s.settings.sys_root);
-  s.survey = survey(s.settings, demand);
-  Choice choice = choose(s.settings, demand, s.survey, cards);
+void Loader::State::decide() {
+  const std::vector<GraphicsCard> cards = list_graphics_cards(settings.sys_root);
+  Choice choice = choose(settings, demand, survey, cards);
   if (const std::vector<std::string> ties = unmeasured_ties(choice.candidates); !ties.empty()) {
-    measure(s.settings, ties, s.survey);
-    choice = choose(s.settings, demand, s.survey, cards);
+    measure(settings, ties, survey);
+    choice = choose(settings, demand, survey, cards);
   }
-  s.unmet = unmet(s.settings, demand, choice, s.survey);
-  s.report.directories = s.survey.directories;
-  const auto append = [&s](const std::vector<ReportEntry>& entries) {
-    s.report.entries.insert(s.report.entries.end(), entries.begin(), entries.end());
+  unmet = loader::unmet(settings, demand, choice, survey);
+  const Report before = std::exchange(report, {});
+  report.directories = survey.directories;
+  const auto append = [this](const std::vector<ReportEntry>& entries) {
+    report.entries.insert(report.entries.end(), entries.begin(), entries.end());
   };
   append(choice.entries);
-  append(s.survey.notes);
+  append(survey.notes);
   // With a demand the other cards are not wanted, and saying so would be noise.
-  if (!demand.is_made()) append(unused_cards(s.settings, choice, cards));
-  s.candidates = s.unmet.empty() ? std::move(choice.candidates) : std::vector<Candidate>();
-  for (const ReportEntry& e : s.report.entries) s.log(e);
+  if (!demand.is_made()) append(unused_cards(settings, choice, cards));
+  choices.push_back(unmet.empty() ? std::move(choice.candidates) : std::vector<Candidate>());
+  const auto is_news = [&before](const ReportEntry& e) {
+    return std::ranges::none_of(before.entries, [&e](const ReportEntry& old) {
+      return old.path == e.path && old.code == e.code && old.cause == e.cause;
+    });
+  };
+  for (const ReportEntry& e : report.entries)
+    if (is_news(e)) log(e);
   // Reported, but not logged: require() says the same as an error.
-  if (!s.unmet.empty()) append({system_note(Status::warning, code::demand_unmet, s.unmet, {})});
+  if (!unmet.empty()) append({system_note(Status::warning, code::demand_unmet, unmet, {})});
+  append(failures);
+}
+
+Surveyed Loader::State::surveyed_of(const Candidate& candidate) const {
+  const std::lock_guard lock(mutex);
+  const auto surveyed =
+      std::ranges::find_if(survey.plugins, [&](const Surveyed& p) { return p.path == candidate.path && p.usable(); });
+  const bool is_ours = std::ranges::any_of(choices, [&](const std::vector<Candidate>& choice) {
+    return std::ranges::any_of(choice, [&](const Candidate& c) { return c.path == candidate.path && c.index == candidate.index; });
+  });
+  if (surveyed == survey.plugins.end() || !is_ours)
+    throw Error(QUERN_INVALID_ARGUMENT, concat("'", candidate.label, "' is not a candidate of this loader"));
+  return *surveyed;
+}
+
+std::optional<Candidate> Loader::State::candidate_at(const std::string& path, std::uint32_t index) const {
+  const std::lock_guard lock(mutex);
+  const auto found =
+      std::ranges::find_if(choices.back(), [&](const Candidate& c) { return c.path == path && c.index == index; });
+  return found == choices.back().end() ? std::nullopt : std::optional(*found);
+}
+
+void Loader::State::probe_anew(const std::string& path, const std::string& why) {
+  const std::lock_guard lock(mutex);
+  const auto surveyed = std::ranges::find(survey.plugins, path, &Surveyed::path);
+  if (surveyed == survey.plugins.end() || !surveyed->from_cache) return;  // another thread has just done it
+  log(QUERN_LOG_INFO, concat(surveyed->found.id, ": ", why, "; what was kept of its probe is thrown away, and it is probed anew"));
+  if (!surveyed->registered) surveyed->verdict = inspect_file(path, facts, surveyed->found);
+  if (surveyed->verdict.ok()) probe_again(settings, *surveyed, survey.notes);
+  decide();
+}
+
+void Loader::State::correct(const std::string& path, std::uint32_t index, const DeviceInfo& info) {
+  const std::lock_guard lock(mutex);
+  const auto surveyed = std::ranges::find(survey.plugins, path, &Surveyed::path);
+  if (surveyed == survey.plugins.end() || index >= surveyed->examination.devices.size()) return;
+  DeviceInfo& kept = surveyed->examination.devices[index].info;
+  if (kept == info) return;
+  log(QUERN_LOG_DEBUG, concat(surveyed->found.id, ":", index, ": ", difference(kept, info)));
+  kept = info;
+  if (!surveyed->in_process) keep_again(settings, *surveyed);
+}
+
+Loader::Loader(Settings settings) : state_(std::make_unique<State>(std::move(settings))) {
+  State& s = *state_;
+  const std::lock_guard lock(s.mutex);
+  s.survey = survey(s.settings, s.demand);
+  s.decide();
 }
 
 Loader::~Loader() = default;
@@ -151,75 +247,97 @@ Report Loader::report() const {
   return state_->report;
 }
 
-const std::vector<Candidate>& Loader::candidates() const noexcept { return state_->candidates; }
-
-const std::vector<Candidate>& Loader::require() const {
-  if (!state_->unmet.empty()) throw Error(QUERN_BACKEND_UNAVAILABLE, state_->unmet);
-  return state_->candidates;
+const std::vector<Candidate>& Loader::candidates() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->choices.back();
 }
 
-std::shared_ptr<Device> Loader::open(const Candidate& candidate) {
-  State& s = *state_;
-  const auto surveyed = std::ranges::find_if(
-      s.survey.plugins, [&](const Surveyed& p) { return p.path == candidate.path && p.usable(); });
-  const bool is_ours = std::ranges::any_of(s.candidates, [&](const Candidate& c) {
-    return c.path == candidate.path && c.index == candidate.index;
-  });
-  if (surveyed == s.survey.plugins.end() || !is_ours)
-    throw Error(QUERN_INVALID_ARGUMENT, concat("'", candidate.label, "' is not a candidate of this loader"));
+const std::vector<Candidate>& Loader::require() const {
+  const std::lock_guard lock(state_->mutex);
+  if (!state_->unmet.empty()) throw Error(QUERN_BACKEND_UNAVAILABLE, state_->unmet);
+  return state_->choices.back();
+}
 
-  const auto refuse = [&](Verdict verdict) {
-    ReportEntry entry = system_note(Status::refused, code::open_failed, verdict.cause, verdict.remedy);
-    if (!verdict.ok()) entry.code = verdict.code;
-    entry.path = candidate.path;
-    entry.stage = Stage::open;
-    entry.id = candidate.plugin_id;
-    entry.version = surveyed->found.version;
-    entry.raw_error = verdict.raw_error;
-    {
-      const std::lock_guard lock(s.mutex);
-      s.report.entries.push_back(entry);
-    }
-    return Error(QUERN_BACKEND_UNAVAILABLE, concat(candidate.label, " cannot be opened: ", verdict.cause,
-                                                   verdict.remedy.empty() ? "" : "; ", verdict.remedy));
-  };
-  Verdict verdict;
-  const std::shared_ptr<const Plugin> plugin = s.plugin(*surveyed, verdict);
-  if (!plugin) throw refuse(std::move(verdict));
+std::shared_ptr<Device> Loader::State::try_open(const Surveyed& surveyed, const Candidate& candidate, Verdict& verdict) {
+  const std::shared_ptr<const Plugin> owner = plugin(surveyed, verdict);
+  if (!owner) return nullptr;
   // Made first, so that whatever fails later closes what was opened.
-  const std::shared_ptr<Device> device(
-      new Device(plugin, nullptr, candidate.device, candidate.label, candidate.index));
+  std::shared_ptr<Device> device(new Device(owner, nullptr, candidate.device, candidate.label, candidate.index));
   ErrorBuffer error;
   std::string thrown;
   const quern_status status = guarded(
-      [&] { return plugin->api().device_open(plugin->handle(), candidate.index, &device->handle_, error.get()); },
-      thrown);
-  if (status != QUERN_OK || !device->handle_)
-    throw refuse({code::open_failed,
-                  !thrown.empty() ? "it let an exception out: " + thrown : error.words(status),
-                  "run 'quern doctor'", error.text()});
+      [&] { return owner->api().device_open(owner->handle(), candidate.index, &device->handle_, error.get()); }, thrown);
+  if (status != QUERN_OK || !device->handle_) {
+    verdict = {code::open_failed, !thrown.empty() ? "it let an exception out: " + thrown : error.words(status),
+               "run 'quern doctor'", error.text()};
+    return nullptr;
+  }
   DeviceInfo info;
-  verdict = read_device_info(*plugin->parts_, candidate.index, info);
-  if (!verdict.ok()) throw refuse(std::move(verdict));
-  if (!is_same_device(info, candidate.device))
-    throw refuse({code::plugin_changed,
-                  concat("the probe saw '", candidate.device.name, "' here, and now it is '", info.name, "'"),
-                  "start the program again",
-                  {}});
+  verdict = read_device_info(*owner->parts_, candidate.index, info);
+  if (!verdict.ok()) return nullptr;
+  // What was kept has to be right in all that it says; a fresh probe, in what tells one device from another.
+  if (surveyed.from_cache ? info != candidate.device : !is_same_device(info, candidate.device)) {
+    verdict = {code::plugin_changed, difference(candidate.device, info), "start the program again", {}};
+    return nullptr;
+  }
+  correct(surveyed.path, candidate.index, info);
+  device->info_ = std::move(info);
   return device;
 }
 
-std::shared_ptr<Device> Loader::open_best() {
-  std::string first_text;
-  for (const Candidate& candidate : require()) {
-    try {
-      return open(candidate);
-    } catch (const Error& failed) {
-      state_->log(QUERN_LOG_WARN, failed.what());
-      if (first_text.empty()) first_text = failed.what();
+std::shared_ptr<Device> Loader::open(const Candidate& given) {
+  State& s = *state_;
+  Surveyed surveyed = s.surveyed_of(given);
+  std::optional<Candidate> candidate = s.candidate_at(given.path, given.index);
+  Verdict verdict;
+  std::shared_ptr<Device> device = candidate ? s.try_open(surveyed, *candidate, verdict) : nullptr;
+  if (!device && surveyed.from_cache) {
+    s.probe_anew(given.path, verdict.cause);
+    candidate = s.candidate_at(given.path, given.index);
+    verdict = {};
+    if (candidate) {
+      surveyed = s.surveyed_of(*candidate);
+      device = s.try_open(surveyed, *candidate, verdict);
     }
   }
-  throw Error(QUERN_BACKEND_UNAVAILABLE, first_text);
+  if (device) return device;
+  if (!candidate) {
+    verdict = {code::plugin_changed, "the device was probed anew, and is not one that may be used", "run 'quern doctor'", {}};
+  }
+  ReportEntry entry = system_note(Status::refused, code::open_failed, verdict.cause, verdict.remedy);
+  if (!verdict.ok()) entry.code = verdict.code;
+  entry.path = given.path;
+  entry.stage = Stage::open;
+  entry.id = given.plugin_id;
+  entry.version = surveyed.found.version;
+  entry.raw_error = verdict.raw_error;
+  {
+    const std::lock_guard lock(s.mutex);
+    s.failures.push_back(entry);
+    s.report.entries.push_back(std::move(entry));
+  }
+  throw Error(QUERN_BACKEND_UNAVAILABLE, concat(given.label, " cannot be opened: ", verdict.cause,
+                                                verdict.remedy.empty() ? "" : "; ", verdict.remedy));
+}
+
+std::shared_ptr<Device> Loader::open_best() {
+  for (;;) {
+    const std::vector<Candidate>& candidates = require();
+    std::string first_text;
+    std::shared_ptr<Device> opened;
+    for (const Candidate& candidate : candidates) {
+      try {
+        opened = open(candidate);
+        break;
+      } catch (const Error& failed) {
+        state_->log(QUERN_LOG_WARN, failed.what());
+        if (first_text.empty()) first_text = failed.what();
+      }
+    }
+    if (&require() != &candidates) continue;  // a kept probe was wrong, and what is best was decided anew
+    if (!opened) throw Error(QUERN_BACKEND_UNAVAILABLE, first_text);
+    return opened;
+  }
 }
 
 std::uint64_t header_hash() { return QUERN_HEADER_HASH; }

@@ -5,13 +5,14 @@
 #include "command.hpp"
 #include "device_nodes.hpp"
 #include "graphics_cards.hpp"
+#include "quern/base/files.hpp"
 #include "quern/graph/error.hpp"
 #include "shared_libraries.hpp"
 #include "survey.hpp"
 #include "vulkan_drivers.hpp"
 
 #include <algorithm>
-#include <fstream>
+#include <sstream>
 
 namespace quern::loader {
 namespace {
@@ -24,9 +25,9 @@ constexpr const char* libraries[] = {"libcuda.so.1",    "libcublasLt.so.13", "li
 
 /// "535.154.05" of /proc/driver/nvidia/version; empty where the driver is not in the kernel.
 std::string nvidia_driver(const Settings& settings) {
-  std::ifstream in(settings.proc_root + "/driver/nvidia/version");
   std::string line;
-  std::getline(in, line);
+  (void)base::read_head(settings.proc_root + "/driver/nvidia/version", line, 4096);
+  line.resize(std::min(line.find('\n'), line.size()));
   for (std::size_t at = line.find_first_of("0123456789"); at != std::string::npos; at = line.find_first_of("0123456789", at)) {
     const std::size_t end = std::min(line.find_first_not_of("0123456789.", at), line.size());
     const std::string word = line.substr(at, end - at);
@@ -37,7 +38,9 @@ std::string nvidia_driver(const Settings& settings) {
 }
 
 std::string processor_name(const Settings& settings) {
-  std::ifstream in(settings.proc_root + "/cpuinfo");
+  std::string text;
+  (void)base::read_head(settings.proc_root + "/cpuinfo", text, 4096);
+  std::istringstream in(text);
   for (std::string line; std::getline(in, line);) {
     if (!line.starts_with("model name")) continue;
     const std::size_t colon = line.find(": ");

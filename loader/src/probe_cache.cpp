@@ -2,23 +2,22 @@
 #include "probe_cache.hpp"
 
 #include "exchange.hpp"
+#include "quern/base/files.hpp"
 #include "quern/graph/error.hpp"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
-#include <filesystem>
 #include <iomanip>
+#include <new>
+#include <sstream>
 
 namespace quern::loader {
 namespace {
 
 using Wall = std::chrono::system_clock;
 
-constexpr off_t max_file = 1 << 20;
+constexpr std::uint64_t max_file = 1 << 20;
 constexpr std::int64_t doubtful_seconds = 600;
 
 std::uint64_t fnv1a(const std::string& text) {
@@ -38,12 +37,18 @@ bool is_doubtful(const std::string& code) {
   return false;
 }
 
-struct File {
-  int fd;
-  ~File() {
-    if (fd >= 0) ::close(fd);
-  }
-};
+std::string hexadecimal(std::uint64_t number) {
+  std::ostringstream text;
+  text << std::hex << std::setw(16) << std::setfill('0') << number;
+  return text.str();
+}
+
+/// Of the key and of the result as this loader writes it, however the file is laid out.
+std::string sum_of(const std::string& key, const Examination& result) {
+  JsonWriter json(JsonWriter::Style::one_line);
+  write_json(json, result);
+  return hexadecimal(fnv1a(concat(key, "\n", json.take())));
+}
 
 }  // namespace
 
@@ -51,40 +56,31 @@ ProbeCache::ProbeCache(std::string directory) : directory_(std::move(directory))
   if (!directory_.empty()) directory_ += "/probe";
 }
 
-std::string ProbeCache::file(const std::string& slot) const {
-  std::ostringstream name;
-  name << directory_ << '/' << std::hex << std::setw(16) << std::setfill('0') << fnv1a(slot) << ".json";
-  return name.str();
-}
+std::string ProbeCache::file(const std::string& slot) const { return concat(directory_, '/', hexadecimal(fnv1a(slot)), ".json"); }
 
 std::optional<Examination> ProbeCache::find(const std::string& slot, const std::string& key, Doubtful doubtful,
                                             std::string& fault) const {
   if (directory_.empty() || key.empty()) return std::nullopt;
   const std::string name = file(slot);
-  const File open{::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
-  if (open.fd < 0) {
-    if (errno != ENOENT) fault = concat(name, ": cannot be read: ", std::strerror(errno));
+  base::OpenedFile open;
+  std::string text;
+  base::FileProblem problem = base::open_file(name, open, base::AtLink::refuse);
+  if (!problem && ((open.status.st_uid != ::geteuid() && open.status.st_uid != 0) || (open.status.st_mode & S_IWOTH)))
+    return fault = concat(name, ": another user may have written it"), std::nullopt;
+  if (!problem) problem = base::read_opened(open, name, text, max_file);
+  if (problem) {
+    if (problem.error != ENOENT) fault = problem.text;
     return std::nullopt;
   }
-  struct stat info {};
-  if (::fstat(open.fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size > max_file)
-    return fault = concat(name, ": not a file of at most ", max_file, " bytes"), std::nullopt;
-  if ((info.st_uid != ::geteuid() && info.st_uid != 0) || (info.st_mode & S_IWOTH))
-    return fault = concat(name, ": another user may have written it"), std::nullopt;
-  std::string text(static_cast<std::size_t>(info.st_size), '\0');
-  std::size_t have = 0;
-  while (have < text.size()) {
-    const ssize_t got = ::read(open.fd, text.data() + have, text.size() - have);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    have += static_cast<std::size_t>(got);
-  }
-  const Json value = Json::parse(std::string_view(text).substr(0, have)).value_or(Json());
+  const Json value = Json::parse(text).value_or(Json());
   const Json *kept_key = value.find("key"), *kept = value.find("result"), *time = value.find("time");
   if (kept_key == nullptr || kept == nullptr) return fault = concat(name, ": damaged: not a kept probe result"), std::nullopt;
   if (kept_key->text() == nullptr || *kept_key->text() != key) return std::nullopt;
   try {
     Examination result = examination_from(*kept);
+    const Json* sum = value.find("sum");
+    if (sum == nullptr || sum->text() == nullptr || *sum->text() != sum_of(key, result))
+      return fault = concat(name, ": damaged: its checksum is wrong"), std::nullopt;
     if (is_doubtful(result.verdict.code)) {
       if (doubtful == Doubtful::never) return std::nullopt;
       const std::optional<std::int64_t> at = time == nullptr ? std::nullopt : time->integer();
@@ -97,40 +93,27 @@ std::optional<Examination> ProbeCache::find(const std::string& slot, const std::
   }
 }
 
+void ProbeCache::forget(const std::string& slot) const noexcept {
+  try {
+    if (!directory_.empty()) ::unlink(file(slot).c_str());
+  } catch (const std::bad_alloc&) {  // it stays, and is found wrong again
+  }
+}
+
 void ProbeCache::keep(const std::string& slot, const std::string& key, const Examination& result,
                       std::string& fault) const {
   if (directory_.empty() || key.empty() || result.verdict.code == code::no_helper) return;
-  std::error_code error;
-  std::filesystem::create_directories(directory_, error);
-  if (error) {
-    fault = concat(directory_, ": cannot be made: ", error.message());
-    return;
-  }
-  std::string name = file(slot) + ".XXXXXX";
-  const File open{::mkostemp(name.data(), O_CLOEXEC)};  // mode 0600
-  if (open.fd < 0) {
-    fault = concat(directory_, ": cannot be written to: ", std::strerror(errno));
-    return;
-  }
   JsonWriter json(JsonWriter::Style::one_line);
   json.begin_object();
   json.member("key", key);
   json.member("time", now());
+  json.member("sum", sum_of(key, result));
   json.key("result");
   write_json(json, result);
   json.end_object();
-  const std::string text = json.take();
-  std::size_t put = 0;
-  while (put < text.size()) {
-    const ssize_t wrote = ::write(open.fd, text.data() + put, text.size() - put);
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote <= 0) break;
-    put += static_cast<std::size_t>(wrote);
-  }
-  if (put != text.size() || ::rename(name.c_str(), file(slot).c_str()) != 0) {
-    fault = concat(file(slot), ": cannot be written: ", std::strerror(errno));
-    ::unlink(name.c_str());
-  }
+  base::FileProblem problem = base::make_folders(directory_);
+  if (!problem) problem = base::write_file(file(slot), json.take(), base::AtTargetLink::replace);
+  if (problem) fault = std::move(problem.text);
 }
 
 }  // namespace quern::loader

@@ -10,7 +10,8 @@
 namespace quern::loader {
 
 /// Several processes may use one directory at once: files are replaced whole. A file that is damaged, another
-/// user's, or writable by everyone is no result; `fault` then says why.
+/// user's, or writable by everyone is no result; `fault` then says why. A checksum tells damage; it does not tell forgery, so what a
+/// kept result says of a device is compared with the opened device all the same.
 class ProbeCache {
  public:
   /// Empty directory: nothing is kept.
@@ -23,6 +24,9 @@ class ProbeCache {
   /// The result kept for a slot (a plugin's path, and what was asked) under this key, or nothing; nothing is kept under an empty key.
   std::optional<Examination> find(const std::string& slot, const std::string& key, Doubtful doubtful,
                                   std::string& fault) const;
+
+  /// Removes what is kept for a slot.
+  void forget(const std::string& slot) const noexcept;
 
   /// Keeps a result, doubtful ones too.
   void keep(const std::string& slot, const std::string& key, const Examination& result,

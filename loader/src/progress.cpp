@@ -1,13 +1,13 @@
 // Tells a process that hangs from one that is slow.
 #include "progress.hpp"
 
+#include "quern/base/files.hpp"
 #include "quern/graph/error.hpp"
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <sstream>
 #include <string_view>
 #include <utility>
@@ -21,9 +21,9 @@ constexpr int least_share = 20;  // one part in so many of a window is progress:
 constexpr auto longest_gap = std::chrono::milliseconds(100);
 
 std::string text_of(const std::string& path) {
-  std::stringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
+  std::string text;
+  (void)base::read_head(path, text, 4096);
+  return text;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "shared_libraries.hpp"
 
 #include "elf_reader.hpp"
+#include "quern/base/files.hpp"
 #include "quern/graph/error.hpp"
 
 #include <sys/stat.h>
@@ -10,7 +11,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 
 namespace quern::loader {
@@ -19,11 +19,9 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string read_whole(const std::string& path) {
-  constexpr std::uintmax_t most = 16 << 20;
-  std::error_code failed;
-  if (fs::file_size(path, failed) > most || failed) return {};
-  std::ifstream in(path, std::ios::binary);
-  return std::string((std::istreambuf_iterator<char>(in)), {});
+  std::string text;
+  (void)base::read_file(path, text);
+  return text;
 }
 
 /// Whether the linker would stop at this path: any file that it can open, whatever it is.
@@ -90,19 +88,17 @@ FoundLibrary inspect_library(const std::string& path) {
   FoundLibrary found{path, {}, {}};
   std::error_code failed;
   const fs::path real = fs::canonical(path, failed);
-  std::ifstream in(path, std::ios::binary);
-  if (failed || !in) {
-    found.verdict = {code::library_broken, concat(path, ": cannot be read: ", std::strerror(errno)), "check the file's permissions", {}};
+  base::OpenedFile file;
+  if (const base::FileProblem problem = base::open_file(path, file)) {
+    found.verdict = {code::library_broken, problem.text, "check the file's permissions", {}};
     return found;
   }
-  found.version = version_of(path, real.string());
-  const std::uintmax_t size = fs::file_size(real, failed);
-  const ReadAt read = [&in](std::uint64_t offset, void* to, std::uint64_t bytes) {
-    in.clear();
-    return static_cast<bool>(in.seekg(static_cast<std::streamoff>(offset)).read(static_cast<char*>(to), static_cast<std::streamsize>(bytes)));
+  found.version = version_of(path, failed ? path : real.string());
+  const ReadAt read = [&](std::uint64_t offset, void* to, std::uint64_t bytes) {
+    return !base::read_at(file.descriptor.get(), path, offset, {static_cast<std::byte*>(to), static_cast<std::size_t>(bytes)});
   };
   ElfFacts facts;
-  found.verdict = read_elf(path, read, failed ? 0 : size, own_machine(), facts);
+  found.verdict = read_elf(path, read, static_cast<std::uint64_t>(file.status.st_size), own_machine(), facts);
   return found;
 }
 

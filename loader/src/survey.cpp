@@ -19,12 +19,19 @@
 namespace quern::loader {
 namespace {
 
+/// What is wrong with the cache, if anything, and whether a new result took its place.
+struct CacheFault {
+  std::string text;
+  bool replaced = false;
+};
+
 /// Does the S1 to S3 work for one plugin: cache, helper, or this process.
 class Prober {
  public:
-  /// demanded: who names a plugin gets an answer of now, not a crash or time-out of before.
-  Prober(const Settings& settings, bool demanded)
+  /// demanded: who names a plugin gets an answer of now, not a crash or time-out of before. Unless believes_kept, no answer of before at all.
+  Prober(const Settings& settings, bool demanded, bool believes_kept = true)
       : settings_(settings),
+        believes_kept_(believes_kept),
         doubtful_(demanded ? ProbeCache::Doubtful::never : ProbeCache::Doubtful::for_a_while),
         facts_(own_facts(settings.allow_dev_plugins.value)),
         cache_(settings.cache_directory.value),
@@ -36,8 +43,17 @@ class Prober {
 
   const HostFacts& facts() const { return facts_; }
 
-  /// fault: what is wrong with the cache, if anything.
-  void probe(Surveyed& plugin, bool with_bandwidth, std::string& fault) const {
+  void forget(const Surveyed& plugin) const {
+    cache_.forget(slot(plugin, false));
+    cache_.forget(slot(plugin, true));
+  }
+  void keep(const Surveyed& plugin) const {
+    std::string fault;  // without a place to keep it the next program asks again
+    const HelperRequest asked = request(plugin, false);
+    if (cache_.is_on()) cache_.keep(slot(plugin, false), fingerprint(asked, plugin.found, facts_, settings_), plugin.examination, fault);
+  }
+
+  void probe(Surveyed& plugin, bool with_bandwidth, CacheFault& fault) const {
     const auto start = std::chrono::steady_clock::now();
     if (plugin.registered || settings_.probe_in_process.value)
       here(plugin);
@@ -61,17 +77,26 @@ class Prober {
     plugin.in_process = true;
   }
 
-  void outside(Surveyed& plugin, bool with_bandwidth, std::string& fault) const {
-    const HelperRequest request{plugin.path, settings_.allow_dev_plugins.value, with_bandwidth,
-                                host_options(plugin.found.id, settings_)};
-    const std::string slot = plugin.path + (with_bandwidth ? " with bandwidth" : "");
-    const std::string key = cache_.is_on() ? fingerprint(request, plugin.found, facts_, settings_) : std::string();
-    if (auto kept = cache_.find(slot, key, doubtful_, fault)) {
-      plugin.examination = std::move(*kept);
-      plugin.from_cache = true;
-      return;
+  static std::string slot(const Surveyed& plugin, bool with_bandwidth) {
+    return plugin.path + (with_bandwidth ? " with bandwidth" : "");
+  }
+  HelperRequest request(const Surveyed& plugin, bool with_bandwidth) const {
+    return {plugin.path, settings_.allow_dev_plugins.value, with_bandwidth, host_options(plugin.found.id, settings_)};
+  }
+
+  void outside(Surveyed& plugin, bool with_bandwidth, CacheFault& fault) const {
+    const HelperRequest asked = request(plugin, with_bandwidth);
+    const std::string place = slot(plugin, with_bandwidth);
+    const std::string key = cache_.is_on() ? fingerprint(asked, plugin.found, facts_, settings_) : std::string();
+    plugin.from_cache = false;
+    if (believes_kept_) {
+      if (auto kept = cache_.find(place, key, doubtful_, fault.text)) {
+        plugin.examination = std::move(*kept);
+        plugin.from_cache = true;
+        return;
+      }
     }
-    plugin.examination = probe_in_child(helper_, request, settings_.probe_limit);
+    plugin.examination = probe_in_child(helper_, asked, settings_.probe_limit);
     // A CPU plugin touches no driver: without a helper it is probed here, and the report says so.
     if (plugin.examination.verdict.code == code::no_helper && plugin.found.device_class == QUERN_DEVICE_CPU) {
       const Verdict why = plugin.examination.verdict;
@@ -80,10 +105,14 @@ class Prober {
           {QUERN_NOT_FOUND, why.cause + "; it was probed in this process", "", why.remedy});
       return;
     }
-    cache_.keep(slot, key, plugin.examination, fault);
+    std::string unkept;
+    cache_.keep(place, key, plugin.examination, unkept);
+    fault.replaced = unkept.empty();
+    if (!unkept.empty()) fault.text = std::move(unkept);
   }
 
   const Settings& settings_;
+  bool believes_kept_;
   ProbeCache::Doubtful doubtful_;
   HostFacts facts_;
   ProbeCache cache_;
@@ -93,7 +122,7 @@ class Prober {
 /// Runs the probes side by side: one that hangs costs its limit once, not once a plugin.
 void probe_all(const Prober& prober, const std::vector<Surveyed*>& plugins, bool with_bandwidth,
                std::vector<ReportEntry>& notes) {
-  std::vector<std::string> faults(plugins.size());
+  std::vector<CacheFault> faults(plugins.size());
   std::vector<std::exception_ptr> failures(plugins.size());  // of this host, out of memory say: an exception must not end a thread
   {
     std::vector<std::jthread> threads;
@@ -118,10 +147,11 @@ void probe_all(const Prober& prober, const std::vector<Surveyed*>& plugins, bool
   }
   for (const std::exception_ptr& failure : failures)
     if (failure) std::rethrow_exception(failure);
-  for (const std::string& fault : faults)
-    if (!fault.empty())
-      notes.push_back(system_note(Status::warning, code::cache_fault, fault,
-                                  "remove the file; probing works without it, but takes longer"));
+  for (const CacheFault& fault : faults)
+    if (!fault.text.empty())
+      notes.push_back(system_note(Status::warning, code::cache_fault,
+                                  fault.text + (fault.replaced ? "; the plugin was probed anew and the result replaced" : ""),
+                                  fault.replaced ? "" : "remove the file; probing works without it, but takes longer"));
 }
 
 Surveyed inspect_registered(quern_plugin_query_fn query, std::size_t number, const HostFacts& facts) {
@@ -209,6 +239,14 @@ Survey survey(const Settings& settings, const Demand& demand) {
   probe_all(prober, open, /*with_bandwidth=*/false, result.notes);
   return result;
 }
+
+void probe_again(const Settings& settings, Surveyed& plugin, std::vector<ReportEntry>& notes) {
+  const Prober prober(settings, true, /*believes_kept=*/false);
+  prober.forget(plugin);
+  probe_all(prober, {&plugin}, /*with_bandwidth=*/false, notes);
+}
+
+void keep_again(const Settings& settings, const Surveyed& plugin) { Prober(settings, true).keep(plugin); }
 
 void measure(const Settings& settings, const std::vector<std::string>& ids, Survey& survey) {
   if (settings.probe_in_process.value) return;  // a measurement makes contexts, and they would stay

@@ -39,6 +39,12 @@ Survey survey(const Settings& settings, const Demand& demand);
 /// Probes the plugins of these ids again, with their copy bandwidths; keeps what is known where that fails.
 void measure(const Settings& settings, const std::vector<std::string>& ids, Survey& survey);
 
+/// Forgets what is kept of a plugin's probes and probes it anew.
+void probe_again(const Settings& settings, Surveyed& plugin, std::vector<ReportEntry>& notes);
+
+/// Keeps a plugin's examination as it is now.
+void keep_again(const Settings& settings, const Surveyed& plugin);
+
 ReportEntry system_note(Status status, const char* code, std::string cause, std::string remedy);
 
 }  // namespace quern::loader

@@ -2,6 +2,7 @@
 #include "vulkan_drivers.hpp"
 
 #include "codes.hpp"
+#include "quern/base/files.hpp"
 #include "quern/graph/error.hpp"
 #include "shared_libraries.hpp"
 #include "quern/graph/folder.hpp"
@@ -10,7 +11,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 
 namespace quern::loader {
 namespace {
@@ -52,17 +52,15 @@ void refuse(VulkanDriver& driver, const char* code, std::string cause, std::stri
 VulkanDriver read_manifest(const std::string& path, const Settings& settings) {
   VulkanDriver driver;
   driver.manifest = path;
-  std::ifstream in(path, std::ios::binary);
-  std::string text(1 << 16, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(in.gcount()));
+  std::string text;
+  const base::FileProblem problem = base::read_file(path, text, {.most = 1 << 16});
   const Json manifest = Json::parse(text).value_or(Json());
   const bool is_object = manifest.is_object();
   const Json* icd = manifest.find("ICD");
   const Json* library = icd == nullptr ? nullptr : icd->find("library_path");
   if (library == nullptr || library->text() == nullptr) {
     refuse(driver, code::manifest_broken,
-           concat(path, text.empty() ? ": cannot be read, or is empty" : !is_object ? ": is not JSON" : ": has no ICD.library_path"),
+           problem ? problem.text : concat(path, text.empty() ? ": is empty" : !is_object ? ": is not JSON" : ": has no ICD.library_path"),
            "install the package of that Vulkan driver again, or remove the file");
     return driver;
   }

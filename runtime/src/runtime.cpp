@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <exception>
 #include <fstream>
 
 namespace quern::runtime {
@@ -85,10 +86,7 @@ std::shared_ptr<MemoryBudget> Runtime::open(const loader::Candidate& candidate) 
   return budget;
 }
 
-std::vector<std::shared_ptr<MemoryBudget>> Runtime::devices() {
-  const std::scoped_lock lock(mutex_);
-  if (!devices_.empty()) return devices_;
-  const std::vector<loader::Candidate>& candidates = loader_.require();
+std::vector<std::shared_ptr<MemoryBudget>> Runtime::open_best(const std::vector<loader::Candidate>& candidates) {
   std::vector<std::shared_ptr<MemoryBudget>> opened;
   if (!loader_.settings().backends.value.empty()) {
     std::vector<std::string> backends;
@@ -97,27 +95,44 @@ std::vector<std::shared_ptr<MemoryBudget>> Runtime::devices() {
       backends.push_back(candidate.plugin_id);
       opened.push_back(open(candidate));  // a demand: the first failure is the caller's answer
     }
-  } else {
-    std::optional<Error> first_failure;
-    const auto try_open = [&](const loader::Candidate& candidate) {
-      try {
-        opened.push_back(open(candidate));
-        return true;
-      } catch (const Error& failure) {
-        log(QUERN_LOG_WARN, concat(candidate.label, " is not used: ", failure.what()));
-        if (!first_failure) first_failure = failure;
-        return false;
-      }
-    };
-    (void)std::ranges::any_of(candidates, try_open);
-    if (opened.empty()) throw first_failure.value();
-    if (opened[0]->device()->info().device_class != QUERN_DEVICE_CPU) {
-      const auto cpu = std::ranges::find_if(
-          candidates, [](const loader::Candidate& c) { return c.device.device_class == QUERN_DEVICE_CPU; });
-      if (cpu != candidates.end()) try_open(*cpu);
-    }
+    return opened;
   }
-  devices_ = std::move(opened);
+  std::optional<Error> first_failure;
+  const auto try_open = [&](const loader::Candidate& candidate) {
+    try {
+      opened.push_back(open(candidate));
+      return true;
+    } catch (const Error& failure) {
+      log(QUERN_LOG_WARN, concat(candidate.label, " is not used: ", failure.what()));
+      if (!first_failure) first_failure = failure;
+      return false;
+    }
+  };
+  (void)std::ranges::any_of(candidates, try_open);
+  if (opened.empty()) throw first_failure.value();
+  if (opened[0]->device()->info().device_class != QUERN_DEVICE_CPU) {
+    const auto cpu = std::ranges::find_if(
+        candidates, [](const loader::Candidate& c) { return c.device.device_class == QUERN_DEVICE_CPU; });
+    if (cpu != candidates.end()) try_open(*cpu);
+  }
+  return opened;
+}
+
+std::vector<std::shared_ptr<MemoryBudget>> Runtime::devices() {
+  const std::scoped_lock lock(mutex_);
+  while (devices_.empty()) {
+    const std::vector<loader::Candidate>& candidates = loader_.require();
+    std::vector<std::shared_ptr<MemoryBudget>> opened;
+    std::exception_ptr failure;
+    try {
+      opened = open_best(candidates);
+    } catch (const Error&) {
+      failure = std::current_exception();
+    }
+    if (&loader_.require() != &candidates) continue;  // a kept probe was wrong, and what is best was decided anew
+    if (failure) std::rethrow_exception(failure);
+    devices_ = std::move(opened);
+  }
   return devices_;
 }
 

@@ -62,6 +62,7 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
 
  private:
   std::shared_ptr<MemoryBudget> open(const loader::Candidate& candidate);
+  std::vector<std::shared_ptr<MemoryBudget>> open_best(const std::vector<loader::Candidate>& candidates);
   RuntimeSettings settings_;
   loader::Loader loader_;
   std::mutex mutex_;

@@ -5,10 +5,10 @@
 #include "parallel.hpp"
 #include "weights_image.hpp"
 
+#include "quern/base/files.hpp"
 #include "quern/graph/error.hpp"
 #include "quern/graph/folder.hpp"
 
-#include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -73,12 +73,11 @@ std::uint64_t sum_of_tensors(const gguf::File& model, std::uint32_t threads) {
   return checksum(std::as_bytes(std::span(sums)));
 }
 
-/// Removes what a killed writer left, unless a writer has it.
+/// Removes what a killed writer of an earlier release left, unless a writer has it. Those of today remove each other's (base/README.md).
 void remove_orphan(const fs::path& part) {
-  const int fd = ::open(part.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (fd < 0) return;
-  if (::flock(fd, LOCK_EX | LOCK_NB) == 0) ::unlink(part.c_str());
-  ::close(fd);
+  base::OpenedFile file;
+  if (base::open_file(part.string(), file, base::AtLink::refuse)) return;
+  if (::flock(file.descriptor.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(part.c_str());
 }
 
 }  // namespace
@@ -215,7 +214,7 @@ bool make_room(const std::string& folder, const std::string& replaced, std::uint
   for (const std::string& name : names_in(folder, SIZE_MAX)) {
     const fs::path path = fs::path(folder) / name;
     std::error_code gone;
-    if (path.extension() == ".part" && path != replaced + ".part") remove_orphan(path);
+    if (name.ends_with(concat(suffix, ".part"))) remove_orphan(path);
     if (path.extension() != suffix || path == replaced || !fs::is_regular_file(path, gone)) continue;
     Found one{fs::last_write_time(path, gone), 0, path};
     if (!gone) one.bytes = fs::file_size(path, gone);

@@ -4,10 +4,9 @@
 #include "checksum.hpp"
 #include "parallel.hpp"
 
+#include "quern/base/files.hpp"
 #include "quern/graph/error.hpp"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -46,41 +45,7 @@ std::span<const std::byte> piece(std::span<const std::byte> image, std::uint64_t
   return image.subspan(i * piece_bytes, std::min<std::uint64_t>(piece_bytes, image.size() - i * piece_bytes));
 }
 
-class Descriptor {
- public:
-  explicit Descriptor(int value) noexcept : value_(value) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (value_ >= 0) ::close(value_);
-  }
-  int get() const noexcept { return value_; }
-
- private:
-  int value_;
-};
-
-bool read_all(int fd, std::uint64_t at, std::span<std::byte> to) {
-  while (!to.empty()) {
-    const ssize_t got = ::pread(fd, to.data(), to.size(), static_cast<off_t>(at));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    at += static_cast<std::uint64_t>(got);
-    to = to.subspan(static_cast<std::size_t>(got));
-  }
-  return true;
-}
-
-bool write_all(int fd, std::uint64_t at, std::span<const std::byte> from) {
-  while (!from.empty()) {
-    const ssize_t put = ::pwrite(fd, from.data(), from.size(), static_cast<off_t>(at));
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) return false;
-    at += static_cast<std::uint64_t>(put);
-    from = from.subspan(static_cast<std::size_t>(put));
-  }
-  return true;
-}
+bool read_all(int fd, std::uint64_t at, std::span<std::byte> to) { return !base::read_at(fd, {}, at, to); }
 
 /// What the first line that differs is about, in words.
 std::string difference(std::string_view have, std::string_view want) {
@@ -139,16 +104,6 @@ void make_resident([[maybe_unused]] std::span<const std::byte> bytes) noexcept {
 #endif
 }
 
-/// Allocates without writing, so that a full disk is found first. True if the system does not know how.
-bool reserve(int fd, std::uint64_t bytes) {
-  int failed = 0;
-  do {
-    failed = ::fallocate(fd, 0, 0, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
-  } while (failed == EINTR);
-  errno = failed;
-  return failed == 0 || failed == EOPNOTSUPP || failed == ENOSYS;
-}
-
 }  // namespace
 
 WeightsImage::WeightsImage(WeightsImage&& other) noexcept { *this = std::move(other); }
@@ -166,11 +121,12 @@ WeightsImage::~WeightsImage() {
 std::uint64_t image_file_bytes(const ImageKey& key) noexcept { return head_bytes(key) + key.bytes; }
 
 WeightsImage open_image(const std::string& path, const ImageKey& key, std::uint32_t threads, std::string& reason) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
-  if (file.get() < 0) {
-    if (errno != ENOENT && errno != ENOTDIR) reason = concat("it cannot be opened: ", std::strerror(errno));
+  base::OpenedFile opened_file;
+  if (const base::FileProblem problem = base::open_file(path, opened_file, base::AtLink::refuse)) {
+    if (problem.fault != base::FileFault::not_found) reason = concat("it cannot be used: ", problem.text);
     return {};
   }
+  const base::Descriptor& file = opened_file.descriptor;
   std::vector<std::byte> head;
   if (const auto refused = refuse_head(file.get(), key, head)) {
     reason = *refused;
@@ -206,52 +162,28 @@ WeightsImage open_image(const std::string& path, const ImageKey& key, std::uint3
 
 std::string write_image(const std::string& path, const ImageKey& key, std::uint64_t content, std::span<const std::byte> image,
                         const std::function<bool()>& still_true) {
-  const std::string folder = std::filesystem::path(path).parent_path(), part = path + ".part";
-  const auto system_reason = [](const std::string& what) { return concat(what, ": ", std::strerror(errno)); };
-  std::error_code failed;
-  std::filesystem::create_directories(folder, failed);
-  if (failed) return concat(folder, " cannot be made: ", failed.message());
-  // A fixed name and a lock: what a killed process left is written over, and two writers do not fill the disk twice.
-  const Descriptor file(::open(part.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
-  if (file.get() < 0) return system_reason(concat(part, " cannot be written"));
-  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0)
-    return errno == EWOULDBLOCK ? "another process is writing it" : system_reason("it cannot be locked");
-  struct stat own {
-  }, named{};
-  if (::fstat(file.get(), &own) != 0 || ::lstat(part.c_str(), &named) != 0 || own.st_ino != named.st_ino || own.st_dev != named.st_dev ||
-      !S_ISREG(own.st_mode)) {
-    return "another process has just written it";
+  base::NewFile file;
+  base::FileProblem problem = base::make_folders(std::filesystem::path(path).parent_path());
+  if (!problem) problem = base::NewFile::create(path, file, base::AtTargetLink::replace, base::Writers::one);
+  if (!problem) problem = file.reserve(image_file_bytes(key));
+  std::vector<std::byte> head(head_bytes(key));
+  std::vector<std::uint64_t> sums(pieces_of(image.size()));
+  for (std::uint64_t i = 0; i < sums.size() && !problem; ++i) {
+    sums[i] = checksum(piece(image, i));
+    problem = file.write_at(head.size() + i * piece_bytes, piece(image, i));
   }
-
-  const auto write = [&]() -> std::string {
-    if (::ftruncate(file.get(), 0) != 0 || !reserve(file.get(), image_file_bytes(key)))
-      return system_reason(concat(part, " cannot be written"));
-    std::vector<std::byte> head(head_bytes(key));
-    std::vector<std::uint64_t> sums(pieces_of(image.size()));
-    for (std::uint64_t i = 0; i < sums.size(); ++i) {
-      sums[i] = checksum(piece(image, i));
-      if (!write_all(file.get(), head.size() + i * piece_bytes, piece(image, i))) return system_reason(concat(part, " cannot be written"));
-    }
-    Head fields{{}, head.size(), image.size(), piece_bytes, key.text.size(), content, 0, 0};
-    std::memcpy(fields.magic, magic, sizeof(magic));
-    std::memcpy(head.data(), &fields, sizeof(fields));
-    std::memcpy(head.data() + sizeof(fields), key.text.data(), key.text.size());
-    std::memcpy(head.data() + sizeof(fields) + key.text.size(), sums.data(), 8 * sums.size());
-    fields.checksum = checksum(head);
-    std::memcpy(head.data(), &fields, sizeof(fields));
-    if (!write_all(file.get(), 0, head) || ::fsync(file.get()) != 0) return system_reason(concat(part, " cannot be written"));
-    if (!still_true()) return "the model's file changed meanwhile";
-    if (::rename(part.c_str(), path.c_str()) != 0) return system_reason(concat(path, " cannot be replaced"));
-    return "";
-  };
-  std::string reason = write();
-  if (!reason.empty()) {
-    ::unlink(part.c_str());
-    return reason;
-  }
-  const Descriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (directory.get() >= 0) (void)::fsync(directory.get());  // the file is whole by itself; this only makes its name last
-  return "";
+  if (problem) return problem.text;
+  Head fields{{}, head.size(), image.size(), piece_bytes, key.text.size(), content, 0, 0};
+  std::memcpy(fields.magic, magic, sizeof(magic));
+  std::memcpy(head.data(), &fields, sizeof(fields));
+  std::memcpy(head.data() + sizeof(fields), key.text.data(), key.text.size());
+  std::memcpy(head.data() + sizeof(fields) + key.text.size(), sums.data(), 8 * sums.size());
+  fields.checksum = checksum(head);
+  std::memcpy(head.data(), &fields, sizeof(fields));
+  problem = file.write_at(0, head);
+  if (!problem && !still_true()) return "the model's file changed meanwhile";
+  if (!problem) problem = file.commit();
+  return problem.text;
 }
 
 }  // namespace quern::runtime

@@ -52,7 +52,7 @@ class WeightsImage {
 /// empty) or it is not to be used (`reason` says why, for people).
 WeightsImage open_image(const std::string& path, const ImageKey& key, std::uint32_t threads, std::string& reason);
 
-/// Writes "<path>.part", synchronises it, and renames it to `path`: a reader sees the old file, the new one or none. Only one process at
+/// Writes it aside, synchronises it, and renames it to `path`: a reader sees the old file, the new one or none. Only one process at
 /// a time writes a path. `still_true` is asked before the rename; false discards. Returns why it was not written; empty if it was.
 std::string write_image(const std::string& path, const ImageKey& key, std::uint64_t content, std::span<const std::byte> image,
                         const std::function<bool()>& still_true);

@@ -1,6 +1,7 @@
 // Probe results are kept, believed only while nothing changed, and never believed when damaged.
 #include "fixture.hpp"
 #include "probe_cache.hpp"
+#include "quern/graph/json.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,6 +10,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <thread>
 
 namespace quern::loader {
@@ -142,6 +144,117 @@ TEST_F(CacheTest, AResultWithAWrongFieldIsDamage) {
   const Report report = Loader(machine.settings()).report();
   EXPECT_THAT(entry_with(report, "QUERN-L-0702").cause, HasSubstr("field 'class' is 9"));
   EXPECT_EQ(entry_of(report, "good").status, Status::usable);
+}
+
+TEST_F(CacheTest, AChangedFieldIsSeenByTheChecksumAndReplaced) {
+  was_kept();
+  const std::string whole = read_whole(file());
+  std::string text = whole;
+  const std::size_t at = text.rfind("Zoo Zero");
+  ASSERT_NE(at, std::string::npos);
+  text.replace(at, 8, "Zoo Five");
+  write_file(file(), text);
+  const Report report = Loader(machine.settings()).report();
+  EXPECT_THAT(entry_with(report, "QUERN-L-0702").cause, HasSubstr("its checksum is wrong; the plugin was probed anew and the result replaced"));
+  EXPECT_EQ(entry_of(report, "good").devices.at(0).info.name, "Zoo Zero");
+  EXPECT_TRUE(was_kept());
+}
+
+/// Each field of a device as another machine could have kept it, with a checksum that is right.
+std::vector<std::function<void(DeviceInfo&)>> changes() {
+  return {[](DeviceInfo& d) { d.caps ^= 1; },
+          [](DeviceInfo& d) { d.caps = 0; },
+          [](DeviceInfo& d) { d.name = "Another Processor"; },
+          [](DeviceInfo& d) { d.device_class = QUERN_DEVICE_DISCRETE; },
+          [](DeviceInfo& d) { d.vendor_id += 1; },
+          [](DeviceInfo& d) { d.architecture += "x"; },
+          [](DeviceInfo& d) { d.driver_have += "x"; },
+          [](DeviceInfo& d) { d.driver_need += "x"; },
+          [](DeviceInfo& d) { d.pci_address = "0000:7f:00.0"; },
+          [](DeviceInfo& d) { d.uuid[3] ^= 1; },
+          [](DeviceInfo& d) { d.memory_alignment *= 2; },
+          [](DeviceInfo& d) { d.max_allocation += 1; },
+          [](DeviceInfo& d) { d.heap_count += 1; },
+          [](DeviceInfo& d) { d.numa_node = 3; }};
+}
+
+/// Keeps what `change` makes of the result that is kept now.
+void forge(const Machine& machine, const std::string& plugin, const std::function<void(Examination&)>& change) {
+  const ProbeCache cache(machine.root / "cache");
+  const std::string slot = machine.plugin(plugin);
+  std::string key, fault;
+  key = *Json::parse(read_whole(cache.file(slot))).value().find("key")->text();
+  Examination kept = cache.find(slot, key, ProbeCache::Doubtful::for_a_while, fault).value();
+  change(kept);
+  cache.keep(slot, key, kept, fault);
+  ASSERT_EQ(fault, "");
+}
+
+TEST_F(CacheTest, AKeptDeviceThatDiffersInAnyFieldFromTheOpenedOneIsProbedAnewAtOnce) {
+  was_kept();
+  for (const auto& change : changes()) {
+    forge(machine, "good", [&](Examination& kept) { change(kept.devices.at(0).info); });
+    Loader loader(machine.settings());
+    EXPECT_TRUE(entry_of(loader.report(), "good").from_cache);
+    const std::shared_ptr<Device> device = loader.open_best();
+    EXPECT_EQ(device->info().name, "Zoo Zero");
+    EXPECT_EQ(loader.candidates().at(0).device, device->info());
+    EXPECT_FALSE(entry_of(loader.report(), "good").from_cache);
+    EXPECT_EQ(entry_with(loader.report(), "QUERN-L-0502").code, "");
+    Loader next(machine.settings());
+    EXPECT_TRUE(entry_of(next.report(), "good").from_cache) << "it was kept anew";
+    EXPECT_EQ(next.candidates().at(0).device, device->info());
+  }
+}
+
+TEST_F(CacheTest, AKeptDeviceThatIsNotThereIsProbedAnewAndTheNextIsOpened) {
+  was_kept();
+  forge(machine, "good", [](Examination& kept) {
+    kept.devices.push_back(kept.devices.at(0));
+    kept.devices.at(0).verdict.code = code::device_failed;  // so that the one that is not there is the best
+  });
+  Loader loader(machine.settings());
+  EXPECT_THAT(labels(loader), testing::ElementsAre("good:1"));
+  EXPECT_EQ(loader.open_best()->label(), "good:0");
+  EXPECT_THAT(labels(loader), testing::ElementsAre("good:0"));
+}
+
+TEST_F(CacheTest, WhatIsBestIsDecidedAnewWhenAKeptClassWasWrong) {
+  machine.add({"cuda"});
+  Loader(machine.settings());
+  forge(machine, "good", [](Examination& kept) {
+    kept.devices.at(0).info.device_class = QUERN_DEVICE_DISCRETE;
+    kept.devices.at(0).info.name = "A card that comes first";
+  });
+  Loader loader(machine.settings());
+  const std::string first = labels(loader).at(0);
+  const std::shared_ptr<Device> best = loader.open_best();
+  EXPECT_EQ(best->label(), labels(loader).at(0));
+  EXPECT_EQ(best->info(), loader.candidates().at(0).device);
+}
+
+TEST_F(CacheTest, AFolderOrAPipeInPlaceOfAKeptResultIsReportedByName) {
+  for (const bool pipe : {false, true}) {
+    was_kept();
+    fs::remove_all(file());
+    if (pipe)
+      ASSERT_EQ(::mkfifo(file().c_str(), 0600), 0);
+    else
+      fs::create_directory(file());
+    const Report report = Loader(machine.settings()).report();
+    EXPECT_EQ(entry_of(report, "good").status, Status::usable);
+    EXPECT_THAT(entry_with(report, "QUERN-L-0702").cause, HasSubstr(file() + (pipe ? ": is a pipe" : ": is a folder")));
+    fs::remove_all(file());
+  }
+}
+
+TEST_F(CacheTest, AnotherProcessorAsksAgain) {
+  write_file(machine.root / "proc/cpuinfo", "processor\t: 0\nmodel name\t: One\ncpu MHz\t\t: 1000\n\nprocessor\t: 1\n");
+  was_kept();
+  write_file(machine.root / "proc/cpuinfo", "processor\t: 0\nmodel name\t: One\ncpu MHz\t\t: 2000\n\nprocessor\t: 1\n");
+  EXPECT_TRUE(was_kept());
+  write_file(machine.root / "proc/cpuinfo", "processor\t: 0\nmodel name\t: Two\ncpu MHz\t\t: 2000\n\nprocessor\t: 1\n");
+  EXPECT_FALSE(was_kept());
 }
 
 TEST_F(CacheTest, AFileThatEveryoneMayWriteToIsNotBelieved) {

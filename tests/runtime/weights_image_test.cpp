@@ -1,5 +1,6 @@
 // Files of packed weights from inside: what is written is what is mapped, and nothing else is believed.
 #include "checksum.hpp"
+#include "quern/base/files.hpp"
 #include "parallel.hpp"
 #include "weights_cache.hpp"
 #include "weights_image.hpp"
@@ -12,6 +13,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <filesystem>
@@ -33,6 +35,10 @@ class Image : public testing::Test {
   ImageKey key() const { return {"plugin cpu 1\ndevice x86-64\nshard 1 2 3 4\ntensors 5\nitem 0 9 'q4.v1' head\n", image_.size()}; }
   std::string write(const ImageKey& with) const {
     return write_image(path(), with, 77, image_, [] { return true; });
+  }
+  /// Files that lie beside it: the parts of writers.
+  long parts() const {
+    return std::count_if(fs::directory_iterator(folder_ / "weights"), {}, [](const fs::directory_entry& e) { return e.path().extension() == ".part"; });
   }
   std::string refusal(const ImageKey& with) const {
     std::string reason;
@@ -66,7 +72,7 @@ TEST_F(Image, IsMappedAsItWasWritten) {
   EXPECT_TRUE(std::ranges::equal(image.image(), image_));
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(image.image().data()) % 4096, 0u);
   EXPECT_EQ(fs::file_size(path()), image_file_bytes(key()));
-  EXPECT_FALSE(fs::exists(path() + ".part"));
+  EXPECT_EQ(parts(), 0);
 }
 
 TEST_F(Image, AMissingFileIsNoFault) { EXPECT_EQ(refusal(key()), ""); }
@@ -131,7 +137,7 @@ TEST_F(Image, LinksFifosAndFilesOfOthersAreRefused) {
 TEST_F(Image, AChangedModelDiscardsWhatWasWritten) {
   EXPECT_THAT(write_image(path(), key(), 0, image_, [] { return false; }), HasSubstr("changed"));
   EXPECT_FALSE(fs::exists(path()));
-  EXPECT_FALSE(fs::exists(path() + ".part"));
+  EXPECT_EQ(parts(), 0);
 }
 
 TEST_F(Image, AFolderThatCannotBeMadeIsAReason) {
@@ -155,11 +161,12 @@ TEST_F(Image, ADiskWithoutRoomIsAReasonAndLeavesNothing) {
 
 TEST_F(Image, OneOfTwoWritersWritesAndTheOtherLeavesItAlone) {
   fs::create_directories(folder_ / "weights");
-  const int other = ::open((path() + ".part").c_str(), O_RDWR | O_CREAT, 0600);
-  ASSERT_EQ(::flock(other, LOCK_EX), 0);
-  EXPECT_THAT(write(key()), HasSubstr("another process"));
-  EXPECT_TRUE(fs::exists(path() + ".part"));
-  ::close(other);  // it died: its file is written over
+  {
+    base::NewFile other;
+    ASSERT_FALSE(base::NewFile::create(path(), other, base::AtTargetLink::replace, base::Writers::one));
+    EXPECT_THAT(write(key()), HasSubstr("another process"));
+    EXPECT_EQ(parts(), 1);
+  }
   EXPECT_EQ(write(key()), "");
 
   std::atomic<int> written{0};

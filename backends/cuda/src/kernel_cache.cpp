@@ -1,15 +1,11 @@
 // See kernel_cache.hpp. File: "QKC1", 8 bytes of checksum over key and cubin, the cubin.
 #include "kernel_cache.hpp"
 
+#include "quern/base/files.hpp"
+
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-
-#include <fcntl.h>
-#include <unistd.h>
 
 namespace quern::cuda {
 namespace {
@@ -35,8 +31,8 @@ std::string KernelCache::path(const std::string& unit, const std::string& key) c
 
 std::string KernelCache::find(const std::string& unit, const std::string& key) const {
   if (directory_.empty()) return {};
-  std::ifstream file(path(unit, key), std::ios::binary);
-  std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::string bytes;
+  if (base::read_file(path(unit, key), bytes, {.most = 256 << 20, .links = base::AtLink::refuse})) return {};
   constexpr std::size_t head = sizeof(magic) - 1 + sizeof(std::uint64_t);
   if (bytes.size() <= head || bytes.compare(0, sizeof(magic) - 1, magic) != 0) return {};
   std::uint64_t sum = 0;
@@ -47,18 +43,11 @@ std::string KernelCache::find(const std::string& unit, const std::string& key) c
 
 void KernelCache::keep(const std::string& unit, const std::string& key, const std::string& cubin) const {
   if (directory_.empty()) return;
-  std::error_code ignored;
-  std::filesystem::create_directories(directory_, ignored);
-  const std::string target = path(unit, key);
-  std::string temporary = target + ".XXXXXX";
-  const int file = mkstemp(temporary.data());
-  if (file < 0) return;
   const std::uint64_t sum = mix(mix(0xcbf29ce484222325ull, key), cubin);
   std::string bytes(magic);
   bytes.append(reinterpret_cast<const char*>(&sum), sizeof sum).append(cubin);
-  const bool written = write(file, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()) && fsync(file) == 0;
-  close(file);
-  if (!written || rename(temporary.c_str(), target.c_str()) != 0) unlink(temporary.c_str());
+  // A kernel that cannot be kept is compiled again by the next process.
+  if (!base::make_folders(directory_)) (void)base::write_file(path(unit, key), bytes, base::AtTargetLink::replace);
 }
 
 }  // namespace quern::cuda

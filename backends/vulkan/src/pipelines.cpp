@@ -3,23 +3,20 @@
 
 #include "spirv.hpp"
 
+#include "quern/base/files.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <new>
 #include <set>
 #include <system_error>
 #include <thread>
 #include <tuple>
 
-#include <fcntl.h>
 #include <sys/file.h>
-#include <unistd.h>
 
 namespace quern::vulkan {
 namespace {
@@ -50,16 +47,14 @@ std::uint64_t cache_key(const CardFacts& card) {
 /// A file that one process at a time has locked, where files can be.
 class Locked {
  public:
-  Locked(const std::string& path, std::chrono::milliseconds patience) : file_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
+  Locked(const std::string& path, std::chrono::milliseconds patience) {
     const auto until = std::chrono::steady_clock::now() + patience;
-    while (file_ >= 0 && flock(file_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    if (base::GrowingFile::open(path, base::GrowingFile::Begin::keep, file_)) return;
+    while (flock(file_.descriptor(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
       others_ = std::chrono::steady_clock::now() >= until;
       if (others_) break;
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
-  }
-  ~Locked() {
-    if (file_ >= 0) close(file_);
   }
   /// Whether another process has it still.
   bool others() const noexcept { return others_; }
@@ -67,7 +62,7 @@ class Locked {
   Locked& operator=(const Locked&) = delete;
 
  private:
-  int file_;
+  base::GrowingFile file_;
   bool others_ = false;
 };
 
@@ -104,8 +99,8 @@ std::string Pipelines::file() const {
 }
 
 std::string Pipelines::read_file() const {
-  std::ifstream in(file(), std::ios::binary);
-  std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  std::string bytes;
+  if (base::read_file(file(), bytes, {.most = 256 << 20, .links = base::AtLink::refuse})) return {};
   std::uint64_t sum = 0;
   if (bytes.size() <= head_bytes || bytes.compare(0, sizeof(magic) - 1, magic) != 0) return {};
   std::memcpy(&sum, bytes.data() + sizeof(magic) - 1, sizeof sum);
@@ -130,7 +125,7 @@ void Pipelines::save_many() noexcept {
 void Pipelines::save(std::chrono::milliseconds patience) noexcept {
   if (directory_.empty() || made_ == saved_) return;
   try {
-    std::filesystem::create_directories(directory_);
+    if (base::make_folders(directory_)) return;
     const Locked locked(file() + ".lock", patience);  // else of two processes that end together one would undo what the other wrote
     if (locked.others()) {
       if (patience.count() > 0)
@@ -151,12 +146,7 @@ void Pipelines::save(std::chrono::milliseconds patience) noexcept {
     const std::uint64_t sum = mix(cache_key(card_), data.data(), size);
     std::string bytes(magic);
     bytes.append(reinterpret_cast<const char*>(&sum), sizeof sum).append(data, 0, size);
-    std::string temporary = file() + ".XXXXXX";
-    const int out = mkstemp(temporary.data());
-    if (out < 0) return;
-    const bool written = ::write(out, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
-    close(out);
-    if (!written || std::rename(temporary.c_str(), file().c_str()) != 0) unlink(temporary.c_str());
+    (void)base::write_file(file(), bytes, base::AtTargetLink::replace);  // else the next start compiles again
   } catch (...) {  // a cache that cannot be kept is no failure: the next start compiles again
   }
 }

@@ -6,21 +6,23 @@
 #include "shapes.hpp"
 #include "where.hpp"
 
+#include "quern/base/files.hpp"
+
 #include <bit>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <fstream>
+#include <span>
 
 namespace quern::cli {
 namespace {
 
-void write_logits(const std::string& path, const quern_evaluation_info& info) {
+void check_logits(const base::FileProblem& problem) {
+  if (problem) throw Failure(exit_refused, "the logits cannot be written: " + problem.text);
+}
+
+void write_logits(base::NewFile& file, const quern_evaluation_info& info) {
   static_assert(std::endian::native == std::endian::little, "the file is little-endian");
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file.write(reinterpret_cast<const char*>(info.logits), static_cast<std::streamsize>(info.logit_count * sizeof(float)));
-  file.close();
-  if (!file) throw Failure(exit_refused, path + ": cannot be written: " + std::strerror(errno));
+  check_logits(file.append(std::as_bytes(std::span(info.logits, static_cast<std::size_t>(info.logit_count)))));
+  check_logits(file.commit());
 }
 
 }  // namespace
@@ -28,6 +30,8 @@ void write_logits(const std::string& path, const quern_evaluation_info& info) {
 int eval_verb(const CommandLine& line, const Settings& settings) {
   const EvalFlags& flags = line.eval;
   const std::string text = read_file(flags.file);
+  base::NewFile logits;  // made before anything is computed, so that a wrong path costs nothing
+  if (flags.logits_file) check_logits(base::NewFile::create(*flags.logits_file, logits));
   const Runtime runtime = open_runtime(settings);
   check(quern_runtime_ready(runtime.get()));
   // The vocabulary first: the number of tokens is the context that the model is loaded for.
@@ -45,7 +49,7 @@ int eval_verb(const CommandLine& line, const Settings& settings) {
                        flags.logits_file ? std::uint32_t{QUERN_EVALUATE_LOGITS} : std::uint32_t{0});
   const quern_evaluation* handle = evaluation.get();
   const auto info = get<quern_evaluation_info>(quern_evaluation_get_info, handle);
-  if (flags.logits_file) write_logits(*flags.logits_file, info);
+  if (flags.logits_file) write_logits(logits, info);
   const Where where = where_it_ran(model.get(), session.get(), flags.model.path);
 
   if (line.json) {

@@ -8,11 +8,11 @@
 #include "output.hpp"
 #include "where.hpp"
 
+#include "quern/base/files.hpp"
+
 #include <unistd.h>
 
 #include <chrono>
-#include <fstream>
-#include <system_error>
 
 namespace quern::cli {
 namespace {
@@ -79,21 +79,20 @@ RunReport report_of(const Answer& made, const std::vector<std::int32_t>& prompt,
 /// Opens the file before anything is computed, so that a wrong path costs nothing.
 class TraceFile {
  public:
-  explicit TraceFile(const std::string& path) : path_(path), file_(path, std::ios::binary) {
-    if (!file_) refuse();
-  }
+  explicit TraceFile(const std::string& path) { check_trace(base::NewFile::create(path, file_)); }
   void write(quern_session* session) {
     const auto json = make<Text>(quern_session_trace_json, session);
     const std::string_view bytes = view(json);
-    if (!file_.write(bytes.data(), static_cast<std::streamsize>(bytes.size())).put('\n').flush()) refuse();
+    check_trace(file_.append(bytes));
+    check_trace(file_.append("\n"));
+    check_trace(file_.commit());
   }
 
  private:
-  [[noreturn]] void refuse() const {
-    throw Failure(exit_refused, path_ + ": the trace cannot be written: " + std::generic_category().message(errno));
+  static void check_trace(const base::FileProblem& problem) {
+    if (problem) throw Failure(exit_refused, "the trace cannot be written: " + problem.text);
   }
-  std::string path_;
-  std::ofstream file_;
+  base::NewFile file_;
 };
 
 }  // namespace

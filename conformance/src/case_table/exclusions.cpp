@@ -2,11 +2,11 @@
 #include "case_table/exclusions.hpp"
 
 #include "cli/options.hpp"
+#include "journal/named_file.hpp"
 
 #include <fnmatch.h>
 
 #include <algorithm>
-#include <fstream>
 #include <sstream>
 
 namespace quern::conformance {
@@ -36,8 +36,7 @@ std::vector<Exclusion> builtin_exclusions(const std::string& plugin_id) {
 }
 
 std::vector<Exclusion> read_exclusions(const std::string& file, const CaseTable& table) {
-  std::ifstream in(file);
-  if (!in) throw UsageError("--exclusions " + file + ": cannot be read");
+  std::istringstream in(read_named("--exclusions", file));
   std::vector<Exclusion> list;
   int number = 0;
   for (std::string line; std::getline(in, line);) {

@@ -4,10 +4,10 @@
 #include "case_table/selection.hpp"
 #include "cli/target_exclusions.hpp"
 #include "cli/verbs.hpp"
+#include "journal/named_file.hpp"
 #include "report/matrix.hpp"
 
 #include <algorithm>
-#include <fstream>
 #include <iostream>
 
 namespace quern::conformance {
@@ -72,10 +72,8 @@ int bench_verb(const Options& options) {
   if (!options.json.empty()) {
     std::vector<std::string> names;
     for (const Case* c : cases) names.push_back(c->name);
-    std::ofstream out(options.json, std::ios::binary);
-    out << bench_json(make_header(options, names, manifest_line(table, options.profile), survey.targets), devices);
-    out.flush();
-    if (!out) throw UsageError("--json " + options.json + ": cannot be written");
+    write_named("--json", options.json,
+                bench_json(make_header(options, names, manifest_line(table, options.profile), survey.targets), devices));
   }
   if (cases.empty()) std::cerr << "quern-conformance: no case of the selection can be timed\n";
   return green ? 0 : 7;

@@ -2,9 +2,9 @@
 #include "cli/completions.hpp"
 
 #include "cli/flags.hpp"
+#include "quern/base/files.hpp"
 
 #include <algorithm>
-#include <fstream>
 #include <iostream>
 
 namespace quern::conformance {
@@ -135,11 +135,9 @@ std::string fish_completions() {
 int write_completions(const std::string& folder) {
   if (folder.empty()) throw UsageError("completions: a folder is missing");
   const auto write = [&](const char* name, const std::string& text) {
-    std::ofstream file(folder + "/" + name, std::ios::binary);
-    file << text;
-    file.close();
-    if (!file.good()) std::cerr << "quern-conformance: " << folder << "/" << name << ": cannot be written\n";
-    return file.good();
+    const base::FileProblem problem = base::write_file(folder + "/" + name, text);
+    if (problem) std::cerr << "quern-conformance: " << problem.text << "\n";
+    return !problem;
   };
   const bool bash = write("quern-conformance.bash", bash_completions()), zsh = write("_quern-conformance", zsh_completions());
   return write("quern-conformance.fish", fish_completions()) && bash && zsh ? 0 : 70;

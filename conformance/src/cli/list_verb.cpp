@@ -1,8 +1,8 @@
 // list: names of cases, and the mandatory list of a profile.
 #include "case_table/selection.hpp"
 #include "cli/verbs.hpp"
+#include "journal/named_file.hpp"
 
-#include <fstream>
 #include <iostream>
 
 namespace quern::conformance {
@@ -10,10 +10,7 @@ namespace quern::conformance {
 int list_verb(const Options& options) {
   const CaseTable table;
   if (!options.write_manifest.empty()) {
-    std::ofstream out(options.write_manifest, std::ios::binary);
-    out << manifest_text(table, options.profile);
-    out.flush();
-    if (!out) throw UsageError("--write-manifest " + options.write_manifest + ": cannot be written");
+    write_named("--write-manifest", options.write_manifest, manifest_text(table, options.profile));
     return 0;
   }
   const std::vector<const Case*> cases = select_cases(table, options);

@@ -2,14 +2,15 @@
 #include "case_table/selection.hpp"
 #include "cli/target_exclusions.hpp"
 #include "cli/verbs.hpp"
+#include "journal/named_file.hpp"
 #include "report/html.hpp"
 #include "report/junit.hpp"
 #include "report/verify.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
-#include <fstream>
 #include <iostream>
-#include <sstream>
 
 namespace quern::conformance {
 namespace {
@@ -21,7 +22,7 @@ std::vector<Target> targets_here(const Header& header, const Selection& given, s
     Selection selection = given;
     selection.device = t.label;
     if (selection.plugins.empty() && selection.backend.empty()) {
-      if (std::ifstream(t.path)) selection.plugins = {t.path};
+      if (::access(t.path.c_str(), R_OK) == 0) selection.plugins = {t.path};
       else selection.backend = t.plugin_id;
     }
     const Survey survey = find_targets(selection);
@@ -40,11 +41,7 @@ Profile profile_of(const std::string& name, const std::string& file) {
 
 /// Whether a report is what the journal gives.
 Finding compare_file(const std::string& path, const char* flag, const std::string& derived) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw UsageError(std::string(flag) + " " + path + ": cannot be read");
-  std::stringstream text;
-  text << in.rdbuf();
-  const bool same = text.str() == derived;
+  const bool same = read_named(flag, path) == derived;
   return {same, path + (same ? " is derived from this journal" : " is not what this journal gives")};
 }
 

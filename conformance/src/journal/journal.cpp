@@ -1,15 +1,15 @@
 // See journal.hpp.
 #include "journal/journal.hpp"
 
+#include "journal/named_file.hpp"
 #include "journal/torn_line.hpp"
 
-#include <fcntl.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include <cmath>
 #include <ctime>
-#include <fstream>
+#include <sstream>
 
 namespace quern::conformance {
 namespace {
@@ -29,10 +29,14 @@ std::string now_text() {
 }
 
 Finished read_finished(const std::string& path, const Header& expected) {
-  std::ifstream in(path);
+  std::string text;
+  const base::FileProblem problem = base::read_file(path, text, {.most = 1 << 30});
   Finished finished;
+  if (problem.fault == base::FileFault::not_found) return finished;  // no journal yet
+  check_named("--resume:", problem);
+  std::istringstream in(std::move(text));
   std::string line;
-  if (!std::getline(in, line)) return finished;  // no journal yet
+  if (!std::getline(in, line)) return finished;  // an empty one
   if (const auto different = header_differences(expected, parse_header(line, path)); !different.empty())
     throw UsageError("--resume: " + path + " is of another run: " + different.front());
   while (std::getline(in, line)) {
@@ -54,24 +58,17 @@ Finished read_finished(const std::string& path, const Header& expected) {
 }  // namespace
 
 Journal::Journal(const std::string& path, bool resume, const Header& header, const std::vector<std::string>& left_out) {
-  if (resume) drop_torn_line(path);
+  check_named("--journal", base::GrowingFile::open(path, resume ? base::GrowingFile::Begin::keep : base::GrowingFile::Begin::empty, file_));
+  if (resume) drop_torn_line(file_);
   if (resume) finished_ = read_finished(path, header);
-  fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (resume ? 0 : O_TRUNC), 0644);
-  if (fd_ < 0) throw UsageError("--journal " + path + ": cannot be written");
-  if (::lseek(fd_, 0, SEEK_END) == 0) line(header_line(header));
+  if (::lseek(file_.descriptor(), 0, SEEK_END) <= 0) line(header_line(header));
   line(dump({{"started", now_text()}, {"left_out", left_out}}));
 }
-
-Journal::~Journal() { ::close(fd_); }
 
 void Journal::line(const std::string& text) {
   const std::string whole = text + "\n";
   const std::lock_guard lock(mutex_);
-  for (std::size_t sent = 0; sent < whole.size();) {
-    const ssize_t n = ::write(fd_, whole.data() + sent, whole.size() - sent);
-    if (n <= 0) throw std::runtime_error("the journal cannot be written");
-    sent += static_cast<std::size_t>(n);
-  }
+  if (const base::FileProblem problem = file_.append(whole)) throw std::runtime_error("the journal cannot be written: " + problem.text);
 }
 
 void Journal::begin(const std::string& case_name, const std::string& target) { line(dump({{"begin", case_name}, {"target", target}})); }

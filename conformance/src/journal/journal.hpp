@@ -11,6 +11,7 @@
 #include "case_table/case.hpp"
 #include "journal/header.hpp"
 #include "judge/verdict.hpp"
+#include "quern/base/files.hpp"
 
 #include <map>
 #include <mutex>
@@ -34,7 +35,6 @@ class Journal {
   /// resumed and its header is another one: the text says what differs.
   /// `left_out`: devices that are not tested, with the reason.
   Journal(const std::string& path, bool resume, const Header& header, const std::vector<std::string>& left_out);
-  ~Journal();
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
@@ -46,7 +46,7 @@ class Journal {
 
  private:
   void line(const std::string& text);
-  int fd_ = -1;
+  base::GrowingFile file_;
   std::mutex mutex_;
   Finished finished_;
 };

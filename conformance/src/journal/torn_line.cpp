@@ -1,27 +1,30 @@
 // See torn_line.hpp.
 #include "journal/torn_line.hpp"
 
-#include <unistd.h>
+#include <sys/stat.h>
 
-#include <cerrno>
-#include <fstream>
-#include <system_error>
+#include <algorithm>
+#include <stdexcept>
+#include <vector>
 
 namespace quern::conformance {
 
-void drop_torn_line(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return;
-  std::uint64_t size = 0, whole = 0;
-  char block[65536];
-  while (in.read(block, sizeof block), in.gcount() > 0) {
-    const auto got = static_cast<std::uint64_t>(in.gcount());
-    for (std::uint64_t i = 0; i < got; ++i)
-      if (block[i] == '\n') whole = size + i + 1;
-    size += got;
+void drop_torn_line(base::GrowingFile& file) {
+  const auto check = [](const base::FileProblem& problem) {
+    if (problem) throw std::runtime_error("a torn last line cannot be cut off: " + problem.text);
+  };
+  struct stat info {};
+  if (::fstat(file.descriptor(), &info) != 0 || !S_ISREG(info.st_mode)) return;
+  const auto size = static_cast<std::uint64_t>(info.st_size);
+  std::vector<std::byte> block(65536);
+  std::uint64_t whole = 0;
+  for (std::uint64_t at = 0; at < size; at += block.size()) {
+    const auto piece = std::span(block).first(std::min<std::uint64_t>(block.size(), size - at));
+    check(base::read_at(file.descriptor(), file.path(), at, piece));
+    for (std::size_t i = 0; i < piece.size(); ++i)
+      if (piece[i] == std::byte{'\n'}) whole = at + i + 1;
   }
-  if (whole != size && ::truncate(path.c_str(), static_cast<off_t>(whole)) != 0)
-    throw std::system_error(errno, std::generic_category(), path + ": its torn last line cannot be cut off");
+  if (whole != size) check(file.truncate(whole));
 }
 
 }  // namespace quern::conformance

@@ -1,12 +1,11 @@
 // A journal that was cut off: power or a signal may end the suite between any two bytes.
 #pragma once
 
-#include <string>
+#include "quern/base/files.hpp"
 
 namespace quern::conformance {
 
-/// Cuts the file behind its last whole line. Nothing if there is no file, or none of its lines is torn.
-/// Throws std::system_error if the file cannot be shortened.
-void drop_torn_line(const std::string& path);
+/// Cuts the file behind its last whole line. Nothing if none of its lines is torn. Throws std::runtime_error if it cannot be read or shortened.
+void drop_torn_line(base::GrowingFile& file);
 
 }  // namespace quern::conformance

@@ -3,11 +3,11 @@
 
 #include "cli/options.hpp"
 #include "journal/header.hpp"
+#include "journal/named_file.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <fstream>
 #include <sstream>
 
 namespace quern::conformance {
@@ -60,9 +60,9 @@ std::set<std::string> kernel_words(const std::string& contents, const std::map<s
 }
 
 std::vector<KernelCoverage> kernel_coverage(const std::string& journal) {
-  std::ifstream in(journal);
+  std::istringstream in(read_named("--journal", journal));
   std::string line;
-  if (!std::getline(in, line)) throw UsageError("--journal " + journal + ": cannot be read");
+  if (!std::getline(in, line)) throw UsageError("--journal " + journal + ": is empty");
   std::map<std::string, KernelCoverage> by_target;
   for (const Target& t : parse_header(line, journal).targets) by_target[t.label] = {t.label, t.path, {}, {}};
   while (std::getline(in, line)) {
@@ -73,11 +73,11 @@ std::vector<KernelCoverage> kernel_coverage(const std::string& journal) {
   }
   std::vector<KernelCoverage> result;
   for (auto& [label, coverage] : by_target) {
-    std::ifstream file(coverage.path, std::ios::binary);
-    std::stringstream contents;
-    if (!file) throw UsageError("--journal " + journal + ": " + label + " was " + coverage.path + ", which cannot be read here; the plugin's file names its kernels");
-    contents << file.rdbuf();
-    for (const std::string& word : kernel_words(contents.str(), coverage.reached))
+    std::string contents;
+    if (const base::FileProblem problem = base::read_file(coverage.path, contents, {.most = 1 << 30}))
+      throw UsageError("--journal " + journal + ": " + label + " was " + coverage.path + ", which cannot be read here (" + problem.text +
+                       "); the plugin's file names its kernels");
+    for (const std::string& word : kernel_words(contents, coverage.reached))
       if (!coverage.reached.contains(word)) coverage.unreached.insert(word);
     result.push_back(std::move(coverage));
   }

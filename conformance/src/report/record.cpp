@@ -1,15 +1,16 @@
 // See record.hpp.
 #include "report/record.hpp"
 
+#include "journal/named_file.hpp"
 #include "quern/graph/sha256.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <map>
 #include <set>
+#include <sstream>
 
 namespace quern::conformance {
 namespace {
@@ -27,9 +28,7 @@ CaseResult result_of(const json& j) {
 
 class Reader {
  public:
-  explicit Reader(const std::string& path) : path_(path), in_(path) {
-    if (!in_) throw UsageError(path + ": cannot be read");
-  }
+  explicit Reader(const std::string& path) : path_(path), in_(read_named("the journal", path)) {}
 
   Record read() {
     std::string line;
@@ -71,7 +70,7 @@ class Reader {
   }
 
   std::string path_;
-  std::ifstream in_;
+  std::istringstream in_;
   Record record_;
   std::map<std::string, std::size_t> targets_;
   std::set<std::pair<std::string, std::string>> open_;

@@ -51,11 +51,15 @@ std::optional<std::string> RepositoryFolder::commit_of(const std::string& revisi
 }
 
 Snapshot read_snapshot(const RepositoryFolder& repository, const std::string& commit) {
-  Snapshot snapshot{repository, commit, {}, {}};
+  Snapshot snapshot{repository, commit, {}, {}, {}};
   const fs::path root = repository.snapshot(commit);
   for (std::string& path : paths_below(root.string())) {
     std::error_code broken;
-    if (fs::is_regular_file(root / path, broken)) snapshot.paths.push_back(std::move(path));  // behind its link
+    if (fs::is_regular_file(root / path, broken)) {  // behind its link
+      snapshot.paths.push_back(std::move(path));
+    } else if (snapshot.broken.empty() && path.ends_with(".gguf")) {
+      snapshot.broken = (root / path).string();
+    }
   }
   snapshot.variants = variants_of(snapshot.paths);
   return snapshot;

@@ -36,6 +36,7 @@ struct Snapshot {
   std::string commit;
   std::vector<std::string> paths;  // files whose bytes are here, relative to the snapshot
   std::vector<Variant> variants;   // of these
+  std::string broken;              // a model file that is no file: a link to nowhere, a pipe; empty if there is none
 };
 
 Snapshot read_snapshot(const RepositoryFolder& repository, const std::string& commit);

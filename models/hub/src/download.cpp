@@ -3,14 +3,13 @@
 
 #include "files.hpp"
 
-#include "quern/graph/error.hpp"
+#include "quern/graph/file_error.hpp"
 #include "quern/graph/sha256.hpp"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <vector>
 
@@ -22,56 +21,44 @@ class Growing {
  public:
   explicit Growing(const std::filesystem::path& path) : path_(path) {
     make_folders(path.parent_path());
-    fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (fd_ < 0) fail(errno);
+    check(base::GrowingFile::open(path.string(), base::GrowingFile::Begin::keep, file_));
+    struct stat info {};
+    if (::fstat(file_.descriptor(), &info) != 0) check(base::file_problem(path.string(), "examined", errno));
     std::vector<std::byte> buffer(1 << 18);
-    while (true) {
-      const ssize_t got = ::read(fd_, buffer.data(), buffer.size());
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) {
-        const int error = errno;
-        ::close(fd_);
-        fail(error);
-      }
-      if (got == 0) break;
-      sum_.add(std::span(buffer).first(static_cast<std::size_t>(got)));
-      bytes_ += static_cast<std::uint64_t>(got);
+    for (const auto size = static_cast<std::uint64_t>(info.st_size); bytes_ < size;) {
+      const auto piece = std::span(buffer).first(std::min<std::uint64_t>(buffer.size(), size - bytes_));
+      check(base::read_at(file_.descriptor(), path.string(), bytes_, piece));
+      sum_.add(piece);
+      bytes_ += piece.size();
     }
   }
-  ~Growing() { ::close(fd_); }
   Growing(const Growing&) = delete;
   Growing& operator=(const Growing&) = delete;
 
   std::uint64_t bytes() const { return bytes_; }
 
   void clear() {
-    if (::ftruncate(fd_, 0) != 0 || ::lseek(fd_, 0, SEEK_SET) != 0) fail(errno);
+    check(file_.truncate(0));
     sum_ = {};
     bytes_ = 0;
   }
 
   void append(std::span<const std::byte> data) {
-    while (!data.empty()) {
-      const ssize_t put = ::write(fd_, data.data(), data.size());
-      if (put < 0 && errno == EINTR) continue;
-      if (put < 0) fail(errno);
-      const auto written = data.first(static_cast<std::size_t>(put));
-      sum_.add(written);
-      bytes_ += written.size();
-      data = data.subspan(written.size());
-    }
+    check(file_.append(data));
+    sum_.add(data);
+    bytes_ += data.size();
   }
 
   /// Its sum; after that nothing may be appended.
   std::string finish() {
-    if (::fsync(fd_) != 0) fail(errno);
+    check(file_.sync());
     return sum_.finish();
   }
 
   /// Throws Error(QUERN_IO) if the file system has less room than that.
   void require_room(std::uint64_t more, const std::string& label) const {
     struct statvfs info {};
-    if (::fstatvfs(fd_, &info) != 0) return;
+    if (::fstatvfs(file_.descriptor(), &info) != 0) return;
     const std::uint64_t room = std::uint64_t{info.f_bavail} * info.f_frsize;
     if (room < more) {
       throw Error(QUERN_IO, concat(label, " needs ", more, " bytes more, and ", path_.parent_path().string(), " has room for ", room,
@@ -80,14 +67,14 @@ class Growing {
   }
 
  private:
-  [[noreturn]] void fail(int error) const {
-    const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
-    throw Error(QUERN_IO, concat(path_.string(), ": cannot be written: ", system_reason(error),
-                                 full ? "; free some room, or choose another folder with HF_HUB_CACHE; what has come is kept" : ""));
+  static void check(base::FileProblem problem) {
+    if (problem.fault == base::FileFault::no_room)
+      problem.text += "; free some room, or choose another folder with HF_HUB_CACHE; what has come is kept";
+    check_written(problem);
   }
 
   std::filesystem::path path_;
-  int fd_ = -1;
+  base::GrowingFile file_;
   Sha256 sum_;
   std::uint64_t bytes_ = 0;
 };

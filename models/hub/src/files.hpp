@@ -1,6 +1,8 @@
 // Small things that the caches do with files.
 #pragma once
 
+#include "quern/base/files.hpp"
+
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -9,7 +11,8 @@
 
 namespace quern::hub {
 
-/// The content of a small file; nothing if it cannot be read.
+/// The content of a small file (1 MiB); nothing if it is not there or may not be read. Throws Error naming it for a folder, a pipe, a
+/// link to nowhere, an I/O error.
 std::optional<std::string> read_small(const std::filesystem::path& path);
 
 /// Writes beside it and renames, so that a reader sees the old content or the new one. Makes the folders. Throws Error(QUERN_IO).
@@ -28,13 +31,12 @@ class Lock {
   Lock(const std::filesystem::path& path, const std::function<bool()>& go_on);
   /// Nothing if another process holds it.
   static std::optional<Lock> try_at_once(const std::filesystem::path& path);
-  Lock(Lock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Lock(Lock&& other) noexcept = default;
   Lock& operator=(Lock&&) = delete;
-  ~Lock();
 
  private:
-  explicit Lock(int fd) : fd_(fd) {}
-  int fd_;
+  explicit Lock(base::GrowingFile file) : file_(std::move(file)) {}
+  base::GrowingFile file_;
 };
 
 }  // namespace quern::hub

@@ -2,7 +2,7 @@
 #include "cached.hpp"
 #include "url_store.hpp"
 
-#include "quern/graph/error.hpp"
+#include "quern/graph/file_error.hpp"
 
 #include <optional>
 
@@ -21,7 +21,13 @@ std::vector<Snapshot> snapshots_of(const ModelName& name, const Settings& settin
   } else if (const auto commit = repository.commit_of(name.revision)) {
     snapshots.push_back(read_snapshot(repository, *commit));
   }
+  std::string broken;
+  for (const Snapshot& snapshot : snapshots) broken = broken.empty() ? snapshot.broken : broken;
   std::erase_if(snapshots, [](const Snapshot& s) { return s.variants.empty(); });
+  if (snapshots.empty() && !broken.empty()) {
+    base::OpenedFile file;
+    check_read(base::open_file(broken, file));
+  }
   if (snapshots.empty()) throw not_in_cache(name, settings.cache);
   return snapshots;
 }

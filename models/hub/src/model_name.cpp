@@ -23,6 +23,15 @@ bool is_repository(std::string_view text) {
   return slash != text.npos && is_repository_part(text.substr(0, slash)) && is_repository_part(text.substr(slash + 1));
 }
 
+bool looks_like_file(std::string_view text) {
+  const auto ends_with = [text](std::string_view end) {
+    return text.size() >= end.size() && std::ranges::equal(text.substr(text.size() - end.size()), end, [](char a, char b) {
+             return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b;
+           });
+  };
+  return ends_with(".gguf") || ends_with(".ggml") || ends_with(".bin") || ends_with(".safetensors");
+}
+
 /// A branch, a tag or a commit; they become file names below refs/.
 bool is_revision(std::string_view text) { return is_safe_path(text) && text.find_first_of(" :@?#%&") == text.npos; }
 
@@ -79,6 +88,9 @@ ModelName parse_model_name(const std::string& text, const std::string& endpoint)
   name.repository = cut(head, '@');
   name.revision = head;
   if (colon < text.size()) name.selector = text.substr(colon + 1);
+  // "models/x.gguf" is the path of a file, and no repository to ask the hub for.
+  if (looks_like_file(name.repository) && name.revision.empty() && name.selector.empty())
+    throw Error(QUERN_INVALID_ARGUMENT, concat("'", text, "' is the path of a file, not the name of a model on the hub"));
   const bool mark_without_word = (name.revision.empty() && text.find('@') < colon) || (name.selector.empty() && colon < text.size());
   if (!is_repository(name.repository) || mark_without_word || (!name.revision.empty() && !is_revision(name.revision)) ||
       (!name.selector.empty() && !is_safe_path(name.selector))) {

@@ -7,11 +7,10 @@
 #include "repository.hpp"
 #include "url_store.hpp"
 
-#include "quern/graph/error.hpp"
+#include "quern/graph/file_error.hpp"
 #include "quern/models/hub.hpp"
 
 #include <cstdio>
-#include <fstream>
 
 namespace quern::hub {
 namespace fs = std::filesystem;
@@ -51,9 +50,7 @@ class Puller {
 };
 
 void rename_into_place(const fs::path& from, const fs::path& to) {
-  std::error_code failed;
-  fs::rename(from, to, failed);
-  if (failed) throw Error(QUERN_IO, concat(to.string(), ": cannot be made: ", failed.message()));
+  check_written(base::move_file(from.string(), to.string()));
 }
 
 bool has_size(const fs::path& path, std::uint64_t bytes) {
@@ -121,9 +118,9 @@ std::vector<std::string> urls_of_parts(const std::string& url) {
 }
 
 void require_gguf(const fs::path& path, const std::string& url) {
-  std::ifstream in(path, std::ios::binary);
-  char magic[4] = {};
-  if (in.read(magic, sizeof(magic)) && std::string_view(magic, 4) == "GGUF") return;
+  std::string magic;
+  check_read(base::read_head(path.string(), magic, 4));
+  if (magic == "GGUF") return;
   std::error_code ignored;
   fs::remove(path, ignored);
   throw Error(QUERN_BAD_MODEL, concat(url, " is not a GGUF file; it was removed (a page that asks for a login looks like this)"));

@@ -3,9 +3,10 @@
 
 #include "sha256_blocks.hpp"
 
+#include "quern/base/files.hpp"
+
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 #include <vector>
 
 namespace quern {
@@ -52,13 +53,17 @@ std::string sha256_of(std::string_view text) {
 }
 
 std::string sha256_of_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return {};
+  base::OpenedFile file;
+  if (base::open_file(path, file)) return {};
   Sha256 sum;
-  std::vector<char> buffer(1 << 16);
-  while (in.read(buffer.data(), static_cast<std::streamsize>(buffer.size())), in.gcount() > 0)
-    sum.add(std::as_bytes(std::span(buffer.data(), static_cast<std::size_t>(in.gcount()))));
-  return in.bad() ? std::string() : sum.finish();
+  std::vector<std::byte> buffer(1 << 16);
+  const auto size = static_cast<std::uint64_t>(file.status.st_size);
+  for (std::uint64_t at = 0; at < size; at += buffer.size()) {
+    const auto piece = std::span(buffer).first(std::min<std::uint64_t>(buffer.size(), size - at));
+    if (base::read_at(file.descriptor.get(), path, at, piece)) return {};
+    sum.add(piece);
+  }
+  return sum.finish();
 }
 
 }  // namespace quern

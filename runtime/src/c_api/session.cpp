@@ -4,9 +4,7 @@
 
 #include "../saved_state.hpp"
 
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
+#include "quern/graph/file_error.hpp"
 
 using namespace quern;
 using namespace quern::c_api;
@@ -20,34 +18,11 @@ void check_sequence(const quern_session* session, std::uint32_t sequence, const 
   }
 }
 
-std::string system_reason() { return std::generic_category().message(errno); }
-
-/// Writes to a file beside `path` and renames it, so that a reader sees the old state or the new one.
-void write_whole(const std::string& path, std::span<const std::byte> bytes) {
-  const std::string temporary = path + ".part";
-  std::FILE* file = std::fopen(temporary.c_str(), "wb");
-  if (file == nullptr) throw Error(QUERN_IO, concat(temporary, ": cannot be written: ", system_reason()));
-  const bool written = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
-  const bool closed = std::fclose(file) == 0;
-  if (!written || !closed || std::rename(temporary.c_str(), path.c_str()) != 0) {
-    const std::string reason = system_reason();
-    std::remove(temporary.c_str());
-    throw Error(QUERN_IO, concat(path, ": the session could not be saved: ", reason));
-  }
-}
-
-std::vector<std::byte> read_whole(const std::string& path) {
-  std::error_code failed;
-  const std::filesystem::file_status status = std::filesystem::status(path, failed);
-  if (!std::filesystem::exists(status)) throw Error(QUERN_NOT_FOUND, concat(path, ": no such file"));
-  if (!std::filesystem::is_regular_file(status)) throw Error(QUERN_BAD_MODEL, concat(path, ": not a regular file"));
-  std::ifstream file(path, std::ios::binary);
-  const std::uint64_t size = std::filesystem::file_size(path, failed);
-  std::vector<std::byte> bytes(failed ? 0 : static_cast<std::size_t>(size));
-  if (!file || failed || !file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()))) {
-    throw Error(QUERN_IO, concat(path, ": cannot be read: ", failed ? failed.message() : system_reason()));
-  }
-  return bytes;
+/// The most bytes that a saved state of this session can have, and some more, so that restore() names what is wrong with a longer file.
+std::uint64_t most_saved(const runtime::Engine& engine, std::uint64_t context) {
+  const std::uint64_t pages = context / runtime::kv_page_size + 1;
+  const std::uint64_t layers = engine.model().step().k_cache.size();
+  return engine.sequences() * (layers * pages * (engine.page_bytes(true) + engine.page_bytes(false)) + 4 * context + 4096) + (1 << 16);
 }
 
 }  // namespace
@@ -133,7 +108,7 @@ quern_status quern_session_save_file(quern_session* session, const char* path) {
     require(session, "session");
     require(path, "path");
     const Turn turn(session);
-    write_whole(path, runtime::save(*session->engine));
+    check_written(base::write_file(path, runtime::save(*session->engine)));
   });
 }
 
@@ -151,7 +126,8 @@ quern_status quern_session_restore_file(quern_session* session, const char* path
     require(session, "session");
     require(path, "path");
     const Turn turn(session);
-    const std::vector<std::byte> bytes = read_whole(path);
+    std::vector<std::byte> bytes;
+    check_read(base::read_head(path, bytes, most_saved(*session->engine, session->context)));
     runtime::restore(*session->engine, bytes, path);
   });
 }

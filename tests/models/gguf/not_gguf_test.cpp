@@ -66,7 +66,7 @@ TEST(NotGguf, AnEmptyFileIsCalledEmpty) {
 }
 
 TEST(NotGguf, ADirectoryIsRefused) {
-  expect_refused(temporary("x").parent_path(), QUERN_BAD_MODEL, {"is a directory"});
+  expect_refused(temporary("x").parent_path(), QUERN_BAD_MODEL, {"is a folder"});
 }
 
 TEST(NotGguf, APipeWithoutAWriterDoesNotHang) {
@@ -109,9 +109,9 @@ TEST(NotGguf, AFileWithoutReadPermissionSaysSo) {
   }
 }
 
-TEST(NotGguf, ALoopOfLinksIsAnErrorOfTheSystem) {
+TEST(NotGguf, ALoopOfLinksIsCalledThat) {
   std::filesystem::create_symlink("loop.gguf", temporary("loop.gguf"));
-  expect_refused(temporary("loop.gguf"), QUERN_IO, {"loop.gguf: cannot be opened"});
+  expect_refused(temporary("loop.gguf"), QUERN_NOT_FOUND, {"loop.gguf: is a link that leads back to itself"});
 }
 
 TEST(NotGguf, PathsThatCannotNameAFileAreTheCallersMistake) {

@@ -25,6 +25,7 @@ enum class FileFault : std::uint8_t {
   wrong_kind,   // a folder, a pipe, a socket, a device, a link where none may be
   too_large,    // more bytes than the reader takes
   no_room,      // a full disk, a quota, the process's limit
+  busy,         // another process is writing it
   failed,       // anything else that the system says, such as an I/O error
 };
 
@@ -83,10 +84,17 @@ struct OpenedFile {
 /// Opens a regular file for reading.
 [[nodiscard]] FileProblem open_file(const std::string& path, OpenedFile& out, AtLink links = AtLink::follow);
 
+/// All bytes of an opened file. `out` is empty if there is a problem.
+[[nodiscard]] FileProblem read_opened(const OpenedFile& file, const std::string& name, std::string& out, std::uint64_t most);
+
 /// All bytes of a file. `out` is empty if there is a problem.
 [[nodiscard]] FileProblem read_file(const std::string& path, std::string& out, const ReadRules& rules = {});
 [[nodiscard]] FileProblem read_file(const std::string& path, std::vector<std::byte>& out,
                                     const ReadRules& rules = {});
+
+/// The first bytes of a file, `most` at most; the rest does not matter.
+[[nodiscard]] FileProblem read_head(const std::string& path, std::string& out, std::size_t most);
+[[nodiscard]] FileProblem read_head(const std::string& path, std::vector<std::byte>& out, std::size_t most);
 
 /// All bytes that come from an open descriptor, such as standard input; `name` is for the text of a problem.
 [[nodiscard]] FileProblem read_descriptor(int descriptor, const std::string& name, std::string& out,
@@ -99,13 +107,16 @@ struct OpenedFile {
 // Writing.
 
 enum class AtTargetLink : std::uint8_t { refuse, replace };
+/// Whether several processes may write one file at the same time (the last rename wins), or a second one is told that it is busy.
+enum class Writers : std::uint8_t { many, one };
 
 /// A file that is written aside and takes its name, whole, at commit(). Without commit() nothing stays.
 class NewFile {
  public:
   /// Says at once what is wrong with the target.
   [[nodiscard]] static FileProblem create(const std::string& path, NewFile& out,
-                                          AtTargetLink links = AtTargetLink::refuse);
+                                          AtTargetLink links = AtTargetLink::refuse,
+                                          Writers writers = Writers::many);
 
   NewFile() noexcept = default;
   NewFile(NewFile&& other) noexcept;
@@ -161,6 +172,9 @@ class GrowingFile {
   std::string path_;
   Descriptor file_;
 };
+
+/// Gives a whole file its name, and syncs the folder: what was there is replaced, links too. Both names lie on one file system.
+[[nodiscard]] FileProblem move_file(const std::string& from, const std::string& to);
 
 // Folders.
 

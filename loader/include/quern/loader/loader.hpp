@@ -106,15 +106,17 @@ class Loader {
   /// A copy: open() adds to the report.
   Report report() const;
 
-  /// Best first; under a demand only what was demanded, in its order. May be empty.
-  const std::vector<Candidate>& candidates() const noexcept;
+  /// Best first; under a demand only what was demanded, in its order. May be empty. open() may find that a kept probe result was wrong and
+  /// choose anew: this is then another list, and the former stays valid as long as the loader.
+  const std::vector<Candidate>& candidates() const;
 
   /// The same, never empty. Throws Error(QUERN_BACKEND_UNAVAILABLE) with reason and remedy if the demand
   /// (Settings::backends, device, force_cpu) cannot be met, or if nothing on this machine can be used.
   const std::vector<Candidate>& require() const;
 
-  /// Loads the plugin into this process (once a loader) and opens the device. Throws
-  /// Error(QUERN_BACKEND_UNAVAILABLE) with the reason if either fails; nothing else is tried.
+  /// Loads the plugin into this process (once a loader) and opens the device. Where that fails, or the device describes itself otherwise than
+  /// a kept probe result did, the result is thrown away, the plugin is probed anew and the device opened once more. Throws
+  /// Error(QUERN_BACKEND_UNAVAILABLE) with the reason; no other device is tried.
   std::shared_ptr<Device> open(const Candidate& candidate);
 
   /// Opens the best candidate that opens: require(), then open() in order. A failure is logged as a warning

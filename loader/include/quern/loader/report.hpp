@@ -28,6 +28,8 @@ struct DeviceInfo {
   std::uint64_t max_allocation = 0;  // bytes, 0 unknown
   std::uint32_t heap_count = 0;
   std::uint32_t numa_node = QUERN_NONE;
+
+  bool operator==(const DeviceInfo&) const = default;
 };
 
 /// "discrete", "unified", "integrated", "cpu", "software", "other".

@@ -17,6 +17,8 @@ inline quern_status status_of(base::FileFault fault) noexcept {
     case base::FileFault::wrong_kind:
     case base::FileFault::too_large:
       return QUERN_BAD_MODEL;
+    case base::FileFault::busy:
+      return QUERN_BUSY;
     default:
       return QUERN_IO;
   }
