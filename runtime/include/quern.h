@@ -555,14 +555,16 @@ QUERN_API quern_status quern_embed(quern_session *session, uint32_t sequence, co
 /* ---- Save and restore ---------------------------------------------------------------------------------- */
 
 /* All sequences of a session (tokens and key/value cache) as bytes that a later process can restore, with the
- * same model file and dtype of the cache. (buffer, capacity, needed) as above. One at a time. Errors:
- * QUERN_IO for a file. */
+ * same model file and dtype of the cache. (buffer, capacity, needed) as above. One at a time. A file is written aside,
+ * with mode 0600, and renamed. A reader sees the old state or the new one, whenever the process is killed.
+ * Only a regular file is replaced; its other names (hard links) keep the old state. Errors: QUERN_PERMISSION, and QUERN_IO
+ * where a link, a folder, a pipe or a device stands there, the disk is full, or RLIMIT_FSIZE is reached (no SIGXFSZ comes). */
 QUERN_API quern_status quern_session_save(quern_session *session, void *buffer, uint64_t capacity, uint64_t *needed);
 QUERN_API quern_status quern_session_save_file(quern_session *session, const char *path);
 /* Replaces all sequences; after an error the session is as it was. One at a time. Errors: QUERN_BAD_MODEL
  * (malformed, or saved by another model or dtype; the text says which), QUERN_CONTEXT_FULL (longer than this
- * session's context), QUERN_INVALID_ARGUMENT (more sequences than this session has), QUERN_NOT_FOUND,
- * QUERN_IO for a file. */
+ * session's context), QUERN_INVALID_ARGUMENT (more sequences than this session has), QUERN_NOT_FOUND, QUERN_IO and
+ * QUERN_PERMISSION for a file; QUERN_BAD_MODEL also where a folder, a pipe or a device stands there. */
 QUERN_API quern_status quern_session_restore(quern_session *session, const void *data, uint64_t size);
 QUERN_API quern_status quern_session_restore_file(quern_session *session, const char *path);
 

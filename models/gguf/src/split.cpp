@@ -76,7 +76,7 @@ Part open_sibling(const ShardName& name, std::uint64_t no, const std::string& gi
     return open_part(path);
   } catch (const Error& error) {
     if (error.code() != QUERN_NOT_FOUND) throw;
-    throw Error(QUERN_NOT_FOUND, concat(path, ": there is no such file; '", given, "' is split into ",
+    throw Error(QUERN_NOT_FOUND, concat(error.what(), "; '", given, "' is split into ",
                                         name.count, " files and all must lie in one directory"));
   }
 }

@@ -113,7 +113,7 @@ TEST(GgufSplit, Class16AShardThatIsADirectoryIsRefused) {
   split.write();
   std::filesystem::remove(split.path(2));
   std::filesystem::create_directory(split.path(2));
-  expect_error(split.path(1), {"m-00002-of-00003.gguf: is a directory"});
+  expect_error(split.path(1), {"m-00002-of-00003.gguf: is a folder"});
 }
 
 TEST(GgufSplit, Class16AShardInThePlaceOfAnotherIsRefused) {
