@@ -5,7 +5,7 @@
 
 namespace quern::conformance {
 
-/// Cuts the file behind its last whole line. Nothing if none of its lines is torn. Throws std::runtime_error if it cannot be read or shortened.
+/// Cuts the file behind its last whole line. Nothing if none of its lines is torn. Throws UsageError if it cannot be read or shortened.
 void drop_torn_line(base::GrowingFile& file);
 
 }  // namespace quern::conformance

@@ -95,6 +95,26 @@ class Model(Case):
         self.assertGreater(took, 2)
         self.assertNotIn("not kept", timed()[1].err)
 
+    def test_a_pipeline_cache_that_is_no_file_stops_nothing(self):
+        cache = self.folder / "cache"
+        run = ("run", DATA / "gguf/micro-llama-q8_0.gguf", "hello", "--raw", "--temperature", "0", "--max-tokens", "2", "--json", *DEMAND)
+        env = {"QUERN_CACHE_DIR": str(cache)}
+        first = self.quern(*run, env=env)
+        self.assertEqual(first.code, 0, first.err)
+        kept, = cache.glob("vulkan/vulkan-pipelines/*.bin")
+        victim = pathlib.Path(self.write("victim", "precious"))
+        for make in (kept.mkdir, lambda: os.mkfifo(kept), lambda: kept.symlink_to(victim)):
+            kept.unlink()
+            make()
+            result = self.quern(*run, env=env)
+            self.assertEqual(result.code, 0, result.err)
+            self.assertEqual(json.loads(result.out)["ids"], json.loads(first.out)["ids"])
+            if kept.is_dir():
+                kept.rmdir()
+                kept.touch()
+        self.assertEqual(victim.read_bytes(), b"precious")
+        self.assertFalse(kept.is_symlink())
+
     def test_layers_that_do_not_fit_go_to_the_cpu(self):
         sentence = self.refused(*DEMAND, "--memory", "vulkan:0=64K")
         needed = int(re.search(r"and (\d+) are needed", sentence)[1])
