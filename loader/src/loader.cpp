@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <iterator>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -34,8 +35,9 @@ struct Loader::State {
   /// S1 and S2 in this process, once a loader for as long as somebody holds the plugin.
   std::shared_ptr<const Plugin> plugin(const Surveyed& surveyed, Verdict& verdict);
 
-  /// Ranks what the survey found and writes the report anew; what open() reported stays in it.
-  void decide();
+  /// Ranks what the survey found and writes the report anew; what open() reported stays in it. Gives the entries that are new, to be logged
+  /// without the mutex: a sink may call the loader.
+  std::vector<ReportEntry> decide();
 
   /// The plugin of a candidate, as it was surveyed last. Throws Error(QUERN_INVALID_ARGUMENT) for a stranger.
   Surveyed surveyed_of(const Candidate& candidate) const;
@@ -161,7 +163,7 @@ std::shared_ptr<const Plugin> Loader::State::plugin(const Surveyed& surveyed, Ve
   return made;
 }
 
-void Loader::State::decide() {
+std::vector<ReportEntry> Loader::State::decide() {
   const std::vector<GraphicsCard> cards = list_graphics_cards(settings.sys_root);
   Choice choice = choose(settings, demand, survey, cards);
   if (const std::vector<std::string> ties = unmeasured_ties(choice.candidates); !ties.empty()) {
@@ -184,11 +186,12 @@ void Loader::State::decide() {
       return old.path == e.path && old.code == e.code && old.cause == e.cause;
     });
   };
-  for (const ReportEntry& e : report.entries)
-    if (is_news(e)) log(e);
+  std::vector<ReportEntry> news;
+  std::ranges::copy_if(report.entries, std::back_inserter(news), is_news);
   // Reported, but not logged: require() says the same as an error.
   if (!unmet.empty()) append({system_note(Status::warning, code::demand_unmet, unmet, {})});
   append(failures);
+  return news;
 }
 
 Surveyed Loader::State::surveyed_of(const Candidate& candidate) const {
@@ -211,31 +214,48 @@ std::optional<Candidate> Loader::State::candidate_at(const std::string& path, st
 }
 
 void Loader::State::probe_anew(const std::string& path, const std::string& why) {
-  const std::lock_guard lock(mutex);
-  const auto surveyed = std::ranges::find(survey.plugins, path, &Surveyed::path);
-  if (surveyed == survey.plugins.end() || !surveyed->from_cache) return;  // another thread has just done it
-  log(QUERN_LOG_INFO, concat(surveyed->found.id, ": ", why, "; what was kept of its probe is thrown away, and it is probed anew"));
-  if (!surveyed->registered) surveyed->verdict = inspect_file(path, facts, surveyed->found);
-  if (surveyed->verdict.ok()) probe_again(settings, *surveyed, survey.notes);
-  decide();
+  const auto find = [&] { return std::ranges::find(survey.plugins, path, &Surveyed::path); };
+  Surveyed again;
+  {
+    const std::lock_guard lock(mutex);
+    again = *find();
+  }
+  if (!again.from_cache) return;  // another thread has just done it
+  log(QUERN_LOG_INFO, concat(again.found.id, ": ", why, "; what was kept of its probe is thrown away, and it is probed anew"));
+  if (!again.registered) again.verdict = inspect_file(path, facts, again.found);
+  std::vector<ReportEntry> notes, news;
+  again.from_cache = false;
+  if (again.verdict.ok()) probe_again(settings, again, notes);
+  {
+    const std::lock_guard lock(mutex);
+    *find() = std::move(again);
+    survey.notes.insert(survey.notes.end(), notes.begin(), notes.end());
+    news = decide();
+  }
+  for (const ReportEntry& e : news) log(e);
 }
 
 void Loader::State::correct(const std::string& path, std::uint32_t index, const DeviceInfo& info) {
-  const std::lock_guard lock(mutex);
-  const auto surveyed = std::ranges::find(survey.plugins, path, &Surveyed::path);
-  if (surveyed == survey.plugins.end() || index >= surveyed->examination.devices.size()) return;
-  DeviceInfo& kept = surveyed->examination.devices[index].info;
-  if (kept == info) return;
-  log(QUERN_LOG_DEBUG, concat(surveyed->found.id, ":", index, ": ", difference(kept, info)));
-  kept = info;
-  if (!surveyed->in_process) keep_again(settings, *surveyed);
+  Surveyed corrected;
+  std::string words;
+  {
+    const std::lock_guard lock(mutex);
+    const auto surveyed = std::ranges::find(survey.plugins, path, &Surveyed::path);
+    if (surveyed == survey.plugins.end() || index >= surveyed->examination.devices.size()) return;
+    DeviceInfo& kept = surveyed->examination.devices[index].info;
+    if (kept == info) return;
+    words = difference(kept, info);
+    kept = info;
+    corrected = *surveyed;
+  }
+  log(QUERN_LOG_DEBUG, concat(corrected.found.id, ":", index, ": ", words));
+  if (!corrected.in_process) keep_again(settings, corrected);
 }
 
 Loader::Loader(Settings settings) : state_(std::make_unique<State>(std::move(settings))) {
   State& s = *state_;
-  const std::lock_guard lock(s.mutex);
   s.survey = survey(s.settings, s.demand);
-  s.decide();
+  for (const ReportEntry& e : s.decide()) s.log(e);
 }
 
 Loader::~Loader() = default;
