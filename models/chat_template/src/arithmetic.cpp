@@ -121,17 +121,23 @@ Value numbers(Runtime& runtime, ArithmeticOp op, const Number& a, const Number& 
 
 Value join_texts(Runtime& runtime, const Text& left, const Text& right) {
   const bool markup = left.markup || right.markup;
-  const Charge room(runtime, left.text.size() + right.text.size());
-  if (!markup) return runtime.text(left.text + right.text);
-  // What is not marked safe is escaped when it meets what is.
-  const auto safe = [](const Text& part) { return part.markup ? part.text : escape_html(part.text); };
-  return runtime.text(safe(left) + safe(right), true);
+  TextBuilder out(runtime);
+  out.reserve(left.text.size() + right.text.size());
+  for (const Text* part : {&left, &right}) {
+    if (markup && !part->markup) {
+      escape_html(out, part->text);  // what is not marked safe is escaped when it meets what is
+    } else {
+      out.append(part->text);
+    }
+  }
+  return out.finish(markup);
 }
 
 Value join_sequences(Runtime& runtime, const Sequence& left, const Sequence& right) {
-  const Charge room(runtime, (left.items.size() + right.items.size()) * sizeof(Value));
   runtime.step(left.items.size() + right.items.size());
-  std::vector<Value> items = left.items;
+  Counted<Value> items(runtime);
+  items.reserve(left.items.size() + right.items.size());
+  items.insert(items.end(), left.items.begin(), left.items.end());
   items.insert(items.end(), right.items.begin(), right.items.end());
   return runtime.sequence(left.kind, std::move(items));
 }
@@ -139,29 +145,23 @@ Value join_sequences(Runtime& runtime, const Sequence& left, const Sequence& rig
 // A str, list or tuple, `count` times. Empty if `value` is none of them.
 std::optional<Value> repeat(Runtime& runtime, const Value& value, std::int64_t count) {
   const auto times = static_cast<std::uint64_t>(count > 0 ? count : 0);
-  const auto room_for = [&](std::uint64_t bytes) {
-    std::uint64_t total = 0;
-    if (__builtin_mul_overflow(bytes, times, &total)) total = UINT64_MAX;
-    return Charge(runtime, total);  // refuses before anything is allocated
-  };
   if (const Text* text = value.text()) {
-    const Charge room = room_for(text->text.size());
-    const std::size_t total = text->text.size() * times;
-    std::string out;
-    out.reserve(total);
-    if (total > 0) out = text->text;
-    while (out.size() < total) out.append(out, 0, total - out.size());  // doubles; its size stays a multiple
-    return runtime.text(std::move(out), text->markup);
+    TextBuilder out(runtime);
+    out.append(times, text->text);  // refuses before anything is allocated
+    return out.finish(text->markup);
   }
   const Sequence* sequence = value.sequence();
   if (sequence == nullptr || sequence->kind > SequenceKind::tuple) return std::nullopt;
-  const Charge room = room_for(sequence->items.size() * sizeof(Value));
-  runtime.step(sequence->items.size() * times);
-  std::vector<Value> items;
-  items.reserve(sequence->items.size() * times);
+  Counted<Value> items(runtime);
   if (!sequence->items.empty()) {
-    for (std::uint64_t i = 0; i < times; ++i)
+    std::uint64_t bytes = 0;
+    if (__builtin_mul_overflow(sequence->items.size() * sizeof(Value), times, &bytes)) bytes = UINT64_MAX;
+    Charge(runtime, bytes);  // refuses before anything is allocated
+    items.reserve(sequence->items.size() * times);
+    for (std::uint64_t i = 0; i < times; ++i) {
+      runtime.step(sequence->items.size());
       items.insert(items.end(), sequence->items.begin(), sequence->items.end());
+    }
   }
   return runtime.sequence(sequence->kind, std::move(items));
 }

@@ -118,7 +118,7 @@ struct Slice final : Expression {
 };
 struct CallArguments {
   std::vector<ExpressionPtr> positional;
-  std::vector<std::pair<std::string, ExpressionPtr>> keyword;
+  std::vector<std::pair<Value, ExpressionPtr>> keyword;  ///< names as str
   ExpressionPtr star, double_star;  ///< may be null
 };
 struct Call final : Expression {
@@ -242,7 +242,8 @@ struct Template {
   std::unordered_map<std::string, NameId> name_ids;
   Body body;
 
-  NameId loop_id = 0;  ///< of the name 'loop'
+  NameId loop_id = 0;       ///< of the name 'loop'
+  std::uint64_t bytes = 0;  ///< that the tree holds, or a little more
 };
 
 }  // namespace quern::jinja

@@ -17,11 +17,11 @@ class AttributePath {
   Value follow(const Value& item, const Value* otherwise = nullptr) const;
 
  private:
-  Runtime& runtime_;
-  std::vector<Value> parts_;
+  Runtime* runtime_;  // not a reference: a vector of paths moves them
+  Counted<Value> parts_;
 };
 
 /// One path for each part between commas.
-std::vector<AttributePath> attribute_paths(Runtime& runtime, std::string_view text);
+Counted<AttributePath> attribute_paths(Runtime& runtime, std::string_view text);
 
 }  // namespace quern::jinja

@@ -17,7 +17,7 @@ namespace {
 Value missing(Runtime& runtime, const Value& object, const Value& key) {
   const std::string owner = concat("'", type_name(object), " object' has no ");
   if (const Text* text = key.text()) {
-    return runtime.undefined(owner + "attribute " + quote(text->text.size() <= 200 ? text->text : "..."));
+    return runtime.undefined(owner + "attribute " + quote(text->text));
   }
   if (const auto* integer = key.integer())
     return runtime.undefined(owner + "element " + std::to_string(*integer));
@@ -34,9 +34,7 @@ std::optional<std::size_t> resolve_index(std::int64_t index, std::size_t size) n
 
 std::optional<Value> find_item(Runtime& runtime, const Value& object, const Value& key) {
   if (const Mapping* mapping = object.mapping()) {
-    const bool hashable = key.mapping() == nullptr &&
-                          (key.sequence() == nullptr || key.sequence()->kind == SequenceKind::tuple);
-    const Value* found = hashable ? mapping->find(runtime, key) : nullptr;
+    const Value* found = is_hashable(key) ? mapping->find(runtime, key) : nullptr;
     return found == nullptr ? std::nullopt : std::optional<Value>(*found);
   }
   const auto number = as_number(key);
@@ -47,13 +45,9 @@ std::optional<Value> find_item(Runtime& runtime, const Value& object, const Valu
     return index ? std::optional<Value>(sequence->items[*index]) : std::nullopt;
   }
   if (const Text* text = object.text()) {
-    runtime.step_text(text->text.size());
-    const auto index = resolve_index(number->integer, count_code_points(text->text));
+    const auto index = resolve_index(number->integer, static_cast<std::size_t>(*length_of(runtime, object)));
     if (!index) return std::nullopt;
-    const std::size_t start = offset_of_code_point(text->text, *index);
-    std::size_t end = start;
-    next_code_point(text->text, end);
-    return runtime.text(text->text.substr(start, end - start));
+    return runtime.text(character_at(text->text, offset_of_code_point(text->text, *index)));
   }
   return std::nullopt;
 }
@@ -104,34 +98,42 @@ Value slice_text(Runtime& runtime, const std::string& text, const SliceBounds& b
   if (bounds.step == 1) {
     const std::size_t first = offset_of_code_point(text, static_cast<std::size_t>(bounds.start));
     const std::string_view rest = std::string_view(text).substr(first);
-    return runtime.text(
-        std::string(rest.substr(0, offset_of_code_point(rest, static_cast<std::size_t>(bounds.count)))));
+    return runtime.text(rest.substr(0, offset_of_code_point(rest, static_cast<std::size_t>(bounds.count))));
   }
-  const Charge room(runtime, text.size() * sizeof(std::size_t));
-  std::vector<std::size_t> offsets;
-  for (std::size_t at = 0; at < text.size(); next_code_point(text, at)) offsets.push_back(at);
-  runtime.step(offsets.size());
-  offsets.push_back(text.size());
-  std::string out;
-  for (std::int64_t i = 0; i < bounds.count; ++i) {
-    const auto index = static_cast<std::size_t>(position(bounds, i));
-    out.append(text, offsets[index], offsets[index + 1] - offsets[index]);
+  TextBuilder out(runtime);
+  std::size_t at = offset_of_code_point(text, static_cast<std::size_t>(bounds.start));
+  for (std::int64_t i = 0;;) {
+    const std::string_view character = character_at(text, at);
+    runtime.step_characters(character.size());
+    out.append(character);
+    if (++i == bounds.count) return out.finish();
+    for (std::int64_t move = bounds.step; move != 0; move -= move > 0 ? 1 : -1) {
+      at = move > 0 ? at + character_at(text, at).size() : previous_offset(text, at);
+      if (move % 64 == 0) runtime.step();
+    }
   }
-  return runtime.text(std::move(out));
 }
 
 Value slice_sequence(Runtime& runtime, const Sequence& sequence, const SliceBounds& bounds) {
   if (sequence.kind == SequenceKind::range) {
-    const auto at = [&](std::int64_t index) { return sequence.start + index * sequence.step; };
+    // The end of a range lies up to one step behind its last item, which may be beyond 64 bits.
+    const auto at = [&](std::int64_t index) {
+      std::int64_t distance = 0, value = 0;
+      if (__builtin_mul_overflow(index, sequence.step, &distance) ||
+          __builtin_add_overflow(sequence.start, distance, &value)) {
+        runtime.unsupported("a slice of this range begins or ends beyond 64 bits");
+      }
+      return value;
+    };
     std::int64_t step = 0;
     if (__builtin_mul_overflow(sequence.step, bounds.step, &step))
       runtime.unsupported("the step of a range is too large");
     return runtime.range(at(bounds.start), at(bounds.stop), step);
   }
-  const Charge room(runtime, static_cast<std::uint64_t>(bounds.count) * sizeof(Value));
-  std::vector<Value> items;
+  Counted<Value> items(runtime);
   items.reserve(static_cast<std::size_t>(bounds.count));
   for (std::int64_t i = 0; i < bounds.count; ++i) {
+    runtime.step();
     items.push_back(sequence.items[static_cast<std::size_t>(position(bounds, i))]);
   }
   return runtime.sequence(sequence.kind, std::move(items));
@@ -150,7 +152,7 @@ std::optional<Value> get_own_attribute(Runtime& runtime, const Value& object, st
     if (std::optional<Value> found = loop->attribute(runtime, name)) return found;
   }
   if (would_change(object, name)) {
-    return runtime.undefined(concat("'", type_name(object), ".", name, "' would change the ",
+    return runtime.undefined(concat("'", type_name(object), ".", shown(name), "' would change the ",
                                     type_name(object), ", which templates may not do"));
   }
   if (const Method* method = find_method(runtime, object, name)) {
@@ -163,7 +165,7 @@ std::optional<Value> get_own_attribute(Runtime& runtime, const Value& object, st
 
 Value get_attribute(Runtime& runtime, const Value& object, std::string_view name) {
   if (std::optional<Value> found = get_own_attribute(runtime, object, name)) return *found;
-  const Value key = runtime.text(std::string(name));
+  const Value key = runtime.text(name);
   if (object.mapping() != nullptr) {
     if (const Value* found = object.mapping()->find(runtime, key)) return *found;
   }
@@ -171,11 +173,12 @@ Value get_attribute(Runtime& runtime, const Value& object, std::string_view name
 }
 
 Value get_item(Runtime& runtime, const Value& object, const Value& key) {
+  runtime.step();
   if (object.is_undefined()) runtime.fail_undefined(object);
   if (std::optional<Value> found = find_item(runtime, object, key)) return *found;
   if (const Text* name = key.text()) {
     if (name->text.starts_with("__")) {
-      runtime.unsupported("attribute " + quote(name->text.substr(0, 80)) +
+      runtime.unsupported("attribute " + quote(name->text) +
                           " is not data, and nothing else can be reached");
     }
     if (std::optional<Value> found = get_own_attribute(runtime, object, name->text)) return *found;
@@ -191,7 +194,7 @@ Value get_slice(Runtime& runtime, const Value& object, const Value& start, const
   if (text == nullptr && (sequence == nullptr || sequence->kind > SequenceKind::range)) {
     runtime.fail(concat("a ", type_name(object), " has no slices"));
   }
-  const SliceBounds bounds = resolve_slice(runtime, start, stop, step, *length_of(object));
+  const SliceBounds bounds = resolve_slice(runtime, start, stop, step, *length_of(runtime, object));
   return text != nullptr ? slice_text(runtime, text->text, bounds)
                          : slice_sequence(runtime, *sequence, bounds);
 }

@@ -3,6 +3,9 @@
 
 #include "quern/graph/error.hpp"
 
+#include "text.hpp"
+
+#include <algorithm>
 #include <array>
 
 namespace quern::jinja {
@@ -25,7 +28,7 @@ int days_in_month(int year, int month) noexcept {
 class TimeFormatter {
  public:
   TimeFormatter(Runtime& runtime, const std::tm& time)
-      : runtime_(runtime), time_(time), year_(time.tm_year + 1900) {
+      : runtime_(runtime), out_(runtime), time_(time), year_(time.tm_year + 1900) {
     check("tm_year", year_, 1000, 9999);
     check("tm_mon", time.tm_mon, 0, 11);
     check("tm_mday", time.tm_mday, 1, days_in_month(year_, time.tm_mon));
@@ -41,18 +44,21 @@ class TimeFormatter {
 
   void format(std::string_view format) {
     for (std::size_t i = 0; i < format.size(); ++i) {
+      runtime_.step();
       if (format[i] != '%') {
-        out_ += format[i];
+        const std::size_t end = std::min(find_text(runtime_, format, "%", i), format.size());
+        out_.append(format.substr(i, end - i));
+        i = end - 1;
         continue;
       }
       unpadded_ = i + 1 < format.size() && format[i + 1] == '-';
       i += unpadded_ ? 2 : 1;
       if (i >= format.size()) runtime_.fail("strftime_now: the format ends in '%'");
-      directive(format[i]);
+      directive(format[i], character_at(format, i));
     }
   }
 
-  std::string take() { return std::move(out_); }
+  Value finish() { return out_.finish(); }
 
  private:
   void check(std::string_view field, int value, int low, int high) const {
@@ -64,22 +70,23 @@ class TimeFormatter {
 
   void number(int value, std::size_t width, char fill = '0') {
     const std::string text = std::to_string(value);
-    if (!unpadded_ && text.size() < width) out_.append(width - text.size(), fill);
-    out_ += text;
+    if (!unpadded_ && text.size() < width) out_.append(width - text.size(), std::string_view(&fill, 1));
+    out_.append(text);
   }
 
-  void directive(char c) {
+  // `character` is the whole of what begins with `c`, for the message.
+  void directive(char c, std::string_view character) {
     const std::string_view day = days[static_cast<std::size_t>(weekday_)];
     const std::string_view month = months[static_cast<std::size_t>(time_.tm_mon)];
     switch (c) {
       case '%':
-        out_ += '%';
+        out_.append("%");
         break;
       case 'n':
-        out_ += '\n';
+        out_.append("\n");
         break;
       case 't':
-        out_ += '\t';
+        out_.append("\t");
         break;
       case 'Y':
         number(year_, 4);
@@ -121,20 +128,20 @@ class TimeFormatter {
         number(weekday_ == 0 ? 7 : weekday_, 1);
         break;
       case 'p':
-        out_ += time_.tm_hour < 12 ? "AM" : "PM";
+        out_.append(time_.tm_hour < 12 ? "AM" : "PM");
         break;
       case 'A':
-        out_ += day;
+        out_.append(day);
         break;
       case 'a':
-        out_ += day.substr(0, 3);
+        out_.append(day.substr(0, 3));
         break;
       case 'B':
-        out_ += month;
+        out_.append(month);
         break;
       case 'b':
       case 'h':
-        out_ += month.substr(0, 3);
+        out_.append(month.substr(0, 3));
         break;
       case 'F':
         format("%Y-%m-%d");
@@ -160,25 +167,25 @@ class TimeFormatter {
       case 'z':
         break;  // a local time without a zone prints nothing
       default:
-        runtime_.unsupported(concat("strftime_now: the directive '%", c, "' is not offered"));
+        runtime_.unsupported(concat("strftime_now: the directive '%", character, "' is not offered"));
     }
   }
 
   Runtime& runtime_;
+  TextBuilder out_;
   const std::tm& time_;
   int year_;
   int day_of_year_ = 0;
   int weekday_ = 0;
   bool unpadded_ = false;
-  std::string out_;
 };
 
 }  // namespace
 
-std::string format_time(Runtime& runtime, std::string_view format, const std::tm& time) {
+Value format_time(Runtime& runtime, std::string_view format, const std::tm& time) {
   TimeFormatter formatter(runtime, time);
   formatter.format(format);
-  return formatter.take();
+  return formatter.finish();
 }
 
 }  // namespace quern::jinja

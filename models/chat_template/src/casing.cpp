@@ -1,6 +1,8 @@
 // Case and character classes, as Python's str methods answer them.
 #include "text.hpp"
 
+#include "runtime.hpp"
+
 #include <utf8proc.h>
 
 #include <algorithm>
@@ -32,18 +34,18 @@ utf8proc_category_t category(char32_t c) noexcept {
   return utf8proc_category(static_cast<utf8proc_int32_t>(c));
 }
 
-void append_all(std::string& out, const char32_t* text) {
-  for (; *text != 0; ++text) append_code_point(out, *text);
+void append_all(TextBuilder& out, const char32_t* text) {
+  for (; *text != 0; ++text) out.put(*text);
 }
 
-void append_upper(std::string& out, char32_t c) {
+void append_upper(TextBuilder& out, char32_t c) {
   if (const SpecialCase* row = find_special(c)) return append_all(out, row->upper);
-  append_code_point(out, static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c))));
+  out.put(static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c))));
 }
 
-void append_title(std::string& out, char32_t c) {
+void append_title(TextBuilder& out, char32_t c) {
   if (const SpecialCase* row = find_special(c)) return append_all(out, row->title);
-  append_code_point(out, static_cast<char32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(c))));
+  out.put(static_cast<char32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(c))));
 }
 
 bool has_case(char32_t c) noexcept { return is_lower(c) || is_upper(c) || is_title(c); }
@@ -68,9 +70,10 @@ bool is_case_ignorable(char32_t c) noexcept {
 constexpr char32_t capital_sigma = 0x3a3;
 
 // Sigma at the end of a word takes its final form: a letter before it and none after it.
-char32_t lower_sigma(std::string_view text, std::size_t start, std::size_t end) {
+char32_t lower_sigma(Budget& budget, std::string_view text, std::size_t start, std::size_t end) {
   bool before = false;
   for (std::size_t at = start; at > 0;) {
+    budget.step();
     at = previous_offset(text, at);
     std::size_t next = at;
     const char32_t c = next_code_point(text, next);
@@ -80,6 +83,7 @@ char32_t lower_sigma(std::string_view text, std::size_t start, std::size_t end) 
   }
   bool after = false;
   for (std::size_t at = end; at < text.size();) {
+    budget.step();
     const char32_t c = next_code_point(text, at);
     if (is_case_ignorable(c)) continue;
     after = has_case(c);
@@ -89,23 +93,22 @@ char32_t lower_sigma(std::string_view text, std::size_t start, std::size_t end) 
 }
 
 // `start` and `end` bound the code point inside `text`, which supplies the context for sigma.
-void append_lower(std::string& out, std::string_view text, std::size_t start, std::size_t end, char32_t c) {
-  if (c == capital_sigma) return append_code_point(out, lower_sigma(text, start, end));
+void append_lower(TextBuilder& out, std::string_view text, std::size_t start, std::size_t end, char32_t c) {
+  if (c == capital_sigma) return out.put(lower_sigma(out.runtime(), text, start, end));
   if (c == 0x130) {  // capital I with a dot: i and a combining dot
-    append_code_point(out, 'i');
-    return append_code_point(out, 0x307);
+    out.put('i');
+    return out.put(0x307);
   }
-  append_code_point(out, static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))));
+  out.put(static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))));
 }
 
 // Calls body(start, end, code point) for each code point.
 template <typename Body>
-void for_each(std::string_view text, Body&& body) {
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t start = at;
-    const char32_t c = next_code_point(text, at);
-    body(start, at, c);
-  }
+void for_each(TextBuilder& out, std::string_view text, Body&& body) {
+  walk(out.runtime(), text, [&](std::size_t start, std::size_t end, char32_t c) {
+    body(start, end, c);
+    return true;
+  });
 }
 
 }  // namespace
@@ -178,23 +181,18 @@ bool is_identifier_part(char32_t c) noexcept {
          kind == UTF8PROC_CATEGORY_MC;
 }
 
-std::string to_upper(std::string_view text) {
-  std::string out;
-  for_each(text, [&](std::size_t, std::size_t, char32_t c) { append_upper(out, c); });
-  return out;
+void to_upper(TextBuilder& out, std::string_view text) {
+  for_each(out, text, [&](std::size_t, std::size_t, char32_t c) { append_upper(out, c); });
 }
 
-std::string to_lower(std::string_view text) {
-  std::string out;
-  for_each(text,
+void to_lower(TextBuilder& out, std::string_view text) {
+  for_each(out, text,
            [&](std::size_t start, std::size_t end, char32_t c) { append_lower(out, text, start, end, c); });
-  return out;
 }
 
-std::string to_title(std::string_view text) {
-  std::string out;
+void to_title(TextBuilder& out, std::string_view text) {
   bool inside_word = false;
-  for_each(text, [&](std::size_t start, std::size_t end, char32_t c) {
+  for_each(out, text, [&](std::size_t start, std::size_t end, char32_t c) {
     if (inside_word) {
       append_lower(out, text, start, end, c);
     } else {
@@ -202,33 +200,28 @@ std::string to_title(std::string_view text) {
     }
     inside_word = has_case(c);
   });
-  return out;
 }
 
-std::string capitalize(std::string_view text) {
-  std::string out;
-  for_each(text, [&](std::size_t start, std::size_t end, char32_t c) {
+void capitalize(TextBuilder& out, std::string_view text) {
+  for_each(out, text, [&](std::size_t start, std::size_t end, char32_t c) {
     if (start == 0) {
       append_title(out, c);
     } else {
       append_lower(out, text, start, end, c);
     }
   });
-  return out;
 }
 
-std::string swap_case(std::string_view text) {
-  std::string out;
-  for_each(text, [&](std::size_t start, std::size_t end, char32_t c) {
+void swap_case(TextBuilder& out, std::string_view text) {
+  for_each(out, text, [&](std::size_t start, std::size_t end, char32_t c) {
     if (is_upper(c)) {
       append_lower(out, text, start, end, c);
     } else if (is_lower(c)) {
       append_upper(out, c);
     } else {
-      append_code_point(out, c);
+      out.put(c);
     }
   });
-  return out;
 }
 
 }  // namespace quern::jinja

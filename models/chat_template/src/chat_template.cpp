@@ -23,8 +23,10 @@ jinja::Value message_value(jinja::Runtime& runtime, const std::string& name, con
                            std::size_t index) {
   check_utf8(name, concat("the role of message ", index), message.role);
   check_utf8(name, concat("the content of message ", index), message.content);
-  return runtime.mapping({{runtime.text("role"), runtime.text(message.role)},
-                          {runtime.text("content"), runtime.text(message.content)}});
+  jinja::Entries entries(runtime);
+  entries.emplace_back(runtime.text("role"), runtime.text(message.role));
+  entries.emplace_back(runtime.text("content"), runtime.text(message.content));
+  return runtime.mapping(std::move(entries));
 }
 
 jinja::Value variable_value(jinja::Runtime& runtime, const std::string& name, const std::string& variable,
@@ -40,7 +42,7 @@ jinja::Value variable_value(jinja::Runtime& runtime, const std::string& name, co
 
 }  // namespace
 
-ChatTemplate ChatTemplate::parse(std::string_view source, std::string name_for_errors) {
+ChatTemplate ChatTemplate::parse(std::string_view source, std::string name_for_errors, const TemplateLimits& limits) {
   if (source.size() > largest_source) {
     throw Error(QUERN_BAD_MODEL, concat(name_for_errors, ": the chat template has ", source.size(),
                                         " bytes; the most that is accepted is ", largest_source));
@@ -48,12 +50,13 @@ ChatTemplate ChatTemplate::parse(std::string_view source, std::string name_for_e
   if (const std::size_t bad = jinja::find_invalid_utf8(source); bad != std::string_view::npos) {
     throw Error(QUERN_BAD_MODEL, concat(name_for_errors, ": the chat template is not UTF-8 at byte ", bad));
   }
-  return ChatTemplate(jinja::Parser::parse(source, std::move(name_for_errors)));
+  return ChatTemplate(jinja::Parser::parse(source, std::move(name_for_errors), limits));
 }
 
 std::string ChatTemplate::render(const std::vector<Message>& messages, const TemplateOptions& options) const {
   const std::string& name = parsed_->name;
   jinja::Runtime runtime(name, options.limits, options.now);
+  runtime.take(parsed_->bytes);
   jinja::Evaluator evaluator(*parsed_, runtime);
   evaluator.set_variable("tools", jinja::None{});
   evaluator.set_variable("documents", jinja::None{});
@@ -67,7 +70,7 @@ std::string ChatTemplate::render(const std::vector<Message>& messages, const Tem
   for (const auto& [variable, value] : options.variables) {
     evaluator.set_variable(variable, variable_value(runtime, name, variable, value));
   }
-  std::vector<jinja::Value> values;
+  jinja::Counted<jinja::Value> values(runtime);
   values.reserve(messages.size());
   for (const Message& message : messages)
     values.push_back(message_value(runtime, name, message, values.size()));

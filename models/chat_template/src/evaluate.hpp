@@ -15,7 +15,7 @@ namespace quern::jinja {
 class Evaluator {
  public:
   Evaluator(const Template& source, Runtime& runtime)
-      : template_(source), runtime_(runtime), root_(runtime, nullptr) {}
+      : template_(source), runtime_(runtime), root_(runtime, nullptr), kept_(runtime), output_(runtime) {}
 
   void set_variable(const std::string& name, Value value);
   std::string run();
@@ -79,8 +79,8 @@ class Evaluator {
   Runtime& runtime_;
   Scope root_;
   Scope* scope_ = &root_;
-  std::vector<std::unique_ptr<Scope>> kept_;  ///< scopes that a macro may still read
-  std::string output_;
+  Counted<std::unique_ptr<Scope>> kept_;  ///< scopes that a macro may still read
+  TextBuilder output_;
   TextBuilder* capture_ = nullptr;
 };
 

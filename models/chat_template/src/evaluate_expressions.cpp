@@ -65,18 +65,18 @@ Value Evaluator::evaluate_name(const Name& name) {
   if (const Value* value = scope_->find(runtime_, name.id)) return *value;
   const std::string& text = template_.names[name.id];
   if (const GlobalFunction* function = find_global(text)) return runtime_.callable(function);
-  return runtime_.undefined("'" + text + "' is undefined");
+  return runtime_.undefined("'" + shown(text) + "' is undefined");
 }
 
 Value Evaluator::evaluate_sequence(const SequenceDisplay& display) {
-  std::vector<Value> items;
+  Counted<Value> items(runtime_);
   items.reserve(display.items.size());
   for (const auto& item : display.items) items.push_back(evaluate(*item));
   return runtime_.sequence(display.sequence_kind, std::move(items));
 }
 
 Value Evaluator::evaluate_mapping(const MappingDisplay& display) {
-  std::vector<std::pair<Value, Value>> entries;
+  Entries entries(runtime_);
   for (const auto& [key, value] : display.entries) {
     Value evaluated_key = evaluate(*key);
     set_entry(runtime_, entries, std::move(evaluated_key), evaluate(*value));
@@ -135,14 +135,16 @@ Value Evaluator::evaluate_slice(const Slice& slice) {
 }
 
 Arguments Evaluator::evaluate_arguments(const CallArguments& arguments) {
-  Arguments evaluated;
+  Arguments evaluated(runtime_);
   evaluated.positional.reserve(arguments.positional.size());
   for (const auto& argument : arguments.positional) evaluated.positional.push_back(evaluate(*argument));
   for (const auto& [name, argument] : arguments.keyword)
-    evaluated.keyword.emplace_back(name, evaluate(*argument));
+    evaluated.keyword.push_back({name, evaluate(*argument)});
   if (arguments.star) {
-    for (Value& item : items_of(runtime_, evaluate(*arguments.star)))
+    for (Value& item : items_of(runtime_, evaluate(*arguments.star))) {
+      runtime_.step();
       evaluated.positional.push_back(std::move(item));
+    }
   }
   if (arguments.double_star) {
     const Value more = evaluate(*arguments.double_star);
@@ -152,7 +154,7 @@ Arguments Evaluator::evaluate_arguments(const CallArguments& arguments) {
     for (const auto& [key, value] : mapping->entries) {
       runtime_.step();
       if (key.text() == nullptr) runtime_.fail("the argument behind '**' has a key that is not a str");
-      evaluated.keyword.emplace_back(key.text()->text, value);
+      evaluated.keyword.push_back({key, value});
     }
   }
   return evaluated;

@@ -74,17 +74,16 @@ void Evaluator::set_variable(const std::string& name, Value value) {
 
 std::string Evaluator::run() {
   execute(template_.body);
-  return std::move(output_);
+  return output_.take();
 }
 
 void Evaluator::write(std::string_view text) {
   if (capture_ != nullptr) return capture_->append(text);
-  runtime_.step_text(text.size());
   const std::uint64_t limit = runtime_.limits().output_bytes;
   if (text.size() > limit || output_.size() > limit - text.size()) {
     runtime_.fail(concat("the rendered text is longer than the limit of ", limit, " bytes"));
   }
-  output_ += text;
+  output_.append(text);
 }
 
 void Evaluator::write_value(const Value& value) {
@@ -152,7 +151,7 @@ Evaluator::Flow Evaluator::execute_branch(const Branch& branch) {
 Evaluator::Flow Evaluator::execute_loop(const Loop& loop) {
   const Value iterable = evaluate(*loop.iterable);
   FilteredLoop source(*this, loop, iterate(runtime_, iterable));
-  const auto length = loop.condition ? std::nullopt : length_of(iterable);
+  const auto length = loop.condition ? std::nullopt : length_of(runtime_, iterable);
   const auto state = std::make_shared<LoopState>(runtime_, source, length, iterable.depth());
   runtime_.check_depth(state->depth());
   // Whoever keeps the loop variable must not reach into this frame after it ends, however it ends.
@@ -212,7 +211,7 @@ Evaluator::Flow Evaluator::execute_filter_block(const FilterBlock& block) {
 }
 
 Evaluator::Flow Evaluator::execute_with(const With& with) {
-  std::vector<Value> values;  // all of them first: none sees another
+  Counted<Value> values(runtime_);  // all of them first: none sees another
   for (const auto& binding : with.bindings) values.push_back(evaluate(*binding.second));
   const ScopeGuard scope(*this, scope_);
   for (std::size_t i = 0; i < values.size(); ++i) assign(with.bindings[i].first, std::move(values[i]));
@@ -224,12 +223,13 @@ void Evaluator::assign(const Target& target, Value value) {
   if (target.kind == Target::Kind::attribute) {
     const Value* holder = scope_->find(runtime_, target.id);
     if (holder == nullptr || holder->names() == nullptr) {
-      runtime_.fail(concat("'", template_.names[target.id], ".", target.attribute, "' is set, but '",
-                           template_.names[target.id], "' is not a namespace"));
+      const std::string name = shown(template_.names[target.id]);
+      runtime_.fail(
+          concat("'", name, ".", shown(target.attribute), "' is set, but '", name, "' is not a namespace"));
     }
     return holder->names()->set(runtime_, target.attribute, std::move(value));
   }
-  std::vector<Value> items = items_of(runtime_, value);
+  Counted<Value> items = items_of(runtime_, value);
   if (items.size() != target.parts.size()) {
     runtime_.fail(concat(target.parts.size(), " names are set from ", items.size(), " values"));
   }
@@ -245,39 +245,49 @@ void Evaluator::define_macro(const MacroDefinition& macro) {
 void Evaluator::bind_parameters(const MacroDefinition& macro, const Arguments& arguments) {
   const std::size_t count = macro.parameters.size();
   if (arguments.positional.size() > count && !macro.varargs) {
-    runtime_.fail(concat("macro '", macro.name, "' takes at most ", count, " arguments and got ",
+    runtime_.fail(concat("macro '", shown(macro.name), "' takes at most ", count, " arguments and got ",
                          arguments.positional.size()));
   }
-  std::vector<bool> used(arguments.keyword.size(), false);
+  Counted<char> used(arguments.keyword.size(), 0, runtime_);
   for (std::size_t i = 0; i < count; ++i) {
     const auto& parameter = macro.parameters[i];
     const Value* given = i < arguments.positional.size() ? &arguments.positional[i] : nullptr;
-    runtime_.step(1 + arguments.keyword.size() / 8);
     for (std::size_t k = 0; given == nullptr && k < arguments.keyword.size(); ++k) {
-      if (arguments.keyword[k].first != parameter.name) continue;
-      given = &arguments.keyword[k].second;
-      used[k] = true;
+      const std::string_view name = arguments.keyword[k].text();
+      runtime_.step();
+      if (name.size() != parameter.name.size()) continue;
+      runtime_.step_text(name.size());
+      if (name != parameter.name) continue;
+      given = &arguments.keyword[k].value;
+      used[k] = 1;
     }
+    runtime_.step();
     if (given != nullptr) {
       scope_->set(runtime_, parameter.id, *given);
     } else if (parameter.otherwise) {
       scope_->set(runtime_, parameter.id, evaluate(*parameter.otherwise));
     } else {
       scope_->set(runtime_, parameter.id,
-                  runtime_.undefined("parameter '" + parameter.name + "' was not provided"));
+                  runtime_.undefined("parameter '" + shown(parameter.name) + "' was not provided"));
     }
   }
-  std::vector<std::pair<Value, Value>> rest;
+  Entries rest(runtime_);
   for (std::size_t k = 0; k < used.size(); ++k) {
-    if (used[k]) continue;
+    runtime_.step();
+    if (used[k] != 0) continue;
+    const Arguments::Keyword& keyword = arguments.keyword[k];
     if (!macro.kwargs)
-      runtime_.fail(concat("macro '", macro.name, "' has no argument '", arguments.keyword[k].first, "'"));
-    rest.emplace_back(runtime_.text(arguments.keyword[k].first), arguments.keyword[k].second);
+      runtime_.fail(
+          concat("macro '", shown(macro.name), "' has no argument '", shown(keyword.text()), "'"));
+    rest.emplace_back(keyword.name, keyword.value);
   }
   if (macro.kwargs) scope_->set(runtime_, *macro.kwargs, runtime_.mapping(std::move(rest)));
   if (macro.varargs) {
-    std::vector<Value> more;
-    for (std::size_t i = count; i < arguments.positional.size(); ++i) more.push_back(arguments.positional[i]);
+    Counted<Value> more(runtime_);
+    for (std::size_t i = count; i < arguments.positional.size(); ++i) {
+      runtime_.step();
+      more.push_back(arguments.positional[i]);
+    }
     scope_->set(runtime_, *macro.varargs, runtime_.tuple(std::move(more)));
   }
 }

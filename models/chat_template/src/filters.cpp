@@ -28,7 +28,7 @@ const Text& input_text(Runtime& runtime, const Value& input, Value& holder) {
   return *holder.text();
 }
 
-template <std::string (*convert)(std::string_view)>
+template <void (*convert)(TextBuilder&, std::string_view)>
 Value recased(Runtime& runtime, const Value& input, const Arguments& arguments) {
   Parameters(runtime, "this filter", arguments, {});
   Value holder;
@@ -36,39 +36,32 @@ Value recased(Runtime& runtime, const Value& input, const Arguments& arguments) 
 }
 
 // A capital after whitespace and after - ( { [ <, everything else small.
-std::string title_words(std::string_view text) {
-  std::string out;
+void title_words(TextBuilder& out, std::string_view text) {
   std::size_t word = 0;
   const auto flush = [&](std::size_t end) {
     if (word == end) return;
-    std::size_t first = word;
-    next_code_point(text, first);
-    out += to_upper(text.substr(word, first - word));
-    out += to_lower(text.substr(first, end - first));
+    const std::size_t first = word + character_at(text, word).size();
+    to_upper(out, text.substr(word, first - word));
+    to_lower(out, text.substr(first, end - first));
   };
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t start = at;
-    const char32_t c = next_code_point(text, at);
-    if (!is_space(c) && c != '-' && c != '(' && c != '{' && c != '[' && c != '<') continue;
+  walk(out.runtime(), text, [&](std::size_t start, std::size_t end, char32_t c) {
+    if (!is_space(c) && c != '-' && c != '(' && c != '{' && c != '[' && c != '<') return true;
     flush(start);
-    out += text.substr(start, at - start);
-    word = at;
-  }
+    out.append(text.substr(start, end - start));
+    word = end;
+    return true;
+  });
   flush(text.size());
-  return out;
 }
 
 Value trim(Runtime& runtime, const Value& input, const Arguments& arguments) {
   const Parameters parameters(runtime, "filter 'trim'", arguments, {"chars"});
   Value holder;
   const std::string_view text = input_text(runtime, input, holder).text;
-  runtime.step_text(text.size());
   if (parameters.find(0) == nullptr || parameters.at(0).is_none()) {
-    return runtime.text(std::string(strip_left(strip_right(text))));
+    return runtime.text(strip_left(runtime, strip_right(runtime, text)));
   }
-  const std::string_view characters = parameters.string(0);
-  runtime.step((text.size() / 64 + 1) * (characters.size() / 8 + 1));
-  return runtime.text(std::string(strip_characters(text, characters, true, true)));
+  return runtime.text(strip_characters(runtime, text, parameters.string(0), true, true));
 }
 
 Value replace(Runtime& runtime, const Value& input, const Arguments& arguments) {
@@ -97,9 +90,9 @@ Value escape(Runtime& runtime, const Value& input, const Arguments& arguments) {
   Value holder;
   const Text& text = input_text(runtime, input, holder);
   if (text.markup) return holder;
-  runtime.step_characters(text.text.size());
-  const Charge room(runtime, 5 * text.text.size());  // the longest escape of one byte
-  return runtime.text(escape_html(text.text), true);
+  TextBuilder out(runtime);
+  escape_html(out, text.text);
+  return out.finish(true);
 }
 
 Value indent(Runtime& runtime, const Value& input, const Arguments& arguments) {
@@ -110,29 +103,27 @@ Value indent(Runtime& runtime, const Value& input, const Arguments& arguments) {
   if (parameters.find(0) != nullptr && parameters.at(0).text() != nullptr) {
     spaces.append(parameters.string(0));
   } else {
-    for (std::int64_t i = parameters.integer(0, 4); i > 0; --i) {
-      runtime.step();
-      spaces.append(" ");
-    }
+    spaces.append(static_cast<std::uint64_t>(std::max<std::int64_t>(parameters.integer(0, 4), 0)), " ");
   }
   const Value held = spaces.finish();
   const std::string_view indention = held.text()->text;
   const bool blank = parameters.truth(2, false);
-  runtime.step_characters(text->text.size());
-  const Charge room(runtime, text->text.size() + 1);
-  const std::string closed = text->text + "\n";
   TextBuilder out(runtime);
   if (parameters.truth(1, false)) out.append(indention);
   bool first_line = true;
-  for (const std::string_view line : split_lines(closed, false)) {
-    runtime.step();
+  const auto add = [&](std::string_view line) {
     if (!first_line) {
       out.append("\n");
       if (blank || !line.empty()) out.append(indention);
     }
     out.append(line);
     first_line = false;
-  }
+  };
+  TextBuilder closed(runtime);
+  closed.reserve(text->text.size() + 1);
+  closed.append(text->text);
+  closed.append("\n");
+  for_each_line(runtime, closed.view(), false, add);
   return out.finish();
 }
 
@@ -148,9 +139,15 @@ Value format(Runtime& runtime, const Value& input, const Arguments& arguments) {
   }
   Value holder;
   const Text& text = input_text(runtime, input, holder);
-  if (arguments.keyword.empty()) return format_text(runtime, text, runtime.tuple(arguments.positional));
-  std::vector<std::pair<Value, Value>> named;
-  for (const auto& [name, value] : arguments.keyword) named.emplace_back(runtime.text(name), value);
+  if (arguments.keyword.empty()) {
+    runtime.step(arguments.positional.size());
+    return format_text(runtime, text, runtime.tuple(Counted<Value>(arguments.positional)));
+  }
+  Entries named(runtime);
+  for (const auto& [name, value] : arguments.keyword) {
+    runtime.step();
+    named.emplace_back(name, value);
+  }
   return format_text(runtime, text, runtime.mapping(std::move(named)));
 }
 
@@ -163,11 +160,11 @@ Value tojson(Runtime& runtime, const Value& input, const Arguments& arguments) {
   if (const Value* width = parameters.find(1); width != nullptr && !width->is_none()) {
     style.item_separator = ",";
     if (width->text() != nullptr) {
-      style.indent = width->text()->text;
+      style.indent = *width;
     } else {
-      const std::int64_t spaces = std::max<std::int64_t>(parameters.integer(1, 0), 0);
-      const Charge room(runtime, static_cast<std::uint64_t>(spaces));
-      style.indent = std::string(static_cast<std::size_t>(spaces), ' ');
+      TextBuilder spaces(runtime);
+      spaces.append(static_cast<std::uint64_t>(std::max<std::int64_t>(parameters.integer(1, 0), 0)), " ");
+      style.indent = spaces.finish();
     }
   }
   if (const Value* separators = parameters.find(2); separators != nullptr && !separators->is_none()) {

@@ -5,6 +5,7 @@
 #include "quern/graph/error.hpp"
 #include "text.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -29,7 +30,7 @@ class Formatter {
 
   Value run() {
     while (at_ < format_.size()) {
-      const std::size_t percent = std::min(format_.find('%', at_), format_.size());
+      const std::size_t percent = std::min(find_text(runtime_, format_, "%", at_), format_.size());
       out_.append(format_.substr(at_, percent - at_));
       at_ = percent;
       if (at_ < format_.size()) {
@@ -54,6 +55,7 @@ class Formatter {
 
   char next() {
     if (at_ >= format_.size()) runtime_.fail("'%': the format ends inside a directive");
+    runtime_.step();
     return format_[at_++];
   }
 
@@ -96,9 +98,9 @@ class Formatter {
     }
     const Mapping* mapping = right_.mapping();
     if (mapping == nullptr) runtime_.fail("'%': a format that names values needs a dict");
-    const Value key = runtime_.text(std::string(format_.substr(start, at_ - 1 - start)));
+    const Value key = runtime_.text(format_.substr(start, at_ - 1 - start));
     keyed_ = mapping->find(runtime_, key);
-    if (keyed_ == nullptr) runtime_.fail("'%': the dict has no key " + quote(key.text()->text.substr(0, 80)));
+    if (keyed_ == nullptr) runtime_.fail("'%': the dict has no key " + quote(key.text()->text));
   }
 
   void write_directive() {
@@ -171,7 +173,7 @@ class Formatter {
       case 'a':
         runtime_.unsupported("'%': the directive '%a' is not offered");
       default:
-        runtime_.fail(concat("'%': there is no directive '%", quote(std::string(1, directive.type)), "'"));
+        runtime_.fail(concat("'%': there is no directive ", quote(character_at(format_, at_ - 1)), " behind '%'"));
     }
   }
 
@@ -192,8 +194,9 @@ class Formatter {
 
   void write_character(const Directive& directive, const Value& value) {
     std::string shown;
-    if (value.text() != nullptr && count_code_points(value.text()->text) == 1) {
-      shown = value.text()->text;
+    const Text* text = value.text();
+    if (text != nullptr && !text->text.empty() && character_at(text->text, 0).size() == text->text.size()) {
+      shown = text->text;
     } else if (const auto* code = value.integer();
                code != nullptr && *code >= 0 && *code <= 0x10ffff && !(*code >= 0xd800 && *code < 0xe000)) {
       append_code_point(shown, static_cast<char32_t>(*code));
@@ -224,18 +227,16 @@ class Formatter {
     const std::uint64_t magnitude = integer < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(integer)
                                                 : static_cast<std::uint64_t>(integer);
     const auto result = std::to_chars(buffer, buffer + sizeof buffer, magnitude, base);
-    std::string digits(buffer, result.ptr);
-    if (directive.precision > static_cast<std::int64_t>(digits.size())) {
-      digits.insert(0, static_cast<std::size_t>(directive.precision) - digits.size(), '0');
-    }
+    std::string_view digits(buffer, static_cast<std::size_t>(result.ptr - buffer));
     std::string prefix = sign_of(directive, integer < 0);
     if (directive.alternate && base == 16) prefix += "0x";
     if (directive.alternate && base == 8) prefix += "0o";
     if (directive.type == 'X') {
-      digits = to_upper(digits);
-      prefix = to_upper(prefix);
+      std::transform(buffer, result.ptr, buffer, upper);
+      std::transform(prefix.begin(), prefix.end(), prefix.begin(), upper);
     }
-    pad(directive, prefix, digits, directive.zero);
+    const std::int64_t zeros = directive.precision - static_cast<std::int64_t>(digits.size());
+    pad(directive, prefix, digits, directive.zero, std::max<std::int64_t>(zeros, 0));
   }
 
   void write_float(const Directive& directive, const Value& value) {
@@ -245,6 +246,7 @@ class Formatter {
     const int precision = directive.precision < 0 ? 6 : static_cast<int>(directive.precision);
     const double magnitude = std::fabs(real);
     const char lower = static_cast<char>(directive.type | 0x20);
+    runtime_.step_characters(static_cast<std::uint64_t>(precision));
     std::string digits;
     if (lower == 'f') {
       digits = format_fixed(magnitude, precision);
@@ -253,7 +255,7 @@ class Formatter {
     } else {
       digits = format_general(magnitude, precision);
     }
-    if (directive.type != lower) digits = to_upper(digits);
+    if (directive.type != lower) std::transform(digits.begin(), digits.end(), digits.begin(), upper);
     pad(directive, sign_of(directive, std::signbit(real) && !std::isnan(real)), digits, directive.zero);
   }
 
@@ -261,16 +263,22 @@ class Formatter {
     return negative ? "-" : directive.sign ? "+" : directive.space ? " " : "";
   }
 
-  void pad(const Directive& directive, std::string_view prefix, std::string_view body, bool zeros) {
-    const auto size = static_cast<std::int64_t>(count_code_points(prefix) + count_code_points(body));
-    const auto missing = static_cast<std::size_t>(std::max<std::int64_t>(directive.width - size, 0));
-    const Charge room(runtime_, missing);
+  static char upper(char c) noexcept { return c >= 'a' && c <= 'z' ? static_cast<char>(c & ~0x20) : c; }
+
+  // Writes prefix, `precision_zeros` zeros and body, made as wide as the directive asks.
+  void pad(const Directive& directive, std::string_view prefix, std::string_view body, bool zeros,
+           std::int64_t precision_zeros = 0) {
+    runtime_.step_text(body.size());
+    const auto size =
+        static_cast<std::int64_t>(count_code_points(prefix) + count_code_points(body)) + precision_zeros;
+    const auto missing = static_cast<std::uint64_t>(std::max<std::int64_t>(directive.width - size, 0));
     const bool fill_zeros = zeros && !directive.left;
-    if (!fill_zeros && !directive.left) out_.append(std::string(missing, ' '));
+    if (!fill_zeros && !directive.left) out_.append(missing, " ");
     out_.append(prefix);
-    if (fill_zeros) out_.append(std::string(missing, '0'));
+    if (fill_zeros) out_.append(missing, "0");
+    out_.append(static_cast<std::uint64_t>(precision_zeros), "0");
     out_.append(body);
-    if (directive.left) out_.append(std::string(missing, ' '));
+    if (directive.left) out_.append(missing, " ");
   }
 
   Runtime& runtime_;

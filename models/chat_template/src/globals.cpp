@@ -23,9 +23,8 @@ Value range(Runtime& runtime, const Arguments& arguments) {
 }
 
 // What dict(...) takes: a mapping or pairs, then named values.
-std::vector<std::pair<Value, Value>> entries_of(Runtime& runtime, std::string_view what,
-                                                const Arguments& arguments) {
-  std::vector<std::pair<Value, Value>> entries;
+Entries entries_of(Runtime& runtime, std::string_view what, const Arguments& arguments) {
+  Entries entries(runtime);
   if (arguments.positional.size() > 1) {
     runtime.fail(
         concat(what, " takes at most 1 argument without a name and got ", arguments.positional.size()));
@@ -37,13 +36,13 @@ std::vector<std::pair<Value, Value>> entries_of(Runtime& runtime, std::string_vi
       entries = mapping->entries;
     } else {
       for (const Value& item : items_of(runtime, source)) {
-        const std::vector<Value> pair = items_of(runtime, item);
+        const Counted<Value> pair = items_of(runtime, item);
         if (pair.size() != 2) runtime.fail(concat(what, " needs pairs and found ", pair.size(), " items"));
         set_entry(runtime, entries, pair[0], pair[1]);
       }
     }
   }
-  for (const auto& [name, value] : arguments.keyword) set_entry(runtime, entries, runtime.text(name), value);
+  for (const auto& [name, value] : arguments.keyword) set_entry(runtime, entries, name, value);
   return entries;
 }
 
@@ -65,19 +64,15 @@ Value make_namespace(Runtime& runtime, const Arguments& arguments) {
 Value raise_exception(Runtime& runtime, const Arguments& arguments) {
   const Parameters parameters(runtime, "raise_exception", arguments, {"message"}, 1);
   const Value message = to_text(runtime, parameters.at(0));
-  constexpr std::size_t longest = 1000;  // the message may quote a whole chat
-  const std::string& text = message.text()->text;
-  runtime.refuse("the template refuses these messages: " +
-                 text.substr(0, offset_of_code_point(text, longest)));
+  constexpr std::size_t longest = 2000;  // the message may quote a whole chat
+  runtime.refuse(concat("the template refuses these messages: ", cut_text(message.text()->text, longest)));
 }
 
 Value strftime_now(Runtime& runtime, const Arguments& arguments) {
   const Parameters parameters(runtime, "strftime_now", arguments, {"format"}, 1);
   if (!runtime.now()) runtime.refuse("the template asks for the time (strftime_now) and no time was given");
   const std::string_view format = parameters.string(0);
-  runtime.step(format.size());
-  const Charge room(runtime, 16 * format.size());  // a directive of two bytes prints at most 24
-  return runtime.text(format_time(runtime, format, *runtime.now()));
+  return format_time(runtime, format, *runtime.now());
 }
 
 constexpr GlobalFunction table[] = {{"dict", dict},

@@ -55,16 +55,13 @@ class JsonWriter {
   }
 
   void write_string(std::string_view text) {
-    runtime_.step_characters(text.size());
     out_.append("\"");
     std::size_t copied = 0;
-    for (std::size_t at = 0; at < text.size();) {
-      const std::size_t start = at;
-      const char32_t c = next_code_point(text, at);
+    walk(runtime_, text, [&](std::size_t start, std::size_t end, char32_t c) {
       const bool plain = c >= 0x20 && c != '"' && c != '\\' && (c < 0x80 || !style_.ensure_ascii);
-      if (plain) continue;
+      if (plain) return true;
       out_.append(text.substr(copied, start - copied));
-      copied = at;
+      copied = end;
       constexpr std::string_view specials = "\"\\\n\r\t\b\f";
       constexpr std::array<std::string_view, 7> escapes = {"\\\"", "\\\\", "\\n", "\\r", "\\t", "\\b", "\\f"};
       const std::size_t index = c < 0x80 ? specials.find(static_cast<char>(c)) : std::string_view::npos;
@@ -76,7 +73,8 @@ class JsonWriter {
       } else {
         write_escape(c);
       }
-    }
+      return true;
+    });
     out_.append(text.substr(copied));
     out_.append("\"");
   }
@@ -84,8 +82,7 @@ class JsonWriter {
   void break_line() {
     if (!style_.indent) return;
     out_.append("\n");
-    if (style_.indent->empty()) return;
-    for (int i = 0; i < level_; ++i) out_.append(*style_.indent);
+    out_.append(static_cast<std::uint64_t>(level_), style_.indent->text()->text);
   }
 
   void write_array(const Value& value) {
@@ -117,10 +114,9 @@ class JsonWriter {
 
   void write_object(const Mapping& mapping) {
     if (mapping.entries.empty()) return out_.append("{}");
-    const Charge room(runtime_, style_.sort_keys ? mapping.entries.size() * 2 * sizeof(std::size_t) : 0);
-    std::vector<std::size_t> order(style_.sort_keys ? mapping.entries.size() : 0);
+    Counted<std::size_t> order(style_.sort_keys ? mapping.entries.size() : 0, runtime_);
     std::iota(order.begin(), order.end(), std::size_t{0});
-    merge_sort(order, [&](std::size_t a, std::size_t b) {
+    merge_sort(runtime_, order, [&](std::size_t a, std::size_t b) {
       return less(runtime_, mapping.entries[a].first, mapping.entries[b].first);
     });
     out_.append("{");

@@ -39,10 +39,12 @@ bool is_blank(std::string_view text) {
 }  // namespace
 
 void fail_at(quern_status code, const std::string& name, int line, const std::string& text) {
-  throw Error(code, concat(name, ": chat template, line ", line, ": ", text));
+  constexpr std::size_t longest = 3000;  // raise_exception() may quote 2000 bytes of a chat
+  const std::string_view start = cut_text(text, longest);
+  throw Error(code, concat(name, ": chat template, line ", line, ": ", start, start.size() < text.size() ? "..." : ""));
 }
 
-Lexer::Lexer(std::string_view source, const std::string& name) : name_(name), source_(normalise(source)) {}
+Lexer::Lexer(std::string_view source, Budget& budget) : budget_(budget), source_(normalise(source)) {}
 
 void Lexer::advance(std::size_t to) {
   line_ += static_cast<int>(std::count(source_.begin() + static_cast<std::ptrdiff_t>(at_),
@@ -61,26 +63,35 @@ std::size_t Lexer::skip_space(std::size_t at) const {
 
 Token Lexer::next() {
   Token token;
+  const std::size_t start = at_;
+  scan(token);
+  budget_.set_line(token.line);
+  budget_.step();
+  budget_.step_text(at_ - start);
+  return token;
+}
+
+void Lexer::scan(Token& token) {
   if (has_pending_) {
     has_pending_ = false;
     token.line = line_;
     token.kind = pending_ == State::block ? TokenKind::block_begin : TokenKind::variable_begin;
     state_ = pending_;
     advance(pending_end_);
-    return token;
+    return;
   }
   if (state_ == State::root) {
     while (at_ < source_.size()) {
-      if (scan_root(token)) return token;
+      if (scan_root(token)) return;
     }
     token.line = line_;
-    return token;
+    return;
   }
-  if (scan_end_of_tag(token)) return token;
+  if (scan_end_of_tag(token)) return;
   advance(skip_space(at_));
-  if (scan_end_of_tag(token)) return token;
+  if (scan_end_of_tag(token)) return;
   token.line = line_;
-  if (at_ >= source_.size()) return token;
+  if (at_ >= source_.size()) return;
   const char c = source_[at_];
   std::size_t after = at_;
   const char32_t code_point = next_code_point(source_, after);
@@ -93,12 +104,12 @@ Token Lexer::next() {
   } else {
     scan_operation(token);
   }
-  return token;
+  return;
 }
 
 // The data in front of the tag that begins with `sign` ('-', '+' or none).
 std::string_view Lexer::strip_before_tag(std::string_view text, char sign, bool is_variable) const {
-  if (sign == '-') return strip_right(text);
+  if (sign == '-') return strip_right(budget_, text);
   if (sign == '+' || is_variable) return text;
   const std::size_t newline = text.rfind('\n');
   const std::size_t line_start = newline == npos ? 0 : newline + 1;
@@ -192,7 +203,7 @@ void Lexer::scan_raw(Token& token, std::size_t begin_length) {
     advance(tag + length);
     return;
   }
-  fail_at(QUERN_BAD_MODEL, name_, line, "a raw section is not closed; write '{% endraw %}' where it ends");
+  fail_at(QUERN_BAD_MODEL, budget_.template_name(), line, "a raw section is not closed; write '{% endraw %}' where it ends");
 }
 
 bool Lexer::scan_end_of_tag(Token& token) {

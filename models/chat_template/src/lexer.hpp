@@ -5,6 +5,8 @@
 // whitespace, '+' keeps it.
 #pragma once
 
+#include "budget.hpp"
+
 #include "quern/graph/error.hpp"
 
 #include <cstdint>
@@ -41,8 +43,8 @@ struct Token {
 
 class Lexer {
  public:
-  /// `source` is valid UTF-8. `name` must outlive the lexer.
-  Lexer(std::string_view source, const std::string& name);
+  /// `source` is valid UTF-8. The budget must outlive the lexer; each token counts against it.
+  Lexer(std::string_view source, Budget& budget);
 
   /// The next token; kind end again and again after the last.
   Token next();
@@ -50,6 +52,7 @@ class Lexer {
  private:
   enum class State : std::uint8_t { root, block, variable };
 
+  void scan(Token& token);
   bool scan_root(Token& token);
   void scan_raw(Token& token, std::size_t begin_length);
   void skip_comment(std::size_t begin_length);
@@ -69,9 +72,9 @@ class Lexer {
     return std::string_view(source_).substr(at).substr(0, text.size()) == text;
   }
   void advance(std::size_t to);
-  [[noreturn]] void fail(const std::string& text) const { fail_at(QUERN_BAD_MODEL, name_, line_, text); }
+  [[noreturn]] void fail(const std::string& text) const { fail_at(QUERN_BAD_MODEL, budget_.template_name(), line_, text); }
 
-  const std::string& name_;
+  Budget& budget_;
   std::string source_;
   std::size_t at_ = 0;
   int line_ = 1;

@@ -53,7 +53,7 @@ void Lexer::scan_number(Token& token) {
   if (real) {
     token.kind = TokenKind::real;
     token.real =
-        parse_float(without_underscores(std::string_view(source_).substr(start, end - start))).value();
+        parse_float(budget_, without_underscores(std::string_view(source_).substr(start, end - start))).value();
     advance(end);
     return;
   }
@@ -73,14 +73,15 @@ void Lexer::scan_number(Token& token) {
       while (is_digit_here(peek(end)) || (peek(end) == '_' && is_digit_here(peek(end + 1)))) ++end;
       if (end == first) fail("a number with the prefix '" + source_.substr(start, 2) + "' has no digits");
     } else {
-      while (end > start + 1 && source_.find_first_not_of("0_", start) < end) --end;  // '007' is 00 and 7
+      const std::size_t other = std::min(source_.find_first_not_of("0_", start), end);
+      end = std::max(other, start + 1);  // '007' is 00 and 7
     }
   }
   const std::string text = without_underscores(std::string_view(source_).substr(first, end - first));
   token.kind = TokenKind::integer;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), token.integer, base);
   if (error != std::errc()) {
-    fail_at(QUERN_UNSUPPORTED, name_, line_, "the integer " + text + " is beyond 64 bits");
+    fail_at(QUERN_UNSUPPORTED, budget_.template_name(), line_, "the integer " + shown(text) + " is beyond 64 bits");
   }
   advance(end);
 }
@@ -148,7 +149,7 @@ std::string Lexer::unescape(std::string_view text) const {
       put(value);
       i += length;
     } else if (c == 'N') {
-      fail_at(QUERN_UNSUPPORTED, name_, line_,
+      fail_at(QUERN_UNSUPPORTED, budget_.template_name(), line_,
               "escapes by character name ('\\N{...}') are not offered; use '\\u'");
     } else if (static_cast<unsigned char>(c) >= 0x80) {
       // Jinja first spells the character as an escape, whose own backslash then meets this one.

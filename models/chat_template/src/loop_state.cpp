@@ -4,19 +4,21 @@
 namespace quern::jinja {
 
 const Value* LoopState::peek() {
-  if (ahead_.empty()) {
+  if (next_ahead_ == ahead_.size()) {
     std::optional<Value> next = pull();
     if (!next) return nullptr;
+    ahead_.clear();
+    next_ahead_ = 0;
     ahead_.push_back(std::move(*next));
   }
-  return &ahead_.front();
+  return &ahead_[next_ahead_];
 }
 
 bool LoopState::advance() {
   if (peek() == nullptr) return false;
   previous_ = std::move(current_);
-  current_ = std::move(ahead_.front());
-  ahead_.pop_front();
+  current_ = std::exchange(ahead_[next_ahead_], Value());
+  ++next_ahead_;
   ++index0_;
   return true;
 }
@@ -24,11 +26,10 @@ bool LoopState::advance() {
 std::int64_t LoopState::length(Runtime& runtime) {
   if (!length_) {
     while (std::optional<Value> next = pull()) {
-      charge_.grow(sizeof(Value));
       runtime.step();
       ahead_.push_back(std::move(*next));
     }
-    length_ = static_cast<std::int64_t>(ahead_.size()) + index0_ + 1;
+    length_ = static_cast<std::int64_t>(ahead_.size() - next_ahead_) + index0_ + 1;
   }
   return *length_;
 }

@@ -3,7 +3,6 @@
 
 #include "runtime.hpp"
 
-#include <deque>
 #include <optional>
 
 namespace quern::jinja {
@@ -20,7 +19,11 @@ class LoopState {
  public:
   /// `length` is known where the iterable has one and the loop no condition. `depth` is that of the iterable.
   LoopState(Runtime& runtime, LoopSource& source, std::optional<std::int64_t> length, int depth)
-      : source_(&source), length_(length), depth_(depth), charge_(runtime, sizeof(LoopState)) {}
+      : source_(&source),
+        ahead_(runtime),
+        length_(length),
+        depth_(depth),
+        charge_(runtime, shared_size<LoopState>) {}
 
   /// Goes on to the next item; false at the end.
   bool advance();
@@ -41,7 +44,8 @@ class LoopState {
   const Value* peek();
 
   LoopSource* source_;
-  std::deque<Value> ahead_;  ///< pulled, not visited
+  Counted<Value> ahead_;  ///< pulled; those below next_ahead_ are visited
+  std::size_t next_ahead_ = 0;
   std::optional<std::int64_t> length_;
   int depth_;
   std::int64_t index0_ = -1;

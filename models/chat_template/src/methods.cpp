@@ -14,10 +14,10 @@ namespace quern::jinja {
 namespace {
 
 Value view(Runtime& runtime, const Mapping& mapping, SequenceKind kind) {
-  const Charge room(runtime, mapping.entries.size() * sizeof(Value));
-  std::vector<Value> items;
+  Counted<Value> items(runtime);
   items.reserve(mapping.entries.size());
   for (const auto& [key, value] : mapping.entries) {
+    runtime.step();
     items.push_back(kind == SequenceKind::keys     ? key
                     : kind == SequenceKind::values ? value
                                                    : runtime.tuple({key, value}));

@@ -37,11 +37,11 @@ Value to_int(Runtime& runtime, const Value& input, const Arguments& arguments) {
     const std::int64_t base = parameters.integer(1, 10);
     const bool is_base = base == 0 || (base >= 2 && base <= 36);
     runtime.step_text(text->text.size());
-    if (const auto parsed = is_base ? parse_integer(text->text, static_cast<int>(base)) : std::nullopt) {
+    if (const auto parsed = is_base ? parse_integer(runtime, text->text, static_cast<int>(base)) : std::nullopt) {
       if (parsed->beyond_64_bits) runtime.unsupported("filter 'int': the number is beyond 64 bits");
       return parsed->value;
     }
-    const auto real = parse_float(text->text);
+    const auto real = parse_float(runtime, text->text);
     return real && std::isfinite(*real) ? Value(truncate(runtime, *real)) : otherwise;
   }
   const auto number = as_number(input);
@@ -58,7 +58,7 @@ Value to_float(Runtime& runtime, const Value& input, const Arguments& arguments)
   if (const auto number = as_number(input)) return number->value;
   if (const Text* text = input.text()) {
     runtime.step_text(text->text.size());
-    if (const auto parsed = parse_float(text->text)) return *parsed;
+    if (const auto parsed = parse_float(runtime, text->text)) return *parsed;
   }
   return parameters.find(0) == nullptr ? Value(0.0) : *parameters.find(0);
 }

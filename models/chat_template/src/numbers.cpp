@@ -19,6 +19,7 @@ bool is_decimal(char c) noexcept { return c >= '0' && c <= '9'; }
 template <typename Predicate>
 std::optional<std::string> drop_underscores(std::string_view text, Predicate is_digit) {
   std::string out;
+  out.reserve(text.size());
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] != '_') {
       out += text[i];
@@ -78,8 +79,10 @@ std::string format_float(double value) {
   return out + (digits.size() > whole ? digits.substr(whole) : "0");
 }
 
-std::optional<double> parse_float(std::string_view text) {
-  text = strip_left(strip_right(text));
+std::optional<double> parse_float(Budget& budget, std::string_view text) {
+  text = strip_left(budget, strip_right(budget, text));
+  budget.step_text(text.size());
+  const Charge room(budget, 4 * text.size());  // two copies, each while it grows
   const std::optional<std::string> plain = drop_underscores(text, is_decimal);
   if (!plain) return std::nullopt;
   std::string_view body = *plain;
@@ -106,8 +109,10 @@ std::optional<double> parse_float(std::string_view text) {
   return negative ? -value : value;
 }
 
-std::optional<ParsedInteger> parse_integer(std::string_view text, int base) {
-  text = strip_left(strip_right(text));
+std::optional<ParsedInteger> parse_integer(Budget& budget, std::string_view text, int base) {
+  text = strip_left(budget, strip_right(budget, text));
+  budget.step_text(text.size());
+  const Charge room(budget, 5 * text.size());  // three copies, one while it grows
   const bool negative = !text.empty() && text.front() == '-';
   if (!text.empty() && (text.front() == '-' || text.front() == '+')) text.remove_prefix(1);
   std::string digits = lower_ascii(text);

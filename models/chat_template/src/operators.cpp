@@ -12,7 +12,9 @@ namespace quern::jinja {
 bool truth(const Value& value) noexcept {
   if (const auto* boolean = value.get_if<bool>()) return *boolean;
   if (const auto number = as_number(value)) return number->real ? number->value != 0 : number->integer != 0;
-  if (const auto length = length_of(value)) return *length != 0;
+  if (const Text* text = value.text()) return !text->text.empty();
+  if (const Sequence* sequence = value.sequence()) return !sequence->items.empty();
+  if (const Mapping* mapping = value.mapping()) return !mapping->entries.empty();
   return !value.is_undefined() && !value.is_none();
 }
 
@@ -24,9 +26,12 @@ std::optional<Number> as_number(const Value& value) noexcept {
   return std::nullopt;
 }
 
-std::optional<std::int64_t> length_of(const Value& value) noexcept {
+std::optional<std::int64_t> length_of(Runtime& runtime, const Value& value) {
   if (value.is_undefined()) return 0;
-  if (const Text* text = value.text()) return static_cast<std::int64_t>(count_code_points(text->text));
+  if (const Text* text = value.text()) {
+    runtime.step_text(text->text.size());
+    return static_cast<std::int64_t>(count_code_points(text->text));
+  }
   if (const Sequence* sequence = value.sequence()) return static_cast<std::int64_t>(sequence->items.size());
   if (const Mapping* mapping = value.mapping()) return static_cast<std::int64_t>(mapping->entries.size());
   return std::nullopt;
@@ -175,8 +180,7 @@ bool contains(Runtime& runtime, const Value& container, const Value& item) {
     const Text* part = item.text();
     if (part == nullptr)
       runtime.fail(concat("'in' a str needs a str on its left and found a ", type_name(item)));
-    runtime.step_text(text->text.size());
-    return find_text(text->text, part->text) != std::string_view::npos;
+    return find_text(runtime, text->text, part->text) != std::string_view::npos;
   }
   if (const Mapping* mapping = container.mapping()) {
     check_key(runtime, item);
@@ -196,15 +200,14 @@ bool is_iterable(const Value& value) noexcept {
          value.mapping() != nullptr || value.iterator() != nullptr;
 }
 
-std::vector<Value> characters_of(Runtime& runtime, std::string_view text) {
-  std::vector<Value> items;
-  const Charge room(runtime,
-                    text.size() * sizeof(Value));  // while both this and the sequence made of it exist
+Counted<Value> characters_of(Runtime& runtime, std::string_view text) {
+  runtime.step_text(text.size());
+  Counted<Value> items(runtime);
+  items.reserve(count_code_points(text));
   for (std::size_t at = 0; at < text.size();) {
-    const std::size_t start = at;
-    next_code_point(text, at);
-    runtime.step();
-    items.push_back(runtime.text(std::string(text.substr(start, at - start))));
+    const std::string_view character = character_at(text, at);
+    items.push_back(runtime.text(character));
+    at += character.size();
   }
   return items;
 }
@@ -212,7 +215,7 @@ std::vector<Value> characters_of(Runtime& runtime, std::string_view text) {
 std::shared_ptr<Iterator> iterate(Runtime& runtime, const Value& value) {
   if (const auto* iterator = value.get_if<std::shared_ptr<Iterator>>()) return *iterator;
   auto pass = std::make_shared<Iterator>();
-  const auto adopt = [&](std::vector<Value> items) {
+  const auto adopt = [&](Counted<Value> items) {
     pass->source = *runtime.list(std::move(items)).get_if<std::shared_ptr<const Sequence>>();
   };
   if (const auto* sequence = value.get_if<std::shared_ptr<const Sequence>>()) {
@@ -220,37 +223,44 @@ std::shared_ptr<Iterator> iterate(Runtime& runtime, const Value& value) {
   } else if (const Text* text = value.text()) {
     adopt(characters_of(runtime, text->text));
   } else if (const Mapping* mapping = value.mapping()) {
-    std::vector<Value> keys;
+    Counted<Value> keys(runtime);
+    keys.reserve(mapping->entries.size());
     for (const auto& entry : mapping->entries) keys.push_back(entry.first);
     adopt(std::move(keys));
   } else if (value.is_undefined()) {
-    adopt({});
+    adopt(Counted<Value>(runtime));
   } else {
     runtime.fail(concat("a ", type_name(value), " cannot be iterated"));
   }
   return pass;
 }
 
-std::vector<Value> items_of(Runtime& runtime, const Value& value) {
+Counted<Value> items_of(Runtime& runtime, const Value& value) {
   const std::shared_ptr<Iterator> pass = iterate(runtime, value);
   const auto& items = pass->source->items;
   const auto first = items.begin() + static_cast<std::ptrdiff_t>(pass->next);
-  runtime.step(items.size());
-  const Charge room(runtime, items.size() * sizeof(Value));
+  runtime.step(items.size() - pass->next);
   pass->next = items.size();
-  return {first, items.end()};
+  return {first, items.end(), runtime};
+}
+
+bool is_hashable(const Value& value) noexcept {
+  const Sequence* sequence = value.sequence();
+  return sequence != nullptr ? sequence->hashable : value.mapping() == nullptr;
 }
 
 void check_key(Runtime& runtime, const Value& key) {
-  const Sequence* sequence = key.sequence();
-  if (sequence != nullptr && sequence->kind == SequenceKind::tuple) {
-    for (const Value& item : sequence->items) check_key(runtime, item);
-  } else if (sequence != nullptr ? sequence->kind != SequenceKind::range : key.mapping() != nullptr) {
-    runtime.fail(concat("a ", type_name(key), " cannot be a key"));
+  if (is_hashable(key)) return;
+  const Value* culprit = &key;  // of a tuple the item that it fails for
+  while (culprit->sequence() != nullptr && culprit->sequence()->kind == SequenceKind::tuple) {
+    const auto& items = culprit->sequence()->items;
+    runtime.step(items.size());
+    culprit = &*std::find_if_not(items.begin(), items.end(), is_hashable);
   }
+  runtime.fail(concat("a ", type_name(*culprit), " cannot be a key"));
 }
 
-void set_entry(Runtime& runtime, std::vector<std::pair<Value, Value>>& entries, Value key, Value value) {
+void set_entry(Runtime& runtime, Entries& entries, Value key, Value value) {
   check_key(runtime, key);
   for (auto& entry : entries) {
     if (equal(runtime, entry.first, key)) {
@@ -261,15 +271,16 @@ void set_entry(Runtime& runtime, std::vector<std::pair<Value, Value>>& entries, 
   entries.emplace_back(std::move(key), std::move(value));
 }
 
-void merge_sort(std::vector<std::size_t>& order,
+void merge_sort(Runtime& runtime, Counted<std::size_t>& order,
                 const std::function<bool(std::size_t, std::size_t)>& before) {
-  std::vector<std::size_t> merged(order.size());
+  Counted<std::size_t> merged(order.size(), runtime);
   for (std::size_t width = 1; width < order.size(); width *= 2) {
     for (std::size_t low = 0; low < order.size(); low += 2 * width) {
       const std::size_t middle = std::min(low + width, order.size());
       const std::size_t high = std::min(low + 2 * width, order.size());
       std::size_t a = low;
       std::size_t b = middle;
+      runtime.step_text((high - low) * sizeof(std::size_t));
       for (std::size_t out = low; out < high; ++out) {
         const bool take_right = a == middle || (b < high && before(order[b], order[a]));
         merged[out] = take_right ? order[b++] : order[a++];

@@ -30,23 +30,26 @@ struct Number {
 };
 std::optional<Number> as_number(const Value& value) noexcept;
 
-/// len(value), or nothing for what has none.
-std::optional<std::int64_t> length_of(const Value& value) noexcept;
+/// len(value), or nothing for what has none. Counts the characters of a str as work.
+std::optional<std::int64_t> length_of(Runtime& runtime, const Value& value);
 bool is_iterable(const Value& value) noexcept;
 /// iter(value): a generator itself, or a new pass over anything else that can be iterated.
 std::shared_ptr<Iterator> iterate(Runtime& runtime, const Value& value);
 /// The remaining items of iter(value).
-std::vector<Value> items_of(Runtime& runtime, const Value& value);
+Counted<Value> items_of(Runtime& runtime, const Value& value);
 /// One str for each code point.
-std::vector<Value> characters_of(Runtime& runtime, std::string_view text);
+Counted<Value> characters_of(Runtime& runtime, std::string_view text);
 
 /// Stable; `before` may throw and need not be a consistent order.
-void merge_sort(std::vector<std::size_t>& order, const std::function<bool(std::size_t, std::size_t)>& before);
+void merge_sort(Runtime& runtime, Counted<std::size_t>& order,
+                const std::function<bool(std::size_t, std::size_t)>& before);
 
+/// Whether a value can be a key of a mapping. Sequences know it, so that no tuple is walked.
+bool is_hashable(const Value& value) noexcept;
 /// A type error for a value that cannot be a key of a mapping.
 void check_key(Runtime& runtime, const Value& key);
 /// Sets a key of a mapping under construction.
-void set_entry(Runtime& runtime, std::vector<std::pair<Value, Value>>& entries, Value key, Value value);
+void set_entry(Runtime& runtime, Entries& entries, Value key, Value value);
 
 /// left % right where left is a str.
 Value format_text(Runtime& runtime, const Text& format, const Value& right);

@@ -189,7 +189,7 @@ void Parser::parse_arguments(Expression& owner, CallArguments& arguments) {
       if (!names.insert(name).second) fail(line, "argument '" + name + "' is given twice");
       ExpressionPtr value = parse_expression();
       deepen(owner, *value);
-      arguments.keyword.emplace_back(std::move(name), std::move(value));
+      arguments.keyword.emplace_back(text_constant(std::move(name)), std::move(value));
     } else {
       ensure(!arguments.star && !arguments.double_star && arguments.keyword.empty());
       attach(owner, arguments.positional, parse_expression());

@@ -6,13 +6,31 @@
 
 namespace quern::jinja {
 
-std::shared_ptr<const Template> Parser::parse(std::string_view source, std::string name) {
+namespace {
+
+// The most that one token adds to the tree, with what points to it: a node, its slot in a vector that has doubled, and of
+// a name the entries in the table of names.
+constexpr std::uint64_t bytes_of_token = 256;
+static_assert(sizeof(Call) + block_overhead + 2 * sizeof(ExpressionPtr) <= bytes_of_token);
+static_assert(sizeof(Slice) + block_overhead + 2 * sizeof(ExpressionPtr) <= bytes_of_token);
+static_assert(sizeof(FilterUse) + block_overhead + 2 * sizeof(ExpressionPtr) <= bytes_of_token);
+static_assert(sizeof(Name) + 2 * block_overhead + 4 * sizeof(std::string) + 4 * sizeof(void*) <= bytes_of_token);
+
+}  // namespace
+
+std::shared_ptr<const Template> Parser::parse(std::string_view source, std::string name,
+                                              const TemplateLimits& limits) {
   auto out = std::make_shared<Template>();
   out->name = std::move(name);
-  Parser parser(source, *out);
+  TemplateLimits reading = limits;
+  reading.steps = UINT64_MAX;  // the source is short
+  Budget budget(out->name, reading);
+  budget.take(2 * source.size());
+  Parser parser(source, *out, budget);
   out->loop_id = parser.intern("loop");
   out->body = parser.parse_body({}, "", 1);
   parser.check_called_names();
+  out->bytes = budget.held();
   return out;
 }
 
@@ -24,6 +42,7 @@ Parser::Nest::Nest(Parser& parser) : parser_(parser) {
 }
 
 Token Parser::advance() {
+  budget_.take(bytes_of_token + current_.text.size());
   Token taken = std::move(current_);
   if (has_ahead_) {
     current_ = std::move(ahead_);
@@ -141,6 +160,8 @@ void Parser::attach(Expression& parent, std::vector<ExpressionPtr>& slot, Expres
 // A function that nothing can define is refused now, unless the template itself asks whether it is defined.
 void Parser::check_called_names() const {
   for (const auto& [name, line] : called_) {
+    budget_.step_text(name.size());
+    budget_.step();
     if (name == "loop") unsupported(line, "recursive loops (a call of 'loop') are not offered");
     if (find_global(name) == nullptr && !assigned_.contains(name) && !guarded_.contains(name)) {
       unsupported(line, "function '" + name + "' is not offered");

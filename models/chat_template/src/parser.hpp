@@ -14,11 +14,13 @@ namespace quern::jinja {
 
 class Parser {
  public:
-  /// `source` is valid UTF-8; the result's name is `name`.
-  static std::shared_ptr<const Template> parse(std::string_view source, std::string name);
+  /// `source` is valid UTF-8; the result's name is `name`. Of the limits the time and the memory hold here.
+  static std::shared_ptr<const Template> parse(std::string_view source, std::string name,
+                                               const TemplateLimits& limits);
 
  private:
-  Parser(std::string_view source, Template& out) : out_(out), lexer_(source, out.name) {
+  Parser(std::string_view source, Template& out, Budget& budget)
+      : out_(out), budget_(budget), lexer_(source, budget) {
     current_ = lexer_.next();
   }
 
@@ -100,6 +102,7 @@ class Parser {
   void check_called_names() const;
 
   Template& out_;
+  Budget& budget_;
   Lexer lexer_;
   Token current_;
   Token ahead_;

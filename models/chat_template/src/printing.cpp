@@ -64,9 +64,7 @@ void print_repr(Runtime& runtime, const Value& value, TextBuilder& out) {
   if (value.is_undefined()) return out.append("Undefined");
   if (const Text* text = value.text()) {
     if (text->markup) runtime.unsupported("the repr of a string marked safe is not offered");
-    runtime.step_characters(text->text.size());
-    const Charge room(runtime, 4 * text->text.size());  // an escape has four characters a byte at most
-    return out.append(quote(text->text));
+    return append_quoted(out, text->text);
   }
   if (const Sequence* sequence = value.sequence()) {
     if (sequence->kind == SequenceKind::range) return out.append(range_text(*sequence));
@@ -89,30 +87,22 @@ Value to_text(Runtime& runtime, const Value& value) {
   return out.finish();
 }
 
-std::string escape_html(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      case '"':
-        out += "&#34;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
+void escape_html(TextBuilder& out, std::string_view text) {
+  std::size_t copied = 0;  // runs of plain characters are appended whole
+  walk(out.runtime(), text, [&](std::size_t start, std::size_t end, char32_t c) {
+    const std::string_view escape = c == '&'    ? "&amp;"
+                                    : c == '<'  ? "&lt;"
+                                    : c == '>'  ? "&gt;"
+                                    : c == '\'' ? "&#39;"
+                                    : c == '"'  ? "&#34;"
+                                                : "";
+    if (escape.empty()) return true;
+    out.append(text.substr(copied, start - copied));
+    out.append(escape);
+    copied = end;
+    return true;
+  });
+  out.append(text.substr(copied));
 }
 
 }  // namespace quern::jinja

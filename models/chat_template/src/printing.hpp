@@ -18,14 +18,14 @@ void print_repr(Runtime& runtime, const Value& value, TextBuilder& out);
 struct JsonStyle {
   bool ensure_ascii = false;
   bool sort_keys = false;
-  std::optional<std::string> indent;  ///< one level of it
-  std::string item_separator = ", ";
-  std::string key_separator = ": ";
+  std::optional<Value> indent;  ///< one level of it, a str
+  std::string_view item_separator = ", ";
+  std::string_view key_separator = ": ";
 };
 /// json.dumps(value).
 Value to_json(Runtime& runtime, const Value& value, const JsonStyle& style);
 
-/// & < > ' " as HTML writes them.
-std::string escape_html(std::string_view text);
+/// Appends the text with & < > ' " as HTML writes them.
+void escape_html(TextBuilder& out, std::string_view text);
 
 }  // namespace quern::jinja

@@ -10,83 +10,83 @@
 
 namespace quern::jinja {
 
-namespace {
-
-// What the allocator and the control blocks add to a small value; an estimate that the limit need not be
-// exact about.
-constexpr std::uint64_t object_overhead = 96;
-
-}  // namespace
-
-Charge::Charge(Runtime& runtime, std::uint64_t bytes) : runtime_(&runtime) { grow(bytes); }
-
-Charge::~Charge() {
-  if (runtime_ != nullptr) runtime_->give(bytes_);
-}
-
-void Charge::grow(std::uint64_t bytes) {
-  runtime_->take(bytes);
-  bytes_ += bytes;
-}
-
 Runtime::~Runtime() = default;
-
-void Runtime::fail(const std::string& text) const { fail_at(QUERN_BAD_MODEL, template_name_, line_, text); }
-
-void Runtime::unsupported(const std::string& text) const {
-  fail_at(QUERN_UNSUPPORTED, template_name_, line_, text);
-}
-
-void Runtime::refuse(const std::string& text) const {
-  fail_at(QUERN_INVALID_ARGUMENT, template_name_, line_, text);
-}
 
 void Runtime::fail_undefined(const Value& value) const {
   const auto* undefined = value.get_if<Undefined>();
   fail(undefined != nullptr && undefined->reason ? undefined->reason->text : "an undefined value is used");
 }
 
-void Runtime::fail_steps() const {
-  fail(concat("the template takes more than ", limits_.steps, " steps for these messages"));
-}
-
-void Runtime::take(std::uint64_t bytes) {
-  if (bytes > limits_.memory_bytes || held_ > limits_.memory_bytes - bytes) {
-    fail(concat("the template's values need ", bytes, " bytes more than the ", held_,
-                " they have, beyond the limit of ", limits_.memory_bytes));
-  }
-  held_ += bytes;
-}
-
 void Runtime::check_depth(int depth) const {
   if (depth > max_value_depth) fail(concat("a value nests deeper than ", max_value_depth, " levels"));
 }
 
-Value Runtime::text(std::string text, bool markup) {
+Value Runtime::text(std::string_view text, bool markup) {
   step_text(text.size());
+  Charge charge(*this, text.size() + block_overhead);
+  return charged_text(std::string(text), std::move(charge), markup);
+}
+
+Value Runtime::charged_text(std::string text, Charge charge, bool markup) {
+  step();
+  charge.grow(shared_size<Text>);
   auto held = std::make_shared<Text>();
-  held->charge = Charge(*this, text.size() + object_overhead);
+  held->charge = std::move(charge);
   held->text = std::move(text);
   held->markup = markup;
   return std::shared_ptr<const Text>(std::move(held));
 }
 
-Value Runtime::charged_text(std::string text, Charge charge) {
-  auto held = std::make_shared<Text>();
-  charge.grow(object_overhead);
-  held->charge = std::move(charge);
-  held->text = std::move(text);
-  return std::shared_ptr<const Text>(std::move(held));
+void TextBuilder::append(std::uint64_t times, std::string_view text) {
+  if (text.empty()) return;
+  std::uint64_t bytes = 0;
+  if (__builtin_mul_overflow(times, text.size(), &bytes)) bytes = UINT64_MAX;
+  reserve(bytes);
+  for (std::uint64_t i = 0; i < times; ++i) {
+    if (i % 64 == 0) runtime_.step_text(std::min<std::uint64_t>(times - i, 64) * text.size());
+    text_ += text;
+  }
 }
 
-Value Runtime::sequence(SequenceKind kind, std::vector<Value> items) {
-  step(1 + items.size());
-  auto held = std::make_shared<Sequence>();
+void TextBuilder::reserve(std::uint64_t bytes) {
+  if (bytes <= text_.capacity() - text_.size()) return;
+  // Old and new memory exist together while the text moves.
+  std::uint64_t wanted = 0;
+  if (__builtin_add_overflow(bytes, text_.size() + block_overhead, &wanted)) wanted = UINT64_MAX;
+  Charge larger(runtime_, wanted);
+  std::string moved;
+  moved.reserve(text_.size() + bytes);  // of an empty string: this size and no other
+  moved = text_;
+  text_ = std::move(moved);
+  charge_ = std::move(larger);
+}
+
+void TextBuilder::grow(std::size_t bytes) {
+  runtime_.step_text(text_.size());  // it is copied
+  reserve(std::max(bytes, text_.size() / 2 + 32));
+}
+
+Value TextBuilder::finish(bool markup) {
+  if (text_.capacity() - text_.size() > text_.size() / 8 + 64) {  // what is kept has little spare room
+    Value copy = runtime_.text(text_, markup);
+    return copy;
+  }
+  return runtime_.charged_text(std::move(text_), std::move(charge_), markup);
+}
+
+Value Runtime::sequence(SequenceKind kind, Counted<Value> items) {
+  Charge charge(*this, shared_size<Sequence>);
+  auto held = std::make_shared<Sequence>(std::move(items));
   held->kind = kind;
-  held->charge = Charge(*this, items.size() * sizeof(Value) + object_overhead);
-  for (const Value& item : items) held->depth = std::max(held->depth, item.depth() + 1);
+  held->charge = std::move(charge);
+  held->hashable = kind == SequenceKind::tuple || kind == SequenceKind::range;
+  step();
+  for (const Value& item : held->items) {
+    step();
+    held->depth = std::max(held->depth, item.depth() + 1);
+    held->hashable = held->hashable && is_hashable(item);
+  }
   check_depth(held->depth);
-  held->items = std::move(items);
   return std::shared_ptr<const Sequence>(std::move(held));
 }
 
@@ -102,55 +102,65 @@ Value Runtime::range(std::int64_t start, std::int64_t stop, std::int64_t step_si
   if (count > static_cast<std::uint64_t>(max_range_items)) {
     fail(concat("range has ", count, " items; the largest that is allowed has ", max_range_items));
   }
-  step(count);
-  auto held = std::make_shared<Sequence>();
+  Charge charge(*this, shared_size<Sequence>);
+  Counted<Value> items(*this);
+  items.reserve(count);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    step();
+    items.emplace_back(static_cast<std::int64_t>(static_cast<std::uint64_t>(start) +
+                                                 i * static_cast<std::uint64_t>(step_size)));
+  }
+  auto held = std::make_shared<Sequence>(std::move(items));
   held->kind = SequenceKind::range;
-  held->charge = Charge(*this, count * sizeof(Value) + object_overhead);
+  held->hashable = true;
+  held->charge = std::move(charge);
   held->start = start;
   held->stop = stop;
   held->step = step_size;
-  held->items.reserve(count);
-  for (std::uint64_t i = 0; i < count; ++i) {
-    held->items.emplace_back(static_cast<std::int64_t>(static_cast<std::uint64_t>(start) +
-                                                       i * static_cast<std::uint64_t>(step_size)));
-  }
   return std::shared_ptr<const Sequence>(std::move(held));
 }
 
-Value Runtime::generator(std::vector<Value> items) {
+Value Runtime::generator(Counted<Value> items) {
   const Value source = list(std::move(items));
+  Charge charge(*this, shared_size<Iterator>);
   auto held = std::make_shared<Iterator>();
   held->source = *source.get_if<std::shared_ptr<const Sequence>>();
+  held->charge = std::move(charge);
   return held;
 }
 
-Value Runtime::mapping(std::vector<std::pair<Value, Value>> entries) {
-  step(1 + entries.size());
-  auto held = std::make_shared<Mapping>();
-  held->charge = Charge(*this, entries.size() * 2 * sizeof(Value) + object_overhead);
-  for (const auto& [key, value] : entries)
+Value Runtime::mapping(Entries entries) {
+  Charge charge(*this, shared_size<Mapping>);
+  auto held = std::make_shared<Mapping>(std::move(entries));
+  held->charge = std::move(charge);
+  step();
+  for (const auto& [key, value] : held->entries) {
+    step();
     held->depth = std::max({held->depth, key.depth() + 1, value.depth() + 1});
+  }
   check_depth(held->depth);
-  held->entries = std::move(entries);
   return std::shared_ptr<const Mapping>(std::move(held));
 }
 
 Value Runtime::new_namespace() {
-  namespaces_.emplace_back();
-  namespaces_.back().charge = Charge(*this, sizeof(Namespace) + object_overhead);
+  namespaces_.emplace_back(*this);
   return &namespaces_.back();
 }
 
 Value Runtime::undefined(std::string reason) {
+  step();
+  Charge charge(*this, shared_size<Reason> + reason.capacity() + block_overhead);
   auto held = std::make_shared<Reason>();
-  held->charge = Charge(*this, reason.size() + object_overhead);
+  held->charge = std::move(charge);
   held->text = std::move(reason);
   return Undefined{std::move(held)};
 }
 
 Value Runtime::callable(std::variant<MacroClosure, const GlobalFunction*, BoundMethod> target) {
+  step();
+  Charge charge(*this, shared_size<Callable>);
   auto held = std::make_shared<Callable>();
-  held->charge = Charge(*this, object_overhead);
+  held->charge = std::move(charge);
   held->target = std::move(target);
   return std::shared_ptr<const Callable>(std::move(held));
 }
@@ -163,12 +173,14 @@ Parameters::Parameters(Runtime& runtime, std::string_view what, const Arguments&
         concat(what, " takes at most ", names.size(), " arguments and got ", arguments.positional.size()));
   }
   for (std::size_t i = 0; i < arguments.positional.size(); ++i) slots_[i] = &arguments.positional[i];
-  for (const auto& [name, value] : arguments.keyword) {
+  for (const Arguments::Keyword& keyword : arguments.keyword) {
+    runtime.step();
+    const std::string_view name = keyword.text();
     const auto* place = std::find(names.begin(), names.end(), name);
-    if (place == names.end()) runtime.fail(concat(what, " has no argument '", name, "'"));
+    if (place == names.end()) runtime.fail(concat(what, " has no argument '", shown(name), "'"));
     const auto index = static_cast<std::size_t>(place - names.begin());
     if (slots_[index] != nullptr) runtime.fail(concat(what, " gets argument '", name, "' twice"));
-    slots_[index] = &value;
+    slots_[index] = &keyword.value;
   }
   for (std::size_t i = 0; i < required; ++i) {
     if (slots_[i] == nullptr) runtime.fail(concat(what, " needs the argument '", *(names.begin() + i), "'"));

@@ -2,6 +2,8 @@
 #pragma once
 
 #include "quern/models/chat_template.hpp"
+#include "budget.hpp"
+#include "text.hpp"
 #include "value.hpp"
 
 #include <deque>
@@ -16,50 +18,30 @@ inline constexpr int max_evaluation_depth = 500;
 /// As in Jinja's sandbox.
 inline constexpr std::int64_t max_range_items = 100'000;
 
-class Runtime {
+class Runtime : public Budget {
  public:
   Runtime(const std::string& template_name, const TemplateLimits& limits, const std::optional<std::tm>& now)
-      : template_name_(template_name), limits_(limits), now_(now) {}
-  Runtime(const Runtime&) = delete;
-  Runtime& operator=(const Runtime&) = delete;
+      : Budget(template_name, limits), now_(now) {}
   ~Runtime();
 
-  void set_line(int line) noexcept { line_ = line; }
-  int line() const noexcept { return line_; }
-  const TemplateLimits& limits() const noexcept { return limits_; }
   const std::optional<std::tm>& now() const noexcept { return now_; }
 
-  /// Throws Error(QUERN_BAD_MODEL): the template does what Jinja2 refuses too, or passes a limit.
-  [[noreturn]] void fail(const std::string& text) const;
-  /// Throws Error(QUERN_UNSUPPORTED).
-  [[noreturn]] void unsupported(const std::string& text) const;
-  /// Throws Error(QUERN_INVALID_ARGUMENT).
-  [[noreturn]] void refuse(const std::string& text) const;
   /// Throws as Python does where an undefined value is used: fail() with the value's reason.
   [[noreturn]] void fail_undefined(const Value& value) const;
 
-  void step(std::uint64_t count = 1) {
-    steps_ += count;
-    if (steps_ > limits_.steps) fail_steps();
-  }
-  /// Counts work on this many bytes of text.
-  void step_text(std::uint64_t bytes) { step(bytes / 64); }
-  /// The same, for work that looks up each code point.
-  void step_characters(std::uint64_t bytes) { step(bytes / 8); }
-
-  void take(std::uint64_t bytes);
-  void give(std::uint64_t bytes) noexcept { held_ -= bytes; }
-
-  Value text(std::string text, bool markup = false);
-  /// `charge` already covers the text.
-  Value charged_text(std::string text, Charge charge);
-  Value list(std::vector<Value> items) { return sequence(SequenceKind::list, std::move(items)); }
-  Value tuple(std::vector<Value> items) { return sequence(SequenceKind::tuple, std::move(items)); }
-  Value sequence(SequenceKind kind, std::vector<Value> items);
+  /// A copy of the text, which is counted before it is made. A TextBuilder makes what is put together.
+  Value text(std::string_view text, bool markup = false);
+  /// `charge` already covers the text and its spare room.
+  Value charged_text(std::string text, Charge charge, bool markup = false);
+  Value list(Counted<Value> items) { return sequence(SequenceKind::list, std::move(items)); }
+  Value tuple(Counted<Value> items) { return sequence(SequenceKind::tuple, std::move(items)); }
+  Value tuple(std::initializer_list<Value> items) { return tuple(Counted<Value>(items, *this)); }
+  Value sequence(SequenceKind kind, Counted<Value> items);
   Value range(std::int64_t start, std::int64_t stop, std::int64_t step);
-  Value generator(std::vector<Value> items);
-  Value mapping(std::vector<std::pair<Value, Value>> entries);
+  Value generator(Counted<Value> items);
+  Value mapping(Entries entries);
   Value new_namespace();
+  /// `reason` is short: whoever makes it cuts what a template supplies.
   Value undefined(std::string reason);
   Value callable(std::variant<MacroClosure, const GlobalFunction*, BoundMethod> target);
 
@@ -68,16 +50,9 @@ class Runtime {
   class EvaluationDepth;
 
  private:
-  [[noreturn]] void fail_steps() const;
-
-  const std::string& template_name_;
-  TemplateLimits limits_;
   std::optional<std::tm> now_;
-  int line_ = 0;
   int evaluation_depth_ = 0;
-  std::uint64_t steps_ = 0;
-  std::uint64_t held_ = 0;
-  std::deque<Namespace> namespaces_;  // last: its values give their charges back to the members above
+  std::deque<Namespace> namespaces_;  // last: its values give their charges back to the budget
 };
 
 /// Held by each recursive step of an evaluation.
@@ -102,24 +77,50 @@ class TextBuilder {
  public:
   explicit TextBuilder(Runtime& runtime) : runtime_(runtime), charge_(runtime, 0) {}
 
+  Runtime& runtime() const noexcept { return runtime_; }
   void append(std::string_view text) {
     runtime_.step_text(text.size());
-    charge_.grow(text.size());
+    make_room(text.size());
     text_ += text;
   }
+  /// `text` this many times.
+  void append(std::uint64_t times, std::string_view text);
+  /// One code point. Whoever walks over a text counts the steps.
+  void put(char32_t code_point) {
+    make_room(4);
+    append_code_point(text_, code_point);
+  }
+  /// Makes room for this many more bytes and no others, where the size is known.
+  void reserve(std::uint64_t bytes);
   std::size_t size() const noexcept { return text_.size(); }
-  Value finish() { return runtime_.charged_text(std::move(text_), std::move(charge_)); }
+  std::string_view view() const noexcept { return text_; }
+  Value finish(bool markup = false);
+  /// The text alone; its memory does not count any more.
+  std::string take() { return std::move(text_); }
 
  private:
+  void make_room(std::size_t bytes) {
+    if (text_.capacity() - text_.size() < bytes) grow(bytes);
+  }
+  void grow(std::size_t bytes);
+
   Runtime& runtime_;
   Charge charge_;
   std::string text_;
 };
 
-/// Arguments of one call, evaluated.
+/// Arguments of one call, evaluated. Names are shared texts: none is copied.
 struct Arguments {
-  std::vector<Value> positional;
-  std::vector<std::pair<std::string, Value>> keyword;
+  struct Keyword {
+    Value name;  ///< a str
+    Value value;
+    std::string_view text() const { return name.text()->text; }
+  };
+
+  explicit Arguments(Budget& budget) : positional(budget), keyword(budget) {}
+
+  Counted<Value> positional;
+  Counted<Keyword> keyword;
 };
 
 /// Arguments put in the order of a function's parameters.

@@ -9,7 +9,8 @@ namespace quern::jinja {
 
 class Scope {
  public:
-  Scope(Runtime& runtime, Scope* parent) : parent_(parent), charge_(runtime, sizeof(Scope)) {}
+  Scope(Runtime& runtime, Scope* parent)
+      : parent_(parent), charge_(runtime, sizeof(Scope) + block_overhead), values_(runtime) {}
 
   /// Null if no scope from here outwards has it.
   const Value* find(Runtime& runtime, NameId id) const {
@@ -30,7 +31,6 @@ class Scope {
         return;
       }
     }
-    charge_.grow(sizeof(values_[0]));
     values_.emplace_back(id, std::move(value));
   }
 
@@ -45,7 +45,7 @@ class Scope {
   Scope* parent_;
   bool captured_ = false;
   Charge charge_;
-  std::vector<std::pair<NameId, Value>> values_;
+  Counted<std::pair<NameId, Value>> values_;
 };
 
 }  // namespace quern::jinja

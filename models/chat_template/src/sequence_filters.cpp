@@ -18,8 +18,7 @@ namespace {
 
 Value length(Runtime& runtime, const Value& input, const Arguments& arguments) {
   Parameters(runtime, "filter 'length'", arguments, {});
-  if (input.text() != nullptr) runtime.step_text(input.text()->text.size());
-  const auto size = length_of(input);
+  const auto size = length_of(runtime, input);
   if (!size) runtime.fail(concat("a ", type_name(input), " has no length"));
   return *size;
 }
@@ -51,7 +50,7 @@ Value list(Runtime& runtime, const Value& input, const Arguments& arguments) {
 Value reverse(Runtime& runtime, const Value& input, const Arguments& arguments) {
   Parameters(runtime, "filter 'reverse'", arguments, {});
   if (input.text() != nullptr) return get_slice(runtime, input, None{}, None{}, std::int64_t{-1});
-  std::vector<Value> items = items_of(runtime, input);
+  Counted<Value> items = items_of(runtime, input);
   std::reverse(items.begin(), items.end());
   return input.iterator() != nullptr ? runtime.list(std::move(items)) : runtime.generator(std::move(items));
 }
@@ -60,7 +59,7 @@ Value join(Runtime& runtime, const Value& input, const Arguments& arguments) {
   const Parameters parameters(runtime, "filter 'join'", arguments, {"d", "attribute"});
   const Value separator =
       parameters.find(0) == nullptr ? runtime.text("") : to_text(runtime, parameters.at(0));
-  std::vector<Value> items = items_of(runtime, input);
+  Counted<Value> items = items_of(runtime, input);
   if (parameters.find(1) != nullptr && !parameters.at(1).is_none()) {
     const AttributePath path(runtime, parameters.at(1));
     for (Value& item : items) item = path.follow(item);
@@ -70,9 +69,9 @@ Value join(Runtime& runtime, const Value& input, const Arguments& arguments) {
 
 // What sort, min, max and unique compare: the item or an attribute of it, strings in lower case unless told
 // otherwise.
-std::vector<Value> sort_keys(Runtime& runtime, const std::vector<Value>& items, const AttributePath* path,
+Counted<Value> sort_keys(Runtime& runtime, const Counted<Value>& items, const AttributePath* path,
                              bool case_sensitive) {
-  std::vector<Value> keys;
+  Counted<Value> keys(runtime);
   keys.reserve(items.size());
   for (const Value& item : items) {
     runtime.step();
@@ -93,16 +92,16 @@ bool less_if_different(Runtime& runtime, const Value& left, const Value& right) 
   return !equal(runtime, left, right) && less(runtime, left, right);
 }
 
-std::vector<Value> sorted(Runtime& runtime, std::vector<Value> items, const std::vector<Value>& keys,
+Counted<Value> sorted(Runtime& runtime, Counted<Value> items, const Counted<Value>& keys,
                           bool reversed, bool (*before)(Runtime&, const Value&, const Value&)) {
-  const Charge room(runtime, items.size() * (2 * sizeof(std::size_t) + sizeof(Value)));
-  std::vector<std::size_t> order(items.size());
+  runtime.step(items.size());
+  Counted<std::size_t> order(items.size(), runtime);
   std::iota(order.begin(), order.end(), std::size_t{0});
   // Reversed as Python reverses: the largest first, equal items in their old order.
-  merge_sort(order, [&](std::size_t a, std::size_t b) {
+  merge_sort(runtime, order, [&](std::size_t a, std::size_t b) {
     return reversed ? before(runtime, keys[b], keys[a]) : before(runtime, keys[a], keys[b]);
   });
-  std::vector<Value> out;
+  Counted<Value> out(runtime);
   out.reserve(items.size());
   for (const std::size_t index : order) out.push_back(std::move(items[index]));
   return out;
@@ -111,15 +110,15 @@ std::vector<Value> sorted(Runtime& runtime, std::vector<Value> items, const std:
 Value sort(Runtime& runtime, const Value& input, const Arguments& arguments) {
   const Parameters parameters(runtime, "filter 'sort'", arguments,
                               {"reverse", "case_sensitive", "attribute"});
-  std::vector<Value> items = items_of(runtime, input);
+  Counted<Value> items = items_of(runtime, input);
   const bool case_sensitive = parameters.truth(1, false);
-  std::vector<Value> keys;
+  Counted<Value> keys(runtime);
   const Value* attribute = parameters.find(2);
   if (attribute != nullptr && attribute->text() != nullptr &&
-      attribute->text()->text.find(',') != std::string::npos) {
-    const std::vector<AttributePath> paths = attribute_paths(runtime, attribute->text()->text);
+      find_text(runtime, attribute->text()->text, ",") != std::string::npos) {
+    const Counted<AttributePath> paths = attribute_paths(runtime, attribute->text()->text);
     for (const Value& item : items) {
-      std::vector<Value> parts;
+      Counted<Value> parts(runtime);
       for (const AttributePath& path : paths) parts.push_back(path.follow(item));
       keys.push_back(runtime.list(sort_keys(runtime, parts, nullptr, case_sensitive)));
     }
@@ -136,13 +135,13 @@ Value dictsort(Runtime& runtime, const Value& input, const Arguments& arguments)
   if (mapping == nullptr) runtime.fail(concat("filter 'dictsort' needs a dict and got a ", type_name(input)));
   const std::string_view by = parameters.string(1, "key");
   if (by != "key" && by != "value") runtime.fail("filter 'dictsort': by is 'key' or 'value'");
-  std::vector<Value> compared;
-  std::vector<Value> pairs;
+  Counted<Value> compared(runtime);
+  Counted<Value> pairs(runtime);
   for (const auto& [key, value] : mapping->entries) {
     compared.push_back(by == "key" ? key : value);
     pairs.push_back(runtime.tuple({key, value}));
   }
-  const std::vector<Value> keys = sort_keys(runtime, compared, nullptr, parameters.truth(0, false));
+  const Counted<Value> keys = sort_keys(runtime, compared, nullptr, parameters.truth(0, false));
   return runtime.list(sorted(runtime, std::move(pairs), keys, parameters.truth(2, false), less));
 }
 
@@ -150,10 +149,10 @@ template <bool largest>
 Value extreme(Runtime& runtime, const Value& input, const Arguments& arguments) {
   const Parameters parameters(runtime, largest ? "filter 'max'" : "filter 'min'", arguments,
                               {"case_sensitive", "attribute"});
-  const std::vector<Value> items = items_of(runtime, input);
+  const Counted<Value> items = items_of(runtime, input);
   if (items.empty()) return runtime.undefined("no aggregated item, sequence was empty");
   const auto path = path_of(runtime, parameters, 1);
-  const std::vector<Value> keys =
+  const Counted<Value> keys =
       sort_keys(runtime, items, path ? &*path : nullptr, parameters.truth(0, false));
   std::size_t best = 0;
   for (std::size_t i = 1; i < items.size(); ++i) {
@@ -164,12 +163,12 @@ Value extreme(Runtime& runtime, const Value& input, const Arguments& arguments) 
 
 Value unique(Runtime& runtime, const Value& input, const Arguments& arguments) {
   const Parameters parameters(runtime, "filter 'unique'", arguments, {"case_sensitive", "attribute"});
-  const std::vector<Value> items = items_of(runtime, input);
+  const Counted<Value> items = items_of(runtime, input);
   const auto path = path_of(runtime, parameters, 1);
-  const std::vector<Value> keys =
+  const Counted<Value> keys =
       sort_keys(runtime, items, path ? &*path : nullptr, parameters.truth(0, false));
-  std::vector<Value> seen;
-  std::vector<Value> kept;
+  Counted<Value> seen(runtime);
+  Counted<Value> kept(runtime);
   for (std::size_t i = 0; i < items.size(); ++i) {
     check_key(runtime, keys[i]);
     const bool known =
@@ -194,7 +193,7 @@ Value sum(Runtime& runtime, const Value& input, const Arguments& arguments) {
 
 Value items(Runtime& runtime, const Value& input, const Arguments& arguments) {
   Parameters(runtime, "filter 'items'", arguments, {});
-  std::vector<Value> pairs;
+  Counted<Value> pairs(runtime);
   if (const Mapping* mapping = input.mapping()) {
     for (const auto& [key, value] : mapping->entries) pairs.push_back(runtime.tuple({key, value}));
   } else if (!input.is_undefined()) {

@@ -12,11 +12,11 @@
 
 namespace quern::jinja {
 
-Value recase(Runtime& runtime, std::string_view text, std::string (*convert)(std::string_view)) {
-  const Charge room(runtime,
-                    3 * text.size());  // a code point's other case takes at most three times its bytes
-  runtime.step_characters(2 * text.size());
-  return runtime.text(convert(text));
+Value recase(Runtime& runtime, std::string_view text, void (*convert)(TextBuilder&, std::string_view)) {
+  TextBuilder out(runtime);
+  out.reserve(text.size());
+  convert(out, text);
+  return out.finish();
 }
 
 Value replace_text(Runtime& runtime, std::string_view text, std::string_view old_part,
@@ -30,13 +30,13 @@ Value replace_text(Runtime& runtime, std::string_view text, std::string_view old
       out.append(new_part);
       runtime.step();
       if (at == text.size()) break;
-      const std::size_t start = at;
-      next_code_point(text, at);
-      out.append(text.substr(start, at - start));
+      const std::string_view character = character_at(text, at);
+      out.append(character);
+      at += character.size();
     }
   } else {
     while (left > 0) {
-      const std::size_t found = find_text(text, old_part, at);
+      const std::size_t found = find_text(runtime, text, old_part, at);
       if (found == std::string_view::npos) break;
       --left;
       runtime.step();
@@ -49,7 +49,7 @@ Value replace_text(Runtime& runtime, std::string_view text, std::string_view old
   return out.finish();
 }
 
-Value join_values(Runtime& runtime, std::string_view separator, const std::vector<Value>& items) {
+Value join_values(Runtime& runtime, std::string_view separator, const Counted<Value>& items) {
   TextBuilder out(runtime);
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (i > 0) out.append(separator);
@@ -63,7 +63,7 @@ namespace {
 
 std::string_view self_text(const Value& self) { return self.text()->text; }
 
-template <std::string (*convert)(std::string_view)>
+template <void (*convert)(TextBuilder&, std::string_view)>
 Value recased(Runtime& runtime, const Value& self, const Arguments& arguments) {
   Parameters(runtime, "this method of str", arguments, {});
   return recase(runtime, self_text(self), convert);
@@ -74,28 +74,26 @@ Value stripped(Runtime& runtime, const Value& self, const Arguments& arguments) 
   const Parameters parameters(runtime, "str.strip", arguments, {"chars"});
   const std::string_view text = self_text(self);
   const Value* characters = parameters.find(0);
-  runtime.step_text(text.size());
   if (characters != nullptr && !characters->is_none()) {
-    const std::string_view set = parameters.string(0);
-    runtime.step((text.size() / 64 + 1) * (set.size() / 8 + 1));
-    return runtime.text(std::string(strip_characters(text, set, left, right)));
+    return runtime.text(strip_characters(runtime, text, parameters.string(0), left, right));
   }
-  const std::string_view from_left = left ? strip_left(text) : text;
-  return runtime.text(std::string(right ? strip_right(from_left) : from_left));
+  const std::string_view from_left = left ? strip_left(runtime, text) : text;
+  return runtime.text(right ? strip_right(runtime, from_left) : from_left);
 }
 
 // Splits from one end at most `limit` times (without end if it is negative).
 class Splitter {
  public:
   Splitter(Runtime& runtime, std::string_view text, std::int64_t limit)
-      : runtime_(runtime), text_(text), left_(limit < 0 ? UINT64_MAX : static_cast<std::uint64_t>(limit)) {
-    runtime.step_text(text.size());
-  }
+      : runtime_(runtime),
+        text_(text),
+        left_(limit < 0 ? UINT64_MAX : static_cast<std::uint64_t>(limit)),
+        parts_(runtime) {}
 
-  std::vector<Value> at_separator(std::string_view separator) {
+  Counted<Value> at_separator(std::string_view separator) {
     std::size_t at = 0;
     while (left_ > 0) {
-      const std::size_t found = find_text(text_, separator, at);
+      const std::size_t found = find_text(runtime_, text_, separator, at);
       if (found == std::string_view::npos) break;
       --left_;
       add(text_.substr(at, found - at));
@@ -105,11 +103,10 @@ class Splitter {
     return std::move(parts_);
   }
 
-  std::vector<Value> at_separator_from_right(std::string_view separator) {
+  Counted<Value> at_separator_from_right(std::string_view separator) {
     std::string_view rest = text_;
-    runtime_.step_text(text_.size() * separator.size());  // rfind compares at every place
     while (left_ > 0) {
-      const std::size_t found = rest.rfind(separator);
+      const std::size_t found = find_text_from_right(runtime_, rest, separator);
       if (found == std::string_view::npos) break;
       --left_;
       add(rest.substr(found + separator.size()));
@@ -120,25 +117,28 @@ class Splitter {
     return std::move(parts_);
   }
 
-  std::vector<Value> at_space() {
-    std::string_view rest = strip_left(text_);
+  Counted<Value> at_space() {
+    std::string_view rest = strip_left(runtime_, text_);
     while (!rest.empty()) {
       if (left_ == 0) {
         add(rest);
         break;
       }
       --left_;
-      std::size_t end = 0;
-      std::size_t next = 0;
-      while (next < rest.size() && !is_space(next_code_point(rest, next))) end = next;
+      std::size_t end = rest.size();
+      walk(runtime_, rest, [&](std::size_t start, std::size_t, char32_t c) {
+        if (!is_space(c)) return true;
+        end = start;
+        return false;
+      });
       add(rest.substr(0, end));
-      rest = strip_left(rest.substr(end));
+      rest = strip_left(runtime_, rest.substr(end));
     }
     return std::move(parts_);
   }
 
-  std::vector<Value> at_space_from_right() {
-    std::string_view rest = strip_right(text_);
+  Counted<Value> at_space_from_right() {
+    std::string_view rest = strip_right(runtime_, text_);
     while (!rest.empty()) {
       if (left_ == 0) {
         add(rest);
@@ -150,10 +150,11 @@ class Splitter {
         const std::size_t previous = previous_offset(rest, start);
         std::size_t at = previous;
         if (is_space(next_code_point(rest, at))) break;
+        if (start % 64 == 0) runtime_.step_characters(64);
         start = previous;
       }
       add(rest.substr(start));
-      rest = strip_right(rest.substr(0, start));
+      rest = strip_right(runtime_, rest.substr(0, start));
     }
     std::reverse(parts_.begin(), parts_.end());
     return std::move(parts_);
@@ -162,13 +163,13 @@ class Splitter {
  private:
   void add(std::string_view part) {
     runtime_.step();
-    parts_.push_back(runtime_.text(std::string(part)));
+    parts_.push_back(runtime_.text(part));
   }
 
   Runtime& runtime_;
   std::string_view text_;
   std::uint64_t left_;
-  std::vector<Value> parts_;
+  Counted<Value> parts_;
 };
 
 template <bool from_right>
@@ -186,11 +187,9 @@ Value split(Runtime& runtime, const Value& self, const Arguments& arguments) {
 
 Value splitlines(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const Parameters parameters(runtime, "str.splitlines", arguments, {"keepends"});
-  runtime.step_characters(self_text(self).size());
-  std::vector<Value> lines;
-  for (const std::string_view line : split_lines(self_text(self), parameters.truth(0, false))) {
-    lines.push_back(runtime.text(std::string(line)));
-  }
+  Counted<Value> lines(runtime);
+  for_each_line(runtime, self_text(self), parameters.truth(0, false),
+                [&](std::string_view line) { lines.push_back(runtime.text(line)); });
   return runtime.list(std::move(lines));
 }
 
@@ -200,9 +199,9 @@ Value partition(Runtime& runtime, const Value& self, const Arguments& arguments)
   const std::string_view text = self_text(self);
   const std::string_view separator = parameters.string(0);
   if (separator.empty()) runtime.fail("str.partition: the separator is empty");
-  runtime.step_text(text.size() * (from_right ? separator.size() : 1));
-  const std::size_t found = from_right ? text.rfind(separator) : find_text(text, separator);
-  const auto piece = [&](std::string_view part) { return runtime.text(std::string(part)); };
+  const std::size_t found =
+      from_right ? find_text_from_right(runtime, text, separator) : find_text(runtime, text, separator);
+  const auto piece = [&](std::string_view part) { return runtime.text(part); };
   if (found == std::string_view::npos) {
     return from_right ? runtime.tuple({piece(""), piece(""), self})
                       : runtime.tuple({self, piece(""), piece("")});
@@ -213,8 +212,9 @@ Value partition(Runtime& runtime, const Value& self, const Arguments& arguments)
 
 Value join(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const Parameters parameters(runtime, "str.join", arguments, {"iterable"}, 1);
-  const std::vector<Value> items = items_of(runtime, parameters.at(0));
+  const Counted<Value> items = items_of(runtime, parameters.at(0));
   for (const Value& item : items) {
+    runtime.step();
     if (item.text() == nullptr) runtime.fail(concat("str.join joins str and found a ", type_name(item)));
   }
   return join_values(runtime, self_text(self), items);
@@ -229,8 +229,9 @@ Value replace(Runtime& runtime, const Value& self, const Arguments& arguments) {
 Value remove_prefix(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const Parameters parameters(runtime, "str.removeprefix", arguments, {"prefix"}, 1);
   const std::string_view prefix = parameters.string(0);
+  runtime.step_text(prefix.size());
   return self_text(self).starts_with(prefix)
-             ? runtime.text(std::string(self_text(self).substr(prefix.size())))
+             ? runtime.text(self_text(self).substr(prefix.size()))
              : self;
 }
 
@@ -238,7 +239,8 @@ Value remove_suffix(Runtime& runtime, const Value& self, const Arguments& argume
   const Parameters parameters(runtime, "str.removesuffix", arguments, {"suffix"}, 1);
   const std::string_view suffix = parameters.string(0);
   const std::string_view text = self_text(self);
-  return text.ends_with(suffix) ? runtime.text(std::string(text.substr(0, text.size() - suffix.size())))
+  runtime.step_text(suffix.size());
+  return text.ends_with(suffix) ? runtime.text(text.substr(0, text.size() - suffix.size()))
                                 : self;
 }
 

@@ -9,12 +9,12 @@
 
 namespace quern::jinja {
 
-Value recase(Runtime& runtime, std::string_view text, std::string (*convert)(std::string_view));
+Value recase(Runtime& runtime, std::string_view text, void (*convert)(TextBuilder&, std::string_view));
 /// str.replace(); a negative count replaces all.
 Value replace_text(Runtime& runtime, std::string_view text, std::string_view old_part,
                    std::string_view new_part, std::int64_t count);
 /// separator.join(str(item) for item in items)
-Value join_values(Runtime& runtime, std::string_view separator, const std::vector<Value>& items);
+Value join_values(Runtime& runtime, std::string_view separator, const Counted<Value>& items);
 /// str.center() with one fill character: the extra one of an odd rest goes where Python puts it.
 Value center_text(Runtime& runtime, std::string_view text, std::int64_t width, std::string_view fill);
 

@@ -44,8 +44,8 @@ std::int64_t find_index(Runtime& runtime, const Value& self, const Parameters& p
   const Window part = window(runtime, self_text(self), parameters);
   const std::string_view needle = parameters.string(0);
   if (!part.valid) return -1;
-  if (from_right) runtime.step_text(part.text.size() * needle.size());
-  const std::size_t found = from_right ? part.text.rfind(needle) : find_text(part.text, needle);
+  const std::size_t found =
+      from_right ? find_text_from_right(runtime, part.text, needle) : find_text(runtime, part.text, needle);
   if (found == std::string_view::npos) return -1;
   return part.skipped + static_cast<std::int64_t>(count_code_points(part.text.substr(0, found)));
 }
@@ -70,7 +70,7 @@ Value count(Runtime& runtime, const Value& self, const Arguments& arguments) {
   if (!part.valid) return std::int64_t{0};
   if (needle.empty()) return static_cast<std::int64_t>(count_code_points(part.text)) + 1;
   std::int64_t total = 0;
-  for (std::size_t at = 0; (at = find_text(part.text, needle, at)) != std::string_view::npos;
+  for (std::size_t at = 0; (at = find_text(runtime, part.text, needle, at)) != std::string_view::npos;
        at += needle.size()) {
     runtime.step(1 + needle.size() / 64);
     ++total;
@@ -106,11 +106,9 @@ template <bool (*accepts)(char32_t) noexcept>
 Value all_are(Runtime& runtime, const Value& self, const Arguments& arguments) {
   Parameters(runtime, "this method of str", arguments, {});
   const std::string_view text = self_text(self);
-  runtime.step_characters(text.size());
-  for (std::size_t at = 0; at < text.size();) {
-    if (!accepts(next_code_point(text, at))) return false;
-  }
-  return !text.empty();
+  bool all = !text.empty();
+  walk(runtime, text, [&](std::size_t, std::size_t, char32_t c) { return all = accepts(c); });
+  return all;
 }
 
 // True if there is a letter with case and every one of them is `wanted`.
@@ -123,15 +121,10 @@ Value has_only_case(Runtime& runtime, const Value& self, const Arguments& argume
 Value pad(Runtime& runtime, std::string_view text, std::int64_t left, std::int64_t right,
           std::string_view fill) {
   TextBuilder out(runtime);
-  const auto repeat = [&](std::int64_t times) {
-    for (std::int64_t i = 0; i < times; ++i) {
-      runtime.step();
-      out.append(fill);
-    }
-  };
-  repeat(left);
+  out.reserve(text.size());
+  out.append(static_cast<std::uint64_t>(left), fill);
   out.append(text);
-  repeat(right);
+  out.append(static_cast<std::uint64_t>(right), fill);
   return out.finish();
 }
 
@@ -147,7 +140,7 @@ template <Side side>
 Value justify(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const Parameters parameters(runtime, "str.center, ljust and rjust", arguments, {"width", "fillchar"}, 1);
   const std::string_view fill = parameters.string(1, " ");
-  if (count_code_points(fill) != 1) runtime.fail("the fill of a padded str is not one character");
+  if (fill.empty() || character_at(fill, 0).size() != fill.size()) runtime.fail("the fill of a padded str is not one character");
   const std::string_view text = self_text(self);
   if (side == Side::centre) return center_text(runtime, text, parameters.integer(0, 0), fill);
   const std::int64_t missing = missing_width(runtime, text, parameters.integer(0, 0));
@@ -159,8 +152,11 @@ Value zfill(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const std::string_view text = self_text(self);
   const std::int64_t missing = missing_width(runtime, text, parameters.integer(0, 0));
   const bool has_sign = !text.empty() && (text.front() == '-' || text.front() == '+');
-  const Value digits = pad(runtime, text.substr(has_sign ? 1 : 0), missing, 0, "0");
-  return has_sign ? runtime.text(text.front() + digits.text()->text) : digits;
+  TextBuilder out(runtime);
+  out.append(text.substr(0, has_sign ? 1 : 0));
+  out.append(static_cast<std::uint64_t>(missing), "0");
+  out.append(text.substr(has_sign ? 1 : 0));
+  return out.finish();
 }
 
 constexpr Method table[] = {{"center", justify<Side::centre>},
@@ -190,17 +186,17 @@ Value center_text(Runtime& runtime, std::string_view text, std::int64_t width, s
 }
 
 bool has_only(Runtime& runtime, std::string_view text, bool (*wanted)(char32_t) noexcept) {
-  runtime.step_characters(text.size());
   bool found = false;
-  for (std::size_t at = 0; at < text.size();) {
-    const char32_t c = next_code_point(text, at);
+  bool others = false;
+  walk(runtime, text, [&](std::size_t, std::size_t, char32_t c) {
     if (wanted(c)) {
       found = true;
     } else if (is_lower(c) || is_upper(c) || is_title(c)) {
-      return false;
+      others = true;
     }
-  }
-  return found;
+    return !others;
+  });
+  return found && !others;
 }
 
 std::span<const Method> text_search_methods() noexcept { return table; }

@@ -15,23 +15,33 @@ const Value* Mapping::find(Runtime& runtime, const Value& key) const {
   return nullptr;
 }
 
+namespace {
+
+// Whether two names are equal, at the cost of their length.
+bool same_name(Runtime& runtime, std::string_view left, std::string_view right) {
+  runtime.step();
+  if (left.size() != right.size()) return false;
+  runtime.step_text(left.size());
+  return left == right;
+}
+
+}  // namespace
+
 const Value* Namespace::find(Runtime& runtime, std::string_view name) const {
-  runtime.step(1 + attributes.size() / 8);
   for (const auto& [held, value] : attributes) {
-    if (held == name) return &value;
+    if (same_name(runtime, held, name)) return &value;
   }
   return nullptr;
 }
 
 void Namespace::set(Runtime& runtime, std::string_view name, Value value) {
-  runtime.step(1 + attributes.size() / 8);
   for (auto& [held, current] : attributes) {
-    if (held == name) {
+    if (same_name(runtime, held, name)) {
       current = std::move(value);
       return;
     }
   }
-  charge.grow(sizeof(attributes[0]) + name.size());
+  charge.grow(name.size() + block_overhead);
   attributes.emplace_back(name, std::move(value));
 }
 

@@ -6,6 +6,8 @@
 // runtime allows.
 #pragma once
 
+#include "budget.hpp"
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -21,26 +23,6 @@ class Value;
 struct Arguments;
 struct MacroDefinition;
 class Scope;
-
-/// Memory that a value holds, counted by its runtime while the value lives.
-class Charge {
- public:
-  Charge() noexcept = default;
-  Charge(Runtime& runtime, std::uint64_t bytes);
-  Charge(Charge&& other) noexcept
-      : runtime_(std::exchange(other.runtime_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
-  Charge& operator=(Charge&& other) noexcept {
-    std::swap(runtime_, other.runtime_);
-    std::swap(bytes_, other.bytes_);
-    return *this;
-  }
-  ~Charge();
-  void grow(std::uint64_t bytes);
-
- private:
-  Runtime* runtime_ = nullptr;  // null for the constants of a template, which outlive every render
-  std::uint64_t bytes_ = 0;
-};
 
 struct Reason {
   std::string text;  ///< what an error says: "'x' is undefined"
@@ -60,31 +42,41 @@ struct Text {
 enum class SequenceKind : std::uint8_t { list, tuple, range, keys, values, items };
 
 struct Sequence {
+  explicit Sequence(Counted<Value> held) : items(std::move(held)) {}
+
   SequenceKind kind = SequenceKind::list;
-  std::vector<Value> items;
+  bool hashable = false;  ///< may be a key of a mapping: a range, or a tuple of what may be one
   int depth = 1;
   std::int64_t start = 0, stop = 0, step = 1;  ///< of a range, for its text
-  Charge charge;
+  Charge charge;                               ///< of this object; the items count themselves
+  Counted<Value> items;
 };
 
 /// A generator: always true, read once.
 struct Iterator {
   std::shared_ptr<const Sequence> source;
   std::size_t next = 0;
+  Charge charge;
 };
 
+using Entries = Counted<std::pair<Value, Value>>;
+
 struct Mapping {
-  std::vector<std::pair<Value, Value>> entries;
+  explicit Mapping(Entries held) : entries(std::move(held)) {}
+
   int depth = 1;
-  Charge charge;
+  Charge charge;  ///< of this object; the entries count themselves
+  Entries entries;
 
   /// The value of a key that equals `key`, or null. Counts its comparisons as steps.
   const Value* find(Runtime& runtime, const Value& key) const;
 };
 
 struct Namespace {
-  std::vector<std::pair<std::string, Value>> attributes;
+  explicit Namespace(Budget& budget) : charge(budget, sizeof(Namespace) + block_overhead), attributes(budget) {}
+
   Charge charge;
+  Counted<std::pair<std::string, Value>> attributes;
 
   /// Null if there is none. Counts its comparisons as steps.
   const Value* find(Runtime& runtime, std::string_view name) const;

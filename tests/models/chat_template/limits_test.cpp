@@ -8,7 +8,6 @@
 
 #include <pthread.h>
 
-#include <chrono>
 #include <functional>
 
 namespace quern {
@@ -31,12 +30,8 @@ std::string bad_model(const std::string& source, const TemplateOptions& options 
 }
 
 void expect_limit(const std::string& source, const std::string& text, const TemplateOptions& options = {}) {
-  const auto start = std::chrono::steady_clock::now();
   const std::string got = bad_model(source, options);
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   EXPECT_NE(got.find(text), std::string::npos) << source.substr(0, 100) << ": " << got.substr(0, 300);
-  EXPECT_LT(seconds.count(), 60) << source.substr(0,
-                                                  100);  // seconds on an idle machine; more under sanitizers
 }
 
 // Runs on a thread with a stack of this size, so that recursion which is bounded only by luck crashes the
@@ -248,7 +243,7 @@ TEST(ChatTemplateLimits, MemoryThatIsGivenBackCanBeUsedAgain) {
 
 TEST(ChatTemplateLimits, OutputIsBounded) {
   expect_limit("{% set s = 'a' * 10000000 %}{% for i in range(100) %}{{ s }}{% endfor %}",
-               "longer than the limit of 67108864 bytes");
+               "longer than the limit of 16777216 bytes");
   TemplateOptions options;
   options.limits.output_bytes = 10;
   EXPECT_EQ(bad_model("0123456789", options), "no error");

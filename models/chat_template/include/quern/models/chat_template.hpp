@@ -31,8 +31,12 @@ struct Message {
 /// What one render may use. Beyond any of these it ends with Error(QUERN_BAD_MODEL) that names the limit.
 struct TemplateLimits {
   std::uint64_t steps = 10'000'000;  ///< evaluated nodes, loop turns, and 64-byte pieces of text handled
-  std::uint64_t output_bytes = 64ull * 1024 * 1024;  ///< the rendered text
-  std::uint64_t memory_bytes = 64ull * 1024 * 1024;  ///< values alive at one time, without the output
+  std::uint64_t output_bytes = 16ull * 1024 * 1024;  ///< the rendered text
+  /// All that is held at one time: the parsed template, values with their spare room, and the rendered text.
+  std::uint64_t memory_bytes = 64ull * 1024 * 1024;
+  /// Seconds on the clock of the calling thread's CPU time, once for parse() and once for render(). Work is looked at
+  /// every few microseconds, so that the error comes within milliseconds of the limit.
+  double cpu_seconds = 2;
 };
 
 /// A variable that a caller adds, such as enable_thinking.
@@ -60,10 +64,10 @@ class ChatTemplate {
   /// text (the model file's name, say).
   ///
   /// Throws Error(QUERN_BAD_MODEL) with the line for a syntax error, text that is not UTF-8, more than 1 MiB
-  /// of source, or nesting deeper than 200; Error(QUERN_UNSUPPORTED) with the construct and the line for a
+  /// of source, nesting deeper than 200, or more memory or time than `limits` give; Error(QUERN_UNSUPPORTED) with the construct and the line for a
   /// tag, filter, test or function that is not offered, so that a template that cannot be rendered is refused
   /// before any of it is.
-  static ChatTemplate parse(std::string_view source, std::string name_for_errors);
+  static ChatTemplate parse(std::string_view source, std::string name_for_errors, const TemplateLimits& limits = {});
 
   /// The prompt text for `messages`.
   ///
