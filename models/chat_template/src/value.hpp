@@ -41,48 +41,10 @@ struct Text {
 
 enum class SequenceKind : std::uint8_t { list, tuple, range, keys, values, items };
 
-struct Sequence {
-  explicit Sequence(Counted<Value> held) : items(std::move(held)) {}
-
-  SequenceKind kind = SequenceKind::list;
-  bool hashable = false;  ///< may be a key of a mapping: a range, or a tuple of what may be one
-  int depth = 1;
-  std::int64_t start = 0, stop = 0, step = 1;  ///< of a range, for its text
-  Charge charge;                               ///< of this object; the items count themselves
-  Counted<Value> items;
-};
-
-/// A generator: always true, read once.
-struct Iterator {
-  std::shared_ptr<const Sequence> source;
-  std::size_t next = 0;
-  Charge charge;
-};
-
-using Entries = Counted<std::pair<Value, Value>>;
-
-struct Mapping {
-  explicit Mapping(Entries held) : entries(std::move(held)) {}
-
-  int depth = 1;
-  Charge charge;  ///< of this object; the entries count themselves
-  Entries entries;
-
-  /// The value of a key that equals `key`, or null. Counts its comparisons as steps.
-  const Value* find(Runtime& runtime, const Value& key) const;
-};
-
-struct Namespace {
-  explicit Namespace(Budget& budget) : charge(budget, sizeof(Namespace) + block_overhead), attributes(budget) {}
-
-  Charge charge;
-  Counted<std::pair<std::string, Value>> attributes;
-
-  /// Null if there is none. Counts its comparisons as steps.
-  const Value* find(Runtime& runtime, std::string_view name) const;
-  void set(Runtime& runtime, std::string_view name, Value value);
-};
-
+struct Sequence;
+struct Iterator;
+struct Mapping;
+struct Namespace;
 class LoopState;
 
 struct MacroClosure {
@@ -149,6 +111,48 @@ class Value {
   }
 
   Storage storage_;
+};
+
+struct Sequence {
+  explicit Sequence(Counted<Value> held) : items(std::move(held)) {}
+
+  SequenceKind kind = SequenceKind::list;
+  bool hashable = false;  ///< may be a key of a mapping: a range, or a tuple of what may be one
+  int depth = 1;
+  std::int64_t start = 0, stop = 0, step = 1;  ///< of a range, for its text
+  Charge charge;                               ///< of this object; the items count themselves
+  Counted<Value> items;
+};
+
+/// A generator: always true, read once.
+struct Iterator {
+  std::shared_ptr<const Sequence> source;
+  std::size_t next = 0;
+  Charge charge;
+};
+
+using Entries = Counted<std::pair<Value, Value>>;
+
+struct Mapping {
+  explicit Mapping(Entries held) : entries(std::move(held)) {}
+
+  int depth = 1;
+  Charge charge;  ///< of this object; the entries count themselves
+  Entries entries;
+
+  /// The value of a key that equals `key`, or null. Counts its comparisons as steps.
+  const Value* find(Runtime& runtime, const Value& key) const;
+};
+
+struct Namespace {
+  explicit Namespace(Budget& budget) : charge(budget, sizeof(Namespace) + block_overhead), attributes(budget) {}
+
+  Charge charge;
+  Counted<std::pair<std::string, Value>> attributes;
+
+  /// Null if there is none. Counts its comparisons as steps.
+  const Value* find(Runtime& runtime, std::string_view name) const;
+  void set(Runtime& runtime, std::string_view name, Value value);
 };
 
 struct BoundMethod {
