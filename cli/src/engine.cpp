@@ -60,6 +60,10 @@ Vocabulary open_vocabulary(const std::string& path) {
   return Vocabulary(vocabulary);
 }
 
+void limit_template(const quern_vocabulary* vocabulary, const Settings& settings) {
+  if (settings.template_seconds != 0) check(quern_vocabulary_set_template_seconds(vocabulary, settings.template_seconds));
+}
+
 std::vector<std::int32_t> tokenize(const quern_vocabulary* vocabulary, std::string_view text, std::uint32_t flags) {
   return collect_ids(text.size() + 8, [&](std::int32_t* ids, std::uint64_t capacity, std::uint64_t* count) {
     return quern_tokenize(vocabulary, text.data(), text.size(), flags, ids, capacity, count);

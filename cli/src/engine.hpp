@@ -29,6 +29,9 @@ Model load_model(quern_runtime* runtime, const LoadOptions& options);
 
 Vocabulary open_vocabulary(const std::string& path);
 
+/// The time that the template may take, where the settings give one.
+void limit_template(const quern_vocabulary* vocabulary, const Settings& settings);
+
 /// Ids of a text, flags as quern_tokenize.
 std::vector<std::int32_t> tokenize(const quern_vocabulary* vocabulary, std::string_view text, std::uint32_t flags);
 

@@ -38,7 +38,7 @@ int dispatch(CommandLine line) {
     case Verb::run:
       return run_verb(line, settings);
     case Verb::tokenize:
-      return tokenize_verb(line);
+      return tokenize_verb(line, settings);
     case Verb::eval:
       return eval_verb(line, settings);
     case Verb::bench:

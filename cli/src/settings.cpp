@@ -37,6 +37,8 @@ constexpr Setting settings_table[] = {
      "keep packed weights in the cache folder, for a faster start", "off", weights_cache},
     {"weights_cache_limit", "QUERN_WEIGHTS_CACHE_LIMIT", "--weights-cache-limit", "BYTES",
      "the most that these files may take: 32G, or 0 for no limit", "64G", limit},
+    {"template_seconds", "QUERN_TEMPLATE_SECONDS", "--template-seconds", "N", "CPU seconds that the model's chat template may take", "2",
+     count, for_models},
     {"log", "QUERN_LOG", "--log", "LEVEL", "trace, debug, info, warn, error or off", "warn", log_level, for_all},
     {"hub_cache", "HF_HUB_CACHE", "--hub-cache", "FOLDER", "where models from the hub are kept",
      "hub in HF_HOME, or else $XDG_CACHE_HOME/huggingface/hub", text, for_models | for_hub},
@@ -106,6 +108,7 @@ std::uint32_t parse_number(const Given& given, std::uint64_t most, const std::st
 void apply_number(Settings& out, const std::string& key, const Given& given) {
   if (key == "threads") out.threads = parse_number(given, 4096, "threads");
   if (key == "hub_tries") out.hub_tries = parse_number(given, 1000, "tries");
+  if (key == "template_seconds") out.template_seconds = parse_number(given, 86400, "seconds");
   if (key == "hub_timeout") out.hub_timeout = parse_number(given, 86400, "seconds");
 }
 
@@ -178,7 +181,8 @@ Settings resolve_settings(const FlagValues& flags, const Environment& environmen
       out.log_level = *level;
       continue;
     }
-    if (given->from_environment) continue;
+    const bool ours = setting.key == std::string_view("template_seconds");  // the library does not read this variable
+    if (given->from_environment && !ours) continue;
     if (given->value.empty()) refuse(*given, "a value");
     switch (setting.kind) {
       case count:

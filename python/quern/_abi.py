@@ -147,6 +147,7 @@ _STATUS: "dict[str, list[Any]]" = {
     "quern_vocabulary_open": [c_char_p, c_void_p], "quern_show_json": [c_char_p, c_void_p],
     "quern_tokenize": [c_void_p, c_char_p, c_uint64, c_uint32, c_void_p, c_uint64, c_void_p],
     "quern_detokenize": [c_void_p, c_void_p, c_uint64, c_uint32, c_void_p, c_uint64, c_void_p],
+    "quern_vocabulary_set_template_seconds": [c_void_p, c_double],
     "quern_render_chat": [c_void_p, c_void_p, c_uint64, c_uint32, c_void_p],
     "quern_tokenize_chat": [c_void_p, c_char_p, c_uint64, c_uint32, c_void_p, c_uint64, c_void_p],
     "quern_model_load": [c_void_p, c_char_p, c_void_p, c_void_p], "quern_model_get_info": [c_void_p, c_void_p],

@@ -80,6 +80,10 @@ class Vocabulary(_abi.Handle):
                                            for role, content in contents])
         return _abi.text("quern_render_chat", self.handle, listed, len(listed), 0 if generation_prompt else 1).decode("utf-8", "replace")
 
+    def set_template_seconds(self, seconds: float) -> None:
+        """How many seconds of CPU time the model's template may take from now on; 2 unless set."""
+        _abi.call("quern_vocabulary_set_template_seconds", self.handle, seconds)
+
     def tokenize_chat(self, messages: Messages) -> List[int]:
         """Ids of the rendered chat."""
         rendered = self.render(messages).encode()

@@ -233,6 +233,10 @@ QUERN_API int32_t quern_vocabulary_eos(const quern_vocabulary *vocabulary);
 QUERN_API int quern_vocabulary_is_end(const quern_vocabulary *vocabulary, int32_t token);
 /* The template's source text; null if the file has none. */
 QUERN_API const char *quern_vocabulary_chat_template(const quern_vocabulary *vocabulary);
+/* How many seconds of the calling thread's CPU time reading and rendering the template may take, in what begins after this call; 2
+ * unless set. A template is part of a file that others wrote: it also may take 10 million steps and 64 MiB. Errors:
+ * QUERN_INVALID_ARGUMENT for a number that is not above 0. */
+QUERN_API quern_status quern_vocabulary_set_template_seconds(const quern_vocabulary *vocabulary, double seconds);
 
 enum {
   QUERN_TOKENIZE_NO_BOS = 1,    /* add no token in front; otherwise one is added where the file says so */
@@ -269,13 +273,14 @@ enum { QUERN_RENDER_NO_GENERATION_PROMPT = 1 }; /* do not open the assistant's t
 
 /* Renders the model's own template over the messages; quern_tokenize_chat() makes ids of the result. Errors:
  * QUERN_UNSUPPORTED where the file has no template, or it uses what our Jinja subset cannot render (the text
- * names it); QUERN_BAD_MODEL where it is malformed; QUERN_INVALID_ARGUMENT where the template itself refuses
+ * names it); QUERN_BAD_MODEL where it is malformed or passes a limit; QUERN_INVALID_ARGUMENT where the template itself refuses
  * the messages (its sentence is in the text). */
 QUERN_API quern_status quern_render_chat(const quern_vocabulary *vocabulary, const quern_message *messages,
                                          uint64_t count, uint32_t flags, quern_text **out);
 
 /* Ids of a rendered chat: special tokens recognised, and the BOS neither lost nor doubled. (ids, capacity,
- * count) as above. `flags` takes QUERN_TOKENIZE_NO_BOS. Errors as quern_tokenize. */
+ * count) as above. `flags` takes QUERN_TOKENIZE_NO_BOS. Errors as quern_tokenize; QUERN_CONTEXT_FULL, with both numbers, as soon as
+ * there are more ids than the model's context has. */
 QUERN_API quern_status quern_tokenize_chat(const quern_vocabulary *vocabulary, const char *rendered,
                                            uint64_t rendered_size, uint32_t flags, int32_t *ids, uint64_t capacity,
                                            uint64_t *count);

@@ -9,6 +9,8 @@ namespace quern::runtime {
 
 Vocabulary::Vocabulary(const gguf::File& file) : tokenizer_(tokenizer_from_gguf(file)), file_name_(file.name()) {
   if (const auto source = file.find_string("tokenizer.chat_template")) source_ = std::string(*source);
+  if (const auto architecture = file.find_string("general.architecture"))
+    context_ = file.find_u64(concat(*architecture, ".context_length"));
   bytes_.resize(static_cast<std::size_t>(tokenizer_->size()));
 }
 
@@ -29,6 +31,7 @@ std::string Vocabulary::render(const std::vector<Message>& messages, bool add_ge
   }
   TemplateOptions options;
   options.add_generation_prompt = add_generation_prompt;
+  options.limits.cpu_seconds = template_seconds_;
   if (const auto bos = tokenizer_->bos()) options.bos_token = std::string(tokenizer_->token_text(*bos));
   if (const auto eos = tokenizer_->eos()) options.eos_token = std::string(tokenizer_->token_text(*eos));
   const std::time_t now = std::time(nullptr);
@@ -37,7 +40,7 @@ std::string Vocabulary::render(const std::vector<Message>& messages, bool add_ge
   std::optional<ChatTemplate> parsed;
   {
     const std::scoped_lock lock(mutex_);
-    if (!template_) template_ = ChatTemplate::parse(*source_, file_name_);
+    if (!template_) template_ = ChatTemplate::parse(*source_, file_name_, options.limits);
     parsed = template_;  // copies share the parsed template
   }
   return parsed->render(messages, options);
@@ -47,6 +50,7 @@ std::vector<std::int32_t> Vocabulary::encode_chat(std::string_view rendered, boo
   EncodeOptions options;
   options.add_bos = false;
   options.add_eos = false;
+  options.most_ids = context_;
   std::vector<std::int32_t> ids = tokenizer_->encode(rendered, options);
   const std::optional<std::int32_t> bos = tokenizer_->bos();
   if (!no_bos && bos && tokenizer_->adds_bos() && (ids.empty() || ids.front() != *bos)) ids.insert(ids.begin(), *bos);

@@ -5,6 +5,7 @@
 #include "quern/models/gguf.hpp"
 #include "quern/models/tokenizer.hpp"
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -24,14 +25,20 @@ class Vocabulary {
   /// Bytes of one token, stable for the life of the vocabulary.
   const TokenBytes& bytes_of(std::int32_t token) const;
 
+  /// The CPU time that reading and rendering the template may take, for what begins after this call.
+  void set_template_seconds(double seconds) const noexcept { template_seconds_ = seconds; }
+
   std::string render(const std::vector<Message>& messages, bool add_generation_prompt) const;
-  /// The template writes the BOS itself or not; either way it stands once at the start, as the tokenizer wants it.
+  /// The template writes the BOS itself or not; either way it stands once at the start, as the tokenizer wants it. Stops with
+  /// Error(QUERN_CONTEXT_FULL) where there are more ids than the file's context has: no model of it could read them.
   std::vector<std::int32_t> encode_chat(std::string_view rendered, bool no_bos) const;
 
  private:
   std::unique_ptr<Tokenizer> tokenizer_;
   std::optional<std::string> source_;
   std::string file_name_;
+  std::optional<std::uint64_t> context_;  // tokens, as the file says
+  mutable std::atomic<double> template_seconds_ = TemplateLimits().cpu_seconds;
   mutable std::mutex mutex_;
   mutable std::optional<ChatTemplate> template_;  // parsed at first use
   mutable std::vector<std::unique_ptr<TokenBytes>> bytes_;

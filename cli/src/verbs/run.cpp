@@ -55,8 +55,9 @@ std::vector<std::int32_t> ids_of(const Question& question, const quern_vocabular
 }
 
 /// A model that cannot answer a chat, or a prompt that is malformed, is refused before its weights are loaded.
-void refuse_early(const Question& question, const RunFlags& flags) {
+void refuse_early(const Question& question, const RunFlags& flags, const Settings& settings) {
   const Vocabulary vocabulary = open_vocabulary(flags.model.path);
+  limit_template(vocabulary.get(), settings);
   if (!flags.raw) render_chat(vocabulary.get(), question.messages, flags.model.path);
 }
 
@@ -104,7 +105,7 @@ int run_verb(const CommandLine& line, const Settings& settings) {
   if (chat && flags.trace_file) throw Failure(exit_usage, "run: the chat has no --trace; give a prompt or --messages");
   if (chat && flags.raw) throw Failure(exit_usage, "run: the chat needs the chat template; --raw needs a prompt");
   const Question question = chat ? Question{{{"user", "Hello"}}, ""} : read_question(flags);
-  refuse_early(question, flags);
+  refuse_early(question, flags, settings);
   std::optional<TraceFile> trace;
   if (flags.trace_file) trace.emplace(*flags.trace_file);
 
@@ -115,6 +116,7 @@ int run_verb(const CommandLine& line, const Settings& settings) {
                                                  .activations = flags.model.activations,
                                                  .kv = flags.model.kv,
                                                  .progress = !line.quiet});
+  limit_template(quern_model_vocabulary(model.get()), settings);
   const auto session = make<Session>(quern_session_create, model.get(), nullptr);
   const std::chrono::duration<double> load = std::chrono::steady_clock::now() - started;
   if (line.verbose) {

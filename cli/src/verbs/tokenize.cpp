@@ -6,7 +6,7 @@
 
 namespace quern::cli {
 
-int tokenize_verb(const CommandLine& line) {
+int tokenize_verb(const CommandLine& line, const Settings& settings) {
   const TokenizeFlags& flags = line.tokenize;
   std::vector<Message> messages;
   std::string text;
@@ -16,6 +16,7 @@ int tokenize_verb(const CommandLine& line) {
     text = flags.text ? *flags.text : read_stdin();
 
   const Vocabulary vocabulary = open_vocabulary(flags.path);
+  limit_template(vocabulary.get(), settings);
   const std::uint32_t no_bos = flags.no_bos ? std::uint32_t{QUERN_TOKENIZE_NO_BOS} : 0;
   const std::uint32_t no_special = flags.no_special ? std::uint32_t{QUERN_TOKENIZE_NO_SPECIAL} : 0;
   std::vector<std::int32_t> ids;

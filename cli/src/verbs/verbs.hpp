@@ -6,7 +6,7 @@
 namespace quern::cli {
 
 int run_verb(const CommandLine& line, const Settings& settings);
-int tokenize_verb(const CommandLine& line);
+int tokenize_verb(const CommandLine& line, const Settings& settings);
 int eval_verb(const CommandLine& line, const Settings& settings);
 int bench_verb(const CommandLine& line, const Settings& settings);
 int devices_verb(const CommandLine& line, const Settings& settings);

@@ -70,14 +70,14 @@ ByteLevelBpe::ByteLevelBpe(const Vocabulary& vocabulary, const VocabularyView& v
   }
 }
 
-void ByteLevelBpe::encode(std::string_view text, std::vector<std::int32_t>& ids) const {
+void ByteLevelBpe::encode(std::string_view text, std::uint64_t most, std::vector<std::int32_t>& ids) const {
   std::string normalised;
   if (pre_tokenizer_.nfc && !is_trivially_nfc(text)) {
     normalised = normalise_nfc(text);
     text = normalised;
   }
   Scratch scratch;
-  for (std::size_t at = 0; at < text.size();) {
+  for (std::size_t at = 0; at < text.size() && ids.size() <= most;) {
     const std::size_t end = piece_end(pre_tokenizer_, text, at);
     encode_piece(text.substr(at, end - at), scratch, ids);
     at = end;

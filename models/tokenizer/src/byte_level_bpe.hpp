@@ -5,6 +5,7 @@
 #include "pre_tokenizer.hpp"
 #include "vocabulary.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -19,8 +20,11 @@ class ByteLevelBpe {
   /// Error(QUERN_BAD_MODEL) for malformed merges or scores.
   ByteLevelBpe(const Vocabulary& vocabulary, const VocabularyView& view);
 
-  /// Appends the ids of a text that holds no markers.
-  void encode(std::string_view text, std::vector<std::int32_t>& ids) const;
+  /// Appends the ids of a text that holds no markers. Stops once `ids` has more than `most`.
+  void encode(std::string_view text, std::uint64_t most, std::vector<std::int32_t>& ids) const;
+
+  /// Whether each byte of a text comes back as part of a token.
+  bool keeps_every_byte() const noexcept { return std::ranges::all_of(byte_ids_, [](std::int32_t id) { return id >= 0; }); }
 
   /// Appends the bytes of a token.
   void append_bytes(std::int32_t id, std::string& out) const;

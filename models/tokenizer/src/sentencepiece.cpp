@@ -224,14 +224,14 @@ void SentencePiece::append_piece(std::string_view piece, std::vector<std::int32_
   after_unknown = id < 0;
 }
 
-void SentencePiece::encode(std::string_view text, std::vector<std::int32_t>& ids) const {
+void SentencePiece::encode(std::string_view text, std::uint64_t most, std::vector<std::int32_t>& ids) const {
   const std::string normalised = normalise(text);
   if (normalised.empty()) return;
   Merger merger{*this, normalised, {}, {}, {}};
   merger.split_into_symbols();
   merger.merge_all();
   bool after_unknown = false;
-  for (std::uint32_t place = 0; place != Merger::none; place = merger.symbols[place].next) {
+  for (std::uint32_t place = 0; place != Merger::none && ids.size() <= most; place = merger.symbols[place].next) {
     const Merger::Symbol& symbol = merger.symbols[place];
     if (symbol.whole >= 0) {
       ids.push_back(symbol.whole);

@@ -20,7 +20,11 @@ class SentencePiece {
 
   /// Appends the ids of a text that holds no control tokens. An empty text has none, not even the space
   /// prefix.
-  void encode(std::string_view text, std::vector<std::int32_t>& ids) const;
+  /// Stops once `ids` has more than `most`.
+  void encode(std::string_view text, std::uint64_t most, std::vector<std::int32_t>& ids) const;
+
+  /// Whether each byte of a text comes back as part of a token: no white space is left out, no run becomes one 'unknown'.
+  bool keeps_every_byte() const noexcept { return byte_fallback_ && !remove_extra_spaces_; }
 
   /// Appends the bytes of a token; U+2581 is a space.
   void append_bytes(std::int32_t id, std::string& out) const;

@@ -98,16 +98,31 @@ struct Tokenizer::Impl {
     std::visit([&](const auto& rule) { rule.append_bytes(id, out); }, rules);
   }
 
-  void encode(std::string_view text, bool parse_special, std::vector<std::int32_t>& ids) const {
+  [[noreturn]] static void fail_full(std::uint64_t at_least, std::uint64_t most) {
+    throw Error(QUERN_CONTEXT_FULL, concat("the text has ", at_least, " tokens or more but ", most, " fit the context"));
+  }
+
+  // The fewest ids that a text of this size can have. A token stands for at most as many bytes as it is spelled with,
+  // before NFC for three times as many (three jamo of three bytes are one syllable of three).
+  std::uint64_t fewest_ids(std::uint64_t bytes) const {
+    const bool keeps_every_byte = std::visit([](const auto& rule) { return rule.keeps_every_byte(); }, rules);
+    if (!keeps_every_byte || markers_take_space) return 0;
+    const std::uint64_t bytes_of_id = 3 * std::max<std::uint64_t>(vocabulary.longest(), 1);
+    return bytes / bytes_of_id;
+  }
+
+  void encode(std::string_view text, bool parse_special, std::uint64_t most, std::vector<std::int32_t>& ids) const {
     const auto encode_plain = [&](std::size_t begin, std::size_t end) {
-      if (begin < end)
-        std::visit([&](const auto& rule) { rule.encode(text.substr(begin, end - begin), ids); }, rules);
+      if (begin >= end) return;
+      std::visit([&](const auto& rule) { rule.encode(text.substr(begin, end - begin), most, ids); }, rules);
+      if (ids.size() > most) fail_full(ids.size(), most);
     };
     std::size_t at = 0;
     for (const MarkerMatcher::Match& match : markers.find(text, parse_special)) {
       if (match.begin < at) continue;  // it starts in white space that the marker before took
       encode_plain(at, match.begin);
       ids.push_back(match.id);
+      if (ids.size() > most) fail_full(ids.size(), most);
       at = match.end;
       if (markers_take_space && takes_following_space(vocabulary.text(match.id))) at = skip_space(text, at);
     }
@@ -130,21 +145,24 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text, const EncodeO
   if (text.size() > max_text_bytes)
     throw Error(QUERN_INVALID_ARGUMENT, concat("the text has ", text.size(), " bytes; at most ",
                                                max_text_bytes, " can be encoded at once"));
+  const std::uint64_t most = options.most_ids.value_or(UINT64_MAX);
+  if (const std::uint64_t fewest = impl_->fewest_ids(text.size()); fewest > most) Impl::fail_full(fewest, most);
   std::vector<std::int32_t> ids;
-  ids.reserve(text.size() / 4 + 2);
+  ids.reserve(std::min<std::uint64_t>(text.size() / 4 + 2, most));
   if (options.add_bos.value_or(impl_->add_bos)) {
     if (!bos())
       throw Error(QUERN_INVALID_ARGUMENT,
                   "add_bos was asked for, but the vocabulary has no token for the beginning of a text");
     ids.push_back(*bos());
   }
-  impl_->encode(text, options.parse_special, ids);
+  impl_->encode(text, options.parse_special, most, ids);
   if (options.add_eos.value_or(impl_->add_eos)) {
     if (!eos())
       throw Error(QUERN_INVALID_ARGUMENT,
                   "add_eos was asked for, but the vocabulary has no token for the end of a text");
     ids.push_back(*eos());
   }
+  if (ids.size() > most) Impl::fail_full(ids.size(), most);
   return ids;
 }
 

@@ -36,6 +36,14 @@ const char* quern_vocabulary_chat_template(const quern_vocabulary* v) {
   return v == nullptr || !v->vocabulary->template_source() ? nullptr : v->vocabulary->template_source()->c_str();
 }
 
+quern_status quern_vocabulary_set_template_seconds(const quern_vocabulary* vocabulary, double seconds) {
+  return guarded([&] {
+    require(vocabulary, "vocabulary");
+    if (!(seconds > 0)) throw Error(QUERN_INVALID_ARGUMENT, concat("template_seconds is ", seconds, "; it takes a number above 0"));
+    vocabulary->vocabulary->set_template_seconds(seconds);
+  });
+}
+
 quern_status quern_tokenize(const quern_vocabulary* vocabulary, const char* text, uint64_t text_size, uint32_t flags,
                             int32_t* ids, uint64_t capacity, uint64_t* count) {
   return guarded([&] {

@@ -209,6 +209,63 @@ TEST(ChatTemplateErrors, ALongMessageOfRaiseExceptionIsCut) {
   EXPECT_LT(refused.text.size(), 2200u);
 }
 
+// Whether the text is whole characters and none stands for a broken one.
+bool is_whole(const std::string& text) {
+  for (std::size_t i = 0; i < text.size();) {
+    const auto lead = static_cast<unsigned char>(text[i]);
+    const std::size_t size = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
+    if (size == 0 || i + size > text.size()) return false;
+    for (std::size_t k = 1; k < size; ++k) {
+      if ((static_cast<unsigned char>(text[i + k]) & 0xc0) != 0x80) return false;
+    }
+    i += size;
+  }
+  return text.find("\xef\xbf\xbd") == std::string::npos && text.find("\\x00") == std::string::npos;
+}
+
+TEST(ChatTemplateErrors, WhatAMessageQuotesIsCutBetweenCharacters) {
+  const std::pair<const char*, const char*> around[] = {
+      {"{{ '%(", ")s' % {} }}"},
+      {"{% set f = '", "' %}{{ [1]|map(f)|list }}"},
+      {"{% set f = '", "' %}{{ [1]|select(f)|list }}"},
+      {"{{ ''['__", "'] }}"},
+      {"{{ {}['", "'].x }}"},
+      {"{{ ''|join(**{'", "': 1}) }}"},
+      {"{% macro f() %}{% endmacro %}{{ f(**{'", "': 1}) }}"}};
+  for (const char* character : {"\u00e9", "\u20ac", "\U0001F600"}) {
+    for (const auto& [before, after] : around) {
+      for (int letters = 70; letters <= 84; ++letters) {  // the cut falls before, into and behind the character
+        const std::string source = before + std::string(static_cast<std::size_t>(letters), 'a') + character + "b" + after;
+        const Refusal refused = refusal(source);
+        EXPECT_NE(refused.text, "") << source;
+        EXPECT_TRUE(is_whole(refused.text)) << source << ": " << refused.text;
+      }
+    }
+    for (int letters = 1990; letters <= 2004; ++letters) {
+      const Refusal refused = refusal("{{ raise_exception('a' * " + std::to_string(letters) + " ~ '" + character + "b') }}");
+      EXPECT_EQ(refused.code, QUERN_INVALID_ARGUMENT);
+      EXPECT_TRUE(is_whole(refused.text)) << refused.text;
+    }
+    for (int letters = 2900; letters <= 3010; ++letters) {  // a name in the source
+      const Refusal refused = refusal("{{ 1|" + std::string(static_cast<std::size_t>(letters), 'a') + "\u00e9\u00e9 }}");
+      EXPECT_TRUE(is_whole(refused.text)) << refused.text;
+      EXPECT_LT(refused.text.size(), 3200u);
+    }
+  }
+}
+
+TEST(ChatTemplateErrors, ADirectiveThatIsNoAsciiIsQuotedWhole) {
+  TemplateOptions options;
+  options.now = std::tm{};
+  options.now->tm_year = 100;
+  options.now->tm_mday = 1;
+  for (const char* source : {"{{ '%\u00e9' % 1 }}", "{{ '%\U0001F600' % 1 }}", "{{ '%5.3l\u20ac' % 1 }}", "{{ strftime_now('%\u00e9') }}"}) {
+    const Refusal refused = refusal(source, {{"user", "hi"}}, options);
+    EXPECT_TRUE(is_whole(refused.text)) << source << ": " << refused.text;
+    EXPECT_TRUE(mentions(refused, "directive")) << refused.text;
+  }
+}
+
 TEST(ChatTemplateErrors, AnErrorOfTheTemplateIsABadModelWithItsLine) {
   const std::pair<const char*, const char*> cases[] = {
       {"\n{{ messages[0].content + 1 }}", "line 2: '+' cannot join a str and a int"},

@@ -31,6 +31,7 @@ int render(const HostileTemplate& hostile, const TemplateOptions& options) {
     ChatTemplate::parse(hostile.source, "t", options.limits).render({{"user", "hi"}}, options);
     return rendered;
   } catch (const Error& error) {
+    if (std::getenv("QUERN_TEST_VERBOSE") != nullptr) std::printf("%s\n", error.what());
     const bool expected = error.code() == QUERN_BAD_MODEL || error.code() == QUERN_UNSUPPORTED ||
                           error.code() == QUERN_INVALID_ARGUMENT;
     return expected && std::strncmp(error.what(), "t: chat template, line ", 23) == 0 &&
@@ -41,8 +42,13 @@ int render(const HostileTemplate& hostile, const TemplateOptions& options) {
 }
 
 Usage measure(const HostileTemplate& hostile, const TemplateOptions& options) {
+  std::fflush(stdout);
   const pid_t child = fork();
-  if (child == 0) _exit(render(hostile, options));
+  if (child == 0) {
+    const int ending = render(hostile, options);
+    std::fflush(stdout);
+    _exit(ending);
+  }
   Usage usage;
   rusage used{};
   if (child < 0 || wait4(child, &usage.status, 0, &used) != child) {

@@ -272,6 +272,57 @@ TEST(ChatTemplateLimits, RangesAreBoundedAsInTheSandbox) {
             "[1, -9223372036854775806]");
 }
 
+TEST(ChatTemplateLimits, SlicesOfARangeAtTheEndOfTheIntegersDoNotOverflow) {
+  const std::string range = "range(9223372036854775000, 9223372036854775807, 500)";
+  EXPECT_EQ(ChatTemplate::parse("{{ " + range + "[::-1]|list }}", "t").render({}, {}),
+            "[9223372036854775500, 9223372036854775000]");
+  EXPECT_NE(bad_model("{{ " + range + "[::2]|list }}").find("ends beyond 64 bits"), std::string::npos);
+  EXPECT_NE(bad_model("{{ range(-9223372036854775807, 0, 9223372036854775807)[::-2] }}").find("beyond 64 bits"),
+            std::string::npos);
+}
+
+TEST(ChatTemplateLimits, TheClockEndsWhatStepsWouldAllow) {
+  TemplateOptions options;
+  options.limits.steps = UINT64_MAX;
+  options.limits.cpu_seconds = 0.01;
+  for (const char* body : {"", "{% set x = 's' ~ i %}", "{% set x = [i, i]|sort %}", "{% if 'a' * 1000000 %}{% endif %}"}) {
+    const std::string source = std::string("{% for i in range(100000) %}{% for j in range(100000) %}") + body + "{% endfor %}{% endfor %}";
+    EXPECT_NE(bad_model(source, options).find("more than 0.01 seconds of CPU time"), std::string::npos) << body;
+  }
+}
+
+TEST(ChatTemplateLimits, TheClockHoldsWhileTheSourceIsRead) {
+  TemplateLimits limits;
+  limits.cpu_seconds = 1e-9;
+  try {
+    ChatTemplate::parse("{{ [" + repeat("1, ", 10'000) + "] }}", "t", limits);
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), QUERN_BAD_MODEL);
+    EXPECT_NE(std::string(error.what()).find("seconds of CPU time"), std::string::npos) << error.what();
+  }
+}
+
+TEST(ChatTemplateLimits, TheTreeOfASourceCountsAgainstTheMemory) {
+  TemplateOptions options;
+  options.limits.memory_bytes = 1'000'000;
+  const std::string source = "{{ [" + repeat("a, ", 2000) + "]|length }}{% set s = 'x' * 300000 %}";
+  EXPECT_NE(bad_model(source, options).find("beyond the limit of 1000000"), std::string::npos);
+  options.limits.memory_bytes = 2'000'000;
+  EXPECT_EQ(bad_model(source, options), "no error");
+}
+
+TEST(ChatTemplateLimits, AKeyOfSharedTuplesIsCheckedOnce) {
+  // Sixty doublings: a walk over the parts would take 2^60 steps.
+  const std::string tuples = "{% set n = namespace(t=(1,)) %}{% for i in range(60) %}{% set n.t = (n.t, n.t) %}{% endfor %}";
+  TemplateOptions options;
+  options.limits.steps = 5000;
+  EXPECT_EQ(bad_model(tuples + "{% set d = {n.t: 1} %}", options), "no error");
+  EXPECT_NE(bad_model("{% set n = namespace(t=([],)) %}{% for i in range(60) %}{% set n.t = (n.t, n.t) %}{% endfor %}{% set d = {n.t: 1} %}", options)
+                .find("a list cannot be a key"),
+            std::string::npos);
+}
+
 TEST(ChatTemplateLimits, ALongSourceIsRefused) {
   EXPECT_EQ(ChatTemplate::parse(std::string(1024 * 1024, 'x'), "t").render({}, {}).size(), 1024u * 1024u);
   EXPECT_NE(bad_model(std::string(1024 * 1024 + 1, 'x')).find("has 1048577 bytes"), std::string::npos);

@@ -133,5 +133,41 @@ TEST(ByteLevel, RefusesASpacePrefix) {
   EXPECT_THROW(vocabulary.build(), Error);
 }
 
+// The text of the QUERN_CONTEXT_FULL error, or what happened instead.
+std::string context_full(const Tokenizer& tokenizer, std::string_view text, std::uint64_t most) {
+  EncodeOptions options;
+  options.most_ids = most;
+  try {
+    return std::to_string(tokenizer.encode(text, options).size()) + " ids";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), QUERN_CONTEXT_FULL);
+    return error.what();
+  }
+}
+
+TEST(MostIds, AreCountedExactly) {
+  const Tokenizer tokenizer = byte_level().build();
+  EXPECT_EQ(context_full(tokenizer, "a b c", 5), "5 ids");
+  EXPECT_THAT(context_full(tokenizer, "a b c", 4), HasSubstr("5 tokens or more but 4 fit"));
+  EXPECT_THAT(context_full(tokenizer, "a<|end|>", 1), HasSubstr("2 tokens or more but 1 fit"));
+  const Tokenizer other = sentencepiece().build();
+  EXPECT_EQ(context_full(other, "ab", 3), "3 ids");
+  EXPECT_THAT(context_full(other, "ab", 2), HasSubstr("3 tokens or more but 2 fit"));
+}
+
+TEST(MostIds, EndALongTextBetweenItsPieces) {
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += " word";
+  // No piece has more than five bytes, so the count is at most four above the limit where it stops.
+  EXPECT_THAT(context_full(byte_level().build(), text, 100), testing::ContainsRegex("^the text has 10[1-5] tokens or more"));
+}
+
+TEST(MostIds, RefuseByItsLengthATextThatCannotFit) {
+  // One piece of 64 MiB would take gigabytes to merge.
+  const std::string text(std::size_t{64} << 20, 'a');
+  EXPECT_THAT(context_full(byte_level().build(), text, 256), HasSubstr(" tokens or more but 256 fit"));
+  EXPECT_THAT(context_full(sentencepiece().build(), text, 256), HasSubstr(" tokens or more but 256 fit"));
+}
+
 }  // namespace
 }  // namespace quern::test

@@ -55,6 +55,7 @@ struct EncodeOptions {
   std::optional<bool> add_eos;  // default: what the file says
   bool parse_special =
       true;  // false: the text of a control token is plain text; user-defined tokens still match
+  std::optional<std::uint64_t> most_ids;  // of the result; encode() stops with QUERN_CONTEXT_FULL where there are more
 };
 
 struct TokenBytes {
@@ -77,7 +78,8 @@ class Tokenizer {
   /// The ids of `text`. Time n log n in the length of the text, whatever it holds; memory about 64 bytes for
   /// each byte of the longest piece that is merged as one. `text` may be any bytes; see the README for
   /// invalid UTF-8. Throws Error(QUERN_INVALID_ARGUMENT) for a text of 1 GiB or more, and for add_bos or
-  /// add_eos = true where the vocabulary has no such token.
+  /// add_eos = true where the vocabulary has no such token; Error(QUERN_CONTEXT_FULL) with both numbers for more than
+  /// options.most_ids: before anything is read where the length alone shows it, else between two pieces of the text.
   std::vector<std::int32_t> encode(std::string_view text, const EncodeOptions& options = {}) const;
 
   /// The text of `ids`: their bytes joined, what is not UTF-8 replaced by U+FFFD. The first space is dropped
