@@ -22,7 +22,12 @@ int tokenize_verb(const CommandLine& line, const Settings& settings) {
   std::vector<std::int32_t> ids;
   if (flags.messages_file) {
     text = render_chat(vocabulary.get(), messages, flags.path);
-    ids = tokenize_chat(vocabulary.get(), text, no_bos);
+    try {
+      ids = tokenize_chat(vocabulary.get(), text, no_bos);
+    } catch (const Failure& failure) {  // longer than the model's context: data, where nothing is computed
+      if (failure.code() != exit_context) throw;
+      throw Failure(exit_refused, failure.what());
+    }
   } else {
     ids = tokenize(vocabulary.get(), text, no_bos | no_special);
   }
