@@ -44,6 +44,7 @@ PreTokenizer require_pre_tokenizer(std::string_view name) {
 // True if the token stands for the bytes that its text spells: markers are spelled plainly, which differs
 // beyond ASCII.
 bool spells_bytes(const Vocabulary& vocabulary, std::int32_t id) noexcept {
+  if (vocabulary.is_marker(id)) return false;
   if (vocabulary.type(id) == TokenType::normal) return true;
   const auto is_ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
   return vocabulary.type(id) == TokenType::user_defined && std::ranges::all_of(vocabulary.text(id), is_ascii);
@@ -70,7 +71,8 @@ ByteLevelBpe::ByteLevelBpe(const Vocabulary& vocabulary, const VocabularyView& v
   }
 }
 
-void ByteLevelBpe::encode(std::string_view text, std::uint64_t most, std::vector<std::int32_t>& ids) const {
+void ByteLevelBpe::encode(std::string_view text, std::span<const TextRange> /*foreign*/, std::uint64_t most,
+                          std::vector<std::int32_t>& ids) const {
   std::string normalised;
   if (pre_tokenizer_.nfc && !is_trivially_nfc(text)) {
     normalised = normalise_nfc(text);

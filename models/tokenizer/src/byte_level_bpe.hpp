@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,8 +21,10 @@ class ByteLevelBpe {
   /// Error(QUERN_BAD_MODEL) for malformed merges or scores.
   ByteLevelBpe(const Vocabulary& vocabulary, const VocabularyView& view);
 
-  /// Appends the ids of a text that holds no markers. Stops once `ids` has more than `most`.
-  void encode(std::string_view text, std::uint64_t most, std::vector<std::int32_t>& ids) const;
+  /// Appends the ids of a text that holds no markers; merges make none, so that it does not matter what of the
+  /// text is foreign. Stops once `ids` has more than `most`.
+  void encode(std::string_view text, std::span<const TextRange> foreign, std::uint64_t most,
+              std::vector<std::int32_t>& ids) const;
 
   /// Whether each byte of a text comes back as part of a token.
   bool keeps_every_byte() const noexcept { return std::ranges::all_of(byte_ids_, [](std::int32_t id) { return id >= 0; }); }

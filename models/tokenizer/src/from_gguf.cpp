@@ -93,6 +93,7 @@ std::unique_ptr<Tokenizer> tokenizer_from_gguf(const gguf::File& file) {
   view.add_eos = file.find_bool("tokenizer.ggml.add_eos_token").value_or(false);
   view.add_space_prefix = file.find_bool("tokenizer.ggml.add_space_prefix");
   view.remove_extra_whitespaces = file.find_bool("tokenizer.ggml.remove_extra_whitespaces").value_or(false);
+  view.chat_template = file.find_string("tokenizer.chat_template").value_or("");
   view.markers_take_following_space =
       view.model == "llama" && file.find_string("general.architecture").value_or("") == "phi3";
   try {

@@ -43,6 +43,7 @@ void MarkerMatcher::build_trie() {
       if (begin < end && markers_[begin].text.size() == depth) {
         nodes_[node].best = static_cast<std::int32_t>(begin);
         if (markers_[begin].always) nodes_[node].best_always = static_cast<std::int32_t>(begin);
+        if (markers_[begin].plain) nodes_[node].best_plain = static_cast<std::int32_t>(begin);
         ++begin;
       }
       while (begin < end) {
@@ -69,6 +70,7 @@ void MarkerMatcher::link_failures() {
       link.fail = node == root ? root : step(nodes_[node].fail, bytes_[c]);
       if (link.best < 0) link.best = nodes_[link.fail].best;
       if (link.best_always < 0) link.best_always = nodes_[link.fail].best_always;
+      if (link.best_plain < 0) link.best_plain = nodes_[link.fail].best_plain;
     }
   }
 }
@@ -104,6 +106,55 @@ std::vector<MarkerMatcher::Match> MarkerMatcher::find(std::string_view text, boo
     free_from = match.end;
     return false;
   });
+  return matches;
+}
+
+std::vector<MarkerMatcher::Match> MarkerMatcher::find(std::string_view text,
+                                                      std::span<const TextRange> foreign) const {
+  if (foreign.empty()) return find(text, true);
+  std::vector<Match> matches;
+  if (markers_.empty()) return matches;
+
+  struct Place {
+    std::size_t at = 0;
+    std::int32_t own = -1;    // the longest marker from here that ends before foreign text
+    std::int32_t plain = -1;  // the longest plain one, wherever it ends
+  };
+  std::vector<Place> places;
+  std::uint32_t own = root, anywhere = root;
+  for (std::size_t at = text.size(), left = foreign.size(); at-- > 0;) {
+    const auto byte = static_cast<unsigned char>(text[at]);
+    for (; left > 0 && foreign[left - 1].begin > at; --left) own = root;  // nothing matches across its begin
+    const bool is_foreign = left > 0 && foreign[left - 1].end > at;
+    own = is_foreign ? root : step(own, byte);
+    anywhere = step(anywhere, byte);
+    const Place place{at, nodes_[own].best, nodes_[anywhere].best_plain};
+    if (place.own >= 0 || place.plain >= 0) places.push_back(place);
+  }
+  std::ranges::reverse(places);
+
+  // What the text between foreign ranges holds by itself, of markers that foreign text may not take away.
+  std::vector<TextRange> guarded;
+  std::size_t free_from = 0;
+  for (const Place& place : places) {
+    if (place.own < 0 || place.at < free_from) continue;
+    free_from = place.at + length(place.own);
+    if (!markers_[static_cast<std::size_t>(place.own)].plain) guarded.push_back({place.at, free_from});
+  }
+
+  free_from = 0;
+  auto guard = guarded.begin();
+  for (const Place& place : places) {
+    if (place.at < free_from) continue;
+    while (guard != guarded.end() && guard->end <= place.at) ++guard;
+    std::int32_t best = place.own;
+    const std::size_t plain_end = place.at + length(place.plain);
+    const bool takes_of_guarded = guard != guarded.end() && guard->begin < plain_end;
+    if (length(place.plain) > length(place.own) && !takes_of_guarded) best = place.plain;
+    if (best < 0) continue;
+    free_from = place.at + length(best);
+    matches.push_back({place.at, free_from, markers_[static_cast<std::size_t>(best)].id});
+  }
   return matches;
 }
 

@@ -50,7 +50,7 @@ MergeTable::MergeTable(const Vocabulary& vocabulary, std::span<const std::string
     throw Error(QUERN_BAD_MODEL, concat(field::merges, " has ", merges.size(), " entries; at most ",
                                         max_merges, " are accepted"));
   resolve(vocabulary, merges);
-  index();
+  index(vocabulary);
 }
 
 void MergeTable::resolve(const Vocabulary& vocabulary, std::span<const std::string_view> merges) {
@@ -85,7 +85,7 @@ void MergeTable::resolve(const Vocabulary& vocabulary, std::span<const std::stri
   }
 }
 
-void MergeTable::index() {
+void MergeTable::index(const Vocabulary& vocabulary) {
   slots_.resize(std::bit_ceil(merges_.size() + merges_.size() / 2 + 1));
   const std::size_t mask = slots_.size() - 1;
   std::array<std::uint64_t, block> hashes;
@@ -97,6 +97,7 @@ void MergeTable::index() {
     }
     for (std::size_t i = 0; i < count; ++i) {
       const Merge& merge = merges_[first + i];
+      if (vocabulary.is_marker(merge.merged)) continue;  // made of the whole of its text alone
       const auto tag = static_cast<std::uint32_t>(hashes[i] >> 32);
       const auto is_same = [&](const Slot& slot) {
         return slot.tag == tag && merges_[slot.rank].left == merge.left &&

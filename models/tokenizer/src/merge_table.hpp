@@ -37,7 +37,7 @@ class MergeTable {
   };
   std::uint64_t hash(std::int32_t left, std::int32_t right) const noexcept;
   void resolve(const Vocabulary& vocabulary, std::span<const std::string_view> merges);
-  void index();
+  void index(const Vocabulary& vocabulary);
 
   std::vector<Merge> merges_;  // by rank
   std::vector<Slot> slots_;    // a power of two, at most two thirds full

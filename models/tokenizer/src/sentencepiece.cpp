@@ -37,7 +37,7 @@ std::vector<Marker> user_defined_markers(const Vocabulary& vocabulary) {
   std::vector<Marker> markers;
   for (std::int32_t id = 0; id < vocabulary.size(); ++id)
     if (vocabulary.type(id) == TokenType::user_defined && !vocabulary.text(id).empty())
-      markers.push_back({with_space_marks(vocabulary.text(id)), id, true});
+      markers.push_back({with_space_marks(vocabulary.text(id)), id, true, !vocabulary.is_marker(id)});
   std::ranges::stable_sort(markers, {}, &Marker::text);
   const auto rest = std::ranges::unique(markers, {}, &Marker::text);
   markers.erase(rest.begin(), rest.end());
@@ -81,14 +81,25 @@ SentencePiece::SentencePiece(const Vocabulary& vocabulary, const VocabularyView&
                        " has neither byte tokens nor an unknown token, so that some texts have no tokens"));
 }
 
-std::string SentencePiece::normalise(std::string_view text) const {
-  if (remove_extra_spaces_) text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+std::string SentencePiece::normalise(std::string_view text, std::vector<TextRange>& foreign) const {
+  std::size_t removed = 0;
+  if (remove_extra_spaces_) removed = std::min(text.find_first_not_of(' '), text.size());
+  text.remove_prefix(removed);
   std::string out;
   if (text.empty()) return out;
   out.reserve(text.size() + text.size() / 4 + space_mark.size());
   if (space_prefix_) out += space_mark;
   bool after_space = false;
+  std::size_t bound = 0;  // of the bounds of all ranges in their order; those at the start stay in front of the prefix
+  const auto move_bounds = [&](std::size_t at, std::size_t to) {
+    for (; bound < 2 * foreign.size(); ++bound) {
+      std::size_t& place = bound % 2 == 0 ? foreign[bound / 2].begin : foreign[bound / 2].end;
+      if (place > at + removed) break;
+      place = to;
+    }
+  };
   for (std::size_t at = 0; at < text.size();) {
+    move_bounds(at, at == 0 ? 0 : out.size());
     const Char c = decode_char(text, at);
     if (!c.valid) {
       out += replacement_character;
@@ -102,6 +113,8 @@ std::string SentencePiece::normalise(std::string_view text) const {
   }
   if (remove_extra_spaces_)
     while (out.ends_with(space_mark)) out.resize(out.size() - space_mark.size());
+  move_bounds(text.size(), out.size());
+  for (TextRange& range : foreign) range = {std::min(range.begin, out.size()), std::min(range.end, out.size())};
   return out;
 }
 
@@ -111,7 +124,8 @@ std::int32_t SentencePiece::find_piece(std::string_view text) const noexcept {
   if (id < 0) return -1;
   const TokenType type = vocabulary_.type(id);
   const bool spellable =
-      type == TokenType::normal || type == TokenType::user_defined || type == TokenType::unused;
+      type == TokenType::normal || type == TokenType::unused ||
+      (type == TokenType::user_defined && !vocabulary_.is_marker(id));
   return spellable ? id : -1;
 }
 
@@ -136,6 +150,7 @@ struct SentencePiece::Merger {
 
   const SentencePiece& model;
   std::string_view text;
+  std::span<const TextRange> foreign;
   std::vector<Symbol> symbols;
   std::vector<Candidate> heap;
   std::unordered_map<std::int32_t, std::uint32_t> splits;  // of an unused token: the length of its left part
@@ -154,7 +169,7 @@ struct SentencePiece::Merger {
         at = next;
       }
     };
-    for (const auto& match : model.user_defined_.find(text, true)) {
+    for (const auto& match : model.user_defined_.find(text, foreign)) {
       add_characters(match.begin);
       add(match.begin, match.end, match.id);
       at = match.end;
@@ -224,10 +239,12 @@ void SentencePiece::append_piece(std::string_view piece, std::vector<std::int32_
   after_unknown = id < 0;
 }
 
-void SentencePiece::encode(std::string_view text, std::uint64_t most, std::vector<std::int32_t>& ids) const {
-  const std::string normalised = normalise(text);
+void SentencePiece::encode(std::string_view text, std::span<const TextRange> foreign, std::uint64_t most,
+                           std::vector<std::int32_t>& ids) const {
+  std::vector<TextRange> moved(foreign.begin(), foreign.end());
+  const std::string normalised = normalise(text, moved);
   if (normalised.empty()) return;
-  Merger merger{*this, normalised, {}, {}, {}};
+  Merger merger{*this, normalised, moved, {}, {}, {}};
   merger.split_into_symbols();
   merger.merge_all();
   bool after_unknown = false;

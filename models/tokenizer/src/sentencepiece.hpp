@@ -6,6 +6,7 @@
 #include "vocabulary.hpp"
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,10 +19,11 @@ class SentencePiece {
   /// and for a vocabulary that cannot spell every text: neither all 256 byte tokens nor an unknown token.
   SentencePiece(const Vocabulary& vocabulary, const VocabularyView& view);
 
-  /// Appends the ids of a text that holds no control tokens. An empty text has none, not even the space
-  /// prefix.
+  /// Appends the ids of a text that holds no control tokens; `foreign` as Tokenizer::encode() takes it. An
+  /// empty text has none, not even the space prefix.
   /// Stops once `ids` has more than `most`.
-  void encode(std::string_view text, std::uint64_t most, std::vector<std::int32_t>& ids) const;
+  void encode(std::string_view text, std::span<const TextRange> foreign, std::uint64_t most,
+              std::vector<std::int32_t>& ids) const;
 
   /// Whether each byte of a text comes back as part of a token: no white space is left out, no run becomes one 'unknown'.
   bool keeps_every_byte() const noexcept { return byte_fallback_ && !remove_extra_spaces_; }
@@ -31,7 +33,8 @@ class SentencePiece {
 
  private:
   struct Merger;
-  std::string normalise(std::string_view text) const;
+  /// Moves the bounds of `foreign` to where they lie in the result.
+  std::string normalise(std::string_view text, std::vector<TextRange>& foreign) const;
   std::int32_t find_piece(std::string_view text) const noexcept;
   void append_piece(std::string_view piece, std::vector<std::int32_t>& ids, bool& after_unknown) const;
 

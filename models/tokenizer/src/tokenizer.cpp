@@ -56,7 +56,7 @@ std::vector<Marker> markers_in_raw_text(const Vocabulary& vocabulary, bool with_
     const TokenType type = vocabulary.type(id);
     const bool user_defined = type == TokenType::user_defined;
     if (!vocabulary.text(id).empty() && (is_special(type) || (user_defined && with_user_defined)))
-      markers.push_back({std::string(vocabulary.text(id)), id, user_defined});
+      markers.push_back({std::string(vocabulary.text(id)), id, user_defined, !vocabulary.is_marker(id)});
   }
   return markers;
 }
@@ -64,6 +64,15 @@ std::vector<Marker> markers_in_raw_text(const Vocabulary& vocabulary, bool with_
 // Phi-3's tokenizer strips after its chat markers and </s>, not after these.
 bool takes_following_space(std::string_view marker) noexcept {
   return marker != "<unk>" && marker != "<s>" && marker != "<|endoftext|>";
+}
+
+void check_ranges(std::span<const TextRange> ranges, std::size_t size) {
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    const TextRange& range = ranges[i];
+    if (range.begin > range.end || range.end > size || (i > 0 && range.begin <= ranges[i - 1].end))
+      throw Error(QUERN_INVALID_ARGUMENT, concat("range ", i, " of a text of ", size, " bytes is ", range.begin, " to ", range.end,
+                                                 "; ranges lie in the text, in order, and do not touch"));
+  }
 }
 
 std::size_t skip_space(std::string_view text, std::size_t at) noexcept {
@@ -111,14 +120,22 @@ struct Tokenizer::Impl {
     return bytes / bytes_of_id;
   }
 
-  void encode(std::string_view text, bool parse_special, std::uint64_t most, std::vector<std::int32_t>& ids) const {
+  void encode(std::string_view text, bool parse_special, std::span<const TextRange> foreign, std::uint64_t most,
+              std::vector<std::int32_t>& ids) const {
+    std::size_t next = 0;  // the first range that does not end before the part at hand
+    std::vector<TextRange> within;
     const auto encode_plain = [&](std::size_t begin, std::size_t end) {
       if (begin >= end) return;
-      std::visit([&](const auto& rule) { rule.encode(text.substr(begin, end - begin), most, ids); }, rules);
+      within.clear();
+      while (next < foreign.size() && foreign[next].end < begin) ++next;
+      for (std::size_t i = next; i < foreign.size() && foreign[i].begin <= end; ++i)
+        within.push_back({std::max(foreign[i].begin, begin) - begin, std::min(foreign[i].end, end) - begin});
+      std::visit([&](const auto& rule) { rule.encode(text.substr(begin, end - begin), within, most, ids); }, rules);
       if (ids.size() > most) fail_full(ids.size(), most);
     };
     std::size_t at = 0;
-    for (const MarkerMatcher::Match& match : markers.find(text, parse_special)) {
+    for (const MarkerMatcher::Match& match :
+         foreign.empty() ? markers.find(text, parse_special) : markers.find(text, foreign)) {
       if (match.begin < at) continue;  // it starts in white space that the marker before took
       encode_plain(at, match.begin);
       ids.push_back(match.id);
@@ -142,6 +159,11 @@ Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
+  return encode(text, {}, options);
+}
+
+std::vector<std::int32_t> Tokenizer::encode(std::string_view text, std::span<const TextRange> foreign,
+                                            const EncodeOptions& options) const {
   if (text.size() > max_text_bytes)
     throw Error(QUERN_INVALID_ARGUMENT, concat("the text has ", text.size(), " bytes; at most ",
                                                max_text_bytes, " can be encoded at once"));
@@ -155,7 +177,8 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text, const EncodeO
                   "add_bos was asked for, but the vocabulary has no token for the beginning of a text");
     ids.push_back(*bos());
   }
-  impl_->encode(text, options.parse_special, most, ids);
+  check_ranges(foreign, text.size());
+  impl_->encode(text, options.parse_special, foreign, most, ids);
   if (options.add_eos.value_or(impl_->add_eos)) {
     if (!eos())
       throw Error(QUERN_INVALID_ARGUMENT,

@@ -1,6 +1,7 @@
 // The tokens of a model, checked and indexed by text.
 #include "vocabulary.hpp"
 
+#include "message_markers.hpp"
 #include "quoted.hpp"
 #include "string_hash.hpp"
 
@@ -62,6 +63,7 @@ Vocabulary::Vocabulary(const VocabularyView& view) : seed_(process_seed()) {
   copy_tokens(view);
   index_tokens();
   read_types(view);
+  markers_ = find_message_markers(*this, view.chat_template);
 }
 
 void Vocabulary::copy_tokens(const VocabularyView& view) {

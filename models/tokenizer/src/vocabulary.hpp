@@ -33,6 +33,9 @@ class Vocabulary {
     return std::string_view(text_).substr(starts_[id], starts_[id + 1] - starts_[id]);
   }
   TokenType type(std::int32_t id) const noexcept { return types_[id]; }
+  /// A token that only a rule or the whole of its text makes, and foreign text never: control, unknown, and
+  /// those user-defined ones that are no words of plain text (message_markers.hpp).
+  bool is_marker(std::int32_t id) const noexcept { return markers_[static_cast<std::size_t>(id)]; }
 
   /// -1 if there is no such token. Empty tokens cannot be found.
   std::int32_t find(std::string_view text) const noexcept;
@@ -64,6 +67,7 @@ class Vocabulary {
   std::string text_;
   std::vector<std::uint32_t> starts_;  // one more than there are tokens
   std::vector<TokenType> types_;
+  std::vector<bool> markers_;
   std::vector<Slot> slots_;  // a power of two, at most two thirds full
   std::array<std::int32_t, 256> byte_tokens_{};
   std::size_t longest_ = 0;

@@ -7,6 +7,7 @@
 
 #include "quern/models/utf8_stream.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -48,6 +49,7 @@ struct VocabularyView {
   std::optional<bool> add_space_prefix;   // "llama": a text starts with a space (default); "gpt2": never
   bool remove_extra_whitespaces = false;  // "llama": runs of spaces count as one, those at the ends as none
   bool markers_take_following_space = false;  // white space after a control token belongs to it (Phi-3)
+  std::string_view chat_template;  // a user-defined token that occurs in it is a marker, not a word of text
 };
 
 struct EncodeOptions {
@@ -56,6 +58,11 @@ struct EncodeOptions {
   bool parse_special =
       true;  // false: the text of a control token is plain text; user-defined tokens still match
   std::optional<std::uint64_t> most_ids;  // of the result; encode() stops with QUERN_CONTEXT_FULL where there are more
+};
+
+/// Bytes of a text, from `begin` to the one before `end`.
+struct TextRange {
+  std::size_t begin = 0, end = 0;
 };
 
 struct TokenBytes {
@@ -81,6 +88,14 @@ class Tokenizer {
   /// add_eos = true where the vocabulary has no such token; Error(QUERN_CONTEXT_FULL) with both numbers for more than
   /// options.most_ids: before anything is read where the length alone shows it, else between two pieces of the text.
   std::vector<std::int32_t> encode(std::string_view text, const EncodeOptions& options = {}) const;
+
+  /// The same for a text of which `foreign` came from someone who may not write special tokens: the messages
+  /// of a chat. `foreign` is sorted, and no range touches the next; an empty range is a place where something
+  /// foreign was taken away. A special token comes only of bytes between two of them; where there is none of
+  /// its text in them, the ids are those of encode(text, options). User-defined tokens are special here too
+  /// unless they are words of plain text (README.md). options.parse_special must be true.
+  std::vector<std::int32_t> encode(std::string_view text, std::span<const TextRange> foreign,
+                                   const EncodeOptions& options = {}) const;
 
   /// The text of `ids`: their bytes joined, what is not UTF-8 replaced by U+FFFD. The first space is dropped
   /// where drops_first_space(). With skip_special, control and unknown tokens add nothing. Throws
