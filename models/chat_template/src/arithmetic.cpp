@@ -125,9 +125,9 @@ Value join_texts(Runtime& runtime, const Text& left, const Text& right) {
   out.reserve(left.text.size() + right.text.size());
   for (const Text* part : {&left, &right}) {
     if (markup && !part->markup) {
-      escape_html(out, part->text);  // what is not marked safe is escaped when it meets what is
+      escape_html(out, *part);  // what is not marked safe is escaped when it meets what is
     } else {
-      out.append(part->text);
+      out.append(*part);
     }
   }
   return out.finish(markup);
@@ -147,7 +147,7 @@ std::optional<Value> repeat(Runtime& runtime, const Value& value, std::int64_t c
   const auto times = static_cast<std::uint64_t>(count > 0 ? count : 0);
   if (const Text* text = value.text()) {
     TextBuilder out(runtime);
-    out.append(times, text->text);  // refuses before anything is allocated
+    out.append(times, *text);  // refuses before anything is allocated
     return out.finish(text->markup);
   }
   const Sequence* sequence = value.sequence();

@@ -47,7 +47,7 @@ std::optional<Value> find_item(Runtime& runtime, const Value& object, const Valu
   if (const Text* text = object.text()) {
     const auto index = resolve_index(number->integer, static_cast<std::size_t>(*length_of(runtime, object)));
     if (!index) return std::nullopt;
-    return runtime.text(character_at(text->text, offset_of_code_point(text->text, *index)));
+    return runtime.piece(*text, character_at(text->text, offset_of_code_point(text->text, *index)));
   }
   return std::nullopt;
 }
@@ -92,20 +92,21 @@ std::int64_t position(const SliceBounds& bounds, std::int64_t i) noexcept {
   return bounds.start + i * bounds.step;
 }
 
-Value slice_text(Runtime& runtime, const std::string& text, const SliceBounds& bounds) {
+Value slice_text(Runtime& runtime, const Text& source, const SliceBounds& bounds) {
+  const std::string_view text = source.text;
   runtime.step_text(text.size());
-  if (bounds.count == 0) return runtime.text("");
+  if (bounds.count == 0) return runtime.piece(source, text.substr(0, 0));
   if (bounds.step == 1) {
     const std::size_t first = offset_of_code_point(text, static_cast<std::size_t>(bounds.start));
-    const std::string_view rest = std::string_view(text).substr(first);
-    return runtime.text(rest.substr(0, offset_of_code_point(rest, static_cast<std::size_t>(bounds.count))));
+    const std::string_view rest = text.substr(first);
+    return runtime.piece(source, rest.substr(0, offset_of_code_point(rest, static_cast<std::size_t>(bounds.count))));
   }
   TextBuilder out(runtime);
   std::size_t at = offset_of_code_point(text, static_cast<std::size_t>(bounds.start));
   for (std::int64_t i = 0;;) {
     const std::string_view character = character_at(text, at);
     runtime.step_characters(character.size());
-    out.append(character);
+    out.append(source, character);
     if (++i == bounds.count) return out.finish();
     for (std::int64_t move = bounds.step; move != 0; move -= move > 0 ? 1 : -1) {
       at = move > 0 ? at + character_at(text, at).size() : previous_offset(text, at);
@@ -195,7 +196,7 @@ Value get_slice(Runtime& runtime, const Value& object, const Value& start, const
     runtime.fail(concat("a ", type_name(object), " has no slices"));
   }
   const SliceBounds bounds = resolve_slice(runtime, start, stop, step, *length_of(runtime, object));
-  return text != nullptr ? slice_text(runtime, text->text, bounds)
+  return text != nullptr ? slice_text(runtime, *text, bounds)
                          : slice_sequence(runtime, *sequence, bounds);
 }
 

@@ -91,6 +91,11 @@ class Charge {
     bytes_ += bytes;
   }
   std::uint64_t bytes() const noexcept { return bytes_; }
+  /// Takes over what another one of the same budget holds.
+  void join(Charge other) noexcept {
+    if (budget_ == nullptr) budget_ = other.budget_;
+    bytes_ += std::exchange(other.bytes_, 0);
+  }
 
  private:
   Budget* budget_ = nullptr;  // null for the constants of a template, which outlive every render

@@ -58,7 +58,10 @@ class TimeFormatter {
     }
   }
 
-  Value finish() { return out_.finish(); }
+  Value finish(const Text& format) {
+    out_.made_of(format);
+    return out_.finish();
+  }
 
  private:
   void check(std::string_view field, int value, int low, int high) const {
@@ -182,10 +185,10 @@ class TimeFormatter {
 
 }  // namespace
 
-Value format_time(Runtime& runtime, std::string_view format, const std::tm& time) {
+Value format_time(Runtime& runtime, const Text& format, const std::tm& time) {
   TimeFormatter formatter(runtime, time);
-  formatter.format(format);
-  return formatter.finish();
+  formatter.format(format.text);
+  return formatter.finish(format);
 }
 
 }  // namespace quern::jinja

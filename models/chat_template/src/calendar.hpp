@@ -11,6 +11,6 @@ namespace quern::jinja {
 
 /// Formats a local time. The weekday and the day of the year are worked out from the date. A field out of its
 /// range and a directive that is not offered are refused.
-Value format_time(Runtime& runtime, std::string_view format, const std::tm& time);
+Value format_time(Runtime& runtime, const Text& format, const std::tm& time);
 
 }  // namespace quern::jinja

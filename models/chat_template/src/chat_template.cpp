@@ -6,6 +6,9 @@
 #include "quern/graph/error.hpp"
 #include "text.hpp"
 
+#include <algorithm>
+#include <iterator>
+
 namespace quern {
 
 namespace {
@@ -19,12 +22,22 @@ void check_utf8(const std::string& name, std::string_view what, std::string_view
   throw Error(code, concat(name, ": ", what, " is not UTF-8 at byte ", bad));
 }
 
+// A role that chats know chooses the turn's marker in templates that write '<|' + role + '|>': the caller said
+// who speaks, which no text inside the chat can.
+constexpr std::string_view known_roles[] = {"assistant", "developer", "function", "ipython", "model",
+                                            "observation", "system", "tool", "user"};
+
+jinja::Value role_value(jinja::Runtime& runtime, const std::string& role) {
+  const bool is_known = std::find(std::begin(known_roles), std::end(known_roles), role) != std::end(known_roles);
+  return is_known ? runtime.own_text(role) : runtime.text(role);
+}
+
 jinja::Value message_value(jinja::Runtime& runtime, const std::string& name, const Message& message,
                            std::size_t index) {
   check_utf8(name, concat("the role of message ", index), message.role);
   check_utf8(name, concat("the content of message ", index), message.content);
   jinja::Entries entries(runtime);
-  entries.emplace_back(runtime.text("role"), runtime.text(message.role));
+  entries.emplace_back(runtime.text("role"), role_value(runtime, message.role));
   entries.emplace_back(runtime.text("content"), runtime.text(message.content));
   return runtime.mapping(std::move(entries));
 }
@@ -53,7 +66,8 @@ ChatTemplate ChatTemplate::parse(std::string_view source, std::string name_for_e
   return ChatTemplate(jinja::Parser::parse(source, std::move(name_for_errors), limits));
 }
 
-std::string ChatTemplate::render(const std::vector<Message>& messages, const TemplateOptions& options) const {
+RenderedChat ChatTemplate::render_marked(const std::vector<Message>& messages,
+                                         const TemplateOptions& options) const {
   const std::string& name = parsed_->name;
   jinja::Runtime runtime(name, options.limits, options.now);
   runtime.take(parsed_->bytes);
@@ -65,7 +79,7 @@ std::string ChatTemplate::render(const std::vector<Message>& messages, const Tem
   for (const auto& [variable, token] : {std::pair{"bos_token", &options.bos_token}, {"eos_token", &options.eos_token}}) {
     if (!*token) continue;
     check_utf8(name, concat("variable '", variable, "'"), **token, QUERN_BAD_MODEL);
-    evaluator.set_variable(variable, runtime.text(**token));
+    evaluator.set_variable(variable, runtime.own_text(**token));
   }
   for (const auto& [variable, value] : options.variables) {
     evaluator.set_variable(variable, variable_value(runtime, name, variable, value));

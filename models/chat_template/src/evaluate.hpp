@@ -18,7 +18,7 @@ class Evaluator {
       : template_(source), runtime_(runtime), root_(runtime, nullptr), kept_(runtime), output_(runtime) {}
 
   void set_variable(const std::string& name, Value value);
-  std::string run();
+  RenderedChat run();
 
  private:
   enum class Flow : std::uint8_t { next, leave_loop, next_turn };
@@ -54,7 +54,10 @@ class Evaluator {
   void bind_parameters(const MacroDefinition& macro, const Arguments& arguments);
   void assign(const Target& target, Value value);
   Value filtered(Value value, const std::vector<std::unique_ptr<FilterUse>>& filters);
-  void write(std::string_view text);
+  void write_own(std::string_view text);
+  void write(const Text& text);
+  /// Where what is written goes, which has room for this many bytes.
+  TextBuilder& output_for(std::size_t bytes);
   void write_value(const Value& value);
 
   // Expressions.

@@ -72,24 +72,28 @@ void Evaluator::set_variable(const std::string& name, Value value) {
   if (entry != template_.name_ids.end()) root_.set(runtime_, entry->second, std::move(value));
 }
 
-std::string Evaluator::run() {
+RenderedChat Evaluator::run() {
   execute(template_.body);
   return output_.take();
 }
 
-void Evaluator::write(std::string_view text) {
-  if (capture_ != nullptr) return capture_->append(text);
+TextBuilder& Evaluator::output_for(std::size_t bytes) {
+  if (capture_ != nullptr) return *capture_;
   const std::uint64_t limit = runtime_.limits().output_bytes;
-  if (text.size() > limit || output_.size() > limit - text.size()) {
+  if (bytes > limit || output_.size() > limit - bytes) {
     runtime_.fail(concat("the rendered text is longer than the limit of ", limit, " bytes"));
   }
-  output_.append(text);
+  return output_;
 }
+
+void Evaluator::write_own(std::string_view text) { output_for(text.size()).append_own(text); }
+
+void Evaluator::write(const Text& text) { output_for(text.text.size()).append(text); }
 
 void Evaluator::write_value(const Value& value) {
   if (value.is_undefined()) return;
   const Value text = to_text(runtime_, value);
-  write(text.text()->text);
+  write(*text.text());
 }
 
 Evaluator::Flow Evaluator::execute(const Body& body) {
@@ -106,7 +110,7 @@ Evaluator::Flow Evaluator::execute(const Statement& statement) {
   runtime_.set_line(statement.line);
   switch (statement.kind) {
     case StatementKind::text:
-      write(static_cast<const TextOutput&>(statement).text);
+      write_own(static_cast<const TextOutput&>(statement).text);
       return Flow::next;
     case StatementKind::print:
       write_value(evaluate(*static_cast<const Print&>(statement).expression));

@@ -32,7 +32,7 @@ template <void (*convert)(TextBuilder&, std::string_view)>
 Value recased(Runtime& runtime, const Value& input, const Arguments& arguments) {
   Parameters(runtime, "this filter", arguments, {});
   Value holder;
-  return recase(runtime, input_text(runtime, input, holder).text, convert);
+  return recase(runtime, input_text(runtime, input, holder), convert);
 }
 
 // A capital after whitespace and after - ( { [ <, everything else small.
@@ -57,11 +57,12 @@ void title_words(TextBuilder& out, std::string_view text) {
 Value trim(Runtime& runtime, const Value& input, const Arguments& arguments) {
   const Parameters parameters(runtime, "filter 'trim'", arguments, {"chars"});
   Value holder;
-  const std::string_view text = input_text(runtime, input, holder).text;
+  const Text& text = input_text(runtime, input, holder);
   if (parameters.find(0) == nullptr || parameters.at(0).is_none()) {
-    return runtime.text(strip_left(runtime, strip_right(runtime, text)));
+    return runtime.piece(text, strip_left(runtime, strip_right(runtime, text.text)));
   }
-  return runtime.text(strip_characters(runtime, text, parameters.string(0), true, true));
+  const Text& characters = parameters.text(0);
+  return runtime.piece_by(text, strip_characters(runtime, text.text, characters.text, true, true), characters);
 }
 
 Value replace(Runtime& runtime, const Value& input, const Arguments& arguments) {
@@ -70,7 +71,7 @@ Value replace(Runtime& runtime, const Value& input, const Arguments& arguments) 
   const Value old_part = to_text(runtime, parameters.at(0));
   const Value new_part = to_text(runtime, parameters.at(1));
   const bool all = parameters.find(2) == nullptr || parameters.at(2).is_none();
-  return replace_text(runtime, text.text()->text, old_part.text()->text, new_part.text()->text,
+  return replace_text(runtime, *text.text(), *old_part.text(), *new_part.text(),
                       all ? -1 : parameters.integer(2, -1));
 }
 
@@ -82,7 +83,8 @@ Value string(Runtime& runtime, const Value& input, const Arguments& arguments) {
 Value safe(Runtime& runtime, const Value& input, const Arguments& arguments) {
   Parameters(runtime, "filter 'safe'", arguments, {});
   Value holder;
-  return runtime.text(input_text(runtime, input, holder).text, true);
+  const Text& text = input_text(runtime, input, holder);
+  return runtime.marked_text(text.text, text.marks, true);
 }
 
 Value escape(Runtime& runtime, const Value& input, const Arguments& arguments) {
@@ -91,7 +93,7 @@ Value escape(Runtime& runtime, const Value& input, const Arguments& arguments) {
   const Text& text = input_text(runtime, input, holder);
   if (text.markup) return holder;
   TextBuilder out(runtime);
-  escape_html(out, text.text);
+  escape_html(out, text);
   return out.finish(true);
 }
 
@@ -101,25 +103,31 @@ Value indent(Runtime& runtime, const Value& input, const Arguments& arguments) {
   if (text == nullptr) runtime.fail(concat("filter 'indent' needs a str and got a ", type_name(input)));
   TextBuilder spaces(runtime);
   if (parameters.find(0) != nullptr && parameters.at(0).text() != nullptr) {
-    spaces.append(parameters.string(0));
+    spaces.append(parameters.text(0));
   } else {
-    spaces.append(static_cast<std::uint64_t>(std::max<std::int64_t>(parameters.integer(0, 4), 0)), " ");
+    spaces.append_own(static_cast<std::uint64_t>(std::max<std::int64_t>(parameters.integer(0, 4), 0)), " ");
   }
   const Value held = spaces.finish();
-  const std::string_view indention = held.text()->text;
+  const Text& indention = *held.text();
   const bool blank = parameters.truth(2, false);
   TextBuilder out(runtime);
   if (parameters.truth(1, false)) out.append(indention);
+  TextBuilder closed(runtime);
   bool first_line = true;
   const auto add = [&](std::string_view line) {
     if (!first_line) {
-      out.append("\n");
+      if (text->marks.none()) {
+        out.append_own("\n");
+      } else {
+        out.append("\n");
+      }
       if (blank || !line.empty()) out.append(indention);
     }
-    out.append(line);
+    // The line in the text itself, which lacks only the line break at the end of `closed`.
+    const auto begin = static_cast<std::size_t>(line.data() - closed.view().data());
+    out.append(*text, std::string_view(text->text).substr(begin, line.size()));
     first_line = false;
   };
-  TextBuilder closed(runtime);
   closed.reserve(text->text.size() + 1);
   closed.append(text->text);
   closed.append("\n");
@@ -130,7 +138,8 @@ Value indent(Runtime& runtime, const Value& input, const Arguments& arguments) {
 Value center(Runtime& runtime, const Value& input, const Arguments& arguments) {
   const Parameters parameters(runtime, "filter 'center'", arguments, {"width"});
   Value holder;
-  return center_text(runtime, input_text(runtime, input, holder).text, parameters.integer(0, 80), " ");
+  const Value space = runtime.own_text(" ");
+  return center_text(runtime, input_text(runtime, input, holder), parameters.integer(0, 80), *space.text());
 }
 
 Value format(Runtime& runtime, const Value& input, const Arguments& arguments) {

@@ -22,8 +22,8 @@ struct Directive {
 
 class Formatter {
  public:
-  Formatter(Runtime& runtime, std::string_view format, const Value& right)
-      : runtime_(runtime), format_(format), right_(right), out_(runtime) {
+  Formatter(Runtime& runtime, const Text& format, const Value& right)
+      : runtime_(runtime), source_(format), format_(format.text), right_(right), out_(runtime) {
     const Sequence* sequence = right.sequence();
     tuple_ = sequence != nullptr && sequence->kind == SequenceKind::tuple ? sequence : nullptr;
   }
@@ -31,7 +31,7 @@ class Formatter {
   Value run() {
     while (at_ < format_.size()) {
       const std::size_t percent = std::min(find_text(runtime_, format_, "%", at_), format_.size());
-      out_.append(format_.substr(at_, percent - at_));
+      out_.append(source_, format_.substr(at_, percent - at_));
       at_ = percent;
       if (at_ < format_.size()) {
         ++at_;
@@ -145,7 +145,7 @@ class Formatter {
     }
     if (c == 'h' || c == 'l' || c == 'L') c = next();
     directive.type = c;
-    if (c == '%') return out_.append("%");
+    if (c == '%') return out_.append(source_, format_.substr(at_ - 1, 1));
     write_value(directive, take());
   }
 
@@ -189,15 +189,16 @@ class Formatter {
     if (directive.precision >= 0) {
       shown = shown.substr(0, offset_of_code_point(shown, static_cast<std::size_t>(directive.precision)));
     }
-    pad(directive, "", shown, false);
+    pad(directive, *text.text(), shown);
   }
 
   void write_character(const Directive& directive, const Value& value) {
     std::string shown;
     const Text* text = value.text();
     if (text != nullptr && !text->text.empty() && character_at(text->text, 0).size() == text->text.size()) {
-      shown = text->text;
-    } else if (const auto* code = value.integer();
+      return pad(directive, *text, text->text);
+    }
+    if (const auto* code = value.integer();
                code != nullptr && *code >= 0 && *code <= 0x10ffff && !(*code >= 0xd800 && *code < 0xe000)) {
       append_code_point(shown, static_cast<char32_t>(*code));
     } else {
@@ -265,6 +266,16 @@ class Formatter {
 
   static char upper(char c) noexcept { return c >= 'a' && c <= 'z' ? static_cast<char>(c & ~0x20) : c; }
 
+  // Writes bytes of a text, made as wide as the directive asks.
+  void pad(const Directive& directive, const Text& text, std::string_view part) {
+    runtime_.step_text(part.size());
+    const auto size = static_cast<std::int64_t>(count_code_points(part));
+    const auto missing = static_cast<std::uint64_t>(std::max<std::int64_t>(directive.width - size, 0));
+    if (!directive.left) out_.append(missing, " ");
+    out_.append(text, part);
+    if (directive.left) out_.append(missing, " ");
+  }
+
   // Writes prefix, `precision_zeros` zeros and body, made as wide as the directive asks.
   void pad(const Directive& directive, std::string_view prefix, std::string_view body, bool zeros,
            std::int64_t precision_zeros = 0) {
@@ -282,6 +293,7 @@ class Formatter {
   }
 
   Runtime& runtime_;
+  const Text& source_;
   std::string_view format_;
   const Value& right_;
   TextBuilder out_;
@@ -295,7 +307,7 @@ class Formatter {
 
 Value format_text(Runtime& runtime, const Text& format, const Value& right) {
   if (format.markup) runtime.unsupported("formatting a string marked safe is not offered");
-  return Formatter(runtime, format.text, right).run();
+  return Formatter(runtime, format, right).run();
 }
 
 }  // namespace quern::jinja

@@ -71,8 +71,7 @@ Value raise_exception(Runtime& runtime, const Arguments& arguments) {
 Value strftime_now(Runtime& runtime, const Arguments& arguments) {
   const Parameters parameters(runtime, "strftime_now", arguments, {"format"}, 1);
   if (!runtime.now()) runtime.refuse("the template asks for the time (strftime_now) and no time was given");
-  const std::string_view format = parameters.string(0);
-  return format_time(runtime, format, *runtime.now());
+  return format_time(runtime, parameters.text(0), *runtime.now());
 }
 
 constexpr GlobalFunction table[] = {{"dict", dict},

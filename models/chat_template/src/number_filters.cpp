@@ -104,7 +104,7 @@ Value round(Runtime& runtime, const Value& input, const Arguments& arguments) {
 Value otherwise(Runtime& runtime, const Value& input, const Arguments& arguments) {
   const Parameters parameters(runtime, "filter 'default'", arguments, {"default_value", "boolean"});
   if (!input.is_undefined() && !(parameters.truth(1, false) && !truth(input))) return input;
-  return parameters.find(0) == nullptr ? runtime.text("") : *parameters.find(0);
+  return parameters.find(0) == nullptr ? runtime.own_text("") : *parameters.find(0);
 }
 
 constexpr Filter table[] = {{"abs", absolute},   {"d", otherwise}, {"default", otherwise},

@@ -200,13 +200,14 @@ bool is_iterable(const Value& value) noexcept {
          value.mapping() != nullptr || value.iterator() != nullptr;
 }
 
-Counted<Value> characters_of(Runtime& runtime, std::string_view text) {
+Counted<Value> characters_of(Runtime& runtime, const Text& source) {
+  const std::string_view text = source.text;
   runtime.step_text(text.size());
   Counted<Value> items(runtime);
   items.reserve(count_code_points(text));
   for (std::size_t at = 0; at < text.size();) {
     const std::string_view character = character_at(text, at);
-    items.push_back(runtime.text(character));
+    items.push_back(runtime.piece(source, character));
     at += character.size();
   }
   return items;
@@ -221,7 +222,7 @@ std::shared_ptr<Iterator> iterate(Runtime& runtime, const Value& value) {
   if (const auto* sequence = value.get_if<std::shared_ptr<const Sequence>>()) {
     pass->source = *sequence;
   } else if (const Text* text = value.text()) {
-    adopt(characters_of(runtime, text->text));
+    adopt(characters_of(runtime, *text));
   } else if (const Mapping* mapping = value.mapping()) {
     Counted<Value> keys(runtime);
     keys.reserve(mapping->entries.size());

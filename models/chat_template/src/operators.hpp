@@ -38,7 +38,7 @@ std::shared_ptr<Iterator> iterate(Runtime& runtime, const Value& value);
 /// The remaining items of iter(value).
 Counted<Value> items_of(Runtime& runtime, const Value& value);
 /// One str for each code point.
-Counted<Value> characters_of(Runtime& runtime, std::string_view text);
+Counted<Value> characters_of(Runtime& runtime, const Text& text);
 
 /// Stable; `before` may throw and need not be a consistent order.
 void merge_sort(Runtime& runtime, Counted<std::size_t>& order,

@@ -76,7 +76,7 @@ void print_repr(Runtime& runtime, const Value& value, TextBuilder& out) {
 
 void print(Runtime& runtime, const Value& value, TextBuilder& out) {
   if (value.is_undefined()) return;
-  if (const Text* text = value.text()) return out.append(text->text);
+  if (const Text* text = value.text()) return out.append(*text);
   print_repr(runtime, value, out);
 }
 
@@ -87,7 +87,8 @@ Value to_text(Runtime& runtime, const Value& value) {
   return out.finish();
 }
 
-void escape_html(TextBuilder& out, std::string_view text) {
+void escape_html(TextBuilder& out, const Text& source) {
+  const std::string_view text = source.text;
   std::size_t copied = 0;  // runs of plain characters are appended whole
   walk(out.runtime(), text, [&](std::size_t start, std::size_t end, char32_t c) {
     const std::string_view escape = c == '&'    ? "&amp;"
@@ -97,12 +98,12 @@ void escape_html(TextBuilder& out, std::string_view text) {
                                     : c == '"'  ? "&#34;"
                                                 : "";
     if (escape.empty()) return true;
-    out.append(text.substr(copied, start - copied));
+    out.append(source, text.substr(copied, start - copied));
     out.append(escape);
     copied = end;
     return true;
   });
-  out.append(text.substr(copied));
+  out.append(source, text.substr(copied));
 }
 
 }  // namespace quern::jinja

@@ -26,6 +26,6 @@ struct JsonStyle {
 Value to_json(Runtime& runtime, const Value& value, const JsonStyle& style);
 
 /// Appends the text with & < > ' " as HTML writes them.
-void escape_html(TextBuilder& out, std::string_view text);
+void escape_html(TextBuilder& out, const Text& text);
 
 }  // namespace quern::jinja

@@ -21,23 +21,62 @@ void Runtime::check_depth(int depth) const {
   if (depth > max_value_depth) fail(concat("a value nests deeper than ", max_value_depth, " levels"));
 }
 
-Value Runtime::text(std::string_view text, bool markup) {
+Value Runtime::marked_text(std::string_view text, Marks marks, bool markup) {
   step_text(text.size());
-  Charge charge(*this, text.size() + block_overhead);
-  return charged_text(std::string(text), std::move(charge), markup);
+  Charge charge(*this, text.size() + block_overhead + marks.bytes());
+  return charged_text(std::string(text), std::move(marks), std::move(charge), markup);
 }
 
-Value Runtime::charged_text(std::string text, Charge charge, bool markup) {
+Value Runtime::piece(const Text& text, std::string_view part) {
+  if (text.marks.none() || text.marks.all()) return marked_text(part, text.marks, false);
+  TextBuilder out(*this);
+  out.reserve(part.size());
+  out.append(text, part);
+  return out.finish();
+}
+
+void MarksBuilder::add_range(ForeignRange range) {
+  runtime_.step();
+  if (ranges_.size() == ranges_.capacity()) {
+    // Old and new memory exist together while the ranges move.
+    const std::size_t wanted = std::max<std::size_t>(2 * ranges_.size(), 1);
+    Charge larger(runtime_, wanted * sizeof(ForeignRange) + block_overhead);
+    ranges_.reserve(wanted);
+    charge_ = std::move(larger);
+  }
+  ranges_.push_back(range);
+}
+
+void MarksBuilder::add_part(std::size_t size, const Text& source, std::string_view part) {
+  if (source.marks.none()) return;
+  if (source.marks.all()) return add(size, size + part.size());
+  const auto first = static_cast<std::size_t>(part.data() - source.text.data());
+  const std::size_t last = first + part.size();
+  for (const ForeignRange& range : source.marks.ranges_from(first)) {
+    if (range.begin > last) break;
+    runtime_.step();
+    add(size + std::max(range.begin, first) - first, size + std::min(range.end, last) - first);
+  }
+}
+
+void MarksBuilder::leave_out(std::size_t size, const Text& source, std::string_view part) {
+  const auto first = static_cast<std::size_t>(part.data() - source.text.data());
+  const auto ranges = source.marks.ranges_from(first);
+  if (source.marks.all() || (!ranges.empty() && ranges.front().begin <= first + part.size())) add(size, size);
+}
+
+Value Runtime::charged_text(std::string text, Marks marks, Charge charge, bool markup) {
   step();
   charge.grow(shared_size<Text>);
   auto held = std::make_shared<Text>();
   held->charge = std::move(charge);
   held->text = std::move(text);
   held->markup = markup;
+  held->marks = std::move(marks);
   return std::shared_ptr<const Text>(std::move(held));
 }
 
-void TextBuilder::append(std::uint64_t times, std::string_view text) {
+void TextBuilder::repeat(std::uint64_t times, std::string_view text) {
   if (text.empty()) return;
   std::uint64_t bytes = 0;
   if (__builtin_mul_overflow(times, text.size(), &bytes)) bytes = UINT64_MAX;
@@ -68,10 +107,11 @@ void TextBuilder::grow(std::size_t bytes) {
 
 Value TextBuilder::finish(bool markup) {
   if (text_.capacity() - text_.size() > text_.size() / 8 + 64) {  // what is kept has little spare room
-    Value copy = runtime_.text(text_, markup);
-    return copy;
+    return runtime_.marked_text(text_, Marks::of(marks_.take(), text_.size()), markup);
   }
-  return runtime_.charged_text(std::move(text_), std::move(charge_), markup);
+  charge_.join(marks_.take_charge());
+  Marks marks = Marks::of(marks_.take(), text_.size());
+  return runtime_.charged_text(std::move(text_), std::move(marks), std::move(charge_), markup);
 }
 
 Value Runtime::sequence(SequenceKind kind, Counted<Value> items) {
@@ -200,11 +240,13 @@ std::int64_t Parameters::integer(std::size_t index, std::int64_t otherwise) cons
   runtime_.fail(concat(what_, " needs an int and got a ", type_name(*value)));
 }
 
+const Text& Parameters::text(std::size_t index) const {
+  if (const Text* text = slots_[index]->text()) return *text;
+  runtime_.fail(concat(what_, " needs a str and got a ", type_name(*slots_[index])));
+}
+
 std::string_view Parameters::string(std::size_t index, std::string_view otherwise) const {
-  const Value* value = slots_[index];
-  if (value == nullptr) return otherwise;
-  if (const Text* text = value->text()) return text->text;
-  runtime_.fail(concat(what_, " needs a str and got a ", type_name(*value)));
+  return slots_[index] == nullptr ? otherwise : std::string_view(text(index).text);
 }
 
 }  // namespace quern::jinja

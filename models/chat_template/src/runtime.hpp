@@ -29,10 +29,20 @@ class Runtime : public Budget {
   /// Throws as Python does where an undefined value is used: fail() with the value's reason.
   [[noreturn]] void fail_undefined(const Value& value) const;
 
-  /// A copy of the text, which is counted before it is made. A TextBuilder makes what is put together.
-  Value text(std::string_view text, bool markup = false);
-  /// `charge` already covers the text and its spare room.
-  Value charged_text(std::string text, Charge charge, bool markup = false);
+  /// A copy of a text that came from outside the template, or of which nothing better is known: foreign as a whole. It
+  /// is counted before it is made. A TextBuilder makes what is put together.
+  Value text(std::string_view text) { return marked_text(text, Marks::all_foreign(), false); }
+  /// The template's own text.
+  Value own_text(std::string_view text) { return marked_text(text, Marks(), false); }
+  /// Bytes of `text`, with their marks.
+  Value piece(const Text& text, std::string_view part);
+  /// Bytes of `text`, whose bounds another text has decided: foreign as a whole if that one is not the template's.
+  Value piece_by(const Text& text, std::string_view part, const Text& decider) {
+    return decider.marks.none() ? piece(text, part) : this->text(part);
+  }
+  Value marked_text(std::string_view text, Marks marks, bool markup);
+  /// `charge` already covers the text, its spare room and its marks.
+  Value charged_text(std::string text, Marks marks, Charge charge, bool markup = false);
   Value list(Counted<Value> items) { return sequence(SequenceKind::list, std::move(items)); }
   Value tuple(Counted<Value> items) { return sequence(SequenceKind::tuple, std::move(items)); }
   Value tuple(std::initializer_list<Value> items) { return tuple(Counted<Value>(items, *this)); }
@@ -72,33 +82,98 @@ class Runtime::EvaluationDepth {
   Runtime& runtime_;
 };
 
-/// Text that grows under the memory limit.
+/// Which parts of a growing text are foreign.
+class MarksBuilder {
+ public:
+  explicit MarksBuilder(Runtime& runtime) : runtime_(runtime), charge_(runtime, 0) {}
+
+  /// Bytes `begin` to `end` are foreign; a seam if there are none. In the order of the text.
+  void add(std::size_t begin, std::size_t end) {
+    if (!ranges_.empty() && ranges_.back().end >= begin) {
+      ranges_.back().end = std::max(ranges_.back().end, end);
+    } else {
+      add_range({begin, end});
+    }
+  }
+  /// Behind the text so far, which has `size` bytes, comes `part` of `source`.
+  void add_part(std::size_t size, const Text& source, std::string_view part);
+  /// `part` of `source` would follow and does not.
+  void leave_out(std::size_t size, const Text& source, std::string_view part);
+  void clear() noexcept { ranges_.clear(); }
+
+  std::vector<ForeignRange> take() noexcept { return std::move(ranges_); }
+  Charge take_charge() noexcept { return std::move(charge_); }
+
+ private:
+  void add_range(ForeignRange range);
+
+  Runtime& runtime_;
+  Charge charge_;
+  std::vector<ForeignRange> ranges_;
+};
+
+/// Text that grows under the memory limit. Each part is foreign unless it is said to be the template's own.
 class TextBuilder {
  public:
-  explicit TextBuilder(Runtime& runtime) : runtime_(runtime), charge_(runtime, 0) {}
+  explicit TextBuilder(Runtime& runtime) : runtime_(runtime), charge_(runtime, 0), marks_(runtime) {}
 
   Runtime& runtime() const noexcept { return runtime_; }
   void append(std::string_view text) {
+    if (!text.empty()) marks_.add(text_.size(), text_.size() + text.size());
+    append_own(text);
+  }
+  /// The template's own text.
+  void append_own(std::string_view text) {
     runtime_.step_text(text.size());
     make_room(text.size());
     text_ += text;
   }
+  /// With its marks.
+  void append(const Text& text) { append(text, text.text); }
+  /// Bytes of `text`, with their marks.
+  void append(const Text& text, std::string_view part) {
+    marks_.add_part(text_.size(), text, part);
+    append_own(part);
+  }
   /// `text` this many times.
-  void append(std::uint64_t times, std::string_view text);
+  void append(std::uint64_t times, std::string_view text) {
+    const std::size_t begin = text_.size();
+    repeat(times, text);
+    if (text_.size() > begin) marks_.add(begin, text_.size());
+  }
+  void append_own(std::uint64_t times, std::string_view text) { repeat(times, text); }
+  /// Foreign as a whole if anything of it is.
+  void append(std::uint64_t times, const Text& text) {
+    if (text.marks.none()) {
+      repeat(times, text.text);
+    } else {
+      append(times, text.text);
+    }
+  }
+  /// Bytes of `text` are left out here: a seam where any of them is foreign.
+  void leave_out(const Text& text, std::string_view part) { marks_.leave_out(text_.size(), text, part); }
   /// One code point. Whoever walks over a text counts the steps.
   void put(char32_t code_point) {
     make_room(4);
+    const std::size_t begin = text_.size();
     append_code_point(text_, code_point);
+    marks_.add(begin, text_.size());
+  }
+  /// All that was appended was made of `source`: the template's own if that is, or else foreign.
+  void made_of(const Text& source) {
+    marks_.clear();
+    if (!source.marks.none()) marks_.add(0, text_.size());
   }
   /// Makes room for this many more bytes and no others, where the size is known.
   void reserve(std::uint64_t bytes);
   std::size_t size() const noexcept { return text_.size(); }
   std::string_view view() const noexcept { return text_; }
   Value finish(bool markup = false);
-  /// The text alone; its memory does not count any more.
-  std::string take() { return std::move(text_); }
+  /// The text and its foreign ranges; their memory does not count any more.
+  RenderedChat take() { return {std::move(text_), marks_.take()}; }
 
  private:
+  void repeat(std::uint64_t times, std::string_view text);
   void make_room(std::size_t bytes) {
     if (text_.capacity() - text_.size() < bytes) grow(bytes);
   }
@@ -106,6 +181,7 @@ class TextBuilder {
 
   Runtime& runtime_;
   Charge charge_;
+  MarksBuilder marks_;
   std::string text_;
 };
 
@@ -135,7 +211,9 @@ class Parameters {
   const Value& at(std::size_t index) const noexcept { return *slots_[index]; }
   bool truth(std::size_t index, bool otherwise) const;
   std::int64_t integer(std::size_t index, std::int64_t otherwise) const;
-  /// The text of a str argument; anything else is a type error.
+  /// A str argument; anything else is a type error.
+  const Text& text(std::size_t index) const;
+  /// Its text alone.
   std::string_view string(std::size_t index, std::string_view otherwise = {}) const;
 
  private:

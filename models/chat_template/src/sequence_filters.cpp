@@ -58,13 +58,13 @@ Value reverse(Runtime& runtime, const Value& input, const Arguments& arguments) 
 Value join(Runtime& runtime, const Value& input, const Arguments& arguments) {
   const Parameters parameters(runtime, "filter 'join'", arguments, {"d", "attribute"});
   const Value separator =
-      parameters.find(0) == nullptr ? runtime.text("") : to_text(runtime, parameters.at(0));
+      parameters.find(0) == nullptr ? runtime.own_text("") : to_text(runtime, parameters.at(0));
   Counted<Value> items = items_of(runtime, input);
   if (parameters.find(1) != nullptr && !parameters.at(1).is_none()) {
     const AttributePath path(runtime, parameters.at(1));
     for (Value& item : items) item = path.follow(item);
   }
-  return join_values(runtime, separator.text()->text, items);
+  return join_values(runtime, *separator.text(), items);
 }
 
 // What sort, min, max and unique compare: the item or an attribute of it, strings in lower case unless told
@@ -77,7 +77,7 @@ Counted<Value> sort_keys(Runtime& runtime, const Counted<Value>& items, const At
     runtime.step();
     Value key = path == nullptr ? item : path->follow(item);
     keys.push_back(case_sensitive || key.text() == nullptr ? key
-                                                           : recase(runtime, key.text()->text, to_lower));
+                                                           : recase(runtime, *key.text(), to_lower));
   }
   return keys;
 }

@@ -12,15 +12,18 @@
 
 namespace quern::jinja {
 
-Value recase(Runtime& runtime, std::string_view text, void (*convert)(TextBuilder&, std::string_view)) {
+Value recase(Runtime& runtime, const Text& text, void (*convert)(TextBuilder&, std::string_view)) {
   TextBuilder out(runtime);
-  out.reserve(text.size());
-  convert(out, text);
+  out.reserve(text.text.size());
+  convert(out, text.text);
+  out.made_of(text);
   return out.finish();
 }
 
-Value replace_text(Runtime& runtime, std::string_view text, std::string_view old_part,
-                   std::string_view new_part, std::int64_t count) {
+Value replace_text(Runtime& runtime, const Text& source, const Text& old_source, const Text& new_part,
+                   std::int64_t count) {
+  const std::string_view text = source.text;
+  const std::string_view old_part = old_source.text;
   TextBuilder out(runtime);
   std::uint64_t left = count < 0 ? UINT64_MAX : static_cast<std::uint64_t>(count);
   std::size_t at = 0;
@@ -31,7 +34,7 @@ Value replace_text(Runtime& runtime, std::string_view text, std::string_view old
       runtime.step();
       if (at == text.size()) break;
       const std::string_view character = character_at(text, at);
-      out.append(character);
+      out.append(source, character);
       at += character.size();
     }
   } else {
@@ -40,16 +43,18 @@ Value replace_text(Runtime& runtime, std::string_view text, std::string_view old
       if (found == std::string_view::npos) break;
       --left;
       runtime.step();
-      out.append(text.substr(at, found - at));
+      out.append(source, text.substr(at, found - at));
+      out.leave_out(source, text.substr(found, old_part.size()));
       out.append(new_part);
       at = found + old_part.size();
     }
   }
-  out.append(text.substr(at));
+  out.append(source, text.substr(at));
+  if (!old_source.marks.none()) out.made_of(old_source);  // it decided which parts there are
   return out.finish();
 }
 
-Value join_values(Runtime& runtime, std::string_view separator, const Counted<Value>& items) {
+Value join_values(Runtime& runtime, const Text& separator, const Counted<Value>& items) {
   TextBuilder out(runtime);
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (i > 0) out.append(separator);
@@ -61,7 +66,7 @@ Value join_values(Runtime& runtime, std::string_view separator, const Counted<Va
 
 namespace {
 
-std::string_view self_text(const Value& self) { return self.text()->text; }
+const Text& self_text(const Value& self) { return *self.text(); }
 
 template <void (*convert)(TextBuilder&, std::string_view)>
 Value recased(Runtime& runtime, const Value& self, const Arguments& arguments) {
@@ -72,25 +77,31 @@ Value recased(Runtime& runtime, const Value& self, const Arguments& arguments) {
 template <bool left, bool right>
 Value stripped(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const Parameters parameters(runtime, "str.strip", arguments, {"chars"});
-  const std::string_view text = self_text(self);
+  const Text& source = self_text(self);
+  const std::string_view text = source.text;
   const Value* characters = parameters.find(0);
   if (characters != nullptr && !characters->is_none()) {
-    return runtime.text(strip_characters(runtime, text, parameters.string(0), left, right));
+    const Text& set = parameters.text(0);
+    return runtime.piece_by(source, strip_characters(runtime, text, set.text, left, right), set);
   }
   const std::string_view from_left = left ? strip_left(runtime, text) : text;
-  return runtime.text(right ? strip_right(runtime, from_left) : from_left);
+  return runtime.piece(source, right ? strip_right(runtime, from_left) : from_left);
 }
 
 // Splits from one end at most `limit` times (without end if it is negative).
 class Splitter {
  public:
-  Splitter(Runtime& runtime, std::string_view text, std::int64_t limit)
+  /// `separator` is null where white space separates.
+  Splitter(Runtime& runtime, const Text& text, const Text* separator, std::int64_t limit)
       : runtime_(runtime),
-        text_(text),
+        source_(text),
+        separator_(separator),
+        text_(text.text),
         left_(limit < 0 ? UINT64_MAX : static_cast<std::uint64_t>(limit)),
         parts_(runtime) {}
 
-  Counted<Value> at_separator(std::string_view separator) {
+  Counted<Value> at_separator() {
+    const std::string_view separator = separator_->text;
     std::size_t at = 0;
     while (left_ > 0) {
       const std::size_t found = find_text(runtime_, text_, separator, at);
@@ -103,7 +114,8 @@ class Splitter {
     return std::move(parts_);
   }
 
-  Counted<Value> at_separator_from_right(std::string_view separator) {
+  Counted<Value> at_separator_from_right() {
+    const std::string_view separator = separator_->text;
     std::string_view rest = text_;
     while (left_ > 0) {
       const std::size_t found = find_text_from_right(runtime_, rest, separator);
@@ -163,10 +175,13 @@ class Splitter {
  private:
   void add(std::string_view part) {
     runtime_.step();
-    parts_.push_back(runtime_.text(part));
+    parts_.push_back(separator_ == nullptr ? runtime_.piece(source_, part)
+                                           : runtime_.piece_by(source_, part, *separator_));
   }
 
   Runtime& runtime_;
+  const Text& source_;
+  const Text* separator_;
   std::string_view text_;
   std::uint64_t left_;
   Counted<Value> parts_;
@@ -175,39 +190,42 @@ class Splitter {
 template <bool from_right>
 Value split(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const Parameters parameters(runtime, "str.split", arguments, {"sep", "maxsplit"});
-  Splitter splitter(runtime, self_text(self), parameters.integer(1, -1));
-  if (parameters.find(0) == nullptr || parameters.at(0).is_none()) {
-    return runtime.list(from_right ? splitter.at_space_from_right() : splitter.at_space());
-  }
-  const std::string_view separator = parameters.string(0);
-  if (separator.empty()) runtime.fail("str.split: the separator is empty");
-  return runtime.list(from_right ? splitter.at_separator_from_right(separator)
-                                 : splitter.at_separator(separator));
+  const bool at_space = parameters.find(0) == nullptr || parameters.at(0).is_none();
+  const Text* separator = at_space ? nullptr : &parameters.text(0);
+  if (separator != nullptr && separator->text.empty()) runtime.fail("str.split: the separator is empty");
+  Splitter splitter(runtime, self_text(self), separator, parameters.integer(1, -1));
+  if (at_space) return runtime.list(from_right ? splitter.at_space_from_right() : splitter.at_space());
+  return runtime.list(from_right ? splitter.at_separator_from_right() : splitter.at_separator());
 }
 
 Value splitlines(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const Parameters parameters(runtime, "str.splitlines", arguments, {"keepends"});
   Counted<Value> lines(runtime);
-  for_each_line(runtime, self_text(self), parameters.truth(0, false),
-                [&](std::string_view line) { lines.push_back(runtime.text(line)); });
+  const Text& text = self_text(self);
+  for_each_line(runtime, text.text, parameters.truth(0, false),
+                [&](std::string_view line) { lines.push_back(runtime.piece(text, line)); });
   return runtime.list(std::move(lines));
 }
 
 template <bool from_right>
 Value partition(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const Parameters parameters(runtime, "str.partition", arguments, {"sep"}, 1);
-  const std::string_view text = self_text(self);
-  const std::string_view separator = parameters.string(0);
+  const Text& source = self_text(self);
+  const std::string_view text = source.text;
+  const Text& separator_text = parameters.text(0);
+  const std::string_view separator = separator_text.text;
   if (separator.empty()) runtime.fail("str.partition: the separator is empty");
   const std::size_t found =
       from_right ? find_text_from_right(runtime, text, separator) : find_text(runtime, text, separator);
-  const auto piece = [&](std::string_view part) { return runtime.text(part); };
+  const auto piece = [&](std::size_t begin, std::size_t end) {
+    return runtime.piece_by(source, text.substr(begin, end - begin), separator_text);
+  };
   if (found == std::string_view::npos) {
-    return from_right ? runtime.tuple({piece(""), piece(""), self})
-                      : runtime.tuple({self, piece(""), piece("")});
+    const Value nothing = piece(0, 0);
+    return from_right ? runtime.tuple({nothing, nothing, self}) : runtime.tuple({self, nothing, nothing});
   }
-  return runtime.tuple(
-      {piece(text.substr(0, found)), piece(separator), piece(text.substr(found + separator.size()))});
+  const std::size_t behind = found + separator.size();
+  return runtime.tuple({piece(0, found), piece(found, behind), piece(behind, text.size())});
 }
 
 Value join(Runtime& runtime, const Value& self, const Arguments& arguments) {
@@ -222,26 +240,28 @@ Value join(Runtime& runtime, const Value& self, const Arguments& arguments) {
 
 Value replace(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const Parameters parameters(runtime, "str.replace", arguments, {"old", "new", "count"}, 2);
-  return replace_text(runtime, self_text(self), parameters.string(0), parameters.string(1),
+  return replace_text(runtime, self_text(self), parameters.text(0), parameters.text(1),
                       parameters.integer(2, -1));
 }
 
 Value remove_prefix(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const Parameters parameters(runtime, "str.removeprefix", arguments, {"prefix"}, 1);
-  const std::string_view prefix = parameters.string(0);
-  runtime.step_text(prefix.size());
-  return self_text(self).starts_with(prefix)
-             ? runtime.text(self_text(self).substr(prefix.size()))
+  const Text& prefix = parameters.text(0);
+  const std::string_view text = self_text(self).text;
+  runtime.step_text(prefix.text.size());
+  return text.starts_with(prefix.text)
+             ? runtime.piece_by(self_text(self), text.substr(prefix.text.size()), prefix)
              : self;
 }
 
 Value remove_suffix(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const Parameters parameters(runtime, "str.removesuffix", arguments, {"suffix"}, 1);
-  const std::string_view suffix = parameters.string(0);
-  const std::string_view text = self_text(self);
-  runtime.step_text(suffix.size());
-  return text.ends_with(suffix) ? runtime.text(text.substr(0, text.size() - suffix.size()))
-                                : self;
+  const Text& suffix = parameters.text(0);
+  const std::string_view text = self_text(self).text;
+  runtime.step_text(suffix.text.size());
+  return text.ends_with(suffix.text)
+             ? runtime.piece_by(self_text(self), text.substr(0, text.size() - suffix.text.size()), suffix)
+             : self;
 }
 
 constexpr Method table[] = {{"capitalize", recased<capitalize>}, {"join", join},

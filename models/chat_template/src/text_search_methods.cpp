@@ -118,10 +118,9 @@ Value has_only_case(Runtime& runtime, const Value& self, const Arguments& argume
   return has_only(runtime, self_text(self), wanted);
 }
 
-Value pad(Runtime& runtime, std::string_view text, std::int64_t left, std::int64_t right,
-          std::string_view fill) {
+Value pad(Runtime& runtime, const Text& text, std::int64_t left, std::int64_t right, const Text& fill) {
   TextBuilder out(runtime);
-  out.reserve(text.size());
+  out.reserve(text.text.size());
   out.append(static_cast<std::uint64_t>(left), fill);
   out.append(text);
   out.append(static_cast<std::uint64_t>(right), fill);
@@ -139,11 +138,12 @@ enum class Side { left, right, centre };
 template <Side side>
 Value justify(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const Parameters parameters(runtime, "str.center, ljust and rjust", arguments, {"width", "fillchar"}, 1);
-  const std::string_view fill = parameters.string(1, " ");
-  if (fill.empty() || character_at(fill, 0).size() != fill.size()) runtime.fail("the fill of a padded str is not one character");
-  const std::string_view text = self_text(self);
+  const Value space = runtime.own_text(" ");
+  const Text& fill = parameters.find(1) == nullptr ? *space.text() : parameters.text(1);
+  if (fill.text.empty() || character_at(fill.text, 0).size() != fill.text.size()) runtime.fail("the fill of a padded str is not one character");
+  const Text& text = *self.text();
   if (side == Side::centre) return center_text(runtime, text, parameters.integer(0, 0), fill);
-  const std::int64_t missing = missing_width(runtime, text, parameters.integer(0, 0));
+  const std::int64_t missing = missing_width(runtime, text.text, parameters.integer(0, 0));
   return side == Side::left ? pad(runtime, text, 0, missing, fill) : pad(runtime, text, missing, 0, fill);
 }
 
@@ -153,9 +153,9 @@ Value zfill(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const std::int64_t missing = missing_width(runtime, text, parameters.integer(0, 0));
   const bool has_sign = !text.empty() && (text.front() == '-' || text.front() == '+');
   TextBuilder out(runtime);
-  out.append(text.substr(0, has_sign ? 1 : 0));
+  out.append(*self.text(), text.substr(0, has_sign ? 1 : 0));
   out.append(static_cast<std::uint64_t>(missing), "0");
-  out.append(text.substr(has_sign ? 1 : 0));
+  out.append(*self.text(), text.substr(has_sign ? 1 : 0));
   return out.finish();
 }
 
@@ -179,8 +179,8 @@ constexpr Method table[] = {{"center", justify<Side::centre>},
 
 }  // namespace
 
-Value center_text(Runtime& runtime, std::string_view text, std::int64_t width, std::string_view fill) {
-  const std::int64_t missing = missing_width(runtime, text, width);
+Value center_text(Runtime& runtime, const Text& text, std::int64_t width, const Text& fill) {
+  const std::int64_t missing = missing_width(runtime, text.text, width);
   const std::int64_t left = missing / 2 + (missing & width & 1);
   return pad(runtime, text, left, missing - left, fill);
 }

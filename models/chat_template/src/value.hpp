@@ -7,6 +7,7 @@
 #pragma once
 
 #include "budget.hpp"
+#include "marks.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -36,6 +37,7 @@ struct None {};
 struct Text {
   std::string text;
   bool markup = false;  ///< made by 'safe' or 'escape'
+  Marks marks;
   Charge charge;
 };
 

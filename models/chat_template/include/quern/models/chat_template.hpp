@@ -6,6 +6,7 @@
 // Jinja2.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <ctime>
 #include <map>
@@ -57,6 +58,21 @@ struct TemplateOptions {
   TemplateLimits limits;
 };
 
+/// Bytes of a rendered text, from `begin` to the one before `end`.
+struct ForeignRange {
+  std::size_t begin = 0, end = 0;
+};
+
+/// A prompt, and which of its bytes came from outside the template: from a message or a variable, or from a
+/// number or another value that is no text. The ranges are sorted and do not touch. An empty one is a place
+/// where something foreign was and is gone. The rest is the template's own text, and that of bos_token,
+/// eos_token and the roles that chats know (README.md): only there does the text of a special token mean that
+/// token.
+struct RenderedChat {
+  std::string text;
+  std::vector<ForeignRange> foreign;
+};
+
 /// A parsed template. Immutable: copies share it, and any number of threads may render it at the same time.
 class ChatTemplate {
  public:
@@ -76,7 +92,12 @@ class ChatTemplate {
   /// Error(QUERN_BAD_MODEL) with the line where Jinja2 would fail too (a type error, an undefined value used)
   /// and where a limit is passed; Error(QUERN_UNSUPPORTED) with the line for what shows only at run time (an
   /// integer beyond 64 bits, a method that is not offered).
-  std::string render(const std::vector<Message>& messages, const TemplateOptions& options) const;
+  RenderedChat render_marked(const std::vector<Message>& messages, const TemplateOptions& options) const;
+
+  /// The text alone.
+  std::string render(const std::vector<Message>& messages, const TemplateOptions& options) const {
+    return render_marked(messages, options).text;
+  }
 
  private:
   explicit ChatTemplate(std::shared_ptr<const jinja::Template> parsed) noexcept
