@@ -27,7 +27,8 @@ void take_turn(const quern_model* model, quern_session* session, const RunFlags&
   const quern_vocabulary* vocabulary = quern_model_vocabulary(model);
   std::vector<Message> turns = history;
   turns.push_back({"user", said});
-  const auto prompt = tokenize_chat(vocabulary, render_chat(vocabulary, turns, flags.model.path), 0);
+  const auto prompt = tokenize_rendered(vocabulary, render_chat(vocabulary, turns, flags.model.path),
+                                        special_flag(flags.special_in_messages));
   const Answer made = answer(session, prompt, flags, seed_of(flags.sampling), true, guard, activity);
   write_out("\n");
   turns.push_back({"assistant", made.text});

@@ -16,6 +16,8 @@ namespace {
 void check_run(const CommandLine& line) {
   const RunFlags& run = line.run;
   if (run.prompt && run.messages_file) throw Failure(exit_usage, "run: give a PROMPT or --messages, not both");
+  if (run.raw && run.special_in_messages)
+    throw Failure(exit_usage, "run: --raw takes a prompt as it is, special tokens included; --special-in-messages is for the chat template");
   if (run.raw && run.messages_file)
     throw Failure(exit_usage, "run: --raw takes a prompt as it is, and --messages needs the chat template");
   if (run.raw && run.system) throw Failure(exit_usage, "run: --raw has no place for --system; put it in the prompt");
@@ -42,6 +44,8 @@ void check(const CommandLine& line) {
   if (line.verb == Verb::estimate) check_estimate(line);
   if (line.verb == Verb::tokenize && line.tokenize.text && line.tokenize.messages_file)
     throw Failure(exit_usage, "tokenize: give a TEXT or --messages, not both");
+  if (line.verb == Verb::tokenize && line.tokenize.special_in_messages && !line.tokenize.messages_file)
+    throw Failure(exit_usage, "tokenize: --special-in-messages needs --messages; the special tokens of a TEXT are recognised unless --no-special is given");
   if (line.verb == Verb::tokenize && line.tokenize.no_special && line.tokenize.messages_file)
     throw Failure(exit_usage, "tokenize: a rendered chat has special tokens; --no-special cannot apply to --messages");
 }

@@ -37,6 +37,7 @@ struct RunFlags {
   ModelFlags model;
   std::optional<std::string> prompt;
   std::optional<std::string> messages_file;
+  bool special_in_messages = false;
   std::optional<std::string> system;
   bool raw = false;
   SamplingFlags sampling;
@@ -51,6 +52,7 @@ struct TokenizeFlags {
   std::string path;
   std::optional<std::string> text;
   std::optional<std::string> messages_file;
+  bool special_in_messages = false;
   bool no_bos = false;
   bool no_special = false;
 };

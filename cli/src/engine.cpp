@@ -70,15 +70,15 @@ std::vector<std::int32_t> tokenize(const quern_vocabulary* vocabulary, std::stri
   });
 }
 
-std::vector<std::int32_t> tokenize_chat(const quern_vocabulary* vocabulary, std::string_view rendered,
-                                        std::uint32_t flags) {
-  return collect_ids(rendered.size() + 8, [&](std::int32_t* ids, std::uint64_t capacity, std::uint64_t* count) {
-    return quern_tokenize_chat(vocabulary, rendered.data(), rendered.size(), flags, ids, capacity, count);
+std::vector<std::int32_t> tokenize_rendered(const quern_vocabulary* vocabulary, const Text& rendered,
+                                            std::uint32_t flags) {
+  return collect_ids(quern_text_size(rendered.get()) + 8, [&](std::int32_t* ids, std::uint64_t capacity, std::uint64_t* count) {
+    return quern_tokenize_rendered(vocabulary, rendered.get(), flags, ids, capacity, count);
   });
 }
 
-std::string render_chat(const quern_vocabulary* vocabulary, const std::vector<Message>& messages,
-                        const std::string& path) {
+Text render_chat(const quern_vocabulary* vocabulary, const std::vector<Message>& messages,
+                 const std::string& path) {
   if (quern_vocabulary_chat_template(vocabulary) == nullptr)
     throw Failure(exit_refused, path + ": the model has no chat template; use --raw to give it the prompt as it is");
   std::vector<quern_message> list;
@@ -89,8 +89,7 @@ std::string render_chat(const quern_vocabulary* vocabulary, const std::vector<Me
   if (status == QUERN_INVALID_ARGUMENT)  // the template refuses these messages: data, not usage
     throw Failure(exit_refused, path + ": " + quern_last_error());
   check(status, path);
-  const Text owner(rendered);
-  return std::string(view(owner));
+  return Text(rendered);
 }
 
 }  // namespace quern::cli

@@ -37,11 +37,15 @@ std::vector<std::int32_t> tokenize(const quern_vocabulary* vocabulary, std::stri
 
 /// The chat as the model's template renders it, generation prompt included. Throws Failure(exit_refused) naming the
 /// path, and --raw where the model has no template.
-std::string render_chat(const quern_vocabulary* vocabulary, const std::vector<Message>& messages,
-                        const std::string& path);
+Text render_chat(const quern_vocabulary* vocabulary, const std::vector<Message>& messages, const std::string& path);
 
-/// Ids of a rendered chat; flags as quern_tokenize_chat.
-std::vector<std::int32_t> tokenize_chat(const quern_vocabulary* vocabulary, std::string_view rendered,
-                                        std::uint32_t flags);
+/// Ids of a rendered chat, in which no message's text is a special token; flags as quern_tokenize_rendered.
+std::vector<std::int32_t> tokenize_rendered(const quern_vocabulary* vocabulary, const Text& rendered,
+                                            std::uint32_t flags);
+
+/// The flag of quern_tokenize_rendered for --special-in-messages.
+inline std::uint32_t special_flag(bool special_in_messages) noexcept {
+  return special_in_messages ? std::uint32_t{QUERN_TOKENIZE_SPECIAL_IN_MESSAGES} : 0;
+}
 
 }  // namespace quern::cli

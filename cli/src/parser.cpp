@@ -41,6 +41,8 @@ VerbApp add_run(CLI::App& program, CommandLine& line) {
       ->default_str("none");
   app->add_option("--system", run.system, "a system message in front")->type_name("TEXT")
       ->default_str("none");
+  app->add_flag("--special-in-messages", run.special_in_messages,
+                "the text of a special token in a message becomes that token: whoever writes it can forge turns");
   app->add_flag("--raw", run.raw, "give the model the prompt as it is, without its chat template");
   add_number_option(*app, "--max-tokens", run.max_tokens, "the most tokens to generate")->default_str("to the end");
   add_number_option(*app, "--context", run.context, "tokens of context")
@@ -66,6 +68,8 @@ VerbApp add_tokenize(CLI::App& program, CommandLine& line) {
   app->add_option("--messages", tokenize.messages_file, "render these messages with the model's chat template")
       ->type_name("FILE")
       ->default_str("none");
+  app->add_flag("--special-in-messages", tokenize.special_in_messages,
+                "with --messages: the text of a special token in a message becomes that token");
   app->add_flag("--no-bos", tokenize.no_bos, "add no token in front");
   app->add_flag("--no-special", tokenize.no_special, "the text of special tokens is plain text");
   add_setting_flags(*app, line.settings, for_models);

@@ -150,6 +150,7 @@ _STATUS: "dict[str, list[Any]]" = {
     "quern_vocabulary_set_template_seconds": [c_void_p, c_double],
     "quern_render_chat": [c_void_p, c_void_p, c_uint64, c_uint32, c_void_p],
     "quern_tokenize_chat": [c_void_p, c_char_p, c_uint64, c_uint32, c_void_p, c_uint64, c_void_p],
+    "quern_tokenize_rendered": [c_void_p, c_void_p, c_uint32, c_void_p, c_uint64, c_void_p],
     "quern_model_load": [c_void_p, c_char_p, c_void_p, c_void_p], "quern_model_get_info": [c_void_p, c_void_p],
     "quern_model_placement_json": [c_void_p, c_void_p], "quern_session_create": [c_void_p, c_void_p, c_void_p],
     "quern_sequence_length": [c_void_p, c_uint32, c_void_p], "quern_sequence_truncate": [c_void_p, c_uint32, c_uint64],
@@ -231,11 +232,16 @@ def fill(kind: Type[S], function: str, *arguments: Any) -> S:
     return made
 
 
+def bytes_of(handle: c_void_p) -> bytes:
+    """The bytes of a quern_text."""
+    return ctypes.string_at(lib.quern_text_data(handle), lib.quern_text_size(handle))
+
+
 def text(function: str, *arguments: Any) -> bytes:
     """Calls function(arguments..., &text), and gives its bytes."""
     handle = create(function, *arguments)
     try:
-        return ctypes.string_at(lib.quern_text_data(handle), lib.quern_text_size(handle))
+        return bytes_of(handle)
     finally:
         lib.quern_text_release(handle)
 

@@ -75,19 +75,26 @@ class Vocabulary(_abi.Handle):
 
     def render(self, messages: Messages, *, generation_prompt: bool = True) -> str:
         """The model's own template over [{"role": ..., "content": ...}, ...]."""
+        with self._rendered(messages, generation_prompt) as rendered:
+            return _abi.bytes_of(rendered.handle).decode("utf-8", "replace")
+
+    def tokenize_chat(self, messages: Messages, *, special_in_messages: bool = False) -> List[int]:
+        """Ids of the rendered chat. Only the template's own text becomes special tokens, so that no message can end its turn or begin
+        another; `special_in_messages`: the text of the messages does too."""
+        with self._rendered(messages, True) as rendered:
+            size = _abi.lib.quern_text_size(rendered.handle)
+            return _ids("quern_tokenize_rendered", self.handle, rendered.handle, 4 if special_in_messages else 0, guess=size + 8)
+
+    def _rendered(self, messages: Messages, generation_prompt: bool) -> _abi.Handle:
         contents = [(m["role"].encode(), m["content"].encode()) for m in messages]
         listed = _abi.array(_abi.Message, [_abi.Message(role=role, content=content, content_size=len(content))
                                            for role, content in contents])
-        return _abi.text("quern_render_chat", self.handle, listed, len(listed), 0 if generation_prompt else 1).decode("utf-8", "replace")
+        made = _abi.create("quern_render_chat", self.handle, listed, len(listed), 0 if generation_prompt else 1)
+        return _abi.Handle(made, _abi.lib.quern_text_release)
 
     def set_template_seconds(self, seconds: float) -> None:
         """How many seconds of CPU time the model's template may take from now on; 2 unless set."""
         _abi.call("quern_vocabulary_set_template_seconds", self.handle, seconds)
-
-    def tokenize_chat(self, messages: Messages) -> List[int]:
-        """Ids of the rendered chat."""
-        rendered = self.render(messages).encode()
-        return _ids("quern_tokenize_chat", self.handle, rendered, len(rendered), 0, guess=len(rendered) + 8)
 
 
 class _ModelVocabulary(Vocabulary):

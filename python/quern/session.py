@@ -76,6 +76,7 @@ class Request:
     stop: Union[str, Sequence[str]] = ()  # texts that end the answer; a str is one text
     logprobs: int = 0
     ignore_end: bool = False
+    special_in_messages: bool = False  # the text of a special token in a message becomes that token: it can forge turns
     on_piece: Optional[Callable[[bytes], bool]] = None  # True: go on
 
 
@@ -87,13 +88,13 @@ class Session(_abi.Handle):
         options = _abi.SessionOptions(context=context, sequences=sequences)
         super().__init__(_abi.create("quern_session_create", model.handle, ctypes.byref(options)), _abi.lib.quern_session_release)
 
-    def ids_of(self, prompt: Prompt) -> List[int]:
-        """Ids of a prompt: text as it is, ids, or messages for the chat template."""
+    def ids_of(self, prompt: Prompt, *, special_in_messages: bool = False) -> List[int]:
+        """Ids of a prompt: text as it is, ids, or messages for the chat template, as Vocabulary.tokenize_chat() makes them."""
         if isinstance(prompt, (str, bytes)):
             return self._model.vocabulary.tokenize(prompt)
         listed = list(prompt)
         if listed and isinstance(listed[0], Mapping):
-            return self._model.vocabulary.tokenize_chat(listed)  # type: ignore[arg-type]
+            return self._model.vocabulary.tokenize_chat(listed, special_in_messages=special_in_messages)  # type: ignore[arg-type]
         return listed  # type: ignore[return-value]
 
     def generate(self, prompt: Prompt, **how: Any) -> Answer:
@@ -230,7 +231,7 @@ class Session(_abi.Handle):
                 trouble.append(error)
                 return 1
 
-        ids = _abi.array(ctypes.c_int32, self.ids_of(request.prompt))
+        ids = _abi.array(ctypes.c_int32, self.ids_of(request.prompt, special_in_messages=request.special_in_messages))
         stops = [request.stop] if isinstance(request.stop, (str, bytes)) else list(request.stop)
         stop = _abi.array(ctypes.c_char_p, [_stop_text(text) for text in stops])
         callback = _abi.TokenCallback() if request.on_piece is None else _abi.TokenCallback(on_token)

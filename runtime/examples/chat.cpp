@@ -48,7 +48,7 @@ std::vector<std::int32_t> ids_of(const quern_vocabulary* vocabulary, const std::
   const auto rendered = make<Text>(quern_render_chat, vocabulary, first, std::uint64_t{messages.size()}, std::uint32_t{0});
   std::vector<std::int32_t> ids(quern_text_size(rendered.get()) + 8);
   std::uint64_t count = 0;
-  check(quern_tokenize_chat(vocabulary, quern_text_data(rendered.get()), quern_text_size(rendered.get()), 0, ids.data(), ids.size(), &count));
+  check(quern_tokenize_rendered(vocabulary, rendered.get(), 0, ids.data(), ids.size(), &count));
   ids.resize(count);
   return ids;
 }

@@ -25,10 +25,9 @@ int main(int argc, char **argv) {
   if (!status) status = quern_session_create(model, NULL, &session);
   const quern_vocabulary *words = status ? NULL : quern_model_vocabulary(model);
   if (!status) status = quern_render_chat(words, &message, 1, 0, &chat);
-  if (!status) status = quern_tokenize_chat(words, quern_text_data(chat), quern_text_size(chat), 0, NULL, 0, &capacity);
+  if (!status) status = quern_tokenize_rendered(words, chat, 0, NULL, 0, &capacity);
   if (!status && !(ids = malloc((size_t)capacity * sizeof *ids))) status = QUERN_HOST_OUT_OF_MEMORY;
-  if (!status)
-    status = quern_tokenize_chat(words, quern_text_data(chat), quern_text_size(chat), 0, ids, capacity, &count);
+  if (!status) status = quern_tokenize_rendered(words, chat, 0, ids, capacity, &count);
   request.prompt = ids;
   request.prompt_count = count;
   if (!status) status = quern_generate(session, &request, 1, NULL);

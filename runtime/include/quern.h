@@ -240,7 +240,8 @@ QUERN_API quern_status quern_vocabulary_set_template_seconds(const quern_vocabul
 
 enum {
   QUERN_TOKENIZE_NO_BOS = 1,    /* add no token in front; otherwise one is added where the file says so */
-  QUERN_TOKENIZE_NO_SPECIAL = 2 /* the text of a special token is plain text; otherwise it becomes that token */
+  QUERN_TOKENIZE_NO_SPECIAL = 2, /* the text of a special token is plain text; otherwise it becomes that token */
+  QUERN_TOKENIZE_SPECIAL_IN_MESSAGES = 4 /* of quern_tokenize_rendered() alone: so it does in a message's text too */
 };
 
 /* Ids of `text` (text_size bytes; need not end with NUL, may hold any bytes). (ids, capacity, count) as
@@ -271,16 +272,29 @@ typedef struct quern_message {
 
 enum { QUERN_RENDER_NO_GENERATION_PROMPT = 1 }; /* do not open the assistant's turn at the end */
 
-/* Renders the model's own template over the messages; quern_tokenize_chat() makes ids of the result. Errors:
+/* Renders the model's own template over the messages; quern_tokenize_rendered() makes ids of the result, which
+ * also holds what of the text came from the messages. Errors:
  * QUERN_UNSUPPORTED where the file has no template, or it uses what our Jinja subset cannot render (the text
  * names it); QUERN_BAD_MODEL where it is malformed or passes a limit; QUERN_INVALID_ARGUMENT where the template itself refuses
  * the messages (its sentence is in the text). */
 QUERN_API quern_status quern_render_chat(const quern_vocabulary *vocabulary, const quern_message *messages,
                                          uint64_t count, uint32_t flags, quern_text **out);
 
-/* Ids of a rendered chat: special tokens recognised, and the BOS neither lost nor doubled. (ids, capacity,
- * count) as above. `flags` takes QUERN_TOKENIZE_NO_BOS. Errors as quern_tokenize; QUERN_CONTEXT_FULL, with both numbers, as soon as
- * there are more ids than the model's context has. */
+/* Ids of a text of quern_render_chat(), with the BOS neither lost nor doubled. Only what the template itself wrote
+ * becomes special tokens, so that whoever writes a message cannot end a turn or begin another one: the text of a
+ * special token in a message, a role or a name is plain text, also where it is put together of parts. User-defined
+ * tokens count as special unless they are words of plain text, such as runs of spaces. A role that chats know
+ * ("user", "tool") counts as the template's. (ids, capacity, count) as above. `flags` takes QUERN_TOKENIZE_NO_BOS
+ * and QUERN_TOKENIZE_SPECIAL_IN_MESSAGES, with which special tokens come of the whole text. Errors as
+ * quern_tokenize; QUERN_INVALID_ARGUMENT for a text that quern_render_chat() has not made; QUERN_CONTEXT_FULL, with
+ * both numbers, as soon as there are more ids than the model's context has. */
+QUERN_API quern_status quern_tokenize_rendered(const quern_vocabulary *vocabulary, const quern_text *rendered,
+                                               uint32_t flags, int32_t *ids, uint64_t capacity, uint64_t *count);
+
+/* Ids of a chat that a caller has rendered itself: special tokens recognised in all of it, and the BOS neither lost
+ * nor doubled. A message in it may hold the text of a special token and so forge a turn; use
+ * quern_tokenize_rendered() for messages that others write. (ids, capacity, count) as above. `flags` takes
+ * QUERN_TOKENIZE_NO_BOS. Errors as quern_tokenize_rendered. */
 QUERN_API quern_status quern_tokenize_chat(const quern_vocabulary *vocabulary, const char *rendered,
                                            uint64_t rendered_size, uint32_t flags, int32_t *ids, uint64_t capacity,
                                            uint64_t *count);

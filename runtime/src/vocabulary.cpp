@@ -24,7 +24,7 @@ const TokenBytes& Vocabulary::bytes_of(std::int32_t token) const {
   return *slot;
 }
 
-std::string Vocabulary::render(const std::vector<Message>& messages, bool add_generation_prompt) const {
+Prompt Vocabulary::render(const std::vector<Message>& messages, bool add_generation_prompt) const {
   if (!source_) {
     throw Error(QUERN_UNSUPPORTED, concat(file_name_, ": the file has no chat template (key 'tokenizer.chat_template'); "
                                                       "give the whole prompt as raw text instead"));
@@ -43,15 +43,20 @@ std::string Vocabulary::render(const std::vector<Message>& messages, bool add_ge
     if (!template_) template_ = ChatTemplate::parse(*source_, file_name_, options.limits);
     parsed = template_;  // copies share the parsed template
   }
-  return parsed->render(messages, options);
+  RenderedChat chat = parsed->render_marked(messages, options);
+  Prompt prompt{std::move(chat.text), {}};
+  prompt.foreign.reserve(chat.foreign.size());
+  for (const ForeignRange& range : chat.foreign) prompt.foreign.push_back({range.begin, range.end});
+  return prompt;
 }
 
-std::vector<std::int32_t> Vocabulary::encode_chat(std::string_view rendered, bool no_bos) const {
+std::vector<std::int32_t> Vocabulary::encode_chat(std::string_view rendered, std::span<const TextRange> foreign,
+                                                  bool no_bos) const {
   EncodeOptions options;
   options.add_bos = false;
   options.add_eos = false;
   options.most_ids = context_;
-  std::vector<std::int32_t> ids = tokenizer_->encode(rendered, options);
+  std::vector<std::int32_t> ids = tokenizer_->encode(rendered, foreign, options);
   const std::optional<std::int32_t> bos = tokenizer_->bos();
   if (!no_bos && bos && tokenizer_->adds_bos() && (ids.empty() || ids.front() != *bos)) ids.insert(ids.begin(), *bos);
   return ids;

@@ -9,9 +9,17 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace quern::runtime {
+
+/// A rendered chat, and which of its bytes came from the messages.
+struct Prompt {
+  std::string text;
+  std::vector<TextRange> foreign;
+};
 
 class Vocabulary {
  public:
@@ -28,10 +36,11 @@ class Vocabulary {
   /// The CPU time that reading and rendering the template may take, for what begins after this call.
   void set_template_seconds(double seconds) const noexcept { template_seconds_ = seconds; }
 
-  std::string render(const std::vector<Message>& messages, bool add_generation_prompt) const;
-  /// The template writes the BOS itself or not; either way it stands once at the start, as the tokenizer wants it. Stops with
-  /// Error(QUERN_CONTEXT_FULL) where there are more ids than the file's context has: no model of it could read them.
-  std::vector<std::int32_t> encode_chat(std::string_view rendered, bool no_bos) const;
+  Prompt render(const std::vector<Message>& messages, bool add_generation_prompt) const;
+  /// Special tokens come only of what lies between the `foreign` ranges. The template writes the BOS itself or not;
+  /// either way it stands once at the start, as the tokenizer wants it. Stops with Error(QUERN_CONTEXT_FULL) where there
+  /// are more ids than the file's context has: no model of it could read them.
+  std::vector<std::int32_t> encode_chat(std::string_view rendered, std::span<const TextRange> foreign, bool no_bos) const;
 
  private:
   std::unique_ptr<Tokenizer> tokenizer_;

@@ -324,6 +324,7 @@ class Life {
     std::uint64_t count = 0;
     if (step("quern_render_chat", [&] { return quern_render_chat(words, &message, 1, 0, &chat); }) &&
         step("quern_tokenize_chat", [&] { return quern_tokenize_chat(words, quern_text_data(chat), quern_text_size(chat), 0, ids, 256, &count); }) &&
+        step("quern_tokenize_rendered", [&] { return quern_tokenize_rendered(words, chat, 0, ids, 256, &count); }) &&
         step("quern_session_create", [&] { return quern_session_create(model, &options, &session); }) &&
         step("quern_session_create", [&] { return quern_session_create(model, nullptr, &second); })) {
       with_sessions(session, second, ids, std::min<std::uint64_t>(count, 32));

@@ -49,16 +49,14 @@ Question read_question(const RunFlags& flags) {
   return question;
 }
 
-std::vector<std::int32_t> ids_of(const Question& question, const quern_vocabulary* vocabulary, const RunFlags& flags) {
-  if (flags.raw) return tokenize(vocabulary, question.raw_text, 0);
-  return tokenize_chat(vocabulary, render_chat(vocabulary, question.messages, flags.model.path), 0);
-}
-
-/// A model that cannot answer a chat, or a prompt that is malformed, is refused before its weights are loaded.
-void refuse_early(const Question& question, const RunFlags& flags, const Settings& settings) {
+/// Made before the weights are loaded: a model that cannot answer a chat, or a prompt that is malformed, is refused at
+/// once.
+std::vector<std::int32_t> ids_of(const Question& question, const RunFlags& flags, const Settings& settings) {
   const Vocabulary vocabulary = open_vocabulary(flags.model.path);
   limit_template(vocabulary.get(), settings);
-  if (!flags.raw) render_chat(vocabulary.get(), question.messages, flags.model.path);
+  if (flags.raw) return tokenize(vocabulary.get(), question.raw_text, 0);
+  return tokenize_rendered(vocabulary.get(), render_chat(vocabulary.get(), question.messages, flags.model.path),
+                           special_flag(flags.special_in_messages));
 }
 
 RunReport report_of(const Answer& made, const std::vector<std::int32_t>& prompt, const Where& where) {
@@ -104,8 +102,9 @@ int run_verb(const CommandLine& line, const Settings& settings) {
   if (chat && line.json) throw Failure(exit_usage, "run: the chat has no --json; give a prompt or --messages");
   if (chat && flags.trace_file) throw Failure(exit_usage, "run: the chat has no --trace; give a prompt or --messages");
   if (chat && flags.raw) throw Failure(exit_usage, "run: the chat needs the chat template; --raw needs a prompt");
-  const Question question = chat ? Question{{{"user", "Hello"}}, ""} : read_question(flags);
-  refuse_early(question, flags, settings);
+  // The chat has no prompt yet; any will do to see that the model can answer one.
+  const std::vector<std::int32_t> prompt =
+      ids_of(chat ? Question{{{"user", "Hello"}}, ""} : read_question(flags), flags, settings);
   std::optional<TraceFile> trace;
   if (flags.trace_file) trace.emplace(*flags.trace_file);
 
@@ -127,7 +126,6 @@ int run_verb(const CommandLine& line, const Settings& settings) {
   if (chat) return chat_loop(model.get(), session.get(), flags, line.quiet, activity);
 
   if (trace) check(quern_session_trace_start(session.get()));
-  const auto prompt = ids_of(question, quern_model_vocabulary(model.get()), flags);
   const std::uint64_t seed = seed_of(flags.sampling);
   const InterruptGuard guard(session.get());
   const Answer made = answer(session.get(), prompt, flags, seed, !line.json, guard, activity);

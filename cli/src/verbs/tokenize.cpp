@@ -21,13 +21,14 @@ int tokenize_verb(const CommandLine& line, const Settings& settings) {
   const std::uint32_t no_special = flags.no_special ? std::uint32_t{QUERN_TOKENIZE_NO_SPECIAL} : 0;
   std::vector<std::int32_t> ids;
   if (flags.messages_file) {
-    text = render_chat(vocabulary.get(), messages, flags.path);
+    const Text rendered = render_chat(vocabulary.get(), messages, flags.path);
     try {
-      ids = tokenize_chat(vocabulary.get(), text, no_bos);
+      ids = tokenize_rendered(vocabulary.get(), rendered, no_bos | special_flag(flags.special_in_messages));
     } catch (const Failure& failure) {  // longer than the model's context: data, where nothing is computed
       if (failure.code() != exit_context) throw;
       throw Failure(exit_refused, failure.what());
     }
+    text = std::string(view(rendered));
   } else {
     ids = tokenize(vocabulary.get(), text, no_bos | no_special);
   }

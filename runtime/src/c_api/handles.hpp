@@ -11,11 +11,13 @@
 #include <atomic>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 struct quern_text {
   std::string text;
+  std::optional<std::vector<quern::TextRange>> foreign = std::nullopt;  // of a rendered chat alone
 };
 
 struct quern_runtime {

@@ -101,7 +101,8 @@ quern_status quern_render_chat(const quern_vocabulary* vocabulary, const quern_m
                                         ? std::string(message.content)
                                         : std::string(message.content, static_cast<std::size_t>(message.content_size))});
     }
-    *out = make_text(vocabulary->vocabulary->render(list, (flags & QUERN_RENDER_NO_GENERATION_PROMPT) == 0));
+    runtime::Prompt prompt = vocabulary->vocabulary->render(list, (flags & QUERN_RENDER_NO_GENERATION_PROMPT) == 0);
+    *out = new quern_text{std::move(prompt.text), std::move(prompt.foreign)};
   });
 }
 
@@ -112,7 +113,24 @@ quern_status quern_tokenize_chat(const quern_vocabulary* vocabulary, const char*
     if (rendered_size > 0) require(rendered, "rendered");
     check_flags(flags, QUERN_TOKENIZE_NO_BOS, "quern_tokenize_chat");
     const std::vector<std::int32_t> found = vocabulary->vocabulary->encode_chat(
-        {rendered_size > 0 ? rendered : "", rendered_size}, (flags & QUERN_TOKENIZE_NO_BOS) != 0);
+        {rendered_size > 0 ? rendered : "", rendered_size}, {}, (flags & QUERN_TOKENIZE_NO_BOS) != 0);
+    give_list(found.data(), found.size(), ids, capacity, count);
+  });
+}
+
+quern_status quern_tokenize_rendered(const quern_vocabulary* vocabulary, const quern_text* rendered, uint32_t flags, int32_t* ids,
+                                     uint64_t capacity, uint64_t* count) {
+  return guarded([&] {
+    require(vocabulary, "vocabulary");
+    require(rendered, "rendered");
+    check_flags(flags, QUERN_TOKENIZE_NO_BOS | QUERN_TOKENIZE_SPECIAL_IN_MESSAGES, "quern_tokenize_rendered");
+    if (!rendered->foreign)
+      throw Error(QUERN_INVALID_ARGUMENT, "quern_tokenize_rendered: the text is not one of quern_render_chat; "
+                                          "quern_tokenize takes other texts");
+    std::span<const TextRange> foreign = *rendered->foreign;
+    if ((flags & QUERN_TOKENIZE_SPECIAL_IN_MESSAGES) != 0) foreign = {};
+    const std::vector<std::int32_t> found =
+        vocabulary->vocabulary->encode_chat(rendered->text, foreign, (flags & QUERN_TOKENIZE_NO_BOS) != 0);
     give_list(found.data(), found.size(), ids, capacity, count);
   });
 }
