@@ -10,8 +10,8 @@
 namespace quern::tokenizer {
 namespace {
 
-// Elements of HTML, sorted: a tag of one is a word of plain text.
-constexpr std::array<std::string_view, 112> html_elements = {
+// Elements of HTML, sorted: a tag of one is a word of plain text. <s> is left out: it opens a text in many vocabularies.
+constexpr std::array<std::string_view, 111> html_elements = {
     "a",        "abbr",     "address",  "area",    "article",  "aside",      "audio",    "b",
     "base",     "bdi",      "bdo",      "blockquote", "body",  "br",         "button",   "canvas",
     "caption",  "center",   "cite",     "code",    "col",      "colgroup",   "data",     "datalist",
@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 112> html_elements = {
     "label",    "legend",   "li",       "link",    "main",     "map",        "mark",     "menu",
     "meta",     "meter",    "nav",      "noscript", "object",  "ol",         "optgroup", "option",
     "output",   "p",        "picture",  "pre",     "progress", "q",          "rp",       "rt",
-    "ruby",     "s",        "samp",     "script",  "search",   "section",    "select",   "small",
+    "ruby",     "samp",    "script",  "search",   "section",    "select",   "small",
     "source",   "span",     "strong",   "style",   "sub",      "summary",    "sup",      "svg",
     "table",    "tbody",    "td",       "template", "textarea", "tfoot",     "th",       "thead",
     "time",     "title",    "tr",       "track",   "u",        "ul",         "var",      "video"};
@@ -48,6 +48,11 @@ bool is_html_tag(std::string_view text) noexcept {
   return std::ranges::binary_search(html_elements, name);
 }
 
+// Tokens that the file names.
+bool has_a_role(const Vocabulary& vocabulary, std::int32_t id) noexcept {
+  return id == vocabulary.bos || id == vocabulary.eos || id == vocabulary.eot || id == vocabulary.eom || id == vocabulary.unknown;
+}
+
 // Long enough, with a letter and with a sign: what a template may use as a marker without brackets ("USER:").
 bool may_be_a_marker(std::string_view text) noexcept {
   constexpr std::size_t shortest = 4;
@@ -65,7 +70,7 @@ std::vector<bool> find_message_markers(const Vocabulary& vocabulary, std::string
     const std::string_view text = vocabulary.text(id);
     const bool is_user_defined = type == TokenType::user_defined;
     if (type == TokenType::control || type == TokenType::unknown ||
-        (is_user_defined && has_brackets(text) && !is_html_tag(text))) {
+        (is_user_defined && ((has_brackets(text) && !is_html_tag(text)) || has_a_role(vocabulary, id)))) {
       markers[static_cast<std::size_t>(id)] = true;
     } else if (is_user_defined && may_be_a_marker(text)) {
       doubtful.push_back({.text = std::string(text), .id = id});

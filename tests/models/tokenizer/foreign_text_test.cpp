@@ -92,8 +92,12 @@ TEST(ForeignText, HasUserDefinedTokensOnlyWhereTheyAreWordsOfPlainText) {
                       {"word", true},         {"\xE4\xB8\xAD", true},  {"```", true},           {"\t\t", true}};
   VocabularyBuilder vocabulary = byte_level();
   for (const Row& row : rows) vocabulary.add(row.text, TokenType::user_defined);
+  vocabulary.add("end", TokenType::user_defined);
+  vocabulary.settings.eot = static_cast<std::uint64_t>(vocabulary.add("stop", TokenType::user_defined));
   vocabulary.settings.chat_template = "USER: {{ m }} <s> word ```    \t\t";
   const Tokenizer tokenizer = vocabulary.build();
+  EXPECT_EQ(count_of(tokenizer, "{stop end}", "stop"), 0u);  // the file names it
+  EXPECT_EQ(count_of(tokenizer, "{stop end}", "end"), 1u);
   for (const Row& row : rows) {
     EXPECT_EQ(count_of(tokenizer, "{" + std::string(row.text) + "}", row.text), row.plain ? 1u : 0u) << row.text;
     EXPECT_EQ(count_of(tokenizer, row.text + std::string("{a}"), row.text), 1u) << row.text;
