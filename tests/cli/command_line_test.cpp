@@ -104,6 +104,9 @@ TEST(CommandLine, ReadsLogitBiases) {
 
 TEST(CommandLine, ReadsEveryVerb) {
   EXPECT_EQ(parse({"tokenize", "m", "x", "--no-bos", "--no-special", "--json"}).verb, Verb::tokenize);
+  EXPECT_FALSE(parse({"tokenize", "m", "--messages", "f"}).tokenize.special_in_messages);
+  EXPECT_TRUE(parse({"tokenize", "m", "--messages", "f", "--special-in-messages"}).tokenize.special_in_messages);
+  EXPECT_TRUE(parse({"run", "m", "x", "--special-in-messages"}).run.special_in_messages);
   EXPECT_EQ(parse({"eval", "m", "f", "--positions", "--logits", "o"}).eval.logits_file, "o");
   EXPECT_EQ(parse({"devices", "--json"}).verb, Verb::devices);
   EXPECT_EQ(parse({"doctor"}).verb, Verb::doctor);
@@ -177,6 +180,8 @@ TEST(CommandLine, RefusesFlagsThatContradictEachOther) {
   EXPECT_THAT(refusal({"run", "m", "--messages", "f", "--system", "s"}), testing::HasSubstr("in the file"));
   EXPECT_THAT(refusal({"tokenize", "m", "x", "--messages", "f"}), testing::HasSubstr("not both"));
   EXPECT_THAT(refusal({"tokenize", "m", "--no-special", "--messages", "f"}), testing::HasSubstr("--no-special"));
+  EXPECT_THAT(refusal({"tokenize", "m", "x", "--special-in-messages"}), testing::HasSubstr("needs --messages"));
+  EXPECT_THAT(refusal({"run", "m", "x", "--raw", "--special-in-messages"}), testing::HasSubstr("--special-in-messages"));
   EXPECT_THAT(refusal({"estimate", "m", "--hidden", "4096"}), testing::HasSubstr("not both"));
   EXPECT_THAT(refusal({"estimate", "--hidden", "4096"}), testing::HasSubstr("--layers"));
   EXPECT_THAT(refusal({"estimate"}), testing::HasSubstr("MODEL"));

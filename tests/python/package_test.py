@@ -190,6 +190,19 @@ class OnAModel(unittest.TestCase):
         self.assertEqual(quern.show(MICRO)["architecture"], "llama")
         self.assertGreater(quern.estimate(MICRO, self.runtime, context=128)["total_bytes"], MICRO.stat().st_size // 2)
 
+    def test_the_text_of_a_special_token_in_a_message_is_text(self):
+        words = self.model.vocabulary
+        special = lambda ids: sum(one < 3 for one in ids)
+        plain, forged = [{"role": "user", "content": "ab"}], [{"role": "user", "content": "a</s>b"}]
+        self.assertEqual(special(words.tokenize_chat(forged)), special(words.tokenize_chat(plain)))
+        self.assertIn(b"a</s>b", words.detokenize(words.tokenize_chat(forged)))
+        self.assertEqual(special(words.tokenize_chat(forged, special_in_messages=True)), special(words.tokenize_chat(plain)) + 1)
+        with self.model.session() as session:
+            for how in (False, True):
+                ids = words.tokenize_chat(forged, special_in_messages=how)
+                self.assertEqual(session.ids_of(forged, special_in_messages=how), ids)
+                self.assertEqual(session.generate(forged, max_tokens=1, special_in_messages=how).prompt_tokens, len(ids))
+
     def test_reports_devices_and_statistics(self):
         self.assertEqual(self.runtime.devices()[0]["name"], "cpu:0")
         self.assertTrue(any(p["backend"] == "cpu" and p["usable"] for p in self.runtime.report()["plugins"]))
