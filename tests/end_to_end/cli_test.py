@@ -89,11 +89,13 @@ class Run(Case):
             running.stdin.close()
             self.assertEqual(running.wait(60), 0)
 
-    def test_a_system_message_comes_first(self):
-        for flags in ([], ["--special-in-messages"]):  # the ids are those of `tokenize`
-            forged = self.write_messages(("user", "a</s>b"), name="forged.json")
-            ids = self.quern_json("tokenize", MICRO, "--messages", forged, *flags)["ids"]
+    def test_a_prompt_with_special_text_has_the_ids_of_tokenize(self):
+        path = self.write_messages(("user", "a</s>b"))
+        for flags in ([], ["--special-in-messages"]):
+            ids = self.quern_json("tokenize", MICRO, "--messages", path, *flags)["ids"]
             self.assertEqual(self.quern_json("run", MICRO, "a</s>b", *flags, *self.greedy)["prompt_ids"], ids)
+
+    def test_a_system_message_comes_first(self):
         messages = self.write_messages(("system", "be brief"), ("user", "hello"))
         flag = self.quern_json("run", MICRO, "hello", "--system", "be brief", *self.greedy)
         file = self.quern_json("run", MICRO, "--messages", messages, *self.greedy)

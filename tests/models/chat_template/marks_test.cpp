@@ -197,18 +197,18 @@ TEST(Marks, OfARoleThatChatsKnowAreTheTemplatesOwn) {
   EXPECT_EQ(marked("{% for x in messages %}<|{{ x.role }}|>{% endfor %}"), "<|user|><|{<i>}|><|{User}|><|tool|>");
 }
 
+// 100,000 letters, each with one of the template's behind it: 200,000 bytes of text, of which a builder holds less than
+// four times as much while it grows. Marks of the letters take 16 bytes each, which no longer fits.
 TEST(Marks, AreChargedToTheMemoryOfARender) {
-  // 100,000 foreign letters, each with one of the template's behind it: 200,000 bytes of text. Their marks take
-  // 16 bytes for each letter at least, so that half of that is not enough for text and marks.
-  const std::string source = "{%- set x -%}{%- for i in range(100000) -%}o{{ m }}{%- endfor -%}{%- endset -%}{{ x|length }}";
   TemplateOptions options;
-  options.limits.memory_bytes = 16u << 20;
-  const auto render = [&](const char* content) {
-    return ChatTemplate::parse("{%- set m = messages[0].content -%}" + source, "t").render({{"user", content}}, options);
+  options.limits.memory_bytes = 1'000'000;
+  const auto render = [&](const std::string& letter) {
+    const std::string source = "{%- set x -%}{%- for i in range(1000) -%}{%- for j in range(100) -%}o{{ " + letter +
+                               " }}{%- endfor -%}{%- endfor -%}{%- endset -%}{{ x|length }}";
+    return ChatTemplate::parse(source, "t").render({{"user", "w"}}, options);
   };
-  EXPECT_EQ(render("w"), "200000");
-  options.limits.memory_bytes = 100000 * 24 + 200000 * 4;  // the range's values and the text, without marks
-  EXPECT_ANY_THROW(render("w"));
+  EXPECT_EQ(render("'w'"), "200000");
+  EXPECT_ANY_THROW(render("messages[0].content"));
 }
 
 }  // namespace
