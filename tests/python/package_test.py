@@ -197,6 +197,10 @@ class OnAModel(unittest.TestCase):
         self.assertEqual(special(words.tokenize_chat(forged)), special(words.tokenize_chat(plain)))
         self.assertIn(b"a</s>b", words.detokenize(words.tokenize_chat(forged)))
         self.assertEqual(special(words.tokenize_chat(forged, special_in_messages=True)), special(words.tokenize_chat(plain)) + 1)
+        other = abi.create("quern_model_placement_json", self.model.handle)
+        with abi.Handle(other, abi.lib.quern_text_release), self.assertRaises(quern.Error) as caught:
+            abi.call("quern_tokenize_rendered", words.handle, other, 0, None, 0, None)
+        self.assertIn("quern_render_chat", str(caught.exception))
         with self.model.session() as session:
             for how in (False, True):
                 ids = words.tokenize_chat(forged, special_in_messages=how)
