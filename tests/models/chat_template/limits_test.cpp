@@ -277,7 +277,7 @@ TEST(ChatTemplateLimits, SlicesOfARangeAtTheEndOfTheIntegersDoNotOverflow) {
   EXPECT_EQ(ChatTemplate::parse("{{ " + range + "[::-1]|list }}", "t").render({}, {}),
             "[9223372036854775500, 9223372036854775000]");
   EXPECT_NE(bad_model("{{ " + range + "[::2]|list }}").find("ends beyond 64 bits"), std::string::npos);
-  EXPECT_NE(bad_model("{{ range(-9223372036854775807, 0, 9223372036854775807)[::-2] }}").find("beyond 64 bits"),
+  EXPECT_NE(bad_model("{{ range(-9223372036854775807, 0, 9223372036854775807)[::-2] }}").find("the step of a range is too large"),
             std::string::npos);
 }
 

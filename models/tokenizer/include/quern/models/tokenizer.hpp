@@ -57,7 +57,7 @@ struct EncodeOptions {
   std::optional<bool> add_eos;  // default: what the file says
   bool parse_special =
       true;  // false: the text of a control token is plain text; user-defined tokens still match
-  std::optional<std::uint64_t> most_ids;  // of the result; encode() stops with QUERN_CONTEXT_FULL where there are more
+  std::optional<std::uint64_t> most_ids = std::nullopt;  // of the result; encode() stops with QUERN_CONTEXT_FULL where there are more
 };
 
 /// Bytes of a text, from `begin` to the one before `end`.
