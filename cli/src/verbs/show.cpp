@@ -12,7 +12,9 @@ std::string words(const Json& value) {
   if (value.is_null()) return "-";
   if (value.is_string()) return printable(value.get<std::string>());
   if (value.is_number_unsigned()) return with_commas(value.get<std::uint64_t>());
-  return printable(json_line(value).substr(0, json_line(value).size() - 1));
+  std::string line = json_line(value);
+  line.pop_back();
+  return printable(line);
 }
 
 std::string shortened(std::string text) {
@@ -35,13 +37,18 @@ void put_members(std::string& out, const Json& object, const char* title) {
     put_row(out, "  " + printable(member.key()), shortened(words(member.value())));
 }
 
+void put_left_out(std::string& out, const Json& json, const char* field, const char* what) {
+  if (const auto count = json.find(field); count != json.end()) out += "  and " + words(*count) + " " + what + " more\n";
+}
+
 std::string page(const Json& json, bool tensors) {
   std::string out;
   for (const auto& member : json.items()) {
     const Json& value = member.value();
     if (value.is_null() && member.key() != "chat_template") continue;
+    if (member.key().ends_with("_left_out")) continue;  // behind what they are left out of
     if (member.key() == "chat_template")
-      put_row(out, "chat template", value.is_string() ? "yes" : "no (run it with --raw)");
+      put_row(out, "chat template", value.is_null() ? "no (run it with --raw)" : "yes");
     else if (!value.is_structured())
       put_row(out, member.key(), shortened(words(value)));
   }
@@ -53,11 +60,13 @@ std::string page(const Json& json, bool tensors) {
               dtype.value().is_number_unsigned() ? in_mib(dtype.value().get<std::uint64_t>()) : words(dtype.value()));
   }
   put_members(out, json.value("metadata", Json::object()), "metadata");
+  put_left_out(out, json, "metadata_left_out", "keys");
   if (tensors) {
     out += "\ntensors\n";
     for (const Json& tensor : json.value("tensors", Json::array()))
       put_row(out, "  " + printable(tensor.value("name", "")),
               words(tensor.value("dtype", Json())) + " " + words(tensor.value("shape", Json())));
+    put_left_out(out, json, "tensors_left_out", "tensors");
   }
   return out;
 }

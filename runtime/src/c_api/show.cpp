@@ -1,4 +1,7 @@
 // quern_show_json: what a model file says of itself, without loading it.
+//
+// The text has a few MiB at most, whatever the file holds. Long strings and arrays are shown as their type and size. Keys and tensors
+// behind what fits are counted.
 #include "boundary.hpp"
 #include "handles.hpp"
 
@@ -11,14 +14,30 @@ using namespace quern::c_api;
 
 namespace {
 
-constexpr std::uint64_t longest_array = 16;
+constexpr std::uint64_t longest_array = 16, longest_string = 64 << 10;
+/// Bytes of text from which on keys, and then tensors, are left out.
+constexpr std::size_t most_text = 2 << 20;
+
+/// A string, or its type and size where it is long.
+void write_string(JsonWriter& json, std::string_view text) {
+  if (text.size() <= longest_string) return json.value(text);
+  json.begin_object();
+  json.member("type", gguf::name_of(gguf::ValueType::string));
+  json.member("bytes", text.size());
+  json.end_object();
+}
+
+void write_string(JsonWriter& json, const std::optional<std::string_view>& text) {
+  if (text) write_string(json, *text);
+  else json.value(nullptr);
+}
 
 /// Arrays that are short enough to be shown whole.
 void write_short_array(JsonWriter& json, const gguf::File& file, std::string_view key, gguf::ValueType element) {
   json.begin_array();
   switch (element) {
     case gguf::ValueType::string:
-      for (const std::string_view s : file.require_strings(key)) json.value(s);
+      for (const std::string_view s : file.require_strings(key)) write_string(json, s);
       break;
     case gguf::ValueType::f32:
     case gguf::ValueType::f64: {
@@ -40,7 +59,7 @@ void write_value(JsonWriter& json, const gguf::File& file, std::string_view key)
   const std::optional<gguf::ValueType> type = file.type_of(key);
   if (!type) return json.value(nullptr);
   switch (*type) {
-    case gguf::ValueType::string: return json.value(file.require_string(key));
+    case gguf::ValueType::string: return write_string(json, file.require_string(key));
     case gguf::ValueType::boolean: return json.value(file.require_bool(key));
     case gguf::ValueType::f32:
     case gguf::ValueType::f64: return json.value(file.find_f64(key));
@@ -89,9 +108,27 @@ void write_shape_or_refusal(JsonWriter& json, const gguf::File& file) {
   json.member("refusal", refusal);
 }
 
-void write_tensors(JsonWriter& json, const gguf::File& file) {
+/// Returns how many are left out.
+std::size_t write_metadata(JsonWriter& json, const gguf::File& file) {
+  const std::vector<std::string_view> keys = file.keys();
+  const std::size_t most = json.size() + most_text;
+  std::size_t written = 0;
+  json.begin_object();
+  for (; written < keys.size() && json.size() < most; ++written) {
+    json.key(keys[written]);
+    write_value(json, file, keys[written]);
+  }
+  json.end_object();
+  return keys.size() - written;
+}
+
+/// Returns how many are left out.
+std::size_t write_tensors(JsonWriter& json, const gguf::File& file) {
+  const std::size_t most = json.size() + most_text;
+  std::size_t written = 0;
   json.begin_array();
-  for (const gguf::TensorInfo& tensor : file.tensors()) {
+  for (; written < file.tensors().size() && json.size() < most; ++written) {
+    const gguf::TensorInfo& tensor = file.tensors()[written];
     json.begin_object();
     json.member("name", tensor.name);
     json.member("dtype", graph::dtype_name(tensor.dtype));
@@ -103,6 +140,7 @@ void write_tensors(JsonWriter& json, const gguf::File& file) {
     json.end_object();
   }
   json.end_array();
+  return file.tensors().size() - written;
 }
 
 std::string show(const gguf::File& file) {
@@ -120,26 +158,26 @@ std::string show(const gguf::File& file) {
   json.member("file_bytes", file.file_bytes());
   json.member("format", "gguf");
   json.member("version", file.version());
-  json.member("architecture", architecture);
-  json.member("name", file.find_string("general.name"));
+  json.key("architecture");
+  write_string(json, architecture);
+  json.key("name");
+  write_string(json, file.find_string("general.name"));
   json.member("parameters", file.tensors().empty() ? std::nullopt : std::optional(parameters));
   json.member("context_length", architecture ? file.find_u64(concat(*architecture, ".context_length")) : std::nullopt);
   json.member("vocabulary_size", tokens ? std::optional(tokens->size()) : std::nullopt);
-  json.member("chat_template", file.find_string("tokenizer.chat_template"));
+  json.key("chat_template");
+  write_string(json, file.find_string("tokenizer.chat_template"));
   write_shape_or_refusal(json, file);
   json.key("weights");
   json.begin_object();
   for (const auto& [dtype, bytes] : weights) json.member(dtype, bytes);
   json.end_object();
   json.key("metadata");
-  json.begin_object();
-  for (const std::string_view key : file.keys()) {
-    json.key(key);
-    write_value(json, file, key);
-  }
-  json.end_object();
+  const std::size_t keys_left_out = write_metadata(json, file);
   json.key("tensors");
-  write_tensors(json, file);
+  const std::size_t tensors_left_out = write_tensors(json, file);
+  if (keys_left_out != 0) json.member("metadata_left_out", keys_left_out);
+  if (tensors_left_out != 0) json.member("tensors_left_out", tensors_left_out);
   json.end_object();
   return json.take();
 }

@@ -55,6 +55,8 @@ class JsonWriter {
     value(of);
   }
 
+  /// Bytes of what is written so far.
+  std::size_t size() const noexcept { return out_.size(); }
   std::string take() { return std::move(out_); }
 
  private:
