@@ -2,6 +2,7 @@
 #include "model_weights.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace quern::runtime {
 namespace {
@@ -14,10 +15,11 @@ std::uint64_t alignment_of(const MemoryBudget& device) { return std::max<std::ui
 std::vector<WantedWeight> wanted_weights(const Program& program, const models::StepGraph& step, const models::RopeGraph& rope,
                                          const gguf::File& file) {
   std::vector<WantedWeight> wanted;
+  std::set<WeightPlace> known;
   const auto want = [&](const std::string& tensor, std::uint32_t device, graph::ValueId value) {
     const PackedWeight* packed = value == graph::no_value ? nullptr : program.packed(value, device);
     WeightPlace place{tensor, device, packed != nullptr ? packed->layout : ""};
-    if (std::ranges::find(wanted, place, &WantedWeight::place) != wanted.end()) return;
+    if (!known.insert(place).second) return;
     wanted.push_back({std::move(place), packed != nullptr ? packed->bytes : file.require_tensor(tensor).bytes,
                       packed != nullptr ? value : graph::no_value, alignment_of(*program.devices()[device])});
   };

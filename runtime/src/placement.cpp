@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace quern::runtime {
 namespace {
@@ -16,7 +17,7 @@ graph::ValueId root_of(const graph::Graph& graph, graph::ValueId id) {
 /// Nodes that touch each state value that some node writes.
 std::map<graph::ValueId, std::vector<std::uint32_t>> nodes_of_written_state(const graph::Graph& graph) {
   std::map<graph::ValueId, std::vector<std::uint32_t>> users;
-  std::vector<graph::ValueId> written;
+  std::set<graph::ValueId> written;
   for (std::uint32_t n = 0; n < graph.nodes().size(); ++n) {
     const graph::Node& node = graph.nodes()[n];
     const auto touch = [&](graph::ValueId id, bool write) {
@@ -24,12 +25,12 @@ std::map<graph::ValueId, std::vector<std::uint32_t>> nodes_of_written_state(cons
       const graph::ValueId root = root_of(graph, id);
       if (graph.value(root).kind != QUERN_VALUE_STATE) return;
       users[root].push_back(n);
-      if (write) written.push_back(root);
+      if (write) written.insert(root);
     };
     for (const graph::ValueId id : node.inputs) touch(id, false);
     for (const graph::ValueId id : node.outputs) touch(id, true);
   }
-  std::erase_if(users, [&](const auto& entry) { return std::ranges::find(written, entry.first) == written.end(); });
+  std::erase_if(users, [&](const auto& entry) { return !written.contains(entry.first); });
   return users;
 }
 

@@ -17,17 +17,25 @@ namespace {
 // Larger offsets would let a sum of six products overflow; no machine has that much memory.
 constexpr std::int64_t max_offset = std::int64_t{1} << 56;
 
-std::string value_name(const Value& value, std::uint64_t id) { return concat("value ", id, value.name.empty() ? "" : " ", value.name); }
+/// What errors call a value; made into text only where there is one, since a graph has tens of thousands of values.
+struct ValueName {
+  const Value& value;
+  std::uint64_t id;
+  friend std::ostream& operator<<(std::ostream& out, const ValueName& name) {
+    return out << "value " << name.id << (name.value.name.empty() ? "" : " ") << name.value.name;
+  }
+};
+ValueName value_name(const Value& value, std::uint64_t id) { return {value, id}; }
 
 /// a * b, or an error beyond max_offset. Both are >= 0.
-std::int64_t checked_product(std::int64_t a, std::int64_t b, const std::string& name) {
+std::int64_t checked_product(std::int64_t a, std::int64_t b, const ValueName& name) {
   std::int64_t product = 0;
   if (__builtin_mul_overflow(a, b, &product) || product > max_offset)
     throw Error(QUERN_INVALID_ARGUMENT, concat(name, ": its size is beyond 2^56 bytes"));
   return product;
 }
 
-void read_dims(const quern_value& from, std::uint64_t symbol_count, Value& value, const std::string& name) {
+void read_dims(const quern_value& from, std::uint64_t symbol_count, Value& value, const ValueName& name) {
   TensorView& view = value.view;
   for (std::uint32_t d = 0; d < view.rank; ++d) {
     view.dims[d] = from.dims[d];
@@ -41,7 +49,7 @@ void read_dims(const quern_value& from, std::uint64_t symbol_count, Value& value
 }
 
 /// Byte strides: the host's, or those of packed rows; and the bytes that the value covers.
-void read_strides(const quern_value& from, Value& value, const std::string& name) {
+void read_strides(const quern_value& from, Value& value, const ValueName& name) {
   TensorView& view = value.view;
   const std::int64_t elements = unit_elements(view.dtype), bytes = unit_bytes(view.dtype);
   const bool strided = (from.uses & QUERN_VALUE_USES_STRIDES) != 0;
@@ -65,7 +73,7 @@ void read_strides(const quern_value& from, Value& value, const std::string& name
 }
 
 /// The layout of a packed weight, which has to be one of this plugin's for this matrix on this processor.
-void read_layout(const quern_value& from, Value& value, const std::string& name) {
+void read_layout(const quern_value& from, Value& value, const ValueName& name) {
   const std::string text = read_string(from.layout);
   const PackedKey key = parse_packed_key(text);
   TensorView& view = value.view;
@@ -84,7 +92,7 @@ Value read_value(const List<quern_value>& list, std::uint64_t id, std::uint64_t 
   const quern_value from = read_struct<quern_value>(list.address(id), QUERN_TYPE_VALUE, QUERN_MIN_SIZE_quern_value, "value");
   Value value;
   value.name = read_string(from.name);
-  const std::string name = value_name(value, id);
+  const ValueName name = value_name(value, id);
   value.kind = from.kind;
   value.root = static_cast<std::uint32_t>(id);
   value.view.dtype = from.dtype;
@@ -262,6 +270,8 @@ Graph read_graph(const quern_graph* host_graph) {
   Graph out;
   const List<quern_value> values(graph.values, QUERN_MIN_SIZE_quern_value, "graph.values");
   const List<quern_node> nodes(graph.nodes, QUERN_MIN_SIZE_quern_node, "graph.nodes");
+  out.values.reserve(values.size());
+  out.nodes.reserve(nodes.size());
   for (std::uint64_t id = 0; id < values.size(); ++id) out.values.push_back(read_value(values, id, graph.symbols.count));
   resolve_aliases(out.values);
   read_symbols(graph, out);
@@ -271,6 +281,7 @@ Graph read_graph(const quern_graph* host_graph) {
 
 OpCall describe_call(const Graph& graph, const Node& node, std::uint32_t thread_count, bool deterministic, std::vector<TensorView>& storage) {
   storage.clear();
+  storage.reserve(node.inputs.size() + node.outputs.size());
   for (const auto* ids : {&node.inputs, &node.outputs})
     for (const std::uint32_t id : *ids) storage.push_back(id == QUERN_NONE ? TensorView{} : graph.values[id].view);
   OpCall call;

@@ -29,6 +29,7 @@ Instance::Instance(const Plan& plan) : plan_(plan) {
   extents_ = wanted_ = bounds_;
   for (const Value& value : graph.values) views_.push_back(value.view);
   call_views_.resize(graph.nodes.size());
+  calls_.reserve(graph.nodes.size());
   for (std::size_t n = 0; n < call_views_.size(); ++n)
     calls_.push_back(describe_call(graph, graph.nodes[n], plan.policy.thread_count, plan.policy.deterministic, call_views_[n]));
 }

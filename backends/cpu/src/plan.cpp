@@ -33,6 +33,7 @@ std::vector<Step> form_steps(const Graph& graph, const std::vector<const Kernel*
   const bool fuse = policy.fuse && (policy.force.empty() || policy.force.find('.') == std::string::npos);
   std::vector<std::vector<TensorView>> views(graph.nodes.size());
   std::vector<OpCall> calls;
+  calls.reserve(graph.nodes.size());
   for (std::size_t n = 0; n < graph.nodes.size(); ++n)
     calls.push_back(describe_call(graph, graph.nodes[n], policy.thread_count, policy.deterministic, views[n]));
   const std::vector<Touches> touches = find_touches(graph);

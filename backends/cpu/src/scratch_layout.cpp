@@ -65,6 +65,7 @@ std::uint64_t kernel_scratch(const Plan& plan, const std::vector<TensorView>& at
   std::uint64_t most = 0;
   std::vector<std::vector<TensorView>> storage(plan.graph.nodes.size());
   std::vector<OpCall> calls;
+  calls.reserve(plan.graph.nodes.size());
   for (std::size_t n = 0; n < plan.graph.nodes.size(); ++n) {
     const Node& node = plan.graph.nodes[n];
     calls.push_back(describe_call(plan.graph, node, plan.policy.thread_count, plan.policy.deterministic, storage[n]));

@@ -6,12 +6,13 @@
 
 namespace quern::cuda {
 
-Uses::Uses(const Graph& graph) : graph_(graph), users_(graph.values.size()), maker_(graph.values.size(), none) {
+Uses::Uses(const Graph& graph) : graph_(graph), users_(graph.values.size()), maker_(graph.values.size(), none), cache_writers_(graph.values.size()) {
   for (std::uint32_t n = 0; n < graph.nodes.size(); ++n) {
     for (const std::uint32_t v : graph.nodes[n].inputs)
       if (v != none) users_[root(v)].push_back(n);
     for (const std::uint32_t v : graph.nodes[n].outputs)
       if (v != none) maker_[root(v)] = n;
+    if (graph.nodes[n].op == QUERN_OP_KV_WRITE) cache_writers_[root(graph.nodes[n].outputs[0])].push_back(n);
   }
 }
 
@@ -43,14 +44,12 @@ std::optional<Uses::Attention> Uses::attention_at(std::uint32_t n) const {
   };
   const auto writer_of = [&](std::uint32_t cache) {  // the one kv_write before this node that writes the cache
     std::uint32_t found = none;
-    for (std::uint32_t w = 0; w < n; ++w) {
+    for (const std::uint32_t w : cache_writers_[root(cache)]) {
+      if (w >= n) break;
       const Node& write = graph_.nodes[w];
-      if (write.op == QUERN_OP_KV_WRITE && root(write.outputs[0]) == root(cache)) {
-        if (found != none || write.inputs[1] != node.inputs[3] || write.inputs[2] != node.inputs[4] ||
-            write.inputs[3] != node.inputs[5])
-          return none;
-        found = w;
-      }
+      if (found != none || write.inputs[1] != node.inputs[3] || write.inputs[2] != node.inputs[4] || write.inputs[3] != node.inputs[5])
+        return none;
+      found = w;
     }
     return found;
   };

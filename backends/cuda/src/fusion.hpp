@@ -43,6 +43,7 @@ class Uses {
  private:
   std::vector<std::vector<std::uint32_t>> users_;
   std::vector<std::uint32_t> maker_;
+  std::vector<std::vector<std::uint32_t>> cache_writers_;  // kv_writes of a root, in order
 };
 
 }  // namespace quern::cuda

@@ -38,17 +38,23 @@ void Schedule::place(const Graph& graph) {
   }
   value_offset.assign(graph.values.size(), 0);
   extra_offset.assign(extras.size(), 0);
+  struct Piece {
+    std::uint64_t* offset;
+    std::uint64_t bytes;
+  };
+  std::vector<std::vector<Piece>> begins(steps.size()), ends(steps.size());
+  const auto live = [&](const Life& life, std::uint64_t& offset, std::uint64_t size) {
+    if (life.first == QUERN_NONE) return;
+    begins[life.first].push_back({&offset, size});
+    ends[life.last].push_back({&offset, size});
+  };
+  for (std::uint32_t v = 0; v < values.size(); ++v)
+    if (graph.internal(v)) live(values[v], value_offset[v], round_up(std::max<std::uint64_t>(1, graph.values[v].bytes)));
+  for (std::uint32_t e = 0; e < slots.size(); ++e) live(slots[e], extra_offset[e], round_up(extras[e]));
   sdk::FreeRanges free;
-  const auto bytes_of = [&](std::uint32_t v) { return round_up(std::max<std::uint64_t>(1, graph.values[v].bytes)); };
   for (std::uint32_t s = 0; s < steps.size(); ++s) {
-    for (std::uint32_t v = 0; v < values.size(); ++v)
-      if (values[v].first == s && graph.internal(v)) value_offset[v] = free.take(bytes_of(v));
-    for (std::uint32_t e = 0; e < slots.size(); ++e)
-      if (slots[e].first == s) extra_offset[e] = free.take(round_up(extras[e]));
-    for (std::uint32_t v = 0; v < values.size(); ++v)
-      if (values[v].first != QUERN_NONE && values[v].last == s && graph.internal(v)) free.give(value_offset[v], bytes_of(v));
-    for (std::uint32_t e = 0; e < slots.size(); ++e)
-      if (slots[e].first != QUERN_NONE && slots[e].last == s) free.give(extra_offset[e], round_up(extras[e]));
+    for (const Piece& piece : begins[s]) *piece.offset = free.take(piece.bytes);
+    for (const Piece& piece : ends[s]) free.give(*piece.offset, piece.bytes);
   }
   scratch_offset = free.end();
   bytes = scratch_offset + round_up(scratch);

@@ -53,6 +53,7 @@ class Fuser : Uses {
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n)
       if (auto found = attention_at(n); found && takes(n, *found)) {
         for (const std::uint32_t taken : found->nodes) done_[taken] = true;
+        attention_of_queries_[maker(root(found->q))].push_back(n);
         attention_[n] = {std::move(*found), none, false};
       }
     if (mixes() && floats_ && serves_one_row()) schedule_.least_rows = 1;
@@ -353,8 +354,8 @@ class Fuser : Uses {
     const Key key = key_of(first);
     ensure(key, first);
     // Queries, keys and values of an attention that takes them from a buffer.
-    for (auto& [n, what] : attention_)
-      if (what.buffer == none && maker(root(what.of.q)) == first) {
+    for (const std::uint32_t n : attention_of_queries_[first])
+      if (auto& what = attention_.at(n); what.buffer == none) {
         const std::vector<std::uint32_t> group = {first, maker(root(what.of.k)), maker(root(what.of.v))};
         std::uint64_t columns = 0;
         for (const std::uint32_t g : group) {
@@ -648,6 +649,7 @@ class Fuser : Uses {
   std::vector<bool> done_, norms_;
   std::map<Key, Operand> operands_;
   std::map<std::uint32_t, Taken> attention_;
+  std::map<std::uint32_t, std::vector<std::uint32_t>> attention_of_queries_;  // by the product that makes them
   Schedule schedule_;
 };
 

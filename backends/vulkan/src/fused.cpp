@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 namespace quern::vulkan {
 namespace {
@@ -43,8 +44,8 @@ class Fuser {
 
   Schedule run() {
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n)
-      if (is_product(n)) products_.push_back(n);
-    bool any = !products_.empty();
+      if (is_product(n)) products_of_[root(graph_.nodes[n].inputs[0])].push_back(n);
+    bool any = !products_of_.empty();
     for (std::uint32_t n = 0; n < graph_.nodes.size() && !any; ++n) any = is_attention(n);
     if (!any) return {};
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) find_rotation(n);
@@ -109,9 +110,15 @@ class Fuser {
     });
   }
 
+  /// Products of a value.
+  const std::vector<std::uint32_t>& products_of(std::uint32_t value_root) const {
+    static const std::vector<std::uint32_t> no_products;
+    const auto found = products_of_.find(value_root);
+    return found == products_of_.end() ? no_products : found->second;
+  }
   /// Products that take the int8 activations of a value.
   std::uint32_t takers(std::uint32_t value_root) const {
-    return static_cast<std::uint32_t>(std::ranges::count_if(products_, [&](std::uint32_t n) { return root(graph_.nodes[n].inputs[0]) == value_root; }));
+    return static_cast<std::uint32_t>(products_of(value_root).size());
   }
   /// Whether a value is nothing but the activations of products.
   bool only_products_read(std::uint32_t value) const {
@@ -136,23 +143,19 @@ class Fuser {
   }
   /// Whether a product of the value has weights of f16, which take no int8.
   bool has_f16_weights(std::uint32_t value_root) const {
-    return std::ranges::any_of(products_, [&](std::uint32_t n) {
-      return root(graph_.nodes[n].inputs[0]) == value_root && tensor(graph_.nodes[n].inputs[1]).dtype == QUERN_F16;
-    });
+    return std::ranges::any_of(products_of(value_root), [&](std::uint32_t n) { return tensor(graph_.nodes[n].inputs[1]).dtype == QUERN_F16; });
   }
 
   /// Whether all products of a value may have it as f16.
   bool all_allow_f16(std::uint32_t value_root) const {
-    return std::ranges::all_of(products_, [&](std::uint32_t n) {
-      return root(graph_.nodes[n].inputs[0]) != value_root || (graph_.nodes[n].conversions & QUERN_CONVERT_F16) != 0;
-    });
+    return std::ranges::all_of(products_of(value_root), [&](std::uint32_t n) { return (graph_.nodes[n].conversions & QUERN_CONVERT_F16) != 0; });
   }
 
   /// Whether all products of a value take it by eights.
   bool all_take_eights(std::uint32_t value_root) const {
-    return std::ranges::all_of(products_, [&](std::uint32_t n) {
+    return std::ranges::all_of(products_of(value_root), [&](std::uint32_t n) {
       const sdk::ResolvedNode& node = graph_.nodes[n];
-      return root(node.inputs[0]) != value_root || (takes_eights(card_, tensor(node.inputs[1]).dtype) && (node.conversions & QUERN_CONVERT_F16) != 0);
+      return takes_eights(card_, tensor(node.inputs[1]).dtype) && (node.conversions & QUERN_CONVERT_F16) != 0;
     });
   }
 
@@ -416,7 +419,10 @@ class Fuser {
     for (const std::uint32_t taken : {r.rope_q, r.rope_k, r.write_k, r.write_v}) done_[taken] = taken != last;
     rotations_[last] = r;
     const std::uint32_t rotated = root(node.inputs[0]);
-    if (is_attention(n) && graph_.internal(rotated) && users_[rotated].size() == 1 && is_f32(rope_q.inputs[0])) attending_[n] = r;
+    if (is_attention(n) && graph_.internal(rotated) && users_[rotated].size() == 1 && is_f32(rope_q.inputs[0])) {
+      attending_[n] = r;
+      rotated_by_attention_.insert(r.rope_q);
+    }
   }
 
   void emit_rotation(std::uint32_t n, const Rotation& r) {
@@ -426,7 +432,7 @@ class Fuser {
                         k_cache = write_k.outputs[0], v_cache = write_v.outputs[0], blocks = write_k.inputs[1], slot = write_k.inputs[2],
                         position = write_k.inputs[3];
     const auto mode = static_cast<int>(rope_q.attributes->integer(QUERN_KEY_MODE));
-    const bool attends = std::ranges::any_of(attending_, [&](const auto& a) { return a.second.rope_q == r.rope_q; });
+    const bool attends = rotated_by_attention_.contains(r.rope_q);
     Step step;
     step.node = n;
     step.nodes = 4;
@@ -579,7 +585,7 @@ class Fuser {
   std::vector<std::vector<std::uint32_t>> users_;
   std::vector<std::uint32_t> maker_;
   std::vector<bool> done_;
-  std::vector<std::uint32_t> products_;
+  std::map<std::uint32_t, std::vector<std::uint32_t>> products_of_;  // by the root of their activations
   struct Pair {
     std::uint32_t gate = none, up = none;
   };
@@ -588,6 +594,7 @@ class Fuser {
   std::map<std::uint32_t, Rotation> rotations_;   // by their last node
   std::map<std::uint32_t, Draw> draws_;           // by the node that draws
   std::map<std::uint32_t, Rotation> attending_;   // by the attention node that does their work where there is one row
+  std::set<std::uint32_t> rotated_by_attention_;  // the rope of q of each of those
   Schedule schedule_;
   std::uint32_t halves_slot_ = none;
 };

@@ -11,18 +11,17 @@ namespace {
 /// Throws the Error of this node.
 class Refusal {
  public:
-  Refusal(const OpInfo& op, const std::string& node) : where_(op.name) {
-    if (!node.empty()) where_ += concat(" '", node, "'");
-  }
+  Refusal(const OpInfo& op, const std::string& node) : op_(op), node_(node) {}
   /// "rms_norm 'blk.3.attn_norm'".
-  const std::string& where() const { return where_; }
+  std::string where() const { return node_.empty() ? op_.name : concat(op_.name, " '", node_, "'"); }
   template <typename... Parts>
   [[noreturn]] void operator()(const Parts&... parts) const {
-    throw Error(QUERN_INVALID_ARGUMENT, concat(where_, ": ", parts...));
+    throw Error(QUERN_INVALID_ARGUMENT, concat(where(), ": ", parts...));
   }
 
  private:
-  std::string where_;
+  const OpInfo& op_;
+  const std::string& node_;
 };
 
 /// Fills up absent optional inputs and refuses a wrong number of them.
@@ -184,7 +183,7 @@ std::vector<ValueId> Graph::add_node(std::uint32_t op_id, std::vector<ValueId> i
     if (target == no_value) {
       std::string name = options.name.empty() ? concat(op->name, ".", nodes_.size()) : options.name;
       if (op->outputs.size() > 1) name += "." + op->outputs[i].name;
-      check_shape(concat(refuse.where(), ": its output ", op->outputs[i].name), stated->dtype, stated->shape);
+      check_shape([&] { return concat(refuse.where(), ": its output ", op->outputs[i].name); }, stated->dtype, stated->shape);
       node.outputs.push_back(static_cast<ValueId>(values_.size() + fresh.size()));
       fresh.push_back({.name = std::move(name),
                        .kind = QUERN_VALUE_INTERNAL,

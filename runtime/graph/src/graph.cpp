@@ -78,35 +78,35 @@ SymbolId Graph::add_symbol(Symbol symbol) {
   return static_cast<SymbolId>(symbols_.size());
 }
 
-void Graph::check_shape(const std::string& what, quern_dtype dtype, const Shape& shape) const {
+void Graph::check_shape(const std::function<std::string()>& what, quern_dtype dtype, const Shape& shape) const {
   if (shape.size() > QUERN_MAX_DIMS)
-    refuse(what, " has ", shape.size(), " dimensions, ", describe(shape), "; at most ", QUERN_MAX_DIMS,
+    refuse(what(), " has ", shape.size(), " dimensions, ", describe(shape), "; at most ", QUERN_MAX_DIMS,
            " are possible");
   for (const Dim& dim : shape) {
     if (dim.symbol == 0) continue;
     if (dim.symbol > symbols_.size())
-      refuse(what, " has the symbol ", dim.symbol, " but graph '", name_, "' has ", symbols_.size());
+      refuse(what(), " has the symbol ", dim.symbol, " but graph '", name_, "' has ", symbols_.size());
     const Symbol& symbol = symbols_[dim.symbol - 1];
     if (dim.size != symbol.max)
-      refuse(what, " has a dimension of ", dim.size, " under the symbol '", symbol.name,
+      refuse(what(), " has a dimension of ", dim.size, " under the symbol '", symbol.name,
              "', whose largest value is ", symbol.max);
   }
   try {
     byte_size(dtype, shape);
   } catch (const Error& error) {
-    throw Error(error.code(), concat(what, ": ", error.what()));
+    throw Error(error.code(), concat(what(), ": ", error.what()));
   }
 }
 
 ValueId Graph::add_value(Value value) {
-  const std::string what = concat("value '", value.name, "' of graph '", name_, "'");
-  if (value.kind > QUERN_VALUE_OUTPUT) refuse(what, " is of kind ", value.kind, ", which is not known");
+  const auto what = [&] { return concat("value '", value.name, "' of graph '", name_, "'"); };
+  if (value.kind > QUERN_VALUE_OUTPUT) refuse(what(), " is of kind ", value.kind, ", which is not known");
   check_shape(what, value.dtype, value.shape);
   if (value.alias_of != no_value) check_view(value);
   if (value.alias_of == no_value && value.alias_offset != 0)
-    refuse(what, " has an alias_offset but no alias_of");
+    refuse(what(), " has an alias_offset but no alias_of");
   if (value.alias_of == no_value && !value.strides.empty())
-    refuse(what, " has strides of its own; only a view of another value may");
+    refuse(what(), " has strides of its own; only a view of another value may");
   const std::vector<std::int64_t> contiguous = contiguous_strides(value.dtype, value.shape);
   for (std::size_t i = 0; i < value.strides.size(); ++i)
     if (value.shape[i].size <= 1 && i + 1 < value.strides.size())
@@ -134,33 +134,33 @@ ValueId Graph::input(std::string name, quern_dtype dtype, Shape shape) {
 }
 
 void Graph::check_view(const Value& view) const {
-  const std::string what = concat("view '", view.name, "' ", describe(view.shape));
-  if (view.alias_of >= values_.size()) refuse(what, " is of value ", view.alias_of, ", which is not there");
+  const auto what = [&] { return concat("view '", view.name, "' ", describe(view.shape)); };
+  if (view.alias_of >= values_.size()) refuse(what(), " is of value ", view.alias_of, ", which is not there");
   const Value& base = values_[view.alias_of];
-  const std::string of = concat("'", base.name, "' ", describe(view.alias_of));
-  if (base.alias_of != no_value) refuse(what, " is of ", of, ", itself a view; name the value under it");
-  if (view.kind != QUERN_VALUE_INTERNAL) refuse(what, " must be of kind internal; its kind is that of ", of);
-  if (view.dtype != base.dtype) refuse(what, " has the dtype ", dtype_name(view.dtype), " but is of ", of);
+  const auto of = [&] { return concat("'", base.name, "' ", describe(view.alias_of)); };
+  if (base.alias_of != no_value) refuse(what(), " is of ", of(), ", itself a view; name the value under it");
+  if (view.kind != QUERN_VALUE_INTERNAL) refuse(what(), " must be of kind internal; its kind is that of ", of());
+  if (view.dtype != base.dtype) refuse(what(), " has the dtype ", dtype_name(view.dtype), " but is of ", of());
 
   const BlockSize block = block_size(view.dtype);
   const std::vector<std::int64_t> strides =
       view.strides.empty() ? contiguous_strides(view.dtype, view.shape) : view.strides;
-  if (strides.size() != view.shape.size()) refuse(what, " has ", strides.size(), " strides");
+  if (strides.size() != view.shape.size()) refuse(what(), " has ", strides.size(), " strides");
   if (view.alias_offset % static_cast<std::uint64_t>(block.bytes) != 0)
-    refuse(what, " starts at byte ", view.alias_offset, " of ", of, "; that must be a multiple of ",
+    refuse(what(), " starts at byte ", view.alias_offset, " of ", of(), "; that must be a multiple of ",
            block.bytes);
   for (std::size_t i = 0; i < strides.size(); ++i)
     if (strides[i] < 0 || strides[i] % block.bytes != 0)
-      refuse(what, " has a stride of ", strides[i], " bytes; it must be a multiple of ", block.bytes,
+      refuse(what(), " has a stride of ", strides[i], " bytes; it must be a multiple of ", block.bytes,
              " and not negative");
   if (block.elements != 1 && !strides.empty() && strides.back() != block.bytes)
-    refuse(what, " has a last stride of ", strides.back(), " bytes; blocks of ", dtype_name(view.dtype),
+    refuse(what(), " has a last stride of ", strides.back(), " bytes; blocks of ", dtype_name(view.dtype),
            " must lie one after another");
 
   const std::uint64_t bytes = byte_size(base.dtype, base.shape);
   const std::optional<std::uint64_t> extent = extent_bytes(view.dtype, view.shape, strides);
   if (!extent || view.alias_offset > bytes || *extent > bytes - view.alias_offset)
-    refuse(what, " with offset ", view.alias_offset, " reaches beyond the ", bytes, " bytes of ", of);
+    refuse(what(), " with offset ", view.alias_offset, " reaches beyond the ", bytes, " bytes of ", of());
 
   const std::vector<std::int64_t> base_strides = contiguous_strides(base.dtype, base.shape);
   for (std::size_t b = 0; b < base.shape.size(); ++b) {
@@ -168,7 +168,7 @@ void Graph::check_view(const Value& view) const {
     bool kept = false;
     for (std::size_t v = 0; v < view.shape.size(); ++v)
       kept |= view.shape[v].symbol == base.shape[b].symbol && strides[v] == base_strides[b];
-    if (!kept) refuse(what, " does not keep dimension ", b, " of ", of, ", which is ranged");
+    if (!kept) refuse(what(), " does not keep dimension ", b, " of ", of(), ", which is ranged");
   }
 }
 
@@ -193,7 +193,7 @@ ValueId Graph::reshape(ValueId of, Shape shape) {
   if (!base.strides.empty())
     refuse("'", base.name, "' ", describe(of), " is not contiguous, so it cannot be seen as ",
            describe(shape));
-  check_shape(concat("a reshape of '", base.name, "'"), base.dtype, shape);
+  check_shape([&] { return concat("a reshape of '", base.name, "'"); }, base.dtype, shape);
   if (byte_size(base.dtype, shape) != byte_size(base.dtype, base.shape))
     refuse("'", base.name, "' is ", describe(of), ", which has not as many elements as ", describe(shape));
   return view(of, std::move(shape), {}, 0);

@@ -83,6 +83,8 @@ const quern_graph* GraphView::get() const noexcept { return &storage_->graph; }
 
 GraphView Graph::view_for_plugin() const {
   auto storage = std::make_unique<GraphView::Storage>();
+  storage->values.reserve(values_.size());
+  storage->nodes.reserve(nodes_.size());
   for (const Value& value : values_) storage->values.push_back(flatten(value));
   for (const Symbol& symbol : symbols_) storage->symbols.push_back(flatten(symbol));
   storage->attributes.reserve(nodes_.size());

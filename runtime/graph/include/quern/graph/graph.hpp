@@ -9,6 +9,7 @@
 #include "quern/quern_ops.h"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -166,10 +167,13 @@ class Graph {
   /// inputs keep their kind. `whole[id]` is the id in this graph of value id of the part.
   struct Part;
   Part part(const std::vector<std::uint32_t>& node_ids, std::string name) const;
+  /// As part(), of several lists of nodes. The time goes by the graph and by what the parts hold together, however many they are.
+  std::vector<Part> parts(const std::vector<std::vector<std::uint32_t>>& node_ids, const std::string& name) const;
 
  private:
   friend class GraphView;
-  void check_shape(const std::string& what, quern_dtype dtype, const Shape& shape) const;
+  /// `what` names the value, where it is refused.
+  void check_shape(const std::function<std::string()>& what, quern_dtype dtype, const Shape& shape) const;
   void check_view(const Value& view) const;
   std::string name_;
   std::vector<Value> values_;
