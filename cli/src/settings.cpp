@@ -17,7 +17,7 @@ constexpr Setting settings_table[] = {
     {"backend_disable", "QUERN_BACKEND_DISABLE", "--backend-disable", "NAMES", "never open these backends", "none", text},
     {"device", "QUERN_DEVICE", "--device", "DEVICE", "demand this device: cuda:0, a PCI address or a UUID", "the best that works", text},
     {"memory", "QUERN_MEMORY", "--memory", "LIMITS", "memory limits per device: cuda:0=8G,cpu=512M", "no limit", memory},
-    {"threads", "QUERN_THREADS", "--threads", "N", "CPU threads", "one a physical core", count},
+    {"threads", "QUERN_THREADS", "--threads", "N", "CPU threads", "one a usable processor", count},
     {"fallback", "QUERN_FALLBACK", "--fallback", "auto|warn|strict", "what to do when a device lacks a part of the model", "warn", fallback},
     {"deterministic", "QUERN_DETERMINISTIC", "--deterministic", nullptr,
      "the same bits for any batch and thread count, with f16 and f32 weights too", "off", boolean},

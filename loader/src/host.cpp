@@ -6,8 +6,8 @@
 
 #include "quern/base/files.hpp"
 #include "quern/graph/error.hpp"
+#include "quern/loader/host_limits.hpp"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -43,33 +43,11 @@ HostOptions host_options(const std::string& id, const Settings& settings) {
   if (const auto kernel = settings.force_kernel.value.find(id); kernel != settings.force_kernel.value.end())
     made.options["force_kernel"] = kernel->second;
   if (settings.deterministic.value) made.options.insert_or_assign("deterministic", std::string(1, '1'));
-  made.threads = settings.threads.value ? settings.threads.value : usable_processors(settings.sys_root);
+  made.threads = settings.threads.value ? settings.threads.value : usable_processors(root_of(settings));
   made.affinity = settings.affinity;
   if (!settings.cache_directory.value.empty())
     made.cache_directory = settings.cache_directory.value + "/" + id;
   return made;
-}
-
-std::uint32_t usable_processors(const std::string& sys_root) {
-  std::uint32_t count = 1;
-  cpu_set_t* set = nullptr;
-  for (int processors = 1024; processors <= 65536;
-       processors *= 4) {  // the kernel refuses a set smaller than its own
-    set = CPU_ALLOC(processors);
-    if (!set) return count;
-    const std::size_t bytes = CPU_ALLOC_SIZE(processors);
-    CPU_ZERO_S(bytes, set);
-    const bool ok = ::sched_getaffinity(0, bytes, set) == 0;
-    if (ok) count = static_cast<std::uint32_t>(std::max(1, CPU_COUNT_S(bytes, set)));
-    CPU_FREE(set);
-    if (ok) break;
-  }
-  std::ifstream quota_file(sys_root + "/fs/cgroup/cpu.max");  // "max 100000" or "150000 100000"
-  double quota = 0, period = 0;
-  if (quota_file >> quota >> period && quota > 0 && period > 0)
-    count =
-        std::min(count, std::max(1u, static_cast<std::uint32_t>(std::min(65536.0, quota / period + 0.999))));
-  return count;
 }
 
 Host::Host(std::string id, HostOptions options, LogSink log)

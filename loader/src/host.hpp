@@ -23,10 +23,6 @@ struct HostOptions {
 /// What the plugin `id` is to see of the settings.
 HostOptions host_options(const std::string& id, const Settings& settings);
 
-/// Processors that this process may use: its affinity mask, cut to the CPU quota of its control group. At
-/// least 1.
-std::uint32_t usable_processors(const std::string& sys_root);
-
 /// Owns the table and what it points to. Must outlive the plugin handle. The table's functions may be called
 /// from any thread and let no exception out.
 class Host {

@@ -115,7 +115,7 @@ typedef struct quern_runtime_options {
   const char *fallback;           /* QUERN_FALLBACK: "auto", "warn" (default) or "strict" */
   const char *force_kernel;       /* QUERN_FORCE_KERNEL: "cpu:avx2": one kernel family of a backend, for tests */
   const char *cache_dir;          /* QUERN_CACHE_DIR: probe results, packed weights; default $XDG_CACHE_HOME/quern */
-  uint32_t threads;               /* QUERN_THREADS: of the CPU; default one a physical core that we may use */
+  uint32_t threads;               /* QUERN_THREADS: of the CPU; default one a processor that we may use */
   uint32_t deterministic;         /* QUERN_DETERMINISTIC=1: QUERN_DETERMINISTIC_...; default off */
   uint32_t allow_dev_plugins;     /* QUERN_ALLOW_DEV_PLUGINS=1: accept plugins of another header hash */
   uint32_t ignore_environment;    /* 1: none of these variables, nor CUDA_FORCE_CPU, AXOLOTL_FORCE_CPU */
@@ -196,7 +196,7 @@ typedef struct quern_device_entry {
   const char *uuid;         /* "" if none */
   const char *driver;       /* version found; "" if none */
   const char *reason;       /* why it is not used (also: served by another backend); "" if it is */
-  uint64_t memory_total;    /* bytes of its main heap; 0 if unknown */
+  uint64_t memory_total;    /* bytes of its main heap, or the limit of the container; 0 if unknown */
   uint64_t memory_budget;   /* bytes that we may use: what is free, and below the limit set with `memory` */
   uint32_t memory_certainty; /* QUERN_MEMORY_... of the two above */
   uint32_t usable;          /* 1: its probe computed the right answer */
@@ -303,7 +303,9 @@ QUERN_API quern_status quern_tokenize_chat(const quern_vocabulary *vocabulary, c
  * "version", "architecture", "name", "parameters", "context_length", "vocabulary_size", "chat_template" (text
  * or null), "shape" {hidden, feed_forward, layers, heads, kv_heads, head_size ...}, "weights" {dtype: bytes},
  * "metadata" {key: value; arrays longer than 16 as {"type", "count"}}, "tensors" [{name, dtype, shape,
- * bytes}]}. A field that the file lacks is null. Errors as quern_vocabulary_open. */
+ * bytes}]}. A field that the file lacks is null. A string of more than 64 KiB, the template too, is {"type",
+ * "bytes"}. Keys and tensors behind 2 MiB of each's text are left out and counted in "metadata_left_out" and
+ * "tensors_left_out", which are there only then. Errors as quern_vocabulary_open. */
 QUERN_API quern_status quern_show_json(const char *path, quern_text **out);
 
 /* ---- Model --------------------------------------------------------------------------------------------- */

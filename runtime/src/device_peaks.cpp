@@ -2,8 +2,10 @@
 #include "device_peaks.hpp"
 
 #include "program.hpp"
+#include "runtime.hpp"
 
 #include "quern/graph/ops.hpp"
+#include "quern/loader/host_limits.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -39,6 +41,9 @@ graph::NodeOptions measured(const char* name, std::uint32_t conversions = QUERN_
 
 /// Numbers of [1, 2) in f16, no two neighbours alike: a device may run faster on zeros. In a block format every scale is one of them.
 std::vector<std::byte> halves(std::uint64_t count) {
+  if (const std::optional<std::uint64_t> available = loader::host_memory().available; available && count > *available / 2) {
+    throw Error(QUERN_HOST_OUT_OF_MEMORY, concat("a matrix of ", count, " bytes was to be measured, and the host has ", *available, " bytes available"));
+  }
   std::vector<std::byte> bytes(count);
   std::uint32_t state = 1;
   for (std::size_t i = 0; i + 1 < bytes.size(); i += 2) {
@@ -71,7 +76,9 @@ double product_seconds(const std::shared_ptr<MemoryBudget>& budget, const Produc
   Program program(std::move(graph), {budget}, Fallback::strict, "");
   const std::vector<std::byte> weights = halves(graph::byte_size(size.weights, {size.n, size.k}));
   const PackedWeight* packed = program.packed(b, 0);
-  Memory memory = budget->allocate(packed == nullptr ? weights.size() : packed->bytes, QUERN_USAGE_WEIGHTS, "the matrix of a measurement");
+  const std::uint64_t bytes = packed == nullptr ? weights.size() : packed->bytes;
+  require_room(*budget, bytes, "the matrix of a measurement");
+  Memory memory = budget->allocate(bytes, QUERN_USAGE_WEIGHTS, "the matrix of a measurement");
   if (packed == nullptr) memory.write(0, weights);
   else program.pack(b, 0, weights, memory.span());
   program.bind_constant(b, 0, memory.span());

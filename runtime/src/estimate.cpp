@@ -128,12 +128,10 @@ Estimate estimate_file(Runtime* runtime, const std::string& path, const ModelOpt
   }
   const ProgramNeeds needs = program.needs();
   e.scratch_bytes = needs.scratch + needs.plans + needs.io + (needs.state > e.kv_bytes ? needs.state - e.kv_bytes : 0);
-  // Measured as VmHWM of a run less the arenas (README, "memory"): the program and its libraries, and the vocabulary
-  // with its merges, which takes about 200 bytes a token.
-  constexpr std::uint64_t process = 12 << 20;
-  e.overhead_bytes = process + std::uint64_t{shape.vocabulary} * 200;
+  // And the vocabulary with its merges, which takes about 200 bytes a token (README, "memory").
+  e.overhead_bytes = process_bytes(step, e.weights_bytes + e.kv_bytes + e.scratch_bytes) + std::uint64_t{shape.vocabulary} * 200;
   e.scratch_known = true;
-  e.available_bytes = available_bytes(*devices[0]).value_or(0);
+  e.available_bytes = room_on(*devices[0]).available.value_or(0);
   return e;
 }
 

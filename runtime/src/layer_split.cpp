@@ -1,6 +1,8 @@
 // See layer_split.hpp.
 #include "layer_split.hpp"
 
+#include <algorithm>
+
 namespace quern::runtime {
 
 LayerSplit::Range LayerSplit::range(std::uint32_t device) const {
@@ -36,6 +38,12 @@ LayerSplit split_layers(const LayerBytes& bytes, const std::vector<std::optional
   }
   split.layers.push_back(static_cast<std::uint32_t>(left));
   return split;
+}
+
+std::uint32_t layers_to_move(const LayerBytes& bytes, LayerSplit::Range range, std::uint64_t lack) {
+  std::uint32_t count = 0;
+  for (std::uint64_t left = lack; left > 0 && range.first + count < range.end; ++count) left -= std::min(left, bytes.layers[range.first + count]);
+  return std::max(1u, (count + 1) / 2);
 }
 
 std::string limit_text(std::uint64_t bytes) {

@@ -33,6 +33,10 @@ struct LayerSplit {
 /// it has. `available`: bytes of each device, nothing where unknown, which counts as enough.
 LayerSplit split_layers(const LayerBytes& bytes, const std::vector<std::optional<std::uint64_t>>& available);
 
+/// How many of the layers of `range` to take from a device that lacks `lack` bytes, before asking again what it then needs. Half of those
+/// that hold so much, since each may free more than its own; at least one. So the number of questions goes by the logarithm of the layers.
+std::uint32_t layers_to_move(const LayerBytes& bytes, LayerSplit::Range range, std::uint64_t lack);
+
 /// Bytes as a user writes a limit: the smallest of 17K, 17M and 17G that holds them and is at most 1 % larger, else the number.
 std::string limit_text(std::uint64_t bytes);
 

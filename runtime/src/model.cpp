@@ -75,7 +75,7 @@ std::uint32_t allowed_conversions(bool exact) noexcept {
 std::uint32_t rows_of_step(const models::Hyperparameters& model, const gguf::File& file, const std::vector<std::shared_ptr<MemoryBudget>>& devices,
                            std::uint32_t sequences, std::uint32_t context, quern_dtype kv_dtype) {
   const std::uint32_t least = std::max(step_rows, sequences);
-  const auto available = available_bytes(*devices[0]);
+  const auto available = room_on(*devices[0]).available;
   if (devices[0]->device()->info().device_class != QUERN_DEVICE_DISCRETE || !available) return least;
   double needed = static_cast<double>(file.file_bytes()) * 1.1;
   const double kv_heads = model.kv_heads, heads = model.heads, key = model.head_size, value = model.value_size;
@@ -181,12 +181,14 @@ void Model::load_weights(const gguf::File& file, const ModelOptions& options) {
     if (writer) writers_.push_back(std::move(*writer));
   }
 
-  for (const models::StepGraph::Weight& weight : step_->weights) {
-    const bool gathered_only = std::ranges::none_of(step_->graph.nodes(), [&](const graph::Node& node) {
-      return node.op != QUERN_OP_GET_ROWS && std::ranges::find(node.inputs, weight.value) != node.inputs.end();
-    });
-    if (!gathered_only) step_weight_bytes_ += file.require_tensor(weight.tensor).bytes;
+  std::vector<bool> read_whole(step_->graph.values().size());  // by a node that gathers no rows
+  for (const graph::Node& node : step_->graph.nodes()) {
+    if (node.op == QUERN_OP_GET_ROWS) continue;
+    for (const graph::ValueId input : node.inputs)
+      if (input != graph::no_value) read_whole[input] = true;
   }
+  for (const models::StepGraph::Weight& weight : step_->weights)
+    if (read_whole[weight.value]) step_weight_bytes_ += file.require_tensor(weight.tensor).bytes;
 }
 
 void Model::find_arenas(WeightsCache& cache, const std::vector<WantedWeight>& wanted) {
@@ -259,24 +261,26 @@ std::unique_ptr<Program> Model::place_step(const gguf::File& file, std::vector<W
     return program;
   };
   std::unique_ptr<Program> program = make();
-  std::optional<Lack> lack = find_lack(*program, wanted);
+  std::optional<Lack> lack = find_lack(*program, *step_, wanted);
   if (!lack) return program;
   if (devices_.size() == 1 || fallback == Fallback::strict) refuse(*program, wanted, *lack);
 
   const std::string why = concat(devices_[lack->device]->device()->label(), " has ", lack->available, " bytes available and ",
-                                 lack->weights + lack->session, " are needed");
+                                 lack->needed(), " are needed");
   std::vector<std::optional<std::uint64_t>> available;
-  for (const auto& device : devices_) available.push_back(available_bytes(*device));
-  LayerSplit split = split_layers(layer_bytes(*program, *step_, wanted), available);
+  for (const auto& device : devices_) available.push_back(room_on(*device).available);
+  const LayerBytes layers = layer_bytes(*program, *step_, wanted);
+  LayerSplit split = split_layers(layers, available);
   for (;;) {
     assignment_ = assign_layers(*step_, split, why);
     program = make();
-    lack = find_lack(*program, wanted);
+    lack = find_lack(*program, *step_, wanted);
     if (!lack) break;
-    // Each device has needs of its own that only its program tells: one layer less, until it fits.
+    // Each device has needs of its own that only its program shows: fewer layers, until it fits.
     if (lack->device + 1 == devices_.size() || split.layers[lack->device] == 0) refuse(*program, wanted, *lack);
-    --split.layers[lack->device];
-    ++split.layers[lack->device + 1];
+    const std::uint32_t moved = layers_to_move(layers, split.range(lack->device), lack->needed() - lack->available);
+    split.layers[lack->device] -= moved;
+    split.layers[lack->device + 1] += moved;
   }
   runtime_->log(QUERN_LOG_WARN, concat(path_, ": ", why, ": ", describe_split(split, devices_)));
   return program;
@@ -290,18 +294,23 @@ void Model::refuse(const Program& program, const std::vector<WantedWeight>& want
   std::vector<graph::ValueId> growing = {step_->rope_table, step_->history};
   for (const auto* caches : {&step_->k_cache, &step_->v_cache}) growing.insert(growing.end(), caches->begin(), caches->end());
   for (const graph::ValueId id : growing) {
-    const std::vector<std::uint32_t> readers = program.readers(id);
+    const std::vector<std::uint32_t>& readers = program.readers(id);
     if (std::ranges::find(readers, lack.device) != readers.end()) with_context += graph::byte_size(graph.value(id).dtype, graph.value(id).shape);
   }
-  const std::uint64_t needed = lack.weights + lack.session, least = needed - std::min(lack.session, with_context);
+  if (lack.process != 0) {  // and of the program itself
+    const graph::Value& rope = graph.value(step_->rope_table);
+    with_context += process_bytes(*step_, with_context) - process_bytes(*step_, 0) + graph::byte_size(rope.dtype, rope.shape);
+  }
+  const std::uint64_t needed = lack.needed(), least = needed - std::min(needed - lack.weights, with_context);
   std::string nearest = concat("; at least ", least, " are needed for any context");
   if (least < lack.available) {
-    const std::uint64_t per_position = std::max<std::uint64_t>(with_context / context_, 1);
+    const std::uint64_t per_position = std::max<std::uint64_t>((with_context + context_ - 1) / context_, 1);
     const std::uint64_t fits = (lack.available - least) / per_position / kv_page_size * kv_page_size;
     if (fits > 0) nearest = concat("; a context of ", fits, " would fit");
   }
-  const std::optional<std::uint64_t> free = free_bytes(budget);
-  if (budget.limit() != 0 && (!free || needed <= *free)) nearest += concat("; the limit --memory ", label, "=", limit_text(needed), " would hold all of it");
+  const std::optional<std::uint64_t> free = room_on(budget).free;
+  const std::uint64_t all = lack.weights + lack.session + (shares_host_memory(budget) ? process_bytes(*step_, lack.weights + lack.session) : 0);
+  if (budget.limit() != 0 && (!free || all <= *free)) nearest += concat("; the limit --memory ", label, "=", limit_text(lack.weights + lack.session), " would hold all of it");
   if (lack.device == 0 && !budget.host_memory()) {
     const LayerSplit split = split_layers(layer_bytes(program, *step_, wanted), {lack.available, std::nullopt});
     if (split.layers[0] > 0 && split.layers[0] < step_->k_cache.size()) {
@@ -310,8 +319,10 @@ void Model::refuse(const Program& program, const std::vector<WantedWeight>& want
                         devices_.size() > 1 ? "fallback auto or warn" : concat("--backend ", backend, ",cpu"));
     }
   }
-  throw Error(QUERN_DOES_NOT_FIT, concat(path_, ": ", label, " has ", lack.available, " bytes available and ", needed, " are needed (weights ",
-                                         lack.weights, ", a session with a context of ", context_, " ", lack.session, ")", nearest));
+  const std::string limit = lack.limit.empty() ? "" : concat(" (", lack.limit, ")");
+  const std::string itself = lack.process == 0 ? "" : concat(", the program itself ", lack.process);
+  throw Error(QUERN_DOES_NOT_FIT, concat(path_, ": ", label, " has ", lack.available, " bytes available", limit, " and ", needed, " are needed (weights ",
+                                         lack.weights, ", a session with a context of ", context_, " ", lack.session, itself, ")", nearest));
 }
 
 void Model::bind_weights(Program& program, const std::vector<models::StepGraph::Weight>& weights) const {

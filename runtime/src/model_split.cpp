@@ -4,6 +4,8 @@
 #include "runtime.hpp"
 
 #include <algorithm>
+#include <map>
+#include <string_view>
 
 namespace quern::runtime {
 namespace {
@@ -15,13 +17,41 @@ std::int64_t layer_of(const models::StepGraph& step, std::uint32_t node) {
 
 }  // namespace
 
-std::optional<Lack> find_lack(const Program& program, const std::vector<WantedWeight>& wanted) {
-  for (std::uint32_t d = 0; d < program.devices().size(); ++d) {
-    Lack lack{d, 0, program.needs(d).total(), 0};
-    for (const WantedWeight& weight : wanted) lack.weights += weight.place.device == d ? weight.arena_bytes() : 0;
-    const std::optional<std::uint64_t> available = available_bytes(*program.devices()[d]);
-    if (!available || lack.weights + lack.session <= *available) continue;
-    lack.available = *available;
+std::uint64_t process_bytes(const models::StepGraph& step, std::uint64_t bytes) {
+  // The program and its libraries: VmHWM of a run less the arenas and the vocabulary. A page's entry in a table has 8 bytes, 1/512 of it;
+  // twice that for the tables' own upper levels and what the kernel charges beside them. The rotations are made before the session has
+  // its memory, and held while they are written there. Each value that is bound is rounded up to whole pages.
+  constexpr std::uint64_t program = 12 << 20, page = 4096, other_values = 64;
+  const graph::Value& rope = step.graph.value(step.rope_table);
+  return program + bytes / 256 + graph::byte_size(rope.dtype, rope.shape) + (2 * step.k_cache.size() + other_values) * page;
+}
+
+std::optional<Lack> find_lack(const Program& program, const models::StepGraph& step, const std::vector<WantedWeight>& wanted) {
+  const auto devices = static_cast<std::uint32_t>(program.devices().size());
+  std::vector<Lack> needs;
+  std::uint64_t of_host = 0;  // what the devices that share its memory need together
+  for (std::uint32_t d = 0; d < devices; ++d) needs.push_back({d, 0, program.needs(d).total(), 0, {}});
+  for (const WantedWeight& weight : wanted) needs[weight.place.device].weights += weight.arena_bytes();
+  for (std::uint32_t d = 0; d < devices; ++d)
+    if (shares_host_memory(*program.devices()[d])) of_host += needs[d].weights + needs[d].session;
+  const std::uint64_t process = process_bytes(step, of_host);
+  std::uint64_t taken = 0;  // of the host, by the devices before
+  for (std::uint32_t d = 0; d < devices; ++d) {
+    Lack& lack = needs[d];
+    const Room room = room_on(*program.devices()[d]);
+    const std::uint64_t needed = lack.needed();
+    if (room.free && shares_host_memory(*program.devices()[d])) {
+      const std::uint64_t left = *room.free - std::min(*room.free, taken);
+      taken += needed;
+      if (needed + process > left && left < *room.available + process) {
+        lack.available = left;
+        lack.limit = room.limit;
+        lack.process = process;
+        return lack;
+      }
+    }
+    if (!room.available || needed <= *room.available) continue;
+    lack.available = *room.available;
     return lack;
   }
   return std::nullopt;
@@ -39,20 +69,22 @@ LayerBytes layer_bytes(const Program& program, const models::StepGraph& step, co
       bytes.shared -= std::min(bytes.shared, cache);
     }
   }
+  std::map<std::string_view, graph::ValueId> values;  // the first of a tensor
+  for (const models::StepGraph::Weight& weight : step.weights) values.emplace(weight.tensor, weight.value);
+  std::vector<std::vector<std::int64_t>> readers(step.graph.values().size());  // layers that read a value, each once
+  for (std::uint32_t n = 0; n < step.graph.nodes().size(); ++n) {
+    const std::int64_t layer = layer_of(step, n);
+    for (const graph::ValueId input : step.graph.nodes()[n].inputs)
+      if (input != graph::no_value && (readers[input].empty() || readers[input].back() != layer)) readers[input].push_back(layer);
+  }
   for (const WantedWeight& weight : wanted) {
     if (weight.place.device != 0) continue;
-    const auto known = std::ranges::find(step.weights, weight.place.tensor, &models::StepGraph::Weight::tensor);
-    if (known == step.weights.end()) {  // of the rope table
+    const auto known = values.find(weight.place.tensor);
+    if (known == values.end()) {  // of the rope table
       bytes.shared += weight.arena_bytes();
       continue;
     }
-    std::vector<std::int64_t> readers;
-    for (std::uint32_t n = 0; n < step.graph.nodes().size(); ++n) {
-      const std::vector<graph::ValueId>& inputs = step.graph.nodes()[n].inputs;
-      if (std::ranges::find(inputs, known->value) != inputs.end() && (readers.empty() || readers.back() != layer_of(step, n)))
-        readers.push_back(layer_of(step, n));
-    }
-    for (const std::int64_t layer : readers) {
+    for (const std::int64_t layer : readers[known->second]) {
       if (layer >= 0) (layer < layers ? bytes.layers[static_cast<std::size_t>(layer)] : bytes.tail) += weight.arena_bytes();
     }
   }

@@ -1,6 +1,8 @@
 // See program.hpp.
 #include "program.hpp"
 
+#include "runtime.hpp"
+
 #include <algorithm>
 #include <cassert>
 #include <utility>
@@ -28,10 +30,18 @@ Program::Program(graph::Graph graph, std::vector<std::shared_ptr<MemoryBudget>> 
   std::vector<std::shared_ptr<loader::Device>> list;
   for (const auto& budget : devices_) list.push_back(budget->device());
   const Placement placement = place(graph_, list, fallback, assignment);
-  for (Segment& segment : segments(placement)) {
-    graph::Graph::Part cut = graph_.part(segment.nodes, graph_.name());
-    Part part{segment.device, std::move(cut.whole), std::move(cut.graph), nullptr, {},
-              static_cast<std::uint32_t>(segment.nodes.size())};
+  const std::vector<Segment> cut = segments(placement);
+  std::vector<std::vector<std::uint32_t>> nodes;
+  for (const Segment& segment : cut) nodes.push_back(segment.nodes);
+  std::vector<graph::Graph::Part> made = graph_.parts(nodes, graph_.name());
+  readers_.resize(graph_.values().size());
+  for (std::size_t i = 0; i < cut.size(); ++i) {
+    for (const graph::ValueId value : made[i].whole) {
+      std::vector<std::uint32_t>& readers = readers_[value];
+      if (std::ranges::find(readers, cut[i].device) == readers.end()) readers.push_back(cut[i].device);
+    }
+    Part part{cut[i].device, std::move(made[i].whole), std::move(made[i].graph), nullptr, {},
+              static_cast<std::uint32_t>(cut[i].nodes.size())};
     parts_.push_back(std::move(part));
   }
   plan_weights();
@@ -96,6 +106,8 @@ void Program::find_transfers(const Placement& placement) {
   std::uint32_t first_node = 0;
   for (Part& part : parts_) {
     const std::uint32_t last_node = first_node + part.nodes;
+    std::string of_part;  // the first reason that a node of the part has
+    for (std::uint32_t n = first_node; of_part.empty() && n < last_node; ++n) of_part = placement.reason_of_node[n];
     for (std::uint32_t id = 0; id < part.whole.size(); ++id) {
       if (part.graph.value(id).alias_of != graph::no_value) continue;
       if (part.graph.value(id).kind != QUERN_VALUE_INPUT) continue;
@@ -111,22 +123,12 @@ void Program::find_transfers(const Placement& placement) {
       cut.value = value.name;
       cut.from = devices_[made->second]->device()->label();
       cut.to = devices_[part.device]->device()->label();
-      cut.reason = reason[whole];
-      for (std::uint32_t n = first_node; cut.reason.empty() && n < last_node; ++n) cut.reason = placement.reason_of_node[n];
+      cut.reason = reason[whole].empty() ? of_part : reason[whole];
       (has_symbol(value) ? cut.bytes_per_row : cut.bytes) = bytes_per_row(value);
       cuts_.push_back(std::move(cut));
     }
     first_node = last_node;
   }
-}
-
-std::vector<std::uint32_t> Program::readers(graph::ValueId value) const {
-  std::vector<std::uint32_t> result;
-  for (const Part& part : parts_) {
-    if (std::ranges::find(part.whole, value) == part.whole.end()) continue;
-    if (std::ranges::find(result, part.device) == result.end()) result.push_back(part.device);
-  }
-  return result;
 }
 
 void Program::bind_constant(graph::ValueId value, std::uint32_t device, quern_span span) { spans_[{value, device}] = span; }
@@ -180,6 +182,14 @@ ProgramNeeds Program::needs(std::uint32_t device) const {
 }
 
 void Program::prepare() {
+  std::uint64_t of_host = 0;  // by the devices that share its memory
+  const MemoryBudget* host = nullptr;
+  for (std::uint32_t d = 0; d < devices_.size(); ++d) {
+    if (!shares_host_memory(*devices_[d])) continue;
+    of_host += needs(d).total();
+    host = devices_[d].get();
+  }
+  if (host != nullptr) require_room(*host, of_host, concat("all of '", graph_.name(), "'").c_str());
   for (Part& part : parts_) {
     MemoryBudget& budget = *devices_[part.device];
     for (std::uint32_t id = 0; id < part.whole.size(); ++id) {

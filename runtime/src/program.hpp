@@ -59,7 +59,7 @@ class Program {
 
   const graph::Graph& graph() const noexcept { return graph_; }
   /// Devices (indices) whose parts read a value: where a constant has to be.
-  std::vector<std::uint32_t> readers(graph::ValueId value) const;
+  const std::vector<std::uint32_t>& readers(graph::ValueId value) const { return readers_.at(value); }
   const std::vector<std::shared_ptr<MemoryBudget>>& devices() const noexcept { return devices_; }
 
   /// How a device packs a constant; null: it reads canonical bytes. Lives as long as the program.
@@ -139,6 +139,7 @@ class Program {
   std::vector<Part> parts_;
   std::vector<Transfer> transfers_;
   std::vector<Cut> cuts_;
+  std::vector<std::vector<std::uint32_t>> readers_;  // devices, by value of graph_
   std::vector<WeightSet> weight_sets_;            // by device
   std::map<Place, std::size_t> packed_;           // index into the device's set
   std::map<Place, quern_span> spans_;

@@ -2,13 +2,11 @@
 #include "runtime.hpp"
 
 #include "quern/graph/error.hpp"
-
-#include <sched.h>
+#include "quern/loader/host_limits.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <exception>
-#include <fstream>
 
 namespace quern::runtime {
 namespace {
@@ -74,7 +72,10 @@ std::uint64_t parse_weights_cache_limit(std::string_view text, std::string_view 
   return *bytes;
 }
 
-Runtime::Runtime(RuntimeSettings settings) : settings_(std::move(settings)), loader_(settings_.loader) {}
+Runtime::Runtime(RuntimeSettings settings)
+    : settings_(std::move(settings)),
+      loader_(settings_.loader),
+      threads_(settings_.loader.threads.value != 0 ? settings_.loader.threads.value : loader::usable_processors(loader::root_of(settings_.loader))) {}
 
 std::shared_ptr<MemoryBudget> Runtime::open(const loader::Candidate& candidate) {
   if (const auto known = opened_.find(candidate.label); known != opened_.end()) return known->second;
@@ -147,46 +148,48 @@ std::shared_ptr<MemoryBudget> Runtime::device(const std::string& label) {
   throw Error(QUERN_NOT_FOUND, concat("there is no device '", label, "' that may be used; there is ", labels));
 }
 
-std::uint32_t Runtime::threads() const {
-  if (settings_.loader.threads.value != 0) return settings_.loader.threads.value;
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
-  return static_cast<std::uint32_t>(std::max(1, CPU_COUNT(&set)));
-}
-
 void Runtime::log(std::uint32_t level, const std::string& text) const {
   if (settings_.loader.log) settings_.loader.log(level, "runtime", text);
 }
 
-std::optional<std::uint64_t> free_bytes(const MemoryBudget& budget) {
-  std::optional<std::uint64_t> available;
-  if (budget.host_memory()) {
-    std::ifstream info("/proc/meminfo");
-    std::string key, unit;
-    std::uint64_t kilobytes = 0;
-    while (info >> key >> kilobytes) {
-      std::getline(info, unit);
-      if (key == "MemAvailable:") available = kilobytes * 1024;
-    }
-  } else if (budget.device()->api().heap_info != nullptr) {
+bool shares_host_memory(const MemoryBudget& budget) {
+  const std::uint32_t kind = budget.device()->info().device_class;
+  return budget.host_memory() || kind == QUERN_DEVICE_CPU || kind == QUERN_DEVICE_SOFTWARE || kind == QUERN_DEVICE_INTEGRATED ||
+         kind == QUERN_DEVICE_UNIFIED;
+}
+
+Room room_on(const MemoryBudget& budget) {
+  Room room;
+  if (!budget.host_memory() && budget.device()->api().heap_info != nullptr) {
     quern_heap_info heap{};
     heap.header = {sizeof(heap), QUERN_TYPE_HEAP_INFO, nullptr};
     if (budget.device()->api().heap_info(budget.device()->handle(), 0, &heap, nullptr) == QUERN_OK &&
         heap.budget_figure != QUERN_FIGURE_UNKNOWN) {
-      available = heap.budget;
+      room.free = heap.budget;
     }
   }
-  return available;
-}
-
-std::optional<std::uint64_t> available_bytes(const MemoryBudget& budget) {
-  std::optional<std::uint64_t> available = free_bytes(budget);
+  if (shares_host_memory(budget)) {
+    const loader::HostMemory host = loader::host_memory();
+    if (host.available && (!room.free || *host.available < *room.free)) {
+      room.free = host.available;
+      room.limit = host.limit;
+    }
+  }
+  room.available = room.free;
   if (budget.limit() != 0) {
     const std::uint64_t used = budget.statistics().in_use;
     const std::uint64_t left = budget.limit() > used ? budget.limit() - used : 0;
-    available = available ? std::min(*available, left) : left;
+    room.available = std::min(left, room.free.value_or(left));
   }
-  return available;
+  return room;
+}
+
+void require_room(const MemoryBudget& budget, std::uint64_t bytes, const char* what) {
+  if (!shares_host_memory(budget)) return;  // its driver refuses by itself
+  const Room room = room_on(budget);
+  if (!room.free || bytes <= *room.free) return;
+  throw Error(QUERN_OUT_OF_MEMORY, concat(budget.device()->label(), ": no memory for ", what, ": ", bytes, " bytes requested, ", *room.free,
+                                          " bytes available", room.limit.empty() ? "" : concat(" (", room.limit, ")")));
 }
 
 }  // namespace quern::runtime

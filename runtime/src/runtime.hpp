@@ -57,7 +57,8 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   /// One of the devices that may be used, "cpu:0"; "" is the first of devices(). Opened on first use. Throws
   /// Error(QUERN_NOT_FOUND) with the list.
   std::shared_ptr<MemoryBudget> device(const std::string& label);
-  std::uint32_t threads() const;
+  /// As the user set it, else the processors that this process may use.
+  std::uint32_t threads() const noexcept { return threads_; }
   void log(std::uint32_t level, const std::string& text) const;
 
  private:
@@ -65,14 +66,25 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   std::vector<std::shared_ptr<MemoryBudget>> open_best(const std::vector<loader::Candidate>& candidates);
   RuntimeSettings settings_;
   loader::Loader loader_;
+  std::uint32_t threads_;
   std::mutex mutex_;
   std::vector<std::shared_ptr<MemoryBudget>> devices_;
   std::map<std::string, std::shared_ptr<MemoryBudget>> opened_;  // by label: a device is opened once, under one limit
 };
 
-/// What the system or the driver says that a device has left. Nothing if unknown.
-std::optional<std::uint64_t> free_bytes(const MemoryBudget& budget);
-/// What a device may still give: that, or less under a limit.
-std::optional<std::uint64_t> available_bytes(const MemoryBudget& budget);
+/// Whether a device's memory is the host's: that of its processors, or of a card that has none of its own.
+bool shares_host_memory(const MemoryBudget& budget);
+
+/// What a device has left, as far as it is known.
+struct Room {
+  std::optional<std::uint64_t> free;       // by the system, its control groups and the driver
+  std::optional<std::uint64_t> available;  // that, or less under the user's limit
+  std::string limit;                       // what makes `free` less than the machine has: "the control group .. may have .. bytes"
+};
+Room room_on(const MemoryBudget& budget);
+
+/// Throws Error(QUERN_OUT_OF_MEMORY) where the system and its control groups have no such many bytes left: pages that they refuse later would
+/// end the process.
+void require_room(const MemoryBudget& budget, std::uint64_t bytes, const char* what);
 
 }  // namespace quern::runtime

@@ -17,6 +17,14 @@ constexpr std::uint64_t copy_piece = 16 << 20;
 
 graph::Shape shape_of(const std::vector<std::int64_t>& sizes) { return {sizes.begin(), sizes.end()}; }
 
+/// Pages that the system refuses later would end the process. Below this size the look costs more than a part of the tensor's own pages.
+constexpr std::uint64_t worth_a_look = 16 << 20;
+
+Memory allocate_tensor(MemoryBudget& budget, std::uint64_t bytes) {
+  if (bytes >= worth_a_look) require_room(budget, bytes, "a tensor");
+  return budget.allocate(std::max<std::uint64_t>(bytes, 1), QUERN_USAGE_STATE, "a tensor");
+}
+
 std::uint64_t checked_bytes(quern_dtype dtype, const std::vector<std::int64_t>& shape) {
   if (shape.empty() || shape.size() > QUERN_MAX_DIMS) {
     throw Error(QUERN_INVALID_ARGUMENT, concat("a tensor of ", shape.size(), " dimensions; it has 1 to ", QUERN_MAX_DIMS));
@@ -134,7 +142,7 @@ Tensor::Tensor(std::shared_ptr<Runtime> runtime, std::shared_ptr<MemoryBudget> b
       dtype_(dtype),
       shape_(std::move(shape)),
       bytes_(checked_bytes(dtype_, shape_)),
-      memory_(budget_->allocate(std::max<std::uint64_t>(bytes_, 1), QUERN_USAGE_STATE, "a tensor")) {
+      memory_(allocate_tensor(*budget_, bytes_)) {
   if (!budget_->host_memory()) memory_.fill_zero();  // host memory comes as zero pages
 }
 

@@ -57,6 +57,24 @@ TEST(LayerSplit, NoSumWraps) {
   EXPECT_EQ(split_layers({{UINT64_MAX, 1}, 1, 1}, {UINT64_MAX, std::nullopt}).layers, (std::vector<std::uint32_t>{1, 1}));
 }
 
+TEST(LayersToMove, HalfOfThoseThatHoldWhatIsLackingAndAtLeastOne) {
+  const LayerBytes bytes{{10, 10, 10, 10, 10, 10, 10, 10}, 0, 0};
+  EXPECT_EQ(layers_to_move(bytes, {2, 8}, 1), 1u);
+  EXPECT_EQ(layers_to_move(bytes, {2, 8}, 20), 1u);
+  EXPECT_EQ(layers_to_move(bytes, {2, 8}, 31), 2u);
+  EXPECT_EQ(layers_to_move(bytes, {2, 8}, UINT64_MAX), 3u);
+  EXPECT_EQ(layers_to_move(bytes, {7, 8}, 5), 1u);
+}
+
+TEST(LayersToMove, AModelOfManyLayersIsAskedAboutAFewTimes) {
+  // A device whose program needs half as much again as the layers' own bytes, and has room for ten of 4,096.
+  const LayerBytes bytes{std::vector<std::uint64_t>(4096, 100), 0, 0};
+  std::uint32_t layers = 4096, asked = 0;
+  for (; layers * 150 > 1500; ++asked) layers -= layers_to_move(bytes, {4096 - layers, 4096}, layers * 150 - 1500);
+  EXPECT_EQ(layers, 10u);
+  EXPECT_LE(asked, 40u);  // each time a quarter of what is too much goes at least: log(4096) / log(4 / 3) is 29
+}
+
 TEST(LimitText, HoldsWhatIsAskedAndAtMostOnePerCentMore) {
   EXPECT_EQ(limit_text(std::uint64_t{8} << 30), "8G");
   EXPECT_EQ(limit_text((std::uint64_t{8} << 30) + 1), "8193M");

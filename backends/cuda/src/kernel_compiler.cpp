@@ -25,7 +25,8 @@ std::vector<std::string> kernel_units() {
   return names;
 }
 
-KernelCompiler::KernelCompiler(std::string architecture, const std::string& cache_directory, std::vector<std::string> soon, quern_status without_compiler)
+KernelCompiler::KernelCompiler(std::string architecture, const std::string& cache_directory, std::vector<std::string> soon, unsigned threads,
+                               quern_status without_compiler)
     : architecture_(std::move(architecture)), cache_(cache_directory), soon_(std::move(soon)) {
   std::string reason;
   nvrtc_ = Nvrtc::open({"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}, reason);
@@ -41,7 +42,7 @@ KernelCompiler::KernelCompiler(std::string architecture, const std::string& cach
   }
   for (const std::string& name : kernel_units()) units_[name];
   std::erase_if(soon_, [&](const std::string& name) { return !units_.contains(name); });
-  const std::size_t count = std::min<std::size_t>(soon_.size(), std::max(1u, std::thread::hardware_concurrency()));
+  const std::size_t count = std::min<std::size_t>(soon_.size(), std::max(1u, threads));
   try {
     threads_.reserve(count);
     for (std::size_t i = 0; i < count; ++i) threads_.emplace_back([this] { work(); });

@@ -21,7 +21,8 @@ std::vector<std::string> kernel_units();
 class KernelCompiler {
  public:
   /// Begins the units `soon`, one a processor at a time, in their order. Throws Failure(`without_compiler`) where there is no NVRTC.
-  KernelCompiler(std::string architecture, const std::string& cache_directory, std::vector<std::string> soon, quern_status without_compiler);
+  KernelCompiler(std::string architecture, const std::string& cache_directory, std::vector<std::string> soon, unsigned threads,
+                 quern_status without_compiler);
   /// Units that were begun are finished, and no other begins.
   ~KernelCompiler();
   KernelCompiler(const KernelCompiler&) = delete;

@@ -41,7 +41,7 @@ Kernels::Kernels(std::shared_ptr<const Driver> driver, const KernelOrigin& origi
     return;
   }
   if (origin.probe_only) allowed_ = {"mailbox", "quantise", "weights"};
-  compiler_ = std::make_unique<KernelCompiler>(architecture, origin.cache_directory, origin.probe_only ? allowed_ : units_of_models(origin.major),
+  compiler_ = std::make_unique<KernelCompiler>(architecture, origin.cache_directory, origin.probe_only ? allowed_ : units_of_models(origin.major), origin.threads,
                                                origin.force_jit ? QUERN_DEPENDENCY_MISSING : QUERN_ARCH_NOT_BUILT);
 }
 

@@ -21,7 +21,7 @@ struct KernelOrigin {
   std::string cache_directory;   // empty: keep nothing
   bool library = true;           // cuBLASLt may be used, where it is installed
   bool pool = true;              // memory comes from one reservation; else each allocation is the driver's, which memory checkers can tell apart
-  unsigned threads = 1;          // that may copy uploads, the caller's included
+  unsigned threads = 1;          // that may copy uploads and compile, the caller's included
   bool probe_only = false;       // where kernels are not built in, compile only what the probe's proof needs: it has seconds
 };
 

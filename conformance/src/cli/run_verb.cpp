@@ -3,6 +3,7 @@
 #include "cli/target_exclusions.hpp"
 #include "cli/verbs.hpp"
 #include "cli/write_reports.hpp"
+#include "quern/loader/host_limits.hpp"
 #include "report/matrix.hpp"
 #include "worker/host_memory.hpp"
 #include "worker/run_cases.hpp"
@@ -11,7 +12,6 @@
 #include <cstdlib>
 #include <functional>
 #include <iostream>
-#include <thread>
 
 namespace quern::conformance {
 
@@ -19,7 +19,7 @@ namespace {
 
 /// Cases run side by side, so that each plugin gets its share of the processors, but two threads: one would hide what threads do wrong.
 Options with_threads(Options options) {
-  const std::uint32_t processors = std::max(1u, std::thread::hardware_concurrency());
+  const std::uint32_t processors = loader::usable_processors();
   if (options.jobs == 0) options.jobs = processors;
   const bool chosen = options.selection.threads != 0 || std::getenv("QUERN_THREADS") != nullptr;
   if (!chosen && options.jobs > 1) options.selection.threads = std::max(2u, processors / options.jobs);

@@ -1,5 +1,6 @@
 // selftest: proves that the suite finds what it is there to find.
 #include "cli/verbs.hpp"
+#include "quern/loader/host_limits.hpp"
 #include "selftest/selftest.hpp"
 
 #include <fnmatch.h>
@@ -9,7 +10,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
-#include <thread>
 
 namespace quern::conformance {
 namespace {
@@ -91,7 +91,7 @@ int selftest_verb(const Options& options) {
   const CaseTable table;
   const std::vector<Mutant> chosen = chosen_mutants(options);
   const SelftestPlan plan{wrapper_directory(options), base_plugin(options),
-                          options.jobs != 0 ? options.jobs : std::max(1u, std::thread::hardware_concurrency())};
+                          options.jobs != 0 ? options.jobs : loader::usable_processors()};
   const std::vector<Fate> fates = run_mutants(plan, table, chosen);
   std::size_t checked = 0;
   const std::vector<FalseKill> false_kills = run_unspoiled(plan, table, chosen, fates, checked);

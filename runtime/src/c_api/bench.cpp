@@ -5,6 +5,7 @@
 #include "../device_peaks.hpp"
 #include "../machine_peaks.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -51,7 +52,9 @@ quern_bench_speed speed_of(const std::vector<double>& values) {
 runtime::DevicePeaks measure_peaks(const runtime::Model& m, std::uint32_t threads) {
   const runtime::MemoryBudget& first = *m.devices()[0];
   if (first.host_memory()) {
-    runtime::ReadBandwidth reader(m.weight_bytes(), threads);
+    // Half of what is left at most: the buffer must not cost a container its process.
+    const std::uint64_t most = runtime::room_on(first).free.value_or(UINT64_MAX) / 2;
+    runtime::ReadBandwidth reader(std::min(m.weight_bytes(), most), threads);
     using enum runtime::Arithmetic;
     return {reader.measure(6), runtime::multiply_add_peak(threads, m.integer_products() ? int8 : m.main_dtype() == QUERN_BF16 ? bf16 : f32)};
   }

@@ -2,9 +2,8 @@
 #include "boundary.hpp"
 #include "handles.hpp"
 #include "quern/graph/json_writer.hpp"
+#include "quern/loader/host_limits.hpp"
 #include "load_report.hpp"
-
-#include <unistd.h>
 
 #include <algorithm>
 
@@ -53,11 +52,14 @@ void fill_memory(quern_device_list::Item& item, runtime::Runtime& runtime) {
         item.total = heap.total;
         item.certainty = heap.total_figure == QUERN_FIGURE_EXACT ? QUERN_MEMORY_EXACT : QUERN_MEMORY_ESTIMATE;
       }
-      if (budget->host_memory()) {
-        item.total = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-        item.certainty = QUERN_MEMORY_EXACT;
+      if (runtime::shares_host_memory(*budget)) {
+        const std::uint64_t host = loader::host_memory().total;
+        if (budget->host_memory() || (host != 0 && host < item.total)) {
+          item.total = host;
+          item.certainty = host != 0 ? QUERN_MEMORY_EXACT : QUERN_MEMORY_UNKNOWN;
+        }
       }
-      if (const auto available = runtime::available_bytes(*budget)) {
+      if (const auto available = runtime::room_on(*budget).available) {
         item.budget = *available;
         if (item.certainty == QUERN_MEMORY_UNKNOWN) item.certainty = QUERN_MEMORY_ESTIMATE;
       }

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <ctime>
 #include <string_view>
 
 namespace quern::test {
@@ -138,6 +140,42 @@ TEST(Parts, ValuesThatCrossTheCutBecomeOutputsAndInputs) {
   EXPECT_EQ(kind_of(rest, chain.b), static_cast<std::uint32_t>(QUERN_VALUE_INTERNAL));
   EXPECT_EQ(kind_of(rest, chain.c), static_cast<std::uint32_t>(QUERN_VALUE_OUTPUT));
   EXPECT_EQ(rest.graph.name(), "rest");
+}
+
+/// x -> neg -> neg -> ..., a part of each node; seconds of the processor.
+double seconds_to_cut(std::uint32_t nodes) {
+  graph::Graph g("chain");
+  ValueId x = g.input("x", QUERN_F32, {1});
+  for (std::uint32_t n = 0; n < nodes; ++n) x = ops::neg(g, x);
+  g.mark_output(x, "y");
+  std::vector<std::vector<std::uint32_t>> each;
+  for (std::uint32_t n = 0; n < nodes; ++n) each.push_back({n});
+  const std::clock_t start = std::clock();
+  EXPECT_EQ(g.parts(each, "part").size(), nodes);
+  return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+}
+
+TEST(Parts, ManyAreCutInTimeThatGoesByTheGraph) {
+  // Twice the graph in twice the parts takes twice as long. Where each part looks at all of the graph it takes four times as long. The best
+  // of some counts, since a neighbour may slow one.
+  double few = 1e9, many = 1e9;
+  for (int attempt = 0; attempt < 10 && (attempt == 0 || many > 3 * few); ++attempt) {
+    few = std::min(few, seconds_to_cut(8192));
+    many = std::min(many, seconds_to_cut(16384));
+  }
+  EXPECT_LE(many, 3 * few);
+}
+
+TEST(Parts, SeveralAtOnceAreAsEachAlone) {
+  Chain chain;
+  const std::vector<std::vector<std::uint32_t>> lists = {{0}, {1, 2}, {1}, {0, 2}};
+  const std::vector<graph::Graph::Part> together = chain.bench.g.parts(lists, "p");
+  for (std::size_t i = 0; i < lists.size(); ++i) {
+    const graph::Graph::Part alone = chain.bench.g.part(lists[i], "p");
+    EXPECT_EQ(together[i].whole, alone.whole);
+    for (const ValueId id : alone.whole) EXPECT_EQ(kind_of(together[i], id), kind_of(alone, id)) << i;
+    for (std::size_t n = 0; n < alone.graph.nodes().size(); ++n) EXPECT_EQ(together[i].graph.nodes()[n].inputs, alone.graph.nodes()[n].inputs);
+  }
 }
 
 TEST(Parts, AViewIsCutAsTheMemoryUnderIt) {
