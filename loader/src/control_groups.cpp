@@ -1,22 +1,19 @@
 // See control_groups.hpp.
 #include "control_groups.hpp"
 
+#include "quern/base/files.hpp"
+
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <fstream>
-#include <optional>
-#include <sstream>
+#include <charconv>
 
 namespace quern::loader {
 namespace {
 
 bool has_word(std::string_view list, std::string_view word) {
-  for (std::size_t at = 0; at <= list.size();) {
-    const std::size_t end = std::min(list.find(',', at), list.size());
-    if (list.substr(at, end - at) == word) return true;
-    at = end + 1;
-  }
+  while (!list.empty())
+    if (next_part(list, ',') == word) return true;
   return false;
 }
 
@@ -41,16 +38,20 @@ struct Mount {
 };
 
 /// "31 23 0:28 /group /point rw,relatime shared:1 - cgroup cgroup rw,memory"
-std::vector<Mount> mounts_of(std::string_view controller, bool unified, const std::string& root) {
+std::vector<Mount> mounts_of(std::string_view controller, bool unified, std::string_view all) {
   std::vector<Mount> mounts;
-  std::ifstream in(root + "/proc/self/mountinfo");
-  for (std::string line; std::getline(in, line);) {
-    const std::size_t dash = line.find(" - ");
-    if (dash == std::string::npos) continue;
-    std::istringstream place(line.substr(0, dash)), kind(line.substr(dash + 3));
-    std::string id, parent, device, group, point, type, source, options;
-    if (!(place >> id >> parent >> device >> group >> point) || !(kind >> type >> source >> options)) continue;
-    if (unified ? type == "cgroup2" : type == "cgroup" && has_word(options, controller)) mounts.push_back({unescaped(group), unescaped(point)});
+  while (!all.empty()) {
+    std::string_view place = next_part(all, '\n');
+    const std::size_t dash = place.find(" - ");
+    if (dash == std::string_view::npos) continue;
+    std::string_view kind = place.substr(dash + 3);
+    place = place.substr(0, dash);
+    const std::string_view type = next_part(kind, ' ');
+    next_part(kind, ' ');  // the source
+    if (unified ? type != "cgroup2" : type != "cgroup" || !has_word(kind, controller)) continue;
+    for (int field = 0; field < 3; ++field) next_part(place, ' ');  // numbers of the mount, its parent and its device
+    const std::string_view group = next_part(place, ' '), point = next_part(place, ' ');
+    if (!point.empty()) mounts.push_back({unescaped(group), unescaped(point)});
   }
   return mounts;
 }
@@ -84,8 +85,7 @@ void add_levels(std::vector<ControlGroup>& groups, const Mount& mount, std::stri
   }
 }
 
-void add_groups(std::vector<ControlGroup>& groups, std::string_view controller, const std::string& path, bool unified, const std::string& root) {
-  const std::vector<Mount> mounts = mounts_of(controller, unified, root);
+void add_groups(std::vector<ControlGroup>& groups, const std::vector<Mount>& mounts, const std::string& path, bool unified, const std::string& root) {
   bool found = false;
   for (const Mount& mount : mounts) {
     const std::optional<std::string> rest = below(path, mount.group);
@@ -103,15 +103,36 @@ void add_groups(std::vector<ControlGroup>& groups, std::string_view controller, 
 
 std::vector<ControlGroup> control_groups(std::string_view controller, const std::string& root) {
   std::vector<ControlGroup> groups;
-  std::ifstream in(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(in, line);) {  // "4:memory:/box" of version 1, "0::/box" of version 2
-    const std::size_t name = line.find(':'), path = name == std::string::npos ? name : line.find(':', name + 1);
-    if (path == std::string::npos) continue;
-    const std::string_view controllers = std::string_view(line).substr(name + 1, path - name - 1);
-    if (!controllers.empty() && !has_word(controllers, controller)) continue;
-    add_groups(groups, controller, line.substr(path + 1), controllers.empty(), root);
+  const std::string all = text_of(root + "/proc/self/cgroup"), mounts = text_of(root + "/proc/self/mountinfo");
+  for (std::string_view rest = all; !rest.empty();) {  // "4:memory:/box" of version 1, "0::/box" of version 2
+    std::string_view line = next_part(rest, '\n');
+    if (std::ranges::count(line, ':') < 2) continue;
+    next_part(line, ':');  // the number of the hierarchy
+    const std::string_view controllers = next_part(line, ':');
+    const bool unified = controllers.empty();
+    if (unified || has_word(controllers, controller)) add_groups(groups, mounts_of(controller, unified, mounts), std::string(line), unified, root);
   }
   return groups;
+}
+
+std::string text_of(const std::string& path) {
+  std::string text;
+  if (base::read_file(path, text)) text.clear();
+  return text;
+}
+
+std::string_view next_part(std::string_view& rest, char mark) {
+  const std::string_view part = rest.substr(0, rest.find(mark));
+  rest.remove_prefix(std::min(part.size() + 1, rest.size()));
+  return part;
+}
+
+std::optional<std::uint64_t> leading_number(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+  std::uint64_t value = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failed != std::errc{} || end == text.data()) return std::nullopt;
+  return std::min<std::uint64_t>(value, INT64_MAX);
 }
 
 }  // namespace quern::loader

@@ -8,55 +8,44 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <fstream>
 #include <string_view>
 
 namespace quern::loader {
 namespace {
 
-/// The numbers of a file of "name number" or "name: number kB" lines, by name, as they are asked for.
+/// The numbers of a file of "name number" or "name: number kB" lines.
 class NumberFile {
  public:
-  explicit NumberFile(const std::string& path) : in_(path) {
-    std::string name;
-    for (std::uint64_t value = 0; in_ >> name >> value;) {
-      if (name.ends_with(':')) name.pop_back();
-      lines_.emplace_back(name, value);
-      std::getline(in_, name);  // a unit
+  explicit NumberFile(const std::string& path) : text_(text_of(path)) {}
+  std::optional<std::uint64_t> find(std::string_view prefix, std::string_view name) const {
+    for (std::string_view rest = text_; !rest.empty();) {
+      std::string_view line = next_part(rest, '\n');
+      if (!line.starts_with(prefix) || !line.substr(prefix.size()).starts_with(name)) continue;
+      line.remove_prefix(prefix.size() + name.size());
+      if (line.starts_with(':')) line.remove_prefix(1);
+      if (line.starts_with(' ') || line.starts_with('\t')) return leading_number(line);
     }
+    return std::nullopt;
   }
-  std::optional<std::uint64_t> find(std::string_view name) const {
-    const auto line = std::ranges::find(lines_, name, [](const auto& pair) { return std::string_view(pair.first); });
-    return line == lines_.end() ? std::nullopt : std::optional(line->second);
-  }
+  std::optional<std::uint64_t> find(std::string_view name) const { return find({}, name); }
 
  private:
-  std::ifstream in_;
-  std::vector<std::pair<std::string, std::uint64_t>> lines_;
+  std::string text_;
 };
 
 /// The number that a file begins with; nothing of "max", of -1, and where there is no such file.
-std::optional<std::uint64_t> number_in(const std::string& path) {
-  std::ifstream in(path);
-  std::int64_t value = 0;
-  return in >> value && value >= 0 ? std::optional(static_cast<std::uint64_t>(value)) : std::nullopt;
-}
+std::optional<std::uint64_t> number_in(const std::string& path) { return leading_number(text_of(path)); }
 
-/// Pages of files that a group gives up before its limit counts: those on its lists that need not be written first.
+/// Pages of files that a group gives up before its limit counts: those on its lists, whether read lately or not. Version 1 counts the groups
+/// below in numbers of their own.
 std::uint64_t reclaimable(const ControlGroup& group) {
   const NumberFile statistics(group.folder + "/memory.stat");
-  const auto sum = [&](std::string_view prefix, std::initializer_list<std::string_view> names) {
-    std::uint64_t bytes = 0;
-    for (const std::string_view name : names) {
-      const std::optional<std::uint64_t> whole = statistics.find(concat(prefix, name));  // version 1: with the groups below
-      bytes += whole ? *whole : statistics.find(name).value_or(0);
-    }
-    return bytes;
-  };
-  const std::string_view prefix = group.unified ? "" : "total_";
-  const std::uint64_t files = sum(prefix, {"inactive_file", "active_file"});
-  const std::uint64_t unwritten = group.unified ? sum(prefix, {"file_dirty", "file_writeback"}) : sum(prefix, {"dirty", "writeback"});
-  return files - std::min(files, unwritten);
+  std::uint64_t bytes = 0;
+  for (const std::string_view name : {"inactive_file", "active_file"}) {
+    const std::optional<std::uint64_t> with_those_below = group.unified ? std::nullopt : statistics.find("total_", name);
+    bytes += with_those_below ? *with_those_below : statistics.find(name).value_or(0);
+  }
+  return bytes;
 }
 
 /// Takes what a limit leaves into account.
@@ -105,8 +94,10 @@ std::uint32_t processors_of_mask() {
 std::optional<std::uint32_t> processors_of_quota(const ControlGroup& group) {
   std::int64_t quota = 0, period = 0;
   if (group.unified) {
-    std::ifstream in(group.folder + "/cpu.max");  // "max 100000" or "150000 100000"
-    if (!(in >> quota >> period)) return std::nullopt;
+    const std::string text = text_of(group.folder + "/cpu.max");  // "max 100000" or "150000 100000"
+    std::string_view rest = text;
+    quota = static_cast<std::int64_t>(leading_number(next_part(rest, ' ')).value_or(0));
+    period = static_cast<std::int64_t>(leading_number(rest).value_or(0));
   } else {
     quota = static_cast<std::int64_t>(number_in(group.folder + "/cpu.cfs_quota_us").value_or(0));
     period = static_cast<std::int64_t>(number_in(group.folder + "/cpu.cfs_period_us").value_or(0));
