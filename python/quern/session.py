@@ -187,11 +187,11 @@ class Session(_abi.Handle):
         _abi.call("quern_sequence_truncate", self.handle, sequence, length)
 
     def copy(self, source: int, target: int) -> None:
-        """Makes sequence `target` hold what `source` holds."""
+        """Makes sequence `target` hold what `source` holds; from there on neither sees what the other does."""
         _abi.call("quern_sequence_copy", self.handle, source, target)
 
     def save(self) -> bytes:
-        """All sequences, for a session of the same model file and cache dtype."""
+        """All sequences, for a session of the same model file and cache dtype. Nothing of forgotten tokens is in it."""
         needed = ctypes.c_uint64()
         _abi.call("quern_session_save", self.handle, None, 0, ctypes.byref(needed))
         buffer = ctypes.create_string_buffer(needed.value)
@@ -199,7 +199,7 @@ class Session(_abi.Handle):
         return buffer.raw
 
     def restore(self, state: bytes) -> None:
-        """Replaces all sequences; after an Error the session is as it was."""
+        """Replaces all sequences; after an Error the session is as it was, or empty where the device failed."""
         _abi.call("quern_session_restore", self.handle, state, len(state))
 
     def save_file(self, path: PathLike) -> None:

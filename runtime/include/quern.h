@@ -414,7 +414,9 @@ QUERN_API quern_status quern_sequence_length(const quern_session *session, uint3
 /* Forgets everything at or after position `length` (0: all). One at a time. Errors: QUERN_INVALID_ARGUMENT if
  * it is longer than the sequence. */
 QUERN_API quern_status quern_sequence_truncate(quern_session *session, uint32_t sequence, uint64_t length);
-/* Makes `to` hold what `from` holds, sharing its pages where possible. One at a time. */
+/* Makes `to` hold what `from` holds; nothing is computed or copied now. They share memory until one of them goes on,
+ * and neither sees what the other does: before a sequence writes where another one reads, it takes a copy. That
+ * needs no memory beyond what the session has for its sequences. One at a time. */
 QUERN_API quern_status quern_sequence_copy(quern_session *session, uint32_t from, uint32_t to);
 
 /* ---- Generate ------------------------------------------------------------------------------------------ */
@@ -576,14 +578,18 @@ QUERN_API quern_status quern_embed(quern_session *session, uint32_t sequence, co
 /* ---- Save and restore ---------------------------------------------------------------------------------- */
 
 /* All sequences of a session (tokens and key/value cache) as bytes that a later process can restore, with the
- * same model file and dtype of the cache. (buffer, capacity, needed) as above. One at a time. A file is written aside,
+ * same model file and dtype of the cache. Only what the sequences hold is in them: nothing of forgotten tokens, so
+ * that equal tokens give equal bytes, on a device whose steps are invariant (a CPU, or QUERN_DETERMINISTIC_ON). The
+ * bytes are secrets as the texts are. (buffer, capacity, needed) as above. One at a time. A file is written aside,
  * with mode 0600, and renamed. A reader sees the old state or the new one, whenever the process is killed.
  * Only a regular file is replaced; its other names (hard links) keep the old state. Errors: QUERN_PERMISSION, and QUERN_IO
  * where a link, a folder, a pipe or a device stands there, the disk is full, or RLIMIT_FSIZE is reached (no SIGXFSZ comes). */
 QUERN_API quern_status quern_session_save(quern_session *session, void *buffer, uint64_t capacity, uint64_t *needed);
 QUERN_API quern_status quern_session_save_file(quern_session *session, const char *path);
-/* Replaces all sequences; after an error the session is as it was. One at a time. Errors: QUERN_BAD_MODEL
- * (malformed, or saved by another model or dtype; the text says which), QUERN_CONTEXT_FULL (longer than this
+/* Replaces all sequences. Sizes, ids and a checksum are looked at first: after one of the errors listed the session
+ * is as it was. Where the device fails (QUERN_DEVICE_LOST ...) no sequence holds anything. The checksum finds
+ * damage, not forgery: who can write the bytes chooses what the model has read. One at a time. Errors: QUERN_BAD_MODEL
+ * (malformed, or saved by another model, dtype or version of the format; the text says which), QUERN_CONTEXT_FULL (longer than this
  * session's context), QUERN_INVALID_ARGUMENT (more sequences than this session has), QUERN_NOT_FOUND, QUERN_IO and
  * QUERN_PERMISSION for a file; QUERN_BAD_MODEL also where a folder, a pipe or a device stands there. */
 QUERN_API quern_status quern_session_restore(quern_session *session, const void *data, uint64_t size);
@@ -649,7 +655,8 @@ QUERN_API void quern_statistics_release(quern_statistics *statistics);
 QUERN_API quern_status quern_session_trace_start(quern_session *session);
 /* Ends the recording and gives it as one JSON object in the Chrome trace event format, for Perfetto or chrome://tracing. Times are
  * microseconds. One process is the host, with a span for every step (rows, followers: further steps of a row each that went to the
- * device with it, outputs, bytes_to_devices, bytes_from_devices, bytes_between_devices); every device is another, with a span for each
+ * device with it, outputs, bytes_to_devices, bytes_from_devices, bytes_between_devices) and one for each page that is
+ * copied because sequences share it (bytes); every device is another, with a span for each
  * of its parts of a step (nodes, submits, runs: of the step and its followers, recorded_anew, device_allocations, host_allocations,
  * compiles, bytes_between_host_and_device) and for each copy from another device (bytes). Beside
  * "traceEvents": "nodes" (node, op, device, in the order in which they run) and "kernels" (kernel, device, node: the first that it

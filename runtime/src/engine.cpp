@@ -19,9 +19,11 @@ Engine::Engine(std::shared_ptr<const Model> model, std::uint32_t sequences, std:
       program_(model_->make_step_program()),
       pages_(static_cast<std::uint32_t>(step_.graph.value(step_.k_cache.at(0)).shape.at(0).size), kv_page_size,
              model_->sequences(),
-             static_cast<std::uint32_t>(step_.graph.value(step_.block_table).shape.at(1).size)),
+             static_cast<std::uint32_t>(step_.graph.value(step_.block_table).shape.at(1).size),
+             [this](std::int32_t from, std::int32_t to) { copy_page(from, to); }),
       tokens_(sequences),
-      lengths_(sequences) {
+      lengths_(sequences),
+      written_from_(sequences) {
   const std::vector<std::byte> rope = make_rope_table();  // first, so that a device never holds two
   program_->prepare();
   program_->write(step_.rope_table, 0, rope);
@@ -63,32 +65,29 @@ void Engine::truncate(std::uint32_t slot, std::uint32_t length) {
 void Engine::copy(std::uint32_t from, std::uint32_t to) {
   if (from == to) return;
   truncate(to, 0);
-  const std::vector<std::int32_t>& source = tokens_.at(from);
-  const auto length = static_cast<std::uint32_t>(source.size());
-  const std::uint32_t shared = pages_.share_prefix(from, to, length);
-  if (shared < length) {  // the last page is not full, so both will write to theirs
-    if (!pages_.reserve(to, length)) {
-      pages_.truncate(to, 0);
-      throw Error(QUERN_CONTEXT_FULL, "no free pages for a copy of the sequence");
-    }
-    std::vector<std::byte> buffer(std::max(page_bytes(true), page_bytes(false)));
-    for (std::uint32_t layer = 0; layer < step_.k_cache.size(); ++layer) {
-      for (const bool keys : {true, false}) {
-        const std::span<std::byte> page = std::span(buffer).first(page_bytes(keys));
-        read_page(layer, keys, pages_.pages_of(from).back(), page);
-        write_page(layer, keys, pages_.pages_of(to).back(), page);
-      }
-    }
-  }
-  tokens_.at(to).assign(source.begin(), source.end());
+  pages_.share(from, to);
+  tokens_.at(to).assign(tokens_.at(from).begin(), tokens_.at(from).end());
 }
 
-void Engine::adopt(std::uint32_t slot, std::vector<std::int32_t> tokens) {
+void Engine::adopt(std::uint32_t slot, std::span<const std::int32_t> tokens) {
   truncate(slot, 0);
-  if (!pages_.reserve(slot, static_cast<std::uint32_t>(tokens.size()))) {
+  if (!pages_.reserve(slot, 0, static_cast<std::uint32_t>(tokens.size()))) {
     throw Error(QUERN_CONTEXT_FULL, concat("a sequence of ", tokens.size(), " tokens does not fit the cache"));
   }
   tokens_.at(slot).assign(tokens.begin(), tokens.end());
+}
+
+void Engine::copy_page(std::int32_t from, std::int32_t to) {
+  const double start = trace_ == nullptr ? 0 : trace_->now();
+  std::uint64_t copied = 0;
+  for (const auto* caches : {&step_.k_cache, &step_.v_cache}) {
+    for (const graph::ValueId cache : *caches) {
+      const std::uint64_t bytes = page_bytes(caches == &step_.k_cache);
+      program_->copy_within(cache, static_cast<std::uint64_t>(to) * bytes, static_cast<std::uint64_t>(from) * bytes, bytes);
+      copied += bytes;
+    }
+  }
+  if (trace_ != nullptr) trace_->add("copy a shared page", 0, start, {{"bytes", copied}});
 }
 
 std::uint64_t Engine::page_bytes(bool keys) const {
@@ -121,7 +120,7 @@ void Engine::write_rows(std::span<const Row> rows) {
   for (const Row& row : rows) {
     row_token_.push_back(row.token);
     row_slot_.push_back(static_cast<std::int32_t>(row.slot));
-    row_position_.push_back(static_cast<std::int32_t>(lengths_.at(row.slot)++));
+    row_position_.push_back(static_cast<std::int32_t>(row.again ? lengths_.at(row.slot) - 1 : lengths_.at(row.slot)++));
     if (row.wants_output) {
       output_row_.push_back(static_cast<std::int32_t>(row_token_.size() - 1));
       output_slot_.push_back(static_cast<std::int32_t>(row.slot));
@@ -132,7 +131,10 @@ void Engine::write_rows(std::span<const Row> rows) {
   put<std::int32_t>(step_.row_slot, row_slot_);
   put<std::int32_t>(step_.output_row, output_row_);
   put<std::int32_t>(step_.output_slot, output_slot_);
-  if (pages_.take_changed()) put<std::int32_t>(step_.block_table, pages_.block_table());
+  if (pages_.changed()) {
+    put<std::int32_t>(step_.block_table, pages_.block_table());
+    pages_.mark_known();
+  }
 }
 
 void Engine::write_samplers(std::span<const Row> rows, std::span<const SamplerInput> samplers) {
@@ -155,7 +157,7 @@ void Engine::write_samplers(std::span<const Row> rows, std::span<const SamplerIn
       put<std::int32_t>(step_.history, before, output * history_size);
       length = static_cast<std::int32_t>(before.size());
       for (std::size_t i = 0; i <= r; ++i) {
-        if (rows[i].slot == slot) {
+        if (rows[i].slot == slot && !rows[i].again) {
           put<std::int32_t>(step_.history, std::span(&rows[i].token, 1), output * history_size + static_cast<std::uint64_t>(length++));
         }
       }
@@ -176,10 +178,10 @@ void Engine::write_samplers(std::span<const Row> rows, std::span<const SamplerIn
   }
 }
 
-void Engine::write_followers(const Row& row, const SamplerInput& sampler, std::uint32_t count) {
+void Engine::write_followers(const SamplerInput& sampler, std::uint32_t count) {
   for (std::uint32_t f = 0; f < count; ++f) {
     const auto behind = static_cast<std::int32_t>(f + 1);
-    const std::int32_t position = static_cast<std::int32_t>(tokens_[row.slot].size()) + behind, step = sampler.step + behind;
+    const std::int32_t position = row_position_[0] + behind, step = sampler.step + behind;
     program_->write_follower(f, step_.position, std::as_bytes(std::span(&position, 1)));
     program_->write_follower(f, step_.sampler_step, std::as_bytes(std::span(&step, 1)));
     bytes_in_ += sizeof position + sizeof step;
@@ -217,37 +219,55 @@ void Engine::step(std::span<const Row> rows, std::span<const SamplerInput> sampl
     throw Error(QUERN_INTERNAL, concat("a step of ", rows.size(), " rows, ", samplers.size(), " outputs and ", followers, " followers"));
   }
   drop_followers();
-  for (std::uint32_t s = 0; s < sequences_; ++s) lengths_[s] = static_cast<std::uint32_t>(tokens_[s].size());
-  for (const Row& row : rows) ++lengths_.at(row.slot);
-  for (std::uint32_t s = 0; s < sequences_; ++s) {
-    if (lengths_[s] > context_ || !pages_.reserve(s, lengths_[s])) {
-      throw Error(QUERN_CONTEXT_FULL, concat("sequence ", s, " would have ", lengths_[s], " tokens; the context is ", context_));
-    }
+  try {
+    followers = make_room(rows, followers);
+    run_step(rows, samplers, followers);
+  } catch (...) {  // pages of rows that were not computed
+    for (std::uint32_t s = 0; s < sequences_; ++s) pages_.truncate(s, static_cast<std::uint32_t>(tokens_[s].size()));
+    throw;
   }
-  if (followers > 0 && (lengths_[rows[0].slot] + followers > context_ || !pages_.reserve(rows[0].slot, lengths_[rows[0].slot] + followers))) followers = 0;
+}
+
+std::uint32_t Engine::make_room(std::span<const Row> rows, std::uint32_t followers) {
+  for (std::uint32_t s = 0; s < sequences_; ++s) lengths_[s] = written_from_[s] = static_cast<std::uint32_t>(tokens_[s].size());
+  for (const Row& row : rows) {
+    if (row.again) --written_from_.at(row.slot);
+    else ++lengths_.at(row.slot);
+  }
+  for (std::uint32_t s = 0; s < sequences_; ++s) {
+    if (lengths_[s] > context_)
+      throw Error(QUERN_CONTEXT_FULL, concat("sequence ", s, " would have ", lengths_[s], " tokens; the context is ", context_));
+    if (pages_.reserve(s, written_from_[s], lengths_[s])) continue;
+    throw Error(QUERN_CONTEXT_FULL, concat("sequence ", s, " goes on from ", written_from_[s], " to ", lengths_[s], " tokens, but only ", pages_.free_pages(),
+                                           " pages of ", pages_.page_size(), " are free, which is too few with a copy of a page that it shares; ",
+                                           "truncate a sequence"));
+  }
+  if (followers == 0) return 0;
+  const std::uint32_t slot = rows[0].slot, held = lengths_[slot];
+  return held + followers <= context_ && pages_.reserve(slot, held, held + followers) ? followers : 0;
+}
+
+void Engine::run_step(std::span<const Row> rows, std::span<const SamplerInput> samplers, std::uint32_t followers) {
   const double start = trace_ == nullptr ? 0 : trace_->now();
   const std::uint64_t in_before = bytes_in_, out_before = bytes_out_, moved_before = program_->bytes_moved();
   write_rows(rows);
   write_samplers(rows, samplers);
-  if (followers > 0) write_followers(rows[0], samplers[0], followers);
+  if (followers > 0) write_followers(samplers[0], followers);
   bounds_.clear();
   bounds_.push_back({step_.tokens, static_cast<std::int64_t>(rows.size())});
   bounds_.push_back({step_.outputs, static_cast<std::int64_t>(samplers.size())});
-  try {
-    program_->run(bounds_, followers);
-  } catch (...) {
-    for (std::uint32_t s = 0; s < sequences_; ++s) pages_.truncate(s, static_cast<std::uint32_t>(tokens_[s].size()));
-    throw;
-  }
+  program_->run(bounds_, followers);
   ++steps_;
-  for (const Row& row : rows) tokens_[row.slot].push_back(row.token);
+  for (const Row& row : rows) {
+    if (!row.again) tokens_[row.slot].push_back(row.token);
+  }
   if (!samplers.empty()) {
     program_->read(step_.sampled, 0, std::as_writable_bytes(std::span(sampled_).first(samplers.size())));
     program_->read(step_.logprob, 0, std::as_writable_bytes(std::span(logprob_).first(samplers.size())));
     bytes_out_ += samplers.size() * (sizeof(std::int32_t) + sizeof(float));
   }
-  read_followers(followers);
   followed_slot_ = rows[0].slot;
+  read_followers(followers);
   if (trace_ != nullptr)
     trace_->add(rows.size() == 1 ? "decode step" : "step", 0, start,
                 {{"rows", rows.size()},

@@ -21,6 +21,7 @@ struct Row {
   std::uint32_t slot;
   std::int32_t token;
   bool wants_output;
+  bool again = false;  // it is the last token that the sequence holds, read once more; then the only row of the sequence
 };
 
 /// What the sampler needs for one output, in the order of the ops: penalties, bias, top-k, top-p, min-p, temperature.
@@ -43,10 +44,11 @@ class Engine {
 
   std::span<const std::int32_t> tokens(std::uint32_t slot) const { return tokens_.at(slot); }
   void truncate(std::uint32_t slot, std::uint32_t length);
+  /// Both share all pages; the first of them that goes on takes a copy of the last one, where that is not full.
   void copy(std::uint32_t from, std::uint32_t to);
 
   /// Reads the rows (at most max_rows, outputs at most max_outputs). `samplers`: one for each output, in order.
-  /// Throws Error(QUERN_CANCELLED) after cancel(); the sequences then hold what they held before.
+  /// Throws Error(QUERN_CANCELLED) after cancel(), and what a device or a lack of pages throws; the sequences then hold what they held before.
   /// `followers`, at most followers(): steps of a row each that the devices go on with behind this one, which has one row and one output; each
   /// reads what the one before drew, by the same sampler without penalties. follow() then goes from one to the next.
   void step(std::span<const Row> rows, std::span<const SamplerInput> samplers, std::uint32_t followers = 0);
@@ -70,13 +72,13 @@ class Engine {
   bool cancel_requested() const noexcept { return cancel_requested_; }
   void clear_cancel() noexcept;
 
-  /// Bytes of one sequence's keys and values in one layer's cache, page by page; for save and restore.
+  /// Keys or values of one layer's cache, page by page; for save and restore.
   std::uint64_t page_bytes(bool keys) const;
   void read_page(std::uint32_t layer, bool keys, std::int32_t page, std::span<std::byte> out) const;
   void write_page(std::uint32_t layer, bool keys, std::int32_t page, std::span<const std::byte> from);
   const KvPages& pages() const noexcept { return pages_; }
   /// Replaces what a slot holds; its pages are reserved and their bytes are the caller's to write.
-  void adopt(std::uint32_t slot, std::vector<std::int32_t> tokens);
+  void adopt(std::uint32_t slot, std::span<const std::int32_t> tokens);
 
   /// Records every step from here on, and forgets what was recorded before.
   void start_trace();
@@ -92,9 +94,12 @@ class Engine {
 
  private:
   std::vector<std::byte> make_rope_table() const;
+  void copy_page(std::int32_t from, std::int32_t to);
+  std::uint32_t make_room(std::span<const Row> rows, std::uint32_t followers);
+  void run_step(std::span<const Row> rows, std::span<const SamplerInput> samplers, std::uint32_t followers);
   void write_rows(std::span<const Row> rows);
   void write_samplers(std::span<const Row> rows, std::span<const SamplerInput> samplers);
-  void write_followers(const Row& row, const SamplerInput& sampler, std::uint32_t count);
+  void write_followers(const SamplerInput& sampler, std::uint32_t count);
   void read_followers(std::uint32_t count);
   template <typename T>
   void put(graph::ValueId value, std::span<const T> data, std::uint64_t first = 0);
@@ -117,7 +122,7 @@ class Engine {
   std::uint32_t followed_slot_ = 0;
   // reused by every step
   std::vector<std::int32_t> row_token_, row_position_, row_slot_, output_row_, output_slot_;
-  std::vector<std::uint32_t> lengths_;
+  std::vector<std::uint32_t> lengths_, written_from_;  // of each sequence after the step; its first position that the step writes
   std::vector<std::int32_t> no_biases_;    // -1 for each entry
   std::vector<std::uint64_t> bias_counts_;  // entries that an output's row may hold now
   std::vector<RunBound> bounds_;

@@ -31,6 +31,7 @@ struct Stream {
   std::vector<std::int32_t> pending;  // tokens not yet read: the rest of the prompt, then the last drawn one
   std::size_t read = 0;               // of pending
   bool drawing = false;               // the prompt is in the cache
+  bool again = false;                 // pending is the last token that the sequence holds
 };
 
 void check_sampling(const Sampling& s, std::size_t index, std::int32_t vocabulary) {
@@ -111,7 +112,7 @@ void start(Engine& engine, Stream& stream) {
     stream.pending = r.prompt;
     if (stream.pending.empty()) {  // draw from the last token that the sequence holds
       stream.pending.push_back(held.back());
-      engine.truncate(r.sequence, static_cast<std::uint32_t>(held.size() - 1));
+      stream.again = true;
     }
     return;
   }
@@ -155,6 +156,7 @@ bool take(Engine& engine, Stream& stream, std::uint32_t output) {
   if (r.on_token && !r.on_token(event) && answer.finish == Finish::none) answer.finish = Finish::cancelled;
   stream.pending.assign(1, event.token);
   stream.read = 0;
+  stream.again = false;
   return answer.finish == Finish::none;
 }
 
@@ -187,8 +189,12 @@ std::vector<Alternative> best_alternatives(std::span<const float> logits, std::u
   std::vector<std::int32_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
   const auto count = std::min<std::size_t>(n, order.size());
+  const auto of = [&](std::int32_t id) {  // NaN ranks as -inf, as for the ops: it would have no place in an order
+    const float logit = logits[static_cast<std::size_t>(id)];
+    return std::isnan(logit) ? -INFINITY : logit;
+  };
   std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(count), [&](std::int32_t a, std::int32_t b) {
-    const float x = logits[static_cast<std::size_t>(a)], y = logits[static_cast<std::size_t>(b)];
+    const float x = of(a), y = of(b);
     return x != y ? x > y : a < b;
   });
   const float best = count == 0 ? 0 : logits[static_cast<std::size_t>(order[0])];
@@ -239,7 +245,7 @@ std::vector<Answer> generate(Engine& engine, std::vector<Request> requests, Gene
       if (room == 0) continue;
       const bool last = stream.read + room == stream.pending.size() && samplers.size() < engine.max_outputs();
       for (std::size_t i = 0; i < room; ++i) {
-        rows.push_back({stream.request->sequence, stream.pending[stream.read + i], last && i + 1 == room});
+        rows.push_back({stream.request->sequence, stream.pending[stream.read + i], last && i + 1 == room, stream.again});
       }
       stream.read += room;
       if (last) {

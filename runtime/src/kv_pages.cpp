@@ -1,62 +1,77 @@
 // Page bookkeeping; see kv_pages.hpp.
 #include "kv_pages.hpp"
 
-#include <algorithm>
 #include <cassert>
 #include <utility>
 
 namespace quern::runtime {
 
-KvPages::KvPages(std::uint32_t pages, std::uint32_t page_size, std::uint32_t sequences,
-                 std::uint32_t pages_per_sequence)
+KvPages::KvPages(std::uint32_t pages, std::uint32_t page_size, std::uint32_t sequences, std::uint32_t pages_per_sequence, CopyPage copy)
     : page_size_(page_size),
       per_sequence_(pages_per_sequence),
+      copy_(std::move(copy)),
       table_(static_cast<std::size_t>(sequences) * pages_per_sequence, -1),
       used_(sequences, 0),
       owners_(pages, 0) {
-  free_.reserve(pages);
+  free_.reserve(pages);  // so that giving back never allocates
   for (std::uint32_t page = pages; page > 0; --page) free_.push_back(static_cast<std::int32_t>(page - 1));
 }
 
-bool KvPages::reserve(std::uint32_t slot, std::uint32_t length) {
-  const std::uint64_t wanted = (std::uint64_t{length} + page_size_ - 1) / page_size_;
+bool KvPages::reserve(std::uint32_t slot, std::uint32_t held, std::uint32_t length) {
+  if (length <= held) return true;
+  const std::uint32_t wanted = pages_for(length), used = used_[slot];
   if (wanted > per_sequence_) return false;
-  if (wanted <= used_[slot]) return true;
-  if (wanted - used_[slot] > free_.size()) return false;
+  // Only the first page to be written can be shared. A copy is made at a slot's length, where no page lies behind the last token's, and what
+  // reserve() adds is the slot's own.
+  const std::uint32_t first = held / page_size_;
+  assert(pages_for(held) <= used);
+  const bool copies = shared_ > 0 && first < used && owners_[static_cast<std::size_t>(entry(slot, first))] > 1;
+  const std::uint32_t added = wanted > used ? wanted - used : 0;
+  if (std::size_t{added} + (copies ? 1 : 0) > free_.size()) return false;
+  if (copies) make_own(entry(slot, first));
   while (used_[slot] < wanted) {
     const std::int32_t page = free_.back();
     free_.pop_back();
     owners_[static_cast<std::size_t>(page)] = 1;
-    table_[static_cast<std::size_t>(slot) * per_sequence_ + used_[slot]++] = page;
+    entry(slot, used_[slot]++) = page;
     changed_ = true;
   }
   return true;
 }
 
-void KvPages::truncate(std::uint32_t slot, std::uint32_t length) {
-  const std::uint32_t kept = (length + page_size_ - 1) / page_size_;
+void KvPages::make_own(std::int32_t& page) {
+  const std::int32_t own = free_.back();
+  copy_(page, own);  // may throw: nothing has changed yet
+  free_.pop_back();
+  --owners_[static_cast<std::size_t>(page)];
+  --shared_;
+  owners_[static_cast<std::size_t>(own)] = 1;
+  page = own;
+  changed_ = true;
+}
+
+void KvPages::truncate(std::uint32_t slot, std::uint32_t length) noexcept {
+  const std::uint32_t kept = pages_for(length);
   while (used_[slot] > kept) {
-    std::int32_t& entry = table_[static_cast<std::size_t>(slot) * per_sequence_ + --used_[slot]];
-    if (--owners_[static_cast<std::size_t>(entry)] == 0) free_.push_back(entry);
-    entry = -1;
+    std::int32_t& page = entry(slot, --used_[slot]);
+    if (--owners_[static_cast<std::size_t>(page)] == 0) free_.push_back(page);
+    else --shared_;
+    page = -1;
     changed_ = true;
   }
 }
 
-std::uint32_t KvPages::share_prefix(std::uint32_t from, std::uint32_t to, std::uint32_t length) {
-  assert(used_[to] == 0);
-  const std::uint32_t whole = std::min(length / page_size_, used_[from]);
-  for (std::uint32_t i = 0; i < whole; ++i) {
-    const std::int32_t page = table_[static_cast<std::size_t>(from) * per_sequence_ + i];
+void KvPages::share(std::uint32_t from, std::uint32_t to) noexcept {
+  assert(from != to && used_[to] == 0);
+  for (std::uint32_t i = 0; i < used_[from]; ++i) {
+    const std::int32_t page = entry(from, i);
     ++owners_[static_cast<std::size_t>(page)];
-    table_[static_cast<std::size_t>(to) * per_sequence_ + i] = page;
+    ++shared_;
+    entry(to, i) = page;
+    changed_ = true;
   }
-  used_[to] = whole;
-  if (whole > 0) changed_ = true;
-  return whole * page_size_;
+  used_[to] = used_[from];
 }
-
-bool KvPages::take_changed() { return std::exchange(changed_, false); }
 
 std::span<const std::int32_t> KvPages::pages_of(std::uint32_t slot) const {
   return {table_.data() + static_cast<std::size_t>(slot) * per_sequence_, used_[slot]};

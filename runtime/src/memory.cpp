@@ -172,6 +172,24 @@ void Memory::read(std::uint64_t offset, std::span<std::byte> to) const {
               concat(budget_->device_->label(), ": download"));
 }
 
+void Memory::copy_within(std::uint64_t to, std::uint64_t from, std::uint64_t bytes) {
+  if (bytes == 0) return;
+  if (host_ != nullptr) {
+    std::memcpy(host_ + to, host_ + from, bytes);
+    return;
+  }
+  loader::Device& device = *budget_->device_;
+  if (device.api().copy == nullptr) {  // a plugin may do without
+    std::vector<std::byte> there(bytes);
+    read(from, there);
+    write(to, there);
+    return;
+  }
+  const quern_span target = span(to, bytes), source = span(from, bytes);
+  AbiError error;
+  error.check(device.api().copy(device.handle(), nullptr, &target, &source, bytes, nullptr, error.out()), concat(device.label(), ": copy"));
+}
+
 void Memory::fill_zero() {
   if (bytes_ == 0) return;
   if (host_ != nullptr) {

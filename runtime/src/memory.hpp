@@ -40,6 +40,8 @@ class Memory {
 
   void write(std::uint64_t offset, std::span<const std::byte> from);
   void read(std::uint64_t offset, std::span<std::byte> to) const;
+  /// Between ranges that lie apart; on the device, where its plugin copies there.
+  void copy_within(std::uint64_t to, std::uint64_t from, std::uint64_t bytes);
   void fill_zero();
 
  private:

@@ -293,6 +293,13 @@ void Program::read(graph::ValueId value, std::uint64_t offset, std::span<std::by
   throw Error(QUERN_INTERNAL, concat("value '", graph_.value(value).name, "' has no memory to read"));
 }
 
+void Program::copy_within(graph::ValueId value, std::uint64_t to, std::uint64_t from, std::uint64_t bytes) {
+  for (std::uint32_t d = 0; d < devices_.size(); ++d) {
+    const auto memory = owners_.find({value, d});
+    if (memory != owners_.end()) memory->second->copy_within(to, from, bytes);
+  }
+}
+
 std::byte* Program::host(graph::ValueId value) const {
   for (std::uint32_t d = 0; d < devices_.size(); ++d) {
     const auto memory = owners_.find({value, d});

@@ -80,6 +80,8 @@ class Program {
 
   void write(graph::ValueId value, std::uint64_t offset, std::span<const std::byte> bytes);
   void read(graph::ValueId value, std::uint64_t offset, std::span<std::byte> bytes) const;
+  /// Copies within a value, wherever this program has it; the ranges lie apart. Done when it returns, as write and read are.
+  void copy_within(graph::ValueId value, std::uint64_t to, std::uint64_t from, std::uint64_t bytes);
   /// Host address of a value, or null if no host-memory device holds it.
   std::byte* host(graph::ValueId value) const;
 

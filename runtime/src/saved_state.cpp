@@ -3,13 +3,14 @@
 
 #include "model.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace quern::runtime {
 namespace {
 
 constexpr std::uint32_t magic = 0x534e5251;  // "QRNS"
-constexpr std::uint32_t version = 1;
+constexpr std::uint32_t version = 2;
 
 struct Header {
   std::uint32_t magic, version;
@@ -37,6 +38,20 @@ Header header_of(const Engine& engine) {
           engine.page_bytes(false)};
 }
 
+/// Rows of one page as they lie there: [heads][page][row], of which a sequence's last page has only some.
+struct PageRows {
+  PageRows(const Engine& engine, bool keys)
+      : heads(engine.model().shape().kv_heads), row_bytes(engine.page_bytes(keys) / heads / kv_page_size), page_bytes(engine.page_bytes(keys)) {}
+  std::uint64_t bytes(std::uint64_t rows) const { return heads * rows * row_bytes; }
+  /// Copies the first `rows` rows of each head, from a list with `from_rows` rows a head to one with `to_rows`.
+  void move(std::span<const std::byte> from, std::uint64_t from_rows, std::span<std::byte> to, std::uint64_t to_rows, std::uint64_t rows) const {
+    for (std::uint64_t head = 0; head < heads; ++head)
+      std::memcpy(to.data() + head * to_rows * row_bytes, from.data() + head * from_rows * row_bytes, rows * row_bytes);
+  }
+  std::uint64_t heads, row_bytes, page_bytes;
+};
+
+std::uint64_t rows_of_page(std::uint64_t tokens, std::size_t page) { return std::min<std::uint64_t>(kv_page_size, tokens - page * kv_page_size); }
 std::uint64_t pages_for(std::uint64_t tokens) { return (tokens + kv_page_size - 1) / kv_page_size; }
 
 /// Reads the bytes in order and never beyond their end.
@@ -68,8 +83,27 @@ class Reader {
 
 struct SavedSequence {
   std::vector<std::int32_t> tokens;
-  std::span<const std::byte> pages;
+  std::span<const std::byte> rows;
 };
+
+/// Writes the rows of a sequence into the pages that it has; where a page is not full, zeros behind them.
+void write_rows(Engine& engine, std::uint32_t slot, const SavedSequence& sequence, std::span<std::byte> page_of_rows) {
+  const std::span<const std::int32_t> pages = engine.pages().pages_of(slot);
+  std::uint64_t at = 0;
+  for (std::uint32_t layer = 0; layer < engine.model().step().k_cache.size(); ++layer) {
+    for (const bool keys : {true, false}) {
+      const PageRows shape(engine, keys);
+      const std::span<std::byte> staged = page_of_rows.first(shape.page_bytes);
+      for (std::size_t i = 0; i < pages.size(); ++i) {
+        const std::uint64_t rows = rows_of_page(sequence.tokens.size(), i);
+        std::ranges::fill(staged, std::byte{0});
+        shape.move(sequence.rows.subspan(at, shape.bytes(rows)), rows, staged, kv_page_size, rows);
+        engine.write_page(layer, keys, pages[i], staged);
+        at += shape.bytes(rows);
+      }
+    }
+  }
+}
 
 }  // namespace
 
@@ -79,14 +113,14 @@ std::uint64_t saved_size(const Engine& engine) {
   for (std::uint32_t s = 0; s < engine.sequences(); ++s) {
     const std::uint64_t tokens = engine.tokens(s).size();
     size += sizeof(std::uint64_t) + tokens * sizeof(std::int32_t) +
-            pages_for(tokens) * header.layers * (header.key_page + header.value_page);
+            header.layers * (PageRows(engine, true).bytes(tokens) + PageRows(engine, false).bytes(tokens));
   }
   return size;
 }
 
 std::vector<std::byte> save(const Engine& engine) {
   const Header header = header_of(engine);
-  std::vector<std::byte> bytes(saved_size(engine));
+  std::vector<std::byte> bytes(saved_size(engine)), page(std::max(header.key_page, header.value_page));
   std::size_t at = 0;
   const auto put = [&](const void* from, std::size_t count) {
     if (count > 0) std::memcpy(bytes.data() + at, from, count);
@@ -100,10 +134,14 @@ std::vector<std::byte> save(const Engine& engine) {
     put(tokens.data(), tokens.size_bytes());
     for (std::uint32_t layer = 0; layer < header.layers; ++layer) {
       for (const bool keys : {true, false}) {
-        const std::uint64_t page_bytes = keys ? header.key_page : header.value_page;
-        for (const std::int32_t page : engine.pages().pages_of(s)) {
-          engine.read_page(layer, keys, page, std::span(bytes).subspan(at, page_bytes));
-          at += page_bytes;
+        const PageRows shape(engine, keys);
+        const std::span<std::byte> whole = std::span(page).first(shape.page_bytes);
+        for (std::size_t i = 0; i < pages_for(count); ++i) {
+          const std::uint64_t rows = rows_of_page(count, i);
+          const std::span<std::byte> to = std::span(bytes).subspan(at, shape.bytes(rows));
+          engine.read_page(layer, keys, engine.pages().pages_of(s)[i], whole);
+          shape.move(whole, kv_page_size, to, rows, rows);
+          at += to.size();
         }
       }
     }
@@ -119,7 +157,8 @@ void restore(Engine& engine, std::span<const std::byte> bytes, const std::string
   const auto header = reader.number<Header>("the header");
   const Header own = header_of(engine);
   if (header.magic != magic) refuse("this is not a saved session (it does not begin with QRNS)");
-  if (header.version != version) refuse(concat("the saved session has version ", header.version, "; this program reads ", version));
+  if (header.version != version)
+    refuse(concat("the saved session has version ", header.version, "; this program reads ", version, "; save the session anew"));
   if (header.fingerprint != own.fingerprint) refuse("it was saved by another model file");
   if (header.kv_dtype != own.kv_dtype) {
     refuse(concat("its keys and values are ", graph::dtype_name(header.kv_dtype), " but this session has ",
@@ -155,23 +194,24 @@ void restore(Engine& engine, std::span<const std::byte> bytes, const std::string
         refuse(concat("token ", token, " is outside the vocabulary"));
       }
     }
-    sequence.pages = reader.take(pages_for(count) * header.layers * (header.key_page + header.value_page), "the pages");
+    sequence.rows = reader.take(header.layers * (PageRows(engine, true).bytes(count) + PageRows(engine, false).bytes(count)), "the keys and values");
   }
   if (reader.left() != sizeof(std::uint64_t)) refuse(concat("there are ", reader.left(), " bytes behind the last sequence"));
 
-  for (std::uint32_t s = 0; s < engine.sequences(); ++s) engine.truncate(s, 0);
-  for (std::uint32_t s = 0; s < sequences.size(); ++s) {
-    engine.adopt(s, std::move(sequences[s].tokens));
-    std::size_t at = 0;
-    for (std::uint32_t layer = 0; layer < header.layers; ++layer) {
-      for (const bool keys : {true, false}) {
-        const std::uint64_t page_bytes = keys ? header.key_page : header.value_page;
-        for (const std::int32_t page : engine.pages().pages_of(s)) {
-          engine.write_page(layer, keys, page, sequences[s].pages.subspan(at, page_bytes));
-          at += page_bytes;
-        }
-      }
+  std::vector<std::byte> page(std::max(header.key_page, header.value_page));
+
+  const auto forget_all = [&] {
+    for (std::uint32_t s = 0; s < engine.sequences(); ++s) engine.truncate(s, 0);
+  };
+  forget_all();
+  try {
+    for (std::uint32_t s = 0; s < sequences.size(); ++s) {
+      engine.adopt(s, sequences[s].tokens);
+      write_rows(engine, s, sequences[s], page);
     }
+  } catch (...) {  // a sequence whose rows were not all written would go on from other ones
+    forget_all();
+    throw;
   }
 }
 

@@ -46,6 +46,7 @@ quern_status buffer_destroy(quern_buffer* buffer, quern_error*) {
   return QUERN_OK;
 }
 quern_status upload(quern_device*, quern_queue*, const quern_span* to, const void* from, std::uint64_t bytes, const quern_sync*, quern_error*) {
+  if (std::getenv("QUERN_TEST_FAIL_UPLOADS") != nullptr) return QUERN_DEVICE_LOST;
   std::memcpy(at(*to), from, bytes);
   return QUERN_OK;
 }

@@ -63,6 +63,20 @@ TEST_F(SavedSession, IsRefusedByAnotherModelAndAnotherCacheDtype) {
   EXPECT_NE(std::strstr(quern_last_error(), "f16"), nullptr) << quern_last_error();
 }
 
+TEST_F(SavedSession, HasTheRowsOfItsTokensAndNoOthers) {
+  // 7 of the prompt and 79 of the 80 drawn: each with an i32, and a key and a value of 2 heads of 16 f16 in 2 layers.
+  constexpr std::size_t tokens = 86, row = 2 * 2 * 2 * 16 * 2;
+  EXPECT_EQ(saved.size(), 48 + 8 + tokens * (4 + row) + 8);
+}
+
+TEST_F(SavedSession, IsRefusedByTheVersionOfItsFormat) {
+  for (const std::uint32_t version : {0u, 1u, 3u}) {
+    std::memcpy(saved.data() + 4, &version, sizeof version);
+    EXPECT_EQ(quern_session_restore(session.get(), saved.data(), saved.size()), QUERN_BAD_MODEL);
+    EXPECT_NE(std::strstr(quern_last_error(), ("has version " + std::to_string(version)).c_str()), nullptr) << quern_last_error();
+  }
+}
+
 TEST_F(SavedSession, ACopiedSequenceGoesOnLikeItsSource) {
   const auto two = load(runtime.get(), model_path("micro-llama-q8_0.gguf"), {.struct_size = 0, .context = 256, .sequences = 2});
   const auto both = make_session(two.get(), {.struct_size = 0, .context = 0, .sequences = 2});
