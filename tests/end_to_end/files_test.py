@@ -30,6 +30,8 @@ with quern.Runtime() as runtime, runtime.load(sys.argv[1], context=64) as model,
         sys.exit(str(error))
 """
 PART = ".quern-"
+CASE = "elementwise.add.f32.1.plain.packed.gaussian"
+SUITE_RUN = [SUITE, "run", "--profile", "quick", "--jobs", "1", "--filter", CASE, "--journal"]
 
 
 @dataclasses.dataclass
@@ -51,9 +53,7 @@ WRITERS = [
     Writer("logits", lambda path: [PROGRAM, "eval", TINY, f"{os.path.dirname(path)}/text", "--logits", path, "-q"], True,
            lambda content: len(content) > 0 and len(content) % 4 == 0),
     Writer("saved session", lambda path: [sys.executable, "-c", SAVE, TINY, path], True, lambda content: content.startswith(b"QRNS")),
-    Writer("report of the suite", lambda path: [SUITE, "run", "--profile", "quick", "--filter", "ops.add.f32.*", "--junit", path], True,
-           lambda content: content.rstrip().endswith(b"</testsuites>")),
-    Writer("list of the suite", lambda path: [SUITE, "list", "--profile", "quick", "--write-manifest", path], True, lambda content: len(content) > 1000),
+    Writer("a file of the suite", lambda path: [SUITE, "list", "--profile", "quick", "--write-manifest", path], True, lambda content: len(content) > 1000),
     Writer("probe result", lambda path: [PROGRAM, "devices"], False, is_json, "cache/quern/probe/*.json"),
     Writer("weights cache", lambda path: [PROGRAM, "run", TINY, "hi", "--max-tokens", "1", "-q", "--weights-cache", "on"], False,
            lambda content: content.startswith(b"QUERNWI1"), "cache/quern/weights/*.weights"),
@@ -62,7 +62,6 @@ WRITERS = [
     Writer("ref of the hub", lambda path: [PROGRAM, "pull", "me/micro", "-q"], False, lambda content: len(content) == 40,
            "cache/huggingface/hub/models--me--micro/refs/main"),
 ]
-JOURNAL = [SUITE, "run", "--profile", "quick", "--filter", "ops.add.f32.*", "--journal"]
 
 
 @unittest.skipIf(SANITIZER, "a sanitized program takes no preloaded library")
@@ -235,18 +234,18 @@ class Files(Case):
         os.link(victim, hard)
         os.mkfifo(pipe)
         folder.mkdir()
-        for path in (link, hard, pipe, folder):
-            for resume in ([], ["--resume"]):
-                done = self.run_command([*JOURNAL, str(path), *resume], timeout=20)
-                self.assertEqual(done.returncode, 2, done.stderr)
-                self.assertIn(str(path).encode(), done.stderr)
+        for path, resume in ((link, []), (link, ["--resume"]), (hard, []), (pipe, []), (folder, [])):
+            done = self.run_command([*SUITE_RUN, str(path), *resume])
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(str(path).encode(), done.stderr)
         self.assertEqual(victim.read_bytes(), b"precious")
         journal = self.work / "journal"
-        self.assertEqual(self.run_command([*JOURNAL, str(journal)]).returncode, 0)
+        self.assertEqual(self.run_command([*SUITE_RUN, str(journal)]).returncode, 0)
         self.assertEqual(stat.S_IMODE(journal.stat().st_mode), 0o600)
         lines = journal.read_bytes().count(b"\n")
-        self.assertEqual(self.run_command([*JOURNAL, str(journal)], kill_at=4).returncode, -signal.SIGKILL)
-        self.assertEqual(self.run_command([*JOURNAL, str(journal), "--resume"]).returncode, 0)
+        with open(journal, "rb+") as cut:  # as a process leaves it that is killed while it writes a line
+            cut.truncate(journal.stat().st_size - 7)
+        self.assertEqual(self.run_command([*SUITE_RUN, str(journal), "--resume"]).returncode, 0)
         self.assertGreaterEqual(journal.read_bytes().count(b"\n"), lines)
 
 
