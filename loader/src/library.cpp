@@ -15,18 +15,28 @@
 
 #include <map>
 #include <mutex>
+#include <new>
+
+#include <pthread.h>
 
 namespace quern::loader {
 namespace {
 
 /// Every library ever loaded, by real path; reachable and never freed.
 struct Holder {
-  std::mutex mutex;
+  std::recursive_mutex mutex;  // a library's constructors may fork while it is loaded
   std::map<std::string, boost::dll::shared_library> libraries;
 };
 
+/// A fork waits until no other thread loads a library, so that the child may load its own.
 Holder& holder() {
-  static Holder* const leaked = new Holder;
+  static Holder* const leaked = [] {
+    static Holder* made;
+    made = new Holder;
+    pthread_atfork([] { made->mutex.lock(); }, [] { made->mutex.unlock(); },
+                   [] { new (&made->mutex) std::recursive_mutex; });  // the lock's owner has another number in the child
+    return made;
+  }();
   return *leaked;
 }
 

@@ -8,13 +8,13 @@
 #include "location.hpp"
 #include "negotiate.hpp"
 #include "quern/graph/error.hpp"
+#include "quern/sdk/thread.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <exception>
 #include <map>
 #include <system_error>
-#include <thread>
 
 namespace quern::loader {
 namespace {
@@ -125,7 +125,7 @@ void probe_all(const Prober& prober, const std::vector<Surveyed*>& plugins, bool
   std::vector<CacheFault> faults(plugins.size());
   std::vector<std::exception_ptr> failures(plugins.size());  // of this host, out of memory say: an exception must not end a thread
   {
-    std::vector<std::jthread> threads;
+    std::vector<sdk::Thread> threads;
     for (std::size_t i = plugins.size(); i-- > 0;) {
       const auto work = [&prober, plugin = plugins[i], with_bandwidth, &fault = faults[i], &failure = failures[i]]() noexcept {
         try {

@@ -2,6 +2,7 @@
 #include "machine_peaks.hpp"
 
 #include "quern/graph/error.hpp"
+#include "quern/sdk/thread.hpp"
 
 #include <sys/mman.h>
 
@@ -12,7 +13,6 @@
 #include <exception>
 #include <fstream>
 #include <string>
-#include <thread>
 #include <vector>
 
 #if defined(__x86_64__)
@@ -35,7 +35,7 @@ double timed(std::uint32_t threads, const Work& work) {
   std::barrier gate(static_cast<std::ptrdiff_t>(threads));
   std::vector<Clock::time_point> starts(threads), ends(threads);
   std::atomic<bool> given_up{false};
-  std::vector<std::jthread> pool;  // joined behind what they use
+  std::vector<sdk::Thread> pool;  // joined behind what they use
   pool.reserve(threads);
   try {
     for (std::uint32_t t = 0; t < threads; ++t) {

@@ -8,6 +8,7 @@
 #include "weights_cache.hpp"
 
 #include "quern/models/architecture.hpp"
+#include "quern/sdk/thread.hpp"
 
 #include <functional>
 
@@ -123,7 +124,7 @@ class Model {
   std::vector<DeviceShare> shares_;
   std::map<std::uint32_t, std::vector<Memory>> arenas_;  // of weights, by device: more than one where it allocates no more at once
   std::map<WeightPlace, quern_span> tensors_;
-  std::vector<std::jthread> writers_;  // of arenas into files; they end before the arenas do
+  std::vector<sdk::Thread> writers_;  // of arenas into files; they end before the arenas do
 };
 
 }  // namespace quern::runtime

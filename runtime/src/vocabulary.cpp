@@ -11,17 +11,14 @@ Vocabulary::Vocabulary(const gguf::File& file) : tokenizer_(tokenizer_from_gguf(
   if (const auto source = file.find_string("tokenizer.chat_template")) source_ = std::string(*source);
   if (const auto architecture = file.find_string("general.architecture"))
     context_ = file.find_u64(concat(*architecture, ".context_length"));
-  bytes_.resize(static_cast<std::size_t>(tokenizer_->size()));
+  bytes_ = std::vector<MadeOnce<TokenBytes>>(static_cast<std::size_t>(tokenizer_->size()));
 }
 
 const TokenBytes& Vocabulary::bytes_of(std::int32_t token) const {
   if (token < 0 || token >= tokenizer_->size()) {
     throw Error(QUERN_INVALID_ARGUMENT, concat("token ", token, " is outside the vocabulary of ", tokenizer_->size()));
   }
-  const std::scoped_lock lock(mutex_);
-  std::unique_ptr<TokenBytes>& slot = bytes_[static_cast<std::size_t>(token)];
-  if (slot == nullptr) slot = std::make_unique<TokenBytes>(tokenizer_->token_bytes(token));
-  return *slot;
+  return bytes_[static_cast<std::size_t>(token)].get([&] { return tokenizer_->token_bytes(token); });
 }
 
 Prompt Vocabulary::render(const std::vector<Message>& messages, bool add_generation_prompt) const {
@@ -37,13 +34,7 @@ Prompt Vocabulary::render(const std::vector<Message>& messages, bool add_generat
   const std::time_t now = std::time(nullptr);
   std::tm local{};
   if (localtime_r(&now, &local) != nullptr) options.now = local;
-  std::optional<ChatTemplate> parsed;
-  {
-    const std::scoped_lock lock(mutex_);
-    if (!template_) template_ = ChatTemplate::parse(*source_, file_name_, options.limits);
-    parsed = template_;  // copies share the parsed template
-  }
-  RenderedChat chat = parsed->render_marked(messages, options);
+  RenderedChat chat = template_.get([&] { return ChatTemplate::parse(*source_, file_name_, options.limits); }).render_marked(messages, options);
   Prompt prompt{std::move(chat.text), {}};
   prompt.foreign.reserve(chat.foreign.size());
   for (const ForeignRange& range : chat.foreign) prompt.foreign.push_back({range.begin, range.end});

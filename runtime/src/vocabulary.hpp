@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,6 +18,27 @@ namespace quern::runtime {
 struct Prompt {
   std::string text;
   std::vector<TextRange> foreign;
+};
+
+/// What any thread may make at first use. Never replaced.
+template <typename T>
+class MadeOnce {
+ public:
+  MadeOnce() = default;
+  MadeOnce(const MadeOnce&) = delete;
+  MadeOnce& operator=(const MadeOnce&) = delete;
+  ~MadeOnce() { delete made_.load(std::memory_order_relaxed); }
+  template <typename Make>
+  const T& get(const Make& make) {
+    const T* here = made_.load(std::memory_order_acquire);
+    if (here != nullptr) return *here;
+    auto ours = std::make_unique<const T>(make());
+    if (made_.compare_exchange_strong(here, ours.get(), std::memory_order_acq_rel)) return *ours.release();
+    return *here;
+  }
+
+ private:
+  std::atomic<const T*> made_{nullptr};
 };
 
 class Vocabulary {
@@ -48,9 +68,9 @@ class Vocabulary {
   std::string file_name_;
   std::optional<std::uint64_t> context_;  // tokens, as the file says
   mutable std::atomic<double> template_seconds_ = TemplateLimits().cpu_seconds;
-  mutable std::mutex mutex_;
-  mutable std::optional<ChatTemplate> template_;  // parsed at first use
-  mutable std::vector<std::unique_ptr<TokenBytes>> bytes_;
+  // Made at first use, without a lock, which a fork on another thread would leave held in the child: who is second throws its own away.
+  mutable MadeOnce<ChatTemplate> template_;
+  mutable std::vector<MadeOnce<TokenBytes>> bytes_;
 };
 
 }  // namespace quern::runtime

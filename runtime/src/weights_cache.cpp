@@ -156,7 +156,7 @@ std::optional<Memory> WeightsCache::find(MemoryBudget& device, const std::vector
   return arena;
 }
 
-std::optional<std::jthread> WeightsCache::keep(MemoryBudget& device, const std::vector<WantedWeight>& weights, const Memory& arena,
+std::optional<sdk::Thread> WeightsCache::keep(MemoryBudget& device, const std::vector<WantedWeight>& weights, const Memory& arena,
                                                WeightsOrigin& origin) {
   WeightsOrigin asked;
   const std::optional<Slot> here = slot(device, weights, asked);
@@ -196,7 +196,7 @@ std::optional<std::jthread> WeightsCache::keep(MemoryBudget& device, const std::
                                              : concat(label, ": the packed weights are not kept: ", why));
   };
   try {
-    return std::jthread(write);
+    return sdk::Thread(write);
   } catch (const std::system_error& failure) {
     return decline(failure.what());
   }

@@ -9,10 +9,11 @@
 #include "model_weights.hpp"
 #include "runtime.hpp"
 
+#include "quern/sdk/thread.hpp"
+
 #include <functional>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace quern::runtime {
@@ -35,7 +36,7 @@ class WeightsCache {
 
   /// Writes a file of the arena that find() did not give; the thread does the slow part, and ends by itself. The arena must not change
   /// and outlive it. Nothing to run: the cache is off, or origin.note now says why it is not written.
-  std::optional<std::jthread> keep(MemoryBudget& device, const std::vector<WantedWeight>& weights, const Memory& arena,
+  std::optional<sdk::Thread> keep(MemoryBudget& device, const std::vector<WantedWeight>& weights, const Memory& arena,
                                    WeightsOrigin& origin);
 
  private:

@@ -50,7 +50,7 @@ def target_of(include):
         return "plugin-api/status"
     if re.match(r"quern/(quern_|sdk/|ops\.def|keys\.def)", include) or re.match(r"quern_\w+\.h(pp)?$", include):
         return "plugin-api"
-    if include in tuple(f"quern/graph/{name}.hpp" for name in ("error", "file_error", "folder", "json", "json_writer", "sha256")):
+    if include in tuple(f"quern/graph/{name}.hpp" for name in ("error", "file_error", "folder", "json", "json_writer", "sha256", "stack")):
         return "runtime/graph/base"
     for prefix, name in (("quern/base/", "base"), ("quern/graph/", "runtime/graph"), ("quern/loader/", "loader"), ("quern/models/", "models")):
         if include.startswith(prefix):

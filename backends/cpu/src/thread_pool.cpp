@@ -89,7 +89,7 @@ ThreadPool::ThreadPool(std::uint32_t size, std::span<const std::uint32_t> affini
   threads_.reserve(size_ - 1);
   try {
     for (std::uint32_t t = 1; t < size_; ++t) {
-      threads_.emplace_back([this, t] { worker(t); });
+      threads_.emplace_back([this, t]() noexcept { worker(t); });
       pthread_setname_np(threads_.back().native_handle(), "quern-cpu");
       if (t < affinity.size() && affinity[t] < CPU_SETSIZE) {
         cpu_set_t set;
@@ -102,20 +102,16 @@ ThreadPool::ThreadPool(std::uint32_t size, std::span<const std::uint32_t> affini
     state_->stop.store(true);
     state_->generation.fetch_add(1);
     wake_all(state_->generation);
-    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
     throw;
   }
 }
 
 ThreadPool::~ThreadPool() {
-  if (foreign_process()) {  // the threads were not copied by fork: nothing to join
-    for (std::thread& thread : threads_) thread.detach();
-    return;
-  }
   state_->stop.store(true, std::memory_order_release);
   state_->generation.fetch_add(1, std::memory_order_acq_rel);
   wake_all(state_->generation);
-  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
 }
 
 bool ThreadPool::foreign_process() const noexcept { return state_->owner != getpid(); }

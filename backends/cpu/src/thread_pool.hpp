@@ -7,12 +7,13 @@
 // costs a wake-up each, and computing at once would leave more threads than processors.
 #pragma once
 
+#include "quern/sdk/thread.hpp"
+
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <thread>
 #include <vector>
 
 namespace quern::cpu {
@@ -62,7 +63,8 @@ class ThreadPool {
     Turn turn(*this);
     run(count, grain, cancelled, body, argument, turn);
   }
-  /// True when this process is not the one that made the pool (after fork): no call but the destructor may follow.
+  /// True when this process is not the one that made the pool (after fork): no call but the destructor may follow, which then waits for
+  /// nobody, since the threads were not copied.
   bool foreign_process() const noexcept;
 
  private:
@@ -72,7 +74,7 @@ class ThreadPool {
 
   std::uint32_t size_;
   std::unique_ptr<State> state_;
-  std::vector<std::thread> threads_;
+  std::vector<sdk::Thread> threads_;
 };
 
 }  // namespace quern::cpu

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <new>
 #include <system_error>
+#include <thread>
 
 namespace quern::cuda {
 namespace {
@@ -56,7 +57,7 @@ KernelCompiler::~KernelCompiler() {
     const std::scoped_lock lock(mutex_);
     ending_ = true;
   }
-  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
 }
 
 void KernelCompiler::work() {

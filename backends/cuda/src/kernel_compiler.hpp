@@ -5,12 +5,13 @@
 #include "kernel_cache.hpp"
 #include "nvrtc.hpp"
 
+#include "quern/sdk/thread.hpp"
+
 #include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace quern::cuda {
@@ -51,7 +52,7 @@ class KernelCompiler {
   std::map<std::string, Unit> units_;
   std::size_t next_ = 0;
   bool ending_ = false;
-  std::vector<std::thread> threads_;
+  std::vector<sdk::Thread> threads_;
 };
 
 }  // namespace quern::cuda

@@ -129,7 +129,10 @@ quern_status create(const quern_host* host, quern_plugin** out, quern_error* err
   });
 }
 
-void destroy(quern_plugin* plugin) { delete plugin; }
+void destroy(quern_plugin* plugin) {
+  // After a fork the driver's contexts are the parent's, and no call of it works: the handle is left as it is.
+  if (plugin != nullptr && plugin->process.is_this_one()) delete plugin;
+}
 
 quern_status device_count(quern_plugin* plugin, std::uint32_t* count, quern_error* error) {
   return guarded(error, [&] {

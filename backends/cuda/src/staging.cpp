@@ -79,7 +79,6 @@ void Staging::give_back() noexcept {
     ending_ = true;
   }
   begun_.notify_all();
-  for (std::thread& helper : helpers_) helper.join();
   helpers_.clear();
   ending_ = false;
   if (memory_ == nullptr) return;

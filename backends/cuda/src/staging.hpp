@@ -6,11 +6,12 @@
 
 #include "driver.hpp"
 
+#include "quern/sdk/thread.hpp"
+
 #include <condition_variable>
 #include <exception>
 #include <functional>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 namespace quern::cuda {
@@ -58,7 +59,7 @@ class Staging {
   std::byte* memory_ = nullptr;
   bool refused_ = false;
   std::vector<Lane> lanes_;  // one a thread, the first of the caller
-  std::vector<std::thread> helpers_;
+  std::vector<sdk::Thread> helpers_;
 
   std::mutex mutex_;  // of all below
   std::condition_variable begun_, ended_;

@@ -4,6 +4,7 @@
 #include "spirv.hpp"
 
 #include "quern/base/files.hpp"
+#include "quern/sdk/thread.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -179,14 +180,14 @@ void Pipelines::make(const std::vector<PipelineKey>& keys, std::uint32_t threads
       next = missing.size();
     }
   };
-  std::vector<std::thread> helpers;
+  std::vector<sdk::Thread> helpers;
   try {
     for (std::size_t t = 1; t < std::min<std::size_t>(threads, missing.size()); ++t) helpers.emplace_back(work);
   } catch (const std::system_error&) {  // no more threads: those that there are
   } catch (const std::bad_alloc&) {
   }
   work();
-  for (std::thread& helper : helpers) helper.join();
+  helpers.clear();
   if (failure) std::rethrow_exception(failure);
 }
 

@@ -15,7 +15,11 @@ namespace quern::jinja {
 class Evaluator {
  public:
   Evaluator(const Template& source, Runtime& runtime)
-      : template_(source), runtime_(runtime), root_(runtime, nullptr), kept_(runtime), output_(runtime) {}
+      : template_(source), runtime_(runtime), root_(runtime, nullptr), output_(runtime) {}
+
+  ~Evaluator();
+  Evaluator(const Evaluator&) = delete;
+  Evaluator& operator=(const Evaluator&) = delete;
 
   void set_variable(const std::string& name, Value value);
   RenderedChat run();
@@ -82,7 +86,7 @@ class Evaluator {
   Runtime& runtime_;
   Scope root_;
   Scope* scope_ = &root_;
-  Counted<std::unique_ptr<Scope>> kept_;  ///< scopes that a macro may still read
+  std::unique_ptr<Scope> kept_;  ///< the last of the scopes that a macro may still read
   TextBuilder output_;
   TextBuilder* capture_ = nullptr;
 };

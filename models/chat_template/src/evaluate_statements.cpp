@@ -20,7 +20,13 @@ Evaluator::ScopeGuard::ScopeGuard(Evaluator& evaluator, Scope* parent)
 
 Evaluator::ScopeGuard::~ScopeGuard() {
   evaluator_.scope_ = outer_;
-  if (scope_->captured()) evaluator_.kept_.push_back(std::move(scope_));
+  if (!scope_->captured()) return;
+  scope_->kept_before = std::move(evaluator_.kept_);
+  evaluator_.kept_ = std::move(scope_);
+}
+
+Evaluator::~Evaluator() {
+  while (kept_ != nullptr) kept_ = std::move(kept_->kept_before);  // one after the other: there may be a million
 }
 
 class Evaluator::CaptureGuard {

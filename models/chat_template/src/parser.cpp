@@ -2,6 +2,7 @@
 #include "parser.hpp"
 
 #include "library.hpp"
+#include "quern/graph/stack.hpp"
 #include "text.hpp"
 
 namespace quern::jinja {
@@ -38,6 +39,7 @@ Parser::Nest::Nest(Parser& parser) : parser_(parser) {
   if (parser.nest_ >= max_source_depth) {
     parser.fail(parser.current_.line, concat("the template nests deeper than ", max_source_depth, " levels"));
   }
+  require_stack(stack_for_a_level, "this part of the chat template");
   ++parser.nest_;
 }
 

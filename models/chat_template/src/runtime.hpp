@@ -5,6 +5,7 @@
 #include "budget.hpp"
 #include "text.hpp"
 #include "value.hpp"
+#include "quern/graph/stack.hpp"
 
 #include <deque>
 #include <optional>
@@ -72,6 +73,7 @@ class Runtime::EvaluationDepth {
     if (runtime.evaluation_depth_ >= max_evaluation_depth) {
       runtime.fail("evaluation nests deeper than " + std::to_string(max_evaluation_depth) + " levels");
     }
+    require_stack(stack_for_a_level, "this part of the chat template");
     ++runtime.evaluation_depth_;
   }
   EvaluationDepth(const EvaluationDepth&) = delete;

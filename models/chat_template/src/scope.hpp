@@ -5,6 +5,8 @@
 #include "ast.hpp"
 #include "runtime.hpp"
 
+#include <memory>
+
 namespace quern::jinja {
 
 class Scope {
@@ -40,6 +42,8 @@ class Scope {
       scope->captured_ = true;
   }
   bool captured() const noexcept { return captured_; }
+
+  std::unique_ptr<Scope> kept_before;  // of those that macros may still read: a list, since keeping one must not need memory
 
  private:
   Scope* parent_;

@@ -101,7 +101,7 @@ Measured measure(quern_session* session, const quern_bench_options& o, std::uint
     run(1, &ignored);
   };
   const auto report = [&](const char* phase, std::uint32_t repetition, double value) {
-    if (repetition > 0 && o.progress != nullptr && o.progress(o.progress_user, phase, repetition, value) != 0) {
+    if (repetition > 0 && o.progress != nullptr && call_back(o.progress, o.progress_user, phase, repetition, value) != 0) {
       throw Error(QUERN_CANCELLED, "the bench was cancelled");
     }
   };
@@ -135,6 +135,7 @@ extern "C" quern_status quern_bench(quern_model* model, const quern_bench_option
     if (o.decode_tokens == 0) o.decode_tokens = 128;
     if (o.repetitions == 0) o.repetitions = 5;
     if (o.batch == 0) o.batch = 1;
+    const Owner::Use use(model);  // the callback may release it
     const runtime::Model& m = *model->model;
     const std::uint64_t longest = o.depth + std::max<std::uint64_t>(o.prompt_tokens + 1ull, o.decode_tokens + 2ull);
     if (longest > m.context()) {

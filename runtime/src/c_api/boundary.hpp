@@ -1,6 +1,8 @@
 // The C boundary: exceptions become statuses, option structs of any size become whole ones, handles become objects.
 #pragma once
 
+#include "call.hpp"
+
 #include "quern/graph/error.hpp"
 #include "quern.h"
 
@@ -18,9 +20,11 @@ namespace quern::c_api {
 void remember_error(std::string_view text) noexcept;
 
 /// Runs the body of a C function. An Error gives its code and text; exhaustion and our own bugs give theirs.
-template <typename Body>
+template <Needs needs = Needs::work, typename Body>
 quern_status guarded(const Body& body) noexcept {
+  const Call call;
   try {
+    Call::check(needs);
     body();
     return QUERN_OK;
   } catch (const Error& error) {

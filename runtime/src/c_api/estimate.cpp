@@ -34,13 +34,14 @@ quern_status quern_estimate_file(quern_runtime* runtime, const char* path, const
     require(out, "out");
     *out = nullptr;
     require(path, "path");
+    if (runtime != nullptr) runtime->require_same_process("runtime");
     const runtime::ModelOptions wanted = model_options(whole(options, "quern_estimate_options"));
     *out = new quern_estimate{runtime::estimate_file(runtime == nullptr ? nullptr : runtime->runtime.get(), path, wanted)};
   });
 }
 
 quern_status quern_estimate_shape(const quern_shape* shape, const quern_estimate_options* options, quern_estimate** out) {
-  return guarded([&] {
+  return guarded<Needs::text>([&] {
     require(out, "out");
     *out = nullptr;
     require(shape, "shape");
@@ -52,7 +53,7 @@ quern_status quern_estimate_shape(const quern_shape* shape, const quern_estimate
 }
 
 quern_status quern_estimate_get_info(const quern_estimate* estimate, quern_estimate_info* out) {
-  return guarded([&] {
+  return guarded<Needs::little>([&] {
     require(estimate, "estimate");
     const runtime::Estimate& e = estimate->estimate;
     quern_estimate_info info{};
@@ -74,7 +75,7 @@ quern_status quern_estimate_get_info(const quern_estimate* estimate, quern_estim
 }
 
 quern_status quern_estimate_dtype(const quern_estimate* estimate, uint32_t index, const char** name, uint64_t* bytes, int* available) {
-  return guarded([&] {
+  return guarded<Needs::little>([&] {
     require(estimate, "estimate");
     require(name, "name");
     require(bytes, "bytes");

@@ -26,7 +26,7 @@ quern_status quern_evaluate(quern_session* session, uint32_t sequence, const int
 }
 
 quern_status quern_evaluation_get_info(const quern_evaluation* evaluation, quern_evaluation_info* out) {
-  return guarded([&] {
+  return guarded<Needs::little>([&] {
     require(evaluation, "evaluation");
     const runtime::Evaluation& e = evaluation->evaluation;
     quern_evaluation_info info{};

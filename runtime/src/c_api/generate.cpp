@@ -49,7 +49,7 @@ std::function<bool(const runtime::TokenEvent&)> callback_of(const quern_request&
     c.top_count = static_cast<std::uint32_t>(ids.size());
     c.top = ids.data();
     c.top_logprobs = logprobs.data();
-    return on_token(user, &c) == 0;
+    return call_back(on_token, user, &c) == 0;
   };
 }
 
@@ -91,6 +91,7 @@ quern_status quern_generate(quern_session* session, const quern_request* request
     require(session, "session");
     require(requests, "requests");
     if (count == 0) throw Error(QUERN_INVALID_ARGUMENT, "there are no requests");
+    const Owner::Use use(session);  // a callback may release it
     const Turn turn(session);
     std::vector<runtime::Request> list;
     for (std::uint64_t i = 0; i < count; ++i) {
@@ -115,7 +116,7 @@ quern_status quern_generate(quern_session* session, const quern_request* request
 }
 
 quern_status quern_generation_answer(const quern_generation* generation, uint64_t request, quern_answer_info* out) {
-  return guarded([&] {
+  return guarded<Needs::little>([&] {
     const runtime::Answer& answer = answer_at(generation, request);
     quern_answer_info info{};
     info.ids = answer.ids.data();
@@ -134,7 +135,7 @@ quern_status quern_generation_answer(const quern_generation* generation, uint64_
 
 quern_status quern_generation_top(const quern_generation* generation, uint64_t request, uint64_t token_index,
                                   const int32_t** ids, const float** logprobs, uint64_t* count) {
-  return guarded([&] {
+  return guarded<Needs::little>([&] {
     const runtime::Answer& answer = answer_at(generation, request);
     require(ids, "ids");
     require(logprobs, "logprobs");

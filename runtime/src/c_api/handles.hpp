@@ -1,6 +1,8 @@
 // What is behind the opaque handles of quern.h.
 #pragma once
 
+#include "boundary.hpp"
+
 #include "../evaluate.hpp"
 #include "../generate.hpp"
 #include "../model.hpp"
@@ -9,8 +11,10 @@
 #include "quern.h"
 
 #include <atomic>
+#include <condition_variable>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,9 +24,26 @@ struct quern_text {
   std::optional<std::vector<quern::TextRange>> foreign = std::nullopt;  // of a rendered chat alone
 };
 
-struct quern_runtime {
+namespace quern::c_api {
+
+/// Two loads on one runtime take turns. One in a callback does not wait: the load that it would wait for may be what called it.
+class LoadTurns {
+ public:
+  /// Throws Error(QUERN_BUSY).
+  void take();
+  void give_up() noexcept;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable free_;
+  bool taken_ = false;
+};
+
+}  // namespace quern::c_api
+
+struct quern_runtime : quern::c_api::Owner {
   std::shared_ptr<quern::runtime::Runtime> runtime;
-  std::mutex load_mutex;  // two loads take turns
+  quern::c_api::LoadTurns loads;
 };
 
 struct quern_vocabulary {
@@ -30,13 +51,13 @@ struct quern_vocabulary {
   const quern::runtime::Vocabulary* vocabulary = nullptr;
 };
 
-struct quern_model {
+struct quern_model : quern::c_api::Owner {
   std::shared_ptr<const quern::runtime::Model> model;
   quern_vocabulary vocabulary;
   std::string backend, device, description, kernels;  // of the device with most nodes
 };
 
-struct quern_session {
+struct quern_session : quern::c_api::Owner {
   std::shared_ptr<const quern::runtime::Model> model;
   std::unique_ptr<quern::runtime::Engine> engine;
   quern::runtime::GenerationTotals totals;
@@ -56,6 +77,20 @@ struct quern_evaluation {
 };
 
 namespace quern::c_api {
+
+/// A handle that a call needs: not null, and made in this process.
+inline void require(const quern_runtime* runtime, const char* what) {
+  require(static_cast<const void*>(runtime), what);
+  runtime->require_same_process(what);
+}
+inline void require(const quern_model* model, const char* what) {
+  require(static_cast<const void*>(model), what);
+  model->require_same_process(what);
+}
+inline void require(const quern_session* session, const char* what) {
+  require(static_cast<const void*>(session), what);
+  session->require_same_process(what);
+}
 
 /// Holds a session for one call; a second call at the same time is refused.
 class Turn {

@@ -33,7 +33,7 @@ hub::Settings settings_of(const quern_hub_options* options) {
   if (o.progress != nullptr) {
     settings.progress = [call = o.progress, user = o.progress_user](const hub::Progress& p) {
       const quern_pull_event event{sizeof(event), p.file.c_str(), p.done, p.total, p.waiting.c_str()};
-      return call(user, &event) == 0;
+      return call_back(call, user, &event) == 0;
     };
   }
   return settings;
@@ -68,7 +68,7 @@ quern_status quern_pull(const char* name, const quern_hub_options* options, quer
 }
 
 quern_status quern_find_model(const char* name, const quern_hub_options* options, quern_text** path) {
-  return guarded([&] {
+  return guarded<Needs::text>([&] {
     require(path, "path");
     *path = nullptr;
     require(name, "name");
@@ -77,7 +77,7 @@ quern_status quern_find_model(const char* name, const quern_hub_options* options
 }
 
 quern_status quern_cached_models_json(const quern_hub_options* options, quern_text** out) {
-  return guarded([&] {
+  return guarded<Needs::text>([&] {
     require(out, "out");
     *out = nullptr;
     const hub::Settings settings = settings_of(options);
@@ -95,7 +95,7 @@ quern_status quern_cached_models_json(const quern_hub_options* options, quern_te
 }
 
 quern_status quern_remove_model(const char* name, const quern_hub_options* options, uint64_t* freed_bytes) {
-  return guarded([&] {
+  return guarded<Needs::text>([&] {
     require(name, "name");
     const std::uint64_t freed = hub::remove(name, settings_of(options));
     if (freed_bytes != nullptr) *freed_bytes = freed;

@@ -22,6 +22,24 @@ std::string kernel_set(const runtime::DeviceShare& share) {
   return most == nodes.end() ? "" : most->first;
 }
 
+void LoadTurns::take() {
+  std::unique_lock lock(mutex_);
+  if (taken_ && in_callback()) {
+    throw Error(QUERN_BUSY, "a model is being loaded on this runtime, and a load in a callback does not wait for it; load after the callback has "
+                            "returned, or on another runtime");
+  }
+  free_.wait(lock, [this] { return !taken_; });
+  taken_ = true;
+}
+
+void LoadTurns::give_up() noexcept {
+  {
+    const std::scoped_lock lock(mutex_);
+    taken_ = false;
+  }
+  free_.notify_one();
+}
+
 std::string backend_of(const std::string& label) { return label.substr(0, label.rfind(':')); }
 
 }  // namespace quern::c_api
@@ -53,6 +71,17 @@ quern_dtype kv_dtype_of(std::uint32_t kv) {
   throw Error(QUERN_INVALID_ARGUMENT, concat("kv is ", kv, "; it takes QUERN_KV_DEFAULT, QUERN_KV_F16 or QUERN_KV_F32"));
 }
 
+class LoadTurn {
+ public:
+  explicit LoadTurn(LoadTurns& turns) : turns_(turns) { turns_.take(); }
+  ~LoadTurn() { turns_.give_up(); }
+  LoadTurn(const LoadTurn&) = delete;
+  LoadTurn& operator=(const LoadTurn&) = delete;
+
+ private:
+  LoadTurns& turns_;
+};
+
 }  // namespace
 
 extern "C" {
@@ -80,10 +109,11 @@ quern_status quern_model_load(quern_runtime* runtime, const char* path, const qu
     wanted.embeddings = o.embeddings == 1;
     if (o.progress != nullptr) {
       wanted.progress = [call = o.progress, user = o.progress_user](std::uint64_t done, std::uint64_t total) {
-        return call(user, done, total) == 0;
+        return call_back(call, user, done, total) == 0;
       };
     }
-    const std::scoped_lock lock(runtime->load_mutex);
+    const Owner::Use use(runtime);  // the callback may release it
+    const LoadTurn turn(runtime->loads);
     runtime->runtime->require_ready();
     auto handle = std::make_unique<quern_model>();
     handle->model = runtime::Model::load(runtime->runtime, path, wanted);
@@ -99,10 +129,10 @@ quern_status quern_model_load(quern_runtime* runtime, const char* path, const qu
   });
 }
 
-void quern_model_release(quern_model* model) { delete model; }
+void quern_model_release(quern_model* model) { Owner::release(model); }
 
 quern_status quern_model_get_info(const quern_model* model, quern_model_info* out) {
-  return guarded([&] {
+  return guarded<Needs::little>([&] {
     require(model, "model");
     const runtime::Model& m = *model->model;
     quern_model_info info{};
@@ -136,7 +166,7 @@ quern_status quern_model_get_info(const quern_model* model, quern_model_info* ou
 const quern_vocabulary* quern_model_vocabulary(const quern_model* model) { return model == nullptr ? nullptr : &model->vocabulary; }
 
 quern_status quern_model_placement_words(const quern_model* model, quern_text** out) {
-  return guarded([&] {
+  return guarded<Needs::text>([&] {
     require(out, "out");
     *out = nullptr;
     require(model, "model");
@@ -155,7 +185,7 @@ quern_status quern_model_placement_words(const quern_model* model, quern_text** 
 }
 
 quern_status quern_model_placement_json(const quern_model* model, quern_text** out) {
-  return guarded([&] {
+  return guarded<Needs::text>([&] {
     require(out, "out");
     *out = nullptr;
     require(model, "model");

@@ -138,7 +138,7 @@ quern_status quern_runtime_load_report(quern_runtime* runtime, quern_load_report
 uint64_t quern_load_report_count(const quern_load_report* report) { return report == nullptr ? 0 : report->report.entries.size(); }
 
 quern_status quern_load_report_entry(const quern_load_report* report, uint64_t index, quern_load_entry* out) {
-  return guarded([&] {
+  return guarded<Needs::little>([&] {
     require(report, "report");
     if (index >= report->report.entries.size()) {
       throw Error(QUERN_NOT_FOUND, concat("entry ", index, " was asked for, but there are ", report->report.entries.size()));
@@ -160,7 +160,7 @@ quern_status quern_load_report_entry(const quern_load_report* report, uint64_t i
 }
 
 quern_status quern_load_report_words(const quern_load_report* report, quern_text** out) {
-  return guarded([&] {
+  return guarded<Needs::text>([&] {
     require(out, "out");
     *out = nullptr;
     require(report, "report");
@@ -169,7 +169,7 @@ quern_status quern_load_report_words(const quern_load_report* report, quern_text
 }
 
 quern_status quern_load_report_json(const quern_load_report* report, quern_text** out) {
-  return guarded([&] {
+  return guarded<Needs::text>([&] {
     require(out, "out");
     *out = nullptr;
     require(report, "report");
@@ -193,7 +193,7 @@ quern_status quern_runtime_devices(quern_runtime* runtime, quern_device_list** o
 uint64_t quern_device_list_count(const quern_device_list* devices) { return devices == nullptr ? 0 : devices->items.size(); }
 
 quern_status quern_device_list_entry(const quern_device_list* devices, uint64_t index, quern_device_entry* out) {
-  return guarded([&] {
+  return guarded<Needs::little>([&] {
     require(devices, "devices");
     if (index >= devices->items.size()) {
       throw Error(QUERN_NOT_FOUND, concat("device ", index, " was asked for, but there are ", devices->items.size()));
@@ -220,7 +220,7 @@ quern_status quern_device_list_entry(const quern_device_list* devices, uint64_t 
 }
 
 quern_status quern_device_list_json(const quern_device_list* devices, quern_text** out) {
-  return guarded([&] {
+  return guarded<Needs::text>([&] {
     require(out, "out");
     *out = nullptr;
     require(devices, "devices");

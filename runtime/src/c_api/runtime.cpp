@@ -105,6 +105,7 @@ quern_status quern_runtime_create(const quern_runtime_options* options, quern_ru
       auto mutex = std::make_shared<std::mutex>();
       settings.loader.log = [log = o.log, user = o.log_user, level, mutex](std::uint32_t at, std::string_view component, std::string_view text) {
         if (at + 1 < level) return;
+        const Callback callback(true);  // ends behind the lock
         const std::scoped_lock lock(*mutex);
         log(user, at + 1, std::string(component).c_str(), std::string(text).c_str());
       };
@@ -134,7 +135,7 @@ quern_status quern_runtime_create(const quern_runtime_options* options, quern_ru
   });
 }
 
-void quern_runtime_release(quern_runtime* runtime) { delete runtime; }
+void quern_runtime_release(quern_runtime* runtime) { Owner::release(runtime); }
 
 quern_status quern_runtime_ready(quern_runtime* runtime) {
   return guarded([&] {

@@ -53,14 +53,14 @@ quern_status quern_session_create(quern_model* model, const quern_session_option
   });
 }
 
-void quern_session_release(quern_session* session) { delete session; }
+void quern_session_release(quern_session* session) { Owner::release(session); }
 
 void quern_cancel(quern_session* session) {
   if (session != nullptr) session->engine->cancel();
 }
 
 quern_status quern_sequence_length(const quern_session* session, uint32_t sequence, uint64_t* length) {
-  return guarded([&] {
+  return guarded<Needs::little>([&] {
     require(session, "session");
     require(length, "length");
     check_sequence(session, sequence, "sequence");

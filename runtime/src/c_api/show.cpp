@@ -185,7 +185,7 @@ std::string show(const gguf::File& file) {
 }  // namespace
 
 extern "C" quern_status quern_show_json(const char* path, quern_text** out) {
-  return guarded([&] {
+  return guarded<Needs::text>([&] {
     require(out, "out");
     *out = nullptr;
     require(path, "path");

@@ -69,7 +69,7 @@ const auto& at(const List& list, std::uint64_t index, const char* what) {
 extern "C" {
 
 quern_status quern_session_statistics(quern_session* session, quern_statistics** out) {
-  return guarded([&] {
+  return guarded<Needs::text>([&] {
     require(out, "out");
     *out = nullptr;
     require(session, "session");
@@ -79,7 +79,7 @@ quern_status quern_session_statistics(quern_session* session, quern_statistics**
 }
 
 quern_status quern_statistics_get_info(const quern_statistics* statistics, quern_statistics_info* out) {
-  return guarded([&] {
+  return guarded<Needs::little>([&] {
     require(statistics, "statistics");
     quern_statistics_info info{};
     info.backend = statistics->backend.c_str();
@@ -99,7 +99,7 @@ quern_status quern_statistics_get_info(const quern_statistics* statistics, quern
 }
 
 quern_status quern_statistics_get_device(const quern_statistics* statistics, uint64_t index, quern_statistics_device* out) {
-  return guarded([&] {
+  return guarded<Needs::little>([&] {
     require(statistics, "statistics");
     const quern_statistics::Device& device = at(statistics->devices, index, "device");
     quern_statistics_device info{};
@@ -117,7 +117,7 @@ quern_status quern_statistics_get_device(const quern_statistics* statistics, uin
 }
 
 quern_status quern_statistics_get_cut(const quern_statistics* statistics, uint64_t index, quern_statistics_cut* out) {
-  return guarded([&] {
+  return guarded<Needs::little>([&] {
     require(statistics, "statistics");
     const runtime::Cut& cut = at(statistics->cuts, index, "cut");
     quern_statistics_cut info{};
@@ -131,7 +131,7 @@ quern_status quern_statistics_get_cut(const quern_statistics* statistics, uint64
 }
 
 quern_status quern_statistics_json(const quern_statistics* statistics, quern_text** out) {
-  return guarded([&] {
+  return guarded<Needs::text>([&] {
     require(out, "out");
     *out = nullptr;
     require(statistics, "statistics");

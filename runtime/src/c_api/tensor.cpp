@@ -7,13 +7,18 @@
 using namespace quern;
 using namespace quern::c_api;
 
-struct quern_tensor {
+struct quern_tensor : Owner {
   explicit quern_tensor(std::unique_ptr<runtime::Tensor> made) : tensor(std::move(made)) {}
   std::unique_ptr<runtime::Tensor> tensor;
   mutable std::atomic<bool> busy{false};
 };
 
 namespace {
+
+void require(const quern_tensor* tensor, const char* what) {
+  c_api::require(static_cast<const void*>(tensor), what);
+  tensor->require_same_process(what);
+}
 
 /// Holds tensors for one call; a second call on one of them at the same time is refused. Null and repeated ones are fine.
 class TensorTurn {
@@ -88,10 +93,10 @@ quern_status quern_tensor_create(quern_runtime* runtime, const char* device, que
   });
 }
 
-void quern_tensor_release(quern_tensor* tensor) { delete tensor; }
+void quern_tensor_release(quern_tensor* tensor) { Owner::release(tensor); }
 
 quern_status quern_tensor_get_info(const quern_tensor* tensor, quern_tensor_info* out) {
-  return guarded([&] {
+  return guarded<Needs::little>([&] {
     require(tensor, "tensor");
     quern_tensor_info info{};
     info.device = tensor->tensor->device().c_str();
@@ -149,10 +154,12 @@ quern_status quern_run_op(const quern_op_call* call, quern_text** kernels) {
     run.fast = c.fast == 1;
     std::vector<const quern_tensor*> handles;
     for (std::uint64_t i = 0; i < c.input_count; ++i) {
+      if (c.inputs[i] != nullptr) c.inputs[i]->require_same_process("tensor");
       handles.push_back(c.inputs[i]);
       run.inputs.push_back(c.inputs[i] == nullptr ? nullptr : c.inputs[i]->tensor.get());
     }
     for (std::uint64_t i = 0; i < c.output_count; ++i) {
+      if (c.outputs[i] != nullptr) c.outputs[i]->require_same_process("tensor");
       handles.push_back(c.outputs[i]);
       run.outputs.push_back(c.outputs[i] == nullptr ? nullptr : c.outputs[i]->tensor.get());
     }

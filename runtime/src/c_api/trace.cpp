@@ -76,7 +76,7 @@ std::string trace_json(const runtime::Trace& trace, const runtime::Program& prog
 extern "C" {
 
 quern_status quern_session_trace_start(quern_session* session) {
-  return guarded([&] {
+  return guarded<Needs::text>([&] {
     require(session, "session");
     const Turn turn(session);
     session->engine->start_trace();
@@ -84,7 +84,7 @@ quern_status quern_session_trace_start(quern_session* session) {
 }
 
 quern_status quern_session_trace_json(quern_session* session, quern_text** out) {
-  return guarded([&] {
+  return guarded<Needs::text>([&] {
     require(out, "out");
     *out = nullptr;
     require(session, "session");

@@ -8,7 +8,7 @@ using namespace quern::c_api;
 extern "C" {
 
 quern_status quern_vocabulary_open(const char* path, quern_vocabulary** out) {
-  return guarded([&] {
+  return guarded<Needs::text>([&] {
     require(out, "out");
     *out = nullptr;
     require(path, "path");
@@ -46,7 +46,7 @@ quern_status quern_vocabulary_set_template_seconds(const quern_vocabulary* vocab
 
 quern_status quern_tokenize(const quern_vocabulary* vocabulary, const char* text, uint64_t text_size, uint32_t flags,
                             int32_t* ids, uint64_t capacity, uint64_t* count) {
-  return guarded([&] {
+  return guarded<Needs::text>([&] {
     require(vocabulary, "vocabulary");
     if (text_size > 0) require(text, "text");
     check_flags(flags, QUERN_TOKENIZE_NO_BOS | QUERN_TOKENIZE_NO_SPECIAL, "quern_tokenize");
@@ -62,7 +62,7 @@ quern_status quern_tokenize(const quern_vocabulary* vocabulary, const char* text
 
 quern_status quern_detokenize(const quern_vocabulary* vocabulary, const int32_t* ids, uint64_t count, uint32_t flags,
                               char* buffer, uint64_t capacity, uint64_t* needed) {
-  return guarded([&] {
+  return guarded<Needs::text>([&] {
     require(vocabulary, "vocabulary");
     if (count > 0) require(ids, "ids");
     check_flags(flags, QUERN_DETOKENIZE_SPECIAL, "quern_detokenize");
@@ -74,7 +74,7 @@ quern_status quern_detokenize(const quern_vocabulary* vocabulary, const int32_t*
 }
 
 quern_status quern_token_bytes(const quern_vocabulary* vocabulary, int32_t token, const char** bytes, uint64_t* size) {
-  return guarded([&] {
+  return guarded<Needs::text>([&] {
     require(vocabulary, "vocabulary");
     require(bytes, "bytes");
     require(size, "size");
@@ -86,7 +86,7 @@ quern_status quern_token_bytes(const quern_vocabulary* vocabulary, int32_t token
 
 quern_status quern_render_chat(const quern_vocabulary* vocabulary, const quern_message* messages, uint64_t count,
                                uint32_t flags, quern_text** out) {
-  return guarded([&] {
+  return guarded<Needs::text>([&] {
     require(out, "out");
     *out = nullptr;
     require(vocabulary, "vocabulary");
@@ -108,7 +108,7 @@ quern_status quern_render_chat(const quern_vocabulary* vocabulary, const quern_m
 
 quern_status quern_tokenize_chat(const quern_vocabulary* vocabulary, const char* rendered, uint64_t rendered_size,
                                  uint32_t flags, int32_t* ids, uint64_t capacity, uint64_t* count) {
-  return guarded([&] {
+  return guarded<Needs::text>([&] {
     require(vocabulary, "vocabulary");
     if (rendered_size > 0) require(rendered, "rendered");
     check_flags(flags, QUERN_TOKENIZE_NO_BOS, "quern_tokenize_chat");

@@ -123,8 +123,9 @@ inline quern_status answer_query(const quern_query* query, quern_plugin_api* out
 /// The process that made a handle. After a fork only destroy works [C27].
 class Process {
  public:
+  bool is_this_one() const noexcept { return getpid() == made_in_; }
   void check() const {
-    if (getpid() != made_in_) {
+    if (!is_this_one()) {
       throw Failure(QUERN_FORKED, "called after fork: only destroy works there; create the plugin again in the child", 27);
     }
   }

@@ -41,7 +41,10 @@ class Synchronous {
     api.version = text_of(version);
     api.build = text_of(build);
     api.create = create;
-    api.destroy = [](quern_plugin* plugin) { delete plugin; };
+    api.destroy = [](quern_plugin* plugin) {
+      // After a fork the driver's threads are gone, and what the handle has of it is the parent's: it is left as it is.
+      if (plugin != nullptr && plugin->process.is_this_one()) delete plugin;
+    };
     api.probe = probe;
     api.device_count = device_count;
     api.device_info = device_info;
