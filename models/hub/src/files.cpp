@@ -41,15 +41,19 @@ void write_small(const fs::path& path, const std::string& text) {
   check_written(base::write_file(path.string(), text, base::AtTargetLink::replace));
 }
 
-Lock::Lock(const fs::path& path, const std::function<bool()>& go_on) : file_(open_lock(path)) {
+Lock::Lock(const fs::path& path, bool waits, const std::function<bool()>& go_on) : file_(open_lock(path)) {
   while (::flock(file_.descriptor(), LOCK_EX | LOCK_NB) != 0) {
     const int error = errno;
     const bool busy = error == EWOULDBLOCK || error == EINTR;
-    if (busy && go_on()) {
+    if (busy && waits && go_on()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
       continue;
     }
     if (!busy) throw Error(QUERN_IO, concat(path.string(), ": cannot be locked: ", system_reason(error)));
+    if (!waits) {
+      throw Error(QUERN_BUSY, concat(path.string(), ": a download of the same file holds this lock, and a pull in a callback does not wait for it; "
+                                                    "pull after the callback has returned"));
+    }
     throw Error(QUERN_CANCELLED, "cancelled");
   }
 }

@@ -27,8 +27,8 @@ std::string system_reason(int error);
 /// An exclusive lock on a file (flock), which other clients of the hub take on the same file. Held until it is destroyed.
 class Lock {
  public:
-  /// Waits while `go_on` returns true. Throws Error(QUERN_CANCELLED), Error(QUERN_IO).
-  Lock(const std::filesystem::path& path, const std::function<bool()>& go_on);
+  /// Waits while `go_on` returns true, or with `waits` false not at all. Throws Error(QUERN_CANCELLED), Error(QUERN_BUSY), Error(QUERN_IO).
+  Lock(const std::filesystem::path& path, bool waits, const std::function<bool()>& go_on);
   /// Nothing if another process holds it.
   static std::optional<Lock> try_at_once(const std::filesystem::path& path);
   Lock(Lock&& other) noexcept = default;

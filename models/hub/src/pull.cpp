@@ -64,7 +64,7 @@ void pull_blob(const RepositoryFolder& repository, const std::string& commit, co
   const fs::path blob = repository.blob(file.etag);
   const auto is_here = [&] { return has_size(blob, file.bytes) || has_size(repository.snapshot(commit) / file.path, file.bytes); };
   if (!is_here()) {
-    const Lock lock(repository.lock(file.etag), [&] { return puller.tell("another process downloads it"); });
+    const Lock lock(repository.lock(file.etag), settings.waits, [&] { return puller.tell("another process downloads it"); });
     if (!is_here()) {
       Download wanted;
       wanted.url = concat(settings.endpoint, "/", repository.repository, "/resolve/", commit, "/", url_path(file.path));
@@ -166,7 +166,7 @@ std::string pull_from_url(const std::string& url, const std::string& sha256, con
     throw Error(QUERN_INVALID_ARGUMENT, concat("a SHA-256 was given, and '", url, "' is one of ", urls.size(), " files"));
   const fs::path folder = url_folder(settings.url_cache, urls.front());
   Puller puller(settings);
-  const Lock lock(folder / ".lock", [&] { return puller.tell("another process downloads it"); });
+  const Lock lock(folder / ".lock", settings.waits, [&] { return puller.tell("another process downloads it"); });
   if (const auto here = read_url_model(folder); here && (sha256.empty() || here->files.front().sha256 == sha256)) return here->path();
   UrlModel model{folder, urls.front(), {}};
   for (const std::string& one : urls) model.files.push_back(pull_url_file(one, folder, sha256, puller));

@@ -30,6 +30,7 @@ hub::Settings settings_of(const quern_hub_options* options) {
     throw Error(QUERN_INVALID_ARGUMENT,
                 "there is no folder for models: neither HOME nor XDG_CACHE_HOME is set; give HF_HUB_CACHE and QUERN_CACHE_DIR");
   }
+  settings.waits = !in_callback();  // it may be what the callback was called from
   if (o.progress != nullptr) {
     settings.progress = [call = o.progress, user = o.progress_user](const hub::Progress& p) {
       const quern_pull_event event{sizeof(event), p.file.c_str(), p.done, p.total, p.waiting.c_str()};

@@ -31,6 +31,7 @@ struct Settings {
   std::uint32_t tries = 6;           // in a row without a new byte
   std::chrono::seconds timeout{30};  // without a byte
   ProgressSink progress;             // empty: nobody asks
+  bool waits = true;                 // for another download of the same file; otherwise QUERN_BUSY
 };
 
 /// HF_ENDPOINT, HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME, HF_TOKEN, HF_TOKEN_PATH, HF_HUB_OFFLINE, HF_HUB_DOWNLOAD_TIMEOUT, QUERN_HUB_TRIES,
