@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <new>
 #include <utility>
 
 namespace quern::runtime {
@@ -189,11 +190,15 @@ std::optional<sdk::Thread> WeightsCache::keep(MemoryBudget& device, const std::v
       if (!make_room(fs::path(here.path).parent_path(), here.path, image_file_bytes(here.key), limit))
         why = "others that cannot be removed fill the limit";
       if (why.empty()) why = write_image(here.path, here.key, sum, bytes, unchanged);
-    } catch (const std::exception& failure) {  // no memory for a name, say: the run goes on
-      why = failure.what();
+      runtime->log(QUERN_LOG_INFO, why.empty() ? concat(label, ": packed weights kept in ", here.path)
+                                               : concat(label, ": the packed weights are not kept: ", why));
+    } catch (const std::bad_alloc&) {  // of a name or a line of the log: the run goes on
+    } catch (const std::exception& failure) {
+      try {
+        runtime->log(QUERN_LOG_INFO, concat(label, ": the packed weights are not kept: ", failure.what()));
+      } catch (const std::exception&) {  // a line less in the log
+      }
     }
-    runtime->log(QUERN_LOG_INFO, why.empty() ? concat(label, ": packed weights kept in ", here.path)
-                                             : concat(label, ": the packed weights are not kept: ", why));
   };
   try {
     return sdk::Thread(write);

@@ -3,12 +3,14 @@
 
 #include <dlfcn.h>
 
+#include <new>
+
 namespace quern::cpu {
 namespace {
 
 constexpr const char* library_name = "libopenblas.so.0";
 
-OpenBlas open_library() noexcept {
+OpenBlas open_library() {
   OpenBlas blas;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   blas.reason = "built with a sanitizer, which cannot follow a library in a namespace of its own";
@@ -39,7 +41,15 @@ OpenBlas open_library() noexcept {
 }  // namespace
 
 const OpenBlas& openblas() noexcept {
-  static const OpenBlas blas = open_library();
+  static const OpenBlas blas = []() -> OpenBlas {
+    try {
+      return open_library();
+    } catch (const std::bad_alloc&) {  // of a reason's text
+      OpenBlas none;
+      none.reason = "no memory";  // short enough to need none
+      return none;
+    }
+  }();
   return blas;
 }
 

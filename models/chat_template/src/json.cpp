@@ -86,6 +86,7 @@ class JsonWriter {
   }
 
   void write_array(const Value& value) {
+    require_stack(stack_for_a_level, "a nested value of the chat template");
     const Sequence& sequence = *value.sequence();
     if (sequence.kind > SequenceKind::tuple) {
       runtime_.fail(
@@ -113,6 +114,7 @@ class JsonWriter {
   }
 
   void write_object(const Mapping& mapping) {
+    require_stack(stack_for_a_level, "a nested value of the chat template");
     if (mapping.entries.empty()) return out_.append("{}");
     Counted<std::size_t> order(style_.sort_keys ? mapping.entries.size() : 0, runtime_);
     std::iota(order.begin(), order.end(), std::size_t{0});

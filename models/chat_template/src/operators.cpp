@@ -54,6 +54,7 @@ int order(const Number& left, const Number& right) noexcept {
 bool is_view(SequenceKind kind) noexcept { return kind == SequenceKind::keys || kind == SequenceKind::items; }
 
 bool equal_items(Runtime& runtime, const Sequence& left, const Sequence& right) {
+  require_stack(stack_for_a_level, "a nested value of the chat template");
   if (left.items.size() != right.items.size()) return false;
   for (std::size_t i = 0; i < left.items.size(); ++i) {
     if (!equal(runtime, left.items[i], right.items[i])) return false;
@@ -63,6 +64,7 @@ bool equal_items(Runtime& runtime, const Sequence& left, const Sequence& right) 
 
 // Views of keys and of items compare as sets.
 bool equal_views(Runtime& runtime, const Sequence& left, const Sequence& right) {
+  require_stack(stack_for_a_level, "a nested value of the chat template");
   if (left.items.size() != right.items.size()) return false;
   for (const Value& item : left.items) {
     const bool found = std::any_of(right.items.begin(), right.items.end(),
@@ -73,6 +75,7 @@ bool equal_views(Runtime& runtime, const Sequence& left, const Sequence& right) 
 }
 
 bool equal_mappings(Runtime& runtime, const Mapping& left, const Mapping& right) {
+  require_stack(stack_for_a_level, "a nested value of the chat template");
   if (left.entries.size() != right.entries.size()) return false;
   for (const auto& [key, value] : left.entries) {
     const Value* other = right.find(runtime, key);
@@ -143,6 +146,7 @@ bool less(Runtime& runtime, const Value& left, const Value& right) {
   }
   const Sequence* p = left.sequence();
   const Sequence* q = right.sequence();
+  require_stack(stack_for_a_level, "a nested value of the chat template");
   const bool ordered = p != nullptr && q != nullptr && p->kind == q->kind && p->kind <= SequenceKind::tuple;
   if (!ordered) runtime.fail(concat("a ", type_name(left), " and a ", type_name(right), " have no order"));
   for (std::size_t i = 0; i < p->items.size() && i < q->items.size(); ++i) {

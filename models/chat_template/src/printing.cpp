@@ -18,6 +18,7 @@ std::string range_text(const Sequence& range) {
 }
 
 void print_items(Runtime& runtime, const Sequence& sequence, TextBuilder& out) {
+  require_stack(stack_for_a_level, "a nested value of the chat template");
   constexpr std::string_view opens[] = {"[", "(", "", "dict_keys([", "dict_values([", "dict_items(["};
   constexpr std::string_view closes[] = {"]", ")", "", "])", "])", "])"};
   const auto kind = static_cast<std::size_t>(sequence.kind);
@@ -31,6 +32,7 @@ void print_items(Runtime& runtime, const Sequence& sequence, TextBuilder& out) {
 }
 
 void print_mapping(Runtime& runtime, const Mapping& mapping, TextBuilder& out) {
+  require_stack(stack_for_a_level, "a nested value of the chat template");
   out.append("{");
   bool first = true;
   for (const auto& [key, value] : mapping.entries) {

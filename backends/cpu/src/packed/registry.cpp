@@ -47,7 +47,7 @@ const PackedLayout& multiplying_layout(const PackedLayout& panels, Isa isa) noex
   return panels;
 }
 
-PackedKey parse_packed_key(std::string_view key) noexcept {
+PackedKey parse_packed_key(std::string_view key) {
   const std::size_t slash = key.rfind('/'), cross = key.rfind('x');
   if (slash == std::string_view::npos || cross == std::string_view::npos || cross < slash) return {};
   const std::int64_t rows = parse_size(key.substr(slash + 1, cross - slash - 1)), k = parse_size(key.substr(cross + 1));

@@ -29,7 +29,7 @@ struct PackedKey {
   std::int64_t rows = 0, k = 0;
 };
 /// layout null: no layout of this processor, or not a key.
-PackedKey parse_packed_key(std::string_view key) noexcept;
+PackedKey parse_packed_key(std::string_view key);
 std::string packed_key(const PackedLayout& layout, std::int64_t rows, std::int64_t k);
 
 /// Panels that `rows` rows take, and their bytes.
