@@ -28,7 +28,20 @@
  * a time": at most one such call on the same handle at a time, from any thread; a second one returns
  * QUERN_BUSY at once and changes nothing. Every function is "any thread" unless its comment says "one at a
  * time". Releasing a handle while a call on it runs is the caller's mistake. Callbacks run on the calling
- * thread unless said otherwise, and must not throw. */
+ * thread unless said otherwise, and must not throw.
+ *
+ * In callbacks every function may be called, and answers at once: QUERN_BUSY where it would have to wait for the call that calls back (any
+ * call on a session that generates, a load on a runtime that loads, a pull of what is being pulled). In a callback of the log, which may come
+ * from the middle of anything, all but functions that read a handle return QUERN_BUSY. A handle may be released in any callback; if the
+ * call that called back uses it, it lives until that call ends.
+ *
+ * After fork() a child cannot compute with its parent's runtimes, models, sessions and tensors: functions on them return QUERN_FORKED, and
+ * their release functions free what the child can free. All other handles work there, a vocabulary above all. A runtime that the child makes
+ * itself computes. A call whose callback forks goes on in the parent, and ends with QUERN_FORKED in a child that returns from the callback.
+ *
+ * Stack. A call that finds too little of it on its thread returns QUERN_HOST_OUT_OF_MEMORY, with a sentence that names the stack. 128 KiB are
+ * enough on the CPU, and 512 KiB for devices with drivers, whose own needs nobody bounds. On stacks that a program made itself (coroutines)
+ * nothing is checked. */
 #ifndef QUERN_H
 #define QUERN_H
 
@@ -95,8 +108,8 @@ enum {
 };
 
 /* One line of the log, without a newline. `component` is "loader", "runtime", "cpu" ... Both strings live
- * during the call. Calls of one runtime are serialised, and may come from any thread; the callback must not
- * call this API. */
+ * during the call. Calls of one runtime are serialised, and may come from any thread. The callback must not fork() and return in the child;
+ * what else it may call: "In callbacks" above. */
 typedef void (*quern_log_callback)(void *user, uint32_t level, const char *component, const char *text);
 
 enum { QUERN_DETERMINISTIC_DEFAULT = 0, QUERN_DETERMINISTIC_ON = 1, QUERN_DETERMINISTIC_OFF = 2 };
@@ -333,7 +346,7 @@ typedef struct quern_model_options {
 } quern_model_options;
 
 /* Reads the file, places it on the devices, packs the weights. Afterwards the file is not read again. Two
- * loads on one runtime take turns. Errors: QUERN_NOT_FOUND, QUERN_IO, QUERN_PERMISSION for the file;
+ * loads on one runtime take turns; one in a callback does not wait for its turn (QUERN_BUSY). Errors: QUERN_NOT_FOUND, QUERN_IO, QUERN_PERMISSION for the file;
  * QUERN_BAD_MODEL (malformed; names file and field); QUERN_UNSUPPORTED (an architecture, format or tokenizer
  * that we do not have); QUERN_BACKEND_UNAVAILABLE (a demand cannot be met, or strict mode and a part of the
  * model that the device lacks); QUERN_CONTEXT_FULL (options.context is above the model's, with both numbers);
@@ -467,8 +480,7 @@ typedef struct quern_token_event {
 
 /* Called for each token, on the thread that called quern_generate; up to four calls may follow at once where a device was given
  * as many steps of a lone request together. Pointers live during the call. Returns 0 to go on; anything else ends this request
- * (CANCELLED), and not the others. It may call quern_cancel, and no
- * other function on the session. */
+ * (CANCELLED), and not the others. It may call quern_cancel; other functions that compute on the session return QUERN_BUSY. */
 typedef int (*quern_token_callback)(void *user, const quern_token_event *event);
 
 enum { QUERN_REQUEST_APPEND = 1 }; /* the prompt follows what the sequence holds; otherwise it is the whole content, and
@@ -888,7 +900,7 @@ typedef struct quern_hub_options {
 
 /* Downloads a model, unless it is in the cache, and gives the path of the file to load (the first part of a split
  * model). Goes on where an earlier pull ended; waits and tries again when the network fails or the server says
- * so; checks size and SHA-256 before a file gets its name. Asks the hub for the revision each time. Errors:
+ * so; checks size and SHA-256 before a file gets its name. Waits where another pull of the same file runs, but in a callback returns QUERN_BUSY. Asks the hub for the revision each time. Errors:
  * QUERN_INVALID_ARGUMENT (not a name); QUERN_UNSUPPORTED (it means several models; the text lists them); QUERN_NOT_FOUND (no such
  * repository, revision, quantisation; or offline and not in the cache); QUERN_PERMISSION (401, 403: private or gated);
  * QUERN_BAD_MODEL (another size or SHA-256 than stated: nothing is kept; or no GGUF file); QUERN_IO (network, after the

@@ -2,6 +2,7 @@
 #include "runtime.hpp"
 
 #include "quern/graph/error.hpp"
+#include "quern/graph/stack.hpp"
 #include "quern/loader/host_limits.hpp"
 
 #include <algorithm>
@@ -79,6 +80,7 @@ Runtime::Runtime(RuntimeSettings settings)
 
 std::shared_ptr<MemoryBudget> Runtime::open(const loader::Candidate& candidate) {
   if (const auto known = opened_.find(candidate.label); known != opened_.end()) return known->second;
+  if (candidate.device.device_class != QUERN_DEVICE_CPU) require_stack(stack_for_a_driver, "opening this device");
   const auto& limits = settings_.memory_limits;
   auto limit = limits.find(candidate.label);
   if (limit == limits.end()) limit = limits.find(candidate.plugin_id);

@@ -7,6 +7,7 @@
 //   graph.hpp     Graph: a checked copy; shapes, bounds, extents
 //   refusals.hpp  the standard texts of a "no"; Texts, which keeps them alive
 //   entry.hpp     QUERN_PLUGIN_NOTE, QUERN_PLUGIN_ENTRY, negotiation
+//   thread.hpp    Thread: a thread that survives its owner's fork, with room on its stack
 //
 // It is convenience, not ABI: a plugin in C with the C headers alone is as good. The rules are in CONTRACT.md; a whole
 // plugin in one file is in sample/sample_plugin.cpp.
@@ -22,5 +23,6 @@
 #include "quern/sdk/ops.hpp"
 #include "quern/sdk/refusals.hpp"
 #include "quern/sdk/structs.hpp"
+#include "quern/sdk/thread.hpp"
 
 #endif

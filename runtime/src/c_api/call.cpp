@@ -35,9 +35,9 @@ void after_fork_in_child() {
 constexpr std::size_t kib = 1024;
 constexpr std::size_t stack_of(Needs needs) {
   switch (needs) {
-    case Needs::little: return frame_scale * 16 * kib;
-    case Needs::text: return frame_scale * 80 * kib;
-    case Needs::work: return frame_scale * 192 * kib;
+    case Needs::little: return frame_scale * 8 * kib;
+    case Needs::text: return frame_scale * 64 * kib;
+    case Needs::work: return frame_scale * 96 * kib;
   }
   return 0;
 }

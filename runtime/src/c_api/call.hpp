@@ -22,7 +22,7 @@ namespace quern::c_api {
 enum class Needs {
   little,  // copies what is there
   text,    // tokenizers, templates, JSON: what recurses in them looks at the stack itself
-  work     // plugins and their drivers, which nobody bounds
+  work     // the CPU's plugin too; a call that comes to a driver asks for stack_for_a_driver itself
 };
 
 /// One call of the C API, on the calling thread's list of them for as long as it runs.

@@ -8,6 +8,7 @@
 #include "../model.hpp"
 #include "../runtime.hpp"
 
+#include "quern/graph/stack.hpp"
 #include "quern.h"
 
 #include <atomic>
@@ -92,10 +93,18 @@ inline void require(const quern_session* session, const char* what) {
   session->require_same_process(what);
 }
 
-/// Holds a session for one call; a second call at the same time is refused.
+/// A call that comes to the drivers of a model's devices. Throws Error(QUERN_HOST_OUT_OF_MEMORY) on a small stack.
+inline void require_driver_stack(const runtime::Model& model) {
+  for (const auto& device : model.devices()) {
+    if (!device->host_memory()) require_stack(stack_for_a_driver, "a call into the driver of this device");
+  }
+}
+
+/// Holds a session for one call that computes; a second call at the same time is refused.
 class Turn {
  public:
   explicit Turn(quern_session* session) : session_(session) {
+    require_driver_stack(*session->model);
     if (session_->busy.exchange(true)) throw Error(QUERN_BUSY, "the session is in use by another call");
   }
   ~Turn() { session_->busy = false; }

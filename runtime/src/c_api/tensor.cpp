@@ -11,6 +11,7 @@ struct quern_tensor : Owner {
   explicit quern_tensor(std::unique_ptr<runtime::Tensor> made) : tensor(std::move(made)) {}
   std::unique_ptr<runtime::Tensor> tensor;
   mutable std::atomic<bool> busy{false};
+  bool of_driver = false;  // not the processor's
 };
 
 namespace {
@@ -25,6 +26,9 @@ class TensorTurn {
  public:
   explicit TensorTurn(std::vector<const quern_tensor*> tensors) : tensors_(std::move(tensors)) {
     std::erase(tensors_, nullptr);
+    for (const quern_tensor* tensor : tensors_) {
+      if (tensor->of_driver) require_stack(stack_for_a_driver, "a call into the driver of this device");
+    }
     std::ranges::sort(tensors_);
     const auto repeated = std::ranges::unique(tensors_);
     tensors_.erase(repeated.begin(), repeated.end());
@@ -88,8 +92,11 @@ quern_status quern_tensor_create(quern_runtime* runtime, const char* device, que
       throw Error(QUERN_INVALID_ARGUMENT, concat("dims is ", dims, "; a tensor has 1 to ", QUERN_TENSOR_DIMS));
     }
     auto budget = runtime->runtime->device(text_or_empty(device));
+    const bool of_driver = !budget->host_memory();
+    if (of_driver) require_stack(stack_for_a_driver, "a call into the driver of this device");
     auto tensor = std::make_unique<runtime::Tensor>(runtime->runtime, std::move(budget), dtype, std::vector<std::int64_t>(shape, shape + dims));
     *out = new quern_tensor(std::move(tensor));
+    (*out)->of_driver = of_driver;
   });
 }
 
@@ -167,12 +174,14 @@ quern_status quern_run_op(const quern_op_call* call, quern_text** kernels) {
       require(c.attributes[i].name, "an attribute's name");
       run.attributes.push_back({c.attributes[i].name, c.attributes[i].value});
     }
-    const TensorTurn turn(std::move(handles));
+    const TensorTurn turn(handles);
     runtime::OpResult result = runtime::run_op(run);
     // All that can fail comes before the caller's variables are written.
     std::vector<std::unique_ptr<quern_tensor>> made(result.made.size());
     for (std::size_t i = 0; i < made.size(); ++i) {
-      if (result.made[i] != nullptr) made[i] = std::make_unique<quern_tensor>(std::move(result.made[i]));
+      if (result.made[i] == nullptr) continue;
+      made[i] = std::make_unique<quern_tensor>(std::move(result.made[i]));
+      made[i]->of_driver = std::ranges::any_of(handles, [](const quern_tensor* tensor) { return tensor != nullptr && tensor->of_driver; });
     }
     if (kernels != nullptr) *kernels = make_text(std::move(result.kernels));
     for (std::size_t i = 0; i < made.size(); ++i) {

@@ -22,6 +22,9 @@ inline constexpr std::size_t frame_scale = 1;
 /// What a level of a recursion leaves for all that does not recurse below it, and for the error that it throws.
 inline constexpr std::size_t stack_for_a_level = frame_scale * (std::size_t{32} << 10);
 
+/// What a call into a driver must find: nobody bounds what compilers in drivers take, and this is what the smallest usual thread has.
+inline constexpr std::size_t stack_for_a_driver = frame_scale * (std::size_t{384} << 10);
+
 /// Throws Error(QUERN_HOST_OUT_OF_MEMORY) naming `what` where fewer than `needed` bytes are left.
 void require_stack(std::size_t needed, const char* what);
 
