@@ -137,7 +137,7 @@ extern "C" quern_status quern_bench(quern_model* model, const quern_bench_option
     if (o.batch == 0) o.batch = 1;
     const Owner::Use use(model);  // the callback may release it
     const runtime::Model& m = *model->model;
-    require_driver_stack(m);
+    require_driver_stack(m.devices());
     const std::uint64_t longest = o.depth + std::max<std::uint64_t>(o.prompt_tokens + 1ull, o.decode_tokens + 2ull);
     if (longest > m.context()) {
       throw Error(QUERN_CONTEXT_FULL, concat("the bench needs ", longest, " positions but the model was loaded for ", m.context()));

@@ -93,9 +93,9 @@ inline void require(const quern_session* session, const char* what) {
   session->require_same_process(what);
 }
 
-/// A call that comes to the drivers of a model's devices. Throws Error(QUERN_HOST_OUT_OF_MEMORY) on a small stack.
-inline void require_driver_stack(const runtime::Model& model) {
-  for (const auto& device : model.devices()) {
+/// A call that comes to the drivers of these devices. Throws Error(QUERN_HOST_OUT_OF_MEMORY) on a small stack.
+inline void require_driver_stack(const std::vector<std::shared_ptr<runtime::MemoryBudget>>& devices) {
+  for (const auto& device : devices) {
     if (!device->host_memory()) require_stack(stack_for_a_driver, "a call into the driver of this device");
   }
 }
@@ -104,7 +104,7 @@ inline void require_driver_stack(const runtime::Model& model) {
 class Turn {
  public:
   explicit Turn(quern_session* session) : session_(session) {
-    require_driver_stack(*session->model);
+    require_driver_stack(session->model->devices());
     if (session_->busy.exchange(true)) throw Error(QUERN_BUSY, "the session is in use by another call");
   }
   ~Turn() { session_->busy = false; }

@@ -115,6 +115,7 @@ quern_status quern_model_load(quern_runtime* runtime, const char* path, const qu
     const Owner::Use use(runtime);  // the callback may release it
     const LoadTurn turn(runtime->loads);
     runtime->runtime->require_ready();
+    require_driver_stack(runtime->runtime->devices());
     auto handle = std::make_unique<quern_model>();
     handle->model = runtime::Model::load(runtime->runtime, path, wanted);
     handle->vocabulary.vocabulary = &handle->model->vocabulary();

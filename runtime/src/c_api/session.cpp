@@ -36,7 +36,7 @@ quern_status quern_session_create(quern_model* model, const quern_session_option
     require(model, "model");
     const auto o = whole(options, "quern_session_options");
     const runtime::Model& loaded = *model->model;
-    require_driver_stack(loaded);
+    require_driver_stack(loaded.devices());
     const std::uint64_t context = o.context == 0 ? loaded.context() : o.context;
     const std::uint32_t sequences = o.sequences == 0 ? 1 : o.sequences;
     if (context > loaded.context()) {
