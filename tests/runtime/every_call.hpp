@@ -170,6 +170,18 @@ inline const std::vector<ApiCall>& every_call() {
          std::uint64_t count = 0;
          return quern_tokenize_chat(w.vocabulary, "some words", 10, 0, ids, 64, &count);
        }},
+      {"quern_tokenize_rendered", on_memory,
+       [](World& w) {
+         const quern_message message{sizeof message, "user", "hi", 0};
+         quern_text* chat = nullptr;
+         quern_status status = quern_render_chat(w.vocabulary, &message, 1, 0, &chat);
+         std::int32_t ids[256];
+         std::uint64_t count = 0;
+         if (status == QUERN_OK) status = quern_tokenize_rendered(w.vocabulary, chat, 0, ids, 256, &count);
+         quern_text_release(chat);
+         return status;
+       }},
+      {"quern_vocabulary_set_template_seconds", on_memory, [](World& w) { return quern_vocabulary_set_template_seconds(w.vocabulary, 2); }},
       {"quern_show_json", alone, [](World& w) { return text_made([&](auto** out) { return quern_show_json(w.model_file.c_str(), out); }); }},
       {"quern_model_load", on_owner,
        [](World& w) {

@@ -37,7 +37,7 @@ const char* quern_vocabulary_chat_template(const quern_vocabulary* v) {
 }
 
 quern_status quern_vocabulary_set_template_seconds(const quern_vocabulary* vocabulary, double seconds) {
-  return guarded([&] {
+  return guarded<Needs::text>([&] {
     require(vocabulary, "vocabulary");
     if (!(seconds > 0)) throw Error(QUERN_INVALID_ARGUMENT, concat("template_seconds is ", seconds, "; it takes a number above 0"));
     vocabulary->vocabulary->set_template_seconds(seconds);
@@ -120,7 +120,7 @@ quern_status quern_tokenize_chat(const quern_vocabulary* vocabulary, const char*
 
 quern_status quern_tokenize_rendered(const quern_vocabulary* vocabulary, const quern_text* rendered, uint32_t flags, int32_t* ids,
                                      uint64_t capacity, uint64_t* count) {
-  return guarded([&] {
+  return guarded<Needs::text>([&] {
     require(vocabulary, "vocabulary");
     require(rendered, "rendered");
     check_flags(flags, QUERN_TOKENIZE_NO_BOS | QUERN_TOKENIZE_SPECIAL_IN_MESSAGES, "quern_tokenize_rendered");
