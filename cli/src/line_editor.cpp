@@ -17,9 +17,6 @@
 namespace quern::cli {
 namespace {
 
-constexpr std::string_view paste_marks_on = "\x1b[?2004h", paste_marks_off = "\x1b[?2004l";
-constexpr std::string_view clear_screen = "\x1b[H\x1b[2J";
-
 /// Puts the terminal into input key by key, without echo, with pastes marked; back again at the end of the scope.
 class RawTerminal {
  public:
@@ -49,12 +46,15 @@ class RawTerminal {
     raw.c_cc[VSUSP] = _POSIX_VDISABLE;  // Ctrl-Z comes as a key, so that the terminal is put back first
     raw.c_cc[VINTR] = _POSIX_VDISABLE;  // Ctrl-C as well: as a signal it would throw away what was typed behind it
     active_ = tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) == 0;
-    write_out(paste_marks_on);
+    draw_out(Drawing().mark_pastes(true));
   }
   void leave() noexcept {
     if (!active_) return;
     active_ = false;
-    [[maybe_unused]] const auto written = ::write(STDOUT_FILENO, paste_marks_off.data(), paste_marks_off.size());
+    try {
+      draw_out(Drawing().mark_pastes(false));
+    } catch (...) {  // standard output is gone, and with it whoever would see a mark
+    }
     tcsetattr(STDIN_FILENO, TCSADRAIN, &before_);
   }
 
@@ -124,10 +124,6 @@ Size terminal_size() {
   return {found.ws_col, found.ws_row};
 }
 
-std::string move(std::size_t count, char direction) {
-  return count == 0 ? "" : "\x1b[" + std::to_string(count) + direction;
-}
-
 constexpr std::string_view quotes = "\"\"\"";
 
 }  // namespace
@@ -148,7 +144,7 @@ void LineEditor::draw() {
   const Size size = terminal_size();
   const std::string prompt = search_ ? "search '" + search_->pattern + "': " : prompt_;
   const ScreenLayout layout = lay_out(prompt, line_.text(), line_.cursor(), size.columns, size.rows);
-  write_out(move(drawn_row_, 'A') + "\r\x1b[J" + layout.shown + move(layout.rows - 1 - layout.row, 'A') + "\r" + move(layout.column, 'C'));
+  draw_out(Drawing().up(drawn_row_).clear_below().rows(layout.shown).up(layout.rows - 1 - layout.row).column(layout.column));
   drawn_row_ = layout.row;
 }
 
@@ -249,7 +245,7 @@ LineEditor::Outcome LineEditor::take_control(char letter) {
     case 'F': line_.right(); break;
     case 'K': line_.erase_to_end(); break;
     case 'L':
-      write_out(clear_screen);
+      draw_out(Drawing().clear_screen());
       drawn_row_ = 0;
       break;
     case 'N': recall(false); break;

@@ -1,19 +1,32 @@
 #include "log.hpp"
 
 #include "output.hpp"
-#include "progress.hpp"
 
-#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <mutex>
+#include <string_view>
 
 namespace quern::cli {
 namespace {
 
+class MessageSink : public spdlog::sinks::base_sink<std::mutex> {
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    std::string_view text(line.data(), line.size());
+    while (text.ends_with('\n')) text.remove_suffix(1);
+    write_error_line(text);
+  }
+  void flush_() override {}
+};
+
 spdlog::logger& logger() {
   static spdlog::logger instance = [] {
-    spdlog::logger made("quern", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    spdlog::logger made("quern", std::make_shared<MessageSink>());
     made.set_pattern("%l: %v");
     made.set_level(spdlog::level::warn);
     return made;
@@ -45,8 +58,7 @@ void set_log_level(std::uint32_t level) { logger().set_level(spdlog_level(level)
 
 void log_from_library(void*, std::uint32_t level, const char* component, const char* text) {
   if (!logger().should_log(spdlog_level(level))) return;
-  erase_progress();
-  logger().log(spdlog_level(level), "{}: {}", component, printable(text));
+  logger().log(spdlog_level(level), "{}: {}", component, text);
 }
 
 }  // namespace quern::cli

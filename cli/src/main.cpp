@@ -7,7 +7,6 @@
 #include "show_config.hpp"
 #include "verbs/verbs.hpp"
 
-#include <cstdio>
 #include <exception>
 #include <new>
 #include <string>
@@ -63,12 +62,22 @@ int dispatch(CommandLine line) {
   return exit_bug;
 }
 
+/// The page of --help or --version; a failure is said here, since it may come while another exception is handled.
+int answer_page(const std::string& text) {
+  try {
+    write_out(text);
+    return exit_ok;
+  } catch (const Failure& failure) {
+    write_error_line(std::string("quern: ") + failure.what());
+    return failure.code();
+  }
+}
+
 int guarded_main(const std::vector<std::string>& arguments) {
   try {
     return dispatch(parse_command_line(arguments, version_text(), process_environment));
   } catch (const Answered& answered) {
-    std::fputs(answered.text.c_str(), stdout);
-    return std::fflush(stdout) == 0 ? exit_ok : exit_refused;
+    return answer_page(answered.text);
   } catch (const Failure& failure) {
     write_error_line(std::string("quern: ") + failure.what());
     return failure.code();

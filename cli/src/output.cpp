@@ -5,44 +5,57 @@
 
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
+#include <mutex>
+#include <system_error>
 
 namespace quern::cli {
+namespace {
+
+TerminalOutput& results() {
+  static TerminalOutput output(STDOUT_FILENO, TerminalOutput::Kind::results);
+  return output;
+}
+
+std::mutex messages_mutex;  // the library logs from its own threads
+
+TerminalOutput& messages() {
+  static TerminalOutput output(STDERR_FILENO, TerminalOutput::Kind::messages);
+  return output;
+}
+
+void require_written(int error) {
+  if (error != 0) throw Failure(exit_refused, "standard output: cannot be written: " + std::generic_category().message(error));
+}
+
+}  // namespace
 
 std::string json_line(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-// Not stdio: a write that Ctrl-C interrupts goes on where it stopped, and nothing is lost.
-void write_out(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(STDOUT_FILENO, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) throw Failure(exit_refused, std::string("standard output: cannot be written: ") + std::strerror(errno));
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-}
+void write_out(std::string_view bytes) { require_written(results().write(bytes)); }
 
-void write_json(const Json& value) { write_out(json_line(value)); }
+void write_json(const Json& value) { require_written(results().write_json(json_line(value))); }
 
-void write_error_line(std::string_view line) {
+void draw_out(const Drawing& drawing) { require_written(results().draw(drawing)); }
+
+void write_error_line(std::string_view line) { write_error_page(printable(line) + "\n"); }
+
+// Where standard error cannot be written there is nobody to say it to.
+void write_error_page(std::string_view page) {
   erase_progress();
-  std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
+  const std::lock_guard lock(messages_mutex);
+  messages().write(page);
 }
 
-std::string printable(std::string_view text) {
-  static constexpr char digits[] = "0123456789abcdef";
-  std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte != 0x7f)
-      out += c;
-    else
-      out += {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
-  }
-  return out;
+bool draws_on_error() {
+  static const bool terminal = messages().is_terminal();
+  return terminal;
+}
+
+void draw_on_error(const Drawing& drawing) {
+  const std::lock_guard lock(messages_mutex);
+  messages().draw(drawing);
 }
 
 }  // namespace quern::cli

@@ -1,10 +1,11 @@
 #include "progress.hpp"
 
+#include "output.hpp"
+
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <mutex>
 
 namespace quern::cli {
@@ -24,29 +25,27 @@ std::string progress_line(const std::string& verb, const std::string& label, std
   const double share = total == 0 ? 0 : std::min(1.0, static_cast<double>(done) / static_cast<double>(total));
   const std::string percent = " " + std::to_string(static_cast<int>(share * 100)) + " %";
   const auto room = static_cast<std::size_t>(std::max(columns - 1, 20));
-  std::string head = verb + " " + label;
+  std::string head = verb + " " + printable(label);
   const std::size_t fixed_part = percent.size() + 4;
-  if (head.size() + fixed_part + 10 > room) head = verb;
-  const std::size_t width = std::min<std::size_t>(40, room - std::min(room, head.size() + fixed_part));
+  if (columns_of(head) + fixed_part + 10 > room) head = verb;
+  const std::size_t width = std::min<std::size_t>(40, room - std::min(room, columns_of(head) + fixed_part));
   const auto filled = static_cast<std::size_t>(share * static_cast<double>(width));
   return head + " [" + std::string(filled, '#') + std::string(width - filled, '.') + "]" + percent;
 }
 
 void draw_progress(const std::string& verb, const std::string& label, std::uint64_t done, std::uint64_t total) {
-  static const bool terminal = isatty(STDERR_FILENO) == 1;
-  if (!terminal) return;
+  if (!draws_on_error()) return;
   std::string line = progress_line(verb, label, done, total, columns_of_stderr());
   const std::lock_guard lock(screen);
   if (line == drawn) return;
-  std::fprintf(stderr, "\r\x1b[K%s", line.c_str());
-  std::fflush(stderr);
+  draw_on_error(Drawing().clear_line().text(line));
   drawn = std::move(line);
 }
 
 void erase_progress() {
   const std::lock_guard lock(screen);
   if (drawn.empty()) return;
-  std::fputs("\r\x1b[K", stderr);
+  draw_on_error(Drawing().clear_line());
   drawn.clear();
 }
 

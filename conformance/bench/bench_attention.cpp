@@ -7,6 +7,7 @@
 // composition, so that nothing but the three ops is timed. Rows at the start, in the middle and at the end are judged as the suite judges attention.
 // Exit: 0 all rows are within the bound; 1 one is not, or a plan was refused; 2 usage; 3 there is no such device.
 #include "case_table/case_table.hpp"
+#include "cli/output.hpp"
 #include "device_run/flat_graph.hpp"
 #include "device_run/prepared.hpp"
 #include "graphs/graph_builder.hpp"
@@ -174,11 +175,12 @@ bool compare(const quern::loader::Device& device, const Case& any_attention, std
   Verdict verdict{Status::pass, {}, 0, 0, {}};
   for (const std::int64_t first : {std::int64_t{0}, length / 2, std::max<std::int64_t>(0, length - judged_rows)})
     verdict.merge(prompt.judge_rows(any_attention, flash.y, first));
-  std::printf("%6lld tokens: %9.3f ms (%s, scratch %.1f MiB), composition %9.3f ms (%s, scratch %.1f MiB), %.2f times; apart at most %.2g; %s, worst %.2f of the bound %s\n",
+  char figures[400];
+  std::snprintf(figures, sizeof figures, "%6lld tokens: %9.3f ms (%s, scratch %.1f MiB), composition %9.3f ms (%s, scratch %.1f MiB), %.2f times; apart at most %.2g; %s, worst %.2f of the bound ",
               static_cast<long long>(length), flash.milliseconds, flash.kernels.c_str(), static_cast<double>(flash.scratch) / 0x1p20, unfused.milliseconds,
               unfused.kernels.c_str(), static_cast<double>(unfused.scratch) / 0x1p20, unfused.milliseconds / flash.milliseconds, apart(flash.y, unfused.y, length),
-              status_name(verdict.status), verdict.worst, verdict.text.c_str());
-  std::fflush(stdout);
+              status_name(verdict.status), verdict.worst);
+  to_output() << figures << verdict.text << std::endl;
   return verdict.status == Status::pass;
 }
 
@@ -188,7 +190,7 @@ int main(int argc, char** argv) {
   std::vector<std::int64_t> lengths;
   for (int i = 2; i < argc; ++i) lengths.push_back(std::atoll(argv[i]));
   if (argc < 2 || std::ranges::any_of(lengths, [](std::int64_t n) { return n < 1 || n > 1 << 20; })) {
-    std::fprintf(stderr, "usage: bench_attention LABEL [LENGTH ...], as in: bench_attention cuda:0 4096 16384\n");
+    to_messages() << "usage: bench_attention LABEL [LENGTH ...], as in: bench_attention cuda:0 4096 16384\n";
     return 2;
   }
   if (lengths.empty()) lengths = {1024, 2048, 4096, 8192, 16384};
@@ -207,13 +209,13 @@ int main(int argc, char** argv) {
         for (const std::int64_t length : lengths) right = compare(*device, *any_attention, length) && right;
         return right ? 0 : 1;
       }
-    std::fprintf(stderr, "bench_attention: there is no device %s\n", argv[1]);
+    to_messages() << "bench_attention: there is no device " << argv[1] << "\n";
     return 3;
   } catch (const AbiFailure& failure) {
-    std::fprintf(stderr, "bench_attention: %s\n", failure.what());
+    to_messages() << "bench_attention: " << failure.what() << "\n";
     return 1;
   } catch (const std::exception& failure) {
-    std::fprintf(stderr, "bench_attention: %s\n", failure.what());
+    to_messages() << "bench_attention: " << failure.what() << "\n";
     return 3;
   }
 }

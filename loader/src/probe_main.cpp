@@ -5,6 +5,8 @@
 // business.
 #include "child.hpp"
 
+#include "quern/base/terminal_output.hpp"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -14,10 +16,12 @@
 
 #include <cstdio>
 #include <exception>
+#include <string>
 
 int main(int argc, char** argv) {
+  quern::TerminalOutput messages(STDERR_FILENO, quern::TerminalOutput::Kind::messages);
   if (argc != 2 || ::fcntl(quern::loader::helper_result_fd, F_GETFD) < 0) {
-    std::fputs("quern-probe is started by the quern runtime; run 'quern doctor' for what it finds\n", stderr);
+    messages.write("quern-probe is started by the quern runtime; run 'quern doctor' for what it finds\n");
     return 2;
   }
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -31,9 +35,9 @@ int main(int argc, char** argv) {
   try {
     status = quern::loader::serve_probe(argv[1]);
   } catch (const std::exception& failed) {
-    std::fprintf(stderr, "quern-probe: %s\n", failed.what());
+    messages.write("quern-probe: " + quern::printable(failed.what()) + "\n");
     status = 2;
   }
-  std::fflush(nullptr);
+  std::fflush(nullptr);  // what the plugin printed
   ::_exit(status);
 }

@@ -1,4 +1,5 @@
 // The load report as plain sentences.
+#include "quern/base/terminal_text.hpp"
 #include "quern/loader/machine.hpp"
 #include "quern/loader/report.hpp"
 
@@ -18,12 +19,12 @@ std::string joined(const std::vector<std::string>& parts, const char* between) {
   return text;
 }
 
-/// Control characters of a plugin's text do not reach a terminal.
+/// Text of a plugin, a driver or a file on one line, with nothing that a terminal would obey.
 std::string clean(std::string text) {
   for (char& c : text)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+    if (c == '\n' || c == '\t' || c == '\r') c = ' ';
   while (!text.empty() && text.back() == ' ') text.pop_back();
-  return text;
+  return printable(text);
 }
 
 std::string describe(const DeviceInfo& d) {
@@ -46,7 +47,7 @@ void write_devices(std::ostream& out, const Report& report) {
   }
   out << "Devices that can be used, best first:\n";
   for (const DeviceReport* d : ranked)
-    out << "  " << d->rank + 1 << ". " << d->label << ": " << clean(describe(d->info)) << "\n";
+    out << "  " << d->rank + 1 << ". " << clean(d->label) << ": " << clean(describe(d->info)) << "\n";
 }
 
 void write_remedy(std::ostream& out, const std::string& remedy, const std::string& command = {}) {
@@ -55,7 +56,7 @@ void write_remedy(std::ostream& out, const std::string& remedy, const std::strin
 }
 
 void write_entry(std::ostream& out, const ReportEntry& e) {
-  const std::string name = joined({e.id, e.version}, " ");
+  const std::string name = clean(joined({e.id, e.version}, " "));
   const std::string what = name.empty() ? std::string("A file") : name;
   switch (e.status) {
     case Status::usable:
@@ -75,7 +76,7 @@ void write_entry(std::ostream& out, const ReportEntry& e) {
       break;
   }
   if (e.status == Status::usable || e.status == Status::limited)
-    out << ".\n  File: " << e.path << ", ABI minor " << e.abi_minor
+    out << ".\n  File: " << clean(e.path) << ", ABI minor " << e.abi_minor
         << (e.from_cache ? ", probed earlier" : "") << (e.in_process ? ", probed in this process" : "")
         << ".\n";
   else
@@ -91,16 +92,16 @@ void write_entry(std::ostream& out, const ReportEntry& e) {
   for (const DeviceReport& d : e.devices)
     if (d.rank < 0) {
       if (d.reason == e.cause) continue;
-      out << "  " << d.label << " (" << clean(d.info.name) << ") is not used: " << clean(d.reason) << " ("
+      out << "  " << clean(d.label) << " (" << clean(d.info.name) << ") is not used: " << clean(d.reason) << " ("
           << d.code << ").\n";
       write_remedy(out, d.remedy, d.command);
     }
   if (!e.printed.empty())
-    out << "  It printed while it was probed: " << clean(e.printed.substr(0, 400)) << "\n";
+    out << "  It printed while it was probed: " << clean(std::string(cut_at_character(e.printed, 400))) << "\n";
 }
 
 void write_verdict(std::ostream& out, const CardVerdict& v) {
-  out << "    " << (v.label.empty() ? v.backend : v.label) << (v.used ? ": used" : ": not used: ") << (v.used ? "" : clean(v.reason));
+  out << "    " << clean(v.label.empty() ? v.backend : v.label) << (v.used ? ": used" : ": not used: ") << (v.used ? "" : clean(v.reason));
   out << (v.used ? "\n" : " (" + v.code + ")\n");
 }
 
@@ -109,7 +110,7 @@ void write_machine(std::ostream& out, const MachineFacts& machine) {
   for (const PhysicalDevice& d : machine.devices) {
     const std::string driver = d.address.empty() ? "" : d.driver.empty() ? "no kernel driver" : "kernel driver " + d.driver;
     const std::string where = joined({d.address.empty() ? "" : "at " + d.address, driver}, ", ");
-    out << "  " << clean(d.name) << (where.empty() ? "" : " (" + where + ")") << "\n";
+    out << "  " << clean(d.name) << (where.empty() ? "" : " (" + clean(where) + ")") << "\n";
     for (const CardVerdict& v : d.verdicts) write_verdict(out, v);
     if (d.verdicts.empty()) out << "    no installed backend drives it\n";
   }
@@ -123,21 +124,21 @@ void write_software(std::ostream& out, const MachineFacts& machine) {
     if (l.path.empty())
       missing.push_back(l.soname);
     else
-      out << "  " << l.soname << ": " << clean(joined({l.version, l.path}, ", ")) << (l.usable ? "" : ", which is no library") << "\n";
+      out << "  " << clean(l.soname) << ": " << clean(joined({l.version, l.path}, ", ")) << (l.usable ? "" : ", which is no library") << "\n";
   }
   for (const VulkanDriver& d : machine.vulkan_drivers) {
     out << "  Vulkan driver " << clean(d.manifest) << ": ";
     out << (d.cause.empty() ? clean(joined({d.library, d.api_version.empty() ? "" : "Vulkan " + d.api_version}, ", ")) : "cannot be used (" + d.code + ")")
         << "\n";
   }
-  if (!missing.empty()) out << "  Not installed: " << joined(missing, ", ") << "\n";
+  if (!missing.empty()) out << "  Not installed: " << clean(joined(missing, ", ")) << "\n";
 }
 
 std::string words(const Report& report, const MachineFacts* machine) {
   std::ostringstream out;
   out << (report.directories.empty()
               ? "No directory was searched for backends.\n"
-              : "Searched for backends in " + joined(report.directories, ", then ") + ".\n");
+              : "Searched for backends in " + clean(joined(report.directories, ", then ")) + ".\n");
   write_devices(out, report);
   if (machine != nullptr) write_machine(out, *machine);
   for (const ReportEntry& e : report.entries) {

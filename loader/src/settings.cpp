@@ -2,6 +2,7 @@
 // caller insert code; filters and numbers cannot, and stay.
 #include "quern/loader/settings.hpp"
 
+#include "quern/base/terminal_text.hpp"
 #include "quern/graph/error.hpp"
 
 #include <algorithm>
@@ -39,8 +40,8 @@ std::vector<std::string> parse_ids(std::string_view text, std::string_view from,
   for (const std::string& id : split(text, ',')) {
     if (!has_only(id, more_characters))
       throw Error(QUERN_INVALID_ARGUMENT,
-                  concat(from, " names '", id,
-                         "'; a backend id has the characters a-z 0-9 _ - (as in 'cpu', 'cuda,cpu')"));
+                  concat(from, " names ", in_quotes(id, 200),
+                         "; a backend id has the characters a-z 0-9 _ - (as in 'cpu', 'cuda,cpu')"));
     if (std::ranges::find(ids, id) == ids.end()) ids.push_back(id);
   }
   return ids;
@@ -80,8 +81,8 @@ class Reader {
 void read_cache_directory(const Reader& read, Settings& settings) {
   if (const char* own = read.path("QUERN_CACHE_DIR")) {  // empty: keep nothing
     if (*own && *own != '/')
-      throw Error(QUERN_INVALID_ARGUMENT, concat("QUERN_CACHE_DIR is '", own,
-                                                 "'; it takes an absolute path, or nothing to keep nothing"));
+      throw Error(QUERN_INVALID_ARGUMENT, concat("QUERN_CACHE_DIR is ", in_quotes(own, 200),
+                                                 "; it takes an absolute path, or nothing to keep nothing"));
     settings.cache_directory.set(own, "QUERN_CACHE_DIR");
     return;
   }
@@ -109,7 +110,7 @@ std::map<std::string, std::string> parse_force_kernel(std::string_view text, std
     if (colon == std::string::npos || colon == 0 || colon + 1 == row.size() ||
         !has_only(row.substr(0, colon), ""))
       throw Error(QUERN_INVALID_ARGUMENT,
-                  concat(from, " is '", row, "'; it takes a backend and a kernel family, as in 'cpu:avx2'"));
+                  concat(from, " is ", in_quotes(row, 200), "; it takes a backend and a kernel family, as in 'cpu:avx2'"));
     kernels[row.substr(0, colon)] = row.substr(colon + 1);
   }
   return kernels;
@@ -120,7 +121,7 @@ std::uint32_t parse_threads(std::string_view text, std::string_view from) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
   if (error != std::errc() || end != text.data() + text.size() || count < 1 || count > 4096)
     throw Error(QUERN_INVALID_ARGUMENT,
-                concat(from, " is '", text, "'; it takes a number of threads from 1 to 4096"));
+                concat(from, " is ", in_quotes(text, 200), "; it takes a number of threads from 1 to 4096"));
   return count;
 }
 
@@ -129,7 +130,7 @@ bool parse_switch(std::string_view text, std::string_view from) {
     if (text == on) return true;
   for (const char* off : {"", "0", "false", "no", "off"})
     if (text == off) return false;
-  throw Error(QUERN_INVALID_ARGUMENT, concat(from, " is '", text, "'; it takes 1 or 0"));
+  throw Error(QUERN_INVALID_ARGUMENT, concat(from, " is ", in_quotes(text, 200), "; it takes 1 or 0"));
 }
 
 Settings settings_from_environment(const Environment& environment) {

@@ -1,6 +1,7 @@
 // See runtime.hpp.
 #include "runtime.hpp"
 
+#include "quern/base/terminal_text.hpp"
 #include "quern/graph/error.hpp"
 #include "quern/graph/stack.hpp"
 #include "quern/loader/host_limits.hpp"
@@ -42,11 +43,11 @@ std::map<std::string, std::uint64_t> parse_memory_limits(std::string_view text, 
     const std::size_t equals = item.find('=');
     if (equals == std::string_view::npos || equals == 0) {
       throw Error(QUERN_INVALID_ARGUMENT,
-                  concat(from, ": '", item, "' has no device; write for example cuda:0=8G,cpu=512M"));
+                  concat(from, ": ", in_quotes(item, 200), " has no device; write for example cuda:0=8G,cpu=512M"));
     }
     const std::uint64_t bytes = parse_bytes(item.substr(equals + 1)).value_or(0);
     if (bytes == 0) {
-      throw Error(QUERN_INVALID_ARGUMENT, concat(from, ": '", text, "' is not a list of limits; write for example cuda:0=8G,cpu=512M"));
+      throw Error(QUERN_INVALID_ARGUMENT, concat(from, ": ", in_quotes(text, 200), " is not a list of limits; write for example cuda:0=8G,cpu=512M"));
     }
     limits[std::string(item.substr(0, equals))] = bytes;
   }
@@ -57,19 +58,19 @@ Fallback parse_fallback(std::string_view text, std::string_view from) {
   if (text == "auto") return Fallback::automatic;
   if (text == "warn") return Fallback::warn;
   if (text == "strict") return Fallback::strict;
-  throw Error(QUERN_INVALID_ARGUMENT, concat(from, " is '", text, "'; it takes auto, warn or strict"));
+  throw Error(QUERN_INVALID_ARGUMENT, concat(from, " is ", in_quotes(text, 200), "; it takes auto, warn or strict"));
 }
 
 WeightsCacheMode parse_weights_cache(std::string_view text, std::string_view from) {
   if (text == "off" || text == "0") return WeightsCacheMode::off;
   if (text == "on" || text == "1") return WeightsCacheMode::on;
   if (text == "verify") return WeightsCacheMode::verify;
-  throw Error(QUERN_INVALID_ARGUMENT, concat(from, " is '", text, "'; it takes off, on or verify"));
+  throw Error(QUERN_INVALID_ARGUMENT, concat(from, " is ", in_quotes(text, 200), "; it takes off, on or verify"));
 }
 
 std::uint64_t parse_weights_cache_limit(std::string_view text, std::string_view from) {
   const std::optional<std::uint64_t> bytes = parse_bytes(text);
-  if (!bytes) throw Error(QUERN_INVALID_ARGUMENT, concat(from, " is '", text, "'; write bytes, for example 32G, or 0 for no limit"));
+  if (!bytes) throw Error(QUERN_INVALID_ARGUMENT, concat(from, " is ", in_quotes(text, 200), "; write bytes, for example 32G, or 0 for no limit"));
   return *bytes;
 }
 
@@ -147,7 +148,7 @@ std::shared_ptr<MemoryBudget> Runtime::device(const std::string& label) {
     if (candidate.label == label) return open(candidate);
     labels += concat(labels.empty() ? "" : ", ", candidate.label);
   }
-  throw Error(QUERN_NOT_FOUND, concat("there is no device '", label, "' that may be used; there is ", labels));
+  throw Error(QUERN_NOT_FOUND, concat("there is no device ", in_quotes(label, 200), " that may be used; there is ", labels));
 }
 
 void Runtime::log(std::uint32_t level, const std::string& text) const {

@@ -23,7 +23,7 @@ std::string table(const quern_device_list* devices) {
   for (std::uint64_t at = 0; at < quern_device_list_count(devices); ++at) {
     const auto device = get<quern_device_entry>(quern_device_list_entry, devices, at);
     const char* use = device.selected != 0 ? "yes" : device.usable != 0 ? "-" : "no";
-    out += padded(device.name, 11) + " " + padded(device.device_class, 11) + " " + padded(memory_of(device), 15) + " " +
+    out += padded(printable(device.name), 11) + " " + padded(printable(device.device_class), 11) + " " + padded(memory_of(device), 15) + " " +
            padded(use, 6) + printable(device.description);
     if (*device.architecture != '\0') out += " (" + printable(device.architecture) + ")";
     if (*device.reason != '\0') out += "\n" + std::string(12, ' ') + printable(device.reason);

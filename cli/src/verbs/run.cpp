@@ -120,7 +120,7 @@ int run_verb(const CommandLine& line, const Settings& settings) {
   const std::chrono::duration<double> load = std::chrono::steady_clock::now() - started;
   if (line.verbose) {
     const quern_model* loaded = model.get();
-    write_error_line(view(make<Text>(quern_model_placement_words, loaded)));
+    write_error_page(view(make<Text>(quern_model_placement_words, loaded)));
   }
   ActivityWriter activity(flags.model.path);
   if (chat) return chat_loop(model.get(), session.get(), flags, line.quiet, activity);

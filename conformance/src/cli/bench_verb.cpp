@@ -2,13 +2,13 @@
 #include "bench/bench_table.hpp"
 #include "bench/work.hpp"
 #include "case_table/selection.hpp"
+#include "cli/output.hpp"
 #include "cli/target_exclusions.hpp"
 #include "cli/verbs.hpp"
 #include "journal/named_file.hpp"
 #include "report/matrix.hpp"
 
 #include <algorithm>
-#include <iostream>
 
 namespace quern::conformance {
 namespace {
@@ -48,7 +48,7 @@ int bench_verb(const Options& options) {
   const std::vector<const Case*> cases = timed_cases(select_cases(table, options), !chosen);
   const Survey survey = find_targets(options.selection);
   if (survey.exit_code != 0) {
-    std::cerr << "quern-conformance: " << survey.error << "\n";
+    write_error(survey.error);
     return survey.exit_code;
   }
   const std::vector<std::vector<Exclusion>> exclusions = target_exclusions(survey.targets, options.exclusions, table);
@@ -66,7 +66,7 @@ int bench_verb(const Options& options) {
       green = green && is_green(result.verdict.status);
       bench.rows.push_back({c, std::move(result)});
     }
-    std::cout << bench_text(bench) << notes << problems << std::flush;
+    to_output() << bench_text(bench) << notes << problems << std::flush;
     devices.push_back(std::move(bench));
   }
   if (!options.json.empty()) {
@@ -75,7 +75,7 @@ int bench_verb(const Options& options) {
     write_named("--json", options.json,
                 bench_json(make_header(options, names, manifest_line(table, options.profile), survey.targets), devices));
   }
-  if (cases.empty()) std::cerr << "quern-conformance: no case of the selection can be timed\n";
+  if (cases.empty()) write_error("no case of the selection can be timed");
   return green ? 0 : 7;
 }
 

@@ -2,10 +2,10 @@
 #include "cli/completions.hpp"
 
 #include "cli/flags.hpp"
+#include "cli/output.hpp"
 #include "quern/base/files.hpp"
 
 #include <algorithm>
-#include <iostream>
 
 namespace quern::conformance {
 namespace {
@@ -136,7 +136,7 @@ int write_completions(const std::string& folder) {
   if (folder.empty()) throw UsageError("completions: a folder is missing");
   const auto write = [&](const char* name, const std::string& text) {
     const base::FileProblem problem = base::write_file(folder + "/" + name, text);
-    if (problem) std::cerr << "quern-conformance: " << problem.text << "\n";
+    if (problem) write_error(problem.text);
     return !problem;
   };
   const bool bash = write("quern-conformance.bash", bash_completions()), zsh = write("_quern-conformance", zsh_completions());

@@ -1,15 +1,15 @@
 // kernels: which kernels of each plugin the cases of a journal reached.
 #include "cli/verbs.hpp"
+#include "cli/output.hpp"
 #include "report/kernel_coverage.hpp"
 
-#include <iostream>
 
 namespace quern::conformance {
 
 int kernels_verb(const Options& options) {
   std::size_t reached = 0;
   for (const KernelCoverage& coverage : kernel_coverage(options.journal)) {
-    std::cout << coverage_text(coverage, options.verbose);
+    to_output() << coverage_text(coverage, options.verbose);
     reached += coverage.reached.size();
   }
   return reached == 0 ? 7 : 0;

@@ -1,9 +1,9 @@
 // list: names of cases, and the mandatory list of a profile.
 #include "case_table/selection.hpp"
+#include "cli/output.hpp"
 #include "cli/verbs.hpp"
 #include "journal/named_file.hpp"
 
-#include <iostream>
 
 namespace quern::conformance {
 
@@ -14,8 +14,8 @@ int list_verb(const Options& options) {
     return 0;
   }
   const std::vector<const Case*> cases = select_cases(table, options);
-  for (const Case* c : cases) std::cout << c->name << "\n";
-  std::cerr << cases.size() << " cases\n";
+  for (const Case* c : cases) to_output() << c->name << "\n";
+  to_messages() << cases.size() << " cases\n";
   return cases.empty() ? 7 : 0;
 }
 

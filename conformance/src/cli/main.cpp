@@ -1,13 +1,13 @@
 // quern-conformance: proves plugins, case by case. The parent process loads no plugin.
 #include "cli/completions.hpp"
 #include "cli/flags.hpp"
+#include "cli/output.hpp"
 #include "cli/verbs.hpp"
 #include "worker/device_process.hpp"
 #include "worker/target.hpp"
 
 #include <csignal>
 #include <exception>
-#include <iostream>
 
 namespace {
 
@@ -15,15 +15,15 @@ using namespace quern::conformance;
 
 int run(const Options& options) {
   if (options.help) {
-    std::cout << usage_text();
+    to_output() << usage_text();
     return 0;
   }
   if (options.version) {
-    std::cout << "quern-conformance " QUERN_SUITE_VERSION "\n";
+    to_output() << "quern-conformance " QUERN_SUITE_VERSION "\n";
     return 0;
   }
   if (options.show_config) {
-    std::cout << config_page(options);
+    to_output() << config_page(options);
     return 0;
   }
   if (options.verb == "run") return run_verb(options);
@@ -47,10 +47,10 @@ int main(int count, char** arguments) {
   try {
     return run(parse_options({arguments + 1, arguments + count}));
   } catch (const UsageError& error) {
-    std::cerr << "quern-conformance: " << error.what() << "\n";
+    write_error(error.what());
     return 2;
   } catch (const std::exception& error) {
-    std::cerr << "quern-conformance: " << error.what() << "\n";
+    write_error(error.what());
     return 70;
   }
 }

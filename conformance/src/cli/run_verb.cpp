@@ -1,5 +1,6 @@
 // run: the cases on every target, the journal and the matrix.
 #include "case_table/selection.hpp"
+#include "cli/output.hpp"
 #include "cli/target_exclusions.hpp"
 #include "cli/verbs.hpp"
 #include "cli/write_reports.hpp"
@@ -11,7 +12,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
-#include <iostream>
 
 namespace quern::conformance {
 
@@ -39,7 +39,7 @@ int run_verb(const Options& given) {
   const Options options = with_threads(given);
   const CaseTable table;
   if (const std::string problem = manifest_problem(table, options.profile); !problem.empty()) {
-    std::cerr << "quern-conformance: " << problem << "\n";
+    write_error(problem);
     return 70;
   }
   RunPlan plan;
@@ -47,7 +47,7 @@ int run_verb(const Options& given) {
   if (!options.stop_at_failure) largest_first(plan.cases);
   const Survey survey = find_targets(options.selection);
   if (survey.exit_code != 0) {
-    std::cerr << "quern-conformance: " << survey.error << "\n";
+    write_error(survey.error);
     return survey.exit_code;
   }
   plan.targets = survey.targets;

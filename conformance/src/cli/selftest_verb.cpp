@@ -1,5 +1,6 @@
 // selftest: proves that the suite finds what it is there to find.
 #include "cli/verbs.hpp"
+#include "cli/output.hpp"
 #include "quern/loader/host_limits.hpp"
 #include "selftest/selftest.hpp"
 
@@ -7,9 +8,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
+#include <cmath>
 #include <filesystem>
-#include <iostream>
 
 namespace quern::conformance {
 namespace {
@@ -98,13 +98,13 @@ int selftest_verb(const Options& options) {
 
   std::size_t killed = 0;
   for (std::size_t i = 0; i < chosen.size(); ++i) {
-    std::cout << sentence(chosen[i], fates[i]) << "\n";
+    to_output() << sentence(chosen[i], fates[i]) << "\n";
     killed += fates[i].end == Fate::End::killed;
   }
-  for (const FalseKill& f : false_kills) std::cout << "THE UNSPOILED WRAPPER FAILS " << f.name << "\n    " << f.text << "\n";
+  for (const FalseKill& f : false_kills) to_output() << "THE UNSPOILED WRAPPER FAILS " << f.name << "\n    " << f.text << "\n";
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  std::printf("%zu mutants: %zu killed, %zu not; the unspoiled wrapper passes %zu of the %zu cases that killed; %.0f s\n", chosen.size(), killed,
-              chosen.size() - killed, checked - false_kills.size(), checked, seconds);
+  to_output() << chosen.size() << " mutants: " << killed << " killed, " << chosen.size() - killed << " not; the unspoiled wrapper passes "
+              << checked - false_kills.size() << " of the " << checked << " cases that killed; " << std::lround(seconds) << " s\n";
   return killed == chosen.size() && killed > 0 && false_kills.empty() ? 0 : 7;
 }
 

@@ -1,5 +1,6 @@
 // verify: a journal against this suite and what is installed here.
 #include "case_table/selection.hpp"
+#include "cli/output.hpp"
 #include "cli/target_exclusions.hpp"
 #include "cli/verbs.hpp"
 #include "journal/named_file.hpp"
@@ -10,7 +11,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <iostream>
 
 namespace quern::conformance {
 namespace {
@@ -76,13 +76,13 @@ int verify_verb(const Options& given) {
 
   bool all = true;
   for (const Finding& f : findings) {
-    std::cout << (f.holds ? "ok   " : "NO   ") << f.text << "\n";
+    to_output() << (f.holds ? "ok   " : "NO   ") << f.text << "\n";
     all = all && f.holds;
   }
-  std::cout << (all ? "verified: " : "not verified: ") << given.argument << ", SHA-256 " << record.sha256 << "\n";
+  to_output() << (all ? "verified: " : "not verified: ") << given.argument << ", SHA-256 " << record.sha256 << "\n";
   if (all) return 0;
   if (unavailable.empty()) return 7;
-  std::cerr << "quern-conformance: " << unavailable << "\n";
+  write_error(unavailable);
   return 3;
 }
 

@@ -1,12 +1,12 @@
 // See write_reports.hpp.
 #include "cli/write_reports.hpp"
 
+#include "cli/output.hpp"
 #include "journal/named_file.hpp"
 #include "report/html.hpp"
 #include "report/junit.hpp"
 #include "report/matrix.hpp"
 
-#include <iostream>
 
 namespace quern::conformance {
 void write_reports(const Record& record, const Options& options) {
@@ -16,8 +16,8 @@ void write_reports(const Record& record, const Options& options) {
 
 int print_summary(const Record& record, bool every_failure) {
   const Matrix matrix(record);
-  std::cout << matrix.failures(every_failure ? SIZE_MAX : 20) << matrix.text();
-  for (const std::string& open : record.unfinished) std::cout << "not ended: " << open << "\n";
+  to_output() << matrix.failures(every_failure ? SIZE_MAX : 20) << matrix.text();
+  for (const std::string& open : record.unfinished) to_output() << "not ended: " << open << "\n";
   return matrix.green() && record.unfinished.empty() ? 0 : 7;
 }
 

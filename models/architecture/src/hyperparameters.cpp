@@ -4,6 +4,7 @@
 #include "rope.hpp"
 #include "tensors.hpp"
 
+#include "quern/base/terminal_text.hpp"
 #include "quern/models/architecture.hpp"
 
 #include <algorithm>
@@ -20,18 +21,12 @@ constexpr std::uint32_t most_head_size = 1u << 16;
 constexpr std::uint32_t most_context = 1u << 31;  // positions are i32
 constexpr std::uint32_t most_vocabulary = (1u << 31) - 1;
 
-std::string quoted(std::string_view text) {
-  std::string out = "'";
-  for (const char c : text.substr(0, 64)) out += c >= ' ' && c <= '~' ? c : '?';
-  return out + (text.size() > 64 ? "...'" : "'");
-}
-
 const Architecture& architecture_of(const gguf::File& file) {
   const std::string_view name = file.require_string("general.architecture");
   const Architecture* architecture = find_architecture(name);
   if (!architecture)
     throw file.bad_key("general.architecture",
-                       concat("the architecture ", quoted(name), " is not known; this version runs ",
+                       concat("the architecture ", in_quotes(name, 64), " is not known; this version runs ",
                               known_architectures()));
   return *architecture;
 }

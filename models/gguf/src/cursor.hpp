@@ -4,8 +4,8 @@
 // offset of the field; the subject (a key or a tensor) is set by the caller as it becomes known.
 #pragma once
 
-#include "text.hpp"
 
+#include "quern/base/terminal_text.hpp"
 #include "quern/graph/error.hpp"
 
 #include <bit>
@@ -48,7 +48,7 @@ class Cursor {
   /// The error for a field that starts at `offset`: "<file>: <kind> '<subject>': <field> (byte <offset>)
   /// <text>".
   Error error(std::string_view field, std::uint64_t offset, std::string_view text) const {
-    const std::string owner = kind_.empty() ? std::string() : concat(kind_, " ", shown(subject_), ": ");
+    const std::string owner = kind_.empty() ? std::string() : concat(kind_, " ", in_quotes(subject_), ": ");
     return Error(QUERN_BAD_MODEL, concat(file_, ": ", owner, field, " (byte ", offset, ") ", text));
   }
 

@@ -2,6 +2,8 @@
 #include "parse.hpp"
 #include "value_types.hpp"
 
+#include "quern/base/terminal_text.hpp"
+
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -91,7 +93,7 @@ EntryTable::EntryTable(std::vector<Entry> entries, const Cursor& cursor)
   for (std::size_t i = 1; i < sorted_.size(); ++i) {
     const Entry& second = entries_[sorted_[i]];
     if (second.key == entries_[sorted_[i - 1]].key)
-      throw cursor.error(concat("key ", shown(second.key)), second.key_at, "is there twice");
+      throw cursor.error(concat("key ", in_quotes(second.key)), second.key_at, "is there twice");
   }
 }
 

@@ -2,6 +2,7 @@
 #include "contents.hpp"
 #include "split.hpp"
 
+#include "quern/base/terminal_text.hpp"
 #include "quern/models/gguf.hpp"
 
 #include <algorithm>
@@ -23,7 +24,7 @@ void index_tensors(const std::vector<Shard>& shards, const std::vector<TensorInf
     if (first.name != second.name) continue;
     const std::string where =
         first.shard == second.shard ? "" : concat("; the other one is in ", shards[first.shard].name);
-    throw Error(QUERN_BAD_MODEL, concat(shards[second.shard].name, ": tensor ", shown(second.name),
+    throw Error(QUERN_BAD_MODEL, concat(shards[second.shard].name, ": tensor ", in_quotes(second.name),
                                         ": name (data at byte ", second.offset, ") is there twice", where));
   }
 }
@@ -102,13 +103,13 @@ std::optional<File::ArrayShape> File::array_shape(std::string_view key) const no
 Error File::bad_key(std::string_view key, std::string_view text) const {
   const Entry* entry = contents_->entries.find(key);
   const std::string where = entry == nullptr ? std::string() : concat(" (byte ", entry->at, ")");
-  return Error(QUERN_BAD_MODEL, concat(shard_name(0), ": key ", shown(key), where, ": ", text));
+  return Error(QUERN_BAD_MODEL, concat(shard_name(0), ": key ", in_quotes(key), where, ": ", text));
 }
 
 Error File::bad_tensor(std::string_view tensor, std::string_view text) const {
   const TensorInfo* info = find_tensor(tensor);
   return Error(QUERN_BAD_MODEL,
-               concat(shard_name(info == nullptr ? 0 : info->shard), ": tensor ", shown(tensor), ": ", text));
+               concat(shard_name(info == nullptr ? 0 : info->shard), ": tensor ", in_quotes(tensor), ": ", text));
 }
 
 const std::vector<TensorInfo>& File::tensors() const noexcept { return contents_->tensors; }
@@ -123,7 +124,7 @@ const TensorInfo* File::find_tensor(std::string_view tensor) const noexcept {
 const TensorInfo& File::require_tensor(std::string_view tensor) const {
   const TensorInfo* info = find_tensor(tensor);
   if (info == nullptr)
-    throw Error(QUERN_BAD_MODEL, concat(name(), ": tensor ", shown(tensor), " is missing"));
+    throw Error(QUERN_BAD_MODEL, concat(name(), ": tensor ", in_quotes(tensor), " is missing"));
   return *info;
 }
 

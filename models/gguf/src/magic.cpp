@@ -1,6 +1,8 @@
 // The first eight bytes: is this a GGUF file that this reader understands, and if not, what is it.
 #include "parse.hpp"
 
+#include "quern/base/terminal_text.hpp"
+
 #include <algorithm>
 #include <iterator>
 
@@ -43,7 +45,7 @@ std::uint32_t read_magic(Cursor& cursor, std::span<const std::byte> bytes, const
                               std::min<std::size_t>(bytes.size(), 16));
   if (!head.starts_with("GGUF")) {
     const std::string_view meaning = meaning_of(head);
-    throw Error(QUERN_BAD_MODEL, concat(file, ": magic (byte 0) is ", shown(head.substr(0, 4)),
+    throw Error(QUERN_BAD_MODEL, concat(file, ": magic (byte 0) is ", in_quotes(head.substr(0, 4)),
                                         ", not 'GGUF'", meaning.empty() ? "" : ": ", meaning));
   }
   cursor.skip(4, "magic");

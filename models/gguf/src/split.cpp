@@ -2,6 +2,8 @@
 
 #include "value_types.hpp"
 
+#include "quern/base/terminal_text.hpp"
+
 #include <cstdio>
 #include <utility>
 
@@ -22,7 +24,7 @@ struct Part {
 };
 
 Error key_error(const std::string& file, std::string_view key, std::uint64_t at, std::string_view text) {
-  return Error(QUERN_BAD_MODEL, concat(file, ": key ", shown(key), " (byte ", at, ") ", text));
+  return Error(QUERN_BAD_MODEL, concat(file, ": key ", in_quotes(key), " (byte ", at, ") ", text));
 }
 
 std::optional<std::uint64_t> split_key(const EntryTable& entries, std::span<const std::byte> bytes,

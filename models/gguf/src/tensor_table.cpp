@@ -2,6 +2,8 @@
 #include "ggml_types.hpp"
 #include "parse.hpp"
 
+#include "quern/base/terminal_text.hpp"
+
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -74,7 +76,7 @@ void read_type(Cursor& cursor, TensorInfo& info) {
 }
 
 Error offset_error(const Cursor& cursor, const Table& table, std::size_t i, std::string_view text) {
-  return cursor.error(concat("tensor ", shown(table.tensors[i].name), ": offset"), table.offset_at[i], text);
+  return cursor.error(concat("tensor ", in_quotes(table.tensors[i].name), ": offset"), table.offset_at[i], text);
 }
 
 /// Makes the offset of tensor `i` one from the start of the file.
@@ -105,7 +107,7 @@ void check_disjoint(const Cursor& cursor, const Table& table) {
     if (before.offset + before.bytes > info.offset)
       throw offset_error(cursor, table, by_offset[i],
                          concat("puts its data at byte ", info.offset, ", inside that of tensor ",
-                                shown(before.name), ", which ends at byte ", before.offset + before.bytes));
+                                in_quotes(before.name), ", which ends at byte ", before.offset + before.bytes));
   }
 }
 

@@ -2,6 +2,8 @@
 #include "contents.hpp"
 #include "value_types.hpp"
 
+#include "quern/base/terminal_text.hpp"
+
 #include <cmath>
 #include <limits>
 
@@ -19,7 +21,7 @@ Error wrong_type(const File& file, const Entry& entry, std::string_view wanted) 
 
 Error missing(const File& file, std::string_view key, std::string_view wanted) {
   return Error(QUERN_BAD_MODEL,
-               concat(file.name(), ": key ", shown(key), " is missing; it must be ", wanted));
+               concat(file.name(), ": key ", in_quotes(key), " is missing; it must be ", wanted));
 }
 
 constexpr std::string_view an_unsigned = "a non-negative integer";

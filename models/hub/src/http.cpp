@@ -1,6 +1,7 @@
 // See http.hpp.
 #include "http.hpp"
 
+#include "quern/base/terminal_text.hpp"
 #include "quern/graph/error.hpp"
 
 #include <algorithm>
@@ -50,7 +51,7 @@ class Url {
   void set(const std::string& text) {
     if (curl_.url_set(handle_.get(), CURLUPART_URL, text.c_str(), 0) != CURLUE_OK ||
         (part(CURLUPART_SCHEME) != "https" && part(CURLUPART_SCHEME) != "http")) {
-      throw Error(QUERN_INVALID_ARGUMENT, concat("'", text, "' is not an http or https URL"));
+      throw Error(QUERN_INVALID_ARGUMENT, concat(in_quotes(text, 200), " is not an http or https URL"));
     }
   }
   std::string part(CURLUPart which, unsigned flags = 0) const {

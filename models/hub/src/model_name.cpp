@@ -1,6 +1,7 @@
 // See model_name.hpp.
 #include "model_name.hpp"
 
+#include "quern/base/terminal_text.hpp"
 #include "quern/graph/error.hpp"
 
 #include <algorithm>
@@ -94,8 +95,8 @@ ModelName parse_model_name(const std::string& text, const std::string& endpoint)
   const bool mark_without_word = (name.revision.empty() && text.find('@') < colon) || (name.selector.empty() && colon < text.size());
   if (!is_repository(name.repository) || mark_without_word || (!name.revision.empty() && !is_revision(name.revision)) ||
       (!name.selector.empty() && !is_safe_path(name.selector))) {
-    throw Error(QUERN_INVALID_ARGUMENT, concat("'", text,
-                                               "' is not the name of a model; names are owner/name, owner/name:QUANT such as "
+    throw Error(QUERN_INVALID_ARGUMENT, concat(in_quotes(text, 200),
+                                               " is not the name of a model; names are owner/name, owner/name:QUANT such as "
                                                "owner/name:Q4_K_M, owner/name@REVISION:FILE.gguf, or a URL"));
   }
   return name;

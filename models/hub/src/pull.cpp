@@ -7,6 +7,7 @@
 #include "repository.hpp"
 #include "url_store.hpp"
 
+#include "quern/base/terminal_text.hpp"
 #include "quern/graph/file_error.hpp"
 #include "quern/models/hub.hpp"
 
@@ -129,7 +130,7 @@ void require_gguf(const fs::path& path, const std::string& url) {
 UrlFile pull_url_file(const std::string& url, const fs::path& folder, const std::string& sha256, Puller& puller) {
   UrlFile file{file_name_of_url(url), 0, {}};
   if (!is_safe_path(file.name) || file.name.find('/') != file.name.npos) {
-    throw Error(QUERN_INVALID_ARGUMENT, concat("'", url, "' names no file"));
+    throw Error(QUERN_INVALID_ARGUMENT, concat(in_quotes(url, 200), " names no file"));
   }
   puller.begin_file(file.name);
   Download wanted;
@@ -163,7 +164,7 @@ UrlFile pull_url_file(const std::string& url, const fs::path& folder, const std:
 std::string pull_from_url(const std::string& url, const std::string& sha256, const Settings& settings) {
   const std::vector<std::string> urls = urls_of_parts(url);
   if (!sha256.empty() && urls.size() > 1)
-    throw Error(QUERN_INVALID_ARGUMENT, concat("a SHA-256 was given, and '", url, "' is one of ", urls.size(), " files"));
+    throw Error(QUERN_INVALID_ARGUMENT, concat("a SHA-256 was given, and ", in_quotes(url, 200), " is one of ", urls.size(), " files"));
   const fs::path folder = url_folder(settings.url_cache, urls.front());
   Puller puller(settings);
   const Lock lock(folder / ".lock", settings.waits, [&] { return puller.tell("another process downloads it"); });
@@ -179,7 +180,7 @@ std::string pull_from_url(const std::string& url, const std::string& sha256, con
 std::string pull(const std::string& text, const std::string& sha256, const Settings& settings) {
   const ModelName name = parse_model_name(text, settings.endpoint);
   if (!sha256.empty() && !is_hex(sha256, 64))
-    throw Error(QUERN_INVALID_ARGUMENT, concat("'", sha256, "' is not a SHA-256: 64 hex digits in lower case"));
+    throw Error(QUERN_INVALID_ARGUMENT, concat(in_quotes(sha256, 200), " is not a SHA-256: 64 hex digits in lower case"));
   if (settings.offline) {
     try {
       return find(text, settings);

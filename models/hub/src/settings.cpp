@@ -1,4 +1,5 @@
 // hub::Settings from the variables that other clients of the hub read too.
+#include "quern/base/terminal_text.hpp"
 #include "quern/models/hub.hpp"
 
 #include "files.hpp"
@@ -36,7 +37,7 @@ std::uint32_t number(const Get& get, const char* name, std::uint32_t otherwise) 
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), read);
   if (text.empty()) return otherwise;
   if (error != std::errc{} || end != text.data() + text.size() || read == 0 || read > 86400) {
-    throw Error(QUERN_INVALID_ARGUMENT, concat(name, " is '", text, "'; it takes a whole number from 1 to 86400"));
+    throw Error(QUERN_INVALID_ARGUMENT, concat(name, " is ", in_quotes(text, 200), "; it takes a whole number from 1 to 86400"));
   }
   return read;
 }

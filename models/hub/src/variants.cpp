@@ -1,6 +1,7 @@
 // See variants.hpp.
 #include "variants.hpp"
 
+#include "quern/base/terminal_text.hpp"
 #include "quern/graph/error.hpp"
 
 #include <algorithm>
@@ -115,7 +116,7 @@ const Variant& choose_variant(const std::vector<Variant>& variants, const ModelN
                                           selector_of(variants, variants.front()), ": ", listed(variants)));
   }
   if (found > 1) throw Error(QUERN_UNSUPPORTED, concat(name.text, " means ", found, " files; name one of: ", listed(variants)));
-  throw Error(QUERN_NOT_FOUND, concat(name.text, ": ", name.repository, " has no '", name.selector, "'; it has ", listed(variants)));
+  throw Error(QUERN_NOT_FOUND, concat(name.text, ": ", name.repository, " has no ", in_quotes(name.selector, 200), "; it has ", listed(variants)));
 }
 
 }  // namespace quern::hub

@@ -7,8 +7,8 @@
 
 #include "byte_alphabet.hpp"
 #include "nfc.hpp"
-#include "quoted.hpp"
 
+#include "quern/base/terminal_text.hpp"
 #include "quern/graph/error.hpp"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ struct Candidate {
 PreTokenizer require_pre_tokenizer(std::string_view name) {
   if (const auto known = find_pre_tokenizer(name)) return *known;
   const std::string found =
-      name.empty() ? "is missing or empty" : concat("is ", quoted(name), ", which is not known here");
+      name.empty() ? "is missing or empty" : concat("is ", in_quotes(name, 48), ", which is not known here");
   throw Error(QUERN_UNSUPPORTED,
               concat("tokenizer.ggml.pre ", found, "; known are ", known_pre_tokenizers(),
                      "; another rule would give other tokens than the model was trained with"));

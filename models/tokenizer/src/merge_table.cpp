@@ -1,9 +1,9 @@
 // The merges of a byte-level BPE vocabulary.
 #include "merge_table.hpp"
 
-#include "quoted.hpp"
 #include "string_hash.hpp"
 
+#include "quern/base/terminal_text.hpp"
 #include "quern/graph/error.hpp"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ struct Pair {
 };
 
 [[noreturn]] void refuse(std::size_t index, std::string_view merge, std::string_view why) {
-  throw Error(QUERN_BAD_MODEL, concat(field::merges, ": entry ", index, " ", quoted(merge), " ", why));
+  throw Error(QUERN_BAD_MODEL, concat(field::merges, ": entry ", index, " ", in_quotes(merge, 48), " ", why));
 }
 
 Pair parse(std::size_t index, std::string_view merge) {
@@ -33,7 +33,7 @@ Pair parse(std::size_t index, std::string_view merge) {
 }
 
 std::int32_t require(std::int32_t id, std::size_t index, std::string_view merge, std::string_view token) {
-  if (id < 0) refuse(index, merge, concat("names ", quoted(token), ", which is not in ", field::tokens));
+  if (id < 0) refuse(index, merge, concat("names ", in_quotes(token, 48), ", which is not in ", field::tokens));
   return id;
 }
 

@@ -5,7 +5,6 @@
 // since is dropped when it comes up.
 #include "sentencepiece.hpp"
 
-#include "quoted.hpp"
 #include "unicode.hpp"
 
 #include "quern/graph/error.hpp"

@@ -1,11 +1,11 @@
 // Puts the parts together: markers are cut out of a text first, what lies between goes to the model's own
 // rule.
+#include "quern/base/terminal_text.hpp"
 #include "quern/models/tokenizer.hpp"
 
 #include "byte_level_bpe.hpp"
 #include "end_tokens.hpp"
 #include "marker_matcher.hpp"
-#include "quoted.hpp"
 #include "sentencepiece.hpp"
 #include "unicode.hpp"
 #include "vocabulary.hpp"
@@ -35,7 +35,7 @@ bool is_special(TokenType type) noexcept { return type == TokenType::control || 
 const VocabularyView& require_known_model(const VocabularyView& view) {
   if (view.model != "gpt2" && view.model != "llama")
     throw Error(QUERN_UNSUPPORTED,
-                concat("tokenizer.ggml.model is ", tokenizer::quoted(view.model),
+                concat("tokenizer.ggml.model is ", in_quotes(view.model, 48),
                        "; offered are 'gpt2' (byte-level BPE) and 'llama' (SentencePiece BPE)"));
   return view;
 }

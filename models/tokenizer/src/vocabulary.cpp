@@ -2,9 +2,9 @@
 #include "vocabulary.hpp"
 
 #include "message_markers.hpp"
-#include "quoted.hpp"
 #include "string_hash.hpp"
 
+#include "quern/base/terminal_text.hpp"
 #include "quern/graph/error.hpp"
 
 #include <algorithm>
@@ -106,7 +106,7 @@ void Vocabulary::index_tokens() {
     std::size_t at = hash & mask;
     for (; slots_[at].id >= 0; at = (at + 1) & mask) {
       if (slots_[at].tag == tag && text(slots_[at].id) == token)
-        bad_model(field::tokens, ": entries ", slots_[at].id, " and ", id, " are both ", quoted(token));
+        bad_model(field::tokens, ": entries ", slots_[at].id, " and ", id, " are both ", in_quotes(token, 48));
     }
     slots_[at] = {tag, id};
   }
@@ -123,11 +123,11 @@ void Vocabulary::read_types(const VocabularyView& view) {
     if (types_.back() == TokenType::byte) {
       const int byte = parse_byte(text(id));
       if (byte < 0)
-        bad_model(field::tokens, ": entry ", id, " has the type of a byte but is ", quoted(text(id)),
+        bad_model(field::tokens, ": entry ", id, " has the type of a byte but is ", in_quotes(text(id), 48),
                   ", not <0x00> to <0xFF>");
       if (byte_tokens_[byte] >= 0)
         bad_model(field::tokens, ": entries ", byte_tokens_[byte], " and ", id, " are the same byte ",
-                  quoted(text(id)));
+                  in_quotes(text(id), 48));
       byte_tokens_[byte] = id;
     }
     if (types_.back() == TokenType::unknown && first_unknown < 0) first_unknown = id;

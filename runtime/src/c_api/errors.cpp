@@ -2,6 +2,7 @@
 #include "boundary.hpp"
 #include "handles.hpp"
 
+#include "quern/base/terminal_text.hpp"
 #include "quern/quern_abi.h"
 
 namespace quern::c_api {
@@ -13,9 +14,7 @@ thread_local char last_error[2048];
 }  // namespace
 
 void remember_error(std::string_view text) noexcept {
-  const std::size_t size = std::min(text.size(), sizeof(last_error) - 1);
-  std::memcpy(last_error, text.data(), size);
-  last_error[size] = '\0';
+  printable_into(text, last_error, sizeof(last_error));  // one line, whatever it quotes
 }
 
 quern_text* make_text(std::string text) { return new quern_text{std::move(text)}; }

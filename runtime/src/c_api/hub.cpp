@@ -1,6 +1,7 @@
 // quern_pull and its siblings: options and environment into settings, paths and lists out.
 #include "boundary.hpp"
 #include "handles.hpp"
+#include "quern/base/terminal_text.hpp"
 #include "quern/graph/json_writer.hpp"
 
 #include "quern/models/hub.hpp"
@@ -33,7 +34,8 @@ hub::Settings settings_of(const quern_hub_options* options) {
   settings.waits = !in_callback();  // it may be what the callback was called from
   if (o.progress != nullptr) {
     settings.progress = [call = o.progress, user = o.progress_user](const hub::Progress& p) {
-      const quern_pull_event event{sizeof(event), p.file.c_str(), p.done, p.total, p.waiting.c_str()};
+      const std::string waiting = printable(p.waiting);  // it quotes the server
+      const quern_pull_event event{sizeof(event), p.file.c_str(), p.done, p.total, waiting.c_str()};
       return call_back(call, user, &event) == 0;
     };
   }

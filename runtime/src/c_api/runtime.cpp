@@ -2,6 +2,8 @@
 #include "boundary.hpp"
 #include "handles.hpp"
 
+#include "quern/base/terminal_text.hpp"
+
 #include <cstdlib>
 #include <filesystem>
 
@@ -41,7 +43,7 @@ std::uint32_t level_from_name(std::string_view name) {
   for (std::uint32_t i = 0; i < 6; ++i) {
     if (name == names[i]) return i + 1;
   }
-  throw Error(QUERN_INVALID_ARGUMENT, concat("QUERN_LOG is '", name, "'; it takes trace, debug, info, warn, error or off"));
+  throw Error(QUERN_INVALID_ARGUMENT, concat("QUERN_LOG is ", in_quotes(name, 200), "; it takes trace, debug, info, warn, error or off"));
 }
 
 /// The variable, unless the caller ignores the environment; null or empty: not set.
@@ -95,6 +97,7 @@ quern_status quern_runtime_create(const quern_runtime_options* options, quern_ru
     const auto o = whole(options, "quern_runtime_options");
     runtime::RuntimeSettings settings;
     settings.loader = loader_settings(o);
+    constexpr std::size_t longest_line = 8192;  // of the log; plugins and drivers write there too
     std::uint32_t level = o.log_level;
     if (level > QUERN_LEVEL_OFF) throw Error(QUERN_INVALID_ARGUMENT, concat("log_level is ", level));
     if (level == QUERN_LEVEL_DEFAULT) {
@@ -107,7 +110,7 @@ quern_status quern_runtime_create(const quern_runtime_options* options, quern_ru
         if (at + 1 < level) return;
         const Callback callback(true);  // ends behind the lock
         const std::scoped_lock lock(*mutex);
-        log(user, at + 1, std::string(component).c_str(), std::string(text).c_str());
+        log(user, at + 1, printable_start(component, longest_line).c_str(), printable_start(text, longest_line).c_str());
       };
     }
     if (o.memory != nullptr) {

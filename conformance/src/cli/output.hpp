@@ -1,0 +1,19 @@
+// What the program writes: results to standard output, messages to standard error. Nothing else in conformance/ writes to either; a check of
+// the tree (tests/tree/check_output.py) holds that. Text of plugins, drivers and journals is escaped (quern/base/terminal_output.hpp).
+#pragma once
+
+#include <ostream>
+#include <string_view>
+
+namespace quern::conformance {
+
+/// A terminal gets escapes, a pipe and a file the bytes as they are.
+std::ostream& to_output();
+
+/// Always escaped, and written at once.
+std::ostream& to_messages();
+
+/// "quern-conformance: " and the sentence on one line of standard error, whatever the sentence quotes.
+void write_error(std::string_view sentence);
+
+}  // namespace quern::conformance

@@ -1,0 +1,118 @@
+#include "quern/base/terminal_output.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <ostream>
+#include <string>
+
+namespace quern {
+namespace {
+
+/// A pipe or a pseudo-terminal: what is written to `in` can be read.
+struct Channel {
+  int in = -1, out = -1;
+  ~Channel() {
+    ::close(in);
+    ::close(out);
+  }
+  std::string read() const {
+    char buffer[4096];
+    const ssize_t got = ::read(out, buffer, sizeof buffer);
+    return {buffer, static_cast<std::size_t>(got < 0 ? 0 : got)};
+  }
+};
+
+Channel make_pipe() {
+  int ends[2];
+  EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  return {ends[1], ends[0]};
+}
+
+Channel make_terminal() {
+  const int master = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+  EXPECT_EQ(::grantpt(master), 0);
+  EXPECT_EQ(::unlockpt(master), 0);
+  const int slave = ::open(::ptsname(master), O_RDWR | O_NOCTTY | O_CLOEXEC);
+  termios raw{};
+  ::tcgetattr(slave, &raw);
+  ::cfmakeraw(&raw);
+  ::tcsetattr(slave, TCSANOW, &raw);
+  return {slave, master};
+}
+
+using Kind = TerminalOutput::Kind;
+constexpr std::string_view hostile = "a\x1b[2J\u202e\x9b\n";
+constexpr std::string_view shown = "a\\x1b[2J\\u202e\\x9b\n";
+
+TEST(TerminalOutput, ResultsKeepTheirBytesInAPipe) {
+  const Channel channel = make_pipe();
+  EXPECT_EQ(TerminalOutput(channel.in, Kind::results).write(hostile), 0);
+  EXPECT_EQ(channel.read(), hostile);
+}
+
+TEST(TerminalOutput, ResultsAreEscapedOnATerminal) {
+  const Channel channel = make_terminal();
+  EXPECT_EQ(TerminalOutput(channel.in, Kind::results).write(hostile), 0);
+  EXPECT_EQ(channel.read(), shown);
+}
+
+TEST(TerminalOutput, MessagesAreEscapedEverywhere) {
+  const Channel channel = make_pipe();
+  EXPECT_EQ(TerminalOutput(channel.in, Kind::messages).write(hostile), 0);
+  EXPECT_EQ(channel.read(), shown);
+}
+
+TEST(TerminalOutput, ASequenceThatIsSplitOverWritesIsEscapedToo) {
+  const Channel channel = make_terminal();
+  TerminalOutput output(channel.in, Kind::results);
+  for (const char c : std::string_view("\x1b]0;t\x07\xc2\x9b\xe2\x80\xae\xe4\xb8\xad.")) output.write({&c, 1});
+  EXPECT_EQ(channel.read(), "\\x1b]0;t\\x07\\u009b\\u202e\u4e2d.");
+}
+
+TEST(TerminalOutput, JsonOnATerminalStaysJson) {
+  const Channel channel = make_terminal();
+  EXPECT_EQ(TerminalOutput(channel.in, Kind::results).write_json("{\"a\":\"\u009b\"}\n"), 0);
+  EXPECT_EQ(channel.read(), "{\"a\":\"\\u009b\"}\n");
+}
+
+TEST(TerminalOutput, OnlyADrawingMovesTheCursor) {
+  const Channel channel = make_terminal();
+  TerminalOutput output(channel.in, Kind::messages);
+  output.draw(Drawing().clear_line().text("> \x1b[2J\n"));
+  EXPECT_EQ(channel.read(), "\r\x1b[K> \\x1b[2J\\x0a");
+  output.draw(Drawing().up(0).up(2).clear_below().rows("a\x1b[2J\r\nb\x9b").column(3));
+  EXPECT_EQ(channel.read(), "\x1b[2A\r\x1b[Ja\\x1b[2J\r\nb\\x9b\r\x1b[3C");
+}
+
+TEST(TerminalOutput, ColumnsAreThoseOfTheDrawnText) {
+  EXPECT_EQ(columns_of("\u4e2d\xc3"), 1u);   // half a character is not drawn
+  EXPECT_EQ(columns_of("a\x9b" "b"), 6u);
+}
+
+TEST(TerminalOutput, AStreamGoesThroughTheOutput) {
+  const Channel channel = make_pipe();
+  TerminalOutput output(channel.in, Kind::messages);
+  {
+    TerminalBuffer buffer(output);
+    std::ostream stream(&buffer);
+    stream << "number " << 5 << ' ' << '\x1b' << "\xe4" << "\xb8\xad" << std::endl;
+    EXPECT_EQ(channel.read(), "number 5 \\x1b\u4e2d\n");
+    stream << "rest";
+  }
+  EXPECT_EQ(channel.read(), "rest");
+}
+
+TEST(TerminalOutput, AWriteThatFailsIsSaid) {
+  const int full = ::open("/dev/full", O_WRONLY | O_CLOEXEC);
+  EXPECT_EQ(TerminalOutput(full, Kind::results).write("x"), ENOSPC);
+  ::close(full);
+}
+
+}  // namespace
+}  // namespace quern
