@@ -45,6 +45,8 @@ constexpr Setting settings_table[] = {
     {"hub_endpoint", "HF_ENDPOINT", "--hub-endpoint", "URL", "the hub", "https://huggingface.co", text, for_hub},
     {"hub_tries", "QUERN_HUB_TRIES", "--hub-tries", "N", "failures in a row until a download gives up", "6", count, for_hub},
     {"hub_timeout", "HF_HUB_DOWNLOAD_TIMEOUT", "--hub-timeout", "SECONDS", "without a byte that count as a failure", "30", count, for_hub},
+    {"hub_rate", "QUERN_HUB_RATE", "--hub-rate", "BYTES", "a second, over the timeout, below which a download counts as failed", "1024", count, for_hub},
+    {"hub_limit", "QUERN_HUB_LIMIT", "--hub-limit", "BYTES", "the most that one file may have: 512G, or 0 for no limit", "512G", limit, for_hub},
     {"offline", "HF_HUB_OFFLINE", "--offline", nullptr, "use what is in the cache and ask no network", "off", boolean, for_hub},
 };
 
@@ -109,6 +111,7 @@ void apply_number(Settings& out, const std::string& key, const Given& given) {
   if (key == "threads") out.threads = parse_number(given, 4096, "threads");
   if (key == "hub_tries") out.hub_tries = parse_number(given, 1000, "tries");
   if (key == "template_seconds") out.template_seconds = parse_number(given, 86400, "seconds");
+  if (key == "hub_rate") out.hub_rate = parse_number(given, 86400, "bytes a second");
   if (key == "hub_timeout") out.hub_timeout = parse_number(given, 86400, "seconds");
 }
 
@@ -134,6 +137,7 @@ void apply_text(Settings& out, const std::string& key, const std::string& value)
   if (key == "weights_cache_limit") out.weights_cache_limit = value;
   if (key == "hub_cache") out.hub_cache = value;
   if (key == "hub_endpoint") out.hub_endpoint = value;
+  if (key == "hub_limit") out.hub_limit = value == "0" ? UINT64_MAX : parse_bytes(value).value_or(0);
 }
 
 const char* or_null(const std::string& value) { return value.empty() ? nullptr : value.c_str(); }
@@ -242,6 +246,8 @@ quern_hub_options Settings::hub_options() const {
   options.offline = offline;
   options.tries = hub_tries;
   options.timeout = hub_timeout;
+  options.most_bytes = hub_limit;
+  options.least_rate = hub_rate;
   return options;
 }
 

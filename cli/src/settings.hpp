@@ -53,7 +53,8 @@ using FlagValues = std::map<std::string, std::string>;
 struct Settings {
   std::string backend, backend_disable, device, backend_path, backend_extra_path, memory, fallback, force_kernel,
       cache_dir, weights_cache, weights_cache_limit, hub_endpoint, hub_cache;
-  std::uint32_t threads = 0, hub_tries = 0, hub_timeout = 0, template_seconds = 0;
+  std::uint32_t threads = 0, hub_tries = 0, hub_timeout = 0, template_seconds = 0, hub_rate = 0;
+  std::uint64_t hub_limit = 0;
   std::uint32_t offline = QUERN_OFFLINE_DEFAULT;
   std::uint32_t deterministic = QUERN_DETERMINISTIC_DEFAULT;
   bool allow_dev_plugins = false;

@@ -11,17 +11,18 @@ from . import _abi
 
 def _options(*, endpoint: Optional[str] = None, hub_cache: Optional[str] = None, cache_dir: Optional[str] = None,
              token: Optional[str] = None, sha256: Optional[str] = None, offline: Optional[bool] = None, tries: int = 0,
-             timeout: int = 0) -> _abi.HubOptions:
+             timeout: int = 0, most_bytes: int = 0, least_rate: int = 0) -> _abi.HubOptions:
     e = _abi.encoded
     return _abi.HubOptions(endpoint=e(endpoint), hub_cache=e(hub_cache), cache_dir=e(cache_dir), token=e(token), sha256=e(sha256),
-                           offline=0 if offline is None else 1 if offline else 2, tries=tries, timeout=timeout)
+                           offline=0 if offline is None else 1 if offline else 2, tries=tries, timeout=timeout,
+                           most_bytes=most_bytes, least_rate=least_rate)
 
 
 def pull(name: str, *, progress: Optional[Callable[[str, int, int, str], bool]] = None, **options: Any) -> str:
     """Downloads "owner/name[:QUANT]" or a URL, unless it is in the cache; gives the path of the file to load.
 
     `progress(file, done_bytes, total_bytes, waiting)` returns True to go on. Options: endpoint, hub_cache, cache_dir, token, sha256,
-    offline, tries, timeout; those not given come from the environment."""
+    offline, tries, timeout, most_bytes, least_rate; those not given come from the environment."""
     trouble: List[BaseException] = []
 
     def on_event(_: Any, event: Any) -> int:

@@ -891,11 +891,13 @@ typedef struct quern_hub_options {
   const char *token;     /* HF_TOKEN, else the file HF_TOKEN_PATH, else token below HF_HOME; sent to the endpoint alone */
   const char *sha256;    /* 64 hex digits that the one file pulled must have; only for quern_pull */
   uint32_t offline;      /* HF_HUB_OFFLINE=1: QUERN_OFFLINE_...; ON asks no network */
-  uint32_t tries;        /* QUERN_HUB_TRIES: failures in a row, without a byte between, until quern_pull gives up; default 6 */
+  uint32_t tries;        /* QUERN_HUB_TRIES: failures in a row, without 64 KiB between, until quern_pull gives up; default 6 */
   uint32_t timeout;      /* HF_HUB_DOWNLOAD_TIMEOUT: seconds without a byte that count as a failure; default 30 */
   uint32_t ignore_environment; /* 1: none of these variables; hub_cache is then needed, and cache_dir for URLs */
   quern_pull_callback progress; /* may be null; only for quern_pull */
   void *progress_user;
+  uint64_t most_bytes;   /* QUERN_HUB_LIMIT: a file of more bytes is refused; default 512 GiB; UINT64_MAX is no limit */
+  uint64_t least_rate;   /* QUERN_HUB_RATE: less bytes a second, over `timeout` seconds, count as a failure; default 1024 */
 } quern_hub_options;
 
 /* Downloads a model, unless it is in the cache, and gives the path of the file to load (the first part of a split

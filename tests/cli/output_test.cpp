@@ -33,6 +33,11 @@ TEST(ProgressLine, FillsWithTheShareAndKeepsTheWidth) {
     EXPECT_LT(progress_line("loading", std::string(60, 'x'), 100, 100, columns).size(), std::max<std::size_t>(21, columns));
 }
 
+TEST(ProgressLine, ShowsANameInEscapesAndCountsThem) {
+  EXPECT_EQ(progress_line("loading", "a\x1b[2J\u202e", 0, 100, 80).substr(0, 24), "loading a\\x1b[2J\\u202e [");
+  EXPECT_EQ(progress_line("loading", std::string(20, '\x1b'), 0, 100, 80).substr(0, 9), "loading [");
+}
+
 TEST(ProgressLine, SurvivesATotalOfZeroAndMoreThanAll) {
   EXPECT_NE(progress_line("loading", "m", 0, 0, 80).find("0 %"), std::string::npos);
   EXPECT_NE(progress_line("loading", "m", 200, 100, 80).find("] 100 %"), std::string::npos);

@@ -33,6 +33,15 @@ class Result:
     code: int
     out: bytes
     err: str
+    err_bytes: bytes = b""
+
+
+def controls(text, page=True):
+    """The bytes and characters of a text that a terminal obeys: C0, DEL, C1 alone and as UTF-8, directions, separators, what is no UTF-8."""
+    known = text.decode("utf-8", "surrogateescape")
+    passed = "\n\t" if page else ""
+    return [hex(ord(c)) for c in known if (c < " " and c not in passed) or "\x7f" <= c <= "\x9f" or c in "\u061c\u200e\u200f\u2028\u2029"
+            or "\u202a" <= c <= "\u202e" or "\u2066" <= c <= "\u2069" or "\udc80" <= c <= "\udcff"]
 
 
 class Case(unittest.TestCase):
@@ -56,7 +65,7 @@ class Case(unittest.TestCase):
             env=self.environment(env),
             timeout=timeout,
         )
-        return Result(done.returncode, done.stdout, done.stderr.decode("utf-8", "replace"))
+        return Result(done.returncode, done.stdout, done.stderr.decode("utf-8", "replace"), done.stderr)
 
     def quern_json(self, *arguments, code=0, **how):
         """With --json; checks the exit code and that standard output is one JSON object and nothing else."""

@@ -38,6 +38,12 @@ TEST(Json, GivesWhatTheTextHasAndNothingForAnotherType) {
   EXPECT_EQ(list[0].text(), nullptr);
 }
 
+TEST(Json, TakesNoMoreValuesThanItMay) {
+  const std::string list = "[1,[],{\"a\":null}]";  // five values
+  EXPECT_TRUE(Json::parse(list, 5).has_value());
+  EXPECT_FALSE(Json::parse(list, 4).has_value());
+}
+
 TEST(Json, TakesTheLastOfMembersWithOneName) { EXPECT_EQ(*Json::parse(R"({"a": 1, "a": 2})")->find("a")->count(), 2u); }
 
 TEST(Json, RefusesWhatIsNoJson) {

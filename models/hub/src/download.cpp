@@ -16,6 +16,12 @@
 namespace quern::hub {
 namespace {
 
+// What a body without a stated size leaves free on the disk.
+constexpr std::uint64_t reserved_bytes = 64 << 20;
+
+// Bytes that count as progress: a server that gives a few and ends, again and again, is left like one that gives none.
+constexpr std::uint64_t progress_bytes = 64 << 10;
+
 /// The growing file with the sum of what it holds.
 class Growing {
  public:
@@ -55,12 +61,15 @@ class Growing {
     return sum_.finish();
   }
 
+  /// Bytes that the file system has free; where it does not say, all.
+  std::uint64_t room() const {
+    struct statvfs info {};
+    return ::fstatvfs(file_.descriptor(), &info) == 0 ? std::uint64_t{info.f_bavail} * info.f_frsize : UINT64_MAX;
+  }
+
   /// Throws Error(QUERN_IO) if the file system has less room than that.
   void require_room(std::uint64_t more, const std::string& label) const {
-    struct statvfs info {};
-    if (::fstatvfs(file_.descriptor(), &info) != 0) return;
-    const std::uint64_t room = std::uint64_t{info.f_bavail} * info.f_frsize;
-    if (room < more) {
+    if (const std::uint64_t room = this->room(); room < more) {
       throw Error(QUERN_IO, concat(label, " needs ", more, " bytes more, and ", path_.parent_path().string(), " has room for ", room,
                                    "; free some, or choose another folder with HF_HUB_CACHE"));
     }
@@ -84,8 +93,22 @@ void remove_quietly(const std::filesystem::path& path) {
   std::filesystem::remove(path, ignored);
 }
 
-/// One answer of the server into the file. True when the file is as long as it should be.
-bool fetch_rest(const Download& wanted, Growing& file, Http& http, Patience& patience) {
+/// Throws Error(QUERN_IO), and keeps nothing, where a body whose end nobody knows would take more than it may.
+void bound_unstated(const Download& wanted, const Growing& file, std::uint64_t more) {
+  const std::uint64_t bytes = file.bytes() + more, room = file.room();
+  if (bytes <= wanted.most_bytes && room >= more + reserved_bytes) return;
+  remove_quietly(wanted.incomplete);
+  if (bytes > wanted.most_bytes)
+    throw Error(QUERN_IO, concat(wanted.label, ": the server states no size and sends more than the ", wanted.most_bytes,
+                                 " bytes that a file may have; nothing was kept; QUERN_HUB_LIMIT (--hub-limit) allows more"));
+  throw Error(QUERN_IO, concat(wanted.label, ": the server states no size, and after ", file.bytes(), " bytes ",
+                               wanted.incomplete.parent_path().string(), " has room for ", room, " more, of which ", reserved_bytes,
+                               " stay free; nothing was kept; free some room, or choose another folder"));
+}
+
+/// One answer of the server into the file. True when the file is as long as it should be. `counted`: the length up to which bytes counted as
+/// progress.
+bool fetch_rest(const Download& wanted, Growing& file, std::uint64_t& counted, Http& http, Patience& patience) {
   std::optional<std::uint64_t> total = wanted.bytes;
   bool first_piece = true;
   const auto take_head = [&](const Response& response) {
@@ -101,6 +124,9 @@ bool fetch_rest(const Download& wanted, Growing& file, Http& http, Patience& pat
                   concat(wanted.label, " has ", *total, " bytes by the hub's list and ", *said, " by its server; nothing was kept"));
     }
     if (said) total = said;
+    if (total && *total > wanted.most_bytes)
+      throw Error(QUERN_IO, concat(wanted.label, " has ", *total, " bytes, and a file may have ", wanted.most_bytes,
+                                   "; QUERN_HUB_LIMIT (--hub-limit) allows more"));
     if (total) file.require_room(*total - std::min(*total, file.bytes()), wanted.label);
   };
   const auto take = [&](const Response& response, std::span<const std::byte> piece) {
@@ -108,8 +134,12 @@ bool fetch_rest(const Download& wanted, Growing& file, Http& http, Patience& pat
     first_piece = false;
     if (total && piece.size() > *total - std::min(*total, file.bytes()))
       throw Error(QUERN_BAD_MODEL, concat(wanted.label, ": the server sends more than the ", *total, " bytes that it has"));
+    if (!total) bound_unstated(wanted, file, piece.size());
     file.append(piece);
-    patience.progressed();
+    if (file.bytes() >= counted + progress_bytes || file.bytes() == total) {
+      patience.progressed();
+      counted = file.bytes();
+    }
     wanted.moved(file.bytes(), total.value_or(0));
   };
   const Response response = http.get({wanted.url, file.bytes(), wanted.if_range}, take);
@@ -129,9 +159,10 @@ bool fetch_rest(const Download& wanted, Growing& file, Http& http, Patience& pat
 Downloaded download(const Download& wanted, Http& http, Patience& patience) {
   Growing file(wanted.incomplete);
   if (wanted.bytes && file.bytes() > *wanted.bytes) file.clear();
+  std::uint64_t counted = file.bytes();
   const bool whole_already = wanted.bytes && file.bytes() == *wanted.bytes && !wanted.sha256.empty();
   try {
-    while (!whole_already && !patience.run([&] { return fetch_rest(wanted, file, http, patience); })) {
+    while (!whole_already && !patience.run([&] { return fetch_rest(wanted, file, counted, http, patience); })) {
     }
   } catch (const Error& error) {
     if (error.code() == QUERN_BAD_MODEL) remove_quietly(wanted.incomplete);

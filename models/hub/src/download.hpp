@@ -20,6 +20,7 @@ struct Download {
   std::string sha256;                  // the same; empty: not stated
   std::string if_range;                // tag of the file that `incomplete` is the start of
   bool with_token = false;
+  std::uint64_t most_bytes = UINT64_MAX;  // a longer file is refused
   std::function<void(std::uint64_t done, std::uint64_t total)> moved;  // after each piece; total 0: unknown
   std::function<void(const Response&)> begun;                          // before the first piece of each answer; may be empty
 };
@@ -30,7 +31,8 @@ struct Downloaded {
 };
 
 /// `incomplete` is whole and right when this returns; its caller renames it. Throws Error: QUERN_BAD_MODEL for another sum or size (the
-/// file is then removed), QUERN_IO for network and disk, and as check_status().
+/// file is then removed), QUERN_IO for network and disk (removed where the server states no size and `most_bytes` or the disk's room is
+/// used up), and as check_status().
 Downloaded download(const Download& wanted, Http& http, Patience& patience);
 
 }  // namespace quern::hub

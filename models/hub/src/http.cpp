@@ -15,6 +15,7 @@ namespace {
 
 constexpr int most_redirects = 10;
 constexpr std::size_t refusal_bytes = 4096;
+constexpr std::size_t most_head_bytes = 256 << 10;  // of all heads of one transfer, those of proxies and interim ones too; servers keep to 16 KiB
 
 /// libcurl's TLS may write to a closed connection; that must not end the program with SIGPIPE. Only this thread's is held back.
 class NoSigpipe {
@@ -47,12 +48,13 @@ class Url {
     if (handle_ == nullptr) throw std::bad_alloc();
     set(text);
   }
-  /// Relative ones are resolved.
   void set(const std::string& text) {
-    if (curl_.url_set(handle_.get(), CURLUPART_URL, text.c_str(), 0) != CURLUE_OK ||
-        (part(CURLUPART_SCHEME) != "https" && part(CURLUPART_SCHEME) != "http")) {
-      throw Error(QUERN_INVALID_ARGUMENT, concat(in_quotes(text, 200), " is not an http or https URL"));
-    }
+    if (!try_set(text)) throw Error(QUERN_INVALID_ARGUMENT, concat(in_quotes(text, 200), " is not an http or https URL"));
+  }
+  /// Relative ones are resolved. False for what is no http or https URL.
+  bool try_set(const std::string& text) {
+    return curl_.url_set(handle_.get(), CURLUPART_URL, text.c_str(), 0) == CURLUE_OK &&
+           (part(CURLUPART_SCHEME) == "https" || part(CURLUPART_SCHEME) == "http");
   }
   std::string part(CURLUPart which, unsigned flags = 0) const {
     char* text = nullptr;
@@ -72,13 +74,37 @@ class Url {
 
 /// What the callbacks of one transfer share. They may not throw through libcurl.
 struct Transfer {
+  using Clock = std::chrono::steady_clock;
+  Transfer(const BodySink& to, const Http::Options& by, std::string from) : sink(to), options(by), origin(std::move(from)) {}
+
   Response response;
   const BodySink& sink;
-  const std::function<bool()>& go_on;
-  std::chrono::seconds timeout;
+  const Http::Options& options;
+  std::string origin;
   std::exception_ptr trouble;
-  std::chrono::steady_clock::time_point last_byte = std::chrono::steady_clock::now();
+  Clock::time_point last_byte = Clock::now();
   bool stalled = false;
+  bool enough = false;  // of a body that is a refusal
+  std::size_t head_bytes = 0;
+  std::optional<Clock::time_point> window_start;  // the first byte, and then every `timeout`
+  std::uint64_t window_bytes = 0;
+
+  /// False where too little came since the window began. A transfer in which nothing comes any more is found by its stall.
+  bool arrived(std::size_t bytes) {
+    last_byte = Clock::now();
+    if (!window_start) window_start = last_byte;
+    window_bytes += bytes;
+    if (last_byte - *window_start < options.timeout) return true;
+    const auto least = options.least_rate * static_cast<std::uint64_t>(options.timeout.count());
+    if (window_bytes < least) {
+      trouble = std::make_exception_ptr(Interrupted(concat(origin, ": only ", window_bytes, " bytes came in ", options.timeout.count(), " s, and at least ",
+                                                           options.least_rate, " a second are asked for")));
+      return false;
+    }
+    window_start = last_byte;
+    window_bytes = 0;
+    return true;
+  }
 };
 
 std::string trimmed(std::string_view text) {
@@ -88,9 +114,12 @@ std::string trimmed(std::string_view text) {
 
 std::size_t on_header(const char* data, std::size_t, std::size_t size, void* user) noexcept {
   auto& transfer = *static_cast<Transfer*>(user);
-  transfer.last_byte = std::chrono::steady_clock::now();
   try {
     const std::string_view line(data, size);
+    transfer.head_bytes += size;
+    if (transfer.head_bytes > most_head_bytes)
+      throw Error(QUERN_IO, concat(transfer.origin, ": the head of the answer is longer than ", most_head_bytes, " bytes; this is refused"));
+    if (!transfer.arrived(size)) return 0;
     if (line.starts_with("HTTP/")) {  // of this response, and not of a proxy's or an interim one before it
       transfer.response = {};
       const std::size_t space = line.find(' ');
@@ -111,13 +140,17 @@ std::size_t on_header(const char* data, std::size_t, std::size_t size, void* use
 
 std::size_t on_body(const char* data, std::size_t, std::size_t size, void* user) noexcept {
   auto& transfer = *static_cast<Transfer*>(user);
-  transfer.last_byte = std::chrono::steady_clock::now();
   try {
+    if (!transfer.arrived(size)) return 0;
     if (transfer.response.status == 200 || transfer.response.status == 206) {
+      if (const std::string encoding = transfer.response.header("content-encoding"); !encoding.empty() && encoding != "identity")
+        throw Error(QUERN_IO, concat(transfer.origin, ": the answer has the encoding ", in_quotes(encoding, 40), ", which was not asked for"));
       transfer.sink(transfer.response, std::as_bytes(std::span(data, size)));
     } else {
       std::string& text = transfer.response.refusal;
       text.append(data, std::min(size, refusal_bytes - text.size()));
+      transfer.enough = text.size() == refusal_bytes;  // a body without end is not read to it
+      if (transfer.enough) return 0;
     }
     return size;
   } catch (...) {
@@ -129,8 +162,8 @@ std::size_t on_body(const char* data, std::size_t, std::size_t size, void* user)
 int on_progress(void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t) noexcept {
   auto& transfer = *static_cast<Transfer*>(user);
   try {
-    transfer.stalled = std::chrono::steady_clock::now() - transfer.last_byte > transfer.timeout;
-    return transfer.stalled || (transfer.go_on && !transfer.go_on()) ? 1 : 0;
+    transfer.stalled = Transfer::Clock::now() - transfer.last_byte > transfer.options.timeout;
+    return transfer.stalled || (transfer.options.go_on && !transfer.options.go_on()) ? 1 : 0;
   } catch (...) {
     transfer.trouble = std::current_exception();
     return 1;
@@ -210,7 +243,7 @@ Response Http::one_hop(const Request& request, const std::string& text, const Bo
     curl_.easy_setopt(easy, CURLOPT_RANGE, range.c_str());
     if (!request.if_range.empty()) add_header("If-Range: " + request.if_range);
   }
-  Transfer transfer{{}, sink, options_.go_on, options_.timeout, nullptr};
+  Transfer transfer(sink, options_, url.origin());
   char detail[CURL_ERROR_SIZE] = "";
   curl_.easy_setopt(easy, CURLOPT_CURLU, url.handle());
   curl_.easy_setopt(easy, CURLOPT_HTTPHEADER, list.get());
@@ -230,6 +263,7 @@ Response Http::one_hop(const Request& request, const std::string& text, const Bo
     return curl_.easy_perform(easy);
   }();
   if (transfer.trouble) std::rethrow_exception(transfer.trouble);
+  if (transfer.enough) return std::move(transfer.response);
   if (transfer.stalled) throw Interrupted(concat(url.origin(), ": nothing came for ", options_.timeout.count(), " s"));
   if (code != CURLE_OK) fail(curl_, code, url.origin(), detail);
   return std::move(transfer.response);
@@ -246,7 +280,8 @@ Response Http::get(const Request& request, const BodySink& sink) {
     const std::string target = response.header("location");
     if (target.empty()) throw Error(QUERN_IO, concat(next.origin(), ": a redirect (", response.status, ") that names no place"));
     const bool was_https = next.part(CURLUPART_SCHEME) == "https";
-    next.set(target);
+    if (!next.try_set(target))
+      throw Error(QUERN_IO, concat(origin_of(url), " redirects to ", in_quotes(target, 200), ", which is not an http or https URL; this is refused"));
     if (was_https && next.part(CURLUPART_SCHEME) != "https") {
       throw Error(QUERN_IO, concat(origin_of(url), " redirects to ", next.origin(), ", which is not encrypted; this is refused"));
     }

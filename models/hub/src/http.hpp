@@ -46,14 +46,16 @@ class Http {
  public:
   struct Options {
     std::string token, token_origin;  // the token goes to URLs of this origin alone
-    std::chrono::seconds timeout{30};
+    std::chrono::seconds timeout{30};     // without a byte, and the time over which `least_rate` is asked for
+    std::uint64_t least_rate = 1024;      // bytes a second
     std::function<bool()> go_on;  // asked several times a second; false cancels
   };
 
   explicit Http(Options options);
 
-  /// Follows up to ten redirects, not from https to http. Throws Interrupted, Error(QUERN_CANCELLED), or Error(QUERN_IO) for what
-  /// another try cannot mend; a refusal by status is a response.
+  /// Follows up to ten redirects, to http and https URLs and not from https to http. Heads are bounded, bodies of refusals are not read to
+  /// their end. Throws Interrupted (also where less than `least_rate` comes), Error(QUERN_CANCELLED), or Error(QUERN_IO) for what another
+  /// try cannot mend; a refusal by status is a response.
   Response get(const Request& request, const BodySink& sink);
 
  private:

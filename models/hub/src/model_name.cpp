@@ -66,7 +66,7 @@ bool is_hex(std::string_view text, std::size_t count) {
 
 bool is_safe_path(std::string_view path) {
   if (path.empty() || path.size() > 1024 || path.front() == '/') return false;
-  if (std::ranges::any_of(path, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == '\\' || c == 0x7f; })) return false;
+  if (path.find('\\') != path.npos || printable(path) != path) return false;
   while (true) {
     const std::size_t end = std::min(path.find('/'), path.size());
     const std::string_view part = path.substr(0, end);

@@ -17,7 +17,8 @@ struct ModelName {
 /// Throws Error(QUERN_INVALID_ARGUMENT) for a text that is neither. A URL below the endpoint is the hub's name for a file.
 ModelName parse_model_name(const std::string& text, const std::string& endpoint);
 
-/// Whether a path that a server names may be made below a folder of ours: relative, no "..", no empty part.
+/// Whether a path that a server names may be made below a folder of ours: relative, no "..", no empty part, and
+/// nothing that printable() would escape.
 bool is_safe_path(std::string_view path);
 
 /// `count` hex digits in lower case, as commits (40) and SHA-256 sums (64) are written.

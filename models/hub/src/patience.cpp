@@ -1,6 +1,7 @@
 // See patience.hpp.
 #include "patience.hpp"
 
+#include "quern/base/terminal_text.hpp"
 #include "quern/graph/error.hpp"
 
 #include <algorithm>
@@ -52,8 +53,7 @@ void check_status(const Response& response, const std::string& what, bool with_t
   std::string said = response.header("x-error-message");
   const std::string code = response.header("x-error-code");
   if (!code.empty()) said = code + (said.empty() ? "" : ": " + said);
-  std::erase_if(said, [](char c) { return static_cast<unsigned char>(c) < 0x20; });
-  const std::string answer = concat(what, ": the server answers ", status, said.empty() ? "" : " (" + said.substr(0, 300) + ")");
+  const std::string answer = concat(what, ": the server answers ", status, said.empty() ? "" : " (" + printable_start(said, 300) + ")");
   const bool gated = code == "GatedRepo";
   if (status == 408 || status == 429 || status == 500 || status == 502 || status == 503 || status == 504) {
     Interrupted interrupted(answer);

@@ -23,7 +23,8 @@ class Puller {
   explicit Puller(const Settings& settings)
       : settings_(settings),
         patience(settings.tries, [this](const std::string& waiting) { return tell(waiting); }),
-        http({settings.token, settings.token.empty() ? "" : origin_of(settings.endpoint), settings.timeout, [this] { return tell({}); }}) {}
+        http({settings.token, settings.token.empty() ? "" : origin_of(settings.endpoint), settings.timeout, settings.least_rate,
+              [this] { return tell({}); }}) {}
 
   bool tell(const std::string& waiting) {
     state_.waiting = waiting;
@@ -74,6 +75,7 @@ void pull_blob(const RepositoryFolder& repository, const std::string& commit, co
       wanted.bytes = file.bytes;
       wanted.sha256 = file.sha256;
       wanted.with_token = !settings.token.empty();
+      wanted.most_bytes = settings.most_bytes;
       wanted.moved = [&](std::uint64_t done, std::uint64_t) { puller.moved(done); };
       download(wanted, puller.http, puller.patience);
       rename_into_place(wanted.incomplete, blob);
@@ -89,6 +91,9 @@ std::string pull_from_hub(const ModelName& name, const std::string& sha256, cons
   std::vector<std::string> paths;
   for (const RemoteFile& file : remote.files) paths.push_back(file.path);
   const std::vector<Variant> variants = variants_of(paths);
+  if (variants.empty() && remote.refused > 0)
+    throw Error(QUERN_NOT_FOUND, concat(name.text, ": there is no whole GGUF model among the ", remote.files.size(), " files of ", name.repository,
+                                        " that may be taken; the hub lists ", remote.refused, " more whose name or sum is refused"));
   const Variant& chosen = choose_variant(variants, name);
   if (!sha256.empty() && (chosen.files.size() != 1 || remote.files[chosen.files[0]].sha256 != sha256)) {
     throw Error(QUERN_BAD_MODEL, concat(name.text, ": ", chosen.first, " has the SHA-256 ", remote.files[chosen.files[0]].sha256, " and ",
@@ -127,7 +132,7 @@ void require_gguf(const fs::path& path, const std::string& url) {
   throw Error(QUERN_BAD_MODEL, concat(url, " is not a GGUF file; it was removed (a page that asks for a login looks like this)"));
 }
 
-UrlFile pull_url_file(const std::string& url, const fs::path& folder, const std::string& sha256, Puller& puller) {
+UrlFile pull_url_file(const std::string& url, const fs::path& folder, const std::string& sha256, const Settings& settings, Puller& puller) {
   UrlFile file{file_name_of_url(url), 0, {}};
   if (!is_safe_path(file.name) || file.name.find('/') != file.name.npos) {
     throw Error(QUERN_INVALID_ARGUMENT, concat(in_quotes(url, 200), " names no file"));
@@ -138,6 +143,7 @@ UrlFile pull_url_file(const std::string& url, const fs::path& folder, const std:
   wanted.label = file.name;
   wanted.incomplete = folder / (file.name + ".incomplete");
   wanted.sha256 = sha256;
+  wanted.most_bytes = settings.most_bytes;
   const fs::path tag = folder / (file.name + ".tag");
   wanted.if_range = read_small(tag).value_or("");
   std::error_code failed;
@@ -170,7 +176,7 @@ std::string pull_from_url(const std::string& url, const std::string& sha256, con
   const Lock lock(folder / ".lock", settings.waits, [&] { return puller.tell("another process downloads it"); });
   if (const auto here = read_url_model(folder); here && (sha256.empty() || here->files.front().sha256 == sha256)) return here->path();
   UrlModel model{folder, urls.front(), {}};
-  for (const std::string& one : urls) model.files.push_back(pull_url_file(one, folder, sha256, puller));
+  for (const std::string& one : urls) model.files.push_back(pull_url_file(one, folder, sha256, settings, puller));
   write_url_model(model);
   return model.path();
 }

@@ -7,7 +7,9 @@
 namespace quern::hub {
 namespace {
 
-constexpr std::size_t longest_answer = 32 << 20;
+// A list with ?blobs=true has about 300 bytes and 9 values a file, so that these hold 50,000 files; as a tree they take at most 100 MiB.
+constexpr std::size_t longest_answer = 16 << 20;
+constexpr std::size_t most_values = 450'000;
 
 std::string text_of(const Json& object, const char* key) {
   const Json* found = object.find(key);
@@ -37,17 +39,19 @@ bool is_usable(const RemoteFile& file) {
 }  // namespace
 
 RemoteRepository parse_remote(const std::string& text, const std::string& what) {
-  const Json json = Json::parse(text).value_or(Json());
-  if (!json.is_object()) throw Error(QUERN_IO, concat(what, ": the answer is no JSON object; is the endpoint a hub?"));
+  const Json json = Json::parse(text, most_values).value_or(Json());
+  if (!json.is_object()) throw Error(QUERN_IO, concat(what, ": the answer is no JSON object of at most ", most_values, " values; is the endpoint a hub?"));
   RemoteRepository remote{text_of(json, "sha"), {}};
   const Json* siblings = json.find("siblings");
   if (!is_hex(remote.commit, 40) || siblings == nullptr || siblings->list() == nullptr) {
     throw Error(QUERN_IO, concat(what, ": the answer has no commit or no files; is the endpoint a hub?"));
   }
   for (const Json& entry : *siblings->list()) {
-    if (!entry.is_object()) continue;
-    RemoteFile file = file_of(entry);
-    if (is_usable(file)) remote.files.push_back(std::move(file));
+    RemoteFile file = entry.is_object() ? file_of(entry) : RemoteFile();
+    if (is_usable(file))
+      remote.files.push_back(std::move(file));
+    else
+      ++remote.refused;
   }
   return remote;
 }

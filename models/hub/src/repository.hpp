@@ -21,6 +21,7 @@ struct RemoteFile {
 struct RemoteRepository {
   std::string commit;
   std::vector<RemoteFile> files;
+  std::size_t refused = 0;  // further ones, whose names or sums are none that may be taken
 };
 
 /// Asks ENDPOINT/api/models/OWNER/NAME/revision/REVISION. Throws as check_status(), and Error(QUERN_IO) for an answer that is none.

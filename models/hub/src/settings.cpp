@@ -42,6 +42,20 @@ std::uint32_t number(const Get& get, const char* name, std::uint32_t otherwise) 
   return read;
 }
 
+/// "512G": bytes with K, M, G or T for a power of 1024; 0 for no limit.
+std::uint64_t bytes(const Get& get, const char* name, std::uint64_t otherwise) {
+  const std::string text = value(get, name);
+  if (text.empty()) return otherwise;
+  std::uint64_t read = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), read);
+  const std::string_view unit(end, text.data() + text.size());
+  const std::size_t power = unit.empty() ? 0 : unit.size() == 1 ? std::string_view("KMGT").find(unit.front()) + 1 : 0;
+  const bool known = unit.empty() || (unit.size() == 1 && power > 0);
+  if (error != std::errc{} || !known || read > UINT64_MAX >> (10 * power))
+    throw Error(QUERN_INVALID_ARGUMENT, concat(name, " is ", in_quotes(text, 200), "; it takes bytes such as 512G, or 0 for no limit"));
+  return read == 0 ? UINT64_MAX : read << (10 * power);
+}
+
 std::string with_home(const std::string& path, const std::string& home) {
   return path == "~" || path.starts_with("~/") ? home + path.substr(1) : path;
 }
@@ -74,8 +88,11 @@ Settings settings_from_environment(const Get& get) {
   const std::size_t first = settings.token.find_first_not_of(" \t\r\n");
   settings.token = first == std::string::npos ? "" : settings.token.substr(first, settings.token.find_last_not_of(" \t\r\n") - first + 1);
   if (settings.token.find_first_of("\r\n") != std::string::npos) throw Error(QUERN_INVALID_ARGUMENT, "HF_TOKEN has more than one line");
+  if (printable(settings.token) != settings.token) throw Error(QUERN_INVALID_ARGUMENT, "HF_TOKEN has control characters; a token has none");
   settings.offline = is_true(first_of(get, {"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"}));
   settings.tries = number(get, "QUERN_HUB_TRIES", settings.tries);
+  settings.least_rate = number(get, "QUERN_HUB_RATE", static_cast<std::uint32_t>(settings.least_rate));
+  settings.most_bytes = bytes(get, "QUERN_HUB_LIMIT", settings.most_bytes);
   settings.timeout = std::chrono::seconds(number(get, "HF_HUB_DOWNLOAD_TIMEOUT", static_cast<std::uint32_t>(settings.timeout.count())));
   return settings;
 }

@@ -9,6 +9,8 @@
 namespace quern {
 
 struct JsonBuilder : nlohmann::json_sax<nlohmann::json> {
+  explicit JsonBuilder(std::size_t values) : left_(values) {}
+
   Json root;
 
   bool null() override { return put(Json()); }
@@ -38,11 +40,12 @@ struct JsonBuilder : nlohmann::json_sax<nlohmann::json> {
     return std::get<Json::List>(parent).emplace_back(std::move(value));
   }
   bool put(Json value) {
+    if (left_-- == 0) return false;
     place(std::move(value));
     return true;
   }
   bool open(Json value) {
-    if (open_.size() == Json::deepest) return false;
+    if (open_.size() == Json::deepest || left_-- == 0) return false;
     Json& placed = place(std::move(value));
     open_.push_back(&placed);
     return true;
@@ -52,11 +55,12 @@ struct JsonBuilder : nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
+  std::size_t left_;          // values that may still come; reading ends where one is too many
   std::vector<Json*> open_;  // from the root to the innermost that is not closed
 };
 
-std::optional<Json> Json::parse(std::string_view text) {
-  JsonBuilder builder;
+std::optional<Json> Json::parse(std::string_view text, std::size_t values) {
+  JsonBuilder builder(values);
   if (!nlohmann::json::sax_parse(text.begin(), text.end(), &builder)) return std::nullopt;
   return std::move(builder.root);
 }

@@ -45,9 +45,16 @@
 #define ZOO_PROBE_FORKS 34
 #define ZOO_PROBE_IS_SLOW 35
 #define ZOO_PROBE_SPINS 36
+#define ZOO_HOSTILE_TEXT 37
 
 #ifndef ZOO_FAULT
 #define ZOO_FAULT ZOO_NOTHING
+#endif
+/// What a terminal obeys, behind every text of the plugin: a title, a cleared screen, C1, directions, line breaks.
+#if ZOO_FAULT == ZOO_HOSTILE_TEXT
+#define ZOO_PLANT "\x1b]0;pwned\x07\x1b[2J\xc2\x9b" "2J\xe2\x80\xae\xe2\x80\xa8\r\nquern: forged\x7f"
+#else
+#define ZOO_PLANT ""
 #endif
 #ifndef ZOO_VERSION
 #define ZOO_VERSION "1.0"
@@ -186,7 +193,7 @@ quern_status create(const quern_host* host, quern_plugin** out, quern_error* err
   (void)error;
   void* memory = host->allocate(host->context, sizeof(quern_plugin), alignof(quern_plugin), "plugin");
   *out = new (memory) quern_plugin{host, false};
-  host->log(host->context, QUERN_LOG_INFO, text("life"), text("created"));
+  host->log(host->context, QUERN_LOG_INFO, text("life" ZOO_PLANT), text("created" ZOO_PLANT));
   return QUERN_OK;
 #endif
 }
@@ -239,6 +246,12 @@ quern_status probe(quern_plugin* plugin, quern_probe_report* report, quern_error
 #elif ZOO_FAULT == ZOO_PROBE_LIMITED
   give_reason(report, QUERN_DEPENDENCY_MISSING, "works without libzoo_fast.so, but slower", "libzoo_fast.so",
               0);
+#elif ZOO_FAULT == ZOO_HOSTILE_TEXT
+  report->usable = ZOO_DEVICES - 1;
+  give_reason(report, QUERN_DEPENDENCY_MISSING, "works without a library" ZOO_PLANT, "libzoo" ZOO_PLANT, 0);
+  give_reason(report, QUERN_INTERNAL, "device 1 is broken" ZOO_PLANT, "", 2);
+  std::puts("the zoo prints" ZOO_PLANT);
+  std::fputs("and to stderr" ZOO_PLANT "\n", stderr);
 #elif ZOO_FAULT == ZOO_PROBE_PRINTS
   std::puts("the zoo prints to stdout");
   std::fputs("and to stderr\n", stderr);
@@ -263,7 +276,7 @@ quern_status device_count(quern_plugin*, uint32_t* count, quern_error*) {
 }
 
 quern_status device_info(quern_plugin*, uint32_t index, quern_device_info* out, quern_error* error) {
-  static const char* const names[] = {"Zoo Zero", "Zoo One", "Zoo Two", "Zoo Three"};
+  static const char* const names[] = {"Zoo Zero" ZOO_PLANT, "Zoo One" ZOO_PLANT, "Zoo Two", "Zoo Three"};
   static const char* const addresses[] = {"00.0", "01.0", "02.0", "03.0"};
   static char pci[4][32];
   if (index >= ZOO_DEVICES) return fail(error, QUERN_NOT_FOUND, "no such device");
@@ -272,7 +285,7 @@ quern_status device_info(quern_plugin*, uint32_t index, quern_device_info* out, 
   out->vendor_id = ZOO_VENDOR;
   out->caps = QUERN_CAP_SYNCHRONOUS | QUERN_CAP_HOST_MEMORY;
   out->name = text(names[index]);
-  out->architecture = text("zoo-1");
+  out->architecture = text("zoo-1" ZOO_PLANT);
   if (*ZOO_PCI_BUS) std::snprintf(pci[index], sizeof pci[index], "%s%s", ZOO_PCI_BUS, addresses[index]);
   out->pci_address = text(pci[index]);
   out->memory_alignment = 64;

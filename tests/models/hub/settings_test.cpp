@@ -50,6 +50,25 @@ TEST(HubSettings, RefusesNumbersThatCannotBeReadNamingTheVariable) {
   }
 }
 
+TEST(HubSettings, ReadsTheBoundsOfATransfer) {
+  EXPECT_EQ(settings({}).most_bytes, std::uint64_t{512} << 30);
+  EXPECT_EQ(settings({{"QUERN_HUB_LIMIT", "3M"}}).most_bytes, std::uint64_t{3} << 20);
+  EXPECT_EQ(settings({{"QUERN_HUB_LIMIT", "77"}}).most_bytes, 77u);
+  EXPECT_EQ(settings({{"QUERN_HUB_LIMIT", "0"}}).most_bytes, UINT64_MAX);
+  EXPECT_EQ(settings({{"QUERN_HUB_RATE", "5000"}}).least_rate, 5000u);
+  for (const char* value : {"-1", "x", "3X", "3MM", "M", "99999999999999999999", "999999999999T"}) EXPECT_THROW(settings({{"QUERN_HUB_LIMIT", value}}), Error) << value;
+  for (const char* value : {"0", "x", "99999999999"}) EXPECT_THROW(settings({{"QUERN_HUB_RATE", value}}), Error) << value;
+}
+
+TEST(HubSettings, ATokenWithControlCharactersIsRefusedAndNotShown) {
+  try {
+    settings({{"HF_TOKEN", "secret\x1b[2J"}});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()).find("secret"), std::string::npos);
+  }
+}
+
 TEST(HubSettings, ATokenOfTwoLinesIsRefused) { EXPECT_THROW(settings({{"HF_TOKEN", "a\nHost: evil"}}), Error); }
 
 }  // namespace

@@ -231,7 +231,7 @@ const Hostile cases[] = {
      sentencepiece,
      in_vocabulary([](auto& v) { v.add("\x01\xFF"), v.add("\x01\xFF"); }),
      in_vocabulary([](auto& v) { v.add("\x01\xFF"), v.add("\x01\xFE"); }),
-     {tokens_key, "are both '\\x01\\xFF'"}},
+     {tokens_key, "are both '\\x01\\xff'"}},
 
     {"NoTokens",
      merging,

@@ -20,8 +20,11 @@ class Json {
   /// Levels of nesting that parse() takes.
   static constexpr int deepest = 64;
 
-  /// Nothing for text that is no JSON, or nests deeper than `deepest`. Throws std::bad_alloc.
-  static std::optional<Json> parse(std::string_view text);
+  /// Values that parse() takes unless another number is given; a tree of so many takes about 150 MiB beside its strings.
+  static constexpr std::size_t most_values = 1'000'000;
+
+  /// Nothing for text that is no JSON, nests deeper than `deepest` or has more values. Throws std::bad_alloc.
+  static std::optional<Json> parse(std::string_view text, std::size_t values = most_values);
 
   Json() = default;
   template <typename T>
