@@ -6,6 +6,8 @@
 #include "parser.hpp"
 #include "twins.hpp"
 
+#include "quern/base/terminal_text.hpp"
+
 #include <algorithm>
 #include <span>
 #include <sstream>
@@ -107,7 +109,7 @@ std::string left_over_text(const CLI::App& program, const CLI::App& verb, const 
     return name + " is one argument, and these are " + std::to_string(given.size()) + "; quote them: \"" +
            printable(joined(given, " ")) + "\"";
   }
-  return "'" + printable(joined(left_over, "' '")) + "' is more than " + verb.get_name() + " takes";
+  return in_quotes(joined(left_over, "' '"), 200) + " is more than " + verb.get_name() + " takes";
 }
 
 /// The parser's message, in our manner: the verb in front, and where to look.
@@ -122,7 +124,7 @@ std::string usage_text(const CLI::App& program, const std::vector<std::string>& 
     if (word != arguments.end()) {
       std::vector<std::string> verbs;
       for (const CLI::App* verb : program.get_subcommands([](const CLI::App*) { return true; })) verbs.push_back(verb->get_name());
-      return "'" + printable(*word) + "' is not a verb" + did_you_mean(*word, verbs) + "; the verbs are " + joined(verbs, ", ") + "; see quern --help";
+      return in_quotes(*word, 200) + " is not a verb" + did_you_mean(*word, verbs) + "; the verbs are " + joined(verbs, ", ") + "; see quern --help";
     }
   }
   std::string message = left_over && !name.empty() ? left_over_text(program, *chosen.front(), arguments) : printable(what.substr(0, what.find('\n')));

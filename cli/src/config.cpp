@@ -4,6 +4,7 @@
 #include "settings.hpp"
 
 #include "quern/base/files.hpp"
+#include "quern/base/terminal_text.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -43,11 +44,11 @@ Config parse_config(std::string_view text, const std::string& name) {
     const std::string origin = name + ":" + std::to_string(number);
     const std::size_t equals = line.find('=');
     if (equals == std::string_view::npos)
-      throw Failure(exit_usage, origin + ": '" + std::string(line) + "' is not a line of the form key = value");
+      throw Failure(exit_usage, origin + ": " + in_quotes(line, 200) + " is not a line of the form key = value");
     std::string key(trimmed(line.substr(0, equals)));
     std::ranges::replace(key, '-', '_');
     if (find_setting(key) == nullptr)
-      throw Failure(exit_usage, origin + ": unknown key '" + key + "'; the keys are " + known_keys());
+      throw Failure(exit_usage, origin + ": unknown key " + in_quotes(key, 200) + "; the keys are " + known_keys());
     if (!config.emplace(key, ConfigValue{std::string(trimmed(line.substr(equals + 1))), origin}).second)
       throw Failure(exit_usage, origin + ": '" + key + "' was given before at " + config[key].origin);
   }

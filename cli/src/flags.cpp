@@ -3,6 +3,8 @@
 #include "failure.hpp"
 #include "numbers.hpp"
 
+#include "quern/base/terminal_text.hpp"
+
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -54,7 +56,7 @@ void add_sampling_flags(CLI::App& app, SamplingFlags& flags) {
            [&value, name, least, most](const std::string& text) {
              const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
              if (error != std::errc{} || end != text.data() + text.size() || !(value >= least && value <= most))
-               throw CLI::ValidationError(name, "'" + text + "' is not a number from " + fixed(least, 0) + " to " +
+               throw CLI::ValidationError(name, in_quotes(text, 200) + " is not a number from " + fixed(least, 0) + " to " +
                                                     fixed(most, 0));
            },
            help)
@@ -77,7 +79,7 @@ void add_sampling_flags(CLI::App& app, SamplingFlags& flags) {
          [&flags](const std::string& text) {
            const auto window = parse_count(text, std::numeric_limits<std::uint32_t>::max());
            if (text != "all" && (!window || *window == 0))
-             throw CLI::ValidationError("--penalty-window", "'" + text + "' is not a number of tokens or all");
+             throw CLI::ValidationError("--penalty-window", in_quotes(text, 200) + " is not a number of tokens or all");
            flags.penalty_window = text == "all" ? QUERN_WINDOW_ALL : static_cast<std::uint32_t>(*window);
          },
          "how many last tokens count as seen: a number or all")
@@ -151,7 +153,7 @@ CLI::Option* add_number_option(CLI::App& app, const char* flag, std::function<vo
           [=](const std::string& text) {
             const auto value = parse_count(text, most);
             if (!value || *value < least)
-              throw CLI::ValidationError(name, "'" + text + "' is not a whole number from " + std::to_string(least) +
+              throw CLI::ValidationError(name, in_quotes(text, 200) + " is not a whole number from " + std::to_string(least) +
                                                    " to " + std::to_string(most));
             take(*value);
           },

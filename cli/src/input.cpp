@@ -3,6 +3,7 @@
 #include "failure.hpp"
 
 #include "quern/base/files.hpp"
+#include "quern/base/terminal_text.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -98,7 +99,7 @@ std::vector<Message> parse_messages(std::string_view json_text, const std::strin
     if (!element.is_object()) throw Failure(exit_refused, where + " is a " + element.type_name() + ", not an object");
     for (const auto& member : element.items())
       if (member.key() != "role" && member.key() != "content")
-        throw Failure(exit_refused, where + ": member '" + member.key() + "' is not known; role and content are");
+        throw Failure(exit_refused, where + ": member " + in_quotes(member.key()) + " is not known; role and content are");
     messages.push_back({string_member(element, "role", where), string_member(element, "content", where)});
   }
   return messages;

@@ -39,7 +39,10 @@ void write_json(const Json& value) { require_written(results().write_json(json_l
 
 void draw_out(const Drawing& drawing) { require_written(results().draw(drawing)); }
 
-void write_error_line(std::string_view line) { write_error_page(printable(line) + "\n"); }
+void write_error_line(std::string_view line) {
+  constexpr std::size_t longest = 8192;  // what a message quotes may be longer than anybody reads
+  write_error_page(printable_start(line, longest) + "\n");
+}
 
 // Where standard error cannot be written there is nobody to say it to.
 void write_error_page(std::string_view page) {

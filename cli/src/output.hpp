@@ -22,7 +22,7 @@ void write_out(std::string_view bytes);
 void write_json(const Json& value);
 void draw_out(const Drawing& drawing);
 
-/// One line to standard error, after the progress bar if one is on the screen. Always escaped, line breaks inside it too.
+/// One line to standard error, after the progress bar if one is on the screen. Always escaped, line breaks inside it too; cut after 8 KiB.
 void write_error_line(std::string_view line);
 /// The same of several lines; the last one has its newline.
 void write_error_page(std::string_view page);

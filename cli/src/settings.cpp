@@ -3,6 +3,8 @@
 #include "failure.hpp"
 #include "numbers.hpp"
 
+#include "quern/base/terminal_text.hpp"
+
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -66,7 +68,7 @@ std::optional<Given> strongest(const Setting& setting, const FlagValues& flags, 
 }
 
 [[noreturn]] void refuse(const Given& given, const std::string& expected) {
-  throw Failure(exit_usage, given.origin + ": '" + given.value + "' is not " + expected);
+  throw Failure(exit_usage, given.origin + ": " + in_quotes(given.value, 200) + " is not " + expected);
 }
 
 bool require_boolean(const Given& given) {
@@ -81,7 +83,7 @@ void check_memory(const Given& given) {
     const std::string_view limit = rest.substr(0, comma);
     const std::size_t equals = limit.find('=');
     if (equals == 0 || equals == std::string_view::npos || !parse_bytes(limit.substr(equals + 1)))
-      refuse(given, "a list of limits such as cuda:0=8G,cpu=512M (near '" + std::string(limit) + "')");
+      refuse(given, "a list of limits such as cuda:0=8G,cpu=512M (near " + in_quotes(limit, 60) + ")");
     if (comma == rest.size()) return;
     rest.remove_prefix(comma + 1);
   }

@@ -76,7 +76,8 @@ QUERN_API uint32_t quern_plugin_abi_epoch(void);
 QUERN_API uint32_t quern_plugin_abi_minor(void);
 
 /* Why the last failing call on this thread failed; "" if none did. The text belongs to the thread and is
- * replaced by the next failing call on it; a successful call leaves it alone. Never null. */
+ * replaced by the next failing call on it; a successful call leaves it alone. Never null. One line of UTF-8 of at
+ * most 2047 bytes: what it quotes of files, variables and servers is in escapes (\x1b, \u202e), fit for a terminal. */
 QUERN_API const char *quern_last_error(void);
 
 /* "QUERN_BAD_MODEL" for QUERN_BAD_MODEL; "QUERN_INTERNAL" for a code that this library does not know. Static.
@@ -109,7 +110,7 @@ enum {
 
 /* One line of the log, without a newline. `component` is "loader", "runtime", "cpu" ... Both strings live
  * during the call. Calls of one runtime are serialised, and may come from any thread. The callback must not fork() and return in the child;
- * what else it may call: "In callbacks" above. */
+ * what else it may call: "In callbacks" above. The text is in escapes as that of quern_last_error(). */
 typedef void (*quern_log_callback)(void *user, uint32_t level, const char *component, const char *text);
 
 enum { QUERN_DETERMINISTIC_DEFAULT = 0, QUERN_DETERMINISTIC_ON = 1, QUERN_DETERMINISTIC_OFF = 2 };
@@ -470,7 +471,8 @@ typedef struct quern_token_event {
   uint64_t struct_size;
   uint32_t request;     /* index in the array of requests */
   int32_t token;        /* -1: no new token, only text that was held back until the end */
-  const char *piece;    /* bytes certain now: whole UTF-8 characters, no start of a stop string */
+  const char *piece;    /* bytes certain now: whole UTF-8 characters, no start of a stop string. As the model made them: a host
+                         * that shows them on a terminal escapes control and bidirectional characters first */
   uint64_t piece_size;
   float logprob;        /* natural, before temperature and filters; NaN unless asked for */
   uint32_t top_count;   /* as many as request.logprobs asked for */

@@ -120,7 +120,8 @@ class Page {
     }
     tokens_ = std::move(tokens);
     if (in_place_ && now.empty()) now = "no quern process makes tokens\n";
-    write_out((lines_ == 0 ? "" : "\x1b[" + std::to_string(lines_) + "A\x1b[J") + now);
+    if (lines_ > 0) draw_out(Drawing().up(static_cast<std::size_t>(lines_)).clear_below());
+    write_out(now);
     if (in_place_) lines_ = std::ranges::count(now, '\n');
   }
 
