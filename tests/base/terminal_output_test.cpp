@@ -21,10 +21,16 @@ struct Channel {
     ::close(in);
     ::close(out);
   }
-  std::string read() const {
+  /// What came, and at least so many bytes: a terminal hands on what was written a little later.
+  std::string read(std::size_t least = 1) const {
+    std::string text;
     char buffer[4096];
-    const ssize_t got = ::read(out, buffer, sizeof buffer);
-    return {buffer, static_cast<std::size_t>(got < 0 ? 0 : got)};
+    while (text.size() < least) {
+      const ssize_t got = ::read(out, buffer, sizeof buffer);
+      if (got <= 0) break;
+      text.append(buffer, static_cast<std::size_t>(got));
+    }
+    return text;
   }
 };
 
@@ -72,7 +78,8 @@ TEST(TerminalOutput, ASequenceThatIsSplitOverWritesIsEscapedToo) {
   const Channel channel = make_terminal();
   TerminalOutput output(channel.in, Kind::results);
   for (const char c : std::string_view("\x1b]0;t\x07\xc2\x9b\xe2\x80\xae\xe4\xb8\xad.")) output.write({&c, 1});
-  EXPECT_EQ(channel.read(), "\\x1b]0;t\\x07\\u009b\\u202e\u4e2d.");
+  constexpr std::string_view expected = "\\x1b]0;t\\x07\\u009b\\u202e\u4e2d.";
+  EXPECT_EQ(channel.read(expected.size()), expected);
 }
 
 TEST(TerminalOutput, JsonOnATerminalStaysJson) {
