@@ -18,11 +18,12 @@ void check_sequence(const quern_session* session, std::uint32_t sequence, const 
   }
 }
 
-/// The most bytes that a saved state of this session can have, and some more, so that restore() names what is wrong with a longer file.
+/// Four times the most bytes that a saved state of this session can have, and 256 MiB: restore() names what is wrong with one of a
+/// longer session, and a file of any size takes no memory of its own.
 std::uint64_t most_saved(const runtime::Engine& engine, std::uint64_t context) {
   const std::uint64_t pages = context / runtime::kv_page_size + 1;
   const std::uint64_t layers = engine.model().step().k_cache.size();
-  return engine.sequences() * (layers * pages * (engine.page_bytes(true) + engine.page_bytes(false)) + 4 * context + 4096) + (1 << 16);
+  return 4 * engine.sequences() * (layers * pages * (engine.page_bytes(true) + engine.page_bytes(false)) + 4 * context + 4096) + (256 << 20);
 }
 
 }  // namespace
@@ -128,7 +129,7 @@ quern_status quern_session_restore_file(quern_session* session, const char* path
     require(path, "path");
     const Turn turn(session);
     std::vector<std::byte> bytes;
-    check_read(base::read_head(path, bytes, most_saved(*session->engine, session->context)));
+    check_read(base::read_file(path, bytes, {.most = most_saved(*session->engine, session->context)}));
     runtime::restore(*session->engine, bytes, path);
   });
 }
