@@ -4,7 +4,7 @@
 //
 // usage: allocation_failure_test MODEL PLUGIN_FOLDER [--readers] [--every] [--backend ID]
 //   --readers: another life, of the calls that read and write JSON and list folders: a plugin's kept probe result (the probes themselves run
-//   in the helper process), the device list, the file of a model, an estimate, the caches of pulled models.
+//   in the helper process), the device list, the file of a model, an estimate, a chat whose template has macros, the caches of pulled models.
 //   --backend: another one than the CPU's, and only allocations on its plugin's behalf fail, none of the driver's: a driver of tests is given
 //   by LD_LIBRARY_PATH.
 //   Without --every the first allocation of each distinct call stack fails, which is every place on every way to it; with it, each
@@ -32,6 +32,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 extern "C" {
@@ -158,6 +159,7 @@ std::string cache_folder;
 
 bool readers = false;
 std::string hub_folder;
+std::string macro_model;  // the model's file with another chat template
 constexpr const char* url_model = "https://example.org/m-Q4_0.gguf";
 
 /// What a life made, for comparison.
@@ -239,9 +241,28 @@ class Life {
     hub.ignore_environment = 1;
     hub.hub_cache = hub_folder.c_str();
     hub.cache_dir = cache_folder.c_str();
+    chat();
     text_of("quern_cached_models_json", [&](quern_text** text) { return quern_cached_models_json(&hub, text); });
     text_of("quern_find_model", [&](quern_text** text) { return quern_find_model("owner/name:Q8_0", &hub, text); });
     text_of("quern_find_model", [&](quern_text** text) { return quern_find_model(url_model, &hub, text); });
+  }
+
+  /// A template whose macros and blocks make scopes, which are left while memory lacks.
+  void chat() {
+    quern_vocabulary* words = nullptr;
+    const quern_message message = {sizeof message, "user", "hi", 0};
+    quern_text* rendered = nullptr;
+    std::int32_t ids[256];
+    std::uint64_t count = 0;
+    if (step("quern_vocabulary_open", [&] { return quern_vocabulary_open(macro_model.c_str(), &words); }) &&
+        step("quern_render_chat", [&] { return quern_render_chat(words, &message, 1, 0, &rendered); }) &&
+        step("quern_tokenize_rendered", [&] { return quern_tokenize_rendered(words, rendered, 0, ids, 256, &count); })) {
+      counting = false;
+      results.ids.assign(ids, ids + count);
+      counting = true;
+    }
+    quern_text_release(rendered);
+    quern_vocabulary_release(words);
   }
 
   void live_all() {
@@ -399,7 +420,7 @@ bool write_file(const std::string& path, const std::string& text) {
   const std::string make = "mkdir -p '" + folder + "'";
   std::FILE* file = std::system(make.c_str()) == 0 ? std::fopen(path.c_str(), "w") : nullptr;
   if (file == nullptr) return false;
-  std::fputs(text.c_str(), file);
+  std::fwrite(text.data(), 1, text.size(), file);
   return std::fclose(file) == 0;
 }
 
@@ -483,6 +504,26 @@ int child(std::uint64_t main_index, std::uint64_t other_index, const Results& ex
   return child_trouble;
 }
 
+/// Puts another template in place of the model's, which must be no shorter.
+bool make_macro_model() {
+  constexpr std::string_view key = "tokenizer.chat_template";
+  constexpr std::string_view macros = "{% for i in range(3) %}{% macro m(a) %}{{ a }}{% endmacro %}{{ m(i) }}{% set x %}{{ m('a') }}{% endset %}{% endfor %}"
+                                      "{{ messages[0].content }}";
+  std::FILE* file = std::fopen(model_path, "rb");
+  if (file == nullptr) return false;
+  std::string bytes;
+  for (char block[4096]; const std::size_t got = std::fread(block, 1, sizeof block, file);) bytes.append(block, got);
+  std::fclose(file);
+  const std::size_t length_at = bytes.find(key) + key.size() + 4, text_at = length_at + 8;  // behind the key a u32 type and a u64 length
+  std::uint64_t length = 0;
+  if (text_at > bytes.size()) return false;
+  std::memcpy(&length, bytes.data() + length_at, sizeof length);
+  if (length < macros.size()) return false;
+  bytes.replace(text_at, length, std::string(macros) + std::string(length - macros.size(), ' '));
+  macro_model = cache_folder + "/macros.gguf";
+  return write_file(macro_model, bytes);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -505,7 +546,7 @@ int main(int argc, char** argv) {
   char folder[] = "/tmp/quern-allocations-XXXXXX";
   if (mkdtemp(folder) == nullptr) return 2;
   cache_folder = folder;
-  if (!fill_caches()) return 2;
+  if (!fill_caches() || !make_macro_model()) return 2;
 
   Results expected;
   for (int warm = 0; warm < 3; ++warm) {  // what is made once a process is made here
