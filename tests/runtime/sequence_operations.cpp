@@ -45,6 +45,16 @@ struct Drawn {
   }
 };
 
+std::string words_of(const Drawn& drawn) {
+  std::string words;
+  for (std::size_t i = 0; i < drawn.ids.size(); ++i) {
+    char logprob[32] = "";
+    if (i < drawn.logprobs.size()) std::snprintf(logprob, sizeof logprob, " (%.9g)", static_cast<double>(drawn.logprobs[i]));
+    words += (i == 0 ? "" : ", ") + std::to_string(drawn.ids[i]) + logprob;
+  }
+  return words;
+}
+
 /// What one sequence of a call shall read and draw.
 struct Turn {
   std::uint32_t sequence;
@@ -145,7 +155,8 @@ class Pair {
       must(own_.generate({{turn.sequence, all, false, turn.count, turn.logprobs}}, &expected), "generate alone");
       if (drawn[i] != expected[i])
         fail("operation " + std::to_string(counts.all()) + ": sequence " + std::to_string(turn.sequence) + " of " + std::to_string(all.size()) +
-             " tokens drew other tokens or log-probabilities than alone");
+             " tokens, one of " + std::to_string(turns.size()) + ", drew other tokens or log-probabilities than alone: " + words_of(drawn[i]) + " and " +
+             words_of(expected[i]));
       all.insert(all.end(), drawn[i].ids.begin(), drawn[i].ids.end() - 1);  // the last one is not read
       held_[turn.sequence] = std::move(all);
       ++counts.draws;

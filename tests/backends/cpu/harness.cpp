@@ -408,4 +408,6 @@ std::vector<std::string> families() {
   return out;
 }
 
+std::string family_of_plain_weights(const std::string& family) { return family == "amx" ? "avx512" : family; }
+
 }  // namespace quern::cpu_test

@@ -155,6 +155,8 @@ Outcome run_node(Plugin& plugin, std::uint32_t op, const std::vector<Tensor>& in
 
 /// Families that this processor runs: portable and, where they are there, avx2, avx512 and amx.
 std::vector<std::string> families();
+/// The family of the kernels that compute from weights which are not packed, where `family` is forced: tiles are for packed ones alone.
+std::string family_of_plain_weights(const std::string& family);
 
 float to_float(std::uint16_t half);  // IEEE binary16
 std::uint16_t to_half(float x);      // nearest even, by search over the neighbours in f64

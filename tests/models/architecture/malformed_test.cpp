@@ -172,7 +172,7 @@ const Case cases[] = {
     {"ArchitectureUnknown",
      text("general.architecture", "grok"),
      {"general.architecture", "'grok'", "llama, qwen2, qwen3"}},
-    {"ArchitectureWithControlCharacters", text("general.architecture", "a\nb"), {"'a?b'"}},
+    {"ArchitectureWithControlCharacters", text("general.architecture", "a\nb"), {"'a\\x0ab'"}},
     {"ArchitectureMissing", without("general.architecture"), {"general.architecture"}},
     {"ArchitectureNotAString", u32("general.architecture", 1), {"general.architecture"}},
     {"Experts", u32("llama.expert_count", 8), {"llama.expert_count", "is 8"}},
