@@ -7,7 +7,9 @@
 
 namespace quern::runtime {
 
-Vocabulary::Vocabulary(const gguf::File& file) : tokenizer_(tokenizer_from_gguf(file)), file_name_(file.name()) {
+Vocabulary::Vocabulary(const gguf::File& file, std::string_view tokenizer_pre)
+    : tokenizer_(tokenizer_from_gguf(file, tokenizer_pre)), file_name_(file.name()) {
+  if (tokenizer_pre.empty()) warning_ = pre_tokenizer_warning(file);
   if (const auto source = file.find_string("tokenizer.chat_template")) source_ = std::string(*source);
   if (const auto architecture = file.find_string("general.architecture"))
     context_ = file.find_u64(concat(*architecture, ".context_length"));

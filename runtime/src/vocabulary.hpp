@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace quern::runtime {
@@ -45,11 +46,14 @@ class Vocabulary {
  public:
   /// Reads what it needs and keeps nothing of the file. A template that cannot be rendered is an error of render() only:
   /// the model still answers raw prompts.
-  explicit Vocabulary(const gguf::File& file);
+  /// `tokenizer_pre` is as in tokenizer_from_gguf().
+  explicit Vocabulary(const gguf::File& file, std::string_view tokenizer_pre = {});
 
   const Tokenizer& tokenizer() const noexcept { return *tokenizer_; }
   const std::optional<std::string>& template_source() const noexcept { return source_; }
   const std::string& file_name() const noexcept { return file_name_; }
+  /// What a user should know of the tokenizer, as a sentence; empty if there is nothing.
+  const std::string& warning() const noexcept { return warning_; }
   /// Bytes of one token, stable for the life of the vocabulary.
   const TokenBytes& bytes_of(std::int32_t token) const;
 
@@ -65,7 +69,7 @@ class Vocabulary {
  private:
   std::unique_ptr<Tokenizer> tokenizer_;
   std::optional<std::string> source_;
-  std::string file_name_;
+  std::string file_name_, warning_;
   std::optional<std::uint64_t> context_;  // tokens, as the file says
   mutable std::atomic<double> template_seconds_ = TemplateLimits().cpu_seconds;
   // Made at first use, without a lock, which a fork on another thread would leave held in the child: who is second throws its own away.

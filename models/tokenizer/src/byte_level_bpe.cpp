@@ -79,11 +79,9 @@ void ByteLevelBpe::encode(std::string_view text, std::span<const TextRange> /*fo
     text = normalised;
   }
   Scratch scratch;
-  for (std::size_t at = 0; at < text.size() && ids.size() <= most;) {
-    const std::size_t end = piece_end(pre_tokenizer_, text, at);
-    encode_piece(text.substr(at, end - at), scratch, ids);
-    at = end;
-  }
+  PieceReader pieces(pre_tokenizer_, text);
+  for (std::string_view piece = pieces.next(); !piece.empty() && ids.size() <= most; piece = pieces.next())
+    encode_piece(piece, scratch, ids);
 }
 
 std::int32_t ByteLevelBpe::whole_token(std::string_view piece, Scratch& scratch) const {

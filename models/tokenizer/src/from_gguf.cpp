@@ -5,6 +5,7 @@
 #include "pre_tokenizer.hpp"
 #include "vocabulary.hpp"
 
+#include "quern/base/terminal_text.hpp"
 #include "quern/graph/error.hpp"
 
 #include <algorithm>
@@ -51,6 +52,28 @@ bool starts_with_bos(const gguf::File& file, const VocabularyView& view) {
   return view.bos && (view.model == "llama" || (pre_tokenizer && pre_tokenizer->starts_with_bos));
 }
 
+constexpr std::string_view pre_key = "tokenizer.ggml.pre", assumed_pre = "default";
+
+bool is_byte_level(const gguf::File& file) {
+  return file.find_string("tokenizer.ggml.model").value_or("") == "gpt2";
+}
+
+/// The rule that was asked for, that of the file, or the one that is taken without either.
+std::string_view choose_pre_tokenizer(const gguf::File& file, std::string_view wanted) {
+  if (!wanted.empty()) {
+    if (!is_byte_level(file))
+      throw Error(QUERN_INVALID_ARGUMENT,
+                  concat(file.name(), ": tokenizer_pre is ", in_quotes(wanted, 48),
+                         ", but only byte-level BPE (tokenizer.ggml.model 'gpt2') has such a rule; leave it out"));
+    if (!tokenizer::find_pre_tokenizer(wanted))
+      throw Error(QUERN_INVALID_ARGUMENT, concat("tokenizer_pre is ", in_quotes(wanted, 48),
+                                                 ", which is not known; known are ", known_pre_tokenizers()));
+    return wanted;
+  }
+  const std::string_view named = file.find_string(pre_key).value_or("");
+  return named.empty() && is_byte_level(file) ? assumed_pre : named;
+}
+
 void refuse_normalisation_map(const gguf::File& file) {
   constexpr std::string_view key = "tokenizer.ggml.precompiled_charsmap";
   const auto map = file.array_shape(key);
@@ -62,7 +85,15 @@ void refuse_normalisation_map(const gguf::File& file) {
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> tokenizer_from_gguf(const gguf::File& file) {
+std::string pre_tokenizer_warning(const gguf::File& file) {
+  if (!is_byte_level(file) || !file.find_string(pre_key).value_or("").empty()) return {};
+  return concat(pre_key, " is missing; the rule '", assumed_pre,
+                "' (GPT-2's) is taken, and a model that was trained with another one gets wrong tokens; "
+                "tokenizer_pre (--tokenizer-pre NAME) chooses among ",
+                known_pre_tokenizers());
+}
+
+std::unique_ptr<Tokenizer> tokenizer_from_gguf(const gguf::File& file, std::string_view pre_tokenizer) {
   VocabularyView view;
   view.model = file.require_string("tokenizer.ggml.model");
   std::vector<std::string_view> tokens, merges;
@@ -79,7 +110,7 @@ std::unique_ptr<Tokenizer> tokenizer_from_gguf(const gguf::File& file) {
       refuse_normalisation_map(file);
     }
   }
-  view.pre_tokenizer = file.find_string("tokenizer.ggml.pre").value_or("");
+  view.pre_tokenizer = choose_pre_tokenizer(file, pre_tokenizer);
   view.tokens = tokens;
   view.types = types;
   view.scores = scores;

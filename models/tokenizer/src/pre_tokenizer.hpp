@@ -5,6 +5,7 @@
 // of one class).
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -18,18 +19,37 @@ struct PreTokenizer {
     gpt2,         // GPT-2's expression
     digits_gpt2,  // every number character alone, then GPT-2's expression on what lies between
     llama3,       // Llama 3's expression, with at most max_numbers number characters in a piece
+    tekken,       // words that end where small letters are followed by capitals
+    deepseek_llm,    // expressions one after another, each on the pieces of the one before
+    deepseek_coder,  // others, in the same way
   };
   Rule rule = Rule::gpt2;
   std::uint8_t max_numbers = 0;
   bool nfc = false;              // the text is brought to form C first
   bool ignore_merges = false;    // a piece that is a token is taken whole, whatever the merges say
   bool starts_with_bos = false;  // unless the file says otherwise
+
+  bool operator==(const PreTokenizer&) const = default;
 };
 
 /// By the value of `tokenizer.ggml.pre`.
 std::optional<PreTokenizer> find_pre_tokenizer(std::string_view name) noexcept;
 
-/// The end of the piece that starts at `at`, which must be below text.size(). Always above `at`.
-std::size_t piece_end(const PreTokenizer& pre_tokenizer, std::string_view text, std::size_t at) noexcept;
+/// The pieces of one text, from the left. They join to the text.
+class PieceReader {
+ public:
+  PieceReader(const PreTokenizer& pre_tokenizer, std::string_view text) noexcept
+      : pre_tokenizer_(pre_tokenizer), text_(text) {}
+  /// Never empty, but at the end of the text.
+  std::string_view next() noexcept;
+
+ private:
+  std::size_t staged_end() noexcept;
+
+  PreTokenizer pre_tokenizer_;
+  std::string_view text_;
+  std::size_t at_ = 0;
+  std::array<std::size_t, 6> ends_{};  // of the piece of each expression that at_ lies in; each within the one before
+};
 
 }  // namespace quern::tokenizer

@@ -15,6 +15,18 @@ enum class CharClass : std::uint8_t {
   other,   // everything else, invalid bytes included
 };
 
+/// What some rules tell apart beyond that.
+enum class CharKind : std::uint8_t {
+  upper,        // Lu, Lt
+  lower,        // Ll
+  caseless,     // Lm, Lo
+  mark,         // M*
+  number,       // N*
+  punctuation,  // P*
+  space,        // White_Space
+  other,
+};
+
 struct Char {
   char32_t code = 0;        // U+FFFD for a byte that is not UTF-8
   std::uint8_t length = 0;  // bytes; 1 for a byte that is not UTF-8; 0 at the end of the text
@@ -26,6 +38,7 @@ struct Char {
 Char decode_char(std::string_view text, std::size_t at) noexcept;
 
 CharClass class_of(char32_t code) noexcept;
+CharKind kind_of(char32_t code) noexcept;
 
 struct ClassifiedChar {
   Char character;

@@ -2,6 +2,7 @@
 #include "gguf_vocabulary.hpp"
 
 #include "quern/graph/error.hpp"
+#include "quern/models/gguf.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,14 +12,19 @@ namespace {
 
 using testing::HasSubstr;
 
-std::string refusal(const GgufWriter& writer, quern_status code) {
+std::string refusal(const GgufWriter& writer, quern_status code, std::string_view pre_tokenizer = {}) {
   try {
-    load(writer);
+    load(writer, pre_tokenizer);
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), code) << error.what();
     return error.what();
   }
   return "accepted";
+}
+
+std::string warning(const GgufWriter& writer) {
+  const GgufWriter::Bytes bytes = writer.bytes();
+  return pre_tokenizer_warning(gguf::File::from_memory(bytes, "vocabulary.gguf"));
 }
 
 TEST(TokenizerFromGguf, ReadsIdsAndFlags) {
@@ -51,11 +57,35 @@ TEST(TokenizerFromGguf, RefusesAnotherModelByNameBeforeLookingAtItsTokens) {
   EXPECT_THAT(refusal(writer, QUERN_UNSUPPORTED), HasSubstr("vocabulary.gguf: tokenizer.ggml.model is 't5'"));
 }
 
-TEST(TokenizerFromGguf, RefusesAMissingPreTokenizerKey) {
-  GgufWriter writer = gguf_of(byte_level());
+TEST(TokenizerFromGguf, TakesTheRuleDefaultWhereTheKeyIsMissingAndSaysSo) {
+  VocabularyBuilder vocabulary = byte_level("gpt-2");
+  vocabulary.merge("1", "2");
+  GgufWriter writer = gguf_of(vocabulary);
+  EXPECT_EQ(warning(writer), "");
   writer.remove("tokenizer.ggml.pre");
-  EXPECT_THAT(refusal(writer, QUERN_UNSUPPORTED),
-              HasSubstr("vocabulary.gguf: tokenizer.ggml.pre is missing"));
+  EXPECT_THAT(pieces(*load(writer), "a12"), testing::ElementsAre("a", "12"));
+  EXPECT_THAT(warning(writer),
+              HasSubstr("tokenizer.ggml.pre is missing; the rule 'default' (GPT-2's) is taken"));
+  writer.string("tokenizer.ggml.pre", "");
+  EXPECT_THAT(warning(writer), HasSubstr("'default'"));
+  EXPECT_EQ(warning(gguf_of(sentencepiece())), "");
+}
+
+TEST(TokenizerFromGguf, ARuleThatIsAskedForGoesBeforeThatOfTheFile) {
+  VocabularyBuilder vocabulary = byte_level("gpt-2");
+  vocabulary.merge("1", "2");
+  GgufWriter writer = gguf_of(vocabulary);
+  EXPECT_THAT(pieces(*load(writer, "qwen2"), "12"), testing::ElementsAre("1", "2"));
+  writer.string("tokenizer.ggml.pre", "a-rule-of-tomorrow");
+  EXPECT_THAT(refusal(writer, QUERN_UNSUPPORTED), HasSubstr("a-rule-of-tomorrow"));
+  EXPECT_THAT(pieces(*load(writer, "gpt-2"), "12"), testing::ElementsAre("12"));
+}
+
+TEST(TokenizerFromGguf, RefusesARuleThatIsAskedForAndNotKnownOrOfNoUse) {
+  EXPECT_THAT(refusal(gguf_of(byte_level()), QUERN_INVALID_ARGUMENT, "nonsense"),
+              HasSubstr("tokenizer_pre is 'nonsense', which is not known; known are default, gpt-2"));
+  EXPECT_THAT(refusal(gguf_of(sentencepiece()), QUERN_INVALID_ARGUMENT, "qwen2"),
+              HasSubstr("vocabulary.gguf: tokenizer_pre is 'qwen2', but only byte-level BPE"));
 }
 
 TEST(TokenizerFromGguf, RefusesATableOfNormalisations) {

@@ -25,9 +25,9 @@ GgufWriter gguf_of(const VocabularyBuilder& vocabulary) {
   return writer;
 }
 
-std::unique_ptr<Tokenizer> load(const GgufWriter& writer) {
+std::unique_ptr<Tokenizer> load(const GgufWriter& writer, std::string_view pre_tokenizer) {
   const GgufWriter::Bytes bytes = writer.bytes();
-  return tokenizer_from_gguf(gguf::File::from_memory(bytes, "vocabulary.gguf"));
+  return tokenizer_from_gguf(gguf::File::from_memory(bytes, "vocabulary.gguf"), pre_tokenizer);
 }
 
 }  // namespace quern::test

@@ -14,6 +14,6 @@ namespace quern::test {
 GgufWriter gguf_of(const VocabularyBuilder& vocabulary);
 
 /// The tokenizer of the file that `writer` writes, which errors call "vocabulary.gguf".
-std::unique_ptr<Tokenizer> load(const GgufWriter& writer);
+std::unique_ptr<Tokenizer> load(const GgufWriter& writer, std::string_view pre_tokenizer = {});
 
 }  // namespace quern::test

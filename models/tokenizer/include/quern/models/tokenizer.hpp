@@ -139,8 +139,13 @@ class Tokenizer {
 /// The names of `tokenizer.ggml.pre` that encode() knows, in one line for error texts.
 std::string known_pre_tokenizers();
 
-/// The tokenizer of a GGUF file. It keeps nothing of the file.
-/// Throws as the constructor does, with the file's name in front.
-std::unique_ptr<Tokenizer> tokenizer_from_gguf(const gguf::File& file);
+/// The tokenizer of a GGUF file. It keeps nothing of the file. `pre_tokenizer` is used in place of what the file
+/// names, unless it is empty; byte-level BPE without either gets the rule 'default' (pre_tokenizer_warning()).
+/// Throws as the constructor does, with the file's name in front, and Error(QUERN_INVALID_ARGUMENT) for a
+/// `pre_tokenizer` that is not known or that the file's model has no use for.
+std::unique_ptr<Tokenizer> tokenizer_from_gguf(const gguf::File& file, std::string_view pre_tokenizer = {});
+
+/// For byte-level BPE of a file that names no rule: the sentence that says which one is taken. Empty for other files.
+std::string pre_tokenizer_warning(const gguf::File& file);
 
 }  // namespace quern
