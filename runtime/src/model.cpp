@@ -119,7 +119,7 @@ std::shared_ptr<const Model> Model::load(std::shared_ptr<Runtime> runtime, const
   model->shape_ = models::read_hyperparameters(file);
   model->vocabulary_ = std::make_unique<Vocabulary>(file, options.tokenizer_pre);
   if (const std::string& warning = model->vocabulary_->warning(); !warning.empty())
-    model->runtime_->log(QUERN_LOG_WARN, concat(path, ": ", warning));
+    runtime->log(QUERN_LOG_WARN, concat(path, ": ", warning));
   if (static_cast<std::uint32_t>(model->vocabulary_->tokenizer().size()) > model->shape_.vocabulary) {
     throw Error(QUERN_BAD_MODEL, concat(path, ": the vocabulary has ", model->vocabulary_->tokenizer().size(),
                                         " tokens but 'token_embd.weight' has ", model->shape_.vocabulary, " rows"));

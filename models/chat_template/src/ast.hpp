@@ -125,18 +125,21 @@ struct Call final : Expression {
   Call(int l, ExpressionPtr c) noexcept : Expression(ExpressionKind::call, l), callee(std::move(c)) {}
   ExpressionPtr callee;
   CallArguments arguments;
+  bool unknown_name = false;  ///< the callee is a name that neither the template nor Quern gives a function
 };
 struct FilterUse final : Expression {
   FilterUse(int l, const Filter* f, ExpressionPtr i) noexcept
       : Expression(ExpressionKind::filter, l), filter(f), input(std::move(i)) {}
-  const Filter* filter;
-  ExpressionPtr input;  ///< null in a filter block and a block set, whose text is the input
+  const Filter* filter;  ///< null for one that is not offered
+  std::string unknown;   ///< the name of that
+  ExpressionPtr input;   ///< null in a filter block and a block set, whose text is the input
   CallArguments arguments;
 };
 struct TestUse final : Expression {
   TestUse(int l, const Test* t, ExpressionPtr i) noexcept
       : Expression(ExpressionKind::test, l), test(t), input(std::move(i)) {}
-  const Test* test;
+  const Test* test;     ///< null for one that is not offered
+  std::string unknown;  ///< the name of that
   ExpressionPtr input;
   CallArguments arguments;
 };

@@ -163,6 +163,11 @@ Arguments Evaluator::evaluate_arguments(const CallArguments& arguments) {
 Value Evaluator::evaluate_call(const Call& node) {
   const Value callee = evaluate(*node.callee);
   const Arguments arguments = evaluate_arguments(node.arguments);
+  if (node.unknown_name && callee.is_undefined()) {
+    runtime_.set_line(node.line);
+    const std::string& name = template_.names[static_cast<const Name&>(*node.callee).id];
+    runtime_.unsupported("function '" + shown(name) + "' is not offered");
+  }
   return call(callee, arguments, node.line);
 }
 
@@ -189,6 +194,7 @@ Value Evaluator::call(const Value& callee, const Arguments& arguments, int line)
 Value Evaluator::evaluate_filter(const FilterUse& use, const Value& input) {
   const Arguments arguments = evaluate_arguments(use.arguments);
   runtime_.set_line(use.line);
+  if (use.filter == nullptr) runtime_.unsupported("filter '" + shown(use.unknown) + "' is not offered");
   return use.filter->apply(runtime_, input, arguments);
 }
 
@@ -196,6 +202,7 @@ Value Evaluator::evaluate_test(const TestUse& use) {
   const Value input = evaluate(*use.input);
   const Arguments arguments = evaluate_arguments(use.arguments);
   runtime_.set_line(use.line);
+  if (use.test == nullptr) runtime_.unsupported("test '" + shown(use.unknown) + "' is not offered");
   return use.test->holds(runtime_, input, arguments);
 }
 

@@ -76,8 +76,8 @@ constexpr std::array sequence_table = {Method{"count", sequence_count}, Method{"
 constexpr std::array loop_table = {Method{"cycle", loop_cycle}};
 
 // Python has these, the sandbox of transformers allows them, and they are not offered here.
-constexpr std::array<std::string_view, 13> other_text_methods = {
-    "casefold",     "encode",      "expandtabs", "format",    "format_map", "isascii",  "isdecimal",
+constexpr std::array<std::string_view, 11> other_text_methods = {
+    "casefold",     "encode",      "expandtabs", "isascii",   "isdecimal",
     "isidentifier", "isprintable", "istitle",    "maketrans", "rindex",     "translate"};
 constexpr std::array<std::string_view, 1> other_mapping_methods = {"fromkeys"};
 constexpr std::array<std::string_view, 1> other_list_methods = {"copy"};

@@ -159,7 +159,7 @@ ExpressionPtr Parser::parse_subscript(ExpressionPtr object) {
 ExpressionPtr Parser::parse_call(ExpressionPtr callee) {
   auto call = std::make_unique<Call>(current_.line, nullptr);
   if (callee->kind == ExpressionKind::name) {
-    called_.emplace_back(out_.names[static_cast<const Name&>(*callee).id], current_.line);
+    called_.emplace_back(out_.names[static_cast<const Name&>(*callee).id], call.get());
   }
   attach(*call, call->callee, std::move(callee));
   parse_arguments(*call, call->arguments);
@@ -209,45 +209,19 @@ std::string Parser::parse_dotted_name(std::string_view what) {
 std::unique_ptr<FilterUse> Parser::parse_filter(ExpressionPtr input) {
   const int line = current_.line;
   const std::string name = parse_dotted_name("the name of a filter");
-  const Filter* filter = find_filter(name);
-  if (filter == nullptr) unsupported(line, "filter '" + name + "' is not offered");
-  auto use = std::make_unique<FilterUse>(line, filter, nullptr);
+  auto use = std::make_unique<FilterUse>(line, find_filter(name), nullptr);
+  if (use->filter == nullptr) use->unknown = name;
   if (input) attach(*use, use->input, std::move(input));
   if (is_operation("(")) parse_arguments(*use, use->arguments);
-  check_named_filter_or_test(*use);
   return use;
-}
-
-// map('upper'), select('odd') and their kind name a filter or a test in a string.
-void Parser::check_named_filter_or_test(const FilterUse& use) const {
-  const std::string_view name = use.filter->name;
-  const bool maps = name == "map";
-  const bool selects = name == "select" || name == "reject";
-  const bool selects_by_attribute = name == "selectattr" || name == "rejectattr";
-  const std::size_t index = selects_by_attribute ? 1 : 0;
-  if (!(maps || selects || selects_by_attribute) || use.arguments.positional.size() <= index) return;
-  const Expression& argument = *use.arguments.positional[index];
-  if (argument.kind != ExpressionKind::constant) return;
-  const Text* text = static_cast<const Constant&>(argument).value.text();
-  if (text == nullptr) return;
-  if (maps && find_filter(text->text) == nullptr) {
-    unsupported(use.line, "filter '" + text->text + "' is not offered (named in 'map')");
-  }
-  if (!maps && find_test(text->text) == nullptr) {
-    unsupported(use.line, concat("test '", text->text, "' is not offered (named in '", name, "')"));
-  }
 }
 
 ExpressionPtr Parser::parse_test(ExpressionPtr input) {
   const int line = advance().line;  // 'is'
   const bool negated = skip_name("not");
   const std::string name = parse_dotted_name("the name of a test");
-  const Test* test = find_test(name);
-  if (test == nullptr) unsupported(line, "test '" + name + "' is not offered");
-  if ((name == "defined" || name == "undefined") && input->kind == ExpressionKind::name) {
-    guarded_.insert(out_.names[static_cast<const Name&>(*input).id]);
-  }
-  auto use = std::make_unique<TestUse>(line, test, nullptr);
+  auto use = std::make_unique<TestUse>(line, find_test(name), nullptr);
+  if (use->test == nullptr) use->unknown = name;
   attach(*use, use->input, std::move(input));
   const bool is_value = current_.kind == TokenKind::name || current_.kind == TokenKind::string ||
                         current_.kind == TokenKind::integer || current_.kind == TokenKind::real ||

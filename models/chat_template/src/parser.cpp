@@ -30,7 +30,7 @@ std::shared_ptr<const Template> Parser::parse(std::string_view source, std::stri
   Parser parser(source, *out, budget);
   out->loop_id = parser.intern("loop");
   out->body = parser.parse_body({}, "", 1);
-  parser.check_called_names();
+  parser.mark_unknown_functions();
   out->bytes = budget.held();
   return out;
 }
@@ -159,15 +159,12 @@ void Parser::attach(Expression& parent, std::vector<ExpressionPtr>& slot, Expres
   slot.push_back(std::move(child));
 }
 
-// A function that nothing can define is refused now, unless the template itself asks whether it is defined.
-void Parser::check_called_names() const {
-  for (const auto& [name, line] : called_) {
+// Such a call is refused when it is reached, as Jinja2 does it: a template may hold branches for what is never asked.
+void Parser::mark_unknown_functions() const {
+  for (const auto& [name, call] : called_) {
     budget_.step_text(name.size());
     budget_.step();
-    if (name == "loop") unsupported(line, "recursive loops (a call of 'loop') are not offered");
-    if (find_global(name) == nullptr && !assigned_.contains(name) && !guarded_.contains(name)) {
-      unsupported(line, "function '" + name + "' is not offered");
-    }
+    call->unknown_name = find_global(name) == nullptr && !assigned_.contains(name);
   }
 }
 

@@ -91,7 +91,6 @@ class Parser {
   ExpressionPtr parse_test(ExpressionPtr input);
   void parse_arguments(Expression& owner, CallArguments& arguments);
   std::string parse_dotted_name(std::string_view what);
-  void check_named_filter_or_test(const FilterUse& use) const;
   int operation_level() const noexcept;
 
   // Puts `child` into `slot` of `parent` and checks the depth that results.
@@ -99,7 +98,7 @@ class Parser {
   void attach(Expression& parent, std::vector<ExpressionPtr>& slot, ExpressionPtr child);
   void deepen(Expression& parent, const Expression& child);
 
-  void check_called_names() const;
+  void mark_unknown_functions() const;
 
   Template& out_;
   Budget& budget_;
@@ -110,9 +109,8 @@ class Parser {
   int nest_ = 0;
   int loops_ = 0;  ///< that a break at this place could leave
   std::vector<MacroDefinition*> macros_;
-  std::vector<std::pair<std::string, int>> called_;  ///< names called as functions, with the line
-  std::set<std::string> assigned_;                   ///< names given a value somewhere in the template
-  std::set<std::string> guarded_;                    ///< names that an 'is defined' asks about
+  std::vector<std::pair<std::string, Call*>> called_;  ///< names called as functions
+  std::set<std::string> assigned_;                     ///< names given a value somewhere in the template
 };
 
 }  // namespace quern::jinja

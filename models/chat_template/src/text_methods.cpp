@@ -4,6 +4,7 @@
 #include "operators.hpp"
 #include "printing.hpp"
 #include "quern/graph/error.hpp"
+#include "str_format.hpp"
 #include "text.hpp"
 #include "text_operations.hpp"
 
@@ -265,6 +266,7 @@ Value remove_suffix(Runtime& runtime, const Value& self, const Arguments& argume
 }
 
 constexpr Method table[] = {{"capitalize", recased<capitalize>}, {"join", join},
+                            {"format", str_format},              {"format_map", str_format_map},
                             {"lower", recased<to_lower>},        {"lstrip", stripped<true, false>},
                             {"partition", partition<false>},     {"removeprefix", remove_prefix},
                             {"removesuffix", remove_suffix},     {"replace", replace},

@@ -100,20 +100,7 @@ TEST(ChatTemplateErrors, WhatIsNotOfferedIsRefusedWhileParsingAndNamed) {
       {"{% block b %}{% endblock %}", "tag 'block'"},
       {"{% autoescape true %}{% endautoescape %}", "tag 'autoescape'"},
       {"{% do x.append(1) %}", "tag 'do'"},
-      {"{{ 1\n|urlize }}", "line 2: filter 'urlize' is not offered"},
-      {"{{ 1|a.b }}", "filter 'a.b'"},
-      {"{% set x | xmlattr %}{% endset %}", "filter 'xmlattr'"},
-      {"{% filter wordcount %}{% endfilter %}", "filter 'wordcount'"},
-      {"{{ [1]|map('urlize')|list }}", "filter 'urlize'"},
-      {"{{ [1]|select('prime')|list }}", "test 'prime'"},
-      {"{{ [1]|rejectattr('a', 'prime')|list }}", "test 'prime'"},
-      {"{{ 1 is prime }}", "test 'prime'"},
-      {"{{ 'x' is filter }}", "test 'filter'"},
-      {"\n\n{{ open('/etc/passwd') }}", "line 3: function 'open' is not offered"},
-      {"{{ lipsum() }}", "function 'lipsum'"},
-      {"{{ cycler(1, 2) }}", "function 'cycler'"},
       {"{% for x in y recursive %}{% endfor %}", "recursive loops"},
-      {"{% for x in y %}{{ loop(x) }}{% endfor %}", "recursive loops"},
       {"{{ 99999999999999999999 }}", "beyond 64 bits"},
       {"{{ '\\N{BULLET}' }}", "character name"},
       {"{% set ns = namespace() %}{% set ns._x = 1 %}", "may begin with '_'"},
@@ -126,6 +113,32 @@ TEST(ChatTemplateErrors, WhatIsNotOfferedIsRefusedWhileParsingAndNamed) {
   }
 }
 
+TEST(ChatTemplateErrors, AFilterTestOrFunctionThatIsNotOfferedIsRefusedWhereItIsReached) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"{{ 1\n|urlize }}", "line 2: filter 'urlize' is not offered"},
+      {"{{ 1|a.b }}", "filter 'a.b'"},
+      {"{% set x | xmlattr %}{% endset %}", "filter 'xmlattr'"},
+      {"{% filter wordcount %}{% endfilter %}", "filter 'wordcount'"},
+      {"{{ [1]|map('urlize')|list }}", "filter 'urlize'"},
+      {"{{ [1]|select('prime')|list }}", "test 'prime'"},
+      {"{{ [1]|rejectattr('a', 'prime')|list }}", "test 'prime'"},
+      {"{{ 1 is prime }}", "test 'prime'"},
+      {"{{ 'x' is filter }}", "test 'filter'"},
+      {"\n\n{{ open('/etc/passwd') }}", "line 3: function 'open' is not offered"},
+      {"{{ lipsum() }}", "function 'lipsum'"},
+      {"{{ cycler(1, 2) }}", "function 'cycler'"},
+      {"{% for x in [1] %}{{ loop(x) }}{% endfor %}", "recursive loops"}};
+  for (const auto& [source, text] : cases) {
+    const Refusal refused = refusal(source);
+    EXPECT_FALSE(refused.at_parse) << source;
+    EXPECT_EQ(refused.code, QUERN_UNSUPPORTED) << source << ": " << refused.text;
+    EXPECT_TRUE(mentions(refused, text)) << source << ": " << refused.text;
+    const Refusal unreached = refusal(std::string("{% if false %}") + source + "{% endif %}{% macro never() %}" + source + "{% endmacro %}ok");
+    EXPECT_EQ(unreached.code, QUERN_OK) << source << ": " << unreached.text;
+  }
+  EXPECT_EQ(ChatTemplate::parse("{{ false and (1 | urlify) }}{{ 'a' if true else open('f') }}", "t").render({}, {}), "Falsea");
+}
+
 TEST(ChatTemplateErrors, AFunctionThatTheTemplateChecksForIsNotRefused) {
   const ChatTemplate parsed =
       ChatTemplate::parse("{% if helper is defined %}{{ helper() }}{% else %}no{% endif %}", "t");
@@ -134,7 +147,17 @@ TEST(ChatTemplateErrors, AFunctionThatTheTemplateChecksForIsNotRefused) {
 
 TEST(ChatTemplateErrors, WhatOnlyShowsWhileRenderingIsRefusedThenAndNamed) {
   const std::pair<const char*, const char*> cases[] = {
-      {"{{ 'a'.format(1) }}", "method 'format' of a str"},
+      {"{{ '{:2000000}'.format(1) }}", "a width above 1000000"},
+      {"{{ '{:.2000000f}'.format(1) }}", "a precision above 1000000"},
+      {"{{ '{:.2000f}'.format(1) }}", "1000 decimals"},
+      {"{{ '{:#f}'.format(1) }}", "'#' is not offered"},
+      {"{{ '{!a}'.format(1) }}", "'!a' is not offered"},
+      {"{{ '{:c}'.format(55296) }}", "a surrogate"},
+      {"{{ '{0.__class__}'.format(1) }}", "'__class__' is not data"},
+      {"{{ '{m[__class__]}'.format(m=[1]) }}", "'__class__' is not data"},
+      {"{{ '{0.encode}'.format('a') }}", "method 'encode'"},
+      {"{{ ('{}'|safe).format(1) }}", "marked safe"},
+      {"{{ ('{a}'|safe).format(a=1) }}", "marked safe"},
       {"{{ 'a'.encode() }}", "method 'encode'"},
       {"{{ {}.fromkeys([]) }}", "method 'fromkeys'"},
       {"{{ [1].copy() }}", "method 'copy'"},
@@ -299,6 +322,24 @@ TEST(ChatTemplateErrors, AnErrorOfTheTemplateIsABadModelWithItsLine) {
       {"{{ namespace({1: 2}) }}", "a name is a str, not a int"},
       {"{% set x = 5 %}{{ x() }}", "a int is called, but it is not a function"},
       {"{{ [1]|tojson(separators=1) }}", "separators are two str"},
+      {"{{ '{'.format(1) }}", "'{' has no '}'"},
+      {"{{ '}'.format(1) }}", "a single '}'"},
+      {"{{ '{}{}'.format(1) }}", "field 1 was asked for, but 1 values"},
+      {"{{ '{}{0}'.format(1) }}", "fields with numbers and fields without"},
+      {"{{ '{a}'.format(b=1) }}", "there is no value named 'a'"},
+      {"{{ '{0[}'.format(1) }}", "'{' has no '}'"},
+      {"{{ '{0.}'.format(1) }}", "an attribute or item without a name"},
+      {"{{ '{!x}'.format(1) }}", "the conversions !s, !r and !a"},
+      {"{{ '{:{:{}}}'.format(1, 2, 3) }}", "holds another"},
+      {"{{ '{:5}'.format(none) }}", "takes no specification"},
+      {"{{ '{:5}'.format(nothing) }}", "takes no specification"},
+      {"{{ '{:d}'.format('a') }}", "no type 'd' for a str"},
+      {"{{ '{:d}'.format(1.5) }}", "no type 'd' for a float"},
+      {"{{ '{:.2}'.format(1) }}", "a precision is not for an int"},
+      {"{{ '{:=5}'.format('a') }}", "'=' is not for a str"},
+      {"{{ '{:5dd}'.format(1) }}", "more than its type"},
+      {"{{ '{}'.format_map({}) }}", "the fields of the format have no names"},
+      {"{{ '{a}'.format_map(1) }}", "needs a dict"},
       {"{{ 10.0 ** 400 }}", "too large for a float"}};
   TemplateOptions options;
   options.now = std::tm{};

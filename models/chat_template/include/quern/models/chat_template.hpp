@@ -80,9 +80,9 @@ class ChatTemplate {
   /// text (the model file's name, say).
   ///
   /// Throws Error(QUERN_BAD_MODEL) with the line for a syntax error, text that is not UTF-8, more than 1 MiB
-  /// of source, nesting deeper than 200, or more memory or time than `limits` give; Error(QUERN_UNSUPPORTED) with the construct and the line for a
-  /// tag, filter, test or function that is not offered, so that a template that cannot be rendered is refused
-  /// before any of it is.
+  /// of source, nesting deeper than 200, or more memory or time than `limits` give; Error(QUERN_UNSUPPORTED) with the
+  /// construct and the line for a tag that is not offered. A filter, test, function or method that is not is refused
+  /// when it is reached.
   static ChatTemplate parse(std::string_view source, std::string name_for_errors, const TemplateLimits& limits = {});
 
   /// The prompt text for `messages`.
@@ -91,7 +91,7 @@ class ChatTemplate {
   /// if a message or an option is not UTF-8, or if the template asks for the time and options.now is unset;
   /// Error(QUERN_BAD_MODEL) with the line where Jinja2 would fail too (a type error, an undefined value used)
   /// and where a limit is passed; Error(QUERN_UNSUPPORTED) with the line for what shows only at run time (an
-  /// integer beyond 64 bits, a method that is not offered).
+  /// integer beyond 64 bits, a filter, test, function or method that is not offered).
   RenderedChat render_marked(const std::vector<Message>& messages, const TemplateOptions& options) const;
 
   /// The text alone.
