@@ -26,6 +26,7 @@ using Runtime = Handle<quern_runtime, quern_runtime_release>;
 using Model = Handle<quern_model, quern_model_release>;
 using Session = Handle<quern_session, quern_session_release>;
 using Vocabulary = Handle<quern_vocabulary, quern_vocabulary_release>;
+using Chat = Handle<quern_chat, quern_chat_release>;
 using Text = Handle<quern_text, quern_text_release>;
 using LoadReport = Handle<quern_load_report, quern_load_report_release>;
 using DeviceList = Handle<quern_device_list, quern_device_list_release>;

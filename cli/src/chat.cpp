@@ -68,9 +68,10 @@ int chat_loop(const quern_model* model, quern_session* session, const RunFlags& 
         try {
           take_turn(model, session, flags, *said, history, quiet, activity);
         } catch (const Failure& failure) {
-          // A prompt that no longer fits can be mended here; anything else cannot.
-          if (failure.code() != exit_context) throw;
-          write_error_line(std::string("quern: ") + failure.what() + "; /clear starts again");
+          // A prompt that no longer fits can be mended here, and a line that is refused is forgotten; anything else cannot.
+          if (failure.code() != exit_context && failure.code() != exit_refused) throw;
+          write_error_line(std::string("quern: ") + failure.what() +
+                           (failure.code() == exit_context ? "; /clear starts again" : "; the line is forgotten"));
         }
         break;
       case ChatCommand::nothing:

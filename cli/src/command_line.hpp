@@ -18,6 +18,7 @@ struct ModelFlags {
   std::string path;
   std::uint32_t activations = QUERN_ACTIVATIONS_AUTO;
   std::uint32_t kv = QUERN_KV_DEFAULT;
+  std::string tokenizer_pre;
 };
 
 struct SamplingFlags {
@@ -53,7 +54,9 @@ struct TokenizeFlags {
   std::optional<std::string> text;
   std::optional<std::string> messages_file;
   bool special_in_messages = false;
+  std::string tokenizer_pre;
   bool no_bos = false;
+  bool no_eos = false;
   bool no_special = false;
 };
 

@@ -43,6 +43,7 @@ Model load_model(quern_runtime* runtime, const LoadOptions& options) {
   model_options.sequences = options.sequences;
   model_options.activations = options.activations;
   model_options.kv = options.kv;
+  model_options.tokenizer_pre = options.tokenizer_pre.empty() ? nullptr : options.tokenizer_pre.c_str();
   if (options.progress) {
     model_options.progress = on_progress;
     model_options.progress_user = &label;
@@ -54,14 +55,39 @@ Model load_model(quern_runtime* runtime, const LoadOptions& options) {
   return Model(model);
 }
 
-Vocabulary open_vocabulary(const std::string& path) {
+Vocabulary open_vocabulary(const std::string& path, const std::string& tokenizer_pre) {
+  quern_vocabulary_options options{};
+  options.struct_size = sizeof options;
+  options.tokenizer_pre = tokenizer_pre.empty() ? nullptr : tokenizer_pre.c_str();
   quern_vocabulary* vocabulary = nullptr;
-  check(quern_vocabulary_open(path.c_str(), &vocabulary), path);
+  const quern_status status = quern_vocabulary_open_with(path.c_str(), &options, &vocabulary);
+  if (status == QUERN_INVALID_ARGUMENT) throw Failure(exit_usage, std::string("--tokenizer-pre: ") + quern_last_error());
+  check(status, path);
   return Vocabulary(vocabulary);
 }
 
 void limit_template(const quern_vocabulary* vocabulary, const Settings& settings) {
   if (settings.template_seconds != 0) check(quern_vocabulary_set_template_seconds(vocabulary, settings.template_seconds));
+}
+
+void warn_of(const quern_vocabulary* vocabulary, const std::string& path) {
+  const std::string warning = quern_vocabulary_warning(vocabulary);
+  if (!warning.empty()) log_from_library(nullptr, QUERN_LEVEL_WARN, "vocabulary", (path + ": " + warning).c_str());
+}
+
+void check_architecture(const std::string& path) {
+  quern_estimate* estimate = nullptr;
+  check(quern_estimate_file(nullptr, path.c_str(), nullptr, &estimate), path);
+  quern_estimate_release(estimate);
+}
+
+Chat read_chat(const std::string& file) {
+  const std::string json = read_file(file);
+  quern_chat* chat = nullptr;
+  const quern_status status = quern_chat_from_json(json.data(), json.size(), &chat);
+  if (status == QUERN_INVALID_ARGUMENT) throw Failure(exit_refused, file + ": " + quern_last_error());
+  check(status);
+  return Chat(chat);
 }
 
 std::vector<std::int32_t> tokenize(const quern_vocabulary* vocabulary, std::string_view text, std::uint32_t flags) {
@@ -77,19 +103,41 @@ std::vector<std::int32_t> tokenize_rendered(const quern_vocabulary* vocabulary, 
   });
 }
 
-Text render_chat(const quern_vocabulary* vocabulary, const std::vector<Message>& messages,
-                 const std::string& path) {
-  if (quern_vocabulary_chat_template(vocabulary) == nullptr)
-    throw Failure(exit_refused, path + ": the model has no chat template; use --raw to give it the prompt as it is");
+namespace {
+
+void require_template(const quern_vocabulary* vocabulary, const std::string& path) {
+  const char* source = quern_vocabulary_chat_template(vocabulary);
+  if (source == nullptr || *source == '\0')
+    throw Failure(exit_refused, path + ": the model has " + (source == nullptr ? "no" : "an empty") +
+                                    " chat template; use --raw to give it the prompt as it is");
+}
+
+Text take_rendered(quern_status status, quern_text* rendered, const std::string& path) {
+  if (status == QUERN_INVALID_ARGUMENT) {  // the template refuses these messages: data, not usage
+    const std::string text = quern_last_error();
+    throw Failure(exit_refused, text.find(path) == std::string::npos ? path + ": " + text : text);
+  }
+  check(status, path);
+  return Text(rendered);
+}
+
+}  // namespace
+
+Text render_chat(const quern_vocabulary* vocabulary, const std::vector<Message>& messages, const std::string& path) {
+  require_template(vocabulary, path);
   std::vector<quern_message> list;
   for (const Message& message : messages)
     list.push_back({sizeof(quern_message), message.role.c_str(), message.content.c_str(), message.content.size()});
   quern_text* rendered = nullptr;
   const quern_status status = quern_render_chat(vocabulary, list.data(), list.size(), 0, &rendered);
-  if (status == QUERN_INVALID_ARGUMENT)  // the template refuses these messages: data, not usage
-    throw Failure(exit_refused, path + ": " + quern_last_error());
-  check(status, path);
-  return Text(rendered);
+  return take_rendered(status, rendered, path);
+}
+
+Text render_chat(const quern_vocabulary* vocabulary, const quern_chat* chat, const std::string& path) {
+  require_template(vocabulary, path);
+  quern_text* rendered = nullptr;
+  const quern_status status = quern_chat_render(vocabulary, chat, 0, &rendered);
+  return take_rendered(status, rendered, path);
 }
 
 }  // namespace quern::cli

@@ -21,13 +21,25 @@ struct LoadOptions {
   std::uint32_t sequences = 1;
   std::uint32_t activations = QUERN_ACTIVATIONS_AUTO;
   std::uint32_t kv = QUERN_KV_DEFAULT;
+  std::string tokenizer_pre = {};
   bool progress = true;
 };
 
 /// Loads a model, with a bar on a terminal. Failures name the path.
 Model load_model(quern_runtime* runtime, const LoadOptions& options);
 
-Vocabulary open_vocabulary(const std::string& path);
+/// `tokenizer_pre` is empty for the rule of the file.
+Vocabulary open_vocabulary(const std::string& path, const std::string& tokenizer_pre);
+
+/// Writes what the library finds doubtful about a vocabulary that no model was loaded for; a loaded model's is in the log.
+void warn_of(const quern_vocabulary* vocabulary, const std::string& path);
+
+/// Refuses a file whose architecture or shape this version does not run, before anything of its vocabulary is looked at. Reads its
+/// header only.
+void check_architecture(const std::string& path);
+
+/// The chat in a JSON file ("-" is standard input). Throws Failure(exit_refused) naming the file.
+Chat read_chat(const std::string& file);
 
 /// The time that the template may take, where the settings give one.
 void limit_template(const quern_vocabulary* vocabulary, const Settings& settings);
@@ -38,6 +50,7 @@ std::vector<std::int32_t> tokenize(const quern_vocabulary* vocabulary, std::stri
 /// The chat as the model's template renders it, generation prompt included. Throws Failure(exit_refused) naming the
 /// path, and --raw where the model has no template.
 Text render_chat(const quern_vocabulary* vocabulary, const std::vector<Message>& messages, const std::string& path);
+Text render_chat(const quern_vocabulary* vocabulary, const quern_chat* chat, const std::string& path);
 
 /// Ids of a rendered chat, in which no message's text is a special token; flags as quern_tokenize_rendered.
 std::vector<std::int32_t> tokenize_rendered(const quern_vocabulary* vocabulary, const Text& rendered,

@@ -47,6 +47,12 @@ CLI::Option* add_model_flags(CLI::App& app, ModelFlags& flags) {
   return app.add_option("MODEL", flags.path, "the model: a file, or a name as quern list prints it")->required();
 }
 
+void add_tokenizer_flag(CLI::App& app, std::string& rule) {
+  app.add_option("--tokenizer-pre", rule, "cut text by this rule instead of the file's tokenizer.ggml.pre: qwen2, llama-bpe ...")
+      ->type_name("NAME")
+      ->default_str("the file's");
+}
+
 void add_sampling_flags(CLI::App& app, SamplingFlags& flags) {
   constexpr const char* group = "Sampling";
   const auto real = [&](const char* flag, float& value, float least, float most, const char* standard, const char* help) {

@@ -13,6 +13,9 @@ namespace quern::cli {
 /// MODEL, --activations and --kv. Returns the option of MODEL.
 CLI::Option* add_model_flags(CLI::App& app, ModelFlags& flags);
 
+/// --tokenizer-pre.
+void add_tokenizer_flag(CLI::App& app, std::string& rule);
+
 /// Everything that shapes the choice of a token.
 void add_sampling_flags(CLI::App& app, SamplingFlags& flags);
 

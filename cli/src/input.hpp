@@ -1,4 +1,4 @@
-// What the user gives: files and standard input, byte for byte, and lists of messages.
+// What the user gives: files and standard input, byte for byte, and the messages of a chat.
 #pragma once
 
 #include <string>
@@ -26,9 +26,5 @@ std::string read_beside_prompt(void (*waiting)());
 
 /// The prompt, a blank line and the input; one of them alone where the other is empty.
 std::string with_input(std::string prompt, const std::string& input);
-
-/// Reads `[{"role": "user", "content": "..."}, ...]`; `name` is for messages. Throws Failure(exit_refused) for
-/// text that is not JSON, another shape (the text names the element), or an empty list.
-std::vector<Message> parse_messages(std::string_view json_text, const std::string& name);
 
 }  // namespace quern::cli

@@ -35,8 +35,9 @@ VerbApp add_run(CLI::App& program, CommandLine& line) {
              "it after a blank line, or is the prompt. Without any of them, and without --messages, a chat starts.");
   RunFlags& run = line.run;
   add_model_flags(*app, run.model);
+  add_tokenizer_flag(*app, run.model.tokenizer_pre);
   app->add_option("PROMPT", run.prompt, "what to answer; - is standard input");
-  app->add_option("--messages", run.messages_file, "a JSON list of {\"role\", \"content\"}; - is standard input")
+  app->add_option("--messages", run.messages_file, "a JSON list of {\"role\", \"content\"}, or that as \"messages\"; - is standard input")
       ->type_name("FILE")
       ->default_str("none");
   app->add_option("--system", run.system, "a system message in front")->type_name("TEXT")
@@ -70,7 +71,9 @@ VerbApp add_tokenize(CLI::App& program, CommandLine& line) {
       ->default_str("none");
   app->add_flag("--special-in-messages", tokenize.special_in_messages,
                 "with --messages: the text of a special token in a message becomes that token");
+  add_tokenizer_flag(*app, tokenize.tokenizer_pre);
   app->add_flag("--no-bos", tokenize.no_bos, "add no token in front");
+  app->add_flag("--no-eos", tokenize.no_eos, "add no token behind");
   app->add_flag("--no-special", tokenize.no_special, "the text of special tokens is plain text");
   add_setting_flags(*app, line.settings, for_models);
   return {Verb::tokenize, app};
@@ -80,6 +83,7 @@ VerbApp add_eval(CLI::App& program, CommandLine& line) {
   CLI::App* app = program.add_subcommand("eval", "How well the model predicts a text: mean NLL and perplexity.");
   EvalFlags& eval = line.eval;
   add_model_flags(*app, eval.model);
+  add_tokenizer_flag(*app, eval.model.tokenizer_pre);
   app->add_option("FILE", eval.file, "the text, taken byte for byte; - is standard input")->required();
   app->add_flag("--positions", eval.positions, "argmax, margin and nll at every token, in the JSON");
   app->add_option("--logits", eval.logits_file, "write the last position's logits, little-endian f32")
@@ -94,6 +98,7 @@ VerbApp add_bench(CLI::App& program, CommandLine& line) {
       "bench", "Tokens per second, and the share of the bandwidth and arithmetic that the machine has.");
   BenchFlags& bench = line.bench;
   add_model_flags(*app, bench.model);
+  add_tokenizer_flag(*app, bench.model.tokenizer_pre);
   add_count_option(*app, "-p,--prompt-tokens", bench.prompt_tokens, "tokens of a prefill");
   add_count_option(*app, "-n,--decode-tokens", bench.decode_tokens, "tokens of a decode");
   add_count_option(*app, "-r,--repetitions", bench.repetitions, "measured repetitions");

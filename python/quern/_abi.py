@@ -33,7 +33,11 @@ class RuntimeOptions(Sized):
 class ModelOptions(Sized):
     _fields_ = [("struct_size", c_uint64), ("context", c_uint64), ("sequences", c_uint32), ("activations", c_uint32), ("kv", c_uint32),
                 ("reserved", c_uint32), ("progress", ProgressCallback), ("progress_user", c_void_p), ("embeddings", c_uint32),
-                ("reserved2", c_uint32)]
+                ("reserved2", c_uint32), ("tokenizer_pre", c_char_p)]
+
+
+class VocabularyOptions(Sized):
+    _fields_ = [("struct_size", c_uint64), ("tokenizer_pre", c_char_p)]
 
 
 class ModelInfo(Sized):
@@ -132,7 +136,8 @@ class HubOptions(Sized):
 
 
 # Structs by their names in quern.h, for the test of their layouts.
-STRUCTS = {"quern_runtime_options": RuntimeOptions, "quern_model_options": ModelOptions, "quern_model_info": ModelInfo,
+STRUCTS = {"quern_runtime_options": RuntimeOptions, "quern_model_options": ModelOptions,
+           "quern_vocabulary_options": VocabularyOptions, "quern_model_info": ModelInfo,
            "quern_message": Message, "quern_session_options": SessionOptions, "quern_logit_bias": LogitBias,
            "quern_sampling": SamplingOptions, "quern_token_event": TokenEvent, "quern_request": Request,
            "quern_answer_info": AnswerInfo, "quern_evaluation_info": EvaluationInfo, "quern_tensor_info": TensorInfo,
@@ -144,11 +149,11 @@ _STATUS: "dict[str, list[Any]]" = {
     "quern_runtime_create": [c_void_p, c_void_p], "quern_runtime_ready": [c_void_p], "quern_runtime_devices": [c_void_p, c_void_p],
     "quern_runtime_load_report": [c_void_p, c_void_p], "quern_load_report_json": [c_void_p, c_void_p],
     "quern_load_report_words": [c_void_p, c_void_p], "quern_device_list_json": [c_void_p, c_void_p],
-    "quern_vocabulary_open": [c_char_p, c_void_p], "quern_show_json": [c_char_p, c_void_p],
+    "quern_vocabulary_open_with": [c_char_p, c_void_p, c_void_p], "quern_show_json": [c_char_p, c_void_p],
     "quern_tokenize": [c_void_p, c_char_p, c_uint64, c_uint32, c_void_p, c_uint64, c_void_p],
     "quern_detokenize": [c_void_p, c_void_p, c_uint64, c_uint32, c_void_p, c_uint64, c_void_p],
     "quern_vocabulary_set_template_seconds": [c_void_p, c_double],
-    "quern_render_chat": [c_void_p, c_void_p, c_uint64, c_uint32, c_void_p],
+    "quern_chat_from_json": [c_char_p, c_uint64, c_void_p], "quern_chat_render": [c_void_p, c_void_p, c_uint32, c_void_p],
     "quern_tokenize_chat": [c_void_p, c_char_p, c_uint64, c_uint32, c_void_p, c_uint64, c_void_p],
     "quern_tokenize_rendered": [c_void_p, c_void_p, c_uint32, c_void_p, c_uint64, c_void_p],
     "quern_model_load": [c_void_p, c_char_p, c_void_p, c_void_p], "quern_model_get_info": [c_void_p, c_void_p],
@@ -177,9 +182,10 @@ _OTHER: "dict[str, tuple[Any, list[Any]]]" = {
     "quern_model_vocabulary": (c_void_p, [c_void_p]), "quern_vocabulary_size": (c_uint32, [c_void_p]),
     "quern_vocabulary_bos": (c_int32, [c_void_p]), "quern_vocabulary_eos": (c_int32, [c_void_p]),
     "quern_vocabulary_is_end": (c_int, [c_void_p, c_int32]), "quern_vocabulary_chat_template": (c_char_p, [c_void_p]),
+    "quern_vocabulary_warning": (c_char_p, [c_void_p]),
     "quern_dtype_name": (c_char_p, [c_uint32]), "quern_dtype_from_name": (c_uint32, [c_char_p]), "quern_cancel": (None, [c_void_p]),
 }
-_RELEASED = ("text", "runtime", "load_report", "device_list", "vocabulary", "model", "session", "generation", "evaluation", "statistics",
+_RELEASED = ("text", "runtime", "load_report", "device_list", "vocabulary", "chat", "model", "session", "generation", "evaluation", "statistics",
              "tensor", "estimate")
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .runtime import Runtime
 
 PathLike = Union[str, bytes, "os.PathLike[str]"]
-Messages = Sequence[Mapping[str, str]]
+Messages = Union[Sequence[Mapping[str, Any]], Mapping[str, Any]]
 _KV = {None: 0, "f16": 1, "f32": 2}
 
 
@@ -31,10 +31,13 @@ def _ids(function: str, *arguments: Any, guess: int) -> List[int]:
 
 
 class Vocabulary(_abi.Handle):
-    """A tokenizer and chat template. Vocabulary(path) reads a model file's; a model has its own."""
+    """A tokenizer and chat template. Vocabulary(path) reads a model file's; a model has its own. `tokenizer_pre`: a rule such as
+    "qwen2" in place of the file's tokenizer.ggml.pre."""
 
-    def __init__(self, path: PathLike) -> None:
-        super().__init__(_abi.create("quern_vocabulary_open", _abi.encoded(os.fspath(path))), _abi.lib.quern_vocabulary_release)
+    def __init__(self, path: PathLike, *, tokenizer_pre: Optional[str] = None) -> None:
+        options = _abi.VocabularyOptions(tokenizer_pre=_abi.encoded(tokenizer_pre))
+        super().__init__(_abi.create("quern_vocabulary_open_with", _abi.encoded(os.fspath(path)), ctypes.byref(options)),
+                         _abi.lib.quern_vocabulary_release)
 
     def __len__(self) -> int:
         return int(_abi.lib.quern_vocabulary_size(self.handle))
@@ -50,6 +53,11 @@ class Vocabulary(_abi.Handle):
         return None if token < 0 else token
 
     @property
+    def warning(self) -> str:
+        """What is doubtful about it, such as a file that names no tokenizer.ggml.pre; "" if nothing is."""
+        return _abi.lib.quern_vocabulary_warning(self.handle).decode("utf-8", "replace")
+
+    @property
     def chat_template(self) -> Optional[str]:
         source = _abi.lib.quern_vocabulary_chat_template(self.handle)
         return None if source is None else source.decode("utf-8", "replace")
@@ -58,10 +66,11 @@ class Vocabulary(_abi.Handle):
         """Whether the token ends an answer."""
         return bool(_abi.lib.quern_vocabulary_is_end(self.handle, token))
 
-    def tokenize(self, text: Union[str, bytes], *, bos: bool = True, special: bool = True) -> List[int]:
-        """`special`: the text of a special token becomes that token."""
+    def tokenize(self, text: Union[str, bytes], *, bos: bool = True, special: bool = True, eos: bool = True) -> List[int]:
+        """`special`: the text of a special token becomes that token. `bos`, `eos`: where the file asks for them."""
         raw = text.encode() if isinstance(text, str) else text
-        return _ids("quern_tokenize", self.handle, raw, len(raw), (0 if bos else 1) | (0 if special else 2), guess=len(raw) + 8)
+        flags = (0 if bos else 1) | (0 if special else 2) | (0 if eos else 8)
+        return _ids("quern_tokenize", self.handle, raw, len(raw), flags, guess=len(raw) + 8)
 
     def detokenize(self, ids: Sequence[int], *, special: bool = False) -> bytes:
         """Bytes, which may end inside a UTF-8 character."""
@@ -74,7 +83,8 @@ class Vocabulary(_abi.Handle):
         return buffer.raw[:needed.value]
 
     def render(self, messages: Messages, *, generation_prompt: bool = True) -> str:
-        """The model's own template over [{"role": ..., "content": ...}, ...]."""
+        """The model's own template over [{"role": ..., "content": ...}, ...], or over {"messages": [...], "tools": [...]}. A content
+        may be a list of {"type": "text", "text": ...}; every other key of a message is the template's to read."""
         with self._rendered(messages, generation_prompt) as rendered:
             return _abi.bytes_of(rendered.handle).decode("utf-8", "replace")
 
@@ -86,10 +96,9 @@ class Vocabulary(_abi.Handle):
             return _ids("quern_tokenize_rendered", self.handle, rendered.handle, 4 if special_in_messages else 0, guess=size + 8)
 
     def _rendered(self, messages: Messages, generation_prompt: bool) -> _abi.Handle:
-        contents = [(m["role"].encode(), m["content"].encode()) for m in messages]
-        listed = _abi.array(_abi.Message, [_abi.Message(role=role, content=content, content_size=len(content))
-                                           for role, content in contents])
-        made = _abi.create("quern_render_chat", self.handle, listed, len(listed), 0 if generation_prompt else 1)
+        raw = json.dumps(dict(messages) if isinstance(messages, Mapping) else [dict(message) for message in messages]).encode()
+        with _abi.Handle(_abi.create("quern_chat_from_json", raw, len(raw)), _abi.lib.quern_chat_release) as chat:
+            made = _abi.create("quern_chat_render", self.handle, chat.handle, 0 if generation_prompt else 1)
         return _abi.Handle(made, _abi.lib.quern_text_release)
 
     def set_template_seconds(self, seconds: float) -> None:
@@ -114,7 +123,7 @@ class Model(_abi.Handle):
     """A loaded model; immutable, for any thread. Made by Runtime.load()."""
 
     def __init__(self, runtime: "Runtime", path: Union[str, bytes], *, context: int, sequences: int, exact: bool, kv: Optional[str], embeddings: bool,
-                 progress: Optional[Callable[[int, int], bool]]) -> None:
+                 tokenizer_pre: Optional[str], progress: Optional[Callable[[int, int], bool]]) -> None:
         trouble: List[BaseException] = []
 
         def on_progress(_: Any, done: int, total: int) -> int:
@@ -125,7 +134,7 @@ class Model(_abi.Handle):
                 return 1
 
         options = _abi.ModelOptions(context=context, sequences=sequences, activations=1 if exact else 0, kv=_KV[kv],
-                                    embeddings=1 if embeddings else 0,
+                                    embeddings=1 if embeddings else 0, tokenizer_pre=_abi.encoded(tokenizer_pre),
                                     progress=_abi.ProgressCallback() if progress is None else _abi.ProgressCallback(on_progress))
         try:
             handle = _abi.create("quern_model_load", runtime.handle, _abi.encoded(path), ctypes.byref(options))

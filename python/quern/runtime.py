@@ -65,11 +65,11 @@ class Runtime(_abi.Handle):
             return json.loads(_abi.text("quern_load_report_json", report.handle))
 
     def load(self, path: PathLike, *, context: int = 0, sequences: int = 1, exact: bool = False, kv: Optional[str] = None,
-             embeddings: bool = False, progress: Optional[Callable[[int, int], bool]] = None) -> Model:
-        """Loads a model file. `exact`: f32 activations. `kv`: "f16" or "f32". `progress(done_bytes, total_bytes)` returns True to
+             embeddings: bool = False, tokenizer_pre: Optional[str] = None, progress: Optional[Callable[[int, int], bool]] = None) -> Model:
+        """Loads a model file. `exact`: f32 activations. `kv`: "f16" or "f32". `tokenizer_pre`: as of Vocabulary. `progress(done_bytes, total_bytes)` returns True to
         go on; it cancels otherwise."""
         return Model(self, os.fspath(path), context=context, sequences=sequences, exact=exact, kv=kv, embeddings=embeddings,
-                     progress=progress)
+                     tokenizer_pre=tokenizer_pre, progress=progress)
 
     def tensor(self, shape: Sequence[int], dtype: str = "f32", device: Optional[str] = None) -> Tensor:
         """A tensor of zeros on a device ("cpu:0"; None: the best one)."""

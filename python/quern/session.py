@@ -92,6 +92,8 @@ class Session(_abi.Handle):
         """Ids of a prompt: text as it is, ids, or messages for the chat template, as Vocabulary.tokenize_chat() makes them."""
         if isinstance(prompt, (str, bytes)):
             return self._model.vocabulary.tokenize(prompt)
+        if isinstance(prompt, Mapping):
+            return self._model.vocabulary.tokenize_chat(prompt)
         listed = list(prompt)
         if listed and isinstance(listed[0], Mapping):
             return self._model.vocabulary.tokenize_chat(listed, special_in_messages=special_in_messages)  # type: ignore[arg-type]

@@ -236,6 +236,17 @@ typedef struct quern_vocabulary quern_vocabulary; /* immutable: all its function
  * runtime. Errors: QUERN_NOT_FOUND, QUERN_IO, QUERN_PERMISSION for the file; QUERN_BAD_MODEL (malformed; the
  * text names file and field); QUERN_UNSUPPORTED (a tokenizer we do not have); QUERN_HOST_OUT_OF_MEMORY. */
 QUERN_API quern_status quern_vocabulary_open(const char *path, quern_vocabulary **out);
+
+typedef struct quern_vocabulary_options {
+  uint64_t struct_size;
+  const char *tokenizer_pre; /* the rule that cuts a text before byte-level BPE merges ("qwen2"), in place of the file's
+                              * tokenizer.ggml.pre; null: that of the file */
+} quern_vocabulary_options;
+
+/* The same with options (null: none). Errors also: QUERN_INVALID_ARGUMENT for a tokenizer_pre that is not known (the text
+ * lists those that are), or that the file's tokenizer has no use for. */
+QUERN_API quern_status quern_vocabulary_open_with(const char *path, const quern_vocabulary_options *options,
+                                                  quern_vocabulary **out);
 QUERN_API void quern_vocabulary_release(quern_vocabulary *vocabulary);
 
 /* Number of entries; ids are 0 to size - 1. */
@@ -245,6 +256,9 @@ QUERN_API int32_t quern_vocabulary_bos(const quern_vocabulary *vocabulary);
 QUERN_API int32_t quern_vocabulary_eos(const quern_vocabulary *vocabulary);
 /* 1 if the token ends an answer (a file may name several). */
 QUERN_API int quern_vocabulary_is_end(const quern_vocabulary *vocabulary, int32_t token);
+/* What is doubtful about it, as one sentence for the user: a file that names no tokenizer.ggml.pre, and the rule that is taken
+ * then; "" if nothing is. quern_model_load() writes the same to the log. */
+QUERN_API const char *quern_vocabulary_warning(const quern_vocabulary *vocabulary);
 /* The template's source text; null if the file has none. */
 QUERN_API const char *quern_vocabulary_chat_template(const quern_vocabulary *vocabulary);
 /* How many seconds of the calling thread's CPU time reading and rendering the template may take, in what begins after this call; 2
@@ -255,12 +269,13 @@ QUERN_API quern_status quern_vocabulary_set_template_seconds(const quern_vocabul
 enum {
   QUERN_TOKENIZE_NO_BOS = 1,    /* add no token in front; otherwise one is added where the file says so */
   QUERN_TOKENIZE_NO_SPECIAL = 2, /* the text of a special token is plain text; otherwise it becomes that token */
-  QUERN_TOKENIZE_SPECIAL_IN_MESSAGES = 4 /* of quern_tokenize_rendered() alone: so it does in a message's text too */
+  QUERN_TOKENIZE_SPECIAL_IN_MESSAGES = 4, /* of quern_tokenize_rendered() alone: so it does in a message's text too */
+  QUERN_TOKENIZE_NO_EOS = 8     /* add no token behind; otherwise one is added where the file says so (add_eos_token) */
 };
 
 /* Ids of `text` (text_size bytes; need not end with NUL, may hold any bytes). (ids, capacity, count) as
  * (buffer, capacity, needed) above, in ids; text_size + 8 is enough for almost every text. Empty text gives
- * no ids, not even a BOS. Errors: QUERN_INVALID_ARGUMENT for an unknown flag, QUERN_BAD_MODEL where the text
+ * no ids, not even a BOS or EOS. Errors: QUERN_INVALID_ARGUMENT for an unknown flag, QUERN_BAD_MODEL where the text
  * has a byte for which the vocabulary has no token. */
 QUERN_API quern_status quern_tokenize(const quern_vocabulary *vocabulary, const char *text, uint64_t text_size,
                                       uint32_t flags, int32_t *ids, uint64_t capacity, uint64_t *count);
@@ -288,25 +303,41 @@ enum { QUERN_RENDER_NO_GENERATION_PROMPT = 1 }; /* do not open the assistant's t
 
 /* Renders the model's own template over the messages; quern_tokenize_rendered() makes ids of the result, which
  * also holds what of the text came from the messages. Errors:
- * QUERN_UNSUPPORTED where the file has no template, or it uses what our Jinja subset cannot render (the text
- * names it); QUERN_BAD_MODEL where it is malformed or passes a limit; QUERN_INVALID_ARGUMENT where the template itself refuses
+ * QUERN_UNSUPPORTED where the file has no template or an empty one, where the template reaches what our Jinja subset
+ * lacks (the text names it), or puts the text of no message into the prompt; QUERN_BAD_MODEL where it is malformed or
+ * passes a limit; QUERN_INVALID_ARGUMENT where the template itself refuses
  * the messages (its sentence is in the text). */
 QUERN_API quern_status quern_render_chat(const quern_vocabulary *vocabulary, const quern_message *messages,
                                          uint64_t count, uint32_t flags, quern_text **out);
 
-/* Ids of a text of quern_render_chat(), with the BOS neither lost nor doubled. Only what the template itself wrote
+typedef struct quern_chat quern_chat; /* messages with all that they may hold; immutable */
+
+/* Reads a chat: a JSON list of messages, or an object with that list as "messages" and perhaps "tools". A message has a "role" and
+ * a "content": a string, a list of {"type": "text", "text": ...}, or null beside "tool_calls". All its other members ("name",
+ * "tool_calls", "tool_call_id", ...) and "tools" are given to the template. `size` bytes, at most 16 MiB; they need not end with NUL.
+ * Errors: QUERN_INVALID_ARGUMENT for what is no JSON or has another shape (the text names the message, from 1, and a part that is
+ * no text by its type). */
+QUERN_API quern_status quern_chat_from_json(const char *json, uint64_t size, quern_chat **out);
+QUERN_API void quern_chat_release(quern_chat *chat);
+
+/* As quern_render_chat, for such a chat. A template that reads parts gets them as they are, another one their text, joined. */
+QUERN_API quern_status quern_chat_render(const quern_vocabulary *vocabulary, const quern_chat *chat, uint32_t flags,
+                                         quern_text **out);
+
+/* Ids of a text of quern_render_chat() or quern_chat_render(), with the BOS neither lost nor doubled, and no EOS, since
+ * the answer follows. Only what the template itself wrote
  * becomes special tokens, so that whoever writes a message cannot end a turn or begin another one: the text of a
  * special token in a message, a role or a name is plain text, also where it is put together of parts. User-defined
  * tokens count as special unless they are words of plain text, such as runs of spaces. A role that chats know
  * ("user", "tool") counts as the template's. (ids, capacity, count) as above. `flags` takes QUERN_TOKENIZE_NO_BOS
  * and QUERN_TOKENIZE_SPECIAL_IN_MESSAGES, with which special tokens come of the whole text. Errors as
- * quern_tokenize; QUERN_INVALID_ARGUMENT for a text that quern_render_chat() has not made; QUERN_CONTEXT_FULL, with
+ * quern_tokenize; QUERN_INVALID_ARGUMENT for a text that neither of the two has made; QUERN_CONTEXT_FULL, with
  * both numbers, as soon as there are more ids than the model's context has. */
 QUERN_API quern_status quern_tokenize_rendered(const quern_vocabulary *vocabulary, const quern_text *rendered,
                                                uint32_t flags, int32_t *ids, uint64_t capacity, uint64_t *count);
 
 /* Ids of a chat that a caller has rendered itself: special tokens recognised in all of it, and the BOS neither lost
- * nor doubled. A message in it may hold the text of a special token and so forge a turn; use
+ * nor doubled, and no EOS. A message in it may hold the text of a special token and so forge a turn; use
  * quern_tokenize_rendered() for messages that others write. (ids, capacity, count) as above. `flags` takes
  * QUERN_TOKENIZE_NO_BOS. Errors as quern_tokenize_rendered. */
 QUERN_API quern_status quern_tokenize_chat(const quern_vocabulary *vocabulary, const char *rendered,
@@ -315,7 +346,7 @@ QUERN_API quern_status quern_tokenize_chat(const quern_vocabulary *vocabulary, c
 
 /* What a model file says of itself, without loading it, as one JSON object: {"file", "file_bytes", "format",
  * "version", "architecture", "name", "parameters", "context_length", "vocabulary_size", "chat_template" (text
- * or null), "shape" {hidden, feed_forward, layers, heads, kv_heads, head_size ...}, "weights" {dtype: bytes},
+ * or null), "warnings" [as quern_vocabulary_warning], "shape" {hidden, feed_forward, layers, heads, kv_heads, head_size ...}, "weights" {dtype: bytes},
  * "metadata" {key: value; arrays longer than 16 as {"type", "count"}}, "tensors" [{name, dtype, shape,
  * bytes}]}. A field that the file lacks is null. A string of more than 64 KiB, the template too, is {"type",
  * "bytes"}. Keys and tensors behind 2 MiB of each's text are left out and counted in "metadata_left_out" and
@@ -344,6 +375,7 @@ typedef struct quern_model_options {
   void *progress_user;
   uint32_t embeddings;  /* 1: quern_embed() works on its sessions; every step then keeps the hidden states of its outputs */
   uint32_t reserved2;   /* 0 */
+  const char *tokenizer_pre; /* as quern_vocabulary_options.tokenizer_pre */
 } quern_model_options;
 
 /* Reads the file, places it on the devices, packs the weights. Afterwards the file is not read again. Two

@@ -23,10 +23,10 @@ const TokenBytes& Vocabulary::bytes_of(std::int32_t token) const {
   return bytes_[static_cast<std::size_t>(token)].get([&] { return tokenizer_->token_bytes(token); });
 }
 
-Prompt Vocabulary::render(const std::vector<Message>& messages, bool add_generation_prompt) const {
-  if (!source_) {
-    throw Error(QUERN_UNSUPPORTED, concat(file_name_, ": the file has no chat template (key 'tokenizer.chat_template'); "
-                                                      "give the whole prompt as raw text instead"));
+Prompt Vocabulary::render(const Chat& chat, bool add_generation_prompt) const {
+  if (!source_ || source_->find_first_not_of(" \t\r\n") == std::string::npos) {
+    throw Error(QUERN_UNSUPPORTED, concat(file_name_, source_ ? ": the file's chat template is empty" : ": the file has no chat template",
+                                          " (key 'tokenizer.chat_template'); give the whole prompt as raw text instead"));
   }
   TemplateOptions options;
   options.add_generation_prompt = add_generation_prompt;
@@ -36,10 +36,11 @@ Prompt Vocabulary::render(const std::vector<Message>& messages, bool add_generat
   const std::time_t now = std::time(nullptr);
   std::tm local{};
   if (localtime_r(&now, &local) != nullptr) options.now = local;
-  RenderedChat chat = template_.get([&] { return ChatTemplate::parse(*source_, file_name_, options.limits); }).render_marked(messages, options);
-  Prompt prompt{std::move(chat.text), {}};
-  prompt.foreign.reserve(chat.foreign.size());
-  for (const ForeignRange& range : chat.foreign) prompt.foreign.push_back({range.begin, range.end});
+  const ChatTemplate& parsed = template_.get([&] { return ChatTemplate::parse(*source_, file_name_, options.limits); });
+  RenderedChat rendered = render_chat(parsed, chat, options);
+  Prompt prompt{std::move(rendered.text), {}};
+  prompt.foreign.reserve(rendered.foreign.size());
+  for (const ForeignRange& range : rendered.foreign) prompt.foreign.push_back({range.begin, range.end});
   return prompt;
 }
 

@@ -1,6 +1,7 @@
 // The tokenizer and the chat template of a model file; needs no weights and no device.
 #pragma once
 
+#include "quern/models/chat.hpp"
 #include "quern/models/chat_template.hpp"
 #include "quern/models/gguf.hpp"
 #include "quern/models/tokenizer.hpp"
@@ -60,7 +61,8 @@ class Vocabulary {
   /// The CPU time that reading and rendering the template may take, for what begins after this call.
   void set_template_seconds(double seconds) const noexcept { template_seconds_ = seconds; }
 
-  Prompt render(const std::vector<Message>& messages, bool add_generation_prompt) const;
+  /// Throws Error(QUERN_UNSUPPORTED) where the file has no template, or an empty one, besides what render_chat() throws.
+  Prompt render(const Chat& chat, bool add_generation_prompt) const;
   /// Special tokens come only of what lies between the `foreign` ranges. The template writes the BOS itself or not;
   /// either way it stands once at the start, as the tokenizer wants it. Stops with Error(QUERN_CONTEXT_FULL) where there
   /// are more ids than the file's context has: no model of it could read them.

@@ -77,6 +77,22 @@ class Chat(Case):
         self.wait_for(b"nothing was said yet")
         self.leave()
 
+    def test_a_line_that_is_not_utf8_is_forgotten_and_the_chat_goes_on(self):
+        self.start()
+        self.type(b"hello\r")
+        self.wait_for(b"tokens/s")
+        self.type(b"caf\xe9 hi\r")
+        said = self.wait_for(b"the line is forgotten").rpartition(b"quern: ")[2]
+        self.assertIn(b"not UTF-8", said)
+        self.assertEqual(said.replace(b"\r\n", b"").count(MICRO.encode()), 1)
+        self.type(b"/history\r")
+        before = self.wait_for(b"assistant: ")
+        self.assertIn(b"user: hello", before)
+        self.assertNotIn(b"caf", before)
+        self.type(b"again\r")
+        self.wait_for(b"tokens/s")
+        self.leave()
+
     def test_help_lists_the_commands_and_an_unknown_one_is_said_to_be_so(self):
         self.start()
         self.type(b"/help\r")

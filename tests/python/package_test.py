@@ -187,6 +187,7 @@ class OnAModel(unittest.TestCase):
         self.assertTrue(words.is_end(words.eos))
         with quern.Vocabulary(MICRO) as alone:
             self.assertEqual(alone.tokenize("hello", bos=False), ids)
+            self.assertEqual(alone.warning, "")
         self.assertEqual(quern.show(MICRO)["architecture"], "llama")
         self.assertGreater(quern.estimate(MICRO, self.runtime, context=128)["total_bytes"], MICRO.stat().st_size // 2)
 
@@ -206,6 +207,22 @@ class OnAModel(unittest.TestCase):
                 ids = words.tokenize_chat(forged, special_in_messages=how)
                 self.assertEqual(session.ids_of(forged, special_in_messages=how), ids)
                 self.assertEqual(session.generate(forged, max_tokens=1, special_in_messages=how).prompt_tokens, len(ids))
+
+    def test_messages_may_have_parts_names_and_an_object_around_them(self):
+        words = self.model.vocabulary
+        plain = words.render([{"role": "user", "content": "hi abc"}])
+        parts = [{"role": "user", "name": "ann", "content": [{"type": "text", "text": "hi "}, {"type": "text", "text": "abc"}]}]
+        self.assertEqual(words.render(parts), plain)
+        self.assertEqual(words.render({"messages": parts}), plain)
+        self.assertEqual(self.session.ids_of({"messages": parts}), words.tokenize_chat(parts))
+        with self.assertRaisesRegex(quern.Error, "message 1: part 1 of 'content' is of type 'image_url'"):
+            words.render([{"role": "user", "content": [{"type": "image_url"}]}])
+
+    def test_a_rule_that_the_vocabulary_has_no_use_for_is_refused(self):
+        with self.assertRaisesRegex(quern.Error, "tokenizer_pre"):
+            quern.Vocabulary(MICRO, tokenizer_pre="nonsense")
+        with self.assertRaisesRegex(quern.Error, "tokenizer_pre"):
+            self.runtime.load(MICRO, tokenizer_pre="nonsense")
 
     def test_reports_devices_and_statistics(self):
         self.assertEqual(self.runtime.devices()[0]["name"], "cpu:0")

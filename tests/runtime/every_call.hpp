@@ -135,6 +135,29 @@ inline const std::vector<ApiCall>& every_call() {
        [](World& w) {
          return made<quern_vocabulary>([&](auto** out) { return quern_vocabulary_open(w.model_file.c_str(), out); }, quern_vocabulary_release);
        }},
+      {"quern_vocabulary_open_with", alone,
+       [](World& w) {
+         quern_vocabulary_options options{};
+         options.struct_size = sizeof options;
+         return made<quern_vocabulary>([&](auto** out) { return quern_vocabulary_open_with(w.model_file.c_str(), &options, out); },
+                                       quern_vocabulary_release);
+       }},
+      {"quern_vocabulary_warning", on_memory, [](World& w) { return quern_vocabulary_warning(w.vocabulary), QUERN_OK; }},
+      {"quern_chat_from_json", alone,
+       [](World&) {
+         const std::string json = R"([{"role": "user", "content": "some words"}])";
+         return made<quern_chat>([&](auto** out) { return quern_chat_from_json(json.data(), json.size(), out); }, quern_chat_release);
+       }},
+      {"quern_chat_release", on_memory, [](World&) { return quern_chat_release(nullptr), QUERN_OK; }},
+      {"quern_chat_render", on_memory,
+       [](World& w) {
+         const std::string json = R"([{"role": "user", "name": "ann", "content": [{"type": "text", "text": "some words"}]}])";
+         quern_chat* chat = nullptr;
+         quern_status status = quern_chat_from_json(json.data(), json.size(), &chat);
+         if (status == QUERN_OK) status = text_made([&](auto** out) { return quern_chat_render(w.vocabulary, chat, 0, out); });
+         quern_chat_release(chat);
+         return status;
+       }},
       {"quern_vocabulary_release", on_memory, [](World&) { return quern_vocabulary_release(nullptr), QUERN_OK; }},
       {"quern_vocabulary_size", on_memory, [](World& w) { return quern_vocabulary_size(w.vocabulary) > 0 ? QUERN_OK : QUERN_INTERNAL; }},
       {"quern_vocabulary_bos", on_memory, [](World& w) { return quern_vocabulary_bos(w.vocabulary), QUERN_OK; }},

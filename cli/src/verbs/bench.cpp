@@ -52,6 +52,7 @@ int bench_verb(const CommandLine& line, const Settings& settings) {
                                                  .sequences = flags.batch,
                                                  .activations = flags.model.activations,
                                                  .kv = flags.model.kv,
+                                                 .tokenizer_pre = flags.model.tokenizer_pre,
                                                  .progress = !line.quiet});
   quern_bench_options options{};
   options.struct_size = sizeof options;

@@ -34,14 +34,17 @@ int eval_verb(const CommandLine& line, const Settings& settings) {
   if (flags.logits_file) check_logits(base::NewFile::create(*flags.logits_file, logits));
   const Runtime runtime = open_runtime(settings);
   check(quern_runtime_ready(runtime.get()));
-  // The vocabulary first: the number of tokens is the context that the model is loaded for.
-  const auto ids =
-      tokenize(open_vocabulary(flags.model.path).get(), text, QUERN_TOKENIZE_NO_BOS);
+  check_architecture(flags.model.path);
+  // The vocabulary first: the number of tokens is the context that the model is loaded for. The text stands alone: no token is
+  // added at either end.
+  const auto ids = tokenize(open_vocabulary(flags.model.path, flags.model.tokenizer_pre).get(), text,
+                            QUERN_TOKENIZE_NO_BOS | QUERN_TOKENIZE_NO_EOS);
   if (ids.empty()) throw Failure(exit_refused, flags.file + ": is empty; there is nothing to predict");
   const Model model = load_model(runtime.get(), {.path = flags.model.path,
                                                  .context = ids.size(),
                                                  .activations = flags.model.activations,
                                                  .kv = flags.model.kv,
+                                                 .tokenizer_pre = flags.model.tokenizer_pre,
                                                  .progress = !line.quiet});
   const auto session = make<Session>(quern_session_create, model.get(), nullptr);
   const auto evaluation =

@@ -21,6 +21,7 @@ namespace {
 struct Question {
   std::vector<Message> messages;
   std::string raw_text;
+  Chat chat = nullptr;  // of --messages, in place of both
 };
 
 /// The prompt, what standard input brings, or both. A prompt of "-" is standard input by name.
@@ -34,7 +35,7 @@ std::string question_text(const RunFlags& flags) {
 Question read_question(const RunFlags& flags) {
   Question question;
   if (flags.messages_file) {
-    question.messages = parse_messages(read_file(*flags.messages_file), *flags.messages_file);
+    question.chat = read_chat(*flags.messages_file);
     return question;
   }
   std::string text = question_text(flags);
@@ -49,14 +50,17 @@ Question read_question(const RunFlags& flags) {
   return question;
 }
 
-/// Made before the weights are loaded: a model that cannot answer a chat, or a prompt that is malformed, is refused at
-/// once.
+/// Made before the weights are loaded: a model that this version does not run, one that cannot answer a chat, or a prompt
+/// that is malformed, is refused at once.
 std::vector<std::int32_t> ids_of(const Question& question, const RunFlags& flags, const Settings& settings) {
-  const Vocabulary vocabulary = open_vocabulary(flags.model.path);
+  const std::string& path = flags.model.path;
+  check_architecture(path);
+  const Vocabulary vocabulary = open_vocabulary(path, flags.model.tokenizer_pre);
   limit_template(vocabulary.get(), settings);
   if (flags.raw) return tokenize(vocabulary.get(), question.raw_text, 0);
-  return tokenize_rendered(vocabulary.get(), render_chat(vocabulary.get(), question.messages, flags.model.path),
-                           special_flag(flags.special_in_messages));
+  const Text rendered = question.chat ? render_chat(vocabulary.get(), question.chat.get(), path)
+                                      : render_chat(vocabulary.get(), question.messages, path);
+  return tokenize_rendered(vocabulary.get(), rendered, special_flag(flags.special_in_messages));
 }
 
 RunReport report_of(const Answer& made, const std::vector<std::int32_t>& prompt, const Where& where) {
@@ -104,7 +108,7 @@ int run_verb(const CommandLine& line, const Settings& settings) {
   if (chat && flags.raw) throw Failure(exit_usage, "run: the chat needs the chat template; --raw needs a prompt");
   // The chat has no prompt yet; any will do to see that the model can answer one.
   const std::vector<std::int32_t> prompt =
-      ids_of(chat ? Question{{{"user", "Hello"}}, ""} : read_question(flags), flags, settings);
+      ids_of(chat ? Question{{{"user", "Hello"}}, "", nullptr} : read_question(flags), flags, settings);
   std::optional<TraceFile> trace;
   if (flags.trace_file) trace.emplace(*flags.trace_file);
 
@@ -114,6 +118,7 @@ int run_verb(const CommandLine& line, const Settings& settings) {
                                                  .context = flags.context,
                                                  .activations = flags.model.activations,
                                                  .kv = flags.model.kv,
+                                                 .tokenizer_pre = flags.model.tokenizer_pre,
                                                  .progress = !line.quiet});
   limit_template(quern_model_vocabulary(model.get()), settings);
   const auto session = make<Session>(quern_session_create, model.get(), nullptr);

@@ -48,7 +48,11 @@ std::string page(const Json& json, bool tensors) {
     if (value.is_null() && member.key() != "chat_template") continue;
     if (member.key().ends_with("_left_out")) continue;  // behind what they are left out of
     if (member.key() == "chat_template")
-      put_row(out, "chat template", value.is_null() ? "no (run it with --raw)" : "yes");
+      put_row(out, "chat template", value.is_null() ? "no (run it with --raw)" : value == "" ? "empty (run it with --raw)" : "yes");
+    else if (member.key() == "refusal")
+      put_row(out, "refusal", words(value));  // a sentence is not cut
+    else if (member.key() == "warnings")
+      for (const Json& warning : value) put_row(out, "warning", words(warning));
     else if (!value.is_structured())
       put_row(out, member.key(), shortened(words(value)));
   }

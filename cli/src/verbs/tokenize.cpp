@@ -8,20 +8,22 @@ namespace quern::cli {
 
 int tokenize_verb(const CommandLine& line, const Settings& settings) {
   const TokenizeFlags& flags = line.tokenize;
-  std::vector<Message> messages;
+  Chat chat;
   std::string text;
   if (flags.messages_file)
-    messages = parse_messages(read_file(*flags.messages_file), *flags.messages_file);
+    chat = read_chat(*flags.messages_file);
   else
     text = flags.text ? *flags.text : read_stdin();
 
-  const Vocabulary vocabulary = open_vocabulary(flags.path);
+  const Vocabulary vocabulary = open_vocabulary(flags.path, flags.tokenizer_pre);
   limit_template(vocabulary.get(), settings);
+  warn_of(vocabulary.get(), flags.path);
   const std::uint32_t no_bos = flags.no_bos ? std::uint32_t{QUERN_TOKENIZE_NO_BOS} : 0;
   const std::uint32_t no_special = flags.no_special ? std::uint32_t{QUERN_TOKENIZE_NO_SPECIAL} : 0;
+  const std::uint32_t no_eos = flags.no_eos ? std::uint32_t{QUERN_TOKENIZE_NO_EOS} : 0;
   std::vector<std::int32_t> ids;
   if (flags.messages_file) {
-    const Text rendered = render_chat(vocabulary.get(), messages, flags.path);
+    const Text rendered = render_chat(vocabulary.get(), chat.get(), flags.path);
     try {
       ids = tokenize_rendered(vocabulary.get(), rendered, no_bos | special_flag(flags.special_in_messages));
     } catch (const Failure& failure) {  // longer than the model's context: data, where nothing is computed
@@ -30,7 +32,7 @@ int tokenize_verb(const CommandLine& line, const Settings& settings) {
     }
     text = std::string(view(rendered));
   } else {
-    ids = tokenize(vocabulary.get(), text, no_bos | no_special);
+    ids = tokenize(vocabulary.get(), text, no_bos | no_eos | no_special);
   }
 
   if (line.json) {

@@ -86,6 +86,8 @@ bool read_presence(const gguf::File& file, Presence presence, std::string_view t
 
 }  // namespace
 
+void require_known_architecture(const gguf::File& file) { architecture_of(file); }
+
 Hyperparameters read_hyperparameters(const gguf::File& file) {
   const Architecture& architecture = architecture_of(file);
   const Metadata metadata(file, architecture.name);

@@ -14,17 +14,16 @@ namespace {
 // Steps between two looks at the clock: a look costs about as much as four steps.
 constexpr std::uint64_t steps_between_looks = 256;
 
-// The thread's own clock: what other threads and other processes do costs a template nothing.
+}  // namespace
+
 double cpu_seconds() noexcept {
   std::timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-}  // namespace
-
 Budget::Budget(const std::string& template_name, const TemplateLimits& limits)
-    : template_name_(template_name), limits_(limits), started_(cpu_seconds()) {}
+    : template_name_(template_name), limits_(limits), started_(cpu_seconds() - limits.cpu_seconds_used) {}
 
 void Budget::fail(const std::string& text) const { fail_at(QUERN_BAD_MODEL, template_name_, line_, text); }
 

@@ -22,6 +22,9 @@ inline constexpr std::uint64_t block_overhead = 24;
 template <typename T>
 inline constexpr std::uint64_t shared_size = sizeof(T) + 16 + block_overhead;
 
+/// Seconds on the calling thread's clock: what other threads and other processes do costs a template nothing.
+double cpu_seconds() noexcept;
+
 class Budget {
  public:
   /// The time counts from here on. `template_name` must outlive the budget.

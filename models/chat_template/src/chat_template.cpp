@@ -2,7 +2,9 @@
 #include "quern/models/chat_template.hpp"
 
 #include "evaluate.hpp"
+#include "json_value.hpp"
 #include "parser.hpp"
+#include "quern/models/chat.hpp"
 #include "quern/graph/error.hpp"
 #include "text.hpp"
 
@@ -32,14 +34,18 @@ jinja::Value role_value(jinja::Runtime& runtime, const std::string& role) {
   return is_known ? runtime.own_text(role) : runtime.text(role);
 }
 
-jinja::Value message_value(jinja::Runtime& runtime, const std::string& name, const Message& message,
-                           std::size_t index) {
-  check_utf8(name, concat("the role of message ", index), message.role);
-  check_utf8(name, concat("the content of message ", index), message.content);
-  jinja::Entries entries(runtime);
-  entries.emplace_back(runtime.text("role"), role_value(runtime, message.role));
-  entries.emplace_back(runtime.text("content"), runtime.text(message.content));
-  return runtime.mapping(std::move(entries));
+jinja::Value message_values(jinja::Runtime& runtime, const Json& messages) {
+  jinja::Counted<jinja::Value> values(runtime);
+  values.reserve(messages.list()->size());
+  for (const Json& message : *messages.list()) {
+    const auto what = [&](const std::string& member) { return concat("the ", jinja::shown(member), " of message ", values.size()); };
+    values.push_back(jinja::mapping_value(runtime, *message.members(), [&](const Json::Member& member) {
+      if (member.value.text() == nullptr) return jinja::json_value(runtime, member.value, what(member.name));
+      check_utf8(runtime.template_name(), what(member.name), *member.value.text());
+      return member.name == "role" ? role_value(runtime, *member.value.text()) : runtime.text(*member.value.text());
+    }));
+  }
+  return runtime.list(std::move(values));
 }
 
 jinja::Value variable_value(jinja::Runtime& runtime, const std::string& name, const std::string& variable,
@@ -66,13 +72,18 @@ ChatTemplate ChatTemplate::parse(std::string_view source, std::string name_for_e
   return ChatTemplate(jinja::Parser::parse(source, std::move(name_for_errors), limits));
 }
 
-RenderedChat ChatTemplate::render_marked(const std::vector<Message>& messages,
-                                         const TemplateOptions& options) const {
+const std::string& ChatTemplate::name() const noexcept { return parsed_->name; }
+
+RenderedChat ChatTemplate::render_marked(const std::vector<Message>& messages, const TemplateOptions& options) const {
+  return render_as_given(chat_of(messages), options);
+}
+
+RenderedChat ChatTemplate::render_as_given(const Chat& chat, const TemplateOptions& options) const {
   const std::string& name = parsed_->name;
   jinja::Runtime runtime(name, options.limits, options.now);
   runtime.take(parsed_->bytes);
   jinja::Evaluator evaluator(*parsed_, runtime);
-  evaluator.set_variable("tools", jinja::None{});
+  evaluator.set_variable("tools", json_value(runtime, chat.tools, "a tool"));
   evaluator.set_variable("documents", jinja::None{});
   evaluator.set_variable("add_generation_prompt", options.add_generation_prompt);
   // These two come from the model's file.
@@ -84,11 +95,7 @@ RenderedChat ChatTemplate::render_marked(const std::vector<Message>& messages,
   for (const auto& [variable, value] : options.variables) {
     evaluator.set_variable(variable, variable_value(runtime, name, variable, value));
   }
-  jinja::Counted<jinja::Value> values(runtime);
-  values.reserve(messages.size());
-  for (const Message& message : messages)
-    values.push_back(message_value(runtime, name, message, values.size()));
-  evaluator.set_variable("messages", runtime.list(std::move(values)));
+  evaluator.set_variable("messages", message_values(runtime, chat.messages));
   return evaluator.run();
 }
 

@@ -1,8 +1,8 @@
 // Cuts a text into the pieces inside which byte-level BPE merges.
 //
-// Each rule equals a regular expression of the model's own tokenizer, written out by hand: one step reads
-// each character at most twice, so no text is slow (a backtracking matcher overflows its stack on long runs
-// of one class).
+// Each rule equals the regular expressions of the model's own tokenizer, written out by hand. Each expression reads
+// a character a fixed number of times at most, so no text is slow. (A backtracking matcher overflows its stack on long
+// runs of one class.)
 #pragma once
 
 #include <array>

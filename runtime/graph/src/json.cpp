@@ -1,6 +1,8 @@
 // See json.hpp. The text is nlohmann_json's to read, event by event; the tree is ours.
 #include "quern/graph/json.hpp"
 
+#include "quern/graph/error.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <limits>
@@ -9,9 +11,10 @@
 namespace quern {
 
 struct JsonBuilder : nlohmann::json_sax<nlohmann::json> {
-  explicit JsonBuilder(std::size_t values) : left_(values) {}
+  explicit JsonBuilder(std::size_t values) : values_(values), left_(values) {}
 
   Json root;
+  std::string why;
 
   bool null() override { return put(Json()); }
   bool boolean(bool value) override { return put(Json(value)); }
@@ -28,7 +31,10 @@ struct JsonBuilder : nlohmann::json_sax<nlohmann::json> {
   bool start_array(std::size_t) override { return open(Json(Json::List())); }
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
-  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override { return false; }
+  bool parse_error(std::size_t read, const std::string&, const nlohmann::detail::exception&) override {
+    why = concat("not JSON at byte ", read > 0 ? read - 1 : 0);
+    return false;
+  }
 
  private:
   /// Where a value goes: behind the key that was read last, or at the end of the list. What is open stands at the end of its parent, so
@@ -39,13 +45,22 @@ struct JsonBuilder : nlohmann::json_sax<nlohmann::json> {
     if (auto* members = std::get_if<Json::Members>(&parent)) return members->back().value = std::move(value);
     return std::get<Json::List>(parent).emplace_back(std::move(value));
   }
+  bool count_value() {
+    if (left_-- > 0) return true;
+    why = concat("more than ", values_, " values");
+    return false;
+  }
   bool put(Json value) {
-    if (left_-- == 0) return false;
+    if (!count_value()) return false;
     place(std::move(value));
     return true;
   }
   bool open(Json value) {
-    if (open_.size() == Json::deepest || left_-- == 0) return false;
+    if (open_.size() == Json::deepest) {
+      why = concat("nested deeper than ", Json::deepest, " levels");
+      return false;
+    }
+    if (!count_value()) return false;
     Json& placed = place(std::move(value));
     open_.push_back(&placed);
     return true;
@@ -55,13 +70,17 @@ struct JsonBuilder : nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
+  std::size_t values_;
   std::size_t left_;          // values that may still come; reading ends where one is too many
   std::vector<Json*> open_;  // from the root to the innermost that is not closed
 };
 
-std::optional<Json> Json::parse(std::string_view text, std::size_t values) {
+std::optional<Json> Json::parse(std::string_view text, std::size_t values, std::string* why) {
   JsonBuilder builder(values);
-  if (!nlohmann::json::sax_parse(text.begin(), text.end(), &builder)) return std::nullopt;
+  if (!nlohmann::json::sax_parse(text.begin(), text.end(), &builder)) {
+    if (why != nullptr) *why = std::move(builder.why);
+    return std::nullopt;
+  }
   return std::move(builder.root);
 }
 

@@ -52,6 +52,10 @@ struct quern_vocabulary {
   const quern::runtime::Vocabulary* vocabulary = nullptr;
 };
 
+struct quern_chat {
+  quern::Chat chat;
+};
+
 struct quern_model : quern::c_api::Owner {
   std::shared_ptr<const quern::runtime::Model> model;
   quern_vocabulary vocabulary;

@@ -108,6 +108,7 @@ quern_status quern_model_load(quern_runtime* runtime, const char* path, const qu
     wanted.kv_dtype = kv_dtype_of(o.kv);
     if (o.embeddings > 1) throw Error(QUERN_INVALID_ARGUMENT, concat("embeddings is ", o.embeddings, "; it is 0 or 1"));
     wanted.embeddings = o.embeddings == 1;
+    wanted.tokenizer_pre = text_or_empty(o.tokenizer_pre);
     if (o.progress != nullptr) {
       wanted.progress = [call = o.progress, user = o.progress_user](std::uint64_t done, std::uint64_t total) {
         return call_back(call, user, done, total) == 0;

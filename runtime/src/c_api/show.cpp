@@ -91,16 +91,18 @@ void write_shape(JsonWriter& json, const models::Hyperparameters& shape) {
   json.end_object();
 }
 
-/// Of a file without tensors neither; what cannot be read as a shape is a refusal, and the rest of the file is still worth showing.
+/// A file without tensors has no shape, but perhaps an architecture that is not known. What cannot be read as a shape is a refusal,
+/// and the rest of the file is still worth showing.
 void write_shape_or_refusal(JsonWriter& json, const gguf::File& file) {
   std::optional<models::Hyperparameters> shape;
   std::optional<std::string> refusal;
-  if (!file.tensors().empty()) {
-    try {
+  try {
+    if (!file.tensors().empty())
       shape = models::read_hyperparameters(file);
-    } catch (const Error& error) {
-      refusal = error.what();
-    }
+    else if (file.find_string("general.architecture"))
+      models::require_known_architecture(file);
+  } catch (const Error& error) {
+    refusal = error.what();
   }
   json.key("shape");
   if (shape) write_shape(json, *shape);
@@ -168,6 +170,10 @@ std::string show(const gguf::File& file) {
   json.key("chat_template");
   write_string(json, file.find_string("tokenizer.chat_template"));
   write_shape_or_refusal(json, file);
+  json.key("warnings");
+  json.begin_array();
+  if (const std::string warning = pre_tokenizer_warning(file); !warning.empty()) json.value(warning);
+  json.end_array();
   json.key("weights");
   json.begin_object();
   for (const auto& [dtype, bytes] : weights) json.member(dtype, bytes);

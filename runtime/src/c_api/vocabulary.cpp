@@ -5,16 +5,28 @@
 using namespace quern;
 using namespace quern::c_api;
 
+namespace {
+
+quern_text* rendered_text(const runtime::Vocabulary& vocabulary, const Chat& chat, std::uint32_t flags) {
+  runtime::Prompt prompt = vocabulary.render(chat, (flags & QUERN_RENDER_NO_GENERATION_PROMPT) == 0);
+  return new quern_text{std::move(prompt.text), std::move(prompt.foreign)};
+}
+
+}  // namespace
+
 extern "C" {
 
-quern_status quern_vocabulary_open(const char* path, quern_vocabulary** out) {
+quern_status quern_vocabulary_open(const char* path, quern_vocabulary** out) { return quern_vocabulary_open_with(path, nullptr, out); }
+
+quern_status quern_vocabulary_open_with(const char* path, const quern_vocabulary_options* options, quern_vocabulary** out) {
   return guarded<Needs::text>([&] {
     require(out, "out");
     *out = nullptr;
     require(path, "path");
+    const auto o = whole(options, "quern_vocabulary_options");
     const gguf::File file = gguf::File::open(path);
     auto handle = std::make_unique<quern_vocabulary>();
-    handle->owned = std::make_shared<runtime::Vocabulary>(file);
+    handle->owned = std::make_shared<runtime::Vocabulary>(file, text_or_empty(o.tokenizer_pre));
     handle->vocabulary = handle->owned.get();
     *out = handle.release();
   });
@@ -32,6 +44,7 @@ int32_t quern_vocabulary_eos(const quern_vocabulary* v) { return v == nullptr ? 
 int quern_vocabulary_is_end(const quern_vocabulary* v, int32_t token) {
   return v != nullptr && token >= 0 && token < v->vocabulary->tokenizer().size() && v->vocabulary->tokenizer().is_end(token) ? 1 : 0;
 }
+const char* quern_vocabulary_warning(const quern_vocabulary* v) { return v == nullptr ? "" : v->vocabulary->warning().c_str(); }
 const char* quern_vocabulary_chat_template(const quern_vocabulary* v) {
   return v == nullptr || !v->vocabulary->template_source() ? nullptr : v->vocabulary->template_source()->c_str();
 }
@@ -49,10 +62,10 @@ quern_status quern_tokenize(const quern_vocabulary* vocabulary, const char* text
   return guarded<Needs::text>([&] {
     require(vocabulary, "vocabulary");
     if (text_size > 0) require(text, "text");
-    check_flags(flags, QUERN_TOKENIZE_NO_BOS | QUERN_TOKENIZE_NO_SPECIAL, "quern_tokenize");
+    check_flags(flags, QUERN_TOKENIZE_NO_BOS | QUERN_TOKENIZE_NO_SPECIAL | QUERN_TOKENIZE_NO_EOS, "quern_tokenize");
     EncodeOptions options;
     if ((flags & QUERN_TOKENIZE_NO_BOS) != 0) options.add_bos = false;
-    options.add_eos = false;  // a prompt goes on
+    if ((flags & QUERN_TOKENIZE_NO_EOS) != 0) options.add_eos = false;
     options.parse_special = (flags & QUERN_TOKENIZE_NO_SPECIAL) == 0;
     std::vector<std::int32_t> found;
     if (text_size > 0) found = vocabulary->vocabulary->tokenizer().encode({text, static_cast<std::size_t>(text_size)}, options);
@@ -101,8 +114,29 @@ quern_status quern_render_chat(const quern_vocabulary* vocabulary, const quern_m
                                         ? std::string(message.content)
                                         : std::string(message.content, static_cast<std::size_t>(message.content_size))});
     }
-    runtime::Prompt prompt = vocabulary->vocabulary->render(list, (flags & QUERN_RENDER_NO_GENERATION_PROMPT) == 0);
-    *out = new quern_text{std::move(prompt.text), std::move(prompt.foreign)};
+    *out = rendered_text(*vocabulary->vocabulary, chat_of(list), flags);
+  });
+}
+
+quern_status quern_chat_from_json(const char* json, uint64_t size, quern_chat** out) {
+  return guarded<Needs::text>([&] {
+    require(out, "out");
+    *out = nullptr;
+    if (size > 0) require(json, "json");
+    *out = new quern_chat{parse_chat({size > 0 ? json : "", static_cast<std::size_t>(size)})};
+  });
+}
+
+void quern_chat_release(quern_chat* chat) { delete chat; }
+
+quern_status quern_chat_render(const quern_vocabulary* vocabulary, const quern_chat* chat, uint32_t flags, quern_text** out) {
+  return guarded<Needs::text>([&] {
+    require(out, "out");
+    *out = nullptr;
+    require(vocabulary, "vocabulary");
+    require(chat, "chat");
+    check_flags(flags, QUERN_RENDER_NO_GENERATION_PROMPT, "quern_chat_render");
+    *out = rendered_text(*vocabulary->vocabulary, chat->chat, flags);
   });
 }
 
@@ -125,7 +159,7 @@ quern_status quern_tokenize_rendered(const quern_vocabulary* vocabulary, const q
     require(rendered, "rendered");
     check_flags(flags, QUERN_TOKENIZE_NO_BOS | QUERN_TOKENIZE_SPECIAL_IN_MESSAGES, "quern_tokenize_rendered");
     if (!rendered->foreign)
-      throw Error(QUERN_INVALID_ARGUMENT, "quern_tokenize_rendered: the text is not one of quern_render_chat; "
+      throw Error(QUERN_INVALID_ARGUMENT, "quern_tokenize_rendered: the text is not one of quern_render_chat or quern_chat_render; "
                                           "quern_tokenize takes other texts");
     std::span<const TextRange> foreign = *rendered->foreign;
     if ((flags & QUERN_TOKENIZE_SPECIAL_IN_MESSAGES) != 0) foreign = {};

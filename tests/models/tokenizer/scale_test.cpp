@@ -87,7 +87,7 @@ VocabularyBuilder doubling(VocabularyBuilder vocabulary) {
 }
 
 TEST(LongTexts, TakeNoMoreThanSecondsWhateverTheyHold) {
-  for (const char* pre_tokenizer : {"gpt-2", "smollm", "llama-bpe", "qwen2"}) {
+  for (const char* pre_tokenizer : {"gpt-2", "smollm", "llama-bpe", "qwen2", "tekken", "deepseek-llm", "deepseek-coder"}) {
     const Tokenizer tokenizer = doubling(byte_level(pre_tokenizer)).build();
     for (const std::string& text : long_texts) {
       const double took = least_milliseconds(1, [&] { EXPECT_GE(tokenizer.encode(text).size(), megabyte / 4096); });

@@ -45,8 +45,8 @@ enum MoreFlag : std::uint8_t {
   through_a_file = 128,  // the vocabulary is written as GGUF and read again
 };
 
-constexpr const char* pre_tokenizers[] = {"gpt-2",   "smollm",    "llama-bpe", "qwen2",
-                                          "default", "starcoder", "tekken",    ""};
+constexpr const char* pre_tokenizers[] = {"gpt-2",        "smollm",         "llama-bpe", "qwen2",
+                                          "deepseek-llm", "deepseek-coder", "tekken",    ""};
 
 class Input {
  public:

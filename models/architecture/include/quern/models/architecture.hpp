@@ -48,6 +48,9 @@ struct Hyperparameters {
 /// Error(QUERN_BAD_MODEL) naming file and key; an unknown architecture is refused with the list of known ones.
 Hyperparameters read_hyperparameters(const gguf::File& file);
 
+/// Of these checks the first alone, for a file that may hold no tensors: the name of its architecture.
+void require_known_architecture(const gguf::File& file);
+
 /// How a step graph is to be built.
 struct StepOptions {
   std::uint32_t max_tokens = 512;    // rows of a step

@@ -19,6 +19,7 @@
 
 namespace quern {
 
+struct Chat;
 namespace jinja {
 struct Template;
 }
@@ -38,6 +39,7 @@ struct TemplateLimits {
   /// Seconds on the clock of the calling thread's CPU time, once for parse() and once for render(). Work is looked at
   /// every few microseconds, so that the error comes within milliseconds of the limit.
   double cpu_seconds = 2;
+  double cpu_seconds_used = 0;  ///< of these, what earlier renders of the same chat have taken
 };
 
 /// A variable that a caller adds, such as enable_thinking.
@@ -98,6 +100,11 @@ class ChatTemplate {
   std::string render(const std::vector<Message>& messages, const TemplateOptions& options) const {
     return render_marked(messages, options).text;
   }
+  /// The same for a chat (chat.hpp): all members of its messages, and its tools, as they are.
+  RenderedChat render_as_given(const Chat& chat, const TemplateOptions& options) const;
+
+  /// What opens its error texts.
+  const std::string& name() const noexcept;
 
  private:
   explicit ChatTemplate(std::shared_ptr<const jinja::Template> parsed) noexcept

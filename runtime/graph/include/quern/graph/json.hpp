@@ -23,8 +23,9 @@ class Json {
   /// Values that parse() takes unless another number is given; a tree of so many takes about 150 MiB beside its strings.
   static constexpr std::size_t most_values = 1'000'000;
 
-  /// Nothing for text that is no JSON, nests deeper than `deepest` or has more values. Throws std::bad_alloc.
-  static std::optional<Json> parse(std::string_view text, std::size_t values = most_values);
+  /// Nothing for text that is no JSON, nests deeper than `deepest` or has more values; `why` then has the
+  /// reason, unless it is null. Throws std::bad_alloc.
+  static std::optional<Json> parse(std::string_view text, std::size_t values = most_values, std::string* why = nullptr);
 
   Json() = default;
   template <typename T>
