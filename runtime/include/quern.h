@@ -303,8 +303,8 @@ enum { QUERN_RENDER_NO_GENERATION_PROMPT = 1 }; /* do not open the assistant's t
 
 /* Renders the model's own template over the messages; quern_tokenize_rendered() makes ids of the result, which
  * also holds what of the text came from the messages. Errors:
- * QUERN_UNSUPPORTED where the file has no template or an empty one, where the template reaches what our Jinja subset
- * lacks (the text names it), or puts the text of no message into the prompt; QUERN_BAD_MODEL where it is malformed or
+ * QUERN_UNSUPPORTED where the file has no template or an empty one, or where the template reaches what our Jinja subset
+ * lacks (the text names it); QUERN_BAD_MODEL where it is malformed or
  * passes a limit; QUERN_INVALID_ARGUMENT where the template itself refuses
  * the messages (its sentence is in the text). */
 QUERN_API quern_status quern_render_chat(const quern_vocabulary *vocabulary, const quern_message *messages,
@@ -331,8 +331,9 @@ QUERN_API quern_status quern_chat_render(const quern_vocabulary *vocabulary, con
  * tokens count as special unless they are words of plain text, such as runs of spaces. A role that chats know
  * ("user", "tool") counts as the template's. (ids, capacity, count) as above. `flags` takes QUERN_TOKENIZE_NO_BOS
  * and QUERN_TOKENIZE_SPECIAL_IN_MESSAGES, with which special tokens come of the whole text. Errors as
- * quern_tokenize; QUERN_INVALID_ARGUMENT for a text that neither of the two has made; QUERN_CONTEXT_FULL, with
- * both numbers, as soon as there are more ids than the model's context has. */
+ * quern_tokenize; QUERN_UNSUPPORTED where the template put the text of no message into the prompt; QUERN_INVALID_ARGUMENT
+ * for a text that neither of the two has made; QUERN_CONTEXT_FULL, with both numbers, as soon as there are more ids than the
+ * model's context has. */
 QUERN_API quern_status quern_tokenize_rendered(const quern_vocabulary *vocabulary, const quern_text *rendered,
                                                uint32_t flags, int32_t *ids, uint64_t capacity, uint64_t *count);
 

@@ -38,7 +38,7 @@ Prompt Vocabulary::render(const Chat& chat, bool add_generation_prompt) const {
   if (localtime_r(&now, &local) != nullptr) options.now = local;
   const ChatTemplate& parsed = template_.get([&] { return ChatTemplate::parse(*source_, file_name_, options.limits); });
   RenderedChat rendered = render_chat(parsed, chat, options);
-  Prompt prompt{std::move(rendered.text), {}};
+  Prompt prompt{std::move(rendered.text), {}, std::move(rendered.refusal)};
   prompt.foreign.reserve(rendered.foreign.size());
   for (const ForeignRange& range : rendered.foreign) prompt.foreign.push_back({range.begin, range.end});
   return prompt;

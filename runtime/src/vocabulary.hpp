@@ -20,6 +20,7 @@ namespace quern::runtime {
 struct Prompt {
   std::string text;
   std::vector<TextRange> foreign;
+  std::string refusal;  // why no ids may be made of it; "" if they may
 };
 
 /// What any thread may make at first use. Never replaced.

@@ -143,8 +143,9 @@ RenderedChat render_chat(const ChatTemplate& source, const Chat& chat, const Tem
     const Chat in_parts = in_form(chat, Form::parts, as_it_is);
     if (std::optional<RenderedChat> read = renders.attempt(in_parts); read && shows_a_text(*read, in_parts)) return *std::move(read);
   }
-  throw Error(QUERN_UNSUPPORTED, concat(source.name(), ": the chat template puts the text of no message into the prompt (key "
-                                                       "'tokenizer.chat_template'); give the whole prompt as raw text instead"));
+  prompt.refusal = concat(source.name(), ": the chat template puts the text of no message into the prompt (key "
+                                         "'tokenizer.chat_template'); give the whole prompt as raw text instead");
+  return prompt;
 }
 
 }  // namespace quern

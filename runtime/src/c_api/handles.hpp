@@ -23,6 +23,7 @@
 struct quern_text {
   std::string text;
   std::optional<std::vector<quern::TextRange>> foreign = std::nullopt;  // of a rendered chat alone
+  std::string refusal = {};                                             // of a rendered chat that is no prompt: why
 };
 
 namespace quern::c_api {

@@ -9,7 +9,7 @@ namespace {
 
 quern_text* rendered_text(const runtime::Vocabulary& vocabulary, const Chat& chat, std::uint32_t flags) {
   runtime::Prompt prompt = vocabulary.render(chat, (flags & QUERN_RENDER_NO_GENERATION_PROMPT) == 0);
-  return new quern_text{std::move(prompt.text), std::move(prompt.foreign)};
+  return new quern_text{std::move(prompt.text), std::move(prompt.foreign), std::move(prompt.refusal)};
 }
 
 }  // namespace
@@ -161,6 +161,7 @@ quern_status quern_tokenize_rendered(const quern_vocabulary* vocabulary, const q
     if (!rendered->foreign)
       throw Error(QUERN_INVALID_ARGUMENT, "quern_tokenize_rendered: the text is not one of quern_render_chat or quern_chat_render; "
                                           "quern_tokenize takes other texts");
+    if (!rendered->refusal.empty()) throw Error(QUERN_UNSUPPORTED, rendered->refusal);
     std::span<const TextRange> foreign = *rendered->foreign;
     if ((flags & QUERN_TOKENIZE_SPECIAL_IN_MESSAGES) != 0) foreign = {};
     const std::vector<std::int32_t> found =

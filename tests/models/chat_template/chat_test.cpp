@@ -23,8 +23,11 @@ std::string refusal(const std::string& json) {
   return "accepted";
 }
 
+/// A refused prompt is thrown, as the library does when ids are made of it.
 std::string render(const std::string& source, const std::string& json, const TemplateOptions& options = {}) {
-  return render_chat(ChatTemplate::parse(source, "model.gguf"), parse_chat(json), options).text;
+  RenderedChat prompt = render_chat(ChatTemplate::parse(source, "model.gguf"), parse_chat(json), options);
+  if (!prompt.refusal.empty()) throw Error(QUERN_UNSUPPORTED, prompt.refusal);
+  return std::move(prompt.text);
 }
 
 std::string error_of(const std::string& source, const std::string& json, quern_status code, const TemplateOptions& options = {}) {

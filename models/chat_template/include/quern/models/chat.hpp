@@ -30,8 +30,8 @@ Chat parse_chat(std::string_view json);
 Chat chat_of(const std::vector<Message>& messages);
 
 /// The prompt for a chat. A content in parts is given in parts to a template that reads parts, and as their joined text to one
-/// that does not; a text is given as a part to a template that reads nothing else. Throws as ChatTemplate::render(), and
-/// Error(QUERN_UNSUPPORTED) for a template that puts the text of no message into the prompt.
+/// that does not; a text is given as a part to a template that reads nothing else. What a template makes that puts the text of no message into the
+/// prompt has a `refusal`. Throws as ChatTemplate::render().
 RenderedChat render_chat(const ChatTemplate& source, const Chat& chat, const TemplateOptions& options);
 
 }  // namespace quern

@@ -73,6 +73,7 @@ struct ForeignRange {
 struct RenderedChat {
   std::string text;
   std::vector<ForeignRange> foreign;
+  std::string refusal = {};  ///< why it is no prompt for its messages; "" if it is one
 };
 
 /// A parsed template. Immutable: copies share it, and any number of threads may render it at the same time.
