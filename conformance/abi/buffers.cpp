@@ -88,6 +88,17 @@ void ranges_are_exact(ScriptContext& t) {
     t.check(std::equal(data.begin(), data.end(), part.begin() + 1) && part.front() == 0xee && part.back() == 0xee,
             "writes its own bytes and no other");
   }
+  // Uploads of which each has bytes in common with the one before, its end or its start, and nothing is read until all are made: the last one counts.
+  for (const int direction : {1, -1})
+    for (const std::uint64_t bytes : {1ull, 4ull, 60ull, 260ull}) {
+      for (int i = 0; i < 20; ++i) {
+        const std::uint64_t offset = direction > 0 ? 8 * i : 740 - 8 * i, size = i % 2 == 0 ? bytes : bytes / 2 + 30;
+        const std::vector<std::uint8_t> data = pattern(size, static_cast<std::uint8_t>(bytes + i * 29));
+        t.check(buffer.upload(offset, data.data(), size) == QUERN_OK, "an upload over a part of another");
+        std::copy(data.begin(), data.end(), expected.begin() + static_cast<std::ptrdiff_t>(offset));
+      }
+      t.check(buffer.all() == expected, "of two uploads of the same bytes the later one counts");
+    }
   if (device.api().copy == nullptr) return;
   std::vector<std::uint8_t> there = pattern(1000, 77);
   other.upload(0, there.data(), 1000);

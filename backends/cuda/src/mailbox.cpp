@@ -65,15 +65,18 @@ bool Mailbox::fits(std::uint64_t bytes) const noexcept {
 
 void Mailbox::put(Address to, const void* bytes, std::uint32_t count) noexcept {
   forget(to, count);
-  // A write that follows the one before, in the device and here, is one with it. One that overlaps an earlier one must come
-  // after it, and entries are delivered side by side: it changes the earlier one's bytes instead.
+  // Entries are delivered side by side, in no order: those that have bytes in common hold the same there, the newest.
+  const auto* from = static_cast<const std::byte*>(bytes);
+  bool held = false;  // all of it by one entry
   for (std::uint32_t i = 0; i < *count_; ++i) {
-    Patch& earlier = entries_[i];
-    if (to >= earlier.to && to + count <= earlier.to + earlier.bytes) {
-      std::memcpy(bytes_ + earlier.offset + (to - earlier.to), bytes, count);
-      return;
-    }
+    const Patch& earlier = entries_[i];
+    const Address begin = std::max(to, earlier.to), end = std::min(to + count, earlier.to + earlier.bytes);
+    if (begin >= end) continue;
+    std::memcpy(bytes_ + earlier.offset + (begin - earlier.to), from + (begin - to), end - begin);
+    held = held || end - begin == count;
   }
+  if (held) return;
+  // A write that follows the one before, in the device and here, is one with it.
   const std::uint32_t entries = *count_;
   if (entries > 0) {
     Patch& last = entries_[entries - 1];

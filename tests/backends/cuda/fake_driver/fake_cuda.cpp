@@ -128,9 +128,10 @@ void gemm_exact(const void* params) {
     }
 }
 
+/// The last entry first: a card delivers them side by side, and no order may count.
 void deliver(const void* params) {
   const auto& p = *static_cast<const PatchParams*>(params);
-  for (unsigned e = 0; e < *at<unsigned>(p.count); ++e) {
+  for (unsigned e = *at<unsigned>(p.count); e-- > 0;) {
     const Patch& patch = at<Patch>(p.entries)[e];
     std::memcpy(at<char>(patch.to), at<char>(p.bytes) + patch.offset, patch.bytes);
   }
