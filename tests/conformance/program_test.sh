@@ -55,7 +55,8 @@ expect 2 "a variable with a bad value" env QUERN_CONFORMANCE_LEVEL=5 $program li
 grep -q 'QUERN_CONFORMANCE_LEVEL: 5 is not 1 to 4' "$out/stderr" || { echo "the variable is not named"; cat "$out/stderr"; failures=$((failures + 1)); }
 
 # A fault of the suite itself, or of what it stands on.
-expect 70 "a journal without room" $program run --backend cpu --op silu --journal /dev/full
+expect 2 "a journal that is no file" $program run --backend cpu --op silu --journal /dev/full
+expect 70 "a journal without room" sh -c "ulimit -f 1; exec $program run --backend cpu --op silu --journal '$out/full.jsonl'"
 expect 70 "no descriptors for a process" sh -c "ulimit -n 12; exec $run --op silu"
 
 # Memory that the host does not have, or may not give: no pass.

@@ -335,7 +335,7 @@ class Readers(Case):
         first = self.quern(*run)
         self.assertEqual(first.code, 0, first.err)
         kept = [*self.folder.glob("cache/quern/probe/*.json"), *self.folder.glob("cache/quern/weights/*.weights")]
-        self.assertEqual(len(kept), 2)
+        self.assertGreaterEqual(len(kept), 2)  # and one of each GPU backend that was built
         for path in kept:
             path.unlink()
             for word in self.in_place_of_a_file(path):

@@ -85,7 +85,11 @@ void KernelCompiler::make(const std::string& name, Unit& unit, std::unique_lock<
     }
   } catch (const std::exception& error) {  // no memory: whoever wants the unit is told
     cubin.clear();
-    log = error.what();
+    try {
+      log = error.what();
+    } catch (const std::bad_alloc&) {
+      log.clear();
+    }
   }
   lock.lock();
   unit.cubin = std::move(cubin);

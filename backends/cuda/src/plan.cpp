@@ -5,6 +5,7 @@
 #include "wide.hpp"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 namespace quern::cuda {
@@ -443,6 +444,7 @@ void Instance::deliver_waiting() noexcept {
   try {
     if (!gpu_.mailbox().empty()) Launcher(gpu_, false, slot_).deliver();
   } catch (const Failure&) {  // of the device: every call to come tells it
+  } catch (const std::bad_alloc&) {  // they wait for the next run
   }
 }
 

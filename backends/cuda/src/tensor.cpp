@@ -78,7 +78,7 @@ std::int64_t Tensor::rows() const noexcept {
   return n;
 }
 
-bool Tensor::contiguous() const noexcept {
+bool Tensor::contiguous() const {
   if (elements() == 0) return true;  // whatever the strides are, no element lies off its place
   const sdk::ElementSize size = sdk::element_size(dtype);
   std::int64_t step = static_cast<std::int64_t>(size.bytes);

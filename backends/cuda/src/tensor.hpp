@@ -41,7 +41,7 @@ struct Tensor {
   std::int64_t last() const noexcept { return rank == 0 ? 1 : dims[rank - 1]; }
   std::int64_t elements() const noexcept;
   std::int64_t rows() const noexcept;  // product of all dims but the last
-  bool contiguous() const noexcept;    // packed in row-major order, at the dims it has now
+  bool contiguous() const;    // packed in row-major order, at the dims it has now
 };
 
 bool is_float(quern_dtype dtype) noexcept;

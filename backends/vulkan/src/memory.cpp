@@ -1,6 +1,8 @@
 // See memory.hpp.
 #include "memory.hpp"
 
+#include <new>
+
 namespace quern::vulkan {
 namespace {
 
@@ -76,10 +78,16 @@ Memory MemoryPool::take(std::uint64_t bytes, std::uint64_t budget, const char* w
 void MemoryPool::give(Memory& memory) noexcept {
   const std::lock_guard lock(mutex_);
   used_ -= memory.bytes_;
-  Block& block = blocks_[memory.block_];
+  Block& block = blocks_.find(memory.block_)->second;
   --block.taken;
-  if (block.shared) block.ranges.give(memory.offset_, memory.bytes_);
-  else drop(memory.block_);
+  if (!block.shared) {
+    drop(memory.block_);
+    return;
+  }
+  try {
+    block.ranges.give(memory.offset_, memory.bytes_);
+  } catch (const std::bad_alloc&) {  // the range stays taken until its block goes
+  }
 }
 
 std::uint64_t MemoryPool::add_block(std::uint64_t bytes, bool shared, const char* what) {

@@ -41,7 +41,10 @@ Chat in_form(const Chat& chat, Form form, const Change& change) {
     }
     messages.emplace_back(std::move(members));
   }
-  return {Json(std::move(messages)), chat.tools};
+  Chat made;
+  made.messages = Json(std::move(messages));
+  made.tools = chat.tools;
+  return made;
 }
 
 std::string as_it_is(std::string text) { return text; }
@@ -133,7 +136,9 @@ RenderedChat render_chat(const ChatTemplate& source, const Chat& chat, const Tem
   if (given_in_parts) {
     if (std::optional<RenderedChat> prompt = renders.attempt(chat); prompt && shows_a_text(*prompt, chat)) return *std::move(prompt);
   }
-  const Chat in_text = given_in_parts ? in_form(chat, Form::text, as_it_is) : chat;
+  std::optional<Chat> joined_parts;
+  if (given_in_parts) joined_parts = in_form(chat, Form::text, as_it_is);
+  const Chat& in_text = joined_parts ? *joined_parts : chat;
   RenderedChat prompt = renders.render(in_text);
   if (says_nothing(in_text) || shows_a_text(prompt, in_text)) return prompt;
   // It may change the texts so that none is found, or look at what they say: then it writes another prompt for others.

@@ -70,7 +70,7 @@ class Monitor(unittest.TestCase):
         shown = os.read(mine, 65536)
         os.close(mine)
         self.assertEqual(done.returncode, 0)
-        self.assertEqual(shown.count(b"\x1b[2A\x1b[J"), 2, shown)  # two cards, so two lines, before the second and third reading
+        self.assertEqual(shown.count(b"\x1b[2A\r\x1b[J"), 2, shown)  # two cards, so two lines, before the second and third reading
 
     def test_a_library_that_does_not_start_is_the_reason(self):
         result = monitor(self.folder, "--json", FAKE_NVML="broken")

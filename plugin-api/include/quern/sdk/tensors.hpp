@@ -46,7 +46,7 @@ inline bool is_block(quern_dtype dtype) noexcept {
 }
 
 /// Whether it lies in row-major order without gaps, at the dims that it has now.
-inline bool is_contiguous(const Tensor& t) noexcept {
+inline bool is_contiguous(const Tensor& t) {
   if (t.elements() == 0) return true;  // whatever its strides
   const ElementSize size = element_size(t.dtype);
   std::int64_t step = static_cast<std::int64_t>(size.bytes);
@@ -58,7 +58,7 @@ inline bool is_contiguous(const Tensor& t) noexcept {
   return true;
 }
 /// Whether the elements of each row lie next to each other.
-inline bool has_packed_rows(const Tensor& t) noexcept {
+inline bool has_packed_rows(const Tensor& t) {
   return t.rank == 0 || t.last() <= 1 || t.strides[t.rank - 1] == static_cast<std::int64_t>(element_size(t.dtype).bytes);
 }
 
