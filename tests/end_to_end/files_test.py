@@ -73,7 +73,7 @@ class Files(Case):
         os.umask(0o022)
 
     def run_command(self, command, full_at=0, kill_at=0, file_size=None, count=None, timeout=60):
-        env = self.environment({"QUERN_THREADS": "1", "PYTHONPATH": str(SOURCE / "python"), "QUERN_LIBRARY": os.environ["QUERN_LIBRARY"]})
+        env = self.environment({"QUERN_THREADS": "1", "QUERN_BACKEND": "cpu", "PYTHONPATH": str(SOURCE / "python"), "QUERN_LIBRARY": os.environ["QUERN_LIBRARY"]})
         if full_at or kill_at or count:
             env.update(LD_PRELOAD=STEPS, QUERN_STEP_FOLDER=str(self.folder), QUERN_STEP_FULL=str(full_at), QUERN_STEP_KILL=str(kill_at))
         if count:
