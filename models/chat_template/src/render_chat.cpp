@@ -17,7 +17,10 @@ namespace {
 enum class Form : std::uint8_t { text, parts };
 
 Json part_of(std::string text) {
-  return Json(Json::Members{{"type", Json(std::string("text"))}, {"text", Json(std::move(text))}});
+  Json::Members members;
+  members.push_back({"type", Json(std::string("text"))});
+  members.push_back({"text", Json(std::move(text))});
+  return Json(std::move(members));
 }
 
 std::string joined(const Json& content) {
@@ -37,7 +40,13 @@ Chat in_form(const Chat& chat, Form form, const Change& change) {
     for (Json::Member& member : members) {
       if (member.name != "content" || member.value.is_null()) continue;
       std::string text = change(joined(member.value));
-      member.value = form == Form::text ? Json(std::move(text)) : Json(Json::List{part_of(std::move(text))});
+      if (form == Form::text) {
+        member.value = Json(std::move(text));
+        continue;
+      }
+      Json::List parts;
+      parts.push_back(part_of(std::move(text)));
+      member.value = Json(std::move(parts));
     }
     messages.emplace_back(std::move(members));
   }

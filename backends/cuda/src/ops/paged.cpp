@@ -21,7 +21,7 @@ std::string check_pages(const Tensor& cache, const Tensor& block_table, const Te
                    check_indices(row_slot, rows), check_indices(position, rows)});
 }
 
-CacheView view_of_cache(const Tensor& cache) noexcept {
+CacheView view_of_cache(const Tensor& cache) {
   const sdk::ElementSize size = sdk::element_size(cache.dtype);
   CacheView view{};
   view.data = cache.data;

@@ -13,7 +13,7 @@ std::string check_pages(const Tensor& cache, const Tensor& block_table, const Te
 /// One i32 for each of `rows` rows.
 std::string check_indices(const Tensor& indices, std::int64_t rows);
 
-CacheView view_of_cache(const Tensor& cache) noexcept;
+CacheView view_of_cache(const Tensor& cache);
 PageTable table_of(const Tensor& cache, const Tensor& block_table, const Tensor& row_slot, const Tensor& position) noexcept;
 /// [t, heads, d] with the strides of rows and heads.
 Operand heads_of(const Tensor& tensor) noexcept;
