@@ -508,7 +508,7 @@ int child(std::uint64_t main_index, std::uint64_t other_index, const Results& ex
 bool make_macro_model() {
   constexpr std::string_view key = "tokenizer.chat_template";
   constexpr std::string_view macros = "{% for i in range(3) %}{% macro m(a) %}{{ a }}{% endmacro %}{{ m(i) }}{% set x %}{{ m('a') }}{% endset %}{% endfor %}"
-                                      "{{ messages[0].content }}";
+                                      "{{ messages[0].content|upper }}";  // the text is not found, so more renders look for it
   std::FILE* file = std::fopen(model_path, "rb");
   if (file == nullptr) return false;
   std::string bytes;
