@@ -52,7 +52,7 @@ void check(const CommandLine& line) {
     throw Failure(exit_usage, "tokenize: a rendered chat has special tokens; --no-special cannot apply to --messages");
 }
 
-std::string joined(std::span<const std::string> words, const char* between) {
+std::string joined_words(std::span<const std::string> words, const char* between) {
   std::string all;
   for (const std::string& word : words) all += (all.empty() ? "" : between) + word;
   return all;
@@ -107,9 +107,9 @@ std::string left_over_text(const CLI::App& program, const CLI::App& verb, const 
     words.insert(words.end(), left_over.begin(), left_over.end());
     const std::vector<std::string> given = in_given_order(arguments, std::move(words));
     return name + " is one argument, and these are " + std::to_string(given.size()) + "; quote them: \"" +
-           printable(joined(given, " ")) + "\"";
+           printable(joined_words(given, " ")) + "\"";
   }
-  return in_quotes(joined(left_over, "' '"), 200) + " is more than " + verb.get_name() + " takes";
+  return in_quotes(joined_words(left_over, "' '"), 200) + " is more than " + verb.get_name() + " takes";
 }
 
 /// The parser's message, in our manner: the verb in front, and where to look.
@@ -124,7 +124,7 @@ std::string usage_text(const CLI::App& program, const std::vector<std::string>& 
     if (word != arguments.end()) {
       std::vector<std::string> verbs;
       for (const CLI::App* verb : program.get_subcommands([](const CLI::App*) { return true; })) verbs.push_back(verb->get_name());
-      return in_quotes(*word, 200) + " is not a verb" + did_you_mean(*word, verbs) + "; the verbs are " + joined(verbs, ", ") + "; see quern --help";
+      return in_quotes(*word, 200) + " is not a verb" + did_you_mean(*word, verbs) + "; the verbs are " + joined_words(verbs, ", ") + "; see quern --help";
     }
   }
   std::string message = left_over && !name.empty() ? left_over_text(program, *chosen.front(), arguments) : printable(what.substr(0, what.find('\n')));
