@@ -6,7 +6,7 @@ set(std_headers <algorithm> <array> <charconv> <cstring> <filesystem> <functiona
 
 # Files whose file-local names meet those of a neighbour are compiled by themselves; so are kernels, all of which have an `accepts`,
 # and conformance's ops and graphs, all of which have a `generate`.
-set(never_joined_targets "^(backend_|quern_chat_template$|quern_tokenizer$|chat_template_test$|loader_test$|conformance_unit_test$|runtime_api_test$|.*fuzz_seeds_test$)")
+set(never_joined_targets "^(backend_|quern_chat_template$|quern_tokenizer$|chat_template_test$|runtime_host_test$|loader_test$|conformance_unit_test$|runtime_api_test$|.*fuzz_seeds_test$)")
 set(never_joined_files "^(abi|ops|graphs)/|(^|/)(plugin_parts|op_table|harness|byte_level_bpe|malformed_(tensor|meaning)_test)\\.cpp$")
 
 function(quern_join_sources target)
