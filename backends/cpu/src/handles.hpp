@@ -12,6 +12,8 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+
+#include <unistd.h>
 #include <set>
 #include <string>
 
@@ -19,6 +21,7 @@ struct quern_device {
   quern_plugin* plugin = nullptr;
   std::atomic<std::uint32_t> plans{0};
   std::mutex weights_lock;
+  const pid_t process = getpid();  // that made it
   std::vector<std::unique_ptr<quern::cpu::WeightList>> weights;  // that the host has not released
 };
 

@@ -248,7 +248,13 @@ quern_status weights_release(quern_device* device, quern_array* items, quern_err
     require(device, "device");
     require(items, "items");
     if (items->count == 0) return QUERN_OK;
-    const std::lock_guard lock(device->weights_lock);
+    std::unique_lock lock(device->weights_lock, std::defer_lock);
+    if (device->process == getpid()) {
+      lock.lock();
+    } else if (!lock.try_lock()) {  // in a forked child: the thread that had it is not here
+      *items = {};
+      return QUERN_OK;
+    }
     const auto released = std::erase_if(device->weights, [&](const auto& list) { return list->items.data() == items->data; });
     if (released == 0) throw Error(QUERN_INVALID_ARGUMENT, "these items were not planned by this device, or were released before");
     *items = {};
