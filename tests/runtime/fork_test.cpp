@@ -1,5 +1,6 @@
 // After fork() the child has its parent's handles and none of its threads.
 #include "every_call.hpp"
+#include "in_child.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,20 +12,6 @@
 
 namespace quern::test {
 namespace {
-
-/// Runs `body` in a child; 0 if it returned true, another number if not, 128 and the signal if one ended it (14: it hung).
-template <typename Body>
-int in_child(const Body& body) {
-  std::fflush(nullptr);
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(20);
-    _exit(body() ? 0 : 1);
-  }
-  int status = 0;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
 
 bool told(bool right, const char* what) {
   if (!right) std::fprintf(stderr, "in the child: %s: %s\n", what, quern_last_error());
@@ -51,11 +38,11 @@ bool computes_anew(const World& w, const std::vector<std::int32_t>& expected) {
 TEST(Fork, AChildReleasesItsParentsHandlesAndComputesWithItsOwn) {
   OwnedWorld w;
   const std::vector<std::int32_t> expected = ids_of(w.generation, 0);
-  EXPECT_EQ(in_child([&] {
+  EXPECT_EQ(in_child(20, [&] {
               release_world(w);
               return computes_anew(w, expected);
             }), 0);
-  EXPECT_EQ(in_child([&] {
+  EXPECT_EQ(in_child(20, [&] {
               const bool right = computes_anew(w, expected);
               release_world(w);
               return right;
@@ -66,7 +53,7 @@ TEST(Fork, AChildReleasesItsParentsHandlesAndComputesWithItsOwn) {
 TEST(Fork, EveryCallOnAHandleOfTheParentAnswersForked) {
   ASSERT_EQ(calls_that_lack(), std::vector<std::string>{});
   OwnedWorld w;
-  EXPECT_EQ(in_child([&] {
+  EXPECT_EQ(in_child(20, [&] {
               bool right = true;
               for (const ApiCall& call : every_call()) {
                 const quern_status status = call.call(w);
@@ -81,8 +68,8 @@ TEST(Fork, EveryCallOnAHandleOfTheParentAnswersForked) {
 
 TEST(Fork, AGrandchildReleasesToo) {
   OwnedWorld w;
-  EXPECT_EQ(in_child([&] {
-              return in_child([&] {
+  EXPECT_EQ(in_child(20, [&] {
+              return in_child(20, [&] {
                        release_world(w);
                        return true;
                      }) == 0;
@@ -116,7 +103,7 @@ TEST(Fork, AChildNeverWaitsForWhatAnotherThreadHeld) {
   const std::vector<std::int32_t> expected = ids_of(w.generation, 0);
   const auto fork_many = [&](const char* beside) {
     for (int i = 0; i < forks; ++i) {
-      ASSERT_EQ(in_child([&] {
+      ASSERT_EQ(in_child(20, [&] {
                   for (const ApiCall& call : every_call())
                     if (call.works == Works::on_memory) (void)call.call(w);  // a vocabulary has no lock
                   release_world(w);

@@ -1,5 +1,6 @@
 // A process that the system gives no more threads, descriptors, memory or file bytes: a status each time, and what works again afterwards.
 #include "every_call.hpp"
+#include "in_child.hpp"
 
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -12,20 +13,6 @@
 
 namespace quern::test {
 namespace {
-
-/// Runs `body` in a child; 0 if it returned true, 1 if not, 128 and the signal if one ended it.
-template <typename Body>
-int in_child(const Body& body) {
-  std::fflush(nullptr);
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(60);
-    _exit(body() ? 0 : 1);
-  }
-  int status = 0;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
 
 void limit(int resource, rlim_t most) {
   rlimit now{};
@@ -57,7 +44,7 @@ std::size_t call_all(World& w, bool& right) {
 }
 
 TEST(LimitedHost, WithoutMoreDescriptorsEveryCallAnswersAndWorksAgainLater) {
-  EXPECT_EQ(in_child([] {
+  EXPECT_EQ(in_child(60, [] {
               OwnedWorld w;
               bool right = true;
               std::vector<int> all;
@@ -75,7 +62,7 @@ TEST(LimitedHost, WithoutMoreAddressesEveryCallAnswersAndWorksAgainLater) {
   GTEST_SKIP() << "a sanitizer needs terabytes of addresses";
 #endif
   for (const rlim_t more : {0ul, 1ul << 20, 4ul << 20, 16ul << 20, 40ul << 20}) {
-    EXPECT_EQ(in_child([more] {
+    EXPECT_EQ(in_child(60, [more] {
                 OwnedWorld w;
                 bool right = true;
                 std::ifstream statm("/proc/self/statm");
@@ -91,7 +78,7 @@ TEST(LimitedHost, WithoutMoreAddressesEveryCallAnswersAndWorksAgainLater) {
 }
 
 TEST(LimitedHost, WithoutMoreThreadsEveryCallAnswersAndWorksAgainLater) {
-  EXPECT_EQ(in_child([] {
+  EXPECT_EQ(in_child(60, [] {
               OwnedWorld w;
               bool right = true;
               // Root is not held by the limit, so the child becomes nobody where it can.
@@ -108,7 +95,7 @@ TEST(LimitedHost, WithoutMoreThreadsEveryCallAnswersAndWorksAgainLater) {
 
 /// Without a handler SIGXFSZ ends the process; no call of the library may raise it for the host.
 TEST(LimitedHost, AFileThatMayNotGrowIsAnErrorAndNoSignal) {
-  EXPECT_EQ(in_child([] {
+  EXPECT_EQ(in_child(60, [] {
               OwnedWorld w;
               bool right = true;
               std::signal(SIGXFSZ, SIG_DFL);
@@ -121,7 +108,7 @@ TEST(LimitedHost, AFileThatMayNotGrowIsAnErrorAndNoSignal) {
 
 /// A program may run with 0, 1 and 2 closed. Its own messages to 2 must not land in a file of ours.
 TEST(LimitedHost, NoFileOfTheLibraryTakesAClosedStandardDescriptor) {
-  EXPECT_EQ(in_child([] {
+  EXPECT_EQ(in_child(60, [] {
               OwnedWorld w;
               for (int fd = 0; fd < 3; ++fd) close(fd);
               quern_model_options options = small_model();
