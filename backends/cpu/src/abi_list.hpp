@@ -5,6 +5,7 @@
 
 #include "quern/quern_abi.h"
 
+#include <cstdint>
 #include <cstring>
 #include <string>
 

@@ -3,6 +3,7 @@
 
 #include "quern/quern_abi.h"
 
+#include <cstdint>
 #include <sstream>
 #include <stdexcept>
 #include <string>
