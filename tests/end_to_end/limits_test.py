@@ -274,6 +274,7 @@ class Containers(Limited):
 
 
 class Ulimits(Limited):
+    @unittest.skipIf(harness.SANITIZER, "a sanitizer reserves more address space than any limit")
     def test_a_limit_of_addresses_refuses_a_load_that_it_would_not_hold(self):
         path = llama(MICRO, 2, hidden=64, context=1 << 20).write(self.folder / "model.gguf")
         for limit, words in ((resource.RLIMIT_AS, "ulimit -v"), (resource.RLIMIT_DATA, "ulimit -d")):

@@ -2,6 +2,8 @@
 #include "every_call.hpp"
 #include "in_child.hpp"
 
+#include "quern/quern_sanitizer.h"
+
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -44,6 +46,7 @@ std::size_t call_all(World& w, bool& right) {
 }
 
 TEST(LimitedHost, WithoutMoreDescriptorsEveryCallAnswersAndWorksAgainLater) {
+  if (QUERN_SANITIZER == 1) GTEST_SKIP() << "the sanitizer looks through a pipe whether an object can be read, and has no descriptor for it";
   EXPECT_EQ(in_child(60, [] {
               OwnedWorld w;
               bool right = true;
@@ -58,9 +61,7 @@ TEST(LimitedHost, WithoutMoreDescriptorsEveryCallAnswersAndWorksAgainLater) {
 }
 
 TEST(LimitedHost, WithoutMoreAddressesEveryCallAnswersAndWorksAgainLater) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitizer needs terabytes of addresses";
-#endif
+  if (QUERN_SANITIZER != 0) GTEST_SKIP() << "a sanitizer needs terabytes of addresses";
   for (const rlim_t more : {0ul, 1ul << 20, 4ul << 20, 16ul << 20, 40ul << 20}) {
     EXPECT_EQ(in_child(60, [more] {
                 OwnedWorld w;

@@ -19,6 +19,7 @@
 #include <cstring>
 #include <filesystem>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,7 +42,7 @@ struct Drawn {
   Ids ids;
   std::vector<float> logprobs;
   bool operator==(const Drawn& o) const {
-    return ids == o.ids && logprobs.size() == o.logprobs.size() && std::memcmp(logprobs.data(), o.logprobs.data(), logprobs.size() * sizeof(float)) == 0;
+    return ids == o.ids && std::ranges::equal(std::as_bytes(std::span(logprobs)), std::as_bytes(std::span(o.logprobs)));
   }
 };
 

@@ -1,6 +1,8 @@
 // See openblas.hpp.
 #include "openblas.hpp"
 
+#include "quern/quern_sanitizer.h"
+
 #include <dlfcn.h>
 
 #include <new>
@@ -12,7 +14,7 @@ constexpr const char* library_name = "libopenblas.so.0";
 
 OpenBlas open_library() {
   OpenBlas blas;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if QUERN_SANITIZER != 0
   blas.reason = "built with a sanitizer, which cannot follow a library in a namespace of its own";
 #else
   void* library = dlmopen(LM_ID_NEWLM, library_name, RTLD_NOW | RTLD_LOCAL);

@@ -19,8 +19,7 @@ Cost cost_of(const std::function<void()>& work);
 /// Resident pages of files (and of shared memory, for a temporary directory in memory), in bytes.
 std::uint64_t resident_file_bytes();
 
-/// Whether the program is built with AddressSanitizer, whose own memory spoils such numbers.
-constexpr bool under_address_sanitizer() {
-  return QUERN_SANITIZER == 1;}
+/// Whether the program is built with a sanitizer, whose own memory spoils such numbers.
+constexpr bool under_sanitizer() { return QUERN_SANITIZER != 0; }
 
 }  // namespace quern::test

@@ -4,6 +4,8 @@
 // sentence where running on would end the process.
 #pragma once
 
+#include "quern/quern_sanitizer.h"
+
 #include <cstddef>
 
 namespace quern {
@@ -13,11 +15,7 @@ namespace quern {
 std::size_t stack_left() noexcept;
 
 /// Frames under a sanitizer are this many times larger (measured: the deepest template takes 2.6 times the stack under ASan).
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr std::size_t frame_scale = 4;
-#else
-inline constexpr std::size_t frame_scale = 1;
-#endif
+inline constexpr std::size_t frame_scale = QUERN_SANITIZER != 0 ? 4 : 1;
 
 /// What a level of a recursion leaves for all that does not recurse below it, and for the error that it throws.
 inline constexpr std::size_t stack_for_a_level = frame_scale * (std::size_t{32} << 10);
