@@ -60,7 +60,7 @@ bool Chain::row_alone(const ChainStage& stage) const noexcept {
 
 /// Threads of a stage's workgroups. A multiprocessor has room for two workgroups of 256, so that the next stage's is at work and has asked for its
 /// weights while this one's ends; products of many tiles gain more from more loads under way, and so do several products of rows that fill a
-/// subgroup's loads. Weights of f16 are most to read and least to compute. README.md has what was measured.
+/// subgroup's loads. Weights of f16 are most to read and least to compute. docs/lab/vulkan.md has what was measured.
 std::uint32_t Chain::threads_of(const ChainStage& stage) const noexcept {
   if (row_alone(stage)) return block_elements * card_.subgroup;
   const std::uint32_t few = std::min(threads(), 256 / card_.subgroup * card_.subgroup);

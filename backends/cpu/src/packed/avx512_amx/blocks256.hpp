@@ -12,7 +12,7 @@
 // The same bits as avx512_vnni: its sums of Q6_K are integers, as here; those of Q4_K and Q5_K become floats on the way where they are large,
 // and are rounded if they pass 2^24. Tokens of which that cannot be excluded are left to it (exact; Starts::exact_word).
 //
-// Predicted, in clocks of a Sapphire Rapids for a unit of 32 tokens x 16 rows x 256 k; 170 multiply-adds a clock were measured, and why (README.md):
+// Predicted, in clocks of a Sapphire Rapids for a unit of 32 tokens x 16 rows x 256 k; 170 multiply-adds a clock were measured, and why (docs/lab/cpu.md):
 //
 //   tiles    16 products at 16 (a row of A a clock): 256
 //   loads    16 tiles at 8, 32 tokens at 8 vectors (Q6_K 4) on two ports: 128 + 128 (64)
