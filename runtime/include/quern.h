@@ -1,27 +1,31 @@
 /* The public C API of Quern, in libquern.so.1: load a model, tokenise, generate, evaluate, measure.
  *
- * Nouns: a runtime finds backends and devices; a model is loaded by a runtime; a session holds the sequences
- * (the key/value cache) of one model; a vocabulary is a model file's tokenizer and chat template, usable
- * without weights.
+ * Nouns. A runtime finds backends and devices, and loads models. A session holds the sequences (the key/value cache)
+ * of one model. A vocabulary is a model file's tokenizer and chat template, usable without weights.
  *
  * Conventions, for every function here:
  *   - C99. The library never prints, exits or aborts. A function that can fail returns a quern_status
- *     (quern_status.h; QUERN_OK is 0); quern_last_error() then holds a sentence for the user: what was asked,
- *     what was found, what to do. After a failure every out parameter of handle type is null and nothing has
- *     to be released.
+ *     (quern_status.h; QUERN_OK is 0). After a failure quern_last_error() holds a sentence for the user: what was
+ *     asked, what was found, what to do. Every out parameter of handle type is then null, and nothing has to be
+ *     released.
+ *
  *   - An option struct starts with struct_size = sizeof of itself as the caller knows it. Zero in every other
  *     member is the default, so `quern_model_options o = {sizeof o};` is valid, and a null pointer means all
  *     defaults. A struct that the library fills takes struct_size in the same way, and only members inside it
  *     are written. Members are only ever appended.
+ *
  *   - A handle that a function creates is released with its own release function; null is allowed there.
- *     Handles may be released in any order: a child keeps alive what it needs (a session its model, a model
- *     its runtime).
+ *     Handles may be released in any order. A child keeps alive what it needs: a session its model, a model its
+ *     runtime.
+ *
  *   - A `const char *` that the library returns belongs to the handle it came from, is NUL-terminated UTF-8
  *     and lives as long as that handle, unless the comment says otherwise. Strings and arrays that the caller
  *     passes are read during the call and never kept.
+ *
  *   - (buffer, capacity, needed): *needed always receives the full size. A null buffer with capacity 0 asks
  *     for the size and returns QUERN_OK; a capacity that is too small returns QUERN_INVALID_ARGUMENT and
  *     writes nothing else.
+ *
  *   - Token ids are int32_t. Paths are UTF-8 as given to open(); an error names them as given.
  *
  * Threads. "Any thread": may be called at any time from any thread, at the same time as other calls. "One at
@@ -30,18 +34,18 @@
  * time". Releasing a handle while a call on it runs is the caller's mistake. Callbacks run on the calling
  * thread unless said otherwise, and must not throw.
  *
- * In callbacks every function may be called, and answers at once: QUERN_BUSY where it would have to wait for the call that calls back (any
- * call on a session that generates, a load on a runtime that loads, a pull of what is being pulled). In a callback of the log, which may come
- * from the middle of anything, all but functions that read a handle return QUERN_BUSY. A handle may be released in any callback; if the
- * call that called back uses it, it lives until that call ends.
+ * In callbacks every function may be called, and returns at once. It returns QUERN_BUSY where it would have to wait for the call that calls
+ * back. That is any call on a session that generates, a load on a runtime that loads, and a pull of a model that is being pulled. A
+ * callback of the log may come from the middle of anything: there, all functions return QUERN_BUSY but those that read a handle. A handle
+ * may be released in any callback; if the call that called back uses it, it lives until that call ends.
  *
  * After fork() a child cannot compute with its parent's runtimes, models, sessions and tensors: functions on them return QUERN_FORKED, and
  * their release functions free what the child can free. All other handles work there, a vocabulary above all. A runtime that the child makes
  * itself computes. A call whose callback forks goes on in the parent, and ends with QUERN_FORKED in a child that returns from the callback.
  *
- * Stack. A call that finds too little of it on its thread returns QUERN_HOST_OUT_OF_MEMORY, with a sentence that names the stack. 128 KiB are
- * enough on the CPU, and 512 KiB for devices with drivers, whose own needs nobody bounds. On stacks that a program made itself (coroutines)
- * nothing is checked. */
+ * Stack. A call that finds too little of it on its thread returns QUERN_HOST_OUT_OF_MEMORY, and the text names the stack. On the CPU 128
+ * KiB are enough. Devices with drivers need 512 KiB, although drivers give no bound for their own needs. On stacks that a program made
+ * itself (coroutines) nothing is checked. */
 #ifndef QUERN_H
 #define QUERN_H
 
@@ -138,8 +142,8 @@ typedef struct quern_runtime_options {
   quern_log_callback log;         /* null: nothing is logged */
   void *log_user;
   /* QUERN_WEIGHTS_CACHE: "off" (default), "on" or "verify": keep packed weights in files of the cache folder, and map them instead of
-   * packing anew. A file is used only for the model's very file (size, inode, times of change, head, samples of each tensor) and
-   * layouts, and all of it is checked while it is mapped; "verify" also reads the whole model and compares its sum. */
+   * packing anew. A file belongs to one model file, by size, inode, times of change, head and samples of each tensor, and to its layouts. All
+   * of it is checked while it is mapped. With "verify" the whole model is read too, and its sum compared. */
   const char *weights_cache;
   const char *weights_cache_limit; /* QUERN_WEIGHTS_CACHE_LIMIT: bytes of these files, "32G"; "0": none; default 64G */
   uint32_t probe_in_process; /* QUERN_PROBE_IN_PROCESS=1: start no processes; a plugin that crashes then takes the caller with it */
@@ -182,13 +186,12 @@ QUERN_API uint64_t quern_load_report_count(const quern_load_report *report);
 /* Strings belong to the report. Errors: QUERN_NOT_FOUND for an index at or above the count. */
 QUERN_API quern_status quern_load_report_entry(const quern_load_report *report, uint64_t index,
                                                  quern_load_entry *out);
-/* The report as a page for people (what `quern doctor` prints), and as one JSON object: {"plugins": [{path,
- * backend, version, stage, status, code, usable, selected, cause, remedy, command}], "devices": [{name, backend,
- * description, device_class, architecture, pci, uuid, driver, usable, code, reason, command, rank}], "notes": [{code,
- * path, cause, remedy, command} of what is wrong with the machine], "cards": [{name, address, driver, "verdicts":
- * [{backend, device, used, code, reason}]} once for each processor and graphics card], "nvidia_driver", "libraries":
- * [{name, path, version, usable}], "vulkan_drivers": [{manifest, library, api_version, code}], "searched": [folders]}.
- * */
+/* The report as a page for people (what `quern doctor` prints), and as one JSON object. Its members are lists of objects.
+ * "plugins" has {path, backend, version, stage, status, code, usable, selected, cause, remedy, command}. "devices" has {name, backend,
+ * description, device_class, architecture, pci, uuid, driver, usable, code, reason, command, rank}. "notes" has faults of the machine as {code,
+ * path, cause, remedy, command}. "cards" has each processor and graphics card once, as {name, address, driver, verdicts}, and verdicts is a list
+ * of {backend, device, used, code, reason}. "libraries" has {name, path, version, usable}. "vulkan_drivers" has {manifest, library,
+ * api_version, code}. "searched" is the list of folders, and "nvidia_driver" one text. */
 QUERN_API quern_status quern_load_report_words(const quern_load_report *report, quern_text **out);
 QUERN_API quern_status quern_load_report_json(const quern_load_report *report, quern_text **out);
 QUERN_API void quern_load_report_release(quern_load_report *report);
@@ -325,9 +328,9 @@ QUERN_API quern_status quern_chat_render(const quern_vocabulary *vocabulary, con
                                          quern_text **out);
 
 /* Ids of a text of quern_render_chat() or quern_chat_render(), with the BOS neither lost nor doubled, and no EOS, since
- * the answer follows. Only what the template itself wrote
- * becomes special tokens, so that whoever writes a message cannot end a turn or begin another one: the text of a
- * special token in a message, a role or a name is plain text, also where it is put together of parts. User-defined
+ * the answer follows. Only the
+ * template's own text becomes special tokens, so that whoever writes a message cannot end a turn or begin another one. The text of
+ * a special token in a message, a role or a name is plain text, also where it is put together of parts. User-defined
  * tokens count as special unless they are words of plain text, such as runs of spaces. A role that chats know
  * ("user", "tool") counts as the template's. (ids, capacity, count) as above. `flags` takes QUERN_TOKENIZE_NO_BOS
  * and QUERN_TOKENIZE_SPECIAL_IN_MESSAGES, with which special tokens come of the whole text. Errors as
@@ -345,11 +348,11 @@ QUERN_API quern_status quern_tokenize_chat(const quern_vocabulary *vocabulary, c
                                            uint64_t rendered_size, uint32_t flags, int32_t *ids, uint64_t capacity,
                                            uint64_t *count);
 
-/* What a model file says of itself, without loading it, as one JSON object: {"file", "file_bytes", "format",
- * "version", "architecture", "name", "parameters", "context_length", "vocabulary_size", "chat_template" (text
- * or null), "warnings" [as quern_vocabulary_warning], "shape" {hidden, feed_forward, layers, heads, kv_heads, head_size ...}, "weights" {dtype: bytes},
- * "metadata" {key: value; arrays longer than 16 as {"type", "count"}}, "tensors" [{name, dtype, shape,
- * bytes}]}. A field that the file lacks is null. A string of more than 64 KiB, the template too, is {"type",
+/* The contents of a model file, without loading it, as one JSON object: {"file", "file_bytes", "format",
+ * "version", "architecture", "name", "parameters", "context_length", "vocabulary_size", "chat_template", "warnings", "shape", "weights",
+ * "metadata", "tensors"}. "warnings" is a list as of quern_vocabulary_warning. "shape" has {hidden, feed_forward, layers, heads, kv_heads,
+ * head_size ...}. "weights" has bytes by dtype. "metadata" has the values by key; an array longer than 16 is {"type", "count"}. "tensors" is a
+ * list of {name, dtype, shape, bytes}. A field that the file lacks is null. A string of more than 64 KiB, the template too, is {"type",
  * "bytes"}. Keys and tensors behind 2 MiB of each's text are left out and counted in "metadata_left_out" and
  * "tensors_left_out", which are there only then. Errors as quern_vocabulary_open. */
 QUERN_API quern_status quern_show_json(const char *path, quern_text **out);
@@ -636,9 +639,9 @@ QUERN_API quern_status quern_session_save_file(quern_session *session, const cha
 /* Replaces all sequences. Sizes, ids and a checksum are looked at first: after one of the errors listed the session
  * is as it was. Where the device fails (QUERN_DEVICE_LOST ...) no sequence holds anything. The checksum finds
  * damage, not forgery: who can write the bytes chooses what the model has read. One at a time. Errors: QUERN_BAD_MODEL
- * (malformed, or saved by another model, dtype or version of the format; the text says which), QUERN_CONTEXT_FULL (longer than this
- * session's context), QUERN_INVALID_ARGUMENT (more sequences than this session has), QUERN_NOT_FOUND, QUERN_IO and
- * QUERN_PERMISSION for a file; QUERN_BAD_MODEL also where a folder, a pipe or a device stands there. */
+ * for a state that is malformed or of another model, dtype or version of the format; the text names the cause. QUERN_CONTEXT_FULL for one longer
+ * than this session's context. QUERN_INVALID_ARGUMENT for more sequences than this session has. For a file also QUERN_NOT_FOUND,
+ * QUERN_IO and QUERN_PERMISSION, and QUERN_BAD_MODEL for a folder, a pipe or a device. */
 QUERN_API quern_status quern_session_restore(quern_session *session, const void *data, uint64_t size);
 QUERN_API quern_status quern_session_restore_file(quern_session *session, const char *path);
 
@@ -701,13 +704,14 @@ QUERN_API void quern_statistics_release(quern_statistics *statistics);
 /* Records every step of the session from here on, and forgets what was recorded before. One at a time. */
 QUERN_API quern_status quern_session_trace_start(quern_session *session);
 /* Ends the recording and gives it as one JSON object in the Chrome trace event format, for Perfetto or chrome://tracing. Times are
- * microseconds. One process is the host, with a span for every step (rows, followers: further steps of a row each that went to the
- * device with it, outputs, bytes_to_devices, bytes_from_devices, bytes_between_devices) and one for each page that is
- * copied because sequences share it (bytes); every device is another, with a span for each
- * of its parts of a step (nodes, submits, runs: of the step and its followers, recorded_anew, device_allocations, host_allocations,
- * compiles, bytes_between_host_and_device) and for each copy from another device (bytes). Beside
- * "traceEvents": "nodes" (node, op, device, in the order in which they run) and "kernels" (kernel, device, node: the first that it
- * computes, nodes: how many) of a step of one row. One at a time. Errors: QUERN_INVALID_ARGUMENT if none was begun. */
+ * microseconds. The host is one process in it, and every device another. "traceEvents" has spans with counts. The host has one for each
+ * step: rows, followers (further steps of a row each that went to the device with it), outputs, bytes_to_devices, bytes_from_devices,
+ * bytes_between_devices. It also has one for each page that is copied because sequences share it: bytes. A device has one for each of its
+ * parts of a step: nodes, submits, runs (of the step and its followers), recorded_anew, device_allocations, host_allocations, compiles,
+ * bytes_between_host_and_device. It also has one for each copy from another device: bytes.
+ *
+ * Beside them, of a step of one row: "nodes" (node, op, device, in the order in which they run), and "kernels" (kernel, device, node: the
+ * first that it computes, nodes: their number). One at a time. Errors: QUERN_INVALID_ARGUMENT if none was begun. */
 QUERN_API quern_status quern_session_trace_json(quern_session *session, quern_text **out);
 
 /* ---- Tensors, and one op at a time --------------------------------------------------------------------- */
@@ -776,12 +780,13 @@ typedef struct quern_op_call {
   uint32_t reserved;                 /* 0 */
 } quern_op_call;
 
-/* Runs one op on the device of its tensors, which must all lie on one, and returns when it is done: what a plugin author
- * and a test call, not the way to run a model (a graph is compiled for each call). `kernels` may be null; else it
+/* Runs one op on the device of its tensors, which must all lie on one, and returns when it is done. A plugin author and
+ * a test call it. It is not the way to run a model, since each call compiles a graph. `kernels` may be null; else it
  * receives the names of the kernels that ran, ", " between. After an error the outputs that were given hold anything, and
- * none was made. Errors: QUERN_NOT_FOUND (an op or attribute that the op set lacks), QUERN_INVALID_ARGUMENT (what breaks the
- * op's contract, with the shapes found; tensors of two devices or two runtimes), QUERN_UNSUPPORTED (the device has not the op for these
- * dtypes and shapes; the text has its reason), QUERN_BUSY, QUERN_OUT_OF_MEMORY, QUERN_HOST_OUT_OF_MEMORY, QUERN_DEVICE_LOST. */
+ * none was made. Errors: QUERN_NOT_FOUND for an op or attribute that the op set lacks.
+ * QUERN_INVALID_ARGUMENT for a call that breaks the op's contract, with the shapes found, and for tensors of two devices or runtimes.
+ * QUERN_UNSUPPORTED where the device lacks the op for these dtypes and shapes; the text has the reason. Also QUERN_BUSY,
+ * QUERN_OUT_OF_MEMORY, QUERN_HOST_OUT_OF_MEMORY and QUERN_DEVICE_LOST. */
 QUERN_API quern_status quern_run_op(const quern_op_call *call, quern_text **kernels);
 
 /* ---- Bench --------------------------------------------------------------------------------------------- */

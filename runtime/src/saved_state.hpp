@@ -1,8 +1,9 @@
 // A session as bytes: tokens, keys and values of all sequences. Equal tokens, computed alike, give equal bytes: nothing else is in them.
 //
-// Layout, little-endian: "QRNS", u32 version, u64 model fingerprint, u32 kv dtype, u32 page size, u32 layers, u32 sequences,
-// u64 bytes of a key page, u64 bytes of a value page; for each sequence u64 tokens, the tokens as i32, then for each layer the keys and then
-// the values, page by page as [kv heads][rows][size], where a page has as many rows as tokens lie in it; at the end u64 FNV-1a of all before.
+// All numbers are little-endian. A head: "QRNS", u32 version, u64 model fingerprint, u32 kv dtype, u32 page size, u32 layers, u32 sequences,
+// u64 bytes of a key page, u64 bytes of a value page. For each sequence: u64 tokens, the tokens as i32, then for each layer the keys and then
+// the values, page by page as [kv heads][rows][size]. A page has as many rows as tokens lie in it. At the end: u64 FNV-1a of all before.
+//
 // Version 1 had whole pages, with what was in memory behind the rows of the last one; it is refused by its number.
 // Hostile input: everything is checked against the size before anything is changed.
 #pragma once

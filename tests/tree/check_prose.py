@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""Fails where a document has sentences that a reader has to decode: one longer than MOST_WORDS, or a median above MOST_MEDIAN.
+
+    check_prose.py [FILE...]      default: every Markdown file of the tree but EXEMPT
+
+A sentence ends at . ! ? : or ; before a capital letter, a code span, a parenthesis or a quotation; an item of a list begins one. Tables, headings
+and code are left out. Run it on one file to see its longest sentences.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MOST_WORDS = 35
+MOST_MEDIAN = 15
+# Notes of the laboratory are kept as they were written. The changelog is of its days. The reference is made from quern.h.
+EXEMPT = re.compile(r"docs/lab/(?!README)|CHANGELOG\.md$|runtime/REFERENCE\.md$")
+# Pages whose median is still higher, with what it is. A number here may only fall.
+HIGHER_MEDIAN = {"runtime/COMMANDS.md": 20}
+
+
+def paragraphs(text):
+    """(first line, text) of each paragraph and item."""
+    fenced, start, part = False, 0, []
+    for number, line in enumerate(text.split("\n") + [""], 1):
+        opens = line.lstrip().startswith("```")
+        item = re.match(r"\s*(?:[-*]|\d+\.)\s+", line)
+        fenced ^= opens
+        body = "" if fenced or opens or re.match(r"\s*(?:\||#|<!--)", line) else re.sub(r"^\s*(?:[-*]|\d+\.)\s+", "", line).strip()
+        if (not body or item) and part:
+            yield start, " ".join(part)
+            part = []
+        if body:
+            start = start if part else number
+            part.append(body)
+
+
+def sentences(text):
+    """[(words, line, sentence)]"""
+    found = []
+    for line, paragraph in paragraphs(text):
+        for sentence in re.split(r"(?<=[.!?:;])\s+(?=[A-Z`(*\"])", paragraph):
+            found.append((len(sentence.split()), line, sentence))
+    return found
+
+
+def problems(name, text):
+    found = sentences(text)
+    for words, line, sentence in sorted(found, reverse=True):
+        if words > MOST_WORDS:
+            yield f"{name}:{line}: {words} words, at most {MOST_WORDS}: {sentence[:90]}"
+    lengths = sorted(words for words, _, _ in found)
+    median = lengths[len(lengths) // 2] if lengths else 0
+    most = HIGHER_MEDIAN.get(name, MOST_MEDIAN)
+    if median > most:
+        yield f"{name}: a median of {median} words a sentence, at most {most}"
+
+
+def pages():
+    """The Markdown files of the tree. Of a tarball, which git does not know, all but those of a build."""
+    listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard", "*.md"], capture_output=True, text=True,
+                            check=False).stdout.split()
+    listed = listed or [path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.md") if "build" not in path.relative_to(ROOT).parts]
+    return sorted(name for name in listed if (ROOT / name).is_file())
+
+
+def prove_that_it_can_fail():
+    long = "A sentence " + "of many words " * 12 + "ends."
+    assert [p for p in problems("a", long) if "words, at most" in p]
+    assert [p for p in problems("a", "One two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen.") if "median" in p]
+    assert not list(problems("a", "```\n" + long + "\n```\n| " + long + " |\n# " + long))
+    assert len(sentences("- one two\n- three\n\nFour. Five; Six.")) == 5
+
+
+def main():
+    prove_that_it_can_fail()
+    names = sys.argv[1:] or [name for name in pages() if not EXEMPT.match(name)]
+    found = [problem for name in names for problem in problems(name, (ROOT / name).read_text(encoding="utf-8"))]
+    print(*found, sep="\n")
+    print(f"{len(names)} pages, {len(found)} problems")
+    return 1 if found or not names else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
