@@ -14,6 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS_WITH_A_PAGE = ("backends", "backends/cpu", "backends/cuda", "backends/vulkan", "base", "cli", "cmake", "conformance", "docs", "docs/lab",
                        "loader", "models", "models/architecture", "models/chat_template", "models/gguf", "models/hub", "models/tokenizer", "packaging",
                        "plugin-api", "plugin-api/sample", "python", "runtime", "runtime/examples", "runtime/graph", "scripts", "tests", "tests/models")
+WRITERS = ("docs/tools/codes.py", "plugin-api/tools/reference.py", "runtime/tools/reference.py")
 FOLDERS_WITHOUT = {"debian"}  # packaging/README.md has it; Debian gives names in that folder a meaning
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 
@@ -89,9 +90,10 @@ def prove_that_it_can_fail():
 def main():
     prove_that_it_can_fail()
     found = list(dead_links(ROOT)) + list(folders(ROOT))
-    written = subprocess.run([sys.executable, str(ROOT / "docs/tools/codes.py"), "--check"], capture_output=True, text=True, check=False)
-    if written.returncode:
-        found.append(written.stderr.strip())
+    for script in WRITERS:
+        written = subprocess.run([sys.executable, str(ROOT / script), "--check"], capture_output=True, text=True, check=False)
+        if written.returncode:
+            found.append(written.stderr.strip())
     print(*found, sep="\n")
     print(f"{len(pages(ROOT))} pages, {len(found)} problems")
     return 1 if found else 0
