@@ -37,6 +37,16 @@ def arguments(line):
     return [quoted or plain for quoted, plain in re.findall(r'"([^"]*)"|(\S+)', line)]
 
 
+def one_font(rest):
+    return f"`{words(' '.join(arguments(rest)))}`"
+
+
+def fonts_in_turn(macro, rest):
+    """.BR and its like: the arguments in two fonts in turn, without a space between them."""
+    parts = [(macro[1 + index % 2], words(argument)) for index, argument in enumerate(arguments(rest))]
+    return "".join(text if font == "R" else f"`{text}`" for font, text in parts).replace("``", "")
+
+
 def markdown_of(roff, name):
     """A manual page as Markdown: headings, terms, paragraphs and literal blocks."""
     out, literal, term = [f"# {name}", ""], False, False
@@ -59,8 +69,9 @@ def markdown_of(roff, name):
             if macro == ".IP" and arguments(rest):
                 out += [words(arguments(rest)[0]), ""]
         elif macro in (".B", ".I", ".BR", ".RB", ".BI", ".IB", ".IR", ".RI"):
-            text = "".join(arguments(rest)) if len(macro) == 3 else " ".join(arguments(rest))
-            out += [words(text) if literal else f"`{words(text)}`"]
+            out += [one_font(rest) if len(macro) == 2 else fonts_in_turn(macro, rest)]
+            if literal:
+                out[-1] = out[-1].replace("`", "")
         elif line.startswith("."):
             continue  # spacing, tabs, the page's head
         elif line.strip():
