@@ -9,7 +9,8 @@ notes.txt and an empty home, and each line must end with 0. A comment in front o
     <!-- run by: tests/packages/install_test.py -->     the file must be there
     <!-- not run: it installs packages -->
 
-Verbs and flags of quern and quern-conformance are compared in every block, and in code spans that begin with such a command.
+Verbs and flags of quern and quern-conformance are compared in every block, and in code spans that begin with such a command. A span that begins with
+a flag names one of ours, or of a script of the tree.
 """
 import argparse
 import os
@@ -27,6 +28,14 @@ PROGRAMS = re.compile(r"(?:\$ )?(?:[A-Z_]+=\S+ )*(?:sudo )?(?:quern|quern-confor
                       r"cp|cat|tar|build/\S+|pkg-config)(?= |$)")
 MARK = re.compile(r"<!-- (run by|not run): (.+?) -->$")
 OURS = ("quern", "quern-conformance")
+OF_OTHERS = {"--gpus", "--with", "--preset", "--list-presets"}  # docker, rpmbuild, cmake
+
+
+def flags_of_scripts():
+    """Every flag that a script of the tree has in its text."""
+    paths = [path for folder in ("scripts", "docs/tools", "plugin-api/tools", "runtime/tools", "tests/tree", "tests/models", "packaging", "conformance/onnx")
+             for path in (ROOT / folder).rglob("*") if path.is_file() and path.suffix in ("", ".py", ".sh", ".cpp")]
+    return {flag for path in paths for flag in re.findall(r"--[a-z][a-z0-9-]+", path.read_text(encoding="utf-8", errors="replace"))}
 
 
 class Grammar:
@@ -102,7 +111,7 @@ def calls(command):
             yield words[0], words[1:]
 
 
-def check(name, text, grammars):
+def check(name, text, grammars, scripts):
     """Problems of a page's grammar, and [(line, commands)] of the blocks that are to run."""
     problems, to_run = [], []
     for line, mark, language, lines in blocks(text):
@@ -125,6 +134,8 @@ def check(name, text, grammars):
                 wrong = grammars[program].problem(words)
                 if wrong:
                     problems.append(f"{name}: {wrong}: {span}")
+    known = set().union(scripts, *(flags for grammar in grammars.values() for flags in grammar.flags.values()))
+    problems += [f"{name}: nothing has the flag {flag}" for flag in re.findall(r"`(--[a-z][a-z0-9-]+)", outside) if flag not in known]
     return problems, to_run
 
 
@@ -150,9 +161,9 @@ def prove_that_it_can_fail(grammars):
     assert quern.problem(["run", "MODEL", "--top-k", "4", "--", "--no-flag"]) is None
     assert "no verb" in quern.problem(["rum"])
     assert "no flag" in quern.problem(["run", "--no-such-flag"])
-    page = "`quern run --absent`\n\n```\nquern devices --nothing\n```\n<!-- run by: no/such/file -->\n```\n$ quern list\n```\n```text\nquern rum\n```\n"
-    problems, to_run = check("a", page, grammars)
-    assert len(problems) == 3 and to_run == [(3, ["quern devices --nothing"])], (problems, to_run)
+    page = "`quern run --absent` `--no-such-flag 3` `--top-k` `--reproducible`\n\n```\nquern devices --nothing\n```\n<!-- run by: no/such/file -->\n```\n$ quern list\n```\n```text\nquern rum\n```\n"
+    problems, to_run = check("a", page, grammars, {"--reproducible"})
+    assert len(problems) == 4 and to_run == [(3, ["quern devices --nothing"])], (problems, to_run)
     assert commands("", ["an output"]) == [] and commands("c", ["cc a.c"]) == []
     assert commands("", ["cat a \\", "  | quern run"]) == ["cat a | quern run"]
 
@@ -169,14 +180,15 @@ def main():
     names = subprocess.run(["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard", "*.md"], capture_output=True, text=True,
                            check=False).stdout.split()
     names = names or [path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.md") if "build" not in path.relative_to(ROOT).parts]
-    problems, ran = [], 0
+    problems, ran, scripts = [], 0, flags_of_scripts() | OF_OTHERS
     for name in sorted(names):
         if EXEMPT.match(name) or not (ROOT / name).is_file():
             continue
-        wrong, to_run = check(name, (ROOT / name).read_text(encoding="utf-8"), grammars)
+        wrong, to_run = check(name, (ROOT / name).read_text(encoding="utf-8"), grammars, scripts)
         problems += wrong
         if given.list:
-            print(*(f"{name}:{line}: {command}" for line, found in to_run for command in found), sep="\n")
+            for line, found in to_run:
+                print(*(f"{name}:{line}: {command}" for command in found), sep="\n")
         else:
             problems += list(run(name, to_run, given.programs, given.model))
         ran += sum(len(found) for _, found in to_run)
