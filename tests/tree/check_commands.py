@@ -22,6 +22,8 @@ import subprocess
 import sys
 import tempfile
 
+from tree_pages import pages
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXEMPT = re.compile(r"docs/lab/|CHANGELOG\.md$")
 PROGRAMS = re.compile(r"(?:\$ )?(?:[A-Z_]+=\S+ )*(?:sudo )?(?:quern|quern-conformance|scripts/\S+|\./a\.out|cmake|ctest|cc|c\+\+|g\+\+|pip|python3|apt|apt-get|mkdocs|"
@@ -177,13 +179,9 @@ def main():
     given = options.parse_args()
     grammars = {grammar.program: grammar for grammar in map(Grammar, given.completions)}
     prove_that_it_can_fail(grammars)
-    names = subprocess.run(["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard", "*.md"], capture_output=True, text=True,
-                           check=False).stdout.split()
-    names = names or [path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.md") if "build" not in path.relative_to(ROOT).parts]
+    names = [name for name in pages(ROOT) if not EXEMPT.match(name)]
     problems, ran, scripts = [], 0, flags_of_scripts() | OF_OTHERS
-    for name in sorted(names):
-        if EXEMPT.match(name) or not (ROOT / name).is_file():
-            continue
+    for name in names:
         wrong, to_run = check(name, (ROOT / name).read_text(encoding="utf-8"), grammars, scripts)
         problems += wrong
         if given.list:
@@ -192,7 +190,7 @@ def main():
         else:
             problems += list(run(name, to_run, given.programs, given.model))
         ran += sum(len(found) for _, found in to_run)
-    print(*problems, sep="\n")
+    print("".join(problem + "\n" for problem in problems), end="")
     print(f"{len(names)} pages, {ran} commands ran, {len(problems)} problems")
     return 1 if problems or ran < 15 else 0
 

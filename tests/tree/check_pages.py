@@ -10,6 +10,8 @@ import subprocess
 import sys
 import tempfile
 
+from tree_pages import pages
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS_WITH_A_PAGE = ("backends", "backends/cpu", "backends/cuda", "backends/vulkan", "base", "cli", "cmake", "conformance", "docs", "docs/lab",
                        "loader", "models", "models/architecture", "models/chat_template", "models/gguf", "models/hub", "models/tokenizer", "packaging",
@@ -17,14 +19,6 @@ FOLDERS_WITH_A_PAGE = ("backends", "backends/cpu", "backends/cuda", "backends/vu
 WRITERS = ("docs/tools/codes.py", "plugin-api/tools/reference.py", "runtime/tools/reference.py")
 FOLDERS_WITHOUT = {"debian"}  # packaging/README.md has it; Debian gives names in that folder a meaning
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
-
-
-def pages(root):
-    listed = subprocess.run(["git", "-C", str(root), "ls-files", "--cached", "--others", "--exclude-standard", "*.md"], capture_output=True, text=True,
-                            check=False).stdout.split()
-    if not listed:
-        listed = [path.relative_to(root).as_posix() for path in root.rglob("*.md") if "build" not in path.relative_to(root).parts]
-    return sorted(name for name in listed if (root / name).is_file())
 
 
 def without_code(text):
@@ -94,7 +88,7 @@ def main():
         written = subprocess.run([sys.executable, str(ROOT / script), "--check"], capture_output=True, text=True, check=False)
         if written.returncode:
             found.append(written.stderr.strip())
-    print(*found, sep="\n")
+    print("".join(problem + "\n" for problem in found), end="")
     print(f"{len(pages(ROOT))} pages, {len(found)} problems")
     return 1 if found else 0
 

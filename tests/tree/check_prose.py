@@ -8,8 +8,9 @@ and code are left out. Run it on one file to see its longest sentences.
 """
 import pathlib
 import re
-import subprocess
 import sys
+
+from tree_pages import pages
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MOST_WORDS = 35
@@ -57,14 +58,6 @@ def problems(name, text):
         yield f"{name}: a median of {median} words a sentence, at most {most}"
 
 
-def pages():
-    """The Markdown files of the tree. Of a tarball, which git does not know, all but those of a build."""
-    listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard", "*.md"], capture_output=True, text=True,
-                            check=False).stdout.split()
-    listed = listed or [path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.md") if "build" not in path.relative_to(ROOT).parts]
-    return sorted(name for name in listed if (ROOT / name).is_file())
-
-
 def prove_that_it_can_fail():
     long = "A sentence " + "of many words " * 12 + "ends."
     assert [p for p in problems("a", long) if "words, at most" in p]
@@ -75,9 +68,9 @@ def prove_that_it_can_fail():
 
 def main():
     prove_that_it_can_fail()
-    names = sys.argv[1:] or [name for name in pages() if not EXEMPT.match(name)]
+    names = sys.argv[1:] or [name for name in pages(ROOT) if not EXEMPT.match(name)]
     found = [problem for name in names for problem in problems(name, (ROOT / name).read_text(encoding="utf-8"))]
-    print(*found, sep="\n")
+    print("".join(problem + "\n" for problem in found), end="")
     print(f"{len(names)} pages, {len(found)} problems")
     return 1 if found or not names else 0
 
