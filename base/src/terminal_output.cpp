@@ -1,6 +1,7 @@
 // See terminal_output.hpp.
 #include "quern/base/terminal_output.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -82,6 +83,15 @@ int TerminalOutput::put(std::string_view bytes) {
   return 0;
 }
 
+void hold_standard_descriptors() noexcept {
+  for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(standard, F_GETFD) >= 0) continue;
+    // The lowest free number is this one. Opened for the other direction, so that no byte is lost without an error.
+    const int opened = open("/dev/null", standard == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+    if (opened >= 0 && opened != standard) close(opened);
+  }
+}
+
 int TerminalBuffer::overflow(int c) {
   if (sync() != 0) return traits_type::eof();
   if (c != traits_type::eof()) sputc(traits_type::to_char_type(c));
@@ -89,9 +99,9 @@ int TerminalBuffer::overflow(int c) {
 }
 
 int TerminalBuffer::sync() {
-  const int error = output_.write({pbase(), static_cast<std::size_t>(pptr() - pbase())});
+  if (problem_ == 0) problem_ = output_.write({pbase(), static_cast<std::size_t>(pptr() - pbase())});
   setp(buffer_, buffer_ + sizeof buffer_);
-  return error == 0 ? 0 : -1;
+  return problem_ == 0 ? 0 : -1;
 }
 
 }  // namespace quern

@@ -7,6 +7,8 @@
 #include "show_config.hpp"
 #include "verbs/verbs.hpp"
 
+#include "quern/base/terminal_output.hpp"
+
 #include <exception>
 #include <new>
 #include <string>
@@ -94,5 +96,6 @@ int guarded_main(const std::vector<std::string>& arguments) {
 }  // namespace quern::cli
 
 int main(int argc, char** argv) {
+  quern::hold_standard_descriptors();
   return quern::cli::guarded_main({argv + (argc > 0 ? 1 : 0), argv + argc});
 }

@@ -117,7 +117,13 @@ TEST(TerminalOutput, AStreamGoesThroughTheOutput) {
 
 TEST(TerminalOutput, AWriteThatFailsIsSaid) {
   const int full = ::open("/dev/full", O_WRONLY | O_CLOEXEC);
-  EXPECT_EQ(TerminalOutput(full, Kind::results).write("x"), ENOSPC);
+  TerminalOutput output(full, Kind::results);
+  EXPECT_EQ(output.write("x"), ENOSPC);
+  TerminalBuffer buffer(output);
+  std::ostream stream(&buffer);
+  EXPECT_EQ(buffer.problem(), 0);
+  stream << "y" << std::flush;
+  EXPECT_EQ(buffer.problem(), ENOSPC);
   ::close(full);
 }
 

@@ -149,8 +149,8 @@ std::string usage_text() {
 Every flag has a variable: --jobs is QUERN_CONFORMANCE_JOBS; --backend, --device and --threads are QUERN_BACKEND, QUERN_DEVICE and
 QUERN_THREADS, as for quern. A flag is stronger than its variable.
 
-exit codes: 0 ok, 2 usage or a filter that matches nothing, 3 backend or device unavailable, 7 failures or nothing executed,
-70 a fault of the suite
+exit codes: 0 ok, 2 usage, a filter that matches nothing or a file that cannot be read or written, 3 backend or device unavailable,
+7 failures or nothing executed, 70 a fault of the suite
 )";
 }
 

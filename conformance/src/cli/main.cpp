@@ -6,7 +6,11 @@
 #include "worker/device_process.hpp"
 #include "worker/target.hpp"
 
+#include "quern/base/terminal_output.hpp"
+
+#include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <exception>
 
 namespace {
@@ -40,12 +44,22 @@ int run(const Options& options) {
                                         : "'" + options.verb + "' is no verb; --help lists them");
 }
 
+/// The code of a run whose results may not have reached standard output.
+int with_output(int code) {
+  to_output().flush();
+  const int problem = output_problem();
+  if (problem == 0) return code;
+  if (problem != EPIPE) write_error(std::string("standard output: cannot be written: ") + std::strerror(problem));
+  return code == 0 ? 2 : code;
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
+  quern::hold_standard_descriptors();
   std::signal(SIGPIPE, SIG_IGN);  // a device process that died is found by its answer
   try {
-    return run(parse_options({arguments + 1, arguments + count}));
+    return with_output(run(parse_options({arguments + 1, arguments + count})));
   } catch (const UsageError& error) {
     write_error(error.what());
     return 2;

@@ -17,12 +17,15 @@ struct Stream {
   std::ostream stream{&buffer};
 };
 
+Stream& out() {
+  static Stream out(STDOUT_FILENO, TerminalOutput::Kind::results);
+  return out;
+}
+
 }  // namespace
 
-std::ostream& to_output() {
-  static Stream out(STDOUT_FILENO, TerminalOutput::Kind::results);
-  return out.stream;
-}
+std::ostream& to_output() { return out().stream; }
+int output_problem() { return out().buffer.problem(); }
 
 std::ostream& to_messages() {
   static Stream err(STDERR_FILENO, TerminalOutput::Kind::messages);

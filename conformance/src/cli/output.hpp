@@ -10,6 +10,9 @@ namespace quern::conformance {
 /// A terminal gets escapes, a pipe and a file the bytes as they are.
 std::ostream& to_output();
 
+/// errno of the first write of to_output() that failed, or 0. What follows such a write is left out.
+int output_problem();
+
 /// Always escaped, and written at once.
 std::ostream& to_messages();
 

@@ -61,11 +61,18 @@ class TerminalOutput {
   PrintablePieces pieces_;
 };
 
+/// Keeps the descriptors 0, 1 and 2 from a file that the program opens later, which its messages would be written into. Where one is closed
+/// at the start, it becomes one that answers reads and writes with EBADF, as before. First thing in main().
+void hold_standard_descriptors() noexcept;
+
 /// For std::ostream: what is streamed goes through the output, at each flush and where the buffer is full.
 class TerminalBuffer : public std::streambuf {
  public:
   explicit TerminalBuffer(TerminalOutput& output) : output_(output) { setp(buffer_, buffer_ + sizeof buffer_); }
   ~TerminalBuffer() override { sync(); }
+
+  /// errno of the first write that failed, or 0. Nothing is written behind it.
+  int problem() const noexcept { return problem_; }
 
  protected:
   int overflow(int c) override;
@@ -73,6 +80,7 @@ class TerminalBuffer : public std::streambuf {
 
  private:
   TerminalOutput& output_;
+  int problem_ = 0;
   char buffer_[4096];
 };
 
