@@ -1,11 +1,13 @@
 #include "command_line.hpp"
 
 #include "failure.hpp"
-#include "nearest.hpp"
+#include "flag_words.hpp"
+#include "help_page.hpp"
 #include "output.hpp"
 #include "parser.hpp"
 #include "twins.hpp"
 
+#include "quern/base/nearest.hpp"
 #include "quern/base/terminal_text.hpp"
 
 #include <algorithm>
@@ -98,12 +100,15 @@ std::string left_over_text(const CLI::App& program, const CLI::App& verb, const 
   known.insert(known.end(), outer.begin(), outer.end());
   if (const std::string flag = unknown_flag(left_over, known); !flag.empty())
     return printable(flag) + " is not a flag of " + verb.get_name() + did_you_mean(flag, known);
+  const CLI::Option* named_model = verb.get_option_no_throw("--model");
   const CLI::Option* last = nullptr;  // the last positional
   for (const CLI::Option* option : verb.get_options([](const CLI::Option*) { return true; }))
     if (option->get_positional() && option->count() > 0) last = option;
   const std::string name = last == nullptr ? "" : last->get_name();
   if (name == "PROMPT" || name == "TEXT") {
-    std::vector<std::string> words = last->results();
+    std::vector<std::string> words;
+    if (named_model != nullptr && named_model->count() > 0) words = verb.get_option("MODEL")->results();
+    words.insert(words.end(), last->results().begin(), last->results().end());
     words.insert(words.end(), left_over.begin(), left_over.end());
     const std::vector<std::string> given = in_given_order(arguments, std::move(words));
     return name + " is one argument, and these are " + std::to_string(given.size()) + "; quote them: \"" +
@@ -112,19 +117,37 @@ std::string left_over_text(const CLI::App& program, const CLI::App& verb, const 
   return in_quotes(joined_words(left_over, "' '"), 200) + " is more than " + verb.get_name() + " takes";
 }
 
+/// What to do in place of a flag of another program; "" where there is none.
+std::string foreign_flag_text(const std::vector<std::string>& arguments, const std::vector<std::string>& known) {
+  for (const std::string& word : arguments) {
+    if (word == "--") break;
+    const std::string flag = word.substr(0, word.find('='));
+    const std::string_view fact = in_place_of(flag);
+    if (!fact.empty() && std::ranges::find(known, flag) == known.end()) return flag + " is not a flag of quern: " + std::string(fact);
+  }
+  return "";
+}
+
 /// The parser's message, in our manner: the verb in front, and where to look.
 std::string usage_text(const CLI::App& program, const std::vector<std::string>& arguments, const std::string& what, bool left_over = false) {
   const auto chosen = program.get_subcommands();
   const std::string name = chosen.empty() ? "" : chosen.front()->get_name();
   const std::vector<std::string> outer = flags_of(program);
+  if (const std::string text = foreign_flag_text(arguments, name.empty() ? outer : flags_of(*chosen.front())); !text.empty())
+    return (name.empty() ? "" : name + ": ") + text;
   if (name.empty()) {
     if (const std::string flag = unknown_flag(arguments, outer); !flag.empty() && arguments.front() == flag)
       return printable(flag) + " is not a flag of quern" + did_you_mean(flag, outer) + "; see quern --help";
     const auto word = std::ranges::find_if(arguments, [](const std::string& one) { return !one.starts_with('-'); });
     if (word != arguments.end()) {
       std::vector<std::string> verbs;
-      for (const CLI::App* verb : program.get_subcommands([](const CLI::App*) { return true; })) verbs.push_back(verb->get_name());
-      return in_quotes(*word, 200) + " is not a verb" + did_you_mean(*word, verbs) + "; the verbs are " + joined_words(verbs, ", ") + "; see quern --help";
+      std::vector<std::string> known{"help", "version"};
+      for (const CLI::App* verb : program.get_subcommands([](const CLI::App*) { return true; })) {
+        verbs.push_back(verb->get_name());
+        known.push_back(verb->get_name());
+        for (const std::string& also : verb->get_aliases()) known.push_back(also);
+      }
+      return in_quotes(*word, 200) + " is not a verb" + did_you_mean(*word, known) + "; the verbs are " + joined_words(verbs, ", ") + "; see quern --help";
     }
   }
   std::string message = left_over && !name.empty() ? left_over_text(program, *chosen.front(), arguments) : printable(what.substr(0, what.find('\n')));
@@ -132,8 +155,85 @@ std::string usage_text(const CLI::App& program, const std::vector<std::string>& 
   return (name.empty() ? "" : name + ": ") + message + "; see quern " + (name.empty() ? "" : name + " ") + "--help";
 }
 
+std::string place_of_text(Verb verb) { return verb == Verb::run ? "PROMPT" : "TEXT"; }
+
+/// The argument behind MODEL; null where the verb has none that may take MODEL's place.
+std::optional<std::string>* second_place(CommandLine& line) {
+  if (line.verb == Verb::run) return &line.run.prompt;
+  return line.verb == Verb::tokenize ? &line.tokenize.text : nullptr;
+}
+
+bool from_variable(const CommandLine& line, const std::string& flag) {
+  const auto state = std::ranges::find(line.flags, flag, &FlagState::flag);
+  return state != line.flags.end() && state->given.origin == Origin::environment;
+}
+
+std::string* place_of_model(CommandLine& line) { return line.verb == Verb::estimate ? &line.estimate.model.path : line.model(); }
+
+/// Puts what --model and --prompt gave in their places. An argument that then stands where MODEL would be is what follows MODEL.
+/// What a variable gives yields to the command line.
+void place_named(CommandLine& line) {
+  std::string* model = place_of_model(line);
+  if (model == nullptr) return;
+  std::optional<std::string>* text = second_place(line);
+  const bool of_shape = line.verb == Verb::estimate && line.estimate.shape.hidden != 0;  // which needs no model
+  if (line.named.model && !(from_variable(line, "--model") && of_shape) && !(from_variable(line, "--model") && !model->empty())) {
+    if (!model->empty()) {
+      if (line.verb == Verb::eval && line.eval.file.empty()) {
+        line.eval.file = std::move(*model);
+      } else if (text != nullptr && !*text) {
+        *text = std::move(*model);
+      } else {
+        throw Failure(exit_usage, line.verb_name + ": MODEL is given twice: " + in_quotes(*model, 200) + " and --model " + in_quotes(*line.named.model, 200));
+      }
+    }
+    *model = *line.named.model;
+  }
+  if (line.named.prompt && text != nullptr && !(from_variable(line, "--prompt") && *text)) {
+    if (*text) {
+      const std::string name = place_of_text(line.verb);
+      throw Failure(exit_usage, line.verb_name + ": " + name + " is given twice: " + in_quotes(**text, 60) + " and --prompt " + in_quotes(*line.named.prompt, 60));
+    }
+    *text = *line.named.prompt;
+  }
+}
+
+void require_model(CommandLine& line) {
+  const std::string* model = line.model();
+  if (line.verb != Verb::estimate && model != nullptr && model->empty())
+    throw Failure(exit_usage, line.verb_name + ": MODEL is missing: give a file, or a name that quern list prints; see quern " + line.verb_name + " --help");
+  if (line.verb == Verb::eval && line.eval.file.empty())
+    throw Failure(exit_usage, "eval: FILE is missing: give a file of text, or - for standard input; see quern eval --help");
+}
+
+const CLI::App* verb_named(const CLI::App& program, const std::string& word) {
+  const auto verbs = program.get_subcommands([&](const CLI::App* verb) { return verb->check_name(word); });
+  return verbs.empty() ? nullptr : verbs.front();
+}
+
+/// "-hf" is no cluster of short flags where a flag may stand: its long name takes its place.
+std::vector<std::string> with_long_names(const CLI::App& program, std::vector<std::string> arguments) {
+  const CLI::App* verb = nullptr;
+  bool is_value = false;
+  for (std::string& word : arguments) {
+    if (word == "--") break;
+    if (is_value) {
+      is_value = false;
+      continue;
+    }
+    if (!word.starts_with('-')) {
+      if (verb == nullptr) verb = verb_named(program, word);
+      continue;
+    }
+    if (const std::string_view name = long_name_of(word); !name.empty()) word = name;
+    const CLI::Option* option = verb == nullptr ? nullptr : verb->get_option_no_throw(word);
+    is_value = option != nullptr && takes_value(*option);
+  }
+  return arguments;
+}
+
 CommandLine parse(const std::vector<std::string>& arguments, const std::string& version, const Environment& environment,
-                  bool nothing_required) {
+                  const std::function<Config()>& config, bool nothing_required) {
   CommandLine line;
   Parser parser(line, version);
   parser.program.require_subcommand(nothing_required ? 0 : 1, 1);
@@ -142,7 +242,9 @@ CommandLine parse(const std::vector<std::string>& arguments, const std::string& 
       for (CLI::Option* option : verb.app->get_options([](const CLI::Option*) { return true; })) option->required(false);
   }
   try {
-    parser.program.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+    std::vector<std::string> words = with_long_names(parser.program, arguments);
+    std::ranges::reverse(words);
+    parser.program.parse(words);
   } catch (const CLI::ParseError& error) {
     std::ostringstream text, ignored;
     if (parser.program.exit(error, text, ignored) == 0) throw Answered{text.str()};
@@ -163,10 +265,18 @@ CommandLine parse(const std::vector<std::string>& arguments, const std::string& 
       if (outer != nullptr && outer->count() > 0) state.given = {"on", Origin::flag, state.flag};
     }
   }
+  place_named(line);
+  if (chosen != parser.verbs.end() && config) {
+    const std::string* model = line.model();
+    take_file(*chosen->app, line.flags, config(), model == nullptr ? std::vector<std::string>{} : section_names(*model));
+  }
   const auto verbose = std::ranges::find(line.flags, "--verbose", &FlagState::flag);
-  const bool from_variable = verbose != line.flags.end() && verbose->given.origin == Origin::environment;
-  if (line.verbose && !(from_variable && environment("QUERN_LOG"))) line.settings.try_emplace("log", "debug");
-  if (!line.show_config) check(line);
+  const bool verbose_from_variable = verbose != line.flags.end() && verbose->given.origin == Origin::environment;
+  if (line.verbose && !(verbose_from_variable && environment("QUERN_LOG"))) line.settings.try_emplace("log", "debug");
+  if (!line.show_config) {
+    require_model(line);
+    check(line);
+  }
   return line;
 }
 
@@ -192,12 +302,19 @@ std::string* CommandLine::model() {
 }
 
 CommandLine parse_command_line(const std::vector<std::string>& arguments, const std::string& version,
-                               const Environment& environment) {
+                               const Environment& environment, const std::function<Config()>& config) {
+  if (arguments.empty()) throw Answered{start_page()};
+  if (arguments.front() == "help") {
+    std::vector<std::string> page(arguments.begin() + 1, arguments.end());
+    page.push_back("--help");
+    return parse_command_line(page, version, environment, config);
+  }
+  if (arguments.front() == "version" && arguments.size() == 1) throw Answered{version + "\n"};
   // --show-config needs nothing that its verb needs; whether it was given is known after parsing only.
   const auto last = std::ranges::find(arguments, "--");
   const bool may_show_config = std::find(arguments.begin(), last, "--show-config") != last;
-  CommandLine line = parse(arguments, version, environment, may_show_config);
-  return may_show_config && !line.show_config ? parse(arguments, version, environment, false) : line;
+  CommandLine line = parse(arguments, version, environment, config, may_show_config);
+  return may_show_config && !line.show_config ? parse(arguments, version, environment, config, false) : line;
 }
 
 }  // namespace quern::cli

@@ -4,6 +4,7 @@
 #include "settings.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,7 +12,7 @@
 
 namespace quern::cli {
 
-enum class Verb { run, tokenize, eval, bench, devices, doctor, show, estimate, pull, list, rm, monitor };
+enum class Verb { run, tokenize, eval, bench, devices, doctor, show, estimate, pull, list, rm, monitor, ps };
 
 /// How a model is loaded: the flags that `run`, `eval`, `bench` and `estimate` share.
 struct ModelFlags {
@@ -107,12 +108,19 @@ struct MonitorFlags {
   std::optional<std::uint64_t> count;
 };
 
+/// What a flag gave for an argument that has a place: --model for MODEL, --prompt for PROMPT or TEXT.
+struct NamedPlaces {
+  std::optional<std::string> model, prompt;
+  bool pull = false;  // --pull: a model that is not on this machine
+};
+
 struct CommandLine {
   Verb verb = Verb::run;
   std::string verb_name;         // "" for --show-config without a verb
   std::vector<FlagState> flags;  // all that the verb has, in the order of its help
   bool show_config = false;
   FlagValues settings;
+  NamedPlaces named;
   bool json = false;
   bool verbose = false;
   bool quiet = false;
@@ -129,15 +137,18 @@ struct CommandLine {
   std::string* model();
 };
 
-/// Thrown by --help and --version: what to print on standard output before leaving with 0.
+/// Thrown by --help, --version and an empty command line: what to print on standard output before leaving with 0.
 struct Answered {
   std::string text;
 };
 
 /// `arguments` without the program's name. What they do not give is taken from `environment`, where each flag has a variable.
-/// Throws Answered, or Failure(exit_usage).
+/// `config` is asked for once, after the arguments were read. Throws Answered, or Failure(exit_usage).
 CommandLine parse_command_line(const std::vector<std::string>& arguments, const std::string& version,
-                               const Environment& environment);
+                               const Environment& environment, const std::function<Config()>& config = {});
+
+/// A sentence for each of these names of variables that is near one that a verb reads and is not read itself.
+std::vector<std::string> misspelt_variables(const std::vector<std::string>& names);
 
 /// "128=-1.5" is a bias of -1.5 for token 128; "128=-inf" forbids it. Throws Failure(exit_usage).
 quern_logit_bias parse_logit_bias(const std::string& text);

@@ -23,6 +23,7 @@ struct Argument {
 
 struct VerbArguments {
   std::string name, help;
+  std::vector<std::string> also;  // "ls" of "list"
   std::vector<Argument> flags, places;
 };
 
@@ -57,7 +58,7 @@ Argument argument_of(const CLI::Option& option) {
 }
 
 VerbArguments arguments_of(const CLI::App& app) {
-  VerbArguments verb{app.get_name(), app.get_description().substr(0, app.get_description().find(". ")), {}, {}};
+  VerbArguments verb{app.get_name(), app.get_description().substr(0, app.get_description().find(". ")), app.get_aliases(), {}, {}};
   for (const CLI::Option* option : app.get_options()) {
     Argument argument = argument_of(*option);
     (argument.names.empty() ? verb.places : verb.flags).push_back(std::move(argument));
@@ -92,7 +93,11 @@ std::vector<std::string> all_names(const VerbArguments& verb) {
 
 std::vector<std::string> verb_names(const Program& program) {
   std::vector<std::string> names;
-  for (const VerbArguments& verb : program.verbs) names.push_back(verb.name);
+  for (const VerbArguments& verb : program.verbs) {
+    names.push_back(verb.name);
+    names.insert(names.end(), verb.also.begin(), verb.also.end());
+  }
+  names.insert(names.end(), {"help", "version"});
   return names;
 }
 
@@ -220,6 +225,8 @@ std::string fish_flags(const VerbArguments& verb, const std::string& condition) 
 std::string bash_completions() {
   const Program program = describe();
   std::string out = bash_head;
+  for (const VerbArguments& verb : program.verbs)
+    for (const std::string& also : verb.also) out += "  [[ $verb == " + also + " ]] && verb=" + verb.name + "\n";
   out += "  case $verb:$flag in\n";
   for (const VerbArguments& verb : program.verbs) {
     for (const Argument& flag : verb.flags) {
@@ -239,6 +246,7 @@ std::string bash_completions() {
     const auto found = std::ranges::find_if(verb.places, [](const Argument& one) { return one.words != Words::anything; });
     place(verb.name, verb, found == verb.places.end() ? ":" : bash_call(*found));
   }
+  out += "    help:*) _quern_words '" + joined(verb_names(program), " ") + "' ;;\n";
   place("", program.outer, "_quern_words '" + joined(verb_names(program), " ") + "'");
   return out + "  esac\n" + bash_tail;
 }
@@ -262,9 +270,14 @@ _quern() {
   out += zsh_arguments(program.outer, "    ");
   out += "    '1:verb:->verb' '*::argument:->arguments'\n  case $state in\n    verb)\n      local -a verbs\n      verbs=(\n";
   for (const VerbArguments& verb : program.verbs) out += "        '" + verb.name + ":" + zsh_help(verb.help) + "'\n";
+  for (const VerbArguments& verb : program.verbs)
+    for (const std::string& also : verb.also) out += "        '" + also + ":" + zsh_help(verb.help) + "'\n";
+  out += "        'help:Show the flags of a verb'\n        'version:Print version, build and plugin ABI'\n";
   out += "      )\n      _describe verb verbs ;;\n    arguments)\n      case $words[1] in\n";
   for (const VerbArguments& verb : program.verbs) {
-    out += "        " + verb.name + ")\n          _arguments \\\n" + zsh_arguments(verb, "            ");
+    std::vector<std::string> names{verb.name};
+    names.insert(names.end(), verb.also.begin(), verb.also.end());
+    out += "        " + joined(names, "|") + ")\n          _arguments \\\n" + zsh_arguments(verb, "            ");
     std::size_t number = 0;
     for (const Argument& argument : verb.places)
       out += "            '" + std::to_string(++number) + ":" + argument.place + ":" + zsh_quoted(zsh_action(argument)) + "' \\\n";
@@ -278,9 +291,15 @@ std::string fish_completions() {
   std::string out = "# Completions of quern for fish, generated from its parser.\n\ncomplete -c quern -f\n";
   for (const VerbArguments& verb : program.verbs)
     out += "complete -c quern -n __fish_use_subcommand -a " + verb.name + " -d " + fish_quoted(verb.help) + "\n";
+  for (const VerbArguments& verb : program.verbs)
+    for (const std::string& also : verb.also)
+      out += "complete -c quern -n __fish_use_subcommand -a " + also + " -d " + fish_quoted(verb.help) + "\n";
+  out += "complete -c quern -n __fish_use_subcommand -a help -d 'Show the flags of a verb'\n"
+         "complete -c quern -n __fish_use_subcommand -a version -d 'Print version, build and plugin ABI'\n";
   out += fish_flags(program.outer, "__fish_use_subcommand");
   for (const VerbArguments& verb : program.verbs) {
-    const std::string condition = "__fish_seen_subcommand_from " + verb.name;
+    std::string condition = "__fish_seen_subcommand_from " + verb.name;
+    for (const std::string& also : verb.also) condition += " " + also;
     out += "\n" + fish_flags(verb, condition);
     std::set<Words> kinds;
     for (const Argument& argument : verb.places) kinds.insert(argument.words);

@@ -1,6 +1,7 @@
 // The configuration file: `key = value` lines, `#` comments.
 //
-// Keys are those of settings.hpp; `-` and `_` are the same in them. Files are read whole before anything is
+// Keys are those of settings.hpp, and flags that flag_words.hpp marks; `-` and `_` are the same in them. A line [MODEL] begins a
+// section: the flags below it are for that model alone. Files are read whole before anything is
 // used, so a bad line is an error and never half a configuration.
 #pragma once
 
@@ -24,6 +25,12 @@ struct ConfigValue {
   std::string origin;  // "/etc/quern/quern.conf:3"
 };
 using Config = std::map<std::string, ConfigValue>;  // key with '_' -> value
+
+/// The key in a Config of `key` in the section [model].
+std::string section_key(const std::string& model, const std::string& key);
+
+/// The names under which a model may have a section, nearest first: as given, its file's name, that without .gguf, owner/name.
+std::vector<std::string> section_names(const std::string& model);
 
 /// Parses one file's text; `name` is for messages. Throws Failure(exit_usage) with name and line for a line
 /// that is not `key = value`, an unknown key or a key given twice.

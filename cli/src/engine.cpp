@@ -7,7 +7,7 @@ namespace quern::cli {
 namespace {
 
 int on_progress(void* user, std::uint64_t done, std::uint64_t total) {
-  draw_progress("loading", *static_cast<const std::string*>(user), done, total);
+  static_cast<Progress*>(user)->show(done, total);
   return 0;
 }
 
@@ -36,7 +36,7 @@ Runtime open_runtime(const Settings& settings) {
 }
 
 Model load_model(quern_runtime* runtime, const LoadOptions& options) {
-  std::string label = options.path.substr(options.path.find_last_of('/') + 1);
+  Progress progress("loading", options.path.substr(options.path.find_last_of('/') + 1), nullptr, !options.progress);
   quern_model_options model_options{};
   model_options.struct_size = sizeof model_options;
   model_options.context = options.context;
@@ -44,13 +44,11 @@ Model load_model(quern_runtime* runtime, const LoadOptions& options) {
   model_options.activations = options.activations;
   model_options.kv = options.kv;
   model_options.tokenizer_pre = options.tokenizer_pre.empty() ? nullptr : options.tokenizer_pre.c_str();
-  if (options.progress) {
-    model_options.progress = on_progress;
-    model_options.progress_user = &label;
-  }
+  model_options.progress = on_progress;
+  model_options.progress_user = &progress;
   quern_model* model = nullptr;
   const quern_status status = quern_model_load(runtime, options.path.c_str(), &model_options, &model);
-  erase_progress();
+  progress.end();
   check(status, options.path);
   return Model(model);
 }

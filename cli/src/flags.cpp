@@ -1,6 +1,7 @@
 #include "flags.hpp"
 
 #include "failure.hpp"
+#include "flag_words.hpp"
 #include "numbers.hpp"
 
 #include "quern/base/terminal_text.hpp"
@@ -10,6 +11,11 @@
 #include <limits>
 
 namespace quern::cli {
+namespace {
+
+constexpr const char* group_of_hub = "Getting models";
+
+}  // namespace
 
 quern_logit_bias parse_logit_bias(const std::string& text) {
   const std::size_t equals = text.find('=');
@@ -28,7 +34,17 @@ quern_logit_bias parse_logit_bias(const std::string& text) {
   return {static_cast<std::int32_t>(*token), bias};
 }
 
-CLI::Option* add_model_flags(CLI::App& app, ModelFlags& flags) {
+void add_model_place(CLI::App& app, std::string& path, NamedPlaces& named, const char* help) {
+  app.add_option("MODEL", path, help);
+  app.add_option(flag_names("--model"), named.model, "the model, in place of MODEL")->type_name("MODEL")->default_str("none");
+  app.add_flag("--pull", named.pull, "download the model first where it is not on this machine")->group(group_of_hub);
+}
+
+void add_prompt_flag(CLI::App& app, NamedPlaces& named, const char* help) {
+  app.add_option(flag_names("--prompt"), named.prompt, help)->type_name("TEXT")->default_str("none");
+}
+
+void add_model_flags(CLI::App& app, ModelFlags& flags, NamedPlaces& named) {
   app.add_option_function<std::string>(
          "--activations",
          [&flags](const std::string& word) {
@@ -44,7 +60,7 @@ CLI::Option* add_model_flags(CLI::App& app, ModelFlags& flags) {
       ->check(CLI::IsMember({"f16", "f32"}).description(""))
       ->type_name("f16|f32")
       ->default_str("f16");
-  return app.add_option("MODEL", flags.path, "the model: a file, or a name as quern list prints it")->required();
+  add_model_place(app, flags.path, named);
 }
 
 void add_tokenizer_flag(CLI::App& app, std::string& rule) {
@@ -55,15 +71,20 @@ void add_tokenizer_flag(CLI::App& app, std::string& rule) {
 
 void add_sampling_flags(CLI::App& app, SamplingFlags& flags) {
   constexpr const char* group = "Sampling";
-  const auto real = [&](const char* flag, float& value, float least, float most, const char* standard, const char* help) {
+  // What a value of exactly 0 is: the number, off as it says, or none.
+  enum class Zero { taken, smallest, refused };
+  const auto real = [&](const char* flag, float& value, float least, float most, const char* standard, const char* help, Zero zero = Zero::taken) {
     const std::string name = flag;
     app.add_option_function<std::string>(
-           flag,
-           [&value, name, least, most](const std::string& text) {
+           flag_names(name),
+           [&value, name, least, most, zero](const std::string& text) {
              const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
              if (error != std::errc{} || end != text.data() + text.size() || !(value >= least && value <= most))
                throw CLI::ValidationError(name, in_quotes(text, 200) + " is not a number from " + fixed(least, 0) + " to " +
                                                     fixed(most, 0));
+             if (value == 0 && zero == Zero::refused)
+               throw CLI::ValidationError(name, in_quotes(text, 200) + " would divide by nothing; 1 is no penalty");
+             if (value == 0 && zero == Zero::smallest) value = std::numeric_limits<float>::min();  // 0 would be off for the library
            },
            help)
         ->type_name("X")
@@ -72,32 +93,33 @@ void add_sampling_flags(CLI::App& app, SamplingFlags& flags) {
   };
   real("--temperature", flags.temperature, 0, 100, "0.7", "0 takes the best token every time");
   add_number_option(app, "--top-k", [&flags](std::uint64_t k) { flags.top_k = static_cast<std::uint32_t>(k); },
-                    "only the K best tokens; 0 is all", 0, std::numeric_limits<std::uint32_t>::max())
+                    "only the N best tokens; 0 is all", {0, std::numeric_limits<std::uint32_t>::max()})
       ->default_str("0")
       ->group(group);
-  real("--top-p", flags.top_p, 0, 1, "off", "only the best tokens that together have this probability");
+  real("--top-p", flags.top_p, 0, 1, "off", "only the best tokens that together have this probability; 0 is the best one alone", Zero::smallest);
   real("--min-p", flags.min_p, 0, 1, "off", "only tokens with this share of the best one's probability");
-  real("--repeat-penalty", flags.repeat_penalty, 0, 100, "1", "divide the logits of tokens seen; 1 is none");
+  real("--repeat-penalty", flags.repeat_penalty, 0, 100, "1", "divide the logits of tokens seen; 1 is none", Zero::refused);
   real("--presence-penalty", flags.presence_penalty, -100, 100, "0", "subtract from the logits of tokens seen");
   real("--frequency-penalty", flags.frequency_penalty, -100, 100, "0", "subtract once for each time a token was seen");
   app.add_option_function<std::string>(
-         "--penalty-window",
+         flag_names("--penalty-window"),
          [&flags](const std::string& text) {
+           const bool all = text == "all" || text == "-1";
            const auto window = parse_count(text, std::numeric_limits<std::uint32_t>::max());
-           if (text != "all" && (!window || *window == 0))
-             throw CLI::ValidationError("--penalty-window", in_quotes(text, 200) + " is not a number of tokens or all");
-           flags.penalty_window = text == "all" ? QUERN_WINDOW_ALL : static_cast<std::uint32_t>(*window);
+           if (!all && (!window || *window == 0))
+             throw CLI::ValidationError("--penalty-window", in_quotes(text, 200) + " is not a number of tokens from 1, or all; leave the penalties out for none");
+           flags.penalty_window = all ? QUERN_WINDOW_ALL : static_cast<std::uint32_t>(*window);
          },
          "how many last tokens count as seen: a number or all")
       ->type_name("N")
       ->default_str("64")
       ->group(group);
   add_number_option(app, "--seed", [&flags](std::uint64_t seed) { flags.seed = seed; },
-                    "the same seed gives the same answer")
+                    "the same seed gives the same answer", {.minus_one = [&flags] { flags.seed.reset(); }})
       ->default_str("a random one")
       ->group(group);
   app.add_option_function<std::vector<std::string>>(
-         "--logit-bias",
+         flag_names("--logit-bias"),
          [&flags](const std::vector<std::string>& texts) {
            for (const std::string& text : texts) flags.bias.push_back(parse_logit_bias(text));
          },
@@ -110,13 +132,12 @@ void add_sampling_flags(CLI::App& app, SamplingFlags& flags) {
       ->group(group);
 }
 
-void add_setting_flags(CLI::App& app, FlagValues& values, unsigned uses, const char* threads_alias) {
+void add_setting_flags(CLI::App& app, FlagValues& values, unsigned uses) {
   for (const Setting& setting : all_settings()) {
     if ((setting.uses & uses) == 0) continue;
     const std::string key = setting.key;
-    std::string names = setting.flag;
-    if (threads_alias != nullptr && key == "threads") names = std::string(threads_alias) + "," + names;
-    const char* group = (setting.uses & for_backends) != 0 ? "Backend and device" : "Getting models";
+    const std::string names = flag_names(setting.flag);
+    const char* group = (setting.uses & for_backends) != 0 ? "Backend and device" : group_of_hub;
     if (setting.placeholder == nullptr) {
       app.add_flag_function(names, [&values, key](std::int64_t) { values[key] = "1"; }, setting.help)->group(group);
       continue;
@@ -136,13 +157,13 @@ void add_setting_flags(CLI::App& app, FlagValues& values, unsigned uses, const c
 }
 
 void add_manner_flags(CLI::App& app, bool& verbose, bool& quiet) {
-  app.add_flag("-v,--verbose", verbose, "log what happens, on standard error (as --log debug)");
-  app.add_flag("-q,--quiet", quiet, "no progress bar and no closing line");
+  app.add_flag(flag_names("--verbose"), verbose, "log what happens, on standard error (as --log debug)");
+  app.add_flag(flag_names("--quiet"), quiet, "no progress bar and no closing line");
 }
 
 void add_list_option(CLI::App& app, const char* flag, std::vector<std::string>& values, const char* placeholder,
                      const char* help) {
-  app.add_option(flag, values, help)
+  app.add_option(flag_names(flag), values, help)
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->allow_extra_args(false)
@@ -151,29 +172,36 @@ void add_list_option(CLI::App& app, const char* flag, std::vector<std::string>& 
 }
 
 CLI::Option* add_number_option(CLI::App& app, const char* flag, std::function<void(std::uint64_t)> take,
-                               const char* help, std::uint64_t least, std::uint64_t most) {
-  const std::string name = std::string(flag).substr(std::string(flag).find(',') + 1);
+                               const char* help, NumberRule rule) {
+  const std::string name = flag;
   return app
       .add_option_function<std::string>(
-          flag,
+          flag_names(name),
           [=](const std::string& text) {
-            const auto value = parse_count(text, most);
-            if (!value || *value < least)
-              throw CLI::ValidationError(name, in_quotes(text, 200) + " is not a whole number from " + std::to_string(least) +
-                                                   " to " + std::to_string(most));
-            take(*value);
+            if (rule.minus_one && text == "-1") {
+              rule.minus_one();
+              return;
+            }
+            const auto value = parse_count(text, rule.most);
+            if (value && *value >= rule.least) {
+              take(*value);
+              return;
+            }
+            const std::string range = rule.most == UINT64_MAX ? "a whole number of at least " + std::to_string(rule.least)
+                                                              : "a whole number from " + std::to_string(rule.least) + " to " + std::to_string(rule.most);
+            throw CLI::ValidationError(name, in_quotes(text, 200) + " is not " + range + (*rule.remedy == '\0' ? "" : "; ") + rule.remedy);
           },
           help)
       ->type_name("N");
 }
 
-CLI::Option* add_number_option(CLI::App& app, const char* flag, std::uint64_t& value, const char* help) {
-  return add_number_option(app, flag, [&value](std::uint64_t given) { value = given; }, help);
+CLI::Option* add_number_option(CLI::App& app, const char* flag, std::uint64_t& value, const char* help, NumberRule rule) {
+  return add_number_option(app, flag, [&value](std::uint64_t given) { value = given; }, help, std::move(rule));
 }
 
 void add_count_option(CLI::App& app, const char* flag, std::uint32_t& value, const char* help) {
-  add_number_option(app, flag, [&value](std::uint64_t given) { value = static_cast<std::uint32_t>(given); }, help, 1,
-                    std::numeric_limits<std::uint32_t>::max() - 1)
+  add_number_option(app, flag, [&value](std::uint64_t given) { value = static_cast<std::uint32_t>(given); }, help,
+                    {1, std::numeric_limits<std::uint32_t>::max() - 1})
       ->default_str(std::to_string(value));
 }
 

@@ -10,8 +10,15 @@
 
 namespace quern::cli {
 
-/// MODEL, --activations and --kv. Returns the option of MODEL.
-CLI::Option* add_model_flags(CLI::App& app, ModelFlags& flags);
+/// MODEL, and --model that may stand for it.
+void add_model_place(CLI::App& app, std::string& path, NamedPlaces& named,
+                     const char* help = "the model: a file, or a name as quern list prints it");
+
+/// --prompt, which may stand for PROMPT or TEXT.
+void add_prompt_flag(CLI::App& app, NamedPlaces& named, const char* help);
+
+/// MODEL, --activations and --kv.
+void add_model_flags(CLI::App& app, ModelFlags& flags, NamedPlaces& named);
 
 /// --tokenizer-pre.
 void add_tokenizer_flag(CLI::App& app, std::string& rule);
@@ -19,8 +26,8 @@ void add_tokenizer_flag(CLI::App& app, std::string& rule);
 /// Everything that shapes the choice of a token.
 void add_sampling_flags(CLI::App& app, SamplingFlags& flags);
 
-/// The flags of settings.hpp for these uses (SettingUse). `threads_alias` is a short flag for --threads, or null.
-void add_setting_flags(CLI::App& app, FlagValues& values, unsigned uses, const char* threads_alias = nullptr);
+/// The flags of settings.hpp for these uses (SettingUse).
+void add_setting_flags(CLI::App& app, FlagValues& values, unsigned uses);
 
 /// -v and -q.
 void add_manner_flags(CLI::App& app, bool& verbose, bool& quiet);
@@ -29,10 +36,18 @@ void add_manner_flags(CLI::App& app, bool& verbose, bool& quiet);
 void add_list_option(CLI::App& app, const char* flag, std::vector<std::string>& values, const char* placeholder,
                      const char* help);
 
-/// A whole number from `least`; anything else, a sign included, is a usage error.
+/// What a whole number may be. `minus_one` is called for -1 where other programs have a meaning for it.
+struct NumberRule {
+  std::uint64_t least = 0;
+  std::uint64_t most = UINT64_MAX;
+  std::function<void()> minus_one = {};
+  const char* remedy = "";  // behind a refusal: "leave it out for ..."
+};
+
+/// A whole number within a rule; anything else, another sign included, is a usage error.
 CLI::Option* add_number_option(CLI::App& app, const char* flag, std::function<void(std::uint64_t)> take,
-                               const char* help, std::uint64_t least = 0, std::uint64_t most = UINT64_MAX);
-CLI::Option* add_number_option(CLI::App& app, const char* flag, std::uint64_t& value, const char* help);
+                               const char* help, NumberRule rule = {});
+CLI::Option* add_number_option(CLI::App& app, const char* flag, std::uint64_t& value, const char* help, NumberRule rule = {});
 
 /// A number of at least 1.
 void add_count_option(CLI::App& app, const char* flag, std::uint32_t& value, const char* help);

@@ -22,6 +22,17 @@ std::string read_stdin() {
   return bytes;
 }
 
+std::string read_answer() {
+  std::string line;
+  char byte = 0;
+  while (line.size() < 4096) {
+    const ssize_t got = read(STDIN_FILENO, &byte, 1);
+    if (got <= 0 || byte == '\n') break;
+    line += byte;
+  }
+  return line;
+}
+
 std::string read_beside_prompt(void (*waiting)()) {
   struct stat found {};
   if (fstat(STDIN_FILENO, &found) != 0) return "";

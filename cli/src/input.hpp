@@ -19,6 +19,9 @@ std::string read_file(const std::string& path);
 /// All bytes of standard input. Throws Failure(exit_refused).
 std::string read_stdin();
 
+/// One line of standard input without its end; "" at the end of the input.
+std::string read_answer();
+
 /// What a pipe, a file or a socket on standard input brings beside a prompt; "" for a terminal, for a device such as
 /// /dev/null, and where standard input is closed. Reads to the end; `waiting` is called once if that takes more than two
 /// seconds to begin. Throws Failure(exit_refused).

@@ -9,6 +9,8 @@
 
 #include "quern/base/terminal_output.hpp"
 
+#include <unistd.h>
+
 #include <exception>
 #include <new>
 #include <string>
@@ -22,9 +24,26 @@ std::string version_text() {
          std::to_string(quern_plugin_abi_epoch()) + "." + std::to_string(quern_plugin_abi_minor());
 }
 
-int dispatch(CommandLine line) {
+std::vector<std::string> names_of_variables() {
+  std::vector<std::string> names;
+  for (char** one = environ; one != nullptr && *one != nullptr; ++one) {
+    const std::string_view entry = *one;
+    if (entry.starts_with("QUERN_")) names.emplace_back(entry.substr(0, entry.find('=')));
+  }
+  return names;
+}
+
+int dispatch(const std::vector<std::string>& arguments) {
   const std::vector<std::string> files = config_paths(process_environment);
-  const Config config = read_config(files);
+  Config config;
+  bool read = false;
+  const auto config_once = [&]() -> const Config& {
+    if (!read) config = read_config(files);
+    read = true;
+    return config;
+  };
+  CommandLine line = parse_command_line(arguments, version_text(), process_environment, config_once);
+  config_once();
   const Settings settings = resolve_settings(line.settings, process_environment, config);
   if (line.show_config) {
     if (line.json)
@@ -34,7 +53,9 @@ int dispatch(CommandLine line) {
     return exit_ok;
   }
   set_log_level(settings.log_level);
-  if (std::string* model = line.model()) *model = model_path(*model, settings);
+  for (const std::string& sentence : misspelt_variables(names_of_variables()))
+    log_from_library(nullptr, QUERN_LEVEL_WARN, "environment", sentence.c_str());
+  if (std::string* model = line.model()) *model = model_path(*model, settings, {line.named.pull, line.verb == Verb::run, line.quiet});
   switch (line.verb) {
     case Verb::run:
       return run_verb(line, settings);
@@ -58,6 +79,8 @@ int dispatch(CommandLine line) {
       return list_verb(line, settings);
     case Verb::monitor:
       return monitor_verb(line);
+    case Verb::ps:
+      return ps_verb(line);
     case Verb::rm:
       return rm_verb(line, settings);
   }
@@ -77,7 +100,7 @@ int answer_page(const std::string& text) {
 
 int guarded_main(const std::vector<std::string>& arguments) {
   try {
-    return dispatch(parse_command_line(arguments, version_text(), process_environment));
+    return dispatch(arguments);
   } catch (const Answered& answered) {
     return answer_page(answered.text);
   } catch (const Failure& failure) {

@@ -1,17 +1,14 @@
 // Numbers as people write and read them: 8G, 512M, 7,241,732,096, 27,625.0 MiB.
 #pragma once
 
+#include "quern/base/byte_sizes.hpp"
+
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
 namespace quern::cli {
-
-/// Bytes of "8G", "512M", "64K", "1T" or "1048576": a whole or decimal number and one letter of either case
-/// for a power of 1024, with or without "iB" or "B" after it. Nothing for other text, a negative number or one
-/// above 2^63.
-std::optional<std::uint64_t> parse_bytes(std::string_view text);
 
 /// A whole number of decimal digits, at most `most`; nothing for other text.
 std::optional<std::uint64_t> parse_count(std::string_view text, std::uint64_t most);

@@ -1,56 +1,47 @@
 #include "parser.hpp"
 
+#include "flag_words.hpp"
 #include "flags.hpp"
-#include "twins.hpp"
-
-#include <sstream>
+#include "help_page.hpp"
 
 namespace quern::cli {
 namespace {
 
-constexpr const char* footer =
-    "Settings: a flag is stronger than its QUERN_ variable, that than $XDG_CONFIG_HOME/quern/quern.conf and\n"
-    "/etc/quern/quern.conf. Exit codes: 0 ok, 2 usage, 3 backend or device unavailable, 4 model or data\n"
-    "refused, 5 does not fit, 6 context limit, 70 bug. More in quern(1).";
-
-/// Defaults and variables come behind the help of a flag, in one form everywhere.
+/// Help pages are written by help_page.cpp.
 class HelpFormatter : public CLI::Formatter {
  public:
-  std::string make_option_opts(const CLI::Option* option) const override {
-    if (!takes_value(*option)) return "";
-    return " " + option->get_type_name() + (option->get_required() ? " REQUIRED" : "");
-  }
-  std::string make_option_desc(const CLI::Option* option) const override {
-    std::string text = option->get_description();
-    if (takes_value(*option) && !option->get_default_str().empty() && option->get_default_str() != "none")
-      text += " (default: " + option->get_default_str() + ")";
-    const std::string variable = variable_of(*option);
-    return variable.empty() ? text : text + " [" + variable + "]";
+  std::string make_help(const CLI::App* app, std::string, CLI::AppFormatMode mode) const override {
+    return help_page(*app, mode == CLI::AppFormatMode::All);
   }
 };
+
+const NumberRule context_rule{.least = 1, .remedy = "leave it out for the smaller of the model's and 4096"};
 
 VerbApp add_run(CLI::App& program, CommandLine& line) {
   CLI::App* app = program.add_subcommand(
       "run", "Answer a prompt, or chat. The prompt is the argument; what a pipe or a file on standard input brings follows "
              "it after a blank line, or is the prompt. Without any of them, and without --messages, a chat starts.");
   RunFlags& run = line.run;
-  add_model_flags(*app, run.model);
+  add_model_flags(*app, run.model, line.named);
   add_tokenizer_flag(*app, run.model.tokenizer_pre);
   app->add_option("PROMPT", run.prompt, "what to answer; - is standard input");
+  add_prompt_flag(*app, line.named, "what to answer, in place of PROMPT");
   app->add_option("--messages", run.messages_file, "a JSON list of {\"role\", \"content\"}, or that as \"messages\"; - is standard input")
       ->type_name("FILE")
       ->default_str("none");
-  app->add_option("--system", run.system, "a system message in front")->type_name("TEXT")
+  app->add_option(flag_names("--system"), run.system, "a system message in front")->type_name("TEXT")
       ->default_str("none");
   app->add_flag("--special-in-messages", run.special_in_messages,
                 "the text of a special token in a message becomes that token: whoever writes it can forge turns");
   app->add_flag("--raw", run.raw, "give the model the prompt as it is, without its chat template");
-  add_number_option(*app, "--max-tokens", run.max_tokens, "the most tokens to generate")->default_str("to the end");
-  add_number_option(*app, "--context", run.context, "tokens of context")
+  add_number_option(*app, "--max-tokens", run.max_tokens, "the most tokens to generate",
+                    {.least = 1, .minus_one = [&run] { run.max_tokens = 0; }, .remedy = "leave it out for an answer to its end"})
+      ->default_str("to the end");
+  add_number_option(*app, "--context", run.context, "tokens of context", context_rule)
       ->default_str("the smaller of the model's and 4096");
   add_list_option(*app, "--stop", run.stop, "TEXT", "end the answer before this text; may be repeated");
   add_number_option(*app, "--logprobs", [&run](std::uint64_t n) { run.logprobs = static_cast<std::uint32_t>(n); },
-                    "log-probabilities, and the N best alternatives, in the JSON", 1, 20)
+                    "log-probabilities, and the N best alternatives, in the JSON", {1, 20})
       ->default_str("none");
   app->add_option("--trace", run.trace_file, "write what each step did, and when, for Perfetto or chrome://tracing")
       ->type_name("FILE")
@@ -64,8 +55,9 @@ VerbApp add_tokenize(CLI::App& program, CommandLine& line) {
   CLI::App* app = program.add_subcommand(
       "tokenize", "Print the token ids of a text (the argument, or all of standard input) or of a rendered chat.");
   TokenizeFlags& tokenize = line.tokenize;
-  app->add_option("MODEL", tokenize.path, "a model: a file (one that holds only a vocabulary will do), or a name")->required();
+  add_model_place(*app, tokenize.path, line.named, "a model: a file (one that holds only a vocabulary will do), or a name");
   app->add_option("TEXT", tokenize.text, "the text");
+  add_prompt_flag(*app, line.named, "the text, in place of TEXT");
   app->add_option("--messages", tokenize.messages_file, "render these messages with the model's chat template")
       ->type_name("FILE")
       ->default_str("none");
@@ -82,9 +74,9 @@ VerbApp add_tokenize(CLI::App& program, CommandLine& line) {
 VerbApp add_eval(CLI::App& program, CommandLine& line) {
   CLI::App* app = program.add_subcommand("eval", "How well the model predicts a text: mean NLL and perplexity.");
   EvalFlags& eval = line.eval;
-  add_model_flags(*app, eval.model);
+  add_model_flags(*app, eval.model, line.named);
   add_tokenizer_flag(*app, eval.model.tokenizer_pre);
-  app->add_option("FILE", eval.file, "the text, taken byte for byte; - is standard input")->required();
+  app->add_option("FILE", eval.file, "the text, taken byte for byte; - is standard input");
   app->add_flag("--positions", eval.positions, "argmax, margin and nll at every token, in the JSON");
   app->add_option("--logits", eval.logits_file, "write the last position's logits, little-endian f32")
       ->type_name("OUT")
@@ -97,14 +89,14 @@ VerbApp add_bench(CLI::App& program, CommandLine& line) {
   CLI::App* app = program.add_subcommand(
       "bench", "Tokens per second, and the share of the bandwidth and arithmetic that the machine has.");
   BenchFlags& bench = line.bench;
-  add_model_flags(*app, bench.model);
+  add_model_flags(*app, bench.model, line.named);
   add_tokenizer_flag(*app, bench.model.tokenizer_pre);
-  add_count_option(*app, "-p,--prompt-tokens", bench.prompt_tokens, "tokens of a prefill");
-  add_count_option(*app, "-n,--decode-tokens", bench.decode_tokens, "tokens of a decode");
-  add_count_option(*app, "-r,--repetitions", bench.repetitions, "measured repetitions");
-  add_count_option(*app, "-b,--batch", bench.batch, "sequences at a time");
-  add_number_option(*app, "-d,--depth", bench.depth, "tokens already in each sequence")->default_str("0");
-  add_setting_flags(*app, line.settings, for_backends | for_models, "-t");
+  add_count_option(*app, "--prompt-tokens", bench.prompt_tokens, "tokens of a prefill");
+  add_count_option(*app, "--decode-tokens", bench.decode_tokens, "tokens of a decode");
+  add_count_option(*app, "--repetitions", bench.repetitions, "measured repetitions");
+  add_count_option(*app, "--batch", bench.batch, "sequences at a time");
+  add_number_option(*app, "--depth", bench.depth, "tokens already in each sequence")->default_str("0");
+  add_setting_flags(*app, line.settings, for_backends | for_models);
   return {Verb::bench, app};
 }
 
@@ -135,7 +127,7 @@ VerbApp add_doctor(CLI::App& program, CommandLine& line) {
 
 VerbApp add_show(CLI::App& program, CommandLine& line) {
   CLI::App* app = program.add_subcommand("show", "What a model file says of itself.");
-  app->add_option("MODEL", line.show.path, "the model: a file, or a name as quern list prints it")->required();
+  add_model_place(*app, line.show.path, line.named);
   app->add_flag("--tensors", line.show.tensors, "list the tensors too (the JSON always has them)");
   add_setting_flags(*app, line.settings, for_models);
   return {Verb::show, app};
@@ -146,9 +138,9 @@ VerbApp add_estimate(CLI::App& program, CommandLine& line) {
       "estimate", "Memory that a model needs: of a file, or of a llama-like model with these shape numbers.");
   EstimateFlags& estimate = line.estimate;
   quern_shape& shape = estimate.shape;
-  add_model_flags(*app, estimate.model)->required(false);
+  add_model_flags(*app, estimate.model, line.named);
   const auto number = [&](const char* flag, std::uint64_t& value, const char* help) {
-    return add_number_option(*app, flag, value, help)->group("Shape")->default_str("none");
+    return add_number_option(*app, flag, value, help, {.least = 1})->group("Shape")->default_str("none");
   };
   number("--hidden", shape.hidden, "width of a token");
   number("--ffn", shape.feed_forward, "width of the feed-forward part");
@@ -158,7 +150,7 @@ VerbApp add_estimate(CLI::App& program, CommandLine& line) {
   number("--kv-heads", shape.kv_heads, "key/value heads")->default_str("as many as heads");
   number("--head-size", shape.head_size, "width of a head")->default_str("hidden / heads");
   app->add_flag("--tied", [&shape](std::int64_t) { shape.tied = 1; }, "the head is the embedding")->group("Shape");
-  add_number_option(*app, "--context", estimate.context, "tokens of a sequence")->default_str("the smaller of the model's and 4096");
+  add_number_option(*app, "--context", estimate.context, "tokens of a sequence", context_rule)->default_str("the smaller of the model's and 4096");
   add_count_option(*app, "--sequences", estimate.sequences, "sequences at a time");
   add_setting_flags(*app, line.settings, for_backends | for_models);
   return {Verb::estimate, app};
@@ -186,25 +178,34 @@ VerbApp add_rm(CLI::App& program, CommandLine& line) {
   return {Verb::rm, app};
 }
 
+VerbApp add_ps(CLI::App& program) { return {Verb::ps, program.add_subcommand("ps", "List your quern processes that answer now.")}; }
+
+struct VerbSynonym {
+  const char *verb, *also;
+};
+constexpr VerbSynonym verb_synonyms[] = {{"run", "chat"}, {"list", "ls"}, {"rm", "remove"}, {"pull", "download"}, {"eval", "perplexity"}};
+
 }  // namespace
 
 Parser::Parser(CommandLine& line, const std::string& version)
     : program("Runs large language models on whatever compute this machine has.", "quern") {
   const auto formatter = std::make_shared<HelpFormatter>();
-  program.formatter(formatter);  // the verbs inherit it
-  program.footer(footer);
+  program.formatter(formatter);  // the verbs inherit it, and the flags of help
+  program.set_help_flag("-h,--help", "show this page");
+  program.set_help_all_flag("--help-all", "show all flags, other names of each, and its variable");
   program.set_version_flag("--version", version, "print version, build and plugin ABI");
   program.add_flag("--show-config", line.show_config, "print every setting with its value and where that comes from");
   program.add_flag("--json", line.json, "print --show-config as one JSON object");
   add_manner_flags(program, line.verbose, line.quiet);
   verbs = {add_run(program, line),     add_tokenize(program, line), add_eval(program, line), add_bench(program, line),
            add_devices(program, line), add_doctor(program, line),   add_show(program, line), add_estimate(program, line),
-           add_pull(program, line),    add_list(program, line),     add_rm(program, line),       add_monitor(program, line)};
+           add_pull(program, line),    add_list(program, line),     add_rm(program, line),       add_monitor(program, line),
+           add_ps(program)};
+  for (const VerbSynonym& synonym : verb_synonyms) program.get_subcommand(synonym.verb)->alias(synonym.also);
   for (const VerbApp& verb : verbs) {
     verb.app->add_flag("--json", line.json, "print exactly one JSON object on standard output");
     verb.app->add_flag("--show-config", line.show_config, "print what each flag would have, and where that comes from; do nothing else");
     add_manner_flags(*verb.app, line.verbose, line.quiet);
-    verb.app->footer("");
   }
 }
 

@@ -5,8 +5,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <mutex>
+#include <utility>
 
 namespace quern::cli {
 namespace {
@@ -21,26 +21,31 @@ int columns_of_stderr() {
 
 }  // namespace
 
-std::string progress_line(const std::string& verb, const std::string& label, std::uint64_t done, std::uint64_t total, int columns) {
-  const double share = total == 0 ? 0 : std::min(1.0, static_cast<double>(done) / static_cast<double>(total));
-  const std::string percent = " " + std::to_string(static_cast<int>(share * 100)) + " %";
-  const auto room = static_cast<std::size_t>(std::max(columns - 1, 20));
-  std::string head = verb + " " + printable(label);
-  const std::size_t fixed_part = percent.size() + 4;
-  if (columns_of(head) + fixed_part + 10 > room) head = verb;
-  const std::size_t width = std::min<std::size_t>(40, room - std::min(room, columns_of(head) + fixed_part));
-  const auto filled = static_cast<std::size_t>(share * static_cast<double>(width));
-  return head + " [" + std::string(filled, '#') + std::string(width - filled, '.') + "]" + percent;
-}
+Progress::Progress(std::string verb, std::string label, const char* item, bool quiet)
+    : state_{std::move(verb), std::move(label), item, 0, 0, 0, 0}, quiet_(quiet) {}
 
-void draw_progress(const std::string& verb, const std::string& label, std::uint64_t done, std::uint64_t total) {
-  if (!draws_on_error()) return;
-  std::string line = progress_line(verb, label, done, total, columns_of_stderr());
+void Progress::show(std::uint64_t done, std::uint64_t total) {
+  if (quiet_ || !draws_on_error()) return;
+  const Clock::time_point now = Clock::now();
+  if (!begun_) {
+    state_.first = done;
+    started_ = now;
+  } else if (done < total && now - drawn_ < std::chrono::milliseconds(100)) {
+    return;
+  }
+  begun_ = true;
+  drawn_ = now;
+  state_.done = done;
+  state_.total = total;
+  state_.seconds = std::chrono::duration<double>(now - started_).count();
+  std::string line = progress_line(state_, columns_of_stderr());
   const std::lock_guard lock(screen);
   if (line == drawn) return;
   draw_on_error(Drawing().clear_line().text(line));
   drawn = std::move(line);
 }
+
+void Progress::end() { erase_progress(); }
 
 void erase_progress() {
   const std::lock_guard lock(screen);

@@ -1,16 +1,33 @@
-// The progress bar of a load or a download: one line on standard error, drawn only where that is a terminal.
+// The progress bar of everything that takes time: one line on standard error, drawn only where that is a terminal.
 #pragma once
 
+#include "quern/base/progress_line.hpp"
+
+#include <chrono>
 #include <cstdint>
 #include <string>
 
 namespace quern::cli {
 
-/// "loading model.gguf [#####.....] 52 %" for the verb "loading", at most `columns` wide.
-std::string progress_line(const std::string& verb, const std::string& label, std::uint64_t done, std::uint64_t total, int columns);
+/// One bar. It stays on the screen until end(), or until another message is written; then the next show() draws it again.
+class Progress {
+ public:
+  /// `item`: what is counted, "tokens"; null for bytes. A quiet one draws nothing.
+  Progress(std::string verb, std::string label, const char* item = nullptr, bool quiet = false);
 
-/// Draws the bar, if standard error is a terminal and the line changed.
-void draw_progress(const std::string& verb, const std::string& label, std::uint64_t done, std::uint64_t total);
+  /// Draws the bar, at most ten times a second and at the end. `total` 0: not known.
+  void show(std::uint64_t done, std::uint64_t total);
+  /// The name of what is worked on now.
+  void relabel(std::string label) { state_.label = std::move(label); }
+  void end();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  ProgressState state_;
+  bool quiet_;
+  bool begun_ = false;
+  Clock::time_point started_, drawn_;
+};
 
 /// Takes the bar off the screen, if one is there. Every other writer to standard error calls this first.
 void erase_progress();

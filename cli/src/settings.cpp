@@ -19,7 +19,7 @@ constexpr Setting settings_table[] = {
     {"backend_disable", "QUERN_BACKEND_DISABLE", "--backend-disable", "NAMES", "never open these backends", "none", text},
     {"device", "QUERN_DEVICE", "--device", "DEVICE", "demand this device: cuda:0, a PCI address or a UUID", "the best that works", text},
     {"memory", "QUERN_MEMORY", "--memory", "LIMITS", "memory limits per device: cuda:0=8G,cpu=512M", "no limit", memory},
-    {"threads", "QUERN_THREADS", "--threads", "N", "CPU threads", "one a usable processor", count},
+    {"threads", "QUERN_THREADS", "--threads", "N", "CPU threads", "one for each usable processor", count},
     {"fallback", "QUERN_FALLBACK", "--fallback", "auto|warn|strict", "what to do when a device lacks a part of the model", "warn", fallback},
     {"deterministic", "QUERN_DETERMINISTIC", "--deterministic", nullptr,
      "the same bits for any batch and thread count, with f16 and f32 weights too", "off", boolean},
@@ -82,6 +82,8 @@ void check_memory(const Given& given) {
     const std::size_t comma = std::min(rest.find(','), rest.size());
     const std::string_view limit = rest.substr(0, comma);
     const std::size_t equals = limit.find('=');
+    if (equals != std::string_view::npos && parse_bytes(limit.substr(equals + 1)) == std::uint64_t{0})
+      refuse(given, "a list of limits above 0; --backend-disable leaves a backend out");
     if (equals == 0 || equals == std::string_view::npos || !parse_bytes(limit.substr(equals + 1)))
       refuse(given, "a list of limits such as cuda:0=8G,cpu=512M (near " + in_quotes(limit, 60) + ")");
     if (comma == rest.size()) return;
@@ -109,11 +111,17 @@ std::uint32_t parse_number(const Given& given, std::uint64_t most, const std::st
   return static_cast<std::uint32_t>(*number);
 }
 
+std::uint32_t parse_rate(const Given& given) {
+  const auto bytes = parse_bytes(given.value);
+  if (!bytes || *bytes == 0 || *bytes > UINT32_MAX) refuse(given, "a number of bytes a second above 0 and below 4G, such as 64K");
+  return static_cast<std::uint32_t>(*bytes);
+}
+
 void apply_number(Settings& out, const std::string& key, const Given& given) {
   if (key == "threads") out.threads = parse_number(given, 4096, "threads");
   if (key == "hub_tries") out.hub_tries = parse_number(given, 1000, "tries");
   if (key == "template_seconds") out.template_seconds = parse_number(given, 86400, "seconds");
-  if (key == "hub_rate") out.hub_rate = parse_number(given, 86400, "bytes a second");
+  if (key == "hub_rate") out.hub_rate = parse_rate(given);
   if (key == "hub_timeout") out.hub_timeout = parse_number(given, 86400, "seconds");
 }
 

@@ -1,5 +1,7 @@
 #include "show_config.hpp"
 
+#include "flag_words.hpp"
+
 #include <algorithm>
 #include <filesystem>
 
@@ -34,6 +36,12 @@ GivenValue effective(const FlagState& state, const CommandLine& line, const Envi
   return found;
 }
 
+/// Its key in quern.conf; null for a flag that the file does not give.
+Json key_of(const FlagState& state) {
+  if (state.setting != nullptr) return state.setting->key;
+  return in_file(state.flag) ? Json(file_key(state.flag)) : Json();
+}
+
 std::string padded(std::string text, std::size_t width) {
   text.resize(std::max(text.size(), width), ' ');
   return text + "  ";
@@ -53,7 +61,7 @@ Json config_json(const CommandLine& line, const Environment& environment, const 
     const GivenValue given = effective(state, line, environment, config);
     settings.push_back({{"flag", state.flag},
                         {"variable", state.variable},
-                        {"key", state.setting == nullptr ? Json() : Json(state.setting->key)},
+                        {"key", key_of(state)},
                         {"value", given.value},
                         {"origin", name_of(given.origin)},
                         {"where", given.where}});

@@ -25,4 +25,8 @@ std::string variable_of(const CLI::Option& option);
 /// take is resolve_settings()'s. Throws Failure(exit_usage) naming the variable.
 std::vector<FlagState> take_twins(CLI::App& verb, const Environment& environment);
 
+/// After that: gives each flag that still has its default, and that quern.conf may give, what the file has for the first of these names of
+/// the model, or for all models. Throws Failure(exit_usage) naming the line.
+void take_file(CLI::App& verb, std::vector<FlagState>& states, const Config& config, const std::vector<std::string>& model_names);
+
 }  // namespace quern::cli

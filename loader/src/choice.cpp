@@ -1,6 +1,7 @@
 // From proven devices to candidates, with a word for each device that is none.
 #include "choice.hpp"
 
+#include "quern/base/nearest.hpp"
 #include "quern/graph/error.hpp"
 #include "ranking.hpp"
 #include "visibility.hpp"
@@ -213,6 +214,15 @@ std::vector<ReportEntry> unused_cards(const Settings& settings, const Choice& ch
   return notes;
 }
 
+/// What to do about a backend that is not here: the name that may have been meant, or else its package.
+static std::string remedy_for_missing(const std::string& id, const Choice& choice) {
+  std::vector<std::string> names{"cpu", "cuda", "vulkan"};
+  for (const ReportEntry& e : choice.entries)
+    if (!e.id.empty() && std::ranges::find(names, e.id) == names.end()) names.push_back(e.id);
+  const std::string meant = nearest(id, names);
+  return meant.empty() || meant == id ? concat("install quern-backend-", id) : concat("did you mean ", meant, "?");
+}
+
 std::string unmet(const Settings& settings, const Demand& demand, const Choice& choice,
                   const Survey& survey) {
   if (!demand.contradiction().empty()) return concat(demand.contradiction(), "; change one of them");
@@ -263,8 +273,7 @@ std::string unmet(const Settings& settings, const Demand& demand, const Choice& 
     }
     std::string directories;
     for (const std::string& d : survey.directories) directories += (directories.empty() ? "" : ", ") + d;
-    say(concat("'", id, "' is not installed", directories.empty() ? "" : " in " + directories),
-        concat("install quern-backend-", id));
+    say(concat("'", id, "' is not installed", directories.empty() ? "" : " in " + directories), remedy_for_missing(id, choice));
   }
   if (ids.empty()) {
     for (const ReportEntry& e : choice.entries) say(e.cause, e.remedy);

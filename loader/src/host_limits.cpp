@@ -1,4 +1,5 @@
 // See host_limits.hpp.
+#include "quern/base/byte_sizes.hpp"
 #include "quern/loader/host_limits.hpp"
 
 #include "control_groups.hpp"
@@ -71,7 +72,7 @@ void apply_group(HostMemory& memory, const ControlGroup& group) {
     if (!limit || (memory.total != 0 && *limit >= memory.total && *limit >= std::uint64_t{1} << 62)) continue;
     std::uint64_t used = number_in(group.folder + files.used).value_or(0);
     used -= std::min(used, reclaimable(group));
-    apply(memory, *limit, used, concat("the control group '", group.name, "' may have ", *limit, " bytes"));
+    apply(memory, *limit, used, concat("the control group '", group.name, "' may have ", byte_words(*limit)));
   }
 }
 
@@ -133,10 +134,10 @@ HostMemory host_memory(const std::string& root, const ProcessLimits& limits) {
   if (limits.address_space || limits.data) {
     const NumberFile process(root + "/proc/self/status");
     const auto limit = [&](const std::optional<std::uint64_t>& most, std::string_view name, std::string_view words) {
-      if (most) apply(memory, *most, bytes(process, name).value_or(0), concat("a process may have ", *most, words));
+      if (most) apply(memory, *most, bytes(process, name).value_or(0), concat("a process may have ", byte_words(*most), words));
     };
-    limit(limits.address_space, "VmSize", " bytes of addresses (ulimit -v)");
-    limit(limits.data, "VmData", " bytes of data (ulimit -d)");
+    limit(limits.address_space, "VmSize", " of addresses (ulimit -v)");
+    limit(limits.data, "VmData", " of data (ulimit -d)");
   }
   return memory;
 }

@@ -1,6 +1,7 @@
 // See machine_peaks.hpp.
 #include "machine_peaks.hpp"
 
+#include "quern/base/byte_sizes.hpp"
 #include "quern/graph/error.hpp"
 #include "quern/sdk/thread.hpp"
 
@@ -213,7 +214,7 @@ ReadBandwidth::ReadBandwidth(std::uint64_t bytes, std::uint32_t threads)
     : bytes_(std::max<std::uint64_t>(bytes / 4096 * 4096, 1 << 20)), threads_(std::max(1u, threads)) {
   void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
-    throw Error(QUERN_HOST_OUT_OF_MEMORY, concat("no memory for a buffer of ", bytes_, " bytes to measure the read bandwidth"));
+    throw Error(QUERN_HOST_OUT_OF_MEMORY, concat("no memory for a buffer of ", byte_words(bytes_), " to measure the read bandwidth"));
   }
   madvise(memory, bytes_, MADV_HUGEPAGE);
   buffer_ = static_cast<std::uint8_t*>(memory);

@@ -3,6 +3,8 @@
 
 #include "abi_call.hpp"
 
+#include "quern/base/byte_sizes.hpp"
+
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -58,8 +60,9 @@ std::uint64_t MemoryBudget::count(std::uint64_t bytes, const char* what) {
   const std::uint64_t before = counters_->in_use.fetch_add(bytes);
   if (limit_ != 0 && (before > limit_ || bytes > limit_ - before)) {
     counters_->in_use.fetch_sub(bytes);
-    throw Error(QUERN_OUT_OF_MEMORY, concat(device_->label(), ": no memory for ", what, ": ", bytes, " bytes requested, ",
-                                            limit_ > before ? limit_ - before : 0, " bytes are left of the limit of ", limit_));
+    const auto [asked, left] = byte_words_apart(bytes, limit_ > before ? limit_ - before : 0);
+    throw Error(QUERN_OUT_OF_MEMORY, concat(device_->label(), ": no memory for ", what, ": ", asked, " requested, ", left,
+                                            " left of the limit of ", byte_words(limit_)));
   }
   return before;
 }
@@ -79,7 +82,7 @@ Memory MemoryBudget::allocate(std::uint64_t bytes, std::uint32_t usage, const ch
   const std::uint64_t before = count(bytes, what);
   const auto refuse = [&](quern_status code, const std::string& detail) {
     counters_->in_use.fetch_sub(bytes);
-    throw Error(code, concat(device_->label(), ": no memory for ", what, ": ", bytes, " bytes requested, ", detail));
+    throw Error(code, concat(device_->label(), ": no memory for ", what, ": ", byte_words(bytes), " requested, ", detail));
   };
   if (host_memory()) {
     if (bytes > UINT64_MAX - page) refuse(QUERN_OUT_OF_MEMORY, "which no machine has");
@@ -95,7 +98,7 @@ Memory MemoryBudget::allocate(std::uint64_t bytes, std::uint32_t usage, const ch
     options.usage = usage;
     AbiError error;
     const quern_status status = device_->api().buffer_create(device_->handle(), &options, bytes, &memory.buffer_, error.out());
-    if (status != QUERN_OK) refuse(status, concat(error.get().available, " bytes available: ", error.text()));
+    if (status != QUERN_OK) refuse(status, concat(byte_words(error.get().available), " available: ", error.text()));
   }
   own(memory, bytes, before);
   return memory;

@@ -3,6 +3,8 @@
 
 #include "parallel.hpp"
 
+#include "quern/base/byte_sizes.hpp"
+
 #include <algorithm>
 #include <iterator>
 
@@ -267,8 +269,8 @@ std::unique_ptr<Program> Model::place_step(const gguf::File& file, std::vector<W
   if (!lack) return program;
   if (devices_.size() == 1 || fallback == Fallback::strict) refuse(*program, wanted, *lack);
 
-  const std::string why = concat(devices_[lack->device]->device()->label(), " has ", lack->available, " bytes available and ",
-                                 lack->needed(), " are needed");
+  const auto [there, needed] = byte_words_apart(lack->available, lack->needed());
+  const std::string why = concat(devices_[lack->device]->device()->label(), " has ", there, " available and ", needed, " are needed");
   std::vector<std::optional<std::uint64_t>> available;
   for (const auto& device : devices_) available.push_back(room_on(*device).available);
   const LayerBytes layers = layer_bytes(*program, *step_, wanted);
@@ -304,7 +306,7 @@ void Model::refuse(const Program& program, const std::vector<WantedWeight>& want
     with_context += process_bytes(*step_, with_context) - process_bytes(*step_, 0) + graph::byte_size(rope.dtype, rope.shape);
   }
   const std::uint64_t needed = lack.needed(), least = needed - std::min(needed - lack.weights, with_context);
-  std::string nearest = concat("; at least ", least, " are needed for any context");
+  std::string nearest = concat("; at least ", byte_words(least), " are needed for any context");
   if (least < lack.available) {
     const std::uint64_t per_position = std::max<std::uint64_t>((with_context + context_ - 1) / context_, 1);
     const std::uint64_t fits = (lack.available - least) / per_position / kv_page_size * kv_page_size;
@@ -322,9 +324,10 @@ void Model::refuse(const Program& program, const std::vector<WantedWeight>& want
     }
   }
   const std::string limit = lack.limit.empty() ? "" : concat(" (", lack.limit, ")");
-  const std::string itself = lack.process == 0 ? "" : concat(", the program itself ", lack.process);
-  throw Error(QUERN_DOES_NOT_FIT, concat(path_, ": ", label, " has ", lack.available, " bytes available", limit, " and ", needed, " are needed (weights ",
-                                         lack.weights, ", a session with a context of ", context_, " ", lack.session, itself, ")", nearest));
+  const std::string itself = lack.process == 0 ? "" : concat(", the program itself ", byte_words(lack.process));
+  const auto [there, asked] = byte_words_apart(lack.available, needed);
+  throw Error(QUERN_DOES_NOT_FIT, concat(path_, ": ", label, " has ", there, " available", limit, " and ", asked, " are needed (weights ",
+                                         byte_words(lack.weights), ", a session with a context of ", context_, " ", byte_words(lack.session), itself, ")", nearest));
 }
 
 void Model::bind_weights(Program& program, const std::vector<models::StepGraph::Weight>& weights) const {

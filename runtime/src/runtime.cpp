@@ -1,39 +1,16 @@
 // See runtime.hpp.
 #include "runtime.hpp"
 
+#include "quern/base/byte_sizes.hpp"
 #include "quern/base/terminal_text.hpp"
 #include "quern/graph/error.hpp"
 #include "quern/graph/stack.hpp"
 #include "quern/loader/host_limits.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <exception>
 
 namespace quern::runtime {
-namespace {
-
-/// "8G" -> bytes; nothing if it is not a number with a unit or wraps.
-std::optional<std::uint64_t> parse_bytes(std::string_view text) {
-  std::uint64_t number = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
-  std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
-  if (unit.ends_with("iB")) unit.remove_suffix(2);
-  if (unit.ends_with('B')) unit.remove_suffix(1);
-  constexpr std::string_view units = "KMGT";
-  std::size_t power = 0;
-  if (unit.size() == 1) {
-    const char letter = static_cast<char>(unit[0] >= 'a' ? unit[0] - 'a' + 'A' : unit[0]);
-    power = units.find(letter) == std::string_view::npos ? 99 : units.find(letter) + 1;
-  } else if (!unit.empty()) {
-    power = 99;
-  }
-  if (failed != std::errc{} || power == 99 || (power > 0 && number > UINT64_MAX >> (10 * power))) return std::nullopt;
-  return number << (10 * power);
-}
-
-}  // namespace
-
 std::map<std::string, std::uint64_t> parse_memory_limits(std::string_view text, std::string_view from) {
   std::map<std::string, std::uint64_t> limits;
   for (std::string_view rest = text; !rest.empty();) {
@@ -45,11 +22,12 @@ std::map<std::string, std::uint64_t> parse_memory_limits(std::string_view text, 
       throw Error(QUERN_INVALID_ARGUMENT,
                   concat(from, ": ", in_quotes(item, 200), " has no device; write for example cuda:0=8G,cpu=512M"));
     }
-    const std::uint64_t bytes = parse_bytes(item.substr(equals + 1)).value_or(0);
-    if (bytes == 0) {
+    const std::optional<std::uint64_t> bytes = parse_bytes(item.substr(equals + 1));
+    if (!bytes) {
       throw Error(QUERN_INVALID_ARGUMENT, concat(from, ": ", in_quotes(text, 200), " is not a list of limits; write for example cuda:0=8G,cpu=512M"));
     }
-    limits[std::string(item.substr(0, equals))] = bytes;
+    if (*bytes == 0) throw Error(QUERN_INVALID_ARGUMENT, concat(from, ": ", in_quotes(item, 200), " is no limit above 0; disable a backend to leave it out"));
+    limits[std::string(item.substr(0, equals))] = *bytes;
   }
   return limits;
 }
@@ -191,8 +169,8 @@ void require_room(const MemoryBudget& budget, std::uint64_t bytes, const char* w
   if (!shares_host_memory(budget)) return;  // its driver refuses by itself
   const Room room = room_on(budget);
   if (!room.free || bytes <= *room.free) return;
-  throw Error(QUERN_OUT_OF_MEMORY, concat(budget.device()->label(), ": no memory for ", what, ": ", bytes, " bytes requested, ", *room.free,
-                                          " bytes available", room.limit.empty() ? "" : concat(" (", room.limit, ")")));
+  const auto [asked, free] = byte_words_apart(bytes, *room.free);
+  throw Error(QUERN_OUT_OF_MEMORY, concat(budget.device()->label(), ": no memory for ", what, ": ", asked, " requested, ", free, " available", room.limit.empty() ? "" : concat(" (", room.limit, ")")));
 }
 
 }  // namespace quern::runtime

@@ -5,6 +5,7 @@
 #include "parallel.hpp"
 #include "weights_image.hpp"
 
+#include "quern/base/byte_sizes.hpp"
 #include "quern/base/files.hpp"
 #include "quern/graph/error.hpp"
 #include "quern/graph/folder.hpp"
@@ -153,7 +154,7 @@ std::optional<Memory> WeightsCache::find(MemoryBudget& device, const std::vector
   origin.file = here->path;
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - started;
   runtime_->log(QUERN_LOG_INFO,
-                concat(label, ": ", arena.bytes(), " bytes of weights mapped from ", here->path, " in ", took.count(), " s"));
+                concat(label, ": ", byte_words(arena.bytes()), " of weights mapped from ", here->path, " in ", took.count(), " s"));
   return arena;
 }
 
@@ -172,7 +173,8 @@ std::optional<sdk::Thread> WeightsCache::keep(MemoryBudget& device, const std::v
   if (std::ranges::any_of(stamps, is_young)) return decline("the model's file changed a moment ago");
   const std::uint64_t limit = runtime_->settings().weights_cache.limit;
   if (limit != 0 && image_file_bytes(here->key) > limit) {
-    return decline(concat("they take ", image_file_bytes(here->key), " bytes and the limit is ", limit));
+    const auto [take, most] = byte_words_apart(image_file_bytes(here->key), limit);
+    return decline(concat("they take ", take, " and the limit is ", most));
   }
   origin.file = here->path;
   std::vector<std::string> paths;

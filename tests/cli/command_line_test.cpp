@@ -1,11 +1,17 @@
 #include "command_line.hpp"
 
 #include "failure.hpp"
+#include "help_page.hpp"
+#include "parser.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <iomanip>
+#include <map>
+#include <set>
+#include <sstream>
 
 namespace quern::cli {
 namespace {
@@ -76,8 +82,9 @@ TEST(CommandLine, KeepsAPromptThatLooksLikeSomethingElse) {
 }
 
 TEST(CommandLine, AFlagThatTheVerbHasNotIsNamedWithTheNearestOne) {
-  EXPECT_EQ(refusal({"run", "m.gguf", "hi", "--temp", "0.5"}), "run: --temp is not a flag of run; did you mean --temperature?; see quern run --help");
-  EXPECT_EQ(refusal({"run", "m.gguf", "--temp=0.5", "hi"}), "run: --temp is not a flag of run; did you mean --temperature?; see quern run --help");
+  EXPECT_EQ(refusal({"run", "m.gguf", "hi", "--tmp", "0.5"}), "run: --tmp is not a flag of run; did you mean --temp?; see quern run --help");
+  EXPECT_EQ(refusal({"run", "m.gguf", "--temprature=0.5", "hi"}),
+            "run: --temprature is not a flag of run; did you mean --temperature?; see quern run --help");
   EXPECT_EQ(refusal({"list", "--banana"}), "list: --banana is not a flag of list; see quern list --help");
   EXPECT_EQ(refusal({"--versoin"}), "--versoin is not a flag of quern; did you mean --version?; see quern --help");
   EXPECT_THAT(refusal({"chow", "m.gguf"}), testing::StartsWith("'chow' is not a verb; did you mean show?; the verbs are run, "));
@@ -155,7 +162,7 @@ TEST(CommandLine, VerboseRaisesTheLogUnlessTheLogIsSet) {
 }
 
 TEST(CommandLine, RefusesWhatItDoesNotUnderstandAndSaysWhereToLook) {
-  EXPECT_THAT(refusal({}), testing::HasSubstr("quern --help"));
+  EXPECT_THAT(refusal({"-v"}), testing::HasSubstr("quern --help"));
   EXPECT_THAT(refusal({"walk"}), testing::HasSubstr("walk"));
   EXPECT_THAT(refusal({"run"}), testing::HasSubstr("MODEL"));
   EXPECT_THAT(refusal({"run", "m", "x", "--fast"}), testing::HasSubstr("--fast"));
@@ -200,6 +207,156 @@ TEST(CommandLine, ReadsAShape) {
   EXPECT_EQ(shape.tied, 1u);
 }
 
+/// The page of --help or --help-all, of the program ("") and of each verb.
+std::map<std::string, std::string> pages(const char* flag) {
+  CommandLine ignored;
+  const Parser parser(ignored, "");
+  std::vector<std::vector<std::string>> lines{{flag}};
+  for (const VerbApp& verb : parser.verbs) lines.push_back({verb.app->get_name(), flag});
+  std::map<std::string, std::string> found;
+  for (const auto& line : lines) {
+    try {
+      parse(line);
+    } catch (const Answered& answer) {
+      found[line.size() == 1 ? "" : line.front()] = answer.text;
+    }
+  }
+  EXPECT_EQ(found.size(), lines.size());
+  return found;
+}
+
+TEST(Help, FitsAHundredColumnsAndBeginsWithAnExample) {
+  for (const char* flag : {"--help", "--help-all"}) {
+    for (const auto& [verb, page] : pages(flag)) {
+      EXPECT_THAT(page, testing::StartsWith("Example: quern " + verb));
+      std::istringstream text(page);
+      for (std::string row; std::getline(text, row);) EXPECT_LE(row.size(), 100u) << verb << ": " << row;
+    }
+  }
+}
+
+TEST(Help, EachExampleIsACommandLineThatIsTaken) {
+  for (const Example& example : all_examples()) {
+    std::string line = example.line;
+    if (const auto pipe = line.find("| "); pipe != std::string::npos) line = line.substr(pipe + 2);
+    std::istringstream text(line);
+    std::vector<std::string> words;
+    for (std::string word; text >> std::quoted(word);) words.push_back(word);
+    ASSERT_EQ(words.front(), "quern");
+    EXPECT_EQ(parse({words.begin() + 1, words.end()}).verb_name, example.verb) << line;
+  }
+}
+
+TEST(CommandLine, TakesTheNamesThatUsersOfOtherProgramsType) {
+  const CommandLine line = parse({"run", "-m", "m.gguf", "-p", "Why?", "-n", "7", "-c", "64", "-t", "2", "--temp", "0", "-s", "3", "-r", "End",
+                                  "--repeat-last-n", "5", "-l", "7=1"});
+  EXPECT_EQ(line.run.model.path, "m.gguf");
+  EXPECT_EQ(line.run.prompt, "Why?");
+  EXPECT_EQ(line.run.max_tokens, 7u);
+  EXPECT_EQ(line.run.context, 64u);
+  EXPECT_EQ(line.settings.at("threads"), "2");
+  EXPECT_EQ(line.run.sampling.temperature, 0);
+  EXPECT_EQ(line.run.sampling.seed, 3u);
+  EXPECT_EQ(line.run.stop, std::vector<std::string>{"End"});
+  EXPECT_EQ(line.run.sampling.penalty_window, 5u);
+  for (const char* name : {"--n-predict", "--predict", "--num-predict"}) EXPECT_EQ(parse({"run", "m", "x", name, "9"}).run.max_tokens, 9u) << name;
+  for (const char* name : {"--ctx-size", "--num-ctx"}) EXPECT_EQ(parse({"run", "m", "x", name, "9"}).run.context, 9u) << name;
+  EXPECT_EQ(parse({"run", "-hf", "owner/name", "x"}).run.model.path, "owner/name");
+  EXPECT_EQ(parse({"run", "m", "x", "-sys", "be brief"}).run.system, "be brief");
+  EXPECT_EQ(parse({"run", "m", "x", "--stop", "-hf"}).run.stop, std::vector<std::string>{"-hf"});
+  EXPECT_EQ(parse({"chat", "m"}).verb, Verb::run);
+  EXPECT_EQ(parse({"ls"}).verb, Verb::list);
+  EXPECT_EQ(parse({"ps"}).verb, Verb::ps);
+}
+
+TEST(CommandLine, ANameOfAnotherProgramMeansOneFlag) {
+  CommandLine ignored;
+  const Parser parser(ignored, "");
+  for (const VerbApp& verb : parser.verbs) {
+    std::set<std::string> names;
+    for (const CLI::Option* option : verb.app->get_options()) {
+      for (const std::string& name : option->get_lnames()) EXPECT_TRUE(names.insert(name).second) << verb.app->get_name() << " " << name;
+      for (const std::string& name : option->get_snames()) EXPECT_TRUE(names.insert(name).second) << verb.app->get_name() << " " << name;
+    }
+  }
+}
+
+TEST(CommandLine, AModelByItsFlagLeavesItsPlaceToThePrompt) {
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"run", "-m", "m", "hi"}, {"run", "hi", "-m", "m"}, {"run", "-m", "m", "-p", "hi"}}) {
+    EXPECT_EQ(parse(words).run.model.path, "m");
+    EXPECT_EQ(parse(words).run.prompt, "hi");
+  }
+  EXPECT_EQ(parse({"tokenize", "-m", "m", "a b"}).tokenize.text, "a b");
+  EXPECT_EQ(parse({"eval", "-m", "m", "f"}).eval.file, "f");
+  EXPECT_EQ(parse({"bench", "-m", "m", "-p", "8"}).bench.prompt_tokens, 8u);
+  EXPECT_THAT(refusal({"run", "a", "b", "-m", "c"}), testing::HasSubstr("given twice"));
+  EXPECT_THAT(refusal({"run", "m", "b", "-p", "c"}), testing::HasSubstr("given twice"));
+  EXPECT_THAT(refusal({"show", "a", "-m", "c"}), testing::HasSubstr("given twice"));
+  EXPECT_THAT(refusal({"run", "-m", "m", "hi", "there", "friend"}), testing::HasSubstr("\"hi there friend\""));
+}
+
+TEST(CommandLine, AModelFromItsVariableYieldsToTheCommandLine) {
+  const auto with = [](const std::vector<std::string>& words) {
+    return parse_command_line(words, "", [](const char* name) {
+      return std::string(name) == "QUERN_MODEL" ? std::optional<std::string>("v.gguf") : std::nullopt;
+    });
+  };
+  EXPECT_EQ(with({"run", "-p", "hi"}).run.model.path, "v.gguf");
+  EXPECT_EQ(with({"run", "m.gguf"}).run.model.path, "m.gguf");
+  EXPECT_FALSE(with({"run", "m.gguf"}).run.prompt.has_value());
+  EXPECT_TRUE(with({"estimate", "--hidden", "64", "--ffn", "8", "--layers", "1", "--vocab", "9", "--heads", "2"}).estimate.model.path.empty());
+}
+
+TEST(CommandLine, AFlagThatOnlyAnotherProgramHasIsAnsweredWithWhatHoldsHere) {
+  EXPECT_THAT(refusal({"run", "m", "x", "-ngl", "99"}), testing::StartsWith("run: -ngl is not a flag of quern: layers go to"));
+  EXPECT_THAT(refusal({"run", "m", "x", "--flash-attn"}), testing::HasSubstr("fused"));
+  EXPECT_THAT(refusal({"run", "m", "x", "--n-gpu-layers=5"}), testing::HasSubstr("--memory"));
+}
+
+TEST(CommandLine, ZeroIsRefusedOrMeansWhatItSays) {
+  EXPECT_THAT(refusal({"run", "m", "x", "-n", "0"}), testing::HasSubstr("leave it out for an answer to its end"));
+  EXPECT_EQ(parse({"run", "m", "x", "-n", "-1"}).run.max_tokens, 0u);
+  EXPECT_THAT(refusal({"run", "m", "x", "-n", "-2"}), testing::HasSubstr("--max-tokens"));
+  EXPECT_THAT(refusal({"run", "m", "x", "-c", "0"}), testing::HasSubstr("--context"));
+  EXPECT_THAT(refusal({"run", "m", "x", "--repeat-penalty", "0"}), testing::HasSubstr("1 is no penalty"));
+  EXPECT_GT(parse({"run", "m", "x", "--top-p", "0"}).run.sampling.top_p, 0);  // 0 is off for the library
+  EXPECT_LT(parse({"run", "m", "x", "--top-p", "0"}).run.sampling.top_p, 1e-30f);
+  EXPECT_FALSE(parse({"run", "m", "x", "--seed", "-1"}).run.sampling.seed.has_value());
+  EXPECT_EQ(parse({"run", "m", "x", "--repeat-last-n", "-1"}).run.sampling.penalty_window, std::uint32_t{QUERN_WINDOW_ALL});
+  EXPECT_THAT(refusal({"estimate", "--hidden", "64", "--kv-heads", "0"}), testing::HasSubstr("--kv-heads"));
+}
+
+TEST(CommandLine, TheFileGivesWhatNeitherFlagNorVariableGives) {
+  const auto with = [](std::vector<std::string> words, const std::string& file) {
+    return parse_command_line(words, "", [](const char* name) {
+      return std::string(name) == "QUERN_TOP_K" ? std::optional<std::string>("40") : std::nullopt;
+    }, [&] { return parse_config(file, "q.conf"); });
+  };
+  const std::string file = "temperature = 0.5\ntop_k = 7\nmax-tokens = 9\n[owner/name]\ntemperature = 0.25\n[m.gguf]\nmin_p = 0.125\nsystem = be brief\n";
+  const CommandLine other = with({"run", "other", "x", "--max-tokens", "3"}, file);
+  EXPECT_FLOAT_EQ(other.run.sampling.temperature, 0.5f);
+  EXPECT_EQ(other.run.sampling.top_k, 40u);
+  EXPECT_EQ(other.run.max_tokens, 3u);
+  EXPECT_FLOAT_EQ(with({"run", "owner/name:Q4_K_M", "x"}, file).run.sampling.temperature, 0.25f);
+  const CommandLine by_file = with({"run", "-m", "folder/m.gguf", "x"}, file);
+  EXPECT_FLOAT_EQ(by_file.run.sampling.min_p, 0.125f);
+  EXPECT_FLOAT_EQ(by_file.run.sampling.temperature, 0.5f);
+  EXPECT_EQ(by_file.run.system, "be brief");
+  EXPECT_FALSE(with({"run", "m.gguf", "x", "--raw"}, file).run.system.has_value());
+  try {
+    with({"run", "m", "x"}, "top_p = much\n");
+    ADD_FAILURE() << "it was taken";
+  } catch (const Failure& failure) {
+    EXPECT_THAT(failure.what(), testing::HasSubstr("q.conf:1: top_p: 'much'"));
+  }
+}
+
+TEST(CommandLine, AMisspeltVariableIsNamedWithTheNearestOne) {
+  EXPECT_EQ(misspelt_variables({"QUERN_THREDS", "QUERN_TOP_K", "QUERN_TEST_MODEL", "QUERN_SOMETHING_ELSE", "HOME"}),
+            std::vector<std::string>{"QUERN_THREDS is not a variable of quern; did you mean QUERN_THREADS?"});
+  EXPECT_EQ(misspelt_variables({"QUERN_temprature"}).size(), 1u);
+}
+
 TEST(CommandLine, AnswersHelpAndVersionOnStandardOutput) {
   const auto answered = [](const std::vector<std::string>& arguments) -> std::string {
     try {
@@ -213,7 +370,14 @@ TEST(CommandLine, AnswersHelpAndVersionOnStandardOutput) {
   for (const char* verb : {"run", "tokenize", "eval", "bench", "devices", "doctor", "show", "estimate"})
     EXPECT_THAT(answered({"--help"}), testing::HasSubstr(verb));
   EXPECT_THAT(answered({"run", "--help"}), testing::HasSubstr("--repeat-penalty"));
-  EXPECT_THAT(answered({"run", "--help"}), testing::HasSubstr("QUERN_BACKEND"));
+  EXPECT_THAT(answered({"run", "--help"}), testing::Not(testing::HasSubstr("--force-kernel")));
+  EXPECT_THAT(answered({"run", "--help-all"}), testing::HasSubstr("--force-kernel"));
+  EXPECT_THAT(answered({"run", "--help-all"}), testing::HasSubstr("QUERN_BACKEND"));
+  EXPECT_THAT(answered({}), testing::HasSubstr("quern help"));
+  EXPECT_EQ(answered({"help", "run"}), answered({"run", "--help"}));
+  EXPECT_EQ(answered({"help"}), answered({"--help"}));
+  EXPECT_EQ(answered({"help", "ls"}), answered({"list", "--help"}));
+  EXPECT_EQ(answered({"version"}), answered({"--version"}));
 }
 
 }  // namespace

@@ -33,6 +33,11 @@ TEST(Config, RefusesABadLineWithItsNumber) {
   EXPECT_THAT(refusal("threads = 2\nnonsense\n"), testing::HasSubstr("quern.conf:2"));
   EXPECT_THAT(refusal("bakcend = cpu\n"), testing::HasSubstr("'bakcend'"));
   EXPECT_THAT(refusal("bakcend = cpu\n"), testing::HasSubstr("backend, backend_disable"));
+  EXPECT_THAT(refusal("bakcend = cpu\n"), testing::HasSubstr("did you mean backend?"));
+  EXPECT_THAT(refusal("temprature = 0\n"), testing::HasSubstr("did you mean temperature?"));
+  EXPECT_THAT(refusal("[m]\nthreads = 2\n"), testing::HasSubstr("above the first [MODEL]"));
+  EXPECT_THAT(refusal("[m\ntop_k = 2\n"), testing::HasSubstr("[MODEL]"));
+  EXPECT_THAT(refusal("[m]\ntop_k = 2\n[m]\ntop_k = 3\n"), testing::HasSubstr("given before at quern.conf:2"));
   EXPECT_THAT(refusal("threads = 2\n\nthreads = 3\n"), testing::HasSubstr("quern.conf:1"));
 }
 

@@ -5,24 +5,6 @@
 namespace quern::cli {
 namespace {
 
-TEST(ParseBytes, TakesLettersForPowersOf1024) {
-  EXPECT_EQ(parse_bytes("8G"), 8ull << 30);
-  EXPECT_EQ(parse_bytes("512M"), 512ull << 20);
-  EXPECT_EQ(parse_bytes("512m"), 512ull << 20);
-  EXPECT_EQ(parse_bytes("64K"), 65536u);
-  EXPECT_EQ(parse_bytes("1T"), 1ull << 40);
-  EXPECT_EQ(parse_bytes("1.5GiB"), 3ull << 29);
-  EXPECT_EQ(parse_bytes("2GB"), 2ull << 30);
-  EXPECT_EQ(parse_bytes("1048576"), 1048576u);
-  EXPECT_EQ(parse_bytes("10B"), 10u);
-  EXPECT_EQ(parse_bytes("0"), 0u);
-}
-
-TEST(ParseBytes, RefusesOtherText) {
-  for (const char* wrong : {"", "G", "-1G", "8Q", "8GG", "8G ", " 8G", "1e3", "0x10", "inf", "nan", "9000000T", "8Gi"})
-    EXPECT_EQ(parse_bytes(wrong), std::nullopt) << wrong;
-}
-
 TEST(ParseCount, TakesDigitsUpToALimit) {
   EXPECT_EQ(parse_count("12", 12), 12u);
   for (const char* wrong : {"", "13", "-1", "+1", "1.0", "1 ", "99999999999999999999999"})

@@ -1,6 +1,7 @@
 """quern pull, list, rm and names of models, against a hub on this machine that has every fault a network has."""
 
 import contextlib
+import datetime
 import email.utils
 import hashlib
 import json
@@ -287,7 +288,7 @@ class Faults(HubCase):
         if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", mount], capture_output=True).returncode != 0:
             self.skipTest("a small file system cannot be mounted by this user")
         self.addCleanup(subprocess.run, ["umount", mount])
-        self.assert_fails(4, [f"needs {len(MODEL)} bytes more", str(mount), "HF_HUB_CACHE"], "pull", "me/micro", "--hub-cache", mount)
+        self.assert_fails(4, [f"needs {len(MODEL) / 1024:.1f} KiB more", str(mount), "HF_HUB_CACHE"], "pull", "me/micro", "--hub-cache", mount)
 
     def test_without_libcurl_everything_else_works_and_pull_says_what_to_install(self):
         for name in ("libcurl.so.4", "libcurl-gnutls.so.4"):
@@ -442,8 +443,8 @@ class Hostile(HubCase):
         self.assertEqual(list(self.folder.rglob("*.incomplete")), [])
 
     def test_a_file_of_more_than_the_limit_is_refused_before_it_comes(self):
-        self.refused([str(len(MODEL)), "--hub-limit"], "--hub-limit", "100K")
-        self.refused([str(len(MODEL)), "--hub-limit"], env={"QUERN_HUB_LIMIT": "100K"})
+        self.refused([f"{len(MODEL) / 1024:.1f} KiB", "--hub-limit"], "--hub-limit", "100K")
+        self.refused([f"{len(MODEL) / 1024:.1f} KiB", "--hub-limit"], env={"QUERN_HUB_LIMIT": "100K"})
         self.assertEqual(self.quern("pull", "me/micro", "--hub-limit", "0").code, 0)
 
     def test_a_body_without_a_length_leaves_room_on_the_disk(self):
@@ -513,6 +514,16 @@ class Offline(HubCase):
     def test_a_name_that_was_not_pulled_says_how(self):
         self.assert_fails(4, ["there is no such file", "quern pull me/micro"], "run", "me/micro", "hello")
         self.assert_fails(4, "quern pull", "show", "me/micro:Q8_0")
+
+    def test_a_name_that_was_not_pulled_is_pulled_where_the_command_line_says_so(self):
+        for name in ("me/micro", "hf.co/me/micro:Q8_0", f"{self.hub.url}/me/micro:Q4_K_M"):
+            result = self.quern("run", name, "hello", "-n", "2", "--pull", "-q")
+            self.assertEqual((result.code, result.err), (0, ""), name)
+        self.assertEqual(self.names(), ["me/micro:Q4_K_M", "me/micro:Q8_0"])
+        self.assert_fails(4, "did you mean me/micro:Q4_K_M?", "run", "me/mikro:Q4_K_M", "hello")
+        count = len(self.hub.requests)
+        self.assertEqual(self.quern("run", "me/micro", "hello", "-n", "2", "--pull").code, 0)
+        self.assertEqual(len(self.hub.requests), count)
 
     def test_a_file_is_stronger_than_a_name(self):
         self.pull()
@@ -595,7 +606,11 @@ class ListAndRemove(HubCase):
         self.pull("me/micro:Q8_0")
         self.assertEqual(self.names(), ["me/micro:Q4_K_M", "me/micro:Q8_0"])
         lines = self.quern("list").out.decode().splitlines()
-        self.assertRegex(lines[0], r"^me/micro:Q4_K_M\s+\d")
+        self.assertEqual(lines[0].split(), ["NAME", "SIZE", "DATE", "FORMAT", "CONTEXT"])
+        today = datetime.date.today()
+        self.assertRegex(lines[1], rf"^me/micro:Q4_K_M +\d+\.\d KiB  {today.year}-\d\d-\d\d  Q4_K_M +256$")
+        self.assertEqual(self.quern("ls", "-q").out.decode().split(), self.names())
+        self.assertEqual(self.quern_json("list")["models"][0]["context_length"], 256)
 
     def test_rm_frees_the_bytes_and_leaves_the_others(self):
         self.pull("me/micro:Q4_K_M")

@@ -200,7 +200,7 @@ class Limited(harness.Case):
         arguments = ("run", path, "hi", "--max-tokens", "2", "-q", "--kv", "f32", "--context")
         refused = self.limited(prepare, *arguments, asked)
         self.assertEqual(refused.code, 5, refused.err)
-        found = re.search(r"has (\d+) bytes available .*and (\d+) are needed .*a context of (\d+) would fit", refused.err)
+        found = re.search(r"has ([\d.]+ [MG]iB) available .*and ([\d.]+ [MG]iB) are needed .*a context of (\d+) would fit", refused.err)
         self.assertTrue(found, refused.err)
         context = int(found[3])
         self.assertGreater(context, asked // 100)
@@ -280,7 +280,7 @@ class Ulimits(Limited):
         for limit, words in ((resource.RLIMIT_AS, "ulimit -v"), (resource.RLIMIT_DATA, "ulimit -d")):
             refused = self.limited(lambda: resource.setrlimit(limit, (600 * MIB, 600 * MIB)), "run", path, "hi", "--kv", "f32", "--context", 1 << 20)
             self.assertEqual(refused.code, 5, refused.err)
-            self.assertIn(f"a process may have {600 * MIB} bytes of", refused.err)
+            self.assertIn("a process may have 600.0 MiB of", refused.err)
             self.assertIn(words, refused.err)
 
 

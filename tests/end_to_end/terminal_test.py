@@ -220,7 +220,7 @@ class Variables(TerminalCase):
                 seen.add(name)
                 self.check(verb, "--show-config", env={name: words}, terminal=False)
                 # What computes is not started: the value is refused, or the model is missing.
-                operand = {"devices": [], "doctor": [], "list": [], "monitor": ["--count", "1", "--interval", "0.05"], "estimate": ["none.gguf"],
+                operand = {"devices": [], "doctor": [], "list": [], "ps": [], "monitor": ["--count", "1", "--interval", "0.05"], "estimate": ["none.gguf"],
                            "eval": ["none.gguf", "none.txt"]}.get(verb, ["none.gguf"])
                 self.check(verb, *operand, env={name: words, "HF_HUB_OFFLINE": "1"} if name != "HF_HUB_OFFLINE" else {name: words},
                            terminal=name.startswith(("QUERN_B", "QUERN_D", "QUERN_M", "HF_")))

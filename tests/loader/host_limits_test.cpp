@@ -67,7 +67,7 @@ TEST(HostLimits, AGroupOfVersion2LeavesItsLimitLessWhatCannotGo) {
   s.write("sys/fs/cgroup/box/memory.stat", "anon 50331648\nfile 150000000\nactive_file 31457280\ninactive_file 104857600\n");
   EXPECT_EQ(s.memory().total, 300 * mib);
   EXPECT_EQ(s.memory().available, (300 - 200 + 30 + 100) * mib);
-  EXPECT_EQ(s.memory().limit, "the control group '/box' may have 314572800 bytes");
+  EXPECT_EQ(s.memory().limit, "the control group '/box' may have 300.0 MiB");
 }
 
 TEST(HostLimits, MemoryHighCountsAsTheLimitThatItIs) {
@@ -228,7 +228,7 @@ TEST(HostLimits, TheLimitsOfTheProcessCountWithWhatItHas) {
   s.write("proc/self/status", "Name:\tquern\nVmPeak:\t  300000 kB\nVmSize:\t  204800 kB\nVmData:\t   10240 kB\n");
   EXPECT_EQ(s.memory({1000 * mib, std::nullopt}).available, 800 * mib);
   EXPECT_EQ(s.memory({1000 * mib, std::nullopt}).total, 1000 * mib);
-  EXPECT_THAT(s.memory({1000 * mib, std::nullopt}).limit, HasSubstr("1048576000 bytes of addresses (ulimit -v)"));
+  EXPECT_THAT(s.memory({1000 * mib, std::nullopt}).limit, HasSubstr("1000.0 MiB of addresses (ulimit -v)"));
   EXPECT_EQ(s.memory({std::nullopt, 100 * mib}).available, 90 * mib);
   EXPECT_EQ(s.memory({100 * mib, std::nullopt}).available, 0u);
 }

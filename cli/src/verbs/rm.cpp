@@ -12,7 +12,7 @@ int rm_verb(const CommandLine& line, const Settings& settings) {
   std::uint64_t freed = 0;
   check(quern_remove_model(line.hub.name.c_str(), &options, &freed));
   if (line.json) write_json({{"name", line.hub.name}, {"freed_bytes", freed}});
-  if (!line.quiet) write_error_line(printable(line.hub.name) + " removed: " + in_mib(freed));
+  if (!line.quiet) write_error_line(printable(line.hub.name) + " is removed: " + byte_words(freed) + " are free again");
   return exit_ok;
 }
 

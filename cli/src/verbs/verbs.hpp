@@ -17,5 +17,6 @@ int pull_verb(const CommandLine& line, const Settings& settings);
 int list_verb(const CommandLine& line, const Settings& settings);
 int monitor_verb(const CommandLine& line);
 int rm_verb(const CommandLine& line, const Settings& settings);
+int ps_verb(const CommandLine& line);
 
 }  // namespace quern::cli

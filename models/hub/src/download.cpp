@@ -3,6 +3,7 @@
 
 #include "files.hpp"
 
+#include "quern/base/byte_sizes.hpp"
 #include "quern/graph/file_error.hpp"
 #include "quern/graph/sha256.hpp"
 
@@ -70,7 +71,8 @@ class Growing {
   /// Throws Error(QUERN_IO) if the file system has less room than that.
   void require_room(std::uint64_t more, const std::string& label) const {
     if (const std::uint64_t room = this->room(); room < more) {
-      throw Error(QUERN_IO, concat(label, " needs ", more, " bytes more, and ", path_.parent_path().string(), " has room for ", room,
+      const auto [needed, there] = byte_words_apart(more, room);
+      throw Error(QUERN_IO, concat(label, " needs ", needed, " more, and ", path_.parent_path().string(), " has room for ", there,
                                    "; free some, or choose another folder with HF_HUB_CACHE"));
     }
   }
@@ -99,10 +101,10 @@ void bound_unstated(const Download& wanted, const Growing& file, std::uint64_t m
   if (bytes <= wanted.most_bytes && room >= more + reserved_bytes) return;
   remove_quietly(wanted.incomplete);
   if (bytes > wanted.most_bytes)
-    throw Error(QUERN_IO, concat(wanted.label, ": the server states no size and sends more than the ", wanted.most_bytes,
-                                 " bytes that a file may have; nothing was kept; QUERN_HUB_LIMIT (--hub-limit) allows more"));
-  throw Error(QUERN_IO, concat(wanted.label, ": the server states no size, and after ", file.bytes(), " bytes ",
-                               wanted.incomplete.parent_path().string(), " has room for ", room, " more, of which ", reserved_bytes,
+    throw Error(QUERN_IO, concat(wanted.label, ": the server states no size and sends more than the ", byte_words(wanted.most_bytes),
+                                 " that a file may have; nothing was kept; QUERN_HUB_LIMIT (--hub-limit) allows more"));
+  throw Error(QUERN_IO, concat(wanted.label, ": the server states no size, and after ", byte_words(file.bytes()), " ",
+                               wanted.incomplete.parent_path().string(), " has room for ", byte_words(room), " more, of which ", byte_words(reserved_bytes),
                                " stay free; nothing was kept; free some room, or choose another folder"));
 }
 
@@ -125,7 +127,7 @@ bool fetch_rest(const Download& wanted, Growing& file, std::uint64_t& counted, H
     }
     if (said) total = said;
     if (total && *total > wanted.most_bytes)
-      throw Error(QUERN_IO, concat(wanted.label, " has ", *total, " bytes, and a file may have ", wanted.most_bytes,
+      throw Error(QUERN_IO, concat(wanted.label, " has ", byte_words_apart(*total, wanted.most_bytes).first, ", and a file may have ", byte_words_apart(*total, wanted.most_bytes).second,
                                    "; QUERN_HUB_LIMIT (--hub-limit) allows more"));
     if (total) file.require_room(*total - std::min(*total, file.bytes()), wanted.label);
   };

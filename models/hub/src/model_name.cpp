@@ -58,6 +58,26 @@ bool read_hub_url(std::string_view rest, ModelName& name) {
   return is_revision(name.revision) && (verb == "tree" ? rest.empty() : is_safe_path(rest));
 }
 
+/// What follows the name of the hub itself, "hf.co/" or "huggingface.co/" with or without a scheme; "" for another text.
+std::string_view below_the_hub(std::string_view text) {
+  for (const std::string_view scheme : {"https://", "http://"})
+    if (text.starts_with(scheme)) text.remove_prefix(scheme.size());
+  for (const std::string_view host : {"hf.co/", "huggingface.co/", "www.huggingface.co/"})
+    if (text.starts_with(host)) return text.substr(host.size());
+  return {};
+}
+
+std::string_view without_end_slash(std::string_view text) {
+  while (text.ends_with('/')) text.remove_suffix(1);
+  return text;
+}
+
+/// Whether this is owner/name with at most :QUANT or @REVISION behind it, and no page or file below the repository.
+bool is_plain_name(std::string_view text) {
+  const std::string_view head = text.substr(0, text.find_first_of(":@"));
+  return is_repository(head) && !looks_like_file(head) && text.find_first_of("?#") == text.npos;
+}
+
 }  // namespace
 
 bool is_hex(std::string_view text, std::size_t count) {
@@ -79,8 +99,16 @@ bool is_safe_path(std::string_view path) {
 ModelName parse_model_name(const std::string& text, const std::string& endpoint) {
   ModelName name;
   name.text = text;
-  if (text.starts_with("https://") || text.starts_with("http://")) {
-    if (text.starts_with(endpoint + "/") && read_hub_url(std::string_view(text).substr(endpoint.size() + 1), name)) return name;
+  const std::string_view below = text.starts_with(endpoint + "/") ? std::string_view(text).substr(endpoint.size() + 1) : below_the_hub(text);
+  if (const std::string_view plain = without_end_slash(below); is_plain_name(plain)) {
+    name = parse_model_name(std::string(plain), endpoint);
+    name.text = text;
+    return name;
+  }
+  const bool has_scheme = text.starts_with("https://") || text.starts_with("http://");
+  const bool asks_the_endpoint = text.starts_with(endpoint + "/") || (!below.empty() && (!has_scheme || endpoint == "https://huggingface.co"));
+  if (asks_the_endpoint && read_hub_url(below, name)) return name;
+  if (has_scheme) {
     name = {text, text, {}, {}, {}};
     return name;
   }

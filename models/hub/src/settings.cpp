@@ -1,4 +1,5 @@
 // hub::Settings from the variables that other clients of the hub read too.
+#include "quern/base/byte_sizes.hpp"
 #include "quern/base/terminal_text.hpp"
 #include "quern/models/hub.hpp"
 
@@ -42,18 +43,23 @@ std::uint32_t number(const Get& get, const char* name, std::uint32_t otherwise) 
   return read;
 }
 
-/// "512G": bytes with K, M, G or T for a power of 1024; 0 for no limit.
+/// "512G" or "1.5G"; 0 for no limit.
 std::uint64_t bytes(const Get& get, const char* name, std::uint64_t otherwise) {
   const std::string text = value(get, name);
   if (text.empty()) return otherwise;
-  std::uint64_t read = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), read);
-  const std::string_view unit(end, text.data() + text.size());
-  const std::size_t power = unit.empty() ? 0 : unit.size() == 1 ? std::string_view("KMGT").find(unit.front()) + 1 : 0;
-  const bool known = unit.empty() || (unit.size() == 1 && power > 0);
-  if (error != std::errc{} || !known || read > UINT64_MAX >> (10 * power))
-    throw Error(QUERN_INVALID_ARGUMENT, concat(name, " is ", in_quotes(text, 200), "; it takes bytes such as 512G, or 0 for no limit"));
-  return read == 0 ? UINT64_MAX : read << (10 * power);
+  const auto read = parse_bytes(text);
+  if (!read) throw Error(QUERN_INVALID_ARGUMENT, concat(name, " is ", in_quotes(text, 200), "; it takes bytes such as 512G, or 0 for no limit"));
+  return *read == 0 ? UINT64_MAX : *read;
+}
+
+/// "64K" bytes a second.
+std::uint64_t rate(const Get& get, const char* name, std::uint64_t otherwise) {
+  const std::string text = value(get, name);
+  if (text.empty()) return otherwise;
+  const auto read = parse_bytes(text);
+  if (!read || *read == 0 || *read > UINT32_MAX)
+    throw Error(QUERN_INVALID_ARGUMENT, concat(name, " is ", in_quotes(text, 200), "; it takes bytes a second above 0 and below 4G, such as 64K"));
+  return *read;
 }
 
 std::string with_home(const std::string& path, const std::string& home) {
@@ -91,7 +97,7 @@ Settings settings_from_environment(const Get& get) {
   if (printable(settings.token) != settings.token) throw Error(QUERN_INVALID_ARGUMENT, "HF_TOKEN has control characters; a token has none");
   settings.offline = is_true(first_of(get, {"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"}));
   settings.tries = number(get, "QUERN_HUB_TRIES", settings.tries);
-  settings.least_rate = number(get, "QUERN_HUB_RATE", static_cast<std::uint32_t>(settings.least_rate));
+  settings.least_rate = rate(get, "QUERN_HUB_RATE", settings.least_rate);
   settings.most_bytes = bytes(get, "QUERN_HUB_LIMIT", settings.most_bytes);
   settings.timeout = std::chrono::seconds(number(get, "HF_HUB_DOWNLOAD_TIMEOUT", static_cast<std::uint32_t>(settings.timeout.count())));
   return settings;

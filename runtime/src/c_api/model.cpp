@@ -1,6 +1,7 @@
 // Models of quern.h: load, describe, where the layers lie.
 #include "boundary.hpp"
 #include "handles.hpp"
+#include "quern/base/byte_sizes.hpp"
 #include "quern/base/terminal_text.hpp"
 #include "quern/graph/json_writer.hpp"
 
@@ -177,10 +178,10 @@ quern_status quern_model_placement_words(const quern_model* model, quern_text** 
     std::string text;
     for (std::size_t d = 0; d < m.shares().size(); ++d) {
       text += concat(m.shares()[d].device, ": ", m.shares()[d].nodes, " of ", m.step().graph.nodes().size(), " nodes, ",
-                     weights_on(m, d).bytes, " bytes of weights", origin_words(weights_on(m, d).origin), "\n");
+                     byte_words(weights_on(m, d).bytes), " of weights", origin_words(weights_on(m, d).origin), "\n");
     }
     for (const runtime::Cut& cut : m.cuts()) {
-      text += concat(cut.from, " -> ", cut.to, ": ", in_quotes(cut.value, 200), ", ", cut.bytes_per_row + cut.bytes, " bytes per token, because ",
+      text += concat(cut.from, " -> ", cut.to, ": ", in_quotes(cut.value, 200), ", ", byte_words(cut.bytes_per_row + cut.bytes), " per token, because ",
                      cut.reason, "\n");
     }
     *out = make_text(printable_page(text));

@@ -67,22 +67,22 @@ loader::Settings loader_settings(const quern_runtime_options& o) {
   } else {
     s = loader::settings_from_environment();
   }
-  if (o.backend != nullptr) s.backends.set(loader::parse_backends(o.backend, "backend"), "backend option");
-  if (o.backend_disable != nullptr) s.disabled.set(split_list(o.backend_disable), "backend_disable option");
-  if (o.device != nullptr) s.device.set(o.device, "device option");
-  if (o.backend_path != nullptr) s.backend_path.set(split_paths(o.backend_path), "backend_path option");
-  if (o.backend_extra_path != nullptr) s.extra_path.set(split_paths(o.backend_extra_path), "backend_extra_path option");
-  if (o.force_kernel != nullptr) s.force_kernel.set(loader::parse_force_kernel(o.force_kernel, "force_kernel"), "force_kernel option");
-  if (o.cache_dir != nullptr) s.cache_directory.set(o.cache_dir, "cache_dir option");
-  if (o.threads != 0) s.threads.set(o.threads, "threads option");
+  if (o.backend != nullptr) s.backends.set(loader::parse_backends(o.backend, "backend"), "backend");
+  if (o.backend_disable != nullptr) s.disabled.set(split_list(o.backend_disable), "backend_disable");
+  if (o.device != nullptr) s.device.set(o.device, "device");
+  if (o.backend_path != nullptr) s.backend_path.set(split_paths(o.backend_path), "backend_path");
+  if (o.backend_extra_path != nullptr) s.extra_path.set(split_paths(o.backend_extra_path), "backend_extra_path");
+  if (o.force_kernel != nullptr) s.force_kernel.set(loader::parse_force_kernel(o.force_kernel, "force_kernel"), "force_kernel");
+  if (o.cache_dir != nullptr) s.cache_directory.set(o.cache_dir, "cache_dir");
+  if (o.threads != 0) s.threads.set(o.threads, "threads");
   if (o.deterministic > QUERN_DETERMINISTIC_OFF) {
     throw Error(QUERN_INVALID_ARGUMENT, concat("deterministic is ", o.deterministic, "; it takes QUERN_DETERMINISTIC_DEFAULT, _ON or _OFF"));
   }
   if (o.deterministic != QUERN_DETERMINISTIC_DEFAULT) {
-    s.deterministic.set(o.deterministic == QUERN_DETERMINISTIC_ON, "deterministic option");
+    s.deterministic.set(o.deterministic == QUERN_DETERMINISTIC_ON, "deterministic");
   }
-  if (o.allow_dev_plugins != 0) s.allow_dev_plugins.set(true, "allow_dev_plugins option");
-  if (o.probe_in_process != 0) s.probe_in_process.set(true, "probe_in_process option");
+  if (o.allow_dev_plugins != 0) s.allow_dev_plugins.set(true, "allow_dev_plugins");
+  if (o.probe_in_process != 0) s.probe_in_process.set(true, "probe_in_process");
   return s;
 }
 

@@ -33,6 +33,20 @@ TEST(ModelName, AUrlOfTheEndpointIsItsRepository) {
   EXPECT_EQ(parse(concat(endpoint, "/owner/name/tree/v2")).revision, "v2");
 }
 
+TEST(ModelName, WhatAWebPageOfTheHubShowsIsAName) {
+  for (const std::string front : {"hf.co/", "huggingface.co/", "https://hf.co/", "https://huggingface.co/", "https://hub.example/"}) {
+    EXPECT_EQ(parse(front + "owner/name").repository, "owner/name") << front;
+    EXPECT_EQ(parse(front + "owner/name/").repository, "owner/name") << front;
+    EXPECT_EQ(parse(front + "owner/name:Q4_K_M").selector, "Q4_K_M") << front;
+    EXPECT_EQ(parse(front + "owner/name@v1:Q8_0").revision, "v1") << front;
+    EXPECT_TRUE(parse(front + "owner/name").url.empty()) << front;
+    EXPECT_EQ(parse(front + "owner/name").text, front + "owner/name");
+  }
+  EXPECT_EQ(parse("hf.co/owner/name/resolve/main/a.gguf").selector, "a.gguf");
+  EXPECT_EQ(parse_model_name("https://hf.co/owner/name/blob/main/a.gguf", "https://huggingface.co").selector, "a.gguf");
+  EXPECT_EQ(parse("https://huggingface.co/owner/name/resolve/main/a.gguf").url, "https://huggingface.co/owner/name/resolve/main/a.gguf");
+}
+
 TEST(ModelName, AnyOtherUrlStaysAUrl) {
   for (const std::string url : {"https://other.example/owner/name/resolve/main/a.gguf", "https://hub.example/files/a.gguf",
                                 "http://hub.example/owner/name", "https://hub.example/a/b/resolve/main/../../x.gguf"}) {

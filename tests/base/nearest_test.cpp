@@ -1,10 +1,10 @@
-#include "nearest.hpp"
+#include "quern/base/nearest.hpp"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-namespace quern::cli {
+namespace quern {
 namespace {
 
 const std::vector<std::string> flags{"--temperature", "--top-k", "--top-p", "--max-tokens", "--json", "-n"};
@@ -31,4 +31,4 @@ TEST(Nearest, WhatIsFarFromAllNamesHasNone) {
 }
 
 }  // namespace
-}  // namespace quern::cli
+}  // namespace quern

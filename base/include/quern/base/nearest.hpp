@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace quern::cli {
+namespace quern {
 
 /// The one of `names` that is nearest to `given`: the shortest that begins with it, else the one with the fewest edits (a
 /// character inserted, deleted, replaced, or two neighbours exchanged), if they are at most a third of its length. "" if
@@ -15,4 +15,4 @@ std::string nearest(std::string_view given, std::span<const std::string> names);
 /// "; did you mean --temperature?", or "" where no name is near.
 std::string did_you_mean(std::string_view given, std::span<const std::string> names);
 
-}  // namespace quern::cli
+}  // namespace quern

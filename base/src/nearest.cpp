@@ -1,10 +1,10 @@
-#include "nearest.hpp"
+#include "quern/base/nearest.hpp"
 
 #include <algorithm>
 #include <cctype>
 #include <vector>
 
-namespace quern::cli {
+namespace quern {
 namespace {
 
 constexpr std::size_t longest_name = 64;  // a longer text is no misspelt name, and edits cost its length squared
@@ -56,4 +56,4 @@ std::string did_you_mean(std::string_view given, std::span<const std::string> na
   return name.empty() ? "" : "; did you mean " + name + "?";
 }
 
-}  // namespace quern::cli
+}  // namespace quern
