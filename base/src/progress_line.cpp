@@ -55,6 +55,22 @@ std::string duration_words(double seconds) {
   return std::to_string(minutes / 60) + " h" + (minutes % 60 == 0 ? "" : " " + std::to_string(minutes % 60) + " min");
 }
 
+std::optional<std::string> ProgressMeter::line(std::uint64_t done, std::uint64_t total, int columns) {
+  const Clock::time_point now = Clock::now();
+  if (!begun_) {
+    state_.first = done;
+    started_ = now;
+  } else if (done < total && now - drawn_ < std::chrono::milliseconds(100)) {
+    return std::nullopt;
+  }
+  begun_ = true;
+  drawn_ = now;
+  state_.done = done;
+  state_.total = total;
+  state_.seconds = std::chrono::duration<double>(now - started_).count();
+  return progress_line(state_, columns);
+}
+
 std::string progress_line(const ProgressState& state, int columns) {
   constexpr std::size_t least_bar = 10, most_bar = 40;
   const auto room = static_cast<std::size_t>(std::max(columns - 1, 20));

@@ -1,5 +1,6 @@
 // The `quern` program: parses, resolves the settings, calls one verb, turns what went wrong into an exit code.
 #include "command_line.hpp"
+#include "effective.hpp"
 #include "failure.hpp"
 #include "log.hpp"
 #include "model_path.hpp"
@@ -46,10 +47,11 @@ int dispatch(const std::vector<std::string>& arguments) {
   config_once();
   const Settings settings = resolve_settings(line.settings, process_environment, config);
   if (line.show_config) {
+    const EffectiveDefaults defaults = effective_defaults(line, settings);
     if (line.json)
-      write_json(config_json(line, process_environment, config, files));
+      write_json(config_json(line, process_environment, config, files, defaults));
     else
-      write_out(config_page(line, process_environment, config, files));
+      write_out(config_page(line, process_environment, config, files, defaults));
     return exit_ok;
   }
   set_log_level(settings.log_level);

@@ -22,27 +22,15 @@ int columns_of_stderr() {
 }  // namespace
 
 Progress::Progress(std::string verb, std::string label, const char* item, bool quiet)
-    : state_{std::move(verb), std::move(label), item, 0, 0, 0, 0}, quiet_(quiet) {}
+    : meter_(std::move(verb), std::move(label), item), quiet_(quiet) {}
 
 void Progress::show(std::uint64_t done, std::uint64_t total) {
   if (quiet_ || !draws_on_error()) return;
-  const Clock::time_point now = Clock::now();
-  if (!begun_) {
-    state_.first = done;
-    started_ = now;
-  } else if (done < total && now - drawn_ < std::chrono::milliseconds(100)) {
-    return;
-  }
-  begun_ = true;
-  drawn_ = now;
-  state_.done = done;
-  state_.total = total;
-  state_.seconds = std::chrono::duration<double>(now - started_).count();
-  std::string line = progress_line(state_, columns_of_stderr());
+  std::optional<std::string> line = meter_.line(done, total, columns_of_stderr());
   const std::lock_guard lock(screen);
-  if (line == drawn) return;
-  draw_on_error(Drawing().clear_line().text(line));
-  drawn = std::move(line);
+  if (!line || *line == drawn) return;
+  draw_on_error(Drawing().clear_line().text(*line));
+  drawn = std::move(*line);
 }
 
 void Progress::end() { erase_progress(); }

@@ -3,7 +3,6 @@
 
 #include "quern/base/progress_line.hpp"
 
-#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -18,15 +17,12 @@ class Progress {
   /// Draws the bar, at most ten times a second and at the end. `total` 0: not known.
   void show(std::uint64_t done, std::uint64_t total);
   /// The name of what is worked on now.
-  void relabel(std::string label) { state_.label = std::move(label); }
+  void relabel(std::string label) { meter_.relabel(std::move(label)); }
   void end();
 
  private:
-  using Clock = std::chrono::steady_clock;
-  ProgressState state_;
+  ProgressMeter meter_;
   bool quiet_;
-  bool begun_ = false;
-  Clock::time_point started_, drawn_;
 };
 
 /// Takes the bar off the screen, if one is there. Every other writer to standard error calls this first.

@@ -22,8 +22,14 @@ const char* name_of(Origin origin) {
 }
 
 /// A flag's value; a setting's is the strongest of all that may give one.
-GivenValue effective(const FlagState& state, const CommandLine& line, const Environment& environment, const Config& config) {
-  if (state.setting == nullptr) return state.given;
+GivenValue effective(const FlagState& state, const CommandLine& line, const Environment& environment, const Config& config,
+                     const EffectiveDefaults& defaults) {
+  const auto standard = defaults.find(state.flag);
+  if (state.setting == nullptr) {
+    GivenValue given = state.given;
+    if (given.origin == Origin::standard && standard != defaults.end()) given.value = standard->second;
+    return given;
+  }
   GivenValue found = strongest_value(*state.setting, line.settings, environment, config);
   if (found.origin == Origin::flag && state.given.origin != Origin::flag) found.where = "--verbose";  // which sets the log
   if (state.setting->kind == SettingKind::boolean && found.origin != Origin::standard) {
@@ -33,6 +39,7 @@ GivenValue effective(const FlagState& state, const CommandLine& line, const Envi
   if (found.origin == Origin::standard && std::string_view(state.setting->key) == "hub_cache") {
     if (const auto home = environment("HF_HOME")) return {*home + "/hub", Origin::environment, "HF_HOME"};
   }
+  if (found.origin == Origin::standard && standard != defaults.end()) found.value = standard->second;
   return found;
 }
 
@@ -54,11 +61,22 @@ bool exists(const std::string& path) {
 
 }  // namespace
 
+EffectiveDefaults folder_defaults(const Environment& environment) {
+  EffectiveDefaults defaults;
+  std::string caches;
+  if (const auto folder = environment("XDG_CACHE_HOME")) caches = *folder;
+  else if (const auto home = environment("HOME")) caches = *home + "/.cache";
+  if (caches.empty()) return defaults;
+  defaults["--cache-dir"] = caches + "/quern";
+  defaults["--hub-cache"] = caches + "/huggingface/hub";
+  return defaults;
+}
+
 Json config_json(const CommandLine& line, const Environment& environment, const Config& config,
-                 const std::vector<std::string>& files) {
+                 const std::vector<std::string>& files, const EffectiveDefaults& defaults) {
   Json settings = Json::array(), listed = Json::array();
   for (const FlagState& state : line.flags) {
-    const GivenValue given = effective(state, line, environment, config);
+    const GivenValue given = effective(state, line, environment, config, defaults);
     settings.push_back({{"flag", state.flag},
                         {"variable", state.variable},
                         {"key", key_of(state)},
@@ -71,11 +89,11 @@ Json config_json(const CommandLine& line, const Environment& environment, const 
 }
 
 std::string config_page(const CommandLine& line, const Environment& environment, const Config& config,
-                        const std::vector<std::string>& files) {
+                        const std::vector<std::string>& files, const EffectiveDefaults& defaults) {
   std::vector<GivenValue> values;
   std::size_t flag_width = 0, value_width = 0;
   for (const FlagState& state : line.flags) {
-    values.push_back(effective(state, line, environment, config));
+    values.push_back(effective(state, line, environment, config, defaults));
     values.back().value = printable(values.back().value);
     flag_width = std::max(flag_width, state.flag.size());
     value_width = std::max(value_width, std::min<std::size_t>(values.back().value.size(), 40));

@@ -162,6 +162,10 @@ QUERN_API void quern_runtime_release(quern_runtime *runtime);
  * and the remedy. */
 QUERN_API quern_status quern_runtime_ready(quern_runtime *runtime);
 
+/* Processors that this process may use, as its affinity, its cpuset and the quotas of its control groups leave them: how many threads of
+ * the CPU compute where `threads` gives no number. */
+QUERN_API quern_status quern_usable_processors(uint32_t *out);
+
 /* ---- Load report: what became of each plugin file ------------------------------------------------------ */
 
 typedef struct quern_load_report quern_load_report; /* a snapshot */
@@ -604,6 +608,21 @@ typedef struct quern_evaluation_info {
  * QUERN_CONTEXT_FULL, QUERN_CANCELLED, and while computing as quern_generate. */
 QUERN_API quern_status quern_evaluate(quern_session *session, uint32_t sequence, const int32_t *ids, uint64_t count,
                                       uint32_t flags, quern_evaluation **out);
+/* Called as tokens are read, on the calling thread; total is constant. Returns 0 to go on; anything else ends the evaluation
+ * (QUERN_CANCELLED). */
+typedef int (*quern_evaluate_callback)(void *user, uint64_t done_tokens, uint64_t total_tokens);
+
+typedef struct quern_evaluate_options {
+  uint64_t struct_size;
+  uint32_t flags;    /* QUERN_EVALUATE_... */
+  uint32_t reserved; /* 0 */
+  quern_evaluate_callback progress; /* may be null */
+  void *progress_user;
+} quern_evaluate_options;
+
+/* quern_evaluate() with options; null is all zeros. */
+QUERN_API quern_status quern_evaluate_with(quern_session *session, uint32_t sequence, const int32_t *ids, uint64_t count,
+                                           const quern_evaluate_options *options, quern_evaluation **out);
 /* Arrays belong to the evaluation. */
 QUERN_API quern_status quern_evaluation_get_info(const quern_evaluation *evaluation, quern_evaluation_info *out);
 QUERN_API void quern_evaluation_release(quern_evaluation *evaluation);

@@ -238,8 +238,8 @@ std::uint32_t Engine::make_room(std::span<const Row> rows, std::uint32_t followe
     if (lengths_[s] > context_)
       throw Error(QUERN_CONTEXT_FULL, concat("sequence ", s, " would have ", lengths_[s], " tokens; the context is ", context_));
     if (pages_.reserve(s, written_from_[s], lengths_[s])) continue;
-    throw Error(QUERN_CONTEXT_FULL, concat("sequence ", s, " goes on from ", written_from_[s], " to ", lengths_[s], " tokens, but only ", pages_.free_pages(),
-                                           " pages of ", pages_.page_size(), " are free, which is too few with a copy of a page that it shares; ",
+    throw Error(QUERN_CONTEXT_FULL, concat("sequence ", s, " goes on from ", written_from_[s], " to ", lengths_[s], " tokens; ", pages_.free_pages(),
+                                           " pages of ", pages_.page_size(), " are free, too few with a copy of a page that it shares; ",
                                            "truncate a sequence"));
   }
   if (followers == 0) return 0;

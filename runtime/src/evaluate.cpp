@@ -54,7 +54,8 @@ void check_ids(const Engine& engine, std::uint32_t sequence, std::span<const std
   }
 }
 
-Evaluation evaluate(Engine& engine, std::uint32_t sequence, std::span<const std::int32_t> ids, KeepLogits keep) {
+Evaluation evaluate(Engine& engine, std::uint32_t sequence, std::span<const std::int32_t> ids, KeepLogits keep,
+                    const std::function<bool(std::uint64_t done)>& progress) {
   const std::uint32_t vocabulary = engine.model().shape().vocabulary;
   check_ids(engine, sequence, ids, "evaluate");
   const auto began = std::chrono::steady_clock::now();
@@ -85,6 +86,7 @@ Evaluation evaluate(Engine& engine, std::uint32_t sequence, std::span<const std:
       result.nll_sum += nll;
     }
     at += count;
+    if (progress && !progress(at)) throw Error(QUERN_CANCELLED, "the evaluation was cancelled");
   }
   if (keep == KeepLogits::last) result.logits = std::move(logits);
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();

@@ -3,6 +3,10 @@
 
 #include "engine.hpp"
 
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
 #include <vector>
 
 namespace quern::runtime {
@@ -22,7 +26,8 @@ void check_ids(const Engine& engine, std::uint32_t sequence, std::span<const std
 
 enum class KeepLogits { none, last, all };
 
-/// Forgets what the sequence held. Throws Error(QUERN_INVALID_ARGUMENT), Error(QUERN_CONTEXT_FULL), Error(QUERN_CANCELLED).
-Evaluation evaluate(Engine& engine, std::uint32_t sequence, std::span<const std::int32_t> ids, KeepLogits keep);
+/// Forgets what the sequence held. `progress` returns false to end it. Throws Error(QUERN_INVALID_ARGUMENT), Error(QUERN_CONTEXT_FULL), Error(QUERN_CANCELLED).
+Evaluation evaluate(Engine& engine, std::uint32_t sequence, std::span<const std::int32_t> ids, KeepLogits keep,
+                    const std::function<bool(std::uint64_t done)>& progress = {});
 
 }  // namespace quern::runtime

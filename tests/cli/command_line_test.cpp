@@ -235,6 +235,24 @@ TEST(Help, FitsAHundredColumnsAndBeginsWithAnExample) {
   }
 }
 
+TEST(Help, NoSentenceHasMoreThan25Words) {
+  CommandLine ignored;
+  const Parser parser(ignored, "");
+  std::vector<std::string> texts;
+  for (const VerbApp& verb : parser.verbs) {
+    texts.push_back(verb.app->get_description());
+    for (const CLI::Option* option : verb.app->get_options()) texts.push_back(option->get_description());
+  }
+  for (const std::string& text : texts) {
+    std::size_t words = 0;
+    std::istringstream read(text);
+    for (std::string word; read >> word;) {
+      EXPECT_LE(++words, 25u) << text;
+      if (word.ends_with('.') || word.ends_with(';') || word.ends_with(':')) words = 0;
+    }
+  }
+}
+
 TEST(Help, EachExampleIsACommandLineThatIsTaken) {
   for (const Example& example : all_examples()) {
     std::string line = example.line;

@@ -150,6 +150,21 @@ TEST(ShowConfig, NamesTheStrongestOriginOfEachValue) {
   EXPECT_THAT(page, testing::ContainsRegex("--threads +3 +flag\n"));
 }
 
+TEST(ShowConfig, ADefaultIsTheValueThatWouldBeUsed) {
+  const Variables variables = {{"HOME", "/h"}};
+  const CommandLine line = parsed({"run", "--show-config", "--top-k", "3"}, variables);
+  EffectiveDefaults defaults = folder_defaults(environment(variables));
+  defaults["--threads"] = "6";
+  defaults["--context"] = "2048";
+  defaults["--top-k"] = "unused";
+  const std::string page = config_page(line, environment(variables), {}, {}, defaults);
+  EXPECT_THAT(page, testing::ContainsRegex("--threads +6 +default\n"));
+  EXPECT_THAT(page, testing::ContainsRegex("--context +2048 +default\n"));
+  EXPECT_THAT(page, testing::ContainsRegex("--cache-dir +/h/.cache/quern +default\n"));
+  EXPECT_THAT(page, testing::ContainsRegex("--top-k +3 +flag\n"));
+  EXPECT_EQ(folder_defaults(environment({{"HOME", "/h"}, {"XDG_CACHE_HOME", "/x"}})).at("--hub-cache"), "/x/huggingface/hub");
+}
+
 TEST(Completions, NameEveryVerbAndEveryFlagInEachShell) {
   CommandLine ignored;
   const Parser parser(ignored, "");

@@ -481,6 +481,27 @@ class Settings(Case):
             self.assertRegex(page.out.decode(), r"(?m)^--(log +warn|verbose +off) +default$")  # monitor logs nothing
         self.assert_fails(2, "QUERN_TOP_K", "run", MICRO, "x", env={"QUERN_TOP_K": "many"})
 
+    def test_show_config_has_the_values_that_a_run_would_have(self):
+        shown = {one["flag"]: one["value"] for one in self.quern_json("run", MICRO, "--show-config")["settings"]}
+        self.assertEqual((shown["--context"], shown["--backend"], shown["--device"]), ("256", "cpu", "cpu:0"))
+        self.assertEqual(shown["--threads"], str(self.quern_json("bench", MICRO, "-p", "8", "-n", "4", "-r", "1", code=None)["threads"]))
+        self.assertEqual(shown["--cache-dir"], f"{self.folder}/cache/quern")
+        with_file = self.write("config/quern/quern.conf", "temperature = 0.25\n[micro-llama-f32]\ntemperature = 0\n")
+        for model, value, line in ((MICRO, "0", 3), (DATA / "gguf/micro-llama-q8_0.gguf", "0.25", 1)):
+            rows = {one["flag"]: one for one in self.quern_json("run", model, "--show-config")["settings"]}
+            self.assertEqual((rows["--temperature"]["value"], rows["--temperature"]["where"]), (value, f"{with_file}:{line}"))
+
+    def test_a_misspelt_variable_warns_and_a_misspelt_key_is_refused(self):
+        result = self.quern("run", MICRO, "x", "-n", "1", "-q", env={"QUERN_THREDS": "1", "QUERN_TOP_K": "1"})
+        self.assertEqual((result.code, result.err), (0, "warning: environment: QUERN_THREDS is not a variable of quern; did you mean QUERN_THREADS?\n"))
+        self.assertEqual(self.quern("run", MICRO, "x", "-n", "1", "-q", "--log", "error", env={"QUERN_THREDS": "1"}).err, "")
+        self.write("config/quern/quern.conf", "temprature = 1\n")
+        self.assert_fails(2, "did you mean temperature?", "doctor")
+
+    def test_a_misspelt_model_or_backend_is_answered_with_the_nearest(self):
+        self.assert_fails(4, ["there is no such file", f"did you mean {MICRO}?"], "run", MICRO.replace("llama", "lama"), "x")
+        self.assert_fails(3, "did you mean cpu?", "run", MICRO, "x", "--backend", "cpuu")
+
     def test_a_missing_device_is_3(self):
         self.assert_fails(3, "cpu:9", "run", MICRO, "x", "--device", "cpu:9")
 

@@ -7,7 +7,9 @@ import hashlib
 import json
 import os
 import pathlib
+import pty
 import resource
+import signal
 import subprocess
 import time
 import unittest
@@ -540,6 +542,58 @@ class Offline(HubCase):
         self.write("config/quern/quern.conf", f"hub-cache = {self.folder}/f\n")
         self.assertTrue(self.pull().is_relative_to(self.folder / "f"))
         self.assertTrue(self.quern_json("tokenize", "me/micro", "hello")["ids"])  # found there too
+
+
+class Asked(HubCase):
+    """On a terminal: the bar of a download, Ctrl-C in it, and the question whether to download."""
+
+    def on_terminal(self, *arguments, answer=None, until=None, stop=None):
+        """What the terminal shows. `answer` is typed behind the question; SIGINT is sent once `stop` is on the screen."""
+        master, slave = pty.openpty()
+        process = subprocess.Popen([PROGRAM, *map(str, arguments)], stdin=slave, stdout=slave, stderr=slave, env=self.environment({"TERM": "xterm"}))
+        os.close(slave)
+        screen = b""
+        while True:
+            try:
+                piece = os.read(master, 65536)
+            except OSError:  # the program closed the terminal
+                break
+            if not piece:
+                break
+            screen += piece
+            if answer is not None and b"[y/N] " in screen:
+                os.write(master, answer)
+                answer = None
+            if stop is not None and stop in screen:
+                process.send_signal(signal.SIGINT)
+                stop = None
+        os.close(master)
+        return process.wait(60), screen.decode("utf-8", "replace")
+
+    def test_run_offers_to_download_a_model_that_is_not_here(self):
+        code, screen = self.on_terminal("run", "me/micro", "hello", "-n", "2", "-q", answer=b"n\n")
+        self.assertEqual(code, 4)
+        self.assertIn("me/micro is not on this machine. Download it now? [y/N]", screen)
+        self.assertIn("quern pull me/micro", screen)
+        self.assert_nothing_kept()
+        code, screen = self.on_terminal("run", "me/micro", "hello", "-n", "2", "-q", answer=b"y\n")
+        self.assertEqual(code, 0, screen)
+        self.assertEqual(self.names(), ["me/micro:Q4_K_M"])
+        code, screen = self.on_terminal("show", "me/micro:Q8_0")  # which never asks
+        self.assertEqual(code, 4)
+        self.assertNotIn("[y/N]", screen)
+
+    def test_the_bar_has_bytes_and_goes_before_the_path_is_printed(self):
+        code, screen = self.on_terminal("pull", "me/micro")
+        self.assertEqual(code, 0)
+        self.assertRegex(screen, r"downloading micro-Q4_K_M.gguf \[#*\.*\] \d+ %, [\d.]+.* of 330\.3 KiB")
+        self.assertIn("\r\x1b[K/", screen)  # the line is erased, then the path stands alone
+
+    def test_ctrl_c_in_a_download_leaves_the_sentence_that_it_goes_on(self):
+        self.hub.faults[STORE] = [stalled(30)]
+        code, screen = self.on_terminal("pull", "me/micro", stop=b"downloading micro")
+        self.assertEqual(code, -signal.SIGINT)
+        self.assertIn("what came is kept: quern pull me/micro goes on from there", screen)
 
 
 class Url(HubCase):

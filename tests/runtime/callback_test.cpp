@@ -96,6 +96,52 @@ TEST_F(Callbacks, WhileATokenIsToldOnlyTheSessionThatTellsItIsBusy) {
   }
 }
 
+/// Reads some ids with a callback, which ends the evaluation if it returns something.
+quern_status evaluate_with(World& world, Inside& inside, quern_evaluate_callback progress, quern_evaluation** out) {
+  quern_evaluate_options options{};
+  options.struct_size = sizeof options;
+  options.progress = progress;
+  options.progress_user = &inside;
+  return quern_evaluate_with(world.session, 1, some_ids().data(), some_ids().size(), &options, out);
+}
+
+TEST_F(Callbacks, InTheProgressOfAnEvaluationOnlyItsSessionIsBusy) {
+  OwnedWorld here, other;
+  for (World* world : {static_cast<World*>(&here), static_cast<World*>(&other)}) {
+    Inside inside;
+    inside.world = world;
+    quern_evaluation* evaluation = nullptr;
+    const auto once = [](void* user, std::uint64_t, std::uint64_t) { return static_cast<Inside*>(user)->once(), 0; };
+    ASSERT_EQ(evaluate_with(here, inside, once, &evaluation), QUERN_OK) << quern_last_error();
+    quern_evaluation_release(evaluation);
+    EXPECT_TRUE(inside.done);
+    expect_busy(inside, world == &here ? of_the_session : std::set<std::string>{}, "the progress of an evaluation");
+    const auto stop = [](void*, std::uint64_t, std::uint64_t) { return 1; };
+    EXPECT_EQ(evaluate_with(here, inside, stop, &evaluation), QUERN_CANCELLED);
+    EXPECT_EQ(evaluation, nullptr);
+  }
+}
+
+TEST_F(Callbacks, ASessionReleasedInTheProgressOfItsEvaluationIsReadToTheEnd) {
+  OwnedWorld here;
+  quern_evaluate_options options{};
+  options.struct_size = sizeof options;
+  options.progress_user = static_cast<World*>(&here);
+  options.progress = [](void* user, std::uint64_t done, std::uint64_t total) {
+    EXPECT_EQ(total, some_ids().size());
+    EXPECT_LE(done, total);
+    return release_world(*static_cast<World*>(user)), 0;
+  };
+  quern_evaluation* evaluation = nullptr;
+  ASSERT_EQ(quern_evaluate_with(here.session, 1, some_ids().data(), some_ids().size(), &options, &evaluation), QUERN_OK) << quern_last_error();
+  quern_evaluation_info info{};
+  info.struct_size = sizeof info;
+  ASSERT_EQ(quern_evaluation_get_info(evaluation, &info), QUERN_OK);
+  EXPECT_EQ(info.count, some_ids().size());
+  quern_evaluation_release(evaluation);
+  EXPECT_EQ(here.session, nullptr);
+}
+
 TEST_F(Callbacks, InTheProgressOfABenchNothingIsBusy) {
   OwnedWorld here;
   Inside inside;

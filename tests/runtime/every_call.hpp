@@ -99,6 +99,11 @@ inline const std::vector<ApiCall>& every_call() {
   }();
   static const std::vector<ApiCall> calls{
       {"quern_version", alone, [](World&) { return quern_version() != nullptr ? QUERN_OK : QUERN_INTERNAL; }},
+      {"quern_usable_processors", alone,
+       [](World&) {
+         std::uint32_t count = 0;
+         return quern_usable_processors(&count);
+       }},
       {"quern_build", alone, [](World&) { return quern_build() != nullptr ? QUERN_OK : QUERN_INTERNAL; }},
       {"quern_plugin_abi_epoch", alone, [](World&) { return quern_plugin_abi_epoch() > 0 ? QUERN_OK : QUERN_INTERNAL; }},
       {"quern_plugin_abi_minor", alone, [](World&) { return quern_plugin_abi_minor(), QUERN_OK; }},
@@ -247,6 +252,13 @@ inline const std::vector<ApiCall>& every_call() {
       {"quern_evaluate", on_owner,
        [](World& w) {
          return made<quern_evaluation>([&](auto** out) { return quern_evaluate(w.session, 1, some_ids().data(), some_ids().size(), 0, out); },
+                                       quern_evaluation_release);
+       }},
+      {"quern_evaluate_with", on_owner,
+       [](World& w) {
+         quern_evaluate_options options{};
+         options.struct_size = sizeof options;
+         return made<quern_evaluation>([&](auto** out) { return quern_evaluate_with(w.session, 1, some_ids().data(), some_ids().size(), &options, out); },
                                        quern_evaluation_release);
        }},
       {"quern_evaluation_get_info", on_memory,

@@ -63,7 +63,7 @@ std::string check_forced_kernel(std::string_view value, const Processor& process
   const int rank = family_rank(value);
   if (rank < 0 && !kernel_exists(value))
     throw Error(unknown, concat("force_kernel is '", value, "'; the cpu plugin has the families portable, avx2, avx512, amx and "
-                                               "openblas, and the kernel names that plan_info tells"));
+                                               "openblas, and the kernel names that plan_info gives"));
   if ((value == "avx2" && best < Isa::avx2) || (value == "avx512" && best < Isa::avx512))
     throw Error(QUERN_ARCH_NOT_BUILT, concat("force_kernel is '", value, "' but the best that this processor runs is ", isa_name(best)));
   if (value == "amx" && best < Isa::amx) throw Error(QUERN_ARCH_NOT_BUILT, concat("force_kernel is 'amx' but ", processor.no_amx));

@@ -47,7 +47,7 @@ std::string forced_kernel(std::string_view value, quern_status unknown) {
   if (!value.empty() && value != "jit" && value != "plain" && value != "own" && !is_node_kernel(value) && !of_a_plan)
     throw Failure(unknown, concat("force_kernel is 'cuda:", std::string(value),
                                   "'; this plugin has jit (compile all kernels anew), plain (one kernel a node), own (no cuBLASLt) and the "
-                                  "kernel names that plan_info tells"));
+                                  "kernel names that plan_info gives"));
   return std::string(value);
 }
 

@@ -3,6 +3,7 @@
 
 #include "engine.hpp"
 #include "numbers.hpp"
+#include "progress.hpp"
 #include "shapes.hpp"
 #include "where.hpp"
 
@@ -47,9 +48,18 @@ int eval_verb(const CommandLine& line, const Settings& settings) {
                                                  .tokenizer_pre = flags.model.tokenizer_pre,
                                                  .progress = !line.quiet});
   const auto session = make<Session>(quern_session_create, model.get(), nullptr);
-  const auto evaluation =
-      make<Evaluation>(quern_evaluate, session.get(), 0u, ids.data(), ids.size(),
-                       flags.logits_file ? std::uint32_t{QUERN_EVALUATE_LOGITS} : std::uint32_t{0});
+  Progress progress("reading", flags.file, "tokens", line.quiet);
+  quern_evaluate_options options{};
+  options.struct_size = sizeof options;
+  options.flags = flags.logits_file ? std::uint32_t{QUERN_EVALUATE_LOGITS} : std::uint32_t{0};
+  options.progress = [](void* bar, std::uint64_t done, std::uint64_t total) {
+    static_cast<Progress*>(bar)->show(done, total);
+    return 0;
+  };
+  options.progress_user = &progress;
+  const quern_evaluate_options* chosen = &options;
+  const auto evaluation = make<Evaluation>(quern_evaluate_with, session.get(), 0u, ids.data(), ids.size(), chosen);
+  progress.end();
   const quern_evaluation* handle = evaluation.get();
   const auto info = get<quern_evaluation_info>(quern_evaluation_get_info, handle);
   if (flags.logits_file) write_logits(logits, info);

@@ -19,4 +19,11 @@ std::ostream& to_messages();
 /// "quern-conformance: " and the sentence on one line of standard error, whatever the sentence quotes.
 void write_error(std::string_view sentence);
 
+/// Draws a line of progress over the one before, where standard error is a terminal. The next message erases it.
+void draw_progress(std::string_view line);
+void erase_progress();
+
+/// Columns of the terminal on standard error.
+int columns_of_messages();
+
 }  // namespace quern::conformance

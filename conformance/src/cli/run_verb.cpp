@@ -4,6 +4,7 @@
 #include "cli/target_exclusions.hpp"
 #include "cli/verbs.hpp"
 #include "cli/write_reports.hpp"
+#include "quern/base/progress_line.hpp"
 #include "quern/loader/host_limits.hpp"
 #include "report/matrix.hpp"
 #include "worker/host_memory.hpp"
@@ -64,7 +65,13 @@ int run_verb(const Options& given) {
   {
     const Header header = make_header(options, names, manifest_line(table, options.profile), plan.targets);
     Journal journal(options.journal, options.resume, header, survey.left_out);
-    run_cases(plan, journal, [](const Case&, std::size_t, const CaseResult&) {});
+    ProgressMeter meter("running", profile_name(options.profile), "cases");
+    const std::uint64_t total = std::uint64_t{plan.cases.size()} * plan.targets.size();
+    std::uint64_t done = 0;
+    run_cases(plan, journal, [&](const Case&, std::size_t, const CaseResult&) {
+      if (const auto line = meter.line(++done, total, columns_of_messages())) draw_progress(*line);
+    });
+    erase_progress();
     journal.totals(Matrix(read_record(options.journal)).json());
   }
   const Record record = read_record(options.journal);

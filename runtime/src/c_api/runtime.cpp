@@ -3,6 +3,7 @@
 #include "handles.hpp"
 
 #include "quern/base/terminal_text.hpp"
+#include "quern/loader/host_limits.hpp"
 
 #include <cstdlib>
 #include <filesystem>
@@ -139,6 +140,13 @@ quern_status quern_runtime_create(const quern_runtime_options* options, quern_ru
 }
 
 void quern_runtime_release(quern_runtime* runtime) { Owner::release(runtime); }
+
+quern_status quern_usable_processors(uint32_t* out) {
+  return guarded<Needs::little>([&] {
+    require(out, "out");
+    *out = loader::usable_processors();
+  });
+}
 
 quern_status quern_runtime_ready(quern_runtime* runtime) {
   return guarded([&] {
