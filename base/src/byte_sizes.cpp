@@ -54,6 +54,10 @@ std::optional<std::uint64_t> parse_bytes(std::string_view text) {
   return static_cast<std::uint64_t>(bytes);
 }
 
+std::string counted(std::uint64_t count, std::string_view noun) {
+  return std::to_string(count) + " " + std::string(noun) + (count == 1 ? "" : "s");
+}
+
 std::string byte_words(std::uint64_t bytes) { return in_unit(bytes, 1); }
 
 std::pair<std::string, std::string> byte_words_apart(std::uint64_t one, std::uint64_t other) {

@@ -51,7 +51,7 @@ void check(const CommandLine& line) {
   if (line.verb == Verb::tokenize && line.tokenize.special_in_messages && !line.tokenize.messages_file)
     throw Failure(exit_usage, "tokenize: --special-in-messages needs --messages; the special tokens of a TEXT are recognised unless --no-special is given");
   if (line.verb == Verb::tokenize && line.tokenize.no_special && line.tokenize.messages_file)
-    throw Failure(exit_usage, "tokenize: a rendered chat has special tokens; --no-special cannot apply to --messages");
+    throw Failure(exit_usage, "tokenize: --no-special cannot apply to --messages, since a rendered chat has special tokens; leave one of them out");
 }
 
 std::string joined_words(std::span<const std::string> words, const char* between) {
@@ -211,11 +211,12 @@ const CLI::App* verb_named(const CLI::App& program, const std::string& word) {
   return verbs.empty() ? nullptr : verbs.front();
 }
 
-/// "-hf" is no cluster of short flags where a flag may stand: its long name takes its place.
-std::vector<std::string> with_long_names(const CLI::App& program, std::vector<std::string> arguments) {
+/// Calls `use(word, option)` for each word of the command line that stands where a flag may; `option` is the verb's, null where it has none.
+template <typename Words, typename Use>
+void for_each_flag(const CLI::App& program, Words& arguments, Use use) {
   const CLI::App* verb = nullptr;
   bool is_value = false;
-  for (std::string& word : arguments) {
+  for (auto& word : arguments) {
     if (word == "--") break;
     if (is_value) {
       is_value = false;
@@ -225,10 +226,18 @@ std::vector<std::string> with_long_names(const CLI::App& program, std::vector<st
       if (verb == nullptr) verb = verb_named(program, word);
       continue;
     }
-    if (const std::string_view name = long_name_of(word); !name.empty()) word = name;
-    const CLI::Option* option = verb == nullptr ? nullptr : verb->get_option_no_throw(word);
-    is_value = option != nullptr && takes_value(*option);
+    const auto option_of = [&] { return verb == nullptr ? nullptr : verb->get_option_no_throw(word.substr(0, word.find('='))); };
+    use(word, option_of);
+    const CLI::Option* option = option_of();
+    is_value = option != nullptr && takes_value(*option) && word.find('=') == std::string::npos;
   }
+}
+
+/// "-hf" is no cluster of short flags where a flag may stand: its long name takes its place.
+std::vector<std::string> with_long_names(const CLI::App& program, std::vector<std::string> arguments) {
+  for_each_flag(program, arguments, [](std::string& word, const auto&) {
+    if (const std::string_view name = long_name_of(word); !name.empty()) word = name;
+  });
   return arguments;
 }
 
@@ -299,6 +308,18 @@ std::string* CommandLine::model() {
     default:
       return nullptr;
   }
+}
+
+std::vector<std::string> other_names_used(const std::vector<std::string>& arguments) {
+  CommandLine unused;
+  const Parser parser(unused, "");
+  std::vector<std::string> sentences;
+  for_each_flag(parser.program, arguments, [&](const std::string& word, const auto& option_of) {
+    const CLI::Option* option = option_of();
+    const std::string name = word.substr(0, word.find('='));
+    if (option != nullptr && name.starts_with("--") && name != flag_name(*option)) sentences.push_back(name + " was read as " + flag_name(*option));
+  });
+  return sentences;
 }
 
 CommandLine parse_command_line(const std::vector<std::string>& arguments, const std::string& version,

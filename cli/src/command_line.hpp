@@ -147,6 +147,10 @@ struct Answered {
 CommandLine parse_command_line(const std::vector<std::string>& arguments, const std::string& version,
                                const Environment& environment, const std::function<Config()>& config = {});
 
+/// "--temp was read as --temperature", for each name of another program on a command line: what somebody may want to know whose command
+/// failed.
+std::vector<std::string> other_names_used(const std::vector<std::string>& arguments);
+
 /// A sentence for each of these names of variables that is near one that a verb reads and is not read itself.
 std::vector<std::string> misspelt_variables(const std::vector<std::string>& names);
 

@@ -106,6 +106,7 @@ int guarded_main(const std::vector<std::string>& arguments) {
   } catch (const Answered& answered) {
     return answer_page(answered.text);
   } catch (const Failure& failure) {
+    for (const std::string& sentence : other_names_used(arguments)) write_error_line("note: " + sentence);
     write_error_line(std::string("quern: ") + failure.what());
     return failure.code();
   } catch (const std::bad_alloc&) {

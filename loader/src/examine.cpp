@@ -64,7 +64,7 @@ Verdict list_devices(const Plugin::Parts& plugin, std::vector<ProbedDevice>& dev
   if (count > max_devices)
     return {
         code::bad_answer,
-        concat(plugin.id, ": says that it has ", count, " devices; at most ", max_devices, " are believed"),
+        concat(plugin.id, ": its count of devices is ", count, "; at most ", max_devices, " are taken"),
         "install another version of the plugin, or tell its author",
         {}};
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -161,7 +161,7 @@ Examination examine(const ExamineRequest& request, const Inspection& found) {
   if (answer.usable != QUERN_NONE && answer.usable > result.devices.size()) {
     result.verdict = {
         code::bad_answer,
-        concat(result.id, ": says that ", answer.usable, " of ", result.devices.size(), " devices passed"),
+        concat(result.id, ": its answer is that ", answer.usable, " of ", result.devices.size(), " devices passed"),
         "install another version of the plugin, or tell its author",
         {}};
     return result;

@@ -29,7 +29,7 @@ Verdict missing(const std::string& path, const std::string& soname, const std::s
   const bool direct = std::ranges::find(found.needed, soname) != found.needed.end();
   return {code::missing_library,
           direct ? concat(path, ": needs the shared library ", soname, ", which cannot be found")
-                 : concat(path, ": a library that it needs needs ", soname, ", which cannot be found"),
+                 : concat(path, ": one of its libraries needs ", soname, ", which cannot be found"),
           remedy_for_library(soname, found.dependencies), raw};
 }
 

@@ -57,7 +57,7 @@ Verdict check_table(const std::string& path, const quern_plugin_api& api, const 
   const std::string id = copy_string(api.id);
   if (id.empty() || (!expected_id.empty() && id != expected_id))
     return {code::id_differs,
-            concat(path, ": calls itself '", id, "', but its note says '", expected_id, "'"),
+            concat(path, ": its function table has the name '", id, "', and its note '", expected_id, "'"),
             ask_author,
             {}};
   return {};

@@ -3,6 +3,8 @@
 
 #include "model.hpp"
 
+#include "quern/base/byte_sizes.hpp"
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -72,7 +74,7 @@ void Engine::copy(std::uint32_t from, std::uint32_t to) {
 void Engine::adopt(std::uint32_t slot, std::span<const std::int32_t> tokens) {
   truncate(slot, 0);
   if (!pages_.reserve(slot, 0, static_cast<std::uint32_t>(tokens.size()))) {
-    throw Error(QUERN_CONTEXT_FULL, concat("a sequence of ", tokens.size(), " tokens does not fit the cache"));
+    throw Error(QUERN_CONTEXT_FULL, concat("a sequence of ", counted(tokens.size(), "token"), " does not fit the cache"));
   }
   tokens_.at(slot).assign(tokens.begin(), tokens.end());
 }

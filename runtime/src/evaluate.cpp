@@ -3,6 +3,8 @@
 
 #include "model.hpp"
 
+#include "quern/base/byte_sizes.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -44,7 +46,7 @@ void check_ids(const Engine& engine, std::uint32_t sequence, std::span<const std
   }
   if (ids.empty()) throw Error(QUERN_INVALID_ARGUMENT, concat("there are no tokens to ", what));
   if (ids.size() > engine.context()) {
-    throw Error(QUERN_CONTEXT_FULL, concat("the text has ", ids.size(), " tokens but the context is ", engine.context(),
+    throw Error(QUERN_CONTEXT_FULL, concat("the text has ", counted(ids.size(), "token"), " but the context is ", engine.context(),
                                            "; load with a larger context or give a shorter text"));
   }
   for (const std::int32_t id : ids) {

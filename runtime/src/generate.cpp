@@ -4,6 +4,8 @@
 #include "answer_text.hpp"
 #include "model.hpp"
 
+#include "quern/base/byte_sizes.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -73,7 +75,7 @@ void check(const Engine& engine, const std::vector<Request>& requests) {
       }
     }
     if (held + r.prompt.size() > engine.context()) {
-      throw Error(QUERN_CONTEXT_FULL, concat("request ", i, ": the prompt has ", r.prompt.size(), " tokens",
+      throw Error(QUERN_CONTEXT_FULL, concat("request ", i, ": the prompt has ", counted(r.prompt.size(), "token"),
                                              held > 0 ? concat(" after ", held, " held by the sequence") : "",
                                              ", but the context is ", engine.context(), "; shorten it or load with a larger context"));
     }

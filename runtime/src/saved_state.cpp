@@ -3,6 +3,8 @@
 
 #include "model.hpp"
 
+#include "quern/base/byte_sizes.hpp"
+
 #include <algorithm>
 #include <cstring>
 
@@ -184,7 +186,7 @@ void restore(Engine& engine, std::span<const std::byte> bytes, const std::string
   for (SavedSequence& sequence : sequences) {
     const auto count = reader.number<std::uint64_t>("a sequence's length");
     if (count > engine.context()) {
-      throw Error(QUERN_CONTEXT_FULL, concat(name, ": a sequence has ", count, " tokens but the context is ", engine.context()));
+      throw Error(QUERN_CONTEXT_FULL, concat(name, ": a sequence has ", counted(count, "token"), " but the context is ", engine.context()));
     }
     const std::span<const std::byte> tokens = reader.take(count * sizeof(std::int32_t), "the tokens");
     sequence.tokens.resize(count);

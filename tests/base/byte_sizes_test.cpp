@@ -36,6 +36,12 @@ TEST(ByteSizes, AreSaidInTheLargestUnitThatKeepsThemAtLeastOne) {
   EXPECT_EQ(byte_words(UINT64_MAX), "16.0 EiB");
 }
 
+TEST(ByteSizes, ACountHasItsPlural) {
+  EXPECT_EQ(counted(0, "token"), "0 tokens");
+  EXPECT_EQ(counted(1, "token"), "1 token");
+  EXPECT_EQ(counted(2, "token"), "2 tokens");
+}
+
 TEST(ByteSizes, TwoThatDifferLookDifferent) {
   EXPECT_EQ(byte_words_apart(3ull << 30, 2ull << 30), std::pair(std::string("3.0 GiB"), std::string("2.0 GiB")));
   EXPECT_EQ(byte_words_apart((1ull << 30) + (2ull << 20), 1ull << 30), std::pair(std::string("1.002 GiB"), std::string("1.000 GiB")));

@@ -299,6 +299,13 @@ TEST(CommandLine, ANameOfAnotherProgramMeansOneFlag) {
   }
 }
 
+TEST(CommandLine, AFailedCommandIsToldHowNamesOfOtherProgramsWereRead) {
+  EXPECT_EQ(other_names_used({"run", "m", "x", "--temp", "0", "-n", "3", "--ctx-size=9", "--stop", "--temp", "--", "--predict"}),
+            (std::vector<std::string>{"--temp was read as --temperature", "--ctx-size was read as --context"}));
+  EXPECT_TRUE(other_names_used({"run", "m", "x", "--temperature", "0"}).empty());
+  EXPECT_TRUE(other_names_used({"nonsense", "--temp"}).empty());
+}
+
 TEST(CommandLine, AModelByItsFlagLeavesItsPlaceToThePrompt) {
   for (const std::vector<std::string>& words : {std::vector<std::string>{"run", "-m", "m", "hi"}, {"run", "hi", "-m", "m"}, {"run", "-m", "m", "-p", "hi"}}) {
     EXPECT_EQ(parse(words).run.model.path, "m");

@@ -25,7 +25,7 @@ TEST(LinkError, NamesAMissingLibraryAndItsPackage) {
 
 TEST(LinkError, SaysWhenADependencyOfADependencyIsMissing) {
   const Verdict v = explain("libdeep.so.1: cannot open shared object file: No such file or directory");
-  EXPECT_THAT(v.cause, HasSubstr("a library that it needs needs libdeep.so.1"));
+  EXPECT_THAT(v.cause, HasSubstr("one of its libraries needs libdeep.so.1"));
   EXPECT_THAT(v.remedy, HasSubstr("the package that has libdeep.so.1"));
 }
 

@@ -56,7 +56,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"small_table", Stage::negotiate, "QUERN-L-0304", "64 bytes", "author"},
         Refused{"null_function", Stage::negotiate, "QUERN-L-0305", "'compile' is null", "author"},
         Refused{"other_id", Stage::negotiate, "QUERN-L-0306",
-                  "calls itself 'somebody_else', but its note says 'other_id'", "author"},
+                  "its function table has the name 'somebody_else', and its note 'other_id'", "author"},
         Refused{"high_minor", Stage::negotiate, "QUERN-L-0307", "negotiated ABI minor 1", "author"},
         Refused{"create_fails", Stage::probe, "QUERN-L-0401", "no room for the zoo", "author"},
         Refused{"probe_fails", Stage::probe, "QUERN-L-0402",

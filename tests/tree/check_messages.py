@@ -16,7 +16,7 @@ MOST_WORDS = 25
 STRING = r'"(?:[^"\\\n]|\\.)*"'
 # What makes a message; the first group is what it is thrown as. Words of a log line and of standard error are messages too.
 STARTS = re.compile(r"\b(?:(?:Failure|Error)\s*\(\s*(?P<code>(?:exit|QUERN|quern::exit)_?\w+|[a-z_.]+(?:\([^()]*\))?)\s*,"
-                    r"|(?<![.:>\w])(?P<helper>refuse|malformed|decline)\s*\(|(?P<verdict>Verdict::no)\s*\("
+                    r"|(?<![.:>\w])(?P<helper>refuse|malformed|decline)\s*\(|(?P<verdict>Verdict::no)\s*\(|(?P<part>concat)\s*\("
                     r"|(?P<line>write_error_line)\s*\(|CLI::(?P<check>ValidationError)\s*\(|->(?P<log>log)\s*\(\s*QUERN_\w+\s*,)")
 # Files, cards and drivers do none of these; and what a reader needs is neither an apology nor a shout.
 TONE = {
@@ -28,7 +28,9 @@ TONE = {
     r"\b(?:failed to|unable to|couldn't|can't|won't|doesn't|isn't)\b": "'cannot be read', in place of failed to, unable to and can't",
 }
 ONE_OF = re.compile(rf"[^,()\"]*\?\s*({STRING})\s*:\s*({STRING})")
-A_AN = re.compile(r"\b(?:[Aa] (?!one|is|u[nst]|eu)[aeiou][a-z]+|[Aa]n (?!hour|hon|http|nvidia)[bcdfghjklmnpqrstvwxyz][a-z]+)")
+A_AN = re.compile(r"\b(?:[Aa] (?!one|is|of|u[nst]|eu)[aeiou][a-z]+|[Aa]n (?!hour|hon|http|nvidia)[bcdfghjklmnpqrstvwxyz][a-z]+)")
+# What a mistake in usage is answered with: what is taken in its place.
+REMEDY = re.compile(r"; \w|\b(?:is not (?:a|an|of|taken|one) |X is not X|give|needs?|takes|belongs|not both|above|see quern|is more than)")
 TWICE = re.compile(r"\b(\w{2,}) \1\b", re.I)
 
 
@@ -59,12 +61,16 @@ def words_of(argument):
 
 
 def messages_of(path, text):
-    found = []
+    found, end = [], 0
     for start in STARTS.finditer(text):
+        if start["part"] and start.start() < end:  # inside a message that was read whole
+            continue
         if re.match(r"\s*//", text[text.rfind("\n", 0, start.start()) + 1 :]):
             continue
-        what = start["code"] or start["line"] or start["check"] or start["log"] or start["helper"] or start["verdict"]
-        message = words_of(argument_text(text, start.end()))
+        what = start["code"] or start["line"] or start["check"] or start["log"] or start["helper"] or start["verdict"] or start["part"]
+        argument = argument_text(text, start.end())
+        end = max(end, start.end() + len(argument))
+        message = words_of(argument)
         if re.search(r"[a-z]{2,} [a-z]", message):
             found.append((path, text.count("\n", 0, start.start()) + 1, what, message))
     return found
@@ -72,23 +78,26 @@ def messages_of(path, text):
 
 def problems_of(message, what=""):
     found = []
+    part = what == "concat"  # of a message, which may begin anywhere in it
     for sentence in re.split(r"[;.?](?:\s|$)|\s\((?=\w{3,} \w)", message):
         count = len(re.findall(r"[\w'/<>=:.\-]*\w[\w'/<>=:.\-]*", sentence))
         if count > MOST_WORDS:
             found.append(f"a sentence of {count} words: {sentence.strip()}")
     plain = re.sub(r"'[^']*'|\"[^\"]*\"", "X", message)
     found += [reason + f" ({match[0]})" for rule, reason in TONE.items() if (match := re.search(rule, plain, re.I))]
-    if message.rstrip().endswith(".") and not message.rstrip().endswith("..."):
+    if not part and message.rstrip().endswith(".") and not message.rstrip().endswith("..."):
         found.append("no full stop at the end")
     first = re.match(r"(?!X)[A-Z][a-z]+ ", message)
-    if first and what != "write_error_line":
+    if first and not part and what != "write_error_line":
         found.append(f"begins lower case ({first[0].strip()})")
     if match := TWICE.search(plain):
         found.append(f"a word twice ({match[0]})")
     if match := A_AN.search(plain):
         found.append(f"a or an ({match[0]})")
+    if what in ("exit_usage", "ValidationError") and not REMEDY.search(message):
+        found.append("what is taken in its place, or what to do")
     # The fact before the remedy: nobody is told what to do before what was found.
-    if re.match(r"(?:X: )?(?:use|give|set|install|try|run|choose|load|write) \w", message, re.I):
+    if not part and re.match(r"(?:X: )?(?:use|give|set|install|try|run|choose|load|write) \w", message, re.I):
         found.append("the fact before the remedy")
     return found
 
@@ -101,6 +110,7 @@ def self_test():
            "a error in line X", "an model is needed", "use another model, since X is short", "failed to open X now", "invalid tensor data in X", "it is short!"]
     for text in bad:
         assert problems_of(text), text
+    assert problems_of("run: the prompt was odd", "exit_usage")
     for text in ("X: there is no such file; did you mean X?", "X has X bytes, and X are needed", "run: --top-k: X is not a whole number of at least 1",
                  "a URL, a unit, a one-row step, an hour, an X and an MXFP4 block"):
         assert not problems_of(text), (text, problems_of(text))

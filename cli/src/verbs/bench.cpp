@@ -19,7 +19,7 @@ int on_repetition(void*, const char* phase, std::uint32_t repetition, double tok
 std::string speed_line(const std::string& name, std::uint32_t tokens, const quern_bench_speed& speed,
                        const std::string& share) {
   return name + fixed(speed.tokens_per_second, 2) + " tokens/s  +- " + fixed(speed.deviation, 2) + "  (" +
-         std::to_string(tokens) + " tokens, best " + fixed(speed.best, 2) + ")  " + share + "\n";
+         counted(tokens, "token") + ", best " + fixed(speed.best, 2) + ")  " + share + "\n";
 }
 
 std::string of_peak(double share, double peak, const char* unit) {
@@ -29,7 +29,7 @@ std::string of_peak(double share, double peak, const char* unit) {
 
 std::string page(const RanOn& where, const quern_bench_options& options, const quern_bench_result& result) {
   return where.backend + " on " + where.device + ", kernels " + where.kernels + ", " +
-         std::to_string(result.threads) + " threads, batch " + std::to_string(options.batch) + ", depth " +
+         counted(result.threads, "thread") + ", batch " + std::to_string(options.batch) + ", depth " +
          std::to_string(options.depth) + "\n" +
          speed_line("prefill  ", options.prompt_tokens, result.prefill,
                     of_peak(result.prefill_peak_share, result.multiply_adds_per_second, "G multiply-adds/s")) +

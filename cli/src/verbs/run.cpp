@@ -145,8 +145,8 @@ int run_verb(const CommandLine& line, const Settings& settings) {
     write_out("\n");
   }
   if (!line.quiet)
-    write_error_line(closing_line(where, made.tokens_per_second(), "generated") + ", " + std::to_string(made.ids.size()) +
-                     " tokens, finish " + quern_finish_name(made.finish));
+    write_error_line(closing_line(where, made.tokens_per_second(), "generated") + ", " + counted(made.ids.size(), "token") +
+                     ", finish " + quern_finish_name(made.finish));
   return exit_ok;
 }
 

@@ -1,5 +1,6 @@
 // run: the cases on every target, the journal and the matrix.
 #include "case_table/selection.hpp"
+#include "cli/interrupt_watch.hpp"
 #include "cli/output.hpp"
 #include "cli/target_exclusions.hpp"
 #include "cli/verbs.hpp"
@@ -63,6 +64,7 @@ int run_verb(const Options& given) {
   std::vector<std::string> names;
   for (const Case* c : plan.cases) names.push_back(c->name);
   {
+    const InterruptWatch watch("stopped; " + options.journal + " holds what has run: the same command with --resume goes on from there");
     const Header header = make_header(options, names, manifest_line(table, options.profile), plan.targets);
     Journal journal(options.journal, options.resume, header, survey.left_out);
     ProgressMeter meter("running", profile_name(options.profile), "cases");

@@ -96,7 +96,7 @@ ShardName checked_name(const Part& part) {
   if (name->count != part.keys.count || name->no != part.keys.no + 1)
     throw key_error(path, "split.no", part.parsed.entries.find("split.no")->at,
                     concat("and split.count say part ", part.keys.no + 1, " of ", part.keys.count,
-                           " but the name says part ", name->no, " of ", name->count,
+                           " but the name is of part ", name->no, " of ", name->count,
                            "; give all parts their original names"));
   return *name;
 }

@@ -7,6 +7,7 @@
 #include "repository.hpp"
 #include "url_store.hpp"
 
+#include "quern/base/byte_sizes.hpp"
 #include "quern/base/terminal_text.hpp"
 #include "quern/graph/file_error.hpp"
 #include "quern/models/hub.hpp"
@@ -92,7 +93,7 @@ std::string pull_from_hub(const ModelName& name, const std::string& sha256, cons
   for (const RemoteFile& file : remote.files) paths.push_back(file.path);
   const std::vector<Variant> variants = variants_of(paths);
   if (variants.empty() && remote.refused > 0)
-    throw Error(QUERN_NOT_FOUND, concat(name.text, ": there is no whole GGUF model among the ", remote.files.size(), " files of ", name.repository,
+    throw Error(QUERN_NOT_FOUND, concat(name.text, ": there is no whole GGUF model among the ", counted(remote.files.size(), "file"), " of ", name.repository,
                                         " that may be taken; the hub lists ", remote.refused, " more whose name or sum is refused"));
   const Variant& chosen = choose_variant(variants, name);
   if (!sha256.empty() && (chosen.files.size() != 1 || remote.files[chosen.files[0]].sha256 != sha256)) {

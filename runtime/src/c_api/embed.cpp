@@ -4,6 +4,8 @@
 
 #include "../embed.hpp"
 
+#include "quern/base/byte_sizes.hpp"
+
 using namespace quern;
 using namespace quern::c_api;
 
@@ -17,7 +19,7 @@ extern "C" quern_status quern_embed(quern_session* session, uint32_t sequence, c
     const Turn turn(session);
     const std::uint64_t hidden = session->model->shape().hidden;
     if (count > session->context) {
-      throw Error(QUERN_CONTEXT_FULL, concat("the text has ", count, " tokens but the context is ", session->context,
+      throw Error(QUERN_CONTEXT_FULL, concat("the text has ", counted(count, "token"), " but the context is ", session->context,
                                              "; load with a larger context or give a shorter text"));
     }
     const std::uint64_t floats = pooling == QUERN_POOL_NONE ? hidden * count : hidden;

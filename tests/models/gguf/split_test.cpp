@@ -128,7 +128,7 @@ TEST(GgufSplit, Class16AShardOpenedUnderTheNameOfAnotherIsRefused) {
   const Split split;
   split.write();
   std::filesystem::copy_file(split.path(3), split.path(1), std::filesystem::copy_options::overwrite_existing);
-  expect_error(split.path(1), {"key 'split.no' (byte", "part 3 of 3 but the name says part 1 of 3"});
+  expect_error(split.path(1), {"key 'split.no' (byte", "part 3 of 3 but the name is of part 1 of 3"});
 }
 
 TEST(GgufSplit, Class16AShardOfAnotherCountIsRefused) {
@@ -191,7 +191,7 @@ TEST(GgufSplit, Class16ANameThatDisagreesWithTheKeysIsRefused) {
   const Split split;
   split.write();
   split.shards[0].write(temporary("m-00001-of-00009.gguf"));
-  expect_error(temporary("m-00001-of-00009.gguf"), {"part 1 of 3 but the name says part 1 of 9"});
+  expect_error(temporary("m-00001-of-00009.gguf"), {"part 1 of 3 but the name is of part 1 of 9"});
 }
 
 TEST(GgufSplit, Class16ANumberBeyondTheCountIsRefused) {

@@ -19,4 +19,7 @@ std::string byte_words(std::uint64_t bytes);
 /// Both in words, with as many decimals as it takes for two different numbers to look different.
 std::pair<std::string, std::string> byte_words_apart(std::uint64_t one, std::uint64_t other);
 
+/// "1 token", "2 tokens": `noun` is the singular of a word whose plural ends in s.
+std::string counted(std::uint64_t count, std::string_view noun);
+
 }  // namespace quern
