@@ -242,7 +242,7 @@ class Containers(Limited):
         self.assertEqual(next(d for d in shown["devices"] if d["name"] == "cpu:0")["memory_total"], 300 * MIB)
         refused = self.limited(inner.enter, "run", self.wide(), "hi", "--kv", "f32", "--context", 1 << 20)
         self.assertEqual(refused.code, 5, refused.err)
-        self.assertIn(f"the control group '{outer.name}' may have {300 * MIB} bytes", refused.err)
+        self.assertIn(f"the control group '{outer.name}' may have 300.0 MiB", refused.err)
 
     def test_estimate_says_what_fits_the_container(self):
         group = self.group(memory=300 * MIB)
@@ -255,7 +255,7 @@ class Containers(Limited):
     def test_a_load_is_refused_before_the_kernel_ends_it_and_what_fits_runs(self):
         group = self.group(memory=300 * MIB)
         error = self.fits_up_to_what_it_says(group.enter, self.wide(), 1 << 20)
-        self.assertIn(f"'{group.name}' may have {300 * MIB} bytes", error)
+        self.assertIn(f"'{group.name}' may have 300.0 MiB", error)
 
     def test_weights_count_too(self):
         group = self.group(memory=300 * MIB)
