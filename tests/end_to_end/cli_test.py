@@ -377,7 +377,7 @@ class Show(Case):
 
     def test_the_page_names_the_model_and_its_tensors(self):
         page = self.quern("show", MICRO, "--tensors").out.decode()
-        for words in ("llama", "chat template", "blk.0.attn_q.weight"):
+        for words in ("llama", "file size           330.3 KiB", "chat template", "blk.0.attn_q.weight"):
             self.assertIn(words, page)
 
 
