@@ -24,6 +24,10 @@ expect 0 "a group runs" $run --group activation --jobs 2
 lines=$(grep -c '"end"' "$out/journal.jsonl")
 begins=$(grep -c '"begin"' "$out/journal.jsonl")
 [ "$lines" -gt 0 ] && [ "$lines" -eq "$begins" ] || { echo "the journal has $begins begins and $lines ends"; failures=$((failures + 1)); }
+expect 2 "a misspelt flag" $run --fitler x
+grep -q 'did you mean --filter?' "$out/stderr" || { echo "--fitler: $(cat "$out/stderr")"; failures=$((failures + 1)); }
+expect 2 "a misspelt verb" "$program" rnu
+grep -q 'did you mean run?' "$out/stderr" || { echo "rnu: $(cat "$out/stderr")"; failures=$((failures + 1)); }
 expect 0 "a finished journal is resumed without running" $run --group activation --resume
 [ "$(grep -c '"begin"' "$out/journal.jsonl")" -eq "$begins" ] || { echo "resume ran cases again"; failures=$((failures + 1)); }
 expect 0 "kernels of a journal" $program kernels --journal "$out/journal.jsonl"

@@ -17,7 +17,7 @@ STRING = r'"(?:[^"\\\n]|\\.)*"'
 # What makes a message; the first group is what it is thrown as. Words of a log line and of standard error are messages too.
 STARTS = re.compile(r"\b(?:(?:Failure|Error)\s*\(\s*(?P<code>(?:exit|QUERN|quern::exit)_?\w+|[a-z_.]+(?:\([^()]*\))?)\s*,"
                     r"|(?<![.:>\w])(?P<helper>refuse|malformed|decline)\s*\(|(?P<verdict>Verdict::no)\s*\(|(?P<part>concat)\s*\("
-                    r"|(?P<line>write_error_line)\s*\(|CLI::(?P<check>ValidationError)\s*\(|->(?P<log>log)\s*\(\s*QUERN_\w+\s*,)")
+                    r"|(?P<line>write_error(?:_line)?)\s*\(|(?P<usage>UsageError)\s*\(|CLI::(?P<check>ValidationError)\s*\(|->(?P<log>log)\s*\(\s*QUERN_\w+\s*,)")
 # Files, cards and drivers do none of these; and what a reader needs is neither an apology nor a shout.
 TONE = {
     r"\b(?:says|said|tells|told|wants|wanted|believes|thinks|knows|likes|complains|refuses to talk)\b": "a thing does not say, tell, want or believe",
@@ -67,7 +67,7 @@ def messages_of(path, text):
             continue
         if re.match(r"\s*//", text[text.rfind("\n", 0, start.start()) + 1 :]):
             continue
-        what = start["code"] or start["line"] or start["check"] or start["log"] or start["helper"] or start["verdict"] or start["part"]
+        what = start["code"] or start["line"] or start["check"] or start["log"] or start["helper"] or start["verdict"] or start["part"] or start["usage"]
         argument = argument_text(text, start.end())
         end = max(end, start.end() + len(argument))
         message = words_of(argument)
@@ -88,7 +88,7 @@ def problems_of(message, what=""):
     if not part and message.rstrip().endswith(".") and not message.rstrip().endswith("..."):
         found.append("no full stop at the end")
     first = re.match(r"(?!X)[A-Z][a-z]+ ", message)
-    if first and not part and what != "write_error_line":
+    if first and not part and not what.startswith("write_error"):
         found.append(f"begins lower case ({first[0].strip()})")
     if match := TWICE.search(plain):
         found.append(f"a word twice ({match[0]})")

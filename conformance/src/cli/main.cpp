@@ -3,6 +3,7 @@
 #include "cli/flags.hpp"
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
+#include "quern/base/nearest.hpp"
 #include "worker/device_process.hpp"
 #include "worker/target.hpp"
 
@@ -40,8 +41,10 @@ int run(const Options& options) {
   if (options.verb == "survey") return survey_main(options.selection);
   if (options.verb == "device-process") return device_main(options.selection, options.argument, options.seed);
   if (options.verb == "completions") return write_completions(options.argument);
-  throw UsageError(options.verb.empty() ? "a verb is missing: run, list, kernels, selftest, report, verify or bench; --help says more"
-                                        : "'" + options.verb + "' is no verb; --help lists them");
+  if (options.verb.empty()) throw UsageError("a verb is missing: run, list, kernels, selftest, report, verify or bench; see --help");
+  std::vector<std::string> names;
+  for (const VerbRow& row : verb_table()) names.emplace_back(row.name);
+  throw UsageError("'" + options.verb + "' is no verb" + did_you_mean(options.verb, names) + "; --help lists them");
 }
 
 /// The code of a run whose results may not have reached standard output.

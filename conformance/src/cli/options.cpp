@@ -2,6 +2,7 @@
 #include "cli/options.hpp"
 
 #include "cli/flags.hpp"
+#include "quern/base/nearest.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -86,7 +87,11 @@ Options parse_options(const std::vector<std::string>& arguments, const Environme
     const bool inside = equals != std::string::npos;
     if (inside) value = word.substr(equals + 1), word = word.substr(0, equals);
     const auto flag = std::ranges::find(flag_table(), word, &Flag::name);
-    if (flag == flag_table().end()) throw UsageError("'" + word + "' is no option; --help lists them");
+    if (flag == flag_table().end()) {
+      std::vector<std::string> names;
+      for (const Flag& known : flag_table()) names.emplace_back(known.name);
+      throw UsageError("'" + word + "' is no option" + did_you_mean(word, names) + "; --help lists them");
+    }
     if (flag->value.empty()) {
       if (inside) throw UsageError(word + " takes no value");
       set_flag(o, *flag, "1", false);
