@@ -104,8 +104,8 @@ ShardName checked_name(const Part& part) {
 void check_part(const Part& part, std::uint64_t no, const Part& given) {
   const std::string& path = part.shard.name;
   if (part.keys.count <= 1)
-    throw Error(QUERN_BAD_MODEL, concat(path, ": key 'split.count' is missing or 1, but the keys of ", given.shard.name,
-                                        " give the model ", given.keys.count, " parts"));
+    throw Error(QUERN_BAD_MODEL, concat(path, ": key 'split.count' is missing or 1, but the model of ", given.shard.name,
+                                        " is split into ", given.keys.count));
   if (part.keys.count != given.keys.count || part.keys.no != no)
     throw key_error(
         path, "split.no", part.parsed.entries.find("split.no")->at,
