@@ -44,7 +44,7 @@ int run(const Options& options) {
   if (options.verb.empty()) throw UsageError("a verb is missing: run, list, kernels, selftest, report, verify or bench; see --help");
   std::vector<std::string> names;
   for (const VerbRow& row : verb_table()) names.emplace_back(row.name);
-  throw UsageError("'" + options.verb + "' is no verb" + did_you_mean(options.verb, names) + "; --help lists them");
+  throw UsageError("'" + options.verb + "' is no verb" + quern::did_you_mean(options.verb, names) + "; --help lists them");
 }
 
 /// The code of a run whose results may not have reached standard output.
