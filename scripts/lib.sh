@@ -10,7 +10,7 @@ say() { printf '== %s\n' "$*" >&2; }
 fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
 
 build_packages=(g++ cmake ninja-build ccache pkg-config python3 python3-pip python3-venv unzip
-  libboost-dev libcurl4-openssl-dev libspdlog-dev libfmt-dev libopenblas0-pthread libutf8proc-dev nlohmann-json3-dev libcli11-dev glslc
+  libboost-dev libcurl4-openssl-dev libopenblas0-pthread libutf8proc-dev nlohmann-json3-dev libcli11-dev glslc
   libvulkan-dev)
 test_packages=(abigail-tools clang-16 fish libgtest-dev libgmock-dev libvulkan1 mesa-vulkan-drivers mkdocs python3-setuptools python3-wheel tmux zsh)
 validation_packages=(vulkan-validationlayers)  # of scripts/test --full
