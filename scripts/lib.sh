@@ -13,7 +13,7 @@ fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
 answer_packages=(g++ cmake ninja-build python3 python3-pip unzip libboost-dev libcurl4-openssl-dev libutf8proc-dev nlohmann-json3-dev libcli11-dev
   glslc libvulkan-dev)
 build_packages=("${answer_packages[@]}" ccache pkg-config python3-venv libopenblas0-pthread)
-test_packages=(abigail-tools clang-16 fish libgtest-dev libgmock-dev libvulkan1 mesa-vulkan-drivers mkdocs python3-setuptools python3-wheel tmux zsh)
+test_packages=(abigail-tools clang-16 fish libgtest-dev libgmock-dev libvulkan1 mesa-vulkan-drivers mkdocs mypy python3-numpy python3-setuptools python3-wheel tmux zsh)
 validation_packages=(vulkan-validationlayers)  # of scripts/test --full
 sanitizer_packages=(libclang-rt-16-dev)        # as well
 
