@@ -4,11 +4,11 @@
 set(std_headers <algorithm> <array> <charconv> <cstring> <filesystem> <functional> <limits> <map> <memory> <optional> <span>
     <sstream> <stdexcept> <string> <string_view> <utility> <variant> <vector>)
 
-# Files whose file-local names meet those of a neighbour are compiled by themselves; so are kernels, all of which have an `accepts`,
+# Files whose file-local names meet those of a neighbour are compiled by themselves; so are kernels of one instruction set,
 # and conformance's ops and graphs, all of which have a `generate`.
 set(never_joined_targets "^(backend_(cpu_(portable|avx|packed)|cuda)|chat_template_test$|runtime_host_test$|loader_test$|conformance_unit_test$|runtime_api_test$|.*fuzz_seeds_test$)")
 set(never_joined_files "^(abi|ops|graphs)/|(^|/)(plugin_parts|op_table|harness|byte_level_bpe|malformed_(tensor|meaning)_test)\\.cpp$")
-set(never_joined_files_of_backend_cpu_objects "^src/(ops|fusion)/|thread_pool\\.cpp$")
+set(never_joined_files_of_backend_cpu_objects "/(activation_backward|attention|attention_dense|glu_backward|kv_copy|lora_matmul_backward|matmul_id|matmul_id_backward|norms_backward|rope|sample|silu|sort|write_rows)\\.cpp$|thread_pool\\.cpp$")
 set(never_joined_files_of_backend_vulkan "training\\.cpp$|embedded\\.cpp$")
 
 # Warnings of shadowed names (QuernOptions.cmake) are a developer's, whose build goes file by file: here a name may be that of another file.
