@@ -4,7 +4,7 @@
 usage: platform_wheel.py PURE.whl PREFIX FOLDER
 
 PREFIX is an installed tree with lib/libquern.so.1, lib/quern/backends-1 and libexec/quern. The wheel is tagged for this machine's
-processor and for the glibc that its files ask for. Times are SOURCE_DATE_EPOCH's, so that two builds give the same bytes.
+processor and for systems at least as new as this one. Times are SOURCE_DATE_EPOCH's, so that two builds give the same bytes.
 """
 
 import base64
@@ -13,7 +13,6 @@ import os
 import pathlib
 import platform
 import re
-import subprocess
 import sys
 import time
 import zipfile
@@ -32,19 +31,16 @@ def native_files(prefix):
     return found
 
 
-def least_glibc(paths):
-    """The newest version of glibc that one of the files asks for, as (2, 36)."""
-    versions = {(2, 17)}  # the first that the tag can name
-    for path in paths:
-        text = subprocess.run(["readelf", "--wide", "--version-info", path], capture_output=True, text=True, check=True).stdout
-        versions |= {tuple(map(int, version.split("."))) for version in re.findall(r"Name: GLIBC_(\d+\.\d+)", text)}
-    return max(versions)
+def tag_here():
+    """This processor, and this system's glibc: a later system has what the compiler here has linked, libstdc++ among it."""
+    major, minor = re.fullmatch(r"glibc (\d+)\.(\d+)", os.confstr("CS_GNU_LIBC_VERSION")).groups()
+    return f"py3-none-manylinux_{major}_{minor}_{platform.machine()}"
 
 
 def main():
     pure, prefix, folder = (pathlib.Path(argument) for argument in sys.argv[1:])
     natives = native_files(prefix)
-    tag = "py3-none-manylinux_{}_{}_{}".format(*least_glibc(path for _, path in natives), platform.machine())
+    tag = tag_here()
     contents = {}
     with zipfile.ZipFile(pure) as archive:
         for name in archive.namelist():
