@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes a platform wheel: the pure wheel of this folder, with the library, its helper and the backends in quern/_native.
+"""Makes a platform wheel: the pure wheel of python/, with the library, its helper and the backends in quern/_native.
 
 usage: platform_wheel.py PURE.whl PREFIX FOLDER
 
