@@ -11,14 +11,18 @@ set(never_joined_files "^(abi|ops|graphs)/|(^|/)(plugin_parts|op_table|harness|b
 set(never_joined_files_of_backend_cpu_objects "/(activation_backward|attention|attention_dense|glu_backward|kv_copy|lora_matmul_backward|matmul_id|matmul_id_backward|norms_backward|rope|sample|silu|sort|write_rows)\\.cpp$|thread_pool\\.cpp$")
 set(never_joined_files_of_backend_vulkan "training\\.cpp$|embedded\\.cpp$")
 
-# Warnings of shadowed names (QuernOptions.cmake) are a developer's, whose build goes file by file: here a name may be that of another file.
-# The fewest units that keep two cores busy: what files share is then parsed, and its templates made, once. More files than this in one
-# unit save nothing more, and one unit would be the last to end.
-set(joined_files 20)
+# Targets of scripts/quickstart, whose files have names that no neighbour has: the fewest units that keep two cores busy. What files share is
+# then parsed, and its templates made, once. Other targets have more names in common, and are joined six by six. Warnings of shadowed names
+# (QuernOptions.cmake) are a developer's, whose build goes file by file: here a name may be that of another file.
+set(widely_joined_targets "^(quern_(architecture|base|chat_template|cli|cli_support|files|gguf|graph|hub|loader|runtime_objects|tokenizer)|backend_cpu_objects|backend_vulkan)$")
 
 function(quern_join_sources target)
   if(QUERN_SANITIZE OR target MATCHES "${never_joined_targets}")  # sanitized code of joined files takes the optimizer minutes
     return()
+  endif()
+  set(joined_files 6)
+  if(target MATCHES "${widely_joined_targets}")
+    set(joined_files 20)
   endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${joined_files})
   get_target_property(sources ${target} SOURCES)
@@ -47,11 +51,11 @@ function(quern_precompile directory)
     get_target_property(sources ${target} SOURCES)
     list(FILTER sources INCLUDE REGEX "\\.cpp$")
     list(LENGTH sources units)
-    if(NOT type MATCHES "LIBRARY|EXECUTABLE" OR units LESS 2)
+    if(NOT type MATCHES "LIBRARY|EXECUTABLE" OR units LESS 4)
       continue()
     endif()
     quern_join_sources(${target})
-    if(units LESS 8)  # precompiling takes as long as parsing five times
+    if(units LESS 8 AND target MATCHES "${widely_joined_targets}|^backend_cpu_")  # precompiling takes as long as parsing five times
       continue()
     endif()
     set(headers ${std_headers})
