@@ -7,6 +7,7 @@ import collections
 import ctypes
 import dataclasses
 import json
+import operator
 import os
 import threading
 from typing import (TYPE_CHECKING, Any, AsyncIterator, Callable, Deque, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union, cast,
@@ -113,7 +114,10 @@ class Session(_abi.Handle):
             if raw:
                 raise ValueError("raw=True takes a text or ids; messages need the chat template")
             return words.tokenize_chat(cast("Messages", prompt), special_in_messages=special_in_messages)
-        return [int(token) for token in cast(Sequence[int], prompt)]
+        strange = next((type(token).__name__ for token in prompt if not hasattr(token, "__index__")), None)
+        if strange is not None:
+            raise TypeError(f"a prompt is a text, messages or ids; this one is a list with a {strange} in it")
+        return [operator.index(token) for token in cast(Sequence[int], prompt)]
 
     def generate(self, prompt: Prompt, *, raw: bool = False, sequence: int = 0, append: bool = False, max_tokens: int = 0,
                  sampling: Optional[Sampling] = None, stop: Stop = (), logprobs: int = 0, ignore_end: bool = False, loop_guard: bool = False,

@@ -145,6 +145,9 @@ class OnAModel(unittest.TestCase):
         self.assertEqual(self.session.generate("hi", max_tokens=1, raw=True).prompt_tokens, len(words.tokenize("hi")))
         with self.assertRaisesRegex(ValueError, "raw=True"):
             self.session.ids_of([{"role": "user", "content": "hi"}], raw=True)
+        for strange in (["hi", "there"], [1, "two"], [1.5]):
+            with self.assertRaisesRegex(TypeError, "a text, messages or ids"):
+                self.session.generate(strange)
         content = MICRO.read_bytes()
         bare = FOLDER / "no-template.gguf"
         bare.write_bytes(content.replace(b"tokenizer.chat_template", b"tokenizer.chat_tomplate"))
