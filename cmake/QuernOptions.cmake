@@ -45,7 +45,7 @@ endif()
 
 add_library(quern_warnings INTERFACE)
 add_library(quern::warnings ALIAS quern_warnings)
-target_compile_options(quern_warnings INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion
+target_compile_options(quern_warnings INTERFACE -Wall -Wextra $<$<NOT:$<BOOL:${QUERN_PRECOMPILE}>>:-Wshadow> -Wconversion -Wno-sign-conversion
                        $<$<BOOL:${QUERN_WARNINGS_AS_ERRORS}>:-Werror>)
 
 if(QUERN_SANITIZE STREQUAL "address")

@@ -9,10 +9,11 @@ version=$(sed -n 's/^project(quern VERSION \([0-9.]*\).*/\1/p' "$root/CMakeLists
 say() { printf '== %s\n' "$*" >&2; }
 fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
 
-build_packages=(g++ cmake ninja-build ccache pkg-config python3 python3-pip python3-venv unzip
-  libboost-dev libcurl4-openssl-dev libspdlog-dev libfmt-dev libopenblas0-pthread libutf8proc-dev nlohmann-json3-dev libcli11-dev glslc
-  libvulkan-dev)
-test_packages=(abigail-tools clang-16 fish libgtest-dev libgmock-dev libvulkan1 mesa-vulkan-drivers mkdocs python3-setuptools python3-wheel tmux zsh)
+# What scripts/quickstart needs: the compiler, the libraries that are compiled in, and pip for the model.
+answer_packages=(g++ cmake ninja-build python3 python3-pip unzip libboost-dev libcurl4-openssl-dev libutf8proc-dev nlohmann-json3-dev libcli11-dev
+  glslc libvulkan-dev)
+build_packages=("${answer_packages[@]}" ccache pkg-config python3-venv libopenblas0-pthread)
+test_packages=(abigail-tools clang-16 fish libgtest-dev libgmock-dev libvulkan1 mesa-vulkan-drivers mkdocs mypy python3-numpy python3-setuptools python3-wheel tmux zsh)
 validation_packages=(vulkan-validationlayers)  # of scripts/test --full
 sanitizer_packages=(libclang-rt-16-dev)        # as well
 
@@ -36,13 +37,19 @@ install_packages() {
   DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-# configure_and_build [cmake options]: the release preset.
+# configure_and_build [cmake options] [--target NAME...]: the release preset; all of it, or these targets.
 configure_and_build() {
+  local options=() targets=()
+  while [ $# -gt 0 ]; do
+    [ "$1" = --target ] && targets=("$@") && break
+    options+=("$1")
+    shift
+  done
   local launcher=()
   command -v ccache >/dev/null && launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
   say "building into build/release"
-  cmake --preset release -S "$root" -DQUERN_PRECOMPILE=ON "${launcher[@]}" "$@" >/dev/null
-  cmake --build "$build" --parallel "${QUERN_JOBS:-$(nproc)}"
+  cmake --preset release -S "$root" -DQUERN_PRECOMPILE=ON "${launcher[@]}" "${options[@]}" >/dev/null
+  cmake --build "$build" --parallel "${QUERN_JOBS:-$(nproc)}" "${targets[@]}"
 }
 
 # release_tree FOLDER: unpacks the release tarball of the commit that is checked out there, and prints its top folder.

@@ -78,6 +78,7 @@ Answer answer(quern_session* session, const std::vector<std::int32_t>& prompt, c
   request.prompt = prompt.data();
   request.prompt_count = prompt.size();
   request.sampling = &sampling;
+  request.flags = flags.no_loop_guard ? 0 : QUERN_REQUEST_LOOP_GUARD;
   request.max_tokens = flags.max_tokens;
   request.stop = stops.data();
   request.stop_count = stops.size();
@@ -102,6 +103,11 @@ Answer answer(quern_session* session, const std::vector<std::int32_t>& prompt, c
     out.best = alternatives(handle, out.ids.size());
   }
   return out;
+}
+
+void explain_loop(const Answer& made) {
+  if (made.finish != QUERN_FINISH_LOOP) return;
+  write_error_line("the answer repeated itself and was ended; --no-loop-guard lets it go on, --repeat-penalty 1.1 makes it rarer");
 }
 
 }  // namespace quern::cli

@@ -32,6 +32,9 @@ struct Answer {
 Answer answer(quern_session* session, const std::vector<std::int32_t>& prompt, const RunFlags& flags,
               std::uint64_t seed, bool stream, const InterruptGuard& guard, ActivityWriter& activity);
 
+/// Writes why an answer was ended that went in circles; nothing of another.
+void explain_loop(const Answer& made);
+
 /// The seed that was asked for, or a random one.
 std::uint64_t seed_of(const SamplingFlags& flags);
 

@@ -34,6 +34,7 @@ void take_turn(const quern_model* model, quern_session* session, const RunFlags&
   turns.push_back({"assistant", made.text});
   history = std::move(turns);
   if (made.finish == QUERN_FINISH_CANCELLED) write_error_line("[stopped]");
+  explain_loop(made);
   if (made.finish == QUERN_FINISH_CONTEXT) write_error_line("[the context is full; /clear starts again]");
   if (!quiet)
     write_error_line("[" + closing_line(where_it_ran(model, session, flags.model.path), made.tokens_per_second(), "generated") +

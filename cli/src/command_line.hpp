@@ -42,6 +42,7 @@ struct RunFlags {
   bool special_in_messages = false;
   std::optional<std::string> system;
   bool raw = false;
+  bool no_loop_guard = false;
   SamplingFlags sampling;
   std::vector<std::string> stop;
   std::uint64_t max_tokens = 0;

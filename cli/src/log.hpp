@@ -1,4 +1,4 @@
-// The log, on standard error. The library's lines and the program's own go through one spdlog logger.
+// The log, on standard error: lines of the library, and of the program itself.
 #pragma once
 
 #include "quern.h"
@@ -7,7 +7,7 @@
 
 namespace quern::cli {
 
-/// Lines below this QUERN_LEVEL_... are dropped from now on.
+/// Lines below this QUERN_LEVEL_... are dropped from now on. From any thread.
 void set_log_level(std::uint32_t level);
 
 /// A quern_log_callback; `user` is not used.

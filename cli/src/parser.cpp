@@ -33,6 +33,7 @@ VerbApp add_run(CLI::App& program, CommandLine& line) {
       ->default_str("none");
   app->add_flag("--special-in-messages", run.special_in_messages,
                 "the text of a special token in a message becomes that token: whoever writes it can forge turns");
+  app->add_flag("--no-loop-guard", run.no_loop_guard, "let an answer go on that repeats the same words over and over");
   app->add_flag("--raw", run.raw, "give the model the prompt as it is, without its chat template");
   add_number_option(*app, "--max-tokens", run.max_tokens, "the most tokens to generate",
                     {.least = 1, .minus_one = [&run] { run.max_tokens = 0; }, .remedy = "leave it out for an answer to its end"})

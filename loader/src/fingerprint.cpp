@@ -103,7 +103,7 @@ std::vector<std::string> opened_files(const Inspection& found, const Settings& s
 }
 
 /// Names and permissions of the device nodes in a directory that start with `prefix`.
-std::vector<std::string> nodes(const std::string& directory, const std::string& prefix) {
+std::vector<std::string> device_node_names(const std::string& directory, const std::string& prefix) {
   std::vector<std::string> rows;
   for (const std::string& name : names_in(directory)) {
     struct stat s {};
@@ -157,9 +157,9 @@ std::string fingerprint(const HelperRequest& request, const Inspection& found, c
   json.end_object();
   json.key("nodes");
   json.begin_array();
-  json.value(nodes(settings.dev_root, "nvidia"));
-  json.value(nodes(settings.dev_root + "/dri", ""));
-  json.value(nodes(settings.dev_root, "kfd"));
+  json.value(device_node_names(settings.dev_root, "nvidia"));
+  json.value(device_node_names(settings.dev_root + "/dri", ""));
+  json.value(device_node_names(settings.dev_root, "kfd"));
   json.end_array();
   json.member("cards", cards);
   json.member("libraries", libraries);

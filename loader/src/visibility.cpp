@@ -12,7 +12,7 @@
 namespace quern::loader {
 namespace {
 
-constexpr std::uint32_t nvidia = 0x10de;
+constexpr std::uint32_t nvidia_vendor = 0x10de;
 
 std::string trimmed(const std::string& text) {
   const std::size_t first = text.find_first_not_of(" \t");
@@ -34,7 +34,7 @@ CudaVisibility::CudaVisibility(const Setting<std::string>& variable,
   }
   std::vector<std::string> nvidia_addresses;
   for (const GraphicsCard& card : cards)
-    if (card.vendor == nvidia) nvidia_addresses.push_back(card.address);
+    if (card.vendor == nvidia_vendor) nvidia_addresses.push_back(card.address);
   std::istringstream in(variable.value);
   for (std::string item; std::getline(in, item, ',');) {
     item = trimmed(item);
@@ -52,7 +52,7 @@ CudaVisibility::CudaVisibility(const Setting<std::string>& variable,
 }
 
 std::optional<std::string> CudaVisibility::hides(const Candidate& c) const {
-  if (!variable_.is_set() || c.plugin_id == "cuda" || c.device.vendor_id != nvidia) return std::nullopt;
+  if (!variable_.is_set() || c.plugin_id == "cuda" || c.device.vendor_id != nvidia_vendor) return std::nullopt;
   const bool visible =
       from_plugin_
           ? std::ranges::any_of(cuda_devices_, [&](const Candidate& d) { return same_physical_device(c, d); })
@@ -65,7 +65,7 @@ std::optional<std::string> CudaVisibility::hides(const Candidate& c) const {
 }
 
 bool CudaVisibility::hides_card(const GraphicsCard& card) const {
-  if (card.vendor != nvidia || !variable_.is_set()) return false;
+  if (card.vendor != nvidia_vendor || !variable_.is_set()) return false;
   if (from_plugin_)
     return std::ranges::none_of(cuda_devices_,
                                 [&](const Candidate& d) { return d.device.pci_address == card.address; });

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import os
+import pathlib
+import threading
 from ctypes import (CFUNCTYPE, POINTER, Structure, byref, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_uint32,
                     c_uint64, c_void_p, sizeof)
 from typing import Any, Callable, Optional, Type, TypeVar, Union, overload
 
-from ._errors import Error
+from ._errors import Error as Error
 
 LogCallback = CFUNCTYPE(None, c_void_p, c_uint32, c_char_p, c_char_p)
 ProgressCallback = CFUNCTYPE(c_int, c_void_p, c_uint64, c_uint64)
@@ -190,8 +192,14 @@ _RELEASED = ("text", "runtime", "load_report", "device_list", "vocabulary", "cha
              "tensor", "estimate")
 
 
+def _library_name() -> str:
+    """QUERN_LIBRARY, or the library that a platform wheel has, or the system's."""
+    own = pathlib.Path(__file__).with_name("_native") / "lib" / "libquern.so.1"
+    return os.environ.get("QUERN_LIBRARY") or (str(own) if own.exists() else "libquern.so.1")
+
+
 def _load() -> ctypes.CDLL:
-    name = os.environ.get("QUERN_LIBRARY", "libquern.so.1")
+    name = _library_name()
     try:
         library = ctypes.CDLL(name)
     except OSError as error:
@@ -237,6 +245,45 @@ def fill(kind: Type[S], function: str, *arguments: Any) -> S:
     made = kind()
     call(function, *arguments, byref(made))
     return made
+
+
+T = TypeVar("T")
+
+
+def interruptible(work: Callable[[], T], cancel: Callable[[], None]) -> T:
+    """work(), which Ctrl-C ends: Python looks at signals on the main thread only, and not inside the library. So another thread works while
+    this one waits. After KeyboardInterrupt the work is cancelled, and over before the exception leaves. On other threads simply work()."""
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    made: "list[T]" = []
+    failed: "list[BaseException]" = []
+    done = threading.Event()
+
+    def run() -> None:
+        try:
+            made.append(work())
+        except BaseException as error:  # raised by the thread that waits
+            failed.append(error)
+        finally:
+            done.set()
+
+    worker = threading.Thread(target=run, daemon=True)
+    worker.start()
+    try:
+        done.wait()
+    except BaseException:
+        while not done.is_set():
+            try:
+                cancel()  # again and again: one that comes before the call begins is forgotten
+                done.wait(0.05)
+            except KeyboardInterrupt:
+                pass  # pressed again; it is ending already
+        worker.join()
+        raise
+    worker.join()
+    if failed:
+        raise failed[0]
+    return made[0]
 
 
 def bytes_of(handle: c_void_p) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, cast
 
 from . import _abi
 
@@ -18,11 +18,13 @@ def _options(*, endpoint: Optional[str] = None, hub_cache: Optional[str] = None,
                            most_bytes=most_bytes, least_rate=least_rate)
 
 
-def pull(name: str, *, progress: Optional[Callable[[str, int, int, str], bool]] = None, **options: Any) -> str:
+def pull(name: str, *, progress: Optional[Callable[[str, int, int, str], bool]] = None, endpoint: Optional[str] = None, hub_cache: Optional[str] = None,
+         cache_dir: Optional[str] = None, token: Optional[str] = None, sha256: Optional[str] = None, offline: Optional[bool] = None,
+         tries: int = 0, timeout: int = 0, most_bytes: int = 0, least_rate: int = 0) -> str:
     """Downloads "owner/name[:QUANT]" or a URL, unless it is in the cache; gives the path of the file to load.
 
-    `progress(file, done_bytes, total_bytes, waiting)` returns True to go on. Options: endpoint, hub_cache, cache_dir, token, sha256,
-    offline, tries, timeout, most_bytes, least_rate; those not given come from the environment."""
+    `progress(file, done_bytes, total_bytes, waiting)` returns True to go on. Options that are not given come from the environment. Ctrl-C
+    ends it; the next pull goes on where this one was."""
     trouble: List[BaseException] = []
 
     def on_event(_: Any, event: Any) -> int:
@@ -33,9 +35,9 @@ def pull(name: str, *, progress: Optional[Callable[[str, int, int, str], bool]] 
             trouble.append(error)
             return 1
 
-    made = _options(**options)
-    if progress is not None:
-        made.progress = _abi.PullCallback(on_event)
+    made = _options(endpoint=endpoint, hub_cache=hub_cache, cache_dir=cache_dir, token=token, sha256=sha256, offline=offline, tries=tries,
+                    timeout=timeout, most_bytes=most_bytes, least_rate=least_rate)
+    made.progress = _abi.PullCallback(on_event)  # always: Python sees Ctrl-C when it runs
     try:
         return _abi.text("quern_pull", name.encode(), ctypes.byref(made)).decode("utf-8", "surrogateescape")
     except _abi.Error:
@@ -44,18 +46,22 @@ def pull(name: str, *, progress: Optional[Callable[[str, int, int, str], bool]] 
         raise
 
 
-def find_model(name: str, **options: Any) -> str:
+def find_model(name: str, *, endpoint: Optional[str] = None, hub_cache: Optional[str] = None,
+               cache_dir: Optional[str] = None) -> str:
     """The path of a model in the cache; never asks the network."""
-    return _abi.text("quern_find_model", name.encode(), ctypes.byref(_options(**options))).decode("utf-8", "surrogateescape")
+    return _abi.text("quern_find_model", name.encode(), ctypes.byref(_options(endpoint=endpoint, hub_cache=hub_cache, cache_dir=cache_dir))).decode("utf-8", "surrogateescape")
 
 
-def cached_models(**options: Any) -> List[Dict[str, Any]]:
+def cached_models(*, endpoint: Optional[str] = None, hub_cache: Optional[str] = None,
+                  cache_dir: Optional[str] = None) -> List[Dict[str, Any]]:
     """The models in the caches: name, path, bytes, files, repository, revision, quantisation, source, modified."""
-    return json.loads(_abi.text("quern_cached_models_json", ctypes.byref(_options(**options))))["models"]
+    listed = json.loads(_abi.text("quern_cached_models_json", ctypes.byref(_options(endpoint=endpoint, hub_cache=hub_cache, cache_dir=cache_dir))))
+    return cast(List[Dict[str, Any]], listed["models"])
 
 
-def remove_model(name: str, **options: Any) -> int:
+def remove_model(name: str, *, endpoint: Optional[str] = None, hub_cache: Optional[str] = None,
+                 cache_dir: Optional[str] = None) -> int:
     """Removes a model from the cache; gives the bytes that became free."""
     freed = ctypes.c_uint64()
-    _abi.call("quern_remove_model", name.encode(), ctypes.byref(_options(**options)), ctypes.byref(freed))
+    _abi.call("quern_remove_model", name.encode(), ctypes.byref(_options(endpoint=endpoint, hub_cache=hub_cache, cache_dir=cache_dir)), ctypes.byref(freed))
     return freed.value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Union, cast
 
 from . import _abi
 from .session import Session
@@ -55,12 +55,12 @@ class Vocabulary(_abi.Handle):
     @property
     def warning(self) -> str:
         """What is doubtful about it, such as a file that names no tokenizer.ggml.pre; "" if nothing is."""
-        return _abi.lib.quern_vocabulary_warning(self.handle).decode("utf-8", "replace")
+        return cast(bytes, _abi.lib.quern_vocabulary_warning(self.handle)).decode("utf-8", "replace")
 
     @property
     def chat_template(self) -> Optional[str]:
         source = _abi.lib.quern_vocabulary_chat_template(self.handle)
-        return None if source is None else source.decode("utf-8", "replace")
+        return None if source is None else cast(bytes, source).decode("utf-8", "replace")
 
     def is_end(self, token: int) -> bool:
         """Whether the token ends an answer."""
@@ -135,7 +135,7 @@ class Model(_abi.Handle):
 
         options = _abi.ModelOptions(context=context, sequences=sequences, activations=1 if exact else 0, kv=_KV[kv],
                                     embeddings=1 if embeddings else 0, tokenizer_pre=_abi.encoded(tokenizer_pre),
-                                    progress=_abi.ProgressCallback() if progress is None else _abi.ProgressCallback(on_progress))
+                                    progress=_abi.ProgressCallback(on_progress))  # always: Python sees Ctrl-C when it runs
         try:
             handle = _abi.create("quern_model_load", runtime.handle, _abi.encoded(path), ctypes.byref(options))
         except _abi.Error:
@@ -161,7 +161,7 @@ class Model(_abi.Handle):
 
     def placement(self) -> Dict[str, Any]:
         """Where the layers lie and why."""
-        return json.loads(_abi.text("quern_model_placement_json", self.handle))
+        return cast(Dict[str, Any], json.loads(_abi.text("quern_model_placement_json", self.handle)))
 
     def session(self, *, context: int = 0, sequences: int = 1) -> Session:
         """Sequences with a key/value cache of their own."""
@@ -170,7 +170,7 @@ class Model(_abi.Handle):
 
 def show(path: PathLike) -> Dict[str, Any]:
     """What a model file says of itself."""
-    return json.loads(_abi.text("quern_show_json", _abi.encoded(os.fspath(path))))
+    return cast(Dict[str, Any], json.loads(_abi.text("quern_show_json", _abi.encoded(os.fspath(path)))))
 
 
 def estimate(path: PathLike, runtime: Optional["Runtime"] = None, *, context: int = 0, sequences: int = 1, exact: bool = False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-from typing import Any, Callable, Dict, List, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Union, cast
 
 from . import _abi
 from .model import Model
@@ -17,7 +17,7 @@ _LEVELS = {"trace": 1, "debug": 2, "info": 3, "warn": 4, "error": 5, "off": 6}
 
 def version() -> str:
     """Of the library, "0.1.0"."""
-    return _abi.lib.quern_version().decode()
+    return cast(bytes, _abi.lib.quern_version()).decode()
 
 
 class Runtime(_abi.Handle):
@@ -40,7 +40,7 @@ class Runtime(_abi.Handle):
             if log is not None:
                 log(names.get(level, "info"), component.decode("utf-8", "replace"), text.decode("utf-8", "replace"))
 
-        self._log = _abi.LogCallback(on_log) if log is not None else _abi.LogCallback()  # lives as long as the runtime
+        self._log = _abi.LogCallback(on_log) if log is not None else _abi.LogCallback(0)  # lives as long as the runtime
         options = _abi.RuntimeOptions(
             backend=e(backend), backend_disable=e(backend_disable), device=e(device), backend_path=e(backend_path),
             backend_extra_path=e(backend_extra_path), memory=e(memory), fallback=e(fallback), force_kernel=e(force_kernel),
@@ -57,17 +57,17 @@ class Runtime(_abi.Handle):
     def devices(self) -> List[Dict[str, Any]]:
         """Best first; members as quern_device_entry."""
         with _abi.Handle(_abi.create("quern_runtime_devices", self.handle), _abi.lib.quern_device_list_release) as listed:
-            return json.loads(_abi.text("quern_device_list_json", listed.handle))
+            return cast(List[Dict[str, Any]], json.loads(_abi.text("quern_device_list_json", listed.handle)))
 
     def report(self) -> Dict[str, Any]:
         """What became of each plugin, as quern_load_report_json."""
         with _abi.Handle(_abi.create("quern_runtime_load_report", self.handle), _abi.lib.quern_load_report_release) as report:
-            return json.loads(_abi.text("quern_load_report_json", report.handle))
+            return cast(Dict[str, Any], json.loads(_abi.text("quern_load_report_json", report.handle)))
 
     def load(self, path: PathLike, *, context: int = 0, sequences: int = 1, exact: bool = False, kv: Optional[str] = None,
              embeddings: bool = False, tokenizer_pre: Optional[str] = None, progress: Optional[Callable[[int, int], bool]] = None) -> Model:
         """Loads a model file. `exact`: f32 activations. `kv`: "f16" or "f32". `tokenizer_pre`: as of Vocabulary. `progress(done_bytes, total_bytes)` returns True to
-        go on; it cancels otherwise."""
+        go on; it cancels otherwise. Ctrl-C ends it."""
         return Model(self, os.fspath(path), context=context, sequences=sequences, exact=exact, kv=kv, embeddings=embeddings,
                      tokenizer_pre=tokenizer_pre, progress=progress)
 

@@ -54,6 +54,16 @@ class Tensor(_abi.Handle):
             raise TypeError(f"a {self.dtype} tensor has no Python numbers; copy it to an f32 tensor")
         return array.array(_CODES[self.dtype], self.read()).tolist()
 
+    def numpy(self) -> Any:
+        """A numpy array of its numbers, in its shape: of an f32, i32, i64, u32 or u8 tensor. write() takes such an array's tobytes()."""
+        if self.dtype not in _CODES:
+            raise TypeError(f"a {self.dtype} tensor has no numpy dtype; copy it to an f32 tensor")
+        try:
+            import numpy
+        except ImportError:
+            raise ImportError("numpy() needs the package numpy: pip install numpy") from None
+        return numpy.frombuffer(bytearray(self.read()), dtype=_CODES[self.dtype] if self.dtype != "i64" else "i8").reshape(self.shape)
+
     def copy_to(self, target: "Tensor") -> "Tensor":
         """To another tensor of that shape, on any device and in any dtype. Returns the target."""
         _abi.call("quern_tensor_copy", self.handle, target.handle)

@@ -1,4 +1,4 @@
-/* Streams an answer: cc generate.c $(pkg-config --cflags --libs quern) && ./a.out model.gguf "Why is the sky blue?"
+/* Streams an answer: cc generate.c $(pkg-config --cflags --libs quern) -o generate && ./generate model.gguf "Why is the sky blue?"
  * A missing file, a truncated one or too little memory is a status and a sentence; nothing ends the process. */
 #include <quern.h>
 #include <stdio.h>

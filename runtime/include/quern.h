@@ -504,7 +504,8 @@ enum {
   QUERN_FINISH_STOP = 2,     /* a stop string */
   QUERN_FINISH_LENGTH = 3,   /* max_tokens */
   QUERN_FINISH_CONTEXT = 4,  /* the context is full */
-  QUERN_FINISH_CANCELLED = 5 /* quern_cancel, or the callback */
+  QUERN_FINISH_CANCELLED = 5, /* quern_cancel, or the callback */
+  QUERN_FINISH_LOOP = 6       /* the answer went in circles, and LOOP_GUARD was set */
 };
 
 typedef struct quern_token_event {
@@ -525,8 +526,12 @@ typedef struct quern_token_event {
  * (CANCELLED), and not the others. It may call quern_cancel; other functions that compute on the session return QUERN_BUSY. */
 typedef int (*quern_token_callback)(void *user, const quern_token_event *event);
 
-enum { QUERN_REQUEST_APPEND = 1 }; /* the prompt follows what the sequence holds; otherwise it is the whole content, and
-                                      the longest common start with what the sequence holds is not computed again */
+enum {
+  QUERN_REQUEST_APPEND = 1,    /* the prompt follows what the sequence holds; otherwise it is the whole content, and
+                                  the longest common start with what the sequence holds is not computed again */
+  QUERN_REQUEST_LOOP_GUARD = 2 /* end the answer (LOOP) once it goes in circles: at least 256 tokens in a row, each the same as the one
+                                  a period before it. Periods up to 256 tokens are seen, and need three rounds after the first */
+};
 
 typedef struct quern_request {
   uint64_t struct_size;          /* sizeof(quern_request) in each element: it is also the stride of an array of them */

@@ -2,6 +2,7 @@
 #include "generate.hpp"
 
 #include "answer_text.hpp"
+#include "loop_guard.hpp"
 #include "model.hpp"
 
 #include "quern/base/byte_sizes.hpp"
@@ -34,6 +35,7 @@ struct Stream {
   std::size_t read = 0;               // of pending
   bool drawing = false;               // the prompt is in the cache
   bool again = false;                 // pending is the last token that the sequence holds
+  LoopGuard loop{};
 };
 
 void check_sampling(const Sampling& s, std::size_t index, std::int32_t vocabulary) {
@@ -154,6 +156,7 @@ bool take(Engine& engine, Stream& stream, std::uint32_t output) {
   } else if (engine.tokens(r.sequence).size() >= engine.context()) {
     answer.finish = Finish::context;
   }
+  if (r.loop_guard && stream.loop.push(event.token) && answer.finish == Finish::none) answer.finish = Finish::loop;
   answer.text += event.piece;
   if (r.on_token && !r.on_token(event) && answer.finish == Finish::none) answer.finish = Finish::cancelled;
   stream.pending.assign(1, event.token);

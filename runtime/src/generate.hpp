@@ -9,7 +9,7 @@
 
 namespace quern::runtime {
 
-enum class Finish : std::uint32_t { none = 0, end = 1, stop = 2, length = 3, context = 4, cancelled = 5 };
+enum class Finish : std::uint32_t { none = 0, end = 1, stop = 2, length = 3, context = 4, cancelled = 5, loop = 6 };
 
 struct Sampling {
   float temperature = 0;
@@ -47,6 +47,7 @@ struct Request {
   std::vector<std::string> stops;
   std::uint32_t logprobs = 0;
   bool ignore_end = false;
+  bool loop_guard = false;
   std::function<bool(const TokenEvent&)> on_token;  // false ends this request
 };
 

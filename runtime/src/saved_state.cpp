@@ -11,7 +11,7 @@
 namespace quern::runtime {
 namespace {
 
-constexpr std::uint32_t magic = 0x534e5251;  // "QRNS"
+constexpr std::uint32_t state_magic = 0x534e5251;  // "QRNS"
 constexpr std::uint32_t version = 2;
 
 struct Header {
@@ -22,14 +22,14 @@ struct Header {
 };
 static_assert(sizeof(Header) == 48);
 
-std::uint64_t checksum(std::span<const std::byte> bytes) {
+std::uint64_t state_checksum(std::span<const std::byte> bytes) {
   std::uint64_t value = 0xcbf29ce484222325ull;
   for (const std::byte b : bytes) value = (value ^ static_cast<std::uint64_t>(b)) * 0x100000001b3ull;
   return value;
 }
 
 Header header_of(const Engine& engine) {
-  return {magic,
+  return {state_magic,
           version,
           engine.model().fingerprint(),
           engine.model().kv_dtype(),
@@ -148,7 +148,7 @@ std::vector<std::byte> save(const Engine& engine) {
       }
     }
   }
-  const std::uint64_t sum = checksum(std::span(bytes).first(at));
+  const std::uint64_t sum = state_checksum(std::span(bytes).first(at));
   put(&sum, sizeof(sum));
   return bytes;
 }
@@ -158,7 +158,7 @@ void restore(Engine& engine, std::span<const std::byte> bytes, const std::string
   Reader reader(bytes, name);
   const auto header = reader.number<Header>("the header");
   const Header own = header_of(engine);
-  if (header.magic != magic) refuse("this is not a saved session (it does not begin with QRNS)");
+  if (header.magic != state_magic) refuse("this is not a saved session (it does not begin with QRNS)");
   if (header.version != version)
     refuse(concat("the saved session has version ", header.version, "; this program reads ", version, "; save the session anew"));
   if (header.fingerprint != own.fingerprint) refuse("it was saved by another model file");
@@ -171,7 +171,7 @@ void restore(Engine& engine, std::span<const std::byte> bytes, const std::string
     refuse("its pages have another shape than this model's");
   }
   if (bytes.size() < sizeof(std::uint64_t) ||
-      checksum(bytes.first(bytes.size() - 8)) != [&] {
+      state_checksum(bytes.first(bytes.size() - 8)) != [&] {
         std::uint64_t sum;
         std::memcpy(&sum, bytes.data() + bytes.size() - 8, 8);
         return sum;

@@ -124,6 +124,22 @@ class Run(Case):
         self.assertEqual(context["finish"], "context")
         self.assertLessEqual(len(context["ids"]) + len(context["prompt_ids"]), 41)
 
+    def test_an_answer_in_circles_is_ended_with_a_reason_unless_it_may_go_on(self):
+        content = pathlib.Path(MICRO).read_bytes()
+        held = b"llama.context_length" + struct.pack("<I", 4)
+        self.assertEqual(content.count(held + struct.pack("<I", 256)), 1)
+        longer = self.write("longer.gguf", content.replace(held + struct.pack("<I", 256), held + struct.pack("<I", 1024)))
+        circle = ("run", longer, "hello", "--logit-bias", "68=1000", "--temperature", "0", "--max-tokens", "300")
+        ended = self.quern(*circle, "--json", "-q")
+        self.assertEqual(ended.code, 0)
+        self.assertEqual(json.loads(ended.out)["finish"], "loop")
+        self.assertEqual(json.loads(ended.out)["ids"], [68] * 257)  # the first, and 256 that repeat it
+        self.assertIn("repeated itself", ended.err)
+        self.assertIn("--no-loop-guard", ended.err)
+        self.assertEqual(self.quern_json(*circle, "--no-loop-guard")["finish"], "length")
+        shorter = self.quern_json(*circle[:-1], "256")
+        self.assertEqual((shorter["finish"], len(shorter["ids"])), ("length", 256))
+
     def test_a_forced_end_token_ends_the_answer_and_is_in_the_ids(self):
         answer = self.quern_json("run", MICRO, "hello", "--logit-bias", "2=1000", "--temperature", "0")
         self.assertEqual((answer["finish"], answer["ids"], answer["text"]), ("end", [2], ""))

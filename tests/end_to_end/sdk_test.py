@@ -61,5 +61,21 @@ class Sdk(unittest.TestCase):
         self.check_programs(build)
 
 
+class Readme(unittest.TestCase):
+    def test_its_one_line_builds_the_example_in_the_tree(self):
+        source = pathlib.Path(os.environ["QUERN_TEST_SOURCE"])
+        build, start = re.findall(r"(?m)^  \$ (.*generate.*)$", (source / "README.md").read_text())
+        self.assertTrue(build.startswith("cc runtime/examples/generate.c "), build)
+        with tempfile.TemporaryDirectory(prefix="quern tree ") as folder:  # with a space
+            tree = pathlib.Path(folder)
+            (tree / "build").mkdir()
+            (tree / "build/release").symlink_to(os.environ["QUERN_BUILD"])
+            for name in ("runtime", "plugin-api"):
+                (tree / name).symlink_to(source / name)
+            environment = {"PATH": os.environ["PATH"], "HOME": folder, "QUERN_BACKEND": "cpu"}
+            run("sh", "-c", f"cd '{folder}' && {build.replace('cc ', os.environ['QUERN_TEST_CC'] + ' ', 1)}", env=environment)
+            self.assertTrue(run("sh", "-c", f"cd '{folder}' && {start.replace('MODEL.gguf', str(MICRO))}", env=environment))
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

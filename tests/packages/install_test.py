@@ -1,6 +1,6 @@
 """The packages in clean systems, as apt installs them. QUERN_PACKAGES names the folder of the .deb files; QUERN_TEST_SUITES the
 systems (default bookworm); QUERN_TEST_SDK=1 adds the tests that install a compiler. QUERN_LATER_PACKAGES: libquern1 and quern of a later version whose
-plugin ABI is one minor ahead; QUERN_RPMS: the folder of the .rpm files. What is not given is skipped, and said so."""
+plugin ABI is one minor ahead; QUERN_RPMS: the folder of the .rpm files; QUERN_WHEEL: the wheel that holds the library. What is not given is skipped, and said so."""
 
 import json
 import lzma
@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import zipfile
 
 import roots
 
@@ -233,6 +234,43 @@ class Rpms(Installed):
                 self.assertEqual([line for line in asked if "quern" in line and line != "quern-abi-1"], [])
 
 
+class Wheel(unittest.TestCase):
+    """The platform wheel, where nothing of ours is installed: pip alone puts it into an environment."""
+
+    suite = SUITES[0]
+
+    def setUp(self):
+        if not os.environ.get("QUERN_WHEEL"):
+            self.skipTest("QUERN_WHEEL is not set")
+        self.wheel = pathlib.Path(os.environ["QUERN_WHEEL"])
+        self.root = roots.Root(self.suite, [])
+        self.addCleanup(self.root.close)
+        shutil.copy(MODEL, self.root.path / "srv/model.gguf")
+        shutil.copy(self.wheel, self.root.path / "srv")
+
+    def test_the_wheel_alone_answers_and_brings_every_backend(self):
+        self.root.install("python3-venv", recommends=False)
+        self.root.run(f"python3 -m venv /srv/venv && /srv/venv/bin/pip install --quiet --no-index /srv/{self.wheel.name}")
+        program = ("import json, quern\n"
+                   "runtime = quern.Runtime()\n"
+                   "with runtime.load('/srv/model.gguf') as model, model.session() as session:\n"
+                   "    answer = session.generate('hello', max_tokens=4)\n"
+                   "    print(json.dumps([len(answer.ids), session.statistics()['backend'], runtime.report()]))\n")
+        (self.root.path / "srv/program.py").write_text(program)
+        tokens, backend, report = json.loads(self.root.run("/srv/venv/bin/python /srv/program.py 2>/dev/null"))
+        self.assertTrue(0 < tokens <= 4)
+        self.assertEqual(backend, "cpu")
+        self.assertTrue(all(path.startswith("/srv/venv/") for path in report["searched"]), report["searched"])
+        plugins = {plugin["backend"]: plugin for plugin in report["plugins"]}
+        held = set(re.findall(r"libbackend_(\w+)\.so", " ".join(zipfile.ZipFile(self.wheel).namelist())))
+        self.assertGreaterEqual(held, {"cpu", "vulkan"})  # and cuda, where NVRTC was
+        for name in held:
+            self.assertIn(name, plugins)
+            self.assertTrue(plugins[name]["usable"] or plugins[name]["remedy"], plugins[name])
+        self.root.run("/srv/venv/bin/pip uninstall --quiet --yes quern")
+        self.assertEqual(self.root.run("find /srv/venv -name '*quern*'"), "")
+
+
 class Sdk(Installed):
     """Programs and a plugin built from the installed headers."""
 
@@ -285,7 +323,7 @@ def load_tests(loader, standard_tests, pattern):
     suite = unittest.TestSuite()
     suite.addTests(loader.loadTestsFromTestCase(Tarball))
     for number, name in enumerate(SUITES):
-        for case in (Installed, Rpms, Sdk):
+        for case in (Installed, Rpms, Wheel, Sdk):
             one = type(f"{case.__name__}On{name.capitalize()}", (case,), {"suite": name})
             methods = [m for m in loader.getTestCaseNames(one) if m in vars(case) and (m in QUICK or not quick)]
             suite.addTests(one(method) for method in methods)

@@ -3,11 +3,17 @@ its structs are those that a C compiler gives quern.h.
 
 Environment: QUERN_LIBRARY, QUERN_PLUGINS (folder of the CPU plugin), QUERN_TEST_SOURCE, QUERN_TEST_CC."""
 
+import asyncio
+import dataclasses
 import importlib
+import importlib.util
+import inspect
 import math
 import os
 import pathlib
 import shutil
+import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -18,6 +24,7 @@ import zipfile
 
 SOURCE = pathlib.Path(os.environ["QUERN_TEST_SOURCE"])
 MICRO = SOURCE / "tests/data/gguf/micro-llama-f32.gguf"
+CONTEXT = 32768  # of a model whose answers take long
 FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="quern-python-"))
 
 
@@ -52,9 +59,25 @@ class Wheel(unittest.TestCase):
         self.assertIn("quern/py.typed", names)
         self.assertTrue(quern.__file__.startswith(str(FOLDER)))
 
+    def test_every_way_to_ask_has_the_keywords_of_a_request(self):
+        members = [field.name for field in dataclasses.fields(quern.Request)][1:]
+        for name in ("generate", "agenerate", "stream", "astream"):
+            keywords = [p.name for p in inspect.signature(getattr(quern.Session, name)).parameters.values() if p.kind is p.KEYWORD_ONLY]
+            expected = members if name.endswith("generate") else [member for member in members if member != "on_piece"]
+            self.assertEqual(sorted(keywords), sorted(expected), name)
+            for keyword in keywords:
+                default = inspect.signature(getattr(quern.Session, name)).parameters[keyword].default
+                self.assertEqual(default, {field.name: field.default for field in dataclasses.fields(quern.Request)}[keyword], keyword)
+
+    def test_no_public_function_hides_its_keywords(self):
+        for name in quern.__all__:
+            thing = getattr(quern, name)
+            for function in [thing] if inspect.isfunction(thing) else [f for _, f in inspect.getmembers(thing, inspect.isfunction)]:
+                if not function.__name__.startswith("_"):
+                    kinds = [p.kind for p in inspect.signature(function).parameters.values()]
+                    self.assertNotIn(inspect.Parameter.VAR_KEYWORD, kinds, f"{name}.{function.__name__}")
+
     def test_every_public_name_is_documented_and_annotated(self):
-        import inspect
-        import typing
         for name in quern.__all__:
             thing = getattr(quern, name)
             self.assertTrue(inspect.getdoc(thing), name)
@@ -112,6 +135,108 @@ class OnAModel(unittest.TestCase):
             break
         self.assertLess(self.session.length(), 3 + 64 + 8)  # the prompt, what may be ahead of the reader, what it took
         self.assertEqual(len(self.session.generate([1, 40], max_tokens=2, ignore_end=True).ids), 2)  # the session is free again
+
+    def test_a_text_is_a_message_and_raw_is_the_text_itself(self):
+        words = self.model.vocabulary
+        chat = words.tokenize_chat([{"role": "user", "content": "hi"}])
+        self.assertEqual(self.session.ids_of("hi"), chat)
+        self.assertEqual(self.session.generate("hi", max_tokens=1).prompt_tokens, len(chat))
+        self.assertEqual(self.session.ids_of("hi", raw=True), words.tokenize("hi"))
+        self.assertEqual(self.session.generate("hi", max_tokens=1, raw=True).prompt_tokens, len(words.tokenize("hi")))
+        with self.assertRaisesRegex(ValueError, "raw=True"):
+            self.session.ids_of([{"role": "user", "content": "hi"}], raw=True)
+        for strange in (["hi", "there"], [1, "two"], [1.5]):
+            with self.assertRaisesRegex(TypeError, "a text, messages or ids"):
+                self.session.generate(strange)
+        content = MICRO.read_bytes()
+        bare = FOLDER / "no-template.gguf"
+        bare.write_bytes(content.replace(b"tokenizer.chat_template", b"tokenizer.chat_tomplate"))
+        with self.runtime.load(bare) as model, model.session() as session, self.assertRaisesRegex(ValueError, "raw=True"):
+            session.generate("hi", max_tokens=1)
+
+    def test_asks_without_blocking_the_event_loop(self):
+        async def both():
+            messages = [{"role": "user", "content": "hi"}]
+            pieces = [piece async for piece in self.session.astream(messages, max_tokens=12)]
+            return "".join(pieces), (await self.session.agenerate(messages, max_tokens=12)).text
+
+        streamed, whole = asyncio.run(both())
+        self.assertEqual(streamed, whole)
+        self.assertEqual(whole, self.session.generate("hi", max_tokens=12).text)
+
+    def test_a_cancelled_task_ends_its_answer(self):
+        async def leave():
+            async for _ in self.long.astream([1, 40], ignore_end=True):
+                break
+            task = asyncio.ensure_future(self.long.agenerate([1, 40], ignore_end=True, on_piece=lambda piece: started.set() or True))
+            await asyncio.to_thread(started.wait)
+            task.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await task
+
+        started = threading.Event()
+        self.ask_long()
+        asyncio.run(leave())
+        self.assertLess(self.long.length(), CONTEXT)
+        self.assertEqual(len(self.long.generate([1, 40], max_tokens=2, ignore_end=True).ids), 2)
+
+    def ask_long(self):
+        """self.long: a session whose answers take many seconds unless they are ended."""
+        content = MICRO.read_bytes()
+        held = b"llama.context_length" + struct.pack("<I", 4)
+        longer = FOLDER / "longer.gguf"
+        longer.write_bytes(content.replace(held + struct.pack("<I", 256), held + struct.pack("<I", CONTEXT)))
+        model = self.runtime.load(longer, context=CONTEXT)
+        self.addCleanup(model.close)
+        self.long = model.session()
+        self.addCleanup(self.long.close)
+
+    def test_ctrl_c_ends_what_is_computed_and_leaves_the_session_free(self):
+        self.ask_long()
+        calls = {"generate": lambda: self.long.generate([1, 40], ignore_end=True),
+                 "stream": lambda: list(self.long.stream([1, 40], ignore_end=True)),
+                 "evaluate": lambda: self.long.evaluate([1] + [40] * (CONTEXT - 2))}
+        for name, call in calls.items():
+            with self.subTest(name):
+                threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+                with self.assertRaises(KeyboardInterrupt):
+                    call()
+                self.assertLess(self.long.length(), CONTEXT - 2)
+                self.assertEqual(len(self.long.generate([1, 40], max_tokens=2, ignore_end=True).ids), 2)
+
+    def test_ctrl_c_ends_a_load(self):
+        asked = []
+
+        def progress(done, total):
+            if not asked:
+                asked.append(done)
+                os.kill(os.getpid(), signal.SIGINT)
+            return True
+
+        with self.assertRaises(KeyboardInterrupt):
+            self.runtime.load(MICRO, progress=progress)
+
+    def test_an_answer_in_circles_is_ended_where_that_was_asked_for(self):
+        self.ask_long()
+        same = quern.Sampling(bias={40: 1000})
+        guarded = self.long.generate([1, 41], sampling=same, max_tokens=300, loop_guard=True)
+        self.assertEqual((guarded.finish, len(guarded.ids)), ("loop", 257))
+        self.assertEqual(self.long.generate([1, 41], sampling=same, max_tokens=300).finish, "length")
+
+    def test_embeddings_logits_and_tensors_come_as_numpy_arrays_where_numpy_is(self):
+        if importlib.util.find_spec("numpy") is None:
+            for call in (lambda: self.session.embed([1, 40], numpy=True), lambda: self.session.evaluate([1, 40], numpy=True),
+                         lambda: self.runtime.tensor([2]).numpy()):
+                with self.assertRaisesRegex(ImportError, "pip install numpy"):
+                    call()
+            return
+        rows = self.session.embed([1, 40, 41], pooling="none", numpy=True)
+        self.assertEqual((rows.shape, str(rows.dtype)), ((3, self.model.info["hidden"]), "float32"))
+        self.assertEqual(rows.tolist(), self.session.embed([1, 40, 41], pooling="none"))
+        logits = self.session.evaluate([1, 40, 41], numpy=True).logits
+        self.assertEqual(logits.tolist(), self.session.evaluate([1, 40, 41], logits=True).logits)
+        made = self.runtime.tensor([2, 2]).write([1, 2, 3, 4]).numpy()
+        self.assertEqual(made.tolist(), [[1, 2], [3, 4]])
 
     def test_several_sequences_sampling_stops_and_logprobs(self):
         requests = [quern.Request([1, 40, 41], sequence=0, max_tokens=4, ignore_end=True, logprobs=3),

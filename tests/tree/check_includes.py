@@ -25,8 +25,6 @@ ALLOWED = {
 }
 THIRD_PARTY = {
     "boost/": {"loader"},
-    "spdlog/": {"cli", "loader"},
-    "fmt/": {"cli", "loader"},
     "CLI/": {"cli"},
     "nlohmann/": {"cli", "runtime/graph", "conformance"},
     "curl/": {"models"},

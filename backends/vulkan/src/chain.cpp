@@ -7,7 +7,7 @@
 namespace quern::vulkan {
 namespace {
 
-constexpr int norm = 1, attention_kind = 2;  // as in shaders/chain.comp
+constexpr int norm_first = 1, attention_kind = 2;  // as in shaders/chain.comp
 constexpr std::uint32_t pages_at_hand = 256, tile_rows = 2;
 constexpr std::uint32_t block_elements = 16, block_words = 4, bytes_of_block = 4 * 36;  // shaders/chain_blocks.glsl
 
@@ -118,7 +118,7 @@ bool Chain::overlaps(std::uint64_t begin, std::uint64_t bytes) const {
 
 bool Chain::add(const OneRowProduct& product) {
   const RowProductParams& p = product.params;
-  if (!is_known(product.format) || product.mode > norm || product.k % 64 != 0 || p.n == 0) return false;
+  if (!is_known(product.format) || product.mode > norm_first || product.k % 64 != 0 || p.n == 0) return false;
   Sizes sizes = sizes_;
   std::uint32_t& k = product.format == QUERN_F16 ? sizes.half_k : sizes.k;
   k = std::max(k, product.k);
@@ -146,7 +146,7 @@ bool Chain::add(const OneRowProduct& product) {
     }
   }
   const auto joins = [&](const ChainStage& last) {
-    return last.kind == product.mode && last.parts < CHAIN_PARTS && !product.paired && last.paired == 0 && last.k == product.k && product_x_ == p.x && last.other == (product.mode == norm ? p.other : 0) &&
+    return last.kind == product.mode && last.parts < CHAIN_PARTS && !product.paired && last.paired == 0 && last.k == product.k && product_x_ == p.x && last.other == (product.mode == norm_first ? p.other : 0) &&
            last.epsilon == p.epsilon && last.offset == p.offset && half_weights(last) == (product.format == QUERN_F16) &&
            (part.c_word == CHAIN_NONE || part.c_stage + 1 < stages_.size());
   };
@@ -171,7 +171,7 @@ bool Chain::add(const OneRowProduct& product) {
     if (x == nullptr || x->stage + 1 != stages_.size() || x->count != product.k || (last.kind != attention_kind && last.parts != 1)) return false;
     stage.x_word = 0;
   }
-  stage.other = product.mode == norm ? p.other : 0;
+  stage.other = product.mode == norm_first ? p.other : 0;
   stage.k = product.k;
   stage.tiles = tiles;
   stage.kind = product.mode;

@@ -187,7 +187,7 @@ Value tojson(Runtime& runtime, const Value& input, const Arguments& arguments) {
   return to_json(runtime, input, style);
 }
 
-constexpr Filter table[] = {{"capitalize", recased<capitalize>},
+constexpr Filter text_filter_table[] = {{"capitalize", recased<capitalize>},
                             {"center", center},
                             {"e", escape},
                             {"escape", escape},
@@ -204,6 +204,6 @@ constexpr Filter table[] = {{"capitalize", recased<capitalize>},
 
 }  // namespace
 
-std::span<const Filter> text_filters() noexcept { return table; }
+std::span<const Filter> text_filters() noexcept { return text_filter_table; }
 
 }  // namespace quern::jinja

@@ -74,7 +74,7 @@ Value strftime_now(Runtime& runtime, const Arguments& arguments) {
   return format_time(runtime, parameters.text(0), *runtime.now());
 }
 
-constexpr GlobalFunction table[] = {{"dict", dict},
+constexpr GlobalFunction global_table[] = {{"dict", dict},
                                     {"namespace", make_namespace},
                                     {"raise_exception", raise_exception},
                                     {"range", range},
@@ -83,7 +83,7 @@ constexpr GlobalFunction table[] = {{"dict", dict},
 }  // namespace
 
 const GlobalFunction* find_global(std::string_view name) noexcept {
-  for (const GlobalFunction& function : table) {
+  for (const GlobalFunction& function : global_table) {
     if (function.name == name) return &function;
   }
   return nullptr;

@@ -107,11 +107,11 @@ Value otherwise(Runtime& runtime, const Value& input, const Arguments& arguments
   return parameters.find(0) == nullptr ? runtime.own_text("") : *parameters.find(0);
 }
 
-constexpr Filter table[] = {{"abs", absolute},   {"d", otherwise}, {"default", otherwise},
+constexpr Filter number_filter_table[] = {{"abs", absolute},   {"d", otherwise}, {"default", otherwise},
                             {"float", to_float}, {"int", to_int},  {"round", round}};
 
 }  // namespace
 
-std::span<const Filter> number_filters() noexcept { return table; }
+std::span<const Filter> number_filters() noexcept { return number_filter_table; }
 
 }  // namespace quern::jinja

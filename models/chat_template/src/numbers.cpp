@@ -12,7 +12,7 @@ namespace quern::jinja {
 
 namespace {
 
-bool is_decimal(char c) noexcept { return c >= '0' && c <= '9'; }
+bool is_digit_of_ten(char c) noexcept { return c >= '0' && c <= '9'; }
 
 // Removes underscores that stand between two characters for which `is_digit` holds; empty if one stands
 // elsewhere.
@@ -83,7 +83,7 @@ std::optional<double> parse_float(Budget& budget, std::string_view text) {
   text = strip_left(budget, strip_right(budget, text));
   budget.step_text(text.size());
   const Charge room(budget, 4 * text.size());  // two copies, each while it grows
-  const std::optional<std::string> plain = drop_underscores(text, is_decimal);
+  const std::optional<std::string> plain = drop_underscores(text, is_digit_of_ten);
   if (!plain) return std::nullopt;
   std::string_view body = *plain;
   const bool negative = !body.empty() && body.front() == '-';
@@ -95,7 +95,7 @@ std::optional<double> parse_float(Budget& budget, std::string_view text) {
   } else if (name == "nan") {
     value = std::numeric_limits<double>::quiet_NaN();
   } else {
-    if (body.empty() || !(is_decimal(body.front()) || body.front() == '.')) return std::nullopt;
+    if (body.empty() || !(is_digit_of_ten(body.front()) || body.front() == '.')) return std::nullopt;
     const auto [stop, error] = std::from_chars(body.data(), body.data() + body.size(), value);
     if (stop != body.data() + body.size() || error == std::errc::invalid_argument) return std::nullopt;
     if (error == std::errc::result_out_of_range) {
@@ -133,7 +133,7 @@ std::optional<ParsedInteger> parse_integer(Budget& budget, std::string_view text
     base = 10;
   }
   const auto value_of = [](char c) {
-    return is_decimal(c) ? c - '0' : c >= 'a' && c <= 'z' ? c - 'a' + 10 : 99;
+    return is_digit_of_ten(c) ? c - '0' : c >= 'a' && c <= 'z' ? c - 'a' + 10 : 99;
   };
   const auto is_digit_here = [&](char c) { return value_of(c) < base; };
   const std::optional<std::string> plain = drop_underscores(digits, is_digit_here);

@@ -128,7 +128,7 @@ Value select(Runtime& runtime, const Value& input, const Arguments& arguments) {
   return runtime.generator(std::move(out));
 }
 
-constexpr Filter table[] = {{"map", map},
+constexpr Filter selection_filter_table[] = {{"map", map},
                             {"reject", select<false, false>},
                             {"rejectattr", select<true, false>},
                             {"select", select<false, true>},
@@ -136,6 +136,6 @@ constexpr Filter table[] = {{"map", map},
 
 }  // namespace
 
-std::span<const Filter> selection_filters() noexcept { return table; }
+std::span<const Filter> selection_filters() noexcept { return selection_filter_table; }
 
 }  // namespace quern::jinja

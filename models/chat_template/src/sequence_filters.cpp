@@ -210,7 +210,7 @@ Value attribute(Runtime& runtime, const Value& input, const Arguments& arguments
   return runtime.undefined(concat("'", type_name(input), " object' has no such attribute"));
 }
 
-constexpr Filter table[] = {
+constexpr Filter sequence_filter_table[] = {
     {"attr", attribute}, {"count", length},      {"dictsort", dictsort},  {"first", first},
     {"items", items},    {"join", join},         {"last", last},          {"length", length},
     {"list", list},      {"max", extreme<true>}, {"min", extreme<false>}, {"reverse", reverse},
@@ -218,6 +218,6 @@ constexpr Filter table[] = {
 
 }  // namespace
 
-std::span<const Filter> sequence_filters() noexcept { return table; }
+std::span<const Filter> sequence_filters() noexcept { return sequence_filter_table; }
 
 }  // namespace quern::jinja

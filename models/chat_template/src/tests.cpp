@@ -82,7 +82,7 @@ bool compares(Runtime& runtime, const Value& input, const Arguments& arguments) 
   return compare(runtime, op, input, parameters.at(0));
 }
 
-constexpr Test table[] = {{"!=", compares<CompareOp::ne>},
+constexpr Test test_table[] = {{"!=", compares<CompareOp::ne>},
                           {"<", compares<CompareOp::lt>},
                           {"<=", compares<CompareOp::le>},
                           {"==", compares<CompareOp::eq>},
@@ -123,7 +123,7 @@ constexpr Test table[] = {{"!=", compares<CompareOp::ne>},
 }  // namespace
 
 const Test* find_test(std::string_view name) noexcept {
-  for (const Test& test : table) {
+  for (const Test& test : test_table) {
     if (test.name == name) return &test;
   }
   return nullptr;

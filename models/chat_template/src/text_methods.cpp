@@ -70,7 +70,7 @@ namespace {
 const Text& self_text(const Value& self) { return *self.text(); }
 
 template <void (*convert)(TextBuilder&, std::string_view)>
-Value recased(Runtime& runtime, const Value& self, const Arguments& arguments) {
+Value recased_self(Runtime& runtime, const Value& self, const Arguments& arguments) {
   Parameters(runtime, "this method of str", arguments, {});
   return recase(runtime, self_text(self), convert);
 }
@@ -229,7 +229,7 @@ Value partition(Runtime& runtime, const Value& self, const Arguments& arguments)
   return runtime.tuple({piece(0, found), piece(found, behind), piece(behind, text.size())});
 }
 
-Value join(Runtime& runtime, const Value& self, const Arguments& arguments) {
+Value join_items(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const Parameters parameters(runtime, "str.join", arguments, {"iterable"}, 1);
   const Counted<Value> items = items_of(runtime, parameters.at(0));
   for (const Value& item : items) {
@@ -239,7 +239,7 @@ Value join(Runtime& runtime, const Value& self, const Arguments& arguments) {
   return join_values(runtime, self_text(self), items);
 }
 
-Value replace(Runtime& runtime, const Value& self, const Arguments& arguments) {
+Value replace_in_self(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const Parameters parameters(runtime, "str.replace", arguments, {"old", "new", "count"}, 2);
   return replace_text(runtime, self_text(self), parameters.text(0), parameters.text(1),
                       parameters.integer(2, -1));
@@ -265,19 +265,19 @@ Value remove_suffix(Runtime& runtime, const Value& self, const Arguments& argume
              : self;
 }
 
-constexpr Method table[] = {{"capitalize", recased<capitalize>}, {"join", join},
+constexpr Method text_method_table[] = {{"capitalize", recased_self<capitalize>}, {"join", join_items},
                             {"format", str_format},              {"format_map", str_format_map},
-                            {"lower", recased<to_lower>},        {"lstrip", stripped<true, false>},
+                            {"lower", recased_self<to_lower>},        {"lstrip", stripped<true, false>},
                             {"partition", partition<false>},     {"removeprefix", remove_prefix},
-                            {"removesuffix", remove_suffix},     {"replace", replace},
+                            {"removesuffix", remove_suffix},     {"replace", replace_in_self},
                             {"rpartition", partition<true>},     {"rsplit", split<true>},
                             {"rstrip", stripped<false, true>},   {"split", split<false>},
                             {"splitlines", splitlines},          {"strip", stripped<true, true>},
-                            {"swapcase", recased<swap_case>},    {"title", recased<to_title>},
-                            {"upper", recased<to_upper>}};
+                            {"swapcase", recased_self<swap_case>},    {"title", recased_self<to_title>},
+                            {"upper", recased_self<to_upper>}};
 
 }  // namespace
 
-std::span<const Method> text_methods() noexcept { return table; }
+std::span<const Method> text_methods() noexcept { return text_method_table; }
 
 }  // namespace quern::jinja

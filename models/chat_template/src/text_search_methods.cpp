@@ -12,7 +12,7 @@ namespace quern::jinja {
 
 namespace {
 
-std::string_view self_text(const Value& self) { return self.text()->text; }
+std::string_view self_view(const Value& self) { return self.text()->text; }
 
 // The part of the text that 'start' and 'end' arguments select, and the code points in front of it.
 struct Window {
@@ -21,7 +21,7 @@ struct Window {
   bool valid = true;  ///< false if start lies behind the end, where not even "" is found
 };
 
-Window window(Runtime& runtime, std::string_view text, const Parameters& parameters) {
+Window window_of(Runtime& runtime, std::string_view text, const Parameters& parameters) {
   runtime.step_text(text.size());
   const auto given = [&](std::size_t index) {
     return parameters.find(index) != nullptr && !parameters.at(index).is_none();
@@ -41,7 +41,7 @@ Window window(Runtime& runtime, std::string_view text, const Parameters& paramet
 
 // The index in code points, or -1.
 std::int64_t find_index(Runtime& runtime, const Value& self, const Parameters& parameters, bool from_right) {
-  const Window part = window(runtime, self_text(self), parameters);
+  const Window part = window_of(runtime, self_view(self), parameters);
   const std::string_view needle = parameters.string(0);
   if (!part.valid) return -1;
   const std::size_t found =
@@ -65,7 +65,7 @@ Value index(Runtime& runtime, const Value& self, const Arguments& arguments) {
 
 Value count(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const Parameters parameters(runtime, "str.count", arguments, {"sub", "start", "end"}, 1);
-  const Window part = window(runtime, self_text(self), parameters);
+  const Window part = window_of(runtime, self_view(self), parameters);
   const std::string_view needle = parameters.string(0);
   if (!part.valid) return std::int64_t{0};
   if (needle.empty()) return static_cast<std::int64_t>(count_code_points(part.text)) + 1;
@@ -83,7 +83,7 @@ template <bool at_end>
 Value has_affix(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const Parameters parameters(runtime, at_end ? "str.endswith" : "str.startswith", arguments,
                               {"affix", "start", "end"}, 1);
-  const Window part = window(runtime, self_text(self), parameters);
+  const Window part = window_of(runtime, self_view(self), parameters);
   const auto matches = [&](std::string_view affix) {
     runtime.step_text(affix.size());
     return part.valid && (at_end ? part.text.ends_with(affix) : part.text.starts_with(affix));
@@ -105,7 +105,7 @@ bool is_alphanumeric(char32_t c) noexcept { return is_alphabetic(c) || is_digit(
 template <bool (*accepts)(char32_t) noexcept>
 Value all_are(Runtime& runtime, const Value& self, const Arguments& arguments) {
   Parameters(runtime, "this method of str", arguments, {});
-  const std::string_view text = self_text(self);
+  const std::string_view text = self_view(self);
   bool all = !text.empty();
   walk(runtime, text, [&](std::size_t, std::size_t, char32_t c) { return all = accepts(c); });
   return all;
@@ -115,7 +115,7 @@ Value all_are(Runtime& runtime, const Value& self, const Arguments& arguments) {
 template <bool (*wanted)(char32_t) noexcept>
 Value has_only_case(Runtime& runtime, const Value& self, const Arguments& arguments) {
   Parameters(runtime, "this method of str", arguments, {});
-  return has_only(runtime, self_text(self), wanted);
+  return has_only(runtime, self_view(self), wanted);
 }
 
 Value pad(Runtime& runtime, const Text& text, std::int64_t left, std::int64_t right, const Text& fill) {
@@ -149,7 +149,7 @@ Value justify(Runtime& runtime, const Value& self, const Arguments& arguments) {
 
 Value zfill(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const Parameters parameters(runtime, "str.zfill", arguments, {"width"}, 1);
-  const std::string_view text = self_text(self);
+  const std::string_view text = self_view(self);
   const std::int64_t missing = missing_width(runtime, text, parameters.integer(0, 0));
   const bool has_sign = !text.empty() && (text.front() == '-' || text.front() == '+');
   TextBuilder out(runtime);
@@ -159,7 +159,7 @@ Value zfill(Runtime& runtime, const Value& self, const Arguments& arguments) {
   return out.finish();
 }
 
-constexpr Method table[] = {{"center", justify<Side::centre>},
+constexpr Method search_method_table[] = {{"center", justify<Side::centre>},
                             {"count", count},
                             {"endswith", has_affix<true>},
                             {"find", find<false>},
@@ -199,6 +199,6 @@ bool has_only(Runtime& runtime, std::string_view text, bool (*wanted)(char32_t) 
   return found && !others;
 }
 
-std::span<const Method> text_search_methods() noexcept { return table; }
+std::span<const Method> text_search_methods() noexcept { return search_method_table; }
 
 }  // namespace quern::jinja

@@ -13,7 +13,7 @@
 namespace quern::tokenizer {
 namespace {
 
-constexpr std::int32_t block = 64;  // look-ups whose memory is fetched together
+constexpr std::int32_t texts_ahead = 64;  // look-ups whose memory is fetched together
 
 template <typename... Parts>
 [[noreturn]] void bad_model(const Parts&... parts) {
@@ -91,17 +91,17 @@ void Vocabulary::index_tokens() {
   const auto count = static_cast<std::int32_t>(starts_.size() - 1);
   slots_.resize(std::bit_ceil(std::size_t(count) + std::size_t(count) / 2 + 1));
   const std::size_t mask = slots_.size() - 1;
-  std::array<std::uint64_t, block> hashes;
+  std::array<std::uint64_t, texts_ahead> hashes;
   for (std::int32_t id = 0; id < count; ++id) {
-    if (id % block == 0) {
-      for (std::int32_t ahead = 0; ahead < block && id + ahead < count; ++ahead) {
+    if (id % texts_ahead == 0) {
+      for (std::int32_t ahead = 0; ahead < texts_ahead && id + ahead < count; ++ahead) {
         hashes[ahead] = hash_bytes(text(id + ahead), seed_);
         __builtin_prefetch(&slots_[hashes[ahead] & mask], 1);
       }
     }
     const std::string_view token = text(id);
     if (token.empty()) continue;  // padding of some vocabularies; nothing in a text is empty
-    const std::uint64_t hash = hashes[id % block];
+    const std::uint64_t hash = hashes[id % texts_ahead];
     const auto tag = static_cast<std::uint32_t>(hash >> 32);
     std::size_t at = hash & mask;
     for (; slots_[at].id >= 0; at = (at + 1) & mask) {
@@ -151,10 +151,10 @@ std::int32_t Vocabulary::find(std::string_view token) const noexcept {
 
 void Vocabulary::find_all(std::span<const std::string_view> texts,
                           std::span<std::int32_t> ids) const noexcept {
-  std::array<std::uint64_t, block> hashes;
+  std::array<std::uint64_t, texts_ahead> hashes;
   const std::size_t mask = slots_.size() - 1;
-  for (std::size_t first = 0; first < texts.size(); first += block) {
-    const std::size_t count = std::min<std::size_t>(block, texts.size() - first);
+  for (std::size_t first = 0; first < texts.size(); first += texts_ahead) {
+    const std::size_t count = std::min<std::size_t>(texts_ahead, texts.size() - first);
     for (std::size_t i = 0; i < count; ++i) {
       hashes[i] = hash_bytes(texts[first + i], seed_);
       __builtin_prefetch(&slots_[hashes[i] & mask]);

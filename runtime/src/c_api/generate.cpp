@@ -54,7 +54,7 @@ std::function<bool(const runtime::TokenEvent&)> callback_of(const quern_request&
 }
 
 runtime::Request request_of(const quern_request& r, std::uint32_t index) {
-  check_flags(r.flags, QUERN_REQUEST_APPEND, "quern_request.flags");
+  check_flags(r.flags, QUERN_REQUEST_APPEND | QUERN_REQUEST_LOOP_GUARD, "quern_request.flags");
   if (r.prompt_count > 0) require(r.prompt, "a request's prompt");
   if (r.stop_count > 0) require(r.stop, "a request's stop");
   runtime::Request request;
@@ -69,6 +69,7 @@ runtime::Request request_of(const quern_request& r, std::uint32_t index) {
   }
   request.logprobs = r.logprobs;
   request.ignore_end = r.ignore_end != 0;
+  request.loop_guard = (r.flags & QUERN_REQUEST_LOOP_GUARD) != 0;
   request.on_token = callback_of(r, index);
   return request;
 }
@@ -159,6 +160,7 @@ const char* quern_finish_name(uint32_t finish) {
     case QUERN_FINISH_LENGTH: return "length";
     case QUERN_FINISH_CONTEXT: return "context";
     case QUERN_FINISH_CANCELLED: return "cancelled";
+    case QUERN_FINISH_LOOP: return "loop";
     default: return "unknown";
   }
 }

@@ -6,7 +6,7 @@ namespace quern::cpu {
 namespace {
 
 template <Isa isa>
-std::uint32_t match(const Neighbours& nodes, std::uint32_t first) {
+std::uint32_t match_matmul_add(const Neighbours& nodes, std::uint32_t first) {
   if (!is_packed_matmul(nodes, first, isa) || matmul_stages_y(nodes.calls[first]) || !nodes.is(first + 1, QUERN_OP_ADD)) return 0;
   const OpCall& add = nodes.calls[first + 1];
   const std::uint32_t product = nodes.output(first, 0);
@@ -18,7 +18,7 @@ std::uint32_t match(const Neighbours& nodes, std::uint32_t first) {
 }
 
 template <Isa isa>
-void run(std::span<const OpCall> calls, Context& context) noexcept {
+void run_matmul_add(std::span<const OpCall> calls, Context& context) noexcept {
   const TensorView& sum = calls[1].output(0);
   if (sum.data == nullptr) return;  // nothing reads it
   // The operand of the add that has memory; the other is the product.
@@ -35,18 +35,18 @@ void run(std::span<const OpCall> calls, Context& context) noexcept {
 }
 
 template <Isa isa>
-std::uint64_t scratch(std::span<const OpCall> calls) {
+std::uint64_t scratch_matmul_add(std::span<const OpCall> calls) {
   return PackedRegion(calls.first(1), isa, false).scratch_bytes(calls[0].thread_count);
 }
 
-constexpr Fusion fusions[] = {
-    {"matmul_add.packed.amx", match<Isa::amx>, run<Isa::amx>, scratch<Isa::amx>},
-    {"matmul_add.packed.avx512", match<Isa::avx512>, run<Isa::avx512>, scratch<Isa::avx512>},
-    {"matmul_add.packed.avx2", match<Isa::avx2>, run<Isa::avx2>, scratch<Isa::avx2>},
+constexpr Fusion fusions_matmul_add[] = {
+    {"matmul_add.packed.amx", match_matmul_add<Isa::amx>, run_matmul_add<Isa::amx>, scratch_matmul_add<Isa::amx>},
+    {"matmul_add.packed.avx512", match_matmul_add<Isa::avx512>, run_matmul_add<Isa::avx512>, scratch_matmul_add<Isa::avx512>},
+    {"matmul_add.packed.avx2", match_matmul_add<Isa::avx2>, run_matmul_add<Isa::avx2>, scratch_matmul_add<Isa::avx2>},
 };
 
 }  // namespace
 
-const std::span<const Fusion> matmul_add_fusions = fusions;
+const std::span<const Fusion> matmul_add_fusions = fusions_matmul_add;
 
 }  // namespace quern::cpu

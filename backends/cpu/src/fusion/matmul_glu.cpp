@@ -26,14 +26,14 @@ bool is_gated(const Neighbours& nodes, std::uint32_t from) {
 }
 
 template <Isa isa>
-std::uint32_t match(const Neighbours& nodes, std::uint32_t first) {
+std::uint32_t match_matmul_glu(const Neighbours& nodes, std::uint32_t first) {
   const std::uint32_t norm = leading_norm(nodes, first, isa), from = first + norm;
   if (!is_gated<isa>(nodes, from)) return 0;
   return nodes.inner(from, from, 3) && nodes.inner(from + 1, from, 3) ? norm + 3 : 0;
 }
 
 template <Isa isa>
-void run(std::span<const OpCall> calls, Context& context) noexcept {
+void run_matmul_glu(std::span<const OpCall> calls, Context& context) noexcept {
   const OpCall* norm = norm_of(calls);
   const auto matmuls = calls.subspan(norm != nullptr ? 1 : 0, 2);
   const OpCall& up = matmuls[1];
@@ -53,18 +53,18 @@ void run(std::span<const OpCall> calls, Context& context) noexcept {
 }
 
 template <Isa isa>
-std::uint64_t scratch(std::span<const OpCall> calls) {
+std::uint64_t scratch_matmul_glu(std::span<const OpCall> calls) {
   return PackedRegion(calls.subspan(norm_of(calls) != nullptr ? 1 : 0, 2), isa, true).scratch_bytes(calls[0].thread_count);
 }
 
-constexpr Fusion fusions[] = {
-    {"matmul_glu.packed.amx", match<Isa::amx>, run<Isa::amx>, scratch<Isa::amx>},
-    {"matmul_glu.packed.avx512", match<Isa::avx512>, run<Isa::avx512>, scratch<Isa::avx512>},
-    {"matmul_glu.packed.avx2", match<Isa::avx2>, run<Isa::avx2>, scratch<Isa::avx2>},
+constexpr Fusion fusions_matmul_glu[] = {
+    {"matmul_glu.packed.amx", match_matmul_glu<Isa::amx>, run_matmul_glu<Isa::amx>, scratch_matmul_glu<Isa::amx>},
+    {"matmul_glu.packed.avx512", match_matmul_glu<Isa::avx512>, run_matmul_glu<Isa::avx512>, scratch_matmul_glu<Isa::avx512>},
+    {"matmul_glu.packed.avx2", match_matmul_glu<Isa::avx2>, run_matmul_glu<Isa::avx2>, scratch_matmul_glu<Isa::avx2>},
 };
 
 }  // namespace
 
-const std::span<const Fusion> matmul_glu_fusions = fusions;
+const std::span<const Fusion> matmul_glu_fusions = fusions_matmul_glu;
 
 }  // namespace quern::cpu

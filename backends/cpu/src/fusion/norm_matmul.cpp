@@ -9,7 +9,7 @@ namespace quern::cpu {
 namespace {
 
 template <Isa isa>
-std::uint32_t match(const Neighbours& nodes, std::uint32_t first) {
+std::uint32_t match_norm_matmul(const Neighbours& nodes, std::uint32_t first) {
   const std::uint32_t norm = leading_norm(nodes, first, isa), from = first + norm;
   std::uint32_t count = 0;
   while (count < PackedRegion::most_matmuls && is_packed_matmul(nodes, from + count, isa) && share_rows(nodes, from, from + count)) ++count;
@@ -19,7 +19,7 @@ std::uint32_t match(const Neighbours& nodes, std::uint32_t first) {
 bool any_staged(std::span<const OpCall> matmuls) noexcept { return std::ranges::any_of(matmuls, matmul_stages_y); }
 
 template <Isa isa>
-void run(std::span<const OpCall> calls, Context& context) noexcept {
+void run_norm_matmul(std::span<const OpCall> calls, Context& context) noexcept {
   const OpCall* norm = norm_of(calls);
   const auto matmuls = calls.subspan(norm != nullptr ? 1 : 0);
   const PackedRegion region(matmuls, isa, any_staged(matmuls));
@@ -30,19 +30,19 @@ void run(std::span<const OpCall> calls, Context& context) noexcept {
 }
 
 template <Isa isa>
-std::uint64_t scratch(std::span<const OpCall> calls) {
+std::uint64_t scratch_norm_matmul(std::span<const OpCall> calls) {
   const auto matmuls = calls.subspan(norm_of(calls) != nullptr ? 1 : 0);
   return PackedRegion(matmuls, isa, any_staged(matmuls)).scratch_bytes(calls[0].thread_count);
 }
 
-constexpr Fusion fusions[] = {
-    {"norm_matmul.packed.amx", match<Isa::amx>, run<Isa::amx>, scratch<Isa::amx>},
-    {"norm_matmul.packed.avx512", match<Isa::avx512>, run<Isa::avx512>, scratch<Isa::avx512>},
-    {"norm_matmul.packed.avx2", match<Isa::avx2>, run<Isa::avx2>, scratch<Isa::avx2>},
+constexpr Fusion fusions_norm_matmul[] = {
+    {"norm_matmul.packed.amx", match_norm_matmul<Isa::amx>, run_norm_matmul<Isa::amx>, scratch_norm_matmul<Isa::amx>},
+    {"norm_matmul.packed.avx512", match_norm_matmul<Isa::avx512>, run_norm_matmul<Isa::avx512>, scratch_norm_matmul<Isa::avx512>},
+    {"norm_matmul.packed.avx2", match_norm_matmul<Isa::avx2>, run_norm_matmul<Isa::avx2>, scratch_norm_matmul<Isa::avx2>},
 };
 
 }  // namespace
 
-const std::span<const Fusion> norm_matmul_fusions = fusions;
+const std::span<const Fusion> norm_matmul_fusions = fusions_norm_matmul;
 
 }  // namespace quern::cpu

@@ -36,7 +36,7 @@ Reads reads_of(const Neighbours& nodes, std::uint32_t first, std::uint32_t node)
 
 /// One or more ropes, then one or more kv_writes, all of the same tokens.
 template <Isa isa>
-std::uint32_t match(const Neighbours& nodes, std::uint32_t first) {
+std::uint32_t match_rope_kv_write(const Neighbours& nodes, std::uint32_t first) {
   if (!nodes.is(first, QUERN_OP_ROPE)) return 0;
   std::uint32_t count = 0, writes = 0, kept = 0;
   for (; count < most_nodes && first + count < nodes.graph.nodes.size(); ++count) {
@@ -58,7 +58,7 @@ std::uint32_t match(const Neighbours& nodes, std::uint32_t first) {
 }
 
 template <Isa isa>
-void run(std::span<const OpCall> calls, Context& context) noexcept {
+void run_rope_kv_write(std::span<const OpCall> calls, Context& context) noexcept {
   const Vectors& vectors = vectors_of(isa);
   std::int64_t work = 1;
   for (const OpCall& call : calls) work += call.input(0).dims[1] * call.input(0).dims[2];
@@ -75,14 +75,14 @@ void run(std::span<const OpCall> calls, Context& context) noexcept {
   });
 }
 
-constexpr Fusion fusions[] = {
-    {"rope_kv_write.avx512", match<Isa::avx512>, run<Isa::avx512>, nullptr},
-    {"rope_kv_write.avx2", match<Isa::avx2>, run<Isa::avx2>, nullptr},
-    {"rope_kv_write.portable", match<Isa::baseline>, run<Isa::baseline>, nullptr},
+constexpr Fusion fusions_rope_kv_write[] = {
+    {"rope_kv_write.avx512", match_rope_kv_write<Isa::avx512>, run_rope_kv_write<Isa::avx512>, nullptr},
+    {"rope_kv_write.avx2", match_rope_kv_write<Isa::avx2>, run_rope_kv_write<Isa::avx2>, nullptr},
+    {"rope_kv_write.portable", match_rope_kv_write<Isa::baseline>, run_rope_kv_write<Isa::baseline>, nullptr},
 };
 
 }  // namespace
 
-const std::span<const Fusion> rope_kv_write_fusions = fusions;
+const std::span<const Fusion> rope_kv_write_fusions = fusions_rope_kv_write;
 
 }  // namespace quern::cpu

@@ -51,7 +51,7 @@ void run_tanh(const OpCall& call, Context& context) noexcept {
   map_elements(call.input(0), call.output(0), context, [](float x) { return std::tanh(x); });
 }
 
-constexpr Kernel kernels[] = {
+constexpr Kernel kernels_activation[] = {
     {QUERN_OP_GELU, "gelu.portable", Isa::baseline, accepts_gelu, run_gelu},
     {QUERN_OP_RELU, "relu.portable", Isa::baseline, check_map, run_relu},
     {QUERN_OP_RELU_SQR, "relu_sqr.portable", Isa::baseline, check_map, run_relu_sqr},
@@ -61,6 +61,6 @@ constexpr Kernel kernels[] = {
 
 }  // namespace
 
-const std::span<const Kernel> activation_kernels = kernels;
+const std::span<const Kernel> activation_kernels = kernels_activation;
 
 }  // namespace quern::cpu

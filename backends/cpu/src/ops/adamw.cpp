@@ -10,7 +10,7 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts(const OpCall& call) {
+Verdict accepts_adamw(const OpCall& call) {
   const TensorView &gradient = call.input(0), &w = call.output(0), &scale = call.input(3);
   if (Verdict v = check_dtype(gradient, "gradient", QUERN_F32); !v) return v;
   if (Verdict v = check_number(call.input(1), "step", QUERN_I32); !v) return v;
@@ -52,7 +52,7 @@ AdamwRow settings_of(const OpCall& call, double step) noexcept {
 }
 
 template <Isa isa>
-void run(const OpCall& call, Context& context) noexcept {
+void run_adamw(const OpCall& call, Context& context) noexcept {
   const Vectors& vectors = vectors_of(isa);
   const std::int64_t step = load_integer(call.input(1), 0);
   if (step < 1) return context.fault(QUERN_FAULT_NON_FINITE);
@@ -77,10 +77,10 @@ void run(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels[] = {QUERN_CPU_KERNELS(QUERN_OP_ADAMW, "adamw", accepts, run, nullptr, true)};
+constexpr Kernel kernels_adamw[] = {QUERN_CPU_KERNELS(QUERN_OP_ADAMW, "adamw", accepts_adamw, run_adamw, nullptr, true)};
 
 }  // namespace
 
-const std::span<const Kernel> adamw_kernels = kernels;
+const std::span<const Kernel> adamw_kernels = kernels_adamw;
 
 }  // namespace quern::cpu

@@ -6,7 +6,7 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts(const OpCall& call) {
+Verdict accepts_add_rms_norm(const OpCall& call) {
   const TensorView &a = call.input(0), &b = call.input(1), &weight = call.input(2), &sum = call.output(0), &y = call.output(1);
   for (const auto& [view, name] : {std::pair{&a, "a"}, std::pair{&b, "b"}, std::pair{&sum, "sum"}, std::pair{&y, "y"}}) {
     if (Verdict v = check_floats(*view, name); !v) return v;
@@ -21,10 +21,10 @@ Verdict accepts(const OpCall& call) {
   return Verdict::yes();
 }
 
-std::uint64_t scratch(const OpCall& call) noexcept { return static_cast<std::uint64_t>(row_length(call.input(0))) * 8 * call.thread_count; }
+std::uint64_t scratch_add_rms_norm(const OpCall& call) noexcept { return static_cast<std::uint64_t>(row_length(call.input(0))) * 8 * call.thread_count; }
 
 template <Isa isa>
-void run(const OpCall& call, Context& context) noexcept {
+void run_add_rms_norm(const OpCall& call, Context& context) noexcept {
   const Vectors& vectors = vectors_of(isa);
   const TensorView &a = call.input(0), &b = call.input(1), &sum = call.output(0), &y = call.output(1);
   const auto* weight = reinterpret_cast<const float*>(call.input(2).data);
@@ -43,10 +43,10 @@ void run(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels[] = {QUERN_CPU_KERNELS(QUERN_OP_ADD_RMS_NORM, "add_rms_norm", accepts, run, scratch, false)};
+constexpr Kernel kernels_add_rms_norm[] = {QUERN_CPU_KERNELS(QUERN_OP_ADD_RMS_NORM, "add_rms_norm", accepts_add_rms_norm, run_add_rms_norm, scratch_add_rms_norm, false)};
 
 }  // namespace
 
-const std::span<const Kernel> add_rms_norm_kernels = kernels;
+const std::span<const Kernel> add_rms_norm_kernels = kernels_add_rms_norm;
 
 }  // namespace quern::cpu

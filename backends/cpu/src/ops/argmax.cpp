@@ -9,7 +9,7 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts(const OpCall& call) {
+Verdict accepts_argmax(const OpCall& call) {
   const TensorView &x = call.input(0), &index = call.output(0);
   if (Verdict v = check_floats(x, "x"); !v) return v;
   if (Verdict v = check_dtype(index, "index", QUERN_I32); !v) return v;
@@ -20,7 +20,7 @@ Verdict accepts(const OpCall& call) {
 }
 
 template <Isa isa>
-void run(const OpCall& call, Context& context) noexcept {
+void run_argmax(const OpCall& call, Context& context) noexcept {
   const Vectors& vectors = vectors_of(isa);
   const TensorView &x = call.input(0), &index = call.output(0);
   const std::int64_t n = row_length(x);
@@ -46,10 +46,10 @@ void run(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels[] = {QUERN_CPU_KERNELS(QUERN_OP_ARGMAX, "argmax", accepts, run, nullptr, true)};
+constexpr Kernel kernels_argmax[] = {QUERN_CPU_KERNELS(QUERN_OP_ARGMAX, "argmax", accepts_argmax, run_argmax, nullptr, true)};
 
 }  // namespace
 
-const std::span<const Kernel> argmax_kernels = kernels;
+const std::span<const Kernel> argmax_kernels = kernels_argmax;
 
 }  // namespace quern::cpu

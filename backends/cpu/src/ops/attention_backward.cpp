@@ -25,7 +25,7 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 
 enum { q_in = 0, k_in, v_in, y_in, lse_in, dy_in, mask_in, sinks_in };
 
-Verdict accepts(const OpCall& call) {
+Verdict accepts_attention_backward(const OpCall& call) {
   if (Verdict e = check_dense_attention(call, mask_in, sinks_in); !e) return e;
   if (Verdict e = check_attention_rows(call, call.input(y_in), "y"); !e) return e;
   if (Verdict e = check_attention_rows(call, call.input(dy_in), "dy"); !e) return e;
@@ -52,7 +52,7 @@ std::int64_t thread_floats(const Sizes& s) noexcept {
   return 3 * tile_size * (s.d + s.dv) + tile_size * std::max(s.d, s.dv) + 2 * tile_size * tile_size + 2 * tile_size +
          matmul_buffer_floats();
 }
-std::uint64_t scratch(const OpCall& call) noexcept {
+std::uint64_t scratch_attention_backward(const OpCall& call) noexcept {
   return static_cast<std::uint64_t>(row_floats_of(call) + thread_floats(sizes_of(call)) * call.thread_count) * 4;
 }
 
@@ -278,7 +278,7 @@ void make_row_dots(const OpCall& call, Context& context, const Vectors& vectors,
 }
 
 template <Isa isa>
-void run(const OpCall& call, Context& context) noexcept {
+void run_attention_backward(const OpCall& call, Context& context) noexcept {
   const Vectors& vectors = vectors_of(isa);
   const Sizes s = sizes_of(call);
   auto* dots = reinterpret_cast<float*>(context.scratch());
@@ -298,10 +298,10 @@ void run(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels[] = {QUERN_CPU_KERNELS(QUERN_OP_ATTENTION_BACKWARD, "attention_backward", accepts, run, scratch, false)};
+constexpr Kernel kernels_attention_backward[] = {QUERN_CPU_KERNELS(QUERN_OP_ATTENTION_BACKWARD, "attention_backward", accepts_attention_backward, run_attention_backward, scratch_attention_backward, false)};
 
 }  // namespace
 
-const std::span<const Kernel> attention_backward_kernels = kernels;
+const std::span<const Kernel> attention_backward_kernels = kernels_attention_backward;
 
 }  // namespace quern::cpu

@@ -9,7 +9,7 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts(const OpCall& call) {
+Verdict accepts_concat(const OpCall& call) {
   const TensorView& y = call.output(0);
   const std::int64_t axis = call.integer(QUERN_KEY_AXIS);
   if (axis < 0 || axis >= static_cast<std::int64_t>(y.rank))
@@ -36,7 +36,7 @@ void copy_units(const std::byte* from, std::int64_t from_step, std::byte* to, st
   for (std::int64_t i = 0; i < units; ++i) std::memcpy(to + i * to_step, from + i * from_step, static_cast<std::size_t>(bytes));
 }
 
-void run(const OpCall& call, Context& context) noexcept {
+void run_concat(const OpCall& call, Context& context) noexcept {
   const TensorView& y = call.output(0);
   const auto axis = static_cast<std::uint32_t>(call.integer(QUERN_KEY_AXIS));
   const bool along_rows = axis + 1 == y.rank;
@@ -58,10 +58,10 @@ void run(const OpCall& call, Context& context) noexcept {
   }
 }
 
-constexpr Kernel kernels[] = {{QUERN_OP_CONCAT, "concat.portable", Isa::baseline, accepts, run}};
+constexpr Kernel kernels_concat[] = {{QUERN_OP_CONCAT, "concat.portable", Isa::baseline, accepts_concat, run_concat}};
 
 }  // namespace
 
-const std::span<const Kernel> concat_kernels = kernels;
+const std::span<const Kernel> concat_kernels = kernels_concat;
 
 }  // namespace quern::cpu

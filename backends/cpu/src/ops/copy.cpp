@@ -85,13 +85,13 @@ void run_cast(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels[] = {
+constexpr Kernel kernels_copy[] = {
     {QUERN_OP_COPY, "copy.portable", Isa::baseline, accepts_copy, run_copy, nullptr, true},
     {QUERN_OP_CAST, "cast.portable", Isa::baseline, accepts_cast, run_cast},
 };
 
 }  // namespace
 
-const std::span<const Kernel> copy_kernels = kernels;
+const std::span<const Kernel> copy_kernels = kernels_copy;
 
 }  // namespace quern::cpu

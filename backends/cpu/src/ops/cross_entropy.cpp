@@ -9,7 +9,7 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts(const OpCall& call) {
+Verdict accepts_cross_entropy(const OpCall& call) {
   const TensorView &logits = call.input(0), &label = call.input(1);
   if (Verdict v = check_floats(logits, "logits"); !v) return v;
   if (Verdict v = check_rank(logits, "logits", 2); !v) return v;
@@ -37,7 +37,7 @@ double row_loss(const OpCall& call, std::int64_t row, std::int64_t label, double
   return loss;
 }
 
-void run(const OpCall& call, Context& context) noexcept {
+void run_cross_entropy(const OpCall& call, Context& context) noexcept {
   const TensorView &x = call.input(0), &label = call.input(1), &loss = call.output(0), &lse = call.output(1);
   const std::int64_t ignore = call.integer(QUERN_KEY_IGNORE), n = row_length(x);
   context.parallel(x.dims[0], rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
@@ -53,10 +53,10 @@ void run(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels[] = {{QUERN_OP_CROSS_ENTROPY, "cross_entropy.portable", Isa::baseline, accepts, run, nullptr, true}};
+constexpr Kernel kernels_cross_entropy[] = {{QUERN_OP_CROSS_ENTROPY, "cross_entropy.portable", Isa::baseline, accepts_cross_entropy, run_cross_entropy, nullptr, true}};
 
 }  // namespace
 
-const std::span<const Kernel> cross_entropy_kernels = kernels;
+const std::span<const Kernel> cross_entropy_kernels = kernels_cross_entropy;
 
 }  // namespace quern::cpu

@@ -8,7 +8,7 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts(const OpCall& call) {
+Verdict accepts_cross_entropy_backward(const OpCall& call) {
   const TensorView &logits = call.input(0), &label = call.input(1), &dlogits = call.output(0);
   if (Verdict v = check_floats(logits, "logits"); !v) return v;
   if (Verdict v = check_rank(logits, "logits", 2); !v) return v;
@@ -28,7 +28,7 @@ Verdict accepts(const OpCall& call) {
 }
 
 template <Isa isa>
-void run(const OpCall& call, Context& context) noexcept {
+void run_cross_entropy_backward(const OpCall& call, Context& context) noexcept {
   const Vectors& vectors = vectors_of(isa);
   const TensorView &x = call.input(0), &label = call.input(1), &dx = call.output(0);
   const std::int64_t ignore = call.integer(QUERN_KEY_IGNORE), n = row_length(x);
@@ -63,10 +63,10 @@ void run(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels[] = {QUERN_CPU_KERNELS(QUERN_OP_CROSS_ENTROPY_BACKWARD, "cross_entropy_backward", accepts, run, nullptr, true)};
+constexpr Kernel kernels_cross_entropy_backward[] = {QUERN_CPU_KERNELS(QUERN_OP_CROSS_ENTROPY_BACKWARD, "cross_entropy_backward", accepts_cross_entropy_backward, run_cross_entropy_backward, nullptr, true)};
 
 }  // namespace
 
-const std::span<const Kernel> cross_entropy_backward_kernels = kernels;
+const std::span<const Kernel> cross_entropy_backward_kernels = kernels_cross_entropy_backward;
 
 }  // namespace quern::cpu

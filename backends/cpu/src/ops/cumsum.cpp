@@ -4,7 +4,7 @@
 namespace quern::cpu {
 namespace {
 
-void run(const OpCall& call, Context& context) noexcept {
+void run_cumsum(const OpCall& call, Context& context) noexcept {
   const TensorView &x = call.input(0), &y = call.output(0);
   const std::int64_t n = row_length(x);
   context.parallel(row_count(x), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
@@ -24,10 +24,10 @@ void run(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels[] = {{QUERN_OP_CUMSUM, "cumsum.portable", Isa::baseline, check_map, run}};
+constexpr Kernel kernels_cumsum[] = {{QUERN_OP_CUMSUM, "cumsum.portable", Isa::baseline, check_map, run_cumsum}};
 
 }  // namespace
 
-const std::span<const Kernel> cumsum_kernels = kernels;
+const std::span<const Kernel> cumsum_kernels = kernels_cumsum;
 
 }  // namespace quern::cpu

@@ -85,7 +85,7 @@ void run_scale(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels[] = {
+constexpr Kernel kernels_elementwise[] = {
     {QUERN_OP_ADD, "add.portable", Isa::baseline, accepts_binary, run_add},
     {QUERN_OP_SUB, "sub.portable", Isa::baseline, accepts_binary, run_sub},
     {QUERN_OP_DIV, "div.portable", Isa::baseline, accepts_binary, run_div},
@@ -95,6 +95,6 @@ constexpr Kernel kernels[] = {
 
 }  // namespace
 
-const std::span<const Kernel> elementwise_kernels = kernels;
+const std::span<const Kernel> elementwise_kernels = kernels_elementwise;
 
 }  // namespace quern::cpu

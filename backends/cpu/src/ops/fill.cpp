@@ -10,7 +10,7 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts(const OpCall& call) {
+Verdict accepts_fill(const OpCall& call) {
   const TensorView& y = call.output(0);
   const double value = call.real(QUERN_KEY_VALUE);
   if (y.dtype != QUERN_I32) return is_float(y.dtype) ? Verdict::yes() : Verdict::no(concat("y is ", dtype_name(y.dtype), "; fill takes f32, f16, bf16 and i32"));
@@ -19,7 +19,7 @@ Verdict accepts(const OpCall& call) {
   return Verdict::yes();
 }
 
-void run(const OpCall& call, Context& context) noexcept {
+void run_fill(const OpCall& call, Context& context) noexcept {
   const TensorView& y = call.output(0);
   const double value = call.real(QUERN_KEY_VALUE);
   const std::int64_t n = row_length(y);
@@ -39,10 +39,10 @@ void run(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels[] = {{QUERN_OP_FILL, "fill.portable", Isa::baseline, accepts, run}};
+constexpr Kernel kernels_fill[] = {{QUERN_OP_FILL, "fill.portable", Isa::baseline, accepts_fill, run_fill}};
 
 }  // namespace
 
-const std::span<const Kernel> fill_kernels = kernels;
+const std::span<const Kernel> fill_kernels = kernels_fill;
 
 }  // namespace quern::cpu

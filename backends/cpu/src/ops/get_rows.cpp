@@ -6,7 +6,7 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts(const OpCall& call) {
+Verdict accepts_get_rows(const OpCall& call) {
   const TensorView &table = call.input(0), &index = call.input(1), &y = call.output(0);
   if (!is_float(table.dtype) && !is_block(table.dtype) && table.dtype != QUERN_I32)
     return Verdict::no(concat("table is ", dtype_name(table.dtype), "; it takes f32, f16, bf16, i32 and block formats"));
@@ -20,7 +20,7 @@ Verdict accepts(const OpCall& call) {
   return check_dim(y, "y", 1, table.dims[1], "the row length of table");
 }
 
-std::uint64_t scratch(const OpCall& call) noexcept { return static_cast<std::uint64_t>(row_length(call.output(0))) * 4 * call.thread_count; }
+std::uint64_t scratch_get_rows(const OpCall& call) noexcept { return static_cast<std::uint64_t>(row_length(call.output(0))) * 4 * call.thread_count; }
 
 /// i32 rows go as they are: f32 would round them.
 void copy_integers(const TensorView& table, std::int64_t from, const TensorView& y, std::int64_t to) noexcept {
@@ -31,7 +31,7 @@ void copy_integers(const TensorView& table, std::int64_t from, const TensorView&
 }
 
 template <Isa isa>
-void run(const OpCall& call, Context& context) noexcept {
+void run_get_rows(const OpCall& call, Context& context) noexcept {
   const Vectors& vectors = vectors_of(isa);
   const TensorView &table = call.input(0), &index = call.input(1), &y = call.output(0);
   const std::int64_t n = row_length(y), rows = table.dims[0];
@@ -55,10 +55,10 @@ void run(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels[] = {QUERN_CPU_KERNELS(QUERN_OP_GET_ROWS, "get_rows", accepts, run, scratch, false)};
+constexpr Kernel kernels_get_rows[] = {QUERN_CPU_KERNELS(QUERN_OP_GET_ROWS, "get_rows", accepts_get_rows, run_get_rows, scratch_get_rows, false)};
 
 }  // namespace
 
-const std::span<const Kernel> get_rows_kernels = kernels;
+const std::span<const Kernel> get_rows_kernels = kernels_get_rows;
 
 }  // namespace quern::cpu

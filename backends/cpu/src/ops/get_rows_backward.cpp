@@ -10,7 +10,7 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts(const OpCall& call) {
+Verdict accepts_get_rows_backward(const OpCall& call) {
   const TensorView &dy = call.input(0), &index = call.input(1), &dtable = call.output(0);
   if (Verdict v = check_floats(dy, "dy"); !v) return v;
   if (index.dtype != QUERN_I32 && index.dtype != QUERN_I64)
@@ -23,12 +23,12 @@ Verdict accepts(const OpCall& call) {
   return check_dim(dtable, "dtable", 1, dy.dims[1], "the row length of dy");
 }
 
-std::uint64_t scratch(const OpCall& call) noexcept {
+std::uint64_t scratch_get_rows_backward(const OpCall& call) noexcept {
   return static_cast<std::uint64_t>(row_groups_bytes(call.input(0).dims[0], call.output(0).dims[0]));
 }
 
 template <Isa isa>
-void run(const OpCall& call, Context& context) noexcept {
+void run_get_rows_backward(const OpCall& call, Context& context) noexcept {
   const Vectors& vectors = vectors_of(isa);
   const TensorView &dy = call.input(0), &dtable = call.output(0);
   const bool accumulate = call.integer(QUERN_KEY_ACCUMULATE) != 0;
@@ -55,10 +55,10 @@ void run(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels[] = {QUERN_CPU_KERNELS(QUERN_OP_GET_ROWS_BACKWARD, "get_rows_backward", accepts, run, scratch, true)};
+constexpr Kernel kernels_get_rows_backward[] = {QUERN_CPU_KERNELS(QUERN_OP_GET_ROWS_BACKWARD, "get_rows_backward", accepts_get_rows_backward, run_get_rows_backward, scratch_get_rows_backward, true)};
 
 }  // namespace
 
-const std::span<const Kernel> get_rows_backward_kernels = kernels;
+const std::span<const Kernel> get_rows_backward_kernels = kernels_get_rows_backward;
 
 }  // namespace quern::cpu

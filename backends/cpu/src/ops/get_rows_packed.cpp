@@ -9,7 +9,7 @@ namespace quern::cpu {
 namespace {
 
 template <Isa isa>
-Verdict accepts(const OpCall& call) {
+Verdict accepts_get_rows_packed(const OpCall& call) {
   const TensorView &table = call.input(0), &index = call.input(1), &y = call.output(0);
   if (table.layout == nullptr || table.layout->isa != isa) return Verdict::not_mine();
   if (index.layout != nullptr) return Verdict::invalid("index is packed");
@@ -21,10 +21,10 @@ Verdict accepts(const OpCall& call) {
   return check_dim(y, "y", 1, table.dims[1], "the row length of table");
 }
 
-std::uint64_t scratch(const OpCall& call) noexcept { return static_cast<std::uint64_t>(row_length(call.output(0))) * 4 * call.thread_count; }
+std::uint64_t scratch_get_rows_packed(const OpCall& call) noexcept { return static_cast<std::uint64_t>(row_length(call.output(0))) * 4 * call.thread_count; }
 
 template <Isa isa>
-void run(const OpCall& call, Context& context) noexcept {
+void run_get_rows_packed(const OpCall& call, Context& context) noexcept {
   const Vectors& vectors = vectors_of(isa);
   const TensorView &table = call.input(0), &index = call.input(1), &y = call.output(0);
   const PackedLayout& layout = *table.layout;
@@ -46,13 +46,13 @@ void run(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels[] = {
-    {QUERN_OP_GET_ROWS, "get_rows.packed.avx512", Isa::avx512, accepts<Isa::avx512>, run<Isa::avx512>, scratch, true, true},
-    {QUERN_OP_GET_ROWS, "get_rows.packed.avx2", Isa::avx2, accepts<Isa::avx2>, run<Isa::avx2>, scratch, true, true},
+constexpr Kernel kernels_get_rows_packed[] = {
+    {QUERN_OP_GET_ROWS, "get_rows.packed.avx512", Isa::avx512, accepts_get_rows_packed<Isa::avx512>, run_get_rows_packed<Isa::avx512>, scratch_get_rows_packed, true, true},
+    {QUERN_OP_GET_ROWS, "get_rows.packed.avx2", Isa::avx2, accepts_get_rows_packed<Isa::avx2>, run_get_rows_packed<Isa::avx2>, scratch_get_rows_packed, true, true},
 };
 
 }  // namespace
 
-const std::span<const Kernel> get_rows_packed_kernels = kernels;
+const std::span<const Kernel> get_rows_packed_kernels = kernels_get_rows_packed;
 
 }  // namespace quern::cpu

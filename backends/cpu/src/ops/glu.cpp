@@ -11,7 +11,7 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts(const OpCall& call) {
+Verdict accepts_glu(const OpCall& call) {
   const TensorView &gate = call.input(0), &up = call.input(1), &y = call.output(0);
   if (Verdict v = check_floats(gate, "gate"); !v) return v;
   if (Verdict v = check_floats(y, "y"); !v) return v;
@@ -30,7 +30,7 @@ Verdict accepts(const OpCall& call) {
 }
 
 Verdict accepts_fast(const OpCall& call) {
-  if (Verdict v = accepts(call); !v) return v;
+  if (Verdict v = accepts_glu(call); !v) return v;
   if (call.integer(QUERN_KEY_KIND) != glu_silu || std::isfinite(call.real(QUERN_KEY_LIMIT)))
     return Verdict::no("only silu without a limit is vectorised");
   for (const TensorView* view : {&call.input(0), &call.input(1), &call.output(0)})
@@ -88,13 +88,13 @@ void run_plain(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels[] = {
+constexpr Kernel kernels_glu[] = {
     QUERN_CPU_KERNELS(QUERN_OP_GLU, "glu.silu", accepts_fast, run_fast, nullptr, false),
-    {QUERN_OP_GLU, "glu.portable", Isa::baseline, accepts, run_plain},
+    {QUERN_OP_GLU, "glu.portable", Isa::baseline, accepts_glu, run_plain},
 };
 
 }  // namespace
 
-const std::span<const Kernel> glu_kernels = kernels;
+const std::span<const Kernel> glu_kernels = kernels_glu;
 
 }  // namespace quern::cpu

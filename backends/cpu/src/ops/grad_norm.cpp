@@ -13,7 +13,7 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts(const OpCall& call) {
+Verdict accepts_grad_norm(const OpCall& call) {
   for (std::size_t i = 0; i < call.inputs.size(); ++i)
     if (Verdict v = check_floats(call.inputs[i], concat("gradient ", i).c_str()); !v) return v;
   if (Verdict v = check_number(call.output(0), "norm", QUERN_F32); !v) return v;
@@ -21,7 +21,7 @@ Verdict accepts(const OpCall& call) {
 }
 
 /// An f64 a part of the largest input.
-std::uint64_t scratch(const OpCall& call) noexcept {
+std::uint64_t scratch_grad_norm(const OpCall& call) noexcept {
   std::int64_t most = 0;
   for (const TensorView& x : call.inputs) most = std::max(most, element_parts(x).count);
   return static_cast<std::uint64_t>(most) * 8;
@@ -45,7 +45,7 @@ double squares(const TensorView& x, std::int64_t row, std::int64_t first, std::i
   return lanes[0];
 }
 
-void run(const OpCall& call, Context& context) noexcept {
+void run_grad_norm(const OpCall& call, Context& context) noexcept {
   double total = 0.0;
   for (const TensorView& x : call.inputs) total += sum_parts(x, context, reinterpret_cast<double*>(context.scratch()), squares);
   if (context.cancelled()) return;
@@ -54,10 +54,10 @@ void run(const OpCall& call, Context& context) noexcept {
   std::memcpy(call.output(1).data, &finite, sizeof(finite));
 }
 
-constexpr Kernel kernels[] = {{QUERN_OP_GRAD_NORM, "grad_norm.portable", Isa::baseline, accepts, run, scratch}};
+constexpr Kernel kernels_grad_norm[] = {{QUERN_OP_GRAD_NORM, "grad_norm.portable", Isa::baseline, accepts_grad_norm, run_grad_norm, scratch_grad_norm}};
 
 }  // namespace
 
-const std::span<const Kernel> grad_norm_kernels = kernels;
+const std::span<const Kernel> grad_norm_kernels = kernels_grad_norm;
 
 }  // namespace quern::cpu

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t max_head = 1024;
 
-Verdict accepts(const OpCall& call) {
+Verdict accepts_kv_write(const OpCall& call) {
   const TensorView &x = call.input(0), &table = call.input(1), &slot = call.input(2), &position = call.input(3), &cache = call.output(0);
   if (Verdict v = check_floats(x, "x"); !v) return v;
   if (Verdict v = check_rank(x, "x", 3); !v) return v;
@@ -35,7 +35,7 @@ Verdict accepts(const OpCall& call) {
 }
 
 template <Isa isa>
-void run(const OpCall& call, Context& context) noexcept {
+void run_kv_write(const OpCall& call, Context& context) noexcept {
   const TensorView& x = call.input(0);
   const std::int64_t grain = std::max<std::int64_t>(1, 4096 / std::max<std::int64_t>(1, x.dims[1] * x.dims[2]));
   context.parallel(x.dims[0], grain, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
@@ -44,7 +44,7 @@ void run(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels[] = {QUERN_CPU_KERNELS(QUERN_OP_KV_WRITE, "kv_write", accepts, run, nullptr, true)};
+constexpr Kernel kernels_kv_write[] = {QUERN_CPU_KERNELS(QUERN_OP_KV_WRITE, "kv_write", accepts_kv_write, run_kv_write, nullptr, true)};
 
 }  // namespace
 
@@ -66,6 +66,6 @@ void kv_write_row(const OpCall& call, std::int64_t t, const std::byte* from, con
   }
 }
 
-const std::span<const Kernel> kv_write_kernels = kernels;
+const std::span<const Kernel> kv_write_kernels = kernels_kv_write;
 
 }  // namespace quern::cpu

@@ -18,7 +18,7 @@ Verdict accepts_rows(const OpCall& call, const char* name, quern_dtype dtype) {
 Verdict accepts_k(const OpCall& call) { return accepts_rows(call, "k", QUERN_I32); }
 Verdict accepts_p(const OpCall& call) { return accepts_rows(call, "p", QUERN_F32); }
 
-std::uint64_t scratch(const OpCall& call) noexcept { return static_cast<std::uint64_t>(row_length(call.input(0))) * 4 * call.thread_count; }
+std::uint64_t scratch_logit_masks(const OpCall& call) noexcept { return static_cast<std::uint64_t>(row_length(call.input(0))) * 4 * call.thread_count; }
 
 /// y may be x: each element is read before it is written.
 void mask_row(const float* x, std::int64_t n, const FilterSettings& s, std::int32_t* ids, float* y) noexcept {
@@ -60,14 +60,14 @@ void run_min_p(const OpCall& call, Context& context) noexcept {
   mask_rows(call, context, [&](std::int64_t row) { return FilterSettings{.min_p = static_cast<double>(load_scalar(call.input(1), row))}; });
 }
 
-constexpr Kernel kernels[] = {
-    {QUERN_OP_TOP_K_MASK, "top_k_mask.portable", Isa::baseline, accepts_k, run_top_k, scratch, true},
-    {QUERN_OP_TOP_P_MASK, "top_p_mask.portable", Isa::baseline, accepts_p, run_top_p, scratch, true},
-    {QUERN_OP_MIN_P_MASK, "min_p_mask.portable", Isa::baseline, accepts_p, run_min_p, scratch, true},
+constexpr Kernel kernels_logit_masks[] = {
+    {QUERN_OP_TOP_K_MASK, "top_k_mask.portable", Isa::baseline, accepts_k, run_top_k, scratch_logit_masks, true},
+    {QUERN_OP_TOP_P_MASK, "top_p_mask.portable", Isa::baseline, accepts_p, run_top_p, scratch_logit_masks, true},
+    {QUERN_OP_MIN_P_MASK, "min_p_mask.portable", Isa::baseline, accepts_p, run_min_p, scratch_logit_masks, true},
 };
 
 }  // namespace
 
-const std::span<const Kernel> logit_masks_kernels = kernels;
+const std::span<const Kernel> logit_masks_kernels = kernels_logit_masks;
 
 }  // namespace quern::cpu

@@ -17,7 +17,7 @@ constexpr std::int64_t group_rows = 8;
 constexpr std::int64_t rank_part = 256;  // a multiple of 32
 constexpr std::int64_t output_part = 512;
 
-Verdict accepts(const OpCall& call) {
+Verdict accepts_lora_matmul(const OpCall& call) {
   const TensorView &x = call.input(0), &base = call.input(4), &y = call.output(0);
   if (Verdict v = check_adapters(call); !v) return v;
   if (Verdict v = check_floats(y, "y"); !v) return v;
@@ -34,7 +34,7 @@ Verdict accepts(const OpCall& call) {
 struct Layout {
   std::int64_t x, low, outputs, part, size;
 };
-Layout layout_of(const OpCall& call) noexcept {
+Layout layout_of_lora_matmul(const OpCall& call) noexcept {
   Layout l{};
   l.x = matmul_buffer_floats();
   l.low = l.x + group_rows * padded(call.input(0).dims[1]);
@@ -44,7 +44,7 @@ Layout layout_of(const OpCall& call) noexcept {
   return l;
 }
 
-std::uint64_t scratch(const OpCall& call) noexcept { return static_cast<std::uint64_t>(layout_of(call).size) * 4 * call.thread_count; }
+std::uint64_t scratch_lora_matmul(const OpCall& call) noexcept { return static_cast<std::uint64_t>(layout_of_lora_matmul(call).size) * 4 * call.thread_count; }
 
 /// Products of `rows` adapter rows with the tokens of `part`.
 void multiply(MatmulPart part, quern_dtype dtype, const std::byte* weights, std::int64_t stride, std::int64_t rows, const float* a,
@@ -108,9 +108,9 @@ void copy_base(const OpCall& call, std::int64_t row) noexcept {
 }
 
 template <Isa isa>
-void run(const OpCall& call, Context& context) noexcept {
+void run_lora_matmul(const OpCall& call, Context& context) noexcept {
   const TensorView& slots = call.input(3);
-  const Layout l = layout_of(call);
+  const Layout l = layout_of_lora_matmul(call);
   const std::int64_t rows = call.input(0).dims[0];
   context.parallel((rows + group_rows - 1) / group_rows, 1, [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
     float* own = reinterpret_cast<float*>(context.scratch()) + l.size * thread;
@@ -133,10 +133,10 @@ void run(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels[] = {QUERN_CPU_KERNELS(QUERN_OP_LORA_MATMUL, "lora_matmul", accepts, run, scratch, false)};
+constexpr Kernel kernels_lora_matmul[] = {QUERN_CPU_KERNELS(QUERN_OP_LORA_MATMUL, "lora_matmul", accepts_lora_matmul, run_lora_matmul, scratch_lora_matmul, false)};
 
 }  // namespace
 
-const std::span<const Kernel> lora_matmul_kernels = kernels;
+const std::span<const Kernel> lora_matmul_kernels = kernels_lora_matmul;
 
 }  // namespace quern::cpu

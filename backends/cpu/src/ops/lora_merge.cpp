@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::int64_t row_block = 8;
 
-Verdict accepts(const OpCall& call) {
+Verdict accepts_lora_merge(const OpCall& call) {
   const TensorView &w = call.input(0), &a = call.input(1), &b = call.input(2), &y = call.output(0);
   for (const auto& [view, name] : {std::pair{&w, "w"}, std::pair{&a, "a"}, std::pair{&b, "b"}, std::pair{&y, "y"}}) {
     if (Verdict v = check_floats(*view, name); !v) return v;
@@ -20,7 +20,7 @@ Verdict accepts(const OpCall& call) {
   return check_same_shape(y, "y", w, "w");
 }
 
-void run(const OpCall& call, Context& context) noexcept {
+void run_lora_merge(const OpCall& call, Context& context) noexcept {
   const TensorView &w = call.input(0), &a = call.input(1), &b = call.input(2), &y = call.output(0);
   const std::int64_t n = w.dims[0], k = w.dims[1], rank = a.dims[0], parts = (k + map_part - 1) / map_part;
   const double alpha = call.real(QUERN_KEY_ALPHA);
@@ -47,10 +47,10 @@ void run(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels[] = {{QUERN_OP_LORA_MERGE, "lora_merge.portable", Isa::baseline, accepts, run}};
+constexpr Kernel kernels_lora_merge[] = {{QUERN_OP_LORA_MERGE, "lora_merge.portable", Isa::baseline, accepts_lora_merge, run_lora_merge}};
 
 }  // namespace
 
-const std::span<const Kernel> lora_merge_kernels = kernels;
+const std::span<const Kernel> lora_merge_kernels = kernels_lora_merge;
 
 }  // namespace quern::cpu

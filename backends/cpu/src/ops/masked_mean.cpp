@@ -8,7 +8,7 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts(const OpCall& call) {
+Verdict accepts_masked_mean(const OpCall& call) {
   const TensorView &x = call.input(0), &mask = call.input(1);
   if (Verdict v = check_dtype(x, "x", QUERN_F32); !v) return v;
   if (Verdict v = check_rank(x, "x", 1); !v) return v;
@@ -22,7 +22,7 @@ Verdict accepts(const OpCall& call) {
   return Verdict::yes();
 }
 
-void run(const OpCall& call, Context& context) noexcept {
+void run_masked_mean(const OpCall& call, Context& context) noexcept {
   const TensorView &x = call.input(0), &mask = call.input(1);
   double sum = 0.0;
   std::int64_t count = 0;
@@ -40,10 +40,10 @@ void run(const OpCall& call, Context& context) noexcept {
   store_scalar(call.output(1), 0, static_cast<float>(count));
 }
 
-constexpr Kernel kernels[] = {{QUERN_OP_MASKED_MEAN, "masked_mean.portable", Isa::baseline, accepts, run}};
+constexpr Kernel kernels_masked_mean[] = {{QUERN_OP_MASKED_MEAN, "masked_mean.portable", Isa::baseline, accepts_masked_mean, run_masked_mean}};
 
 }  // namespace
 
-const std::span<const Kernel> masked_mean_kernels = kernels;
+const std::span<const Kernel> masked_mean_kernels = kernels_masked_mean;
 
 }  // namespace quern::cpu

@@ -6,7 +6,7 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts(const OpCall& call) {
+Verdict accepts_masked_mean_backward(const OpCall& call) {
   const TensorView &mask = call.input(0), &dx = call.output(0);
   if (Verdict v = check_dtype(mask, "mask", QUERN_I32); !v) return v;
   if (Verdict v = check_rank(mask, "mask", 1); !v) return v;
@@ -19,7 +19,7 @@ Verdict accepts(const OpCall& call) {
   return check_same_shape(dx, "dx", mask, "mask");
 }
 
-void run(const OpCall& call, Context& context) noexcept {
+void run_masked_mean_backward(const OpCall& call, Context& context) noexcept {
   const TensorView &mask = call.input(0), &dx = call.output(0);
   const float each = load_scalar(call.input(2), 0) / load_scalar(call.input(1), 0);
   context.parallel(mask.dims[0], 16384, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
@@ -32,10 +32,10 @@ void run(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels[] = {{QUERN_OP_MASKED_MEAN_BACKWARD, "masked_mean_backward.portable", Isa::baseline, accepts, run}};
+constexpr Kernel kernels_masked_mean_backward[] = {{QUERN_OP_MASKED_MEAN_BACKWARD, "masked_mean_backward.portable", Isa::baseline, accepts_masked_mean_backward, run_masked_mean_backward}};
 
 }  // namespace
 
-const std::span<const Kernel> masked_mean_backward_kernels = kernels;
+const std::span<const Kernel> masked_mean_backward_kernels = kernels_masked_mean_backward;
 
 }  // namespace quern::cpu

@@ -10,7 +10,7 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts(const OpCall& call) {
+Verdict accepts_matmul(const OpCall& call) {
   const TensorView &a = call.input(0), &b = call.input(1), &y = call.output(0);
   if (Verdict v = check_floats(a, "a"); !v) return v;
   if (Verdict v = check_weights(b); !v) return v;
@@ -51,7 +51,7 @@ ThreadScratch thread_scratch(const OpCall& call, const MatmulShape& s) noexcept 
   return t;
 }
 
-std::uint64_t scratch(const OpCall& call) noexcept {
+std::uint64_t scratch_matmul(const OpCall& call) noexcept {
   const MatmulShape s = matmul_shape(call);
   const std::int64_t activations = packs_a(call, s) ? s.m * padded(s.k) : 0;
   return static_cast<std::uint64_t>(activations + thread_scratch(call, s).size * call.thread_count) * 4;
@@ -103,37 +103,37 @@ void one_batch(const OpCall& call, const MatmulShape& s, std::int64_t batch, Con
 }
 
 template <Isa isa>
-void run(const OpCall& call, Context& context) noexcept {
+void run_matmul(const OpCall& call, Context& context) noexcept {
   const MatmulShape s = matmul_shape(call);
   for (std::int64_t batch = 0; batch < s.batches && !context.cancelled(); ++batch) one_batch(call, s, batch, context, vectors_of(isa));
 }
 
 Verdict refuses(const OpCall& call) {
-  if (Verdict v = accepts(call); !v) return v;
+  if (Verdict v = accepts_matmul(call); !v) return v;
   return Verdict::not_mine();
 }
 
 /// Two tokens are a product of a matrix and a vector or two: the library packs more than it multiplies there.
 Verdict accepts_openblas(const OpCall& call) {
   if (call.input(1).dtype != QUERN_F32) return Verdict::not_mine();
-  if (Verdict v = accepts(call); !v) return v;
+  if (Verdict v = accepts_matmul(call); !v) return v;
   return openblas_verdict(call);
 }
 
 template <Isa isa>
 void run_openblas(const OpCall& call, Context& context) noexcept {
-  if (matmul_shape(call).m < openblas_min_tokens) return run<isa>(call, context);
+  if (matmul_shape(call).m < openblas_min_tokens) return run_matmul<isa>(call, context);
   multiply_by_openblas(call, context);
 }
 
-constexpr Kernel kernels[] = {
-    {QUERN_OP_MATMUL, "matmul.f32.openblas", Isa::avx2, accepts_openblas, run_openblas<Isa::avx2>, scratch},
-    QUERN_CPU_WEIGHTS(QUERN_OP_MATMUL, "matmul", accepts, run, scratch),
-    {QUERN_OP_MATMUL, "refusal.portable", Isa::baseline, refuses, run<Isa::baseline>},  // says why another dtype is refused
+constexpr Kernel kernels_matmul[] = {
+    {QUERN_OP_MATMUL, "matmul.f32.openblas", Isa::avx2, accepts_openblas, run_openblas<Isa::avx2>, scratch_matmul},
+    QUERN_CPU_WEIGHTS(QUERN_OP_MATMUL, "matmul", accepts_matmul, run_matmul, scratch_matmul),
+    {QUERN_OP_MATMUL, "refusal.portable", Isa::baseline, refuses, run_matmul<Isa::baseline>},  // says why another dtype is refused
 };
 
 }  // namespace
 
-const std::span<const Kernel> matmul_kernels = kernels;
+const std::span<const Kernel> matmul_kernels = kernels_matmul;
 
 }  // namespace quern::cpu

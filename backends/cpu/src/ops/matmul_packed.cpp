@@ -8,7 +8,7 @@ namespace quern::cpu {
 namespace {
 
 template <quern_dtype Weights, Isa isa>
-Verdict accepts(const OpCall& call) {
+Verdict accepts_matmul_packed(const OpCall& call) {
   const TensorView &a = call.input(0), &b = call.input(1), &y = call.output(0);
   if (b.layout == nullptr || b.dtype != Weights || multiplying_layout(*b.layout, isa).isa != isa) return Verdict::not_mine();
   if (!conversions_allow(call.conversions, b.layout->activations))
@@ -27,12 +27,12 @@ Verdict accepts(const OpCall& call) {
 }
 
 template <Isa isa>
-std::uint64_t scratch(const OpCall& call) noexcept {
+std::uint64_t scratch_matmul_packed(const OpCall& call) noexcept {
   return PackedRegion({&call, 1}, isa, matmul_stages_y(call)).scratch_bytes(call.thread_count);
 }
 
 template <Isa isa>
-void run(const OpCall& call, Context& context) noexcept {
+void run_matmul_packed(const OpCall& call, Context& context) noexcept {
   const PackedRegion region({&call, 1}, isa, matmul_stages_y(call));
   for (std::int64_t batch = 0; batch < region.shape().batches && !context.cancelled(); ++batch) {
     region.round_rows(context, batch, nullptr);
@@ -43,10 +43,10 @@ void run(const OpCall& call, Context& context) noexcept {
 }
 
 #define QUERN_CPU_PACKED(dtype, name, isa) \
-  {QUERN_OP_MATMUL, "matmul." name ".packed." #isa, Isa::isa, accepts<dtype, Isa::isa>, run<Isa::isa>, scratch<Isa::isa>, false, true}
+  {QUERN_OP_MATMUL, "matmul." name ".packed." #isa, Isa::isa, accepts_matmul_packed<dtype, Isa::isa>, run_matmul_packed<Isa::isa>, scratch_matmul_packed<Isa::isa>, false, true}
 #define QUERN_CPU_PACKED_FLOATS(dtype, name) QUERN_CPU_PACKED(dtype, name, avx512), QUERN_CPU_PACKED(dtype, name, avx2)
 #define QUERN_CPU_PACKED_BLOCKS(dtype, name) QUERN_CPU_PACKED(dtype, name, amx), QUERN_CPU_PACKED_FLOATS(dtype, name)
-constexpr Kernel kernels[] = {
+constexpr Kernel kernels_matmul_packed[] = {
     QUERN_CPU_PACKED_FLOATS(QUERN_F32, "f32"),   QUERN_CPU_PACKED_FLOATS(QUERN_F16, "f16"),   QUERN_CPU_PACKED_FLOATS(QUERN_BF16, "bf16"),
     QUERN_CPU_PACKED_BLOCKS(QUERN_Q4_0, "q4_0"), QUERN_CPU_PACKED_BLOCKS(QUERN_Q4_1, "q4_1"), QUERN_CPU_PACKED_BLOCKS(QUERN_Q5_0, "q5_0"),
     QUERN_CPU_PACKED_BLOCKS(QUERN_Q5_1, "q5_1"), QUERN_CPU_PACKED_BLOCKS(QUERN_Q8_0, "q8_0"), QUERN_CPU_PACKED_BLOCKS(QUERN_Q4_K, "q4_k"),
@@ -58,6 +58,6 @@ constexpr Kernel kernels[] = {
 
 }  // namespace
 
-const std::span<const Kernel> matmul_packed_kernels = kernels;
+const std::span<const Kernel> matmul_packed_kernels = kernels_matmul_packed;
 
 }  // namespace quern::cpu

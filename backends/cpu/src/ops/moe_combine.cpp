@@ -6,7 +6,7 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts(const OpCall& call) {
+Verdict accepts_moe_combine(const OpCall& call) {
   const TensorView &x = call.input(0), &weight = call.input(1), &y = call.output(0);
   if (Verdict v = check_floats(x, "x"); !v) return v;
   if (Verdict v = check_dtype(weight, "weight", QUERN_F32); !v) return v;
@@ -20,7 +20,7 @@ Verdict accepts(const OpCall& call) {
   return check_dim(y, "y", 1, x.dims[2], "the row length of x");
 }
 
-void run(const OpCall& call, Context& context) noexcept {
+void run_moe_combine(const OpCall& call, Context& context) noexcept {
   const TensorView &x = call.input(0), &weight = call.input(1), &y = call.output(0);
   const std::int64_t used = x.dims[1], n = x.dims[2], parts = (n + map_part - 1) / map_part;
   context.parallel(x.dims[0] * parts, rows_a_part(std::min(n, map_part) * std::max<std::int64_t>(1, used)),
@@ -40,10 +40,10 @@ void run(const OpCall& call, Context& context) noexcept {
                    });
 }
 
-constexpr Kernel kernels[] = {{QUERN_OP_MOE_COMBINE, "moe_combine.portable", Isa::baseline, accepts, run, nullptr, true}};
+constexpr Kernel kernels_moe_combine[] = {{QUERN_OP_MOE_COMBINE, "moe_combine.portable", Isa::baseline, accepts_moe_combine, run_moe_combine, nullptr, true}};
 
 }  // namespace
 
-const std::span<const Kernel> moe_combine_kernels = kernels;
+const std::span<const Kernel> moe_combine_kernels = kernels_moe_combine;
 
 }  // namespace quern::cpu

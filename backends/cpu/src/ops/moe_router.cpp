@@ -11,14 +11,14 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts(const OpCall& call) {
+Verdict accepts_moe_router(const OpCall& call) {
   const TensorView& logits = call.input(0);
   if (Verdict v = check_router(call, logits, call.input(1), "moe_router"); !v) return v;
   return check_chosen(call, logits, call.output(0), call.output(1), "weight");
 }
 
 /// An expert's score, what it is chosen by, and the ids in their order: 24 bytes with the floats that the row is read into.
-std::uint64_t scratch(const OpCall& call) noexcept {
+std::uint64_t scratch_moe_router(const OpCall& call) noexcept {
   return static_cast<std::uint64_t>(row_length(call.input(0))) * 24 * call.thread_count;
 }
 
@@ -49,7 +49,7 @@ void route_row(const OpCall& call, const Router& r, std::int64_t row, double* sc
   }
 }
 
-void run(const OpCall& call, Context& context) noexcept {
+void run_moe_router(const OpCall& call, Context& context) noexcept {
   const Router r{row_length(call.input(0)), call.integer(QUERN_KEY_USED), call.integer(QUERN_KEY_KIND) == router_sigmoid,
                  call.integer(QUERN_KEY_RENORMALISE) != 0, call.real(QUERN_KEY_SCALE)};
   context.parallel(call.input(0).dims[0], rows_a_part(r.experts), [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
@@ -62,10 +62,10 @@ void run(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels[] = {{QUERN_OP_MOE_ROUTER, "moe_router.portable", Isa::baseline, accepts, run, scratch, true}};
+constexpr Kernel kernels_moe_router[] = {{QUERN_OP_MOE_ROUTER, "moe_router.portable", Isa::baseline, accepts_moe_router, run_moe_router, scratch_moe_router, true}};
 
 }  // namespace
 
-const std::span<const Kernel> moe_router_kernels = kernels;
+const std::span<const Kernel> moe_router_kernels = kernels_moe_router;
 
 }  // namespace quern::cpu

@@ -10,7 +10,7 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts(const OpCall& call) {
+Verdict accepts_moe_router_backward(const OpCall& call) {
   const TensorView &logits = call.input(0), &id = call.input(2), &dweight = call.input(3), &dlogits = call.output(0);
   if (Verdict v = check_router(call, logits, call.input(1), "moe_router_backward"); !v) return v;
   if (Verdict v = check_chosen(call, logits, id, dweight, "dweight"); !v) return v;
@@ -19,7 +19,7 @@ Verdict accepts(const OpCall& call) {
 }
 
 /// The scores and their gradients, f64, and the logits as f32.
-std::uint64_t scratch(const OpCall& call) noexcept {
+std::uint64_t scratch_moe_router_backward(const OpCall& call) noexcept {
   return static_cast<std::uint64_t>((row_length(call.input(0)) + 1) / 2 * 2) * 20 * call.thread_count;
 }
 
@@ -55,7 +55,7 @@ void route_back(const OpCall& call, std::int64_t row, double* score, double* dsc
   store_row(call.output(0), row, 0, experts, x);
 }
 
-void run(const OpCall& call, Context& context) noexcept {
+void run_moe_router_backward(const OpCall& call, Context& context) noexcept {
   const std::int64_t experts = row_length(call.input(0)), room = (experts + 1) / 2 * 2;
   context.parallel(call.input(0).dims[0], rows_a_part(experts), [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
     auto* score = reinterpret_cast<double*>(context.scratch() + static_cast<std::int64_t>(thread) * room * 20);
@@ -65,10 +65,10 @@ void run(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels[] = {{QUERN_OP_MOE_ROUTER_BACKWARD, "moe_router_backward.portable", Isa::baseline, accepts, run, scratch, true}};
+constexpr Kernel kernels_moe_router_backward[] = {{QUERN_OP_MOE_ROUTER_BACKWARD, "moe_router_backward.portable", Isa::baseline, accepts_moe_router_backward, run_moe_router_backward, scratch_moe_router_backward, true}};
 
 }  // namespace
 
-const std::span<const Kernel> moe_router_backward_kernels = kernels;
+const std::span<const Kernel> moe_router_backward_kernels = kernels_moe_router_backward;
 
 }  // namespace quern::cpu

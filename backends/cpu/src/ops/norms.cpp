@@ -77,13 +77,13 @@ void run_l2(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels[] = {
+constexpr Kernel kernels_norms[] = {
     {QUERN_OP_LAYER_NORM, "layer_norm.portable", Isa::baseline, accepts_layer, run_layer},
     {QUERN_OP_L2_NORM, "l2_norm.portable", Isa::baseline, accepts_l2, run_l2},
 };
 
 }  // namespace
 
-const std::span<const Kernel> norms_kernels = kernels;
+const std::span<const Kernel> norms_kernels = kernels_norms;
 
 }  // namespace quern::cpu

@@ -6,7 +6,7 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts(const OpCall& call) {
+Verdict accepts_pad(const OpCall& call) {
   const TensorView &x = call.input(0), &y = call.output(0);
   if (Verdict v = check_floats(x, "x"); !v) return v;
   if (Verdict v = check_floats(y, "y"); !v) return v;
@@ -22,7 +22,7 @@ Verdict accepts(const OpCall& call) {
   return check_same_shape(padded, "padded x", y, "y");
 }
 
-void run(const OpCall& call, Context& context) noexcept {
+void run_pad(const OpCall& call, Context& context) noexcept {
   const TensorView &x = call.input(0), &y = call.output(0);
   const auto axis = static_cast<std::uint32_t>(call.integer(QUERN_KEY_AXIS));
   const std::int64_t before = call.integer(QUERN_KEY_BEFORE), n = row_length(y), size = x.dims[axis];
@@ -52,10 +52,10 @@ void run(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels[] = {{QUERN_OP_PAD, "pad.portable", Isa::baseline, accepts, run}};
+constexpr Kernel kernels_pad[] = {{QUERN_OP_PAD, "pad.portable", Isa::baseline, accepts_pad, run_pad}};
 
 }  // namespace
 
-const std::span<const Kernel> pad_kernels = kernels;
+const std::span<const Kernel> pad_kernels = kernels_pad;
 
 }  // namespace quern::cpu

@@ -92,13 +92,13 @@ void run_dropout(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels[] = {
+constexpr Kernel kernels_random_uniform[] = {
     {QUERN_OP_RANDOM_UNIFORM, "random_uniform.portable", Isa::baseline, accepts_uniform, run_uniform},
     {QUERN_OP_DROPOUT, "dropout.portable", Isa::baseline, accepts_dropout, run_dropout},
 };
 
 }  // namespace
 
-const std::span<const Kernel> random_uniform_kernels = kernels;
+const std::span<const Kernel> random_uniform_kernels = kernels_random_uniform;
 
 }  // namespace quern::cpu

@@ -17,7 +17,7 @@ Verdict check_one(const TensorView& view, const char* name) {
   if (view.rank <= 1 && view.ranged == 0 && element_count(view) == 1) return Verdict::yes();
   return Verdict::invalid(concat(name, " is ", describe(view), "; it has one element"));
 }
-Verdict accepts(const OpCall& call) {
+Verdict accepts_reduce_all(const OpCall& call) {
   if (Verdict v = check_floats(call.input(0), "x"); !v) return v;
   if (Verdict v = check_floats(call.output(0), "y"); !v) return v;
   return check_one(call.output(0), "y");
@@ -31,7 +31,7 @@ Verdict accepts_count(const OpCall& call) {
   return check_one(count, "count");
 }
 
-std::uint64_t scratch(const OpCall& call) noexcept { return static_cast<std::uint64_t>(element_parts(call.input(0)).count) * 8; }
+std::uint64_t scratch_reduce_all(const OpCall& call) noexcept { return static_cast<std::uint64_t>(element_parts(call.input(0)).count) * 8; }
 
 template <typename F>
 double sum_all(const TensorView& x, Context& context, const F& f) noexcept {
@@ -69,15 +69,15 @@ void run_count(const OpCall& call, Context& context) noexcept {
   std::memcpy(count.data, &value, sizeof(value));
 }
 
-constexpr Kernel kernels[] = {
-    {QUERN_OP_SUM, "sum.portable", Isa::baseline, accepts, run_sum, scratch},
-    {QUERN_OP_MEAN, "mean.portable", Isa::baseline, accepts, run_mean, scratch},
-    {QUERN_OP_NORM, "norm.portable", Isa::baseline, accepts, run_norm, scratch},
+constexpr Kernel kernels_reduce_all[] = {
+    {QUERN_OP_SUM, "sum.portable", Isa::baseline, accepts_reduce_all, run_sum, scratch_reduce_all},
+    {QUERN_OP_MEAN, "mean.portable", Isa::baseline, accepts_reduce_all, run_mean, scratch_reduce_all},
+    {QUERN_OP_NORM, "norm.portable", Isa::baseline, accepts_reduce_all, run_norm, scratch_reduce_all},
     {QUERN_OP_COUNT_EQUAL, "count_equal.portable", Isa::baseline, accepts_count, run_count},
 };
 
 }  // namespace
 
-const std::span<const Kernel> reduce_all_kernels = kernels;
+const std::span<const Kernel> reduce_all_kernels = kernels_reduce_all;
 
 }  // namespace quern::cpu

@@ -46,7 +46,7 @@ void run_sum_rows(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels[] = {
+constexpr Kernel kernels_reduce_rows[] = {
     {QUERN_OP_MAX, "max.portable", Isa::baseline, accepts_dropped, run_max},
     {QUERN_OP_LOGSUMEXP, "logsumexp.portable", Isa::baseline, accepts_dropped, run_logsumexp},
     {QUERN_OP_SUM_ROWS, "sum_rows.portable", Isa::baseline, accepts_kept, run_sum_rows},
@@ -54,6 +54,6 @@ constexpr Kernel kernels[] = {
 
 }  // namespace
 
-const std::span<const Kernel> reduce_rows_kernels = kernels;
+const std::span<const Kernel> reduce_rows_kernels = kernels_reduce_rows;
 
 }  // namespace quern::cpu

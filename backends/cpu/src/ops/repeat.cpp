@@ -98,13 +98,13 @@ void run_sum_to(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels[] = {
+constexpr Kernel kernels_repeat[] = {
     {QUERN_OP_REPEAT, "repeat.portable", Isa::baseline, accepts_repeat, run_repeat},
     {QUERN_OP_SUM_TO, "sum_to.portable", Isa::baseline, accepts_sum_to, run_sum_to},
 };
 
 }  // namespace
 
-const std::span<const Kernel> repeat_kernels = kernels;
+const std::span<const Kernel> repeat_kernels = kernels_repeat;
 
 }  // namespace quern::cpu

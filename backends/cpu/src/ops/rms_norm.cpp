@@ -9,7 +9,7 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts(const OpCall& call) {
+Verdict accepts_rms_norm(const OpCall& call) {
   const TensorView &x = call.input(0), &weight = call.input(1), &y = call.output(0);
   if (Verdict v = check_floats(x, "x"); !v) return v;
   if (Verdict v = check_floats(y, "y"); !v) return v;
@@ -24,10 +24,10 @@ Verdict accepts(const OpCall& call) {
   return Verdict::yes();
 }
 
-std::uint64_t scratch(const OpCall& call) noexcept { return static_cast<std::uint64_t>(row_length(call.input(0))) * 4 * call.thread_count; }
+std::uint64_t scratch_rms_norm(const OpCall& call) noexcept { return static_cast<std::uint64_t>(row_length(call.input(0))) * 4 * call.thread_count; }
 
 template <Isa isa>
-void run(const OpCall& call, Context& context) noexcept {
+void run_rms_norm(const OpCall& call, Context& context) noexcept {
   const Vectors& vectors = vectors_of(isa);
   const TensorView &x = call.input(0), &weight = call.input(1), &y = call.output(0);
   const auto epsilon = static_cast<float>(call.real(QUERN_KEY_EPSILON)), offset = static_cast<float>(call.real(QUERN_KEY_WEIGHT_OFFSET));
@@ -43,10 +43,10 @@ void run(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels[] = {QUERN_CPU_KERNELS(QUERN_OP_RMS_NORM, "rms_norm", accepts, run, scratch, false)};
+constexpr Kernel kernels_rms_norm[] = {QUERN_CPU_KERNELS(QUERN_OP_RMS_NORM, "rms_norm", accepts_rms_norm, run_rms_norm, scratch_rms_norm, false)};
 
 }  // namespace
 
-const std::span<const Kernel> rms_norm_kernels = kernels;
+const std::span<const Kernel> rms_norm_kernels = kernels_rms_norm;
 
 }  // namespace quern::cpu

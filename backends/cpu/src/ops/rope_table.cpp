@@ -22,7 +22,7 @@ namespace {
 
 enum { no_scaling = 0, linear = 1, yarn = 2, llama3 = 3, ntk = 4, dynamic = 5 };
 
-Verdict accepts(const OpCall& call) {
+Verdict accepts_rope_table(const OpCall& call) {
   const TensorView &count = call.input(0), &factors = call.input(1), &table = call.output(0);
   if (Verdict v = check_dtype(table, "table", QUERN_F32); !v) return v;
   if (Verdict v = check_rank(table, "table", 3); !v) return v;
@@ -80,7 +80,7 @@ double frequency(const OpCall& call, std::int64_t pair, std::int64_t pairs, std:
   return f;
 }
 
-void run(const OpCall& call, Context& context) noexcept {
+void run_rope_table(const OpCall& call, Context& context) noexcept {
   const TensorView& table = call.output(0);
   const std::int64_t count = call.input(0).present() ? load_integer(call.input(0), 0) : table.dims[0];
   const std::int64_t positions = std::clamp<std::int64_t>(count, 0, table.dims[0]);
@@ -98,10 +98,10 @@ void run(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels[] = {{QUERN_OP_ROPE_TABLE, "rope_table.portable", Isa::baseline, accepts, run}};
+constexpr Kernel kernels_rope_table[] = {{QUERN_OP_ROPE_TABLE, "rope_table.portable", Isa::baseline, accepts_rope_table, run_rope_table}};
 
 }  // namespace
 
-const std::span<const Kernel> rope_table_kernels = kernels;
+const std::span<const Kernel> rope_table_kernels = kernels_rope_table;
 
 }  // namespace quern::cpu

@@ -11,7 +11,7 @@ Verdict check_weights(const TensorView& view, const char* name, const TensorView
     return Verdict::no(concat(name, " is ", dtype_name(view.dtype), "; it takes f32 or bf16"));
   return check_same_shape(view, name, gradient, "gradient");
 }
-Verdict accepts(const OpCall& call) {
+Verdict accepts_sgd(const OpCall& call) {
   const TensorView &gradient = call.input(0), &scale = call.input(2), &momentum = call.output(1);
   if (Verdict v = check_weights(gradient, "gradient", gradient); !v) return v;
   if (Verdict v = check_number(call.input(1), "lr", QUERN_F32); !v) return v;
@@ -26,7 +26,7 @@ Verdict accepts(const OpCall& call) {
   return Verdict::yes();
 }
 
-void run(const OpCall& call, Context& context) noexcept {
+void run_sgd(const OpCall& call, Context& context) noexcept {
   const Vectors& vectors = portable::vectors;
   TensorView gradient = call.input(0), w = call.output(0), momentum = call.output(1);
   const float lr = load_scalar(call.input(1), 0), scale = call.input(2).present() ? load_scalar(call.input(2), 0) : 1.0f;
@@ -53,10 +53,10 @@ void run(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels[] = {{QUERN_OP_SGD, "sgd.portable", Isa::baseline, accepts, run, nullptr, true}};
+constexpr Kernel kernels_sgd[] = {{QUERN_OP_SGD, "sgd.portable", Isa::baseline, accepts_sgd, run_sgd, nullptr, true}};
 
 }  // namespace
 
-const std::span<const Kernel> sgd_kernels = kernels;
+const std::span<const Kernel> sgd_kernels = kernels_sgd;
 
 }  // namespace quern::cpu

@@ -16,7 +16,7 @@ namespace {
 
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 
-Verdict accepts(const OpCall& call) {
+Verdict accepts_softmax(const OpCall& call) {
   const TensorView &x = call.input(0), &mask = call.input(1), &sinks = call.input(2), &y = call.output(0);
   if (Verdict v = check_floats(x, "x"); !v) return v;
   if (Verdict v = check_floats(y, "y"); !v) return v;
@@ -36,7 +36,7 @@ Verdict accepts(const OpCall& call) {
   return Verdict::yes();
 }
 
-std::uint64_t scratch(const OpCall& call) noexcept { return static_cast<std::uint64_t>(row_length(call.input(0))) * 8 * call.thread_count; }
+std::uint64_t scratch_softmax(const OpCall& call) noexcept { return static_cast<std::uint64_t>(row_length(call.input(0))) * 8 * call.thread_count; }
 
 struct Settings {
   float scale, cap;
@@ -72,7 +72,7 @@ void make_scores(const OpCall& call, const Settings& s, std::int64_t row, float*
 }
 
 template <Isa isa>
-void run(const OpCall& call, Context& context) noexcept {
+void run_softmax(const OpCall& call, Context& context) noexcept {
   const Vectors& vectors = vectors_of(isa);
   const TensorView &x = call.input(0), &sinks = call.input(2), &y = call.output(0);
   const std::int64_t n = row_length(x), queries = std::max<std::int64_t>(1, x.dim_from_end(1)), heads = std::max<std::int64_t>(1, x.dim_from_end(2));
@@ -97,10 +97,10 @@ void run(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels[] = {QUERN_CPU_KERNELS(QUERN_OP_SOFTMAX, "softmax", accepts, run, scratch, false)};
+constexpr Kernel kernels_softmax[] = {QUERN_CPU_KERNELS(QUERN_OP_SOFTMAX, "softmax", accepts_softmax, run_softmax, scratch_softmax, false)};
 
 }  // namespace
 
-const std::span<const Kernel> softmax_kernels = kernels;
+const std::span<const Kernel> softmax_kernels = kernels_softmax;
 
 }  // namespace quern::cpu

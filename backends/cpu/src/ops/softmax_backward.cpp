@@ -8,7 +8,7 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts(const OpCall& call) {
+Verdict accepts_softmax_backward(const OpCall& call) {
   if (Verdict v = check_pairs(call, "y"); !v) return v;
   if (call.input(0).rank == 0) return Verdict::invalid("y is a scalar; softmax takes rows");
   if (const double scale = call.real(QUERN_KEY_SCALE); !std::isfinite(scale))
@@ -16,10 +16,10 @@ Verdict accepts(const OpCall& call) {
   return Verdict::yes();
 }
 
-std::uint64_t scratch(const OpCall& call) noexcept { return static_cast<std::uint64_t>(row_length(call.input(0))) * 8 * call.thread_count; }
+std::uint64_t scratch_softmax_backward(const OpCall& call) noexcept { return static_cast<std::uint64_t>(row_length(call.input(0))) * 8 * call.thread_count; }
 
 template <Isa isa>
-void run(const OpCall& call, Context& context) noexcept {
+void run_softmax_backward(const OpCall& call, Context& context) noexcept {
   const Vectors& vectors = vectors_of(isa);
   const TensorView &y = call.input(0), &dy = call.input(1), &dx = call.output(0);
   const std::int64_t n = row_length(y);
@@ -35,10 +35,10 @@ void run(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels[] = {QUERN_CPU_KERNELS(QUERN_OP_SOFTMAX_BACKWARD, "softmax_backward", accepts, run, scratch, false)};
+constexpr Kernel kernels_softmax_backward[] = {QUERN_CPU_KERNELS(QUERN_OP_SOFTMAX_BACKWARD, "softmax_backward", accepts_softmax_backward, run_softmax_backward, scratch_softmax_backward, false)};
 
 }  // namespace
 
-const std::span<const Kernel> softmax_backward_kernels = kernels;
+const std::span<const Kernel> softmax_backward_kernels = kernels_softmax_backward;
 
 }  // namespace quern::cpu

@@ -6,7 +6,7 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts(const OpCall& call) {
+Verdict accepts_spec_accept(const OpCall& call) {
   const TensorView &draft = call.input(0), &target = call.input(1), &token = call.output(0);
   for (const auto& [view, name] : {std::pair{&draft, "draft"}, std::pair{&target, "target"}, std::pair{&token, "token"}}) {
     if (Verdict v = check_dtype(*view, name, QUERN_I32); !v) return v;
@@ -21,7 +21,7 @@ Verdict accepts(const OpCall& call) {
   return check_row_vector(call.output(1), "count", QUERN_I32, rows, "the rows of draft");
 }
 
-void run(const OpCall& call, Context& context) noexcept {
+void run_spec_accept(const OpCall& call, Context& context) noexcept {
   const TensorView &draft = call.input(0), &target = call.input(1), &live = call.input(2), &token = call.output(0), &count = call.output(1);
   const std::int64_t k = draft.dims[1];
   context.parallel(draft.dims[0], 64, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
@@ -41,10 +41,10 @@ void run(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels[] = {{QUERN_OP_SPEC_ACCEPT, "spec_accept.portable", Isa::baseline, accepts, run, nullptr, true}};
+constexpr Kernel kernels_spec_accept[] = {{QUERN_OP_SPEC_ACCEPT, "spec_accept.portable", Isa::baseline, accepts_spec_accept, run_spec_accept, nullptr, true}};
 
 }  // namespace
 
-const std::span<const Kernel> spec_accept_kernels = kernels;
+const std::span<const Kernel> spec_accept_kernels = kernels_spec_accept;
 
 }  // namespace quern::cpu

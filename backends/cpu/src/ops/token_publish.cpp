@@ -10,7 +10,7 @@
 namespace quern::cpu {
 namespace {
 
-Verdict accepts(const OpCall& call) {
+Verdict accepts_token_publish(const OpCall& call) {
   const TensorView &token = call.input(0), &sequence = call.input(1), &ring = call.output(0);
   for (const auto& [view, name] : {std::pair{&token, "token"}, std::pair{&sequence, "sequence_number"}, std::pair{&ring, "ring"}})
     if (Verdict v = check_dtype(*view, name, QUERN_I32); !v) return v;
@@ -23,7 +23,7 @@ Verdict accepts(const OpCall& call) {
   return check_dim(ring, "ring", 1, token.dims[0], "the number of tokens");
 }
 
-void run(const OpCall& call, Context&) noexcept {
+void run_token_publish(const OpCall& call, Context&) noexcept {
   const TensorView &token = call.input(0), &sequence = call.input(1), &ring = call.output(0);
   const auto number = static_cast<std::uint32_t>(load_integer(sequence, 0));
   std::byte* entry = row_pointer(ring, static_cast<std::int64_t>(number) % ring.dims[0]);
@@ -39,10 +39,10 @@ void run(const OpCall& call, Context&) noexcept {
   __builtin_memcpy(sequence.data, &next, 4);
 }
 
-constexpr Kernel kernels[] = {{QUERN_OP_TOKEN_PUBLISH, "token_publish.portable", Isa::baseline, accepts, run, nullptr, true}};
+constexpr Kernel kernels_token_publish[] = {{QUERN_OP_TOKEN_PUBLISH, "token_publish.portable", Isa::baseline, accepts_token_publish, run_token_publish, nullptr, true}};
 
 }  // namespace
 
-const std::span<const Kernel> token_publish_kernels = kernels;
+const std::span<const Kernel> token_publish_kernels = kernels_token_publish;
 
 }  // namespace quern::cpu

@@ -31,7 +31,7 @@ void run_clamp(const OpCall& call, Context& context) noexcept {
   map_elements(call.input(0), call.output(0), context, [low, high](float x) { return x < low ? low : x > high ? high : x; });
 }
 
-constexpr Kernel kernels[] = {
+constexpr Kernel kernels_unary[] = {
     {QUERN_OP_NEG, "neg.portable", Isa::baseline, check_map, run_neg},
     {QUERN_OP_SQR, "sqr.portable", Isa::baseline, check_map, run_sqr},
     {QUERN_OP_SQRT, "sqrt.portable", Isa::baseline, check_map, run_sqrt},
@@ -41,6 +41,6 @@ constexpr Kernel kernels[] = {
 
 }  // namespace
 
-const std::span<const Kernel> unary_kernels = kernels;
+const std::span<const Kernel> unary_kernels = kernels_unary;
 
 }  // namespace quern::cpu

@@ -108,7 +108,7 @@ void emit_repeat(const Call& call, Launcher& launcher) { launch_repeat(call.inpu
 std::string refuse_sum_to(const Call& call) { return refuse_repeats(call.output(0), call.input(0)); }
 void emit_sum_to(const Call& call, Launcher& launcher) { launch_repeat(call.output(0), call.input(0), true, launcher); }
 
-constexpr Op table[] = {
+constexpr Op arrange_table[] = {
     offer(QUERN_OP_CONCAT, "concat.vulkan", refuse_concat, emit_concat),
     offer(QUERN_OP_PAD, "pad.vulkan", refuse_pad, emit_pad),
     offer(QUERN_OP_REPEAT, "repeat.vulkan", refuse_repeat, emit_repeat),
@@ -117,6 +117,6 @@ constexpr Op table[] = {
 
 }  // namespace
 
-const std::span<const Op> arrange_ops = table;
+const std::span<const Op> arrange_ops = arrange_table;
 
 }  // namespace quern::vulkan

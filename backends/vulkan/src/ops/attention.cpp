@@ -7,7 +7,7 @@
 namespace quern::vulkan {
 namespace {
 
-constexpr std::int64_t most_parts = 8;  // as in shaders/attention.comp
+constexpr std::int64_t most_value_parts = 8;  // as in shaders/attention.comp
 
 std::string check_cache(const Tensor& cache) {
   if (!is_float(cache.dtype) && cache.dtype != QUERN_Q8_0 && cache.dtype != QUERN_Q4_0) return concat(describe(cache), "; f32, f16, bf16, q8_0 and q4_0 are taken");
@@ -33,7 +33,7 @@ std::string refuse_attention(const Call& call) {
       !r.empty())
     return r;
   if (k.dims[1] < 1 || q.dims[1] % k.dims[1] != 0) return concat(describe(q), ": its heads are a multiple of the ", k.dims[1], " of the cache");
-  if (v.dims[3] > most_parts * 32) return concat("values of ", v.dims[3], " elements a head; at most ", most_parts * 32, " are taken");
+  if (v.dims[3] > most_value_parts * 32) return concat("values of ", v.dims[3], " elements a head; at most ", most_value_parts * 32, " are taken");
   if (lengths.present()) {
     if (std::string r = check_numbers(lengths, blocks.dims[0]); !r.empty()) return r;
   } else if (!call.flag(QUERN_KEY_CAUSAL)) {
@@ -124,13 +124,13 @@ KvParams cache_params(const Tensor& cache, const Tensor& block_table, Launcher& 
   return p;
 }
 
-std::string refuse_write(const Call& call) {
+std::string refuse_kv_write(const Call& call) {
   const Tensor &x = call.input(0), &cache = call.output(0);
   return first_of({check_floats(x), check_rank(x, 3), check_cache(cache), check_dim(cache, 1, x.dims[1]), check_dim(cache, 3, x.dims[2]),
                    check_pages(call.input(1), call.input(2), x.dims[0]), check_numbers(call.input(3), x.dims[0]),
                    x.elements() >= std::int64_t{1} << 31 ? concat(describe(x), "; fewer than 2^31 elements are taken") : ""});
 }
-void emit_write(const Call& call, Launcher& launcher) {
+void emit_kv_write(const Call& call, Launcher& launcher) {
   const Tensor &x = call.input(0), &cache = call.output(0);
   KvParams p = cache_params(cache, call.input(1), launcher);
   p.x = x.data;
@@ -153,11 +153,11 @@ std::string check_caches(const Call& call) {
     if (from.strides[d] != to.strides[d]) return concat(describe(from), " and ", describe(to), " lie in other steps");
   return {};
 }
-std::string refuse_copy(const Call& call) {
+std::string refuse_kv_copy(const Call& call) {
   const std::int64_t count = call.input(1).elements();
   return first_of({check_caches(call), check_numbers(call.input(1), count), check_numbers(call.input(2), count)});
 }
-void emit_copy(const Call& call, Launcher& launcher) {
+void emit_kv_copy(const Call& call, Launcher& launcher) {
   const Tensor& cache = call.output(0);
   KvParams p = cache_params(cache, {}, launcher);
   p.x = call.input(0).data;
@@ -181,10 +181,10 @@ void emit_move(const Call& call, Launcher& launcher) {
   if (p.rows > 0) launcher.launch("kv_move", launcher.row_threads(std::int64_t{p.row_bytes} / 2 * p.kv_heads), {1, 1, 1}, p, {1});
 }
 
-constexpr Op table[] = {
+constexpr Op attention_table[] = {
     offer(QUERN_OP_ATTENTION, "attention.vulkan", refuse_attention, emit_attention),
-    offer(QUERN_OP_KV_WRITE, "kv_write.vulkan", refuse_write, emit_write, nullptr, true),
-    offer(QUERN_OP_KV_COPY, "kv_copy.vulkan", refuse_copy, emit_copy),
+    offer(QUERN_OP_KV_WRITE, "kv_write.vulkan", refuse_kv_write, emit_kv_write, nullptr, true),
+    offer(QUERN_OP_KV_COPY, "kv_copy.vulkan", refuse_kv_copy, emit_kv_copy),
     offer(QUERN_OP_KV_MOVE, "kv_move.vulkan", refuse_move, emit_move),
 };
 
@@ -314,6 +314,6 @@ void launch_matrix_attention(const Call& call, Launcher& launcher) {
                    static_cast<std::int32_t>(card.layout.lanes), (card.layout.left_like_sums ? 1 : 0) + (p.softcap > 0 ? 2 : 0) + (matrix_attention_keys(card, p.d) == 64 ? 4 : 0)});
 }
 
-const std::span<const Op> attention_ops = table;
+const std::span<const Op> attention_ops = attention_table;
 
 }  // namespace quern::vulkan

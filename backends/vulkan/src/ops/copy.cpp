@@ -61,11 +61,11 @@ void emit_cast(const Call& call, Launcher& launcher) {
   });
 }
 
-constexpr Op table[] = {offer(QUERN_OP_COPY, "copy.vulkan", refuse_copy, emit_copy, nullptr, true),
+constexpr Op copy_table[] = {offer(QUERN_OP_COPY, "copy.vulkan", refuse_copy, emit_copy, nullptr, true),
                         offer(QUERN_OP_CAST, "cast.vulkan", refuse_cast, emit_cast)};
 
 }  // namespace
 
-const std::span<const Op> copy_ops = table;
+const std::span<const Op> copy_ops = copy_table;
 
 }  // namespace quern::vulkan

@@ -117,7 +117,7 @@ std::string refuse_backward(const Call& call) {
   return {};
 }
 std::uint64_t scratch_backward(const Call& call) { return static_cast<std::uint64_t>(call.input(q_in).rows()) * 4; }
-void emit_backward(const Call& call, Launcher& launcher) {
+void emit_attention_backward(const Call& call, Launcher& launcher) {
   DenseParams p = params_of(call, call.input(6), call.input(7));
   p.y = view_of(call.input(y_in));
   p.lse = view_of(call.input(lse_in));
@@ -131,13 +131,13 @@ void emit_backward(const Call& call, Launcher& launcher) {
   launcher.launch("attention_backward", threads(launcher), launcher.rows(call.input(k_in).rows()), p, {1});
 }
 
-constexpr Op table[] = {
+constexpr Op dense_attention_table[] = {
     offer(QUERN_OP_ATTENTION_DENSE, "attention_dense.vulkan", refuse_forward, emit_forward),
-    offer(QUERN_OP_ATTENTION_BACKWARD, "attention_backward.vulkan", refuse_backward, emit_backward, scratch_backward),
+    offer(QUERN_OP_ATTENTION_BACKWARD, "attention_backward.vulkan", refuse_backward, emit_attention_backward, scratch_backward),
 };
 
 }  // namespace
 
-const std::span<const Op> dense_attention_ops = table;
+const std::span<const Op> dense_attention_ops = dense_attention_table;
 
 }  // namespace quern::vulkan

@@ -151,7 +151,7 @@ void emit_glu_backward(const Call& call, Launcher& launcher) {
   launch_glu(call, factors_of(call, call.output(0), call.output(1)), call.input(2), true, launcher);
 }
 
-constexpr Op table[] = {
+constexpr Op elementwise_table[] = {
     offer(QUERN_OP_ADD, "add.vulkan", refuse_binary, emit_binary),
     offer(QUERN_OP_SUB, "sub.vulkan", refuse_binary, emit_binary),
     offer(QUERN_OP_MUL, "mul.vulkan", refuse_binary, emit_binary),
@@ -190,6 +190,6 @@ void fill_view(const Tensor& y, double value, Launcher& launcher) {
   });
 }
 
-const std::span<const Op> elementwise_ops = table;
+const std::span<const Op> elementwise_ops = elementwise_table;
 
 }  // namespace quern::vulkan

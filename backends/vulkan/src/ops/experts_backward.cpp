@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::int32_t make_da = 0, make_db = 1, route_back = 2;  // as in shaders/experts_backward.comp
 
-View view_of(const Tensor& t) {
+View expert_view(const Tensor& t) {
   View v{};
   v.data = t.data;
   v.dtype = static_cast<int>(t.dtype);
@@ -38,11 +38,11 @@ std::string refuse_matmul(const Call& call) {
 void emit_matmul(const Call& call, Launcher& launcher) {
   const Tensor &dy = call.input(0), &a = call.input(1), &b = call.input(2), &id = call.input(3), &da = call.output(0), &db = call.output(1);
   ExpertsBackwardParams p{};
-  p.dy = view_of(dy);
-  p.a = view_of(a);
-  p.b = view_of(b);
-  p.da = view_of(da);
-  p.db = view_of(db);
+  p.dy = expert_view(dy);
+  p.a = expert_view(a);
+  p.b = expert_view(b);
+  p.da = expert_view(da);
+  p.db = expert_view(db);
   p.id = id.data;
   p.predicate = call.predicate.data;
   p.faults = launcher.faults();
@@ -67,7 +67,7 @@ void emit_matmul(const Call& call, Launcher& launcher) {
   }
 }
 
-std::string refuse_router(const Call& call) {
+std::string refuse_router_backward(const Call& call) {
   const Tensor &logits = call.input(0), &id = call.input(2), &dweight = call.input(3), &dlogits = call.output(0);
   const std::int64_t used = call.integer(QUERN_KEY_USED), kind = call.integer(QUERN_KEY_KIND);
   if (std::string r = first_of({check_dtype(logits, QUERN_F32), check_rank(logits, 2), check_dtype(dlogits, QUERN_F32), check_same_shape(dlogits, logits)}); !r.empty())
@@ -77,12 +77,12 @@ std::string refuse_router(const Call& call) {
   return first_of({check_dtype(id, QUERN_I32), check_rank(id, 2), check_dim(id, 0, logits.dims[0]), check_dim(id, 1, used), check_dtype(dweight, QUERN_F32),
                    check_same_shape(dweight, id)});
 }
-void emit_router(const Call& call, Launcher& launcher) {
+void emit_router_backward(const Call& call, Launcher& launcher) {
   const Tensor &logits = call.input(0), &id = call.input(2);
   ExpertsBackwardParams p{};
-  p.a = view_of(logits);
-  p.dy = view_of(call.input(3));
-  p.da = view_of(call.output(0));
+  p.a = expert_view(logits);
+  p.dy = expert_view(call.input(3));
+  p.da = expert_view(call.output(0));
   p.id = id.data;
   p.predicate = call.predicate.data;
   p.faults = launcher.faults();
@@ -96,13 +96,13 @@ void emit_router(const Call& call, Launcher& launcher) {
   launcher.launch("experts_backward", launcher.item_threads(), launcher.spread(p.tokens), p, {route_back, static_cast<std::int32_t>(call.integer(QUERN_KEY_KIND))});
 }
 
-constexpr Op table[] = {
+constexpr Op experts_backward_table[] = {
     offer(QUERN_OP_MATMUL_ID_BACKWARD, "matmul_id_backward.vulkan", refuse_matmul, emit_matmul, nullptr, true),
-    offer(QUERN_OP_MOE_ROUTER_BACKWARD, "moe_router_backward.vulkan", refuse_router, emit_router, nullptr, true),
+    offer(QUERN_OP_MOE_ROUTER_BACKWARD, "moe_router_backward.vulkan", refuse_router_backward, emit_router_backward, nullptr, true),
 };
 
 }  // namespace
 
-const std::span<const Op> experts_backward_ops = table;
+const std::span<const Op> experts_backward_ops = experts_backward_table;
 
 }  // namespace quern::vulkan

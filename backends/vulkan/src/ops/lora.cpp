@@ -30,7 +30,7 @@ std::string check_low(const Call& call, std::int64_t n) {
   return large ? "rows times ranks, and elements of x and y, are fewer than 2^31" : "";
 }
 
-View view_of(const Tensor& t) {
+View lora_view(const Tensor& t) {
   View v{};
   v.data = t.data;
   v.dtype = static_cast<int>(t.dtype);
@@ -40,7 +40,7 @@ View view_of(const Tensor& t) {
 LoraParams params_of(const Call& call, std::int64_t n, Launcher& launcher) {
   const Tensor &x = call.input(0), &pool = call.input(1), &slot = call.input(3);
   LoraParams p{};
-  p.x = view_of(x);
+  p.x = lora_view(x);
   p.pool = pool.data;
   p.table = call.input(2).data;
   p.slot = slot.data;
@@ -64,7 +64,7 @@ void launch(const LoraParams& p, std::int64_t items, std::int32_t op, Launcher& 
 }
 std::int64_t low_items(const LoraParams& p) { return std::int64_t{p.rows} * p.most_rank; }
 
-std::string refuse_matmul(const Call& call) {
+std::string refuse_lora(const Call& call) {
   const Tensor &x = call.input(0), &base = call.input(4), &y = call.output(0);
   if (std::string r = first_of({check_adapters(call), check_floats(y), check_rank(y, 2), check_dim(y, 0, x.dims[0])}); !r.empty()) return r;
   if (base.present())
@@ -72,17 +72,17 @@ std::string refuse_matmul(const Call& call) {
   return check_low(call, y.dims[1]);
 }
 std::uint64_t scratch_matmul(const Call& call) { return low_bytes(call, call.output(0).dims[1]); }
-void emit_matmul(const Call& call, Launcher& launcher) {
+void emit_lora(const Call& call, Launcher& launcher) {
   const Tensor &base = call.input(4), &y = call.output(0);
   LoraParams p = params_of(call, y.dims[1], launcher);
-  if (base.present()) p.base = view_of(base);
-  p.out_ = view_of(y);
+  if (base.present()) p.base = lora_view(base);
+  p.out_ = lora_view(y);
   launch(p, low_items(p), make_h, launcher);
   launcher.barrier();
   launch(p, y.elements(), make_y, launcher);
 }
 
-std::string refuse_backward(const Call& call) {
+std::string refuse_lora_backward(const Call& call) {
   const Tensor &x = call.input(0), &pool = call.input(1), &dy = call.input(4), &dx = call.output(0), &dpool = call.output(1);
   if (std::string r = first_of({check_adapters(call), check_floats(dy), check_rank(dy, 2), check_dim(dy, 0, x.dims[0]), check_floats(dx), check_same_shape(dx, x),
                                 check_floats(dpool), check_same_shape(dpool, pool)});
@@ -90,18 +90,18 @@ std::string refuse_backward(const Call& call) {
     return r;
   return check_low(call, dy.dims[1]);
 }
-std::uint64_t scratch_backward(const Call& call) { return 2 * low_bytes(call, call.input(4).dims[1]); }
-void emit_backward(const Call& call, Launcher& launcher) {
+std::uint64_t scratch_lora_backward(const Call& call) { return 2 * low_bytes(call, call.input(4).dims[1]); }
+void emit_lora_backward(const Call& call, Launcher& launcher) {
   const Tensor &dy = call.input(4), &dx = call.output(0), &dpool = call.output(1);
   LoraParams p = params_of(call, dy.dims[1], launcher);
-  p.y = view_of(dy);
+  p.y = lora_view(dy);
   p.accumulate = call.flag(QUERN_KEY_ACCUMULATE) ? 1 : 0;
   launch(p, low_items(p), make_h, launcher);
   launch(p, low_items(p), make_g, launcher);
   launcher.barrier();
-  p.out_ = view_of(dx);
+  p.out_ = lora_view(dx);
   launch(p, dx.elements(), make_dx, launcher);
-  p.out_ = view_of(dpool);
+  p.out_ = lora_view(dpool);
   launch(p, dpool.elements(), make_pool, launcher);
 }
 
@@ -115,10 +115,10 @@ std::string refuse_merge(const Call& call) {
 void emit_merge(const Call& call, Launcher& launcher) {
   const Tensor &w = call.input(0), &a = call.input(1);
   LoraParams p{};
-  p.x = view_of(w);
-  p.base = view_of(a);
-  p.y = view_of(call.input(2));
-  p.out_ = view_of(call.output(0));
+  p.x = lora_view(w);
+  p.base = lora_view(a);
+  p.y = lora_view(call.input(2));
+  p.out_ = lora_view(call.output(0));
   p.rows = static_cast<uint>(w.dims[0]);
   p.k = static_cast<uint>(w.dims[1]);
   p.most_rank = static_cast<uint>(a.dims[0]);
@@ -126,14 +126,14 @@ void emit_merge(const Call& call, Launcher& launcher) {
   launch(p, w.elements(), merge, launcher);
 }
 
-constexpr Op table[] = {
-    offer(QUERN_OP_LORA_MATMUL, "lora_matmul.vulkan", refuse_matmul, emit_matmul, scratch_matmul),
-    offer(QUERN_OP_LORA_MATMUL_BACKWARD, "lora_matmul_backward.vulkan", refuse_backward, emit_backward, scratch_backward, true),
+constexpr Op lora_table[] = {
+    offer(QUERN_OP_LORA_MATMUL, "lora_matmul.vulkan", refuse_lora, emit_lora, scratch_matmul),
+    offer(QUERN_OP_LORA_MATMUL_BACKWARD, "lora_matmul_backward.vulkan", refuse_lora_backward, emit_lora_backward, scratch_lora_backward, true),
     offer(QUERN_OP_LORA_MERGE, "lora_merge.vulkan", refuse_merge, emit_merge),
 };
 
 }  // namespace
 
-const std::span<const Op> lora_ops = table;
+const std::span<const Op> lora_ops = lora_table;
 
 }  // namespace quern::vulkan

@@ -61,7 +61,7 @@ std::string refuse(const Call& call) {
 }
 
 /// The tile's rows of a: more rows share what is decoded of b.
-std::int64_t tile_rows(std::int64_t m) { return m == 1 ? 1 : 4; }
+std::int64_t rows_of_a_tile(std::int64_t m) { return m == 1 ? 1 : 4; }
 
 void launch_rows(MatmulParams& p, const Tensor& a, const Tensor& b, std::int64_t tile, bool ids, Launcher& launcher) {
   const std::uint32_t threads = launcher.facts().software() ? 8 : 128;
@@ -121,7 +121,7 @@ void emit(const Call& call, Launcher& launcher) {
   p.beta = call.number(QUERN_KEY_BETA);
   if (p.m == 0 || p.n == 0 || p.batch == 0) return;
   const bool packed = !s.transpose_a && !s.transpose_b && sdk::has_packed_rows(a) && sdk::has_packed_rows(b);
-  if (packed) return launch_rows(p, a, b, tile_rows(s.m), false, launcher);
+  if (packed) return launch_rows(p, a, b, rows_of_a_tile(s.m), false, launcher);
   for (std::int64_t done = 0; done < s.m;) {  // an item an output: fewer than 2^31 of them
     const std::int64_t rows = std::min(s.m - done, std::max<std::int64_t>(1, (std::int64_t{1} << 30) / s.n));
     p.m = static_cast<uint>(rows);
@@ -174,10 +174,10 @@ void emit_ids(const Call& call, Launcher& launcher) {
   launch_rows(p, a, b, 1, true, launcher);
 }
 
-constexpr Op table[] = {offer(QUERN_OP_MATMUL, "matmul.vulkan", refuse, emit), offer(QUERN_OP_MATMUL_ID, "matmul_id.vulkan", refuse_ids, emit_ids)};
+constexpr Op matmul_table[] = {offer(QUERN_OP_MATMUL, "matmul.vulkan", refuse, emit), offer(QUERN_OP_MATMUL_ID, "matmul_id.vulkan", refuse_ids, emit_ids)};
 
 }  // namespace
 
-const std::span<const Op> matmul_ops = table;
+const std::span<const Op> matmul_ops = matmul_table;
 
 }  // namespace quern::vulkan

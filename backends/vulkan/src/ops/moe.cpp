@@ -63,11 +63,11 @@ void emit_combine(const Call& call, Launcher& launcher) {
   launcher.launch("moe_combine", launcher.item_threads(), launcher.spread(y.elements()), p);
 }
 
-constexpr Op table[] = {offer(QUERN_OP_MOE_ROUTER, "moe_router.vulkan", refuse_router, emit_router, nullptr, true),
+constexpr Op moe_table[] = {offer(QUERN_OP_MOE_ROUTER, "moe_router.vulkan", refuse_router, emit_router, nullptr, true),
                         offer(QUERN_OP_MOE_COMBINE, "moe_combine.vulkan", refuse_combine, emit_combine, nullptr, true)};
 
 }  // namespace
 
-const std::span<const Op> moe_ops = table;
+const std::span<const Op> moe_ops = moe_table;
 
 }  // namespace quern::vulkan

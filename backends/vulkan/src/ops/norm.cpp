@@ -22,7 +22,7 @@ std::string refuse_norm(const Call& call) {
   return first_of({refuse_rows(call, {&call.input(0), &call.output(0)}), call.op == QUERN_OP_L2_NORM ? "" : check_factor(call.input(1), n),
                    call.op == QUERN_OP_LAYER_NORM ? check_factor(call.input(2), n) : ""});
 }
-std::string refuse_add(const Call& call) {
+std::string refuse_add_rms_norm(const Call& call) {
   return first_of({refuse_rows(call, {&call.input(0), &call.input(1), &call.output(0), &call.output(1)}),
                    check_factor(call.input(2), call.input(0).last())});
 }
@@ -40,19 +40,19 @@ void launch(const Call& call, const Tensor& b, const Tensor& sum, const Tensor& 
 void emit_rms(const Call& call, Launcher& launcher) { launch(call, {}, {}, call.input(1), {}, call.output(0), rms, launcher); }
 void emit_layer(const Call& call, Launcher& launcher) { launch(call, {}, {}, call.input(1), call.input(2), call.output(0), layer, launcher); }
 void emit_l2(const Call& call, Launcher& launcher) { launch(call, {}, {}, {}, {}, call.output(0), l2, launcher); }
-void emit_add(const Call& call, Launcher& launcher) {
+void emit_add_rms_norm(const Call& call, Launcher& launcher) {
   launch(call, call.input(1), call.output(0), call.input(2), {}, call.output(1), add_rms, launcher);
 }
 
-constexpr Op table[] = {
+constexpr Op norm_table[] = {
     offer(QUERN_OP_RMS_NORM, "rms_norm.vulkan", refuse_norm, emit_rms),
     offer(QUERN_OP_LAYER_NORM, "layer_norm.vulkan", refuse_norm, emit_layer),
     offer(QUERN_OP_L2_NORM, "l2_norm.vulkan", refuse_norm, emit_l2),
-    offer(QUERN_OP_ADD_RMS_NORM, "add_rms_norm.vulkan", refuse_add, emit_add),
+    offer(QUERN_OP_ADD_RMS_NORM, "add_rms_norm.vulkan", refuse_add_rms_norm, emit_add_rms_norm),
 };
 
 }  // namespace
 
-const std::span<const Op> norm_ops = table;
+const std::span<const Op> norm_ops = norm_table;
 
 }  // namespace quern::vulkan

@@ -9,7 +9,7 @@ namespace quern::vulkan {
 namespace {
 
 constexpr std::int32_t max_row = 0, sum_row = 1, log_sum_exp = 2, argmax_row = 3, all = 4, finish = 5, count_equal = 6, finish_count = 7;
-constexpr std::int64_t partials_a_part = 256, most_parts = 64;
+constexpr std::int64_t partials_a_part = 256, most_reduced_parts = 64;
 
 /// y with a last dim of 1, so that its leading dims are those of x.
 Tensor beside_rows(const Tensor& y, const Tensor& x) {
@@ -64,7 +64,7 @@ void emit_cumsum(const Call& call, Launcher& launcher) {
 std::string refuse_all(const Call& call) {
   const Tensor &x = call.input(0), &y = call.output(0);
   if (y.elements() != 1) return concat(describe(y), "; it has one element");
-  if (x.elements() > most_parts << 29) return concat(describe(x), "; fewer than 2^35 elements are taken");
+  if (x.elements() > most_reduced_parts << 29) return concat(describe(x), "; fewer than 2^35 elements are taken");
   if (call.op == QUERN_OP_COUNT_EQUAL) {
     const Tensor& b = call.input(1);
     if (x.elements() >= std::int64_t{1} << 31) return concat(describe(x), "; fewer than 2^31 elements are taken");
@@ -72,7 +72,7 @@ std::string refuse_all(const Call& call) {
   }
   return first_of({check_floats(x), check_floats(y)});
 }
-std::uint64_t scratch_all(const Call&) { return most_parts * partials_a_part * 4; }
+std::uint64_t scratch_all(const Call&) { return most_reduced_parts * partials_a_part * 4; }
 
 void emit_all(const Call& call, Launcher& launcher) {
   const Tensor &x = call.input(0), &b = call.op == QUERN_OP_COUNT_EQUAL ? call.input(1) : x;
@@ -164,7 +164,7 @@ void emit_softmax_backward(const Call& call, Launcher& launcher) {
   });
 }
 
-constexpr Op table[] = {
+constexpr Op reduce_table[] = {
     offer(QUERN_OP_SOFTMAX, "softmax.vulkan", refuse_softmax, emit_softmax),
     offer(QUERN_OP_SOFTMAX_BACKWARD, "softmax_backward.vulkan", refuse_softmax_backward, emit_softmax_backward),
     offer(QUERN_OP_LOGSUMEXP, "logsumexp.vulkan", refuse_rows, emit_rows),
@@ -180,6 +180,6 @@ constexpr Op table[] = {
 
 }  // namespace
 
-const std::span<const Op> reduce_ops = table;
+const std::span<const Op> reduce_ops = reduce_table;
 
 }  // namespace quern::vulkan

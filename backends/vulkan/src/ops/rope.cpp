@@ -90,11 +90,11 @@ void emit_rope(const Call& call, Launcher& launcher) {
   launcher.launch("rope", launcher.item_threads(), launcher.spread(x.dims[0] * x.dims[1] * (x.dims[2] - t.dims[1])), p);
 }
 
-constexpr Op table[] = {offer(QUERN_OP_ROPE_TABLE, "rope_table.vulkan", refuse_table, emit_table, nullptr, false, true),
+constexpr Op rope_table[] = {offer(QUERN_OP_ROPE_TABLE, "rope_table.vulkan", refuse_table, emit_table, nullptr, false, true),
                         offer(QUERN_OP_ROPE, "rope.vulkan", refuse_rope, emit_rope)};
 
 }  // namespace
 
-const std::span<const Op> rope_ops = table;
+const std::span<const Op> rope_ops = rope_table;
 
 }  // namespace quern::vulkan

@@ -63,7 +63,7 @@ void write(const Call& call, std::int32_t mode, Launcher& launcher) {
 }
 void emit_set(const Call& call, Launcher& launcher) { write(call, last_wins, launcher); }
 void emit_add(const Call& call, Launcher& launcher) { write(call, adds, launcher); }
-void emit_backward(const Call& call, Launcher& launcher) {
+void emit_rows_backward(const Call& call, Launcher& launcher) {
   if (!call.flag(QUERN_KEY_ACCUMULATE)) {
     fill_view(call.output(0), 0, launcher);
     launcher.barrier();
@@ -71,15 +71,15 @@ void emit_backward(const Call& call, Launcher& launcher) {
   write(call, adds_strictly, launcher);
 }
 
-constexpr Op table[] = {
+constexpr Op rows_table[] = {
     offer(QUERN_OP_GET_ROWS, "get_rows.vulkan", refuse_get, emit_get),
     offer(QUERN_OP_SET_ROWS, "set_rows.vulkan", refuse_write, emit_set, nullptr, true),
     offer(QUERN_OP_INDEX_ADD, "index_add.vulkan", refuse_write, emit_add, nullptr, true),
-    offer(QUERN_OP_GET_ROWS_BACKWARD, "get_rows_backward.vulkan", refuse_write, emit_backward, nullptr, true),
+    offer(QUERN_OP_GET_ROWS_BACKWARD, "get_rows_backward.vulkan", refuse_write, emit_rows_backward, nullptr, true),
 };
 
 }  // namespace
 
-const std::span<const Op> rows_ops = table;
+const std::span<const Op> rows_ops = rows_table;
 
 }  // namespace quern::vulkan

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int32_t sort_rows = 0, top_p = 1, min_p = 2, top_k = 3, sample = 4, sample_parts = 5;  // as in shaders/sort.comp
 /// Parts of a row that is drawn from, at most as many as a workgroup has invocations; of a row that no part makes faster none.
-constexpr std::int64_t most_parts = 32, part_elements = 1024, rows_in_parts = 16;
+constexpr std::int64_t most_sampled_parts = 32, part_elements = 1024, rows_in_parts = 16;
 
 std::string check_logits(const Tensor& x) {
   if (x.rank == 0) return "logits have rows";
@@ -18,7 +18,7 @@ std::string check_logits(const Tensor& x) {
   return first_of({check_dtype(x, QUERN_F32), x.elements() >= std::int64_t{1} << 28 ? concat(describe(x), "; fewer than 2^28 elements are taken") : ""});
 }
 std::uint64_t scratch(const Call& call) { return static_cast<std::uint64_t>(call.input(0).elements()) * 16; }
-std::uint64_t sample_scratch(const Call& call) { return scratch(call) + rows_in_parts * most_parts * 16; }
+std::uint64_t sample_scratch(const Call& call) { return scratch(call) + rows_in_parts * most_sampled_parts * 16; }
 
 std::string refuse_rank(const Call& call) {
   const Tensor &x = call.input(0), &value = call.output(0), &index = call.output(1);
@@ -35,7 +35,7 @@ std::string refuse_rank(const Call& call) {
 bool is_long(const Tensor& x) { return x.last() > 8192; }
 /// Of each row that is drawn from; 0: rows are gone through whole.
 std::uint32_t parts_of(const Tensor& x) {
-  return is_long(x) && x.rows() <= rows_in_parts ? static_cast<std::uint32_t>(std::min(most_parts, x.last() / part_elements)) : 0;
+  return is_long(x) && x.rows() <= rows_in_parts ? static_cast<std::uint32_t>(std::min(most_sampled_parts, x.last() / part_elements)) : 0;
 }
 std::uint64_t found_in_parts(const Call& call) { return call.scratch + static_cast<std::uint64_t>(call.input(0).elements()) * 16; }
 
@@ -197,7 +197,7 @@ void emit_publish(const Call& call, Launcher& launcher) {
   launcher.launch("decoding", 1, {1, 1, 1}, p, {1});
 }
 
-constexpr Op table[] = {
+constexpr Op sampling_table[] = {
     offer(QUERN_OP_TOP_K, "top_k.vulkan", refuse_rank, emit_rank, scratch, true),
     offer(QUERN_OP_SORT, "sort.vulkan", refuse_rank, emit_rank, scratch, true),
     offer(QUERN_OP_TOP_P_MASK, "top_p_mask.vulkan", refuse_mask, emit_mask, scratch, true),
@@ -214,7 +214,7 @@ constexpr Op table[] = {
 
 }  // namespace
 
-const std::span<const Op> sampling_ops = table;
+const std::span<const Op> sampling_ops = sampling_table;
 
 std::uint64_t draw_scratch(const Call& call) { return sample_scratch(call); }
 

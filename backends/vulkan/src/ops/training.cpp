@@ -282,7 +282,7 @@ void emit_clip(const Call& call, Launcher& launcher) {
   launcher.launch("grad_norm", 1, {1, 1, 1}, p, {scale_of_norm});
 }
 
-constexpr Op table[] = {
+constexpr Op training_table[] = {
     offer(QUERN_OP_RMS_NORM_BACKWARD, "rms_norm_backward.vulkan", refuse_weighted, emit_rms, scratch_norm, true),
     offer(QUERN_OP_LAYER_NORM_BACKWARD, "layer_norm_backward.vulkan", refuse_weighted, emit_layer, scratch_norm, true),
     offer(QUERN_OP_L2_NORM_BACKWARD, "l2_norm_backward.vulkan", refuse_l2, emit_l2, scratch_norm),
@@ -298,6 +298,6 @@ constexpr Op table[] = {
 
 }  // namespace
 
-const std::span<const Op> training_ops = table;
+const std::span<const Op> training_ops = training_table;
 
 }  // namespace quern::vulkan
