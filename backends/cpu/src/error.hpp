@@ -1,10 +1,10 @@
 // How an error leaves the plugin: an exception inside, a status and the caller's detail struct at the C boundary.
 #pragma once
 
+#include "quern/base/concat.hpp"
 #include "quern/quern_abi.h"
 
 #include <cstdint>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 
@@ -23,12 +23,7 @@ class Error : public std::runtime_error {
   std::uint32_t node_, slot_;
 };
 
-template <typename... Parts>
-std::string concat(const Parts&... parts) {
-  std::ostringstream out;
-  (out << ... << parts);
-  return out.str();
-}
+using quern::concat;
 
 /// Fills the caller's struct (which may be null, or older and shorter) and returns the code.
 quern_status report(quern_error* error, quern_status code, const char* text, std::uint32_t node = QUERN_NONE,

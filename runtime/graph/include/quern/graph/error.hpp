@@ -4,9 +4,9 @@
 // boundary, where guarded() turns it into its code and keeps its text.
 #pragma once
 
+#include "quern/base/concat.hpp"
 #include "quern/quern_status.h"
 
-#include <sstream>
 #include <stdexcept>
 #include <string>
 
@@ -21,18 +21,5 @@ class Error : public std::runtime_error {
  private:
   quern_status code_;
 };
-
-/// Joins anything that streams into one string. Throws std::bad_alloc where memory ran out: a stream alone would give the text cut short,
-/// and a name cut short is another name.
-template <typename... Parts>
-std::string concat(const Parts&... parts) {
-  std::ostringstream out;
-  out.exceptions(std::ios_base::badbit);
-  try {
-    (out << ... << parts);
-  } catch (const std::ios_base::failure&) {  // a null string: the text ends there
-  }
-  return out.str();
-}
 
 }  // namespace quern
