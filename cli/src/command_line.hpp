@@ -1,6 +1,7 @@
 // The command line as data. Parsing touches no file and no library, and asks the environment that it is given.
 #pragma once
 
+#include "bench_report.hpp"
 #include "settings.hpp"
 
 #include <cstdint>
@@ -69,11 +70,9 @@ struct EvalFlags {
 
 struct BenchFlags {
   ModelFlags model;
-  std::uint32_t prompt_tokens = 512;
-  std::uint32_t decode_tokens = 128;
-  std::uint32_t repetitions = 5;
-  std::uint32_t batch = 1;
-  std::uint64_t depth = 0;
+  BenchLists lists{{512}, {128}, {1}, {}, {0}, 5};  // without threads: those of the settings
+  BenchFormat format = BenchFormat::page;
+  std::optional<std::string> plot_file;
 };
 
 struct EstimateFlags {

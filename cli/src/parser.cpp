@@ -93,17 +93,29 @@ VerbApp add_eval(CLI::App& program, CommandLine& line) {
   return {Verb::eval, app};
 }
 
+BenchFormat bench_format_of(const std::string& word) {
+  return word == "table" ? BenchFormat::table : word == "markdown" ? BenchFormat::markdown : word == "csv" ? BenchFormat::csv : BenchFormat::json;
+}
+
 VerbApp add_bench(CLI::App& program, CommandLine& line) {
   CLI::App* app = program.add_subcommand(
       "bench", "Tokens per second, and the share of the bandwidth and arithmetic that the machine has.");
   BenchFlags& bench = line.bench;
   add_model_flags(*app, bench.model);
   add_tokenizer_flag(*app, bench.model.tokenizer_pre);
-  add_count_option(*app, "-p,--prompt-tokens", bench.prompt_tokens, "tokens of a prefill");
-  add_count_option(*app, "-n,--decode-tokens", bench.decode_tokens, "tokens of a decode");
-  add_count_option(*app, "-r,--repetitions", bench.repetitions, "measured repetitions");
-  add_count_option(*app, "-b,--batch", bench.batch, "sequences at a time");
-  add_number_option(*app, "-d,--depth", bench.depth, "tokens already in each sequence")->default_str("0");
+  BenchLists& lists = bench.lists;
+  add_numbers_option(*app, "-p,--prompt-tokens", lists.prompts, 1, "tokens of a prefill; like the flags below a number, or a list: 64,512");
+  add_numbers_option(*app, "-n,--decode-tokens", lists.decodes, 1, "tokens of a decode; the second of a list goes with the second prompt");
+  add_count_option(*app, "-r,--repetitions", lists.repetitions, "measured repetitions");
+  add_numbers_option(*app, "-b,--batch", lists.batches, 1, "sequences at a time");
+  add_numbers_option(*app, "-d,--depth", lists.depths, 0, "tokens already in each sequence");
+  app->add_option_function<std::string>(
+         "--format", [&bench](const std::string& word) { bench.format = bench_format_of(word); },
+         "how to print it; without it a page, or a table of several")
+      ->check(CLI::IsMember({"table", "markdown", "csv", "json"}).description(""))
+      ->type_name("table|markdown|csv|json")
+      ->default_str("none");
+  app->add_option("--plot", bench.plot_file, "draw speed over depth, batch, threads and prompt, as SVG")->type_name("FILE")->default_str("none");
   add_setting_flags(*app, line.settings, for_backends | for_models, "-t");
   return {Verb::bench, app};
 }

@@ -50,6 +50,8 @@ def is_json(content):
 WRITERS = [
     Writer("trace", lambda path: [PROGRAM, "run", TINY, "hi", "--max-tokens", "1", "-q", "--trace", path], True,
            lambda content: content.endswith(b"\n") and is_json(content)),
+    Writer("plot", lambda path: [PROGRAM, "bench", TINY, "-p", "1", "-n", "1", "-r", "1", "-q", "--plot", path], True,
+           lambda content: content.startswith(b"<?xml") and content.endswith(b"</svg>\n")),
     Writer("logits", lambda path: [PROGRAM, "eval", TINY, f"{os.path.dirname(path)}/text", "--logits", path, "-q"], True,
            lambda content: len(content) > 0 and len(content) % 4 == 0),
     Writer("saved session", lambda path: [sys.executable, "-c", SAVE, TINY, path], True, lambda content: content.startswith(b"QRNS")),
