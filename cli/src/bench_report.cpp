@@ -31,8 +31,10 @@ using Cells = std::vector<std::string>;
 /// The table for people, its head first.
 std::vector<Cells> cells_of(const std::vector<BenchRun>& runs) {
   std::vector<Cells> rows{{"threads", "batch", "depth", "prompt", "prefill tokens/s", "of peak", "answer", "decode tokens/s", "of bandwidth"}};
-  const auto speed = [](const quern_bench_speed& s) { return fixed(s.tokens_per_second, 2) + " +- " + fixed(s.deviation, 2); };
   for (const BenchRun& run : runs) {
+    const auto speed = [&run](const quern_bench_speed& s) {  // one repetition has no deviation
+      return fixed(s.tokens_per_second, 2) + (run.options.repetitions > 1 ? " +- " + fixed(s.deviation, 2) : "");
+    };
     const quern_bench_result& r = run.result;
     rows.push_back({std::to_string(r.threads), std::to_string(run.options.batch), with_commas(run.options.depth), with_commas(run.options.prompt_tokens),
                     speed(r.prefill), percent(r.prefill_peak_share), with_commas(run.options.decode_tokens), speed(r.decode),

@@ -12,7 +12,7 @@
 
 namespace quern::cli {
 
-enum class Verb { run, tokenize, eval, bench, devices, doctor, show, estimate, pull, list, rm, monitor };
+enum class Verb { run, tokenize, eval, bench, devices, doctor, show, estimate, pull, list, rm, monitor, trace };
 
 /// How a model is loaded: the flags that `run`, `eval`, `bench` and `estimate` share.
 struct ModelFlags {
@@ -106,6 +106,11 @@ struct MonitorFlags {
   std::optional<std::uint64_t> count;
 };
 
+struct TraceFlags {
+  std::string file;
+  std::optional<std::string> html;  // without it the page lies beside the trace
+};
+
 struct CommandLine {
   Verb verb = Verb::run;
   std::string verb_name;         // "" for --show-config without a verb
@@ -123,6 +128,7 @@ struct CommandLine {
   ShowFlags show;
   HubFlags hub;
   MonitorFlags monitor;
+  TraceFlags trace;
 
   /// The MODEL of a verb that takes one; null for another verb.
   std::string* model();

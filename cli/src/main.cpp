@@ -58,6 +58,8 @@ int dispatch(CommandLine line) {
       return list_verb(line, settings);
     case Verb::monitor:
       return monitor_verb(line);
+    case Verb::trace:
+      return trace_verb(line);
     case Verb::rm:
       return rm_verb(line, settings);
   }

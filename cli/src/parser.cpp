@@ -138,6 +138,13 @@ VerbApp add_monitor(CLI::App& program, CommandLine& line) {
   return {Verb::monitor, app};
 }
 
+VerbApp add_trace(CLI::App& program, CommandLine& line) {
+  CLI::App* app = program.add_subcommand("trace", "Say where the time of a run went that quern run --trace recorded, and draw its timeline.");
+  app->add_option("FILE", line.trace.file, "what quern run --trace FILE wrote")->required();
+  app->add_option("--html", line.trace.html, "the page with the timeline")->type_name("FILE")->default_str("beside the trace");
+  return {Verb::trace, app};
+}
+
 VerbApp add_doctor(CLI::App& program, CommandLine& line) {
   CLI::App* app = program.add_subcommand(
       "doctor", "Say of each backend and device whether it is used, why not, and what to do.");
@@ -211,7 +218,7 @@ Parser::Parser(CommandLine& line, const std::string& version)
   add_manner_flags(program, line.verbose, line.quiet);
   verbs = {add_run(program, line),     add_tokenize(program, line), add_eval(program, line), add_bench(program, line),
            add_devices(program, line), add_doctor(program, line),   add_show(program, line), add_estimate(program, line),
-           add_pull(program, line),    add_list(program, line),     add_rm(program, line),       add_monitor(program, line)};
+           add_pull(program, line),    add_list(program, line),     add_rm(program, line),       add_monitor(program, line), add_trace(program, line)};
   for (const VerbApp& verb : verbs) {
     verb.app->add_flag("--json", line.json, "print exactly one JSON object on standard output");
     verb.app->add_flag("--show-config", line.show_config, "print what each flag would have, and where that comes from; do nothing else");

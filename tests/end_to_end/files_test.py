@@ -50,6 +50,8 @@ def is_json(content):
 WRITERS = [
     Writer("trace", lambda path: [PROGRAM, "run", TINY, "hi", "--max-tokens", "1", "-q", "--trace", path], True,
            lambda content: content.endswith(b"\n") and is_json(content)),
+    Writer("page of a trace", lambda path: [PROGRAM, "trace", str(SOURCE / "tests/data/trace/two_steps.json"), "--html", path], True,
+           lambda content: content.startswith(b"<!doctype html>") and content.endswith(b"</html>\n")),
     Writer("plot", lambda path: [PROGRAM, "bench", TINY, "-p", "1", "-n", "1", "-r", "1", "-q", "--plot", path], True,
            lambda content: content.startswith(b"<?xml") and content.endswith(b"</svg>\n")),
     Writer("logits", lambda path: [PROGRAM, "eval", TINY, f"{os.path.dirname(path)}/text", "--logits", path, "-q"], True,

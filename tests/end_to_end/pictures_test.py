@@ -27,5 +27,30 @@ class Plot(Case):
         self.assert_fails(4, "the plot cannot be written", "bench", MICRO, "--plot", self.folder / "folder")
 
 
+class TracePage(Case):
+    def test_a_traced_run_has_words_json_and_a_page_beside_it(self):
+        trace, page = self.folder / "t.json", self.folder / "t.html"
+        self.assertEqual(self.quern("run", MICRO, "hi", "--max-tokens", "4", "--temperature", "0", "-q", "--trace", trace).code, 0)
+        self.assertEqual(self.quern_json("trace", trace)["decode"]["rows"], 3)
+        self.assertFalse(page.exists())  # JSON was all that was asked for
+        words = self.quern("trace", trace)
+        self.assertEqual(words.code, 0, words.err)
+        for expected in ("4 steps in", "decode steps", "computing on cpu:0", f"Timeline: {page}"):
+            self.assertIn(expected, words.out.decode())
+        check_page.check(page)
+        self.assertEqual(self.quern("trace", trace).code, 0)  # over its own page
+
+    def test_a_file_that_is_no_page_of_a_trace_is_left_alone(self):
+        trace, page = SOURCE / "tests/data/trace/two_steps.json", self.write("two_steps.html", "mine")
+        other = self.write("two_steps.json", trace.read_bytes())
+        self.assert_fails(4, [page, "--html"], "trace", other)
+        self.assertEqual((self.folder / "two_steps.html").read_text(), "mine")
+
+    def test_what_is_no_trace_is_refused(self):
+        self.assert_fails(4, "is no JSON", "trace", MICRO)
+        self.assert_fails(4, "no.json", "trace", "no.json")
+        self.assert_fails(4, "a folder", "trace", self.folder)
+
+
 if __name__ == "__main__":
     main()
