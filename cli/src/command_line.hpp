@@ -106,6 +106,14 @@ struct MonitorFlags {
   std::optional<std::uint64_t> count;
 };
 
+struct DevicesFlags {
+  bool tree = false;
+};
+
+struct DoctorFlags {
+  bool try_devices = false;
+};
+
 struct TraceFlags {
   std::string file;
   std::optional<std::string> html;  // without it the page lies beside the trace
@@ -129,6 +137,8 @@ struct CommandLine {
   HubFlags hub;
   MonitorFlags monitor;
   TraceFlags trace;
+  DoctorFlags doctor;
+  DevicesFlags devices;
 
   /// The MODEL of a verb that takes one; null for another verb.
   std::string* model();

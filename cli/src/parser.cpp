@@ -122,6 +122,7 @@ VerbApp add_bench(CLI::App& program, CommandLine& line) {
 
 VerbApp add_devices(CLI::App& program, CommandLine& line) {
   CLI::App* app = program.add_subcommand("devices", "List the devices, best first.");
+  app->add_flag("--tree", line.devices.tree, "show cards, and below each what every backend made of it");
   add_setting_flags(*app, line.settings, for_backends);
   return {Verb::devices, app};
 }
@@ -148,6 +149,7 @@ VerbApp add_trace(CLI::App& program, CommandLine& line) {
 VerbApp add_doctor(CLI::App& program, CommandLine& line) {
   CLI::App* app = program.add_subcommand(
       "doctor", "Say of each backend and device whether it is used, why not, and what to do.");
+  app->add_flag("--try", line.doctor.try_devices, "run a small product and a tiny model on every device, and compare");
   add_setting_flags(*app, line.settings, for_backends);
   return {Verb::doctor, app};
 }

@@ -1,15 +1,22 @@
 """What quern draws: plots of a bench, pages of a trace, a tree of devices. Each file is checked for being well formed and asking for nothing."""
 
 import csv
+import fcntl
 import io
 import os
+import pty
+import re
+import struct
+import subprocess
 import sys
+import termios
 import unittest
 
-from harness import MICRO, SANITIZER, SOURCE, Case, main
+from harness import MICRO, PROGRAM, SANITIZER, SOURCE, Case, main
 
 sys.path.insert(0, str(SOURCE / "tests/support"))
 import check_page  # noqa: E402
+import tiny_model  # noqa: E402
 
 
 @unittest.skipIf(SANITIZER, "a sanitizer's speed says nothing")
@@ -50,6 +57,66 @@ class TracePage(Case):
         self.assert_fails(4, "is no JSON", "trace", MICRO)
         self.assert_fails(4, "no.json", "trace", "no.json")
         self.assert_fails(4, "a folder", "trace", self.folder)
+
+
+class Doctor(Case):
+    def test_the_first_line_is_the_verdict_and_no_reason_is_said_twice(self):
+        good = self.quern("doctor")
+        self.assertRegex(good.out.decode(), r"^\[ok\] Quern works here, on \w+:0\.")
+        bad = self.quern("doctor", "--backend", "nonesuch")
+        self.assertEqual(bad.code, 3)
+        self.assertRegex(bad.out.decode(), r"^\[no\] Quern runs no model here: .*nonesuch.* cannot be met")
+        self.assertNotIn("nonesuch", bad.err)  # the report has said it
+
+    def test_a_terminal_gets_lines_of_its_width_and_colours_and_a_pipe_neither(self):
+        for no_color in ("", "1"):
+            shown = on_terminal(["doctor"], {**self.environment(), "TERM": "xterm", "NO_COLOR": no_color}, columns=60)
+            self.assertEqual("\x1b[32m[ok]\x1b[0m" in shown, not no_color, shown)
+            plain = re.sub(r"\x1b\[[0-9]*m", "", shown)
+            long = [line for line in plain.splitlines() if len(line) > 60 and " " in line.strip()]
+            self.assertEqual(long, [])
+        self.assertNotIn(b"\x1b", self.quern("doctor").out)
+
+    def test_try_compares_a_product_and_a_model_with_what_they_must_give(self):
+        tried = self.quern_json("doctor", "--try", "--backend", "cpu")["tried"]
+        self.assertEqual([one["device"] for one in tried], ["cpu:0"])
+        self.assertTrue(tried[0]["right"], tried)
+        self.assertLess(tried[0]["model"]["nats_apart"], 1e-4)
+        words = self.quern("doctor", "--try", "--backend", "cpu", env={"TMPDIR": str(self.folder)})
+        self.assertTrue(words.out.startswith(b"[ok] The device computes what it must.\n[ok] cpu:0: a product of"), words.out)
+        self.assertEqual(list(self.folder.glob("quern-try-*")), [])
+        self.assert_fails(4, "set TMPDIR", "doctor", "--try", env={"TMPDIR": str(self.folder / "none")})
+
+    def test_what_the_model_must_compute_is_what_f64_gives(self):
+        source = (SOURCE / "cli/src/tiny_model.cpp").read_text()
+        listed = re.search(r"tiny_model_nll = \{([^}]*)\}", source).group(1)
+        for found, expected in zip(map(float, listed.split(",")), tiny_model.expected(), strict=True):
+            self.assertLess(abs(found - expected), 1e-8)
+
+    def test_the_tree_has_the_processor_with_its_device(self):
+        for locale, branch in (("C.UTF-8", "├─"), ("C", "|-")):
+            tree = self.quern("devices", "--tree", "--backend", "cpu", env={"LC_ALL": locale}).out.decode()
+            self.assertRegex(tree, rf"^this machine\n({branch}|└─|`-) .+\n.*[└`]─?-? cpu:0: used, ")
+
+
+def on_terminal(words, environment, columns):
+    """What the program writes to a terminal of so many columns."""
+    mine, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    process = subprocess.Popen([PROGRAM, *words], env=environment, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            more = os.read(mine, 65536)
+        except OSError:  # the other end is closed
+            break
+        if not more:
+            break
+        shown += more
+    process.wait(timeout=60)
+    os.close(mine)
+    return shown.decode().replace("\r\n", "\n")
 
 
 if __name__ == "__main__":
