@@ -29,24 +29,45 @@ std::string tick_text(double value, double step) {
   return with_commas(static_cast<std::uint64_t>(std::llround(value)));
 }
 
-double most_of(const Chart& chart) {
-  double most = 0;
-  const auto take = [&most](double y) { most = std::isfinite(y) ? std::max(most, y) : most; };
+/// What the y axis has to hold.
+struct Extent {
+  double least_point = 0, most_point = 0, most = 0;  // least: of those above 0; 0 if there is none
+};
+
+Extent extent_of(const Chart& chart) {
+  Extent extent;
   for (const ChartSeries& series : chart.series) {
-    for (const ChartPoint& point : series.points) take(point.y + point.deviation);
-    for (const Point& point : series.limit) take(point.y);
+    for (const ChartPoint& point : series.points) {
+      const double y = point.y + point.deviation;
+      if (!std::isfinite(y)) continue;
+      extent.most_point = std::max(extent.most_point, y);
+      if (point.y > 0 && (extent.least_point == 0 || point.y < extent.least_point)) extent.least_point = point.y;
+    }
+    for (const Point& point : series.limit)
+      if (std::isfinite(point.y)) extent.most = std::max(extent.most, point.y);
   }
-  return most;
+  extent.most = std::max(extent.most, extent.most_point);
+  return extent;
 }
 
 class Axes {
  public:
-  Axes(const Chart& chart, double top) : top_(top + top_margin), step_(tick_step(most_of(chart))) {
+  Axes(const Chart& chart, double top) : top_(top + top_margin) {
     for (const ChartSeries& series : chart.series)
       for (const ChartPoint& point : series.points) places_[point.x] = 0;
     std::size_t at = 0;
     for (auto& [x, place] : places_) place = at++;
-    highest_ = step_ * std::max(1.0, std::ceil(most_of(chart) / step_));
+    const Extent extent = extent_of(chart);
+    logarithmic_ = extent.least_point > 0 && extent.most > 5 * extent.most_point;
+    if (logarithmic_) {
+      lowest_ = std::pow(10, std::floor(std::log10(extent.least_point)));
+      highest_ = std::pow(10, std::ceil(std::log10(extent.most)));
+      for (double mark = lowest_; mark <= highest_ * 1.001 && marks_.size() < 20; mark *= 10) marks_.push_back(mark);
+    } else {
+      const double step = tick_step(extent.most);
+      highest_ = step * std::max(1.0, std::ceil(extent.most / step));
+      for (int k = 0; step * k <= highest_ * 1.001; ++k) marks_.push_back(step * k);
+    }
   }
 
   double x(double value) const {
@@ -54,23 +75,30 @@ class Axes {
     const double at = found == places_.end() ? 0 : static_cast<double>(found->second) + 0.5;
     return left_margin + (chart_width - left_margin - right_margin) * at / static_cast<double>(std::max<std::size_t>(1, places_.size()));
   }
-  double y(double value) const { return bottom() - plot_height * std::clamp(std::isfinite(value) ? value / highest_ : 0, 0.0, 1.0); }
+  double y(double value) const {
+    double share = 0;
+    if (logarithmic_) share = value > 0 ? std::log(value / lowest_) / std::log(highest_ / lowest_) : 0;
+    else if (std::isfinite(value)) share = value / highest_;
+    return bottom() - plot_height * std::clamp(std::isfinite(share) ? share : 0, 0.0, 1.0);
+  }
   double bottom() const { return top_ + plot_height; }
 
   void draw(Svg& svg, const Chart& chart) const {
-    for (int k = 0; step_ * k <= highest_ * 1.001; ++k) {
-      const double at = y(step_ * k);
-      svg.line({left_margin, at}, {chart_width - right_margin, at}, k == 0 ? "axis" : "grid");
-      svg.text({left_margin - 6, at + 4}, tick_text(step_ * k, step_), "small dim end");
+    const double step = logarithmic_ ? lowest_ : marks_.size() > 1 ? marks_[1] : 1;
+    for (std::size_t k = 0; k < marks_.size(); ++k) {
+      svg.line({left_margin, y(marks_[k])}, {chart_width - right_margin, y(marks_[k])}, k == 0 ? "axis" : "grid");
+      svg.text({left_margin - 6, y(marks_[k]) + 4}, tick_text(marks_[k], step), "small dim end");
     }
     for (const auto& [value, place] : places_)
       svg.text({x(value), bottom() + 16}, with_commas(static_cast<std::uint64_t>(std::max(0.0, value))), "small dim middle");
     svg.text({(left_margin + chart_width - right_margin) / 2, bottom() + 32}, chart.x_name, "small middle");
-    svg.text({left_margin, top_ - 8}, chart.y_name, "small dim");
+    svg.text({left_margin, top_ - 8}, chart.y_name + (logarithmic_ ? ", each line ten times the one below" : ""), "small dim");
   }
 
  private:
-  double top_, step_, highest_ = 1;
+  double top_, lowest_ = 0, highest_ = 1;
+  bool logarithmic_ = false;
+  std::vector<double> marks_;
   std::map<double, std::size_t> places_;
 };
 

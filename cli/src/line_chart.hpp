@@ -24,7 +24,8 @@ struct Chart {
   std::vector<ChartSeries> series;
 };
 
-/// One picture of all charts, one below the other, under a heading. Its y axes begin at 0; x places are spaced evenly, since depths grow by
+/// One picture of all charts, one below the other, under a heading. A y axis begins at 0, but is logarithmic where a limit is beyond five times
+/// the highest point, since the curves would else lie on the axis; x places are spaced evenly, since depths grow by
 /// factors. Lines that are measured limits are dashed.
 std::string charts_svg(const std::string& heading, const std::vector<Chart>& charts);
 

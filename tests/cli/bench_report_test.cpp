@@ -125,6 +125,10 @@ TEST(BenchPlot, HasAChartAPhaseForEachNumberThatVariesWithTheMeasuredLimit) {
   EXPECT_EQ(count(plot, "curve limit\""), 12u);   // two curves in each of four charts, and their legends
   EXPECT_THAT(plot, HasSubstr("1 thread</text>"));
   EXPECT_THAT(plot, HasSubstr("4,096 deep</text>"));
+  BenchRun far = run_of(1, 1, 0, 40);
+  far.result.multiply_adds_per_second *= 10;
+  EXPECT_THAT(bench_plot({far}), HasSubstr("each line ten times the one below"));  // else the curve would lie on the axis
+  EXPECT_THAT(plot, Not(HasSubstr("each line ten times")));
   BenchRun unknown = run_of(1, 1, 0, 40);
   unknown.result.read_bytes_per_second = unknown.result.multiply_adds_per_second = 0;
   const std::string alone = bench_plot({unknown});

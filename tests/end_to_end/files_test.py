@@ -272,6 +272,12 @@ class Readers(Case):
         self.assertIn(str(path), result.err)
         self.assertIn(word, result.err)
 
+    def test_a_trace(self):
+        path = self.folder / "t.json"
+        for word in self.in_place_of_a_file(path):
+            with self.subTest(word):
+                self.assert_named(path, word, "trace", path)
+
     def test_the_configuration(self):
         path = self.folder / "config/quern/quern.conf"
         for word in self.in_place_of_a_file(path):
