@@ -30,7 +30,7 @@ class TraceReader : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit TraceReader(const std::string& file) : file_(file) { name_of("other"); }  // what names beyond the limit are
 
-  TraceFile take() {
+  RecordedTrace take() {
     if (!seen_events_) refuse("holds no list \"traceEvents\"; quern run --trace writes such files");
     if (trace_.spans.empty()) refuse("holds no span of time: nothing ran while it was recorded");
     std::ranges::stable_sort(trace_.spans, {}, &TraceSpan::start);
@@ -157,7 +157,7 @@ class TraceReader : public nlohmann::json_sax<nlohmann::json> {
   }
 
   const std::string& file_;
-  TraceFile trace_;
+  RecordedTrace trace_;
   std::map<std::string, std::uint32_t> names_;
   Fields kept_;
   std::string key_, list_, member_;
@@ -167,7 +167,7 @@ class TraceReader : public nlohmann::json_sax<nlohmann::json> {
 
 }  // namespace
 
-TraceFile parse_trace(const std::string& name, std::string_view text) {
+RecordedTrace parse_trace(const std::string& name, std::string_view text) {
   TraceReader reader(name);
   nlohmann::json::sax_parse(text, &reader);
   return reader.take();

@@ -16,7 +16,7 @@ constexpr std::size_t longest_trace_name = 200;
 
 /// A stretch of time on a track.
 struct TraceSpan {
-  std::uint32_t name = 0;   // of TraceFile::names
+  std::uint32_t name = 0;   // of RecordedTrace::names
   std::uint32_t track = 0;  // 0 is the host, d + 1 the device d
   double start = 0, length = 0;  // microseconds
   std::uint64_t rows = 0;
@@ -27,7 +27,7 @@ struct TraceKernel {
   std::uint64_t nodes = 0;
 };
 
-struct TraceFile {
+struct RecordedTrace {
   std::vector<std::string> names;             // of spans, each once
   std::map<std::uint32_t, std::string> tracks;
   std::vector<TraceSpan> spans;               // by rising start
@@ -38,6 +38,6 @@ struct TraceFile {
 };
 
 /// Throws Failure(exit_refused), which begins with `name`: no JSON, no spans, more than the limits, a time that is none.
-TraceFile parse_trace(const std::string& name, std::string_view text);
+RecordedTrace parse_trace(const std::string& name, std::string_view text);
 
 }  // namespace quern::cli

@@ -16,7 +16,7 @@ using base::markup, base::Svg;
 
 enum class SpanKind { prompt, decode, run, copy, page, other };
 
-SpanKind kind_of(const TraceFile& trace, const TraceSpan& span) {
+SpanKind span_kind(const RecordedTrace& trace, const TraceSpan& span) {
   const std::string& name = trace.names[span.name];
   if (span.track == 0 && name == "step") return SpanKind::prompt;
   if (span.track == 0 && name == "decode step") return SpanKind::decode;
@@ -72,7 +72,7 @@ std::vector<std::vector<std::string>> share_rows(const TraceSummary& s) {
 }
 
 /// What a steady decode does not do.
-std::string remarks(const TraceFile& trace) {
+std::string remarks(const RecordedTrace& trace) {
   std::string text;
   const auto count = [&](const char* name) {
     const auto found = trace.counts.find(name);
@@ -104,14 +104,14 @@ std::string mark_text(double microseconds) {
   return microseconds < 1e6 ? fixed(microseconds / 1e3, 0) + " ms" : fixed(microseconds / 1e6, microseconds < 1e7 ? 1 : 0) + " s";
 }
 
-std::string span_tip(const TraceFile& trace, const TraceSpan& span, double origin) {
+std::string span_tip(const RecordedTrace& trace, const TraceSpan& span, double origin) {
   std::string tip = trace.names[span.name] + ": " + duration_text(span.length) + " from " + duration_text(span.start - origin);
   if (span.rows != 0) tip += ", " + counted(span.rows, "row", "rows");
   return tip;
 }
 
 /// All tracks, one below the other, `width` units wide.
-std::string timeline(const TraceFile& trace, const TraceSummary& s, double width) {
+std::string timeline(const RecordedTrace& trace, const TraceSummary& s, double width) {
   const double origin = trace.spans.front().start, scale = s.length > 0 ? width / s.length : 0;
   Svg svg(width, (track_height + track_head) * static_cast<double>(trace.tracks.size()) + time_axis, "timeline");
   const double bottom = (track_height + track_head) * static_cast<double>(trace.tracks.size());
@@ -131,7 +131,7 @@ std::string timeline(const TraceFile& trace, const TraceSummary& s, double width
       if (right < end + 0.33 || drawn == most_drawn_spans) continue;
       ++drawn;
       end = std::max(end, right);
-      svg.rectangle({x, top + track_head}, std::max(0.4, right - x), track_height - 4, colour_of(kind_of(trace, span)), span_tip(trace, span, origin));
+      svg.rectangle({x, top + track_head}, std::max(0.4, right - x), track_height - 4, colour_of(span_kind(trace, span)), span_tip(trace, span, origin));
     }
     top += track_height + track_head;
   }
@@ -139,10 +139,10 @@ std::string timeline(const TraceFile& trace, const TraceSummary& s, double width
 }
 
 /// A bar a step, as high as it was long; of many steps the longest of each group.
-std::string step_bars(const TraceFile& trace) {
+std::string step_bars(const RecordedTrace& trace) {
   std::vector<const TraceSpan*> steps;
   for (const TraceSpan& span : trace.spans)
-    if (is_step(kind_of(trace, span))) steps.push_back(&span);
+    if (is_step(span_kind(trace, span))) steps.push_back(&span);
   if (steps.empty()) return {};
   constexpr double wide = 720, high = 110, left = 64;
   constexpr std::size_t most_bars = 640;
@@ -155,9 +155,9 @@ std::string step_bars(const TraceFile& trace) {
   }
   // Decode steps decide the scale, where there are any: a long prompt is cut, and its tip has its time.
   double most = 0;
-  const bool any_decode = std::ranges::any_of(shown, [&](const TraceSpan* span) { return kind_of(trace, *span) == SpanKind::decode; });
+  const bool any_decode = std::ranges::any_of(shown, [&](const TraceSpan* span) { return span_kind(trace, *span) == SpanKind::decode; });
   for (const TraceSpan* span : shown)
-    if (!any_decode || kind_of(trace, *span) == SpanKind::decode) most = std::max(most, span->length);
+    if (!any_decode || span_kind(trace, *span) == SpanKind::decode) most = std::max(most, span->length);
   if (!(most > 0)) most = 1;
   Svg svg(wide, high + 40, "time of each step");
   svg.text({left - 6, 20}, duration_text(most), "small dim end").text({left - 6, high + 8}, "0", "small dim end");
@@ -166,7 +166,7 @@ std::string step_bars(const TraceFile& trace) {
   for (std::size_t b = 0; b < bars; ++b) {
     const TraceSpan& span = *shown[b];
     const double height = high * std::min(1.0, span.length / most);
-    svg.rectangle({left + each * static_cast<double>(b), 8 + high - height}, std::max(0.5, each * 0.85), height, colour_of(kind_of(trace, span)),
+    svg.rectangle({left + each * static_cast<double>(b), 8 + high - height}, std::max(0.5, each * 0.85), height, colour_of(span_kind(trace, span)),
                   (group == 1 ? "step " : "slowest of the steps from ") + with_commas(b * group + 1) + ": " + span_tip(trace, span, trace.spans.front().start));
   }
   svg.text({left, high + 26}, "first step", "small dim").text({wide, high + 26}, with_commas(steps.size()) + (steps.size() == 1 ? " step" : " steps"), "small dim end");
@@ -194,7 +194,7 @@ void TraceShare::add(const TraceSpan& span) {
   longest = std::max(longest, span.length);
 }
 
-TraceSummary summary_of(const TraceFile& trace) {
+TraceSummary summary_of(const RecordedTrace& trace) {
   TraceSummary s;
   std::map<std::uint32_t, std::size_t> at;
   for (const auto& [track, name] : trace.tracks) {
@@ -206,7 +206,7 @@ TraceSummary summary_of(const TraceFile& trace) {
   for (std::size_t i = 0; i < trace.spans.size(); ++i) {
     const TraceSpan& span = trace.spans[i];
     end = std::max(end, span.start + span.length);
-    const SpanKind kind = kind_of(trace, span);
+    const SpanKind kind = span_kind(trace, span);
     if (is_step(kind)) {
       (kind == SpanKind::prompt ? s.prompt : s.decode).add(span);
       s.slowest.push_back(i);
@@ -241,7 +241,7 @@ std::string duration_text(double microseconds) {
   return fixed(microseconds / 1e6, 2) + " s";
 }
 
-std::string trace_words(const std::string& name, const TraceFile& trace) {
+std::string trace_words(const std::string& name, const RecordedTrace& trace) {
   const TraceSummary s = summary_of(trace);
   std::string text = printable(name) + ": " + counted(s.prompt.spans + s.decode.spans, "step", "steps") + " in " + duration_text(s.length);
   if (s.decode.spans != 0 && s.decode.time > 0)
@@ -272,7 +272,7 @@ std::string trace_words(const std::string& name, const TraceFile& trace) {
   return more.empty() ? text : text + "\n" + more;
 }
 
-Json trace_report_json(const std::string& name, const TraceFile& trace) {
+Json trace_report_json(const std::string& name, const RecordedTrace& trace) {
   const TraceSummary s = summary_of(trace);
   const auto share = [](const TraceShare& one) {
     return Json{{"times", one.spans}, {"rows", one.rows}, {"seconds", one.time / 1e6}, {"longest_seconds", one.longest / 1e6}};
@@ -295,7 +295,7 @@ Json trace_report_json(const std::string& name, const TraceFile& trace) {
   return json;
 }
 
-std::string trace_page(const std::string& name, const TraceFile& trace) {
+std::string trace_page(const std::string& name, const RecordedTrace& trace) {
   const TraceSummary s = summary_of(trace);
   std::string body = "<h1>" + markup(name) + ": " + counted(s.prompt.spans + s.decode.spans, "step", "steps") + " in " + duration_text(s.length) +
                      "</h1>\n<h2>Where the time went</h2>\n<div class=\"wide\"><table>\n";

@@ -36,16 +36,16 @@ struct TraceSummary {
   std::vector<Kernels> kernels;             // of a step of one row, most nodes first
 };
 
-TraceSummary summary_of(const TraceFile& trace);
+TraceSummary summary_of(const RecordedTrace& trace);
 
 /// "193 ms", "1.25 s", "12 us".
 std::string duration_text(double microseconds);
 
-std::string trace_words(const std::string& name, const TraceFile& trace);
-Json trace_report_json(const std::string& name, const TraceFile& trace);
+std::string trace_words(const std::string& name, const RecordedTrace& trace);
+Json trace_report_json(const std::string& name, const RecordedTrace& trace);
 /// One HTML file: the shares, each step's time, and a timeline of at most most_drawn_spans rectangles; what is narrower than a third of a
 /// pixel there is drawn as one with its neighbours.
-std::string trace_page(const std::string& name, const TraceFile& trace);
+std::string trace_page(const std::string& name, const RecordedTrace& trace);
 
 constexpr std::size_t most_drawn_spans = 20'000;
 /// How every page of a trace begins, behind the document's type: a file of that name that begins otherwise is not replaced.

@@ -59,7 +59,7 @@ TEST(Trace, SharesAreOfTheWholeTimeAndTheHostHasWhatNoStepCovers) {
 }
 
 TEST(Trace, WordsAndJsonHaveTheSharesAndWhatASteadyDecodeDoesNotDo) {
-  const TraceFile trace = parse_trace("t.json", small_trace());
+  const RecordedTrace trace = parse_trace("t.json", small_trace());
   const std::string words = trace_words("t.json", trace);
   EXPECT_THAT(words, HasSubstr("t.json: 3 steps in 51.0 ms; decode 100.0 rows/s"));
   EXPECT_THAT(words, HasSubstr("plans were compiled 1 time."));
@@ -86,7 +86,7 @@ TEST(Trace, DepthAndNumbersOfThingsAreLimited) {
   EXPECT_THAT(refused(R"({"traceEvents":[)" + tracks + "]}"), HasSubstr("more than 256 processes"));
   std::vector<std::string> events;
   for (int i = 0; i < 10'500; ++i) events.push_back(span("n" + std::to_string(i), 0, i, 1, R"({"c)" + std::to_string(i) + R"(":9e15})"));
-  const TraceFile many = parse_trace("t.json", file_of(events));
+  const RecordedTrace many = parse_trace("t.json", file_of(events));
   EXPECT_LE(many.names.size(), 10'001u);
   EXPECT_LE(many.counts.size(), 64u);
 }
@@ -96,7 +96,7 @@ TEST(Trace, APageHasATimelineOfBoundedSizeHoweverManySpansThereAre) {
   EXPECT_THAT(small, HasSubstr("decode step: 10.0 ms from 30.0 ms, 1 row</title>"));
   std::vector<std::string> events;
   for (int i = 0; i < 60'000; ++i) events.push_back(span("decode step", 0, 10.0 * i, 9, R"({"rows":1})"));
-  const TraceFile many = parse_trace("t.json", file_of(events));
+  const RecordedTrace many = parse_trace("t.json", file_of(events));
   const std::string page = trace_page("t.json", many);
   std::size_t rectangles = 0;
   for (std::size_t at = 0; (at = page.find("<rect", at)) != std::string::npos; ++at) ++rectangles;
@@ -106,7 +106,7 @@ TEST(Trace, APageHasATimelineOfBoundedSizeHoweverManySpansThereAre) {
 
 TEST(Trace, NamesOfOthersAreNoMarkupAndReachNoTerminal) {
   const std::string hostile = R"(</title><script>alert(1)</script>\u001b[2J\u202e)";
-  const TraceFile trace = parse_trace("t.json", file_of({R"({"ph":"M","name":"process_name","pid":1,"args":{"name":")" + hostile + R"("}})", span(hostile, 1, 0, 5)},
+  const RecordedTrace trace = parse_trace("t.json", file_of({R"({"ph":"M","name":"process_name","pid":1,"args":{"name":")" + hostile + R"("}})", span(hostile, 1, 0, 5)},
                                                         R"(,"kernels":[{"kernel":")" + hostile + R"(","device":")" + hostile + R"(","nodes":1}])"));
   const std::string page = trace_page(hostile, trace);
   EXPECT_THAT(page, Not(HasSubstr("<script")));

@@ -35,7 +35,7 @@ int trace_verb(const CommandLine& line) {
   const TraceFlags& flags = line.trace;
   std::string text;
   check_trace_file(base::read_file(flags.file, text, {.most = most_trace_bytes}));
-  const TraceFile trace = parse_trace(flags.file, text);
+  const RecordedTrace trace = parse_trace(flags.file, text);
   const std::string name = flags.file.substr(flags.file.find_last_of('/') + 1);
   if (flags.html || !line.json) {
     const std::string page = flags.html ? *flags.html : page_beside(flags.file);

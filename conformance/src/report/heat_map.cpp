@@ -47,7 +47,7 @@ std::string shortened(const std::string& name, std::size_t most) {
 
 std::string anchor(const std::string& group, const std::string& op) { return "op-" + group + "." + op; }
 
-constexpr double step = 16, label_width = 138, head_height = 42;
+constexpr double heat_step = 16, label_width = 138, head_height = 42;
 
 /// The columns in which one of these rows has a case.
 std::vector<std::size_t> used_columns(const std::map<std::string, HeatRow>& rows) {
@@ -59,31 +59,31 @@ std::vector<std::size_t> used_columns(const std::map<std::string, HeatRow>& rows
 
 std::string group_picture(const std::string& device, const std::string& group, const std::map<std::string, HeatRow>& rows) {
   const std::vector<std::size_t> columns = used_columns(rows);
-  const double width = label_width + step * static_cast<double>(columns.size()) + 24;  // the last name leans out
-  Svg svg(width, head_height + step * static_cast<double>(rows.size()) + 4, group + " on " + device);
+  const double width = label_width + heat_step * static_cast<double>(columns.size()) + 24;  // the last name leans out
+  Svg svg(width, head_height + heat_step * static_cast<double>(rows.size()) + 4, group + " on " + device);
   double x = label_width;
   for (const std::size_t c : columns) {
-    svg.turned_text({x + step * 0.75, head_height - 5}, -60, heat_formats[c], "small dim");
-    x += step;
+    svg.turned_text({x + heat_step * 0.75, head_height - 5}, -60, heat_formats[c], "small dim");
+    x += heat_step;
   }
   double y = head_height;
   for (const auto& [op, cells] : rows) {
-    svg.begin_group("row", group + "." + op).text({label_width - 5, y + step - 4}, shortened(op, 21), "small end");
+    svg.begin_group("row", group + "." + op).text({label_width - 5, y + heat_step - 4}, shortened(op, 21), "small end");
     x = label_width;
     for (const std::size_t c : columns) {
       const HeatCell& cell = cells[c];
       if (cell.cases == 0) {
-        svg.rectangle({x, y}, step, step, "cell none");
+        svg.rectangle({x, y}, heat_step, heat_step, "cell none");
       } else {
         svg.begin_link(anchor(group, op));
-        svg.rectangle({x, y}, step, step, "cell " + heat_kind(cell), op + " " + heat_formats[c] + " on " + device + ": " + cell_words(cell));
-        if (cell.failed() != 0) svg.text({x + step / 2, y + step - 4}, "x", "mark middle");
+        svg.rectangle({x, y}, heat_step, heat_step, "cell " + heat_kind(cell), op + " " + heat_formats[c] + " on " + device + ": " + cell_words(cell));
+        if (cell.failed() != 0) svg.text({x + heat_step / 2, y + heat_step - 4}, "x", "mark middle");
         svg.end_link();
       }
-      x += step;
+      x += heat_step;
     }
     svg.end_group();
-    y += step;
+    y += heat_step;
   }
   return svg.inside_a_page();
 }
