@@ -6,6 +6,7 @@ import io
 import os
 import pty
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -97,6 +98,35 @@ class Doctor(Case):
         for locale, branch in (("C.UTF-8", "├─"), ("C", "|-")):
             tree = self.quern("devices", "--tree", "--backend", "cpu", env={"LC_ALL": locale}).out.decode()
             self.assertRegex(tree, rf"^this machine\n({branch}|└─|`-) .+\n.*[└`]─?-? cpu:0: used, ")
+
+
+class Browser(Case):
+    """In Chromium, where it is installed: the policy of a page lets its own script run, and nothing is wider than a telephone."""
+
+    WIDE = """<script>addEventListener('load', () => { const page = document.querySelector('iframe').contentDocument.documentElement;
+document.title = page.scrollWidth > page.clientWidth ? 'too wide' : 'fits' })</script><iframe src="page.html" width="400" height="800" style="border:0"></iframe>"""
+
+    def dom(self, path):
+        program = shutil.which("chromium")
+        if not program:
+            self.skipTest("chromium is not installed")
+        done = subprocess.run([program, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", "--virtual-time-budget=3000",
+                               f"--user-data-dir={self.folder}/browser", "--dump-dom", f"file://{path}"], capture_output=True, timeout=100)
+        return done.stdout.decode()
+
+    def test_the_filters_of_a_conformance_page_work_and_400_pixels_are_enough(self):
+        suite = os.environ.get("QUERN_TEST_SUITE", "")
+        page = self.folder / "page.html"
+        subprocess.run([suite, "run", "--backend", "cpu", "--op", "copy", "--jobs", "1", "--journal", self.folder / "j", "--html", page],
+                       env=self.environment(), check=True, capture_output=True)
+        self.assertIn('<div id="filters" class="">', self.dom(page))
+        self.write("wide.html", self.WIDE)
+        self.assertIn("<title>fits</title>", self.dom(self.folder / "wide.html"))
+
+    def test_the_page_of_a_trace_fits_400_pixels(self):
+        self.assertEqual(self.quern("trace", SOURCE / "tests/data/trace/two_steps.json", "--html", self.folder / "page.html").code, 0)
+        self.write("wide.html", self.WIDE)
+        self.assertIn("<title>fits</title>", self.dom(self.folder / "wide.html"))
 
 
 def on_terminal(words, environment, columns):
