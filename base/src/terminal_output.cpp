@@ -1,10 +1,10 @@
 // See terminal_output.hpp.
 #include "quern/base/terminal_output.hpp"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 namespace quern {
@@ -55,6 +55,32 @@ Drawing& Drawing::mark_pastes(bool on) {
   return *this;
 }
 
+Drawing& Drawing::style(Style style) {
+  constexpr std::array<std::string_view, 9> codes{"1", "2", "3", "4", "31", "32", "33", "34", "36"};  // in the order of Style
+  bytes_ += "\x1b[";
+  bytes_ += codes[static_cast<std::size_t>(style)];
+  bytes_ += 'm';
+  return *this;
+}
+
+Drawing& Drawing::no_style() {
+  bytes_ += "\x1b[0m";
+  return *this;
+}
+
+Drawing& Drawing::copy(std::string_view text) {
+  constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  bytes_ += "\x1b]52;c;";
+  for (std::size_t at = 0; at < text.size(); at += 3) {
+    const std::size_t here = std::min<std::size_t>(text.size() - at, 3);
+    std::uint32_t bits = 0;
+    for (std::size_t i = 0; i < 3; ++i) bits = bits << 8 | (i < here ? static_cast<unsigned char>(text[at + i]) : 0u);
+    for (std::size_t i = 0; i < 4; ++i) bytes_ += i <= here ? digits[bits >> (18 - 6 * i) & 63] : '=';
+  }
+  bytes_ += '\a';
+  return *this;
+}
+
 std::size_t columns_of(std::string_view text) {
   const std::string shown = printable(whole_characters(text));
   return static_cast<std::size_t>(std::ranges::count_if(shown, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
@@ -81,15 +107,6 @@ int TerminalOutput::put(std::string_view bytes) {
     bytes.remove_prefix(static_cast<std::size_t>(written));
   }
   return 0;
-}
-
-void hold_standard_descriptors() noexcept {
-  for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    if (fcntl(standard, F_GETFD) >= 0) continue;
-    // The lowest free number is this one. Opened for the other direction, so that no byte is lost without an error.
-    const int opened = open("/dev/null", standard == STDIN_FILENO ? O_WRONLY : O_RDONLY);
-    if (opened >= 0 && opened != standard) close(opened);
-  }
 }
 
 int TerminalBuffer::overflow(int c) {

@@ -2,6 +2,7 @@
 
 #include "failure.hpp"
 #include "flag_words.hpp"
+#include "flags.hpp"
 #include "help_page.hpp"
 #include "output.hpp"
 #include "parser.hpp"
@@ -43,7 +44,25 @@ void check_estimate(const CommandLine& line) {
     throw Failure(exit_usage, "estimate: give a MODEL, or --hidden --ffn --layers --vocab --heads, none of them 0");
 }
 
-void check(const CommandLine& line) {
+/// -t takes a list here; one number stays the setting that it is for the other verbs.
+void take_thread_list(CommandLine& line) {
+  const auto given = line.settings.find("threads");
+  if (given == line.settings.end() || given->second.find(',') == std::string::npos) return;
+  for (const std::uint64_t value : parse_numbers("bench: --threads", given->second, 1, 4096))
+    line.bench.lists.threads.push_back(static_cast<std::uint32_t>(value));
+  line.settings.erase(given);
+}
+
+void check_bench(CommandLine& line) {
+  if (line.json && line.bench.format != BenchFormat::page && line.bench.format != BenchFormat::json)
+    throw Failure(exit_usage, "bench: --json is --format json; give one format");
+  if (line.json) line.bench.format = BenchFormat::json;
+  take_thread_list(line);
+  bench_plans(line.bench.lists);  // refuses what is too much
+}
+
+void check(CommandLine& line) {
+  if (line.verb == Verb::bench) check_bench(line);
   if (line.verb == Verb::run) check_run(line);
   if (line.verb == Verb::estimate) check_estimate(line);
   if (line.verb == Verb::tokenize && line.tokenize.text && line.tokenize.messages_file)

@@ -1,6 +1,7 @@
 // The command line as data. Parsing touches no file and no library, and asks the environment that it is given.
 #pragma once
 
+#include "bench_report.hpp"
 #include "settings.hpp"
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 
 namespace quern::cli {
 
-enum class Verb { run, tokenize, eval, bench, devices, doctor, show, estimate, pull, list, rm, monitor, ps };
+enum class Verb { run, tokenize, eval, bench, devices, doctor, show, estimate, pull, list, rm, monitor, ps, trace };
 
 /// How a model is loaded: the flags that `run`, `eval`, `bench` and `estimate` share.
 struct ModelFlags {
@@ -71,11 +72,9 @@ struct EvalFlags {
 
 struct BenchFlags {
   ModelFlags model;
-  std::uint32_t prompt_tokens = 512;
-  std::uint32_t decode_tokens = 128;
-  std::uint32_t repetitions = 5;
-  std::uint32_t batch = 1;
-  std::uint64_t depth = 0;
+  BenchLists lists{{512}, {128}, {1}, {}, {0}, 5};  // without threads: those of the settings
+  BenchFormat format = BenchFormat::page;
+  std::optional<std::string> plot_file;
 };
 
 struct EstimateFlags {
@@ -115,6 +114,19 @@ struct NamedPlaces {
   bool pull = false;  // --pull: a model that is not on this machine
 };
 
+struct DevicesFlags {
+  bool tree = false;
+};
+
+struct DoctorFlags {
+  bool try_devices = false;
+};
+
+struct TraceFlags {
+  std::string file;
+  std::optional<std::string> html;  // without it the page lies beside the trace
+};
+
 struct CommandLine {
   Verb verb = Verb::run;
   std::string verb_name;         // "" for --show-config without a verb
@@ -133,6 +145,9 @@ struct CommandLine {
   ShowFlags show;
   HubFlags hub;
   MonitorFlags monitor;
+  TraceFlags trace;
+  DoctorFlags doctor;
+  DevicesFlags devices;
 
   /// The MODEL of a verb that takes one; null for another verb.
   std::string* model();

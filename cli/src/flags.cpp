@@ -44,6 +44,50 @@ void add_prompt_flag(CLI::App& app, NamedPlaces& named, const char* help) {
   app.add_option(flag_names("--prompt"), named.prompt, help)->type_name("TEXT")->default_str("none");
 }
 
+std::vector<std::uint64_t> parse_numbers(const std::string& what, const std::string& text, std::uint64_t least, std::uint64_t most) {
+  std::vector<std::uint64_t> values;
+  for (std::size_t from = 0; from <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', from), text.size());
+    const std::string part = text.substr(from, comma - from);
+    const auto value = parse_count(part, most);
+    if (!value || *value < least)
+      throw Failure(exit_usage, what + ": " + in_quotes(part, 200) + " is not a whole number from " + std::to_string(least) + " to " + std::to_string(most));
+    values.push_back(*value);
+    from = comma + 1;
+  }
+  return values;
+}
+
+namespace {
+
+template <class Number>
+void add_numbers(CLI::App& app, const char* flag, std::vector<Number>& values, Number least, const char* help) {
+  const std::string name = flag, verb = app.get_name();
+  app.add_option_function<std::vector<std::string>>(
+         flag_names(name),
+         [=, &values](const std::vector<std::string>& given) {
+           values.clear();
+           for (const std::string& text : given)
+             for (const std::uint64_t value : parse_numbers(verb + ": " + name, text, least, std::numeric_limits<Number>::max() - 1))
+               values.push_back(static_cast<Number>(value));
+         },
+         help)
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false)
+      ->type_name("N,...")
+      ->default_str(std::to_string(values.front()));
+}
+
+}  // namespace
+
+void add_numbers_option(CLI::App& app, const char* flag, std::vector<std::uint32_t>& values, std::uint32_t least, const char* help) {
+  add_numbers(app, flag, values, least, help);
+}
+void add_numbers_option(CLI::App& app, const char* flag, std::vector<std::uint64_t>& values, std::uint64_t least, const char* help) {
+  add_numbers(app, flag, values, least, help);
+}
+
 void add_model_flags(CLI::App& app, ModelFlags& flags, NamedPlaces& named) {
   app.add_option_function<std::string>(
          "--activations",

@@ -52,4 +52,11 @@ CLI::Option* add_number_option(CLI::App& app, const char* flag, std::uint64_t& v
 /// A number of at least 1.
 void add_count_option(CLI::App& app, const char* flag, std::uint32_t& value, const char* help);
 
+/// One number, or several with commas between, each from `least`. What is given replaces `values`, which are the default.
+void add_numbers_option(CLI::App& app, const char* flag, std::vector<std::uint32_t>& values, std::uint32_t least, const char* help);
+void add_numbers_option(CLI::App& app, const char* flag, std::vector<std::uint64_t>& values, std::uint64_t least, const char* help);
+
+/// "1,2,8" as numbers from `least` to `most`. Throws Failure(exit_usage), which begins with `what`.
+std::vector<std::uint64_t> parse_numbers(const std::string& what, const std::string& text, std::uint64_t least, std::uint64_t most);
+
 }  // namespace quern::cli

@@ -8,7 +8,7 @@
 #include "show_config.hpp"
 #include "verbs/verbs.hpp"
 
-#include "quern/base/terminal_output.hpp"
+#include "quern/base/standard_descriptors.hpp"
 
 #include <unistd.h>
 
@@ -83,6 +83,8 @@ int dispatch(const std::vector<std::string>& arguments) {
       return monitor_verb(line);
     case Verb::ps:
       return ps_verb(line);
+    case Verb::trace:
+      return trace_verb(line);
     case Verb::rm:
       return rm_verb(line, settings);
   }

@@ -86,23 +86,36 @@ VerbApp add_eval(CLI::App& program, CommandLine& line) {
   return {Verb::eval, app};
 }
 
+BenchFormat bench_format_of(const std::string& word) {
+  return word == "table" ? BenchFormat::table : word == "markdown" ? BenchFormat::markdown : word == "csv" ? BenchFormat::csv : BenchFormat::json;
+}
+
 VerbApp add_bench(CLI::App& program, CommandLine& line) {
   CLI::App* app = program.add_subcommand(
       "bench", "Tokens per second, and the share of the bandwidth and arithmetic that the machine has.");
   BenchFlags& bench = line.bench;
   add_model_flags(*app, bench.model, line.named);
   add_tokenizer_flag(*app, bench.model.tokenizer_pre);
-  add_count_option(*app, "--prompt-tokens", bench.prompt_tokens, "tokens of a prefill");
-  add_count_option(*app, "--decode-tokens", bench.decode_tokens, "tokens of a decode");
-  add_count_option(*app, "--repetitions", bench.repetitions, "measured repetitions");
-  add_count_option(*app, "--batch", bench.batch, "sequences at a time");
-  add_number_option(*app, "--depth", bench.depth, "tokens already in each sequence")->default_str("0");
+  BenchLists& lists = bench.lists;
+  add_numbers_option(*app, "--prompt-tokens", lists.prompts, 1, "tokens of a prefill; like the flags below a number, or a list: 64,512");
+  add_numbers_option(*app, "--decode-tokens", lists.decodes, 1, "tokens of a decode; the second of a list goes with the second prompt");
+  add_count_option(*app, "--repetitions", lists.repetitions, "measured repetitions");
+  add_numbers_option(*app, "--batch", lists.batches, 1, "sequences at a time");
+  add_numbers_option(*app, "--depth", lists.depths, 0, "tokens already in each sequence");
+  app->add_option_function<std::string>(
+         "--format", [&bench](const std::string& word) { bench.format = bench_format_of(word); },
+         "how to print it; without it a page, or a table of several")
+      ->check(CLI::IsMember({"table", "markdown", "csv", "json"}).description(""))
+      ->type_name("table|markdown|csv|json")
+      ->default_str("none");
+  app->add_option("--plot", bench.plot_file, "draw speed over depth, batch, threads and prompt, as SVG")->type_name("FILE")->default_str("none");
   add_setting_flags(*app, line.settings, for_backends | for_models);
   return {Verb::bench, app};
 }
 
 VerbApp add_devices(CLI::App& program, CommandLine& line) {
   CLI::App* app = program.add_subcommand("devices", "List the devices, best first.");
+  app->add_flag("--tree", line.devices.tree, "show cards, and below each what every backend made of it");
   add_setting_flags(*app, line.settings, for_backends);
   return {Verb::devices, app};
 }
@@ -119,9 +132,17 @@ VerbApp add_monitor(CLI::App& program, CommandLine& line) {
   return {Verb::monitor, app};
 }
 
+VerbApp add_trace(CLI::App& program, CommandLine& line) {
+  CLI::App* app = program.add_subcommand("trace", "Say where the time of a run went that quern run --trace recorded, and draw its timeline.");
+  app->add_option("FILE", line.trace.file, "what quern run --trace FILE wrote")->required();
+  app->add_option("--html", line.trace.html, "the page with the timeline")->type_name("FILE")->default_str("beside the trace");
+  return {Verb::trace, app};
+}
+
 VerbApp add_doctor(CLI::App& program, CommandLine& line) {
   CLI::App* app = program.add_subcommand(
       "doctor", "Say of each backend and device whether it is used, why not, and what to do.");
+  app->add_flag("--try", line.doctor.try_devices, "run a small product and a tiny model on every device, and compare");
   add_setting_flags(*app, line.settings, for_backends);
   return {Verb::doctor, app};
 }
@@ -201,7 +222,7 @@ Parser::Parser(CommandLine& line, const std::string& version)
   verbs = {add_run(program, line),     add_tokenize(program, line), add_eval(program, line), add_bench(program, line),
            add_devices(program, line), add_doctor(program, line),   add_show(program, line), add_estimate(program, line),
            add_pull(program, line),    add_list(program, line),     add_rm(program, line),       add_monitor(program, line),
-           add_ps(program)};
+           add_ps(program),            add_trace(program, line)};
   for (const VerbSynonym& synonym : verb_synonyms) program.get_subcommand(synonym.verb)->alias(synonym.also);
   for (const VerbApp& verb : verbs) {
     verb.app->add_flag("--json", line.json, "print exactly one JSON object on standard output");

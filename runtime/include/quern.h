@@ -190,7 +190,7 @@ QUERN_API uint64_t quern_load_report_count(const quern_load_report *report);
 /* Strings belong to the report. Errors: QUERN_NOT_FOUND for an index at or above the count. */
 QUERN_API quern_status quern_load_report_entry(const quern_load_report *report, uint64_t index,
                                                  quern_load_entry *out);
-/* The report as a page for people (what `quern doctor` prints), and as one JSON object. Its members are lists of objects.
+/* The report as a page for people (what `quern doctor` prints, the verdict first), and as one JSON object. Its members are lists of objects.
  * "plugins" has {path, backend, version, stage, status, code, usable, selected, cause, remedy, command}. "devices" has {name, backend,
  * description, device_class, architecture, pci, uuid, driver, usable, code, reason, command, rank}. "notes" has faults of the machine as {code,
  * path, cause, remedy, command}. "cards" has each processor and graphics card once, as {name, address, driver, verdicts}, and verdicts is a list

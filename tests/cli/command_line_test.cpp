@@ -124,12 +124,12 @@ TEST(CommandLine, ReadsEveryVerb) {
 
 TEST(CommandLine, ReadsTheShortFlagsOfBench) {
   const CommandLine line = parse({"bench", "m", "-p", "64", "-n", "16", "-r", "3", "-t", "2", "-b", "8", "-d", "100"});
-  EXPECT_EQ(line.bench.prompt_tokens, 64u);
-  EXPECT_EQ(line.bench.decode_tokens, 16u);
-  EXPECT_EQ(line.bench.repetitions, 3u);
+  EXPECT_EQ(line.bench.lists.prompts, std::vector{64u});
+  EXPECT_EQ(line.bench.lists.decodes, std::vector{16u});
+  EXPECT_EQ(line.bench.lists.repetitions, 3u);
   EXPECT_EQ(line.settings.at("threads"), "2");
-  EXPECT_EQ(line.bench.batch, 8u);
-  EXPECT_EQ(line.bench.depth, 100u);
+  EXPECT_EQ(line.bench.lists.batches, std::vector{8u});
+  EXPECT_EQ(line.bench.lists.depths, std::vector{std::uint64_t{100}});
 }
 
 TEST(CommandLine, GivesTheSettingsFlagsToEveryComputingVerb) {

@@ -38,7 +38,7 @@ std::string refusal(const std::vector<std::string>& arguments, const Variables& 
 /// A value that the option takes, other than its default.
 std::string example_of(const CLI::Option& option) {
   static const std::map<std::string, std::string> examples = {
-      {"auto|f32", "f32"}, {"f16|f32", "f32"}, {"auto|warn|strict", "strict"}, {"off|on|verify", "on"}, {"TOKEN=BIAS", "7=1"},
+      {"auto|f32", "f32"}, {"f16|f32", "f32"}, {"auto|warn|strict", "strict"}, {"off|on|verify", "on"}, {"table|markdown|csv|json", "csv"}, {"TOKEN=BIAS", "7=1"},
       {"LEVEL", "trace"},  {"LIMITS", "cpu=1G"}, {"BYTES", "8G"}, {"X", "0.25"}};
   if (!takes_value(option)) return "1";
   const auto found = examples.find(option.get_type_name());
@@ -103,7 +103,7 @@ TEST(Twins, AFlagIsStrongerThanItsVariable) {
 }
 
 TEST(Twins, AVariableOfAnotherVerbIsLeftAlone) {
-  EXPECT_EQ(parsed({"bench", "m"}, {{"QUERN_TOP_K", "many"}}).bench.repetitions, 5u);
+  EXPECT_EQ(parsed({"bench", "m"}, {{"QUERN_TOP_K", "many"}}).bench.lists.repetitions, 5u);
 }
 
 TEST(Twins, RefusesAValueByTheNameOfItsVariable) {

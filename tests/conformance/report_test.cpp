@@ -1,5 +1,6 @@
 // Journals as data, and what is derived from them: header, table, JUnit, HTML, verification.
-#include "report/escape.hpp"
+#include "quern/base/markup.hpp"
+#include "report/heat_map.hpp"
 #include "report/html.hpp"
 #include "report/junit.hpp"
 #include "report/matrix.hpp"
@@ -169,11 +170,11 @@ TEST(OpTable, TierAndErrorAreTheWorstOfThePassed) {
 }
 
 TEST(Escape, MarkupAndWhatXmlCannotHold) {
-  EXPECT_EQ(escaped("a<b>&\"'"), "a&lt;b&gt;&amp;&quot;&#39;");
-  EXPECT_EQ(escaped(std::string("\x01\x1b\x7f", 3)), "???");
-  EXPECT_EQ(escaped("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"), "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80");
-  EXPECT_EQ(escaped("\xff\xc0\x80\xed\xa0\x80"), "??????");  // no UTF-8, overlong, half a surrogate pair
-  EXPECT_EQ(escaped("\xe2\x82"), "??");
+  EXPECT_EQ(base::markup("a<b>&\"'"), "a&lt;b&gt;&amp;&quot;&#39;");
+  EXPECT_EQ(base::markup(std::string("\x01\x1b\x7f", 3)), "???");
+  EXPECT_EQ(base::markup("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"), "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80");
+  EXPECT_EQ(base::markup("\xff\xc0\x80\xed\xa0\x80"), "??????");  // no UTF-8, overlong, half a surrogate pair
+  EXPECT_EQ(base::markup("\xe2\x82"), "??");
 }
 
 TEST(Provenance, NamesDevicesPluginsSettingsAndWaivers) {
@@ -213,8 +214,61 @@ TEST(Html, HasDevicesSideBySideAndNeedsNothingElse) {
   EXPECT_NE(page.find("<span class=\"good\">2/2</span> T1<span class=\"dim\"> 25 %</span>"), std::string::npos);
   EXPECT_NE(page.find("element 3 is &lt;nan&gt;"), std::string::npos);
   EXPECT_NE(page.find(record.sha256), std::string::npos);
-  for (const char* outside : {"http://", "https://", "src=", "<script", "@import", "url("}) EXPECT_EQ(page.find(outside), std::string::npos) << outside;
+  for (const char* outside : {"http://", "https://", "src=", "@import", "url("}) EXPECT_EQ(page.find(outside), std::string::npos) << outside;
   EXPECT_EQ(page, html_page(record));
+  EXPECT_LT(page.find("element 3 is &lt;nan&gt;"), page.find("By group"));  // failures first
+}
+
+TEST(Html, NamesOfAJournalAreNoMarkup) {
+  JournalFile file;
+  Record record = file.all_pass();
+  const std::string hostile = "\"><script>alert(1)</script>";
+  record.header.targets[0].label = record.header.targets[0].driver = record.header.targets[0].device_name = hostile;
+  record.header.environment[hostile] = hostile;
+  record.results[0] = {hostile + "." + hostile + "." + hostile, 0, result(Status::fail)};
+  record.results[0].result.verdict.text = record.results[0].result.kernel = hostile;
+  record.left_out = record.unfinished = record.started = {hostile};
+  const std::string page = html_page(record);
+  EXPECT_EQ(page.find("<script>alert"), std::string::npos);
+  EXPECT_EQ(page.find("\"><script"), std::string::npos);
+  EXPECT_NE(page.find("&lt;script&gt;alert(1)"), std::string::npos);
+}
+
+TEST(HeatMap, ACaseStandsUnderItsBlockFormatsOrElseItsFloatTypes) {
+  const auto columns = [](const std::string& name) {
+    std::string words;
+    for (const std::size_t c : heat_columns(name)) words += std::string(words.empty() ? "" : " ") + heat_formats[c];
+    return words;
+  };
+  EXPECT_EQ(columns(names[0]), "q4_0");
+  EXPECT_EQ(columns("rows.get_rows.f16-i64-f32.7"), "f16 f32");
+  EXPECT_EQ(columns("sampling.spec_accept.i32.3"), "int");
+  EXPECT_EQ(columns("abi.queues.fence_order"), "other");
+}
+
+TEST(HeatMap, TheColourIsTheWorstErrorAndAFailureComesBeforeIt) {
+  HeatCell cell;
+  EXPECT_EQ(heat_kind(cell), "none");
+  cell.add(result(Status::waived).verdict);
+  EXPECT_EQ(heat_kind(cell), "waived");
+  cell.add(result(Status::pass, 0).verdict);
+  EXPECT_EQ(heat_kind(cell), "h0");
+  cell.add(result(Status::pass, 0.75).verdict);
+  cell.add(result(Status::pass, 0.25).verdict);
+  EXPECT_EQ(heat_kind(cell), "h7");
+  cell.worst = 1.5;  // no pass has it; the page of a forged journal is still a page
+  EXPECT_EQ(heat_kind(cell), "h8");
+  cell.add(result(Status::crash).verdict);
+  EXPECT_EQ(heat_kind(cell), "failed");
+}
+
+TEST(HeatMap, TheBarsSayWhatRanOfWhatThereIs) {
+  JournalFile file;
+  Record record = file.all_pass();
+  record.results = {{names[0], 0, result(Status::pass)}, {names[1], 0, result(Status::fail)}};
+  record.header.cases = 2113;
+  EXPECT_NE(count_bars(record).find("cpu:0: 2 of 2,113 cases ran</text>"), std::string::npos) << count_bars(record);
+  EXPECT_NE(count_bars(record).find("1 passed, 1 not green, 2,111 not run"), std::string::npos);
 }
 
 TEST(Html, TheHeadlineHasTheShareOfTheProfileThatRan) {

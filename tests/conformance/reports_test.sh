@@ -29,6 +29,7 @@ expect 0 "a run with reports" $run --group activation --junit "$out/a.xml" --htm
 expect 0 "the same reports from the journal" $program report "$journal" --junit "$out/b.xml" --html "$out/b.html"
 cmp -s "$out/a.xml" "$out/b.xml" || fail "the JUnit files of run and report differ"
 cmp -s "$out/a.html" "$out/b.html" || fail "the pages of run and report differ"
+python3 "$source/tests/support/check_page.py" "$out/a.html" || fail "the page is not well formed, or asks for something outside itself"
 python3 - "$out/a.xml" "$journal" <<'END' || fail "the JUnit file does not agree with the journal"
 import json, sys, xml.etree.ElementTree as tree
 suites = tree.parse(sys.argv[1]).getroot().findall("testsuite")

@@ -50,6 +50,10 @@ def is_json(content):
 WRITERS = [
     Writer("trace", lambda path: [PROGRAM, "run", TINY, "hi", "--max-tokens", "1", "-q", "--trace", path], True,
            lambda content: content.endswith(b"\n") and is_json(content)),
+    Writer("page of a trace", lambda path: [PROGRAM, "trace", str(SOURCE / "tests/data/trace/two_steps.json"), "--html", path], True,
+           lambda content: content.startswith(b"<!doctype html>") and content.endswith(b"</html>\n")),
+    Writer("plot", lambda path: [PROGRAM, "bench", TINY, "-p", "1", "-n", "1", "-r", "1", "-q", "--plot", path], True,
+           lambda content: content.startswith(b"<?xml") and content.endswith(b"</svg>\n")),
     Writer("logits", lambda path: [PROGRAM, "eval", TINY, f"{os.path.dirname(path)}/text", "--logits", path, "-q"], True,
            lambda content: len(content) > 0 and len(content) % 4 == 0),
     Writer("saved session", lambda path: [sys.executable, "-c", SAVE, TINY, path], True, lambda content: content.startswith(b"QRNS")),
@@ -267,6 +271,12 @@ class Readers(Case):
         self.assertIn(result.code, codes, result.err)
         self.assertIn(str(path), result.err)
         self.assertIn(word, result.err)
+
+    def test_a_trace(self):
+        path = self.folder / "t.json"
+        for word in self.in_place_of_a_file(path):
+            with self.subTest(word):
+                self.assert_named(path, word, "trace", path)
 
     def test_the_configuration(self):
         path = self.folder / "config/quern/quern.conf"

@@ -1,9 +1,12 @@
-// quern bench MODEL: speed, and how much of the machine it uses. Exit 70 where the measurement contradicts itself.
+// quern bench MODEL: speed, and how much of the machine it uses. Exit 70 where a measurement contradicts itself.
 #include "verbs.hpp"
 
+#include "bench_report.hpp"
 #include "engine.hpp"
 #include "numbers.hpp"
-#include "shapes.hpp"
+#include "progress.hpp"
+
+#include "quern/base/files.hpp"
 
 #include <algorithm>
 
@@ -11,70 +14,97 @@ namespace quern::cli {
 namespace {
 
 int on_repetition(void*, const char* phase, std::uint32_t repetition, double tokens_per_second) {
-  write_error_line(std::string(phase) + " " + std::to_string(repetition) + ": " + fixed(tokens_per_second, 1) +
-                   " tokens/s");
+  write_error_line(std::string(phase) + " " + std::to_string(repetition) + ": " + fixed(tokens_per_second, 1) + " tokens/s");
   return 0;
 }
 
-std::string speed_line(const std::string& name, std::uint32_t tokens, const quern_bench_speed& speed,
-                       const std::string& share) {
-  return name + fixed(speed.tokens_per_second, 2) + " tokens/s  +- " + fixed(speed.deviation, 2) + "  (" +
-         counted(tokens, "token") + ", best " + fixed(speed.best, 2) + ")  " + share + "\n";
+/// Of several benches: how far they are.
+struct BenchProgress {
+  std::uint64_t done = 0, total = 0;  // repetitions of a phase
+  Progress bar{"measuring", "speed", "repetitions"};
+};
+
+int on_repetition_of_many(void* user, const char*, std::uint32_t, double) {
+  BenchProgress& progress = *static_cast<BenchProgress*>(user);
+  progress.bar.show(++progress.done, progress.total);
+  return 0;
 }
 
-std::string of_peak(double share, double peak, const char* unit) {
-  if (peak <= 0) return "no peak: the device has no room or no op to measure it, or is slower at a product alone";
-  return fixed(share * 100, 1) + " % of " + fixed(peak / 1e9, 1) + " " + unit + " measured";
+/// Tokens of context that all of these need.
+std::uint64_t context_of(const std::vector<BenchPlan>& plans) {
+  std::uint64_t most = 0;
+  for (const BenchPlan& plan : plans) {
+    const quern_bench_options& o = plan.options;
+    const std::uint64_t context = std::max<std::uint64_t>(o.prompt_tokens, 2) + o.decode_tokens;  // a decode begins behind two tokens
+    if (o.depth > UINT64_MAX - context)
+      throw Failure(exit_usage, "bench: --depth " + std::to_string(o.depth) + " is more than any context");
+    most = std::max(most, context + o.depth);
+  }
+  return most;
 }
 
-std::string page(const RanOn& where, const quern_bench_options& options, const quern_bench_result& result) {
-  return where.backend + " on " + where.device + ", kernels " + where.kernels + ", " +
-         counted(result.threads, "thread") + ", batch " + std::to_string(options.batch) + ", depth " +
-         std::to_string(options.depth) + "\n" +
-         speed_line("prefill  ", options.prompt_tokens, result.prefill,
-                    of_peak(result.prefill_peak_share, result.multiply_adds_per_second, "G multiply-adds/s")) +
-         speed_line("decode   ", options.decode_tokens, result.decode,
-                    of_peak(result.decode_bandwidth_share, result.read_bytes_per_second, "GB/s")) +
-         "memory   peak " + in_mib(result.peak_resident_bytes) + " resident, " + in_mib(result.peak_device_bytes) +
-         " allocated on devices\n" + (result.valid != 0 ? "" : "not valid: a share is above 105 %\n");
+/// Runs the plans of one number of threads on a model that is loaded for all of them.
+void measure_plans(const CommandLine& line, Settings settings, const std::vector<BenchPlan>& plans, BenchProgress& progress, std::vector<BenchRun>& runs) {
+  if (plans.front().threads != 0) settings.threads = plans.front().threads;
+  const Runtime runtime = open_runtime(settings);
+  const ModelFlags& flags = line.bench.model;
+  const Model model = load_model(runtime.get(), {.path = flags.path,
+                                                 .context = context_of(plans),
+                                                 .sequences = std::ranges::max(plans, {}, [](const BenchPlan& p) { return p.options.batch; }).options.batch,
+                                                 .activations = flags.activations,
+                                                 .kv = flags.kv,
+                                                 .tokenizer_pre = flags.tokenizer_pre,
+                                                 .progress = !line.quiet});
+  const auto info = get<quern_model_info>(quern_model_get_info, static_cast<const quern_model*>(model.get()));
+  for (const BenchPlan& plan : plans) {
+    BenchRun run{{flags.path, info.backend, info.device, info.kernels}, plan.options, {}};
+    run.options.progress = line.quiet ? nullptr : progress.total == 0 ? on_repetition : on_repetition_of_many;
+    run.options.progress_user = &progress;
+    run.result.struct_size = sizeof run.result;
+    const quern_status status = quern_bench(model.get(), &run.options, &run.result);
+    erase_progress();
+    check(status);
+    runs.push_back(std::move(run));
+  }
+}
+
+void print_benches(const std::vector<BenchRun>& runs, BenchFormat format) {
+  if (format == BenchFormat::json) write_json(bench_runs_json(runs));
+  else if (format == BenchFormat::markdown) write_out(bench_markdown(runs));
+  else if (format == BenchFormat::csv) write_out(bench_csv(runs));
+  else if (format == BenchFormat::page && runs.size() == 1) write_out(bench_page(runs.front()));
+  else write_out(bench_table(runs));
+}
+
+void check_plot(const base::FileProblem& problem) {
+  if (problem) throw Failure(exit_refused, "the plot cannot be written: " + problem.text);
 }
 
 }  // namespace
 
 int bench_verb(const CommandLine& line, const Settings& settings) {
   const BenchFlags& flags = line.bench;
-  const Runtime runtime = open_runtime(settings);
-  const std::uint64_t context = std::max<std::uint64_t>(flags.prompt_tokens, 2) + flags.decode_tokens;  // a decode begins behind two tokens
-  if (flags.depth > UINT64_MAX - context)
-    throw Failure(exit_usage, "bench: --depth " + std::to_string(flags.depth) + " is more than any context");
-  const Model model = load_model(runtime.get(), {.path = flags.model.path,
-                                                 .context = context + flags.depth,
-                                                 .sequences = flags.batch,
-                                                 .activations = flags.model.activations,
-                                                 .kv = flags.model.kv,
-                                                 .tokenizer_pre = flags.model.tokenizer_pre,
-                                                 .progress = !line.quiet});
-  quern_bench_options options{};
-  options.struct_size = sizeof options;
-  options.prompt_tokens = flags.prompt_tokens;
-  options.decode_tokens = flags.decode_tokens;
-  options.repetitions = flags.repetitions;
-  options.batch = flags.batch;
-  options.depth = flags.depth;
-  options.progress = line.quiet ? nullptr : on_repetition;
-  quern_bench_result result{};
-  result.struct_size = sizeof result;
-  check(quern_bench(model.get(), &options, &result));
-
-  const auto info = get<quern_model_info>(quern_model_get_info, static_cast<const quern_model*>(model.get()));
-  const RanOn where{flags.model.path, info.backend, info.device, info.kernels};
-  if (line.json)
-    write_json(bench_json(where, options, result));
-  else
-    write_out(page(where, options, result));
-  if (result.valid != 0) return exit_ok;
-  throw Failure(exit_bug, "bench: more than 105 % of the measured bandwidth or arithmetic peak, twice; the numbers are "
-                          "not to be trusted (is the machine busy?)");
+  const std::vector<BenchPlan> plans = bench_plans(flags.lists);
+  base::NewFile plot;  // what is wrong with its place is said before the minutes of a bench
+  if (flags.plot_file) check_plot(base::NewFile::create(*flags.plot_file, plot));
+  BenchProgress progress;
+  if (plans.size() > 1) progress.total = plans.size() * 2 * std::uint64_t{flags.lists.repetitions};
+  std::vector<BenchRun> runs;
+  for (std::size_t from = 0; from < plans.size();) {
+    const auto end = std::find_if(plans.begin() + static_cast<std::ptrdiff_t>(from), plans.end(), [&](const BenchPlan& p) { return p.threads != plans[from].threads; });
+    measure_plans(line, settings, {plans.begin() + static_cast<std::ptrdiff_t>(from), end}, progress, runs);
+    from = static_cast<std::size_t>(end - plans.begin());
+  }
+  print_benches(runs, flags.format);
+  if (flags.plot_file) {
+    check_plot(plot.append(bench_plot(runs)));
+    check_plot(plot.commit());
+  }
+  const auto invalid = std::ranges::count_if(runs, [](const BenchRun& run) { return run.result.valid == 0; });
+  if (invalid == 0) return exit_ok;
+  throw Failure(exit_bug, (runs.size() == 1 ? std::string("bench") : "bench: " + std::to_string(invalid) + " of " + std::to_string(runs.size())) +
+                              ": more than 105 % of the measured bandwidth or arithmetic peak, twice; the numbers are not to be trusted (is the "
+                              "machine busy?)");
 }
 
 }  // namespace quern::cli

@@ -3,12 +3,13 @@
 
 #include "activity.hpp"
 #include "interrupt.hpp"
+#include "monitor_screen.hpp"
 #include "numbers.hpp"
 #include "failure.hpp"
 #include "nvml.hpp"
 #include "output.hpp"
-
-#include <unistd.h>
+#include "terminal_window.hpp"
+#include "text_charts.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -25,17 +26,12 @@ Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
-struct Speed {
-  Activity activity;
-  std::optional<double> tokens_per_second;  // nothing at a process's first sight
-};
-
 /// Tokens a second from two readings of the counters.
 class Speeds {
  public:
-  std::vector<Speed> read() {
+  std::vector<ProcessSpeed> read() {
     const Clock::time_point now = Clock::now();
-    std::vector<Speed> speeds;
+    std::vector<ProcessSpeed> speeds;
     std::map<std::int32_t, std::uint64_t> tokens;
     const double seconds = std::chrono::duration<double>(now - last_).count();
     for (Activity& activity : read_activities()) {
@@ -56,7 +52,7 @@ class Speeds {
   Clock::time_point last_ = Clock::now();
 };
 
-Json json_of(const std::vector<CardSample>& cards, const std::string& reason, const std::vector<Speed>& speeds) {
+Json json_of(const std::vector<CardSample>& cards, const std::string& reason, const std::vector<ProcessSpeed>& speeds) {
   Json json;
   json["gpus"] = Json::array();
   for (const CardSample& c : cards) {
@@ -75,7 +71,7 @@ Json json_of(const std::vector<CardSample>& cards, const std::string& reason, co
   }
   json["gpus_reason"] = reason.empty() ? Json(nullptr) : Json(reason);
   json["processes"] = Json::array();
-  for (const Speed& s : speeds)
+  for (const ProcessSpeed& s : speeds)
     json["processes"].push_back({{"pid", s.activity.pid},
                                  {"model", s.activity.model},
                                  {"tokens", s.activity.tokens},
@@ -98,37 +94,50 @@ std::string card_lines(const std::vector<CardSample>& cards) {
   return out;
 }
 
-std::string process_line(const Speed& s) {
+std::string process_line(const ProcessSpeed& s) {
   return "process " + std::to_string(s.activity.pid) + "  " + printable(s.activity.model) + "  " + with_commas(s.activity.tokens) +
          " tokens, " + number(s.tokens_per_second, " tokens/s", 1) + "\n";
 }
 
-/// Readings for people. On a terminal each reading takes the place of the one before. Elsewhere a reading is a line of each
+/// Readings for people. On a terminal they are a screen, and each takes the place of the one before. Elsewhere a reading is a line of each
 /// card and of each process that made tokens since. Why there are no cards is written once.
 class Page {
  public:
-  void write(const std::vector<CardSample>& cards, const std::string& reason, const std::vector<Speed>& speeds) {
+  void write(const std::vector<CardSample>& cards, const std::string& reason, const std::vector<ProcessSpeed>& speeds) {
+    if (window_can_draw()) draw(cards, reason, speeds);
+    else write_lines(cards, reason, speeds);
+  }
+
+ private:
+  void draw(const std::vector<CardSample>& cards, const std::string& reason, const std::vector<ProcessSpeed>& speeds) {
+    const WindowSize size = window_size();
+    std::vector<std::string> rows = screen_.rows(cards, reason, speeds, size.columns - 1);
+    if (rows.size() >= size.rows) rows.resize(size.rows - 1);  // what is above the window could not be drawn over
+    Drawing drawing;
+    if (drawn_ > 0) drawing.up(drawn_).clear_below();
+    for (const std::string& row : rows) drawing.text(row).rows("\n");
+    draw_out(drawing);
+    drawn_ = rows.size();
+  }
+
+  void write_lines(const std::vector<CardSample>& cards, const std::string& reason, const std::vector<ProcessSpeed>& speeds) {
     if (!begun_ && cards.empty())
       write_out("no GPU figures: " + (reason.empty() ? std::string("the driver lists no card") : printable(reason)) + "\n");
     begun_ = true;
     std::string now = card_lines(cards);
     std::map<std::int32_t, std::uint64_t> tokens;
-    for (const Speed& s : speeds) {
+    for (const ProcessSpeed& s : speeds) {
       tokens[s.activity.pid] = s.activity.tokens;
       const auto before = tokens_.find(s.activity.pid);
-      if (in_place_ || before == tokens_.end() || before->second != s.activity.tokens) now += process_line(s);
+      if (before == tokens_.end() || before->second != s.activity.tokens) now += process_line(s);
     }
     tokens_ = std::move(tokens);
-    if (in_place_ && now.empty()) now = "no quern process makes tokens\n";
-    if (lines_ > 0) draw_out(Drawing().up(static_cast<std::size_t>(lines_)).clear_below());
     write_out(now);
-    if (in_place_) lines_ = std::ranges::count(now, '\n');
   }
 
- private:
-  const bool in_place_ = isatty(STDOUT_FILENO) == 1;
+  MonitorScreen screen_{has_utf8(process_environment)};
+  std::size_t drawn_ = 0;  // rows of the reading on the terminal
   bool begun_ = false;
-  std::ptrdiff_t lines_ = 0;  // of the reading on the terminal
   std::map<std::int32_t, std::uint64_t> tokens_;
 };
 
@@ -154,7 +163,7 @@ int monitor_verb(const CommandLine& line) {
     wait(flags.interval, guard);
     if (guard.interrupted()) break;
     const std::vector<CardSample> cards = nvml == nullptr ? std::vector<CardSample>{} : nvml->sample();
-    const std::vector<Speed> now = speeds.read();
+    const std::vector<ProcessSpeed> now = speeds.read();
     if (line.json) write_json(json_of(cards, reason, now));
     else page.write(cards, reason, now);
   }

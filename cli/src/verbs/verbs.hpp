@@ -16,6 +16,7 @@ int estimate_verb(const CommandLine& line, const Settings& settings);
 int pull_verb(const CommandLine& line, const Settings& settings);
 int list_verb(const CommandLine& line, const Settings& settings);
 int monitor_verb(const CommandLine& line);
+int trace_verb(const CommandLine& line);
 int rm_verb(const CommandLine& line, const Settings& settings);
 int ps_verb(const CommandLine& line);
 

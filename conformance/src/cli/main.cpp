@@ -7,7 +7,7 @@
 #include "worker/device_process.hpp"
 #include "worker/target.hpp"
 
-#include "quern/base/terminal_output.hpp"
+#include "quern/base/standard_descriptors.hpp"
 
 #include <cerrno>
 #include <csignal>

@@ -1,4 +1,4 @@
-// A run as one HTML page that needs nothing else: no script, no font, no picture.
+// A run as one HTML page that needs nothing else: no font, no picture file, no request. Its one script filters; without it all is shown.
 #pragma once
 
 #include "report/record.hpp"
@@ -7,8 +7,8 @@
 
 namespace quern::conformance {
 
-/// What was tested and by what; a table of groups; a table of ops by dtypes and format: passed of all, the tier that all of them attain,
-/// the worst error as a share of its bound; devices side by side; the failures with their text. The same record gives the same bytes.
+/// The verdict; what ran of what there is; the failures with their text; heat maps of groups by devices and of ops by formats, coloured by
+/// the worst error as a share of its bound; the numbers behind them; waivers; devices and the run. The same record gives the same bytes.
 std::string html_page(const Record& record);
 
 }  // namespace quern::conformance

@@ -1,7 +1,7 @@
 // See junit.hpp.
 #include "report/junit.hpp"
 
-#include "report/escape.hpp"
+#include "quern/base/markup.hpp"
 #include "report/matrix.hpp"
 
 #include <cstdio>
@@ -22,7 +22,7 @@ std::string class_name(const std::string& name) {
 }
 
 std::string property(const std::string& name, const std::string& value) {
-  return "      <property name=\"" + escaped(name) + "\" value=\"" + escaped(value) + "\"/>\n";
+  return "      <property name=\"" + base::markup(name) + "\" value=\"" + base::markup(value) + "\"/>\n";
 }
 
 std::string properties(const Record& record, const Target& t) {
@@ -38,7 +38,7 @@ std::string properties(const Record& record, const Target& t) {
 std::string outcome(const CaseResult& r) {
   const Status status = r.verdict.status;
   if (status == Status::pass) return {};
-  const std::string text = escaped(r.verdict.text);
+  const std::string text = base::markup(r.verdict.text);
   if (is_green(status)) return "      <skipped message=\"" + text + "\"/>\n";
   const std::string element = status >= Status::device_lost ? "error" : "failure";
   return "      <" + element + " type=\"" + status_name(status) + "\" message=\"" + text + "\">" + text + "</" + element + ">\n";
@@ -62,13 +62,13 @@ std::string junit_xml(const Record& record) {
       errors += status >= Status::device_lost;
       failures += !is_green(status) && status < Status::device_lost;
       const std::string inside = outcome(r.result);
-      cases += "    <testcase classname=\"" + escaped(class_name(r.case_name)) + "\" name=\"" + escaped(r.case_name) + "\" time=\"" +
+      cases += "    <testcase classname=\"" + base::markup(class_name(r.case_name)) + "\" name=\"" + base::markup(r.case_name) + "\" time=\"" +
                seconds(r.result.milliseconds) + "\"" + (inside.empty() ? "/>\n" : ">\n" + inside + "    </testcase>\n");
     }
-    body += "  <testsuite name=\"" + escaped(target.label + " (" + target.device_name + ")") + "\" tests=\"" + std::to_string(count) +
+    body += "  <testsuite name=\"" + base::markup(target.label + " (" + target.device_name + ")") + "\" tests=\"" + std::to_string(count) +
             "\" failures=\"" + std::to_string(failures) + "\" errors=\"" + std::to_string(errors) + "\" skipped=\"" + std::to_string(skipped) +
             "\" time=\"" + seconds(milliseconds) + "\"" +
-            (record.started.empty() ? "" : " timestamp=\"" + escaped(record.started.front().substr(0, 19)) + "\"") + ">\n" +
+            (record.started.empty() ? "" : " timestamp=\"" + base::markup(record.started.front().substr(0, 19)) + "\"") + ">\n" +
             properties(record, target) + cases + "  </testsuite>\n";
   }
   return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"quern-conformance\">\n" + body + "</testsuites>\n";

@@ -80,7 +80,8 @@ class Monitor(unittest.TestCase):
         shown = os.read(mine, 65536)
         os.close(mine)
         self.assertEqual(done.returncode, 0)
-        self.assertEqual(shown.count(b"\x1b[2A\r\x1b[J"), 2, shown)  # two cards, so two lines, before the second and third reading
+        self.assertEqual(shown.count(b"\x1b[7A\r\x1b[J"), 2, shown)  # two cards of three rows, and no process, before the second and third reading
+        self.assertIn("  busy    [#################...]  87 %", shown.decode())
 
     def test_a_library_that_does_not_start_is_the_reason(self):
         result = monitor(self.folder, "--json", FAKE_NVML="broken")
