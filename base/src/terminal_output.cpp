@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 namespace quern {
@@ -52,6 +53,32 @@ Drawing& Drawing::column(std::size_t column) {
 
 Drawing& Drawing::mark_pastes(bool on) {
   bytes_ += on ? "\x1b[?2004h" : "\x1b[?2004l";
+  return *this;
+}
+
+Drawing& Drawing::style(Style style) {
+  constexpr std::array<std::string_view, 9> codes{"1", "2", "3", "4", "31", "32", "33", "34", "36"};  // in the order of Style
+  bytes_ += "\x1b[";
+  bytes_ += codes[static_cast<std::size_t>(style)];
+  bytes_ += 'm';
+  return *this;
+}
+
+Drawing& Drawing::no_style() {
+  bytes_ += "\x1b[0m";
+  return *this;
+}
+
+Drawing& Drawing::copy(std::string_view text) {
+  constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  bytes_ += "\x1b]52;c;";
+  for (std::size_t at = 0; at < text.size(); at += 3) {
+    const std::size_t here = std::min<std::size_t>(text.size() - at, 3);
+    std::uint32_t bits = 0;
+    for (std::size_t i = 0; i < 3; ++i) bits = bits << 8 | (i < here ? static_cast<unsigned char>(text[at + i]) : 0u);
+    for (std::size_t i = 0; i < 4; ++i) bytes_ += i <= here ? digits[bits >> (18 - 6 * i) & 63] : '=';
+  }
+  bytes_ += '\a';
   return *this;
 }
 

@@ -54,6 +54,20 @@ Character character_at(std::string_view text, std::size_t at) {
   return found;
 }
 
+std::size_t first_bad_byte(std::string_view text) {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    if (static_cast<unsigned char>(text[at]) < 0x80) {
+      ++at;
+      continue;
+    }
+    std::size_t bytes = 0;
+    if (code_point(text, at, bytes) < 0) break;
+    at += bytes;
+  }
+  return at;
+}
+
 std::size_t character_before(std::string_view text, std::size_t at) {
   if (at == 0) return 0;
   const std::size_t newline = at < 2 ? std::string_view::npos : text.rfind('\n', at - 2);

@@ -18,4 +18,7 @@ Character character_at(std::string_view text, std::size_t at);
 /// Where the character before byte `at` begins; 0 for 0. Reads the text from its last newline before `at`.
 std::size_t character_before(std::string_view text, std::size_t at);
 
+/// Where the first byte is that belongs to no character of UTF-8; the text's size where all do.
+std::size_t first_bad_byte(std::string_view text);
+
 }  // namespace quern::cli

@@ -29,7 +29,9 @@ void take_turn(const quern_model* model, quern_session* session, const RunFlags&
   turns.push_back({"user", said});
   const auto prompt = tokenize_rendered(vocabulary, render_chat(vocabulary, turns, flags.model.path),
                                         special_flag(flags.special_in_messages));
-  const Answer made = answer(session, prompt, flags, seed_of(flags.sampling), true, guard, activity);
+  const Answer made = answer(session, prompt, flags, seed_of(flags.sampling), [](const quern_token_event& event) {
+    write_out({event.piece, static_cast<std::size_t>(event.piece_size)});
+  }, guard, activity);
   write_out("\n");
   turns.push_back({"assistant", made.text});
   history = std::move(turns);

@@ -3,6 +3,8 @@
 #include "log.hpp"
 #include "progress.hpp"
 
+#include <algorithm>
+
 namespace quern::cli {
 namespace {
 
@@ -96,11 +98,26 @@ std::vector<std::int32_t> tokenize(const quern_vocabulary* vocabulary, std::stri
   });
 }
 
+std::vector<std::int32_t> tokenize_more(const quern_vocabulary* vocabulary, const std::string& text) {
+  constexpr std::uint32_t flags = QUERN_TOKENIZE_NO_BOS | QUERN_TOKENIZE_NO_EOS;
+  // Some vocabularies put a blank in front of a text. Behind a newline it stands in front of that, and both go.
+  const std::vector<std::int32_t> newline = tokenize(vocabulary, "\n", flags);
+  std::vector<std::int32_t> ids = tokenize(vocabulary, "\n" + text, flags);
+  if (ids.size() < newline.size() || !std::equal(newline.begin(), newline.end(), ids.begin())) return tokenize(vocabulary, text, flags);
+  ids.erase(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(newline.size()));
+  return ids;
+}
+
 std::vector<std::int32_t> tokenize_rendered(const quern_vocabulary* vocabulary, const Text& rendered,
                                             std::uint32_t flags) {
-  return collect_ids(quern_text_size(rendered.get()) + 8, [&](std::int32_t* ids, std::uint64_t capacity, std::uint64_t* count) {
-    return quern_tokenize_rendered(vocabulary, rendered.get(), flags, ids, capacity, count);
-  });
+  try {
+    return collect_ids(quern_text_size(rendered.get()) + 8, [&](std::int32_t* ids, std::uint64_t capacity, std::uint64_t* count) {
+      return quern_tokenize_rendered(vocabulary, rendered.get(), flags, ids, capacity, count);
+    });
+  } catch (const Failure& failure) {
+    if (failure.code() != exit_context) throw;
+    throw Failure(exit_context, std::string("the prompt is too long: ") + failure.what());
+  }
 }
 
 namespace {

@@ -56,6 +56,9 @@ Text render_chat(const quern_vocabulary* vocabulary, const quern_chat* chat, con
 std::vector<std::int32_t> tokenize_rendered(const quern_vocabulary* vocabulary, const Text& rendered,
                                             std::uint32_t flags);
 
+/// Ids of a text that continues another one: without a token or a blank in front. The text of special tokens becomes these.
+std::vector<std::int32_t> tokenize_more(const quern_vocabulary* vocabulary, const std::string& text);
+
 /// The flag of quern_tokenize_rendered for --special-in-messages.
 inline std::uint32_t special_flag(bool special_in_messages) noexcept {
   return special_in_messages ? std::uint32_t{QUERN_TOKENIZE_SPECIAL_IN_MESSAGES} : 0;

@@ -37,10 +37,15 @@ VerbApp add_run(CLI::App& program, CommandLine& line) {
   add_model_flags(*app, run.model);
   add_tokenizer_flag(*app, run.model.tokenizer_pre);
   app->add_option("PROMPT", run.prompt, "what to answer; - is standard input");
+  add_list_option(*app, "--file", run.files, "FILE", "put the text of a file behind the prompt; may be repeated; - is standard input");
   app->add_option("--messages", run.messages_file, "a JSON list of {\"role\", \"content\"}, or that as \"messages\"; - is standard input")
       ->type_name("FILE")
       ->default_str("none");
   app->add_option("--system", run.system, "a system message in front")->type_name("TEXT")
+      ->default_str("none");
+  app->add_option("--system-file", run.system_file, "the same, from a file; - is standard input")->type_name("FILE")
+      ->default_str("none");
+  app->add_option("--prefill", run.prefill, "how the answer begins; the model goes on from there")->type_name("TEXT")
       ->default_str("none");
   app->add_flag("--special-in-messages", run.special_in_messages,
                 "the text of a special token in a message becomes that token: whoever writes it can forge turns");
@@ -52,6 +57,8 @@ VerbApp add_run(CLI::App& program, CommandLine& line) {
   add_number_option(*app, "--logprobs", [&run](std::uint64_t n) { run.logprobs = static_cast<std::uint32_t>(n); },
                     "log-probabilities, and the N best alternatives, in the JSON", 1, 20)
       ->default_str("none");
+  app->add_flag("--jsonl", run.jsonl, "print one JSON object for each event of the answer, as it comes");
+  app->add_flag("--plain", run.plain, "on a terminal, print the answer as it is: no Markdown, no colours, no wrapped words");
   app->add_option("--trace", run.trace_file, "write what each step did, and when, for Perfetto or chrome://tracing")
       ->type_name("FILE")
       ->default_str("none");

@@ -88,6 +88,15 @@ TEST(TerminalOutput, JsonOnATerminalStaysJson) {
   EXPECT_EQ(channel.read(), "{\"a\":\"\\u009b\"}\n");
 }
 
+TEST(Drawing, StylesTextAndEndsAllStylesAtOnce) {
+  EXPECT_EQ(Drawing().style(Style::bold).style(Style::cyan).text("a\x1b").no_style().bytes(), "\x1b[1m\x1b[36ma\\x1b\x1b[0m");
+}
+
+TEST(Drawing, GivesTheClipboardTheBytesThemselves) {
+  for (const auto& [text, coded] : {std::pair("", ""), {"M", "TQ=="}, {"Ma", "TWE="}, {"Man", "TWFu"}, {"\xff\x1b\n?", "/xsKPw=="}})
+    EXPECT_EQ(Drawing().copy(text).bytes(), std::string("\x1b]52;c;") + coded + "\a");
+}
+
 TEST(TerminalOutput, OnlyADrawingMovesTheCursor) {
   const Channel channel = make_terminal();
   TerminalOutput output(channel.in, Kind::messages);

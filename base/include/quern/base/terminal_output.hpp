@@ -6,11 +6,15 @@
 #include "quern/base/terminal_text.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <streambuf>
 #include <string>
 #include <string_view>
 
 namespace quern {
+
+/// How text looks. Several may hold at the same time.
+enum class Style : std::uint8_t { bold, dim, italic, underline, red, green, yellow, blue, cyan };
 
 /// What a program draws on a terminal: text, which is escaped, and moves of the cursor.
 class Drawing {
@@ -28,6 +32,12 @@ class Drawing {
   Drawing& column(std::size_t column);
   /// Whether the terminal marks what is pasted.
   Drawing& mark_pastes(bool on);
+  /// For the text that follows, beside the styles that hold already.
+  Drawing& style(Style style);
+  /// Ends all styles.
+  Drawing& no_style();
+  /// Gives the text, byte for byte, to the terminal's clipboard (OSC 52). Many terminals take 74,994 bytes at most.
+  Drawing& copy(std::string_view text);
   const std::string& bytes() const noexcept { return bytes_; }
 
  private:
