@@ -120,6 +120,17 @@ std::vector<std::int32_t> tokenize_rendered(const quern_vocabulary* vocabulary, 
   }
 }
 
+Prompt prompt_to_answer(const quern_vocabulary* vocabulary, const Text& rendered, const RunFlags& flags) {
+  constexpr std::size_t end_bytes = 64;  // as far back as a mark of thinking may stand
+  Prompt prompt{tokenize_rendered(vocabulary, rendered, special_flag(flags.special_in_messages)), ""};
+  const std::string_view text = view(rendered);
+  prompt.end = text.substr(text.size() - std::min(text.size(), end_bytes));
+  if (flags.prefill.empty()) return prompt;
+  const std::vector<std::int32_t> begun = tokenize_more(vocabulary, flags.prefill);
+  prompt.ids.insert(prompt.ids.end(), begun.begin(), begun.end());
+  return prompt;
+}
+
 namespace {
 
 void require_template(const quern_vocabulary* vocabulary, const std::string& path) {

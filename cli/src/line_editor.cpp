@@ -2,16 +2,15 @@
 
 #include "output.hpp"
 #include "screen_layout.hpp"
+#include "terminal_window.hpp"
 
 #include <poll.h>
-#include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
 #include <string_view>
 
 namespace quern::cli {
@@ -71,7 +70,9 @@ class Signals {
     sigemptyset(&ours_);
     for (const int signal : {SIGINT, SIGWINCH, SIGCONT}) sigaddset(&ours_, signal);
     pthread_sigmask(SIG_BLOCK, &ours_, &before_);
-    resized = continued = interrupted = 0;
+    resized = 0;
+  continued = 0;
+  interrupted = 0;
     act(SIGWINCH, [](int) { resized = 1; }, window_);
     act(SIGCONT, [](int) { continued = 1; }, go_on_);
     act(SIGINT, [](int) { interrupted = 1; }, interrupt_);
@@ -109,20 +110,7 @@ class Signals {
   struct sigaction window_ {}, go_on_{}, interrupt_{};
 };
 
-bool can_edit() {
-  const char* term = std::getenv("TERM");
-  return isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1 && term != nullptr && std::string_view(term) != "dumb";
-}
-
-struct Size {
-  std::size_t columns = 80, rows = 24;
-};
-
-Size terminal_size() {
-  winsize found{};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &found) != 0 || found.ws_col == 0 || found.ws_row == 0) return {};
-  return {found.ws_col, found.ws_row};
-}
+bool can_edit() { return isatty(STDIN_FILENO) == 1 && window_can_draw(); }
 
 constexpr std::string_view quotes = "\"\"\"";
 
@@ -141,7 +129,7 @@ std::string without_quotes(const std::string& text, bool& closed) {
 }
 
 void LineEditor::draw() {
-  const Size size = terminal_size();
+  const WindowSize size = window_size();
   const std::string prompt = search_ ? "search '" + search_->pattern + "': " : prompt_;
   const ScreenLayout layout = lay_out(prompt, line_.text(), line_.cursor(), size.columns, size.rows);
   draw_out(Drawing().up(drawn_row_).clear_below().rows(layout.shown).up(layout.rows - 1 - layout.row).column(layout.column));
@@ -150,7 +138,7 @@ void LineEditor::draw() {
 
 /// Most terminals lay long lines out anew, as lay_out() does for the new width; the cursor's row is the one there.
 void LineEditor::redraw_after_resize() {
-  const Size size = terminal_size();
+  const WindowSize size = window_size();
   drawn_row_ = lay_out(prompt_, line_.text(), line_.cursor(), size.columns, size.rows).row;
   draw();
 }
@@ -178,7 +166,9 @@ void LineEditor::take_signals(Terminal& terminal) {
   if (interrupted != 0) drop();
   if (resized != 0 && interrupted == 0) redraw_after_resize();
   else draw();
-  resized = continued = interrupted = 0;
+  resized = 0;
+  continued = 0;
+  interrupted = 0;
 }
 
 void LineEditor::drop() {

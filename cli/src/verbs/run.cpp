@@ -2,6 +2,7 @@
 #include "verbs.hpp"
 
 #include "answer.hpp"
+#include "answer_view.hpp"
 #include "chat.hpp"
 #include "engine.hpp"
 #include "numbers.hpp"
@@ -64,20 +65,15 @@ Question read_question(const RunFlags& flags) {
 
 /// Made before the weights are loaded: a model that this version does not run, one that cannot answer a chat, or a prompt
 /// that is malformed, is refused at once.
-std::vector<std::int32_t> ids_of(const Question& question, const RunFlags& flags, const Settings& settings) {
+Prompt prompt_of(const Question& question, const RunFlags& flags, const Settings& settings) {
   const std::string& path = flags.model.path;
   check_architecture(path);
   const Vocabulary vocabulary = open_vocabulary(path, flags.model.tokenizer_pre);
   limit_template(vocabulary.get(), settings);
-  if (flags.raw) return tokenize(vocabulary.get(), question.raw_text, 0);
+  if (flags.raw) return {tokenize(vocabulary.get(), question.raw_text, 0), ""};
   const Text rendered = question.chat ? render_chat(vocabulary.get(), question.chat.get(), path)
                                       : render_chat(vocabulary.get(), question.messages, path);
-  std::vector<std::int32_t> ids = tokenize_rendered(vocabulary.get(), rendered, special_flag(flags.special_in_messages));
-  if (!flags.prefill.empty()) {
-    const std::vector<std::int32_t> begun = tokenize_more(vocabulary.get(), flags.prefill);
-    ids.insert(ids.end(), begun.begin(), begun.end());
-  }
-  return ids;
+  return prompt_to_answer(vocabulary.get(), rendered, flags);
 }
 
 /// One line for each event. The JSON of --json is the last one, with "event": "end".
@@ -157,8 +153,8 @@ int run_verb(const CommandLine& line, const Settings& settings) {
   if (chat && flags.trace_file) throw Failure(exit_usage, "run: the chat has no --trace; give a prompt or --messages");
   if (chat && flags.raw) throw Failure(exit_usage, "run: the chat needs the chat template; --raw needs a prompt");
   // The chat has no prompt yet; any will do to see that the model can answer one.
-  const std::vector<std::int32_t> prompt =
-      ids_of(chat ? Question{{{"user", "Hello"}}, "", nullptr} : read_question(flags), flags, settings);
+  const auto [prompt, end_of_prompt] =
+      prompt_of(chat ? Question{{{"user", "Hello"}}, "", nullptr} : read_question(flags), flags, settings);
   std::optional<TraceFile> trace;
   if (flags.trace_file) trace.emplace(*flags.trace_file);
 
@@ -185,13 +181,15 @@ int run_verb(const CommandLine& line, const Settings& settings) {
   check_context(model.get(), prompt.size(), "the prompt");
   const InterruptGuard guard(session.get());
   const EventLines lines(flags);
+  AnswerView view(flags.plain || flags.raw);
   TokenSink sink;
   if (flags.jsonl) {
     lines.start(prompt.size(), seed);
     sink = [&](const quern_token_event& event) { lines.token(event); };
   } else if (!line.json) {
-    write_out(flags.prefill);
-    sink = [](const quern_token_event& event) { write_out({event.piece, static_cast<std::size_t>(event.piece_size)}); };
+    view.follow(end_of_prompt);
+    view.add(flags.prefill);
+    sink = [&](const quern_token_event& event) { view.add({event.piece, static_cast<std::size_t>(event.piece_size)}); };
   }
   const Answer made = answer(session.get(), prompt, flags, seed, sink, guard, activity);
   const std::string text = flags.prefill + made.text;
@@ -206,7 +204,7 @@ int run_verb(const CommandLine& line, const Settings& settings) {
     else
       write_json(run_json(report));
   } else {
-    write_out("\n");
+    view.end();
   }
   if (!line.quiet)
     write_error_line(closing_line(where, made.tokens_per_second(), "generated") + ", " + std::to_string(made.ids.size()) +
