@@ -1,6 +1,8 @@
 // Widths and clusters are Unicode's, as utf8proc has them.
 #include "characters.hpp"
 
+#include "quern/base/terminal_text.hpp"
+
 #include <utf8proc.h>
 
 #include <algorithm>
@@ -52,6 +54,19 @@ Character character_at(std::string_view text, std::size_t at) {
     before = next;
   }
   return found;
+}
+
+std::string cut_to_columns(std::string_view text, std::size_t columns) {
+  const std::string shown = printable(text);
+  std::size_t width = 0, end_of_cut = 0;
+  for (std::size_t at = 0; at < shown.size();) {
+    const Character one = character_at(shown, at);
+    width += static_cast<std::size_t>(one.columns);
+    if (width > columns) return shown.substr(0, end_of_cut) + "\u2026";
+    at += one.bytes;
+    if (width < columns) end_of_cut = at;
+  }
+  return shown;
 }
 
 std::size_t first_bad_byte(std::string_view text) {

@@ -46,6 +46,7 @@ struct RunFlags {
   bool raw = false;
   bool jsonl = false;
   bool plain = false;
+  bool no_history = false;
   SamplingFlags sampling;
   std::vector<std::string> stop;
   std::uint64_t max_tokens = 0;

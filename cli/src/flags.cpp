@@ -110,6 +110,13 @@ void add_sampling_flags(CLI::App& app, SamplingFlags& flags) {
       ->group(group);
 }
 
+void add_answer_flags(CLI::App& app, RunFlags& flags) {
+  app.add_option("--prefill", flags.prefill, "how the answer begins; the model goes on from there")->type_name("TEXT")
+      ->default_str("none");
+  add_number_option(app, "--max-tokens", flags.max_tokens, "the most tokens to generate")->default_str("to the end");
+  add_sampling_flags(app, flags.sampling);
+}
+
 void add_setting_flags(CLI::App& app, FlagValues& values, unsigned uses, const char* threads_alias) {
   for (const Setting& setting : all_settings()) {
     if ((setting.uses & uses) == 0) continue;

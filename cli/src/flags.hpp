@@ -19,6 +19,9 @@ void add_tokenizer_flag(CLI::App& app, std::string& rule);
 /// Everything that shapes the choice of a token.
 void add_sampling_flags(CLI::App& app, SamplingFlags& flags);
 
+/// Everything that shapes an answer, and that a chat may change between two: the sampling, --max-tokens and --prefill.
+void add_answer_flags(CLI::App& app, RunFlags& flags);
+
 /// The flags of settings.hpp for these uses (SettingUse). `threads_alias` is a short flag for --threads, or null.
 void add_setting_flags(CLI::App& app, FlagValues& values, unsigned uses, const char* threads_alias = nullptr);
 

@@ -174,7 +174,7 @@ int run_verb(const CommandLine& line, const Settings& settings) {
     write_error_page(view(make<Text>(quern_model_placement_words, loaded)));
   }
   ActivityWriter activity(flags.model.path);
-  if (chat) return chat_loop(model.get(), session.get(), flags, line.quiet, activity);
+  if (chat) return chat_loop(model.get(), session.get(), line, flags, settings, activity);
 
   if (trace) check(quern_session_trace_start(session.get()));
   const std::uint64_t seed = seed_of(flags.sampling);
