@@ -69,6 +69,25 @@ std::string cut_to_columns(std::string_view text, std::size_t columns) {
   return shown;
 }
 
+std::string wrapped(std::string_view text, std::size_t columns) {
+  std::string out;
+  std::size_t column = 0;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find_first_of(" \n"), text.size());
+    std::size_t width = 0;
+    for (std::size_t at = 0; at < end; at += character_at(text, at).bytes) width += static_cast<std::size_t>(character_at(text, at).columns);
+    if (column > 0 && column + width > columns) {
+      while (out.ends_with(' ')) out.pop_back();
+      out += '\n';
+      column = 0;
+    }
+    out += text.substr(0, std::min(end + 1, text.size()));
+    column = end < text.size() && text[end] == '\n' ? 0 : column + width + 1;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
+}
+
 std::size_t first_bad_byte(std::string_view text) {
   std::size_t at = 0;
   while (at < text.size()) {

@@ -25,10 +25,11 @@ namespace {
 
 /// A line of the program between what the user and the model say.
 void say_note(const std::string& text) {
+  const std::string rows = wrapped(printable(text), window_size().columns);
   if (window_has_styles() && draws_on_error())
-    draw_on_error(Drawing().style(Style::dim).text(text).no_style().rows("\n"));
+    draw_on_error(Drawing().style(Style::dim).rows(rows).no_style().rows("\n"));
   else
-    write_error_line(text);
+    write_error_page(rows + "\n");
 }
 
 std::string counted(std::uint64_t count, const std::string& one) { return with_commas(count) + " " + one + (count == 1 ? "" : "s"); }
@@ -171,10 +172,9 @@ class ChatRoom {
       throw Failure(exit_context, said > 0 ? "the context is full: it holds " + counted(info_.context, "token") + "; /clear starts again"
                                            : "your message is too long: the context holds " + counted(info_.context, "token") + "; shorten it, or start again with a larger --context");
     }
-    const std::string question = "the context is full: it holds " + counted(info_.context, "token") + ". Drop the oldest " +
-                                 (dropped == 1 ? "message" : with_commas(dropped) + " messages") + " of your " + with_commas(chat.questions()) +
-                                 ", with what was answered, and go on? [Y/n] ";
-    const std::optional<std::string> reply = editor_.ask(question);
+    say_note("[the context is full: it holds " + counted(info_.context, "token") + "; without the oldest " +
+             (dropped == 1 ? "message" : with_commas(dropped) + " messages") + " of your " + with_commas(chat.questions()) + ", and what was answered, there is room]");
+    const std::optional<std::string> reply = editor_.ask("forget the oldest and go on? [Y/n] ");
     if (!reply || (!reply->empty() && std::tolower(static_cast<unsigned char>(reply->front())) != 'y')) return {};
     chat = std::move(shorter);
     return prompt;
@@ -190,7 +190,7 @@ class ChatRoom {
     const std::uint64_t seed = seed_of(flags.sampling) + again_;
     Answer made;
     do {
-      const InterruptGuard guard(session_);
+      const InterruptGuard guard(session_, InterruptGuard::Typing::hidden);
       AnswerView view(flags.plain);
       view.follow(prompt->end + text);
       if (ids.empty()) view.add(text);
@@ -336,7 +336,7 @@ class ChatRoom {
   }
 
   void save(const std::string& path) const {
-    if (const base::FileProblem problem = base::write_file(home_expanded(path), saved_chat(conversation_, flags_.model.path)))
+    if (const base::FileProblem problem = base::write_file(home_expanded(path), saved_chat(conversation_)))
       throw Failure(exit_refused, "the chat is not saved: " + problem.text);
     write_out("saved to " + printable(path) + "\n");
   }

@@ -52,10 +52,12 @@ std::string history_page(const std::vector<Message>& messages) {
   return page.empty() ? "nothing was said yet\n" : page;
 }
 
-std::string saved_chat(const Conversation& conversation, const std::string& model) {
+std::string saved_chat(const Conversation& conversation) {
   Json messages = Json::array();
   for (const Message& message : conversation.messages()) messages.push_back({{"role", message.role}, {"content", message.content}});
-  return json_line({{"model", model}, {"messages", std::move(messages)}});
+  Json chat;
+  chat["messages"] = std::move(messages);
+  return json_line(chat);
 }
 
 Conversation read_saved_chat(const std::string& json, const std::string& file) {

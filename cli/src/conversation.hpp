@@ -37,8 +37,8 @@ class Conversation {
 /// The turns as they are shown by /history.
 std::string history_page(const std::vector<Message>& messages);
 
-/// {"model": ..., "messages": [{"role", "content"}]}, which quern run --messages reads too.
-std::string saved_chat(const Conversation& conversation, const std::string& model);
+/// {"messages": [{"role", "content"}]}, which quern run --messages reads too.
+std::string saved_chat(const Conversation& conversation);
 
 /// A file may hold so much of a chat.
 constexpr std::size_t most_saved_bytes = 16 << 20, most_saved_messages = 10'000;

@@ -4,7 +4,7 @@
 // quotes, rules, fenced code, code and emphasis inside a line are known; tables, links and all else stand as they were written.
 #pragma once
 
-#include "quern/base/terminal_output.hpp"
+#include "output.hpp"
 
 #include <cstddef>
 #include <string>
