@@ -58,6 +58,10 @@ class ChatRoom {
     });
   }
 
+  void set_interrupts(InterruptGuard& guard) {
+    editor_.set_interrupts([&guard] { return guard.take_interrupt(); });
+  }
+
   void show_banner() const {
     const std::size_t columns = window_size().columns;
     const std::string name = *info_.name != '\0' ? info_.name : flags_.model.path;
@@ -372,8 +376,9 @@ class ChatRoom {
 
 int chat_loop(const quern_model* model, quern_session* session, const CommandLine& line, const RunFlags& flags, const Settings& settings,
               ActivityWriter& activity) {
-  const InterruptGuard at_the_prompt(nullptr);
+  InterruptGuard at_the_prompt(nullptr);
   ChatRoom room(model, session, line, flags, settings, activity);
+  room.set_interrupts(at_the_prompt);
   if (!line.quiet) room.show_banner();
   room.talk();
   return exit_ok;

@@ -56,4 +56,6 @@ InterruptGuard::~InterruptGuard() {
 
 bool InterruptGuard::interrupted() const { return interrupts.load() > 0; }
 
+bool InterruptGuard::take_interrupt() { return interrupts.exchange(0) > 0; }
+
 }  // namespace quern::cli

@@ -21,6 +21,8 @@ class InterruptGuard {
 
   /// Whether SIGINT came while this guard was in force.
   bool interrupted() const;
+  /// The same, and forgets it.
+  bool take_interrupt();
 
  private:
   struct sigaction previous_action_;

@@ -343,6 +343,12 @@ std::optional<std::string> LineEditor::edit(const std::string& text, AtInterrupt
   at_ = typed_.size();
   drawn_row_ = 0;
   draw();
+  if (take_interrupt_ && take_interrupt_()) {  // behind `signals`: from there on none is missed
+    line_.set("");
+    drop();
+    if (left_ || at_interrupt == AtInterrupt::give_up) return {};
+    draw();
+  }
   bool no_more = false;
   while (true) {
     bool changed = false;

@@ -34,6 +34,8 @@ class LineEditor {
   std::optional<std::string> change_line(const std::string& text);
   /// The answer to a question, which is kept nowhere; nothing at the end of input and after Ctrl-C.
   std::optional<std::string> ask(const std::string& question);
+  /// Asked once before each line: whether Ctrl-C came since the last one. It then counts as if it came now.
+  void set_interrupts(std::function<bool()> take_interrupt) { take_interrupt_ = std::move(take_interrupt); }
   /// Ctrl-C came outside of the editor, and counts as the first of two.
   void note_interrupt() { interrupted_at_ = std::chrono::steady_clock::now(); }
 
@@ -69,6 +71,7 @@ class LineEditor {
   std::string prompt_;
   std::function<Completion(std::string_view, std::size_t)> complete_;
   std::function<void(const std::string&)> keep_;
+  std::function<bool()> take_interrupt_;
   std::chrono::steady_clock::time_point interrupted_at_{};
   bool dropped_ = false, left_ = false;  ///< by Ctrl-C: what was typed, the program
   KeyParser keys_;  ///< keeps what was typed ahead for the next line

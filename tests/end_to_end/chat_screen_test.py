@@ -141,7 +141,7 @@ class Screen(Case):
         self.begin_server()
         self.tmux("-f", "/dev/null", "new-session", "-d", "-x", str(columns), "-y", "30",
                   f"'{PROGRAM}' run '{MICRO}' --temperature 0 --max-tokens 2 --no-history {' '.join(flags)} --prefill '{answer} '")
-        self.see("> ")
+        self.see(">")
         self.type("hello")
         self.key("Enter")
         self.see("tokens/s")
@@ -182,11 +182,14 @@ class Screen(Case):
         # The context is large and no token ends the answer, so that it lasts.
         self.tmux("-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "30",
                   f"'{PROGRAM}' run '{MICRO}' --temperature 0 --no-history --logit-bias 2=-inf --prefill 'begun ' -q; echo left with $?; sleep 60")
-        self.see("> ")
+        self.see(">")
         self.type("hello")
         self.key("Enter")
         self.see("begun")
-        self.key("C-c", "C-c")
+        for _ in range(100):  # two that come before the program runs again are one
+            self.key("C-c")
+            if "left with" in self.screen():
+                break
         self.assertRegex(self.see("left with"), r"left with (0|130)\b")
 
     def test_suspended_and_brought_back_it_goes_on(self):
