@@ -123,15 +123,23 @@ class ChatRoom {
     }
   }
 
-  /// A message, with the files that it names and those of /file. Returns whether it was answered.
-  bool say(const std::string& typed) {
+  /// A message, with the files that it names and those of /file.
+  void say(const std::string& typed) {
     if (const std::size_t bad = first_bad_byte(typed); bad < typed.size())
       throw Failure(exit_refused, flags_.model.path + ": your message is not UTF-8: byte " + with_commas(bad + 1) + " belongs to no character; the line is forgotten");
     Attached attached = attach_files(typed);
     for (const std::string& missing : attached.missing) say_note("[@" + missing + " stays a word: there is no such file]");
     for (const std::string& text : waiting_) attached.message = appended(std::move(attached.message), text);
+    if (!send(attached.message)) return;
+    last_typed_ = typed;
+    last_files_ = std::move(waiting_);
+    waiting_.clear();
+  }
+
+  /// Whether the message was answered. What was said stays as it was where it was not.
+  bool send(const std::string& message) {
     Conversation next = conversation_;
-    next.add("user", attached.message);
+    next.add("user", message);
     try {
       if (!answer_to(next)) {
         say_note("[not sent; the up key brings the message back]");
@@ -141,9 +149,7 @@ class ChatRoom {
       if (failure.code() == exit_refused) throw Failure(exit_refused, std::string(failure.what()) + "; the line is forgotten");
       throw;
     }
-    waiting_.clear();
     conversation_ = std::move(next);
-    last_typed_ = typed;
     return true;
   }
 
@@ -247,39 +253,49 @@ class ChatRoom {
     return std::to_string(held * 100 / std::max<std::uint64_t>(info_.context, 1)) + " % full";
   }
 
-  /// Asks the last message again, in other words where `typed` has some.
-  void ask_again(const std::string& typed) {
+  /// Takes the last message and its answer back, and does `again`. They stay where nothing new was said.
+  template <typename Again>
+  void ask_again(const Again& again) {
     const Conversation before = conversation_;
     conversation_.undo();
+    const std::size_t said = conversation_.questions();
     try {
-      if (!say(typed)) conversation_ = before;
+      again();
     } catch (...) {
       conversation_ = before;
       throw;
     }
+    if (conversation_.questions() == said) conversation_ = before;
   }
 
   std::string last_message() const {
     Conversation copy = conversation_;
     const std::optional<std::string> text = copy.undo();
     if (!text) throw Failure(exit_refused, "nothing was said yet");
-    return last_typed_.empty() ? *text : last_typed_;
+    return *text;
   }
 
+  /// As it was typed, where it was typed here; what came from a file is text, whatever files it may name.
   void edit() {
-    const std::optional<std::string> changed = editor_.change_line(last_message());
+    const std::string last = last_message();
+    const bool typed_here = !last_typed_.empty();
+    const std::optional<std::string> changed = editor_.change_line(typed_here ? last_typed_ : last);
     if (!changed) {
       leaves_ = true;
     } else if (parse_chat_line(*changed).verb != ChatVerb::say) {
       say_note("[the last message stays as it was]");
+    } else if (typed_here) {
+      waiting_.insert(waiting_.begin(), last_files_.begin(), last_files_.end());
+      ask_again([&] { say(*changed); });
     } else {
-      ask_again(*changed);
+      ask_again([&] { send(*changed); });
     }
   }
 
   void regenerate() {
+    const std::string last = last_message();
     ++again_;  // another draw, also with --seed
-    ask_again(last_message());
+    ask_again([&] { send(last); });
   }
 
   void undo() {
@@ -365,7 +381,8 @@ class ChatRoom {
   TypedLines typed_;
   Conversation conversation_;
   std::vector<std::string> waiting_;  ///< texts of /file
-  std::string last_typed_;            ///< the last message before files were put behind it; "" where it was loaded
+  std::string last_typed_;            ///< the last message before files were put behind it; "" where it was not typed here
+  std::vector<std::string> last_files_;  ///< what waiting_ was then
   bool leaves_ = false;
   std::uint64_t again_ = 0;
   std::uint64_t answers_ = 0, tokens_ = 0, decoded_ = 0, read_ = 0, reused_ = 0;

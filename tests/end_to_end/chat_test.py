@@ -231,6 +231,12 @@ class Chat(Case):
         self.wait_for(b"@nots.txt stays a word")
         self.wait_for(self.PROMPT)
         self.ask(b"/history", b"user: see @notes.txt @nots.txt\r\n\r\nthe notes\r\n\r\nand more\r\n")
+        self.ask(b"/regenerate")
+        self.ask(b"/history", b"user: see @notes.txt @nots.txt\r\n\r\nthe notes\r\n\r\nand more\r\nassistant: ")
+        self.ask(b"/save a.json", b"saved to")
+        self.ask(b"/load a.json", b"loaded")
+        self.ask(b"/regenerate")  # the name in a loaded message is text
+        self.ask(b"/history", b"user: see @notes.txt @nots.txt\r\n\r\nthe notes\r\n\r\nand more\r\nassistant: ")
         self.assertIn(b"quern: bytes: is not text in UTF-8: byte 4", self.ask(b"see @bytes", b"belongs to no character"))
         self.leave()
 
