@@ -32,7 +32,7 @@ void say_note(const std::string& text) {
     write_error_page(rows + "\n");
 }
 
-std::string counted(std::uint64_t count, const std::string& one) { return with_commas(count) + " " + one + (count == 1 ? "" : "s"); }
+std::string count_of(std::uint64_t count, const std::string& one) { return with_commas(count) + " " + one + (count == 1 ? "" : "s"); }
 
 /// 134515008 is "134.5M".
 std::string in_millions(std::uint64_t count) {
@@ -126,7 +126,8 @@ class ChatRoom {
   /// A message, with the files that it names and those of /file.
   void say(const std::string& typed) {
     if (const std::size_t bad = first_bad_byte(typed); bad < typed.size())
-      throw Failure(exit_refused, flags_.model.path + ": your message is not UTF-8: byte " + with_commas(bad + 1) + " belongs to no character; the line is forgotten");
+      throw Failure(exit_refused, flags_.model.path + ": your message is not UTF-8: byte " + with_commas(bad + 1) +
+                                      " belongs to no character; the line is forgotten");
     Attached attached = attach_files(typed);
     for (const std::string& missing : attached.missing) say_note("[@" + missing + " stays a word: there is no such file]");
     for (const std::string& text : waiting_) attached.message = appended(std::move(attached.message), text);
@@ -179,11 +180,13 @@ class ChatRoom {
     }
     if (!prompt) prompt = prompt_within(shorter, most(info_.context - 1));
     if (!prompt) {
-      throw Failure(exit_context, said > 0 ? "the context is full: it holds " + counted(info_.context, "token") + "; /clear starts again"
-                                           : "your message is too long: the context holds " + counted(info_.context, "token") + "; shorten it, or start again with a larger --context");
+      const std::string size = count_of(info_.context, "token");
+      if (said > 0) throw Failure(exit_context, "the context is full: it holds " + size + "; /clear starts again");
+      throw Failure(exit_context, "your message is too long: the context holds " + size + "; shorten it, or start again with a larger --context");
     }
-    say_note("[the context is full: it holds " + counted(info_.context, "token") + "; without the oldest " +
-             (dropped == 1 ? "message" : with_commas(dropped) + " messages") + " of your " + with_commas(chat.questions()) + ", and what was answered, there is room]");
+    say_note("[the context is full: it holds " + count_of(info_.context, "token") + "; without the oldest " +
+             (dropped == 1 ? "message" : with_commas(dropped) + " messages") + " of your " + with_commas(chat.questions()) +
+             ", and what was answered, there is room]");
     const std::optional<std::string> reply = editor_.ask("forget the oldest and go on? [Y/n] ");
     if (!reply || (!reply->empty() && std::tolower(static_cast<unsigned char>(reply->front())) != 'y')) return {};
     chat = std::move(shorter);
@@ -205,8 +208,8 @@ class ChatRoom {
       view.follow(prompt->end + text);
       if (ids.empty()) view.add(text);
       prompt->ids.insert(prompt->ids.end(), ids.begin(), ids.end());
-      made = answer(session_, prompt->ids, flags, seed, [&](const quern_token_event& event) { view.add({event.piece, static_cast<std::size_t>(event.piece_size)}); },
-                    guard, activity_);
+      const auto show = [&](const quern_token_event& event) { view.add({event.piece, static_cast<std::size_t>(event.piece_size)}); };
+      made = answer(session_, prompt->ids, flags, seed, show, guard, activity_);
       view.end();
       text += made.text;
       ids.insert(ids.end(), made.ids.begin(), made.ids.end());
@@ -221,7 +224,7 @@ class ChatRoom {
     if (!quiet_) {
       std::uint64_t held = 0;
       check(quern_sequence_length(session_, 0, &held));
-      say_note("[" + counted(ids.size(), "token") + ", " + fixed(made.tokens_per_second(), 1) + " tokens/s, context " + fullness(held) + "]");
+      say_note("[" + count_of(ids.size(), "token") + ", " + fixed(made.tokens_per_second(), 1) + " tokens/s, context " + fullness(held) + "]");
     }
     return true;
   }
@@ -311,14 +314,15 @@ class ChatRoom {
     if (text.empty()) throw Failure(exit_refused, "there is no answer yet to copy");
     if (!window_can_draw()) throw Failure(exit_refused, "the clipboard is the terminal's, and standard output is none; /save writes the chat to a file");
     if (text.size() > most)
-      throw Failure(exit_refused, "the answer has " + with_commas(text.size()) + " bytes, and terminals copy " + with_commas(most) + " at most; /save writes the chat to a file");
+      throw Failure(exit_refused, "the answer has " + with_commas(text.size()) + " bytes, and terminals copy " + with_commas(most) +
+                                      " at most; /save writes the chat to a file");
     draw_out(Drawing().copy(text));
-    write_out("the last answer was given to the terminal's clipboard (" + counted(text.size(), "byte") + ")\n");
+    write_out("the last answer was given to the terminal's clipboard (" + count_of(text.size(), "byte") + ")\n");
   }
 
   void add_file(const std::string& path) {
     std::string text = read_text(home_expanded(path));
-    write_out(printable(path) + " (" + counted(text.size(), "byte") + ") goes with the next message\n");
+    write_out(printable(path) + " (" + count_of(text.size(), "byte") + ") goes with the next message\n");
     waiting_.push_back(std::move(text));
   }
 
@@ -333,25 +337,29 @@ class ChatRoom {
 
   void show() const {
     const RanOn ran_on = where_it_ran(model_, session_, flags_.model.path).ran_on;
-    write_out("model              " + printable(ran_on.model) + " (" + printable(info_.architecture) + ", " + info_.weights + ", " + in_millions(info_.parameters) + " parameters)\n" +
-              "device             " + ran_on.backend + " on " + ran_on.device + " (" + printable(info_.device_description) + "), kernels " + ran_on.kernels + "\n" +
+    const std::string system = conversation_.system();
+    write_out("model              " + printable(ran_on.model) + " (" + printable(info_.architecture) + ", " + info_.weights + ", " +
+              in_millions(info_.parameters) + " parameters)\n" +
+              "device             " + ran_on.backend + " on " + ran_on.device + " (" + printable(info_.device_description) + "), kernels " +
+              ran_on.kernels + "\n" +
               "context            " + with_commas(info_.context) + " tokens\n" +
-              "system             " + (conversation_.system().empty() ? "none" : printable_start(conversation_.system(), 200)) + "\n" + answer_settings_.page());
+              "system             " + (system.empty() ? "none" : printable_start(system, 200)) + "\n" + answer_settings_.page());
   }
 
   std::string context_words() const {
-    if (conversation_.messages().empty()) return "0 of " + counted(info_.context, "token");
+    if (conversation_.messages().empty()) return "0 of " + count_of(info_.context, "token");
     const std::optional<Prompt> prompt = prompt_within(conversation_, info_.context);
-    if (!prompt) return "full: what was said has more than " + counted(info_.context, "token");
-    return with_commas(prompt->ids.size()) + " of " + counted(info_.context, "token") + ", " + fullness(prompt->ids.size()) + "; " +
-           counted(conversation_.questions(), "message") + " of yours";
+    if (!prompt) return "full: what was said has more than " + count_of(info_.context, "token");
+    return with_commas(prompt->ids.size()) + " of " + count_of(info_.context, "token") + ", " + fullness(prompt->ids.size()) + "; " +
+           count_of(conversation_.questions(), "message") + " of yours";
   }
 
   std::string stats() const {
     const Where where = where_it_ran(model_, session_, flags_.model.path);
     return "answers   " + with_commas(answers_) + "\n" +
-           "prompts   " + counted(read_, "token") + ", " + fixed(rate(read_, prompt_seconds_), 1) + " tokens/s; " + with_commas(reused_) + " more were there already\n" +
-           "answered  " + counted(tokens_, "token") + ", " + fixed(rate(decoded_, decode_seconds_), 1) + " tokens/s\n" +
+           "prompts   " + count_of(read_, "token") + ", " + fixed(rate(read_, prompt_seconds_), 1) + " tokens/s; " + with_commas(reused_) +
+           " more were there already\n" +
+           "answered  " + count_of(tokens_, "token") + ", " + fixed(rate(decoded_, decode_seconds_), 1) + " tokens/s\n" +
            "device    " + where.ran_on.backend + " on " + where.ran_on.device + ", kernels " + where.ran_on.kernels + "\n";
   }
 
@@ -366,7 +374,7 @@ class ChatRoom {
     if (const base::FileProblem problem = base::read_file(home_expanded(path), json, {.most = most_saved_bytes})) throw Failure(exit_refused, problem.text);
     conversation_ = read_saved_chat(json, path);
     last_typed_.clear();
-    write_out("loaded: " + counted(conversation_.questions(), "message") + " of yours\n");
+    write_out("loaded: " + count_of(conversation_.questions(), "message") + " of yours\n");
   }
 
   const quern_model* model_;

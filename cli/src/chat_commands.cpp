@@ -56,8 +56,10 @@ ChatLine parse_chat_line(std::string_view line) {
   const std::size_t end = text.find_first_of(blanks);
   const std::string argument(end == std::string_view::npos ? std::string_view() : trimmed(text.substr(end)));
   const std::string name = found->name;
-  if (found->argument == ChatArgument::none && !argument.empty()) return {ChatVerb::unknown, name + " takes nothing behind it; without the /, the line is a message"};
-  if (argument.empty() && *found->placeholder != '\0' && *found->placeholder != '[') return {ChatVerb::unknown, name + " needs a name: " + name + " " + found->placeholder};
+  if (found->argument == ChatArgument::none && !argument.empty())
+    return {ChatVerb::unknown, name + " takes nothing behind it; without the /, the line is a message"};
+  if (argument.empty() && *found->placeholder != '\0' && *found->placeholder != '[')
+    return {ChatVerb::unknown, name + " needs a name: " + name + " " + found->placeholder};
   return {found->verb, argument};
 }
 

@@ -384,6 +384,7 @@ void MarkdownView::settle() {
 }
 
 void MarkdownView::flush_word() {
+  settle();
   if (!word_.empty()) emit(word_);
   word_.clear();
   word_goes_on_ = false;

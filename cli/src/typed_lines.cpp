@@ -4,7 +4,9 @@
 
 #include "quern/base/files.hpp"
 
+#include <algorithm>
 #include <cstdlib>
+#include <string_view>
 
 namespace quern::cli {
 namespace {
@@ -40,7 +42,8 @@ std::vector<std::string> TypedLines::read(std::string& problem) {
   for (std::size_t from = 0; from < text.size(); ++in_file) {
     const std::size_t end = std::min(text.find('\n', from), text.size());
     // A list or an object has brackets that nest; a text begins with its quote, and anything else is no line of ours.
-    const Json line = end > from && text[from] == '"' ? Json::parse(text.begin() + static_cast<std::ptrdiff_t>(from), text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false) : Json();
+    const std::string_view bytes = std::string_view(text).substr(from, end - from);
+    const Json line = bytes.starts_with('"') ? Json::parse(bytes.begin(), bytes.end(), nullptr, /*allow_exceptions=*/false) : Json();
     if (line.is_string() && line.get_ref<const std::string&>().size() <= longest_line) lines.push_back(line.get<std::string>());
     from = end + 1;
   }

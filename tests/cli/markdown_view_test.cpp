@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <iterator>
+#include <random>
 #include <regex>
 #include <string>
 
@@ -18,15 +20,21 @@ std::string named(std::string bytes) {
   return bytes;
 }
 
-std::string drawn(const std::string& text, std::size_t columns = 80, std::size_t piece = 1000, bool styled = true) {
+std::string bytes_of(const std::string& text, std::size_t columns, std::size_t piece, bool styled) {
   MarkdownView view(styled);
   std::string bytes;
   for (std::size_t at = 0; at < text.size(); at += piece) bytes += view.add(std::string_view(text).substr(at, piece), columns).bytes();
-  return named(bytes + view.end(columns).bytes());
+  return bytes + view.end(columns).bytes();
+}
+
+std::string drawn(const std::string& text, std::size_t columns = 80, std::size_t piece = 1000, bool styled = true) {
+  return named(bytes_of(text, columns, piece, styled));
 }
 
 /// Without styles: what stands on the screen.
-std::string shown(const std::string& text, std::size_t columns = 80) { return std::regex_replace(drawn(text, columns), std::regex("<[a-z/]+>"), ""); }
+std::string shown(const std::string& text, std::size_t columns = 80, std::size_t piece = 1000) {
+  return std::regex_replace(bytes_of(text, columns, piece, true), std::regex("\x1b\\[[0-9]+m"), "");
+}
 
 TEST(MarkdownView, ShowsMarksAsStyles) {
   EXPECT_EQ(drawn("a **b** c"), "a <bold>b</> c\n");
@@ -86,6 +94,19 @@ TEST(MarkdownView, PiecesOfAnySizeGiveTheSame) {
   const std::string whole = drawn(text, 20);
   const std::string alike = std::regex_replace(whole, std::regex("</><(bold|dim|code|italic)>"), "");
   for (std::size_t piece = 1; piece < 12; ++piece) EXPECT_EQ(std::regex_replace(drawn(text, 20, piece), std::regex("</><(bold|dim|code|italic)>"), ""), alike) << piece;
+}
+
+TEST(MarkdownView, RandomTextGivesTheSameInPiecesAndNothingThatATerminalObeys) {
+  const std::string parts[] = {"*", "**", "_", "`", "```", "~~~", "#", "# ", "- ", "1. ", "> ", "|", "\\", "a", "bc", " ", "  ", "\n", "\n\n", "\u65e5", "e\u0301", "\x1b[2J",
+                               "\u202e", "\xff", "\t", "<think>", "</think>", "---", "wwwwwwwwwwwwwwwwwwwwww"};
+  std::mt19937 random(31);
+  for (int round = 0; round < 400; ++round) {
+    std::string text;
+    for (int i = 0; i < 40; ++i) text += parts[random() % std::size(parts)];
+    const std::string whole = shown(text, 20);
+    EXPECT_EQ(shown(text, 20, 1 + random() % 4), whole) << testing::PrintToString(text);
+    EXPECT_EQ(whole.find('\x1b'), std::string::npos) << testing::PrintToString(text);
+  }
 }
 
 TEST(MarkdownView, HoldsNoMoreThanASpanBack) {
