@@ -24,13 +24,13 @@ bool is_there(const std::string& path) {
   return std::filesystem::exists(home_expanded(path), ignored);
 }
 
-struct Named {
+struct NamedFile {
   std::string path;
   std::size_t end;  // behind its word
 };
 
 /// The path of the word that begins with the '@' at `at`. Punctuation at its end belongs to the sentence, unless there is such a file.
-Named path_at(std::string_view text, std::size_t at) {
+NamedFile path_at(std::string_view text, std::size_t at) {
   if (text.substr(at + 1).starts_with('"')) {
     const std::size_t end = text.find('"', at + 2);
     if (end != std::string_view::npos) return {std::string(text.substr(at + 2, end - at - 2)), end + 1};

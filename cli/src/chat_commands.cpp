@@ -29,11 +29,11 @@ constexpr ChatCommand commands[] = {
     {ChatVerb::exit, "/exit", "", "leave; also /quit, /bye and Ctrl-D", ChatArgument::none},
 };
 
-constexpr std::string_view blanks = " \t\n";
+constexpr std::string_view command_blanks = " \t\n";
 
-std::string_view trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(blanks);
-  return first == std::string_view::npos ? std::string_view() : text.substr(first, text.find_last_not_of(blanks) - first + 1);
+std::string_view bare_line(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(command_blanks);
+  return first == std::string_view::npos ? std::string_view() : text.substr(first, text.find_last_not_of(command_blanks) - first + 1);
 }
 
 std::string_view meant(std::string_view word) { return word == "/quit" || word == "/bye" ? "/exit" : word == "/?" ? "/help" : word; }
@@ -43,9 +43,9 @@ std::string_view meant(std::string_view word) { return word == "/quit" || word =
 std::span<const ChatCommand> chat_commands() { return commands; }
 
 ChatLine parse_chat_line(std::string_view line) {
-  const std::string_view text = trimmed(line);
+  const std::string_view text = bare_line(line);
   if (text.empty()) return {};
-  const std::string_view word = meant(text.substr(0, text.find_first_of(blanks)));
+  const std::string_view word = meant(text.substr(0, text.find_first_of(command_blanks)));
   if (word.front() != '/' || word.find('/', 1) != std::string_view::npos) return {ChatVerb::say, ""};
   const auto found = std::ranges::find(commands, word, &ChatCommand::name);
   if (found == std::end(commands)) {
@@ -53,8 +53,8 @@ ChatLine parse_chat_line(std::string_view line) {
     for (const ChatCommand& command : commands) names.emplace_back(command.name);
     return {ChatVerb::unknown, "unknown command " + in_quotes(word) + did_you_mean(word, names) + "; /help lists them"};
   }
-  const std::size_t end = text.find_first_of(blanks);
-  const std::string argument(end == std::string_view::npos ? std::string_view() : trimmed(text.substr(end)));
+  const std::size_t end = text.find_first_of(command_blanks);
+  const std::string argument(end == std::string_view::npos ? std::string_view() : bare_line(text.substr(end)));
   const std::string name = found->name;
   if (found->argument == ChatArgument::none && !argument.empty())
     return {ChatVerb::unknown, name + " takes nothing behind it; without the /, the line is a message"};

@@ -18,7 +18,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 4> thinking_
                                                                                       {"<reasoning>", "</reasoning>"},
                                                                                       {"[THINK]", "[/THINK]"}}};
 
-constexpr unsigned bit(Style style) { return 1u << static_cast<unsigned>(style); }
+constexpr unsigned style_bit(Style style) { return 1u << static_cast<unsigned>(style); }
 
 bool is_alphanumeric(char byte) {
   return (byte >= '0' && byte <= '9') || (byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z');
@@ -67,7 +67,7 @@ void begin_item(LineStart& start, std::string_view leader, std::size_t size) {
 }
 
 /// Nothing while more of the line is needed.
-std::optional<LineStart> start_of(std::string_view line, bool complete, bool styled, std::size_t columns) {
+std::optional<LineStart> line_start_of(std::string_view line, bool complete, bool styled, std::size_t columns) {
   LineStart start;
   std::size_t quotes = 0;
   while (line.substr(std::min(start.used + run_of(line, ' ', start.used), line.size())).starts_with('>')) {
@@ -89,20 +89,20 @@ std::optional<LineStart> start_of(std::string_view line, bool complete, bool sty
   if (std::string_view("#`~-*_+").find(first) != std::string_view::npos && alone && !complete) return {};
   if (first == '#' && size <= 6 && size < rest.size() && rest[size] == ' ' && styled) {
     start.used += size + run_of(rest, ' ', size);
-    start.styles = bit(Style::bold) | (size == 1 ? bit(Style::underline) : 0);
+    start.styles = style_bit(Style::bold) | (size == 1 ? style_bit(Style::underline) : 0);
   } else if ((first == '`' || first == '~') && size >= 3) {
     if (!complete && rest.size() < longest_span) return {};
     if (complete && (first == '~' || rest.find('`', size) == std::string_view::npos)) {
       start.fence = first;
       start.fence_size = size;
       start.verbatim = true;
-      start.styles = bit(Style::dim);
+      start.styles = style_bit(Style::dim);
     }
   } else if (first == '|') {
     start.verbatim = true;
   } else if (std::string_view("-*_").find(first) != std::string_view::npos && alone && size >= 3 && styled) {
     start.used = line.size();
-    start.leader_styles = bit(Style::dim);
+    start.leader_styles = style_bit(Style::dim);
     for (std::size_t i = 0; i < std::min<std::size_t>(columns / 2, 40); ++i) start.leader += "\u2500";
   } else if (std::string_view("-*+").find(first) != std::string_view::npos && size == 1 && rest.size() > 1 && rest[1] == ' ') {
     begin_item(start, styled ? "\u2022 " : rest.substr(0, 2), 2);
@@ -124,7 +124,7 @@ void MarkdownView::follow(std::string_view text) {
     const std::size_t at = text.rfind(opener);
     if (at == std::string_view::npos || text.substr(at + opener.size()).find_first_not_of(" \n") != std::string_view::npos) continue;
     closer_ = closer;
-    base_ = bit(Style::dim);
+    base_ = style_bit(Style::dim);
     begun_ = true;
   }
 }
@@ -167,7 +167,7 @@ bool MarkdownView::begin_answer(bool complete) {
   for (const auto& [opener, closer] : thinking_marks) {
     if (text.starts_with(opener)) {
       closer_ = closer;
-      base_ = bit(Style::dim);
+      base_ = style_bit(Style::dim);
       pending_.erase(0, first + (styled_ ? opener.size() : 0));
       if (styled_) skip_empty_lines_ = true;
       begun_ = true;
@@ -241,12 +241,12 @@ bool MarkdownView::begin_line(std::string_view line, std::size_t& used, bool com
     const bool may_close = spaces < 4 && line.find_first_not_of(" \t", spaces + marks) == std::string_view::npos;
     if (may_close && !complete) return false;
     const bool closes = may_close && marks >= fence_size_;
-    block_ = closes ? bit(Style::dim) : bit(Style::cyan);
+    block_ = closes ? style_bit(Style::dim) : style_bit(Style::cyan);
     if (closes) fence_ = 0;
     verbatim_ = true;
     return true;
   }
-  const std::optional<LineStart> start = start_of(line, complete, styled_, columns_);
+  const std::optional<LineStart> start = line_start_of(line, complete, styled_, columns_);
   if (!start) return false;
   used = start->used;
   hang_ = start->hang;
@@ -255,7 +255,7 @@ bool MarkdownView::begin_line(std::string_view line, std::size_t& used, bool com
   fence_ = start->fence;
   fence_size_ = start->fence_size;
   if (columns_of_text(hang_) > columns_ / 2) hang_.clear();
-  emit(start->quote, bit(Style::dim));
+  emit(start->quote, style_bit(Style::dim));
   emit(start->leader, start->leader_styles);
   before_ = ' ';
   return true;
@@ -288,7 +288,7 @@ std::size_t MarkdownView::take_code(std::string_view text, Styles styles, bool c
     const std::size_t run = run_of(window, '`', at);
     if (at + run == text.size() && !complete) return 0;
     if (run == size) {
-      put_text(styled_ ? text.substr(size, at - size) : text.substr(0, at + size), styles | bit(Style::cyan));
+      put_text(styled_ ? text.substr(size, at - size) : text.substr(0, at + size), styles | style_bit(Style::cyan));
       return at + size;
     }
     at += run;
@@ -312,7 +312,7 @@ std::size_t MarkdownView::take_emphasis(std::string_view text, Styles styles, bo
       const std::size_t after = at + run;
       if (after == text.size() && !complete) return 0;
       if (run == size && !is_blank_mark(text[at - 1]) && (after == text.size() || !is_alphanumeric(text[after]))) {
-        const Styles more = (size != 2 ? bit(Style::italic) : 0u) | (size != 1 ? bit(Style::bold) : 0u);
+        const Styles more = (size != 2 ? style_bit(Style::italic) : 0u) | (size != 1 ? style_bit(Style::bold) : 0u);
         if (!styled_) put_text(text.substr(0, size), styles);
         std::string_view inside = text.substr(size, at - size);
         for (before_ = ' '; !inside.empty();) {
@@ -422,7 +422,7 @@ void MarkdownView::emit(std::string_view text, Styles styles) {
 void MarkdownView::new_row() {
   out_.rows("\n");
   column_ = 0;
-  emit(hang_, bit(Style::dim));
+  emit(hang_, style_bit(Style::dim));
 }
 
 void MarkdownView::finish_line() {

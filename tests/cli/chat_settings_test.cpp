@@ -8,12 +8,12 @@
 namespace quern::cli {
 namespace {
 
-CommandLine parsed(std::vector<std::string> arguments) {
+CommandLine parsed_run(std::vector<std::string> arguments) {
   return parse_command_line(arguments, "quern 9.9", [](const char*) { return std::optional<std::string>(); });
 }
 
 TEST(ChatSettings, ASettingIsReadAsItsFlagIs) {
-  CommandLine line = parsed({"run", "m", "--top-k", "5", "--logit-bias", "3=1"});
+  CommandLine line = parsed_run({"run", "m", "--top-k", "5", "--logit-bias", "3=1"});
   ChatSettings settings(line.run, line.flags);
   settings.set("temperature 0.25");
   settings.set("--max_tokens 12");
@@ -32,7 +32,7 @@ TEST(ChatSettings, ASettingIsReadAsItsFlagIs) {
 }
 
 TEST(ChatSettings, WhatCannotBeSetChangesNothing) {
-  CommandLine line = parsed({"run", "m", "--temperature", "0.5"});
+  CommandLine line = parsed_run({"run", "m", "--temperature", "0.5"});
   ChatSettings settings(line.run, line.flags);
   const std::string before = settings.page();
   const auto refused = [&](const std::string& text) {
@@ -52,7 +52,7 @@ TEST(ChatSettings, WhatCannotBeSetChangesNothing) {
 }
 
 TEST(ChatSettings, ThePageHasEachWithItsValue) {
-  CommandLine line = parsed({"run", "m", "--temperature", "0.5"});
+  CommandLine line = parsed_run({"run", "m", "--temperature", "0.5"});
   const ChatSettings settings(line.run, line.flags);
   EXPECT_THAT(settings.page(), testing::HasSubstr("temperature        0.5\n"));
   for (const std::string& name : ChatSettings::names()) EXPECT_THAT(settings.page(), testing::HasSubstr(name + " "));

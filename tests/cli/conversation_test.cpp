@@ -19,7 +19,7 @@ Conversation talk() {
   return chat;
 }
 
-std::string refusal(const std::string& json) {
+std::string load_refusal(const std::string& json) {
   try {
     read_saved_chat(json, "a.json");
   } catch (const Failure& failure) {
@@ -59,27 +59,27 @@ TEST(SavedChat, ComesBackAsItWas) {
 }
 
 TEST(SavedChat, AFileThatIsNoneIsRefusedByName) {
-  EXPECT_EQ(refusal("{"), "a.json: is no saved chat: it is not JSON");
-  EXPECT_EQ(refusal("\xff"), "a.json: is no saved chat: it is not JSON");
-  EXPECT_EQ(refusal("{}"), "a.json: is no saved chat: it has no list of messages");
-  EXPECT_EQ(refusal("[1]"), "a.json: is no saved chat: message 1 has no role");
-  EXPECT_EQ(refusal(R"([{"role": "user"}])"), "a.json: is no saved chat: message 1 has no text as its content");
-  EXPECT_EQ(refusal(R"([{"role": "user", "content": []}])"), "a.json: is no saved chat: message 1 has no text as its content");
-  EXPECT_EQ(refusal(R"([{"role": "user", "content": "x"}, {"role": "system", "content": "y"}])"),
+  EXPECT_EQ(load_refusal("{"), "a.json: is no saved chat: it is not JSON");
+  EXPECT_EQ(load_refusal("\xff"), "a.json: is no saved chat: it is not JSON");
+  EXPECT_EQ(load_refusal("{}"), "a.json: is no saved chat: it has no list of messages");
+  EXPECT_EQ(load_refusal("[1]"), "a.json: is no saved chat: message 1 has no role");
+  EXPECT_EQ(load_refusal(R"([{"role": "user"}])"), "a.json: is no saved chat: message 1 has no text as its content");
+  EXPECT_EQ(load_refusal(R"([{"role": "user", "content": []}])"), "a.json: is no saved chat: message 1 has no text as its content");
+  EXPECT_EQ(load_refusal(R"([{"role": "user", "content": "x"}, {"role": "system", "content": "y"}])"),
             "a.json: is no saved chat: message 2 has the role 'system'; a chat has user and assistant, and system in front");
-  EXPECT_EQ(refusal(R"([{"role": "\u001b[2J", "content": "x"}])"),
+  EXPECT_EQ(load_refusal(R"([{"role": "\u001b[2J", "content": "x"}])"),
             "a.json: is no saved chat: message 1 has the role '\\x1b[2J'; a chat has user and assistant, and system in front");
 }
 
 TEST(SavedChat, AHostileFileCostsNoMoreThanItsSize) {
-  EXPECT_THAT(refusal(std::string(4 << 20, '[')), testing::HasSubstr("in more than 8 others"));
+  EXPECT_THAT(load_refusal(std::string(4 << 20, '[')), testing::HasSubstr("in more than 8 others"));
   std::string empty_lists = "[[]";
   for (int i = 0; i < 1'000'000; ++i) empty_lists += ",[]";
-  EXPECT_THAT(refusal(empty_lists + "]"), testing::HasSubstr("more than 10,000 messages have"));
-  EXPECT_THAT(refusal("\"" + std::string(17 << 20, 'x') + "\""), testing::HasSubstr("more than 16.0 MiB"));
+  EXPECT_THAT(load_refusal(empty_lists + "]"), testing::HasSubstr("more than 10,000 messages have"));
+  EXPECT_THAT(load_refusal("\"" + std::string(17 << 20, 'x') + "\""), testing::HasSubstr("more than 16.0 MiB"));
   std::string many = "[";
   for (std::size_t i = 0; i <= most_saved_messages; ++i) many += std::string(i == 0 ? "" : ",") + R"({"role":"user","content":""})";
-  EXPECT_THAT(refusal(many + "]"), testing::HasSubstr("more than 10,000 messages"));
+  EXPECT_THAT(load_refusal(many + "]"), testing::HasSubstr("more than 10,000 messages"));
 }
 
 }  // namespace
