@@ -1,7 +1,7 @@
 #include "answer.hpp"
 
 #include "api.hpp"
-#include "output.hpp"
+#include "numbers.hpp"
 
 #include <exception>
 #include <random>
@@ -11,7 +11,7 @@ namespace {
 
 struct Stream {
   const InterruptGuard& guard;
-  bool to_stdout;
+  const TokenSink& sink;
   ActivityWriter& activity;
   std::exception_ptr trouble;  // an exception may not cross the library
 };
@@ -20,9 +20,9 @@ int on_token(void* user, const quern_token_event* event) {
   Stream& stream = *static_cast<Stream*>(user);
   stream.activity.add_token();
   if (stream.guard.interrupted()) return 1;
-  if (!stream.to_stdout || event->piece_size == 0) return 0;
+  if (!stream.sink) return 0;
   try {
-    write_out({event->piece, static_cast<std::size_t>(event->piece_size)});
+    stream.sink(*event);
     return 0;
   } catch (...) {
     stream.trouble = std::current_exception();
@@ -67,9 +67,16 @@ std::uint64_t seed_of(const SamplingFlags& flags) {
   return std::uint64_t{device()} << 32 | device();
 }
 
+void check_context(const quern_model* model, std::uint64_t tokens, const std::string& what) {
+  const auto info = get<quern_model_info>(quern_model_get_info, model);
+  if (tokens < info.context) return;
+  throw Failure(exit_context, what + " has " + with_commas(tokens) + " tokens, and the context holds " + with_commas(info.context) +
+                                  "; shorten it, or give a larger --context");
+}
+
 Answer answer(quern_session* session, const std::vector<std::int32_t>& prompt, const RunFlags& flags,
-              std::uint64_t seed, bool stream, const InterruptGuard& guard, ActivityWriter& activity) {
-  Stream state{guard, stream, activity, nullptr};
+              std::uint64_t seed, const TokenSink& sink, const InterruptGuard& guard, ActivityWriter& activity) {
+  Stream state{guard, sink, activity, nullptr};
   const quern_sampling sampling = sampling_of(flags.sampling, seed);
   std::vector<const char*> stops;
   for (const std::string& stop : flags.stop) stops.push_back(stop.c_str());

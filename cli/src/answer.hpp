@@ -7,6 +7,7 @@
 #include "shapes.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -26,11 +27,16 @@ struct Answer {
   double tokens_per_second() const { return ids.empty() ? 0 : rate(ids.size() - 1, decode_seconds); }
 };
 
-/// Generates on sequence 0 of the session, which may hold an earlier start of the prompt. With `stream`, pieces go
-/// to standard output as they come. A SIGINT that the guard saw ends the answer with what there is. `activity` counts
-/// its tokens.
+/// Gets each event of an answer as it comes, the pieces of its text among them. What it throws ends the answer.
+using TokenSink = std::function<void(const quern_token_event&)>;
+
+/// Generates on sequence 0 of the session, which may hold an earlier start of the prompt. A SIGINT that the guard saw ends
+/// the answer with what there is. `activity` counts its tokens. An empty sink is none.
 Answer answer(quern_session* session, const std::vector<std::int32_t>& prompt, const RunFlags& flags,
-              std::uint64_t seed, bool stream, const InterruptGuard& guard, ActivityWriter& activity);
+              std::uint64_t seed, const TokenSink& sink, const InterruptGuard& guard, ActivityWriter& activity);
+
+/// Throws Failure(exit_context) where a prompt of so many tokens leaves no room for an answer; `what` it is, as "the prompt".
+void check_context(const quern_model* model, std::uint64_t tokens, const std::string& what);
 
 /// Writes why an answer was ended that went in circles; nothing of another.
 void explain_loop(const Answer& made);

@@ -1,6 +1,8 @@
 // Widths and clusters are Unicode's, as utf8proc has them.
 #include "characters.hpp"
 
+#include "quern/base/terminal_text.hpp"
+
 #include <utf8proc.h>
 
 #include <algorithm>
@@ -52,6 +54,52 @@ Character character_at(std::string_view text, std::size_t at) {
     before = next;
   }
   return found;
+}
+
+std::string cut_to_columns(std::string_view text, std::size_t columns) {
+  const std::string shown = printable(text);
+  std::size_t width = 0, end_of_cut = 0;
+  for (std::size_t at = 0; at < shown.size();) {
+    const Character one = character_at(shown, at);
+    width += static_cast<std::size_t>(one.columns);
+    if (width > columns) return shown.substr(0, end_of_cut) + "\u2026";
+    at += one.bytes;
+    if (width < columns) end_of_cut = at;
+  }
+  return shown;
+}
+
+std::string wrapped(std::string_view text, std::size_t columns) {
+  std::string out;
+  std::size_t column = 0;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find_first_of(" \n"), text.size());
+    std::size_t width = 0;
+    for (std::size_t at = 0; at < end; at += character_at(text, at).bytes) width += static_cast<std::size_t>(character_at(text, at).columns);
+    if (column > 0 && column + width > columns) {
+      while (out.ends_with(' ')) out.pop_back();
+      out += '\n';
+      column = 0;
+    }
+    out += text.substr(0, std::min(end + 1, text.size()));
+    column = end < text.size() && text[end] == '\n' ? 0 : column + width + 1;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
+}
+
+std::size_t first_bad_byte(std::string_view text) {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    if (static_cast<unsigned char>(text[at]) < 0x80) {
+      ++at;
+      continue;
+    }
+    std::size_t bytes = 0;
+    if (code_point(text, at, bytes) < 0) break;
+    at += bytes;
+  }
+  return at;
 }
 
 std::size_t character_before(std::string_view text, std::size_t at) {

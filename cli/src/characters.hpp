@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace quern::cli {
@@ -17,5 +18,14 @@ Character character_at(std::string_view text, std::size_t at);
 
 /// Where the character before byte `at` begins; 0 for 0. Reads the text from its last newline before `at`.
 std::size_t character_before(std::string_view text, std::size_t at);
+
+/// One row of text: control characters are escaped, and what is wider than `columns` is cut and ends with an ellipsis.
+std::string cut_to_columns(std::string_view text, std::size_t columns);
+
+/// Lines broken between words where they are wider than `columns`; a longer word stays whole.
+std::string wrapped(std::string_view text, std::size_t columns);
+
+/// Where the first byte is that belongs to no character of UTF-8; the text's size where all do.
+std::size_t first_bad_byte(std::string_view text);
 
 }  // namespace quern::cli

@@ -25,9 +25,16 @@ void check_run(const CommandLine& line) {
     throw Failure(exit_usage, "run: --raw takes a prompt as it is, special tokens included; --special-in-messages is for the chat template");
   if (run.raw && run.messages_file)
     throw Failure(exit_usage, "run: --raw takes a prompt as it is, and --messages needs the chat template");
-  if (run.raw && run.system) throw Failure(exit_usage, "run: --raw has no place for --system; put it in the prompt");
-  if (run.system && run.messages_file)
+  if (run.system && run.system_file) throw Failure(exit_usage, "run: give --system or --system-file, not both");
+  const char* system = run.system ? "--system" : run.system_file ? "--system-file" : nullptr;
+  if (run.raw && system != nullptr) throw Failure(exit_usage, std::string("run: --raw has no place for ") + system + "; put it in the prompt");
+  if (system != nullptr && run.messages_file)
     throw Failure(exit_usage, "run: with --messages, the system message belongs in the file");
+  if (!run.files.empty() && run.messages_file) throw Failure(exit_usage, "run: --file follows a prompt; with --messages, its text belongs in the messages");
+  if (run.raw && !run.prefill.empty()) throw Failure(exit_usage, "run: --raw has no place for --prefill; put it at the end of the prompt");
+  if (line.json && run.jsonl) throw Failure(exit_usage, "run: --json prints one object and --jsonl one for each event; give one of them");
+  const auto named = std::ranges::count(run.files, "-") + (run.prompt == "-") + (run.messages_file == "-") + (run.system_file == "-");
+  if (named > 1) throw Failure(exit_usage, "run: standard input can be read once, and - stands for it " + std::to_string(named) + " times");
   for (const std::string& stop : run.stop)
     if (stop.empty()) throw Failure(exit_usage, "run: --stop needs a text that is not empty");
 }

@@ -39,11 +39,17 @@ struct SamplingFlags {
 struct RunFlags {
   ModelFlags model;
   std::optional<std::string> prompt;
+  std::vector<std::string> files;  // whose text follows the prompt
   std::optional<std::string> messages_file;
   bool special_in_messages = false;
   std::optional<std::string> system;
+  std::optional<std::string> system_file;
+  std::string prefill;  // how the answer begins
   bool raw = false;
   bool no_loop_guard = false;
+  bool jsonl = false;
+  bool plain = false;
+  bool no_history = false;
   SamplingFlags sampling;
   std::vector<std::string> stop;
   std::uint64_t max_tokens = 0;

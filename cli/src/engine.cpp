@@ -3,6 +3,8 @@
 #include "log.hpp"
 #include "progress.hpp"
 
+#include <algorithm>
+
 namespace quern::cli {
 namespace {
 
@@ -94,11 +96,37 @@ std::vector<std::int32_t> tokenize(const quern_vocabulary* vocabulary, std::stri
   });
 }
 
+std::vector<std::int32_t> tokenize_more(const quern_vocabulary* vocabulary, const std::string& text) {
+  constexpr std::uint32_t flags = QUERN_TOKENIZE_NO_BOS | QUERN_TOKENIZE_NO_EOS;
+  // Some vocabularies put a blank in front of a text. Behind a newline it stands in front of that, and both go.
+  const std::vector<std::int32_t> newline = tokenize(vocabulary, "\n", flags);
+  std::vector<std::int32_t> ids = tokenize(vocabulary, "\n" + text, flags);
+  if (ids.size() < newline.size() || !std::equal(newline.begin(), newline.end(), ids.begin())) return tokenize(vocabulary, text, flags);
+  ids.erase(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(newline.size()));
+  return ids;
+}
+
 std::vector<std::int32_t> tokenize_rendered(const quern_vocabulary* vocabulary, const Text& rendered,
                                             std::uint32_t flags) {
-  return collect_ids(quern_text_size(rendered.get()) + 8, [&](std::int32_t* ids, std::uint64_t capacity, std::uint64_t* count) {
-    return quern_tokenize_rendered(vocabulary, rendered.get(), flags, ids, capacity, count);
-  });
+  try {
+    return collect_ids(quern_text_size(rendered.get()) + 8, [&](std::int32_t* ids, std::uint64_t capacity, std::uint64_t* count) {
+      return quern_tokenize_rendered(vocabulary, rendered.get(), flags, ids, capacity, count);
+    });
+  } catch (const Failure& failure) {
+    if (failure.code() != exit_context) throw;
+    throw Failure(exit_context, std::string("the prompt is too long: ") + failure.what());
+  }
+}
+
+Prompt prompt_to_answer(const quern_vocabulary* vocabulary, const Text& rendered, const RunFlags& flags) {
+  constexpr std::size_t end_bytes = 64;  // as far back as a mark of thinking may stand
+  Prompt prompt{tokenize_rendered(vocabulary, rendered, special_flag(flags.special_in_messages)), ""};
+  const std::string_view text = view(rendered);
+  prompt.end = text.substr(text.size() - std::min(text.size(), end_bytes));
+  if (flags.prefill.empty()) return prompt;
+  const std::vector<std::int32_t> begun = tokenize_more(vocabulary, flags.prefill);
+  prompt.ids.insert(prompt.ids.end(), begun.begin(), begun.end());
+  return prompt;
 }
 
 namespace {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "api.hpp"
+#include "command_line.hpp"
 #include "input.hpp"
 #include "settings.hpp"
 
@@ -55,6 +56,18 @@ Text render_chat(const quern_vocabulary* vocabulary, const quern_chat* chat, con
 /// Ids of a rendered chat, in which no message's text is a special token; flags as quern_tokenize_rendered.
 std::vector<std::int32_t> tokenize_rendered(const quern_vocabulary* vocabulary, const Text& rendered,
                                             std::uint32_t flags);
+
+/// Ids of a text that continues another one: without a token or a blank in front. The text of special tokens becomes these.
+std::vector<std::int32_t> tokenize_more(const quern_vocabulary* vocabulary, const std::string& text);
+
+/// What is given to the model, with the end of its text: from there the answer goes on.
+struct Prompt {
+  std::vector<std::int32_t> ids;
+  std::string end;
+};
+
+/// A rendered chat and, behind it, how the answer has to begin.
+Prompt prompt_to_answer(const quern_vocabulary* vocabulary, const Text& rendered, const RunFlags& flags);
 
 /// The flag of quern_tokenize_rendered for --special-in-messages.
 inline std::uint32_t special_flag(bool special_in_messages) noexcept {

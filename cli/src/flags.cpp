@@ -176,6 +176,15 @@ void add_sampling_flags(CLI::App& app, SamplingFlags& flags) {
       ->group(group);
 }
 
+void add_answer_flags(CLI::App& app, RunFlags& flags) {
+  app.add_option("--prefill", flags.prefill, "how the answer begins; the model goes on from there")->type_name("TEXT")
+      ->default_str("none");
+  add_number_option(app, "--max-tokens", flags.max_tokens, "the most tokens to generate",
+                    {.least = 1, .minus_one = [&flags] { flags.max_tokens = 0; }, .remedy = "leave it out for an answer to its end"})
+      ->default_str("to the end");
+  add_sampling_flags(app, flags.sampling);
+}
+
 void add_setting_flags(CLI::App& app, FlagValues& values, unsigned uses) {
   for (const Setting& setting : all_settings()) {
     if ((setting.uses & uses) == 0) continue;

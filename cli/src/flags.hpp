@@ -26,6 +26,9 @@ void add_tokenizer_flag(CLI::App& app, std::string& rule);
 /// Everything that shapes the choice of a token.
 void add_sampling_flags(CLI::App& app, SamplingFlags& flags);
 
+/// Everything that shapes an answer, and that a chat may change between two: the sampling, --max-tokens and --prefill.
+void add_answer_flags(CLI::App& app, RunFlags& flags);
+
 /// The flags of settings.hpp for these uses (SettingUse).
 void add_setting_flags(CLI::App& app, FlagValues& values, unsigned uses);
 

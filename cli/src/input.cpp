@@ -1,6 +1,8 @@
 #include "input.hpp"
 
+#include "characters.hpp"
 #include "failure.hpp"
+#include "numbers.hpp"
 
 #include "quern/base/files.hpp"
 
@@ -12,6 +14,24 @@ namespace quern::cli {
 namespace {
 
 constexpr std::uint64_t most_input = std::uint64_t{1} << 30;
+
+/// Of the only word "-" in a prompt; npos where there is none, where there are several, and where it begins a line of a list.
+std::size_t place_of_input(std::string_view prompt) {
+  constexpr std::string_view blanks = " \t\n\r";
+  const auto is_blank = [&](std::size_t at) { return at >= prompt.size() || blanks.find(prompt[at]) != std::string_view::npos; };
+  std::size_t place = std::string_view::npos;
+  for (std::size_t at = prompt.find('-'); at != std::string_view::npos; at = prompt.find('-', at + 1)) {
+    if (!is_blank(at + 1) || (at > 0 && !is_blank(at - 1))) continue;
+    if (place != std::string_view::npos) return std::string_view::npos;
+    place = at;
+  }
+  if (place == std::string_view::npos) return place;
+  const std::size_t line = prompt.substr(0, place).find_last_not_of(" \t");
+  const std::size_t rest = prompt.find_first_not_of(" \t\r", place + 1);
+  const bool begins = line == std::string_view::npos || prompt[line] == '\n';
+  const bool ends = rest == std::string_view::npos || prompt[rest] == '\n';
+  return begins && !ends ? std::string_view::npos : place;
+}
 
 }  // namespace
 
@@ -43,9 +63,24 @@ std::string read_beside_prompt(void (*waiting)()) {
   return read_stdin();
 }
 
+std::string read_text(const std::string& path) {
+  std::string text = read_file(path);
+  if (const std::size_t bad = first_bad_byte(text); bad < text.size())
+    throw Failure(exit_refused, (path == "-" ? "standard input" : path) + ": is not text in UTF-8: byte " + with_commas(bad + 1) + " belongs to no character");
+  return text;
+}
+
+std::string appended(std::string text, const std::string& more) {
+  if (more.empty()) return text;
+  if (text.empty()) return more;
+  const bool ends_line = text.ends_with('\n');
+  return std::move(text) + (ends_line ? "\n" : "\n\n") + more;
+}
+
 std::string with_input(std::string prompt, const std::string& input) {
   if (input.empty()) return prompt;
-  return prompt.empty() ? input : prompt + "\n\n" + input;
+  if (const std::size_t place = place_of_input(prompt); place != std::string::npos) return prompt.replace(place, 1, input);
+  return appended(std::move(prompt), input);
 }
 
 std::string read_file(const std::string& path) {

@@ -27,7 +27,14 @@ std::string read_answer();
 /// seconds to begin. Throws Failure(exit_refused).
 std::string read_beside_prompt(void (*waiting)());
 
-/// The prompt, a blank line and the input; one of them alone where the other is empty.
+/// All bytes of a file, which must be UTF-8; "-" is standard input. Throws Failure(exit_refused) naming the file and the byte.
+std::string read_text(const std::string& path);
+
+/// The two with a blank line between them; one of them alone where the other is empty.
+std::string appended(std::string text, const std::string& more);
+
+/// The prompt, a blank line and the input; one of them alone where the other is empty. A word "-" of the prompt is the place of the
+/// input instead, where it is the only such word and begins no line of a list ("- milk").
 std::string with_input(std::string prompt, const std::string& input);
 
 }  // namespace quern::cli

@@ -1,5 +1,8 @@
 #include "interrupt.hpp"
 
+#include <termios.h>
+#include <unistd.h>
+
 #include <atomic>
 
 namespace quern::cli {
@@ -7,7 +10,9 @@ namespace {
 
 std::atomic<quern_session*> guarded_session{nullptr};
 std::atomic<int> interrupts{0};
-static_assert(std::atomic<int>::is_always_lock_free && std::atomic<quern_session*>::is_always_lock_free,
+std::atomic<bool> typing_hidden{false};
+termios with_typing{};  // written before typing_hidden is set
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free && std::atomic<quern_session*>::is_always_lock_free,
               "a signal handler may use lock-free atomics only");
 
 void on_interrupt(int) {
@@ -18,14 +23,20 @@ void on_interrupt(int) {
     quern_cancel(session);
     return;
   }
+  if (typing_hidden.load()) tcsetattr(STDIN_FILENO, TCSANOW, &with_typing);
   std::signal(SIGINT, SIG_DFL);
   std::raise(SIGINT);
 }
 
 }  // namespace
 
-InterruptGuard::InterruptGuard(quern_session* session) : previous_session_(guarded_session.exchange(session)) {
+InterruptGuard::InterruptGuard(quern_session* session, Typing typing) : previous_session_(guarded_session.exchange(session)) {
   interrupts = 0;
+  if (typing == Typing::hidden && tcgetattr(STDIN_FILENO, &with_typing) == 0) {
+    termios without = with_typing;
+    without.c_lflag &= static_cast<tcflag_t>(~(ECHO | ECHONL));
+    typing_hidden = hides_ = tcsetattr(STDIN_FILENO, TCSANOW, &without) == 0;
+  }
   struct sigaction action {};
   action.sa_handler = on_interrupt;
   sigemptyset(&action.sa_mask);
@@ -34,11 +45,17 @@ InterruptGuard::InterruptGuard(quern_session* session) : previous_session_(guard
 }
 
 InterruptGuard::~InterruptGuard() {
+  if (hides_) {
+    tcsetattr(STDIN_FILENO, TCSANOW, &with_typing);
+    typing_hidden = false;
+  }
   guarded_session = previous_session_;
   interrupts = 0;
   sigaction(SIGINT, &previous_action_, nullptr);
 }
 
 bool InterruptGuard::interrupted() const { return interrupts.load() > 0; }
+
+bool InterruptGuard::take_interrupt() { return interrupts.exchange(0) > 0; }
 
 }  // namespace quern::cli

@@ -9,20 +9,25 @@ namespace quern::cli {
 
 /// While this lives, SIGINT does not end the program. With a session, the first one cancels what runs on it, and a
 /// second one ends the program after all, so that a call that hangs can be left. Without a session it only interrupts
-/// a read. Guards may be nested; the innermost is in force.
+/// a read. Guards may be nested; the innermost is in force. With hidden typing the terminal does not show what is typed in the meantime; it
+/// waits for the next read.
 class InterruptGuard {
  public:
-  explicit InterruptGuard(quern_session* session);
+  enum class Typing { shown, hidden };
+  explicit InterruptGuard(quern_session* session, Typing typing = Typing::shown);
   ~InterruptGuard();
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
   /// Whether SIGINT came while this guard was in force.
   bool interrupted() const;
+  /// The same, and forgets it.
+  bool take_interrupt();
 
  private:
   struct sigaction previous_action_;
   quern_session* previous_session_;
+  bool hides_ = false;
 };
 
 }  // namespace quern::cli

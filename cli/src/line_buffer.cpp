@@ -45,6 +45,11 @@ void LineBuffer::insert(std::string_view text) {
   cursor_ += text.size();
 }
 
+void LineBuffer::replace(std::size_t from, std::string_view text) {
+  erase(from, cursor_);
+  insert(text);
+}
+
 void LineBuffer::erase_before() { erase(previous(), cursor_); }
 void LineBuffer::erase_after() { erase(cursor_, next()); }
 
@@ -84,6 +89,11 @@ void LineBuffer::to_end() { cursor_ = std::min(text_.find('\n', cursor_), text_.
 void LineBuffer::set(std::string text) {
   text_ = std::move(text);
   cursor_ = text_.size();
+}
+
+void LineBuffer::set(std::string text, std::size_t cursor) {
+  text_ = std::move(text);
+  cursor_ = cursor;
 }
 
 }  // namespace quern::cli

@@ -11,6 +11,8 @@ namespace quern::cli {
 class LineBuffer {
  public:
   void insert(std::string_view text);
+  /// What is from byte `from` up to the cursor becomes `text`.
+  void replace(std::size_t from, std::string_view text);
   void erase_before();
   void erase_after();
   void erase_to_start();
@@ -24,6 +26,7 @@ class LineBuffer {
   void to_start();  ///< of the line of text, not of the row on the screen
   void to_end();
   void set(std::string text);
+  void set(std::string text, std::size_t cursor);
 
   const std::string& text() const { return text_; }
   std::size_t cursor() const { return cursor_; }  ///< in bytes, never inside a character

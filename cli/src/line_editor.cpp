@@ -2,17 +2,18 @@
 
 #include "output.hpp"
 #include "screen_layout.hpp"
+#include "terminal_window.hpp"
 
 #include <poll.h>
-#include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
 #include <string_view>
+#include <utility>
 
 namespace quern::cli {
 namespace {
@@ -71,7 +72,9 @@ class Signals {
     sigemptyset(&ours_);
     for (const int signal : {SIGINT, SIGWINCH, SIGCONT}) sigaddset(&ours_, signal);
     pthread_sigmask(SIG_BLOCK, &ours_, &before_);
-    resized = continued = interrupted = 0;
+    resized = 0;
+  continued = 0;
+  interrupted = 0;
     act(SIGWINCH, [](int) { resized = 1; }, window_);
     act(SIGCONT, [](int) { continued = 1; }, go_on_);
     act(SIGINT, [](int) { interrupted = 1; }, interrupt_);
@@ -109,20 +112,7 @@ class Signals {
   struct sigaction window_ {}, go_on_{}, interrupt_{};
 };
 
-bool can_edit() {
-  const char* term = std::getenv("TERM");
-  return isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1 && term != nullptr && std::string_view(term) != "dumb";
-}
-
-struct Size {
-  std::size_t columns = 80, rows = 24;
-};
-
-Size terminal_size() {
-  winsize found{};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &found) != 0 || found.ws_col == 0 || found.ws_row == 0) return {};
-  return {found.ws_col, found.ws_row};
-}
+bool can_edit() { return isatty(STDIN_FILENO) == 1 && window_can_draw(); }
 
 constexpr std::string_view quotes = "\"\"\"";
 
@@ -141,16 +131,22 @@ std::string without_quotes(const std::string& text, bool& closed) {
 }
 
 void LineEditor::draw() {
-  const Size size = terminal_size();
+  const WindowSize size = window_size();
   const std::string prompt = search_ ? "search '" + search_->pattern + "': " : prompt_;
   const ScreenLayout layout = lay_out(prompt, line_.text(), line_.cursor(), size.columns, size.rows);
-  draw_out(Drawing().up(drawn_row_).clear_below().rows(layout.shown).up(layout.rows - 1 - layout.row).column(layout.column));
+  Drawing drawing;
+  drawing.up(drawn_row_).clear_below();
+  if (window_has_styles())
+    drawing.style(Style::green).rows(layout.shown).no_style();
+  else
+    drawing.rows(layout.shown);
+  draw_out(drawing.up(layout.rows - 1 - layout.row).column(layout.column));
   drawn_row_ = layout.row;
 }
 
 /// Most terminals lay long lines out anew, as lay_out() does for the new width; the cursor's row is the one there.
 void LineEditor::redraw_after_resize() {
-  const Size size = terminal_size();
+  const WindowSize size = window_size();
   drawn_row_ = lay_out(prompt_, line_.text(), line_.cursor(), size.columns, size.rows).row;
   draw();
 }
@@ -176,15 +172,58 @@ template <class Terminal>
 void LineEditor::take_signals(Terminal& terminal) {
   if (continued != 0) terminal.enter_again();
   if (interrupted != 0) drop();
+  if (left_) return;
   if (resized != 0 && interrupted == 0) redraw_after_resize();
   else draw();
-  resized = continued = interrupted = 0;
+  resized = 0;
+  continued = 0;
+  interrupted = 0;
 }
 
 void LineEditor::drop() {
+  const bool empty = line_.text().empty();
   leave_drawing();
   line_.set("");
   at_ = typed_.size();
+  dropped_ = true;
+  if (!empty) return;
+  left_ = second_interrupt();
+  if (!left_) write_out("Ctrl-C again leaves\n");
+}
+
+/// Whether Ctrl-C came a short time before, too.
+bool LineEditor::second_interrupt() {
+  constexpr std::chrono::seconds quick{1};
+  const auto now = std::chrono::steady_clock::now();
+  return now - std::exchange(interrupted_at_, now) < quick;
+}
+
+void LineEditor::complete() {
+  const Completion found = complete_ ? complete_(line_.text(), line_.cursor()) : Completion();
+  if (!found.possible) line_.insert("\t");
+  if (found.words.empty()) return;
+  std::string_view common = found.words.front();
+  for (const std::string& word : found.words) {
+    const auto [end, ignored] = std::ranges::mismatch(common, word);
+    common = common.substr(0, static_cast<std::size_t>(end - common.begin()));
+  }
+  common = whole_characters(common);
+  if (found.words.size() == 1 || common.size() > line_.cursor() - found.from)
+    line_.replace(found.from, common);
+  else
+    list_words(found.words);
+}
+
+/// Below what is typed, which is drawn anew behind them.
+void LineEditor::list_words(const std::vector<std::string>& words) {
+  constexpr std::size_t most = 50;
+  std::string page;
+  for (std::size_t i = 0; i < std::min(words.size(), most); ++i) page += words[i].substr(0, words[i].find_last_not_of(' ') + 1) + "  ";
+  if (words.size() > most) page += "and " + std::to_string(words.size() - most) + " more";
+  const std::size_t cursor = line_.cursor();
+  leave_drawing();
+  write_out(page + "\n");
+  line_.set(line_.text(), cursor);
 }
 
 void LineEditor::recall(bool older) {
@@ -263,7 +302,7 @@ LineEditor::Outcome LineEditor::take(const Key& key) {
   switch (key.kind) {
     case KeyKind::text:
     case KeyKind::paste: line_.insert(key.text); break;
-    case KeyKind::tab: line_.insert("\t"); break;
+    case KeyKind::tab: complete(); break;
     case KeyKind::alt_enter: line_.insert("\n"); break;
     case KeyKind::enter: {
       bool closed = true;
@@ -295,15 +334,21 @@ LineEditor::Outcome LineEditor::take(const Key& key) {
   return Outcome::more;
 }
 
-std::optional<std::string> LineEditor::edit() {
+std::optional<std::string> LineEditor::edit(const std::string& text, AtInterrupt at_interrupt) {
   constexpr int escape_milliseconds = 25;  // the rest of a key's sequence comes at once; a lone Esc has nothing behind it
   RawTerminal raw;
   const Signals signals;
-  line_.set("");
+  line_.set(text);
   search_.reset();
   at_ = typed_.size();
   drawn_row_ = 0;
   draw();
+  if (take_interrupt_ && take_interrupt_()) {  // behind `signals`: from there on none is missed
+    line_.set("");
+    drop();
+    if (left_ || at_interrupt == AtInterrupt::give_up) return {};
+    draw();
+  }
   bool no_more = false;
   while (true) {
     bool changed = false;
@@ -316,21 +361,21 @@ std::optional<std::string> LineEditor::edit() {
       }
       if (key->kind == KeyKind::control && key->text == "C") {
         drop();
+        if (left_ || at_interrupt == AtInterrupt::give_up) return {};
         continue;
       }
       const Outcome outcome = take(*key);
       if (outcome == Outcome::more) continue;
       leave_drawing();
       if (outcome == Outcome::ended) return {};
-      const std::string& text = line_.text();
-      if (!text.empty() && (typed_.empty() || typed_.back() != text)) typed_.push_back(text);
-      return text;
+      return line_.text();
     }
     if (changed) draw();
     const Signals::Waited waited = signals.wait(keys_.waiting() ? escape_milliseconds : -1);
     no_more = waited == Signals::Waited::nothing;
     if (waited == Signals::Waited::signal) {
       take_signals(raw);
+      if (left_ || (dropped_ && at_interrupt == AtInterrupt::give_up)) return {};
     } else if (waited == Signals::Waited::key && !read_keys()) {
       leave_drawing();
       return {};
@@ -338,14 +383,18 @@ std::optional<std::string> LineEditor::edit() {
   }
 }
 
-std::optional<std::string> LineEditor::read_plain() const {
+std::optional<std::string> LineEditor::read_plain(AtInterrupt at_interrupt) {
   write_out(prompt_);
   std::string line;
   for (char byte = 0;;) {
     const ssize_t got = ::read(STDIN_FILENO, &byte, 1);
     if (got < 0 && errno == EINTR) {
+      const bool empty = line.empty();
       line.clear();
-      write_out("\n" + prompt_);
+      dropped_ = true;
+      write_out("\n");
+      if ((empty && second_interrupt()) || at_interrupt == AtInterrupt::give_up) return {};
+      write_out(prompt_);
     } else if (got != 1) {
       if (line.empty()) return {};
       return line;
@@ -360,11 +409,36 @@ std::optional<std::string> LineEditor::read_plain() const {
   }
 }
 
-std::optional<std::string> LineEditor::read_line() {
-  const std::optional<std::string> text = can_edit() ? edit() : read_plain();
+std::optional<std::string> LineEditor::read(const std::string& text, AtInterrupt at_interrupt) {
+  dropped_ = left_ = false;
+  return can_edit() ? edit(text, at_interrupt) : read_plain(at_interrupt);
+}
+
+std::optional<std::string> LineEditor::accepted(const std::optional<std::string>& text) {
   if (!text) return {};
+  if (!text->empty() && (typed_.empty() || typed_.back() != *text)) {
+    typed_.push_back(*text);
+    if (keep_) keep_(*text);
+  }
   bool closed = true;
   return without_quotes(*text, closed);
+}
+
+std::optional<std::string> LineEditor::read_line() { return accepted(read("", AtInterrupt::begin_anew)); }
+
+std::optional<std::string> LineEditor::change_line(const std::string& text) {
+  const std::optional<std::string> changed = read(text, AtInterrupt::give_up);
+  if (!changed && dropped_ && !left_) return "";
+  return accepted(changed);
+}
+
+std::optional<std::string> LineEditor::ask(const std::string& question) {
+  const std::string before = std::exchange(prompt_, question);
+  const auto complete = std::exchange(complete_, nullptr);
+  std::optional<std::string> answer = read("", AtInterrupt::give_up);
+  prompt_ = before;
+  complete_ = complete;
+  return answer;
 }
 
 }  // namespace quern::cli

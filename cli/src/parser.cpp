@@ -26,28 +26,31 @@ VerbApp add_run(CLI::App& program, CommandLine& line) {
   add_tokenizer_flag(*app, run.model.tokenizer_pre);
   app->add_option("PROMPT", run.prompt, "what to answer; - is standard input");
   add_prompt_flag(*app, line.named, "what to answer, in place of PROMPT");
+  add_list_option(*app, "--file", run.files, "FILE", "put the text of a file behind the prompt; may be repeated; - is standard input");
   app->add_option("--messages", run.messages_file, "a JSON list of {\"role\", \"content\"}, or that as \"messages\"; - is standard input")
       ->type_name("FILE")
       ->default_str("none");
   app->add_option(flag_names("--system"), run.system, "a system message in front")->type_name("TEXT")
       ->default_str("none");
+  app->add_option("--system-file", run.system_file, "the same, from a file; - is standard input")->type_name("FILE")
+      ->default_str("none");
   app->add_flag("--special-in-messages", run.special_in_messages,
                 "the text of a special token in a message becomes that token: whoever writes it can forge turns");
   app->add_flag("--no-loop-guard", run.no_loop_guard, "let an answer go on that repeats the same words over and over");
   app->add_flag("--raw", run.raw, "give the model the prompt as it is, without its chat template");
-  add_number_option(*app, "--max-tokens", run.max_tokens, "the most tokens to generate",
-                    {.least = 1, .minus_one = [&run] { run.max_tokens = 0; }, .remedy = "leave it out for an answer to its end"})
-      ->default_str("to the end");
   add_number_option(*app, "--context", run.context, "tokens of context", context_rule)
       ->default_str("the smaller of the model's and 4096");
   add_list_option(*app, "--stop", run.stop, "TEXT", "end the answer before this text; may be repeated");
   add_number_option(*app, "--logprobs", [&run](std::uint64_t n) { run.logprobs = static_cast<std::uint32_t>(n); },
                     "log-probabilities, and the N best alternatives, in the JSON", {1, 20})
       ->default_str("none");
+  app->add_flag("--jsonl", run.jsonl, "print one JSON object for each event of the answer, as it comes");
+  app->add_flag("--plain", run.plain, "on a terminal, print the answer as it is: no Markdown, no colours, no wrapped words");
+  app->add_flag("--no-history", run.no_history, "the chat neither reads nor keeps the lines that were typed in earlier ones");
   app->add_option("--trace", run.trace_file, "write what each step did, and when, for Perfetto or chrome://tracing")
       ->type_name("FILE")
       ->default_str("none");
-  add_sampling_flags(*app, run.sampling);
+  add_answer_flags(*app, run);
   add_setting_flags(*app, line.settings, for_backends | for_models);
   return {Verb::run, app};
 }

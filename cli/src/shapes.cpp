@@ -33,6 +33,12 @@ double rate(std::uint64_t tokens, double seconds) {
   return seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
 }
 
+void put_logprob(Json& json, float logprob, const std::vector<Alternative>& best) {
+  json["logprob"] = finite_or_null(logprob);
+  json["best"] = Json::array();
+  for (const Alternative& one : best) json["best"].push_back({{"id", one.id}, {"logprob", finite_or_null(one.logprob)}});
+}
+
 Json run_json(const RunReport& report) {
   Json json;
   json["text"] = std::string(report.text);
@@ -55,12 +61,9 @@ Json run_json(const RunReport& report) {
   if (!report.logprobs.empty()) {
     Json list = Json::array();
     for (std::size_t at = 0; at < report.logprobs.size() && at < report.ids.size(); ++at) {
-      Json best = Json::array();
-      if (at < report.best.size())
-        for (const Alternative& one : report.best[at])
-          best.push_back({{"id", one.id}, {"logprob", finite_or_null(one.logprob)}});
-      list.push_back(
-          {{"id", report.ids[at]}, {"logprob", finite_or_null(report.logprobs[at])}, {"best", std::move(best)}});
+      Json one{{"id", report.ids[at]}};
+      put_logprob(one, report.logprobs[at], at < report.best.size() ? report.best[at] : std::vector<Alternative>());
+      list.push_back(std::move(one));
     }
     json["logprobs"] = std::move(list);
   }

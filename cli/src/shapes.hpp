@@ -47,6 +47,9 @@ struct RunReport {
 
 Json run_json(const RunReport& report);
 
+/// "logprob" and "best" of one token.
+void put_logprob(Json& json, float logprob, const std::vector<Alternative>& best);
+
 /// {"ids"}, and "text" where a chat was rendered.
 Json tokenize_json(Ids ids, const std::string* rendered);
 

@@ -180,7 +180,20 @@ TEST(CommandLine, RefusesWhatItDoesNotUnderstandAndSaysWhereToLook) {
   EXPECT_THAT(refusal({"doctor", "--backend", "cpu", "--backend", "cuda"}), testing::HasSubstr("--backend"));
 }
 
+TEST(CommandLine, StandardInputIsReadOnce) {
+  EXPECT_EQ(refusal({"run", "m", "-"}), "");
+  for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{{"-", "--file", "-"}, {"x", "--file", "-", "--file", "-"}, {"x", "--file", "-", "--system-file", "-"}}) {
+    std::vector<std::string> arguments{"run", "m"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    EXPECT_THAT(refusal(arguments), testing::HasSubstr("standard input can be read once"));
+  }
+}
+
 TEST(CommandLine, RefusesFlagsThatContradictEachOther) {
+  EXPECT_THAT(refusal({"run", "m", "x", "--system", "a", "--system-file", "b"}), testing::HasSubstr("--system-file"));
+  EXPECT_THAT(refusal({"run", "m", "--messages", "a", "--file", "b"}), testing::HasSubstr("--file"));
+  EXPECT_THAT(refusal({"run", "m", "x", "--raw", "--prefill", "b"}), testing::HasSubstr("--prefill"));
+  EXPECT_THAT(refusal({"run", "m", "x", "--raw", "--system-file", "b"}), testing::HasSubstr("--system-file"));
   EXPECT_THAT(refusal({"run", "m", "x", "--messages", "f"}), testing::HasSubstr("not both"));
   EXPECT_THAT(refusal({"run", "m", "--raw", "--messages", "f"}), testing::HasSubstr("--raw"));
   EXPECT_THAT(refusal({"run", "m", "x", "--raw", "--system", "s"}), testing::HasSubstr("--system"));

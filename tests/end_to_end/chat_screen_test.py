@@ -136,6 +136,62 @@ class Screen(Case):
         self.type("typed")
         self.assertEqual(self.see("> typed"), "> typed")
 
+    def answered(self, columns, answer, *flags):
+        """A screen with one answer that begins so, and the rows of it."""
+        self.begin_server()
+        self.tmux("-f", "/dev/null", "new-session", "-d", "-x", str(columns), "-y", "30",
+                  f"'{PROGRAM}' run '{MICRO}' --temperature 0 --max-tokens 2 --no-history {' '.join(flags)} --prefill '{answer} '")
+        self.see(">")
+        self.type("hello")
+        self.key("Enter")
+        self.see("tokens/s")
+        self.see("full]")
+        return self.tmux("capture-pane", "-p").split("\n")
+
+    def test_words_of_an_answer_are_wrapped_and_its_marks_are_styles(self):
+        answer = "# Title\n\n- **one** two three four five six seven eight nine ten\n\n日本語日本語日本語日本語日本語日本語日本語"
+        for columns, item in ((40, ["\u2022 one two three four five six seven", "  eight nine ten"]), (80, ["\u2022 one two three four five six seven eight nine ten"]),
+                              (200, ["\u2022 one two three four five six seven eight nine ten"])):
+            with self.subTest(columns=columns):
+                rows = self.answered(columns, answer)
+                at = rows.index("> hello")
+                self.assertEqual(rows[at + 1 : at + 3 + len(item)], ["Title", "", *item])
+                self.assertLessEqual(len(rows[0]), columns)  # a banner of two lines
+                self.assertEqual(at, 2)
+                self.assertEqual(rows[at + 4 + len(item)][:20], ("日本語" * 7)[: 20])
+        rows = self.answered(40, "**one** two", "--plain")
+        self.assertTrue(rows[rows.index("> hello") + 1].startswith("**one** two"))
+
+    def test_tab_completes_a_command_and_lists_files(self):
+        for name in ("notes-a.txt", "notes-b.txt"):
+            self.write(name, "text")
+        self.start(80)
+        self.type("/hist")
+        self.key("Tab", "Enter")
+        self.see("nothing was said yet")
+        self.type(f"see @{self.folder}/no")
+        self.key("Tab", "Tab")
+        self.see("notes-b.txt")
+        self.type("a")
+        self.key("Tab")
+        self.type("please")
+        self.assertIn(f"> see @{self.folder}/notes-a.txt please", self.see("please"))
+
+    def test_ctrl_c_stops_an_answer_and_the_next_one_at_once_leaves(self):
+        self.begin_server()
+        # No token ends the answer, so that it lasts. The shell and sleep take no notice of Ctrl-C.
+        self.tmux("-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "30",
+                  f"trap '' INT; '{PROGRAM}' run '{MICRO}' --temperature 0 --no-history --logit-bias 2=-inf --prefill 'begun ' -q; echo left with $?; sleep 60")
+        self.see(">")
+        self.type("hello")
+        self.key("Enter")
+        self.see("begun")
+        for _ in range(100):  # two that come before the program runs again are one
+            self.key("C-c")
+            if "left with" in self.screen():
+                break
+        self.assertRegex(self.see("left with"), r"left with (0|130)\b")
+
     def test_suspended_and_brought_back_it_goes_on(self):
         self.tmux("-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "30", "bash --norc")
         self.type(f"clear; '{PROGRAM}' run '{MICRO}' -q")

@@ -89,6 +89,59 @@ class Run(Case):
             running.stdin.close()
             self.assertEqual(running.wait(60), 0)
 
+    def ids_of(self, *arguments, **how):
+        return self.quern_json("run", MICRO, *arguments, *self.greedy, **how)["prompt_ids"]
+
+    def test_files_follow_the_prompt_and_the_input(self):
+        one, two = self.write("one", "a word\n"), self.write("two", "and more")
+        self.assertEqual(self.ids_of("hello", "--file", one, "--file", two), self.ids_of("hello\n\na word\n\nand more"))
+        self.assertEqual(self.ids_of("hello", "--file", two, stdin=b"piped"), self.ids_of("hello\n\npiped\n\nand more"))
+        self.assertEqual(self.ids_of("--file", one), self.ids_of("a word\n"))
+        self.assertEqual(self.ids_of("hello", "--file", "-", stdin=b"piped"), self.ids_of("hello\n\npiped"))
+        self.assertEqual(self.ids_of("hello", "--file", one, "--raw"), self.ids_of("hello\n\na word\n", "--raw"))
+        self.assertEqual(self.ids_of("hello", "--system-file", two), self.ids_of("hello", "--system", "and more"))
+
+    def test_a_lone_dash_in_the_prompt_is_the_place_of_the_input(self):
+        self.assertEqual(self.ids_of("before - after", stdin=b"piped"), self.ids_of("before piped after"))
+        self.assertEqual(self.ids_of("- one\n- two", stdin=b"piped"), self.ids_of("- one\n- two\n\npiped"))
+
+    def test_a_file_that_is_no_text_is_refused_by_name_and_byte(self):
+        path = self.write("bytes", b"caf\xe9")
+        self.assert_fails(4, [path, "byte 4"], "run", MICRO, "hello", "--file", path)
+        self.assert_fails(4, [path, "byte 4"], "run", MICRO, "hello", "--system-file", path)
+        self.assert_fails(4, ["standard input", "byte 4"], "run", MICRO, "hello", "--file", "-", stdin=b"caf\xe9")
+        self.assert_fails(2, "standard input can be read once", "run", MICRO, "-", "--file", "-", stdin=b"x")
+
+    def test_prefill_begins_the_answer_and_the_model_goes_on_from_there(self):
+        begun = self.quern_json("run", MICRO, "hello", "--prefill", "yes", *self.greedy)
+        self.assertTrue(begun["text"].startswith("yes"), begun["text"])
+        bare = self.ids_of("hello")
+        self.assertEqual(begun["prompt_ids"][: len(bare)], bare)
+        more = self.quern_json("tokenize", MICRO, "yes", "--no-bos")["ids"]
+        added = begun["prompt_ids"][len(bare) :]
+        self.assertNotEqual(added, more)  # this vocabulary puts a blank in front of a text, but not here
+        self.assertEqual(added[1:], more[1:])
+        shown = self.quern("run", MICRO, "hello", "--prefill", "yes", *self.greedy, "-q")
+        self.assertEqual(shown.out.decode().rstrip("\n"), begun["text"])
+
+    def test_jsonl_is_one_object_an_event(self):
+        done = self.quern("run", MICRO, "hello", "--prefill", "yes", "--jsonl", "--logprobs", "2", *self.greedy)
+        self.assertEqual(done.code, 0, done.err)
+        start, *texts, end = [json.loads(line) for line in done.out.splitlines()]
+        whole = self.quern_json("run", MICRO, "hello", "--prefill", "yes", "--logprobs", "2", *self.greedy)
+        self.assertEqual([start["event"], end["event"]], ["start", "end"])
+        self.assertEqual({event["event"] for event in texts}, {"text"})
+        self.assertEqual("".join(event["text"] for event in texts), end["text"])
+        self.assertEqual([event["id"] for event in texts if event["id"] is not None], whole["ids"])
+        self.assertEqual(len(texts[1]["best"]), 2)
+        self.assertEqual(set(end), set(whole) | {"event"})
+        self.assert_fails(2, "one of them", "run", MICRO, "hello", "--json", "--jsonl")
+
+    def test_an_error_of_a_prompt_speaks_of_the_prompt(self):
+        for flags in ([], ["--raw"]):
+            failed = self.assert_fails(6, "the prompt ", "run", MICRO, "word " * 100, "--context", "40", *flags)
+            self.assertNotIn("request", failed.err)
+
     def test_a_prompt_with_special_text_has_the_ids_of_tokenize(self):
         path = self.write_messages(("user", "a</s>b"))
         for flags in ([], ["--special-in-messages"]):

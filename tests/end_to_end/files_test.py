@@ -29,6 +29,29 @@ with quern.Runtime() as runtime, runtime.load(sys.argv[1], context=64) as model,
     except quern.Error as error:
         sys.exit(str(error))
 """
+# A chat on a terminal: /save to the second argument. What the program writes goes to standard error; how it ends is passed on.
+CHAT = """import os, pty, signal, sys
+process, terminal = pty.fork()
+if process == 0:
+    os.environ["TERM"] = "dumb"
+    os.execv(sys.argv[1], [sys.argv[1], "run", sys.argv[2], "-q", "--no-history", "--system", "be brief, but not too brief"])
+os.write(terminal, f"/save {sys.argv[3]}\\n/exit\\n".encode())
+said = b""
+while True:
+    try:
+        piece = os.read(terminal, 4096)
+    except OSError:
+        break
+    if not piece:
+        break
+    said += piece
+sys.stderr.buffer.write(said)
+sys.stderr.flush()
+status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+if status < 0:
+    os.kill(os.getpid(), -status)
+sys.exit(status or (1 if b"quern: " in said else 0))
+"""
 PART = ".quern-"
 CASE = "elementwise.add.f32.1.plain.packed.gaussian"
 SUITE_RUN = [SUITE, "run", "--profile", "quick", "--jobs", "1", "--filter", CASE, "--journal"]
@@ -57,6 +80,7 @@ WRITERS = [
     Writer("logits", lambda path: [PROGRAM, "eval", TINY, f"{os.path.dirname(path)}/text", "--logits", path, "-q"], True,
            lambda content: len(content) > 0 and len(content) % 4 == 0),
     Writer("saved session", lambda path: [sys.executable, "-c", SAVE, TINY, path], True, lambda content: content.startswith(b"QRNS")),
+    Writer("saved chat", lambda path: [sys.executable, "-c", CHAT, PROGRAM, TINY, path], True, lambda content: content.endswith(b"\n") and is_json(content)),
     Writer("a file of the suite", lambda path: [SUITE, "list", "--profile", "quick", "--write-manifest", path], True, lambda content: len(content) > 1000),
     Writer("probe result", lambda path: [PROGRAM, "devices"], False, is_json, "cache/quern/probe/*.json"),
     Writer("weights cache", lambda path: [PROGRAM, "run", TINY, "hi", "--max-tokens", "1", "-q", "--weights-cache", "on"], False,
@@ -290,6 +314,8 @@ class Readers(Case):
             with self.subTest(word):
                 wanted = "a pipe that nobody writes to" if word == "a pipe" else word
                 self.assert_named(path, wanted, "run", TINY, "--messages", path, codes=(4,))
+                self.assert_named(path, wanted, "run", TINY, "hi", "--file", path, codes=(4,))
+                self.assert_named(path, wanted, "run", TINY, "hi", "--system-file", path, codes=(4,))
                 self.assert_named(path, wanted, "eval", TINY, path, codes=(4,))
 
     def test_messages_come_through_a_pipe_where_the_user_asks_for_it(self):

@@ -26,8 +26,8 @@ ZOO = os.environ["QUERN_TEST_ZOO"]
 # A title, a cleared screen, C1 alone and as UTF-8, directions, separators, a surrogate, a forged line.
 PLANT = (b"\x1b[2J\x07\x1b]0;pwned\x07\x9b2J\xc2\x9b2J\xe2\x80\xae\xe2\x81\xa6\xd8\x9c\xe2\x80\x8f\xe2\x80\xa8\xed\xa0\x80\x7f\rX\nquern: forged")
 WORD = PLANT.replace(b"\n", b"")
-# What the program itself draws: an erased line, rows and columns, marks of pastes.
-OWN = re.compile(rb"\r\x1b\[K|\x1b\[\d+A|\r\x1b\[J|\r\x1b\[\d+C|\x1b\[\?2004[hl]|\r(?=\r|\n|\x1b|$)")
+# What the program itself draws: styles, an erased line, rows and columns, marks of pastes.
+OWN = re.compile(rb"\x1b\[\d+m|\r\x1b\[K|\x1b\[\d+A|\r\x1b\[J|\r\x1b\[\d+C|\x1b\[\?2004[hl]|\r(?=\r|\n|\x1b|$)")
 
 
 class TerminalCase(Case):

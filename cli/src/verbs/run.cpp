@@ -2,6 +2,7 @@
 #include "verbs.hpp"
 
 #include "answer.hpp"
+#include "answer_view.hpp"
 #include "chat.hpp"
 #include "engine.hpp"
 #include "numbers.hpp"
@@ -12,6 +13,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 
 namespace quern::cli {
@@ -24,12 +26,23 @@ struct Question {
   Chat chat = nullptr;  // of --messages, in place of both
 };
 
-/// The prompt, what standard input brings, or both. A prompt of "-" is standard input by name.
+bool names_input(const RunFlags& flags) { return std::ranges::find(flags.files, "-") != flags.files.end() || flags.system_file == "-"; }
+
+/// The prompt, what standard input brings, or both. A prompt of "-" is standard input by name. A flag that names standard input has it.
+std::string prompt_and_input(const RunFlags& flags) {
+  if (flags.prompt == "-") return read_stdin();
+  if (!flags.prompt && flags.files.empty()) return names_input(flags) ? "" : read_stdin();
+  const std::string input = names_input(flags) ? "" : read_beside_prompt([] {
+    write_error_line("waiting for the end of standard input, which belongs to the prompt; < /dev/null leaves it out");
+  });
+  return with_input(flags.prompt.value_or(""), input);
+}
+
+/// With the texts of --file behind it.
 std::string question_text(const RunFlags& flags) {
-  if (!flags.prompt || *flags.prompt == "-") return read_stdin();
-  return with_input(*flags.prompt, read_beside_prompt([] {
-                      write_error_line("waiting for the end of standard input, which belongs to the prompt; < /dev/null leaves it out");
-                    }));
+  std::string text = prompt_and_input(flags);
+  for (const std::string& file : flags.files) text = appended(std::move(text), flags.raw ? read_file(file) : read_text(file));
+  return text;
 }
 
 Question read_question(const RunFlags& flags) {
@@ -52,23 +65,51 @@ Question read_question(const RunFlags& flags) {
 
 /// Made before the weights are loaded: a model that this version does not run, one that cannot answer a chat, or a prompt
 /// that is malformed, is refused at once.
-std::vector<std::int32_t> ids_of(const Question& question, const RunFlags& flags, const Settings& settings) {
+Prompt prompt_of(const Question& question, const RunFlags& flags, const Settings& settings) {
   const std::string& path = flags.model.path;
   check_architecture(path);
   const Vocabulary vocabulary = open_vocabulary(path, flags.model.tokenizer_pre);
   limit_template(vocabulary.get(), settings);
-  if (flags.raw) return tokenize(vocabulary.get(), question.raw_text, 0);
+  if (flags.raw) return {tokenize(vocabulary.get(), question.raw_text, 0), ""};
   const Text rendered = question.chat ? render_chat(vocabulary.get(), question.chat.get(), path)
                                       : render_chat(vocabulary.get(), question.messages, path);
-  return tokenize_rendered(vocabulary.get(), rendered, special_flag(flags.special_in_messages));
+  return prompt_to_answer(vocabulary.get(), rendered, flags);
 }
 
-RunReport report_of(const Answer& made, const std::vector<std::int32_t>& prompt, const Where& where) {
+/// One line for each event. The JSON of --json is the last one, with "event": "end".
+class EventLines {
+ public:
+  explicit EventLines(const RunFlags& flags) : flags_(flags) {}
+  void start(std::size_t prompt_tokens, std::uint64_t seed) const {
+    write_json({{"event", "start"}, {"model", flags_.model.path}, {"prompt_tokens", prompt_tokens}, {"seed", seed}});
+    if (!flags_.prefill.empty()) write_json({{"event", "text"}, {"text", flags_.prefill}, {"id", nullptr}});
+  }
+  void token(const quern_token_event& event) const {
+    Json line{{"event", "text"}, {"text", std::string(event.piece, static_cast<std::size_t>(event.piece_size))}};
+    line["id"] = event.token >= 0 ? Json(event.token) : Json(nullptr);
+    if (flags_.logprobs > 0 && event.token >= 0) {
+      std::vector<Alternative> best;
+      for (std::uint32_t i = 0; i < event.top_count; ++i) best.push_back({event.top[i], event.top_logprobs[i]});
+      put_logprob(line, event.logprob, best);
+    }
+    write_json(line);
+  }
+  void end(const Json& report) const {
+    Json line{{"event", "end"}};
+    line.update(report);
+    write_json(line);
+  }
+
+ private:
+  const RunFlags& flags_;
+};
+
+RunReport report_of(const Answer& made, std::string_view text, const std::vector<std::int32_t>& prompt, const Where& where) {
   RunReport report;
   report.where = where.ran_on;
   report.prompt_ids = prompt;
   report.ids = made.ids;
-  report.text = made.text;
+  report.text = text;
   report.finish = quern_finish_name(made.finish);
   report.reused_tokens = made.reused_tokens;
   report.prompt_seconds = made.prompt_seconds;
@@ -101,14 +142,19 @@ class TraceFile {
 }  // namespace
 
 int run_verb(const CommandLine& line, const Settings& settings) {
-  const RunFlags& flags = line.run;
-  const bool chat = !flags.prompt && !flags.messages_file && isatty(STDIN_FILENO) == 1;
-  if (chat && line.json) throw Failure(exit_usage, "run: the chat has no --json; give a prompt or --messages");
+  RunFlags flags = line.run;
+  if (flags.system_file) {
+    flags.system = read_text(*flags.system_file);
+    if (flags.system->ends_with('\n')) flags.system->pop_back();
+  }
+  const bool chat = !flags.prompt && !flags.messages_file && flags.files.empty() && isatty(STDIN_FILENO) == 1;
+  if (chat && (line.json || flags.jsonl))
+    throw Failure(exit_usage, std::string("run: the chat has no ") + (line.json ? "--json" : "--jsonl") + "; give a prompt or --messages");
   if (chat && flags.trace_file) throw Failure(exit_usage, "run: the chat has no --trace; give a prompt or --messages");
   if (chat && flags.raw) throw Failure(exit_usage, "run: the chat needs the chat template; --raw needs a prompt");
   // The chat has no prompt yet; any will do to see that the model can answer one.
-  const std::vector<std::int32_t> prompt =
-      ids_of(chat ? Question{{{"user", "Hello"}}, "", nullptr} : read_question(flags), flags, settings);
+  const auto [prompt, end_of_prompt] =
+      prompt_of(chat ? Question{{{"user", "Hello"}}, "", nullptr} : read_question(flags), flags, settings);
   std::optional<TraceFile> trace;
   if (flags.trace_file) trace.emplace(*flags.trace_file);
 
@@ -128,21 +174,37 @@ int run_verb(const CommandLine& line, const Settings& settings) {
     write_error_page(view(make<Text>(quern_model_placement_words, loaded)));
   }
   ActivityWriter activity(flags.model.path);
-  if (chat) return chat_loop(model.get(), session.get(), flags, line.quiet, activity);
+  if (chat) return chat_loop(model.get(), session.get(), line, flags, settings, activity);
 
   if (trace) check(quern_session_trace_start(session.get()));
   const std::uint64_t seed = seed_of(flags.sampling);
+  check_context(model.get(), prompt.size(), "the prompt");
   const InterruptGuard guard(session.get());
-  const Answer made = answer(session.get(), prompt, flags, seed, !line.json, guard, activity);
+  const EventLines lines(flags);
+  AnswerView view(flags.plain || flags.raw);
+  TokenSink sink;
+  if (flags.jsonl) {
+    lines.start(prompt.size(), seed);
+    sink = [&](const quern_token_event& event) { lines.token(event); };
+  } else if (!line.json) {
+    view.follow(end_of_prompt);
+    view.add(flags.prefill);
+    sink = [&](const quern_token_event& event) { view.add({event.piece, static_cast<std::size_t>(event.piece_size)}); };
+  }
+  const Answer made = answer(session.get(), prompt, flags, seed, sink, guard, activity);
+  const std::string text = flags.prefill + made.text;
   if (trace) trace->write(session.get());
   const Where where = where_it_ran(model.get(), session.get(), flags.model.path);
-  if (line.json) {
-    RunReport report = report_of(made, prompt, where);
+  if (line.json || flags.jsonl) {
+    RunReport report = report_of(made, text, prompt, where);
     report.seed = seed;
     report.load_seconds = load.count();
-    write_json(run_json(report));
+    if (flags.jsonl)
+      lines.end(run_json(report));
+    else
+      write_json(run_json(report));
   } else {
-    write_out("\n");
+    view.end();
   }
   explain_loop(made);
   if (!line.quiet)
