@@ -148,7 +148,7 @@ std::vector<BenchPlan> bench_plans(const BenchLists& lists) {
   double count = static_cast<double>(pairs);
   for (const std::size_t size : {threads.size(), lists.batches.size(), lists.depths.size()}) count *= static_cast<double>(size);
   if (count > static_cast<double>(most_benches))
-    throw Failure(exit_usage, "bench: these lists are " + fixed(count, 0) + " measurements, and " + std::to_string(most_benches) + " are the most");
+    throw Failure(exit_usage, "bench: these lists are " + fixed(count, 0) + " measurements, and " + std::to_string(most_benches) + " are the most; give shorter lists");
   std::vector<BenchPlan> plans;
   for (const std::uint32_t t : threads)
     for (const std::uint32_t batch : lists.batches)

@@ -275,7 +275,7 @@ class ChatRoom {
   std::string last_message() const {
     Conversation copy = conversation_;
     const std::optional<std::string> text = copy.undo();
-    if (!text) throw Failure(exit_refused, "nothing was said yet");
+    if (!text) throw Failure(exit_refused, "there is no message yet");
     return *text;
   }
 

@@ -38,7 +38,7 @@ void ChatSettings::set(const std::string& name_and_value) {
   std::ranges::replace(name, '_', '-');
   const std::vector<std::string> known = names();
   if (std::ranges::find(known, name) == known.end())
-    throw Failure(exit_usage, in_quotes(name) + " is no setting of an answer" + did_you_mean(name, known) + "; /set lists them");
+    throw Failure(exit_usage, in_quotes(name) + " is no setting of an answer" + did_you_mean(name, known) + "; see /set");
   const std::size_t value = name_and_value.find_first_not_of(blanks, end);
   if (value == std::string::npos) throw Failure(exit_usage, name + " needs a value: /set " + name + " VALUE, or /set " + name + " default");
   std::map<std::string, std::string> changed = given_;

@@ -34,7 +34,7 @@ void check_run(const CommandLine& line) {
   if (run.raw && !run.prefill.empty()) throw Failure(exit_usage, "run: --raw has no place for --prefill; put it at the end of the prompt");
   if (line.json && run.jsonl) throw Failure(exit_usage, "run: --json prints one object and --jsonl one for each event; give one of them");
   const auto named = std::ranges::count(run.files, "-") + (run.prompt == "-") + (run.messages_file == "-") + (run.system_file == "-");
-  if (named > 1) throw Failure(exit_usage, "run: standard input can be read once, and - stands for it " + std::to_string(named) + " times");
+  if (named > 1) throw Failure(exit_usage, "run: standard input can be read once, and - stands for it " + std::to_string(named) + " times; give it once");
   for (const std::string& stop : run.stop)
     if (stop.empty()) throw Failure(exit_usage, "run: --stop needs a text that is not empty");
 }

@@ -326,7 +326,7 @@ TEST(CommandLine, AModelByItsFlagLeavesItsPlaceToThePrompt) {
   }
   EXPECT_EQ(parse({"tokenize", "-m", "m", "a b"}).tokenize.text, "a b");
   EXPECT_EQ(parse({"eval", "-m", "m", "f"}).eval.file, "f");
-  EXPECT_EQ(parse({"bench", "-m", "m", "-p", "8"}).bench.prompt_tokens, 8u);
+  EXPECT_EQ(parse({"bench", "-m", "m", "-p", "8"}).bench.lists.prompts, std::vector<std::uint32_t>{8});
   EXPECT_THAT(refusal({"run", "a", "b", "-m", "c"}), testing::HasSubstr("given twice"));
   EXPECT_THAT(refusal({"run", "m", "b", "-p", "c"}), testing::HasSubstr("given twice"));
   EXPECT_THAT(refusal({"show", "a", "-m", "c"}), testing::HasSubstr("given twice"));

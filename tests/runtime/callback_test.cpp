@@ -52,7 +52,7 @@ int load_progress(void* user, std::uint64_t, std::uint64_t) {
 
 /// Calls that take a turn on a session.
 const std::set<std::string> of_the_session{"quern_sequence_truncate", "quern_sequence_copy",        "quern_generate",
-                                           "quern_evaluate",          "quern_embed",                "quern_session_save",
+                                           "quern_evaluate",          "quern_evaluate_with",        "quern_embed",                "quern_session_save",
                                            "quern_session_save_file", "quern_session_restore",      "quern_session_restore_file",
                                            "quern_session_statistics", "quern_session_trace_start", "quern_session_trace_json"};
 

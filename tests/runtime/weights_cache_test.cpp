@@ -160,7 +160,7 @@ TEST_F(WeightsCache, AFolderThatCannotBeWrittenStopsNothing) {
 
 TEST_F(WeightsCache, AFileLargerThanTheLimitIsNotWritten) {
   const Loaded loaded = run(model_, "on", "1K");
-  EXPECT_THAT(loaded.placement, HasSubstr("the limit is 1024"));
+  EXPECT_THAT(loaded.placement, HasSubstr("the limit is 1.0 KiB"));
   EXPECT_TRUE(files().empty());
 }
 
