@@ -26,6 +26,7 @@ constexpr Example examples[] = {
     {"list", "quern list"},
     {"rm", "quern rm owner/name:Q4_K_M"},
     {"monitor", "quern monitor --interval 5"},
+    {"trace", "quern trace trace.json --html trace.html"},
     {"ps", "quern ps"},
 };
 
