@@ -165,7 +165,7 @@ class Chat(Case):
         self.start()
         self.ask(b"one")
         self.ask(b"/undo", b"are forgotten")
-        self.ask(b"/undo", b"nothing was said yet")
+        self.ask(b"/undo", b"there is no message yet")
         self.ask(b"two")
         self.ask(b"/regenerate")
         self.ask(b"/history", b"user: two\r\nassistant: ")
