@@ -63,10 +63,14 @@ std::string read_beside_prompt(void (*waiting)()) {
   return read_stdin();
 }
 
+void require_text(std::string_view text, const std::string& what) {
+  if (const std::size_t bad = first_bad_byte(text); bad < text.size())
+    throw Failure(exit_refused, what + " is not text in UTF-8: byte " + with_commas(bad + 1) + " belongs to no character; give it in UTF-8");
+}
+
 std::string read_text(const std::string& path) {
   std::string text = read_file(path);
-  if (const std::size_t bad = first_bad_byte(text); bad < text.size())
-    throw Failure(exit_refused, (path == "-" ? "standard input" : path) + ": is not text in UTF-8: byte " + with_commas(bad + 1) + " belongs to no character");
+  require_text(text, path == "-" ? "standard input" : path + ":");
   return text;
 }
 

@@ -29,6 +29,8 @@ std::string read_beside_prompt(void (*waiting)());
 
 /// All bytes of a file, which must be UTF-8; "-" is standard input. Throws Failure(exit_refused) naming the file and the byte.
 std::string read_text(const std::string& path);
+/// Throws Failure(exit_refused) where the text is not UTF-8; `what` is its name, "the prompt".
+void require_text(std::string_view text, const std::string& what);
 
 /// The two with a blank line between them; one of them alone where the other is empty.
 std::string appended(std::string text, const std::string& more);

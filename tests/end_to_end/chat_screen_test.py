@@ -85,25 +85,29 @@ class Screen(Case):
                 self.assertEqual(self.see("endx"), "> " + words + "x")
 
     def test_a_paste_of_200_lines_is_one_message(self):
-        self.start(80)
-        self.tmux("set-buffer", "".join(f"line {i}\n" for i in range(200)) + "last")
-        self.tmux("paste-buffer", "-p")
-        self.see("last")
-        self.assertEqual(self.screen().count("line 199"), 1)
-        self.key("C-c")
-        self.type("/history")
-        self.key("Enter")
-        self.see("nothing was said yet")  # the paste asked nothing
+        for columns in (40, 80, 200):
+            with self.subTest(columns=columns):
+                self.start(columns)
+                self.tmux("set-buffer", "".join(f"line {i}\n" for i in range(200)) + "last")
+                self.tmux("paste-buffer", "-p")
+                self.see("last")
+                self.assertEqual(self.screen().count("line 199"), 1)
+                self.key("C-c")
+                self.type("/history")
+                self.key("Enter")
+                self.see("nothing was said yet")  # the paste asked nothing
 
     def test_wide_and_combining_characters_leave_the_cursor_where_the_text_ends(self):
-        self.start(40)
-        self.type("日本e\u0301x")
-        self.see("x")
-        self.assertEqual(self.cursor(), "8 0")  # the prompt 2, the ideographs 4, e with its mark 1, x 1
-        self.key("BSpace", "BSpace", "BSpace")
-        self.type("z")
-        self.see("> 日z")
-        self.assertEqual(self.cursor(), "5 0")
+        for columns in (40, 80, 200):
+            with self.subTest(columns=columns):
+                self.start(columns)
+                self.type("日本e\u0301x")
+                self.see("x")
+                self.assertEqual(self.cursor(), "8 0")  # the prompt 2, the ideographs 4, e with its mark 1, x 1
+                self.key("BSpace", "BSpace", "BSpace")
+                self.type("z")
+                self.see("> 日z")
+                self.assertEqual(self.cursor(), "5 0")
 
     def test_alt_enter_and_three_quotes_make_messages_of_several_lines(self):
         self.start(80)

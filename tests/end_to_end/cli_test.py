@@ -142,6 +142,11 @@ class Run(Case):
             failed = self.assert_fails(6, "the prompt ", "run", MICRO, "word " * 100, "--context", "40", *flags)
             self.assertNotIn("request", failed.err)
 
+    def test_a_prompt_that_is_not_utf8_is_named(self):
+        self.assert_fails(4, "the prompt is not text in UTF-8: byte 4", "run", MICRO, os.fsdecode(b"caf\xe9"))
+        self.assert_fails(4, "the system message is not text in UTF-8: byte 1", "run", MICRO, "hi", "--system", os.fsdecode(b"\xe9"))
+        self.assertEqual(self.quern("run", MICRO, os.fsdecode(b"caf\xe9"), "--raw", *self.greedy).code, 0)
+
     def test_a_prompt_with_special_text_has_the_ids_of_tokenize(self):
         path = self.write_messages(("user", "a</s>b"))
         for flags in ([], ["--special-in-messages"]):

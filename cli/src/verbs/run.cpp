@@ -58,6 +58,8 @@ Question read_question(const RunFlags& flags) {
     question.raw_text = std::move(text);
     return question;
   }
+  require_text(text, "the prompt");
+  if (flags.system) require_text(*flags.system, "the system message");
   if (flags.system) question.messages.push_back({"system", *flags.system});
   question.messages.push_back({"user", std::move(text)});
   return question;
