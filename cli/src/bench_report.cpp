@@ -175,7 +175,7 @@ std::string bench_page(const BenchRun& run) {
                     of_peak(result.prefill_peak_share, result.multiply_adds_per_second, "G multiply-adds/s")) +
          speed_line("decode   ", run.options.decode_tokens, result.decode,
                     of_peak(result.decode_bandwidth_share, result.read_bytes_per_second, "GB/s")) +
-         "memory   peak " + in_mib(result.peak_resident_bytes) + " resident, " + in_mib(result.peak_device_bytes) + " allocated on devices\n" +
+         "memory   peak " + byte_words(result.peak_resident_bytes) + " resident, " + byte_words(result.peak_device_bytes) + " allocated on devices\n" +
          (result.valid != 0 ? "" : "not valid: a share is above 105 %\n");
 }
 

@@ -63,7 +63,7 @@ std::string saved_chat(const Conversation& conversation) {
 Conversation read_saved_chat(const std::string& json, const std::string& file) {
   const auto refuse = [&](const std::string& why) { throw Failure(exit_refused, file + ": is no saved chat: " + why); };
   constexpr int deepest = 8;  // a chat needs three; deeper ones would cost memory and nothing reads them
-  if (json.size() > most_saved_bytes) refuse("it has more than " + in_mib(most_saved_bytes));
+  if (json.size() > most_saved_bytes) refuse("it has more than " + byte_words(most_saved_bytes));
   constexpr std::size_t most_events = 12 * most_saved_messages;  // of the parser; a message of two members has six
   bool deep = false;
   std::size_t events = 0;

@@ -50,8 +50,8 @@ std::vector<std::string> MonitorScreen::rows(const std::vector<CardSample>& card
     percent.insert(0, 6 - std::min<std::size_t>(6, percent.size()), ' ');
     out.push_back("  busy    " + text_bar(c.busy_percent.value_or(0) / 100.0, bar_width) + percent + "  " + sparkline(history, 100, spark, utf8_));
     const double share = c.memory_used && c.memory_total && *c.memory_total != 0 ? static_cast<double>(*c.memory_used) / static_cast<double>(*c.memory_total) : 0;
-    out.push_back("  memory  " + text_bar(share, bar_width) + " " + (c.memory_used ? in_mib(*c.memory_used) : "?") + " of " +
-                  (c.memory_total ? in_mib(*c.memory_total) : "?"));
+    out.push_back("  memory  " + text_bar(share, bar_width) + " " + (c.memory_used ? byte_words(*c.memory_used) : "?") + " of " +
+                  (c.memory_total ? byte_words(*c.memory_total) : "?"));
   }
   std::map<std::int32_t, History> living;
   for (const ProcessSpeed& s : speeds) {

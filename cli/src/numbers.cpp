@@ -28,9 +28,4 @@ std::string fixed(double value, int decimals) {
   return error == std::errc{} ? std::string(buffer.data(), end) : std::string("?");
 }
 
-std::string in_mib(std::uint64_t bytes) {
-  const auto tenths = static_cast<std::uint64_t>(std::llround(static_cast<double>(bytes) / 104857.6));
-  return with_commas(tenths / 10) + "." + std::to_string(tenths % 10) + " MiB";
-}
-
 }  // namespace quern::cli

@@ -81,7 +81,7 @@ std::string remarks(const RecordedTrace& trace) {
   if (const auto n = count("compiles"); n != 0) text += "Within steps, plans were compiled " + counted(n, "time", "times") + ".\n";
   if (const auto n = count("device_allocations") + count("host_allocations"); n != 0)
     text += "Within steps, memory was allocated " + counted(n, "time", "times") + ".\n";
-  if (const auto n = count("bytes_between_devices"); n != 0) text += in_mib(n) + " went from device to device.\n";
+  if (const auto n = count("bytes_between_devices"); n != 0) text += byte_words(n) + " went from device to device.\n";
   if (trace.left_out != 0) text += counted(trace.left_out, "event is no span", "events are no spans") + " and left out.\n";
   return text;
 }

@@ -18,13 +18,6 @@ TEST(WithCommas, GroupsByThree) {
   EXPECT_EQ(with_commas(7241732096), "7,241,732,096");
 }
 
-TEST(InMib, RoundsToOneDecimal) {
-  EXPECT_EQ(in_mib(7241732096 * 4), "27,625.0 MiB");
-  EXPECT_EQ(in_mib(7241732096 * 2), "13,812.5 MiB");
-  EXPECT_EQ(in_mib(0), "0.0 MiB");
-  EXPECT_EQ(in_mib(1), "0.0 MiB");
-}
-
 TEST(Fixed, HasSoManyDecimals) {
   EXPECT_EQ(fixed(1.25, 1), "1.2");
   EXPECT_EQ(fixed(41, 2), "41.00");

@@ -18,7 +18,7 @@ std::string padded(std::string text, std::size_t width) {
 
 std::string memory_of(const quern_device_entry& device) {
   if (device.memory_certainty == QUERN_MEMORY_UNKNOWN) return "?";
-  return (device.memory_certainty == QUERN_MEMORY_ESTIMATE ? "~" : "") + in_mib(device.memory_total);
+  return (device.memory_certainty == QUERN_MEMORY_ESTIMATE ? "~" : "") + byte_words(device.memory_total);
 }
 
 std::string table(const quern_device_list* devices) {

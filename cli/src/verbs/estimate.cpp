@@ -48,16 +48,16 @@ std::string page(const quern_estimate_info& info, const std::vector<DtypeBytes>&
   std::string out = row("parameters", with_commas(info.parameters));
   out += "\nweights, if all were\n";
   for (const DtypeBytes& dtype : dtypes)
-    out += row("  " + dtype.name, dtype.available ? in_mib(dtype.bytes) : "not with these rows");
+    out += row("  " + dtype.name, dtype.available ? byte_words(dtype.bytes) : "not with these rows");
   out += "\nkey/value cache, " + with_commas(info.context) + " tokens\n";
-  out += row("  f16", in_mib(info.kv_bytes_f16)) + row("  f32", in_mib(info.kv_bytes_f32));
+  out += row("  f16", byte_words(info.kv_bytes_f16)) + row("  f32", byte_words(info.kv_bytes_f32));
   if (!of_file) return out;
-  out += "\nto run this file\n" + row("  weights", in_mib(info.weights_bytes)) + row("  cache", in_mib(info.kv_bytes));
+  out += "\nto run this file\n" + row("  weights", byte_words(info.weights_bytes)) + row("  cache", byte_words(info.kv_bytes));
   if (info.scratch_known != 0)
-    out += row("  scratch", in_mib(info.scratch_bytes)) + row("  overhead", in_mib(info.overhead_bytes));
-  out += row("  total", in_mib(info.total_bytes));
+    out += row("  scratch", byte_words(info.scratch_bytes)) + row("  overhead", byte_words(info.overhead_bytes));
+  out += row("  total", byte_words(info.total_bytes));
   if (info.available_bytes != 0)
-    out += row("  available", in_mib(info.available_bytes) + (info.fits != 0 ? ": fits" : ": does not fit"));
+    out += row("  available", byte_words(info.available_bytes) + (info.fits != 0 ? ": fits" : ": does not fit"));
   return out;
 }
 

@@ -88,7 +88,7 @@ std::string card_lines(const std::vector<CardSample>& cards) {
   std::string out;
   for (const CardSample& c : cards) {
     out += "gpu " + std::to_string(c.index) + "  " + printable(c.name) + "  busy " + number(c.busy_percent, " %") + ", memory " +
-           (c.memory_used ? in_mib(*c.memory_used) : "?") + " of " + (c.memory_total ? in_mib(*c.memory_total) : "?") + ", " +
+           (c.memory_used ? byte_words(*c.memory_used) : "?") + " of " + (c.memory_total ? byte_words(*c.memory_total) : "?") + ", " +
            number(c.temperature, " C") + ", " + number(c.power, " W") + " of " + number(c.power_limit, " W") + "\n";
   }
   return out;

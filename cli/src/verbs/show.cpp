@@ -63,7 +63,7 @@ std::string page(const Json& json, bool tensors) {
     out += "\nweights\n";
     for (const auto& dtype : weights->items())
       put_row(out, "  " + dtype.key(),
-              dtype.value().is_number_unsigned() ? in_mib(dtype.value().get<std::uint64_t>()) : words(dtype.value()));
+              dtype.value().is_number_unsigned() ? byte_words(dtype.value().get<std::uint64_t>()) : words(dtype.value()));
   }
   put_members(out, json.value("metadata", Json::object()), "metadata");
   put_left_out(out, json, "metadata_left_out", "keys");

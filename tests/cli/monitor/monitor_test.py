@@ -60,7 +60,7 @@ class Monitor(unittest.TestCase):
         result = monitor(self.folder, "--count", "2")
         lines = result.stdout.splitlines()
         self.assertEqual(len(lines), 4, result.stdout)
-        self.assertEqual(lines[0], "gpu 0  NVIDIA Test 100  busy 87 %, memory 20,480.0 MiB of 81,920.0 MiB, 54 C, 612 W of ?")
+        self.assertEqual(lines[0], "gpu 0  NVIDIA Test 100  busy 87 %, memory 20.0 GiB of 80.0 GiB, 54 C, 612 W of ?")
 
     @unittest.skipIf(has_nvml(), "this machine has the library that reads cards")
     def test_why_there_are_no_cards_is_written_once(self):
