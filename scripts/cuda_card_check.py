@@ -226,7 +226,8 @@ def check_refusal(machine):
 
     code, _, err = run("4K")
     require(code == 5, "exit", code, err)
-    needed = int(re.search(r"and (\d+) are needed", err)[1])
+    value, unit = re.search(r"and ([\d.]+) ([KMG])iB are needed", err).groups()
+    needed = int(float(value) * 1024 ** (1 + "KMG".index(unit)))
     lines = []
     for share, want in ((0.5, ("limit", "layers")), (0.95, ("limit", "context"))):
         limit = int(needed * share)

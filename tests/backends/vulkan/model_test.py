@@ -116,7 +116,8 @@ class Model(Case):
 
     def test_layers_that_do_not_fit_go_to_the_cpu(self):
         sentence = self.refused(*DEMAND, "--memory", "vulkan:0=64K")
-        needed = int(re.search(r"and (\d+) are needed", sentence)[1])
+        value, unit = re.search(r"and ([\d.]+) ([KMG])iB are needed", sentence).groups()
+        needed = int(float(value) * 1024 ** (1 + "KMG".index(unit)))
         layer = 3 * 768 * 256 * 18 // 32 + (2 * 256 + 2 * 128) * 256 * 34 // 32 + 2 * 4 * 32 * 128 * 4  # matrices, keys and values
         limit = needed - 5 * layer // 2
         sentence = self.refused(*DEMAND, "--memory", f"vulkan:0={limit}")
