@@ -5,22 +5,27 @@
 
 #include <dlfcn.h>
 
-#include <new>
+#include <cstdio>
 
 namespace quern::cpu {
 namespace {
 
 constexpr const char* library_name = "libopenblas.so.0";
 
-OpenBlas open_library() {
+/// The library's name and what is wrong, cut where the reason has no more room.
+void explain(OpenBlas& blas, const char* what, const char* why = "", const char* then = "") noexcept {
+  std::snprintf(blas.reason, sizeof blas.reason, "%s%s%s%s", library_name, what, why, then);
+}
+
+OpenBlas open_library() noexcept {
   OpenBlas blas;
 #if QUERN_SANITIZER != 0
-  blas.reason = "built with a sanitizer, which cannot follow a library in a namespace of its own";
+  explain(blas, ": built with a sanitizer, which cannot follow a library in a namespace of its own");
 #else
   void* library = dlmopen(LM_ID_NEWLM, library_name, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* why = dlerror();
-    blas.reason = std::string(library_name) + " cannot be opened (" + (why == nullptr ? "no reason given" : why) + "); install libopenblas0";
+    explain(blas, " cannot be opened (", why == nullptr ? "no reason given" : why, "); install libopenblas0");
     return blas;
   }
   const auto set_threads = reinterpret_cast<void (*)(int)>(dlsym(library, "openblas_set_num_threads"));
@@ -28,13 +33,13 @@ OpenBlas open_library() {
   const auto parallel = reinterpret_cast<int (*)()>(dlsym(library, "openblas_get_parallel"));
   const auto sgemm = reinterpret_cast<decltype(OpenBlas::sgemm)>(dlsym(library, "cblas_sgemm"));
   if (set_threads == nullptr || threads == nullptr || parallel == nullptr || sgemm == nullptr) {
-    blas.reason = std::string(library_name) + " lacks cblas_sgemm or its thread control";
+    explain(blas, " lacks cblas_sgemm or its thread control");
   } else if (parallel() != 1) {  // 0: built without locks; 2: OpenMP, whose threads are not the library's own
-    blas.reason = std::string(library_name) + " is not the pthread build, the only one that several threads may call at once; install libopenblas0-pthread";
+    explain(blas, " is not the pthread build, the only one that several threads may call at once; install libopenblas0-pthread");
   } else {
     set_threads(1);
     if (threads() == 1) blas.sgemm = sgemm;
-    else blas.reason = std::string(library_name) + " does not run with one thread";
+    else explain(blas, " does not run with one thread");
   }
 #endif
   return blas;
@@ -43,15 +48,7 @@ OpenBlas open_library() {
 }  // namespace
 
 const OpenBlas& openblas() noexcept {
-  static const OpenBlas blas = []() -> OpenBlas {
-    try {
-      return open_library();
-    } catch (const std::bad_alloc&) {  // of a reason's text
-      OpenBlas none;
-      none.reason = "no memory";  // short enough to need none
-      return none;
-    }
-  }();
+  static const OpenBlas blas = open_library();
   return blas;
 }
 

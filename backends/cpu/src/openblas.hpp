@@ -5,15 +5,13 @@
 // of the plugin's pool call it side by side. Immutable once opened, shared by all handles, never closed.
 #pragma once
 
-#include <string>
-
 namespace quern::cpu {
 
 struct OpenBlas {
   /// cblas_sgemm, or null.
   void (*sgemm)(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha, const float* a, int lda, const float* b, int ldb,
                 float beta, float* c, int ldc) = nullptr;
-  std::string reason;  // why it is null
+  char reason[512] = "";  // why it is null; no string, so that a host without memory has one too
 };
 
 /// Opens the library on the first call (about 0.1 s). Never throws; a failure is remembered.
