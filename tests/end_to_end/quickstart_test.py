@@ -1,4 +1,7 @@
-"""The question of scripts/quickstart is one that the default settings answer rightly: 20 times of 20, each with a seed of its own."""
+"""What scripts/quickstart asks is answered with the right word: 20 times of 20, each with a seed of its own.
+
+The word alone is looked for. What a model of 135M parameters writes around it may be wrong.
+"""
 
 import re
 import unittest
@@ -9,7 +12,7 @@ RIGHT = {"What is the process called by which plants make food from sunlight?": 
 
 
 class Quickstart(Case):
-    def test_its_question_is_answered_rightly_in_every_run(self):
+    def test_the_right_word_is_in_every_answer(self):
         script = (SOURCE / "scripts/quickstart").read_text()
         question = re.search(r"(?m)^prompt=\$\{2:-(.*)\}$", script)[1]
         self.assertIn(f"exec \"$build/bin/quern\" run \"$model\" \"$prompt\" --max-tokens 256\n", script)  # no other flag

@@ -339,9 +339,8 @@ def report(library):
         return " -> ".join(re.sub(r"\(.*", "", text) for text in demangle(names))
 
     found = []
-    inlined = inlined_functions(library, [at for _, at, _ in sorted(terminal)])
-    for (function, at, callee), frames in zip(sorted(terminal), inlined):
-        if any(re.search(pattern, frame) for pattern in INLINED for frame in frames):
+    for (function, at, callee), frames in zip(sorted(terminal), frames_of(library, [at for _, at, _ in sorted(terminal)])):
+        if any(re.search(pattern, inlined) for pattern in INLINED for inlined, _ in frames):
             continue
         found.append((demangle([name(function)])[0], at, f"ends the process if memory runs out in {way(callee)}"))
     for address, exported in sorted(outer, key=lambda pair: pair[1]):
@@ -355,25 +354,22 @@ def report(library):
             used.add(reason)
         else:
             bad.setdefault(f"{library.path.name}: {function}: {text}", at)
-    return [line + place for line, place in zip(sorted(bad), lines_of(library, [bad[line] for line in sorted(bad)]))], used, len(library.tables)
+    return [line + place_of(frames) for line, frames in zip(sorted(bad), frames_of(library, [bad[line] for line in sorted(bad)]))], used, len(library.tables)
 
 
-def inlined_functions(library, addresses):
-    """The functions that each address lies in, innermost first; none where the library has no debug information."""
+def frames_of(library, addresses):
+    """The inlined frames that each address lies in, innermost first: (function, "FILE:LINE"); none where the library has no debug information."""
     if not addresses:
         return []
     run = subprocess.run(["addr2line", "-a", "-f", "-C", "-i", "-e", library.path] + [f"{at:#x}" for at in addresses], stdout=subprocess.PIPE, text=True, check=True)
-    return [place.strip().split("\n")[::2] for place in re.split(r"^0x[0-9a-f]+$", run.stdout, flags=re.M)[1:]]
+    texts = [place.strip().split("\n") for place in re.split(r"^0x[0-9a-f]+$", run.stdout, flags=re.M)[1:]]
+    return [list(zip(lines[::2], lines[1::2])) for lines in texts]
 
 
-def lines_of(library, addresses):
-    """" (FILE:LINE)" of each, the outermost of inlined ones; "" where the library has no lines."""
-    if not addresses:
-        return []
-    run = subprocess.run(["addr2line", "-a", "-i", "-e", library.path] + [f"{at:#x}" for at in addresses], stdout=subprocess.PIPE, text=True, check=True)
-    places = re.split(r"^0x[0-9a-f]+$", run.stdout, flags=re.M)[1:]
-    outermost = [place.split("\n")[-2].split(" ")[0] if place.strip() else "?" for place in places]
-    return ["" if place.startswith("?") else " (" + "/".join(pathlib.PurePath(place).parts[-3:]) + ")" for place in outermost]
+def place_of(frames):
+    """" (FILE:LINE)" of the outermost frame; "" where the library has no lines."""
+    place = frames[-1][1].split(" ")[0] if frames else "?"
+    return "" if place.startswith("?") else " (" + "/".join(pathlib.PurePath(place).parts[-3:]) + ")"
 
 
 SAMPLES = {
