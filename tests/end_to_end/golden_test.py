@@ -175,8 +175,10 @@ class Tokens(Real):
 
 class Interrupt(Real):
     def start(self, *flags):
+        """An answer that only Ctrl-C or a full context of 8,192 tokens ends: without its end token this model soon repeats itself."""
+        endless = ("--temperature", "0", "--logit-bias", "2=-inf", "--no-loop-guard")
         return subprocess.Popen(
-            [PROGRAM, "run", self.model, "Count to one thousand.", "--temperature", "0", "--logit-bias", "2=-inf", *flags],
+            [PROGRAM, "run", self.model, "Count to one thousand.", *endless, *flags],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.environment())
 
     def test_ctrl_c_ends_the_answer_and_keeps_what_there_is(self):
