@@ -1,5 +1,6 @@
 // The table of cases: names, data, selection, manifest, exclusions.
 #include "case_table/exclusions.hpp"
+#include "case_table/manifest.hpp"
 #include "case_table/selection.hpp"
 #include "cli/flags.hpp"
 #include "worker/arena.hpp"
@@ -7,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <functional>
 #include <map>
 #include <set>
 #include <sstream>
@@ -19,15 +21,59 @@ const CaseTable& table() {
   return all;
 }
 
-TEST(CaseTable, TheManifestsHoldTheNamesOfTheirProfiles) {
+TEST(Manifest, EachFileIsThatOfItsProfile) {
   for (const Profile profile : {Profile::quick, Profile::full, Profile::huge}) {
     std::ifstream in(std::string(QUERN_SOURCE_DIR "/conformance/manifest/") + profile_name(profile) + ".txt");
     std::stringstream text;
     text << in.rdbuf();
-    EXPECT_EQ(text.str(), manifest_text(table(), profile))
-        << "if the cases were meant to change: quern-conformance list --profile " << profile_name(profile) << " --write-manifest conformance/manifest/"
-        << profile_name(profile) << ".txt";
+    EXPECT_EQ(manifest_difference(table(), profile, text.str()), "");
+    EXPECT_EQ(manifest_problem(table(), profile), "") << "this program was built with another manifest";
   }
+}
+
+/// The manifest of the quick profile after a change of the line that begins with `start`.
+std::string changed_manifest(const std::string& start, const std::function<std::string(const std::string&)>& change) {
+  std::istringstream lines(manifest_text(table(), Profile::quick));
+  std::string text;
+  for (std::string line; std::getline(lines, line);) text += line.starts_with(start) ? change(line) : line + "\n";
+  return text;
+}
+
+TEST(Manifest, ADifferenceNamesTheFamiliesWhatTheyHaveAndHowToWriteIt) {
+  EXPECT_EQ(manifest_difference(table(), Profile::quick, manifest_text(table(), Profile::quick)), "");
+  const std::string command = "list --profile quick --write-manifest conformance/manifest/quick.txt";
+  const std::string other = manifest_difference(table(), Profile::quick, changed_manifest("matmul ", [](const std::string&) {
+    return "matmul 7 0123456789abcdef\n";
+  }));
+  EXPECT_NE(other.find("\n  matmul: "), std::string::npos) << other;
+  EXPECT_NE(other.find("; the manifest says 7 cases, hash 0123456789abcdef"), std::string::npos) << other;
+  EXPECT_EQ(other.find("softmax"), std::string::npos) << other;
+  EXPECT_NE(other.find(command), std::string::npos) << other;
+  const std::string without = manifest_difference(table(), Profile::quick, changed_manifest("rope ", [](const std::string&) { return ""; }));
+  EXPECT_NE(without.find("; the manifest does not list it"), std::string::npos) << without;
+  const std::string more = manifest_difference(table(), Profile::quick, changed_manifest("silu ", [](const std::string& line) {
+    return "sild 3 00000000000000aa\n" + line + "\n";
+  }));
+  EXPECT_NE(more.find("\n  sild: no cases; the manifest says 3 cases, hash 00000000000000aa"), std::string::npos) << more;
+  EXPECT_NE(manifest_difference(table(), Profile::quick, ""), "") << "an empty manifest is none";
+}
+
+TEST(Manifest, ANameMoreOrAnotherNameChangesItsFamilyAlone) {
+  const std::vector<const Case*> quick = table().of(Profile::quick);
+  std::map<std::string, std::size_t> counts;
+  for (const Case* c : quick) ++counts[c->family];
+  EXPECT_GT(counts.size(), 40u);
+  EXPECT_FALSE(counts.contains("")) << "a case belongs to no family";
+  std::istringstream lines(manifest_text(table(), Profile::quick));
+  std::string line;
+  std::getline(lines, line);
+  EXPECT_EQ(line, "# quick: " + manifest_line(table(), Profile::quick));
+  std::size_t families = 0;
+  for (; std::getline(lines, line); ++families) {
+    const std::string family = line.substr(0, line.find(' '));
+    EXPECT_EQ(line.substr(family.size() + 1, line.rfind(' ') - family.size() - 1), std::to_string(counts[family])) << line;
+  }
+  EXPECT_EQ(families, counts.size());
 }
 
 TEST(CaseTable, EveryNameFindsItsCase) {

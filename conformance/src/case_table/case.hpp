@@ -65,6 +65,7 @@ struct RangedRows {
 struct Case {
   std::string name;  // given by CaseSink::add
   std::string group;
+  std::string family;  // what made it, given by CaseSink: a row of the family tables, or "onnx", "variants", "abi"
   std::uint32_t op = 0;
   Profile profile = Profile::full;
   int level = level_all;

@@ -117,39 +117,47 @@ void CaseSink::add(Case c) {
   if (!c.reference) throw std::logic_error("a case of " + c.group + " has no reference");
   c.name = case_name(c);
   c.level = std::max(c.level, least_level(c));
-  if (!names_.insert(c.name).second) throw std::logic_error("two cases are named " + c.name);
-  cases_.push_back(std::move(c));
+  keep(std::move(c));
 }
 
 void CaseSink::add_script(std::string name, std::string group, Profile profile, int level, std::function<void(ScriptContext&)> script) {
   if (!script) throw std::logic_error("the script of " + name + " is empty");
   if (!name.starts_with(group + ".")) throw std::logic_error("the script " + name + " does not begin with its group, " + group);
-  if (!names_.insert(name).second) throw std::logic_error("two cases are named " + name);
   Case c;
   c.name = std::move(name);
   c.group = std::move(group);
   c.profile = profile;
   c.level = level;
   c.script = std::move(script);
-  cases_.push_back(std::move(c));
+  keep(std::move(c));
 }
 
 void CaseSink::add_graph(std::string name, Case c) {
   if (c.graph == nullptr) throw std::logic_error("the case " + name + " has no graph");
-  if (!names_.insert(name).second) throw std::logic_error("two cases are named " + name);
   c.name = std::move(name);
+  keep(std::move(c));
+}
+
+void CaseSink::keep(Case c) {
+  if (!names_.insert(c.name).second) throw std::logic_error("two cases are named " + c.name);
+  c.family = family_;
   cases_.push_back(std::move(c));
 }
 
 CaseTable::CaseTable() {
   CaseSink sink;
-#define QUERN_CONFORMANCE_FAMILY(name) name##_family.generate(sink);
+  const auto take = [&](const Family& family) {
+    sink.begin_family(std::string(family.name));
+    family.generate(sink);
+  };
+#define QUERN_CONFORMANCE_FAMILY(name) take(name##_family);
 #include "case_table/families.def"
 #include "case_table/graph_families.def"
 #undef QUERN_CONFORMANCE_FAMILY
-  onnx_family.generate(sink);  // behind the others: it has their references
+  take(onnx_family);  // behind the others: it has their references
+  sink.begin_family("variants");
   add_variants(sink);
-  abi_family.generate(sink);
+  take(abi_family);
   cases_ = sink.take();
   for (const Case& c : cases_) by_name_.emplace(c.name, &c);
 }

@@ -13,6 +13,8 @@ namespace quern::conformance {
 /// Receives the cases of a family, names them and refuses a name that comes twice.
 class CaseSink {
  public:
+  /// The cases that follow are of this family.
+  void begin_family(std::string name) { family_ = std::move(name); }
   /// Names the case group.op.dtypes.shape.attributes.layout.data[.conditions][.note] from its contents, and raises its level to
   /// least_level. Throws std::logic_error if two cases have one name (they would not be told apart), or if a case has neither a
   /// reference nor a script.
@@ -28,7 +30,11 @@ class CaseSink {
   std::vector<Case> take() { return std::move(cases_); }
 
  private:
+  /// Throws std::logic_error if there is a case of this name.
+  void keep(Case c);
+
   std::vector<Case> cases_;
+  std::string family_;
   std::unordered_set<std::string> names_;
 };
 

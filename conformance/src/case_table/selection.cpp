@@ -1,12 +1,9 @@
 // See selection.hpp.
 #include "case_table/selection.hpp"
 
-#include "manifest_hashes.hpp"
-
 #include <fnmatch.h>
 
 #include <algorithm>
-#include <cstdio>
 
 namespace quern::conformance {
 namespace {
@@ -30,17 +27,6 @@ void require_used(const std::vector<std::string>& words, const std::vector<bool>
     if (!used[i]) throw UsageError(std::string(flag) + ": '" + words[i] + "' matches no case of the profile " + profile_name(profile));
 }
 
-std::string count_and_hash(const CaseTable& table, Profile profile, std::vector<std::string>& names) {
-  for (const Case* c : table.of(profile)) names.push_back(c->name);
-  std::ranges::sort(names);
-  std::uint64_t hash = 0xcbf29ce484222325ull;  // FNV-1a over the sorted names, each with its line end
-  for (const std::string& name : names)
-    for (const char ch : name + "\n") hash = (hash ^ static_cast<unsigned char>(ch)) * 0x100000001b3ull;
-  char line[96];
-  std::snprintf(line, sizeof line, "%zu cases, hash %016llx", names.size(), static_cast<unsigned long long>(hash));
-  return line;
-}
-
 }  // namespace
 
 std::vector<const Case*> select_cases(const CaseTable& table, const Options& o) {
@@ -59,25 +45,6 @@ std::vector<const Case*> select_cases(const CaseTable& table, const Options& o) 
   require_used(o.dtypes, dtypes, "--dtype", o.profile);
   require_used(o.groups, groups, "--group", o.profile);
   return result;
-}
-
-std::string manifest_text(const CaseTable& table, Profile profile) {
-  std::vector<std::string> names;
-  std::string text = std::string("# ") + profile_name(profile) + ": ";
-  text += count_and_hash(table, profile, names) + "\n";
-  for (const std::string& name : names) text += name + "\n";
-  return text;
-}
-
-std::string manifest_line(const CaseTable& table, Profile profile) {
-  std::vector<std::string> names;
-  return count_and_hash(table, profile, names);
-}
-
-std::string manifest_problem(const CaseTable& table, Profile profile) {
-  const std::string line = std::string("# ") + profile_name(profile) + ": " + manifest_line(table, profile);
-  const char* built = profile == Profile::quick ? manifest_quick : profile == Profile::full ? manifest_full : manifest_huge;
-  return line == built ? std::string() : "the cases are '" + line + "', the manifest says '" + built + "'";
 }
 
 }  // namespace quern::conformance

@@ -1,6 +1,7 @@
 // bench: times cases on every target, one after another, each timed result checked.
 #include "bench/bench_table.hpp"
 #include "bench/work.hpp"
+#include "case_table/manifest.hpp"
 #include "case_table/selection.hpp"
 #include "cli/output.hpp"
 #include "cli/target_exclusions.hpp"

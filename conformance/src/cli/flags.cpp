@@ -115,7 +115,7 @@ const std::vector<Flag>& flag_table() {
       {section_how, "--deadline", "SECONDS", "", false, [](Options& o, FlagText v) { o.deadline = flag_number(v, "--deadline"); },
        "of a case, where its own is longer"},
       {section_how, "--write-manifest", "FILE", "", false, [](Options& o, FlagText v) { o.write_manifest = v; },
-       "with list: writes the mandatory list of the profile"},
+       "with list: writes counts and hashes of the mandatory list"},
       {section_selftest, "--mutant", "GLOB", "", true, [](Options& o, FlagText v) { o.mutant_filters.push_back(v); }, "only these"},
       {section_selftest, "--mutants", "FOLDER", "", false, [](Options& o, FlagText v) { o.mutants = v; },
        "the folder of libbackend_mutant.so (default: where it is installed)"},

@@ -1,4 +1,5 @@
 // list: names of cases, and the mandatory list of a profile.
+#include "case_table/manifest.hpp"
 #include "case_table/selection.hpp"
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"

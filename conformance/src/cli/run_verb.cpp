@@ -1,4 +1,5 @@
 // run: the cases on every target, the journal and the matrix.
+#include "case_table/manifest.hpp"
 #include "case_table/selection.hpp"
 #include "cli/interrupt_watch.hpp"
 #include "cli/output.hpp"
@@ -14,6 +15,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
+#include <sstream>
 
 namespace quern::conformance {
 
@@ -41,7 +43,8 @@ int run_verb(const Options& given) {
   const Options options = with_threads(given);
   const CaseTable table;
   if (const std::string problem = manifest_problem(table, options.profile); !problem.empty()) {
-    write_error(problem);
+    std::istringstream lines(problem);
+    for (std::string line; std::getline(lines, line);) write_error(line);
     return 70;
   }
   RunPlan plan;

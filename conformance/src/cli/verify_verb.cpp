@@ -1,4 +1,5 @@
 // verify: a journal against this suite and what is installed here.
+#include "case_table/manifest.hpp"
 #include "case_table/selection.hpp"
 #include "cli/output.hpp"
 #include "cli/target_exclusions.hpp"
