@@ -53,6 +53,7 @@ const std::string_view picture_style =
 svg{font:12px system-ui,sans-serif;background:var(--paper)}svg text{fill:var(--ink)}svg .middle{text-anchor:middle}svg .end{text-anchor:end}
 svg .title{font-size:15px;font-weight:600}svg .small{font-size:11px}svg .dim{fill:var(--dim)}svg .axis{stroke:var(--dim);fill:none}
 svg .grid{stroke:var(--line);fill:none}svg .limit{stroke-dasharray:6 4}svg .curve{fill:none;stroke-width:2}
+svg .round1{stroke-dasharray:12 3}svg .round2{stroke-dasharray:2 3}svg .round3{stroke-dasharray:12 3 2 3}
 svg .cell{stroke:var(--paper)}svg .paper{fill:var(--paper)}svg .failed{fill:var(--bad)}svg .waived{fill:var(--line)}svg .none{fill:var(--head)}svg .mark{fill:#fff;font-weight:700}
 .s0{--now:var(--c0)}.s1{--now:var(--c1)}.s2{--now:var(--c2)}.s3{--now:var(--c3)}.s4{--now:var(--c4)}.s5{--now:var(--c5)}.s6{--now:var(--c6)}.s7{--now:var(--c7)}
 svg .curve,svg .error{stroke:var(--now)}svg .fill{fill:var(--now)}

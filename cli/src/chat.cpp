@@ -402,7 +402,7 @@ class ChatRoom {
 
 int chat_loop(const quern_model* model, quern_session* session, const CommandLine& line, const RunFlags& flags, const Settings& settings,
               ActivityWriter& activity) {
-  InterruptGuard at_the_prompt(nullptr);
+  InterruptGuard at_the_prompt(nullptr, InterruptGuard::Typing::shown, InterruptGuard::Second::counts);
   ChatRoom room(model, session, line, flags, settings, activity);
   room.set_interrupts(at_the_prompt);
   if (!line.quiet) room.show_banner();

@@ -26,7 +26,7 @@ struct ModelFlags {
 struct SamplingFlags {
   float temperature = 0.7f;
   float top_p = 0;
-  float min_p = 0;
+  float min_p = 0.1f;
   float repeat_penalty = 0;
   float presence_penalty = 0;
   float frequency_penalty = 0;

@@ -141,7 +141,7 @@ void add_sampling_flags(CLI::App& app, SamplingFlags& flags) {
       ->default_str("0")
       ->group(group);
   real("--top-p", flags.top_p, 0, 1, "off", "only the best tokens that together have this probability; 0 is the best one alone", Zero::smallest);
-  real("--min-p", flags.min_p, 0, 1, "off", "only tokens with this share of the best one's probability");
+  real("--min-p", flags.min_p, 0, 1, "0.1", "only tokens with this share of the best one's probability; 0 is all");
   real("--repeat-penalty", flags.repeat_penalty, 0, 100, "1", "divide the logits of tokens seen; 1 is none", Zero::refused);
   real("--presence-penalty", flags.presence_penalty, -100, 100, "0", "subtract from the logits of tokens seen");
   real("--frequency-penalty", flags.frequency_penalty, -100, 100, "0", "subtract once for each time a token was seen");

@@ -10,6 +10,7 @@ namespace {
 
 std::atomic<quern_session*> guarded_session{nullptr};
 std::atomic<int> interrupts{0};
+std::atomic<bool> second_ends{true};
 std::atomic<bool> typing_hidden{false};
 termios with_typing{};  // written before typing_hidden is set
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free && std::atomic<quern_session*>::is_always_lock_free,
@@ -18,11 +19,8 @@ static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_alw
 void on_interrupt(int) {
   const int before = interrupts.fetch_add(1);
   quern_session* session = guarded_session.load();
-  if (session == nullptr) return;
-  if (before == 0) {
-    quern_cancel(session);
-    return;
-  }
+  if (before == 0 && session != nullptr) quern_cancel(session);
+  if (before == 0 || !second_ends.load()) return;
   if (typing_hidden.load()) tcsetattr(STDIN_FILENO, TCSANOW, &with_typing);
   std::signal(SIGINT, SIG_DFL);
   std::raise(SIGINT);
@@ -30,7 +28,8 @@ void on_interrupt(int) {
 
 }  // namespace
 
-InterruptGuard::InterruptGuard(quern_session* session, Typing typing) : previous_session_(guarded_session.exchange(session)) {
+InterruptGuard::InterruptGuard(quern_session* session, Typing typing, Second second)
+    : previous_session_(guarded_session.exchange(session)), previous_second_ends_(second_ends.exchange(second == Second::ends)) {
   interrupts = 0;
   if (typing == Typing::hidden && tcgetattr(STDIN_FILENO, &with_typing) == 0) {
     termios without = with_typing;
@@ -50,6 +49,7 @@ InterruptGuard::~InterruptGuard() {
     typing_hidden = false;
   }
   guarded_session = previous_session_;
+  second_ends = previous_second_ends_;
   interrupts = 0;
   sigaction(SIGINT, &previous_action_, nullptr);
 }

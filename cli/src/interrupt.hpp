@@ -7,14 +7,14 @@
 
 namespace quern::cli {
 
-/// While this lives, SIGINT does not end the program. With a session, the first one cancels what runs on it, and a
-/// second one ends the program after all, so that a call that hangs can be left. Without a session it only interrupts
-/// a read. Guards may be nested; the innermost is in force. With hidden typing the terminal does not show what is typed in the meantime; it
-/// waits for the next read.
+/// While this lives, the first SIGINT does not end the program. It interrupts a read and, with a session, cancels what runs on it. A second one
+/// ends the program after all, so that a call that hangs can be left; where they are only counted, none does. Guards may be nested; the innermost
+/// is in force. With hidden typing the terminal does not show what is typed in the meantime; it waits for the next read.
 class InterruptGuard {
  public:
   enum class Typing { shown, hidden };
-  explicit InterruptGuard(quern_session* session, Typing typing = Typing::shown);
+  enum class Second { ends, counts };
+  explicit InterruptGuard(quern_session* session, Typing typing = Typing::shown, Second second = Second::ends);
   ~InterruptGuard();
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
@@ -27,6 +27,7 @@ class InterruptGuard {
  private:
   struct sigaction previous_action_;
   quern_session* previous_session_;
+  bool previous_second_ends_;
   bool hides_ = false;
 };
 

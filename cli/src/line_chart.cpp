@@ -12,7 +12,7 @@ namespace {
 using base::Point, base::Svg;
 
 constexpr double chart_width = 640, left_margin = 72, right_margin = 16, top_margin = 34, plot_height = 200, axis_height = 40, legend_row = 16;
-constexpr std::size_t series_colours = 8;
+constexpr std::size_t series_colours = 8, series_dashes = 3;
 
 /// 1, 2 or 5 times a power of ten: at most five of it reach `most`.
 double tick_step(double most) {
@@ -102,6 +102,12 @@ class Axes {
   std::map<double, std::size_t> places_;
 };
 
+/// The classes that tell a curve from the others: a colour, and dashes of its own where the colours are used up.
+std::string curve_classes(std::size_t number) {
+  const std::size_t round = std::min(number / series_colours, series_dashes);
+  return "s" + std::to_string(number % series_colours) + (round == 0 ? std::string() : " round" + std::to_string(round)) + " curve";
+}
+
 void draw_series(Svg& svg, const Axes& axes, const ChartSeries& series, std::size_t number, const Chart& chart) {
   const std::string colour = "s" + std::to_string(number % series_colours) + " ";
   std::vector<Point> line;
@@ -110,7 +116,7 @@ void draw_series(Svg& svg, const Axes& axes, const ChartSeries& series, std::siz
   if (!line.empty()) svg.curve(line, colour + "curve limit");
   line.clear();
   for (const ChartPoint& point : series.points) line.push_back({axes.x(point.x), axes.y(point.y)});
-  if (line.size() > 1) svg.curve(line, colour + "curve");
+  if (line.size() > 1) svg.curve(line, curve_classes(number));
   for (const ChartPoint& point : series.points) {
     const double x = axes.x(point.x);
     if (point.deviation > 0) svg.line({x, axes.y(point.y - point.deviation)}, {x, axes.y(point.y + point.deviation)}, colour + "error");
@@ -132,7 +138,7 @@ void draw_legend(Svg& svg, double top, const Chart& chart) {
         svg.text({x + 28, y}, "what the machine could do, as measured", "small dim");
       }
     } else {
-      svg.curve(std::vector<Point>{{x, y - 4}, {x + 22, y - 4}}, "s" + std::to_string(i % series_colours) + " curve");
+      svg.curve(std::vector<Point>{{x, y - 4}, {x + 22, y - 4}}, curve_classes(i));
       svg.text({x + 28, y}, chart.series[i].name.empty() ? "measured" : chart.series[i].name, "small");
     }
   }

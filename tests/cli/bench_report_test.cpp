@@ -125,6 +125,10 @@ TEST(BenchPlot, HasAChartAPhaseForEachNumberThatVariesWithTheMeasuredLimit) {
   EXPECT_EQ(count(plot, "curve limit\""), 12u);   // two curves in each of four charts, and their legends
   EXPECT_THAT(plot, HasSubstr("1 thread</text>"));
   EXPECT_THAT(plot, HasSubstr("4,096 deep</text>"));
+  std::vector<BenchRun> many;
+  for (std::uint32_t threads = 1; threads <= 16; ++threads)
+    for (const std::uint64_t depth : {0u, 4096u}) many.push_back(run_of(threads, 1, depth, 40.0 * threads));
+  EXPECT_EQ(count(bench_plot(many), "\"s0 curve\""), count(plot, "\"s0 curve\""));  // the ninth curve has another look than the first
   BenchRun far = run_of(1, 1, 0, 40);
   far.result.multiply_adds_per_second *= 10;
   EXPECT_THAT(bench_plot({far}), HasSubstr("each line ten times the one below"));  // else the curve would lie on the axis

@@ -1,6 +1,5 @@
 """The chat in a terminal emulator (tmux): what stands on the screen while a message is typed, pasted, edited and the window resized."""
 
-import os
 import shutil
 import subprocess
 import sys

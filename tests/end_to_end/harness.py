@@ -28,6 +28,11 @@ def clean_environment(home):
     return kept
 
 
+# A shape for `quern estimate`.
+MISTRAL = ("--hidden", "4096", "--ffn", "14336", "--layers", "32", "--vocab", "32000", "--heads", "32",
+           "--kv-heads", "8")
+
+
 @dataclasses.dataclass
 class Result:
     code: int

@@ -10,7 +10,7 @@ import sys
 import unittest
 
 import harness
-from changed_gguf import ARRAY, STRING, Gguf, Zeros, llama
+from changed_gguf import ARRAY, STRING, Gguf, llama
 from harness import MICRO
 
 MIB = 1 << 20

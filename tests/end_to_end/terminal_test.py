@@ -14,7 +14,6 @@ import re
 import select
 import struct
 import subprocess
-import threading
 import time
 
 from harness import MICRO, PROGRAM, VERBS, Case, controls, main

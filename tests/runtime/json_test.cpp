@@ -1,6 +1,7 @@
 #include "quern/graph/folder.hpp"
 #include "quern/graph/json.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -42,6 +43,14 @@ TEST(Json, TakesNoMoreValuesThanItMay) {
   const std::string list = "[1,[],{\"a\":null}]";  // five values
   EXPECT_TRUE(Json::parse(list, 5).has_value());
   EXPECT_FALSE(Json::parse(list, 4).has_value());
+}
+
+TEST(Json, NamesTheByteThatIsWrongAndWhetherItIsText) {
+  std::string why;
+  EXPECT_FALSE(Json::parse("[\"a\xff\"]", 10, &why));
+  EXPECT_EQ(why, "not UTF-8 at byte 3");
+  EXPECT_FALSE(Json::parse("[\"a\"", 10, &why));
+  EXPECT_THAT(why, testing::StartsWith("not JSON at byte "));
 }
 
 TEST(Json, TakesTheLastOfMembersWithOneName) { EXPECT_EQ(*Json::parse(R"({"a": 1, "a": 2})")->find("a")->count(), 2u); }

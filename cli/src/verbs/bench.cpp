@@ -3,12 +3,14 @@
 
 #include "bench_report.hpp"
 #include "engine.hpp"
+#include "interrupt.hpp"
 #include "numbers.hpp"
 #include "progress.hpp"
 
 #include "quern/base/files.hpp"
 
 #include <algorithm>
+#include <csignal>
 
 namespace quern::cli {
 namespace {
@@ -18,16 +20,19 @@ int on_repetition(void*, const char* phase, std::uint32_t repetition, double tok
   return 0;
 }
 
-/// Of several benches: how far they are.
-struct BenchProgress {
-  std::uint64_t done = 0, total = 0;  // repetitions of a phase
-  Progress bar{"measuring", "speed", "repetitions"};
+/// Several benches: how far they are, and whether Ctrl-C has ended them.
+struct ManyBenches {
+  ManyBenches(std::uint64_t repetitions, bool quiet) : total(repetitions), bar("measuring", "speed", "repetitions", quiet) {}
+  const std::uint64_t total;  // repetitions of a phase
+  std::uint64_t done = 0;
+  Progress bar;
+  const InterruptGuard guard{nullptr};
 };
 
 int on_repetition_of_many(void* user, const char*, std::uint32_t, double) {
-  BenchProgress& progress = *static_cast<BenchProgress*>(user);
-  progress.bar.show(++progress.done, progress.total);
-  return 0;
+  ManyBenches& many = *static_cast<ManyBenches*>(user);
+  many.bar.show(++many.done, many.total);
+  return many.guard.interrupted();
 }
 
 /// Tokens of context that all of these need.
@@ -43,8 +48,8 @@ std::uint64_t context_of(const std::vector<BenchPlan>& plans) {
   return most;
 }
 
-/// Runs the plans of one number of threads on a model that is loaded for all of them.
-void measure_plans(const CommandLine& line, Settings settings, const std::vector<BenchPlan>& plans, BenchProgress& progress, std::vector<BenchRun>& runs) {
+/// Runs the plans of one number of threads on a model that is loaded for all of them. `many`: null for a single one. Ends early at Ctrl-C.
+void measure_plans(const CommandLine& line, Settings settings, const std::vector<BenchPlan>& plans, ManyBenches* many, std::vector<BenchRun>& runs) {
   if (plans.front().threads != 0) settings.threads = plans.front().threads;
   const Runtime runtime = open_runtime(settings);
   const ModelFlags& flags = line.bench.model;
@@ -58,11 +63,13 @@ void measure_plans(const CommandLine& line, Settings settings, const std::vector
   const auto info = get<quern_model_info>(quern_model_get_info, static_cast<const quern_model*>(model.get()));
   for (const BenchPlan& plan : plans) {
     BenchRun run{{flags.path, info.backend, info.device, info.kernels}, plan.options, {}};
-    run.options.progress = line.quiet ? nullptr : progress.total == 0 ? on_repetition : on_repetition_of_many;
-    run.options.progress_user = &progress;
+    run.options.progress = many != nullptr ? on_repetition_of_many : line.quiet ? nullptr : on_repetition;
+    run.options.progress_user = many;
     run.result.struct_size = sizeof run.result;
+    if (many != nullptr && many->guard.interrupted()) return;  // while the model was loaded
     const quern_status status = quern_bench(model.get(), &run.options, &run.result);
     erase_progress();
+    if (status == QUERN_CANCELLED) return;
     check(status);
     runs.push_back(std::move(run));
   }
@@ -87,18 +94,26 @@ int bench_verb(const CommandLine& line, const Settings& settings) {
   const std::vector<BenchPlan> plans = bench_plans(flags.lists);
   base::NewFile plot;  // what is wrong with its place is said before the minutes of a bench
   if (flags.plot_file) check_plot(base::NewFile::create(*flags.plot_file, plot));
-  BenchProgress progress;
-  if (plans.size() > 1) progress.total = plans.size() * 2 * std::uint64_t{flags.lists.repetitions};
+  std::optional<ManyBenches> many;
+  if (plans.size() > 1) many.emplace(plans.size() * 2 * std::uint64_t{flags.lists.repetitions}, line.quiet);
+  const auto interrupted = [&] { return many && many->guard.interrupted(); };
   std::vector<BenchRun> runs;
-  for (std::size_t from = 0; from < plans.size();) {
+  for (std::size_t from = 0; from < plans.size() && !interrupted();) {
     const auto end = std::find_if(plans.begin() + static_cast<std::ptrdiff_t>(from), plans.end(), [&](const BenchPlan& p) { return p.threads != plans[from].threads; });
-    measure_plans(line, settings, {plans.begin() + static_cast<std::ptrdiff_t>(from), end}, progress, runs);
+    measure_plans(line, settings, {plans.begin() + static_cast<std::ptrdiff_t>(from), end}, many ? &*many : nullptr, runs);
     from = static_cast<std::size_t>(end - plans.begin());
   }
-  print_benches(runs, flags.format);
-  if (flags.plot_file) {
+  const bool ended_early = interrupted() && runs.size() < plans.size();
+  if (!ended_early || !runs.empty()) print_benches(runs, flags.format);
+  if (flags.plot_file && !runs.empty()) {
     check_plot(plot.append(bench_plot(runs)));
     check_plot(plot.commit());
+  }
+  if (ended_early) {
+    write_error_line("quern: stopped; " + std::to_string(runs.size()) + " of " + std::to_string(plans.size()) + " rows were measured");
+    many.reset();
+    std::signal(SIGINT, SIG_DFL);
+    std::raise(SIGINT);
   }
   const auto invalid = std::ranges::count_if(runs, [](const BenchRun& run) { return run.result.valid == 0; });
   if (invalid == 0) return exit_ok;

@@ -31,8 +31,9 @@ struct JsonBuilder : nlohmann::json_sax<nlohmann::json> {
   bool start_array(std::size_t) override { return open(Json(Json::List())); }
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
-  bool parse_error(std::size_t read, const std::string&, const nlohmann::detail::exception&) override {
-    why = concat("not JSON at byte ", read > 0 ? read - 1 : 0);
+  bool parse_error(std::size_t read, const std::string&, const nlohmann::detail::exception& error) override {
+    const bool encoding = std::string_view(error.what()).find("UTF-8") != std::string_view::npos;
+    why = concat(encoding ? "not UTF-8 at byte " : "not JSON at byte ", read > 0 ? read - 1 : 0);
     return false;
   }
 
