@@ -32,8 +32,10 @@ void ten_thousand_submits(ScriptContext& t) {
   g.matmul(middle, w, y);
   const std::uint32_t source = g.state({1});
   Graph::predicate(g.copy(source, kept), live);
-  Floats at_x(device, queue, counting(max * k, 1)), at_w(device, queue, counting(n * k, 1)),
-      at_y(device, queue, std::vector<float>(max * n)), at_kept(device, queue, {0}), at_source(device, queue, {0});
+  const std::vector<float> ws = counting(n * k, 1);
+  std::vector<float> xs = counting(max * k, 1);
+  Floats at_x(device, queue, xs), at_w(device, queue, ws), at_y(device, queue, std::vector<float>(max * n)), at_kept(device, queue, {0}),
+      at_source(device, queue, {0});
   Integers at_live(device, queue, {1});
   const Plan plan(device, g.get());
   Ready ready(
@@ -41,19 +43,21 @@ void ten_thousand_submits(ScriptContext& t) {
       {{x, at_x.span()}, {w, at_w.span()}, {y, at_y.span()}, {kept, at_kept.span()}, {live, at_live.span()}, {source, at_source.span()}});
 
   quern_run_status status = made<quern_run_status>(QUERN_TYPE_RUN_STATUS);
-  float value = 0;
-  const quern_patch patch = patch_of(source, value);
+  float value = 0, element = 0;
+  const quern_patch patches[] = {patch_of(source, value), patch_of(x, element)};
   quern_bound bound{s, 0, 0};
   quern_run run = ready.run();
-  run.patches = {&patch, 1, sizeof patch};
+  run.patches = {patches, 2, sizeof patches[0]};
   run.bounds = {&bound, 1, sizeof bound};
   run.status = &status;
   const quern_array runs{&run, 1, sizeof run};
   AbiError error;
   std::uint64_t taken = 0, failed = 0;
   constexpr int submits = 10000;
+  int wrong = -1;  // the first run whose values are
   for (int i = 0; i < submits; ++i) {
     value = static_cast<float>(i);
+    element = static_cast<float>(i % 509);  // so that no run's y is that of a run before
     bound.upper = 1 + i * 7 % max;
     run.sync = queue.next_signal();
     quern_status answered = QUERN_OK;
@@ -65,8 +69,13 @@ void ten_thousand_submits(ScriptContext& t) {
     if (answered != QUERN_OK) queue.withdraw_signal();
     else queue.wait(60);
     failed += answered != QUERN_OK || status.code != QUERN_OK;
+    if (i % 97 != 0 && i != submits - 1) continue;
+    xs[0] = element;
+    const std::vector<float> expected = product(xs, ws, bound.upper, n, k), found = at_y.read();
+    if (wrong < 0 && (!std::equal(expected.begin(), expected.end(), found.begin()) || at_kept.read()[0] != value)) wrong = i;
   }
   t.check(failed == 0, "10,000 runs of changing lengths end well [C12]");
+  t.check(wrong < 0, "each 97th of them has computed right [C12], not so run " + std::to_string(wrong));
   if (malloc_is_the_plugins(device))
     t.check(taken == 0, "submit takes nothing from malloc [C12], found " + std::to_string(taken) + " calls");
   t.check(at_kept.read() == std::vector<float>{submits - 1}, "the last run saw its own patch [C13]");

@@ -30,6 +30,7 @@ struct quern_plugin {
   quern_plugin* under = nullptr;
   std::uint64_t memory = std::uint64_t{1} << 40;  // of the simulated device, in bytes: its option `memory`
   std::atomic<bool> lost{false};
+  std::atomic<std::uint32_t> opens{0};
   quern::sdk::Process process;
   std::mutex lock;
   std::vector<std::byte> answer;  // previous_answer: of the instance that was destroyed last
@@ -46,6 +47,8 @@ struct quern_device {
   std::map<std::string, std::vector<quern_attribute>> first_attributes;  // plan_cache_without_attributes
   std::vector<quern_run> late;                                           // late_run
   std::atomic<std::uint64_t> buffers{0}, used{0}, limit{UINT64_MAX};     // of the simulated device
+  std::atomic<std::uint32_t> plans{0};                                   // alive
+  std::atomic<std::uint64_t> faults{0};                                  // sticky_device_faults
 };
 
 /// Memory of the simulated device (plugin_device.cpp); the plugin without buffers has none.
@@ -62,6 +65,7 @@ struct quern_plan {
   std::optional<quern::mutant::GraphCopy> graph;  // as the host gave it; nothing where it was malformed
   quern_instance* prepared_last = nullptr;        // shared_bindings
   bool fused = false;                             // several nodes, compiled with fusion
+  std::uint32_t number = 0;                       // of the plans that were alive when it was made, itself included
   bool triggers() const noexcept;                 // crash, hang, ...: only on values of 17 rows, so that other cases pass
 };
 
@@ -69,7 +73,7 @@ struct quern_instance {
   quern_plan* plan = nullptr;
   quern_instance* under = nullptr;
   bool prepared = false;
-  std::uint64_t runs = 0;
+  std::uint64_t runs = 0, faults = 0;
   struct Bound {                                    // what the last prepare gave
     std::vector<std::byte*> memory;                 // by value id: the host's memory, or null
     std::map<std::uint32_t, PrivateMemory> copies;  // by value id
@@ -86,6 +90,15 @@ namespace quern::mutant {
 
 /// Extra scratch that depends_on_scratch asks for.
 inline constexpr std::uint64_t watched_scratch = 64;
+
+// sessions.cpp: what goes wrong in long and full sessions only. None of it takes memory, as submit must not.
+bool is_of_sessions(Behaviour behaviour) noexcept;
+/// One run of a list of `count`. Hands on the answer of the plugin underneath.
+quern_status run_in_session(quern_device& device, quern_queue* queue, quern_run run, std::size_t index, std::size_t count, quern_error* error);
+/// What a plan says of itself. `kernels`: room for the list that it is given.
+void tell_of_plan(const quern_plan& plan, quern_plan_info& info);
+/// Throws sdk::Failure where no more devices can be opened.
+void count_open(quern_plugin& plugin);
 
 // run.cpp; each hands on the answer of the plugin underneath, or throws sdk::Failure.
 quern_status prepare_entries(quern_device& device, quern_queue* queue, const quern_array& entries, const quern_sync* sync,

@@ -64,6 +64,28 @@ enum class Behaviour {
   accepts_run_flags,
   accepts_small_structs,
   changing_support,
+  // of long and full sessions (sessions.cpp)
+  wrong_after_100_runs,
+  wrong_in_lists,       // the fifth run of a list of eight or more
+  lost_in_lists,        // of a list of more than sixteen runs the last is not run
+  plans_over_300_nodes, // are wrong
+  plans_over_128_alive, // the plans behind the 128th
+  first_of_many_plans,  // the first plan, while more than 128 are alive
+  sticky_faults,        // of an instance
+  sticky_device_faults, // of all its instances
+  lowest_bit_of_predicates,
+  low_byte_of_predicates,
+  low_byte_of_row_predicates,
+  patches_over_64_lost,
+  patches_end_at_16_kib,
+  constant_numerics_key,
+  numerics_key_of_ops,
+  one_launch,
+  kernels_of_first_node,
+  status_names_first_node,
+  status_left_as_it_was,  // of runs that end well, but for code and faults
+  opens_200_times,
+  leaks_descriptors,  // one for each open
   // of the simulated device
   other_memory,  // runs work on a second memory of each buffer
   upload_at_start,

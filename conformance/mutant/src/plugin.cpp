@@ -139,6 +139,7 @@ quern_status device_open(quern_plugin* plugin, std::uint32_t index, quern_device
   return guarded(error, [&] {
     given(plugin, "plugin").process.check();
     given(out, "out") = nullptr;
+    count_open(*plugin);
     auto device = std::make_unique<quern_device>();
     device->plugin = &given(plugin, "plugin");
     if (const quern_status status = plugin->api().device_open(plugin->under, index, &device->under, error); status != QUERN_OK)
@@ -290,6 +291,7 @@ quern_status compile(quern_device* device, const quern_graph* graph, quern_compi
       if (status != QUERN_OK) return status;
     }
     describe(*plan, graph, options);
+    plan->number = ++device->plans;
     *out = plan.release();
     return QUERN_OK;
   });
@@ -297,7 +299,11 @@ quern_status compile(quern_device* device, const quern_graph* graph, quern_compi
 
 quern_status plan_info(quern_plan* plan, quern_plan_info* out, quern_error* error) {
   return guarded(error, [&] {
-    if (given(plan, "plan").under != nullptr) return plan->device->plugin->api().plan_info(plan->under, out, error);
+    if (given(plan, "plan").under != nullptr) {
+      const quern_status status = plan->device->plugin->api().plan_info(plan->under, out, error);
+      if (status == QUERN_OK) tell_of_plan(*plan, *out);
+      return status;
+    }
     sdk::check(out);
     sdk::write(out, sdk::made<quern_plan_info>());
     return QUERN_OK;
@@ -310,6 +316,7 @@ quern_status plan_destroy(quern_plan* plan, quern_error* error) {
     finish_late_runs(*plan->device);
     if (plan->under != nullptr)
       if (const quern_status status = plugin.api().plan_destroy(plan->under, error); status != QUERN_OK) return status;
+    --plan->device->plans;
     delete plan;
     return QUERN_OK;
   });

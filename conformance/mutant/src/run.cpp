@@ -373,8 +373,13 @@ quern_status submit_runs(quern_device& device, quern_queue* queue, const quern_a
     for (const quern_run& run : list) all[count++] = under_run(plugin, run);
     return submit_under(device, queue, all, count, error);
   }
+  std::size_t index = 0;
   for (const quern_run& run : list) {
     if (run.instance == nullptr) throw sdk::Failure(QUERN_INVALID_ARGUMENT, "a run names no instance");
+    if (is_of_sessions(m.behaviour)) {
+      if (const quern_status status = run_in_session(device, queue, run, index++, list.size(), error); status != QUERN_OK) return status;
+      continue;
+    }
     if (m.behaviour == Behaviour::late_run) {
       finished(run.status);
       const std::lock_guard lock(device.lock);

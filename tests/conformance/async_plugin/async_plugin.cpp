@@ -38,7 +38,7 @@ struct quern_fence {
 };
 
 constexpr std::uint32_t most_in_flight = 1;  // the sample checks a run in the instance's own memory, so none may be under way meanwhile
-constexpr std::size_t ring_size = 16, most_points = 8, most_runs = 16, most_patches = 64, payload_bytes = 256 << 10;
+constexpr std::size_t ring_size = 16, most_points = 8, most_runs = 16, most_patches = 4096, payload_bytes = 256 << 10;
 
 struct Job {
   quern_point waits[most_points], signals[most_points];
