@@ -3,8 +3,11 @@
 #include "abi/simple.hpp"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
+#include <memory>
 
 namespace quern::conformance::abi {
 namespace {
@@ -161,6 +164,220 @@ void bad_ranges_are_refused(ScriptContext& t) {
   t.check(buffer.all() == before, "refused calls change nothing [C16]");
 }
 
+quern_heap_info heap_of(DeviceRef device, std::uint32_t heap = 0) {
+  quern_heap_info info = made<quern_heap_info>(QUERN_TYPE_HEAP_INFO);
+  AbiError error;
+  error.check(device.api().heap_info(device.handle(), heap, &info, error.get()), "heap_info");
+  return info;
+}
+
+/// Ends the script where the device says that so much is not to be had.
+void require_room(ScriptContext& t, std::uint64_t bytes) {
+  const std::uint64_t most = t.device().info().max_allocation;
+  if (most != 0 && most < bytes) t.waive("max_allocation", "a buffer has " + std::to_string(most) + " bytes at most");
+  if (t.api().heap_info == nullptr) return;
+  const quern_heap_info heap = heap_of(t.device());
+  const std::uint64_t used = heap.used_figure == QUERN_FIGURE_UNKNOWN ? 0 : heap.used, room = heap.budget > used ? heap.budget - used : 0;
+  if (heap.budget_figure != QUERN_FIGURE_UNKNOWN && room < bytes)
+    t.waive("the budget of heap 0", std::to_string(room) + " bytes are to be had, the case needs " + std::to_string(bytes));
+}
+
+/// A buffer, or the end of the script where there is no memory for it after all.
+std::unique_ptr<Buffer> buffer_or_resource(ScriptContext& t, Queue& queue, std::uint64_t bytes) {
+  try {
+    return std::make_unique<Buffer>(t.device(), queue, bytes);
+  } catch (const AbiFailure& failure) {
+    if (failure.status() == QUERN_OUT_OF_MEMORY || failure.status() == QUERN_HOST_OUT_OF_MEMORY) t.resource(failure.what());
+    throw;
+  }
+}
+
+/// Bytes of which no two places hold the same for long.
+std::vector<std::uint8_t> long_pattern(std::size_t bytes, std::uint32_t seed) {
+  std::vector<std::uint8_t> data(bytes);
+  for (std::size_t i = 0; i < bytes; i += 4) {
+    const std::uint32_t word = (static_cast<std::uint32_t>(i / 4) + seed) * 2654435761u;
+    std::memcpy(data.data() + i, &word, std::min<std::size_t>(4, bytes - i));
+  }
+  return data;
+}
+
+void large_transfers_are_whole(ScriptContext& t) {
+  require_buffers(t);
+  constexpr std::uint64_t bytes = (96ull << 20) + 1;
+  require_room(t, 2 * bytes + (16 << 20));
+  Queue queue(t.device());
+  const std::unique_ptr<Buffer> first = buffer_or_resource(t, queue, bytes), second = buffer_or_resource(t, queue, bytes);
+  const std::vector<std::uint8_t> data = long_pattern(bytes, 1);
+  std::vector<std::uint8_t> found(bytes);
+  t.check(first->upload(0, data.data(), bytes) == QUERN_OK, "an upload of 96 MiB + 1");
+  t.check(first->download(found.data(), 0, bytes) == QUERN_OK && found == data, "is whole, and so is the download [C16]");
+  if (t.api().copy == nullptr) return;
+  const quern_span to = second->span(0, bytes), from = first->span(0, bytes);
+  t.check(second->waited(t.api().copy(t.device().handle(), queue.get(), &to, &from, bytes, queue.next_signal(), nullptr)) == QUERN_OK,
+          "a copy of 96 MiB + 1 from buffer to buffer");
+  std::fill(found.begin(), found.end(), std::uint8_t{0});
+  t.check(second->download(found.data(), 0, bytes) == QUERN_OK && found == data, "is whole [C16]");
+}
+
+/// A buffer of 5 GiB of which little is touched: transfers, copies and a plan's values behind its first 4 GiB.
+void offsets_above_4_gib(ScriptContext& t) {
+  require_buffers(t);
+  constexpr std::uint64_t bytes = 5ull << 30, four = 4ull << 30;
+  require_room(t, bytes + (256 << 20));
+  const DeviceRef device = t.device();
+  Queue queue(device);
+  const std::unique_ptr<Buffer> large = buffer_or_resource(t, queue, bytes);
+  // The low 32 bits of each are the offset of the one before: an offset that lost its upper bits meets that one.
+  const std::uint64_t offsets[] = {0, four, four + 4096, 4096, bytes - 8192, (1ull << 30) - 8192};
+  std::vector<std::vector<std::uint8_t>> written;
+  for (const std::uint64_t offset : offsets) {
+    written.push_back(long_pattern(4096, static_cast<std::uint32_t>(written.size() * 7919)));
+    t.check(large->upload(offset, written.back().data(), 4096) == QUERN_OK, "an upload to offset " + std::to_string(offset));
+  }
+  const auto holds = [&](std::uint64_t offset, const std::vector<std::uint8_t>& expected) {
+    std::vector<std::uint8_t> found(expected.size());
+    return large->download(found.data(), offset, found.size()) == QUERN_OK && found == expected;
+  };
+  for (std::size_t i = 0; i < std::size(offsets); ++i)
+    t.check(holds(offsets[i], written[i]), "lies at offset " + std::to_string(offsets[i]) + " and nowhere else [C16]");
+  if (device.api().copy != nullptr) {
+    const quern_span to = large->span(8192, 4096), from = large->span(four + 4096, 4096);
+    t.check(large->waited(device.api().copy(device.handle(), queue.get(), &to, &from, 4096, queue.next_signal(), nullptr)) == QUERN_OK &&
+                holds(8192, written[2]),
+            "a copy from behind 4 GiB [C16]");
+    const quern_span back = large->span(four + 8192, 4096), low = large->span(4096, 4096);
+    t.check(large->waited(device.api().copy(device.handle(), queue.get(), &back, &low, 4096, queue.next_signal(), nullptr)) == QUERN_OK &&
+                holds(four + 8192, written[3]),
+            "a copy to behind 4 GiB [C16]");
+  }
+  Graph g;
+  const std::uint32_t x = g.input({1024}), y = g.output({1024});
+  g.copy(x, y);
+  const Plan plan(device, g.get());
+  const std::uint64_t at_x = bytes - 8192, at_y = four + (64 << 10);
+  Ready ready(device, queue, plan, {{x, large->span(at_x, 4096)}, {y, large->span(at_y, 4096)}});
+  t.check(ready.go().code == QUERN_OK && holds(at_y, written[4]), "a plan reads and writes values behind 4 GiB [C16]");
+  const std::vector<std::uint8_t> low(4096, 0x5a);
+  large->upload(64 << 10, low.data(), 4096);
+  t.check(ready.go().code == QUERN_OK && holds(64 << 10, low), "and nothing 4 GiB before them [C16]");
+}
+
+/// What the host handed over for an upload is its own again when the upload is done, and what a download wrote stays.
+void transfers_end_at_their_point(ScriptContext& t) {
+  require_buffers(t);
+  Queue queue(t.device());
+  constexpr std::uint64_t bytes = 1 << 20;
+  Buffer buffer(t.device(), queue, bytes), other(t.device(), queue, bytes);
+  for (std::uint32_t round = 0; round < 8; ++round) {
+    const std::vector<std::uint8_t> data = long_pattern(bytes, round * 4099);
+    void* const from = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    t.require(from != MAP_FAILED, "the suite maps a source");
+    std::memcpy(from, data.data(), bytes);
+    t.check(buffer.upload(0, from, bytes) == QUERN_OK, "an upload");
+    std::memset(from, 0x5a, bytes);
+    std::vector<std::uint8_t> found(bytes, 0xee);
+    t.check(buffer.download(found.data(), 0, bytes) == QUERN_OK, "a download");
+    t.check(found == data, "an upload has read its source when it is done [C31]");
+    std::fill(found.begin(), found.end(), std::uint8_t{0x77});
+    t.check(other.upload(0, data.data(), bytes) == QUERN_OK && other.all() == data, "another buffer takes what it is given");
+    t.check(std::ranges::count(found, std::uint8_t{0x77}) == static_cast<std::ptrdiff_t>(bytes), "a download writes nothing when it is done [C31]");
+    ::munmap(from, bytes);
+  }
+}
+
+void copies_onto_themselves_are_refused(ScriptContext& t) {
+  require_buffers(t);
+  const DeviceRef device = t.device();
+  if (device.api().copy == nullptr) t.waive("copy is null", "the host downloads and uploads instead");
+  Queue queue(device);
+  Buffer buffer(device, queue, 4096);
+  std::vector<std::uint8_t> expected = long_pattern(4096, 3);
+  buffer.upload(0, expected.data(), 4096);
+  const auto copy = [&](std::uint64_t from, std::uint64_t to, std::uint64_t bytes, AbiError& error) {
+    const quern_span target = buffer.span(to, bytes), source = buffer.span(from, bytes);
+    return buffer.waited(device.api().copy(device.handle(), queue.get(), &target, &source, bytes, queue.next_signal(), error.get()));
+  };
+  for (const auto& [from, to, bytes] : {std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>{0, 1, 512}, {1, 0, 512}, {0, 511, 512}, {2048, 1024, 1025},
+                                        {64, 64, 64}, {0, 0, 1}, {0, 4, 4092}}) {
+    AbiError error;
+    check_refused(t, copy(from, to, bytes, error), error, {QUERN_INVALID_ARGUMENT}, "a copy onto a part of itself is refused [C31]");
+  }
+  t.check(buffer.all() == expected, "and moves nothing [C31]");
+  for (const auto& [from, to, bytes] : {std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>{0, 512, 512}, {1536, 1024, 512}, {7, 3000, 0}, {9, 9, 0}}) {
+    AbiError error;
+    t.check(copy(from, to, bytes, error) == QUERN_OK, "a copy within a buffer to what lies beside it, or of no bytes, is done [C31] " + error.text());
+    std::copy_n(expected.begin() + static_cast<std::ptrdiff_t>(from), bytes, expected.begin() + static_cast<std::ptrdiff_t>(to));
+  }
+  t.check(buffer.all() == expected, "and moves its own bytes and no other [C31]");
+}
+
+/// A device that computes in the machine's memory has no more of it than the machine.
+void figures_are_possible(ScriptContext& t) {
+  require_buffers(t);
+  if (t.api().heap_info == nullptr) t.waive("heap_info is null", "the plugin gives no figures");
+  TestHost host;
+  const OwnDevice own(t, host);
+  const DeviceRef device = own.ref();
+  const std::uint32_t kind = device.device_class();
+  const std::uint64_t machine = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  const auto possible = [&](const std::string& when) {
+    for (std::uint32_t h = 0; h < t.device().info().heap_count; ++h) {
+      const quern_heap_info heap = heap_of(device, h);
+      const bool total = heap.total_figure != QUERN_FIGURE_UNKNOWN, budget = heap.budget_figure != QUERN_FIGURE_UNKNOWN;
+      t.check(!total || heap.total != 0, "a heap's total is not 0 [C23]");
+      t.check(!total || !budget || heap.budget <= heap.total,
+              "no more is allowed than there is [C23], " + when + ": budget " + std::to_string(heap.budget) + ", total " + std::to_string(heap.total));
+      // Firmware keeps a part of a unified memory that the system does not count: an eighth of what it counts is allowed for it.
+      const bool in_host = kind == QUERN_DEVICE_CPU || kind == QUERN_DEVICE_SOFTWARE;
+      t.check(!total || !(in_host || kind == QUERN_DEVICE_UNIFIED) || heap.total <= machine + (in_host ? 0 : machine / 8),
+              "a device in the machine's memory has no more than the machine [C23], total " + std::to_string(heap.total) + " of " + std::to_string(machine));
+      t.check(!total || t.device().info().max_allocation <= heap.total || h != 0, "no allocation is larger than the heap [C23]");
+    }
+  };
+  possible("at first");
+  if (t.api().memory_limit == nullptr) return;
+  AbiError error;
+  for (const std::uint64_t limit : {std::uint64_t{64} << 20, std::uint64_t{1} << 60, UINT64_MAX}) {
+    error.check(device.api().memory_limit(device.handle(), 0, limit, error.get()), "memory_limit");
+    possible("with a limit of " + std::to_string(limit));
+    t.check(heap_of(device).budget_figure == QUERN_FIGURE_UNKNOWN || heap_of(device).budget <= limit, "nor than the host allows [C23]");
+  }
+}
+
+/// What is destroyed is no longer used.
+void used_falls(ScriptContext& t) {
+  require_buffers(t);
+  if (t.api().heap_info == nullptr) t.waive("heap_info is null", "the plugin gives no figures");
+  TestHost host;
+  const OwnDevice own(t, host);
+  const DeviceRef device = own.ref();
+  Queue queue(device);
+  if (heap_of(device).used_figure == QUERN_FIGURE_UNKNOWN) t.waive("used_figure", "the plugin does not know what is used");
+  const bool exact = heap_of(device).used_figure == QUERN_FIGURE_EXACT;
+  constexpr std::uint64_t bytes = 3 << 20;
+  { const TwoNodes first(device, queue, 64); }  // what a device keeps of its first plan is its own
+  const std::uint64_t before = heap_of(device).used;
+  for (int round = 0; round < 3; ++round) {
+    {
+      std::vector<std::unique_ptr<Buffer>> buffers;
+      for (std::uint64_t i = 1; i <= 4; ++i) {
+        const std::uint64_t used = heap_of(device).used;
+        buffers.push_back(std::make_unique<Buffer>(device, queue, i * bytes));
+        t.check(heap_of(device).used >= used + (exact ? i * bytes : 0), "a buffer counts as used [C23]");
+      }
+      const std::uint64_t all = heap_of(device).used;
+      buffers.erase(buffers.begin() + 1);
+      t.check(!exact || heap_of(device).used <= all - 2 * bytes, "and no longer when it is destroyed, others alive or not [C23]");
+      TwoNodes two(device, queue, 64);
+      t.check(two.ready.go().code == QUERN_OK && two.at_z.read() == two.expected(), "a plan runs in between");
+    }
+    if (device.api().trim != nullptr) device.api().trim(device.handle(), 2, nullptr);
+    const std::uint64_t after = heap_of(device).used;
+    t.check(after <= before + (exact ? 0 : bytes), "when all is destroyed no more is used than before [C23], found " + std::to_string(after) + " after " + std::to_string(before));
+  }
+}
+
 void limits_are_kept(ScriptContext& t) {
   require_buffers(t);
   if (t.api().memory_limit == nullptr || t.api().heap_info == nullptr)
@@ -261,6 +478,12 @@ void buffers_scripts(CaseSink& sink) {
   add(sink, "buffers.fill_repeats_a_word", fill_repeats_a_word);
   add(sink, "buffers.bad_ranges_are_refused", bad_ranges_are_refused);
   add(sink, "buffers.limits_are_kept", limits_are_kept);
+  add(sink, "buffers.large_transfers_are_whole", large_transfers_are_whole);
+  add(sink, "buffers.offsets_above_4_gib", offsets_above_4_gib);
+  add(sink, "buffers.transfers_end_at_their_point", transfers_end_at_their_point);
+  add(sink, "buffers.copies_onto_themselves_are_refused", copies_onto_themselves_are_refused);
+  add(sink, "buffers.figures_are_possible", figures_are_possible);
+  add(sink, "buffers.used_falls", used_falls);
   add(sink, "buffers.devices_say_what_they_are", devices_say_what_they_are);
   add(sink, "buffers.host_memory_is_bound_as_it_is", host_memory_is_bound_as_it_is);
 }

@@ -1,4 +1,4 @@
-// Queues and fences [C18]: order, waits, time-outs, what the host signals, failed dependencies. On a SYNCHRONOUS device the host has
+// Queues and fences [C18 C31]: order, waits, time-outs, what the host signals, failed dependencies. On a SYNCHRONOUS device the host has
 // these, and what must hold is that the plugin never takes a fence for done.
 #include "abi/scripts.hpp"
 #include "abi/simple.hpp"
@@ -273,12 +273,261 @@ void patches_in_flight(ScriptContext& t) {
   t.check(one.at_y.read() == expected, "the last run has the last patch, the one that was BUSY left none [C13]");
 }
 
+/// A copy on a raw queue, behind `after`, signalling `then`.
+quern_status enqueue_copy(DeviceRef device, const RawQueue& queue, quern_span to, quern_span from, const std::vector<quern_point>& after,
+                          const std::vector<quern_point>& then) {
+  quern_sync sync = made<quern_sync>(QUERN_TYPE_SYNC);
+  sync.wait = array_of(after);
+  sync.signal = array_of(then);
+  return device.api().copy(device.handle(), queue.get(), &to, &from, to.bytes, &sync, nullptr);
+}
+
+quern_span part(quern_span span, std::uint64_t offset, std::uint64_t bytes) { return {span.buffer, nullptr, span.offset + offset, bytes}; }
+
+void gated_points_are_not_reached(ScriptContext& t) {
+  require_queues(t);
+  const DeviceRef device = t.device();
+  Queue queue(device);
+  OneCopy one(device, queue), two(device, queue);
+  const Fence first_gate(device, 0, QUERN_FENCE_HOST_SIGNAL), second_gate(device, 3, QUERN_FENCE_HOST_SIGNAL), done(device, 2);
+  const RawQueue lane(device);
+  t.require(enqueue(device, lane, one.ready.run(), {first_gate.at(1)}, {done.at(5)}) == QUERN_OK &&
+                enqueue(device, lane, two.ready.run(), {second_gate.at(4)}, {done.at(9)}) == QUERN_OK,
+            "two runs are enqueued, each behind a gate");
+  const auto is = [&](std::uint64_t value, const char* when) {
+    for (int i = 0; i < 20; ++i) {
+      t.check(done.value() == value, std::string(when) + " fence_query gives the last point that was reached [C31], found " + std::to_string(done.value()));
+      if (device.api().fence_info != nullptr) {
+        quern_fence_info info = made<quern_fence_info>(QUERN_TYPE_FENCE_INFO);
+        device.api().fence_info(done.get(), &info, nullptr);
+        t.check(info.value == value && (info.poll_word == nullptr || *info.poll_word == value), std::string(when) + " fence_info says the same [C31]");
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  };
+  is(2, "before the first gate");
+  t.check(wait(device, {done.at(5)}, false, 0) == QUERN_TIMEOUT, "the first point is not reached [C31]");
+  device.api().fence_signal(first_gate.get(), 1, nullptr);
+  t.require(wait(device, {done.at(5)}, false, seconds(20)) == QUERN_OK, "the first point is reached");
+  is(5, "between the gates");
+  t.check(wait(device, {done.at(6)}, false, 0) == QUERN_TIMEOUT && wait(device, {done.at(9)}, false, 0) == QUERN_TIMEOUT,
+          "what lies between two points waits for the second [C31]");
+  device.api().fence_signal(second_gate.get(), 4, nullptr);
+  t.require(wait(device, {done.at(9)}, false, seconds(20)) == QUERN_OK, "the second point is reached");
+  is(9, "at the end");
+}
+
+void fences_never_go_back(ScriptContext& t) {
+  require_queues(t);
+  const DeviceRef device = t.device();
+  if (device.api().fence_signal == nullptr) t.waive("fence_signal is null", "the plugin has no fences for the host to signal");
+  const Fence fence(device, 0, QUERN_FENCE_HOST_SIGNAL), own(device, 1);
+  const auto signal = [&](std::uint64_t value) { return device.api().fence_signal(fence.get(), value, nullptr); };
+  t.check(signal(5) == QUERN_OK && fence.value() == 5, "the host signals 5 [C31]");
+  for (const std::uint64_t lower : {3u, 4u, 0u}) {
+    AbiError error;
+    check_refused(t, device.api().fence_signal(fence.get(), lower, error.get()), error, {QUERN_INVALID_ARGUMENT}, "a signal below the value is refused [C31]");
+    t.check(fence.value() == 5 && wait(device, {fence.at(5)}, false, 0) == QUERN_OK, "and the value stays [C31]");
+  }
+  t.check(signal(6) == QUERN_OK && fence.value() == 6, "a later signal raises it [C31]");
+  AbiError error;
+  check_refused(t, device.api().fence_signal(own.get(), 7, error.get()), error, {QUERN_INVALID_ARGUMENT},
+                "a fence that is not the host's to signal is not signalled by it [C31]");
+  t.check(own.value() == 1, "and stays [C31]");
+}
+
+/// Copies behind one gate: 64 at least are taken; each that was taken is done, in order; none that was not.
+void queues_hold_64_calls(ScriptContext& t) {
+  require_queues(t);
+  const DeviceRef device = t.device();
+  if (device.api().copy == nullptr) t.waive("copy is null", "the host downloads and uploads instead");
+  Queue queue(device);
+  constexpr std::size_t most = 1024, each = 64 / sizeof(float);
+  const std::vector<float> numbers = counting(most * each, 1), mark(most * each, -1);
+  Floats from(device, queue, numbers), to(device, queue, mark), last(device, queue, std::vector<float>(each, -2));
+  const Fence gate(device, 0, QUERN_FENCE_HOST_SIGNAL), done(device, 0);
+  const RawQueue lane(device);
+  std::size_t taken = 0;
+  quern_status status = QUERN_OK;
+  for (; taken < most; ++taken) {
+    const std::uint64_t offset = taken * 64;
+    // Only the first waits, and only each second one signals: the queue's order holds for all.
+    status = enqueue_copy(device, lane, part(to.span(), offset, 64), part(from.span(), offset, 64),
+                          taken == 0 ? std::vector<quern_point>{gate.at(1)} : std::vector<quern_point>{},
+                          taken % 2 == 0 ? std::vector<quern_point>{done.at(taken + 1)} : std::vector<quern_point>{});
+    if (status != QUERN_OK) break;
+  }
+  t.check(taken >= 64, "a queue takes 64 calls that wait [C31], found " + std::to_string(taken));
+  t.check(status == QUERN_OK || status == QUERN_BUSY, "and answers BUSY where it is full [C31], found " + std::to_string(status));
+  t.check(done.value() == 0 && to.read() == mark, "nothing is done while the gate is closed [C31]");
+  device.api().fence_signal(gate.get(), 1, nullptr);
+  t.require(taken > 0 && wait(device, {done.at((taken - 1) / 2 * 2 + 1)}, false, seconds(60)) == QUERN_OK, "the queue goes on");
+  // One more, from where the last one wrote: its point is reached when all before it are done.
+  t.require(enqueue_copy(device, lane, part(last.span(), 0, 64), part(to.span(), (taken - 1) * 64, 64), {}, {done.at(most + 2)}) == QUERN_OK &&
+                wait(device, {done.at(most + 2)}, false, seconds(60)) == QUERN_OK,
+            "a call behind them is done");
+  std::vector<float> expected = mark;
+  std::copy_n(numbers.begin(), taken * each, expected.begin());
+  t.check(to.read() == expected, "each call that was taken is done, and none that was not [C31]");
+  t.check(last.read() == std::vector<float>(expected.begin() + static_cast<std::ptrdiff_t>((taken - 1) * each),
+                                            expected.begin() + static_cast<std::ptrdiff_t>(taken * each)),
+          "a call sees what those before it on its queue wrote [C31]");
+}
+
+/// Uploads, runs, copies and downloads on one queue, and one wait at the end.
+void calls_go_in_order(ScriptContext& t) {
+  require_queues(t);
+  const DeviceRef device = t.device();
+  Queue queue(device);
+  OneCopy one(device, queue, 16);
+  const RawQueue lane(device);
+  const Fence gate(device, 0, QUERN_FENCE_HOST_SIGNAL), done(device, 0);
+  constexpr std::size_t rounds = 12;
+  std::vector<std::vector<float>> sources, targets;
+  for (std::size_t i = 0; i < rounds; ++i) {
+    sources.push_back(counting(16, static_cast<float>(100 * i)));
+    targets.emplace_back(16, -5);
+  }
+  const quern_span x = one.at_x.span(), y = one.at_y.span();
+  const std::vector<quern_point> first{gate.at(1)};
+  for (std::size_t i = 0; i < rounds; ++i) {
+    quern_sync sync = made<quern_sync>(QUERN_TYPE_SYNC), end = sync;
+    if (i == 0) sync.wait = array_of(first);
+    const quern_point point = done.at(i + 1);
+    end.signal = {&point, 1, sizeof point};
+    t.require(device.api().upload(device.handle(), lane.get(), &x, sources[i].data(), 64, &sync, nullptr) == QUERN_OK, "an upload");
+    const quern_run run = one.ready.run();
+    const quern_array runs{&run, 1, sizeof run};
+    quern_status status = device.api().submit(device.handle(), lane.get(), &runs, nullptr);
+    if (status == QUERN_BUSY && i == 1) {  // of this instance one run may be in flight: the gate opens, and each run is awaited
+      device.api().fence_signal(gate.get(), 1, nullptr);
+    }
+    for (int tries = 0; status == QUERN_BUSY && tries < 2000; ++tries) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      status = device.api().submit(device.handle(), lane.get(), &runs, nullptr);
+    }
+    t.require(status == QUERN_OK, "a run behind it");
+    t.require(device.api().download(device.handle(), lane.get(), targets[i].data(), &y, 64, &end, nullptr) == QUERN_OK, "a download behind that");
+  }
+  device.api().fence_signal(gate.get(), 1, nullptr);
+  t.require(wait(device, {done.at(rounds)}, false, seconds(60)) == QUERN_OK, "the last point is reached");
+  for (std::size_t i = 0; i < rounds; ++i)
+    t.check(targets[i] == sources[i], "upload, run and download go one after another, and not before those in front of them [C31], not so round " + std::to_string(i));
+}
+
+/// What work in flight names stays: each destroy answers BUSY and does nothing.
+void what_is_in_flight_stays(ScriptContext& t) {
+  require_queues(t);
+  const DeviceRef device = t.device();
+  const quern_plugin_api& api = device.api();
+  Queue queue(device);
+  OneCopy one(device, queue);
+  AbiError error;
+  quern_queue* lane = nullptr;
+  quern_buffer* buffer = nullptr;
+  quern_fence *gate = nullptr, *done = nullptr;
+  error.check(api.queue_create(device.handle(), QUERN_QUEUE_COMPUTE, &lane, error.get()), "queue_create");
+  error.check(api.buffer_create(device.handle(), nullptr, 64, &buffer, error.get()), "buffer_create");
+  error.check(api.fence_create(device.handle(), 0, QUERN_FENCE_HOST_SIGNAL, &gate, error.get()), "fence_create");
+  error.check(api.fence_create(device.handle(), 0, 0, &done, error.get()), "fence_create");
+  const std::vector<float> numbers = counting(16, 9);
+  const quern_span whole{buffer, nullptr, 0, 64};
+  const quern_point opens{gate, 1}, uploaded{done, 1}, ran{done, 2};
+  quern_sync sync = made<quern_sync>(QUERN_TYPE_SYNC), behind = sync;
+  sync.wait = {&opens, 1, sizeof opens};
+  sync.signal = {&uploaded, 1, sizeof uploaded};
+  behind.signal = {&ran, 1, sizeof ran};
+  t.require(api.upload(device.handle(), lane, &whole, numbers.data(), 64, &sync, nullptr) == QUERN_OK, "an upload behind a gate");
+  quern_run run = one.ready.run();
+  run.sync = &behind;
+  const quern_array runs{&run, 1, sizeof run};
+  t.require(api.submit(device.handle(), lane, &runs, nullptr) == QUERN_OK, "a run behind it");
+  const auto busy = [&](const char* what, quern_status status, const AbiError& said) {
+    check_refused(t, status, said, {QUERN_BUSY}, std::string(what) + " that work in flight names is BUSY [C31]");
+    if (status == QUERN_OK) t.require(false, "and stays [C31]");
+  };
+  {
+    AbiError e;
+    busy("a queue", api.queue_destroy(lane, e.get()), e);
+  }
+  {
+    AbiError e;
+    busy("the fence of a wait", api.fence_destroy(gate, e.get()), e);
+  }
+  {
+    AbiError e;
+    busy("the fence of a signal", api.fence_destroy(done, e.get()), e);
+  }
+  {
+    AbiError e;
+    busy("a buffer", api.buffer_destroy(buffer, e.get()), e);
+  }
+  {
+    AbiError e;
+    busy("a buffer that a run is bound to", api.buffer_destroy(one.at_x.span().buffer, e.get()), e);
+  }
+  {
+    AbiError e;
+    busy("an instance", api.instance_destroy(one.ready.instance().get(), e.get()), e);
+  }
+  {
+    AbiError e;
+    busy("the bindings of an instance", prepare(device, queue, one.ready.instance().get(), {{one.x, one.at_x.span()}, {one.y, one.at_y.span()}},
+                                                one.ready.scratch().span(), e), e);
+  }
+  t.check(one.at_y.read() == std::vector<float>(4, -1), "nothing of it is done meanwhile [C31]");
+  t.require(api.fence_signal(gate, 1, nullptr) == QUERN_OK, "the gate opens");
+  const quern_array last{&ran, 1, sizeof ran};
+  t.require(api.fence_wait(device.handle(), &last, 0, seconds(20), nullptr) == QUERN_OK, "all is done");
+  t.check(one.at_y.read() == counting(4, 1), "the run was not harmed [C31]");
+  std::vector<float> found(16);
+  quern_sync third = made<quern_sync>(QUERN_TYPE_SYNC);
+  const quern_point fetched{done, 3};
+  third.signal = {&fetched, 1, sizeof fetched};
+  const quern_array fetch{&fetched, 1, sizeof fetched};
+  t.check(api.download(device.handle(), lane, found.data(), &whole, 64, &third, nullptr) == QUERN_OK &&
+              api.fence_wait(device.handle(), &fetch, 0, seconds(20), nullptr) == QUERN_OK && found == numbers,
+          "nor the upload [C31]");
+  // From its point on work is done: nothing is named any more.
+  t.check(api.queue_destroy(lane, error.get()) == QUERN_OK, "a queue whose last point was reached is destroyed [C31] " + error.text());
+  t.check(api.fence_destroy(gate, error.get()) == QUERN_OK && api.fence_destroy(done, error.get()) == QUERN_OK, "and so are fences [C31] " + error.text());
+  t.check(api.buffer_destroy(buffer, error.get()) == QUERN_OK, "and buffers [C31] " + error.text());
+}
+
+void null_queues_are_refused(ScriptContext& t) {
+  require_queues(t);
+  const DeviceRef device = t.device();
+  const quern_plugin_api& api = device.api();
+  Queue queue(device);
+  OneCopy one(device, queue);
+  float data[4] = {7, 7, 7, 7};
+  const quern_span x = one.at_x.span(), y = one.at_y.span();
+  const quern_run run = one.ready.run();
+  const quern_array runs{&run, 1, sizeof run}, entries{};
+  const auto refused = [&](const char* what, quern_status status, const AbiError& error) {
+    check_refused(t, status, error, {QUERN_INVALID_ARGUMENT}, std::string(what) + " without a queue is refused [C31]");
+  };
+  AbiError upload, download, copy, submit, prepared;
+  refused("an upload", api.upload(device.handle(), nullptr, &x, data, 16, nullptr, upload.get()), upload);
+  refused("a download", api.download(device.handle(), nullptr, data, &x, 16, nullptr, download.get()), download);
+  if (api.copy != nullptr) refused("a copy", api.copy(device.handle(), nullptr, &y, &x, 16, nullptr, copy.get()), copy);
+  refused("a run", api.submit(device.handle(), nullptr, &runs, submit.get()), submit);
+  refused("a prepare", api.prepare(device.handle(), nullptr, &entries, nullptr, prepared.get()), prepared);
+  t.check(one.at_x.read() == counting(4, 1) && one.at_y.read() == std::vector<float>(4, -1) && data[0] == 7, "and nothing is done [C31]");
+}
+
 }  // namespace
 
 void timeline_scripts(CaseSink& sink) {
   add(sink, "queues.synchronous_devices_have_no_fences", synchronous_devices_have_no_fences);
   add(sink, "queues.order_across_queues", order_across_queues);
   add(sink, "queues.patches_in_flight", patches_in_flight);
+  add(sink, "queues.hold_64_calls", queues_hold_64_calls);
+  add(sink, "queues.calls_go_in_order", calls_go_in_order);
+  add(sink, "queues.what_is_in_flight_stays", what_is_in_flight_stays);
+  add(sink, "queues.null_are_refused", null_queues_are_refused);
+  add(sink, "fences.gated_points_are_not_reached", gated_points_are_not_reached);
+  add(sink, "fences.never_go_back", fences_never_go_back);
   add(sink, "fences.have_values", fences_have_values);
   add(sink, "fences.waits_time_out", waits_time_out);
   add(sink, "fences.waits_for_all_and_any", waits_for_all_and_any);

@@ -640,6 +640,14 @@ quern_status download(quern_device* device, quern_queue* queue, void* to, const 
   });
 }
 
+/// Most devices copy in any order, so that a copy onto a part of itself has no meaning [C31].
+void check_apart(const Place& target, const Place& source, std::uint64_t bytes) {
+  if (target.block == source.block && target.offset < source.offset + bytes && source.offset < target.offset + bytes) {
+    throw Failure(QUERN_INVALID_ARGUMENT, concat("a copy of ", bytes, " bytes from ", source.offset, " to ", target.offset,
+                                                 " of one buffer overlaps itself"), 31);
+  }
+}
+
 quern_status copy(quern_device* device, quern_queue* queue, const quern_span* to, const quern_span* from,
                   std::uint64_t bytes, const quern_sync* sync, quern_error* error) {
   return guarded(error, [&] {
@@ -647,7 +655,8 @@ quern_status copy(quern_device* device, quern_queue* queue, const quern_span* to
     check_synchronous(queue, sync);
     const Place target = place_of(*device, object(to, "span"), bytes);
     const Place source = place_of(*device, object(from, "span"), bytes);
-    if (bytes != 0) std::memmove(target.block->at(target.offset), source.block->at(source.offset), bytes);
+    check_apart(target, source, bytes);
+    if (bytes != 0) std::memcpy(target.block->at(target.offset), source.block->at(source.offset), bytes);
   });
 }
 

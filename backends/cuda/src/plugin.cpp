@@ -390,6 +390,7 @@ quern_status copy(quern_device* device, quern_queue* queue, const quern_span* to
     require_synchronous(queue, sync);
     const DevicePointer target = place_of(d, to, bytes), source = place_of(d, from, bytes);
     if (bytes == 0) return;
+    if (target < source + bytes && source < target + bytes) throw Failure(QUERN_INVALID_ARGUMENT, "cuda: a copy within a buffer overlaps itself", 31);
     Gpu& gpu = d.gpu;
     const std::lock_guard lock(gpu.order());
     const Current current(gpu.driver(), gpu.context());

@@ -28,7 +28,7 @@ struct quern_plugin {
   std::shared_ptr<const quern::mutant::Base> base;
   quern::mutant::Mutation mutation;
   quern_plugin* under = nullptr;
-  std::uint64_t memory = std::uint64_t{1} << 40;  // of the simulated device, in bytes: its option `memory`
+  std::uint64_t memory;  // of the simulated device, in bytes: its option `memory`, else what the machine has
   std::atomic<bool> lost{false};
   std::atomic<std::uint32_t> opens{0};
   quern::sdk::Process process;
@@ -47,6 +47,12 @@ struct quern_device {
   std::map<std::string, std::vector<quern_attribute>> first_attributes;  // plan_cache_without_attributes
   std::vector<quern_run> late;                                           // late_run
   std::atomic<std::uint64_t> buffers{0}, used{0}, limit{UINT64_MAX};     // of the simulated device
+  std::atomic<std::uint64_t> used_at_most{0};                            // used_never_falls
+  struct {
+    std::byte* to;
+    const void* from;
+    std::uint64_t bytes;
+  } late_upload{};  // upload_deferred
   std::atomic<std::uint32_t> plans{0};                                   // alive
   std::atomic<std::uint64_t> faults{0};                                  // sticky_device_faults
 };

@@ -14,9 +14,11 @@ constexpr Row rows[] = {
     {"ftz", [] { return declaring_ftz(flushes_sums(flushed_f32)); }},
 #define QUERN_MUTANT(name, sign, cases, what, ...) {#name, [] { return __VA_ARGS__; }},
 #define QUERN_DEVICE_MUTANT QUERN_MUTANT
+#define QUERN_QUEUE_MUTANT QUERN_MUTANT
 #define QUERN_TOTAL_MUTANT QUERN_MUTANT
 #include "mutants.def"
 #undef QUERN_TOTAL_MUTANT
+#undef QUERN_QUEUE_MUTANT
 #undef QUERN_DEVICE_MUTANT
 #undef QUERN_MUTANT
 };

@@ -97,6 +97,20 @@ enum class Behaviour {
   no_limit,
   used_not_counted,
   busy_close,
+  transfers_end_at_48_mib,
+  offsets_of_32_bits,
+  bindings_of_32_bits,  // only those of prepare
+  budget_above_total,
+  budget_is_the_limit,
+  total_beyond_all,
+  used_never_falls,
+  copy_overlaps,    // a copy onto a part of itself is done from its start
+  upload_deferred,  // its bytes are read at the next call; behind queues: behind its point
+  // of the device behind queues
+  fence_query_runs_ahead,  // to the last point that was enqueued
+  host_signal_lowers,
+  queue_of_32_jobs_lost,
+  destroys_in_flight,  // what work in flight names is destroyed
 };
 
 /// One node of a run with its values in memory.

@@ -1,9 +1,11 @@
 // The C functions of the wrapper: each hands on to the plugin underneath, spoiled as the option `mutant` says.
 //
 // Options of the host: base=FILE the plugin to wrap, mutant=NAME a row of ../mutants.def ("none": nothing is spoiled).
-// memory=BYTES what the simulated device has, 2^40 without it. With QUERN_MUTANT_PROBED=FILE in the environment every probe by a helper
+// memory=BYTES what the simulated device has, the machine's without it. With QUERN_MUTANT_PROBED=FILE in the environment every probe by a helper
 // but the first, which makes that file, takes 6 s, as probes do that start side by side on one card.
 #include "plugin.hpp"
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -88,6 +90,7 @@ quern_status create(const quern_host* host, quern_plugin** out, quern_error* err
     sdk::read(host);
     auto plugin = std::make_unique<quern_plugin>();
     plugin->host = host;
+    plugin->memory = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
     plugin->mutation = chosen(option_or(*host, "mutant", &Remembered::mutant));
     if (const std::string bytes = option_or(*host, "memory", &Remembered::memory); !bytes.empty()) {
       const auto [end, wrong] = std::from_chars(bytes.data(), bytes.data() + bytes.size(), plugin->memory);

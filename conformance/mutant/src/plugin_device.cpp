@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace quern::mutant {
 namespace {
@@ -22,6 +23,8 @@ T& given(T* handle, const char* name) {
 quern_device& alive(quern_device* device) {
   given(device, "device").plugin->process.check();
   if (device->plugin->lost) throw Failure(QUERN_DEVICE_LOST, "the device was lost");
+  const auto [to, from, bytes] = std::exchange(device->late_upload, {});
+  if (bytes != 0) std::memcpy(to, from, bytes);
   return *device;
 }
 
@@ -36,6 +39,28 @@ void check_sync(const quern_sync* sync) {
     throw Failure(QUERN_INVALID_ARGUMENT, "this device is synchronous: the host supplies fences", 18);
 }
 
+void spoil_figures(const quern_device& device, quern_heap_info& info) {
+  switch (device.plugin->behaviour()) {
+    case Behaviour::used_not_counted:
+      info.used = 0;
+      return;
+    case Behaviour::used_never_falls:
+      info.used = device.used_at_most;
+      return;
+    case Behaviour::budget_above_total:
+      info.budget = std::min(device.limit.load(), info.total + 1);
+      return;
+    case Behaviour::budget_is_the_limit:  // also where the host gave none, or took it back
+      info.budget = device.limit == UINT64_MAX ? info.total : device.limit.load();
+      return;
+    case Behaviour::total_beyond_all:
+      info.total = std::uint64_t{1} << 50;
+      return;
+    default:
+      return;
+  }
+}
+
 quern_status heap_info(quern_device* device, std::uint32_t heap, quern_heap_info* out, quern_error* error) {
   return guarded(error, [&] {
     const quern_device& d = alive(device);
@@ -45,8 +70,9 @@ quern_status heap_info(quern_device* device, std::uint32_t heap, quern_heap_info
     info.flags = QUERN_HEAP_DEVICE_LOCAL;
     info.total_figure = info.budget_figure = info.used_figure = QUERN_FIGURE_EXACT;
     info.total = d.plugin->memory;
-    info.used = d.plugin->behaviour() == Behaviour::used_not_counted ? 0 : d.used.load();
+    info.used = d.used;
     info.budget = std::min(d.limit.load(), d.plugin->memory);
+    spoil_figures(d, info);
     sdk::write(out, info);
   });
 }
@@ -84,6 +110,7 @@ quern_status buffer_create(quern_device* device, const quern_buffer_options* opt
       out_of_memory(d, bytes, limit - used);
     }
     d.used += bytes;
+    d.used_at_most = std::max(d.used_at_most.load(), d.used.load());
     ++d.buffers;
     *out = buffer.release();
   });
@@ -108,7 +135,12 @@ std::byte* place(quern_device& device, const quern_span* span, std::uint64_t byt
     throw Failure(QUERN_INVALID_ARGUMENT,
                   sdk::concat(bytes, " bytes at ", span->offset, " of a buffer of ", size, ", in a span of ", span->bytes), 16);
   }
-  return b.memory.data() + span->offset;
+  return b.memory.data() + (device.plugin->behaviour() == Behaviour::offsets_of_32_bits ? span->offset & 0xffffffffu : span->offset);
+}
+
+/// transfers_end_at_48_mib.
+std::uint64_t transferred(const quern_device& device, std::uint64_t bytes) {
+  return device.plugin->behaviour() == Behaviour::transfers_end_at_48_mib ? std::min<std::uint64_t>(bytes, 48 << 20) : bytes;
 }
 
 quern_status upload(quern_device* device, quern_queue*, const quern_span* to, const void* from, std::uint64_t bytes, const quern_sync* sync,
@@ -119,7 +151,8 @@ quern_status upload(quern_device* device, quern_queue*, const quern_span* to, co
     if (bytes == 0 || target == nullptr) return;
     given(from == nullptr ? nullptr : target, "from");
     if (device->plugin->behaviour() == Behaviour::upload_at_start) target = to->buffer->memory.data();
-    std::memcpy(target, from, bytes);
+    if (device->plugin->behaviour() == Behaviour::upload_deferred) device->late_upload = {target, from, bytes};
+    else std::memcpy(target, from, transferred(*device, bytes));
   });
 }
 
@@ -130,7 +163,7 @@ quern_status download(quern_device* device, quern_queue*, void* to, const quern_
     const std::byte* source = place(alive(device), from, bytes);
     if (bytes == 0 || source == nullptr) return;
     given(to == nullptr ? nullptr : source, "to");
-    std::memcpy(to, source, bytes - (device->plugin->behaviour() == Behaviour::short_download ? 1 : 0));
+    std::memcpy(to, source, transferred(*device, bytes) - (device->plugin->behaviour() == Behaviour::short_download ? 1 : 0));
   });
 }
 
@@ -141,7 +174,13 @@ quern_status copy(quern_device* device, quern_queue*, const quern_span* to, cons
     std::byte* target = place(alive(device), to, bytes);
     const std::byte* source = place(*device, from, bytes);
     if (bytes == 0 || target == nullptr || source == nullptr) return;
-    std::memmove(target, source, bytes - (device->plugin->behaviour() == Behaviour::short_copy ? 1 : 0));
+    if (target < source + bytes && source < target + bytes) {
+      if (device->plugin->behaviour() != Behaviour::copy_overlaps)
+        throw Failure(QUERN_INVALID_ARGUMENT, "the ranges of the copy have bytes in common", 31);
+      for (std::uint64_t i = 0; i < bytes; ++i) target[i] = source[i];
+      return;
+    }
+    std::memcpy(target, source, transferred(*device, bytes) - (device->plugin->behaviour() == Behaviour::short_copy ? 1 : 0));
   });
 }
 
@@ -235,6 +274,7 @@ quern_span host_span(quern_device& device, const quern_span& span) {
   if (span.buffer == nullptr && span.host == nullptr && span.bytes == 0) return span;
   if (span.host != nullptr) throw Failure(QUERN_INVALID_ARGUMENT, "the span is host memory; this device takes buffers", 16);
   std::byte* at = place(device, &span, span.bytes);
+  if (device.plugin->behaviour() == Behaviour::bindings_of_32_bits) at = span.buffer->memory.data() + (span.offset & 0xffffffffu);
   if (device.plugin->behaviour() == Behaviour::other_memory) at = span.buffer->other.data() + span.offset;
   return {nullptr, at, 0, span.bytes};
 }

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <stdexcept>
 
-PrivateMemory::PrivateMemory(std::uint64_t bytes) : storage_(std::make_unique<std::byte[]>(bytes + alignment)), bytes_(bytes) {
+PrivateMemory::PrivateMemory(std::uint64_t bytes) : storage_(std::make_unique_for_overwrite<std::byte[]>(bytes + alignment)), bytes_(bytes) {
   const auto at = reinterpret_cast<std::uintptr_t>(storage_.get());
   data_ = storage_.get() + (alignment - at % alignment) % alignment;
 }

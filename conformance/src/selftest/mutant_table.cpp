@@ -79,11 +79,13 @@ bool shows(Sign sign, const Verdict& v) {
 
 const std::vector<Mutant>& mutants() {
   static const std::vector<Mutant> list = {
-#define QUERN_MUTANT(name, sign, cases, what, ...) {#name, Sign::sign, words(cases), what, false, false},
-#define QUERN_DEVICE_MUTANT(name, sign, cases, what, ...) {#name, Sign::sign, words(cases), what, true, false},
-#define QUERN_TOTAL_MUTANT(name, sign, cases, what, ...) {#name, Sign::sign, words(cases), what, false, true},
+#define QUERN_MUTANT(name, sign, cases, what, ...) {#name, Sign::sign, words(cases), what, Mutant::Of::host, false},
+#define QUERN_DEVICE_MUTANT(name, sign, cases, what, ...) {#name, Sign::sign, words(cases), what, Mutant::Of::device, false},
+#define QUERN_QUEUE_MUTANT(name, sign, cases, what, ...) {#name, Sign::sign, words(cases), what, Mutant::Of::queue, false},
+#define QUERN_TOTAL_MUTANT(name, sign, cases, what, ...) {#name, Sign::sign, words(cases), what, Mutant::Of::host, true},
 #include "mutants.def"
 #undef QUERN_TOTAL_MUTANT
+#undef QUERN_QUEUE_MUTANT
 #undef QUERN_DEVICE_MUTANT
 #undef QUERN_MUTANT
   };

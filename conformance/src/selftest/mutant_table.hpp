@@ -38,7 +38,8 @@ struct Mutant {
   Sign sign;
   std::vector<std::string> cases;  // globs on case names
   std::string what;
-  bool device = false;  // of libbackend_mutant_device.so
+  /// Whose wrapper: libbackend_mutant.so, libbackend_mutant_device.so or libbackend_mutant_queue.so.
+  enum class Of { host, device, queue } of = Of::host;
   bool total = false;   // every case with an output element must fail
 };
 

@@ -16,16 +16,20 @@
 namespace quern::conformance {
 namespace {
 
-Selection wrapper_selection(const SelftestPlan& plan, bool device, const std::string& mutant) {
+using Of = Mutant::Of;
+constexpr Of wrappers[] = {Of::host, Of::device, Of::queue};
+
+Selection wrapper_selection(const SelftestPlan& plan, Of wrapper, const std::string& mutant) {
+  static constexpr const char* files[] = {"/libbackend_mutant.so", "/libbackend_mutant_device.so", "/libbackend_mutant_queue.so"};
   Selection s;
-  s.plugins = {plan.plugin_directory + (device ? "/libbackend_mutant_device.so" : "/libbackend_mutant.so")};
+  s.plugins = {plan.plugin_directory + files[static_cast<int>(wrapper)]};
   s.threads = 1;  // mutants run side by side
   s.plugin_options = {{"base", plan.base}, {"mutant", mutant}};
   return s;
 }
 
-Target unspoiled_target(const SelftestPlan& plan, bool device) {
-  const Survey survey = find_targets(wrapper_selection(plan, device, "none"));
+Target unspoiled_target(const SelftestPlan& plan, Of wrapper) {
+  const Survey survey = find_targets(wrapper_selection(plan, wrapper, "none"));
   if (survey.targets.empty())
     throw UsageError("selftest: broken plugins cannot be made of " + plan.base + ": " + survey.error +
                      "; they are made of a plugin that computes on host memory, such as cpu");
@@ -80,17 +84,17 @@ bool expects_no_change(const Case& c) {
   return true;
 }
 
-RunPlan run_plan(const SelftestPlan& plan, const Target& target, bool device, const std::string& mutant, std::vector<const Case*> cases) {
+RunPlan run_plan(const SelftestPlan& plan, const Target& target, Of wrapper, const std::string& mutant, std::vector<const Case*> cases) {
   RunPlan run;
   run.cases = std::move(cases);
   run.targets = {target};
   run.exclusions.resize(1);
-  run.selection = wrapper_selection(plan, device, mutant);
+  run.selection = wrapper_selection(plan, wrapper, mutant);
   return run;
 }
 
 void run_total(const SelftestPlan& plan, const Target& target, const Mutant& m, std::vector<const Case*> cases, Fate& fate) {
-  RunPlan run = run_plan(plan, target, m.device, m.name, std::move(cases));
+  RunPlan run = run_plan(plan, target, m.of, m.name, std::move(cases));
   run.jobs = plan.jobs;
   run.reference_after = true;
   std::size_t survivors = 0;
@@ -110,7 +114,7 @@ void run_total(const SelftestPlan& plan, const Target& target, const Mutant& m, 
 }
 
 void run_to_first_kill(const SelftestPlan& plan, const Target& target, const Mutant& m, std::vector<const Case*> cases, Fate& fate) {
-  RunPlan run = run_plan(plan, target, m.device, m.name, std::move(cases));
+  RunPlan run = run_plan(plan, target, m.of, m.name, std::move(cases));
   run.stop_at_failure = true;
   if (m.sign == Sign::timeout) run.deadline_seconds = 1;
   Journal journal("/dev/null", false, Header{}, {});
@@ -132,7 +136,7 @@ Fate run_mutant(const SelftestPlan& plan, const CaseTable& table, const Target& 
   }
   try {
     if (m.sign == Sign::no_device) {
-      const Survey survey = find_targets(wrapper_selection(plan, m.device, m.name));
+      const Survey survey = find_targets(wrapper_selection(plan, m.of, m.name));
       fate.end = survey.exit_code == 3 ? Fate::End::killed : Fate::End::survived;
       fate.by = "the search for devices";
       fate.text = survey.error;
@@ -151,20 +155,19 @@ Fate run_mutant(const SelftestPlan& plan, const CaseTable& table, const Target& 
 }  // namespace
 
 std::vector<Fate> run_mutants(const SelftestPlan& plan, const CaseTable& table, const std::vector<Mutant>& chosen) {
-  const bool host = std::ranges::any_of(chosen, [](const Mutant& m) { return !m.device; });
-  const bool device = std::ranges::any_of(chosen, &Mutant::device);
-  Target targets[2];
-  if (host) targets[0] = unspoiled_target(plan, false);
-  if (device) targets[1] = unspoiled_target(plan, true);
+  Target targets[std::size(wrappers)];
+  const auto target_of = [&](const Mutant& m) -> Target& { return targets[static_cast<int>(m.of)]; };
+  for (const Of wrapper : wrappers)
+    if (std::ranges::any_of(chosen, [&](const Mutant& m) { return m.of == wrapper; })) targets[static_cast<int>(wrapper)] = unspoiled_target(plan, wrapper);
   std::vector<Fate> fates(chosen.size());
   for (std::size_t i = 0; i < chosen.size(); ++i)  // these use every job themselves
-    if (chosen[i].total) fates[i] = run_mutant(plan, table, targets[chosen[i].device], chosen[i]);
+    if (chosen[i].total) fates[i] = run_mutant(plan, table, target_of(chosen[i]), chosen[i]);
   std::atomic<std::size_t> next{0};
   std::vector<std::thread> workers;
   for (std::uint32_t j = 0; j < plan.jobs; ++j)
     workers.emplace_back([&] {
       for (std::size_t i = next++; i < chosen.size(); i = next++)
-        if (!chosen[i].total) fates[i] = run_mutant(plan, table, targets[chosen[i].device], chosen[i]);
+        if (!chosen[i].total) fates[i] = run_mutant(plan, table, target_of(chosen[i]), chosen[i]);
     });
   for (std::thread& w : workers) w.join();
   return fates;
@@ -173,13 +176,13 @@ std::vector<Fate> run_mutants(const SelftestPlan& plan, const CaseTable& table, 
 std::vector<FalseKill> run_unspoiled(const SelftestPlan& plan, const CaseTable& table, const std::vector<Mutant>& chosen,
                                      const std::vector<Fate>& fates, std::size_t& checked) {
   std::vector<FalseKill> problems;
-  for (const bool device : {false, true}) {
+  for (const Of wrapper : wrappers) {
     std::set<const Case*> killers;
     for (std::size_t i = 0; i < chosen.size(); ++i)
-      if (const Case* c = table.find(fates[i].by); c != nullptr && chosen[i].device == device) killers.insert(c);
+      if (const Case* c = table.find(fates[i].by); c != nullptr && chosen[i].of == wrapper) killers.insert(c);
     if (killers.empty()) continue;
-    const Target target = unspoiled_target(plan, device);
-    RunPlan run = run_plan(plan, target, device, "none", {killers.begin(), killers.end()});
+    const Target target = unspoiled_target(plan, wrapper);
+    RunPlan run = run_plan(plan, target, wrapper, "none", {killers.begin(), killers.end()});
     run.jobs = plan.jobs;
     Journal journal("/dev/null", false, Header{}, {});
     run_cases(run, journal, [&](const Case& c, std::size_t, const CaseResult& result) {

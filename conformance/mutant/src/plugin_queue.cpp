@@ -1,32 +1,40 @@
-// The sample device behind queues: a plugin without QUERN_CAP_SYNCHRONOUS, so that the suite's queue and fence cases run on something.
+// libbackend_mutant_queue.so: the sample device behind queues, a plugin without QUERN_CAP_SYNCHRONOUS, so that the suite's queue and fence
+// cases run on something. The option mutant=NAME spoils it as a QUERN_QUEUE_MUTANT row of ../mutants.def says; "none", or no option: nothing.
 //
 // Each queue is a thread that works through a ring of jobs made at queue_create, so that submit allocates nothing. The arithmetic, memory
 // and checks are the sample's, whose source this file includes under another id.
-#include "quern/quern_plugin.hpp"
+#include "mutation.hpp"
+
 #undef QUERN_PLUGIN_NOTE
 #undef QUERN_PLUGIN_ENTRY
 #define QUERN_PLUGIN_NOTE(...) static_assert(true)
 #define QUERN_PLUGIN_ENTRY(...)
 #include "../../../plugin-api/sample/sample_plugin.cpp"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <map>
 #include <thread>
 
-extern "C" __attribute__((used, section(QUERN_NOTE_SECTION))) constexpr auto quern_async_note =
-    sdk::make_note("async", SAMPLE_VERSION, QUERN_DEVICE_OTHER, 0, "");
+extern "C" __attribute__((used, section(QUERN_NOTE_SECTION))) constexpr auto quern_queue_note =
+    sdk::make_note("mutant_queue", SAMPLE_VERSION, QUERN_DEVICE_OTHER, 0, "");
+
+using quern::mutant::Behaviour;
 
 /// One timeline for all fences of a plugin handle.
 struct Timeline {
   std::mutex mutex;
   std::condition_variable changed;
   std::map<quern_instance*, std::uint32_t> in_flight;
+  std::vector<quern_queue*> queues;
 };
 struct AsyncPlugin : quern_plugin {
-  explicit AsyncPlugin(const quern_host& given) : quern_plugin{given, {}, {}} {}
+  AsyncPlugin(const quern_host& given, Behaviour chosen) : quern_plugin{given, {}, {}}, behaviour(chosen) {}
+  const Behaviour behaviour;
   Timeline timeline;
 };
+Behaviour behaviour(const quern_device& device) { return static_cast<AsyncPlugin&>(device.plugin).behaviour; }
 Timeline& timeline(const quern_device& device) { return static_cast<AsyncPlugin&>(device.plugin).timeline; }
 
 struct quern_fence {
@@ -38,7 +46,7 @@ struct quern_fence {
 };
 
 constexpr std::uint32_t most_in_flight = 1;  // the sample checks a run in the instance's own memory, so none may be under way meanwhile
-constexpr std::size_t ring_size = 16, most_points = 8, most_runs = 16, most_patches = 4096, payload_bytes = 256 << 10;
+constexpr std::size_t ring_size = 96, most_points = 8, most_runs = 16, most_patches = 4096, payload_bytes = 256 << 10, most_lost = 32;
 
 struct Job {
   quern_point waits[most_points], signals[most_points];
@@ -47,19 +55,36 @@ struct Job {
   std::size_t run_count = 0;
   quern_patch patches[most_patches];
   quern_bound bounds[most_patches];
-  std::unique_ptr<std::byte[]> payload{new std::byte[payload_bytes]};
+  std::unique_ptr<std::byte[]> payload = std::make_unique_for_overwrite<std::byte[]>(payload_bytes);
+  bool lost = false;  // queue_of_32_jobs_lost: not done
   enum class Copy { none, upload, download, copy } copy = Copy::none;
   quern_span to{}, from{};
   const void* host_from = nullptr;
   void* host_to = nullptr;
   std::uint64_t bytes = 0;
+
+  bool names(const quern_fence* fence) const {
+    const auto is_it = [&](const quern_point& p) { return p.fence == fence; };
+    return std::any_of(waits, waits + wait_count, is_it) || std::any_of(signals, signals + signal_count, is_it);
+  }
+  bool names(const quern_buffer* buffer) const {
+    if (copy != Copy::none && (to.buffer == buffer || from.buffer == buffer)) return true;
+    return std::any_of(runs, runs + run_count, [&](const quern_run& run) {
+      const std::vector<Place>& places = run.instance->places;
+      return std::any_of(places.begin(), places.end(), [&](const Place& p) { return p.block == buffer->block; });
+    });
+  }
 };
 
 struct quern_queue {
-  explicit quern_queue(quern_device& d) : device(d), thread([this] { work(); }) {}
+  explicit quern_queue(quern_device& d) : device(d), thread([this] { work(); }) {
+    const std::lock_guard lock(timeline(device).mutex);
+    timeline(device).queues.push_back(this);
+  }
   ~quern_queue() {
     {
       const std::lock_guard lock(timeline(device).mutex);
+      std::erase(timeline(device).queues, this);
       stop = true;
     }
     timeline(device).changed.notify_all();
@@ -79,6 +104,19 @@ bool failed(const quern_point& p) {
   const std::size_t known = std::min(p.fence->failures, p.fence->failed.size());
   return std::find(p.fence->failed.begin(), p.fence->failed.begin() + static_cast<std::ptrdiff_t>(known), p.value) !=
          p.fence->failed.begin() + static_cast<std::ptrdiff_t>(known);
+}
+
+/// Whether work that is not done names the object. The lock is held.
+template <class Object>
+bool in_flight(const quern_device& device, const Object* object) {
+  if (behaviour(device) == Behaviour::destroys_in_flight) return false;
+  for (const quern_queue* queue : timeline(device).queues)
+    for (std::size_t j = queue->head; j != queue->tail; ++j)
+      if (queue->ring[j % ring_size].names(object)) return true;
+  return false;
+}
+[[noreturn]] void busy(const char* what) {
+  throw Failure(QUERN_BUSY, concat("async: work that is not done names the ", what, "; wait for its point"), 31);
 }
 
 bool do_copy(quern_device& device, const Job& job) {
@@ -112,7 +150,7 @@ bool perform(quern_device& device, const Job& job, bool dependency_failed) {
     }
     if (run.status != nullptr) sdk::write(run.status, status);
   }
-  return fine && do_copy(device, job);
+  return fine && (job.lost || do_copy(device, job));
 }
 
 void quern_queue::work() {
@@ -123,8 +161,9 @@ void quern_queue::work() {
     Job& job = ring[head % ring_size];
     timeline(device).changed.wait(lock, [&] { return stop || std::all_of(job.waits, job.waits + job.wait_count, reached); });
     const bool dependency_failed = std::any_of(job.waits, job.waits + job.wait_count, failed);
+    const bool late = behaviour(device) == Behaviour::upload_deferred && job.copy == Job::Copy::upload;  // done behind its point
     lock.unlock();
-    const bool fine = perform(device, job, dependency_failed);
+    const bool fine = late || perform(device, job, dependency_failed);
     lock.lock();
     for (std::size_t s = 0; s < job.signal_count; ++s) {
       quern_fence& fence = *job.signals[s].fence;
@@ -132,6 +171,13 @@ void quern_queue::work() {
       fence.value = std::max(fence.value, job.signals[s].value);
     }
     for (std::size_t r = 0; r < job.run_count; ++r) --timeline(device).in_flight[job.runs[r].instance];
+    timeline(device).changed.notify_all();
+    if (late) {
+      lock.unlock();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      perform(device, job, dependency_failed);
+      lock.lock();
+    }
     ++head;
     timeline(device).changed.notify_all();
   }
@@ -166,6 +212,7 @@ Job& next_job(quern_queue* queue, const quern_device& device) {
   Job& job = queue->ring[queue->tail % ring_size];
   job.run_count = 0;
   job.copy = Job::Copy::none;
+  job.lost = behaviour(device) == Behaviour::queue_of_32_jobs_lost && queue->tail - queue->head >= most_lost;
   return job;
 }
 
@@ -179,12 +226,25 @@ void enqueue(quern_queue& queue, const Job& job) {
   timeline(queue.device).changed.notify_all();
 }
 
+/// What the option says; scripts of the suite make hosts of their own without it: then what the first host of this process said.
+Behaviour chosen_behaviour(const quern_host& host) {
+  static std::mutex lock;
+  static std::string before = "none";
+  char name[256] = {};
+  const std::uint64_t size = host.option == nullptr ? UINT64_MAX : host.option(host.context, "mutant", name, sizeof name);
+  const std::lock_guard guard(lock);
+  if (size <= sizeof name) before.assign(name, static_cast<std::size_t>(size));
+  const std::optional<quern::mutant::Mutation> mutation = quern::mutant::find_mutation(before);
+  if (!mutation) throw Failure(QUERN_INVALID_ARGUMENT, concat("there is no mutant '", before, "'; conformance/mutant/mutants.def lists them"));
+  return mutation->behaviour;
+}
+
 quern_status async_create(const quern_host* host, quern_plugin** out, quern_error* error) {
   quern_plugin* sample = nullptr;
   const quern_status status = create(host, out == nullptr ? nullptr : &sample, error);
   if (status != QUERN_OK) return status;
   const std::unique_ptr<quern_plugin> checked(sample);
-  return guarded(error, [&] { *out = new AsyncPlugin(checked->host); });
+  return guarded(error, [&] { *out = new AsyncPlugin(checked->host, chosen_behaviour(checked->host)); });
 }
 /// In a child after fork the queues' threads are not there, and what they wait on is not to be destroyed: the child gives it up.
 void async_destroy(quern_plugin* plugin) {
@@ -212,7 +272,12 @@ quern_status queue_create(quern_device* device, std::uint32_t kind, quern_queue*
 }
 quern_status queue_destroy(quern_queue* queue, quern_error* error) {
   return guarded(error, [&] {
-    --object(queue, "queue").device.children;
+    quern_device& device = object(queue, "queue").device;
+    if (behaviour(device) != Behaviour::destroys_in_flight) {
+      const std::lock_guard lock(timeline(device).mutex);
+      if (queue->head != queue->tail) busy("queue");
+    }
+    --device.children;
     delete queue;
   });
 }
@@ -227,7 +292,12 @@ quern_status fence_create(quern_device* device, std::uint64_t initial, std::uint
 }
 quern_status fence_destroy(quern_fence* fence, quern_error* error) {
   return guarded(error, [&] {
-    --object(fence, "fence").device.children;
+    quern_device& device = object(fence, "fence").device;
+    {
+      const std::lock_guard lock(timeline(device).mutex);
+      if (in_flight(device, fence)) busy("fence");
+    }
+    --device.children;
     delete fence;
   });
 }
@@ -235,7 +305,7 @@ quern_status fence_query(quern_fence* fence, std::uint64_t* value, quern_error* 
   return guarded(error, [&] {
     object(fence, "fence");
     const std::lock_guard lock(timeline(fence->device).mutex);
-    object(value, "place for the value") = fence->value;
+    object(value, "place for the value") = behaviour(fence->device) == Behaviour::fence_query_runs_ahead ? fence->promised : fence->value;
   });
 }
 quern_status fence_info(quern_fence* fence, quern_fence_info* out, quern_error* error) {
@@ -270,7 +340,8 @@ quern_status fence_signal(quern_fence* fence, std::uint64_t value, quern_error* 
     const std::lock_guard lock(timeline(fence->device).mutex);
     if ((fence->flags & QUERN_FENCE_HOST_SIGNAL) == 0)
       throw Failure(QUERN_INVALID_ARGUMENT, "async: only a HOST_SIGNAL fence is signalled by the host", 18);
-    if (value < fence->value) throw Failure(QUERN_INVALID_ARGUMENT, "async: a fence never goes back", 18);
+    if (value < fence->value && behaviour(fence->device) != Behaviour::host_signal_lowers)
+      throw Failure(QUERN_INVALID_ARGUMENT, concat("async: a fence never goes back, from ", fence->value, " to ", value), 31);
     fence->value = fence->promised = value;
     timeline(fence->device).changed.notify_all();
   });
@@ -308,8 +379,7 @@ quern_status async_download(quern_device* device, quern_queue* queue, void* to, 
 quern_status async_copy(quern_device* device, quern_queue* queue, const quern_span* to, const quern_span* from, std::uint64_t bytes,
                         const quern_sync* sync, quern_error* error) {
   return enqueue_copy(device, queue, sync, error, [&](Job& job) {
-    place_of(*device, object(to, "span"), bytes);
-    place_of(*device, object(from, "span"), bytes);
+    check_apart(place_of(*device, object(to, "span"), bytes), place_of(*device, object(from, "span"), bytes), bytes);
     job.copy = Job::Copy::copy;
     job.to = *to, job.from = *from, job.bytes = bytes;
   });
@@ -326,22 +396,37 @@ quern_status async_instance_create(quern_plan* plan, const quern_instance_option
   });
 }
 quern_status async_instance_destroy(quern_instance* instance, quern_error* error) {
-  if (instance != nullptr) {
-    std::unique_lock lock(timeline(instance->plan.device).mutex);
-    timeline(instance->plan.device).changed.wait(lock, [&] { return timeline(instance->plan.device).in_flight[instance] == 0; });
-    timeline(instance->plan.device).in_flight.erase(instance);
-  }
-  return instance_destroy(instance, error);
+  return guarded(error, [&] {
+    {
+      Timeline& line = timeline(object(instance, "instance").plan.device);
+      const std::lock_guard lock(line.mutex);
+      if (line.in_flight[instance] != 0 && behaviour(instance->plan.device) != Behaviour::destroys_in_flight) busy("instance");
+      line.in_flight.erase(instance);
+    }
+    return instance_destroy(instance, error);
+  });
 }
 
-/// Bound at once, when the queue has done what was before: nothing of this instance may be in flight then.
+quern_status async_buffer_destroy(quern_buffer* buffer, quern_error* error) {
+  return guarded(error, [&] {
+    {
+      quern_device& device = object(buffer, "buffer").device;
+      const std::lock_guard lock(timeline(device).mutex);
+      if (in_flight(device, buffer)) busy("buffer");
+    }
+    return buffer_destroy(buffer, error);
+  });
+}
+
+/// Bound at once: nothing of these instances is in flight. What it enqueues is its point.
 quern_status async_prepare(quern_device* device, quern_queue* queue, const quern_array* entries, const quern_sync* sync,
                            quern_error* error) {
   return guarded(error, [&] {
     object(device, "device");
-    std::unique_lock lock(timeline(*device).mutex);
+    const std::lock_guard lock(timeline(*device).mutex);
     next_job(queue, *device);
-    timeline(*device).changed.wait(lock, [&] { return queue->head == queue->tail; });
+    for (const quern_prepare_entry& entry : sdk::List<quern_prepare_entry>(object(entries, "entry list"), "prepare entries"))
+      if (entry.instance != nullptr && timeline(*device).in_flight[entry.instance] != 0) busy("instance");
     const quern_status status = prepare(device, nullptr, entries, nullptr, error);
     if (status != QUERN_OK) return status;
     Job& job = next_job(queue, *device);
@@ -399,10 +484,11 @@ quern_status async_submit(quern_device* device, quern_queue* queue, const quern_
 
 quern_plugin_api async_table() {
   quern_plugin_api api = table();
-  api.id = sdk::text_of("async");
+  api.id = sdk::text_of("mutant_queue");
   api.create = async_create;
   api.destroy = async_destroy;
   api.device_info = async_device_info;
+  api.buffer_destroy = async_buffer_destroy;
   api.upload = async_upload;
   api.download = async_download;
   api.copy = async_copy;
