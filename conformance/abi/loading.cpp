@@ -3,8 +3,13 @@
 #include "abi/scripts.hpp"
 #include "abi/temporary.hpp"
 #include "device_run/allocation_watch.hpp"
+#include "device_run/call_watch.hpp"
 
 #include "quern/quern_min_sizes.h"
+
+#include <dlfcn.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -48,6 +53,36 @@ void query_is_pure(ScriptContext& t) {
   t.check(first.table.submit == t.api().submit, "the query gives the table that the loader got [C1]");
 }
 
+/// The first call of all, of a copy of the library that nobody called before: what is made once for all would be made in it.
+void first_query_is_pure(ScriptContext& t) {
+  const std::string path = t.device().plugin()->path();
+  if (path.starts_with("registered:")) t.waive("no library", "the plugin is registered by pointer");
+  if (!CallWatch::available()) t.waive("seccomp", "system calls cannot be watched in this build or on this machine");
+  const TemporaryDirectory directory;
+  const std::string name = path.substr(path.rfind('/') + 1);
+  directory.write(name, read_file(path));
+  for (const bool oldest : {false, true}) {
+    const std::string found = CallWatch::of(
+        [&]() -> std::function<void()> {
+          void* const library = ::dlopen((directory.path() + "/" + name).c_str(), RTLD_NOW | RTLD_LOCAL);
+          if (library == nullptr) throw std::runtime_error(std::string("a copy of the library cannot be loaded: ") + ::dlerror());
+          const auto query = reinterpret_cast<quern_plugin_query_fn>(::dlsym(library, QUERN_PLUGIN_QUERY_NAME));
+          if (query == nullptr) throw std::runtime_error("a copy of the library has no " QUERN_PLUGIN_QUERY_NAME);
+          return [query, oldest] {
+            quern_query asked = made<quern_query>(QUERN_TYPE_QUERY);
+            asked.abi_minor = oldest ? 0 : QUERN_ABI_MINOR;
+            asked.header_hash = QUERN_HEADER_HASH;
+            quern_plugin_api table = made<quern_plugin_api>(QUERN_TYPE_PLUGIN_API);
+            const AllocationWatch watch;
+            query(&asked, &table, nullptr);
+            if (watch.count() != 0) ::syscall(SYS_brk, 0);  // what a heap does when it is short of memory
+          };
+        },
+        true);
+    t.check(found.empty(), "the first query of a process takes no memory, opens no file and reads no environment [C1], found " + found);
+  }
+}
+
 void query_refuses(ScriptContext& t) {
   const quern_plugin_query_fn query = query_of(t);
   quern_query asked = made<quern_query>(QUERN_TYPE_QUERY);
@@ -83,6 +118,12 @@ void minors_are_negotiated(ScriptContext& t) {
   t.check(own < 1000, "the plugin's own minor is the smaller one against a newer host [C25]");
   t.check(table.opset_version >= 1 && table.format_table_version >= 1,
           "the versions of op set and format table are numbers from 1 on [C25]");
+  t.check(own > QUERN_ABI_MINOR || (table.opset_version <= QUERN_OPSET_VERSION && table.format_table_version <= QUERN_FORMAT_TABLE_VERSION),
+          "and no later than those of the headers of its minor [C25], found op set " + std::to_string(table.opset_version) + " and format table " +
+              std::to_string(table.format_table_version));
+  for (const auto& [text, name] : {std::pair{table.id, "id"}, {table.version, "version"}})
+    t.check(text.data != nullptr && text.size != 0, std::string("the table's ") + name + " is a text [C25]");
+  t.check(table.build.size == 0 || table.build.data != nullptr, "the table's build is a text, or empty [C25]");
   asked.abi_minor = 0;
   table = made<quern_plugin_api>(QUERN_TYPE_PLUGIN_API);
   t.require(query(&asked, &table, nullptr) == QUERN_OK, "the oldest host is served [C25]");
@@ -228,6 +269,7 @@ void null_function_is_refused(ScriptContext& t) {
 void loading_scripts(CaseSink& sink) {
   add(sink, "loading.one_symbol", one_symbol);
   add(sink, "loading.query_is_pure", query_is_pure);
+  add(sink, "loading.first_query_is_pure", first_query_is_pure);
   add(sink, "loading.query_refuses", query_refuses);
   add(sink, "loading.minors_are_negotiated", minors_are_negotiated);
   add(sink, "loading.newer_minor_is_refused", newer_minor_is_refused);

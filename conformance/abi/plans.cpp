@@ -2,6 +2,7 @@
 #include "abi/scripts.hpp"
 #include "abi/simple.hpp"
 #include "device_run/allocation_watch.hpp"
+#include "device_run/call_watch.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -84,6 +85,73 @@ void ten_thousand_submits(ScriptContext& t) {
   t.check(counters.runs == submits, "counters.runs is the number of runs since prepare [C12]");
   t.check(counters.device_allocations == 0 && counters.host_allocations == 0, "counters: no allocation [C12]");
   t.check(counters.compiles == 0 && counters.rerecords == 0, "counters: no compile and no re-record [C12]");
+}
+
+/// What a child after fork submits while its system calls are watched: products of some and of many rows, patches, bounds, a list. Nothing of
+/// the suite's own takes memory from the first submit on.
+class WatchedSubmits {
+ public:
+  explicit WatchedSubmits(ScriptContext& t) : host_(2), own_(t, host_), device_(own_.ref()), queue_(device_) {
+    two_ = std::make_unique<TwoNodes>(device_, queue_, 64);
+    const std::uint32_t x = graph_.input({rows, k}), w = graph_.constant({n, k}), y = graph_.output({rows, n});
+    state_ = graph_.state({1});
+    const std::uint32_t kept = graph_.state({1}), live = graph_.state({1}, QUERN_I32);
+    symbol_ = graph_.symbol(1, rows);
+    graph_.range(x, 0, symbol_);
+    graph_.range(y, 0, symbol_);
+    graph_.matmul(x, w, y);
+    Graph::predicate(graph_.copy(state_, kept), live);
+    plan_ = std::make_unique<Plan>(device_, graph_.get());
+    const auto floats = [&](std::size_t count) { return memory_.emplace_back(std::make_unique<Floats>(device_, queue_, counting(count, 1)))->span(); };
+    const Spans spans{{x, floats(rows * k)}, {w, floats(n * k)}, {y, floats(rows * n)}, {state_, floats(1)}, {kept, floats(1)}, {live, floats(1)}};
+    ready_ = std::make_unique<Ready>(device_, queue_, *plan_, spans);
+    patch_ = patch_of(state_, value_);
+  }
+
+  void go() {
+    for (int i = 0; i < 12; ++i) {
+      value_ = static_cast<float>(i);
+      bound_ = {symbol_, 0, i % 3 == 0 ? rows : 1 + i};
+      quern_run runs[] = {ready_->run(), two_->ready.run()};
+      runs[0].patches = {&patch_, 1, sizeof patch_};
+      runs[0].bounds = {&bound_, 1, sizeof bound_};
+      const int last = i % 2;  // by turns a list of two and one run
+      runs[last].sync = queue_.next_signal();
+      const quern_array list{runs, static_cast<std::uint64_t>(last) + 1, sizeof runs[0]};
+      if (device_.api().submit(device_.handle(), queue_.get(), &list, nullptr) == QUERN_OK) queue_.wait(20);
+    }
+  }
+
+ private:
+  static constexpr std::int64_t rows = 160, k = 256, n = 192;
+  TestHost host_;
+  OwnDevice own_;
+  DeviceRef device_;
+  Queue queue_;
+  std::unique_ptr<TwoNodes> two_;
+  Graph graph_;
+  std::uint32_t state_ = 0, symbol_ = 0;
+  std::unique_ptr<Plan> plan_;
+  std::vector<std::unique_ptr<Floats>> memory_;
+  std::unique_ptr<Ready> ready_;
+  float value_ = 0;
+  quern_patch patch_{};
+  quern_bound bound_{};
+};
+
+/// From the first run behind prepare on: no memory of the system's, no file, no new thread.
+void submit_asks_nothing_of_the_system(ScriptContext& t) {
+  const DeviceRef device = t.device();
+  if (device.device_class() != QUERN_DEVICE_CPU && device.device_class() != QUERN_DEVICE_OTHER)
+    t.waive("the device's driver", "its own system calls cannot be told from the plugin's");
+  if (!CallWatch::available()) t.waive("seccomp", "system calls cannot be watched in this build or on this machine");
+  const std::string found = CallWatch::of(
+      [&]() -> std::function<void()> {
+        const auto submits = std::make_shared<WatchedSubmits>(t);
+        return [submits] { submits->go(); };
+      },
+      false);
+  t.check(found.empty(), "submit takes no memory from the system and opens no file [C12], found " + found);
 }
 
 void submit_before_prepare_is_refused(ScriptContext& t) {
@@ -439,6 +507,7 @@ void the_probe_refuses(ScriptContext& t) {
 
 void plans_scripts(CaseSink& sink) {
   add(sink, "plans.ten_thousand_submits", ten_thousand_submits);
+  add(sink, "plans.submit_asks_nothing_of_the_system", submit_asks_nothing_of_the_system);
   add(sink, "plans.submit_before_prepare_is_refused", submit_before_prepare_is_refused);
   add(sink, "plans.prepare_writes_nothing_that_is_bound", prepare_writes_nothing_that_is_bound);
   add(sink, "plans.memory_needs_are_repeatable", memory_needs_are_repeatable);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <functional>
 
 namespace quern::loader {
 namespace {
@@ -34,10 +35,34 @@ const char* first_missing(const quern_plugin_api& api) {
   return nullptr;
 }
 
+/// The plugin's own minor; at least the host's where it does not answer.
+std::uint32_t own_minor(quern_plugin_query_fn entry, const HostFacts& host) {
+  quern_query query{};
+  query.header = {sizeof query, QUERN_TYPE_QUERY, nullptr};
+  query.abi_minor = UINT32_MAX;
+  query.abi_minor_min = host.abi_minor_min;
+  query.header_hash = host.header_hash;
+  quern_plugin_api api{};
+  api.header = {sizeof api, QUERN_TYPE_PLUGIN_API, nullptr};
+  return entry(&query, &api, nullptr) == QUERN_OK ? api.abi_minor : host.abi_minor;
+}
+
+/// What is wrong with a number of the table: 0, or later than the headers of the plugin's minor have. Empty: nothing.
+std::string wrong_version(const char* name, std::uint32_t found, std::uint32_t known, const std::function<std::uint32_t()>& minor,
+                          const HostFacts& host) {
+  if (found >= 1 && (found <= known || minor() > host.abi_minor)) return {};
+  return concat("its ", name, " is ", found, "; expected 1 to ", known, ", what ABI minor ", host.abi_minor, " has");
+}
+
+std::string without_text(const char* name, const quern_string& text, bool required) {
+  if (text.data == nullptr && text.size != 0) return concat("its ", name, " has ", text.size, " bytes at a null pointer");
+  return required && text.size == 0 ? concat("its ", name, " is empty") : std::string();
+}
+
 const char* const ask_author = "install another version of the plugin, or tell its author";
 
 Verdict check_table(const std::string& path, const quern_plugin_api& api, const std::string& expected_id,
-                    const HostFacts& host) {
+                    const HostFacts& host, const std::function<std::uint32_t()>& minor) {
   if (api.header.struct_type != QUERN_TYPE_PLUGIN_API ||
       api.header.struct_size < QUERN_MIN_SIZE_quern_plugin_api || api.header.struct_size > sizeof api)
     return {code::table_size,
@@ -54,6 +79,11 @@ Verdict check_table(const std::string& path, const quern_plugin_api& api, const 
             {}};
   if (const char* name = first_missing(api))
     return {code::table_null, concat(path, ": the required function '", name, "' is null"), ask_author, {}};
+  for (const std::string& wrong :
+       {without_text("id", api.id, false), without_text("version", api.version, true), without_text("build", api.build, false),
+        wrong_version("op set", api.opset_version, QUERN_OPSET_VERSION, minor, host),
+        wrong_version("format table", api.format_table_version, QUERN_FORMAT_TABLE_VERSION, minor, host)})
+    if (!wrong.empty()) return {code::table_versions, concat(path, ": its function table is not sound: ", wrong), ask_author, {}};
   const std::string id = copy_string(api.id);
   if (id.empty() || (!expected_id.empty() && id != expected_id))
     return {code::id_differs,
@@ -155,7 +185,11 @@ Verdict negotiate(const std::string& path, quern_plugin_query_fn entry, const st
     return {code::entry_refused, concat(path, ": refused this runtime: ", error.words(status)),
             status == QUERN_VERSION ? "install versions of plugin and runtime that fit" : ask_author,
             error.text()};
-  return check_table(path, api, expected_id, host);
+  try {
+    return check_table(path, api, expected_id, host, [&] { return own_minor(entry, host); });
+  } catch (...) {
+    return {code::entry_threw, concat(path, ": its entry let an exception out"), ask_author, {}};
+  }
 }
 
 }  // namespace quern::loader

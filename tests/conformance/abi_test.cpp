@@ -1,16 +1,27 @@
 // The table of rules and cases of the ABI group, the levels, and the watch over allocations.
 #include "case_table/case_table.hpp"
 #include "device_run/allocation_watch.hpp"
+#include "device_run/call_watch.hpp"
 #include "device_run/script.hpp"
 
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <memory>
 #include <regex>
 #include <set>
+#include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace quern::conformance {
@@ -112,6 +123,59 @@ TEST(AllocationWatch, CountsWhatThisProcessTakesAndCanRefuseIt) {
     first = std::make_unique<int>(3);
   }
   EXPECT_NO_THROW(std::make_unique<int>(4));
+}
+
+/// What a call did that CallWatch forbids.
+std::string watched(const std::function<void()>& call, bool environment = false) {
+  return CallWatch::of([&]() -> std::function<void()> { return call; }, environment);
+}
+
+TEST(CallWatch, FindsMemoryFilesAndThreadsOfACallAndNothingInAPureOne) {
+  if (!CallWatch::available()) GTEST_SKIP() << "system calls cannot be watched in this build or on this machine";
+  static volatile int number = 1;
+  EXPECT_EQ(watched([] { number = number * 3; }), "");
+  EXPECT_NE(watched([] { ::mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); }).find("mmap"), std::string::npos);
+  EXPECT_NE(watched([] { ::close(::open("/dev/null", O_RDONLY)); }).find("open"), std::string::npos);
+  EXPECT_NE(watched([] { number = ::access("/dev/null", R_OK); }).find("access"), std::string::npos);
+  EXPECT_NE(watched([] { std::thread([] {}).join(); }).find("system call"), std::string::npos);
+  EXPECT_NE(watched([] { delete[] new std::vector<char>[1]{std::vector<char>(64 << 20)}; }).find("mmap"), std::string::npos);
+}
+
+TEST(CallWatch, FindsReadsOfTheEnvironmentWhereTheyAreForbidden) {
+  if (!CallWatch::available()) GTEST_SKIP() << "system calls cannot be watched in this build or on this machine";
+  static const char* volatile value = nullptr;
+  const auto reads = [] { value = std::getenv("HOME"); };
+  EXPECT_EQ(watched(reads), "");
+  EXPECT_EQ(watched(reads, true), "a read of the environment");
+}
+
+TEST(CallWatch, SeesAThreadThatWasThereBefore) {
+  if (!CallWatch::available()) GTEST_SKIP() << "system calls cannot be watched in this build or on this machine";
+  const std::string found = CallWatch::of(
+      []() -> std::function<void()> {
+        auto go = std::make_shared<std::atomic<bool>>(false);
+        auto ended = std::make_shared<std::atomic<bool>>(false);
+        std::thread([go, ended] {
+          while (!*go) ::usleep(100);
+          ::mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+          *ended = true;
+        }).detach();
+        return [go, ended] {
+          *go = true;
+          while (!*ended) ::usleep(100);
+        };
+      },
+      false);
+  EXPECT_NE(found.find("mmap"), std::string::npos) << found;
+}
+
+TEST(CallWatch, TellsACrashAndWhatPrepareThrows) {
+  if (!CallWatch::available()) GTEST_SKIP() << "system calls cannot be watched in this build or on this machine";
+  EXPECT_THROW(watched([] { ::raise(SIGKILL); }), std::runtime_error);
+  try {
+    CallWatch::of([]() -> std::function<void()> { throw std::runtime_error("no device here"); }, false);
+    FAIL() << "what prepare throws is lost";
+  } catch (const std::runtime_error& error) { EXPECT_STREQ(error.what(), "no device here"); }
 }
 
 }  // namespace

@@ -58,6 +58,9 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"other_id", Stage::negotiate, "QUERN-L-0306",
                   "its function table has the name 'somebody_else', and its note 'other_id'", "author"},
         Refused{"high_minor", Stage::negotiate, "QUERN-L-0307", "negotiated ABI minor 1", "author"},
+        Refused{"foreign_op_set", Stage::negotiate, "QUERN-L-0310", "its op set is 99; expected 1 to 1", "author"},
+        Refused{"version_without_data", Stage::negotiate, "QUERN-L-0310", "its version has 5 bytes at a null pointer", "author"},
+        Refused{"no_format_table", Stage::negotiate, "QUERN-L-0310", "its format table is 0; expected 1 to 1", "author"},
         Refused{"create_fails", Stage::probe, "QUERN-L-0401", "no room for the zoo", "author"},
         Refused{"probe_fails", Stage::probe, "QUERN-L-0402",
                   "driver too old (status 12): the zoo's driver is 1.2 and this plugin needs 3.4", ""},
@@ -136,6 +139,13 @@ TEST(ZooTogether, ANewerMinorIsNegotiatedDownAndWorks) {
   Loader loader(machine.settings());
   ASSERT_EQ(labels(loader), std::vector<std::string>{"newer_minor:0"});
   EXPECT_EQ(loader.open_best()->plugin()->abi_minor(), QUERN_ABI_MINOR);
+}
+
+TEST(ZooTogether, ALaterOpSetOfALaterMinorIsNoFault) {
+  Machine machine;
+  machine.add({"newer_op_set"});
+  Loader loader(machine.settings());
+  EXPECT_EQ(labels(loader), std::vector<std::string>{"newer_op_set:0"}) << entry_of(loader.report(), "newer_op_set").cause;
 }
 
 TEST(ZooTogether, ATaggedPluginLoadsInAnUntaggedHost) {

@@ -5,7 +5,9 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <mutex>
 
 namespace quern::cpu {
 namespace {
@@ -32,8 +34,12 @@ OpenBlas open_library() noexcept {
   const auto threads = reinterpret_cast<int (*)()>(dlsym(library, "openblas_get_num_threads"));
   const auto parallel = reinterpret_cast<int (*)()>(dlsym(library, "openblas_get_parallel"));
   const auto sgemm = reinterpret_cast<decltype(OpenBlas::sgemm)>(dlsym(library, "cblas_sgemm"));
+  blas.take_block = reinterpret_cast<decltype(OpenBlas::take_block)>(dlsym(library, "blas_memory_alloc"));
+  blas.give_block = reinterpret_cast<decltype(OpenBlas::give_block)>(dlsym(library, "blas_memory_free"));
   if (set_threads == nullptr || threads == nullptr || parallel == nullptr || sgemm == nullptr) {
     explain(blas, " lacks cblas_sgemm or its thread control");
+  } else if (blas.take_block == nullptr || blas.give_block == nullptr) {
+    explain(blas, " lacks blas_memory_alloc or blas_memory_free, without which a run would map memory");
   } else if (parallel() != 1) {  // 0: built without locks; 2: OpenMP, whose threads are not the library's own
     explain(blas, " is not the pthread build, the only one that several threads may call at once; install libopenblas0-pthread");
   } else {
@@ -50,6 +56,20 @@ OpenBlas open_library() noexcept {
 const OpenBlas& openblas() noexcept {
   static const OpenBlas blas = open_library();
   return blas;
+}
+
+void reserve_openblas(std::uint32_t calls) noexcept {
+  static std::mutex lock;
+  static std::uint32_t reserved = 0;
+  const OpenBlas& blas = openblas();
+  if (blas.sgemm == nullptr) return;
+  const std::lock_guard guard(lock);
+  constexpr std::uint32_t most = 50;  // blocks that every build of the library has at least
+  void* blocks[most];
+  std::uint32_t taken = 0;
+  for (const std::uint32_t wanted = std::min(calls, most); reserved < wanted && taken < wanted; ++taken) blocks[taken] = blas.take_block(0);
+  reserved = std::max(reserved, taken);
+  while (taken > 0) blas.give_block(blocks[--taken]);
 }
 
 }  // namespace quern::cpu

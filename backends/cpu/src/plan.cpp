@@ -85,7 +85,7 @@ Plan compile_plan(Graph graph, const KernelPolicy& policy, std::vector<std::uint
   plan.graph = std::move(graph);
   plan.numerics_key = numerics_of(plan.kernels);
   for (const Kernel* kernel : plan.kernels)
-    if (kernel_family(kernel->name) == "openblas") plan.determinism = QUERN_DETERMINISM_REPEATABLE;
+    if (kernel_family(kernel->name) == "openblas") plan.determinism = QUERN_DETERMINISM_REPEATABLE, plan.uses_openblas = true;
   plan.steps = form_steps(plan.graph, plan.kernels, policy);
   plan.memoryless = find_memoryless(plan.graph, plan.steps);
   for (const Step& step : plan.steps) {

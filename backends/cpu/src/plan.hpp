@@ -35,6 +35,7 @@ struct Plan {
   KernelPolicy policy;
   std::uint32_t determinism = QUERN_DETERMINISM_INVARIANT;
   std::uint64_t numerics_key = 0;
+  bool uses_openblas = false;
 };
 
 /// Chooses kernels and, where the policy fuses, steps. Throws Error(UNSUPPORTED) after filling `refused` where a node has none.
@@ -60,6 +61,8 @@ struct Binding {
 class Instance {
  public:
   explicit Instance(const Plan& plan);
+
+  const Plan& plan() const noexcept { return plan_; }
 
   /// Sets bounds and computes the layout. Throws Error(INVALID_ARGUMENT).
   void set_bounds(const quern_array& bounds);

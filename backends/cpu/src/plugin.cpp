@@ -2,6 +2,7 @@
 #include "abi_list.hpp"
 #include "handles.hpp"
 #include "identity.hpp"
+#include "openblas.hpp"
 
 #include "quern/quern_min_sizes.h"
 
@@ -372,7 +373,10 @@ quern_status prepare(quern_device* device, quern_queue* queue, const quern_array
       Instance& instance = instance_of(entry.instance, device).instance;
       checked.emplace_back(&instance, instance.check_binding(entry.bindings, entry.scratch));
     }
-    for (const auto& [instance, binding] : checked) instance->bind(binding);
+    for (const auto& [instance, binding] : checked) {
+      if (instance->plan().uses_openblas) reserve_openblas(device->plugin->policy.thread_count);
+      instance->bind(binding);
+    }
     return QUERN_OK;
   });
 }

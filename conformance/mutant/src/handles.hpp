@@ -42,7 +42,7 @@ struct quern_plugin {
 struct quern_device {
   quern_plugin* plugin = nullptr;
   quern_device* under = nullptr;
-  std::atomic<std::uint64_t> support_calls{0};
+  std::atomic<std::uint64_t> support_calls{0}, submits{0};
   std::mutex lock;
   std::map<std::string, std::vector<quern_attribute>> first_attributes;  // plan_cache_without_attributes
   std::vector<quern_run> late;                                           // late_run

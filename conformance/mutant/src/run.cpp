@@ -1,13 +1,16 @@
 // prepare and submit: private copies of inputs, edits before and after a run, and what goes wrong in a run on purpose.
 #include "plugin.hpp"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cfenv>
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
+#include <thread>
 
 PrivateMemory::PrivateMemory(std::uint64_t bytes) : storage_(std::make_unique_for_overwrite<std::byte[]>(bytes + alignment)), bytes_(bytes) {
   const auto at = reinterpret_cast<std::uintptr_t>(storage_.get());
@@ -273,6 +276,11 @@ bool edits_nothing(const Mutation& m) noexcept {
   switch (m.behaviour) {
     case Behaviour::none:
     case Behaviour::allocates:
+    case Behaviour::maps_in_submit:
+    case Behaviour::maps_in_first_submit:
+    case Behaviour::opens_file_in_submit:
+    case Behaviour::looks_for_file_in_submit:
+    case Behaviour::thread_in_submit:
     case Behaviour::counts_allocation:
     case Behaviour::counts_compile:
     case Behaviour::counts_rerecord:
@@ -282,6 +290,31 @@ bool edits_nothing(const Mutation& m) noexcept {
       return !m.before && !m.after;
     default:
       return false;
+  }
+}
+
+/// Mutants whose submit asks something of the system.
+void ask_the_system(const quern_plugin& plugin, bool first) {
+  switch (plugin.behaviour()) {
+    case Behaviour::allocates:
+      return ::operator delete(::operator new(64));
+    case Behaviour::maps_in_first_submit:
+      if (!first) return;
+      [[fallthrough]];
+    case Behaviour::maps_in_submit:
+      ::munmap(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 4096);
+      return;
+    case Behaviour::opens_file_in_submit:
+      ::close(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+      return;
+    case Behaviour::looks_for_file_in_submit:
+      (void)::access("/etc/quern-mutant", R_OK);
+      return;
+    case Behaviour::thread_in_submit:
+      std::thread([] {}).join();
+      return;
+    default:
+      return;
   }
 }
 
@@ -366,7 +399,7 @@ quern_status submit_runs(quern_device& device, quern_queue* queue, const quern_a
   quern_plugin& plugin = *device.plugin;
   const sdk::List<quern_run> list(runs, "runs");
   const Mutation& m = plugin.mutation;
-  if (m.behaviour == Behaviour::allocates) ::operator delete(::operator new(64));
+  ask_the_system(plugin, device.submits++ == 0);
   if (edits_nothing(m) && list.size() <= most_at_once) {  // as one call, which is all or nothing; and without a heap, as submit must be
     quern_run all[most_at_once];
     std::size_t count = 0;

@@ -28,6 +28,10 @@
 #define ZOO_OTHER_ID 15
 #define ZOO_SMALL_TABLE 16
 #define ZOO_HIGH_MINOR 17
+#define ZOO_FOREIGN_OP_SET 18
+#define ZOO_VERSION_WITHOUT_DATA 19
+#define ZOO_NO_FORMAT_TABLE 38
+#define ZOO_NEWER_OP_SET 39
 #define ZOO_CREATE_FAILS 20
 #define ZOO_PROBE_FAILS 21
 #define ZOO_PROBE_CRASHES 22
@@ -377,6 +381,14 @@ extern "C" __attribute__((visibility("default"))) quern_status ZOO_ENTRY(const q
   api.header.struct_size = 64;
 #elif ZOO_FAULT == ZOO_HIGH_MINOR
   api.abi_minor = query->abi_minor + 1;
+#elif ZOO_FAULT == ZOO_FOREIGN_OP_SET
+  api.opset_version = 99;
+#elif ZOO_FAULT == ZOO_VERSION_WITHOUT_DATA
+  api.version = {nullptr, 5};
+#elif ZOO_FAULT == ZOO_NO_FORMAT_TABLE
+  api.format_table_version = 0;
+#elif ZOO_FAULT == ZOO_NEWER_OP_SET  // no fault where the minor is newer too
+  api.opset_version = QUERN_OPSET_VERSION + 1;
 #endif
   const uint32_t room = out->header.struct_size;
   std::memcpy(out, &api, room < sizeof api ? room : sizeof api);
