@@ -28,6 +28,8 @@ enum class Behaviour {
   writes_gap,
   writes_scratch_end,
   writes_input,
+  reads_behind_inputs,   // the 64 bytes behind the first input of a node
+  reads_behind_weights,  // and behind the second
   loses_packed_tail,  // the last bytes of a packed weight are 0
   ignores_force_kernel,
   prepare_writes,  // prepare writes what is bound

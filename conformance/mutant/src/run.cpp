@@ -189,6 +189,15 @@ void flip_first_bit(const Edits& edits) {
   if (!edits.nodes().empty()) *edits.nodes()[0].output(0).at(0) ^= std::byte{1};
 }
 
+/// As a kernel does that reads whole vectors.
+void read_behind(const Slot& x) {
+  if (x.absent()) return;
+  for (std::uint64_t i = 0; i < 64; ++i) {
+    const volatile std::byte seen = x.at(0)[x.bytes() + i];
+    (void)seen;
+  }
+}
+
 /// What the bound memory gets beyond the result.
 void spoil_memory(quern_plugin& plugin, quern_instance& instance, const Edits& edits) {
   if (edits.nodes().empty()) return;
@@ -213,6 +222,10 @@ void spoil_memory(quern_plugin& plugin, quern_instance& instance, const Edits& e
     case Behaviour::writes_input:
       if (!x.absent()) *x.at(x.count() / 2) ^= std::byte{1};
       return;
+    case Behaviour::reads_behind_inputs:
+      return read_behind(x);
+    case Behaviour::reads_behind_weights:
+      return read_behind(edits.nodes()[0].input(1));
     case Behaviour::depends_on_scratch: {
       const std::byte* const watched = instance.bound.scratch + instance.bound.scratch_bytes - watched_scratch;
       if ((*watched & std::byte{2}) != std::byte{0}) flip_first_bit(edits);

@@ -21,12 +21,25 @@ Tensor count_tensor(std::int64_t count) {
   return tensor;
 }
 
+/// Of a tenth of the cases the inputs end before a closed page, so that a read behind them is seen; which, follows from the name.
+Region::Guard guard_of(const Case& c) {
+  std::uint64_t hash = 0xcbf29ce484222325ull;
+  for (const char letter : c.name) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3ull;
+  return (hash >> 32) % 10 == 0 ? Region::Guard::page : Region::Guard::canary;
+}
+
+bool written_in_place(const Case& c, std::size_t input) {
+  return std::ranges::any_of(c.outputs, [&](const ValueSpec& o) { return !o.absent() && o.in_place_of == static_cast<int>(input); });
+}
+
 /// The device memory of a case's values, by value id. An output in place has its input's.
 class Memories {
  public:
   Memories(const loader::Device& device, Queue& queue, const Case& c, const CaseGraph& graph) {
     for (std::size_t i = 0; i < c.inputs.size(); ++i)
-      if (!c.inputs[i].absent()) add(device, queue, graph.input_id(i), c.inputs[i], (c.ranged.inputs >> i & 1u) != 0 ? c.ranged.most : 0);
+      if (!c.inputs[i].absent())
+        add(device, queue, graph.input_id(i), c.inputs[i], (c.ranged.inputs >> i & 1u) != 0 ? c.ranged.most : 0,
+            written_in_place(c, i) ? Region::Guard::canary : guard_of(c));
     for (std::size_t o = 0; o < c.outputs.size(); ++o)
       if (!c.outputs[o].absent() && c.outputs[o].in_place_of < 0)
         add(device, queue, graph.output_id(o), c.outputs[o], (c.ranged.outputs >> o & 1u) != 0 ? c.ranged.most : 0);
@@ -60,13 +73,14 @@ class Memories {
 
  private:
   /// `most`: the rows that there is room for; 0: those that there are.
-  void add(const loader::Device& device, Queue& queue, std::uint32_t value, const ValueSpec& spec, std::int64_t most) {
+  void add(const loader::Device& device, Queue& queue, std::uint32_t value, const ValueSpec& spec, std::int64_t most,
+           Region::Guard guard = Region::Guard::canary) {
     Placement placement(spec.dtype, spec.dims, spec.layout);
     Dims room = spec.dims;
     if (most != 0) room[0] = most;
     const std::uint64_t bytes = Placement(spec.dtype, room, spec.layout).bytes();
     const bool dense = placement.packed() && placement.bytes() == bytes;
-    places_.emplace(value, Place{std::move(placement), std::make_unique<Region>(device, queue, bytes, 0, spec.layout.shifted), dense, {}});
+    places_.emplace(value, Place{std::move(placement), std::make_unique<Region>(device, queue, bytes, 0, spec.layout.shifted, guard), dense, {}});
   }
   void add_count(const loader::Device& device, Queue& queue, std::uint32_t value, std::int64_t count) {
     ValueSpec spec;
@@ -224,7 +238,7 @@ void run_mode(const loader::Device& device, Queue& queue, const Case& c, const C
       memories.set(graph.input_id(i), &data.inputs[i], poisons[0]);
       sources[graph.input_id(i)] = memories.at(graph.input_id(i)).region.get();
     }
-    packed = pack_weights(device, queue, graph, sources);
+    packed = pack_weights(device, queue, graph, sources, guard_of(c));
     if (packed.empty()) {
       mode.outcome = Outcome::unsupported;  // nothing to pack: the caller drops the mode
       return;

@@ -1,6 +1,8 @@
 // See device_memory.hpp.
 #include "device_run/device_memory.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -25,7 +27,7 @@ std::vector<std::byte> canary() {
 std::string damage_of(std::span<const std::byte> before, std::span<const std::byte> behind) {
   for (std::uint64_t i = 0; i < canary_bytes; ++i)
     if (before[i] != canary_byte(i)) return "byte " + std::to_string(canary_bytes - i) + " before the buffer was written";
-  for (std::uint64_t i = 0; i < canary_bytes; ++i)
+  for (std::uint64_t i = 0; i < behind.size(); ++i)
     if (behind[i] != canary_byte(i)) return "byte " + std::to_string(i) + " behind the buffer was written";
   return {};
 }
@@ -74,13 +76,15 @@ void Queue::wait(double seconds) {
   error.check(device_.api().fence_wait(device_.handle(), &points, 0, static_cast<std::uint64_t>(seconds * 1e9), error.get()), "fence_wait");
 }
 
-Region::Region(DeviceRef device, Queue& queue, std::uint64_t bytes, std::uint64_t alignment, bool shifted)
-    : device_(device), queue_(queue), bytes_(bytes) {
+Region::Region(DeviceRef device, Queue& queue, std::uint64_t bytes, std::uint64_t alignment, bool shifted, Guard guard)
+    : device_(device), queue_(queue), bytes_(bytes), behind_(canary_bytes) {
   const std::uint64_t step = std::max<std::uint64_t>({alignment, device.memory_alignment(), 1});
   start_ = std::max(canary_bytes, step) + (shifted ? step : 0);
   start_ = (start_ + step - 1) / step * step;
   total_ = start_ + bytes + canary_bytes;
-  if (device.host_memory()) {
+  if (device.host_memory() && guard == Guard::page && step <= canary_bytes) {  // a larger alignment than a page's is not the mapping's to give
+    map_before_closed_page(step);
+  } else if (device.host_memory()) {
     host_alignment_ = std::align_val_t{std::max<std::uint64_t>(step, canary_bytes)};
     host_ = static_cast<std::byte*>(::operator new[](total_, host_alignment_));
     std::memset(host_, 0xff, total_);
@@ -90,14 +94,28 @@ Region::Region(DeviceRef device, Queue& queue, std::uint64_t bytes, std::uint64_
     AbiError error;
     error.check(device.api().buffer_create(device.handle(), &options, total_, &buffer_, error.get()), "buffer_create");
   }
-  const std::vector<std::byte> guard = canary();
-  upload(start_ - canary_bytes, guard.data(), canary_bytes);
-  upload(start_ + bytes_, guard.data(), canary_bytes);
+  const std::vector<std::byte> marks = canary();
+  upload(start_ - canary_bytes, marks.data(), canary_bytes);
+  upload(start_ + bytes_, marks.data(), behind_);
+}
+
+void Region::map_before_closed_page(std::uint64_t step) {
+  const std::uint64_t page = canary_bytes, room = (bytes_ + step - 1) / step * step, open = (canary_bytes + room + page - 1) / page * page;
+  void* const at = ::mmap(nullptr, open + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) throw std::bad_alloc();
+  host_ = static_cast<std::byte*>(at);
+  mapped_ = open + page;
+  ::mprotect(host_ + open, page, PROT_NONE);
+  std::memset(host_, 0xff, open);
+  start_ = open - room;
+  behind_ = room - bytes_;
+  total_ = open;
 }
 
 Region::~Region() {
   if (buffer_ != nullptr) device_.api().buffer_destroy(buffer_, nullptr);
-  if (host_ != nullptr) ::operator delete[](host_, host_alignment_);
+  if (mapped_ != 0) ::munmap(host_, mapped_);
+  else if (host_ != nullptr) ::operator delete[](host_, host_alignment_);
 }
 
 quern_span Region::span() const noexcept {
@@ -161,19 +179,19 @@ bool Region::holds(std::span<const std::byte> data) {
 
 std::string Region::canary_damage() {
   if (bytes_ <= canary_bytes) return Contents(*this).canary_damage();
-  std::vector<std::byte> before(canary_bytes), behind(canary_bytes);
+  std::vector<std::byte> before(canary_bytes), behind(behind_);
   download(start_ - canary_bytes, before.data(), canary_bytes);
-  download(start_ + bytes_, behind.data(), canary_bytes);
+  download(start_ + bytes_, behind.data(), behind_);
   return damage_of(before, behind);
 }
 
 Contents::Contents(Region& region) : region_(region) {
   if (region.bytes_ > most_whole) return;
-  whole_.resize(region.bytes_ + 2 * canary_bytes);
+  whole_.resize(canary_bytes + region.bytes_ + region.behind_);
   region.download(region.start_ - canary_bytes, whole_.data(), whole_.size());
 }
 
-std::span<const std::byte> Contents::values() const { return std::span(whole_).subspan(canary_bytes, whole_.size() - 2 * canary_bytes); }
+std::span<const std::byte> Contents::values() const { return std::span(whole_).subspan(canary_bytes, region_.bytes_); }
 
 std::vector<std::byte> Contents::read() const {
   if (whole_.empty()) return region_.read();
@@ -192,7 +210,7 @@ bool Contents::holds(std::span<const std::byte> data) const {
 
 std::string Contents::canary_damage() const {
   if (whole_.empty()) return region_.canary_damage();
-  return damage_of(std::span(whole_).first(canary_bytes), std::span(whole_).last(canary_bytes));
+  return damage_of(std::span(whole_).first(canary_bytes), std::span(whole_).last(region_.behind_));
 }
 
 }  // namespace quern::conformance

@@ -97,7 +97,10 @@ inline constexpr std::byte poisons[] = {std::byte{0xff}, std::byte{0xa5}};
 class Region {
  public:
   /// `shifted`: starts memory_alignment behind a multiple of 4 KiB, so that nothing but that alignment can be relied on.
-  Region(DeviceRef device, Queue& queue, std::uint64_t bytes, std::uint64_t alignment, bool shifted);
+  /// `Guard::page`, under HOST_MEMORY: ends before a page that no one may read, as near as the alignment allows. The canary behind is then what
+  /// lies between; a read behind the page's start is a crash.
+  enum class Guard { canary, page };
+  Region(DeviceRef device, Queue& queue, std::uint64_t bytes, std::uint64_t alignment, bool shifted, Guard guard = Guard::canary);
   ~Region();
   Region(const Region&) = delete;
   Region& operator=(const Region&) = delete;
@@ -115,12 +118,14 @@ class Region {
 
  private:
   friend class Contents;
+  void map_before_closed_page(std::uint64_t step);
   void upload(std::uint64_t offset, const void* from, std::uint64_t bytes);
   void download(std::uint64_t offset, void* to, std::uint64_t bytes);
 
   DeviceRef device_;
   Queue& queue_;
-  std::uint64_t bytes_, start_ = 0, total_ = 0;
+  std::uint64_t bytes_, start_ = 0, total_ = 0, behind_;  // behind_: of the canary there
+  std::uint64_t mapped_ = 0;                              // with the closed page; 0: memory of the heap, or a buffer
   std::align_val_t host_alignment_{};
   quern_buffer* buffer_ = nullptr;
   std::byte* host_ = nullptr;

@@ -33,7 +33,7 @@ class Items {
 bool weights_are_planned(const loader::Device& device, const quern_graph* graph) { return Items(device, graph).size() != 0; }
 
 std::map<std::uint32_t, PackedWeight> pack_constants(const loader::Device& device, Queue& queue, const quern_graph* graph,
-                                                     const std::map<std::uint32_t, Region*>& sources) {
+                                                     const std::map<std::uint32_t, Region*>& sources, Region::Guard guard) {
   std::map<std::uint32_t, PackedWeight> packed;
   if (device.api().weights_plan == nullptr || device.api().weights_pack == nullptr) return packed;
   const Items items(device, graph);
@@ -43,7 +43,7 @@ std::map<std::uint32_t, PackedWeight> pack_constants(const loader::Device& devic
     const std::uint32_t value = static_cast<const quern_weight_source*>(item.sources.data)->value;
     const auto source = sources.find(value);
     if (source == sources.end()) throw AbiFailure(QUERN_INTERNAL, "weights_plan names value " + std::to_string(value) + ", which is no constant");
-    auto region = std::make_unique<Region>(device, queue, item.bytes, item.alignment, false);
+    auto region = std::make_unique<Region>(device, queue, item.bytes, item.alignment, false, guard);
     const quern_span from = source->second->span(), to = region->span();
     const quern_array from_list{&from, 1, sizeof from}, to_list{&to, 1, sizeof to};
     AbiError error;
@@ -56,9 +56,9 @@ std::map<std::uint32_t, PackedWeight> pack_constants(const loader::Device& devic
 }
 
 std::map<std::uint32_t, std::unique_ptr<Region>> pack_weights(const loader::Device& device, Queue& queue, CaseGraph& graph,
-                                                              const std::map<std::uint32_t, Region*>& sources) {
+                                                              const std::map<std::uint32_t, Region*>& sources, Region::Guard guard) {
   std::map<std::uint32_t, std::unique_ptr<Region>> packed;
-  for (auto& [value, weight] : pack_constants(device, queue, graph.graph(), sources)) {
+  for (auto& [value, weight] : pack_constants(device, queue, graph.graph(), sources, guard)) {
     graph.set_layout(value, weight.layout);
     packed.emplace(value, std::move(weight.region));
   }

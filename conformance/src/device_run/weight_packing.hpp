@@ -20,11 +20,12 @@ struct PackedWeight {
 /// Value id of `graph` -> what the plugin planned for it, packed. Empty where it plans nothing. Throws AbiFailure where a call fails.
 /// `sources`: the canonical region of each constant.
 std::map<std::uint32_t, PackedWeight> pack_constants(const loader::Device& device, Queue& queue, const quern_graph* graph,
-                                                     const std::map<std::uint32_t, Region*>& sources);
+                                                     const std::map<std::uint32_t, Region*>& sources,
+                                                     Region::Guard guard = Region::Guard::canary);
 
 /// Value id -> its packed bytes. Empty where the plugin plans nothing for this graph. Sets the layouts in `graph`.
 /// Throws AbiFailure where a call fails. `sources`: the canonical region of each value id.
 std::map<std::uint32_t, std::unique_ptr<Region>> pack_weights(const loader::Device& device, Queue& queue, CaseGraph& graph,
-                                                              const std::map<std::uint32_t, Region*>& sources);
+                                                              const std::map<std::uint32_t, Region*>& sources, Region::Guard guard);
 
 }  // namespace quern::conformance
