@@ -9,7 +9,7 @@
 #undef QUERN_PLUGIN_ENTRY
 #define QUERN_PLUGIN_NOTE(...) static_assert(true)
 #define QUERN_PLUGIN_ENTRY(...)
-#include "../../../plugin-api/sample/sample_plugin.cpp"
+#include "sample_plugin.cpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,7 +1,7 @@
 // What goes wrong in long and full sessions only: the hundredth run, the fifth of a list, the plan behind the 128th, faults that stick.
 #include "plugin.hpp"
 
-#include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -170,7 +170,7 @@ void count_open(quern_plugin& plugin) {
   const std::uint32_t opens = ++plugin.opens;
   if (plugin.behaviour() == Behaviour::opens_200_times && opens > 200)
     throw sdk::Failure(QUERN_INTERNAL, "this mutant opens a device 200 times");
-  if (plugin.behaviour() == Behaviour::leaks_descriptors) (void)::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (plugin.behaviour() == Behaviour::leaks_descriptors) (void)::dup(2);
 }
 
 }  // namespace quern::mutant
