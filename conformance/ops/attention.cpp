@@ -17,6 +17,9 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 enum class Mask { none, additive, floor, boolean };  // -inf strewn; the dtype's least number strewn; u8
+/// Of sequence 1: which of its rows, or of its keys in the middle, holds a NaN in head 0; the others are usual. And keys of which one is far
+/// above all others.
+enum class Hard { none, nan_q, nan_k, nan_v, infinite_v, far_k, zero_k };
 enum { in_q, in_k, in_v, in_table, in_slot, in_position, in_length, in_mask, in_sinks };
 
 struct Shape {
@@ -30,6 +33,7 @@ struct Shape {
   double scale = 0, softcap = 0, max_bias = 0;  // scale 0: a power of two near 1 / sqrt(d), which f32 has
   DataKind data_q = DataKind::gaussian, data_k = DataKind::gaussian, data_v = DataKind::gaussian;
   Layout q_layout, cache_layout, y_layout;
+  Hard hard = Hard::none;
 };
 
 /// What the mask says of row t and key j. Row 1 sees nothing where there are three rows; every 7th key is hidden from all.
@@ -62,10 +66,45 @@ std::vector<bool> seen_slots(const Shape& s) {
   return seen;
 }
 
-ValueSpec cache_input(const std::shared_ptr<const Shape>& s, quern_dtype dtype, std::int64_t size, DataKind data) {
+const char* hard_name(Hard hard) {
+  constexpr const char* names[] = {"", "nan_q", "nan_k", "nan_v", "infinite_v", "far_k", "zero_k"};
+  return names[static_cast<int>(hard)];
+}
+
+/// Of each sequence, the key that is far above all others: the first, the last, and those between in turn.
+std::int64_t far_key(const PagedBatch& batch, std::size_t sequence) {
+  const std::int64_t length = batch.length(sequence);
+  return sequence % 5 == 1 ? length - 1 : static_cast<std::int64_t>(sequence) * 5 % length;
+}
+
+/// What is hard about keys or values, of head 0 alone but for zeros.
+void fill_hard(const Shape& s, const Tensor& cache, bool keys) {
+  const std::vector<std::int64_t> table = s.batch.table();
+  const std::int64_t d = cache.dim_from_end(0);
+  const auto row_of = [&](std::size_t sequence, std::int64_t position, std::int64_t head) {
+    const std::int64_t slot = cache_slot(s.batch, table, static_cast<std::int64_t>(sequence), position);
+    return (slot / s.batch.page * s.kv_heads + head) * s.batch.page + slot % s.batch.page;
+  };
+  const std::int64_t middle = s.batch.length(1) / 2;
+  if (s.hard == (keys ? Hard::nan_k : Hard::nan_v)) poison_cache_row(cache, row_of(1, middle, 0));
+  if (s.hard == Hard::infinite_v && !keys) cache.set(row_of(1, middle, 0) * d + d - 1, infinity);
+  for (std::size_t i = 0; keys && i < s.batch.sequences.size(); ++i) {
+    if (s.hard == Hard::far_k)
+      for (std::int64_t e = 0; e < d; ++e) cache.set(row_of(i, far_key(s.batch, i), 0) * d + e, 24.0);
+    for (std::int64_t j = 0; s.hard == Hard::zero_k && j < s.batch.length(i); ++j)
+      for (std::int64_t h = 0; j % 3 != 1 && h < s.kv_heads; ++h) {
+        const Unit unit = unit_of(cache.dtype());
+        const std::uint64_t bytes = static_cast<std::uint64_t>(d / unit.elements) * unit.bytes;
+        std::ranges::fill(cache.bytes().subspan(static_cast<std::uint64_t>(row_of(i, j, h)) * bytes, bytes), std::byte{0});
+      }
+  }
+}
+
+ValueSpec cache_input(const std::shared_ptr<const Shape>& s, quern_dtype dtype, std::int64_t size, DataKind data, bool keys) {
   return filled(input(dtype, {s->batch.pages(), s->kv_heads, s->batch.page, size}, data, s->cache_layout),
-                std::string(data_name(data)) + "_unseen_nan", [s, data](const Tensor& cache, const CounterRandom& random) {
+                std::string(data_name(data)) + "_unseen_nan", [s, data, keys](const Tensor& cache, const CounterRandom& random) {
                   fill(cache, data, random);
+                  if (s->hard != Hard::none) fill_hard(*s, cache, keys);
                   const std::vector<bool> seen = seen_slots(*s);
                   for (std::int64_t slot = 0; slot < static_cast<std::int64_t>(seen.size()); ++slot)
                     for (std::int64_t h = 0; !seen[static_cast<std::size_t>(slot)] && h < s->kv_heads; ++h)
@@ -102,8 +141,6 @@ class Reference {
         if (position >= 0 && pages_exist(t, slot, position)) see(t, h, slot, position);
         finish(h, y);
       }
-    for (const double r : y.value)
-      if (std::isnan(r)) throw UnseenRead("the reference of attention read a slot that no row sees");
   }
 
  private:
@@ -163,7 +200,13 @@ class Reference {
   std::int64_t heads_ = 0, kv_heads_ = 0, page_ = 0, d_ = 0, dv_ = 0;
 };
 
-void reference(const ReferenceCall& call, Expected& expected) { Reference(call).run(expected.outputs[0]); }
+void reference(const ReferenceCall& call, Expected& expected) {
+  Reference(call).run(expected.outputs[0]);
+  for (const double r : expected.outputs[0].value)
+    if (std::isnan(r)) throw UnseenRead("the reference of attention read a slot that no row sees");
+}
+/// Of cases where what rows see holds a NaN.
+void reference_not_finite(const ReferenceCall& call, Expected& expected) { Reference(call).run(expected.outputs[0]); }
 
 const char* mask_name(Mask mask) { return mask == Mask::additive ? "strewn_inf" : mask == Mask::floor ? "strewn_least" : "strewn_hidden"; }
 
@@ -177,8 +220,8 @@ Case make(Profile profile, const Shape& shape) {
   c.level = level_inference;
   c.fast_conversions = QUERN_CONVERT_F16 | QUERN_CONVERT_BF16;
   c.inputs = {input(s->q, {rows, s->heads, s->d}, s->data_q, s->q_layout),
-              cache_input(s, s->k, s->d, s->data_k),
-              cache_input(s, s->v, s->dv, s->data_v),
+              cache_input(s, s->k, s->d, s->data_k, true),
+              cache_input(s, s->v, s->dv, s->data_v, false),
               s->batch.table_input(),
               s->batch.slot_input(),
               s->batch.position_input()};
@@ -208,7 +251,14 @@ Case make(Profile profile, const Shape& shape) {
   if (s->softcap != 0) c.attributes.push_back({QUERN_KEY_SOFTCAP, s->softcap});
   if (s->max_bias != 0) c.attributes.push_back({QUERN_KEY_MAX_BIAS, s->max_bias});
   c.note = s->batch.name();
-  c.reference = reference;
+  if (s->hard != Hard::none) c.note += std::string(".") + hard_name(s->hard);
+  const bool not_finite = s->hard == Hard::nan_q || s->hard == Hard::nan_k || s->hard == Hard::nan_v || s->hard == Hard::infinite_v;
+  c.reference = not_finite ? reference_not_finite : reference;
+  if (s->hard == Hard::nan_q)
+    c.inputs[in_q] = filled(std::move(c.inputs[in_q]), "one_nan", [s](const Tensor& q, const CounterRandom& random) {
+      fill(q, s->data_q, random);
+      q.set(q.count() / 2, std::numeric_limits<double>::quiet_NaN());
+    });
   return c;
 }
 
@@ -504,7 +554,45 @@ void layouts_and_faults(CaseSink& sink) {
   }
 }
 
+/// A NaN or an infinity stays with the rows and heads that see it, whatever tile it shares with others; scores whose exp overflows without the
+/// largest, or vanishes without it; keys of zeros, whose blocks have a scale of 0.
+void hard_values(CaseSink& sink) {
+  PagedBatch decodes{{}, 16};
+  for (std::int64_t i = 0; i < 16; ++i) decodes.sequences.push_back({30 + 3 * i, 1});
+  for (const quern_dtype cache : cache_dtypes) {
+    Shape s;
+    s.k = s.v = cache;
+    for (const Hard hard : {Hard::nan_q, Hard::nan_k, Hard::nan_v, Hard::infinite_v}) {
+      s.hard = hard;
+      if (hard == Hard::infinite_v && !is_float(cache)) continue;
+      for (const PagedBatch& batch : {mixed(), PagedBatch{{{0, 5}, {3, 40}}, 32}}) {  // the second: a prefill that sees it from its middle on
+        s.batch = batch;
+        sink.add(make(cache == QUERN_F16 || batch.page == 16 ? Profile::quick : Profile::full, s));
+      }
+    }
+    s.batch = decodes;
+    s.hard = Hard::far_k;
+    s.data_q = DataKind::positive;  // so that a key of one number is far above gaussian ones
+    if (is_float(cache)) sink.add(make(Profile::quick, s));
+    s.batch = {{{0, 40}, {20, 17}}, 16};
+    if (is_float(cache)) sink.add(make(Profile::quick, s));
+    s.hard = Hard::none;
+    s.data_k = DataKind::positive;
+    for (const double scale : {-8.0, -256.0}) {  // scores near -250, and near -1e4
+      s.scale = scale;
+      s.batch = mixed();
+      sink.add(make(Profile::quick, s));
+    }
+    s = {};
+    s.k = s.v = cache;
+    s.hard = Hard::zero_k;
+    s.batch = mixed();
+    sink.add(make(Profile::quick, s));
+  }
+}
+
 void generate(CaseSink& sink) {
+  hard_values(sink);
   dtypes(sink);
   heads_and_sizes(sink);
   rules(sink);

@@ -65,9 +65,10 @@ void AttentionRow::add(std::int64_t index, const double* q, const double* k, std
 
 void AttentionRow::close(const double* sink) {
   double top = sink == nullptr ? -std::numeric_limits<double>::infinity() : *sink;
-  for (const Key& key : keys_) top = std::max(top, key.score);
+  for (const Key& key : keys_)
+    if (!std::isnan(top) && !(key.score <= top)) top = key.score;  // a NaN stays
   lse_ = top;
-  if (std::isinf(top)) {
+  if (top == -std::numeric_limits<double>::infinity()) {
     for (Key& key : keys_) key.p = 0.0;
     return;
   }

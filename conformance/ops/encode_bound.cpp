@@ -54,6 +54,7 @@ double encode_bound(quern_dtype dtype, const GroupRange& r, std::size_t g, doubl
     for (const Range& each : r.groups) most = std::max(most, of(each));
     return most;
   };
+  if (largest([](const Range& e) { return e.size(); }) == 0) return 0;  // zeros: every format has them
   const auto clipped = [&](double step) { return std::max((0.5 + 0x1p-6) * step, std::fabs(x) - (half - 1) * step); };
   const double f16_scale = 0x1p-11 * std::fabs(x) + half * 0x1p-25;
   switch (format.formula) {

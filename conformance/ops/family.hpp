@@ -58,6 +58,11 @@ inline constexpr std::array block_dtypes = {QUERN_Q4_0, QUERN_Q4_1, QUERN_Q5_0, 
 
 /// An ulp of f32 at r.
 inline double ulp_f32(double r) { return 2.0 * half_ulp_f32(r); }
+/// Whether x times any normal number is exact: 0 and powers of two. A bound charges such a product nothing.
+inline bool scales_exactly(double x) {
+  int exponent = 0;
+  return x == 0.0 || std::fabs(std::frexp(x, &exponent)) == 0.5;
+}
 /// Rounding an f32 intermediate that is stored as a narrower dtype; f32 itself has it in E_out.
 inline double narrow_store(quern_dtype y, double r) { return y == QUERN_F32 ? 0.0 : half_ulp_f32(r); }
 

@@ -4,6 +4,7 @@
 // cut has no gradient, one at the limit has. Bounds: those of f and f' (activation_reference.cpp) times the other factors, u for each
 // product, and u (|up| + 1) for the sum up + 1. f, f' and the first product may be subnormal: 2^-149 times the other factors.
 #include "ops/activation_reference.hpp"
+#include "ops/hard_values.hpp"
 #include "ops/make_case.hpp"
 
 #include <limits>
@@ -166,6 +167,9 @@ void generate(CaseSink& sink) {
         }
       add_both(sink, Profile::quick, dtype, {5, 257}, kind, 1, 2.5, DataKind::gaussian);
       add_both(sink, Profile::full, dtype, {5, 1041}, kind, 1.703125, 2.5, DataKind::gaussian);
+      for (const double swapped : {0.0, 1.0})  // halves of one row: what is not finite stays with its pair
+        sink.add(make_case(glu_op, Profile::quick, {filled(input(dtype, {14, 66}), "not_finite_rows", fill_not_finite_rows), absent()},
+                           {output(dtype, {14, 33})}, attributes_of(kind, swapped, 1, no_limit)));
       if (kind <= 1) add_layouts(sink, dtype, kind);  // silu, which backends have fast kernels for, and one that is not silu
     }
   for (const quern_dtype dtype : float_dtypes) add_both(sink, Profile::quick, dtype, {5, 129}, 0, 1.703125, 2.5, DataKind::gaussian);

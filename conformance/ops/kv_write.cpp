@@ -3,6 +3,7 @@
 // Float caches: x rounded to nearest even, bit for bit. Block formats: |x - decode(encode(x))| within encode_bound.hpp where a row was
 // written; elsewhere the decoded values are those from before, exactly.
 #include "ops/encode_bound.hpp"
+#include "ops/hard_values.hpp"
 #include "ops/paged_batch.hpp"
 #include "quern/quern_plan.h"
 
@@ -140,6 +141,15 @@ void generate(CaseSink& sink) {
       sink.add(make(Profile::quick, s));
     }
     s.x_layout = {};
+    // Rows of zeros and of subnormals among usual ones: the reciprocal of a block's scale is infinite. Beyond f16: infinity in it.
+    Case tiny = make(Profile::quick, s);
+    tiny.inputs[0] = filled(std::move(tiny.inputs[0]), "tiny_blocks", fill_tiny_blocks);
+    sink.add(std::move(tiny));
+    if (is_float(cache)) {
+      Case large = make(Profile::quick, s);
+      large.inputs[0] = filled(std::move(large.inputs[0]), "beyond_f16", fill_beyond_f16);
+      sink.add(std::move(large));
+    }
 
     const Case plain = make(Profile::quick, s);
     const auto rows = static_cast<std::size_t>(plain.inputs[0].dims[0]);

@@ -4,6 +4,7 @@
 // of the terms of the last addition. In fast numerics x, A, h and B may be converted: deviations of h and y from half a step of each. Slot
 // -1 copies base bit for bit (zeros without base): cases whose slots are all -1 are judged by their bits, with NaN payloads and -0. An
 // adapter whose B is 0 leaves the value of base as it is. A slot or an adapter out of range gives zeros and INDEX_RANGE.
+#include "ops/hard_values.hpp"
 #include "ops/lora_pool.hpp"
 #include "quern/quern_plan.h"
 
@@ -190,7 +191,29 @@ void rows_and_adapters(CaseSink& sink) {
   }
 }
 
+/// Numbers that kernels get wrong (hard_values.hpp), in x and in base: each stays in its row.
+void hard_values(CaseSink& sink) {
+  for (const quern_dtype dtype : float_dtypes) {
+    LoraShape s;
+    s.x = s.pool = dtype;
+    s.k = 257;
+    s.rows = 14;
+    s.adapters = {{8, 2}, {13, 0.5f}};
+    s.slots = {0, 1, 1, 0, 0, 1, -1, 0, 1, 1, 0, -1, 0, 1};
+    const auto add = [&](std::size_t input, const char* name, void (*fill)(const Tensor&, const CounterRandom&)) {
+      Case c = make(Profile::quick, s, dtype, true);
+      c.inputs[input] = filled(std::move(c.inputs[input]), name, fill);
+      sink.add(std::move(c));
+    };
+    add(0, "not_finite_rows", fill_not_finite_rows);
+    add(4, "not_finite_rows", fill_not_finite_rows);
+    add(0, "beyond_f16", fill_beyond_f16);
+    add(0, "tiny_blocks", fill_tiny_blocks);
+  }
+}
+
 void generate(CaseSink& sink) {
+  hard_values(sink);
   ranks_and_dtypes(sink);
   rows_and_adapters(sink);
 }

@@ -1,6 +1,7 @@
 // See loss_rows.hpp.
 #include "ops/loss_rows.hpp"
 
+#include "ops/hard_values.hpp"
 #include "quern/quern_plan.h"
 
 #include <algorithm>
@@ -60,7 +61,10 @@ LogSumExp log_sum_exp(const std::vector<double>& x) {
   if (std::isinf(top)) return {top, 0};
   for (const double v : x) sum += std::exp(v - top);
   const double value = top + std::log(sum);
-  return {value, (4 * std::sqrt(static_cast<double>(x.size())) + 32 + 4 * (std::fabs(top) + std::fabs(value))) * u32};
+  double far = 0;
+  for (const double v : x)
+    if (std::exp(v - top) > 0) far += std::exp(v - top) * (top - v);
+  return {value, (4 * std::sqrt(static_cast<double>(x.size())) + 32 + 2 * far / sum + 4 * std::log(sum) + std::fabs(value)) * u32};
 }
 
 Case loss_case(std::uint32_t op, Profile profile, const LossShape& s) {
@@ -103,6 +107,8 @@ void each_loss_shape(const std::function<void(Profile, const LossShape&)>& add) 
       add(Profile::quick, {input(dtype, {6, 129}), labels, -100, 0.125, z});
     add(Profile::quick, {filled(input(dtype, {6, 300}), "tens_of_thousands", fill_large), Labels::some_ignored, -100, 0, 0});
     add(Profile::quick, {filled(input(dtype, {9, 130}), "edge_rows", fill_edges), Labels::usual, -100, 0, 0});
+    add(Profile::quick, {one_far(input(dtype, {67, 67}), "one_far", 0), Labels::usual, -100, 0, 0});
+    add(Profile::quick, {filled(input(dtype, {10, 130}), "negative_rows", fill_negative_rows), Labels::some_ignored, -100, 0, 0});
     for (const Layout& layout : {rows_apart(3), ordered({1, 0}), shifted()})
       add(Profile::quick, {input(dtype, {5, 99}, DataKind::gaussian, layout), Labels::some_ignored, -100, 0.125, 0});
     for (const std::int64_t rows : {0, 1, 65, 4096}) add(Profile::full, {input(dtype, {rows, 33}), Labels::some_ignored, -100, 0, 0});

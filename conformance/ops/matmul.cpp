@@ -5,6 +5,9 @@
 // integers.
 #include "ops/matmul_reference.hpp"
 
+#include "ops/hard_values.hpp"
+
+#include "data/block_format.hpp"
 #include "device_run/case_graph.hpp"
 #include "device_run/prepared.hpp"
 #include "device_run/script.hpp"
@@ -230,6 +233,49 @@ void batches_and_mixtures(CaseSink& sink) {
     }
 }
 
+/// A row of `b` whose numbers are not finite: an infinite element, a NaN, or a block whose scale is NaN.
+void fill_not_finite_weights(const Tensor& b, const CounterRandom& random) {
+  if (is_float(b.dtype())) return fill_not_finite_rows(b, random);
+  fill(b, DataKind::gaussian, random);
+  const BlockFormat* format = BlockFormat::find(b.dtype());
+  const Unit unit = unit_of(b.dtype());
+  const std::int64_t blocks = b.dim_from_end(0) / unit.elements;
+  for (std::int64_t row = 0; row < b.count() / b.dim_from_end(0); row += 7)
+    format->set_entry(b.bytes().data() + static_cast<std::uint64_t>(row * blocks + row % blocks) * unit.bytes, QUERN_ROLE_SUPER_SCALE, 0, 0x7e00);
+}
+
+/// Numbers that kernels get wrong (hard_values.hpp). In fast numerics an infinite result may be NaN (plugin-api/OPS.md, "Conversions").
+void hard_values(CaseSink& sink) {
+  const auto add = [&](ValueSpec a, const char* name, void (*fill)(const Tensor&, const CounterRandom&), ValueSpec b, quern_dtype y) {
+    a.data = DataKind::specials;  // the rows are not alike: no test of all outputs together
+    const Dims dims{a.dims[0], b.dims[0]};
+    sink.add(make(Profile::quick, filled(std::move(a), name, fill), std::move(b), output(y, dims)));
+  };
+  std::vector<quern_dtype> formats(float_dtypes.begin(), float_dtypes.end());
+  formats.insert(formats.end(), block_dtypes.begin(), block_dtypes.end());
+  for (const quern_dtype b : formats) {
+    const std::int64_t block = unit_of(b).elements;
+    const std::vector<std::int64_t> lengths = block == 1 ? std::vector<std::int64_t>{31, 33, 257} : std::vector<std::int64_t>{block, 3 * block};
+    for (const std::int64_t k : lengths)
+      for (const std::int64_t m : {1, 7, 33}) {
+        for (const quern_dtype a : float_dtypes)
+          if (a == QUERN_F32 || block == 1 || m == 7) add(input(a, {m, k}), "not_finite_rows", fill_not_finite_rows, constant(b, {37, k}), QUERN_F32);
+        if (k == lengths.front()) continue;
+        add(input(QUERN_F32, {m, k}), "beyond_f16", fill_beyond_f16, constant(b, {37, k}), QUERN_F32);
+        add(input(QUERN_F32, {m, k}), "tiny_blocks", fill_tiny_blocks, constant(b, {37, k}), QUERN_F32);
+        add(input(QUERN_F32, {m, k}), "beyond_f16", fill_beyond_f16, constant(b, {37, k}), m == 7 ? QUERN_BF16 : QUERN_F16);
+        ValueSpec not_finite = filled(constant(b, {37, k}), "not_finite_rows", fill_not_finite_weights);
+        not_finite.data = DataKind::specials;
+        sink.add(make(Profile::quick, input(QUERN_F32, {m, k}), std::move(not_finite), output(QUERN_F32, {m, 37})));
+      }
+  }
+  for (const quern_dtype a : {QUERN_F16, QUERN_BF16})
+    for (const std::int64_t m : {1, 33}) {
+      add(input(a, {m, 257}), "beyond_f16", fill_beyond_f16, constant(a, {37, 257}), a);
+      add(input(a, {m, 257}), "tiny_blocks", fill_tiny_blocks, constant(a, {37, 257}), QUERN_F32);
+    }
+}
+
 /// A node that no backend can have: support says no or compile answers INVALID_ARGUMENT or UNSUPPORTED, and nothing else.
 void reject(CaseSink& sink, const std::string& name, Case c) {
   sink.add_script("matmul.rejects." + name, "matmul", Profile::quick, level_basic, [c](ScriptContext& t) {
@@ -285,6 +331,7 @@ void generate(CaseSink& sink) {
   model_shapes(sink);
   model_tokens(sink);
   batches_and_mixtures(sink);
+  hard_values(sink);
   rejections(sink);
 }
 

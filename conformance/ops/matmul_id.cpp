@@ -2,6 +2,7 @@
 //
 // Rows whose id is -1 are zeros, those of an id out of range too, with INDEX_RANGE; r is 0 there and nothing but 0 is within its bound.
 #include "ops/given.hpp"
+#include "ops/hard_values.hpp"
 #include "ops/matmul_reference.hpp"
 #include "quern/quern_plan.h"
 
@@ -175,8 +176,29 @@ void formats(CaseSink& sink) {
   }
 }
 
+/// Numbers that kernels get wrong (hard_values.hpp): each stays with its own token.
+void hard_values(CaseSink& sink) {
+  for (const quern_dtype b : {QUERN_F32, QUERN_F16, QUERN_BF16, QUERN_Q8_0, QUERN_Q4_0, QUERN_Q4_K, QUERN_Q6_K})
+    for (const std::int64_t tokens : {1, 14}) {
+      Shape s;
+      s.b = b;
+      s.tokens = tokens;
+      s.k = unit_of(b).elements == 1 ? 257 : 3 * unit_of(b).elements;
+      s.data_a = DataKind::specials;  // the rows are not alike: no test of all outputs together
+      const auto add = [&](const char* name, void (*fill)(const Tensor&, const CounterRandom&)) {
+        Case c = make(Profile::quick, s);
+        c.inputs[0] = filled(std::move(c.inputs[0]), name, fill);
+        sink.add(std::move(c));
+      };
+      add("not_finite_rows", fill_not_finite_rows);
+      add("beyond_f16", fill_beyond_f16);
+      add("tiny_blocks", fill_tiny_blocks);
+    }
+}
+
 void generate(CaseSink& sink) {
   formats(sink);
+  hard_values(sink);
   for (const quern_dtype b : {QUERN_F16, QUERN_Q8_0, QUERN_Q4_K})
     for (const std::int64_t experts : {1, 4, 8, 64, 128})
       for (const std::int64_t used : {1, 2, 8}) {

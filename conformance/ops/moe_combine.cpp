@@ -1,5 +1,6 @@
 // moe_combine: y[t] = sum over u of weight[t][u] x[t][u], in the order of u. Bound: T1 of `used` terms.
 #include "ops/given.hpp"
+#include "ops/hard_values.hpp"
 
 namespace quern::conformance {
 namespace {
@@ -51,6 +52,18 @@ void generate(CaseSink& sink) {
     for (const Layout& layout : {rows_apart(3), ordered({1, 0}), shifted()})
       add(Profile::quick, dtype, dtype, {4, 3, 33}, DataKind::gaussian, DataKind::uniform, {}, layout);
     add(Profile::full, dtype, dtype, {0, 2, 8}, DataKind::gaussian, DataKind::uniform);
+    for (const std::size_t which : {0u, 1u}) {  // a row of x, a token's weight: it stays with its token
+      Case c;
+      c.group = "moe";
+      c.op = QUERN_OP_MOE_COMBINE;
+      c.profile = Profile::quick;
+      c.level = level_inference;
+      c.inputs = {input(dtype, {7, 3, 33}), input(QUERN_F32, {7, 3})};
+      c.inputs[which] = filled(std::move(c.inputs[which]), "not_finite_rows", fill_not_finite_rows);
+      c.outputs = {output(dtype, {7, 33})};
+      c.reference = reference;
+      sink.add(std::move(c));
+    }
   }
 }
 

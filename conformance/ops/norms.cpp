@@ -10,6 +10,7 @@
 //   add_rms_norm  sum is one f32 addition, stored; y is judged as rms_norm (ops/rms_norm.cpp) of the stored sum or of the sum in f32: for
 //   a
 //                 narrow dtype that moves y by 2 u of that dtype times |y|, or by half its subnormal step times |w| / rms.
+#include "ops/hard_values.hpp"
 #include "ops/make_case.hpp"
 
 #include <limits>
@@ -201,6 +202,13 @@ void generate(CaseSink& sink) {
       generate_layer(sink, dtype, n);
       generate_l2(sink, dtype, n);
       generate_add_rms(sink, dtype, n);
+    }
+  for (const quern_dtype dtype : float_dtypes)
+    for (const std::int64_t n : {33, 1025}) {  // infinities too: each row stands for itself
+      const ValueSpec x = filled(input(dtype, {14, n}), "not_finite_rows", fill_not_finite_rows), y = output(dtype, {14, n});
+      sink.add(make_case(layer_op, Profile::quick, {x, constant(QUERN_F32, {n}), constant(QUERN_F32, {n})}, {y}, with_epsilon(1e-5)));
+      sink.add(make_case(l2_op, Profile::quick, {x}, {y}, with_epsilon(1e-6)));
+      sink.add(make_case(add_rms_op, Profile::quick, {x, input(dtype, {14, n}), constant(QUERN_F32, {n})}, {y, y}, with_epsilon(1e-5)));
     }
   for (const OpUnderTest& what : {layer_op, l2_op})
     sink.add(make_case(what, Profile::quick, {input(QUERN_F32, {0, 64})}, {output(QUERN_F32, {0, 64})}, with_epsilon(1e-5)));

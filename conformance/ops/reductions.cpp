@@ -2,6 +2,7 @@
 //
 // sum, sum_rows and mean are accumulations: T1 over n terms, and a division for mean. norm is relative: half of the sum of squares'
 // error, its squares' own u, a root of 3 ulp (6 u): (sqrt(n) + 12) u. max and count_equal are exact. A NaN wins in all of them.
+#include "ops/hard_values.hpp"
 #include "ops/make_case.hpp"
 
 #include <algorithm>
@@ -138,6 +139,7 @@ void generate_rows(CaseSink& sink, quern_dtype dtype) {
     add(Profile::quick, input(dtype, {0, 4}));
     add(Profile::quick, with_one(input(dtype, {5, 257}), "a_nan", std::numeric_limits<double>::quiet_NaN()));
     add(Profile::quick, with_one(input(dtype, {5, 257}), "infinity", infinity));
+    for (const std::int64_t n : {31, 257}) add(Profile::quick, filled(input(dtype, {14, n}), "not_finite_rows", fill_not_finite_rows));
     for (const Layout& layout : {rows_apart(3), shifted(), ordered({1, 0, 2}), ordered({0, 2, 1}), ordered({2, 0, 1})}) {
       add(Profile::quick, input(dtype, {3, 4, 65}, DataKind::positive, layout));
       add(Profile::full, input(dtype, {9, 5, 1041}, DataKind::heavy, layout), what.op == QUERN_OP_MAX ? rows_apart(2) : shifted());

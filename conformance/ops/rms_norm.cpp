@@ -3,7 +3,7 @@
 // Bound: (2 sqrt(n) + 8) u |r|: a blocked sum of n squares under the root, a reciprocal root of 2 ulp, two products; with an offset one
 // more rounding of weight + offset, u (|weight| + |offset|) |x| / rms. The first product may be subnormal: it is then off by 2^-150,
 // which the other factor (the weight, or 1 / rms) multiplies.
-#include "ops/family.hpp"
+#include "ops/hard_values.hpp"
 
 #include <limits>
 
@@ -80,6 +80,8 @@ void generate(CaseSink& sink) {
       sink.add(make(Profile::quick, edge, weight, output(dtype, {7, n}), 1e-5, 0));
       sink.add(make(Profile::quick, edge, weight, output(dtype, {7, n}), 1e-5, 1));
       sink.add(make(Profile::quick, edge, absent(), output(dtype, {7, n}), 1e-6, 0));
+      if (n == 33 || n == 2048)  // infinities too: each row stands for itself
+        sink.add(make(Profile::quick, filled(input(dtype, {14, n}), "not_finite_rows", fill_not_finite_rows), weight, output(dtype, {14, n}), 1e-5, 0));
       const ValueSpec x = input(dtype, {3, 4, n});
       sink.add(make(Profile::quick, x, weight, in_place(x, 0), 1e-5, 0));
       sink.add(make(Profile::quick, input(dtype, {3, 4, n}, DataKind::gaussian, rows_apart(3)), weight, output(dtype, {3, 4, n}), 1e-5, 0));

@@ -1,13 +1,15 @@
 // softmax softmax_backward logsumexp.
 //
 // Bounds, u = 2^-24, n the row's length, s the scores after everything, r the probability.
-//   scores     scale x: u |s|; softcap: the tanh of 5 ulp, a division of 2.5 ulp and two products, 16 u of |cap tanh| and
-//              8 u |s| (1 - tanh^2) through its argument; mask: 2 u |slope mask| (slope is itself rounded) and u |s| for the sum
+//   scores     scale x: u |s|, nothing where scale is a power of two; softcap: the tanh of 5 ulp, a division of 2.5 ulp and two products, 16 u of |cap tanh| and
+//              8 u |s| (1 - tanh^2) through its argument; mask: 2 u |slope mask| (slope is itself rounded) and u |s| for the sum,
+//              nothing where it adds 0
 //   softmax    r times (4 sqrt(n) + 32 + 2 |s - max|) u, which is exp's, a blocked sum's and a division's, and times how far scores move
 //   it:
 //              the error of its own and the mean one under r. Below the normals of f32 exp may be 0: 2^-126 absolute.
 //   backward   scale y (dy - D), D = sum(y dy): |scale y| times (2 sqrt(n) + 8) u sum|y dy| and three roundings of it
-//   logsumexp  (4 sqrt(n) + 32) u, with sum(r 2 |x - max|) u, and 2 u (|max| + |lse|) for the subtraction and the sum
+//   logsumexp  (4 sqrt(n) + 32) u, with sum(r 2 |x - max|) u, which the subtraction is in; 4 u |log| for a log of 4 ulp; u |lse| for the sum
+#include "ops/hard_values.hpp"
 #include "ops/make_case.hpp"
 
 #include <algorithm>
@@ -66,7 +68,7 @@ void reference(const ReferenceCall& call, Expected& expected) {
       s = -infinity, e = 0;
       if (sight.hidden(query, k)) continue;
       s = scale * x.at(i);
-      e = u32 * std::fabs(s);
+      e = scales_exactly(scale) ? 0.0 : u32 * std::fabs(s);
       if (cap > 0) {
         const double t = std::tanh(s / cap);
         e = 16.0 * u32 * std::fabs(cap * t) + 8.0 * u32 * std::fabs(s) * (1 - t * t);
@@ -74,9 +76,9 @@ void reference(const ReferenceCall& call, Expected& expected) {
       }
       if (!mask.absent()) {
         const double m = mask.at(mask_place(mask, x, i));
-        const double added = alibi_slope(max_bias, head, heads) * m;
+        const double slope = alibi_slope(max_bias, head, heads), added = slope * m;
         s = m == -infinity ? m : s + added;
-        e += 2.0 * u32 * std::fabs(added) + u32 * std::fabs(s);
+        if (m != 0) e += (slope == 1.0 ? 0.0 : 2.0 * u32 * std::fabs(added)) + u32 * std::fabs(s);
       }
       if (!std::isnan(most) && !(s <= most)) most = s;  // a NaN stays
     }
@@ -149,9 +151,8 @@ void logsumexp_reference(const ReferenceCall& call, Expected& expected) {
       sum += power;
       if (power > 0) far += power * (top - x.at(i));
     }
-    const double r = top + std::log(sum);
-    y.add(r, (4.0 * std::sqrt(static_cast<double>(n)) + 32.0 + 2.0 * far / sum) * u32 + 2.0 * u32 * (std::fabs(top) + std::fabs(r)) +
-                 narrow_store(to, r));
+    const double log = std::log(sum), r = top + log;
+    y.add(r, (4.0 * std::sqrt(static_cast<double>(n)) + 32.0 + 2.0 * far / sum + 4.0 * log) * u32 + u32 * std::fabs(r) + narrow_store(to, r));
   }
 }
 
@@ -236,6 +237,15 @@ void generate_plain(CaseSink& sink, quern_dtype dtype) {
       }
   for (const std::int64_t n : {31, 576, 4097})
     add(sink, Profile::quick, filled(input(dtype, {7, n}), "edge_rows", fill_edge_rows), absent(), absent(), output(dtype, {7, n}));
+  for (const Dims& dims : {Dims{67, 67}, Dims{17, 4097}}) {
+    const auto rows = [&](const char* name, double offset) { return one_far(input(dtype, dims), name, offset); };
+    add(sink, Profile::quick, rows("one_far", 0), absent(), absent(), output(dtype, dims));
+    add(sink, Profile::full, rows("one_far_negative", -200), absent(), absent(), output(dtype, dims));
+  }
+  for (const std::int64_t n : {33, 1025})
+    add(sink, Profile::quick, filled(input(dtype, {5, n}), "negative_rows", fill_negative_rows), absent(), absent(), output(dtype, {5, n}));
+  add(sink, Profile::quick, filled(input(dtype, {5, 257}), "not_finite_rows", fill_not_finite_rows), absent(), absent(),
+      output(dtype, {5, 257}));
   for (const std::int64_t n : {32000, 49152, 151936})
     for (const DataKind data : {DataKind::positive, DataKind::heavy})
       add(sink, n == 151936 && data == DataKind::positive ? Profile::quick : Profile::full, input(dtype, {2, n}, data), absent(),
@@ -353,6 +363,10 @@ void generate_logsumexp(CaseSink& sink, quern_dtype dtype) {
   add_rows(Profile::quick, input(dtype, {33}));
   add_rows(Profile::quick, input(dtype, {4, 0}));  // the log of nothing
   add_rows(Profile::quick, filled(input(dtype, {7, 577}), "edge_rows", fill_edge_rows));
+  add_rows(Profile::quick, one_far(input(dtype, {67, 67}), "one_far", 0));
+  add_rows(Profile::quick, one_far(input(dtype, {17, 4097}), "one_far_negative", -200));
+  for (const std::int64_t n : {33, 1025}) add_rows(Profile::quick, filled(input(dtype, {5, n}), "negative_rows", fill_negative_rows));
+  add_rows(Profile::quick, filled(input(dtype, {14, 257}), "not_finite_rows", fill_not_finite_rows));
   for (const Layout& layout : {rows_apart(3), shifted(), ordered({1, 0, 2}), ordered({0, 2, 1})}) {
     add_rows(Profile::quick, input(dtype, {3, 4, 65}, DataKind::gaussian, layout));
     add_rows(Profile::full, input(dtype, {3, 4, 1041}, DataKind::heavy, layout), rows_apart(2));

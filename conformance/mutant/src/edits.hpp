@@ -98,4 +98,26 @@ void decode_off_by_one_code(const NodeRun& node);
 void unscaled_dropout(const NodeRun& node);
 void one_kept_fewer(const NodeRun& node);
 
+// Numbers that kernels get wrong. "Row": of input 0, and those of output 0 that belong to it.
+void nan_reaches_next_row(const NodeRun& node);
+void infinity_is_nan(const NodeRun& node);
+void infinity_spreads(const NodeRun& node);       // a row of y with an infinity becomes NaN
+void infinite_rows_are_nan(const NodeRun& node);  // of x
+void f16_overflows(const NodeRun& node);          // where the node allows f16: rows with an element beyond it are infinite
+Mutation cut_to_f16(std::uint32_t op);            // where the node allows f16: input 0 ends at +-65504
+void tiny_blocks_are_nan(const NodeRun& node);    // where the node allows conversions: rows with 32 neighbours whose scale has no reciprocal
+void zero_blocks_are_nan(const NodeRun& node);    // the same of 32 zeros
+void small_rows_are_lost(const NodeRun& node);    // the same of rows that f16 has not: zeros
+void f16_outputs_are_cut(const NodeRun& node);
+void zeros_change_sign(const NodeRun& node);
+void gain_of_rows_near_60000(const NodeRun& node);
+Edit far_largest_is_missed(bool last);       // exp of the last (first) element overflows where it is far above the others
+Edit negative_rows_vanish(std::size_t lse);  // sums of exp are 0 where no element is near 0; `lse`: the output with one element a row
+void attention_far_key_overflows(const NodeRun& node);
+void attention_negative_rows_vanish(const NodeRun& node);
+void attention_zero_blocks_are_nan(const NodeRun& node);
+void scales_of_zero_are_nan(const NodeRun& node);
+double nan_to_zero(double x);
+double infinity_to_largest(double x);
+
 }  // namespace quern::mutant

@@ -133,6 +133,10 @@ class NodeRun {
   Slot kept(std::size_t o) const { return o < kept_.size() ? kept_[o] : Slot(); }
   const std::vector<Slot>& outputs() const noexcept { return outputs_; }
   double attribute(std::uint32_t key, double fallback) const { return node_.number(key, fallback); }
+  /// QUERN_CONVERT_... that the node allows.
+  std::uint32_t conversions() const noexcept {
+    return (node_.fields.uses & QUERN_NODE_USES_PRECISION) != 0 ? node_.fields.conversions : 0u;
+  }
 
  private:
   const NodeCopy& node_;

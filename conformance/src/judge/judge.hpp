@@ -10,6 +10,8 @@ namespace quern::conformance {
 
 /// `y` is the packed output of the device. Throws nothing but bad_alloc.
 ///
+/// In fast numerics an infinite result of an op that converts its inputs may be NaN (plugin-api/OPS.md, "Conversions").
+///
 /// `flushed`: for a device that declares `ftz` (plugin-api/CONTRACT.md, C23), what the same reference expects of inputs whose f32 and bf16
 /// subnormals are zeros. An element of f32, f16 or bf16 may then also be what `flushed` demands; one of f32 or bf16 may be 0 where the exact
 /// value of either is below 2^-126. Bytes and integers gain nothing by it. Null: nothing is granted.
