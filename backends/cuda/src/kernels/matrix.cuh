@@ -38,5 +38,5 @@ DEV u32 pack_half(float lo, float hi) {
 }
 /// Two floats as f16 (cut to its range) or bf16.
 DEV u32 pack16(float lo, float hi, bool half) {
-  return half ? pack_half(fminf(fmaxf(lo, -65504.0f), 65504.0f), fminf(fmaxf(hi, -65504.0f), 65504.0f)) : pack_bf16(lo, hi);
+  return half ? pack_half(cut_to_half(lo), cut_to_half(hi)) : pack_bf16(lo, hi);
 }

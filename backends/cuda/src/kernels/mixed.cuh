@@ -28,8 +28,8 @@ DEV void store_tile(const MixedParams& p, int part, int first, int row, int left
       if (column >= p.t || output > last) continue;
       char* block = at<char>(p.glu_y) + operand_row(column, p.columns, 1) + (i64)(output >> 8) * p.columns * OPERAND_PITCH;
       const int e = output & 255, c = e >> 3;
-      *reinterpret_cast<u16*>(block + swizzled_chunk(c) + (e & 7) * 2) = p.half ? to_half(fminf(fmaxf(y, -65504.0f), 65504.0f)) : to_bf16(y);
-      if (g == 0) *reinterpret_cast<u16*>(block + 512 + mean_place(c)) = to_half(fminf(fmaxf(mean, -65504.0f), 65504.0f));
+      *reinterpret_cast<u16*>(block + swizzled_chunk(c) + (e & 7) * 2) = p.half ? to_half(cut_to_half(y)) : to_bf16(y);
+      if (g == 0) *reinterpret_cast<u16*>(block + 512 + mean_place(c)) = to_half(cut_to_half(mean));
       continue;
     }
     if (column >= p.t || output > last) continue;

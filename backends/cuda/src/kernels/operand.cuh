@@ -25,9 +25,9 @@ DEV float mean_of_eight(float v) {
 DEV void store_operand(char* row, int columns, i64 i, float v, bool half) {
   char* block = row + (i >> 8) * columns * OPERAND_PITCH;
   const int e = (int)i & 255, c = e >> 3;
-  *reinterpret_cast<u16*>(block + swizzled_chunk(c) + (e & 7) * 2) = half ? to_half(fminf(fmaxf(v, -65504.0f), 65504.0f)) : to_bf16(v);
+  *reinterpret_cast<u16*>(block + swizzled_chunk(c) + (e & 7) * 2) = half ? to_half(cut_to_half(v)) : to_bf16(v);
   const float mean = mean_of_eight(v);
-  if ((i & 7) == 0) *reinterpret_cast<u16*>(block + 512 + mean_place(c)) = to_half(fminf(fmaxf(mean, -65504.0f), 65504.0f));
+  if ((i & 7) == 0) *reinterpret_cast<u16*>(block + 512 + mean_place(c)) = to_half(cut_to_half(mean));
 }
 /// Stores elements i to i + 3 of a row; neighbouring lanes have neighbouring fours, all lanes of the warp take part: rows are whole blocks.
 DEV void store_operand_four(char* row, int columns, i64 i, const float4& v, bool half) {
@@ -36,5 +36,5 @@ DEV void store_operand_four(char* row, int columns, i64 i, const float4& v, bool
   char* block = row + (i >> 8) * columns * OPERAND_PITCH;
   const int e = (int)i & 255, c = e >> 3;
   *reinterpret_cast<uint2*>(block + swizzled_chunk(c) + (e & 7) * 2) = make_uint2(pack16(v.x, v.y, half), pack16(v.z, v.w, half));
-  if ((i & 7) == 0) *reinterpret_cast<u16*>(block + 512 + mean_place(c)) = to_half(fminf(fmaxf(0.125f * sum, -65504.0f), 65504.0f));
+  if ((i & 7) == 0) *reinterpret_cast<u16*>(block + 512 + mean_place(c)) = to_half(cut_to_half(0.125f * sum));
 }

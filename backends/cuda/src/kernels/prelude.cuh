@@ -29,6 +29,8 @@ enum {
 };
 
 #define INFINITY_F __int_as_float(0x7f800000)
+#define NOT_A_NUMBER __int_as_float(0x7fc00000)
+#define LEAST_CODED 1e-30f  // 32 activations that are all smaller have codes of 0: the reciprocal of their scale may be infinite
 #define KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads)
 #define DEV __device__ __forceinline__
 
@@ -53,6 +55,8 @@ DEV void wait_previous() {
 
 DEV float from_half(u16 h) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f; }
 DEV u16 to_half(float f) { u16 h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h; }
+/// x cut to the range of f16; what is not finite stays as it is.
+DEV float cut_to_half(float x) { return fabsf(x) < INFINITY_F ? fminf(fmaxf(x, -65504.0f), 65504.0f) : x; }
 DEV float from_bf16(u16 h) { return __uint_as_float((u32)h << 16); }
 DEV u16 to_bf16(float f) {
   u32 x = __float_as_uint(f);
@@ -105,6 +109,8 @@ DEV float warp_sum(float v) {
   for (int o = 16; o; o >>= 1) v += __shfl_xor_sync(~0u, v, o);
   return v;
 }
+/// The bits of the size of x: they are in the order of sizes, and NaN is the largest.
+DEV u32 size_bits(float x) { return __float_as_uint(x) & 0x7fffffffu; }
 DEV float warp_max(float v) {
 #pragma unroll
   for (int o = 16; o; o >>= 1) v = fmaxf(v, __shfl_xor_sync(~0u, v, o));

@@ -12,8 +12,8 @@ DEV void quantise32(float x, const Activations& out, i64 group, int lane) {
     if (lane == 0) at<float2>(out.meta)[group] = make_float2(power, 0.0f);
     return;
   }
-  const float scale = most / 127.0f;
-  const int q = most > 0.0f ? __float2int_rn(x * (127.0f / most)) : 0;
+  const float scale = __any_sync(~0u, x != x) ? NOT_A_NUMBER : most / 127.0f;  // warp_max leaves a NaN out; of an infinity the scale is infinite
+  const int q = most > LEAST_CODED ? __float2int_rn(x * (127.0f / most)) : 0;
   at<i8>(out.codes)[group * 32 + lane] = (i8)q;
   int sum = q;
 #pragma unroll

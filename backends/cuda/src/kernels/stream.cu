@@ -139,10 +139,10 @@ DEV void take_input(const TilesParams& p, StreamShared& s, char* codes, char* me
     const float4 w = weights[n];
     squares = fmaf(x[n].x, x[n].x, fmaf(x[n].y, x[n].y, fmaf(x[n].z, x[n].z, fmaf(x[n].w, x[n].w, squares))));
     const float a = x[n].x * (w.x + offset), b = x[n].y * (w.y + offset), c = x[n].z * (w.z + offset), d = x[n].w * (w.w + offset);
-    float most = fmaxf(fmaxf(fabsf(a), fabsf(b)), fmaxf(fabsf(c), fabsf(d)));
+    u32 bits = max(max(size_bits(a), size_bits(b)), max(size_bits(c), size_bits(d)));
 #pragma unroll
-    for (int o = 4; o; o >>= 1) most = fmaxf(most, __shfl_xor_sync(~0u, most, o));
-    const float scale = most / 127.0f, inverse = most > 0.0f ? 127.0f / most : 0.0f;
+    for (int o = 4; o; o >>= 1) bits = max(bits, __shfl_xor_sync(~0u, bits, o));
+    const float most = __uint_as_float(bits), scale = most / 127.0f, inverse = most > LEAST_CODED ? 127.0f / most : 0.0f;
     const u32 four = (u32)(__float2int_rn(a * inverse) & 0xff) | (u32)(__float2int_rn(b * inverse) & 0xff) << 8 |
                      (u32)(__float2int_rn(c * inverse) & 0xff) << 16 | (u32)__float2int_rn(d * inverse) << 24;
     int sum = __dp4a((int)four, 0x01010101, 0);

@@ -7,6 +7,7 @@
 #extension GL_EXT_control_flow_attributes : require
 #include "prelude.glsl"
 #include "math.glsl"
+#include "maximum.glsl"
 layout(constant_id = 1) const int k_dtype = F16;
 layout(constant_id = 2) const int v_dtype = F16;
 layout(constant_id = 3) const int fours = 1;
@@ -157,7 +158,7 @@ void attend(uint t, uint head) {
       score[j] = subgroupAdd(score[j]);
       if (p.softcap > 0.0) score[j] = p.softcap * tanh_of(score[j] / p.softcap);
       if (first + uint(j) >= end) score[j] = -INFINITY;
-      now = is_nan(score[j]) ? score[j] : max(now, score[j]);
+      now = larger_or_nan(now, score[j]);
     }
     const float shift = now == -INFINITY ? 0.0 : now, kept = most == -INFINITY ? 0.0 : exp_of(most - shift);
     sum *= kept;
@@ -177,7 +178,7 @@ void attend(uint t, uint head) {
   }
   barrier();
   float best = -INFINITY, all = 0.0;
-  for (uint s = 0u; s < parts; ++s) best = is_nan(found_most[s]) ? found_most[s] : max(best, found_most[s]);
+  for (uint s = 0u; s < parts; ++s) best = larger_or_nan(best, found_most[s]);
   for (uint s = 0u; s < parts; ++s) all += found_most[s] == -INFINITY ? 0.0 : found_sum[s] * exp_of(found_most[s] - best);
   const float share = most == -INFINITY ? 0.0 : exp_of(most - best);
   for (uint from = 0u; from < parts; from += uint(parts_at_once)) {

@@ -63,6 +63,7 @@ float attention_scale() { return p.scale; }
 float attention_softcap() { return intBitsToFloat(softcap_bits); }
 
 #define ALONE
+#include "maximum.glsl"
 #include "chain_attention.glsl"
 
 void main() {

@@ -82,6 +82,7 @@ bool has_softcap() { return (extras & 2) != 0; }
 #include "chain_exchange.glsl"
 #include "chain_blocks.glsl"
 #include "chain_product.glsl"
+#include "maximum.glsl"
 #include "chain_attention.glsl"
 
 void main() {

@@ -236,11 +236,11 @@ void attend_part(uint s, uint run, uint head, uint part) {
         score[j] = sum_of_key_lanes(dot_of_eights(query, k8));
         if (has_softcap() && attention_softcap() > 0.0) score[j] = attention_softcap() * tanh_of(score[j] / attention_softcap());
         if (at_key >= part_end) score[j] = -INFINITY;
-        now = is_nan(score[j]) ? score[j] : max(now, score[j]);
+        now = larger_or_nan(now, score[j]);
       }
       for (uint l = uint(key_lanes); l < subgroup_lanes; l *= 2u) {
         const float there = subgroupShuffleXor(now, l);
-        now = is_nan(there) ? there : is_nan(now) ? now : max(now, there);
+        now = larger_or_nan(now, there);
       }
       const float shift = now == -INFINITY ? 0.0 : now, share = most == -INFINITY ? 0.0 : exp_below(most - shift);
       sum *= share;
@@ -284,7 +284,7 @@ void attend_part(uint s, uint run, uint head, uint part) {
   float best = its_most;
   for (uint l = 1u; l < subgroup_lanes; l *= 2u) {
     const float there = subgroupShuffleXor(best, l);
-    best = is_nan(there) ? there : is_nan(best) ? best : max(best, there);
+    best = larger_or_nan(best, there);
   }
   const float its_share = its_most == -INFINITY ? 0.0 : exp_below(its_most - best), all = subgroupAdd(has ? its_share * found_sum[lane_of_subgroup] : 0.0);
 #ifndef ALONE
@@ -308,7 +308,7 @@ void attend_part(uint s, uint run, uint head, uint part) {
     [[dont_unroll]] for (uint q = 1u; q < used; ++q) {  // in the order of the parts
       const uint from = parts_word + q * part_words;
       const float other_most = await(from + dv, stamp), other_sum = await(from + dv + 1u, stamp), other = await(from + i, stamp);
-      const float above = is_nan(other_most) ? other_most : is_nan(joined_most) ? joined_most : max(joined_most, other_most);
+      const float above = larger_or_nan(joined_most, other_most);
       const float here = joined_most == -INFINITY ? 0.0 : exp_below(joined_most - above), there = other_most == -INFINITY ? 0.0 : exp_below(other_most - above);
       v = v * here + other * there;
       joined = joined * here + other_sum * there;
