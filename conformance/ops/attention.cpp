@@ -254,6 +254,8 @@ Case make(Profile profile, const Shape& shape) {
   if (s->hard != Hard::none) c.note += std::string(".") + hard_name(s->hard);
   const bool not_finite = s->hard == Hard::nan_q || s->hard == Hard::nan_k || s->hard == Hard::nan_v || s->hard == Hard::infinite_v;
   c.reference = not_finite ? reference_not_finite : reference;
+  // Matrix units multiply a value with the 0 of a row that does not see it (plugin-api/OPS.md, "Conversions").
+  if (s->hard == Hard::nan_v || s->hard == Hard::infinite_v) c.fast_conversions = 0;
   if (s->hard == Hard::nan_q)
     c.inputs[in_q] = filled(std::move(c.inputs[in_q]), "one_nan", [s](const Tensor& q, const CounterRandom& random) {
       fill(q, s->data_q, random);
@@ -566,6 +568,7 @@ void hard_values(CaseSink& sink) {
       s.hard = hard;
       if (hard == Hard::infinite_v && !is_float(cache)) continue;
       for (const PagedBatch& batch : {mixed(), PagedBatch{{{0, 5}, {3, 40}}, 32}}) {  // the second: a prefill that sees it from its middle on
+        if (batch.page == 32 && (hard == Hard::nan_v || hard == Hard::infinite_v)) continue;
         s.batch = batch;
         sink.add(make(cache == QUERN_F16 || batch.page == 16 ? Profile::quick : Profile::full, s));
       }
