@@ -72,6 +72,30 @@ TEST(Judge, SpecialValuesAreComparedBeforeArithmetic) {
     }
 }
 
+TEST(Judge, AnInfiniteResultMayBeNanWhereInputsAreConverted) {
+  ExpectedOutput e = bounded({inf}, 0);
+  EXPECT_EQ(verdict(e, tensor({nan}), Numerics::fast), Status::fail);  // nothing is converted
+  e.deviation = {nan};
+  EXPECT_EQ(verdict(e, tensor({nan}), Numerics::fast), Status::pass);
+  EXPECT_EQ(verdict(e, tensor({inf}), Numerics::fast), Status::pass);
+  EXPECT_EQ(verdict(e, tensor({-inf}), Numerics::fast), Status::fail);
+  EXPECT_EQ(verdict(e, tensor({65504}), Numerics::fast), Status::fail);
+  EXPECT_EQ(verdict(e, tensor({nan}), Numerics::exact), Status::fail);
+  e.value = {nan};
+  EXPECT_EQ(verdict(e, tensor({inf}), Numerics::fast), Status::fail);
+  e = bounded({1}, 0);
+  e.deviation = {0.5};
+  EXPECT_EQ(verdict(e, tensor({nan}), Numerics::fast), Status::fail);
+}
+
+TEST(Judge, AnInfinityIsRightWhereABoundReachesBeyondTheDtypeOnItsSide) {
+  EXPECT_EQ(verdict(bounded({65000}, 1000), tensor({inf}, QUERN_F16)), Status::pass);
+  EXPECT_EQ(verdict(bounded({65000}, 1000), tensor({-inf}, QUERN_F16)), Status::fail);
+  EXPECT_EQ(verdict(bounded({1e30}, 2e30), tensor({-inf}, QUERN_F16)), Status::pass);
+  EXPECT_EQ(verdict(bounded({1e30}, 2e30), tensor({inf}, QUERN_F16)), Status::pass);
+  EXPECT_EQ(verdict(bounded({60000}, 1000), tensor({inf}, QUERN_F16)), Status::fail);
+}
+
 Status declared(const ExpectedOutput& e, const Tensor& y, const ExpectedOutput& flushed) { return judge(e, y, Numerics::exact, &flushed).status; }
 
 TEST(Judge, ADeclaredFlushGrantsZerosBelowTheNormalsAndNothingElse) {
