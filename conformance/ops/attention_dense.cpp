@@ -61,6 +61,12 @@ void generate(CaseSink& sink) {
       s.data = data;
       sink.add(make(Profile::quick, s));
     }
+    s.data = DataKind::positive;
+    for (const double scale : {-16.0, -512.0}) {  // scores near -150, and near -5000: the lse too
+      s.scale = scale;
+      sink.add(make(Profile::quick, s));
+    }
+    s.scale = 0;
     s.data = DataKind::gaussian;
     for (const Layout& layout : {rows_apart(3), ordered({0, 2, 1, 3}), ordered({1, 0, 2, 3}), shifted()}) {
       s.layout = layout;

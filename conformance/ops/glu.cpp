@@ -170,6 +170,9 @@ void generate(CaseSink& sink) {
       for (const double swapped : {0.0, 1.0})  // halves of one row: what is not finite stays with its pair
         sink.add(make_case(glu_op, Profile::quick, {filled(input(dtype, {14, 66}), "not_finite_rows", fill_not_finite_rows), absent()},
                            {output(dtype, {14, 33})}, attributes_of(kind, swapped, 1, no_limit)));
+      if (dtype != QUERN_F32)  // results beyond f16
+        sink.add(make_case(glu_op, Profile::quick, {filled(input(dtype, {10, 66}), "beyond_f16", fill_beyond_f16), absent()}, {output(dtype, {10, 33})},
+                           attributes_of(kind, 0, 1, no_limit)));
       if (kind <= 1) add_layouts(sink, dtype, kind);  // silu, which backends have fast kernels for, and one that is not silu
     }
   for (const quern_dtype dtype : float_dtypes) add_both(sink, Profile::quick, dtype, {5, 129}, 0, 1.703125, 2.5, DataKind::gaussian);

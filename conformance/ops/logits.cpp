@@ -4,6 +4,7 @@
 // min-p keep, and which token is drawn, follows from sums of probabilities that no backend computes to the last bit: an element whose sum
 // lies within (4 sqrt(n) + 32) u of the edge, the bound of a softmax, four times over, is not judged (ExpectedOutput::index leaves it
 // out). logprob is bounded as a logsumexp.
+#include "ops/hard_values.hpp"
 #include "ops/logit_changes.hpp"
 #include "ops/make_case.hpp"
 
@@ -381,6 +382,8 @@ void generate_sample(CaseSink& sink) {
         if (n > 1 && step == 7) add(n <= 1025 ? Profile::quick : Profile::full, tied_logits({rows, n}), heat.name, heat.value, step);
       }
   add(Profile::quick, logits({9, 65}, rows_apart(3)), "plain", 1, -5);
+  add(Profile::quick, one_far(input(QUERN_F32, {67, 67}), "one_far", 0), "plain", 1, 3);
+  add(Profile::quick, filled(input(QUERN_F32, {10, 257}), "negative_rows", fill_negative_rows), "plain", 1, 3);
 }
 
 void generate(CaseSink& sink) {

@@ -33,6 +33,8 @@ Case product(Profile profile, quern_dtype a, quern_dtype b, quern_dtype y, std::
   return make(profile, input(a, {m, k}, data_a), constant(b, {n, k}, data_b), output(y, {m, n}));
 }
 
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
 /// Sizes around the tiles that kernels use.
 constexpr std::int64_t edges[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129};
 
@@ -269,6 +271,19 @@ void hard_values(CaseSink& sink) {
         sink.add(make(Profile::quick, input(QUERN_F32, {m, k}), std::move(not_finite), output(QUERN_F32, {m, 37})));
       }
   }
+  for (const quern_dtype dtype : float_dtypes)  // the epilogue's operands: a bias stays in its column, c in its row
+    for (const std::size_t which : {2u, 3u}) {
+      Case c = make(Profile::quick, input(dtype, {14, 33}, DataKind::specials), constant(dtype, {37, 33}), output(QUERN_F32, {14, 37}));
+      c.inputs[0] = filled(std::move(c.inputs[0]), "tiny_blocks", fill_tiny_blocks);
+      c.inputs.push_back(constant(QUERN_F32, {37}));
+      c.inputs.push_back(input(dtype, {14, 37}));
+      c.inputs[which] = which == 3 ? filled(std::move(c.inputs[3]), "not_finite_rows", fill_not_finite_rows)
+                                   : filled(std::move(c.inputs[2]), "not_finite", [](const Tensor& bias, const CounterRandom& random) {
+                                       fill(bias, DataKind::gaussian, random);
+                                       bias.set(0, infinity), bias.set(16, -infinity), bias.set(36, std::numeric_limits<double>::quiet_NaN());
+                                     });
+      sink.add(std::move(c));
+    }
   for (const quern_dtype a : {QUERN_F16, QUERN_BF16})
     for (const std::int64_t m : {1, 33}) {
       add(input(a, {m, 257}), "beyond_f16", fill_beyond_f16, constant(a, {37, 257}), a);

@@ -193,6 +193,9 @@ void hard_values(CaseSink& sink) {
       add("not_finite_rows", fill_not_finite_rows);
       add("beyond_f16", fill_beyond_f16);
       add("tiny_blocks", fill_tiny_blocks);
+      if (b != QUERN_F16) continue;
+      s.y = QUERN_F16;
+      add("beyond_f16", fill_beyond_f16);
     }
 }
 

@@ -76,6 +76,7 @@ void add_rms_reference(const ReferenceCall& call, Expected& expected) {
   const double narrow = to == QUERN_F32 ? 0.0 : 2.0 * (to == QUERN_F16 ? u16 : ub16);
   ExpectedOutput &sum = expected.outputs[0], &y = expected.outputs[1];
   sum.rule = Rule::value;
+  sum.zero_sign = true;
   y.rule = Rule::bounded;
   for (std::int64_t first = 0; first < a.count(); first += n) {
     double squares = 0;

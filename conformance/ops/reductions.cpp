@@ -140,6 +140,7 @@ void generate_rows(CaseSink& sink, quern_dtype dtype) {
     add(Profile::quick, with_one(input(dtype, {5, 257}), "a_nan", std::numeric_limits<double>::quiet_NaN()));
     add(Profile::quick, with_one(input(dtype, {5, 257}), "infinity", infinity));
     for (const std::int64_t n : {31, 257}) add(Profile::quick, filled(input(dtype, {14, n}), "not_finite_rows", fill_not_finite_rows));
+    add(Profile::quick, filled(input(dtype, {10, 257}), "beyond_f16", fill_beyond_f16));
     for (const Layout& layout : {rows_apart(3), shifted(), ordered({1, 0, 2}), ordered({0, 2, 1}), ordered({2, 0, 1})}) {
       add(Profile::quick, input(dtype, {3, 4, 65}, DataKind::positive, layout));
       add(Profile::full, input(dtype, {9, 5, 1041}, DataKind::heavy, layout), what.op == QUERN_OP_MAX ? rows_apart(2) : shifted());

@@ -3,6 +3,7 @@
 // rope_table is computed in f64 and rounded once: what is left is the error of the angle, pow() and a product or two, or exp() of a
 // product with log(base) < 32: 64 * 2^-53 of it. (An f32 angle at position 131071 is off by 2.6e-3.) rope: 4 u (|a cos| + |b sin|) of
 // each pair (a, b): two products and a sum. What lies behind the pairs is copied.
+#include "ops/hard_values.hpp"
 #include "ops/make_case.hpp"
 
 #include <algorithm>
@@ -287,6 +288,8 @@ void generate_rope(CaseSink& sink) {
           }
         const Dims dims{7, 9, 64};
         const ValueSpec x = input(dtype, dims);
+        if (inverse == 0)  // what is not finite stays in its pair
+          add(Profile::quick, filled(input(dtype, dims), "not_finite_rows", fill_not_finite_rows), positions({7}, 600), 600, 48, output(dtype, dims), s);
         add(Profile::quick, x, stray_positions({7}, 33), 33, 64, output(dtype, dims), s);
         add(Profile::quick, input(dtype, dims, DataKind::one_hot), positions({7}, 600), 600, 32, output(dtype, dims), s);
         add(Profile::quick, input(dtype, dims, DataKind::gaussian, rows_apart(64)), positions({7}, 600), 600, 64, output(dtype, dims),

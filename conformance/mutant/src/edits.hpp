@@ -113,6 +113,8 @@ void zeros_change_sign(const NodeRun& node);
 void gain_of_rows_near_60000(const NodeRun& node);
 Edit far_largest_is_missed(bool last);       // exp of the last (first) element overflows where it is far above the others
 Edit negative_rows_vanish(std::size_t lse);  // sums of exp are 0 where no element is near 0; `lse`: the output with one element a row
+void negative_lse_vanishes(const NodeRun& node);      // output 1, the lse: -inf where it is below -88
+void negative_logprob_vanishes(const NodeRun& node);  // output 1: infinite where all logits are below -88
 void attention_far_key_overflows(const NodeRun& node);
 void attention_negative_rows_vanish(const NodeRun& node);
 void attention_zero_blocks_are_nan(const NodeRun& node);

@@ -201,6 +201,16 @@ Edit negative_rows_vanish(std::size_t lse) {
   };
 }
 
+void negative_lse_vanishes(const NodeRun& node) {
+  const Slot lse = node.output(1);
+  for (std::int64_t i = 0; i < lse.count(); ++i)
+    if (lse.get(i) < -exp_overflows) lse.set(i, -infinity);
+}
+
+void negative_logprob_vanishes(const NodeRun& node) {
+  each_reduced(node, 1, [](const Row& x) { return x.most() < -exp_overflows ? infinity : 0.0; });
+}
+
 void attention_far_key_overflows(const NodeRun& node) {
   each_scores(node, [](const std::vector<double>& scores, const Row& y) {
     const double most = *std::max_element(scores.begin(), scores.end() - 1), last = scores.back();
