@@ -294,7 +294,7 @@ constexpr std::int64_t many_logits = 9216;
 /// The sampler as sessions have it, or with its filters as nodes of their own.
 void add_sampler(Composite& c, bool masks, std::int64_t vocab_size = vocab) {
   GraphBuilder& g = c.graph;
-  const std::int64_t rows = g.rows();
+  constexpr std::int64_t rows = rows_dim;
   const int logits = c.product(c.norm(c.rows(wide)), vocab_size);
   c.output(logits);
   const auto whole = [vocab_size](const Tensor& t, const CounterRandom& r) {

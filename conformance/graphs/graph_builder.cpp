@@ -16,6 +16,7 @@ int GraphBuilder::add(std::string name, ValueSpec spec) {
   v.spec = std::move(spec);
   if (!v.spec.dims.empty() && v.spec.dims[0] == rows_dim) {
     v.spec.dims[0] = most_rows_;
+    v.rows = true;
     v.ranged = graph_.most_rows != 0;
   }
   graph_.values.push_back(std::move(v));
@@ -43,6 +44,7 @@ int GraphBuilder::in_place(std::string name, int of) {
   const ValueSpec& root = at(of).spec;
   const int value = internal(std::move(name), root.dtype, root.dims);
   at(value).alias_of = of;
+  at(value).rows = at(of).rows;
   at(value).ranged = at(of).ranged;
   return value;
 }

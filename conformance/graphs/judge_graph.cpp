@@ -149,7 +149,7 @@ bool invariant(const ModeResult& mode) { return mode.facts.told && mode.facts.de
 
 const ModeResult* find(const std::vector<ModeResult>& modes, const ModeResult& like, Role role, int step) {
   const auto at = std::ranges::find_if(modes, [&](const ModeResult& m) {
-    return m.role == role && m.step == step && m.family == like.family && m.numerics == like.numerics && m.packed == like.packed && m.outcome == Outcome::ran;
+    return m.role == role && m.step == step && m.family == like.family && m.numerics == like.numerics && m.packed == like.packed && m.as_session == like.as_session && m.outcome == Outcome::ran;
   });
   return at == modes.end() ? nullptr : &*at;
 }

@@ -10,6 +10,7 @@ namespace quern::mutant {
 Mutation behaves(Behaviour behaviour);
 /// The descriptors as in the first, the values as in the second.
 Mutation both(const Mutation& descriptors, const Mutation& values);
+Mutation where_invariant(Mutation values);  // nodes that ask for INVARIANT alone
 Mutation declaring_ftz(Mutation values);  // the device says that it takes f32 subnormals for zeros
 
 // Descriptors: of every node of `op` (0: of any op), before the plugin underneath sees them.
@@ -121,5 +122,22 @@ void attention_zero_blocks_are_nan(const NodeRun& node);
 void scales_of_zero_are_nan(const NodeRun& node);
 double nan_to_zero(double x);
 double infinity_to_largest(double x);
+
+// Shapes, counts and positions that a plugin's own limits stop at (shape_edits.cpp).
+using Condition = std::function<bool(const NodeRun&)>;
+/// The edit where the node's shape is one that the condition names.
+Edit where(Condition condition, Edit edit);
+Condition group_ratio(std::vector<std::int64_t> ratios);  // attention: query heads a key head
+Condition k_is(std::int64_t least, bool odd);             // matmul: the length of its sums
+Condition rows_and_k(std::int64_t rows, std::int64_t k);  // matmul: at least so many, both
+Condition product_of(std::int64_t rows, std::int64_t n);  // matmul: at least so many rows and columns
+/// What lies at `limit` and beyond it along a dimension of an output is that of `limit` before.
+Edit output_wraps(std::size_t output, std::uint32_t dim, std::int64_t limit);
+/// The same of an input.
+Edit input_wraps(std::size_t input, std::uint32_t dim, std::int64_t limit);
+/// Elements behind the first `limit` of an input's rows count as 0.
+Edit input_ends(std::size_t input, std::int64_t limit);
+/// Numbers of an input (positions, slots, page ids) at `limit` and above are taken modulo it.
+Edit numbers_wrap(std::size_t input, double limit);
 
 }  // namespace quern::mutant

@@ -37,6 +37,11 @@ Mutation both(const Mutation& descriptors, const Mutation& values) {
   return m;
 }
 
+Mutation where_invariant(Mutation values) {
+  values.only_invariant = true;
+  return values;
+}
+
 Mutation declaring_ftz(Mutation values) {
   values.declares_ftz = true;
   return values;

@@ -32,9 +32,11 @@ enum class Behaviour {
   reads_behind_weights,  // and behind the second
   loses_packed_tail,  // the last bytes of a packed weight are 0
   ignores_force_kernel,
+  told_free,  // plan_info has QUERN_DETERMINISM_FREE, whatever the nodes ask
   prepare_writes,  // prepare writes what is bound
   depends_on_scratch,
   depends_on_run,
+  depends_on_third_run,
   depends_on_output,
   late_run,         // submit returns before the run: it is done at the next call
   previous_answer,  // the output of the run before
@@ -153,9 +155,13 @@ struct Mutation {
 
   bool needs_inputs = true;  // false: also nodes inside of larger graphs, whose inputs lie in scratch
   bool only_fused = false;   // only in plans of several nodes that were compiled with fusion
+  bool only_invariant = false;  // only nodes that ask for INVARIANT
   bool declares_ftz = false;  // the device says that it takes f32 subnormals for zeros
 
-  bool is_about(const NodeCopy& node) const noexcept { return op == 0 || node.fields.op == op; }
+  bool is_about(const NodeCopy& node) const noexcept {
+    if (only_invariant && ((node.fields.uses & QUERN_NODE_USES_DETERMINISM) == 0 || node.fields.determinism != QUERN_DETERMINISM_INVARIANT)) return false;
+    return op == 0 || node.fields.op == op;
+  }
 };
 
 /// Nothing for a name that the table does not have. "none": the plugin underneath, unspoiled. "ftz": it flushes, and says so, which is no fault.

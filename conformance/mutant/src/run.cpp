@@ -234,6 +234,9 @@ void spoil_memory(quern_plugin& plugin, quern_instance& instance, const Edits& e
     case Behaviour::depends_on_run:
       if (instance.runs % 2 == 1) flip_first_bit(edits);
       return;
+    case Behaviour::depends_on_third_run:
+      if (instance.runs % 3 == 2) flip_first_bit(edits);
+      return;
     case Behaviour::depends_on_output:
       if ((*edits.nodes()[0].kept(0).at(0) & std::byte{2}) != std::byte{0}) flip_first_bit(edits);
       return;

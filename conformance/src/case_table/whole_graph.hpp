@@ -23,6 +23,7 @@ struct GraphValue {
   ValueSpec spec;           // kind INPUT, CONSTANT and STATE are bound with contents; INTERNAL and OUTPUT are written by a node
   std::string name;         // "blk.0.attn_q", for messages
   int alias_of = no_value;  // a reshaped view of all of that value, or the value that an output is written in place of
+  bool rows = false;        // dimension 0 is the graph's number of rows, ranged or not
   bool ranged = false;      // dimension 0 is the number of rows of the run; spec.dims has the most
   int input = no_value;     // its place in Case::inputs
   int output = no_value;    // its place in Case::outputs

@@ -21,7 +21,7 @@ quern_attribute abi_attribute(const Attribute& a) {
   }
 }
 
-CaseGraph::CaseGraph(const Case& c, std::uint32_t conversions) : case_(c) {
+CaseGraph::CaseGraph(const Case& c, std::uint32_t conversions, std::uint32_t determinism) : case_(c) {
   values_.reserve(c.inputs.size() + c.outputs.size() + 2);
   for (std::size_t i = 0; i < c.inputs.size(); ++i)
     input_ids_.push_back(c.inputs[i].absent() ? QUERN_NONE : add(c.inputs[i], (c.ranged.inputs >> i & 1u) != 0));
@@ -56,7 +56,7 @@ CaseGraph::CaseGraph(const Case& c, std::uint32_t conversions) : case_(c) {
   node_.attributes = {attributes_.data(), attributes_.size(), sizeof(quern_attribute)};
   node_.accumulate = QUERN_F32;
   node_.conversions = conversions;
-  node_.determinism = QUERN_DETERMINISM_REPEATABLE;  // a case runs twice, and both runs must agree
+  node_.determinism = determinism;
   node_.uses |= QUERN_NODE_USES_DETERMINISM | (conversions != 0 ? QUERN_NODE_USES_PRECISION : 0);
   graph_.header = {sizeof graph_, QUERN_TYPE_GRAPH, nullptr};
   graph_.values = {values_.data(), values_.size(), sizeof(quern_value)};

@@ -14,8 +14,8 @@ namespace quern::conformance {
 /// Owns the arrays that graph() points into. Value ids: the inputs that are present, in order, then the outputs, then what the case adds.
 class CaseGraph {
  public:
-  /// `conversions`: QUERN_CONVERT_... that the node allows.
-  CaseGraph(const Case& c, std::uint32_t conversions);
+  /// `conversions`: QUERN_CONVERT_... that the node allows; `determinism`: what it asks for.
+  CaseGraph(const Case& c, std::uint32_t conversions, std::uint32_t determinism = QUERN_DETERMINISM_REPEATABLE);
   CaseGraph(const CaseGraph&) = delete;
   CaseGraph& operator=(const CaseGraph&) = delete;
 

@@ -226,9 +226,14 @@ std::string run_timed(const Case& c, const CaseData& data, const CaseGraph& grap
   return {};
 }
 
+/// A case runs more than once, and its runs must agree.
+std::uint32_t asked_determinism(const ModeResult& mode) {
+  return mode.as_session ? std::uint32_t{QUERN_DETERMINISM_INVARIANT} : std::uint32_t{QUERN_DETERMINISM_REPEATABLE};
+}
+
 void run_mode(const loader::Device& device, Queue& queue, const Case& c, const CaseData& data, const PlanOptions& options, ModeResult& mode,
               Timing* timing) {
-  CaseGraph graph(c, mode.numerics == Numerics::fast ? c.fast_conversions : 0);
+  CaseGraph graph(c, mode.numerics == Numerics::fast ? c.fast_conversions : 0, asked_determinism(mode));
   Memories memories(device, queue, c, graph);
   std::map<std::uint32_t, std::unique_ptr<Region>> packed;
   if (mode.packed) {
@@ -265,14 +270,19 @@ void run_mode(const loader::Device& device, Queue& queue, const Case& c, const C
   mode.facts = prepared.facts();
   mode.label = options.force_kernel;
   std::optional<OneRun> first;
-  for (const std::byte poison : poisons) {
-    OneRun run = run_once(c, data, graph, memories, prepared, poison, nullptr);
+  if (mode.facts.told && mode.facts.determinism < asked_determinism(mode)) {
+    mode.text = "the plan's determinism is " + std::to_string(mode.facts.determinism) + ", its node asks for " + std::to_string(asked_determinism(mode)) + " [C17]";
+    return;
+  }
+  for (int r = 0; r < runs_of(c); ++r) {
+    OneRun run = run_once(c, data, graph, memories, prepared, poisons[r % 2], nullptr);
     if (!run.problem.empty()) {
-      mode.text = run.problem;
+      mode.text = r < 2 ? run.problem : "run " + std::to_string(r + 1) + ": " + run.problem;
       return;
     }
     if (first && !same_bits(first->outputs, run.outputs)) {
-      mode.text = "two runs on the same inputs differ: an output depends on what lay in outputs, gaps or scratch before";
+      mode.text = r < 2 ? "two runs on the same inputs differ: an output depends on what lay in outputs, gaps or scratch before"
+                        : "two runs on the same inputs differ: run " + std::to_string(r + 1) + " gave other bits than those before it";
       return;
     }
     if (!first) first = std::move(run);
@@ -304,7 +314,25 @@ bool has_constant(const Case& c) {
   return std::ranges::any_of(c.inputs, [](const ValueSpec& v) { return v.kind == QUERN_VALUE_CONSTANT && v.layout.packed(); });
 }
 
+bool on_cpu(const loader::Device& device) { return device.info().device_class == QUERN_DEVICE_CPU; }
+
+/// Whether a mode as a session asks adds nothing to the one before it, or is one that the device need not have.
+bool left_out(const loader::Device& device, const ModeResult& plain, const ModeResult& as_session) {
+  if (as_session.outcome == Outcome::unsupported && (as_session.text.empty() || !on_cpu(device) || plain.outcome == Outcome::unsupported)) return true;
+  return plain.outcome == Outcome::ran && as_session.outcome == Outcome::ran && plain.kernel == as_session.kernel && same_bits(plain.outputs, as_session.outputs);
+}
+
 }  // namespace
+
+bool runs_as_session(const loader::Device& device, const Case& c) {
+  return on_cpu(device) || CounterRandom::of(c.name).stream(3000).below(0, 12) == 0;
+}
+
+std::uint32_t session_determinism(const loader::Device& device) {
+  return on_cpu(device) ? std::uint32_t{QUERN_DETERMINISM_INVARIANT} : std::uint32_t{QUERN_DETERMINISM_REPEATABLE};
+}
+
+int runs_of(const Case& c) { return CounterRandom::of(c.name).stream(3001).below(0, 3) == 0 ? 3 : 2; }
 
 std::vector<ModeResult> run_case(const loader::Device& device, const Case& c, const CaseData& data, const PlanOptions& options) {
   Queue queue(device);
@@ -313,14 +341,20 @@ std::vector<ModeResult> run_case(const loader::Device& device, const Case& c, co
     if (numerics == Numerics::fast && c.fast_conversions == 0) continue;
     for (const bool packed : {false, true}) {
       if (packed && (!has_constant(c) || device.api().weights_plan == nullptr)) continue;
-      ModeResult mode;
-      mode.numerics = numerics;
-      mode.packed = packed;
-      guarded_mode(device, queue, c, data, options, mode);
-      if (mode.outcome == Outcome::unsupported && mode.text.empty()) continue;
-      const bool lost = mode.outcome == Outcome::device_lost;
-      results.push_back(std::move(mode));
-      if (lost) return results;
+      ModeResult plain;
+      for (const bool as_session : {false, true}) {
+        if (as_session && !runs_as_session(device, c)) continue;
+        ModeResult mode;
+        mode.numerics = numerics;
+        mode.packed = packed;
+        mode.as_session = as_session;
+        guarded_mode(device, queue, c, data, options, mode);
+        if (as_session ? left_out(device, plain, mode) : mode.outcome == Outcome::unsupported && mode.text.empty()) continue;
+        const bool lost = mode.outcome == Outcome::device_lost;
+        if (!as_session) plain = mode;
+        results.push_back(std::move(mode));
+        if (lost) return results;
+      }
     }
   }
   return results;

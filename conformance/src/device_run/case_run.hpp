@@ -28,6 +28,7 @@ enum class Role { node, whole, unfused, node_by_node, marked, other_rows };
 struct ModeResult {
   Numerics numerics = Numerics::exact;
   bool packed = false;  // constants under the layouts of weights_plan
+  bool as_session = false;  // nodes ask for what a session's ask on this device; else for REPEATABLE
   Outcome outcome = Outcome::failed;
   std::string text;     // why, for all but ran; a broken canary, a changed input, two runs that differ: failed
   std::string kernel;   // the plan's kernels, '+' between
@@ -40,16 +41,27 @@ struct ModeResult {
   bool flushes = false;   // the device declares `ftz`; told by whoever judges
   PlanFacts facts;        // of the plan; node by node: kernels one a node, the least determinism
 
-  /// "exact", "fast", "exact packed", "fast packed", then the family and the label.
+  /// "exact", "fast", "exact packed", "fast packed", then "as a session asks", the family and the label.
   std::string mode() const {
-    return std::string(numerics == Numerics::exact ? "exact" : "fast") + (packed ? " packed" : "") + (family.empty() ? "" : " " + family) +
-           (label.empty() ? "" : " " + label);
+    return std::string(numerics == Numerics::exact ? "exact" : "fast") + (packed ? " packed" : "") + (as_session ? " as a session asks" : "") +
+           (family.empty() ? "" : " " + family) + (label.empty() ? "" : " " + label);
   }
 };
 
-/// Exact numerics; fast ones where the case allows conversions; and each of them again with packed weights where the plugin offers a
-/// layout for a constant. In each mode: support, compile, instance, prepare, two runs with different poisons in outputs, gaps and
-/// scratch. Checked after each: canaries, gaps, inputs, status and faults, and that both runs agree to the bit.
+/// Whether a case runs as a session asks too. Sessions ask CPUs for QUERN_DETERMINISM_INVARIANT in every node, so on a CPU every case does,
+/// and must be supported. Other devices have it where the user wants `deterministic`: one case in twelve does, by its name, and a "no" leaves the
+/// mode out.
+bool runs_as_session(const loader::Device& device, const Case& c);
+/// What a session's nodes ask of the device.
+std::uint32_t session_determinism(const loader::Device& device);
+/// How often a mode runs its instance: two times, and three times in each third case, by its name.
+int runs_of(const Case& c);
+
+/// Exact numerics; fast ones where the case allows conversions; each of them again with packed weights where the plugin offers a layout for a
+/// constant; and each of all these once more with INVARIANT, where runs_as_session(). A mode with INVARIANT is left out where its kernels and bits
+/// are those of the mode without it, which is judged.
+/// In each mode: support, compile, instance, prepare, runs_of() runs with different poisons in outputs, gaps and scratch. Checked after each:
+/// canaries, gaps, inputs, status and faults, and that all runs agree to the bit. A plan keeps at least the determinism that its node asks.
 /// A "no" is checked too: compile must then refuse with QUERN_UNSUPPORTED.
 /// `options`: how each is compiled; where force_kernel is set, a refusal to compile is Outcome::unsupported and the mode is left out.
 std::vector<ModeResult> run_case(const loader::Device& device, const Case& c, const CaseData& data, const PlanOptions& options = {});

@@ -208,6 +208,12 @@ bool Contents::holds(std::span<const std::byte> data) const {
   return std::ranges::equal(values(), data);
 }
 
+bool Contents::begins_with(std::span<const std::byte> data) const {
+  if (data.size() == region_.bytes()) return holds(data);
+  const std::vector<std::byte> all = read();
+  return data.size() <= all.size() && std::ranges::equal(std::span(all).first(data.size()), data);
+}
+
 std::string Contents::canary_damage() const {
   if (whole_.empty()) return region_.canary_damage();
   return damage_of(std::span(whole_).first(canary_bytes), std::span(whole_).last(region_.behind_));

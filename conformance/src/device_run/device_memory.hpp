@@ -140,6 +140,7 @@ class Contents {
   std::vector<std::byte> read() const;
   void read_to(std::span<std::byte> data) const;
   bool holds(std::span<const std::byte> data) const;
+  bool begins_with(std::span<const std::byte> data) const;
   std::string canary_damage() const;
 
  private:

@@ -12,7 +12,8 @@ bool has_contents(std::uint32_t kind) { return kind == QUERN_VALUE_INPUT || kind
 
 }  // namespace
 
-FlatGraph::FlatGraph(const WholeGraph& whole, Numerics numerics, const std::set<int>& marked) : whole_(whole) {
+FlatGraph::FlatGraph(const WholeGraph& whole, Numerics numerics, const std::set<int>& marked, std::uint32_t determinism)
+    : whole_(whole), determinism_(determinism) {
   for (int v = 0; v < static_cast<int>(whole.values.size()); ++v) {
     const GraphValue& value = whole.values[static_cast<std::size_t>(v)];
     if (value.alias_of != no_value) add_value(v, QUERN_VALUE_INTERNAL, ids_.at(whole.root(v)));
@@ -86,7 +87,7 @@ void FlatGraph::add_node(const GraphNode& node, Numerics numerics) {
   n.predicate = id(node.predicate);
   n.accumulate = QUERN_F32;
   n.conversions = numerics == Numerics::fast ? node.fast_conversions : 0;
-  n.determinism = QUERN_DETERMINISM_REPEATABLE;
+  n.determinism = determinism_;
   n.uses = QUERN_NODE_USES_DETERMINISM | (n.conversions != 0 ? QUERN_NODE_USES_PRECISION : 0) | (node.predicate != no_value ? QUERN_NODE_USES_PREDICATE : 0);
   node_data_.push_back(std::move(data));
   nodes_.push_back(n);

@@ -23,8 +23,8 @@ class FlatGraph {
  public:
   /// All nodes.
   FlatGraph(const WholeGraph& whole, Numerics numerics) : FlatGraph(whole, numerics, std::set<int>()) {}
-  /// All nodes; `marked`: values that are outputs although the graph has them as internal.
-  FlatGraph(const WholeGraph& whole, Numerics numerics, const std::set<int>& marked);
+  /// All nodes; `marked`: values that are outputs although the graph has them as internal; `determinism`: what each node asks for.
+  FlatGraph(const WholeGraph& whole, Numerics numerics, const std::set<int>& marked, std::uint32_t determinism = QUERN_DETERMINISM_REPEATABLE);
   /// One node alone: what it reads is bound as input, constant or state, what it writes as output or state.
   FlatGraph(const WholeGraph& whole, Numerics numerics, OnlyNode node);
   FlatGraph(const FlatGraph&) = delete;
@@ -50,6 +50,7 @@ class FlatGraph {
   void finish();
 
   const WholeGraph& whole_;
+  std::uint32_t determinism_ = QUERN_DETERMINISM_REPEATABLE;
   std::map<int, std::uint32_t> ids_, bound_;
   std::vector<int> values_of_;
   std::vector<quern_value> values_;

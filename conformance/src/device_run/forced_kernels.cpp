@@ -33,7 +33,7 @@ std::set<std::string> words_of(const std::string& text) {
 
 bool ran_before(const std::vector<ModeResult>& results, const ModeResult& mode) {
   return std::ranges::any_of(results, [&](const ModeResult& r) {
-    return r.numerics == mode.numerics && r.packed == mode.packed && r.role == mode.role && r.kernel == mode.kernel && r.outcome == Outcome::ran;
+    return r.numerics == mode.numerics && r.packed == mode.packed && r.as_session == mode.as_session && r.role == mode.role && r.kernel == mode.kernel && r.outcome == Outcome::ran;
   });
 }
 
@@ -110,7 +110,7 @@ std::vector<ModeResult> ForcedKernels::run_whole_graph(const loader::Device& dev
     const std::vector<std::string>& found = families(device, c.graph->nodes[n].op, node.graph());
     names.insert(found.begin(), found.end());
   }
-  for (const std::string& family : names) add_groups(run_graph(device_of(family), c, data), family, results);
+  for (const std::string& family : names) add_groups(run_graph(device_of(family), c, data, false), family, results);
   return results;
 }
 

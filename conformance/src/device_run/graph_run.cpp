@@ -11,7 +11,6 @@
 namespace quern::conformance {
 namespace {
 
-
 bool all_equal(std::span<const std::byte> bytes, std::byte value) {
   return std::ranges::all_of(bytes, [&](std::byte b) { return b == value; });
 }
@@ -23,13 +22,30 @@ bool is_large(const Case& c) {
   return bytes > std::uint64_t{128} << 20;
 }
 
+constexpr std::int64_t spare_rows = 7;  // that a session's graph has room for behind those of the run
+
+/// The graph with a ranged number of rows, as sessions build it, where its rows are fixed. A training step's are: it sums over them.
+WholeGraph with_ranged_rows(const WholeGraph& graph) {
+  WholeGraph ranged = graph;
+  if (graph.most_rows != 0 || graph.judge != nullptr || graph.steps.count != 1) return ranged;
+  for (GraphValue& v : ranged.values) {
+    if (!v.rows) continue;
+    ranged.row_counts = {v.spec.dims[0]};
+    v.spec.dims[0] += spare_rows;
+    v.ranged = true;
+    ranged.most_rows = v.spec.dims[0];
+  }
+  return ranged;
+}
+
 /// The graph in one numerics, canonical or packed: its memory, and the plans that run in it.
 class GraphRun {
  public:
-  /// `constants`: the canonical bytes, by value; filled by the first run and kept for the others.
-  GraphRun(const loader::Device& device, Queue& queue, const Case& c, const CaseData& data, Numerics numerics, bool packed,
+  /// `constants`: the canonical bytes, by value; filled by the first run and kept for the others. `graph`: that of the case, or its form with
+  /// ranged rows.
+  GraphRun(const loader::Device& device, Queue& queue, const Case& c, const WholeGraph& graph, const CaseData& data, Numerics numerics, bool packed,
            std::map<int, std::unique_ptr<Region>>& constants, std::vector<ModeResult>& results)
-      : device_(device), queue_(queue), case_(c), graph_(*c.graph), data_(data), numerics_(numerics), packed_(packed), constants_(constants), results_(results) {
+      : device_(device), queue_(queue), case_(c), graph_(graph), data_(data), numerics_(numerics), packed_(packed), constants_(constants), results_(results) {
     for (int v = 0; v < static_cast<int>(graph_.values.size()); ++v) {
       const GraphValue& value = graph_.values[static_cast<std::size_t>(v)];
       const bool constant = value.spec.kind == QUERN_VALUE_CONSTANT;
@@ -42,20 +58,8 @@ class GraphRun {
 
   void run() {
     if (packed_ && !pack()) return;  // nothing to pack: no modes
-    if (const std::string reason = refusal(); !reason.empty()) {
-      ModeResult mode = mode_of(Role::whole, {}, 0);
-      mode.outcome = Outcome::unsupported;
-      mode.text = reason;
-      FlatGraph flat(graph_, numerics_);
-      prepare_flat(flat);
-      if (const quern_status status = Prepared::try_compile(device_, flat.graph()); status != QUERN_UNSUPPORTED && status != QUERN_INVALID_ARGUMENT) {
-        mode.outcome = Outcome::failed;
-        mode.text = "support says no (" + reason + ") and compile answered " + std::to_string(status);
-      }
-      results_.push_back(std::move(mode));
-      return;
-    }
-    const std::int64_t rows = graph_.row_counts.empty() ? graph_.most_rows : graph_.row_counts.front();
+    if (!is_supported()) return;
+    const std::int64_t rows = first_rows();
     run_plan(Role::whole, {}, {}, plan_of_rows(limit(rows)), rows);
     run_plan(Role::unfused, "without fusion", {}, plan_of_rows(limit(rows), false), rows);
     run_node_by_node(rows);
@@ -67,7 +71,38 @@ class GraphRun {
     check_constants();
   }
 
+  /// The whole plan alone, with nodes that ask for what a session's do; packed where the plugin plans a layout. Each number of rows.
+  void run_as_session() {
+    as_session_ = true;
+    determinism_ = session_determinism(device_);
+    packed_ = packed_ && pack();
+    if (device_.info().device_class != QUERN_DEVICE_CPU && !refusal().empty()) return;
+    if (!is_supported()) return;
+    run_plan(Role::whole, {}, {}, plan_of_rows(limit(first_rows())), first_rows());
+    for (std::size_t i = 1; i < graph_.row_counts.size(); ++i)
+      run_plan(Role::other_rows, "of " + std::to_string(graph_.row_counts[i]) + " rows", {}, plan_of_rows(graph_.row_counts[i]), graph_.row_counts[i]);
+    check_constants();
+  }
+
  private:
+  std::int64_t first_rows() const noexcept { return graph_.row_counts.empty() ? graph_.most_rows : graph_.row_counts.front(); }
+
+  bool is_supported() {
+    const std::string reason = refusal();
+    if (reason.empty()) return true;
+    ModeResult mode = mode_of(Role::whole, {}, 0);
+    mode.outcome = Outcome::unsupported;
+    mode.text = reason;
+    FlatGraph flat(graph_, numerics_, {}, determinism_);
+    prepare_flat(flat);
+    if (const quern_status status = Prepared::try_compile(device_, flat.graph()); status != QUERN_UNSUPPORTED && status != QUERN_INVALID_ARGUMENT) {
+      mode.outcome = Outcome::failed;
+      mode.text = "support says no (" + reason + ") and compile answered " + std::to_string(status);
+    }
+    results_.push_back(std::move(mode));
+    return false;
+  }
+
   std::int64_t limit(std::int64_t rows) const noexcept { return graph_.most_rows == 0 ? -1 : rows; }
   const GraphValue& at(int v) const { return graph_.values[static_cast<std::size_t>(v)]; }
   Region& region(int v) {
@@ -81,6 +116,7 @@ class GraphRun {
     ModeResult mode;
     mode.numerics = numerics_;
     mode.packed = packed_;
+    mode.as_session = as_session_;
     mode.role = role;
     mode.label = std::move(label);
     mode.rows = rows;
@@ -88,7 +124,7 @@ class GraphRun {
   }
 
   bool pack() {
-    FlatGraph flat(graph_, numerics_);
+    FlatGraph flat(graph_, numerics_, {}, determinism_);
     std::map<std::uint32_t, Region*> sources;
     for (const auto& [v, id] : flat.bound())
       if (at(v).spec.kind == QUERN_VALUE_CONSTANT) sources[id] = constants_.at(v).get();
@@ -108,7 +144,7 @@ class GraphRun {
   /// Why a node of the graph is not supported; empty: all are.
   std::string refusal() {
     for (int round = 0; round < 2; ++round) {
-      FlatGraph flat(graph_, numerics_);
+      FlatGraph flat(graph_, numerics_, {}, determinism_);
       prepare_flat(flat);
       const std::vector<SupportAnswer> answers = support_of_nodes(device_, flat.graph());
       bool wants = false;
@@ -137,8 +173,10 @@ class GraphRun {
     for (int v = 0; v < static_cast<int>(graph_.values.size()); ++v) {
       const GraphValue& value = at(v);
       if (value.alias_of != no_value || value.spec.kind == QUERN_VALUE_CONSTANT) continue;
-      if (value.spec.kind == QUERN_VALUE_INTERNAL || value.spec.kind == QUERN_VALUE_OUTPUT) region(v).fill(poison);
-      else if (step <= 1 || value.spec.kind == QUERN_VALUE_INPUT) region(v).write(data_.inputs[static_cast<std::size_t>(value.input)].bytes());
+      const bool given = value.spec.kind == QUERN_VALUE_INPUT || value.spec.kind == QUERN_VALUE_STATE;
+      if (!given || data_.inputs[static_cast<std::size_t>(value.input)].bytes().size() < region(v).bytes()) region(v).fill(poison);
+      if (!given) continue;
+      if (step <= 1 || value.spec.kind == QUERN_VALUE_INPUT) region(v).write(data_.inputs[static_cast<std::size_t>(value.input)].bytes());
     }
     if (graph_.steps.fill == nullptr) return;
     std::vector<Tensor> changing;
@@ -176,7 +214,7 @@ class GraphRun {
     for (int v = 0; v < static_cast<int>(graph_.values.size()); ++v) {
       if (at(v).spec.kind != QUERN_VALUE_INPUT || is_changing(v) || is_overwritten(v)) continue;
       const auto given = data_.inputs[static_cast<std::size_t>(at(v).input)].bytes();
-      if (!now.at(graph_.root(v)).holds(given)) return at(v).name + ", an input, was changed";
+      if (!now.at(graph_.root(v)).begins_with(given)) return at(v).name + ", an input, was changed";
     }
     const std::string scratch = prepared.scratch_damage();
     return scratch.empty() ? std::string() : "scratch: " + scratch;
@@ -205,19 +243,24 @@ class GraphRun {
   void run_plan(Role role, std::string label, const std::set<int>& marked, const PlanOptions& options, std::int64_t rows) {
     ModeResult mode = mode_of(role, std::move(label), rows);
     guarded(mode, [&] {
-      FlatGraph flat(graph_, numerics_, marked);
+      FlatGraph flat(graph_, numerics_, marked, determinism_);
       prepare_flat(flat);
       Prepared prepared(device_, queue_, flat.graph(), bindings_of(flat), options);
       mode.facts = prepared.facts();
       mode.kernel = prepared.kernels();
-      const std::size_t runs = role == Role::whole && graph_.steps.count == 1 && !is_large(case_) ? 2 : 1;
+      if (mode.facts.told && mode.facts.determinism < determinism_) {
+        mode.text = "the plan's determinism is " + std::to_string(mode.facts.determinism) + ", its nodes ask for " + std::to_string(determinism_) + " [C17]";
+        return;
+      }
+      const int runs = role == Role::whole && graph_.steps.count == 1 && !is_large(case_) ? runs_of(case_) : 1;
       for (int step = 1; step <= graph_.steps.count; ++step)
-        for (std::size_t r = 0; r < runs; ++r) {
-          std::vector<Tensor> outputs = run_once(mode, flat, prepared, poisons[r], step, rows);
+        for (int r = 0; r < runs; ++r) {
+          std::vector<Tensor> outputs = run_once(mode, flat, prepared, poisons[r % 2], step, rows);
           if (!mode.text.empty()) return;
           if (r == 0) mode.outputs = std::move(outputs);
           else if (!same_bits(mode.outputs, outputs, rows)) {
-            mode.text = "two runs on the same inputs differ: an output depends on what lay in outputs or scratch before";
+            mode.text = r < 2 ? "two runs on the same inputs differ: an output depends on what lay in outputs or scratch before"
+                              : "two runs on the same inputs differ: run " + std::to_string(r + 1) + " gave other bits than those before it";
             return;
           }
           if (graph_.steps.count > 1) emit_step(mode, step);
@@ -334,7 +377,8 @@ class GraphRun {
   const WholeGraph& graph_;
   const CaseData& data_;
   Numerics numerics_;
-  bool packed_, wants_values_ = false;
+  bool packed_, wants_values_ = false, as_session_ = false;
+  std::uint32_t determinism_ = QUERN_DETERMINISM_REPEATABLE;
   std::map<int, std::unique_ptr<Region>>& constants_;
   std::vector<ModeResult>& results_;
   std::map<int, std::unique_ptr<Region>> regions_;
@@ -350,36 +394,45 @@ bool wants_layouts(const loader::Device& device, const Case& c) {
 
 }  // namespace
 
-std::vector<ModeResult> run_graph(const loader::Device& device, const Case& c, const CaseData& data) {
+std::vector<ModeResult> run_graph(const loader::Device& device, const Case& c, const CaseData& data, bool as_session) {
   Queue queue(device);
   std::vector<ModeResult> results;
   std::map<int, std::unique_ptr<Region>> constants;
+  /// Whether the device is there still.
+  const auto guarded = [&](Numerics numerics, bool packed, bool session, const auto& run) {
+    ModeResult mode;
+    mode.numerics = numerics;
+    mode.packed = packed;
+    mode.as_session = session;
+    mode.role = Role::whole;
+    try {
+      run();
+      return true;
+    } catch (const AbiFailure& failure) {
+      const quern_status status = failure.status();
+      mode.outcome = status == QUERN_DEVICE_LOST                                              ? Outcome::device_lost
+                     : status == QUERN_OUT_OF_MEMORY || status == QUERN_HOST_OUT_OF_MEMORY ? Outcome::resource
+                                                                                             : Outcome::failed;
+      mode.text = failure.what();
+    } catch (const std::bad_alloc&) {
+      mode.outcome = Outcome::resource;
+      mode.text = "the suite itself is out of host memory";
+    }
+    results.push_back(std::move(mode));
+    return results.back().outcome != Outcome::device_lost;
+  };
+  const bool packs = device.api().weights_plan != nullptr;
+  const WholeGraph of_session = with_ranged_rows(*c.graph);
   for (const Numerics numerics : {Numerics::exact, Numerics::fast}) {
     if (numerics == Numerics::fast && c.fast_conversions == 0) continue;
     for (const bool packed : {false, true}) {
-      if (packed && device.api().weights_plan == nullptr) continue;
+      if (packed && !packs) continue;
       // Large weights run in the layouts that the plugin wants for fast numerics, where it wants any.
       if (!packed && numerics == Numerics::fast && is_large(c) && wants_layouts(device, c)) continue;
-      ModeResult mode;
-      mode.numerics = numerics;
-      mode.packed = packed;
-      mode.role = Role::whole;
-      try {
-        GraphRun(device, queue, c, data, numerics, packed, constants, results).run();
-        continue;
-      } catch (const AbiFailure& failure) {
-        const quern_status status = failure.status();
-        mode.outcome = status == QUERN_DEVICE_LOST                                              ? Outcome::device_lost
-                       : status == QUERN_OUT_OF_MEMORY || status == QUERN_HOST_OUT_OF_MEMORY ? Outcome::resource
-                                                                                               : Outcome::failed;
-        mode.text = failure.what();
-      } catch (const std::bad_alloc&) {
-        mode.outcome = Outcome::resource;
-        mode.text = "the suite itself is out of host memory";
-      }
-      results.push_back(std::move(mode));
-      if (results.back().outcome == Outcome::device_lost) return results;
+      if (!guarded(numerics, packed, false, [&] { GraphRun(device, queue, c, *c.graph, data, numerics, packed, constants, results).run(); })) return results;
     }
+    if (!as_session || !runs_as_session(device, c)) continue;
+    if (!guarded(numerics, packs, true, [&] { GraphRun(device, queue, c, of_session, data, numerics, packs, constants, results).run_as_session(); })) return results;
   }
   return results;
 }

@@ -68,7 +68,7 @@ json mode_json(const ModeResult& m) {
   json observed = json::array();
   for (std::size_t o = 0; o < m.outputs.size(); ++o)
     if (!m.outputs[o].absent()) observed.push_back(o);
-  return {{"fast", m.numerics == Numerics::fast}, {"packed", m.packed}, {"outcome", static_cast<int>(m.outcome)}, {"text", m.text},
+  return {{"fast", m.numerics == Numerics::fast}, {"packed", m.packed}, {"as_session", m.as_session}, {"outcome", static_cast<int>(m.outcome)}, {"text", m.text},
           {"kernel", m.kernel}, {"family", m.family}, {"label", m.label}, {"role", static_cast<int>(m.role)}, {"rows", m.rows}, {"step", m.step},
           {"kernels", m.facts.kernels}, {"determinism", m.facts.determinism}, {"numerics_key", m.facts.numerics_key}, {"told", m.facts.told},
           {"observed", observed}};
@@ -164,6 +164,7 @@ CaseAnswer parse_answer(const std::string& line) {
     ModeResult mode;
     mode.numerics = m.at("fast").get<bool>() ? Numerics::fast : Numerics::exact;
     mode.packed = m.at("packed");
+    mode.as_session = m.at("as_session");
     mode.outcome = static_cast<Outcome>(m.at("outcome").get<int>());
     mode.text = m.at("text");
     mode.kernel = m.at("kernel");
