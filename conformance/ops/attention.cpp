@@ -2,8 +2,8 @@
 //
 // What no row sees is NaN: slots behind a sequence's length, before all its windows or hidden by the mask for all of its rows, and pages
 // of no sequence. So a kernel that multiplies such a slot by 0, reads beyond a length or another sequence's page shows it.
+#include "ops/attention_case.hpp"
 #include "ops/attention_reference.hpp"
-#include "ops/paged_batch.hpp"
 #include "quern/quern_plan.h"
 
 #include <algorithm>
@@ -16,25 +16,11 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-enum class Mask { none, additive, floor, boolean };  // -inf strewn; the dtype's least number strewn; u8
-/// Of sequence 1: which of its rows, or of its keys in the middle, holds a NaN in head 0; the others are usual. And keys of which one is far
-/// above all others.
-enum class Hard { none, nan_q, nan_k, nan_v, infinite_v, far_k, zero_k };
 enum { in_q, in_k, in_v, in_table, in_slot, in_position, in_length, in_mask, in_sinks };
 
-struct Shape {
-  PagedBatch batch;
-  std::int64_t heads = 4, kv_heads = 2, d = 64, dv = 64;
-  quern_dtype q = QUERN_F32, k = QUERN_F16, v = QUERN_F16, y = QUERN_F32;
-  Mask mask = Mask::none;
-  quern_dtype mask_dtype = QUERN_F32;
-  bool sinks = false, causal = true, lengths = false;
-  std::int64_t window = 0;
-  double scale = 0, softcap = 0, max_bias = 0;  // scale 0: a power of two near 1 / sqrt(d), which f32 has
-  DataKind data_q = DataKind::gaussian, data_k = DataKind::gaussian, data_v = DataKind::gaussian;
-  Layout q_layout, cache_layout, y_layout;
-  Hard hard = Hard::none;
-};
+using Mask = AttentionMask;
+using Shape = AttentionShape;
+using Hard = AttentionHard;
 
 /// What the mask says of row t and key j. Row 1 sees nothing where there are three rows; every 7th key is hidden from all.
 double mask_entry(const Shape& s, std::int64_t t, std::int64_t j, std::int64_t rows) {
@@ -112,6 +98,27 @@ ValueSpec cache_input(const std::shared_ptr<const Shape>& s, quern_dtype dtype, 
                 });
 }
 
+/// Rows of a cache in f64: all of them decoded once, or each as it is read where the cache is large.
+class CacheRows {
+ public:
+  explicit CacheRows(const Tensor& cache) : cache_(cache), size_(cache.dim_from_end(0)) {
+    if (cache.count() <= most_decoded) all_ = cache.values();
+    else one_.resize(static_cast<std::size_t>(size_));
+  }
+  /// Valid until the next call.
+  const double* row(std::int64_t at) {
+    if (!all_.empty() || one_.empty()) return all_.data() + at * size_;
+    cache_.read(at * size_, size_, one_.data());
+    return one_.data();
+  }
+
+ private:
+  static constexpr std::int64_t most_decoded = 1 << 26;
+  const Tensor& cache_;
+  std::int64_t size_;
+  std::vector<double> all_, one_;
+};
+
 class Reference {
  public:
   explicit Reference(const ReferenceCall& call)
@@ -120,8 +127,8 @@ class Reference {
         v_(call.inputs[in_v]),
         table_(call.inputs[in_table]),
         q_values_(call.inputs[in_q].values()),
-        k_values_(k_.values()),
-        v_values_(v_.values()),
+        k_rows_(k_),
+        v_rows_(v_),
         row_(attention_rules(call, call.inputs[in_q], k_)) {
     const Tensor& q = call.inputs[in_q];
     heads_ = q.dim_from_end(1);
@@ -181,7 +188,7 @@ class Reference {
         if (mask.dtype() == QUERN_U8) m = 0;
       }
       const std::int64_t at = cache_row(slot, head, j);
-      row_.add(at, q_values_.data() + (t * heads_ + h) * d_, k_values_.data() + at * d_, d_, m, slope);
+      row_.add(at, q_values_.data() + (t * heads_ + h) * d_, k_rows_.row(at), d_, m, slope);
     }
   }
 
@@ -190,12 +197,13 @@ class Reference {
     const double sink = has_sinks ? call_.inputs[in_sinks].at(h) : 0.0;
     row_.close(has_sinks ? &sink : nullptr);
     row_.weigh(
-        dv_, [&](std::int64_t at) { return v_values_.data() + at * dv_; }, call_.what.outputs[0].dtype, y);
+        dv_, [&](std::int64_t at) { return v_rows_.row(at); }, call_.what.outputs[0].dtype, y);
   }
 
   const ReferenceCall& call_;
   const Tensor &k_, &v_, &table_;
-  std::vector<double> q_values_, k_values_, v_values_;
+  std::vector<double> q_values_;
+  CacheRows k_rows_, v_rows_;
   AttentionRow row_;
   std::int64_t heads_ = 0, kv_heads_ = 0, page_ = 0, d_ = 0, dv_ = 0;
 };
@@ -605,6 +613,8 @@ void generate(CaseSink& sink) {
 }
 
 }  // namespace
+
+Case attention_case(Profile profile, const AttentionShape& shape) { return make(profile, shape); }
 
 extern const Family attention_family;
 const Family attention_family = {"attention", generate};

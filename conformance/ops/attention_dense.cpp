@@ -85,6 +85,20 @@ void generate(CaseSink& sink) {
       sink.add(make(Profile::full, s));
     }
   }
+  // At, below and above the limits of kernels: keys of a block, elements of a head and of its value.
+  for (const std::int64_t keys : {63, 64, 65}) {
+    DenseShape s;
+    s.queries = 3;
+    s.keys = keys;
+    s.offset = keys - 3;
+    sink.add(make(Profile::full, s));
+  }
+  for (const std::int64_t size : {63, 64, 65, 255, 256}) {  // more than 256 is more than what kernels of ours take
+    DenseShape s;
+    s.queries = s.keys = 6;
+    s.d = s.dv = size;
+    sink.add(make(Profile::full, s));
+  }
 }
 
 }  // namespace

@@ -2,9 +2,9 @@
 //
 // Float caches: x rounded to nearest even, bit for bit. Block formats: |x - decode(encode(x))| within encode_bound.hpp where a row was
 // written; elsewhere the decoded values are those from before, exactly.
+#include "ops/attention_case.hpp"
 #include "ops/encode_bound.hpp"
 #include "ops/hard_values.hpp"
-#include "ops/paged_batch.hpp"
 #include "quern/quern_plan.h"
 
 #include <algorithm>
@@ -65,13 +65,7 @@ void reference(const ReferenceCall& call, Expected& expected) {
   if (floats) y.bytes.assign(after.bytes().begin(), after.bytes().end());
 }
 
-struct Shape {
-  PagedBatch batch;
-  std::int64_t kv_heads = 2, d = 64;
-  quern_dtype x = QUERN_F32, cache = QUERN_F16;
-  DataKind data = DataKind::exponents;
-  Layout x_layout, cache_layout;
-};
+using Shape = KvWriteShape;
 
 Case make(Profile profile, const Shape& s) {
   const auto rows = static_cast<std::int64_t>(s.batch.rows().size());
@@ -185,6 +179,8 @@ void generate(CaseSink& sink) {
 }
 
 }  // namespace
+
+Case kv_write_case(Profile profile, const KvWriteShape& shape) { return make(profile, shape); }
 
 extern const Family kv_write_family;
 const Family kv_write_family = {"kv_write", generate};

@@ -4,6 +4,7 @@
 // Of a huge output rows are judged: both ends, those beside each power of two in rows, elements and bytes, and 1,000 seeded ones. Copies are
 // judged whole.
 #include "ops/given.hpp"
+#include "ops/resized.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -14,35 +15,6 @@ namespace {
 
 constexpr std::int64_t many = 70001;  // rows: more than 65,535, and no multiple of anything
 constexpr std::size_t seeded_rows = 1000;
-
-/// A family's first case of an op and its dtypes, inputs then outputs.
-Case like(const CaseSink& sink, std::uint32_t op, const std::vector<quern_dtype>& dtypes) {
-  for (const Case& c : sink.cases()) {
-    if (c.script || c.graph || c.op != op || c.predicated || c.faults != 0 || c.derive != nullptr) continue;
-    std::vector<quern_dtype> has;
-    for (const auto* list : {&c.inputs, &c.outputs})
-      for (const ValueSpec& v : *list) has.push_back(v.dtype);
-    if (has == dtypes) return c;
-  }
-  throw std::logic_error("no family has a case of " + op_name(op) + " with the dtypes of a large one");
-}
-
-/// The same with other shapes, packed; values of one dtype as before, the data of those that have no fill of their own.
-Case resized(Case c, Profile profile, const std::vector<Dims>& inputs, const Dims& output_dims, DataKind data) {
-  c.profile = profile;
-  c.note.clear();
-  c.level = level_inference;
-  c.every_kernel = false;
-  c.deadline_seconds = profile == Profile::huge ? 600 : 120;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (c.inputs[i].absent()) continue;
-    ValueSpec v = input(c.inputs[i].dtype, inputs[i], data);
-    v.kind = c.inputs[i].kind;
-    c.inputs[i] = std::move(v);
-  }
-  c.outputs = {output(c.outputs[0].dtype, output_dims)};
-  return c;
-}
 
 /// Ascending. `units`: how many elements, and how many bytes, a row has.
 std::vector<std::int64_t> judged_rows(const std::string& name, std::int64_t rows, const std::vector<std::int64_t>& units) {

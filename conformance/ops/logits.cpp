@@ -7,8 +7,8 @@
 #include "ops/hard_values.hpp"
 #include "ops/logit_changes.hpp"
 #include "ops/make_case.hpp"
-
 #include "ops/random_uniform_reference.hpp"
+#include "ops/shaped_cases.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -360,14 +360,18 @@ ValueSpec seeds(Dims dims) {
   });
 }
 
+Case make_sample(Profile profile, ValueSpec x, const std::string& name, double of_temperature, double step) {
+  const std::int64_t rows = x.dims[0];
+  const Dims one{rows};
+  return make_case(sample_op, profile,
+                   {std::move(x), settings_of(rows, name, of_temperature), seeds({rows, 2}),
+                    numbers(QUERN_I32, one, "step" + std::to_string(static_cast<int>(step)), {step, step + 1, step})},
+                   {output(QUERN_I32, one), output(QUERN_F32, one)});
+}
+
 void generate_sample(CaseSink& sink) {
   const auto add = [&](Profile profile, ValueSpec x, const std::string& name, double of_temperature, double step) {
-    const std::int64_t rows = x.dims[0];
-    const Dims one{rows};
-    sink.add(make_case(sample_op, profile,
-                       {std::move(x), settings_of(rows, name, of_temperature), seeds({rows, 2}),
-                        numbers(QUERN_I32, one, "step" + std::to_string(static_cast<int>(step)), {step, step + 1, step})},
-                       {output(QUERN_I32, one), output(QUERN_F32, one)}));
+    sink.add(make_sample(profile, std::move(x), name, of_temperature, step));
   };
   struct Heat {
     const char* name;
@@ -394,6 +398,8 @@ void generate(CaseSink& sink) {
 }
 
 }  // namespace
+
+Case sample_case(Profile profile, std::int64_t rows, std::int64_t vocab) { return make_sample(profile, logits({rows, vocab}), "hot", 2, 3); }
 
 extern const Family logits_family;
 const Family logits_family = {"logits", generate};

@@ -4,6 +4,7 @@
 // tokens. Products of more than 2^24 multiply-adds are judged at seeded outputs and all tile edges; everywhere by one-hot data and by
 // integers.
 #include "ops/matmul_reference.hpp"
+#include "ops/shaped_cases.hpp"
 
 #include "ops/hard_values.hpp"
 
@@ -351,6 +352,10 @@ void generate(CaseSink& sink) {
 }
 
 }  // namespace
+
+Case product_case(Profile profile, quern_dtype a, quern_dtype b, std::int64_t m, std::int64_t n, std::int64_t k) {
+  return product(profile, a, b, QUERN_F32, m, n, k, DataKind::gaussian, DataKind::gaussian);
+}
 
 extern const Family matmul_family;
 const Family matmul_family = {"matmul", generate};

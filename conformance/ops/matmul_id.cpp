@@ -4,6 +4,7 @@
 #include "ops/given.hpp"
 #include "ops/hard_values.hpp"
 #include "ops/matmul_reference.hpp"
+#include "ops/shaped_cases.hpp"
 #include "quern/quern_plan.h"
 
 namespace quern::conformance {
@@ -255,6 +256,17 @@ void generate(CaseSink& sink) {
 }
 
 }  // namespace
+
+Case matmul_id_case(Profile profile, quern_dtype b, std::int64_t tokens, std::int64_t experts, std::int64_t used, std::int64_t n, std::int64_t k) {
+  Shape s;
+  s.b = b;
+  s.tokens = tokens;
+  s.experts = experts;
+  s.used = used;
+  s.n = n;
+  s.k = k;
+  return make(profile, s);
+}
 
 extern const Family matmul_id_family;
 const Family matmul_id_family = {"matmul_id", generate};

@@ -162,6 +162,11 @@ void generate(CaseSink& sink) {
     c.faults = QUERN_FAULT_INDEX_RANGE;
     sink.add(c);
   }
+  for (const std::int64_t tokens : {255, 256, 257}) {  // beside a block of tokens
+    Shape s;
+    s.tokens = tokens;
+    sink.add(make(Profile::full, s));
+  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 // A weight is score / (sum of the chosen, if renormalised) * scale: the score's relative error, that of the sum, and 8 u.
 #include "ops/given.hpp"
 #include "ops/moe_scores.hpp"
+#include "ops/shaped_cases.hpp"
 
 #include <numeric>
 #include <stdexcept>
@@ -134,6 +135,10 @@ void generate(CaseSink& sink) {
 }
 
 }  // namespace
+
+Case moe_router_case(Profile profile, std::int64_t tokens, std::int64_t experts, std::int64_t used, bool sigmoid) {
+  return make(profile, tokens, experts, used, sigmoid ? 1 : 0, false, 1, 1, "distinct", fill_distinct);
+}
 
 extern const Family moe_router_family;
 const Family moe_router_family = {"moe_router", generate};

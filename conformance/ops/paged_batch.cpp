@@ -12,6 +12,8 @@ namespace {
 
 std::int64_t page_count(const PagedBatch& batch, std::size_t sequence) { return (batch.length(sequence) + batch.page - 1) / batch.page; }
 
+constexpr std::size_t most_named = 16;  // sequences that a name lists
+
 }  // namespace
 
 std::vector<PagedBatch::Row> PagedBatch::rows() const {
@@ -33,8 +35,8 @@ std::int64_t PagedBatch::longest() const {
 }
 std::int64_t PagedBatch::table_width() const { return (longest() + page - 1) / page + 1; }
 std::int64_t PagedBatch::pages() const {
-  std::int64_t count = 3;
-  for (std::size_t s = 0; s < sequences.size(); ++s) count += page_count(*this, s);
+  std::int64_t count = 3 + spare_pages;
+  for (std::size_t s = 0; s < sequences.size(); ++s) count += std::max<std::int64_t>(0, page_count(*this, s) - passed_pages);
   return count;
 }
 
@@ -47,7 +49,7 @@ std::vector<std::int64_t> PagedBatch::table() const {
   std::vector<std::int64_t> entries;
   for (std::size_t s = 0; s < sequences.size(); ++s)
     for (std::int64_t p = 0; p < width; ++p) {
-      if (p >= page_count(*this, s)) {
+      if (p >= page_count(*this, s) || p < passed_pages) {
         entries.push_back(p % 2 == 0 ? -1 : 1 << 30);
       } else if (s > 0 && p < shared_pages) {
         entries.push_back(entries[static_cast<std::size_t>(p)]);
@@ -75,7 +77,11 @@ ValueSpec PagedBatch::position_input() const {
 
 std::string PagedBatch::name() const {
   std::string text = "page" + std::to_string(page);
-  for (const PagedSequence& s : sequences) text += "_" + std::to_string(s.past) + "+" + std::to_string(s.fresh);
+  if (sequences.size() <= most_named)
+    for (const PagedSequence& s : sequences) text += "_" + std::to_string(s.past) + "+" + std::to_string(s.fresh);
+  else text += "_of" + std::to_string(sequences.size()) + "_to" + std::to_string(longest());
+  if (passed_pages != 0) text += "_passed" + std::to_string(passed_pages);
+  if (spare_pages != 0) text += "_spare" + std::to_string(spare_pages);
   if (shared_pages != 0) text += "_shared" + std::to_string(shared_pages);
   if (idle_rows != 0) text += "_idle" + std::to_string(idle_rows);
   if (interleaved) text += "_interleaved";

@@ -3,8 +3,10 @@
 // rope_table is computed in f64 and rounded once: what is left is the error of the angle, pow() and a product or two, or exp() of a
 // product with log(base) < 32: 64 * 2^-53 of it. (An f32 angle at position 131071 is off by 2.6e-3.) rope: 4 u (|a cos| + |b sin|) of
 // each pair (a, b): two products and a sum. What lies behind the pairs is copied.
+#include "ops/given.hpp"
 #include "ops/hard_values.hpp"
 #include "ops/make_case.hpp"
+#include "ops/shaped_cases.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -317,6 +319,16 @@ void generate(CaseSink& sink) {
 }
 
 }  // namespace
+
+Case rope_case(Profile profile, const RopeShape& shape) {
+  const auto tokens = static_cast<std::int64_t>(shape.positions.size());
+  const Dims dims{tokens, shape.heads, shape.size};
+  const RopeSettings settings{shape.mode};
+  return make_case({QUERN_OP_ROPE, "rope", level_inference, rope_reference}, profile,
+                   {input(shape.dtype, dims), given(input(QUERN_I32, {tokens}), "positions_to_" + std::to_string(shape.positions.back()), shape.positions),
+                    filled(input(QUERN_F32, {shape.rows, shape.rotated / 2, 2}), "turns", fill_turns)},
+                   {output(shape.dtype, dims)}, settings.attributes());
+}
 
 extern const Family rope_family;
 const Family rope_family = {"rope", generate};

@@ -17,6 +17,13 @@ void wrap_parts(const Slot& slot, std::uint32_t dim, std::int64_t limit) {
     if (i / inner % parts >= limit) slot.set(i, slot.get(i - limit * inner));
 }
 
+/// `unused` entries of a page table are larger than any page id and stay.
+void wrap_numbers(const Slot& slot, double limit) {
+  constexpr double unused = 1e9;
+  for (std::int64_t i = 0; i < slot.count(); ++i)
+    if (const double v = slot.get(i); v >= limit && v < unused) slot.set(i, std::fmod(v, limit));
+}
+
 std::int64_t length_of_sums(const NodeRun& node) { return node.attribute(QUERN_KEY_TRANSPOSE_A, 0) != 0 ? 0 : node.input(0).row(); }
 
 }  // namespace
@@ -67,11 +74,11 @@ Edit input_ends(std::size_t input, std::int64_t limit) {
 }
 
 Edit numbers_wrap(std::size_t input, double limit) {
-  return [=](const NodeRun& node) {
-    const Slot x = node.input(input);
-    for (std::int64_t i = 0; i < x.count(); ++i)
-      if (const double v = x.get(i); v >= limit && v < 1e9) x.set(i, std::fmod(v, limit));
-  };
+  return [=](const NodeRun& node) { wrap_numbers(node.input(input), limit); };
+}
+
+Edit output_numbers_wrap(std::size_t output, double limit) {
+  return [=](const NodeRun& node) { wrap_numbers(node.output(output), limit); };
 }
 
 }  // namespace quern::mutant

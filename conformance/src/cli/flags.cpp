@@ -109,7 +109,7 @@ const std::vector<Flag>& flag_table() {
        "lines \"never|not_yet GLOB REASON\": cases that the backend does not support"},
       {section_how, "--stop", "", "", false, [](Options& o, FlagText) { o.stop_at_failure = true; }, "ends at the first failure"},
       {section_how, "--verbose", "", "", false, [](Options& o, FlagText) { o.verbose = true; }, "every failure, not the first 20"},
-      {section_how, "--json", "FILE", "", false, [](Options& o, FlagText v) { o.json = v; }, "with bench: every number"},
+      {section_how, "--json", "FILE", "", false, [](Options& o, FlagText v) { o.json = v; }, "with bench: every number; with list: each case with its shapes, one JSON object a line"},
       {section_how, "--samples", "N", "7", false, [](Options& o, FlagText v) { o.samples = flag_number_from(3, v, "--samples", "a median needs 3 runs"); },
        "with bench: timed runs of a case"},
       {section_how, "--deadline", "SECONDS", "", false, [](Options& o, FlagText v) { o.deadline = flag_number(v, "--deadline"); },

@@ -5,8 +5,29 @@
 #include "cli/verbs.hpp"
 #include "journal/named_file.hpp"
 
+#include <nlohmann/json.hpp>
 
 namespace quern::conformance {
+namespace {
+
+nlohmann::json values(const std::vector<ValueSpec>& specs) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const ValueSpec& v : specs)
+    list.push_back(v.absent() ? nlohmann::json() : nlohmann::json{{"dtype", dtype_name(v.dtype)}, {"dims", v.dims}});
+  return list;
+}
+
+/// A case as one line of JSON: what a script needs to find the cases of a shape.
+std::string description(const Case& c) {
+  nlohmann::json j{{"name", c.name}, {"group", c.group}, {"profile", profile_name(c.profile)}, {"note", c.note}};
+  j["kind"] = c.script ? "script" : c.graph ? "graph" : "node";
+  if (!c.script && !c.graph) j["op"] = op_name(c.op);
+  j["inputs"] = values(c.inputs);
+  j["outputs"] = values(c.outputs);
+  return j.dump();
+}
+
+}  // namespace
 
 int list_verb(const Options& options) {
   const CaseTable table;
@@ -15,6 +36,12 @@ int list_verb(const Options& options) {
     return 0;
   }
   const std::vector<const Case*> cases = select_cases(table, options);
+  if (!options.json.empty()) {
+    std::string lines;
+    for (const Case* c : cases) lines += description(*c) + "\n";
+    write_named("--json", options.json, lines);
+    return cases.empty() ? 7 : 0;
+  }
   for (const Case* c : cases) to_output() << c->name << "\n";
   to_messages() << cases.size() << " cases\n";
   return cases.empty() ? 7 : 0;

@@ -7,8 +7,6 @@
 namespace quern::vulkan {
 namespace {
 
-constexpr std::int64_t most_value_parts = 8;  // as in shaders/attention.comp
-
 std::string check_cache(const Tensor& cache) {
   if (!is_float(cache.dtype) && cache.dtype != QUERN_Q8_0 && cache.dtype != QUERN_Q4_0) return concat(describe(cache), "; f32, f16, bf16, q8_0 and q4_0 are taken");
   if (std::string r = first_of({check_rank(cache, 4), sdk::check_packed_rows(cache)}); !r.empty()) return r;
@@ -33,7 +31,6 @@ std::string refuse_attention(const Call& call) {
       !r.empty())
     return r;
   if (k.dims[1] < 1 || q.dims[1] % k.dims[1] != 0) return concat(describe(q), ": its heads are a multiple of the ", k.dims[1], " of the cache");
-  if (v.dims[3] > most_value_parts * 32) return concat("values of ", v.dims[3], " elements a head; at most ", most_value_parts * 32, " are taken");
   if (lengths.present()) {
     if (std::string r = check_numbers(lengths, blocks.dims[0]); !r.empty()) return r;
   } else if (!call.flag(QUERN_KEY_CAUSAL)) {

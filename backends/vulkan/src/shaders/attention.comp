@@ -1,6 +1,7 @@
 #version 460
 // Attention over paged keys: a workgroup a (row, head). A round takes as many keys as there are lanes: each lane scores one key, then each
-// lane sums its elements of the values of all of them; maximum and sum go along.
+// lane sums its elements of the values of all of them; maximum and sum go along. Values of more elements than the lanes sum at once take
+// further passes over the keys, each with the same scores.
 //
 // Constant 1, 2: formats of keys and values.
 #extension GL_GOOGLE_include_directive : require
@@ -42,7 +43,9 @@ float score_of(uint64_t q, uint64_t row) {
   return sum;
 }
 
-void attend(uint t, uint head) {
+/// The elements of the output from `from` on that the lanes sum at once.
+void attend(uint t, uint head, uint from) {
+  barrier();  // what the pass before shared has been read
   const uint lane = gl_LocalInvocationID.x, lanes = gl_WorkGroupSize.x;
   const uint64_t q = p.q + uint64_t(int64_t(t) * p.q_row + int64_t(head) * p.q_head);
   const uint64_t y = p.y + uint64_t(int64_t(t) * p.y_row + int64_t(head) * p.y_head);
@@ -111,7 +114,7 @@ void attend(uint t, uint head) {
       const uint at = uint(first) + j;
       const uint64_t row = p.v_cache + uint64_t(int64_t(page_of(slot, at)) * p.v_page + int64_t(kv_head) * p.v_head + int64_t(at % uint(p.page)) * p.v_position);
       [[unroll]] for (uint i = 0u; i < most_parts; ++i) {
-        const uint c = lane + i * lanes;
+        const uint c = from + lane + i * lanes;
         if (c < p.dv) total[i] = fma(wj, row_element(row, v_format, c), total[i]);
       }
     }
@@ -119,11 +122,12 @@ void attend(uint t, uint head) {
   }
   if (sink != -INFINITY) sum += exp_of(sink - most);
   [[unroll]] for (uint i = 0u; i < most_parts; ++i) {
-    const uint c = lane + i * lanes;
+    const uint c = from + lane + i * lanes;
     if (c < p.dv) store_packed(y, p.y_dtype, c, sum == 0.0 ? 0.0 : total[i] / sum);
   }
 }
 
 void main() {
-  for (uint t = gl_WorkGroupID.y; t < p.rows; t += gl_NumWorkGroups.y) attend(t, gl_WorkGroupID.x);
+  for (uint t = gl_WorkGroupID.y; t < p.rows; t += gl_NumWorkGroups.y)
+    for (uint from = 0u; from < p.dv; from += most_parts * gl_WorkGroupSize.x) attend(t, gl_WorkGroupID.x, from);
 }
