@@ -1,8 +1,8 @@
 // Counts at the limits of kernels: a tile, a block, a grid, a stage or a table, with one case at the limit, one below and one above.
 //
 // The limits are those of the kernels of this project (conformance/limits.txt, which a test compares with their sources) and the powers of two that any
-// kernel may have. A case is large in the one count that it is about. Most positions of a long sequence are behind a window, so that they cost nothing;
-// those of decode steps without one are read, of one narrow head.
+// kernel may have. A case is large in the one count that it is about. Most positions of a long sequence are behind a window, so that they cost
+// nothing. Decode steps without a window read all of them, of one narrow head.
 #include "ops/given.hpp"
 #include "ops/resized.hpp"
 #include "ops/shaped_cases.hpp"

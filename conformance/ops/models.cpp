@@ -1,8 +1,8 @@
 // Cases that follow from the models of models.def: what their attention, rotation, cache, products, tables and experts are shaped like.
 //
-// A case has the dimension that it is about in its true size and the others small, so that quick has every model: all heads of a decode step over few
+// A case has the dimension that it is about in its true size and the others small. So quick has every model: all heads of a decode step over few
 // positions, every k of a product with a few rows of weights, every n with a short k. Two models of one shape share a case, named after the first. Full
-// has prompts and batches of them, other formats, and weights of true width and height with many rows, judged sparsely.
+// has prompts and batches of them, other formats, and weights of true width and height, judged sparsely.
 #include "ops/given.hpp"
 #include "ops/model_table.hpp"
 #include "ops/resized.hpp"

@@ -35,7 +35,8 @@ OF_OTHERS = {"--gpus", "--with", "--preset", "--list-presets"}  # docker, rpmbui
 
 def flags_of_scripts():
     """Every flag that a script of the tree has in its text."""
-    paths = [path for folder in ("scripts", "docs/tools", "plugin-api/tools", "runtime/tools", "tests/tree", "tests/models", "packaging", "conformance/onnx")
+    paths = [path for folder in ("scripts", "docs/tools", "plugin-api/tools", "runtime/tools", "tests/tree", "tests/models", "packaging", "conformance/onnx",
+             "conformance/tools")
              for path in (ROOT / folder).rglob("*") if path.is_file() and path.suffix in ("", ".py", ".sh", ".cpp")]
     return {flag for path in paths for flag in re.findall(r"--[a-z][a-z0-9-]+", path.read_text(encoding="utf-8", errors="replace"))}
 
