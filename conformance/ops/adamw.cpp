@@ -2,9 +2,11 @@
 //
 // With g the gradient times scale: m = beta1 m + (1 - beta1) g and v = beta2 v + (1 - beta2) g^2, each within 4 u of the sizes of its
 // terms: the rounding of the factor, two products, the sum. w -= lr m^ / (sqrt(v^) + epsilon) + lr wd w within
-// 8 u (|w| + lr M^ / (sqrt(v^) + epsilon) + lr wd |w|), M^ the sizes of m's terms over 1 - beta1^t. Where there is a scale, g is rounded:
-// g^2 has 2 u more, w's step 2 u (m has no second product, so that its 4 u hold that too). The corrections are exact in f64: computing 1 - beta2^t in f32 at t = 1 would be off by 2^-24 / (1 - beta2), 512 u
-// here. A g^2 that is subnormal in f32 may be flushed: 2^-126 in v. All of w, m, v and master are judged: a state that is not stored fails.
+// 8 u (|w| + lr M^ / (sqrt(v^) + epsilon) + lr wd |w|), M^ the sizes of m's terms over 1 - beta1^t; without |w| where nothing decays, as w
+// then meets the last subtraction alone. Where there is a scale, g is rounded: g^2 has 2 u more, w's step 2 u (m has no second product, so
+// that its 4 u hold that too). The corrections are exact in f64: computing 1 - beta2^t in f32 at t = 1 would be off by
+// 2^-24 / (1 - beta2), 512 u here. A g^2 that is subnormal in f32 may be flushed: 2^-126 in v. All of w, m, v and master are judged: a state
+// that is not stored fails.
 #include "ops/adamw.hpp"
 
 #include "quern/quern_plan.h"
@@ -42,7 +44,7 @@ void adamw_reference(const ReferenceCall& call, Expected& expected) {
     const double v_after = beta2 * v + (1 - beta2) * g * g;
     const double divisor = std::sqrt(v_after / correction2) + epsilon;
     const double w_after = w - lr * m_after / correction1 / divisor - lr * decay * w;
-    const double size = std::fabs(w) + lr * m_size / correction1 / divisor + lr * decay * std::fabs(w);
+    const double size = (decay != 0 ? std::fabs(w) : 0) + lr * m_size / correction1 / divisor + lr * decay * std::fabs(w);
     const double flushed = lr * m_size / correction1 / divisor * std::min(1.0, v_after > 0 ? 0x1p-126 / v_after : 1.0);
     expected.outputs[1].add(m_after, 4 * u32 * m_size + 0x1p-126);
     expected.outputs[2].add(v_after, (4 * u32 + of_scale) * v_after + 0x1p-126);

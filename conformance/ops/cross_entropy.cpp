@@ -1,6 +1,8 @@
 // cross_entropy: loss = lse - (1 - smoothing) x[label] - smoothing mean(x) + z_loss lse^2, and lse.
 //
-// Bound of lse: loss_rows.hpp. Of the loss: E(lse) (1 + 2 z |lse|), 4 u of each term, and (2 sqrt(n) + 8) u smoothing mean|x| for the mean.
+// Bound of lse: loss_rows.hpp. Of the loss: E(lse) (1 + 2 z |lse|) and u of the first difference. With smoothing, 2 u of the label's term and
+// of the mean's, (2 sqrt(n) + 8) u smoothing mean|x| for the mean, and u of all terms for the second difference. With z, 3 u z lse^2, and u of all
+// terms for its sum. Without them these products are exact.
 // Ignored rows and those whose label is out of range are 0 exactly: their bound is 0.
 #include "ops/loss_rows.hpp"
 
@@ -33,8 +35,10 @@ void reference(const ReferenceCall& call, Expected& expected) {
     const double own = smoothing < 1 ? (1 - smoothing) * x[static_cast<std::size_t>(wanted)] : 0.0, size = std::fabs(sum.value);
     const double r = sum.value - own - (smoothing > 0 ? smoothing * mean : 0.0) + z * sum.value * sum.value;
     const double terms = size + std::fabs(own) + smoothing * mean_size + z * size * size;
-    loss.add(r,
-             sum.bound * (1 + 2 * z * size) + 4 * u32 * terms + (2 * std::sqrt(static_cast<double>(n)) + 8) * u32 * smoothing * mean_size);
+    double bound = sum.bound * (1 + 2 * z * size) + u32 * std::fabs(sum.value - own);
+    if (smoothing > 0) bound += u32 * (2 * std::fabs(own) + (2 * std::sqrt(static_cast<double>(n)) + 10) * smoothing * mean_size + terms);
+    if (z > 0) bound += u32 * (3 * z * size * size + terms);
+    loss.add(r, bound);
   }
 }
 

@@ -1,6 +1,7 @@
 // sgd: w -= lr (d + weight_decay w), d the gradient times scale or, with the state momentum, momentum = factor momentum + gradient scale.
 //
-// Bounds: momentum 4 u of the sizes of its terms; w 6 u of the sizes of its own.
+// Bounds: momentum 4 u of the sizes of its terms; w 6 u of the sizes of its own, of which w itself is one only where it decays: else it meets
+// the last subtraction alone.
 #include "ops/adamw.hpp"
 
 #include <algorithm>
@@ -27,7 +28,7 @@ void sgd_reference(const ReferenceCall& call, Expected& expected) {
     const double d = g + kept, size = std::fabs(g) + std::fabs(kept);
     const double r = w - lr * (d + decay * w);
     if (momentum) expected.outputs[1].add(d, 4 * u32 * size + narrow_store(call.what.outputs[1].dtype, d) + 0x1p-126);
-    expected.outputs[0].add(r, 6 * u32 * (std::fabs(w) + std::fabs(lr) * (size + decay * std::fabs(w))) +
+    expected.outputs[0].add(r, 6 * u32 * ((decay != 0 ? std::fabs(w) : 0) + std::fabs(lr) * (size + decay * std::fabs(w))) +
                                    narrow_store(call.what.outputs[0].dtype, r) + 0x1p-126);
   }
 }

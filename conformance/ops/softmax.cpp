@@ -7,7 +7,8 @@
 //   softmax    r times (4 sqrt(n) + 32 + 2 |s - max|) u, which is exp's, a blocked sum's and a division's, and times how far scores move
 //   it:
 //              the error of its own and the mean one under r. Below the normals of f32 exp may be 0: 2^-126 absolute.
-//   backward   scale y (dy - D), D = sum(y dy): |scale y| times (2 sqrt(n) + 8) u sum|y dy| and three roundings of it
+//   backward   scale y (dy - D), D = sum(y dy): |scale y| times (2 sqrt(n) + 8) u sum|y dy|, a rounding of the
+//              difference, and two of the products, of which one is exact where scale is a power of two
 //   logsumexp  (4 sqrt(n) + 32) u, with sum(r 2 |x - max|) u, which the subtraction is in; 4 u |log| for a log of 4 ulp; u |lse| for the sum
 #include "ops/hard_values.hpp"
 #include "ops/make_case.hpp"
@@ -124,7 +125,7 @@ void backward_reference(const ReferenceCall& call, Expected& expected) {
       }
       const double through_dot =
           std::fabs(scale * p) * ((2.0 * std::sqrt(static_cast<double>(n)) + 8.0) * u32 * size + u32 * std::fabs(dy.at(i) - dot));
-      dx.add(r, through_dot + roundings(2, r) + narrow_store(to, r) + 0x1p-149 * (1.0 + std::fabs(scale)));
+      dx.add(r, through_dot + roundings(scales_exactly(scale) ? 1 : 2, r) + narrow_store(to, r) + 0x1p-149 * (1.0 + std::fabs(scale)));
     }
   }
 }
