@@ -603,13 +603,13 @@ void hard_values(CaseSink& sink) {
 }
 
 void generate(CaseSink& sink) {
-  hard_values(sink);
   dtypes(sink);
   heads_and_sizes(sink);
   rules(sink);
   batches(sink);
   model_heads(sink);
   layouts_and_faults(sink);
+  hard_values(sink);
 }
 
 }  // namespace

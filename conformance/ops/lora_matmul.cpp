@@ -213,9 +213,9 @@ void hard_values(CaseSink& sink) {
 }
 
 void generate(CaseSink& sink) {
-  hard_values(sink);
   ranks_and_dtypes(sink);
   rows_and_adapters(sink);
+  hard_values(sink);
 }
 
 }  // namespace
