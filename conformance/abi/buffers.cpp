@@ -212,6 +212,15 @@ void large_transfers_are_whole(ScriptContext& t) {
   std::vector<std::uint8_t> found(bytes);
   t.check(first->upload(0, data.data(), bytes) == QUERN_OK, "an upload of 96 MiB + 1");
   t.check(first->download(found.data(), 0, bytes) == QUERN_OK && found == data, "is whole, and so is the download [C16]");
+  if (t.api().fill != nullptr) {
+    const quern_span words = second->span(0, bytes - 1);
+    t.check(second->waited(t.api().fill(t.device().handle(), queue.get(), &words, 0x04030201u, bytes - 1, queue.next_signal(), nullptr)) == QUERN_OK &&
+                second->download(found.data(), 0, bytes) == QUERN_OK,
+            "a fill of 96 MiB");
+    bool whole = true;
+    for (std::uint64_t i = 0; i < bytes - 1; ++i) whole = whole && found[i] == i % 4 + 1;
+    t.check(whole, "is whole [C16]");
+  }
   if (t.api().copy == nullptr) return;
   const quern_span to = second->span(0, bytes), from = first->span(0, bytes);
   t.check(second->waited(t.api().copy(t.device().handle(), queue.get(), &to, &from, bytes, queue.next_signal(), nullptr)) == QUERN_OK,
@@ -250,6 +259,14 @@ void offsets_above_4_gib(ScriptContext& t) {
     t.check(large->waited(device.api().copy(device.handle(), queue.get(), &back, &low, 4096, queue.next_signal(), nullptr)) == QUERN_OK &&
                 holds(four + 8192, written[3]),
             "a copy to behind 4 GiB [C16]");
+  }
+  if (device.api().fill != nullptr) {
+    const quern_span words = large->span(four + 16384, 4096);
+    const std::vector<std::uint8_t> low(4096, 0x33), filled(4096, 0x44);
+    large->upload(16384, low.data(), 4096);
+    t.check(large->waited(device.api().fill(device.handle(), queue.get(), &words, 0x44444444u, 4096, queue.next_signal(), nullptr)) == QUERN_OK &&
+                holds(four + 16384, filled) && holds(16384, low),
+            "a fill behind 4 GiB, and of nothing else [C16]");
   }
   Graph g;
   const std::uint32_t x = g.input({1024}), y = g.output({1024});

@@ -56,6 +56,7 @@ void ten_thousand_submits(ScriptContext& t) {
   std::uint64_t taken = 0, failed = 0;
   constexpr int submits = 10000;
   int wrong = -1;  // the first run whose values are
+  const int read_each = device.host_memory() ? 1 : 97;  // a download is a call of its own
   for (int i = 0; i < submits; ++i) {
     value = static_cast<float>(i);
     element = static_cast<float>(i % 509);  // so that no run's y is that of a run before
@@ -70,13 +71,13 @@ void ten_thousand_submits(ScriptContext& t) {
     if (answered != QUERN_OK) queue.withdraw_signal();
     else queue.wait(60);
     failed += answered != QUERN_OK || status.code != QUERN_OK;
-    if (i % 97 != 0 && i != submits - 1) continue;
+    if (i % read_each != 0 && i != submits - 1) continue;
     xs[0] = element;
     const std::vector<float> expected = product(xs, ws, bound.upper, n, k), found = at_y.read();
     if (wrong < 0 && (!std::equal(expected.begin(), expected.end(), found.begin()) || at_kept.read()[0] != value)) wrong = i;
   }
   t.check(failed == 0, "10,000 runs of changing lengths end well [C12]");
-  t.check(wrong < 0, "each 97th of them has computed right [C12], not so run " + std::to_string(wrong));
+  t.check(wrong < 0, "each of them that is read, every 97th at least, has computed right [C12], not so run " + std::to_string(wrong));
   if (malloc_is_the_plugins(device))
     t.check(taken == 0, "submit takes nothing from malloc [C12], found " + std::to_string(taken) + " calls");
   t.check(at_kept.read() == std::vector<float>{submits - 1}, "the last run saw its own patch [C13]");

@@ -147,7 +147,20 @@ void many_plans_alive(ScriptContext& t) {
     Ready ready;
   };
   std::vector<std::unique_ptr<One>> plans;
-  for (int i = 0; i < count; ++i) plans.push_back(std::make_unique<One>(device, queue, i, options));
+  plans.push_back(std::make_unique<One>(device, queue, 0, options));
+  const bool told = device.api().plan_info != nullptr;
+  const quern_plan_info first = told ? plans[0]->plan.info() : quern_plan_info{};
+  const auto names = [&] {
+    std::string text;
+    for (std::uint64_t i = 0; i < first.kernels.count; ++i) {
+      const auto& kernel = *reinterpret_cast<const quern_kernel_info*>(static_cast<const std::byte*>(first.kernels.data) + i * first.kernels.stride);
+      text.append(kernel.name.data, kernel.name.size) += '\n';
+    }
+    return text;
+  };
+  const std::string kernels = names();
+  for (int i = 1; i < count; ++i) plans.push_back(std::make_unique<One>(device, queue, i, options));
+  t.check(names() == kernels, "what plan_info gave lives as long as its plan [C29]");
   for (int i = 0; i < count; ++i) t.check(plans[static_cast<std::size_t>(i)]->right(), "of 200 plans alive each computes its own, not so plan " + std::to_string(i));
   for (int i = count; i-- > 0;) t.check(plans[static_cast<std::size_t>(i)]->right(), "and again in another order, not so plan " + std::to_string(i));
   plans.erase(plans.begin(), plans.begin() + 150);
@@ -404,25 +417,26 @@ void any_number_but_zero_writes(ScriptContext& t) {
   for (const quern_dtype dtype : {QUERN_I32, QUERN_U32}) {
     Graph g;
     const std::uint32_t x = g.input({count + 1, 2}), y = g.state({count + 1, 2}), z = g.state({count + 1, 2}), live = g.state({1}, dtype),
-                        rows = g.input({count + 1}, dtype);
+                        rows = g.input({count + 1}, dtype), w = g.constant({2, 2}), p = g.state({count + 1, 2});
     Graph::predicate(g.copy(x, y), live);
     Graph::predicate(g.copy(x, z), rows);
+    Graph::predicate(g.matmul(x, w, p), live);
     const std::vector<float> xs = counting(2 * (count + 1), 1), mark(2 * (count + 1), -1);
     std::vector<std::int32_t> each(values, values + count);
     each.push_back(0);
     std::vector<float> all_but_last = xs;
     all_but_last[2 * count] = all_but_last[2 * count + 1] = -1;
-    Floats at_x(device, queue, xs), at_y(device, queue, mark), at_z(device, queue, mark);
+    Floats at_x(device, queue, xs), at_y(device, queue, mark), at_z(device, queue, mark), at_w(device, queue, {1, 0, 0, 1}), at_p(device, queue, mark);
     Integers at_live(device, queue, {0}), at_rows(device, queue, each);
     const Plan plan(device, g.get());
     Ready ready(device, queue, plan,
-                {{x, at_x.span()}, {y, at_y.span()}, {z, at_z.span()}, {live, at_live.span()}, {rows, at_rows.span()}});
+                {{x, at_x.span()}, {y, at_y.span()}, {z, at_z.span()}, {live, at_live.span()}, {rows, at_rows.span()}, {w, at_w.span()},
+                 {p, at_p.span()}});
     for (const std::int32_t value : values) {
       const std::string which = "a predicate of " + std::to_string(value);
-      at_y.write(mark);
-      at_z.write(mark);
+      for (Floats* state : {&at_y, &at_z, &at_p}) state->write(mark);
       at_live.write({value});
-      t.check(ready.go().code == QUERN_OK && at_y.read() == xs, which + " writes [C14]");
+      t.check(ready.go().code == QUERN_OK && at_y.read() == xs && at_p.read() == xs, which + " writes [C14]");
       t.check(at_z.read() == all_but_last, "of rows with a number each those are written whose number is not 0 [C14]");
       at_y.write(mark);
       at_live.write({0});
@@ -510,6 +524,13 @@ void a_thousand_opens(ScriptContext& t) {
     t.check(two.ready.go().code == QUERN_OK && two.at_z.read() == two.expected(), "a device computes while many are open");
   }
   for (quern_device* device : devices) t.check(api.device_close(device, nullptr) == QUERN_OK, "each of them closes");
+  for (int i = 0; i < opens / 5; ++i) {
+    quern_plugin* plugin = nullptr;
+    AbiError error;
+    t.require(api.create(host.table(), &plugin, error.get()) == QUERN_OK && plugin != nullptr, "create " + std::to_string(i) + " answers OK [C7]: " + error.text());
+    api.destroy(plugin);
+  }
+  t.check(host.live_blocks() == blocks && host.fault().empty(), "nor do handles leave any of the host's memory [C7] " + host.fault());
 }
 
 }  // namespace

@@ -28,7 +28,9 @@ inline ValueSpec number(quern_dtype dtype, double x, std::string name) {
 inline double bits_as_i32(float x) { return static_cast<double>(std::bit_cast<std::int32_t>(x)); }
 
 /// `c` under a predicate: one number, or one for each row of its first input.
-inline Case with_predicate(Case c, const std::vector<std::int64_t>& live, std::string name) {
+inline Case with_predicate(Case c, std::vector<std::int64_t> live, std::string name) {
+  constexpr std::int64_t numbers[] = {256, 2, -2, 65536, INT32_MIN, 1};  // any number but 0 is live, whatever its bits
+  for (std::size_t i = 0; i < live.size(); ++i) live[i] = live[i] == 0 ? 0 : numbers[i % std::size(numbers)];
   c.inputs.push_back(given(input(QUERN_I32, {static_cast<std::int64_t>(live.size())}), std::move(name), live));
   c.predicated = true;
   return c;

@@ -75,6 +75,7 @@ enum class Behaviour {
   changing_support,
   // of long and full sessions (sessions.cpp)
   wrong_after_100_runs,
+  wrong_at_run_1000,    // and at no other
   wrong_in_lists,       // the fifth run of a list of eight or more
   lost_in_lists,        // of a list of more than sixteen runs the last is not run
   plans_over_300_nodes, // are wrong
@@ -120,6 +121,9 @@ enum class Behaviour {
   host_signal_lowers,
   queue_of_32_jobs_lost,
   destroys_in_flight,  // what work in flight names is destroyed
+  forgets_buffers,     // a buffer that work in flight names is said to be destroyed
+  forgets_instances,
+  waits_run_ahead,  // fence_wait ends when the point was enqueued
 };
 
 /// One node of a run with its values in memory.

@@ -100,6 +100,8 @@ struct quern_queue {
 };
 
 bool reached(const quern_point& p) { return p.fence->value >= p.value; }
+/// For a host that waits.
+bool awaited(const quern_point& p) { return reached(p) || (behaviour(p.fence->device) == Behaviour::waits_run_ahead && p.fence->promised >= p.value); }
 bool failed(const quern_point& p) {
   const std::size_t known = std::min(p.fence->failures, p.fence->failed.size());
   return std::find(p.fence->failed.begin(), p.fence->failed.begin() + static_cast<std::ptrdiff_t>(known), p.value) !=
@@ -326,7 +328,7 @@ quern_status fence_wait(quern_device* device, const quern_array* points, std::ui
     const sdk::List<quern_point> list(object(points, "list of points"), "points");
     const auto done = [&] {
       std::uint64_t count = 0;
-      for (const quern_point& p : list) count += reached(p) ? 1 : 0;
+      for (const quern_point& p : list) count += awaited(p) ? 1 : 0;
       return any != 0 ? count > 0 || list.size() == 0 : count == list.size();
     };
     std::unique_lock lock(timeline(*device).mutex);
@@ -400,7 +402,10 @@ quern_status async_instance_destroy(quern_instance* instance, quern_error* error
     {
       Timeline& line = timeline(object(instance, "instance").plan.device);
       const std::lock_guard lock(line.mutex);
-      if (line.in_flight[instance] != 0 && behaviour(instance->plan.device) != Behaviour::destroys_in_flight) busy("instance");
+      if (line.in_flight[instance] != 0) {
+        if (behaviour(instance->plan.device) == Behaviour::forgets_instances) return quern_status{QUERN_OK};
+        if (behaviour(instance->plan.device) != Behaviour::destroys_in_flight) busy("instance");
+      }
       line.in_flight.erase(instance);
     }
     return instance_destroy(instance, error);
@@ -412,7 +417,10 @@ quern_status async_buffer_destroy(quern_buffer* buffer, quern_error* error) {
     {
       quern_device& device = object(buffer, "buffer").device;
       const std::lock_guard lock(timeline(device).mutex);
-      if (in_flight(device, buffer)) busy("buffer");
+      if (in_flight(device, buffer)) {
+        if (behaviour(device) == Behaviour::forgets_buffers) return quern_status{QUERN_OK};
+        busy("buffer");
+      }
     }
     return buffer_destroy(buffer, error);
   });

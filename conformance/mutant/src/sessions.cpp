@@ -83,6 +83,7 @@ bool computes_wrong(const quern_device& device, const quern_instance& instance, 
   const std::uint32_t alive = device.plans;
   switch (device.plugin->behaviour()) {
     case Behaviour::wrong_after_100_runs: return instance.runs >= 100;
+    case Behaviour::wrong_at_run_1000: return instance.runs == 1000;
     case Behaviour::wrong_in_lists: return count >= 8 && index == 4;
     case Behaviour::plans_over_300_nodes: return nodes_of(instance).size() > 300;
     case Behaviour::plans_over_128_alive: return instance.plan->number > 128;
@@ -134,7 +135,7 @@ quern_status run_in_session(quern_device& device, quern_queue* queue, quern_run 
     const quern_array one{&run, 1, sizeof run};
     if (const quern_status status = device.plugin->api().submit(device.under, queue, &one, error); status != QUERN_OK) return status;
   }
-  if (computes_wrong(device, instance, index, count)) flip_output(instance, behaviour == Behaviour::wrong_after_100_runs ? QUERN_OP_MATMUL : 0);
+  if (computes_wrong(device, instance, index, count)) flip_output(instance, behaviour == Behaviour::wrong_after_100_runs || behaviour == Behaviour::wrong_at_run_1000 ? QUERN_OP_MATMUL : 0);
   if (run.status != nullptr) spoil_told(device, instance, before, *run.status);
   ++instance.runs;
   return QUERN_OK;
