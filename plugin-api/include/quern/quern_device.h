@@ -1,7 +1,9 @@
 /* Devices, memory, queues and fences of the plugin ABI.
  *
  * Threads: plugin, device and memory functions may be called from any thread at once. One queue is used by one
- * thread at a time; the host sees to that. */
+ * thread at a time; the host sees to that.
+ *
+ * Without SYNCHRONOUS, calls on a queue are done in their order, later; [C31] has what lives until then. */
 #ifndef QUERN_DEVICE_H
 #define QUERN_DEVICE_H
 

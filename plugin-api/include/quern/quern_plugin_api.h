@@ -43,7 +43,9 @@ typedef struct quern_plugin_api {
   quern_status (*buffer_destroy)(quern_buffer *buffer, quern_error *error);
   quern_status (*trim)(quern_device *device, uint32_t level, quern_error *error);
 
-  /* Queues and copies; null under QUERN_CAP_SYNCHRONOUS the queue and fence functions (queue arguments are then null). */
+  /* Queues and copies; null under QUERN_CAP_SYNCHRONOUS the queue and fence functions (queue arguments are then null).
+   * `from` of upload and `to` of download live until the call's point is reached; the ranges of copy have no byte in
+   * common; an object that work in flight names is BUSY [C31]. */
   quern_status (*queue_create)(quern_device *device, uint32_t kind, quern_queue **out, quern_error *error);
   quern_status (*queue_destroy)(quern_queue *queue, quern_error *error);
   quern_status (*upload)(quern_device *device, quern_queue *queue, const quern_span *to, const void *from, uint64_t bytes,
