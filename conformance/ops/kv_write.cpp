@@ -38,8 +38,8 @@ void reference(const ReferenceCall& call, Expected& expected) {
   ExpectedOutput& y = expected.outputs[0];
   const bool floats = is_float(cache.dtype());
   y.rule = floats ? Rule::bits : Rule::bounded;
-  Tensor after(cache.dtype(), cache.dims());
-  std::ranges::copy(cache.bytes(), after.bytes().begin());
+  if (floats) y.bytes.assign(cache.bytes().begin(), cache.bytes().end());
+  const Tensor after = floats ? Tensor(cache.dtype(), cache.dims(), y.bytes) : Tensor();
   if (!floats) {
     y.value = cache.values();
     y.bound.assign(y.value.size(), 0.0);
@@ -62,7 +62,6 @@ void reference(const ReferenceCall& call, Expected& expected) {
         }
       }
     }
-  if (floats) y.bytes.assign(after.bytes().begin(), after.bytes().end());
 }
 
 using Shape = KvWriteShape;

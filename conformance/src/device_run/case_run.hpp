@@ -49,8 +49,8 @@ struct ModeResult {
 };
 
 /// Whether a case runs as a session asks too. Sessions ask CPUs for QUERN_DETERMINISM_INVARIANT in every node, so on a CPU every case does,
-/// and must be supported. Other devices have it where the user wants `deterministic`: one case in twelve does, by its name, and a "no" leaves the
-/// mode out.
+/// and must be supported. Other devices have it where the user wants `deterministic`: one case in six does, by its name, of a device in software one
+/// in 24, and a "no" leaves the mode out.
 bool runs_as_session(const loader::Device& device, const Case& c);
 /// What a session's nodes ask of the device.
 std::uint32_t session_determinism(const loader::Device& device);

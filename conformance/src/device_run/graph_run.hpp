@@ -14,7 +14,7 @@ namespace quern::conformance {
 ///   other_rows    the whole plan with another number of rows (graph->row_counts)
 /// As a session asks, whole and other_rows run once more (ModeResult::as_session), packed where the plugin plans a layout: each node asks for
 /// session_determinism(), and a graph whose rows are fixed has a ranged number of them, with room for some more. On CPUs every graph runs so, on
-/// other devices one in twelve.
+/// other devices those of runs_as_session().
 /// Above 128 MiB of constants, one poison only, and of fast numerics only the packed form where the plugin plans one.
 /// Canaries, inputs, constants, rows beyond the run's and the run's status are checked; what is wrong is Outcome::failed of that mode.
 /// `as_session`: false leaves that mode out.
