@@ -13,9 +13,10 @@
 namespace quern::conformance {
 namespace {
 
+/// `rows`: those of the mode's run; 0 in the modes of a graph whose rows are fixed, where all are live.
 Dims live_dims(const GraphValue& value, std::int64_t rows) {
   Dims dims = value.spec.dims;
-  if (value.ranged) dims[0] = rows;
+  if (value.ranged || (value.rows && rows != 0)) dims[0] = rows;
   return dims;
 }
 
@@ -118,7 +119,7 @@ std::string difference(const WholeGraph& graph, const ModeResult& a, const ModeR
       const GraphValue& value = graph.values[static_cast<std::size_t>(y)];
       const auto o = static_cast<std::size_t>(value.output);
       if (a.outputs[o].absent() || b.outputs[o].absent()) continue;
-      if (a.rows != b.rows && !value.ranged) continue;  // states hold another number of rows
+      if (a.rows != b.rows && !value.rows) continue;  // states hold another number of rows
       const Tensor left = live_part(value, a.outputs[o], rows), right = live_part(value, b.outputs[o], rows);
       if (std::ranges::equal(left.bytes(), right.bytes())) continue;
       std::size_t first = 0;

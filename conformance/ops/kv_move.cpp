@@ -56,7 +56,15 @@ Case make(Profile profile, quern_dtype dtype, std::int64_t heads, std::int64_t d
   return c;
 }
 
+/// Positions and pages far from the first ones.
+void far_apart(CaseSink& sink) {
+  const Moves moves{"far_apart", {0, 1, 0, 0}, {33000, 5, 32768, 17}, {2, 40, 32767, 32999}};
+  for (const quern_dtype dtype : {QUERN_F16, QUERN_Q8_0})
+    sink.add(make(dtype == QUERN_F16 ? Profile::quick : Profile::full, dtype, 1, 32, {{{0, 33001}, {0, 42}}, 16}, moves));
+}
+
 void generate(CaseSink& sink) {
+  far_apart(sink);
   const Moves moves[] = {
       {"one", {0}, {30}, {2}},
       {"both_sequences", {1, 0, 1}, {40, 17, 3}, {0, 16, 33}},

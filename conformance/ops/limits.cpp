@@ -62,13 +62,15 @@ void attention_keys(CaseSink& sink) {
     for (const std::int64_t of_sequence : around(limit)) add(sink, attention_case(full, narrow({{{of_sequence * 16 - 3, 1}}, 16})), "pages");
   AttentionShape blocks = narrow({{{32767, 1}}, 32});
   blocks.k = blocks.v = QUERN_Q8_0;
-  add(sink, attention_case(quick, blocks), "keys");
+  add(sink, attention_case(full, blocks), "keys");
   // Positions far behind what is read.
   for (const std::int64_t limit : {32768, 65536, 131072, 1 << 20})
     for (const std::int64_t position : around(limit)) {
       AttentionShape s = narrow(behind_a_window(position, 1));
       s.window = 40;
       add(sink, attention_case(position == limit ? quick : full, s), "window");
+      s.k = s.v = QUERN_Q8_0;
+      add(sink, attention_case(position == 32768 ? quick : full, s), "window");
       KvWriteShape w;
       w.batch = behind_a_window(position - 2, 3);
       w.kv_heads = 2;
@@ -93,7 +95,9 @@ void attention_rows(CaseSink& sink) {
     }
   AttentionShape prompt = narrow({{{0, 2048}}, 16}, 64);  // without a window
   add(sink, attention_case(full, prompt), "prompt");
-  add(sink, attention_case(quick, narrow({{{0, 520}}, 16}, 16)), "prompt");
+  prompt = narrow({{{0, 520}}, 16}, 8);
+  prompt.heads = 1;
+  add(sink, attention_case(quick, prompt), "prompt");
   for (const std::int64_t limit : {16, 32, 64, 128, 256})
     for (const std::int64_t sequences : around(limit)) {
       add(sink, attention_case(sequences > limit || limit == 256 ? quick : full, narrow(decoding(sequences))), "sequences");
@@ -194,7 +198,7 @@ void products(CaseSink& sink) {
     for (const std::int64_t k : lengths)
       for (const std::int64_t m : {1, 7}) product(m == 1 && k == 32768 + unit ? quick : full, b, m, 9, k, "sums");
   }
-  for (const quern_dtype b : {QUERN_F32, QUERN_F16, QUERN_Q4_K}) product(b == QUERN_F32 ? full : quick, b, 65, 17, 11008, "sums");
+  for (const quern_dtype b : {QUERN_F32, QUERN_F16, QUERN_Q4_K}) product(b == QUERN_F16 ? quick : full, b, 65, 17, 11008, "sums");
   // Wide, and of many rows: judged sparsely.
   for (const quern_dtype b : {QUERN_F16, QUERN_Q4_K}) {
     product(full, b, 256, 4096, 4096, "wide");
@@ -202,7 +206,7 @@ void products(CaseSink& sink) {
   }
   product(full, QUERN_Q4_0, 2048, 4096, 4096, "wide");
   for (const std::int64_t m : {1, 7, 33}) product(full, QUERN_Q4_K, m, 512, 28672, "wide");
-  product(quick, QUERN_Q4_0, 130, 1030, 1056, "wide");
+  product(quick, QUERN_Q4_0, 130, 1030, 160, "wide");
 }
 
 void rows_and_lengths(CaseSink& sink) {
@@ -257,6 +261,27 @@ void rows_and_lengths(CaseSink& sink) {
     for (const std::int64_t n : around(limit)) add(sink, sample_case(n > limit ? quick : full, 3, n), "length");
 }
 
+/// Rows of what a batch of many sequences hands to the sampler, and of what experts hand back.
+void many_sequences(CaseSink& sink) {
+  constexpr std::uint32_t ops[] = {QUERN_OP_PENALIZE, QUERN_OP_LOGIT_BIAS, QUERN_OP_TOP_K_MASK, QUERN_OP_TOP_P_MASK, QUERN_OP_MIN_P_MASK, QUERN_OP_MOE_COMBINE};
+  for (const std::uint32_t op : ops) {
+    const auto serves = [op](const Case& c) {
+      if (c.op != op || c.script || c.graph || c.faults != 0 || c.predicated || c.outputs[0].dims[1] < 33 || !c.outputs[0].layout.packed()) return false;
+      return std::ranges::all_of(c.inputs, [&](const ValueSpec& v) { return !v.absent() && v.layout.packed() && v.dims[0] == c.outputs[0].dims[0]; });
+    };
+    const auto base = std::ranges::find_if(sink.cases(), serves);
+    if (base == sink.cases().end()) throw std::logic_error("no family has a case of " + op_name(op) + " whose values all have rows");
+    const Case of_few = *base;
+    for (const std::int64_t rows : {32, 33, 64, 65, 256, 257, 1025}) {
+      Case c = of_few;
+      for (ValueSpec& v : c.inputs) v.dims[0] = rows;
+      c.outputs[0].dims[0] = rows;
+      c.profile = rows == 65 || rows == 1025 ? quick : full;
+      add(sink, std::move(c), "rows");
+    }
+  }
+}
+
 void experts(CaseSink& sink) {
   for (const std::int64_t limit : {32, 64})
     for (const std::int64_t pairs : around(limit))
@@ -294,6 +319,7 @@ void generate(CaseSink& sink) {
   rotations(sink);
   products(sink);
   rows_and_lengths(sink);
+  many_sequences(sink);
   experts(sink);
   huge_caches(sink);
 }

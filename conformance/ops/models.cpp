@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
 
 namespace quern::conformance {
 namespace {
@@ -49,6 +50,44 @@ void attention(CaseSink& sink) {
     add_named(sink, attention_case(small && ratios.first({m.heads / m.kv_heads, m.key}) ? Profile::quick : Profile::full, attention_of(m, prompt)), m);
     add_named(sink, attention_case(Profile::full, attention_of(m, batch)), m);
     if (m.key % 32 == 0) add_named(sink, attention_case(Profile::full, attention_of(m, batch, QUERN_Q8_0)), m);
+  }
+}
+
+/// What some models' attention has besides: windows, caps, sinks, ALiBi, with their heads.
+void attention_rules(CaseSink& sink) {
+  const auto of = [](const char* name) { return *std::ranges::find_if(model_table, [&](const Model& m) { return std::string_view(m.name) == name; }); };
+  const auto add = [&](const char* name, const auto& rule) {
+    for (const PagedBatch& batch : {PagedBatch{{{33, 1}}, 16}, PagedBatch{{{0, 3}, {70, 1}, {9, 2}}, 16}}) {
+      const Model m = of(name);
+      AttentionShape s = attention_of(m, batch);
+      rule(s);
+      add_named(sink, attention_case(batch.sequences.size() == 1 ? Profile::quick : Profile::full, s), m);
+    }
+  };
+  add("bloom_176b", [](AttentionShape& s) { s.mask = AttentionMask::additive, s.max_bias = 8; });
+  add("falcon_7b", [](AttentionShape& s) { s.mask = AttentionMask::additive, s.max_bias = 8; });
+  add("gpt_oss_20b", [](AttentionShape& s) { s.sinks = true, s.window = 24; });
+  add("gemma2_9b", [](AttentionShape& s) { s.softcap = 50, s.window = 24; });
+  add("gemma3_27b", [](AttentionShape& s) { s.window = 17; });
+  add("gemma4_31b_full_layers", [](AttentionShape& s) { s.window = 17; });
+  add("deepseek_v3_671b_absorbed", [](AttentionShape& s) { s.window = 17; });
+  add("command_r_plus_104b", [](AttentionShape& s) { s.sinks = true; });
+}
+
+/// Rows as wide as a model, its feed-forward part and its vocabulary, in what works by rows.
+void rows(CaseSink& sink) {
+  constexpr quern_dtype f32 = QUERN_F32, none = QUERN_DTYPE_NONE;
+  Shapes widths, parts, vocabularies;
+  for (const Model& m : model_table) {
+    if (widths.first({m.width}))
+      add_named(sink, resized(like(sink, QUERN_OP_RMS_NORM, {f32, f32, f32}), Profile::quick, {{3, m.width}, {m.width}}, {3, m.width}, DataKind::gaussian), m);
+    if (parts.first({m.ffn}))
+      add_named(sink, resized(like(sink, QUERN_OP_GLU, {f32, f32, f32}), Profile::quick, {{3, m.ffn}, {3, m.ffn}}, {3, m.ffn}, DataKind::gaussian), m);
+    if (!vocabularies.first({m.vocab})) continue;
+    const Profile profile = m.vocab == 262144 ? Profile::quick : Profile::full;
+    add_named(sink, resized(like(sink, QUERN_OP_ARGMAX, {f32, QUERN_I32}), profile, {{3, m.vocab}}, {3}, DataKind::gaussian), m);
+    add_named(sink, resized(like(sink, QUERN_OP_SOFTMAX, {f32, none, none, f32}), Profile::full, {{2, 1, m.vocab}, {}, {}}, {2, 1, m.vocab}, DataKind::gaussian), m);
+    add_named(sink, sample_case(profile, 2, m.vocab), m);
   }
 }
 
@@ -100,7 +139,7 @@ void products(CaseSink& sink) {
     }
     for (const std::int64_t n : {m.ffn, m.vocab, m.heads * m.key}) {
       if (!heights.first({n})) continue;
-      add_named(sink, product_case(n <= 65536 ? Profile::quick : Profile::full, QUERN_F32, format_for(32, turn++), 1, n, 32), m);
+      add_named(sink, product_case(n <= 20480 ? Profile::quick : Profile::full, QUERN_F32, format_for(32, turn++), 1, n, 32), m);
       add_named(sink, product_case(Profile::full, QUERN_F32, format_for(64, turn), n <= 65536 ? 33 : 3, n, 64), m);
     }
     // True weights, judged sparsely, up to what a host holds several of.
@@ -141,6 +180,8 @@ void tables(CaseSink& sink) {
 
 void generate(CaseSink& sink) {
   attention(sink);
+  attention_rules(sink);
+  rows(sink);
   rotations(sink);
   caches(sink);
   products(sink);

@@ -137,6 +137,8 @@ Edit output_wraps(std::size_t output, std::uint32_t dim, std::int64_t limit);
 Edit input_wraps(std::size_t input, std::uint32_t dim, std::int64_t limit);
 /// Elements behind the first `limit` of an input's rows count as 0.
 Edit input_ends(std::size_t input, std::int64_t limit);
+/// Elements behind the first `limit` of an input's rows are below all others.
+Edit input_least(std::size_t input, std::int64_t limit);
 /// Numbers of an input (positions, slots, page ids) at `limit` and above are taken modulo it.
 Edit numbers_wrap(std::size_t input, double limit);
 Edit output_numbers_wrap(std::size_t output, double limit);

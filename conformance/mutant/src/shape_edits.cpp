@@ -73,6 +73,14 @@ Edit input_ends(std::size_t input, std::int64_t limit) {
   };
 }
 
+Edit input_least(std::size_t input, std::int64_t limit) {
+  return [=](const NodeRun& node) {
+    const Slot x = node.input(input);
+    for (std::int64_t i = 0; i < x.count() && !x.is_block(); ++i)
+      if (i % x.row() >= limit) x.set(i, -1e30);
+  };
+}
+
 Edit numbers_wrap(std::size_t input, double limit) {
   return [=](const NodeRun& node) { wrap_numbers(node.input(input), limit); };
 }

@@ -24,13 +24,22 @@ bool is_large(const Case& c) {
 
 constexpr std::int64_t spare_rows = 7;  // that a session's graph has room for behind those of the run
 
-/// The graph with a ranged number of rows, as sessions build it, where its rows are fixed. A training step's are: it sums over them.
+/// Whether a graph picks rows of its own by number, so that it needs them all.
+bool picks_rows(const WholeGraph& graph) {
+  return std::ranges::any_of(graph.nodes, [&](const GraphNode& node) {
+    return node.op == QUERN_OP_GET_ROWS && graph.values[static_cast<std::size_t>(graph.root(node.inputs[0]))].spec.kind != QUERN_VALUE_CONSTANT;
+  });
+}
+
+/// The graph with a ranged number of rows, as sessions build it, where its rows are fixed; it runs with all of them and with the first alone. A
+/// training step's rows stay fixed: it sums over them.
 WholeGraph with_ranged_rows(const WholeGraph& graph) {
   WholeGraph ranged = graph;
   if (graph.most_rows != 0 || graph.judge != nullptr || graph.steps.count != 1) return ranged;
   for (GraphValue& v : ranged.values) {
     if (!v.rows) continue;
     ranged.row_counts = {v.spec.dims[0]};
+    if (v.spec.dims[0] > 1 && !picks_rows(graph)) ranged.row_counts.push_back(1);
     v.spec.dims[0] += spare_rows;
     v.ranged = true;
     ranged.most_rows = v.spec.dims[0];
