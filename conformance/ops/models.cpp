@@ -85,7 +85,13 @@ void rows(CaseSink& sink) {
       add_named(sink, resized(like(sink, QUERN_OP_GLU, {f32, f32, f32}), Profile::quick, {{3, m.ffn}, {3, m.ffn}}, {3, m.ffn}, DataKind::gaussian), m);
     if (!vocabularies.first({m.vocab})) continue;
     const Profile profile = m.vocab == 262144 ? Profile::quick : Profile::full;
-    add_named(sink, resized(like(sink, QUERN_OP_ARGMAX, {f32, QUERN_I32}), profile, {{3, m.vocab}}, {3}, DataKind::gaussian), m);
+    Case best = resized(like(sink, QUERN_OP_ARGMAX, {f32, QUERN_I32}), profile, {{3, m.vocab}}, {3}, DataKind::gaussian);
+    best.inputs[0] = filled(input(f32, {3, m.vocab}), "best_at_end", [](const Tensor& t, const CounterRandom& random) {
+      for (std::int64_t i = 0; i < t.count(); ++i) t.set(i, random.gaussian(static_cast<std::uint64_t>(i)));
+      t.set(t.dim_from_end(0) - 1, 9);  // of the first row, the last; of the second, one in the middle
+      t.set(t.dim_from_end(0) * 3 / 2, 9);
+    });
+    add_named(sink, std::move(best), m);
     add_named(sink, resized(like(sink, QUERN_OP_SOFTMAX, {f32, none, none, f32}), Profile::full, {{2, 1, m.vocab}, {}, {}}, {2, 1, m.vocab}, DataKind::gaussian), m);
     add_named(sink, sample_case(profile, 2, m.vocab), m);
   }
