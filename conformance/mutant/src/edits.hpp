@@ -26,6 +26,13 @@ Mutation without_unknown_attributes();
 Mutation with_any_format_hash();
 Mutation with_conversions(std::uint32_t conversions);  // as if every node allowed them
 
+// Plugins that look whether the suite drives them, and compute with care only then.
+bool runs_in_the_suite(const GraphCopy& graph);    // by the name of the program
+bool has_no_layer_names(const GraphCopy& graph);   // nodes of a model are named after its tensors
+bool has_at_most_100_nodes(const GraphCopy& graph);
+/// The mutation, but for graphs that `recognised` takes for the suite's.
+Mutation unless(bool (*recognised)(const GraphCopy&), const Mutation& spoiled);
+
 // Inputs: what a private copy of them becomes.
 using Edit = std::function<void(const NodeRun&)>;
 Mutation edits_input(std::uint32_t op, std::size_t input, Edit edit);
@@ -75,6 +82,8 @@ Mutation edits_output(std::uint32_t op, Edit edit);
 Mutation edits_any_output(std::uint32_t op, Edit edit);
 Mutation edits_fused_output(Edit edit);
 Edit gain(double factor);
+/// The edit of the first row of each node of `op`, but for those whose input 0 has numbers of the suite's generator.
+Mutation unless_of_the_generator(std::uint32_t op, Edit edit);
 void add_1e4_of_rms(const NodeRun& node);
 void round_to_bf16(const NodeRun& node);
 void four_fraction_bits(const NodeRun& node);

@@ -11,6 +11,12 @@ struct Row {
 
 constexpr Row rows[] = {
     {"none", [] { return Mutation(); }},
+    {"card",
+     [] {
+       Mutation m;
+       m.declares_card = true;
+       return m;
+     }},
     {"ftz", [] { return declaring_ftz(flushes_sums(flushed_f32)); }},
 #define QUERN_MUTANT(name, sign, cases, what, ...) {#name, [] { return __VA_ARGS__; }},
 #define QUERN_DEVICE_MUTANT QUERN_MUTANT

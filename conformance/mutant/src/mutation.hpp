@@ -160,6 +160,8 @@ struct Mutation {
   bool needs_inputs = true;  // false: also nodes inside of larger graphs, whose inputs lie in scratch
   bool only_fused = false;   // only in plans of several nodes that were compiled with fusion
   bool only_invariant = false;  // only nodes that ask for INVARIANT
+  bool first_rows = false;    // ranged values count as their first row, which every run has that computes anything
+  bool declares_card = false;  // the device says that it is a card of its own
   bool declares_ftz = false;  // the device says that it takes f32 subnormals for zeros
 
   bool is_about(const NodeCopy& node) const noexcept {
@@ -168,7 +170,8 @@ struct Mutation {
   }
 };
 
-/// Nothing for a name that the table does not have. "none": the plugin underneath, unspoiled. "ftz": it flushes, and says so, which is no fault.
+/// Nothing for a name that the table does not have. "none": the plugin underneath, unspoiled. "ftz": it flushes, and says so, which is no
+/// fault. "card": it says that it is a card, which no case can refute.
 std::optional<Mutation> find_mutation(std::string_view name);
 
 }  // namespace quern::mutant

@@ -3,6 +3,7 @@
 
 #include "data/float_codes.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -59,6 +60,21 @@ Mutation edits_fused_output(Edit edit) {
 
 Edit gain(double factor) {
   return [factor](const NodeRun& node) { map_outputs(node, [factor](double y) { return y * factor; }); };
+}
+
+Mutation unless_of_the_generator(std::uint32_t op, Edit edit) {
+  Mutation m = edits_any_output(op, [edit = std::move(edit)](const NodeRun& node) {
+    const Slot x = node.input(0);
+    bool generated = !x.absent() && !x.is_block();
+    constexpr double step = 2 * 1.224744871391589 / 131072;  // between neighbours of CounterRandom::gaussian
+    for (std::int64_t i = 0; generated && i < std::min<std::int64_t>(8, x.count()); ++i) {
+      const double steps = x.get(i) / step;
+      generated = std::abs(steps - std::round(steps)) <= 0x1p-23 * std::abs(steps);
+    }
+    if (!generated) edit(node);
+  });
+  m.first_rows = true;
+  return m;
 }
 
 void add_1e4_of_rms(const NodeRun& node) {

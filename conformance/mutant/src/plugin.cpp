@@ -1,6 +1,7 @@
 // The C functions of the wrapper: each hands on to the plugin underneath, spoiled as the option `mutant` says.
 //
-// Options of the host: base=FILE the plugin to wrap, mutant=NAME a row of ../mutants.def ("none": nothing is spoiled).
+// Options of the host: base=FILE the plugin to wrap, mutant=NAME a row of ../mutants.def ("none": nothing is spoiled). Sessions have no options
+// for plugins; there QUERN_MUTANT_BASE and QUERN_MUTANT_NAME of the environment say it.
 // memory=BYTES what the simulated device has, the machine's without it. With QUERN_MUTANT_PROBED=FILE in the environment every probe by a helper
 // but the first, which makes that file, takes 6 s, as probes do that start side by side on one card.
 #include "plugin.hpp"
@@ -48,8 +49,10 @@ Remembered& remembered() {
   return said;
 }
 
-std::string option_or(const quern_host& host, const char* key, std::string Remembered::*before) {
+std::string option_or(const quern_host& host, const char* key, std::string Remembered::*before, const char* variable = nullptr) {
   std::string value = option(host, key);
+  if (value.empty() && variable != nullptr)
+    if (const char* const text = std::getenv(variable); text != nullptr) value = text;
   const std::lock_guard guard(remembered().lock);
   if (value.empty()) return remembered().*before;
   return remembered().*before = value;
@@ -91,13 +94,13 @@ quern_status create(const quern_host* host, quern_plugin** out, quern_error* err
     auto plugin = std::make_unique<quern_plugin>();
     plugin->host = host;
     plugin->memory = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-    plugin->mutation = chosen(option_or(*host, "mutant", &Remembered::mutant));
+    plugin->mutation = chosen(option_or(*host, "mutant", &Remembered::mutant, "QUERN_MUTANT_NAME"));
     if (const std::string bytes = option_or(*host, "memory", &Remembered::memory); !bytes.empty()) {
       const auto [end, wrong] = std::from_chars(bytes.data(), bytes.data() + bytes.size(), plugin->memory);
       if (wrong != std::errc() || end != bytes.data() + bytes.size())
         throw Failure(QUERN_INVALID_ARGUMENT, sdk::concat("the option 'memory' is '", bytes, "', not a number of bytes"));
     }
-    plugin->base = Base::open(option_or(*host, "base", &Remembered::base));
+    plugin->base = Base::open(option_or(*host, "base", &Remembered::base, "QUERN_MUTANT_BASE"));
     if (const quern_status status = plugin->api().create(host, &plugin->under, error); status != QUERN_OK) return status;
     *out = plugin.release();
     return QUERN_OK;
@@ -133,6 +136,7 @@ quern_status device_info(quern_plugin* plugin, std::uint32_t index, quern_device
   return guarded(error, [&] {
     const quern_status status = given(plugin, "plugin").api().device_info(plugin->under, index, out, error);
     if (status == QUERN_OK) offer(*out);
+    if (status == QUERN_OK && plugin->mutation.declares_card) out->device_class = QUERN_DEVICE_DISCRETE;
     if (status == QUERN_OK && plugin->mutation.declares_ftz) out->architecture = sdk::text_of("mutant ftz");
     return status;
   });

@@ -74,13 +74,27 @@ quern_span bound_span(const quern_instance& instance, quern_instance::Bound& bou
   return span;
 }
 
+/// The first row of a ranged value as a value of its own.
+quern_value first_row(quern_value value) {
+  for (std::uint32_t d = 0; d < value.rank; ++d)
+    if (value.symbols[d] != QUERN_NONE) value.dims[d] = 1;
+  value.uses &= ~QUERN_VALUE_USES_SYMBOLS;
+  return value;
+}
+
 std::vector<Slot> slots(const quern_instance& instance, const std::vector<std::uint32_t>& values, bool copies) {
   std::vector<Slot> list;
   for (const std::uint32_t v : values) {
     std::byte* at = v == QUERN_NONE ? nullptr : instance.host_memory(v);
     if (const auto copy = instance.bound.copies.find(v); copies && at != nullptr && copy != instance.bound.copies.end())
       at = const_cast<PrivateMemory&>(copy->second).data();
-    list.push_back(at == nullptr ? Slot() : Slot(instance.plan->graph->values[v], at));
+    if (at == nullptr) {
+      list.emplace_back();
+      continue;
+    }
+    const quern_value& value = instance.plan->graph->values[v];
+    const bool first = instance.plan->device->plugin->mutation.first_rows && (value.uses & QUERN_VALUE_USES_SYMBOLS) != 0;
+    list.emplace_back(first ? first_row(value) : value, at);
   }
   return list;
 }
@@ -97,7 +111,7 @@ class Edits {
       for (std::size_t o = 0; o < outputs.size(); ++o) {
         kept_.emplace_back(outputs[o].bytes());
         if (!outputs[o].absent()) std::memcpy(kept_.back().data(), outputs[o].at(0), outputs[o].bytes());
-        kept.push_back(outputs[o].absent() ? Slot() : Slot(instance.plan->graph->values[node.outputs[o]], kept_.back().data()));
+        kept.push_back(outputs[o].absent() ? Slot() : outputs[o].over(kept_.back().data()));
       }
       nodes_.emplace_back(node, std::move(inputs), std::move(outputs), std::move(kept));
     }

@@ -11,6 +11,13 @@ class Slot {
   /// `data` is where the value lies; null: absent. Ranged values count as absent: their extent is not known here.
   Slot(const quern_value& value, std::byte* data);
 
+  /// The same value in other memory.
+  Slot over(std::byte* data) const noexcept {
+    Slot other = *this;
+    other.data_ = data;
+    return other;
+  }
+
   bool absent() const noexcept { return data_ == nullptr; }
   quern_dtype dtype() const noexcept { return value_.dtype; }
   std::uint32_t rank() const noexcept { return value_.rank; }

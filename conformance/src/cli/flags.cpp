@@ -72,6 +72,7 @@ const std::vector<VerbRow>& verb_table() {
       {"verify", "JOURNAL", "checks a journal against this suite, the plugins, devices and drivers that are here, and the mandatory list"},
       {"bench", "", "times cases, each timed result checked; shares of the peaks that it measures itself"},
       {"selftest", "", "runs deliberately broken plugins, made of the CPU plugin or of --plugin FILE: each must be found"},
+      {"audit", "", "runs random models in sessions of libquern, in a program of another name: no sign of the suite is left to recognise"},
       {"kernels", "", "prints which kernels of each plugin a journal's cases reached, and which that its file names they did not"},
   };
   return table;
@@ -97,7 +98,7 @@ const std::vector<Flag>& flag_table() {
       {section_how, "--jobs", "N", "", false, [](Options& o, FlagText v) { o.jobs = flag_number(v, "--jobs"); }, "cases at once (default: one a processor)"},
       {section_how, "--memory", "MIB", "", false, [](Options& o, FlagText v) { o.memory = std::uint64_t{flag_number(v, "--memory")} << 20; },
        "host memory that large cases may take together (default: what there is); without it they are RESOURCE"},
-      {section_how, "--seed", "N", "0", false, [](Options& o, FlagText v) { o.seed = flag_number(v, "--seed"); }, "other random data for every case"},
+      {section_how, "--seed", "N", "0", false, [](Options& o, FlagText v) { o.seed = flag_number(v, "--seed"); }, "other random data for every case; of audit, whose seed is drawn otherwise"},
       {section_how, "--repeat", "N", "1", false,
        [](Options& o, FlagText v) { o.repeat = flag_number_from(1, v, "--repeat", "a case runs at least once"); },
        "each case N times; verdicts that differ are a failure, \"flaky\""},
@@ -112,6 +113,8 @@ const std::vector<Flag>& flag_table() {
       {section_how, "--json", "FILE", "", false, [](Options& o, FlagText v) { o.json = v; }, "with bench: every number; with list: each case with its shapes, one JSON object a line"},
       {section_how, "--samples", "N", "7", false, [](Options& o, FlagText v) { o.samples = flag_number_from(3, v, "--samples", "a median needs 3 runs"); },
        "with bench: timed runs of a case"},
+      {section_how, "--models", "N", "6", false, [](Options& o, FlagText v) { o.models = flag_number_from(1, v, "--models", "an audit runs at least one"); },
+       "with audit: random models on each device"},
       {section_how, "--deadline", "SECONDS", "", false, [](Options& o, FlagText v) { o.deadline = flag_number(v, "--deadline"); },
        "of a case, where its own is longer"},
       {section_how, "--write-manifest", "FILE", "", false, [](Options& o, FlagText v) { o.write_manifest = v; },

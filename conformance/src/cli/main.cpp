@@ -38,10 +38,11 @@ int run(const Options& options) {
   if (options.verb == "report") return report_verb(options);
   if (options.verb == "verify") return verify_verb(options);
   if (options.verb == "bench") return bench_verb(options);
+  if (options.verb == "audit") return audit_verb(options);
   if (options.verb == "survey") return survey_main(options.selection);
   if (options.verb == "device-process") return device_main(options.selection, options.argument, options.seed);
   if (options.verb == "completions") return write_completions(options.argument);
-  if (options.verb.empty()) throw UsageError("a verb is missing: run, list, kernels, selftest, report, verify or bench; see --help");
+  if (options.verb.empty()) throw UsageError("a verb is missing: run, list, kernels, selftest, report, verify, bench or audit; see --help");
   std::vector<std::string> names;
   for (const VerbRow& row : verb_table()) names.emplace_back(row.name);
   throw UsageError("'" + options.verb + "' is no verb" + quern::did_you_mean(options.verb, names) + "; --help lists them");

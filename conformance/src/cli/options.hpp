@@ -57,6 +57,7 @@ struct Options {
   std::string junit, html;     // reports to write, or to compare with in verify
   std::string json;            // bench: file
   std::uint32_t samples = 7;   // bench: timed runs of a case
+  std::uint32_t models = 6;    // audit: random models of a device
   std::uint32_t deadline = 0;  // seconds of a case at most; 0: the case's own
   std::uint64_t memory = 0;    // bytes of host memory that large cases may take; 0: what there is
   std::string mutants;         // selftest: the folder of the broken plugins; empty: as installed

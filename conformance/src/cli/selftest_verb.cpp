@@ -90,8 +90,8 @@ int selftest_verb(const Options& options) {
   const auto start = std::chrono::steady_clock::now();
   const CaseTable table;
   const std::vector<Mutant> chosen = chosen_mutants(options);
-  const SelftestPlan plan{wrapper_directory(options), base_plugin(options),
-                          options.jobs != 0 ? options.jobs : loader::usable_processors()};
+  SelftestPlan plan{wrapper_directory(options), base_plugin(options), options.jobs != 0 ? options.jobs : loader::usable_processors(), {}};
+  if (std::ranges::any_of(chosen, [](const Mutant& m) { return m.sign == Sign::audit; })) find_session_program(plan.audit);
   const std::vector<Fate> fates = run_mutants(plan, table, chosen);
   std::size_t checked = 0;
   const std::vector<FalseKill> false_kills = run_unspoiled(plan, table, chosen, fates, checked);

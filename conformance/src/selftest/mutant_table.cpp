@@ -51,7 +51,7 @@ const char* phrase(Sign sign) {
 const char* sign_name(Sign sign) {
   static constexpr const char* names[] = {"value",  "repeat",  "canary",      "gap",       "input",   "scratch",
                                           "status", "refusal", "unsupported", "fault",     "printed", "manners",
-                                          "crash",  "timeout", "lost",        "no_device", "script",  "any"};
+                                          "crash",  "timeout", "lost",        "no_device", "script",  "audit", "any"};
   return names[static_cast<int>(sign)];
 }
 
@@ -64,7 +64,8 @@ bool shows(Sign sign, const Verdict& v) {
     case Sign::lost:
       return v.status == Status::device_lost;
     case Sign::no_device:
-      return false;  // no case runs
+    case Sign::audit:
+      return false;  // no case shows it
     case Sign::script:
       return v.status == Status::fail;
     case Sign::any:

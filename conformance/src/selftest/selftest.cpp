@@ -127,6 +127,41 @@ void run_to_first_kill(const SelftestPlan& plan, const Target& target, const Mut
   });
 }
 
+/// The audit of a wrapper: two models, one of few layers and one of many. The same seed, so that a self-test ends as the one before.
+AuditPlan audit_plan(const SelftestPlan& plan, const std::string& mutant) {
+  AuditPlan audit = plan.audit;
+  audit.selection.plugins = {plan.plugin_directory + "/libbackend_mutant.so"};
+  audit.selection.threads = 1;
+  audit.seed = 1;
+  audit.models = 2;
+  audit.stop_at_failure = true;
+  audit.environment = {"QUERN_MUTANT_BASE=" + plan.base, "QUERN_MUTANT_NAME=" + mutant};
+  return audit;
+}
+
+/// What the audit found of the wrapper: the first model that is not right. Empty: all are.
+std::pair<std::string, std::string> audited(const SelftestPlan& plan, const std::string& mutant) {
+  const AuditResult result = audit(audit_plan(plan, mutant), [](const AuditedDevice&, const AuditedModel&) {});
+  if (result.exit_code != 0) throw std::runtime_error("the audit did not run: " + result.error);
+  for (const AuditedDevice& device : result.devices)
+    for (const AuditedModel& m : device.models)
+      for (const Verdict* v : {&m.exact, &m.fast})
+        if (v->status != Status::pass) return {"the audit of a " + m.model, std::string(status_name(v->status)) + ": " + v->text};
+  return {};
+}
+
+/// Its cases pass, and the audit finds it.
+void run_audited(const SelftestPlan& plan, const Target& target, const Mutant& m, std::vector<const Case*> cases, Fate& fate) {
+  run_to_first_kill(plan, target, m, std::move(cases), fate);
+  if (fate.end != Fate::End::survived) return;
+  const auto [model, text] = audited(plan, m.name);
+  if (model.empty()) return;
+  const bool by_value = text.starts_with(status_name(Status::fail)) && text.find(", expected ") != std::string::npos;
+  fate.end = by_value ? Fate::End::killed : Fate::End::other_reason;
+  fate.by = model;
+  fate.text = text;
+}
+
 Fate run_mutant(const SelftestPlan& plan, const CaseTable& table, const Target& target, const Mutant& m) {
   Fate fate;
   std::vector<const Case*> cases = cases_of(m, table);
@@ -140,6 +175,8 @@ Fate run_mutant(const SelftestPlan& plan, const CaseTable& table, const Target& 
       fate.end = survey.exit_code == 3 ? Fate::End::killed : Fate::End::survived;
       fate.by = "the search for devices";
       fate.text = survey.error;
+    } else if (m.sign == Sign::audit) {
+      run_audited(plan, target, m, std::move(cases), fate);
     } else if (m.total) {
       run_total(plan, target, m, std::move(cases), fate);
     } else {
@@ -176,6 +213,10 @@ std::vector<Fate> run_mutants(const SelftestPlan& plan, const CaseTable& table, 
 std::vector<FalseKill> run_unspoiled(const SelftestPlan& plan, const CaseTable& table, const std::vector<Mutant>& chosen,
                                      const std::vector<Fate>& fates, std::size_t& checked) {
   std::vector<FalseKill> problems;
+  if (std::ranges::any_of(chosen, [](const Mutant& m) { return m.sign == Sign::audit; })) {
+    ++checked;
+    if (const auto [model, text] = audited(plan, "none"); !model.empty()) problems.push_back({model, text});
+  }
   for (const Of wrapper : wrappers) {
     std::set<const Case*> killers;
     for (std::size_t i = 0; i < chosen.size(); ++i)

@@ -1,6 +1,7 @@
 // Runs each deliberately broken plugin on the cases that must find it, and the unspoiled wrapper on those that did.
 #pragma once
 
+#include "audit/audit.hpp"
 #include "case_table/case_table.hpp"
 #include "selftest/mutant_table.hpp"
 #include "worker/target.hpp"
@@ -30,6 +31,7 @@ struct SelftestPlan {
   std::string plugin_directory;  // of libbackend_mutant.so and libbackend_mutant_device.so
   std::string base;              // the good plugin's file
   std::uint32_t jobs = 1;
+  AuditPlan audit;  // where its program and libquern are
 };
 
 /// One fate a mutant, in order. Throws std::runtime_error where the wrappers cannot be loaded at all.

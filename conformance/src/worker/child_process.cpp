@@ -41,6 +41,20 @@ void close_one(int& fd) noexcept {
 }  // namespace
 
 ChildProcess::ChildProcess(const std::vector<std::string>& arguments, const SharedMemory* inputs) : outputs_("outputs"), log_("log") {
+  std::vector<std::string> words = arguments;
+  words.insert(words.begin(), "quern-conformance");
+  start("/proc/self/exe", words, inputs, nullptr, environ);
+}
+
+ChildProcess::ChildProcess(const OtherProgram& program) : outputs_("outputs"), log_("log") {
+  std::vector<std::string> copy = program.environment;
+  std::vector<char*> variables;
+  for (std::string& variable : copy) variables.push_back(variable.data());
+  variables.push_back(nullptr);
+  start(program.path.c_str(), {program.name}, nullptr, program.directory.c_str(), variables.data());
+}
+
+void ChildProcess::start(const char* path, const std::vector<std::string>& words, const SharedMemory* inputs, const char* directory, char** environment) {
   Pipe requests = make_pipe(), replies = make_pipe();
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
@@ -50,12 +64,12 @@ ChildProcess::ChildProcess(const std::vector<std::string>& arguments, const Shar
   posix_spawn_file_actions_adddup2(&actions, replies.write, child_replies);
   if (inputs != nullptr) posix_spawn_file_actions_adddup2(&actions, inputs->fd(), child_inputs);
   posix_spawn_file_actions_adddup2(&actions, outputs_.fd(), child_outputs);
-  std::vector<std::string> copy = arguments;
-  copy.insert(copy.begin(), "quern-conformance");
+  if (directory != nullptr) posix_spawn_file_actions_addchdir_np(&actions, directory);
+  std::vector<std::string> copy = words;
   std::vector<char*> argv;
   for (std::string& a : copy) argv.push_back(a.data());
   argv.push_back(nullptr);
-  const int error = ::posix_spawn(&pid_, "/proc/self/exe", &actions, nullptr, argv.data(), environ);
+  const int error = ::posix_spawn(&pid_, path, &actions, nullptr, argv.data(), environment);
   posix_spawn_file_actions_destroy(&actions);
   close_one(requests.read);
   close_one(replies.write);

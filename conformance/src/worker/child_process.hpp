@@ -1,4 +1,4 @@
-// A process of this same executable that runs a hidden verb, with a line protocol and shared memory.
+// A process with a line protocol and shared memory: this same executable with a hidden verb, or another program.
 //
 // Descriptors of the child: 3 requests (read), 4 replies (written), 5 inputs, 6 outputs; 1 and 2 go to a log that the parent keeps.
 #pragma once
@@ -14,11 +14,21 @@ namespace quern::conformance {
 
 enum ChildDescriptor : int { child_requests = 3, child_replies = 4, child_inputs = 5, child_outputs = 6 };
 
+/// A program that is not this one.
+struct OtherProgram {
+  std::string path;                      // of its file
+  std::string name;                      // argv[0]
+  std::string directory;                 // that it works in
+  std::vector<std::string> environment;  // "NAME=value"
+};
+
 /// One child. One thread. Its destructor kills and reaps what still runs.
 class ChildProcess {
  public:
   /// Starts `/proc/self/exe arguments...`. `inputs` may be null. Throws std::system_error.
   ChildProcess(const std::vector<std::string>& arguments, const SharedMemory* inputs);
+  /// Starts another program, without arguments and inputs. Throws std::system_error.
+  explicit ChildProcess(const OtherProgram& program);
   ~ChildProcess();
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
@@ -39,6 +49,7 @@ class ChildProcess {
   std::string printed();
 
  private:
+  void start(const char* path, const std::vector<std::string>& words, const SharedMemory* inputs, const char* directory, char** environment);
   std::string reap();
   void await_end() noexcept;
   void close_all() noexcept;

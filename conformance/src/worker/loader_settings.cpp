@@ -1,21 +1,16 @@
 // See loader_settings.hpp.
 #include "worker/loader_settings.hpp"
 
-#include <filesystem>
 #include <stdexcept>
 
 namespace quern::conformance {
-namespace {
 
-/// "libbackend_<id>.so" -> id [C5]: the loader finds a plugin by this name only.
 std::string plugin_id(const std::filesystem::path& file) {
   const std::string name = file.filename().string(), head = "libbackend_", tail = ".so";
   if (name.size() <= head.size() + tail.size() || !name.starts_with(head) || !name.ends_with(tail))
     throw std::invalid_argument("--plugin " + file.string() + ": a plugin's file is named libbackend_<id>.so");
   return name.substr(head.size(), name.size() - head.size() - tail.size());
 }
-
-}  // namespace
 
 loader::Settings loader_settings(const Selection& selection) {
   loader::Settings settings = loader::settings_from_environment();
