@@ -2,6 +2,7 @@
 #include "abi/host.hpp"
 
 #include "abi/graph.hpp"
+#include "device_run/breadcrumb.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -36,6 +37,7 @@ void TestHost::fail_at(std::uint64_t number) noexcept {
   allocations_ = 0;
   refused_ = false;
   fail_at_ = number;
+  crumb_of_refusal(number);
 }
 
 void* TestHost::allocate(std::uint64_t bytes, std::uint64_t alignment) noexcept {

@@ -5,6 +5,7 @@
 // that there are). A scenario is a whole life of a device.
 #include "abi/scripts.hpp"
 #include "abi/simple.hpp"
+#include "device_run/status_words.hpp"
 #include "device_run/allocation_watch.hpp"
 
 #include <algorithm>
@@ -144,14 +145,14 @@ void host_allocator_refuses(ScriptContext& t) {
   host.fail_at(0);
   const quern_status whole = life->go();
   t.require(whole == QUERN_OK && life->got() == life->expected(),
-            "the scenario completes with memory, found status " + std::to_string(whole));
+            "the scenario completes with memory: expected OK, found " + status_words(whole));
   const std::uint64_t sites = host.allocations();
   if (sites == 0) t.waive("no allocation", "the plugin takes nothing from the host's allocator in this scenario");
   for (std::uint64_t n = 1; n <= sites; ++n) {
     host.fail_at(n);
     const quern_status status = life->go();
     t.check(host.refused(), "allocation " + std::to_string(n) + " is reached");
-    t.check(out_of_memory(status), "the call that lacks it answers out of memory [C22], found " + std::to_string(status));
+    t.check(out_of_memory(status), "the call that lacks allocation " + std::to_string(n) + " answers out of memory [C22]: expected HOST_OUT_OF_MEMORY or OUT_OF_MEMORY, found " + status_words(status));
     t.check(host.live_blocks() == 0 && host.fault().empty(), "and nothing leaks [C22] " + host.fault());
   }
   host.fail_at(0);
@@ -186,7 +187,7 @@ void malloc_refuses(ScriptContext& t) {
         t.check(life->got() == life->expected(), "a life that does without allocation " + std::to_string(n) + " computes right");
       } else {
         t.check(out_of_memory(status),
-                "without allocation " + std::to_string(n) + " the call answers out of memory [C22], found " + std::to_string(status));
+                "without allocation " + std::to_string(n) + " the call answers out of memory [C22]: expected HOST_OUT_OF_MEMORY or OUT_OF_MEMORY, found " + status_words(status));
       }
       if (host.live_blocks() != 0) {
         t.check(false, "nothing leaks of the host's memory without allocation " + std::to_string(n));

@@ -1,5 +1,6 @@
 // See objects.hpp.
 #include "abi/objects.hpp"
+#include "device_run/status_words.hpp"
 
 #include <algorithm>
 
@@ -145,7 +146,7 @@ void check_no(ScriptContext& t, Graph& graph, const std::string& claim) {
   std::vector<quern_answer> answers(graph.nodes.size(), made<quern_answer>(QUERN_TYPE_ANSWER));
   AbiError error;
   const quern_status asked = device.api().support(device.handle(), g, nullptr, answers.data(), error.get());
-  t.check(asked == QUERN_OK, claim + ": support itself answers OK, found " + std::to_string(asked) + " " + error.text());
+  t.check(asked == QUERN_OK, claim + ": support itself answers OK, found " + status_words(asked) + " " + error.text());
   if (asked == QUERN_OK) {
     t.check(answers[0].verdict == QUERN_ANSWER_NO, claim + ": is answered no");
     t.check(answers[0].verdict != QUERN_ANSWER_NO || (answers[0].code != QUERN_OK && answers[0].text.size != 0),
@@ -161,7 +162,7 @@ void check_no(ScriptContext& t, Graph& graph, const std::string& claim) {
 void check_refused(ScriptContext& t, quern_status found, const AbiError& error, std::initializer_list<quern_status> allowed,
                    const std::string& claim) {
   const bool right = std::ranges::find(allowed, found) != allowed.end();
-  t.check(right, claim + ", found status " + std::to_string(found));
+  t.check(right, claim + ": expected " + status_words(allowed) + ", found " + status_words(found));
   if (right) t.check(!error.text().empty(), claim + ": the refusal has a text");
 }
 

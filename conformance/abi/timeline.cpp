@@ -3,6 +3,7 @@
 #include "abi/scripts.hpp"
 #include "abi/simple.hpp"
 
+#include "device_run/status_words.hpp"
 #include <chrono>
 #include <thread>
 
@@ -358,7 +359,7 @@ void queues_hold_64_calls(ScriptContext& t) {
     if (status != QUERN_OK) break;
   }
   t.check(taken >= 64, "a queue takes 64 calls that wait [C31], found " + std::to_string(taken));
-  t.check(status == QUERN_OK || status == QUERN_BUSY, "and answers BUSY where it is full [C31], found " + std::to_string(status));
+  t.check(status == QUERN_OK || status == QUERN_BUSY, "and answers BUSY where it is full [C31], found " + status_words(status));
   t.check(done.value() == 0 && to.read() == mark, "nothing is done while the gate is closed [C31]");
   device.api().fence_signal(gate.get(), 1, nullptr);
   t.require(taken > 0 && wait(device, {done.at((taken - 1) / 2 * 2 + 1)}, false, seconds(60)) == QUERN_OK, "the queue goes on");

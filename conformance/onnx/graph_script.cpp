@@ -2,6 +2,7 @@
 #include "onnx/graph_script.hpp"
 
 #include "case_table/case_table.hpp"
+#include "device_run/status_words.hpp"
 #include "device_run/device_memory.hpp"
 #include "device_run/prepared.hpp"
 #include "judge/judge.hpp"
@@ -209,7 +210,7 @@ void run_graph(ScriptContext& t, const Vector& vector, const References& referen
     memories.set(poison);
     prepared.poison_scratch(poison);
     const quern_run_status status = prepared.run(60);
-    t.require(status.code == QUERN_OK, "the run ends with OK, not with code " + std::to_string(status.code));
+    t.require(status.code == QUERN_OK, "the run ends with OK, found " + status_words(status.code));
     t.check(status.faults == 0, "the run raises no fault");
     std::vector<Tensor> found = memories.read(t);
     const std::string damage = prepared.scratch_damage();

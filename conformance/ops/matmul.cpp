@@ -11,6 +11,7 @@
 #include "data/block_format.hpp"
 #include "device_run/case_graph.hpp"
 #include "device_run/prepared.hpp"
+#include "device_run/status_words.hpp"
 #include "device_run/script.hpp"
 
 namespace quern::conformance {
@@ -305,7 +306,7 @@ void reject(CaseSink& sink, const std::string& name, Case c) {
     t.check(refused, "support refuses it");
     const quern_status status = Prepared::try_compile(t.device(), graph.graph());
     t.check(status == QUERN_INVALID_ARGUMENT || status == QUERN_UNSUPPORTED,
-            "compile answers INVALID_ARGUMENT or UNSUPPORTED, not " + std::to_string(status));
+            "compile answers INVALID_ARGUMENT or UNSUPPORTED, found " + status_words(status));
   });
 }
 

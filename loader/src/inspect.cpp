@@ -66,6 +66,15 @@ Verdict malformed_note(const std::string& name, const std::string& what) {
           {}};
 }
 
+/// Where a compiler put padding in front of the note, as it does in a struct that is not packed; else empty.
+std::string padding_before_magic(const std::vector<std::uint8_t>& bytes) {
+  const std::uint32_t magic = QUERN_NOTE_MAGIC;
+  for (const std::size_t at : {std::size_t{4}, std::size_t{8}, std::size_t{12}})
+    if (bytes.size() >= at + sizeof magic && std::memcmp(bytes.data() + at, &magic, sizeof magic) == 0)
+      return concat(", which stands ", at, " bytes further: is the struct around quern_note padded? pack it, as QUERN_PLUGIN_NOTE does");
+  return {};
+}
+
 Verdict parse_note(const std::string& name, const std::vector<std::uint8_t>& bytes, quern_note& note,
                    Inspection& found) {
   if (bytes.size() < QUERN_MIN_SIZE_quern_note)
@@ -73,7 +82,7 @@ Verdict parse_note(const std::string& name, const std::vector<std::uint8_t>& byt
                           concat("it has ", bytes.size(), " bytes, fewer than ", QUERN_MIN_SIZE_quern_note));
   std::memcpy(&note, bytes.data(), std::min(bytes.size(), sizeof note));
   if (note.magic != QUERN_NOTE_MAGIC)
-    return malformed_note(name, concat("magic ", hex(note.magic), " instead of ", hex(QUERN_NOTE_MAGIC)));
+    return malformed_note(name, concat("magic ", hex(note.magic), " instead of ", hex(QUERN_NOTE_MAGIC), padding_before_magic(bytes)));
   if (note.note_size < QUERN_MIN_SIZE_quern_note || note.note_size > bytes.size())
     return malformed_note(name,
                           concat("note_size is ", note.note_size, " in a note of ", bytes.size(), " bytes"));

@@ -45,8 +45,8 @@ blamed() {
   [ "$(count '"status":"pass"')" -eq $((all - 1)) ] || fail "$mutant: not all of the $((all - 1)) other cases pass"
   grep "\"$victim\"" "$journal" | grep -q 'alone in a new process: ' || fail "$mutant: the victim was not tried alone"
 }
-blamed crashes crash 'signal 11'
-blamed exits_with_70 crash 'exit code 70'
+blamed crashes crash 'signal 11 (Segmentation fault) in submit'
+blamed exits_with_70 crash 'exit code 70 in submit'
 blamed exits_with_0 crash 'exit code 0'
 blamed throws crash 'an exception that crosses the C boundary'
 blamed hangs timeout 'no answer within' --deadline 1

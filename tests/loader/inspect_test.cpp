@@ -133,6 +133,14 @@ TEST(Inspect, RefusesANoteSegmentThatClaimsMoreThanTheFileHas) {
   EXPECT_EQ(inspect_bytes(bytes).code, "QUERN-L-0103");
 }
 
+TEST(Inspect, ANoteBehindPaddingIsCalledPadded) {
+  std::string bytes = good();
+  const std::size_t at = note_at();
+  bytes.replace(at, sizeof(quern_note), std::string(4, '\0') + bytes.substr(at, sizeof(quern_note) - 4));
+  EXPECT_THAT(inspect_bytes(bytes).cause, HasSubstr("which stands 4 bytes further: is the struct around quern_note padded?"));
+  EXPECT_THAT(inspect_bytes(with_note([](quern_note& n) { n.magic = 7; })).cause, testing::Not(HasSubstr("padded")));
+}
+
 TEST(Inspect, NamesTheFieldOfADamagedNote) {
   struct Case {
     void (*change)(quern_note&);

@@ -56,6 +56,20 @@ def main():
     run("cmake", "--build", work / "by_cmake")
     check(work / "by_cmake" / "libbackend_sample.so", test_program, header_hash)
 
+    # The line of the sample's README, as it is written there.
+    as_written = re.search(r"^    (g\+\+ .*(?:\\\n.*)*)", (sample / "README.md").read_text(), re.M).group(1)
+    assert "--variable=map" in as_written, as_written
+    run("sh", "-euc", as_written, cwd=sample, env={**os.environ, "PKG_CONFIG_PATH": str(pc.parent)})
+    check(sample / "libbackend_sample.so", test_program, header_hash)
+    for page in ("README.md", "BOUNDS.md"):
+        assert (doc.parent / "conformance" / page).stat().st_size > 0, page
+
+    # A note in C, packed: the name and the magic stand side by side.
+    (work / "note.c").write_text('#include "quern/sdk/note.h"\n#include "quern/quern_device.h"\n'
+                                 'QUERN_PLUGIN_NOTE("plain", "1.0.0", QUERN_DEVICE_OTHER, 0, "libnone.so.1=none");\n')
+    run(CC, "-std=c99", "-pedantic-errors", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", *flags, work / "note.c", "-o", work / "libbackend_plain.so")
+    assert b"Quern\0\0\0" + (0x314E5251).to_bytes(4, "little") in (work / "libbackend_plain.so").read_bytes()
+
     by_hand = work / "by_hand"
     by_hand.mkdir()
     version_script = next(prefix.glob("lib*/**/quern_plugin.map"))

@@ -10,7 +10,8 @@
 //           gate, softmax) err by 4 u of their value, a rotation by u (1 + angle) of an angle.
 //   fast    besides, what fast numerics may convert: the activations of a product become int8 with one scale for 256 values, which is the
 //           coarsest that is allowed: the deviation is max / 127 / sqrt 12. Queries, keys, values and weights of attention become bf16.
-// A logit may be 8 deviations of its row away, as in the suite's cases; in fast numerics the mean square of all logits at most 1.5 of theirs.
+// A logit may be 8 deviations of its row away, as in the suite's cases; in fast numerics the root of their mean square is at most twice that of all
+// deviations, which three displaced runs of a few dozen positions give to a fifth or so.
 #pragma once
 
 #include "audit/random_model.hpp"
@@ -34,6 +35,6 @@ struct ExpectedLogits {
 ExpectedLogits expected_logits(const RandomModel& model, const std::vector<std::int32_t>& ids, Rounding rounding, const CounterRandom& random);
 
 constexpr double most_deviations = 8;
-constexpr double most_fast_mean = 1.5;
+constexpr double most_fast_mean = 2;
 
 }  // namespace quern::conformance

@@ -4,6 +4,7 @@
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
 #include "journal/named_file.hpp"
+#include "report/bound_text.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -33,6 +34,12 @@ int list_verb(const Options& options) {
   const CaseTable table;
   if (!options.write_manifest.empty()) {
     write_named("--write-manifest", options.write_manifest, manifest_text(table, options.profile));
+    return 0;
+  }
+  if (!options.print_bound.empty()) {
+    const Case* c = table.find(options.print_bound);
+    if (c == nullptr) throw UsageError("--print-bound: there is no case '" + options.print_bound + "'; list prints the names");
+    to_output() << bound_text(*c, options.seed);
     return 0;
   }
   const std::vector<const Case*> cases = select_cases(table, options);

@@ -54,6 +54,7 @@ struct Options {
   std::string journal = "quern-conformance.jsonl";
   std::string exclusions;      // file
   std::string write_manifest;  // list: file
+  std::string print_bound;     // list: a case
   std::string junit, html;     // reports to write, or to compare with in verify
   std::string json;            // bench: file
   std::uint32_t samples = 7;   // bench: timed runs of a case

@@ -10,6 +10,7 @@
 #include "quern/loader/host_limits.hpp"
 #include "report/matrix.hpp"
 #include "worker/host_memory.hpp"
+#include "worker/jobs.hpp"
 #include "worker/run_cases.hpp"
 
 #include <algorithm>
@@ -22,9 +23,9 @@ namespace quern::conformance {
 namespace {
 
 /// Cases run side by side, so that each plugin gets its share of the processors, but two threads: one would hide what threads do wrong.
-Options with_threads(Options options) {
+Options with_threads(Options options, const std::vector<Target>& targets) {
   const std::uint32_t processors = loader::usable_processors();
-  if (options.jobs == 0) options.jobs = processors;
+  if (options.jobs == 0) options.jobs = jobs_for(processors, targets, [&](const Target& t) { return memory_of(t, options.selection); });
   const bool chosen = options.selection.threads != 0 || std::getenv("QUERN_THREADS") != nullptr;
   if (!chosen && options.jobs > 1) options.selection.threads = std::max(2u, processors / options.jobs);
   return options;
@@ -40,21 +41,21 @@ void largest_first(std::vector<const Case*>& cases) {
 }  // namespace
 
 int run_verb(const Options& given) {
-  const Options options = with_threads(given);
   const CaseTable table;
-  if (const std::string problem = manifest_problem(table, options.profile); !problem.empty()) {
+  if (const std::string problem = manifest_problem(table, given.profile); !problem.empty()) {
     std::istringstream lines(problem);
     for (std::string line; std::getline(lines, line);) write_error(line);
     return 70;
   }
   RunPlan plan;
-  plan.cases = select_cases(table, options);
-  if (!options.stop_at_failure) largest_first(plan.cases);
-  const Survey survey = find_targets(options.selection);
+  plan.cases = select_cases(table, given);
+  if (!given.stop_at_failure) largest_first(plan.cases);
+  const Survey survey = find_targets(given.selection);
   if (survey.exit_code != 0) {
     write_error(survey.error);
     return survey.exit_code;
   }
+  const Options options = with_threads(given, survey.targets);
   plan.targets = survey.targets;
   plan.selection = options.selection;
   plan.seed = options.seed;

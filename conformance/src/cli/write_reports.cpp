@@ -6,6 +6,7 @@
 #include "report/html.hpp"
 #include "report/junit.hpp"
 #include "report/matrix.hpp"
+#include "report/reasons.hpp"
 
 
 namespace quern::conformance {
@@ -16,7 +17,8 @@ void write_reports(const Record& record, const Options& options) {
 
 int print_summary(const Record& record, bool every_failure) {
   const Matrix matrix(record);
-  to_output() << matrix.failures(every_failure ? SIZE_MAX : 20) << matrix.text();
+  to_output() << matrix.failures(every_failure ? SIZE_MAX : 20) << reasons_text(record) << matrix.text();
+  if (every_failure) to_output() << times_text(record);
   for (const std::string& open : record.unfinished) to_output() << "not ended: " << open << "\n";
   return matrix.green() && record.unfinished.empty() ? 0 : 7;
 }

@@ -1,6 +1,8 @@
 // See allocation_watch.hpp.
 #include "device_run/allocation_watch.hpp"
 
+#include "device_run/breadcrumb.hpp"
+
 #include "quern/quern_sanitizer.h"
 
 #include <atomic>
@@ -38,9 +40,13 @@ AllocationWatch::AllocationWatch(std::uint64_t fail_at, bool and_after) noexcept
   counted = refused_count = 0;
   fail_number = fail_at;
   fail_later = and_after;
+  crumb_of_refusal(fail_at);
   watching = true;
 }
-AllocationWatch::~AllocationWatch() { watching = false; }
+AllocationWatch::~AllocationWatch() {
+  watching = false;
+  crumb_of_refusal(0);
+}
 std::uint64_t AllocationWatch::count() const noexcept { return counted; }
 std::uint64_t AllocationWatch::refused() const noexcept { return refused_count; }
 

@@ -1,6 +1,7 @@
 // See case_run.hpp.
 #include "device_run/case_run.hpp"
 
+#include "device_run/status_words.hpp"
 #include "device_run/case_graph.hpp"
 #include "device_run/prepared.hpp"
 #include "device_run/weight_packing.hpp"
@@ -166,9 +167,9 @@ OneRun run_once(const Case& c, const CaseData& data, const CaseGraph& graph, Mem
 
   OneRun result;
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (status.code != QUERN_OK) throw AbiFailure(status.code, "the run ended with code " + std::to_string(status.code) + " at node " + std::to_string(status.node));
+  if (status.code != QUERN_OK) throw AbiFailure(status.code, "the run ended with " + status_words(status.code) + " at node " + std::to_string(status.node));
   if (status.faults != c.faults)
-    result.problem = "the run raised the faults " + std::to_string(status.faults) + ", expected " + std::to_string(c.faults);
+    result.problem = "the run raised the faults " + fault_words(status.faults) + ", expected " + fault_words(c.faults);
   const std::vector<std::uint32_t> written = written_values(c, graph);
   std::map<std::uint32_t, Contents> now;
   for (auto& [id, place] : memories.all()) {
@@ -214,13 +215,29 @@ std::string ask_support(const loader::Device& device, const Case& c, const CaseD
   return "still asks for values that it was given";
 }
 
-/// The timed runs. Each is checked as any other, and must give the bits of the first.
+/// `fresh`, with the constants of `data`: weights are packed before the runs.
+CaseData with_constants(const Case& c, CaseData fresh, const CaseData& data) {
+  for (std::size_t i = 0; c.derive == nullptr && i < c.inputs.size(); ++i)
+    if (c.inputs[i].kind == QUERN_VALUE_CONSTANT) fresh.inputs[i] = data.inputs[i];
+  return fresh;
+}
+
+/// The timed runs. Each is checked as any other. It must give the bits of a run on the same data that is not timed.
 std::string run_timed(const Case& c, const CaseData& data, const CaseGraph& graph, Memories& memories, Prepared& prepared,
                       const OneRun& first, Timing& timing) {
   for (std::uint32_t k = 0; k < timing.samples; ++k) {
-    const OneRun run = run_once(c, data, graph, memories, prepared, poisons[k % 2], &timing);
+    const bool other = timing.data_of != nullptr;
+    const CaseData own = other ? with_constants(c, timing.data_of(k), data) : data;
+    const OneRun run = run_once(c, own, graph, memories, prepared, poisons[k % 2], &timing);
     if (!run.problem.empty()) return "timed run " + std::to_string(k + 1) + ": " + run.problem;
-    if (!same_bits(first.outputs, run.outputs)) return "timed run " + std::to_string(k + 1) + " gave other bits than the first run";
+    const bool compared = k == 0 || k + 1 == timing.samples;  // with a second run of its data: the first and the last stand for all
+    if (other && compared) {
+      const OneRun again = run_once(c, own, graph, memories, prepared, poisons[(k + 1) % 2], nullptr);
+      if (!again.problem.empty()) return "the run behind timed run " + std::to_string(k + 1) + ": " + again.problem;
+      if (!same_bits(again.outputs, run.outputs)) return "timed run " + std::to_string(k + 1) + " gave other bits than a run of the same data behind it";
+    } else if (!other && !same_bits(first.outputs, run.outputs)) {
+      return "timed run " + std::to_string(k + 1) + " gave other bits than the first run";
+    }
     timing.seconds.push_back(run.seconds);
   }
   return {};
@@ -254,7 +271,7 @@ void run_mode(const loader::Device& device, Queue& queue, const Case& c, const C
     mode.text = reason;
     if (const quern_status status = Prepared::try_compile(device, graph.graph()); status != QUERN_UNSUPPORTED && status != QUERN_INVALID_ARGUMENT) {
       mode.outcome = Outcome::failed;
-      mode.text = "support says no (" + reason + ") and compile answered " + std::to_string(status);
+      mode.text = "support says no (" + reason + ") and compile answered " + status_words(status) + ", expected UNSUPPORTED";
     }
     return;
   }

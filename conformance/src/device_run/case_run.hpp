@@ -70,6 +70,8 @@ std::vector<ModeResult> run_case(const loader::Device& device, const Case& c, co
 struct Timing {
   std::uint32_t samples = 0;          // timed runs, after two that are not
   std::function<void()> before_each;  // to empty the caches, say; not timed
+  /// Other data of the case for each timed run, so that no result can be kept from a run before. Null: the same data.
+  std::function<CaseData(std::uint32_t run)> data_of;
   std::vector<double> seconds;        // of each, from the submit to the fence
 };
 

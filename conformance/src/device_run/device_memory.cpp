@@ -1,6 +1,8 @@
 // See device_memory.hpp.
 #include "device_run/device_memory.hpp"
 
+#include "device_run/status_words.hpp"
+
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -44,7 +46,7 @@ AbiError::AbiError() {
 std::string AbiError::text() const { return {buffer_, static_cast<std::size_t>(std::min<std::uint64_t>(error_.text_size, sizeof buffer_))}; }
 
 void AbiError::check(quern_status status, const char* call) const {
-  if (status != QUERN_OK) throw AbiFailure(status, std::string(call) + " answered " + std::to_string(status) + ": " + text());
+  if (status != QUERN_OK) throw AbiFailure(status, std::string(call) + " answered " + status_words(status) + ": " + text());
 }
 
 Queue::Queue(DeviceRef device) : device_(device) {

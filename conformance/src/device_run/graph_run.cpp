@@ -2,6 +2,7 @@
 #include "device_run/graph_run.hpp"
 
 #include "device_run/flat_graph.hpp"
+#include "device_run/status_words.hpp"
 #include "device_run/weight_packing.hpp"
 
 #include <algorithm>
@@ -106,7 +107,7 @@ class GraphRun {
     prepare_flat(flat);
     if (const quern_status status = Prepared::try_compile(device_, flat.graph()); status != QUERN_UNSUPPORTED && status != QUERN_INVALID_ARGUMENT) {
       mode.outcome = Outcome::failed;
-      mode.text = "support says no (" + reason + ") and compile answered " + std::to_string(status);
+      mode.text = "support says no (" + reason + ") and compile answered " + status_words(status) + ", expected UNSUPPORTED";
     }
     results_.push_back(std::move(mode));
     return false;
@@ -244,9 +245,9 @@ class GraphRun {
 
   /// Empty if the run ended as it should.
   std::string status_problem(const quern_run_status& status) const {
-    if (status.code != QUERN_OK) throw AbiFailure(status.code, "the run ended with code " + std::to_string(status.code) + " at node " + std::to_string(status.node));
+    if (status.code != QUERN_OK) throw AbiFailure(status.code, "the run ended with " + status_words(status.code) + " at node " + std::to_string(status.node));
     if (status.faults == graph_.faults) return {};
-    return "the run raised the faults " + std::to_string(status.faults) + ", expected " + std::to_string(graph_.faults);
+    return "the run raised the faults " + fault_words(status.faults) + ", expected " + fault_words(graph_.faults);
   }
 
   void run_plan(Role role, std::string label, const std::set<int>& marked, const PlanOptions& options, std::int64_t rows) {
@@ -337,7 +338,7 @@ class GraphRun {
         for (std::size_t n = 0; n < plans.size(); ++n) {
           plans[n]->poison_scratch(poisons[0]);
           const quern_run_status status = plans[n]->run(case_.deadline_seconds);
-          if (status.code != QUERN_OK) throw AbiFailure(status.code, "node " + std::to_string(n) + " ended with code " + std::to_string(status.code));
+          if (status.code != QUERN_OK) throw AbiFailure(status.code, "node " + std::to_string(n) + " ended with " + status_words(status.code));
           faults |= status.faults;
           for (const int y : graph_.nodes[n].outputs)
             if (y != no_value) mode.outputs[static_cast<std::size_t>(at(y).output)] = observe(y, Contents(region(y)), rows, poisons[0], mode.text);

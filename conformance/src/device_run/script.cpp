@@ -2,6 +2,7 @@
 #include "device_run/script.hpp"
 
 #include "case_table/case.hpp"
+#include "device_run/breadcrumb.hpp"
 #include "device_run/case_run.hpp"
 #include "device_run/device_memory.hpp"
 
@@ -33,7 +34,11 @@ bool is_lost(const loader::Device& device) {
 
 void ScriptContext::check(bool holds, const std::string& claim) {
   ++verdict_.compared;
-  if (!holds) verdict_.merge({Status::fail, "does not hold: " + claim, 0, 0, {}});
+  crumb_of_claim(claim);
+  if (holds) return;
+  if (verdict_.status < Status::fail) return verdict_.merge({Status::fail, "does not hold: " + claim, 0, 0, {}});
+  if (verdict_.text.find(claim) != std::string::npos) return;  // a claim about each of many, and its first failure is told
+  if (++told_ <= most_told) verdict_.text += "; nor: " + claim;
 }
 
 void ScriptContext::require(bool holds, const std::string& claim) {
@@ -54,6 +59,12 @@ void ScriptContext::waive(const std::string& capability, const std::string& reas
 void ScriptContext::resource(const std::string& reason) {
   verdict_.merge({Status::resource, reason, 0, 0, {}});
   throw Ended{};
+}
+
+Verdict ScriptContext::verdict() const {
+  Verdict v = verdict_;
+  if (told_ > most_told) v.text += "; nor " + std::to_string(told_ - most_told) + " more";
+  return v;
 }
 
 void ScriptContext::merge(const Verdict& verdict) { verdict_.merge(verdict); }

@@ -21,7 +21,7 @@ class ScriptContext {
   const quern_plugin_api& api() const noexcept { return device_.api(); }
   const std::string& case_name() const noexcept { return name_; }  // with "#N" behind it under --seed N: seeds what the script draws
 
-  /// Records the outcome of one check; `claim` says what should hold.
+  /// Records the outcome of one check, whether others failed before; `claim` says what should hold.
   void check(bool holds, const std::string& claim);
   /// Same, and ends the script if it does not hold.
   void require(bool holds, const std::string& claim);
@@ -36,11 +36,14 @@ class ScriptContext {
   void merge(const Verdict& verdict);
 
   struct Ended {};  // thrown by the above; run_script() stops it
-  const Verdict& verdict() const noexcept { return verdict_; }
+  /// With all claims that do not hold, "; nor: " between, of many the first.
+  Verdict verdict() const;
 
  private:
   const loader::Device& device_;
   std::string name_;
+  static constexpr std::uint64_t most_told = 12;  // claims beside the first
+  std::uint64_t told_ = 0;
   Verdict verdict_{Status::pass, {}, 0, 0, {}};
 };
 

@@ -5,6 +5,7 @@
 #include "report/heat_map.hpp"
 #include "report/matrix.hpp"
 #include "report/op_table.hpp"
+#include "report/reasons.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -113,6 +114,25 @@ std::string op_section(const Record& record) {
   return text + "</table></div></details>\n";
 }
 
+std::string reason_table(const Record& record, std::size_t target) {
+  std::string text = "<table>\n<tr><th>cases</th><th>reason</th><th>such as</th></tr>\n";
+  for (const Reason& r : reasons(record, target))
+    text += "<tr>" + cell("td", std::to_string(r.count)) + cell("td", cell("span", status_name(r.status), "bad") + " " + markup(r.text)) +
+            cell("td", "<code>" + markup(r.example) + "</code>") + "</tr>\n";
+  return text + "</table>\n";
+}
+
+std::string time_section(const Record& record) {
+  constexpr std::size_t most = 20;
+  const std::vector<const RecordedResult*> list = slowest(record, most);
+  if (list.empty()) return {};
+  std::string text = "<h2>The slowest cases</h2>\n<table>\n<tr><th>time</th><th>device</th><th>case</th></tr>\n";
+  for (const RecordedResult* r : list)
+    text += "<tr>" + cell("td", duration(r->result.milliseconds)) + cell("td", markup(record.header.targets[r->target].label)) +
+            cell("td", "<code>" + markup(r->case_name) + "</code>") + "</tr>\n";
+  return text + "</table>\n";
+}
+
 /// Of a device: a page that a browser has to lay out. The journal has all.
 constexpr std::uint64_t most_failures = 1000;
 
@@ -134,7 +154,7 @@ std::string failure_section(const Record& record) {
     if (count > most_failures) list += "<p>and " + std::to_string(count - most_failures) + " more in the journal</p>\n";
     if (count == 0) continue;
     any = true;
-    text += "<h3>" + markup(record.header.targets[t].label) + ": " + std::to_string(count) + "</h3>\n" + list;
+    text += "<h3>" + markup(record.header.targets[t].label) + ": " + std::to_string(count) + "</h3>\n" + reason_table(record, t) + list;
   }
   for (const std::string& open : record.unfinished) text += "<p class=\"bad\">not ended: <code>" + markup(open) + "</code></p>\n";
   for (const std::string& device : record.left_out) text += "<p>not tested: " + markup(device) + "</p>\n";
@@ -209,7 +229,7 @@ std::string html_page(const Record& record) {
   const std::string body = "<h1>" + markup("Conformance of " + devices) + ": " + cell("span", green ? "green" : "not green", green ? "good" : "bad") +
                            " <span class=\"dim\">(" + markup(share_of_profile(record.header)) + ")</span></h1>\n<div class=\"counts\">" +
                            count_bars(record) + "</div>\n" + coverage(record) + filters(record) + failure_section(record) + heat_section(record) +
-                           op_section(record) + waiver_section(record) + "<h2>Devices</h2>\n" + device_table(record.header) + "<h2>The run</h2>\n" +
+                           op_section(record) + waiver_section(record) + time_section(record) + "<h2>Devices</h2>\n" + device_table(record.header) + "<h2>The run</h2>\n" +
                            run_table(record);
   const std::string title = "quern-conformance: " + devices;
   return base::HtmlPage{.title = title, .style = style, .script = filter_script,

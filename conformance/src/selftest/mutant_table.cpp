@@ -30,7 +30,7 @@ const char* phrase(Sign sign) {
     case Sign::scratch:
       return "scratch: ";
     case Sign::status:
-      return "the run ended with code ";
+      return "the run ended with ";
     case Sign::refusal:
       return "compile answered ";
     case Sign::unsupported:

@@ -1,6 +1,8 @@
 // See child_process.hpp.
 #include "worker/child_process.hpp"
 
+#include "device_run/breadcrumb.hpp"
+
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -40,13 +42,13 @@ void close_one(int& fd) noexcept {
 
 }  // namespace
 
-ChildProcess::ChildProcess(const std::vector<std::string>& arguments, const SharedMemory* inputs) : outputs_("outputs"), log_("log") {
+ChildProcess::ChildProcess(const std::vector<std::string>& arguments, const SharedMemory* inputs) : outputs_("outputs"), log_("log"), crumbs_("crumbs") {
   std::vector<std::string> words = arguments;
   words.insert(words.begin(), "quern-conformance");
   start("/proc/self/exe", words, inputs, nullptr, environ);
 }
 
-ChildProcess::ChildProcess(const OtherProgram& program) : outputs_("outputs"), log_("log") {
+ChildProcess::ChildProcess(const OtherProgram& program) : outputs_("outputs"), log_("log"), crumbs_("crumbs") {
   std::vector<std::string> copy = program.environment;
   std::vector<char*> variables;
   for (std::string& variable : copy) variables.push_back(variable.data());
@@ -64,6 +66,8 @@ void ChildProcess::start(const char* path, const std::vector<std::string>& words
   posix_spawn_file_actions_adddup2(&actions, replies.write, child_replies);
   if (inputs != nullptr) posix_spawn_file_actions_adddup2(&actions, inputs->fd(), child_inputs);
   posix_spawn_file_actions_adddup2(&actions, outputs_.fd(), child_outputs);
+  crumbs_.map(breadcrumb_bytes, true);
+  posix_spawn_file_actions_adddup2(&actions, crumbs_.fd(), child_crumbs);
   if (directory != nullptr) posix_spawn_file_actions_addchdir_np(&actions, directory);
   std::vector<std::string> copy = words;
   std::vector<char*> argv;
@@ -125,8 +129,13 @@ std::string ChildProcess::reap() {
   while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
   pid_ = -1;
-  if (WIFSIGNALED(status)) return "signal " + std::to_string(WTERMSIG(status)) + " (" + ::strsignal(WTERMSIG(status)) + ")";
-  return "exit code " + std::to_string(WEXITSTATUS(status));
+  if (WIFSIGNALED(status)) return "signal " + std::to_string(WTERMSIG(status)) + " (" + ::strsignal(WTERMSIG(status)) + ")" + where();
+  return "exit code " + std::to_string(WEXITSTATUS(status)) + where();
+}
+
+std::string ChildProcess::where() {
+  const std::string words = breadcrumb_words(crumbs_.map(breadcrumb_bytes, true));
+  return words.empty() ? words : " " + words;
 }
 
 ChildProcess::Answer ChildProcess::receive(double seconds) {
@@ -144,7 +153,7 @@ ChildProcess::Answer ChildProcess::receive(double seconds) {
     if (ready == 0) {
       ::kill(pid_, SIGKILL);
       reap();
-      return {End::timed_out, {}, "no answer within " + std::to_string(static_cast<int>(seconds)) + " s"};
+      return {End::timed_out, {}, "no answer within " + std::to_string(static_cast<int>(seconds)) + " s" + where()};
     }
     char buffer[65536];
     const ssize_t n = ::read(replies_, buffer, sizeof buffer);

@@ -1,6 +1,6 @@
 // A process with a line protocol and shared memory: this same executable with a hidden verb, or another program.
 //
-// Descriptors of the child: 3 requests (read), 4 replies (written), 5 inputs, 6 outputs; 1 and 2 go to a log that the parent keeps.
+// Descriptors of the child: 3 requests (read), 4 replies (written), 5 inputs, 6 outputs, 7 breadcrumbs; 1 and 2 go to a log that the parent keeps.
 #pragma once
 
 #include "worker/shared_memory.hpp"
@@ -12,7 +12,7 @@
 
 namespace quern::conformance {
 
-enum ChildDescriptor : int { child_requests = 3, child_replies = 4, child_inputs = 5, child_outputs = 6 };
+enum ChildDescriptor : int { child_requests = 3, child_replies = 4, child_inputs = 5, child_outputs = 6, child_crumbs = 7 };
 
 /// A program that is not this one.
 struct OtherProgram {
@@ -41,7 +41,7 @@ class ChildProcess {
   struct Answer {
     End end = End::died;
     std::string line;   // answered
-    std::string cause;  // died: "signal 11 (Segmentation fault)", "exit code 1"; with what it printed last
+    std::string cause;  // died: "signal 11 (Segmentation fault) in submit", "exit code 1"; with what it printed last
   };
   /// Waits for one line. On a time-out the child is killed.
   Answer receive(double seconds);
@@ -51,12 +51,13 @@ class ChildProcess {
  private:
   void start(const char* path, const std::vector<std::string>& words, const SharedMemory* inputs, const char* directory, char** environment);
   std::string reap();
+  std::string where();  // " in submit", as its breadcrumbs say; empty: nothing is known
   void await_end() noexcept;
   void close_all() noexcept;
 
   pid_t pid_ = -1;
   int requests_ = -1, replies_ = -1;
-  SharedMemory outputs_, log_;
+  SharedMemory outputs_, log_, crumbs_;
   std::uint64_t log_read_ = 0;
   std::string pending_;
 };

@@ -3,6 +3,7 @@
 
 #include "bench/bench_cases.hpp"
 #include "case_table/case_table.hpp"
+#include "device_run/breadcrumb.hpp"
 #include "device_run/cache_sweep.hpp"
 #include "device_run/forced_kernels.hpp"
 #include "device_run/graph_run.hpp"
@@ -60,8 +61,21 @@ std::shared_ptr<loader::Device> open_device(const Selection& selection, const st
   if (!settings.device.is_set()) settings.device.set(label, "the suite");  // one plugin, one device in this process
   loader::Loader found(settings);
   for (const loader::Candidate& c : found.require())
-    if (c.label == label) return found.open(c);
+    if (c.label == label) {
+      std::shared_ptr<loader::Device> device = found.open(c);
+      // The loader's copy of the table, of this process alone. Every call of the suite goes through it.
+      trace_calls(const_cast<quern_plugin_api&>(device->api()));
+      return device;
+    }
   throw std::runtime_error(label + " was there before and is not any more");
+}
+
+/// What the device's main heap has free, in bytes; 0: unknown, or it works in the host's memory.
+std::uint64_t free_memory(const loader::Device& device) {
+  if (device.api().heap_info == nullptr || device.info().heap_count == 0) return 0;
+  quern_heap_info info{};
+  info.header = {sizeof info, QUERN_TYPE_HEAP_INFO, nullptr};
+  return device.api().heap_info(device.handle(), 0, &info, nullptr) == QUERN_OK ? info.budget : 0;
 }
 
 json mode_json(const ModeResult& m) {
@@ -98,6 +112,9 @@ json run_script_case(const loader::Device& device, const Case& c, std::uint64_t 
   return {{"script", {{"status", status_name(v.status)}, {"text", v.text}, {"compared", v.compared}, {"worst", v.worst}}}};
 }
 
+/// Of the first timed run's data: the seeds of runs and audits are below 2^32.
+constexpr std::uint64_t bench_seed = std::uint64_t{1} << 40;
+
 /// "bench SAMPLES NAME": the answer is that of one mode, with the seconds of each timed run.
 json run_bench(const loader::Device& device, const CaseTable& table, const std::string& request, CacheSweep& sweep, SharedMemory& inputs,
                SharedMemory& outputs) {
@@ -106,10 +123,16 @@ json run_bench(const loader::Device& device, const CaseTable& table, const std::
   const Case* c = find_bench_case(table, name);
   if (c == nullptr) return {{"error", "there is no case " + name}};
   const CaseData data = map_data(*c, inputs.map(input_bytes(*c), false));
-  Timing timing{static_cast<std::uint32_t>(std::stoul(request.substr(6))), [&] { sweep.run(); }, {}};
+  std::vector<std::byte> arena(input_bytes(*c));
+  const auto other_data = [&](std::uint32_t run) {
+    CaseData fresh = map_data(*c, arena);
+    fill_data(*c, fresh, bench_seed + run, false);
+    return fresh;
+  };
+  Timing timing{static_cast<std::uint32_t>(std::stoul(request.substr(6))), [&] { sweep.run(); }, other_data, {}};
   const ModeResult mode = time_case(device, *c, data, timing);
-  const auto arena = outputs.map(output_bytes(*c), true);
-  if (mode.outcome == Outcome::ran) copy_outputs(mode, map_outputs(*c, arena));
+  const auto place = outputs.map(output_bytes(*c), true);
+  if (mode.outcome == Outcome::ran) copy_outputs(mode, map_outputs(*c, place));
   return {{"modes", json::array({mode_json(mode)})}, {"seconds", timing.seconds}, {"swept", sweep.works()}};
 }
 
@@ -119,6 +142,8 @@ int device_main(const Selection& selection, const std::string& label, std::uint6
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
+  SharedMemory crumbs(child_crumbs, true);
+  leave_breadcrumbs_in(crumbs.map(breadcrumb_bytes, true));
   ProcessTraces traces;
   std::shared_ptr<loader::Device> device;
   try {
@@ -130,9 +155,10 @@ int device_main(const Selection& selection, const std::string& label, std::uint6
   const CaseTable table;
   SharedMemory inputs(child_inputs, false), outputs(child_outputs, true);
   ForcedKernels forced([&](const std::string& kernel) { return open_device(selection, label, kernel); });
-  reply({{"ready", true}, {"architecture", device->info().architecture}});
+  reply({{"ready", true}, {"architecture", device->info().architecture}, {"memory", free_memory(*device)}});
   CacheSweep sweep(*device);
   for (std::string name; next_request(name);) {
+    clear_breadcrumbs();
     if (name.starts_with("bench ")) {
       reply(run_bench(*device, table, name, sweep, inputs, outputs));
       continue;
