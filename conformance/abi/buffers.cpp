@@ -373,7 +373,10 @@ void used_falls(ScriptContext& t) {
   if (heap_of(device).used_figure == QUERN_FIGURE_UNKNOWN) t.waive("used_figure", "the plugin does not know what is used");
   const bool exact = heap_of(device).used_figure == QUERN_FIGURE_EXACT;
   constexpr std::uint64_t bytes = 3 << 20;
-  { const TwoNodes first(device, queue, 64); }  // what a device keeps of its first plan is its own
+  {
+    TwoNodes first(device, queue, 64);  // what a device keeps of its first run is its own
+    t.check(first.ready.go().code == QUERN_OK, "a first plan runs");
+  }
   const std::uint64_t before = heap_of(device).used;
   for (int round = 0; round < 3; ++round) {
     {
