@@ -5,6 +5,7 @@
 #include "abi/simple.hpp"
 #include "data/data_kind.hpp"
 #include "data/tensor.hpp"
+#include "device_run/status_words.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -287,7 +288,7 @@ void statuses_are_true(ScriptContext& t) {
     AbiError error;
     error.check(ready.submit(run, error), "submit");
     const std::string which = "a run of " + std::to_string(rows) + " rows of 4";
-    t.check(status.code == (fine ? QUERN_OK : QUERN_INVALID_ARGUMENT), which + " ends with its code [C18], found " + std::to_string(status.code));
+    t.check(status.code == (fine ? QUERN_OK : QUERN_INVALID_ARGUMENT), which + " ends with its code [C18]: expected " + status_words(fine ? QUERN_OK : QUERN_INVALID_ARGUMENT) + ", found " + status_words(status.code));
     t.check(status.faults == 0, which + " raises no fault [C18]");
     if (fine) {
       t.check(status.node == QUERN_NONE, which + " failed nowhere, so its status names no node [C18], found " + std::to_string(status.node));

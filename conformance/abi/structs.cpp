@@ -6,6 +6,7 @@
 #include "abi/simple.hpp"
 
 #include "quern/quern_min_sizes.h"
+#include "device_run/status_words.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -37,7 +38,7 @@ void try_sizes(ScriptContext& t, Roomy<T>& roomy, std::uint32_t least, const cha
   const auto expect = [&](std::initializer_list<quern_status> allowed, const std::string& claim) {
     AbiError error;
     const quern_status found = call(error.get());
-    if (*allowed.begin() == QUERN_OK) t.check(found == QUERN_OK, claim + ", found " + std::to_string(found) + ": " + error.text());
+    if (*allowed.begin() == QUERN_OK) t.check(found == QUERN_OK, claim + ": expected OK, found " + status_words(found) + ": " + error.text());
     else check_refused(t, found, error, allowed, claim);
   };
   for (const std::uint32_t size : {0u, 1u, static_cast<std::uint32_t>(sizeof(quern_header)), least - 1}) {

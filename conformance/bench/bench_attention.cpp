@@ -14,6 +14,7 @@
 #include "judge/judge.hpp"
 #include "ops/paged_batch.hpp"
 #include "worker/loader_settings.hpp"
+#include "device_run/status_words.hpp"
 
 #include <algorithm>
 #include <array>
@@ -63,7 +64,7 @@ Timed timed(const quern::loader::Device& device, const Case& c, const std::vecto
   for (int i = -2; i < samples; ++i) {
     const auto start = std::chrono::steady_clock::now();
     const quern_run_status status = plan.run(600);
-    if (status.code != QUERN_OK) throw AbiFailure(status.code, "a run ended with status " + std::to_string(status.code));
+    if (status.code != QUERN_OK) throw AbiFailure(status.code, "a run ended with " + status_words(status.code));
     if (i >= 0) times[static_cast<std::size_t>(i)] = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   }
   std::ranges::sort(times);

@@ -20,6 +20,9 @@ export CMAKE_GENERATOR=Ninja CMAKE_PREFIX_PATH=$prefix
 sed -n '/^## For plugin authors/,/^## /p' "$source/conformance/README.md" | sed -n '/^```$/,/^```$/p' | sed '/^```$/d' |
   sed "s|/usr/|$prefix/|g" >"$work/steps.sh"
 [ "$(grep -c '^quern-conformance ' "$work/steps.sh")" -ge 4 ] || { echo "the README has no walk-through"; exit 1; }
+for page in README.md BOUNDS.md; do
+  [ -s "$prefix/share/doc/quern-conformance/$page" ] || { echo "the suite is installed without its $page"; exit 1; }
+done
 cd "$work"
 PATH=$prefix/bin:$PATH sh -eux steps.sh >"$work/steps.log" 2>&1 || { cat "$work/steps.log"; exit 1; }
 

@@ -344,7 +344,7 @@ class GraphRun {
             if (y != no_value) mode.outputs[static_cast<std::size_t>(at(y).output)] = observe(y, Contents(region(y)), rows, poisons[0], mode.text);
           if (const std::string text = plans[n]->scratch_damage(); !text.empty()) mode.text = "scratch of node " + std::to_string(n) + ": " + text;
         }
-        if (faults != graph_.faults) mode.text = "the nodes raised the faults " + std::to_string(faults) + ", expected " + std::to_string(graph_.faults);
+        if (faults != graph_.faults) mode.text = "the nodes raised the faults " + fault_words(faults) + ", expected " + fault_words(graph_.faults);
         if (const std::string text = damage(look(), *plans.back()); !text.empty()) mode.text = text;
         if (!mode.text.empty()) return;
         if (graph_.steps.count > 1) emit_step(mode, step);

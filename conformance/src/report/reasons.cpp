@@ -18,6 +18,8 @@ std::string reason_key(const std::string& text) {
     if (const std::size_t end = last == '\0' ? std::string::npos : text.find(last, i + 1); end != std::string::npos) {
       key += text[i] + std::string("..") + last;
       i = end;
+    } else if (c == '-' && (key.empty() || key.back() == ' ') && i + 1 < text.size() && std::isdigit(static_cast<unsigned char>(text[i + 1])) != 0) {
+      continue;  // the sign of a number
     } else if (std::isdigit(c) != 0) {
       const auto of_number = [&](char d) { return std::isalnum(static_cast<unsigned char>(d)) != 0 || d == '.' || ((d == '+' || d == '-') && text[i] == 'e'); };
       while (i + 1 < text.size() && of_number(text[i + 1])) ++i;
