@@ -50,11 +50,12 @@ struct ModeResult {
 
 /// Whether a case runs as a session asks too. Sessions ask CPUs for QUERN_DETERMINISM_INVARIANT in every node, so on a CPU every case does,
 /// and must be supported. Other devices have it where the user wants `deterministic`: one case in six does, by its name, of a device in software one
-/// in 24, and a "no" leaves the mode out.
+/// in 24, and a "no" leaves the mode out. Nodes of the huge profile do not: their outputs would take as much
+/// memory again.
 bool runs_as_session(const loader::Device& device, const Case& c);
 /// What a session's nodes ask of the device.
 std::uint32_t session_determinism(const loader::Device& device);
-/// How often a mode runs its instance: two times, and three times in each third case, by its name.
+/// How often a mode runs its instance: two times, and three times in each third case, by its name; two in the huge profile.
 int runs_of(const Case& c);
 
 /// Exact numerics; fast ones where the case allows conversions; each of them again with packed weights where the plugin offers a layout for a
