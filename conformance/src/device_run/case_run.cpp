@@ -167,7 +167,7 @@ OneRun run_once(const Case& c, const CaseData& data, const CaseGraph& graph, Mem
 
   OneRun result;
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (status.code != QUERN_OK) throw AbiFailure(status.code, "the run ended with " + status_words(status.code) + " at node " + std::to_string(status.node));
+  if (status.code != QUERN_OK) throw AbiFailure(status.code, "the run ended with " + status_words(status.code) + (status.node == QUERN_NONE ? " at no node" : " at node " + std::to_string(status.node)));
   if (status.faults != c.faults)
     result.problem = "the run raised the faults " + fault_words(status.faults) + ", expected " + fault_words(c.faults);
   const std::vector<std::uint32_t> written = written_values(c, graph);

@@ -245,7 +245,7 @@ class GraphRun {
 
   /// Empty if the run ended as it should.
   std::string status_problem(const quern_run_status& status) const {
-    if (status.code != QUERN_OK) throw AbiFailure(status.code, "the run ended with " + status_words(status.code) + " at node " + std::to_string(status.node));
+    if (status.code != QUERN_OK) throw AbiFailure(status.code, "the run ended with " + status_words(status.code) + (status.node == QUERN_NONE ? " at no node" : " at node " + std::to_string(status.node)));
     if (status.faults == graph_.faults) return {};
     return "the run raised the faults " + fault_words(status.faults) + ", expected " + fault_words(graph_.faults);
   }
