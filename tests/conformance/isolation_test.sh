@@ -51,7 +51,7 @@ blamed exits_with_0 crash 'exit code 0'
 blamed throws crash 'an exception that crosses the C boundary'
 blamed hangs timeout 'no answer within' --deadline 1
 blamed loses_device device_lost 'the device was lost'
-blamed loses_device_in_status device_lost 'code'
+blamed loses_device_in_status device_lost 'the run ended with DEVICE_LOST'
 
 # The survey judges how long a probe takes. Probes for kernels by name, of which many start side by side, may take longer than its limit.
 rm -f "$out/probed"

@@ -57,7 +57,7 @@ def main():
     check(work / "by_cmake" / "libbackend_sample.so", test_program, header_hash)
 
     # The line of the sample's README, as it is written there.
-    as_written = re.search(r"^    (g\+\+ .*(?:\\\n.*)*)", (sample / "README.md").read_text(), re.M).group(1)
+    as_written = re.search(r"^    (g\+\+ (?:.*\\\n)*.*)", (sample / "README.md").read_text(), re.M).group(1)
     assert "--variable=map" in as_written, as_written
     run("sh", "-euc", as_written, cwd=sample, env={**os.environ, "PKG_CONFIG_PATH": str(pc.parent)})
     check(sample / "libbackend_sample.so", test_program, header_hash)
