@@ -48,7 +48,7 @@ const std::string either =
 TEST(ChatJson, AnotherShapeIsRefusedByTheMessageAndTheMember) {
   EXPECT_EQ(refusal("{\"messages\": }"), "not JSON at byte 13");
   EXPECT_THAT(refusal(""), HasSubstr("not JSON at byte 0"));
-  EXPECT_EQ(refusal("[{\"role\": \"user\", \"content\": \"\xff\"}]"), "not JSON at byte 30");
+  EXPECT_EQ(refusal("[{\"role\": \"user\", \"content\": \"\xff\"}]"), "not UTF-8 at byte 30");
   EXPECT_EQ(refusal(std::string(100000, '[')), "nested deeper than 64 levels");
   EXPECT_THAT(refusal("[]"), HasSubstr("found an empty list"));
   EXPECT_THAT(refusal("\"hi\""), HasSubstr("found a string"));
