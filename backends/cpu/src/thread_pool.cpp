@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <climits>
 #include <cstdint>
+#include <cstdlib>
 
 #include <linux/futex.h>
 #include <pthread.h>
@@ -37,6 +38,13 @@ void sleep_while(std::atomic<std::uint32_t>& word, std::uint32_t value) noexcept
 }
 void wake_all(std::atomic<std::uint32_t>& word) noexcept {
   syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+}
+
+/// The first allocation of a thread maps memory for all that follow, those of the dynamic linker for the thread's variables among them. A run
+/// must not [C12], so each worker makes one when it begins.
+void map_own_memory() noexcept {
+  void* volatile block = std::malloc(64);
+  std::free(block);
 }
 
 /// Parts begin .. end that nobody has taken, in one word.
@@ -72,6 +80,7 @@ struct ThreadPool::State {
   std::atomic<std::uint32_t> serving{0};              // the ticket whose turn it is
   alignas(64) std::atomic<std::uint32_t> generation{0};
   std::atomic<std::uint32_t> sleepers{0};
+  std::atomic<std::uint32_t> begun{0};  // workers that run
   std::atomic<bool> stop{false};
   std::vector<Share> shares;
   alignas(64) std::atomic<std::uint32_t> gate{0};  // open_bit, and how many workers are inside
@@ -105,6 +114,7 @@ ThreadPool::ThreadPool(std::uint32_t size, std::span<const std::uint32_t> affini
     threads_.clear();
     throw;
   }
+  for (std::uint32_t begun = 0; (begun = state_->begun.load(std::memory_order_acquire)) + 1 < size_;) sleep_while(state_->begun, begun);
 }
 
 ThreadPool::~ThreadPool() {
@@ -133,6 +143,9 @@ void ThreadPool::work(std::uint32_t thread) noexcept {
 
 void ThreadPool::worker(std::uint32_t thread) noexcept {
   State& s = *state_;
+  map_own_memory();
+  s.begun.fetch_add(1, std::memory_order_release);
+  wake_all(s.begun);
   std::uint32_t seen = 0;
   for (;;) {
     std::uint32_t now = s.generation.load(std::memory_order_acquire);

@@ -15,6 +15,16 @@ namespace {
 /// Any other failure of a graph is the graph's alone: the step's kernels can still be launched one by one.
 bool ends_the_step(const Failure& failure) { return failure.code == QUERN_DEVICE_LOST || failure.code == QUERN_CANCELLED; }
 
+void fold_key(std::uint64_t& key, std::uint64_t number) { key = (key ^ number) * 0x100000001b3ull; }
+
+/// What a kernel of one name computes otherwise by: the values' dtypes and layouts, and what the node allows.
+void fold_node(std::uint64_t& key, const Graph& graph, const Node& node) {
+  fold_key(key, node.op);
+  fold_key(key, 1u + node.int8_allowed + 2u * node.bf16_allowed + 4u * node.f16_allowed + 8u * node.invariant);
+  for (const auto* list : {&node.inputs, &node.outputs})
+    for (const std::uint32_t v : *list) fold_key(key, v == QUERN_NONE ? 0 : 2u * graph.values[v].tensor.dtype + graph.values[v].tensor.planes);
+}
+
 }  // namespace
 
 void Plan::compile(bool fuse, const CardFacts& card, std::vector<std::uint32_t>& refused) {
@@ -67,8 +77,9 @@ void Plan::compile(bool fuse, const CardFacts& card, std::vector<std::uint32_t>&
         info.node_count = step.nodes;
         infos.push_back(info);
       }
-      for (const char c : step.kernel) key = (key ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+      for (const char c : step.kernel) fold_key(key, static_cast<unsigned char>(c));
     }
+  for (const Node& node : graph.nodes) fold_node(key, graph, node);
   numerics_key = key;
 }
 
@@ -76,7 +87,7 @@ void Plan::add_library(Gpu& gpu) {
   if (std::ranges::all_of(schedules, [](const Schedule& s) { return s.dense.empty(); })) return;
   const Blas* blas = gpu.blas();
   const std::string version = blas == nullptr ? "own" : blas->version();
-  for (const char c : version) numerics_key = (numerics_key ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+  for (const char c : version) fold_key(numerics_key, static_cast<unsigned char>(c));
 }
 
 std::uint64_t Plan::scratch_bytes() const {

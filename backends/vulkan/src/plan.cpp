@@ -36,6 +36,16 @@ bool ends_part(const CardFacts& card, std::uint32_t launches, std::uint64_t invo
   return card.software() ? launches >= 32 || invocations >= 1 << 16 : launches >= 2048;
 }
 
+void fold_key(std::uint64_t& key, std::uint64_t number) { key = (key ^ number) * 0x100000001b3ull; }
+
+/// What a kernel of one name computes otherwise by: the values' dtypes and layouts, and what the node allows.
+void fold_node(std::uint64_t& key, const sdk::ResolvedGraph& graph, const sdk::ResolvedNode& node) {
+  fold_key(key, node.op);
+  fold_key(key, 2u * node.conversions + node.invariant);
+  for (const auto* list : {&node.inputs, &node.outputs})
+    for (const std::uint32_t v : *list) fold_key(key, v == QUERN_NONE ? 0 : 2u * graph.values[v].tensor.dtype + graph.values[v].tensor.packed_layout);
+}
+
 }  // namespace
 
 Plan::Plan(Device& device, const quern_graph* host_graph, const quern_compile_options& options, std::vector<std::uint32_t>& refused)
@@ -50,7 +60,7 @@ Plan::Plan(Device& device, const quern_graph* host_graph, const quern_compile_op
   schedule.place(graph);
   for (const Step& step : schedule.steps) {
     fits = fits || (step.nodes > 0 && forced == step.kernel);
-    for (const char c : step.kernel) key = (key ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+    for (const char c : step.kernel) fold_key(key, static_cast<unsigned char>(c));
     if (step.nodes == 0) continue;  // a part of the step behind it, which computes the node
     quern_kernel_info info = sdk::made<quern_kernel_info>();
     info.name = sdk::text_of(step.kernel);
@@ -61,13 +71,14 @@ Plan::Plan(Device& device, const quern_graph* host_graph, const quern_compile_op
   // Which steps of one row join in a dispatch, and so the order of their sums, depends on what is wanted besides the results.
   if (persistent) {
     for (const sdk::ResolvedNode& node : graph.nodes)
-      for (const std::uint32_t v : node.outputs) key = (key ^ (v == QUERN_NONE ? 2u : graph.internal(graph.values[v].root) ? 1u : 3u)) * 0x100000001b3ull;
+      for (const std::uint32_t v : node.outputs) fold_key(key, v == QUERN_NONE ? 2u : graph.internal(graph.values[v].root) ? 1u : 3u);
   }
   counts_on_device = std::ranges::any_of(graph.source.symbols, [](const auto& symbol) { return symbol.extent != QUERN_NONE; });
   for (const sdk::ResolvedNode& node : graph.nodes)
     if (node.invariant) determinism = QUERN_DETERMINISM_INVARIANT;
   if (!fits) throw Failure(QUERN_UNSUPPORTED, concat("force_kernel is '", std::string(forced), "'; this graph has no such kernel here"));
   launches = static_cast<std::uint32_t>(infos.size());
+  for (const sdk::ResolvedNode& node : graph.nodes) fold_node(key, graph, node);
   numerics_key = key;
 }
 

@@ -62,6 +62,7 @@ int with_output(int code) {
 int main(int count, char** arguments) {
   quern::hold_standard_descriptors();
   std::signal(SIGPIPE, SIG_IGN);  // a device process that died is found by its answer
+  std::signal(SIGXFSZ, SIG_IGN);  // shared memory beyond the limit of a file's size is an error with a name
   try {
     return with_output(run(parse_options({arguments + 1, arguments + count})));
   } catch (const UsageError& error) {

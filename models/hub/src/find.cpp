@@ -4,7 +4,7 @@
 
 #include "quern/graph/file_error.hpp"
 
-#include <optional>
+#include <exception>
 
 namespace quern::hub {
 
@@ -33,15 +33,15 @@ std::vector<Snapshot> snapshots_of(const ModelName& name, const Settings& settin
 }
 
 Found find_in(const std::vector<Snapshot>& snapshots, const ModelName& name) {
-  std::optional<Error> first;
+  std::exception_ptr first;
   for (const Snapshot& snapshot : snapshots) {
     try {
       return {&snapshot, &choose_variant(snapshot.variants, name)};
-    } catch (const Error& none) {
-      if (!first) first = none;
+    } catch (const Error&) {
+      if (!first) first = std::current_exception();
     }
   }
-  throw *first;
+  std::rethrow_exception(first);
 }
 
 std::string find(const std::string& text, const Settings& settings) {
