@@ -200,20 +200,6 @@ def interim_heads(handler, content=None):
         handler.wfile.write(b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" * 100)
 
 
-def crumbs(count):
-    """`count` bytes more than were there, and the end of the connection."""
-
-    def answer(handler, content):
-        first, body = handler.ranged(content)
-        handler.send_head(206 if first else 200, len(body), first, len(content))
-        handler.wfile.write(body[:count])
-        handler.wfile.flush()
-        handler.close_connection = True
-        handler.connection.shutdown(2)
-
-    return answer
-
-
 def start_again(handler, content):
     """Takes no ranges and ends half-way, every time."""
     handler.send_head(200, len(content), 0, len(content))
@@ -313,7 +299,7 @@ class Hostile(HubCase):
 
     def test_crumbs_are_no_progress(self):
         self.hub.sticky = True
-        for fault in (crumbs(1000), start_again):
+        for fault in (cut_after(1000), start_again):
             self.hub.faults[STORE] = [fault]
             before = len(self.hub.requested("store"))
             result = self.quern("pull", "me/micro", "--hub-tries", "2")

@@ -5,18 +5,19 @@
 
 namespace quern::conformance {
 
-/// For exact numerics, fast ones where the case allows conversions, and each of them again with packed weights where the plugin plans
-/// a layout for a constant, one result for each plan that ran (ModeResult::role says which), and for each step of a graph of several:
+/// Runs the graph in exact numerics, and in fast ones where the case allows conversions. Each is run again with packed weights where the
+/// plugin plans a layout for a constant. There is one result for each plan that ran, and for each step of a graph of several.
+/// ModeResult::role names the plan:
 ///   whole         one plan; runs_of() runs with different poisons, which must agree to the bit; outputs and states are observed
 ///   unfused       the same with fusion switched off
 ///   node_by_node  a plan a node, chained through memory; what every node writes is observed
 ///   marked        one plan in which one internal value is an output (graph->mark_each); that value is observed too
 ///   other_rows    the whole plan with another number of rows (graph->row_counts)
-/// As a session asks, whole and other_rows run once more (ModeResult::as_session), packed where the plugin plans a layout: each node asks for
-/// session_determinism(), and a graph whose rows are fixed has a ranged number of them, with room for some more. On CPUs every graph runs so, on
-/// other devices those of runs_as_session().
-/// Above 128 MiB of constants, one poison only, and of fast numerics only the packed form where the plugin plans one.
-/// Canaries, inputs, constants, rows beyond the run's and the run's status are checked; what is wrong is Outcome::failed of that mode.
+/// The plans whole and other_rows run once more as a session asks (ModeResult::as_session), packed where the plugin plans a layout. Each node
+/// asks for session_determinism(). A graph whose rows are fixed has a ranged number of them there, with room for some more. On CPUs every graph
+/// runs so. On other devices runs_as_session() chooses them.
+/// Above 128 MiB of constants there is one poison only, and fast numerics have only the packed form where the plugin plans one.
+/// Canaries, inputs, constants, rows beyond the run's and the run's status are checked. What is wrong is Outcome::failed of that mode.
 /// `as_session`: false leaves that mode out.
 std::vector<ModeResult> run_graph(const loader::Device& device, const Case& c, const CaseData& data, bool as_session = true);
 
