@@ -14,8 +14,9 @@ if(TARGET backend_cuda AND TARGET quern_cli AND TARGET quern_runtime AND TARGET 
     COMMAND ${CMAKE_COMMAND} "-DBUNDLE=${bundle}" "-DPROGRAM=$<TARGET_FILE:quern_cli>"
             "-DSTANDALONE=$<TARGET_FILE:quern-probe>$<SEMICOLON>$<TARGET_FILE:quern-conformance>"
             "-DLIBRARY=$<TARGET_FILE:quern_runtime>" "-DLIBRARY_NAME=$<TARGET_SONAME_FILE_NAME:quern_runtime>"
+            "-DSESSION=$<TARGET_FILE:quern-session>" "-DSESSION_FOLDER=lib/quern/conformance"
             "-DPLUGINS=${bundled_files}" "-DPLUGIN_FOLDER=lib/${QUERN_PLUGIN_SUBDIR}"
             "-DSTRIP=${CMAKE_STRIP}"
             -P "${CMAKE_SOURCE_DIR}/backends/cuda/tools/bundle.cmake"
-    DEPENDS quern_cli quern-probe quern-conformance quern_runtime ${bundled} VERBATIM)
+    DEPENDS quern_cli quern-probe quern-conformance quern-session quern_runtime ${bundled} VERBATIM)
 endif()

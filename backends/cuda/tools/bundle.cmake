@@ -1,7 +1,8 @@
-# cmake -DBUNDLE=folder -DPROGRAM=... -DSTANDALONE=... -DLIBRARY=... -DLIBRARY_NAME=... -DPLUGINS=... -DPLUGIN_FOLDER=... -DSTRIP=... -P bundle.cmake
+# cmake -DBUNDLE=folder -DPROGRAM=... -DSTANDALONE=... -DLIBRARY=... -DLIBRARY_NAME=... -DSESSION=... -DSESSION_FOLDER=...
+#       -DPLUGINS=... -DPLUGIN_FOLDER=... -DSTRIP=... -P bundle.cmake
 # Lays out bin/, lib/ and the plugins, stripped, with run paths from $ORIGIN, and packs them as <folder>.tar.gz.
 file(REMOVE_RECURSE "${BUNDLE}")
-file(MAKE_DIRECTORY "${BUNDLE}/bin" "${BUNDLE}/lib" "${BUNDLE}/${PLUGIN_FOLDER}")
+file(MAKE_DIRECTORY "${BUNDLE}/bin" "${BUNDLE}/lib" "${BUNDLE}/${PLUGIN_FOLDER}" "${BUNDLE}/${SESSION_FOLDER}")
 macro(add from to)
   file(COPY_FILE "${from}" "${to}")
   execute_process(COMMAND "${STRIP}" --strip-unneeded "${to}" COMMAND_ERROR_IS_FATAL ANY)
@@ -10,6 +11,8 @@ foreach(program IN LISTS PROGRAM STANDALONE)
   get_filename_component(name "${program}" NAME)
   add("${program}" "${BUNDLE}/bin/${name}")
 endforeach()
+get_filename_component(name "${SESSION}" NAME)
+add("${SESSION}" "${BUNDLE}/${SESSION_FOLDER}/${name}")  # what quern-conformance audit copies; it opens the library by its path
 get_filename_component(name "${PROGRAM}" NAME)
 file(RPATH_SET FILE "${BUNDLE}/bin/${name}" NEW_RPATH "$ORIGIN/../lib")  # the others link no library of ours
 add("${LIBRARY}" "${BUNDLE}/lib/${LIBRARY_NAME}")
