@@ -3,7 +3,7 @@
 import pathlib
 import struct
 
-U32, STRING, ARRAY, F32 = 4, 8, 9, 0
+U32, STRING, ARRAY, F32, Q8_0 = 4, 8, 9, 0, 8
 _FORMATS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "B", 10: "Q", 11: "q", 12: "d"}
 _ALIGNMENT = 32
 
@@ -86,11 +86,13 @@ class Gguf:
         return str(path)
 
 
-def llama(like, layers, hidden=2, ffn=1, vocabulary=320, context=None):
-    """A llama of one head, all of whose weights are f32: small numbers where a tensor has few, zeros in a large one."""
+def llama(like, layers, hidden=2, ffn=1, vocabulary=320, context=None, heads=1, kv_heads=1, head_size=None, weights=F32):
+    """A llama whose norms are f32, and matrices `weights` (F32 or Q8_0): small numbers where a tensor has few, zeros in a large one."""
     model = Gguf(like)
-    numbers = {"embedding_length": hidden, "block_count": layers, "feed_forward_length": ffn, "attention.head_count": 1,
-               "attention.head_count_kv": 1, "attention.key_length": hidden, "attention.value_length": hidden, "rope.dimension_count": hidden}
+    head_size = head_size or hidden // heads
+    numbers = {"embedding_length": hidden, "block_count": layers, "feed_forward_length": ffn, "attention.head_count": heads,
+               "attention.head_count_kv": kv_heads, "attention.key_length": head_size, "attention.value_length": head_size,
+               "rope.dimension_count": head_size}
     if context is not None:
         numbers["context_length"] = context
     for name, number in numbers.items():
@@ -98,13 +100,16 @@ def llama(like, layers, hidden=2, ffn=1, vocabulary=320, context=None):
 
     def tensor(name, *dims):
         count = dims[0] * (dims[1] if len(dims) > 1 else 1)
+        if len(dims) > 1 and weights == Q8_0:
+            return [name, list(dims), Q8_0, Zeros(count // 32 * 34)]
         return [name, list(dims), F32, struct.pack("<f", 0.01) * count if count < 65536 else Zeros(4 * count)]
 
     model.tensors = [tensor("token_embd.weight", hidden, vocabulary), tensor("output_norm.weight", hidden),
                      tensor("output.weight", hidden, vocabulary)]
+    rows, kv_rows = heads * head_size, kv_heads * head_size
     for layer in range(layers):
-        for name, dims in (("attn_norm", (hidden,)), ("attn_q", (hidden, hidden)), ("attn_k", (hidden, hidden)), ("attn_v", (hidden, hidden)),
-                           ("attn_output", (hidden, hidden)), ("ffn_norm", (hidden,)), ("ffn_gate", (hidden, ffn)), ("ffn_up", (hidden, ffn)),
+        for name, dims in (("attn_norm", (hidden,)), ("attn_q", (hidden, rows)), ("attn_k", (hidden, kv_rows)), ("attn_v", (hidden, kv_rows)),
+                           ("attn_output", (rows, hidden)), ("ffn_norm", (hidden,)), ("ffn_gate", (hidden, ffn)), ("ffn_up", (hidden, ffn)),
                            ("ffn_down", (ffn, hidden))):
             model.tensors.append(tensor(f"blk.{layer}.{name}.weight", *dims))
     return model

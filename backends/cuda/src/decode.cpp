@@ -97,7 +97,7 @@ class Fuser : Uses {
     const Node& node = graph_.nodes[product];
     const Tensor& b = tensor(node.inputs[1]);
     const std::uint32_t made_by = maker(root(node.inputs[0]));
-    return most_rows_ == 1 && (rings_ || b.last() <= most_raw) && blocks_of(b).aligned != 0 && tiles_serve(b.dtype, b.last(), 1, card_) &&
+    return most_rows_ == 1 && (rings_ || b.last() <= most_raw) && blocks_of(b).aligned != 0 && stream_serves(b.dtype, b.last(), card_) &&
            (made_by == none || graph_.nodes[made_by].op != QUERN_OP_ATTENTION);
   }
 
@@ -200,8 +200,9 @@ class Fuser : Uses {
     // A warp takes two neighbouring rows, so that a part before another one has an even number of them.
     const int alike_rows = key.codes == 0 || key.codes == raw_floats ? 2 : 16;
     const auto even = [&](std::uint32_t n) { return tensor(graph_.nodes[n].inputs[1]).dims[0] % alike_rows == 0; };
-    for (std::uint32_t n = first + 1;
-         n < graph_.nodes.size() && group.size() < 3 && even(n - 1) && !done_[n] && is_product(n) && key_of(n) == key;
+    // kernels/stream.cu, which raw activations need, has whole tiles of the last part too.
+    for (std::uint32_t n = first + 1; n < graph_.nodes.size() && group.size() < 3 && even(n - 1) && !done_[n] && is_product(n) &&
+                                      key_of(n) == key && (key.codes != raw_codes || even(n));
          ++n)
       group.push_back(n);
     std::uint32_t stored = none, glu = none, residual = none;

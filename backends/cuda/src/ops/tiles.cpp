@@ -8,6 +8,7 @@ namespace quern::cuda {
 namespace {
 
 constexpr int rows = 16;                     // of a tile
+constexpr int least_stream_rows = 2;         // of a stage of stream.cu: one of gate, one of up
 constexpr std::int64_t stage_target = 40960;  // bytes of a stage, about
 constexpr std::int64_t reserved = 1024;      // shared memory that the system takes for each block
 constexpr std::int64_t fixed_bytes = 9728;   // TilesShared of the kernel, rounded up
@@ -58,9 +59,13 @@ std::int64_t whole_bytes(int dtype, std::int64_t k, std::int64_t count, bool glu
   return bytes;
 }
 
+/// A stage of stream.cu of `count` rows of one part.
+std::int64_t stream_stage_bytes(int dtype, std::int64_t k, std::int64_t count, bool glu) { return (whole_bytes(dtype, k, count, glu) + 127) / 128 * 128; }
+
 std::int64_t activation_bytes_of(std::int64_t k, std::int64_t t, bool floats) {
   return (t * ((floats ? pitch_of(2 * k, 64, false) : pitch_of(k, 32, false)) + k / 4 + 16) + 127) / 128 * 128;
 }
+std::int64_t stream_fixed_bytes(std::int64_t k) { return fixed_bytes + activation_bytes_of(k, 1, false); }
 /// Elements of k in a stage: they depend on shape and format alone, since they decide the order of sums.
 std::int64_t chunk_of(std::int64_t k, std::int64_t unit, std::int64_t whole) {
   const std::int64_t chunks = (whole + stage_target - 1) / stage_target, units = k / unit;
@@ -74,6 +79,13 @@ bool tiles_serve(quern_dtype dtype, std::int64_t k, std::int64_t rows, const Car
   const int d = static_cast<int>(dtype);
   const std::int64_t stage = stage_bytes(d, chunk_of(k, layout_of(d).k, stage_bytes(d, k))) + 127;
   return fixed_bytes + activation_bytes_of(k, rows, true) + stage <= card.shared_limit;
+}
+
+bool stream_serves(quern_dtype dtype, std::int64_t k, const CardFacts& card) {
+  const int d = static_cast<int>(dtype);
+  if (card.major < 9 || k % 64 != 0 || k % layout_of(d).k != 0) return false;
+  return stream_fixed_bytes(k) + 2 * stream_stage_bytes(d, k, least_stream_rows, false) <= card.shared_limit &&
+         stream_fixed_bytes(k) + 2 * stream_stage_bytes(d, k, least_stream_rows, true) <= card.shared_limit;
 }
 
 bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher, const RawInput& raw) {
@@ -95,17 +107,16 @@ bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher, const
   std::int64_t stage = 0;
   for (int i = 0; i < g.parts; ++i) stage = std::max(stage, (stage_bytes(g.part[i].w.dtype, p.chunk) + 127) / 128 * 128);
   const bool floats = g.x.dtype != 0;
-  if (fixed_bytes + activation_bytes_of(g.k, floats ? g.t : most_gemv_rows, floats) + 2 * stage > limit) return false;
   const std::int64_t fixed = fixed_bytes + activation_bytes_of(g.k, g.t, floats);
   bool stream = g.t == 1 && !floats && !invariant;  // fewer instructions for one row, sums in another order
   if (stream) {  // as many rows in a stage as keep it small
     const auto bytes = [&](std::int64_t n) {
       std::int64_t most = 0;
-      for (int i = 0; i < g.parts; ++i) most = std::max(most, whole_bytes(g.part[i].w.dtype, g.k, n, g.glu != 0));
-      return (most + 127) / 128 * 128;
+      for (int i = 0; i < g.parts; ++i) most = std::max(most, stream_stage_bytes(g.part[i].w.dtype, g.k, n, g.glu != 0));
+      return most;
     };
     p.rows = rows;
-    while (p.rows > 2 && bytes(p.rows) > stage_target) p.rows /= 2;
+    while (p.rows > least_stream_rows && (bytes(p.rows) > stage_target || fixed + 2 * bytes(p.rows) > limit)) p.rows /= 2;
     stream = fixed + 2 * bytes(p.rows) <= limit;
     if (stream) {
       stage = bytes(p.rows);
@@ -114,6 +125,7 @@ bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher, const
       p.rows = 0;
     }
   }
+  if (!stream && fixed_bytes + activation_bytes_of(g.k, floats ? g.t : most_gemv_rows, floats) + 2 * stage > limit) return false;
   if (raw.x != 0 && !stream) return false;
   std::int64_t grid = 0;
   if (g.out.codes != 0 && g.part[0].rows % 32 != 0) return false;

@@ -237,7 +237,12 @@ struct Loaded {
   KernelLimits limits;
   std::uint64_t dynamic_shared;  // bytes at most
 };
-constexpr std::uint64_t usual_shared = 48 << 10, most_shared = 232448;
+constexpr std::uint64_t usual_shared = 48 << 10;
+/// FAKE_SHARED, else what an H100 lets a block have: bytes of shared memory.
+[[maybe_unused]] std::uint64_t most_shared() {
+  static const char* const text = std::getenv("FAKE_SHARED");
+  return text == nullptr ? 232448 : std::strtoull(text, nullptr, 10);
+}
 
 Result load(const Kernel& kernel, const char* image, const char* name, Function* function) {
   static std::map<std::pair<const char*, std::string>, Loaded> loaded;
@@ -415,7 +420,7 @@ FAKE cuDeviceGetAttribute(int* value, int key, int device) {
     case constant::attribute_multiprocessors: *value = multiprocessors(); break;
     case constant::attribute_pci_bus: *value = 0x41 + device; break;
     case constant::attribute_addresses: *value = 1; break;
-    case constant::attribute_shared_optin: *value = 232448; break;
+    case constant::attribute_shared_optin: *value = static_cast<int>(most_shared()); break;
     default: *value = 0;
   }
   return constant::success;
@@ -461,7 +466,7 @@ FAKE cuFuncGetAttribute(int* value, int attribute, Function function) {
 FAKE cuFuncSetAttribute(Function function, int attribute, int value) {
   Loaded& loaded = *reinterpret_cast<Loaded*>(function);
   if (attribute != constant::function_max_dynamic_shared) return constant::success;
-  if (loaded.limits.fixed_shared + static_cast<std::uint64_t>(value) > most_shared) return invalid_value;
+  if (loaded.limits.fixed_shared + static_cast<std::uint64_t>(value) > most_shared()) return invalid_value;
   loaded.dynamic_shared = static_cast<std::uint64_t>(value);
   return constant::success;
 }
