@@ -59,7 +59,8 @@ class Fuser : Uses {
 
   bool is_product(std::uint32_t n) const {
     const Node& node = graph_.nodes[n];
-    if (node.op != QUERN_OP_MATMUL) return false;
+    if (node.op != QUERN_OP_MATMUL || !joins(n) || !stable(node.inputs[0]) || !stable(node.outputs[0]) || !given(node.inputs[1])) return false;
+    if (node.inputs.size() > 2 && !given(node.inputs[2])) return false;
     const Tensor &a = tensor(node.inputs[0]), &b = tensor(node.inputs[1]), &y = tensor(node.outputs[0]);
     if (node.inputs.size() > 3 && node.inputs[3] != none) return false;
     return a.dtype == QUERN_F32 && y.dtype == QUERN_F32 && a.rank == 2 && few_rows(a) &&
@@ -104,10 +105,11 @@ class Fuser : Uses {
   void find_deferred_norms() {
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) {
       const Node& node = graph_.nodes[n];
-      if (node.op != QUERN_OP_RMS_NORM || node.inputs.size() < 2 || node.inputs[1] == none) continue;
+      if (node.op != QUERN_OP_RMS_NORM || !joins(n) || node.inputs.size() < 2 || node.inputs[1] == none || !given(node.inputs[1])) continue;
       const std::uint32_t y = root(node.outputs[0]);
-      if (kept(y) || users(y).empty() || !whole(node.inputs[0]) || tensor(node.inputs[0]).dtype != QUERN_F32) continue;
-      const bool only_products = std::ranges::all_of(users(y), [&](std::uint32_t user) {
+      if (kept(y) || readers(y).empty() || !whole(node.inputs[0]) || tensor(node.inputs[0]).dtype != QUERN_F32) continue;
+      if (!stable(node.inputs[0]) || !stable(node.outputs[0])) continue;  // its products read its input
+      const bool only_products = std::ranges::all_of(readers(y), [&](std::uint32_t user) {
         return is_product(user) && root(graph_.nodes[user].inputs[0]) == y;
       });
       if (only_products) done_[n] = true;
@@ -139,7 +141,7 @@ class Fuser : Uses {
   }
   /// Whether all that reads a value are products that take these activations.
   bool served_by(std::uint32_t r, const Key& key) const {
-    return !kept(r) && std::ranges::all_of(users(r), [&](std::uint32_t n) {
+    return !kept(r) && std::ranges::all_of(readers(r), [&](std::uint32_t n) {
       return (is_product(n) && root(graph_.nodes[n].inputs[0]) == r && key_of(n) == key) || (key.norm == n);
     });
   }
@@ -318,11 +320,13 @@ class Fuser : Uses {
   void emit_rope_kv(const Attention& what, const Node& node) {
     Step step;
     step.first_node = what.nodes.front();
-    step.nodes = 4;
-    step.kernel = "rope.kv_write.cuda";
+    step.nodes = static_cast<std::uint32_t>(what.nodes.size());
+    step.kernel = what.norm_q == none ? "rope.kv_write.cuda" : "norm.rope.kv_write.cuda";
     step.reads = {what.k, what.v, what.table, node.inputs[1], node.inputs[2], node.inputs[3], node.inputs[4], node.inputs[5]};
     step.writes = {what.q};
-    step.emit = [what, this_node = &node](const StepContext& context, Launcher& launcher) {
+    for (const std::uint32_t norm : {what.norm_q, what.norm_k})
+      if (norm != none) step.reads.push_back(graph_.nodes[norm].inputs[1]);
+    step.emit = [what, this_node = &node, graph = &graph_](const StepContext& context, Launcher& launcher) {
       const auto in = [&](std::size_t i) -> const Tensor& { return context.tensor(this_node->inputs[i]); };
       const Tensor &q = context.tensor(what.q), &k = context.tensor(what.k), &v = context.tensor(what.v);
       RopeKvParams p{};
@@ -336,6 +340,7 @@ class Fuser : Uses {
       p.k = pages_for(in(1), in(3), in(4), in(5));
       p.v = pages_for(in(2), in(3), in(4), in(5));
       p.heads = static_cast<int>(q.dims[1]);
+      p.norms = head_norms(what, *graph, [&](std::uint32_t value) { return context.tensor(value).data; });
       launch_rope_kv(p, context.tensor(what.table), static_cast<int>(what.mode), q.dims[0], launcher);
     };
     schedule_.steps.push_back(std::move(step));
@@ -355,11 +360,13 @@ class Fuser : Uses {
     if (!alone) emit_rope_kv(what, node);  // rows may see each other's keys
     Step step;
     step.first_node = n;
-    step.nodes = alone ? 5 : 1;
-    step.kernel = concat("attention", alone ? ".rope.kv_write" : "", post.any ? ".quantise" : "", ".cuda");
+    step.nodes = alone ? static_cast<std::uint32_t>(what.nodes.size()) + 1 : 1;
+    step.kernel = concat("attention", !alone ? "" : what.norm_q == none ? ".rope.kv_write" : ".norm.rope.kv_write", post.any ? ".quantise" : "", ".cuda");
     step.reads = node.inputs;
     step.reads[0] = what.q;
     for (const std::uint32_t v : {what.k, what.v, what.table}) step.reads.push_back(v);
+    for (const std::uint32_t norm : {what.norm_q, what.norm_k})
+      if (norm != none) step.reads.push_back(graph_.nodes[norm].inputs[1]);
     if (store) step.writes = node.outputs;
     if (post.any) step.extras = {post.companion.slot};
     std::vector<Tensor> storage;
@@ -367,7 +374,7 @@ class Fuser : Uses {
     // Once a kernel has let the next one start only after its own wait, all before it is done, the delivery of the host's writes too.
     const auto given = [&](std::uint32_t v) { return maker(root(v)) == none; };
     const bool early = alone && settled_ && given(what.table) && given(node.inputs[3]) && given(node.inputs[4]) && given(node.inputs[5]);
-    step.emit = [this_node = &node, what, post, store, alone, early, storage = std::vector<Tensor>(node.inputs.size() + 1)](
+    step.emit = [this_node = &node, what, post, store, alone, early, graph = &graph_, storage = std::vector<Tensor>(node.inputs.size() + 1)](
                     const StepContext& context, Launcher& launcher) mutable {
       for (std::size_t i = 0; i < this_node->inputs.size(); ++i)
         storage[i] = this_node->inputs[i] == none ? Tensor{} : context.tensor(this_node->inputs[i]);
@@ -389,6 +396,7 @@ class Fuser : Uses {
         p.rope_positions = table.dims[0];
         p.rope_pairs = table.dims[1];
         p.rope_mode = static_cast<int>(what.mode);
+        p.norms = head_norms(what, *graph, [&](std::uint32_t value) { return context.tensor(value).data; });
         p.early = early;
       }
       if (!store) p.y = 0;
@@ -412,8 +420,6 @@ class Fuser : Uses {
 }  // namespace
 
 Schedule decode_schedule(const Graph& graph, std::uint32_t most_rows, const CardFacts& card) {
-  // Larger runs take other kernels, so that a row's bits would depend on how many rows there are.
-  if (std::ranges::any_of(graph.nodes, &Node::invariant)) return {};
   if (graph.source.symbols.empty()) return {};  // Plan::schedule_for chooses by extents, and here are none
   return Fuser(graph, most_rows, card).run();
 }

@@ -43,11 +43,6 @@ void Plan::compile(bool fuse, const CardFacts& card, std::vector<std::uint32_t>&
       if (v != QUERN_NONE) written[graph.values[v].root] = !graph.internal(graph.values[v].root);
     if (node.op == QUERN_OP_TOKEN_PUBLISH) written[graph.values[node.inputs[1]].root] = !graph.internal(graph.values[node.inputs[1]].root);
   }
-  std::vector<Tensor> storage;
-  for (const Node& node : graph.nodes) {
-    auto* const fusable = node.implementation->fusable;
-    if (node.predicate != QUERN_NONE || (fusable != nullptr && !fusable(graph.describe(node, storage)))) fuse = false;
-  }
   if (std::ranges::any_of(graph.nodes, [&](const Node& node) { return graph.asks_host(node); })) capture = false;
   if (std::ranges::any_of(graph.nodes, &Node::invariant)) determinism = QUERN_DETERMINISM_INVARIANT;
   if (fuse && card.major >= 8)

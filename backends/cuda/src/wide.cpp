@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::uint32_t none = QUERN_NONE;
 constexpr std::uint32_t least_rows = 9;        // fewer have the decode schedules
+constexpr std::int64_t most_float_rows = 32;   // of weights of f16 and bf16: more have products of the library
 constexpr float glu_scale = 1.0f / 64;         // of f16 results: gate * up may be large, and f16 ends at 65504
 constexpr float gate_scale = 16;               // gate and up of f16 products are kept in f16, so many times smaller
 
@@ -44,9 +45,10 @@ class Fuser : Uses {
     floats_ = all_floats();
     schedule_.least_rows = mixes() || floats_ ? 2 : least_rows;
     if (mixes()) {
-      schedule_.most_rows = static_cast<std::uint32_t>(most_mixed_rows);
-      if (!all_mixed()) return {};
+      schedule_.most_rows = static_cast<std::uint32_t>(most_rows());
+      if (!mostly_mixed()) return {};
     }
+    find_outputs();
     find_norms();
     find_operands();
     if (operands_.empty()) return {};
@@ -86,7 +88,8 @@ class Fuser : Uses {
 
   bool is_product(std::uint32_t n) const {
     const Node& node = graph_.nodes[n];
-    if (node.op != QUERN_OP_MATMUL || node.invariant) return false;
+    if (node.op != QUERN_OP_MATMUL || !joins(n) || !stable(node.inputs[0]) || !stable(node.outputs[0])) return false;
+    if (node.inputs.size() > 2 && !given(node.inputs[2])) return false;
     const Tensor &a = tensor(node.inputs[0]), &b = tensor(node.inputs[1]), &y = tensor(node.outputs[0]);
     if (node.inputs.size() > 3 && node.inputs[3] != none) return false;
     bool weights = b.dtype == QUERN_F16 ? node.f16_allowed : node.bf16_allowed && (is_block(b.dtype) || b.dtype == QUERN_BF16);
@@ -99,11 +102,19 @@ class Fuser : Uses {
            node.attributes->real(QUERN_KEY_ALPHA) == 1.0;
   }
   bool mixes() const { return card_ != nullptr; }
-  /// Whether each product of the step's rows is one of mixed.cu.
-  bool all_mixed() const {
-    for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n)
-      if (graph_.nodes[n].op == QUERN_OP_MATMUL && symbol_of(graph_.nodes[n].inputs[0]) == symbol_ && !is_product(n)) return false;
-    return std::ranges::none_of(graph_.nodes, &Node::invariant);
+  /// Whether most bytes of the weights that the step's rows meet are read by mixed.cu: other products then run by themselves.
+  bool mostly_mixed() const {
+    std::uint64_t mixed = 0, others = 0;
+    for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) {
+      const Node& node = graph_.nodes[n];
+      if (node.op == QUERN_OP_MATMUL && symbol_of(node.inputs[0]) == symbol_) (is_product(n) ? mixed : others) += graph_.values[node.inputs[1]].bytes;
+    }
+    return mixed > others;
+  }
+  /// The value whose rows are those that the step gives outputs of: of a prompt few, of many sequences as many as the step has.
+  void find_outputs() {
+    for (const Node& node : graph_.nodes)
+      if (node.op == QUERN_OP_MATMUL && symbol_of(node.inputs[0]) != none && symbol_of(node.inputs[0]) != symbol_) outputs_ = node.inputs[0];
   }
   /// Whether no product has quantised weights: then the decode schedules serve one row only.
   bool all_floats() const {
@@ -131,16 +142,16 @@ class Fuser : Uses {
   }
   /// Whether all that reads a value are products of one 16-bit type.
   bool only_products(std::uint32_t r) const {
-    return !kept(r) && !users(r).empty() && std::ranges::all_of(users(r), [&](std::uint32_t n) {
-      return is_product(n) && root(graph_.nodes[n].inputs[0]) == r && half_of(n) == half_of(users(r).front());
+    return !kept(r) && !readers(r).empty() && std::ranges::all_of(readers(r), [&](std::uint32_t n) {
+      return is_product(n) && root(graph_.nodes[n].inputs[0]) == r && half_of(n) == half_of(readers(r).front());
     });
   }
 
   void find_norms() {
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) {
       const Node& node = graph_.nodes[n];
-      if (node.op != QUERN_OP_RMS_NORM || node.inputs.size() < 2 || node.inputs[1] == none) continue;
-      norms_[n] = only_products(root(node.outputs[0])) && whole(node.inputs[0]) && tensor(node.inputs[0]).dtype == QUERN_F32 &&
+      if (node.op != QUERN_OP_RMS_NORM || !joins(n) || node.inputs.size() < 2 || node.inputs[1] == none) continue;
+      norms_[n] = stable(node.inputs[0]) && stable(node.outputs[0]) && only_products(root(node.outputs[0])) && whole(node.inputs[0]) && tensor(node.inputs[0]).dtype == QUERN_F32 &&
                   graph_.source.values[node.inputs[1]].kind == QUERN_VALUE_CONSTANT;  // read before what comes before has ended
     }
   }
@@ -154,7 +165,7 @@ class Fuser : Uses {
     schedule_.extras.push_back(bytes);
     return static_cast<std::uint32_t>(schedule_.extras.size() - 1);
   }
-  std::uint64_t most_rows() const { return mixes() ? most_mixed_rows : static_cast<std::uint64_t>(graph_.source.symbols[symbol_].max); }
+  std::uint64_t most_rows() const { return mixes() ? floats_ ? most_float_rows : most_mixed_rows : static_cast<std::uint64_t>(graph_.source.symbols[symbol_].max); }
   /// Bytes of an operand of a value: those of the head may be other rows.
   std::uint64_t operand_size(std::uint32_t value, std::int64_t k) const {
     const std::uint64_t rows = symbol_of(value) == symbol_ ? most_rows() : static_cast<std::uint64_t>(tensor(value).dims[0]);
@@ -176,7 +187,7 @@ class Fuser : Uses {
   /// The operand that an only_products value is wanted as; or null.
   Operand* wanted(std::uint32_t r) {
     if (!only_products(r)) return nullptr;
-    const auto at = operands_.find({r, none, half_of(users(r).front())});
+    const auto at = operands_.find({r, none, half_of(readers(r).front())});
     return at != operands_.end() && !at->second.filled ? &at->second : nullptr;
   }
 
@@ -187,7 +198,7 @@ class Fuser : Uses {
     done_[n] = true;
     const Node& node = graph_.nodes[n];
     const std::uint32_t x = node.inputs[0], weight = node.inputs[1];
-    const bool half = half_of(users(root(node.outputs[0])).front());
+    const bool half = half_of(readers(root(node.outputs[0])).front());
     Operand& operand = operands_.at({root(x), n, half});
     operand.filled = true;
     Step step;
@@ -421,7 +432,7 @@ class Fuser : Uses {
     const std::int64_t n = tensor(graph_.nodes[gate].inputs[1]).dims[0];
     const std::uint32_t weights[] = {graph_.nodes[gate].inputs[1], graph_.nodes[up].inputs[1]};
     if (mixes() && tensor(weights[0]).dtype == tensor(weights[1]).dtype) {
-      const bool half = half_of(users(root(graph_.nodes[glu].outputs[0])).front());
+      const bool half = half_of(readers(root(graph_.nodes[glu].outputs[0])).front());
       out.filled = true;
       out.scale = half ? glu_scale : 1.0f;
       Step step;
@@ -448,7 +459,7 @@ class Fuser : Uses {
     const std::uint32_t buffer = slot(most_rows() * static_cast<std::uint64_t>(n) * 8);
     const bool y16 = key.half && !mixes();
     side_by_side({gate, up}, key, buffer, mixes() ? "matmul.mixed.two.cuda" : "matmul.16.two.cuda", y16 ? gate_scale : 0.0f);
-    const bool half = half_of(users(root(graph_.nodes[glu].outputs[0])).front());
+    const bool half = half_of(readers(root(graph_.nodes[glu].outputs[0])).front());
     out.filled = true;
     out.scale = half ? glu_scale : 1.0f;
     Step step;
@@ -479,7 +490,7 @@ class Fuser : Uses {
     std::uint32_t operand = none;
     for (const std::uint32_t value : {what.q, what.k, what.v}) {
       const std::uint32_t made_by = maker(root(value));
-      if (made_by == none || !is_product(made_by) || !whole(value) || kept(root(value)) || users(root(value)).size() != 1) return false;
+      if (made_by == none || !is_product(made_by) || !whole(value) || kept(root(value)) || readers(root(value)).size() != 1) return false;
       if (operand != none && key_of(made_by) != key_of(operand)) return false;
       operand = made_by;
     }
@@ -501,11 +512,18 @@ class Fuser : Uses {
     };
     Step write;
     write.first_node = what.nodes.front();
-    write.nodes = 4;
-    write.kernel = "rope.kv_write.16.cuda";
+    write.nodes = static_cast<std::uint32_t>(what.nodes.size());
+    write.kernel = what.norm_q == none ? "rope.kv_write.16.cuda" : "norm.rope.kv_write.16.cuda";
     write.reads = {node.inputs[1], node.inputs[2], node.inputs[3], node.inputs[4], node.inputs[5],
                    what.table,     biases[0],      biases[1],      biases[2]};
     write.extras = {buffer, queries};
+    std::vector<std::uint32_t> norm_weights;
+    for (const std::uint32_t norm : {what.norm_q, what.norm_k})
+      if (norm != none) norm_weights.push_back(graph_.nodes[norm].inputs[1]);
+    write.reads.insert(write.reads.end(), norm_weights.begin(), norm_weights.end());
+    const auto norms = [what = what, graph = &graph_](const StepContext& context) {
+      return head_norms(what, *graph, [&](std::uint32_t value) { return context.tensor(value).data; });
+    };
     const bool alone = mixes() && floats_ && !has_bias(what);  // of one row attention itself rotates and writes
     write.emit = [=, mixed = mixes(), this_node = &node, what = what, buffer = buffer, x16 = x16](const StepContext& context, Launcher& launcher) {
       const Tensor &table = context.tensor(what.table), &rows = context.tensor(this_node->inputs[0]);
@@ -527,17 +545,19 @@ class Fuser : Uses {
       p.values = p.keys + static_cast<Address>(p.k.kv_heads * p.k.d) * size;
       p.q_dtype = p.k.dtype;
       p.heads = static_cast<int>(rows.dims[1]);
+      p.norms = norms(context);
       launch_rope_kv(p, table, static_cast<int>(what.mode), rows.dims[0], launcher);
     };
     schedule_.steps.push_back(std::move(write));
 
     const std::uint32_t r = root(node.outputs[0]);
     Operand* out = wanted(r);
-    const bool store = out == nullptr, half = !store && half_of(users(r).front());
+    const bool store = out == nullptr, half = !store && half_of(readers(r).front());
     Step step;
     step.first_node = n;
     step.kernel = "attention.16.cuda";
     step.reads = {node.inputs[1], node.inputs[2], node.inputs[3], node.inputs[4], node.inputs[5], what.table, biases[0], biases[1], biases[2]};
+    step.reads.insert(step.reads.end(), norm_weights.begin(), norm_weights.end());
     step.extras = {queries, buffer};
     const auto given = [&](std::uint32_t v) { return maker(root(v)) == none; };
     // As in decode.cpp: what no kernel of the run makes is there once a product has settled.
@@ -552,7 +572,7 @@ class Fuser : Uses {
     }
     std::vector<Tensor> storage;
     step.scratch = attention_scratch(graph_.describe(node, storage));
-    step.emit = [=, mixed = mixes(), this_node = &node, what = what, buffer = buffer, storage = std::vector<Tensor>(node.inputs.size() + 1)](
+    step.emit = [=, mixed = mixes(), this_node = &node, what = what, buffer = buffer, outputs = outputs_, storage = std::vector<Tensor>(node.inputs.size() + 1)](
                     const StepContext& context, Launcher& launcher) mutable {
       for (std::size_t i = 0; i < this_node->inputs.size(); ++i)
         storage[i] = this_node->inputs[i] == none ? Tensor{} : context.tensor(this_node->inputs[i]);
@@ -582,6 +602,7 @@ class Fuser : Uses {
         p.rope_positions = table.dims[0];
         p.rope_pairs = table.dims[1];
         p.rope_mode = static_cast<int>(what.mode);
+        p.norms = norms(context);
         p.y = y;
         p.y_dtype = static_cast<int>(y_dtype);
         p.y_columns = to == none ? 0 : columns_of(mixed, m);
@@ -589,7 +610,9 @@ class Fuser : Uses {
         launch_attention_batch(p, launcher);
         return;
       }
-      if (m < least_attention_rows) {
+      // Of many sequences each row has its own keys. Both kinds of kernels are asked, and each takes the rows that are for it.
+      const bool matrices = m >= least_attention_rows, many = !matrices || (outputs != none && 4 * context.tensor(outputs).dims[0] > m);
+      if (many) {
         Call call;
         call.op = this_node->op;
         call.inputs = {storage.data(), this_node->inputs.size()};
@@ -613,12 +636,15 @@ class Fuser : Uses {
           p.rope_positions = table.dims[0];
           p.rope_pairs = table.dims[1];
           p.rope_mode = static_cast<int>(what.mode);
+          p.norms = norms(context);
           p.early = early ? 1 : 0;
         }
+        if (matrices) p.least_runs = most_attention_runs;
         launch_attention(p, m, launcher);
-        return;
+        if (!matrices) return;
       }
       AttentionRowsParams p{};
+      p.most_runs = many ? most_attention_runs : 0;
       p.q16 = context.extra(queries);
       p.y16 = to == none ? 0 : y;
       p.y = y;
@@ -645,7 +671,7 @@ class Fuser : Uses {
   bool floats_ = false;   // no product has quantised weights
   bool settled_ = false;  // a product of one row that settles (MixedParams) was emitted
   bool batch_settled_ = false;  // the same of more rows: a norm
-  std::uint32_t symbol_ = none, workspace_ = 0;
+  std::uint32_t symbol_ = none, outputs_ = none, workspace_ = 0;
   std::vector<bool> done_, norms_;
   std::map<Key, Operand> operands_;
   std::map<std::uint32_t, Taken> attention_;

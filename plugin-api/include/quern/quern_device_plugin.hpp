@@ -3,6 +3,7 @@
 //   tensors.hpp      values as kernels see them; checks that ops share
 //   calls.hpp        a node as an op's code sees it
 //   resolved.hpp     a host's graph: views, layouts, predicates, an answer a node
+//   fusion/uses.hpp  who makes and who reads a value: what may be fused
 //   scratch.hpp      where internal values lie
 //   bindings.hpp     what an instance binds and a run may ask
 //   handles.hpp      what the handles are, and what the plugin gives
@@ -16,6 +17,7 @@
 #include "quern/quern_plugin.hpp"
 #include "quern/sdk/bindings.hpp"
 #include "quern/sdk/calls.hpp"
+#include "quern/sdk/fusion/uses.hpp"
 #include "quern/sdk/handles.hpp"
 #include "quern/sdk/resolved.hpp"
 #include "quern/sdk/scratch.hpp"

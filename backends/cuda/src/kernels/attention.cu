@@ -17,6 +17,7 @@ template <int F> DEV void attend(const AttentionParams& p, Shared<HEADS, MAX_D>&
   const int per_kv = p.heads / p.k.kv_heads, first_head = kv_head * per_kv + blockIdx.y % groups * p.group;
   const int heads = min(p.group, per_kv - blockIdx.y % groups * p.group);
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, d = p.k.d, dv = p.v.d;
+  if (is_left(p, t)) return;
   const int position = at<const int>(p.k.position)[t], sequence = at<const int>(p.k.row_slot)[t];
   const bool known = position >= 0 && sequence >= 0 && sequence < p.k.sequences;
   if (position != -1 && !known && threadIdx.x == 0) raise_fault(p.faults);
@@ -46,6 +47,7 @@ template <int F> DEV void attend(const AttentionParams& p, Shared<HEADS, MAX_D>&
     for (int i = threadIdx.x; i < d; i += blockDim.x) x[i] = at<const float>(p.new_k)[(i64)kv_head * d + i];
   __syncthreads();
   if (p.new_k) {
+    if (p.norms.q) norm_new(p, s.q[0], MAX_D, heads, newest_here ? x : nullptr);
     rotate(p, s.q[0], MAX_D, heads, position);
     if (newest_here) {
       rotate(p, x, MAX_D, 1, position);

@@ -37,6 +37,28 @@ DEV void rotate(const AttentionParams& p, float* vectors, int apart, int count, 
   }
 }
 
+/// Norms of `count` vectors of d elements, `apart` from one another, in place: a warp each.
+DEV void norm_heads(float* vectors, int apart, int count, int d, Address weight, float offset, float epsilon) {
+  for (int h = threadIdx.x >> 5; h < count; h += blockDim.x >> 5) {
+    float* x = vectors + h * apart;
+    float sum = 0.0f;
+    for (int i = threadIdx.x & 31; i < d; i += 32) sum = fmaf(x[i], x[i], sum);
+    const float factor = 1.0f / sqrtf(warp_sum(sum) / (float)d + epsilon);
+    for (int i = threadIdx.x & 31; i < d; i += 32) x[i] *= factor * (at<const float>(weight)[i] + offset);
+  }
+}
+/// Those of a block's queries and, where it has one, of the new key.
+DEV void norm_new(const AttentionParams& p, float* queries, int apart, int heads, float* key) {
+  norm_heads(queries, apart, heads, p.k.d, p.norms.q, p.norms.offset_q, p.norms.epsilon_q);
+  if (key) norm_heads(key, apart, 1, p.k.d, p.norms.k, p.norms.offset_k, p.norms.epsilon_k);
+  __syncthreads();
+}
+/// Whether row t is for attention_rows.cu; all threads of a block.
+DEV bool is_left(const AttentionParams& p, int t) {
+  const int first = t / 128 * 128;
+  return p.least_runs && runs_of(p.k, first, min(128, (int)gridDim.z - first)) <= p.least_runs;
+}
+
 /// What the softmax sees of a dot product; -inf stays: its page is not there.
 __device__ __noinline__ float logit(const AttentionParams& p, float dot, int t, int head, int key, int position) {
   if (dot == -INFINITY_F) return dot;

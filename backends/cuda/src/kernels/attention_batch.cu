@@ -29,11 +29,31 @@ DEV void load_eight(const float* x, const float* bias, int e, float* to) {
 #pragma unroll
     for (int i = 0; i < 8; ++i) to[i] += bias[e + i];
 }
-DEV Raw load_raw(const AttentionBatchParams& p, const float* x, const float* bias, int e) {
+/// The norm of a head of D elements, that D / 8 neighbouring lanes have: all of these come here together.
+template <int D> DEV void norm_raw(const HeadNorms& norms, bool of_key, int e, int e_other, Raw& v) {
+  enum { LANES = D / 8 };
+  const u32 lanes = ((1u << LANES) - 1) << ((threadIdx.x & 31) & ~(LANES - 1));
+  float sum = 0.0f;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) sum = fmaf(v.own[i], v.own[i], sum);
+#pragma unroll
+  for (int o = LANES / 2; o; o >>= 1) sum += __shfl_xor_sync(lanes, sum, o);
+  const float factor = 1.0f / sqrtf(sum / (float)D + (of_key ? norms.epsilon_k : norms.epsilon_q)), offset = of_key ? norms.offset_k : norms.offset_q;
+  const float* weight = at<const float>(of_key ? norms.k : norms.q);
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    v.own[i] *= factor * (weight[e + i] + offset);
+    v.other[i] *= factor * (weight[e_other + i] + offset);
+  }
+}
+template <int D> DEV Raw load_raw(const AttentionBatchParams& p, const float* x, const float* bias, int e, bool of_key) {
   const int pairs = (int)p.rope_pairs;
+  const bool halves = p.rope_mode != 0 && e < 2 * pairs;
+  const int other = !halves ? e : e < pairs ? e + pairs : e - pairs;  // pairs are whole eights
   Raw v = {};
   load_eight(x, bias, e, v.own);
-  if (p.rope_mode != 0 && e < 2 * pairs) load_eight(x, bias, e < pairs ? e + pairs : e - pairs, v.other);  // pairs are whole eights
+  if (halves) load_eight(x, bias, other, v.other);
+  if (p.norms.q) norm_raw<D>(p.norms, of_key, e, other, v);
   return v;
 }
 /// The rotation to a position of elements e to e + 7: eight numbers of cosine and sine, four of both in mode 0.
@@ -178,10 +198,10 @@ template <int F, int D, int G> DEV void attend(const AttentionBatchParams& p, ch
   Raw q_raw, k_raw;
   float own_value[8];
   const i64 kv_element = (i64)kv_head * D, q_element = (i64)(first_head + turned_head) * D;
-  if (turned_head < heads) q_raw = load_raw(p, at<const float>(p.q) + t * p.row + q_element, p.bias_q ? at<const float>(p.bias_q) + q_element : nullptr, e);
+  if (turned_head < heads) q_raw = load_raw<D>(p, at<const float>(p.q) + t * p.row + q_element, p.bias_q ? at<const float>(p.bias_q) + q_element : nullptr, e, false);
   const bool has_own = warp == warps - 1;
   if (has_own) {
-    k_raw = load_raw(p, at<const float>(p.keys) + t * p.row + kv_element, p.bias_k ? at<const float>(p.bias_k) + kv_element : nullptr, e);
+    k_raw = load_raw<D>(p, at<const float>(p.keys) + t * p.row + kv_element, p.bias_k ? at<const float>(p.bias_k) + kv_element : nullptr, e, true);
     load_eight(at<const float>(p.values) + t * p.row + kv_element, p.bias_v ? at<const float>(p.bias_v) + kv_element : nullptr, e, own_value);
   }
   if (turned_head < heads) {
@@ -319,7 +339,7 @@ template <int F, int D, int G> DEV void attend(const AttentionBatchParams& p, ch
     const int its_position = __shfl_sync(~0u, r < 32 ? positions[0] : positions[1], r & 31);
     if (page_slot(p.k, r, 0) < 0) continue;
     float k[8], v[8];
-    turn_eight(p, load_raw(p, at<const float>(p.keys) + r * p.row + kv_element, p.bias_k ? at<const float>(p.bias_k) + kv_element : nullptr, e),
+    turn_eight(p, load_raw<D>(p, at<const float>(p.keys) + r * p.row + kv_element, p.bias_k ? at<const float>(p.bias_k) + kv_element : nullptr, e, true),
                turn_of(p, its_position, e), e, k);
     load_eight(at<const float>(p.values) + r * p.row + kv_element, p.bias_v ? at<const float>(p.bias_v) + kv_element : nullptr, e, v);
     take(packed_eight<F>(k), packed_eight<F>(v));

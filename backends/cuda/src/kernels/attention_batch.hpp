@@ -13,6 +13,7 @@ struct AttentionBatchParams {
   Address rope;
   long long rope_positions, rope_pairs;
   int rope_mode;
+  HeadNorms norms;
   Address y;
   int y_dtype, y_columns;  // as of AttentionParams
   Address faults;

@@ -71,6 +71,7 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
   const int groups = (p.heads / p.k.kv_heads + p.group - 1) / p.group, per_kv = p.heads / p.k.kv_heads;
   const int split = blockIdx.x, kv_head = blockIdx.y / groups, t = blockIdx.z;
   const int first_head = kv_head * per_kv + blockIdx.y % groups * p.group, heads = min(p.group, per_kv - blockIdx.y % groups * p.group);
+  if (is_left(p, t)) return;
   const int position = __ldcg(at<const int>(p.k.position) + t), sequence = __ldcg(at<const int>(p.k.row_slot) + t);
   const bool known = position >= 0 && sequence >= 0 && sequence < p.k.sequences;
   if (position != -1 && !known && threadIdx.x == 0) raise_fault(p.faults);
@@ -153,6 +154,29 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
     }
     if (threadIdx.x < D) own_value = at<const float>(p.new_v)[(i64)kv_head * D + threadIdx.x];
     if (!inside && threadIdx.x == 0) raise_fault(p.faults);
+    if (p.norms.q) {  // a vector's pairs are those of D / 64 whole warps
+      float* squares = s.score[0];  // of each warp and pass
+#pragma unroll
+      for (int n = 0; n < PASSES; ++n) {
+        const float sum = warp_sum(fmaf(own[n].x, own[n].x, own[n].y * own[n].y));
+        if (lane == 0) squares[n * (THREADS / 32) + warp] = sum;
+      }
+      __syncthreads();
+#pragma unroll
+      for (int n = 0; n < PASSES; ++n) {
+        const int e = n * THREADS + threadIdx.x, vector = e / (D / 2), i = e % (D / 2), at_square = e / 32 & ~(D / 64 - 1);
+        const int first = p.rope_mode == 0 ? 2 * i : i, second = p.rope_mode == 0 ? 2 * i + 1 : i + D / 2;
+        const bool of_key = vector >= heads;
+        const float* weight = at<const float>(of_key ? p.norms.k : p.norms.q);
+        const float offset = of_key ? p.norms.offset_k : p.norms.offset_q;
+        float sum = 0.0f;
+#pragma unroll
+        for (int w = 0; w < D / 64; ++w) sum += squares[at_square + w];
+        const float factor = 1.0f / sqrtf(sum / (float)D + (of_key ? p.norms.epsilon_k : p.norms.epsilon_q));
+        own[n].x *= factor * (weight[first] + offset);
+        own[n].y *= factor * (weight[second] + offset);
+      }
+    }
 #pragma unroll
     for (int n = 0; n < PASSES; ++n) {
       const int e = n * THREADS + threadIdx.x, vector = e / (D / 2), i = e % (D / 2);
@@ -183,6 +207,7 @@ template <int F, int D, int G> DEV void attend(const AttentionParams& p, char* m
       for (int i = threadIdx.x; i < D; i += blockDim.x) x[i] = at<const float>(p.new_k)[(i64)kv_head * D + i];
     __syncthreads();
     if (p.new_k) {  // less than the whole head turns
+      if (p.norms.q) norm_new(p, s.q[0], D, heads, newest_here ? x : nullptr);
       rotate(p, s.q[0], D, heads, position);
       if (newest_here) {
         rotate(p, x, D, 1, position);

@@ -17,6 +17,7 @@ template <int D, bool HALF> DEV void attend(const AttentionRowsParams& p, char* 
   const int head = blockIdx.x, first_row = (gridDim.y - 1 - blockIdx.y) * ROWS, kv_head = head / (p.heads / p.k.kv_heads);
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2;
   const int rows = min((int)ROWS, p.rows - first_row);
+  if (p.most_runs && runs_of(p.k, first_row, rows) > p.most_runs) return;
   read_info(p, first_row, rows, info);
   // Queries: once, through the room of the first stage.
   const u32 base = smem(memory);

@@ -1,4 +1,4 @@
-// y = W x for 1 to 32 rows of f16 activations, W of Q4_K or Q6_K, on the matrix units, for cards with bulk copies (9.0 and newer).
+// y = W x for 1 to 64 rows of f16 activations, W of Q4_K or Q6_K, on the matrix units, for cards with bulk copies (9.0 and newer).
 //
 //   numbers  A is sub-scale x code: of Q4_K exact (at most 63 x 15), of Q6_K rounded where it is above 2048. The scale of 256, and the
 //            minimums, whose products take means of eight activations, are applied to the sums in f32
@@ -404,8 +404,9 @@ template <int NT> DEV void kquants(const MixedParams& p, char* memory) {
 #else
 #define KQUANTS(NT)
 #endif
-#define KERNEL_OF(columns, NT) \
-  extern "C" __global__ void __launch_bounds__(384, 1) kquants_##columns(const __grid_constant__ MixedParams p) { KQUANTS(NT) }
-KERNEL_OF(8, 1)
-KERNEL_OF(16, 2)
-KERNEL_OF(32, 4)
+#define KERNEL_OF(columns, NT, threads) \
+  extern "C" __global__ void __launch_bounds__(threads, 1) kquants_##columns(const __grid_constant__ MixedParams p) { KQUANTS(NT) }
+KERNEL_OF(8, 1, 384)
+KERNEL_OF(16, 2, 384)
+KERNEL_OF(32, 4, 384)
+KERNEL_OF(64, 8, 256)  // sums of 64 rows take twice the registers

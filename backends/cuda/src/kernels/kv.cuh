@@ -15,6 +15,12 @@ DEV i64 page_slot(const Pages& p, i64 t, Address faults) {
   }
   return (i64)page * p.page + position % p.page;
 }
+/// How many runs of rows of one sequence `rows` of a step have, from row `first` on; all threads of a block of as many or more.
+DEV int runs_of(const Pages& p, int first, int rows) {
+  const int r = threadIdx.x;
+  const int* slot = at<const int>(p.row_slot) + first;
+  return __syncthreads_count(r < rows && (r == 0 || slot[r] != slot[r - 1]));
+}
 /// First element of a head's vector: [pages, kv_heads, page, d].
 DEV i64 cache_element(const Pages& p, i64 slot, i64 head) {
   return ((slot / p.page * p.kv_heads + head) * p.page + slot % p.page) * p.d;

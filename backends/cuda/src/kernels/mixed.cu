@@ -1,4 +1,4 @@
-// y = W x for 1 to 32 rows of 16-bit activations on the matrix units, W of f16 or bf16 as it is, for cards with bulk copies (9.0 and newer).
+// y = W x for 1 to 64 rows of 16-bit activations on the matrix units, W of f16 or bf16 as it is, for cards with bulk copies (9.0 and newer).
 // (Of Q4_K and Q6_K: kquants.cu.)
 //
 //   weights  each lane reads 16 bytes of a row at a time from memory into registers, a block of 256 ahead
@@ -205,8 +205,9 @@ template <int NT> DEV void mixed(const MixedParams& p, char* memory) {
 #else
 #define MIXED(NT)
 #endif
-#define MIXED_KERNEL(columns, NT) \
-  extern "C" __global__ void __launch_bounds__(384, 1) mixed_##columns(const __grid_constant__ MixedParams p) { MIXED(NT) }
-MIXED_KERNEL(8, 1)
-MIXED_KERNEL(16, 2)
-MIXED_KERNEL(32, 4)
+#define MIXED_KERNEL(columns, NT, threads) \
+  extern "C" __global__ void __launch_bounds__(threads, 1) mixed_##columns(const __grid_constant__ MixedParams p) { MIXED(NT) }
+MIXED_KERNEL(8, 1, 384)
+MIXED_KERNEL(16, 2, 384)
+MIXED_KERNEL(32, 4, 384)
+MIXED_KERNEL(64, 8, 256)  // sums of 64 rows take twice the registers

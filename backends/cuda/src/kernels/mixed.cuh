@@ -1,4 +1,4 @@
-// What products of 1 to 32 rows by the matrix units share: the product of a tile, and storing its sums.
+// What products of 1 to 64 rows by the matrix units share: the product of a tile, and storing its sums.
 #pragma once
 #include "mixed.hpp"
 #include "activation.cuh"

@@ -10,7 +10,7 @@ struct MixedPart {
   Address bias;  // f32 [rows] or 0
   int rows, row;
 };
-/// y = alpha W x for up to 32 rows of f16 (weights of bf16: bf16) activations. Rows of parts stand one after another, in whole tiles of 16 but the last.
+/// y = alpha W x for up to 64 rows of f16 (weights of bf16: bf16) activations. Rows of parts stand one after another, in whole tiles of 16 but the last.
 struct MixedParams {
   MixedPart part[3];
   int parts, k, t;
@@ -28,7 +28,7 @@ struct MixedParams {
   int tiles;         // of a block: 16 rows each
   int ways;          // warps that share a tile
   int span;          // blocks of 256 that a warp takes of a chunk of activations
-  int columns;       // of the operands: 1, 8, 16 or 32
+  int columns;       // of the operands: 1, 8, 16, 32 or 64
   int ring;          // of kquants.cu: bytes of a warp's ring of weights
 };
 

@@ -2,7 +2,7 @@
 //
 // For each block of 256 elements the `columns` rows side by side, OPERAND_PITCH bytes each: chunks of 8 elements, chunk c at c ^ 4 x bit 3 of
 // c, then the means of chunks in f16, those of a group of 32 side by side (mean_place), 64 bytes and 16 of room. The distance is an odd number of sixteens: rows that
-// are read together share no bank. More than 32 rows: one such operand after another.
+// are read together share no bank. More than 64 rows: one such operand after another.
 #pragma once
 #include "matrix.cuh"
 #include "operand.hpp"
@@ -13,7 +13,7 @@ enum { OPERAND_PITCH = operand_pitch };
 DEV int mean_place(int c) { return (c >> 2 & 3) * 16 + (c >> 4) * 8 + (c & 3) * 2; }
 DEV int swizzled_chunk(int c) { return (c ^ (c >> 1 & 4)) * 16; }
 /// Byte offset of row `row` of block 0. `blocks`: of 256 elements in k.
-DEV i64 operand_row(i64 row, int columns, i64 blocks) { return (row / 32 * blocks * columns + row % 32) * OPERAND_PITCH; }
+DEV i64 operand_row(i64 row, int columns, i64 blocks) { return (row / 64 * blocks * columns + row % 64) * OPERAND_PITCH; }
 
 /// The mean of what eight neighbouring lanes have, one element each.
 DEV float mean_of_eight(float v) {

@@ -84,6 +84,12 @@ struct Pages {  // the paged keys or values
   int sequences, pages_per_sequence;
 };
 
+/// Norms of queries and keys before they rotate, one weight for all heads: f32 [d]; 0: none.
+struct HeadNorms {
+  Address q, k;
+  float offset_q, offset_k, epsilon_q, epsilon_k;
+};
+
 struct AttentionParams {
   Address q, y;
   int q_dtype, y_dtype;
@@ -102,7 +108,9 @@ struct AttentionParams {
   Address new_k, new_v, rope;
   long long rope_positions, rope_pairs;
   int rope_mode;
+  HeadNorms norms;   // of the queries and of new_k
   int early;  // positions, pages, rope and older keys may be read before the kernel before has ended: no kernel of the run makes them
+  int least_runs;    // not 0: rows among whose 128 are no more runs of one sequence than this are left to attention_rows.cu
   Address faults;
   int y_columns;     // y is an operand of so many columns (operand.cuh), of f16 or bf16; 0: rows
 };
@@ -214,6 +222,7 @@ struct RopeKvParams {
   int rope_mode;
   Address faults;
   int x16;        // q, keys and values are f16 (rope_kv_8 alone)
+  HeadNorms norms;  // rope_kv_8 alone
 };
 struct AttentionRowsParams {
   Address q16, y16, y;  // q16 in the cache's type; y16 0: y in f32
@@ -221,6 +230,7 @@ struct AttentionRowsParams {
   Pages k, v;
   int rows, heads, window;
   float scale, softcap;
+  int most_runs;        // not 0: of 128 rows with more runs of one sequence nothing is computed (AttentionParams::least_runs)
   Address faults;
 };
 struct UnpackParams {  // blocks to rows of bf16, f16 or f32

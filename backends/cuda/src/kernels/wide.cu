@@ -185,6 +185,20 @@ DEV void store_four(Address to, int dtype, i64 i, const float4& v) {
   else *reinterpret_cast<uint2*>(at<u16>(to) + i) = make_uint2(pack16(v.x, v.y, dtype == F16), pack16(v.z, v.w, dtype == F16));
 }
 
+DEV void norm_four(float4& v, float factor, const float4& w, float offset) {
+  v.x *= factor * (w.x + offset), v.y *= factor * (w.y + offset), v.z *= factor * (w.z + offset), v.w *= factor * (w.w + offset);
+}
+/// The norm of a head that `eights` neighbouring lanes have, a power of two of them; all of these come here together.
+DEV void norm_eight(const HeadNorms& norms, bool of_key, int eights, const Eight& e, float4& a, float4& b) {
+  const u32 lanes = eights == 32 ? ~0u : ((1u << eights) - 1) << ((threadIdx.x & 31) & ~(eights - 1));
+  float sum = fmaf(a.x, a.x, fmaf(a.y, a.y, fmaf(a.z, a.z, a.w * a.w))) + fmaf(b.x, b.x, fmaf(b.y, b.y, fmaf(b.z, b.z, b.w * b.w)));
+  for (int o = eights / 2; o; o >>= 1) sum += __shfl_xor_sync(lanes, sum, o);
+  const float factor = 1.0f / sqrtf(sum / (float)(8 * eights) + (of_key ? norms.epsilon_k : norms.epsilon_q)), offset = of_key ? norms.offset_k : norms.offset_q;
+  const float* weight = at<const float>(of_key ? norms.k : norms.q);
+  norm_four(a, factor, *reinterpret_cast<const float4*>(weight + e.first), offset);
+  norm_four(b, factor, *reinterpret_cast<const float4*>(weight + e.second), offset);
+}
+
 /// rope_kv where heads are whole eights and fours of pairs turn: 16 bytes a load.
 KERNEL(256) rope_kv_8(const __grid_constant__ RopeKvParams p) {
   wait_for_inputs();
@@ -202,6 +216,7 @@ KERNEL(256) rope_kv_8(const __grid_constant__ RopeKvParams p) {
     const Address x = of_key ? p.keys : p.q, bias = of_key ? p.bias_k : p.bias_q;
     const i64 from = t * (of_key ? p.k_row : p.q_row) + h * d;
     float4 a = read_four(p, x, from + e.first, bias, h * d + e.first), b = read_four(p, x, from + e.second, bias, h * d + e.second);
+    if (p.norms.q) norm_eight(p.norms, of_key, eights, e, a, b);
     if (e.turns) {
       float4 u = make_float4(0.0f, 0.0f, 0.0f, 0.0f), w = u;  // of four pairs; out of range: zeros
       if (inside) {

@@ -14,12 +14,16 @@ std::uint64_t attention_scratch(const Call& call);
 bool rope_kv_serves(const Tensor& k, const Tensor& v, const Tensor& table);
 /// Whether it takes eight elements at a time, and f16.
 bool rope_by_eights(std::int64_t d, std::int64_t dv, const Tensor& table);
+/// Whether its kernels, those of one row and of a batch make norms of queries and keys too: the eights of a head are lanes of one warp.
+bool head_norms_serve(const Tensor& k, const Tensor& v, const Tensor& table);
 /// Rotations and writes of keys and values of many rows; fills what the table gives.
 void launch_rope_kv(RopeKvParams& params, const Tensor& table, int mode, std::int64_t rows, Launcher& launcher);
 void launch_attention(const AttentionParams& params, std::int64_t rows, Launcher& launcher);
 
 /// Rows from which attention runs on the matrix units: fewer are likely of many sequences, and each has its own blocks.
 inline constexpr std::int64_t least_attention_rows = 65;
+/// Runs of rows of one sequence among 128 up to which those kernels take them, where the host asks both kinds.
+inline constexpr int most_attention_runs = 8;
 /// Whether those kernels (attention_rows.cu, attention_groups.cu; compute capability 8.0) read such caches.
 bool attention_rows_serves(const Tensor& k, const Tensor& v);
 void launch_attention_rows(const AttentionRowsParams& params, Launcher& launcher);

@@ -6,7 +6,10 @@
 namespace quern::cuda {
 namespace {
 
-constexpr std::int64_t most_warps = 12;   // of a multiprocessor: they have 168 registers each
+/// Of a multiprocessor: they have 168 registers each, for 64 rows 255.
+constexpr std::int64_t most_warps(int columns) { return columns > 32 ? 8 : 12; }
+/// The place of a kernel's name: of 8, 16, 32 or 64 columns.
+constexpr int kernel_of(int columns) { return columns <= 8 ? 0 : columns <= 16 ? 1 : columns <= 32 ? 2 : 3; }
 constexpr std::int64_t target_span = 4;   // blocks of 256 that a warp takes between two barriers
 constexpr std::int64_t target_chunk = 40 << 10;  // bytes of activations: a block begins when it has the first
 constexpr std::int64_t ring_bytes = 6912;  // of kquants.cu: three stages of Q4_K or two of Q6_K
@@ -24,16 +27,17 @@ void launch_kquants(MixedParams& p, Launcher& launcher) {
   // Two blocks a multiprocessor, so that the next kernel's weights come while this one ends; but one of 32 rows, whose chunks of the
   // operand are large. As many tiles a block as one wave needs; of more than there are warps, an even share.
   const bool halves = columns < 32;
-  const std::int64_t warps = halves ? most_warps / 2 : most_warps, seats = std::int64_t{launcher.multiprocessors()} * (halves ? 2 : 1);
+  const std::int64_t warps = halves ? most_warps(columns) / 2 : most_warps(columns), seats = std::int64_t{launcher.multiprocessors()} * (halves ? 2 : 1);
   const std::int64_t each = (tiles + seats - 1) / seats, turns = (each + warps - 1) / warps;
   p.tiles = static_cast<int>((each + turns - 1) / turns);
-  const std::int64_t grid = turns == 1 ? std::min(seats, tiles) : (tiles + p.tiles - 1) / p.tiles;  // some blocks have a tile less
   p.ring = ring_bytes;
   // A tile has as many warps as there is room for, if each has less to do by them.
   const std::int64_t all = launcher.gpu().facts().shared_limit, limit = (halves ? (all - reserved) / 2 : all) - extra;
   const std::int64_t column_bytes = std::int64_t{p.columns} * operand_pitch;
   // The tail: of a residual what a warp adds when it stores its first eight columns of a tile.
-  const std::int64_t tail = p.residual != 0 ? std::int64_t{p.tiles} * columns / 8 * 512 : 0;
+  const std::int64_t tail = p.residual != 0 ? std::min(std::int64_t{p.tiles} * columns / 8, warps) * 512 : 0;
+  while (p.tiles > 1 && p.tiles * ring_bytes + 2 * column_bytes + tail > limit) --p.tiles;  // of cards with less shared memory than an H100
+  const std::int64_t one_wave = std::min(seats, tiles), grid = p.tiles * one_wave >= tiles ? one_wave : (tiles + p.tiles - 1) / p.tiles;
   std::int64_t ways = std::clamp<std::int64_t>(warps / p.tiles, 1, blocks);
   while (ways > 1 && ways * (p.tiles * ring_bytes + 2 * column_bytes) + tail > limit) --ways;
   const std::int64_t rounds = (blocks + ways - 1) / ways;
@@ -42,8 +46,8 @@ void launch_kquants(MixedParams& p, Launcher& launcher) {
   p.ways = static_cast<int>(ways);
   p.span = static_cast<int>(std::clamp<std::int64_t>(left / (2 * ways * column_bytes), 1, std::min(target_span, rounds)));
   const auto shared = static_cast<unsigned>(2 * ways * p.span * column_bytes + extra + p.tiles * ways * ring_bytes + tail);
-  static constexpr const char* names[] = {"kquants_8", "kquants_16", "kquants_32"};
-  launcher.launch("kquants", names[columns / 16], {grid, 1, 1}, static_cast<unsigned>(32 * p.tiles * ways), p, shared);
+  static constexpr const char* names[] = {"kquants_8", "kquants_16", "kquants_32", "kquants_64"};
+  launcher.launch("kquants", names[kernel_of(columns)], {grid, 1, 1}, static_cast<unsigned>(32 * p.tiles * ways), p, shared);
 }
 
 }  // namespace
@@ -63,7 +67,8 @@ void launch_mixed(MixedParams& p, Launcher& launcher) {
   if (p.glu != 0) tiles = (p.part[0].rows + 7) / 8;
   // One block a multiprocessor (f16, one row, one H200: 238 tokens/s, by two 232). As many tiles a block as one wave needs; of more than
   // there are warps, an even share.
-  const std::int64_t seats = launcher.multiprocessors(), each = (tiles + seats - 1) / seats, turns = (each + most_warps - 1) / most_warps;
+  const std::int64_t seats = launcher.multiprocessors(), each = (tiles + seats - 1) / seats;
+  const std::int64_t warps = most_warps(columns), turns = (each + warps - 1) / warps;
   p.tiles = static_cast<int>((each + turns - 1) / turns);
   // Two chunks of activations in shared memory, or one row as a whole. A tile has as many warps as there is room for, if each has less to
   // do by them.
@@ -71,7 +76,7 @@ void launch_mixed(MixedParams& p, Launcher& launcher) {
   const auto shared_of = [&](std::int64_t chunk) { return (p.columns > 1 ? 2 : 1) * chunk * p.columns * operand_pitch; };
   std::int64_t room = 1;
   while (room < blocks && shared_of(room + 1) <= limit) ++room;
-  std::int64_t ways = std::clamp<std::int64_t>(most_warps / p.tiles, 1, room);
+  std::int64_t ways = std::clamp<std::int64_t>(warps / p.tiles, 1, room);
   const std::int64_t rounds = (blocks + ways - 1) / ways;
   ways = (blocks + rounds - 1) / rounds;
   const std::int64_t fits = std::max<std::int64_t>(1, target_chunk / (ways * p.columns * operand_pitch));
@@ -80,8 +85,8 @@ void launch_mixed(MixedParams& p, Launcher& launcher) {
   p.span = static_cast<int>(span);
   const auto sums = static_cast<std::int64_t>(p.tiles) * (ways - 1) * columns * 64;  // of a warp: 16 rows of f32
   const auto shared = static_cast<unsigned>(std::max(shared_of(ways * span) + extra, sums));
-  static constexpr const char* names[] = {"mixed_8", "mixed_16", "mixed_32"};
-  launcher.launch("mixed", names[columns / 16], {(tiles + p.tiles - 1) / p.tiles, 1, 1}, static_cast<unsigned>(32 * p.tiles * p.ways), p, shared);
+  static constexpr const char* names[] = {"mixed_8", "mixed_16", "mixed_32", "mixed_64"};
+  launcher.launch("mixed", names[kernel_of(columns)], {(tiles + p.tiles - 1) / p.tiles, 1, 1}, static_cast<unsigned>(32 * p.tiles * p.ways), p, shared);
 }
 
 }  // namespace quern::cuda

@@ -1,0 +1,102 @@
+// What rules of fusion ask of a graph (quern/sdk/fusion/uses.hpp), on graphs of a few nodes.
+#include "quern/sdk/fusion/uses.hpp"
+
+#include <gtest/gtest.h>
+
+namespace {
+
+/// As much of a resolved graph as the questions are about: value `v` is memory of `roots[v]`, the host sees those in `kept`.
+struct SmallGraph {
+  struct Value {
+    std::uint32_t root;
+  };
+  struct Node {
+    std::vector<std::uint32_t> inputs, outputs;
+    std::uint32_t predicate = QUERN_NONE;
+    bool invariant = false;
+  };
+  std::vector<Value> values;
+  std::vector<Node> nodes;
+  std::vector<std::uint32_t> kept;
+
+  bool internal(std::uint32_t root) const noexcept { return std::find(kept.begin(), kept.end(), root) == kept.end(); }
+};
+using Uses = quern::sdk::fusion::Uses<SmallGraph>;
+
+constexpr std::uint32_t x = 0, normed = 1, a = 2, sum = 3, y = 4, weight = 5;
+
+/// n = norm(x); sum = x + a; y = product(n, weight); `in_place`: sum is the memory of x.
+SmallGraph norm_add_product(bool in_place) {
+  SmallGraph g;
+  for (std::uint32_t v = 0; v < 6; ++v) g.values.push_back({v == sum && in_place ? x : v});
+  g.nodes = {{{}, {x}}, {{x}, {normed}}, {{x, a}, {sum}}, {{normed, weight}, {y}}};
+  g.kept = {a, y, weight};
+  return g;
+}
+
+TEST(FusionUses, ValueWrittenInPlaceIsNotStable) {
+  const SmallGraph apart = norm_add_product(false), in_place = norm_add_product(true);
+  EXPECT_TRUE(Uses(apart).stable(x));
+  EXPECT_FALSE(Uses(in_place).stable(x));
+  EXPECT_FALSE(Uses(in_place).stable(sum));  // the same memory
+  EXPECT_TRUE(Uses(in_place).stable(normed));
+}
+
+TEST(FusionUses, SteadyLooksOnlyBetweenTheTwoNodes) {
+  const SmallGraph g = norm_add_product(true);
+  const Uses uses(g);
+  EXPECT_FALSE(uses.steady(x, 1, 3));  // the sum is node 2
+  EXPECT_TRUE(uses.steady(x, 0, 1));
+  EXPECT_TRUE(uses.steady(x, 2, 3));
+  EXPECT_TRUE(uses.steady(weight, 0, 3));
+}
+
+TEST(FusionUses, InputOfTheHostThatANodeWritesIsNotStableWhereItWasReadBefore) {
+  SmallGraph g;
+  g.values = {{0}, {1}, {0}};
+  g.nodes = {{{0}, {1}}, {{1}, {2}}};
+  g.kept = {0};
+  const Uses uses(g);
+  EXPECT_FALSE(uses.stable(0));
+  EXPECT_FALSE(uses.given(0));
+  EXPECT_TRUE(uses.stable(1));
+}
+
+TEST(FusionUses, NothingIsGivenThatANodeMakes) {
+  const SmallGraph g = norm_add_product(false);
+  const Uses uses(g);
+  EXPECT_TRUE(uses.given(weight));
+  EXPECT_TRUE(uses.given(QUERN_NONE));
+  EXPECT_FALSE(uses.given(normed));
+  EXPECT_EQ(uses.maker(weight), QUERN_NONE);
+  EXPECT_EQ(uses.maker(normed), 1u);
+}
+
+TEST(FusionUses, ReadersCountEachReadAndPredicates) {
+  SmallGraph g;
+  g.values = {{0}, {1}, {2}};
+  g.nodes = {{{0, 0}, {1}}, {{1}, {2}, 0}};
+  const Uses uses(g);
+  EXPECT_EQ(uses.readers(0), (std::vector<std::uint32_t>{0, 0, 1}));
+  EXPECT_FALSE(uses.only_reader(0, 0));
+  EXPECT_TRUE(uses.only_reader(1, 1));
+}
+
+TEST(FusionUses, WhatTheHostSeesHasMoreReadersThanNodes) {
+  SmallGraph g = norm_add_product(false);
+  g.kept.push_back(normed);
+  EXPECT_TRUE(Uses(g).kept(normed));
+  EXPECT_FALSE(Uses(g).only_reader(normed, 3));
+}
+
+TEST(FusionUses, ConditionsAndInvarianceStandAlone) {
+  SmallGraph g = norm_add_product(false);
+  g.nodes[1].predicate = a;
+  g.nodes[2].invariant = true;
+  const Uses uses(g);
+  EXPECT_EQ(uses.alone_because(0), nullptr);
+  EXPECT_STREQ(uses.alone_because(1), "it runs under a condition");
+  EXPECT_STREQ(uses.alone_because(2), "its rows must not depend on the batch");
+}
+
+}  // namespace
