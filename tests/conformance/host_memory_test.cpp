@@ -1,6 +1,8 @@
 // Host memory of large cases: what does not fit is said, what fits beside others waits for them.
 #include "worker/host_memory.hpp"
 
+#include "support/asleep.hpp"
+
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -41,14 +43,17 @@ TEST(HostMemory, ACaseWaitsUntilItFitsBesideTheOthers) {
   HostMemory memory(3 * gib, [] { return 100 * gib; });
   std::string lacking, other_lacking;
   std::atomic<bool> got{false};
+  std::atomic<pid_t> asking{0};
   std::thread other;
   {
     const auto first = memory.reserve(2 * gib, lacking);
     other = std::thread([&] {
+      asking = gettid();
       const auto second = memory.reserve(2 * gib, other_lacking);
       got = true;
     });
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    while (asking == 0) std::this_thread::yield();
+    quern::test::wait_until_asleep(asking);
     EXPECT_FALSE(got);
   }
   other.join();

@@ -25,7 +25,10 @@ Header header() {
   made.suite = "1";
   made.profile = "quick";
   made.cases = 3;
-  made.targets = {{.label = "cpu:0", .plugin_id = "cpu", .path = "/p"}};
+  Target& cpu = made.targets.emplace_back();
+  cpu.label = "cpu:0";
+  cpu.plugin_id = "cpu";
+  cpu.path = "/p";
   return made;
 }
 

@@ -1,5 +1,6 @@
 """The chat in a terminal emulator (tmux): what stands on the screen while a message is typed, pasted, edited and the window resized."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -52,9 +53,20 @@ class Screen(Case):
         """The screen, once the text is on it."""
         deadline = time.monotonic() + seconds
         while text not in (now := self.screen()):
-            self.assertLess(time.monotonic(), deadline, f"waited for {text!r}, the screen is:\n{now}")
+            if time.monotonic() > deadline:
+                self.fail(f"waited for {text!r}, the screen is:\n{now}")
             time.sleep(0.05)
         return now
+
+    def wait_for_columns(self, columns, seconds=30):
+        """Until the terminal of the program has that width, of which the program is then signalled."""
+        terminal = os.open(self.tmux("display-message", "-p", "#{pane_tty}").strip(), os.O_RDWR | os.O_NOCTTY)
+        deadline = time.monotonic() + seconds
+        while os.get_terminal_size(terminal).columns != columns:
+            if time.monotonic() > deadline:
+                self.fail(f"waited for {columns} columns")
+            time.sleep(0.02)
+        os.close(terminal)
 
     def cursor(self):
         return self.tmux("display-message", "-p", "#{cursor_x} #{cursor_y}").strip()
@@ -79,7 +91,7 @@ class Screen(Case):
                 self.type(words)
                 self.see("end")
                 self.tmux("resize-window", "-x", columns, "-y", "30")
-                time.sleep(0.3)  # tmux passes the new size on after a while
+                self.wait_for_columns(int(columns))  # tmux passes the new size on after a while
                 self.type("x")
                 self.assertEqual(self.see("endx"), "> " + words + "x")
 

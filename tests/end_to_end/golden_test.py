@@ -14,10 +14,9 @@ import pathlib
 import signal
 import struct
 import subprocess
-import time
 import unittest
 
-from harness import DATA, PROGRAM, Case, main, real_model
+from harness import DATA, PROGRAM, Case, main, real_model, wait_until_computed
 
 GOLDEN = json.loads((DATA / "smollm2/golden.json").read_text())
 EXACT = ("--activations", "f32", "--kv", "f32")
@@ -191,7 +190,7 @@ class Interrupt(Real):
 
     def test_ctrl_c_leaves_one_json_object(self):
         process = self.start("--json")
-        time.sleep(float(os.environ.get("QUERN_TEST_WAIT", "4")))
+        wait_until_computed(process, 4)  # well beyond the load: the object is written at the end
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)
         self.assertEqual(process.returncode, 0, err)

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 PROGRAM = os.environ["QUERN_PROGRAM"]
@@ -39,6 +40,13 @@ class Result:
     out: bytes
     err: str
     err_bytes: bytes = b""
+
+
+def wait_until_computed(process, seconds):
+    """Until a program has computed that long, whatever the machine does beside it, or has ended."""
+    ticks = seconds * os.sysconf("SC_CLK_TCK")
+    while process.poll() is None and int(pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11]) < ticks:
+        time.sleep(0.01)
 
 
 def controls(text, page=True):

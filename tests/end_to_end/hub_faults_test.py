@@ -6,7 +6,7 @@ import resource
 import subprocess
 import time
 
-from harness import MICRO, PROGRAM, SANITIZER, controls, main
+from harness import MICRO, PROGRAM, controls, main
 from hub_case import MODEL, OTHER, STORE, HubCase, sha256
 from hub_server import Repository, corrupted, cut_after, longer, stalled, status, without_ranges
 
@@ -89,9 +89,8 @@ class Faults(HubCase):
         self.hub.faults[f"/me/micro/resolve/{self.repository.commit}/micro-Q4_K_M.gguf"] = [status(404, X_Error_Code="EntryNotFound")]
         self.assert_fails(4, ["404", "EntryNotFound", "micro-Q4_K_M.gguf"], "pull", "me/micro")
         self.assert_fails(4, ["401", "does not exist, or it is private"], "pull", "me/none")
-        started = time.monotonic()
-        self.assert_fails(4, ["http://127.0.0.1:1", "HF_ENDPOINT"], "pull", "me/micro", env={"HF_ENDPOINT": "http://127.0.0.1:1"})
-        self.assertLess(time.monotonic() - started, 5 if not SANITIZER else 30)  # no network: said at once
+        result = self.assert_fails(4, ["http://127.0.0.1:1", "HF_ENDPOINT"], "pull", "me/micro", env={"HF_ENDPOINT": "http://127.0.0.1:1"})
+        self.assertNotIn("trying again", result.err)  # no network: said at once
 
     def test_a_stalled_server_is_left_and_asked_again(self):
         self.fault(stalled(20))

@@ -91,17 +91,14 @@ TEST(ZooTogether, OneSearchOverTheWholeZooOpensTheGoodOnesAndReportsEveryOther) 
   EXPECT_EQ(plugins, 15);
 }
 
-TEST(ZooTogether, HelpersRunSideBySideSoTwoHangsCostOneLimit) {
+TEST(ZooTogether, HelpersRunSideBySide) {
   Machine machine;
-  machine.add({"good", "probe_hangs", "constructor_hangs"});
-  Settings settings = machine.settings();
-  settings.probe_limit = std::chrono::seconds(3);
-  const auto start = std::chrono::steady_clock::now();
-  Loader loader(settings);
-  const std::chrono::duration<double, std::milli> all = std::chrono::steady_clock::now() - start;
-  const Report& report = loader.report();  // a machine that stands still now and then makes each longer, but not their sum
-  EXPECT_LT(all.count(), entry_of(report, "probe_hangs").milliseconds + entry_of(report, "constructor_hangs").milliseconds);
-  EXPECT_EQ(labels(loader), std::vector<std::string>{"good:0"});
+  machine.add({"probe_meets", "probe_meets_too"});  // each probe waits for the other
+  write_file(machine.root / "meeting/place", "");
+  ::setenv("ZOO_MEETING", (machine.root / "meeting").c_str(), 1);
+  Loader loader(machine.settings());
+  EXPECT_EQ(labels(loader), (std::vector<std::string>{"probe_meets:0", "probe_meets_too:0"})) << entry_of(loader.report(), "probe_meets").cause;
+  ::unsetenv("ZOO_MEETING");
 }
 
 TEST(ZooTogether, AProbeThatIsSlowAndGoesOnIsNoHang) {
@@ -127,10 +124,8 @@ TEST(ZooTogether, AProbeThatComputesForEverIsAHang) {
 TEST(ZooTogether, APluginThatForksDoesNotHoldTheLoaderUp) {
   Machine machine;
   machine.add({"probe_forks"});
-  const auto start = std::chrono::steady_clock::now();
   Loader loader(machine.settings());
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(15)) << "the limit is 20 s";
-  EXPECT_EQ(labels(loader), std::vector<std::string>{"probe_forks:0"});
+  EXPECT_EQ(labels(loader), std::vector<std::string>{"probe_forks:0"}) << entry_of(loader.report(), "probe_forks").cause;  // a hang, had it waited
 }
 
 TEST(ZooTogether, ANewerMinorIsNegotiatedDownAndWorks) {

@@ -2,6 +2,8 @@
 // whatever is wrong with the files the model loads.
 #include "api_support.hpp"
 
+#include "support/test_clock.hpp"
+
 #include <gmock/gmock.h>
 
 #include <unistd.h>
@@ -9,7 +11,6 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <thread>
 
 namespace quern::test {
 namespace {
@@ -69,11 +70,9 @@ class WeightsCache : public testing::Test {
     for (const auto& entry : fs::directory_iterator(folder_ / "cache" / "weights", none)) found.push_back(entry.path());
     return found;
   }
-  /// A copy of the model that is old enough to be kept.
-  std::string old_copy() const {
+  std::string copy_of_the_model() const {
     const fs::path copy = folder_ / "model.gguf";
     fs::copy_file(model_, copy, fs::copy_options::overwrite_existing);
-    std::this_thread::sleep_for(std::chrono::milliseconds(2100));  // the rule: nothing younger than 2 s is kept
     return copy;
   }
   static void flip_byte(const fs::path& path, std::int64_t from_end) {
@@ -88,6 +87,7 @@ class WeightsCache : public testing::Test {
 
   fs::path folder_;
   std::string model_ = model_path("micro-llama-f32.gguf"), log_;
+  TestClock clock_;
 };
 
 TEST_F(WeightsCache, TheSecondLoadMapsWhatTheFirstWroteWithTheSameAnswer) {
@@ -113,7 +113,9 @@ TEST_F(WeightsCache, IsOffByDefault) {
 }
 
 TEST_F(WeightsCache, AChangedModelIsPackedAnewAndReplacesItsFile) {
-  const std::string copy = old_copy();
+  constexpr std::chrono::seconds old_enough{3};  // the rule: nothing younger than 2 s is kept
+  const std::string copy = copy_of_the_model();
+  clock_.be_ahead(old_enough);
   const Loaded first = run(copy);
   ASSERT_EQ(files().size(), 1u);
   EXPECT_THAT(run(copy).placement, HasSubstr(from_cache));
@@ -122,11 +124,12 @@ TEST_F(WeightsCache, AChangedModelIsPackedAnewAndReplacesItsFile) {
   const auto middle = static_cast<std::int64_t>(fs::file_size(copy) / 2);
   flip_byte(copy, middle);
   fs::last_write_time(copy, time);
+  clock_.be_ahead(-std::chrono::hours(1));  // however long the load takes, the change is a moment ago
   const Loaded changed = run(copy);
   EXPECT_THAT(changed.placement, HasSubstr(from_model));
   EXPECT_THAT(changed.placement, HasSubstr("the model's file has changed since"));
   EXPECT_THAT(log_, HasSubstr("changed a moment ago"));  // nothing is kept of a file that may still be written
-  std::this_thread::sleep_for(std::chrono::milliseconds(2100));
+  clock_.be_ahead(old_enough);
   run(copy);
   EXPECT_EQ(files().size(), 1u);
   EXPECT_THAT(run(copy).placement, HasSubstr(from_cache));

@@ -1,6 +1,8 @@
 // The pool's loops: every item once, in parts, whoever takes them. Internal, as packed_test.cpp.
 #include "thread_pool.hpp"
 
+#include "support/test_clock.hpp"
+
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -96,11 +98,10 @@ void run_in(ThreadPool& pool, ThreadPool::Turn& turn, const Body& body) {
   }, &body, turn);
 }
 
-TEST(ThreadPool, TwoCallersChangeOnceASliceAndNotAfterEveryLoop) {
+/// How often the turn goes from one of two callers to the other; each has that many loops.
+int changes_of_two_callers(int loops) {
   ThreadPool pool(2, {});
-  constexpr int loops = 4000;
   std::atomic<int> last{-1}, changes{0};
-  const auto start = std::chrono::steady_clock::now();
   const auto caller = [&](int self) {
     ThreadPool::Turn turn(pool);
     for (int i = 0; i < loops; ++i)
@@ -111,10 +112,17 @@ TEST(ThreadPool, TwoCallersChangeOnceASliceAndNotAfterEveryLoop) {
   std::thread other([&] { caller(1); });
   caller(0);
   other.join();
-  // A caller that has more to do gives up its turn a slice or more after it saw the other waiting: between two changes to the same
-  // caller lies a slice. Beside these: the first loop, and the change when one is done.
-  const auto slices = (std::chrono::steady_clock::now() - start) / ThreadPool::slice;
-  EXPECT_LE(changes, slices + 2);
+  return changes;
+}
+
+TEST(ThreadPool, TwoCallersChangeOnceASliceAndNotAfterEveryLoop) {
+  const quern::test::TestClock clock;
+  clock.step(std::chrono::nanoseconds(0));
+  EXPECT_LE(changes_of_two_callers(1000), 2) << "no time passes: the first loop, and the change when one is done";
+  // A caller looks at the clock once a loop, and twice while it waits for its turn; it gives up the turn a slice or more after it saw the other
+  // waiting. So of a hundredth a look, a turn takes 100 looks, and c changes fit where 100 c <= 2 * 4000 + 2 c.
+  clock.step(ThreadPool::slice / 100);
+  EXPECT_LE(changes_of_two_callers(4000), 8000 / 98 + 2);
 }
 
 TEST(ThreadPool, ACallerThatNeverStopsLetsAnotherIn) {

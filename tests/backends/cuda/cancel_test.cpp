@@ -1,6 +1,8 @@
 // A cancel is for the run that was submitted, though that waits for another one's on the same card, and for nothing else. Over a driver
-// that computes copies alone, whose waits do not end while the file FAKE_PAUSE is there.
+// that computes copies alone, whose waits do not end while the file FAKE_PAUSE is there; a wait that it holds makes the file FAKE_PAUSE.held.
 #include "sample_fixture.hpp"
+
+#include "support/asleep.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -20,6 +22,7 @@ class CudaCancel : public SampleTest {
   }
   void TearDown() override {
     std::filesystem::remove(pause);
+    std::filesystem::remove(held);
     SampleTest::TearDown();
   }
 
@@ -39,7 +42,7 @@ class CudaCancel : public SampleTest {
     return submitted != QUERN_OK ? submitted : status.code;
   }
 
-  const std::string pause = testing::TempDir() + "quern-cuda-cancel-" + std::to_string(getpid());
+  const std::string pause = testing::TempDir() + "quern-cuda-cancel-" + std::to_string(getpid()), held = pause + ".held";
 };
 
 TEST_F(CudaCancel, ReachesARunThatWaitsForAnotherOnTheSameCard) {
@@ -49,14 +52,14 @@ TEST_F(CudaCancel, ReachesARunThatWaitsForAnotherOnTheSameCard) {
   std::ofstream(pause).put('\n');
   quern_status of_first = QUERN_INTERNAL, of_second = QUERN_INTERNAL;
   std::thread running([&] { of_first = outcome_of(first); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // it has the card now, and waits
-  std::atomic<bool> submitting{false};
+  while (!std::filesystem::exists(held)) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // it has the card, and waits
+  std::atomic<pid_t> submitting{0};
   std::thread waiting([&] {
-    submitting = true;
+    submitting = gettid();
     of_second = outcome_of(second);
   });
-  while (!submitting) std::this_thread::yield();
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  while (submitting == 0) std::this_thread::yield();
+  quern::test::wait_until_asleep(submitting);  // it waits for the card
   EXPECT_EQ(api.run_cancel(second.instance, nullptr), QUERN_OK);
   std::filesystem::remove(pause);
   running.join();

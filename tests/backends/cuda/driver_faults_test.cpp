@@ -127,26 +127,15 @@ TEST(DriverFaultGoldens, EachIsOfAFaultThatIsStillSeeded) {
 
 #if QUERN_SANITIZER == 0
 
-double seconds_of(const std::function<void()>& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-// A probe has a time limit of 5 s, and of 30 s where the whole machine waits for its disks; one more second for starting the helper and
-// ending it. That 5 s are 5 s elsewhere is said by loader_test's Hang, whose clock is its own.
+// How long a limit lasts is said by loader_test's Hang, whose clock is its own.
 TEST(Driver, ThatHangsCostsItsLimitOnceAndNeverTheProgram) {
   CudaMachine m;
   m.install_driver("probe_hangs");
   Settings settings = m.settings();
-  settings.probe_limit = Settings().probe_limit;
-  EXPECT_EQ(settings.probe_limit, std::chrono::seconds(5));
-  std::string code;
-  EXPECT_LT(seconds_of([&] { code = entry_of(Loader(settings).report(), "cuda").code; }), 31.0);
-  EXPECT_EQ(code, "QUERN-L-0404");
-  Report again;
-  EXPECT_LT(seconds_of([&] { again = Loader(settings).report(); }), 2.0) << "the second time it is remembered";
-  EXPECT_TRUE(entry_of(again, "cuda").from_cache);
+  EXPECT_EQ(Settings().probe_limit, std::chrono::seconds(5));
+  settings.probe_limit = std::chrono::milliseconds(1500);
+  EXPECT_EQ(entry_of(Loader(settings).report(), "cuda").code, "QUERN-L-0404");
+  EXPECT_TRUE(entry_of(Loader(settings).report(), "cuda").from_cache) << "the second time it is remembered";
   EXPECT_EQ(Loader(settings).open_best()->label(), "cpu:0");
 }
 

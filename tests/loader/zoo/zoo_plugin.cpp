@@ -12,6 +12,7 @@
 #include <ctime>
 #include <new>
 #include <stdexcept>
+#include <string>
 
 // What may go wrong, and in which stage.
 #define ZOO_NOTHING 0
@@ -50,6 +51,7 @@
 #define ZOO_PROBE_IS_SLOW 35
 #define ZOO_PROBE_SPINS 36
 #define ZOO_HOSTILE_TEXT 37
+#define ZOO_PROBE_MEETS 40
 
 #ifndef ZOO_FAULT
 #define ZOO_FAULT ZOO_NOTHING
@@ -241,6 +243,10 @@ quern_status probe(quern_plugin* plugin, quern_probe_report* report, quern_error
   for (int i = 0; i < 60; ++i) ::usleep(30000), compute_for(10000);  // 2.4 s, of which it computes 0.6
 #elif ZOO_FAULT == ZOO_PROBE_SPINS
   for (;;) compute_for(1000000);
+#elif ZOO_FAULT == ZOO_PROBE_MEETS
+  const std::string folder = std::getenv("ZOO_MEETING");  // where each leaves a sign, and waits for that of the other
+  std::fclose(std::fopen((folder + "/" ZOO_ID).c_str(), "w"));
+  while (::access((folder + "/" ZOO_PARTNER).c_str(), F_OK) != 0) ::usleep(1000);
 #elif ZOO_FAULT == ZOO_PROBE_THROWS
   throw std::runtime_error("a probe of the zoo throws");
 #elif ZOO_FAULT == ZOO_PROBE_MISSES_LIBRARY

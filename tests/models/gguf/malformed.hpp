@@ -27,10 +27,10 @@ struct Malformed {
 std::function<GgufWriter::Bytes(GgufWriter)> change(std::function<void(GgufWriter&)> edit);
 
 /// The twin opens and can be used, from a file and from memory; the malformed one is refused in both, with
-/// QUERN_BAD_MODEL and the same words, within two seconds.
+/// QUERN_BAD_MODEL and the same words, at a cost by its size (support/processor_time.hpp).
 void expect_refused(const Malformed& malformed);
 
-/// The file at `path` is refused with this code and these words within two seconds.
+/// The file at `path` is refused with this code and these words, at a cost by its size.
 void expect_refused(const std::filesystem::path& path, quern_status code, const std::vector<std::string>& words);
 
 inline void PrintTo(const Malformed& malformed, std::ostream* out) { *out << malformed.name; }

@@ -1,6 +1,7 @@
 #include "resources.hpp"
 
-#include <chrono>
+#include "support/processor_time.hpp"
+
 #include <fstream>
 #include <string>
 
@@ -23,11 +24,9 @@ std::uint64_t status_bytes(const std::string& field) {
 Cost cost_of(const std::function<void()>& work) {
   std::ofstream("/proc/self/clear_refs") << "5";  // the peak becomes what is resident now
   const std::uint64_t before = status_bytes("VmHWM");
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  const double seconds = processor_seconds_of(work);
   const std::uint64_t after = status_bytes("VmHWM");
-  return {after > before ? after - before : 0, took.count()};
+  return {after > before ? after - before : 0, seconds};
 }
 
 std::uint64_t resident_file_bytes() { return status_bytes("RssFile") + status_bytes("RssShmem"); }

@@ -10,7 +10,7 @@ namespace quern::test {
 
 struct Cost {
   std::uint64_t peak_bytes = 0;  ///< growth of the peak of resident memory
-  double seconds = 0;
+  double processor_seconds = 0;
 };
 
 /// Zero peak where the system does not let a process reset its peak.

@@ -36,8 +36,8 @@ TEST_P(Pieces, AreThoseOfTheReferenceLibraryForTheSameExpressions) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Rules, Pieces, testing::Values("tekken", "smaug-bpe", "deepseek-llm", "deepseek-coder"),
-                         [](const auto& info) {
-                           std::string name = info.param;
+                         [](const auto& tested) {
+                           std::string name = tested.param;
                            std::ranges::replace(name, '-', '_');
                            return name;
                          });

@@ -25,6 +25,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
@@ -569,7 +570,10 @@ FAKE cuStreamDestroy_v2(Stream) { return constant::success; }
 FAKE cuStreamSynchronize(Stream) {
   note("wait");
   static const char* const pause = std::getenv("FAKE_PAUSE");
-  while (pause != nullptr && access(pause, F_OK) == 0) usleep(1000);
+  if (pause != nullptr && access(pause, F_OK) == 0) {
+    std::ofstream(std::string(pause) + ".held").put('\n');
+    while (access(pause, F_OK) == 0) usleep(1000);
+  }
   late.finish();
   return constant::success;
 }
