@@ -13,7 +13,7 @@ fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
 answer_packages=(g++ cmake ninja-build python3 python3-pip unzip libboost-dev libcurl4-openssl-dev libutf8proc-dev nlohmann-json3-dev libcli11-dev
   glslc libvulkan-dev)
 build_packages=("${answer_packages[@]}" ccache pkg-config python3-venv libopenblas0-pthread)
-test_packages=(abigail-tools clang-16 fish libgtest-dev libgmock-dev libvulkan1 mesa-vulkan-drivers mkdocs mypy python3-numpy python3-setuptools python3-wheel tmux zsh)
+test_packages=(abigail-tools clang-16 clang-format-14 fish libgtest-dev libgmock-dev libvulkan1 mesa-vulkan-drivers mkdocs mypy python3-numpy python3-setuptools python3-wheel tmux zsh)
 validation_packages=(vulkan-validationlayers)  # of scripts/test --full
 sanitizer_packages=(libclang-rt-16-dev)        # as well
 
@@ -50,6 +50,17 @@ configure_and_build() {
   say "building into build/release"
   cmake --preset release -S "$root" -DQUERN_PRECOMPILE=ON "${launcher[@]}" "${options[@]}" >/dev/null
   cmake --build "$build" --parallel "${QUERN_JOBS:-$(nproc)}" "${targets[@]}"
+}
+
+# compile_separately: without precompiled headers and joined files (configure_and_build has both), which hide an include that is missing.
+compile_separately() {
+  local folder=$root/build/separate launcher=()
+  command -v ccache >/dev/null && launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+  say "each source by itself, in build/separate"
+  cmake --preset separate -S "$root" "${launcher[@]}" >/dev/null
+  ninja -C "$folder" -t targets all | sed -n 's/^\(.*\.o\): .*/\1/p' | xargs ninja -C "$folder" -j "${QUERN_JOBS:-$(nproc)}" --quiet
+  say "each header by itself"
+  python3 "$root/tests/tree/check_headers.py" "$folder"
 }
 
 # release_tree FOLDER: unpacks the release tarball of the commit that is checked out there, and prints its top folder.

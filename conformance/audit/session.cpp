@@ -36,12 +36,15 @@ struct Refusal : std::runtime_error {
 
 /// The functions of quern.h that a session needs.
 struct Api {
+// A list, which clang-format reads as calls.
+// clang-format off
 #define QUERN_SESSION_FUNCTIONS(X)                                                                                              \
   X(quern_last_error) X(quern_status_name) X(quern_runtime_create) X(quern_runtime_release) X(quern_runtime_ready)              \
   X(quern_runtime_devices) X(quern_device_list_count) X(quern_device_list_entry) X(quern_device_list_release)                   \
   X(quern_model_load) X(quern_model_release) X(quern_model_get_info) X(quern_session_create) X(quern_session_release)           \
   X(quern_evaluate) X(quern_evaluation_get_info) X(quern_evaluation_release) X(quern_generate) X(quern_generation_answer)       \
   X(quern_generation_release)
+// clang-format on
 #define QUERN_MEMBER(name) decltype(&::name) name = nullptr;
   QUERN_SESSION_FUNCTIONS(QUERN_MEMBER)
 #undef QUERN_MEMBER

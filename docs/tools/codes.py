@@ -55,7 +55,7 @@ def statuses():
     """[(number, name, meaning, exit code)] of the C API."""
     named = {name: int(number) for name, number in re.findall(r"^  (exit_\w+) = (\d+),", read("cli/src/exit_code.hpp"), re.M)}
     exits = {}
-    for cases, result in re.findall(r"((?:    case QUERN_\w+:[^\n]*\n)+)      return (exit_\w+);", read("cli/src/exit_code.cpp")):
+    for cases, result in re.findall(r"((?:case QUERN_\w+:\s*(?://[^\n]*\s*)?)+)return (exit_\w+);", read("cli/src/exit_code.cpp")):
         exits.update((name, named[result]) for name in re.findall(r"QUERN_\w+", cases))
     rows = re.findall(r"^#define (QUERN_\w+) (\d+)(?:\s*/\* (.+?) \*/)?$", read("plugin-api/include/quern/quern_status.h"), re.M)
     return [(int(number), name, meaning, exits.get(name, named["exit_bug"])) for name, number, meaning in rows]

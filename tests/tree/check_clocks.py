@@ -142,8 +142,11 @@ class Cpp:
                 if before.endswith(")"):
                     opening = next(o for o, c in self.closing.items() if c == len(before) - 1)
                     heads[at] = self.code[max(0, opening - 8):opening + 1]
-            begin = max((self.code.rfind(mark, 0, sleep.start()) for mark in "{}"), default=0)
-            if not any(LOOP.search(head) for head in heads) and not LOOP.search(self.code[begin:sleep.start()].split("\n")[-1]):
+            before = re.sub(r"(?:\bstd::this_thread::|::)$", "", self.code[:sleep.start()].rstrip()).rstrip()
+            if before.endswith(")"):  # the whole body of a loop without braces
+                opening = next(o for o, c in self.closing.items() if c == len(before) - 1)
+                heads.append(self.code[max(0, opening - 8):opening + 1])
+            if not any(LOOP.search(head) for head in heads):
                 yield line_of(self.code, sleep.start())
 
 
@@ -261,7 +264,8 @@ def self_test():
                   "namespace { TEST(A, B) { auto best = max(); for (;;) { const auto start = std::chrono::steady_clock::now(); work();"
                   " best = std::min(best, std::chrono::steady_clock::now() - start); } const double ms = best.count(); EXPECT_LT(ms, 200); } }",
                   "TEST(A, B) { std::thread t([&] { std::this_thread::sleep_for(std::chrono::milliseconds(100)); cancel(); }); t.join(); }",
-                  "TEST(A, B) { if (ready) { usleep(100); } go(); }"],
+                  "TEST(A, B) { if (ready) { usleep(100); } go(); }",
+                  "TEST(A, B) { for (int i = 0; i < 9; ++i) work(); usleep(100); if (ready) ::usleep(100); }"],
         "a.py": ["def test(self):\n    began = time.monotonic()\n    work()\n    self.assertLess(time.monotonic() - began, 2)\n",
                  "def test(self):\n    def timed():\n        began = time.time()\n        work()\n        return time.time() - began, 1\n    took, _ = timed()\n    assert took < 2\n",
                  "def test(self):\n    began = time.perf_counter()\n    self.assertTrue(2 > time.perf_counter() - began)\n",
@@ -271,6 +275,7 @@ def self_test():
         "a.cpp": ["TEST(A, B) { const double start = processor_seconds(); work(); EXPECT_LT(processor_seconds() - start, 2 * reference); }",
                   "TEST(A, B) { const auto start = std::chrono::steady_clock::now(); work(); EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::seconds(2)); }",
                   "TEST(A, B) { while (!done) std::this_thread::sleep_for(std::chrono::milliseconds(1)); }",
+                  "TEST(A, B) { for (int i = 0; i < 9 && !done; ++i)\n    std::this_thread::sleep_for(std::chrono::milliseconds(1)); while (!go) ::usleep(1); }",
                   "TEST(A, B) { for (int i = 0; i < 9 && !done; ++i) { std::this_thread::sleep_for(std::chrono::milliseconds(1)); } }",
                   "TEST(A, B) { const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20); while (!in && std::chrono::steady_clock::now() < limit) look(); EXPECT_TRUE(in); }",
                   "TEST(A, B) { { const auto start = std::chrono::steady_clock::now(); log(start); } const int start = 1; EXPECT_LT(start, 2); }",

@@ -13,6 +13,8 @@
 
 namespace quern::vulkan {
 
+// A list, which clang-format reads as calls.
+// clang-format off
 #define QUERN_VULKAN_INSTANCE_FUNCTIONS(X)                                                                                     \
   X(DestroyInstance) X(EnumeratePhysicalDevices) X(GetPhysicalDeviceProperties) X(GetPhysicalDeviceProperties2)                \
   X(GetPhysicalDeviceFeatures2) X(GetPhysicalDeviceMemoryProperties2) X(GetPhysicalDeviceQueueFamilyProperties)                \
@@ -26,6 +28,7 @@ namespace quern::vulkan {
   X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdBindPipeline)                 \
   X(CmdPushConstants) X(CmdDispatch) X(CmdDispatchIndirect) X(CmdPipelineBarrier) X(CmdCopyBuffer) X(CmdFillBuffer)            \
   X(QueueSubmit) X(CreateSemaphore) X(DestroySemaphore) X(WaitSemaphores) X(GetSemaphoreCounterValue)
+// clang-format on
 
 /// Throws what a call that did not succeed means: out of memory, device lost, or the number.
 void check(VkResult result, const char* what);

@@ -10,23 +10,28 @@ namespace quern::conformance {
 namespace {
 
 /// In the order of the table.
+// A list, which clang-format reads as calls.
+// clang-format off
 #define QUERN_TABLE_CALLS(X)                                                                                                        \
   X(create) X(destroy) X(probe) X(device_count) X(device_info) X(device_open) X(device_close) X(heap_info) X(memory_limit)           \
   X(buffer_create) X(buffer_destroy) X(trim) X(queue_create) X(queue_destroy) X(upload) X(download) X(copy) X(fill) X(fence_create)  \
   X(fence_destroy) X(fence_query) X(fence_wait) X(fence_signal) X(support) X(weights_plan) X(weights_pack) X(weights_release)        \
   X(compile) X(plan_info) X(plan_destroy) X(instance_create) X(instance_destroy) X(prepare) X(submit) X(run_cancel) X(counters)
+// clang-format on
 
 constexpr const char* call_names[] = {
 #define QUERN_NAME(name) #name,
     QUERN_TABLE_CALLS(QUERN_NAME)
 #undef QUERN_NAME
 };
+// clang-format off
 enum Call : std::uint32_t {
 #define QUERN_INDEX(name) call_##name,
   QUERN_TABLE_CALLS(QUERN_INDEX)
 #undef QUERN_INDEX
   call_count
 };
+// clang-format on
 
 struct Crumb {
   std::atomic<std::uint32_t> open[call_count];  // how often a call is open, in all threads

@@ -33,6 +33,8 @@ struct Forbidden {
 /// Those of memory, of files by name or offset, and of new threads and processes. read and write are not among them: threads wake each
 /// other by them.
 constexpr Forbidden forbidden[] = {
+// A list, which clang-format reads as calls.
+// clang-format off
 #define QUERN_CALL(name) {SYS_##name, #name},
     QUERN_CALL(mmap) QUERN_CALL(munmap) QUERN_CALL(mremap) QUERN_CALL(mprotect) QUERN_CALL(madvise) QUERN_CALL(brk) QUERN_CALL(mlock)
     QUERN_CALL(munlock) QUERN_CALL(memfd_create) QUERN_CALL(shmget) QUERN_CALL(shmat) QUERN_CALL(openat) QUERN_CALL(newfstatat)
@@ -54,6 +56,7 @@ constexpr Forbidden forbidden[] = {
     QUERN_CALL(clone3)
 #endif
 #undef QUERN_CALL
+// clang-format on
 };
 
 /// What the child says, in memory that both have.

@@ -72,10 +72,12 @@ class Value {
                    Namespace*, std::shared_ptr<LoopState>, std::shared_ptr<const Callable>>;
 
   Value() = default;  ///< undefined, without a reason
+  // Release 14 misreads the requirement.
+  // clang-format off
   template <typename T>
-  requires std::is_constructible_v<Storage, T> &&
-      (!std::is_same_v<std::remove_cvref_t<T>, Value>)Value(T&& value)
-      : storage_(std::forward<T>(value)) {}  // NOLINT: a value converts from what it holds
+    requires std::is_constructible_v<Storage, T> && (!std::is_same_v<std::remove_cvref_t<T>, Value>)
+  Value(T&& value) : storage_(std::forward<T>(value)) {}  // NOLINT: a value converts from what it holds
+  // clang-format on
 
   template <typename T>
   const T* get_if() const noexcept {
