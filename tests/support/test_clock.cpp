@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <ctime>
 
+namespace quern::test {
 namespace {
 
 constexpr std::int64_t second = 1'000'000'000, true_time = -1;
@@ -26,9 +27,7 @@ void set(timespec& time, std::int64_t nanoseconds) {
   time.tv_nsec = nanoseconds % second;
 }
 
-}  // namespace
-
-extern "C" __attribute__((visibility("default"))) int clock_gettime(clockid_t clock, timespec* time) noexcept {
+int get_time(clockid_t clock, timespec* time) noexcept {
   const int status = libc()(clock, time);
   if (status != 0) return status;
   if (clock == CLOCK_REALTIME) set(*time, count(*time) + ahead);
@@ -36,7 +35,7 @@ extern "C" __attribute__((visibility("default"))) int clock_gettime(clockid_t cl
   return status;
 }
 
-namespace quern::test {
+}  // namespace
 
 TestClock::~TestClock() {
   ahead = 0;
@@ -53,3 +52,7 @@ void TestClock::step(std::chrono::nanoseconds by) const {
 }
 
 }  // namespace quern::test
+
+extern "C" __attribute__((visibility("default"))) int clock_gettime(clockid_t clock, timespec* time) noexcept {
+  return quern::test::get_time(clock, time);
+}

@@ -1,6 +1,7 @@
 // The pool's loops: every item once, in parts, whoever takes them. Internal, as packed_test.cpp.
 #include "thread_pool.hpp"
 
+#include "support/asleep.hpp"
 #include "support/test_clock.hpp"
 
 #include <gtest/gtest.h>
@@ -98,19 +99,29 @@ void run_in(ThreadPool& pool, ThreadPool::Turn& turn, const Body& body) {
   }, &body, turn);
 }
 
-/// How often the turn goes from one of two callers to the other; each has that many loops.
+/// How often the turn goes from one of two callers to the other. The first has it, and half of its loops to go, when the second comes to wait.
 int changes_of_two_callers(int loops) {
   ThreadPool pool(2, {});
   std::atomic<int> last{-1}, changes{0};
-  const auto caller = [&](int self) {
-    ThreadPool::Turn turn(pool);
-    for (int i = 0; i < loops; ++i)
-      run_in(pool, turn, [&] {
-        if (last.exchange(self) != self) ++changes;
-      });
+  const auto call = [&](ThreadPool::Turn& turn, int self) {
+    run_in(pool, turn, [&] {
+      if (last.exchange(self) != self) ++changes;
+    });
   };
-  std::thread other([&] { caller(1); });
-  caller(0);
+  std::atomic<pid_t> second{0};
+  std::thread other;
+  {
+    ThreadPool::Turn turn(pool);
+    for (int i = 0; i < loops / 2; ++i) call(turn, 0);
+    other = std::thread([&] {
+      second = gettid();
+      ThreadPool::Turn own(pool);
+      for (int i = 0; i < loops; ++i) call(own, 1);
+    });
+    while (second == 0) std::this_thread::yield();
+    quern::test::wait_until_asleep(second);
+    for (int i = loops / 2; i < loops; ++i) call(turn, 0);
+  }
   other.join();
   return changes;
 }
@@ -121,8 +132,10 @@ TEST(ThreadPool, TwoCallersChangeOnceASliceAndNotAfterEveryLoop) {
   EXPECT_LE(changes_of_two_callers(1000), 2) << "no time passes: the first loop, and the change when one is done";
   // A caller looks at the clock once a loop, and twice while it waits for its turn; it gives up the turn a slice or more after it saw the other
   // waiting. So of a hundredth a look, a turn takes 100 looks, and c changes fit where 100 c <= 2 * 4000 + 2 c.
-  clock.step(ThreadPool::slice / 100);
-  EXPECT_LE(changes_of_two_callers(4000), 8000 / 98 + 2);
+  clock.step(std::chrono::nanoseconds(ThreadPool::slice) / 100);
+  const int changes = changes_of_two_callers(4000);
+  EXPECT_LE(changes, 8000 / 98 + 2);
+  EXPECT_GE(changes, 3) << "the first loop, to the one that waits, and back";
 }
 
 TEST(ThreadPool, ACallerThatNeverStopsLetsAnotherIn) {
