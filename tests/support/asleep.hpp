@@ -11,8 +11,8 @@
 
 namespace quern::test {
 
-/// `thread` is what gettid() gave in a thread of this process. It sleeps if it does so at several looks in a row without having run between
-/// them, so that a short wait on the way is not taken for the last one. Throws after a minute, in which the test has hung.
+/// `thread` is what gettid() gave in a thread of this process. It sleeps if it does so at several looks in a row, and has not run between
+/// them: a short wait on the way is not the last one. Throws after a minute, in which the test has hung.
 inline void wait_until_asleep(pid_t thread) {
   const std::string folder = "/proc/self/task/" + std::to_string(thread);
   const auto naps = [&] {  // how often it has gone to sleep by itself; -1 while it runs

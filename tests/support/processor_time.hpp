@@ -1,6 +1,6 @@
 // Time that this thread computes, for tests that ask what work costs: other work on the machine does not count, as it would by a wall clock.
 //
-// A processor may be any, so a cost is compared with that of a reference: the same work on an input of another size, or the good twin of a
+// Processors differ, so a cost is compared with that of a reference. That is the same work on an input of another size, or the good twin of a
 // bad file. A bound is a small multiple for a shape (linear or not), a large one for what may not run away.
 #pragma once
 

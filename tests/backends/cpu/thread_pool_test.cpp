@@ -130,8 +130,8 @@ TEST(ThreadPool, TwoCallersChangeOnceASliceAndNotAfterEveryLoop) {
   const quern::test::TestClock clock;
   clock.step(std::chrono::nanoseconds(0));
   EXPECT_LE(changes_of_two_callers(1000), 2) << "no time passes: the first loop, and the change when one is done";
-  // A caller looks at the clock once a loop, and twice while it waits for its turn; it gives up the turn a slice or more after it saw the other
-  // waiting. So of a hundredth a look, a turn takes 100 looks, and c changes fit where 100 c <= 2 * 4000 + 2 c.
+  // A caller looks at the clock once a loop, and twice while it waits for its turn. It gives up the turn a slice or more after it saw the
+  // other waiting. So with a hundredth of a slice a look, a turn takes 100 looks, and c changes fit where 100 c <= 2 * 4000 + 2 c.
   clock.step(std::chrono::nanoseconds(ThreadPool::slice) / 100);
   const int changes = changes_of_two_callers(4000);
   EXPECT_LE(changes, 8000 / 98 + 2);

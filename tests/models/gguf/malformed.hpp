@@ -26,8 +26,8 @@ struct Malformed {
 /// For the usual case: a change of the writer.
 std::function<GgufWriter::Bytes(GgufWriter)> change(std::function<void(GgufWriter&)> edit);
 
-/// The twin opens and can be used, from a file and from memory; the malformed one is refused in both, with
-/// QUERN_BAD_MODEL and the same words, at a cost by its size (support/processor_time.hpp).
+/// The twin opens and can be used, from a file and from memory. The malformed one is refused in both, with QUERN_BAD_MODEL and the same
+/// words, at a cost by its size (support/processor_time.hpp).
 void expect_refused(const Malformed& malformed);
 
 /// The file at `path` is refused with this code and these words, at a cost by its size.
