@@ -79,8 +79,9 @@ void read_layout(const quern_value& from, Value& value, const ValueName& name) {
   TensorView& view = value.view;
   if (key.layout == nullptr) {
     value.verdict = Verdict::no(concat(name, " is packed as '", text, "', which is no layout of this plugin on this processor"));
-  } else if (value.kind != QUERN_VALUE_CONSTANT || (from.uses & (QUERN_VALUE_USES_ALIAS | QUERN_VALUE_USES_STRIDES)) != 0 || view.rank != 2 ||
-             view.ranged != 0 || view.dtype != key.layout->format || view.dims[0] != key.rows || view.dims[1] != key.k) {
+  } else if (value.kind != QUERN_VALUE_CONSTANT || (from.uses & (QUERN_VALUE_USES_ALIAS | QUERN_VALUE_USES_STRIDES)) != 0 ||
+             view.ranged != 0 || view.dtype != key.layout->format || view.rank != (key.experts == 0 ? 2u : 3u) ||
+             view.dim_from_end(2) != key.matrices() || view.dim_from_end(1) != key.rows || view.dim_from_end(0) != key.k) {
     value.verdict = Verdict::no(concat(name, " is ", describe(view), " but packed as '", text, "'; only a plain constant of that format and shape is"));
   } else {
     view.layout = key.layout;
@@ -254,7 +255,7 @@ Node read_node(const List<quern_node>& list, std::uint64_t id, const Graph& grap
 }  // namespace
 
 std::uint64_t view_bytes(const TensorView& view) noexcept {
-  if (view.layout != nullptr) return static_cast<std::uint64_t>(packed_bytes(*view.layout, view.dims[0], view.dims[1]));
+  if (view.layout != nullptr) return static_cast<std::uint64_t>(view.dim_from_end(2) * packed_bytes(*view.layout, view.dim_from_end(1), view.dim_from_end(0)));
   const std::int64_t elements = unit_elements(view.dtype);
   std::int64_t last = 0;
   for (std::uint32_t d = 0; d < view.rank; ++d) {

@@ -111,7 +111,7 @@ struct Kernel {
   /// Bytes of scratch for a call of these dims and thread_count; null: none. Grows with each dim.
   std::uint64_t (*scratch)(const OpCall& call) noexcept = nullptr;
   bool row_predicate = false;  // asks call.row_live(row) before it writes what row `row` of input 0 gives
-  bool packed = false;         // takes a packed matrix (TensorView::layout); others never see one
+  bool packed = false;         // takes packed weights (TensorView::layout); others never see them
 };
 
 /// All tables. Defined in kernel_table.cpp.

@@ -75,7 +75,7 @@ std::string check_forced_kernel(std::string_view value, const Processor& process
 Isa packing_isa(std::string_view force, Isa best) noexcept {
   if (force == "portable") return Isa::baseline;
   if (force == "avx2") return std::min(best, Isa::avx2);
-  if (force.starts_with("matmul.")) {  // a packed kernel needs its layout, the others need canonical weights
+  if (force.starts_with("matmul.") || force.starts_with("matmul_id.")) {  // a packed kernel needs its layout, the others need canonical weights
     if (force.find(".packed.") == std::string_view::npos) return Isa::baseline;
     return kernel_family(force) == "avx2" ? std::min(best, Isa::avx2) : best;
   }

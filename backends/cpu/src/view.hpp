@@ -22,7 +22,7 @@ struct TensorView {
   std::uint32_t ranged = 0;  // bit d: dims[d] is smaller or equal at run time
   std::int64_t dims[QUERN_MAX_DIMS] = {};
   std::int64_t strides[QUERN_MAX_DIMS] = {};  // bytes; of the last dim: of an element, or of a block for formats
-  const PackedLayout* layout = nullptr;       // a matrix packed as panels (packed/packed.hpp): strides mean nothing. Else null
+  const PackedLayout* layout = nullptr;       // a matrix or experts packed as panels (packed/packed.hpp): strides mean nothing. Else null
 
   bool present() const noexcept { return dtype != QUERN_DTYPE_NONE; }
   /// dims[rank - 1 - from_end]; 1 beyond the rank, so that a missing leading dim reads as 1.

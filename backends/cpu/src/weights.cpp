@@ -30,11 +30,13 @@ std::vector<Use> uses_of(const Graph& graph) {
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] == QUERN_NONE) continue;
       Use& use = uses[node.inputs[i]];
-      const bool product = node.op == QUERN_OP_MATMUL && i == 1 && node.verdict && !transposed(QUERN_KEY_TRANSPOSE_A) && !transposed(QUERN_KEY_TRANSPOSE_B);
-      if (product) {
+      const std::uint32_t rank = graph.values[node.inputs[i]].view.rank;
+      const bool matrix = node.op == QUERN_OP_MATMUL && rank == 2 && !transposed(QUERN_KEY_TRANSPOSE_A) && !transposed(QUERN_KEY_TRANSPOSE_B);
+      const bool experts = node.op == QUERN_OP_MATMUL_ID && rank == 3;
+      if (i == 1 && node.verdict && (matrix || experts)) {
         use.multiplied = true;
         use.conversions &= node.conversions;
-      } else if (!(node.op == QUERN_OP_GET_ROWS && i == 0)) {
+      } else if (!(node.op == QUERN_OP_GET_ROWS && i == 0 && rank == 2)) {
         use.other = true;
       }
     }
@@ -48,23 +50,24 @@ std::vector<Use> uses_of(const Graph& graph) {
 std::unique_ptr<WeightList> plan_weights(std::span<const Graph> graphs, const PackedSet& set) {
   struct Candidate {
     quern_dtype format;
-    std::int64_t rows, k;
+    std::int64_t experts, rows, k;  // experts: 0 for a matrix
     std::vector<quern_weight_source> sources;
     std::uint32_t conversions = ~0u;
     bool wanted = true;
   };
   std::vector<Candidate> candidates;
-  std::map<std::tuple<std::string, quern_dtype, std::int64_t, std::int64_t>, std::size_t> named;
+  std::map<std::tuple<std::string, quern_dtype, std::int64_t, std::int64_t, std::int64_t>, std::size_t> named;
   for (std::uint32_t g = 0; g < graphs.size(); ++g) {
     const std::vector<Use> uses = uses_of(graphs[g]);
     for (std::uint32_t id = 0; id < uses.size(); ++id) {
       const Value& value = graphs[g].values[id];
       const TensorView& view = value.view;
-      if (value.kind != QUERN_VALUE_CONSTANT || !value.verdict || view.rank != 2 || view.ranged != 0 || value.root != id) continue;
-      if (view.layout != nullptr || !is_contiguous(view) || view.dims[0] <= 0) continue;
+      if (value.kind != QUERN_VALUE_CONSTANT || !value.verdict || view.ranged != 0 || value.root != id) continue;
+      if ((view.rank != 2 && view.rank != 3) || view.layout != nullptr || !is_contiguous(view) || element_count(view) <= 0) continue;
+      const std::int64_t experts = view.rank == 3 ? view.dims[0] : 0, rows = view.dim_from_end(1), k = view.dim_from_end(0);
       std::size_t at = candidates.size();
-      if (!value.name.empty()) at = named.try_emplace({value.name, view.dtype, view.dims[0], view.dims[1]}, at).first->second;
-      if (at == candidates.size()) candidates.push_back({view.dtype, view.dims[0], view.dims[1], {}});
+      if (!value.name.empty()) at = named.try_emplace({value.name, view.dtype, experts, rows, k}, at).first->second;
+      if (at == candidates.size()) candidates.push_back({view.dtype, experts, rows, k, {}});
       candidates[at].sources.push_back({g, id});
       candidates[at].conversions &= uses[id].conversions;
       candidates[at].wanted = candidates[at].wanted && uses[id].multiplied && !uses[id].other;
@@ -76,11 +79,12 @@ std::unique_ptr<WeightList> plan_weights(std::span<const Graph> graphs, const Pa
     // Products that a node wants exact keep the order of summation of the canonical kernels.
     const PackedLayout* layout = c.wanted && c.conversions != 0 ? find_packed_layout(set, c.format, c.k, c.conversions) : nullptr;
     if (layout == nullptr) continue;
-    list->keys.push_back(packed_key(*layout, c.rows, c.k));
+    const PackedKey key{layout, c.experts, c.rows, c.k};
+    list->keys.push_back(packed_key(key));
     list->sources.push_back(std::move(c.sources));
     quern_weight_item item{};
     item.header = {sizeof(item), QUERN_TYPE_WEIGHT_ITEM, nullptr};
-    item.bytes = static_cast<std::uint64_t>(packed_bytes(*layout, c.rows, c.k));
+    item.bytes = static_cast<std::uint64_t>(packed_bytes(key));
     item.alignment = 64;
     item.benefit = static_cast<double>(item.bytes) * 5e-11;  // canonical blocks are read at some 10 GB/s, panels at 20
     list->items.push_back(item);
@@ -103,20 +107,21 @@ void pack_weight(const std::string& key, const quern_array& sources, const quern
   const quern_span from = from_list[0], to = to_list[0];
   const PackedLayout& layout = *packed.layout;
   const std::int64_t row_bytes = packed.k / unit_elements(layout.format) * unit_bytes(layout.format);
-  const auto needed = static_cast<std::uint64_t>(packed.rows * row_bytes), size = static_cast<std::uint64_t>(packed_bytes(layout, packed.rows, packed.k));
+  const auto needed = static_cast<std::uint64_t>(packed.matrices() * packed.rows * row_bytes), size = static_cast<std::uint64_t>(packed_bytes(packed));
   if (from.host == nullptr || from.bytes < needed)
     throw Error(QUERN_INVALID_ARGUMENT, concat("the source of '", key, "' has ", from.host == nullptr ? 0 : from.bytes, " host bytes; it needs ", needed));
   if (to.host == nullptr || to.bytes < size || reinterpret_cast<std::uintptr_t>(to.host) % 64 != 0)
     throw Error(QUERN_INVALID_ARGUMENT, concat("the destination of '", key, "' has ", to.host == nullptr ? 0 : to.bytes, " host bytes; it needs ", size,
                                                ", aligned to 64"));
+  const std::int64_t panels = packed_panels(layout, packed.rows);  // of a matrix
   const auto pack = [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t panel = begin; panel < end; ++panel) {
-      const std::int64_t row = panel * layout.panel_rows;
-      layout.pack(static_cast<const std::byte*>(from.host) + row * row_bytes, row_bytes, std::min(layout.panel_rows, packed.rows - row), packed.k,
+      const std::int64_t row = panel % panels * layout.panel_rows, before = panel / panels * packed.rows;  // rows of the experts before
+      layout.pack(static_cast<const std::byte*>(from.host) + (before + row) * row_bytes, row_bytes, std::min(layout.panel_rows, packed.rows - row), packed.k,
                   static_cast<std::byte*>(to.host) + panel * layout.panel_bytes(packed.k));
     }
   };
-  pool.run(packed_panels(layout, packed.rows), std::max<std::int64_t>(1, (std::int64_t{256} << 10) / layout.panel_bytes(packed.k)), nullptr,
+  pool.run(packed.matrices() * panels, std::max<std::int64_t>(1, (std::int64_t{256} << 10) / layout.panel_bytes(packed.k)), nullptr,
            [](const void* body, std::int64_t begin, std::int64_t end, std::uint32_t) {
              (*static_cast<const decltype(pack)*>(body))(begin, end);
            }, &pack);

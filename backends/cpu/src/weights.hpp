@@ -21,12 +21,12 @@ struct WeightList {
   std::vector<std::vector<quern_weight_source>> sources;
 };
 
-/// One item for each constant matrix that only matmuls (as weights, not transposed) and perhaps get_rows read, where a layout of
-/// `set` takes it and each matmul allows what the layout does to activations. Constants of several graphs with one name, format and
+/// One item for each constant matrix that only matmuls (as weights, not transposed) and perhaps get_rows read, and for each constant of experts
+/// that only matmul_ids read, where a layout of `set` takes it and each product allows what the layout does to activations. Constants of several graphs with one name, format and
 /// shape share an item; where one graph's use forbids packing, none of them is packed.
 std::unique_ptr<WeightList> plan_weights(std::span<const Graph> graphs, const PackedSet& set);
 
-/// Packs a canonical matrix. Throws Error(INVALID_ARGUMENT) for spans that do not fit the key.
+/// Packs a canonical matrix, or experts. Throws Error(INVALID_ARGUMENT) for spans that do not fit the key.
 void pack_weight(const std::string& key, const quern_array& sources, const quern_array& destination, ThreadPool& pool);
 
 }  // namespace quern::cpu

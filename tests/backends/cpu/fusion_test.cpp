@@ -119,28 +119,6 @@ Layer make_layer(const LayerOptions& o) {
   return b.layer;
 }
 
-/// Packs what the plugin plans to pack.
-void pack_constants(Plugin& plugin, GraphSpec& graph) {
-  const quern_graph* built = graph.build();
-  const quern_array list{&built, 1, sizeof(built)};
-  quern_array items{};
-  ASSERT_EQ(plugin.api().weights_plan(plugin.device(), &list, 0, &items, nullptr), QUERN_OK);
-  for (std::uint64_t i = 0; i < items.count; ++i) {
-    const auto& item = static_cast<const quern_weight_item*>(items.data)[i];
-    const std::uint32_t value = static_cast<const quern_weight_source*>(item.sources.data)->value;
-    Tensor& t = graph.values[value];
-    const auto to = std::make_shared<Memory>(item.bytes);
-    const quern_span source{nullptr, t.memory->data.get(), 0, t.memory->size}, target{nullptr, to->data.get(), 0, to->size};
-    const quern_array sources{&source, 1, sizeof(source)}, targets{&target, 1, sizeof(target)};
-    ASSERT_EQ(plugin.api().weights_pack(plugin.device(), nullptr, &item, &sources, &targets, nullptr, nullptr), QUERN_OK);
-    t.layout.assign(item.layout_key.data, item.layout_key.size);
-    t.memory = to;
-  }
-  if (items.count != 0) {
-    ASSERT_EQ(plugin.api().weights_release(plugin.device(), &items, nullptr), QUERN_OK);
-  }
-}
-
 struct Ran {
   std::vector<std::string> kernels;  // one a step
   std::uint64_t scratch = 0;
@@ -178,12 +156,6 @@ Ran run_layer(Plugin& plugin, Layer& layer, bool fuse, std::int64_t tokens, cons
     ran.bytes.insert(ran.bytes.end(), raw.begin(), raw.end());
   }
   return ran;
-}
-
-std::vector<std::string> packing_families() {
-  std::vector<std::string> result = families();
-  std::erase(result, "portable");
-  return result;
 }
 
 std::vector<std::string> names(const std::string& family, std::vector<std::string> stems) {

@@ -408,6 +408,34 @@ std::vector<std::string> families() {
   return out;
 }
 
+std::vector<std::string> packing_families() {
+  std::vector<std::string> result = families();
+  std::erase(result, "portable");
+  return result;
+}
+
+void pack_constants(Plugin& plugin, GraphSpec& graph) {
+  const auto check = [](quern_status status, const char* call) {
+    if (status != QUERN_OK) throw std::runtime_error(std::string(call) + " failed");
+  };
+  const quern_graph* built = graph.build();
+  const quern_array list{&built, 1, sizeof(built)};
+  quern_array items{};
+  check(plugin.api().weights_plan(plugin.device(), &list, 0, &items, nullptr), "weights_plan");
+  for (std::uint64_t i = 0; i < items.count; ++i) {
+    const auto& item = static_cast<const quern_weight_item*>(items.data)[i];
+    const std::uint32_t value = static_cast<const quern_weight_source*>(item.sources.data)->value;
+    Tensor& t = graph.values[value];
+    const auto to = std::make_shared<Memory>(item.bytes);
+    const quern_span source{nullptr, t.memory->data.get(), 0, t.memory->size}, target{nullptr, to->data.get(), 0, to->size};
+    const quern_array sources{&source, 1, sizeof(source)}, targets{&target, 1, sizeof(target)};
+    check(plugin.api().weights_pack(plugin.device(), nullptr, &item, &sources, &targets, nullptr, nullptr), "weights_pack");
+    t.layout.assign(item.layout_key.data, item.layout_key.size);
+    t.memory = to;
+  }
+  if (items.count != 0) check(plugin.api().weights_release(plugin.device(), &items, nullptr), "weights_release");
+}
+
 std::string family_of_plain_weights(const std::string& family) { return family == "amx" ? "avx512" : family; }
 
 }  // namespace quern::cpu_test

@@ -155,6 +155,10 @@ Outcome run_node(Plugin& plugin, std::uint32_t op, const std::vector<Tensor>& in
 
 /// Families that this processor runs: portable and, where they are there, avx2, avx512 and amx.
 std::vector<std::string> families();
+/// Families that pack: all but portable, which has no kernels of int8.
+std::vector<std::string> packing_families();
+/// Packs the constants of a graph that the plugin plans to pack.
+void pack_constants(Plugin& plugin, GraphSpec& graph);
 /// The family of the kernels that compute from weights which are not packed, where `family` is forced: tiles are for packed ones alone.
 std::string family_of_plain_weights(const std::string& family);
 

@@ -69,13 +69,6 @@ Tensor packed(Plugin& plugin, GraphSpec& graph, const Tensor& canonical) {
   return t;
 }
 
-/// Families that pack: all but portable, which has no kernels of int8.
-std::vector<std::string> packing_families() {
-  std::vector<std::string> result = families();
-  std::erase(result, "portable");
-  return result;
-}
-
 TEST(Weights, PackedProductsAreCloseToExactOnesForEveryFormat) {
   constexpr std::int64_t n = 37, k = 512;
   for (const std::string& family : packing_families()) {

@@ -1,5 +1,6 @@
 // y = alpha * a b^T + bias + beta * c for weights that were packed at load (packed/packed.hpp).
 // How the work is cut is in packed_region.hpp.
+#include "packed_kernels.hpp"
 #include "packed_region.hpp"
 
 #include "../error.hpp"
@@ -8,7 +9,7 @@ namespace quern::cpu {
 namespace {
 
 template <quern_dtype Weights, Isa isa>
-Verdict accepts_matmul_packed(const OpCall& call) {
+Verdict accepts(const OpCall& call) {
   const TensorView &a = call.input(0), &b = call.input(1), &y = call.output(0);
   if (b.layout == nullptr || b.dtype != Weights || multiplying_layout(*b.layout, isa).isa != isa) return Verdict::not_mine();
   if (!conversions_allow(call.conversions, b.layout->activations))
@@ -27,12 +28,12 @@ Verdict accepts_matmul_packed(const OpCall& call) {
 }
 
 template <Isa isa>
-std::uint64_t scratch_matmul_packed(const OpCall& call) noexcept {
+std::uint64_t scratch(const OpCall& call) noexcept {
   return PackedRegion({&call, 1}, isa, matmul_stages_y(call)).scratch_bytes(call.thread_count);
 }
 
 template <Isa isa>
-void run_matmul_packed(const OpCall& call, Context& context) noexcept {
+void run(const OpCall& call, Context& context) noexcept {
   const PackedRegion region({&call, 1}, isa, matmul_stages_y(call));
   for (std::int64_t batch = 0; batch < region.shape().batches && !context.cancelled(); ++batch) {
     region.round_rows(context, batch, nullptr);
@@ -42,22 +43,10 @@ void run_matmul_packed(const OpCall& call, Context& context) noexcept {
   }
 }
 
-#define QUERN_CPU_PACKED(dtype, name, isa) \
-  {QUERN_OP_MATMUL, "matmul." name ".packed." #isa, Isa::isa, accepts_matmul_packed<dtype, Isa::isa>, run_matmul_packed<Isa::isa>, scratch_matmul_packed<Isa::isa>, false, true}
-#define QUERN_CPU_PACKED_FLOATS(dtype, name) QUERN_CPU_PACKED(dtype, name, avx512), QUERN_CPU_PACKED(dtype, name, avx2)
-#define QUERN_CPU_PACKED_BLOCKS(dtype, name) QUERN_CPU_PACKED(dtype, name, amx), QUERN_CPU_PACKED_FLOATS(dtype, name)
-constexpr Kernel kernels_matmul_packed[] = {
-    QUERN_CPU_PACKED_FLOATS(QUERN_F32, "f32"),   QUERN_CPU_PACKED_FLOATS(QUERN_F16, "f16"),   QUERN_CPU_PACKED_FLOATS(QUERN_BF16, "bf16"),
-    QUERN_CPU_PACKED_BLOCKS(QUERN_Q4_0, "q4_0"), QUERN_CPU_PACKED_BLOCKS(QUERN_Q4_1, "q4_1"), QUERN_CPU_PACKED_BLOCKS(QUERN_Q5_0, "q5_0"),
-    QUERN_CPU_PACKED_BLOCKS(QUERN_Q5_1, "q5_1"), QUERN_CPU_PACKED_BLOCKS(QUERN_Q8_0, "q8_0"), QUERN_CPU_PACKED_BLOCKS(QUERN_Q4_K, "q4_k"),
-    QUERN_CPU_PACKED_BLOCKS(QUERN_Q5_K, "q5_k"), QUERN_CPU_PACKED_BLOCKS(QUERN_Q6_K, "q6_k"),
-};
-#undef QUERN_CPU_PACKED_BLOCKS
-#undef QUERN_CPU_PACKED_FLOATS
-#undef QUERN_CPU_PACKED
+constexpr Kernel kernels[] = {QUERN_CPU_PACKED_KERNELS(QUERN_OP_MATMUL, "matmul")};
 
 }  // namespace
 
-const std::span<const Kernel> matmul_packed_kernels = kernels_matmul_packed;
+const std::span<const Kernel> matmul_packed_kernels = kernels;
 
 }  // namespace quern::cpu

@@ -3,6 +3,7 @@
 
 #include "quern/quern_graph.h"
 
+#include <algorithm>
 #include <charconv>
 
 namespace quern::cpu {
@@ -48,22 +49,36 @@ const PackedLayout& multiplying_layout(const PackedLayout& panels, Isa isa) noex
 }
 
 PackedKey parse_packed_key(std::string_view key) {
-  const std::size_t slash = key.rfind('/'), cross = key.rfind('x');
-  if (slash == std::string_view::npos || cross == std::string_view::npos || cross < slash) return {};
-  const std::int64_t rows = parse_size(key.substr(slash + 1, cross - slash - 1)), k = parse_size(key.substr(cross + 1));
-  if (rows == 0 || k == 0) return {};
+  const std::size_t slash = key.rfind('/');
+  if (slash == std::string_view::npos) return {};
+  std::int64_t sizes[3] = {};
+  std::size_t count = 0;
+  for (std::string_view rest = key.substr(slash + 1);; ++count) {
+    if (count == 3) return {};
+    const std::size_t cross = rest.find('x');
+    sizes[count] = parse_size(rest.substr(0, cross));
+    if (sizes[count] == 0) return {};
+    if (cross == std::string_view::npos) break;
+    rest.remove_prefix(cross + 1);
+  }
+  if (count == 0) return {};
+  const std::int64_t experts = count == 2 ? sizes[0] : 0, rows = sizes[count - 1], k = sizes[count];
+  // No sum or product of sizes that follows from a key leaves 63 bits.
+  if (static_cast<double>(std::max<std::int64_t>(1, experts)) * static_cast<double>(rows) * static_cast<double>(k) > 0x1p50) return {};
   static const Processor processor = detect_processor();
   for (const Isa isa : {Isa::avx512, Isa::avx2}) {
     const PackedSet* set = packed_set_for(processor, isa);
     if (set == nullptr) continue;
     for (const PackedLayout& layout : set->layouts)
-      if (key.substr(0, slash) == layout.key && k % layout.k_multiple == 0) return {&layout, rows, k};
+      if (key.substr(0, slash) == layout.key && k % layout.k_multiple == 0) return {&layout, experts, rows, k};
   }
   return {};
 }
 
-std::string packed_key(const PackedLayout& layout, std::int64_t rows, std::int64_t k) {
-  return std::string(layout.key) + '/' + std::to_string(rows) + 'x' + std::to_string(k);
+std::string packed_key(const PackedKey& key) {
+  std::string text = std::string(key.layout->key) + '/';
+  if (key.experts != 0) text += std::to_string(key.experts) + 'x';
+  return text + std::to_string(key.rows) + 'x' + std::to_string(key.k);
 }
 
 }  // namespace quern::cpu

@@ -1,6 +1,7 @@
 // Which layout a weight gets, and what a layout key of the ABI means.
 //
-// A key is "<layout>/<rows>x<k>", "q4_k.16x4.v1/5632x2048": packed bytes can be made, checked and read from it alone.
+// A key is "<layout>/<rows>x<k>", "q4_k.16x4.v1/5632x2048", or for the experts of matmul_id "<layout>/<experts>x<rows>x<k>": packed bytes can
+// be made, checked and read from it alone. Each expert begins with a panel of its own.
 #pragma once
 
 #include "packed.hpp"
@@ -26,11 +27,14 @@ const PackedLayout* find_packed_layout(const PackedSet& set, quern_dtype format,
 
 struct PackedKey {
   const PackedLayout* layout = nullptr;
-  std::int64_t rows = 0, k = 0;
+  std::int64_t experts = 0;  // 0: a matrix
+  std::int64_t rows = 0, k = 0;  // of the matrix, or of each expert
+
+  std::int64_t matrices() const noexcept { return experts == 0 ? 1 : experts; }
 };
 /// layout null: no layout of this processor, or not a key.
 PackedKey parse_packed_key(std::string_view key);
-std::string packed_key(const PackedLayout& layout, std::int64_t rows, std::int64_t k);
+std::string packed_key(const PackedKey& key);
 
 /// Panels that `rows` rows take, and their bytes.
 inline std::int64_t packed_panels(const PackedLayout& layout, std::int64_t rows) noexcept {
@@ -39,5 +43,6 @@ inline std::int64_t packed_panels(const PackedLayout& layout, std::int64_t rows)
 inline std::int64_t packed_bytes(const PackedLayout& layout, std::int64_t rows, std::int64_t k) noexcept {
   return packed_panels(layout, rows) * layout.panel_bytes(k);
 }
+inline std::int64_t packed_bytes(const PackedKey& key) noexcept { return key.matrices() * packed_bytes(*key.layout, key.rows, key.k); }
 
 }  // namespace quern::cpu
