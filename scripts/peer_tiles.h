@@ -9,6 +9,7 @@ static inline __attribute__((always_inline)) void peer_tile_storeconfig(void* to
 #define _tile_loadconfig peer_tile_loadconfig
 #define _tile_storeconfig peer_tile_storeconfig
 #undef _tile_loadd
-#define _tile_loadd(tile, from, stride) \
+#define _tile_loadd(tile, from, stride) peer_tile_loadd(tile, from, stride) /* once more, for tiles that are macros: TMM0 */
+#define peer_tile_loadd(tile, from, stride) \
   __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile : : "r"((const void*)(from)), "r"((long)(stride)) : "memory")
 #endif

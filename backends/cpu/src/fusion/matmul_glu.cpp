@@ -1,11 +1,11 @@
-// A gated feed-forward input: packed matmuls gate and up of one a, and their SwiGLU; an rms_norm before them too.
+// A gated feed-forward input: packed matmuls gate and up of one a, and their GLU of any kind; an rms_norm before them too.
 //
 // A part multiplies the same rows of gate and up, and applies the activation while they are in cache: neither product has memory, and
 // the norm, both matmuls and the activation take two barriers together.
 #include "packed_matmul.hpp"
 #include "tables.hpp"
 
-#include <cmath>
+#include "../ops/glu_row.hpp"
 
 namespace quern::cpu {
 namespace {
@@ -20,7 +20,7 @@ bool is_gated(const Neighbours& nodes, std::uint32_t from) {
   const OpCall &gate = nodes.calls[from], &up = nodes.calls[from + 1], &glu = nodes.calls[from + 2];
   const PackedLayout &gate_layout = *gate.input(1).layout, &up_layout = *up.input(1).layout;
   return share_rows(nodes, from, from + 1) && is_plain(gate) && is_plain(up) && gate_layout.panel_rows == up_layout.panel_rows &&
-         nodes.kernels[from + 2]->isa == vector_isa(isa) &&  // the vector kernel: silu without a limit, f32 rows
+         nodes.kernels[from + 2]->isa == vector_isa(isa) &&
          nodes.input(from + 2, 0) == nodes.output(from, 0) &&
          nodes.input(from + 2, 1) == nodes.output(from + 1, 0) && is_float_rows(glu.output(0));
 }
@@ -47,8 +47,13 @@ void run_matmul_glu(std::span<const OpCall> calls, Context& context) noexcept {
     const std::int64_t stride = y.strides[0] / 4;
     region.multiply(context, thread, gate, tile, to, stride);
     region.multiply(context, thread, up, tile, products, tile.rows);
-    for (std::int64_t t = 0; t < tile.tokens; ++t)
-      region.vectors().silu_mul(to + t * stride, products + t * tile.rows, tile.rows, to + t * stride);
+    GluRow row = glu_row(calls.back());
+    row.n = tile.rows;
+    for (std::int64_t t = 0; t < tile.tokens; ++t) {
+      row.gate = row.y = to + t * stride;
+      row.up = products + t * tile.rows;
+      region.vectors().glu(row);
+    }
   });
 }
 

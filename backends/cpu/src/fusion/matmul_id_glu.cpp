@@ -6,6 +6,7 @@
 #include "tables.hpp"
 
 #include "../ops/expert_region.hpp"
+#include "../ops/glu_row.hpp"
 
 namespace quern::cpu {
 namespace {
@@ -24,8 +25,8 @@ std::uint32_t match(const Neighbours& nodes, std::uint32_t first) {
   const bool alike = nodes.input(first, 0) == nodes.input(up, 0) && nodes.input(first, 2) == nodes.input(up, 2) &&
                      gate_weights.dims[0] == up_weights.dims[0] && gate_layout.activations == up_layout.activations &&
                      gate_layout.panel_rows == up_layout.panel_rows;
-  const bool plain = nodes.calls[first].output(0).dtype == QUERN_F32 && nodes.calls[up].output(0).dtype == QUERN_F32;
-  if (!alike || !plain || nodes.kernels[glu]->isa != vector_isa(isa)) return 0;  // the vector kernel: packed rows of f32
+  const bool floats = nodes.calls[first].output(0).dtype == QUERN_F32 && nodes.calls[up].output(0).dtype == QUERN_F32;
+  if (!alike || !floats || nodes.kernels[glu]->isa != vector_isa(isa)) return 0;
   if (nodes.input(glu, 0) != nodes.output(first, 0) || nodes.input(glu, 1) != nodes.output(up, 0)) return 0;
   return nodes.inner(first, first, 3) && nodes.inner(up, first, 3) ? 3 : 0;
 }
@@ -41,7 +42,12 @@ void run(std::span<const OpCall> calls, Context& context) noexcept {
     float *gate = region.staged(context, thread, 0), *up = region.staged(context, thread, 1), *single = region.single_row(y, tile);
     region.multiply(context, thread, 0, tile, gate, tile.rows);
     region.multiply(context, thread, 1, tile, up, tile.rows);
-    region.vectors().silu_mul(gate, up, tile.tokens * tile.rows, single != nullptr ? single : gate);
+    GluRow rows = glu_row(glu);
+    rows.gate = gate;
+    rows.up = up;
+    rows.n = tile.tokens * tile.rows;
+    rows.y = single != nullptr ? single : gate;
+    region.vectors().glu(rows);
     if (single == nullptr) region.store(y, tile, gate);
   });
 }

@@ -236,8 +236,7 @@ class Task {
   /// softcap, then the mask: 0 in u8 and -inf in floats hide a key.
   void adjust_scores(float* scores, std::int64_t token, std::int64_t head, std::int64_t block, std::int64_t low, std::int64_t high) noexcept {
     const auto cap = static_cast<float>(call_.real(QUERN_KEY_SOFTCAP));
-    if (cap > 0.0f)
-      for (std::int64_t i = low; i < high; ++i) scores[i] = cap * std::tanh(scores[i] / cap);
+    if (cap > 0.0f && low < high) vectors_.softcap(scores + low, cap, high - low, scores + low);
     const TensorView& mask = call_.input(7);
     if (!mask.present() || low >= high) return;
     float add[attention_block];

@@ -1,12 +1,10 @@
-// glu: y = f(gate) * up, two inputs or two halves of one. The SwiGLU of packed rows is vectorised; other kinds, limits and
-// layouts run in plain code with the C library's functions.
-#include "glu_functions.hpp"
+// glu: y = f(gate) * up, two inputs or two halves of one. simd/activations.cpp has the functions and their errors.
+#include "glu_row.hpp"
 #include "vectorised.hpp"
 
 #include "../error.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 namespace quern::cpu {
 namespace {
@@ -29,69 +27,30 @@ Verdict accepts_glu(const OpCall& call) {
   return check_same_shape(half, "half of gate", y, "y");
 }
 
-Verdict accepts_fast(const OpCall& call) {
-  if (Verdict v = accepts_glu(call); !v) return v;
-  if (call.integer(QUERN_KEY_KIND) != glu_silu || std::isfinite(call.real(QUERN_KEY_LIMIT)))
-    return Verdict::no("only silu without a limit is vectorised");
-  for (const TensorView* view : {&call.input(0), &call.input(1), &call.output(0)})
-    if (view->present() && (view->dtype != QUERN_F32 || !rows_are_packed(*view))) return Verdict::no("a row is not packed f32");
-  return Verdict::yes();
-}
-
 template <Isa isa>
-void run_fast(const OpCall& call, Context& context) noexcept {
+void run_glu(const OpCall& call, Context& context) noexcept {
   const Vectors& vectors = vectors_of(isa);
-  const TensorView &gate = call.input(0), &up = call.input(1), &y = call.output(0);
-  const std::int64_t n = row_length(y);
-  const bool swapped = call.integer(QUERN_KEY_SWAPPED) != 0;
+  const TensorView &gate = call.input(0), &y = call.output(0), &up = call.input(1).present() ? call.input(1) : gate;
+  const std::int64_t n = row_length(y), half = call.input(1).present() ? 0 : n, swapped = call.integer(QUERN_KEY_SWAPPED) != 0 ? half : 0;
   // Long rows are cut too, so that one token keeps every thread busy.
-  constexpr std::int64_t part = 1024;
+  constexpr std::int64_t part = 512;
   const std::int64_t parts = (n + part - 1) / part;
-  context.parallel(row_count(y) * parts, 4, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+  context.parallel(row_count(y) * parts, rows_a_part(std::min(n, part)), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+    float gates[part], ups[part];
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t row = i / parts, first = i % parts * part, count = std::min(part, n - first);
-      const auto* g = reinterpret_cast<const float*>(row_pointer(gate, row));
-      const auto* u = up.present() ? reinterpret_cast<const float*>(row_pointer(up, row)) : g + n;
-      if (!up.present() && swapped) std::swap(g, u);
-      vectors.silu_mul(g + first, u + first, count, reinterpret_cast<float*>(row_pointer(y, row)) + first);
+      GluRow to = glu_row(call);
+      to.gate = part_floats(vectors, gate, row, swapped + first, count, gates);
+      to.up = part_floats(vectors, up, row, half - swapped + first, count, ups);
+      to.n = count;
+      to.y = output_part(y, row, first, gates);
+      vectors.glu(to);
+      finish_part(vectors, y, row, first, count, to.y, gates);
     }
   });
 }
 
-void run_plain(const OpCall& call, Context& context) noexcept {
-  const TensorView &gate = call.input(0), &up = call.input(1), &y = call.output(0);
-  const std::int64_t n = row_length(y), kind = call.integer(QUERN_KEY_KIND);
-  const bool swapped = call.integer(QUERN_KEY_SWAPPED) != 0, limited = std::isfinite(call.real(QUERN_KEY_LIMIT));
-  const auto limit = static_cast<float>(call.real(QUERN_KEY_LIMIT)), alpha = static_cast<float>(call.real(QUERN_KEY_ALPHA));
-  context.parallel(row_count(y), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
-    constexpr std::int64_t part = 256;
-    float g[part], u[part];
-    for (std::int64_t row = begin; row < end; ++row)
-      for (std::int64_t first = 0; first < n; first += part) {
-        const std::int64_t count = std::min(part, n - first);
-        if (up.present()) {
-          load_row(gate, row, first, count, g);
-          load_row(up, row, first, count, u);
-        } else {
-          load_row(gate, row, swapped ? n + first : first, count, g);
-          load_row(gate, row, swapped ? first : n + first, count, u);
-        }
-        for (std::int64_t i = 0; i < count; ++i) {
-          if (limited) {
-            g[i] = g[i] > limit ? limit : g[i];
-            u[i] = (u[i] > limit ? limit : u[i] < -limit ? -limit : u[i]) + 1.0f;
-          }
-          g[i] = glu_activate(kind, g[i], limited ? alpha : 1.0f) * u[i];
-        }
-        store_row(y, row, first, count, g);
-      }
-  });
-}
-
-constexpr Kernel kernels_glu[] = {
-    QUERN_CPU_KERNELS(QUERN_OP_GLU, "glu.silu", accepts_fast, run_fast, nullptr, false),
-    {QUERN_OP_GLU, "glu.portable", Isa::baseline, accepts_glu, run_plain},
-};
+constexpr Kernel kernels_glu[] = {QUERN_CPU_KERNELS(QUERN_OP_GLU, "glu", accepts_glu, run_glu, nullptr, false)};
 
 }  // namespace
 

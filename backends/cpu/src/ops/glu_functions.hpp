@@ -1,12 +1,12 @@
 // The activations of glu.
 #pragma once
 
+#include "../simd/vectors.hpp"
+
 #include <cmath>
 #include <cstdint>
 
 namespace quern::cpu {
-
-enum { glu_silu = 0, glu_gelu_erf = 1, glu_gelu_tanh = 2, glu_relu = 3, glu_sigmoid = 4 };
 
 /// f(x) of a kind; alpha is that of silu.
 inline float glu_activate(std::int64_t kind, float x, float alpha) noexcept {

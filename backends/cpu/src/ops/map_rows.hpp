@@ -24,6 +24,21 @@ void map_elements(const TensorView& x, const TensorView& y, Context& context, co
   });
 }
 
+/// y = f(x) for rows of two tensors of one shape, by f(x, n, y) on parts of packed floats. y may be x.
+template <typename F>
+void map_rows(const TensorView& x, const TensorView& y, Context& context, const F& f) noexcept {
+  const std::int64_t n = row_length(x), parts = (n + map_part - 1) / map_part;
+  context.parallel(row_count(x) * parts, rows_a_part(std::min(n, map_part)), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+    float buffer[map_part];
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t row = i / parts, first = i % parts * map_part, count = std::min(map_part, n - first);
+      load_row(x, row, first, count, buffer);
+      f(buffer, count, buffer);
+      store_row(y, row, first, count, buffer);
+    }
+  });
+}
+
 /// dx = f(x, dy) for each element, in f32 with one rounding at the store. dx may be x or dy.
 template <typename F>
 void map_pairs(const TensorView& x, const TensorView& dy, const TensorView& dx, Context& context, const F& f) noexcept {

@@ -53,7 +53,7 @@ std::int64_t held_sum(std::int64_t a, std::int64_t b) noexcept {
 }
 
 /// The row with everything applied; what is hidden is -inf.
-void make_scores(const OpCall& call, const Settings& s, std::int64_t row, float* scores, float* mask_row) noexcept {
+void make_scores(const OpCall& call, const Vectors& vectors, const Settings& s, std::int64_t row, float* scores, float* mask_row) noexcept {
   const TensorView &x = call.input(0), &mask = call.input(1);
   const std::int64_t n = row_length(x), queries = std::max<std::int64_t>(1, x.dim_from_end(1)), heads = std::max<std::int64_t>(1, x.dim_from_end(2));
   const std::int64_t query = row % queries, head = row / queries % heads;
@@ -63,8 +63,7 @@ void make_scores(const OpCall& call, const Settings& s, std::int64_t row, float*
   std::fill(scores, scores + first, minus_infinity);
   std::fill(scores + end, scores + n, minus_infinity);
   for (std::int64_t i = first; i < end; ++i) scores[i] *= s.scale;
-  if (s.cap > 0.0f)
-    for (std::int64_t i = first; i < end; ++i) scores[i] = s.cap * std::tanh(scores[i] / s.cap);
+  if (s.cap > 0.0f) vectors.softcap(scores + first, s.cap, end - first, scores + first);
   if (!mask.present()) return;
   load_floats(broadcast_row_pointer(mask, x, row), mask.dtype, mask.stride_from_end(0), 0, n, mask_row);
   const float slope = alibi_slope(s.max_bias, head, heads);
@@ -81,7 +80,7 @@ void run_softmax(const OpCall& call, Context& context) noexcept {
   context.parallel(row_count(x), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
     float *scores = reinterpret_cast<float*>(context.scratch()) + thread * 2 * n, *mask_row = scores + n;
     for (std::int64_t row = begin; row < end; ++row) {
-      make_scores(call, s, row, scores, mask_row);
+      make_scores(call, vectors, s, row, scores, mask_row);
       float best = vectors.maximum(scores, n), extra = 0.0f;
       if (best == minus_infinity) best = 0.0f;  // nothing visible, or only NaN beside it
       if (sinks.present()) {

@@ -1,4 +1,4 @@
-// Rows of f32: norms, activations, sums, conversions; and the table of this instruction set.
+// Rows of f32: norms, sums, conversions; and the table of this instruction set.
 #include "blocks.hpp"
 #include "row_loops.hpp"
 #include "vectors.hpp"
@@ -11,6 +11,10 @@ void attention_scores(const AttentionScores& part) noexcept;
 void turn_keys(const float* keys, std::int64_t first, std::int64_t end, std::int64_t depth, float* turned) noexcept;
 void accumulate(const AccumulatePart& part) noexcept;     // accumulate.cpp
 void adamw(const AdamwRow& row) noexcept;                 // adamw.cpp
+void silu(const float* x, std::int64_t n, float* y) noexcept;  // activations.cpp, with what follows
+void activate(Activation activation, const float* x, std::int64_t n, float* y) noexcept;
+void glu(const GluRow& row) noexcept;
+void softcap(const float* x, float cap, std::int64_t n, float* y) noexcept;
 float dot(const float* a, const float* b, std::int64_t n) noexcept;  // gradients.cpp, with what follows
 void combine(const float* x, float a, const float* y, float b, std::int64_t n, float* out) noexcept;
 void softmax_backward(const float* y, const float* dy, float shift, float scale, std::int64_t n, float* dx) noexcept;
@@ -19,11 +23,6 @@ void silu_mul_backward(const float* gate, const float* up, const float* dy, std:
 float exp_sum(const float* x, float shift, std::int64_t n, float* y) noexcept;
 
 namespace {
-
-QUERN_CPU_INLINE Lanes silu_of(Lanes x) {
-  const Lanes bounded = max(broadcast(-__FLT_MAX__), x);  // -inf / inf would be NaN
-  return div(bounded, add(broadcast(1.0f), exponential(sub(zero(), x))));
-}
 
 void to_floats(quern_dtype dtype, const std::byte* from, std::int64_t count, float* out) noexcept {
   with_row(dtype, [&](auto row) {
@@ -78,14 +77,6 @@ void rms_norm(const float* x, const float* weight, float offset, float epsilon, 
   });
 }
 
-void silu(const float* x, std::int64_t n, float* y) noexcept {
-  each_lanes(n, [&](std::int64_t i, int count) __attribute__((always_inline)) { store_some(y + i, silu_of(load_some(x + i, count)), count); });
-}
-void silu_mul(const float* gate, const float* up, std::int64_t n, float* y) noexcept {
-  each_lanes(n, [&](std::int64_t i, int count) __attribute__((always_inline)) {
-    store_some(y + i, mul(silu_of(load_some(gate + i, count)), load_some(up + i, count)), count);
-  });
-}
 void add_rows(const float* a, const float* b, std::int64_t n, float* y) noexcept {
   each_lanes(n, [&](std::int64_t i, int count) __attribute__((always_inline)) { store_some(y + i, add(load_some(a + i, count), load_some(b + i, count)), count); });
 }
@@ -127,7 +118,7 @@ float exp_sum(const float* x, float shift, std::int64_t n, float* y) noexcept {
 }
 
 extern const Vectors vectors;
-const Vectors vectors = {matmul,    to_floats, from_floats,      rms_norm,      silu,              silu_mul, add_rows,
+const Vectors vectors = {matmul,    to_floats, from_floats,      rms_norm,      silu,   activate, glu, softcap, add_rows,
                          mul_rows,  scale_row, maximum,          exp_sum,       sum_row,           turn_keys,
                          attention_scores, attention, accumulate, dot, combine, softmax_backward, silu_backward, silu_mul_backward, adamw};
 

@@ -87,6 +87,20 @@ struct AdamwRow {
   float decay;                   // lr * weight_decay
 };
 
+enum GluKind : std::int64_t { glu_silu = 0, glu_gelu_erf = 1, glu_gelu_tanh = 2, glu_relu = 3, glu_sigmoid = 4 };
+
+/// y = f(gate) * up. With a finite limit gate is cut from above, up on both sides, silu is x sigmoid(alpha x), and up + 1 is the factor.
+/// y may be gate or up.
+struct GluRow {
+  std::int64_t kind;             // a GluKind
+  float alpha, limit;
+  const float *gate, *up;
+  std::int64_t n;
+  float* y;
+};
+
+enum class Activation : std::uint8_t { gelu_erf, gelu_tanh, gelu_quick, sigmoid, tanh };
+
 constexpr std::int64_t matmul_row_block = 8;     // rows decoded together
 constexpr std::int64_t matmul_max_depth = 576;   // of k decoded together: 18 KiB of f32, half of a first-level cache
 constexpr std::int64_t matmul_max_tokens = 240;  // that pass over decoded weights
@@ -101,7 +115,11 @@ struct Vectors {
   /// y = x / sqrt(mean(x^2) + epsilon) * (weight + offset); weight may be null. y may be x.
   void (*rms_norm)(const float* x, const float* weight, float offset, float epsilon, std::int64_t n, float* y) noexcept;
   void (*silu)(const float* x, std::int64_t n, float* y) noexcept;
-  void (*silu_mul)(const float* gate, const float* up, std::int64_t n, float* y) noexcept;
+  /// y may be x.
+  void (*activate)(Activation activation, const float* x, std::int64_t n, float* y) noexcept;
+  void (*glu)(const GluRow& row) noexcept;
+  /// y = cap * tanh(x / cap). y may be x.
+  void (*softcap)(const float* x, float cap, std::int64_t n, float* y) noexcept;
   void (*add)(const float* a, const float* b, std::int64_t n, float* y) noexcept;
   void (*mul)(const float* a, const float* b, std::int64_t n, float* y) noexcept;
   void (*scale)(const float* x, float factor, std::int64_t n, float* y) noexcept;
