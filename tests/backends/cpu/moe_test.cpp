@@ -193,16 +193,21 @@ TEST(MoeRouter, ANaNStaysInItsRowAndIdsStayInRange) {
 }
 
 TEST(MoeCombine, AddsInTheOrderOfItsExpertsAndRoundsOnce) {
-  Plugin plugin(2);
-  for (const quern_dtype dtype : {QUERN_F32, QUERN_F16, QUERN_BF16}) {
-    const Tensor x = random_tensor(dtype, {3, 4, 300}, 13), w = random_tensor(QUERN_F32, {3, 4}, 14), y = make(dtype, {3, 300});
-    ASSERT_EQ(run_node(plugin, QUERN_OP_MOE_COMBINE, {x, w}, {y}).status, QUERN_OK);
-    const std::vector<float> values = x.floats(), got = y.floats();
-    for (std::size_t i = 0; i < 900; ++i) {
-      float sum = 0;
-      for (std::size_t u = 0; u < 4; ++u) sum += w.f32()[i / 300 * 4 + u] * values[(i / 300 * 4 + u) * 300 + i % 300];
-      if (dtype == QUERN_F32) EXPECT_EQ(got[i], sum);
-      else EXPECT_NEAR(got[i], sum, std::fabs(sum) * (dtype == QUERN_F16 ? 0x1p-11f : 0x1p-8f) + 3e-8f);  // half an ulp of y
+  for (const std::string& family : families()) {
+    Plugin plugin(2, {{"force_kernel", family}});
+    for (const quern_dtype dtype : {QUERN_F32, QUERN_F16, QUERN_BF16}) {
+      const Tensor x = random_tensor(dtype, {3, 4, 300}, 13), w = random_tensor(QUERN_F32, {3, 4}, 14), y = make(dtype, {3, 300});
+      ASSERT_EQ(run_node(plugin, QUERN_OP_MOE_COMBINE, {x, w}, {y}).status, QUERN_OK);
+      const std::vector<float> values = x.floats(), got = y.floats();
+      for (std::size_t i = 0; i < 900; ++i) {
+        float sum = 0;
+        for (std::size_t u = 0; u < 4; ++u) {
+          const float weight = w.f32()[i / 300 * 4 + u], value = values[(i / 300 * 4 + u) * 300 + i % 300];
+          sum = family == "portable" ? sum + weight * value : std::fma(weight, value, sum);
+        }
+        if (dtype == QUERN_F32) EXPECT_EQ(got[i], sum) << family;
+        else EXPECT_NEAR(got[i], sum, std::fabs(sum) * (dtype == QUERN_F16 ? 0x1p-11f : 0x1p-8f) + 3e-8f);  // half an ulp of y
+      }
     }
   }
 }

@@ -20,7 +20,9 @@ Verdict accepts_moe_combine(const OpCall& call) {
   return check_dim(y, "y", 1, x.dims[2], "the row length of x");
 }
 
+template <Isa isa>
 void run_moe_combine(const OpCall& call, Context& context) noexcept {
+  const Vectors& vectors = vectors_of(isa);
   const TensorView &x = call.input(0), &weight = call.input(1), &y = call.output(0);
   const std::int64_t used = x.dims[1], n = x.dims[2], parts = (n + map_part - 1) / map_part;
   context.parallel(x.dims[0] * parts, rows_a_part(std::min(n, map_part) * std::max<std::int64_t>(1, used)),
@@ -32,15 +34,14 @@ void run_moe_combine(const OpCall& call, Context& context) noexcept {
                        std::fill_n(sum, count, 0.0f);
                        for (std::int64_t u = 0; u < used; ++u) {
                          const float w = load_scalar(weight, t * used + u);
-                         load_row(x, t * used + u, first, count, part);
-                         for (std::int64_t j = 0; j < count; ++j) sum[j] += w * part[j];
+                         vectors.combine(part_floats(vectors, x, t * used + u, first, count, part), w, sum, 1.0f, count, sum);
                        }
                        store_row(y, t, first, count, sum);
                      }
                    });
 }
 
-constexpr Kernel kernels_moe_combine[] = {{QUERN_OP_MOE_COMBINE, "moe_combine.portable", Isa::baseline, accepts_moe_combine, run_moe_combine, nullptr, true}};
+constexpr Kernel kernels_moe_combine[] = {QUERN_CPU_KERNELS(QUERN_OP_MOE_COMBINE, "moe_combine", accepts_moe_combine, run_moe_combine, nullptr, true)};
 
 }  // namespace
 
