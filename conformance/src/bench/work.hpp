@@ -6,7 +6,7 @@
 namespace quern::conformance {
 
 struct Work {
-  double bytes = 0;  // each value once, a state twice; 0 where the data decide (attention over pages, chosen experts)
+  double bytes = 0;  // each value once, a state twice; of experts, those that are chosen; 0 where the data decide (attention over pages)
   double flops = 0;  // a multiply-add is two; of products alone, else 0
 };
 

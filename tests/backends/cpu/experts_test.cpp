@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 
 namespace quern::cpu_test {
@@ -199,6 +200,7 @@ struct NetworkOptions {
   quern_dtype gate = QUERN_Q4_K, up = QUERN_Q4_K, down = QUERN_Q6_K;
   std::int64_t kind = 0;  // of glu
   bool same_ids = true;   // gate and up choose alike
+  double limit = HUGE_VAL;
 };
 
 constexpr std::int64_t hidden = 256, ffn = 272, used = 3, experts = 6, most_tokens = 70;
@@ -221,7 +223,7 @@ GraphSpec network(const NetworkOptions& o) {
   const std::uint32_t g = inner({most_tokens, used, ffn}), u = inner({most_tokens, used, ffn}), h = inner({most_tokens, used, ffn});
   node(graph, QUERN_OP_MATMUL_ID, {x, gate, id}, g);
   node(graph, QUERN_OP_MATMUL_ID, {x, up, other}, u);
-  node(graph, QUERN_OP_GLU, {g, u}, h, {{QUERN_KEY_KIND, static_cast<double>(o.kind)}});
+  node(graph, QUERN_OP_GLU, {g, u}, h, {{QUERN_KEY_KIND, static_cast<double>(o.kind)}, {QUERN_KEY_LIMIT, o.limit}});
   Tensor part = make(QUERN_F32, {most_tokens, used, ffn / 256 * 256}, QUERN_VALUE_INTERNAL);  // the first columns of h
   part.alias_of = h;
   part.strides = {used * ffn * 4, ffn * 4, 4};
@@ -258,7 +260,8 @@ Ran run_network(Plugin& plugin, GraphSpec& graph, bool fuse, std::int64_t tokens
 
 TEST(Experts, AFusedGateHasTheBitsOfItsNodesForEveryBatchAndThreadCount) {
   for (const std::string& family : packing_families())
-    for (const NetworkOptions& options : {NetworkOptions{}, NetworkOptions{QUERN_Q4_0, QUERN_Q8_0, QUERN_Q4_0}, NetworkOptions{QUERN_F16, QUERN_F16, QUERN_BF16}}) {
+    for (const NetworkOptions& options : {NetworkOptions{}, NetworkOptions{QUERN_Q4_0, QUERN_Q8_0, QUERN_Q4_0}, NetworkOptions{QUERN_F16, QUERN_F16, QUERN_BF16},
+                                          NetworkOptions{QUERN_Q4_K, QUERN_Q4_K, QUERN_Q4_K, 1}, NetworkOptions{QUERN_Q4_0, QUERN_Q4_0, QUERN_Q4_0, 2, true, 0.5}}) {
       GraphSpec graph = network(options);
       Plugin one(1, {{"force_kernel", family}}), three(3, {{"force_kernel", family}});
       pack_constants(one, graph);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -17,6 +18,7 @@ struct LayerOptions {
   quern_dtype weights = QUERN_Q4_K, value_weights = QUERN_Q6_K;  // value_weights: of v and down
   bool bias = false;                                             // of q, k and v
   std::uint32_t conversions = QUERN_CONVERT_INT8;
+  double gate_kind = 0, limit = HUGE_VAL;  // of glu
 };
 
 /// A decoder layer as the runtime builds it, x to y, with values that a test may want to look at.
@@ -112,7 +114,7 @@ Layer make_layer(const LayerOptions& o) {
   const std::uint32_t second = b.norm(between);
   l.gate = b.product(second, hidden, ffn, o.weights, false);
   const std::uint32_t up = b.product(second, hidden, ffn, o.weights, false), activated = b.rows({most_tokens, ffn});
-  b.node(QUERN_OP_GLU, {l.gate, up}, {activated});
+  b.node(QUERN_OP_GLU, {l.gate, up}, {activated}, {{QUERN_KEY_KIND, o.gate_kind}, {QUERN_KEY_LIMIT, o.limit}});
   const std::uint32_t down = b.product(activated, ffn, hidden, o.value_weights, false);
   l.y = b.rows({most_tokens, hidden}, QUERN_VALUE_OUTPUT);
   b.node(QUERN_OP_ADD, {between, down}, {l.y});
@@ -176,11 +178,29 @@ TEST(Fusion, ALayerOfPackedWeightsHasSixSteps) {
   }
 }
 
+TEST(Fusion, AGateOfEveryKindIsOneStepWithItsProducts) {
+  for (const std::string& family : packing_families())
+    for (const double kind : {0.0, 1.0, 2.0, 3.0, 4.0})
+      for (const double limit : {7.0, HUGE_VAL}) {
+        Plugin plugin(2, {{"force_kernel", family}});
+        LayerOptions options;
+        options.gate_kind = kind;
+        options.limit = limit;
+        Layer layer = make_layer(options);
+        pack_constants(plugin, layer.graph);
+        const Ran ran = run_layer(plugin, layer, true, 3);
+        EXPECT_EQ(ran.kernels.size(), 6u) << family << ", kind " << kind << ", limit " << limit;
+        EXPECT_EQ(ran.kernels[4], "matmul_glu.packed." + family);
+      }
+}
+
 TEST(Fusion, StepsGiveTheBitsOfTheirNodesForEveryFormatBatchAndThreadCount) {
   const std::vector<LayerOptions> cases = {{QUERN_Q4_K, QUERN_Q6_K}, {QUERN_Q4_0, QUERN_Q4_0}, {QUERN_Q8_0, QUERN_Q5_0, true},
                                            {QUERN_F16, QUERN_BF16, true},
                                            {QUERN_Q4_0, QUERN_Q6_K},  // v wants other activations than q and k
-                                           {QUERN_Q4_K, QUERN_Q4_K, false, QUERN_CONVERT_NONE}};
+                                           {QUERN_Q4_K, QUERN_Q4_K, false, QUERN_CONVERT_NONE},
+                                           {QUERN_Q4_K, QUERN_Q4_K, false, QUERN_CONVERT_INT8, 1},
+                                           {QUERN_Q8_0, QUERN_Q8_0, false, QUERN_CONVERT_INT8, 2, 0.5}};
   for (const std::string& family : families())
     for (const LayerOptions& options : cases) {
       Layer layer = make_layer(options);
