@@ -9,21 +9,6 @@ namespace quern::cpu {
 
 constexpr std::int64_t map_part = 256;  // floats that a thread holds on its stack at a time
 
-/// y = f(x) for each element, in f32 with one rounding at the store. y may be x.
-template <typename F>
-void map_elements(const TensorView& x, const TensorView& y, Context& context, const F& f) noexcept {
-  const std::int64_t n = row_length(x), parts = (n + map_part - 1) / map_part;
-  context.parallel(row_count(x) * parts, rows_a_part(std::min(n, map_part)), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
-    float buffer[map_part];
-    for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t row = i / parts, first = i % parts * map_part, count = std::min(map_part, n - first);
-      load_row(x, row, first, count, buffer);
-      for (std::int64_t j = 0; j < count; ++j) buffer[j] = f(buffer[j]);
-      store_row(y, row, first, count, buffer);
-    }
-  });
-}
-
 /// y = f(x) for rows of two tensors of one shape, by f(x, n, y) on parts of packed floats. y may be x.
 template <typename F>
 void map_rows(const TensorView& x, const TensorView& y, Context& context, const F& f) noexcept {
@@ -36,6 +21,14 @@ void map_rows(const TensorView& x, const TensorView& y, Context& context, const 
       f(buffer, count, buffer);
       store_row(y, row, first, count, buffer);
     }
+  });
+}
+
+/// y = f(x) for each element, in f32 with one rounding at the store. y may be x.
+template <typename F>
+void map_elements(const TensorView& x, const TensorView& y, Context& context, const F& f) noexcept {
+  map_rows(x, y, context, [&f](const float* from, std::int64_t n, float* to) {
+    for (std::int64_t i = 0; i < n; ++i) to[i] = f(from[i]);
   });
 }
 
