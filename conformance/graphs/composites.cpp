@@ -1,50 +1,15 @@
 // Small graphs of neighbours that plugins fuse, and of neighbours that look like those and must not be fused.
 //
 // 256 wide, so that every format fits. Each runs whole, without fusion, node by node, and with each of its values marked as output.
-#include "graphs/decoder_parts.hpp"
+#include "graphs/composite.hpp"
 
 #include <cmath>
-#include <functional>
 
 namespace quern::conformance {
+
+using namespace composite;
+
 namespace {
-
-constexpr std::int64_t wide = 256, ffn = 512, heads = 4, kv_heads = 2, head = 64, vocab = 512;
-constexpr double epsilon = 1e-5;
-constexpr std::uint32_t conversions = QUERN_CONVERT_INT8 | QUERN_CONVERT_F16 | QUERN_CONVERT_BF16;  // as sessions send them
-constexpr ModelShape shape = {"h256", wide, ffn, heads, kv_heads, head, vocab, 1, false, 0, epsilon, false};
-
-/// Short ways to add what composites are made of.
-struct Composite {
-  GraphBuilder graph;
-  quern_dtype format;
-  int counter = 0;
-
-  Composite(quern_dtype weights, std::int64_t rows) : graph(rows), format(weights) { graph.allow(conversions); }
-
-  std::string next(const char* stem) { return stem + std::to_string(counter++); }
-  int rows(std::int64_t n, const char* name = "x") { return graph.input(next(name), input(QUERN_F32, {rows_dim, n})); }
-  int norm(int x) { return graph.node(QUERN_OP_RMS_NORM, next("norm"), {x, add_norm_weight(graph, next("weight"), wide, format)}, {rows_dim, wide}, {{QUERN_KEY_EPSILON, epsilon}}); }
-  int matrix(std::int64_t n, std::int64_t k, quern_dtype dtype) { return graph.weight(next("matrix"), dtype, {n, k}); }
-  int product(int a, std::int64_t n, std::int64_t k = wide, quern_dtype dtype = QUERN_DTYPE_NONE) {
-    return graph.node(QUERN_OP_MATMUL, next("product"), {a, matrix(n, k, dtype == QUERN_DTYPE_NONE ? format : dtype)}, {rows_dim, n});
-  }
-  int product_with_bias(int a, std::int64_t n) {
-    return graph.node(QUERN_OP_MATMUL, next("product"), {a, matrix(n, wide, format), graph.weight(next("bias"), QUERN_F32, {n})}, {rows_dim, n});
-  }
-  int add(int a, int b, std::int64_t n = wide, std::vector<Attribute> attributes = {}) {
-    return graph.node(QUERN_OP_ADD, next("sum"), {a, b}, {rows_dim, n}, std::move(attributes));
-  }
-  int glu(int gate, int up, std::vector<Attribute> attributes = {}) { return graph.node(QUERN_OP_GLU, next("glu"), {gate, up}, {rows_dim, ffn}, std::move(attributes)); }
-  void output(int value) { graph.output(value); }
-};
-
-using Build = std::function<void(Composite&)>;
-struct Pattern {
-  const char* name;
-  Build build;
-  bool every_format = false;  // else the formats that stand for each kind of kernel
-};
 
 void add_norm_patterns(std::vector<Pattern>& patterns) {
   patterns.push_back({"norm_matmul", [](Composite& c) { c.output(c.product(c.norm(c.rows(wide)), 96)); }});
@@ -368,6 +333,7 @@ void generate(CaseSink& sink) {
   add_residual_patterns(patterns);
   add_attention_patterns(patterns);
   add_head_patterns(patterns);
+  add_overwritten_patterns(patterns);
   // One format of each kind of kernel: floats, int8 blocks of 32, blocks of 256; in full all, in quick all for the main patterns.
   const auto stands_for_its_kind = [](quern_dtype dtype) { return dtype == QUERN_F16 || dtype == QUERN_Q4_0 || dtype == QUERN_Q4_K; };
   std::vector<quern_dtype> formats(float_dtypes.begin(), float_dtypes.end());
@@ -375,7 +341,8 @@ void generate(CaseSink& sink) {
   for (const Pattern& pattern : patterns)
     for (const quern_dtype format : formats)
       for (const std::int64_t rows : {1, 3, 17, 40}) {
-        const bool quick = rows == 3 ? stands_for_its_kind(format) || pattern.every_format : rows != 40 && pattern.every_format && format == QUERN_Q4_K;
+        const bool by_rows = rows != 40 && (pattern.every_format || pattern.by_rows) && format == QUERN_Q4_K;
+        const bool quick = rows == 3 ? stands_for_its_kind(format) || pattern.every_format : by_rows || (rows == 1 && pattern.by_rows && format == QUERN_F16);
         Composite c(format, rows);
         pattern.build(c);
         sink.add_graph("graphs.composite." + std::string(pattern.name) + "." + dtype_name(format) + ".rows" + std::to_string(rows),

@@ -12,15 +12,6 @@ std::int64_t page_id(const Batch& batch, std::int64_t sequence, std::int64_t i) 
   return (batch.pages_each() - 1 - i) * batch.sequences + sequence;
 }
 
-/// Root of the mean square of a matrix's elements.
-double size_of(quern_dtype dtype) {
-  const Tensor sample(dtype, {4, 1024});
-  fill(sample, DataKind::gaussian, CounterRandom::of("size"));
-  double squares = 0;
-  for (const double v : sample.values()) squares += v * v;
-  return std::sqrt(squares / 4096.0);
-}
-
 int product(GraphBuilder& graph, const Layer& layer, const std::string& name, int a, std::int64_t k, std::int64_t n, quern_dtype dtype, bool bias = false) {
   std::vector<int> inputs = {a, graph.weight(name + ".weight", dtype, {n, k})};
   if (bias) inputs.push_back(graph.weight(name + ".bias", QUERN_F32, {n}));
@@ -30,6 +21,24 @@ int product(GraphBuilder& graph, const Layer& layer, const std::string& name, in
 }  // namespace
 
 WeightFormats all_of(quern_dtype dtype) { return {dtype_name(dtype), dtype, dtype, dtype, dtype, dtype, dtype, dtype}; }
+
+double root_mean_square(quern_dtype dtype) {
+  const Tensor sample(dtype, {4, 1024});
+  fill(sample, DataKind::gaussian, CounterRandom::of("size"));
+  double squares = 0;
+  for (const double v : sample.values()) squares += v * v;
+  return std::sqrt(squares / 4096.0);
+}
+
+int add_angles(GraphBuilder& graph, std::string name, const Batch& batch, std::int64_t head, double base) {
+  return graph.state(std::move(name), filled(input(QUERN_F32, {batch.capacity(), head / 2, 2}), "rotations", [head, base](const Tensor& t, const CounterRandom&) {
+    for (std::int64_t i = 0; i < t.count() / 2; ++i) {
+      const double angle = static_cast<double>(i / (head / 2)) * std::pow(base, -2.0 * static_cast<double>(i % (head / 2)) / static_cast<double>(head));
+      t.set(2 * i, std::cos(angle));
+      t.set(2 * i + 1, std::sin(angle));
+    }
+  }));
+}
 
 RowValues add_row_values(GraphBuilder& graph, const Batch& batch, std::int64_t head, double base) {
   RowValues v{};
@@ -43,13 +52,7 @@ RowValues add_row_values(GraphBuilder& graph, const Batch& batch, std::int64_t h
     for (std::int64_t s = 0; s < batch.sequences; ++s)
       for (std::int64_t i = 0; i < batch.pages_each(); ++i) t.set(s * batch.pages_each() + i, static_cast<double>(page_id(batch, s, i)));
   }));
-  v.angles = graph.state("rope", filled(input(QUERN_F32, {batch.capacity(), head / 2, 2}), "rotations", [head, base](const Tensor& t, const CounterRandom&) {
-    for (std::int64_t i = 0; i < t.count() / 2; ++i) {
-      const double angle = static_cast<double>(i / (head / 2)) * std::pow(base, -2.0 * static_cast<double>(i % (head / 2)) / static_cast<double>(head));
-      t.set(2 * i, std::cos(angle));
-      t.set(2 * i + 1, std::sin(angle));
-    }
-  }));
+  v.angles = add_angles(graph, "rope", batch, head, base);
   return v;
 }
 
@@ -70,10 +73,10 @@ int add_cache(GraphBuilder& graph, std::string name, const Batch& batch, quern_d
   }));
 }
 
-int add_norm_weight(GraphBuilder& graph, std::string name, std::int64_t n, quern_dtype dtype) {
-  return graph.input(std::move(name), filled(constant(QUERN_F32, {n}), "norm", [n, dtype](const Tensor& t, const CounterRandom& random) {
-    const double mean = 1.0 / (size_of(dtype) * std::sqrt(static_cast<double>(n)));
-    for (std::int64_t i = 0; i < n; ++i) t.set(i, mean * (0.5 + random.uniform(static_cast<std::uint64_t>(i))));
+int add_norm_weight(GraphBuilder& graph, std::string name, std::int64_t n, quern_dtype dtype, double offset) {
+  return graph.input(std::move(name), filled(constant(QUERN_F32, {n}), "norm", [n, dtype, offset](const Tensor& t, const CounterRandom& random) {
+    const double mean = 1.0 / (root_mean_square(dtype) * std::sqrt(static_cast<double>(n)));
+    for (std::int64_t i = 0; i < n; ++i) t.set(i, mean * (0.5 + random.uniform(static_cast<std::uint64_t>(i))) - offset);
   }));
 }
 

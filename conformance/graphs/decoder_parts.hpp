@@ -41,11 +41,18 @@ struct RowValues {
 };
 RowValues add_row_values(GraphBuilder& graph, const Batch& batch, std::int64_t head, double base);
 
+/// The rotations of each position alone.
+int add_angles(GraphBuilder& graph, std::string name, const Batch& batch, std::int64_t head, double base);
+
 /// A cache whose earlier positions hold numbers and whose other slots hold NaN.
 int add_cache(GraphBuilder& graph, std::string name, const Batch& batch, quern_dtype dtype, std::int64_t kv_heads, std::int64_t head);
 
+/// Root of the mean square of a matrix's elements.
+double root_mean_square(quern_dtype dtype);
+
 /// f32 [n], such that x of unit variance times it, through a matrix of `dtype` with k columns, has about unit variance again.
-int add_norm_weight(GraphBuilder& graph, std::string name, std::int64_t n, quern_dtype dtype);
+/// `offset`: what the norm adds to it.
+int add_norm_weight(GraphBuilder& graph, std::string name, std::int64_t n, quern_dtype dtype, double offset = 0);
 
 struct Layer {
   const ModelShape& shape;

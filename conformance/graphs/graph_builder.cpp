@@ -56,6 +56,26 @@ int GraphBuilder::reshape(int value, Dims dims) {
   return view;
 }
 
+int GraphBuilder::part(int value, Dims dims, std::uint64_t offset, std::int64_t row_bytes) {
+  const int view = reshape(value, std::move(dims));
+  at(view).name = at(value).name + ".part" + std::to_string(offset);
+  at(view).part_offset = offset;
+  at(view).part_row_bytes = row_bytes;
+  return view;
+}
+
+int GraphBuilder::columns(int value, std::int64_t first, Dims dims) {
+  const ValueSpec& whole = at(value).spec;
+  const auto element = static_cast<std::int64_t>(unit_of(whole.dtype).bytes);
+  return part(value, std::move(dims), static_cast<std::uint64_t>(first * element), whole.dims[1] * element);
+}
+
+int GraphBuilder::matrix_rows(int value, std::int64_t first, std::int64_t count) {
+  const ValueSpec& whole = at(value).spec;
+  const std::uint64_t row = packed_bytes(whole.dtype, {1, whole.dims[1]});
+  return part(value, {count, whole.dims[1]}, static_cast<std::uint64_t>(first) * row, static_cast<std::int64_t>(row));
+}
+
 int GraphBuilder::node(std::uint32_t op, std::string name, std::vector<int> inputs, Dims dims, std::vector<Attribute> attributes, quern_dtype dtype) {
   const int y = internal(std::move(name), dtype, std::move(dims));
   node_into(op, std::move(inputs), {y}, std::move(attributes));
@@ -63,7 +83,7 @@ int GraphBuilder::node(std::uint32_t op, std::string name, std::vector<int> inpu
 }
 
 void GraphBuilder::node_into(std::uint32_t op, std::vector<int> inputs, std::vector<int> outputs, std::vector<Attribute> attributes) {
-  const bool converts = op == QUERN_OP_MATMUL || op == QUERN_OP_ATTENTION;
+  const bool converts = op == QUERN_OP_MATMUL || op == QUERN_OP_MATMUL_ID || op == QUERN_OP_LORA_MATMUL || op == QUERN_OP_ATTENTION;
   graph_.nodes.push_back({op, std::move(inputs), std::move(outputs), std::move(attributes), converts ? conversions_ : 0, no_value});
 }
 

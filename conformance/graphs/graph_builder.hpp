@@ -35,6 +35,10 @@ class GraphBuilder {
   int in_place(std::string name, int of);
   /// The same bytes with other dims.
   int reshape(int value, Dims dims);
+  /// Columns `first` .. of a value [rows, n] of a node or an input, n not in blocks: a view with the dims [rows, ...] whose rows lie n elements apart.
+  int columns(int value, std::int64_t first, Dims dims);
+  /// Rows `first` .. first + count - 1 of a matrix, packed.
+  int matrix_rows(int value, std::int64_t first, std::int64_t count);
   /// Makes a value an output of the graph.
   void output(int value) { at(value).spec.kind = QUERN_VALUE_OUTPUT; }
   /// Of the node added last.
@@ -50,6 +54,7 @@ class GraphBuilder {
  private:
   GraphValue& at(int value) { return graph_.values[static_cast<std::size_t>(value)]; }
   int add(std::string name, ValueSpec spec);
+  int part(int value, Dims dims, std::uint64_t offset, std::int64_t row_bytes);
 
   WholeGraph graph_;
   std::int64_t most_rows_;

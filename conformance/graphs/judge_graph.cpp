@@ -56,13 +56,36 @@ class Walk {
       x.tensor = &kept_.emplace(source, live_part(at(source), bound, mode_.rows)).first->second;
     }
     x.dims = live_dims(at(v), mode_.rows);
-    return x;
+    return graph_.is_part(v) ? part_of(x, at(v)) : x;
+  }
+
+  /// The elements of a part out of its root's; x.dims are the part's already.
+  Operand part_of(const Operand& x, const GraphValue& part) {
+    const Unit unit = unit_of(part.spec.dtype);
+    const std::int64_t rows = x.dims[0], each = rows == 0 ? 0 : element_count(x.dims) / rows;
+    Operand y;
+    y.dims = x.dims;
+    if (x.exact()) {
+      y.tensor = seen_.emplace_back(std::make_unique<Tensor>(part.spec.dtype, x.dims)).get();
+      const std::uint64_t bytes = static_cast<std::uint64_t>(each / unit.elements) * unit.bytes;
+      for (std::int64_t row = 0; row < rows; ++row)
+        std::ranges::copy(x.tensor->bytes().subspan(part.part_offset + static_cast<std::uint64_t>(row * part.part_row_bytes), bytes),
+                          y.tensor->bytes().begin() + static_cast<std::ptrdiff_t>(static_cast<std::uint64_t>(row) * bytes));
+      return y;
+    }
+    const std::int64_t first = static_cast<std::int64_t>(part.part_offset / unit.bytes), apart = part.part_row_bytes / static_cast<std::int64_t>(unit.bytes);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const auto from = first + row * apart;
+      y.value.insert(y.value.end(), x.value.begin() + from, x.value.begin() + from + each);
+      y.deviation.insert(y.deviation.end(), x.deviation.begin() + from, x.deviation.begin() + from + each);
+    }
+    return y;
   }
 
   void judge_node(std::size_t n, Verdict& verdict) {
     const GraphNode& node = graph_.nodes[n];
     std::vector<Operand> operands(node.inputs.size());
-    NodeCall call{node, mode_.numerics, {}, {}, {}, false, case_.name + "." + std::to_string(n)};
+    NodeCall call{node, mode_.numerics, {}, {}, {}, {}, false, case_.name + "." + std::to_string(n)};
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] != no_value) operands[i] = operand(node.inputs[i]);
       call.inputs.push_back(node.inputs[i] == no_value ? nullptr : &operands[i]);
@@ -74,6 +97,8 @@ class Walk {
       call.sparse = call.sparse || (y != no_value && observed(y) != nullptr);
       if (y != no_value && at(y).spec.kind == QUERN_VALUE_STATE) before[o] = state_before(y);
       call.states.push_back(before[o].absent() ? nullptr : &before[o]);
+      const Tensor* const found = y == no_value ? nullptr : observed(y);
+      call.shown.push_back(found == nullptr ? nullptr : seen_.emplace_back(std::make_unique<Tensor>(live_part(at(y), *found, mode_.rows))).get());
     }
     if (node.predicate != no_value && operand(node.predicate).tensor->at(0) == 0) throw std::logic_error("predicates of whole graphs are 1");
     std::vector<Result> results = node_reference(call);

@@ -76,10 +76,13 @@ std::string lora_note(const LoraShape& s) {
 }
 
 std::optional<AdapterPlace> adapter_of(const Tensor& x, const Tensor& pool, const Tensor& table, std::int64_t slot, std::int64_t n) {
+  return adapter_of(x.dims()[1], pool, table, slot, n);
+}
+
+std::optional<AdapterPlace> adapter_of(std::int64_t k, const Tensor& pool, const Tensor& table, std::int64_t slot, std::int64_t n) {
   if (slot < 0 || slot >= table.dims()[0]) return std::nullopt;
   const auto entry = [&](std::int64_t i) { return static_cast<std::int64_t>(table.at(slot * 4 + i)); };
   const AdapterPlace place{entry(0), entry(1), entry(2), static_cast<double>(std::bit_cast<float>(static_cast<std::int32_t>(entry(3))))};
-  const std::int64_t k = x.dims()[1];
   if (place.a < 0 || place.b < 0 || place.rank < 0 || place.a + place.rank * k > pool.count() || place.b + place.rank * n > pool.count())
     return std::nullopt;
   return place;

@@ -37,7 +37,9 @@ std::vector<ValueSpec> lora_inputs(const LoraShape& s, Layout x_layout = {});
 /// "r8_r16_5rows": what the shapes do not say.
 std::string lora_note(const LoraShape& s);
 
-/// The adapter of a slot as the table says; nothing where the slot, or what its row says, is out of range. `n`: the row length of y.
+/// The adapter of a slot as the table says; nothing where the slot, or what its row says, is out of range. `k` and `n`: the row lengths of x
+/// and y.
+std::optional<AdapterPlace> adapter_of(std::int64_t k, const Tensor& pool, const Tensor& table, std::int64_t slot, std::int64_t n);
 std::optional<AdapterPlace> adapter_of(const Tensor& x, const Tensor& pool, const Tensor& table, std::int64_t slot, std::int64_t n);
 
 }  // namespace quern::conformance

@@ -17,6 +17,7 @@
 #include "weights.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <set>
@@ -32,13 +33,13 @@ constexpr std::int32_t plain = 0, norm = 1, glu = 2;  // as in shaders/quantise.
 class Fuser {
  public:
   Fuser(const sdk::ResolvedGraph& graph, const CardFacts& card, Tier tier)
-      : graph_(graph), card_(card), matrices_(tier >= Tier::matrices), users_(graph.values.size()), maker_(graph.values.size(), none), done_(graph.nodes.size(), false) {
+      : graph_(graph), card_(card), matrices_(tier >= Tier::matrices), users_(graph.values.size()), maker_(graph.values.size(), none), writers_(graph.values.size()), done_(graph.nodes.size(), false) {
     for (std::uint32_t n = 0; n < graph.nodes.size(); ++n) {
       for (const std::uint32_t v : graph.nodes[n].inputs)
         if (v != none) users_[root(v)].push_back(n);
       if (graph.nodes[n].predicate != none) users_[root(graph.nodes[n].predicate)].push_back(n);
       for (const std::uint32_t v : graph.nodes[n].outputs)
-        if (v != none) maker_[root(v)] = n;
+        if (v != none) maker_[root(v)] = n, writers_[root(v)].push_back(n);
     }
   }
 
@@ -80,6 +81,27 @@ class Fuser {
  private:
   std::uint32_t root(std::uint32_t v) const { return graph_.values[v].root; }
   const Tensor& tensor(std::uint32_t v) const { return graph_.values[v].tensor; }
+  /// Whether a node behind `first` and before `last` writes the memory of a value, in place say. What `first` reads is not there any more at `last` then.
+  bool written_between(std::uint32_t v, std::uint32_t first, std::uint32_t last) const {
+    return v != none && std::ranges::any_of(writers_[root(v)], [&](std::uint32_t n) { return n > first && n < last; });
+  }
+  /// Whether what node n reads is written before `last`.
+  bool inputs_change(std::uint32_t n, std::uint32_t last) const {
+    return std::ranges::any_of(graph_.nodes[n].inputs, [&](std::uint32_t v) { return written_between(v, n, last); });
+  }
+  bool read_between(std::uint32_t v, std::uint32_t first, std::uint32_t last) const {
+    return std::ranges::any_of(users_[root(v)], [&](std::uint32_t n) { return n > first && n < last; });
+  }
+  /// A memory and which of its contents node n reads.
+  struct Content {
+    std::uint32_t root;
+    std::size_t writes;
+    auto operator<=>(const Content&) const = default;
+  };
+  Content content(std::uint32_t v, std::uint32_t n) const {
+    return {root(v), static_cast<std::size_t>(std::ranges::count_if(writers_[root(v)], [&](std::uint32_t w) { return w < n; }))};
+  }
+
   /// A view of all of its root's memory, packed.
   bool whole(std::uint32_t v) const {
     const sdk::ResolvedValue& value = graph_.values[v];
@@ -184,7 +206,7 @@ class Fuser {
     const bool f16 = has_f16_weights(root(y)), direct = has_room(tensor(y).last(), f16);
     const bool eights = matrices_ && all_take_eights(root(y));
     const std::int64_t f16_from = !matrices_ || !all_allow_f16(root(y)) ? 0 : !f16 && !eights ? least_f16_rows(card_) : direct ? 2 : 1;
-    activations_[root(y)] = {slot, mode, x, other, epsilon, offset, f16_from, eights, direct, mode == glu && pairs_.contains(maker_[root(x)])};
+    activations_[content(y, node + 1)] = {slot, mode, x, other, epsilon, offset, f16_from, eights, direct, mode == glu && pairs_.contains(maker_[root(x)])};
     Step step;
     step.node = node;
     step.nodes = mode == plain ? 0 : 1;
@@ -227,6 +249,8 @@ class Fuser {
     if (node.predicate != none || node.outputs.empty() || node.outputs[0] == none || !only_products_read(node.outputs[0])) return false;
     const std::uint32_t y = node.outputs[0], x = input(n, 0), other = input(n, 1);
     if (!is_f32(x) || !is_f32(other) || tensor(y).rank != 2) return false;
+    for (const std::uint32_t v : {x, other})  // products of one row read it
+      if (written_between(v, n, products_of(root(y)).back())) return false;
     if (node.op == QUERN_OP_RMS_NORM) {
       emit_quantise(y, n, norm, x, other, static_cast<float>(node.attributes->real(QUERN_KEY_EPSILON)),
                     static_cast<float>(node.attributes->real(QUERN_KEY_WEIGHT_OFFSET)));
@@ -253,9 +277,9 @@ class Fuser {
     if (gate == none || up == none || gate == up || !is_product(gate) || !is_product(up)) return;
     for (const std::uint32_t product : {gate, up}) {
       const std::uint32_t y = graph_.nodes[product].outputs[0];
-      if (!graph_.internal(root(y)) || users_[root(y)].size() != 1 || tensor(y).rank != 2 || input(product, 2) != none) return;
+      if (!graph_.internal(root(y)) || users_[root(y)].size() != 1 || writers_[root(y)].size() != 1 || tensor(y).rank != 2 || input(product, 2) != none) return;
     }
-    if (!is_f32(node.inputs[0]) || !is_f32(node.inputs[1]) || root(graph_.nodes[gate].inputs[0]) != root(graph_.nodes[up].inputs[0])) return;
+    if (!is_f32(node.inputs[0]) || !is_f32(node.inputs[1]) || content(graph_.nodes[gate].inputs[0], gate) != content(graph_.nodes[up].inputs[0], up)) return;
     const Tensor &b = tensor(graph_.nodes[gate].inputs[1]), &other = tensor(graph_.nodes[up].inputs[1]);
     if (b.dtype != other.dtype || b.dims[0] != other.dims[0] || !has_room(b.dims[1], has_f16_weights(root(graph_.nodes[gate].inputs[0])))) return;
     pairs_[gate] = pairs_[up] = {gate, up};
@@ -273,7 +297,10 @@ class Fuser {
     if (root(operand) == y || !is_f32(operand) || !is_f32(node.inputs[0]) || !is_f32(node.inputs[1]) || !is_f32(node.outputs[0])) return none;
     if (!sdk::check_same_shape(tensor(operand), tensor(node.outputs[0])).empty()) return none;
     if (graph_.source.values[root(operand)].kind == QUERN_VALUE_STATE) return none;  // which a node in between may write
-    if (maker_[root(operand)] != none && maker_[root(operand)] > product) return none;
+    const std::uint32_t made = maker_[root(operand)];
+    if (made != none && (made > product || (moved_to_.contains(made) && moved_to_.at(made) > product))) return none;
+    // The sum comes as early as the product: nobody may still read what was there.
+    if (read_between(node.outputs[0], product, n) || written_between(node.outputs[0], product, n)) return none;
     other = operand;
     return n;
   }
@@ -281,8 +308,8 @@ class Fuser {
   void emit_product(std::uint32_t n) {
     const sdk::ResolvedNode& node = graph_.nodes[n];
     const std::uint32_t a = node.inputs[0], b = node.inputs[1], bias = input(n, 2);
-    if (!activations_.contains(root(a))) emit_quantise(a, n, plain, a, none, 0, 0);
-    const Source source = activations_.at(root(a));
+    if (!activations_.contains(content(a, n))) emit_quantise(a, n, plain, a, none, 0, 0);
+    const Source source = activations_.at(content(a, n));
     const auto found = pairs_.find(n);
     const bool in_pair = found != pairs_.end();
     const Pair pair = in_pair ? found->second : Pair{};
@@ -393,6 +420,11 @@ class Fuser {
     return found;
   }
 
+  /// Whether what these nodes read is the same still at node `at`, which does their work.
+  bool inputs_stay(const Rotation& r, std::uint32_t at) const {
+    return std::ranges::none_of(std::array{r.rope_q, r.rope_k, r.write_k, r.write_v}, [&](std::uint32_t n) { return inputs_change(n, at); });
+  }
+
   void find_rotation(std::uint32_t n) {
     const sdk::ResolvedNode& node = graph_.nodes[n];
     if (node.op != QUERN_OP_ATTENTION || root(node.inputs[1]) == root(node.inputs[2])) return;
@@ -416,10 +448,12 @@ class Fuser {
       if (user < last) return;
     for (const std::uint32_t taken : {r.rope_q, r.rope_k, r.write_k, r.write_v})
       if (done_[taken]) return;
-    for (const std::uint32_t taken : {r.rope_q, r.rope_k, r.write_k, r.write_v}) done_[taken] = taken != last;
+    if (!inputs_stay(r, last)) return;
+    for (const std::uint32_t taken : {r.rope_q, r.rope_k, r.write_k, r.write_v}) done_[taken] = taken != last, moved_to_[taken] = last;
     rotations_[last] = r;
     const std::uint32_t rotated = root(node.inputs[0]);
-    if (is_attention(n) && graph_.internal(rotated) && users_[rotated].size() == 1 && is_f32(rope_q.inputs[0])) {
+    if (is_attention(n) && graph_.internal(rotated) && users_[rotated].size() == 1 && is_f32(rope_q.inputs[0]) && inputs_stay(r, n) &&
+        !read_between(node.inputs[1], last, n) && !read_between(node.inputs[2], last, n)) {
       attending_[n] = r;
       rotated_by_attention_.insert(r.rope_q);
     }
@@ -550,6 +584,7 @@ class Fuser {
     const std::uint32_t penalties = graph_.nodes[draw.bias].inputs[0];
     draw.penalize = maker_for(draw.bias, penalties, QUERN_OP_PENALIZE);
     if (draw.penalize == none || !graph_.internal(root(penalties)) || !is_f32(graph_.nodes[draw.penalize].inputs[0])) return;
+    if (inputs_change(draw.penalize, n) || inputs_change(draw.bias, n)) return;
     draws_[n] = draw;
     done_[draw.penalize] = done_[draw.bias] = true;
   }
@@ -583,13 +618,15 @@ class Fuser {
   const CardFacts& card_;
   const bool matrices_;  // products of many rows by cooperative matrices
   std::vector<std::vector<std::uint32_t>> users_;
-  std::vector<std::uint32_t> maker_;
+  std::vector<std::uint32_t> maker_;                 // the node that writes a value last
+  std::vector<std::vector<std::uint32_t>> writers_;  // every node that does, in their order
   std::vector<bool> done_;
   std::map<std::uint32_t, std::vector<std::uint32_t>> products_of_;  // by the root of their activations
   struct Pair {
     std::uint32_t gate = none, up = none;
   };
-  std::map<std::uint32_t, Source> activations_;   // by the root of a value
+  std::map<Content, Source> activations_;
+  std::map<std::uint32_t, std::uint32_t> moved_to_;  // nodes that run as late as another
   std::map<std::uint32_t, Pair> pairs_;           // by either node
   std::map<std::uint32_t, Rotation> rotations_;   // by their last node
   std::map<std::uint32_t, Draw> draws_;           // by the node that draws

@@ -2,7 +2,8 @@
 //
 // Attention, exact: S_v ((4 sqrt(kv) + 32) u + 2 max ds), S_v = sum p |v|, ds = (2 sqrt(d) + 8) u scale sum |q k|. Deviation: a query
 // that is off by dq moves y by M dq, M = scale sum_j p_j (v_j - y) k_j; fast numerics rounds q, k, p and v each by half a step of the
-// widest conversion that the node allows, which moves y by p_j (v_j - y) ds_j and p_j v_j.
+// widest conversion that the node allows, which moves y by p_j (v_j - y) ds_j and p_j v_j. A soft cap c makes c tanh(s / c) of a score: 10 u
+// of it more, and its slope times all that moves the score. A sink is one more term of the sum of exp, whose value is 0.
 #include "graphs/reference/node_reference.hpp"
 
 #include <algorithm>
@@ -65,9 +66,8 @@ class AttentionRow {
     position_ = static_cast<std::int64_t>(call.input(5).tensor->at(row));
     const auto window = static_cast<std::int64_t>(call.attribute(QUERN_KEY_WINDOW, 0));
     first_ = window > 0 ? std::max<std::int64_t>(0, position_ - window + 1) : 0;
-    if (call.has(6) || call.has(7) || call.has(8) || call.attribute(QUERN_KEY_CAUSAL, 1) == 0 || call.attribute(QUERN_KEY_SOFTCAP, 0) != 0 ||
-        call.attribute(QUERN_KEY_MAX_BIAS, 0) != 0)
-      throw std::logic_error("whole graphs use plain causal attention");
+    if (call.has(6) || call.has(7) || call.attribute(QUERN_KEY_CAUSAL, 1) == 0 || call.attribute(QUERN_KEY_MAX_BIAS, 0) != 0)
+      throw std::logic_error("whole graphs use causal attention without masks");
   }
 
   void head(std::int64_t h, Result& y) {
@@ -79,7 +79,7 @@ class AttentionRow {
     load_query(h);
     load(keys_, kv_head, n, k_);
     load(values_, kv_head, n, v_);
-    scores(n);
+    scores(h);
     mix(n, dv, y);
   }
 
@@ -107,10 +107,10 @@ class AttentionRow {
     return (allowed & (QUERN_CONVERT_F16 | QUERN_CONVERT_TF32)) != 0 ? 0x1p-11 : 0.0;
   }
 
-  void scores(std::int64_t n) {
-    const double scale = call_.attribute(QUERN_KEY_SCALE, 1);
-    p_.resize(static_cast<std::size_t>(n)), converted_.resize(p_.size());
-    double largest = -INFINITY, sum = 0;
+  void scores(std::int64_t h) {
+    const double scale = call_.attribute(QUERN_KEY_SCALE, 1), softcap = call_.attribute(QUERN_KEY_SOFTCAP, 0), sink = call_.has(8) ? call_.input(8).tensor->at(h) : -INFINITY;
+    p_.resize(k_.size() / q_.size()), converted_.resize(p_.size()), slope_.assign(p_.size(), 1.0);
+    double largest = sink, sum = 0;
     worst_score_ = 0;
     for (std::size_t j = 0; j < p_.size(); ++j) {
       double product = 0, size = 0, squares = 0;
@@ -119,10 +119,18 @@ class AttentionRow {
         product += term, size += std::fabs(term), squares += term * term;
       }
       p_[j] = scale * product;
-      worst_score_ = std::max(worst_score_, (2 * std::sqrt(static_cast<double>(d_)) + 8) * u32 * std::fabs(scale) * size);
-      converted_[j] = std::fabs(scale) * step() * std::sqrt(2 * squares / 3);
+      double error = (2 * std::sqrt(static_cast<double>(d_)) + 8) * u32 * std::fabs(scale) * size;
+      if (softcap > 0) {
+        const double t = std::tanh(p_[j] / softcap);
+        p_[j] = softcap * t;
+        slope_[j] = 1 - t * t;
+        error += 10 * u32 * std::fabs(p_[j]);
+      }
+      worst_score_ = std::max(worst_score_, error);
+      converted_[j] = slope_[j] * std::fabs(scale) * step() * std::sqrt(2 * squares / 3);
       largest = std::max(largest, p_[j]);
     }
+    sum = std::exp(sink - largest);
     for (double& p : p_) sum += p = std::exp(p - largest);
     for (double& p : p_) p /= sum;
   }
@@ -142,7 +150,7 @@ class AttentionRow {
         const double pull = p_[j] * (v_[j * static_cast<std::size_t>(dv) + static_cast<std::size_t>(e)] - r);
         square += pull * pull * converted_[j] * converted_[j];
         if (!uncertain_) continue;
-        for (std::size_t i = 0; i < q_.size(); ++i) moved[i] += scale * pull * k_[j * q_.size() + i];
+        for (std::size_t i = 0; i < q_.size(); ++i) moved[i] += scale * slope_[j] * pull * k_[j * q_.size() + i];
       }
       if (uncertain_)
         for (std::size_t i = 0; i < q_.size(); ++i) square += moved[i] * moved[i] * s_[i] * s_[i];
@@ -155,7 +163,7 @@ class AttentionRow {
   std::int64_t row_;
   Pages keys_, values_;
   std::int64_t heads_ = 0, d_ = 0, slot_ = 0, position_ = 0, first_ = 0;
-  std::vector<double> q_, s_, k_, v_, p_, converted_;
+  std::vector<double> q_, s_, k_, v_, p_, converted_, slope_;
   double worst_score_ = 0;
   bool uncertain_ = false;
 };

@@ -1,4 +1,4 @@
-// y = alpha * a b^T + bias + beta * c, b a known matrix [n, k].
+// y = alpha * a b^T + bias + beta * c, b a known matrix [n, k]; and matmul_id, whose b is a known matrix for each expert.
 //
 // E_acc: T1 of S for f32 a, T2 for a of 16 bits, as ops/matmul_reference.cpp has it, with the parts of weights in fast numerics where they
 // have minimums. Deviation: alpha^2 sum b^2 (s^2 + d^2 / 3), s that of a, d half a step of the widest conversion that the node allows in
@@ -140,6 +140,37 @@ void matmul_node(const NodeCall& call, Result& y) {
   }
   y.sharing = sharing_of_conversions(n, shares.shares());
   y.gain_variance = gain_variance_of_weights(n, shares.shares(), b.tensor->dtype(), call.node.fast_conversions);
+}
+
+void matmul_id_node(const NodeCall& call, Result& y) {
+  const Operand &a = call.input(0), &b = call.input(1), &id = call.input(2);
+  if (!b.exact() || !id.exact()) throw std::logic_error("a matmul_id of a whole graph has known experts and ids that the run shows");
+  const std::int64_t experts = b.dims[0], n = b.dims[1], k = b.dims[2], used = id.dims[1], pairs = id.count(), rows = a.count() / k;
+  const bool shared = a.dims[1] == 1, parts = has_parts(b.tensor->dtype(), conversions(call)), wide = !a.exact() || a.tensor->dtype() == QUERN_F32;
+  const std::vector<double> values = a.values(), deviations = a.deviations();
+  std::vector<Row> row_of;
+  for (std::int64_t row = 0; row < rows; ++row)
+    row_of.push_back(row_of_a(call, &values[static_cast<std::size_t>(row * k)], &deviations[static_cast<std::size_t>(row * k)], k, parts));
+  const auto outputs = static_cast<std::size_t>(pairs * n);
+  y.value.resize(outputs), y.bound.resize(outputs), y.deviation.resize(outputs);  // 0 where there is no such expert
+  Weights weights{std::vector<double>(static_cast<std::size_t>(k)), std::vector<double>(static_cast<std::size_t>(k))};
+  for (std::int64_t expert = 0; expert < experts; ++expert) {
+    std::vector<std::int64_t> of_expert;
+    for (std::int64_t pair = 0; pair < pairs; ++pair)
+      if (static_cast<std::int64_t>(id.tensor->at(pair)) == expert) of_expert.push_back(pair);
+    for (std::int64_t column = 0; column < n && !of_expert.empty(); ++column) {
+      b.tensor->read_sized((expert * n + column) * k, k, weights.value.data(), weights.size.data());
+      if (!parts) std::ranges::transform(weights.value, weights.size.begin(), [](double v) { return std::fabs(v); });
+      for (const std::int64_t pair : of_expert) {
+        const Sums sums = multiply(row_of[static_cast<std::size_t>(shared ? pair / used : pair)], weights, k);
+        const auto at = static_cast<std::size_t>(pair * n + column);
+        y.value[at] = sums.product;
+        y.bound[at] = accumulation_bound(wide ? Tier::t1 : Tier::t2, static_cast<double>(k), sums.size) +
+                      (call.dtypes[0] == QUERN_F32 ? 0.0 : half_ulp_f32(sums.product));
+        y.deviation[at] = std::sqrt(sums.variance);
+      }
+    }
+  }
 }
 
 }  // namespace quern::conformance

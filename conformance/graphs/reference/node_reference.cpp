@@ -57,7 +57,13 @@ std::vector<Result> node_reference(const NodeCall& call) {
     case QUERN_OP_ADD_RMS_NORM: add_rms_norm_node(call, y[0], y[1]); break;
     case QUERN_OP_GET_ROWS: get_rows_node(call, y[0]); break;
     case QUERN_OP_ROPE: rope_node(call, y[0]); break;
-    case QUERN_OP_ADD: case QUERN_OP_SUB: case QUERN_OP_MUL: case QUERN_OP_SCALE: case QUERN_OP_SILU: case QUERN_OP_GLU:
+    case QUERN_OP_LAYER_NORM: layer_norm_node(call, y[0]); break;
+    case QUERN_OP_MOE_ROUTER: moe_router_node(call, y[0], y[1]); break;
+    case QUERN_OP_MATMUL_ID: matmul_id_node(call, y[0]); break;
+    case QUERN_OP_MOE_COMBINE: moe_combine_node(call, y[0]); break;
+    case QUERN_OP_LORA_MATMUL: lora_matmul_node(call, y[0]); break;
+    case QUERN_OP_ADD: case QUERN_OP_SUB: case QUERN_OP_MUL: case QUERN_OP_SCALE: case QUERN_OP_SILU: case QUERN_OP_GELU: case QUERN_OP_TANH:
+    case QUERN_OP_SIGMOID: case QUERN_OP_GLU:
       elementwise_node(call, y[0]);
       break;
     case QUERN_OP_KV_WRITE: kv_write_node(call, y[0]); break;

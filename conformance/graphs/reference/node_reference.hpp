@@ -56,6 +56,7 @@ struct NodeCall {
   Numerics numerics;
   std::vector<const Operand*> inputs;         // null: absent
   std::vector<const Tensor*> states;          // one an output: what a state held before, else null
+  std::vector<const Tensor*> shown;           // one an output: what the device had, where the run shows it; else null
   std::vector<quern_dtype> dtypes;            // of the outputs
   bool sparse = false;                        // the output is observed: a large product may be judged at some of its elements
   std::string seed;                           // for the choice of those elements
@@ -74,9 +75,14 @@ void rms_norm_node(const NodeCall& call, Result& y);
 void add_rms_norm_node(const NodeCall& call, Result& sum, Result& y);
 void get_rows_node(const NodeCall& call, Result& y);
 void rope_node(const NodeCall& call, Result& y);
-void elementwise_node(const NodeCall& call, Result& y);  // add, sub, mul, scale, silu, glu
+void elementwise_node(const NodeCall& call, Result& y);  // add, sub, mul, scale, silu, gelu, tanh, sigmoid, glu
 void kv_write_node(const NodeCall& call, Result& cache);
 void attention_node(const NodeCall& call, Result& y);
+void layer_norm_node(const NodeCall& call, Result& y);
+void moe_router_node(const NodeCall& call, Result& id, Result& weight);  // the run shows id
+void matmul_id_node(const NodeCall& call, Result& y);
+void moe_combine_node(const NodeCall& call, Result& y);
+void lora_matmul_node(const NodeCall& call, Result& y);
 void logits_node(const NodeCall& call, Result& y);  // penalize, logit_bias and the three masks
 void argmax_node(const NodeCall& call, Result& y);
 void sample_node(const NodeCall& call, Result& token, Result& logprob);

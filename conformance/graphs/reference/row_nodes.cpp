@@ -92,6 +92,28 @@ void glu(const NodeCall& call, Result& y) {
     }
 }
 
+/// An activation of one operand: its kind as of glu and the factor of x in its sigmoid.
+void activate(const NodeCall& call, Result& y) {
+  const auto gelu = static_cast<int>(call.attribute(QUERN_KEY_KIND, 0));
+  const bool quick = call.node.op == QUERN_OP_GELU && gelu == 2;
+  const int kind = call.node.op == QUERN_OP_SIGMOID ? 4 : call.node.op == QUERN_OP_GELU && !quick ? gelu + 1 : 0;
+  const double alpha = quick ? 1.702 : 1.0;
+  const std::vector<double> x = call.input(0).values(), s = call.input(0).deviations();
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double r = activation(kind, x[i], alpha);
+    y.add(r, activation_bound(kind, alpha * x[i], r) + narrow_store(call.dtypes[0], r), product_deviation(activation_range(kind, x[i], s[i], alpha), {1, 1}, r));
+  }
+}
+
+/// 5 ulp; tanh rises everywhere, so its range is that of the ends.
+void tanh_values(const NodeCall& call, Result& y) {
+  const std::vector<double> x = call.input(0).values(), s = call.input(0).deviations();
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double r = std::tanh(x[i]);
+    y.add(r, 10.0 * u32 * std::fabs(r) + narrow_store(call.dtypes[0], r), product_deviation({std::tanh(x[i] - 8 * s[i]), std::tanh(x[i] + 8 * s[i])}, {1, 1}, r));
+  }
+}
+
 /// The element of b that broadcasts to element i of a.
 std::int64_t broadcast_index(const Dims& a, const Dims& b, std::int64_t i) {
   std::int64_t at = 0, step = 1;
@@ -112,6 +134,35 @@ void rms_norm_node(const NodeCall& call, Result& y) {
   const std::vector<double> values = x.values(), s = x.deviations(), weight = call.has(1) ? call.input(1).values() : std::vector<double>();
   for (std::int64_t first = 0; first < x.count(); first += n)
     norm_row(call, &values[static_cast<std::size_t>(first)], &s[static_cast<std::size_t>(first)], n, weight, y);
+}
+
+/// Bound: ops/norms.cpp. Deviation, with c = x - mean and r = 1 / sqrt(variance + e): that of x_i itself, of the mean, and of the variance
+/// through r, c_i r^2 / n * root(sum (c_j s_j)^2).
+void layer_norm_node(const NodeCall& call, Result& y) {
+  const Operand& x = call.input(0);
+  const std::int64_t n = x.last();
+  const double epsilon = call.attribute(QUERN_KEY_EPSILON, 0), count = static_cast<double>(n), of_sum = (2.0 * std::sqrt(count) + 8.0) * u32;
+  const std::vector<double> values = x.values(), s = x.deviations(), weight = call.has(1) ? call.input(1).values() : std::vector<double>(),
+                            bias = call.has(2) ? call.input(2).values() : std::vector<double>();
+  for (std::int64_t first = 0; first < x.count(); first += n) {
+    const double *row = &values[static_cast<std::size_t>(first)], *off = &s[static_cast<std::size_t>(first)];
+    double mean = 0, size = 0, variance = 0, moved_mean = 0, moved_root = 0;
+    for (std::int64_t i = 0; i < n; ++i) mean += row[i] / count, size += std::fabs(row[i]) / count, moved_mean += off[i] * off[i];
+    for (std::int64_t i = 0; i < n; ++i) {
+      const double c = row[i] - mean;
+      variance += c * c / count, moved_root += c * c * off[i] * off[i];
+    }
+    const double d = of_sum * size, inverse = 1.0 / std::sqrt(variance + epsilon);
+    const double root = 0.5 * ((of_sum + 2.0 * u32) * variance + d * d + u32 * epsilon) * inverse * inverse + 4.0 * u32;
+    const double mean_off = std::sqrt(moved_mean) / count, root_off = inverse * inverse * std::sqrt(moved_root) / count;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      const double c = row[i] - mean, w = weight.empty() ? 1.0 : weight[at], b = bias.empty() ? 0.0 : bias[at], r = w * c * inverse + b;
+      const double bound = std::fabs(w) * inverse * (d + u32 * std::fabs(c)) + std::fabs(w * c) * inverse * (root + 3.0 * u32) + u32 * std::fabs(b);
+      y.add(r, bound + half_ulp_f32(r) + narrow_store(call.dtypes[0], r) + 0x1p-150 * (inverse + std::fabs(w)),
+            std::fabs(w) * inverse * std::hypot(off[i], mean_off, c * root_off));
+    }
+  }
 }
 
 void add_rms_norm_node(const NodeCall& call, Result& sum, Result& y) {
@@ -172,14 +223,15 @@ void rope_node(const NodeCall& call, Result& y) {
 void elementwise_node(const NodeCall& call, Result& y) {
   const std::uint32_t op = call.node.op;
   if (op == QUERN_OP_GLU) return glu(call, y);
+  if (op == QUERN_OP_TANH) return tanh_values(call, y);
+  if (op == QUERN_OP_SILU || op == QUERN_OP_GELU || op == QUERN_OP_SIGMOID) return activate(call, y);
   const Operand& a = call.input(0);
   const std::vector<double> x = a.values(), s = a.deviations();
-  if (op == QUERN_OP_SCALE || op == QUERN_OP_SILU) {
+  if (op == QUERN_OP_SCALE) {
     const double alpha = call.attribute(QUERN_KEY_ALPHA, 1), beta = call.attribute(QUERN_KEY_BETA, 0);
     for (std::size_t i = 0; i < x.size(); ++i) {
-      const double r = op == QUERN_OP_SCALE ? alpha * x[i] + beta : activation(0, x[i], 1);
-      const double bound = op == QUERN_OP_SCALE ? u32 * std::fabs(alpha * x[i]) : activation_bound(0, x[i], r);
-      y.add(r, bound + narrow_store(call.dtypes[0], r), op == QUERN_OP_SCALE ? std::fabs(alpha) * s[i] : product_deviation(activation_range(0, x[i], s[i], 1), {1, 1}, r));
+      const double r = alpha * x[i] + beta;
+      y.add(r, u32 * std::fabs(alpha * x[i]) + narrow_store(call.dtypes[0], r), std::fabs(alpha) * s[i]);
     }
     return;
   }

@@ -22,7 +22,9 @@ inline constexpr int no_value = -1;
 struct GraphValue {
   ValueSpec spec;           // kind INPUT, CONSTANT and STATE are bound with contents; INTERNAL and OUTPUT are written by a node
   std::string name;         // "blk.0.attn_q", for messages
-  int alias_of = no_value;  // a reshaped view of all of that value, or the value that an output is written in place of
+  int alias_of = no_value;  // a reshaped view of all of that value, a part of it, or the value that an output is written in place of
+  std::uint64_t part_offset = 0;       // of a part: bytes from the start of alias_of
+  std::int64_t part_row_bytes = 0;     // of a part: from one index of dimension 0 to the next; 0: this is no part. The other dimensions are packed
   bool rows = false;        // dimension 0 is the graph's number of rows, ranged or not
   bool ranged = false;      // dimension 0 is the number of rows of the run; spec.dims has the most
   int input = no_value;     // its place in Case::inputs
@@ -55,6 +57,7 @@ struct WholeGraph {
   /// Null: judge_graph of graphs/judge_graph.hpp.
   Verdict (*judge)(const Case& c, const CaseData& data, const std::vector<ModeResult>& modes) = nullptr;
 
+  bool is_part(int value) const noexcept { return values[static_cast<std::size_t>(value)].part_row_bytes != 0; }
   /// The value that owns the memory.
   int root(int value) const noexcept {
     while (values[static_cast<std::size_t>(value)].alias_of != no_value) value = values[static_cast<std::size_t>(value)].alias_of;

@@ -347,6 +347,10 @@ bool runs_as_session(const loader::Device& device, const Case& c) {
   return on_cpu(device) || CounterRandom::of(c.name).stream(3000).below(0, software ? 24 : 6) == 0;
 }
 
+bool spares_layouts(const loader::Device& device, const Case& c) {
+  return device.info().device_class == QUERN_DEVICE_SOFTWARE && CounterRandom::of(c.name).stream(3002).below(0, 4) != 0;
+}
+
 std::uint32_t session_determinism(const loader::Device& device) {
   return on_cpu(device) ? std::uint32_t{QUERN_DETERMINISM_INVARIANT} : std::uint32_t{QUERN_DETERMINISM_REPEATABLE};
 }

@@ -55,6 +55,9 @@ struct ModeResult {
 bool runs_as_session(const loader::Device& device, const Case& c);
 /// What a session's nodes ask of the device.
 std::uint32_t session_determinism(const loader::Device& device);
+/// Whether a whole graph leaves out, on a device in software, canonical weights in fast numerics where the plugin plans layouts, and packed ones in
+/// exact numerics: three cases in four do, by their names.
+bool spares_layouts(const loader::Device& device, const Case& c);
 /// How often a mode runs its instance: two times, and three times in each third case, by its name; two in the huge profile.
 int runs_of(const Case& c);
 

@@ -30,6 +30,10 @@ FlatGraph::FlatGraph(const WholeGraph& whole, Numerics numerics, OnlyNode node) 
   reads.push_back(n.predicate);
   for (const int v : reads) {
     if (v == no_value || ids_.contains(v)) continue;
+    if (whole.is_part(v)) {
+      add_part(v, kind_of(v));
+      continue;
+    }
     const bool written = std::ranges::any_of(n.outputs, [&](int y) { return y != no_value && whole.root(y) == whole.root(v); });
     const std::uint32_t kind = kind_of(v);
     add_value(v, written ? std::uint32_t{QUERN_VALUE_STATE} : has_contents(kind) ? kind : std::uint32_t{QUERN_VALUE_INPUT}, QUERN_NONE);
@@ -44,6 +48,23 @@ FlatGraph::FlatGraph(const WholeGraph& whole, Numerics numerics, OnlyNode node) 
   finish();
 }
 
+/// Where a part lies in its root.
+void FlatGraph::add_place(const GraphValue& part, quern_value& v) const {
+  v.alias_offset = part.part_offset;
+  if (static_cast<std::uint64_t>(part.part_row_bytes) * static_cast<std::uint64_t>(part.spec.dims[0]) == packed_bytes(part.spec.dtype, part.spec.dims)) return;
+  auto inner = static_cast<std::int64_t>(unit_of(part.spec.dtype).bytes);
+  for (std::size_t d = part.spec.dims.size(); d-- > 1; inner *= part.spec.dims[d]) v.strides[d] = inner;
+  v.strides[0] = part.part_row_bytes;
+  v.uses |= QUERN_VALUE_USES_STRIDES;
+}
+
+/// Of one node alone: a part that it reads, and the root, which is bound.
+void FlatGraph::add_part(int value, std::uint32_t kind) {
+  const int root = whole_.root(value);
+  if (!ids_.contains(root)) add_value(root, has_contents(kind) ? kind : std::uint32_t{QUERN_VALUE_INPUT}, QUERN_NONE);
+  add_value(value, QUERN_VALUE_INTERNAL, ids_.at(root));
+}
+
 std::uint32_t FlatGraph::add_value(int value, std::uint32_t kind, std::uint32_t alias_of) {
   const GraphValue& from = whole_.values[static_cast<std::size_t>(value)];
   const auto id = static_cast<std::uint32_t>(values_.size());
@@ -56,6 +77,7 @@ std::uint32_t FlatGraph::add_value(int value, std::uint32_t kind, std::uint32_t 
   v.alias_of = alias_of;
   v.name = {from.name.data(), from.name.size()};
   if (alias_of != QUERN_NONE) v.uses |= QUERN_VALUE_USES_ALIAS;
+  if (from.part_row_bytes != 0) add_place(from, v);
   if (from.ranged) {
     v.symbols[0] = 1;
     v.uses |= QUERN_VALUE_USES_SYMBOLS;

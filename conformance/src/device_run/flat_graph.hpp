@@ -46,6 +46,8 @@ class FlatGraph {
     std::vector<quern_attribute> attributes;
   };
   std::uint32_t add_value(int value, std::uint32_t kind, std::uint32_t alias_of);
+  void add_part(int value, std::uint32_t kind);
+  void add_place(const GraphValue& part, quern_value& v) const;
   void add_node(const GraphNode& node, Numerics numerics);
   void finish();
 

@@ -433,12 +433,14 @@ std::vector<ModeResult> run_graph(const loader::Device& device, const Case& c, c
   };
   const bool packs = device.api().weights_plan != nullptr;
   const WholeGraph of_session = with_ranged_rows(*c.graph);
+  const bool spares = spares_layouts(device, c);
   for (const Numerics numerics : {Numerics::exact, Numerics::fast}) {
     if (numerics == Numerics::fast && c.fast_conversions == 0) continue;
     for (const bool packed : {false, true}) {
       if (packed && !packs) continue;
       // Large weights run in the layouts that the plugin wants for fast numerics, where it wants any.
-      if (!packed && numerics == Numerics::fast && is_large(c) && wants_layouts(device, c)) continue;
+      if (!packed && numerics == Numerics::fast && (spares || is_large(c)) && wants_layouts(device, c)) continue;
+      if (packed && numerics == Numerics::exact && spares) continue;
       if (!guarded(numerics, packed, false, [&] { GraphRun(device, queue, c, *c.graph, data, numerics, packed, constants, results).run(); })) return results;
     }
     if (!as_session || !runs_as_session(device, c)) continue;
