@@ -1,7 +1,7 @@
 // What layers of all families are made of. Each family has a file of its own beside this one and a row in layers.def.
 //
 // A step is rows of x, some layers, a norm and a small head. Its shapes come twice: tiny ones, whose values the suite judges, and usual
-// ones, for which plugins have their fast kernels and whose kernels tools count (tests/conformance/layer_kernels.cpp).
+// ones, for which plugins have their fast kernels and whose kernels tools count (conformance/tools/layer_kernels.cpp).
 #pragma once
 
 #include "graphs/decoder_parts.hpp"

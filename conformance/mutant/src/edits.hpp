@@ -152,4 +152,16 @@ Edit input_least(std::size_t input, std::int64_t limit);
 Edit numbers_wrap(std::size_t input, double limit);
 Edit output_numbers_wrap(std::size_t output, double limit);
 
+// Faults that only whole layers show (layer_edits.cpp): of graphs of more than one node alone.
+Mutation layers_without_attribute(std::uint32_t op, std::uint32_t key);
+Mutation last_window_is_ignored();
+Mutation norms_behind_products_without_weight();
+Mutation norms_of_keys_are_skipped();
+Mutation partial_rotations_pair_neighbours();
+Mutation gate_and_up_views_are_swapped();
+Mutation views_start_at_their_root();   // views that are packed: rows of a matrix
+Mutation sinks_are_ignored();           // of more than one row
+Mutation norms_read_what_is_written_later();
+Mutation adapters_of_values_are_skipped();
+
 }  // namespace quern::mutant

@@ -1,0 +1,144 @@
+// Faults that only whole layers show: what a plugin that computes several nodes at once gets wrong. See edits.hpp.
+//
+// Each changes graphs of more than one node before the plugin underneath sees them, and leaves every node alone as it is.
+#include "edits.hpp"
+
+#include <algorithm>
+
+namespace quern::mutant {
+namespace {
+
+std::uint32_t root_of(const GraphCopy& graph, std::uint32_t value) {
+  while ((graph.values[value].uses & QUERN_VALUE_USES_ALIAS) != 0 && graph.values[value].alias_of < value) value = graph.values[value].alias_of;
+  return value;
+}
+
+bool is_part(const GraphCopy& graph, std::uint32_t value) { return (graph.values[value].uses & QUERN_VALUE_USES_STRIDES) != 0; }
+
+/// The op of the node that makes a value; 0: none does.
+std::uint32_t maker_op(const GraphCopy& graph, std::uint32_t value) {
+  std::uint32_t op = 0;
+  for (const NodeCopy& node : graph.nodes)
+    for (const std::uint32_t y : node.outputs)
+      if (y != QUERN_NONE && root_of(graph, y) == root_of(graph, value)) op = node.fields.op;
+  return op;
+}
+
+Mutation edits_layers(std::function<void(GraphCopy&)> edit) {
+  Mutation m;
+  m.edit_graph = [edit = std::move(edit)](GraphCopy& graph) {
+    if (graph.nodes.size() > 1) edit(graph);
+  };
+  return m;
+}
+
+Mutation edits_layer_nodes(std::uint32_t op, std::function<void(const GraphCopy&, NodeCopy&)> edit) {
+  return edits_layers([op, edit = std::move(edit)](GraphCopy& graph) {
+    for (NodeCopy& node : graph.nodes)
+      if (node.fields.op == op) edit(graph, node);
+  });
+}
+
+void drop(NodeCopy& node, std::uint32_t key) {
+  std::erase_if(node.attributes, [&](const quern_attribute& a) { return a.key == key; });
+}
+
+/// Who reads what the node makes reads its first input instead, or another view of its memory.
+void skip(GraphCopy& graph, const NodeCopy& node) {
+  for (NodeCopy& other : graph.nodes)
+    if (&other != &node) std::ranges::replace(other.inputs, node.outputs[0], node.inputs[0]);
+}
+
+}  // namespace
+
+Mutation layers_without_attribute(std::uint32_t op, std::uint32_t key) {
+  return edits_layer_nodes(op, [key](const GraphCopy&, NodeCopy& node) { drop(node, key); });
+}
+
+Mutation last_window_is_ignored() {
+  return edits_layers([](GraphCopy& graph) {
+    NodeCopy* last = nullptr;
+    for (NodeCopy& node : graph.nodes)
+      if (node.fields.op == QUERN_OP_ATTENTION && node.attribute(QUERN_KEY_WINDOW) != nullptr) last = &node;
+    if (last != nullptr) drop(*last, QUERN_KEY_WINDOW);
+  });
+}
+
+Mutation norms_behind_products_without_weight() {
+  return edits_layer_nodes(QUERN_OP_RMS_NORM, [](const GraphCopy& graph, NodeCopy& node) {
+    if (node.inputs.size() > 1 && maker_op(graph, node.inputs[0]) == QUERN_OP_MATMUL && graph.values[node.inputs[0]].rank == 2) node.inputs.resize(1);
+  });
+}
+
+Mutation norms_of_keys_are_skipped() {
+  return edits_layers([](GraphCopy& graph) {
+    std::int64_t most_heads = 0;
+    const auto heads_of = [&](const NodeCopy& node) { return graph.values[node.inputs[0]].rank == 3 ? graph.values[node.inputs[0]].dims[1] : 0; };
+    for (const NodeCopy& node : graph.nodes)
+      if (node.fields.op == QUERN_OP_RMS_NORM) most_heads = std::max(most_heads, heads_of(node));
+    for (const NodeCopy& node : graph.nodes)
+      if (node.fields.op == QUERN_OP_RMS_NORM && heads_of(node) > 0 && heads_of(node) < most_heads) skip(graph, node);
+  });
+}
+
+Mutation partial_rotations_pair_neighbours() {
+  return edits_layer_nodes(QUERN_OP_ROPE, [](const GraphCopy& graph, NodeCopy& node) {
+    const quern_value &x = graph.values[node.inputs[0]], &table = graph.values[node.inputs[2]];
+    if (table.dims[1] * 2 < x.dims[x.rank - 1]) drop(node, QUERN_KEY_MODE);
+  });
+}
+
+Mutation gate_and_up_views_are_swapped() {
+  return edits_layer_nodes(QUERN_OP_GLU, [](const GraphCopy& graph, NodeCopy& node) {
+    if (node.inputs.size() > 1 && is_part(graph, node.inputs[0])) std::swap(node.inputs[0], node.inputs[1]);
+  });
+}
+
+Mutation views_start_at_their_root() {
+  return edits_layers([](GraphCopy& graph) {
+    for (quern_value& value : graph.values)
+      if ((value.uses & QUERN_VALUE_USES_ALIAS) != 0 && (value.uses & QUERN_VALUE_USES_STRIDES) == 0) value.alias_offset = 0;
+  });
+}
+
+Mutation sinks_are_ignored() {
+  return edits_layer_nodes(QUERN_OP_ATTENTION, [](const GraphCopy& graph, NodeCopy& node) {
+    if (node.inputs.size() > 8 && graph.values[node.inputs[0]].dims[0] > 1) node.inputs.resize(6);
+  });
+}
+
+Mutation norms_read_what_is_written_later() {
+  return edits_layers([](GraphCopy& graph) {
+    for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+      if (graph.nodes[n].fields.op != QUERN_OP_RMS_NORM) continue;
+      const std::uint32_t x = root_of(graph, graph.nodes[n].inputs[0]);
+      // To the place right behind the write, where no one reads the norm before.
+      for (std::size_t at = n + 1; at < graph.nodes.size(); ++at) {
+        const NodeCopy& other = graph.nodes[at];
+        if (std::ranges::find(other.inputs, graph.nodes[n].outputs[0]) != other.inputs.end()) break;
+        if (other.fields.op != QUERN_OP_ADD || root_of(graph, other.outputs[0]) != x) continue;
+        std::rotate(graph.nodes.begin() + static_cast<std::ptrdiff_t>(n), graph.nodes.begin() + static_cast<std::ptrdiff_t>(n) + 1,
+                    graph.nodes.begin() + static_cast<std::ptrdiff_t>(at) + 1);
+        break;
+      }
+    }
+  });
+}
+
+Mutation adapters_of_values_are_skipped() {
+  return edits_layers([](GraphCopy& graph) {  // of what is written to a cache as it is
+    for (const NodeCopy& node : graph.nodes) {
+      if (node.fields.op != QUERN_OP_LORA_MATMUL) continue;
+      const bool cached = std::ranges::any_of(graph.nodes, [&](const NodeCopy& other) {
+        return other.fields.op == QUERN_OP_KV_WRITE && root_of(graph, other.inputs[0]) == root_of(graph, node.outputs[0]);
+      });
+      if (!cached) continue;
+      for (NodeCopy& other : graph.nodes)
+        if (other.outputs == std::vector{node.input(4)}) other.outputs[0] = node.outputs[0];
+      std::erase_if(graph.nodes, [y = node.outputs[0]](const NodeCopy& other) { return other.fields.op == QUERN_OP_LORA_MATMUL && other.outputs[0] == y; });
+      return;
+    }
+  });
+}
+
+}  // namespace quern::mutant
