@@ -92,10 +92,11 @@ def main():
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="quern-layer-kernels-") as folder:
         log = pathlib.Path(folder, "log")
-        done = subprocess.run([arguments.program, arguments.device, str(log), *arguments.families], capture_output=True, text=True, check=False,
-                              env={**os.environ, arguments.log_variable: str(log), "QUERN_CACHE_DIR": folder})
+        with log.open("a") as output:  # as the driver opens it, so that the lines of both keep their order
+            done = subprocess.run([arguments.program, arguments.device, *arguments.families], stdout=output, stderr=subprocess.PIPE, text=True, check=False,
+                                  env={**os.environ, arguments.log_variable: str(log), "QUERN_CACHE_DIR": folder})
         if done.returncode != 0:
-            print(done.stdout + done.stderr, file=sys.stderr)
+            print(done.stderr, file=sys.stderr)
             return 77 if done.returncode == 3 else 1
         kernels = a_layer(count(log.read_text().splitlines()))
     lines = table_of(kernels)

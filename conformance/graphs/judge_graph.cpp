@@ -85,7 +85,7 @@ class Walk {
   void judge_node(std::size_t n, Verdict& verdict) {
     const GraphNode& node = graph_.nodes[n];
     std::vector<Operand> operands(node.inputs.size());
-    NodeCall call{node, mode_.numerics, {}, {}, {}, {}, false, case_.name + "." + std::to_string(n)};
+    NodeCall call{node, mode_.numerics, {}, {}, {}, false, case_.name + "." + std::to_string(n)};
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] != no_value) operands[i] = operand(node.inputs[i]);
       call.inputs.push_back(node.inputs[i] == no_value ? nullptr : &operands[i]);

@@ -1,9 +1,9 @@
 // Runs a layer of each kind (conformance/graphs/layers/) once with several numbers of rows, between marks in the log of a driver that computes nothing.
 //
-//   layer_kernels LABEL LOG [FAMILY ...]
+//   layer_kernels LABEL [FAMILY ...]
 //
-// The driver appends a line for each kernel that it is asked for to LOG. This program appends "mark FAMILY ROWS LAYERS" before each run and "end"
-// behind it. Who reads the log (scripts/layer_kernels.py) takes the difference of two depths: what lies before and behind the layers does not count.
+// Its output goes to the file that the driver appends its launches to. It writes "mark FAMILY ROWS LAYERS" before each run and "end" behind it. Who
+// reads the file (scripts/layer_kernels.py) takes the difference of two depths: what lies before and behind the layers does not count.
 // Rows 1, 64 and 512 are of one sequence, 8 and 32 of as many sequences; each graph has room for 512 rows, as a session's step. Exit: 0; 2 usage;
 // 3 there is no such device; 1 a run failed.
 #include "cli/output.hpp"
@@ -15,9 +15,9 @@
 #include "worker/loader_settings.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <ostream>
 #include <span>
 
 using namespace quern::conformance;
@@ -41,24 +41,7 @@ struct Variant {
 constexpr Variant usual{"", Numerics::fast, QUERN_DETERMINISM_REPEATABLE}, exact{".exact", Numerics::exact, QUERN_DETERMINISM_REPEATABLE},
     invariant{".deterministic", Numerics::fast, QUERN_DETERMINISM_INVARIANT};
 
-class Log {
- public:
-  explicit Log(const char* path) : file_(std::fopen(path, "a")) {
-    if (file_ == nullptr) throw std::runtime_error(std::string("the log ") + path + " cannot be opened");
-  }
-  ~Log() { std::fclose(file_); }
-  Log(const Log&) = delete;
-  Log& operator=(const Log&) = delete;
-  void line(const std::string& text) {
-    std::fprintf(file_, "%s\n", text.c_str());
-    std::fflush(file_);
-  }
-
- private:
-  std::FILE* file_;
-};
-
-void run(const quern::loader::Device& device, const LayerFamily& family, const Variant& variant, const Rows& kind, int layers, Log& log) {
+void run(const quern::loader::Device& device, const LayerFamily& family, const Variant& variant, const Rows& kind, int layers) {
   const Batch batch{"rows", most_rows, kind.sequences, 16};
   LayerStep step(family.usual, QUERN_Q4_K, batch, {most_rows}, QUERN_CONVERT_INT8 | QUERN_CONVERT_F16 | QUERN_CONVERT_BF16);
   add_layers(step, family, layers);
@@ -81,9 +64,9 @@ void run(const quern::loader::Device& device, const LayerFamily& family, const V
   }
   Prepared plan(device, queue, flat.graph(), bindings, plan_of_rows(most_rows));
   for (const std::int64_t rows : kind.counts) {
-    log.line("mark " + std::string(family.name) + variant.suffix + " " + std::to_string(rows) + " " + std::to_string(layers));
+    to_output() << "mark " << family.name << variant.suffix << " " << rows << " " << layers << "\n" << std::flush;
     const quern_run_status status = plan.run(60, {}, {{0, 0, rows}});
-    log.line("end");
+    to_output() << "end\n" << std::flush;
     if (status.code != QUERN_OK) throw AbiFailure(status.code, std::string(family.name) + ": a run ended with " + status_words(status.code));
   }
 }
@@ -91,16 +74,15 @@ void run(const quern::loader::Device& device, const LayerFamily& family, const V
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 3) {
-    to_messages() << "usage: layer_kernels LABEL LOG [FAMILY ...], as in: layer_kernels cuda:0 /tmp/log llama\n";
+  if (argc < 2) {
+    to_messages() << "usage: layer_kernels LABEL [FAMILY ...], as in: layer_kernels cuda:0 llama\n";
     return 2;
   }
-  const std::vector<std::string> wanted(argv + 3, argv + argc);
+  const std::vector<std::string> wanted(argv + 2, argv + argc);
   try {
     Selection selection;
     selection.device = argv[1];
     quern::loader::Loader found(loader_settings(selection));
-    Log log(argv[2]);
     for (const quern::loader::Candidate& candidate : found.require()) {
       if (candidate.label != argv[1]) continue;
       const std::shared_ptr<quern::loader::Device> device = found.open(candidate);
@@ -111,7 +93,7 @@ int main(int argc, char** argv) {
         if (std::string_view(family->name) == "llama") variants = {usual, exact, invariant};
         for (const Variant& variant : variants)
           for (const Rows& kind : row_kinds)
-            for (const int layers : depths) run(*device, *family, variant, kind, layers, log);
+            for (const int layers : depths) run(*device, *family, variant, kind, layers);
       }
       return 0;
     }

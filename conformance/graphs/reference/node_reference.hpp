@@ -56,10 +56,10 @@ struct NodeCall {
   Numerics numerics;
   std::vector<const Operand*> inputs;         // null: absent
   std::vector<const Tensor*> states;          // one an output: what a state held before, else null
-  std::vector<const Tensor*> shown;           // one an output: what the device had, where the run shows it; else null
   std::vector<quern_dtype> dtypes;            // of the outputs
   bool sparse = false;                        // the output is observed: a large product may be judged at some of its elements
   std::string seed;                           // for the choice of those elements
+  std::vector<const Tensor*> shown = {};      // one an output: what the device had, where the run shows it; else null
 
   const Operand& input(std::size_t i) const { return *inputs.at(i); }
   bool has(std::size_t i) const { return i < inputs.size() && inputs[i] != nullptr; }

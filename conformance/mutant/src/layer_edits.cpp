@@ -126,18 +126,11 @@ Mutation norms_read_what_is_written_later() {
 }
 
 Mutation adapters_of_values_are_skipped() {
-  return edits_layers([](GraphCopy& graph) {  // of what is written to a cache as it is
-    for (const NodeCopy& node : graph.nodes) {
-      if (node.fields.op != QUERN_OP_LORA_MATMUL) continue;
-      const bool cached = std::ranges::any_of(graph.nodes, [&](const NodeCopy& other) {
-        return other.fields.op == QUERN_OP_KV_WRITE && root_of(graph, other.inputs[0]) == root_of(graph, node.outputs[0]);
-      });
-      if (!cached) continue;
-      for (NodeCopy& other : graph.nodes)
-        if (other.outputs == std::vector{node.input(4)}) other.outputs[0] = node.outputs[0];
-      std::erase_if(graph.nodes, [y = node.outputs[0]](const NodeCopy& other) { return other.fields.op == QUERN_OP_LORA_MATMUL && other.outputs[0] == y; });
-      return;
-    }
+  return edits_layer_nodes(QUERN_OP_LORA_MATMUL, [](const GraphCopy& graph, NodeCopy& node) {  // of what is written to a cache as it is
+    const bool cached = std::ranges::any_of(graph.nodes, [&](const NodeCopy& other) {
+      return other.fields.op == QUERN_OP_KV_WRITE && root_of(graph, other.inputs[0]) == root_of(graph, node.outputs[0]);
+    });
+    if (cached) node.attributes.push_back({QUERN_KEY_ALPHA, QUERN_ATTR_F64, 0, 0});
   });
 }
 
