@@ -115,6 +115,71 @@ TEST(NodeReference, DeviationOfAttentionIsWhatItsQueryBrings) {
                    {uncertain({2, 2, 8}, "q", 1e-4), exact(keys), exact(values), exact(table), exact(slot), exact(position)});
 }
 
+TEST(NodeReference, DeviationOfCappedAttentionWithSinksIsWhatItsQueryBrings) {
+  const Tensor keys = filled_tensor(QUERN_F32, {2, 1, 4, 8}, "k"), values = filled_tensor(QUERN_F32, {2, 1, 4, 8}, "v"), sinks = filled_tensor(QUERN_F32, {2}, "s");
+  const Tensor table(QUERN_I32, {1, 2}), slot(QUERN_I32, {2}), position(QUERN_I32, {2});
+  table.set(0, 1), position.set(0, 3), position.set(1, 6);
+  const Operand q = uncertain({2, 2, 8}, "q", 1e-4);
+  const Operand inputs[] = {q, exact(keys), exact(values), exact(table), exact(slot), exact(position), exact(sinks)};
+  const auto reference = [&](const Operand& query, std::vector<Attribute> attributes, bool with_sinks) {
+    const GraphNode node{QUERN_OP_ATTENTION, {}, {0}, std::move(attributes), 0, no_value};
+    std::vector<const Operand*> given = {&query, &inputs[1], &inputs[2], &inputs[3], &inputs[4], &inputs[5]};
+    if (with_sinks) given.insert(given.end(), {nullptr, nullptr, &inputs[6]});
+    return node_reference({node, Numerics::exact, given, {nullptr}, {QUERN_F32}, false, "test"})[0];
+  };
+  const std::vector<Attribute> capped = {{QUERN_KEY_SCALE, 0.5}, {QUERN_KEY_SOFTCAP, 1.5}};
+  const Result said = reference(q, capped, true), without_sinks = reference(q, capped, false), uncapped = reference(q, {{QUERN_KEY_SCALE, 0.5}}, true);
+  std::vector<double> squares(said.value.size(), 0.0);
+  constexpr int runs = 200;
+  for (int run = 0; run < runs; ++run) {
+    Operand moved = q;
+    for (std::size_t i = 0; i < moved.value.size(); ++i) moved.value[i] += 1e-4 * CounterRandom(7).stream(static_cast<std::uint64_t>(run)).gaussian(i);
+    const Result y = reference(moved, capped, true);
+    for (std::size_t i = 0; i < squares.size(); ++i) squares[i] += (y.value[i] - said.value[i]) * (y.value[i] - said.value[i]) / runs;
+  }
+  for (std::size_t i = 0; i < squares.size(); ++i) {
+    EXPECT_NEAR(std::sqrt(squares[i]) / said.deviation[i], 1.0, 0.35) << "element " << i;
+    EXPECT_NE(said.value[i], without_sinks.value[i]);
+    EXPECT_NE(said.value[i], uncapped.value[i]);
+  }
+}
+
+TEST(NodeReference, DeviationOfALayerNormIsWhatItsInputsBring) {
+  const Tensor w = filled_tensor(QUERN_F32, {64}, "w"), b = filled_tensor(QUERN_F32, {64}, "b");  // of few elements the shared parts are correlated
+  expect_deviation({QUERN_OP_LAYER_NORM, {}, {0}, {{QUERN_KEY_EPSILON, 0x1p-16}}, 0, no_value}, {uncertain({2, 64}, "x", 1e-4), exact(w), exact(b)});
+}
+
+TEST(NodeReference, DeviationOfChosenExpertsIsWhatTheirInputsBring) {
+  const Tensor b = filled_tensor(QUERN_F32, {3, 5, 64}, "b"), id(QUERN_I32, {2, 2});
+  id.set(0, 2), id.set(1, 0), id.set(2, 1), id.set(3, 2);
+  expect_deviation({QUERN_OP_MATMUL_ID, {}, {0}, {}, 0, no_value}, {uncertain({2, 1, 64}, "a", 1e-4), exact(b), exact(id)});
+  expect_deviation({QUERN_OP_MOE_COMBINE, {}, {0}, {}, 0, no_value}, {uncertain({2, 2, 8}, "x", 1e-4), uncertain({2, 2}, "weight", 1e-4)});
+}
+
+TEST(NodeReference, DeviationOfAnAdapterIsWhatItsInputsBring) {
+  const Tensor pool = filled_tensor(QUERN_F32, {64}, "pool"), table(QUERN_I32, {1, 4}), slot(QUERN_I32, {2});
+  table.set(0, 0), table.set(1, 32), table.set(2, 2), table.set(3, 1065353216);  // A [2, 16], B [8, 2], a scale of 1
+  slot.set(1, -1);
+  expect_deviation({QUERN_OP_LORA_MATMUL, {}, {0}, {{QUERN_KEY_ALPHA, 0.5}}, 0, no_value},
+                   {uncertain({2, 16}, "x", 1e-4), exact(pool), exact(table), exact(slot), uncertain({2, 8}, "base", 1e-4)});
+}
+
+TEST(NodeReference, ARouterIsJudgedByTheExpertsThatItChose) {
+  const Tensor logits(QUERN_F32, {1, 3}), right(QUERN_I32, {1, 2}), wrong(QUERN_I32, {1, 2});
+  logits.set(0, 1), logits.set(1, 3), logits.set(2, 2);
+  right.set(0, 1), right.set(1, 2), wrong.set(0, 1), wrong.set(1, 0);
+  const Operand x = exact(logits);
+  const GraphNode node{QUERN_OP_MOE_ROUTER, {}, {0, 1}, {{QUERN_KEY_USED, 2}}, 0, no_value};
+  const auto reference = [&](const Tensor& shown) {
+    return node_reference({node, Numerics::exact, {&x}, {nullptr, nullptr}, {QUERN_I32, QUERN_F32}, false, "test", {&shown, nullptr}});
+  };
+  const std::vector<Result> said = reference(right);
+  EXPECT_EQ(said[0].check(right), "");
+  EXPECT_NE(said[0].check(wrong), "");
+  EXPECT_NEAR(said[1].value[0], 1 / (1 + std::exp(-1.0)), 1e-12);
+  EXPECT_NEAR(reference(wrong)[1].value[1], 1 / (1 + std::exp(2.0)), 1e-12);
+}
+
 TEST(NodeReference, AnUnknownOpIsAFaultOfTheSuite) {
   const GraphNode node{QUERN_OP_CUMSUM, {}, {0}, {}, 0, no_value};
   EXPECT_THROW(node_reference({node, Numerics::exact, {}, {nullptr}, {QUERN_F32}, false, "test"}), std::logic_error);
