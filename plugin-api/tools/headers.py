@@ -60,7 +60,7 @@ def constants(folder):
         for match in re.finditer(r"^#define (QUERN_\w+) +(\S.*?) *$", source, flags=re.M):
             if match[2].startswith('"'):
                 texts.append((match[1], match[2]))
-            else:
+            elif not match[2].startswith("static "):  # a macro that stands for words of a declaration has no value
                 numbers.append(match[1])
         for body in re.findall(r"enum \{(.*?)\}", source, flags=re.S):
             body = re.sub(r"^#.*$", "", body, flags=re.M)

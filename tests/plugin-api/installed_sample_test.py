@@ -56,6 +56,11 @@ def main():
     run("cmake", "--build", work / "by_cmake")
     check(work / "by_cmake" / "libbackend_sample.so", test_program, header_hash)
 
+    # The one without the SDK's device classes, as its own folder.
+    run("cmake", "-S", sample / "raw", "-B", work / "raw_by_cmake", f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "--build", work / "raw_by_cmake")
+    check(work / "raw_by_cmake" / "libbackend_sample_raw.so", test_program, header_hash)
+
     # The line of the sample's README, as it is written there.
     as_written = re.search(r"^    (g\+\+ (?:.*\\\n)*.*)", (sample / "README.md").read_text(), re.M).group(1)
     assert "--variable=map" in as_written, as_written

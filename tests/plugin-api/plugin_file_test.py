@@ -37,7 +37,7 @@ def main():
     magic, size, epochs, minor, min_host, device_class, features, header_hash, _, deps, name, version = fields
     assert magic == 0x314E5251 and size == NOTE.size and epochs == 2 and minor == 0 and min_host == 0, fields
     assert device_class == 6 and features == 0 and deps == 0 and len(ours[0]) == NOTE.size, fields
-    assert name.rstrip(b"\0") == b"sample" and version.rstrip(b"\0") == b"1.0.0", fields
+    assert f"libbackend_{name.rstrip(bytes(1)).decode()}.so" == path.name and version.rstrip(b"\0") == b"1.0.0", fields
     if len(sys.argv) > 2:
         assert header_hash == int(sys.argv[2], 0), f"header hash {header_hash:#x}, wanted {sys.argv[2]}"
 

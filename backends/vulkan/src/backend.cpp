@@ -68,6 +68,7 @@ quern_device_info Backend::device_info(std::uint32_t index, sdk::Texts& texts) {
   const CardFacts& c = card(index);
   quern_device_info info = sdk::made<quern_device_info>();
   info.device_class = class_of(c);
+  info.caps = QUERN_CAP_PROBE_NEEDS_CHILD;
   info.vendor_id = c.vendor;
   info.name = texts.keep(c.name);
   info.architecture = texts.keep(c.architecture);

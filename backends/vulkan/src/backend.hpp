@@ -8,12 +8,15 @@
 
 namespace quern::vulkan {
 
-/// An opened device and the weight sets that its host plans.
+/// An opened device and the weights that it packs.
 class OpenDevice : public Device {
  public:
   using Device::Device;
-  std::mutex weights_lock;
-  std::vector<std::unique_ptr<WeightList>> weights;
+  /// Kernels of the baseline read canonical blocks as fast.
+  const sdk::PlanePacking* packing() const noexcept { return tier() < Tier::dot ? nullptr : &plane_packing(); }
+  void pack(const sdk::PlaneLayout& layout, vulkan::Memory& from, std::uint64_t offset, vulkan::Memory& to, std::uint64_t to_offset) {
+    pack_weight(layout, from.address() + offset, to, to_offset, *this);
+  }
   vulkan::Memory places;  // of MatrixLayout
 };
 
@@ -56,18 +59,4 @@ std::string self_test(Gpu& gpu);
 
 }  // namespace quern::vulkan
 
-struct quern_plugin : quern::sdk::PluginOf<quern::vulkan::Backend> {
-  using PluginOf::PluginOf;
-};
-struct quern_device : quern::sdk::DeviceOf<quern::vulkan::Backend> {
-  using DeviceOf::DeviceOf;
-};
-struct quern_buffer : quern::sdk::BufferOf<quern::vulkan::Backend> {
-  using BufferOf::BufferOf;
-};
-struct quern_plan : quern::sdk::PlanOf<quern::vulkan::Backend> {
-  using PlanOf::PlanOf;
-};
-struct quern_instance : quern::sdk::InstanceOf<quern::vulkan::Backend> {
-  using InstanceOf::InstanceOf;
-};
+QUERN_PLUGIN_HANDLES(quern::vulkan::Backend);

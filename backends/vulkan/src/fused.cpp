@@ -117,7 +117,7 @@ class Fuser {
     const Tensor &a = tensor(node.inputs[0]), &b = tensor(node.inputs[1]);
     const bool f16 = b.dtype == QUERN_F16;
     if (f16 && !alone_f16(n)) return false;
-    if (f16 ? !matrices_ || (node.conversions & QUERN_CONVERT_F16) == 0 : (node.conversions & QUERN_CONVERT_INT8) == 0) return false;
+    if (f16 ? !matrices_ || !node.f16_allowed() : !node.int8_allowed()) return false;
     const bool format = f16 || b.dtype == QUERN_Q4_K || b.dtype == QUERN_Q5_K ? !b.packed_layout && whole(node.inputs[1]) : b.packed_layout;
     if (a.rank != 2 || (a.ranged & ~1u) != 0 || !format || b.rank != 2 || b.ranged != 0 || b.dims[1] % 64 != 0 || b.dims[1] >= std::int64_t{1} << 24) return false;
     if (const std::uint32_t bias = input(n, 2); bias != none && !is_contiguous(tensor(bias))) return false;
@@ -170,14 +170,14 @@ class Fuser {
 
   /// Whether all products of a value may have it as f16.
   bool all_allow_f16(std::uint32_t value_root) const {
-    return std::ranges::all_of(products_of(value_root), [&](std::uint32_t n) { return (graph_.nodes[n].conversions & QUERN_CONVERT_F16) != 0; });
+    return std::ranges::all_of(products_of(value_root), [&](std::uint32_t n) { return graph_.nodes[n].f16_allowed(); });
   }
 
   /// Whether all products of a value take it by eights.
   bool all_take_eights(std::uint32_t value_root) const {
     return std::ranges::all_of(products_of(value_root), [&](std::uint32_t n) {
       const sdk::ResolvedNode& node = graph_.nodes[n];
-      return takes_eights(card_, tensor(node.inputs[1]).dtype) && (node.conversions & QUERN_CONVERT_F16) != 0;
+      return takes_eights(card_, tensor(node.inputs[1]).dtype) && node.f16_allowed();
     });
   }
 
@@ -532,7 +532,7 @@ class Fuser {
     Step step;
     step.node = n;
     std::vector<Tensor> shapes;
-    const bool by_matrices = matrices_ && (node.conversions & QUERN_CONVERT_F16) != 0 && matrix_attention_serves(graph_.describe(node, shapes), card_);
+    const bool by_matrices = matrices_ && node.f16_allowed() && matrix_attention_serves(graph_.describe(node, shapes), card_);
     step.kernel = by_matrices ? "attention.matrix.vulkan" : "attention.fused.vulkan";
     for (const std::uint32_t v : node.inputs)
       if (v != none) step.reads.push_back(v);

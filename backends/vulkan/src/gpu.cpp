@@ -234,7 +234,6 @@ void Gpu::read(void* to, std::uint64_t from, std::uint64_t bytes) {
 void Gpu::move(Memory& to, std::uint64_t to_offset, const Memory& from, std::uint64_t from_offset, std::uint64_t bytes) {
   require_alive();
   const std::uint64_t target = to.offset() + to_offset, source = from.offset() + from_offset;
-  if (to.buffer() == from.buffer() && target < source + bytes && source < target + bytes) refuse("a copy within a buffer overlaps itself", 31);
   once([&](VkCommandBuffer commands) {
     const VkBufferCopy region{source, target, bytes};
     calls_->CmdCopyBuffer(commands, from.buffer(), to.buffer(), 1, &region);

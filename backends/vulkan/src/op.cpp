@@ -19,7 +19,7 @@ const Op* find_op(std::uint32_t op) noexcept {
 }
 
 std::uint64_t DeviceOffers::layout_bytes(std::string_view key, const quern_value& value) const {
-  return packed_bytes(key, value.dtype, value.dims[0], value.dims[1]);
+  return plane_packing().layout_bytes(key, value);
 }
 
 }  // namespace quern::vulkan

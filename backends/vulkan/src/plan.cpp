@@ -336,18 +336,6 @@ Instance::Recorded& Instance::recorded(const std::vector<std::int64_t>& extents)
   return *oldest;
 }
 
-void Instance::read_extents() {
-  for (std::size_t s = 0; s < bounds_.extents().size(); ++s) {
-    const std::uint32_t extent = plan_.graph.source.symbols[s].extent;
-    if (extent == QUERN_NONE) continue;
-    std::int32_t exact = 0;
-    device_.read(&exact, places_.of[extent], sizeof exact);
-    if (exact < 0 || exact > bounds_.extents()[s])
-      refuse(concat("symbol ", s, " has the extent ", exact, ", the run's bound is ", bounds_.extents()[s]), 11);
-    bounds_.extents()[s] = exact;
-  }
-}
-
 bool Instance::start(const quern_run& run) {
   under_way_ = {};
   HostTime::Run& time = under_way_.time;
@@ -358,7 +346,11 @@ bool Instance::start(const quern_run& run) {
   for (const quern_patch& patch : patches)
     if (patch.bytes > 0) device_.write(places_.of[patch.value] + patch.offset, patch.data, patch.bytes);
   counters_.host_copies += bounds_.patch_bytes();
-  read_extents();
+  bounds_.read_extents([this](std::uint32_t value) {
+    std::int32_t exact = 0;
+    device_.read(&exact, places_.of[value], sizeof exact);
+    return exact;
+  });
   Recorded& steps = recorded(bounds_.extents());
   under_way_.steps = &steps;
   time.was(HostTime::before);

@@ -110,7 +110,6 @@ class Instance {
   void record(Recorded& slot, const std::vector<std::int64_t>& extents);
   void drop_recorded() noexcept;
   void log_times() const;
-  void read_extents();
   void take_exchange(std::uint64_t bytes);
 
   const Plan& plan_;

@@ -2,14 +2,14 @@
 // cases run on something. The option mutant=NAME spoils it as a QUERN_QUEUE_MUTANT row of ../mutants.def says; "none", or no option: nothing.
 //
 // Each queue is a thread that works through a ring of jobs made at queue_create, so that submit allocates nothing. The arithmetic, memory
-// and checks are the sample's, whose source this file includes under another id.
+// and checks are the raw sample's, whose source this file includes under another id.
 #include "mutation.hpp"
 
 #undef QUERN_PLUGIN_NOTE
 #undef QUERN_PLUGIN_ENTRY
 #define QUERN_PLUGIN_NOTE(...) static_assert(true)
 #define QUERN_PLUGIN_ENTRY(...)
-#include "sample_plugin.cpp"
+#include "raw_plugin.cpp"
 
 #include <algorithm>
 #include <chrono>

@@ -5,8 +5,13 @@
 //   resolved.hpp     a host's graph: views, layouts, predicates, an answer a node
 //   fusion/uses.hpp  who makes and who reads a value: what may be fused
 //   scratch.hpp      where internal values lie
+//   blocks.hpp       the fields of block formats, and matrices in planes of them
+//   weights.hpp      which constants are packed so
 //   bindings.hpp     what an instance binds and a run may ask
 //   handles.hpp      what the handles are, and what the plugin gives
+//   heap.hpp         memory that is counted
+//   host_kernels.hpp kernels that are loops on the host's processor
+//   in_order.hpp     plans that run a node after the other, to begin with
 //   run_list.hpp     the runs of one submit
 //   synchronous.hpp  the C functions; included by itself, behind the handles
 //
@@ -16,11 +21,16 @@
 
 #include "quern/quern_plugin.hpp"
 #include "quern/sdk/bindings.hpp"
+#include "quern/sdk/blocks.hpp"
 #include "quern/sdk/calls.hpp"
 #include "quern/sdk/fusion/uses.hpp"
 #include "quern/sdk/handles.hpp"
+#include "quern/sdk/heap.hpp"
+#include "quern/sdk/host_kernels.hpp"
+#include "quern/sdk/in_order.hpp"
 #include "quern/sdk/resolved.hpp"
 #include "quern/sdk/scratch.hpp"
 #include "quern/sdk/tensors.hpp"
+#include "quern/sdk/weights.hpp"
 
 #endif

@@ -59,60 +59,67 @@ typedef struct quern_format {
   quern_array fields; /* quern_format_field */
 } quern_format;
 
+/* The tables are constants, and in C++ their sizes are known to the compiler. */
+#ifdef __cplusplus
+#define QUERN_FORMAT_TABLE static constexpr
+#else
+#define QUERN_FORMAT_TABLE static const
+#endif
+
 #define QUERN_FORMAT_LIST(count, type, data) {(data), (count), sizeof(type)}
 
-static const quern_format_piece quern_q4_0_pieces[] = {
+QUERN_FORMAT_TABLE quern_format_piece quern_q4_0_pieces[] = {
     {0, 1, 16, 0, 0, 1, {{1, 0}, {0, 0}, {0, 0}, {0, 0}}},
     {0, 32, 4, 0, 16, 2, {{2, 4}, {16, 8}, {0, 0}, {0, 0}}},
 };
-static const quern_format_field quern_q4_0_fields[] = {
+QUERN_FORMAT_TABLE quern_format_field quern_q4_0_fields[] = {
     {QUERN_ROLE_SUPER_SCALE, QUERN_STORED_F16, 1, 0, QUERN_FORMAT_LIST(1, quern_format_piece, quern_q4_0_pieces + 0)},
     {QUERN_ROLE_CODE, QUERN_STORED_UINT, 32, 8, QUERN_FORMAT_LIST(1, quern_format_piece, quern_q4_0_pieces + 1)},
 };
 
-static const quern_format_piece quern_q4_1_pieces[] = {
+QUERN_FORMAT_TABLE quern_format_piece quern_q4_1_pieces[] = {
     {0, 1, 16, 0, 0, 1, {{1, 0}, {0, 0}, {0, 0}, {0, 0}}},
     {0, 1, 16, 0, 16, 1, {{1, 0}, {0, 0}, {0, 0}, {0, 0}}},
     {0, 32, 4, 0, 32, 2, {{2, 4}, {16, 8}, {0, 0}, {0, 0}}},
 };
-static const quern_format_field quern_q4_1_fields[] = {
+QUERN_FORMAT_TABLE quern_format_field quern_q4_1_fields[] = {
     {QUERN_ROLE_SUPER_SCALE, QUERN_STORED_F16, 1, 0, QUERN_FORMAT_LIST(1, quern_format_piece, quern_q4_1_pieces + 0)},
     {QUERN_ROLE_SUPER_MIN, QUERN_STORED_F16, 1, 0, QUERN_FORMAT_LIST(1, quern_format_piece, quern_q4_1_pieces + 1)},
     {QUERN_ROLE_CODE, QUERN_STORED_UINT, 32, 0, QUERN_FORMAT_LIST(1, quern_format_piece, quern_q4_1_pieces + 2)},
 };
 
-static const quern_format_piece quern_q5_0_pieces[] = {
+QUERN_FORMAT_TABLE quern_format_piece quern_q5_0_pieces[] = {
     {0, 1, 16, 0, 0, 1, {{1, 0}, {0, 0}, {0, 0}, {0, 0}}},
     {0, 32, 4, 0, 48, 2, {{2, 4}, {16, 8}, {0, 0}, {0, 0}}},
     {0, 32, 1, 4, 16, 1, {{32, 1}, {0, 0}, {0, 0}, {0, 0}}},
 };
-static const quern_format_field quern_q5_0_fields[] = {
+QUERN_FORMAT_TABLE quern_format_field quern_q5_0_fields[] = {
     {QUERN_ROLE_SUPER_SCALE, QUERN_STORED_F16, 1, 0, QUERN_FORMAT_LIST(1, quern_format_piece, quern_q5_0_pieces + 0)},
     {QUERN_ROLE_CODE, QUERN_STORED_UINT, 32, 16, QUERN_FORMAT_LIST(2, quern_format_piece, quern_q5_0_pieces + 1)},
 };
 
-static const quern_format_piece quern_q5_1_pieces[] = {
+QUERN_FORMAT_TABLE quern_format_piece quern_q5_1_pieces[] = {
     {0, 1, 16, 0, 0, 1, {{1, 0}, {0, 0}, {0, 0}, {0, 0}}},
     {0, 1, 16, 0, 16, 1, {{1, 0}, {0, 0}, {0, 0}, {0, 0}}},
     {0, 32, 4, 0, 64, 2, {{2, 4}, {16, 8}, {0, 0}, {0, 0}}},
     {0, 32, 1, 4, 32, 1, {{32, 1}, {0, 0}, {0, 0}, {0, 0}}},
 };
-static const quern_format_field quern_q5_1_fields[] = {
+QUERN_FORMAT_TABLE quern_format_field quern_q5_1_fields[] = {
     {QUERN_ROLE_SUPER_SCALE, QUERN_STORED_F16, 1, 0, QUERN_FORMAT_LIST(1, quern_format_piece, quern_q5_1_pieces + 0)},
     {QUERN_ROLE_SUPER_MIN, QUERN_STORED_F16, 1, 0, QUERN_FORMAT_LIST(1, quern_format_piece, quern_q5_1_pieces + 1)},
     {QUERN_ROLE_CODE, QUERN_STORED_UINT, 32, 0, QUERN_FORMAT_LIST(2, quern_format_piece, quern_q5_1_pieces + 2)},
 };
 
-static const quern_format_piece quern_q8_0_pieces[] = {
+QUERN_FORMAT_TABLE quern_format_piece quern_q8_0_pieces[] = {
     {0, 1, 16, 0, 0, 1, {{1, 0}, {0, 0}, {0, 0}, {0, 0}}},
     {0, 32, 8, 0, 16, 1, {{32, 8}, {0, 0}, {0, 0}, {0, 0}}},
 };
-static const quern_format_field quern_q8_0_fields[] = {
+QUERN_FORMAT_TABLE quern_format_field quern_q8_0_fields[] = {
     {QUERN_ROLE_SUPER_SCALE, QUERN_STORED_F16, 1, 0, QUERN_FORMAT_LIST(1, quern_format_piece, quern_q8_0_pieces + 0)},
     {QUERN_ROLE_CODE, QUERN_STORED_INT, 32, 0, QUERN_FORMAT_LIST(1, quern_format_piece, quern_q8_0_pieces + 1)},
 };
 
-static const quern_format_piece quern_q4_k_pieces[] = {
+QUERN_FORMAT_TABLE quern_format_piece quern_q4_k_pieces[] = {
     {0, 1, 16, 0, 0, 1, {{1, 0}, {0, 0}, {0, 0}, {0, 0}}},
     {0, 1, 16, 0, 16, 1, {{1, 0}, {0, 0}, {0, 0}, {0, 0}}},
     {0, 4, 6, 0, 32, 1, {{4, 8}, {0, 0}, {0, 0}, {0, 0}}},
@@ -123,7 +130,7 @@ static const quern_format_piece quern_q4_k_pieces[] = {
     {4, 4, 2, 4, 70, 1, {{4, 8}, {0, 0}, {0, 0}, {0, 0}}},
     {0, 256, 4, 0, 128, 3, {{4, 256}, {2, 4}, {32, 8}, {0, 0}}},
 };
-static const quern_format_field quern_q4_k_fields[] = {
+QUERN_FORMAT_TABLE quern_format_field quern_q4_k_fields[] = {
     {QUERN_ROLE_SUPER_SCALE, QUERN_STORED_F16, 1, 0, QUERN_FORMAT_LIST(1, quern_format_piece, quern_q4_k_pieces + 0)},
     {QUERN_ROLE_SUPER_MIN, QUERN_STORED_F16, 1, 0, QUERN_FORMAT_LIST(1, quern_format_piece, quern_q4_k_pieces + 1)},
     {QUERN_ROLE_SCALE, QUERN_STORED_UINT, 8, 0, QUERN_FORMAT_LIST(3, quern_format_piece, quern_q4_k_pieces + 2)},
@@ -131,7 +138,7 @@ static const quern_format_field quern_q4_k_fields[] = {
     {QUERN_ROLE_CODE, QUERN_STORED_UINT, 256, 0, QUERN_FORMAT_LIST(1, quern_format_piece, quern_q4_k_pieces + 8)},
 };
 
-static const quern_format_piece quern_q5_k_pieces[] = {
+QUERN_FORMAT_TABLE quern_format_piece quern_q5_k_pieces[] = {
     {0, 1, 16, 0, 0, 1, {{1, 0}, {0, 0}, {0, 0}, {0, 0}}},
     {0, 1, 16, 0, 16, 1, {{1, 0}, {0, 0}, {0, 0}, {0, 0}}},
     {0, 4, 6, 0, 32, 1, {{4, 8}, {0, 0}, {0, 0}, {0, 0}}},
@@ -143,7 +150,7 @@ static const quern_format_piece quern_q5_k_pieces[] = {
     {0, 256, 4, 0, 384, 3, {{4, 256}, {2, 4}, {32, 8}, {0, 0}}},
     {0, 256, 1, 4, 128, 3, {{4, 2}, {2, 1}, {32, 8}, {0, 0}}},
 };
-static const quern_format_field quern_q5_k_fields[] = {
+QUERN_FORMAT_TABLE quern_format_field quern_q5_k_fields[] = {
     {QUERN_ROLE_SUPER_SCALE, QUERN_STORED_F16, 1, 0, QUERN_FORMAT_LIST(1, quern_format_piece, quern_q5_k_pieces + 0)},
     {QUERN_ROLE_SUPER_MIN, QUERN_STORED_F16, 1, 0, QUERN_FORMAT_LIST(1, quern_format_piece, quern_q5_k_pieces + 1)},
     {QUERN_ROLE_SCALE, QUERN_STORED_UINT, 8, 0, QUERN_FORMAT_LIST(3, quern_format_piece, quern_q5_k_pieces + 2)},
@@ -151,20 +158,20 @@ static const quern_format_field quern_q5_k_fields[] = {
     {QUERN_ROLE_CODE, QUERN_STORED_UINT, 256, 0, QUERN_FORMAT_LIST(2, quern_format_piece, quern_q5_k_pieces + 8)},
 };
 
-static const quern_format_piece quern_q6_k_pieces[] = {
+QUERN_FORMAT_TABLE quern_format_piece quern_q6_k_pieces[] = {
     {0, 1, 16, 0, 1664, 1, {{1, 0}, {0, 0}, {0, 0}, {0, 0}}},
     {0, 16, 8, 0, 1536, 1, {{16, 8}, {0, 0}, {0, 0}, {0, 0}}},
     {0, 256, 4, 0, 0, 4, {{2, 512}, {2, 4}, {2, 256}, {32, 8}}},
     {0, 256, 2, 4, 1024, 3, {{2, 256}, {4, 2}, {32, 8}, {0, 0}}},
 };
-static const quern_format_field quern_q6_k_fields[] = {
+QUERN_FORMAT_TABLE quern_format_field quern_q6_k_fields[] = {
     {QUERN_ROLE_SUPER_SCALE, QUERN_STORED_F16, 1, 0, QUERN_FORMAT_LIST(1, quern_format_piece, quern_q6_k_pieces + 0)},
     {QUERN_ROLE_SCALE, QUERN_STORED_INT, 16, 0, QUERN_FORMAT_LIST(1, quern_format_piece, quern_q6_k_pieces + 1)},
     {QUERN_ROLE_CODE, QUERN_STORED_UINT, 256, 32, QUERN_FORMAT_LIST(2, quern_format_piece, quern_q6_k_pieces + 2)},
 };
 
 /* All of them, in the order of their ids. */
-static const quern_format quern_formats[] = {
+QUERN_FORMAT_TABLE quern_format quern_formats[] = {
     {{sizeof(quern_format), QUERN_TYPE_FORMAT, NULL}, QUERN_Q4_0, 32, 18, 32, QUERN_FORMULA_SYMMETRIC, 0,
      0x042365347e886c11ull, {"q4_0", 4}, QUERN_FORMAT_LIST(2, quern_format_field, quern_q4_0_fields)},
     {{sizeof(quern_format), QUERN_TYPE_FORMAT, NULL}, QUERN_Q4_1, 32, 20, 32, QUERN_FORMULA_OFFSET, 0,

@@ -26,7 +26,7 @@ std::string refuse_concat(const Call& call) {
   if (std::string r = check_axis(call, y); !r.empty()) return r;
   const std::int64_t axis = call.integer(QUERN_KEY_AXIS);
   std::int64_t total = 0;
-  for (std::size_t i = 0; i < call.input_count; ++i) {
+  for (std::size_t i = 0; i < call.inputs.count; ++i) {
     const Tensor& x = call.input(i);
     if (x.dtype != y.dtype) return concat(describe(x), " and ", describe(y), " have one element type");
     if (std::string r = check_rank(x, y.rank); !r.empty()) return r;
@@ -40,7 +40,7 @@ std::string refuse_concat(const Call& call) {
 void emit_concat(const Call& call, Launcher& launcher) {
   const std::int64_t axis = call.integer(QUERN_KEY_AXIS);
   std::int64_t first = 0;
-  for (std::size_t i = 0; i < call.input_count; ++i) {
+  for (std::size_t i = 0; i < call.inputs.count; ++i) {
     const Tensor& x = call.input(i);
     copy_views(x, part_of(call.output(0), x, axis, first), {}, launcher);
     first += x.dims[axis];

@@ -239,14 +239,14 @@ constexpr std::int64_t groups_a_part = 128;
 constexpr std::int32_t partial_sums = 0, whole_norm = 1, scale_of_norm = 2;  // as in shaders/grad_norm.comp
 
 std::string refuse_grad_norm(const Call& call) {
-  for (std::size_t i = 0; i < call.input_count; ++i)
+  for (std::size_t i = 0; i < call.inputs.count; ++i)
     if (std::string r = check_floats(call.input(i)); !r.empty()) return r;
   return first_of({check_number(call.output(0), QUERN_F32), check_number(call.output(1), QUERN_I32)});
 }
 std::uint64_t parts_of(const Tensor& t) { return static_cast<std::uint64_t>(t.elements() >> 29) + 2; }
 std::uint64_t scratch_grad_norm(const Call& call) {
   std::uint64_t parts = 0;
-  for (std::size_t i = 0; i < call.input_count; ++i) parts += parts_of(call.input(i));
+  for (std::size_t i = 0; i < call.inputs.count; ++i) parts += parts_of(call.input(i));
   return parts * groups_a_part * 8;
 }
 void emit_grad_norm(const Call& call, Launcher& launcher) {
@@ -254,7 +254,7 @@ void emit_grad_norm(const Call& call, Launcher& launcher) {
   last.partial = call.scratch;
   last.norm = call.output(0).data;
   last.finite = call.output(1).data;
-  for (std::size_t i = 0; i < call.input_count; ++i)
+  for (std::size_t i = 0; i < call.inputs.count; ++i)
     for_each_part(call.input(i), {&call.input(i)}, [&](const Shape& shape, const View* v) {
       GradNormParams p = last;
       p.shape = shape;

@@ -21,7 +21,7 @@ class InstanceBounds {
 
   void lower(const quern_array& bounds) { graph_.source.apply_bounds(bounds, bounds_); }
   const std::vector<std::int64_t>& bounds() const noexcept { return bounds_; }
-  /// Of the run that check_run() saw last; counts that lie in device memory are set by the plugin.
+  /// Of the run that check_run() saw last.
   std::vector<std::int64_t>& extents() noexcept { return extents_; }
 
   /// Bytes that the span of a slot has at least.
@@ -31,9 +31,10 @@ class InstanceBounds {
   }
 
   /// Checks all bindings. `address_of(span, bytes)` gives the device address of a span that must hold so many bytes, or throws.
+  /// A value of its own starts at a multiple of `alignment`, a view that is bound by itself at one of `view_alignment`.
   template <class AddressOf>
   BoundPlaces check_bindings(const quern_array& bindings, const quern_span& scratch, std::uint64_t scratch_bytes, std::uint64_t alignment,
-                             const AddressOf& address_of) const {
+                             std::uint64_t view_alignment, const AddressOf& address_of) const {
     BoundPlaces places;
     places.of.assign(graph_.values.size(), 0);
     std::vector<bool> bound(graph_.values.size(), false);
@@ -44,7 +45,7 @@ class InstanceBounds {
       check_flags(binding.flags, 0, "binding flags");
       const List<quern_span> spans(binding.spans, "spans");
       if (spans.size() != 1) refuse(concat("value ", v, " has ", spans.size(), " spans; this plugin takes one"), v);
-      places.of[v] = place(spans[0], needed(v), graph_.values[v].root == v ? alignment : 1, concat("value ", v), v, address_of);
+      places.of[v] = place(spans[0], needed(v), graph_.values[v].root == v ? alignment : view_alignment, concat("value ", v), v, address_of);
       bound[v] = true;
     }
     for (std::uint32_t v = 0; v < graph_.values.size(); ++v) {
@@ -76,6 +77,19 @@ class InstanceBounds {
       all += patch.bytes;
     }
     patch_bytes_ = all;
+  }
+
+  /// Sets the extents that lie in device memory, behind the run's patches: `read(value)` gives the first i32 of a value [C11].
+  template <class Read>
+  void read_extents(const Read& read) {
+    for (std::size_t s = 0; s < extents_.size(); ++s) {
+      const std::uint32_t value = graph_.source.symbols[s].extent;
+      if (value == QUERN_NONE) continue;
+      const std::int32_t exact = read(value);
+      if (exact < 0 || exact > extents_[s])
+        throw Failure(QUERN_INVALID_ARGUMENT, concat("symbol ", s, " has the extent ", exact, ", the run's bound is ", extents_[s]), 11);
+      extents_[s] = exact;
+    }
   }
   std::uint64_t patch_bytes() const noexcept { return patch_bytes_; }
 

@@ -1,16 +1,22 @@
 // What the opaque handles of the ABI are in a device plugin, and what its Backend gives.
 //
-//   struct quern_plugin : quern::sdk::PluginOf<Backend> { using PluginOf::PluginOf; };   and so on for the other four
+//   QUERN_PLUGIN_HANDLES(my::Backend)            once, at namespace scope
 //
 //   Backend(const quern_host&)                     may refuse options; its members are called from any thread
 //     device_count()                               opens the driver at first use; throws what is missing
-//     no_device()                                  the text where there is none
-//     device_info(index, Texts&)                   without caps; costs no device memory
+//     no_device()                                  the text where there is none (or of BackendDefaults)
+//     device_info(index, Texts&)                   costs no device memory; QUERN_CAP_SYNCHRONOUS is added
 //     prove(index)                                 runs a small kernel and compares; throws what is wrong
-//     explain(const Failure&, quern_reason&, ...)  what is missing, and the remedy
+//     explain(const Failure&, quern_reason&, ...)  what is missing, and the remedy (or of BackendDefaults: nothing)
 //     open(index) -> std::unique_ptr<Device>
 //   Device: order() a mutex that runs and copies hold; offers(); heap_count(), heap(i), limit(i, bytes);
 //     allocate(bytes, usage) -> Memory with address(); write, read, move, fill of (Memory&, offset, ...)
+//   It may have, and its table has those functions then:
+//     trim(level)                                  gives idle memory back
+//     packing() -> const PlanePacking*             weights that it packs (weights.hpp), null: none, and
+//       pack(layout, Memory& from, offset, Memory& to, offset)
+//     retire(Memory&)                              before memory is given back: waits for what uses it; throws, and it stays
+//     view_alignment                               of views that are bound by themselves; else 1
 //   Plan(Device&, const quern_graph*, const quern_compile_options&, refused): graph, infos, numerics_key, determinism, launches
 //   Instance(const Plan&, Device&): bounds(), scratch_bytes(), private_bytes(), ready(), prepare(BoundPlaces), cancel(), counters(), and how a
 //     run goes: run_list.hpp
@@ -21,6 +27,7 @@
 
 #include "quern/sdk/bindings.hpp"
 #include "quern/sdk/entry.hpp"
+#include "quern/sdk/weights.hpp"
 
 #include <atomic>
 
@@ -41,6 +48,11 @@ inline std::string host_option(const quern_host& host, const char* key) {
   return value;
 }
 
+struct BackendDefaults {
+  const char* no_device() const noexcept { return "there is no device"; }
+  void explain(const Failure&, quern_reason&, Texts&) const noexcept {}
+};
+
 template <class Backend>
 struct PluginOf {
   explicit PluginOf(const quern_host& given) : host(given), backend(host) {}
@@ -56,6 +68,8 @@ struct DeviceOf {
   PluginOf<Backend>& plugin;
   std::unique_ptr<typename Backend::Device> device;
   std::atomic<std::uint32_t> children{0};
+  std::mutex weights_lock;
+  std::vector<std::unique_ptr<WeightList>> weights;
 };
 template <class Backend>
 struct BufferOf {
@@ -81,5 +95,23 @@ struct InstanceOf {
 
 }  // namespace sdk
 }  // namespace quern
+
+/// Defines the five handles for a Backend.
+#define QUERN_PLUGIN_HANDLES(...)                                     \
+  struct quern_plugin : quern::sdk::PluginOf<__VA_ARGS__> {           \
+    using PluginOf::PluginOf;                                         \
+  };                                                                  \
+  struct quern_device : quern::sdk::DeviceOf<__VA_ARGS__> {           \
+    using DeviceOf::DeviceOf;                                         \
+  };                                                                  \
+  struct quern_buffer : quern::sdk::BufferOf<__VA_ARGS__> {           \
+    using BufferOf::BufferOf;                                         \
+  };                                                                  \
+  struct quern_plan : quern::sdk::PlanOf<__VA_ARGS__> {               \
+    using PlanOf::PlanOf;                                             \
+  };                                                                  \
+  struct quern_instance : quern::sdk::InstanceOf<__VA_ARGS__> {       \
+    using InstanceOf::InstanceOf;                                     \
+  }
 
 #endif

@@ -30,14 +30,12 @@ struct ResolvedValue {
   std::string refusal;       ///< why nodes that touch it cannot run here
 };
 
-struct ResolvedNode {
+struct ResolvedNode : Numerics {
   std::uint32_t op = 0;
   std::vector<std::uint32_t> inputs, outputs;
   std::unique_ptr<Attributes> attributes;
   std::uint32_t predicate = QUERN_NONE;
   bool row_predicate = false;
-  std::uint32_t conversions = 0;
-  bool invariant = false;
   const OpOffer* offer = nullptr;
   std::string refusal;
   std::string name;
@@ -79,10 +77,8 @@ class ResolvedGraph {
       for (const std::uint32_t v : *ids) storage.push_back(v == QUERN_NONE ? Tensor{} : tensor_of(v));
     Call c;
     c.op = node.op;
-    c.inputs = storage.data();
-    c.input_count = node.inputs.size();
-    c.outputs = storage.data() + node.inputs.size();
-    c.output_count = node.outputs.size();
+    c.inputs = {storage.data(), node.inputs.size()};
+    c.outputs = {storage.data() + node.inputs.size(), node.outputs.size()};
     c.attributes = node.attributes.get();
     if (node.row_predicate) c.predicate = tensor_of(node.predicate);
     c.conversions = node.conversions;

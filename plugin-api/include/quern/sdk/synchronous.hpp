@@ -26,8 +26,37 @@ struct HandlesOf {
   using Instance = ::quern_instance;
 };
 
+namespace detail {
+
+template <class Device, class = void>
+struct HasTrim : std::false_type {};
+template <class Device>
+struct HasTrim<Device, std::void_t<decltype(std::declval<Device&>().trim(0u))>> : std::true_type {};
+
+template <class Device, class = void>
+struct HasPacking : std::false_type {};
+template <class Device>
+struct HasPacking<Device, std::void_t<decltype(std::declval<Device&>().packing())>> : std::true_type {};
+
+template <class Device, class Memory, class = void>
+struct HasRetire : std::false_type {};
+template <class Device, class Memory>
+struct HasRetire<Device, Memory, std::void_t<decltype(std::declval<Device&>().retire(std::declval<Memory&>()))>> : std::true_type {};
+
+template <class Device, class = void>
+struct ViewAlignment {
+  static constexpr std::uint64_t value = 1;
+};
+template <class Device>
+struct ViewAlignment<Device, std::void_t<decltype(Device::view_alignment)>> {
+  static constexpr std::uint64_t value = Device::view_alignment;
+};
+
+}  // namespace detail
+
 template <class Backend>
 class Synchronous {
+  using Device = typename Backend::Device;
   using quern_plugin = typename HandlesOf<Backend>::Plugin;
   using quern_device = typename HandlesOf<Backend>::Device;
   using quern_buffer = typename HandlesOf<Backend>::Buffer;
@@ -70,6 +99,12 @@ class Synchronous {
       return guarded(error, [&] { alive(instance).instance.cancel(); });
     };
     api.counters = counters;
+    if constexpr (detail::HasTrim<Device>::value) api.trim = trim;
+    if constexpr (detail::HasPacking<Device>::value) {
+      api.weights_plan = weights_plan;
+      api.weights_pack = weights_pack;
+      api.weights_release = weights_release;
+    }
     return api;
   }
 
@@ -184,7 +219,7 @@ class Synchronous {
       check_index(index, p.backend.device_count(), "device");
       check(out);
       quern_device_info info = p.backend.device_info(index, p.texts);
-      info.caps = QUERN_CAP_SYNCHRONOUS | QUERN_CAP_PROBE_NEEDS_CHILD;
+      info.caps |= QUERN_CAP_SYNCHRONOUS;
       info.memory_alignment = span_alignment;
       write(out, info);
     });
@@ -248,8 +283,17 @@ class Synchronous {
     return guarded(error, [&] {
       DeviceOf<Backend>& d = alive(buffer).owner;
       const std::lock_guard<std::mutex> lock(d.device->order());
+      if constexpr (detail::HasRetire<Device, typename Backend::Memory>::value) d.device->retire(buffer->memory);
       d.children.fetch_sub(1);
       delete buffer;
+    });
+  }
+
+  static quern_status trim(quern_device* device, std::uint32_t level, quern_error* error) {
+    return guarded(error, [&] {
+      quern_device& d = alive(device);
+      const std::lock_guard<std::mutex> lock(d.device->order());
+      d.device->trim(level);
     });
   }
 
@@ -286,6 +330,8 @@ class Synchronous {
       require_synchronous(queue, sync);
       quern_buffer &target = buffer_of(d, object(to, "target span"), bytes), &source = buffer_of(d, object(from, "source span"), bytes);
       if (bytes == 0) return;
+      if (&target == &source && to->offset < from->offset + bytes && from->offset < to->offset + bytes)
+        throw Failure(QUERN_INVALID_ARGUMENT, "a copy within a buffer overlaps itself", 31);
       const std::lock_guard<std::mutex> lock(d.device->order());
       d.device->move(target.memory, to->offset, source.memory, from->offset, bytes);
     });
@@ -320,6 +366,58 @@ class Synchronous {
         if (node.refusal.empty()) answer.kernel = text_of(node.offer->kernel);
         list.set(n, answer);
       }
+    });
+  }
+
+  static quern_status weights_plan(quern_device* device, const quern_array* graphs, std::uint64_t, quern_array* items, quern_error* error) {
+    return guarded(error, [&] {
+      quern_device& d = alive(device);
+      object(items, "place for the items") = {};
+      const List<const quern_graph*> list(object(graphs, "list of graphs"), "graphs");
+      const PlanePacking* packing = d.device->packing();
+      if (packing == nullptr) return;  // its kernels read canonical blocks as fast
+      std::vector<std::unique_ptr<ResolvedGraph>> read;
+      for (const quern_graph* graph : list) read.push_back(std::make_unique<ResolvedGraph>(graph, d.device->offers()));
+      auto planned = plan_weights(read, *packing);
+      const quern_array found = {planned->items.data(), planned->items.size(), sizeof(quern_weight_item)};
+      if (planned->items.empty()) return;
+      const std::lock_guard<std::mutex> lock(d.weights_lock);
+      d.weights.push_back(std::move(planned));
+      *items = found;
+    });
+  }
+
+  static quern_status weights_pack(quern_device* device, quern_queue* queue, const quern_weight_item* item, const quern_array* sources,
+                                   const quern_array* destination, const quern_sync* sync, quern_error* error) {
+    return guarded(error, [&] {
+      quern_device& d = alive(device);
+      require_synchronous(queue, sync);
+      const quern_weight_item i = read(item);
+      const List<quern_span> from_list(object(sources, "list of sources"), "sources"), to_list(object(destination, "destination"), "destination");
+      const PlaneLayout layout = d.device->packing() == nullptr ? PlaneLayout{} : d.device->packing()->parse(view(i.layout_key));
+      if (layout.dtype == QUERN_DTYPE_NONE)
+        throw Failure(QUERN_UNSUPPORTED, concat("'", view(i.layout_key), "' is no layout of this plugin"));
+      if (from_list.size() != 1 || to_list.size() != 1) throw Failure(QUERN_UNSUPPORTED, "a packed weight has one source and one destination span");
+      const quern_span from = from_list[0], to = to_list[0];
+      quern_buffer &source = buffer_of(d, from, layout.source_bytes()), &target = buffer_of(d, to, layout.bytes());
+      if ((target.memory.address() + to.offset) % plane_alignment != 0)
+        throw Failure(QUERN_INVALID_ARGUMENT, concat("the destination of a packed weight does not start at a multiple of ", plane_alignment), 16);
+      const std::lock_guard<std::mutex> lock(d.device->order());
+      d.device->pack(layout, source.memory, from.offset, target.memory, to.offset);
+    });
+  }
+
+  static quern_status weights_release(quern_device* device, quern_array* items, quern_error* error) {
+    return guarded(error, [&] {
+      quern_device& d = alive(device);
+      object(items, "list of items");
+      const std::lock_guard<std::mutex> lock(d.weights_lock);
+      const auto planned = std::find_if(d.weights.begin(), d.weights.end(),
+                                        [&](const auto& list) { return list->items.data() == items->data; });
+      if (planned == d.weights.end())
+        throw Failure(QUERN_INVALID_ARGUMENT, "these items were not planned by this device, or were released before");
+      d.weights.erase(planned);
+      *items = {};
     });
   }
 
@@ -414,7 +512,7 @@ class Synchronous {
       std::vector<BoundPlaces> places;  // all entries or none
       for (const quern_prepare_entry& entry : list) {
         typename Backend::Instance& i = instance_of(entry.instance, d).instance;
-        places.push_back(i.bounds().check_bindings(entry.bindings, entry.scratch, i.scratch_bytes(), span_alignment,
+        places.push_back(i.bounds().check_bindings(entry.bindings, entry.scratch, i.scratch_bytes(), span_alignment, detail::ViewAlignment<Device>::value,
                                                    [&](const quern_span& span, std::uint64_t bytes) {
                                                      return buffer_of(d, span, bytes).memory.address() + span.offset;
                                                    }));
