@@ -64,14 +64,14 @@ class Fuser : Uses {
     const Tensor &a = tensor(node.inputs[0]), &b = tensor(node.inputs[1]), &y = tensor(node.outputs[0]);
     if (node.inputs.size() > 3 && node.inputs[3] != none) return false;
     return a.dtype == QUERN_F32 && y.dtype == QUERN_F32 && a.rank == 2 && few_rows(a) &&
-           (node.int8_allowed && has_int8_kernel(b) ? true : takes_floats(node, b)) && (b.planes || b.contiguous()) &&
+           (node.int8_allowed() && has_int8_kernel(b) ? true : takes_floats(node, b)) && (b.packed_layout || is_contiguous(b)) &&
            whole(node.inputs[0]) && whole(node.outputs[0]) && node.attributes->integer(QUERN_KEY_TRANSPOSE_A) == 0 &&
            node.attributes->integer(QUERN_KEY_TRANSPOSE_B) == 0 && node.attributes->real(QUERN_KEY_ALPHA) == 1.0;
   }
 
   /// Weights of f16 or bf16, one row: activations of the same type. More rows have products of many rows (wide.hpp).
   bool takes_floats(const Node& node, const Tensor& b) const {
-    const bool allowed = b.dtype == QUERN_F16 ? node.f16_allowed : b.dtype == QUERN_BF16 && node.bf16_allowed;
+    const bool allowed = b.dtype == QUERN_F16 ? node.f16_allowed() : b.dtype == QUERN_BF16 && node.bf16_allowed();
     return allowed && most_rows_ == 1 && b.rank == 2 &&
            (rings_serve(b.dtype, b.last(), card_) || tiles_serve(b.dtype, b.last(), 1, card_));
   }
@@ -301,7 +301,7 @@ class Fuser : Uses {
   /// Whether gate and up can be one kernel's.
   bool alike(const std::vector<std::uint32_t>& group) const {
     const Tensor &a = tensor(graph_.nodes[group[0]].inputs[1]), &b = tensor(graph_.nodes[group[1]].inputs[1]);
-    return a.dtype == b.dtype && a.dims[0] == b.dims[0] && a.planes == b.planes && a.dims[0] % 32 == 0;
+    return a.dtype == b.dtype && a.dims[0] == b.dims[0] && a.packed_layout == b.packed_layout && a.dims[0] % 32 == 0;
   }
 
   void find_attention() {

@@ -11,14 +11,14 @@ namespace quern::cuda {
 Uses::Uses(const Graph& graph) : sdk::fusion::Uses<Graph>(graph), joins_(graph.nodes.size(), false) {
   std::vector<Tensor> storage;
   for (std::uint32_t n = 0; n < graph.nodes.size(); ++n) {
-    auto* const fusable = graph.nodes[n].implementation->fusable;
+    auto* const fusable = implementation_of(graph.nodes[n]).fusable;
     joins_[n] = alone_because(n) == nullptr && (fusable == nullptr || fusable(graph.describe(graph.nodes[n], storage)));
   }
 }
 
 bool Uses::whole(std::uint32_t v) const {
   const Value& value = graph_.values[v];
-  return value.offset == 0 && value.bytes == graph_.values[value.root].bytes && value.tensor.contiguous();
+  return value.offset == 0 && value.bytes == graph_.values[value.root].bytes && is_contiguous(value.tensor);
 }
 
 std::optional<Uses::Attention> Uses::attention_at(std::uint32_t n) const {
@@ -78,7 +78,7 @@ std::optional<Uses::Attention> Uses::attention_at(std::uint32_t n) const {
     if (weight == none || !given(weight) || tensor(weight).dtype != QUERN_F32 || tensor(weight).rank != 1 || tensor(weight).dims[0] != d) return none;
     const Tensor& x = tensor(norm.inputs[0]);
     return x.dtype == QUERN_F32 && x.rank == 3 && x.last() == d && whole(norm.inputs[0]) && whole(norm.outputs[0]) && stable(norm.inputs[0]) &&
-                   check_same(x, tensor(value)).empty()
+                   check_same_shape(x, tensor(value)).empty()
                ? made_by
                : none;
   };
@@ -124,7 +124,7 @@ std::uint32_t Uses::add_of(std::uint32_t product, std::uint32_t& other) const {
   const std::uint32_t operand = node.inputs[first ? 1 : 0];
   if (root(operand) == y || !whole(operand) || !whole(node.inputs[0]) || !whole(node.inputs[1]) || !whole(node.outputs[0])) return none;
   const Tensor &t = tensor(operand), &sum = tensor(node.outputs[0]);
-  if (t.dtype != QUERN_F32 || sum.dtype != QUERN_F32 || !check_same(t, sum).empty()) return none;
+  if (t.dtype != QUERN_F32 || sum.dtype != QUERN_F32 || !check_same_shape(t, sum).empty()) return none;
   const std::uint32_t made_by = maker(root(operand));
   if (made_by != none && made_by > product) return none;
   if (!stable(operand) || !stable(node.outputs[0])) return none;  // the sum is stored where the product stands

@@ -2,15 +2,9 @@
 #include "op.hpp"
 
 #include "ops/tables.hpp"
+#include "weights.hpp"
 
 namespace quern::cuda {
-
-namespace {
-const Tensor absent;
-}
-
-const Tensor& Call::input(std::size_t i) const noexcept { return i < inputs.size() ? inputs[i] : absent; }
-const Tensor& Call::output(std::size_t i) const noexcept { return i < outputs.size() ? outputs[i] : absent; }
 
 Launcher::Grid Launcher::spread(std::int64_t count) const {
   return {std::min<std::int64_t>((count + 255) / 256, std::int64_t{multiprocessors()} * 16), 1, 1};
@@ -70,11 +64,26 @@ bool Launcher::is_dead(const Tensor& predicate) {
   return live == 0;
 }
 
-const Op* find_implementation(std::uint32_t op) noexcept {
-  for (const std::span<const Op> table : op_tables())
-    for (const Op& row : table)
-      if (row.op == op) return &row;
-  return nullptr;
+namespace {
+
+class TableOffers : public sdk::Offers {
+ public:
+  const sdk::OpOffer* find(std::uint32_t op) const override {
+    for (const std::span<const Op> table : op_tables())
+      for (const Op& row : table)
+        if (row.op == op) return &row;
+    return nullptr;
+  }
+  std::uint64_t layout_bytes(std::string_view key, const quern_value& value) const override {
+    return plane_packing().layout_bytes(key, value);
+  }
+};
+
+}  // namespace
+
+const sdk::Offers& offers() noexcept {
+  static const TableOffers table;
+  return table;
 }
 
 bool is_node_kernel(std::string_view name) noexcept {
@@ -84,43 +93,10 @@ bool is_node_kernel(std::string_view name) noexcept {
   return false;
 }
 
-std::string check_floats(const Tensor& t) { return is_float(t.dtype) ? "" : concat(describe(t), "; f32, f16 or bf16 is taken"); }
-std::string check_dtype(const Tensor& t, quern_dtype dtype) {
-  return t.dtype == dtype ? "" : concat(describe(t), "; element type ", dtype, " is taken");
-}
-std::string check_rank(const Tensor& t, std::uint32_t rank) {
-  return t.rank == rank ? "" : concat(describe(t), "; it has ", rank, " dimensions");
-}
-std::string check_packed(const Tensor& t) {
-  return !t.present() || t.planes || t.contiguous()
-             ? ""
-             : concat(describe(t), " is strided and this kernel reads packed memory");
-}
 bool all_packed(const Call& call) {
   for (const auto& list : {call.inputs, call.outputs})
     for (const Tensor& t : list)
-      if (!check_packed(t).empty()) return false;
-  return true;
-}
-std::string check_same(const Tensor& a, const Tensor& b) {
-  bool same = a.rank == b.rank;
-  for (std::uint32_t d = 0; same && d < a.rank; ++d) same = a.dims[d] == b.dims[d];
-  return same ? "" : concat(describe(a), " and ", describe(b), " have one shape");
-}
-std::string check_dim(const Tensor& t, std::uint32_t dim, std::int64_t size) {
-  return dim < t.rank && t.dims[dim] == size ? "" : concat(describe(t), "; its dimension ", dim, " is ", size);
-}
-std::string first_of(std::initializer_list<std::string> reasons) {
-  for (const std::string& reason : reasons)
-    if (!reason.empty()) return reason;
-  return {};
-}
-bool broadcasts(const Tensor& small, const Tensor& large) {
-  if (small.rank > large.rank) return false;
-  for (std::uint32_t d = 0; d < small.rank; ++d) {
-    const std::int64_t n = small.dims[d];
-    if (n != 1 && n != large.dims[d + large.rank - small.rank]) return false;
-  }
+      if (!check_contiguous(t).empty()) return false;
   return true;
 }
 

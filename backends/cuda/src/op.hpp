@@ -11,23 +11,17 @@
 
 namespace quern::cuda {
 
-struct Call {
-  std::uint32_t op = 0;
-  std::span<const Tensor> inputs, outputs;
-  Tensor predicate;  // absent, or numbers in device memory, for ops that ask it themselves
-  const sdk::Attributes* attributes = nullptr;
-  bool int8_allowed = false;  // float inputs may be rounded to int8 with scales
-  bool bf16_allowed = false;  // float inputs may be rounded to bf16
-  bool f16_allowed = false;   // to f16
-  bool invariant = false;     // a row's bits may not depend on the other rows: one kernel and one order for any number of them
-  Address scratch = 0;        // as large as `scratch` asked, 256-byte aligned
-  Address counters = 0;       // counter_bytes of zeros that a kernel leaves as zeros
+using sdk::broadcasts;
+using sdk::Call;
+using sdk::check_contiguous;
+using sdk::check_dim;
+using sdk::check_dtype;
+using sdk::check_floats;
+using sdk::check_rank;
+using sdk::check_same_shape;
+using sdk::first_of;
 
-  const Tensor& input(std::size_t i) const noexcept;
-  const Tensor& output(std::size_t i) const noexcept;
-  std::int64_t integer(std::uint32_t key) const { return attributes->integer(key); }
-  double real(std::uint32_t key) const { return attributes->real(key); }
-};
+/// Zeros that kernels count in and leave as zeros: Call::counters.
 constexpr std::uint64_t counter_bytes = 1 << 20;
 
 /// Puts kernels on a stream; or, dry, only finds them, so that a later run finds them at hand.
@@ -73,32 +67,24 @@ class Launcher {
   std::uint32_t slot_, launches_ = 0;
 };
 
-struct Op {
-  std::uint32_t op;
-  const char* kernel;  // "rms_norm.cuda"
-  std::string (*refuse)(const Call& call);
+/// An op whose kernels ask the predicate, one number or one a row, has row_predicate; of others the host asks it before it launches.
+struct Op : sdk::OpOffer {
+  using Scratch = std::uint64_t (*)(const Call& call);
+  using Fusable = bool (*)(const Call& call);
+  constexpr Op(std::uint32_t id, const char* name, std::string (*refuses)(const Call&), void (*emits)(const Call&, Launcher&),
+               Scratch needs = nullptr, bool asks_predicate = false, Fusable fuses = nullptr)
+      : OpOffer{id, name, refuses, asks_predicate}, emit(emits), scratch(needs), fusable(fuses) {}
+
   void (*emit)(const Call& call, Launcher& launcher);
-  std::uint64_t (*scratch)(const Call& call) = nullptr;
-  bool asks_predicate = false;  // its kernels do, one number or one a row; of other ops the host asks it before it launches
-  bool (*fusable)(const Call& call) = nullptr;  // null: always; fused schedules know packed rows, and not all that `refuse` lets pass
+  Scratch scratch;
+  Fusable fusable;  // null: always; fused schedules know packed rows, and not all that `refuse` lets pass
 };
 
-/// The row of an op, or null where this plugin has none.
-const Op* find_implementation(std::uint32_t op) noexcept;
 /// Whether a kernel of one node has this name.
 bool is_node_kernel(std::string_view name) noexcept;
 
-// Checks that ops share; each returns an empty text or the reason.
-std::string check_floats(const Tensor& tensor);
-std::string check_dtype(const Tensor& tensor, quern_dtype dtype);
-std::string check_rank(const Tensor& tensor, std::uint32_t rank);
-std::string check_packed(const Tensor& tensor);  // contiguous
+/// What this plugin answers.
+const sdk::Offers& offers() noexcept;
 bool all_packed(const Call& call);
-std::string check_same(const Tensor& a, const Tensor& b);
-std::string check_dim(const Tensor& tensor, std::uint32_t dim, std::int64_t size);
-/// The first that is not empty.
-std::string first_of(std::initializer_list<std::string> reasons);
-/// Whether each dim of `small`, aligned at the last, is 1 or that of `large`.
-bool broadcasts(const Tensor& small, const Tensor& large);
 
 }  // namespace quern::cuda

@@ -20,9 +20,9 @@ void fold_key(std::uint64_t& key, std::uint64_t number) { key = (key ^ number) *
 /// What a kernel of one name computes otherwise by: the values' dtypes and layouts, and what the node allows.
 void fold_node(std::uint64_t& key, const Graph& graph, const Node& node) {
   fold_key(key, node.op);
-  fold_key(key, 1u + node.int8_allowed + 2u * node.bf16_allowed + 4u * node.f16_allowed + 8u * node.invariant);
+  fold_key(key, 1u + node.int8_allowed() + 2u * node.bf16_allowed() + 4u * node.f16_allowed() + 8u * node.invariant);
   for (const auto* list : {&node.inputs, &node.outputs})
-    for (const std::uint32_t v : *list) fold_key(key, v == QUERN_NONE ? 0 : 2u * graph.values[v].tensor.dtype + graph.values[v].tensor.planes);
+    for (const std::uint32_t v : *list) fold_key(key, v == QUERN_NONE ? 0 : 2u * graph.values[v].tensor.dtype + graph.values[v].tensor.packed_layout);
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ void Plan::compile(bool fuse, const CardFacts& card, std::vector<std::uint32_t>&
       if (v != QUERN_NONE) written[graph.values[v].root] = !graph.internal(graph.values[v].root);
     if (node.op == QUERN_OP_TOKEN_PUBLISH) written[graph.values[node.inputs[1]].root] = !graph.internal(graph.values[node.inputs[1]].root);
   }
-  if (std::ranges::any_of(graph.nodes, [&](const Node& node) { return graph.asks_host(node); })) capture = false;
+  if (std::ranges::any_of(graph.nodes, [&](const Node& node) { return asks_host(node); })) capture = false;
   if (std::ranges::any_of(graph.nodes, &Node::invariant)) determinism = QUERN_DETERMINISM_INVARIANT;
   if (fuse && card.major >= 8)
     if (Schedule wide = wide_schedule(graph); !wide.steps.empty()) schedules.push_back(std::move(wide));
@@ -120,8 +120,9 @@ Instance::Instance(const Plan& plan, Gpu& gpu)
     : plan_(plan),
       gpu_(gpu),
       slot_(gpu.next_slot()),
-      bounds_(plan.graph.source.widest()),
-      extents_(bounds_),
+      limits_(plan.graph),
+      bounds_(limits_.bounds()),
+      extents_(limits_.extents()),
       places_(plan.graph.values.size()),
       counters_(sdk::made<quern_counters>()) {
   for (const Value& value : plan.graph.values) tensors_.push_back(value.tensor);
@@ -176,55 +177,8 @@ std::uint32_t Instance::emit(const Schedule& schedule, Emit how, std::uint32_t& 
   return launcher.launches();
 }
 
-Instance::Places Instance::check_bindings(const sdk::List<quern_binding>& bindings, const quern_span& scratch) const {
-  const Graph& graph = plan_.graph;
-  std::vector<Address> places(graph.values.size(), 0);
-  std::vector<bool> bound(graph.values.size(), false);
-  for (const quern_binding& binding : bindings) {
-    if (binding.value >= graph.values.size() || !graph.source.is_slot(binding.value))
-      refuse(concat("value ", binding.value, " is bound and is no slot"), 16);
-    if (bound[binding.value]) refuse(concat("value ", binding.value, " is bound twice"), 16);
-    if (binding.flags != 0) unsupported(concat("binding of value ", binding.value, ": flags ", binding.flags));
-    const sdk::List<quern_span> spans(binding.spans, "spans");
-    if (spans.size() != 1) refuse(concat("value ", binding.value, " has ", spans.size(), " spans; this plugin takes one"), 16);
-    const quern_span span = spans[0];
-    const std::uint64_t needed = graph.values[binding.value].tensor.planes
-                                     ? graph.values[binding.value].bytes
-                                     : graph.source.bytes(binding.value, bounds_);
-    if (needed > 0 && span.buffer == nullptr) refuse(concat("value ", binding.value, " is bound to no buffer"), 16);
-    if (span.buffer != nullptr) {
-      const quern_buffer& buffer = *span.buffer;
-      if (&buffer.gpu != &gpu_) refuse(concat("value ", binding.value, " lies in a buffer of another device"), 16);
-      if (span.offset % 16 != 0 || span.offset > buffer.bytes || span.bytes > buffer.bytes - span.offset || span.bytes < needed)
-        refuse(concat("value ", binding.value, " needs ", needed, " bytes at a multiple of 16, its span has ",
-                      span.bytes, " at ", span.offset, " of ", buffer.bytes),
-               16);
-      places[binding.value] = buffer.memory + span.offset;
-    }
-    bound[binding.value] = true;
-  }
-  for (std::uint32_t v = 0; v < graph.values.size(); ++v) {
-    const Value& value = graph.values[v];
-    if (!graph.source.is_slot(v) && value.root == v) continue;
-    if (graph.internal(value.root)) continue;
-    if (!bound[v]) {
-      if (value.root == v || !bound[value.root]) refuse(concat("value ", v, " '", value.tensor.name, "' is not bound"), 16);
-      places[v] = places[value.root] + value.offset;
-    }
-  }
-  Places found{std::move(places), 0};
-  if (const std::uint64_t needed = plan_.scratch_bytes(); needed > 0) {
-    if (scratch.buffer == nullptr || scratch.bytes < needed)
-      refuse(concat("scratch has ", scratch.buffer == nullptr ? 0 : scratch.bytes, " bytes, ", needed,
-                    " are needed"),
-             16);
-    found.scratch = scratch.buffer->memory + scratch.offset;
-    if (found.scratch % 256 != 0) refuse("scratch does not start at a multiple of 256", 16);
-  }
-  return found;
-}
-
-void Instance::prepare(Places places) {
+void Instance::prepare(sdk::BoundPlaces places) {
+  const Current current(gpu_.driver(), gpu_.context());
   const Graph& graph = plan_.graph;
   drop_captured();
   if (plan_.without_graphs == this) plan_.without_graphs = nullptr;
@@ -247,6 +201,7 @@ void Instance::prepare(Places places) {
   counters_ = sdk::made<quern_counters>();
   prepared_ = true;
   capture();
+  gpu_.staging().give_back();  // the weights are there
 }
 
 /// Finds every kernel that runs may need, and captures steps of 1 to 8 rows and of as many as there can be; others are captured when they come again.
@@ -376,24 +331,6 @@ void Instance::forget_written() noexcept {
     if (plan_.written[v]) gpu_.mailbox().forget(places_[v], plan_.graph.values[v].bytes);
 }
 
-void Instance::check_run(const quern_run& run) {
-  if (!prepared_) refuse("the instance is not prepared", 12);
-  if (run.flags != 0) unsupported(concat("run flags ", run.flags));
-  if (run.status != nullptr) sdk::check(run.status);  // it is written when the run has ended
-  extents_ = bounds_;
-  plan_.graph.source.apply_bounds(run.bounds, extents_);
-  const sdk::List<quern_patch> patches(run.patches, "patches");
-  for (const quern_patch& patch : patches) {
-    if (patch.value >= plan_.graph.values.size()) refuse(concat("a patch is for value ", patch.value), 13);
-    const std::uint32_t kind = plan_.graph.source.values[patch.value].kind;
-    if (kind != QUERN_VALUE_STATE && kind != QUERN_VALUE_INPUT)
-      refuse(concat("a patch is for value ", patch.value, ", which is neither state nor input"), 13);
-    const std::uint64_t bytes = plan_.graph.source.bytes(patch.value, bounds_);
-    if (patch.offset > bytes || patch.bytes > bytes - patch.offset || (patch.data == nullptr && patch.bytes > 0))
-      refuse(concat("a patch writes bytes ", patch.offset, " + ", patch.bytes, " of value ", patch.value, ", which has ", bytes), 13);
-  }
-}
-
 /// What comes before a run's first kernel: patches, and counts that lie in device memory.
 void Instance::bring_in(const quern_run& run) {
   const Driver& driver = gpu_.driver();
@@ -412,16 +349,13 @@ void Instance::bring_in(const quern_run& run) {
     }
     counters_.host_copies += patch.bytes;
   }
-  for (std::size_t s = 0; s < extents_.size(); ++s) {
-    const std::uint32_t extent = plan_.graph.source.symbols[s].extent;
-    if (extent == QUERN_NONE) continue;
+  limits_.read_extents([&](std::uint32_t value) {
     launcher.deliver();
     std::int32_t exact = 0;
-    driver.check(driver.cuMemcpyDtoHAsync_v2(&exact, places_[extent], sizeof exact, gpu_.stream()), "reading an extent");
+    driver.check(driver.cuMemcpyDtoHAsync_v2(&exact, places_[value], sizeof exact, gpu_.stream()), "reading an extent");
     gpu_.synchronize("reading an extent");
-    if (exact < 0 || exact > extents_[s]) refuse(concat("symbol ", s, " has the extent ", exact, ", the run's bound is ", extents_[s]), 11);
-    extents_[s] = exact;
-  }
+    return exact;
+  });
 }
 
 /// True: as a graph, which is under way. Else its kernels were launched one by one, the last of them `step`, and have ended.
@@ -455,6 +389,7 @@ void Instance::deliver_waiting() noexcept {
 }
 
 bool Instance::start(const quern_run& run) {
+  const Current current(gpu_.driver(), gpu_.context());
   const std::uint64_t allocations = gpu_.allocations();
   std::uint32_t step = QUERN_NONE;
   ++counters_.runs;
@@ -476,6 +411,7 @@ bool Instance::start(const quern_run& run) {
 }
 
 void Instance::finish(const quern_run&, quern_run_status& outcome) {
+  const Current current(gpu_.driver(), gpu_.context());
   forget_written();
   gpu_.reach(point_, "running a graph");
   for (Mailbox::Mirror* mirror : mirrors_) mirror->valid = true;

@@ -4,7 +4,6 @@
 //   Instance  upper bounds, memory after prepare(), captured graphs; one thread at a time
 #pragma once
 
-#include "buffer.hpp"
 #include "schedule.hpp"
 
 #include <atomic>
@@ -43,21 +42,15 @@ class Instance {
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;
 
-  void set_bounds(const quern_array& bounds) { plan_.graph.source.apply_bounds(bounds, bounds_); }
-  /// Where the slots and the scratch of an instance lie.
-  struct Places {
-    std::vector<Address> of;  // one a value; 0 of internal ones
-    Address scratch = 0;
-  };
-  /// Throws Failure for a binding that is wrong.
-  Places check_bindings(const sdk::List<quern_binding>& bindings, const quern_span& scratch) const;
+  sdk::InstanceBounds& bounds() noexcept { return limits_; }
+  std::uint64_t scratch_bytes() const { return plan_.scratch_bytes(); }
+  std::uint64_t private_bytes() const noexcept { return counter_bytes; }
+  bool ready() const noexcept { return prepared_; }
   /// Binds and captures.
-  void prepare(Places places);
-  /// Checks a run without changing anything.
-  void check_run(const quern_run& run);
+  void prepare(sdk::BoundPlaces places);
   /// A run was submitted: a cancel from now on is for it, though it may wait for another instance's.
   void begin() noexcept { cancelled_ = false; }
-  // A run, as sdk/run_list.hpp wants it; only after check_run. One that is a captured graph stays under way.
+  // A run, as sdk/run_list.hpp wants it; only after bounds().check_run(). One that is a captured graph stays under way.
   std::uint32_t slot() const noexcept { return slot_; }
   bool start(const quern_run& run);
   void finish(const quern_run& run, quern_run_status& outcome);
@@ -92,9 +85,11 @@ class Instance {
   const Plan& plan_;
   Gpu& gpu_;
   const std::uint32_t slot_;
-  std::vector<std::int64_t> bounds_, extents_;
+  sdk::InstanceBounds limits_;
+  const std::vector<std::int64_t>& bounds_;  // of limits_, as the extents of the run
+  std::vector<std::int64_t>& extents_;
   std::vector<Tensor> tensors_;       // one a value, of this run
-  std::vector<Address> places_;       // of bound roots
+  std::vector<std::uint64_t> places_;  // of bound roots
   const Schedule* laid_out_ = nullptr;
   Address scratch_ = 0;
   DevicePointer counters_memory_ = 0;

@@ -1,6 +1,6 @@
 // The probe's proof on a card, against integers known in advance: weights decoded from their blocks; and small products in f32 and of
 // int8 where their kernels are built in, since compiling these takes longer than a probe has.
-#include "handles.hpp"
+#include "backend.hpp"
 #include "ops/matmul.hpp"
 
 #include <cmath>
@@ -9,20 +9,6 @@ namespace quern::cuda {
 namespace {
 
 constexpr int k = 64, n = 32;
-
-class Memory {
- public:
-  Memory(Gpu& gpu, std::uint64_t bytes) : gpu_(gpu), bytes_(bytes), at_(gpu.allocate(bytes, "the self-test")) {}
-  ~Memory() { gpu_.release(at_, bytes_); }
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
-  Address at() const { return at_; }
-
- private:
-  Gpu& gpu_;
-  std::uint64_t bytes_;
-  DevicePointer at_;
-};
 
 }  // namespace
 
@@ -36,14 +22,15 @@ std::string self_test(Gpu& gpu) {
   std::vector<unsigned char> blocks(codes_at + n * k);
   for (int b = 0; b < n * k / 32; ++b) blocks[b * 2 + 1] = 0x3c;  // f16 1.0
   for (int i = 0; i < n * k; ++i) blocks[codes_at + i] = static_cast<unsigned char>(static_cast<signed char>(w[i]));
-  const Memory dx(gpu, k * 4), dw(gpu, n * k * 4), db(gpu, blocks.size()), dy(gpu, 2 * n * 4), da(gpu, activation_bytes(k));
+  const auto take = [&gpu](std::uint64_t bytes) { return Memory(gpu, bytes, "the self-test"); };
+  const Memory dx = take(k * 4), dw = take(n * k * 4), db = take(blocks.size()), dy = take(2 * n * 4), da = take(activation_bytes(k));
   const Driver& driver = gpu.driver();
   const auto up = [&](Address to, const void* from, std::size_t bytes) {
     driver.check(driver.cuMemcpyHtoDAsync_v2(to, from, bytes, gpu.stream()), "the self-test");
   };
-  up(dx.at(), x.data(), x.size() * 4);
-  up(db.at(), blocks.data(), blocks.size());
-  up(dy.at(), y.data(), y.size() * 4);
+  up(dx.address(), x.data(), x.size() * 4);
+  up(db.address(), blocks.data(), blocks.size());
+  up(dy.address(), y.data(), y.size() * 4);
   const auto matrix = [](Address at, quern_dtype dtype) {
     Tensor t;
     t.data = at;
@@ -51,39 +38,39 @@ std::string self_test(Gpu& gpu) {
     t.rank = 2;
     t.dims[0] = n;
     t.dims[1] = k;
-    t.planes = dtype == QUERN_Q8_0;
+    t.packed_layout = dtype == QUERN_Q8_0;
     return blocks_of(t);
   };
   Launcher launcher(gpu, false);
-  const UnpackParams unpack{matrix(db.at(), QUERN_Q8_0), dw.at(), QUERN_F32, n, k};
+  const UnpackParams unpack{matrix(db.address(), QUERN_Q8_0), dw.address(), QUERN_F32, n, k};
   std::vector<float> decoded(n * k, -1.0f);
-  up(dw.at(), decoded.data(), decoded.size() * 4);
+  up(dw.address(), decoded.data(), decoded.size() * 4);
   launcher.launch("weights", "unpack_rows", launcher.spread(n * k / 16), 256, unpack);
-  driver.check(driver.cuMemcpyDtoHAsync_v2(decoded.data(), dw.at(), decoded.size() * 4, gpu.stream()), "the self-test");
+  driver.check(driver.cuMemcpyDtoHAsync_v2(decoded.data(), dw.address(), decoded.size() * 4, gpu.stream()), "the self-test");
   gpu.synchronize("the self-test");
   for (int i = 0; i < n * k; ++i)
     if (decoded[i] != w[i]) return concat("element ", i, " of a q8_0 matrix is decoded as ", decoded[i], " and should be ", w[i]);
   if (!gpu.kernels().has("gemv")) return {};
   GemvExactParams exact{};
-  exact.w = matrix(dw.at(), QUERN_F32);
-  exact.x = dx.at();
-  exact.y = dy.at();
+  exact.w = matrix(dw.address(), QUERN_F32);
+  exact.x = dx.address();
+  exact.y = dy.address();
   exact.x_dtype = exact.y_dtype = QUERN_F32;
   exact.rows = n;
   exact.k = k;
   exact.t = 1;
   exact.alpha = 1;
   launcher.launch("gemv_exact", "gemv_exact_1", {n / 8, 1, 1}, 256, exact);
-  const Activations activations = activations_at(da.at(), k, false);
-  launch_quantise(dx.at(), 0, 0, 1, k, activations, launcher);
+  const Activations activations = activations_at(da.address(), k, false);
+  launch_quantise(dx.address(), 0, 0, 1, k, activations, launcher);
   GemvParams fast{};
-  fast.part[0] = {matrix(db.at(), QUERN_Q8_0), dy.at() + n * 4, 0, n};
+  fast.part[0] = {matrix(db.address(), QUERN_Q8_0), dy.address() + n * 4, 0, n};
   fast.parts = 1;
   fast.k = k;
   fast.t = 1;
   fast.x = activations;
   launch_gemv(fast, false, launcher);
-  driver.check(driver.cuMemcpyDtoHAsync_v2(y.data(), dy.at(), y.size() * 4, gpu.stream()), "the self-test");
+  driver.check(driver.cuMemcpyDtoHAsync_v2(y.data(), dy.address(), y.size() * 4, gpu.stream()), "the self-test");
   gpu.synchronize("the self-test");
   for (int row = 0; row < n; ++row) {
     float expected = 0, size = 0;

@@ -10,7 +10,7 @@ bool is_16bit(const Tensor& t) { return t.dtype == QUERN_F16 || t.dtype == QUERN
 std::uint64_t copy_bytes(const Tensor& t) { return (static_cast<std::uint64_t>(t.elements()) * 2 + 255) / 256 * 256; }
 
 std::uint64_t source_bytes(const Tensor& t) {
-  if (t.planes) return layout_bytes({t.dtype, t.dims[0], t.last(), true});
+  if (t.packed_layout) return sdk::PlaneLayout{t.dtype, t.dims[0], t.last()}.bytes();
   const sdk::ElementSize size = sdk::element_size(t.dtype);
   return static_cast<std::uint64_t>(t.elements()) / size.elements * size.bytes;
 }

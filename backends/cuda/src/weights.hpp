@@ -1,25 +1,15 @@
-// Weight sets: which constants are packed into planes, and packing them on the device.
+// Weights in planes, which the SDK plans: who reads them so here, and packing them on the device.
 #pragma once
 
-#include "plan.hpp"
-
-#include <memory>
-#include <span>
+#include "gpu.hpp"
+#include "tensor.hpp"
 
 namespace quern::cuda {
 
-/// What weights_plan returned: the host reads `items` until it releases them.
-struct WeightList {
-  std::vector<quern_weight_item> items;
-  std::deque<std::string> keys;
-  std::deque<std::vector<quern_weight_source>> sources;
-};
+/// Packed are constant matrices that only matmul (as weights) and get_rows read.
+const sdk::PlanePacking& plane_packing() noexcept;
 
-/// One item for each constant matrix of a format that gains by planes, and that only matmul (as weights) and get_rows read.
-/// Constants of several graphs with one name, format and shape share an item.
-std::unique_ptr<WeightList> plan_weights(const std::vector<std::unique_ptr<Graph>>& graphs);
-
-/// Packs a canonical matrix, both in device memory. Throws Failure for spans that do not fit the key.
-void pack_weight(std::string_view key, const quern_array& sources, const quern_array& destination, Gpu& gpu);
+/// Packs a canonical matrix, both in device memory and as large as the layout is.
+void pack_weight(const sdk::PlaneLayout& layout, Address from, Address to, Gpu& gpu);
 
 }  // namespace quern::cuda

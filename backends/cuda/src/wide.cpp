@@ -92,11 +92,11 @@ class Fuser : Uses {
     if (node.inputs.size() > 2 && !given(node.inputs[2])) return false;
     const Tensor &a = tensor(node.inputs[0]), &b = tensor(node.inputs[1]), &y = tensor(node.outputs[0]);
     if (node.inputs.size() > 3 && node.inputs[3] != none) return false;
-    bool weights = b.dtype == QUERN_F16 ? node.f16_allowed : node.bf16_allowed && (is_block(b.dtype) || b.dtype == QUERN_BF16);
-    if (mixes()) weights = (b.dtype == QUERN_BF16 ? node.bf16_allowed : node.f16_allowed) && mixed_serves(b, *card_) && b.dims[0] % 16 == 0;
+    bool weights = b.dtype == QUERN_F16 ? node.f16_allowed() : node.bf16_allowed() && (is_block(b.dtype) || b.dtype == QUERN_BF16);
+    if (mixes()) weights = (b.dtype == QUERN_BF16 ? node.bf16_allowed() : node.f16_allowed()) && mixed_serves(b, *card_) && b.dims[0] % 16 == 0;
     return weights && graph_.source.values[node.inputs[1]].kind == QUERN_VALUE_CONSTANT && a.dtype == QUERN_F32 && y.dtype == QUERN_F32 &&
            a.rank == 2 && b.rank == 2 &&
-           (mixes() ? symbol_of(node.inputs[0]) != none : symbol_of(node.inputs[0]) == symbol_) && (b.planes || b.contiguous()) && b.dims[0] % 8 == 0 &&
+           (mixes() ? symbol_of(node.inputs[0]) != none : symbol_of(node.inputs[0]) == symbol_) && (b.packed_layout || is_contiguous(b)) && b.dims[0] % 8 == 0 &&
            b.last() % 16 == 0 && whole(node.inputs[0]) && whole(node.outputs[0]) &&
            node.attributes->integer(QUERN_KEY_TRANSPOSE_A) == 0 && node.attributes->integer(QUERN_KEY_TRANSPOSE_B) == 0 &&
            node.attributes->real(QUERN_KEY_ALPHA) == 1.0;
@@ -480,7 +480,7 @@ class Fuser : Uses {
     const Node& node = graph_.nodes[n];
     const Tensor &q = tensor(node.inputs[0]), &k = tensor(node.inputs[1]), &v = tensor(node.inputs[2]), &y = tensor(node.outputs[0]);
     if (symbol_of(node.inputs[0]) != symbol_ || !attention_rows_serves(k, v) || q.dims[1] % k.dims[1] != 0) return false;
-    if (!(k.dtype == QUERN_F16 ? node.f16_allowed : node.bf16_allowed)) return false;
+    if (!(k.dtype == QUERN_F16 ? node.f16_allowed() : node.bf16_allowed())) return false;
     for (std::size_t i = 6; i < node.inputs.size(); ++i)
       if (node.inputs[i] != none) return false;
     if (!(node.attributes->real(QUERN_KEY_SCALE) > 0) || node.attributes->real(QUERN_KEY_MAX_BIAS) != 0 || y.dtype != QUERN_F32 ||

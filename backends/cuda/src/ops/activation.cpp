@@ -14,7 +14,7 @@ std::string check_kind(const Call& call, std::int64_t last, const char* name) {
 std::string check_floats_of_one_shape(std::initializer_list<const Tensor*> tensors) {
   std::string reason;
   for (const Tensor* t : tensors)
-    if (reason.empty()) reason = first_of({check_floats(*t), check_same(**tensors.begin(), *t)});
+    if (reason.empty()) reason = first_of({check_floats(*t), check_same_shape(**tensors.begin(), *t)});
   return reason;
 }
 

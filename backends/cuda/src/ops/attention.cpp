@@ -91,10 +91,10 @@ std::string refuse(const Call& call) {
   if (mask.present()) {
     if (mask.dtype != QUERN_F32 && mask.dtype != QUERN_F16 && mask.dtype != QUERN_U8)
       return concat(describe(mask), "; a mask is f32, f16 or u8");
-    if (std::string r = first_of({check_rank(mask, 2), check_packed(mask), check_dim(mask, 0, q.dims[0])}); !r.empty()) return r;
+    if (std::string r = first_of({check_rank(mask, 2), check_contiguous(mask), check_dim(mask, 0, q.dims[0])}); !r.empty()) return r;
   }
   if (sinks.present())
-    return first_of({check_dtype(sinks, QUERN_F32), check_rank(sinks, 1), check_packed(sinks), check_dim(sinks, 0, q.dims[1])});
+    return first_of({check_dtype(sinks, QUERN_F32), check_rank(sinks, 1), check_contiguous(sinks), check_dim(sinks, 0, q.dims[1])});
   return {};
 }
 
@@ -237,7 +237,7 @@ namespace {
 bool on_matrices(const Call& call, int major) {
   const Tensor &q = call.input(0), &k = call.input(1), &v = call.input(2);
   if (major < 8 || call.invariant || q.dims[0] < least_attention_rows || !is_plain(call) || !attention_rows_serves(k, v)) return false;
-  if (!(k.dtype == QUERN_F16 ? call.f16_allowed : call.bf16_allowed)) return false;
+  if (!(k.dtype == QUERN_F16 ? call.f16_allowed() : call.bf16_allowed())) return false;
   for (std::size_t i = 6; i < 9; ++i)  // lengths, mask, sinks
     if (call.input(i).present()) return false;
   return call.integer(QUERN_KEY_CAUSAL) != 0 && call.real(QUERN_KEY_SCALE) > 0 && call.real(QUERN_KEY_MAX_BIAS) == 0;

@@ -46,7 +46,7 @@ std::string refuse(const Call& call) {
       !r.empty())
     return r;
   if (const Tensor& sinks = sinks_of(call); sinks.present())
-    if (std::string r = first_of({check_dtype(sinks, QUERN_F32), check_rank(sinks, 1), check_packed(sinks), check_dim(sinks, 0, heads)});
+    if (std::string r = first_of({check_dtype(sinks, QUERN_F32), check_rank(sinks, 1), check_contiguous(sinks), check_dim(sinks, 0, heads)});
         !r.empty())
       return r;
   if (lse.present())

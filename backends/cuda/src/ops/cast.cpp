@@ -12,7 +12,7 @@ bool is_number(const Tensor& t) { return is_float(t.dtype) || t.dtype == QUERN_I
 
 std::string refuse(const Call& call) {
   const Tensor &x = call.input(0), &y = call.output(0);
-  std::string reason = first_of({check_same(x, y), check_units(x), check_units(y)});
+  std::string reason = first_of({check_same_shape(x, y), check_units(x), check_units(y)});
   if (!reason.empty() || x.dtype == y.dtype) return reason;
   if (is_block(x.dtype)) return check_floats(y);
   if (is_block(y.dtype)) return check_floats(x);
@@ -29,9 +29,9 @@ void emit(const Call& call, Launcher& launcher) {
     p.h = y.last();
     Tensor start = decodes ? x : y;
     start.data = 0;
-    start.planes = false;
+    start.packed_layout = false;
     p.blocks = blocks_of(start);
-    const std::int64_t warps = p.rows.count * (p.h / pieces_of(start.dtype).elements);
+    const std::int64_t warps = p.rows.count * (p.h / fields_of(start.dtype).elements);
     launcher.launch("cast", decodes ? "decode_rows" : "encode_rows", launcher.spread(decodes ? p.rows.count * p.h / 16 : warps * 32), 256, p);
     return;
   }

@@ -10,7 +10,7 @@ namespace {
 std::string refuse(const Call& call) {
   const Tensor &x = call.input(0), &y = call.output(0);
   if (x.rank == 0) return "cumsum needs at least one dimension";
-  return first_of({check_floats(x), check_floats(y), check_same(x, y)});
+  return first_of({check_floats(x), check_floats(y), check_same_shape(x, y)});
 }
 
 void emit(const Call& call, Launcher& launcher) {

@@ -15,7 +15,7 @@ std::string refuse_accept(const Call& call) {
                                  check_integers(count, 1)});
   if (!reason.empty()) return reason;
   return first_of({check_dim(target, 0, draft.dims[0]), check_dim(target, 1, draft.dims[1] + 1), check_dim(live, 0, draft.dims[0]),
-                   check_same(target, token), check_same(live, count)});
+                   check_same_shape(target, token), check_same_shape(live, count)});
 }
 
 void emit_accept(const Call& call, Launcher& launcher) {

@@ -9,7 +9,7 @@ namespace {
 
 std::string refuse_unary(const Call& call) {
   const Tensor &x = call.input(0), &y = call.output(0);
-  return first_of({check_floats(x), check_floats(y), check_same(x, y)});
+  return first_of({check_floats(x), check_floats(y), check_same_shape(x, y)});
 }
 
 void emit_unary(const Call& call, Launcher& launcher) {
@@ -29,7 +29,7 @@ void emit_unary(const Call& call, Launcher& launcher) {
 std::string refuse_binary(const Call& call) {
   const Tensor &a = call.input(0), &b = call.input(1), &y = call.output(0);
   if (!broadcasts(b, y)) return concat(describe(b), " does not broadcast to ", describe(y));
-  return first_of({check_floats(a), check_floats(b), check_floats(y), check_same(a, y)});
+  return first_of({check_floats(a), check_floats(b), check_floats(y), check_same_shape(a, y)});
 }
 
 void emit_binary(const Call& call, Launcher& launcher) {

@@ -104,8 +104,8 @@ std::string refuse_backward(const Call& call) {
   if (da.present() && !r.b.present()) return "da needs b";
   return first_of({check_pairs(r), r.b.present() ? first_of({check_floats(r.b), check_experts(r.b, r)}) : "",
                    db.present() ? first_of({check_floats(db), check_experts(db, r)}) : "",
-                   da.present() ? first_of({check_floats(da), check_same(da, r.a)}) : "",
-                   r.b.present() && db.present() ? check_same(r.b, db) : ""});
+                   da.present() ? first_of({check_floats(da), check_same_shape(da, r.a)}) : "",
+                   r.b.present() && db.present() ? check_same_shape(r.b, db) : ""});
 }
 
 std::int64_t experts_of(const Call& call) { return call.input(2).present() ? call.input(2).dims[0] : call.output(1).dims[0]; }

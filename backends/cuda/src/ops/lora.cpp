@@ -25,19 +25,19 @@ std::int64_t rows_a_pass(const Call& call) {
 
 std::string refuse(const Call& call) {
   const Tensor &x = call.input(0), &pool = call.input(1), &table = call.input(2), &slot = call.input(3);
-  if (std::string r = first_of({check_floats(x), check_rank(x, 2), check_floats(pool), check_rank(pool, 1), check_packed(pool),
-                                check_dtype(table, QUERN_I32), check_rank(table, 2), check_packed(table), check_dim(table, 1, 4),
+  if (std::string r = first_of({check_floats(x), check_rank(x, 2), check_floats(pool), check_rank(pool, 1), check_contiguous(pool),
+                                check_dtype(table, QUERN_I32), check_rank(table, 2), check_contiguous(table), check_dim(table, 1, 4),
                                 check_dtype(slot, QUERN_I32), check_rank(slot, 1), check_dim(slot, 0, x.dims[0])});
       !r.empty())
     return r;
   if (is_backward(call)) {
     const Tensor &dy = call.input(4), &dx = call.output(0), &dpool = call.output(1);
-    return first_of({check_floats(dy), check_rank(dy, 2), check_dim(dy, 0, x.dims[0]), check_floats(dx), check_same(dx, x),
-                     check_floats(dpool), check_same(dpool, pool), check_packed(dpool)});
+    return first_of({check_floats(dy), check_rank(dy, 2), check_dim(dy, 0, x.dims[0]), check_floats(dx), check_same_shape(dx, x),
+                     check_floats(dpool), check_same_shape(dpool, pool), check_contiguous(dpool)});
   }
   const Tensor &base = call.input(4), &y = call.output(0);
   if (base.present())
-    if (std::string r = first_of({base.dtype == y.dtype ? "" : concat(describe(base), " has the element type of y"), check_same(base, y)}); !r.empty())
+    if (std::string r = first_of({base.dtype == y.dtype ? "" : concat(describe(base), " has the element type of y"), check_same_shape(base, y)}); !r.empty())
       return r;
   return first_of({check_floats(y), check_rank(y, 2), check_dim(y, 0, x.dims[0])});
 }
@@ -104,7 +104,7 @@ void emit_backward(const Call& call, Launcher& launcher) {
 std::string refuse_merge(const Call& call) {
   const Tensor &w = call.input(0), &a = call.input(1), &b = call.input(2), &y = call.output(0);
   if (std::string r = first_of({check_floats(w), check_rank(w, 2), check_floats(a), check_rank(a, 2), check_floats(b), check_rank(b, 2),
-                                check_floats(y), check_same(w, y)});
+                                check_floats(y), check_same_shape(w, y)});
       !r.empty())
     return r;
   return first_of({check_dim(a, 1, w.dims[1]), check_dim(b, 0, w.dims[0]), check_dim(b, 1, a.dims[0])});

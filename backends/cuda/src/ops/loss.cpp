@@ -20,7 +20,7 @@ std::string refuse_entropy(const Call& call) {
   if (!reason.empty()) return reason;
   if (is_backward(call))
     return first_of({check_column(call.input(2), logits, QUERN_F32), check_column(call.input(3), logits, QUERN_F32),
-                     check_floats(call.output(0)), check_same(logits, call.output(0))});
+                     check_floats(call.output(0)), check_same_shape(logits, call.output(0))});
   return first_of({check_column(call.output(0), logits, QUERN_F32), check_column(call.output(1), logits, QUERN_F32)});
 }
 
@@ -60,7 +60,7 @@ std::string check_one(const Tensor& t) {
 
 std::string refuse_mean(const Call& call) {
   const Tensor &x = call.input(0), &mask = call.input(1);
-  return first_of({check_dtype(x, QUERN_F32), check_dtype(mask, QUERN_I32), check_same(x, mask), check_one(call.output(0)),
+  return first_of({check_dtype(x, QUERN_F32), check_dtype(mask, QUERN_I32), check_same_shape(x, mask), check_one(call.output(0)),
                    check_one(call.output(1))});
 }
 
@@ -79,7 +79,7 @@ void emit_mean(const Call& call, Launcher& launcher) {
 std::string refuse_mean_backward(const Call& call) {
   const Tensor &mask = call.input(0), &dx = call.output(0);
   return first_of({check_dtype(mask, QUERN_I32), check_one(call.input(1)), check_one(call.input(2)), check_dtype(dx, QUERN_F32),
-                   check_same(mask, dx)});
+                   check_same_shape(mask, dx)});
 }
 
 void emit_mean_backward(const Call& call, Launcher& launcher) {

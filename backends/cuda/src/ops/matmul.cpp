@@ -24,12 +24,12 @@ bool is_plain(const Call& call) {
   if (b.rank != 2 || a.rank < 2 || a.last() % 16 != 0 || (a.ranged >> (a.rank - 1) & 1u) != 0 || b.ranged != 0) return false;
   // Rows may be ranged in the first dimension only: then they stay packed in every run.
   if (a.ranged > 1 || y.ranged > 1) return false;
-  return a.contiguous() && (b.planes || b.contiguous()) && y.contiguous() && (!c.present() || c.contiguous());
+  return is_contiguous(a) && (b.packed_layout || is_contiguous(b)) && is_contiguous(y) && (!c.present() || is_contiguous(c));
 }
 
 bool takes_gemv(const Call& call) {
   const Tensor &a = call.input(0), &b = call.input(1), &y = call.output(0);
-  return call.int8_allowed && has_int8_kernel(b) && a.dtype == QUERN_F32 && y.dtype == QUERN_F32 &&
+  return call.int8_allowed() && has_int8_kernel(b) && a.dtype == QUERN_F32 && y.dtype == QUERN_F32 &&
          a.data % 16 == 0 && !call.input(3).present() && call.real(QUERN_KEY_ALPHA) == 1.0;
 }
 
@@ -54,13 +54,13 @@ std::string refuse(const Call& call) {
   }
   if (bias.present())
     if (std::string r = first_of(
-            {check_dtype(bias, QUERN_F32), check_rank(bias, 1), check_packed(bias), check_dim(bias, 0, n)});
+            {check_dtype(bias, QUERN_F32), check_rank(bias, 1), check_contiguous(bias), check_dim(bias, 0, n)});
         !r.empty())
       return r;
   if (c.present())
-    if (std::string r = first_of({check_floats(c), check_same(c, y)}); !r.empty()) return r;
+    if (std::string r = first_of({check_floats(c), check_same_shape(c, y)}); !r.empty()) return r;
   if (is_block(b.dtype) && tb) return concat("matmul with ", describe(b), " transposed: blocks lie along its rows");
-  return b.planes ? "" : check_units(b);
+  return b.packed_layout ? "" : check_units(b);
 }
 
 MatmulFactors any_factors(const Call& call) {
@@ -93,7 +93,7 @@ void emit(const Call& call, Launcher& launcher) {
                        static_cast<int>(k),
                        alpha,
                        beta};
-    if (call.bf16_allowed && k % 32 == 0 && launcher.gpu().facts().major >= 8) {
+    if (call.bf16_allowed() && k % 32 == 0 && launcher.gpu().facts().major >= 8) {
       const bool split = b.dtype == QUERN_F32 || b.dtype == QUERN_F16;
       const std::int64_t tile = m > 64 && !split ? 128 : 32;
       launcher.launch("gemm_mma",
@@ -151,7 +151,7 @@ constexpr Op table[] = {{QUERN_OP_MATMUL, "matmul.cuda", refuse, emit, scratch, 
 }  // namespace
 
 bool has_int8_kernel(const Tensor& weights) {
-  return is_block(weights.dtype) && weights.rank == 2 && (weights.planes || !wants_planes(weights.dtype));
+  return is_block(weights.dtype) && weights.rank == 2 && (weights.packed_layout || !sdk::gains_by_planes(weights.dtype));
 }
 
 std::uint64_t activation_bytes(std::int64_t k) {

@@ -51,9 +51,9 @@ void launch_matmul_any(const Tensor& a, const Tensor& b, Address bias, const Ten
   p.b_blocks = is_block(b.dtype);
   if (p.b_blocks) {
     Tensor start = b;
-    if (!b.planes) start.data = 0;
+    if (!b.packed_layout) start.data = 0;
     p.pieces = blocks_of(start);
-    p.b_planes = b.planes;
+    p.b_planes = b.packed_layout;
   }
   p.bias = bias;
   p.m = y.dims[y.rank - 2];

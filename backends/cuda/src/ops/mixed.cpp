@@ -54,8 +54,8 @@ void launch_kquants(MixedParams& p, Launcher& launcher) {
 
 bool mixed_serves(const Tensor& weights, const CardFacts& card) {
   if (card.major < 9 || weights.rank != 2 || weights.last() % 256 != 0 || weights.last() > most_k) return false;
-  if (weights.dtype == QUERN_Q4_K || weights.dtype == QUERN_F16 || weights.dtype == QUERN_BF16) return weights.planes || weights.contiguous();
-  return weights.dtype == QUERN_Q6_K && weights.planes;
+  if (weights.dtype == QUERN_Q4_K || weights.dtype == QUERN_F16 || weights.dtype == QUERN_BF16) return weights.packed_layout || is_contiguous(weights);
+  return weights.dtype == QUERN_Q6_K && weights.packed_layout;
 }
 
 void launch_mixed(MixedParams& p, Launcher& launcher) {

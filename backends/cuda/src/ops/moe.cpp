@@ -17,12 +17,12 @@ std::string refuse_router(const Call& call) {
   if (kind != 0 && kind != 1) return concat("moe_router has the kinds 0 and 1, not ", kind);
   if (used < 0 || used > logits.dims[1]) return concat(used, " of ", logits.dims[1], " experts");
   if (bias.present())
-    if (std::string r = first_of({check_dtype(bias, QUERN_F32), check_rank(bias, 1), check_packed(bias), check_dim(bias, 0, logits.dims[1])});
+    if (std::string r = first_of({check_dtype(bias, QUERN_F32), check_rank(bias, 1), check_contiguous(bias), check_dim(bias, 0, logits.dims[1])});
         !r.empty())
       return r;
   return first_of({check_dtype(id, QUERN_I32), check_rank(id, 2), check_dim(id, 0, logits.dims[0]), check_dim(id, 1, used),
-                   check_dtype(weight, QUERN_F32), check_same(id, weight),
-                   is_backward(call) ? first_of({check_dtype(call.output(0), QUERN_F32), check_same(logits, call.output(0))}) : ""});
+                   check_dtype(weight, QUERN_F32), check_same_shape(id, weight),
+                   is_backward(call) ? first_of({check_dtype(call.output(0), QUERN_F32), check_same_shape(logits, call.output(0))}) : ""});
 }
 
 void emit_router(const Call& call, Launcher& launcher) {

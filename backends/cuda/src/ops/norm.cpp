@@ -15,9 +15,9 @@ std::string refuse(const Call& call) {
   if (x.rank == 0) return "a norm needs at least one dimension";
   if (call.op != QUERN_OP_L2_NORM && !(call.real(QUERN_KEY_EPSILON) > 0)) return "epsilon must be above 0";
   for (const Tensor& y : call.outputs)
-    if (std::string r = first_of({check_floats(y), check_same(x, y)}); !r.empty()) return r;
+    if (std::string r = first_of({check_floats(y), check_same_shape(x, y)}); !r.empty()) return r;
   if (adds(call))
-    if (std::string r = first_of({check_floats(call.input(1)), check_same(x, call.input(1))}); !r.empty()) return r;
+    if (std::string r = first_of({check_floats(call.input(1)), check_same_shape(x, call.input(1))}); !r.empty()) return r;
   return first_of({check_floats(x), check_factor(call.input(adds(call) ? 2 : 1), x), adds(call) ? "" : check_factor(call.input(2), x)});
 }
 
@@ -50,7 +50,7 @@ const std::span<const Op> norm_ops = table;
 
 std::string check_factor(const Tensor& t, const Tensor& x) {
   if (!t.present()) return {};
-  return first_of({check_dtype(t, QUERN_F32), check_rank(t, 1), check_packed(t), check_dim(t, 0, x.last())});
+  return first_of({check_dtype(t, QUERN_F32), check_rank(t, 1), check_contiguous(t), check_dim(t, 0, x.last())});
 }
 
 int norm_kind(std::uint32_t op) {

@@ -12,13 +12,13 @@ std::string check_one(const Tensor& t, quern_dtype dtype) {
   return first_of({check_dtype(t, dtype), t.elements() == 1 ? "" : concat(describe(t), " is one number")});
 }
 std::string check_state(const Tensor& t, const Tensor& gradient) {
-  return t.present() ? first_of({check_dtype(t, QUERN_F32), check_same(t, gradient)}) : "";
+  return t.present() ? first_of({check_dtype(t, QUERN_F32), check_same_shape(t, gradient)}) : "";
 }
 
 std::string refuse_adamw(const Call& call) {
   const Tensor &gradient = call.input(0), &w = call.output(0);
   if (!call.output(1).present() || !call.output(2).present()) return "adamw needs m and v";
-  return first_of({check_dtype(gradient, QUERN_F32), w.dtype == QUERN_BF16 ? "" : check_dtype(w, QUERN_F32), check_same(w, gradient),
+  return first_of({check_dtype(gradient, QUERN_F32), w.dtype == QUERN_BF16 ? "" : check_dtype(w, QUERN_F32), check_same_shape(w, gradient),
                    check_one(call.input(1), QUERN_I32), check_one(call.input(2), QUERN_F32), check_one(call.input(3), QUERN_F32),
                    check_state(call.output(1), gradient), check_state(call.output(2), gradient), check_state(call.output(3), gradient)});
 }
@@ -26,8 +26,8 @@ std::string refuse_adamw(const Call& call) {
 std::string refuse_sgd(const Call& call) {
   const Tensor &gradient = call.input(0), &w = call.output(0), &momentum = call.output(1);
   if (call.real(QUERN_KEY_MOMENTUM) > 0 && !momentum.present()) return "sgd with a momentum above 0 needs the state momentum";
-  return first_of({check_floats(gradient), check_floats(w), check_same(w, gradient), check_one(call.input(1), QUERN_F32),
-                   check_one(call.input(2), QUERN_F32), momentum.present() ? first_of({check_floats(momentum), check_same(momentum, gradient)}) : ""});
+  return first_of({check_floats(gradient), check_floats(w), check_same_shape(w, gradient), check_one(call.input(1), QUERN_F32),
+                   check_one(call.input(2), QUERN_F32), momentum.present() ? first_of({check_floats(momentum), check_same_shape(momentum, gradient)}) : ""});
 }
 
 OptimiserParams params_of(const Call& call, const Tensor& v, const Tensor& master, Launcher& launcher) {

@@ -13,11 +13,11 @@ std::string check_cache(const Tensor& cache) {
 }
 
 std::string check_indices(const Tensor& indices, std::int64_t rows) {
-  return first_of({check_dtype(indices, QUERN_I32), check_rank(indices, 1), check_packed(indices), check_dim(indices, 0, rows)});
+  return first_of({check_dtype(indices, QUERN_I32), check_rank(indices, 1), check_contiguous(indices), check_dim(indices, 0, rows)});
 }
 
 std::string check_pages(const Tensor& cache, const Tensor& block_table, const Tensor& row_slot, const Tensor& position, std::int64_t rows) {
-  return first_of({check_cache(cache), check_dtype(block_table, QUERN_I32), check_rank(block_table, 2), check_packed(block_table),
+  return first_of({check_cache(cache), check_dtype(block_table, QUERN_I32), check_rank(block_table, 2), check_contiguous(block_table),
                    check_indices(row_slot, rows), check_indices(position, rows)});
 }
 

@@ -8,7 +8,7 @@ namespace quern::cuda {
 namespace {
 
 std::string check_counter(const Tensor& seed, const Tensor& step) {
-  return first_of({check_dtype(seed, QUERN_U32), check_rank(seed, 1), check_packed(seed), check_dim(seed, 0, 2), check_dtype(step, QUERN_I32),
+  return first_of({check_dtype(seed, QUERN_U32), check_rank(seed, 1), check_contiguous(seed), check_dim(seed, 0, 2), check_dtype(step, QUERN_I32),
                    step.elements() == 1 ? "" : concat(describe(step), " is one number")});
 }
 
@@ -20,7 +20,7 @@ std::string refuse_dropout(const Call& call) {
   const Tensor &x = call.input(0), &y = call.output(0);
   const double p = call.real(QUERN_KEY_P);
   if (!(p >= 0) || !(p < 1)) return concat("dropout with p = ", p, "; it is at least 0 and below 1");
-  return first_of({check_floats(x), check_floats(y), check_same(x, y), check_counter(call.input(1), call.input(2))});
+  return first_of({check_floats(x), check_floats(y), check_same_shape(x, y), check_counter(call.input(1), call.input(2))});
 }
 
 void emit(const Call& call, Launcher& launcher) {

@@ -38,7 +38,7 @@ void emit_rank(const Call& call, Launcher& launcher) {
 
 std::string refuse_mask(const Call& call) {
   const Tensor &x = call.input(0), &setting = call.input(1), &y = call.output(0);
-  return first_of({check_dtype(x, QUERN_F32), check_rank(x, 2), check_same(x, y), check_dtype(y, QUERN_F32),
+  return first_of({check_dtype(x, QUERN_F32), check_rank(x, 2), check_same_shape(x, y), check_dtype(y, QUERN_F32),
                    check_dtype(setting, call.op == QUERN_OP_TOP_K_MASK ? QUERN_I32 : QUERN_F32), check_rank(setting, 1),
                    x.rank == 2 ? check_dim(setting, 0, x.dims[0]) : "",
                    x.last() > 0x7fffffff ? "rows of less than 2^31 elements are ranked" : ""});

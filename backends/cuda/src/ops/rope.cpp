@@ -5,7 +5,7 @@ namespace quern::cuda {
 namespace {
 
 std::string check_table(const Tensor& table) {
-  return first_of({check_dtype(table, QUERN_F32), check_rank(table, 3), check_packed(table), check_dim(table, 2, 2)});
+  return first_of({check_dtype(table, QUERN_F32), check_rank(table, 3), check_contiguous(table), check_dim(table, 2, 2)});
 }
 
 std::string refuse_table(const Call& call) {
@@ -14,7 +14,7 @@ std::string refuse_table(const Call& call) {
   if (count.present() && (count.dtype != QUERN_I32 || count.elements() != 1)) return concat(describe(count), "; position_count is one i32");
   if (factors.present())
     if (std::string r = first_of({check_dtype(factors, QUERN_F32), check_rank(factors, 1),
-                                  check_packed(factors), check_dim(factors, 0, table.dims[1])});
+                                  check_contiguous(factors), check_dim(factors, 0, table.dims[1])});
         !r.empty())
       return r;
   const std::int64_t scaling = call.integer(QUERN_KEY_SCALING);
@@ -54,7 +54,7 @@ bool sectioned(const Call& call) {
 
 std::string refuse_rope(const Call& call) {
   const Tensor &x = call.input(0), &position = call.input(1), &table = call.input(2), &y = call.output(0);
-  if (std::string r = first_of({check_floats(x), check_floats(y), check_rank(x, 3), check_same(x, y),
+  if (std::string r = first_of({check_floats(x), check_floats(y), check_rank(x, 3), check_same_shape(x, y),
                                 check_dtype(position, QUERN_I32), check_table(table)});
       !r.empty())
     return r;

@@ -26,9 +26,9 @@ IndexParams params_of(const Tensor& table, const Tensor& index, const Tensor& x,
   p.x = rows_of(x);
   if (is_block(table.dtype)) {
     Tensor start = table;
-    if (!table.planes) start.data = 0;
+    if (!table.packed_layout) start.data = 0;
     p.pieces = blocks_of(start);
-    p.plane_rows = table.planes;
+    p.plane_rows = table.packed_layout;
   }
   p.h = table.last();
   p.rows = table.dims[0];
@@ -41,7 +41,7 @@ std::string refuse_get(const Call& call) {
   const Tensor &table = call.input(0), &y = call.output(0);
   const bool integers = table.dtype == QUERN_I32;
   if (!integers && !is_float(table.dtype) && !is_block(table.dtype)) return concat(describe(table), "; floats, blocks and i32 are taken");
-  return first_of({check_table(table, call.input(1), y), table.planes ? "" : check_units(table),
+  return first_of({check_table(table, call.input(1), y), table.packed_layout ? "" : check_units(table),
                    integers ? check_dtype(y, QUERN_I32) : check_floats(y)});
 }
 

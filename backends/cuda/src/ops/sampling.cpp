@@ -11,12 +11,12 @@ std::string check_logits(const Tensor& x) {
 }
 
 /// Bytes of packed copies of logits: of x, then of y where there is one.
-std::uint64_t copy_bytes(const Tensor& x) { return x.contiguous() ? 0 : static_cast<std::uint64_t>(x.elements() + 63) / 64 * 256; }
+std::uint64_t copy_bytes(const Tensor& x) { return is_contiguous(x) ? 0 : static_cast<std::uint64_t>(x.elements() + 63) / 64 * 256; }
 std::uint64_t copies_bytes(const Call& call) { return copy_bytes(call.input(0)) + copy_bytes(call.output(0)); }
 
 /// The same logits packed at `at`, which moves on; those that are packed as they are.
 Tensor packed_at(const Tensor& x, Address& at) {
-  if (x.contiguous()) return x;
+  if (is_contiguous(x)) return x;
   Tensor packed = x;
   packed.data = at;
   packed.strides[1] = 4;
@@ -35,13 +35,13 @@ void unpack_output(const Call& call, const Tensor& packed, Launcher& launcher) {
 }
 
 std::string check_rows(const Tensor& t, quern_dtype dtype, std::int64_t rows, std::int64_t columns) {
-  return first_of({check_dtype(t, dtype), check_rank(t, columns == 0 ? 1 : 2), check_packed(t),
+  return first_of({check_dtype(t, dtype), check_rank(t, columns == 0 ? 1 : 2), check_contiguous(t),
                    check_dim(t, 0, rows), columns > 1 ? check_dim(t, 1, columns) : ""});
 }
 
 std::string refuse_penalize(const Call& call) {
   const Tensor &x = call.input(0), &history = call.input(1);
-  return first_of({check_logits(x), check_logits(call.output(0)), check_same(x, call.output(0)),
+  return first_of({check_logits(x), check_logits(call.output(0)), check_same_shape(x, call.output(0)),
                    check_rows(history, QUERN_I32, x.dims[0], 1),
                    check_rows(call.input(2), QUERN_I32, x.dims[0], 0),
                    check_rows(call.input(3), QUERN_F32, x.dims[0], 8)});
@@ -58,8 +58,8 @@ void emit_penalize(const Call& call, Launcher& launcher) {
 
 std::string refuse_bias(const Call& call) {
   const Tensor &x = call.input(0), &token = call.input(1), &bias = call.input(2);
-  return first_of({check_logits(x), check_logits(call.output(0)), check_same(x, call.output(0)), check_rows(token, QUERN_I32, x.dims[0], 1),
-                   check_dtype(bias, QUERN_F32), check_packed(bias), check_same(token, bias)});
+  return first_of({check_logits(x), check_logits(call.output(0)), check_same_shape(x, call.output(0)), check_rows(token, QUERN_I32, x.dims[0], 1),
+                   check_dtype(bias, QUERN_F32), check_contiguous(bias), check_same_shape(token, bias)});
 }
 
 void emit_bias(const Call& call, Launcher& launcher) {

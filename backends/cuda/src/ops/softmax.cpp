@@ -10,12 +10,12 @@ namespace {
 std::string refuse_softmax(const Call& call) {
   const Tensor &x = call.input(0), &mask = call.input(1), &sinks = call.input(2), &y = call.output(0);
   if (x.rank < 1) return "softmax needs at least one dimension";
-  if (std::string r = first_of({check_floats(x), check_floats(y), check_same(x, y)}); !r.empty()) return r;
+  if (std::string r = first_of({check_floats(x), check_floats(y), check_same_shape(x, y)}); !r.empty()) return r;
   if (mask.present() && (!broadcasts(mask, x) || (mask.dtype != QUERN_F32 && mask.dtype != QUERN_F16)))
     return concat(describe(mask), "; a mask is f32 or f16 and broadcasts to ", describe(x));
   const std::int64_t heads = x.rank > 2 ? x.dims[x.rank - 3] : 1;
   if (!sinks.present()) return {};
-  return first_of({check_dtype(sinks, QUERN_F32), check_rank(sinks, 1), check_packed(sinks), check_dim(sinks, 0, heads)});
+  return first_of({check_dtype(sinks, QUERN_F32), check_rank(sinks, 1), check_contiguous(sinks), check_dim(sinks, 0, heads)});
 }
 
 void emit_softmax(const Call& call, Launcher& launcher) {
@@ -38,7 +38,7 @@ void emit_softmax(const Call& call, Launcher& launcher) {
 std::string refuse_backward(const Call& call) {
   const Tensor &y = call.input(0), &dy = call.input(1), &dx = call.output(0);
   if (y.rank < 1) return "softmax_backward needs at least one dimension";
-  return first_of({check_floats(y), check_floats(dy), check_floats(dx), check_same(y, dy), check_same(y, dx)});
+  return first_of({check_floats(y), check_floats(dy), check_floats(dx), check_same_shape(y, dy), check_same_shape(y, dx)});
 }
 
 void emit_backward(const Call& call, Launcher& launcher) {

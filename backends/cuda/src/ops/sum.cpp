@@ -65,7 +65,7 @@ void emit(const Call& call, Launcher& launcher) {
 
 std::string refuse_count(const Call& call) {
   const Tensor &a = call.input(0), &b = call.input(1), &count = call.output(0);
-  return first_of({check_dtype(a, QUERN_I32), check_dtype(b, QUERN_I32), check_same(a, b), check_dtype(count, QUERN_I64),
+  return first_of({check_dtype(a, QUERN_I32), check_dtype(b, QUERN_I32), check_same_shape(a, b), check_dtype(count, QUERN_I64),
                    count.elements() == 1 ? "" : concat(describe(count), " is one number")});
 }
 
@@ -101,13 +101,13 @@ void emit_grad_norm(const Call& call, Launcher& launcher) {
     p.count = 0;
   };
   for (const Tensor& gradient : call.inputs) {
-    if (!gradient.contiguous()) continue;
+    if (!is_contiguous(gradient)) continue;
     p.of[p.count++] = {gradient.data, static_cast<int>(gradient.dtype), gradient.elements()};
     if (p.count == most_squares) launch(p.count);
   }
   if (p.count > 0) launch(p.count);
   for (const Tensor& gradient : call.inputs) {
-    if (gradient.contiguous()) continue;
+    if (is_contiguous(gradient)) continue;
     p.shape = walk_elements(gradient, {{gradient, p.x}});
     launch(1);
   }
