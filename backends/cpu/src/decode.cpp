@@ -118,12 +118,19 @@ void q6_k(const Byte* b, float* out) noexcept {
   }
 }
 
-template <void (*Decode)(const Byte*, float*) noexcept, int Elements, int Bytes>
+constexpr quern_format format_of(quern_dtype dtype) {
+  for (const quern_format& format : quern_formats)
+    if (format.id == dtype) return format;
+  throw "no such format";  // decode_blocks() does not compile then
+}
+
+template <quern_dtype Dtype, void (*Decode)(const Byte*, float*) noexcept>
 void decode_all(const Byte* blocks, std::int64_t count, float* out) noexcept {
+  constexpr std::int64_t elements = format_of(Dtype).block_elements, bytes = format_of(Dtype).block_bytes;
   std::int64_t i = 0;
-  for (; i + Elements <= count; i += Elements, blocks += Bytes) Decode(blocks, out + i);
+  for (; i + elements <= count; i += elements, blocks += bytes) Decode(blocks, out + i);
   if (i < count) {
-    float last[Elements];
+    float last[elements];
     Decode(blocks, last);
     std::copy_n(last, count - i, out + i);
   }
@@ -140,14 +147,14 @@ const quern_format* find_format(quern_dtype dtype) noexcept {
 void decode_blocks(quern_dtype dtype, const std::byte* blocks, std::int64_t count, float* out) noexcept {
   const auto* b = reinterpret_cast<const Byte*>(blocks);
   switch (dtype) {
-    case QUERN_Q4_0: return decode_all<q4_0, 32, 18>(b, count, out);
-    case QUERN_Q4_1: return decode_all<q4_1, 32, 20>(b, count, out);
-    case QUERN_Q5_0: return decode_all<q5_0, 32, 22>(b, count, out);
-    case QUERN_Q5_1: return decode_all<q5_1, 32, 24>(b, count, out);
-    case QUERN_Q8_0: return decode_all<q8_0, 32, 34>(b, count, out);
-    case QUERN_Q4_K: return decode_all<q4_k, 256, 144>(b, count, out);
-    case QUERN_Q5_K: return decode_all<q5_k, 256, 176>(b, count, out);
-    case QUERN_Q6_K: return decode_all<q6_k, 256, 210>(b, count, out);
+    case QUERN_Q4_0: return decode_all<QUERN_Q4_0, q4_0>(b, count, out);
+    case QUERN_Q4_1: return decode_all<QUERN_Q4_1, q4_1>(b, count, out);
+    case QUERN_Q5_0: return decode_all<QUERN_Q5_0, q5_0>(b, count, out);
+    case QUERN_Q5_1: return decode_all<QUERN_Q5_1, q5_1>(b, count, out);
+    case QUERN_Q8_0: return decode_all<QUERN_Q8_0, q8_0>(b, count, out);
+    case QUERN_Q4_K: return decode_all<QUERN_Q4_K, q4_k>(b, count, out);
+    case QUERN_Q5_K: return decode_all<QUERN_Q5_K, q5_k>(b, count, out);
+    case QUERN_Q6_K: return decode_all<QUERN_Q6_K, q6_k>(b, count, out);
     default: std::fill_n(out, count, 0.0f);  // not reached: dtypes are checked when a plan is compiled
   }
 }

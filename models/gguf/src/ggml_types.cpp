@@ -1,28 +1,36 @@
 #include "ggml_types.hpp"
 
 #include "quern/models/gguf.hpp"
+#include "quern/quern_formats.h"
 
 #include <algorithm>
 
 namespace quern::gguf {
 namespace {
 
+/// A type that Quern reads: its block is the format's.
+constexpr GgmlType of_format(std::uint32_t id, std::string_view name, quern_dtype dtype) {
+  for (const quern_format& format : quern_formats)
+    if (format.id == dtype) return {id, name, format.block_elements, format.block_bytes, dtype};
+  throw "no such format";  // the table below does not compile then
+}
+
 constexpr GgmlType ggml_types[] = {
     {0, "F32", 1, 4, QUERN_F32},
     {1, "F16", 1, 2, QUERN_F16},
-    {2, "Q4_0", 32, 18, QUERN_Q4_0},
-    {3, "Q4_1", 32, 20, QUERN_Q4_1},
+    of_format(2, "Q4_0", QUERN_Q4_0),
+    of_format(3, "Q4_1", QUERN_Q4_1),
     {4, "Q4_2 (given up)", 0, 0, QUERN_DTYPE_NONE},
     {5, "Q4_3 (given up)", 0, 0, QUERN_DTYPE_NONE},
-    {6, "Q5_0", 32, 22, QUERN_Q5_0},
-    {7, "Q5_1", 32, 24, QUERN_Q5_1},
-    {8, "Q8_0", 32, 34, QUERN_Q8_0},
+    of_format(6, "Q5_0", QUERN_Q5_0),
+    of_format(7, "Q5_1", QUERN_Q5_1),
+    of_format(8, "Q8_0", QUERN_Q8_0),
     {9, "Q8_1", 32, 36, QUERN_DTYPE_NONE},
     {10, "Q2_K", 256, 84, QUERN_DTYPE_NONE},
     {11, "Q3_K", 256, 110, QUERN_DTYPE_NONE},
-    {12, "Q4_K", 256, 144, QUERN_Q4_K},
-    {13, "Q5_K", 256, 176, QUERN_Q5_K},
-    {14, "Q6_K", 256, 210, QUERN_Q6_K},
+    of_format(12, "Q4_K", QUERN_Q4_K),
+    of_format(13, "Q5_K", QUERN_Q5_K),
+    of_format(14, "Q6_K", QUERN_Q6_K),
     {15, "Q8_K", 256, 292, QUERN_DTYPE_NONE},
     {16, "IQ2_XXS", 256, 66, QUERN_DTYPE_NONE},
     {17, "IQ2_XS", 256, 74, QUERN_DTYPE_NONE},

@@ -4,6 +4,8 @@
 
 #include "../tensor.hpp"
 
+#include "quern/quern_formats.h"
+
 using namespace quern;
 using namespace quern::c_api;
 
@@ -65,16 +67,11 @@ const char* quern_dtype_name(quern_dtype dtype) {
     case QUERN_I64: return "i64";
     case QUERN_U32: return "u32";
     case QUERN_U8: return "u8";
-    case QUERN_Q4_0: return "q4_0";
-    case QUERN_Q4_1: return "q4_1";
-    case QUERN_Q5_0: return "q5_0";
-    case QUERN_Q5_1: return "q5_1";
-    case QUERN_Q8_0: return "q8_0";
-    case QUERN_Q4_K: return "q4_k";
-    case QUERN_Q5_K: return "q5_k";
-    case QUERN_Q6_K: return "q6_k";
-    default: return "";
+    default: break;
   }
+  for (const quern_format& format : quern_formats)
+    if (format.id == dtype) return format.name.data;
+  return "";
 }
 
 quern_dtype quern_dtype_from_name(const char* name) {
