@@ -309,8 +309,9 @@ class Fuser : Uses {
       if (graph_.nodes[n].op != QUERN_OP_ATTENTION || !few_rows(tensor(graph_.nodes[n].inputs[0]))) continue;
       const auto found = attention_at(n);
       if (!found ||
-          (most_rows_ > 1 && !rope_kv_serves(tensor(graph_.nodes[n].inputs[1]), tensor(graph_.nodes[n].inputs[2]), tensor(found->table))))
-        continue;
+          (most_rows_ > 1 && (!rope_kv_serves(tensor(graph_.nodes[n].inputs[1]), tensor(graph_.nodes[n].inputs[2]), tensor(found->table)) ||
+                              !only_reader(root(found->q), found->norm_q == none ? found->nodes.front() : found->norm_q))))
+        continue;  // queries are rotated where they lie
       attention_[n] = *found;
       for (const std::uint32_t taken : found->nodes) done_[taken] = true;
     }

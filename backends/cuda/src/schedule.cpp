@@ -5,6 +5,9 @@
 
 namespace quern::cuda {
 bool Schedule::serves(const std::vector<std::int64_t>& extents) const {
+  if (rows_symbol != QUERN_NONE && most_prompt_rows != 0 && extents[rows_symbol] > most_prompt_rows &&
+      (outputs_symbol == QUERN_NONE || 4 * extents[outputs_symbol] <= extents[rows_symbol]))
+    return false;
   if (rows_symbol != QUERN_NONE) return extents[rows_symbol] >= least_rows && (most_rows == 0 || extents[rows_symbol] <= most_rows);
   return most_rows == 0 || std::ranges::all_of(extents, [&](std::int64_t e) { return e >= 1 && e <= most_rows; });
 }

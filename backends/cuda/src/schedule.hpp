@@ -35,6 +35,7 @@ struct Schedule {
   std::vector<std::uint64_t> extras;  // bytes of each extra slot
   std::uint32_t rows_symbol = QUERN_NONE, least_rows = 0;  // serves runs whose extent of this symbol is at least this
   std::vector<std::vector<std::uint32_t>> dense;          // weights of each product of many rows: 16-bit copies help
+  std::uint32_t outputs_symbol = QUERN_NONE, most_prompt_rows = 0;  // not 0: more rows only where a fourth of them and more have outputs
   std::uint32_t most_rows = 0;        // serves runs whose ranged extents (with rows_symbol: that of it) are all at most this; 0: any
 
   bool serves(const std::vector<std::int64_t>& extents) const;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint32_t none = QUERN_NONE;
 constexpr std::uint32_t least_rows = 9;        // fewer have the decode schedules
-constexpr std::int64_t most_float_rows = 32;   // of weights of f16 and bf16: more have products of the library
+constexpr std::int64_t most_float_rows = 32;   // of weights of f16 and bf16, and of prompts: more have products of the library
 constexpr float glu_scale = 1.0f / 64;         // of f16 results: gate * up may be large, and f16 ends at 65504
 constexpr float gate_scale = 16;               // gate and up of f16 products are kept in f16, so many times smaller
 
@@ -49,6 +49,10 @@ class Fuser : Uses {
       if (!mostly_mixed()) return {};
     }
     find_outputs();
+    if (mixes() && !floats_) {  // of a prompt the rows see each other's keys, which attention_batch.cu takes one at a time
+      schedule_.most_prompt_rows = static_cast<std::uint32_t>(most_float_rows);
+      schedule_.outputs_symbol = outputs_ == none ? none : symbol_of(outputs_);
+    }
     find_norms();
     find_operands();
     if (operands_.empty()) return {};

@@ -409,4 +409,5 @@ template <int NT> DEV void kquants(const MixedParams& p, char* memory) {
 KERNEL_OF(8, 1, 384)
 KERNEL_OF(16, 2, 384)
 KERNEL_OF(32, 4, 384)
-KERNEL_OF(64, 8, 256)  // sums of 64 rows take twice the registers
+KERNEL_OF(48, 6, 256)  // sums of more rows take more registers
+KERNEL_OF(64, 8, 256)

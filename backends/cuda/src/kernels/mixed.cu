@@ -210,4 +210,5 @@ template <int NT> DEV void mixed(const MixedParams& p, char* memory) {
 MIXED_KERNEL(8, 1, 384)
 MIXED_KERNEL(16, 2, 384)
 MIXED_KERNEL(32, 4, 384)
-MIXED_KERNEL(64, 8, 256)  // sums of 64 rows take twice the registers
+MIXED_KERNEL(48, 6, 256)  // sums of more rows take more registers
+MIXED_KERNEL(64, 8, 256)

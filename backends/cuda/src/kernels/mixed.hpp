@@ -28,7 +28,7 @@ struct MixedParams {
   int tiles;         // of a block: 16 rows each
   int ways;          // warps that share a tile
   int span;          // blocks of 256 that a warp takes of a chunk of activations
-  int columns;       // of the operands: 1, 8, 16, 32 or 64
+  int columns;       // of the operands: 1, 8, 16, 32, 48 or 64
   int ring;          // of kquants.cu: bytes of a warp's ring of weights
 };
 
