@@ -10,8 +10,6 @@
 namespace quern::mutant {
 namespace {
 
-bool is_real(const Slot& y) { return y.dtype() == QUERN_F32 || y.dtype() == QUERN_F16 || y.dtype() == QUERN_BF16; }
-
 template <class F>
 void map_outputs(const NodeRun& node, const F& f) {
   for (const Slot& y : node.outputs())

@@ -44,4 +44,7 @@ class Slot {
   std::int64_t strides_[QUERN_MAX_DIMS] = {};
 };
 
+/// Whether its elements are floats.
+inline bool is_real(const Slot& y) { return y.dtype() == QUERN_F32 || y.dtype() == QUERN_F16 || y.dtype() == QUERN_BF16; }
+
 }  // namespace quern::mutant

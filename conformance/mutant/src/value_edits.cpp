@@ -13,8 +13,6 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 constexpr double largest_f16 = 65504.0, exp_overflows = 88.0;
 
-bool is_real(const Slot& y) { return y.dtype() == QUERN_F32 || y.dtype() == QUERN_F16 || y.dtype() == QUERN_BF16; }
-
 /// The numbers of one row of a slot.
 struct Row {
   const Slot& slot;
