@@ -9,7 +9,7 @@ namespace {
 /// Of a multiprocessor: they have 168 registers each, for 64 rows 255.
 constexpr std::int64_t most_warps(int columns) { return columns > 32 ? 8 : 12; }
 /// The place of a kernel's name: of 8, 16, 32, 48 or 64 columns.
-constexpr int kernel_of(int columns) { return columns <= 8 ? 0 : columns <= 16 ? 1 : columns <= 32 ? 2 : columns <= 48 ? 3 : 4; }
+constexpr int place_of(int columns) { return columns <= 8 ? 0 : columns <= 16 ? 1 : columns <= 32 ? 2 : columns <= 48 ? 3 : 4; }
 constexpr std::int64_t target_span = 4;   // blocks of 256 that a warp takes between two barriers
 constexpr std::int64_t target_chunk = 40 << 10;  // bytes of activations: a block begins when it has the first
 constexpr std::int64_t ring_bytes = 6912;  // of kquants.cu: three stages of Q4_K or two of Q6_K
@@ -47,7 +47,7 @@ void launch_kquants(MixedParams& p, Launcher& launcher) {
   p.span = static_cast<int>(std::clamp<std::int64_t>(left / (2 * ways * column_bytes), 1, std::min(target_span, rounds)));
   const auto shared = static_cast<unsigned>(2 * ways * p.span * column_bytes + extra + p.tiles * ways * ring_bytes + tail);
   static constexpr const char* names[] = {"kquants_8", "kquants_16", "kquants_32", "kquants_48", "kquants_64"};
-  launcher.launch("kquants", names[kernel_of(columns)], {grid, 1, 1}, static_cast<unsigned>(32 * p.tiles * ways), p, shared);
+  launcher.launch("kquants", names[place_of(columns)], {grid, 1, 1}, static_cast<unsigned>(32 * p.tiles * ways), p, shared);
 }
 
 }  // namespace
@@ -86,7 +86,7 @@ void launch_mixed(MixedParams& p, Launcher& launcher) {
   const auto sums = static_cast<std::int64_t>(p.tiles) * (ways - 1) * columns * 64;  // of a warp: 16 rows of f32
   const auto shared = static_cast<unsigned>(std::max(shared_of(ways * span) + extra, sums));
   static constexpr const char* names[] = {"mixed_8", "mixed_16", "mixed_32", "mixed_48", "mixed_64"};
-  launcher.launch("mixed", names[kernel_of(columns)], {(tiles + p.tiles - 1) / p.tiles, 1, 1}, static_cast<unsigned>(32 * p.tiles * p.ways), p, shared);
+  launcher.launch("mixed", names[place_of(columns)], {(tiles + p.tiles - 1) / p.tiles, 1, 1}, static_cast<unsigned>(32 * p.tiles * p.ways), p, shared);
 }
 
 }  // namespace quern::cuda
