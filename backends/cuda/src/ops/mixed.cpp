@@ -9,7 +9,9 @@ namespace {
 /// Of a multiprocessor: they have 168 registers each, for 64 rows 255.
 constexpr std::int64_t most_warps(int columns) { return columns > 32 ? 8 : 12; }
 /// The place of a kernel's name: of 8, 16, 32, 48 or 64 columns.
-constexpr int place_of(int columns) { return columns <= 8 ? 0 : columns <= 16 ? 1 : columns <= 32 ? 2 : columns <= 48 ? 3 : 4; }
+constexpr int place_of(int columns) {
+  return columns <= 8 ? 0 : columns <= 16 ? 1 : columns <= 32 ? 2 : columns <= 48 ? 3 : 4;
+}
 constexpr std::int64_t target_span = 4;   // blocks of 256 that a warp takes between two barriers
 constexpr std::int64_t target_chunk = 40 << 10;  // bytes of activations: a block begins when it has the first
 constexpr std::int64_t ring_bytes = 6912;  // of kquants.cu: three stages of Q4_K or two of Q6_K
