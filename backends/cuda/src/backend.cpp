@@ -129,9 +129,9 @@ void Device::write(Memory& to, std::uint64_t offset, const void* from, std::uint
   deliver();
   if (mailbox().fits(bytes)) return mailbox().put(target, from, static_cast<std::uint32_t>(bytes));
   mailbox().forget(target, bytes);
-  // Once `from` has been copied to pinned memory there is no wait: all that reads or writes the target later is behind it on the one
-  // stream (also kernels that ask for weights before they wait for the kernel before: a run begins with the copy of a page), and
-  // buffers are given back after a wait. What still goes wrong on the card is told by the next call that waits.
+  // Once `from` is in pinned memory there is no wait: whatever reads or writes the target later is behind it on the one stream. That holds
+  // for kernels that read weights before the kernel before has ended, since a run begins with the copy of a page. Buffers are given back
+  // after a wait. The next call that waits reports what goes wrong on the card.
   if (staging().upload(target, from, bytes)) return;
   driver().check(driver().cuMemcpyHtoDAsync_v2(target, from, bytes, stream()), "upload");
   synchronize("upload");

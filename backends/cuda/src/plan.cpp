@@ -44,7 +44,8 @@ void Plan::compile(bool fuse, const CardFacts& card, std::vector<std::uint32_t>&
     if (node.op == QUERN_OP_TOKEN_PUBLISH) written[graph.values[node.inputs[1]].root] = !graph.internal(graph.values[node.inputs[1]].root);
   }
   if (std::ranges::any_of(graph.nodes, [&](const Node& node) { return asks_host(node); })) capture = false;
-  if (std::ranges::any_of(graph.nodes, &Node::invariant)) determinism = QUERN_DETERMINISM_INVARIANT;
+  // A plan promises what its least node does: others are fused by the number of rows.
+  if (!graph.nodes.empty() && std::ranges::all_of(graph.nodes, &Node::invariant)) determinism = QUERN_DETERMINISM_INVARIANT;
   if (fuse && card.major >= 8)
     if (Schedule wide = wide_schedule(graph); !wide.steps.empty()) schedules.push_back(std::move(wide));
   Schedule mixed = fuse && card.major >= 8 ? mixed_schedule(graph, card) : Schedule{};

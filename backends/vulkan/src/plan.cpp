@@ -74,8 +74,8 @@ Plan::Plan(Device& device, const quern_graph* host_graph, const quern_compile_op
       for (const std::uint32_t v : node.outputs) fold_key(key, v == QUERN_NONE ? 2u : graph.internal(graph.values[v].root) ? 1u : 3u);
   }
   counts_on_device = std::ranges::any_of(graph.source.symbols, [](const auto& symbol) { return symbol.extent != QUERN_NONE; });
-  for (const sdk::ResolvedNode& node : graph.nodes)
-    if (node.invariant) determinism = QUERN_DETERMINISM_INVARIANT;
+  // A plan promises what its least node does.
+  if (!graph.nodes.empty() && std::ranges::all_of(graph.nodes, &sdk::ResolvedNode::invariant)) determinism = QUERN_DETERMINISM_INVARIANT;
   if (!fits) throw Failure(QUERN_UNSUPPORTED, concat("force_kernel is '", std::string(forced), "'; this graph has no such kernel here"));
   launches = static_cast<std::uint32_t>(infos.size());
   for (const sdk::ResolvedNode& node : graph.nodes) fold_node(key, graph, node);

@@ -1,7 +1,7 @@
 // kv_write and attention over paged caches, which a run shows as states: keys and values are known exactly, the query need not be.
 //
 // Attention, exact: S_v ((4 sqrt(kv) + 32) u + 2 max ds), S_v = sum p |v|, ds = (2 sqrt(d) + 8) u scale sum |q k|. Deviation: a query
-// that is off by dq moves y by M dq, M = scale sum_j p_j (v_j - y) k_j; fast numerics rounds q, k, p and v each by half a step of the
+// that is off by dq moves y by M dq, M = scale sum_j p_j (v_j - y) k_j. Fast numerics rounds q, k, p and v each by half a step of the
 // widest conversion that the node allows, which moves y by p_j (v_j - y) ds_j and p_j v_j. A soft cap c makes c tanh(s / c) of a score: 10 u
 // of it more, and its slope times all that moves the score. A sink is one more term of the sum of exp, whose value is 0.
 #include "graphs/reference/node_reference.hpp"

@@ -1,8 +1,8 @@
 // The choice of experts, the sum of what they gave, and adapters of rows. (matmul_id is with matmul.)
 //
 // moe_router chooses; its ids are shown by every run, and what follows is judged by the experts that the device chose. An id is right if no
-// expert behind it is better by more than 8 deviations and the f32 error of both keys. Weights, of the chosen: the bounds of
-// ops/moe_router.cpp; deviations follow the logits to the first order: dw_u / dx_v = w_u (d_uv - w_v) for a softmax that is renormalised
+// expert behind it is better by more than 8 deviations and the f32 error of both keys. Weights of the chosen have the bounds of
+// ops/moe_router.cpp. Their deviations follow the logits to the first order: dw_u / dx_v = w_u (d_uv - w_v) for a softmax that is renormalised
 // (scale 1), with the scores in place of w_v where it is not, and the quotient rule for sigmoids.
 #include "graphs/reference/node_reference.hpp"
 

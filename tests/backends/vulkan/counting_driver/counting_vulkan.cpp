@@ -1,7 +1,7 @@
-// A libvulkan.so.1 for tests: it hands everything on to the machine's own loader, COUNTED_VULKAN, but dispatches once a device is open.
+// A libvulkan.so.1 for tests. It hands calls on to the machine's own loader, COUNTED_VULKAN.
 //
-// From the time that the environment has QUERN_TEST_OPENED, dispatches are not recorded but counted. Each command buffer that is submitted then is
-// a line of the file LAUNCH_LOG, "graph N dispatches": what a step asks of the driver is known in the time that it takes to record it.
+// Once the environment has QUERN_TEST_OPENED, dispatches are counted and not recorded. Each command buffer that is submitted then is a line of
+// the file LAUNCH_LOG, "graph N dispatches". So a step is counted in the time that recording takes.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
