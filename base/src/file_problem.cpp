@@ -17,21 +17,16 @@ FileFault fault_of(int error) noexcept {
   switch (error) {
     case ENOENT:
     case ENOTDIR:
-    case ELOOP:
-      return FileFault::not_found;
+    case ELOOP: return FileFault::not_found;
     case EACCES:
     case EPERM:
-    case EROFS:
-      return FileFault::not_allowed;
+    case EROFS: return FileFault::not_allowed;
     case EISDIR:
-    case ENXIO:
-      return FileFault::wrong_kind;
+    case ENXIO: return FileFault::wrong_kind;
     case ENOSPC:
     case EDQUOT:
-    case EFBIG:
-      return FileFault::no_room;
-    default:
-      return FileFault::failed;
+    case EFBIG: return FileFault::no_room;
+    default: return FileFault::failed;
   }
 }
 
@@ -84,8 +79,7 @@ FileProblem file_problem(const std::string& path, const char* action, int error)
   } else if (error == ENXIO) {
     problem.text += "is a socket or a device, not a file";
   } else {
-    problem.text += std::string("cannot be ") + action + ": " + std::generic_category().message(error) +
-                    limit_words(error);
+    problem.text += std::string("cannot be ") + action + ": " + std::generic_category().message(error) + limit_words(error);
   }
   return problem;
 }

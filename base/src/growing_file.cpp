@@ -22,8 +22,7 @@ FileProblem GrowingFile::open(const std::string& path, Begin begin, GrowingFile&
   if (::lstat(path.c_str(), &info) == 0 && !is_right()) return not_writable_kind(path, info.st_mode);
   int fd = -1;
   do {
-    fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
-                0600);
+    fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600);
   } while (fd < 0 && errno == EINTR);
   if (fd < 0 && errno == ELOOP) return not_writable_kind(path, S_IFLNK);
   if (fd < 0) return cannot_write(path, split, errno);
@@ -44,8 +43,7 @@ FileProblem GrowingFile::open(const std::string& path, Begin begin, GrowingFile&
 }
 
 FileProblem GrowingFile::append(std::span<const std::byte> bytes) {
-  if (const int error = write_all(file_.get(), bytes); error != 0)
-    return file_problem(path_, "written", error);
+  if (const int error = write_all(file_.get(), bytes); error != 0) return file_problem(path_, "written", error);
   return {};
 }
 

@@ -78,9 +78,9 @@ input,select,button{font:inherit;max-width:100%}.hidden{display:none!important}
 std::string HtmlPage::text() const {
   std::string policy = "default-src 'none'; style-src 'unsafe-inline'";
   if (!script.empty()) policy += "; script-src 'sha256-" + std::string(script_sha256) + "'";
-  std::string page = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta http-equiv=\"Content-Security-Policy\" content=\"" +
-                     policy + "\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" + markup(title) +
-                     "</title>\n<style>";
+  std::string page =
+      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta http-equiv=\"Content-Security-Policy\" content=\"" + policy +
+      "\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" + markup(title) + "</title>\n<style>";
   page += picture_style;
   page += page_style;
   page += style;

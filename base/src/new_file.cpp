@@ -44,8 +44,7 @@ std::uint64_t number_of(std::string_view name) noexcept {
 }
 
 void set_part_name(char (&name)[32], std::uint64_t number) noexcept {
-  std::snprintf(name, sizeof(name), "%s%016lx%s", part_begin.data(), static_cast<unsigned long>(number),
-                part_end.data());
+  std::snprintf(name, sizeof(name), "%s%016lx%s", part_begin.data(), static_cast<unsigned long>(number), part_end.data());
 }
 
 bool is_part_name(std::string_view name) noexcept {
@@ -65,8 +64,8 @@ void remove_left_parts(int folder) noexcept {
   int read = 0;
   while (const dirent* entry = read++ < most_names_read ? ::readdir(open.get()) : nullptr) {
     struct stat info {};
-    if (!is_part_name(entry->d_name) || ::fstatat(folder, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 ||
-        !S_ISREG(info.st_mode) || info.st_uid != ::geteuid())
+    if (!is_part_name(entry->d_name) || ::fstatat(folder, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode) ||
+        info.st_uid != ::geteuid())
       continue;
     const Descriptor left(::openat(folder, entry->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     if (left.get() >= 0 && ::flock(left.get(), LOCK_EX | LOCK_NB) == 0) ::unlinkat(folder, entry->d_name, 0);
@@ -80,16 +79,14 @@ int open_folder(const std::string& folder) noexcept {
   return fd < 0 && errno == EACCES ? ::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC) : fd;
 }
 
-FileProblem check_target(int folder, const std::string& path, const std::string& name, AtTargetLink links,
-                         bool& is_null) {
+FileProblem check_target(int folder, const std::string& path, const std::string& name, AtTargetLink links, bool& is_null) {
   struct stat info {};
   if (::fstatat(folder, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
     if (errno == ENOENT) return {};
     return file_problem(path, "written", errno);
   }
   is_null = is_null_device(info);
-  if (S_ISREG(info.st_mode) || is_null || (S_ISLNK(info.st_mode) && links == AtTargetLink::replace))
-    return {};
+  if (S_ISREG(info.st_mode) || is_null || (S_ISLNK(info.st_mode) && links == AtTargetLink::replace)) return {};
   return not_writable_kind(path, info.st_mode);
 }
 
@@ -107,22 +104,16 @@ FileProblem split_path(const std::string& path, SplitPath& out) {
 }
 
 FileProblem not_writable_kind(const std::string& path, mode_t mode) {
-  if (S_ISLNK(mode))
-    return {FileFault::wrong_kind, 0,
-            path + ": is a link, and links are not written through; name the file itself"};
-  return {FileFault::wrong_kind, 0,
-          path + ": is " + kind_of_file(mode) + ", and only a file can be written there"};
+  if (S_ISLNK(mode)) return {FileFault::wrong_kind, 0, path + ": is a link, and links are not written through; name the file itself"};
+  return {FileFault::wrong_kind, 0, path + ": is " + kind_of_file(mode) + ", and only a file can be written there"};
 }
 
 FileProblem cannot_write(const std::string& path, const SplitPath& split, int error) {
   if (error != ENOENT && error != ENOTDIR) return file_problem(path, "written", error);
-  return {FileFault::not_found, error,
-          path + ": cannot be written: there is no folder '" + split.folder + "'"};
+  return {FileFault::not_found, error, path + ": cannot be written: there is no folder '" + split.folder + "'"};
 }
 
-bool is_null_device(const struct stat& info) noexcept {
-  return S_ISCHR(info.st_mode) && info.st_rdev == makedev(1, 3);
-}
+bool is_null_device(const struct stat& info) noexcept { return S_ISCHR(info.st_mode) && info.st_rdev == makedev(1, 3); }
 
 FileProblem NewFile::create(const std::string& path, NewFile& out, AtTargetLink links, Writers writers) {
   SplitPath split;
@@ -136,8 +127,7 @@ FileProblem NewFile::create(const std::string& path, NewFile& out, AtTargetLink 
   bool is_null = false;
   if (FileProblem problem = check_target(folder, path, split.name, links, is_null)) return problem;
   if (is_null) {
-    made.file_ =
-        Descriptor(::openat(folder, split.name.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW));
+    made.file_ = Descriptor(::openat(folder, split.name.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW));
     if (made.file_.get() < 0) return file_problem(path, "written", errno);
     out = std::move(made);
     return {};
@@ -183,9 +173,7 @@ void NewFile::discard() noexcept {
 }
 
 FileProblem NewFile::append(std::span<const std::byte> bytes) {
-  if (const int error =
-          part_[0] == '\0' ? write_all(file_.get(), bytes) : write_all_at(file_.get(), size_, bytes);
-      error != 0)
+  if (const int error = part_[0] == '\0' ? write_all(file_.get(), bytes) : write_all_at(file_.get(), size_, bytes); error != 0)
     return file_problem(path_, "written", error);
   size_ += bytes.size();
   return {};
@@ -193,15 +181,13 @@ FileProblem NewFile::append(std::span<const std::byte> bytes) {
 
 FileProblem NewFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
   if (part_[0] == '\0') return {};  // the null device
-  if (const int error = write_all_at(file_.get(), offset, bytes); error != 0)
-    return file_problem(path_, "written", error);
+  if (const int error = write_all_at(file_.get(), offset, bytes); error != 0) return file_problem(path_, "written", error);
   return {};
 }
 
 FileProblem NewFile::reserve(std::uint64_t bytes) {
   if (part_[0] == '\0') return {};
-  if (const int error = take_room(file_.get(), bytes); error != 0 && error != EOPNOTSUPP)
-    return file_problem(path_, "written", error);
+  if (const int error = take_room(file_.get(), bytes); error != 0 && error != EOPNOTSUPP) return file_problem(path_, "written", error);
   return {};
 }
 
@@ -215,8 +201,7 @@ FileProblem NewFile::commit() {
   }
   part_[0] = '\0';
   error = sync(folder_.get());
-  if (error != 0 && error != EBADF)
-    return file_problem(path_, "kept", error);  // EBADF: a folder that may not be read
+  if (error != 0 && error != EBADF) return file_problem(path_, "kept", error);  // EBADF: a folder that may not be read
   return {};
 }
 

@@ -19,23 +19,19 @@ FileProblem wrong_kind(const std::string& path, mode_t mode) {
 }
 
 FileProblem too_large(const std::string& path, const std::string& size, std::uint64_t most) {
-  return {FileFault::too_large, 0,
-          path + ": has " + size + " bytes, and at most " + std::to_string(most) + " are read"};
+  return {FileFault::too_large, 0, path + ": has " + size + " bytes, and at most " + std::to_string(most) + " are read"};
 }
 
 /// Pipes, and terminals where a person types.
 bool is_stream(const struct stat& info, int descriptor) noexcept {
-  return S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode) ||
-         (S_ISCHR(info.st_mode) && ::isatty(descriptor) == 1);
+  return S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode) || (S_ISCHR(info.st_mode) && ::isatty(descriptor) == 1);
 }
 
 /// A terminal that this process has as a standard stream. No device is opened to find out what it is.
 bool is_own_terminal(const struct stat& info) noexcept {
   for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     struct stat own {};
-    if (S_ISCHR(info.st_mode) && ::fstat(standard, &own) == 0 && own.st_rdev == info.st_rdev &&
-        ::isatty(standard) == 1)
-      return true;
+    if (S_ISCHR(info.st_mode) && ::fstat(standard, &own) == 0 && own.st_rdev == info.st_rdev && ::isatty(standard) == 1) return true;
   }
   return false;
 }
@@ -48,26 +44,21 @@ FileProblem open_allowed(const std::string& path, OpenedFile& out, AtLink links,
   if ((links == AtLink::refuse ? ::lstat(path.c_str(), &info) : ::stat(path.c_str(), &info)) != 0)
     return file_problem(path, "opened", errno);
   const bool streams = pipes == Pipes::read;
-  if (!S_ISREG(info.st_mode) && !(streams && (S_ISFIFO(info.st_mode) || is_own_terminal(info))))
-    return wrong_kind(path, info.st_mode);
+  if (!S_ISREG(info.st_mode) && !(streams && (S_ISFIFO(info.st_mode) || is_own_terminal(info)))) return wrong_kind(path, info.st_mode);
   const int nofollow = links == AtLink::refuse ? O_NOFOLLOW : 0;
   int fd = -1;
-  do {
-    fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | nofollow);
-  } while (fd < 0 && errno == EINTR);
+  do { fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | nofollow); } while (fd < 0 && errno == EINTR);
   if (fd < 0) return file_problem(path, "opened", errno);
   OpenedFile opened{Descriptor(fd)};
   if (::fstat(fd, &opened.status) != 0) return file_problem(path, "examined", errno);
-  if (!S_ISREG(opened.status.st_mode) && !(streams && is_stream(opened.status, fd)))
-    return wrong_kind(path, opened.status.st_mode);
+  if (!S_ISREG(opened.status.st_mode) && !(streams && is_stream(opened.status, fd))) return wrong_kind(path, opened.status.st_mode);
   out = std::move(opened);
   return {};
 }
 
 /// Reads up to the end. Waits where the descriptor has nothing yet and would not wait by itself.
 template <typename Bytes>
-FileProblem read_rest(int descriptor, const std::string& name, Bytes& out, std::uint64_t expected,
-                      std::uint64_t most) {
+FileProblem read_rest(int descriptor, const std::string& name, Bytes& out, std::uint64_t expected, std::uint64_t most) {
   Bytes bytes;
   std::size_t have = 0;
   // One byte more than there should be, so that the read that fills the room also finds the end.
@@ -79,8 +70,7 @@ FileProblem read_rest(int descriptor, const std::string& name, Bytes& out, std::
       bytes.resize(have + piece);
       piece = std::clamp(have, smallest_piece, largest_piece);
     }
-    const ssize_t got =
-        ::read(descriptor, bytes.data() + have, std::min<std::size_t>(bytes.size() - have, largest_piece));
+    const ssize_t got = ::read(descriptor, bytes.data() + have, std::min<std::size_t>(bytes.size() - have, largest_piece));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
       struct pollfd waiting {
@@ -144,21 +134,15 @@ Descriptor::~Descriptor() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-FileProblem open_file(const std::string& path, OpenedFile& out, AtLink links) {
-  return open_allowed(path, out, links, Pipes::refuse);
-}
+FileProblem open_file(const std::string& path, OpenedFile& out, AtLink links) { return open_allowed(path, out, links, Pipes::refuse); }
 
 FileProblem read_opened(const OpenedFile& file, const std::string& name, std::string& out, std::uint64_t most) {
   return read_open(file, name, out, most);
 }
 
-FileProblem read_file(const std::string& path, std::string& out, const ReadRules& rules) {
-  return read_path(path, out, rules);
-}
+FileProblem read_file(const std::string& path, std::string& out, const ReadRules& rules) { return read_path(path, out, rules); }
 
-FileProblem read_file(const std::string& path, std::vector<std::byte>& out, const ReadRules& rules) {
-  return read_path(path, out, rules);
-}
+FileProblem read_file(const std::string& path, std::vector<std::byte>& out, const ReadRules& rules) { return read_path(path, out, rules); }
 
 FileProblem read_head(const std::string& path, std::string& out, std::size_t most) { return read_beginning(path, out, most); }
 
@@ -171,8 +155,7 @@ FileProblem read_descriptor(int descriptor, const std::string& name, std::string
 
 FileProblem read_at(int descriptor, const std::string& name, std::uint64_t offset, std::span<std::byte> to) {
   while (!to.empty()) {
-    const ssize_t got =
-        ::pread(descriptor, to.data(), std::min(to.size(), largest_piece), static_cast<off_t>(offset));
+    const ssize_t got = ::pread(descriptor, to.data(), std::min(to.size(), largest_piece), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return file_problem(name, "read", errno);
     if (got == 0) return {FileFault::failed, 0, name + ": ends after " + std::to_string(offset) + " bytes"};

@@ -47,7 +47,8 @@ Svg& Svg::rectangle(Point corner, double width, double height, std::string_view 
 }
 
 Svg& Svg::line(Point from, Point to, std::string_view kind) {
-  shapes_ += "<line" + number("x1", from.x) + number("y1", from.y) + number("x2", to.x) + number("y2", to.y) + attribute("class", kind) + "/>\n";
+  shapes_ +=
+      "<line" + number("x1", from.x) + number("y1", from.y) + number("x2", to.x) + number("y2", to.y) + attribute("class", kind) + "/>\n";
   return *this;
 }
 
@@ -73,7 +74,9 @@ Svg& Svg::write_text(Point at, double degrees, std::string_view text, std::strin
 
 Svg& Svg::text(Point at, std::string_view text, std::string_view kind) { return write_text(at, 0, text, kind); }
 
-Svg& Svg::turned_text(Point at, double degrees, std::string_view text, std::string_view kind) { return write_text(at, degrees, text, kind); }
+Svg& Svg::turned_text(Point at, double degrees, std::string_view text, std::string_view kind) {
+  return write_text(at, degrees, text, kind);
+}
 
 Svg& Svg::begin_link(std::string_view place) {
   shapes_ += "<a href=\"#" + markup(place) + "\">";

@@ -59,8 +59,7 @@ FileSizeSignalHeld::~FileSizeSignalHeld() {
 }
 
 int write_all(int descriptor, std::span<const std::byte> bytes) noexcept {
-  return write_pieces(bytes,
-                      [&](const std::byte* at, std::size_t count) { return ::write(descriptor, at, count); });
+  return write_pieces(bytes, [&](const std::byte* at, std::size_t count) { return ::write(descriptor, at, count); });
 }
 
 int write_all_at(int descriptor, std::uint64_t offset, std::span<const std::byte> bytes) noexcept {
@@ -74,26 +73,20 @@ int write_all_at(int descriptor, std::uint64_t offset, std::span<const std::byte
 int take_room(int descriptor, std::uint64_t bytes) noexcept {
   const FileSizeSignalHeld held;
   int failed = 0;
-  do {
-    failed = ::fallocate(descriptor, 0, 0, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
-  } while (failed == EINTR);
+  do { failed = ::fallocate(descriptor, 0, 0, static_cast<off_t>(bytes)) == 0 ? 0 : errno; } while (failed == EINTR);
   return failed == ENOSYS ? EOPNOTSUPP : failed;
 }
 
 int set_length(int descriptor, std::uint64_t bytes) noexcept {
   const FileSizeSignalHeld held;
   int failed = 0;
-  do {
-    failed = ::ftruncate(descriptor, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
-  } while (failed == EINTR);
+  do { failed = ::ftruncate(descriptor, static_cast<off_t>(bytes)) == 0 ? 0 : errno; } while (failed == EINTR);
   return failed;
 }
 
 int sync(int descriptor) noexcept {
   int failed = 0;
-  do {
-    failed = ::fsync(descriptor) == 0 ? 0 : errno;
-  } while (failed == EINTR);
+  do { failed = ::fsync(descriptor) == 0 ? 0 : errno; } while (failed == EINTR);
   return failed == EINVAL || failed == EOPNOTSUPP || failed == EROFS ? 0 : failed;
 }
 

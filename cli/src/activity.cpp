@@ -41,7 +41,8 @@ bool is_own_folder(const std::string& path) {
 
 std::optional<std::string> activity_folder(bool make) {
   const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-  const std::string path = runtime != nullptr && *runtime == '/' ? std::string(runtime) + "/quern" : "/tmp/quern-" + std::to_string(getuid());
+  const std::string path = runtime != nullptr && *runtime == '/' ? std::string(runtime) + "/quern"
+                                                                 : "/tmp/quern-" + std::to_string(getuid());
   if (make) mkdir(path.c_str(), 0700);  // where it is there already, it must be the user's own all the same
   if (!is_own_folder(path)) return std::nullopt;
   return path;
@@ -89,7 +90,8 @@ std::vector<Activity> read_activities() {
     if (!name.ends_with(suffix)) continue;
     Activity activity;
     const char* end = name.data() + name.size() - suffix.size();
-    if (const auto number = std::from_chars(name.data(), end, activity.pid); number.ec != std::errc() || number.ptr != end || activity.pid <= 0)
+    if (const auto number = std::from_chars(name.data(), end, activity.pid);
+        number.ec != std::errc() || number.ptr != end || activity.pid <= 0)
       continue;
     if (kill(activity.pid, 0) != 0 && errno == ESRCH) {
       unlink(entry.path().c_str());

@@ -74,8 +74,8 @@ void check_context(const quern_model* model, std::uint64_t tokens, const std::st
                                   "; shorten it, or give a larger --context");
 }
 
-Answer answer(quern_session* session, const std::vector<std::int32_t>& prompt, const RunFlags& flags,
-              std::uint64_t seed, const TokenSink& sink, const InterruptGuard& guard, ActivityWriter& activity) {
+Answer answer(quern_session* session, const std::vector<std::int32_t>& prompt, const RunFlags& flags, std::uint64_t seed,
+              const TokenSink& sink, const InterruptGuard& guard, ActivityWriter& activity) {
   Stream state{guard, sink, activity, nullptr};
   const quern_sampling sampling = sampling_of(flags.sampling, seed);
   std::vector<const char*> stops;

@@ -32,8 +32,8 @@ using TokenSink = std::function<void(const quern_token_event&)>;
 
 /// Generates on sequence 0 of the session, which may hold an earlier start of the prompt. A SIGINT that the guard saw ends
 /// the answer with what there is. `activity` counts its tokens. An empty sink is none.
-Answer answer(quern_session* session, const std::vector<std::int32_t>& prompt, const RunFlags& flags,
-              std::uint64_t seed, const TokenSink& sink, const InterruptGuard& guard, ActivityWriter& activity);
+Answer answer(quern_session* session, const std::vector<std::int32_t>& prompt, const RunFlags& flags, std::uint64_t seed,
+              const TokenSink& sink, const InterruptGuard& guard, ActivityWriter& activity);
 
 /// Throws Failure(exit_context) where a prompt of so many tokens leaves no room for an answer; `what` it is, as "the prompt".
 void check_context(const quern_model* model, std::uint64_t tokens, const std::string& what);

@@ -14,17 +14,13 @@ void AnswerView::follow(std::string_view text) {
 }
 
 void AnswerView::add(std::string_view piece) {
-  if (view_)
-    draw_out(view_->add(piece, window_size().columns));
-  else
-    write_out(piece);
+  if (view_) draw_out(view_->add(piece, window_size().columns));
+  else write_out(piece);
 }
 
 void AnswerView::end() {
-  if (view_)
-    draw_out(view_->end(window_size().columns));
-  else
-    write_out("\n");
+  if (view_) draw_out(view_->end(window_size().columns));
+  else write_out("\n");
 }
 
 }  // namespace quern::cli

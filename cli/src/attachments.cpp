@@ -17,7 +17,9 @@ namespace {
 
 constexpr std::string_view between_words = " \t\n";
 
-bool begins_word(std::string_view text, std::size_t at) { return at == 0 || between_words.find(text[at - 1]) != std::string_view::npos || text[at - 1] == '('; }
+bool begins_word(std::string_view text, std::size_t at) {
+  return at == 0 || between_words.find(text[at - 1]) != std::string_view::npos || text[at - 1] == '(';
+}
 
 bool is_there(const std::string& path) {
   std::error_code ignored;
@@ -54,7 +56,8 @@ std::vector<std::string> paths_from(const std::string& begin) {
   std::error_code failed;
   std::vector<std::string> found;
   std::size_t seen = 0;
-  std::filesystem::directory_iterator entry(folder.empty() ? "." : home_expanded(folder), std::filesystem::directory_options::skip_permission_denied, failed);
+  std::filesystem::directory_iterator entry(folder.empty() ? "." : home_expanded(folder),
+                                            std::filesystem::directory_options::skip_permission_denied, failed);
   for (; !failed && entry != std::filesystem::directory_iterator() && ++seen <= most_entries; entry.increment(failed)) {
     const std::string here = entry->path().filename().string();
     if (!here.starts_with(name) || (here.front() == '.' && !name.starts_with('.')) || printable(here) != here) continue;

@@ -9,8 +9,8 @@
 namespace quern::cli {
 
 struct Attached {
-  std::string message;             ///< with the texts of the files behind it
-  std::vector<std::string> files;  ///< that were found
+  std::string message;               ///< with the texts of the files behind it
+  std::vector<std::string> files;    ///< that were found
   std::vector<std::string> missing;  ///< words that look like a path, where no such file is; they stay words
 };
 

@@ -30,14 +30,16 @@ using Cells = std::vector<std::string>;
 
 /// The table for people, its head first.
 std::vector<Cells> cells_of(const std::vector<BenchRun>& runs) {
-  std::vector<Cells> rows{{"threads", "batch", "depth", "prompt", "prefill tokens/s", "of peak", "answer", "decode tokens/s", "of bandwidth"}};
+  std::vector<Cells> rows{
+      {"threads", "batch", "depth", "prompt", "prefill tokens/s", "of peak", "answer", "decode tokens/s", "of bandwidth"}};
   for (const BenchRun& run : runs) {
     const auto speed = [&run](const quern_bench_speed& s) {  // one repetition has no deviation
       return fixed(s.tokens_per_second, 2) + (run.options.repetitions > 1 ? " +- " + fixed(s.deviation, 2) : "");
     };
     const quern_bench_result& r = run.result;
-    rows.push_back({std::to_string(r.threads), std::to_string(run.options.batch), with_commas(run.options.depth), with_commas(run.options.prompt_tokens),
-                    speed(r.prefill), percent(r.prefill_peak_share), with_commas(run.options.decode_tokens), speed(r.decode),
+    rows.push_back({std::to_string(r.threads), std::to_string(run.options.batch), with_commas(run.options.depth),
+                    with_commas(run.options.prompt_tokens), speed(r.prefill), percent(r.prefill_peak_share),
+                    with_commas(run.options.decode_tokens), speed(r.decode),
                     percent(r.decode_bandwidth_share) + (r.valid != 0 ? "" : " not valid")});
   }
   return rows;
@@ -50,7 +52,9 @@ std::vector<std::size_t> widths_of(const std::vector<Cells>& rows) {
   return widths;
 }
 
-std::string to_the_right(const std::string& text, std::size_t width) { return std::string(width - std::min(width, text.size()), ' ') + text; }
+std::string to_the_right(const std::string& text, std::size_t width) {
+  return std::string(width - std::min(width, text.size()), ' ') + text;
+}
 
 std::string headline(const BenchRun& run) {
   return printable(run.where.model) + ": " + printable(run.where.backend) + " on " + printable(run.where.device) + ", kernels " +
@@ -104,7 +108,8 @@ std::string curve_name(const std::vector<BenchRun>& runs, const BenchRun& run, c
   for (const BenchAxis& axis : bench_axes()) {
     if (axis.name == over.name || !axis.concerns(phase) || !varies(runs, axis)) continue;
     const std::uint64_t value = axis.value(run);
-    name += (name.empty() ? "" : ", ") + with_commas(value) + " " + (value == 1 && axis.unit == std::string("threads") ? "thread" : axis.unit);
+    name +=
+        (name.empty() ? "" : ", ") + with_commas(value) + " " + (value == 1 && axis.unit == std::string("threads") ? "thread" : axis.unit);
   }
   return name;
 }
@@ -148,7 +153,8 @@ std::vector<BenchPlan> bench_plans(const BenchLists& lists) {
   double count = static_cast<double>(pairs);
   for (const std::size_t size : {threads.size(), lists.batches.size(), lists.depths.size()}) count *= static_cast<double>(size);
   if (count > static_cast<double>(most_benches))
-    throw Failure(exit_usage, "bench: these lists are " + fixed(count, 0) + " measurements, and " + std::to_string(most_benches) + " are the most; give shorter lists");
+    throw Failure(exit_usage, "bench: these lists are " + fixed(count, 0) + " measurements, and " + std::to_string(most_benches) +
+                                  " are the most; give shorter lists");
   std::vector<BenchPlan> plans;
   for (const std::uint32_t t : threads)
     for (const std::uint32_t batch : lists.batches)
@@ -175,8 +181,8 @@ std::string bench_page(const BenchRun& run) {
                     of_peak(result.prefill_peak_share, result.multiply_adds_per_second, "G multiply-adds/s")) +
          speed_line("decode   ", run.options.decode_tokens, result.decode,
                     of_peak(result.decode_bandwidth_share, result.read_bytes_per_second, "GB/s")) +
-         "memory   peak " + byte_words(result.peak_resident_bytes) + " resident, " + byte_words(result.peak_device_bytes) + " allocated on devices\n" +
-         (result.valid != 0 ? "" : "not valid: a share is above 105 %\n");
+         "memory   peak " + byte_words(result.peak_resident_bytes) + " resident, " + byte_words(result.peak_device_bytes) +
+         " allocated on devices\n" + (result.valid != 0 ? "" : "not valid: a share is above 105 %\n");
 }
 
 std::string bench_table(const std::vector<BenchRun>& runs) {
@@ -194,7 +200,8 @@ std::string bench_markdown(const std::vector<BenchRun>& runs) {
   const std::vector<Cells> rows = cells_of(runs);
   const std::vector<std::size_t> widths = widths_of(rows);
   std::string text;
-  for (const char c : headline(runs.front())) text += std::string_view("\\`*_[]<>|#").find(c) == std::string_view::npos ? std::string(1, c) : std::string("\\") + c;
+  for (const char c : headline(runs.front()))
+    text += std::string_view("\\`*_[]<>|#").find(c) == std::string_view::npos ? std::string(1, c) : std::string("\\") + c;
   text += "\n\n";
   for (std::size_t r = 0; r < rows.size(); ++r) {
     for (std::size_t c = 0; c < rows[r].size(); ++c) text += "| " + to_the_right(rows[r][c], widths[c]) + " ";
@@ -214,16 +221,17 @@ std::string bench_csv(const std::vector<BenchRun>& runs) {
   for (const BenchRun& run : runs) {
     const quern_bench_result& r = run.result;
     const auto speed = [](std::uint32_t tokens, const quern_bench_speed& s, double share) {
-      return std::to_string(tokens) + "," + csv_number(s.tokens_per_second) + "," + csv_number(s.deviation) + "," + csv_number(s.best) + "," +
-             csv_number(s.worst) + "," + csv_number(share) + ",";
+      return std::to_string(tokens) + "," + csv_number(s.tokens_per_second) + "," + csv_number(s.deviation) + "," + csv_number(s.best) +
+             "," + csv_number(s.worst) + "," + csv_number(share) + ",";
     };
     for (const std::string& word : {run.where.model, run.where.backend, run.where.device, run.where.kernels}) text += csv_text(word) + ",";
     text += std::to_string(r.threads) + "," + std::to_string(run.options.batch) + "," + std::to_string(run.options.depth) + "," +
             std::to_string(run.options.repetitions) + ",";
-    text += speed(run.options.prompt_tokens, r.prefill, r.prefill_peak_share) + speed(run.options.decode_tokens, r.decode, r.decode_bandwidth_share);
-    text += csv_number(r.read_bytes_per_second) + "," + csv_number(r.multiply_adds_per_second) + "," + std::to_string(r.bytes_per_step) + "," +
-            std::to_string(r.multiply_adds_per_token) + "," + std::to_string(r.peak_resident_bytes) + "," + std::to_string(r.peak_device_bytes) + "," +
-            (r.valid != 0 ? "true" : "false") + "\n";
+    text += speed(run.options.prompt_tokens, r.prefill, r.prefill_peak_share) +
+            speed(run.options.decode_tokens, r.decode, r.decode_bandwidth_share);
+    text += csv_number(r.read_bytes_per_second) + "," + csv_number(r.multiply_adds_per_second) + "," + std::to_string(r.bytes_per_step) +
+            "," + std::to_string(r.multiply_adds_per_token) + "," + std::to_string(r.peak_resident_bytes) + "," +
+            std::to_string(r.peak_device_bytes) + "," + (r.valid != 0 ? "true" : "false") + "\n";
   }
   return text;
 }

@@ -25,12 +25,10 @@ bool is_shown(utf8proc_int32_t point) {
     case UTF8PROC_CATEGORY_CC:
     case UTF8PROC_CATEGORY_CS:
     case UTF8PROC_CATEGORY_ZL:
-    case UTF8PROC_CATEGORY_ZP:
-      return false;
+    case UTF8PROC_CATEGORY_ZP: return false;
     case UTF8PROC_CATEGORY_CF:  // joiners and tags belong to emoji; the marks of direction reorder the line
       return point == 0x200D || point == 0x00AD || (point >= 0xE0020 && point <= 0xE007F);
-    default:
-      return true;
+    default: return true;
   }
 }
 
@@ -75,7 +73,8 @@ std::string wrapped(std::string_view text, std::size_t columns) {
   while (!text.empty()) {
     const std::size_t end = std::min(text.find_first_of(" \n"), text.size());
     std::size_t width = 0;
-    for (std::size_t at = 0; at < end; at += character_at(text, at).bytes) width += static_cast<std::size_t>(character_at(text, at).columns);
+    for (std::size_t at = 0; at < end; at += character_at(text, at).bytes)
+      width += static_cast<std::size_t>(character_at(text, at).columns);
     if (column > 0 && column + width > columns) {
       while (out.ends_with(' ')) out.pop_back();
       out += '\n';

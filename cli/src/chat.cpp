@@ -26,10 +26,8 @@ namespace {
 /// A line of the program between what the user and the model say.
 void say_note(const std::string& text) {
   const std::string rows = wrapped(printable(text), window_size().columns);
-  if (window_has_styles() && draws_on_error())
-    draw_on_error(Drawing().style(Style::dim).rows(rows).no_style().rows("\n"));
-  else
-    write_error_page(rows + "\n");
+  if (window_has_styles() && draws_on_error()) draw_on_error(Drawing().style(Style::dim).rows(rows).no_style().rows("\n"));
+  else write_error_page(rows + "\n");
 }
 
 std::string count_of(std::uint64_t count, const std::string& one) { return with_commas(count) + " " + one + (count == 1 ? "" : "s"); }
@@ -42,9 +40,16 @@ std::string in_millions(std::uint64_t count) {
 
 class ChatRoom {
  public:
-  ChatRoom(const quern_model* model, quern_session* session, const CommandLine& line, const RunFlags& flags, const Settings& settings, ActivityWriter& activity)
-      : model_(model), session_(session), info_(get<quern_model_info>(quern_model_get_info, model)), flags_(flags), answer_settings_(flags_, line.flags),
-        settings_(settings), quiet_(line.quiet), activity_(activity) {
+  ChatRoom(const quern_model* model, quern_session* session, const CommandLine& line, const RunFlags& flags, const Settings& settings,
+           ActivityWriter& activity)
+      : model_(model),
+        session_(session),
+        info_(get<quern_model_info>(quern_model_get_info, model)),
+        flags_(flags),
+        answer_settings_(flags_, line.flags),
+        settings_(settings),
+        quiet_(line.quiet),
+        activity_(activity) {
     conversation_.set_system(flags.system.value_or(""));
     editor_.set_completion(complete_chat);
     if (flags.no_history) return;
@@ -65,8 +70,9 @@ class ChatRoom {
   void show_banner() const {
     const std::size_t columns = window_size().columns;
     const std::string name = *info_.name != '\0' ? info_.name : flags_.model.path;
-    write_error_line(cut_to_columns(name + " (" + info_.weights + ", " + in_millions(info_.parameters) + " parameters) on " + info_.device + " (" +
-                                        info_.device_description + "), kernels " + info_.kernels, columns));
+    write_error_line(cut_to_columns(name + " (" + info_.weights + ", " + in_millions(info_.parameters) + " parameters) on " + info_.device +
+                                        " (" + info_.device_description + "), kernels " + info_.kernels,
+                                    columns));
     write_error_line(cut_to_columns("context " + with_commas(info_.context) + " tokens; /help lists the commands, Ctrl-D leaves", columns));
   }
 
@@ -182,7 +188,8 @@ class ChatRoom {
     if (!prompt) {
       const std::string size = count_of(info_.context, "token");
       if (said > 0) throw Failure(exit_context, "the context is full: it holds " + size + "; /clear starts again");
-      throw Failure(exit_context, "your message is too long: the context holds " + size + "; shorten it, or start again with a larger --context");
+      throw Failure(exit_context,
+                    "your message is too long: the context holds " + size + "; shorten it, or start again with a larger --context");
     }
     say_note("[the context is full: it holds " + count_of(info_.context, "token") + "; without the oldest " +
              (dropped == 1 ? "message" : with_commas(dropped) + " messages") + " of your " + with_commas(chat.questions()) +
@@ -225,7 +232,8 @@ class ChatRoom {
     if (!quiet_) {
       std::uint64_t held = 0;
       check(quern_sequence_length(session_, 0, &held));
-      say_note("[" + count_of(ids.size(), "token") + ", " + fixed(made.tokens_per_second(), 1) + " tokens/s, context " + fullness(held) + "]");
+      say_note("[" + count_of(ids.size(), "token") + ", " + fixed(made.tokens_per_second(), 1) + " tokens/s, context " + fullness(held) +
+               "]");
     }
     return true;
   }
@@ -313,7 +321,8 @@ class ChatRoom {
     constexpr std::size_t most = 74'994;  // what xterm and tmux take
     const std::string text = conversation_.last_answer();
     if (text.empty()) throw Failure(exit_refused, "there is no answer yet to copy");
-    if (!window_can_draw()) throw Failure(exit_refused, "the clipboard is the terminal's, and standard output is none; /save writes the chat to a file");
+    if (!window_can_draw())
+      throw Failure(exit_refused, "the clipboard is the terminal's, and standard output is none; /save writes the chat to a file");
     if (text.size() > most)
       throw Failure(exit_refused, "the answer has " + with_commas(text.size()) + " bytes, and terminals copy " + with_commas(most) +
                                       " at most; /save writes the chat to a file");
@@ -340,11 +349,10 @@ class ChatRoom {
     const RanOn ran_on = where_it_ran(model_, session_, flags_.model.path).ran_on;
     const std::string system = conversation_.system();
     write_out("model              " + printable(ran_on.model) + " (" + printable(info_.architecture) + ", " + info_.weights + ", " +
-              in_millions(info_.parameters) + " parameters)\n" +
-              "device             " + ran_on.backend + " on " + ran_on.device + " (" + printable(info_.device_description) + "), kernels " +
-              ran_on.kernels + "\n" +
-              "context            " + with_commas(info_.context) + " tokens\n" +
-              "system             " + (system.empty() ? "none" : printable_start(system, 200)) + "\n" + answer_settings_.page());
+              in_millions(info_.parameters) + " parameters)\n" + "device             " + ran_on.backend + " on " + ran_on.device + " (" +
+              printable(info_.device_description) + "), kernels " + ran_on.kernels + "\n" + "context            " +
+              with_commas(info_.context) + " tokens\n" + "system             " + (system.empty() ? "none" : printable_start(system, 200)) +
+              "\n" + answer_settings_.page());
   }
 
   std::string context_words() const {
@@ -357,11 +365,10 @@ class ChatRoom {
 
   std::string stats() const {
     const Where where = where_it_ran(model_, session_, flags_.model.path);
-    return "answers   " + with_commas(answers_) + "\n" +
-           "prompts   " + count_of(read_, "token") + ", " + fixed(rate(read_, prompt_seconds_), 1) + " tokens/s; " + with_commas(reused_) +
-           " more were there already\n" +
-           "answered  " + count_of(tokens_, "token") + ", " + fixed(rate(decoded_, decode_seconds_), 1) + " tokens/s\n" +
-           "device    " + where.ran_on.backend + " on " + where.ran_on.device + ", kernels " + where.ran_on.kernels + "\n";
+    return "answers   " + with_commas(answers_) + "\n" + "prompts   " + count_of(read_, "token") + ", " +
+           fixed(rate(read_, prompt_seconds_), 1) + " tokens/s; " + with_commas(reused_) + " more were there already\n" + "answered  " +
+           count_of(tokens_, "token") + ", " + fixed(rate(decoded_, decode_seconds_), 1) + " tokens/s\n" + "device    " +
+           where.ran_on.backend + " on " + where.ran_on.device + ", kernels " + where.ran_on.kernels + "\n";
   }
 
   void save(const std::string& path) const {
@@ -372,7 +379,8 @@ class ChatRoom {
 
   void load(const std::string& path) {
     std::string json;
-    if (const base::FileProblem problem = base::read_file(home_expanded(path), json, {.most = most_saved_bytes})) throw Failure(exit_refused, problem.text);
+    if (const base::FileProblem problem = base::read_file(home_expanded(path), json, {.most = most_saved_bytes}))
+      throw Failure(exit_refused, problem.text);
     conversation_ = read_saved_chat(json, path);
     last_typed_.clear();
     write_out("loaded: " + count_of(conversation_.questions(), "message") + " of yours\n");
@@ -389,8 +397,8 @@ class ChatRoom {
   LineEditor editor_{"> "};
   TypedLines typed_;
   Conversation conversation_;
-  std::vector<std::string> waiting_;  ///< texts of /file
-  std::string last_typed_;            ///< the last message before files were put behind it; "" where it was not typed here
+  std::vector<std::string> waiting_;     ///< texts of /file
+  std::string last_typed_;               ///< the last message before files were put behind it; "" where it was not typed here
   std::vector<std::string> last_files_;  ///< what waiting_ was then
   bool leaves_ = false;
   std::uint64_t again_ = 0;

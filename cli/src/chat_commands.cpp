@@ -10,7 +10,8 @@ namespace {
 
 constexpr ChatCommand commands[] = {
     {ChatVerb::help, "/help", "", "this list", ChatArgument::none},
-    {ChatVerb::file, "/file", "FILE", "put the text of a file behind the next message; @FILE inside a message does the same", ChatArgument::file},
+    {ChatVerb::file, "/file", "FILE", "put the text of a file behind the next message; @FILE inside a message does the same",
+     ChatArgument::file},
     {ChatVerb::edit, "/edit", "", "change the last message and ask again", ChatArgument::none},
     {ChatVerb::regenerate, "/regenerate", "", "answer the last message anew", ChatArgument::none},
     {ChatVerb::undo, "/undo", "", "forget the last message and its answer", ChatArgument::none},
@@ -18,7 +19,8 @@ constexpr ChatCommand commands[] = {
     {ChatVerb::history, "/history", "", "what was said", ChatArgument::none},
     {ChatVerb::clear, "/clear", "", "forget what was said, but not the system message", ChatArgument::none},
     {ChatVerb::system, "/system", "[TEXT]", "show the system message, or set it; off is none", ChatArgument::text},
-    {ChatVerb::set, "/set", "[NAME VALUE]", "show the settings of an answer, or change one; the value default takes it back", ChatArgument::setting},
+    {ChatVerb::set, "/set", "[NAME VALUE]", "show the settings of an answer, or change one; the value default takes it back",
+     ChatArgument::setting},
     {ChatVerb::show, "/show", "", "the model, where it runs, and the settings", ChatArgument::none},
     {ChatVerb::context, "/context", "", "how full the context is", ChatArgument::none},
     {ChatVerb::stats, "/stats", "", "tokens and speed so far", ChatArgument::none},
@@ -64,7 +66,9 @@ ChatLine parse_chat_line(std::string_view line) {
 
 std::string chat_help() {
   std::size_t width = 0;
-  const auto head = [](const ChatCommand& command) { return std::string(command.name) + (*command.placeholder == '\0' ? "" : " ") + command.placeholder; };
+  const auto head = [](const ChatCommand& command) {
+    return std::string(command.name) + (*command.placeholder == '\0' ? "" : " ") + command.placeholder;
+  };
   for (const ChatCommand& command : commands) width = std::max(width, head(command).size());
   std::string page;
   for (const ChatCommand& command : commands) {

@@ -10,8 +10,26 @@ namespace quern::cli {
 
 /// What a line at the prompt asks for.
 enum class ChatVerb {
-  say, nothing, unknown,  // no command
-  help, file, edit, regenerate, undo, copy, history, clear, system, set, show, context, stats, models, save, load, exit
+  say,
+  nothing,
+  unknown,  // no command
+  help,
+  file,
+  edit,
+  regenerate,
+  undo,
+  copy,
+  history,
+  clear,
+  system,
+  set,
+  show,
+  context,
+  stats,
+  models,
+  save,
+  load,
+  exit
 };
 
 /// What stands behind a command.

@@ -12,8 +12,8 @@
 namespace quern::cli {
 namespace {
 
-constexpr const char* settable[] = {"temperature", "top-k", "top-p", "min-p", "repeat-penalty", "presence-penalty", "frequency-penalty",
-                                    "penalty-window", "seed", "max-tokens", "prefill"};
+constexpr const char* settable[] = {"temperature",       "top-k",          "top-p", "min-p",      "repeat-penalty", "presence-penalty",
+                                    "frequency-penalty", "penalty-window", "seed",  "max-tokens", "prefill"};
 
 }  // namespace
 

@@ -22,31 +22,32 @@ void check_run(const CommandLine& line) {
   const RunFlags& run = line.run;
   if (run.prompt && run.messages_file) throw Failure(exit_usage, "run: give a PROMPT or --messages, not both");
   if (run.raw && run.special_in_messages)
-    throw Failure(exit_usage, "run: --raw takes a prompt as it is, special tokens included; --special-in-messages is for the chat template");
-  if (run.raw && run.messages_file)
-    throw Failure(exit_usage, "run: --raw takes a prompt as it is, and --messages needs the chat template");
+    throw Failure(exit_usage,
+                  "run: --raw takes a prompt as it is, special tokens included; --special-in-messages is for the chat template");
+  if (run.raw && run.messages_file) throw Failure(exit_usage, "run: --raw takes a prompt as it is, and --messages needs the chat template");
   if (run.system && run.system_file) throw Failure(exit_usage, "run: give --system or --system-file, not both");
   const char* system = run.system ? "--system" : run.system_file ? "--system-file" : nullptr;
-  if (run.raw && system != nullptr) throw Failure(exit_usage, std::string("run: --raw has no place for ") + system + "; put it in the prompt");
-  if (system != nullptr && run.messages_file)
-    throw Failure(exit_usage, "run: with --messages, the system message belongs in the file");
-  if (!run.files.empty() && run.messages_file) throw Failure(exit_usage, "run: --file follows a prompt; with --messages, its text belongs in the messages");
+  if (run.raw && system != nullptr)
+    throw Failure(exit_usage, std::string("run: --raw has no place for ") + system + "; put it in the prompt");
+  if (system != nullptr && run.messages_file) throw Failure(exit_usage, "run: with --messages, the system message belongs in the file");
+  if (!run.files.empty() && run.messages_file)
+    throw Failure(exit_usage, "run: --file follows a prompt; with --messages, its text belongs in the messages");
   if (run.raw && !run.prefill.empty()) throw Failure(exit_usage, "run: --raw has no place for --prefill; put it at the end of the prompt");
   if (line.json && run.jsonl) throw Failure(exit_usage, "run: --json prints one object and --jsonl one for each event; give one of them");
   const auto named = std::ranges::count(run.files, "-") + (run.prompt == "-") + (run.messages_file == "-") + (run.system_file == "-");
-  if (named > 1) throw Failure(exit_usage, "run: standard input can be read once, and - stands for it " + std::to_string(named) + " times; give it once");
+  if (named > 1)
+    throw Failure(exit_usage,
+                  "run: standard input can be read once, and - stands for it " + std::to_string(named) + " times; give it once");
   for (const std::string& stop : run.stop)
     if (stop.empty()) throw Failure(exit_usage, "run: --stop needs a text that is not empty");
 }
 
 void check_estimate(const CommandLine& line) {
   const quern_shape& shape = line.estimate.shape;
-  const bool any = shape.hidden != 0 || shape.feed_forward != 0 || shape.layers != 0 || shape.vocabulary != 0 ||
-                   shape.heads != 0 || shape.kv_heads != 0 || shape.head_size != 0 || shape.tied != 0;
-  const bool all = shape.hidden != 0 && shape.feed_forward != 0 && shape.layers != 0 && shape.vocabulary != 0 &&
-                   shape.heads != 0;
-  if (any && !line.estimate.model.path.empty())
-    throw Failure(exit_usage, "estimate: give a MODEL or shape numbers, not both");
+  const bool any = shape.hidden != 0 || shape.feed_forward != 0 || shape.layers != 0 || shape.vocabulary != 0 || shape.heads != 0 ||
+                   shape.kv_heads != 0 || shape.head_size != 0 || shape.tied != 0;
+  const bool all = shape.hidden != 0 && shape.feed_forward != 0 && shape.layers != 0 && shape.vocabulary != 0 && shape.heads != 0;
+  if (any && !line.estimate.model.path.empty()) throw Failure(exit_usage, "estimate: give a MODEL or shape numbers, not both");
   if (line.estimate.model.path.empty() && !all)
     throw Failure(exit_usage, "estimate: give a MODEL, or --hidden --ffn --layers --vocab --heads, none of them 0");
 }
@@ -75,9 +76,12 @@ void check(CommandLine& line) {
   if (line.verb == Verb::tokenize && line.tokenize.text && line.tokenize.messages_file)
     throw Failure(exit_usage, "tokenize: give a TEXT or --messages, not both");
   if (line.verb == Verb::tokenize && line.tokenize.special_in_messages && !line.tokenize.messages_file)
-    throw Failure(exit_usage, "tokenize: --special-in-messages needs --messages; the special tokens of a TEXT are recognised unless --no-special is given");
+    throw Failure(
+        exit_usage,
+        "tokenize: --special-in-messages needs --messages; the special tokens of a TEXT are recognised unless --no-special is given");
   if (line.verb == Verb::tokenize && line.tokenize.no_special && line.tokenize.messages_file)
-    throw Failure(exit_usage, "tokenize: --no-special cannot apply to --messages, since a rendered chat has special tokens; leave one of them out");
+    throw Failure(exit_usage,
+                  "tokenize: --no-special cannot apply to --messages, since a rendered chat has special tokens; leave one of them out");
 }
 
 std::string joined_words(std::span<const std::string> words, const char* between) {
@@ -155,7 +159,8 @@ std::string foreign_flag_text(const std::vector<std::string>& arguments, const s
 }
 
 /// The parser's message, in our manner: the verb in front, and where to look.
-std::string usage_text(const CLI::App& program, const std::vector<std::string>& arguments, const std::string& what, bool left_over = false) {
+std::string usage_text(const CLI::App& program, const std::vector<std::string>& arguments, const std::string& what,
+                       bool left_over = false) {
   const auto chosen = program.get_subcommands();
   const std::string name = chosen.empty() ? "" : chosen.front()->get_name();
   const std::vector<std::string> outer = flags_of(program);
@@ -173,10 +178,12 @@ std::string usage_text(const CLI::App& program, const std::vector<std::string>& 
         known.push_back(verb->get_name());
         for (const std::string& also : verb->get_aliases()) known.push_back(also);
       }
-      return in_quotes(*word, 200) + " is not a verb" + did_you_mean(*word, known) + "; the verbs are " + joined_words(verbs, ", ") + "; see quern --help";
+      return in_quotes(*word, 200) + " is not a verb" + did_you_mean(*word, known) + "; the verbs are " + joined_words(verbs, ", ") +
+             "; see quern --help";
     }
   }
-  std::string message = left_over && !name.empty() ? left_over_text(program, *chosen.front(), arguments) : printable(what.substr(0, what.find('\n')));
+  std::string message = left_over && !name.empty() ? left_over_text(program, *chosen.front(), arguments)
+                                                   : printable(what.substr(0, what.find('\n')));
   while (!message.empty() && message.back() == '.') message.pop_back();
   return (name.empty() ? "" : name + ": ") + message + "; see quern " + (name.empty() ? "" : name + " ") + "--help";
 }
@@ -210,7 +217,8 @@ void place_named(CommandLine& line) {
       } else if (text != nullptr && !*text) {
         *text = std::move(*model);
       } else {
-        throw Failure(exit_usage, line.verb_name + ": MODEL is given twice: " + in_quotes(*model, 200) + " and --model " + in_quotes(*line.named.model, 200));
+        throw Failure(exit_usage, line.verb_name + ": MODEL is given twice: " + in_quotes(*model, 200) + " and --model " +
+                                      in_quotes(*line.named.model, 200));
       }
     }
     *model = *line.named.model;
@@ -218,7 +226,8 @@ void place_named(CommandLine& line) {
   if (line.named.prompt && text != nullptr && !(from_variable(line, "--prompt") && *text)) {
     if (*text) {
       const std::string name = place_of_text(line.verb);
-      throw Failure(exit_usage, line.verb_name + ": " + name + " is given twice: " + in_quotes(**text, 60) + " and --prompt " + in_quotes(*line.named.prompt, 60));
+      throw Failure(exit_usage, line.verb_name + ": " + name + " is given twice: " + in_quotes(**text, 60) + " and --prompt " +
+                                    in_quotes(*line.named.prompt, 60));
     }
     *text = *line.named.prompt;
   }
@@ -227,7 +236,8 @@ void place_named(CommandLine& line) {
 void require_model(CommandLine& line) {
   const std::string* model = line.model();
   if (line.verb != Verb::estimate && model != nullptr && model->empty())
-    throw Failure(exit_usage, line.verb_name + ": MODEL is missing: give a file, or a name that quern list prints; see quern " + line.verb_name + " --help");
+    throw Failure(exit_usage, line.verb_name + ": MODEL is missing: give a file, or a name that quern list prints; see quern " +
+                                  line.verb_name + " --help");
   if (line.verb == Verb::eval && line.eval.file.empty())
     throw Failure(exit_usage, "eval: FILE is missing: give a file of text, or - for standard input; see quern eval --help");
 }
@@ -283,14 +293,14 @@ CommandLine parse(const std::vector<std::string>& arguments, const std::string& 
   } catch (const CLI::ParseError& error) {
     std::ostringstream text, ignored;
     if (parser.program.exit(error, text, ignored) == 0) throw Answered{text.str()};
-    throw Failure(exit_usage, usage_text(parser.program, arguments, error.what(), dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr));
+    throw Failure(exit_usage,
+                  usage_text(parser.program, arguments, error.what(), dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr));
   }
   const auto chosen = std::ranges::find_if(parser.verbs, [](const VerbApp& verb) { return verb.app->parsed(); });
   if (chosen == parser.verbs.end()) {
     line.flags = take_twins(parser.program, environment);
     if (!line.show_config) throw Failure(exit_usage, usage_text(parser.program, arguments, "a verb is needed"));
-    for (const Setting& setting : all_settings())
-      line.flags.push_back({setting.flag, setting.variable, &setting, {}});
+    for (const Setting& setting : all_settings()) line.flags.push_back({setting.flag, setting.variable, &setting, {}});
   } else {
     line.verb = chosen->verb;
     line.verb_name = chosen->app->get_name();
@@ -319,20 +329,13 @@ CommandLine parse(const std::vector<std::string>& arguments, const std::string& 
 
 std::string* CommandLine::model() {
   switch (verb) {
-    case Verb::run:
-      return &run.model.path;
-    case Verb::tokenize:
-      return &tokenize.path;
-    case Verb::eval:
-      return &eval.model.path;
-    case Verb::bench:
-      return &bench.model.path;
-    case Verb::show:
-      return &show.path;
-    case Verb::estimate:
-      return estimate.model.path.empty() ? nullptr : &estimate.model.path;
-    default:
-      return nullptr;
+    case Verb::run: return &run.model.path;
+    case Verb::tokenize: return &tokenize.path;
+    case Verb::eval: return &eval.model.path;
+    case Verb::bench: return &bench.model.path;
+    case Verb::show: return &show.path;
+    case Verb::estimate: return estimate.model.path.empty() ? nullptr : &estimate.model.path;
+    default: return nullptr;
   }
 }
 
@@ -343,13 +346,14 @@ std::vector<std::string> other_names_used(const std::vector<std::string>& argume
   for_each_flag(parser.program, arguments, [&](const std::string& word, const auto& option_of) {
     const CLI::Option* option = option_of();
     const std::string name = word.substr(0, word.find('='));
-    if (option != nullptr && name.starts_with("--") && name != flag_name(*option)) sentences.push_back(name + " was read as " + flag_name(*option));
+    if (option != nullptr && name.starts_with("--") && name != flag_name(*option))
+      sentences.push_back(name + " was read as " + flag_name(*option));
   });
   return sentences;
 }
 
-CommandLine parse_command_line(const std::vector<std::string>& arguments, const std::string& version,
-                               const Environment& environment, const std::function<Config()>& config) {
+CommandLine parse_command_line(const std::vector<std::string>& arguments, const std::string& version, const Environment& environment,
+                               const std::function<Config()>& config) {
   if (arguments.empty()) throw Answered{start_page()};
   if (arguments.front() == "help") {
     std::vector<std::string> page(arguments.begin() + 1, arguments.end());

@@ -166,8 +166,8 @@ struct Answered {
 
 /// `arguments` without the program's name. What they do not give is taken from `environment`, where each flag has a variable.
 /// `config` is asked for once, after the arguments were read. Throws Answered, or Failure(exit_usage).
-CommandLine parse_command_line(const std::vector<std::string>& arguments, const std::string& version,
-                               const Environment& environment, const std::function<Config()>& config = {});
+CommandLine parse_command_line(const std::vector<std::string>& arguments, const std::string& version, const Environment& environment,
+                               const std::function<Config()>& config = {});
 
 /// "--temp was read as --temperature", for each name of another program on a command line: what somebody may want to know whose command
 /// failed.

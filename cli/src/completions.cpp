@@ -30,10 +30,8 @@ struct VerbArguments {
 std::vector<std::string> split(const std::string& text, char at) {
   std::vector<std::string> parts(1);
   for (const char c : text) {
-    if (c == at)
-      parts.emplace_back();
-    else
-      parts.back() += c;
+    if (c == at) parts.emplace_back();
+    else parts.back() += c;
   }
   return parts;
 }
@@ -108,14 +106,10 @@ std::string replaced(std::string text, const std::string& what, const std::strin
 
 const char* bash_call(const Argument& argument) {
   switch (argument.words) {
-    case Words::files:
-      return "_quern_files -f";
-    case Words::folders:
-      return "_quern_files -d";
-    case Words::models:
-      return "_quern_models";
-    default:
-      return ":";
+    case Words::files: return "_quern_files -f";
+    case Words::folders: return "_quern_files -d";
+    case Words::models: return "_quern_models";
+    default: return ":";
   }
 }
 
@@ -174,16 +168,11 @@ std::string zsh_help(std::string text) {
 
 std::string zsh_action(const Argument& argument) {
   switch (argument.words) {
-    case Words::listed:
-      return "(" + joined(argument.list, " ") + ")";
-    case Words::files:
-      return "_files";
-    case Words::folders:
-      return "_files -/";
-    case Words::models:
-      return "_quern_models";
-    default:
-      return " ";
+    case Words::listed: return "(" + joined(argument.list, " ") + ")";
+    case Words::files: return "_files";
+    case Words::folders: return "_files -/";
+    case Words::models: return "_quern_models";
+    default: return " ";
   }
 }
 
@@ -294,8 +283,9 @@ std::string fish_completions() {
   for (const VerbArguments& verb : program.verbs)
     for (const std::string& also : verb.also)
       out += "complete -c quern -n __fish_use_subcommand -a " + also + " -d " + fish_quoted(verb.help) + "\n";
-  out += "complete -c quern -n __fish_use_subcommand -a help -d 'Show the flags of a verb'\n"
-         "complete -c quern -n __fish_use_subcommand -a version -d 'Print version, build and plugin ABI'\n";
+  out +=
+      "complete -c quern -n __fish_use_subcommand -a help -d 'Show the flags of a verb'\n"
+      "complete -c quern -n __fish_use_subcommand -a version -d 'Print version, build and plugin ABI'\n";
   out += fish_flags(program.outer, "__fish_use_subcommand");
   for (const VerbArguments& verb : program.verbs) {
     std::string condition = "__fish_seen_subcommand_from " + verb.name;
@@ -304,9 +294,9 @@ std::string fish_completions() {
     std::set<Words> kinds;
     for (const Argument& argument : verb.places) kinds.insert(argument.words);
     if (kinds.contains(Words::models))
-      out += "complete -c quern -n " + fish_quoted(condition) + " -F -a '(quern list --quiet 2>/dev/null | string replace -r \" .*\" \"\")'\n";
-    else if (kinds.contains(Words::files))
-      out += "complete -c quern -n " + fish_quoted(condition) + " -F\n";
+      out +=
+          "complete -c quern -n " + fish_quoted(condition) + " -F -a '(quern list --quiet 2>/dev/null | string replace -r \" .*\" \"\")'\n";
+    else if (kinds.contains(Words::files)) out += "complete -c quern -n " + fish_quoted(condition) + " -F\n";
   }
   return out;
 }

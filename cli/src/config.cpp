@@ -101,10 +101,8 @@ std::vector<std::string> section_names(const std::string& model) {
 std::vector<std::string> config_paths(const Environment& environment, const std::string& system_folder) {
   std::vector<std::string> paths;
   const std::string file = "/quern/quern.conf";
-  if (const auto folder = environment("XDG_CONFIG_HOME"); folder && folder->front() == '/')
-    paths.push_back(*folder + file);
-  else if (const auto home = environment("HOME"))
-    paths.push_back(*home + "/.config" + file);
+  if (const auto folder = environment("XDG_CONFIG_HOME"); folder && folder->front() == '/') paths.push_back(*folder + file);
+  else if (const auto home = environment("HOME")) paths.push_back(*home + "/.config" + file);
   paths.push_back(system_folder + file);
   return paths;
 }

@@ -30,9 +30,7 @@ bool Conversation::drop_oldest() {
   return true;
 }
 
-std::size_t Conversation::questions() const {
-  return static_cast<std::size_t>(std::ranges::count(turns_, "user", &Message::role));
-}
+std::size_t Conversation::questions() const { return static_cast<std::size_t>(std::ranges::count(turns_, "user", &Message::role)); }
 
 std::string Conversation::last_answer() const {
   const auto last = std::find_if(turns_.rbegin(), turns_.rend(), [](const Message& turn) { return turn.role == "assistant"; });
@@ -89,12 +87,9 @@ Conversation read_saved_chat(const std::string& json, const std::string& file) {
     if (!message.contains("content") || !message["content"].is_string()) refuse(which + " has no text as its content");
     const std::string role = message["role"].get<std::string>();
     std::string content = message["content"].get<std::string>();
-    if (role == "system" && number == 1)
-      conversation.set_system(std::move(content));
-    else if (role == "user" || role == "assistant")
-      conversation.add(role, std::move(content));
-    else
-      refuse(which + " has the role " + in_quotes(role) + "; a chat has user and assistant, and system in front");
+    if (role == "system" && number == 1) conversation.set_system(std::move(content));
+    else if (role == "user" || role == "assistant") conversation.add(role, std::move(content));
+    else refuse(which + " has the role " + in_quotes(role) + "; a chat has user and assistant, and system in front");
   }
   return conversation;
 }

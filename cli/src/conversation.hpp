@@ -24,7 +24,7 @@ class Conversation {
   bool drop_oldest();
   void clear() { turns_.clear(); }
 
-  std::size_t questions() const;  ///< messages of the user
+  std::size_t questions() const;    ///< messages of the user
   std::string last_answer() const;  ///< "" where there is none
   /// The system message and the turns.
   std::vector<Message> messages() const;

@@ -8,7 +8,9 @@
 namespace quern::cli {
 namespace {
 
-bool has_flag(const CommandLine& line, const char* flag) { return std::ranges::find(line.flags, flag, &FlagState::flag) != line.flags.end(); }
+bool has_flag(const CommandLine& line, const char* flag) {
+  return std::ranges::find(line.flags, flag, &FlagState::flag) != line.flags.end();
+}
 
 void ask_devices(const Settings& settings, EffectiveDefaults& defaults) {
   const quern_runtime_options options = settings.options();  // without a log: what is doubtful is for the verbs to say
@@ -37,8 +39,7 @@ template <typename Ask>
 void where_possible(Ask ask) {
   try {
     ask();
-  } catch (const Failure&) {
-  }
+  } catch (const Failure&) {}
 }
 
 }  // namespace

@@ -106,8 +106,7 @@ std::vector<std::int32_t> tokenize_more(const quern_vocabulary* vocabulary, cons
   return ids;
 }
 
-std::vector<std::int32_t> tokenize_rendered(const quern_vocabulary* vocabulary, const Text& rendered,
-                                            std::uint32_t flags) {
+std::vector<std::int32_t> tokenize_rendered(const quern_vocabulary* vocabulary, const Text& rendered, std::uint32_t flags) {
   try {
     return collect_ids(quern_text_size(rendered.get()) + 8, [&](std::int32_t* ids, std::uint64_t capacity, std::uint64_t* count) {
       return quern_tokenize_rendered(vocabulary, rendered.get(), flags, ids, capacity, count);

@@ -54,8 +54,7 @@ Text render_chat(const quern_vocabulary* vocabulary, const std::vector<Message>&
 Text render_chat(const quern_vocabulary* vocabulary, const quern_chat* chat, const std::string& path);
 
 /// Ids of a rendered chat, in which no message's text is a special token; flags as quern_tokenize_rendered.
-std::vector<std::int32_t> tokenize_rendered(const quern_vocabulary* vocabulary, const Text& rendered,
-                                            std::uint32_t flags);
+std::vector<std::int32_t> tokenize_rendered(const quern_vocabulary* vocabulary, const Text& rendered, std::uint32_t flags);
 
 /// Ids of a text that continues another one: without a token or a blank in front. The text of special tokens becomes these.
 std::vector<std::int32_t> tokenize_more(const quern_vocabulary* vocabulary, const std::string& text);

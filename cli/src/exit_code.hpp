@@ -12,7 +12,7 @@ enum ExitCode : int {
   exit_refused = 4,       // model or data
   exit_does_not_fit = 5,  // memory
   exit_context = 6,
-  exit_conformance = 7,   // of quern-conformance; here so that the list is whole
+  exit_conformance = 7,  // of quern-conformance; here so that the list is whole
   exit_bug = 70,
 };
 

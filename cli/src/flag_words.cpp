@@ -71,7 +71,8 @@ struct Other {
 
 constexpr Other long_names[] = {{"-hf", "--model"}, {"-hfr", "--model"}, {"-sys", "--system"}};
 
-constexpr std::string_view layers_go = "layers go to the best device by themselves; --memory cuda:0=8G limits one, --backend cpu leaves cards out";
+constexpr std::string_view layers_go =
+    "layers go to the best device by themselves; --memory cuda:0=8G limits one, --backend cpu leaves cards out";
 constexpr std::string_view chat_starts = "a chat starts where no prompt is given on a terminal";
 constexpr Other in_place[] = {
     {"-ngl", layers_go},

@@ -29,8 +29,7 @@ quern_logit_bias parse_logit_bias(const std::string& text) {
     const auto [end, error] = std::from_chars(first, last, bias);
     read = error == std::errc{} && end == last && first != last && !std::isnan(bias);
   }
-  if (!token || !read)
-    throw Failure(exit_usage, "run: --logit-bias: '" + text + "' is not of the form TOKEN=BIAS, such as 128=-1.5");
+  if (!token || !read) throw Failure(exit_usage, "run: --logit-bias: '" + text + "' is not of the form TOKEN=BIAS, such as 128=-1.5");
   return {static_cast<std::int32_t>(*token), bias};
 }
 
@@ -51,7 +50,8 @@ std::vector<std::uint64_t> parse_numbers(const std::string& what, const std::str
     const std::string part = text.substr(from, comma - from);
     const auto value = parse_count(part, most);
     if (!value || *value < least)
-      throw Failure(exit_usage, what + ": " + in_quotes(part, 200) + " is not a whole number from " + std::to_string(least) + " to " + std::to_string(most));
+      throw Failure(exit_usage, what + ": " + in_quotes(part, 200) + " is not a whole number from " + std::to_string(least) + " to " +
+                                    std::to_string(most));
     values.push_back(*value);
     from = comma + 1;
   }
@@ -91,9 +91,7 @@ void add_numbers_option(CLI::App& app, const char* flag, std::vector<std::uint64
 void add_model_flags(CLI::App& app, ModelFlags& flags, NamedPlaces& named) {
   app.add_option_function<std::string>(
          "--activations",
-         [&flags](const std::string& word) {
-           flags.activations = word == "f32" ? QUERN_ACTIVATIONS_F32 : QUERN_ACTIVATIONS_AUTO;
-         },
+         [&flags](const std::string& word) { flags.activations = word == "f32" ? QUERN_ACTIVATIONS_F32 : QUERN_ACTIVATIONS_AUTO; },
          "f32 computes in exact numerics")
       ->check(CLI::IsMember({"auto", "f32"}).description(""))
       ->type_name("auto|f32")
@@ -117,15 +115,16 @@ void add_sampling_flags(CLI::App& app, SamplingFlags& flags) {
   constexpr const char* group = "Sampling";
   // What a value of exactly 0 is: the number, off as it says, or none.
   enum class Zero { taken, smallest, refused };
-  const auto real = [&](const char* flag, float& value, float least, float most, const char* standard, const char* help, Zero zero = Zero::taken) {
+  const auto real = [&](const char* flag, float& value, float least, float most, const char* standard, const char* help,
+                        Zero zero = Zero::taken) {
     const std::string name = flag;
     app.add_option_function<std::string>(
            flag_names(name),
            [&value, name, least, most, zero](const std::string& text) {
              const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
              if (error != std::errc{} || end != text.data() + text.size() || !(value >= least && value <= most))
-               throw CLI::ValidationError(name, in_quotes(text, 200) + " is not a number from " + fixed(least, 0) + " to " +
-                                                    fixed(most, 0));
+               throw CLI::ValidationError(name,
+                                          in_quotes(text, 200) + " is not a number from " + fixed(least, 0) + " to " + fixed(most, 0));
              if (value == 0 && zero == Zero::refused)
                throw CLI::ValidationError(name, in_quotes(text, 200) + " would divide by nothing; 1 is no penalty");
              if (value == 0 && zero == Zero::smallest) value = std::numeric_limits<float>::min();  // 0 would be off for the library
@@ -140,7 +139,8 @@ void add_sampling_flags(CLI::App& app, SamplingFlags& flags) {
                     "only the N best tokens; 0 is all", {0, std::numeric_limits<std::uint32_t>::max()})
       ->default_str("0")
       ->group(group);
-  real("--top-p", flags.top_p, 0, 1, "off", "only the best tokens that together have this probability; 0 is the best one alone", Zero::smallest);
+  real("--top-p", flags.top_p, 0, 1, "off", "only the best tokens that together have this probability; 0 is the best one alone",
+       Zero::smallest);
   real("--min-p", flags.min_p, 0, 1, "0.1", "only tokens with this share of the best one's probability; 0 is all");
   real("--repeat-penalty", flags.repeat_penalty, 0, 100, "1", "divide the logits of tokens seen; 1 is none", Zero::refused);
   real("--presence-penalty", flags.presence_penalty, -100, 100, "0", "subtract from the logits of tokens seen");
@@ -151,15 +151,16 @@ void add_sampling_flags(CLI::App& app, SamplingFlags& flags) {
            const bool all = text == "all" || text == "-1";
            const auto window = parse_count(text, std::numeric_limits<std::uint32_t>::max());
            if (!all && (!window || *window == 0))
-             throw CLI::ValidationError("--penalty-window", in_quotes(text, 200) + " is not a number of tokens from 1, or all; leave the penalties out for none");
+             throw CLI::ValidationError(
+                 "--penalty-window", in_quotes(text, 200) + " is not a number of tokens from 1, or all; leave the penalties out for none");
            flags.penalty_window = all ? QUERN_WINDOW_ALL : static_cast<std::uint32_t>(*window);
          },
          "how many last tokens count as seen: a number or all")
       ->type_name("N")
       ->default_str("64")
       ->group(group);
-  add_number_option(app, "--seed", [&flags](std::uint64_t seed) { flags.seed = seed; },
-                    "the same seed gives the same answer", {.minus_one = [&flags] { flags.seed.reset(); }})
+  add_number_option(app, "--seed", [&flags](std::uint64_t seed) { flags.seed = seed; }, "the same seed gives the same answer",
+                    {.minus_one = [&flags] { flags.seed.reset(); }})
       ->default_str("a random one")
       ->group(group);
   app.add_option_function<std::vector<std::string>>(
@@ -177,8 +178,7 @@ void add_sampling_flags(CLI::App& app, SamplingFlags& flags) {
 }
 
 void add_answer_flags(CLI::App& app, RunFlags& flags) {
-  app.add_option("--prefill", flags.prefill, "how the answer begins; the model goes on from there")->type_name("TEXT")
-      ->default_str("none");
+  app.add_option("--prefill", flags.prefill, "how the answer begins; the model goes on from there")->type_name("TEXT")->default_str("none");
   add_number_option(app, "--max-tokens", flags.max_tokens, "the most tokens to generate",
                     {.least = 1, .minus_one = [&flags] { flags.max_tokens = 0; }, .remedy = "leave it out for an answer to its end"})
       ->default_str("to the end");
@@ -192,7 +192,9 @@ void add_setting_flags(CLI::App& app, FlagValues& values, unsigned uses) {
     const std::string names = flag_names(setting.flag);
     const char* group = (setting.uses & for_backends) != 0 ? "Backend and device" : group_of_hub;
     if (setting.placeholder == nullptr) {
-      app.add_flag_function(names, [&values, key](std::int64_t) { values[key] = "1"; }, setting.help)->group(group);
+      app.add_flag_function(
+             names, [&values, key](std::int64_t) { values[key] = "1"; }, setting.help)
+          ->group(group);
       continue;
     }
     CLI::Option* option = app.add_option_function<std::vector<std::string>>(
@@ -204,8 +206,7 @@ void add_setting_flags(CLI::App& app, FlagValues& values, unsigned uses) {
         setting.help);
     // Limits may be given one by one; every other setting once.
     option->expected(1)->allow_extra_args(false)->type_name(setting.placeholder)->default_str(setting.standard)->group(group);
-    option->multi_option_policy(setting.kind == SettingKind::memory ? CLI::MultiOptionPolicy::TakeAll
-                                                                    : CLI::MultiOptionPolicy::Throw);
+    option->multi_option_policy(setting.kind == SettingKind::memory ? CLI::MultiOptionPolicy::TakeAll : CLI::MultiOptionPolicy::Throw);
   }
 }
 
@@ -214,8 +215,7 @@ void add_manner_flags(CLI::App& app, bool& verbose, bool& quiet) {
   app.add_flag(flag_names("--quiet"), quiet, "no progress bar and no closing line");
 }
 
-void add_list_option(CLI::App& app, const char* flag, std::vector<std::string>& values, const char* placeholder,
-                     const char* help) {
+void add_list_option(CLI::App& app, const char* flag, std::vector<std::string>& values, const char* placeholder, const char* help) {
   app.add_option(flag_names(flag), values, help)
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
@@ -224,8 +224,8 @@ void add_list_option(CLI::App& app, const char* flag, std::vector<std::string>& 
       ->default_str("none");
 }
 
-CLI::Option* add_number_option(CLI::App& app, const char* flag, std::function<void(std::uint64_t)> take,
-                               const char* help, NumberRule rule) {
+CLI::Option* add_number_option(CLI::App& app, const char* flag, std::function<void(std::uint64_t)> take, const char* help,
+                               NumberRule rule) {
   const std::string name = flag;
   return app
       .add_option_function<std::string>(
@@ -240,8 +240,9 @@ CLI::Option* add_number_option(CLI::App& app, const char* flag, std::function<vo
               take(*value);
               return;
             }
-            const std::string range = rule.most == UINT64_MAX ? "a whole number of at least " + std::to_string(rule.least)
-                                                              : "a whole number from " + std::to_string(rule.least) + " to " + std::to_string(rule.most);
+            const std::string range = rule.most == UINT64_MAX
+                                          ? "a whole number of at least " + std::to_string(rule.least)
+                                          : "a whole number from " + std::to_string(rule.least) + " to " + std::to_string(rule.most);
             throw CLI::ValidationError(name, in_quotes(text, 200) + " is not " + range + (*rule.remedy == '\0' ? "" : "; ") + rule.remedy);
           },
           help)
@@ -249,7 +250,8 @@ CLI::Option* add_number_option(CLI::App& app, const char* flag, std::function<vo
 }
 
 CLI::Option* add_number_option(CLI::App& app, const char* flag, std::uint64_t& value, const char* help, NumberRule rule) {
-  return add_number_option(app, flag, [&value](std::uint64_t given) { value = given; }, help, std::move(rule));
+  return add_number_option(
+      app, flag, [&value](std::uint64_t given) { value = given; }, help, std::move(rule));
 }
 
 void add_count_option(CLI::App& app, const char* flag, std::uint32_t& value, const char* help) {

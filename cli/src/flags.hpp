@@ -36,8 +36,7 @@ void add_setting_flags(CLI::App& app, FlagValues& values, unsigned uses);
 void add_manner_flags(CLI::App& app, bool& verbose, bool& quiet);
 
 /// An option that takes one value each time it is given.
-void add_list_option(CLI::App& app, const char* flag, std::vector<std::string>& values, const char* placeholder,
-                     const char* help);
+void add_list_option(CLI::App& app, const char* flag, std::vector<std::string>& values, const char* placeholder, const char* help);
 
 /// What a whole number may be. `minus_one` is called for -1 where other programs have a meaning for it.
 struct NumberRule {
@@ -48,8 +47,8 @@ struct NumberRule {
 };
 
 /// A whole number within a rule; anything else, another sign included, is a usage error.
-CLI::Option* add_number_option(CLI::App& app, const char* flag, std::function<void(std::uint64_t)> take,
-                               const char* help, NumberRule rule = {});
+CLI::Option* add_number_option(CLI::App& app, const char* flag, std::function<void(std::uint64_t)> take, const char* help,
+                               NumberRule rule = {});
 CLI::Option* add_number_option(CLI::App& app, const char* flag, std::uint64_t& value, const char* help, NumberRule rule = {});
 
 /// A number of at least 1.

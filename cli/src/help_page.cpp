@@ -137,7 +137,8 @@ std::string verb_page(const CLI::App& app, bool all) {
   const bool any_hidden = std::ranges::any_of(hidden, [](const CLI::Option* option) { return !shown_always(flag_name(*option)); });
   if (!all)
     out += "\n" + filled("quern " + app.get_name() + " --help-all shows " + (any_hidden ? "the rare flags too, " : "") +
-                             "other names of each flag, and its variable.", 0, 0);
+                             "other names of each flag, and its variable.",
+                         0, 0);
   return out;
 }
 

@@ -65,7 +65,8 @@ std::string read_beside_prompt(void (*waiting)()) {
 
 void require_text(std::string_view text, const std::string& what) {
   if (const std::size_t bad = first_bad_byte(text); bad < text.size())
-    throw Failure(exit_refused, what + " is not text in UTF-8: byte " + with_commas(bad + 1) + " belongs to no character; give it in UTF-8");
+    throw Failure(exit_refused,
+                  what + " is not text in UTF-8: byte " + with_commas(bad + 1) + " belongs to no character; give it in UTF-8");
 }
 
 std::string read_text(const std::string& path) {

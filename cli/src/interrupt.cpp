@@ -13,7 +13,8 @@ std::atomic<int> interrupts{0};
 std::atomic<bool> second_ends{true};
 std::atomic<bool> typing_hidden{false};
 termios with_typing{};  // written before typing_hidden is set
-static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free && std::atomic<quern_session*>::is_always_lock_free,
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free &&
+                  std::atomic<quern_session*>::is_always_lock_free,
               "a signal handler may use lock-free atomics only");
 
 void on_interrupt(int) {

@@ -8,18 +8,25 @@
 namespace quern::cli {
 
 enum class KeyKind {
-  text,      ///< characters to insert
-  paste,     ///< what was pasted: line ends are '\n', other control characters but tabs are gone
-  control,   ///< Ctrl and a letter; `text` is the letter in upper case
-  alt,       ///< Alt and a character; `text` is the character
+  text,     ///< characters to insert
+  paste,    ///< what was pasted: line ends are '\n', other control characters but tabs are gone
+  control,  ///< Ctrl and a letter; `text` is the letter in upper case
+  alt,      ///< Alt and a character; `text` is the character
   enter,
   alt_enter,
   backspace,
   erase,
   tab,
-  up, down, left, right, word_left, word_right, home, end,
-  escape,    ///< Esc alone
-  unknown    ///< a sequence that means nothing here
+  up,
+  down,
+  left,
+  right,
+  word_left,
+  word_right,
+  home,
+  end,
+  escape,  ///< Esc alone
+  unknown  ///< a sequence that means nothing here
 };
 
 struct Key {

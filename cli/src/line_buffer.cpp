@@ -17,9 +17,7 @@ bool in_word(char byte) {
 
 std::size_t LineBuffer::previous() const { return character_before(text_, cursor_); }
 
-std::size_t LineBuffer::next() const {
-  return cursor_ == text_.size() ? cursor_ : cursor_ + character_at(text_, cursor_).bytes;
-}
+std::size_t LineBuffer::next() const { return cursor_ == text_.size() ? cursor_ : cursor_ + character_at(text_, cursor_).bytes; }
 
 std::size_t LineBuffer::word_before() const {
   std::size_t at = cursor_;

@@ -11,7 +11,8 @@ namespace {
 
 using base::Point, base::Svg;
 
-constexpr double chart_width = 640, left_margin = 72, right_margin = 16, top_margin = 34, plot_height = 200, axis_height = 40, legend_row = 16;
+constexpr double chart_width = 640, left_margin = 72, right_margin = 16, top_margin = 34, plot_height = 200, axis_height = 40,
+                 legend_row = 16;
 constexpr std::size_t series_colours = 8, series_dashes = 3;
 
 /// 1, 2 or 5 times a power of ten: at most five of it reach `most`.
@@ -121,7 +122,8 @@ void draw_series(Svg& svg, const Axes& axes, const ChartSeries& series, std::siz
     const double x = axes.x(point.x);
     if (point.deviation > 0) svg.line({x, axes.y(point.y - point.deviation)}, {x, axes.y(point.y + point.deviation)}, colour + "error");
     svg.dot({x, axes.y(point.y)}, 3.5, colour + "fill",
-            series.name + (series.name.empty() ? "" : ", ") + chart.x_name + " " + fixed(point.x, 0) + ": " + fixed(point.y, 2) + " +- " + fixed(point.deviation, 2));
+            series.name + (series.name.empty() ? "" : ", ") + chart.x_name + " " + fixed(point.x, 0) + ": " + fixed(point.y, 2) + " +- " +
+                fixed(point.deviation, 2));
   }
 }
 

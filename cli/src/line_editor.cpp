@@ -73,11 +73,14 @@ class Signals {
     for (const int signal : {SIGINT, SIGWINCH, SIGCONT}) sigaddset(&ours_, signal);
     pthread_sigmask(SIG_BLOCK, &ours_, &before_);
     resized = 0;
-  continued = 0;
-  interrupted = 0;
-    act(SIGWINCH, [](int) { resized = 1; }, window_);
-    act(SIGCONT, [](int) { continued = 1; }, go_on_);
-    act(SIGINT, [](int) { interrupted = 1; }, interrupt_);
+    continued = 0;
+    interrupted = 0;
+    act(
+        SIGWINCH, [](int) { resized = 1; }, window_);
+    act(
+        SIGCONT, [](int) { continued = 1; }, go_on_);
+    act(
+        SIGINT, [](int) { interrupted = 1; }, interrupt_);
   }
   ~Signals() {
     sigaction(SIGWINCH, &window_, nullptr);
@@ -109,7 +112,8 @@ class Signals {
   }
 
   sigset_t ours_{}, before_{};
-  struct sigaction window_ {}, go_on_{}, interrupt_{};
+  struct sigaction window_ {
+  }, go_on_{}, interrupt_{};
 };
 
 bool can_edit() { return isatty(STDIN_FILENO) == 1 && window_can_draw(); }
@@ -136,10 +140,8 @@ void LineEditor::draw() {
   const ScreenLayout layout = lay_out(prompt, line_.text(), line_.cursor(), size.columns, size.rows);
   Drawing drawing;
   drawing.up(drawn_row_).clear_below();
-  if (window_has_styles())
-    drawing.style(Style::green).rows(layout.shown).no_style();
-  else
-    drawing.rows(layout.shown);
+  if (window_has_styles()) drawing.style(Style::green).rows(layout.shown).no_style();
+  else drawing.rows(layout.shown);
   draw_out(drawing.up(layout.rows - 1 - layout.row).column(layout.column));
   drawn_row_ = layout.row;
 }
@@ -208,10 +210,8 @@ void LineEditor::complete() {
     common = common.substr(0, static_cast<std::size_t>(end - common.begin()));
   }
   common = whole_characters(common);
-  if (found.words.size() == 1 || common.size() > line_.cursor() - found.from)
-    line_.replace(found.from, common);
-  else
-    list_words(found.words);
+  if (found.words.size() == 1 || common.size() > line_.cursor() - found.from) line_.replace(found.from, common);
+  else list_words(found.words);
 }
 
 /// Below what is typed, which is drawn anew behind them.

@@ -74,11 +74,11 @@ class LineEditor {
   std::function<bool()> take_interrupt_;
   std::chrono::steady_clock::time_point interrupted_at_{};
   bool dropped_ = false, left_ = false;  ///< by Ctrl-C: what was typed, the program
-  KeyParser keys_;  ///< keeps what was typed ahead for the next line
+  KeyParser keys_;                       ///< keeps what was typed ahead for the next line
   LineBuffer line_;
   std::vector<std::string> typed_;
-  std::size_t at_ = 0;   ///< in typed_; its size is the new line
-  std::string draft_;    ///< the new line while an older one is shown
+  std::size_t at_ = 0;  ///< in typed_; its size is the new line
+  std::string draft_;   ///< the new line while an older one is shown
   std::optional<Search> search_;
   std::size_t drawn_row_ = 0;  ///< of the cursor, in what is on the screen
 };

@@ -13,16 +13,11 @@ std::atomic<std::uint32_t> least_level{QUERN_LEVEL_WARN};
 
 std::string_view level_word(std::uint32_t level) {
   switch (level) {
-    case QUERN_LEVEL_TRACE:
-      return "trace";
-    case QUERN_LEVEL_DEBUG:
-      return "debug";
-    case QUERN_LEVEL_INFO:
-      return "info";
-    case QUERN_LEVEL_WARN:
-      return "warning";
-    default:
-      return "error";
+    case QUERN_LEVEL_TRACE: return "trace";
+    case QUERN_LEVEL_DEBUG: return "debug";
+    case QUERN_LEVEL_INFO: return "info";
+    case QUERN_LEVEL_WARN: return "warning";
+    default: return "error";
   }
 }
 

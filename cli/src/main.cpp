@@ -21,8 +21,8 @@ namespace quern::cli {
 namespace {
 
 std::string version_text() {
-  return std::string("quern ") + quern_version() + "\nbuild " + quern_build() + "\nplugin ABI " +
-         std::to_string(quern_plugin_abi_epoch()) + "." + std::to_string(quern_plugin_abi_minor());
+  return std::string("quern ") + quern_version() + "\nbuild " + quern_build() + "\nplugin ABI " + std::to_string(quern_plugin_abi_epoch()) +
+         "." + std::to_string(quern_plugin_abi_minor());
 }
 
 std::vector<std::string> names_of_variables() {
@@ -48,10 +48,8 @@ int dispatch(const std::vector<std::string>& arguments) {
   const Settings settings = resolve_settings(line.settings, process_environment, config);
   if (line.show_config) {
     const EffectiveDefaults defaults = effective_defaults(line, settings);
-    if (line.json)
-      write_json(config_json(line, process_environment, config, files, defaults));
-    else
-      write_out(config_page(line, process_environment, config, files, defaults));
+    if (line.json) write_json(config_json(line, process_environment, config, files, defaults));
+    else write_out(config_page(line, process_environment, config, files, defaults));
     return exit_ok;
   }
   set_log_level(settings.log_level);
@@ -59,34 +57,20 @@ int dispatch(const std::vector<std::string>& arguments) {
     log_from_library(nullptr, QUERN_LEVEL_WARN, "environment", sentence.c_str());
   if (std::string* model = line.model()) *model = model_path(*model, settings, {line.named.pull, line.verb == Verb::run, line.quiet});
   switch (line.verb) {
-    case Verb::run:
-      return run_verb(line, settings);
-    case Verb::tokenize:
-      return tokenize_verb(line, settings);
-    case Verb::eval:
-      return eval_verb(line, settings);
-    case Verb::bench:
-      return bench_verb(line, settings);
-    case Verb::devices:
-      return devices_verb(line, settings);
-    case Verb::doctor:
-      return doctor_verb(line, settings);
-    case Verb::show:
-      return show_verb(line);
-    case Verb::estimate:
-      return estimate_verb(line, settings);
-    case Verb::pull:
-      return pull_verb(line, settings);
-    case Verb::list:
-      return list_verb(line, settings);
-    case Verb::monitor:
-      return monitor_verb(line);
-    case Verb::ps:
-      return ps_verb(line);
-    case Verb::trace:
-      return trace_verb(line);
-    case Verb::rm:
-      return rm_verb(line, settings);
+    case Verb::run: return run_verb(line, settings);
+    case Verb::tokenize: return tokenize_verb(line, settings);
+    case Verb::eval: return eval_verb(line, settings);
+    case Verb::bench: return bench_verb(line, settings);
+    case Verb::devices: return devices_verb(line, settings);
+    case Verb::doctor: return doctor_verb(line, settings);
+    case Verb::show: return show_verb(line);
+    case Verb::estimate: return estimate_verb(line, settings);
+    case Verb::pull: return pull_verb(line, settings);
+    case Verb::list: return list_verb(line, settings);
+    case Verb::monitor: return monitor_verb(line);
+    case Verb::ps: return ps_verb(line);
+    case Verb::trace: return trace_verb(line);
+    case Verb::rm: return rm_verb(line, settings);
   }
   return exit_bug;
 }
@@ -105,9 +89,7 @@ int answer_page(const std::string& text) {
 int guarded_main(const std::vector<std::string>& arguments) {
   try {
     return dispatch(arguments);
-  } catch (const Answered& answered) {
-    return answer_page(answered.text);
-  } catch (const Failure& failure) {
+  } catch (const Answered& answered) { return answer_page(answered.text); } catch (const Failure& failure) {
     for (const std::string& sentence : other_names_used(arguments)) write_error_line("note: " + sentence);
     write_error_line(std::string("quern: ") + failure.what());
     return failure.code();

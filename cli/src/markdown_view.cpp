@@ -13,16 +13,12 @@ namespace {
 
 constexpr std::size_t longest_span = 400;  // bytes of emphasis, of code in a line, of what may open a fence: so much is held back at most
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 4> thinking_marks{{{"<think>", "</think>"},
-                                                                                      {"<thinking>", "</thinking>"},
-                                                                                      {"<reasoning>", "</reasoning>"},
-                                                                                      {"[THINK]", "[/THINK]"}}};
+constexpr std::array<std::pair<std::string_view, std::string_view>, 4> thinking_marks{
+    {{"<think>", "</think>"}, {"<thinking>", "</thinking>"}, {"<reasoning>", "</reasoning>"}, {"[THINK]", "[/THINK]"}}};
 
 constexpr unsigned style_bit(Style style) { return 1u << static_cast<unsigned>(style); }
 
-bool is_alphanumeric(char byte) {
-  return (byte >= '0' && byte <= '9') || (byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z');
-}
+bool is_alphanumeric(char byte) { return (byte >= '0' && byte <= '9') || (byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z'); }
 bool is_digit_mark(char byte) { return byte >= '0' && byte <= '9'; }
 bool is_blank_mark(char byte) { return byte == ' ' || byte == '\t'; }
 
@@ -357,7 +353,8 @@ void MarkdownView::settle() {
     for (std::size_t at = 0; at < text.size();) {
       const Character one = character_at(text, at);
       if (any && one.columns > 0 && (wide_before || one.columns == 2)) {
-        for (; runs_done < i; ++runs_done, bytes_done = 0) part.push_back({left[runs_done].styles, left[runs_done].text.substr(bytes_done)});
+        for (; runs_done < i; ++runs_done, bytes_done = 0)
+          part.push_back({left[runs_done].styles, left[runs_done].text.substr(bytes_done)});
         if (at > bytes_done) part.push_back({left[i].styles, text.substr(bytes_done, at - bytes_done)});
         bytes_done = at;
         emit(part);

@@ -51,21 +51,21 @@ class MarkdownView {
 
   bool styled_;
   PrintablePieces clean_;
-  std::string pending_;           ///< printable, and not yet drawn
-  bool begun_ = false;            ///< whether the answer shows text
-  std::string closer_;            ///< of what the model thinks; "" while it answers
-  bool thought_ = false;          ///< whether any of it was drawn
+  std::string pending_;   ///< printable, and not yet drawn
+  bool begun_ = false;    ///< whether the answer shows text
+  std::string closer_;    ///< of what the model thinks; "" while it answers
+  bool thought_ = false;  ///< whether any of it was drawn
   bool skip_empty_lines_ = false;
-  bool in_line_ = false;          ///< begin_line() has had its say
-  bool verbatim_ = false;         ///< the line is code or a row of a table
-  char fence_ = 0;                ///< of the code that is open
+  bool in_line_ = false;   ///< begin_line() has had its say
+  bool verbatim_ = false;  ///< the line is code or a row of a table
+  char fence_ = 0;         ///< of the code that is open
   std::size_t fence_size_ = 0;
   Styles block_ = 0, base_ = 0;
-  std::string hang_;              ///< what begins a row of a wrapped line
-  char before_ = ' ';             ///< the last character of the line that was taken
+  std::string hang_;   ///< what begins a row of a wrapped line
+  char before_ = ' ';  ///< the last character of the line that was taken
   std::vector<Run> word_;
-  bool word_goes_on_ = false;     ///< its start is drawn: it is longer than a row
-  std::size_t blanks_ = 0;        ///< in front of word_
+  bool word_goes_on_ = false;  ///< its start is drawn: it is longer than a row
+  std::size_t blanks_ = 0;     ///< in front of word_
   std::size_t column_ = 0, columns_ = 80;
   Drawing out_;
 };

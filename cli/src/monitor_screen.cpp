@@ -36,20 +36,24 @@ void MonitorScreen::add(History& history, double value) {
   history.push_back(value);
 }
 
-std::vector<std::string> MonitorScreen::rows(const std::vector<CardSample>& cards, const std::string& reason, const std::vector<ProcessSpeed>& speeds,
-                                             std::size_t columns) {
+std::vector<std::string> MonitorScreen::rows(const std::vector<CardSample>& cards, const std::string& reason,
+                                             const std::vector<ProcessSpeed>& speeds, std::size_t columns) {
   std::vector<std::string> out;
   const std::size_t spark = columns < bar_width + 30 ? 0 : std::min(longest_history, columns - bar_width - 28);
-  if (cards.empty()) out = wrapped_lines("no GPU figures: " + (reason.empty() ? std::string("the driver lists no card") : printable(reason)), columns);
+  if (cards.empty())
+    out = wrapped_lines("no GPU figures: " + (reason.empty() ? std::string("the driver lists no card") : printable(reason)), columns);
   for (const CardSample& c : cards) {
-    out.push_back("gpu " + std::to_string(c.index) + "  " + c.name + "  " + number_or_unknown(c.temperature, " C") + ", " + number_or_unknown(c.power, " W") + " of " +
-                  number_or_unknown(c.power_limit, " W"));
+    out.push_back("gpu " + std::to_string(c.index) + "  " + c.name + "  " + number_or_unknown(c.temperature, " C") + ", " +
+                  number_or_unknown(c.power, " W") + " of " + number_or_unknown(c.power_limit, " W"));
     History& history = busy_[c.index];
     add(history, c.busy_percent.value_or(0));
     std::string percent = number_or_unknown(c.busy_percent, " %");
     percent.insert(0, 6 - std::min<std::size_t>(6, percent.size()), ' ');
-    out.push_back("  busy    " + text_bar(c.busy_percent.value_or(0) / 100.0, bar_width) + percent + "  " + sparkline(history, 100, spark, utf8_));
-    const double share = c.memory_used && c.memory_total && *c.memory_total != 0 ? static_cast<double>(*c.memory_used) / static_cast<double>(*c.memory_total) : 0;
+    out.push_back("  busy    " + text_bar(c.busy_percent.value_or(0) / 100.0, bar_width) + percent + "  " +
+                  sparkline(history, 100, spark, utf8_));
+    const double share = c.memory_used && c.memory_total && *c.memory_total != 0
+                             ? static_cast<double>(*c.memory_used) / static_cast<double>(*c.memory_total)
+                             : 0;
     out.push_back("  memory  " + text_bar(share, bar_width) + " " + (c.memory_used ? byte_words(*c.memory_used) : "?") + " of " +
                   (c.memory_total ? byte_words(*c.memory_total) : "?"));
   }

@@ -23,8 +23,7 @@ std::string with_commas(std::uint64_t value) {
 
 std::string fixed(double value, int decimals) {
   std::array<char, 400> buffer{};
-  const auto [end, error] =
-      std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::fixed, decimals);
+  const auto [end, error] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::fixed, decimals);
   return error == std::errc{} ? std::string(buffer.data(), end) : std::string("?");
 }
 

@@ -13,11 +13,11 @@ namespace quern::cli {
 struct CardSample {
   std::uint32_t index = 0;
   std::string name, uuid;
-  std::optional<unsigned> busy_percent;                          // of the time a kernel ran
-  std::optional<unsigned> memory_busy_percent;                   // of the time memory was read or written
-  std::optional<std::uint64_t> memory_total, memory_used;        // bytes
-  std::optional<unsigned> temperature;                           // degrees Celsius
-  std::optional<double> power, power_limit;                      // watts
+  std::optional<unsigned> busy_percent;                    // of the time a kernel ran
+  std::optional<unsigned> memory_busy_percent;             // of the time memory was read or written
+  std::optional<std::uint64_t> memory_total, memory_used;  // bytes
+  std::optional<unsigned> temperature;                     // degrees Celsius
+  std::optional<double> power, power_limit;                // watts
 };
 
 class Nvml {

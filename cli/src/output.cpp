@@ -29,9 +29,7 @@ void require_written(int error) {
 
 }  // namespace
 
-std::string json_line(const Json& value) {
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
+std::string json_line(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
 void write_out(std::string_view bytes) { require_written(results().write(bytes)); }
 

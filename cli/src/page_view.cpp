@@ -59,7 +59,8 @@ void write_marked_page(const std::string& page) {
   Drawing drawing;
   for (const std::string& line : wrapped_lines(page, window_size().columns)) {
     const std::optional<Style> style = style_of_mark(line);
-    if (style && window_has_styles()) drawing.style(*style).text(line.substr(0, mark_width - 1)).no_style().text(line.substr(mark_width - 1));
+    if (style && window_has_styles())
+      drawing.style(*style).text(line.substr(0, mark_width - 1)).no_style().text(line.substr(mark_width - 1));
     else drawing.text(line);
     drawing.rows("\n");
   }

@@ -18,9 +18,10 @@ class HelpFormatter : public CLI::Formatter {
 const NumberRule context_rule{.least = 1, .remedy = "leave it out for the smaller of the model's and 4096"};
 
 VerbApp add_run(CLI::App& program, CommandLine& line) {
-  CLI::App* app = program.add_subcommand(
-      "run", "Answer a prompt, or chat. The prompt is the argument; what a pipe or a file on standard input brings follows "
-             "it after a blank line, or is the prompt. Without any of them, and without --messages, a chat starts.");
+  CLI::App* app =
+      program.add_subcommand("run",
+                             "Answer a prompt, or chat. The prompt is the argument; what a pipe or a file on standard input brings follows "
+                             "it after a blank line, or is the prompt. Without any of them, and without --messages, a chat starts.");
   RunFlags& run = line.run;
   add_model_flags(*app, run.model, line.named);
   add_tokenizer_flag(*app, run.model.tokenizer_pre);
@@ -30,16 +31,13 @@ VerbApp add_run(CLI::App& program, CommandLine& line) {
   app->add_option("--messages", run.messages_file, "a JSON list of {\"role\", \"content\"}, or that as \"messages\"; - is standard input")
       ->type_name("FILE")
       ->default_str("none");
-  app->add_option(flag_names("--system"), run.system, "a system message in front")->type_name("TEXT")
-      ->default_str("none");
-  app->add_option("--system-file", run.system_file, "the same, from a file; - is standard input")->type_name("FILE")
-      ->default_str("none");
+  app->add_option(flag_names("--system"), run.system, "a system message in front")->type_name("TEXT")->default_str("none");
+  app->add_option("--system-file", run.system_file, "the same, from a file; - is standard input")->type_name("FILE")->default_str("none");
   app->add_flag("--special-in-messages", run.special_in_messages,
                 "the text of a special token in a message becomes that token: whoever writes it can forge turns");
   app->add_flag("--no-loop-guard", run.no_loop_guard, "let an answer go on that repeats the same words over and over");
   app->add_flag("--raw", run.raw, "give the model the prompt as it is, without its chat template");
-  add_number_option(*app, "--context", run.context, "tokens of context", context_rule)
-      ->default_str("the smaller of the model's and 4096");
+  add_number_option(*app, "--context", run.context, "tokens of context", context_rule)->default_str("the smaller of the model's and 4096");
   add_list_option(*app, "--stop", run.stop, "TEXT", "end the answer before this text; may be repeated");
   add_number_option(*app, "--logprobs", [&run](std::uint64_t n) { run.logprobs = static_cast<std::uint32_t>(n); },
                     "log-probabilities, and the N best alternatives, in the JSON", {1, 20})
@@ -56,8 +54,8 @@ VerbApp add_run(CLI::App& program, CommandLine& line) {
 }
 
 VerbApp add_tokenize(CLI::App& program, CommandLine& line) {
-  CLI::App* app = program.add_subcommand(
-      "tokenize", "Print the token ids of a text (the argument, or all of standard input) or of a rendered chat.");
+  CLI::App* app =
+      program.add_subcommand("tokenize", "Print the token ids of a text (the argument, or all of standard input) or of a rendered chat.");
   TokenizeFlags& tokenize = line.tokenize;
   add_model_place(*app, tokenize.path, line.named, "a model: a file (one that holds only a vocabulary will do), or a name");
   app->add_option("TEXT", tokenize.text, "the text");
@@ -90,12 +88,14 @@ VerbApp add_eval(CLI::App& program, CommandLine& line) {
 }
 
 BenchFormat bench_format_of(const std::string& word) {
-  return word == "table" ? BenchFormat::table : word == "markdown" ? BenchFormat::markdown : word == "csv" ? BenchFormat::csv : BenchFormat::json;
+  return word == "table"      ? BenchFormat::table
+         : word == "markdown" ? BenchFormat::markdown
+         : word == "csv"      ? BenchFormat::csv
+                              : BenchFormat::json;
 }
 
 VerbApp add_bench(CLI::App& program, CommandLine& line) {
-  CLI::App* app = program.add_subcommand(
-      "bench", "Tokens per second, and the share of the bandwidth and arithmetic that the machine has.");
+  CLI::App* app = program.add_subcommand("bench", "Tokens per second, and the share of the bandwidth and arithmetic that the machine has.");
   BenchFlags& bench = line.bench;
   add_model_flags(*app, bench.model, line.named);
   add_tokenizer_flag(*app, bench.model.tokenizer_pre);
@@ -111,7 +111,9 @@ VerbApp add_bench(CLI::App& program, CommandLine& line) {
       ->check(CLI::IsMember({"table", "markdown", "csv", "json"}).description(""))
       ->type_name("table|markdown|csv|json")
       ->default_str("none");
-  app->add_option("--plot", bench.plot_file, "draw speed over depth, batch, threads and prompt, as SVG")->type_name("FILE")->default_str("none");
+  app->add_option("--plot", bench.plot_file, "draw speed over depth, batch, threads and prompt, as SVG")
+      ->type_name("FILE")
+      ->default_str("none");
   add_setting_flags(*app, line.settings, for_backends | for_models);
   return {Verb::bench, app};
 }
@@ -124,27 +126,28 @@ VerbApp add_devices(CLI::App& program, CommandLine& line) {
 }
 
 VerbApp add_monitor(CLI::App& program, CommandLine& line) {
-  CLI::App* app = program.add_subcommand(
-      "monitor", "What NVIDIA's cards do, and the tokens per second of your quern run processes, again and again.");
+  CLI::App* app =
+      program.add_subcommand("monitor", "What NVIDIA's cards do, and the tokens per second of your quern run processes, again and again.");
   app->add_option("--interval", line.monitor.interval, "seconds between two readings")
       ->type_name("SECONDS")
       ->check(CLI::Range(0.05, 86400.0))
       ->default_str("1");
-  add_number_option(*app, "--count", [&line](std::uint64_t n) { line.monitor.count = n; }, "readings, 0 for no end")
+  add_number_option(
+      *app, "--count", [&line](std::uint64_t n) { line.monitor.count = n; }, "readings, 0 for no end")
       ->default_str("0; with --json 1");
   return {Verb::monitor, app};
 }
 
 VerbApp add_trace(CLI::App& program, CommandLine& line) {
-  CLI::App* app = program.add_subcommand("trace", "Say where the time of a run went that quern run --trace recorded, and draw its timeline.");
+  CLI::App* app =
+      program.add_subcommand("trace", "Say where the time of a run went that quern run --trace recorded, and draw its timeline.");
   app->add_option("FILE", line.trace.file, "what quern run --trace FILE wrote")->required();
   app->add_option("--html", line.trace.html, "the page with the timeline")->type_name("FILE")->default_str("beside the trace");
   return {Verb::trace, app};
 }
 
 VerbApp add_doctor(CLI::App& program, CommandLine& line) {
-  CLI::App* app = program.add_subcommand(
-      "doctor", "Say of each backend and device whether it is used, why not, and what to do.");
+  CLI::App* app = program.add_subcommand("doctor", "Say of each backend and device whether it is used, why not, and what to do.");
   app->add_flag("--try", line.doctor.try_devices, "run a small product and a tiny model on every device, and compare");
   add_setting_flags(*app, line.settings, for_backends);
   return {Verb::doctor, app};
@@ -159,8 +162,8 @@ VerbApp add_show(CLI::App& program, CommandLine& line) {
 }
 
 VerbApp add_estimate(CLI::App& program, CommandLine& line) {
-  CLI::App* app = program.add_subcommand(
-      "estimate", "Memory that a model needs: of a file, or of a llama-like model with these shape numbers.");
+  CLI::App* app =
+      program.add_subcommand("estimate", "Memory that a model needs: of a file, or of a llama-like model with these shape numbers.");
   EstimateFlags& estimate = line.estimate;
   quern_shape& shape = estimate.shape;
   add_model_flags(*app, estimate.model, line.named);
@@ -174,8 +177,11 @@ VerbApp add_estimate(CLI::App& program, CommandLine& line) {
   number("--heads", shape.heads, "attention heads");
   number("--kv-heads", shape.kv_heads, "key/value heads")->default_str("as many as heads");
   number("--head-size", shape.head_size, "width of a head")->default_str("hidden / heads");
-  app->add_flag("--tied", [&shape](std::int64_t) { shape.tied = 1; }, "the head is the embedding")->group("Shape");
-  add_number_option(*app, "--context", estimate.context, "tokens of a sequence", context_rule)->default_str("the smaller of the model's and 4096");
+  app->add_flag(
+         "--tied", [&shape](std::int64_t) { shape.tied = 1; }, "the head is the embedding")
+      ->group("Shape");
+  add_number_option(*app, "--context", estimate.context, "tokens of a sequence", context_rule)
+      ->default_str("the smaller of the model's and 4096");
   add_count_option(*app, "--sequences", estimate.sequences, "sequences at a time");
   add_setting_flags(*app, line.settings, for_backends | for_models);
   return {Verb::estimate, app};
@@ -184,8 +190,7 @@ VerbApp add_estimate(CLI::App& program, CommandLine& line) {
 VerbApp add_pull(CLI::App& program, CommandLine& line) {
   CLI::App* app = program.add_subcommand("pull", "Download a model, and print the path of its file.");
   app->add_option("NAME", line.hub.name, "owner/name[@REVISION][:QUANT or :FILE] of the hub, or a URL")->required();
-  app->add_option("--sha256", line.hub.sha256, "refuse a file that has another SHA-256")->type_name("DIGITS")
-      ->default_str("none");
+  app->add_option("--sha256", line.hub.sha256, "refuse a file that has another SHA-256")->type_name("DIGITS")->default_str("none");
   add_setting_flags(*app, line.settings, for_hub);
   return {Verb::pull, app};
 }
@@ -222,10 +227,11 @@ Parser::Parser(CommandLine& line, const std::string& version)
   program.add_flag("--show-config", line.show_config, "print every setting with its value and where that comes from");
   program.add_flag("--json", line.json, "print --show-config as one JSON object");
   add_manner_flags(program, line.verbose, line.quiet);
-  verbs = {add_run(program, line),     add_tokenize(program, line), add_eval(program, line), add_bench(program, line),
-           add_devices(program, line), add_doctor(program, line),   add_show(program, line), add_estimate(program, line),
-           add_pull(program, line),    add_list(program, line),     add_rm(program, line),       add_monitor(program, line),
-           add_ps(program),            add_trace(program, line)};
+  verbs = {add_run(program, line),   add_tokenize(program, line), add_eval(program, line),
+           add_bench(program, line), add_devices(program, line),  add_doctor(program, line),
+           add_show(program, line),  add_estimate(program, line), add_pull(program, line),
+           add_list(program, line),  add_rm(program, line),       add_monitor(program, line),
+           add_ps(program),          add_trace(program, line)};
   for (const VerbSynonym& synonym : verb_synonyms) program.get_subcommand(synonym.verb)->alias(synonym.also);
   for (const VerbApp& verb : verbs) {
     verb.app->add_flag("--json", line.json, "print exactly one JSON object on standard output");

@@ -15,22 +15,24 @@ namespace {
 using enum SettingKind;
 
 constexpr Setting settings_table[] = {
-    {"backend", "QUERN_BACKEND", "--backend", "NAMES", "demand these backends, in this order: cuda or cuda,cpu", "the best that works", text},
+    {"backend", "QUERN_BACKEND", "--backend", "NAMES", "demand these backends, in this order: cuda or cuda,cpu", "the best that works",
+     text},
     {"backend_disable", "QUERN_BACKEND_DISABLE", "--backend-disable", "NAMES", "never open these backends", "none", text},
     {"device", "QUERN_DEVICE", "--device", "DEVICE", "demand this device: cuda:0, a PCI address or a UUID", "the best that works", text},
     {"memory", "QUERN_MEMORY", "--memory", "LIMITS", "memory limits per device: cuda:0=8G,cpu=512M", "no limit", memory},
     {"threads", "QUERN_THREADS", "--threads", "N", "CPU threads", "one for each usable processor", count},
-    {"fallback", "QUERN_FALLBACK", "--fallback", "auto|warn|strict", "what to do when a device lacks a part of the model", "warn", fallback},
+    {"fallback", "QUERN_FALLBACK", "--fallback", "auto|warn|strict", "what to do when a device lacks a part of the model", "warn",
+     fallback},
     {"deterministic", "QUERN_DETERMINISTIC", "--deterministic", nullptr,
      "the same bits for any batch and thread count, with f16 and f32 weights too", "off", boolean},
     {"force_kernel", "QUERN_FORCE_KERNEL", "--force-kernel", "BACKEND:FAMILY", "one kernel family, for tests: cpu:avx2",
      "the best that works", text},
     {"backend_path", "QUERN_BACKEND_PATH", "--backend-path", "FOLDERS", "plugin folders instead of the default ones",
      "quern/backends-1 beside the library", text},
-    {"backend_extra_path", "QUERN_BACKEND_EXTRA_PATH", "--backend-extra-path", "FOLDERS",
-     "plugin folders in front of the others", "none", text},
-    {"allow_dev_plugins", "QUERN_ALLOW_DEV_PLUGINS", "--allow-dev-plugins", nullptr,
-     "accept plugins built from other development headers", "off", boolean},
+    {"backend_extra_path", "QUERN_BACKEND_EXTRA_PATH", "--backend-extra-path", "FOLDERS", "plugin folders in front of the others", "none",
+     text},
+    {"allow_dev_plugins", "QUERN_ALLOW_DEV_PLUGINS", "--allow-dev-plugins", nullptr, "accept plugins built from other development headers",
+     "off", boolean},
     {"probe_in_process", "QUERN_PROBE_IN_PROCESS", "--probe-in-process", nullptr,
      "start no processes to prove plugins; one that crashes then ends the program", "off", boolean},
     {"cache_dir", "QUERN_CACHE_DIR", "--cache-dir", "FOLDER", "where probe results, packed weights and models from URLs are kept",
@@ -47,8 +49,10 @@ constexpr Setting settings_table[] = {
     {"hub_endpoint", "HF_ENDPOINT", "--hub-endpoint", "URL", "the hub", "https://huggingface.co", text, for_hub},
     {"hub_tries", "QUERN_HUB_TRIES", "--hub-tries", "N", "failures in a row until a download gives up", "6", count, for_hub},
     {"hub_timeout", "HF_HUB_DOWNLOAD_TIMEOUT", "--hub-timeout", "SECONDS", "without a byte that count as a failure", "30", count, for_hub},
-    {"hub_rate", "QUERN_HUB_RATE", "--hub-rate", "BYTES", "a second, over the timeout, below which a download counts as failed", "1024", count, for_hub},
-    {"hub_limit", "QUERN_HUB_LIMIT", "--hub-limit", "BYTES", "the most that one file may have: 512G, or 0 for no limit", "512G", limit, for_hub},
+    {"hub_rate", "QUERN_HUB_RATE", "--hub-rate", "BYTES", "a second, over the timeout, below which a download counts as failed", "1024",
+     count, for_hub},
+    {"hub_limit", "QUERN_HUB_LIMIT", "--hub-limit", "BYTES", "the most that one file may have: 512G, or 0 for no limit", "512G", limit,
+     for_hub},
     {"offline", "HF_HUB_OFFLINE", "--offline", nullptr, "use what is in the cache and ask no network", "off", boolean, for_hub},
 };
 
@@ -59,8 +63,7 @@ struct Given {
   bool from_environment = false;
 };
 
-std::optional<Given> strongest(const Setting& setting, const FlagValues& flags, const Environment& environment,
-                               const Config& config) {
+std::optional<Given> strongest(const Setting& setting, const FlagValues& flags, const Environment& environment, const Config& config) {
   const GivenValue found = strongest_value(setting, flags, environment, config);
   if (found.origin == Origin::standard) return {};
   return Given{found.value, found.origin == Origin::file ? found.where + ": " + setting.key : found.where,
@@ -92,8 +95,7 @@ void check_memory(const Given& given) {
 }
 
 void check_fallback(const Given& given) {
-  if (given.value != "auto" && given.value != "warn" && given.value != "strict")
-    refuse(given, "auto, warn or strict");
+  if (given.value != "auto" && given.value != "warn" && given.value != "strict") refuse(given, "auto, warn or strict");
 }
 
 void check_weights_cache(const Given& given) {
@@ -164,8 +166,7 @@ const Setting* find_setting(const std::string& key) {
 GivenValue strongest_value(const Setting& setting, const FlagValues& flags, const Environment& environment, const Config& config) {
   if (const auto flag = flags.find(setting.key); flag != flags.end()) return {flag->second, Origin::flag, setting.flag};
   if (const auto value = environment(setting.variable)) return {*value, Origin::environment, setting.variable};
-  if (const auto entry = config.find(setting.key); entry != config.end())
-    return {entry->second.value, Origin::file, entry->second.origin};
+  if (const auto entry = config.find(setting.key); entry != config.end()) return {entry->second.value, Origin::file, entry->second.origin};
   return {setting.standard, Origin::standard, ""};
 }
 
@@ -199,26 +200,13 @@ Settings resolve_settings(const FlagValues& flags, const Environment& environmen
     if (given->from_environment && !ours) continue;
     if (given->value.empty()) refuse(*given, "a value");
     switch (setting.kind) {
-      case count:
-        apply_number(out, setting.key, *given);
-        continue;
-      case boolean:
-        apply_boolean(out, setting.key, *given);
-        continue;
-      case memory:
-        check_memory(*given);
-        break;
-      case fallback:
-        check_fallback(*given);
-        break;
-      case weights_cache:
-        check_weights_cache(*given);
-        break;
-      case limit:
-        check_limit(*given);
-        break;
-      default:
-        break;
+      case count: apply_number(out, setting.key, *given); continue;
+      case boolean: apply_boolean(out, setting.key, *given); continue;
+      case memory: check_memory(*given); break;
+      case fallback: check_fallback(*given); break;
+      case weights_cache: check_weights_cache(*given); break;
+      case limit: check_limit(*given); break;
+      default: break;
     }
     apply_text(out, setting.key, given->value);
   }

@@ -51,8 +51,8 @@ using FlagValues = std::map<std::string, std::string>;
 
 /// The settings of one run of the program. Text is empty, and numbers are 0, where the library is to choose.
 struct Settings {
-  std::string backend, backend_disable, device, backend_path, backend_extra_path, memory, fallback, force_kernel,
-      cache_dir, weights_cache, weights_cache_limit, hub_endpoint, hub_cache;
+  std::string backend, backend_disable, device, backend_path, backend_extra_path, memory, fallback, force_kernel, cache_dir, weights_cache,
+      weights_cache_limit, hub_endpoint, hub_cache;
   std::uint32_t threads = 0, hub_tries = 0, hub_timeout = 0, template_seconds = 0, hub_rate = 0;
   std::uint64_t hub_limit = 0;
   std::uint32_t offline = QUERN_OFFLINE_DEFAULT;

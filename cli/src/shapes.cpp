@@ -29,9 +29,7 @@ Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : 
 
 }  // namespace
 
-double rate(std::uint64_t tokens, double seconds) {
-  return seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
-}
+double rate(std::uint64_t tokens, double seconds) { return seconds > 0 ? static_cast<double>(tokens) / seconds : 0; }
 
 void put_logprob(Json& json, float logprob, const std::vector<Alternative>& best) {
   json["logprob"] = finite_or_null(logprob);
@@ -123,8 +121,7 @@ Json estimate_json(const quern_estimate_info& info, const std::vector<DtypeBytes
   json["parameters"] = info.parameters;
   json["context"] = info.context;
   Json weights = Json::object();
-  for (const DtypeBytes& dtype : dtypes)
-    weights[dtype.name] = dtype.available ? size_json(dtype.bytes) : Json(nullptr);
+  for (const DtypeBytes& dtype : dtypes) weights[dtype.name] = dtype.available ? size_json(dtype.bytes) : Json(nullptr);
   json["weights"] = std::move(weights);
   json["kv"] = {{"f16", size_json(info.kv_bytes_f16)}, {"f32", size_json(info.kv_bytes_f32)}};
   const bool known = info.scratch_known != 0;

@@ -10,14 +10,10 @@ namespace {
 
 const char* name_of(Origin origin) {
   switch (origin) {
-    case Origin::flag:
-      return "flag";
-    case Origin::environment:
-      return "environment";
-    case Origin::file:
-      return "file";
-    default:
-      return "default";
+    case Origin::flag: return "flag";
+    case Origin::environment: return "environment";
+    case Origin::file: return "file";
+    default: return "default";
   }
 }
 
@@ -72,8 +68,8 @@ EffectiveDefaults folder_defaults(const Environment& environment) {
   return defaults;
 }
 
-Json config_json(const CommandLine& line, const Environment& environment, const Config& config,
-                 const std::vector<std::string>& files, const EffectiveDefaults& defaults) {
+Json config_json(const CommandLine& line, const Environment& environment, const Config& config, const std::vector<std::string>& files,
+                 const EffectiveDefaults& defaults) {
   Json settings = Json::array(), listed = Json::array();
   for (const FlagState& state : line.flags) {
     const GivenValue given = effective(state, line, environment, config, defaults);

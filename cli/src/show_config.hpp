@@ -18,8 +18,8 @@ EffectiveDefaults folder_defaults(const Environment& environment);
 
 /// {"verb" (null without one), "settings": [{flag, variable, key (of the configuration file; null if it has none), value, origin
 /// ("flag", "environment", "file" or "default"), where}], "files": [{path, exists}]}.
-Json config_json(const CommandLine& line, const Environment& environment, const Config& config,
-                 const std::vector<std::string>& files, const EffectiveDefaults& defaults = {});
+Json config_json(const CommandLine& line, const Environment& environment, const Config& config, const std::vector<std::string>& files,
+                 const EffectiveDefaults& defaults = {});
 
 /// The same as a table for people.
 std::string config_page(const CommandLine& line, const Environment& environment, const Config& config,

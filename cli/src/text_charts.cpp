@@ -39,7 +39,8 @@ std::string text_bar(double share, std::size_t width) {
 }
 
 std::string sparkline(std::span<const double> values, double most, std::size_t width, bool utf8) {
-  static constexpr std::array<std::string_view, 8> blocks{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"}, plain{"_", ".", "-", "=", "+", "*", "%", "#"};
+  static constexpr std::array<std::string_view, 8> blocks{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"},
+      plain{"_", ".", "-", "=", "+", "*", "%", "#"};
   std::string text;
   for (const double value : values.last(std::min(width, values.size()))) {
     const double share = between_0_and_1(most > 0 ? value / most : 0);

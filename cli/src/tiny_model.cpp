@@ -42,7 +42,8 @@ class Keys {
   void text(const std::string& name, std::string_view value) { begin(name, 8), put_text(bytes_, value); }
   void tokens() {
     begin_list("tokenizer.ggml.tokens", 8);
-    for (std::uint32_t t = 0; t < vocabulary; ++t) put_text(bytes_, t == 0 ? "<unk>" : t == 1 ? "<s>" : t == 2 ? "</s>" : "t" + std::to_string(t));
+    for (std::uint32_t t = 0; t < vocabulary; ++t)
+      put_text(bytes_, t == 0 ? "<unk>" : t == 1 ? "<s>" : t == 2 ? "</s>" : "t" + std::to_string(t));
     begin_list("tokenizer.ggml.scores", 6);
     for (std::uint32_t t = 0; t < vocabulary; ++t) put(bytes_, 0.0f);
     begin_list("tokenizer.ggml.token_type", 5);
@@ -162,9 +163,9 @@ std::vector<std::int32_t> tiny_model_ids() {
   return ids;
 }
 
-const std::array<double, tiny_tokens - 1> tiny_model_nll = {
-    5.750428142, 9.965210991, 6.515537600, 4.586326386, 8.271489179, 7.668221132, 6.308427134, 4.938063683,
-    4.671378871, 4.590089662, 3.840997638, 8.126154238, 4.871529709, 7.393810002, 9.238169206};
+const std::array<double, tiny_tokens - 1> tiny_model_nll = {5.750428142, 9.965210991, 6.515537600, 4.586326386, 8.271489179,
+                                                            7.668221132, 6.308427134, 4.938063683, 4.671378871, 4.590089662,
+                                                            3.840997638, 8.126154238, 4.871529709, 7.393810002, 9.238169206};
 
 SmallProduct small_product() {
   constexpr auto m = SmallProduct::m, n = SmallProduct::n, k = SmallProduct::k;

@@ -33,7 +33,8 @@ constexpr double tiny_model_tolerance = 1e-3;
 struct SmallProduct {
   static constexpr std::int64_t m = 48, n = 40, k = 64;
   std::vector<float> a, b;
-  std::vector<double> y, bound;  // by f64; bound: (k / 8 + 2 sqrt k + 16) 2^-24 of the sum of sizes, the widest tier of the conformance suite
+  std::vector<double> y,
+      bound;  // by f64; bound: (k / 8 + 2 sqrt k + 16) 2^-24 of the sum of sizes, the widest tier of the conformance suite
 };
 SmallProduct small_product();
 

@@ -104,9 +104,7 @@ class TraceReader : public nlohmann::json_sax<nlohmann::json> {
     if (found == kept_.numbers.end()) return {};
     return found->second;
   }
-  static std::uint64_t whole(double value) {
-    return value > 0 && value < 9e15 ? static_cast<std::uint64_t>(value) : 0;
-  }
+  static std::uint64_t whole(double value) { return value > 0 && value < 9e15 ? static_cast<std::uint64_t>(value) : 0; }
 
   static void add(std::uint64_t& sum, std::uint64_t value) { sum = sum > UINT64_MAX - value ? UINT64_MAX : sum + value; }
 

@@ -29,17 +29,12 @@ SpanKind span_kind(const RecordedTrace& trace, const TraceSpan& span) {
 /// Class of the colour.
 const char* colour_of(SpanKind kind) {
   switch (kind) {
-    case SpanKind::prompt:
-      return "s1 fill";
-    case SpanKind::decode:
-      return "s0 fill";
-    case SpanKind::run:
-      return "s2 fill";
+    case SpanKind::prompt: return "s1 fill";
+    case SpanKind::decode: return "s0 fill";
+    case SpanKind::run: return "s2 fill";
     case SpanKind::copy:
-    case SpanKind::page:
-      return "s4 fill";
-    case SpanKind::other:
-      break;
+    case SpanKind::page: return "s4 fill";
+    case SpanKind::other: break;
   }
   return "s7 fill";
 }
@@ -57,8 +52,8 @@ std::vector<std::vector<std::string>> share_rows(const TraceSummary& s) {
   std::vector<std::vector<std::string>> rows{{"where", "times", "rows", "time", "of all", "mean", "longest"}};
   const auto add = [&](const std::string& name, const TraceShare& share, bool with_rows) {
     if (share.spans == 0) return;
-    rows.push_back({name, with_commas(share.spans), with_rows ? with_commas(share.rows) : "", duration_text(share.time), percent_of(share.time, s.length),
-                    duration_text(mean_of(share)), duration_text(share.longest)});
+    rows.push_back({name, with_commas(share.spans), with_rows ? with_commas(share.rows) : "", duration_text(share.time),
+                    percent_of(share.time, s.length), duration_text(mean_of(share)), duration_text(share.longest)});
   };
   add("steps of the prompt", s.prompt, true);
   add("decode steps", s.decode, true);
@@ -131,7 +126,8 @@ std::string timeline(const RecordedTrace& trace, const TraceSummary& s, double w
       if (right < end + 0.33 || drawn == most_drawn_spans) continue;
       ++drawn;
       end = std::max(end, right);
-      svg.rectangle({x, top + track_head}, std::max(0.4, right - x), track_height - 4, colour_of(span_kind(trace, span)), span_tip(trace, span, origin));
+      svg.rectangle({x, top + track_head}, std::max(0.4, right - x), track_height - 4, colour_of(span_kind(trace, span)),
+                    span_tip(trace, span, origin));
     }
     top += track_height + track_head;
   }
@@ -166,18 +162,22 @@ std::string step_bars(const RecordedTrace& trace) {
   for (std::size_t b = 0; b < bars; ++b) {
     const TraceSpan& span = *shown[b];
     const double height = high * std::min(1.0, span.length / most);
-    svg.rectangle({left + each * static_cast<double>(b), 8 + high - height}, std::max(0.5, each * 0.85), height, colour_of(span_kind(trace, span)),
-                  (group == 1 ? "step " : "slowest of the steps from ") + with_commas(b * group + 1) + ": " + span_tip(trace, span, trace.spans.front().start));
+    svg.rectangle({left + each * static_cast<double>(b), 8 + high - height}, std::max(0.5, each * 0.85), height,
+                  colour_of(span_kind(trace, span)),
+                  (group == 1 ? "step " : "slowest of the steps from ") + with_commas(b * group + 1) + ": " +
+                      span_tip(trace, span, trace.spans.front().start));
   }
-  svg.text({left, high + 26}, "first step", "small dim").text({wide, high + 26}, with_commas(steps.size()) + (steps.size() == 1 ? " step" : " steps"), "small dim end");
+  svg.text({left, high + 26}, "first step", "small dim")
+      .text({wide, high + 26}, with_commas(steps.size()) + (steps.size() == 1 ? " step" : " steps"), "small dim end");
   return svg.inside_a_page();
 }
 
 std::string colour_key() {
   Svg svg(352, 40, "colours");
   double x = 0, y = 12;
-  for (const auto& [kind, word] : {std::pair{SpanKind::prompt, "step of the prompt"}, std::pair{SpanKind::decode, "decode step"},
-                                   std::pair{SpanKind::run, "computing on a device"}, std::pair{SpanKind::copy, "copy"}, std::pair{SpanKind::other, "other"}}) {
+  for (const auto& [kind, word] :
+       {std::pair{SpanKind::prompt, "step of the prompt"}, std::pair{SpanKind::decode, "decode step"},
+        std::pair{SpanKind::run, "computing on a device"}, std::pair{SpanKind::copy, "copy"}, std::pair{SpanKind::other, "other"}}) {
     svg.rectangle({x, y - 10}, 12, 12, colour_of(kind)).text({x + 17, y}, word, "small");
     x += kind == SpanKind::copy ? 60 : 150;
     if (kind == SpanKind::decode) x = 0, y = 32;
@@ -262,10 +262,11 @@ std::string trace_words(const std::string& name, const RecordedTrace& trace) {
   text += "\nSlowest steps\n";
   for (const std::size_t i : s.slowest) text += "  " + printable(span_tip(trace, trace.spans[i], trace.spans.front().start)) + "\n";
   if (!s.kernels.empty()) {
-    text += "\nA step of one row: " + counted(trace.nodes, "node", "nodes") + ", which " + counted(trace.kernels.size(), "kernel call computes", "kernel calls compute") + "\n";
+    text += "\nA step of one row: " + counted(trace.nodes, "node", "nodes") + ", which " +
+            counted(trace.kernels.size(), "kernel call computes", "kernel calls compute") + "\n";
     for (std::size_t k = 0; k < std::min<std::size_t>(s.kernels.size(), 12); ++k)
-      text += "  " + with_commas(s.kernels[k].count) + " x " + printable(s.kernels[k].kernel) + " on " + printable(s.kernels[k].device) + ", " +
-              counted(s.kernels[k].nodes, "node", "nodes") + "\n";
+      text += "  " + with_commas(s.kernels[k].count) + " x " + printable(s.kernels[k].kernel) + " on " + printable(s.kernels[k].device) +
+              ", " + counted(s.kernels[k].nodes, "node", "nodes") + "\n";
     if (s.kernels.size() > 12) text += "  and " + counted(s.kernels.size() - 12, "other kernel", "other kernels") + "\n";
   }
   const std::string more = remarks(trace);
@@ -297,8 +298,8 @@ Json trace_report_json(const std::string& name, const RecordedTrace& trace) {
 
 std::string trace_page(const std::string& name, const RecordedTrace& trace) {
   const TraceSummary s = summary_of(trace);
-  std::string body = "<h1>" + markup(name) + ": " + counted(s.prompt.spans + s.decode.spans, "step", "steps") + " in " + duration_text(s.length) +
-                     "</h1>\n<h2>Where the time went</h2>\n<div class=\"wide\"><table>\n";
+  std::string body = "<h1>" + markup(name) + ": " + counted(s.prompt.spans + s.decode.spans, "step", "steps") + " in " +
+                     duration_text(s.length) + "</h1>\n<h2>Where the time went</h2>\n<div class=\"wide\"><table>\n";
   const auto rows = share_rows(s);
   for (std::size_t r = 0; r < rows.size(); ++r) {
     body += "<tr>";
@@ -315,14 +316,17 @@ std::string trace_page(const std::string& name, const RecordedTrace& trace) {
   body += "<h2>Timeline</h2>\n<p>Rest on a bar for its name and time; scroll to the right for what came later.</p>\n<div class=\"wide\">" +
           timeline(trace, s, width) + "</div>\n";
   if (!s.kernels.empty()) {
-    body += "<h2>A step of one row</h2>\n<p>" + counted(trace.nodes, "node", "nodes") + ", which " + counted(trace.kernels.size(), "kernel call computes", "kernel calls compute") +
+    body += "<h2>A step of one row</h2>\n<p>" + counted(trace.nodes, "node", "nodes") + ", which " +
+            counted(trace.kernels.size(), "kernel call computes", "kernel calls compute") +
             ".</p>\n<div class=\"wide\"><table>\n<tr><th>kernel</th><th>device</th><th>calls</th><th>nodes</th></tr>\n";
     for (std::size_t k = 0; k < std::min<std::size_t>(s.kernels.size(), 200); ++k)
       body += "<tr><td><code>" + markup(s.kernels[k].kernel) + "</code></td><td>" + markup(s.kernels[k].device) + "</td><td>" +
               with_commas(s.kernels[k].count) + "</td><td>" + with_commas(s.kernels[k].nodes) + "</td></tr>\n";
     body += "</table></div>\n";
   }
-  return base::HtmlPage{.title = trace_page_title + name, .style = "td{white-space:nowrap}\n", .script = {}, .script_sha256 = {}, .body = body}.text();
+  return base::HtmlPage{
+      .title = trace_page_title + name, .style = "td{white-space:nowrap}\n", .script = {}, .script_sha256 = {}, .body = body}
+      .text();
 }
 
 }  // namespace quern::cli

@@ -27,13 +27,13 @@ struct TraceSummary {
     TraceShare runs, copies;
   };
   std::vector<Device> devices;
-  TraceShare pages;                         // copies of pages that sequences shared
-  std::vector<std::size_t> slowest;         // steps, as indices of spans, slowest first
+  TraceShare pages;                  // copies of pages that sequences shared
+  std::vector<std::size_t> slowest;  // steps, as indices of spans, slowest first
   struct Kernels {
     std::string kernel, device;
     std::uint64_t count = 0, nodes = 0;
   };
-  std::vector<Kernels> kernels;             // of a step of one row, most nodes first
+  std::vector<Kernels> kernels;  // of a step of one row, most nodes first
 };
 
 TraceSummary summary_of(const RecordedTrace& trace);

@@ -27,7 +27,8 @@ class TinyModelFile {
     const std::string above = temporary != nullptr && *temporary == '/' ? temporary : "/tmp";
     folder_ = above + "/quern-try-XXXXXX";
     if (mkdtemp(folder_.data()) == nullptr)
-      throw Failure(exit_refused, "doctor: --try needs a folder in " + above + ": " + std::generic_category().message(errno) + "; set TMPDIR to a folder that may be written");
+      throw Failure(exit_refused, "doctor: --try needs a folder in " + above + ": " + std::generic_category().message(errno) +
+                                      "; set TMPDIR to a folder that may be written");
     path_ = folder_ + "/tiny.gguf";
     if (const auto problem = base::write_file(path_, tiny_model_file())) {
       rmdir(folder_.c_str());
@@ -46,7 +47,8 @@ class TinyModelFile {
   std::string folder_, path_;
 };
 
-OpTensor matrix_on(quern_runtime* runtime, const std::string& device, std::int64_t rows, std::int64_t columns, const std::vector<float>& values) {
+OpTensor matrix_on(quern_runtime* runtime, const std::string& device, std::int64_t rows, std::int64_t columns,
+                   const std::vector<float>& values) {
   const std::array<std::int64_t, 2> shape{rows, columns};
   quern_tensor* made = nullptr;
   check(quern_tensor_create(runtime, device.c_str(), QUERN_F32, shape.data(), 2, &made));
@@ -78,7 +80,8 @@ void try_product(quern_runtime* runtime, TriedDevice& tried) {
 }
 
 void try_model(quern_runtime* runtime, const std::string& path, TriedDevice& tried) {
-  const Model model = load_model(runtime, {.path = path, .context = tiny_tokens, .activations = QUERN_ACTIVATIONS_F32, .kv = QUERN_KV_F32, .progress = false});
+  const Model model = load_model(
+      runtime, {.path = path, .context = tiny_tokens, .activations = QUERN_ACTIVATIONS_F32, .kv = QUERN_KV_F32, .progress = false});
   const Session session = make<Session>(quern_session_create, model.get(), static_cast<const quern_session_options*>(nullptr));
   const std::vector<std::int32_t> ids = tiny_model_ids();
   const Evaluation evaluation = make<Evaluation>(quern_evaluate, session.get(), 0u, ids.data(), std::uint64_t{ids.size()}, 0u);
@@ -94,9 +97,7 @@ TriedDevice try_device(const Settings& settings, const quern_device_entry& entry
     const Runtime runtime = open_runtime(here);
     try_product(runtime.get(), tried);
     try_model(runtime.get(), model, tried);
-  } catch (const Failure& failure) {
-    tried.trouble = failure.what();
-  }
+  } catch (const Failure& failure) { tried.trouble = failure.what(); }
   return tried;
 }
 
@@ -118,16 +119,21 @@ std::string tried_words(const std::vector<TriedDevice>& tried) {
   const auto right = static_cast<std::size_t>(std::ranges::count_if(tried, &TriedDevice::right));
   std::string text;
   if (tried.empty()) text = "[no] No device computes here: none can be used.\n";
-  else if (right == tried.size()) text = right == 1 ? "[ok] The device computes what it must.\n" : "[ok] All " + std::to_string(right) + " devices compute what they must.\n";
-  else text = "[no] " + std::to_string(tried.size() - right) + " of " + std::to_string(tried.size()) + (tried.size() == 1 ? " device does" : " devices do") + " not compute what they must.\n";
+  else if (right == tried.size())
+    text = right == 1 ? "[ok] The device computes what it must.\n"
+                      : "[ok] All " + std::to_string(right) + " devices compute what they must.\n";
+  else
+    text = "[no] " + std::to_string(tried.size() - right) + " of " + std::to_string(tried.size()) +
+           (tried.size() == 1 ? " device does" : " devices do") + " not compute what they must.\n";
   for (const TriedDevice& one : tried) {
     text += (one.right() ? "[ok] " : "[no] ") + printable(one.device) + ": ";
     if (!one.trouble.empty()) {
       text += "did not run: " + printable(one.trouble) + "\n";
       continue;
     }
-    text += "a product of 48 x 64 x 40 is off by " + fixed(one.product_share * 100, one.product_share < 0.1 ? 1 : 0) + " % of what f32 allows (" + printable(one.kernel) +
-            "); a tiny model is off by " + fixed(one.model_nats, 7) + " nats of " + fixed(tiny_model_tolerance, 3) + " allowed\n";
+    text += "a product of 48 x 64 x 40 is off by " + fixed(one.product_share * 100, one.product_share < 0.1 ? 1 : 0) +
+            " % of what f32 allows (" + printable(one.kernel) + "); a tiny model is off by " + fixed(one.model_nats, 7) + " nats of " +
+            fixed(tiny_model_tolerance, 3) + " allowed\n";
     if (!one.right()) text += "     What to do: leave it out with --backend-disable or --device, and report the card and its driver.\n";
   }
   return text;

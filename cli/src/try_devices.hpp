@@ -13,10 +13,10 @@ namespace quern::cli {
 
 struct TriedDevice {
   std::string device, description;
-  std::string trouble;           // why something could not be run; empty: all ran
-  std::string kernel;            // of the product
-  double product_share = 0;      // worst error of the product as a share of its bound
-  double model_nats = 0;         // worst error of the model's likelihoods
+  std::string trouble;       // why something could not be run; empty: all ran
+  std::string kernel;        // of the product
+  double product_share = 0;  // worst error of the product as a share of its bound
+  double model_nats = 0;     // worst error of the model's likelihoods
   bool right() const noexcept;
 };
 

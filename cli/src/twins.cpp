@@ -41,9 +41,7 @@ void take(CLI::Option& option, const std::string& verb, const std::string& origi
   try {
     option.add_result(takes_value(option) ? value : "true");
     option.run_callback();
-  } catch (const CLI::ParseError& error) {
-    refuse(error.what());
-  } catch (const Failure& failure) {
+  } catch (const CLI::ParseError& error) { refuse(error.what()); } catch (const Failure& failure) {
     refuse(failure.what());
   }
 }
@@ -57,9 +55,7 @@ bool brings_its_own_messages(const CLI::App& verb) {
 
 }  // namespace
 
-std::string flag_name(const CLI::Option& option) {
-  return option.get_lnames().empty() ? "" : "--" + option.get_lnames().front();
-}
+std::string flag_name(const CLI::Option& option) { return option.get_lnames().empty() ? "" : "--" + option.get_lnames().front(); }
 
 bool takes_value(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
 
@@ -68,8 +64,7 @@ std::string variable_of(const CLI::Option& option) {
   if (flag.empty() || flag == "--help" || flag == "--help-all" || flag == "--version" || flag == "--show-config") return "";
   if (const Setting* setting = setting_of(flag)) return setting->variable;
   std::string variable = "QUERN_" + flag.substr(2);
-  std::ranges::transform(variable, variable.begin(),
-                         [](unsigned char c) { return c == '-' ? '_' : static_cast<char>(std::toupper(c)); });
+  std::ranges::transform(variable, variable.begin(), [](unsigned char c) { return c == '-' ? '_' : static_cast<char>(std::toupper(c)); });
   return variable;
 }
 

@@ -13,8 +13,7 @@ Where where_it_ran(const quern_model* model, quern_session* session, const std::
     return std::string(executed != nullptr && *executed != '\0' ? executed : planned);
   };
   Where where;
-  where.ran_on = {path, first(ran.backend, info.backend), first(ran.device, info.device),
-                  first(ran.kernels, info.kernels)};
+  where.ran_on = {path, first(ran.backend, info.backend), first(ran.device, info.device), first(ran.kernels, info.kernels)};
   if (where.ran_on.device == info.device) where.description = info.device_description;
   where.statistics = Json::parse(view(make<Text>(quern_statistics_json, snapshot)));
   return where;
@@ -22,9 +21,8 @@ Where where_it_ran(const quern_model* model, quern_session* session, const std::
 
 std::string closing_line(const Where& where, double tokens_per_second, const std::string& what) {
   const RanOn& ran_on = where.ran_on;
-  return ran_on.backend + " on " + ran_on.device +
-         (where.description.empty() ? "" : " (" + printable(where.description) + ")") + ", kernels " +
-         ran_on.kernels + ": " + fixed(tokens_per_second, 1) + " tokens/s " + what;
+  return ran_on.backend + " on " + ran_on.device + (where.description.empty() ? "" : " (" + printable(where.description) + ")") +
+         ", kernels " + ran_on.kernels + ": " + fixed(tokens_per_second, 1) + " tokens/s " + what;
 }
 
 }  // namespace quern::cli

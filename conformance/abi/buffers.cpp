@@ -125,9 +125,9 @@ void fill_repeats_a_word(ScriptContext& t) {
   std::vector<std::uint8_t> expected = pattern(64, 5);
   buffer.upload(0, expected.data(), 64);
   const quern_span middle = buffer.span(8, 40);
-  t.check(
-      buffer.waited(device.api().fill(device.handle(), queue.get(), &middle, 0x04030201u, 40, queue.next_signal(), nullptr)) == QUERN_OK,
-      "fill of 10 words");
+  t.check(buffer.waited(device.api().fill(device.handle(), queue.get(), &middle, 0x04030201u, 40, queue.next_signal(), nullptr)) ==
+              QUERN_OK,
+          "fill of 10 words");
   for (std::size_t i = 8; i < 48; ++i) expected[i] = static_cast<std::uint8_t>(i % 4 + 1);
   t.check(buffer.all() == expected, "writes the word 10 times, in little endian, and nothing else");
 }
@@ -214,7 +214,8 @@ void large_transfers_are_whole(ScriptContext& t) {
   t.check(first->download(found.data(), 0, bytes) == QUERN_OK && found == data, "is whole, and so is the download [C16]");
   if (t.api().fill != nullptr) {
     const quern_span words = second->span(0, bytes - 1);
-    t.check(second->waited(t.api().fill(t.device().handle(), queue.get(), &words, 0x04030201u, bytes - 1, queue.next_signal(), nullptr)) == QUERN_OK &&
+    t.check(second->waited(t.api().fill(t.device().handle(), queue.get(), &words, 0x04030201u, bytes - 1, queue.next_signal(), nullptr)) ==
+                    QUERN_OK &&
                 second->download(found.data(), 0, bytes) == QUERN_OK,
             "a fill of 96 MiB");
     bool whole = true;
@@ -264,7 +265,8 @@ void offsets_above_4_gib(ScriptContext& t) {
     const quern_span words = large->span(four + 16384, 4096);
     const std::vector<std::uint8_t> low(4096, 0x33), filled(4096, 0x44);
     large->upload(16384, low.data(), 4096);
-    t.check(large->waited(device.api().fill(device.handle(), queue.get(), &words, 0x44444444u, 4096, queue.next_signal(), nullptr)) == QUERN_OK &&
+    t.check(large->waited(device.api().fill(device.handle(), queue.get(), &words, 0x44444444u, 4096, queue.next_signal(), nullptr)) ==
+                    QUERN_OK &&
                 holds(four + 16384, filled) && holds(16384, low),
             "a fill behind 4 GiB, and of nothing else [C16]");
   }
@@ -298,7 +300,8 @@ void transfers_end_at_their_point(ScriptContext& t) {
     t.check(found == data, "an upload has read its source when it is done [C31]");
     std::fill(found.begin(), found.end(), std::uint8_t{0x77});
     t.check(other.upload(0, data.data(), bytes) == QUERN_OK && other.all() == data, "another buffer takes what it is given");
-    t.check(std::ranges::count(found, std::uint8_t{0x77}) == static_cast<std::ptrdiff_t>(bytes), "a download writes nothing when it is done [C31]");
+    t.check(std::ranges::count(found, std::uint8_t{0x77}) == static_cast<std::ptrdiff_t>(bytes),
+            "a download writes nothing when it is done [C31]");
     ::munmap(from, bytes);
   }
 }
@@ -315,15 +318,22 @@ void copies_onto_themselves_are_refused(ScriptContext& t) {
     const quern_span target = buffer.span(to, bytes), source = buffer.span(from, bytes);
     return buffer.waited(device.api().copy(device.handle(), queue.get(), &target, &source, bytes, queue.next_signal(), error.get()));
   };
-  for (const auto& [from, to, bytes] : {std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>{0, 1, 512}, {1, 0, 512}, {0, 511, 512}, {2048, 1024, 1025},
-                                        {64, 64, 64}, {0, 0, 1}, {0, 4, 4092}}) {
+  for (const auto& [from, to, bytes] : {std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>{0, 1, 512},
+                                        {1, 0, 512},
+                                        {0, 511, 512},
+                                        {2048, 1024, 1025},
+                                        {64, 64, 64},
+                                        {0, 0, 1},
+                                        {0, 4, 4092}}) {
     AbiError error;
     check_refused(t, copy(from, to, bytes, error), error, {QUERN_INVALID_ARGUMENT}, "a copy onto a part of itself is refused [C31]");
   }
   t.check(buffer.all() == expected, "and moves nothing [C31]");
-  for (const auto& [from, to, bytes] : {std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>{0, 512, 512}, {1536, 1024, 512}, {7, 3000, 0}, {9, 9, 0}}) {
+  for (const auto& [from, to, bytes] :
+       {std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>{0, 512, 512}, {1536, 1024, 512}, {7, 3000, 0}, {9, 9, 0}}) {
     AbiError error;
-    t.check(copy(from, to, bytes, error) == QUERN_OK, "a copy within a buffer to what lies beside it, or of no bytes, is done [C31] " + error.text());
+    t.check(copy(from, to, bytes, error) == QUERN_OK,
+            "a copy within a buffer to what lies beside it, or of no bytes, is done [C31] " + error.text());
     std::copy_n(expected.begin() + static_cast<std::ptrdiff_t>(from), bytes, expected.begin() + static_cast<std::ptrdiff_t>(to));
   }
   t.check(buffer.all() == expected, "and moves its own bytes and no other [C31]");
@@ -343,12 +353,13 @@ void figures_are_possible(ScriptContext& t) {
       const quern_heap_info heap = heap_of(device, h);
       const bool total = heap.total_figure != QUERN_FIGURE_UNKNOWN, budget = heap.budget_figure != QUERN_FIGURE_UNKNOWN;
       t.check(!total || heap.total != 0, "a heap's total is not 0 [C23]");
-      t.check(!total || !budget || heap.budget <= heap.total,
-              "no more is allowed than there is [C23], " + when + ": budget " + std::to_string(heap.budget) + ", total " + std::to_string(heap.total));
+      t.check(!total || !budget || heap.budget <= heap.total, "no more is allowed than there is [C23], " + when + ": budget " +
+                                                                  std::to_string(heap.budget) + ", total " + std::to_string(heap.total));
       // Firmware keeps a part of a unified memory that the system does not count: an eighth of what it counts is allowed for it.
       const bool in_host = kind == QUERN_DEVICE_CPU || kind == QUERN_DEVICE_SOFTWARE;
       t.check(!total || !(in_host || kind == QUERN_DEVICE_UNIFIED) || heap.total <= machine + (in_host ? 0 : machine / 8),
-              "a device in the machine's memory has no more than the machine [C23], total " + std::to_string(heap.total) + " of " + std::to_string(machine));
+              "a device in the machine's memory has no more than the machine [C23], total " + std::to_string(heap.total) + " of " +
+                  std::to_string(machine));
       t.check(!total || t.device().info().max_allocation <= heap.total || h != 0, "no allocation is larger than the heap [C23]");
     }
   };
@@ -394,7 +405,8 @@ void used_falls(ScriptContext& t) {
     }
     if (device.api().trim != nullptr) device.api().trim(device.handle(), 2, nullptr);
     const std::uint64_t after = heap_of(device).used;
-    t.check(after <= before + (exact ? 0 : bytes), "when all is destroyed no more is used than before [C23], found " + std::to_string(after) + " after " + std::to_string(before));
+    t.check(after <= before + (exact ? 0 : bytes),
+            "when all is destroyed no more is used than before [C23], found " + std::to_string(after) + " after " + std::to_string(before));
   }
 }
 

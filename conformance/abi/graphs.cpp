@@ -85,8 +85,8 @@ void malformed_are_refused(ScriptContext& t) {
     std::vector<quern_answer> answers(g.nodes.size(), made<quern_answer>(QUERN_TYPE_ANSWER));
     AbiError asked;
     const quern_status answered = device.api().support(device.handle(), graph, nullptr, answers.data(), asked.get());
-    const bool refused =
-        answered == QUERN_INVALID_ARGUMENT || answered == also || (answered == QUERN_OK && answers[0].verdict == QUERN_ANSWER_NO);
+    const bool refused = answered == QUERN_INVALID_ARGUMENT || answered == also ||
+                         (answered == QUERN_OK && answers[0].verdict == QUERN_ANSWER_NO);
     // The order of nodes is compile's question; support answers each node for itself.
     const bool order = std::string(spoil.what).find("before it is made") != std::string::npos ||
                        std::string(spoil.what).find("that writes") != std::string::npos;

@@ -49,7 +49,8 @@ int find_note(dl_phdr_info* info, std::size_t, void* data) {
       ElfW(Nhdr) head;
       std::memcpy(&head, at, sizeof head);
       const char* name = at + sizeof head;
-      const std::uint64_t name_bytes = (std::uint64_t{head.n_namesz} + 3) / 4 * 4, content_bytes = (std::uint64_t{head.n_descsz} + 3) / 4 * 4;
+      const std::uint64_t name_bytes = (std::uint64_t{head.n_namesz} + 3) / 4 * 4,
+                          content_bytes = (std::uint64_t{head.n_descsz} + 3) / 4 * 4;
       if (name_bytes + content_bytes > static_cast<std::uint64_t>(end - name)) break;
       if (head.n_type == QUERN_NOTE_TYPE && head.n_namesz == sizeof(QUERN_NOTE_NAME) &&
           std::memcmp(name, QUERN_NOTE_NAME, head.n_namesz) == 0 && head.n_descsz >= sizeof(quern_note)) {

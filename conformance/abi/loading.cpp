@@ -120,8 +120,8 @@ void minors_are_negotiated(ScriptContext& t) {
   t.check(table.opset_version >= 1 && table.format_table_version >= 1,
           "the versions of op set and format table are numbers from 1 on [C25]");
   t.check(own > QUERN_ABI_MINOR || (table.opset_version <= QUERN_OPSET_VERSION && table.format_table_version <= QUERN_FORMAT_TABLE_VERSION),
-          "and no later than those of the headers of its minor [C25], found op set " + std::to_string(table.opset_version) + " and format table " +
-              std::to_string(table.format_table_version));
+          "and no later than those of the headers of its minor [C25], found op set " + std::to_string(table.opset_version) +
+              " and format table " + std::to_string(table.format_table_version));
   for (const auto& [text, name] : {std::pair{table.id, "id"}, {table.version, "version"}})
     t.check(text.data != nullptr && text.size != 0, std::string("the table's ") + name + " is a text [C25]");
   t.check(table.build.size == 0 || table.build.data != nullptr, "the table's build is a text, or empty [C25]");
@@ -155,8 +155,9 @@ void note_fits(ScriptContext& t) {
 
 /// The entry whose path starts with this; null if there is none.
 const loader::ReportEntry* entry_of(const loader::Report& report, const std::string& path) {
-  const auto found = std::ranges::find_if(
-      report.entries, [&](const loader::ReportEntry& e) { return e.path.starts_with(path + "/") || e.path.starts_with(path + ":"); });
+  const auto found = std::ranges::find_if(report.entries, [&](const loader::ReportEntry& e) {
+    return e.path.starts_with(path + "/") || e.path.starts_with(path + ":");
+  });
   return found == report.entries.end() ? nullptr : &*found;
 }
 
@@ -205,8 +206,8 @@ void needs_no_driver(ScriptContext& t) {
 
 void missing_library_is_named(ScriptContext& t) {
   const Library library = inspect_library(t);
-  const auto libc = std::ranges::find_if(library.needed,
-                                         [](const std::string& n) { return n.starts_with("libc.so") || n.starts_with("libstdc++.so"); });
+  const auto libc =
+      std::ranges::find_if(library.needed, [](const std::string& n) { return n.starts_with("libc.so") || n.starts_with("libstdc++.so"); });
   if (libc == library.needed.end()) t.waive("no DT_NEEDED", "the library needs no other, so none can be missing");
   std::string absent = *libc;
   absent.replace(0, 6, "libqqq");

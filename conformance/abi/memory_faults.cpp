@@ -134,8 +134,7 @@ struct Life {
 bool out_of_memory(quern_status s) { return s == QUERN_HOST_OUT_OF_MEMORY || s == QUERN_OUT_OF_MEMORY; }
 
 void require_synchronous(ScriptContext& t) {
-  if (!DeviceRef(t.device()).synchronous())
-    t.waive("no QUERN_CAP_SYNCHRONOUS", "the scenario has no queue; abi.faults.by_budget has one");
+  if (!DeviceRef(t.device()).synchronous()) t.waive("no QUERN_CAP_SYNCHRONOUS", "the scenario has no queue; abi.faults.by_budget has one");
 }
 
 void host_allocator_refuses(ScriptContext& t) {
@@ -152,7 +151,9 @@ void host_allocator_refuses(ScriptContext& t) {
     host.fail_at(n);
     const quern_status status = life->go();
     t.check(host.refused(), "allocation " + std::to_string(n) + " is reached");
-    t.check(out_of_memory(status), "the call that lacks allocation " + std::to_string(n) + " answers out of memory [C22]: expected HOST_OUT_OF_MEMORY or OUT_OF_MEMORY, found " + status_words(status));
+    t.check(out_of_memory(status), "the call that lacks allocation " + std::to_string(n) +
+                                       " answers out of memory [C22]: expected HOST_OUT_OF_MEMORY or OUT_OF_MEMORY, found " +
+                                       status_words(status));
     t.check(host.live_blocks() == 0 && host.fault().empty(), "and nothing leaks [C22] " + host.fault());
   }
   host.fail_at(0);
@@ -186,8 +187,9 @@ void malloc_refuses(ScriptContext& t) {
         ++survived;
         t.check(life->got() == life->expected(), "a life that does without allocation " + std::to_string(n) + " computes right");
       } else {
-        t.check(out_of_memory(status),
-                "without allocation " + std::to_string(n) + " the call answers out of memory [C22]: expected HOST_OUT_OF_MEMORY or OUT_OF_MEMORY, found " + status_words(status));
+        t.check(out_of_memory(status), "without allocation " + std::to_string(n) +
+                                           " the call answers out of memory [C22]: expected HOST_OUT_OF_MEMORY or OUT_OF_MEMORY, found " +
+                                           status_words(status));
       }
       if (host.live_blocks() != 0) {
         t.check(false, "nothing leaks of the host's memory without allocation " + std::to_string(n));
@@ -214,7 +216,9 @@ void lives_do_not_add_up(ScriptContext& t) {
     count = watch.count();
   }
   t.check(host.live_blocks() == 0 && host.fault().empty(), "twelve lives leave nothing of the host's memory [C9] " + host.fault());
-  if (AllocationWatch::available()) t.check(*std::min_element(counts + 8, counts + 12) <= *std::max_element(counts + 2, counts + 6), "a later life takes no more than an earlier one [C7]");
+  if (AllocationWatch::available())
+    t.check(*std::min_element(counts + 8, counts + 12) <= *std::max_element(counts + 2, counts + 6),
+            "a later life takes no more than an earlier one [C7]");
 }
 
 /// A device whose limit admits less than the scenario needs, raised step by step until it completes.

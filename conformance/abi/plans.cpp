@@ -55,7 +55,7 @@ void ten_thousand_submits(ScriptContext& t) {
   AbiError error;
   std::uint64_t taken = 0, failed = 0;
   constexpr int submits = 10000;
-  int wrong = -1;  // the first run whose values are
+  int wrong = -1;                                       // the first run whose values are
   const int read_each = device.host_memory() ? 1 : 97;  // a download is a call of its own
   for (int i = 0; i < submits; ++i) {
     value = static_cast<float>(i);
@@ -103,8 +103,11 @@ class WatchedSubmits {
     graph_.matmul(x, w, y);
     Graph::predicate(graph_.copy(state_, kept), live);
     plan_ = std::make_unique<Plan>(device_, graph_.get());
-    const auto floats = [&](std::size_t count) { return memory_.emplace_back(std::make_unique<Floats>(device_, queue_, counting(count, 1)))->span(); };
-    const Spans spans{{x, floats(rows * k)}, {w, floats(n * k)}, {y, floats(rows * n)}, {state_, floats(1)}, {kept, floats(1)}, {live, floats(1)}};
+    const auto floats = [&](std::size_t count) {
+      return memory_.emplace_back(std::make_unique<Floats>(device_, queue_, counting(count, 1)))->span();
+    };
+    const Spans spans{{x, floats(rows * k)}, {w, floats(n * k)}, {y, floats(rows * n)},
+                      {state_, floats(1)},   {kept, floats(1)},  {live, floats(1)}};
     ready_ = std::make_unique<Ready>(device_, queue_, *plan_, spans);
     patch_ = patch_of(state_, value_);
   }
@@ -378,7 +381,8 @@ void cancel_ends_a_run(ScriptContext& t) {
   t.check(asked_ok, "run_cancel answers OK from another thread [C18]");
   // 50 ms on CPUs by the contract: a chain that came to its end by then, or before it was asked, had none to cancel.
   const std::chrono::duration<double> late = asked_at_all ? worked(device, asked, end) : std::chrono::duration<double>::zero();
-  if (status.code == QUERN_OK && late < std::chrono::milliseconds(50)) t.waive("a fast device", "4,000 products end before they can be cancelled");
+  if (status.code == QUERN_OK && late < std::chrono::milliseconds(50))
+    t.waive("a fast device", "4,000 products end before they can be cancelled");
   t.check(status.code == QUERN_CANCELLED, "the run in flight ends as cancelled [C18]");
   // The chain takes several seconds on any CPU, so 1.5 s still tells an end that was asked for from one that came by itself.
   t.check(late < std::chrono::milliseconds(1500), "and soon [C18]");
@@ -444,11 +448,11 @@ void null_handles_are_refused(ScriptContext& t) {
   const auto refused = [&](const char* what, quern_status status, const AbiError& error) {
     check_refused(t, status, error, {QUERN_INVALID_ARGUMENT}, std::string(what) + " is refused [C24]");
   };
-#define QUERN_REFUSED(call)             \
-  do {                                  \
-    AbiError e;                         \
+#define QUERN_REFUSED(call) \
+  do { \
+    AbiError e; \
     const quern_status status = (call); \
-    refused(#call, status, e);          \
+    refused(#call, status, e); \
   } while (false)
   quern_plugin* plugin = nullptr;
   QUERN_REFUSED(api.create(nullptr, &plugin, e.get()));

@@ -330,8 +330,8 @@ void uneven_shards_make_the_whole(ScriptContext& t) {
     graphs.push_back(std::make_unique<Graph>());
     const std::uint32_t x = graphs.back()->input({m, k}), w = graphs.back()->constant({count, k}), y = graphs.back()->output({m, count});
     graphs.back()->matmul(x, w, y);
-    weights.push_back(
-        std::make_unique<Floats>(device, queue, std::vector<float>(ws.begin() + first * k, ws.begin() + (first + count) * k)));
+    weights.push_back(std::make_unique<Floats>(device, queue,
+                                               std::vector<float>(ws.begin() + first * k, ws.begin() + (first + count) * k)));
     outputs.push_back(std::make_unique<Floats>(device, queue, std::vector<float>(static_cast<std::size_t>(m * count))));
     plans.push_back(std::make_unique<Plan>(device, graphs.back()->get()));
     ranks.push_back(std::make_unique<Ready>(device, queue, *plans.back(),
@@ -395,7 +395,8 @@ void experts_are_chosen_by_data(ScriptContext& t) {
     error.check(device.api().submit(device.handle(), queue.get(), &list, error.get()), "submit");
     queue.wait(60);
     const quern_run_status &of_bad = statuses[first ? 0 : 1], &of_good = statuses[first ? 1 : 0];
-    t.check((of_bad.faults & QUERN_FAULT_INDEX_RANGE) != 0 && of_good.faults == 0, "each run of a list has the faults that are its own [C18]");
+    t.check((of_bad.faults & QUERN_FAULT_INDEX_RANGE) != 0 && of_good.faults == 0,
+            "each run of a list has the faults that are its own [C18]");
   }
   t.check(at_z.read() == expected({0, 3, 2, -1, 1, 1}), "and its own result [C18]");
 }

@@ -60,8 +60,11 @@ void lists_of_eight(ScriptContext& t) {
     states.push_back(std::make_unique<Floats>(device, queue, std::vector<float>{-2}));
     copies.push_back(std::make_unique<Floats>(device, queue, std::vector<float>{-3}));
     ready.push_back(std::make_unique<Ready>(device, queue, plan,
-                                            Spans{{turn.x, rows[i]->span()}, {turn.w, at_w.span()}, {turn.s, states[i]->span()},
-                                                  {turn.y, rows[i + 1]->span()}, {turn.z, copies[i]->span()}}));
+                                            Spans{{turn.x, rows[i]->span()},
+                                                  {turn.w, at_w.span()},
+                                                  {turn.s, states[i]->span()},
+                                                  {turn.y, rows[i + 1]->span()},
+                                                  {turn.z, copies[i]->span()}}));
   }
   for (int round = 0; round < 3; ++round) {
     float values[runs];
@@ -124,8 +127,12 @@ void many_plans_alive(ScriptContext& t) {
   options.effort = 0;
   struct One {
     One(DeviceRef device, Queue& queue, int i, const quern_compile_options& options)
-        : rows(1 + i % 5), first(static_cast<float>(i)), plan(device, build(), options), at_x(device, queue, counting(static_cast<std::size_t>(rows * k), -4)),
-          at_w(device, queue, counting(n * k, first)), at_y(device, queue, std::vector<float>(static_cast<std::size_t>(rows * n), -1)),
+        : rows(1 + i % 5),
+          first(static_cast<float>(i)),
+          plan(device, build(), options),
+          at_x(device, queue, counting(static_cast<std::size_t>(rows * k), -4)),
+          at_w(device, queue, counting(n * k, first)),
+          at_y(device, queue, std::vector<float>(static_cast<std::size_t>(rows * n), -1)),
           ready(device, queue, plan, {{x, at_x.span()}, {w, at_w.span()}, {y, at_y.span()}}) {}
     const quern_graph* build() {
       x = graph.input({rows, k});
@@ -154,7 +161,8 @@ void many_plans_alive(ScriptContext& t) {
   const auto names = [&] {
     std::string text;
     for (std::uint64_t i = 0; i < first.kernels.count; ++i) {
-      const auto& kernel = *reinterpret_cast<const quern_kernel_info*>(static_cast<const std::byte*>(first.kernels.data) + i * first.kernels.stride);
+      const auto& kernel =
+          *reinterpret_cast<const quern_kernel_info*>(static_cast<const std::byte*>(first.kernels.data) + i * first.kernels.stride);
       text.append(kernel.name.data, kernel.name.size) += '\n';
     }
     return text;
@@ -162,8 +170,10 @@ void many_plans_alive(ScriptContext& t) {
   const std::string kernels = names();
   for (int i = 1; i < count; ++i) plans.push_back(std::make_unique<One>(device, queue, i, options));
   t.check(names() == kernels, "what plan_info gave lives as long as its plan [C29]");
-  for (int i = 0; i < count; ++i) t.check(plans[static_cast<std::size_t>(i)]->right(), "of 200 plans alive each computes its own, not so plan " + std::to_string(i));
-  for (int i = count; i-- > 0;) t.check(plans[static_cast<std::size_t>(i)]->right(), "and again in another order, not so plan " + std::to_string(i));
+  for (int i = 0; i < count; ++i)
+    t.check(plans[static_cast<std::size_t>(i)]->right(), "of 200 plans alive each computes its own, not so plan " + std::to_string(i));
+  for (int i = count; i-- > 0;)
+    t.check(plans[static_cast<std::size_t>(i)]->right(), "and again in another order, not so plan " + std::to_string(i));
   plans.erase(plans.begin(), plans.begin() + 150);
   for (const auto& one : plans) t.check(one->right(), "those that are left compute when 150 are gone");
 }
@@ -198,14 +208,18 @@ void thousand_nodes(ScriptContext& t) {
     Ready ready(device, queue, plan, spans);
     t.check(ready.go().code == QUERN_OK, "a plan of 1,000 nodes runs");
     for (std::size_t i = 0; i < seen.size(); ++i)
-      t.check(seen[i]->read() == turned(row, (i + 1) * seen_each), "node " + std::to_string((i + 1) * seen_each) + " of 1,000 computes right");
+      t.check(seen[i]->read() == turned(row, (i + 1) * seen_each),
+              "node " + std::to_string((i + 1) * seen_each) + " of 1,000 computes right");
   }
 }
 
 /// Rows of a table; an index out of range is a row of zeros and INDEX_RANGE.
 struct Rows {
   Rows(DeviceRef device, Queue& queue)
-      : at_table(device, queue, counting(12, 1)), at_index(device, queue, {0, 1}), at_y(device, queue, std::vector<float>(8, -1)), plan(device, build()),
+      : at_table(device, queue, counting(12, 1)),
+        at_index(device, queue, {0, 1}),
+        at_y(device, queue, std::vector<float>(8, -1)),
+        plan(device, build()),
         ready(device, queue, plan, spans()) {}
   const quern_graph* build() {
     table = graph.constant({3, 4});
@@ -276,8 +290,7 @@ void statuses_are_true(ScriptContext& t) {
   Floats at_x(device, queue, counting(8, 1)), at_y(device, queue, std::vector<float>(8, -1)), at_a(device, queue, counting(3, 1)),
       at_b(device, queue, std::vector<float>(3, -1));
   Integers at_count(device, queue, {4});
-  Ready ready(device, queue, plan,
-              {{x, at_x.span()}, {y, at_y.span()}, {a, at_a.span()}, {b, at_b.span()}, {count, at_count.span()}});
+  Ready ready(device, queue, plan, {{x, at_x.span()}, {y, at_y.span()}, {a, at_a.span()}, {b, at_b.span()}, {count, at_count.span()}});
   for (const std::int32_t rows : {4, 9, 0, -1, 3}) {
     const bool fine = rows >= 0 && rows <= 4;
     at_count.write({rows});
@@ -288,15 +301,21 @@ void statuses_are_true(ScriptContext& t) {
     AbiError error;
     error.check(ready.submit(run, error), "submit");
     const std::string which = "a run of " + std::to_string(rows) + " rows of 4";
-    t.check(status.code == (fine ? QUERN_OK : QUERN_INVALID_ARGUMENT), which + " ends with its code [C18]: expected " + status_words(fine ? QUERN_OK : QUERN_INVALID_ARGUMENT) + ", found " + status_words(status.code));
+    t.check(status.code == (fine ? QUERN_OK : QUERN_INVALID_ARGUMENT), which + " ends with its code [C18]: expected " +
+                                                                           status_words(fine ? QUERN_OK : QUERN_INVALID_ARGUMENT) +
+                                                                           ", found " + status_words(status.code));
     t.check(status.faults == 0, which + " raises no fault [C18]");
     if (fine) {
-      t.check(status.node == QUERN_NONE, which + " failed nowhere, so its status names no node [C18], found " + std::to_string(status.node));
+      t.check(status.node == QUERN_NONE,
+              which + " failed nowhere, so its status names no node [C18], found " + std::to_string(status.node));
       t.check(status.rule == 0, which + " broke no rule, so its status names none [C18], found " + std::to_string(status.rule));
     } else {
-      t.check(status.node == QUERN_NONE || status.node == 1, which + " names the node that has these rows, or none [C18], found " + std::to_string(status.node));
-      t.check(status.node == QUERN_NONE || status.op == QUERN_OP_COPY, which + " names that node's op [C18], found " + std::to_string(status.op));
-      t.check(status.rule == 0 || status.rule == 11, which + " names the rule that was broken, or none [C18], found " + std::to_string(status.rule));
+      t.check(status.node == QUERN_NONE || status.node == 1,
+              which + " names the node that has these rows, or none [C18], found " + std::to_string(status.node));
+      t.check(status.node == QUERN_NONE || status.op == QUERN_OP_COPY,
+              which + " names that node's op [C18], found " + std::to_string(status.op));
+      t.check(status.rule == 0 || status.rule == 11,
+              which + " names the rule that was broken, or none [C18], found " + std::to_string(status.rule));
     }
   }
 }
@@ -323,7 +342,8 @@ void plans_say_what_they_run(ScriptContext& t) {
       const std::string which = "a plan of " + std::to_string(nodes) + " nodes";
       std::multiset<std::uint64_t> covered;
       for (std::uint64_t i = 0; i < info.kernels.count; ++i) {
-        const auto& kernel = *reinterpret_cast<const quern_kernel_info*>(static_cast<const std::byte*>(info.kernels.data) + i * info.kernels.stride);
+        const auto& kernel =
+            *reinterpret_cast<const quern_kernel_info*>(static_cast<const std::byte*>(info.kernels.data) + i * info.kernels.stride);
         t.check(kernel.name.size != 0 && kernel.name.data != nullptr, which + " names each kernel [C29]");
         t.require(kernel.node_count >= 1 && kernel.node_count <= nodes, which + " has kernels of its nodes [C29]");
         for (std::uint32_t n = 0; n < kernel.node_count; ++n) covered.insert(std::uint64_t{kernel.node} + n);
@@ -333,7 +353,8 @@ void plans_say_what_they_run(ScriptContext& t) {
       t.check(once, which + " has each node in one kernel [C29], fusion " + std::to_string(fusion));
       t.check(info.launches >= 1, which + " says that it launches [C29]");
       if (fusion == 0)
-        t.check(info.launches >= nodes, which + " launches each of them where nothing is fused [C29], found " + std::to_string(info.launches));
+        t.check(info.launches >= nodes,
+                which + " launches each of them where nothing is fused [C29], found " + std::to_string(info.launches));
       t.check(info.determinism <= QUERN_DETERMINISM_INVARIANT, which + " says how determined it is [C17]");
     }
 }
@@ -405,7 +426,8 @@ void other_bits_other_keys(ScriptContext& t) {
     for (const Result& one : results)
       for (const Result& two : results)
         t.check(one.key != two.key || std::memcmp(one.y.data(), two.y.data(), one.y.size() * sizeof(float)) == 0,
-                "plans with one numerics key give the same bits [C17]: " + one.what + " and " + two.what + ", weights of dtype " + std::to_string(dtype));
+                "plans with one numerics key give the same bits [C17]: " + one.what + " and " + two.what + ", weights of dtype " +
+                    std::to_string(dtype));
   }
 }
 
@@ -427,11 +449,17 @@ void any_number_but_zero_writes(ScriptContext& t) {
     each.push_back(0);
     std::vector<float> all_but_last = xs;
     all_but_last[2 * count] = all_but_last[2 * count + 1] = -1;
-    Floats at_x(device, queue, xs), at_y(device, queue, mark), at_z(device, queue, mark), at_w(device, queue, {1, 0, 0, 1}), at_p(device, queue, mark);
+    Floats at_x(device, queue, xs), at_y(device, queue, mark), at_z(device, queue, mark), at_w(device, queue, {1, 0, 0, 1}),
+        at_p(device, queue, mark);
     Integers at_live(device, queue, {0}), at_rows(device, queue, each);
     const Plan plan(device, g.get());
     Ready ready(device, queue, plan,
-                {{x, at_x.span()}, {y, at_y.span()}, {z, at_z.span()}, {live, at_live.span()}, {rows, at_rows.span()}, {w, at_w.span()},
+                {{x, at_x.span()},
+                 {y, at_y.span()},
+                 {z, at_z.span()},
+                 {live, at_live.span()},
+                 {rows, at_rows.span()},
+                 {w, at_w.span()},
                  {p, at_p.span()}});
     for (const std::int32_t value : values) {
       const std::string which = "a predicate of " + std::to_string(value);
@@ -507,7 +535,8 @@ void a_thousand_opens(ScriptContext& t) {
     quern_device* device = nullptr;
     AbiError error;
     const quern_status status = api.device_open(own.plugin(), t.device().index(), &device, error.get());
-    t.require(status == QUERN_OK && device != nullptr, "open " + std::to_string(number) + " of " + std::to_string(opens) + " answers OK [C23]: " + error.text());
+    t.require(status == QUERN_OK && device != nullptr,
+              "open " + std::to_string(number) + " of " + std::to_string(opens) + " answers OK [C23]: " + error.text());
     return device;
   };
   for (int i = 0; i < at_once; ++i) t.require(api.device_close(open(i), nullptr) == QUERN_OK, "a device closes");
@@ -528,7 +557,8 @@ void a_thousand_opens(ScriptContext& t) {
   for (int i = 0; i < opens / 5; ++i) {
     quern_plugin* plugin = nullptr;
     AbiError error;
-    t.require(api.create(host.table(), &plugin, error.get()) == QUERN_OK && plugin != nullptr, "create " + std::to_string(i) + " answers OK [C7]: " + error.text());
+    t.require(api.create(host.table(), &plugin, error.get()) == QUERN_OK && plugin != nullptr,
+              "create " + std::to_string(i) + " answers OK [C7]: " + error.text());
     api.destroy(plugin);
   }
   t.check(host.live_blocks() == blocks && host.fault().empty(), "nor do handles leave any of the host's memory [C7] " + host.fault());

@@ -54,8 +54,7 @@ void a_tensor_in_three_buffers(ScriptContext& t) {
   for (std::ptrdiff_t i = 0; i < 3; ++i) {
     in.push_back(std::make_unique<Floats>(device, queue, std::vector<float>(xs.begin() + 8 * i, xs.begin() + 8 * i + 8)));
     out.push_back(std::make_unique<Floats>(device, queue, std::vector<float>(6, -1)));
-    parts.push_back(
-        std::make_unique<Ready>(device, queue, plan, Spans{{x, in.back()->span()}, {b, at_b.span()}, {y, out.back()->span()}}));
+    parts.push_back(std::make_unique<Ready>(device, queue, plan, Spans{{x, in.back()->span()}, {b, at_b.span()}, {y, out.back()->span()}}));
     runs.push_back(parts.back()->run());
   }
   runs.back().sync = queue.next_signal();
@@ -144,8 +143,8 @@ const Bad bad[] = {
        static float host[64];
        static char not_a_buffer[64];
        Spans s = spans_of(two);
-       s[two.x] =
-           d.host_memory() ? quern_span{reinterpret_cast<quern_buffer*>(not_a_buffer), nullptr, 0, 80} : quern_span{nullptr, host, 0, 80};
+       s[two.x] = d.host_memory() ? quern_span{reinterpret_cast<quern_buffer*>(not_a_buffer), nullptr, 0, 80}
+                                  : quern_span{nullptr, host, 0, 80};
        return with(two, d, q, e, s);
      }},
 };

@@ -38,7 +38,8 @@ void try_sizes(ScriptContext& t, Roomy<T>& roomy, std::uint32_t least, const cha
   const auto expect = [&](std::initializer_list<quern_status> allowed, const std::string& claim) {
     AbiError error;
     const quern_status found = call(error.get());
-    if (*allowed.begin() == QUERN_OK) t.check(found == QUERN_OK, claim + ": expected OK, found " + status_words(found) + ": " + error.text());
+    if (*allowed.begin() == QUERN_OK)
+      t.check(found == QUERN_OK, claim + ": expected OK, found " + status_words(found) + ": " + error.text());
     else check_refused(t, found, error, allowed, claim);
   };
   for (const std::uint32_t size : {0u, 1u, static_cast<std::uint32_t>(sizeof(quern_header)), least - 1}) {
@@ -150,8 +151,7 @@ void answers_step_by_their_size(ScriptContext& t) {
   for (auto& a : answers) a.s.header.struct_size = sizeof a;
   AbiError error;
   error.check(device.api().support(device.handle(), g.get(), nullptr, &answers[0].s, error.get()), "support");
-  t.check(answers[0].s.verdict == QUERN_ANSWER_YES || answers[0].s.verdict == QUERN_ANSWER_YES_IN_GROUP,
-          "the first answer is filled [C2]");
+  t.check(answers[0].s.verdict == QUERN_ANSWER_YES || answers[0].s.verdict == QUERN_ANSWER_YES_IN_GROUP, "the first answer is filled [C2]");
   t.check(answers[1].s.verdict == QUERN_ANSWER_NO && answers[1].s.text.size != 0,
           "the second answer lies where the first one's struct_size says [C2]");
   t.check(answers[0].tail_whole() && answers[1].tail_whole(), "nothing is written between answers [C2]");
@@ -267,8 +267,7 @@ void unknown_bits(ScriptContext& t) {
     quern_buffer* buffer = nullptr;
     AbiError buffer_error;
     const quern_status created = api.buffer_create(device.handle(), &usage, 64, &buffer, buffer_error.get());
-    check_refused(t, created, buffer_error, {QUERN_UNSUPPORTED},
-                  "bit " + std::to_string(bit) + " of buffer_options.usage is refused [C3]");
+    check_refused(t, created, buffer_error, {QUERN_UNSUPPORTED}, "bit " + std::to_string(bit) + " of buffer_options.usage is refused [C3]");
     if (created == QUERN_OK) api.buffer_destroy(buffer, nullptr);
   }
 }

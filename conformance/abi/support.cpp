@@ -68,8 +68,7 @@ void cut_plans_meet(ScriptContext& t) {
   Floats at_x(device, queue, {1, 2, 3, 4}), at_a(device, queue, {0, 0, 0, 0}), at_b(device, queue, {0, 0, 0, 0}),
       at_y(device, queue, {0, 0, 0, 0});
   const Plan before(device, first.get()), behind(device, second.get());
-  Ready one(device, queue, before, {{x, at_x.span()}, {a, at_a.span()}}),
-      two(device, queue, behind, {{b, at_b.span()}, {y, at_y.span()}});
+  Ready one(device, queue, before, {{x, at_x.span()}, {a, at_a.span()}}), two(device, queue, behind, {{b, at_b.span()}, {y, at_y.span()}});
   t.check(one.go().code == QUERN_OK, "the part before the cut runs [C10]");
   std::vector<float> middle = at_a.read();
   for (float& m : middle) m = 2 * m + 1;
@@ -295,8 +294,7 @@ void snapshots_need_their_capability(ScriptContext& t) {
 
 void what_is_offered_is_consistent(ScriptContext& t) {
   const std::uint64_t caps = t.device().info().caps;
-  t.check(((caps & QUERN_CAP_SNAPSHOTS) != 0) == (t.api().snapshot != nullptr),
-          "snapshot is there if and only if its capability is [C30]");
+  t.check(((caps & QUERN_CAP_SNAPSHOTS) != 0) == (t.api().snapshot != nullptr), "snapshot is there if and only if its capability is [C30]");
   t.check(((caps & QUERN_CAP_COLLECTIVES) != 0) == (t.api().communicator_create != nullptr),
           "communicator_create is there if and only if its capability is [C30]");
   t.check((t.api().tuning_export == nullptr) == (t.api().tuning_import == nullptr), "tuning is exported and imported [C29]");

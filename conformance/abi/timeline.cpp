@@ -86,8 +86,7 @@ void synchronous_devices_have_no_fences(ScriptContext& t) {
     run.sync = &sync;
     const quern_array runs{&run, 1, sizeof run};
     AbiError error;
-    check_refused(t, device.api().submit(device.handle(), nullptr, &runs, error.get()), error,
-                  {QUERN_INVALID_ARGUMENT, QUERN_UNSUPPORTED},
+    check_refused(t, device.api().submit(device.handle(), nullptr, &runs, error.get()), error, {QUERN_INVALID_ARGUMENT, QUERN_UNSUPPORTED},
                   std::string("a run with ") + (waits ? "waits" : "signals") + " is refused by a synchronous device [C18]");
     if (device.api().upload == nullptr) continue;
     const float data[4] = {};
@@ -179,9 +178,9 @@ void a_wait_that_cannot_come_is_refused(ScriptContext& t) {
   AbiError error;
   check_refused(t, enqueue(device, lane, one.ready.run(), {never.at(1)}, {done.at(1)}, error.get()), error, {QUERN_INVALID_ARGUMENT},
                 "a wait for a point that nobody has enqueued is refused [C18]");
-  t.check(
-      enqueue(device, lane, one.ready.run(), {}, {done.at(1)}) == QUERN_OK && wait(device, {done.at(1)}, false, seconds(20)) == QUERN_OK,
-      "and the queue goes on [C18]");
+  t.check(enqueue(device, lane, one.ready.run(), {}, {done.at(1)}) == QUERN_OK &&
+              wait(device, {done.at(1)}, false, seconds(20)) == QUERN_OK,
+          "and the queue goes on [C18]");
 }
 
 /// x -> a on one queue, a -> y on another that waits for it; the first waits for the host.
@@ -297,11 +296,13 @@ void gated_points_are_not_reached(ScriptContext& t) {
             "two runs are enqueued, each behind a gate");
   const auto is = [&](std::uint64_t value, const char* when) {
     for (int i = 0; i < 20; ++i) {
-      t.check(done.value() == value, std::string(when) + " fence_query gives the last point that was reached [C31], found " + std::to_string(done.value()));
+      t.check(done.value() == value,
+              std::string(when) + " fence_query gives the last point that was reached [C31], found " + std::to_string(done.value()));
       if (device.api().fence_info != nullptr) {
         quern_fence_info info = made<quern_fence_info>(QUERN_TYPE_FENCE_INFO);
         device.api().fence_info(done.get(), &info, nullptr);
-        t.check(info.value == value && (info.poll_word == nullptr || *info.poll_word == value), std::string(when) + " fence_info says the same [C31]");
+        t.check(info.value == value && (info.poll_word == nullptr || *info.poll_word == value),
+                std::string(when) + " fence_info says the same [C31]");
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
@@ -327,7 +328,8 @@ void fences_never_go_back(ScriptContext& t) {
   t.check(signal(5) == QUERN_OK && fence.value() == 5, "the host signals 5 [C31]");
   for (const std::uint64_t lower : {3u, 4u, 0u}) {
     AbiError error;
-    check_refused(t, device.api().fence_signal(fence.get(), lower, error.get()), error, {QUERN_INVALID_ARGUMENT}, "a signal below the value is refused [C31]");
+    check_refused(t, device.api().fence_signal(fence.get(), lower, error.get()), error, {QUERN_INVALID_ARGUMENT},
+                  "a signal below the value is refused [C31]");
     t.check(fence.value() == 5 && wait(device, {fence.at(5)}, false, 0) == QUERN_OK, "and the value stays [C31]");
   }
   t.check(signal(6) == QUERN_OK && fence.value() == 6, "a later signal raises it [C31]");
@@ -364,7 +366,8 @@ void queues_hold_64_calls(ScriptContext& t) {
   device.api().fence_signal(gate.get(), 1, nullptr);
   t.require(taken > 0 && wait(device, {done.at((taken - 1) / 2 * 2 + 1)}, false, seconds(60)) == QUERN_OK, "the queue goes on");
   // One more, from where the last one wrote: its point is reached when all before it are done.
-  t.require(enqueue_copy(device, lane, part(last.span(), 0, 64), part(to.span(), (taken - 1) * 64, 64), {}, {done.at(most + 2)}) == QUERN_OK &&
+  t.require(enqueue_copy(device, lane, part(last.span(), 0, 64), part(to.span(), (taken - 1) * 64, 64), {}, {done.at(most + 2)}) ==
+                    QUERN_OK &&
                 wait(device, {done.at(most + 2)}, false, seconds(60)) == QUERN_OK,
             "a call behind them is done");
   std::vector<float> expected = mark;
@@ -408,12 +411,15 @@ void calls_go_in_order(ScriptContext& t) {
       status = device.api().submit(device.handle(), lane.get(), &runs, nullptr);
     }
     t.require(status == QUERN_OK, "a run behind it");
-    t.require(device.api().download(device.handle(), lane.get(), targets[i].data(), &y, 64, &end, nullptr) == QUERN_OK, "a download behind that");
+    t.require(device.api().download(device.handle(), lane.get(), targets[i].data(), &y, 64, &end, nullptr) == QUERN_OK,
+              "a download behind that");
   }
   device.api().fence_signal(gate.get(), 1, nullptr);
   t.require(wait(device, {done.at(rounds)}, false, seconds(60)) == QUERN_OK, "the last point is reached");
   for (std::size_t i = 0; i < rounds; ++i)
-    t.check(targets[i] == sources[i], "upload, run and download go one after another, and not before those in front of them [C31], not so round " + std::to_string(i));
+    t.check(targets[i] == sources[i],
+            "upload, run and download go one after another, and not before those in front of them [C31], not so round " +
+                std::to_string(i));
 }
 
 /// What work in flight names stays: each destroy answers BUSY and does nothing.
@@ -473,8 +479,10 @@ void what_is_in_flight_stays(ScriptContext& t) {
   }
   {
     AbiError e;
-    busy("the bindings of an instance", prepare(device, queue, one.ready.instance().get(), {{one.x, one.at_x.span()}, {one.y, one.at_y.span()}},
-                                                one.ready.scratch().span(), e), e);
+    busy("the bindings of an instance",
+         prepare(device, queue, one.ready.instance().get(), {{one.x, one.at_x.span()}, {one.y, one.at_y.span()}},
+                 one.ready.scratch().span(), e),
+         e);
   }
   t.check(one.at_y.read() == std::vector<float>(4, -1), "nothing of it is done meanwhile [C31]");
   t.require(api.fence_signal(gate, 1, nullptr) == QUERN_OK, "the gate opens");
@@ -491,7 +499,8 @@ void what_is_in_flight_stays(ScriptContext& t) {
           "nor the upload [C31]");
   // From its point on work is done: nothing is named any more.
   t.check(api.queue_destroy(lane, error.get()) == QUERN_OK, "a queue whose last point was reached is destroyed [C31] " + error.text());
-  t.check(api.fence_destroy(gate, error.get()) == QUERN_OK && api.fence_destroy(done, error.get()) == QUERN_OK, "and so are fences [C31] " + error.text());
+  t.check(api.fence_destroy(gate, error.get()) == QUERN_OK && api.fence_destroy(done, error.get()) == QUERN_OK,
+          "and so are fences [C31] " + error.text());
   t.check(api.buffer_destroy(buffer, error.get()) == QUERN_OK, "and buffers [C31] " + error.text());
 }
 

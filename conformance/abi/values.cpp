@@ -117,8 +117,8 @@ struct Predicated {
         at_live(device, queue, {0}),
         at_rows(device, queue, {1, 0, -7}),
         plan(device, build(dtype)),
-        ready(device, queue, plan,
-              {{x, at_x.span()}, {y, at_y.span()}, {z, at_z.span()}, {live, at_live.span()}, {rows, at_rows.span()}}) {}
+        ready(device, queue, plan, {{x, at_x.span()}, {y, at_y.span()}, {z, at_z.span()}, {live, at_live.span()}, {rows, at_rows.span()}}) {
+  }
   const quern_graph* build(quern_dtype dtype) {
     x = graph.input({3, 2});
     y = graph.state({3, 2});
@@ -146,8 +146,7 @@ void a_predicate_of_zero_writes_nothing(ScriptContext& t) {
     t.check(p.at_y.read() == std::vector<float>(6, -1), "a scalar predicate of 0 writes nothing [C14]");
     t.check(p.at_z.read() == std::vector<float>{1, 2, -1, -1, 5, 6}, "a row whose predicate is 0 is not written, all others are [C14]");
     const std::int32_t negative = -1, zero = 0;
-    t.check(p.ready.go({patch_of(p.live, negative)}).code == QUERN_OK && p.at_y.read() == counting(6, 1),
-            "any number but 0 writes [C14]");
+    t.check(p.ready.go({patch_of(p.live, negative)}).code == QUERN_OK && p.at_y.read() == counting(6, 1), "any number but 0 writes [C14]");
     p.at_x.write(counting(6, 50));
     t.check(p.ready.go({patch_of(p.live, zero)}).code == QUERN_OK && p.at_y.read() == counting(6, 1),
             "a patch of the predicate holds from the same run on [C14]");
@@ -341,8 +340,7 @@ void bad_bounds_are_refused(ScriptContext& t) {
     quern_run run = r.ready.run();
     run.bounds = array_of(bounds);
     AbiError error;
-    check_refused(t, r.ready.submit(run, error), error, {QUERN_INVALID_ARGUMENT},
-                  std::string("a run with ") + what + " is refused [C11]");
+    check_refused(t, r.ready.submit(run, error), error, {QUERN_INVALID_ARGUMENT}, std::string("a run with ") + what + " is refused [C11]");
   };
   run_refused("a bound above its instance's", {{r.symbol, 0, 9}});
   run_refused("a bound below the symbol's min", {{r.symbol, 0, 1}});

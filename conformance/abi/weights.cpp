@@ -11,7 +11,8 @@ namespace quern::conformance::abi {
 namespace {
 
 constexpr std::int64_t n = 48, k = 512;
-constexpr quern_dtype formats[] = {QUERN_F16, QUERN_Q8_0, QUERN_Q4_0, QUERN_Q4_1, QUERN_Q5_0, QUERN_Q5_1, QUERN_Q4_K, QUERN_Q5_K, QUERN_Q6_K};
+constexpr quern_dtype formats[] = {QUERN_F16,  QUERN_Q8_0, QUERN_Q4_0, QUERN_Q4_1, QUERN_Q5_0,
+                                   QUERN_Q5_1, QUERN_Q4_K, QUERN_Q5_K, QUERN_Q6_K};
 
 void require_sets(ScriptContext& t) {
   if (t.api().weights_plan == nullptr) t.waive("weights_plan is null", "constants are bound in their canonical layout");
@@ -65,8 +66,12 @@ quern_status pack(DeviceRef device, Queue& queue, const quern_weight_item& item,
 
 /// Two plans (decode of 1 row, prefill of 20) and a second instance of each, over one packed copy of each format that the plugin packs.
 struct Shared {
-  Shared(DeviceRef device, Queue& queue, quern_dtype format, const std::string& name, std::uint32_t determinism = QUERN_DETERMINISM_REPEATABLE)
-      : dtype(format), decode(product_graph(1, dtype, determinism)), prefill(product_graph(20, dtype, determinism)), items(device, {decode.get(), prefill.get()}) {
+  Shared(DeviceRef device, Queue& queue, quern_dtype format, const std::string& name,
+         std::uint32_t determinism = QUERN_DETERMINISM_REPEATABLE)
+      : dtype(format),
+        decode(product_graph(1, dtype, determinism)),
+        prefill(product_graph(20, dtype, determinism)),
+        items(device, {decode.get(), prefill.get()}) {
     Tensor weights(dtype, {n, k});
     fill(weights, DataKind::gaussian, CounterRandom::of(name));
     canonical = std::make_unique<Region>(device, queue, weights.bytes().size(), 0, true);
@@ -84,7 +89,8 @@ struct Shared {
   /// `first`: of the rows that a longer run has, from which on.
   std::vector<float> run(DeviceRef device, Queue& queue, const Plan& plan, std::int64_t rows, quern_span weights, std::int64_t first = 0) {
     const std::vector<float> all = rows_of(first + rows);
-    Floats x(device, queue, {all.begin() + first * k, all.end()}), y(device, queue, std::vector<float>(static_cast<std::size_t>(rows * n), -1));
+    Floats x(device, queue, {all.begin() + first * k, all.end()}),
+        y(device, queue, std::vector<float>(static_cast<std::size_t>(rows * n), -1));
     Ready ready(device, queue, plan, {{0, x.span()}, {1, weights}, {2, y.span()}});
     if (ready.go().code != QUERN_OK) throw std::runtime_error("a run over shared weights failed");
     return y.read();

@@ -182,8 +182,12 @@ json devices_of(quern_runtime* runtime) {
   for (std::uint64_t i = 0; i < api.quern_device_list_count(made); ++i) {
     auto entry = sized<quern_device_entry>();
     check(api.quern_device_list_entry(made, i, &entry));
-    devices.push_back({{"name", entry.name}, {"backend", entry.backend}, {"description", entry.description}, {"class", entry.device_class},
-                       {"usable", entry.usable != 0}, {"reason", entry.reason}});
+    devices.push_back({{"name", entry.name},
+                       {"backend", entry.backend},
+                       {"description", entry.description},
+                       {"class", entry.device_class},
+                       {"usable", entry.usable != 0},
+                       {"reason", entry.reason}});
   }
   return devices;
 }
@@ -227,9 +231,7 @@ int serve() {
       }
     } catch (const Refusal& refusal) {
       reply = {{"status", static_cast<int>(refusal.status)}, {"error", refusal.what()}};
-    } catch (const std::exception& error) {
-      reply = {{"error", error.what()}};
-    }
+    } catch (const std::exception& error) { reply = {{"error", error.what()}}; }
     pending.erase(0, end + 1);
     const std::string line = reply.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
     write_all(replies_descriptor, line.data(), line.size());

@@ -65,7 +65,8 @@ Timed timed(const quern::loader::Device& device, const Case& c, const std::vecto
     const auto start = std::chrono::steady_clock::now();
     const quern_run_status status = plan.run(600);
     if (status.code != QUERN_OK) throw AbiFailure(status.code, "a run ended with " + status_words(status.code));
-    if (i >= 0) times[static_cast<std::size_t>(i)] = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    if (i >= 0)
+      times[static_cast<std::size_t>(i)] = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   }
   std::ranges::sort(times);
   result.milliseconds = times[samples / 2];
@@ -79,8 +80,15 @@ Timed timed(const quern::loader::Device& device, const Case& c, const std::vecto
 class Prompt {
  public:
   explicit Prompt(std::int64_t length)
-      : length_(length), batch_{{{0, length}}, page}, table_(batch_.table()), q_(QUERN_F32, {length, heads, d}), q_of_heads_(QUERN_F16, {heads, length, d}),
-        k_of_heads_(QUERN_F16, {heads, length, d}), v_of_heads_(QUERN_F16, {heads, length, d}), k_(QUERN_F16, cache_dims()), v_(QUERN_F16, cache_dims()) {
+      : length_(length),
+        batch_{{{0, length}}, page},
+        table_(batch_.table()),
+        q_(QUERN_F32, {length, heads, d}),
+        q_of_heads_(QUERN_F16, {heads, length, d}),
+        k_of_heads_(QUERN_F16, {heads, length, d}),
+        v_of_heads_(QUERN_F16, {heads, length, d}),
+        k_(QUERN_F16, cache_dims()),
+        v_(QUERN_F16, cache_dims()) {
     const CounterRandom random = CounterRandom::of("attention of a prompt");
     for (std::int64_t h = 0; h < heads; ++h)
       for (std::int64_t t = 0; t < length; ++t)
@@ -101,20 +109,24 @@ class Prompt {
     GraphBuilder graph(length_);
     graph.allow(QUERN_CONVERT_F16 | QUERN_CONVERT_BF16);
     const auto width = static_cast<std::int64_t>(table_.size());
-    const int q = graph.input("q", input(QUERN_F32, q_.dims())), k = graph.input("k", input(QUERN_F16, k_.dims())), v = graph.input("v", input(QUERN_F16, v_.dims()));
+    const int q = graph.input("q", input(QUERN_F32, q_.dims())), k = graph.input("k", input(QUERN_F16, k_.dims())),
+              v = graph.input("v", input(QUERN_F16, v_.dims()));
     const int table = graph.input("table", input(QUERN_I32, {1, width})), slot = graph.input("slot", input(QUERN_I32, {length_})),
               position = graph.input("position", input(QUERN_I32, {length_}));
     graph.output(graph.node(QUERN_OP_ATTENTION, "attention", {q, k, v, table, slot, position}, q_.dims(), {{QUERN_KEY_SCALE, scale}}));
-    return timed(device, graph.finish(Profile::huge, level_inference), {q_, k_, v_, table_tensor(), Tensor(QUERN_I32, {length_}), positions(0, length_)});
+    return timed(device, graph.finish(Profile::huge, level_inference),
+                 {q_, k_, v_, table_tensor(), Tensor(QUERN_I32, {length_}), positions(0, length_)});
   }
 
   Timed composition(const quern::loader::Device& device) const {
     GraphBuilder graph(length_);
     const Dims by_heads{heads, length_, d}, square{heads, length_, length_};
     graph.allow(QUERN_CONVERT_F16 | QUERN_CONVERT_BF16);
-    const int q = graph.input("q", input(QUERN_F16, by_heads)), k = graph.input("k", input(QUERN_F16, by_heads)), v = graph.input("v", input(QUERN_F16, by_heads));
+    const int q = graph.input("q", input(QUERN_F16, by_heads)), k = graph.input("k", input(QUERN_F16, by_heads)),
+              v = graph.input("v", input(QUERN_F16, by_heads));
     const int scores = graph.node(QUERN_OP_MATMUL, "scores", {q, k}, square, {}, QUERN_F16);
-    const int shares = graph.node(QUERN_OP_SOFTMAX, "shares", {scores}, square, {{QUERN_KEY_SCALE, scale}, {QUERN_KEY_CAUSAL, 1}}, QUERN_F16);
+    const int shares =
+        graph.node(QUERN_OP_SOFTMAX, "shares", {scores}, square, {{QUERN_KEY_SCALE, scale}, {QUERN_KEY_CAUSAL, 1}}, QUERN_F16);
     graph.output(graph.node(QUERN_OP_MATMUL, "sums", {shares, v}, by_heads, {{QUERN_KEY_TRANSPOSE_B, 1}}));
     return timed(device, graph.finish(Profile::huge, level_inference), {q_of_heads_, k_of_heads_, v_of_heads_});
   }
@@ -127,7 +139,8 @@ class Prompt {
     c.fast_conversions = QUERN_CONVERT_F16 | QUERN_CONVERT_BF16;
     c.attributes = {{QUERN_KEY_SCALE, scale}};
     c.outputs = {output(QUERN_F32, {rows, heads, d})};
-    std::vector<Tensor> inputs = {Tensor(QUERN_F32, {rows, heads, d}), k_, v_, table_tensor(), Tensor(QUERN_I32, {rows}), positions(first, rows)};
+    std::vector<Tensor> inputs = {
+        Tensor(QUERN_F32, {rows, heads, d}), k_, v_, table_tensor(), Tensor(QUERN_I32, {rows}), positions(first, rows)};
     for (const Tensor& t : inputs) c.inputs.push_back(input(t.dtype(), t.dims()));
     Tensor found(QUERN_F32, {rows, heads, d});
     for (std::int64_t i = 0; i < rows * row; ++i) {
@@ -177,10 +190,12 @@ bool compare(const quern::loader::Device& device, const Case& any_attention, std
   for (const std::int64_t first : {std::int64_t{0}, length / 2, std::max<std::int64_t>(0, length - judged_rows)})
     verdict.merge(prompt.judge_rows(any_attention, flash.y, first));
   char figures[400];
-  std::snprintf(figures, sizeof figures, "%6lld tokens: %9.3f ms (%s, scratch %.1f MiB), composition %9.3f ms (%s, scratch %.1f MiB), %.2f times; apart at most %.2g; %s, worst %.2f of the bound ",
-              static_cast<long long>(length), flash.milliseconds, flash.kernels.c_str(), static_cast<double>(flash.scratch) / 0x1p20, unfused.milliseconds,
-              unfused.kernels.c_str(), static_cast<double>(unfused.scratch) / 0x1p20, unfused.milliseconds / flash.milliseconds, apart(flash.y, unfused.y, length),
-              status_name(verdict.status), verdict.worst);
+  std::snprintf(
+      figures, sizeof figures,
+      "%6lld tokens: %9.3f ms (%s, scratch %.1f MiB), composition %9.3f ms (%s, scratch %.1f MiB), %.2f times; apart at most %.2g; %s, worst %.2f of the bound ",
+      static_cast<long long>(length), flash.milliseconds, flash.kernels.c_str(), static_cast<double>(flash.scratch) / 0x1p20,
+      unfused.milliseconds, unfused.kernels.c_str(), static_cast<double>(unfused.scratch) / 0x1p20,
+      unfused.milliseconds / flash.milliseconds, apart(flash.y, unfused.y, length), status_name(verdict.status), verdict.worst);
   to_output() << figures << verdict.text << std::endl;
   return verdict.status == Status::pass;
 }

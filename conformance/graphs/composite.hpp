@@ -24,18 +24,24 @@ struct Composite {
 
   std::string next(const char* stem) { return stem + std::to_string(counter++); }
   int rows(std::int64_t n, const char* name = "x") { return graph.input(next(name), input(QUERN_F32, {rows_dim, n})); }
-  int norm(int x) { return graph.node(QUERN_OP_RMS_NORM, next("norm"), {x, add_norm_weight(graph, next("weight"), wide, format)}, {rows_dim, wide}, {{QUERN_KEY_EPSILON, epsilon}}); }
+  int norm(int x) {
+    return graph.node(QUERN_OP_RMS_NORM, next("norm"), {x, add_norm_weight(graph, next("weight"), wide, format)}, {rows_dim, wide},
+                      {{QUERN_KEY_EPSILON, epsilon}});
+  }
   int matrix(std::int64_t n, std::int64_t k, quern_dtype dtype) { return graph.weight(next("matrix"), dtype, {n, k}); }
   int product(int a, std::int64_t n, std::int64_t k = wide, quern_dtype dtype = QUERN_DTYPE_NONE) {
     return graph.node(QUERN_OP_MATMUL, next("product"), {a, matrix(n, k, dtype == QUERN_DTYPE_NONE ? format : dtype)}, {rows_dim, n});
   }
   int product_with_bias(int a, std::int64_t n) {
-    return graph.node(QUERN_OP_MATMUL, next("product"), {a, matrix(n, wide, format), graph.weight(next("bias"), QUERN_F32, {n})}, {rows_dim, n});
+    return graph.node(QUERN_OP_MATMUL, next("product"), {a, matrix(n, wide, format), graph.weight(next("bias"), QUERN_F32, {n})},
+                      {rows_dim, n});
   }
   int add(int a, int b, std::int64_t n = wide, std::vector<Attribute> attributes = {}) {
     return graph.node(QUERN_OP_ADD, next("sum"), {a, b}, {rows_dim, n}, std::move(attributes));
   }
-  int glu(int gate, int up, std::vector<Attribute> attributes = {}) { return graph.node(QUERN_OP_GLU, next("glu"), {gate, up}, {rows_dim, ffn}, std::move(attributes)); }
+  int glu(int gate, int up, std::vector<Attribute> attributes = {}) {
+    return graph.node(QUERN_OP_GLU, next("glu"), {gate, up}, {rows_dim, ffn}, std::move(attributes));
+  }
   void output(int value) { graph.output(value); }
   /// a += b in the memory of a; returns the sum.
   int add_in_place(int a, int b) {

@@ -7,7 +7,7 @@ namespace quern::conformance {
 
 /// The format of each weight of a layer, and of the table and the head.
 struct WeightFormats {
-  std::string name;  // "q4_k_m"
+  std::string name;                                           // "q4_k_m"
   quern_dtype query, value, output, gate, down, table, head;  // query: of k too; gate: of up too
 };
 /// One format for all matrices.
@@ -18,18 +18,18 @@ struct ModelShape {
   const char* name;
   std::int64_t hidden, ffn, heads, kv_heads, head, vocab;
   int layers;
-  bool bias;       // of q, k and v
-  int rope_mode;   // 0 norm, 1 neox
+  bool bias;      // of q, k and v
+  int rope_mode;  // 0 norm, 1 neox
   double epsilon;
   bool tied;
 };
 
 /// Rows of a step and the sequences that they belong to.
 struct Batch {
-  const char* name;         // "decode", "batch8", "prefill"
-  std::int64_t rows;        // most rows
-  std::int64_t sequences;   // row r belongs to sequence r % sequences
-  std::int64_t first;       // positions that each sequence holds already
+  const char* name;        // "decode", "batch8", "prefill"
+  std::int64_t rows;       // most rows
+  std::int64_t sequences;  // row r belongs to sequence r % sequences
+  std::int64_t first;      // positions that each sequence holds already
   std::int64_t page = 16;
   std::int64_t capacity() const noexcept { return first + (rows + sequences - 1) / sequences; }
   std::int64_t pages_each() const noexcept { return (capacity() + page - 1) / page; }

@@ -41,8 +41,8 @@ struct BlockRows {
   std::int64_t turned = 0;  // elements of a head that rope turns; 0: all
 };
 
-void add_block(CaseSink& sink, Profile profile, const WeightFormats& formats, quern_dtype cache, quern_dtype activations, bool bias, int window, std::string note,
-               const BlockRows& of = {}) {
+void add_block(CaseSink& sink, Profile profile, const WeightFormats& formats, quern_dtype cache, quern_dtype activations, bool bias,
+               int window, std::string note, const BlockRows& of = {}) {
   ModelShape shape = block_256;
   shape.bias = bias;
   shape.rope_mode = bias ? 1 : 0;
@@ -58,7 +58,8 @@ void add_block(CaseSink& sink, Profile profile, const WeightFormats& formats, qu
   if (of.exact_attention)
     for (GraphNode& node : graph.graph().nodes)
       if (node.op == QUERN_OP_ATTENTION) node.fast_conversions = QUERN_CONVERT_NONE;
-  sink.add_graph("graphs.block." + formats.name + ".cache_" + dtype_name(cache) + "." + dtype_name(activations) + note, graph.finish(profile, level_inference));
+  sink.add_graph("graphs.block." + formats.name + ".cache_" + dtype_name(cache) + "." + dtype_name(activations) + note,
+                 graph.finish(profile, level_inference));
 }
 
 void blocks(CaseSink& sink) {
@@ -74,22 +75,27 @@ void blocks(CaseSink& sink) {
   add_block(sink, Profile::quick, all_of(QUERN_F16), QUERN_F16, QUERN_F32, true, 0, ".bias.prompt", prompt);
   add_block(sink, Profile::quick, all_of(QUERN_F16), QUERN_BF16, QUERN_F32, false, 40, ".window.prompt", prompt);
   add_block(sink, Profile::quick, all_of(QUERN_F16), QUERN_F16, QUERN_F32, false, 0, ".alternating", alternating);
-  add_block(sink, Profile::full, all_of(QUERN_F16), QUERN_F16, QUERN_F32, false, 0, ".exact_attention", {{"rows", 70, 1, 30}, {70, 9, 1}, true});
+  add_block(sink, Profile::full, all_of(QUERN_F16), QUERN_F16, QUERN_F32, false, 0, ".exact_attention",
+            {{"rows", 70, 1, 30}, {70, 9, 1}, true});
   // Batches that decode, of enough rows and heads that a large card has one of its blocks for each: by one query head a key head and by four.
   for (const quern_dtype cache : {QUERN_F16, QUERN_BF16})
     for (const std::int64_t head : {64, 128})
       for (const std::int64_t heads : {8, 32}) {
         const BlockRows batch{{"rows", 32, 3, 7}, {32, 12}, false, heads, 8, head};
         const Profile profile = cache == QUERN_F16 && head == 64 && heads == 8 ? Profile::quick : Profile::full;
-        add_block(sink, profile, mix, cache, QUERN_F32, cache == QUERN_BF16, 0, ".batch_" + std::to_string(heads) + "x8x" + std::to_string(head), batch);
+        add_block(sink, profile, mix, cache, QUERN_F32, cache == QUERN_BF16, 0,
+                  ".batch_" + std::to_string(heads) + "x8x" + std::to_string(head), batch);
       }
   // Whose sequences have more keys than a block of that card holds at once.
-  add_block(sink, Profile::full, all_of(QUERN_F16), QUERN_F16, QUERN_F32, false, 0, ".batch_8x8x64.long", {{"rows", 32, 3, 450}, {32}, false, 8, 8, 64});
+  add_block(sink, Profile::full, all_of(QUERN_F16), QUERN_F16, QUERN_F32, false, 0, ".batch_8x8x64.long",
+            {{"rows", 32, 3, 450}, {32}, false, 8, 8, 64});
   // Rows between those that products of tokens and of prompts are made for.
   add_block(sink, Profile::quick, all_of(QUERN_F16), QUERN_F16, QUERN_F32, false, 0, ".twelve_rows", {{"rows", 12, 3, 7}, {12, 9}});
   // Heads that rope turns a part of, in pairs that are no whole fours, as Pythia 2.8B's.
-  add_block(sink, Profile::quick, mix, QUERN_F16, QUERN_F32, true, 0, ".partial_rope", {{"rows", 12, 3, 7}, {12, 3, 1}, false, 4, 2, 64, 20});
-  for (const quern_dtype dtype : block_dtypes) add_block(sink, Profile::full, all_of(dtype), QUERN_BF16, QUERN_F32, true, 3, ".bias_window");
+  add_block(sink, Profile::quick, mix, QUERN_F16, QUERN_F32, true, 0, ".partial_rope",
+            {{"rows", 12, 3, 7}, {12, 3, 1}, false, 4, 2, 64, 20});
+  for (const quern_dtype dtype : block_dtypes)
+    add_block(sink, Profile::full, all_of(dtype), QUERN_BF16, QUERN_F32, true, 3, ".bias_window");
   for (const quern_dtype dtype : {QUERN_F32, QUERN_BF16}) add_block(sink, Profile::full, all_of(dtype), QUERN_F16, dtype, false, 0, "");
 }
 
@@ -103,12 +109,16 @@ void add_step(CaseSink& sink, Profile profile, const ModelShape& m, const Weight
   const RowValues rows = add_row_values(graph, batch, m.head, m.rope_mode == 1 ? 1e6 : 1e4);
   const bool prompt = batch.sequences == 1;
   const std::int64_t wanted = prompt ? 1 : ranged ? rows_dim : batch.rows;
-  const int token = graph.input("token", filled(input(QUERN_I32, {rows_dim}), "tokens", [vocab = m.vocab](const Tensor& t, const CounterRandom& random) {
-    for (std::int64_t i = 0; i < t.count(); ++i) t.set(i, static_cast<double>(random.below(static_cast<std::uint64_t>(i), static_cast<std::uint64_t>(vocab))));
-  }));
-  const int output_row = graph.input("output_row", filled(input(QUERN_I32, {wanted}), "rows", [rows_all = batch.rows, prompt](const Tensor& t, const CounterRandom&) {
-    for (std::int64_t i = 0; i < t.count(); ++i) t.set(i, static_cast<double>(prompt ? rows_all - 1 : i));
-  }));
+  const int token =
+      graph.input("token", filled(input(QUERN_I32, {rows_dim}), "tokens", [vocab = m.vocab](const Tensor& t, const CounterRandom& random) {
+                    for (std::int64_t i = 0; i < t.count(); ++i)
+                      t.set(i, static_cast<double>(random.below(static_cast<std::uint64_t>(i), static_cast<std::uint64_t>(vocab))));
+                  }));
+  const int output_row = graph.input("output_row", filled(input(QUERN_I32, {wanted}), "rows",
+                                                          [rows_all = batch.rows, prompt](const Tensor& t, const CounterRandom&) {
+                                                            for (std::int64_t i = 0; i < t.count(); ++i)
+                                                              t.set(i, static_cast<double>(prompt ? rows_all - 1 : i));
+                                                          }));
   const int table = graph.weight("token_embd.weight", formats.table, {m.vocab, m.hidden});
   int x = graph.node(QUERN_OP_GET_ROWS, "token_embd", {table, token}, {rows_dim, m.hidden});
   const Layer layer{m, formats, batch, rows};
@@ -117,8 +127,9 @@ void add_step(CaseSink& sink, Profile profile, const ModelShape& m, const Weight
     x = add_feed_forward(graph, layer, prefix, add_attention(graph, layer, prefix, x));
   }
   const int last = graph.node(QUERN_OP_GET_ROWS, "output_rows", {x, output_row}, {wanted, m.hidden});
-  const int normed = graph.node(QUERN_OP_RMS_NORM, "output_norm", {last, add_norm_weight(graph, "output_norm.weight", m.hidden, formats.head)}, {wanted, m.hidden},
-                                {{QUERN_KEY_EPSILON, m.epsilon}});
+  const int normed =
+      graph.node(QUERN_OP_RMS_NORM, "output_norm", {last, add_norm_weight(graph, "output_norm.weight", m.hidden, formats.head)},
+                 {wanted, m.hidden}, {{QUERN_KEY_EPSILON, m.epsilon}});
   const int head = m.tied ? table : graph.weight("output.weight", formats.head, {m.vocab, m.hidden});
   const int logits = graph.node(QUERN_OP_MATMUL, "output", {normed, head}, {wanted, m.vocab});
   graph.output(logits);
@@ -127,7 +138,8 @@ void add_step(CaseSink& sink, Profile profile, const ModelShape& m, const Weight
   graph.node_into(QUERN_OP_ARGMAX, {logits}, {best});
   Case c = graph.finish(profile, level_inference);
   c.deadline_seconds = layers == 2 ? 120 : 600;
-  sink.add_graph("graphs." + std::string(m.name) + "." + batch.name + "." + formats.name + (layers == 2 ? "" : ".all_layers"), std::move(c));
+  sink.add_graph("graphs." + std::string(m.name) + "." + batch.name + "." + formats.name + (layers == 2 ? "" : ".all_layers"),
+                 std::move(c));
 }
 
 void steps(CaseSink& sink) {
@@ -143,7 +155,9 @@ void steps(CaseSink& sink) {
   for (const ModelShape& m : shapes)
     for (const WeightFormats& formats : {q4_k_m(m), all_of(QUERN_Q8_0), all_of(QUERN_F16)})
       for (const Batch& batch : batches) {
-        add_step(sink, m.hidden == 576 ? Profile::quick : Profile::full, m, formats, batch, 2);
+        // Of the wide models the other formats decode: tinyllama has their batches, and weights take most of a case's time to make.
+        const bool costly = m.hidden > 576 && batch.rows > 1 && formats.name != "q4_k_m" && std::string_view(m.name) != "tinyllama_1b";
+        add_step(sink, m.hidden == 576 ? Profile::quick : costly ? Profile::huge : Profile::full, m, formats, batch, 2);
         add_step(sink, Profile::huge, m, formats, batch, m.layers);
       }
 }

@@ -60,7 +60,8 @@ void generate(CaseSink& sink) {
     if (c.profile != Profile::quick || c.script || c.graph || !is_usual(c)) continue;
     // Two of each kind: one row and several have kernels of their own.
     const std::string kind = kind_of(c);
-    const bool one_row = c.inputs.empty() || c.inputs[0].absent() || c.inputs[0].dims.size() < 2 || c.inputs[0].dims[c.inputs[0].dims.size() - 2] <= 1;
+    const bool one_row = c.inputs.empty() || c.inputs[0].absent() || c.inputs[0].dims.size() < 2 ||
+                         c.inputs[0].dims[c.inputs[0].dims.size() - 2] <= 1;
     if (!seen.insert(kind + (one_row ? ".one" : ".several")).second) continue;
     chosen.push_back(c);
   }

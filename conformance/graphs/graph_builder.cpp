@@ -76,7 +76,8 @@ int GraphBuilder::matrix_rows(int value, std::int64_t first, std::int64_t count)
   return part(value, {count, whole.dims[1]}, static_cast<std::uint64_t>(first) * row, static_cast<std::int64_t>(row));
 }
 
-int GraphBuilder::node(std::uint32_t op, std::string name, std::vector<int> inputs, Dims dims, std::vector<Attribute> attributes, quern_dtype dtype) {
+int GraphBuilder::node(std::uint32_t op, std::string name, std::vector<int> inputs, Dims dims, std::vector<Attribute> attributes,
+                       quern_dtype dtype) {
   const int y = internal(std::move(name), dtype, std::move(dims));
   node_into(op, std::move(inputs), {y}, std::move(attributes));
   return y;

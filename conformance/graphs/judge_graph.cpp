@@ -73,7 +73,8 @@ class Walk {
                           y.tensor->bytes().begin() + static_cast<std::ptrdiff_t>(static_cast<std::uint64_t>(row) * bytes));
       return y;
     }
-    const std::int64_t first = static_cast<std::int64_t>(part.part_offset / unit.bytes), apart = part.part_row_bytes / static_cast<std::int64_t>(unit.bytes);
+    const std::int64_t first = static_cast<std::int64_t>(part.part_offset / unit.bytes),
+                       apart = part.part_row_bytes / static_cast<std::int64_t>(unit.bytes);
     for (std::int64_t row = 0; row < rows; ++row) {
       const auto from = first + row * apart;
       y.value.insert(y.value.end(), x.value.begin() + from, x.value.begin() + from + each);
@@ -98,9 +99,11 @@ class Walk {
       if (y != no_value && at(y).spec.kind == QUERN_VALUE_STATE) before[o] = state_before(y);
       call.states.push_back(before[o].absent() ? nullptr : &before[o]);
       const Tensor* const found = y == no_value ? nullptr : observed(y);
-      call.shown.push_back(found == nullptr ? nullptr : seen_.emplace_back(std::make_unique<Tensor>(live_part(at(y), *found, mode_.rows))).get());
+      call.shown.push_back(found == nullptr ? nullptr
+                                            : seen_.emplace_back(std::make_unique<Tensor>(live_part(at(y), *found, mode_.rows))).get());
     }
-    if (node.predicate != no_value && operand(node.predicate).tensor->at(0) == 0) throw std::logic_error("predicates of whole graphs are 1");
+    if (node.predicate != no_value && operand(node.predicate).tensor->at(0) == 0)
+      throw std::logic_error("predicates of whole graphs are 1");
     std::vector<Result> results = node_reference(call);
     for (std::size_t o = 0; o < node.outputs.size(); ++o)
       if (node.outputs[o] != no_value) take(node.outputs[o], results[o], verdict);
@@ -163,7 +166,8 @@ bool shows_judged_values(const WholeGraph& graph, const std::vector<const ModeRe
     const auto o = static_cast<std::size_t>(value.output);
     const Tensor shown = live_part(value, mode.outputs[o], mode.rows);
     const bool known = std::ranges::any_of(judged, [&](const ModeResult* m) {
-      if (m->outcome != Outcome::ran || m->rows != mode.rows || (m->numerics != mode.numerics && m->numerics != Numerics::exact)) return false;
+      if (m->outcome != Outcome::ran || m->rows != mode.rows || (m->numerics != mode.numerics && m->numerics != Numerics::exact))
+        return false;
       return !m->outputs[o].absent() && std::ranges::equal(live_part(value, m->outputs[o], m->rows).bytes(), shown.bytes());
     });
     if (!known) return false;
@@ -175,7 +179,8 @@ bool invariant(const ModeResult& mode) { return mode.facts.told && mode.facts.de
 
 const ModeResult* find(const std::vector<ModeResult>& modes, const ModeResult& like, Role role, int step) {
   const auto at = std::ranges::find_if(modes, [&](const ModeResult& m) {
-    return m.role == role && m.step == step && m.family == like.family && m.numerics == like.numerics && m.packed == like.packed && m.as_session == like.as_session && m.outcome == Outcome::ran;
+    return m.role == role && m.step == step && m.family == like.family && m.numerics == like.numerics && m.packed == like.packed &&
+           m.as_session == like.as_session && m.outcome == Outcome::ran;
   });
   return at == modes.end() ? nullptr : &*at;
 }
@@ -195,12 +200,14 @@ std::optional<Verdict> not_run(const ModeResult& mode) {
 Verdict judge_bits(const WholeGraph& graph, const std::vector<ModeResult>& modes, const ModeResult& mode) {
   const auto claim = [&](const ModeResult* other, const char* why) -> Verdict {
     const std::string text = difference(graph, mode, *other, std::min(mode.rows, other->rows));
-    return text.empty() ? Verdict{Status::pass, {}, 0, 1, {}} : Verdict{Status::fail, text + " from " + other->mode() + ", and " + why, 0, 1, {}};
+    return text.empty() ? Verdict{Status::pass, {}, 0, 1, {}}
+                        : Verdict{Status::fail, text + " from " + other->mode() + ", and " + why, 0, 1, {}};
   };
   Verdict none{Status::pass, {}, 0, 0, {}};
   if (mode.role == Role::unfused || mode.role == Role::marked) {
     const ModeResult* whole = find(modes, mode, Role::whole, mode.step);
-    if (whole != nullptr && mode.facts.told && mode.facts.numerics_key == whole->facts.numerics_key) return claim(whole, "both plans have one numerics_key [C17]");
+    if (whole != nullptr && mode.facts.told && mode.facts.numerics_key == whole->facts.numerics_key)
+      return claim(whole, "both plans have one numerics_key [C17]");
   }
   if (mode.role == Role::node_by_node) {
     const ModeResult* unfused = find(modes, mode, Role::unfused, mode.step);
@@ -209,7 +216,8 @@ Verdict judge_bits(const WholeGraph& graph, const std::vector<ModeResult>& modes
   }
   if (mode.role == Role::other_rows) {
     const ModeResult* whole = find(modes, mode, Role::whole, mode.step);
-    if (whole != nullptr && invariant(mode) && invariant(*whole)) return claim(whole, "rows of an invariant plan do not depend on their number [C17]");
+    if (whole != nullptr && invariant(mode) && invariant(*whole))
+      return claim(whole, "rows of an invariant plan do not depend on their number [C17]");
   }
   return none;
 }

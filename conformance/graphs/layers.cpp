@@ -10,11 +10,13 @@ namespace {
 constexpr std::uint32_t conversions = QUERN_CONVERT_INT8 | QUERN_CONVERT_F16 | QUERN_CONVERT_BF16;  // as sessions send them
 constexpr int depth = 2;  // layers of a kind differ from one to the next
 
-void add_case(CaseSink& sink, Profile profile, const LayerFamily& family, quern_dtype format, const Batch& batch, std::vector<std::int64_t> counts, bool mark_each) {
+void add_case(CaseSink& sink, Profile profile, const LayerFamily& family, quern_dtype format, const Batch& batch,
+              std::vector<std::int64_t> counts, bool mark_each) {
   LayerStep step(family.tiny, format, batch, std::move(counts), conversions);
   add_layers(step, family, depth);
   step.graph.graph().mark_each = mark_each;
-  sink.add_graph("graphs.layers." + std::string(family.name) + "." + dtype_name(format) + "." + batch.name, step.graph.finish(profile, level_inference));
+  sink.add_graph("graphs.layers." + std::string(family.name) + "." + dtype_name(format) + "." + batch.name,
+                 step.graph.finish(profile, level_inference));
 }
 
 void generate(CaseSink& sink) {

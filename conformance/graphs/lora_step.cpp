@@ -70,62 +70,76 @@ class StepGraph {
   void add_inputs(std::int64_t pool_size) {
     x_ = graph_.input("x", input(QUERN_F32, {shape.tokens, shape.hidden}));
     position_ = graph_.input("position", filled(input(QUERN_I32, {shape.tokens}), "positions", [](const Tensor& t, const CounterRandom&) {
-      for (std::int64_t i = 0; i < t.count(); ++i) t.set(i, static_cast<double>(i));
-    }));
-    angles_ = graph_.input("rope", filled(input(QUERN_F32, {shape.tokens, shape.head / 2, 2}), "rotations", [](const Tensor& t, const CounterRandom&) {
-      for (std::int64_t i = 0; i < t.count() / 2; ++i) {
-        const double angle = static_cast<double>(i / (shape.head / 2)) * std::pow(100.0, -static_cast<double>(i % (shape.head / 2)) / (static_cast<double>(shape.head) / 2));
-        t.set(2 * i, std::cos(angle)), t.set(2 * i + 1, std::sin(angle));
-      }
-    }));
-    label_ = graph_.input("label", filled(input(QUERN_I32, {shape.tokens}), "labels", [](const Tensor& t, const CounterRandom& r) {
-      for (std::int64_t i = 0; i < t.count(); ++i)
-        t.set(i, i == 3 ? -100.0 : static_cast<double>(r.below(static_cast<std::uint64_t>(i), static_cast<std::uint64_t>(shape.vocab))));
-    }));
+                               for (std::int64_t i = 0; i < t.count(); ++i) t.set(i, static_cast<double>(i));
+                             }));
+    angles_ = graph_.input(
+        "rope", filled(input(QUERN_F32, {shape.tokens, shape.head / 2, 2}), "rotations", [](const Tensor& t, const CounterRandom&) {
+          for (std::int64_t i = 0; i < t.count() / 2; ++i) {
+            const double angle = static_cast<double>(i / (shape.head / 2)) *
+                                 std::pow(100.0, -static_cast<double>(i % (shape.head / 2)) / (static_cast<double>(shape.head) / 2));
+            t.set(2 * i, std::cos(angle)), t.set(2 * i + 1, std::sin(angle));
+          }
+        }));
+    label_ = graph_.input(
+        "label", filled(input(QUERN_I32, {shape.tokens}), "labels", [](const Tensor& t, const CounterRandom& r) {
+          for (std::int64_t i = 0; i < t.count(); ++i)
+            t.set(i,
+                  i == 3 ? -100.0 : static_cast<double>(r.below(static_cast<std::uint64_t>(i), static_cast<std::uint64_t>(shape.vocab))));
+        }));
     mask_ = graph_.input("mask", filled(input(QUERN_I32, {shape.tokens}), "mask", [](const Tensor& t, const CounterRandom&) {
-      for (std::int64_t i = 0; i < t.count(); ++i) t.set(i, i == 3 ? 0 : 1);
-    }));
-    table_ = graph_.input("adapters", filled(input(QUERN_I32, {static_cast<std::int64_t>(places_.size()), 4}), "places", [places = places_](const Tensor& t, const CounterRandom&) {
-      for (std::size_t i = 0; i < places.size(); ++i) {
-        const double row[4] = {static_cast<double>(places[i].a), static_cast<double>(places[i].b), static_cast<double>(shape.rank),
-                               static_cast<double>(std::bit_cast<std::int32_t>(static_cast<float>(shape.lora_scale)))};
-        for (std::int64_t c = 0; c < 4; ++c) t.set(static_cast<std::int64_t>(i) * 4 + c, row[c]);
-      }
-    }));
+                           for (std::int64_t i = 0; i < t.count(); ++i) t.set(i, i == 3 ? 0 : 1);
+                         }));
+    table_ = graph_.input("adapters", filled(input(QUERN_I32, {static_cast<std::int64_t>(places_.size()), 4}), "places",
+                                             [places = places_](const Tensor& t, const CounterRandom&) {
+                                               for (std::size_t i = 0; i < places.size(); ++i) {
+                                                 const double row[4] = {static_cast<double>(places[i].a), static_cast<double>(places[i].b),
+                                                                        static_cast<double>(shape.rank),
+                                                                        static_cast<double>(std::bit_cast<std::int32_t>(
+                                                                            static_cast<float>(shape.lora_scale)))};
+                                                 for (std::int64_t c = 0; c < 4; ++c) t.set(static_cast<std::int64_t>(i) * 4 + c, row[c]);
+                                               }
+                                             }));
     for (std::size_t i = 0; i < places_.size(); ++i)
-      slots_.push_back(graph_.input("slot" + std::to_string(i), filled(input(QUERN_I32, {shape.tokens}), "slot", [i](const Tensor& t, const CounterRandom&) {
-        for (std::int64_t r = 0; r < t.count(); ++r) t.set(r, static_cast<double>(i));
-      })));
+      slots_.push_back(graph_.input("slot" + std::to_string(i),
+                                    filled(input(QUERN_I32, {shape.tokens}), "slot", [i](const Tensor& t, const CounterRandom&) {
+                                      for (std::int64_t r = 0; r < t.count(); ++r) t.set(r, static_cast<double>(i));
+                                    })));
     const auto number = [&](const char* name, quern_dtype dtype, double value) {
       return graph_.input(name, filled(input(dtype, {1}), name, [value](const Tensor& t, const CounterRandom&) { t.set(0, value); }));
     };
     step_ = number("step", QUERN_I32, 1);
     lr_ = number("lr", QUERN_F32, shape.lr);
     one_ = number("one", QUERN_F32, 1);
-    pool_ = graph_.state("pool", filled(input(QUERN_F32, {pool_size}), "adapters", [places = places_](const Tensor& t, const CounterRandom& r) {
-      for (std::int64_t i = 0; i < t.count(); ++i) t.set(i, 0.25 * r.gaussian(static_cast<std::uint64_t>(i)));
-    }));
+    pool_ =
+        graph_.state("pool", filled(input(QUERN_F32, {pool_size}), "adapters", [places = places_](const Tensor& t, const CounterRandom& r) {
+                       for (std::int64_t i = 0; i < t.count(); ++i) t.set(i, 0.25 * r.gaussian(static_cast<std::uint64_t>(i)));
+                     }));
     const auto zeros = [&](const char* name) {
       return graph_.state(name, filled(input(QUERN_F32, {pool_size}), "zeros", [](const Tensor& t, const CounterRandom&) {
-        for (std::int64_t i = 0; i < t.count(); ++i) t.set(i, 0);
-      }));
+                            for (std::int64_t i = 0; i < t.count(); ++i) t.set(i, 0);
+                          }));
     };
     m_ = zeros("m"), v_ = zeros("v");
     gradient_ = graph_.state("gradient", input(QUERN_F32, {pool_size}, DataKind::gaussian));
     for (int l = 0; l < TrainingShape::layers; ++l) {
       const std::string p = "blk." + std::to_string(l);
       weights_.push_back({graph_.input(p + ".attn_norm", norm_weight()), matrix(p + ".q", shape.heads * shape.head, shape.hidden),
-                          matrix(p + ".k", shape.kv_heads * shape.head, shape.hidden), matrix(p + ".v", shape.kv_heads * shape.head, shape.hidden),
+                          matrix(p + ".k", shape.kv_heads * shape.head, shape.hidden),
+                          matrix(p + ".v", shape.kv_heads * shape.head, shape.hidden),
                           matrix(p + ".o", shape.hidden, shape.heads * shape.head), graph_.input(p + ".ffn_norm", norm_weight()),
-                          matrix(p + ".gate", shape.ffn, shape.hidden), matrix(p + ".up", shape.ffn, shape.hidden), matrix(p + ".down", shape.hidden, shape.ffn)});
+                          matrix(p + ".gate", shape.ffn, shape.hidden), matrix(p + ".up", shape.ffn, shape.hidden),
+                          matrix(p + ".down", shape.hidden, shape.ffn)});
     }
     final_norm_ = graph_.input("output_norm", norm_weight());
     head_ = matrix("output", shape.vocab, shape.hidden);
   }
 
-  int norm(int x, int weight) { return graph_.node(QUERN_OP_RMS_NORM, "norm", {x, weight}, {shape.tokens, shape.hidden}, {{QUERN_KEY_EPSILON, shape.epsilon}}); }
+  int norm(int x, int weight) {
+    return graph_.node(QUERN_OP_RMS_NORM, "norm", {x, weight}, {shape.tokens, shape.hidden}, {{QUERN_KEY_EPSILON, shape.epsilon}});
+  }
   int norm_backward(int x, int weight, int dy) {
-    return graph_.node(QUERN_OP_RMS_NORM_BACKWARD, "norm_backward", {x, weight, dy}, {shape.tokens, shape.hidden}, {{QUERN_KEY_EPSILON, shape.epsilon}});
+    return graph_.node(QUERN_OP_RMS_NORM_BACKWARD, "norm_backward", {x, weight, dy}, {shape.tokens, shape.hidden},
+                       {{QUERN_KEY_EPSILON, shape.epsilon}});
   }
   int product(int a, int weight, std::int64_t n) { return graph_.node(QUERN_OP_MATMUL, "product", {a, weight}, {shape.tokens, n}); }
   /// dy W of a base weight [n, k]; a block format is decoded first.
@@ -189,13 +203,15 @@ class StepGraph {
     const int dactive = add(product_backward(dx, w.down, shape.hidden, shape.ffn), adapted_backward(s.active, first + 2, dx), shape.ffn);
     const int dgate = f32("dgate", {shape.tokens, shape.ffn}), dup = f32("dup", {shape.tokens, shape.ffn});
     graph_.node_into(QUERN_OP_GLU_BACKWARD, {s.gate, s.up, dactive}, {dgate, dup});
-    const int dn2 = add(product_backward(dgate, w.gate, shape.ffn, shape.hidden), product_backward(dup, w.up, shape.ffn, shape.hidden), shape.hidden);
+    const int dn2 =
+        add(product_backward(dgate, w.gate, shape.ffn, shape.hidden), product_backward(dup, w.up, shape.ffn, shape.hidden), shape.hidden);
     const int dx2 = add(dx, norm_backward(s.x2, w.ffn_norm, dn2), shape.hidden);
     const int dy = graph_.reshape(product_backward(dx2, w.output, shape.hidden, wide), dense(shape.heads));
     const int dq = f32("dq", dense(shape.heads)), dk = f32("dk", dense(shape.kv_heads)), dv = f32("dv", dense(shape.kv_heads));
     graph_.node_into(QUERN_OP_ATTENTION_BACKWARD, {s.q, s.k, s.v, s.y, s.lse, dy}, {dq, dk, dv}, attention_attributes());
     const int dq_rows = graph_.reshape(rotate(dq, shape.heads, true), {shape.tokens, wide});
-    const int dk_rows = graph_.reshape(rotate(dk, shape.kv_heads, true), {shape.tokens, narrow}), dv_rows = graph_.reshape(dv, {shape.tokens, narrow});
+    const int dk_rows = graph_.reshape(rotate(dk, shape.kv_heads, true), {shape.tokens, narrow}),
+              dv_rows = graph_.reshape(dv, {shape.tokens, narrow});
     int dn1 = add(product_backward(dq_rows, w.query, wide, shape.hidden), adapted_backward(s.n1, first, dq_rows), shape.hidden);
     dn1 = add(dn1, product_backward(dk_rows, w.key, narrow, shape.hidden), shape.hidden);
     dn1 = add(dn1, product_backward(dv_rows, w.value, narrow, shape.hidden), shape.hidden);
@@ -209,7 +225,10 @@ class StepGraph {
     const int scale = graph_.node(QUERN_OP_CLIP_SCALE, "scale", {norm}, {1}, {{QUERN_KEY_MAX_NORM, shape.max_norm}});
     graph_.output(norm), graph_.output(scale);
     graph_.node_into(QUERN_OP_ADAMW, {gradient_, step_, lr_, scale}, {pool_, m_, v_},
-                     {{QUERN_KEY_BETA1, shape.beta1}, {QUERN_KEY_BETA2, shape.beta2}, {QUERN_KEY_EPSILON, shape.adam_epsilon}, {QUERN_KEY_WEIGHT_DECAY, shape.weight_decay}});
+                     {{QUERN_KEY_BETA1, shape.beta1},
+                      {QUERN_KEY_BETA2, shape.beta2},
+                      {QUERN_KEY_EPSILON, shape.adam_epsilon},
+                      {QUERN_KEY_WEIGHT_DECAY, shape.weight_decay}});
     graph_.predicate(finite);
   }
 
@@ -218,7 +237,8 @@ class StepGraph {
   std::vector<AdapterPlace> places_;
   std::vector<int> slots_;
   std::vector<Weights> weights_;
-  int x_ = 0, position_ = 0, angles_ = 0, label_ = 0, mask_ = 0, table_ = 0, step_ = 0, lr_ = 0, one_ = 0, pool_ = 0, m_ = 0, v_ = 0, gradient_ = 0;
+  int x_ = 0, position_ = 0, angles_ = 0, label_ = 0, mask_ = 0, table_ = 0, step_ = 0, lr_ = 0, one_ = 0, pool_ = 0, m_ = 0, v_ = 0,
+      gradient_ = 0;
   int final_norm_ = 0, head_ = 0;
 };
 
@@ -236,7 +256,9 @@ class Named {
     m.at = bound(name);
     return m;
   }
-  const Tensor& shown(const ModeResult& mode, const std::string& name) const { return mode.outputs[static_cast<std::size_t>(value(name).output)]; }
+  const Tensor& shown(const ModeResult& mode, const std::string& name) const {
+    return mode.outputs[static_cast<std::size_t>(value(name).output)];
+  }
 
  private:
   const WholeGraph& graph_;
@@ -248,8 +270,9 @@ TrainingModel model_of(const Named& named) {
   model.shape = shape;
   for (int l = 0; l < TrainingShape::layers; ++l) {
     const std::string p = "blk." + std::to_string(l);
-    model.layers[l] = {named.bound(p + ".attn_norm"), named.bound(p + ".ffn_norm"), named.matrix(p + ".q"), named.matrix(p + ".k"), named.matrix(p + ".v"),
-                       named.matrix(p + ".o"), named.matrix(p + ".gate"), named.matrix(p + ".up"), named.matrix(p + ".down")};
+    model.layers[l] = {named.bound(p + ".attn_norm"), named.bound(p + ".ffn_norm"), named.matrix(p + ".q"),
+                       named.matrix(p + ".k"),        named.matrix(p + ".v"),       named.matrix(p + ".o"),
+                       named.matrix(p + ".gate"),     named.matrix(p + ".up"),      named.matrix(p + ".down")};
   }
   model.final_norm = named.bound("output_norm");
   model.head = named.matrix("output");
@@ -260,8 +283,9 @@ TrainingModel model_of(const Named& named) {
 }
 
 const std::pair<const char*, std::vector<double> TrainingOutputs::*> outputs[] = {
-    {"logits", &TrainingOutputs::logits}, {"loss", &TrainingOutputs::loss}, {"mean", &TrainingOutputs::mean}, {"dx", &TrainingOutputs::dx},
-    {"gradient", &TrainingOutputs::gradient}, {"gradient_norm", &TrainingOutputs::norm}, {"scale", &TrainingOutputs::scale}};
+    {"logits", &TrainingOutputs::logits}, {"loss", &TrainingOutputs::loss},         {"mean", &TrainingOutputs::mean},
+    {"dx", &TrainingOutputs::dx},         {"gradient", &TrainingOutputs::gradient}, {"gradient_norm", &TrainingOutputs::norm},
+    {"scale", &TrainingOutputs::scale}};
 const std::pair<const char*, std::vector<double> TrainingState::*> states[] = {
     {"pool", &TrainingState::pool}, {"m", &TrainingState::m}, {"v", &TrainingState::v}};
 
@@ -292,11 +316,15 @@ void judge_step(const Named& named, const ModeResult& mode, const Runs& runs, co
     if (one.status != Status::pass) one.text = mode.mode() + ", from " + from + ": " + name + ": " + one.text;
     verdict.merge(one);
   };
-  for (const auto& [name, member] : outputs) merge(name, named.shown(mode, name), [member = member](const TrainingOutputs& o) { return o.*member; });
-  for (const auto& [name, member] : states) merge(name, named.shown(mode, name), [member = member](const TrainingOutputs& o) { return o.state.*member; });
+  for (const auto& [name, member] : outputs)
+    merge(name, named.shown(mode, name), [member = member](const TrainingOutputs& o) { return o.*member; });
+  for (const auto& [name, member] : states)
+    merge(name, named.shown(mode, name), [member = member](const TrainingOutputs& o) { return o.state.*member; });
 }
 
-CounterRandom noise_of(const Case& c, int step, int sample) { return CounterRandom::of(c.name + ".noise").stream(static_cast<std::uint64_t>(step * 64 + sample)); }
+CounterRandom noise_of(const Case& c, int step, int sample) {
+  return CounterRandom::of(c.name + ".noise").stream(static_cast<std::uint64_t>(step * 64 + sample));
+}
 
 /// The run from the start: the same for all modes.
 std::vector<Runs> from_the_start(const Case& c, const TrainingModel& model, const TrainingState& start) {
@@ -342,12 +370,15 @@ Verdict judge_training(const Case& c, const CaseData& data, const std::vector<Mo
   const TrainingState start{named.bound("pool"), named.bound("m"), named.bound("v")};
   const std::vector<Runs> expected = from_the_start(c, model, start);
   Verdict verdict{Status::pass, {}, 0, 0, {}};
-  if (!(expected.back().exact.mean[0] < 0.98 * expected.front().exact.mean[0])) return {Status::unknown, "ten steps of this data teach nothing", 0, 0, {}};
+  if (!(expected.back().exact.mean[0] < 0.98 * expected.front().exact.mean[0]))
+    return {Status::unknown, "ten steps of this data teach nothing", 0, 0, {}};
   std::vector<const ModeResult*> judged;
   for (const ModeResult& mode : modes) {
     if (mode.outcome != Outcome::ran) {
-      const Status status = mode.outcome == Outcome::unsupported ? Status::unsupported : mode.outcome == Outcome::resource ? Status::resource
-                            : mode.outcome == Outcome::device_lost ? Status::device_lost : Status::fail;
+      const Status status = mode.outcome == Outcome::unsupported   ? Status::unsupported
+                            : mode.outcome == Outcome::resource    ? Status::resource
+                            : mode.outcome == Outcome::device_lost ? Status::device_lost
+                                                                   : Status::fail;
       verdict.merge({status, mode.mode() + ": " + mode.text, 0, 0, {}});
       continue;
     }
@@ -357,7 +388,8 @@ Verdict judge_training(const Case& c, const CaseData& data, const std::vector<Mo
       if (m.role == mode.role && m.packed == mode.packed && m.step == mode.step - 1 && m.outcome == Outcome::ran) before = &m;
     judged.push_back(&mode);
     if (known) continue;
-    judge_step(named, mode, one_step(c, model, before == nullptr ? start : state_after(named, *before), mode.step), "the device's own state", verdict);
+    judge_step(named, mode, one_step(c, model, before == nullptr ? start : state_after(named, *before), mode.step),
+               "the device's own state", verdict);
     judge_step(named, mode, expected[static_cast<std::size_t>(mode.step - 1)], "the start", verdict);
   }
   return verdict;

@@ -11,60 +11,91 @@ namespace {
 int made(Composite& c, std::int64_t n = wide) { return c.add(c.rows(n), c.rows(n), n); }
 
 void add_norm_patterns(std::vector<Pattern>& patterns) {
-  patterns.push_back({"norm_input_is_written", [](Composite& c) {  // a parallel block with its residual in place
-    const int x = made(c), normed = c.norm(x), sum = c.add_in_place(x, c.rows(wide));
-    c.output(c.product(normed, 96)), c.output(c.product(sum, 64));
-  }, false, true});
-  patterns.push_back({"norm_input_is_written_between_products", [](Composite& c) {
-    const int x = made(c), normed = c.norm(x), first = c.product(normed, wide), sum = c.add_in_place(x, c.product(c.rows(wide), wide));
-    c.output(first), c.output(c.product(normed, 96)), c.output(c.product(sum, 64));
-  }, false, true});
-  patterns.push_back({"norm_input_is_written_before_gate_and_up", [](Composite& c) {
-    const int x = made(c), normed = c.norm(x), sum = c.add_in_place(x, c.rows(wide)), gate = c.product(normed, ffn), up = c.product(normed, ffn);
-    c.output(c.add(sum, c.product(c.glu(gate, up), wide, ffn)));
-  }, false, true});
-  patterns.push_back({"norm_in_place", [](Composite& c) {  // products before and behind it have one memory
-    const int x = made(c), first = c.product(x, 64), normed = c.graph.in_place("normed", x);
-    c.graph.node_into(QUERN_OP_RMS_NORM, {x, add_norm_weight(c.graph, "weight", wide, c.format)}, {normed}, {{QUERN_KEY_EPSILON, epsilon}});
-    c.output(first), c.output(c.product(normed, 96));
-  }, false, true});
+  patterns.push_back({"norm_input_is_written",
+                      [](Composite& c) {  // a parallel block with its residual in place
+                        const int x = made(c), normed = c.norm(x), sum = c.add_in_place(x, c.rows(wide));
+                        c.output(c.product(normed, 96)), c.output(c.product(sum, 64));
+                      },
+                      false, true});
+  patterns.push_back({"norm_input_is_written_between_products",
+                      [](Composite& c) {
+                        const int x = made(c), normed = c.norm(x), first = c.product(normed, wide),
+                                  sum = c.add_in_place(x, c.product(c.rows(wide), wide));
+                        c.output(first), c.output(c.product(normed, 96)), c.output(c.product(sum, 64));
+                      },
+                      false, true});
+  patterns.push_back({"norm_input_is_written_before_gate_and_up",
+                      [](Composite& c) {
+                        const int x = made(c), normed = c.norm(x), sum = c.add_in_place(x, c.rows(wide)), gate = c.product(normed, ffn),
+                                  up = c.product(normed, ffn);
+                        c.output(c.add(sum, c.product(c.glu(gate, up), wide, ffn)));
+                      },
+                      false, true});
+  patterns.push_back({"norm_in_place",
+                      [](Composite& c) {  // products before and behind it have one memory
+                        const int x = made(c), first = c.product(x, 64), normed = c.graph.in_place("normed", x);
+                        c.graph.node_into(QUERN_OP_RMS_NORM, {x, add_norm_weight(c.graph, "weight", wide, c.format)}, {normed},
+                                          {{QUERN_KEY_EPSILON, epsilon}});
+                        c.output(first), c.output(c.product(normed, 96));
+                      },
+                      false, true});
 }
 
 void add_product_patterns(std::vector<Pattern>& patterns) {
-  patterns.push_back({"products_around_a_write", [](Composite& c) {  // of one memory with two contents
-    const int x = made(c), first = c.product(x, 64), sum = c.add_in_place(x, c.rows(wide));
-    c.output(first), c.output(c.product(sum, 64));
-  }, false, true});
-  patterns.push_back({"three_products_around_writes", [](Composite& c) {  // as queries, keys and values have one operand
-    const int x = made(c), first = c.product(x, wide), once = c.add_in_place(x, c.rows(wide)), second = c.product(once, 128);
-    const int twice = c.add_in_place(once, c.rows(wide));
-    c.output(first), c.output(second), c.output(c.product(twice, 128));
-  }, false, true});
-  patterns.push_back({"gate_and_up_around_a_write", [](Composite& c) {
-    const int x = made(c), gate = c.product(x, ffn), sum = c.add_in_place(x, c.rows(wide)), up = c.product(sum, ffn);
-    c.output(c.product(c.glu(gate, up), wide, ffn));
-  }, false, true});
-  patterns.push_back({"gate_is_written_before_down", [](Composite& c) {
-    const int x = c.rows(wide), gate = c.product(x, ffn), up = c.product(x, ffn), active = c.glu(gate, up), later = c.add_in_place(gate, c.rows(ffn));
-    c.output(c.product(active, wide, ffn)), c.output(c.product(later, 64, ffn));
-  }, false, true});
-  patterns.push_back({"up_is_written_before_down", [](Composite& c) {
-    const int gate = made(c, ffn), up = made(c, ffn), active = c.glu(gate, up), later = c.add_in_place(up, c.rows(ffn));
-    c.output(c.product(active, wide, ffn)), c.output(c.product(later, 64, ffn));
-  }, false, true});
-  patterns.push_back({"glu_in_place", [](Composite& c) {
-    const int x = c.rows(wide), gate = c.product(x, ffn), up = c.product(x, ffn), active = c.graph.in_place("active", gate);
-    c.graph.node_into(QUERN_OP_GLU, {gate, up}, {active});
-    c.output(c.product(active, wide, ffn));
-  }, false, true});
-  patterns.push_back({"residual_is_read_before_it_is_written", [](Composite& c) {  // its sum may not come as early as its product does
-    const int x = made(c), product = c.product(c.rows(wide), wide), between = c.product(x, 64), sum = c.add_in_place(x, product);
-    c.output(between), c.output(c.product(c.norm(sum), 64));
-  }, false, true});
-  patterns.push_back({"residual_is_written_before_the_sum", [](Composite& c) {
-    const int x = made(c), product = c.product(c.rows(wide), wide), later = c.add_in_place(x, c.rows(wide));
-    c.output(c.add(later, product));
-  }, false, true});
+  patterns.push_back({"products_around_a_write",
+                      [](Composite& c) {  // of one memory with two contents
+                        const int x = made(c), first = c.product(x, 64), sum = c.add_in_place(x, c.rows(wide));
+                        c.output(first), c.output(c.product(sum, 64));
+                      },
+                      false, true});
+  patterns.push_back({"three_products_around_writes",
+                      [](Composite& c) {  // as queries, keys and values have one operand
+                        const int x = made(c), first = c.product(x, wide), once = c.add_in_place(x, c.rows(wide)),
+                                  second = c.product(once, 128);
+                        const int twice = c.add_in_place(once, c.rows(wide));
+                        c.output(first), c.output(second), c.output(c.product(twice, 128));
+                      },
+                      false, true});
+  patterns.push_back({"gate_and_up_around_a_write",
+                      [](Composite& c) {
+                        const int x = made(c), gate = c.product(x, ffn), sum = c.add_in_place(x, c.rows(wide)), up = c.product(sum, ffn);
+                        c.output(c.product(c.glu(gate, up), wide, ffn));
+                      },
+                      false, true});
+  patterns.push_back({"gate_is_written_before_down",
+                      [](Composite& c) {
+                        const int x = c.rows(wide), gate = c.product(x, ffn), up = c.product(x, ffn), active = c.glu(gate, up),
+                                  later = c.add_in_place(gate, c.rows(ffn));
+                        c.output(c.product(active, wide, ffn)), c.output(c.product(later, 64, ffn));
+                      },
+                      false, true});
+  patterns.push_back({"up_is_written_before_down",
+                      [](Composite& c) {
+                        const int gate = made(c, ffn), up = made(c, ffn), active = c.glu(gate, up), later = c.add_in_place(up, c.rows(ffn));
+                        c.output(c.product(active, wide, ffn)), c.output(c.product(later, 64, ffn));
+                      },
+                      false, true});
+  patterns.push_back({"glu_in_place",
+                      [](Composite& c) {
+                        const int x = c.rows(wide), gate = c.product(x, ffn), up = c.product(x, ffn),
+                                  active = c.graph.in_place("active", gate);
+                        c.graph.node_into(QUERN_OP_GLU, {gate, up}, {active});
+                        c.output(c.product(active, wide, ffn));
+                      },
+                      false, true});
+  patterns.push_back({"residual_is_read_before_it_is_written",
+                      [](Composite& c) {  // its sum may not come as early as its product does
+                        const int x = made(c), product = c.product(c.rows(wide), wide), between = c.product(x, 64),
+                                  sum = c.add_in_place(x, product);
+                        c.output(between), c.output(c.product(c.norm(sum), 64));
+                      },
+                      false, true});
+  patterns.push_back({"residual_is_written_before_the_sum",
+                      [](Composite& c) {
+                        const int x = made(c), product = c.product(c.rows(wide), wide), later = c.add_in_place(x, c.rows(wide));
+                        c.output(c.add(later, product));
+                      },
+                      false, true});
 }
 
 /// What is written between the rotations and cache writes of a layer and its attention.
@@ -75,7 +106,8 @@ int rotated(Composite& c, const RowValues& rows, const char* name, int x, std::i
 }
 
 int attention(Composite& c, const RowValues& rows, const char* name, int q, int keys, int values) {
-  return c.graph.node(QUERN_OP_ATTENTION, name, {q, keys, values, rows.table, rows.slot, rows.position}, {rows_dim, heads, head}, {{QUERN_KEY_SCALE, 0.125}});
+  return c.graph.node(QUERN_OP_ATTENTION, name, {q, keys, values, rows.table, rows.slot, rows.position}, {rows_dim, heads, head},
+                      {{QUERN_KEY_SCALE, 0.125}});
 }
 
 void write_before_attention(Composite& c, Written what, bool early) {
@@ -84,7 +116,8 @@ void write_before_attention(Composite& c, Written what, bool early) {
   const int x = c.norm(c.rows(wide));
   const int q = c.product(x, wide), k = c.product(x, kv_heads * head), v = c.product(x, kv_heads * head);
   const auto split = [&](int value, std::int64_t of_heads) { return c.graph.reshape(value, {rows_dim, of_heads, head}); };
-  const int keys = add_cache(c.graph, "k_cache", batch, QUERN_F16, kv_heads, head), values = add_cache(c.graph, "v_cache", batch, QUERN_F16, kv_heads, head);
+  const int keys = add_cache(c.graph, "k_cache", batch, QUERN_F16, kv_heads, head),
+            values = add_cache(c.graph, "v_cache", batch, QUERN_F16, kv_heads, head);
   int later = no_value;
   const auto write = [&] {
     if (what == Written::queries) later = c.add_in_place(q, c.rows(wide));
@@ -106,8 +139,10 @@ void read_caches_twice(Composite& c) {
   const Batch batch{"rows", c.graph.rows(), 1, 9};
   const RowValues rows = add_row_values(c.graph, batch, head, 10000);
   const int x = c.norm(c.rows(wide)), q = c.graph.reshape(c.product(x, wide), {rows_dim, heads, head});
-  const int k = c.graph.reshape(c.product(x, kv_heads * head), {rows_dim, kv_heads, head}), v = c.graph.reshape(c.product(x, kv_heads * head), {rows_dim, kv_heads, head});
-  const int keys = add_cache(c.graph, "k_cache", batch, QUERN_F16, kv_heads, head), values = add_cache(c.graph, "v_cache", batch, QUERN_F16, kv_heads, head);
+  const int k = c.graph.reshape(c.product(x, kv_heads * head), {rows_dim, kv_heads, head}),
+            v = c.graph.reshape(c.product(x, kv_heads * head), {rows_dim, kv_heads, head});
+  const int keys = add_cache(c.graph, "k_cache", batch, QUERN_F16, kv_heads, head),
+            values = add_cache(c.graph, "v_cache", batch, QUERN_F16, kv_heads, head);
   const int plain = c.graph.input("plain_q", input(QUERN_F32, {rows_dim, heads, head}));
   const int qr = rotated(c, rows, "rope_q", q, heads), kr = rotated(c, rows, "rope_k", k, kv_heads);
   c.graph.node_into(QUERN_OP_KV_WRITE, {kr, rows.table, rows.slot, rows.position}, {keys});
@@ -120,8 +155,10 @@ void rope_in_place(Composite& c) {
   const Batch batch{"rows", c.graph.rows(), 1, 9};
   const RowValues rows = add_row_values(c.graph, batch, head, 10000);
   const int x = c.norm(c.rows(wide)), q = c.graph.reshape(c.product(x, wide), {rows_dim, heads, head});
-  const int k = c.graph.reshape(c.product(x, kv_heads * head), {rows_dim, kv_heads, head}), v = c.graph.reshape(c.product(x, kv_heads * head), {rows_dim, kv_heads, head});
-  const int keys = add_cache(c.graph, "k_cache", batch, QUERN_F16, kv_heads, head), values = add_cache(c.graph, "v_cache", batch, QUERN_F16, kv_heads, head);
+  const int k = c.graph.reshape(c.product(x, kv_heads * head), {rows_dim, kv_heads, head}),
+            v = c.graph.reshape(c.product(x, kv_heads * head), {rows_dim, kv_heads, head});
+  const int keys = add_cache(c.graph, "k_cache", batch, QUERN_F16, kv_heads, head),
+            values = add_cache(c.graph, "v_cache", batch, QUERN_F16, kv_heads, head);
   const int qr = c.graph.in_place("rope_q", q), kr = c.graph.in_place("rope_k", k);
   c.graph.node_into(QUERN_OP_ROPE, {q, rows.position, rows.angles}, {qr});
   c.graph.node_into(QUERN_OP_ROPE, {k, rows.position, rows.angles}, {kr});
@@ -135,8 +172,10 @@ void add_queries_to_product(Composite& c) {
   const Batch batch{"rows", c.graph.rows(), 1, 9};
   const RowValues rows = add_row_values(c.graph, batch, head, 10000);
   const int x = c.norm(c.rows(wide)), q = c.graph.reshape(c.product(x, wide), {rows_dim, heads, head});
-  const int k = c.graph.reshape(c.product(x, kv_heads * head), {rows_dim, kv_heads, head}), v = c.graph.reshape(c.product(x, kv_heads * head), {rows_dim, kv_heads, head});
-  const int keys = add_cache(c.graph, "k_cache", batch, QUERN_F16, kv_heads, head), values = add_cache(c.graph, "v_cache", batch, QUERN_F16, kv_heads, head);
+  const int k = c.graph.reshape(c.product(x, kv_heads * head), {rows_dim, kv_heads, head}),
+            v = c.graph.reshape(c.product(x, kv_heads * head), {rows_dim, kv_heads, head});
+  const int keys = add_cache(c.graph, "k_cache", batch, QUERN_F16, kv_heads, head),
+            values = add_cache(c.graph, "v_cache", batch, QUERN_F16, kv_heads, head);
   const int qr = rotated(c, rows, "rope_q", q, heads), other = c.product(c.rows(wide), wide), kr = rotated(c, rows, "rope_k", k, kv_heads);
   c.graph.node_into(QUERN_OP_KV_WRITE, {kr, rows.table, rows.slot, rows.position}, {keys});
   c.graph.node_into(QUERN_OP_KV_WRITE, {v, rows.table, rows.slot, rows.position}, {values});
@@ -145,12 +184,18 @@ void add_queries_to_product(Composite& c) {
 }
 
 void add_attention_patterns(std::vector<Pattern>& patterns) {
-  patterns.push_back({"queries_are_written_before_attention", [](Composite& c) { write_before_attention(c, Written::queries, false); }, false, true});
-  patterns.push_back({"keys_are_written_before_attention", [](Composite& c) { write_before_attention(c, Written::keys, false); }, false, true});
-  patterns.push_back({"values_are_written_before_attention", [](Composite& c) { write_before_attention(c, Written::values, false); }, false, true});
-  patterns.push_back({"queries_are_written_before_cache_writes", [](Composite& c) { write_before_attention(c, Written::queries, true); }, false, true});
-  patterns.push_back({"keys_are_written_before_cache_writes", [](Composite& c) { write_before_attention(c, Written::keys, true); }, false, true});
-  patterns.push_back({"values_are_written_before_keys_are_cached", [](Composite& c) { write_before_attention(c, Written::values, true); }, false, true});
+  patterns.push_back({"queries_are_written_before_attention", [](Composite& c) { write_before_attention(c, Written::queries, false); },
+                      false, true});
+  patterns.push_back({"keys_are_written_before_attention", [](Composite& c) { write_before_attention(c, Written::keys, false); }, false,
+                      true});
+  patterns.push_back({"values_are_written_before_attention", [](Composite& c) { write_before_attention(c, Written::values, false); }, false,
+                      true});
+  patterns.push_back({"queries_are_written_before_cache_writes", [](Composite& c) { write_before_attention(c, Written::queries, true); },
+                      false, true});
+  patterns.push_back({"keys_are_written_before_cache_writes", [](Composite& c) { write_before_attention(c, Written::keys, true); }, false,
+                      true});
+  patterns.push_back({"values_are_written_before_keys_are_cached", [](Composite& c) { write_before_attention(c, Written::values, true); },
+                      false, true});
   patterns.push_back({"caches_are_read_before_attention", read_caches_twice, false, true});
   patterns.push_back({"rope_in_place", rope_in_place, false, true});
   patterns.push_back({"sum_with_rotated_queries", add_queries_to_product, false, true});
@@ -158,29 +203,34 @@ void add_attention_patterns(std::vector<Pattern>& patterns) {
 
 /// Penalties and biases of logits that are written before the token is drawn.
 void add_draw_pattern(std::vector<Pattern>& patterns) {
-  patterns.push_back({"logits_are_written_before_the_draw", [](Composite& c) {
-    GraphBuilder& g = c.graph;
-    const auto numbers = [&](const char* name, quern_dtype dtype, Dims dims, std::function<double(std::int64_t)> of) {
-      return g.input(name, filled(input(dtype, std::move(dims)), name, [of = std::move(of)](const Tensor& t, const CounterRandom&) {
-        for (std::int64_t i = 0; i < t.count(); ++i) t.set(i, of(i));
-      }));
-    };
-    const int logits = c.product(c.norm(c.rows(wide)), vocab);
-    const int history = numbers("history", QUERN_I32, {rows_dim, 8}, [](std::int64_t i) { return static_cast<double>(i * 37 % vocab); });
-    const int length = numbers("history_len", QUERN_I32, {rows_dim}, [](std::int64_t) { return 8.0; });
-    static constexpr double of_row[8] = {0.75, 40, 0.9375, 0.03125, 1.25, 0.5, 0.25, 16};
-    const int params = numbers("params", QUERN_F32, {rows_dim, 8}, [](std::int64_t i) { return of_row[i % 8]; });
-    const int token = numbers("bias_token", QUERN_I32, {rows_dim, 2}, [](std::int64_t i) { return static_cast<double>(i * 11 % vocab); });
-    const int bias = g.input("bias", input(QUERN_F32, {rows_dim, 2}));
-    const int seed = numbers("seed", QUERN_U32, {rows_dim, 2}, [](std::int64_t i) { return static_cast<double>(i * 7919 + 17); });
-    const int step = numbers("step", QUERN_I32, {rows_dim}, [](std::int64_t i) { return static_cast<double>(i * 3); });
-    const int penalised = g.node(QUERN_OP_PENALIZE, "penalized", {logits, history, length, params}, {rows_dim, vocab});
-    const int later = c.add_in_place(logits, c.rows(vocab));
-    const int biased = g.node(QUERN_OP_LOGIT_BIAS, "biased", {penalised, token, bias}, {rows_dim, vocab});
-    const int drawn = g.internal("token", QUERN_I32, {rows_dim}), logprob = g.internal("logprob", QUERN_F32, {rows_dim});
-    g.node_into(QUERN_OP_SAMPLE, {biased, params, seed, step}, {drawn, logprob});
-    c.output(biased), c.output(drawn), c.output(logprob), c.output(c.product(later, 32, vocab));
-  }, false, true});
+  patterns.push_back(
+      {"logits_are_written_before_the_draw",
+       [](Composite& c) {
+         GraphBuilder& g = c.graph;
+         const auto numbers = [&](const char* name, quern_dtype dtype, Dims dims, std::function<double(std::int64_t)> of) {
+           return g.input(name, filled(input(dtype, std::move(dims)), name, [of = std::move(of)](const Tensor& t, const CounterRandom&) {
+                            for (std::int64_t i = 0; i < t.count(); ++i) t.set(i, of(i));
+                          }));
+         };
+         const int logits = c.product(c.norm(c.rows(wide)), vocab);
+         const int history =
+             numbers("history", QUERN_I32, {rows_dim, 8}, [](std::int64_t i) { return static_cast<double>(i * 37 % vocab); });
+         const int length = numbers("history_len", QUERN_I32, {rows_dim}, [](std::int64_t) { return 8.0; });
+         static constexpr double of_row[8] = {0.75, 40, 0.9375, 0.03125, 1.25, 0.5, 0.25, 16};
+         const int params = numbers("params", QUERN_F32, {rows_dim, 8}, [](std::int64_t i) { return of_row[i % 8]; });
+         const int token =
+             numbers("bias_token", QUERN_I32, {rows_dim, 2}, [](std::int64_t i) { return static_cast<double>(i * 11 % vocab); });
+         const int bias = g.input("bias", input(QUERN_F32, {rows_dim, 2}));
+         const int seed = numbers("seed", QUERN_U32, {rows_dim, 2}, [](std::int64_t i) { return static_cast<double>(i * 7919 + 17); });
+         const int step = numbers("step", QUERN_I32, {rows_dim}, [](std::int64_t i) { return static_cast<double>(i * 3); });
+         const int penalised = g.node(QUERN_OP_PENALIZE, "penalized", {logits, history, length, params}, {rows_dim, vocab});
+         const int later = c.add_in_place(logits, c.rows(vocab));
+         const int biased = g.node(QUERN_OP_LOGIT_BIAS, "biased", {penalised, token, bias}, {rows_dim, vocab});
+         const int drawn = g.internal("token", QUERN_I32, {rows_dim}), logprob = g.internal("logprob", QUERN_F32, {rows_dim});
+         g.node_into(QUERN_OP_SAMPLE, {biased, params, seed, step}, {drawn, logprob});
+         c.output(biased), c.output(drawn), c.output(logprob), c.output(c.product(later, 32, vocab));
+       },
+       false, true});
 }
 
 }  // namespace

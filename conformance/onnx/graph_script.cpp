@@ -18,8 +18,8 @@ constexpr std::byte poisons[] = {std::byte{0xff}, std::byte{0xa5}};
 
 quern_attribute attribute(const Attribute& a) {
   switch (a.key) {
-#define QUERN_KEY(id, NAME, name, type)                                                                                     \
-  case id:                                                                                                                  \
+#define QUERN_KEY(id, NAME, name, type) \
+  case id: \
     return std::string_view(#type) == "I64" ? quern_attribute{id, QUERN_ATTR_I64, static_cast<std::int64_t>(a.value), 0.0} \
                                             : quern_attribute{id, QUERN_ATTR_F64, 0, a.value};
 #include "quern/keys.def"

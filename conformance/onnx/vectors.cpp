@@ -220,7 +220,8 @@ std::vector<Tensor> stored(const Case& node, const Expected& expected) {
 std::vector<Tensor> reference_values(const Vector& vector, const References& references) {
   std::vector<Tensor> values(vector.values.size());
   for (std::size_t v = 0; v < values.size(); ++v)
-    if (const Value& value = vector.values[v]; !value.data.empty() || element_count(value.dims) == 0) values[v] = tensor_of(value, value.data);
+    if (const Value& value = vector.values[v]; !value.data.empty() || element_count(value.dims) == 0)
+      values[v] = tensor_of(value, value.data);
   const auto read = [&](std::size_t id) {
     if (id == no_value) return Tensor();
     const Value& value = vector.values[id];
@@ -251,7 +252,8 @@ std::string disagreement(const Vector& vector, std::size_t value, const Tensor& 
     const bool same = std::isnan(e) ? std::isnan(r) : r == e || std::fabs(r - e) <= vector.atol + vector.rtol * std::fabs(e);
     if (same) continue;
     char text[160];
-    std::snprintf(text, sizeof text, "value %zu, element %lld: our reference gives %.9g, ONNX %.9g", value, static_cast<long long>(i), r, e);
+    std::snprintf(text, sizeof text, "value %zu, element %lld: our reference gives %.9g, ONNX %.9g", value, static_cast<long long>(i), r,
+                  e);
     return text;
   }
   return {};

@@ -33,8 +33,8 @@ struct Node {
 };
 
 struct Vector {
-  std::string name;             // "attention_4d_causal"
-  double rtol = 0, atol = 0;    // ONNX's: |r - e| <= atol + rtol |e|
+  std::string name;           // "attention_4d_causal"
+  double rtol = 0, atol = 0;  // ONNX's: |r - e| <= atol + rtol |e|
   std::vector<Value> values;
   std::vector<Node> nodes;
 };

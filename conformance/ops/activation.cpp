@@ -8,16 +8,11 @@ namespace {
 
 Activation kind_of(const Case& c) {
   switch (c.op) {
-    case QUERN_OP_RELU:
-      return Activation::relu;
-    case QUERN_OP_RELU_SQR:
-      return Activation::relu_sqr;
-    case QUERN_OP_SIGMOID:
-      return Activation::sigmoid;
-    case QUERN_OP_TANH:
-      return Activation::tanh;
-    default:
-      break;
+    case QUERN_OP_RELU: return Activation::relu;
+    case QUERN_OP_RELU_SQR: return Activation::relu_sqr;
+    case QUERN_OP_SIGMOID: return Activation::sigmoid;
+    case QUERN_OP_TANH: return Activation::tanh;
+    default: break;
   }
   const double kind = c.attribute(QUERN_KEY_KIND, 0);
   return kind == 0 ? Activation::gelu_erf : kind == 1 ? Activation::gelu_tanh : Activation::gelu_quick;

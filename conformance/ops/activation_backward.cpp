@@ -11,16 +11,11 @@ namespace {
 
 Activation kind_of(const Case& c) {
   switch (c.op) {
-    case QUERN_OP_SILU_BACKWARD:
-      return Activation::silu;
-    case QUERN_OP_RELU_SQR_BACKWARD:
-      return Activation::relu_sqr;
-    case QUERN_OP_SIGMOID_BACKWARD:
-      return Activation::sigmoid;
-    case QUERN_OP_TANH_BACKWARD:
-      return Activation::tanh;
-    default:
-      break;
+    case QUERN_OP_SILU_BACKWARD: return Activation::silu;
+    case QUERN_OP_RELU_SQR_BACKWARD: return Activation::relu_sqr;
+    case QUERN_OP_SIGMOID_BACKWARD: return Activation::sigmoid;
+    case QUERN_OP_TANH_BACKWARD: return Activation::tanh;
+    default: break;
   }
   const double kind = c.attribute(QUERN_KEY_KIND, 0);
   return kind == 0 ? Activation::gelu_erf : kind == 1 ? Activation::gelu_tanh : Activation::gelu_quick;
@@ -72,8 +67,7 @@ void generate_op(CaseSink& sink, std::uint32_t op, const std::vector<Attribute>&
         add(Profile::full, x, input(dtype, dims, gradient, rows_apart(5)), output(dtype, dims, rows_apart(1)));
         add(Profile::full, x, input(dtype, dims, gradient, shifted()), output(dtype, dims, shifted()));
       }
-    add(Profile::quick, input(dtype, {3, 4, 65}, DataKind::heavy, ordered({1, 0, 2})), input(dtype, {3, 4, 65}),
-        output(dtype, {3, 4, 65}));
+    add(Profile::quick, input(dtype, {3, 4, 65}, DataKind::heavy, ordered({1, 0, 2})), input(dtype, {3, 4, 65}), output(dtype, {3, 4, 65}));
     for (const quern_dtype other : float_dtypes)
       if (other != dtype) {
         add(Profile::quick, input(dtype, {5, 33}, DataKind::heavy), input(other, {5, 33}), output(dtype, {5, 33}));

@@ -78,10 +78,8 @@ CurvePoint activation_value(Activation kind, double x, double alpha) {
     case Activation::gelu_quick:
       if (!finite) return limits(x, 0.0, infinity);
       return {x * sigmoid(1.702 * x), gelu_bound(x)};
-    case Activation::relu:
-      return {std::isnan(x) ? x : std::max(x, 0.0), 0.0};
-    case Activation::relu_sqr:
-      return {std::isnan(x) ? x : x > 0 ? x * x : 0.0, 0.0};
+    case Activation::relu: return {std::isnan(x) ? x : std::max(x, 0.0), 0.0};
+    case Activation::relu_sqr: return {std::isnan(x) ? x : x > 0 ? x * x : 0.0, 0.0};
     case Activation::sigmoid:
       if (!finite) return limits(x, 0.0, 1.0);
       return {sigmoid(x), sigmoid_bound(x)};
@@ -109,10 +107,8 @@ CurvePoint activation_slope(Activation kind, double x, double alpha) {
       const CurvePoint p = silu_slope(1.702 * x);
       return {p.value, p.bound + 4.0 * u32};  // 1.702 in f32
     }
-    case Activation::relu:
-      return {std::isnan(x) ? x : x > 0 ? 1.0 : 0.0, 0.0};
-    case Activation::relu_sqr:
-      return {std::isnan(x) ? x : x > 0 ? 2.0 * x : 0.0, 0.0};
+    case Activation::relu: return {std::isnan(x) ? x : x > 0 ? 1.0 : 0.0, 0.0};
+    case Activation::relu_sqr: return {std::isnan(x) ? x : x > 0 ? 2.0 * x : 0.0, 0.0};
     case Activation::sigmoid:
       if (!finite) return limits(x, 0.0, 0.0);
       return {sigmoid(x) * sigmoid(-x), 2.0 * sigmoid_bound(x) + 4.0 * u32 * sigmoid(x)};

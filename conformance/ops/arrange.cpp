@@ -193,14 +193,14 @@ void generate_repeat(CaseSink& sink) {
       sink.add(make_case(repeat_op, Profile::full, {input(dtype, p.small, DataKind::exponents, shifted())},
                          {output(dtype, p.large, shifted())}));
       if (rank > 1)
-        sink.add(
-            make_case(repeat_op, Profile::full, {input(dtype, p.small, DataKind::exponents)}, {output(dtype, p.large, rows_apart(3))}));
+        sink.add(make_case(repeat_op, Profile::full, {input(dtype, p.small, DataKind::exponents)},
+                           {output(dtype, p.large, rows_apart(3))}));
       for (const DataKind data : {DataKind::gaussian, DataKind::positive, DataKind::heavy})
         sink.add(make_case(sum_to_op, data == DataKind::heavy ? Profile::full : Profile::quick, {input(dtype, p.large, data)},
                            {output(dtype, p.small)}));
       if (rank == 1) continue;
-      sink.add(
-          make_case(sum_to_op, Profile::quick, {input(dtype, p.large, DataKind::integers, ordered(turned))}, {output(dtype, p.small)}));
+      sink.add(make_case(sum_to_op, Profile::quick, {input(dtype, p.large, DataKind::integers, ordered(turned))},
+                         {output(dtype, p.small)}));
       sink.add(make_case(sum_to_op, Profile::full, {input(dtype, p.large, DataKind::gaussian, rows_apart(3))},
                          {output(dtype, p.small, shifted())}));
     }

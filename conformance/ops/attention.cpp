@@ -242,11 +242,11 @@ Case make(Profile profile, const Shape& shape) {
   }
   if (s->mask != Mask::none) {
     const quern_dtype dtype = s->mask == Mask::boolean ? QUERN_U8 : s->mask_dtype;
-    c.inputs.push_back(
-        filled(input(dtype, {rows, s->batch.longest()}), mask_name(s->mask), [s, rows](const Tensor& mask, const CounterRandom&) {
-          const std::int64_t keys = mask.dim_from_end(0);
-          for (std::int64_t i = 0; i < mask.count(); ++i) mask.set(i, mask_entry(*s, i / keys, i % keys, rows));
-        }));
+    c.inputs.push_back(filled(input(dtype, {rows, s->batch.longest()}), mask_name(s->mask),
+                              [s, rows](const Tensor& mask, const CounterRandom&) {
+                                const std::int64_t keys = mask.dim_from_end(0);
+                                for (std::int64_t i = 0; i < mask.count(); ++i) mask.set(i, mask_entry(*s, i / keys, i % keys, rows));
+                              }));
   } else if (s->sinks) {
     c.inputs.push_back(absent());
   }
@@ -575,7 +575,8 @@ void hard_values(CaseSink& sink) {
     for (const Hard hard : {Hard::nan_q, Hard::nan_k, Hard::nan_v, Hard::infinite_v}) {
       s.hard = hard;
       if (hard == Hard::infinite_v && !is_float(cache)) continue;
-      for (const PagedBatch& batch : {mixed(), PagedBatch{{{0, 5}, {3, 40}}, 32}}) {  // the second: a prefill that sees it from its middle on
+      for (const PagedBatch& batch :
+           {mixed(), PagedBatch{{{0, 5}, {3, 40}}, 32}}) {  // the second: a prefill that sees it from its middle on
         if (batch.page == 32 && (hard == Hard::nan_v || hard == Hard::infinite_v)) continue;
         s.batch = batch;
         sink.add(make(cache == QUERN_F16 || batch.page == 16 ? Profile::quick : Profile::full, s));

@@ -49,10 +49,12 @@ void add(CaseSink& sink, Profile profile, ValueSpec x, ValueSpec y, ReferenceFun
 }
 
 void fill_integers(const Tensor& x, const CounterRandom& random) {  // all of them f32 has
-  for (std::int64_t i = 0; i < x.count(); ++i) x.set(i, static_cast<double>(random.below(static_cast<std::uint64_t>(i), 1 << 25)) - (1 << 24));
+  for (std::int64_t i = 0; i < x.count(); ++i)
+    x.set(i, static_cast<double>(random.below(static_cast<std::uint64_t>(i), 1 << 25)) - (1 << 24));
 }
 void fill_halves(const Tensor& x, const CounterRandom& random) {  // ties and near ties of the rounding to integers
-  for (std::int64_t i = 0; i < x.count(); ++i) x.set(i, (static_cast<double>(random.below(static_cast<std::uint64_t>(i), 2000)) - 1000.0) / 4.0);
+  for (std::int64_t i = 0; i < x.count(); ++i)
+    x.set(i, (static_cast<double>(random.below(static_cast<std::uint64_t>(i), 2000)) - 1000.0) / 4.0);
 }
 
 /// Every pattern of 16 bits, as the dtype of x.

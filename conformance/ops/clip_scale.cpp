@@ -39,8 +39,8 @@ void generate(CaseSink& sink) {
         c.level = level_training;
         c.inputs = {number(QUERN_F32, norm.value, norm.name)};
         if (loss_scale != 0)
-          c.inputs.push_back(
-              number(QUERN_F32, loss_scale, loss_scale < 1 ? "scale_eighth" : "scale" + std::to_string(static_cast<int>(loss_scale))));
+          c.inputs.push_back(number(QUERN_F32, loss_scale,
+                                    loss_scale < 1 ? "scale_eighth" : "scale" + std::to_string(static_cast<int>(loss_scale))));
         c.outputs = {output(QUERN_F32, {1})};
         c.attributes = {{QUERN_KEY_MAX_NORM, max_norm}};
         c.reference = reference;

@@ -92,7 +92,8 @@ void generate(CaseSink& sink) {
   block_formats(sink);
   orders(sink);
   add(sink, Profile::quick, input(QUERN_F32, {0, 7}), output(QUERN_F32, {0, 7}));  // legal, launches nothing
-  for (const quern_dtype dtype : float_dtypes) add(sink, Profile::full, input(dtype, {1025, 4097}, DataKind::exponents), output(dtype, {1025, 4097}));
+  for (const quern_dtype dtype : float_dtypes)
+    add(sink, Profile::full, input(dtype, {1025, 4097}, DataKind::exponents), output(dtype, {1025, 4097}));
   const Dims beyond_32_bits = {(std::int64_t{1} << 31) + 17};
   add(sink, Profile::huge, input(QUERN_F16, beyond_32_bits, DataKind::exponents), output(QUERN_F16, beyond_32_bits));
 }

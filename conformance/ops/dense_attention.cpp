@@ -39,8 +39,7 @@ ValueSpec keys_input(const std::shared_ptr<const DenseShape>& s, std::int64_t si
                   const std::int64_t row = x.dim_from_end(0) * x.dim_from_end(1);
                   for (std::int64_t i = 0; i < x.count(); ++i) {
                     const std::int64_t key = i / row % s->keys;
-                    if (hides_for_all(*s, key))
-                      x.set(i, i % 3 == 1 ? infinity : std::numeric_limits<double>::quiet_NaN());
+                    if (hides_for_all(*s, key)) x.set(i, i % 3 == 1 ? infinity : std::numeric_limits<double>::quiet_NaN());
                     else if (values && s->data == DataKind::gaussian && !in_range(*s, 0, key))
                       x.set(i, x.at(i) + 1000.0);  // hidden from some
                   }

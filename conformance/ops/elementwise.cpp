@@ -128,8 +128,16 @@ void generate_binary(CaseSink& sink, std::uint32_t op, const std::vector<Attribu
   struct Pair {
     Dims a, b;
   };
-  const Pair pairs[] = {{{1}, {1}}, {{5, 31}, {5, 31}}, {{5, 31}, {31}}, {{5, 31}, {1}}, {{5, 31}, {5, 1}}, {{3, 4, 65}, {4, 65}}, {{3, 4, 65}, {3, 1, 65}},
-                        {{17, 576}, {576}}, {{2, 3, 5, 7}, {3, 1, 7}}, {{129, 257}, {129, 257}}};
+  const Pair pairs[] = {{{1}, {1}},
+                        {{5, 31}, {5, 31}},
+                        {{5, 31}, {31}},
+                        {{5, 31}, {1}},
+                        {{5, 31}, {5, 1}},
+                        {{3, 4, 65}, {4, 65}},
+                        {{3, 4, 65}, {3, 1, 65}},
+                        {{17, 576}, {576}},
+                        {{2, 3, 5, 7}, {3, 1, 7}},
+                        {{129, 257}, {129, 257}}};
   for (const quern_dtype dtype : float_dtypes) {
     for (const Pair& p : pairs)
       for (const DataKind data : {DataKind::gaussian, DataKind::specials, DataKind::exponents}) {
@@ -144,9 +152,11 @@ void generate_binary(CaseSink& sink, std::uint32_t op, const std::vector<Attribu
     for (const quern_dtype other : float_dtypes)
       for (const quern_dtype to : float_dtypes)
         if (dtype != other || dtype != to)
-          sink.add(make(op, Profile::quick, {input(dtype, {5, 33}, DataKind::exponents), input(other, {33}, DataKind::exponents)}, output(to, {5, 33}), binary));
+          sink.add(make(op, Profile::quick, {input(dtype, {5, 33}, DataKind::exponents), input(other, {33}, DataKind::exponents)},
+                        output(to, {5, 33}), binary));
   }
-  if (attributes.empty()) sink.add(make(op, Profile::quick, {input(QUERN_F32, {0, 4}), input(QUERN_F32, {4})}, output(QUERN_F32, {0, 4}), binary));
+  if (attributes.empty())
+    sink.add(make(op, Profile::quick, {input(QUERN_F32, {0, 4}), input(QUERN_F32, {4})}, output(QUERN_F32, {0, 4}), binary));
 }
 
 void generate_unary(CaseSink& sink, std::uint32_t op, const std::vector<Attribute>& attributes, ReferenceFunction reference) {
@@ -210,8 +220,8 @@ void generate(CaseSink& sink) {
   for (const std::uint32_t op : {QUERN_OP_ADD, QUERN_OP_SUB, QUERN_OP_MUL, QUERN_OP_DIV}) generate_binary(sink, op, {});
   generate_binary(sink, QUERN_OP_ADD, {{QUERN_KEY_ALPHA, -0.375}});
   for (const quern_dtype dtype : float_dtypes)  // as a gradient is subtracted
-    sink.add(make(QUERN_OP_ADD, Profile::quick, {input(dtype, {5, 33}, DataKind::specials), input(dtype, {33}, DataKind::specials)}, output(dtype, {5, 33}),
-                  binary, {{QUERN_KEY_ALPHA, -0.5}}));
+    sink.add(make(QUERN_OP_ADD, Profile::quick, {input(dtype, {5, 33}, DataKind::specials), input(dtype, {33}, DataKind::specials)},
+                  output(dtype, {5, 33}), binary, {{QUERN_KEY_ALPHA, -0.5}}));
   for (const std::uint32_t op : {QUERN_OP_NEG, QUERN_OP_SQR, QUERN_OP_SQRT, QUERN_OP_ABS}) generate_unary(sink, op, {}, unary);
   generate_unary(sink, QUERN_OP_SCALE, {{QUERN_KEY_ALPHA, 2.5}}, unary);
   generate_unary(sink, QUERN_OP_SCALE, {{QUERN_KEY_ALPHA, -0.125}, {QUERN_KEY_BETA, 0.75}}, unary);
@@ -224,7 +234,8 @@ void generate(CaseSink& sink) {
     for (const Dims& dims : {Dims{1}, Dims{7, 33}, Dims{2, 3, 129}}) {
       sink.add(make(QUERN_OP_FILL, Profile::quick, {}, output(dtype, dims), fill_reference));
       sink.add(make(QUERN_OP_FILL, Profile::quick, {}, output(dtype, dims), fill_reference, {{QUERN_KEY_VALUE, -3}}));
-      if (dims.size() > 1) sink.add(make(QUERN_OP_FILL, Profile::quick, {}, output(dtype, dims, rows_apart(3)), fill_reference, {{QUERN_KEY_VALUE, 5}}));
+      if (dims.size() > 1)
+        sink.add(make(QUERN_OP_FILL, Profile::quick, {}, output(dtype, dims, rows_apart(3)), fill_reference, {{QUERN_KEY_VALUE, 5}}));
     }
 }
 

@@ -32,16 +32,12 @@ std::uint32_t code_bits(quern_dtype dtype) {
   switch (dtype) {
     case QUERN_Q4_0:
     case QUERN_Q4_1:
-    case QUERN_Q4_K:
-      return 4;
+    case QUERN_Q4_K: return 4;
     case QUERN_Q5_0:
     case QUERN_Q5_1:
-    case QUERN_Q5_K:
-      return 5;
-    case QUERN_Q6_K:
-      return 6;
-    default:
-      return 8;
+    case QUERN_Q5_K: return 5;
+    case QUERN_Q6_K: return 6;
+    default: return 8;
   }
 }
 

@@ -83,18 +83,15 @@ void backward_reference(const ReferenceCall& call, Expected& expected) {
     const double g = gate.at(at.gate(i)), u = up.at(at.up(i)), d = dy.at(i), factor = glu.up(u);
     const CurvePoint f = activation_value(glu.f, glu.gate(g), glu.alpha), slope = activation_slope(glu.f, glu.gate(g), glu.alpha);
     const bool gate_cut = g > glu.limit, up_cut = glu.limited() && std::fabs(u) > glu.limit;
-    if (gate_cut)
-      put(expected.outputs[0], at.gate(i), 0.0, 0.0);
+    if (gate_cut) put(expected.outputs[0], at.gate(i), 0.0, 0.0);
     else
       put(expected.outputs[0], at.gate(i), d * factor * slope.value,
           std::fabs(d) * (std::fabs(factor) * slope.bound + std::fabs(slope.value) * glu.up_error(u)) +
               u32 * std::fabs(d * factor * slope.value) + 0x1p-149 * (1.0 + std::fabs(d)) * (1.0 + std::fabs(factor)));
     if (!wants_up) continue;
     ExpectedOutput& dup = expected.outputs[split ? 1 : 0];
-    if (up_cut)
-      put(dup, at.up(i), 0.0, 0.0);
-    else
-      put(dup, at.up(i), d * f.value, std::fabs(d) * (f.bound + 0x1p-149));
+    if (up_cut) put(dup, at.up(i), 0.0, 0.0);
+    else put(dup, at.up(i), d * f.value, std::fabs(d) * (f.bound + 0x1p-149));
   }
 }
 
@@ -150,10 +147,10 @@ void add_layouts(CaseSink& sink, quern_dtype dtype, double kind) {
   sink.add(make_case(backward_op, profile, {x, x, dy}, {y}, attributes));  // dup is not wanted
   for (const Layout& layout : {rows_apart(3), shifted(), ordered({1, 0, 2}), ordered({0, 2, 1})}) {
     sink.add(make_case(glu_op, profile, {input(dtype, dims, DataKind::heavy, layout), x}, {y}, attributes));
-    sink.add(
-        make_case(glu_op, profile, {x, input(dtype, dims, DataKind::heavy, layout)}, {output(dtype, dims, rows_apart(1))}, attributes));
-    sink.add(make_case(backward_op, profile, {input(dtype, dims, DataKind::heavy, layout), x, dy},
-                       {y, output(dtype, dims, rows_apart(1))}, attributes));
+    sink.add(make_case(glu_op, profile, {x, input(dtype, dims, DataKind::heavy, layout)}, {output(dtype, dims, rows_apart(1))},
+                       attributes));
+    sink.add(make_case(backward_op, profile, {input(dtype, dims, DataKind::heavy, layout), x, dy}, {y, output(dtype, dims, rows_apart(1))},
+                       attributes));
   }
 }
 
@@ -171,8 +168,8 @@ void generate(CaseSink& sink) {
         sink.add(make_case(glu_op, Profile::quick, {filled(input(dtype, {14, 66}), "not_finite_rows", fill_not_finite_rows), absent()},
                            {output(dtype, {14, 33})}, attributes_of(kind, swapped, 1, no_limit)));
       if (dtype != QUERN_F32)  // results beyond f16
-        sink.add(make_case(glu_op, Profile::quick, {filled(input(dtype, {10, 66}), "beyond_f16", fill_beyond_f16), absent()}, {output(dtype, {10, 33})},
-                           attributes_of(kind, 0, 1, no_limit)));
+        sink.add(make_case(glu_op, Profile::quick, {filled(input(dtype, {10, 66}), "beyond_f16", fill_beyond_f16), absent()},
+                           {output(dtype, {10, 33})}, attributes_of(kind, 0, 1, no_limit)));
       if (kind <= 1) add_layouts(sink, dtype, kind);  // silu, which backends have fast kernels for, and one that is not silu
     }
   for (const quern_dtype dtype : float_dtypes) add_both(sink, Profile::quick, dtype, {5, 129}, 0, 1.703125, 2.5, DataKind::gaussian);

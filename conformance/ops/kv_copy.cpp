@@ -53,8 +53,8 @@ void generate(CaseSink& sink) {
       sink.add(make(Profile::quick, input(dtype, dims, data, layout), "several", {0, 8, 2, 2}, {5, 1, 7, 3}));
     sink.add(make(Profile::full, input(dtype, {70, 8, 32, 128}, data), "many", {0, 1, 2, 3, 4, 5, 6, 7, 69},
                   {60, 61, 62, 63, 64, 65, 66, 67, 10}));
-    sink.add(make(dtype == QUERN_F16 ? Profile::quick : Profile::full, input(dtype, {4200, 1, 4, 32}, data), "far_apart", {1, 4199, 1023, 0, 4096},
-                  {4198, 1024, 1025, 4097, 2}));
+    sink.add(make(dtype == QUERN_F16 ? Profile::quick : Profile::full, input(dtype, {4200, 1, 4, 32}, data), "far_apart",
+                  {1, 4199, 1023, 0, 4096}, {4198, 1024, 1025, 4097, 2}));
   }
 }
 

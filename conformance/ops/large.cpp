@@ -83,14 +83,16 @@ void many_rows(CaseSink& sink) {
   rows(QUERN_OP_MATMUL, {f16, f16, f32}, {{many, 8}, {5, 8}}, {many, 5});
   rows(QUERN_OP_MATMUL, {f32, QUERN_Q4_0, f32}, {{many, 32}, {5, 32}}, {many, 5});
   rows(QUERN_OP_MATMUL, {f32, QUERN_Q4_0, f32}, {{1, 32}, {many, 32}}, {1, many});
-  Case batches = resized(like(sink, QUERN_OP_MATMUL, {f32, f32, f32}), Profile::full, {{many, 2, 8}, {many, 3, 8}}, {many, 2, 3}, DataKind::gaussian);
+  Case batches =
+      resized(like(sink, QUERN_OP_MATMUL, {f32, f32, f32}), Profile::full, {{many, 2, 8}, {many, 3, 8}}, {many, 2, 3}, DataKind::gaussian);
   batches.inputs[1].kind = QUERN_VALUE_INPUT;
   sink.add(std::move(batches));
 }
 
 /// Elementwise and by rows, more than 2^31 elements each.
 void huge_rows(CaseSink& sink) {
-  const auto rows = [&](std::uint32_t op, const std::vector<quern_dtype>& dtypes, const std::vector<Dims>& inputs, const Dims& y, std::uint32_t row_inputs) {
+  const auto rows = [&](std::uint32_t op, const std::vector<quern_dtype>& dtypes, const std::vector<Dims>& inputs, const Dims& y,
+                        std::uint32_t row_inputs) {
     Case c = resized(like(sink, op, dtypes), Profile::huge, inputs, y, DataKind::gaussian);
     c.reference = some_rows(c.reference, row_inputs);
     return c;
@@ -103,19 +105,20 @@ void huge_rows(CaseSink& sink) {
   sum.outputs[0].in_place_of = 0;
   sink.add(std::move(sum));
   sink.add(rows(QUERN_OP_RMS_NORM, {f16, QUERN_F32, f16}, {{4194305, 513}, {513}}, {4194305, 513}, 1));
-  sink.add(rows(QUERN_OP_SOFTMAX, {f16, none, none, f16}, {long_rows, {}, {}}, long_rows, 1));  // the scores of a long prompt: 2^32 elements
+  sink.add(rows(QUERN_OP_SOFTMAX, {f16, none, none, f16}, {long_rows, {}, {}}, long_rows,
+                1));  // the scores of a long prompt: 2^32 elements
 }
 
 /// An output, and weights, of more than 2^31 elements.
 void huge_products(CaseSink& sink) {
-  Case c = resized(like(sink, QUERN_OP_MATMUL, {QUERN_F16, QUERN_F16, QUERN_F16}), Profile::huge, {{65537, 32}, {32769, 32}}, {65537, 32769},
-                   DataKind::gaussian);
+  Case c = resized(like(sink, QUERN_OP_MATMUL, {QUERN_F16, QUERN_F16, QUERN_F16}), Profile::huge, {{65537, 32}, {32769, 32}},
+                   {65537, 32769}, DataKind::gaussian);
   c.fast_conversions = 0;
   sink.add(std::move(c));
   for (const quern_dtype weights : {QUERN_Q4_0, QUERN_Q8_0, QUERN_F16})
     for (const std::int64_t m : {1, 7})
-      sink.add(resized(like(sink, QUERN_OP_MATMUL, {QUERN_F32, weights, QUERN_F32}), Profile::huge, {{m, 32800}, {65537, 32800}}, {m, 65537},
-                       DataKind::gaussian));
+      sink.add(resized(like(sink, QUERN_OP_MATMUL, {QUERN_F32, weights, QUERN_F32}), Profile::huge, {{m, 32800}, {65537, 32800}},
+                       {m, 65537}, DataKind::gaussian));
 }
 
 /// Rows of a table of more than 4 GiB, read and written.
@@ -153,7 +156,8 @@ void huge_strides(CaseSink& sink) {
     (reads ? c.inputs[0] : c.outputs[0]).layout = rows_apart(gap);
     sink.add(std::move(c));
   }
-  Case product = resized(like(sink, QUERN_OP_MATMUL, {QUERN_F16, QUERN_F16, QUERN_F32}), Profile::huge, {{2, 40}, {17, 40}}, {2, 17}, DataKind::gaussian);
+  Case product = resized(like(sink, QUERN_OP_MATMUL, {QUERN_F16, QUERN_F16, QUERN_F32}), Profile::huge, {{2, 40}, {17, 40}}, {2, 17},
+                         DataKind::gaussian);
   product.inputs[0].layout = rows_apart(gap);
   product.fast_conversions = 0;
   sink.add(std::move(product));

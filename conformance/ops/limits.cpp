@@ -59,7 +59,8 @@ void attention_keys(CaseSink& sink) {
     }
   add(sink, attention_case(quick, narrow({{{20000, 1}}, 16})), "keys");
   for (const std::int64_t limit : {256, 512})
-    for (const std::int64_t of_sequence : around(limit)) add(sink, attention_case(full, narrow({{{of_sequence * 16 - 3, 1}}, 16})), "pages");
+    for (const std::int64_t of_sequence : around(limit))
+      add(sink, attention_case(full, narrow({{{of_sequence * 16 - 3, 1}}, 16})), "pages");
   AttentionShape blocks = narrow({{{32767, 1}}, 32});
   blocks.k = blocks.v = QUERN_Q8_0;
   add(sink, attention_case(full, blocks), "keys");
@@ -153,7 +154,10 @@ void pages(CaseSink& sink) {
 void rotations(CaseSink& sink) {
   for (const std::int64_t limit : {32768, 65536, 131072})
     for (const std::int64_t rows : around(limit))
-      add(sink, rope_case(rows == 32769 || rows == 131072 ? quick : full, {3, 64, 8, rows, {rows - 1, 0, std::min<std::int64_t>(32767, rows - 1), rows / 2, rows - 2}}), "table");
+      add(sink,
+          rope_case(rows == 32769 || rows == 131072 ? quick : full,
+                    {3, 64, 8, rows, {rows - 1, 0, std::min<std::int64_t>(32767, rows - 1), rows / 2, rows - 2}}),
+          "table");
   for (const std::int64_t limit : {64, 1024, 2048})
     for (const std::int64_t tokens : around(limit)) {
       RopeShape s{2, 32, 32, 601, {}};
@@ -173,14 +177,16 @@ void products(CaseSink& sink) {
     const bool in_quick = m == 241 || m == 257 || m == 1025 || m == 2048;
     for (const quern_dtype b : {QUERN_F16, QUERN_Q4_0}) product(in_quick ? quick : full, b, m, 35, 64, "rows");
     for (const quern_dtype b : {QUERN_F32, QUERN_BF16, QUERN_Q8_0, QUERN_Q5_1}) product(full, b, m, 35, 64, "rows");
-    for (const quern_dtype b : {QUERN_Q4_K, QUERN_Q6_K}) product(in_quick && b == QUERN_Q4_K && m <= 1025 ? quick : full, b, m, 19, 256, "rows");
+    for (const quern_dtype b : {QUERN_Q4_K, QUERN_Q6_K})
+      product(in_quick && b == QUERN_Q4_K && m <= 1025 ? quick : full, b, m, 19, 256, "rows");
   }
   std::set<std::int64_t> columns = {2, 3, 5, 6, 65534};
   for (const std::int64_t limit : {8, 16, 64, 128, 256, 512, 1024, 4096, 65536})
     for (const std::int64_t n : around(limit)) columns.insert(n);
   for (const std::int64_t n : columns)
     for (const quern_dtype b : {QUERN_F16, QUERN_Q4_0})
-      for (const std::int64_t m : {1, 9, 33}) product(m == 1 && (n == 1025 || n == 4097 || n == 65537) ? quick : full, b, m, n, 32, "columns");
+      for (const std::int64_t m : {1, 9, 33})
+        product(m == 1 && (n == 1025 || n == 4097 || n == 65537) ? quick : full, b, m, n, 32, "columns");
   constexpr std::int64_t limits_of_k[] = {256, 512, 576, 1024, 2048, 4096, 8192, 16384, 32768};
   for (const std::int64_t limit : limits_of_k)
     for (const std::int64_t k : around(limit))
@@ -211,10 +217,12 @@ void products(CaseSink& sink) {
 
 void rows_and_lengths(CaseSink& sink) {
   constexpr quern_dtype f32 = QUERN_F32, f16 = QUERN_F16, none = QUERN_DTYPE_NONE;
-  const auto of = [&](std::uint32_t op, const std::vector<quern_dtype>& dtypes, std::int64_t rows, std::int64_t n, bool in_quick, const char* note) {
+  const auto of = [&](std::uint32_t op, const std::vector<quern_dtype>& dtypes, std::int64_t rows, std::int64_t n, bool in_quick,
+                      const char* note) {
     Case c = like(sink, op, dtypes);
     std::vector<Dims> inputs;
-    for (std::size_t i = 0; i < c.inputs.size(); ++i) inputs.push_back(i > 0 && c.inputs[i].kind == QUERN_VALUE_CONSTANT ? Dims{n} : Dims{rows, n});
+    for (std::size_t i = 0; i < c.inputs.size(); ++i)
+      inputs.push_back(i > 0 && c.inputs[i].kind == QUERN_VALUE_CONSTANT ? Dims{n} : Dims{rows, n});
     if (op == QUERN_OP_SOFTMAX) inputs[0] = {rows, 1, n};
     const Dims y = op == QUERN_OP_ARGMAX ? Dims{rows} : op == QUERN_OP_SUM_ROWS ? Dims{rows, 1} : inputs[0];
     add(sink, resized(std::move(c), in_quick ? quick : full, inputs, y, DataKind::gaussian), note);
@@ -223,8 +231,13 @@ void rows_and_lengths(CaseSink& sink) {
     std::uint32_t op;
     std::vector<quern_dtype> dtypes;
   };
-  const Op ops[] = {{QUERN_OP_COPY, {f32, f32}}, {QUERN_OP_CAST, {f32, f16}}, {QUERN_OP_ADD, {f32, f32, f32}}, {QUERN_OP_SILU, {f32, f32}},
-                    {QUERN_OP_GLU, {f32, f32, f32}}, {QUERN_OP_RMS_NORM, {f32, f32, f32}}, {QUERN_OP_SOFTMAX, {f32, none, none, f32}},
+  const Op ops[] = {{QUERN_OP_COPY, {f32, f32}},
+                    {QUERN_OP_CAST, {f32, f16}},
+                    {QUERN_OP_ADD, {f32, f32, f32}},
+                    {QUERN_OP_SILU, {f32, f32}},
+                    {QUERN_OP_GLU, {f32, f32, f32}},
+                    {QUERN_OP_RMS_NORM, {f32, f32, f32}},
+                    {QUERN_OP_SOFTMAX, {f32, none, none, f32}},
                     {QUERN_OP_ARGMAX, {f32, QUERN_I32}}};
   for (const Op& op : ops) {
     for (const std::int64_t limit : {64, 256, 512, 1024, 2048, 4096, 8192, 65536})
@@ -248,8 +261,8 @@ void rows_and_lengths(CaseSink& sink) {
   }
   for (const std::int64_t limit : {1024, 2048})
     for (const std::int64_t rows : around(limit)) {
-      Case c = resized(like(sink, QUERN_OP_GET_ROWS, {f16, QUERN_I32, f16}), rows == 1025 || rows == 2048 ? quick : full, {{1009, 9}, {rows}}, {rows, 9},
-                       DataKind::gaussian);
+      Case c = resized(like(sink, QUERN_OP_GET_ROWS, {f16, QUERN_I32, f16}), rows == 1025 || rows == 2048 ? quick : full,
+                       {{1009, 9}, {rows}}, {rows, 9}, DataKind::gaussian);
       std::vector<std::int64_t> at;
       for (std::int64_t i = 0; i < rows; ++i) at.push_back(i * 331 % 1009);
       c.inputs[1] = given(input(QUERN_I32, {rows}), "strewn", at);
@@ -263,11 +276,14 @@ void rows_and_lengths(CaseSink& sink) {
 
 /// Rows of what a batch of many sequences hands to the sampler, and of what experts hand back.
 void many_sequences(CaseSink& sink) {
-  constexpr std::uint32_t ops[] = {QUERN_OP_PENALIZE, QUERN_OP_LOGIT_BIAS, QUERN_OP_TOP_K_MASK, QUERN_OP_TOP_P_MASK, QUERN_OP_MIN_P_MASK, QUERN_OP_MOE_COMBINE};
+  constexpr std::uint32_t ops[] = {QUERN_OP_PENALIZE,   QUERN_OP_LOGIT_BIAS, QUERN_OP_TOP_K_MASK,
+                                   QUERN_OP_TOP_P_MASK, QUERN_OP_MIN_P_MASK, QUERN_OP_MOE_COMBINE};
   for (const std::uint32_t op : ops) {
     const auto serves = [op](const Case& c) {
-      if (c.op != op || c.script || c.graph || c.faults != 0 || c.predicated || c.outputs[0].dims[1] < 33 || !c.outputs[0].layout.packed()) return false;
-      return std::ranges::all_of(c.inputs, [&](const ValueSpec& v) { return !v.absent() && v.layout.packed() && v.dims[0] == c.outputs[0].dims[0]; });
+      if (c.op != op || c.script || c.graph || c.faults != 0 || c.predicated || c.outputs[0].dims[1] < 33 || !c.outputs[0].layout.packed())
+        return false;
+      return std::ranges::all_of(c.inputs,
+                                 [&](const ValueSpec& v) { return !v.absent() && v.layout.packed() && v.dims[0] == c.outputs[0].dims[0]; });
     };
     const auto base = std::ranges::find_if(sink.cases(), serves);
     if (base == sink.cases().end()) throw std::logic_error("no family has a case of " + op_name(op) + " whose values all have rows");
@@ -285,7 +301,8 @@ void many_sequences(CaseSink& sink) {
 void experts(CaseSink& sink) {
   for (const std::int64_t limit : {32, 64})
     for (const std::int64_t pairs : around(limit))
-      for (const quern_dtype b : {QUERN_F16, QUERN_Q4_0}) add(sink, matmul_id_case(pairs == 65 ? quick : full, b, pairs, 8, 1, 24, 32), "pairs");
+      for (const quern_dtype b : {QUERN_F16, QUERN_Q4_0})
+        add(sink, matmul_id_case(pairs == 65 ? quick : full, b, pairs, 8, 1, 24, 32), "pairs");
   for (const std::int64_t tokens : {33, 256, 1025}) {
     add(sink, moe_router_case(quick, tokens, 8, 2, false), "tokens");
     add(sink, matmul_id_case(quick, QUERN_F16, tokens, 8, 2, 8, 32), "tokens");

@@ -131,10 +131,8 @@ void mask_reference(const ReferenceCall& call, Expected& expected) {
     const Ranked ranked(x, row * n, n);
     Kept kept{0, 0};
     if (!all && ranked.size() > 0) {
-      if (call.what.op == QUERN_OP_TOP_K_MASK)
-        kept.sure = kept.most = std::min(ranked.size(), static_cast<std::size_t>(s));
-      else
-        kept = call.what.op == QUERN_OP_TOP_P_MASK ? keep_top_p(ranked, ranked.size(), s) : keep_min_p(ranked, ranked.size(), s);
+      if (call.what.op == QUERN_OP_TOP_K_MASK) kept.sure = kept.most = std::min(ranked.size(), static_cast<std::size_t>(s));
+      else kept = call.what.op == QUERN_OP_TOP_P_MASK ? keep_top_p(ranked, ranked.size(), s) : keep_min_p(ranked, ranked.size(), s);
     }
     std::vector<double> wanted(static_cast<std::size_t>(n), -infinity);
     std::vector<bool> judged(static_cast<std::size_t>(n), true);
@@ -293,12 +291,11 @@ void generate_bias(CaseSink& sink) {
   for (const std::int64_t n : {1, 33, 257, 49152})
     for (const std::int64_t entries : {1, 7, 300})
       for (const double stray : {0.0, -1.0, -2.0, static_cast<double>(n), 2147483647.0}) {
-        Case c =
-            make_case(bias_op, n < 300 ? Profile::quick : Profile::full,
-                      {logits({5, n}),
-                       integers_below(QUERN_I32, {5, entries}, n, "tokens" + std::to_string(static_cast<std::int64_t>(stray)), stray),
-                       input(QUERN_F32, {5, entries}, DataKind::heavy)},
-                      {output(QUERN_F32, {5, n})});
+        Case c = make_case(bias_op, n < 300 ? Profile::quick : Profile::full,
+                           {logits({5, n}),
+                            integers_below(QUERN_I32, {5, entries}, n, "tokens" + std::to_string(static_cast<std::int64_t>(stray)), stray),
+                            input(QUERN_F32, {5, entries}, DataKind::heavy)},
+                           {output(QUERN_F32, {5, n})});
         if (stray != 0 && stray != -1) c.faults = QUERN_FAULT_INDEX_RANGE;
         sink.add(std::move(c));
       }
@@ -399,7 +396,9 @@ void generate(CaseSink& sink) {
 
 }  // namespace
 
-Case sample_case(Profile profile, std::int64_t rows, std::int64_t vocab) { return make_sample(profile, logits({rows, vocab}), "hot", 2, 3); }
+Case sample_case(Profile profile, std::int64_t rows, std::int64_t vocab) {
+  return make_sample(profile, logits({rows, vocab}), "hot", 2, 3);
+}
 
 extern const Family logits_family;
 const Family logits_family = {"logits", generate};

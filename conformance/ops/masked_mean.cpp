@@ -25,14 +25,10 @@ enum class Mask { all, half, one, none };
 double mask_entry(Mask mask, std::int64_t i, std::int64_t n) {
   constexpr double live[] = {1, -1, 7, 1 << 30};  // any number but 0
   switch (mask) {
-    case Mask::all:
-      return live[i % 4];
-    case Mask::half:
-      return CounterRandom::of("mask").below(static_cast<std::uint64_t>(i), 2) != 0 ? live[i % 4] : 0;
-    case Mask::one:
-      return i == n / 2 ? 1 : 0;
-    default:
-      return 0;
+    case Mask::all: return live[i % 4];
+    case Mask::half: return CounterRandom::of("mask").below(static_cast<std::uint64_t>(i), 2) != 0 ? live[i % 4] : 0;
+    case Mask::one: return i == n / 2 ? 1 : 0;
+    default: return 0;
   }
 }
 

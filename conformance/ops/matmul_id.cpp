@@ -72,21 +72,11 @@ std::vector<std::int64_t> choose(Choice choice, std::int64_t tokens, std::int64_
     const auto first = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(t), static_cast<std::uint64_t>(experts)));
     for (std::int64_t u = 0; u < used; ++u) {
       switch (choice) {
-        case Choice::spread:
-          id.push_back((first + u * 3) % experts);
-          break;
-        case Choice::one_expert:
-          id.push_back(experts - 1);
-          break;
-        case Choice::first_only:
-          id.push_back(u % experts);
-          break;
-        case Choice::some_dropped:
-          id.push_back((t + u) % 3 == 0 ? -1 : (first + u) % experts);
-          break;
-        case Choice::repeated:
-          id.push_back(first);
-          break;  // the same expert several times for one token
+        case Choice::spread: id.push_back((first + u * 3) % experts); break;
+        case Choice::one_expert: id.push_back(experts - 1); break;
+        case Choice::first_only: id.push_back(u % experts); break;
+        case Choice::some_dropped: id.push_back((t + u) % 3 == 0 ? -1 : (first + u) % experts); break;
+        case Choice::repeated: id.push_back(first); break;  // the same expert several times for one token
       }
     }
   }
@@ -257,7 +247,8 @@ void generate(CaseSink& sink) {
 
 }  // namespace
 
-Case matmul_id_case(Profile profile, quern_dtype b, std::int64_t tokens, std::int64_t experts, std::int64_t used, std::int64_t n, std::int64_t k) {
+Case matmul_id_case(Profile profile, quern_dtype b, std::int64_t tokens, std::int64_t experts, std::int64_t used, std::int64_t n,
+                    std::int64_t k) {
   Shape s;
   s.b = b;
   s.tokens = tokens;

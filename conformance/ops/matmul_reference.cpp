@@ -238,7 +238,9 @@ ConversionShares RowShares::shares() const noexcept {
   return {std::max(shares.activations, together_ / all_), std::max(shares.weights, squares / (sum * sum))};
 }
 
-double sharing_of_conversions(std::int64_t outputs, const ConversionShares& shares) noexcept { return 1.0 + static_cast<double>(outputs) * shares.activations; }
+double sharing_of_conversions(std::int64_t outputs, const ConversionShares& shares) noexcept {
+  return 1.0 + static_cast<double>(outputs) * shares.activations;
+}
 
 double gain_variance_of_weights(std::int64_t outputs, const ConversionShares& shares, quern_dtype b, std::uint32_t allowed) {
   const double step = relative_step(allowed), together = std::max(3.0, static_cast<double>(unit_of(b).elements));

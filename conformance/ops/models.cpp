@@ -47,7 +47,9 @@ void attention(CaseSink& sink) {
     if (!shapes.first({m.heads, m.kv_heads, m.key, m.value})) continue;
     add_named(sink, attention_case(Profile::quick, attention_of(m, decode)), m);
     const bool small = m.heads * m.key <= 8192;
-    add_named(sink, attention_case(small && ratios.first({m.heads / m.kv_heads, m.key}) ? Profile::quick : Profile::full, attention_of(m, prompt)), m);
+    add_named(
+        sink,
+        attention_case(small && ratios.first({m.heads / m.kv_heads, m.key}) ? Profile::quick : Profile::full, attention_of(m, prompt)), m);
     add_named(sink, attention_case(Profile::full, attention_of(m, batch)), m);
     if (m.key % 32 == 0) add_named(sink, attention_case(Profile::full, attention_of(m, batch, QUERN_Q8_0)), m);
   }
@@ -55,7 +57,9 @@ void attention(CaseSink& sink) {
 
 /// What some models' attention has besides: windows, caps, sinks, ALiBi, with their heads.
 void attention_rules(CaseSink& sink) {
-  const auto of = [](const char* name) { return *std::ranges::find_if(model_table, [&](const Model& m) { return std::string_view(m.name) == name; }); };
+  const auto of = [](const char* name) {
+    return *std::ranges::find_if(model_table, [&](const Model& m) { return std::string_view(m.name) == name; });
+  };
   const auto add = [&](const char* name, const auto& rule) {
     for (const PagedBatch& batch : {PagedBatch{{{33, 1}}, 16}, PagedBatch{{{0, 3}, {70, 1}, {9, 2}}, 16}}) {
       const Model m = of(name);
@@ -80,9 +84,14 @@ void rows(CaseSink& sink) {
   Shapes widths, parts, vocabularies;
   for (const Model& m : model_table) {
     if (widths.first({m.width}))
-      add_named(sink, resized(like(sink, QUERN_OP_RMS_NORM, {f32, f32, f32}), Profile::quick, {{3, m.width}, {m.width}}, {3, m.width}, DataKind::gaussian), m);
+      add_named(sink,
+                resized(like(sink, QUERN_OP_RMS_NORM, {f32, f32, f32}), Profile::quick, {{3, m.width}, {m.width}}, {3, m.width},
+                        DataKind::gaussian),
+                m);
     if (parts.first({m.ffn}))
-      add_named(sink, resized(like(sink, QUERN_OP_GLU, {f32, f32, f32}), Profile::quick, {{3, m.ffn}, {3, m.ffn}}, {3, m.ffn}, DataKind::gaussian), m);
+      add_named(
+          sink,
+          resized(like(sink, QUERN_OP_GLU, {f32, f32, f32}), Profile::quick, {{3, m.ffn}, {3, m.ffn}}, {3, m.ffn}, DataKind::gaussian), m);
     if (!vocabularies.first({m.vocab})) continue;
     const Profile profile = m.vocab == 262144 ? Profile::quick : Profile::full;
     Case best = resized(like(sink, QUERN_OP_ARGMAX, {f32, QUERN_I32}), profile, {{3, m.vocab}}, {3}, DataKind::gaussian);
@@ -92,7 +101,10 @@ void rows(CaseSink& sink) {
       t.set(t.dim_from_end(0) * 3 / 2, 9);
     });
     add_named(sink, std::move(best), m);
-    add_named(sink, resized(like(sink, QUERN_OP_SOFTMAX, {f32, none, none, f32}), Profile::full, {{2, 1, m.vocab}, {}, {}}, {2, 1, m.vocab}, DataKind::gaussian), m);
+    add_named(sink,
+              resized(like(sink, QUERN_OP_SOFTMAX, {f32, none, none, f32}), Profile::full, {{2, 1, m.vocab}, {}, {}}, {2, 1, m.vocab},
+                      DataKind::gaussian),
+              m);
     add_named(sink, sample_case(profile, 2, m.vocab), m);
   }
 }
@@ -177,8 +189,8 @@ void tables(CaseSink& sink) {
   for (const Model& m : model_table) {
     if (!shapes.first({m.vocab})) continue;
     const std::vector<std::int64_t> at = {m.vocab - 1, 0, m.vocab / 2, std::min<std::int64_t>(32767, m.vocab - 3), m.vocab - 2};
-    Case c = resized(like(sink, QUERN_OP_GET_ROWS, {QUERN_F16, QUERN_I32, QUERN_F16}), m.vocab <= 65536 ? Profile::quick : Profile::full, {{m.vocab, 16}, {5}},
-                     {5, 16}, DataKind::gaussian);
+    Case c = resized(like(sink, QUERN_OP_GET_ROWS, {QUERN_F16, QUERN_I32, QUERN_F16}), m.vocab <= 65536 ? Profile::quick : Profile::full,
+                     {{m.vocab, 16}, {5}}, {5, 16}, DataKind::gaussian);
     c.inputs[1] = given(input(QUERN_I32, {5}), "both_ends", at);
     add_named(sink, std::move(c), m);
   }

@@ -27,11 +27,7 @@ struct Row {
 class Norm {
  public:
   Norm(const ReferenceCall& call, bool layer)
-      : call_(call),
-        layer_(layer),
-        x_(call.inputs[0]),
-        weight_(call.inputs[1]),
-        dy_(call.inputs[2]) {}
+      : call_(call), layer_(layer), x_(call.inputs[0]), weight_(call.inputs[1]), dy_(call.inputs[2]) {}
 
   std::int64_t length() const { return x_.dim_from_end(0); }
   std::int64_t rows() const { return length() == 0 ? 0 : x_.count() / length(); }

@@ -57,7 +57,8 @@ Reference with_all_operands(Reference reference, std::size_t inputs, std::size_t
 bool is_variadic(std::uint32_t op) {
   switch (op) {
 #define QUERN_OP(id, NAME, name, group, inputs, ...) \
-  case id: return *inputs == '*';
+  case id: \
+    return *inputs == '*';
 #include "quern/ops.def"
 #undef QUERN_OP
     default: return false;

@@ -20,8 +20,9 @@ struct PagedBatch {
   std::int64_t shared_pages = 0;  // the first pages of every sequence are those of sequence 0
   std::int64_t idle_rows = 0;     // rows of position -1 at the end
   bool interleaved = false;       // rows of the sequences in turn, not one sequence after another
-  std::int64_t passed_pages = 0;  // the first pages of every sequence are gone: a window has passed them, and the table has no page for them
-  std::int64_t spare_pages = 0;   // further pages of no sequence, so that ids are large
+  std::int64_t passed_pages =
+      0;                         // the first pages of every sequence are gone: a window has passed them, and the table has no page for them
+  std::int64_t spare_pages = 0;  // further pages of no sequence, so that ids are large
 
   struct Row {
     std::int64_t slot, position;

@@ -72,8 +72,7 @@ constexpr OpUnderTest argmax_op{QUERN_OP_ARGMAX, "sampling", level_inference, re
 constexpr OpUnderTest top_k_op{QUERN_OP_TOP_K, "sampling", level_inference, reference};
 constexpr OpUnderTest sort_op{QUERN_OP_SORT, "sampling", level_all, reference};
 
-void add(CaseSink& sink, const OpUnderTest& what, Profile profile, ValueSpec x, std::vector<Attribute> attributes,
-         const Layout& to = {}) {
+void add(CaseSink& sink, const OpUnderTest& what, Profile profile, ValueSpec x, std::vector<Attribute> attributes, const Layout& to = {}) {
   Dims dims = x.dims;
   std::vector<ValueSpec> outputs;
   if (what.op == QUERN_OP_ARGMAX) {
@@ -87,8 +86,7 @@ void add(CaseSink& sink, const OpUnderTest& what, Profile profile, ValueSpec x, 
 }
 
 /// One setting of one op over shapes, data and layouts; k of top_k is at most `least`.
-void generate_op(CaseSink& sink, const OpUnderTest& what, quern_dtype dtype, const std::vector<Attribute>& attributes,
-                 std::int64_t least) {
+void generate_op(CaseSink& sink, const OpUnderTest& what, quern_dtype dtype, const std::vector<Attribute>& attributes, std::int64_t least) {
   for (const std::int64_t n : {1, 2, 7, 31, 33, 64, 257, 1025, 4099}) {
     if (n < least) continue;
     add(sink, what, n <= 1025 ? Profile::quick : Profile::full, filled(input(dtype, {13, n}), "edge_rows", fill_edge_rows), attributes);

@@ -119,10 +119,8 @@ void generate_rows(CaseSink& sink, quern_dtype dtype) {
   for (const OpUnderTest& what : {max_op, sum_rows_op}) {
     const auto add = [&](Profile profile, ValueSpec x, const Layout& to = {}) {
       Dims dims = x.dims;
-      if (what.op == QUERN_OP_MAX)
-        dims.pop_back();
-      else
-        dims.back() = 1;
+      if (what.op == QUERN_OP_MAX) dims.pop_back();
+      else dims.back() = 1;
       const quern_dtype y = x.dtype;
       sink.add(make_case(what, profile, {std::move(x)}, {output(y, dims, to)}));
     };
@@ -151,12 +149,12 @@ void generate_rows(CaseSink& sink, quern_dtype dtype) {
 
 void generate_count(CaseSink& sink) {
   const auto all_bits = [](Dims dims, Layout layout) {
-    return filled(
-        input(QUERN_I32, std::move(dims), DataKind::uniform, std::move(layout)), "near_2_24",
-        [](const Tensor& t, const CounterRandom& random) {
-          for (std::int64_t i = 0; i < t.count(); ++i)
-            t.set(i, 16777216.0 + static_cast<double>(random.below(static_cast<std::uint64_t>(i), 3)));  // f32 would merge two of them
-        });
+    return filled(input(QUERN_I32, std::move(dims), DataKind::uniform, std::move(layout)), "near_2_24",
+                  [](const Tensor& t, const CounterRandom& random) {
+                    for (std::int64_t i = 0; i < t.count(); ++i)
+                      t.set(i, 16777216.0 +
+                                   static_cast<double>(random.below(static_cast<std::uint64_t>(i), 3)));  // f32 would merge two of them
+                  });
   };
   const auto add = [&](Profile profile, ValueSpec a, ValueSpec b) {
     sink.add(make_case(count_op, profile, {std::move(a), std::move(b)}, {output(QUERN_I64, {1})}));

@@ -81,13 +81,16 @@ void generate(CaseSink& sink) {
       sink.add(make(Profile::quick, edge, weight, output(dtype, {7, n}), 1e-5, 1));
       sink.add(make(Profile::quick, edge, absent(), output(dtype, {7, n}), 1e-6, 0));
       if (n == 33 || n == 2048)  // infinities too: each row stands for itself
-        sink.add(make(Profile::quick, filled(input(dtype, {14, n}), "not_finite_rows", fill_not_finite_rows), weight, output(dtype, {14, n}), 1e-5, 0));
+        sink.add(make(Profile::quick, filled(input(dtype, {14, n}), "not_finite_rows", fill_not_finite_rows), weight,
+                      output(dtype, {14, n}), 1e-5, 0));
       const ValueSpec x = input(dtype, {3, 4, n});
       sink.add(make(Profile::quick, x, weight, in_place(x, 0), 1e-5, 0));
       sink.add(make(Profile::quick, input(dtype, {3, 4, n}, DataKind::gaussian, rows_apart(3)), weight, output(dtype, {3, 4, n}), 1e-5, 0));
       sink.add(make(Profile::quick, x, weight, output(dtype, {3, 4, n}, rows_apart(5)), 1e-5, 0));
-      sink.add(make(Profile::quick, input(dtype, {3, 4, n}, DataKind::gaussian, ordered({1, 0, 2})), weight, output(dtype, {3, 4, n}), 1e-5, 0));
-      for (const std::int64_t rows : {1, 8, 33, 129}) sink.add(make(Profile::full, input(dtype, {rows, n}), weight, output(dtype, {rows, n}), 1e-5, 0));
+      sink.add(make(Profile::quick, input(dtype, {3, 4, n}, DataKind::gaussian, ordered({1, 0, 2})), weight, output(dtype, {3, 4, n}), 1e-5,
+                    0));
+      for (const std::int64_t rows : {1, 8, 33, 129})
+        sink.add(make(Profile::full, input(dtype, {rows, n}), weight, output(dtype, {rows, n}), 1e-5, 0));
     }
 }
 

@@ -27,8 +27,8 @@ class Frequencies {
         factor_(call.attribute(QUERN_KEY_FACTOR, 1)),
         context_(call.attribute(QUERN_KEY_ORIGINAL_CONTEXT, 0)),
         base_(call.attribute(QUERN_KEY_BASE, 10000)) {
-    const double stretch =
-        scaling_ == dynamic ? factor_ * std::max(static_cast<double>(count), context_) / context_ - (factor_ - 1) : factor_;
+    const double stretch = scaling_ == dynamic ? factor_ * std::max(static_cast<double>(count), context_) / context_ - (factor_ - 1)
+                                               : factor_;
     if (scaling_ == ntk || scaling_ == dynamic) base_ *= std::pow(stretch, d_ / (d_ - 2));
   }
 
@@ -36,8 +36,7 @@ class Frequencies {
     const Tensor& factors = call_.inputs[1];
     const double f = std::pow(base_, -2.0 * static_cast<double>(i) / d_) / (factors.absent() ? 1.0 : factors.at(i));
     switch (scaling_) {
-      case linear:
-        return f / factor_;
+      case linear: return f / factor_;
       case yarn: {
         const double low = std::clamp(std::floor(corner(call_.attribute(QUERN_KEY_BETA_FAST, 32))), 0.0, d_ - 1);
         const double high = std::clamp(std::ceil(corner(call_.attribute(QUERN_KEY_BETA_SLOW, 1))), 0.0, d_ - 1);
@@ -52,8 +51,7 @@ class Frequencies {
         const double smooth = (context_ / wavelength - low) / (high - low);
         return (1 - smooth) * f / factor_ + smooth * f;
       }
-      default:
-        return f;
+      default: return f;
     }
   }
 
@@ -193,14 +191,13 @@ void generate_table(CaseSink& sink) {
       for (const std::int64_t d : {64, 80, 96, 128})
         for (const double first : {0.0, 505.0, 4090.0, 32760.0, 131056.0, 1048560.0}) {
           // Of the positions, those below and above 512 and the last of a long context everywhere, the others in turn.
-          if (first != 505 && first != 131056 &&
-              static_cast<std::int64_t>(first / 10 + base / 1e4 + static_cast<double>(d) / 16) % 3 != 0)
+          if (first != 505 && first != 131056 && static_cast<std::int64_t>(first / 10 + base / 1e4 + static_cast<double>(d) / 16) % 3 != 0)
             continue;
           TableSettings s = setting.s;
           s.base = base;
           s.first = first;
-          const bool quick =
-              setting.known && ((d == 64 && first == 131056) || (d == 128 && first == 505) || (d == 96 && first == 0 && base == 1e6));
+          const bool quick = setting.known &&
+                             ((d == 64 && first == 131056) || (d == 128 && first == 505) || (d == 96 && first == 0 && base == 1e6));
           add(quick ? Profile::quick : Profile::full, absent(), absent(), output(QUERN_F32, {16, d / 2, 2}), s);
         }
   for (const std::int64_t pairs : {1, 3, 5, 48}) {
@@ -291,7 +288,8 @@ void generate_rope(CaseSink& sink) {
         const Dims dims{7, 9, 64};
         const ValueSpec x = input(dtype, dims);
         if (inverse == 0)  // what is not finite stays in its pair
-          add(Profile::quick, filled(input(dtype, dims), "not_finite_rows", fill_not_finite_rows), positions({7}, 600), 600, 48, output(dtype, dims), s);
+          add(Profile::quick, filled(input(dtype, dims), "not_finite_rows", fill_not_finite_rows), positions({7}, 600), 600, 48,
+              output(dtype, dims), s);
         add(Profile::quick, x, stray_positions({7}, 33), 33, 64, output(dtype, dims), s);
         add(Profile::quick, input(dtype, dims, DataKind::one_hot), positions({7}, 600), 600, 32, output(dtype, dims), s);
         add(Profile::quick, input(dtype, dims, DataKind::gaussian, rows_apart(64)), positions({7}, 600), 600, 64, output(dtype, dims),
@@ -325,7 +323,8 @@ Case rope_case(Profile profile, const RopeShape& shape) {
   const Dims dims{tokens, shape.heads, shape.size};
   const RopeSettings settings{shape.mode};
   return make_case({QUERN_OP_ROPE, "rope", level_inference, rope_reference}, profile,
-                   {input(shape.dtype, dims), given(input(QUERN_I32, {tokens}), "positions_to_" + std::to_string(shape.positions.back()), shape.positions),
+                   {input(shape.dtype, dims),
+                    given(input(QUERN_I32, {tokens}), "positions_to_" + std::to_string(shape.positions.back()), shape.positions),
                     filled(input(QUERN_F32, {shape.rows, shape.rotated / 2, 2}), "turns", fill_turns)},
                    {output(shape.dtype, dims)}, settings.attributes());
 }

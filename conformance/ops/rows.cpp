@@ -28,10 +28,8 @@ void get_reference(const ReferenceCall& call, Expected& expected) {
   std::vector<double> row(static_cast<std::size_t>(n));
   for (std::int64_t t = 0; t < index.count(); ++t) {
     const auto at = static_cast<std::int64_t>(index.at(t));
-    if (at >= 0 && at < rows)
-      table.read(at * n, n, row.data());
-    else
-      std::fill(row.begin(), row.end(), 0.0);
+    if (at >= 0 && at < rows) table.read(at * n, n, row.data());
+    else std::fill(row.begin(), row.end(), 0.0);
     for (const double v : row) y.add(v, half_ulp_f32(v));
   }
 }
@@ -43,8 +41,7 @@ void get_integers(const ReferenceCall& call, Expected& expected) {  // i32 rows 
   expected.outputs[0].rule = Rule::bits;
   for (std::int64_t t = 0; t < index.count(); ++t) {
     const auto at = static_cast<std::int64_t>(index.at(t));
-    if (at < 0 || at >= table.dim_from_end(1))
-      bytes.resize(bytes.size() + n);
+    if (at < 0 || at >= table.dim_from_end(1)) bytes.resize(bytes.size() + n);
     else
       bytes.insert(bytes.end(), table.bytes().begin() + at * static_cast<std::int64_t>(n),
                    table.bytes().begin() + (at + 1) * static_cast<std::int64_t>(n));
@@ -128,16 +125,11 @@ using Fill = void (*)(const Tensor&, const CounterRandom&);
 enum class Index { any, duplicates, skips, stray, ends };
 const char* index_name(Index kind) {
   switch (kind) {
-    case Index::any:
-      return "any";
-    case Index::duplicates:
-      return "duplicates";
-    case Index::skips:
-      return "skips";
-    case Index::stray:
-      return "stray";
-    case Index::ends:
-      return "ends";
+    case Index::any: return "any";
+    case Index::duplicates: return "duplicates";
+    case Index::skips: return "skips";
+    case Index::stray: return "stray";
+    case Index::ends: return "ends";
   }
   return "";
 }
@@ -208,8 +200,7 @@ void generate_get(CaseSink& sink) {
           if (to != QUERN_F32 && n != 3 * block) continue;
           add(to == QUERN_F32 ? Profile::quick : Profile::full, constant(dtype, {37, n}, data), QUERN_I32, 8, Index::any,
               output(to, {8, n}));
-          add(n == 3 * block ? Profile::quick : Profile::full, input(dtype, {17, n}, data), QUERN_I64, 9, Index::stray,
-              output(to, {9, n}));
+          add(n == 3 * block ? Profile::quick : Profile::full, input(dtype, {17, n}, data), QUERN_I64, 9, Index::stray, output(to, {9, n}));
           add(Profile::full, input(dtype, {17, n}, data, rows_apart(2)), QUERN_I32, 9, Index::duplicates,
               output(to, {9, n}, rows_apart(1)));
         }

@@ -19,7 +19,8 @@ struct RopeShape {
 Case rope_case(Profile profile, const RopeShape& shape);
 
 /// Tokens share their activation among the experts.
-Case matmul_id_case(Profile profile, quern_dtype b, std::int64_t tokens, std::int64_t experts, std::int64_t used, std::int64_t n, std::int64_t k);
+Case matmul_id_case(Profile profile, quern_dtype b, std::int64_t tokens, std::int64_t experts, std::int64_t used, std::int64_t n,
+                    std::int64_t k);
 Case moe_router_case(Profile profile, std::int64_t tokens, std::int64_t experts, std::int64_t used, bool sigmoid);
 Case sample_case(Profile profile, std::int64_t rows, std::int64_t vocab);
 

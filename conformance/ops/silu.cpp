@@ -54,7 +54,8 @@ void generate(CaseSink& sink) {
       }
   }
   add(sink, Profile::quick, input(QUERN_F32, {0}), output(QUERN_F32, {0}));
-  for (const quern_dtype dtype : float_dtypes) add(sink, Profile::full, input(dtype, {513, 11008}, DataKind::gaussian), output(dtype, {513, 11008}));
+  for (const quern_dtype dtype : float_dtypes)
+    add(sink, Profile::full, input(dtype, {513, 11008}, DataKind::gaussian), output(dtype, {513, 11008}));
 }
 
 }  // namespace

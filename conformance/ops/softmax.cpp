@@ -153,7 +153,8 @@ void logsumexp_reference(const ReferenceCall& call, Expected& expected) {
       if (power > 0) far += power * (top - x.at(i));
     }
     const double log = std::log(sum), r = top + log;
-    y.add(r, (4.0 * std::sqrt(static_cast<double>(n)) + 32.0 + 2.0 * far / sum + 4.0 * log) * u32 + u32 * std::fabs(r) + narrow_store(to, r));
+    y.add(r,
+          (4.0 * std::sqrt(static_cast<double>(n)) + 32.0 + 2.0 * far / sum + 4.0 * log) * u32 + u32 * std::fabs(r) + narrow_store(to, r));
   }
 }
 
@@ -249,8 +250,8 @@ void generate_plain(CaseSink& sink, quern_dtype dtype) {
       output(dtype, {5, 257}));
   for (const std::int64_t n : {32000, 49152, 151936})
     for (const DataKind data : {DataKind::positive, DataKind::heavy})
-      add(sink, n == 151936 && data == DataKind::positive ? Profile::quick : Profile::full, input(dtype, {2, n}, data), absent(),
-          absent(), output(dtype, {2, n}));
+      add(sink, n == 151936 && data == DataKind::positive ? Profile::quick : Profile::full, input(dtype, {2, n}, data), absent(), absent(),
+          output(dtype, {2, n}));
   const Dims dims{3, 4, 65};
   for (const Layout& layout : {rows_apart(3), shifted(), ordered({1, 0, 2}), ordered({0, 2, 1}), ordered({2, 0, 1})}) {
     add(sink, Profile::quick, input(dtype, dims, DataKind::heavy, layout), absent(), absent(), output(dtype, dims));
@@ -290,8 +291,8 @@ void generate_hidden(CaseSink& sink, quern_dtype dtype) {
         const Settings s{.scale = 0.5, .causal = causal, .offset = offset, .window = window};
         const Profile profile = causal == 1 && window != 16 ? Profile::quick : Profile::full;
         add(sink, profile, poisoned_by_sight(input(dtype, dims), s), absent(), absent(), y, s);
-        add(sink, causal == 1 && window == 5 ? Profile::quick : Profile::full, poisoned_by_sight(input(dtype, dims), s), absent(), sinks,
-            y, s);
+        add(sink, causal == 1 && window == 5 ? Profile::quick : Profile::full, poisoned_by_sight(input(dtype, dims), s), absent(), sinks, y,
+            s);
       }
   for (const double window : {4095.0, 4096.0, 4097.0}) {
     const Settings s{.causal = 1, .offset = 4150, .window = window};
@@ -331,8 +332,8 @@ void generate_backward(CaseSink& sink, quern_dtype dtype) {
   const Dims dims{3, 4, 65};
   for (const Layout& layout : {rows_apart(3), shifted(), ordered({1, 0, 2}), ordered({0, 2, 1})}) {
     add_backward(Profile::quick, probabilities(dims, layout), input(dtype, dims), output(dtype, dims), 1);
-    add_backward(Profile::full, probabilities(dims, {}), input(dtype, dims, DataKind::gaussian, layout),
-                 output(dtype, dims, rows_apart(1)), 1);
+    add_backward(Profile::full, probabilities(dims, {}), input(dtype, dims, DataKind::gaussian, layout), output(dtype, dims, rows_apart(1)),
+                 1);
   }
   add_backward(Profile::quick,
                filled(input(dtype, {6, 33}), "edge_rows",

@@ -67,7 +67,8 @@ void run(const quern::loader::Device& device, const LayerFamily& family, const V
     to_output() << "mark " << family.name << variant.suffix << " " << rows << " " << layers << "\n" << std::flush;
     const quern_run_status status = plan.run(60, {}, {{0, 0, rows}});
     to_output() << "end\n" << std::flush;
-    if (status.code != QUERN_OK) throw AbiFailure(status.code, std::string(family.name) + ": a run ended with " + status_words(status.code));
+    if (status.code != QUERN_OK)
+      throw AbiFailure(status.code, std::string(family.name) + ": a run ended with " + status_words(status.code));
   }
 }
 

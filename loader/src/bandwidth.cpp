@@ -30,9 +30,7 @@ double measure_copy_bandwidth(const quern_plugin_api& api, quern_device* device,
   if (info.caps & QUERN_CAP_HOST_MEMORY) return 0;
   const bool synchronous = info.caps & QUERN_CAP_SYNCHRONOUS;
   if (!api.buffer_create || !api.buffer_destroy || !api.copy) return 0;
-  if (!synchronous &&
-      (!api.queue_create || !api.queue_destroy || !api.fence_create || !api.fence_destroy || !api.fence_wait))
-    return 0;
+  if (!synchronous && (!api.queue_create || !api.queue_destroy || !api.fence_create || !api.fence_destroy || !api.fence_wait)) return 0;
 
   std::uint64_t bytes = copy_bytes;
   if (info.max_allocation) bytes = std::min(bytes, info.max_allocation / 4);
@@ -52,12 +50,10 @@ double measure_copy_bandwidth(const quern_plugin_api& api, quern_device* device,
     if (fence) api.fence_destroy(fence, nullptr);
     if (queue) api.queue_destroy(queue, nullptr);
   });
-  if (api.buffer_create(device, &options, bytes, &from, nullptr) != QUERN_OK || !from)
-    return from = nullptr, 0;
+  if (api.buffer_create(device, &options, bytes, &from, nullptr) != QUERN_OK || !from) return from = nullptr, 0;
   if (api.buffer_create(device, &options, bytes, &to, nullptr) != QUERN_OK || !to) return to = nullptr, 0;
   if (!synchronous) {
-    if (api.queue_create(device, QUERN_QUEUE_COMPUTE, &queue, nullptr) != QUERN_OK || !queue)
-      return queue = nullptr, 0;
+    if (api.queue_create(device, QUERN_QUEUE_COMPUTE, &queue, nullptr) != QUERN_OK || !queue) return queue = nullptr, 0;
     if (api.fence_create(device, 0, 0, &fence, nullptr) != QUERN_OK || !fence) return fence = nullptr, 0;
   }
   const quern_span source{from, nullptr, 0, bytes};

@@ -82,8 +82,7 @@ int spawn(const std::string& program, const std::string& argument, int result, i
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setsigdefault(&attributes, &all);
   posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setflags(&attributes,
-                           POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
   std::string name = program, text = argument;
   char* argv[] = {name.data(), text.data(), nullptr};
   const int error = ::posix_spawn(&process, program.c_str(), &actions, &attributes, argv, environ);
@@ -112,8 +111,7 @@ struct End {
 /// True if the process is gone. ECHILD: the program ignores SIGCHLD or reaps all children itself.
 bool reap(pid_t process, End& end) {
   siginfo_t ended{};
-  if (::waitid(P_PID, static_cast<id_t>(process), &ended, WEXITED | WNOHANG | WNOWAIT) != 0)
-    return errno == ECHILD;
+  if (::waitid(P_PID, static_cast<id_t>(process), &ended, WEXITED | WNOHANG | WNOWAIT) != 0) return errno == ECHILD;
   if (ended.si_pid != process) return false;
   ::kill(-process, SIGKILL);  // what it left behind; its number cannot be another's before it is reaped
   if (::waitpid(process, &end.status, WNOHANG) == process) end.known = true;
@@ -124,8 +122,7 @@ End watch(pid_t process, HangWatch& hang, const Pipe& result, const Pipe& output
   End end;
   bool result_open = true, output_open = true;
   while (!hang.hangs()) {
-    pollfd fds[2] = {{result_open ? result.read.get() : -1, POLLIN, 0},
-                     {output_open ? output.read.get() : -1, POLLIN, 0}};
+    pollfd fds[2] = {{result_open ? result.read.get() : -1, POLLIN, 0}, {output_open ? output.read.get() : -1, POLLIN, 0}};
     // In slices: a process that its plugin forked may hold the pipes open after the helper is gone.
     const bool any_open = result_open || output_open;
     ::poll(fds, 2, any_open ? 20 : 1);
@@ -141,8 +138,7 @@ End watch(pid_t process, HangWatch& hang, const Pipe& result, const Pipe& output
   ::kill(-process, SIGKILL);
   ::kill(process, SIGKILL);
   const auto give_up = Clock::now() + grace;
-  while (!reap(process, end) && Clock::now() < give_up)
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  while (!reap(process, end) && Clock::now() < give_up) std::this_thread::sleep_for(std::chrono::milliseconds(2));
   return end;
 }
 
@@ -163,16 +159,13 @@ Answer read_answer(const std::string& text) {
     at = end + 1;
     if (const Json* entering = line.find("entering"); entering != nullptr && entering->count() != nullptr) {
       const std::uint64_t number = *entering->count();
-      if (number >= static_cast<std::uint64_t>(Stage::load) &&
-          number <= static_cast<std::uint64_t>(Stage::probe))
+      if (number >= static_cast<std::uint64_t>(Stage::load) && number <= static_cast<std::uint64_t>(Stage::probe))
         answer.stage = static_cast<Stage>(number);
     }
     if (const Json* result = line.find("result")) {
       try {
         answer.examination = examination_from(*result);
-      } catch (const Error& wrong) {
-        answer.fault = wrong.what();
-      }
+      } catch (const Error& wrong) { answer.fault = wrong.what(); }
     }
   }
   return answer;
@@ -180,12 +173,9 @@ Answer read_answer(const std::string& text) {
 
 const char* during(Stage stage) {
   switch (stage) {
-    case Stage::load:
-      return "while it was loaded";
-    case Stage::negotiate:
-      return "in its entry";
-    default:
-      return "while it was probed";
+    case Stage::load: return "while it was loaded";
+    case Stage::negotiate: return "in its entry";
+    default: return "while it was probed";
   }
 }
 
@@ -195,21 +185,18 @@ const char* pick(Stage stage, const char* at_load, const char* at_negotiate, con
 
 std::string how_it_ended(const End& end) {
   if (!end.known) return "its helper process vanished";
-  if (WIFSIGNALED(end.status))
-    return concat("crashed with signal ", WTERMSIG(end.status), " (", ::strsignal(WTERMSIG(end.status)), ")");
+  if (WIFSIGNALED(end.status)) return concat("crashed with signal ", WTERMSIG(end.status), " (", ::strsignal(WTERMSIG(end.status)), ")");
   return concat("ended its helper process with status ", WEXITSTATUS(end.status));
 }
 
 }  // namespace
 
-Examination probe_in_child(const std::string& program, const HelperRequest& request,
-                           std::chrono::milliseconds limit) {
+Examination probe_in_child(const std::string& program, const HelperRequest& request, std::chrono::milliseconds limit) {
   Examination result;
   const auto not_started = [&](const std::string& why) {
     result.verdict = {code::no_helper,
                       concat(request.path, ": cannot be probed: the helper process ",
-                             program.empty() ? std::string("quern-probe") : "'" + program + "'",
-                             " cannot be started: ", why),
+                             program.empty() ? std::string("quern-probe") : "'" + program + "'", " cannot be started: ", why),
                       "install the helper with the runtime, or ask for probing in this process",
                       {}};
     return result;
@@ -218,8 +205,7 @@ Examination probe_in_child(const std::string& program, const HelperRequest& requ
   std::optional<Pipe> answers = make_pipe(), output = make_pipe();
   if (!answers || !output) return not_started(std::strerror(errno));
   pid_t process = -1;
-  if (const int error =
-          spawn(program, write_request(request), answers->write.get(), output->write.get(), process))
+  if (const int error = spawn(program, write_request(request), answers->write.get(), output->write.get(), process))
     return not_started(std::strerror(error));
   answers->write.reset();
   output->write.reset();
@@ -243,10 +229,7 @@ Examination probe_in_child(const std::string& program, const HelperRequest& requ
   else if (end.known && WIFEXITED(end.status) && WEXITSTATUS(end.status) == 127 && text.empty())
     return not_started("it cannot be executed here");
   else if (!answer.fault.empty())
-    result.verdict = {code::result_unreadable,
-                      concat(request.path, ": ", answer.fault),
-                      "install runtime and helper of one version",
-                      {}};
+    result.verdict = {code::result_unreadable, concat(request.path, ": ", answer.fault), "install runtime and helper of one version", {}};
   else
     result.verdict = {pick(answer.stage, code::load_crashed, code::negotiate_crashed, code::probe_crashed),
                       concat(request.path, ": ", how_it_ended(end), " ", during(answer.stage)),

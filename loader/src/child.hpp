@@ -12,8 +12,7 @@ namespace quern::loader {
 /// Runs `program` and waits until it ends or hangs by the rule of progress.hpp (and half a second for it to die). Never throws: a helper that
 /// crashes, hangs, exits early or answers nonsense is an examination with that verdict, in the stage that it
 /// had reached. A helper that cannot be started is code no_helper.
-Examination probe_in_child(const std::string& program, const HelperRequest& request,
-                           std::chrono::milliseconds limit);
+Examination probe_in_child(const std::string& program, const HelperRequest& request, std::chrono::milliseconds limit);
 
 /// The descriptor on which the helper answers.
 inline constexpr int helper_result_fd = 3;

@@ -66,8 +66,7 @@ std::vector<Candidate> usable_devices(const Survey& survey) {
     if (!p.usable()) continue;
     for (std::size_t i = 0; i < p.examination.devices.size(); ++i)
       if (const ProbedDevice& d = p.examination.devices[i]; d.verdict.ok())
-        all.push_back({p.found.id, p.path, static_cast<std::uint32_t>(i), label_of(p.found.id, i), d.info,
-                       d.bandwidth});
+        all.push_back({p.found.id, p.path, static_cast<std::uint32_t>(i), label_of(p.found.id, i), d.info, d.bandwidth});
   }
   return all;
 }
@@ -78,13 +77,11 @@ std::vector<Candidate> listed_by_cuda(const Survey& survey) {
   for (const Surveyed& p : survey.plugins)
     if (p.found.id == "cuda" && p.usable())
       for (std::size_t i = 0; i < p.examination.devices.size(); ++i)
-        listed.push_back({p.found.id, p.path, static_cast<std::uint32_t>(i), label_of(p.found.id, i),
-                          p.examination.devices[i].info, 0});
+        listed.push_back({p.found.id, p.path, static_cast<std::uint32_t>(i), label_of(p.found.id, i), p.examination.devices[i].info, 0});
   return listed;
 }
 
-CudaVisibility visibility(const Settings& settings, const Survey& survey,
-                          const std::vector<GraphicsCard>& cards) {
+CudaVisibility visibility(const Settings& settings, const Survey& survey, const std::vector<GraphicsCard>& cards) {
   const std::vector<Candidate> cuda = listed_by_cuda(survey);
   return CudaVisibility(settings.cuda_visible_devices, cuda.empty() ? nullptr : &cuda, cards);
 }
@@ -93,9 +90,7 @@ CudaVisibility visibility(const Settings& settings, const Survey& survey,
 std::vector<Candidate> keep_named(std::vector<Candidate> all, const Demand& demand, const std::string& words,
                                   std::vector<Dropped>& dropped) {
   if (!demand.device()) return all;
-  const auto is_named = [&](const Candidate& c) {
-    return demand.device()->matches(c.plugin_id, c.index, c.device);
-  };
+  const auto is_named = [&](const Candidate& c) { return demand.device()->matches(c.plugin_id, c.index, c.device); };
   std::set<std::string> plugins;  // that see the named device
   for (const Candidate& named : all)
     if (is_named(named))
@@ -103,10 +98,8 @@ std::vector<Candidate> keep_named(std::vector<Candidate> all, const Demand& dema
         if (&c == &named || same_physical_device(c, named)) plugins.insert(c.plugin_id);
   std::vector<Candidate> kept;
   for (Candidate& c : all)
-    if (is_named(c) || (demand.lists_backends() && !plugins.contains(c.plugin_id)))
-      kept.push_back(std::move(c));
-    else
-      dropped.push_back({std::move(c), code::device_not_named, concat(words, " names another device"), {}});
+    if (is_named(c) || (demand.lists_backends() && !plugins.contains(c.plugin_id))) kept.push_back(std::move(c));
+    else dropped.push_back({std::move(c), code::device_not_named, concat(words, " names another device"), {}});
   return kept;
 }
 
@@ -121,8 +114,7 @@ std::string named_label(const Demand& demand, const std::vector<Candidate>& kept
 
 }  // namespace
 
-Choice choose(const Settings& settings, const Demand& demand, const Survey& survey,
-              const std::vector<GraphicsCard>& cards) {
+Choice choose(const Settings& settings, const Demand& demand, const Survey& survey, const std::vector<GraphicsCard>& cards) {
   Choice choice;
   for (const Surveyed& p : survey.plugins) choice.entries.push_back(entry_of(p));
   std::vector<Dropped> dropped;
@@ -130,10 +122,8 @@ Choice choose(const Settings& settings, const Demand& demand, const Survey& surv
   std::vector<Candidate> seen;
   for (Candidate& c : usable_devices(survey))
     if (const auto why = visible.hides(c))
-      dropped.push_back(
-          {std::move(c), code::device_hidden, *why, concat("change ", settings.cuda_visible_devices.source)});
-    else
-      seen.push_back(std::move(c));
+      dropped.push_back({std::move(c), code::device_hidden, *why, concat("change ", settings.cuda_visible_devices.source)});
+    else seen.push_back(std::move(c));
   std::vector<Candidate> kept = keep_named(std::move(seen), demand, demand.words(), dropped);
   const RankRules rules{demand.ids(), named_label(demand, kept)};
   Ranking ranking = rank(std::move(kept), rules);
@@ -147,14 +137,11 @@ Choice choose(const Settings& settings, const Demand& demand, const Survey& surv
       for (std::size_t r = 0; r < choice.candidates.size(); ++r)
         if (choice.candidates[r].path == e.path && choice.candidates[r].label == d.label) {
           d.rank = static_cast<int>(r);
-          d.reason = r == 0 ? "the best device that may be used"
-                            : concat("number ", r + 1, " of ", choice.candidates.size());
+          d.reason = r == 0 ? "the best device that may be used" : concat("number ", r + 1, " of ", choice.candidates.size());
         }
     const bool works = e.status == Status::usable || e.status == Status::limited;
-    const auto shown =
-        std::ranges::find_if(e.devices, [](const DeviceReport& d) { return d.status == Status::skipped; });
-    if (works && shown != e.devices.end() &&
-        std::ranges::none_of(e.devices, [](const DeviceReport& d) { return d.rank >= 0; })) {
+    const auto shown = std::ranges::find_if(e.devices, [](const DeviceReport& d) { return d.status == Status::skipped; });
+    if (works && shown != e.devices.end() && std::ranges::none_of(e.devices, [](const DeviceReport& d) { return d.rank >= 0; })) {
       e.status = Status::skipped;
       e.code = shown->code;
       e.cause = concat(shown->label, ": ", shown->reason);
@@ -164,23 +151,20 @@ Choice choose(const Settings& settings, const Demand& demand, const Survey& surv
   return choice;
 }
 
-std::vector<ReportEntry> unused_cards(const Settings& settings, const Choice& choice,
-                                      const std::vector<GraphicsCard>& cards) {
+std::vector<ReportEntry> unused_cards(const Settings& settings, const Choice& choice, const std::vector<GraphicsCard>& cards) {
   std::vector<ReportEntry> notes;
   const CudaVisibility visible(settings.cuda_visible_devices, nullptr, cards);
   for (const GraphicsCard& card : cards) {
     if (card.only_displays()) continue;
     const auto serves = [&](const Candidate& c) {
       if (c.device.device_class > QUERN_DEVICE_INTEGRATED) return false;
-      return c.device.pci_address.empty() ? c.device.vendor_id == card.vendor
-                                          : c.device.pci_address == card.address;
+      return c.device.pci_address.empty() ? c.device.vendor_id == card.vendor : c.device.pci_address == card.address;
     };
     if (std::ranges::any_of(choice.candidates, serves)) continue;
     ReportEntry note = system_note(Status::warning, code::card_unused, {}, {});
     std::string why;
     if (visible.hides_card(card)) {
-      why = concat(settings.cuda_visible_devices.source, "='", settings.cuda_visible_devices.value,
-                   "' hides it");
+      why = concat(settings.cuda_visible_devices.source, "='", settings.cuda_visible_devices.value, "' hides it");
       note.remedy = concat("change ", settings.cuda_visible_devices.source, ", or `unset ", settings.cuda_visible_devices.source, "`");
       note.status = Status::skipped;
     }
@@ -202,12 +186,10 @@ std::vector<ReportEntry> unused_cards(const Settings& settings, const Choice& ch
     if (why.empty()) {
       const bool nvidia = card.vendor == 0x10de;
       why = "no installed backend drives it";
-      note.remedy =
-          nvidia ? "install quern-backend-cuda or quern-backend-vulkan" : "install quern-backend-vulkan";
+      note.remedy = nvidia ? "install quern-backend-cuda or quern-backend-vulkan" : "install quern-backend-vulkan";
     }
     note.path = card.address;
-    note.cause = concat("the ", card.words(),
-                        card.driver.empty() ? " (no kernel driver)" : " (kernel driver " + card.driver + ")",
+    note.cause = concat("the ", card.words(), card.driver.empty() ? " (no kernel driver)" : " (kernel driver " + card.driver + ")",
                         " is not used: ", why);
     notes.push_back(std::move(note));
   }
@@ -223,18 +205,14 @@ static std::string remedy_for_missing(const std::string& id, const Choice& choic
   return meant.empty() || meant == id ? concat("install quern-backend-", id) : concat("did you mean ", meant, "?");
 }
 
-std::string unmet(const Settings& settings, const Demand& demand, const Choice& choice,
-                  const Survey& survey) {
+std::string unmet(const Settings& settings, const Demand& demand, const Choice& choice, const Survey& survey) {
   if (!demand.contradiction().empty()) return concat(demand.contradiction(), "; change one of them");
-  const auto serves_named = [&](const Candidate& c) {
-    return demand.device()->matches(c.plugin_id, c.index, c.device);
-  };
+  const auto serves_named = [&](const Candidate& c) { return demand.device()->matches(c.plugin_id, c.index, c.device); };
   const bool named_missing = demand.device() && std::ranges::none_of(choice.candidates, serves_named);
   if (!choice.candidates.empty() && !named_missing) return {};
 
-  std::string text = demand.is_made() || settings.force_cpu.value
-                         ? concat(demand.words(), " cannot be met")
-                         : std::string("no backend can be used on this machine");
+  std::string text = demand.is_made() || settings.force_cpu.value ? concat(demand.words(), " cannot be met")
+                                                                  : std::string("no backend can be used on this machine");
   std::string remedy;
   const auto say = [&](const std::string& cause, const std::string& what_to_do) {
     if (!cause.empty()) text += ": " + cause;
@@ -252,9 +230,8 @@ std::string unmet(const Settings& settings, const Demand& demand, const Choice& 
         }
         offered += concat(offered.empty() ? "" : ", ", d.label, " (", d.info.name, ")");
       }
-    const bool plugin_refused =
-        !demand.device()->plugin_id.empty() && (!report.plugin(demand.device()->plugin_id) ||
-                                                report.plugin(demand.device()->plugin_id)->devices.empty());
+    const bool plugin_refused = !demand.device()->plugin_id.empty() &&
+                                (!report.plugin(demand.device()->plugin_id) || report.plugin(demand.device()->plugin_id)->devices.empty());
     if (!plugin_refused) {
       say(concat("there is no such device; the devices are ", offered.empty() ? "none" : offered),
           "name one of these, or run 'quern devices'");

@@ -16,12 +16,10 @@ struct Choice {
 };
 
 /// Pure: hidden cards out, the named device, then the ranking.
-Choice choose(const Settings& settings, const Demand& demand, const Survey& survey,
-              const std::vector<GraphicsCard>& cards);
+Choice choose(const Settings& settings, const Demand& demand, const Survey& survey, const std::vector<GraphicsCard>& cards);
 
 /// One entry for each graphics card that nothing uses, with the reason.
-std::vector<ReportEntry> unused_cards(const Settings& settings, const Choice& choice,
-                                      const std::vector<GraphicsCard>& cards);
+std::vector<ReportEntry> unused_cards(const Settings& settings, const Choice& choice, const std::vector<GraphicsCard>& cards);
 
 /// Why the demand cannot be met and what to do, in one text; empty if it is met. Also for no candidates
 /// without a demand.

@@ -75,7 +75,8 @@ bool is_folder(const std::string& path) {
   return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-void add_levels(std::vector<ControlGroup>& groups, const Mount& mount, std::string path, std::string rest, bool unified, const std::string& root) {
+void add_levels(std::vector<ControlGroup>& groups, const Mount& mount, std::string path, std::string rest, bool unified,
+                const std::string& root) {
   for (bool innermost = true;; innermost = false) {
     const std::string folder = root + mount.point + rest;
     if (is_folder(folder)) groups.push_back({folder, path.empty() ? "/" : path, unified, innermost});
@@ -85,7 +86,8 @@ void add_levels(std::vector<ControlGroup>& groups, const Mount& mount, std::stri
   }
 }
 
-void add_groups(std::vector<ControlGroup>& groups, const std::vector<Mount>& mounts, const std::string& path, bool unified, const std::string& root) {
+void add_groups(std::vector<ControlGroup>& groups, const std::vector<Mount>& mounts, const std::string& path, bool unified,
+                const std::string& root) {
   bool found = false;
   for (const Mount& mount : mounts) {
     const std::optional<std::string> rest = below(path, mount.group);
@@ -110,7 +112,8 @@ std::vector<ControlGroup> control_groups(std::string_view controller, const std:
     next_part(line, ':');  // the number of the hierarchy
     const std::string_view controllers = next_part(line, ':');
     const bool unified = controllers.empty();
-    if (unified || has_word(controllers, controller)) add_groups(groups, mounts_of(controller, unified, mounts), std::string(line), unified, root);
+    if (unified || has_word(controllers, controller))
+      add_groups(groups, mounts_of(controller, unified, mounts), std::string(line), unified, root);
   }
   return groups;
 }

@@ -12,9 +12,7 @@ namespace {
 
 constexpr const char* cpu = "cpu";
 
-bool contains(const std::vector<std::string>& list, const std::string& value) {
-  return std::ranges::find(list, value) != list.end();
-}
+bool contains(const std::vector<std::string>& list, const std::string& value) { return std::ranges::find(list, value) != list.end(); }
 
 template <typename T>
 std::string assignment(const Setting<T>& setting) {
@@ -35,16 +33,16 @@ Demand::Demand(const Settings& settings) : settings_(settings) {
   lists_backends_ = !ids_.empty();
   const std::string named = device_ ? device_->plugin_id : std::string();
   if (lists_backends_ && !named.empty() && !contains(ids_, named))
-    contradiction_ = concat(assignment(settings.device), " names a device of '", named, "', and ",
-                            assignment(settings.backends), " does not list it");
+    contradiction_ =
+        concat(assignment(settings.device), " names a device of '", named, "', and ", assignment(settings.backends), " does not list it");
   if (!lists_backends_ && !named.empty()) ids_ = {named};
   if (settings.force_cpu.value) {
     if (lists_backends_ && !contains(ids_, cpu))
-      contradiction_ = concat(assignment(settings.force_cpu), " allows nothing but the CPU, and ",
-                              assignment(settings.backends), " does not list it");
+      contradiction_ =
+          concat(assignment(settings.force_cpu), " allows nothing but the CPU, and ", assignment(settings.backends), " does not list it");
     else if (!named.empty() && named != cpu)
-      contradiction_ = concat(assignment(settings.force_cpu), " allows nothing but the CPU, and ",
-                              assignment(settings.device), " names another device");
+      contradiction_ =
+          concat(assignment(settings.force_cpu), " allows nothing but the CPU, and ", assignment(settings.device), " names another device");
     ids_ = {cpu};
   }
 }
@@ -58,8 +56,7 @@ Verdict Demand::gate(const std::string& id, const std::string& name) const {
               {}};
   if (settings_.force_cpu.value && id != cpu)
     return {code::forced_cpu,
-            concat(name, ": not opened, because ", assignment(settings_.force_cpu),
-                   " allows nothing but the CPU"),
+            concat(name, ": not opened, because ", assignment(settings_.force_cpu), " allows nothing but the CPU"),
             concat("unset ", settings_.force_cpu.source),
             {}};
   if (!ids_.empty() && !contains(ids_, id))

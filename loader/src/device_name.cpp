@@ -19,9 +19,7 @@ std::optional<std::vector<std::uint8_t>> parse_uuid(std::string text) {
   for (const char* prefix : {"GPU-", "MIG-"})
     if (text.starts_with(prefix)) text.erase(0, 4);
   std::erase(text, '-');
-  if (text.empty() || text.size() > 32 ||
-      text.find_first_not_of("0123456789abcdefABCDEF") != std::string::npos)
-    return std::nullopt;
+  if (text.empty() || text.size() > 32 || text.find_first_not_of("0123456789abcdefABCDEF") != std::string::npos) return std::nullopt;
   std::vector<std::uint8_t> bytes;
   for (std::size_t i = 0; i + 2 <= text.size(); i += 2) {
     std::uint8_t byte = 0;
@@ -34,8 +32,7 @@ std::optional<std::vector<std::uint8_t>> parse_uuid(std::string text) {
 std::optional<DeviceName> parse_device_name(const std::string& text, const std::string& source) {
   if (text.empty()) return std::nullopt;
   DeviceName name;
-  if (const std::size_t colon = text.find(':');
-      colon != std::string::npos && colon > 0 && colon + 1 < text.size()) {
+  if (const std::size_t colon = text.find(':'); colon != std::string::npos && colon > 0 && colon + 1 < text.size()) {
     const char* end = text.data() + text.size();
     const auto [stopped, error] = std::from_chars(text.data() + colon + 1, end, name.index);
     if (error == std::errc() && stopped == end) {
@@ -51,10 +48,8 @@ std::optional<DeviceName> parse_device_name(const std::string& text, const std::
     std::ranges::copy(*bytes, name.uuid->begin());
     return name;
   }
-  throw Error(
-      QUERN_INVALID_ARGUMENT,
-      concat(source, " is '", text,
-             "'; it takes a backend and a number ('cuda:0'), a PCI address ('0000:01:00.0') or a UUID"));
+  throw Error(QUERN_INVALID_ARGUMENT,
+              concat(source, " is '", text, "'; it takes a backend and a number ('cuda:0'), a PCI address ('0000:01:00.0') or a UUID"));
 }
 
 }  // namespace quern::loader

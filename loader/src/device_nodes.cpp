@@ -92,7 +92,7 @@ std::vector<ReportEntry> node_faults(const Settings& settings, const std::vector
       faults.missing(control, concat(control, ": is not there, though the kernel drives an NVIDIA card"),
                      "start the container with its cards (docker run --gpus all), or outside of one run nvidia-smi once as root");
     for (const std::string& path : all)
-      if (struct stat info {}; ::stat(path.c_str(), &info) == 0 && !S_ISDIR(info.st_mode)) faults.check(path);
+      if (struct stat info{}; ::stat(path.c_str(), &info) == 0 && !S_ISDIR(info.st_mode)) faults.check(path);
   }
   if (driven_by({"amdgpu", "i915", "xe", "nouveau"})) {
     const std::string folder = settings.dev_root + "/dri";

@@ -21,8 +21,7 @@ namespace {
 
 constexpr std::size_t max_files = 256;  // of one directory
 
-ReportEntry note(const std::string& path, Status status, const char* code, std::string cause,
-                 std::string remedy) {
+ReportEntry note(const std::string& path, Status status, const char* code, std::string cause, std::string remedy) {
   ReportEntry entry;
   entry.path = path;
   entry.stage = Stage::search;
@@ -58,8 +57,7 @@ class Search {
     if (path.empty()) return;
     if (path.front() != '/') {
       add(path, Status::refused, code::directory_relative,
-          concat("'", path, "' (from ", source,
-                 ") is not an absolute path, and plugins are never looked for from the current directory"),
+          concat("'", path, "' (from ", source, ") is not an absolute path, and plugins are never looked for from the current directory"),
           "give the whole path");
       return;
     }
@@ -76,16 +74,13 @@ class Search {
       return;
     }
     if (!S_ISDIR(info.st_mode)) {
-      add(path, Status::refused, code::directory_unreadable,
-          concat("'", path, "' (from ", source, ") is not a directory"),
+      add(path, Status::refused, code::directory_unreadable, concat("'", path, "' (from ", source, ") is not a directory"),
           "name the directory that holds the plugins");
       return;
     }
     if (info.st_mode & S_IWOTH) {
       add(path, Status::refused, code::directory_writable,
-          concat("'", path, "' (from ", source,
-                 ") may be written to by everyone, so nothing in it is loaded"),
-          concat("chmod o-w ", path));
+          concat("'", path, "' (from ", source, ") may be written to by everyone, so nothing in it is loaded"), concat("chmod o-w ", path));
       return;
     }
     if (!seen_.insert({info.st_dev, info.st_ino}).second) return;
@@ -93,8 +88,7 @@ class Search {
     if (!open && errno == ENOMEM) throw std::bad_alloc();
     if (!open) {
       add(path, Status::warning, code::directory_unreadable,
-          concat("'", path, "' (from ", source, ") cannot be searched: ", std::strerror(errno)),
-          "check its permissions");
+          concat("'", path, "' (from ", source, ") cannot be searched: ", std::strerror(errno)), "check its permissions");
       return;
     }
     found_.directories.push_back(real);
@@ -104,9 +98,7 @@ class Search {
     std::ranges::sort(names);
     if (names.size() > max_files) {
       add(path, Status::warning, code::directory_unreadable,
-          concat("'", path, "' holds ", names.size(), " plugins; only the first ", max_files,
-                 " are looked at"),
-          "");
+          concat("'", path, "' holds ", names.size(), " plugins; only the first ", max_files, " are looked at"), "");
       names.resize(max_files);
     }
     for (const std::string& name : names) file(real + "/" + name);
@@ -117,8 +109,7 @@ class Search {
     const std::string real = real_path(path);
     struct stat info {};
     if (real.empty() || ::stat(real.c_str(), &info) != 0) {
-      add(path, Status::refused, code::file_unreadable, base::file_problem(path, "read", errno).text,
-          "remove the link or repair it");
+      add(path, Status::refused, code::file_unreadable, base::file_problem(path, "read", errno).text, "remove the link or repair it");
       return;
     }
     if (!seen_.insert({info.st_dev, info.st_ino}).second) {
@@ -127,8 +118,8 @@ class Search {
     }
     const std::string home = real.substr(0, real.rfind('/'));
     if (writable_by_all(home)) {
-      add(path, Status::refused, code::directory_writable,
-          concat(path, ": leads into '", home, "', which everyone may write to"), concat("chmod o-w ", home));
+      add(path, Status::refused, code::directory_writable, concat(path, ": leads into '", home, "', which everyone may write to"),
+          concat("chmod o-w ", home));
       return;
     }
     found_.files.push_back(real);
@@ -147,13 +138,11 @@ class Search {
 Discovery discover(const Settings& settings, const std::vector<std::string>& default_directories) {
   Discovery found;
   Search search(found);
-  for (const std::string& text : settings.ignored)
-    found.notes.push_back(note("", Status::warning, code::environment_ignored, text, ""));
+  for (const std::string& text : settings.ignored) found.notes.push_back(note("", Status::warning, code::environment_ignored, text, ""));
   for (const Setting<std::vector<std::string>>* list : {&settings.directories, &settings.extra_path})
     for (const std::string& path : list->value) search.directory(path, list->source, true);
   if (settings.backend_path.is_set()) {
-    for (const std::string& path : settings.backend_path.value)
-      search.directory(path, settings.backend_path.source, true);
+    for (const std::string& path : settings.backend_path.value) search.directory(path, settings.backend_path.source, true);
     return found;
   }
   for (const std::string& path : default_directories) {
@@ -164,12 +153,10 @@ Discovery discover(const Settings& settings, const std::vector<std::string>& def
   std::string tried;
   for (const std::string& path : default_directories) tried += (tried.empty() ? "" : ", ") + path;
   if (found.directories.empty())
-    found.notes.push_back(
-        note("", Status::warning, code::no_directory,
-             tried.empty()
-                 ? "the place of the runtime library cannot be told, because it was loaded by a relative path"
-                 : concat("there is no plugin directory; looked for ", tried),
-             "install a backend package such as quern-backend-cpu, or set QUERN_BACKEND_PATH"));
+    found.notes.push_back(note("", Status::warning, code::no_directory,
+                               tried.empty() ? "the place of the runtime library cannot be told, because it was loaded by a relative path"
+                                             : concat("there is no plugin directory; looked for ", tried),
+                               "install a backend package such as quern-backend-cpu, or set QUERN_BACKEND_PATH"));
   return found;
 }
 

@@ -30,8 +30,7 @@ struct ElfFacts {
 
 /// Fills `facts` from a file of `size` bytes. Not ok: code, cause (with `name`, the file's name as users know
 /// it) and remedy. `machine` is the e_machine that this process can run.
-Verdict read_elf(const std::string& name, const ReadAt& read, std::uint64_t size, std::uint16_t machine,
-                 ElfFacts& facts);
+Verdict read_elf(const std::string& name, const ReadAt& read, std::uint64_t size, std::uint16_t machine, ElfFacts& facts);
 
 /// The e_machine of this build.
 std::uint16_t own_machine();

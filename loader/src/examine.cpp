@@ -24,15 +24,13 @@ class OpenDevice {
   OpenDevice(const Plugin::Parts& plugin, std::uint32_t index) : plugin_(plugin) {
     ErrorBuffer error;
     std::string thrown;
-    const quern_status status =
-        guarded([&] { return plugin.api.device_open(plugin.handle, index, &handle_, error.get()); }, thrown);
+    const quern_status status = guarded([&] { return plugin.api.device_open(plugin.handle, index, &handle_, error.get()); }, thrown);
     if (status == QUERN_OK && handle_) return;
     handle_ = nullptr;
-    verdict_ = {
-        code::device_failed,
-        concat(plugin.id, ":", index, ": cannot be opened: ", thrown.empty() ? error.words(status) : thrown),
-        {},
-        error.text()};
+    verdict_ = {code::device_failed,
+                concat(plugin.id, ":", index, ": cannot be opened: ", thrown.empty() ? error.words(status) : thrown),
+                {},
+                error.text()};
   }
   ~OpenDevice() {
     std::string thrown;
@@ -54,19 +52,17 @@ Verdict list_devices(const Plugin::Parts& plugin, std::vector<ProbedDevice>& dev
   std::uint32_t count = 0;
   ErrorBuffer error;
   std::string thrown;
-  const quern_status status =
-      guarded([&] { return plugin.api.device_count(plugin.handle, &count, error.get()); }, thrown);
+  const quern_status status = guarded([&] { return plugin.api.device_count(plugin.handle, &count, error.get()); }, thrown);
   if (status != QUERN_OK)
     return {code::probe_failed,
             concat(plugin.id, ": cannot count its devices: ", thrown.empty() ? error.words(status) : thrown),
             {},
             error.text()};
   if (count > max_devices)
-    return {
-        code::bad_answer,
-        concat(plugin.id, ": its count of devices is ", count, "; at most ", max_devices, " are taken"),
-        "install another version of the plugin, or tell its author",
-        {}};
+    return {code::bad_answer,
+            concat(plugin.id, ": its count of devices is ", count, "; at most ", max_devices, " are taken"),
+            "install another version of the plugin, or tell its author",
+            {}};
   for (std::uint32_t i = 0; i < count; ++i) {
     ProbedDevice device;
     device.verdict = read_device_info(plugin, i, device.info);
@@ -80,20 +76,16 @@ void attribute_reasons(const Plugin::Parts& plugin, const ProbeAnswer& answer, s
   for (std::size_t r = 0; r < answer.reasons.size(); ++r) {
     const std::uint32_t about = answer.reason_devices[r];
     if (about == 0 || about > devices.size() || !devices[about - 1].verdict.ok()) continue;
-    devices[about - 1].verdict = {code::device_failed,
-                                  concat(plugin.id, ":", about - 1, ": ", answer.reasons[r].text),
-                                  answer.reasons[r].remedy,
-                                  {}};
+    devices[about - 1].verdict = {
+        code::device_failed, concat(plugin.id, ":", about - 1, ": ", answer.reasons[r].text), answer.reasons[r].remedy, {}};
   }
 }
 
-void attribute_failures(const Plugin::Parts& plugin, const ProbeAnswer& answer, bool thorough,
-                        std::vector<ProbedDevice>& devices) {
+void attribute_failures(const Plugin::Parts& plugin, const ProbeAnswer& answer, bool thorough, std::vector<ProbedDevice>& devices) {
   const auto label = [&](std::size_t i) { return concat(plugin.id, ":", i); };
   attribute_reasons(plugin, answer, devices);
   const auto standing = [&] {
-    return static_cast<std::uint32_t>(
-        std::ranges::count_if(devices, [](const ProbedDevice& d) { return d.verdict.ok(); }));
+    return static_cast<std::uint32_t>(std::ranges::count_if(devices, [](const ProbedDevice& d) { return d.verdict.ok(); }));
   };
   if (answer.usable == QUERN_NONE || standing() <= answer.usable) return;
   if (thorough)
@@ -125,8 +117,7 @@ Examination examine(const ExamineRequest& request, const Inspection& found) {
   std::unique_ptr<Plugin::Parts> plugin;
   if (request.registered) {
     enter(Stage::negotiate);
-    plugin = make_plugin(request.path, request.registered, found.id, request.facts, request.options,
-                         request.log, result.verdict);
+    plugin = make_plugin(request.path, request.registered, found.id, request.facts, request.options, request.log, result.verdict);
   } else {
     enter(Stage::load);
     LoadedLibrary library;
@@ -134,8 +125,7 @@ Examination examine(const ExamineRequest& request, const Inspection& found) {
     if (result.verdict.code == code::no_entry) result.stage = Stage::negotiate;
     if (!result.verdict.ok()) return result;
     enter(Stage::negotiate);
-    plugin = make_plugin(request.path, library.entry, found.id, request.facts, request.options, request.log,
-                         result.verdict);
+    plugin = make_plugin(request.path, library.entry, found.id, request.facts, request.options, request.log, result.verdict);
   }
   if (result.verdict.code == code::create_failed) result.stage = Stage::probe;
   if (!plugin) return result;
@@ -159,19 +149,17 @@ Examination examine(const ExamineRequest& request, const Inspection& found) {
   result.verdict = list_devices(*plugin, result.devices);
   if (!result.verdict.ok()) return result;
   if (answer.usable != QUERN_NONE && answer.usable > result.devices.size()) {
-    result.verdict = {
-        code::bad_answer,
-        concat(result.id, ": its answer is that ", answer.usable, " of ", result.devices.size(), " devices passed"),
-        "install another version of the plugin, or tell its author",
-        {}};
+    result.verdict = {code::bad_answer,
+                      concat(result.id, ": its answer is that ", answer.usable, " of ", result.devices.size(), " devices passed"),
+                      "install another version of the plugin, or tell its author",
+                      {}};
     return result;
   }
   attribute_failures(*plugin, answer, request.thorough, result.devices);
   const auto is_usable = [](const ProbedDevice& d) { return d.verdict.ok(); };
   if (std::ranges::none_of(result.devices, is_usable)) {
     result.verdict = {code::no_device,
-                      result.devices.empty() ? concat(result.id, ": has no device on this machine")
-                                             : result.devices.front().verdict.cause,
+                      result.devices.empty() ? concat(result.id, ": has no device on this machine") : result.devices.front().verdict.cause,
                       result.devices.empty() ? "" : result.devices.front().verdict.remedy,
                       {}};
     return result;
@@ -181,9 +169,7 @@ Examination examine(const ExamineRequest& request, const Inspection& found) {
       if (ProbedDevice& d = result.devices[i]; d.verdict.ok())
         if (const OpenDevice open(*plugin, i); open.get()) {
           std::string thrown;
-          guarded(
-              [&] { return d.bandwidth = measure_copy_bandwidth(plugin->api, open.get(), d.info), QUERN_OK; },
-              thrown);
+          guarded([&] { return d.bandwidth = measure_copy_bandwidth(plugin->api, open.get(), d.info), QUERN_OK; }, thrown);
         }
   return result;
 }

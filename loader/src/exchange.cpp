@@ -59,8 +59,8 @@ T answer(const Json& object, const char* name) {
 }
 
 Verdict verdict_from(const Json& value) {
-  return {answer<std::string>(value, "code"), answer<std::string>(value, "cause"),
-          answer<std::string>(value, "remedy"), answer<std::string>(value, "raw_error")};
+  return {answer<std::string>(value, "code"), answer<std::string>(value, "cause"), answer<std::string>(value, "remedy"),
+          answer<std::string>(value, "raw_error")};
 }
 
 DeviceInfo info_from(const Json& value) {
@@ -76,8 +76,7 @@ DeviceInfo info_from(const Json& value) {
   info.driver_need = answer<std::string>(value, "driver_need");
   info.pci_address = answer<std::string>(value, "pci_address");
   const Json::List& uuid = list(value, "uuid", QUERN_IO, result_words);
-  if (uuid.size() != info.uuid.size())
-    throw Error(QUERN_IO, concat(result_words, ": field 'uuid' has ", uuid.size(), " bytes"));
+  if (uuid.size() != info.uuid.size()) throw Error(QUERN_IO, concat(result_words, ": field 'uuid' has ", uuid.size(), " bytes"));
   for (std::size_t i = 0; i < uuid.size(); ++i) {
     if (uuid[i].count() == nullptr || *uuid[i].count() > 255)
       throw Error(QUERN_IO, concat(result_words, ": field 'uuid' is not a list of bytes"));
@@ -91,8 +90,7 @@ DeviceInfo info_from(const Json& value) {
 }
 
 Stage stage_from(std::uint32_t number) {
-  if (number > static_cast<std::uint32_t>(Stage::system))
-    throw Error(QUERN_IO, concat(result_words, ": stage ", number, " is unknown"));
+  if (number > static_cast<std::uint32_t>(Stage::system)) throw Error(QUERN_IO, concat(result_words, ": stage ", number, " is unknown"));
   return static_cast<Stage>(number);
 }
 
@@ -125,8 +123,7 @@ HelperRequest read_request(const std::string& text) {
   request.allow_dev_plugins = field<bool>(value, "allow_dev_plugins", QUERN_INVALID_ARGUMENT, what);
   request.measure = field<bool>(value, "measure", QUERN_INVALID_ARGUMENT, what);
   request.options.threads = field<std::uint32_t>(value, "threads", QUERN_INVALID_ARGUMENT, what);
-  request.options.cache_directory =
-      field<std::string>(value, "cache_directory", QUERN_INVALID_ARGUMENT, what);
+  request.options.cache_directory = field<std::string>(value, "cache_directory", QUERN_INVALID_ARGUMENT, what);
   const Json* options = value.find("options");
   if (options == nullptr || !options->is_object()) throw Error(QUERN_INVALID_ARGUMENT, concat(what, ": field 'options' is not an object"));
   for (const Json::Member& option : *options->members()) {
@@ -215,13 +212,11 @@ Examination examination_from(const Json& value) {
   made.abi_minor = answer<std::uint32_t>(value, "abi_minor");
   made.printed = answer<std::string>(value, "printed");
   for (const Json& r : list(value, "reasons", QUERN_IO, result_words))
-    made.reasons.push_back({static_cast<quern_status>(answer<std::uint32_t>(r, "code")),
-                            answer<std::string>(r, "text"), answer<std::string>(r, "missing"),
-                            answer<std::string>(r, "remedy")});
+    made.reasons.push_back({static_cast<quern_status>(answer<std::uint32_t>(r, "code")), answer<std::string>(r, "text"),
+                            answer<std::string>(r, "missing"), answer<std::string>(r, "remedy")});
   for (const Json& d : list(value, "devices", QUERN_IO, result_words)) {
     if (!d.is_object()) throw Error(QUERN_IO, concat(result_words, ": a device is not an object"));
-    made.devices.push_back({info_from(member(d, "info")), verdict_from(member(d, "verdict")),
-                            answer<double>(d, "bandwidth")});
+    made.devices.push_back({info_from(member(d, "info")), verdict_from(member(d, "verdict")), answer<double>(d, "bandwidth")});
   }
   return made;
 }

@@ -127,16 +127,14 @@ void write_user(JsonWriter& json) {
 
 }  // namespace
 
-std::string fingerprint(const HelperRequest& request, const Inspection& found, const HostFacts& facts,
-                        const Settings& settings) {
+std::string fingerprint(const HelperRequest& request, const Inspection& found, const HostFacts& facts, const Settings& settings) {
   const std::string boot = head(settings.proc_root + "/sys/kernel/random/boot_id");
   if (boot.empty()) return {};
   std::vector<std::string> drivers{head(settings.proc_root + "/driver/nvidia/version")};
   for (const char* module : {"amdgpu", "i915", "xe", "nouveau"})
     drivers.push_back(head(concat(settings.sys_root, "/module/", module, "/srcversion")));
   std::vector<std::string> cards;
-  for (const GraphicsCard& card : list_graphics_cards(settings.sys_root))
-    cards.push_back(card.words() + " " + card.driver);
+  for (const GraphicsCard& card : list_graphics_cards(settings.sys_root)) cards.push_back(card.words() + " " + card.driver);
   const std::string libraries[] = {stamp(settings.etc_root + "/ld.so.cache"), stamp(settings.etc_root + "/vulkan/icd.d"),
                                    stamp("/usr/share/vulkan/icd.d"), stamp("/usr/local/share/vulkan/icd.d")};
   const std::uint64_t host[] = {facts.abi_minor, facts.header_hash, facts.cpu_features, facts.sanitizer};

@@ -24,10 +24,9 @@ struct Vendor {
 };
 
 constexpr Vendor vendors[] = {
-    {0x10de, "NVIDIA", false}, {0x1002, "AMD", false},   {0x8086, "Intel", false},
-    {0x1013, "Cirrus", true},  {0x102b, "Matrox", true}, {0x1234, "QEMU", true},
-    {0x1414, "Hyper-V", true}, {0x15ad, "VMware", true}, {0x1a03, "ASPEED", true},
-    {0x1af4, "virtio", true},  {0x1b36, "QXL", true},    {0x80ee, "VirtualBox", true},
+    {0x10de, "NVIDIA", false}, {0x1002, "AMD", false},   {0x8086, "Intel", false},  {0x1013, "Cirrus", true},
+    {0x102b, "Matrox", true},  {0x1234, "QEMU", true},   {0x1414, "Hyper-V", true}, {0x15ad, "VMware", true},
+    {0x1a03, "ASPEED", true},  {0x1af4, "virtio", true}, {0x1b36, "QXL", true},     {0x80ee, "VirtualBox", true},
 };
 
 const Vendor* vendor_of(std::uint32_t id) {
@@ -49,8 +48,8 @@ std::uint32_t read_hex(const fs::path& path) {
 std::string GraphicsCard::name() const {
   const Vendor* known = vendor_of(vendor);
   std::ostringstream text;
-  text << (known ? known->name : "graphics") << " card " << std::hex << std::setfill('0') << std::setw(4)
-       << vendor << ':' << std::setw(4) << device;
+  text << (known ? known->name : "graphics") << " card " << std::hex << std::setfill('0') << std::setw(4) << vendor << ':' << std::setw(4)
+       << device;
   return text.str();
 }
 

@@ -39,9 +39,7 @@ int serve_probe(const std::string& request_text) {
   wanted.options = request.options;
   wanted.measure = request.measure;
   wanted.thorough = true;
-  wanted.entering = [](Stage stage) {
-    answer("entering", [&](JsonWriter& json) { json.value(stage_number(stage)); });
-  };
+  wanted.entering = [](Stage stage) { answer("entering", [&](JsonWriter& json) { json.value(stage_number(stage)); }); };
   Inspection found;
   Examination result;
   // Again: the file may have changed since the parent looked.

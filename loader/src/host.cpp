@@ -45,13 +45,11 @@ HostOptions host_options(const std::string& id, const Settings& settings) {
   if (settings.deterministic.value) made.options.insert_or_assign("deterministic", std::string(1, '1'));
   made.threads = settings.threads.value ? settings.threads.value : usable_processors(root_of(settings));
   made.affinity = settings.affinity;
-  if (!settings.cache_directory.value.empty())
-    made.cache_directory = settings.cache_directory.value + "/" + id;
+  if (!settings.cache_directory.value.empty()) made.cache_directory = settings.cache_directory.value + "/" + id;
   return made;
 }
 
-Host::Host(std::string id, HostOptions options, LogSink log)
-    : id_(std::move(id)), options_(std::move(options)), log_(std::move(log)) {
+Host::Host(std::string id, HostOptions options, LogSink log) : id_(std::move(id)), options_(std::move(options)), log_(std::move(log)) {
   if (!options_.cache_directory.empty()) options_.cache_directory = make_private(options_.cache_directory);
   table_.header = {sizeof table_, QUERN_TYPE_HOST, nullptr};
   table_.abi_minor = QUERN_ABI_MINOR;
@@ -86,8 +84,7 @@ void Host::write_log(std::uint32_t level, std::string_view part, std::string_vie
 void* Host::allocate(std::uint64_t bytes, std::uint64_t alignment, const char* tag) noexcept {
   void* memory = nullptr;
   const bool sound = std::has_single_bit(alignment) && bytes <= PTRDIFF_MAX;
-  if (sound && ::posix_memalign(&memory, std::max<std::uint64_t>(alignment, sizeof(void*)),
-                                std::max<std::uint64_t>(bytes, 1)) != 0)
+  if (sound && ::posix_memalign(&memory, std::max<std::uint64_t>(alignment, sizeof(void*)), std::max<std::uint64_t>(bytes, 1)) != 0)
     memory = nullptr;
   try {
     const std::lock_guard lock(mutex_);
@@ -132,12 +129,9 @@ std::uint64_t Host::option(const char* key, char* value, std::uint64_t capacity)
   try {
     const auto found = options_.options.find(key);
     if (found == options_.options.end()) return UINT64_MAX;
-    if (value)
-      std::memcpy(value, found->second.data(), std::min<std::uint64_t>(capacity, found->second.size()));
+    if (value) std::memcpy(value, found->second.data(), std::min<std::uint64_t>(capacity, found->second.size()));
     return found->second.size();
-  } catch (...) {
-    return UINT64_MAX;
-  }
+  } catch (...) { return UINT64_MAX; }
 }
 
 AllocationStatistics Host::total() const {

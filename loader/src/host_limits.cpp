@@ -65,7 +65,8 @@ void apply_group(HostMemory& memory, const ControlGroup& group) {
     const char *limit, *used;
   };
   constexpr Files second[] = {{"/memory.max", "/memory.current"}, {"/memory.high", "/memory.current"}};
-  constexpr Files first[] = {{"/memory.limit_in_bytes", "/memory.usage_in_bytes"}, {"/memory.memsw.limit_in_bytes", "/memory.memsw.usage_in_bytes"}};
+  constexpr Files first[] = {{"/memory.limit_in_bytes", "/memory.usage_in_bytes"},
+                             {"/memory.memsw.limit_in_bytes", "/memory.memsw.usage_in_bytes"}};
   for (const Files& files : group.unified ? second : first) {
     const std::optional<std::uint64_t> limit = number_in(group.folder + files.limit);
     // Version 1 has a number near 2^63 for no limit; a limit beyond the machine limits nothing.

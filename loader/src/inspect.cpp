@@ -27,21 +27,16 @@ std::string hex(std::uint64_t value) {
 
 const char* sanitizer_name(std::uint32_t sanitizer) {
   switch (sanitizer) {
-    case 0:
-      return "no sanitizer";
-    case 1:
-      return "the address sanitizer";
-    case 2:
-      return "the thread sanitizer";
-    default:
-      return "an unknown sanitizer";
+    case 0: return "no sanitizer";
+    case 1: return "the address sanitizer";
+    case 2: return "the thread sanitizer";
+    default: return "an unknown sanitizer";
   }
 }
 
 bool is_id(const std::string& text) {
-  return !text.empty() && std::ranges::all_of(text, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
-  });
+  return !text.empty() &&
+         std::ranges::all_of(text, [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-'; });
 }
 
 bool is_plain_text(const std::string& text) {
@@ -75,20 +70,17 @@ std::string padding_before_magic(const std::vector<std::uint8_t>& bytes) {
   return {};
 }
 
-Verdict parse_note(const std::string& name, const std::vector<std::uint8_t>& bytes, quern_note& note,
-                   Inspection& found) {
+Verdict parse_note(const std::string& name, const std::vector<std::uint8_t>& bytes, quern_note& note, Inspection& found) {
   if (bytes.size() < QUERN_MIN_SIZE_quern_note)
-    return malformed_note(name,
-                          concat("it has ", bytes.size(), " bytes, fewer than ", QUERN_MIN_SIZE_quern_note));
+    return malformed_note(name, concat("it has ", bytes.size(), " bytes, fewer than ", QUERN_MIN_SIZE_quern_note));
   std::memcpy(&note, bytes.data(), std::min(bytes.size(), sizeof note));
   if (note.magic != QUERN_NOTE_MAGIC)
     return malformed_note(name, concat("magic ", hex(note.magic), " instead of ", hex(QUERN_NOTE_MAGIC), padding_before_magic(bytes)));
   if (note.note_size < QUERN_MIN_SIZE_quern_note || note.note_size > bytes.size())
-    return malformed_note(name,
-                          concat("note_size is ", note.note_size, " in a note of ", bytes.size(), " bytes"));
+    return malformed_note(name, concat("note_size is ", note.note_size, " in a note of ", bytes.size(), " bytes"));
   if (note.dependencies_size > max_dependency_text || note.dependencies_size > bytes.size() - note.note_size)
-    return malformed_note(name, concat("dependencies_size is ", note.dependencies_size, " but ",
-                                       bytes.size() - note.note_size, " bytes follow the note"));
+    return malformed_note(name, concat("dependencies_size is ", note.dependencies_size, " but ", bytes.size() - note.note_size,
+                                       " bytes follow the note"));
   const auto text = [](const char(&field)[32]) { return std::string(field, strnlen(field, sizeof field)); };
   found.id = text(note.id);
   found.version = text(note.version);
@@ -115,35 +107,31 @@ Verdict parse_note(const std::string& name, const std::vector<std::uint8_t>& byt
 Verdict check_note(const std::string& name, const quern_note& note, const HostFacts& host) {
   if (!(note.epochs >> QUERN_ABI_EPOCH & 1))
     return {code::epoch,
-            concat(name, ": offers plugin ABI epochs with mask ", note.epochs,
-                   ", and this runtime speaks epoch ", QUERN_ABI_EPOCH),
+            concat(name, ": offers plugin ABI epochs with mask ", note.epochs, ", and this runtime speaks epoch ", QUERN_ABI_EPOCH),
             concat("install the plugin for backends-", QUERN_ABI_EPOCH),
             {}};
   if (note.min_host_minor > host.abi_minor)
     return {code::host_too_old,
-            concat(name, ": needs runtime ABI ", QUERN_ABI_EPOCH, ".", note.min_host_minor,
-                   " or newer, and this is ", QUERN_ABI_EPOCH, ".", host.abi_minor),
+            concat(name, ": needs runtime ABI ", QUERN_ABI_EPOCH, ".", note.min_host_minor, " or newer, and this is ", QUERN_ABI_EPOCH, ".",
+                   host.abi_minor),
             "install a newer quern runtime, or an older version of the plugin",
             {}};
   if (note.abi_minor < host.abi_minor_min)
     return {code::plugin_too_old,
-            concat(name, ": built for ABI ", QUERN_ABI_EPOCH, ".", note.abi_minor,
-                   ", and this runtime accepts ", QUERN_ABI_EPOCH, ".", host.abi_minor_min, " and newer"),
+            concat(name, ": built for ABI ", QUERN_ABI_EPOCH, ".", note.abi_minor, ", and this runtime accepts ", QUERN_ABI_EPOCH, ".",
+                   host.abi_minor_min, " and newer"),
             "install a newer version of the plugin",
             {}};
   if (note.header_hash != 0 && note.header_hash != host.header_hash && !host.allow_dev_plugins)
     return {code::header_hash,
-            concat(name, ": built from development headers with hash ", hex(note.header_hash),
-                   ", and this runtime ",
-                   host.header_hash == 0 ? std::string("was built from released headers")
-                                         : "has hash " + hex(host.header_hash)),
+            concat(name, ": built from development headers with hash ", hex(note.header_hash), ", and this runtime ",
+                   host.header_hash == 0 ? std::string("was built from released headers") : "has hash " + hex(host.header_hash)),
             "build plugin and runtime from the same headers, or set QUERN_ALLOW_DEV_PLUGINS=1 to load it all "
             "the same",
             {}};
   if (note.sanitizer != host.sanitizer)
     return {code::sanitizer,
-            concat(name, ": built with ", sanitizer_name(note.sanitizer), ", and this program with ",
-                   sanitizer_name(host.sanitizer)),
+            concat(name, ": built with ", sanitizer_name(note.sanitizer), ", and this program with ", sanitizer_name(host.sanitizer)),
             "build both the same way",
             {}};
   if (const std::uint64_t missing = note.cpu_features & ~host.cpu_features)
@@ -161,18 +149,16 @@ HostFacts own_facts(bool allow_dev_plugins) {
   facts.header_hash = QUERN_HEADER_HASH;
   facts.cpu_features = usable_cpu_features();
   facts.allow_dev_plugins = allow_dev_plugins;
-  facts.sanitizer = QUERN_SANITIZER;  return facts;
+  facts.sanitizer = QUERN_SANITIZER;
+  return facts;
 }
 
-Verdict inspect(const std::string& name, const ReadAt& read, std::uint64_t size, const HostFacts& host,
-                Inspection& found) {
+Verdict inspect(const std::string& name, const ReadAt& read, std::uint64_t size, const HostFacts& host, Inspection& found) {
   ElfFacts facts;
   if (Verdict bad = read_elf(name, read, size, host.machine, facts); !bad.ok()) return bad;
   found.build_id = facts.build_id;
   found.needed = facts.needed;
-  const auto is_ours = [](const ElfNote& n) {
-    return n.name == QUERN_NOTE_NAME && n.type == QUERN_NOTE_TYPE;
-  };
+  const auto is_ours = [](const ElfNote& n) { return n.name == QUERN_NOTE_NAME && n.type == QUERN_NOTE_TYPE; };
   const auto ours = std::ranges::find_if(facts.notes, is_ours);
   if (ours == facts.notes.end())
     return {code::no_note,
@@ -207,8 +193,7 @@ Verdict inspect_file(const std::string& path, const HostFacts& host, Inspection&
 std::string remedy_for_library(const std::string& soname, const std::vector<Dependency>& dependencies) {
   // "libcuda.so" and "libcuda.so.1" are one library for this purpose.
   for (const Dependency& d : dependencies)
-    if (!d.package.empty() &&
-        (d.soname == soname || soname.starts_with(d.soname + ".") || d.soname.starts_with(soname + ".")))
+    if (!d.package.empty() && (d.soname == soname || soname.starts_with(d.soname + ".") || d.soname.starts_with(soname + ".")))
       return concat("install ", d.package);
   return concat("install the package that has ", soname);
 }

@@ -15,8 +15,7 @@ namespace quern::loader {
 struct HostFacts {
   std::uint16_t machine = own_machine();
   std::uint32_t abi_minor = QUERN_ABI_MINOR;
-  std::uint32_t abi_minor_min =
-      QUERN_ABI_MINOR > QUERN_ABI_MINOR_SUPPORTED ? QUERN_ABI_MINOR - QUERN_ABI_MINOR_SUPPORTED : 0;
+  std::uint32_t abi_minor_min = QUERN_ABI_MINOR > QUERN_ABI_MINOR_SUPPORTED ? QUERN_ABI_MINOR - QUERN_ABI_MINOR_SUPPORTED : 0;
   std::uint64_t header_hash = 0;
   std::uint64_t cpu_features = 0;
   std::uint32_t sanitizer = 0;
@@ -43,8 +42,7 @@ struct Inspection {
 };
 
 /// Inspects a file of `size` bytes. As much of `found` is filled as could be read.
-Verdict inspect(const std::string& name, const ReadAt& read, std::uint64_t size, const HostFacts& host,
-                Inspection& found);
+Verdict inspect(const std::string& name, const ReadAt& read, std::uint64_t size, const HostFacts& host, Inspection& found);
 
 /// Inspects a file on disk: a regular file, not writable by everyone.
 Verdict inspect_file(const std::string& path, const HostFacts& host, Inspection& found);

@@ -44,10 +44,7 @@ Holder& holder() {
 
 Verdict load_library(const std::string& path, const Inspection& found, LoadedLibrary& loaded) {
   if (path.empty() || path.front() != '/')
-    return {code::load_other,
-            concat("'", path, "' is not an absolute path"),
-            "give the whole path of the plugin",
-            {}};
+    return {code::load_other, concat("'", path, "' is not an absolute path"), "give the whole path of the plugin", {}};
   Holder& all = holder();
   const std::lock_guard lock(all.mutex);
   boost::dll::shared_library& library = all.libraries[path];
@@ -69,8 +66,7 @@ Verdict load_library(const std::string& path, const Inspection& found, LoadedLib
             "install the plugin again, or ask its author to export the entry",
             {}};
   // A C function: the type is what the contract says, no library can check it.
-  loaded.entry = &library.get<quern_status(const quern_query*, quern_plugin_api*, quern_error*)>(
-      QUERN_PLUGIN_QUERY_NAME);
+  loaded.entry = &library.get<quern_status(const quern_query*, quern_plugin_api*, quern_error*)>(QUERN_PLUGIN_QUERY_NAME);
   return {};
 }
 

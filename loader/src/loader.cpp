@@ -20,8 +20,7 @@
 namespace quern::loader {
 
 struct Loader::State {
-  explicit State(Settings given)
-      : settings(std::move(given)), facts(own_facts(settings.allow_dev_plugins.value)), demand(settings) {}
+  explicit State(Settings given) : settings(std::move(given)), facts(own_facts(settings.allow_dev_plugins.value)), demand(settings) {}
 
   void log(std::uint32_t level, const std::string& text) const {
     if (!settings.log) return;
@@ -74,18 +73,12 @@ Verdict check_unchanged(const Surveyed& surveyed, const HostFacts& facts) {
   Inspection now;
   Verdict verdict = inspect_file(surveyed.path, facts, now);
   if (!verdict.ok()) return verdict;
-  if (now.id == surveyed.found.id && now.version == surveyed.found.version &&
-      now.build_id == surveyed.found.build_id)
-    return {};
-  return {code::plugin_changed,
-          concat(surveyed.path, ": the file was replaced after it was probed"),
-          "start the program again",
-          {}};
+  if (now.id == surveyed.found.id && now.version == surveyed.found.version && now.build_id == surveyed.found.build_id) return {};
+  return {code::plugin_changed, concat(surveyed.path, ": the file was replaced after it was probed"), "start the program again", {}};
 }
 
 bool is_same_device(const DeviceInfo& a, const DeviceInfo& b) {
-  return a.name == b.name && a.device_class == b.device_class && a.pci_address == b.pci_address &&
-         a.uuid == b.uuid;
+  return a.name == b.name && a.device_class == b.device_class && a.pci_address == b.pci_address && a.uuid == b.uuid;
 }
 
 /// The first field in which a kept description differs from the device's own, in words.
@@ -115,25 +108,15 @@ void Loader::State::log(const ReportEntry& e) const {
   const std::string remedy = e.remedy.empty() ? "" : "; " + e.remedy;
   const std::string text = e.cause.empty() ? e.path : e.cause;
   switch (e.status) {
-    case Status::usable:
-      log(QUERN_LOG_DEBUG, concat(e.id, " ", e.version, " can be used: ", e.path));
-      break;
+    case Status::usable: log(QUERN_LOG_DEBUG, concat(e.id, " ", e.version, " can be used: ", e.path)); break;
     case Status::limited:
-      for (const Reason& r : e.reasons)
-        log(QUERN_LOG_INFO, concat(e.id, ": ", r.text, r.remedy.empty() ? "" : "; ", r.remedy));
+      for (const Reason& r : e.reasons) log(QUERN_LOG_INFO, concat(e.id, ": ", r.text, r.remedy.empty() ? "" : "; ", r.remedy));
       break;
-    case Status::skipped:
-      log(QUERN_LOG_DEBUG, text + remedy);
-      break;
-    case Status::refused:
-      log(QUERN_LOG_INFO, concat(e.code, ": ", text, remedy));
-      break;
-    case Status::warning:
-      log(QUERN_LOG_WARN, concat(e.code, ": ", text, remedy));
-      break;
+    case Status::skipped: log(QUERN_LOG_DEBUG, text + remedy); break;
+    case Status::refused: log(QUERN_LOG_INFO, concat(e.code, ": ", text, remedy)); break;
+    case Status::warning: log(QUERN_LOG_WARN, concat(e.code, ": ", text, remedy)); break;
   }
-  if (!e.printed.empty() && !e.from_cache)
-    log(QUERN_LOG_DEBUG, concat(e.id, " printed while it was probed: ", e.printed));
+  if (!e.printed.empty() && !e.from_cache) log(QUERN_LOG_DEBUG, concat(e.id, " printed while it was probed: ", e.printed));
 }
 
 std::shared_ptr<const Plugin> Loader::State::plugin(const Surveyed& surveyed, Verdict& verdict) {
@@ -143,8 +126,7 @@ std::shared_ptr<const Plugin> Loader::State::plugin(const Surveyed& surveyed, Ve
   std::unique_ptr<Plugin::Parts> parts;
   HostOptions options = host_options(surveyed.found.id, settings);
   if (surveyed.registered) {
-    parts = make_plugin(surveyed.path, surveyed.registered, surveyed.found.id, facts, std::move(options),
-                        settings.log, verdict);
+    parts = make_plugin(surveyed.path, surveyed.registered, surveyed.found.id, facts, std::move(options), settings.log, verdict);
   } else {
     verdict = check_unchanged(surveyed, facts);
     if (!verdict.ok()) return nullptr;
@@ -182,9 +164,8 @@ std::vector<ReportEntry> Loader::State::decide() {
   if (!demand.is_made()) append(unused_cards(settings, choice, cards));
   choices.push_back(unmet.empty() ? std::move(choice.candidates) : std::vector<Candidate>());
   const auto is_news = [&before](const ReportEntry& e) {
-    return std::ranges::none_of(before.entries, [&e](const ReportEntry& old) {
-      return old.path == e.path && old.code == e.code && old.cause == e.cause;
-    });
+    return std::ranges::none_of(before.entries,
+                                [&e](const ReportEntry& old) { return old.path == e.path && old.code == e.code && old.cause == e.cause; });
   };
   std::vector<ReportEntry> news;
   std::ranges::copy_if(report.entries, std::back_inserter(news), is_news);
@@ -196,8 +177,7 @@ std::vector<ReportEntry> Loader::State::decide() {
 
 Surveyed Loader::State::surveyed_of(const Candidate& candidate) const {
   const std::lock_guard lock(mutex);
-  const auto surveyed =
-      std::ranges::find_if(survey.plugins, [&](const Surveyed& p) { return p.path == candidate.path && p.usable(); });
+  const auto surveyed = std::ranges::find_if(survey.plugins, [&](const Surveyed& p) { return p.path == candidate.path && p.usable(); });
   const bool is_ours = std::ranges::any_of(choices, [&](const std::vector<Candidate>& choice) {
     return std::ranges::any_of(choice, [&](const Candidate& c) { return c.path == candidate.path && c.index == candidate.index; });
   });
@@ -208,8 +188,7 @@ Surveyed Loader::State::surveyed_of(const Candidate& candidate) const {
 
 std::optional<Candidate> Loader::State::candidate_at(const std::string& path, std::uint32_t index) const {
   const std::lock_guard lock(mutex);
-  const auto found =
-      std::ranges::find_if(choices.back(), [&](const Candidate& c) { return c.path == path && c.index == index; });
+  const auto found = std::ranges::find_if(choices.back(), [&](const Candidate& c) { return c.path == path && c.index == index; });
   return found == choices.back().end() ? std::nullopt : std::optional(*found);
 }
 
@@ -285,11 +264,11 @@ std::shared_ptr<Device> Loader::State::try_open(const Surveyed& surveyed, const 
   std::shared_ptr<Device> device(new Device(owner, nullptr, candidate.device, candidate.label, candidate.index));
   ErrorBuffer error;
   std::string thrown;
-  const quern_status status = guarded(
-      [&] { return owner->api().device_open(owner->handle(), candidate.index, &device->handle_, error.get()); }, thrown);
+  const quern_status status =
+      guarded([&] { return owner->api().device_open(owner->handle(), candidate.index, &device->handle_, error.get()); }, thrown);
   if (status != QUERN_OK || !device->handle_) {
-    verdict = {code::open_failed, !thrown.empty() ? "it let an exception out: " + thrown : error.words(status),
-               "run 'quern doctor'", error.text()};
+    verdict = {code::open_failed, !thrown.empty() ? "it let an exception out: " + thrown : error.words(status), "run 'quern doctor'",
+               error.text()};
     return nullptr;
   }
   DeviceInfo info;
@@ -336,8 +315,8 @@ std::shared_ptr<Device> Loader::open(const Candidate& given) {
     s.failures.push_back(entry);
     s.report.entries.push_back(std::move(entry));
   }
-  throw Error(QUERN_BACKEND_UNAVAILABLE, concat(given.label, " cannot be opened: ", verdict.cause,
-                                                verdict.remedy.empty() ? "" : "; ", verdict.remedy));
+  throw Error(QUERN_BACKEND_UNAVAILABLE,
+              concat(given.label, " cannot be opened: ", verdict.cause, verdict.remedy.empty() ? "" : "; ", verdict.remedy));
 }
 
 std::shared_ptr<Device> Loader::open_best() {

@@ -34,8 +34,7 @@ std::string code_directory() {
   const void* here = reinterpret_cast<const void*>(&code_directory);
   if (!::dladdr1(here, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) || !map) return {};
   std::string file = map->l_name ? map->l_name : "";
-  if (file.empty())
-    file = "/proc/self/exe";  // the program: its dli_fname is argv[0], which anybody may choose
+  if (file.empty()) file = "/proc/self/exe";  // the program: its dli_fname is argv[0], which anybody may choose
   if (file.front() != '/') return {};
   std::error_code error;
   const fs::path real = fs::canonical(file, error);
@@ -52,16 +51,14 @@ std::vector<std::string> plugin_directories_from(const std::string& code) {
 std::vector<std::string> helper_paths_from(const std::string& code) {
   if (code.empty()) return {};
   const fs::path base(code);
-  return normal({base / QUERN_LIBEXEC_FROM_LIBDIR / "quern/quern-probe",
-                 base / ".." / QUERN_INSTALL_LIBEXECDIR / "quern/quern-probe", base / "quern-probe",
-                 base / "../bin/quern-probe"});
+  return normal({base / QUERN_LIBEXEC_FROM_LIBDIR / "quern/quern-probe", base / ".." / QUERN_INSTALL_LIBEXECDIR / "quern/quern-probe",
+                 base / "quern-probe", base / "../bin/quern-probe"});
 }
 
 std::string find_helper() {
   for (const std::string& path : helper_paths_from(code_directory())) {
     struct stat info {};
-    if (::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && ::access(path.c_str(), X_OK) == 0)
-      return path;
+    if (::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && ::access(path.c_str(), X_OK) == 0) return path;
   }
   return {};
 }

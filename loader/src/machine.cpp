@@ -20,8 +20,8 @@ namespace {
 constexpr std::uint32_t nvidia = 0x10de;
 
 /// What backends open if it is there; one of each group is enough.
-constexpr const char* libraries[] = {"libcuda.so.1",    "libcublasLt.so.13", "libcublasLt.so.12", "libnvrtc.so.13",
-                                     "libnvrtc.so.12", "libnccl.so.2",      "libvulkan.so.1",   "libopenblas.so.0"};
+constexpr const char* libraries[] = {"libcuda.so.1",   "libcublasLt.so.13", "libcublasLt.so.12", "libnvrtc.so.13",
+                                     "libnvrtc.so.12", "libnccl.so.2",      "libvulkan.so.1",    "libopenblas.so.0"};
 
 /// "535.154.05" of /proc/driver/nvidia/version; empty where the driver is not in the kernel.
 std::string nvidia_driver(const Settings& settings) {
@@ -107,23 +107,26 @@ void check_kernel_drivers(Findings& findings, const std::vector<GraphicsCard>& c
     if (card.only_displays()) continue;
     if (card.driver.empty())
       findings.add(code::driver_missing, card.address, concat("the ", card.words(), " has no driver in the kernel"),
-                   card.vendor == nvidia ? "install nvidia-driver" : "load the kernel's driver for it (amdgpu, i915 or xe), or install its firmware");
+                   card.vendor == nvidia ? "install nvidia-driver"
+                                         : "load the kernel's driver for it (amdgpu, i915 or xe), or install its firmware");
     if (card.vendor == nvidia && card.driver == "nouveau")
-      findings.add(code::driver_other, card.address, concat("the ", card.words(), " is driven by nouveau, and CUDA needs NVIDIA's own driver"),
-                   "install nvidia-driver");
+      findings.add(code::driver_other, card.address,
+                   concat("the ", card.words(), " is driven by nouveau, and CUDA needs NVIDIA's own driver"), "install nvidia-driver");
   }
 }
 
 /// libcuda.so.1 against the driver in the kernel.
 void check_cuda(Findings& findings, const MachineFacts& facts, const std::optional<FoundLibrary>& cuda, bool has_card) {
   if (cuda && !cuda->verdict.ok()) {
-    findings.add(code::library_broken, cuda->path, concat(cuda->path, " stands for the driver's library and is none: ", cuda->verdict.cause),
+    findings.add(code::library_broken, cuda->path,
+                 concat(cuda->path, " stands for the driver's library and is none: ", cuda->verdict.cause),
                  "remove it, so that the driver's own libcuda.so.1 is found");
     return;
   }
   if (!cuda && (has_card || !facts.nvidia_driver.empty()))
     findings.add(code::library_missing, {},
-                 concat(facts.nvidia_driver.empty() ? "there is an NVIDIA card" : concat("the kernel has NVIDIA's driver ", facts.nvidia_driver),
+                 concat(facts.nvidia_driver.empty() ? "there is an NVIDIA card"
+                                                    : concat("the kernel has NVIDIA's driver ", facts.nvidia_driver),
                         ", and libcuda.so.1 is not installed here"),
                  "start the container with the driver (docker run --gpus all), or outside of one install nvidia-driver");
   if (cuda && !cuda->version.empty() && !facts.nvidia_driver.empty() && cuda->version != facts.nvidia_driver)
@@ -145,7 +148,8 @@ bool is_driver_of(const VulkanDriver& driver, std::uint32_t vendor) {
   }
 }
 
-void check_vulkan(Findings& findings, const MachineFacts& facts, const std::vector<GraphicsCard>& cards, const std::optional<FoundLibrary>& loader) {
+void check_vulkan(Findings& findings, const MachineFacts& facts, const std::vector<GraphicsCard>& cards,
+                  const std::optional<FoundLibrary>& loader) {
   for (const VulkanDriver& driver : facts.vulkan_drivers)
     if (!driver.cause.empty()) findings.add(driver.code.c_str(), driver.manifest, driver.cause, driver.remedy);
   if (loader && !loader->verdict.ok())
@@ -154,7 +158,8 @@ void check_vulkan(Findings& findings, const MachineFacts& facts, const std::vect
     findings.add(code::vulkan_missing, {}, "there are Vulkan drivers, and libvulkan.so.1 is not installed", "install libvulkan1");
   for (const GraphicsCard& card : cards) {
     if (card.only_displays() || card.driver.empty()) continue;
-    if (std::ranges::any_of(facts.vulkan_drivers, [&](const VulkanDriver& d) { return d.cause.empty() && is_driver_of(d, card.vendor); })) continue;
+    if (std::ranges::any_of(facts.vulkan_drivers, [&](const VulkanDriver& d) { return d.cause.empty() && is_driver_of(d, card.vendor); }))
+      continue;
     findings.add(code::manifest_none, card.address, concat("no Vulkan driver is installed for the ", card.words()),
                  concat("install ", vulkan_package(card.vendor)));
   }

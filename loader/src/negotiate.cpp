@@ -61,20 +61,18 @@ std::string without_text(const char* name, const quern_string& text, bool requir
 
 const char* const ask_author = "install another version of the plugin, or tell its author";
 
-Verdict check_table(const std::string& path, const quern_plugin_api& api, const std::string& expected_id,
-                    const HostFacts& host, const std::function<std::uint32_t()>& minor) {
-  if (api.header.struct_type != QUERN_TYPE_PLUGIN_API ||
-      api.header.struct_size < QUERN_MIN_SIZE_quern_plugin_api || api.header.struct_size > sizeof api)
+Verdict check_table(const std::string& path, const quern_plugin_api& api, const std::string& expected_id, const HostFacts& host,
+                    const std::function<std::uint32_t()>& minor) {
+  if (api.header.struct_type != QUERN_TYPE_PLUGIN_API || api.header.struct_size < QUERN_MIN_SIZE_quern_plugin_api ||
+      api.header.struct_size > sizeof api)
     return {code::table_size,
-            concat(path, ": its function table has type ", api.header.struct_type, " and ",
-                   api.header.struct_size, " bytes; expected type ", int{QUERN_TYPE_PLUGIN_API}, " and ",
-                   QUERN_MIN_SIZE_quern_plugin_api, " to ", sizeof api),
+            concat(path, ": its function table has type ", api.header.struct_type, " and ", api.header.struct_size,
+                   " bytes; expected type ", int{QUERN_TYPE_PLUGIN_API}, " and ", QUERN_MIN_SIZE_quern_plugin_api, " to ", sizeof api),
             ask_author,
             {}};
   if (api.abi_minor > host.abi_minor || api.abi_minor < host.abi_minor_min)
     return {code::minor_range,
-            concat(path, ": negotiated ABI minor ", api.abi_minor, ", but was offered ", host.abi_minor_min,
-                   " to ", host.abi_minor),
+            concat(path, ": negotiated ABI minor ", api.abi_minor, ", but was offered ", host.abi_minor_min, " to ", host.abi_minor),
             ask_author,
             {}};
   if (const char* name = first_missing(api))
@@ -86,10 +84,8 @@ Verdict check_table(const std::string& path, const quern_plugin_api& api, const 
     if (!wrong.empty()) return {code::table_versions, concat(path, ": its function table is not sound: ", wrong), ask_author, {}};
   const std::string id = copy_string(api.id);
   if (id.empty() || (!expected_id.empty() && id != expected_id))
-    return {code::id_differs,
-            concat(path, ": its function table has the name '", id, "', and its note '", expected_id, "'"),
-            ask_author,
-            {}};
+    return {
+        code::id_differs, concat(path, ": its function table has the name '", id, "', and its note '", expected_id, "'"), ask_author, {}};
   return {};
 }
 
@@ -114,46 +110,26 @@ std::string ErrorBuffer::words(quern_status status) const {
 
 std::string status_words(quern_status status) {
   switch (status) {
-    case QUERN_OK:
-      return "ok";
-    case QUERN_INVALID_ARGUMENT:
-      return "invalid argument";
-    case QUERN_UNSUPPORTED:
-      return "unsupported";
-    case QUERN_NOT_FOUND:
-      return "not found";
-    case QUERN_OUT_OF_MEMORY:
-      return "out of device memory";
-    case QUERN_HOST_OUT_OF_MEMORY:
-      return "out of memory";
-    case QUERN_DEVICE_LOST:
-      return "device lost";
-    case QUERN_TIMEOUT:
-      return "timeout";
-    case QUERN_BUSY:
-      return "busy";
-    case QUERN_CANCELLED:
-      return "cancelled";
-    case QUERN_VERSION:
-      return "versions do not fit";
-    case QUERN_DRIVER_MISSING:
-      return "driver missing";
-    case QUERN_DRIVER_TOO_OLD:
-      return "driver too old";
-    case QUERN_DEPENDENCY_MISSING:
-      return "a library is missing";
-    case QUERN_ARCH_NOT_BUILT:
-      return "not built for this device";
-    case QUERN_PERMISSION:
-      return "permission denied";
-    case QUERN_FORKED:
-      return "called after fork";
-    case QUERN_IO:
-      return "input or output failed";
-    case QUERN_INTERNAL:
-      return "internal error";
-    default:
-      return "failed";
+    case QUERN_OK: return "ok";
+    case QUERN_INVALID_ARGUMENT: return "invalid argument";
+    case QUERN_UNSUPPORTED: return "unsupported";
+    case QUERN_NOT_FOUND: return "not found";
+    case QUERN_OUT_OF_MEMORY: return "out of device memory";
+    case QUERN_HOST_OUT_OF_MEMORY: return "out of memory";
+    case QUERN_DEVICE_LOST: return "device lost";
+    case QUERN_TIMEOUT: return "timeout";
+    case QUERN_BUSY: return "busy";
+    case QUERN_CANCELLED: return "cancelled";
+    case QUERN_VERSION: return "versions do not fit";
+    case QUERN_DRIVER_MISSING: return "driver missing";
+    case QUERN_DRIVER_TOO_OLD: return "driver too old";
+    case QUERN_DEPENDENCY_MISSING: return "a library is missing";
+    case QUERN_ARCH_NOT_BUILT: return "not built for this device";
+    case QUERN_PERMISSION: return "permission denied";
+    case QUERN_FORKED: return "called after fork";
+    case QUERN_IO: return "input or output failed";
+    case QUERN_INTERNAL: return "internal error";
+    default: return "failed";
   }
 }
 
@@ -162,8 +138,8 @@ std::string copy_string(quern_string text) {
   return std::string(text.data, std::min(text.size, max_string));
 }
 
-Verdict negotiate(const std::string& path, quern_plugin_query_fn entry, const std::string& expected_id,
-                  const HostFacts& host, quern_plugin_api& api) {
+Verdict negotiate(const std::string& path, quern_plugin_query_fn entry, const std::string& expected_id, const HostFacts& host,
+                  quern_plugin_api& api) {
   quern_query query{};
   query.header = {sizeof query, QUERN_TYPE_QUERY, nullptr};
   query.abi_minor = host.abi_minor;
@@ -176,20 +152,14 @@ Verdict negotiate(const std::string& path, quern_plugin_query_fn entry, const st
   try {
     status = entry(&query, &api, error.get());
   } catch (const std::exception& thrown) {
-    return {code::entry_threw, concat(path, ": its entry let a C++ exception out"), ask_author,
-            thrown.what()};
-  } catch (...) {
-    return {code::entry_threw, concat(path, ": its entry let an exception out"), ask_author, {}};
-  }
+    return {code::entry_threw, concat(path, ": its entry let a C++ exception out"), ask_author, thrown.what()};
+  } catch (...) { return {code::entry_threw, concat(path, ": its entry let an exception out"), ask_author, {}}; }
   if (status != QUERN_OK)
     return {code::entry_refused, concat(path, ": refused this runtime: ", error.words(status)),
-            status == QUERN_VERSION ? "install versions of plugin and runtime that fit" : ask_author,
-            error.text()};
+            status == QUERN_VERSION ? "install versions of plugin and runtime that fit" : ask_author, error.text()};
   try {
     return check_table(path, api, expected_id, host, [&] { return own_minor(entry, host); });
-  } catch (...) {
-    return {code::entry_threw, concat(path, ": its entry let an exception out"), ask_author, {}};
-  }
+  } catch (...) { return {code::entry_threw, concat(path, ": its entry let an exception out"), ask_author, {}}; }
 }
 
 }  // namespace quern::loader

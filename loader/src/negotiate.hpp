@@ -34,7 +34,7 @@ std::string copy_string(quern_string text);
 
 /// Calls the entry and fills `api`; what the plugin does not have is null. expected_id empty: any. Not ok:
 /// `api` must not be used.
-Verdict negotiate(const std::string& path, quern_plugin_query_fn entry, const std::string& expected_id,
-                  const HostFacts& host, quern_plugin_api& api);
+Verdict negotiate(const std::string& path, quern_plugin_query_fn entry, const std::string& expected_id, const HostFacts& host,
+                  quern_plugin_api& api);
 
 }  // namespace quern::loader

@@ -45,9 +45,8 @@ Plugin::Parts::~Parts() {
   if (handle) guarded([this] { return api.destroy(handle), QUERN_OK; }, thrown);
 }
 
-std::unique_ptr<Plugin::Parts> make_plugin(const std::string& path, quern_plugin_query_fn entry,
-                                           const std::string& expected_id, const HostFacts& facts,
-                                           HostOptions options, const LogSink& log, Verdict& verdict) {
+std::unique_ptr<Plugin::Parts> make_plugin(const std::string& path, quern_plugin_query_fn entry, const std::string& expected_id,
+                                           const HostFacts& facts, HostOptions options, const LogSink& log, Verdict& verdict) {
   auto parts = std::make_unique<Plugin::Parts>();
   verdict = negotiate(path, entry, expected_id, facts, parts->api);
   if (!verdict.ok()) return nullptr;
@@ -58,8 +57,7 @@ std::unique_ptr<Plugin::Parts> make_plugin(const std::string& path, quern_plugin
   parts->host = std::make_unique<Host>(parts->id, std::move(options), log);
   ErrorBuffer error;
   std::string thrown;
-  const quern_status status =
-      guarded([&] { return parts->api.create(parts->host->table(), &parts->handle, error.get()); }, thrown);
+  const quern_status status = guarded([&] { return parts->api.create(parts->host->table(), &parts->handle, error.get()); }, thrown);
   if (status != QUERN_OK || !parts->handle) {
     parts->handle = nullptr;
     const std::string why = !thrown.empty()      ? "it let an exception out: " + thrown
@@ -71,9 +69,8 @@ std::unique_ptr<Plugin::Parts> make_plugin(const std::string& path, quern_plugin
   return parts;
 }
 
-std::unique_ptr<Plugin::Parts> load_plugin(const std::string& path, const Inspection& found,
-                                           const HostFacts& facts, HostOptions options, const LogSink& log,
-                                           Verdict& verdict) {
+std::unique_ptr<Plugin::Parts> load_plugin(const std::string& path, const Inspection& found, const HostFacts& facts, HostOptions options,
+                                           const LogSink& log, Verdict& verdict) {
   LoadedLibrary library;
   verdict = load_library(path, found, library);
   if (!verdict.ok()) return nullptr;
@@ -86,28 +83,24 @@ Verdict read_device_info(const Plugin::Parts& plugin, std::uint32_t index, Devic
   said.numa_node = QUERN_NONE;
   ErrorBuffer error;
   std::string thrown;
-  const quern_status status =
-      guarded([&] { return plugin.api.device_info(plugin.handle, index, &said, error.get()); }, thrown);
+  const quern_status status = guarded([&] { return plugin.api.device_info(plugin.handle, index, &said, error.get()); }, thrown);
   const auto malformed = [&](const std::string& what) {
-    return Verdict{code::device_malformed, concat(plugin.id, ":", index, ": ", what), ask_author,
-                   error.text()};
+    return Verdict{code::device_malformed, concat(plugin.id, ":", index, ": ", what), ask_author, error.text()};
   };
   if (status != QUERN_OK)
     return {code::device_failed,
-            concat(plugin.id, ":", index,
-                   ": cannot be described: ", thrown.empty() ? error.words(status) : thrown),
+            concat(plugin.id, ":", index, ": cannot be described: ", thrown.empty() ? error.words(status) : thrown),
             {},
             error.text()};
   if (said.header.struct_size < QUERN_MIN_SIZE_quern_device_info || said.header.struct_size > sizeof said)
-    return malformed(concat("its description has ", said.header.struct_size, " bytes; expected ",
-                            QUERN_MIN_SIZE_quern_device_info, " to ", sizeof said));
+    return malformed(concat("its description has ", said.header.struct_size, " bytes; expected ", QUERN_MIN_SIZE_quern_device_info, " to ",
+                            sizeof said));
   if (said.device_class < QUERN_DEVICE_DISCRETE || said.device_class > QUERN_DEVICE_OTHER)
     return malformed(concat("device class ", said.device_class, " is unknown"));
   if (!std::has_single_bit(said.memory_alignment) || said.memory_alignment > most_alignment)
     return malformed(concat("memory alignment ", said.memory_alignment, " is not a power of two up to ", most_alignment));
   if (const char* missing = first_missing(plugin.api, said.caps))
-    return malformed(
-        concat("its capabilities need the function '", missing, "', which the plugin does not have"));
+    return malformed(concat("its capabilities need the function '", missing, "', which the plugin does not have"));
   info.device_class = said.device_class;
   info.vendor_id = said.vendor_id;
   info.caps = said.caps;
@@ -124,8 +117,7 @@ Verdict read_device_info(const Plugin::Parts& plugin, std::uint32_t index, Devic
   return {};
 }
 
-Verdict run_probe(const Plugin::Parts& plugin, const std::vector<Dependency>& dependencies,
-                  ProbeAnswer& answer) {
+Verdict run_probe(const Plugin::Parts& plugin, const std::vector<Dependency>& dependencies, ProbeAnswer& answer) {
   if (!plugin.api.probe) return {};
   quern_reason given[max_reasons] = {};
   for (quern_reason& r : given) r.header = {sizeof r, QUERN_TYPE_REASON, nullptr};
@@ -135,15 +127,11 @@ Verdict run_probe(const Plugin::Parts& plugin, const std::vector<Dependency>& de
   report.reason_capacity = max_reasons;
   ErrorBuffer error;
   std::string thrown;
-  const quern_status status =
-      guarded([&] { return plugin.api.probe(plugin.handle, &report, error.get()); }, thrown);
-  if (!thrown.empty())
-    return {code::probe_threw, concat(plugin.id, ": its probe let an exception out: ", thrown), ask_author,
-            thrown};
+  const quern_status status = guarded([&] { return plugin.api.probe(plugin.handle, &report, error.get()); }, thrown);
+  if (!thrown.empty()) return {code::probe_threw, concat(plugin.id, ": its probe let an exception out: ", thrown), ask_author, thrown};
 
   for (std::uint32_t i = 0; i < std::min(report.reason_count, max_reasons); ++i) {
-    Reason r{given[i].code, copy_string(given[i].text), copy_string(given[i].missing),
-             copy_string(given[i].remedy)};
+    Reason r{given[i].code, copy_string(given[i].text), copy_string(given[i].missing), copy_string(given[i].remedy)};
     if (r.remedy.empty() && !r.missing.empty()) r.remedy = remedy_for_library(r.missing, dependencies);
     answer.reasons.push_back(std::move(r));
     answer.reason_devices.push_back(given[i].reserved);
@@ -158,24 +146,19 @@ Verdict run_probe(const Plugin::Parts& plugin, const std::vector<Dependency>& de
     if (!r.text.empty() && said.insert(r.text).second) cause += (cause.empty() ? "" : "; ") + r.text;
     if (remedy.empty()) remedy = r.remedy;
   }
-  if (status != QUERN_OK && (cause.empty() || !error.text().empty()))
-    cause = error.words(status) + (cause.empty() ? "" : "; " + cause);
+  if (status != QUERN_OK && (cause.empty() || !error.text().empty())) cause = error.words(status) + (cause.empty() ? "" : "; " + cause);
   if (cause.empty()) cause = "no device passed its test, and it gave no reason";
-  return {status == QUERN_OK ? code::no_device : code::probe_failed,
-          concat(plugin.id, ": not usable here: ", cause), remedy, error.text()};
+  return {status == QUERN_OK ? code::no_device : code::probe_failed, concat(plugin.id, ": not usable here: ", cause), remedy, error.text()};
 }
 
 std::string normal_pci_address(const std::string& text) {
   unsigned domain = 0, bus = 0, device = 0, function = 0;
   int used = 0;
   const int size = static_cast<int>(text.size());
-  const bool full =
-      std::sscanf(text.c_str(), "%8x:%2x:%2x.%1x%n", &domain, &bus, &device, &function, &used) == 4 &&
-      used == size;
+  const bool full = std::sscanf(text.c_str(), "%8x:%2x:%2x.%1x%n", &domain, &bus, &device, &function, &used) == 4 && used == size;
   if (!full) {
     domain = 0;
-    if (std::sscanf(text.c_str(), "%2x:%2x.%1x%n", &bus, &device, &function, &used) != 3 || used != size)
-      return {};
+    if (std::sscanf(text.c_str(), "%2x:%2x.%1x%n", &bus, &device, &function, &used) != 3 || used != size) return {};
   }
   char normal[32];
   std::snprintf(normal, sizeof normal, "%04x:%02x:%02x.%x", domain, bus, device, function);

@@ -33,26 +33,21 @@ quern_status guarded(Call&& call, std::string& thrown) noexcept {
   } catch (const std::exception& e) {
     try {
       thrown = e.what();
-    } catch (...) {
-    }
-  } catch (...) {
-  }
+    } catch (...) {}
+  } catch (...) {}
   if (thrown.empty()) try {
       thrown = "an exception of an unknown type";
-    } catch (...) {
-    }
+    } catch (...) {}
   return QUERN_INTERNAL;
 }
 
 /// S2 and create(). Not ok: null.
-std::unique_ptr<Plugin::Parts> make_plugin(const std::string& path, quern_plugin_query_fn entry,
-                                           const std::string& expected_id, const HostFacts& facts,
-                                           HostOptions options, const LogSink& log, Verdict& verdict);
+std::unique_ptr<Plugin::Parts> make_plugin(const std::string& path, quern_plugin_query_fn entry, const std::string& expected_id,
+                                           const HostFacts& facts, HostOptions options, const LogSink& log, Verdict& verdict);
 
 /// As make_plugin, for a file: S1 first.
-std::unique_ptr<Plugin::Parts> load_plugin(const std::string& path, const Inspection& found,
-                                           const HostFacts& facts, HostOptions options, const LogSink& log,
-                                           Verdict& verdict);
+std::unique_ptr<Plugin::Parts> load_plugin(const std::string& path, const Inspection& found, const HostFacts& facts, HostOptions options,
+                                           const LogSink& log, Verdict& verdict);
 
 /// Reads and checks the description of one device.
 Verdict read_device_info(const Plugin::Parts& plugin, std::uint32_t index, DeviceInfo& info);
@@ -61,11 +56,9 @@ Verdict read_device_info(const Plugin::Parts& plugin, std::uint32_t index, Devic
 struct ProbeAnswer {
   std::uint32_t usable = QUERN_NONE;
   std::vector<Reason> reasons;
-  std::vector<std::uint32_t>
-      reason_devices;  // 1 + index of the device that a reason is about, 0: the plugin as a whole
+  std::vector<std::uint32_t> reason_devices;  // 1 + index of the device that a reason is about, 0: the plugin as a whole
 };
-Verdict run_probe(const Plugin::Parts& plugin, const std::vector<Dependency>& dependencies,
-                  ProbeAnswer& answer);
+Verdict run_probe(const Plugin::Parts& plugin, const std::vector<Dependency>& dependencies, ProbeAnswer& answer);
 
 /// "0000:01:00.0" for "01:00.0", "00000000:01:00.0" and upper case; empty for what is no PCI address.
 std::string normal_pci_address(const std::string& text);

@@ -26,13 +26,11 @@ std::uint64_t fnv1a(const std::string& text) {
   return hash;
 }
 
-std::int64_t now() {
-  return std::chrono::duration_cast<std::chrono::seconds>(Wall::now().time_since_epoch()).count();
-}
+std::int64_t now() { return std::chrono::duration_cast<std::chrono::seconds>(Wall::now().time_since_epoch()).count(); }
 
 bool is_doubtful(const std::string& code) {
-  for (const char* c : {code::load_crashed, code::load_hung, code::negotiate_crashed, code::negotiate_hung,
-                        code::probe_crashed, code::probe_hung})
+  for (const char* c :
+       {code::load_crashed, code::load_hung, code::negotiate_crashed, code::negotiate_hung, code::probe_crashed, code::probe_hung})
     if (code == c) return true;
   return false;
 }
@@ -58,8 +56,7 @@ ProbeCache::ProbeCache(std::string directory) : directory_(std::move(directory))
 
 std::string ProbeCache::file(const std::string& slot) const { return concat(directory_, '/', hexadecimal(fnv1a(slot)), ".json"); }
 
-std::optional<Examination> ProbeCache::find(const std::string& slot, const std::string& key, Doubtful doubtful,
-                                            std::string& fault) const {
+std::optional<Examination> ProbeCache::find(const std::string& slot, const std::string& key, Doubtful doubtful, std::string& fault) const {
   if (directory_.empty() || key.empty()) return std::nullopt;
   const std::string name = file(slot);
   base::OpenedFile open;
@@ -100,8 +97,7 @@ void ProbeCache::forget(const std::string& slot) const noexcept {
   }
 }
 
-void ProbeCache::keep(const std::string& slot, const std::string& key, const Examination& result,
-                      std::string& fault) const {
+void ProbeCache::keep(const std::string& slot, const std::string& key, const Examination& result, std::string& fault) const {
   if (directory_.empty() || key.empty() || result.verdict.code == code::no_helper) return;
   JsonWriter json(JsonWriter::Style::one_line);
   json.begin_object();

@@ -22,15 +22,13 @@ class ProbeCache {
   enum class Doubtful { for_a_while, never };
 
   /// The result kept for a slot (a plugin's path, and what was asked) under this key, or nothing; nothing is kept under an empty key.
-  std::optional<Examination> find(const std::string& slot, const std::string& key, Doubtful doubtful,
-                                  std::string& fault) const;
+  std::optional<Examination> find(const std::string& slot, const std::string& key, Doubtful doubtful, std::string& fault) const;
 
   /// Removes what is kept for a slot.
   void forget(const std::string& slot) const noexcept;
 
   /// Keeps a result, doubtful ones too.
-  void keep(const std::string& slot, const std::string& key, const Examination& result,
-            std::string& fault) const;
+  void keep(const std::string& slot, const std::string& key, const Examination& result, std::string& fault) const;
 
   /// The file for a slot.
   std::string file(const std::string& slot) const;

@@ -15,8 +15,8 @@
 namespace quern::loader {
 namespace {
 
-constexpr int windows = 5;      // of a limit: so long a process must have done nothing to be called hung
-constexpr int most_limits = 6;  // a process that goes on a little for ever
+constexpr int windows = 5;       // of a limit: so long a process must have done nothing to be called hung
+constexpr int most_limits = 6;   // a process that goes on a little for ever
 constexpr int least_share = 20;  // one part in so many of a window is progress: twenty such processes may share a processor
 constexpr auto longest_gap = std::chrono::milliseconds(100);
 
@@ -62,12 +62,9 @@ bool HangWatch::hangs(Clock::time_point now) {
   next_ = spent_ + limit_ / windows;
   if (work) before_ = *work;
   if (spent_ < limit_) return false;
-  if (work && work->processor >= limit_)
-    passed_ = concat("in ", limit_.count(), " ms of processor time");
-  else if (!progress)
-    passed_ = concat("within ", limit_.count(), " ms");
-  else if (spent_ >= most_limits * limit_)
-    passed_ = concat("within ", (most_limits * limit_).count(), " ms");
+  if (work && work->processor >= limit_) passed_ = concat("in ", limit_.count(), " ms of processor time");
+  else if (!progress) passed_ = concat("within ", limit_.count(), " ms");
+  else if (spent_ >= most_limits * limit_) passed_ = concat("within ", (most_limits * limit_).count(), " ms");
   return !passed_.empty();
 }
 

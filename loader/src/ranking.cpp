@@ -25,13 +25,10 @@ struct NativeApi {
 };
 
 /// PCI vendors and the APIs that are their own.
-constexpr NativeApi native_apis[] = {
-    {0x10de, "cuda"}, {0x1002, "rocm"}, {0x1002, "hip"}, {0x8086, "level_zero"}, {0x8086, "sycl"}};
+constexpr NativeApi native_apis[] = {{0x10de, "cuda"}, {0x1002, "rocm"}, {0x1002, "hip"}, {0x8086, "level_zero"}, {0x8086, "sycl"}};
 
 bool is_native(const Candidate& c) {
-  return std::ranges::any_of(native_apis, [&](const NativeApi& n) {
-    return n.vendor == c.device.vendor_id && c.plugin_id == n.plugin_id;
-  });
+  return std::ranges::any_of(native_apis, [&](const NativeApi& n) { return n.vendor == c.device.vendor_id && c.plugin_id == n.plugin_id; });
 }
 
 std::size_t demand_place(const std::string& id, const RankRules& rules) {
@@ -41,8 +38,7 @@ std::size_t demand_place(const std::string& id, const RankRules& rules) {
 /// Which of two plugins keeps a device that both serve; true: a.
 bool keeps(const Candidate& a, const Candidate& b, const RankRules& rules) {
   const auto key = [&](const Candidate& c) {
-    return std::make_tuple(c.label != rules.named, demand_place(c.plugin_id, rules), !is_native(c),
-                           c.plugin_id, c.index);
+    return std::make_tuple(c.label != rules.named, demand_place(c.plugin_id, rules), !is_native(c), c.plugin_id, c.index);
   };
   return key(a) < key(b);
 }
@@ -62,8 +58,7 @@ void level_bandwidths(std::vector<Candidate>& candidates) {
 bool same_physical_device(const Candidate& a, const Candidate& b) {
   const bool pci = !a.device.pci_address.empty() && !b.device.pci_address.empty();
   const bool uuid = has_uuid(a.device) && has_uuid(b.device);
-  if (a.plugin_id == b.plugin_id)
-    return pci && uuid && a.device.pci_address == b.device.pci_address && a.device.uuid == b.device.uuid;
+  if (a.plugin_id == b.plugin_id) return pci && uuid && a.device.pci_address == b.device.pci_address && a.device.uuid == b.device.uuid;
   if (pci) return a.device.pci_address == b.device.pci_address;
   return uuid && a.device.uuid == b.device.uuid;
 }
@@ -73,10 +68,8 @@ Ranking rank(std::vector<Candidate> candidates, const RankRules& rules) {
   std::vector<Candidate> usable;
   for (Candidate& c : candidates) {
     if (c.device.device_class == QUERN_DEVICE_SOFTWARE && c.label != rules.named)
-      result.dropped.push_back(
-          {std::move(c), code::device_software, "a software rasteriser is used only if it is named", {}});
-    else
-      usable.push_back(std::move(c));
+      result.dropped.push_back({std::move(c), code::device_software, "a software rasteriser is used only if it is named", {}});
+    else usable.push_back(std::move(c));
   }
   for (Dropped& d : result.dropped) d.remedy = concat("set QUERN_DEVICE=", d.candidate.label, " to use it");
 
@@ -84,19 +77,14 @@ Ranking rank(std::vector<Candidate> candidates, const RankRules& rules) {
     const auto better = std::ranges::find_if(usable, [&](const Candidate& other) {
       return &other != &usable[i] && same_physical_device(usable[i], other) && keeps(other, usable[i], rules);
     });
-    if (better == usable.end())
-      result.order.push_back(usable[i]);
+    if (better == usable.end()) result.order.push_back(usable[i]);
     else
-      result.dropped.push_back(
-          {usable[i], code::device_duplicate,
-           concat("the same device as ", better->label, ", which serves it"),
-           concat("set QUERN_BACKEND=", usable[i].plugin_id, " to use it through this API")});
+      result.dropped.push_back({usable[i], code::device_duplicate, concat("the same device as ", better->label, ", which serves it"),
+                                concat("set QUERN_BACKEND=", usable[i].plugin_id, " to use it through this API")});
   }
   level_bandwidths(result.order);
   std::ranges::sort(result.order, [&](const Candidate& a, const Candidate& b) {
-    const auto head = [&](const Candidate& c) {
-      return std::make_tuple(demand_place(c.plugin_id, rules), c.device.device_class);
-    };
+    const auto head = [&](const Candidate& c) { return std::make_tuple(demand_place(c.plugin_id, rules), c.device.device_class); };
     const auto tail = [](const Candidate& c) { return std::tie(c.device.name, c.plugin_id, c.index); };
     if (head(a) != head(b)) return head(a) < head(b);
     if (a.bandwidth != b.bandwidth) return a.bandwidth > b.bandwidth;
@@ -112,8 +100,8 @@ std::vector<std::string> unmeasured_ties(const std::vector<Candidate>& order) {
   };
   for (const Candidate& a : order)
     for (const Candidate& b : order)
-      if (&a != &b && a.device.device_class == b.device.device_class &&
-          a.device.device_class <= QUERN_DEVICE_INTEGRATED && a.device.name != b.device.name)
+      if (&a != &b && a.device.device_class == b.device.device_class && a.device.device_class <= QUERN_DEVICE_INTEGRATED &&
+          a.device.name != b.device.name)
         add(a), add(b);
   return ids;
 }

@@ -10,18 +10,12 @@ namespace quern::loader {
 
 const char* class_name(std::uint32_t device_class) {
   switch (device_class) {
-    case QUERN_DEVICE_DISCRETE:
-      return "discrete";
-    case QUERN_DEVICE_UNIFIED:
-      return "unified";
-    case QUERN_DEVICE_INTEGRATED:
-      return "integrated";
-    case QUERN_DEVICE_CPU:
-      return "cpu";
-    case QUERN_DEVICE_SOFTWARE:
-      return "software";
-    default:
-      return "other";
+    case QUERN_DEVICE_DISCRETE: return "discrete";
+    case QUERN_DEVICE_UNIFIED: return "unified";
+    case QUERN_DEVICE_INTEGRATED: return "integrated";
+    case QUERN_DEVICE_CPU: return "cpu";
+    case QUERN_DEVICE_SOFTWARE: return "software";
+    default: return "other";
   }
 }
 
@@ -38,36 +32,24 @@ std::string uuid_text(const std::array<std::uint8_t, 16>& uuid) {
 
 const char* stage_name(Stage stage) {
   switch (stage) {
-    case Stage::search:
-      return "search";
-    case Stage::inspect:
-      return "S0 inspect";
-    case Stage::load:
-      return "S1 load";
-    case Stage::negotiate:
-      return "S2 negotiate";
-    case Stage::probe:
-      return "S3 probe";
-    case Stage::open:
-      return "S4 open";
-    case Stage::system:
-      return "system";
+    case Stage::search: return "search";
+    case Stage::inspect: return "S0 inspect";
+    case Stage::load: return "S1 load";
+    case Stage::negotiate: return "S2 negotiate";
+    case Stage::probe: return "S3 probe";
+    case Stage::open: return "S4 open";
+    case Stage::system: return "system";
   }
   return "unknown";
 }
 
 const char* status_name(Status status) {
   switch (status) {
-    case Status::usable:
-      return "usable";
-    case Status::limited:
-      return "limited";
-    case Status::skipped:
-      return "skipped";
-    case Status::refused:
-      return "refused";
-    case Status::warning:
-      return "warning";
+    case Status::usable: return "usable";
+    case Status::limited: return "limited";
+    case Status::skipped: return "skipped";
+    case Status::refused: return "refused";
+    case Status::warning: return "warning";
   }
   return "unknown";
 }

@@ -33,10 +33,8 @@ std::string clean(std::string text) {
 
 std::string describe(const DeviceInfo& d) {
   std::string driver;
-  if (!d.driver_have.empty())
-    driver = "driver " + d.driver_have + (d.driver_need.empty() ? "" : ", needs " + d.driver_need);
-  return d.name + " (" + joined({class_name(d.device_class), d.architecture, driver, d.pci_address}, ", ") +
-         ")";
+  if (!d.driver_have.empty()) driver = "driver " + d.driver_have + (d.driver_need.empty() ? "" : ", needs " + d.driver_need);
+  return d.name + " (" + joined({class_name(d.device_class), d.architecture, driver, d.pci_address}, ", ") + ")";
 }
 
 std::vector<const DeviceReport*> ranked_devices(const Report& report) {
@@ -51,8 +49,7 @@ std::vector<const DeviceReport*> ranked_devices(const Report& report) {
 void write_devices(std::ostream& out, const std::vector<const DeviceReport*>& ranked) {
   if (ranked.empty()) return;
   out << "\nDevices that can be used, best first:\n";
-  for (const DeviceReport* d : ranked)
-    out << "  " << d->rank + 1 << ". " << clean(d->label) << ": " << clean(describe(d->info)) << "\n";
+  for (const DeviceReport* d : ranked) out << "  " << d->rank + 1 << ". " << clean(d->label) << ": " << clean(describe(d->info)) << "\n";
 }
 
 /// What was said already, so that the page says it once.
@@ -99,15 +96,11 @@ void write_remedy(std::ostream& out, Said& said, const std::string& remedy, cons
 
 const char* mark_of(Status status) {
   switch (status) {
-    case Status::usable:
-      return "[ok] ";
-    case Status::skipped:
-      return "[--] ";
-    case Status::refused:
-      return "[no] ";
+    case Status::usable: return "[ok] ";
+    case Status::skipped: return "[--] ";
+    case Status::refused: return "[no] ";
     case Status::limited:
-    case Status::warning:
-      break;
+    case Status::warning: break;
   }
   return "[!!] ";
 }
@@ -125,11 +118,12 @@ void write_unused_devices(std::ostream& out, const ReportEntry& e, Said& said) {
     std::string names;
     for (const DeviceReport* d : devices) names += (names.empty() ? "" : ", ") + d->label + " (" + d->info.name + ")";
     const bool known = e.cause.find(reason) != std::string::npos;
-    out << "     " << clean(names) << (devices.size() == 1 ? " is not used" : " are not used") << (known ? "" : ": " + clean(reason)) << " ("
-        << devices.front()->code << ").\n";
+    out << "     " << clean(names) << (devices.size() == 1 ? " is not used" : " are not used") << (known ? "" : ": " + clean(reason))
+        << " (" << devices.front()->code << ").\n";
     std::set<std::pair<std::string, std::string>> here;
     for (const DeviceReport* d : devices)
-      if ((d->remedy != e.remedy || d->command != e.command) && here.insert({d->remedy, d->command}).second) write_remedy(out, said, d->remedy, d->command);
+      if ((d->remedy != e.remedy || d->command != e.command) && here.insert({d->remedy, d->command}).second)
+        write_remedy(out, said, d->remedy, d->command);
   }
 }
 
@@ -139,28 +133,17 @@ void write_entry(std::ostringstream& out, const ReportEntry& e, Said& said) {
   const std::string what = name.empty() ? std::string("A file") : name;
   out << mark_of(e.status);
   switch (e.status) {
-    case Status::usable:
-      out << what << " can be used";
-      break;
-    case Status::limited:
-      out << what << " can be used, with limits";
-      break;
-    case Status::skipped:
-      out << (e.stage == Stage::system ? "Note: " : what + " is not used: ") << cause;
-      break;
-    case Status::refused:
-      out << (name.empty() ? "" : what + " cannot be used: ") << cause;
-      break;
-    case Status::warning:
-      out << "Note: " << cause;
-      break;
+    case Status::usable: out << what << " can be used"; break;
+    case Status::limited: out << what << " can be used, with limits"; break;
+    case Status::skipped: out << (e.stage == Stage::system ? "Note: " : what + " is not used: ") << cause; break;
+    case Status::refused: out << (name.empty() ? "" : what + " cannot be used: ") << cause; break;
+    case Status::warning: out << "Note: " << cause; break;
   }
   const bool used = e.status == Status::usable || e.status == Status::limited;
   if (used)
     out << ".\n     File: " << clean(e.path) << ", ABI minor " << e.abi_minor << (e.from_cache ? ", probed earlier" : "")
         << (e.in_process ? ", probed in this process" : "") << ".\n";
-  else
-    out << " (" << e.code << ", " << stage_name(e.stage) << ").\n";
+  else out << " (" << e.code << ", " << stage_name(e.stage) << ").\n";
   if (!used) write_remedy(out, said, e.remedy, e.command);
   if (!e.raw_error.empty() && e.cause.find(e.raw_error) == std::string::npos)
     out << "     In its own words: " << clean(e.raw_error) << "\n";
@@ -170,8 +153,7 @@ void write_entry(std::ostringstream& out, const ReportEntry& e, Said& said) {
       write_remedy(out, said, r.remedy);
     }
   write_unused_devices(out, e, said);
-  if (!e.printed.empty())
-    out << "     It printed while it was probed: " << clean(std::string(cut_at_character(e.printed, 400))) << "\n";
+  if (!e.printed.empty()) out << "     It printed while it was probed: " << clean(std::string(cut_at_character(e.printed, 400))) << "\n";
 }
 
 /// The reason of a card's verdict stands with the plugin below, where one gives it.
@@ -182,8 +164,8 @@ void write_verdict(std::ostream& out, const CardVerdict& v, const Report& report
     return;
   }
   const bool below = said.in_an_entry(v.reason) || std::ranges::any_of(report.entries, [&](const ReportEntry& e) {
-    return std::ranges::any_of(e.devices, [&](const DeviceReport& d) { return d.rank < 0 && d.reason == v.reason; });
-  });
+                       return std::ranges::any_of(e.devices, [&](const DeviceReport& d) { return d.rank < 0 && d.reason == v.reason; });
+                     });
   out << ": not used" << (below || v.reason.empty() ? "" : ": " + clean(v.reason)) << " (" << v.code << (below ? ", below)\n" : ")\n");
 }
 
@@ -208,7 +190,8 @@ const ReportEntry* what_stops(const Report& report) {
   return nullptr;
 }
 
-void write_answer(std::ostream& out, const Report& report, const std::vector<const DeviceReport*>& ranked, const ReportEntry* stop, Said& said) {
+void write_answer(std::ostream& out, const Report& report, const std::vector<const DeviceReport*>& ranked, const ReportEntry* stop,
+                  Said& said) {
   if (stop != nullptr) {
     out << "[no] Quern runs no model here: " << clean(said.own_part(stop->cause)) << " (" << stop->code << ").\n";
     write_remedy(out, said, stop->remedy, stop->command);
@@ -227,14 +210,15 @@ void write_software(std::ostream& out, const MachineFacts& machine) {
   if (!machine.nvidia_driver.empty()) out << "  NVIDIA's driver in the kernel: " << clean(machine.nvidia_driver) << "\n";
   std::vector<std::string> missing;
   for (const MachineLibrary& l : machine.libraries) {
-    if (l.path.empty())
-      missing.push_back(l.soname);
+    if (l.path.empty()) missing.push_back(l.soname);
     else
-      out << "  " << clean(l.soname) << ": " << clean(joined({l.version, l.path}, ", ")) << (l.usable ? "" : ", which is no library") << "\n";
+      out << "  " << clean(l.soname) << ": " << clean(joined({l.version, l.path}, ", ")) << (l.usable ? "" : ", which is no library")
+          << "\n";
   }
   for (const VulkanDriver& d : machine.vulkan_drivers) {
     out << "  Vulkan driver " << clean(d.manifest) << ": ";
-    out << (d.cause.empty() ? clean(joined({d.library, d.api_version.empty() ? "" : "Vulkan " + d.api_version}, ", ")) : "cannot be used (" + d.code + ")")
+    out << (d.cause.empty() ? clean(joined({d.library, d.api_version.empty() ? "" : "Vulkan " + d.api_version}, ", "))
+                            : "cannot be used (" + d.code + ")")
         << "\n";
   }
   if (!missing.empty()) out << "  Not installed: " << clean(joined(missing, ", ")) << "\n";

@@ -55,14 +55,11 @@ class Prober {
 
   void probe(Surveyed& plugin, bool with_bandwidth, CacheFault& fault) const {
     const auto start = std::chrono::steady_clock::now();
-    if (plugin.registered || settings_.probe_in_process.value)
-      here(plugin);
-    else
-      outside(plugin, with_bandwidth, fault);
+    if (plugin.registered || settings_.probe_in_process.value) here(plugin);
+    else outside(plugin, with_bandwidth, fault);
     plugin.verdict = plugin.examination.verdict;
     plugin.stage = plugin.examination.stage;
-    plugin.milliseconds =
-        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    plugin.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   }
 
  private:
@@ -77,9 +74,7 @@ class Prober {
     plugin.in_process = true;
   }
 
-  static std::string slot(const Surveyed& plugin, bool with_bandwidth) {
-    return plugin.path + (with_bandwidth ? " with bandwidth" : "");
-  }
+  static std::string slot(const Surveyed& plugin, bool with_bandwidth) { return plugin.path + (with_bandwidth ? " with bandwidth" : ""); }
   HelperRequest request(const Surveyed& plugin, bool with_bandwidth) const {
     return {plugin.path, settings_.allow_dev_plugins.value, with_bandwidth, host_options(plugin.found.id, settings_)};
   }
@@ -101,8 +96,7 @@ class Prober {
     if (plugin.examination.verdict.code == code::no_helper && plugin.found.device_class == QUERN_DEVICE_CPU) {
       const Verdict why = plugin.examination.verdict;
       here(plugin);
-      plugin.examination.reasons.push_back(
-          {QUERN_NOT_FOUND, why.cause + "; it was probed in this process", "", why.remedy});
+      plugin.examination.reasons.push_back({QUERN_NOT_FOUND, why.cause + "; it was probed in this process", "", why.remedy});
       return;
     }
     std::string unkept;
@@ -120,8 +114,7 @@ class Prober {
 };
 
 /// Runs the probes side by side: one that hangs costs its limit once, not once a plugin.
-void probe_all(const Prober& prober, const std::vector<Surveyed*>& plugins, bool with_bandwidth,
-               std::vector<ReportEntry>& notes) {
+void probe_all(const Prober& prober, const std::vector<Surveyed*>& plugins, bool with_bandwidth, std::vector<ReportEntry>& notes) {
   std::vector<CacheFault> faults(plugins.size());
   std::vector<std::exception_ptr> failures(plugins.size());  // of this host, out of memory say: an exception must not end a thread
   {
@@ -130,9 +123,7 @@ void probe_all(const Prober& prober, const std::vector<Surveyed*>& plugins, bool
       const auto work = [&prober, plugin = plugins[i], with_bandwidth, &fault = faults[i], &failure = failures[i]]() noexcept {
         try {
           prober.probe(*plugin, with_bandwidth, fault);
-        } catch (...) {
-          failure = std::current_exception();
-        }
+        } catch (...) { failure = std::current_exception(); }
       };
       if (i == 0) {  // the first in this thread
         work();
@@ -161,10 +152,7 @@ Surveyed inspect_registered(quern_plugin_query_fn query, std::size_t number, con
   plugin.stage = Stage::negotiate;
   plugin.in_process = true;
   if (!query) {
-    plugin.verdict = {code::no_entry,
-                      concat(plugin.path, ": a null pointer was registered"),
-                      "register the plugin's entry",
-                      {}};
+    plugin.verdict = {code::no_entry, concat(plugin.path, ": a null pointer was registered"), "register the plugin's entry", {}};
     return plugin;
   }
   quern_plugin_api api{};
@@ -184,8 +172,7 @@ void apply_shadows(std::vector<Surveyed>& plugins) {
     const auto [owner, is_new] = owners.emplace(p.found.id, p.path);
     if (is_new) continue;
     p.skipped = true;
-    p.verdict = {
-        code::shadowed, concat(p.path, ": '", p.found.id, "' was found earlier, in ", owner->second), {}, {}};
+    p.verdict = {code::shadowed, concat(p.path, ": '", p.found.id, "' was found earlier, in ", owner->second), {}, {}};
     p.stage = Stage::search;
   }
 }
@@ -218,11 +205,10 @@ Survey survey(const Settings& settings, const Demand& demand) {
     result.plugins.push_back(std::move(plugin));
   }
   if (result.plugins.empty() && !result.directories.empty())
-    result.notes.push_back(
-        system_note(Status::warning, code::no_plugin,
-                    concat("no file named libbackend_*.so in ", result.directories.front(),
-                           result.directories.size() > 1 ? " and the other directories" : ""),
-                    "install a backend package such as quern-backend-cpu, or set QUERN_BACKEND_PATH"));
+    result.notes.push_back(system_note(Status::warning, code::no_plugin,
+                                       concat("no file named libbackend_*.so in ", result.directories.front(),
+                                              result.directories.size() > 1 ? " and the other directories" : ""),
+                                       "install a backend package such as quern-backend-cpu, or set QUERN_BACKEND_PATH"));
   apply_shadows(result.plugins);
   std::vector<Surveyed*> open;
   for (Surveyed& plugin : result.plugins) {
@@ -259,8 +245,7 @@ void measure(const Settings& settings, const std::vector<std::string>& ids, Surv
   probe_all(prober, open, /*with_bandwidth=*/true, survey.notes);
   for (const Surveyed& measured : again)
     for (Surveyed& p : survey.plugins)
-      if (p.path == measured.path && measured.usable() &&
-          measured.examination.devices.size() == p.examination.devices.size())
+      if (p.path == measured.path && measured.usable() && measured.examination.devices.size() == p.examination.devices.size())
         for (std::size_t i = 0; i < p.examination.devices.size(); ++i)
           p.examination.devices[i].bandwidth = measured.examination.devices[i].bandwidth;
 }

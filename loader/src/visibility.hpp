@@ -16,8 +16,7 @@ class CudaVisibility {
   /// cuda_devices: what the cuda plugin lists under this variable (the truth where it runs); null if it did
   /// not run. Then the value is read here: UUIDs by prefix, numbers in the order of the PCI bus, and as the
   /// driver does, the first entry that names nothing ends the list.
-  CudaVisibility(const Setting<std::string>& variable, const std::vector<Candidate>* cuda_devices,
-                 const std::vector<GraphicsCard>& cards);
+  CudaVisibility(const Setting<std::string>& variable, const std::vector<Candidate>* cuda_devices, const std::vector<GraphicsCard>& cards);
 
   /// Why the device may not be used; nothing if it may. Devices of other vendors always may.
   std::optional<std::string> hides(const Candidate& candidate) const;

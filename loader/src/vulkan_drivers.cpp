@@ -38,7 +38,8 @@ std::vector<std::string> manifests(const Settings& settings) {
   if (paths.empty()) add_list(paths, "VK_ICD_FILENAMES");
   if (!paths.empty()) return paths;
   add_list(paths, "VK_ADD_DRIVER_FILES");
-  for (const std::string& folder : {settings.etc_root + "/xdg", settings.etc_root, settings.usr_root + "/local/share", settings.usr_root + "/share"})
+  for (const std::string& folder :
+       {settings.etc_root + "/xdg", settings.etc_root, settings.usr_root + "/local/share", settings.usr_root + "/share"})
     add_folder(paths, folder + "/vulkan/icd.d");
   return paths;
 }
@@ -60,11 +61,15 @@ VulkanDriver read_manifest(const std::string& path, const Settings& settings) {
   const Json* library = icd == nullptr ? nullptr : icd->find("library_path");
   if (library == nullptr || library->text() == nullptr) {
     refuse(driver, code::manifest_broken,
-           problem ? problem.text : concat(path, text.empty() ? ": is empty" : !is_object ? ": is not JSON" : ": has no ICD.library_path"),
+           problem ? problem.text
+                   : concat(path, text.empty() ? ": is empty"
+                                  : !is_object ? ": is not JSON"
+                                               : ": has no ICD.library_path"),
            "install the package of that Vulkan driver again, or remove the file");
     return driver;
   }
-  if (const Json* version = icd->find("api_version"); version != nullptr && version->text() != nullptr) driver.api_version = *version->text();
+  if (const Json* version = icd->find("api_version"); version != nullptr && version->text() != nullptr)
+    driver.api_version = *version->text();
   driver.library = *library->text();
   std::optional<FoundLibrary> found;
   if (driver.library.find('/') == std::string::npos) {

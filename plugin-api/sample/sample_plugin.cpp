@@ -34,8 +34,7 @@ class Memory {
  public:
   Memory(const quern_host& host, sdk::CountedHeap& heap, std::uint64_t bytes)
       : share_(heap.take(bytes)), data_(nullptr, Release{&host, std::max<std::uint64_t>(bytes, 1)}) {
-    data_.reset(
-        host.allocate(host.context, data_.get_deleter().bytes, sdk::span_alignment, "sample device memory"));
+    data_.reset(host.allocate(host.context, data_.get_deleter().bytes, sdk::span_alignment, "sample device memory"));
     if (data_ == nullptr) throw std::bad_alloc();
     std::memset(data_.get(), 0xff, bytes);  // fresh memory is NaN, so that a read before a write shows
   }
@@ -62,14 +61,9 @@ class Device {
 
   void write(std::uint64_t to, const void* from, std::uint64_t bytes) { std::memcpy(at(to), from, bytes); }
   void read(void* to, std::uint64_t from, std::uint64_t bytes) { std::memcpy(to, at(from), bytes); }
-  void write(Memory& to, std::uint64_t offset, const void* from, std::uint64_t bytes) {
-    write(to.address() + offset, from, bytes);
-  }
-  void read(void* to, const Memory& from, std::uint64_t offset, std::uint64_t bytes) {
-    read(to, from.address() + offset, bytes);
-  }
-  void move(Memory& to, std::uint64_t to_offset, const Memory& from, std::uint64_t from_offset,
-            std::uint64_t bytes) {
+  void write(Memory& to, std::uint64_t offset, const void* from, std::uint64_t bytes) { write(to.address() + offset, from, bytes); }
+  void read(void* to, const Memory& from, std::uint64_t offset, std::uint64_t bytes) { read(to, from.address() + offset, bytes); }
+  void move(Memory& to, std::uint64_t to_offset, const Memory& from, std::uint64_t from_offset, std::uint64_t bytes) {
     write(to, to_offset, at(from.address() + from_offset), bytes);
   }
   void fill(Memory& to, std::uint64_t offset, std::uint32_t pattern, std::uint64_t bytes) {
@@ -86,17 +80,15 @@ class Device {
 std::string refuse_copy(const Call& call) {
   const Tensor &x = call.input(0), &y = call.output(0);
   const bool plain = sdk::is_float(x.dtype) || x.dtype == QUERN_I32;
-  return sdk::first_of({plain ? "" : sdk::describe(x) + "; f32, f16, bf16 or i32 is copied",
-                        sdk::check_dtype(y, x.dtype), sdk::check_same_shape(x, y),
-                        sdk::check_row_predicate(call)});
+  return sdk::first_of({plain ? "" : sdk::describe(x) + "; f32, f16, bf16 or i32 is copied", sdk::check_dtype(y, x.dtype),
+                        sdk::check_same_shape(x, y), sdk::check_row_predicate(call)});
 }
 void run_copy(const Call& call, Device&) {
   const Tensor &x = call.input(0), &y = call.output(0);
   const std::uint64_t size = sdk::element_size(y.dtype).bytes;
   const auto step = [](const Tensor& t) { return t.rank == 0 ? 0 : t.strides[t.rank - 1]; };
   sdk::for_each_row(call, [&](std::uint64_t to, std::uint64_t from, std::uint64_t) {
-    for (std::int64_t i = 0; i < y.last(); ++i)
-      std::memcpy(at(to) + i * step(y), at(from) + i * step(x), size);
+    for (std::int64_t i = 0; i < y.last(); ++i) std::memcpy(at(to) + i * step(y), at(from) + i * step(x), size);
   });
 }
 
@@ -105,14 +97,12 @@ std::string refuse_matmul(const Call& call) {
   const Tensor &a = call.input(0), &b = call.input(1), &y = call.output(0);
   for (const Tensor* t : {&a, &b, &y}) {
     if (t->dtype != QUERN_F32 && t->dtype != QUERN_F16) return sdk::describe(*t) + "; f32 or f16 is taken";
-    if (std::string text = sdk::first_of({sdk::check_rank(*t, 2), sdk::check_contiguous(*t)}); !text.empty())
-      return text;
+    if (std::string text = sdk::first_of({sdk::check_rank(*t, 2), sdk::check_contiguous(*t)}); !text.empty()) return text;
   }
   if (call.input(2).present() || call.input(3).present()) return "matmul: this plugin has no bias and no c";
   if (call.flag(QUERN_KEY_TRANSPOSE_A) || call.flag(QUERN_KEY_TRANSPOSE_B) || call.real(QUERN_KEY_ALPHA) != 1)
     return "matmul: this plugin has neither transposes nor an alpha";
-  return sdk::first_of(
-      {sdk::check_dim(b, 1, a.dims[1]), sdk::check_dim(y, 0, a.dims[0]), sdk::check_dim(y, 1, b.dims[0])});
+  return sdk::first_of({sdk::check_dim(b, 1, a.dims[1]), sdk::check_dim(y, 0, a.dims[0]), sdk::check_dim(y, 1, b.dims[0])});
 }
 void run_matmul(const Call& call, Device&) {
   const Tensor &a = call.input(0), &b = call.input(1), &y = call.output(0);
@@ -132,10 +122,8 @@ void run_matmul(const Call& call, Device&) {
 std::string check_f32(const Call& call) {
   for (const sdk::TensorList* list : {&call.inputs, &call.outputs})
     for (const Tensor& t : *list)
-      if (t.present() && (t.dtype != QUERN_F32 || !sdk::is_contiguous(t)))
-        return sdk::describe(t) + "; contiguous f32 is taken";
-  return sdk::first_of(
-      {sdk::check_same_shape(call.input(0), call.output(0)), sdk::check_row_predicate(call)});
+      if (t.present() && (t.dtype != QUERN_F32 || !sdk::is_contiguous(t))) return sdk::describe(t) + "; contiguous f32 is taken";
+  return sdk::first_of({sdk::check_same_shape(call.input(0), call.output(0)), sdk::check_row_predicate(call)});
 }
 
 std::string refuse_rms_norm(const Call& call) {
@@ -151,8 +139,7 @@ void run_rms_norm(const Call& call, Device&) {
   sdk::for_each_row(call, [&](std::uint64_t to, std::uint64_t from, std::uint64_t) {
     const float *x = at<float>(from), squares = sdk::sum_of(n, [x](std::int64_t i) { return x[i] * x[i]; });
     const float scale = 1.0f / std::sqrt(squares / static_cast<float>(n) + epsilon);
-    for (std::int64_t i = 0; i < n; ++i)
-      at<float>(to)[i] = (weight == nullptr ? 1.0f : weight[i] + offset) * (x[i] * scale);
+    for (std::int64_t i = 0; i < n; ++i) at<float>(to)[i] = (weight == nullptr ? 1.0f : weight[i] + offset) * (x[i] * scale);
   });
 }
 
@@ -166,8 +153,7 @@ void run_add(const Call& call, Device&) {
   const float alpha = call.number(QUERN_KEY_ALPHA);
   const std::int64_t step = b.rank == 0 || b.last() == 1 ? 0 : 1;
   sdk::for_each_row(call, [&](std::uint64_t to, std::uint64_t from, std::uint64_t second) {
-    for (std::int64_t i = 0; i < y.last(); ++i)
-      at<float>(to)[i] = at<float>(from)[i] + alpha * at<float>(second)[i * step];
+    for (std::int64_t i = 0; i < y.last(); ++i) at<float>(to)[i] = at<float>(from)[i] + alpha * at<float>(second)[i * step];
   });
 }
 

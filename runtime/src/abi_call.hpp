@@ -22,15 +22,14 @@ class AbiError {
   }
   quern_error* out() noexcept { return &error_; }
   const quern_error& get() const noexcept { return error_; }
-  std::string text() const {
-    return {text_.data(), static_cast<std::size_t>(std::min<std::uint64_t>(error_.text_size, text_.size()))};
-  }
+  std::string text() const { return {text_.data(), static_cast<std::size_t>(std::min<std::uint64_t>(error_.text_size, text_.size()))}; }
   /// `what` names the call for the user: "cpu:0: compiling 'step'". Arguments of these calls are the runtime's: a plugin that refuses
   /// them meets a bug of ours or of its own, and not a mistake of the runtime's caller.
   void check(quern_status status, std::string_view what) const {
     if (status == QUERN_OK) return;
     const std::string detail = text();
-    throw Error(status == QUERN_INVALID_ARGUMENT ? QUERN_INTERNAL : status, detail.empty() ? concat(what, " failed with status ", status) : concat(what, ": ", detail));
+    throw Error(status == QUERN_INVALID_ARGUMENT ? QUERN_INTERNAL : status,
+                detail.empty() ? concat(what, " failed with status ", status) : concat(what, ": ", detail));
   }
 
  private:

@@ -6,8 +6,7 @@
 
 namespace quern::runtime {
 
-AnswerText::AnswerText(const Vocabulary& vocabulary, std::vector<std::string> stops)
-    : vocabulary_(vocabulary), stops_(std::move(stops)) {
+AnswerText::AnswerText(const Vocabulary& vocabulary, std::vector<std::string> stops) : vocabulary_(vocabulary), stops_(std::move(stops)) {
   std::erase(stops_, std::string{});
 }
 

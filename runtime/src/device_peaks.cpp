@@ -43,7 +43,8 @@ graph::NodeOptions measured(const char* name, std::uint32_t conversions = QUERN_
 /// Numbers of [1, 2) in f16, no two neighbours alike: a device may run faster on zeros. In a block format every scale is one of them.
 std::vector<std::byte> halves(std::uint64_t count) {
   if (const std::optional<std::uint64_t> available = loader::host_memory().available; available && count > *available / 2) {
-    throw Error(QUERN_HOST_OUT_OF_MEMORY, concat("a matrix of ", byte_words(count), " was to be measured, and the host has ", byte_words(*available), " available"));
+    throw Error(QUERN_HOST_OUT_OF_MEMORY,
+                concat("a matrix of ", byte_words(count), " was to be measured, and the host has ", byte_words(*available), " available"));
   }
   std::vector<std::byte> bytes(count);
   std::uint32_t state = 1;

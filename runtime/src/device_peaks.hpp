@@ -16,10 +16,10 @@ struct DevicePeaks {
 
 /// What the peaks have to be comparable with.
 struct PeakConditions {
-  std::uint64_t weight_bytes = 0;             // caches hold as much of what is measured as of the weights
-  quern_dtype weights = QUERN_F16;            // their format; f16 is measured too
-  std::uint32_t conversions = 0;              // QUERN_CONVERT_... that the products allow
-  std::uint64_t limit = 0;                    // most bytes of the device to take, 0: no limit
+  std::uint64_t weight_bytes = 0;   // caches hold as much of what is measured as of the weights
+  quern_dtype weights = QUERN_F16;  // their format; f16 is measured too
+  std::uint32_t conversions = 0;    // QUERN_CONVERT_... that the products allow
+  std::uint64_t limit = 0;          // most bytes of the device to take, 0: no limit
 };
 
 /// Takes memory of the device and frees it. What does not fit, or what the device has no op for, is not measured; a peak of which nothing

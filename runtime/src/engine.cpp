@@ -19,8 +19,7 @@ Engine::Engine(std::shared_ptr<const Model> model, std::uint32_t sequences, std:
       max_outputs_(std::max(8u, model_->sequences())),
       step_(model_->step()),
       program_(model_->make_step_program()),
-      pages_(static_cast<std::uint32_t>(step_.graph.value(step_.k_cache.at(0)).shape.at(0).size), kv_page_size,
-             model_->sequences(),
+      pages_(static_cast<std::uint32_t>(step_.graph.value(step_.k_cache.at(0)).shape.at(0).size), kv_page_size, model_->sequences(),
              static_cast<std::uint32_t>(step_.graph.value(step_.block_table).shape.at(1).size),
              [this](std::int32_t from, std::int32_t to) { copy_page(from, to); }),
       tokens_(sequences),
@@ -30,9 +29,7 @@ Engine::Engine(std::shared_ptr<const Model> model, std::uint32_t sequences, std:
   program_->prepare();
   program_->write(step_.rope_table, 0, rope);
   for (const auto* caches : {&step_.k_cache, &step_.v_cache}) {
-    for (const graph::ValueId id : *caches) {
-      kv_bytes_ += graph::byte_size(step_.graph.value(id).dtype, step_.graph.value(id).shape);
-    }
+    for (const graph::ValueId id : *caches) { kv_bytes_ += graph::byte_size(step_.graph.value(id).dtype, step_.graph.value(id).shape); }
   }
   for (std::vector<std::int32_t>& list : tokens_) list.reserve(context_);
   row_token_.reserve(max_rows_);
@@ -174,8 +171,7 @@ void Engine::write_samplers(std::span<const Row> rows, std::span<const SamplerIn
     // What an earlier step left behind; one write, since a device may be far away.
     const std::uint64_t now = sampler.bias_tokens.size(), before = std::exchange(bias_counts_.at(output), now);
     if (before > now)
-      put<std::int32_t>(step_.bias_token, std::span<const std::int32_t>(no_biases_).first(before - now),
-                        output * bias_size + now);
+      put<std::int32_t>(step_.bias_token, std::span<const std::int32_t>(no_biases_).first(before - now), output * bias_size + now);
     ++output;
   }
 }
@@ -240,9 +236,9 @@ std::uint32_t Engine::make_room(std::span<const Row> rows, std::uint32_t followe
     if (lengths_[s] > context_)
       throw Error(QUERN_CONTEXT_FULL, concat("sequence ", s, " would have ", lengths_[s], " tokens; the context is ", context_));
     if (pages_.reserve(s, written_from_[s], lengths_[s])) continue;
-    throw Error(QUERN_CONTEXT_FULL, concat("sequence ", s, " goes on from ", written_from_[s], " to ", lengths_[s], " tokens; ", pages_.free_pages(),
-                                           " pages of ", pages_.page_size(), " are free, too few with a copy of a page that it shares; ",
-                                           "truncate a sequence"));
+    throw Error(QUERN_CONTEXT_FULL, concat("sequence ", s, " goes on from ", written_from_[s], " to ", lengths_[s], " tokens; ",
+                                           pages_.free_pages(), " pages of ", pages_.page_size(),
+                                           " are free, too few with a copy of a page that it shares; ", "truncate a sequence"));
   }
   if (followers == 0) return 0;
   const std::uint32_t slot = rows[0].slot, held = lengths_[slot];
@@ -286,8 +282,7 @@ void Engine::logits(std::uint32_t output, std::span<float> out) const {
 }
 
 void Engine::hidden(std::uint32_t output, std::span<float> out) const {
-  program_->read(step_.hidden, static_cast<std::uint64_t>(output) * model_->shape().hidden * sizeof(float),
-                 std::as_writable_bytes(out));
+  program_->read(step_.hidden, static_cast<std::uint64_t>(output) * model_->shape().hidden * sizeof(float), std::as_writable_bytes(out));
 }
 
 void Engine::start_trace() {

@@ -123,8 +123,8 @@ class Engine {
   // reused by every step
   std::vector<std::int32_t> row_token_, row_position_, row_slot_, output_row_, output_slot_;
   std::vector<std::uint32_t> lengths_, written_from_;  // of each sequence after the step; its first position that the step writes
-  std::vector<std::int32_t> no_biases_;    // -1 for each entry
-  std::vector<std::uint64_t> bias_counts_;  // entries that an output's row may hold now
+  std::vector<std::int32_t> no_biases_;                // -1 for each entry
+  std::vector<std::uint64_t> bias_counts_;             // entries that an output's row may hold now
   std::vector<RunBound> bounds_;
   std::atomic<bool> cancel_requested_{false};
   std::uint64_t steps_ = 0, bytes_in_ = 0, bytes_out_ = 0, kv_bytes_ = 0;

@@ -42,8 +42,8 @@ std::vector<FormatSize> format_sizes(std::uint64_t matrices, std::uint64_t vecto
 }
 
 /// Bytes of the cache, in whole pages as the session allocates it.
-std::uint64_t kv_size(std::uint64_t layers, std::uint64_t kv_heads, std::uint64_t key_size, std::uint64_t value_size,
-                      std::uint64_t context, std::uint64_t sequences, quern_dtype dtype) {
+std::uint64_t kv_size(std::uint64_t layers, std::uint64_t kv_heads, std::uint64_t key_size, std::uint64_t value_size, std::uint64_t context,
+                      std::uint64_t sequences, quern_dtype dtype) {
   const std::uint64_t positions = times((plus(context, kv_page_size - 1)) / kv_page_size * kv_page_size, sequences);
   const std::uint64_t per_position = times(times(layers, kv_heads), plus(key_size, value_size));
   return times(times(per_position, positions), static_cast<std::uint64_t>(graph::block_size(dtype).bytes));
@@ -53,18 +53,22 @@ std::uint64_t kv_size(std::uint64_t layers, std::uint64_t kv_heads, std::uint64_
 
 Estimate estimate_shape(const ShapeNumbers& given, std::uint64_t context, std::uint32_t sequences, quern_dtype kv_dtype) {
   ShapeNumbers s = given;
-  for (const auto& [name, value] : {std::pair{"hidden", s.hidden}, {"feed-forward", s.feed_forward}, {"layers", s.layers},
-                                    {"vocabulary", s.vocabulary}, {"heads", s.heads}}) {
+  for (const auto& [name, value] : {std::pair{"hidden", s.hidden},
+                                    {"feed-forward", s.feed_forward},
+                                    {"layers", s.layers},
+                                    {"vocabulary", s.vocabulary},
+                                    {"heads", s.heads}}) {
     if (value == 0) throw Error(QUERN_INVALID_ARGUMENT, concat("the shape's ", name, " is 0"));
   }
   if (s.kv_heads == 0) s.kv_heads = s.heads;
   if (s.heads % s.kv_heads != 0) {
-    throw Error(QUERN_INVALID_ARGUMENT, concat("the shape has ", s.heads, " heads, which is not a multiple of its ", s.kv_heads, " kv heads"));
+    throw Error(QUERN_INVALID_ARGUMENT,
+                concat("the shape has ", s.heads, " heads, which is not a multiple of its ", s.kv_heads, " kv heads"));
   }
   if (s.head_size == 0) {
     if (s.hidden % s.heads != 0) {
-      throw Error(QUERN_INVALID_ARGUMENT, concat("the shape's hidden size ", s.hidden, " is not a multiple of its ", s.heads,
-                                                 " heads; give the head size too"));
+      throw Error(QUERN_INVALID_ARGUMENT,
+                  concat("the shape's hidden size ", s.hidden, " is not a multiple of its ", s.heads, " heads; give the head size too"));
     }
     s.head_size = s.hidden / s.heads;
   }
@@ -118,12 +122,11 @@ Estimate estimate_file(Runtime* runtime, const std::string& path, const ModelOpt
   const std::vector<std::shared_ptr<MemoryBudget>> devices = runtime->devices();
   const auto context = static_cast<std::uint32_t>(e.context);
   const std::uint32_t rows_at_once = rows_of_step(shape, file, devices, sequences, context, options.kv_dtype);
-  const models::StepGraph step = models::build_step(
-      shape, file, step_options(rows_at_once, sequences, context, options.kv_dtype, options.exact, *runtime, devices));
+  const models::StepGraph step =
+      models::build_step(shape, file, step_options(rows_at_once, sequences, context, options.kv_dtype, options.exact, *runtime, devices));
   const Program program(step.graph, devices, runtime->settings().fallback, "", {}, run_ahead_of(step));
   e.weights_bytes = 0;  // as they will lie in memory
-  for (const WantedWeight& weight :
-       wanted_weights(program, step, models::build_rope(shape, static_cast<std::uint32_t>(e.context)), file)) {
+  for (const WantedWeight& weight : wanted_weights(program, step, models::build_rope(shape, static_cast<std::uint32_t>(e.context)), file)) {
     e.weights_bytes += weight.arena_bytes();
   }
   const ProgramNeeds needs = program.needs();

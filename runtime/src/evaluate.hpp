@@ -16,7 +16,7 @@ struct Evaluation {
   std::vector<float> margin;         // best minus second-best logit
   std::vector<float> nll;            // of the next token, NaN at the last
   double nll_sum = 0;
-  std::vector<float> logits;         // of the kept positions, one after another
+  std::vector<float> logits;  // of the kept positions, one after another
   double seconds = 0;
 };
 

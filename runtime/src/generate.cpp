@@ -60,17 +60,15 @@ void check(const Engine& engine, const std::vector<Request>& requests) {
   for (std::size_t i = 0; i < requests.size(); ++i) {
     const Request& r = requests[i];
     if (r.sequence >= engine.sequences()) {
-      throw Error(QUERN_INVALID_ARGUMENT, concat("request ", i, ": sequence is ", r.sequence, " but the session has ",
-                                                 engine.sequences(), " (0 to ", engine.sequences() - 1, ")"));
+      throw Error(QUERN_INVALID_ARGUMENT, concat("request ", i, ": sequence is ", r.sequence, " but the session has ", engine.sequences(),
+                                                 " (0 to ", engine.sequences() - 1, ")"));
     }
     if (used[r.sequence]) {
       throw Error(QUERN_INVALID_ARGUMENT, concat("request ", i, ": sequence ", r.sequence, " is used by another request of this call"));
     }
     used[r.sequence] = true;
     const std::uint64_t held = r.append ? engine.tokens(r.sequence).size() : 0;
-    if (r.prompt.empty() && held == 0) {
-      throw Error(QUERN_INVALID_ARGUMENT, concat("request ", i, ": the prompt is empty"));
-    }
+    if (r.prompt.empty() && held == 0) { throw Error(QUERN_INVALID_ARGUMENT, concat("request ", i, ": the prompt is empty")); }
     for (const std::int32_t token : r.prompt) {
       if (token < 0 || token >= vocabulary) {
         throw Error(QUERN_INVALID_ARGUMENT, concat("request ", i, ": token ", token, " is outside the vocabulary of ", vocabulary));
@@ -78,8 +76,8 @@ void check(const Engine& engine, const std::vector<Request>& requests) {
     }
     if (held + r.prompt.size() > engine.context()) {
       throw Error(QUERN_CONTEXT_FULL, concat("request ", i, ": the prompt has ", counted(r.prompt.size(), "token"),
-                                             held > 0 ? concat(" after ", held, " held by the sequence") : "",
-                                             ", but the context is ", engine.context(), "; shorten it or load with a larger context"));
+                                             held > 0 ? concat(" after ", held, " held by the sequence") : "", ", but the context is ",
+                                             engine.context(), "; shorten it or load with a larger context"));
     }
     if (r.logprobs > most_alternatives) {
       throw Error(QUERN_INVALID_ARGUMENT, concat("request ", i, ": logprobs is ", r.logprobs, "; at most ", most_alternatives));
@@ -230,7 +228,7 @@ std::vector<Answer> generate(Engine& engine, std::vector<Request> requests, Gene
   std::vector<SamplerInput> samplers;
   std::vector<Stream*> drawers;
   double step_seconds = 0;  // of the fastest step of one row yet
-  const struct Drop {  // what followed the end of an answer
+  const struct Drop {       // what followed the end of an answer
     Engine& engine;
     ~Drop() { engine.drop_followers(); }
   } drop{engine};
@@ -268,11 +266,11 @@ std::vector<Answer> generate(Engine& engine, std::vector<Request> requests, Gene
         if (error.code() != QUERN_CANCELLED || !engine.cancel_requested()) throw;
         continue;  // to the answers' end, above
       }
-      if (const double now = seconds_since(before) / (followers + 1); alone && (step_seconds == 0 || now < step_seconds)) step_seconds = now;
+      if (const double now = seconds_since(before) / (followers + 1); alone && (step_seconds == 0 || now < step_seconds))
+        step_seconds = now;
     }
     const double spent = seconds_since(before);
-    const bool prefill = rows.size() > drawers.size() ||
-                         std::ranges::any_of(drawers, [](const Stream* s) { return !s->drawing; });
+    const bool prefill = rows.size() > drawers.size() || std::ranges::any_of(drawers, [](const Stream* s) { return !s->drawing; });
     (prefill ? totals.tokens_prefill : totals.tokens_decode) += rows.size();
     (prefill ? totals.seconds_prefill : totals.seconds_decode) += spent;
 

@@ -31,7 +31,8 @@ LayerSplit split_layers(const LayerBytes& bytes, const std::vector<std::optional
     const std::uint64_t room = available[d].value_or(UINT64_MAX);
     std::uint32_t taken = 0;
     if (bytes.shared <= room && tail <= room - bytes.shared) {
-      for (std::uint64_t free = room - bytes.shared - tail; left > 0 && bytes.layers[left - 1] <= free; ++taken) free -= bytes.layers[--left];
+      for (std::uint64_t free = room - bytes.shared - tail; left > 0 && bytes.layers[left - 1] <= free; ++taken)
+        free -= bytes.layers[--left];
     }
     if (taken > 0) tail = 0;
     split.layers.push_back(taken);
@@ -42,7 +43,8 @@ LayerSplit split_layers(const LayerBytes& bytes, const std::vector<std::optional
 
 std::uint32_t layers_to_move(const LayerBytes& bytes, LayerSplit::Range range, std::uint64_t lack) {
   std::uint32_t count = 0;
-  for (std::uint64_t left = lack; left > 0 && range.first + count < range.end; ++count) left -= std::min(left, bytes.layers[range.first + count]);
+  for (std::uint64_t left = lack; left > 0 && range.first + count < range.end; ++count)
+    left -= std::min(left, bytes.layers[range.first + count]);
   return std::max(1u, (count + 1) / 2);
 }
 

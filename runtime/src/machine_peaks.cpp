@@ -51,8 +51,8 @@ double timed(std::uint32_t threads, const Work& work) {
   } catch (const std::exception& failure) {  // no more threads, or no memory for one: those that there are wait for it
     given_up = true;
     (void)gate.arrive(static_cast<std::ptrdiff_t>(threads - pool.size()));
-    throw Error(QUERN_HOST_OUT_OF_MEMORY, concat("the machine was to be measured by ", threads, " threads, and after ", pool.size(), " the system gave no more (",
-                                                 failure.what(), "); ask for fewer with --threads"));
+    throw Error(QUERN_HOST_OUT_OF_MEMORY, concat("the machine was to be measured by ", threads, " threads, and after ", pool.size(),
+                                                 " the system gave no more (", failure.what(), "); ask for fewer with --threads"));
   }
   pool.clear();
   return seconds_between(*std::ranges::min_element(starts), *std::ranges::max_element(ends));
@@ -175,7 +175,9 @@ void multiply_bytes_tiles() {
   for (std::uint64_t r = 0; r < tile_rounds; ++r) {
     __asm__ volatile(
         "tdpbusd %%tmm6, %%tmm4, %%tmm0\n\ttdpbusd %%tmm6, %%tmm5, %%tmm1\n\t"
-        "tdpbusd %%tmm7, %%tmm4, %%tmm2\n\ttdpbusd %%tmm7, %%tmm5, %%tmm3" : :);
+        "tdpbusd %%tmm7, %%tmm4, %%tmm2\n\ttdpbusd %%tmm7, %%tmm5, %%tmm3"
+        :
+        :);
   }
   __asm__ volatile("tilerelease");
 }
@@ -184,7 +186,7 @@ void multiply_bytes_tiles() {
 __attribute__((target("avx2"))) std::uint64_t multiply_bytes_avx2() {
   __m256i a = _mm256_setzero_si256(), b = a, c = a, d = a, x = _mm256_set1_epi8(3);
   const __m256i y = _mm256_set1_epi8(-1);
-  const auto add = [&](__m256i& sum) __attribute__((target("avx2"), always_inline)) {
+  const auto add = [&](__m256i & sum) __attribute__((target("avx2"), always_inline)) {
     __asm__("" : "+x"(x));  // or the product is computed once
     sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(x, y));
   };

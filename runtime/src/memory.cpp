@@ -72,8 +72,7 @@ void MemoryBudget::own(Memory& memory, std::uint64_t bytes, std::uint64_t before
   memory.budget_ = shared_from_this();
   counters_->allocations.fetch_add(1);
   std::uint64_t peak = counters_->peak.load();
-  while (peak < before + bytes && !counters_->peak.compare_exchange_weak(peak, before + bytes)) {
-  }
+  while (peak < before + bytes && !counters_->peak.compare_exchange_weak(peak, before + bytes)) {}
 }
 
 Memory MemoryBudget::allocate(std::uint64_t bytes, std::uint32_t usage, const char* what) {

@@ -74,15 +74,17 @@ std::uint32_t allowed_conversions(bool exact) noexcept {
   return exact ? QUERN_CONVERT_NONE : QUERN_CONVERT_INT8 | QUERN_CONVERT_F16 | QUERN_CONVERT_BF16;
 }
 
-std::uint32_t rows_of_step(const models::Hyperparameters& model, const gguf::File& file, const std::vector<std::shared_ptr<MemoryBudget>>& devices,
-                           std::uint32_t sequences, std::uint32_t context, quern_dtype kv_dtype) {
+std::uint32_t rows_of_step(const models::Hyperparameters& model, const gguf::File& file,
+                           const std::vector<std::shared_ptr<MemoryBudget>>& devices, std::uint32_t sequences, std::uint32_t context,
+                           quern_dtype kv_dtype) {
   const std::uint32_t least = std::max(step_rows, sequences);
   const auto available = room_on(*devices[0]).available;
   if (devices[0]->device()->info().device_class != QUERN_DEVICE_DISCRETE || !available) return least;
   double needed = static_cast<double>(file.file_bytes()) * 1.1;
   const double kv_heads = model.kv_heads, heads = model.heads, key = model.head_size, value = model.value_size;
   const graph::BlockSize kv = graph::block_size(kv_dtype);
-  needed += kv_heads * (key + value) * model.layers * context * sequences * static_cast<double>(kv.bytes) / static_cast<double>(kv.elements);
+  needed +=
+      kv_heads * (key + value) * model.layers * context * sequences * static_cast<double>(kv.bytes) / static_cast<double>(kv.elements);
   // A row between products: the residual stream twice, queries, keys and values before and after their rotation, gate, up and their product.
   const double row = 4.0 * (2.0 * model.hidden + 2.0 * (heads + kv_heads) * (key + value) + 4.0 * model.ffn);
   for (std::uint32_t rows = most_step_rows; rows > least; rows /= 2)
@@ -135,21 +137,20 @@ std::shared_ptr<const Model> Model::load(std::shared_ptr<Runtime> runtime, const
   model->fingerprint_ = fingerprint_of(file, model->shape_);
 
   if (options.context > model->shape_.context) {
-    throw Error(QUERN_CONTEXT_FULL, concat(path, ": a context of ", options.context, " was asked for, but the model has ",
-                                               model->shape_.context));
+    throw Error(QUERN_CONTEXT_FULL,
+                concat(path, ": a context of ", options.context, " was asked for, but the model has ", model->shape_.context));
   }
-  model->context_ = static_cast<std::uint32_t>(options.context != 0 ? options.context
-                                                                    : std::min(model->shape_.context, default_context));
+  model->context_ = static_cast<std::uint32_t>(options.context != 0 ? options.context : std::min(model->shape_.context, default_context));
   model->sequences_ = std::max(1u, options.sequences);
   model->exact_ = options.exact;
   model->kv_dtype_ = options.kv_dtype;
   model->devices_ = runtime->devices();
   model->runtime_ = std::move(runtime);
   model->step_rows_ = rows_of_step(model->shape_, file, model->devices_, model->sequences_, model->context_, options.kv_dtype);
-  model->step_ = std::make_unique<models::StepGraph>(models::build_step(
-      model->shape_, file,
-      step_options(model->step_rows_, model->sequences_, model->context_, options.kv_dtype, options.exact,
-                   *model->runtime_, model->devices_, options.embeddings)));
+  model->step_ = std::make_unique<models::StepGraph>(models::build_step(model->shape_, file,
+                                                                        step_options(model->step_rows_, model->sequences_, model->context_,
+                                                                                     options.kv_dtype, options.exact, *model->runtime_,
+                                                                                     model->devices_, options.embeddings)));
   model->rope_ = std::make_unique<models::RopeGraph>(models::build_rope(model->shape_, model->context_));
   model->load_weights(file, options);
   return model;
@@ -165,9 +166,8 @@ void Model::load_weights(const gguf::File& file, const ModelOptions& options) {
       runtime_->log(QUERN_LOG_DEBUG, concat("'", cut.value, "' goes from ", cut.from, " to ", cut.to, ": ", cut.reason));
     }
     if (!cuts_.empty()) {
-      runtime_->log(QUERN_LOG_WARN, concat(path_, ": ", devices_[0]->device()->label(), " does not compute the whole model: ",
-                                           cuts_.size(), " values cross between devices in each step (",
-                                           cuts_[0].reason, ")"));
+      runtime_->log(QUERN_LOG_WARN, concat(path_, ": ", devices_[0]->device()->label(), " does not compute the whole model: ", cuts_.size(),
+                                           " values cross between devices in each step (", cuts_[0].reason, ")"));
     }
   }
 
@@ -206,7 +206,8 @@ void Model::find_arenas(WeightsCache& cache, const std::vector<WantedWeight>& wa
       continue;
     }
     const std::uint64_t largest = device.host_memory() ? 0 : device.device()->info().max_allocation;
-    for (const std::uint64_t bytes : arena_sizes(wanted, share.device, largest)) arenas.push_back(device.allocate(bytes, QUERN_USAGE_WEIGHTS, "weights"));
+    for (const std::uint64_t bytes : arena_sizes(wanted, share.device, largest))
+      arenas.push_back(device.allocate(bytes, QUERN_USAGE_WEIGHTS, "weights"));
   }
 }
 
@@ -299,7 +300,8 @@ void Model::refuse(const Program& program, const std::vector<WantedWeight>& want
   for (const auto* caches : {&step_->k_cache, &step_->v_cache}) growing.insert(growing.end(), caches->begin(), caches->end());
   for (const graph::ValueId id : growing) {
     const std::vector<std::uint32_t>& readers = program.readers(id);
-    if (std::ranges::find(readers, lack.device) != readers.end()) with_context += graph::byte_size(graph.value(id).dtype, graph.value(id).shape);
+    if (std::ranges::find(readers, lack.device) != readers.end())
+      with_context += graph::byte_size(graph.value(id).dtype, graph.value(id).shape);
   }
   if (lack.process != 0) {  // and of the program itself
     const graph::Value& rope = graph.value(step_->rope_table);
@@ -313,8 +315,10 @@ void Model::refuse(const Program& program, const std::vector<WantedWeight>& want
     if (fits > 0) nearest = concat("; a context of ", fits, " would fit");
   }
   const std::optional<std::uint64_t> free = room_on(budget).free;
-  const std::uint64_t all = lack.weights + lack.session + (shares_host_memory(budget) ? process_bytes(*step_, lack.weights + lack.session) : 0);
-  if (budget.limit() != 0 && (!free || all <= *free)) nearest += concat("; the limit --memory ", label, "=", limit_text(lack.weights + lack.session), " would hold all of it");
+  const std::uint64_t all =
+      lack.weights + lack.session + (shares_host_memory(budget) ? process_bytes(*step_, lack.weights + lack.session) : 0);
+  if (budget.limit() != 0 && (!free || all <= *free))
+    nearest += concat("; the limit --memory ", label, "=", limit_text(lack.weights + lack.session), " would hold all of it");
   if (lack.device == 0 && !budget.host_memory()) {
     const LayerSplit split = split_layers(layer_bytes(program, *step_, wanted), {lack.available, std::nullopt});
     if (split.layers[0] > 0 && split.layers[0] < step_->k_cache.size()) {
@@ -327,7 +331,8 @@ void Model::refuse(const Program& program, const std::vector<WantedWeight>& want
   const std::string itself = lack.process == 0 ? "" : concat(", the program itself ", byte_words(lack.process));
   const auto [there, asked] = byte_words_apart(lack.available, needed);
   throw Error(QUERN_DOES_NOT_FIT, concat(path_, ": ", label, " has ", there, " available", limit, " and ", asked, " are needed (weights ",
-                                         byte_words(lack.weights), ", a session with a context of ", context_, " ", byte_words(lack.session), itself, ")", nearest));
+                                         byte_words(lack.weights), ", a session with a context of ", context_, " ",
+                                         byte_words(lack.session), itself, ")", nearest));
 }
 
 void Model::bind_weights(Program& program, const std::vector<models::StepGraph::Weight>& weights) const {
@@ -336,9 +341,8 @@ void Model::bind_weights(Program& program, const std::vector<models::StepGraph::
       const PackedWeight* packed = program.packed(weight.value, device);
       const auto found = tensors_.find({weight.tensor, device, packed != nullptr ? packed->layout : ""});
       if (found == tensors_.end()) {
-        throw Error(QUERN_INTERNAL,
-                    concat(devices_[device]->device()->label(), ": '", weight.tensor, "' was not loaded as '",
-                           packed != nullptr ? packed->layout : "", "'; the plugin changed its mind"));
+        throw Error(QUERN_INTERNAL, concat(devices_[device]->device()->label(), ": '", weight.tensor, "' was not loaded as '",
+                                           packed != nullptr ? packed->layout : "", "'; the plugin changed its mind"));
       }
       program.bind_constant(weight.value, device, found->second);
     }

@@ -17,10 +17,10 @@ namespace quern::runtime {
 struct ModelOptions {
   std::uint64_t context = 0;  // 0: the smaller of the model's and 4,096
   std::uint32_t sequences = 1;
-  bool exact = false;         // f32 activations
+  bool exact = false;  // f32 activations
   quern_dtype kv_dtype = QUERN_F16;
-  bool embeddings = false;    // steps keep the hidden states of their outputs
-  std::string tokenizer_pre;  // as tokenizer_from_gguf() takes it
+  bool embeddings = false;                                                // steps keep the hidden states of their outputs
+  std::string tokenizer_pre;                                              // as tokenizer_from_gguf() takes it
   std::function<bool(std::uint64_t done, std::uint64_t total)> progress;  // false cancels
 };
 
@@ -37,8 +37,9 @@ std::uint32_t allowed_conversions(bool exact) noexcept;
 
 /// How many rows a step takes: a GPU multiplies many at a time faster, where there is memory for what lies between its products beside
 /// weights and cache.
-std::uint32_t rows_of_step(const models::Hyperparameters& model, const gguf::File& file, const std::vector<std::shared_ptr<MemoryBudget>>& devices,
-                           std::uint32_t sequences, std::uint32_t context, quern_dtype kv_dtype);
+std::uint32_t rows_of_step(const models::Hyperparameters& model, const gguf::File& file,
+                           const std::vector<std::shared_ptr<MemoryBudget>>& devices, std::uint32_t sequences, std::uint32_t context,
+                           quern_dtype kv_dtype);
 
 /// What the nodes of a step ask for: results that do not depend on the batch on a CPU, where they cost nothing, and where the user
 /// wants them (deterministic); else repeatable ones, since a GPU has other kernels for many rows than for few.
@@ -47,7 +48,8 @@ std::uint32_t step_determinism(const Runtime& runtime, const std::vector<std::sh
 /// The step of a model for these many rows, sequences and positions. Where only CPUs compute, rows without an output leave the last layer early:
 /// their time is that of the rows, while a GPU's fused layers want all layers alike.
 models::StepOptions step_options(std::uint32_t rows, std::uint32_t sequences, std::uint32_t context, quern_dtype kv_dtype, bool exact,
-                                 const Runtime& runtime, const std::vector<std::shared_ptr<MemoryBudget>>& devices, bool hidden_output = false);
+                                 const Runtime& runtime, const std::vector<std::shared_ptr<MemoryBudget>>& devices,
+                                 bool hidden_output = false);
 
 /// Bytes of one tensor set on one device.
 struct WeightShare {

@@ -45,7 +45,9 @@ Placement place(const graph::Graph& graph, const std::vector<std::shared_ptr<loa
   std::vector<std::vector<NodeAnswer>> answers;
   for (const auto& device : devices) answers.push_back(ask_support(*device, graph));
 
-  const auto assigned = [&](std::uint32_t node) { return assignment.first_device_of_node.empty() ? 0 : assignment.first_device_of_node[node]; };
+  const auto assigned = [&](std::uint32_t node) {
+    return assignment.first_device_of_node.empty() ? 0 : assignment.first_device_of_node[node];
+  };
   const auto refusals = [&](std::uint32_t node, std::size_t below) {
     std::string text = assigned(node) > 0 ? assignment.reason : "";
     for (std::size_t d = assigned(node); d < below; ++d) {
@@ -92,9 +94,8 @@ Placement place(const graph::Graph& graph, const std::vector<std::shared_ptr<loa
     }
     if (count > 0) {
       throw Error(QUERN_UNSUPPORTED,
-                  concat("strict: ", devices[0]->label(), " does not compute ", count, " of ", nodes, " nodes of '",
-                         graph.name(), "': ", text, count > 3 ? "; ..." : "",
-                         "; allow another device with fallback auto or warn"));
+                  concat("strict: ", devices[0]->label(), " does not compute ", count, " of ", nodes, " nodes of '", graph.name(),
+                         "': ", text, count > 3 ? "; ..." : "", "; allow another device with fallback auto or warn"));
     }
   }
   return result;
@@ -103,9 +104,7 @@ Placement place(const graph::Graph& graph, const std::vector<std::shared_ptr<loa
 std::vector<Segment> segments(const Placement& placement) {
   std::vector<Segment> result;
   for (std::uint32_t n = 0; n < placement.device_of_node.size(); ++n) {
-    if (result.empty() || result.back().device != placement.device_of_node[n]) {
-      result.push_back({placement.device_of_node[n], {}});
-    }
+    if (result.empty() || result.back().device != placement.device_of_node[n]) { result.push_back({placement.device_of_node[n], {}}); }
     result.back().nodes.push_back(n);
   }
   return result;

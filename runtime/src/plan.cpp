@@ -45,9 +45,7 @@ std::vector<NodeAnswer> ask_support(const loader::Device& device, const graph::G
         // A group is taken whole or not at all; placement has no groups, so only a group of all its neighbours would do.
         result[i].text = "offered only together with other nodes, which this runtime does not place as groups";
         break;
-      default:
-        result[i].text = concat("offered under a requirement (verdict ", a.verdict, ") that this runtime cannot meet");
-        break;
+      default: result[i].text = concat("offered under a requirement (verdict ", a.verdict, ") that this runtime cannot meet"); break;
     }
     if (!result[i].yes && result[i].text.empty()) result[i].text = "the plugin gave no reason";
   }
@@ -96,7 +94,6 @@ void Plan::read_kernels() {
       }
     }
   }
-
 }
 
 void Plan::make_instance(const std::vector<RunBound>& bounds) {
@@ -162,7 +159,8 @@ void Plan::run(const std::vector<RunBound>& bounds, std::uint32_t followers) {
   AbiError error;
   const quern_status submitted = device_->api().submit(device_->handle(), nullptr, &list, error.out());
   if (submitted != QUERN_OK) error.check(submitted, concat(device_->label(), ": running '", graph_name_, "'"));
-  const auto failed = std::find_if(statuses.begin(), statuses.begin() + count, [](const quern_run_status& s) { return s.code != QUERN_OK; });
+  const auto failed =
+      std::find_if(statuses.begin(), statuses.begin() + count, [](const quern_run_status& s) { return s.code != QUERN_OK; });
   if (failed == statuses.begin() + count) return;
   const std::string where = failed->node < node_names_.size() ? concat(" at '", node_names_[failed->node], "'") : "";
   error.check(failed->code, concat(device_->label(), ": running '", graph_name_, "'", where));

@@ -24,8 +24,8 @@ std::uint64_t bytes_per_row(const graph::Value& value) {
 
 }  // namespace
 
-Program::Program(graph::Graph graph, std::vector<std::shared_ptr<MemoryBudget>> devices, Fallback fallback,
-                 const std::string& force_kernel, const Assignment& assignment, RunAhead ahead)
+Program::Program(graph::Graph graph, std::vector<std::shared_ptr<MemoryBudget>> devices, Fallback fallback, const std::string& force_kernel,
+                 const Assignment& assignment, RunAhead ahead)
     : graph_(std::move(graph)), devices_(std::move(devices)), ahead_(std::move(ahead)) {
   std::vector<std::shared_ptr<loader::Device>> list;
   for (const auto& budget : devices_) list.push_back(budget->device());
@@ -40,8 +40,8 @@ Program::Program(graph::Graph graph, std::vector<std::shared_ptr<MemoryBudget>> 
       std::vector<std::uint32_t>& readers = readers_[value];
       if (std::ranges::find(readers, cut[i].device) == readers.end()) readers.push_back(cut[i].device);
     }
-    Part part{cut[i].device, std::move(made[i].whole), std::move(made[i].graph), nullptr, {},
-              static_cast<std::uint32_t>(cut[i].nodes.size())};
+    Part part{
+        cut[i].device, std::move(made[i].whole), std::move(made[i].graph), nullptr, {}, static_cast<std::uint32_t>(cut[i].nodes.size())};
     parts_.push_back(std::move(part));
   }
   plan_weights();
@@ -197,13 +197,11 @@ void Program::prepare() {
       if (value.alias_of != graph::no_value || value.kind == QUERN_VALUE_INTERNAL) continue;
       const Place place{part.whole[id], part.device};
       if (spans_.contains(place)) continue;
-      if (value.kind == QUERN_VALUE_CONSTANT) {
-        throw Error(QUERN_INTERNAL, concat("constant '", value.name, "' is not bound"));
-      }
+      if (value.kind == QUERN_VALUE_CONSTANT) { throw Error(QUERN_INTERNAL, concat("constant '", value.name, "' is not bound")); }
       const std::uint64_t bytes = graph::byte_size(value.dtype, value.shape);
       const bool state = value.kind == QUERN_VALUE_STATE;
-      auto memory = std::make_unique<Memory>(
-          budget.allocate(std::max<std::uint64_t>(bytes, 1), state ? QUERN_USAGE_STATE : QUERN_USAGE_STAGING, value.name.c_str()));
+      auto memory = std::make_unique<Memory>(budget.allocate(std::max<std::uint64_t>(bytes, 1),
+                                                             state ? QUERN_USAGE_STATE : QUERN_USAGE_STAGING, value.name.c_str()));
       if (state && !budget.host_memory()) memory->fill_zero();  // host memory comes as zero pages
       (state ? state_bytes_ : io_bytes_) += bytes;
       spans_[place] = memory->span(0, bytes);
@@ -260,7 +258,8 @@ void Program::prepare_followers(std::vector<SlotBinding> bindings, quern_span sc
   };
   for (std::uint32_t f = 0; f < ahead_.followers; ++f) {
     const std::uint64_t bytes = ahead_.own.size() * follower_stride();
-    Memory& memory = follower_memory_.emplace_back(devices_[part.device]->allocate(bytes, QUERN_USAGE_STAGING, "what a step ahead has for itself"));
+    Memory& memory =
+        follower_memory_.emplace_back(devices_[part.device]->allocate(bytes, QUERN_USAGE_STAGING, "what a step ahead has for itself"));
     io_bytes_ += bytes;
     binding_of(ahead_.token) = binding_of(ahead_.drawn);  // of the run before
     for (const graph::ValueId value : ahead_.own) binding_of(value) = memory.span(follower_offset(value), follower_stride());
@@ -332,7 +331,8 @@ void Program::copy(const Transfer& t, std::uint64_t bytes) {
   }
   bytes_moved_ += bytes;
   if (trace_ != nullptr)
-    trace_->add(concat("copy '", graph_.value(t.value).name, "' from ", devices_[t.from]->device()->label()), t.to + 1, start, {{"bytes", bytes}});
+    trace_->add(concat("copy '", graph_.value(t.value).name, "' from ", devices_[t.from]->device()->label()), t.to + 1, start,
+                {{"bytes", bytes}});
 }
 
 void Program::run_recorded(Part& part, const std::vector<RunBound>& bounds, std::uint32_t followers) {
@@ -371,7 +371,8 @@ std::vector<KernelPlace> Program::kernel_places() const {
   std::vector<KernelPlace> places;
   for (const Part& part : parts_)
     for (const KernelUse& kernel : part.plan->kernels())
-      places.push_back({kernel.name, kernel.first_node < part.nodes ? part.graph.nodes()[kernel.first_node].name : "", part.device, kernel.nodes});
+      places.push_back({kernel.name, kernel.first_node < part.nodes ? part.graph.nodes()[kernel.first_node].name : "", part.device,
+                        kernel.nodes});
   return places;
 }
 

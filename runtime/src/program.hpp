@@ -54,8 +54,8 @@ class Program {
  public:
   /// Places, plans the weights of each device, and compiles. `devices` in order of preference. Runs can have followers where one device that
   /// is not the host's processors computes all of the graph.
-  Program(graph::Graph graph, std::vector<std::shared_ptr<MemoryBudget>> devices, Fallback fallback,
-          const std::string& force_kernel, const Assignment& assignment = {}, RunAhead ahead = {});
+  Program(graph::Graph graph, std::vector<std::shared_ptr<MemoryBudget>> devices, Fallback fallback, const std::string& force_kernel,
+          const Assignment& assignment = {}, RunAhead ahead = {});
 
   const graph::Graph& graph() const noexcept { return graph_; }
   /// Devices (indices) whose parts read a value: where a constant has to be.
@@ -142,10 +142,10 @@ class Program {
   std::vector<Transfer> transfers_;
   std::vector<Cut> cuts_;
   std::vector<std::vector<std::uint32_t>> readers_;  // devices, by value of graph_
-  std::vector<WeightSet> weight_sets_;            // by device
-  std::map<Place, std::size_t> packed_;           // index into the device's set
+  std::vector<WeightSet> weight_sets_;               // by device
+  std::map<Place, std::size_t> packed_;              // index into the device's set
   std::map<Place, quern_span> spans_;
-  std::map<Place, Memory*> owners_;      // for read and write of what this program owns
+  std::map<Place, Memory*> owners_;  // for read and write of what this program owns
   std::vector<std::unique_ptr<Memory>> memory_;
   RunAhead ahead_;
   std::vector<Memory> follower_memory_;  // of each, its own values one behind the other

@@ -18,9 +18,9 @@ constexpr std::uint32_t most_followers = Plan::most_followers;
 
 struct RunAhead {
   std::uint32_t followers = 0;
-  std::vector<RunBound> bounds;  // of a follower
+  std::vector<RunBound> bounds;                                     // of a follower
   graph::ValueId drawn = graph::no_value, token = graph::no_value;  // of a run; of the one behind it
-  std::vector<graph::ValueId> own;  // what each follower has for itself
+  std::vector<graph::ValueId> own;                                  // what each follower has for itself
 };
 
 /// What a model's step needs for it.

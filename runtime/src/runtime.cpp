@@ -19,14 +19,16 @@ std::map<std::string, std::uint64_t> parse_memory_limits(std::string_view text, 
     rest.remove_prefix(std::min(comma + 1, rest.size()));
     const std::size_t equals = item.find('=');
     if (equals == std::string_view::npos || equals == 0) {
-      throw Error(QUERN_INVALID_ARGUMENT,
-                  concat(from, ": ", in_quotes(item, 200), " has no device; write for example cuda:0=8G,cpu=512M"));
+      throw Error(QUERN_INVALID_ARGUMENT, concat(from, ": ", in_quotes(item, 200), " has no device; write for example cuda:0=8G,cpu=512M"));
     }
     const std::optional<std::uint64_t> bytes = parse_bytes(item.substr(equals + 1));
     if (!bytes) {
-      throw Error(QUERN_INVALID_ARGUMENT, concat(from, ": ", in_quotes(text, 200), " is not a list of limits; write for example cuda:0=8G,cpu=512M"));
+      throw Error(QUERN_INVALID_ARGUMENT,
+                  concat(from, ": ", in_quotes(text, 200), " is not a list of limits; write for example cuda:0=8G,cpu=512M"));
     }
-    if (*bytes == 0) throw Error(QUERN_INVALID_ARGUMENT, concat(from, ": ", in_quotes(item, 200), " is no limit above 0; disable a backend to leave it out"));
+    if (*bytes == 0)
+      throw Error(QUERN_INVALID_ARGUMENT,
+                  concat(from, ": ", in_quotes(item, 200), " is no limit above 0; disable a backend to leave it out"));
     limits[std::string(item.substr(0, equals))] = *bytes;
   }
   return limits;
@@ -48,14 +50,16 @@ WeightsCacheMode parse_weights_cache(std::string_view text, std::string_view fro
 
 std::uint64_t parse_weights_cache_limit(std::string_view text, std::string_view from) {
   const std::optional<std::uint64_t> bytes = parse_bytes(text);
-  if (!bytes) throw Error(QUERN_INVALID_ARGUMENT, concat(from, " is ", in_quotes(text, 200), "; write bytes, for example 32G, or 0 for no limit"));
+  if (!bytes)
+    throw Error(QUERN_INVALID_ARGUMENT, concat(from, " is ", in_quotes(text, 200), "; write bytes, for example 32G, or 0 for no limit"));
   return *bytes;
 }
 
 Runtime::Runtime(RuntimeSettings settings)
     : settings_(std::move(settings)),
       loader_(settings_.loader),
-      threads_(settings_.loader.threads.value != 0 ? settings_.loader.threads.value : loader::usable_processors(loader::root_of(settings_.loader))) {}
+      threads_(settings_.loader.threads.value != 0 ? settings_.loader.threads.value
+                                                   : loader::usable_processors(loader::root_of(settings_.loader))) {}
 
 std::shared_ptr<MemoryBudget> Runtime::open(const loader::Candidate& candidate) {
   if (const auto known = opened_.find(candidate.label); known != opened_.end()) return known->second;
@@ -93,8 +97,7 @@ std::vector<std::shared_ptr<MemoryBudget>> Runtime::open_best(const std::vector<
   (void)std::ranges::any_of(candidates, try_open);
   if (opened.empty()) throw first_failure.value();
   if (opened[0]->device()->info().device_class != QUERN_DEVICE_CPU) {
-    const auto cpu = std::ranges::find_if(
-        candidates, [](const loader::Candidate& c) { return c.device.device_class == QUERN_DEVICE_CPU; });
+    const auto cpu = std::ranges::find_if(candidates, [](const loader::Candidate& c) { return c.device.device_class == QUERN_DEVICE_CPU; });
     if (cpu != candidates.end()) try_open(*cpu);
   }
   return opened;
@@ -108,9 +111,7 @@ std::vector<std::shared_ptr<MemoryBudget>> Runtime::devices() {
     std::exception_ptr failure;
     try {
       opened = open_best(candidates);
-    } catch (const Error&) {
-      failure = std::current_exception();
-    }
+    } catch (const Error&) { failure = std::current_exception(); }
     if (&loader_.require() != &candidates) continue;  // a kept probe was wrong, and what is best was decided anew
     if (failure) std::rethrow_exception(failure);
     devices_ = std::move(opened);
@@ -170,7 +171,8 @@ void require_room(const MemoryBudget& budget, std::uint64_t bytes, const char* w
   const Room room = room_on(budget);
   if (!room.free || bytes <= *room.free) return;
   const auto [asked, free] = byte_words_apart(bytes, *room.free);
-  throw Error(QUERN_OUT_OF_MEMORY, concat(budget.device()->label(), ": no memory for ", what, ": ", asked, " requested, ", free, " available", room.limit.empty() ? "" : concat(" (", room.limit, ")")));
+  throw Error(QUERN_OUT_OF_MEMORY, concat(budget.device()->label(), ": no memory for ", what, ": ", asked, " requested, ", free,
+                                          " available", room.limit.empty() ? "" : concat(" (", room.limit, ")")));
 }
 
 }  // namespace quern::runtime

@@ -43,17 +43,22 @@ Header header_of(const Engine& engine) {
 /// Rows of one page as they lie there: [heads][page][row], of which a sequence's last page has only some.
 struct PageRows {
   PageRows(const Engine& engine, bool keys)
-      : heads(engine.model().shape().kv_heads), row_bytes(engine.page_bytes(keys) / heads / kv_page_size), page_bytes(engine.page_bytes(keys)) {}
+      : heads(engine.model().shape().kv_heads),
+        row_bytes(engine.page_bytes(keys) / heads / kv_page_size),
+        page_bytes(engine.page_bytes(keys)) {}
   std::uint64_t bytes(std::uint64_t rows) const { return heads * rows * row_bytes; }
   /// Copies the first `rows` rows of each head, from a list with `from_rows` rows a head to one with `to_rows`.
-  void move(std::span<const std::byte> from, std::uint64_t from_rows, std::span<std::byte> to, std::uint64_t to_rows, std::uint64_t rows) const {
+  void move(std::span<const std::byte> from, std::uint64_t from_rows, std::span<std::byte> to, std::uint64_t to_rows,
+            std::uint64_t rows) const {
     for (std::uint64_t head = 0; head < heads; ++head)
       std::memcpy(to.data() + head * to_rows * row_bytes, from.data() + head * from_rows * row_bytes, rows * row_bytes);
   }
   std::uint64_t heads, row_bytes, page_bytes;
 };
 
-std::uint64_t rows_of_page(std::uint64_t tokens, std::size_t page) { return std::min<std::uint64_t>(kv_page_size, tokens - page * kv_page_size); }
+std::uint64_t rows_of_page(std::uint64_t tokens, std::size_t page) {
+  return std::min<std::uint64_t>(kv_page_size, tokens - page * kv_page_size);
+}
 std::uint64_t pages_for(std::uint64_t tokens) { return (tokens + kv_page_size - 1) / kv_page_size; }
 
 /// Reads the bytes in order and never beyond their end.
@@ -170,8 +175,7 @@ void restore(Engine& engine, std::span<const std::byte> bytes, const std::string
       header.value_page != own.value_page) {
     refuse("its pages have another shape than this model's");
   }
-  if (bytes.size() < sizeof(std::uint64_t) ||
-      state_checksum(bytes.first(bytes.size() - 8)) != [&] {
+  if (bytes.size() < sizeof(std::uint64_t) || state_checksum(bytes.first(bytes.size() - 8)) != [&] {
         std::uint64_t sum;
         std::memcpy(&sum, bytes.data() + bytes.size() - 8, 8);
         return sum;
@@ -196,7 +200,8 @@ void restore(Engine& engine, std::span<const std::byte> bytes, const std::string
         refuse(concat("token ", token, " is outside the vocabulary"));
       }
     }
-    sequence.rows = reader.take(header.layers * (PageRows(engine, true).bytes(count) + PageRows(engine, false).bytes(count)), "the keys and values");
+    sequence.rows =
+        reader.take(header.layers * (PageRows(engine, true).bytes(count) + PageRows(engine, false).bytes(count)), "the keys and values");
   }
   if (reader.left() != sizeof(std::uint64_t)) refuse(concat("there are ", reader.left(), " bytes behind the last sequence"));
 

@@ -78,10 +78,11 @@ void check_one_device(const OpRun& run, const std::vector<const Tensor*>& tensor
     throw Error(QUERN_INVALID_ARGUMENT, concat(run.op, ": no tensor is given, so there is no device to run on; give an output"));
   }
   for (const Tensor* tensor : tensors) {
-    if (tensor->runtime() != tensors[0]->runtime()) throw Error(QUERN_INVALID_ARGUMENT, concat(run.op, ": its tensors belong to two runtimes"));
+    if (tensor->runtime() != tensors[0]->runtime())
+      throw Error(QUERN_INVALID_ARGUMENT, concat(run.op, ": its tensors belong to two runtimes"));
     if (tensor->budget() != tensors[0]->budget()) {
-      throw Error(QUERN_INVALID_ARGUMENT, concat(run.op, ": its tensors lie on ", tensors[0]->device(), " and ", tensor->device(),
-                                                 "; copy them to one device"));
+      throw Error(QUERN_INVALID_ARGUMENT,
+                  concat(run.op, ": its tensors lie on ", tensors[0]->device(), " and ", tensor->device(), "; copy them to one device"));
     }
   }
 }
@@ -101,7 +102,8 @@ OneNode build(const graph::OpInfo& op, const OpRun& run, std::uint32_t determini
     if (tensor == nullptr) return graph::no_value;
     const auto known = one.values.find(tensor);
     if (known != one.values.end()) return known->second;
-    const graph::ValueId id = one.graph.add_value({.name = name, .kind = kind, .dtype = tensor->dtype(), .shape = shape_of(tensor->shape())});
+    const graph::ValueId id =
+        one.graph.add_value({.name = name, .kind = kind, .dtype = tensor->dtype(), .shape = shape_of(tensor->shape())});
     return one.values[tensor] = id;
   };
   std::vector<graph::ValueId> inputs;
@@ -187,7 +189,8 @@ void cast(const Tensor& from, Tensor& to) { run_op({"cast", {&from}, {&to}, {}, 
 
 void copy_tensor(const Tensor& from, Tensor& to) {
   if (&from == &to) return;
-  if (from.shape() != to.shape()) throw Error(QUERN_INVALID_ARGUMENT, concat("a tensor ", from.describe(), " cannot be copied to one of ", to.describe()));
+  if (from.shape() != to.shape())
+    throw Error(QUERN_INVALID_ARGUMENT, concat("a tensor ", from.describe(), " cannot be copied to one of ", to.describe()));
   if (from.dtype() == to.dtype()) return copy_bytes(from, to);
   if (from.budget() == to.budget()) return cast(from, to);
   try {

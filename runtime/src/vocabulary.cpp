@@ -44,8 +44,7 @@ Prompt Vocabulary::render(const Chat& chat, bool add_generation_prompt) const {
   return prompt;
 }
 
-std::vector<std::int32_t> Vocabulary::encode_chat(std::string_view rendered, std::span<const TextRange> foreign,
-                                                  bool no_bos) const {
+std::vector<std::int32_t> Vocabulary::encode_chat(std::string_view rendered, std::span<const TextRange> foreign, bool no_bos) const {
   EncodeOptions options;
   options.add_bos = false;
   options.add_eos = false;

@@ -30,7 +30,8 @@ WeightSet::WeightSet(std::shared_ptr<MemoryBudget> device, const std::vector<con
     weight.layout = from_abi(item.layout_key);
     weight.bytes = item.bytes;
     for (std::uint64_t s = 0; s < item.sources.count; ++s) {
-      const auto& source = *reinterpret_cast<const quern_weight_source*>(static_cast<const std::byte*>(item.sources.data) + s * item.sources.stride);
+      const auto& source =
+          *reinterpret_cast<const quern_weight_source*>(static_cast<const std::byte*>(item.sources.data) + s * item.sources.stride);
       if (source.graph >= graphs.size() || source.value >= graphs[source.graph]->values().size()) {
         throw Error(QUERN_INTERNAL, concat(label, ": a packed weight is made of value ", source.value, " of graph ", source.graph,
                                            ", which it was not shown"));

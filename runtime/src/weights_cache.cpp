@@ -159,7 +159,7 @@ std::optional<Memory> WeightsCache::find(MemoryBudget& device, const std::vector
 }
 
 std::optional<sdk::Thread> WeightsCache::keep(MemoryBudget& device, const std::vector<WantedWeight>& weights, const Memory& arena,
-                                               WeightsOrigin& origin) {
+                                              WeightsOrigin& origin) {
   WeightsOrigin asked;
   const std::optional<Slot> here = slot(device, weights, asked);
   if (!here) return std::nullopt;
@@ -204,9 +204,7 @@ std::optional<sdk::Thread> WeightsCache::keep(MemoryBudget& device, const std::v
   };
   try {
     return sdk::Thread(write);
-  } catch (const std::system_error& failure) {
-    return decline(failure.what());
-  }
+  } catch (const std::system_error& failure) { return decline(failure.what()); }
 }
 
 bool make_room(const std::string& folder, const std::string& replaced, std::uint64_t needed, std::uint64_t limit) {

@@ -37,7 +37,7 @@ class WeightsCache {
   /// Writes a file of the arena that find() did not give; the thread does the slow part, and ends by itself. The arena must not change
   /// and outlive it. Nothing to run: the cache is off, or origin.note now says why it is not written.
   std::optional<sdk::Thread> keep(MemoryBudget& device, const std::vector<WantedWeight>& weights, const Memory& arena,
-                                   WeightsOrigin& origin);
+                                  WeightsOrigin& origin);
 
  private:
   struct Slot;

@@ -44,9 +44,7 @@ class Files : public testing::Test {
     struct stat info {};
     return ::lstat(path.c_str(), &info) == 0 ? info.st_mode : 0;
   }
-  std::size_t entries() const {
-    return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder_), {}));
-  }
+  std::size_t entries() const { return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder_), {})); }
 
   std::string folder_;
 };
@@ -106,8 +104,7 @@ TEST_F(Files, NamesWhereALinkToNowhereLeads) {
     EXPECT_EQ(problem.fault, FileFault::not_found);
     EXPECT_EQ(problem.text, at(name) + ": is a link to 'nowhere', and there is no such file");
   }
-  EXPECT_EQ(read_file(at("loop"), read).text,
-            at("loop") + ": is a link that leads back to itself (by 'loop')");
+  EXPECT_EQ(read_file(at("loop"), read).text, at("loop") + ": is a link that leads back to itself (by 'loop')");
   EXPECT_EQ(read_file(at("none"), read).text, at("none") + ": there is no such file");
   EXPECT_EQ(read_file(put("file", "x") + "/below", read).fault, FileFault::not_found);
 }
@@ -134,8 +131,7 @@ TEST_F(Files, ReadsAtMostWhatIsAllowed) {
 TEST_F(Files, ReadsAPipeOnlyWhereItMay) {
   ASSERT_EQ(::mkfifo(at("pipe").c_str(), 0600), 0);
   std::string read;
-  EXPECT_EQ(read_file(at("pipe"), read, {.pipes = Pipes::read}).text,
-            at("pipe") + ": is a pipe that nobody writes to");
+  EXPECT_EQ(read_file(at("pipe"), read, {.pipes = Pipes::read}).text, at("pipe") + ": is a pipe that nobody writes to");
   EXPECT_EQ(read_file("/dev/zero", read, {.pipes = Pipes::read}).fault, FileFault::wrong_kind);
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
@@ -160,8 +156,7 @@ TEST_F(Files, AFileThatIsReplacedKeepsItsOtherNames) {
 TEST_F(Files, NothingIsWrittenThroughALink) {
   put("victim", "precious");
   fs::create_symlink("victim", at("link"));
-  EXPECT_EQ(write_file(at("link"), "new").text,
-            at("link") + ": is a link, and links are not written through; name the file itself");
+  EXPECT_EQ(write_file(at("link"), "new").text, at("link") + ": is a link, and links are not written through; name the file itself");
   GrowingFile journal;
   EXPECT_EQ(GrowingFile::open(at("link"), GrowingFile::Begin::empty, journal).fault, FileFault::wrong_kind);
   ASSERT_FALSE(write_file(at("link"), "new", AtTargetLink::replace));
@@ -169,8 +164,7 @@ TEST_F(Files, NothingIsWrittenThroughALink) {
   EXPECT_EQ(mode(at("link")), static_cast<mode_t>(S_IFREG | 0600));
   EXPECT_EQ(get(at("victim")), "precious");
   fs::create_symlink("absent", at("dangling"));
-  EXPECT_EQ(GrowingFile::open(at("dangling"), GrowingFile::Begin::empty, journal).fault,
-            FileFault::wrong_kind);
+  EXPECT_EQ(GrowingFile::open(at("dangling"), GrowingFile::Begin::empty, journal).fault, FileFault::wrong_kind);
   EXPECT_FALSE(fs::exists(at("absent")));
 }
 
@@ -183,8 +177,7 @@ TEST_F(Files, RefusesToWriteOverWhatIsNoFile) {
     GrowingFile journal;
     EXPECT_EQ(write_file(path, "new").fault, FileFault::wrong_kind) << path;
     EXPECT_EQ(write_file(path, "new", AtTargetLink::replace).fault, FileFault::wrong_kind) << path;
-    EXPECT_EQ(GrowingFile::open(path, GrowingFile::Begin::empty, journal).fault, FileFault::wrong_kind)
-        << path;
+    EXPECT_EQ(GrowingFile::open(path, GrowingFile::Begin::empty, journal).fault, FileFault::wrong_kind) << path;
     EXPECT_EQ(mode(path), before);
   }
   EXPECT_EQ(entries(), 3u);
@@ -195,8 +188,7 @@ TEST_F(Files, NamesTheFolderThatIsNotThereToWriteTo) {
   GrowingFile journal;
   EXPECT_EQ(write_file(at("none/a"), "x").text, why);
   EXPECT_EQ(GrowingFile::open(at("none/a"), GrowingFile::Begin::keep, journal).text, why);
-  EXPECT_EQ(write_file(folder_ + "/", "x").text,
-            folder_ + "/: is a folder, and only a file can be written there");
+  EXPECT_EQ(write_file(folder_ + "/", "x").text, folder_ + "/: is a folder, and only a file can be written there");
 }
 
 TEST_F(Files, TheNullDeviceTakesAllAndStays) {
@@ -271,15 +263,12 @@ TEST_F(Files, TheLimitOfFileSizesIsAReasonAndNoSignal) {
     const std::string text(2000, 'x');
     GrowingFile journal;
     NewFile room;
-    if (GrowingFile::open(at("j"), GrowingFile::Begin::empty, journal) || NewFile::create(at("b"), room))
-      return 1;
-    if (journal.append(text).fault != FileFault::no_room ||
-        journal.allocate(3000).fault != FileFault::no_room || room.reserve(3000).fault != FileFault::no_room)
+    if (GrowingFile::open(at("j"), GrowingFile::Begin::empty, journal) || NewFile::create(at("b"), room)) return 1;
+    if (journal.append(text).fault != FileFault::no_room || journal.allocate(3000).fault != FileFault::no_room ||
+        room.reserve(3000).fault != FileFault::no_room)
       return 2;
     const FileProblem problem = write_file(at("a"), text);
-    if (problem.fault != FileFault::no_room ||
-        problem.text.find("at most 1000 bytes (ulimit -f)") == std::string::npos)
-      return 3;
+    if (problem.fault != FileFault::no_room || problem.text.find("at most 1000 bytes (ulimit -f)") == std::string::npos) return 3;
     sigset_t pending;
     ::sigpending(&pending);
     return ::sigismember(&pending, SIGXFSZ) == 1 ? 4 : 0;

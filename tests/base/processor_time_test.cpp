@@ -15,8 +15,12 @@ void count_to(std::uint64_t end) {
 
 TEST(ProcessorTime, GrowsWithTheInputOfLinearWorkAndWithItsSquareOfOther) {
   constexpr double between = 8;  // four times the input: 4 or 16
-  EXPECT_LT(growth(between, [] { count_to(500'000); }, [] { count_to(2'000'000); }), between);
-  EXPECT_GT(growth(between, [] { count_to(500 * 500); }, [] { count_to(2000 * 2000); }), between);
+  EXPECT_LT(growth(
+                between, [] { count_to(500'000); }, [] { count_to(2'000'000); }),
+            between);
+  EXPECT_GT(growth(
+                between, [] { count_to(500 * 500); }, [] { count_to(2000 * 2000); }),
+            between);
 }
 
 }  // namespace

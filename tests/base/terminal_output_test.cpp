@@ -107,8 +107,10 @@ TEST(TerminalOutput, OnlyADrawingMovesTheCursor) {
 }
 
 TEST(TerminalOutput, ColumnsAreThoseOfTheDrawnText) {
-  EXPECT_EQ(columns_of("\u4e2d\xc3"), 1u);   // half a character is not drawn
-  EXPECT_EQ(columns_of("a\x9b" "b"), 6u);
+  EXPECT_EQ(columns_of("\u4e2d\xc3"), 1u);  // half a character is not drawn
+  EXPECT_EQ(columns_of("a\x9b"
+                       "b"),
+            6u);
 }
 
 TEST(TerminalOutput, AStreamGoesThroughTheOutput) {
@@ -117,7 +119,8 @@ TEST(TerminalOutput, AStreamGoesThroughTheOutput) {
   {
     TerminalBuffer buffer(output);
     std::ostream stream(&buffer);
-    stream << "number " << 5 << ' ' << '\x1b' << "\xe4" << "\xb8\xad" << std::endl;
+    stream << "number " << 5 << ' ' << '\x1b' << "\xe4"
+           << "\xb8\xad" << std::endl;
     EXPECT_EQ(channel.read(), "number 5 \\x1b\u4e2d\n");
     stream << "rest";
   }

@@ -31,11 +31,12 @@ bool is_safe(std::string_view text, bool page) {
     const std::string_view character = text.substr(at, size);
     bool known = size == 1 && byte < 0x80;
     if (size == 2) known = byte >= 0xC2 && byte <= 0xDF && character >= "\xC2\xA0";
-    if (size == 3) known = byte >= 0xE0 && byte <= 0xEF && character >= "\xE0\xA0\x80" && (character < "\xED\xA0\x80" || character > "\xED\xBF\xBF");
+    if (size == 3)
+      known = byte >= 0xE0 && byte <= 0xEF && character >= "\xE0\xA0\x80" && (character < "\xED\xA0\x80" || character > "\xED\xBF\xBF");
     if (size == 4) known = byte >= 0xF0 && character >= "\xF0\x90\x80\x80" && character <= "\xF4\x8F\xBF\xBF";
     if (!known) return false;
-    for (const char* bad : {"\u061C", "\u200E", "\u200F", "\u2028", "\u2029", "\u202A", "\u202B", "\u202C", "\u202D", "\u202E", "\u2066", "\u2067",
-                            "\u2068", "\u2069"})
+    for (const char* bad : {"\u061C", "\u200E", "\u200F", "\u2028", "\u2029", "\u202A", "\u202B", "\u202C", "\u202D", "\u202E", "\u2066",
+                            "\u2067", "\u2068", "\u2069"})
       if (character == bad) return false;
     at += size;
   }
@@ -47,11 +48,10 @@ std::string random_bytes(std::size_t size, unsigned seed) {
   std::string bytes;
   while (bytes.size() < size) {
     // Half of it bytes, half of it characters around the borders of what is escaped.
-    constexpr std::uint32_t places[] = {0x00, 0x1B, 0x7F, 0x80, 0x9B, 0xA0, 0x61B, 0x61D, 0x2000, 0x2027, 0x202F, 0x2065, 0x206A, 0xD7FF, 0xE000, 0xFFFF, 0x10000};
-    if (random() % 2 == 0)
-      bytes += static_cast<char>(random() & 255);
-    else
-      bytes += utf8(places[random() % std::size(places)] + static_cast<std::uint32_t>(random() % 3));
+    constexpr std::uint32_t places[] = {0x00,   0x1B,   0x7F,   0x80,   0x9B,   0xA0,   0x61B,  0x61D,  0x2000,
+                                        0x2027, 0x202F, 0x2065, 0x206A, 0xD7FF, 0xE000, 0xFFFF, 0x10000};
+    if (random() % 2 == 0) bytes += static_cast<char>(random() & 255);
+    else bytes += utf8(places[random() % std::size(places)] + static_cast<std::uint32_t>(random() % 3));
   }
   return bytes;
 }
@@ -62,11 +62,14 @@ TEST(TerminalText, ControlCharactersBecomeEscapesAndOtherTextStays) {
   EXPECT_EQ(printable("\u009b2J \u0085"), "\\u009b2J \\u0085");
   EXPECT_EQ(printable("\u202eabc\u202c \u2066x\u2069 \u200e\u200f\u061c \u2028\u2029"),
             "\\u202eabc\\u202c \\u2066x\\u2069 \\u200e\\u200f\\u061c \\u2028\\u2029");
-  EXPECT_EQ(printable("na\u00efve \u4e2d\u6587 \U0001F469\u200D\U0001F52C \u00a0"), "na\u00efve \u4e2d\u6587 \U0001F469\u200D\U0001F52C \u00a0");
+  EXPECT_EQ(printable("na\u00efve \u4e2d\u6587 \U0001F469\u200D\U0001F52C \u00a0"),
+            "na\u00efve \u4e2d\u6587 \U0001F469\u200D\U0001F52C \u00a0");
 }
 
 TEST(TerminalText, BytesThatAreNoUtf8BecomeEscapes) {
-  EXPECT_EQ(printable("\x9b" "2J"), "\\x9b2J");
+  EXPECT_EQ(printable("\x9b"
+                      "2J"),
+            "\\x9b2J");
   EXPECT_EQ(printable("\xff\xc0\x80"), "\\xff\\xc0\\x80");
   EXPECT_EQ(printable("\xed\xa0\x80\xed\xb0\x80"), "\\xed\\xa0\\x80\\xed\\xb0\\x80");  // surrogates
   EXPECT_EQ(printable("\xc1\x9b"), "\\xc1\\x9b");                                      // an overlong Esc [
@@ -105,7 +108,9 @@ TEST(TerminalText, HalfACharacterWaitsForItsRest) {
   EXPECT_EQ(pieces.add("\n"), "\\xe4\n");
 }
 
-TEST(TerminalText, JsonKeepsItsMeaning) { EXPECT_EQ(printable_json("{\"a\":\"\x7f\u009b\u202e\u00e9\"}"), "{\"a\":\"\\u007f\\u009b\\u202e\u00e9\"}"); }
+TEST(TerminalText, JsonKeepsItsMeaning) {
+  EXPECT_EQ(printable_json("{\"a\":\"\x7f\u009b\u202e\u00e9\"}"), "{\"a\":\"\\u007f\\u009b\\u202e\u00e9\"}");
+}
 
 TEST(TerminalText, ATextIsCutBetweenCharacters) {
   EXPECT_EQ(cut_at_character("h\u00e9llo", 2), "h");

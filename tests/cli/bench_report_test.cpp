@@ -15,7 +15,8 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-CommandLine bench_line(std::vector<std::string> flags, const Environment& environment = [](const char*) { return std::optional<std::string>(); }) {
+CommandLine bench_line(
+    std::vector<std::string> flags, const Environment& environment = [](const char*) { return std::optional<std::string>(); }) {
   flags.insert(flags.begin(), {"bench", "m"});
   return parse_command_line(flags, "", environment);
 }
@@ -58,7 +59,9 @@ TEST(BenchPlans, AreEveryCombinationAndPairPromptsWithAnswers) {
 
 TEST(BenchPlans, ListsComeFromVariablesAndRepeatedFlagsToo) {
   EXPECT_EQ(bench_line({"-p", "1", "-p", "2,3"}).bench.lists.prompts, (std::vector{1u, 2u, 3u}));
-  const auto variable = [](const char* name) { return name == std::string("QUERN_DEPTH") ? std::optional<std::string>("0,7") : std::nullopt; };
+  const auto variable = [](const char* name) {
+    return name == std::string("QUERN_DEPTH") ? std::optional<std::string>("0,7") : std::nullopt;
+  };
   EXPECT_EQ(bench_line({}, variable).bench.lists.depths, (std::vector<std::uint64_t>{0, 7}));
 }
 
@@ -93,8 +96,10 @@ TEST(BenchReport, OneBenchIsItsObjectAndSeveralAreRuns) {
 
 TEST(BenchReport, MarkdownAndTableHaveARowABenchAndCsvEveryNumber) {
   const std::vector<BenchRun> runs = {run_of(1, 1, 4096, 40), run_of(2, 1, 4096, 80)};
-  EXPECT_THAT(bench_table(runs), HasSubstr("      2      1  4,096     512    800.00 +- 2.00   25.0 %     128    80.00 +- 1.00        50.0 %\n"));
-  EXPECT_THAT(bench_markdown(runs), HasSubstr("|       2 |     1 | 4,096 |    512 |   800.00 +- 2.00 |  25.0 % |    128 |   80.00 +- 1.00 |       50.0 % |\n"));
+  EXPECT_THAT(bench_table(runs),
+              HasSubstr("      2      1  4,096     512    800.00 +- 2.00   25.0 %     128    80.00 +- 1.00        50.0 %\n"));
+  EXPECT_THAT(bench_markdown(runs),
+              HasSubstr("|       2 |     1 | 4,096 |    512 |   800.00 +- 2.00 |  25.0 % |    128 |   80.00 +- 1.00 |       50.0 % |\n"));
   const std::string csv = bench_csv(runs);
   EXPECT_EQ(std::ranges::count(csv, '\n'), 3);
   const auto fields = [](std::string line) { return std::ranges::count(line, ','); };
@@ -120,9 +125,9 @@ TEST(BenchPlot, HasAChartAPhaseForEachNumberThatVariesWithTheMeasuredLimit) {
   for (const std::uint32_t threads : {1u, 2u})
     for (const std::uint64_t depth : {0u, 4096u}) runs.push_back(run_of(threads, 1, depth, 40.0 * threads));
   const std::string plot = bench_plot(runs);
-  EXPECT_EQ(count(plot, ">decode</text>"), 2u);   // over depth, over threads
+  EXPECT_EQ(count(plot, ">decode</text>"), 2u);  // over depth, over threads
   EXPECT_EQ(count(plot, ">prefill</text>"), 2u);
-  EXPECT_EQ(count(plot, "curve limit\""), 12u);   // two curves in each of four charts, and their legends
+  EXPECT_EQ(count(plot, "curve limit\""), 12u);  // two curves in each of four charts, and their legends
   EXPECT_THAT(plot, HasSubstr("1 thread</text>"));
   EXPECT_THAT(plot, HasSubstr("4,096 deep</text>"));
   std::vector<BenchRun> many;

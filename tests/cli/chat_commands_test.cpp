@@ -36,7 +36,9 @@ TEST(ChatCommands, SayWhatIsWrongWithOne) {
 }
 
 TEST(ChatCommands, TheHelpPageHasThemAll) {
-  for (const ChatCommand& command : chat_commands()) EXPECT_THAT(chat_help(), testing::HasSubstr(std::string(command.name) + (*command.placeholder == '\0' ? " " : " " + std::string(command.placeholder))));
+  for (const ChatCommand& command : chat_commands())
+    EXPECT_THAT(chat_help(), testing::HasSubstr(std::string(command.name) +
+                                                (*command.placeholder == '\0' ? " " : " " + std::string(command.placeholder))));
 }
 
 TEST(ChatCommands, TheManualHasThemAllAndNoOther) {
@@ -45,7 +47,8 @@ TEST(ChatCommands, TheManualHasThemAllAndNoOther) {
   std::set<std::string> in_table, in_manual;
   for (const ChatCommand& command : chat_commands()) in_table.insert(std::string(command.name) + " " + command.placeholder);
   const std::regex entry("\n\\.TP\n\\.BI? (/[a-z]+)(?: \" ([^\"]*)\")?");
-  for (std::sregex_iterator at(page.begin(), page.end(), entry); at != std::sregex_iterator(); ++at) in_manual.insert((*at)[1].str() + " " + (*at)[2].str());
+  for (std::sregex_iterator at(page.begin(), page.end(), entry); at != std::sregex_iterator(); ++at)
+    in_manual.insert((*at)[1].str() + " " + (*at)[2].str());
   EXPECT_EQ(in_manual, in_table);
 }
 

@@ -38,9 +38,7 @@ TEST(ChatSettings, WhatCannotBeSetChangesNothing) {
   const auto refused = [&](const std::string& text) {
     try {
       settings.set(text);
-    } catch (const Failure& failure) {
-      return std::string(failure.what());
-    }
+    } catch (const Failure& failure) { return std::string(failure.what()); }
     return std::string();
   };
   EXPECT_THAT(refused("temprature 1"), testing::HasSubstr("did you mean temperature?"));

@@ -32,10 +32,33 @@ std::string refusal(const std::vector<std::string>& arguments) {
 }
 
 TEST(CommandLine, ReadsAPromptAndItsSampling) {
-  const CommandLine line = parse({"run", "m.gguf", "Why?", "--temperature", "0.5", "--top-k", "40", "--top-p", "0.9",
-                                  "--min-p", "0.05", "--repeat-penalty", "1.1", "--presence-penalty", "0.2",
-                                  "--frequency-penalty", "0.3", "--penalty-window", "all", "--seed",
-                                  "18446744073709551615", "--max-tokens", "7", "--context", "2048", "--logprobs", "3"});
+  const CommandLine line = parse({"run",
+                                  "m.gguf",
+                                  "Why?",
+                                  "--temperature",
+                                  "0.5",
+                                  "--top-k",
+                                  "40",
+                                  "--top-p",
+                                  "0.9",
+                                  "--min-p",
+                                  "0.05",
+                                  "--repeat-penalty",
+                                  "1.1",
+                                  "--presence-penalty",
+                                  "0.2",
+                                  "--frequency-penalty",
+                                  "0.3",
+                                  "--penalty-window",
+                                  "all",
+                                  "--seed",
+                                  "18446744073709551615",
+                                  "--max-tokens",
+                                  "7",
+                                  "--context",
+                                  "2048",
+                                  "--logprobs",
+                                  "3"});
   EXPECT_EQ(line.verb, Verb::run);
   EXPECT_EQ(line.run.model.path, "m.gguf");
   EXPECT_EQ(line.run.prompt, "Why?");
@@ -82,7 +105,8 @@ TEST(CommandLine, KeepsAPromptThatLooksLikeSomethingElse) {
 }
 
 TEST(CommandLine, AFlagThatTheVerbHasNotIsNamedWithTheNearestOne) {
-  EXPECT_EQ(refusal({"run", "m.gguf", "hi", "--tmp", "0.5"}), "run: --tmp is not a flag of run; did you mean --temp?; see quern run --help");
+  EXPECT_EQ(refusal({"run", "m.gguf", "hi", "--tmp", "0.5"}),
+            "run: --tmp is not a flag of run; did you mean --temp?; see quern run --help");
   EXPECT_EQ(refusal({"run", "m.gguf", "--temprature=0.5", "hi"}),
             "run: --temprature is not a flag of run; did you mean --temperature?; see quern run --help");
   EXPECT_EQ(refusal({"list", "--banana"}), "list: --banana is not a flag of list; see quern list --help");
@@ -136,8 +160,8 @@ TEST(CommandLine, GivesTheSettingsFlagsToEveryComputingVerb) {
   const std::vector<std::vector<std::string>> verbs = {{"run", "m", "x"}, {"eval", "m", "f"}, {"bench", "m"},
                                                        {"estimate", "m"}, {"devices"},        {"doctor"}};
   for (std::vector<std::string> arguments : verbs) {
-    arguments.insert(arguments.end(), {"--backend", "cpu", "--device", "cpu:0", "--threads", "2", "--memory",
-                                       "cuda:0=8G", "--memory", "cpu=1G", "--deterministic"});
+    arguments.insert(arguments.end(), {"--backend", "cpu", "--device", "cpu:0", "--threads", "2", "--memory", "cuda:0=8G", "--memory",
+                                       "cpu=1G", "--deterministic"});
     const CommandLine line = parse(arguments);
     EXPECT_EQ(line.settings.at("backend"), "cpu");
     EXPECT_EQ(line.settings.at("device"), "cpu:0");
@@ -182,7 +206,8 @@ TEST(CommandLine, RefusesWhatItDoesNotUnderstandAndSaysWhereToLook) {
 
 TEST(CommandLine, StandardInputIsReadOnce) {
   EXPECT_EQ(refusal({"run", "m", "-"}), "");
-  for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{{"-", "--file", "-"}, {"x", "--file", "-", "--file", "-"}, {"x", "--file", "-", "--system-file", "-"}}) {
+  for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{
+           {"-", "--file", "-"}, {"x", "--file", "-", "--file", "-"}, {"x", "--file", "-", "--system-file", "-"}}) {
     std::vector<std::string> arguments{"run", "m"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     EXPECT_THAT(refusal(arguments), testing::HasSubstr("standard input can be read once"));
@@ -208,8 +233,8 @@ TEST(CommandLine, RefusesFlagsThatContradictEachOther) {
 }
 
 TEST(CommandLine, ReadsAShape) {
-  const quern_shape shape = parse({"estimate", "--hidden", "4096", "--ffn", "14336", "--layers", "32", "--vocab", "32000",
-                                   "--heads", "32", "--kv-heads", "8", "--tied"})
+  const quern_shape shape = parse({"estimate", "--hidden", "4096", "--ffn", "14336", "--layers", "32", "--vocab", "32000", "--heads", "32",
+                                   "--kv-heads", "8", "--tied"})
                                 .estimate.shape;
   EXPECT_EQ(shape.hidden, 4096u);
   EXPECT_EQ(shape.feed_forward, 14336u);
@@ -230,9 +255,7 @@ std::map<std::string, std::string> pages(const char* flag) {
   for (const auto& line : lines) {
     try {
       parse(line);
-    } catch (const Answered& answer) {
-      found[line.size() == 1 ? "" : line.front()] = answer.text;
-    }
+    } catch (const Answered& answer) { found[line.size() == 1 ? "" : line.front()] = answer.text; }
   }
   EXPECT_EQ(found.size(), lines.size());
   return found;
@@ -279,8 +302,8 @@ TEST(Help, EachExampleIsACommandLineThatIsTaken) {
 }
 
 TEST(CommandLine, TakesTheNamesThatUsersOfOtherProgramsType) {
-  const CommandLine line = parse({"run", "-m", "m.gguf", "-p", "Why?", "-n", "7", "-c", "64", "-t", "2", "--temp", "0", "-s", "3", "-r", "End",
-                                  "--repeat-last-n", "5", "-l", "7=1"});
+  const CommandLine line = parse({"run", "-m",  "m.gguf",          "-p", "Why?", "-n", "7", "-c", "64", "-t", "2", "--temp", "0", "-s", "3",
+                                  "-r",  "End", "--repeat-last-n", "5",  "-l",   "7=1"});
   EXPECT_EQ(line.run.model.path, "m.gguf");
   EXPECT_EQ(line.run.prompt, "Why?");
   EXPECT_EQ(line.run.max_tokens, 7u);
@@ -290,7 +313,8 @@ TEST(CommandLine, TakesTheNamesThatUsersOfOtherProgramsType) {
   EXPECT_EQ(line.run.sampling.seed, 3u);
   EXPECT_EQ(line.run.stop, std::vector<std::string>{"End"});
   EXPECT_EQ(line.run.sampling.penalty_window, 5u);
-  for (const char* name : {"--n-predict", "--predict", "--num-predict"}) EXPECT_EQ(parse({"run", "m", "x", name, "9"}).run.max_tokens, 9u) << name;
+  for (const char* name : {"--n-predict", "--predict", "--num-predict"})
+    EXPECT_EQ(parse({"run", "m", "x", name, "9"}).run.max_tokens, 9u) << name;
   for (const char* name : {"--ctx-size", "--num-ctx"}) EXPECT_EQ(parse({"run", "m", "x", name, "9"}).run.context, 9u) << name;
   EXPECT_EQ(parse({"run", "-hf", "owner/name", "x"}).run.model.path, "owner/name");
   EXPECT_EQ(parse({"run", "m", "x", "-sys", "be brief"}).run.system, "be brief");
@@ -320,7 +344,8 @@ TEST(CommandLine, AFailedCommandIsToldHowNamesOfOtherProgramsWereRead) {
 }
 
 TEST(CommandLine, AModelByItsFlagLeavesItsPlaceToThePrompt) {
-  for (const std::vector<std::string>& words : {std::vector<std::string>{"run", "-m", "m", "hi"}, {"run", "hi", "-m", "m"}, {"run", "-m", "m", "-p", "hi"}}) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"run", "-m", "m", "hi"}, {"run", "hi", "-m", "m"}, {"run", "-m", "m", "-p", "hi"}}) {
     EXPECT_EQ(parse(words).run.model.path, "m");
     EXPECT_EQ(parse(words).run.prompt, "hi");
   }
@@ -342,7 +367,8 @@ TEST(CommandLine, AModelFromItsVariableYieldsToTheCommandLine) {
   EXPECT_EQ(with({"run", "-p", "hi"}).run.model.path, "v.gguf");
   EXPECT_EQ(with({"run", "m.gguf"}).run.model.path, "m.gguf");
   EXPECT_FALSE(with({"run", "m.gguf"}).run.prompt.has_value());
-  EXPECT_TRUE(with({"estimate", "--hidden", "64", "--ffn", "8", "--layers", "1", "--vocab", "9", "--heads", "2"}).estimate.model.path.empty());
+  EXPECT_TRUE(
+      with({"estimate", "--hidden", "64", "--ffn", "8", "--layers", "1", "--vocab", "9", "--heads", "2"}).estimate.model.path.empty());
 }
 
 TEST(CommandLine, AFlagThatOnlyAnotherProgramHasIsAnsweredWithWhatHoldsHere) {
@@ -366,11 +392,12 @@ TEST(CommandLine, ZeroIsRefusedOrMeansWhatItSays) {
 
 TEST(CommandLine, TheFileGivesWhatNeitherFlagNorVariableGives) {
   const auto with = [](std::vector<std::string> words, const std::string& file) {
-    return parse_command_line(words, "", [](const char* name) {
-      return std::string(name) == "QUERN_TOP_K" ? std::optional<std::string>("40") : std::nullopt;
-    }, [&] { return parse_config(file, "q.conf"); });
+    return parse_command_line(
+        words, "", [](const char* name) { return std::string(name) == "QUERN_TOP_K" ? std::optional<std::string>("40") : std::nullopt; },
+        [&] { return parse_config(file, "q.conf"); });
   };
-  const std::string file = "temperature = 0.5\ntop_k = 7\nmax-tokens = 9\n[owner/name]\ntemperature = 0.25\n[m.gguf]\nmin_p = 0.125\nsystem = be brief\n";
+  const std::string file =
+      "temperature = 0.5\ntop_k = 7\nmax-tokens = 9\n[owner/name]\ntemperature = 0.25\n[m.gguf]\nmin_p = 0.125\nsystem = be brief\n";
   const CommandLine other = with({"run", "other", "x", "--max-tokens", "3"}, file);
   EXPECT_FLOAT_EQ(other.run.sampling.temperature, 0.5f);
   EXPECT_EQ(other.run.sampling.top_k, 40u);
@@ -384,9 +411,7 @@ TEST(CommandLine, TheFileGivesWhatNeitherFlagNorVariableGives) {
   try {
     with({"run", "m", "x"}, "top_p = much\n");
     ADD_FAILURE() << "it was taken";
-  } catch (const Failure& failure) {
-    EXPECT_THAT(failure.what(), testing::HasSubstr("q.conf:1: top_p: 'much'"));
-  }
+  } catch (const Failure& failure) { EXPECT_THAT(failure.what(), testing::HasSubstr("q.conf:1: top_p: 'much'")); }
 }
 
 TEST(CommandLine, AMisspeltVariableIsNamedWithTheNearestOne) {
@@ -399,9 +424,7 @@ TEST(CommandLine, AnswersHelpAndVersionOnStandardOutput) {
   const auto answered = [](const std::vector<std::string>& arguments) -> std::string {
     try {
       parse(arguments);
-    } catch (const Answered& answer) {
-      return answer.text;
-    }
+    } catch (const Answered& answer) { return answer.text; }
     return "";
   };
   EXPECT_THAT(answered({"--version"}), testing::HasSubstr("quern 9.9"));

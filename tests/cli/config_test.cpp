@@ -25,9 +25,7 @@ TEST(Config, RefusesABadLineWithItsNumber) {
   const auto refusal = [](const char* text) -> std::string {
     try {
       parse_config(text, "quern.conf");
-    } catch (const Failure& failure) {
-      return failure.what();
-    }
+    } catch (const Failure& failure) { return failure.what(); }
     return "";
   };
   EXPECT_THAT(refusal("threads = 2\nnonsense\n"), testing::HasSubstr("quern.conf:2"));
@@ -46,8 +44,7 @@ TEST(Config, LooksInTheUsersFolderFirst) {
             (std::vector<std::string>{"/x/quern/quern.conf", "/etc/quern/quern.conf"}));
   EXPECT_EQ(config_paths(environment({{"HOME", "/h"}})),
             (std::vector<std::string>{"/h/.config/quern/quern.conf", "/etc/quern/quern.conf"}));
-  EXPECT_EQ(config_paths(environment({{"XDG_CONFIG_HOME", "relative"}, {"HOME", "/h"}})).front(),
-            "/h/.config/quern/quern.conf");
+  EXPECT_EQ(config_paths(environment({{"XDG_CONFIG_HOME", "relative"}, {"HOME", "/h"}})).front(), "/h/.config/quern/quern.conf");
   EXPECT_EQ(config_paths(environment({})), (std::vector<std::string>{"/etc/quern/quern.conf"}));
 }
 

@@ -55,7 +55,8 @@ TEST(ReadText, NamesTheByteThatIsNoUtf8) {
       read_text(path);
       ADD_FAILURE() << "no failure";
     } catch (const Failure& failure) {
-      EXPECT_EQ(failure.what(), path + ": is not text in UTF-8: byte " + std::to_string(bad) + " belongs to no character; give it in UTF-8");
+      EXPECT_EQ(failure.what(),
+                path + ": is not text in UTF-8: byte " + std::to_string(bad) + " belongs to no character; give it in UTF-8");
     }
   }
   std::ofstream(path, std::ios::binary) << "caf\xc3\xa9 \xf0\x9f\x98\x80\n";
@@ -63,9 +64,7 @@ TEST(ReadText, NamesTheByteThatIsNoUtf8) {
   std::remove(path.c_str());
 }
 
-TEST(ReadFile, NamesAFolder) {
-  EXPECT_THROW(read_file(testing::TempDir()), Failure);
-}
+TEST(ReadFile, NamesAFolder) { EXPECT_THROW(read_file(testing::TempDir()), Failure); }
 
 }  // namespace
 }  // namespace quern::cli

@@ -52,7 +52,9 @@ TEST(KeyParser, SequencesAreKeysAndUnknownOnesAreNoText) {
   EXPECT_EQ(kinds("\x1b[A\x1bOB\x1b[C\x1b[D"), (std::vector{KeyKind::up, KeyKind::down, KeyKind::right, KeyKind::left}));
   EXPECT_EQ(kinds("\x1b[1;5C\x1b[1;3D\x1b[3~\x1b[H\x1b[4~"),
             (std::vector{KeyKind::word_right, KeyKind::word_left, KeyKind::erase, KeyKind::home, KeyKind::end}));
-  EXPECT_EQ(kinds("\x1b\r\x1b""b\x1b"), (std::vector{KeyKind::alt_enter, KeyKind::alt, KeyKind::escape}));
+  EXPECT_EQ(kinds("\x1b\r\x1b"
+                  "b\x1b"),
+            (std::vector{KeyKind::alt_enter, KeyKind::alt, KeyKind::escape}));
   EXPECT_EQ(kinds("\x1b[99;99;99y"), (std::vector{KeyKind::unknown}));
 }
 

@@ -12,10 +12,12 @@ namespace {
 
 /// What is drawn, with styles as <name> in place of sequences.
 std::string named(std::string bytes) {
-  const std::pair<const char*, const char*> names[] = {{"1", "bold"}, {"2", "dim"}, {"3", "italic"}, {"4", "underline"}, {"36", "code"}, {"0", "/"}};
+  const std::pair<const char*, const char*> names[] = {{"1", "bold"},      {"2", "dim"},   {"3", "italic"},
+                                                       {"4", "underline"}, {"36", "code"}, {"0", "/"}};
   for (const auto& [code, name] : names) {
     const std::string sequence = std::string("\x1b[") + code + "m";
-    for (std::size_t at = bytes.find(sequence); at != std::string::npos; at = bytes.find(sequence)) bytes.replace(at, sequence.size(), std::string("<") + name + ">");
+    for (std::size_t at = bytes.find(sequence); at != std::string::npos; at = bytes.find(sequence))
+      bytes.replace(at, sequence.size(), std::string("<") + name + ">");
   }
   return bytes;
 }
@@ -49,9 +51,15 @@ TEST(MarkdownView, ShowsMarksAsStyles) {
 }
 
 TEST(MarkdownView, MarksThatMeanNothingAreText) {
-  for (const std::string text : {"2 * 3 * 4", "2*3*4", "snake_case_name", "a ** b", "**open", "`open", "#hash", "-1", "1.5", "* ", "a_b _c", "\\x1b[2J", "| a | **b** |",
-                                 "12345678901. x", "_", "**", "-", "#", "1.", "```x``` y"})
-    EXPECT_EQ(shown(text + "\n").find(text.substr(0, text.find_last_not_of(' ') + 1) == "*" ? "\u2022" : text.substr(0, 3) == "```" ? "x y" : text), 0u) << text << shown(text + "\n");
+  for (const std::string text :
+       {"2 * 3 * 4", "2*3*4",    "snake_case_name", "a ** b",         "**open", "`open", "#hash", "-1", "1.5", "* ",
+        "a_b _c",    "\\x1b[2J", "| a | **b** |",   "12345678901. x", "_",      "**",    "-",     "#",  "1.",  "```x``` y"})
+    EXPECT_EQ(shown(text + "\n")
+                  .find(text.substr(0, text.find_last_not_of(' ') + 1) == "*" ? "\u2022"
+                        : text.substr(0, 3) == "```"                          ? "x y"
+                                                                              : text),
+              0u)
+        << text << shown(text + "\n");
   EXPECT_EQ(shown("\\*a\\* \\(b\\)"), "*a* \\(b\\)\n");
 }
 
@@ -65,7 +73,8 @@ TEST(MarkdownView, WrapsBetweenWordsUnderTheItemsText) {
   EXPECT_EQ(shown("- aaaa bbbb cccc", 11), "\u2022 aaaa bbbb\n  cccc\n");
   EXPECT_EQ(shown("> aaaa bbbb cccc", 11), "\u2502 aaaa bbbb\n\u2502 cccc\n");
   EXPECT_EQ(shown("aa **bbbb cccc**", 9), "aa bbbb\ncccc\n");
-  EXPECT_EQ(shown("aa bbbbbbbbbbbbbbbbbbbb cc", 9), "aa\nbbbbbbbbbbbbbbbbbbbb cc\n");  // the terminal breaks the long one, whose last row has 2
+  EXPECT_EQ(shown("aa bbbbbbbbbbbbbbbbbbbb cc", 9),
+            "aa\nbbbbbbbbbbbbbbbbbbbb cc\n");  // the terminal breaks the long one, whose last row has 2
 }
 
 TEST(MarkdownView, CountsWideAndCombiningCharacters) {
@@ -88,17 +97,46 @@ TEST(MarkdownView, DimsWhatTheModelThinks) {
 
 TEST(MarkdownView, PiecesOfAnySizeGiveTheSame) {
   const std::string text =
-      std::string("<think>\nso **x** </thin</think>\n\n# Title *a*\n\n1. one `co de` two\n- **bold _both_ b** tail\n\n> quote\n```c\nint a = 1;\n``\n```\n---\n"
-                  "日本語 e\u0301 👩‍👩‍👧 \x1b[31m **un closed\n***\n* star\n*emph*. a*b*c ~~~\n") +
+      std::string(
+          "<think>\nso **x** </thin</think>\n\n# Title *a*\n\n1. one `co de` two\n- **bold _both_ b** tail\n\n> quote\n```c\nint a = 1;\n``\n```\n---\n"
+          "日本語 e\u0301 👩‍👩‍👧 \x1b[31m **un closed\n***\n* star\n*emph*. a*b*c ~~~\n") +
       std::string(50, 'q') + "日x " + std::string(30, 'r') + "\n~~~\ncode";
   const std::string whole = drawn(text, 20);
   const std::string alike = std::regex_replace(whole, std::regex("</><(bold|dim|code|italic)>"), "");
-  for (std::size_t piece = 1; piece < 12; ++piece) EXPECT_EQ(std::regex_replace(drawn(text, 20, piece), std::regex("</><(bold|dim|code|italic)>"), ""), alike) << piece;
+  for (std::size_t piece = 1; piece < 12; ++piece)
+    EXPECT_EQ(std::regex_replace(drawn(text, 20, piece), std::regex("</><(bold|dim|code|italic)>"), ""), alike) << piece;
 }
 
 TEST(MarkdownView, RandomTextGivesTheSameInPiecesAndNothingThatATerminalObeys) {
-  const std::string parts[] = {"*", "**", "_", "`", "```", "~~~", "#", "# ", "- ", "1. ", "> ", "|", "\\", "a", "bc", " ", "  ", "\n", "\n\n", "\u65e5", "e\u0301", "\x1b[2J",
-                               "\u202e", "\xff", "\t", "<think>", "</think>", "---", "wwwwwwwwwwwwwwwwwwwwww"};
+  const std::string parts[] = {"*",
+                               "**",
+                               "_",
+                               "`",
+                               "```",
+                               "~~~",
+                               "#",
+                               "# ",
+                               "- ",
+                               "1. ",
+                               "> ",
+                               "|",
+                               "\\",
+                               "a",
+                               "bc",
+                               " ",
+                               "  ",
+                               "\n",
+                               "\n\n",
+                               "\u65e5",
+                               "e\u0301",
+                               "\x1b[2J",
+                               "\u202e",
+                               "\xff",
+                               "\t",
+                               "<think>",
+                               "</think>",
+                               "---",
+                               "wwwwwwwwwwwwwwwwwwwwww"};
   std::mt19937 random(31);
   for (int round = 0; round < 400; ++round) {
     std::string text;

@@ -22,10 +22,10 @@ TEST(ScreenLayout, BehindAFullRowTheCursorIsOnTheNext) {
 }
 
 TEST(ScreenLayout, WideCharactersTakeTwoColumnsAndMarksNone) {
-  EXPECT_EQ(lay_out("> ", "\xe6\x97\xa5\xe6\x9c\xac", 6, 80, 24).column, 6u);        // two ideographs
-  EXPECT_EQ(lay_out("> ", "e\xcc\x81x", 4, 80, 24).column, 4u);                      // e, combining acute, x
-  EXPECT_EQ(lay_out("> ", "\xf0\x9f\x98\x80", 4, 80, 24).column, 4u);                // an emoji
-  const ScreenLayout layout = lay_out("> ", "aaa\xe6\x97\xa5", 6, 6, 24);            // one column is left for two
+  EXPECT_EQ(lay_out("> ", "\xe6\x97\xa5\xe6\x9c\xac", 6, 80, 24).column, 6u);  // two ideographs
+  EXPECT_EQ(lay_out("> ", "e\xcc\x81x", 4, 80, 24).column, 4u);                // e, combining acute, x
+  EXPECT_EQ(lay_out("> ", "\xf0\x9f\x98\x80", 4, 80, 24).column, 4u);          // an emoji
+  const ScreenLayout layout = lay_out("> ", "aaa\xe6\x97\xa5", 6, 6, 24);      // one column is left for two
   EXPECT_EQ(layout.rows, 2u);
   EXPECT_EQ(layout.column, 2u);
 }

@@ -30,8 +30,8 @@ TEST(RunJson, HasTheDocumentedMembers) {
   report.decode_seconds = 0.25;
   report.statistics = Json::object();
   const Json json = run_json(report);
-  EXPECT_EQ(members(json), (std::vector<std::string>{"text", "ids", "prompt_ids", "finish", "model", "backend", "device",
-                                                     "kernels", "seed", "timings", "statistics"}));
+  EXPECT_EQ(members(json), (std::vector<std::string>{"text", "ids", "prompt_ids", "finish", "model", "backend", "device", "kernels", "seed",
+                                                     "timings", "statistics"}));
   EXPECT_EQ(json["ids"], Json({7, 8, 2}));
   EXPECT_EQ(json["prompt_ids"], Json({1, 2, 3}));
   EXPECT_EQ(json["backend"], "cpu");

@@ -22,7 +22,8 @@ using testing::HasSubstr;
 TEST(PageView, LinesAreWrappedAtWordsBehindTheirMarkOrIndentation) {
   EXPECT_THAT(wrapped_lines("[ok] one two three four\n  What to do: one two\n\nshort\n", 15),
               ElementsAre("[ok] one two", "     three four", "  What to do:", "    one two", "", "short"));
-  EXPECT_THAT(wrapped_lines("a/path/that/is/longer/than/the/window next", 12), ElementsAre("a/path/that/is/longer/than/the/window", "  next"));
+  EXPECT_THAT(wrapped_lines("a/path/that/is/longer/than/the/window next", 12),
+              ElementsAre("a/path/that/is/longer/than/the/window", "  next"));
   EXPECT_THAT(wrapped_lines("zwölf äöü", 9), ElementsAre("zwölf äöü"));  // columns, not bytes
 }
 
@@ -38,7 +39,9 @@ TEST(TextCharts, ATreeHasBranchesOfTheLocale) {
   const TreeNode root{"r", {{"a", {{"b", {}}}}, {"c", {}}}};
   EXPECT_EQ(tree_text(root, true), "r\n├─ a\n│  └─ b\n└─ c\n");
   EXPECT_EQ(tree_text(root, false), "r\n|- a\n|  `- b\n`- c\n");
-  const auto locale = [](std::string name, std::string value) { return [=](const char* asked) { return asked == name ? std::optional(value) : std::nullopt; }; };
+  const auto locale = [](std::string name, std::string value) {
+    return [=](const char* asked) { return asked == name ? std::optional(value) : std::nullopt; };
+  };
   EXPECT_TRUE(has_utf8(locale("LANG", "de_DE.UTF-8")));
   EXPECT_TRUE(has_utf8(locale("LC_ALL", "C.utf8")));
   EXPECT_FALSE(has_utf8(locale("LANG", "C")));

@@ -15,8 +15,8 @@ using testing::HasSubstr;
 using testing::Not;
 
 std::string span(const std::string& name, int track, double start, double length, const std::string& args = "{}") {
-  return R"({"ph":"X","name":")" + name + R"(","pid":)" + std::to_string(track) + R"(,"tid":0,"ts":)" + std::to_string(start) + R"(,"dur":)" +
-         std::to_string(length) + R"(,"args":)" + args + "}";
+  return R"({"ph":"X","name":")" + name + R"(","pid":)" + std::to_string(track) + R"(,"tid":0,"ts":)" + std::to_string(start) +
+         R"(,"dur":)" + std::to_string(length) + R"(,"args":)" + args + "}";
 }
 
 std::string file_of(const std::vector<std::string>& events, const std::string& more = "") {
@@ -27,10 +27,12 @@ std::string file_of(const std::vector<std::string>& events, const std::string& m
 
 /// A prompt of 30 ms, then two decodes of 10 ms with 1 ms between them, on one device.
 std::string small_trace() {
-  return file_of({R"({"ph":"M","name":"process_name","pid":0,"args":{"name":"host"}})", R"({"ph":"M","name":"process_name","pid":1,"args":{"name":"cpu:0"}})",
-                  span("run 'step'", 1, 1000, 29000, R"({"compiles":1})"), span("step", 0, 0, 30000, R"({"rows":12,"bytes_to_devices":100})"),
-                  span("decode step", 0, 41000, 10000, R"({"rows":1})"), span("decode step", 0, 30000, 10000, R"({"rows":1})"),
-                  span("run 'step'", 1, 30500, 9000), span("copy 'x' from cpu:0", 1, 41000, 2000)},
+  return file_of({R"({"ph":"M","name":"process_name","pid":0,"args":{"name":"host"}})",
+                  R"({"ph":"M","name":"process_name","pid":1,"args":{"name":"cpu:0"}})",
+                  span("run 'step'", 1, 1000, 29000, R"({"compiles":1})"),
+                  span("step", 0, 0, 30000, R"({"rows":12,"bytes_to_devices":100})"), span("decode step", 0, 41000, 10000, R"({"rows":1})"),
+                  span("decode step", 0, 30000, 10000, R"({"rows":1})"), span("run 'step'", 1, 30500, 9000),
+                  span("copy 'x' from cpu:0", 1, 41000, 2000)},
                  R"(,"nodes":[{"node":"a"},{"node":"b"}],"kernels":[{"kernel":"matmul.avx2","device":"cpu:0","nodes":2}])");
 }
 
@@ -106,8 +108,9 @@ TEST(Trace, APageHasATimelineOfBoundedSizeHoweverManySpansThereAre) {
 
 TEST(Trace, NamesOfOthersAreNoMarkupAndReachNoTerminal) {
   const std::string hostile = R"(</title><script>alert(1)</script>\u001b[2J\u202e)";
-  const RecordedTrace trace = parse_trace("t.json", file_of({R"({"ph":"M","name":"process_name","pid":1,"args":{"name":")" + hostile + R"("}})", span(hostile, 1, 0, 5)},
-                                                        R"(,"kernels":[{"kernel":")" + hostile + R"(","device":")" + hostile + R"(","nodes":1}])"));
+  const RecordedTrace trace = parse_trace(
+      "t.json", file_of({R"({"ph":"M","name":"process_name","pid":1,"args":{"name":")" + hostile + R"("}})", span(hostile, 1, 0, 5)},
+                        R"(,"kernels":[{"kernel":")" + hostile + R"(","device":")" + hostile + R"(","nodes":1}])"));
   const std::string page = trace_page(hostile, trace);
   EXPECT_THAT(page, Not(HasSubstr("<script")));
   EXPECT_THAT(page, Not(HasSubstr("\x1b")));

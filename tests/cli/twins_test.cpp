@@ -37,9 +37,16 @@ std::string refusal(const std::vector<std::string>& arguments, const Variables& 
 
 /// A value that the option takes, other than its default.
 std::string example_of(const CLI::Option& option) {
-  static const std::map<std::string, std::string> examples = {
-      {"auto|f32", "f32"}, {"f16|f32", "f32"}, {"auto|warn|strict", "strict"}, {"off|on|verify", "on"}, {"table|markdown|csv|json", "csv"}, {"TOKEN=BIAS", "7=1"},
-      {"LEVEL", "trace"},  {"LIMITS", "cpu=1G"}, {"BYTES", "8G"}, {"X", "0.25"}};
+  static const std::map<std::string, std::string> examples = {{"auto|f32", "f32"},
+                                                              {"f16|f32", "f32"},
+                                                              {"auto|warn|strict", "strict"},
+                                                              {"off|on|verify", "on"},
+                                                              {"table|markdown|csv|json", "csv"},
+                                                              {"TOKEN=BIAS", "7=1"},
+                                                              {"LEVEL", "trace"},
+                                                              {"LIMITS", "cpu=1G"},
+                                                              {"BYTES", "8G"},
+                                                              {"X", "0.25"}};
   if (!takes_value(option)) return "1";
   const auto found = examples.find(option.get_type_name());
   return found == examples.end() ? "3" : found->second;
@@ -80,9 +87,15 @@ TEST(Twins, EveryFlagOfEveryVerbTakesItsValueFromItsVariable) {
 }
 
 TEST(Twins, AVariableReachesWhatItsFlagReaches) {
-  const CommandLine line = parsed({"run", "m", "x"}, {{"QUERN_TOP_K", "40"}, {"QUERN_TEMPERATURE", "0.5"}, {"QUERN_STOP", "a, b"},
-                                                     {"QUERN_LOGIT_BIAS", "7=-inf"}, {"QUERN_JSON", "1"}, {"QUERN_QUIET", "0"},
-                                                     {"QUERN_KV", "f32"}, {"QUERN_SEED", "9"}, {"QUERN_SYSTEM", "be brief"}});
+  const CommandLine line = parsed({"run", "m", "x"}, {{"QUERN_TOP_K", "40"},
+                                                      {"QUERN_TEMPERATURE", "0.5"},
+                                                      {"QUERN_STOP", "a, b"},
+                                                      {"QUERN_LOGIT_BIAS", "7=-inf"},
+                                                      {"QUERN_JSON", "1"},
+                                                      {"QUERN_QUIET", "0"},
+                                                      {"QUERN_KV", "f32"},
+                                                      {"QUERN_SEED", "9"},
+                                                      {"QUERN_SYSTEM", "be brief"}});
   EXPECT_EQ(line.run.sampling.top_k, 40u);
   EXPECT_FLOAT_EQ(line.run.sampling.temperature, 0.5f);
   EXPECT_EQ(line.run.stop, std::vector<std::string>{"a, b"});
@@ -102,9 +115,7 @@ TEST(Twins, AFlagIsStrongerThanItsVariable) {
   EXPECT_EQ(state(line, "--top-k").given.origin, Origin::flag);
 }
 
-TEST(Twins, AVariableOfAnotherVerbIsLeftAlone) {
-  EXPECT_EQ(parsed({"bench", "m"}, {{"QUERN_TOP_K", "many"}}).bench.lists.repetitions, 5u);
-}
+TEST(Twins, AVariableOfAnotherVerbIsLeftAlone) { EXPECT_EQ(parsed({"bench", "m"}, {{"QUERN_TOP_K", "many"}}).bench.lists.repetitions, 5u); }
 
 TEST(Twins, RefusesAValueByTheNameOfItsVariable) {
   EXPECT_THAT(refusal({"run", "m", "x"}, {{"QUERN_TOP_K", "many"}}), testing::StartsWith("run: QUERN_TOP_K: 'many'"));
@@ -136,8 +147,12 @@ TEST(ShowConfig, NamesTheStrongestOriginOfEachValue) {
   const Json json = config_json(line, environment(variables), config, {"/nonexistent/quern.conf"});
   std::map<std::string, Json> by_flag;
   for (const Json& one : json.at("settings")) by_flag[one.at("flag")] = one;
-  EXPECT_EQ(by_flag.at("--threads"), Json({{"flag", "--threads"}, {"variable", "QUERN_THREADS"}, {"key", "threads"}, {"value", "3"},
-                                           {"origin", "flag"}, {"where", "--threads"}}));
+  EXPECT_EQ(by_flag.at("--threads"), Json({{"flag", "--threads"},
+                                           {"variable", "QUERN_THREADS"},
+                                           {"key", "threads"},
+                                           {"value", "3"},
+                                           {"origin", "flag"},
+                                           {"where", "--threads"}}));
   EXPECT_EQ(by_flag.at("--backend").at("where"), "QUERN_BACKEND");
   EXPECT_EQ(by_flag.at("--memory").at("where"), "q.conf:2");
   EXPECT_EQ(by_flag.at("--memory").at("origin"), "file");

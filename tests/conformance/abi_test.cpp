@@ -138,7 +138,7 @@ TEST(CallWatch, FindsMemoryFilesAndThreadsOfACallAndNothingInAPureOne) {
   EXPECT_NE(watched([] { ::close(::open("/dev/null", O_RDONLY)); }).find("open"), std::string::npos);
   EXPECT_NE(watched([] { number = ::access("/dev/null", R_OK); }).find("access"), std::string::npos);
   EXPECT_NE(watched([] { std::thread([] {}).join(); }).find("system call"), std::string::npos);
-  EXPECT_NE(watched([] { delete[] new std::vector<char>[1]{std::vector<char>(64 << 20)}; }).find("mmap"), std::string::npos);
+  EXPECT_NE(watched([] { delete[] new std::vector<char>[1] { std::vector<char>(64 << 20) }; }).find("mmap"), std::string::npos);
 }
 
 TEST(CallWatch, FindsReadsOfTheEnvironmentWhereTheyAreForbidden) {

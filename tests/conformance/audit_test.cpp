@@ -64,7 +64,8 @@ double refused_rows(const ExpectedLogits& expected, const std::vector<std::vecto
   std::size_t refused = 0;
   for (std::size_t t = 0; t < found.size(); ++t) {
     bool out = false;
-    for (std::size_t i = 0; i < found[t].size(); ++i) out = out || std::abs(found[t][i] - expected.logits[t][i]) > most_deviations * expected.deviation[t];
+    for (std::size_t i = 0; i < found[t].size(); ++i)
+      out = out || std::abs(found[t][i] - expected.logits[t][i]) > most_deviations * expected.deviation[t];
     refused += out;
   }
   return static_cast<double>(refused) / static_cast<double>(found.size());
@@ -78,7 +79,8 @@ TEST(AuditReference, AllowsTheRoundingThatItIsMadeOfAndNoCoarserOne) {
     EXPECT_EQ(refused_rows(expected, model_logits(model, ids, rounding, CounterRandom(5))), 0) << "rounding of its own kind is refused";
   }
   const ExpectedLogits exact = expected_logits(model, ids, Rounding::exact, CounterRandom(4));
-  EXPECT_EQ(refused_rows(exact, model_logits(model, ids, Rounding::fast, CounterRandom(5))), 1) << "exact numerics may not convert activations";
+  EXPECT_EQ(refused_rows(exact, model_logits(model, ids, Rounding::fast, CounterRandom(5))), 1)
+      << "exact numerics may not convert activations";
 }
 
 TEST(AuditReference, RefusesAGainOfAThousandthAndAModelOfAnotherSeed) {

@@ -46,7 +46,7 @@ TEST(Work, OfExpertsIsThatOfThoseThatAreChosen) {
   c.inputs = {input(QUERN_F32, {3, 1, 64}), constant(QUERN_Q8_0, {5, 16, 64}),
               given(input(QUERN_I32, {3, 2}), "ids", std::vector<std::int64_t>{4, 1, 4, -1, 1, 7})};
   c.outputs = {output(QUERN_F32, {3, 2, 16})};
-  EXPECT_EQ(work_of(c).flops, 2.0 * 4 * 16 * 64);                                   // -1 and 7 are no experts
+  EXPECT_EQ(work_of(c).flops, 2.0 * 4 * 16 * 64);                                  // -1 and 7 are no experts
   EXPECT_EQ(work_of(c).bytes, 3 * 64 * 4 + 2 * 16 * 2 * 34 + 6 * 4 + 6 * 16 * 4);  // experts 1 and 4
   c.inputs[2].fill = nullptr;
   EXPECT_EQ(work_of(c).bytes, 0) << "nobody knows which";

@@ -163,7 +163,8 @@ TEST(Bounds, RefuseWhatIsWrongByTwiceWhatTheyAllowAndSayEnoughOfMostValues) {
         for (const std::size_t i : chosen(y)) try_element(y, i, name), ++moved;
         const double wide = share_of_wide(y, c->outputs[o].dtype, numerics == Numerics::fast ? 1 : 8);
         if (wide <= 0.5) continue;
-        const auto reason = std::ranges::find_if(wide_bounds, [&](const auto& entry) { return name.find(entry.first) != std::string::npos; });
+        const auto reason =
+            std::ranges::find_if(wide_bounds, [&](const auto& entry) { return name.find(entry.first) != std::string::npos; });
         if (reason != wide_bounds.end()) needed.insert(reason->first);
         else ADD_FAILURE() << name << ": output " << o << ": " << 100 * wide << " % of the bounds say too little of their values";
       }

@@ -42,18 +42,18 @@ std::string changed_manifest(const std::string& start, const std::function<std::
 TEST(Manifest, ADifferenceNamesTheFamiliesWhatTheyHaveAndHowToWriteIt) {
   EXPECT_EQ(manifest_difference(table(), Profile::quick, manifest_text(table(), Profile::quick)), "");
   const std::string command = "list --profile quick --write-manifest conformance/manifest/quick.txt";
-  const std::string other = manifest_difference(table(), Profile::quick, changed_manifest("matmul ", [](const std::string&) {
-    return "matmul 7 0123456789abcdef\n";
-  }));
+  const std::string other = manifest_difference(
+      table(), Profile::quick, changed_manifest("matmul ", [](const std::string&) { return "matmul 7 0123456789abcdef\n"; }));
   EXPECT_NE(other.find("\n  matmul: "), std::string::npos) << other;
   EXPECT_NE(other.find("; the manifest says 7 cases, hash 0123456789abcdef"), std::string::npos) << other;
   EXPECT_EQ(other.find("softmax"), std::string::npos) << other;
   EXPECT_NE(other.find(command), std::string::npos) << other;
-  const std::string without = manifest_difference(table(), Profile::quick, changed_manifest("rope ", [](const std::string&) { return ""; }));
+  const std::string without =
+      manifest_difference(table(), Profile::quick, changed_manifest("rope ", [](const std::string&) { return ""; }));
   EXPECT_NE(without.find("; the manifest does not list it"), std::string::npos) << without;
   const std::string more = manifest_difference(table(), Profile::quick, changed_manifest("silu ", [](const std::string& line) {
-    return "sild 3 00000000000000aa\n" + line + "\n";
-  }));
+                                                 return "sild 3 00000000000000aa\n" + line + "\n";
+                                               }));
   EXPECT_NE(more.find("\n  sild: no cases; the manifest says 3 cases, hash 00000000000000aa"), std::string::npos) << more;
   EXPECT_NE(manifest_difference(table(), Profile::quick, ""), "") << "an empty manifest is none";
 }
@@ -159,7 +159,11 @@ TEST(Options, EachHasAVariableThatIsWeakerThanItself) {
     if (variable.empty()) continue;
     EXPECT_TRUE(variables.insert(variable).second) << variable;
     if (!variable.starts_with("QUERN_CONFORMANCE_")) continue;  // the loader's
-    const std::string value = flag.value.empty() ? "1" : flag.name == "--profile" ? "full" : flag.name == "--shard" ? "2/3" : flag.name == "--option" ? "a=b" : "3";
+    const std::string value = flag.value.empty()         ? "1"
+                              : flag.name == "--profile" ? "full"
+                              : flag.name == "--shard"   ? "2/3"
+                              : flag.name == "--option"  ? "a=b"
+                                                         : "3";
     const Options by_variable = parse_options({"run"}, environment_of({{variable, value}}));
     const Options by_flag = flag.value.empty() ? parse_options({"run", std::string(flag.name)}, environment_of({}))
                                                : parse_options({"run", std::string(flag.name), value}, environment_of({{variable, "4"}}));
@@ -171,8 +175,10 @@ TEST(Options, EachHasAVariableThatIsWeakerThanItself) {
     EXPECT_NE(page.find("environment " + variable + "\n"), std::string::npos) << page;
   }
   EXPECT_GT(variables.size(), 25u);
-  const Options o = parse_options({"run", "--jobs", "2"}, environment_of({{"QUERN_CONFORMANCE_JOBS", "7"}, {"QUERN_CONFORMANCE_FILTER", "a*"},
-                                                                         {"QUERN_CONFORMANCE_STOP", "0"}, {"QUERN_CONFORMANCE_VERBOSE", "1"}}));
+  const Options o = parse_options({"run", "--jobs", "2"}, environment_of({{"QUERN_CONFORMANCE_JOBS", "7"},
+                                                                          {"QUERN_CONFORMANCE_FILTER", "a*"},
+                                                                          {"QUERN_CONFORMANCE_STOP", "0"},
+                                                                          {"QUERN_CONFORMANCE_VERBOSE", "1"}}));
   EXPECT_EQ(o.jobs, 2u);
   EXPECT_EQ(o.filters, std::vector<std::string>{"a*"});
   EXPECT_FALSE(o.stop_at_failure);
@@ -183,9 +189,7 @@ TEST(Options, ABadVariableIsNamedAndProcessesOfTheSuiteReadNone) {
   const auto said = [](const char* variable, const char* value) -> std::string {
     try {
       parse_options({"run"}, environment_of({{variable, value}}));
-    } catch (const UsageError& error) {
-      return error.what();
-    }
+    } catch (const UsageError& error) { return error.what(); }
     return "";
   };
   EXPECT_EQ(said("QUERN_CONFORMANCE_LEVEL", "5"), "QUERN_CONFORMANCE_LEVEL: 5 is not 1 to 4");

@@ -52,13 +52,13 @@ TEST(BlockFormat, Q4_0ReadsNibblesBelowAndAboveAndTheBias) {
 
 TEST(BlockFormat, Q4_KTakesScaleAndMinOfTheSixBitPieces) {
   std::byte block[144] = {};
-  block[1] = std::byte{0x3c};       // super scale 1
-  block[3] = std::byte{0x38};       // super min 0.5
-  block[4] = std::byte{0x07};       // scale of group 0
-  block[8] = std::byte{0x03};       // min of group 0
+  block[1] = std::byte{0x3c};             // super scale 1
+  block[3] = std::byte{0x38};             // super min 0.5
+  block[4] = std::byte{0x07};             // scale of group 0
+  block[8] = std::byte{0x03};             // min of group 0
   block[5 + 3] = std::byte{0x03 | 0xc0};  // its upper bits belong to the min of group 4
-  block[4 + 8] = std::byte{0x21};   // group 4: scale low 1, min low 2
-  block[16] = std::byte{0x05};      // element 0: code 5
+  block[4 + 8] = std::byte{0x21};         // group 4: scale low 1, min low 2
+  block[16] = std::byte{0x05};            // element 0: code 5
   double out[256];
   BlockFormat::find(QUERN_Q4_K)->read(block, 0, 256, out);
   EXPECT_EQ(out[0], 7 * 5 - 0.5 * 3);
@@ -71,7 +71,8 @@ TEST(BlockFormat, Q4_KTakesScaleAndMinOfTheSixBitPieces) {
 
 TEST(BlockFormat, TheSizeOfAWeightIsThatOfItsPartsWhereItHasAMinimum) {
   for (const quern_format& descriptor : quern_formats) {
-    const bool parts = descriptor.id == QUERN_Q4_1 || descriptor.id == QUERN_Q5_1 || descriptor.id == QUERN_Q4_K || descriptor.id == QUERN_Q5_K;
+    const bool parts = descriptor.id == QUERN_Q4_1 || descriptor.id == QUERN_Q5_1 || descriptor.id == QUERN_Q4_K ||
+                       descriptor.id == QUERN_Q5_K;
     EXPECT_EQ(has_minimums(descriptor.id), parts) << descriptor.name.data;
     const Tensor t(descriptor.id, {16, descriptor.block_elements});
     fill(t, DataKind::gaussian, CounterRandom::of("parts"));

@@ -35,7 +35,8 @@ std::vector<std::string> words(const char* text) {
 
 const std::vector<OpRow>& op_rows() {
   static const std::vector<OpRow> rows = {
-#define QUERN_OP(id, NAME, name, group, inputs, outputs, attributes, gradient) {id, #name, words(inputs), words(outputs), words(attributes)},
+#define QUERN_OP(id, NAME, name, group, inputs, outputs, attributes, gradient) \
+  {id, #name, words(inputs), words(outputs), words(attributes)},
 #include "quern/ops.def"
 #undef QUERN_OP
   };
@@ -45,7 +46,8 @@ const std::vector<OpRow>& op_rows() {
 std::string key_name(std::uint32_t key) {
   switch (key) {
 #define QUERN_KEY(id, NAME, name, type) \
-  case id: return #name;
+  case id: \
+    return #name;
 #include "quern/keys.def"
 #undef QUERN_KEY
     default: return {};
@@ -53,7 +55,9 @@ std::string key_name(std::uint32_t key) {
 }
 
 /// "x" of "x", "x?" and "*x".
-std::string bare(const std::string& word) { return word.substr(word[0] == '*' ? 1 : 0, word.find_first_of("?=") - (word[0] == '*' ? 1 : 0)); }
+std::string bare(const std::string& word) {
+  return word.substr(word[0] == '*' ? 1 : 0, word.find_first_of("?=") - (word[0] == '*' ? 1 : 0));
+}
 bool is_variadic(const std::string& word) { return word[0] == '*'; }
 
 /// Optional operands that a node with these outputs or attributes cannot be without.
@@ -182,7 +186,7 @@ std::map<std::string, bool> findings(const CaseTable& table) {
       try {
         seen[b.what] = told_apart(*c, right, expected_of(b.seen, b.inputs, b.states));
       } catch (const UnseenRead&) {
-        seen[b.what] = true;  // the outputs of such a plugin are NaN
+        seen[b.what] = true;               // the outputs of such a plugin are NaN
       } catch (const std::logic_error&) {  // the reference refuses what it was given: no proof
       }
     }

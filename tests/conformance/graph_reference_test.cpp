@@ -83,11 +83,13 @@ TEST(NodeReference, DeviationOfAGatedProductIsWhatItsInputsBring) {
 
 TEST(NodeReference, EachBiasOfATokenMayRoundTheSum) {
   constexpr std::int64_t rows = 500;
-  const Tensor x = filled_tensor(QUERN_F32, {rows, 4}, "logits"), bias = filled_tensor(QUERN_F32, {rows, 3}, "bias"), token(QUERN_I32, {rows, 3});
+  const Tensor x = filled_tensor(QUERN_F32, {rows, 4}, "logits"), bias = filled_tensor(QUERN_F32, {rows, 3}, "bias"),
+               token(QUERN_I32, {rows, 3});
   for (std::int64_t i = 0; i < token.count(); ++i) token.set(i, i % 3 == 1 ? 0 : 2);  // token 2 twice, token 0 once
   const Operand inputs[] = {exact(x), exact(token), exact(bias)};
   const GraphNode node{QUERN_OP_LOGIT_BIAS, {}, {0}, {}, 0, no_value};
-  const Result said = node_reference({node, Numerics::exact, {&inputs[0], &inputs[1], &inputs[2]}, {nullptr}, {QUERN_F32}, false, "test"})[0];
+  const Result said =
+      node_reference({node, Numerics::exact, {&inputs[0], &inputs[1], &inputs[2]}, {nullptr}, {QUERN_F32}, false, "test"})[0];
   int rounded_twice = 0;
   for (std::int64_t row = 0; row < rows; ++row) {
     const auto at = static_cast<std::size_t>(row * 4 + 2);
@@ -116,7 +118,8 @@ TEST(NodeReference, DeviationOfAttentionIsWhatItsQueryBrings) {
 }
 
 TEST(NodeReference, DeviationOfCappedAttentionWithSinksIsWhatItsQueryBrings) {
-  const Tensor keys = filled_tensor(QUERN_F32, {2, 1, 4, 8}, "k"), values = filled_tensor(QUERN_F32, {2, 1, 4, 8}, "v"), sinks = filled_tensor(QUERN_F32, {2}, "s");
+  const Tensor keys = filled_tensor(QUERN_F32, {2, 1, 4, 8}, "k"), values = filled_tensor(QUERN_F32, {2, 1, 4, 8}, "v"),
+               sinks = filled_tensor(QUERN_F32, {2}, "s");
   const Tensor table(QUERN_I32, {1, 2}), slot(QUERN_I32, {2}), position(QUERN_I32, {2});
   table.set(0, 1), position.set(0, 3), position.set(1, 6);
   const Operand q = uncertain({2, 2, 8}, "q", 1e-4);
@@ -128,12 +131,14 @@ TEST(NodeReference, DeviationOfCappedAttentionWithSinksIsWhatItsQueryBrings) {
     return node_reference({node, Numerics::exact, given, {nullptr}, {QUERN_F32}, false, "test"})[0];
   };
   const std::vector<Attribute> capped = {{QUERN_KEY_SCALE, 0.5}, {QUERN_KEY_SOFTCAP, 1.5}};
-  const Result said = reference(q, capped, true), without_sinks = reference(q, capped, false), uncapped = reference(q, {{QUERN_KEY_SCALE, 0.5}}, true);
+  const Result said = reference(q, capped, true), without_sinks = reference(q, capped, false),
+               uncapped = reference(q, {{QUERN_KEY_SCALE, 0.5}}, true);
   std::vector<double> squares(said.value.size(), 0.0);
   constexpr int runs = 200;
   for (int run = 0; run < runs; ++run) {
     Operand moved = q;
-    for (std::size_t i = 0; i < moved.value.size(); ++i) moved.value[i] += 1e-4 * CounterRandom(7).stream(static_cast<std::uint64_t>(run)).gaussian(i);
+    for (std::size_t i = 0; i < moved.value.size(); ++i)
+      moved.value[i] += 1e-4 * CounterRandom(7).stream(static_cast<std::uint64_t>(run)).gaussian(i);
     const Result y = reference(moved, capped, true);
     for (std::size_t i = 0; i < squares.size(); ++i) squares[i] += (y.value[i] - said.value[i]) * (y.value[i] - said.value[i]) / runs;
   }
@@ -145,8 +150,10 @@ TEST(NodeReference, DeviationOfCappedAttentionWithSinksIsWhatItsQueryBrings) {
 }
 
 TEST(NodeReference, DeviationOfALayerNormIsWhatItsInputsBring) {
-  const Tensor w = filled_tensor(QUERN_F32, {64}, "w"), b = filled_tensor(QUERN_F32, {64}, "b");  // of few elements the shared parts are correlated
-  expect_deviation({QUERN_OP_LAYER_NORM, {}, {0}, {{QUERN_KEY_EPSILON, 0x1p-16}}, 0, no_value}, {uncertain({2, 64}, "x", 1e-4), exact(w), exact(b)});
+  const Tensor w = filled_tensor(QUERN_F32, {64}, "w"),
+               b = filled_tensor(QUERN_F32, {64}, "b");  // of few elements the shared parts are correlated
+  expect_deviation({QUERN_OP_LAYER_NORM, {}, {0}, {{QUERN_KEY_EPSILON, 0x1p-16}}, 0, no_value},
+                   {uncertain({2, 64}, "x", 1e-4), exact(w), exact(b)});
 }
 
 TEST(NodeReference, DeviationOfChosenExpertsIsWhatTheirInputsBring) {
@@ -206,7 +213,8 @@ TrainingModel small_model() {
   for (TrainingLayer& l : m.layers) {
     const char* name = &l == m.layers ? "first" : "second";
     l.attn_norm.assign(8, 1.25), l.ffn_norm.assign(8, 0.75);
-    l.query = random_matrix(8, 8, name), l.key = random_matrix(4, 8, name), l.value = random_matrix(4, 8, "v"), l.output = random_matrix(8, 8, "o");
+    l.query = random_matrix(8, 8, name), l.key = random_matrix(4, 8, name), l.value = random_matrix(4, 8, "v"),
+    l.output = random_matrix(8, 8, "o");
     l.gate = random_matrix(12, 8, "g"), l.up = random_matrix(12, 8, "u"), l.down = random_matrix(8, 12, name);
   }
   m.final_norm.assign(8, 1.0);

@@ -97,7 +97,9 @@ TEST(Journal, AResultThatCannotBeReadIsAnErrorOfTheUser) {
   std::remove(file.c_str());
   { Journal journal = opened(false); }
   const std::string head = contents();
-  for (const char* line : {R"({"end":"a.b"})", R"({"end":"a.b","target":"cpu:0","status":"splendid","text":"","worst":0,"compared":1,"tier":"","kernel":""})"}) {
+  for (const char* line :
+       {R"({"end":"a.b"})",
+        R"({"end":"a.b","target":"cpu:0","status":"splendid","text":"","worst":0,"compared":1,"tier":"","kernel":""})"}) {
     write(head + line + "\n");
     EXPECT_THROW(opened(true), UsageError) << line;
   }

@@ -96,7 +96,9 @@ TEST(Judge, AnInfinityIsRightWhereABoundReachesBeyondTheDtypeOnItsSide) {
   EXPECT_EQ(verdict(bounded({60000}, 1000), tensor({inf}, QUERN_F16)), Status::fail);
 }
 
-Status declared(const ExpectedOutput& e, const Tensor& y, const ExpectedOutput& flushed) { return judge(e, y, Numerics::exact, &flushed).status; }
+Status declared(const ExpectedOutput& e, const Tensor& y, const ExpectedOutput& flushed) {
+  return judge(e, y, Numerics::exact, &flushed).status;
+}
 
 TEST(Judge, ADeclaredFlushGrantsZerosBelowTheNormalsAndNothingElse) {
   const double least = 0x1p-126, below = least - 0x1p-149;

@@ -27,7 +27,8 @@ TEST(StatusWords, EveryCodeHasTheNameOfItsHeader) {
   EXPECT_EQ(status_words({QUERN_UNSUPPORTED, QUERN_INVALID_ARGUMENT}), "UNSUPPORTED or INVALID_ARGUMENT");
   EXPECT_EQ(status_words(4711), "status 4711");
   EXPECT_EQ(fault_words(0), "none");
-  EXPECT_EQ(fault_words(QUERN_FAULT_INDEX_RANGE | QUERN_FAULT_EXPERT_ABSENT | 1ull << 40), "INDEX_RANGE and EXPERT_ABSENT and bits 0x10000000000");
+  EXPECT_EQ(fault_words(QUERN_FAULT_INDEX_RANGE | QUERN_FAULT_EXPERT_ABSENT | 1ull << 40),
+            "INDEX_RANGE and EXPERT_ABSENT and bits 0x10000000000");
 }
 
 std::vector<std::byte> crumbs(breadcrumb_bytes);
@@ -60,7 +61,8 @@ TEST(Breadcrumb, NamesTheOpenCallTheClaimAndTheRefusedAllocation) {
 }
 
 TEST(Reasons, SameWordsWithOtherNumbersAndNamesAreOneReason) {
-  EXPECT_EQ(reason_key("exact: element 17 is 0.25, expected 0.5 within 1.2e-07 (add.f32.rows)"), reason_key("exact: element 3 is -1, expected 7 within 4 (add.f16)"));
+  EXPECT_EQ(reason_key("exact: element 17 is 0.25, expected 0.5 within 1.2e-07 (add.f32.rows)"),
+            reason_key("exact: element 3 is -1, expected 7 within 4 (add.f16)"));
   EXPECT_EQ(reason_key("no op 'gelu' here"), reason_key("no op 'silu' here"));
   EXPECT_NE(reason_key("no op 'gelu' here"), reason_key("no op 'gelu' there"));
   EXPECT_NE(reason_key("exact: element 1 is 2"), reason_key("fast: element 1 is 2"));

@@ -103,9 +103,10 @@ TEST(OnnxVectors, ToleranceIsThatOfOnnx) {
 
 TEST(OnnxVectors, AFileThatIsNotWellFormedIsRefused) {
   const std::vector<std::byte> data(8);
-  for (const char* text : {"in 0 f32 2 - 0\n", "case a 1 0\nin 1 f32 2 - 0\n", "case a 1 0\nin 0 f32 2 - 4\n", "case a 1 0\nin 0 f33 2 - 0\n",
-                           "case a 1 0\nin 0 f32 2 - 18446744073709551612\n", "case a 1 0\nin 0 f32 2 - 0\nnode copy 0 1\n", "case a x 0\n",
-                           "case a 1 0\nin 0 f32 2 - 0\nnode nosuch 0 0\n", "case a 1 0\nin 0 f32 2 - 0\nview 1 3 0\n", "case a 1 0\nnode copy\n"})
+  for (const char* text :
+       {"in 0 f32 2 - 0\n", "case a 1 0\nin 1 f32 2 - 0\n", "case a 1 0\nin 0 f32 2 - 4\n", "case a 1 0\nin 0 f33 2 - 0\n",
+        "case a 1 0\nin 0 f32 2 - 18446744073709551612\n", "case a 1 0\nin 0 f32 2 - 0\nnode copy 0 1\n", "case a x 0\n",
+        "case a 1 0\nin 0 f32 2 - 0\nnode nosuch 0 0\n", "case a 1 0\nin 0 f32 2 - 0\nview 1 3 0\n", "case a 1 0\nnode copy\n"})
     EXPECT_THROW(parse_vectors(text, data), std::logic_error) << text;
 }
 

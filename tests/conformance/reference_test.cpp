@@ -141,7 +141,8 @@ struct OneDecides {
     c.fast_conversions = weight_conversions(QUERN_F32);
     c.inputs = {input(QUERN_F32, {m, k}), constant(QUERN_F32, {n, k})};
     c.outputs = {output(QUERN_F32, {m, n})};
-    std::vector<Tensor> inputs{Tensor(QUERN_F32, {m, k}), Tensor(QUERN_F32, {n, k})}, halves{Tensor(QUERN_BF16, {m, k}), Tensor(QUERN_BF16, {n, k})};
+    std::vector<Tensor> inputs{Tensor(QUERN_F32, {m, k}), Tensor(QUERN_F32, {n, k})},
+        halves{Tensor(QUERN_BF16, {m, k}), Tensor(QUERN_BF16, {n, k})};
     for (std::size_t i = 0; i < 2; ++i)
       for (std::int64_t at = 0; at < inputs[i].count(); ++at) {
         const double value = random.stream(i + 1).gaussian(static_cast<std::uint64_t>(at)) * (i == 0 && at % k == 7 ? 1000 : 1);

@@ -48,8 +48,8 @@ CaseResult result(Status status, double worst = 0.5, std::string tier = {}) {
   return r;
 }
 
-const std::vector<std::string> names = {"matmul.matmul.f32-q4_0-f32.1x2.plain.packed.gaussian", "matmul.matmul.f32-q4_0-f32.2x2.plain.packed.gaussian",
-                                        "copy.copy.f32.7.plain.packed.gaussian"};
+const std::vector<std::string> names = {"matmul.matmul.f32-q4_0-f32.1x2.plain.packed.gaussian",
+                                        "matmul.matmul.f32-q4_0-f32.2x2.plain.packed.gaussian", "copy.copy.f32.7.plain.packed.gaussian"};
 
 /// A journal in a file of its own, written as a run writes it.
 class JournalFile {
@@ -95,7 +95,8 @@ TEST(Header, EachDifferenceIsNamed) {
     return found.size() == 1 ? found[0] : std::to_string(found.size()) + " differences";
   };
   EXPECT_EQ(differs([](Header& h) { h.seed = 4; }), "the seed is 0, the journal says 4");
-  EXPECT_EQ(differs([](Header& h) { h.environment["QUERN_FORCE_KERNEL"] = "x"; }), "the environment is nothing, the journal says QUERN_FORCE_KERNEL=x");
+  EXPECT_EQ(differs([](Header& h) { h.environment["QUERN_FORCE_KERNEL"] = "x"; }),
+            "the environment is nothing, the journal says QUERN_FORCE_KERNEL=x");
   EXPECT_NE(differs([](Header& h) { h.build = "c"; }).find("suite's build"), std::string::npos);
   EXPECT_NE(differs([](Header& h) { h.targets[1].sha256 = "c"; }).find("SHA-256 of the plugin of gpu:0"), std::string::npos);
   EXPECT_NE(differs([](Header& h) { h.targets[1].driver = "8"; }).find("driver of gpu:0 is 7, the journal says 8"), std::string::npos);
@@ -131,7 +132,8 @@ TEST(Record, ADeviceThatTheHeaderLacksIsAnError) {
   JournalFile file;
   file.all_pass();
   std::ofstream(file.path(), std::ios::app)
-      << R"({"end":"a.b","target":"x:0","status":"pass","text":"","worst":0,"compared":1,"tier":"","kernel":"","ms":1})" << "\n";
+      << R"({"end":"a.b","target":"x:0","status":"pass","text":"","worst":0,"compared":1,"tier":"","kernel":"","ms":1})"
+      << "\n";
   EXPECT_THROW(read_record(file.path()), UsageError);
   EXPECT_THROW(read_record("/no/such/journal"), UsageError);
 }
@@ -158,7 +160,9 @@ TEST(OpTable, KeepsDtypesAndFormatsApart) {
 TEST(OpTable, TierAndErrorAreTheWorstOfThePassed) {
   Record record;
   record.header = header();
-  record.results = {{names[0], 0, result(Status::pass, 0.25, "T1")}, {names[1], 0, result(Status::pass, 0.75, "T2")}, {names[1], 1, result(Status::fail, 9)}};
+  record.results = {{names[0], 0, result(Status::pass, 0.25, "T1")},
+                    {names[1], 0, result(Status::pass, 0.75, "T2")},
+                    {names[1], 1, result(Status::fail, 9)}};
   const auto table = op_table(record);
   ASSERT_EQ(table.size(), 1u);
   const OpCell& cpu = table.begin()->second[0];
@@ -197,7 +201,8 @@ TEST(Junit, CountsAndTextOfEachDevice) {
   record.results[1].result = result(Status::waived);
   record.results[4].result = result(Status::crash);
   const std::string xml = junit_xml(record);
-  EXPECT_NE(xml.find("name=\"cpu:0 (a &lt;fast&gt; device)\" tests=\"3\" failures=\"1\" errors=\"0\" skipped=\"1\""), std::string::npos) << xml;
+  EXPECT_NE(xml.find("name=\"cpu:0 (a &lt;fast&gt; device)\" tests=\"3\" failures=\"1\" errors=\"0\" skipped=\"1\""), std::string::npos)
+      << xml;
   EXPECT_NE(xml.find("tests=\"3\" failures=\"0\" errors=\"1\" skipped=\"0\""), std::string::npos);
   EXPECT_NE(xml.find("<failure type=\"fail\" message=\"element 3 is &lt;nan&gt;\">"), std::string::npos);
   EXPECT_NE(xml.find("<error type=\"crash\""), std::string::npos);
@@ -210,11 +215,13 @@ TEST(Html, HasDevicesSideBySideAndNeedsNothingElse) {
   record.results[0].result = result(Status::fail);
   const std::string page = html_page(record);
   EXPECT_NE(page.find("not green"), std::string::npos);
-  EXPECT_NE(page.find("<td>matmul</td><td>matmul</td><td>f32</td><td>q4_0</td><td><span class=\"bad\">1/2</span> T1"), std::string::npos) << page;
+  EXPECT_NE(page.find("<td>matmul</td><td>matmul</td><td>f32</td><td>q4_0</td><td><span class=\"bad\">1/2</span> T1"), std::string::npos)
+      << page;
   EXPECT_NE(page.find("<span class=\"good\">2/2</span> T1<span class=\"dim\"> 25 %</span>"), std::string::npos);
   EXPECT_NE(page.find("element 3 is &lt;nan&gt;"), std::string::npos);
   EXPECT_NE(page.find(record.sha256), std::string::npos);
-  for (const char* outside : {"http://", "https://", "src=", "@import", "url("}) EXPECT_EQ(page.find(outside), std::string::npos) << outside;
+  for (const char* outside : {"http://", "https://", "src=", "@import", "url("})
+    EXPECT_EQ(page.find(outside), std::string::npos) << outside;
   EXPECT_EQ(page, html_page(record));
   EXPECT_LT(page.find("element 3 is &lt;nan&gt;"), page.find("By group"));  // failures first
 }
@@ -321,7 +328,8 @@ TEST(Verify, EachDefectIsFound) {
   with([](Record&, Claim& c) { c.now.targets[0].sha256 = "other"; }, "SHA-256 of the plugin of cpu:0");
   with([](Record&, Claim& c) { c.now.targets[1].driver = "other"; }, "driver of gpu:0");
   with([](Record&, Claim& c) { c.now.targets.pop_back(); }, "not here");
-  with([](Record& r, Claim& c) { r.results.clear(), r.header.targets.clear(), c.now.targets.clear(), c.exclusions.clear(); }, "has no device");
+  with([](Record& r, Claim& c) { r.results.clear(), r.header.targets.clear(), c.now.targets.clear(), c.exclusions.clear(); },
+       "has no device");
 }
 
 TEST(Verify, AWaiverOfTheListsAndACaseWithoutElementsHold) {

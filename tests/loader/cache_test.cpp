@@ -155,7 +155,8 @@ TEST_F(CacheTest, AChangedFieldIsSeenByTheChecksumAndReplaced) {
   text.replace(at, 8, "Zoo Five");
   write_file(file(), text);
   const Report report = Loader(machine.settings()).report();
-  EXPECT_THAT(entry_with(report, "QUERN-L-0702").cause, HasSubstr("its checksum is wrong; the plugin was probed anew and the result replaced"));
+  EXPECT_THAT(entry_with(report, "QUERN-L-0702").cause,
+              HasSubstr("its checksum is wrong; the plugin was probed anew and the result replaced"));
   EXPECT_EQ(entry_of(report, "good").devices.at(0).info.name, "Zoo Zero");
   EXPECT_TRUE(was_kept());
 }
@@ -237,10 +238,8 @@ TEST_F(CacheTest, AFolderOrAPipeInPlaceOfAKeptResultIsReportedByName) {
   for (const bool pipe : {false, true}) {
     was_kept();
     fs::remove_all(file());
-    if (pipe)
-      ASSERT_EQ(::mkfifo(file().c_str(), 0600), 0);
-    else
-      fs::create_directory(file());
+    if (pipe) ASSERT_EQ(::mkfifo(file().c_str(), 0600), 0);
+    else fs::create_directory(file());
     const Report report = Loader(machine.settings()).report();
     EXPECT_EQ(entry_of(report, "good").status, Status::usable);
     EXPECT_THAT(entry_with(report, "QUERN-L-0702").cause, HasSubstr(file() + (pipe ? ": is a pipe" : ": is a folder")));

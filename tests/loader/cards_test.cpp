@@ -15,9 +15,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 int warnings_about_cards(const Report& report) {
-  return static_cast<int>(std::ranges::count_if(report.entries, [](const ReportEntry& e) {
-    return e.code == "QUERN-L-0701" && e.status == Status::warning;
-  }));
+  return static_cast<int>(
+      std::ranges::count_if(report.entries, [](const ReportEntry& e) { return e.code == "QUERN-L-0701" && e.status == Status::warning; }));
 }
 
 TEST(Cards, ACardWithoutABackendIsOneWarningThatNamesIt) {
@@ -83,9 +82,8 @@ Setting<std::string> variable(const std::string& value) {
   return s;
 }
 
-const std::vector<GraphicsCard> two_cards = {{"0000:01:00.0", 0x10de, 1, "nvidia"},
-                                             {"0000:02:00.0", 0x10de, 1, "nvidia"},
-                                             {"0000:03:00.0", 0x1002, 1, "amdgpu"}};
+const std::vector<GraphicsCard> two_cards = {
+    {"0000:01:00.0", 0x10de, 1, "nvidia"}, {"0000:02:00.0", 0x10de, 1, "nvidia"}, {"0000:03:00.0", 0x1002, 1, "amdgpu"}};
 
 TEST(CudaVisibility, NumbersFollowTheBusAndTheFirstUnknownEntryEndsTheList) {
   const auto hides = [](const std::string& value, const Candidate& c) {
@@ -114,16 +112,13 @@ TEST(CudaVisibility, WhatTheCudaPluginListsIsTheTruth) {
 }
 
 TEST(CudaVisibility, AnUnsetVariableHidesNothing) {
-  EXPECT_FALSE(CudaVisibility(Setting<std::string>(), nullptr, two_cards)
-                   .hides(vulkan_card("0000:01:00.0", 0))
-                   .has_value());
+  EXPECT_FALSE(CudaVisibility(Setting<std::string>(), nullptr, two_cards).hides(vulkan_card("0000:01:00.0", 0)).has_value());
 }
 
 TEST(CudaVisibility, AHiddenCardIsNotReachedThroughVulkan) {
   Machine m;
   m.add({"cpu", "vulkan"});  // three cards at 0000:01:00.0 to 02.0
-  for (const char* address : {"0000:01:00.0", "0000:01:01.0", "0000:01:02.0"})
-    m.add_card(address, "0x10de", "0x2331");
+  for (const char* address : {"0000:01:00.0", "0000:01:01.0", "0000:01:02.0"}) m.add_card(address, "0x10de", "0x2331");
   Settings s = m.settings();
   s.cuda_visible_devices.set("1", "CUDA_VISIBLE_DEVICES");
   Loader loader(s);

@@ -54,19 +54,16 @@ TEST_F(DemandTest, OpensOnlyWhatIsListedInTheListsOrder) {
 
 TEST_F(DemandTest, ABrokenBackendIsAnErrorWithReasonAndRemedy) {
   EXPECT_THAT(refusal(Loader(demand({"probe_misses_library"}))),
-              AllOf(HasSubstr("QUERN_BACKEND=probe_misses_library cannot be met"),
-                    HasSubstr("libzoo_driver.so.1"), HasSubstr("install zoo-driver-package")));
+              AllOf(HasSubstr("QUERN_BACKEND=probe_misses_library cannot be met"), HasSubstr("libzoo_driver.so.1"),
+                    HasSubstr("install zoo-driver-package")));
 }
 
 TEST_F(DemandTest, AMissingBackendNamesThePackageAndTheDirectory) {
   EXPECT_THAT(refusal(Loader(demand({"rocm"}))),
-              AllOf(HasSubstr("'rocm' is not installed in " + machine.root / "plugins"),
-                    HasSubstr("install quern-backend-rocm")));
+              AllOf(HasSubstr("'rocm' is not installed in " + machine.root / "plugins"), HasSubstr("install quern-backend-rocm")));
 }
 
-TEST_F(DemandTest, OneWorkingBackendOfTheListIsEnough) {
-  EXPECT_THAT(labels(Loader(demand({"rocm", "cpu"}))), ElementsAre("cpu:0"));
-}
+TEST_F(DemandTest, OneWorkingBackendOfTheListIsEnough) { EXPECT_THAT(labels(Loader(demand({"rocm", "cpu"}))), ElementsAre("cpu:0")); }
 
 TEST_F(DemandTest, DisableWinsOverTheDemand) {
   Settings s = demand({"cuda"});
@@ -114,20 +111,18 @@ TEST_F(DemandTest, ListedBackendsServeBesideTheNamedDevice) {
 TEST_F(DemandTest, ADeviceOutsideOfTheListIsAContradiction) {
   Settings s = device("vulkan:1");
   s.backends.set({"cpu"}, "QUERN_BACKEND");
-  EXPECT_THAT(refusal(Loader(s)),
-              AllOf(HasSubstr("QUERN_DEVICE=vulkan:1"), HasSubstr("QUERN_BACKEND=cpu does not list it")));
+  EXPECT_THAT(refusal(Loader(s)), AllOf(HasSubstr("QUERN_DEVICE=vulkan:1"), HasSubstr("QUERN_BACKEND=cpu does not list it")));
 }
 
 TEST_F(DemandTest, ADeviceThatIsNotThereListsThoseThatAre) {
-  EXPECT_THAT(refusal(Loader(device("cuda:7"))),
-              AllOf(HasSubstr("QUERN_DEVICE=cuda:7"), HasSubstr("cuda:0 (Zoo Zero), cuda:1 (Zoo One)")));
+  EXPECT_THAT(refusal(Loader(device("cuda:7"))), AllOf(HasSubstr("QUERN_DEVICE=cuda:7"), HasSubstr("cuda:0 (Zoo Zero), cuda:1 (Zoo One)")));
   EXPECT_THAT(refusal(Loader(device("0000:77:00.0"))), HasSubstr("there is no such device"));
 }
 
 TEST_F(DemandTest, ASoftwareRasteriserNeedsItsName) {
   Loader demanded(demand({"raster"}));
-  EXPECT_THAT(refusal(demanded), AllOf(HasSubstr("a software rasteriser is used only if it is named"),
-                                       HasSubstr("set QUERN_DEVICE=raster:0")));
+  EXPECT_THAT(refusal(demanded),
+              AllOf(HasSubstr("a software rasteriser is used only if it is named"), HasSubstr("set QUERN_DEVICE=raster:0")));
   EXPECT_THAT(labels(Loader(device("raster:1"))), ElementsAre("raster:1"));
 }
 
@@ -145,8 +140,7 @@ TEST_F(DemandTest, ANameThatIsNoDeviceIsAMistakeOfTheCaller) {
 
 TEST(NoPlugins, AnEmptyDirectoryIsAnErrorThatSaysWhatToInstall) {
   Machine machine;
-  EXPECT_THAT(refusal(Loader(machine.settings())),
-              AllOf(HasSubstr("no backend can be used"), HasSubstr("quern-backend-cpu")));
+  EXPECT_THAT(refusal(Loader(machine.settings())), AllOf(HasSubstr("no backend can be used"), HasSubstr("quern-backend-cpu")));
 }
 
 }  // namespace

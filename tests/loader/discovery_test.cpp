@@ -26,11 +26,9 @@ TEST(Discovery, ApiThenExtraThenPathEachSorted) {
   s.extra_path.set({m.root / "extra"}, "QUERN_BACKEND_EXTRA_PATH");
   s.backend_path.set({m.root / "path"}, "QUERN_BACKEND_PATH");
   const Discovery found = discover(s, {m.root / "plugins"});
-  EXPECT_THAT(found.files,
-              ElementsAre(m.plugin("good", "api"), m.plugin("second", "api"), m.plugin("cpu", "extra"),
-                          m.plugin("cuda", "path"), m.plugin("vulkan", "path")));
-  EXPECT_THAT(found.directories, ElementsAre(m.root / "api", m.root / "extra", m.root / "path"))
-      << "the path replaces the default";
+  EXPECT_THAT(found.files, ElementsAre(m.plugin("good", "api"), m.plugin("second", "api"), m.plugin("cpu", "extra"),
+                                       m.plugin("cuda", "path"), m.plugin("vulkan", "path")));
+  EXPECT_THAT(found.directories, ElementsAre(m.root / "api", m.root / "extra", m.root / "path")) << "the path replaces the default";
 }
 
 TEST(Discovery, TheDefaultIsTheFirstThatExists) {
@@ -135,8 +133,7 @@ TEST(Discovery, APluginThatIsRefusedAtItsNoteDoesNotShadow) {
 }
 
 TEST(Location, PluginsLieBesideALibraryOrBesideBin) {
-  EXPECT_THAT(plugin_directories_from("/usr/lib/x86_64-linux-gnu"),
-              testing::Contains("/usr/lib/x86_64-linux-gnu/quern/backends-1"));
+  EXPECT_THAT(plugin_directories_from("/usr/lib/x86_64-linux-gnu"), testing::Contains("/usr/lib/x86_64-linux-gnu/quern/backends-1"));
   EXPECT_THAT(plugin_directories_from("/b/bin"), testing::Contains("/b/lib/quern/backends-1"));
   EXPECT_THAT(helper_paths_from("/b/lib"), testing::Contains("/b/bin/quern-probe"));
   EXPECT_TRUE(plugin_directories_from("").empty());

@@ -68,7 +68,8 @@ void add_library(Machine& m, const std::string& path) {
 /// NVIDIA's card as it should be: driver in the kernel, nodes, library, Vulkan.
 void add_nvidia(Machine& m, const std::string& kernel = "580.65.06", const std::string& library = "580.65.06") {
   add_card(m, nvidia, "nvidia");
-  write_file(m.root / "proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  " + kernel + "  Release Build\n");
+  write_file(m.root / "proc/driver/nvidia/version",
+             "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  " + kernel + "  Release Build\n");
   for (const char* node : {"nvidiactl", "nvidia0"}) write_file(m.root / (std::string("dev/") + node), "");
   if (library.empty()) return;
   add_library(m, "usr/lib/libcuda.so." + library);
@@ -76,7 +77,8 @@ void add_nvidia(Machine& m, const std::string& kernel = "580.65.06", const std::
 }
 
 void add_vulkan(Machine& m, const std::string& name, const std::string& library) {
-  write_file(m.root / ("usr/share/vulkan/icd.d/" + name), R"({"file_format_version": "1.0.1", "ICD": {"library_path": ")" + library + R"(", "api_version": "1.4.303"}})");
+  write_file(m.root / ("usr/share/vulkan/icd.d/" + name),
+             R"({"file_format_version": "1.0.1", "ICD": {"library_path": ")" + library + R"(", "api_version": "1.4.303"}})");
 }
 
 void add_whole_vulkan(Machine& m, const std::string& library) {
@@ -186,20 +188,33 @@ const std::vector<Fault>& faults() {
          ::chmod(m.plugin("second").c_str(), 0666);
        }},
       {"relative_directory", "QUERN-L-0003", [](Machine&, Settings& s) { s.extra_path.set({"plugins"}, "QUERN_BACKEND_EXTRA_PATH"); }},
-      {"missing_directory", "QUERN-L-0001", [](Machine& m, Settings& s) { s.extra_path.set({m.root / "gone"}, "QUERN_BACKEND_EXTRA_PATH"); }},
+      {"missing_directory", "QUERN-L-0001",
+       [](Machine& m, Settings& s) { s.extra_path.set({m.root / "gone"}, "QUERN_BACKEND_EXTRA_PATH"); }},
       {"no_plugin", "QUERN-L-0006", [](Machine& m, Settings&) { fs::remove(m.plugin("cpu")); }},
       {"unwritable_cache", "QUERN-L-0702", [](Machine& m, Settings&) { write_file(m.root / "cache", "a file\n"); }},
       // Cards and their drivers.
-      {"card_without_backend", "QUERN-L-0701", [](Machine& m, Settings&) { add_nvidia(m); add_whole_vulkan(m, "libGLX_nvidia.so.0"); }},
+      {"card_without_backend", "QUERN-L-0701",
+       [](Machine& m, Settings&) {
+         add_nvidia(m);
+         add_whole_vulkan(m, "libGLX_nvidia.so.0");
+       }},
       {"card_without_kernel_driver", "QUERN-L-0713", [](Machine& m, Settings&) { add_card(m, amd, ""); }},
-      {"nouveau", "QUERN-L-0714", [](Machine& m, Settings&) { add_card(m, nvidia, "nouveau"); write_file(m.root / "dev/dri/renderD128", ""); }},
+      {"nouveau", "QUERN-L-0714",
+       [](Machine& m, Settings&) {
+         add_card(m, nvidia, "nouveau");
+         write_file(m.root / "dev/dri/renderD128", "");
+       }},
       {"no_device_node", "QUERN-L-0711",
        [](Machine& m, Settings&) {
          add_nvidia(m);
          fs::remove(m.root / "dev/nvidiactl");
          fs::remove(m.root / "dev/nvidia0");
        }},
-      {"no_render_node", "QUERN-L-0711", [](Machine& m, Settings&) { add_card(m, amd, "amdgpu"); add_whole_vulkan(m, "libvulkan_radeon.so"); }},
+      {"no_render_node", "QUERN-L-0711",
+       [](Machine& m, Settings&) {
+         add_card(m, amd, "amdgpu");
+         add_whole_vulkan(m, "libvulkan_radeon.so");
+       }},
       {"wrong_group", "QUERN-L-0712",
        [](Machine& m, Settings& s) {
          add_card(m, intel, "i915");
@@ -256,7 +271,8 @@ const std::vector<Fault>& faults() {
 }
 
 std::string replaced(std::string text, const std::string& what, const std::string& with) {
-  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size())) text.replace(at, what.size(), with);
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size()))
+    text.replace(at, what.size(), with);
   return text;
 }
 
@@ -277,7 +293,8 @@ std::string doctor(const Fault& fault) {
   text = std::regex_replace(text, std::regex("takes [0-9]+ bytes at byte [0-9]+ but the file has [0-9]+ bytes"),
                             "takes SIZE bytes at byte PLACE but the file has SIZE bytes");
   // A release's runtime was built from released headers, any other from those of its day.
-  text = std::regex_replace(text, std::regex("this runtime (has hash [0-9a-f]{16}|was built from released headers)"), "this runtime HEADERS");
+  text =
+      std::regex_replace(text, std::regex("this runtime (has hash [0-9a-f]{16}|was built from released headers)"), "this runtime HEADERS");
   text = replaced(text, "the group " + group_of_nodes(), "the group GROUP");
   return replaced(text, "usermod -aG " + group_of_nodes() + " ", "usermod -aG GROUP ");
 }
@@ -302,7 +319,8 @@ std::string said_twice(const std::string& page) {
 }
 
 TEST(DoctorGoldens, ASentenceThatStandsTwiceIsFound) {
-  EXPECT_EQ(said_twice("a: no installed backend drives it\nb: no installed backend drives it (QUERN-L-0701).\n"), "no installed backend drives it");
+  EXPECT_EQ(said_twice("a: no installed backend drives it\nb: no installed backend drives it (QUERN-L-0701).\n"),
+            "no installed backend drives it");
   EXPECT_EQ(said_twice("a: no backend drives it\nb: it is hidden from us\n"), "");
 }
 
@@ -319,9 +337,7 @@ TEST_P(DoctorGolden, SaysItInTheseWords) {
   EXPECT_EQ(text, read_whole(path));
   EXPECT_TRUE(text.starts_with("[ok] Quern works here") || text.starts_with("[no] Quern runs no model here: ")) << text;
   EXPECT_EQ(said_twice(text), "");
-  if (fault.code != std::string("QUERN-L-0000")) {
-    EXPECT_THAT(text, testing::HasSubstr(fault.code));
-  }
+  if (fault.code != std::string("QUERN-L-0000")) { EXPECT_THAT(text, testing::HasSubstr(fault.code)); }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, DoctorGolden, testing::ValuesIn(faults()),
@@ -342,7 +358,8 @@ TEST(DoctorGoldens, AreOfAtLeastThirtyFaultsAndFiftyCodes) {
 TEST(DoctorGoldens, EachIsOfAFaultThatIsStillSeeded) {
   std::set<std::string> names, files;
   for (const Fault& fault : faults()) names.insert(fault.name);
-  for (const auto& entry : fs::directory_iterator(std::string(QUERN_SOURCE_DIR) + "/tests/loader/goldens")) files.insert(entry.path().stem().string());
+  for (const auto& entry : fs::directory_iterator(std::string(QUERN_SOURCE_DIR) + "/tests/loader/goldens"))
+    files.insert(entry.path().stem().string());
   EXPECT_EQ(names, files);
 }
 

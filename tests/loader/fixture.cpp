@@ -50,16 +50,14 @@ Machine::Machine() {
 void Machine::add(const std::vector<std::string>& ids, const std::string& folder) {
   fs::create_directories(root / folder);
   for (const std::string& id : ids)
-    fs::copy_file(std::string(QUERN_ZOO) + "/libbackend_" + id + ".so", plugin(id, folder),
-                  fs::copy_options::overwrite_existing);
+    fs::copy_file(std::string(QUERN_ZOO) + "/libbackend_" + id + ".so", plugin(id, folder), fs::copy_options::overwrite_existing);
 }
 
 std::string Machine::plugin(const std::string& id, const std::string& folder) const {
   return root / (folder + "/libbackend_" + id + ".so");
 }
 
-void Machine::add_card(const std::string& address, const std::string& vendor, const std::string& device,
-                       const std::string& pci_class) {
+void Machine::add_card(const std::string& address, const std::string& vendor, const std::string& device, const std::string& pci_class) {
   const std::string folder = root / ("sys/bus/pci/devices/" + address);
   write_file(folder + "/class", pci_class + "\n");
   write_file(folder + "/vendor", vendor + "\n");

@@ -19,23 +19,28 @@ const ProcessLimits no_limits;
 /// A machine of 8 GiB, 6,000 MiB of which are available, and one processor at least.
 struct Staged {
   Staged() {
-    write("proc/meminfo", "MemTotal:        8388608 kB\nMemFree:          100000 kB\nMemAvailable:    6144000 kB\nHugePages_Total:       0\nCached: 5000000 kB\n");
+    write(
+        "proc/meminfo",
+        "MemTotal:        8388608 kB\nMemFree:          100000 kB\nMemAvailable:    6144000 kB\nHugePages_Total:       0\nCached: 5000000 kB\n");
   }
   void write(const std::string& path, const std::string& text) { write_file(root / path, text); }
   /// One hierarchy of version 2 at /sys/fs/cgroup.
   void unified(const std::string& group) {
     write("proc/self/cgroup", "0::" + group + "\n");
-    write("proc/self/mountinfo", "22 1 0:20 / /proc rw - proc proc rw\n31 1 0:28 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n");
+    write("proc/self/mountinfo",
+          "22 1 0:20 / /proc rw - proc proc rw\n31 1 0:28 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n");
     std::filesystem::create_directories((root / "sys/fs/cgroup") + group);
   }
   /// Memory and cpu of version 1, as systemd mounts them, beside an empty version 2.
   void separate(const std::string& group) {
     write("proc/self/cgroup", "12:cpu,cpuacct:" + group + "\n4:memory:" + group + "\n1:name=systemd:" + group + "\n0::" + group + "\n");
-    write("proc/self/mountinfo", "32 31 0:30 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
-                                 "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
-                                 "40 31 0:37 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,xattr,name=systemd\n"
-                                 "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
-    for (const char* mount : {"memory", "cpu,cpuacct", "systemd", "unified"}) std::filesystem::create_directories((root / "sys/fs/cgroup/") + mount + group);
+    write("proc/self/mountinfo",
+          "32 31 0:30 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
+          "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+          "40 31 0:37 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,xattr,name=systemd\n"
+          "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
+    for (const char* mount : {"memory", "cpu,cpuacct", "systemd", "unified"})
+      std::filesystem::create_directories((root / "sys/fs/cgroup/") + mount + group);
   }
   HostMemory memory(const ProcessLimits& limits = no_limits) const { return host_memory(root.path(), limits); }
   std::uint32_t processors() const { return usable_processors(root.path()); }
@@ -152,8 +157,9 @@ TEST(HostLimits, AGroupAboveThatCountsForItselfAloneLimitsNothing) {
 TEST(HostLimits, AContainerSeesItsGroupAtTheMountPoint) {
   Staged s;  // without a namespace: the mount shows one group, and the path is the host's
   s.write("proc/self/cgroup", "4:memory:/docker/abc\n3:cpu,cpuacct:/docker/abc\n");
-  s.write("proc/self/mountinfo", "35 31 0:32 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n"
-                                 "36 31 0:33 /docker/abc /sys/fs/cgroup/cpu,cpuacct ro - cgroup cgroup rw,cpu,cpuacct\n");
+  s.write("proc/self/mountinfo",
+          "35 31 0:32 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n"
+          "36 31 0:33 /docker/abc /sys/fs/cgroup/cpu,cpuacct ro - cgroup cgroup rw,cpu,cpuacct\n");
   s.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "104857600\n");
   s.write("sys/fs/cgroup/memory/memory.usage_in_bytes", "1048576\n");
   s.write("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "50000\n");
@@ -174,7 +180,8 @@ TEST(HostLimits, APathOfAnotherNamespaceLeadsToTheMountPoint) {
 TEST(HostLimits, AMountOfAnotherGroupIsNotOurs) {
   Staged s;
   s.unified("/box");
-  s.write("proc/self/mountinfo", "31 1 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n32 1 0:28 /boxed /mnt/other rw - cgroup2 cgroup2 rw\n");
+  s.write("proc/self/mountinfo",
+          "31 1 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n32 1 0:28 /boxed /mnt/other rw - cgroup2 cgroup2 rw\n");
   s.write("mnt/other/memory.max", "1048576\n");
   s.write("mnt/other/memory.current", "0\n");
   EXPECT_EQ(s.memory().available, machine_available);
@@ -205,8 +212,13 @@ TEST(HostLimits, AQuotaIsRoundedUpAndAtLeastOne) {
   Staged s;
   s.unified("/box");
   const std::uint32_t all = usable_processors("/nonexistent");
-  for (const auto& [text, threads] : {std::pair{"1000 100000\n", 1u}, {"100000 100000\n", 1u}, {"100001 100000\n", 2u}, {"250000 100000\n", 3u},
-                                     {"-1 100000\n", all}, {"100000 0\n", all}, {"9223372036854775807 1\n", all}}) {
+  for (const auto& [text, threads] : {std::pair{"1000 100000\n", 1u},
+                                      {"100000 100000\n", 1u},
+                                      {"100001 100000\n", 2u},
+                                      {"250000 100000\n", 3u},
+                                      {"-1 100000\n", all},
+                                      {"100000 0\n", all},
+                                      {"9223372036854775807 1\n", all}}) {
     s.write("sys/fs/cgroup/box/cpu.max", text);
     EXPECT_EQ(s.processors(), std::min(threads, all)) << text;
   }

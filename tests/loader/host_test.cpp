@@ -78,16 +78,13 @@ TEST(HostTable, EachPluginSeesItsOwnOptionsOnly) {
   s.options = {{"shared", "1"}, {"cpu.shared", "2"}, {"cuda.only", "3"}};
   s.threads.set(3, "QUERN_THREADS");
   const HostOptions cpu = host_options("cpu", s), cuda = host_options("cuda", s);
-  EXPECT_EQ(cpu.options, (std::map<std::string, std::string>{
-                             {"deterministic", "1"}, {"force_kernel", "avx2"}, {"shared", "2"}}));
-  EXPECT_EQ(cuda.options,
-            (std::map<std::string, std::string>{{"deterministic", "1"}, {"only", "3"}, {"shared", "1"}}));
+  EXPECT_EQ(cpu.options, (std::map<std::string, std::string>{{"deterministic", "1"}, {"force_kernel", "avx2"}, {"shared", "2"}}));
+  EXPECT_EQ(cuda.options, (std::map<std::string, std::string>{{"deterministic", "1"}, {"only", "3"}, {"shared", "1"}}));
   EXPECT_EQ(cpu.threads, 3u);
 }
 
 TEST(HostTable, ASinkThatThrowsDoesNotReachThePlugin) {
-  Host host("x", {},
-            [](std::uint32_t, std::string_view, std::string_view) { throw std::runtime_error("full disk"); });
+  Host host("x", {}, [](std::uint32_t, std::string_view, std::string_view) { throw std::runtime_error("full disk"); });
   const quern_host* t = host.table();
   t->log(t->context, QUERN_LOG_INFO, {"a", 1}, {nullptr, 100});
 }

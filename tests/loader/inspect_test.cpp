@@ -87,8 +87,7 @@ TEST(Inspect, AFileCutAtAnyPointOfItsLoadedPartIsRefused) {
 }
 
 TEST(Inspect, RefusesTextAnEmptyFileAndAnotherFormat) {
-  for (const std::string& bytes :
-       {std::string("#!/bin/sh\n"), std::string(), std::string("MZ\x90"), std::string(5000, '\0')}) {
+  for (const std::string& bytes : {std::string("#!/bin/sh\n"), std::string(), std::string("MZ\x90"), std::string(5000, '\0')}) {
     EXPECT_EQ(inspect_bytes(bytes).code, "QUERN-L-0102");
     EXPECT_THAT(inspect_bytes(bytes).cause, HasSubstr("not a shared library"));
   }
@@ -112,8 +111,7 @@ TEST(Inspect, RefusesAnObjectFile) {
 }
 
 TEST(Inspect, RefusesHeaderOffsetsThatWrapAround) {
-  const Verdict verdict =
-      inspect_bytes(patched<std::uint64_t>(offsetof(Elf64_Ehdr, e_phoff), UINT64_MAX - 8));
+  const Verdict verdict = inspect_bytes(patched<std::uint64_t>(offsetof(Elf64_Ehdr, e_phoff), UINT64_MAX - 8));
   EXPECT_EQ(verdict.code, "QUERN-L-0103");
   EXPECT_THAT(verdict.cause, HasSubstr("18446744073709551607"));
 }
@@ -175,9 +173,7 @@ TEST(Inspect, KeepsTwoMinorsAndRefusesAnOlderPlugin) {
     Inspection found;
     const Verdict verdict = inspect_bytes(bytes, found, facts);
     EXPECT_EQ(verdict.code, minor < 3 ? "QUERN-L-0110" : "QUERN-L-0000") << minor;
-    if (minor < 3) {
-      EXPECT_THAT(verdict.cause, HasSubstr("built for ABI 1.2, and this runtime accepts 1.3 and newer"));
-    }
+    if (minor < 3) { EXPECT_THAT(verdict.cause, HasSubstr("built for ABI 1.2, and this runtime accepts 1.3 and newer")); }
   }
 }
 
@@ -190,9 +186,7 @@ TEST(Inspect, AReleasedHostRefusesADevelopmentPluginAndTakesATaggedOne) {
     Inspection found;
     const Verdict verdict = inspect_bytes(bytes, found, released);
     EXPECT_EQ(verdict.code, hash ? "QUERN-L-0112" : "QUERN-L-0000");
-    if (hash) {
-      EXPECT_THAT(verdict.cause, HasSubstr("this runtime was built from released headers"));
-    }
+    if (hash) { EXPECT_THAT(verdict.cause, HasSubstr("this runtime was built from released headers")); }
   }
 }
 
@@ -237,8 +231,8 @@ TEST(CpuFeatures, AgreeWithTheCompilersOwnCheck) {
   const std::uint64_t usable = usable_cpu_features();
   EXPECT_EQ((usable & QUERN_CPU_AVX2) != 0, __builtin_cpu_supports("avx2") != 0);
   EXPECT_EQ((usable & QUERN_CPU_FMA) != 0, __builtin_cpu_supports("fma") != 0);
-  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                      __builtin_cpu_supports("avx512vl");
   EXPECT_EQ((usable & QUERN_CPU_AVX512) != 0, avx512);
 }
 #endif

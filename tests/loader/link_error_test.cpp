@@ -36,21 +36,17 @@ TEST(LinkError, NamesAnUndefinedSymbolWithoutItsVersion) {
 }
 
 TEST(LinkError, TellsTooOldASystemFromTooOldALibrary) {
-  const Verdict system = explain(
-      "/lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.99' not found (required by /p/libbackend_x.so)");
+  const Verdict system = explain("/lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.99' not found (required by /p/libbackend_x.so)");
   EXPECT_EQ(system.code, "QUERN-L-0203");
   EXPECT_THAT(system.cause, HasSubstr("needs GLIBC_2.99, which libc.so.6 of this system does not have"));
   EXPECT_THAT(system.remedy, HasSubstr("this release of the system"));
-  EXPECT_EQ(explain("/usr/lib/libfoo.so.2: version `FOO_3' not found (required by /p/x.so)").remedy,
-            "install a newer libfoo.so.2");
+  EXPECT_EQ(explain("/usr/lib/libfoo.so.2: version `FOO_3' not found (required by /p/x.so)").remedy, "install a newer libfoo.so.2");
 }
 
 TEST(LinkError, ClassifiesThreadLocalStorageAndPermission) {
   EXPECT_EQ(explain("/p/x.so: cannot allocate memory in static TLS block").code, "QUERN-L-0204");
-  EXPECT_EQ(explain("/p/x.so: failed to map segment from shared object: Operation not permitted").code,
-            "QUERN-L-0205");
-  EXPECT_EQ(explain("/p/libbackend_x.so: cannot open shared object file: Permission denied").code,
-            "QUERN-L-0205");
+  EXPECT_EQ(explain("/p/x.so: failed to map segment from shared object: Operation not permitted").code, "QUERN-L-0205");
+  EXPECT_EQ(explain("/p/libbackend_x.so: cannot open shared object file: Permission denied").code, "QUERN-L-0205");
 }
 
 TEST(LinkError, PassesOnWhatItDoesNotKnow) {

@@ -9,8 +9,7 @@
 
 #include <filesystem>
 
-extern "C" quern_status zoo_registered_query(const quern_query* query, struct quern_plugin_api* out,
-                                             quern_error* error);
+extern "C" quern_status zoo_registered_query(const quern_query* query, struct quern_plugin_api* out, quern_error* error);
 
 namespace quern::loader {
 namespace {
@@ -19,9 +18,7 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-bool is_mapped(const std::string& path) {
-  return read_whole("/proc/self/maps").find(path) != std::string::npos;
-}
+bool is_mapped(const std::string& path) { return read_whole("/proc/self/maps").find(path) != std::string::npos; }
 
 TEST(Open, NothingOfAPluginIsInThisProcessBeforeItIsOpened) {
   Machine m;
@@ -77,9 +74,7 @@ TEST(Open, ADeviceThatDoesNotOpenIsAnErrorAndPartOfTheReport) {
     ADD_FAILURE() << "opened";
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), QUERN_BACKEND_UNAVAILABLE);
-    EXPECT_THAT(
-        e.what(),
-        HasSubstr("open_fails:0 cannot be opened: out of device memory (status 4): no memory for a context"));
+    EXPECT_THAT(e.what(), HasSubstr("open_fails:0 cannot be opened: out of device memory (status 4): no memory for a context"));
   }
   const ReportEntry entry = entry_with(loader.report(), "QUERN-L-0501");
   EXPECT_EQ(entry.stage, Stage::open);
@@ -103,9 +98,7 @@ TEST(Open, AFileThatWasReplacedSinceItsProbeIsRefused) {
   try {
     loader.open_best();
     ADD_FAILURE() << "opened";
-  } catch (const Error& e) {
-    EXPECT_THAT(e.what(), HasSubstr("the file was replaced after it was probed"));
-  }
+  } catch (const Error& e) { EXPECT_THAT(e.what(), HasSubstr("the file was replaced after it was probed")); }
 }
 
 TEST(Open, OnlyItsOwnCandidatesAreOpened) {
@@ -118,9 +111,7 @@ TEST(Open, OnlyItsOwnCandidatesAreOpened) {
   try {
     loader.open(stranger);
     ADD_FAILURE() << "opened";
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code(), QUERN_INVALID_ARGUMENT);
-  }
+  } catch (const Error& e) { EXPECT_EQ(e.code(), QUERN_INVALID_ARGUMENT); }
 }
 
 TEST(Open, APluginOfTheProgramNeedsNoFile) {

@@ -15,7 +15,8 @@ template <typename F>
 long hangs_after(F work, std::string* passed = nullptr, long pause = 0) {
   const HangWatch::Clock::time_point start{};
   long t = 0;
-  HangWatch watch(milliseconds(1000), [&] { return work(t); }, start);
+  HangWatch watch(
+      milliseconds(1000), [&] { return work(t); }, start);
   for (long by_the_clock = 20; by_the_clock < 20000; by_the_clock += 20) {
     if (by_the_clock == 500) by_the_clock += pause;
     t += 20;
@@ -50,7 +51,10 @@ TEST(Hang, AFullProcessorIsEndedAtItsLimitOfComputing) {
 }
 
 TEST(Hang, ReadingFromADiskGoesOn) {
-  EXPECT_EQ(hangs_after([](long t) { return Work{milliseconds(0), static_cast<std::uint64_t>(std::min(t, 2500l) / 100), {}}; }), 2800)
+  EXPECT_EQ(hangs_after([](long t) {
+              return Work{milliseconds(0), static_cast<std::uint64_t>(std::min(t, 2500l) / 100), {}};
+            }),
+            2800)
       << "it stopped at 2500";
 }
 
@@ -68,7 +72,8 @@ TEST(Hang, WhatComputesLittleIsSlowAndWhatComputesNextToNothingHangs) {
 TEST(Hang, ReadsTheKernelsNumbers) {
   // proc(5): field 2 is the name in brackets, 12 majflt, 14 utime, 15 stime.
   const std::string stat = "7 (a) b 1 2) S 1 2 3 4 5 6 70 80 9 100 11 12 13 14 15 16 17\n";
-  const auto work = work_from(stat, "some avg10=0.02 avg60=1.24 avg300=5.67 total=896443235\nfull avg10=0.01 avg60=1.00 avg300=5.47 total=7\n");
+  const auto work =
+      work_from(stat, "some avg10=0.02 avg60=1.24 avg300=5.67 total=896443235\nfull avg10=0.01 avg60=1.00 avg300=5.47 total=7\n");
   ASSERT_TRUE(work.has_value());
   EXPECT_EQ(work->pages_read, 9u);
   EXPECT_EQ(work->processor, milliseconds(23 * 1000 / ::sysconf(_SC_CLK_TCK)));

@@ -40,8 +40,7 @@ std::vector<std::string> order(std::vector<Candidate> candidates, const RankRule
 using Labels = std::vector<std::string>;
 
 TEST(Ranking, GoesByClassInEveryInputOrder) {
-  std::vector<Candidate> all = {device("a:0", {.device_class = QUERN_DEVICE_CPU}),
-                                device("b:0", {.device_class = QUERN_DEVICE_INTEGRATED}),
+  std::vector<Candidate> all = {device("a:0", {.device_class = QUERN_DEVICE_CPU}), device("b:0", {.device_class = QUERN_DEVICE_INTEGRATED}),
                                 device("c:0", {.device_class = QUERN_DEVICE_UNIFIED}),
                                 device("d:0", {.device_class = QUERN_DEVICE_DISCRETE})};
   std::ranges::sort(all, {}, &Candidate::label);
@@ -51,8 +50,7 @@ TEST(Ranking, GoesByClassInEveryInputOrder) {
 }
 
 TEST(Ranking, EqualClassesGoByBandwidthAndThenByName) {
-  EXPECT_EQ(order({device("a:0", {.name = "Slow", .bandwidth = 1e11}),
-                   device("b:0", {.name = "Zippy", .bandwidth = 3e12})}),
+  EXPECT_EQ(order({device("a:0", {.name = "Slow", .bandwidth = 1e11}), device("b:0", {.name = "Zippy", .bandwidth = 3e12})}),
             (Labels{"b:0", "a:0"}));
   EXPECT_EQ(order({device("b:0", {.name = "B"}), device("a:0", {.name = "A"})}), (Labels{"a:0", "b:0"}));
 }
@@ -64,8 +62,7 @@ TEST(Ranking, CardsOfOneModelKeepTheirOrderWhateverTheNoiseOfTheMeasurement) {
 }
 
 TEST(Ranking, OneCardSeenTwiceIsServedByItsVendorsOwnApi) {
-  const Ranking r =
-      rank({device("vulkan:0", {.pci = "0000:01:00.0"}), device("cuda:0", {.pci = "0000:01:00.0"})}, {});
+  const Ranking r = rank({device("vulkan:0", {.pci = "0000:01:00.0"}), device("cuda:0", {.pci = "0000:01:00.0"})}, {});
   ASSERT_EQ(r.order.size(), 1u);
   EXPECT_EQ(r.order[0].label, "cuda:0");
   ASSERT_EQ(r.dropped.size(), 1u);
@@ -74,23 +71,17 @@ TEST(Ranking, OneCardSeenTwiceIsServedByItsVendorsOwnApi) {
 }
 
 TEST(Ranking, OneOfAddressAndUuidIsEnoughToKnowACard) {
-  EXPECT_EQ(order({device("vulkan:0", {.uuid = 7}), device("cuda:0", {.pci = "0000:01:00.0", .uuid = 7})}),
-            Labels{"cuda:0"});
-  EXPECT_EQ(order({device("vulkan:0", {.pci = "0000:01:00.0", .uuid = 9}),
-                   device("cuda:0", {.pci = "0000:01:00.0"})}),
-            Labels{"cuda:0"});
+  EXPECT_EQ(order({device("vulkan:0", {.uuid = 7}), device("cuda:0", {.pci = "0000:01:00.0", .uuid = 7})}), Labels{"cuda:0"});
+  EXPECT_EQ(order({device("vulkan:0", {.pci = "0000:01:00.0", .uuid = 9}), device("cuda:0", {.pci = "0000:01:00.0"})}), Labels{"cuda:0"});
 }
 
 TEST(Ranking, CardsThatShareNothingAreTwo) {
-  EXPECT_EQ(
-      order({device("vulkan:0", {.pci = "0000:02:00.0"}), device("cuda:0", {.pci = "0000:01:00.0"})}).size(),
-      2u);
+  EXPECT_EQ(order({device("vulkan:0", {.pci = "0000:02:00.0"}), device("cuda:0", {.pci = "0000:01:00.0"})}).size(), 2u);
   EXPECT_EQ(order({device("vulkan:0", {}), device("cuda:0", {})}).size(), 2u) << "nothing is known of either";
 }
 
 TEST(Ranking, SlicesOfOneCardAreDevicesOfTheirOwn) {
-  EXPECT_EQ(order({device("cuda:0", {.pci = "0000:01:00.0", .uuid = 1}),
-                   device("cuda:1", {.pci = "0000:01:00.0", .uuid = 2}),
+  EXPECT_EQ(order({device("cuda:0", {.pci = "0000:01:00.0", .uuid = 1}), device("cuda:1", {.pci = "0000:01:00.0", .uuid = 2}),
                    device("vulkan:0", {.pci = "0000:01:00.0", .uuid = 3})}),
             (Labels{"cuda:0", "cuda:1"}));
 }
@@ -102,8 +93,7 @@ TEST(Ranking, TwoDriversOfOneApiForOneCardCountOnce) {
 }
 
 TEST(Ranking, ADemandDecidesTheOrderAndWhoServesASharedCard) {
-  EXPECT_EQ(order({device("cpu:0", {.device_class = QUERN_DEVICE_CPU}), device("cuda:0", {})},
-                  {.demand = {"cpu", "cuda"}, .named = {}}),
+  EXPECT_EQ(order({device("cpu:0", {.device_class = QUERN_DEVICE_CPU}), device("cuda:0", {})}, {.demand = {"cpu", "cuda"}, .named = {}}),
             (Labels{"cpu:0", "cuda:0"}));
   EXPECT_EQ(order({device("cuda:0", {.pci = "0000:01:00.0"}), device("vulkan:0", {.pci = "0000:01:00.0"})},
                   {.demand = {"vulkan", "cuda"}, .named = {}}),
@@ -120,11 +110,9 @@ TEST(Ranking, ASoftwareRasteriserServesOnlyWhenNamed) {
 
 TEST(Ranking, OnlyDifferentGpusOfOneClassNeedAMeasurement) {
   EXPECT_TRUE(unmeasured_ties({device("cuda:0", {}), device("cuda:1", {})}).empty()) << "the same model";
-  EXPECT_TRUE(unmeasured_ties({device("cuda:0", {.name = "A"}),
-                               device("vulkan:0", {.device_class = QUERN_DEVICE_INTEGRATED, .name = "B"})})
+  EXPECT_TRUE(unmeasured_ties({device("cuda:0", {.name = "A"}), device("vulkan:0", {.device_class = QUERN_DEVICE_INTEGRATED, .name = "B"})})
                   .empty());
-  EXPECT_EQ(unmeasured_ties({device("cuda:0", {.name = "A"}), device("vulkan:0", {.name = "B"})}),
-            (Labels{"cuda", "vulkan"}));
+  EXPECT_EQ(unmeasured_ties({device("cuda:0", {.name = "A"}), device("vulkan:0", {.name = "B"})}), (Labels{"cuda", "vulkan"}));
 }
 
 }  // namespace

@@ -36,17 +36,11 @@ TEST(ReportText, ReadsAsSentencesWithReasonAndRemedy) {
   m.add({"cpu", "cuda", "vulkan", "probe_misses_library", "no_note"});
   const std::string words = to_words(Loader(m.settings()).report());
   EXPECT_THAT(words, HasSubstr("Searched for backends in " + m.root / "plugins" + "."));
-  EXPECT_THAT(
-      words,
-      HasSubstr(
-          "Devices that can be used, best first:\n  1. cuda:1: Zoo One (discrete, zoo-1, 0000:01:01.0)\n"));
+  EXPECT_THAT(words, HasSubstr("Devices that can be used, best first:\n  1. cuda:1: Zoo One (discrete, zoo-1, 0000:01:01.0)\n"));
   EXPECT_THAT(words, HasSubstr("probe_misses_library 1.0 cannot be used: probe_misses_library: not usable "
                                "here: needs the driver library libzoo_driver.so.1"));
   EXPECT_THAT(words, HasSubstr("  What to do: install zoo-driver-package.\n"));
-  EXPECT_THAT(
-      words,
-      HasSubstr(
-          "vulkan:0 (Zoo Zero) is not used: the same device as cuda:0, which serves it (QUERN-L-0604)."));
+  EXPECT_THAT(words, HasSubstr("vulkan:0 (Zoo Zero) is not used: the same device as cuda:0, which serves it (QUERN-L-0604)."));
 }
 
 TEST(ReportText, APackageOfDebianInARemedyIsTheCommandThere) {
@@ -65,7 +59,8 @@ TEST(ReportText, APackageOfDebianInARemedyIsTheCommandThere) {
   const char* loader = "install the Vulkan loader (Debian: libvulkan1) and a driver, or run on another backend";
   EXPECT_EQ(command_for(debian, loader), "sudo apt install libvulkan1");
   EXPECT_THAT(command_for(other, loader), Not(HasSubstr("apt")));
-  EXPECT_THAT(command_for(debian, "install a driver (Debian: mesa-vulkan-drivers for AMD, nvidia-driver for NVIDIA)"), Not(HasSubstr("apt")));
+  EXPECT_THAT(command_for(debian, "install a driver (Debian: mesa-vulkan-drivers for AMD, nvidia-driver for NVIDIA)"),
+              Not(HasSubstr("apt")));
 }
 
 TEST(ReportText, BytesThatAreNoTextHurtNeitherTheJsonNorATerminal) {

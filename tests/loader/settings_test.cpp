@@ -34,8 +34,7 @@ std::string refusal(std::map<std::string, std::string> variables) {
 
 TEST(Settings, AnEmptyEnvironmentGivesDefaultsThatSaySo) {
   const Settings s = settings_from_environment(fake({}));
-  EXPECT_FALSE(s.backends.is_set() || s.disabled.is_set() || s.device.is_set() || s.backend_path.is_set() ||
-               s.force_cpu.value);
+  EXPECT_FALSE(s.backends.is_set() || s.disabled.is_set() || s.device.is_set() || s.backend_path.is_set() || s.force_cpu.value);
   EXPECT_EQ(s.backends.source, "default");
   EXPECT_EQ(s.probe_limit.count(), 5000);
 }
@@ -85,18 +84,13 @@ TEST(Settings, InASetuidProgramPathsAreIgnoredWithAWordAndFiltersStay) {
   EXPECT_EQ(s.cache_directory.value, "");
   EXPECT_THAT(s.backends.value, ElementsAre("cpu"));
   ASSERT_EQ(s.ignored.size(), 3u);
-  EXPECT_THAT(s.ignored[0],
-              HasSubstr("QUERN_BACKEND_PATH is ignored because this program runs with more rights"));
+  EXPECT_THAT(s.ignored[0], HasSubstr("QUERN_BACKEND_PATH is ignored because this program runs with more rights"));
 }
 
 TEST(Settings, TheCacheFollowsXdgThenHomeAndAnEmptyVariableTurnsItOff) {
-  EXPECT_EQ(settings_from_environment(fake({{"XDG_CACHE_HOME", "/x"}, {"HOME", "/h"}})).cache_directory.value,
-            "/x/quern");
-  EXPECT_EQ(
-      settings_from_environment(fake({{"XDG_CACHE_HOME", "relative"}, {"HOME", "/h"}})).cache_directory.value,
-      "/h/.cache/quern");
-  EXPECT_EQ(settings_from_environment(fake({{"QUERN_CACHE_DIR", ""}, {"HOME", "/h"}})).cache_directory.value,
-            "");
+  EXPECT_EQ(settings_from_environment(fake({{"XDG_CACHE_HOME", "/x"}, {"HOME", "/h"}})).cache_directory.value, "/x/quern");
+  EXPECT_EQ(settings_from_environment(fake({{"XDG_CACHE_HOME", "relative"}, {"HOME", "/h"}})).cache_directory.value, "/h/.cache/quern");
+  EXPECT_EQ(settings_from_environment(fake({{"QUERN_CACHE_DIR", ""}, {"HOME", "/h"}})).cache_directory.value, "");
 }
 
 TEST(Settings, ABadValueIsAnErrorThatNamesTheVariable) {

@@ -46,23 +46,18 @@ TEST_P(ZooFiles, AreRefusedInWordsAtInspectionAndTheGoodOneStillOpens) {
 INSTANTIATE_TEST_SUITE_P(
     All, ZooFiles,
     testing::Values(
-        BadFile{"text", [](const Bytes&) { return Bytes("this is not a library\n"); }, "QUERN-L-0102",
-                "not a shared library", ""},
+        BadFile{"text", [](const Bytes&) { return Bytes("this is not a library\n"); }, "QUERN-L-0102", "not a shared library", ""},
         BadFile{"empty", [](const Bytes&) { return Bytes(); }, "QUERN-L-0102", "not a shared library", ""},
-        BadFile{"truncated", [](const Bytes& good) { return good.substr(0, 5000); }, "QUERN-L-0103",
-                "libbackend_truncated.so", ""},
-        BadFile{"narrow", [](const Bytes& good) { return patched<std::uint8_t>(good, EI_CLASS, ELFCLASS32); },
-                "QUERN-L-0104", "32-bit", ""},
+        BadFile{"truncated", [](const Bytes& good) { return good.substr(0, 5000); }, "QUERN-L-0103", "libbackend_truncated.so", ""},
+        BadFile{"narrow", [](const Bytes& good) { return patched<std::uint8_t>(good, EI_CLASS, ELFCLASS32); }, "QUERN-L-0104", "32-bit",
+                ""},
         BadFile{"other_machine",
                 [](const Bytes& good) {
                   const std::uint16_t other = own_machine() == EM_AARCH64 ? EM_X86_64 : EM_AARCH64;
                   return patched(good, offsetof(Elf64_Ehdr, e_machine), other);
                 },
                 "QUERN-L-0105", "built for", ""},
-        BadFile{"object",
-                [](const Bytes& good) {
-                  return patched<std::uint16_t>(good, offsetof(Elf64_Ehdr, e_type), ET_REL);
-                },
+        BadFile{"object", [](const Bytes& good) { return patched<std::uint16_t>(good, offsetof(Elf64_Ehdr, e_type), ET_REL); },
                 "QUERN-L-0106", "libbackend_object.so", ""}),
     [](const testing::TestParamInfo<BadFile>& file) { return std::string(file.param.id); });
 

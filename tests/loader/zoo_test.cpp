@@ -29,58 +29,46 @@ TEST_P(Zoo, RefusesTheBadOneInWordsAndStillOpensTheGoodOne) {
 INSTANTIATE_TEST_SUITE_P(
     All, Zoo,
     testing::Values(
-        Refused{"no_note", Stage::inspect, "QUERN-L-0107", "has no note of a quern plugin",
-                  "remove the file"},
+        Refused{"no_note", Stage::inspect, "QUERN-L-0107", "has no note of a quern plugin", "remove the file"},
         Refused{"wrong_epoch", Stage::inspect, "QUERN-L-0109", "this runtime speaks epoch 1", "backends-1"},
-        Refused{"needs_newer_host", Stage::inspect, "QUERN-L-0111",
-                  "needs runtime ABI 1.5 or newer, and this is 1.0", "newer quern runtime"},
-        Refused{"other_hash", Stage::inspect, "QUERN-L-0112", "hash 0000000000001234",
-                  "QUERN_ALLOW_DEV_PLUGINS=1"},
+        Refused{"needs_newer_host", Stage::inspect, "QUERN-L-0111", "needs runtime ABI 1.5 or newer, and this is 1.0",
+                "newer quern runtime"},
+        Refused{"other_hash", Stage::inspect, "QUERN-L-0112", "hash 0000000000001234", "QUERN_ALLOW_DEV_PLUGINS=1"},
         Refused{"strange_cpu", Stage::inspect, "QUERN-L-0113", "bit 63", "built for this processor"},
-        Refused{"missing_library", Stage::load, "QUERN-L-0201",
-                  "needs the shared library libzoo_missing.so.3",
-                  "install the package that has libzoo_missing.so.3"},
-        Refused{"undefined_symbol", Stage::load, "QUERN-L-0202", "'zoo_nobody_defines_this'",
-                  "newer build of the plugin"},
-        Refused{"constructor_traps", Stage::load, "QUERN-L-0207",
-                  "signal 4 (Illegal instruction) while it was loaded", "another version"},
-        Refused{"constructor_exits", Stage::load, "QUERN-L-0207", "ended its helper process with status 3",
-                  "another version"},
-        Refused{"constructor_hangs", Stage::load, "QUERN-L-0208",
-                  "did not finish while it was loaded within 1500 ms", "driver that hangs"},
-        Refused{"no_entry", Stage::negotiate, "QUERN-L-0301", "does not export quern_plugin_query_v1",
-                  "author"},
-        Refused{"entry_refuses", Stage::negotiate, "QUERN-L-0302", "the zoo wants a younger host",
-                  "versions of plugin and runtime"},
+        Refused{"missing_library", Stage::load, "QUERN-L-0201", "needs the shared library libzoo_missing.so.3",
+                "install the package that has libzoo_missing.so.3"},
+        Refused{"undefined_symbol", Stage::load, "QUERN-L-0202", "'zoo_nobody_defines_this'", "newer build of the plugin"},
+        Refused{"constructor_traps", Stage::load, "QUERN-L-0207", "signal 4 (Illegal instruction) while it was loaded", "another version"},
+        Refused{"constructor_exits", Stage::load, "QUERN-L-0207", "ended its helper process with status 3", "another version"},
+        Refused{"constructor_hangs", Stage::load, "QUERN-L-0208", "did not finish while it was loaded within 1500 ms", "driver that hangs"},
+        Refused{"no_entry", Stage::negotiate, "QUERN-L-0301", "does not export quern_plugin_query_v1", "author"},
+        Refused{"entry_refuses", Stage::negotiate, "QUERN-L-0302", "the zoo wants a younger host", "versions of plugin and runtime"},
         Refused{"entry_throws", Stage::negotiate, "QUERN-L-0303", "C++ exception", "author"},
         Refused{"small_table", Stage::negotiate, "QUERN-L-0304", "64 bytes", "author"},
         Refused{"null_function", Stage::negotiate, "QUERN-L-0305", "'compile' is null", "author"},
-        Refused{"other_id", Stage::negotiate, "QUERN-L-0306",
-                  "its function table has the name 'somebody_else', and its note 'other_id'", "author"},
+        Refused{"other_id", Stage::negotiate, "QUERN-L-0306", "its function table has the name 'somebody_else', and its note 'other_id'",
+                "author"},
         Refused{"high_minor", Stage::negotiate, "QUERN-L-0307", "negotiated ABI minor 1", "author"},
         Refused{"foreign_op_set", Stage::negotiate, "QUERN-L-0310", "its op set is 99; expected 1 to 1", "author"},
         Refused{"version_without_data", Stage::negotiate, "QUERN-L-0310", "its version has 5 bytes at a null pointer", "author"},
         Refused{"no_format_table", Stage::negotiate, "QUERN-L-0310", "its format table is 0; expected 1 to 1", "author"},
         Refused{"create_fails", Stage::probe, "QUERN-L-0401", "no room for the zoo", "author"},
         Refused{"probe_fails", Stage::probe, "QUERN-L-0402",
-                  "driver too old (status 12): the zoo's driver is 1.2 and this plugin needs 3.4", ""},
+                "driver too old (status 12): the zoo's driver is 1.2 and this plugin needs 3.4", ""},
         Refused{"probe_crashes", Stage::probe, "QUERN-L-0403", "while it was probed", "driver"},
-        Refused{"probe_hangs", Stage::probe, "QUERN-L-0404",
-                  "did not finish while it was probed within 1500 ms", "driver that hangs"},
+        Refused{"probe_hangs", Stage::probe, "QUERN-L-0404", "did not finish while it was probed within 1500 ms", "driver that hangs"},
         Refused{"probe_throws", Stage::probe, "QUERN-L-0405", "a probe of the zoo throws", "author"},
-        Refused{"probe_misses_library", Stage::probe, "QUERN-L-0406",
-                  "needs the driver library libzoo_driver.so.1", "install zoo-driver-package"},
+        Refused{"probe_misses_library", Stage::probe, "QUERN-L-0406", "needs the driver library libzoo_driver.so.1",
+                "install zoo-driver-package"},
         Refused{"probe_lies", Stage::probe, "QUERN-L-0407", "4 of 1 devices passed", "author"},
-        Refused{"bad_info", Stage::probe, "QUERN-L-0406", "memory alignment 3 is not a power of two",
-                  "author"},
+        Refused{"bad_info", Stage::probe, "QUERN-L-0406", "memory alignment 3 is not a power of two", "author"},
         Refused{"entry_crashes", Stage::negotiate, "QUERN-L-0308", "in its entry", "another version"}),
     [](const testing::TestParamInfo<Refused>& animal) { return std::string(animal.param.id); });
 
 TEST(ZooTogether, OneSearchOverTheWholeZooOpensTheGoodOnesAndReportsEveryOther) {
   Machine machine;
-  machine.add({"good", "second", "no_note", "wrong_epoch", "other_hash", "missing_library",
-               "undefined_symbol", "constructor_traps", "no_entry", "entry_throws", "null_function",
-               "probe_fails", "probe_crashes", "probe_lies"});
+  machine.add({"good", "second", "no_note", "wrong_epoch", "other_hash", "missing_library", "undefined_symbol", "constructor_traps",
+               "no_entry", "entry_throws", "null_function", "probe_fails", "probe_crashes", "probe_lies"});
   write_file(machine.root / "plugins/libbackend_text.so", "not a library\n");
   write_file(machine.root / "plugins/README", "ignored: not a plugin's name\n");
   Loader loader(machine.settings());
@@ -97,7 +85,8 @@ TEST(ZooTogether, HelpersRunSideBySide) {
   write_file(machine.root / "meeting/place", "");
   ::setenv("ZOO_MEETING", (machine.root / "meeting").c_str(), 1);
   Loader loader(machine.settings());
-  EXPECT_EQ(labels(loader), (std::vector<std::string>{"probe_meets:0", "probe_meets_too:0"})) << entry_of(loader.report(), "probe_meets").cause;
+  EXPECT_EQ(labels(loader), (std::vector<std::string>{"probe_meets:0", "probe_meets_too:0"}))
+      << entry_of(loader.report(), "probe_meets").cause;
   ::unsetenv("ZOO_MEETING");
 }
 
@@ -125,7 +114,8 @@ TEST(ZooTogether, APluginThatForksDoesNotHoldTheLoaderUp) {
   Machine machine;
   machine.add({"probe_forks"});
   Loader loader(machine.settings());
-  EXPECT_EQ(labels(loader), std::vector<std::string>{"probe_forks:0"}) << entry_of(loader.report(), "probe_forks").cause;  // a hang, had it waited
+  EXPECT_EQ(labels(loader), std::vector<std::string>{"probe_forks:0"})
+      << entry_of(loader.report(), "probe_forks").cause;  // a hang, had it waited
 }
 
 TEST(ZooTogether, ANewerMinorIsNegotiatedDownAndWorks) {
@@ -184,8 +174,7 @@ TEST(ZooDevices, AReasonThatNamesADeviceRefusesThatOneOnly) {
   Machine machine;
   machine.add({"probe_names_device"});
   Loader loader(machine.settings());
-  EXPECT_EQ(labels(loader), (std::vector<std::string>{"probe_names_device:2",
-                                                      "probe_names_device:0"}));  // by name: Two, Zero
+  EXPECT_EQ(labels(loader), (std::vector<std::string>{"probe_names_device:2", "probe_names_device:0"}));  // by name: Two, Zero
   const ReportEntry entry = entry_of(loader.report(), "probe_names_device");
   ASSERT_EQ(entry.devices.size(), 3u);
   EXPECT_EQ(entry.devices[1].code, "QUERN-L-0601");

@@ -53,9 +53,9 @@ TEST(SdkPlanes, AKeyNamesItsPluginFormatAndShapeAndNoOtherTextIsOne) {
   EXPECT_EQ(read.dtype, QUERN_Q6_K);
   EXPECT_EQ(read.rows, 3);
   EXPECT_EQ(read.k, 512);
-  for (const char* wrong : {"", "cuda.planes.", "vulkan.planes.q6_k.3x512", "cuda.planes.q6_k.3x", "cuda.planes.q6_k.0x512", "cuda.planes.q6_k.-3x512",
-                            "cuda.planes.q6_k.3x512 ", "cuda.planes.q6_k.3x500", "cuda.planes.q4_k.3x512", "cuda.planes.q7_k.3x512",
-                            "cuda.planes.q6_k.99999999999x512"}) {
+  for (const char* wrong : {"", "cuda.planes.", "vulkan.planes.q6_k.3x512", "cuda.planes.q6_k.3x", "cuda.planes.q6_k.0x512",
+                            "cuda.planes.q6_k.-3x512", "cuda.planes.q6_k.3x512 ", "cuda.planes.q6_k.3x500", "cuda.planes.q4_k.3x512",
+                            "cuda.planes.q7_k.3x512", "cuda.planes.q6_k.99999999999x512"}) {
     EXPECT_EQ(sdk::parse_plane_layout("cuda", wrong).dtype, QUERN_DTYPE_NONE) << wrong;
   }
 }
@@ -97,8 +97,7 @@ std::vector<std::string> planned(std::initializer_list<WeightGraph*> graphs) {
   for (WeightGraph* graph : graphs) read.push_back(std::make_unique<sdk::ResolvedGraph>(graph->get(), offers));
   const auto list = sdk::plan_weights(read, ProductsPack());
   std::vector<std::string> items;
-  for (const quern_weight_item& item : list->items)
-    items.push_back(sdk::concat(sdk::view(item.layout_key), " from ", item.sources.count));
+  for (const quern_weight_item& item : list->items) items.push_back(sdk::concat(sdk::view(item.layout_key), " from ", item.sources.count));
   return items;
 }
 

@@ -72,8 +72,8 @@ double number(const quern_format& format, std::uint32_t role, const unsigned cha
 /// Exact: products of an f16 and two small integers have at most 24 bits, and a sum of two spans less than 53.
 double decode(const quern_format& format, const unsigned char* block, std::uint32_t i) {
   const std::uint32_t group = i / format.group_elements;
-  const double scaled = number(format, QUERN_ROLE_SUPER_SCALE, block, 0, NAN) *
-                        number(format, QUERN_ROLE_SCALE, block, group, 1) * number(format, QUERN_ROLE_CODE, block, i, NAN);
+  const double scaled = number(format, QUERN_ROLE_SUPER_SCALE, block, 0, NAN) * number(format, QUERN_ROLE_SCALE, block, group, 1) *
+                        number(format, QUERN_ROLE_CODE, block, i, NAN);
   switch (format.formula) {
     case QUERN_FORMULA_SYMMETRIC:
     case QUERN_FORMULA_SUPER_SYMMETRIC: return scaled;

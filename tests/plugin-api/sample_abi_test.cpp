@@ -32,8 +32,8 @@ TEST_F(SampleAbi, SaysWhatItIsAndLeavesTheRestNull) {
   EXPECT_EQ(info.device_class, std::uint32_t{QUERN_DEVICE_OTHER});
   EXPECT_EQ(info.caps, QUERN_CAP_SYNCHRONOUS) << "its memory is not the host's, and it may be probed in any process";
   EXPECT_TRUE(api.queue_create == nullptr && api.fence_create == nullptr && api.weights_plan == nullptr);
-  EXPECT_TRUE(api.communicator_create == nullptr && api.snapshot == nullptr && api.restore == nullptr &&
-              api.buffer_address == nullptr && api.plan_serialize == nullptr && api.kv_page_query == nullptr);
+  EXPECT_TRUE(api.communicator_create == nullptr && api.snapshot == nullptr && api.restore == nullptr && api.buffer_address == nullptr &&
+              api.plan_serialize == nullptr && api.kv_page_query == nullptr);
 }
 
 TEST_F(SampleAbi, TheProbeComputes) {
@@ -156,49 +156,67 @@ struct Roomy {
 
 TEST_F(SampleAbi, TakesStructsOfEverySizeFromTheFirstReleaseOn) {
   Roomy<quern_device_info> device_info{zeroed<quern_device_info>(QUERN_TYPE_DEVICE_INFO)};
-  try_sizes(device_info.s, [&] { return api.device_info(plugin, 0, &device_info.s, error); }, "device_info");
+  try_sizes(
+      device_info.s, [&] { return api.device_info(plugin, 0, &device_info.s, error); }, "device_info");
   Roomy<quern_heap_info> heap{zeroed<quern_heap_info>(QUERN_TYPE_HEAP_INFO)};
-  try_sizes(heap.s, [&] { return api.heap_info(device, 0, &heap.s, error); }, "heap_info");
+  try_sizes(
+      heap.s, [&] { return api.heap_info(device, 0, &heap.s, error); }, "heap_info");
   Roomy<quern_probe_report> report{zeroed<quern_probe_report>(QUERN_TYPE_PROBE_REPORT)};
-  try_sizes(report.s, [&] { return api.probe(plugin, &report.s, error); }, "probe");
+  try_sizes(
+      report.s, [&] { return api.probe(plugin, &report.s, error); }, "probe");
   Roomy<quern_support_options> support{zeroed<quern_support_options>(QUERN_TYPE_SUPPORT_OPTIONS)};
   GraphBuilder g = small_graph();
   Roomy<quern_answer> answer{zeroed<quern_answer>(QUERN_TYPE_ANSWER)};
-  try_sizes(support.s, [&] { return api.support(device, g.get(), &support.s, &answer.s, error); }, "support options");
-  try_sizes(answer.s, [&] { return api.support(device, g.get(), nullptr, &answer.s, error); }, "answer");
+  try_sizes(
+      support.s, [&] { return api.support(device, g.get(), &support.s, &answer.s, error); }, "support options");
+  try_sizes(
+      answer.s, [&] { return api.support(device, g.get(), nullptr, &answer.s, error); }, "answer");
   Roomy<quern_graph> graph{*g.get()};
-  try_sizes(graph.s, [&] { return api.support(device, &graph.s, nullptr, &answer.s, error); }, "graph");
+  try_sizes(
+      graph.s, [&] { return api.support(device, &graph.s, nullptr, &answer.s, error); }, "graph");
   Roomy<quern_buffer_options> options{zeroed<quern_buffer_options>(QUERN_TYPE_BUFFER_OPTIONS)};
-  try_sizes(options.s, [&] {
-    quern_buffer* b = nullptr;
-    const quern_status status = api.buffer_create(device, &options.s, 4, &b, error);
-    if (status == QUERN_OK) api.buffer_destroy(b, nullptr);
-    return status;
-  }, "buffer options");
+  try_sizes(
+      options.s,
+      [&] {
+        quern_buffer* b = nullptr;
+        const quern_status status = api.buffer_create(device, &options.s, 4, &b, error);
+        if (status == QUERN_OK) api.buffer_destroy(b, nullptr);
+        return status;
+      },
+      "buffer options");
   Roomy<quern_compile_options> compile{zeroed<quern_compile_options>(QUERN_TYPE_COMPILE_OPTIONS)};
-  try_sizes(compile.s, [&] {
-    quern_plan* p = nullptr;
-    const quern_status status = api.compile(device, g.get(), &compile.s, &p, error);
-    if (status == QUERN_OK) api.plan_destroy(p, nullptr);
-    return status;
-  }, "compile options");
+  try_sizes(
+      compile.s,
+      [&] {
+        quern_plan* p = nullptr;
+        const quern_status status = api.compile(device, g.get(), &compile.s, &p, error);
+        if (status == QUERN_OK) api.plan_destroy(p, nullptr);
+        return status;
+      },
+      "compile options");
   Roomy<quern_host> other{host.table};
-  try_sizes(other.s, [&] {
-    quern_plugin* p = nullptr;
-    const quern_status status = api.create(&other.s, &p, error);
-    if (status == QUERN_OK) api.destroy(p);
-    return status;
-  }, "host");
+  try_sizes(
+      other.s,
+      [&] {
+        quern_plugin* p = nullptr;
+        const quern_status status = api.create(&other.s, &p, error);
+        if (status == QUERN_OK) api.destroy(p);
+        return status;
+      },
+      "host");
   Roomy<quern_sync> sync{zeroed<quern_sync>(QUERN_TYPE_SYNC)};
   const quern_span span = buffer(4);
   const float one = 1;
-  try_sizes(sync.s, [&] { return api.upload(device, nullptr, &span, &one, 4, &sync.s, error); }, "sync");
+  try_sizes(
+      sync.s, [&] { return api.upload(device, nullptr, &span, &one, 4, &sync.s, error); }, "sync");
 
   const Ready r = ready(g, {{0, buffer(8)}, {1, buffer(8)}});
   Roomy<quern_plan_info> plan_info{zeroed<quern_plan_info>(QUERN_TYPE_PLAN_INFO)};
-  try_sizes(plan_info.s, [&] { return api.plan_info(r.plan, &plan_info.s, error); }, "plan_info");
+  try_sizes(
+      plan_info.s, [&] { return api.plan_info(r.plan, &plan_info.s, error); }, "plan_info");
   Roomy<quern_counters> counters{zeroed<quern_counters>(QUERN_TYPE_COUNTERS)};
-  try_sizes(counters.s, [&] { return api.counters(r.instance, &counters.s, error); }, "counters");
+  try_sizes(
+      counters.s, [&] { return api.counters(r.instance, &counters.s, error); }, "counters");
   Roomy<quern_instance_options> wanted{zeroed<quern_instance_options>(QUERN_TYPE_INSTANCE_OPTIONS)};
   Roomy<quern_instance_info> info{zeroed<quern_instance_info>(QUERN_TYPE_INSTANCE_INFO)};
   const auto instance = [&] {
@@ -214,8 +232,10 @@ TEST_F(SampleAbi, TakesStructsOfEverySizeFromTheFirstReleaseOn) {
   Roomy<quern_run> run{run_of(r)};
   run.s.status = &status.s;
   const quern_array runs = {&run, 1, sizeof run};
-  try_sizes(run.s, [&] { return api.submit(device, nullptr, &runs, error); }, "run");
-  try_sizes(status.s, [&] { return api.submit(device, nullptr, &runs, error); }, "run status");
+  try_sizes(
+      run.s, [&] { return api.submit(device, nullptr, &runs, error); }, "run");
+  try_sizes(
+      status.s, [&] { return api.submit(device, nullptr, &runs, error); }, "run status");
   EXPECT_EQ(status.poison + run.poison, 2 * 0xDEADBEEFDEADBEEFull);
   drop(r);
 }
@@ -246,8 +266,7 @@ TEST_F(SampleAbi, AnswersNoWithAReason) {
   EXPECT_THAT(text([](GraphBuilder& g) { g.values[0].dtype = g.values[2].dtype = QUERN_F16; }),
               AllOf(HasSubstr("element type 2"), HasSubstr("f32")));
   EXPECT_THAT(text([](GraphBuilder& g) { g.values[1].dims[0] = 7; }), HasSubstr("[7]"));
-  EXPECT_EQ(text([](GraphBuilder& g) { g.nodes[0].op_revision = 2; }),
-            "rms_norm is asked for in revision 2, this plugin knows up to 1");
+  EXPECT_EQ(text([](GraphBuilder& g) { g.nodes[0].op_revision = 2; }), "rms_norm is asked for in revision 2, this plugin knows up to 1");
   EXPECT_EQ(text([](GraphBuilder& g) { g.nodes[0].accumulate = QUERN_F16, g.nodes[0].uses = QUERN_NODE_USES_PRECISION; }),
             "this plugin accumulates in f32 only");
   EXPECT_THAT(text([](GraphBuilder& g) { g.nodes[0].predicate = 0, g.nodes[0].uses = QUERN_NODE_USES_PREDICATE; }),
@@ -261,16 +280,14 @@ TEST_F(SampleAbi, AnswersNoToEveryBitThatItDoesNotKnowOrHave) {
     g.nodes[0].uses = 1ull << bit;
     g.nodes[0].predicate = 2;
     const bool has = bit == 0 || bit == 2 || bit == 3 || bit == 4;  // predicate, precision, determinism, region
-    if (bit != 1) {  // a body beside an op that it has: either answer is right
+    if (bit != 1) {                                                 // a body beside an op that it has: either answer is right
       EXPECT_EQ(refusal(g).empty(), has) << "node bit " << bit;
     }
     GraphBuilder v = small_graph();
     v.values[1].uses = 1ull << bit;
     v.values[1].alias_of = 0;
     // Symbols, data. An alias of the input is a wrong graph or a refused one. f32 has no format whose hash could be looked at.
-    if (bit != 2 && bit != 4) {
-      EXPECT_EQ(refusal(v).empty(), bit == 0 || bit == 3) << "value bit " << bit;
-    }
+    if (bit != 2 && bit != 4) { EXPECT_EQ(refusal(v).empty(), bit == 0 || bit == 3) << "value bit " << bit; }
   }
   GraphBuilder g = small_graph();
   quern_support_options options = zeroed<quern_support_options>(QUERN_TYPE_SUPPORT_OPTIONS);

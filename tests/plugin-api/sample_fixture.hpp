@@ -35,9 +35,7 @@ class SampleTest : public testing::Test {
 
   void TearDown() override {
     for (quern_buffer* b : buffers) EXPECT_EQ(api.buffer_destroy(b, error), QUERN_OK);
-    if (device != nullptr) {
-      EXPECT_EQ(api.device_close(device, error), QUERN_OK) << error.text();
-    }
+    if (device != nullptr) { EXPECT_EQ(api.device_close(device, error), QUERN_OK) << error.text(); }
     if (plugin != nullptr) api.destroy(plugin);
     EXPECT_TRUE(host.live.empty()) << host.live.size() << " blocks were not given back";
     EXPECT_EQ(host.bad_releases, 0);

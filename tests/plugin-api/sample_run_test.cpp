@@ -54,8 +54,11 @@ TEST_F(SampleRun, AddBroadcastsAndScalesItsSecondInput) {
   g.node(QUERN_OP_ADD, {a, b}, {s}, {real(QUERN_KEY_ALPHA, 2)});
   g.node(QUERN_OP_ADD, {a, c}, {t});
   const quern_span at_s = buffer(48), at_t = buffer(48);
-  const Ready r = ready(g, {{a, holding<float>({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12})}, {b, holding<float>({10, 20, 30, 40, 50, 60})},
-                            {c, holding<float>({0.5f})}, {s, at_s}, {t, at_t}});
+  const Ready r = ready(g, {{a, holding<float>({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12})},
+                            {b, holding<float>({10, 20, 30, 40, 50, 60})},
+                            {c, holding<float>({0.5f})},
+                            {s, at_s},
+                            {t, at_t}});
   EXPECT_EQ(run(r).code, QUERN_OK);
   EXPECT_EQ(contents(at_s), (std::vector<float>{21, 42, 63, 24, 45, 66, 87, 108, 129, 90, 111, 132}));
   EXPECT_EQ(contents(at_t), (std::vector<float>{1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5, 8.5, 9.5, 10.5, 11.5, 12.5}));
@@ -147,8 +150,11 @@ TEST_F(SampleRun, APredicateOfZeroWritesNothing) {
   g.node(QUERN_OP_RMS_NORM, {x}, {z}, {real(QUERN_KEY_EPSILON, 1e-20)}).predicate = rows;
   g.nodes[1].uses = QUERN_NODE_USES_PREDICATE;
   const quern_span at_y = holding(std::vector<float>(6, 7)), at_z = holding(std::vector<float>(6, 7));
-  const Ready r = ready(g, {{x, holding<float>({1, 1, 1, 1, 1, 1})}, {y, at_y}, {z, at_z},
-                            {live, holding<std::uint32_t>({0})}, {rows, holding<std::int32_t>({1, 0, 5})}});
+  const Ready r = ready(g, {{x, holding<float>({1, 1, 1, 1, 1, 1})},
+                            {y, at_y},
+                            {z, at_z},
+                            {live, holding<std::uint32_t>({0})},
+                            {rows, holding<std::int32_t>({1, 0, 5})}});
   ASSERT_EQ(r.prepared, QUERN_OK) << error.text();
   EXPECT_EQ(run(r).code, QUERN_OK);
   EXPECT_EQ(contents(at_y), std::vector<float>(6, 7));

@@ -34,7 +34,9 @@ class Guarded {
   }
   ~Guarded() { munmap(page_, 2 * 4096); }
   template <class T>
-  T* as() { return reinterpret_cast<T*>(at_); }
+  T* as() {
+    return reinterpret_cast<T*>(at_);
+  }
 
  private:
   char* page_;
@@ -110,8 +112,7 @@ TEST(SdkLists, RefuseNullShortStridesOverflowAndElementsThatOverlap) {
   quern_run run = zeroed<quern_run>(QUERN_TYPE_RUN);
   run.header.struct_size = sizeof(run) + 8;
   EXPECT_EQ(status_of([&] { sdk::List<quern_run>({&run, 1, sizeof run}, "runs")[0]; }), QUERN_INVALID_ARGUMENT);
-  EXPECT_EQ(status_of([&] { sdk::List<quern_run>({reinterpret_cast<char*>(&run) + 1, 1, sizeof run}, "runs"); }),
-            QUERN_INVALID_ARGUMENT);
+  EXPECT_EQ(status_of([&] { sdk::List<quern_run>({reinterpret_cast<char*>(&run) + 1, 1, sizeof run}, "runs"); }), QUERN_INVALID_ARGUMENT);
 }
 
 TEST(SdkAnswers, StepByTheSizeThatTheHostGaveTheFirst) {
@@ -189,8 +190,7 @@ TEST(SdkAttributes, NameWhatTheyCannotTake) {
   EXPECT_EQ(problem(QUERN_OP_RMS_NORM, {}), "rms_norm needs the attribute epsilon");
   EXPECT_EQ(problem(QUERN_OP_NEG, {real(QUERN_KEY_ALPHA, 1)}), "neg has no attribute with key 1 in op set 1");
   EXPECT_EQ(problem(QUERN_OP_GELU, {real(QUERN_KEY_KIND, 1)}), "gelu: the attribute kind came with type 2, not 1");
-  EXPECT_EQ(problem(QUERN_OP_GELU, {integer(QUERN_KEY_KIND, 1), integer(QUERN_KEY_KIND, 1)}),
-            "gelu: the attribute kind came twice");
+  EXPECT_EQ(problem(QUERN_OP_GELU, {integer(QUERN_KEY_KIND, 1), integer(QUERN_KEY_KIND, 1)}), "gelu: the attribute kind came twice");
   EXPECT_EQ(problem(QUERN_OP_GELU, {integer(1000, 1)}), "gelu has no attribute with key 1000 in op set 1");
   EXPECT_EQ(problem(3999, {}), "op 3999 is not in the op set 1");
 }
@@ -236,7 +236,9 @@ TEST(SdkGraph, RefusesWhatIsMalformed) {
            [](GraphBuilder& g) { g.node(QUERN_OP_NEG, {QUERN_NONE}, {1}); },
            [](GraphBuilder& g) { g.node(QUERN_OP_NEG, {}, {1}); },
            [](GraphBuilder& g) { g.node(QUERN_OP_NEG, {0}, {0}); },
-           [](GraphBuilder& g) { g.node(QUERN_OP_NEG, {g.value(QUERN_VALUE_INTERNAL, {4, 8})}, {1}); },
+           [](GraphBuilder& g) {
+             g.node(QUERN_OP_NEG, {g.value(QUERN_VALUE_INTERNAL, {4, 8})}, {1});
+           },
            [](GraphBuilder& g) { g.nodes[0].uses = QUERN_NODE_USES_PREDICATE, g.nodes[0].predicate = 9; },
        }) {
     EXPECT_EQ(status(change), QUERN_INVALID_ARGUMENT);

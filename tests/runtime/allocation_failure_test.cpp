@@ -53,15 +53,15 @@ struct Stack {
   int depth = 0;
 };
 
-std::atomic<bool> counting{false};     // off: allocations pass and are not counted
-std::atomic<std::int64_t> live{0};     // bytes, always
-std::uint64_t main_count = 0;          // allocations of the main thread since counting began
+std::atomic<bool> counting{false};          // off: allocations pass and are not counted
+std::atomic<std::int64_t> live{0};          // bytes, always
+std::uint64_t main_count = 0;               // allocations of the main thread since counting began
 std::atomic<std::uint64_t> other_count{0};  // of all other threads
 std::uint64_t fail_main = never, fail_other = never;
 std::vector<Stack>* recorded = nullptr;        // by main_count, where asked for
 std::vector<Stack>* recorded_other = nullptr;  // by other_count
 std::mutex recording;
-Stack failed;                            // where the failure was
+Stack failed;  // where the failure was
 bool has_failed = false;
 thread_local bool inside = false;
 thread_local bool is_main = false;
@@ -228,7 +228,8 @@ class Life {
     if (step("quern_runtime_create", [&] { return quern_runtime_create(&options, &runtime); })) {
       quern_device_list* devices = nullptr;
       if (step("quern_runtime_devices", [&] { return quern_runtime_devices(runtime, &devices); }))
-        text_of("quern_device_list_json", [&](quern_text** text) { return quern_device_list_json(devices, text); }, false);  // free memory
+        text_of(
+            "quern_device_list_json", [&](quern_text** text) { return quern_device_list_json(devices, text); }, false);  // free memory
       quern_device_list_release(devices);
     }
     quern_runtime_release(runtime);
@@ -344,7 +345,8 @@ class Life {
     std::int32_t ids[256];
     std::uint64_t count = 0;
     if (step("quern_render_chat", [&] { return quern_render_chat(words, &message, 1, 0, &chat); }) &&
-        step("quern_tokenize_chat", [&] { return quern_tokenize_chat(words, quern_text_data(chat), quern_text_size(chat), 0, ids, 256, &count); }) &&
+        step("quern_tokenize_chat",
+             [&] { return quern_tokenize_chat(words, quern_text_data(chat), quern_text_size(chat), 0, ids, 256, &count); }) &&
         step("quern_tokenize_rendered", [&] { return quern_tokenize_rendered(words, chat, 0, ids, 256, &count); }) &&
         step("quern_session_create", [&] { return quern_session_create(model, &options, &session); }) &&
         step("quern_session_create", [&] { return quern_session_create(model, nullptr, &second); })) {
@@ -431,7 +433,8 @@ bool fill_caches() {
   return write_file(repository + "/refs/main", commit) && write_file(repository + "/snapshots/" + commit + "/name-Q8_0.gguf", "GGUF") &&
          write_file(repository + "/snapshots/" + commit + "/more/README.md", "words") && write_file(stored + "/m-Q4_0.gguf", "GGUF") &&
          write_file(stored + "/source.json", std::string("{\"url\": \"") + url_model +
-                                                 "\", \"files\": [{\"name\": \"m-Q4_0.gguf\", \"bytes\": 4, \"sha256\": \"" + std::string(64, '0') + "\"}]}");
+                                                 "\", \"files\": [{\"name\": \"m-Q4_0.gguf\", \"bytes\": 4, \"sha256\": \"" +
+                                                 std::string(64, '0') + "\"}]}");
 }
 
 std::string words_of(const Stack& stack) {
@@ -499,16 +502,18 @@ int child(std::uint64_t main_index, std::uint64_t other_index, const Results& ex
     if (grown[0] <= 2 * kept_by_others) return noticed ? child_ok : child_absorbed;  // what is kept for the process is made once
   }
   if (grown[1] <= 2 * kept_by_others) return noticed ? child_ok : child_absorbed;
-  std::fprintf(stderr, "allocation %lld: %lld bytes are not freed\n%s", static_cast<long long>(main_index == never ? other_index : main_index),
-               static_cast<long long>(grown[1]), words_of(failed).c_str());
+  std::fprintf(stderr, "allocation %lld: %lld bytes are not freed\n%s",
+               static_cast<long long>(main_index == never ? other_index : main_index), static_cast<long long>(grown[1]),
+               words_of(failed).c_str());
   return child_trouble;
 }
 
 /// Puts another template in place of the model's, which must be no shorter.
 bool make_macro_model() {
   constexpr std::string_view key = "tokenizer.chat_template";
-  constexpr std::string_view macros = "{% for i in range(3) %}{% macro m(a) %}{{ a }}{% endmacro %}{{ m(i) }}{% set x %}{{ m('a') }}{% endset %}{% endfor %}"
-                                      "{{ messages[0].content|upper }}";  // the text is not found, so more renders look for it
+  constexpr std::string_view macros =
+      "{% for i in range(3) %}{% macro m(a) %}{{ a }}{% endmacro %}{{ m(i) }}{% set x %}{{ m('a') }}{% endset %}{% endfor %}"
+      "{{ messages[0].content|upper }}";  // the text is not found, so more renders look for it
   std::FILE* file = std::fopen(model_path, "rb");
   if (file == nullptr) return false;
   std::string bytes;
@@ -603,8 +608,8 @@ int main(int argc, char** argv) {
     else if (code == child_no_failure) ++missed;
     else ++bad;
     if (WIFSIGNALED(status) || (code > 4)) {
-      std::fprintf(stderr, "allocation %llu%s ended the process: %s\n", static_cast<unsigned long long>(index), main ? "" : " of the other threads",
-                   WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "exit");
+      std::fprintf(stderr, "allocation %llu%s ended the process: %s\n", static_cast<unsigned long long>(index),
+                   main ? "" : " of the other threads", WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "exit");
       std::fputs(words_of(main ? stacks[index] : other_stacks[index]).c_str(), stderr);
     }
   };

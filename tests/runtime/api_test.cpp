@@ -83,8 +83,8 @@ TEST_F(Api, LogprobsAreThoseOfTheBestAlternatives) {
     std::uint64_t count = 0;
     ASSERT_EQ(quern_generation_top(generation, 0, t, &ids, &logprobs, &count), QUERN_OK);
     ASSERT_EQ(count, 5u);
-    EXPECT_EQ(ids[0], info.ids[t]);                       // greedy
-    EXPECT_NEAR(logprobs[0], info.logprobs[t], 1e-4f);    // host f64 against the device's blocked f32 sum
+    EXPECT_EQ(ids[0], info.ids[t]);                     // greedy
+    EXPECT_NEAR(logprobs[0], info.logprobs[t], 1e-4f);  // host f64 against the device's blocked f32 sum
     for (int i = 1; i < 5; ++i) EXPECT_LE(logprobs[i], logprobs[i - 1]);
   }
 }

@@ -20,7 +20,9 @@ using quern::sdk::List;
 
 quern_plugin_api base;
 
-std::byte* at(const quern_span& span) { return span.buffer == nullptr ? nullptr : reinterpret_cast<std::byte*>(span.buffer->lines.data()) + span.offset; }
+std::byte* at(const quern_span& span) {
+  return span.buffer == nullptr ? nullptr : reinterpret_cast<std::byte*>(span.buffer->lines.data()) + span.offset;
+}
 quern_span on_host(const quern_span& span) { return {nullptr, at(span), 0, span.bytes}; }
 
 quern_status device_info(quern_plugin* plugin, std::uint32_t index, quern_device_info* out, quern_error* error) {
@@ -45,7 +47,8 @@ quern_status buffer_destroy(quern_buffer* buffer, quern_error*) {
   delete buffer;
   return QUERN_OK;
 }
-quern_status upload(quern_device*, quern_queue*, const quern_span* to, const void* from, std::uint64_t bytes, const quern_sync*, quern_error*) {
+quern_status upload(quern_device*, quern_queue*, const quern_span* to, const void* from, std::uint64_t bytes, const quern_sync*,
+                    quern_error*) {
   if (std::getenv("QUERN_TEST_FAIL_UPLOADS") != nullptr) return QUERN_DEVICE_LOST;
   std::memcpy(at(*to), from, bytes);
   return QUERN_OK;

@@ -51,10 +51,13 @@ int load_progress(void* user, std::uint64_t, std::uint64_t) {
 }
 
 /// Calls that take a turn on a session.
-const std::set<std::string> of_the_session{"quern_sequence_truncate", "quern_sequence_copy",        "quern_generate",
-                                           "quern_evaluate",          "quern_evaluate_with",        "quern_embed",                "quern_session_save",
-                                           "quern_session_save_file", "quern_session_restore",      "quern_session_restore_file",
-                                           "quern_session_statistics", "quern_session_trace_start", "quern_session_trace_json"};
+const std::set<std::string> of_the_session{"quern_sequence_truncate",  "quern_sequence_copy",
+                                           "quern_generate",           "quern_evaluate",
+                                           "quern_evaluate_with",      "quern_embed",
+                                           "quern_session_save",       "quern_session_save_file",
+                                           "quern_session_restore",    "quern_session_restore_file",
+                                           "quern_session_statistics", "quern_session_trace_start",
+                                           "quern_session_trace_json"};
 
 class Callbacks : public testing::Test {
  protected:
@@ -133,7 +136,8 @@ TEST_F(Callbacks, ASessionReleasedInTheProgressOfItsEvaluationIsReadToTheEnd) {
     return release_world(*static_cast<World*>(user)), 0;
   };
   quern_evaluation* evaluation = nullptr;
-  ASSERT_EQ(quern_evaluate_with(here.session, 1, some_ids().data(), some_ids().size(), &options, &evaluation), QUERN_OK) << quern_last_error();
+  ASSERT_EQ(quern_evaluate_with(here.session, 1, some_ids().data(), some_ids().size(), &options, &evaluation), QUERN_OK)
+      << quern_last_error();
   quern_evaluation_info info{};
   info.struct_size = sizeof info;
   ASSERT_EQ(quern_evaluation_get_info(evaluation, &info), QUERN_OK);
@@ -211,9 +215,10 @@ TEST_F(Callbacks, InALineOfTheLogAllThatComputesIsBusy) {
   OwnedWorld other;
   std::set<std::string> busy;
   const std::set<std::string> answer{// what reads a handle or makes nothing
-                                     "quern_load_report_entry", "quern_device_list_entry", "quern_model_get_info", "quern_sequence_length",
-                                     "quern_generation_answer", "quern_generation_top", "quern_evaluation_get_info", "quern_statistics_get_info",
-                                     "quern_statistics_get_device", "quern_statistics_get_cut", "quern_tensor_get_info", "quern_estimate_get_info",
+                                     "quern_load_report_entry",   "quern_device_list_entry",   "quern_model_get_info",
+                                     "quern_sequence_length",     "quern_generation_answer",   "quern_generation_top",
+                                     "quern_evaluation_get_info", "quern_statistics_get_info", "quern_statistics_get_device",
+                                     "quern_statistics_get_cut",  "quern_tensor_get_info",     "quern_estimate_get_info",
                                      "quern_estimate_dtype"};
   World nothing;
   for (const ApiCall& call : every_call()) {

@@ -28,8 +28,8 @@ class ChatLimits : public testing::Test {
 
   quern_status tokenize() {
     ids_.resize(100'000);
-    const quern_status status = quern_tokenize_chat(vocabulary_.get(), quern_text_data(rendered_.get()), quern_text_size(rendered_.get()), 0,
-                                                    ids_.data(), ids_.size(), &count_);
+    const quern_status status = quern_tokenize_chat(vocabulary_.get(), quern_text_data(rendered_.get()), quern_text_size(rendered_.get()),
+                                                    0, ids_.data(), ids_.size(), &count_);
     EXPECT_EQ(quern_tokenize_rendered(vocabulary_.get(), rendered_.get(), 0, ids_.data(), ids_.size(), &count_), status);
     return status;
   }

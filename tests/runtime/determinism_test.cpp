@@ -85,8 +85,8 @@ TEST_P(Determinism, TwoRuntimesInOneProcessDoNotDisturbEachOther) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Determinism,
-                         testing::Values("micro-llama-f32.gguf", "micro-llama-q4_0.gguf", "micro-llama-q8_0.gguf",
-                                         "micro-qwen2-f16.gguf", "micro-qwen3-q8_0.gguf", "micro-split-00001-of-00002.gguf"),
+                         testing::Values("micro-llama-f32.gguf", "micro-llama-q4_0.gguf", "micro-llama-q8_0.gguf", "micro-qwen2-f16.gguf",
+                                         "micro-qwen3-q8_0.gguf", "micro-split-00001-of-00002.gguf"),
                          [](const auto& parameter) {
                            std::string name = parameter.param;
                            for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';

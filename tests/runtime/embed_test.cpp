@@ -102,7 +102,8 @@ TEST_F(Embed, TheSequenceHoldsTheTextAfterwards) {
 
 TEST_F(Embed, RefusesWhatItCannotRead) {
   std::vector<float> buffer(4096);
-  const auto status = [&](quern_session* s, std::vector<std::int32_t> ids, std::uint32_t pooling, std::uint32_t flags, std::uint64_t capacity) {
+  const auto status = [&](quern_session* s, std::vector<std::int32_t> ids, std::uint32_t pooling, std::uint32_t flags,
+                          std::uint64_t capacity) {
     return quern_embed(s, 0, ids.data(), ids.size(), pooling, flags, buffer.data(), capacity, nullptr);
   };
   EXPECT_EQ(status(session.get(), {}, QUERN_POOL_LAST, 0, buffer.size()), QUERN_INVALID_ARGUMENT);

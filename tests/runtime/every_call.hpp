@@ -116,7 +116,9 @@ inline const std::vector<ApiCall>& every_call() {
       {"quern_text_size", on_memory, [](World& w) { return quern_text_size(w.text), QUERN_OK; }},
       {"quern_text_release", on_memory, [](World&) { return quern_text_release(nullptr), QUERN_OK; }},
       {"quern_runtime_create", alone,
-       [](World&) { return made<quern_runtime>([](quern_runtime** out) { return quern_runtime_create(&plain, out); }, quern_runtime_release); }},
+       [](World&) {
+         return made<quern_runtime>([](quern_runtime** out) { return quern_runtime_create(&plain, out); }, quern_runtime_release);
+       }},
       {"quern_runtime_release", alone, [](World&) { return quern_runtime_release(nullptr), QUERN_OK; }},
       {"quern_runtime_ready", on_owner, [](World& w) { return quern_runtime_ready(w.runtime); }},
       {"quern_runtime_load_report", on_owner,
@@ -126,19 +128,25 @@ inline const std::vector<ApiCall>& every_call() {
       {"quern_load_report_count", on_memory, [](World& w) { return quern_load_report_count(w.report) > 0 ? QUERN_OK : QUERN_INTERNAL; }},
       {"quern_load_report_entry", on_memory,
        [](World& w) { return filled<quern_load_entry>([&](auto* out) { return quern_load_report_entry(w.report, 0, out); }); }},
-      {"quern_load_report_words", on_memory, [](World& w) { return text_made([&](auto** out) { return quern_load_report_words(w.report, out); }); }},
-      {"quern_load_report_json", on_memory, [](World& w) { return text_made([&](auto** out) { return quern_load_report_json(w.report, out); }); }},
+      {"quern_load_report_words", on_memory,
+       [](World& w) { return text_made([&](auto** out) { return quern_load_report_words(w.report, out); }); }},
+      {"quern_load_report_json", on_memory,
+       [](World& w) { return text_made([&](auto** out) { return quern_load_report_json(w.report, out); }); }},
       {"quern_load_report_release", on_memory, [](World&) { return quern_load_report_release(nullptr), QUERN_OK; }},
       {"quern_runtime_devices", on_owner,
-       [](World& w) { return made<quern_device_list>([&](auto** out) { return quern_runtime_devices(w.runtime, out); }, quern_device_list_release); }},
+       [](World& w) {
+         return made<quern_device_list>([&](auto** out) { return quern_runtime_devices(w.runtime, out); }, quern_device_list_release);
+       }},
       {"quern_device_list_count", on_memory, [](World& w) { return quern_device_list_count(w.devices) > 0 ? QUERN_OK : QUERN_INTERNAL; }},
       {"quern_device_list_entry", on_memory,
        [](World& w) { return filled<quern_device_entry>([&](auto* out) { return quern_device_list_entry(w.devices, 0, out); }); }},
-      {"quern_device_list_json", on_memory, [](World& w) { return text_made([&](auto** out) { return quern_device_list_json(w.devices, out); }); }},
+      {"quern_device_list_json", on_memory,
+       [](World& w) { return text_made([&](auto** out) { return quern_device_list_json(w.devices, out); }); }},
       {"quern_device_list_release", on_memory, [](World&) { return quern_device_list_release(nullptr), QUERN_OK; }},
       {"quern_vocabulary_open", alone,
        [](World& w) {
-         return made<quern_vocabulary>([&](auto** out) { return quern_vocabulary_open(w.model_file.c_str(), out); }, quern_vocabulary_release);
+         return made<quern_vocabulary>([&](auto** out) { return quern_vocabulary_open(w.model_file.c_str(), out); },
+                                       quern_vocabulary_release);
        }},
       {"quern_vocabulary_open_with", alone,
        [](World& w) {
@@ -210,21 +218,27 @@ inline const std::vector<ApiCall>& every_call() {
          return status;
        }},
       {"quern_vocabulary_set_template_seconds", on_memory, [](World& w) { return quern_vocabulary_set_template_seconds(w.vocabulary, 2); }},
-      {"quern_show_json", alone, [](World& w) { return text_made([&](auto** out) { return quern_show_json(w.model_file.c_str(), out); }); }},
+      {"quern_show_json", alone,
+       [](World& w) { return text_made([&](auto** out) { return quern_show_json(w.model_file.c_str(), out); }); }},
       {"quern_model_load", on_owner,
        [](World& w) {
          const quern_model_options options = small_model();
-         return made<quern_model>([&](auto** out) { return quern_model_load(w.runtime, w.model_file.c_str(), &options, out); }, quern_model_release);
+         return made<quern_model>([&](auto** out) { return quern_model_load(w.runtime, w.model_file.c_str(), &options, out); },
+                                  quern_model_release);
        }},
       {"quern_model_release", alone, [](World&) { return quern_model_release(nullptr), QUERN_OK; }},
       {"quern_model_get_info", on_owner,
        [](World& w) { return filled<quern_model_info>([&](auto* out) { return quern_model_get_info(w.model, out); }); }},
-      {"quern_model_vocabulary", on_memory, [](World& w) { return quern_model_vocabulary(w.model) != nullptr ? QUERN_OK : QUERN_INTERNAL; }},
+      {"quern_model_vocabulary", on_memory,
+       [](World& w) { return quern_model_vocabulary(w.model) != nullptr ? QUERN_OK : QUERN_INTERNAL; }},
       {"quern_model_placement_words", on_owner,
        [](World& w) { return text_made([&](auto** out) { return quern_model_placement_words(w.model, out); }); }},
-      {"quern_model_placement_json", on_owner, [](World& w) { return text_made([&](auto** out) { return quern_model_placement_json(w.model, out); }); }},
+      {"quern_model_placement_json", on_owner,
+       [](World& w) { return text_made([&](auto** out) { return quern_model_placement_json(w.model, out); }); }},
       {"quern_session_create", on_owner,
-       [](World& w) { return made<quern_session>([&](auto** out) { return quern_session_create(w.model, nullptr, out); }, quern_session_release); }},
+       [](World& w) {
+         return made<quern_session>([&](auto** out) { return quern_session_create(w.model, nullptr, out); }, quern_session_release);
+       }},
       {"quern_session_release", alone, [](World&) { return quern_session_release(nullptr), QUERN_OK; }},
       {"quern_cancel", on_memory, [](World& w) { return quern_cancel(w.session), QUERN_OK; }},
       {"quern_sequence_length", on_owner,
@@ -251,15 +265,17 @@ inline const std::vector<ApiCall>& every_call() {
       {"quern_generation_release", on_memory, [](World&) { return quern_generation_release(nullptr), QUERN_OK; }},
       {"quern_evaluate", on_owner,
        [](World& w) {
-         return made<quern_evaluation>([&](auto** out) { return quern_evaluate(w.session, 1, some_ids().data(), some_ids().size(), 0, out); },
-                                       quern_evaluation_release);
+         return made<quern_evaluation>(
+             [&](auto** out) { return quern_evaluate(w.session, 1, some_ids().data(), some_ids().size(), 0, out); },
+             quern_evaluation_release);
        }},
       {"quern_evaluate_with", on_owner,
        [](World& w) {
          quern_evaluate_options options{};
          options.struct_size = sizeof options;
-         return made<quern_evaluation>([&](auto** out) { return quern_evaluate_with(w.session, 1, some_ids().data(), some_ids().size(), &options, out); },
-                                       quern_evaluation_release);
+         return made<quern_evaluation>(
+             [&](auto** out) { return quern_evaluate_with(w.session, 1, some_ids().data(), some_ids().size(), &options, out); },
+             quern_evaluation_release);
        }},
       {"quern_evaluation_get_info", on_memory,
        [](World& w) { return filled<quern_evaluation_info>([&](auto* out) { return quern_evaluation_get_info(w.evaluation, out); }); }},
@@ -277,7 +293,8 @@ inline const std::vector<ApiCall>& every_call() {
        }},
       {"quern_session_save_file", on_owner, [](World& w) { return quern_session_save_file(w.session, (w.folder + "/state").c_str()); }},
       {"quern_session_restore", on_owner, [](World& w) { return quern_session_restore(w.session, w.state.data(), w.state.size()); }},
-      {"quern_session_restore_file", on_owner, [](World& w) { return quern_session_restore_file(w.session, (w.folder + "/saved").c_str()); }},
+      {"quern_session_restore_file", on_owner,
+       [](World& w) { return quern_session_restore_file(w.session, (w.folder + "/saved").c_str()); }},
       {"quern_session_statistics", on_owner,
        [](World& w) {
          return made<quern_statistics>([&](auto** out) { return quern_session_statistics(w.session, out); }, quern_statistics_release);
@@ -285,20 +302,26 @@ inline const std::vector<ApiCall>& every_call() {
       {"quern_statistics_get_info", on_memory,
        [](World& w) { return filled<quern_statistics_info>([&](auto* out) { return quern_statistics_get_info(w.statistics, out); }); }},
       {"quern_statistics_get_device", on_memory,
-       [](World& w) { return filled<quern_statistics_device>([&](auto* out) { return quern_statistics_get_device(w.statistics, 0, out); }); }},
+       [](World& w) {
+         return filled<quern_statistics_device>([&](auto* out) { return quern_statistics_get_device(w.statistics, 0, out); });
+       }},
       {"quern_statistics_get_cut", on_memory,
        [](World& w) {
-         const quern_status status = filled<quern_statistics_cut>([&](auto* out) { return quern_statistics_get_cut(w.statistics, 0, out); });
+         const quern_status status =
+             filled<quern_statistics_cut>([&](auto* out) { return quern_statistics_get_cut(w.statistics, 0, out); });
          return status == QUERN_NOT_FOUND ? QUERN_OK : status;  // one device has no cut
        }},
-      {"quern_statistics_json", on_memory, [](World& w) { return text_made([&](auto** out) { return quern_statistics_json(w.statistics, out); }); }},
+      {"quern_statistics_json", on_memory,
+       [](World& w) { return text_made([&](auto** out) { return quern_statistics_json(w.statistics, out); }); }},
       {"quern_statistics_release", on_memory, [](World&) { return quern_statistics_release(nullptr), QUERN_OK; }},
       {"quern_session_trace_start", on_owner, [](World& w) { return quern_session_trace_start(w.session); }},
-      {"quern_session_trace_json", on_owner, [](World& w) { return text_made([&](auto** out) { return quern_session_trace_json(w.session, out); }); }},
+      {"quern_session_trace_json", on_owner,
+       [](World& w) { return text_made([&](auto** out) { return quern_session_trace_json(w.session, out); }); }},
       {"quern_tensor_create", on_owner,
        [](World& w) {
          const std::int64_t shape[] = {2, 2};
-         return made<quern_tensor>([&](auto** out) { return quern_tensor_create(w.runtime, nullptr, QUERN_F32, shape, 2, out); }, quern_tensor_release);
+         return made<quern_tensor>([&](auto** out) { return quern_tensor_create(w.runtime, nullptr, QUERN_F32, shape, 2, out); },
+                                   quern_tensor_release);
        }},
       {"quern_tensor_release", alone, [](World&) { return quern_tensor_release(nullptr), QUERN_OK; }},
       {"quern_tensor_get_info", on_owner,
@@ -340,7 +363,8 @@ inline const std::vector<ApiCall>& every_call() {
        }},
       {"quern_estimate_file", on_owner,
        [](World& w) {
-         return made<quern_estimate>([&](auto** out) { return quern_estimate_file(w.runtime, w.model_file.c_str(), nullptr, out); }, quern_estimate_release);
+         return made<quern_estimate>([&](auto** out) { return quern_estimate_file(w.runtime, w.model_file.c_str(), nullptr, out); },
+                                     quern_estimate_release);
        }},
       {"quern_estimate_shape", alone,
        [](World&) {

@@ -45,17 +45,22 @@ class Forger {
       case 0: bytes[at] ^= std::byte{static_cast<unsigned char>(1u << below(8))}; break;
       case 1: bytes.resize(at); break;
       case 2: bytes.insert(bytes.end(), 1 + below(300), std::byte{0}); break;
-      case 3: put(bytes, below(head / 4) * 4, word); break;                                       // a field of the head
-      case 4: put(bytes, head, std::uint64_t{word} << (below(2) == 0 ? 0 : 32)); break;           // tokens of the first sequence
-      case 5: put(bytes, head + 8 + below(70) * 4, word); break;                                  // a token
+      case 3: put(bytes, below(head / 4) * 4, word); break;                                                // a field of the head
+      case 4: put(bytes, head, std::uint64_t{word} << (below(2) == 0 ? 0 : 32)); break;                    // tokens of the first sequence
+      case 5: put(bytes, head + 8 + below(70) * 4, word); break;                                           // a token
       case 6: put(bytes, at / 2 * 2, static_cast<std::uint16_t>(below(2) == 0 ? 0x7e00 : 0xfc00)); break;  // NaN or -inf among the keys
-      case 7: std::fill(bytes.begin() + static_cast<std::ptrdiff_t>(std::min(bytes.size(), head + 8 + 70 * 4)), bytes.end(), std::byte{0xff}); break;  // all NaN
-      case 8: {                                                                                    // a part where another one was
+      case 7:
+        std::fill(bytes.begin() + static_cast<std::ptrdiff_t>(std::min(bytes.size(), head + 8 + 70 * 4)), bytes.end(), std::byte{0xff});
+        break;   // all NaN
+      case 8: {  // a part where another one was
         const std::size_t from = below(bytes.size()), count = std::min<std::size_t>(1 + below(64), bytes.size() - std::max(at, from));
         std::memmove(bytes.data() + at, bytes.data() + from, count);
         break;
       }
-      default: bytes.erase(bytes.begin() + static_cast<std::ptrdiff_t>(at), bytes.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(at + 1 + below(64), bytes.size()))); break;
+      default:
+        bytes.erase(bytes.begin() + static_cast<std::ptrdiff_t>(at),
+                    bytes.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(at + 1 + below(64), bytes.size())));
+        break;
     }
   }
   static void mend(Bytes& bytes) {
@@ -78,7 +83,8 @@ Bytes saved(quern_session* session) {
 
 TEST(ForgedSavedSessions, EachEndsInAStatus) {
   const auto runtime = make_runtime({.struct_size = 0, .backend = "cpu"});
-  const auto model = load(runtime.get(), model_path("micro-llama-q8_0.gguf"), {.struct_size = 0, .context = context, .sequences = sequences});
+  const auto model =
+      load(runtime.get(), model_path("micro-llama-q8_0.gguf"), {.struct_size = 0, .context = context, .sequences = sequences});
   const auto session = make_session(model.get(), {.struct_size = 0, .context = 0, .sequences = sequences});
   std::vector<std::int32_t> text;
   for (std::int32_t i = 0; i < 70; ++i) text.push_back((i * 37 + 11) % 300);
@@ -96,7 +102,8 @@ TEST(ForgedSavedSessions, EachEndsInAStatus) {
     const quern_status status = quern_session_restore(session.get(), exact.get(), forged.size());
     ++seen[status];
     if (status != QUERN_OK) {
-      ASSERT_TRUE(status == QUERN_BAD_MODEL || status == QUERN_CONTEXT_FULL || status == QUERN_INVALID_ARGUMENT) << i << ": " << quern_last_error();
+      ASSERT_TRUE(status == QUERN_BAD_MODEL || status == QUERN_CONTEXT_FULL || status == QUERN_INVALID_ARGUMENT)
+          << i << ": " << quern_last_error();
       ASSERT_GT(std::strlen(quern_last_error()), 20u) << i;
       ASSERT_EQ(saved(session.get()), before) << i;
       continue;

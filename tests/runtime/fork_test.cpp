@@ -41,42 +41,51 @@ TEST(Fork, AChildReleasesItsParentsHandlesAndComputesWithItsOwn) {
   if (QUERN_SANITIZER == 2) GTEST_SKIP() << "this sanitizer ends a child that starts threads";
   OwnedWorld w;
   const std::vector<std::int32_t> expected = ids_of(w.generation, 0);
-  EXPECT_EQ(in_child(20, [&] {
-              release_world(w);
-              return computes_anew(w, expected);
-            }), 0);
-  EXPECT_EQ(in_child(20, [&] {
-              const bool right = computes_anew(w, expected);
-              release_world(w);
-              return right;
-            }), 0);
+  EXPECT_EQ(in_child(20,
+                     [&] {
+                       release_world(w);
+                       return computes_anew(w, expected);
+                     }),
+            0);
+  EXPECT_EQ(in_child(20,
+                     [&] {
+                       const bool right = computes_anew(w, expected);
+                       release_world(w);
+                       return right;
+                     }),
+            0);
   EXPECT_EQ(draw(w.session, request(some_ids(), 0, 3)), expected);  // the parent's are as they were
 }
 
 TEST(Fork, EveryCallOnAHandleOfTheParentAnswersForked) {
   ASSERT_EQ(calls_that_lack(), std::vector<std::string>{});
   OwnedWorld w;
-  EXPECT_EQ(in_child(20, [&] {
-              bool right = true;
-              for (const ApiCall& call : every_call()) {
-                const quern_status status = call.call(w);
-                const quern_status expected = call.works == Works::on_owner ? QUERN_FORKED : QUERN_OK;
-                right &= told(status == expected, call.name);
-                if (expected == QUERN_FORKED) right &= told(std::strstr(quern_last_error(), "before fork()") != nullptr, call.name);
-              }
-              release_world(w);
-              return right;
-            }), 0);
+  EXPECT_EQ(in_child(20,
+                     [&] {
+                       bool right = true;
+                       for (const ApiCall& call : every_call()) {
+                         const quern_status status = call.call(w);
+                         const quern_status expected = call.works == Works::on_owner ? QUERN_FORKED : QUERN_OK;
+                         right &= told(status == expected, call.name);
+                         if (expected == QUERN_FORKED)
+                           right &= told(std::strstr(quern_last_error(), "before fork()") != nullptr, call.name);
+                       }
+                       release_world(w);
+                       return right;
+                     }),
+            0);
 }
 
 TEST(Fork, AGrandchildReleasesToo) {
   OwnedWorld w;
-  EXPECT_EQ(in_child(20, [&] {
-              return in_child(20, [&] {
-                       release_world(w);
-                       return true;
-                     }) == 0;
-            }), 0);
+  EXPECT_EQ(in_child(20,
+                     [&] {
+                       return in_child(20, [&] {
+                                release_world(w);
+                                return true;
+                              }) == 0;
+                     }),
+            0);
 }
 
 /// What threads may be in the middle of when another one forks.
@@ -107,12 +116,14 @@ TEST(Fork, AChildNeverWaitsForWhatAnotherThreadHeld) {
   const std::vector<std::int32_t> expected = ids_of(w.generation, 0);
   const auto fork_many = [&](const char* beside) {
     for (int i = 0; i < forks; ++i) {
-      ASSERT_EQ(in_child(20, [&] {
-                  for (const ApiCall& call : every_call())
-                    if (call.works == Works::on_memory) (void)call.call(w);  // a vocabulary has no lock
-                  release_world(w);
-                  return i % 4 != 0 || computes_anew(w, expected);
-                }), 0)
+      ASSERT_EQ(in_child(20,
+                         [&] {
+                           for (const ApiCall& call : every_call())
+                             if (call.works == Works::on_memory) (void)call.call(w);  // a vocabulary has no lock
+                           release_world(w);
+                           return i % 4 != 0 || computes_anew(w, expected);
+                         }),
+                0)
           << "beside threads that " << beside;
     }
   };

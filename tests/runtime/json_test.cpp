@@ -61,7 +61,9 @@ TEST(Json, RefusesWhatIsNoJson) {
 }
 
 TEST(Json, NestsToItsLimitAndNoDeeper) {
-  const auto nested = [](int levels) { return Json::parse(std::string(static_cast<std::size_t>(levels), '[') + std::string(static_cast<std::size_t>(levels), ']')); };
+  const auto nested = [](int levels) {
+    return Json::parse(std::string(static_cast<std::size_t>(levels), '[') + std::string(static_cast<std::size_t>(levels), ']'));
+  };
   EXPECT_TRUE(nested(Json::deepest).has_value());
   EXPECT_FALSE(nested(Json::deepest + 1).has_value());
   EXPECT_FALSE(nested(1000000).has_value());

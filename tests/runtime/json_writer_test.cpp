@@ -50,8 +50,8 @@ TEST(JsonWriter, EscapesWhatJsonAsksForAndReplacesWhatIsNoUtf8) {
   EXPECT_EQ(written("\xc3\xa9 \xe2\x82\xac \xf0\x9f\x99\x82"), "\"\xc3\xa9 \xe2\x82\xac \xf0\x9f\x99\x82\"");
   const std::string replaced = "\xef\xbf\xbd";
   EXPECT_EQ(written("\xff"), "\"" + replaced + "\"");
-  EXPECT_EQ(written("\xc3"), "\"" + replaced + "\"");                              // cut off
-  EXPECT_EQ(written("\xc0\xaf"), "\"" + replaced + replaced + "\"");               // longer than needed
+  EXPECT_EQ(written("\xc3"), "\"" + replaced + "\"");                                // cut off
+  EXPECT_EQ(written("\xc0\xaf"), "\"" + replaced + replaced + "\"");                 // longer than needed
   EXPECT_EQ(written("\xed\xa0\x80"), "\"" + replaced + replaced + replaced + "\"");  // a surrogate
   EXPECT_EQ(written(std::string("a\0b", 3)), "\"a\\u0000b\"");
 }

@@ -9,7 +9,8 @@ constexpr std::uint64_t kept = 3 << 20;
 
 quern_plugin_api base;
 
-quern_status instance_create(quern_plan* plan, const quern_instance_options* options, quern_instance** out, quern_instance_info* info, quern_error* error) {
+quern_status instance_create(quern_plan* plan, const quern_instance_options* options, quern_instance** out, quern_instance_info* info,
+                             quern_error* error) {
   const quern_status status = base.instance_create(plan, options, out, info, error);
   if (status == QUERN_OK && info != nullptr) info->private_bytes += kept;
   return status;

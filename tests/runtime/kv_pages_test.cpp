@@ -104,7 +104,8 @@ TEST(KvPages, ACopyThatFailsOrHasNoPageChangesNothing) {
 /// Sequences over shared pages beside the same sequences as lists of their own. It does what Engine does, with a number for each row.
 class Cache {
  public:
-  static constexpr std::uint32_t sequences = 7, page_size = 4, pages_each = 6, context = page_size * pages_each, all_pages = sequences * pages_each;
+  static constexpr std::uint32_t sequences = 7, page_size = 4, pages_each = 6, context = page_size * pages_each,
+                                 all_pages = sequences * pages_each;
 
   void append(std::uint32_t slot, std::uint32_t count) {
     const auto held = static_cast<std::uint32_t>(own_[slot].size());
@@ -117,9 +118,7 @@ class Cache {
     fails_ = true;
     try {
       pages_.reserve(slot, held, held + 1);
-    } catch (const std::runtime_error&) {
-      ++failed_;
-    }
+    } catch (const std::runtime_error&) { ++failed_; }
     fails_ = false;
     EXPECT_EQ(copies_, before);
     pages_.truncate(slot, held);

@@ -56,9 +56,7 @@ TEST(LoopGuard, LeavesRowsOfZerosAndRulesOfATableAlone) {
   EXPECT_EQ(tokens_until_seen(tokens), std::nullopt);
 }
 
-TEST(LoopGuard, LeavesAParagraphAloneThatIsSaidThreeTimes) {
-  EXPECT_EQ(tokens_until_seen(rounds(200, 600)), std::nullopt);
-}
+TEST(LoopGuard, LeavesAParagraphAloneThatIsSaidThreeTimes) { EXPECT_EQ(tokens_until_seen(rounds(200, 600)), std::nullopt); }
 
 }  // namespace
 }  // namespace quern::runtime

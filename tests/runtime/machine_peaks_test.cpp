@@ -60,7 +60,8 @@ TEST(MachinePeaks, TheFormatOfAModelIsThatOfMostElements) {
 TEST(MachinePeaksDeathTest, MoreThreadsThanTheSystemGivesAreAnError) {
   if (QUERN_SANITIZER != 0) GTEST_SKIP() << "a sanitizer's own memory is beyond any limit of addresses";
   testing::FLAGS_gtest_death_test_style = "threadsafe";
-  EXPECT_EXIT(measure_with_few_threads(), testing::ExitedWithCode(0), "was to be measured by 1000 threads, and after [0-9]+ the system gave no more .*--threads");
+  EXPECT_EXIT(measure_with_few_threads(), testing::ExitedWithCode(0),
+              "was to be measured by 1000 threads, and after [0-9]+ the system gave no more .*--threads");
 }
 
 }  // namespace

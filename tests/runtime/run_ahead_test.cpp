@@ -68,7 +68,8 @@ TEST_F(RunAhead, FourStepsAreOneSubmit) {
   ASSERT_EQ(quern_session_trace_start(session.get()), QUERN_OK);
   const TestClock clock;
   clock.step(std::chrono::nanoseconds(100));  // so a step of one row takes microseconds, however busy the machine is
-  const std::vector<std::int32_t> ids = draw(session.get(), request(prompt, 0, 102));  // the prompt's, one alone that tells what a step takes, 25 times four
+  const std::vector<std::int32_t> ids =
+      draw(session.get(), request(prompt, 0, 102));  // the prompt's, one alone that tells what a step takes, 25 times four
   ASSERT_EQ(ids.size(), 102u);
   const std::string events = trace();
   EXPECT_EQ(count(events, R"("followers": 3)"), 25u) << events;
@@ -137,7 +138,7 @@ TEST_F(RunAhead, AFailedFollowerFailsTheCallAndLeavesTheSequenceWhole) {
   quern_generation* generation = nullptr;
   EXPECT_EQ(quern_generate(session.get(), &r, 1, &generation), QUERN_INTERNAL);
   ::unsetenv("QUERN_TEST_FAIL_FOLLOWERS");  // NOLINT(concurrency-mt-unsafe)
-  EXPECT_EQ(length(), prompt.size() + 1);  // what was computed one by one
+  EXPECT_EQ(length(), prompt.size() + 1);   // what was computed one by one
   EXPECT_EQ(draw(session.get(), r), all);
 }
 

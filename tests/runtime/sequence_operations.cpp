@@ -129,7 +129,8 @@ class Session {
 /// The shared session, the one that never copies, and what each sequence holds.
 class Pair {
  public:
-  Pair(quern_model* model, std::uint32_t sequences, std::uint64_t context) : shared_(model, sequences), own_(model, sequences), held_(sequences), context_(context) {}
+  Pair(quern_model* model, std::uint32_t sequences, std::uint64_t context)
+      : shared_(model, sequences), own_(model, sequences), held_(sequences), context_(context) {}
 
   std::uint32_t sequences() const { return static_cast<std::uint32_t>(held_.size()); }
   std::uint64_t room(std::uint32_t sequence) const { return context_ - held_[sequence].size(); }
@@ -155,9 +156,9 @@ class Pair {
       all.insert(all.end(), turn.prompt.begin(), turn.prompt.end());
       must(own_.generate({{turn.sequence, all, false, turn.count, turn.logprobs}}, &expected), "generate alone");
       if (drawn[i] != expected[i])
-        fail("operation " + std::to_string(counts.all()) + ": sequence " + std::to_string(turn.sequence) + " of " + std::to_string(all.size()) +
-             " tokens, one of " + std::to_string(turns.size()) + ", drew other tokens or log-probabilities than alone: " + words_of(drawn[i]) + " and " +
-             words_of(expected[i]));
+        fail("operation " + std::to_string(counts.all()) + ": sequence " + std::to_string(turn.sequence) + " of " +
+             std::to_string(all.size()) + " tokens, one of " + std::to_string(turns.size()) +
+             ", drew other tokens or log-probabilities than alone: " + words_of(drawn[i]) + " and " + words_of(expected[i]));
       all.insert(all.end(), drawn[i].ids.begin(), drawn[i].ids.end() - 1);  // the last one is not read
       held_[turn.sequence] = std::move(all);
       ++counts.draws;
@@ -204,7 +205,8 @@ class Pair {
       if (held_[s].empty()) own_.cut(s, 0);
       else must(own_.generate({{s, held_[s], false, 1, false}}, nullptr), "generate alone");
     }
-    if (shared_.saved() != own_.saved()) fail("operation " + std::to_string(counts.all()) + ": keys or values are not those of sequences of their own");
+    if (shared_.saved() != own_.saved())
+      fail("operation " + std::to_string(counts.all()) + ": keys or values are not those of sequences of their own");
     ++counts.comparisons;
   }
 
@@ -242,7 +244,8 @@ std::uint64_t cut_point(Random& random, std::uint64_t held) {
 
 /// Drops what goes beyond the context: a prompt's end, or the whole turn.
 bool fits(const Pair& pair, Turn& turn) {
-  const std::uint64_t held = turn.append ? pair.held(turn.sequence).size() : 0, room = pair.room(turn.sequence) + (turn.append ? 0 : pair.held(turn.sequence).size());
+  const std::uint64_t held = turn.append ? pair.held(turn.sequence).size() : 0,
+                      room = pair.room(turn.sequence) + (turn.append ? 0 : pair.held(turn.sequence).size());
   if (turn.prompt.size() + turn.count > room) return false;
   return held + turn.prompt.size() > 0;
 }
@@ -286,8 +289,9 @@ void tenants(quern_model* model, std::uint64_t interleavings, Random& random, st
   }
   pair.draw({{2, {5}, true, 2, true}});
   pair.compare();
-  std::printf("%llu interleavings: %llu copies, %llu cuts and %llu texts as alone, %llu comparisons of all keys and values\n", static_cast<unsigned long long>(interleavings),
-              static_cast<unsigned long long>(pair.counts.copies), static_cast<unsigned long long>(pair.counts.cuts), static_cast<unsigned long long>(pair.counts.draws),
+  std::printf("%llu interleavings: %llu copies, %llu cuts and %llu texts as alone, %llu comparisons of all keys and values\n",
+              static_cast<unsigned long long>(interleavings), static_cast<unsigned long long>(pair.counts.copies),
+              static_cast<unsigned long long>(pair.counts.cuts), static_cast<unsigned long long>(pair.counts.draws),
               static_cast<unsigned long long>(pair.counts.comparisons));
 }
 
@@ -342,10 +346,12 @@ void operations(quern_model* model, std::uint64_t count, Random& random, std::ui
   }
   pair.compare();
   const auto& c = pair.counts;
-  std::printf("%llu operations: %llu copies, %llu cuts, %llu texts as alone, %llu calls that ended early, %llu evaluations, %llu saves, %llu restores, %llu comparisons of all keys and values\n",
-              static_cast<unsigned long long>(c.all()), static_cast<unsigned long long>(c.copies), static_cast<unsigned long long>(c.cuts),
-              static_cast<unsigned long long>(c.draws), static_cast<unsigned long long>(c.ended), static_cast<unsigned long long>(c.evaluations),
-              static_cast<unsigned long long>(c.saves), static_cast<unsigned long long>(c.restores), static_cast<unsigned long long>(c.comparisons));
+  std::printf(
+      "%llu operations: %llu copies, %llu cuts, %llu texts as alone, %llu calls that ended early, %llu evaluations, %llu saves, %llu restores, %llu comparisons of all keys and values\n",
+      static_cast<unsigned long long>(c.all()), static_cast<unsigned long long>(c.copies), static_cast<unsigned long long>(c.cuts),
+      static_cast<unsigned long long>(c.draws), static_cast<unsigned long long>(c.ended), static_cast<unsigned long long>(c.evaluations),
+      static_cast<unsigned long long>(c.saves), static_cast<unsigned long long>(c.restores),
+      static_cast<unsigned long long>(c.comparisons));
 }
 
 /// Two layers of one head with random weights, behind the micro model's vocabulary: as little work as shows whose keys and values are read. A file
@@ -356,15 +362,20 @@ class SmallModel {
     std::string pattern = (std::filesystem::temp_directory_path() / "quern-sequences-XXXXXX").string();
     if (::mkdtemp(pattern.data()) == nullptr) fail("no temporary folder can be made");
     folder_ = pattern;
-    auto writer = quern::test::GgufWriter::copy_of(quern::gguf::File::open(std::string(QUERN_SOURCE_DIR) + "/tests/data/gguf/micro-llama-f32.gguf"));
+    auto writer =
+        quern::test::GgufWriter::copy_of(quern::gguf::File::open(std::string(QUERN_SOURCE_DIR) + "/tests/data/gguf/micro-llama-f32.gguf"));
     writer.tensors().clear();
-    writer.u32("llama.context_length", context).u32("llama.block_count", layers).u32("llama.embedding_length", size).u32("llama.feed_forward_length", size);
+    writer.u32("llama.context_length", context)
+        .u32("llama.block_count", layers)
+        .u32("llama.embedding_length", size)
+        .u32("llama.feed_forward_length", size);
     writer.u32("llama.attention.head_count", 1).u32("llama.attention.head_count_kv", 1).u32("llama.rope.dimension_count", size);
     writer.u32("llama.attention.key_length", size).u32("llama.attention.value_length", size);
     std::mt19937 random(1);
     const auto matrix = [&](const std::string& name, std::uint64_t rows) {
       std::vector<float> values;
-      for (std::uint64_t i = 0; i < rows * size; ++i) values.push_back((static_cast<float>(random() >> 8) / (1 << 24) - 0.5f) * 0.6f);  // rows of length 1
+      for (std::uint64_t i = 0; i < rows * size; ++i)
+        values.push_back((static_cast<float>(random() >> 8) / (1 << 24) - 0.5f) * 0.6f);  // rows of length 1
       writer.tensor_f32(name, {size, rows}, values);
     };
     const auto norm = [&](const std::string& name) { writer.tensor_f32(name, {size}, std::vector<float>(size, 1.0f)); };
@@ -372,7 +383,8 @@ class SmallModel {
     for (std::uint32_t layer = 0; layer < layers; ++layer) {
       const std::string block = "blk." + std::to_string(layer) + ".";
       for (const char* name : {"attn_norm", "ffn_norm"}) norm(block + name + ".weight");
-      for (const char* name : {"attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"}) matrix(block + name + ".weight", size);
+      for (const char* name : {"attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"})
+        matrix(block + name + ".weight", size);
     }
     norm("output_norm.weight");
     matrix("output.weight", 320);

@@ -49,8 +49,12 @@ class Sequences : public testing::TestWithParam<Where> {
     held.insert(held.end(), ids.begin(), ids.end());
     return draw(empty().get(), request(held, 0, drawn));
   }
-  void copy(std::uint32_t from, std::uint32_t to) const { ASSERT_EQ(quern_sequence_copy(session.get(), from, to), QUERN_OK) << quern_last_error(); }
-  void cut(std::uint32_t sequence, std::uint64_t to) const { ASSERT_EQ(quern_sequence_truncate(session.get(), sequence, to), QUERN_OK) << quern_last_error(); }
+  void copy(std::uint32_t from, std::uint32_t to) const {
+    ASSERT_EQ(quern_sequence_copy(session.get(), from, to), QUERN_OK) << quern_last_error();
+  }
+  void cut(std::uint32_t sequence, std::uint64_t to) const {
+    ASSERT_EQ(quern_sequence_truncate(session.get(), sequence, to), QUERN_OK) << quern_last_error();
+  }
   std::uint64_t length(std::uint32_t sequence) const {
     std::uint64_t held = 0;
     EXPECT_EQ(quern_sequence_length(session.get(), sequence, &held), QUERN_OK);
@@ -74,7 +78,8 @@ class Sequences : public testing::TestWithParam<Where> {
   }
 
   Handle<quern_runtime> runtime = make_runtime(options());
-  Handle<quern_model> model = load(runtime.get(), model_path("micro-llama-f32.gguf"), {.struct_size = 0, .context = 200, .sequences = sequences});
+  Handle<quern_model> model =
+      load(runtime.get(), model_path("micro-llama-f32.gguf"), {.struct_size = 0, .context = 200, .sequences = sequences});
   Handle<quern_session> session = empty();
 };
 

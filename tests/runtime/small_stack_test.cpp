@@ -30,12 +30,14 @@ std::size_t on_stack_of(std::size_t bytes, Body body) {
   pthread_attr_init(&attributes);
   EXPECT_EQ(pthread_attr_setstack(&attributes, stack, bytes), 0);
   pthread_t thread{};
-  EXPECT_EQ(pthread_create(&thread, &attributes,
-                           [](void* given) -> void* {
-                             (*static_cast<Body*>(given))();
-                             return nullptr;
-                           },
-                           &body), 0);
+  EXPECT_EQ(pthread_create(
+                &thread, &attributes,
+                [](void* given) -> void* {
+                  (*static_cast<Body*>(given))();
+                  return nullptr;
+                },
+                &body),
+            0);
   pthread_attr_destroy(&attributes);
   pthread_join(thread, nullptr);
   std::size_t untouched = 0;
@@ -86,11 +88,16 @@ std::vector<std::pair<const char*, std::string>> deep_templates() {
   }
   templates.emplace_back("a macro that calls itself", "{% macro m(a) %}{{ m(a + 1) }}{% endmacro %}{{ m(1) }}");
   templates.emplace_back("a macro in a macro's default", "{% macro m(a=m()) %}{{ a }}{% endmacro %}{{ m() }}");
-  templates.emplace_back("a macro in blocks", "{% macro m(a) %}{% set x %}{% for i in [a] if i %}{{ m(i)|upper }}{% endfor %}{% endset %}{{ x }}{% endmacro %}{{ m(1) }}");
-  templates.emplace_back("a list that grows", "{% set n = namespace(l=[]) %}{% for i in range(500) %}{% set n.l = [n.l] %}{% endfor %}{{ n.l == n.l }}{{ n.l }}");
-  templates.emplace_back("a list compared and sorted",
-                         "{% set n = namespace(l=[1], k=[1]) %}{% for i in range(190) %}{% set n.l = [n.l] %}{% set n.k = [n.k] %}{% endfor %}"
-                         "{{ n.l == n.k }}{{ [n.l, n.k] | sort }}{{ n.l | tojson }}{{ n.l | string }}{{ [n.l] | unique | list }}");
+  templates.emplace_back(
+      "a macro in blocks",
+      "{% macro m(a) %}{% set x %}{% for i in [a] if i %}{{ m(i)|upper }}{% endfor %}{% endset %}{{ x }}{% endmacro %}{{ m(1) }}");
+  templates.emplace_back(
+      "a list that grows",
+      "{% set n = namespace(l=[]) %}{% for i in range(500) %}{% set n.l = [n.l] %}{% endfor %}{{ n.l == n.l }}{{ n.l }}");
+  templates.emplace_back(
+      "a list compared and sorted",
+      "{% set n = namespace(l=[1], k=[1]) %}{% for i in range(190) %}{% set n.l = [n.l] %}{% set n.k = [n.k] %}{% endfor %}"
+      "{{ n.l == n.k }}{{ [n.l, n.k] | sort }}{{ n.l | tojson }}{{ n.l | string }}{{ [n.l] | unique | list }}");
   templates.emplace_back("map of map", "{{ [[1]]" + repeated(150, " | map('list')") + " | list }}");
   return templates;
 }
@@ -171,7 +178,8 @@ TEST(SmallStack, ReleasesWorkOnTheSmallestThread) {
   EXPECT_EQ(signal_of([] {
               OwnedWorld w;
               on_stack_of(scale * 32 * kib, [&] { release_world(w); });
-            }), 0);
+            }),
+            0);
 }
 
 TEST(SmallStack, ADeepTemplateIsRenderedOrRefusedOnAnyThread) {
@@ -185,7 +193,8 @@ TEST(SmallStack, ADeepTemplateIsRenderedOrRefusedOnAnyThread) {
                   on_stack_of(scale * size, [&] { (void)render(vocabulary); });
                   quern_vocabulary_release(vocabulary);
                 }
-              }), 0)
+              }),
+              0)
         << name << ": " << text.substr(0, 60);
   }
 }
@@ -193,15 +202,17 @@ TEST(SmallStack, ADeepTemplateIsRenderedOrRefusedOnAnyThread) {
 // The limits of call.cpp. A call that works on a device may take what its driver takes; of ours, the CPU's is measured.
 TEST(SmallStack, NoCallTakesMoreThanItAsksFor) {
   OwnedWorld w;
-  const std::set<std::string> little{"quern_load_report_entry",   "quern_device_list_entry",    "quern_model_get_info",    "quern_sequence_length",
-                                     "quern_generation_answer",   "quern_generation_top",       "quern_evaluation_get_info", "quern_statistics_get_info",
-                                     "quern_statistics_get_device", "quern_statistics_get_cut", "quern_tensor_get_info",   "quern_estimate_get_info",
+  const std::set<std::string> little{"quern_load_report_entry",   "quern_device_list_entry",   "quern_model_get_info",
+                                     "quern_sequence_length",     "quern_generation_answer",   "quern_generation_top",
+                                     "quern_evaluation_get_info", "quern_statistics_get_info", "quern_statistics_get_device",
+                                     "quern_statistics_get_cut",  "quern_tensor_get_info",     "quern_estimate_get_info",
                                      "quern_estimate_dtype"};
-  const std::set<std::string> text{"quern_load_report_words", "quern_load_report_json", "quern_device_list_json",     "quern_vocabulary_open",
-                                   "quern_tokenize",          "quern_detokenize",       "quern_token_bytes",          "quern_render_chat",
-                                   "quern_tokenize_chat",     "quern_show_json",        "quern_model_placement_words", "quern_model_placement_json",
-                                   "quern_statistics_json",   "quern_session_trace_start", "quern_session_trace_json", "quern_estimate_shape",
-                                   "quern_find_model",        "quern_cached_models_json", "quern_remove_model",        "quern_session_statistics"};
+  const std::set<std::string> text{
+      "quern_load_report_words", "quern_load_report_json",    "quern_device_list_json",      "quern_vocabulary_open",
+      "quern_tokenize",          "quern_detokenize",          "quern_token_bytes",           "quern_render_chat",
+      "quern_tokenize_chat",     "quern_show_json",           "quern_model_placement_words", "quern_model_placement_json",
+      "quern_statistics_json",   "quern_session_trace_start", "quern_session_trace_json",    "quern_estimate_shape",
+      "quern_find_model",        "quern_cached_models_json",  "quern_remove_model",          "quern_session_statistics"};
   const std::size_t base = on_stack_of(1024 * kib, [] {});  // of the thread itself
   std::size_t most_work = 0, most_text = 0, most_little = 0;
   for (const ApiCall& call : every_call()) {

@@ -17,7 +17,8 @@ quern_runtime_options with_sample() {
 }
 
 TEST(Split, GivesTheCpusTokensAndReportsEveryCut) {
-  const quern_model_options exact{.struct_size = 0, .context = 128, .sequences = 1, .activations = QUERN_ACTIVATIONS_F32, .kv = QUERN_KV_F32};
+  const quern_model_options exact{
+      .struct_size = 0, .context = 128, .sequences = 1, .activations = QUERN_ACTIVATIONS_F32, .kv = QUERN_KV_F32};
   const auto cpu = make_runtime();
   const auto cpu_model = load(cpu.get(), model_path("micro-llama-f32.gguf"), exact);
   const auto cpu_session = make_session(cpu_model.get());

@@ -53,7 +53,8 @@ class Tensors : public testing::Test {
     return c;
   }
   /// One op with one new output.
-  static Tensor run(const char* op, const std::vector<const quern_tensor*>& inputs, const std::vector<quern_op_attribute>& attributes = {}) {
+  static Tensor run(const char* op, const std::vector<const quern_tensor*>& inputs,
+                    const std::vector<quern_op_attribute>& attributes = {}) {
     std::vector<quern_tensor*> outputs{nullptr};
     const quern_op_call c = call(op, inputs, outputs, attributes);
     EXPECT_EQ(quern_run_op(&c, nullptr), QUERN_OK) << quern_last_error();
@@ -137,8 +138,9 @@ TEST_F(Tensors, MoveBetweenEveryDtypeThatTheDeviceConverts) {
     quern_dtype dtype;
     float error;  // half a step of codes over [-1, 1]: 0 where the values are exact
   };
-  for (const auto& [dtype, error] : {Step{QUERN_F32, 0}, Step{QUERN_F16, 0}, Step{QUERN_BF16, 0}, Step{QUERN_Q8_0, 1.01f / 127 / 2 + 0x1p-11f},
-                                     Step{QUERN_Q4_0, 1.01f / 8}, Step{QUERN_Q4_1, 1.01f / 15}, Step{QUERN_Q5_0, 1.01f / 16}, Step{QUERN_Q5_1, 1.01f / 31}}) {
+  for (const auto& [dtype, error] :
+       {Step{QUERN_F32, 0}, Step{QUERN_F16, 0}, Step{QUERN_BF16, 0}, Step{QUERN_Q8_0, 1.01f / 127 / 2 + 0x1p-11f},
+        Step{QUERN_Q4_0, 1.01f / 8}, Step{QUERN_Q4_1, 1.01f / 15}, Step{QUERN_Q5_0, 1.01f / 16}, Step{QUERN_Q5_1, 1.01f / 31}}) {
     SCOPED_TRACE(quern_dtype_name(dtype));
     const Tensor there = make(dtype, {2, 256}), back = make(QUERN_F32, {2, 256});
     ASSERT_EQ(quern_tensor_copy(source.get(), there.get()), QUERN_OK) << quern_last_error();
@@ -152,7 +154,8 @@ TEST_F(Tensors, MoveBetweenEveryDtypeThatTheDeviceConverts) {
 }
 
 TEST_F(Tensors, RunAnOpAndNameItsKernel) {
-  const Tensor a = make(QUERN_F32, {2, 2}, std::vector<float>{1, 2, 3, 4}), b = make(QUERN_F32, {3, 2}, std::vector<float>{1, 0, 0, 1, 1, 1});
+  const Tensor a = make(QUERN_F32, {2, 2}, std::vector<float>{1, 2, 3, 4}),
+               b = make(QUERN_F32, {3, 2}, std::vector<float>{1, 0, 0, 1, 1, 1});
   std::vector<quern_tensor*> outputs{nullptr};
   const std::vector<const quern_tensor*> inputs{a.get(), b.get()};
   const quern_op_call c = call("matmul", inputs, outputs);
@@ -190,7 +193,8 @@ TEST_F(Tensors, RunInPlaceAndOnState) {
   ASSERT_EQ(quern_run_op(&c, nullptr), QUERN_OK) << quern_last_error();
   EXPECT_EQ(values<float>(x.get()), (std::vector<float>{0, 2}));
 
-  const Tensor table = make(QUERN_F32, {3, 2}, std::vector<float>{1, 2, 3, 4, 5, 6}), rows = make(QUERN_F32, {1, 2}, std::vector<float>{8, 9});
+  const Tensor table = make(QUERN_F32, {3, 2}, std::vector<float>{1, 2, 3, 4, 5, 6}),
+               rows = make(QUERN_F32, {1, 2}, std::vector<float>{8, 9});
   const Tensor index = make(QUERN_I32, {1}, std::vector<std::int32_t>{1});
   inputs = {rows.get(), index.get()};
   outputs = {table.get()};

@@ -38,7 +38,8 @@ class Image : public testing::Test {
   }
   /// Files that lie beside it: the parts of writers.
   long parts() const {
-    return std::count_if(fs::directory_iterator(folder_ / "weights"), {}, [](const fs::directory_entry& e) { return e.path().extension() == ".part"; });
+    return std::count_if(fs::directory_iterator(folder_ / "weights"), {},
+                         [](const fs::directory_entry& e) { return e.path().extension() == ".part"; });
   }
   std::string refusal(const ImageKey& with) const {
     std::string reason;

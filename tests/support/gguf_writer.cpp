@@ -29,27 +29,22 @@ void pad(Bytes& to, std::uint64_t alignment) {
 
 Bytes view_bytes(std::span<const std::byte> view) { return Bytes(view.begin(), view.end()); }
 
-void copy_array(GgufWriter& writer, const gguf::File& file, std::string_view key,
-                gguf::File::ArrayShape shape) {
+void copy_array(GgufWriter& writer, const gguf::File& file, std::string_view key, gguf::File::ArrayShape shape) {
   Bytes elements;
   if (shape.element == ValueType::string) {
     for (const std::string_view text : file.require_strings(key)) append(elements, string_bytes(text));
   } else if (shape.element == ValueType::f32) {
     const auto values = *file.find_floats(key);
-    for (std::uint64_t i = 0; i < values.size(); ++i)
-      append(elements, bytes_of(static_cast<float>(values[i])));
+    for (std::uint64_t i = 0; i < values.size(); ++i) append(elements, bytes_of(static_cast<float>(values[i])));
   } else if (shape.element == ValueType::f64) {
     const auto values = *file.find_floats(key);
     for (std::uint64_t i = 0; i < values.size(); ++i) append(elements, bytes_of(values[i]));
   } else {  // integers and booleans: the low bytes of the 64-bit value
     const auto values = *file.find_ints(key);
     std::size_t width = 8;
-    if (shape.element == ValueType::boolean || shape.element <= ValueType::i8)
-      width = 1;
-    else if (shape.element <= ValueType::i16)
-      width = 2;
-    else if (shape.element <= ValueType::i32)
-      width = 4;
+    if (shape.element == ValueType::boolean || shape.element <= ValueType::i8) width = 1;
+    else if (shape.element <= ValueType::i16) width = 2;
+    else if (shape.element <= ValueType::i32) width = 4;
     for (std::uint64_t i = 0; i < values.size(); ++i) {
       Bytes value = bytes_of(values[i]);
       value.resize(width);
@@ -61,45 +56,19 @@ void copy_array(GgufWriter& writer, const gguf::File& file, std::string_view key
 
 void copy_key(GgufWriter& writer, const gguf::File& file, std::string_view key) {
   switch (*file.type_of(key)) {
-    case ValueType::u8:
-      writer.u8(key, static_cast<std::uint8_t>(*file.find_u64(key)));
-      break;
-    case ValueType::i8:
-      writer.i8(key, static_cast<std::int8_t>(*file.find_i64(key)));
-      break;
-    case ValueType::u16:
-      writer.u16(key, static_cast<std::uint16_t>(*file.find_u64(key)));
-      break;
-    case ValueType::i16:
-      writer.i16(key, static_cast<std::int16_t>(*file.find_i64(key)));
-      break;
-    case ValueType::u32:
-      writer.u32(key, static_cast<std::uint32_t>(*file.find_u64(key)));
-      break;
-    case ValueType::i32:
-      writer.i32(key, static_cast<std::int32_t>(*file.find_i64(key)));
-      break;
-    case ValueType::u64:
-      writer.u64(key, *file.find_u64(key));
-      break;
-    case ValueType::i64:
-      writer.i64(key, *file.find_i64(key));
-      break;
-    case ValueType::f32:
-      writer.f32(key, static_cast<float>(*file.find_f64(key)));
-      break;
-    case ValueType::f64:
-      writer.f64(key, *file.find_f64(key));
-      break;
-    case ValueType::boolean:
-      writer.boolean(key, *file.find_bool(key));
-      break;
-    case ValueType::string:
-      writer.string(key, *file.find_string(key));
-      break;
-    case ValueType::array:
-      copy_array(writer, file, key, *file.array_shape(key));
-      break;
+    case ValueType::u8: writer.u8(key, static_cast<std::uint8_t>(*file.find_u64(key))); break;
+    case ValueType::i8: writer.i8(key, static_cast<std::int8_t>(*file.find_i64(key))); break;
+    case ValueType::u16: writer.u16(key, static_cast<std::uint16_t>(*file.find_u64(key))); break;
+    case ValueType::i16: writer.i16(key, static_cast<std::int16_t>(*file.find_i64(key))); break;
+    case ValueType::u32: writer.u32(key, static_cast<std::uint32_t>(*file.find_u64(key))); break;
+    case ValueType::i32: writer.i32(key, static_cast<std::int32_t>(*file.find_i64(key))); break;
+    case ValueType::u64: writer.u64(key, *file.find_u64(key)); break;
+    case ValueType::i64: writer.i64(key, *file.find_i64(key)); break;
+    case ValueType::f32: writer.f32(key, static_cast<float>(*file.find_f64(key))); break;
+    case ValueType::f64: writer.f64(key, *file.find_f64(key)); break;
+    case ValueType::boolean: writer.boolean(key, *file.find_bool(key)); break;
+    case ValueType::string: writer.string(key, *file.find_string(key)); break;
+    case ValueType::array: copy_array(writer, file, key, *file.array_shape(key)); break;
   }
 }
 
@@ -111,8 +80,7 @@ GgufWriter GgufWriter::copy_of(const gguf::File& file) {
   for (const std::string_view key : file.keys()) copy_key(writer, file, key);
   writer.align_to(file.find_u64("general.alignment").value_or(32));
   for (const gguf::TensorInfo& info : file.tensors())
-    writer.tensor(info.name, {info.dims, info.dims + info.n_dims}, info.ggml_type,
-                  view_bytes(file.data(info)));
+    writer.tensor(info.name, {info.dims, info.dims + info.n_dims}, info.ggml_type, view_bytes(file.data(info)));
   return writer;
 }
 
@@ -127,48 +95,25 @@ GgufWriter& GgufWriter::raw(std::string_view key, std::uint32_t type, Bytes valu
   return *this;
 }
 
-GgufWriter& GgufWriter::raw_array(std::string_view key, std::uint32_t element, std::uint64_t count,
-                                  Bytes elements) {
+GgufWriter& GgufWriter::raw_array(std::string_view key, std::uint32_t element, std::uint64_t count, Bytes elements) {
   Bytes value = bytes_of(element);
   append(value, bytes_of(count));
   append(value, elements);
   return raw(key, id_of(ValueType::array), std::move(value));
 }
 
-GgufWriter& GgufWriter::u8(std::string_view k, std::uint8_t v) {
-  return raw(k, id_of(ValueType::u8), bytes_of(v));
-}
-GgufWriter& GgufWriter::i8(std::string_view k, std::int8_t v) {
-  return raw(k, id_of(ValueType::i8), bytes_of(v));
-}
-GgufWriter& GgufWriter::u16(std::string_view k, std::uint16_t v) {
-  return raw(k, id_of(ValueType::u16), bytes_of(v));
-}
-GgufWriter& GgufWriter::i16(std::string_view k, std::int16_t v) {
-  return raw(k, id_of(ValueType::i16), bytes_of(v));
-}
-GgufWriter& GgufWriter::u32(std::string_view k, std::uint32_t v) {
-  return raw(k, id_of(ValueType::u32), bytes_of(v));
-}
-GgufWriter& GgufWriter::i32(std::string_view k, std::int32_t v) {
-  return raw(k, id_of(ValueType::i32), bytes_of(v));
-}
-GgufWriter& GgufWriter::u64(std::string_view k, std::uint64_t v) {
-  return raw(k, id_of(ValueType::u64), bytes_of(v));
-}
-GgufWriter& GgufWriter::i64(std::string_view k, std::int64_t v) {
-  return raw(k, id_of(ValueType::i64), bytes_of(v));
-}
-GgufWriter& GgufWriter::f32(std::string_view k, float v) {
-  return raw(k, id_of(ValueType::f32), bytes_of(v));
-}
-GgufWriter& GgufWriter::f64(std::string_view k, double v) {
-  return raw(k, id_of(ValueType::f64), bytes_of(v));
-}
+GgufWriter& GgufWriter::u8(std::string_view k, std::uint8_t v) { return raw(k, id_of(ValueType::u8), bytes_of(v)); }
+GgufWriter& GgufWriter::i8(std::string_view k, std::int8_t v) { return raw(k, id_of(ValueType::i8), bytes_of(v)); }
+GgufWriter& GgufWriter::u16(std::string_view k, std::uint16_t v) { return raw(k, id_of(ValueType::u16), bytes_of(v)); }
+GgufWriter& GgufWriter::i16(std::string_view k, std::int16_t v) { return raw(k, id_of(ValueType::i16), bytes_of(v)); }
+GgufWriter& GgufWriter::u32(std::string_view k, std::uint32_t v) { return raw(k, id_of(ValueType::u32), bytes_of(v)); }
+GgufWriter& GgufWriter::i32(std::string_view k, std::int32_t v) { return raw(k, id_of(ValueType::i32), bytes_of(v)); }
+GgufWriter& GgufWriter::u64(std::string_view k, std::uint64_t v) { return raw(k, id_of(ValueType::u64), bytes_of(v)); }
+GgufWriter& GgufWriter::i64(std::string_view k, std::int64_t v) { return raw(k, id_of(ValueType::i64), bytes_of(v)); }
+GgufWriter& GgufWriter::f32(std::string_view k, float v) { return raw(k, id_of(ValueType::f32), bytes_of(v)); }
+GgufWriter& GgufWriter::f64(std::string_view k, double v) { return raw(k, id_of(ValueType::f64), bytes_of(v)); }
 
-GgufWriter& GgufWriter::boolean(std::string_view key, bool value) {
-  return raw(key, id_of(ValueType::boolean), {std::byte{value}});
-}
+GgufWriter& GgufWriter::boolean(std::string_view key, bool value) { return raw(key, id_of(ValueType::boolean), {std::byte{value}}); }
 
 GgufWriter& GgufWriter::string(std::string_view key, std::string_view value) {
   return raw(key, id_of(ValueType::string), string_bytes(value));
@@ -209,14 +154,12 @@ GgufWriter& GgufWriter::remove(std::string_view key) {
   return *this;
 }
 
-GgufWriter& GgufWriter::tensor(std::string_view name, std::vector<std::uint64_t> dims,
-                               std::uint32_t ggml_type, Bytes data) {
+GgufWriter& GgufWriter::tensor(std::string_view name, std::vector<std::uint64_t> dims, std::uint32_t ggml_type, Bytes data) {
   tensors_.push_back({std::string(name), std::move(dims), ggml_type, std::move(data), {}, {}, {}});
   return *this;
 }
 
-GgufWriter& GgufWriter::tensor_f32(std::string_view name, std::vector<std::uint64_t> dims,
-                                   const std::vector<float>& values) {
+GgufWriter& GgufWriter::tensor_f32(std::string_view name, std::vector<std::uint64_t> dims, const std::vector<float>& values) {
   return tensor(name, std::move(dims), 0, elements_of(values));
 }
 

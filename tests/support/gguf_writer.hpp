@@ -67,10 +67,8 @@ class GgufWriter {
   GgufWriter& raw_array(std::string_view key, std::uint32_t element, std::uint64_t count, Bytes elements);
   GgufWriter& remove(std::string_view key);
 
-  GgufWriter& tensor(std::string_view name, std::vector<std::uint64_t> dims, std::uint32_t ggml_type,
-                     Bytes data);
-  GgufWriter& tensor_f32(std::string_view name, std::vector<std::uint64_t> dims,
-                         const std::vector<float>& values);
+  GgufWriter& tensor(std::string_view name, std::vector<std::uint64_t> dims, std::uint32_t ggml_type, Bytes data);
+  GgufWriter& tensor_f32(std::string_view name, std::vector<std::uint64_t> dims, const std::vector<float>& values);
   GgufWriter& remove_tensor(std::string_view name);
 
   GgufWriter& magic(std::string_view four) { return magic_ = four, *this; }

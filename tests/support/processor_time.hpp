@@ -38,7 +38,8 @@ inline double growth(double enough, const std::function<void()>& few, const std:
 /// takes microseconds; what follows a count that a file claims takes minutes. A reference below a tenth of a millisecond counts as that: the
 /// work may do something for the first time in this process.
 inline double far_beyond(double reference_seconds, std::size_t reference_bytes, std::size_t bytes) {
-  return 1000 * std::max(reference_seconds, 1e-4) * std::max(1.0, static_cast<double>(bytes) / static_cast<double>(std::max<std::size_t>(reference_bytes, 1)));
+  return 1000 * std::max(reference_seconds, 1e-4) *
+         std::max(1.0, static_cast<double>(bytes) / static_cast<double>(std::max<std::size_t>(reference_bytes, 1)));
 }
 
 }  // namespace quern::test

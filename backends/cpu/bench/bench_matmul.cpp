@@ -33,13 +33,23 @@ double measure(Isa isa, quern_dtype dtype, std::int64_t n, std::int64_t k, std::
   double now = start;
   while (now - start < 0.25) {
     const std::byte* w = weights.data() + calls % copies * n * row;
-    struct Call { const std::byte* w; std::int64_t row, n, k, m; quern_dtype dtype; const float* a; float *y, *buffers; const Vectors* vectors; };
+    struct Call {
+      const std::byte* w;
+      std::int64_t row, n, k, m;
+      quern_dtype dtype;
+      const float* a;
+      float *y, *buffers;
+      const Vectors* vectors;
+    };
     const Call call{w, row, n, k, m, dtype, a.data(), y.data(), buffers.data(), &vectors};
-    pool.run(n, 32, nullptr, [](const void* c, std::int64_t begin, std::int64_t end, std::uint32_t thread) {
-      const Call& s = *static_cast<const Call*>(c);
-      s.vectors->matmul({s.dtype, s.w + begin * s.row, s.row, end - begin, s.a, s.k, s.m, s.k, s.y + begin, s.n,
-                         s.buffers + thread * matmul_buffer_floats()});
-    }, &call);
+    pool.run(
+        n, 32, nullptr,
+        [](const void* c, std::int64_t begin, std::int64_t end, std::uint32_t thread) {
+          const Call& s = *static_cast<const Call*>(c);
+          s.vectors->matmul({s.dtype, s.w + begin * s.row, s.row, end - begin, s.a, s.k, s.m, s.k, s.y + begin, s.n,
+                             s.buffers + thread * matmul_buffer_floats()});
+        },
+        &call);
     ++calls;
     now = processor_seconds(pool.size());
   }
@@ -53,11 +63,13 @@ int main(int argc, char** argv) {
   const std::int64_t n = argc > 2 ? std::atoll(argv[2]) : 1536, k = argc > 3 ? std::atoll(argv[3]) : 576;
   ThreadPool pool(threads, {});
   const Processor processor = detect_processor();
-  std::printf("%s, %u threads, n %lld, k %lld, GMAC/s\n%-16s", processor.name.c_str(), threads, static_cast<long long>(n), static_cast<long long>(k), "tokens");
+  std::printf("%s, %u threads, n %lld, k %lld, GMAC/s\n%-16s", processor.name.c_str(), threads, static_cast<long long>(n),
+              static_cast<long long>(k), "tokens");
   const std::int64_t tokens[] = {1, 2, 3, 4, 8, 32, 128, 512};
   for (const std::int64_t m : tokens) std::printf("%8lld", static_cast<long long>(m));
   std::printf("\n");
-  for (const quern_dtype dtype : {QUERN_F32, QUERN_F16, QUERN_BF16, QUERN_Q4_0, QUERN_Q4_1, QUERN_Q5_0, QUERN_Q5_1, QUERN_Q8_0, QUERN_Q4_K, QUERN_Q5_K, QUERN_Q6_K}) {
+  for (const quern_dtype dtype :
+       {QUERN_F32, QUERN_F16, QUERN_BF16, QUERN_Q4_0, QUERN_Q4_1, QUERN_Q5_0, QUERN_Q5_1, QUERN_Q8_0, QUERN_Q4_K, QUERN_Q5_K, QUERN_Q6_K}) {
     if (k % unit_elements(dtype) != 0) continue;
     for (int isa = static_cast<int>(processor.best); isa >= 0; --isa) {
       std::printf("%-6s %-9s", dtype_name(dtype), isa_name(static_cast<Isa>(isa)));

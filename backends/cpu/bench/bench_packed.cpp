@@ -59,8 +59,8 @@ struct Work {
 };
 
 void run(Work& w, std::int64_t panel, std::int64_t tokens) {
-  w.layout.multiply({w.weights + panel * w.layout.panel_bytes(w.k), w.panels, w.panels * w.layout.panel_rows, w.k, w.activations, tokens, w.y.data(),
-                     w.panels * w.layout.panel_rows, w.scratch});
+  w.layout.multiply({w.weights + panel * w.layout.panel_bytes(w.k), w.panels, w.panels * w.layout.panel_rows, w.k, w.activations, tokens,
+                     w.y.data(), w.panels * w.layout.panel_rows, w.scratch});
 }
 
 struct Rate {
@@ -126,22 +126,33 @@ int main(int argc, char** argv) {
   std::normal_distribution<float> like_activations;  // of even ones, sums of Q6_K are seldom small
   for (float& v : x) v = like_activations(random);
   const std::int64_t counts[] = {1, 2, 4, 8, 16, 64, 256};
-  std::printf("%s, k %lld, %lld panels a call; multiply-adds a clock\n%-12s %-18s", processor.name.c_str(), static_cast<long long>(k), static_cast<long long>(panels), "set", "tokens");
+  std::printf("%s, k %lld, %lld panels a call; multiply-adds a clock\n%-12s %-18s", processor.name.c_str(), static_cast<long long>(k),
+              static_cast<long long>(panels), "set", "tokens");
   for (const std::int64_t n : counts) std::printf("%7lld", static_cast<long long>(n));
   std::printf("%7s    GHz\n", "memory");
-  struct { const char* name; const PackedSet* set; bool runs; } const sets[] = {{"avx2", &packed_set_avx2(), processor.best >= Isa::avx2},
-                                                                              {"avx512_vnni", &packed_set_avx512_vnni(), processor.vnni},
-                                                                              {"avx512_bf16", &packed_set_avx512_bf16(), processor.bf16},
-                                                                              {"avx512_amx", &packed_set_avx512_amx(), processor.best >= Isa::amx}};
+  struct {
+    const char* name;
+    const PackedSet* set;
+    bool runs;
+  } const sets[] = {{"avx2", &packed_set_avx2(), processor.best >= Isa::avx2},
+                    {"avx512_vnni", &packed_set_avx512_vnni(), processor.vnni},
+                    {"avx512_bf16", &packed_set_avx512_bf16(), processor.bf16},
+                    {"avx512_amx", &packed_set_avx512_amx(), processor.best >= Isa::amx}};
   for (const auto& [name, set, runs] : sets) {
     if (!runs || (!only_set.empty() && only_set != name)) continue;
     for (const PackedLayout& layout : set->layouts) {
-      if (k % layout.k_multiple != 0 || (!only_format.empty() && only_format != "all" && only_format != dtype_name(layout.format))) continue;
+      if (k % layout.k_multiple != 0 || (!only_format.empty() && only_format != "all" && only_format != dtype_name(layout.format)))
+        continue;
       if (set == &packed_set_avx512_bf16() && layout.activations != Activations::bf16) continue;  // the others are those of avx512_vnni
-      Work w{*set, layout, k, panels, weights, activations, std::vector<float>(static_cast<std::size_t>(most * panels * layout.panel_rows)), nullptr};
-      w.scratch = reinterpret_cast<float*>(reserve(static_cast<std::size_t>(layout.scratch_floats != nullptr ? layout.scratch_floats(k) * 4 : 64)));
+      Work w{
+          *set,   layout, k, panels, weights, activations, std::vector<float>(static_cast<std::size_t>(most * panels * layout.panel_rows)),
+          nullptr};
+      w.scratch =
+          reinterpret_cast<float*>(reserve(static_cast<std::size_t>(layout.scratch_floats != nullptr ? layout.scratch_floats(k) * 4 : 64)));
       if (layout.activations != Activations::f32) set->quantise(layout.activations, x.data(), k, most, k, activations);
-      else for (std::int64_t t = 0; t < most; ++t) std::memcpy(activations + t * activation_row_bytes(layout.activations, k), x.data() + t * k, static_cast<std::size_t>(k) * 4);
+      else
+        for (std::int64_t t = 0; t < most; ++t)
+          std::memcpy(activations + t * activation_row_bytes(layout.activations, k), x.data() + t * k, static_cast<std::size_t>(k) * 4);
       std::printf("%-12s %-18s", name, layout.key);
       Rate last;
       for (const std::int64_t n : counts) {

@@ -35,10 +35,13 @@ std::string amx_missing(const Processor& processor) {
 void allow_amx(Processor& processor) {
   processor.no_amx = amx_missing(processor);
   if (!processor.no_amx.empty()) return;
-  constexpr long request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM and the state's number: asm/prctl.h of old systems lacks them
+  constexpr long request_permission = 0x1023,
+                 tile_data = 18;  // ARCH_REQ_XCOMP_PERM and the state's number: asm/prctl.h of old systems lacks them
   if (syscall(SYS_arch_prctl, request_permission, tile_data) != 0) {
-    processor.no_amx = errno == ENOSPC ? "the operating system refuses amx tiles: a thread of this program has an alternate signal stack too small to save them"
-                                       : "the operating system refuses amx tiles: " + std::generic_category().message(errno);
+    processor.no_amx =
+        errno == ENOSPC
+            ? "the operating system refuses amx tiles: a thread of this program has an alternate signal stack too small to save them"
+            : "the operating system refuses amx tiles: " + std::generic_category().message(errno);
     return;
   }
   processor.best = Isa::amx;

@@ -34,13 +34,9 @@ template <typename Body>
 quern_status guarded(quern_error* error, const Body& body) noexcept {
   try {
     return body();
-  } catch (const Error& e) {
-    return report(error, e.code(), e.what(), e.node(), e.slot());
-  } catch (const std::bad_alloc&) {
+  } catch (const Error& e) { return report(error, e.code(), e.what(), e.node(), e.slot()); } catch (const std::bad_alloc&) {
     return report(error, QUERN_HOST_OUT_OF_MEMORY, "the host has no memory for the cpu plugin's own tables");
-  } catch (const std::exception& e) {
-    return report(error, QUERN_INTERNAL, e.what());
-  } catch (...) {
+  } catch (const std::exception& e) { return report(error, QUERN_INTERNAL, e.what()); } catch (...) {
     return report(error, QUERN_INTERNAL, "an exception of unknown type");
   }
 }

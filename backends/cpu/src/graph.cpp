@@ -64,7 +64,8 @@ void read_strides(const quern_value& from, Value& value, const ValueName& name) 
   for (std::uint32_t d = view.rank; d-- > 0;) {
     const std::int64_t units = d + 1 == view.rank ? view.dims[d] / elements : view.dims[d];
     view.strides[d] = strided ? from.strides[d] : packed;
-    if (view.strides[d] < 0) throw Error(QUERN_UNSUPPORTED, concat(name, ": stride ", d, " is ", view.strides[d], "; negative strides are not taken"));
+    if (view.strides[d] < 0)
+      throw Error(QUERN_UNSUPPORTED, concat(name, ": stride ", d, " is ", view.strides[d], "; negative strides are not taken"));
     last += units > 1 ? checked_product(units - 1, view.strides[d], name) : 0;
     if (last > max_offset) throw Error(QUERN_INVALID_ARGUMENT, concat(name, ": its size is beyond 2^56 bytes"));
     packed = checked_product(packed, std::max<std::int64_t>(1, units), name);
@@ -82,7 +83,8 @@ void read_layout(const quern_value& from, Value& value, const ValueName& name) {
   } else if (value.kind != QUERN_VALUE_CONSTANT || (from.uses & (QUERN_VALUE_USES_ALIAS | QUERN_VALUE_USES_STRIDES)) != 0 ||
              view.ranged != 0 || view.dtype != key.layout->format || view.rank != (key.experts == 0 ? 2u : 3u) ||
              view.dim_from_end(2) != key.matrices() || view.dim_from_end(1) != key.rows || view.dim_from_end(0) != key.k) {
-    value.verdict = Verdict::no(concat(name, " is ", describe(view), " but packed as '", text, "'; only a plain constant of that format and shape is"));
+    value.verdict =
+        Verdict::no(concat(name, " is ", describe(view), " but packed as '", text, "'; only a plain constant of that format and shape is"));
   } else {
     view.layout = key.layout;
     value.bytes = view_bytes(view);
@@ -98,8 +100,10 @@ Value read_value(const List<quern_value>& list, std::uint64_t id, std::uint64_t 
   value.root = static_cast<std::uint32_t>(id);
   value.view.dtype = from.dtype;
   value.view.rank = from.rank;
-  if (from.rank > QUERN_MAX_DIMS) throw Error(QUERN_INVALID_ARGUMENT, concat(name, " has rank ", from.rank, ", the largest is ", QUERN_MAX_DIMS));
-  if (from.kind > QUERN_VALUE_OUTPUT) throw Error(QUERN_UNSUPPORTED, concat(name, " is of kind ", from.kind, ", which this plugin does not know"));
+  if (from.rank > QUERN_MAX_DIMS)
+    throw Error(QUERN_INVALID_ARGUMENT, concat(name, " has rank ", from.rank, ", the largest is ", QUERN_MAX_DIMS));
+  if (from.kind > QUERN_VALUE_OUTPUT)
+    throw Error(QUERN_UNSUPPORTED, concat(name, " is of kind ", from.kind, ", which this plugin does not know"));
   if ((from.uses & ~QUERN_VALUE_USES_ALL) != 0) {
     value.verdict = Verdict::no(concat(name, " uses a feature this plugin does not know (bits ", from.uses & ~QUERN_VALUE_USES_ALL, ")"));
     return value;
@@ -110,7 +114,8 @@ Value read_value(const List<quern_value>& list, std::uint64_t id, std::uint64_t 
   }
   if ((from.uses & QUERN_VALUE_USES_INDIRECT) != 0)
     value.verdict = Verdict::no(concat(name, " is addressed through device memory, which this plugin does not do"));
-  if ((from.uses & QUERN_VALUE_USES_SNAPSHOT) != 0) value.verdict = Verdict::no(concat(name, " needs snapshots to roll back, which this plugin does not make"));
+  if ((from.uses & QUERN_VALUE_USES_SNAPSHOT) != 0)
+    value.verdict = Verdict::no(concat(name, " needs snapshots to roll back, which this plugin does not make"));
   if (const quern_format* format = find_format(from.dtype)) {
     if ((from.uses & QUERN_VALUE_USES_FORMAT) == 0 || from.format_hash != format->hash)
       value.verdict = Verdict::no(concat(name, ": the descriptor of format ", format->name.data, " has another hash than this plugin's"));
@@ -139,7 +144,8 @@ void resolve_aliases(std::vector<Value>& values) {
     std::uint32_t at = value.root;
     std::uint64_t offset = value.root_offset;
     for (int depth = 0; values[at].root != at; ++depth) {
-      if (depth == 16) throw Error(QUERN_INVALID_ARGUMENT, concat(value_name(value, id), " is a view of a view more than 16 deep, or of itself"));
+      if (depth == 16)
+        throw Error(QUERN_INVALID_ARGUMENT, concat(value_name(value, id), " is a view of a view more than 16 deep, or of itself"));
       offset += values[at].root_offset;
       at = values[at].root;
     }
@@ -165,10 +171,13 @@ void read_symbols(const quern_graph& graph, Graph& out) {
     if (from.min < 0 || from.max < from.min || from.max > max_offset)
       throw Error(QUERN_INVALID_ARGUMENT, concat(name, " ranges from ", from.min, " to ", from.max));
     if (from.extent != QUERN_NONE) {
-      if (from.extent >= out.values.size()) throw Error(QUERN_INVALID_ARGUMENT, concat(name, ": its extent is value ", from.extent, " of ", out.values.size()));
+      if (from.extent >= out.values.size())
+        throw Error(QUERN_INVALID_ARGUMENT, concat(name, ": its extent is value ", from.extent, " of ", out.values.size()));
       const Value& extent = out.values[from.extent];
-      if (extent.view.dtype != QUERN_I32 || element_count(extent.view) != 1 || extent.view.ranged != 0 || extent.kind == QUERN_VALUE_INTERNAL)
-        throw Error(QUERN_INVALID_ARGUMENT, concat(name, ": its extent is ", describe(extent.view), "; it is one i32 in a state or input value"));
+      if (extent.view.dtype != QUERN_I32 || element_count(extent.view) != 1 || extent.view.ranged != 0 ||
+          extent.kind == QUERN_VALUE_INTERNAL)
+        throw Error(QUERN_INVALID_ARGUMENT,
+                    concat(name, ": its extent is ", describe(extent.view), "; it is one i32 in a state or input value"));
     }
     out.symbols.push_back({from.min, from.max, from.multiple_of, from.extent});
   }
@@ -224,12 +233,14 @@ Verdict judge_node(const quern_node& from, const Graph& graph, Node& node) {
     const Value& predicate = graph.values[node.predicate];
     if (!predicate.verdict) return predicate.verdict;
     if ((predicate.view.dtype != QUERN_I32 && predicate.view.dtype != QUERN_U32) || predicate.view.rank > 1)
-      return Verdict::invalid(concat(op->name, ": its predicate is ", describe(predicate.view), "; it is a scalar or a vector of i32 or u32"));
+      return Verdict::invalid(concat(op->name, ": its predicate is ", describe(predicate.view),
+                                     "; it is a scalar or a vector of i32 or u32"));
     node.row_predicate = predicate.view.ranged != 0 || element_count(predicate.view) != 1;
     if (node.row_predicate) {
       const TensorView& first = graph.values[node.inputs.empty() || node.inputs[0] == QUERN_NONE ? node.outputs[0] : node.inputs[0]].view;
       if (first.rank == 0 || first.dims[0] != predicate.view.dims[0])
-        return Verdict::invalid(concat(op->name, ": its predicate is ", describe(predicate.view), " but the first input is ", describe(first)));
+        return Verdict::invalid(concat(op->name, ": its predicate is ", describe(predicate.view), " but the first input is ",
+                                       describe(first)));
     }
   }
   return Verdict::yes();
@@ -255,7 +266,8 @@ Node read_node(const List<quern_node>& list, std::uint64_t id, const Graph& grap
 }  // namespace
 
 std::uint64_t view_bytes(const TensorView& view) noexcept {
-  if (view.layout != nullptr) return static_cast<std::uint64_t>(view.dim_from_end(2) * packed_bytes(*view.layout, view.dim_from_end(1), view.dim_from_end(0)));
+  if (view.layout != nullptr)
+    return static_cast<std::uint64_t>(view.dim_from_end(2) * packed_bytes(*view.layout, view.dim_from_end(1), view.dim_from_end(0)));
   const std::int64_t elements = unit_elements(view.dtype);
   std::int64_t last = 0;
   for (std::uint32_t d = 0; d < view.rank; ++d) {
@@ -280,7 +292,8 @@ Graph read_graph(const quern_graph* host_graph) {
   return out;
 }
 
-OpCall describe_call(const Graph& graph, const Node& node, std::uint32_t thread_count, bool deterministic, std::vector<TensorView>& storage) {
+OpCall describe_call(const Graph& graph, const Node& node, std::uint32_t thread_count, bool deterministic,
+                     std::vector<TensorView>& storage) {
   storage.clear();
   storage.reserve(node.inputs.size() + node.outputs.size());
   for (const auto* ids : {&node.inputs, &node.outputs})

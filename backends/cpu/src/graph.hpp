@@ -26,7 +26,7 @@ struct Value {
   std::uint64_t root_offset = 0;  // bytes from the start of the root
   std::uint64_t bytes = 0;        // from the first to the last byte, at the largest dims
   std::string name;
-  Verdict verdict;                // "no" if a node that touches this value cannot run here
+  Verdict verdict;  // "no" if a node that touches this value cannot run here
 };
 
 struct Node {

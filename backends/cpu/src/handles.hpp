@@ -21,7 +21,7 @@ struct quern_device {
   quern_plugin* plugin = nullptr;
   std::atomic<std::uint32_t> plans{0};
   std::mutex weights_lock;
-  const pid_t process = getpid();  // that made it
+  const pid_t process = getpid();                                // that made it
   std::vector<std::unique_ptr<quern::cpu::WeightList>> weights;  // that the host has not released
 };
 

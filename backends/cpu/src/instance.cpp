@@ -42,7 +42,8 @@ void Instance::set_bounds(const quern_array& bounds) {
       throw Error(QUERN_INVALID_ARGUMENT, concat("a bound is for symbol ", bound.symbol, ", the graph has ", bounds_.size()));
     const Symbol& symbol = plan_.graph.symbols[bound.symbol];
     if (bound.upper < symbol.min || bound.upper > symbol.max)
-      throw Error(QUERN_INVALID_ARGUMENT, concat("the bound of symbol ", bound.symbol, " is ", bound.upper, ", it ranges from ", symbol.min, " to ", symbol.max));
+      throw Error(QUERN_INVALID_ARGUMENT,
+                  concat("the bound of symbol ", bound.symbol, " is ", bound.upper, ", it ranges from ", symbol.min, " to ", symbol.max));
     bounds_[bound.symbol] = bound.upper;
   }
   extents_ = bounds_;
@@ -74,8 +75,10 @@ Binding Instance::check_binding(const quern_array& bindings, const quern_span& s
       throw Error(QUERN_INVALID_ARGUMENT, concat(name, " is bound to ", spans.size(), " spans; it needs one"), QUERN_NONE, id);
     const quern_span span = spans[0];
     const std::uint64_t needed = view_bytes(at_bounds[id]);
-    if (span.buffer != nullptr) throw Error(QUERN_INVALID_ARGUMENT, concat(name, " is bound to a device buffer; this device takes host memory"), QUERN_NONE, id);
-    if (span.host == nullptr && needed > 0) throw Error(QUERN_INVALID_ARGUMENT, concat(name, " is bound to null; it has ", needed, " bytes"), QUERN_NONE, id);
+    if (span.buffer != nullptr)
+      throw Error(QUERN_INVALID_ARGUMENT, concat(name, " is bound to a device buffer; this device takes host memory"), QUERN_NONE, id);
+    if (span.host == nullptr && needed > 0)
+      throw Error(QUERN_INVALID_ARGUMENT, concat(name, " is bound to null; it has ", needed, " bytes"), QUERN_NONE, id);
     if (span.bytes < needed)
       throw Error(QUERN_INVALID_ARGUMENT, concat(name, " is bound to ", span.bytes, " bytes; it needs ", needed), QUERN_NONE, id);
     if (reinterpret_cast<std::uintptr_t>(span.host) % span_alignment != 0 && graph.values[id].root == id)
@@ -85,7 +88,8 @@ Binding Instance::check_binding(const quern_array& bindings, const quern_span& s
   }
   if (scratch.buffer != nullptr) throw Error(QUERN_INVALID_ARGUMENT, "scratch is a device buffer; this device takes host memory");
   if (layout_.bytes > 0 && (scratch.host == nullptr || scratch.bytes < layout_.bytes))
-    throw Error(QUERN_INVALID_ARGUMENT, concat("scratch has ", scratch.host == nullptr ? 0 : scratch.bytes, " bytes; the instance needs ", layout_.bytes));
+    throw Error(QUERN_INVALID_ARGUMENT,
+                concat("scratch has ", scratch.host == nullptr ? 0 : scratch.bytes, " bytes; the instance needs ", layout_.bytes));
   if (reinterpret_cast<std::uintptr_t>(scratch.host) % span_alignment != 0)
     throw Error(QUERN_INVALID_ARGUMENT, concat("scratch is not aligned to ", span_alignment, " bytes"));
   auto* base = static_cast<std::byte*>(scratch.host);
@@ -93,7 +97,8 @@ Binding Instance::check_binding(const quern_array& bindings, const quern_span& s
     const Value& value = graph.values[id];
     if (value.root == id && value.kind == QUERN_VALUE_INTERNAL)
       addresses[id] = base == nullptr || plan_.memoryless[id] ? nullptr : base + layout_.offsets[id];
-    else if (value.root == id && !given[id]) throw Error(QUERN_INVALID_ARGUMENT, concat(slot_name(graph, id), " is not bound"), QUERN_NONE, id);
+    else if (value.root == id && !given[id])
+      throw Error(QUERN_INVALID_ARGUMENT, concat(slot_name(graph, id), " is not bound"), QUERN_NONE, id);
   }
   for (std::uint32_t id = 0; id < graph.values.size(); ++id) {  // an alias with memory of its own lies there, others in their root
     const Value& value = graph.values[id];

@@ -71,7 +71,9 @@ Processor detect_processor() {
   if (__get_cpuid_count(7, 1, &a71, &b71, &c71, &d71) != 0 && ((a71 >> 5) & 1u)) {
     p.architecture += " bf16";
     p.bf16 = p.vnni;
-    p.fast_bf16 = p.bf16 && __builtin_cpu_is("amd");  // vdpbf16ps takes one clock on Zen 4, two on Emerald Rapids, where two fused multiplications take one
+    p.fast_bf16 =
+        p.bf16 &&
+        __builtin_cpu_is("amd");  // vdpbf16ps takes one clock on Zen 4, two on Emerald Rapids, where two fused multiplications take one
   }
   return p;
 }

@@ -15,9 +15,9 @@ const char* isa_name(Isa isa) noexcept;
 
 struct Processor {
   Isa best = Isa::baseline;
-  bool vnni = false;  // AVX-512 VNNI, with best == avx512
-  bool bf16 = false;  // AVX-512 BF16, with vnni
-  bool fast_bf16 = false;  // and twice as fast as products of f32, not half as fast
+  bool vnni = false;         // AVX-512 VNNI, with best == avx512
+  bool bf16 = false;         // AVX-512 BF16, with vnni
+  bool fast_bf16 = false;    // and twice as fast as products of f32, not half as fast
   std::string no_amx;        // why best is less than amx; empty: it is not
   std::string name;          // "Intel(R) Xeon(R) ..."; "x86-64 processor" where CPUID gives none
   std::string architecture;  // "x86-64 avx2 fma f16c avx512 vnni"

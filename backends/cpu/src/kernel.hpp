@@ -69,7 +69,13 @@ class Context {
  public:
   Context(ThreadPool& pool, std::byte* scratch, std::uint64_t scratch_bytes, std::int64_t tiles_from, std::atomic<std::uint64_t>& faults,
           const std::atomic<std::uint32_t>& cancelled) noexcept
-      : pool_(pool), turn_(pool), scratch_(scratch), scratch_bytes_(scratch_bytes), tiles_from_(tiles_from), faults_(faults), cancelled_(cancelled) {}
+      : pool_(pool),
+        turn_(pool),
+        scratch_(scratch),
+        scratch_bytes_(scratch_bytes),
+        tiles_from_(tiles_from),
+        faults_(faults),
+        cancelled_(cancelled) {}
 
   std::uint32_t thread_count() const noexcept { return pool_.size(); }
   /// 64-byte aligned, undefined at the start of the call.
@@ -86,9 +92,12 @@ class Context {
   /// depend on the partition. thread < thread_count(). Not to be nested.
   template <typename Body>
   void parallel(std::int64_t count, std::int64_t grain, const Body& body) noexcept {
-    pool_.run(count, grain, &cancelled_, [](const void* b, std::int64_t begin, std::int64_t end, std::uint32_t thread) {
-      (*static_cast<const Body*>(b))(begin, end, thread);
-    }, &body, turn_);
+    pool_.run(
+        count, grain, &cancelled_,
+        [](const void* b, std::int64_t begin, std::int64_t end, std::uint32_t thread) {
+          (*static_cast<const Body*>(b))(begin, end, thread);
+        },
+        &body, turn_);
   }
 
  private:
@@ -118,7 +127,7 @@ struct Kernel {
 std::span<const std::span<const Kernel>> kernel_tables() noexcept;
 
 // Small checks that `accepts` functions share. Each returns yes, or a "no"/"invalid" that names the tensor and what it is.
-Verdict check_floats(const TensorView& view, const char* name);                       // f32, f16 or bf16
+Verdict check_floats(const TensorView& view, const char* name);  // f32, f16 or bf16
 Verdict check_dtype(const TensorView& view, const char* name, quern_dtype dtype);
 Verdict check_rank(const TensorView& view, const char* name, std::uint32_t rank);
 Verdict check_same_shape(const TensorView& a, const char* a_name, const TensorView& b, const char* b_name);

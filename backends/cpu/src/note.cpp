@@ -24,11 +24,11 @@ struct __attribute__((packed)) Note {
 };
 
 // Needs no CPU feature before dispatch: kernels are chosen by CPUID.
-__attribute__((section(QUERN_NOTE_SECTION), used, aligned(4))) const Note note = {
-    {sizeof(QUERN_NOTE_NAME), sizeof(quern_note) + dependency_bytes, QUERN_NOTE_TYPE},
-    QUERN_NOTE_NAME,
-    {QUERN_NOTE_MAGIC, sizeof(quern_note), 1u << QUERN_ABI_EPOCH, QUERN_ABI_MINOR, 0, QUERN_DEVICE_CPU, 0, QUERN_CPU_HEADER_HASH,
-     QUERN_SANITIZER, dependency_bytes, QUERN_CPU_ID, QUERN_CPU_VERSION},
-    QUERN_CPU_DEPENDENCIES};
+__attribute__((section(QUERN_NOTE_SECTION), used, aligned(4)))
+const Note note = {{sizeof(QUERN_NOTE_NAME), sizeof(quern_note) + dependency_bytes, QUERN_NOTE_TYPE},
+                   QUERN_NOTE_NAME,
+                   {QUERN_NOTE_MAGIC, sizeof(quern_note), 1u << QUERN_ABI_EPOCH, QUERN_ABI_MINOR, 0, QUERN_DEVICE_CPU, 0,
+                    QUERN_CPU_HEADER_HASH, QUERN_SANITIZER, dependency_bytes, QUERN_CPU_ID, QUERN_CPU_VERSION},
+                   QUERN_CPU_DEPENDENCIES};
 
 }  // namespace

@@ -59,8 +59,7 @@ Verdict check_list(const OpSignature& op, const char* what, std::string_view nam
     if (word.back() != '?' && (i >= present.size() || !present[i]))
       return Verdict::invalid(concat(op.name, ": ", what, " ", i, " ('", word, "') is missing; it takes '", names, "'"));
   }
-  if (present.size() > i)
-    return Verdict::invalid(concat(op.name, " has ", present.size(), " ", what, "s; it takes '", names, "'"));
+  if (present.size() > i) return Verdict::invalid(concat(op.name, " has ", present.size(), " ", what, "s; it takes '", names, "'"));
   return Verdict::yes();
 }
 

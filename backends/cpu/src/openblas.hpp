@@ -11,8 +11,8 @@ namespace quern::cpu {
 
 struct OpenBlas {
   /// cblas_sgemm, or null.
-  void (*sgemm)(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha, const float* a, int lda, const float* b, int ldb,
-                float beta, float* c, int ldc) = nullptr;
+  void (*sgemm)(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha, const float* a, int lda, const float* b,
+                int ldb, float beta, float* c, int ldc) = nullptr;
   /// Its own store of working memory, of which each call of sgemm holds a block. A block is mapped when it is first needed and stays.
   void* (*take_block)(int) = nullptr;
   void (*give_block)(void*) = nullptr;

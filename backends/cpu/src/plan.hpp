@@ -27,10 +27,10 @@ struct Step {
 
 struct Plan {
   Graph graph;
-  std::vector<const Kernel*> kernels;  // one a node
-  std::vector<std::string> reasons;    // one a node
-  std::vector<Step> steps;             // all nodes, in order
-  std::vector<char> memoryless;        // one a value; of roots only: no memory, because one fused step makes and reads it
+  std::vector<const Kernel*> kernels;    // one a node
+  std::vector<std::string> reasons;      // one a node
+  std::vector<Step> steps;               // all nodes, in order
+  std::vector<char> memoryless;          // one a value; of roots only: no memory, because one fused step makes and reads it
   std::vector<quern_kernel_info> infos;  // one a step
   KernelPolicy policy;
   std::uint32_t determinism = QUERN_DETERMINISM_INVARIANT;
@@ -89,12 +89,12 @@ class Instance {
 
   const Plan& plan_;
   ScratchLayout layout_;
-  std::vector<std::int64_t> bounds_;     // a symbol's upper bound in this instance
-  std::vector<std::int64_t> extents_;    // what the views hold now
-  std::vector<std::int64_t> wanted_;     // of the run that starts
-  std::vector<TensorView> views_;        // one a value
+  std::vector<std::int64_t> bounds_;                 // a symbol's upper bound in this instance
+  std::vector<std::int64_t> extents_;                // what the views hold now
+  std::vector<std::int64_t> wanted_;                 // of the run that starts
+  std::vector<TensorView> views_;                    // one a value
   std::vector<std::vector<TensorView>> call_views_;  // one a node: inputs, then outputs
-  std::vector<OpCall> calls_;            // one a node
+  std::vector<OpCall> calls_;                        // one a node
   std::byte* scratch_ = nullptr;
   bool bound_ = false;
   std::atomic<std::uint32_t> cancelled_{0};

@@ -73,7 +73,8 @@ void check_order(const Graph& graph) {
       if (id == QUERN_NONE) continue;
       const std::uint32_t root = graph.values[id].root, kind = graph.values[root].kind;
       if (kind == QUERN_VALUE_CONSTANT || kind == QUERN_VALUE_INPUT)
-        throw Error(QUERN_INVALID_ARGUMENT, concat("node ", n, " writes value ", id, ", which is ", kind == QUERN_VALUE_INPUT ? "an input" : "a constant"), n);
+        throw Error(QUERN_INVALID_ARGUMENT,
+                    concat("node ", n, " writes value ", id, ", which is ", kind == QUERN_VALUE_INPUT ? "an input" : "a constant"), n);
       written[root] = 1;
     }
   }

@@ -103,7 +103,8 @@ quern_status probe(quern_plugin* plugin, quern_probe_report* report_out, quern_e
     quern_plugin& p = alive(plugin);
     require(report_out, "report");
     quern_probe_report filled{};
-    const quern_probe_report given = read_struct<quern_probe_report>(report_out, QUERN_TYPE_PROBE_REPORT, QUERN_MIN_SIZE_quern_probe_report, "report");
+    const quern_probe_report given =
+        read_struct<quern_probe_report>(report_out, QUERN_TYPE_PROBE_REPORT, QUERN_MIN_SIZE_quern_probe_report, "report");
     filled.reasons = given.reasons;
     filled.reason_capacity = given.reason_capacity;
     const std::string fault = self_test(p.policy, *p.pool);
@@ -176,7 +177,8 @@ quern_status support(quern_device* device, const quern_graph* graph, const quern
   return guarded(error, [&] {
     quern_plugin& p = *alive(device).plugin;
     if (options != nullptr) {
-      const auto read = read_struct<quern_support_options>(options, QUERN_TYPE_SUPPORT_OPTIONS, QUERN_MIN_SIZE_quern_support_options, "options");
+      const auto read =
+          read_struct<quern_support_options>(options, QUERN_TYPE_SUPPORT_OPTIONS, QUERN_MIN_SIZE_quern_support_options, "options");
       if (read.flags != 0) throw Error(QUERN_UNSUPPORTED, concat("unknown support flags ", read.flags));
     }
     const Graph checked = read_graph(graph);
@@ -271,14 +273,17 @@ quern_status compile(quern_device* device, const quern_graph* graph, quern_compi
     *out = nullptr;
     KernelPolicy policy = p.policy;
     if (options != nullptr) {
-      const auto read = read_struct<quern_compile_options>(options, QUERN_TYPE_COMPILE_OPTIONS, QUERN_MIN_SIZE_quern_compile_options, "options");
+      const auto read =
+          read_struct<quern_compile_options>(options, QUERN_TYPE_COMPILE_OPTIONS, QUERN_MIN_SIZE_quern_compile_options, "options");
       if (read.communicators.count != 0) throw Error(QUERN_UNSUPPORTED, "this plugin has no collectives");
       if (read.effort > 2 || read.tuning > QUERN_TUNING_MEASURE || read.fusion > 1)
-        throw Error(QUERN_UNSUPPORTED, concat("compile options are newer than this plugin: effort ", read.effort, ", tuning ", read.tuning, ", fusion ", read.fusion));
+        throw Error(QUERN_UNSUPPORTED, concat("compile options are newer than this plugin: effort ", read.effort, ", tuning ", read.tuning,
+                                              ", fusion ", read.fusion));
       const std::string force = check_forced_kernel(read_string(read.force_kernel, 4096), p.processor, QUERN_UNSUPPORTED);
       if (!force.empty()) policy.force = force;
       policy.fuse = read.fusion != 0;
-      if (read.progress != nullptr && read.progress(read.progress_context, 0.0) == 0) throw Error(QUERN_CANCELLED, "compile was stopped by its caller");
+      if (read.progress != nullptr && read.progress(read.progress_context, 0.0) == 0)
+        throw Error(QUERN_CANCELLED, "compile was stopped by its caller");
     }
     auto plan = std::make_unique<quern_plan>();
     plan->plan = compile_plan(read_graph(graph), policy, refused);
@@ -329,7 +334,8 @@ quern_status instance_create(quern_plan* plan, const quern_instance_options* opt
     quern_instance_options read{};
     if (options != nullptr) {
       read = read_struct<quern_instance_options>(options, QUERN_TYPE_INSTANCE_OPTIONS, QUERN_MIN_SIZE_quern_instance_options, "options");
-      if (read.queue_kind > QUERN_QUEUE_COMPUTE) throw Error(QUERN_UNSUPPORTED, concat("queue kind ", read.queue_kind, "; this device computes only"));
+      if (read.queue_kind > QUERN_QUEUE_COMPUTE)
+        throw Error(QUERN_UNSUPPORTED, concat("queue kind ", read.queue_kind, "; this device computes only"));
     }
     auto instance = std::make_unique<quern_instance>(plan);
     instance->instance.set_bounds(read.bounds);
@@ -369,7 +375,8 @@ quern_status prepare(quern_device* device, quern_queue* queue, const quern_array
     const List<quern_prepare_entry> list(*entries, QUERN_MIN_SIZE_quern_prepare_entry, "entries");
     std::vector<std::pair<Instance*, Binding>> checked;  // all entries or none
     for (std::uint64_t i = 0; i < list.size(); ++i) {
-      const auto entry = read_struct<quern_prepare_entry>(list.address(i), QUERN_TYPE_PREPARE_ENTRY, QUERN_MIN_SIZE_quern_prepare_entry, "entry");
+      const auto entry =
+          read_struct<quern_prepare_entry>(list.address(i), QUERN_TYPE_PREPARE_ENTRY, QUERN_MIN_SIZE_quern_prepare_entry, "entry");
       Instance& instance = instance_of(entry.instance, device).instance;
       checked.emplace_back(&instance, instance.check_binding(entry.bindings, entry.scratch));
     }

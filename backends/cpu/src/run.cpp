@@ -21,7 +21,8 @@ void Instance::check_run(const quern_run& run) const {
   const List<quern_bound> bounds(run.bounds, QUERN_MIN_SIZE_quern_bound, "run.bounds");
   for (std::uint64_t i = 0; i < bounds.size(); ++i) {
     const quern_bound bound = bounds[i];
-    if (bound.symbol >= bounds_.size()) throw Error(QUERN_INVALID_ARGUMENT, concat("a run bounds symbol ", bound.symbol, " of ", bounds_.size()));
+    if (bound.symbol >= bounds_.size())
+      throw Error(QUERN_INVALID_ARGUMENT, concat("a run bounds symbol ", bound.symbol, " of ", bounds_.size()));
     if (bound.upper < plan_.graph.symbols[bound.symbol].min || bound.upper > bounds_[bound.symbol])
       throw Error(QUERN_INVALID_ARGUMENT, concat("a run bounds symbol ", bound.symbol, " by ", bound.upper, "; the instance allows ",
                                                  plan_.graph.symbols[bound.symbol].min, " to ", bounds_[bound.symbol]));
@@ -29,16 +30,19 @@ void Instance::check_run(const quern_run& run) const {
   const List<quern_patch> patches(run.patches, QUERN_MIN_SIZE_quern_patch, "run.patches");
   for (std::uint64_t i = 0; i < patches.size(); ++i) {
     const quern_patch patch = patches[i];
-    if (patch.value >= views_.size()) throw Error(QUERN_INVALID_ARGUMENT, concat("patch ", i, " is for value ", patch.value, " of ", views_.size()));
+    if (patch.value >= views_.size())
+      throw Error(QUERN_INVALID_ARGUMENT, concat("patch ", i, " is for value ", patch.value, " of ", views_.size()));
     const Value& value = plan_.graph.values[patch.value];
     if (value.kind != QUERN_VALUE_STATE && value.kind != QUERN_VALUE_INPUT)
-      throw Error(QUERN_INVALID_ARGUMENT, concat("patch ", i, " is for value ", patch.value, ", which is neither state nor input"), QUERN_NONE, patch.value);
+      throw Error(QUERN_INVALID_ARGUMENT, concat("patch ", i, " is for value ", patch.value, ", which is neither state nor input"),
+                  QUERN_NONE, patch.value);
     TensorView view = value.view;
     for (std::uint32_t d = 0; d < view.rank; ++d)
       if (value.symbols[d] != 0) view.dims[d] = bounds_[value.symbols[d] - 1];
     const std::uint64_t bytes = view_bytes(view);
     if (patch.offset > bytes || patch.bytes > bytes - patch.offset || (patch.data == nullptr && patch.bytes > 0))
-      throw Error(QUERN_INVALID_ARGUMENT, concat("patch ", i, " writes bytes ", patch.offset, " + ", patch.bytes, " of value ", patch.value, ", which has ", bytes),
+      throw Error(QUERN_INVALID_ARGUMENT,
+                  concat("patch ", i, " writes bytes ", patch.offset, " + ", patch.bytes, " of value ", patch.value, ", which has ", bytes),
                   QUERN_NONE, patch.value);
   }
 }
@@ -67,7 +71,8 @@ bool Instance::predicate_is_zero(const Node& node) const noexcept {
 }
 
 quern_status Instance::run_nodes(ThreadPool& pool, std::uint32_t& failed) noexcept {
-  Context context(pool, scratch_ == nullptr ? nullptr : scratch_ + layout_.kernel_offset, layout_.kernel_bytes, tiles_from(plan_.policy.force), faults_, cancelled_);
+  Context context(pool, scratch_ == nullptr ? nullptr : scratch_ + layout_.kernel_offset, layout_.kernel_bytes,
+                  tiles_from(plan_.policy.force), faults_, cancelled_);
   for (const Step& step : plan_.steps) {
     failed = step.first;
     if (cancelled_.load(std::memory_order_relaxed) != 0) return QUERN_CANCELLED;

@@ -98,7 +98,9 @@ ScratchLayout layout_scratch(const Plan& plan, const std::vector<TensorView>& at
     for (std::uint32_t n = 0; n < plan.steps[s].count; ++n) step_of[plan.steps[s].first + n] = s;
   std::vector<std::vector<std::uint32_t>> begins(plan.steps.size()), ends(plan.steps.size());
   for (std::uint32_t id = 0; id < graph.values.size(); ++id) {
-    if (graph.values[id].kind != QUERN_VALUE_INTERNAL || graph.values[id].root != id || touches[id].first == QUERN_NONE || plan.memoryless[id]) continue;
+    if (graph.values[id].kind != QUERN_VALUE_INTERNAL || graph.values[id].root != id || touches[id].first == QUERN_NONE ||
+        plan.memoryless[id])
+      continue;
     begins[step_of[touches[id].first]].push_back(id);
     ends[step_of[touches[id].last]].push_back(id);
   }

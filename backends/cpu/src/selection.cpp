@@ -29,7 +29,8 @@ bool kernel_exists(std::string_view name) noexcept {
 /// Why the policy keeps this row from running; empty: it may.
 std::string excluded(const Kernel& kernel, const KernelPolicy& policy) {
   const std::string family(kernel_family(kernel.name));
-  if (policy.force != kernel.name && !family_allowed(family, policy.force)) return concat(family, ": switched off by force_kernel=", policy.force);
+  if (policy.force != kernel.name && !family_allowed(family, policy.force))
+    return concat(family, ": switched off by force_kernel=", policy.force);
   if (kernel.isa <= policy.best) return {};
   return concat(family, ": ", kernel.isa == Isa::amx ? policy.no_amx : concat("this processor has no ", isa_name(kernel.isa)));
 }
@@ -62,8 +63,9 @@ std::string check_forced_kernel(std::string_view value, const Processor& process
   if (value.empty()) return {};
   const int rank = family_rank(value);
   if (rank < 0 && !kernel_exists(value))
-    throw Error(unknown, concat("force_kernel is '", value, "'; the cpu plugin has the families portable, avx2, avx512, amx and "
-                                               "openblas, and the kernel names that plan_info gives"));
+    throw Error(unknown, concat("force_kernel is '", value,
+                                "'; the cpu plugin has the families portable, avx2, avx512, amx and "
+                                "openblas, and the kernel names that plan_info gives"));
   if ((value == "avx2" && best < Isa::avx2) || (value == "avx512" && best < Isa::avx512))
     throw Error(QUERN_ARCH_NOT_BUILT, concat("force_kernel is '", value, "' but the best that this processor runs is ", isa_name(best)));
   if (value == "amx" && best < Isa::amx) throw Error(QUERN_ARCH_NOT_BUILT, concat("force_kernel is 'amx' but ", processor.no_amx));
@@ -75,7 +77,8 @@ std::string check_forced_kernel(std::string_view value, const Processor& process
 Isa packing_isa(std::string_view force, Isa best) noexcept {
   if (force == "portable") return Isa::baseline;
   if (force == "avx2") return std::min(best, Isa::avx2);
-  if (force.starts_with("matmul.") || force.starts_with("matmul_id.")) {  // a packed kernel needs its layout, the others need canonical weights
+  if (force.starts_with("matmul.") ||
+      force.starts_with("matmul_id.")) {  // a packed kernel needs its layout, the others need canonical weights
     if (force.find(".packed.") == std::string_view::npos) return Isa::baseline;
     return kernel_family(force) == "avx2" ? std::min(best, Isa::avx2) : best;
   }
@@ -102,7 +105,8 @@ Selection select_kernel(const Graph& graph, const Node& node, const KernelPolicy
     for (const Kernel& kernel : table) {
       if (kernel.op != node.op || kernel.packed != packed) continue;
       std::string why = excluded(kernel, policy);
-      if (why.empty() && named_op && policy.force != kernel.name) why = concat(kernel.name, ": switched off by force_kernel=", policy.force);
+      if (why.empty() && named_op && policy.force != kernel.name)
+        why = concat(kernel.name, ": switched off by force_kernel=", policy.force);
       if (!why.empty() && kernel.accepts(call).code == QUERN_NOT_FOUND) continue;  // a row for other formats is no reason
       if (why.empty() && node.row_predicate && !kernel.row_predicate)
         why = (last = Verdict::no(concat(find_op(node.op)->name, " takes a predicate of one element, not one a row"))).text;

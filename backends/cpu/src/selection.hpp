@@ -11,12 +11,12 @@ namespace quern::cpu {
 
 /// What bounds the choice: the processor and the user's options.
 struct KernelPolicy {
-  Isa best = Isa::baseline;   // of the processor
-  std::string no_amx;         // why that is not amx
+  Isa best = Isa::baseline;  // of the processor
+  std::string no_amx;        // why that is not amx
   std::uint32_t thread_count = 1;
   bool deterministic = false;
-  bool fuse = true;           // one kernel may compute several nodes
-  std::string force;          // a family ("avx2") or a kernel name; empty: free
+  bool fuse = true;   // one kernel may compute several nodes
+  std::string force;  // a family ("avx2") or a kernel name; empty: free
 };
 
 /// A forced family runs wherever the op has a kernel of it, else the op's next slower family. Throws Error(unknown) for
@@ -43,7 +43,7 @@ std::string_view kernel_family(std::string_view name) noexcept;
 struct Selection {
   const Kernel* kernel = nullptr;  // null: `verdict` says why none runs
   Verdict verdict;
-  std::string reason;              // why not a faster one: "avx512: switched off by force_kernel=avx2"; empty: it is the first choice
+  std::string reason;  // why not a faster one: "avx512: switched off by force_kernel=avx2"; empty: it is the first choice
 };
 
 Selection select_kernel(const Graph& graph, const Node& node, const KernelPolicy& policy);

@@ -48,9 +48,11 @@ std::string compare_tiles() {
     const PackedLayout& vectors = *find_packed_layout(packed_set_avx512_vnni(), tiles.format, k, QUERN_CONVERT_INT8);
     const std::int64_t stride = k / unit_elements(tiles.format) * unit_bytes(tiles.format);
     std::vector<std::byte> weights(static_cast<std::size_t>(weight_rows * stride));
-    for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<std::byte>(i * 2654435761u >> 13 & 0x3f);  // as scales below 2
+    for (std::size_t i = 0; i < weights.size(); ++i)
+      weights[i] = static_cast<std::byte>(i * 2654435761u >> 13 & 0x3f);  // as scales below 2
     float *panel = nullptr, *rounded = nullptr, *scratch = nullptr;
-    const auto panel_memory = reserve(tiles.panel_bytes(k) / 4, panel), row_memory = reserve(tokens * activation_row_bytes(tiles.activations, k) / 4, rounded);
+    const auto panel_memory = reserve(tiles.panel_bytes(k) / 4, panel),
+               row_memory = reserve(tokens * activation_row_bytes(tiles.activations, k) / 4, rounded);
     const auto scratch_memory = reserve(tiles.scratch_floats(k), scratch);
     vectors.pack(weights.data(), stride, weight_rows, k, reinterpret_cast<std::byte*>(panel));
     packed_set_avx512_vnni().quantise(tiles.activations, x.data(), k, tokens, k, reinterpret_cast<std::byte*>(rounded));
@@ -58,12 +60,13 @@ std::string compare_tiles() {
     for (const PackedLayout* layout : {&vectors, &tiles}) {
       std::vector<float>& to = y[layout == &tiles];
       to.assign(tokens * weight_rows, -1.0f);
-      layout->multiply({reinterpret_cast<std::byte*>(panel), 1, weight_rows, k, reinterpret_cast<std::byte*>(rounded), tokens, to.data(), weight_rows, scratch});
+      layout->multiply({reinterpret_cast<std::byte*>(panel), 1, weight_rows, k, reinterpret_cast<std::byte*>(rounded), tokens, to.data(),
+                        weight_rows, scratch});
     }
     for (std::size_t i = 0; i < y[0].size(); ++i)
       if (std::memcmp(&y[0][i], &y[1][i], 4) != 0)
-        return concat("amx gives ", y[1][i], " for element (", i / weight_rows, ", ", i % weight_rows, ") of a product of ", dtype_name(tiles.format),
-                      " that avx512 gives ", y[0][i]);
+        return concat("amx gives ", y[1][i], " for element (", i / weight_rows, ", ", i % weight_rows, ") of a product of ",
+                      dtype_name(tiles.format), " that avx512 gives ", y[0][i]);
   }
   return {};
 }
@@ -103,7 +106,8 @@ std::string self_test(const KernelPolicy& policy, ThreadPool& pool) {
     const std::uintptr_t start = (reinterpret_cast<std::uintptr_t>(scratch.data()) + span_alignment - 1) / span_alignment * span_alignment;
     const quern_span spans[] = {{nullptr, a.data(), 0, sizeof(a)}, {nullptr, b.data(), 0, sizeof(b)}, {nullptr, y.data(), 0, sizeof(y)}};
     const quern_binding bindings[] = {make_binding(0, spans[0]), make_binding(1, spans[1]), make_binding(2, spans[2])};
-    instance.bind(instance.check_binding({bindings, 3, sizeof(quern_binding)}, {nullptr, reinterpret_cast<void*>(start), 0, instance.scratch_bytes()}));
+    instance.bind(instance.check_binding({bindings, 3, sizeof(quern_binding)},
+                                         {nullptr, reinterpret_cast<void*>(start), 0, instance.scratch_bytes()}));
     quern_run run{};
     run.header = {sizeof(run), QUERN_TYPE_RUN, nullptr};
     instance.check_run(run);

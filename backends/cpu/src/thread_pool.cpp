@@ -162,8 +162,7 @@ void ThreadPool::worker(std::uint32_t thread) noexcept {
     seen = now;
     if (s.stop.load(std::memory_order_acquire)) return;
     if ((s.gate.fetch_add(1, std::memory_order_seq_cst) & open_bit) != 0) work(thread);
-    if (s.gate.fetch_sub(1, std::memory_order_seq_cst) == 1 && s.submitter_sleeps.load(std::memory_order_seq_cst) != 0)
-      wake_all(s.gate);
+    if (s.gate.fetch_sub(1, std::memory_order_seq_cst) == 1 && s.submitter_sleeps.load(std::memory_order_seq_cst) != 0) wake_all(s.gate);
   }
 }
 

@@ -58,8 +58,7 @@ class ThreadPool {
   void run(std::int64_t count, std::int64_t grain, const std::atomic<std::uint32_t>* cancelled, Body body, const void* argument,
            Turn& turn) noexcept;
   /// The same, with a turn for this loop alone.
-  void run(std::int64_t count, std::int64_t grain, const std::atomic<std::uint32_t>* cancelled, Body body,
-           const void* argument) noexcept {
+  void run(std::int64_t count, std::int64_t grain, const std::atomic<std::uint32_t>* cancelled, Body body, const void* argument) noexcept {
     Turn turn(*this);
     run(count, grain, cancelled, body, argument, turn);
   }

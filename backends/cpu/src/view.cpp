@@ -16,8 +16,11 @@ const TensorView absent_view;
 
 std::int64_t unit_bytes(quern_dtype dtype) noexcept {
   switch (dtype) {
-    case QUERN_F32: case QUERN_I32: case QUERN_U32: return 4;
-    case QUERN_F16: case QUERN_BF16: return 2;
+    case QUERN_F32:
+    case QUERN_I32:
+    case QUERN_U32: return 4;
+    case QUERN_F16:
+    case QUERN_BF16: return 2;
     case QUERN_I64: return 8;
     case QUERN_U8: return 1;
     default: break;
@@ -191,8 +194,7 @@ void store_floats(std::byte* row, quern_dtype dtype, std::int64_t stride, std::i
     default: break;
   }
   const std::int64_t elements = unit_elements(dtype);
-  for (std::int64_t i = 0; i < count; i += elements)
-    encode_blocks(dtype, in + i, elements, row + (first + i) / elements * stride);
+  for (std::int64_t i = 0; i < count; i += elements) encode_blocks(dtype, in + i, elements, row + (first + i) / elements * stride);
 }
 
 namespace {

@@ -27,9 +27,7 @@ struct TensorView {
   bool present() const noexcept { return dtype != QUERN_DTYPE_NONE; }
   /// dims[rank - 1 - from_end]; 1 beyond the rank, so that a missing leading dim reads as 1.
   std::int64_t dim_from_end(std::uint32_t from_end) const noexcept { return from_end < rank ? dims[rank - 1 - from_end] : 1; }
-  std::int64_t stride_from_end(std::uint32_t from_end) const noexcept {
-    return from_end < rank ? strides[rank - 1 - from_end] : 0;
-  }
+  std::int64_t stride_from_end(std::uint32_t from_end) const noexcept { return from_end < rank ? strides[rank - 1 - from_end] : 0; }
 };
 
 /// The tensor that stands for an absent optional input.
@@ -39,8 +37,8 @@ extern const TensorView absent_view;
 std::int64_t unit_bytes(quern_dtype dtype) noexcept;
 /// Elements in a unit: 1, 32 or 256.
 std::int64_t unit_elements(quern_dtype dtype) noexcept;
-bool is_float(quern_dtype dtype) noexcept;   // f32 f16 bf16
-bool is_block(quern_dtype dtype) noexcept;   // a block format of quern_formats.h
+bool is_float(quern_dtype dtype) noexcept;  // f32 f16 bf16
+bool is_block(quern_dtype dtype) noexcept;  // a block format of quern_formats.h
 const char* dtype_name(quern_dtype dtype) noexcept;
 
 std::int64_t element_count(const TensorView& view) noexcept;
@@ -63,12 +61,10 @@ bool broadcasts_to(const TensorView& b, const TensorView& a) noexcept;
 /// out[0..count) = elements first.. of the row that starts at `row`, as f32. Exact for f32, f16, bf16, symmetric formats; half an
 /// ulp for formats with an offset; integers are converted. For block formats `first` is a multiple of the block's elements and
 /// a partial last block is allowed. `stride` is the stride of the last dim.
-void load_floats(const std::byte* row, quern_dtype dtype, std::int64_t stride, std::int64_t first, std::int64_t count,
-                 float* out) noexcept;
+void load_floats(const std::byte* row, quern_dtype dtype, std::int64_t stride, std::int64_t first, std::int64_t count, float* out) noexcept;
 /// The reverse: rounds to nearest even; NaN stays NaN. Block formats (all eight) are encoded by their rule; first and count are then
 /// multiples of the block.
-void store_floats(std::byte* row, quern_dtype dtype, std::int64_t stride, std::int64_t first, std::int64_t count,
-                  const float* in) noexcept;
+void store_floats(std::byte* row, quern_dtype dtype, std::int64_t stride, std::int64_t first, std::int64_t count, const float* in) noexcept;
 
 inline void load_row(const TensorView& view, std::int64_t row, std::int64_t first, std::int64_t count, float* out) noexcept {
   load_floats(row_pointer(view, row), view.dtype, view.stride_from_end(0), first, count, out);

@@ -31,7 +31,8 @@ std::vector<Use> uses_of(const Graph& graph) {
       if (node.inputs[i] == QUERN_NONE) continue;
       Use& use = uses[node.inputs[i]];
       const std::uint32_t rank = graph.values[node.inputs[i]].view.rank;
-      const bool matrix = node.op == QUERN_OP_MATMUL && rank == 2 && !transposed(QUERN_KEY_TRANSPOSE_A) && !transposed(QUERN_KEY_TRANSPOSE_B);
+      const bool matrix = node.op == QUERN_OP_MATMUL && rank == 2 && !transposed(QUERN_KEY_TRANSPOSE_A) &&
+                          !transposed(QUERN_KEY_TRANSPOSE_B);
       const bool experts = node.op == QUERN_OP_MATMUL_ID && rank == 3;
       if (i == 1 && node.verdict && (matrix || experts)) {
         use.multiplied = true;
@@ -103,28 +104,34 @@ void pack_weight(const std::string& key, const quern_array& sources, const quern
   const List<quern_span> from_list(sources, QUERN_MIN_SIZE_quern_span, "sources");
   const List<quern_span> to_list(destination, QUERN_MIN_SIZE_quern_span, "destination");
   if (from_list.size() != 1 || to_list.size() != 1)
-    throw Error(QUERN_UNSUPPORTED, concat("an item of '", key, "' has one source and one destination span, not ", from_list.size(), " and ", to_list.size()));
+    throw Error(QUERN_UNSUPPORTED,
+                concat("an item of '", key, "' has one source and one destination span, not ", from_list.size(), " and ", to_list.size()));
   const quern_span from = from_list[0], to = to_list[0];
   const PackedLayout& layout = *packed.layout;
   const std::int64_t row_bytes = packed.k / unit_elements(layout.format) * unit_bytes(layout.format);
-  const auto needed = static_cast<std::uint64_t>(packed.matrices() * packed.rows * row_bytes), size = static_cast<std::uint64_t>(packed_bytes(packed));
+  const auto needed = static_cast<std::uint64_t>(packed.matrices() * packed.rows * row_bytes),
+             size = static_cast<std::uint64_t>(packed_bytes(packed));
   if (from.host == nullptr || from.bytes < needed)
-    throw Error(QUERN_INVALID_ARGUMENT, concat("the source of '", key, "' has ", from.host == nullptr ? 0 : from.bytes, " host bytes; it needs ", needed));
+    throw Error(QUERN_INVALID_ARGUMENT,
+                concat("the source of '", key, "' has ", from.host == nullptr ? 0 : from.bytes, " host bytes; it needs ", needed));
   if (to.host == nullptr || to.bytes < size || reinterpret_cast<std::uintptr_t>(to.host) % 64 != 0)
-    throw Error(QUERN_INVALID_ARGUMENT, concat("the destination of '", key, "' has ", to.host == nullptr ? 0 : to.bytes, " host bytes; it needs ", size,
-                                               ", aligned to 64"));
+    throw Error(QUERN_INVALID_ARGUMENT, concat("the destination of '", key, "' has ", to.host == nullptr ? 0 : to.bytes,
+                                               " host bytes; it needs ", size, ", aligned to 64"));
   const std::int64_t panels = packed_panels(layout, packed.rows);  // of a matrix
   const auto pack = [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t panel = begin; panel < end; ++panel) {
       const std::int64_t row = panel % panels * layout.panel_rows, before = panel / panels * packed.rows;  // rows of the experts before
-      layout.pack(static_cast<const std::byte*>(from.host) + (before + row) * row_bytes, row_bytes, std::min(layout.panel_rows, packed.rows - row), packed.k,
+      layout.pack(static_cast<const std::byte*>(from.host) + (before + row) * row_bytes, row_bytes,
+                  std::min(layout.panel_rows, packed.rows - row), packed.k,
                   static_cast<std::byte*>(to.host) + panel * layout.panel_bytes(packed.k));
     }
   };
-  pool.run(packed.matrices() * panels, std::max<std::int64_t>(1, (std::int64_t{256} << 10) / layout.panel_bytes(packed.k)), nullptr,
-           [](const void* body, std::int64_t begin, std::int64_t end, std::uint32_t) {
-             (*static_cast<const decltype(pack)*>(body))(begin, end);
-           }, &pack);
+  pool.run(
+      packed.matrices() * panels, std::max<std::int64_t>(1, (std::int64_t{256} << 10) / layout.panel_bytes(packed.k)), nullptr,
+      [](const void* body, std::int64_t begin, std::int64_t end, std::uint32_t) {
+        (*static_cast<const decltype(pack)*>(body))(begin, end);
+      },
+      &pack);
 }
 
 }  // namespace quern::cpu

@@ -17,7 +17,7 @@ namespace quern::cpu {
 /// What weights_plan returned: the host reads `items` until it releases them.
 struct WeightList {
   std::vector<quern_weight_item> items;
-  std::vector<std::string> keys;                          // of the items, whose strings point here
+  std::vector<std::string> keys;  // of the items, whose strings point here
   std::vector<std::vector<quern_weight_source>> sources;
 };
 

@@ -36,8 +36,7 @@ const char* remedy_for(quern_status code, std::int64_t native_code) {
     case QUERN_DRIVER_MISSING:
       return "install the NVIDIA driver (Debian: nvidia-driver, Ubuntu: ubuntu-drivers install), or run on "
              "another backend";
-    case QUERN_IO:
-      return "remove that file, or take its folder out of LD_LIBRARY_PATH, so that the driver's own libcuda.so.1 is found";
+    case QUERN_IO: return "remove that file, or take its folder out of LD_LIBRARY_PATH, so that the driver's own libcuda.so.1 is found";
     case QUERN_DRIVER_TOO_OLD: return "install NVIDIA driver 525 or newer";
     case QUERN_ARCH_NOT_BUILT: return "install the CUDA compiler library (pip: nvidia-cuda-nvrtc, Ubuntu: libnvrtc13) and make it findable";
     case QUERN_UNSUPPORTED: return "install quern-backend-vulkan, which serves older cards";
@@ -57,7 +56,8 @@ void check_architecture(const CardFacts& card) {
 /// What the option `memory` asks for. One without a backend's name goes to all of them, so Vulkan's value counts as unset.
 bool plain_memory(std::string_view value) {
   if (value != "" && value != "plain" && value != "staged")
-    refuse(concat("memory is '", std::string(value), "'; this plugin has plain (each buffer is taken from the driver), and vulkan has staged"));
+    refuse(concat("memory is '", std::string(value),
+                  "'; this plugin has plain (each buffer is taken from the driver), and vulkan has staged"));
   return value == "plain";
 }
 

@@ -99,9 +99,8 @@ Blas::Plan& Blas::plan_for(const DenseParams& p, bool half) {
   made = made && preference_set_(preference, preference_workspace, &workspace, sizeof workspace) == 0;
   Found found{};
   int count = 0;
-  plan.usable = made &&
-                heuristic_(handle_, plan.description, plan.w, plan.x, plan.y, plan.y, preference, 1, &found, &count) == 0 && count > 0 &&
-                found.state == 0 && found.workspace <= workspace_bytes;
+  plan.usable = made && heuristic_(handle_, plan.description, plan.w, plan.x, plan.y, plan.y, preference, 1, &found, &count) == 0 &&
+                count > 0 && found.state == 0 && found.workspace <= workspace_bytes;
   plan.algorithm = found.algorithm;
   if (preference != nullptr) preference_destroy_(preference);
   return plan;

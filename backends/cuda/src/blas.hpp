@@ -14,7 +14,8 @@ class Blas {
  public:
   static constexpr std::uint64_t workspace_bytes = 32 << 20;
 
-  static constexpr const char* libraries[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", "/usr/local/cuda/lib64/libcublasLt.so"};
+  static constexpr const char* libraries[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so",
+                                              "/usr/local/cuda/lib64/libcublasLt.so"};
 
   /// The first of `names` that there is. Null and a reason where none is, or it lacks a symbol. Needs the card's context to be current.
   static std::unique_ptr<Blas> open(std::string& reason, std::span<const char* const> names = libraries);

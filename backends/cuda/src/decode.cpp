@@ -59,7 +59,8 @@ class Fuser : Uses {
 
   bool is_product(std::uint32_t n) const {
     const Node& node = graph_.nodes[n];
-    if (node.op != QUERN_OP_MATMUL || !joins(n) || !stable(node.inputs[0]) || !stable(node.outputs[0]) || !given(node.inputs[1])) return false;
+    if (node.op != QUERN_OP_MATMUL || !joins(n) || !stable(node.inputs[0]) || !stable(node.outputs[0]) || !given(node.inputs[1]))
+      return false;
     if (node.inputs.size() > 2 && !given(node.inputs[2])) return false;
     const Tensor &a = tensor(node.inputs[0]), &b = tensor(node.inputs[1]), &y = tensor(node.outputs[0]);
     if (node.inputs.size() > 3 && node.inputs[3] != none) return false;
@@ -72,8 +73,7 @@ class Fuser : Uses {
   /// Weights of f16 or bf16, one row: activations of the same type. More rows have products of many rows (wide.hpp).
   bool takes_floats(const Node& node, const Tensor& b) const {
     const bool allowed = b.dtype == QUERN_F16 ? node.f16_allowed() : b.dtype == QUERN_BF16 && node.bf16_allowed();
-    return allowed && most_rows_ == 1 && b.rank == 2 &&
-           (rings_serve(b.dtype, b.last(), card_) || tiles_serve(b.dtype, b.last(), 1, card_));
+    return allowed && most_rows_ == 1 && b.rank == 2 && (rings_serve(b.dtype, b.last(), card_) || tiles_serve(b.dtype, b.last(), 1, card_));
   }
   int codes_of(std::uint32_t product) const {
     const Tensor& b = tensor(graph_.nodes[product].inputs[1]);
@@ -109,9 +109,8 @@ class Fuser : Uses {
       const std::uint32_t y = root(node.outputs[0]);
       if (kept(y) || readers(y).empty() || !whole(node.inputs[0]) || tensor(node.inputs[0]).dtype != QUERN_F32) continue;
       if (!stable(node.inputs[0]) || !stable(node.outputs[0])) continue;  // its products read its input
-      const bool only_products = std::ranges::all_of(readers(y), [&](std::uint32_t user) {
-        return is_product(user) && root(graph_.nodes[user].inputs[0]) == y;
-      });
+      const bool only_products =
+          std::ranges::all_of(readers(y), [&](std::uint32_t user) { return is_product(user) && root(graph_.nodes[user].inputs[0]) == y; });
       if (only_products) done_[n] = true;
     }
   }
@@ -175,8 +174,8 @@ class Fuser : Uses {
     step.emit = [key, norm, companion](const StepContext& context, Launcher& launcher) {
       const Tensor& x = context.tensor(key.value);
       const Activations out = activations_at(context.extra(companion.slot), companion.k, key.norm != none, key.codes);
-      launch_quantise(x.data, norm.weight == none ? 0 : context.tensor(norm.weight).data, norm.offset,
-                      x.elements() / companion.k, companion.k, out, launcher);
+      launch_quantise(x.data, norm.weight == none ? 0 : context.tensor(norm.weight).data, norm.offset, x.elements() / companion.k,
+                      companion.k, out, launcher);
     };
     schedule_.steps.push_back(std::move(step));
   }
@@ -289,8 +288,8 @@ class Fuser : Uses {
       }
       RawInput input;
       if (raw)
-        input = {context.tensor(key.value).data, norm.weight == none ? 0 : context.tensor(norm.weight).data, norm.offset,
-                 key.norm != none, settles};
+        input = {context.tensor(key.value).data, norm.weight == none ? 0 : context.tensor(norm.weight).data, norm.offset, key.norm != none,
+                 settles};
       if (by_rings && launch_rings(p, input, launcher)) return;
       if (!raw) return launch_gemv(p, false, launcher);
       if (!launch_tiles(p, false, launcher, input)) throw Failure(QUERN_INTERNAL, "a product of one row was fused that has no kernel");
@@ -354,15 +353,18 @@ class Fuser : Uses {
     const Tensor& y = tensor(node.outputs[0]);
     const std::uint32_t r = root(node.outputs[0]);
     Post post;
-    if (whole(node.outputs[0]) && y.last() % 32 == 0 && wanted(r) != keys_.end() &&
-        wanted(r)->first.norm == none)
+    if (whole(node.outputs[0]) && y.last() % 32 == 0 && wanted(r) != keys_.end() && wanted(r)->first.norm == none)
       post = post_for(r, y.dims[1] * y.dims[2]);
     const bool store = !post.any || !served_by(r, post.key), alone = most_rows_ == 1;
     if (!alone) emit_rope_kv(what, node);  // rows may see each other's keys
     Step step;
     step.first_node = n;
     step.nodes = alone ? static_cast<std::uint32_t>(what.nodes.size()) + 1 : 1;
-    step.kernel = concat("attention", !alone ? "" : what.norm_q == none ? ".rope.kv_write" : ".norm.rope.kv_write", post.any ? ".quantise" : "", ".cuda");
+    step.kernel = concat("attention",
+                         !alone                ? ""
+                         : what.norm_q == none ? ".rope.kv_write"
+                                               : ".norm.rope.kv_write",
+                         post.any ? ".quantise" : "", ".cuda");
     step.reads = node.inputs;
     step.reads[0] = what.q;
     for (const std::uint32_t v : {what.k, what.v, what.table}) step.reads.push_back(v);
@@ -375,8 +377,8 @@ class Fuser : Uses {
     // Once a kernel has let the next one start only after its own wait, all before it is done, the delivery of the host's writes too.
     const auto given = [&](std::uint32_t v) { return maker(root(v)) == none; };
     const bool early = alone && settled_ && given(what.table) && given(node.inputs[3]) && given(node.inputs[4]) && given(node.inputs[5]);
-    step.emit = [this_node = &node, what, post, store, alone, early, graph = &graph_, storage = std::vector<Tensor>(node.inputs.size() + 1)](
-                    const StepContext& context, Launcher& launcher) mutable {
+    step.emit = [this_node = &node, what, post, store, alone, early, graph = &graph_,
+                 storage = std::vector<Tensor>(node.inputs.size() + 1)](const StepContext& context, Launcher& launcher) mutable {
       for (std::size_t i = 0; i < this_node->inputs.size(); ++i)
         storage[i] = this_node->inputs[i] == none ? Tensor{} : context.tensor(this_node->inputs[i]);
       storage[0] = context.tensor(what.q);

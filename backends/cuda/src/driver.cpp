@@ -11,8 +11,7 @@ namespace {
 
 /// Errors after which the context answers nothing else: illegal addresses and instructions, launch failures, lost devices.
 bool is_sticky(Result result) {
-  return (result >= 700 && result <= 720 && result != 702 && result != 704 && result != 705) ||
-         result == 46 || result == 214;
+  return (result >= 700 && result <= 720 && result != 702 && result != 704 && result != 705) || result == 46 || result == 214;
 }
 
 std::string version_text(int version) { return concat(version / 1000, ".", version % 1000 / 10); }
@@ -29,20 +28,18 @@ std::shared_ptr<const Driver> Driver::open(const char* library) {
     throw Failure(code, concat("the driver library ", library, " cannot be opened (", why, ")"), 6);
   }
   auto driver = std::make_shared<Driver>();
-  if (auto* version = reinterpret_cast<Result (*)(int*)>(dlsym(handle, "cuDriverGetVersion"));
-      version != nullptr)
+  if (auto* version = reinterpret_cast<Result (*)(int*)>(dlsym(handle, "cuDriverGetVersion")); version != nullptr)
     version(&driver->version_);
   if (driver->version_ != 0 && driver->version_ < least_driver) {
     throw Failure(QUERN_DRIVER_TOO_OLD,
                   concat("the driver supports CUDA ", version_text(driver->version_), " and this plugin needs ", least_driver_text), 6);
   }
-#define QUERN_CUDA_LOAD(name, arguments)                                                   \
-  driver->name = reinterpret_cast<Result(*) arguments>(dlsym(handle, #name));              \
-  if (driver->name == nullptr) {                                                           \
-    throw Failure(QUERN_DRIVER_TOO_OLD,                                                    \
-                  concat("the driver (CUDA ", version_text(driver->version_),              \
-                         ") has no " #name ", and this plugin needs ", least_driver_text), \
-                  6);                                                                      \
+#define QUERN_CUDA_LOAD(name, arguments) \
+  driver->name = reinterpret_cast<Result(*) arguments>(dlsym(handle, #name)); \
+  if (driver->name == nullptr) { \
+    throw Failure( \
+        QUERN_DRIVER_TOO_OLD, \
+        concat("the driver (CUDA ", version_text(driver->version_), ") has no " #name ", and this plugin needs ", least_driver_text), 6); \
   }
   QUERN_CUDA_FUNCTIONS(QUERN_CUDA_LOAD)
 #undef QUERN_CUDA_LOAD
@@ -61,8 +58,8 @@ void Driver::check(Result result, const char* what) const {
   Failure failure(result == constant::out_of_memory ? QUERN_OUT_OF_MEMORY
                   : is_sticky(result)               ? QUERN_DEVICE_LOST
                                                     : QUERN_INTERNAL,
-                  concat(what, ": ", words == nullptr ? "unknown error" : words, " (",
-                         name == nullptr ? "no name" : name, ", ", result, ")"));
+                  concat(what, ": ", words == nullptr ? "unknown error" : words, " (", name == nullptr ? "no name" : name, ", ", result,
+                         ")"));
   failure.domain = QUERN_DOMAIN_CUDA;
   failure.native_code = result;
   if (failure.code == QUERN_DEVICE_LOST) failure.flags = QUERN_ERROR_STICKY | QUERN_ERROR_DEVICE_LOST;

@@ -71,59 +71,59 @@ constexpr int allocation_pinned = 1, location_device = 1, access_read_write = 3,
 }  // namespace constant
 
 /// Name, return type Result, arguments. One line a function: the table below, and the loading of it, are made from this list.
-#define QUERN_CUDA_FUNCTIONS(F)                                                                                     \
-  F(cuInit, (unsigned))                                                                                             \
-  F(cuDriverGetVersion, (int*))                                                                                     \
-  F(cuGetErrorName, (Result, const char**))                                                                         \
-  F(cuGetErrorString, (Result, const char**))                                                                       \
-  F(cuDeviceGetCount, (int*))                                                                                       \
-  F(cuDeviceGet, (int*, int))                                                                                       \
-  F(cuDeviceGetName, (char*, int, int))                                                                             \
-  F(cuDeviceGetUuid_v2, (Uuid*, int))                                                                               \
-  F(cuDeviceTotalMem_v2, (std::size_t*, int))                                                                       \
-  F(cuDeviceGetAttribute, (int*, int, int))                                                                         \
-  F(cuDevicePrimaryCtxRetain, (Context*, int))                                                                      \
-  F(cuDevicePrimaryCtxRelease_v2, (int))                                                                            \
-  F(cuCtxPushCurrent_v2, (Context))                                                                                 \
-  F(cuCtxPopCurrent_v2, (Context*))                                                                                 \
-  F(cuCtxSynchronize, ())                                                                                           \
-  F(cuModuleLoadData, (Module*, const void*))                                                                       \
-  F(cuModuleUnload, (Module))                                                                                       \
-  F(cuModuleGetFunction, (Function*, Module, const char*))                                                          \
-  F(cuFuncGetAttribute, (int*, int, Function))                                                                      \
-  F(cuFuncSetAttribute, (Function, int, int))                                                                       \
-  F(cuMemGetInfo_v2, (std::size_t*, std::size_t*))                                                                  \
-  F(cuMemAlloc_v2, (DevicePointer*, std::size_t))                                                                   \
-  F(cuMemFree_v2, (DevicePointer))                                                                                  \
-  F(cuMemGetAllocationGranularity, (std::size_t*, const AllocationProperties*, int))                                \
-  F(cuMemAddressReserve, (DevicePointer*, std::size_t, std::size_t, DevicePointer, unsigned long long))             \
-  F(cuMemAddressFree, (DevicePointer, std::size_t))                                                                 \
-  F(cuMemCreate, (MemoryHandle*, std::size_t, const AllocationProperties*, unsigned long long))                     \
-  F(cuMemRelease, (MemoryHandle))                                                                                   \
-  F(cuMemMap, (DevicePointer, std::size_t, std::size_t, MemoryHandle, unsigned long long))                          \
-  F(cuMemUnmap, (DevicePointer, std::size_t))                                                                       \
-  F(cuMemSetAccess, (DevicePointer, std::size_t, const AccessDescription*, std::size_t))                            \
-  F(cuMemHostAlloc, (void**, std::size_t, unsigned))                                                                \
-  F(cuMemFreeHost, (void*))                                                                                         \
-  F(cuMemHostGetDevicePointer_v2, (DevicePointer*, void*, unsigned))                                                \
-  F(cuMemcpyHtoDAsync_v2, (DevicePointer, const void*, std::size_t, Stream))                                        \
-  F(cuMemcpyDtoHAsync_v2, (void*, DevicePointer, std::size_t, Stream))                                              \
-  F(cuMemcpyDtoDAsync_v2, (DevicePointer, DevicePointer, std::size_t, Stream))                                      \
-  F(cuMemsetD32Async, (DevicePointer, unsigned, std::size_t, Stream))                                               \
-  F(cuMemsetD8Async, (DevicePointer, unsigned char, std::size_t, Stream))                                           \
-  F(cuStreamCreate, (Stream*, unsigned))                                                                            \
-  F(cuStreamDestroy_v2, (Stream))                                                                                   \
-  F(cuStreamSynchronize, (Stream))                                                                                  \
-  F(cuStreamBeginCapture_v2, (Stream, int))                                                                         \
-  F(cuStreamEndCapture, (Stream, CapturedGraph*))                                                                   \
-  F(cuEventCreate, (Event*, unsigned))                                                                              \
-  F(cuEventRecord, (Event, Stream))                                                                                 \
-  F(cuEventSynchronize, (Event))                                                                                    \
-  F(cuEventDestroy_v2, (Event))                                                                                     \
-  F(cuGraphInstantiateWithFlags, (GraphExec*, CapturedGraph, unsigned long long))                                   \
-  F(cuGraphLaunch, (GraphExec, Stream))                                                                             \
-  F(cuGraphExecDestroy, (GraphExec))                                                                                \
-  F(cuGraphDestroy, (CapturedGraph))                                                                                \
+#define QUERN_CUDA_FUNCTIONS(F) \
+  F(cuInit, (unsigned)) \
+  F(cuDriverGetVersion, (int*)) \
+  F(cuGetErrorName, (Result, const char**)) \
+  F(cuGetErrorString, (Result, const char**)) \
+  F(cuDeviceGetCount, (int*)) \
+  F(cuDeviceGet, (int*, int)) \
+  F(cuDeviceGetName, (char*, int, int)) \
+  F(cuDeviceGetUuid_v2, (Uuid*, int)) \
+  F(cuDeviceTotalMem_v2, (std::size_t*, int)) \
+  F(cuDeviceGetAttribute, (int*, int, int)) \
+  F(cuDevicePrimaryCtxRetain, (Context*, int)) \
+  F(cuDevicePrimaryCtxRelease_v2, (int)) \
+  F(cuCtxPushCurrent_v2, (Context)) \
+  F(cuCtxPopCurrent_v2, (Context*)) \
+  F(cuCtxSynchronize, ()) \
+  F(cuModuleLoadData, (Module*, const void*)) \
+  F(cuModuleUnload, (Module)) \
+  F(cuModuleGetFunction, (Function*, Module, const char*)) \
+  F(cuFuncGetAttribute, (int*, int, Function)) \
+  F(cuFuncSetAttribute, (Function, int, int)) \
+  F(cuMemGetInfo_v2, (std::size_t*, std::size_t*)) \
+  F(cuMemAlloc_v2, (DevicePointer*, std::size_t)) \
+  F(cuMemFree_v2, (DevicePointer)) \
+  F(cuMemGetAllocationGranularity, (std::size_t*, const AllocationProperties*, int)) \
+  F(cuMemAddressReserve, (DevicePointer*, std::size_t, std::size_t, DevicePointer, unsigned long long)) \
+  F(cuMemAddressFree, (DevicePointer, std::size_t)) \
+  F(cuMemCreate, (MemoryHandle*, std::size_t, const AllocationProperties*, unsigned long long)) \
+  F(cuMemRelease, (MemoryHandle)) \
+  F(cuMemMap, (DevicePointer, std::size_t, std::size_t, MemoryHandle, unsigned long long)) \
+  F(cuMemUnmap, (DevicePointer, std::size_t)) \
+  F(cuMemSetAccess, (DevicePointer, std::size_t, const AccessDescription*, std::size_t)) \
+  F(cuMemHostAlloc, (void**, std::size_t, unsigned)) \
+  F(cuMemFreeHost, (void*)) \
+  F(cuMemHostGetDevicePointer_v2, (DevicePointer*, void*, unsigned)) \
+  F(cuMemcpyHtoDAsync_v2, (DevicePointer, const void*, std::size_t, Stream)) \
+  F(cuMemcpyDtoHAsync_v2, (void*, DevicePointer, std::size_t, Stream)) \
+  F(cuMemcpyDtoDAsync_v2, (DevicePointer, DevicePointer, std::size_t, Stream)) \
+  F(cuMemsetD32Async, (DevicePointer, unsigned, std::size_t, Stream)) \
+  F(cuMemsetD8Async, (DevicePointer, unsigned char, std::size_t, Stream)) \
+  F(cuStreamCreate, (Stream*, unsigned)) \
+  F(cuStreamDestroy_v2, (Stream)) \
+  F(cuStreamSynchronize, (Stream)) \
+  F(cuStreamBeginCapture_v2, (Stream, int)) \
+  F(cuStreamEndCapture, (Stream, CapturedGraph*)) \
+  F(cuEventCreate, (Event*, unsigned)) \
+  F(cuEventRecord, (Event, Stream)) \
+  F(cuEventSynchronize, (Event)) \
+  F(cuEventDestroy_v2, (Event)) \
+  F(cuGraphInstantiateWithFlags, (GraphExec*, CapturedGraph, unsigned long long)) \
+  F(cuGraphLaunch, (GraphExec, Stream)) \
+  F(cuGraphExecDestroy, (GraphExec)) \
+  F(cuGraphDestroy, (CapturedGraph)) \
   F(cuLaunchKernelEx, (const LaunchConfig*, Function, void**, void**))
 
 class Driver {

@@ -42,7 +42,8 @@ std::optional<Uses::Attention> Uses::attention_at(std::uint32_t n) const {
       if (w >= n) break;
       const Node& write = graph_.nodes[w];
       if (write.op != QUERN_OP_KV_WRITE) continue;  // it reads the cache as well: see `alone`
-      if (found != none || !joins(w) || write.inputs[1] != node.inputs[3] || write.inputs[2] != node.inputs[4] || write.inputs[3] != node.inputs[5])
+      if (found != none || !joins(w) || write.inputs[1] != node.inputs[3] || write.inputs[2] != node.inputs[4] ||
+          write.inputs[3] != node.inputs[5])
         return none;
       found = w;
     }
@@ -62,12 +63,17 @@ std::optional<Uses::Attention> Uses::attention_at(std::uint32_t n) const {
   // Nobody else may look at the caches between their writing and this node.
   bool alone = true;
   for (const std::uint32_t cache : {node.inputs[1], node.inputs[2]})
-    alone = alone && std::ranges::all_of(readers(root(cache)), [&](std::uint32_t user) {
-              return user == n || user == write_k || user == write_v || user > n;
-            });
+    alone = alone && std::ranges::all_of(readers(root(cache)),
+                                         [&](std::uint32_t user) { return user == n || user == write_k || user == write_v || user > n; });
   if (!alone) return {};
-  Attention found{of_q.inputs[0], of_k.inputs[0], v, of_q.inputs[2], static_cast<std::uint32_t>(of_q.attributes->integer(QUERN_KEY_MODE)),
-                  none, none, {rope_q, rope_k, write_k, write_v}};
+  Attention found{of_q.inputs[0],
+                  of_k.inputs[0],
+                  v,
+                  of_q.inputs[2],
+                  static_cast<std::uint32_t>(of_q.attributes->integer(QUERN_KEY_MODE)),
+                  none,
+                  none,
+                  {rope_q, rope_k, write_k, write_v}};
   // Norms of both, one weight for all heads, of what nothing else reads.
   const auto norm_of = [&](std::uint32_t value, std::uint32_t user) {
     const std::uint32_t made_by = maker(root(value));
@@ -75,10 +81,11 @@ std::optional<Uses::Attention> Uses::attention_at(std::uint32_t n) const {
     const Node& norm = graph_.nodes[made_by];
     const std::uint32_t weight = norm.inputs.size() < 2 ? none : norm.inputs[1];
     const std::int64_t d = tensor(value).last();
-    if (weight == none || !given(weight) || tensor(weight).dtype != QUERN_F32 || tensor(weight).rank != 1 || tensor(weight).dims[0] != d) return none;
+    if (weight == none || !given(weight) || tensor(weight).dtype != QUERN_F32 || tensor(weight).rank != 1 || tensor(weight).dims[0] != d)
+      return none;
     const Tensor& x = tensor(norm.inputs[0]);
-    return x.dtype == QUERN_F32 && x.rank == 3 && x.last() == d && whole(norm.inputs[0]) && whole(norm.outputs[0]) && stable(norm.inputs[0]) &&
-                   check_same_shape(x, tensor(value)).empty()
+    return x.dtype == QUERN_F32 && x.rank == 3 && x.last() == d && whole(norm.inputs[0]) && whole(norm.outputs[0]) &&
+                   stable(norm.inputs[0]) && check_same_shape(x, tensor(value)).empty()
                ? made_by
                : none;
   };
@@ -95,8 +102,8 @@ HeadNorms Uses::head_norms(const Attention& what, const Graph& graph, const std:
   if (what.norm_q == none) return {};
   const Node &q = graph.nodes[what.norm_q], &k = graph.nodes[what.norm_k];
   const auto real = [](const Node& node, std::uint32_t key) { return static_cast<float>(node.attributes->real(key)); };
-  return {address(q.inputs[1]), address(k.inputs[1]), real(q, QUERN_KEY_WEIGHT_OFFSET), real(k, QUERN_KEY_WEIGHT_OFFSET), real(q, QUERN_KEY_EPSILON),
-          real(k, QUERN_KEY_EPSILON)};
+  return {address(q.inputs[1]),       address(k.inputs[1]),      real(q, QUERN_KEY_WEIGHT_OFFSET), real(k, QUERN_KEY_WEIGHT_OFFSET),
+          real(q, QUERN_KEY_EPSILON), real(k, QUERN_KEY_EPSILON)};
 }
 
 std::uint32_t Uses::glu_of(std::uint32_t gate, std::uint32_t up) const {

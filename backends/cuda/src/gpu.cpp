@@ -32,8 +32,7 @@ std::vector<CardFacts> list_cards(const Driver& driver) {
     card.reserves_addresses = attribute(constant::attribute_addresses) != 0;
     card.integrated = attribute(constant::attribute_integrated) != 0;
     char address[32];
-    std::snprintf(address, sizeof address, "%04x:%02x:%02x.0",
-                  static_cast<unsigned>(attribute(constant::attribute_pci_domain)),
+    std::snprintf(address, sizeof address, "%04x:%02x:%02x.0", static_cast<unsigned>(attribute(constant::attribute_pci_domain)),
                   static_cast<unsigned>(attribute(constant::attribute_pci_bus)),
                   static_cast<unsigned>(attribute(constant::attribute_pci_device)));
     card.pci_address = address;
@@ -46,7 +45,8 @@ std::vector<CardFacts> list_cards(const Driver& driver) {
   return cards;
 }
 
-Gpu::Gpu(std::shared_ptr<const Driver> driver, const CardFacts& facts, const KernelOrigin& origin, std::function<void(const std::string&)> warn)
+Gpu::Gpu(std::shared_ptr<const Driver> driver, const CardFacts& facts, const KernelOrigin& origin,
+         std::function<void(const std::string&)> warn)
     : driver_(std::move(driver)), facts_(facts), warn_(std::move(warn)), blas_wanted_(origin.library) {
   driver_->check(driver_->cuDevicePrimaryCtxRetain(&context_, facts_.handle), "making a context on the GPU");
   try {
@@ -133,8 +133,8 @@ DevicePointer Gpu::allocate(std::uint64_t bytes, const char* what, bool for_shad
   if (result == constant::out_of_memory && !for_shadow && shadows_ != nullptr && shadows_->give_up()) return allocate(bytes, what);
   if (result != constant::out_of_memory) driver_->check(result, what);
   const std::uint64_t most = budget();
-  Failure failure(QUERN_OUT_OF_MEMORY, concat("cuda: no memory for ", what, ": ", bytes, " bytes asked for, ",
-                                              most > before ? most - before : 0, " available"));
+  Failure failure(QUERN_OUT_OF_MEMORY,
+                  concat("cuda: no memory for ", what, ": ", bytes, " bytes asked for, ", most > before ? most - before : 0, " available"));
   failure.requested = bytes;
   failure.available = most > before ? most - before : 0;
   failure.heap = 0;

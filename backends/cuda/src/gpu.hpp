@@ -34,7 +34,8 @@ std::vector<CardFacts> list_cards(const Driver& driver);
 class Gpu {
  public:
   /// `warn` takes what a user should know and no call fails of.
-  Gpu(std::shared_ptr<const Driver> driver, const CardFacts& facts, const KernelOrigin& origin, std::function<void(const std::string&)> warn);
+  Gpu(std::shared_ptr<const Driver> driver, const CardFacts& facts, const KernelOrigin& origin,
+      std::function<void(const std::string&)> warn);
   ~Gpu();
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;

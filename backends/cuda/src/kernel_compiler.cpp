@@ -22,18 +22,20 @@ std::string_view text_of(const Source& source) { return {source.data, source.byt
 std::vector<std::string> kernel_units() {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < kernel_source_count; ++i)
-    if (const std::string_view name = kernel_sources[i].name; name.ends_with(unit_ending)) names.emplace_back(name.substr(0, name.size() - unit_ending.size()));
+    if (const std::string_view name = kernel_sources[i].name; name.ends_with(unit_ending))
+      names.emplace_back(name.substr(0, name.size() - unit_ending.size()));
   return names;
 }
 
-KernelCompiler::KernelCompiler(std::string architecture, const std::string& cache_directory, std::vector<std::string> soon, unsigned threads,
-                               quern_status without_compiler)
+KernelCompiler::KernelCompiler(std::string architecture, const std::string& cache_directory, std::vector<std::string> soon,
+                               unsigned threads, quern_status without_compiler)
     : architecture_(std::move(architecture)), cache_(cache_directory), soon_(std::move(soon)) {
   std::string reason;
   nvrtc_ = Nvrtc::open({"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}, reason);
   if (nvrtc_ == nullptr)
     throw Failure(without_compiler,
-                  concat("no kernels for ", architecture_, " are built in, and the compiler for others, NVRTC, is missing (", reason, ")"), 6);
+                  concat("no kernels for ", architecture_, " are built in, and the compiler for others, NVRTC, is missing (", reason, ")"),
+                  6);
   common_key_ = concat(architecture_, "\n", nvrtc_->major(), ".", nvrtc_->minor(), "\n");
   for (const std::string& option : compile_options()) common_key_ += option + "\n";
   for (std::size_t i = 0; i < kernel_source_count; ++i) {
@@ -48,8 +50,7 @@ KernelCompiler::KernelCompiler(std::string architecture, const std::string& cach
     threads_.reserve(count);
     for (std::size_t i = 0; i < count; ++i) threads_.emplace_back([this] { work(); });
   } catch (const std::system_error&) {  // no more threads: what they leave is compiled when it is wanted
-  } catch (const std::bad_alloc&) {
-  }
+  } catch (const std::bad_alloc&) {}
 }
 
 KernelCompiler::~KernelCompiler() {
@@ -87,9 +88,7 @@ void KernelCompiler::make(const std::string& name, Unit& unit, std::unique_lock<
     cubin.clear();
     try {
       log = error.what();
-    } catch (const std::bad_alloc&) {
-      log.clear();
-    }
+    } catch (const std::bad_alloc&) { log.clear(); }
   }
   lock.lock();
   unit.cubin = std::move(cubin);

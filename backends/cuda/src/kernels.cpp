@@ -18,12 +18,10 @@ const Image* built_in(std::string_view unit, const std::string& architecture) {
 /// What a model's first steps take, those first that take longest to compile.
 std::vector<std::string> units_of_models(int major) {
   std::vector<std::string> names;
-  if (major >= 9)
-    names = {"attention_pages_f16_128", "attention_pages_f16_64", "tiles", "stream"};
-  else
-    names = {"attention", "gemv"};
-  for (const char* name : {"gemm_mma", "attention_rows", "attention_any", "activation", "elementwise", "sampling", "norm", "gemm_dense", "rows", "wide",
-                           "kv", "rope", "weights", "quantise", "mailbox", "rings"})
+  if (major >= 9) names = {"attention_pages_f16_128", "attention_pages_f16_64", "tiles", "stream"};
+  else names = {"attention", "gemv"};
+  for (const char* name : {"gemm_mma", "attention_rows", "attention_any", "activation", "elementwise", "sampling", "norm", "gemm_dense",
+                           "rows", "wide", "kv", "rope", "weights", "quantise", "mailbox", "rings"})
     names.emplace_back(name);
   return names;
 }
@@ -41,8 +39,9 @@ Kernels::Kernels(std::shared_ptr<const Driver> driver, const KernelOrigin& origi
     return;
   }
   if (origin.probe_only) allowed_ = {"mailbox", "quantise", "weights"};
-  compiler_ = std::make_unique<KernelCompiler>(architecture, origin.cache_directory, origin.probe_only ? allowed_ : units_of_models(origin.major), origin.threads,
-                                               origin.force_jit ? QUERN_DEPENDENCY_MISSING : QUERN_ARCH_NOT_BUILT);
+  compiler_ =
+      std::make_unique<KernelCompiler>(architecture, origin.cache_directory, origin.probe_only ? allowed_ : units_of_models(origin.major),
+                                       origin.threads, origin.force_jit ? QUERN_DEPENDENCY_MISSING : QUERN_ARCH_NOT_BUILT);
 }
 
 Module Kernels::load(const std::string& unit, const void* cubin) {
@@ -81,7 +80,8 @@ Function Kernels::get(std::string_view unit, std::string_view name, unsigned sha
   Kernel& kernel = known->second;
   if (static_cast<std::int64_t>(shared) <= kernel.allowed) return kernel.function;
   if (static_cast<std::int64_t>(shared) > shared_limit_)
-    throw Failure(QUERN_UNSUPPORTED, concat("kernel ", std::string(name), " asks for ", shared, " bytes of shared memory; a block has ", shared_limit_, " here"));
+    throw Failure(QUERN_UNSUPPORTED, concat("kernel ", std::string(name), " asks for ", shared, " bytes of shared memory; a block has ",
+                                            shared_limit_, " here"));
   // What the driver counts as declared may have its own share in it, which is no part of the limit: it has the last word.
   const int most = std::max(static_cast<int>(shared), shared_limit_ - kernel.fixed_shared);
   driver_->check(driver_->cuFuncSetAttribute(kernel.function, constant::function_max_dynamic_shared, most),

@@ -15,14 +15,14 @@ inline constexpr int usual_shared = 49152;  // bytes of shared memory that a blo
 
 /// How kernels of a device come to be: architecture and options of the host.
 struct KernelOrigin {
-  int major = 0, minor = 0;      // compute capability
+  int major = 0, minor = 0;         // compute capability
   int shared_limit = usual_shared;  // bytes of shared memory that a block may ask for
-  bool force_jit = false;        // ignore what is built in
-  std::string cache_directory;   // empty: keep nothing
-  bool library = true;           // cuBLASLt may be used, where it is installed
-  bool pool = true;              // memory comes from one reservation; else each allocation is the driver's, which memory checkers can tell apart
-  unsigned threads = 1;          // that may copy uploads and compile, the caller's included
-  bool probe_only = false;       // where kernels are not built in, compile only what the probe's proof needs: it has seconds
+  bool force_jit = false;           // ignore what is built in
+  std::string cache_directory;      // empty: keep nothing
+  bool library = true;              // cuBLASLt may be used, where it is installed
+  bool pool = true;         // memory comes from one reservation; else each allocation is the driver's, which memory checkers can tell apart
+  unsigned threads = 1;     // that may copy uploads and compile, the caller's included
+  bool probe_only = false;  // where kernels are not built in, compile only what the probe's proof needs: it has seconds
 };
 
 class Kernels {

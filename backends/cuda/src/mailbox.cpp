@@ -56,7 +56,8 @@ void Mailbox::copy_page(Stream stream, std::uint32_t slot, bool small) const {
 void Mailbox::copy_rest(Stream stream, std::uint32_t slot) const {
   const std::uint32_t used = posted_[slot];
   if (used > small_bytes)
-    driver_->check(driver_->cuMemcpyHtoDAsync_v2(page_ + small_bytes, page(slot) + small_bytes, used - small_bytes, stream), "copying small writes");
+    driver_->check(driver_->cuMemcpyHtoDAsync_v2(page_ + small_bytes, page(slot) + small_bytes, used - small_bytes, stream),
+                   "copying small writes");
 }
 
 bool Mailbox::fits(std::uint64_t bytes) const noexcept {

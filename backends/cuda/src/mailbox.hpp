@@ -18,8 +18,8 @@ namespace quern::cuda {
 
 class Mailbox {
  public:
-  static constexpr std::uint32_t page_bytes = 16384, capacity_entries = 63,
-                                 capacity_bytes = page_bytes - 1024, largest = capacity_bytes - 16;
+  static constexpr std::uint32_t page_bytes = 16384, capacity_entries = 63, capacity_bytes = page_bytes - 1024,
+                                 largest = capacity_bytes - 16;
   /// What a decode step needs: the list and the first writes. A captured graph copies no more (H200: 16 KiB take 3.5 us, 1 KiB 1.8).
   static constexpr std::uint32_t small_bytes = 2048;
 

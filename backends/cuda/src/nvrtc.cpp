@@ -73,9 +73,8 @@ std::string Nvrtc::compile(const SourceFile& source, const std::vector<SourceFil
   }
   const std::string text(source.text), name(source.name);
   void* program = nullptr;
-  if (const int status =
-          functions_->create(&program, text.c_str(), name.c_str(), static_cast<int>(names.size()),
-                             text_pointers.data(), name_pointers.data());
+  if (const int status = functions_->create(&program, text.c_str(), name.c_str(), static_cast<int>(names.size()), text_pointers.data(),
+                                            name_pointers.data());
       status != 0) {
     log = functions_->error_string(status);
     return {};
@@ -96,8 +95,7 @@ std::string Nvrtc::compile(const SourceFile& source, const std::vector<SourceFil
     if (functions_->cubin(program, cubin.data()) != 0) cubin.clear();
   }
   if (cubin.empty() && log.empty())
-    log = status != 0 ? functions_->error_string(status)
-                      : "no cubin came back; is the architecture a virtual one?";
+    log = status != 0 ? functions_->error_string(status) : "no cubin came back; is the architecture a virtual one?";
   functions_->destroy(&program);
   return cubin;
 }

@@ -10,8 +10,7 @@ Launcher::Grid Launcher::spread(std::int64_t count) const {
   return {std::min<std::int64_t>((count + 255) / 256, std::int64_t{multiprocessors()} * 16), 1, 1};
 }
 
-void Launcher::start(Function function, std::string_view name, Grid grid, unsigned block, const void* params,
-                     unsigned shared) {
+void Launcher::start(Function function, std::string_view name, Grid grid, unsigned block, const void* params, unsigned shared) {
   if (grid.x > 0x7fffffff || grid.y > 65535 || grid.z > 65535)
     throw Failure(QUERN_UNSUPPORTED, concat("kernel ", std::string(name), " would need a grid of ", grid.x, " x ", grid.y, " x ", grid.z));
   ++launches_;

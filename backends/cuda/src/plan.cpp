@@ -22,7 +22,8 @@ void fold_node(std::uint64_t& key, const Graph& graph, const Node& node) {
   fold_key(key, node.op);
   fold_key(key, 1u + node.int8_allowed() + 2u * node.bf16_allowed() + 4u * node.f16_allowed() + 8u * node.invariant);
   for (const auto* list : {&node.inputs, &node.outputs})
-    for (const std::uint32_t v : *list) fold_key(key, v == QUERN_NONE ? 0 : 2u * graph.values[v].tensor.dtype + graph.values[v].tensor.packed_layout);
+    for (const std::uint32_t v : *list)
+      fold_key(key, v == QUERN_NONE ? 0 : 2u * graph.values[v].tensor.dtype + graph.values[v].tensor.packed_layout);
 }
 
 }  // namespace
@@ -149,8 +150,8 @@ void Instance::refresh(const std::vector<std::int64_t>& extents, const Schedule&
   for (std::uint32_t v = 0; v < tensors_.size(); ++v) {
     graph.shape(v, extents, tensors_[v]);
     const std::uint32_t root = graph.values[v].root;
-    tensors_[v].data = (graph.internal(root) ? scratch_ + schedule.value_offset[root] : places_[v]) +
-                       (graph.internal(root) ? graph.values[v].offset : 0);
+    tensors_[v].data =
+        (graph.internal(root) ? scratch_ + schedule.value_offset[root] : places_[v]) + (graph.internal(root) ? graph.values[v].offset : 0);
   }
   laid_out_ = &schedule;
 }
@@ -189,10 +190,9 @@ void Instance::prepare(sdk::BoundPlaces places) {
   places_ = std::move(places.of);
   scratch_ = places.scratch;
   for (std::uint32_t v = 0; v < graph.values.size(); ++v)
-    if (graph.source.values[v].kind == QUERN_VALUE_OUTPUT && graph.values[v].root == v &&
-        graph.values[v].bytes <= 4096 && mirrors_.size() < 4)
-      if (Mailbox::Mirror* mirror =
-              gpu_.mailbox().add_mirror(places_[v], static_cast<std::uint32_t>(graph.values[v].bytes));
+    if (graph.source.values[v].kind == QUERN_VALUE_OUTPUT && graph.values[v].root == v && graph.values[v].bytes <= 4096 &&
+        mirrors_.size() < 4)
+      if (Mailbox::Mirror* mirror = gpu_.mailbox().add_mirror(places_[v], static_cast<std::uint32_t>(graph.values[v].bytes));
           mirror != nullptr)
         mirrors_.push_back(mirror);
   if (counters_memory_ == 0) {
@@ -244,7 +244,9 @@ void Instance::capture() {
 
 /// Whether a step of these extents runs as a graph: a model's, all ranged extents equal, 1 to 32, without copies of weights that may be given up.
 bool Instance::takes_graph(const std::vector<std::int64_t>& extents, const Schedule& schedule) const {
-  if (plan_.without_graphs != nullptr || !plan_.capture || plan_.graph.nodes.size() < 16 || extents.empty() || extents.front() < 1 || extents.front() > 32) return false;
+  if (plan_.without_graphs != nullptr || !plan_.capture || plan_.graph.nodes.size() < 16 || extents.empty() || extents.front() < 1 ||
+      extents.front() > 32)
+    return false;
   if (extents.front() > 8 && !schedule.dense.empty()) return false;
   for (std::size_t s = 0; s < extents.size(); ++s)
     if (extents[s] != extents.front() || extents[s] < plan_.graph.source.symbols[s].min || extents[s] > bounds_[s] ||
@@ -345,7 +347,8 @@ void Instance::bring_in(const quern_run& run) {
         launcher.deliver();
         gpu_.synchronize("delivering patches");
       }
-      gpu_.mailbox().put(places_[patch.value] + patch.offset + done, static_cast<const char*>(patch.data) + done, static_cast<std::uint32_t>(part));
+      gpu_.mailbox().put(places_[patch.value] + patch.offset + done, static_cast<const char*>(patch.data) + done,
+                         static_cast<std::uint32_t>(part));
       done += part;
     }
     counters_.host_copies += patch.bytes;
@@ -384,7 +387,7 @@ bool Instance::launch(std::uint32_t& step) {
 void Instance::deliver_waiting() noexcept {
   try {
     if (!gpu_.mailbox().empty()) Launcher(gpu_, false, slot_).deliver();
-  } catch (const Failure&) {  // of the device: every call to come tells it
+  } catch (const Failure&) {         // of the device: every call to come tells it
   } catch (const std::bad_alloc&) {  // they wait for the next run
   }
 }

@@ -88,7 +88,7 @@ class Instance {
   sdk::InstanceBounds limits_;
   const std::vector<std::int64_t>& bounds_;  // of limits_, as the extents of the run
   std::vector<std::int64_t>& extents_;
-  std::vector<Tensor> tensors_;       // one a value, of this run
+  std::vector<Tensor> tensors_;        // one a value, of this run
   std::vector<std::uint64_t> places_;  // of bound roots
   const Schedule* laid_out_ = nullptr;
   Address scratch_ = 0;

@@ -47,7 +47,7 @@ class Pool {
   std::uint64_t grain_ = 0, reserved_ = 0;
   DevicePointer base_ = 0;
   mutable std::mutex mutex_;
-  sdk::FreeRanges ranges_;                // offsets
+  sdk::FreeRanges ranges_;                 // offsets
   std::map<std::uint64_t, Piece> pieces_;  // mapped, by offset
   Statistics statistics_;
 };

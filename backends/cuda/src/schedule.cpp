@@ -43,8 +43,7 @@ Schedule general_schedule(const Graph& graph) {
       for (const auto* list : {&node.inputs, &node.outputs})
         for (const std::uint32_t v : *list) storage[at++] = v == QUERN_NONE ? Tensor{} : context.tensor(v);
       bool any = node.outputs.empty();
-      for (std::size_t i = node.inputs.size(); i < storage.size(); ++i)
-        any = any || (storage[i].present() && storage[i].elements() > 0);
+      for (std::size_t i = node.inputs.size(); i < storage.size(); ++i) any = any || (storage[i].present() && storage[i].elements() > 0);
       if (!any) return;
       Call call;
       call.op = node.op;

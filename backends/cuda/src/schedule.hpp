@@ -21,7 +21,7 @@ class StepContext {
 };
 
 struct Step {
-  std::uint32_t first_node = 0;        // for messages
+  std::uint32_t first_node = 0;  // for messages
   std::uint32_t nodes = 1;
   std::string kernel;
   std::vector<std::uint32_t> reads, writes;  // values
@@ -32,11 +32,11 @@ struct Step {
 
 struct Schedule {
   std::vector<Step> steps;
-  std::vector<std::uint64_t> extras;  // bytes of each extra slot
-  std::uint32_t rows_symbol = QUERN_NONE, least_rows = 0;  // serves runs whose extent of this symbol is at least this
-  std::vector<std::vector<std::uint32_t>> dense;          // weights of each product of many rows: 16-bit copies help
+  std::vector<std::uint64_t> extras;                                // bytes of each extra slot
+  std::uint32_t rows_symbol = QUERN_NONE, least_rows = 0;           // serves runs whose extent of this symbol is at least this
+  std::vector<std::vector<std::uint32_t>> dense;                    // weights of each product of many rows: 16-bit copies help
   std::uint32_t outputs_symbol = QUERN_NONE, most_prompt_rows = 0;  // not 0: more rows only where a fourth of them and more have outputs
-  std::uint32_t most_rows = 0;        // serves runs whose ranged extents (with rows_symbol: that of it) are all at most this; 0: any
+  std::uint32_t most_rows = 0;  // serves runs whose ranged extents (with rows_symbol: that of it) are all at most this; 0: any
 
   bool serves(const std::vector<std::int64_t>& extents) const;
 

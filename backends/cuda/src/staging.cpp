@@ -55,7 +55,8 @@ bool Staging::take() {
 
 void Staging::take_memory() {
   void* memory = nullptr;
-  driver_.check(driver_.cuMemHostAlloc(&memory, lanes_.size() * std::size(lanes_.front().pieces) * piece_bytes, 0), "taking pinned host memory");
+  driver_.check(driver_.cuMemHostAlloc(&memory, lanes_.size() * std::size(lanes_.front().pieces) * piece_bytes, 0),
+                "taking pinned host memory");
   memory_ = static_cast<std::byte*>(memory);
   std::byte* at = memory_;
   for (Lane& lane : lanes_)
@@ -69,8 +70,7 @@ void Staging::start_helpers() {
   try {
     while (helpers_.size() + 1 < lanes_.size()) helpers_.emplace_back([this, &lane = lanes_[helpers_.size() + 1]] { help(lane); });
   } catch (const std::system_error&) {  // no more threads: those that there are do the work
-  } catch (const std::bad_alloc&) {
-  }
+  } catch (const std::bad_alloc&) {}
 }
 
 void Staging::give_back() noexcept {
@@ -108,9 +108,7 @@ void Staging::work(Lane& lane, std::unique_lock<std::mutex>& lock) {
     std::exception_ptr failure;
     try {
       send(lane, at, bytes);
-    } catch (...) {
-      failure = std::current_exception();
-    }
+    } catch (...) { failure = std::current_exception(); }
     lock.lock();
     --working_;
     if (failure != nullptr) {

@@ -13,10 +13,10 @@ namespace quern::cuda {
 namespace {
 
 constexpr std::uint32_t none = QUERN_NONE;
-constexpr std::uint32_t least_rows = 9;        // fewer have the decode schedules
-constexpr std::int64_t most_float_rows = 32;   // of weights of f16 and bf16, and of prompts: more have products of the library
-constexpr float glu_scale = 1.0f / 64;         // of f16 results: gate * up may be large, and f16 ends at 65504
-constexpr float gate_scale = 16;               // gate and up of f16 products are kept in f16, so many times smaller
+constexpr std::uint32_t least_rows = 9;       // fewer have the decode schedules
+constexpr std::int64_t most_float_rows = 32;  // of weights of f16 and bf16, and of prompts: more have products of the library
+constexpr float glu_scale = 1.0f / 64;        // of f16 results: gate * up may be large, and f16 ends at 65504
+constexpr float gate_scale = 16;              // gate and up of f16 products are kept in f16, so many times smaller
 
 /// The 16-bit copy of a value [m][k] that products read, perhaps normalised.
 struct Key {
@@ -75,9 +75,7 @@ class Fuser : Uses {
   }
 
  private:
-  std::uint32_t symbol_of(std::uint32_t v) const {
-    return tensor(v).ranged == 1 ? graph_.source.values[v].symbols[0] - 1 : none;
-  }
+  std::uint32_t symbol_of(std::uint32_t v) const { return tensor(v).ranged == 1 ? graph_.source.values[v].symbols[0] - 1 : none; }
 
   /// The symbol of the rows of most products.
   void choose_symbol() {
@@ -97,13 +95,13 @@ class Fuser : Uses {
     const Tensor &a = tensor(node.inputs[0]), &b = tensor(node.inputs[1]), &y = tensor(node.outputs[0]);
     if (node.inputs.size() > 3 && node.inputs[3] != none) return false;
     bool weights = b.dtype == QUERN_F16 ? node.f16_allowed() : node.bf16_allowed() && (is_block(b.dtype) || b.dtype == QUERN_BF16);
-    if (mixes()) weights = (b.dtype == QUERN_BF16 ? node.bf16_allowed() : node.f16_allowed()) && mixed_serves(b, *card_) && b.dims[0] % 16 == 0;
+    if (mixes())
+      weights = (b.dtype == QUERN_BF16 ? node.bf16_allowed() : node.f16_allowed()) && mixed_serves(b, *card_) && b.dims[0] % 16 == 0;
     return weights && graph_.source.values[node.inputs[1]].kind == QUERN_VALUE_CONSTANT && a.dtype == QUERN_F32 && y.dtype == QUERN_F32 &&
-           a.rank == 2 && b.rank == 2 &&
-           (mixes() ? symbol_of(node.inputs[0]) != none : symbol_of(node.inputs[0]) == symbol_) && (b.packed_layout || is_contiguous(b)) && b.dims[0] % 8 == 0 &&
-           b.last() % 16 == 0 && whole(node.inputs[0]) && whole(node.outputs[0]) &&
-           node.attributes->integer(QUERN_KEY_TRANSPOSE_A) == 0 && node.attributes->integer(QUERN_KEY_TRANSPOSE_B) == 0 &&
-           node.attributes->real(QUERN_KEY_ALPHA) == 1.0;
+           a.rank == 2 && b.rank == 2 && (mixes() ? symbol_of(node.inputs[0]) != none : symbol_of(node.inputs[0]) == symbol_) &&
+           (b.packed_layout || is_contiguous(b)) && b.dims[0] % 8 == 0 && b.last() % 16 == 0 && whole(node.inputs[0]) &&
+           whole(node.outputs[0]) && node.attributes->integer(QUERN_KEY_TRANSPOSE_A) == 0 &&
+           node.attributes->integer(QUERN_KEY_TRANSPOSE_B) == 0 && node.attributes->real(QUERN_KEY_ALPHA) == 1.0;
   }
   bool mixes() const { return card_ != nullptr; }
   /// Whether most bytes of the weights that the step's rows meet are read by mixed.cu: other products then run by themselves.
@@ -111,14 +109,16 @@ class Fuser : Uses {
     std::uint64_t mixed = 0, others = 0;
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) {
       const Node& node = graph_.nodes[n];
-      if (node.op == QUERN_OP_MATMUL && symbol_of(node.inputs[0]) == symbol_) (is_product(n) ? mixed : others) += graph_.values[node.inputs[1]].bytes;
+      if (node.op == QUERN_OP_MATMUL && symbol_of(node.inputs[0]) == symbol_)
+        (is_product(n) ? mixed : others) += graph_.values[node.inputs[1]].bytes;
     }
     return mixed > others;
   }
   /// The value whose rows are those that the step gives outputs of: of a prompt few, of many sequences as many as the step has.
   void find_outputs() {
     for (const Node& node : graph_.nodes)
-      if (node.op == QUERN_OP_MATMUL && symbol_of(node.inputs[0]) != none && symbol_of(node.inputs[0]) != symbol_) outputs_ = node.inputs[0];
+      if (node.op == QUERN_OP_MATMUL && symbol_of(node.inputs[0]) != none && symbol_of(node.inputs[0]) != symbol_)
+        outputs_ = node.inputs[0];
   }
   /// Whether no product has quantised weights: then the decode schedules serve one row only.
   bool all_floats() const {
@@ -155,7 +155,8 @@ class Fuser : Uses {
     for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) {
       const Node& node = graph_.nodes[n];
       if (node.op != QUERN_OP_RMS_NORM || !joins(n) || node.inputs.size() < 2 || node.inputs[1] == none) continue;
-      norms_[n] = stable(node.inputs[0]) && stable(node.outputs[0]) && only_products(root(node.outputs[0])) && whole(node.inputs[0]) && tensor(node.inputs[0]).dtype == QUERN_F32 &&
+      norms_[n] = stable(node.inputs[0]) && stable(node.outputs[0]) && only_products(root(node.outputs[0])) && whole(node.inputs[0]) &&
+                  tensor(node.inputs[0]).dtype == QUERN_F32 &&
                   graph_.source.values[node.inputs[1]].kind == QUERN_VALUE_CONSTANT;  // read before what comes before has ended
     }
   }
@@ -169,11 +170,14 @@ class Fuser : Uses {
     schedule_.extras.push_back(bytes);
     return static_cast<std::uint32_t>(schedule_.extras.size() - 1);
   }
-  std::uint64_t most_rows() const { return mixes() ? floats_ ? most_float_rows : most_mixed_rows : static_cast<std::uint64_t>(graph_.source.symbols[symbol_].max); }
+  std::uint64_t most_rows() const {
+    return mixes() ? floats_ ? most_float_rows : most_mixed_rows : static_cast<std::uint64_t>(graph_.source.symbols[symbol_].max);
+  }
   /// Bytes of an operand of a value: those of the head may be other rows.
   std::uint64_t operand_size(std::uint32_t value, std::int64_t k) const {
     const std::uint64_t rows = symbol_of(value) == symbol_ ? most_rows() : static_cast<std::uint64_t>(tensor(value).dims[0]);
-    return mixes() ? static_cast<std::uint64_t>(operand_bytes(static_cast<std::int64_t>(rows), k)) : rows * static_cast<std::uint64_t>(k) * 2;
+    return mixes() ? static_cast<std::uint64_t>(operand_bytes(static_cast<std::int64_t>(rows), k))
+                   : rows * static_cast<std::uint64_t>(k) * 2;
   }
 
   void find_operands() {
@@ -217,8 +221,8 @@ class Fuser : Uses {
     step.emit = [=, to = operand.slot, raw = takes_raw(), mixed = mixes()](const StepContext& context, Launcher& launcher) {
       const Tensor& t = context.tensor(x);
       if (raw && t.rows() == 1) return;  // its products do it
-      const Norm16Params p{t.data, context.tensor(weight).data, context.extra(to), static_cast<int>(t.last()), half, epsilon, offset,
-                           columns_of(mixed, t.rows()), settles ? 1 : 0};
+      const Norm16Params p{t.data, context.tensor(weight).data, context.extra(to), static_cast<int>(t.last()), half, epsilon,
+                           offset, columns_of(mixed, t.rows()), settles ? 1 : 0};
       launcher.launch("wide", "norm16", {t.rows(), 1, 1}, 256, p);
     };
     schedule_.steps.push_back(std::move(step));
@@ -288,7 +292,8 @@ class Fuser : Uses {
   }
 
   /// The parameters of kernels/mixed.cu for the products of an operand.
-  static MixedParams mixed_params(const std::vector<std::uint32_t>& weights, const Operand& in, std::int64_t m, const StepContext& context) {
+  static MixedParams mixed_params(const std::vector<std::uint32_t>& weights, const Operand& in, std::int64_t m,
+                                  const StepContext& context) {
     MixedParams p{};
     p.t = static_cast<int>(m);
     p.columns = columns_of(true, m);
@@ -358,7 +363,8 @@ class Fuser : Uses {
       std::int64_t column = 0;
       for (const std::uint32_t v : weights) {
         const Tensor& w = context.tensor(v);
-        product(w, x, scale, key.half, m, {y + static_cast<Address>(column) * (y16 ? 2 : 4), 0, 0, row}, context.extra(workspace), launcher, y16);
+        product(w, x, scale, key.half, m, {y + static_cast<Address>(column) * (y16 ? 2 : 4), 0, 0, row}, context.extra(workspace), launcher,
+                y16);
         column += w.dims[0];
       }
     };
@@ -379,7 +385,8 @@ class Fuser : Uses {
         }
         what.buffer = slot(most_rows() * columns * 4);
         const Tensor &k = tensor(graph_.nodes[n].inputs[1]), &v = tensor(graph_.nodes[n].inputs[2]);
-        what.half = !mixes() && key.half && k.dtype == QUERN_F16 && v.dtype == QUERN_F16 && rope_by_eights(k.last(), v.last(), tensor(what.of.table));
+        what.half = !mixes() && key.half && k.dtype == QUERN_F16 && v.dtype == QUERN_F16 &&
+                    rope_by_eights(k.last(), v.last(), tensor(what.of.table));
         return side_by_side(group, key, what.buffer, mixes() ? "matmul.mixed.three.cuda" : "matmul.16.three.cuda", what.half ? 1.0f : 0.0f);
       }
     // Gate and up.
@@ -447,7 +454,8 @@ class Fuser : Uses {
       const Norm norm = norm_of(key);
       step.reads = {weights[0], weights[1], norm.value, norm.weight};
       step.extras = {in.slot, out.slot};
-      step.emit = [=, scale = out.scale, rows_of = graph_.nodes[gate].inputs[0], gate_up = std::vector<std::uint32_t>{weights[0], weights[1]},
+      step.emit = [=, scale = out.scale, rows_of = graph_.nodes[gate].inputs[0],
+                   gate_up = std::vector<std::uint32_t>{weights[0], weights[1]},
                    to = out.slot](const StepContext& context, Launcher& launcher) {
         MixedParams p = mixed_params(gate_up, in, context.tensor(rows_of).dims[0], context);
         p.glu = 1;
@@ -529,7 +537,8 @@ class Fuser : Uses {
       return head_norms(what, *graph, [&](std::uint32_t value) { return context.tensor(value).data; });
     };
     const bool alone = mixes() && floats_ && !has_bias(what);  // of one row attention itself rotates and writes
-    write.emit = [=, mixed = mixes(), this_node = &node, what = what, buffer = buffer, x16 = x16](const StepContext& context, Launcher& launcher) {
+    write.emit = [=, mixed = mixes(), this_node = &node, what = what, buffer = buffer, x16 = x16](const StepContext& context,
+                                                                                                  Launcher& launcher) {
       const Tensor &table = context.tensor(what.table), &rows = context.tensor(this_node->inputs[0]);
       if (alone && rows.dims[0] == 1) return;
       if (mixed && attention_batch_serves(context.tensor(this_node->inputs[1]), rows, table, launcher)) return;  // attention does it
@@ -560,7 +569,8 @@ class Fuser : Uses {
     Step step;
     step.first_node = n;
     step.kernel = "attention.16.cuda";
-    step.reads = {node.inputs[1], node.inputs[2], node.inputs[3], node.inputs[4], node.inputs[5], what.table, biases[0], biases[1], biases[2]};
+    step.reads = {node.inputs[1], node.inputs[2], node.inputs[3], node.inputs[4], node.inputs[5],
+                  what.table,     biases[0],      biases[1],      biases[2]};
     step.reads.insert(step.reads.end(), norm_weights.begin(), norm_weights.end());
     step.extras = {queries, buffer};
     const auto given = [&](std::uint32_t v) { return maker(root(v)) == none; };
@@ -576,8 +586,8 @@ class Fuser : Uses {
     }
     std::vector<Tensor> storage;
     step.scratch = attention_scratch(graph_.describe(node, storage));
-    step.emit = [=, mixed = mixes(), this_node = &node, what = what, buffer = buffer, outputs = outputs_, storage = std::vector<Tensor>(node.inputs.size() + 1)](
-                    const StepContext& context, Launcher& launcher) mutable {
+    step.emit = [=, mixed = mixes(), this_node = &node, what = what, buffer = buffer, outputs = outputs_,
+                 storage = std::vector<Tensor>(node.inputs.size() + 1)](const StepContext& context, Launcher& launcher) mutable {
       for (std::size_t i = 0; i < this_node->inputs.size(); ++i)
         storage[i] = this_node->inputs[i] == none ? Tensor{} : context.tensor(this_node->inputs[i]);
       storage.back() = context.tensor(this_node->outputs[0]);
@@ -672,8 +682,8 @@ class Fuser : Uses {
     bool half = false;  // the buffer has f16: where the cache has it too, which queries, keys and values must fit into
   };
   const CardFacts* card_;
-  bool floats_ = false;   // no product has quantised weights
-  bool settled_ = false;  // a product of one row that settles (MixedParams) was emitted
+  bool floats_ = false;         // no product has quantised weights
+  bool settled_ = false;        // a product of one row that settles (MixedParams) was emitted
   bool batch_settled_ = false;  // the same of more rows: a norm
   std::uint32_t symbol_ = none, outputs_ = none, workspace_ = 0;
   std::vector<bool> done_, norms_;

@@ -31,8 +31,8 @@ std::shared_ptr<const Api> Api::open(const char* library) {
   api->library_ = dlopen(library, RTLD_NOW | RTLD_LOCAL);
   if (api->library_ == nullptr) {
     const char* reason = dlerror();
-    throw Failure(QUERN_DRIVER_MISSING,
-                  concat("needs the Vulkan loader ", library, ", which cannot be opened", reason == nullptr ? "" : ": ", reason == nullptr ? "" : reason));
+    throw Failure(QUERN_DRIVER_MISSING, concat("needs the Vulkan loader ", library, ", which cannot be opened",
+                                               reason == nullptr ? "" : ": ", reason == nullptr ? "" : reason));
   }
   const auto get = reinterpret_cast<PFN_vkGetInstanceProcAddr>(dlsym(api->library_, "vkGetInstanceProcAddr"));
   if (get == nullptr) throw Failure(QUERN_DEPENDENCY_MISSING, concat(library, " has no vkGetInstanceProcAddr; it is no Vulkan loader"));
@@ -51,15 +51,16 @@ std::shared_ptr<const Api> Api::open(const char* library) {
   info.pApplicationInfo = &application;
   const VkResult result = create(&info, nullptr, &api->instance_);
   if (result == VK_ERROR_INCOMPATIBLE_DRIVER)
-    throw Failure(QUERN_DRIVER_MISSING,
-                  "the Vulkan loader finds no usable driver: no manifest below vulkan/icd.d, or those that there are name libraries that cannot be opened");
+    throw Failure(
+        QUERN_DRIVER_MISSING,
+        "the Vulkan loader finds no usable driver: no manifest below vulkan/icd.d, or those that there are name libraries that cannot be opened");
   // The loader of Debian 12 (1.3.239) answers a manifest that is no JSON with OUT_OF_HOST_MEMORY.
   if (result == VK_ERROR_OUT_OF_HOST_MEMORY || result == VK_ERROR_INITIALIZATION_FAILED)
     throw Failure(QUERN_DRIVER_MISSING, concat("the Vulkan loader can make no instance (VkResult ", static_cast<int>(result),
                                                "): a manifest below vulkan/icd.d is damaged, or a driver cannot start"));
   check(result, "making a Vulkan instance");
-#define X(name)                                                                                           \
-  api->name = reinterpret_cast<PFN_vk##name>(get(api->instance_, "vk" #name));                            \
+#define X(name) \
+  api->name = reinterpret_cast<PFN_vk##name>(get(api->instance_, "vk" #name)); \
   if (api->name == nullptr) throw Failure(QUERN_DEPENDENCY_MISSING, "the Vulkan loader has no vk" #name);
   QUERN_VULKAN_INSTANCE_FUNCTIONS(X)
 #undef X
@@ -74,8 +75,8 @@ Api::~Api() {
 }
 
 Calls::Calls(const Api& api, VkDevice device) {
-#define X(name)                                                                                    \
-  name = reinterpret_cast<PFN_vk##name>(api.GetDeviceProcAddr(device, "vk" #name));                \
+#define X(name) \
+  name = reinterpret_cast<PFN_vk##name>(api.GetDeviceProcAddr(device, "vk" #name)); \
   if (name == nullptr) throw Failure(QUERN_DEPENDENCY_MISSING, "the Vulkan driver has no vk" #name);
   QUERN_VULKAN_DEVICE_FUNCTIONS(X)
 #undef X

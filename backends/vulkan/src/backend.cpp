@@ -23,15 +23,17 @@ std::optional<ForcedKernels> forced_kernels(std::string_view value) {
   for (const Tier tier : tiers)
     if (value == name_of(tier)) return ForcedKernels{tier, false};
   if (value == "persistent") return ForcedKernels{Tier::dot, true};
-  refuse(concat("force_kernel is '", std::string(value),
-                "'; this plugin has baseline (no kernels beyond Vulkan 1.2's), dot (integer dot products), matrices (cooperative matrices) and persistent (as without "
-                "it, and steps of one row in dispatches that wait for each other)"));
+  refuse(concat(
+      "force_kernel is '", std::string(value),
+      "'; this plugin has baseline (no kernels beyond Vulkan 1.2's), dot (integer dot products), matrices (cooperative matrices) and persistent (as without "
+      "it, and steps of one row in dispatches that wait for each other)"));
 }
 
 /// What the option `memory` asks for. One without a backend's name goes to all of them, so CUDA's value counts as unset.
 bool staged_memory(std::string_view value) {
   if (value != "" && value != "staged" && value != "plain")
-    refuse(concat("memory is '", std::string(value), "'; this plugin has staged (copies go through staging memory on any device), and cuda has plain"));
+    refuse(concat("memory is '", std::string(value),
+                  "'; this plugin has staged (copies go through staging memory on any device), and cuda has plain"));
   return value == "staged";
 }
 
@@ -47,7 +49,9 @@ std::uint32_t class_of(const CardFacts& card) {
 }  // namespace
 
 Backend::Backend(const quern_host& host)
-    : host_(host), forced_(forced_kernels(sdk::host_option(host, "force_kernel"))), staged_(staged_memory(sdk::host_option(host, "memory"))) {}
+    : host_(host),
+      forced_(forced_kernels(sdk::host_option(host, "force_kernel"))),
+      staged_(staged_memory(sdk::host_option(host, "memory"))) {}
 
 std::uint32_t Backend::device_count() {
   const std::lock_guard lock(opening_);
@@ -87,10 +91,12 @@ std::unique_ptr<OpenDevice> Backend::open(std::uint32_t index) {
   const CardFacts& c = card(index);
   if (!c.refusal.empty()) throw Failure(c.refusal_code, concat(c.name, ": ", c.refusal));
   if (const Tier most = std::min(c.tier(), built_tier()); forced_ && most < forced_->tier)
-    throw Failure(QUERN_UNSUPPORTED, concat(c.name, ": force_kernel is '", name_of(forced_->tier), "', ", c.tier() < forced_->tier ? "the device" : "this build",
-                                            " has '", name_of(most), "' at most"));
+    throw Failure(QUERN_UNSUPPORTED, concat(c.name, ": force_kernel is '", name_of(forced_->tier), "', ",
+                                            c.tier() < forced_->tier ? "the device" : "this build", " has '", name_of(most), "' at most"));
   if (forced_ && forced_->persistent && c.persistent_groups == 0)
-    throw Failure(QUERN_UNSUPPORTED, concat(c.name, ": force_kernel is 'persistent', but workgroups that wait for each other are not known to be at work at once here"));
+    throw Failure(
+        QUERN_UNSUPPORTED,
+        concat(c.name, ": force_kernel is 'persistent', but workgroups that wait for each other are not known to be at work at once here"));
   GpuOptions options;
   options.cache_directory = std::string(sdk::view(host_.cache_directory));
   options.threads = host_.thread_count;

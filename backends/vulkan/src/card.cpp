@@ -75,7 +75,8 @@ MatrixShape find_matrices(const Api& api, VkPhysicalDevice device) {
     if (p.AType != VK_COMPONENT_TYPE_FLOAT16_KHR || p.BType != VK_COMPONENT_TYPE_FLOAT16_KHR || p.CType != VK_COMPONENT_TYPE_FLOAT32_KHR ||
         p.ResultType != VK_COMPONENT_TYPE_FLOAT32_KHR || p.scope != VK_SCOPE_SUBGROUP_KHR)
       continue;
-    if (fits(p.MSize) && fits(p.NSize) && fits(p.KSize) && p.MSize * p.NSize * p.KSize > best.m * best.n * best.k) best = {p.MSize, p.NSize, p.KSize};
+    if (fits(p.MSize) && fits(p.NSize) && fits(p.KSize) && p.MSize * p.NSize * p.KSize > best.m * best.n * best.k)
+      best = {p.MSize, p.NSize, p.KSize};
   }
   return best;
 }
@@ -103,7 +104,8 @@ std::string missing_feature(const Api& api, CardFacts& card, const Properties& p
   card.float64 = features.features.shaderFloat64 != 0;
   card.integer_dot = dots.shaderIntegerDotProduct != 0;
   // The kernels know which part of a tile is a subgroup's from its number, so all subgroups have to be of one size.
-  if (matrices.cooperativeMatrix != 0 && v12.shaderFloat16 != 0 && v12.vulkanMemoryModel != 0 && v12.vulkanMemoryModelDeviceScope != 0 && card.subgroup_least == card.subgroup)
+  if (matrices.cooperativeMatrix != 0 && v12.shaderFloat16 != 0 && v12.vulkanMemoryModel != 0 && v12.vulkanMemoryModelDeviceScope != 0 &&
+      card.subgroup_least == card.subgroup)
     card.matrices = find_matrices(api, card.handle);
   const struct {
     VkBool32 there;
@@ -117,7 +119,9 @@ std::string missing_feature(const Api& api, CardFacts& card, const Properties& p
   constexpr VkSubgroupFeatureFlags shuffles = VK_SUBGROUP_FEATURE_SHUFFLE_BIT;
   card.shuffles = (p.subgroup.supportedOperations & shuffles) == shuffles && card.subgroup_least == card.subgroup && card.subgroup >= 8;
   if (v12.vulkanMemoryModel != 0 && v12.vulkanMemoryModelDeviceScope != 0 && card.integer_dot && card.shuffles)
-    card.persistent_groups = (card.quirks & groups_at_once) != 0 ? card.multiprocessors : card.software() ? 1 : 0;  // one has none to wait for
+    card.persistent_groups = (card.quirks & groups_at_once) != 0 ? card.multiprocessors
+                             : card.software()                   ? 1
+                                                                 : 0;  // one has none to wait for
   for (const auto& feature : needed)
     if (feature.there == 0) return concat("needs the Vulkan feature ", feature.name, ", the driver has it not");
   constexpr VkSubgroupFeatureFlags operations = VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_ARITHMETIC_BIT;
@@ -181,7 +185,8 @@ CardFacts facts_of(const Api& api, VkPhysicalDevice handle) {
   card.driver_version = plain.driverVersion;
   if (plain.apiVersion < VK_API_VERSION_1_2) {
     card.refusal_code = QUERN_DRIVER_TOO_OLD;
-    card.refusal = concat("needs Vulkan 1.2, the driver speaks ", VK_API_VERSION_MAJOR(plain.apiVersion), ".", VK_API_VERSION_MINOR(plain.apiVersion));
+    card.refusal =
+        concat("needs Vulkan 1.2, the driver speaks ", VK_API_VERSION_MAJOR(plain.apiVersion), ".", VK_API_VERSION_MINOR(plain.apiVersion));
     return card;
   }
   std::uint32_t count = 0;
@@ -214,7 +219,8 @@ CardFacts facts_of(const Api& api, VkPhysicalDevice handle) {
   card.memory_budget = has(extensions, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
   card.architecture = concat("subgroup ", card.subgroup, card.keeps_denormals ? "" : " ftz");
   for (const QuirkRow& row : quirk_rows)
-    if (row.driver == card.driver && card.driver_version >= row.from && (row.below == 0 || card.driver_version < row.below)) card.quirks |= row.quirk;
+    if (row.driver == card.driver && card.driver_version >= row.from && (row.below == 0 || card.driver_version < row.below))
+      card.quirks |= row.quirk;
   card.refusal = missing_feature(api, card, p, extensions);
   choose_memory(api, card);
   std::uint32_t families = 0;

@@ -23,8 +23,9 @@ struct MatrixLayout {
   std::uint32_t rows_of_parts = 0;  // which of those each of a lane's components is of, 4 bits each
   std::uint32_t lanes = 0;          // bits of lanes that share their rows
   bool left_like_sums = false;      // a left matrix has its elements where sums have them
-  bool by_fours = false;            // as gemm_rows.comp wants them: four lanes have rows g and g + 8 of left matrices and sums, and those columns of right ones
-  std::uint64_t places = 0;         // memory: of each element of a right matrix (row * n + column) lane * 8 + component; 0 where lanes have not 8
+  bool by_fours =
+      false;  // as gemm_rows.comp wants them: four lanes have rows g and g + 8 of left matrices and sums, and those columns of right ones
+  std::uint64_t places = 0;  // memory: of each element of a right matrix (row * n + column) lane * 8 + component; 0 where lanes have not 8
 };
 
 struct CardFacts {
@@ -39,24 +40,24 @@ struct CardFacts {
   quern_status refusal_code = QUERN_OK;
 
   std::uint32_t subgroup = 0, subgroup_least = 0;  // the usual size; the smallest that the driver may choose
-  std::uint32_t multiprocessors = 0;  // 0 unknown
+  std::uint32_t multiprocessors = 0;               // 0 unknown
   std::uint32_t persistent_groups = 0;  // workgroups of a dispatch that are at work at once and may wait for each other; 0: not known to be
   std::uint32_t shared_limit = 0, group_limit = 0;
   std::uint32_t grid_limit[3] = {};
   std::uint64_t max_allocation = 0, memory = 0;
-  std::uint64_t max_buffer = 0;   // what is tried: allocations beyond max_allocation may succeed, and on NVIDIA's drivers do
-  std::uint32_t family = 0;       // of the queue that computes
+  std::uint64_t max_buffer = 0;              // what is tried: allocations beyond max_allocation may succeed, and on NVIDIA's drivers do
+  std::uint32_t family = 0;                  // of the queue that computes
   std::optional<std::uint32_t> copy_family;  // of queues that copy and do nothing else
-  std::uint32_t memory_type = 0;  // of buffers
-  std::uint32_t staging_type = 0; // host memory that the processor caches
+  std::uint32_t memory_type = 0;             // of buffers
+  std::uint32_t staging_type = 0;            // host memory that the processor caches
   std::uint32_t heap = 0;
-  bool mapped = false;            // buffers can be written by the processor
-  bool cached = false;            // and read at its speed
+  bool mapped = false;  // buffers can be written by the processor
+  bool cached = false;  // and read at its speed
   bool float64 = false, memory_budget = false, integer_dot = false;
-  bool shuffles = false;          // between lanes of a subgroup of one size, 8 and more
+  bool shuffles = false;                                 // between lanes of a subgroup of one size, 8 and more
   bool keeps_denormals = false, keeps_specials = false;  // float controls that shaders may ask for
-  MatrixShape matrices;  // of f16 with f32 sums, by a subgroup; 0: none that the kernels take
-  MatrixLayout layout;   // found when the device is opened for the tier of matrices
+  MatrixShape matrices;                                  // of f16 with f32 sums, by a subgroup; 0: none that the kernels take
+  MatrixLayout layout;                                   // found when the device is opened for the tier of matrices
   std::uint32_t quirks = 0;
 
   /// The highest that it runs: matrices only with integer dot products, which the fused schedule needs.

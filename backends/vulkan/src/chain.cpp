@@ -14,11 +14,12 @@ constexpr std::uint32_t block_elements = 16, block_words = 4, bytes_of_block = 4
 // As shaders/chain_stage.glsl reads a record: by words of 4 bytes.
 constexpr std::size_t word(std::size_t at) { return at * 4; }
 static_assert(sizeof(ChainStage) == word(116) && sizeof(ChainPart) == word(16));
-static_assert(offsetof(ChainStage, epsilon) == word(10) && offsetof(ChainStage, part) == word(12) && offsetof(ChainStage, attention) == word(60) &&
-              offsetof(ChainStage, y_block) == word(112));
+static_assert(offsetof(ChainStage, epsilon) == word(10) && offsetof(ChainStage, part) == word(12) &&
+              offsetof(ChainStage, attention) == word(60) && offsetof(ChainStage, y_block) == word(112));
 static_assert(offsetof(ChainPart, y_word) == word(10) && offsetof(ChainPart, n) == word(13) && offsetof(ChainPart, bias_dtype) == word(15));
-static_assert(offsetof(ChainAttention, k_page) == word(14) && offsetof(ChainAttention, q_word) == word(30) && offsetof(ChainAttention, parts) == word(40) &&
-              offsetof(ChainAttention, mode) == word(46) && offsetof(ChainAttention, softcap) == word(48));
+static_assert(offsetof(ChainAttention, k_page) == word(14) && offsetof(ChainAttention, q_word) == word(30) &&
+              offsetof(ChainAttention, parts) == word(40) && offsetof(ChainAttention, mode) == word(46) &&
+              offsetof(ChainAttention, softcap) == word(48));
 
 constexpr int first_block = QUERN_Q4_0, last_block = QUERN_Q8_0, first_k_block = QUERN_Q4_K, last_k_block = QUERN_Q6_K;
 constexpr std::uint32_t bit_of(int format) { return format == QUERN_F16 ? 1u : 1u << (format - first_block + 1); }
@@ -32,16 +33,21 @@ bool half_weights(const ChainStage& stage) { return stage.part[0].format == stat
 
 }  // namespace
 
-std::uint32_t Chain::most_threads() const noexcept { return std::min<std::uint32_t>(768, card_.group_limit / card_.subgroup * card_.subgroup); }
+std::uint32_t Chain::most_threads() const noexcept {
+  return std::min<std::uint32_t>(768, card_.group_limit / card_.subgroup * card_.subgroup);
+}
 std::uint32_t Chain::threads() const noexcept { return std::min<std::uint32_t>(384, most_threads()); }
 
 /// Groups of four floats that a row of f32, or what all subgroups found in attention, takes.
-std::uint32_t Chain::pool_fours(const Sizes& sizes) const noexcept { return std::max(sizes.half_k, threads() / card_.subgroup_least * sizes.d) / 4; }
+std::uint32_t Chain::pool_fours(const Sizes& sizes) const noexcept {
+  return std::max(sizes.half_k, threads() / card_.subgroup_least * sizes.d) / 4;
+}
 
 /// Bytes of shared memory that the kernel declares.
 std::uint64_t Chain::shared_bytes(const Sizes& sizes) const noexcept {
   const std::uint64_t subgroups = most_threads() / card_.subgroup_least;
-  return sizeof(ChainStage) + sizes.k / 16 * 24 + std::uint64_t{pool_fours(sizes)} * 16 + pages_at_hand * 4 + sizes.d * 12 + subgroups * 12 + bytes_of_block + 256;
+  return sizeof(ChainStage) + sizes.k / 16 * 24 + std::uint64_t{pool_fours(sizes)} * 16 + pages_at_hand * 4 + sizes.d * 12 +
+         subgroups * 12 + bytes_of_block + 256;
 }
 
 bool Chain::takes_half_row(std::uint64_t k) const noexcept {
@@ -55,7 +61,8 @@ bool Chain::takes_half_row(std::uint64_t k) const noexcept {
 /// Whether a subgroup takes one row at a time, not two: where a workgroup makes one block only, so that a subgroup each is all there is, and a row
 /// fills a subgroup's loads.
 bool Chain::row_alone(const ChainStage& stage) const noexcept {
-  return stage.kind != attention_kind && stage.blocks_out == 1 && stage.k >= 64 * card_.subgroup && most_threads() >= block_elements * card_.subgroup;
+  return stage.kind != attention_kind && stage.blocks_out == 1 && stage.k >= 64 * card_.subgroup &&
+         most_threads() >= block_elements * card_.subgroup;
 }
 
 /// Threads of a stage's workgroups. A multiprocessor has room for two workgroups of 256, so that the next stage's is at work and has asked for its
@@ -78,7 +85,8 @@ std::uint32_t Chain::threads_of(const ChainStage& stage) const noexcept {
 bool Chain::once(const ChainStage& stage) const noexcept {
   const std::uint32_t subgroups = threads_of(stage) / card_.subgroup, all = groups_of(stage, stage.blocks_out > 0);
   const std::uint32_t outputs = stage.paired != 0 || row_alone(stage) ? 1 : tile_rows;  // of a tile
-  const std::uint32_t tiles = stage.blocks_out > 0 ? static_cast<std::uint32_t>(stage.blocks_out) * block_elements / outputs : (stage.tiles + all - 1) / all;
+  const std::uint32_t tiles = stage.blocks_out > 0 ? static_cast<std::uint32_t>(stage.blocks_out) * block_elements / outputs
+                                                   : (stage.tiles + all - 1) / all;
   const bool halves = half_weights(stage);
   const std::uint32_t units = halves ? stage.k / 8 : stage.k / 64;
   return tiles <= subgroups && units <= (halves ? 4 : 1) * card_.subgroup;
@@ -146,8 +154,9 @@ bool Chain::add(const OneRowProduct& product) {
     }
   }
   const auto joins = [&](const ChainStage& last) {
-    return last.kind == product.mode && last.parts < CHAIN_PARTS && !product.paired && last.paired == 0 && last.k == product.k && product_x_ == p.x && last.other == (product.mode == norm_first ? p.other : 0) &&
-           last.epsilon == p.epsilon && last.offset == p.offset && half_weights(last) == (product.format == QUERN_F16) &&
+    return last.kind == product.mode && last.parts < CHAIN_PARTS && !product.paired && last.paired == 0 && last.k == product.k &&
+           product_x_ == p.x && last.other == (product.mode == norm_first ? p.other : 0) && last.epsilon == p.epsilon &&
+           last.offset == p.offset && half_weights(last) == (product.format == QUERN_F16) &&
            (part.c_word == CHAIN_NONE || part.c_stage + 1 < stages_.size());
   };
   if (!stages_.empty() && joins(stages_.back())) {
@@ -168,7 +177,8 @@ bool Chain::add(const OneRowProduct& product) {
     // What is read has to be all that the stage before makes.
     const Value* x = find(p.x);
     const ChainStage& last = stages_.back();
-    if (x == nullptr || x->stage + 1 != stages_.size() || x->count != product.k || (last.kind != attention_kind && last.parts != 1)) return false;
+    if (x == nullptr || x->stage + 1 != stages_.size() || x->count != product.k || (last.kind != attention_kind && last.parts != 1))
+      return false;
     stage.x_word = 0;
   }
   stage.other = product.mode == norm_first ? p.other : 0;
@@ -196,7 +206,8 @@ bool Chain::add(const AttentionParams& p, int k_dtype, int v_dtype) {
   if (q == k || q == v || k == v || p.d % 8 != 0 || p.dv % 8 != 0 || most / 8 > card_.subgroup_least) return false;
   for (const std::int64_t stride : {p.k_page, p.k_head, p.k_position, p.v_page, p.v_head, p.v_position})
     if (stride % 16 != 0 || stride < 0 || stride > INT32_MAX) return false;
-  if (p.k_cache % 16 != 0 || p.v_cache % 16 != 0 || p.y_head != std::int64_t{p.dv} * 4 || p.y_dtype != static_cast<int>(QUERN_F32)) return false;
+  if (p.k_cache % 16 != 0 || p.v_cache % 16 != 0 || p.y_head != std::int64_t{p.dv} * 4 || p.y_dtype != static_cast<int>(QUERN_F32))
+    return false;
   if (k_dtype_ != 0 && (k_dtype_ != k_dtype || v_dtype_ != v_dtype)) return false;
   Sizes sizes = sizes_;
   sizes.d = std::max(sizes.d, most);
@@ -298,7 +309,8 @@ Chain::Built Chain::build(std::uint64_t scratch_begin, std::uint64_t scratch_end
       continue;
     }
     if (stage.blocks_in != 0) stage.x_word = built.stages[s - 1].y_block;
-    else if (s > 0) stage.x_word = built.stages[s - 1].kind == attention_kind ? built.stages[s - 1].attention.y_word : built.stages[s - 1].part[0].y_word;
+    else if (s > 0)
+      stage.x_word = built.stages[s - 1].kind == attention_kind ? built.stages[s - 1].attention.y_word : built.stages[s - 1].part[0].y_word;
     if (stage.blocks_out > 0) stage.y_block = take(std::uint64_t{stage.part[0].n} / block_elements * block_words, s, s + 1);
     for (int i = 0; i < stage.parts; ++i) {
       ChainPart& part = stage.part[i];
@@ -322,18 +334,66 @@ Chain::Launch Chain::launch(const ChainStage& stage) const {
     const std::uint32_t d = std::max(a.d, a.dv);
     std::int32_t key_lanes = 1;
     while (static_cast<std::uint32_t>(key_lanes) * 8 < d) key_lanes *= 2;
-    return {groups_of(stage, false), used, {64, 64, number(bit_of(QUERN_F16)), k_dtype_, v_dtype_, number(d), key_lanes, number(subgroups), number(sizes_.extras), number(subgroups * d / 4), attention_kind, 0, 0, stage.blocks_out,
-             a.page, number(a.k_position), number(a.v_position),
-             0, 0, 0, 0, 0, 0, static_cast<std::int32_t>(tile_rows), 0}};  // of products
+    return {groups_of(stage, false),
+            used,
+            {64,
+             64,
+             number(bit_of(QUERN_F16)),
+             k_dtype_,
+             v_dtype_,
+             number(d),
+             key_lanes,
+             number(subgroups),
+             number(sizes_.extras),
+             number(subgroups * d / 4),
+             attention_kind,
+             0,
+             0,
+             stage.blocks_out,
+             a.page,
+             number(a.k_position),
+             number(a.v_position),
+             0,
+             0,
+             0,
+             0,
+             0,
+             0,
+             static_cast<std::int32_t>(tile_rows),
+             0}};  // of products
   }
   const auto n = [&](int i) { return i < stage.parts ? number(stage.part[i].n) : 0; };
   const auto format = [&](int i) { return i < stage.parts ? stage.part[i].format : 0; };
   std::uint32_t formats = 0;
   for (int i = 0; i < stage.parts; ++i) formats |= bit_of(stage.part[i].format);
   const bool halves = half_weights(stage);
-  return {groups_of(stage, stage.blocks_out > 0), used, {number(halves ? 64 : stage.k), number(stage.k), number(formats), static_cast<int>(QUERN_F16), static_cast<int>(QUERN_F16), 8, 1, number(subgroups), number(sizes_.extras & 1), halves ? number(stage.k / 4) : 1, stage.kind, stage.paired, stage.blocks_in, stage.blocks_out,
-           16, 16, 16,  // of attention
-           n(0), n(1), n(2), format(0), format(1), format(2), row_alone(stage) ? 1 : static_cast<std::int32_t>(tile_rows), once(stage) ? 1 : 0}};
+  return {groups_of(stage, stage.blocks_out > 0),
+          used,
+          {number(halves ? 64 : stage.k),
+           number(stage.k),
+           number(formats),
+           static_cast<int>(QUERN_F16),
+           static_cast<int>(QUERN_F16),
+           8,
+           1,
+           number(subgroups),
+           number(sizes_.extras & 1),
+           halves ? number(stage.k / 4) : 1,
+           stage.kind,
+           stage.paired,
+           stage.blocks_in,
+           stage.blocks_out,
+           16,
+           16,
+           16,  // of attention
+           n(0),
+           n(1),
+           n(2),
+           format(0),
+           format(1),
+           format(2),
+           row_alone(stage) ? 1 : static_cast<std::int32_t>(tile_rows),
+           once(stage) ? 1 : 0}};
 }
 
 }  // namespace quern::vulkan

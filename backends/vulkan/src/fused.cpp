@@ -33,7 +33,13 @@ constexpr std::int32_t plain = 0, norm = 1, glu = 2;  // as in shaders/quantise.
 class Fuser {
  public:
   Fuser(const sdk::ResolvedGraph& graph, const CardFacts& card, Tier tier)
-      : graph_(graph), card_(card), matrices_(tier >= Tier::matrices), users_(graph.values.size()), maker_(graph.values.size(), none), writers_(graph.values.size()), done_(graph.nodes.size(), false) {
+      : graph_(graph),
+        card_(card),
+        matrices_(tier >= Tier::matrices),
+        users_(graph.values.size()),
+        maker_(graph.values.size(), none),
+        writers_(graph.values.size()),
+        done_(graph.nodes.size(), false) {
     for (std::uint32_t n = 0; n < graph.nodes.size(); ++n) {
       for (const std::uint32_t v : graph.nodes[n].inputs)
         if (v != none) users_[root(v)].push_back(n);
@@ -119,16 +125,20 @@ class Fuser {
     if (f16 && !alone_f16(n)) return false;
     if (f16 ? !matrices_ || !node.f16_allowed() : !node.int8_allowed()) return false;
     const bool format = f16 || b.dtype == QUERN_Q4_K || b.dtype == QUERN_Q5_K ? !b.packed_layout && whole(node.inputs[1]) : b.packed_layout;
-    if (a.rank != 2 || (a.ranged & ~1u) != 0 || !format || b.rank != 2 || b.ranged != 0 || b.dims[1] % 64 != 0 || b.dims[1] >= std::int64_t{1} << 24) return false;
+    if (a.rank != 2 || (a.ranged & ~1u) != 0 || !format || b.rank != 2 || b.ranged != 0 || b.dims[1] % 64 != 0 ||
+        b.dims[1] >= std::int64_t{1} << 24)
+      return false;
     if (const std::uint32_t bias = input(n, 2); bias != none && !is_contiguous(tensor(bias))) return false;
-    return !node.attributes->integer(QUERN_KEY_TRANSPOSE_A) && !node.attributes->integer(QUERN_KEY_TRANSPOSE_B) && node.attributes->real(QUERN_KEY_ALPHA) == 1.0;
+    return !node.attributes->integer(QUERN_KEY_TRANSPOSE_A) && !node.attributes->integer(QUERN_KEY_TRANSPOSE_B) &&
+           node.attributes->real(QUERN_KEY_ALPHA) == 1.0;
   }
 
   /// Whether no product of quantised weights reads what this product of weights of f16 reads: activations of f16 lie in another order for them.
   bool alone_f16(std::uint32_t n) const {
     return std::ranges::all_of(users_[root(graph_.nodes[n].inputs[0])], [&](std::uint32_t user) {
       const sdk::ResolvedNode& node = graph_.nodes[user];
-      return node.op != QUERN_OP_MATMUL || root(node.inputs[0]) != root(graph_.nodes[n].inputs[0]) || !is_block(tensor(node.inputs[1]).dtype);
+      return node.op != QUERN_OP_MATMUL || root(node.inputs[0]) != root(graph_.nodes[n].inputs[0]) ||
+             !is_block(tensor(node.inputs[1]).dtype);
     });
   }
 
@@ -139,9 +149,7 @@ class Fuser {
     return found == products_of_.end() ? no_products : found->second;
   }
   /// Products that take the int8 activations of a value.
-  std::uint32_t takers(std::uint32_t value_root) const {
-    return static_cast<std::uint32_t>(products_of(value_root).size());
-  }
+  std::uint32_t takers(std::uint32_t value_root) const { return static_cast<std::uint32_t>(products_of(value_root).size()); }
   /// Whether a value is nothing but the activations of products.
   bool only_products_read(std::uint32_t value) const {
     const std::uint32_t r = root(value), count = takers(r);
@@ -155,17 +163,19 @@ class Fuser {
     std::uint32_t x = none, other = none;
     float epsilon = 0, offset = 0;
     std::int64_t f16_from = 0;  // rows from which on it is f16 for cooperative matrices; 0: never
-    bool eights = false;   // from there up to most_eights_rows by eights
-    bool direct = false;   // a product of one row makes them itself
-    bool paired = false;   // of one row, x is silu(x) * other already
+    bool eights = false;        // from there up to most_eights_rows by eights
+    bool direct = false;        // a product of one row makes them itself
+    bool paired = false;        // of one row, x is silu(x) * other already
   };
   /// Whether a product's kernel has room for a row of k activations: int8 with their scales, for weights of f16 f32.
   bool has_room(std::int64_t k, bool f16) const {
-    return card_.shuffles && card_.group_limit >= 256 && (f16 ? static_cast<std::uint64_t>(k) * 4 : static_cast<std::uint64_t>(k) * 5 / 2) + 1024 <= card_.shared_limit;
+    return card_.shuffles && card_.group_limit >= 256 &&
+           (f16 ? static_cast<std::uint64_t>(k) * 4 : static_cast<std::uint64_t>(k) * 5 / 2) + 1024 <= card_.shared_limit;
   }
   /// Whether a product of the value has weights of f16, which take no int8.
   bool has_f16_weights(std::uint32_t value_root) const {
-    return std::ranges::any_of(products_of(value_root), [&](std::uint32_t n) { return tensor(graph_.nodes[n].inputs[1]).dtype == QUERN_F16; });
+    return std::ranges::any_of(products_of(value_root),
+                               [&](std::uint32_t n) { return tensor(graph_.nodes[n].inputs[1]).dtype == QUERN_F16; });
   }
 
   /// Whether all products of a value may have it as f16.
@@ -201,12 +211,14 @@ class Fuser {
   }
 
   /// Adds the step that makes int8 activations of `y`, reading x (and other, a weight) in its place.
-  void emit_quantise(std::uint32_t y, std::uint32_t node, std::int32_t mode, std::uint32_t x, std::uint32_t other, float epsilon, float offset) {
+  void emit_quantise(std::uint32_t y, std::uint32_t node, std::int32_t mode, std::uint32_t x, std::uint32_t other, float epsilon,
+                     float offset) {
     const std::uint32_t slot = add_extra(tensor(y));
     const bool f16 = has_f16_weights(root(y)), direct = has_room(tensor(y).last(), f16);
     const bool eights = matrices_ && all_take_eights(root(y));
     const std::int64_t f16_from = !matrices_ || !all_allow_f16(root(y)) ? 0 : !f16 && !eights ? least_f16_rows(card_) : direct ? 2 : 1;
-    activations_[content(y, node + 1)] = {slot, mode, x, other, epsilon, offset, f16_from, eights, direct, mode == glu && pairs_.contains(maker_[root(x)])};
+    activations_[content(y, node + 1)] = {slot,   mode,     x,      other,  epsilon,
+                                          offset, f16_from, eights, direct, mode == glu && pairs_.contains(maker_[root(x)])};
     Step step;
     step.node = node;
     step.nodes = mode == plain ? 0 : 1;
@@ -232,7 +244,11 @@ class Fuser {
         RowsF16Params p{};
         describe_rows(p);
         p.row_scale = p.y + f16_scales_offset(p.rows, p.k);
-        launch_rows_f16(p, mode, f16 ? RowsAs::plain : eights && t.rows() <= most_eights_rows ? RowsAs::eights : RowsAs::permuted, launcher);
+        launch_rows_f16(p, mode,
+                        f16                                      ? RowsAs::plain
+                        : eights && t.rows() <= most_eights_rows ? RowsAs::eights
+                                                                 : RowsAs::permuted,
+                        launcher);
         return;
       }
       QuantiseParams p{};
@@ -261,7 +277,6 @@ class Fuser {
     return true;
   }
 
-
   bool is_swiglu(std::uint32_t n) const {
     const sdk::ResolvedNode& node = graph_.nodes[n];
     return node.op == QUERN_OP_GLU && node.attributes->integer(QUERN_KEY_KIND) == 0 && node.attributes->real(QUERN_KEY_ALPHA) == 1.0 &&
@@ -277,11 +292,16 @@ class Fuser {
     if (gate == none || up == none || gate == up || !is_product(gate) || !is_product(up)) return;
     for (const std::uint32_t product : {gate, up}) {
       const std::uint32_t y = graph_.nodes[product].outputs[0];
-      if (!graph_.internal(root(y)) || users_[root(y)].size() != 1 || writers_[root(y)].size() != 1 || tensor(y).rank != 2 || input(product, 2) != none) return;
+      if (!graph_.internal(root(y)) || users_[root(y)].size() != 1 || writers_[root(y)].size() != 1 || tensor(y).rank != 2 ||
+          input(product, 2) != none)
+        return;
     }
-    if (!is_f32(node.inputs[0]) || !is_f32(node.inputs[1]) || content(graph_.nodes[gate].inputs[0], gate) != content(graph_.nodes[up].inputs[0], up)) return;
+    if (!is_f32(node.inputs[0]) || !is_f32(node.inputs[1]) ||
+        content(graph_.nodes[gate].inputs[0], gate) != content(graph_.nodes[up].inputs[0], up))
+      return;
     const Tensor &b = tensor(graph_.nodes[gate].inputs[1]), &other = tensor(graph_.nodes[up].inputs[1]);
-    if (b.dtype != other.dtype || b.dims[0] != other.dims[0] || !has_room(b.dims[1], has_f16_weights(root(graph_.nodes[gate].inputs[0])))) return;
+    if (b.dtype != other.dtype || b.dims[0] != other.dims[0] || !has_room(b.dims[1], has_f16_weights(root(graph_.nodes[gate].inputs[0]))))
+      return;
     pairs_[gate] = pairs_[up] = {gate, up};
   }
 
@@ -294,7 +314,8 @@ class Fuser {
     if (node.op != QUERN_OP_ADD || node.predicate != none || node.attributes->real(QUERN_KEY_ALPHA) != 1.0) return none;
     const bool first = root(node.inputs[0]) == y;
     const std::uint32_t operand = node.inputs[first ? 1 : 0];
-    if (root(operand) == y || !is_f32(operand) || !is_f32(node.inputs[0]) || !is_f32(node.inputs[1]) || !is_f32(node.outputs[0])) return none;
+    if (root(operand) == y || !is_f32(operand) || !is_f32(node.inputs[0]) || !is_f32(node.inputs[1]) || !is_f32(node.outputs[0]))
+      return none;
     if (!sdk::check_same_shape(tensor(operand), tensor(node.outputs[0])).empty()) return none;
     if (graph_.source.values[root(operand)].kind == QUERN_VALUE_STATE) return none;  // which a node in between may write
     const std::uint32_t made = maker_[root(operand)];
@@ -330,7 +351,8 @@ class Fuser {
     if (source.direct)
       for (const std::uint32_t v : {source.x, source.other})
         if (v != none) step.reads.push_back(v);
-    const std::uint32_t gate_y = in_pair ? graph_.nodes[pair.gate].outputs[0] : none, gate_b = in_pair ? graph_.nodes[pair.gate].inputs[1] : none,
+    const std::uint32_t gate_y = in_pair ? graph_.nodes[pair.gate].outputs[0] : none,
+                        gate_b = in_pair ? graph_.nodes[pair.gate].inputs[1] : none,
                         up_b = in_pair ? graph_.nodes[pair.up].inputs[1] : none;
     if (in_pair) {
       step.reads.push_back(gate_b);
@@ -370,7 +392,8 @@ class Fuser {
       }
       if (source.f16_from != 0 && m >= source.f16_from) {
         const std::uint64_t activations = context.extra(source.slot);
-        GemmParams p{activations, activations + f16_scales_offset(m, k), 0, weights.data, 0, bias_at, c, result.data, m, n_out, k, bias_dtype};
+        GemmParams p{activations, activations + f16_scales_offset(m, k), 0, weights.data, 0, bias_at, c, result.data, m, n_out, k,
+                     bias_dtype};
         if (source.eights && m <= most_eights_rows) return launch_gemm_rows(p, weights.dtype, launcher);
         if (halves != none && makes_halves(launcher.facts(), m, n_out, k)) {
           p.halves = context.extra(halves);
@@ -383,9 +406,11 @@ class Fuser {
       std::int32_t tile = 1;
       while (tile < most_tile(launcher.facts()) && tile < static_cast<std::int32_t>(p.m)) tile *= 2;
       const std::uint32_t threads = launcher.facts().software() ? 8 : 128;
-      const std::int64_t subgroups = std::max<std::int64_t>(1, threads / std::max<std::uint32_t>(1, launcher.facts().subgroup)), rows = 2 * subgroups;
-      launcher.launch("gemv", threads, {std::min<std::int64_t>((p.n + rows - 1) / rows, 65535), std::min<std::int64_t>((p.m + tile - 1) / tile, 65535), 1}, p,
-                      {static_cast<std::int32_t>(weights.dtype), tile});
+      const std::int64_t subgroups = std::max<std::int64_t>(1, threads / std::max<std::uint32_t>(1, launcher.facts().subgroup)),
+                         rows = 2 * subgroups;
+      launcher.launch("gemv", threads,
+                      {std::min<std::int64_t>((p.n + rows - 1) / rows, 65535), std::min<std::int64_t>((p.m + tile - 1) / tile, 65535), 1},
+                      p, {static_cast<std::int32_t>(weights.dtype), tile});
     };
     schedule_.steps.push_back(std::move(step));
   }
@@ -398,7 +423,9 @@ class Fuser {
   /// A plain rotation of f32 whose result is `value`, or none.
   std::uint32_t rope_of(std::uint32_t value) const {
     const std::uint32_t n = maker_[root(value)];
-    if (n == none || graph_.nodes[n].op != QUERN_OP_ROPE || graph_.nodes[n].predicate != none || !is_f32(value) || !is_f32(graph_.nodes[n].inputs[0])) return none;
+    if (n == none || graph_.nodes[n].op != QUERN_OP_ROPE || graph_.nodes[n].predicate != none || !is_f32(value) ||
+        !is_f32(graph_.nodes[n].inputs[0]))
+      return none;
     for (const std::uint32_t key : {QUERN_KEY_INVERSE, QUERN_KEY_SECTION0, QUERN_KEY_SECTION1, QUERN_KEY_SECTION2, QUERN_KEY_SECTION3})
       if (graph_.nodes[n].attributes->integer(key) != 0) return none;
     return n;
@@ -422,7 +449,8 @@ class Fuser {
 
   /// Whether what these nodes read is the same still at node `at`, which does their work.
   bool inputs_stay(const Rotation& r, std::uint32_t at) const {
-    return std::ranges::none_of(std::array{r.rope_q, r.rope_k, r.write_k, r.write_v}, [&](std::uint32_t n) { return inputs_change(n, at); });
+    return std::ranges::none_of(std::array{r.rope_q, r.rope_k, r.write_k, r.write_v},
+                                [&](std::uint32_t n) { return inputs_change(n, at); });
   }
 
   void find_rotation(std::uint32_t n) {
@@ -461,10 +489,10 @@ class Fuser {
 
   void emit_rotation(std::uint32_t n, const Rotation& r) {
     const sdk::ResolvedNode &rope_q = graph_.nodes[r.rope_q], &rope_k = graph_.nodes[r.rope_k], &write_k = graph_.nodes[r.write_k],
-                             &write_v = graph_.nodes[r.write_v];
-    const std::uint32_t q = rope_q.inputs[0], q_out = rope_q.outputs[0], k = rope_k.inputs[0], v = write_v.inputs[0], table = rope_q.inputs[2],
-                        k_cache = write_k.outputs[0], v_cache = write_v.outputs[0], blocks = write_k.inputs[1], slot = write_k.inputs[2],
-                        position = write_k.inputs[3];
+                            &write_v = graph_.nodes[r.write_v];
+    const std::uint32_t q = rope_q.inputs[0], q_out = rope_q.outputs[0], k = rope_k.inputs[0], v = write_v.inputs[0],
+                        table = rope_q.inputs[2], k_cache = write_k.outputs[0], v_cache = write_v.outputs[0], blocks = write_k.inputs[1],
+                        slot = write_k.inputs[2], position = write_k.inputs[3];
     const auto mode = static_cast<int>(rope_q.attributes->integer(QUERN_KEY_MODE));
     const bool attends = rotated_by_attention_.contains(r.rope_q);
     Step step;
@@ -474,8 +502,8 @@ class Fuser {
     step.reads = {q, k, v, table, blocks, slot, position};
     step.writes = {q_out, k_cache, v_cache};
     step.emit = [=](const StepContext& context, Launcher& launcher) {
-      const Tensor queries = context.tensor(q), keys = context.tensor(k_cache), values = context.tensor(v_cache), turns = context.tensor(table),
-                   pages = context.tensor(blocks);
+      const Tensor queries = context.tensor(q), keys = context.tensor(k_cache), values = context.tensor(v_cache),
+                   turns = context.tensor(table), pages = context.tensor(blocks);
       if (attends && queries.dims[0] == 1) return;
       RopeKvParams p{};
       p.q = queries.data;
@@ -521,7 +549,8 @@ class Fuser {
 
   bool is_attention(std::uint32_t n) const {
     const sdk::ResolvedNode& node = graph_.nodes[n];
-    if (node.op != QUERN_OP_ATTENTION || node.predicate != none || node.invariant || !is_f32(node.inputs[0]) || !is_f32(node.outputs[0])) return false;
+    if (node.op != QUERN_OP_ATTENTION || node.predicate != none || node.invariant || !is_f32(node.inputs[0]) || !is_f32(node.outputs[0]))
+      return false;
     for (const std::uint32_t cache : {node.inputs[1], node.inputs[2]})
       if (graph_.values[cache].offset % 16 != 0) return false;
     std::vector<Tensor> storage;
@@ -572,7 +601,8 @@ class Fuser {
   /// The node that makes a value that this node alone reads, in whole rows; none where it has another op, or runs under a condition.
   std::uint32_t maker_for(std::uint32_t n, std::uint32_t v, std::uint32_t op) const {
     const std::uint32_t made = maker_[root(v)];
-    if (made == none || graph_.nodes[made].op != op || !is_f32(v) || users_[root(v)].size() != 1 || users_[root(v)].front() != n) return none;
+    if (made == none || graph_.nodes[made].op != op || !is_f32(v) || users_[root(v)].size() != 1 || users_[root(v)].front() != n)
+      return none;
     return graph_.nodes[made].predicate == none && !graph_.nodes[made].invariant ? made : none;
   }
   void find_draw(std::uint32_t n) {
@@ -627,11 +657,11 @@ class Fuser {
   };
   std::map<Content, Source> activations_;
   std::map<std::uint32_t, std::uint32_t> moved_to_;  // nodes that run as late as another
-  std::map<std::uint32_t, Pair> pairs_;           // by either node
-  std::map<std::uint32_t, Rotation> rotations_;   // by their last node
-  std::map<std::uint32_t, Draw> draws_;           // by the node that draws
-  std::map<std::uint32_t, Rotation> attending_;   // by the attention node that does their work where there is one row
-  std::set<std::uint32_t> rotated_by_attention_;  // the rope of q of each of those
+  std::map<std::uint32_t, Pair> pairs_;              // by either node
+  std::map<std::uint32_t, Rotation> rotations_;      // by their last node
+  std::map<std::uint32_t, Draw> draws_;              // by the node that draws
+  std::map<std::uint32_t, Rotation> attending_;      // by the attention node that does their work where there is one row
+  std::set<std::uint32_t> rotated_by_attention_;     // the rope of q of each of those
   Schedule schedule_;
   std::uint32_t halves_slot_ = none;
 };

@@ -30,7 +30,8 @@ Tile choose(const CardFacts& card, std::int64_t m, std::int64_t n) {
 std::uint32_t few_subgroups(const CardFacts& card) {
   if (card.layout.places == 0) return 0;
   for (const std::uint32_t subgroups : {8u, 4u})
-    if (subgroups * (few_rows * 9 * 16 + 2 * few_columns * 4) + 4 <= card.shared_limit && subgroups * card.subgroup <= card.group_limit) return subgroups;
+    if (subgroups * (few_rows * 9 * 16 + 2 * few_columns * 4) + 4 <= card.shared_limit && subgroups * card.subgroup <= card.group_limit)
+      return subgroups;
   return 0;
 }
 bool is_few(const CardFacts& card, std::uint32_t rows) { return rows <= few_rows && few_subgroups(card) != 0; }
@@ -53,13 +54,19 @@ void launch_rows_f16(RowsF16Params p, std::int32_t mode, RowsAs as, Launcher& la
   const bool few = as != RowsAs::eights && is_few(card, p.rows);
   p.places = few ? card.layout.places : 0;
   // Few rows are the work of few workgroups, which then have as many threads as the row has use for.
-  const std::uint32_t most = card.software() ? 32 : p.rows > 64 ? 256 : std::clamp((p.k / 8 + 31) / 32 * 32, 256u, 1024u), threads = std::min(most, card.group_limit & ~31u);
+  const std::uint32_t most = card.software() ? 32
+                             : p.rows > 64   ? 256
+                                             : std::clamp((p.k / 8 + 31) / 32 * 32, 256u, 1024u),
+                      threads = std::min(most, card.group_limit & ~31u);
   launcher.launch("rows_f16", threads, launcher.rows(p.rows), p,
                   {mode, static_cast<std::int32_t>((p.k + threads * 8 - 1) / (threads * 8)), as == RowsAs::plain ? 0 : 1,
-                   few ? static_cast<std::int32_t>(card.matrices.k) : 0, few ? static_cast<std::int32_t>(card.matrices.n) : 0, as == RowsAs::eights ? 1 : 0});
+                   few ? static_cast<std::int32_t>(card.matrices.k) : 0, few ? static_cast<std::int32_t>(card.matrices.n) : 0,
+                   as == RowsAs::eights ? 1 : 0});
 }
 
-std::uint64_t halves_bytes(std::int64_t n, std::int64_t k) noexcept { return static_cast<std::uint64_t>(n) * (static_cast<std::uint64_t>(k) * 2 + 4); }
+std::uint64_t halves_bytes(std::int64_t n, std::int64_t k) noexcept {
+  return static_cast<std::uint64_t>(n) * (static_cast<std::uint64_t>(k) * 2 + 4);
+}
 
 bool makes_halves(const CardFacts& card, std::int64_t m, std::int64_t n, std::int64_t k) noexcept {
   return m >= (card.software() ? 48 : 512) && halves_bytes(n, k) <= most_halves;
@@ -85,15 +92,16 @@ void launch_gemm(const GemmParams& p, quern_dtype format, Launcher& launcher) {
     few.places = card.layout.places;
     const std::uint32_t subgroups = few_subgroups(card);
     launcher.launch("gemm_few", subgroups * card.subgroup, {(p.n + few_columns - 1) / few_columns, 1, 1}, few,
-                    {static_cast<std::int32_t>(format), static_cast<std::int32_t>((p.m + shape.n - 1) / shape.n), static_cast<std::int32_t>(shape.m),
-                     static_cast<std::int32_t>(shape.n), static_cast<std::int32_t>(shape.k), card.software() ? 1 : 2, static_cast<std::int32_t>(subgroups)});
+                    {static_cast<std::int32_t>(format), static_cast<std::int32_t>((p.m + shape.n - 1) / shape.n),
+                     static_cast<std::int32_t>(shape.m), static_cast<std::int32_t>(shape.n), static_cast<std::int32_t>(shape.k),
+                     card.software() ? 1 : 2, static_cast<std::int32_t>(subgroups)});
     return;
   }
   const Tile tile = choose(card, p.m, p.n);
   const std::uint32_t subgroups = static_cast<std::uint32_t>((tile.m / tile.part_m) * (tile.n / tile.part_n));
   launcher.launch("gemm", subgroups * card.subgroup, {(p.m + tile.m - 1) / tile.m, (p.n + tile.n - 1) / tile.n, 1}, p,
-                  {static_cast<std::int32_t>(format) + (p.halves != 0 ? 256 : 0), tile.m, tile.n, tile.part_m, tile.part_n, static_cast<std::int32_t>(shape.m),
-                   static_cast<std::int32_t>(shape.n), static_cast<std::int32_t>(shape.k)});
+                  {static_cast<std::int32_t>(format) + (p.halves != 0 ? 256 : 0), tile.m, tile.n, tile.part_m, tile.part_n,
+                   static_cast<std::int32_t>(shape.m), static_cast<std::int32_t>(shape.n), static_cast<std::int32_t>(shape.k)});
 }
 
 }  // namespace quern::vulkan

@@ -13,9 +13,9 @@ namespace {
 constexpr std::uint64_t half_bytes = 4 << 20;  // of the staging memory
 /// What is read over the bus rather than copied by the device: a copy is a submit, which waits for its turn where processes share the device.
 constexpr std::uint64_t most_uncached = 16 << 10;
-constexpr auto polling = std::chrono::milliseconds(20);     // longer waits sleep
-constexpr std::uint64_t slice = 100'000'000;                // of a sleeping wait, ns
-constexpr auto longest_wait = std::chrono::minutes(30);     // then the device counts as hung
+constexpr auto polling = std::chrono::milliseconds(20);  // longer waits sleep
+constexpr std::uint64_t slice = 100'000'000;             // of a sleeping wait, ns
+constexpr auto longest_wait = std::chrono::minutes(30);  // then the device counts as hung
 
 }  // namespace
 
@@ -27,7 +27,8 @@ Gpu::Gpu(std::shared_ptr<const Api> api, const CardFacts& facts, const GpuOption
   if (copy_family != facts.family) families.push_back(copy_family);
   const float priority = 1.0f;
   std::vector<VkDeviceQueueCreateInfo> queues;
-  for (const std::uint32_t family : families) queues.push_back({VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, nullptr, 0, family, 1, &priority});
+  for (const std::uint32_t family : families)
+    queues.push_back({VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, nullptr, 0, family, 1, &priority});
   VkPhysicalDeviceVulkan12Features v12{};
   v12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
   v12.bufferDeviceAddress = v12.timelineSemaphore = v12.storageBuffer8BitAccess = VK_TRUE;
@@ -73,7 +74,8 @@ Gpu::Gpu(std::shared_ptr<const Api> api, const CardFacts& facts, const GpuOption
     if (!facts_.mapped) {
       open(copies_, copy_family);
       if (options.log)
-        options.log(concat(facts.name, ": copies go through staging memory, by a queue of family ", copy_family, "; family ", facts.family, " computes"));
+        options.log(concat(facts.name, ": copies go through staging memory, by a queue of family ", copy_family, "; family ", facts.family,
+                           " computes"));
     }
     pipelines_ = std::make_unique<Pipelines>(*calls_, device_, facts_, options.cache_directory, options.warn);
     const std::uint64_t largest = facts.max_buffer;
@@ -334,7 +336,8 @@ void Gpu::wait(const Lane& lane, std::uint64_t point) {
     if (result != VK_TIMEOUT) fail(result);
     if (std::chrono::steady_clock::now() - begin < longest_wait) continue;
     lost_ = true;  // what it still does to memory cannot be known
-    Failure failure(QUERN_TIMEOUT, concat(facts_.name, " does not end what was submitted within ", longest_wait.count(), " minutes; open it again"), 18);
+    Failure failure(QUERN_TIMEOUT,
+                    concat(facts_.name, " does not end what was submitted within ", longest_wait.count(), " minutes; open it again"), 18);
     failure.flags = QUERN_ERROR_STICKY;
     throw failure;
   }
@@ -353,7 +356,8 @@ std::uint64_t Gpu::start(Lane& lane, VkCommandBuffer commands, const std::functi
     stages |= VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
     copied.srcAccessMask |= VK_ACCESS_SHADER_WRITE_BIT;
   }
-  calls_->CmdPipelineBarrier(commands, stages, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &copied, 0, nullptr, 0, nullptr);
+  calls_->CmdPipelineBarrier(commands, stages, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &copied, 0, nullptr,
+                             0, nullptr);
   check(calls_->EndCommandBuffer(commands), "recording a copy");
   flush();
   return enqueue(lane, std::span(&commands, 1));

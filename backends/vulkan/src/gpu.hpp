@@ -14,11 +14,11 @@ namespace quern::vulkan {
 
 struct GpuOptions {
   std::string cache_directory;
-  std::uint32_t threads = 1;  // that may build pipelines
-  Tier most = Tier::matrices;  // that plans may use
-  bool forced = false;         // by the user's force_kernel
-  bool persistent = false;     // forced: steps of one row are persistent dispatches whatever the model's size
-  bool staged = false;         // device memory counts as out of the processor's reach
+  std::uint32_t threads = 1;                     // that may build pipelines
+  Tier most = Tier::matrices;                    // that plans may use
+  bool forced = false;                           // by the user's force_kernel
+  bool persistent = false;                       // forced: steps of one row are persistent dispatches whatever the model's size
+  bool staged = false;                           // device memory counts as out of the processor's reach
   std::function<void(const std::string&)> log;   // of what a developer asks for
   std::function<void(const std::string&)> warn;  // of what a user should know, and no call fails of
 };
@@ -84,7 +84,9 @@ class Gpu {
   std::uint64_t faults_address(std::uint32_t slot) const noexcept { return faults_.address() + slot * faults_bytes; }
   std::uint64_t take_faults(std::uint32_t slot) noexcept;
   /// Whether steps of one row may become persistent dispatches: where all their workgroups are known to run at once.
-  bool persistent() const noexcept { return facts_.persistent_groups != 0 && !options_.forced && (options_.persistent || !facts_.software()); }
+  bool persistent() const noexcept {
+    return facts_.persistent_groups != 0 && !options_.forced && (options_.persistent || !facts_.software());
+  }
   /// A word that such a dispatch sets when a workgroup of it waited in vain.
   std::uint64_t stalled_address(std::uint32_t slot) const noexcept { return faults_address(slot) + 64; }
   bool take_stalled(std::uint32_t slot) noexcept;
@@ -126,7 +128,7 @@ class Gpu {
   std::size_t collected_count_ = 0;
   std::unique_ptr<Pipelines> pipelines_;
   std::unique_ptr<MemoryPool> memory_, shared_;
-  struct Half {  // of the staging memory: the processor fills or reads one while the device copies the other
+  struct Half {                            // of the staging memory: the processor fills or reads one while the device copies the other
     std::uint64_t offset = 0, copied = 0;  // in it; the point of its last copy, of copying()
     VkCommandBuffer commands = VK_NULL_HANDLE;
   };

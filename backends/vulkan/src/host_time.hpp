@@ -41,7 +41,8 @@ class HostTime {
     double us[parts];
     for (int part = 0; part < parts; ++part) us[part] = static_cast<double>(took_[part].count()) / 1e3 / static_cast<double>(runs_);
     char line[160];
-    std::snprintf(line, sizeof line, "%.1f us of the host a run (%.1f before the submit, %.1f submit, %.1f behind), %.1f us wait for the device",
+    std::snprintf(line, sizeof line,
+                  "%.1f us of the host a run (%.1f before the submit, %.1f submit, %.1f behind), %.1f us wait for the device",
                   us[before] + us[submit] + us[behind], us[before], us[submit], us[behind], us[wait]);
     return line;
   }

@@ -9,7 +9,7 @@ namespace quern::vulkan {
 namespace {
 
 constexpr std::uint64_t parameter_alignment = 16;
-constexpr std::uint64_t control_bytes = 256;         // before the words of an exchange
+constexpr std::uint64_t control_bytes = 256;  // before the words of an exchange
 /// Looks of a workgroup that waits for another, 0.5 to 1 us each; a step of a large model takes a few ms.
 constexpr uint most_looks = 1 << 21;
 
@@ -63,8 +63,11 @@ void Launcher::launch_products(const std::vector<OneRowProduct>& products) {
   const OneRowLaunch l = one_row_launch(products, facts());
   const OneRowProduct& first = products.front();
   const auto k = static_cast<std::int32_t>(first.k), paired = first.paired ? 1 : 0, parts = static_cast<std::int32_t>(products.size());
-  if (first.format == QUERN_F16) launch("gemv_half", l.threads, {l.groups, 1, 1}, l.params, {first.mode, k, paired, parts, loads_of_halves});
-  else launch("gemv_one", l.threads, {l.groups, 1, 1}, l.params, {first.format, l.other_format, l.parts_of_other, first.mode, k, paired, parts});
+  if (first.format == QUERN_F16)
+    launch("gemv_half", l.threads, {l.groups, 1, 1}, l.params, {first.mode, k, paired, parts, loads_of_halves});
+  else
+    launch("gemv_one", l.threads, {l.groups, 1, 1}, l.params,
+           {first.format, l.other_format, l.parts_of_other, first.mode, k, paired, parts});
 }
 
 void Launcher::flush() {
@@ -151,7 +154,8 @@ void Launcher::settle() {
 void Launcher::barrier() {
   settle();
   if (target_.commands != VK_NULL_HANDLE)
-    vulkan::barrier(gpu_.calls(), target_.commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+    vulkan::barrier(gpu_.calls(), target_.commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+                    VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
   pending_ = step_;
 }
 
@@ -172,7 +176,8 @@ std::uint64_t Launcher::store(const void* data, std::size_t bytes) {
   used_ = at + bytes;
   if (target_.commands == VK_NULL_HANDLE) return 0;
   if (used_ > target_.parameters_bytes)
-    throw Failure(QUERN_INTERNAL, concat("the parameters of a run need ", used_, " bytes, ", target_.parameters_bytes, " were kept for them"));
+    throw Failure(QUERN_INTERNAL,
+                  concat("the parameters of a run need ", used_, " bytes, ", target_.parameters_bytes, " were kept for them"));
   if (data != nullptr) std::memcpy(target_.parameters + at, data, bytes);
   return target_.parameters_address + at;
 }
@@ -183,8 +188,11 @@ void Launcher::start(std::string_view kernel, std::uint32_t threads, Grid grid, 
   const std::int64_t sizes[3] = {grid.x, grid.y, grid.z};
   for (int i = 0; i < 3; ++i)
     if (sizes[i] > std::int64_t{facts().grid_limit[i]})
-      throw Failure(QUERN_UNSUPPORTED, concat("kernel ", std::string(kernel), " would need ", sizes[i], " workgroups, the device takes ", facts().grid_limit[i]));
-  if (constants.size() > most_constants) throw Failure(QUERN_INTERNAL, concat("kernel ", std::string(kernel), " has ", constants.size(), " constants, a pipeline takes ", most_constants));
+      throw Failure(QUERN_UNSUPPORTED, concat("kernel ", std::string(kernel), " would need ", sizes[i], " workgroups, the device takes ",
+                                              facts().grid_limit[i]));
+  if (constants.size() > most_constants)
+    throw Failure(QUERN_INTERNAL,
+                  concat("kernel ", std::string(kernel), " has ", constants.size(), " constants, a pipeline takes ", most_constants));
   PipelineKey key;
   key.kernel = find_kernel(kernel);
   if (key.kernel == nullptr) throw Failure(QUERN_INTERNAL, concat("there is no kernel ", std::string(kernel)));
@@ -225,12 +233,15 @@ void Launcher::dispatch(const PipelineKey& key, const void* params, std::size_t 
   }
   const Calls& calls = gpu_.calls();
   calls.CmdBindPipeline(target_.commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
-  calls.CmdPushConstants(target_.commands, gpu_.pipelines().layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0, static_cast<std::uint32_t>(bytes), params);
+  calls.CmdPushConstants(target_.commands, gpu_.pipelines().layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0, static_cast<std::uint32_t>(bytes),
+                         params);
   if (indirect == 0) {
-    calls.CmdDispatch(target_.commands, static_cast<std::uint32_t>(grid.x), static_cast<std::uint32_t>(grid.y), static_cast<std::uint32_t>(grid.z));
+    calls.CmdDispatch(target_.commands, static_cast<std::uint32_t>(grid.x), static_cast<std::uint32_t>(grid.y),
+                      static_cast<std::uint32_t>(grid.z));
     return;
   }
-  calls.CmdDispatchIndirect(target_.commands, target_.parameters_buffer, target_.parameters_offset + (indirect - target_.parameters_address));
+  calls.CmdDispatchIndirect(target_.commands, target_.parameters_buffer,
+                            target_.parameters_offset + (indirect - target_.parameters_address));
 }
 
 }  // namespace quern::vulkan

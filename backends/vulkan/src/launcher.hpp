@@ -62,7 +62,8 @@ class Launcher {
   void set_predicate(std::uint64_t address) noexcept { predicate_ = address; }
 
   template <class Params>
-  void launch(std::string_view kernel, std::uint32_t threads, Grid grid, const Params& params, std::initializer_list<std::int32_t> constants = {}) {
+  void launch(std::string_view kernel, std::uint32_t threads, Grid grid, const Params& params,
+              std::initializer_list<std::int32_t> constants = {}) {
     static_assert(sizeof(Params) % 4 == 0);
     start(kernel, threads, grid, &params, sizeof params, is_pushed<Params>, constants);
   }
@@ -100,11 +101,11 @@ class Launcher {
   std::vector<Touched> step_, pending_;
   bool begun_ = false;  // the step has not launched yet
   std::uint64_t predicate_ = 0, used_ = 0, exchange_bytes_ = 0;
-  bool chained_ = false;  // a chain was launched
+  bool chained_ = false;          // a chain was launched
   std::unique_ptr<Chain> chain_;  // null: the device has none
   std::vector<Touched> joined_touched_;
   std::vector<OneRowProduct> alone_;  // of the same row, without a chain
-  struct Unstored {  // a result of a chain that no step was seen to read
+  struct Unstored {                   // a result of a chain that no step was seen to read
     std::uint64_t begin = 0, end = 0;
     std::byte* address = nullptr;
   };

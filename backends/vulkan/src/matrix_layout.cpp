@@ -15,14 +15,16 @@ bool lies_by_fours(std::uint32_t lanes, std::uint32_t parts, const MatrixShape& 
     for (std::uint32_t c = 0; c < parts; ++c) {
       const std::uint32_t outer = lane / 4 + c / 4 * 8, left = element(1, lane, c), right = element(2, lane, c);
       if (element(0, lane, c) != outer * 16 + lane % 4 * 2 + c % 2 + c / 2 % 2 * 8) return false;
-      if (left / 16 != outer || right % 16 != outer || left % 16 != right / 16 || left % 16 != element(1, lane % 4, c % 4) % 16) return false;
+      if (left / 16 != outer || right % 16 != outer || left % 16 != right / 16 || left % 16 != element(1, lane % 4, c % 4) % 16)
+        return false;
     }
   return true;
 }
 
 }  // namespace
 
-MatrixLayout read_matrix_layout(const std::vector<std::uint32_t>& table, std::uint32_t lanes, std::uint32_t most, const MatrixShape& shape) {
+MatrixLayout read_matrix_layout(const std::vector<std::uint32_t>& table, std::uint32_t lanes, std::uint32_t most,
+                                const MatrixShape& shape) {
   const std::uint32_t step = 1 + 3 * most, parts = table[0];
   if (parts == 0 || parts > std::min(most, most_parts) || parts * lanes != shape.m * shape.n) return {};
   const auto element = [&](std::uint32_t lane, std::uint32_t part) { return table[lane * step + 1 + part]; };
@@ -58,14 +60,16 @@ MatrixLayout read_matrix_layout(const std::vector<std::uint32_t>& table, std::ui
     }
   layout.left_like_sums = shape.n == shape.k;
   for (std::uint32_t lane = 0; lane < lanes; ++lane)
-    for (std::uint32_t c = 0; c < parts; ++c) layout.left_like_sums = layout.left_like_sums && table[lane * step + 1 + most + c] == element(lane, c);
+    for (std::uint32_t c = 0; c < parts; ++c)
+      layout.left_like_sums = layout.left_like_sums && table[lane * step + 1 + most + c] == element(lane, c);
   layout.by_fours = lies_by_fours(lanes, parts, shape, [&](std::uint32_t which, std::uint32_t lane, std::uint32_t part) {
     return table[lane * step + 1 + which * most + part];
   });
   return layout;
 }
 
-std::vector<std::uint32_t> read_places(const std::vector<std::uint32_t>& table, std::uint32_t lanes, std::uint32_t most, const MatrixShape& shape) {
+std::vector<std::uint32_t> read_places(const std::vector<std::uint32_t>& table, std::uint32_t lanes, std::uint32_t most,
+                                       const MatrixShape& shape) {
   const std::uint32_t step = 1 + 3 * most;
   if (most * lanes != shape.k * shape.n) return {};
   std::vector<std::uint32_t> places(std::size_t{shape.k} * shape.n, UINT32_MAX);

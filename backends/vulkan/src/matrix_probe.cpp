@@ -12,7 +12,8 @@ MatrixLayout find_matrix_layout(Gpu& gpu, Memory& places) {
   const MatrixLayoutParams p{memory.address(), most_parts, 0};
   run_once(gpu, [&](Launcher& launcher) {
     launcher.launch("matrix_layout", card.subgroup, {1, 1, 1}, p,
-                    {static_cast<std::int32_t>(card.matrices.m), static_cast<std::int32_t>(card.matrices.n), static_cast<std::int32_t>(card.matrices.k)});
+                    {static_cast<std::int32_t>(card.matrices.m), static_cast<std::int32_t>(card.matrices.n),
+                     static_cast<std::int32_t>(card.matrices.k)});
   });
   gpu.read(table.data(), memory, 0, table.size() * 4);
   MatrixLayout layout = read_matrix_layout(table, card.subgroup, most_parts, card.matrices);

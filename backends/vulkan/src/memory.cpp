@@ -8,7 +8,9 @@ namespace {
 
 constexpr std::uint64_t alignment = 256;
 constexpr std::uint64_t shared_block = 16 << 20, largest_shared = 1 << 20;
-constexpr std::uint64_t round_up(std::uint64_t bytes) { return (std::max<std::uint64_t>(bytes, 1) + alignment - 1) / alignment * alignment; }
+constexpr std::uint64_t round_up(std::uint64_t bytes) {
+  return (std::max<std::uint64_t>(bytes, 1) + alignment - 1) / alignment * alignment;
+}
 
 }  // namespace
 
@@ -40,7 +42,8 @@ Memory MemoryPool::take(std::uint64_t bytes, std::uint64_t budget, const char* w
     return failure;
   };
   if (bytes > largest_) throw fail(concat(what, " of ", bytes, " bytes; the driver makes none larger than ", largest_));
-  if (size > budget || used > budget - size) throw fail(concat(what, " of ", bytes, " bytes; ", budget > used ? budget - used : 0, " are left"));
+  if (size > budget || used > budget - size)
+    throw fail(concat(what, " of ", bytes, " bytes; ", budget > used ? budget - used : 0, " are left"));
   const std::lock_guard lock(mutex_);
   Memory memory;
   std::uint64_t at = 0;

@@ -44,7 +44,8 @@ class Memory {
 class MemoryPool {
  public:
   /// `families`: of the queues that use it.
-  MemoryPool(const Calls& calls, VkDevice device, std::vector<std::uint32_t> families, std::uint32_t type, bool mapped, std::uint64_t largest)
+  MemoryPool(const Calls& calls, VkDevice device, std::vector<std::uint32_t> families, std::uint32_t type, bool mapped,
+             std::uint64_t largest)
       : calls_(calls), device_(device), families_(std::move(families)), type_(type), mapped_(mapped), largest_(largest) {}
   ~MemoryPool();
   MemoryPool(const MemoryPool&) = delete;

@@ -22,7 +22,8 @@ bool share_launch(const std::vector<OneRowProduct>& products, const OneRowProduc
   const OneRowProduct& first = products.front();
   const RowProductParams &a = first.params, &b = next.params;
   if (products.size() >= most_products || first.paired || next.paired || a.c != 0 || b.c != 0) return false;
-  if (a.x != b.x || a.other != b.other || first.mode != next.mode || first.k != next.k || a.epsilon != b.epsilon || a.offset != b.offset) return false;
+  if (a.x != b.x || a.other != b.other || first.mode != next.mode || first.k != next.k || a.epsilon != b.epsilon || a.offset != b.offset)
+    return false;
   if ((first.format == QUERN_F16) != (next.format == QUERN_F16) || a.bias_dtype != b.bias_dtype) return false;
   const auto other = std::ranges::find_if(products, [&](const OneRowProduct& p) { return p.format != first.format; });
   return next.format == first.format || other == products.end() || next.format == other->format;
@@ -35,7 +36,9 @@ OneRowLaunch one_row_launch(const std::vector<OneRowProduct>& products, const Ca
   // Q4_K_M on an H200: 768 threads 421 tokens/s, 640 416, 512 408, 384 373; two of 256 386. Its gate and up by 1,024, where 491 were had: 506; Q8_0's
   // lose (381, 378). f16: 768 237, 512 240, 640 236.
   const bool known = card.multiprocessors != 0;
-  const std::uint32_t most = first.format == static_cast<int>(QUERN_F16) ? 512 : first.format == static_cast<int>(QUERN_Q4_K) && first.paired ? 1024 : 768;
+  const std::uint32_t most = first.format == static_cast<int>(QUERN_F16)                    ? 512
+                             : first.format == static_cast<int>(QUERN_Q4_K) && first.paired ? 1024
+                                                                                            : 768;
   launch.threads = card.software() ? 32 : std::min<std::uint32_t>(known ? most : 256, card.group_limit);
   const std::int64_t at_once = card.software() ? 4 : known ? card.multiprocessors : 96;
   double all = 0, before = 0;

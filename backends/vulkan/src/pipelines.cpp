@@ -75,8 +75,13 @@ bool PipelineKey::operator<(const PipelineKey& other) const noexcept {
   return std::memcmp(constants, other.constants, sizeof constants) < 0;
 }
 
-Pipelines::Pipelines(const Calls& calls, VkDevice device, const CardFacts& card, std::string directory, std::function<void(const std::string&)> warn)
-    : calls_(calls), device_(device), card_(card), directory_(directory.empty() ? "" : directory + "/vulkan-pipelines"), warn_(std::move(warn)) {
+Pipelines::Pipelines(const Calls& calls, VkDevice device, const CardFacts& card, std::string directory,
+                     std::function<void(const std::string&)> warn)
+    : calls_(calls),
+      device_(device),
+      card_(card),
+      directory_(directory.empty() ? "" : directory + "/vulkan-pipelines"),
+      warn_(std::move(warn)) {
   VkPushConstantRange range{VK_SHADER_STAGE_COMPUTE_BIT, 0, push_bytes};
   VkPipelineLayoutCreateInfo layout{};
   layout.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO;
@@ -130,7 +135,8 @@ void Pipelines::save(std::chrono::milliseconds patience) noexcept {
     const Locked locked(file() + ".lock", patience);  // else of two processes that end together one would undo what the other wrote
     if (locked.others()) {
       if (patience.count() > 0)
-        warn_(concat(made_ - saved_, " pipelines are not kept for the next start: another process has had ", file(), ".lock for ", patience.count(), " ms"));
+        warn_(concat(made_ - saved_, " pipelines are not kept for the next start: another process has had ", file(), ".lock for ",
+                     patience.count(), " ms"));
       return;
     }
     saved_ = made_;
@@ -184,8 +190,7 @@ void Pipelines::make(const std::vector<PipelineKey>& keys, std::uint32_t threads
   try {
     for (std::size_t t = 1; t < std::min<std::size_t>(threads, missing.size()); ++t) helpers.emplace_back(work);
   } catch (const std::system_error&) {  // no more threads: those that there are
-  } catch (const std::bad_alloc&) {
-  }
+  } catch (const std::bad_alloc&) {}
   work();
   helpers.clear();
   if (failure) std::rethrow_exception(failure);

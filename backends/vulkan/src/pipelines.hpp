@@ -25,7 +25,8 @@ struct PipelineKey {
 class Pipelines {
  public:
   /// An empty directory: nothing is kept on disk. `warn` takes why what was made is not kept.
-  Pipelines(const Calls& calls, VkDevice device, const CardFacts& card, std::string directory, std::function<void(const std::string&)> warn);
+  Pipelines(const Calls& calls, VkDevice device, const CardFacts& card, std::string directory,
+            std::function<void(const std::string&)> warn);
   ~Pipelines();
   Pipelines(const Pipelines&) = delete;
   Pipelines& operator=(const Pipelines&) = delete;

@@ -43,7 +43,8 @@ void fold_node(std::uint64_t& key, const sdk::ResolvedGraph& graph, const sdk::R
   fold_key(key, node.op);
   fold_key(key, 2u * node.conversions + node.invariant);
   for (const auto* list : {&node.inputs, &node.outputs})
-    for (const std::uint32_t v : *list) fold_key(key, v == QUERN_NONE ? 0 : 2u * graph.values[v].tensor.dtype + graph.values[v].tensor.packed_layout);
+    for (const std::uint32_t v : *list)
+      fold_key(key, v == QUERN_NONE ? 0 : 2u * graph.values[v].tensor.dtype + graph.values[v].tensor.packed_layout);
 }
 
 }  // namespace
@@ -90,7 +91,12 @@ std::shared_ptr<Common> Plan::common() const {
 }
 
 Instance::Instance(const Plan& plan, Device& device)
-    : plan_(plan), device_(device), slot_(device.next_slot()), bounds_(plan.graph), common_(plan.common()), counters_(sdk::made<quern_counters>()) {}
+    : plan_(plan),
+      device_(device),
+      slot_(device.next_slot()),
+      bounds_(plan.graph),
+      common_(plan.common()),
+      counters_(sdk::made<quern_counters>()) {}
 
 Instance::~Instance() {
   try {
@@ -131,10 +137,13 @@ class Instance::Context : public StepContext {
       if (instance_.plan_.graph.internal(v.root)) t.data = instance_.plan_.schedule.layout.value_offset[v.root] + v.offset;
       return t;
     }
-    t.data = instance_.plan_.graph.internal(v.root) ? places.scratch + instance_.plan_.schedule.layout.value_offset[v.root] + v.offset : places.of[value];
+    t.data = instance_.plan_.graph.internal(v.root) ? places.scratch + instance_.plan_.schedule.layout.value_offset[v.root] + v.offset
+                                                    : places.of[value];
     return t;
   }
-  std::uint64_t extra(std::uint32_t slot) const override { return instance_.places_.scratch + instance_.plan_.schedule.layout.extra_offset[slot]; }
+  std::uint64_t extra(std::uint32_t slot) const override {
+    return instance_.places_.scratch + instance_.plan_.schedule.layout.extra_offset[slot];
+  }
 
  private:
   const Instance& instance_;
@@ -224,7 +233,8 @@ std::uint64_t Instance::private_bytes() {
     const std::lock_guard lock(plan_.common_lock);
     if (all.exchange > common_->claimed) claimed_ += all.exchange - std::exchange(common_->claimed, all.exchange);
   }
-  return claimed_ + (all.parameters == 0 || !device_.facts().mapped ? 0 : static_cast<std::uint64_t>(slots()) * parameter_room(all.parameters));
+  return claimed_ +
+         (all.parameters == 0 || !device_.facts().mapped ? 0 : static_cast<std::uint64_t>(slots()) * parameter_room(all.parameters));
 }
 
 /// Kernels read parameters again and again: near the device, if its limit leaves room there.
@@ -384,8 +394,11 @@ void Instance::finish(const quern_run&, quern_run_status& outcome) {
   device_.wait(under_way_.point);
   time.was(HostTime::wait);
   if (device_.take_stalled(slot_))
-    throw Failure(QUERN_TIMEOUT, concat(device_.facts().name, ": the ", device_.facts().persistent_groups, " workgroups of dispatches that wait for each other did not run at once; QUERN_FORCE_KERNEL=vulkan:",
-                                        device_.facts().tier() == Tier::matrices ? "matrices" : "dot", " runs a dispatch a step instead"), 18);
+    throw Failure(QUERN_TIMEOUT,
+                  concat(device_.facts().name, ": the ", device_.facts().persistent_groups,
+                         " workgroups of dispatches that wait for each other did not run at once; QUERN_FORCE_KERNEL=vulkan:",
+                         device_.facts().tier() == Tier::matrices ? "matrices" : "dot", " runs a dispatch a step instead"),
+                  18);
   outcome.faults = device_.take_faults(slot_);
   outcome.code = cancelled_ ? QUERN_CANCELLED : QUERN_OK;
   if (cancelled_) throw Failure(QUERN_CANCELLED, "the run was cancelled", 18);

@@ -34,7 +34,8 @@ class Device : public Gpu {
 /// What the instances of a plan have in common, as their runs come one after another.
 struct Common {
   std::uint64_t claimed = 0;  // of the exchange, by private_bytes() of the instances
-  Memory exchange;            // what chains hand on, from the first prepare on: each run has numbers of its own, and the words of the last are still near
+  Memory
+      exchange;  // what chains hand on, from the first prepare on: each run has numbers of its own, and the words of the last are still near
   std::map<std::vector<std::int64_t>, HostTime> times;  // of runs, by their extents
 };
 
@@ -49,7 +50,7 @@ class Plan {
   Schedule schedule;
   std::uint32_t determinism = QUERN_DETERMINISM_REPEATABLE, launches = 0;
   std::uint64_t numerics_key = 0;
-  bool persistent = false;  // steps of one row become persistent dispatches
+  bool persistent = false;        // steps of one row become persistent dispatches
   bool counts_on_device = false;  // an extent is a number in device memory
   std::vector<quern_kernel_info> infos;
 

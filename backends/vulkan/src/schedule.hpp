@@ -32,7 +32,7 @@ struct Step {
 
 struct Schedule {
   std::vector<Step> steps;
-  std::vector<std::uint64_t> extras;  // bytes of each slot
+  std::vector<std::uint64_t> extras;        // bytes of each slot
   std::vector<std::uint64_t> node_scratch;  // of each node that a step leaves to its op
   sdk::ScratchLayout layout;
 

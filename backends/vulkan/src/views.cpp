@@ -14,7 +14,8 @@ struct Joined {
   int rank = 0;
 };
 
-void emit(const Joined& joined, std::size_t count, const Tensor* const* tensors, const std::function<void(const Shape&, const View*)>& part) {
+void emit(const Joined& joined, std::size_t count, const Tensor* const* tensors,
+          const std::function<void(const Shape&, const View*)>& part) {
   std::int64_t items = 1;
   for (int d = 0; d < joined.rank; ++d) items *= joined.dims[d];
   if (items == 0) return;
@@ -76,7 +77,8 @@ void walk(const Tensor& dims, std::uint32_t leading, const std::vector<const Ten
 
 }  // namespace
 
-void for_each_part(const Tensor& dims, std::initializer_list<const Tensor*> tensors, const std::function<void(const Shape&, const View*)>& part) {
+void for_each_part(const Tensor& dims, std::initializer_list<const Tensor*> tensors,
+                   const std::function<void(const Shape&, const View*)>& part) {
   walk(dims, dims.rank, tensors, part);
 }
 

@@ -49,17 +49,19 @@ std::uint64_t context_of(const std::vector<BenchPlan>& plans) {
 }
 
 /// Runs the plans of one number of threads on a model that is loaded for all of them. `many`: null for a single one. Ends early at Ctrl-C.
-void measure_plans(const CommandLine& line, Settings settings, const std::vector<BenchPlan>& plans, ManyBenches* many, std::vector<BenchRun>& runs) {
+void measure_plans(const CommandLine& line, Settings settings, const std::vector<BenchPlan>& plans, ManyBenches* many,
+                   std::vector<BenchRun>& runs) {
   if (plans.front().threads != 0) settings.threads = plans.front().threads;
   const Runtime runtime = open_runtime(settings);
   const ModelFlags& flags = line.bench.model;
-  const Model model = load_model(runtime.get(), {.path = flags.path,
-                                                 .context = context_of(plans),
-                                                 .sequences = std::ranges::max(plans, {}, [](const BenchPlan& p) { return p.options.batch; }).options.batch,
-                                                 .activations = flags.activations,
-                                                 .kv = flags.kv,
-                                                 .tokenizer_pre = flags.tokenizer_pre,
-                                                 .progress = !line.quiet});
+  const Model model =
+      load_model(runtime.get(), {.path = flags.path,
+                                 .context = context_of(plans),
+                                 .sequences = std::ranges::max(plans, {}, [](const BenchPlan& p) { return p.options.batch; }).options.batch,
+                                 .activations = flags.activations,
+                                 .kv = flags.kv,
+                                 .tokenizer_pre = flags.tokenizer_pre,
+                                 .progress = !line.quiet});
   const auto info = get<quern_model_info>(quern_model_get_info, static_cast<const quern_model*>(model.get()));
   for (const BenchPlan& plan : plans) {
     BenchRun run{{flags.path, info.backend, info.device, info.kernels}, plan.options, {}};
@@ -99,7 +101,8 @@ int bench_verb(const CommandLine& line, const Settings& settings) {
   const auto interrupted = [&] { return many && many->guard.interrupted(); };
   std::vector<BenchRun> runs;
   for (std::size_t from = 0; from < plans.size() && !interrupted();) {
-    const auto end = std::find_if(plans.begin() + static_cast<std::ptrdiff_t>(from), plans.end(), [&](const BenchPlan& p) { return p.threads != plans[from].threads; });
+    const auto end = std::find_if(plans.begin() + static_cast<std::ptrdiff_t>(from), plans.end(),
+                                  [&](const BenchPlan& p) { return p.threads != plans[from].threads; });
     measure_plans(line, settings, {plans.begin() + static_cast<std::ptrdiff_t>(from), end}, many ? &*many : nullptr, runs);
     from = static_cast<std::size_t>(end - plans.begin());
   }
@@ -117,9 +120,10 @@ int bench_verb(const CommandLine& line, const Settings& settings) {
   }
   const auto invalid = std::ranges::count_if(runs, [](const BenchRun& run) { return run.result.valid == 0; });
   if (invalid == 0) return exit_ok;
-  throw Failure(exit_bug, (runs.size() == 1 ? std::string("bench") : "bench: " + std::to_string(invalid) + " of " + std::to_string(runs.size())) +
-                              ": more than 105 % of the measured bandwidth or arithmetic peak, twice; the numbers are not to be trusted (is the "
-                              "machine busy?)");
+  throw Failure(exit_bug,
+                (runs.size() == 1 ? std::string("bench") : "bench: " + std::to_string(invalid) + " of " + std::to_string(runs.size())) +
+                    ": more than 105 % of the measured bandwidth or arithmetic peak, twice; the numbers are not to be trusted (is the "
+                    "machine busy?)");
 }
 
 }  // namespace quern::cli

@@ -26,8 +26,8 @@ std::string table(const quern_device_list* devices) {
   for (std::uint64_t at = 0; at < quern_device_list_count(devices); ++at) {
     const auto device = get<quern_device_entry>(quern_device_list_entry, devices, at);
     const char* use = device.selected != 0 ? "yes" : device.usable != 0 ? "-" : "no";
-    out += padded(printable(device.name), 11) + " " + padded(printable(device.device_class), 11) + " " + padded(memory_of(device), 15) + " " +
-           padded(use, 6) + printable(device.description);
+    out += padded(printable(device.name), 11) + " " + padded(printable(device.device_class), 11) + " " + padded(memory_of(device), 15) +
+           " " + padded(use, 6) + printable(device.description);
     if (*device.architecture != '\0') out += " (" + printable(device.architecture) + ")";
     if (*device.reason != '\0') out += "\n" + std::string(12, ' ') + printable(device.reason);
     out += "\n";
@@ -54,14 +54,17 @@ TreeNode tree(const quern_device_list* devices, const Json& report) {
   for (const Json& card : report.at("cards")) {
     const std::string address = card.at("address"), driver = card.at("driver");
     TreeNode node{printable(card.at("name").get<std::string>()), {}};
-    if (!address.empty()) node.text += " at " + printable(address) + (driver.empty() ? ", no kernel driver" : ", kernel driver " + printable(driver));
+    if (!address.empty())
+      node.text += " at " + printable(address) + (driver.empty() ? ", no kernel driver" : ", kernel driver " + printable(driver));
     for (const Json& verdict : card.at("verdicts")) {
       const std::string name = verdict.at("device");
       if (const auto found = left.find(name); found != left.end()) {
         node.below.push_back({device_line(found->second), {}});
         left.erase(found);
       } else {
-        node.below.push_back({printable(name.empty() ? verdict.at("backend").get<std::string>() : name) + ": not used: " + printable(verdict.at("reason").get<std::string>()), {}});
+        node.below.push_back({printable(name.empty() ? verdict.at("backend").get<std::string>() : name) +
+                                  ": not used: " + printable(verdict.at("reason").get<std::string>()),
+                              {}});
       }
     }
     if (node.below.empty()) node.below.push_back({"no installed backend drives it", {}});

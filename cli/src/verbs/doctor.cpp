@@ -18,7 +18,8 @@ int doctor_verb(const CommandLine& line, const Settings& settings) {
   const quern_status ready = quern_runtime_ready(runtime.get());
   const std::string trouble = ready == QUERN_OK ? "" : quern_last_error();
   std::vector<TriedDevice> tried;
-  if (line.doctor.try_devices && ready == QUERN_OK) tried = try_devices(settings, make<DeviceList>(quern_runtime_devices, runtime.get()).get());
+  if (line.doctor.try_devices && ready == QUERN_OK)
+    tried = try_devices(settings, make<DeviceList>(quern_runtime_devices, runtime.get()).get());
   if (line.json) {
     Json json = Json::parse(view(make<Text>(quern_load_report_json, snapshot)));
     json["ready"] = ready == QUERN_OK;
@@ -30,9 +31,12 @@ int doctor_verb(const CommandLine& line, const Settings& settings) {
     if (line.doctor.try_devices && ready == QUERN_OK) page = tried_words(tried) + "\n" + page;
     write_marked_page(page);
   }
-  if (ready != QUERN_OK) throw Failure(exit_code_of(ready), line.json ? trouble : "doctor: no model would run; the first line of the report has the reason");
+  if (ready != QUERN_OK)
+    throw Failure(exit_code_of(ready), line.json ? trouble : "doctor: no model would run; the first line of the report has the reason");
   const auto wrong = std::ranges::count_if(tried, [](const TriedDevice& one) { return !one.right(); });
-  if (wrong != 0) throw Failure(exit_unavailable, "doctor: " + std::to_string(wrong) + " of " + std::to_string(tried.size()) + " devices failed; the report names them");
+  if (wrong != 0)
+    throw Failure(exit_unavailable,
+                  "doctor: " + std::to_string(wrong) + " of " + std::to_string(tried.size()) + " devices failed; the report names them");
   return exit_ok;
 }
 

@@ -47,14 +47,12 @@ std::string row(std::string name, const std::string& value) {
 std::string page(const quern_estimate_info& info, const std::vector<DtypeBytes>& dtypes, bool of_file) {
   std::string out = row("parameters", with_commas(info.parameters));
   out += "\nweights, if all were\n";
-  for (const DtypeBytes& dtype : dtypes)
-    out += row("  " + dtype.name, dtype.available ? byte_words(dtype.bytes) : "not with these rows");
+  for (const DtypeBytes& dtype : dtypes) out += row("  " + dtype.name, dtype.available ? byte_words(dtype.bytes) : "not with these rows");
   out += "\nkey/value cache, " + with_commas(info.context) + " tokens\n";
   out += row("  f16", byte_words(info.kv_bytes_f16)) + row("  f32", byte_words(info.kv_bytes_f32));
   if (!of_file) return out;
   out += "\nto run this file\n" + row("  weights", byte_words(info.weights_bytes)) + row("  cache", byte_words(info.kv_bytes));
-  if (info.scratch_known != 0)
-    out += row("  scratch", byte_words(info.scratch_bytes)) + row("  overhead", byte_words(info.overhead_bytes));
+  if (info.scratch_known != 0) out += row("  scratch", byte_words(info.scratch_bytes)) + row("  overhead", byte_words(info.overhead_bytes));
   out += row("  total", byte_words(info.total_bytes));
   if (info.available_bytes != 0)
     out += row("  available", byte_words(info.available_bytes) + (info.fits != 0 ? ": fits" : ": does not fit"));
@@ -68,10 +66,8 @@ int estimate_verb(const CommandLine& line, const Settings& settings) {
   const quern_estimate* handle = made.get();
   const auto info = get<quern_estimate_info>(quern_estimate_get_info, handle);
   const auto dtypes = dtypes_of(handle, info.dtypes);
-  if (line.json)
-    write_json(estimate_json(info, dtypes));
-  else
-    write_out(page(info, dtypes, !line.estimate.model.path.empty()));
+  if (line.json) write_json(estimate_json(info, dtypes));
+  else write_out(page(info, dtypes, !line.estimate.model.path.empty()));
   return exit_ok;
 }
 

@@ -38,8 +38,8 @@ int eval_verb(const CommandLine& line, const Settings& settings) {
   check_architecture(flags.model.path);
   // The vocabulary first: the number of tokens is the context that the model is loaded for. The text stands alone: no token is
   // added at either end.
-  const auto ids = tokenize(open_vocabulary(flags.model.path, flags.model.tokenizer_pre).get(), text,
-                            QUERN_TOKENIZE_NO_BOS | QUERN_TOKENIZE_NO_EOS);
+  const auto ids =
+      tokenize(open_vocabulary(flags.model.path, flags.model.tokenizer_pre).get(), text, QUERN_TOKENIZE_NO_BOS | QUERN_TOKENIZE_NO_EOS);
   if (ids.empty()) throw Failure(exit_refused, flags.file + ": is empty; there is nothing to predict");
   const Model model = load_model(runtime.get(), {.path = flags.model.path,
                                                  .context = ids.size(),

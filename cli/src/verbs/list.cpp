@@ -58,10 +58,8 @@ int list_verb(const CommandLine& line, const Settings& settings) {
     write_json(json);
     return exit_ok;
   }
-  if (models.empty())
-    write_error_line("no model in " + json.at("hub_cache").get<std::string>() + "; quern pull gets one");
-  else
-    write_out(table_of(models));
+  if (models.empty()) write_error_line("no model in " + json.at("hub_cache").get<std::string>() + "; quern pull gets one");
+  else write_out(table_of(models));
   return exit_ok;
 }
 

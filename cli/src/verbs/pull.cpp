@@ -29,10 +29,8 @@ int pull_verb(const CommandLine& line, const Settings& settings) {
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - started;
   const Json entry = entry_of(path, options);
   const std::string name = entry.is_object() ? entry.value("name", line.hub.name) : line.hub.name;
-  if (line.json)
-    write_json({{"name", name}, {"path", path}, {"model", entry}, {"seconds", took.count()}});
-  else
-    write_out(path + "\n");
+  if (line.json) write_json({{"name", name}, {"path", path}, {"model", entry}, {"seconds", took.count()}});
+  else write_out(path + "\n");
   if (!line.quiet)
     write_error_line(printable(name) + ": " + byte_words(entry.is_object() ? entry.value("bytes", std::uint64_t{0}) : 0) +
                      "; run it: quern run " + printable(name));

@@ -52,8 +52,7 @@ Question read_question(const RunFlags& flags) {
     return question;
   }
   std::string text = question_text(flags);
-  if (text.empty())
-    throw Failure(exit_usage, "run: the prompt is empty; give it as an argument, on standard input or with --messages");
+  if (text.empty()) throw Failure(exit_usage, "run: the prompt is empty; give it as an argument, on standard input or with --messages");
   if (flags.raw) {
     question.raw_text = std::move(text);
     return question;
@@ -155,8 +154,7 @@ int run_verb(const CommandLine& line, const Settings& settings) {
   if (chat && flags.trace_file) throw Failure(exit_usage, "run: the chat has no --trace; give a prompt or --messages");
   if (chat && flags.raw) throw Failure(exit_usage, "run: the chat needs the chat template; --raw needs a prompt");
   // The chat has no prompt yet; any will do to see that the model can answer one.
-  const auto [prompt, end_of_prompt] =
-      prompt_of(chat ? Question{{{"user", "Hello"}}, "", nullptr} : read_question(flags), flags, settings);
+  const auto [prompt, end_of_prompt] = prompt_of(chat ? Question{{{"user", "Hello"}}, "", nullptr} : read_question(flags), flags, settings);
   std::optional<TraceFile> trace;
   if (flags.trace_file) trace.emplace(*flags.trace_file);
 
@@ -201,17 +199,15 @@ int run_verb(const CommandLine& line, const Settings& settings) {
     RunReport report = report_of(made, text, prompt, where);
     report.seed = seed;
     report.load_seconds = load.count();
-    if (flags.jsonl)
-      lines.end(run_json(report));
-    else
-      write_json(run_json(report));
+    if (flags.jsonl) lines.end(run_json(report));
+    else write_json(run_json(report));
   } else {
     view.end();
   }
   explain_loop(made);
   if (!line.quiet)
-    write_error_line(closing_line(where, made.tokens_per_second(), "generated") + ", " + counted(made.ids.size(), "token") +
-                     ", finish " + quern_finish_name(made.finish));
+    write_error_line(closing_line(where, made.tokens_per_second(), "generated") + ", " + counted(made.ids.size(), "token") + ", finish " +
+                     quern_finish_name(made.finish));
   return exit_ok;
 }
 

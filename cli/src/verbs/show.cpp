@@ -33,8 +33,7 @@ void put_row(std::string& out, std::string name, const std::string& value) {
 void put_members(std::string& out, const Json& object, const char* title) {
   if (!object.is_object() || object.empty()) return;
   out += std::string("\n") + title + "\n";
-  for (const auto& member : object.items())
-    put_row(out, "  " + printable(member.key()), shortened(words(member.value())));
+  for (const auto& member : object.items()) put_row(out, "  " + printable(member.key()), shortened(words(member.value())));
 }
 
 void put_left_out(std::string& out, const Json& json, const char* field, const char* what) {
@@ -49,14 +48,11 @@ std::string page(const Json& json, bool tensors) {
     if (member.key().ends_with("_left_out")) continue;  // behind what they are left out of
     if (member.key() == "chat_template")
       put_row(out, "chat template", value.is_null() ? "no (run it with --raw)" : value == "" ? "empty (run it with --raw)" : "yes");
-    else if (member.key() == "refusal")
-      put_row(out, "refusal", words(value));  // a sentence is not cut
+    else if (member.key() == "refusal") put_row(out, "refusal", words(value));  // a sentence is not cut
     else if (member.key() == "warnings")
       for (const Json& warning : value) put_row(out, "warning", words(warning));
-    else if (member.key() == "file_bytes" && value.is_number_unsigned())
-      put_row(out, "file size", byte_words(value.get<std::uint64_t>()));
-    else if (!value.is_structured())
-      put_row(out, member.key(), shortened(words(value)));
+    else if (member.key() == "file_bytes" && value.is_number_unsigned()) put_row(out, "file size", byte_words(value.get<std::uint64_t>()));
+    else if (!value.is_structured()) put_row(out, member.key(), shortened(words(value)));
   }
   put_members(out, json.value("shape", Json::object()), "shape");
   if (const auto weights = json.find("weights"); weights != json.end() && weights->is_object()) {
@@ -85,10 +81,8 @@ int show_verb(const CommandLine& line) {
   check(quern_show_json(path.c_str(), &raw), path);
   const Text text(raw);
   const Json json = Json::parse(view(text));
-  if (line.json)
-    write_json(json);
-  else
-    write_out(page(json, line.show.tensors));
+  if (line.json) write_json(json);
+  else write_out(page(json, line.show.tensors));
   return exit_ok;
 }
 

@@ -10,10 +10,8 @@ int tokenize_verb(const CommandLine& line, const Settings& settings) {
   const TokenizeFlags& flags = line.tokenize;
   Chat chat;
   std::string text;
-  if (flags.messages_file)
-    chat = read_chat(*flags.messages_file);
-  else
-    text = flags.text ? *flags.text : read_stdin();
+  if (flags.messages_file) chat = read_chat(*flags.messages_file);
+  else text = flags.text ? *flags.text : read_stdin();
 
   const Vocabulary vocabulary = open_vocabulary(flags.path, flags.tokenizer_pre);
   limit_template(vocabulary.get(), settings);

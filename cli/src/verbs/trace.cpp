@@ -40,7 +40,8 @@ int trace_verb(const CommandLine& line) {
   if (flags.html || !line.json) {
     const std::string page = flags.html ? *flags.html : page_beside(flags.file);
     if (!flags.html) require_ours(page);
-    if (const auto problem = base::write_file(page, trace_page(name, trace))) throw Failure(exit_refused, "the page cannot be written: " + problem.text);
+    if (const auto problem = base::write_file(page, trace_page(name, trace)))
+      throw Failure(exit_refused, "the page cannot be written: " + problem.text);
     if (!line.json) {
       write_out(trace_words(flags.file, trace));
       write_out("\nTimeline: " + printable(page) + "\n");

@@ -11,7 +11,8 @@ int add(LayerStep& s, int x, int) {
   const auto rows_of = [&](const char* part, int a, int matrix, std::int64_t first, std::int64_t count) {
     return s.graph.node(QUERN_OP_MATMUL, s.name(part), {a, s.graph.matrix_rows(matrix, first, count)}, {rows_dim, count});
   };
-  const int q = s.split(rows_of("attn_q", normed, qkv, 0, queries), s.w.heads), k = s.split(rows_of("attn_k", normed, qkv, queries, keys), s.w.kv_heads);
+  const int q = s.split(rows_of("attn_q", normed, qkv, 0, queries), s.w.heads),
+            k = s.split(rows_of("attn_k", normed, qkv, queries, keys), s.w.kv_heads);
   const int v = s.split(rows_of("attn_v", normed, qkv, queries + keys, keys), s.w.kv_heads);
   const int attended = s.attend(s.rope("rope_q", q, s.w.heads, 1), s.rope("rope_k", k, s.w.kv_heads, 1), v);
   const int sum = s.add("attn_sum", x, s.product("attn_output", attended, wide, queries));

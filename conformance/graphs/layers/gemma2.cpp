@@ -9,13 +9,15 @@ constexpr double offset = 1;
 
 int add(LayerStep& s, int x, int index) {
   const int normed = s.norm("attn_norm", x, offset);
-  const int q = s.split(s.product("attn_q", normed, s.queries(), s.w.hidden), s.w.heads), k = s.split(s.product("attn_k", normed, s.keys(), s.w.hidden), s.w.kv_heads);
+  const int q = s.split(s.product("attn_q", normed, s.queries(), s.w.hidden), s.w.heads),
+            k = s.split(s.product("attn_k", normed, s.keys(), s.w.hidden), s.w.kv_heads);
   const int v = s.split(s.product("attn_v", normed, s.keys(), s.w.hidden), s.w.kv_heads);
   LayerStep::Attending how;
   how.window = index % 2 == 0 ? 6 : 0;
   how.softcap = 2;
   const int attended = s.attend(s.rope("rope_q", q, s.w.heads, 1), s.rope("rope_k", k, s.w.kv_heads, 1), v, how);
-  const int projected = s.unit_norm("post_attn_norm", s.product("attn_output", attended, s.w.hidden, s.queries()), {rows_dim, s.w.hidden}, offset);
+  const int projected =
+      s.unit_norm("post_attn_norm", s.product("attn_output", attended, s.w.hidden, s.queries()), {rows_dim, s.w.hidden}, offset);
   const int sum = s.add("attn_sum", x, projected);
   const int forward = s.unit_norm("post_ffn_norm", s.gated(s.norm("ffn_norm", sum, offset), 2), {rows_dim, s.w.hidden}, offset);
   return s.add("ffn_sum", sum, forward);

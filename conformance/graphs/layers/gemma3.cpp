@@ -8,9 +8,11 @@ namespace {
 int add(LayerStep& s, int x, int index) {
   const bool local = index % 2 == 0;
   const int normed = s.norm("attn_norm", x);
-  const int q = s.split(s.product("attn_q", normed, s.queries(), s.w.hidden), s.w.heads), k = s.split(s.product("attn_k", normed, s.keys(), s.w.hidden), s.w.kv_heads);
+  const int q = s.split(s.product("attn_q", normed, s.queries(), s.w.hidden), s.w.heads),
+            k = s.split(s.product("attn_k", normed, s.keys(), s.w.hidden), s.w.kv_heads);
   const int v = s.split(s.product("attn_v", normed, s.keys(), s.w.hidden), s.w.kv_heads);
-  const int qn = s.unit_norm("attn_q_norm", q, {rows_dim, s.w.heads, s.w.head}), kn = s.unit_norm("attn_k_norm", k, {rows_dim, s.w.kv_heads, s.w.head});
+  const int qn = s.unit_norm("attn_q_norm", q, {rows_dim, s.w.heads, s.w.head}),
+            kn = s.unit_norm("attn_k_norm", k, {rows_dim, s.w.kv_heads, s.w.head});
   const int angles = local ? s.rows.angles : add_angles(s.graph, s.name("rope"), s.batch, s.w.head, 1e6);
   LayerStep::Attending how;
   how.window = local ? 6 : 0;

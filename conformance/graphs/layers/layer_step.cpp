@@ -23,8 +23,13 @@ constexpr const LayerFamily* families[] = {
 
 std::span<const LayerFamily* const> layer_families() { return families; }
 
-LayerStep::LayerStep(const LayerWidths& widths, quern_dtype matrices, const Batch& of, std::vector<std::int64_t> counts, std::uint32_t conversions)
-    : graph(of.rows, std::move(counts)), w(widths), format(matrices), batch(of), rows(add_row_values(graph, of, w.turned != 0 ? w.turned : w.head, 10000)) {
+LayerStep::LayerStep(const LayerWidths& widths, quern_dtype matrices, const Batch& of, std::vector<std::int64_t> counts,
+                     std::uint32_t conversions)
+    : graph(of.rows, std::move(counts)),
+      w(widths),
+      format(matrices),
+      batch(of),
+      rows(add_row_values(graph, of, w.turned != 0 ? w.turned : w.head, 10000)) {
   graph.allow(conversions);
 }
 
@@ -35,9 +40,10 @@ int LayerStep::product(const char* part, int a, std::int64_t n, std::int64_t k, 
 }
 
 int LayerStep::norm_weight(const char* part, std::int64_t n, double offset) {
-  return graph.input(name(part) + ".weight", filled(constant(QUERN_F32, {n}), "near_one", [offset](const Tensor& t, const CounterRandom& random) {
-    for (std::int64_t i = 0; i < t.count(); ++i) t.set(i, 0.5 + random.uniform(static_cast<std::uint64_t>(i)) - offset);
-  }));
+  return graph.input(name(part) + ".weight",
+                     filled(constant(QUERN_F32, {n}), "near_one", [offset](const Tensor& t, const CounterRandom& random) {
+                       for (std::int64_t i = 0; i < t.count(); ++i) t.set(i, 0.5 + random.uniform(static_cast<std::uint64_t>(i)) - offset);
+                     }));
 }
 
 int LayerStep::norm(const char* part, int x, double weight_offset) {
@@ -49,9 +55,10 @@ int LayerStep::norm(const char* part, int x, double weight_offset) {
 
 int LayerStep::layer_norm(const char* part, int x) {
   const int weight = add_norm_weight(graph, name(part) + ".weight", w.hidden, format);
-  const int bias = graph.input(name(part) + ".bias", filled(constant(QUERN_F32, {w.hidden}), "small", [](const Tensor& t, const CounterRandom& random) {
-    for (std::int64_t i = 0; i < t.count(); ++i) t.set(i, (random.uniform(static_cast<std::uint64_t>(i)) - 0.5) / 64);
-  }));
+  const int bias =
+      graph.input(name(part) + ".bias", filled(constant(QUERN_F32, {w.hidden}), "small", [](const Tensor& t, const CounterRandom& random) {
+                    for (std::int64_t i = 0; i < t.count(); ++i) t.set(i, (random.uniform(static_cast<std::uint64_t>(i)) - 0.5) / 64);
+                  }));
   return graph.node(QUERN_OP_LAYER_NORM, name(part), {x, weight, bias}, {rows_dim, w.hidden}, {{QUERN_KEY_EPSILON, epsilon}});
 }
 
@@ -71,7 +78,8 @@ int LayerStep::add(const char* part, int a, int b, double alpha) {
 int LayerStep::rope(const char* part, int x, std::int64_t heads, int mode, int angles) {
   std::vector<Attribute> attributes;
   if (mode != 0) attributes.push_back({QUERN_KEY_MODE, static_cast<double>(mode)});
-  return graph.node(QUERN_OP_ROPE, name(part), {x, rows.position, angles == no_value ? rows.angles : angles}, {rows_dim, heads, w.head}, std::move(attributes));
+  return graph.node(QUERN_OP_ROPE, name(part), {x, rows.position, angles == no_value ? rows.angles : angles}, {rows_dim, heads, w.head},
+                    std::move(attributes));
 }
 
 int LayerStep::attend(int q, int k, int v, const Attending& how) {
@@ -99,7 +107,8 @@ int LayerStep::gated(int x, int glu_kind) {
 int plain_attention(LayerStep& s, int normed, Bias bias, int rope_mode) {
   const int q = s.product("attn_q", normed, s.queries(), s.w.hidden, bias), k = s.product("attn_k", normed, s.keys(), s.w.hidden, bias);
   const int v = s.product("attn_v", normed, s.keys(), s.w.hidden, bias);
-  const int qr = s.rope("rope_q", s.split(q, s.w.heads), s.w.heads, rope_mode), kr = s.rope("rope_k", s.split(k, s.w.kv_heads), s.w.kv_heads, rope_mode);
+  const int qr = s.rope("rope_q", s.split(q, s.w.heads), s.w.heads, rope_mode),
+            kr = s.rope("rope_k", s.split(k, s.w.kv_heads), s.w.kv_heads, rope_mode);
   return s.product("attn_output", s.attend(qr, kr, s.split(v, s.w.kv_heads)), s.w.hidden, s.queries(), bias);
 }
 
@@ -108,23 +117,31 @@ int add_experts(LayerStep& s, int normed, const Experts& how) {
   const std::int64_t experts = s.w.experts, used = s.w.used, wide = s.w.hidden, ffn = s.w.ffn;
   // Logits of about unit variance, as those of products of the same norm.
   const double size = root_mean_square(s.format);
-  std::vector<int> router = {normed, g.input(s.name("ffn_gate_inp.weight"), filled(constant(QUERN_F32, {experts, wide}), "router", [size](const Tensor& t, const CounterRandom& r) {
-    for (std::int64_t i = 0; i < t.count(); ++i) t.set(i, size * r.gaussian(static_cast<std::uint64_t>(i)));
-  }))};
+  std::vector<int> router = {normed,
+                             g.input(s.name("ffn_gate_inp.weight"), filled(constant(QUERN_F32, {experts, wide}), "router",
+                                                                           [size](const Tensor& t, const CounterRandom& r) {
+                                                                             for (std::int64_t i = 0; i < t.count(); ++i)
+                                                                               t.set(i, size * r.gaussian(static_cast<std::uint64_t>(i)));
+                                                                           }))};
   if (how.biases) router.push_back(g.weight(s.name("ffn_gate_inp.bias"), QUERN_F32, {experts}));
   const int logits = g.node(QUERN_OP_MATMUL, s.name("ffn_gate_inp"), std::move(router), {rows_dim, experts});
-  const int id = g.internal(s.name("ffn_chosen"), QUERN_I32, {rows_dim, used}), weight = g.internal(s.name("ffn_weight"), QUERN_F32, {rows_dim, used});
+  const int id = g.internal(s.name("ffn_chosen"), QUERN_I32, {rows_dim, used}),
+            weight = g.internal(s.name("ffn_weight"), QUERN_F32, {rows_dim, used});
   g.output(id);
   g.node_into(QUERN_OP_MOE_ROUTER, {logits}, {id, weight}, {{QUERN_KEY_USED, static_cast<double>(used)}});
   const int token = g.reshape(normed, {rows_dim, 1, wide});
   // The op set adds no row of a table to what an expert gave: a product of one with the chosen expert's bias as its only column does.
-  const int one = how.biases ? g.input(s.name("one"), filled(input(QUERN_F32, {rows_dim, 1, 1}), "one", [](const Tensor& t, const CounterRandom&) {
-    for (std::int64_t i = 0; i < t.count(); ++i) t.set(i, 1);
-  })) : no_value;
+  const int one = how.biases ? g.input(s.name("one"), filled(input(QUERN_F32, {rows_dim, 1, 1}), "one",
+                                                             [](const Tensor& t, const CounterRandom&) {
+                                                               for (std::int64_t i = 0; i < t.count(); ++i) t.set(i, 1);
+                                                             }))
+                             : no_value;
   const auto expert = [&](const char* part, int a, std::int64_t n, std::int64_t k) {
-    const int y = g.node(QUERN_OP_MATMUL_ID, s.name(part), {a, g.weight(s.name(part) + ".weight", s.format, {experts, n, k}), id}, {rows_dim, used, n});
+    const int y = g.node(QUERN_OP_MATMUL_ID, s.name(part), {a, g.weight(s.name(part) + ".weight", s.format, {experts, n, k}), id},
+                         {rows_dim, used, n});
     if (!how.biases) return y;
-    const int bias = g.node(QUERN_OP_MATMUL_ID, s.name(part) + ".chosen_bias", {one, g.weight(s.name(part) + ".bias", QUERN_F32, {experts, n, 1}), id}, {rows_dim, used, n});
+    const int bias = g.node(QUERN_OP_MATMUL_ID, s.name(part) + ".chosen_bias",
+                            {one, g.weight(s.name(part) + ".bias", QUERN_F32, {experts, n, 1}), id}, {rows_dim, used, n});
     return g.node(QUERN_OP_ADD, s.name(part) + ".biased", {y, bias}, {rows_dim, used, n});
   };
   const int gate = expert("ffn_gate_exps", token, ffn, wide), up = expert("ffn_up_exps", token, ffn, wide);

@@ -15,7 +15,7 @@ namespace quern::conformance {
 
 struct LayerWidths {
   std::int64_t hidden, ffn, heads, kv_heads, head;
-  std::int64_t turned = 0;               // elements of a head that rope turns; 0: all
+  std::int64_t turned = 0;  // elements of a head that rope turns; 0: all
   std::int64_t experts = 0, used = 0;
   std::int64_t head_outputs = 48;
 };
@@ -73,8 +73,8 @@ int plain_attention(LayerStep& s, int normed, Bias bias, int rope_mode);
 
 /// A softmax over experts, the `used` best of them, their GLU and the weighted sum; `normed` [rows, hidden]. The ids become an output.
 struct Experts {
-  bool biases = false;                      // of the router and of each expert's matrices
-  std::vector<Attribute> glu;               // of the GLU
+  bool biases = false;         // of the router and of each expert's matrices
+  std::vector<Attribute> glu;  // of the GLU
 };
 int add_experts(LayerStep& s, int normed, const Experts& how);
 

@@ -7,7 +7,8 @@ namespace {
 int add(LayerStep& s, int x, int) {
   const std::int64_t queries = s.queries(), keys = s.keys();
   const int qkv = s.product("attn_qkv", s.norm("attn_norm", x), queries + 2 * keys, s.w.hidden);
-  const int q = s.graph.columns(qkv, 0, {rows_dim, s.w.heads, s.w.head}), k = s.graph.columns(qkv, queries, {rows_dim, s.w.kv_heads, s.w.head});
+  const int q = s.graph.columns(qkv, 0, {rows_dim, s.w.heads, s.w.head}),
+            k = s.graph.columns(qkv, queries, {rows_dim, s.w.kv_heads, s.w.head});
   const int v = s.graph.columns(qkv, queries + keys, {rows_dim, s.w.kv_heads, s.w.head});
   const int attended = s.attend(s.rope("rope_q", q, s.w.heads, 1), s.rope("rope_k", k, s.w.kv_heads, 1), v);
   const int sum = s.add("attn_sum", x, s.product("attn_output", attended, s.w.hidden, queries));

@@ -13,9 +13,11 @@ int shared_expert(LayerStep& s, int normed) {
 
 int add(LayerStep& s, int x, int) {
   const int normed = s.norm("attn_norm", x);
-  const int q = s.split(s.product("attn_q", normed, s.queries(), s.w.hidden), s.w.heads), k = s.split(s.product("attn_k", normed, s.keys(), s.w.hidden), s.w.kv_heads);
+  const int q = s.split(s.product("attn_q", normed, s.queries(), s.w.hidden), s.w.heads),
+            k = s.split(s.product("attn_k", normed, s.keys(), s.w.hidden), s.w.kv_heads);
   const int v = s.split(s.product("attn_v", normed, s.keys(), s.w.hidden), s.w.kv_heads);
-  const int qn = s.unit_norm("attn_q_norm", q, {rows_dim, s.w.heads, s.w.head}), kn = s.unit_norm("attn_k_norm", k, {rows_dim, s.w.kv_heads, s.w.head});
+  const int qn = s.unit_norm("attn_q_norm", q, {rows_dim, s.w.heads, s.w.head}),
+            kn = s.unit_norm("attn_k_norm", k, {rows_dim, s.w.kv_heads, s.w.head});
   const int attended = s.attend(s.rope("rope_q", qn, s.w.heads, 1), s.rope("rope_k", kn, s.w.kv_heads, 1), v);
   const int sum = s.add("attn_sum", x, s.product("attn_output", attended, s.w.hidden, s.queries()));
   const int again = s.norm("ffn_norm", sum);

@@ -41,14 +41,15 @@ std::string wrong_row(const Tensor& found, const Written& row) {
   const Unit unit = unit_of(found.dtype());
   for (std::size_t first = 0; first < row.x.size(); first += static_cast<std::size_t>(unit.elements)) {
     double largest = 0;
-    for (std::size_t i = first; i < first + static_cast<std::size_t>(unit.elements); ++i) largest = std::max(largest, std::fabs(row.x[i]) + 8 * row.s[i]);
+    for (std::size_t i = first; i < first + static_cast<std::size_t>(unit.elements); ++i)
+      largest = std::max(largest, std::fabs(row.x[i]) + 8 * row.s[i]);
     for (std::size_t i = first; i < first + static_cast<std::size_t>(unit.elements); ++i) {
       // Q8_0: half a step of amax / 127, and a scale that is an f16: 127 steps of it are off by 127 * 2^-11 < 2^-4 steps.
       const double store = unit.elements == 1 ? store_bound(found.dtype(), row.x[i]) : (0.5 + 0x1p-4) * largest / 127.0;
       const double y = found.at(row.element + static_cast<std::int64_t>(i));
       if (std::isnan(row.x[i]) ? std::isnan(y) : std::fabs(y - row.x[i]) <= store + 8 * row.s[i]) continue;
-      return "element " + std::to_string(row.element + static_cast<std::int64_t>(i)) + " is " + std::to_string(y) + ", expected " + std::to_string(row.x[i]) +
-             " within " + std::to_string(store + 8 * row.s[i]);
+      return "element " + std::to_string(row.element + static_cast<std::int64_t>(i)) + " is " + std::to_string(y) + ", expected " +
+             std::to_string(row.x[i]) + " within " + std::to_string(store + 8 * row.s[i]);
     }
   }
   return {};
@@ -57,8 +58,8 @@ std::string wrong_row(const Tensor& found, const Written& row) {
 /// One row of attention.
 class AttentionRow {
  public:
-  AttentionRow(const NodeCall& call, std::int64_t row) : call_(call), row_(row), keys_{*call.input(1).tensor, *call.input(3).tensor},
-        values_{*call.input(2).tensor, *call.input(3).tensor} {
+  AttentionRow(const NodeCall& call, std::int64_t row)
+      : call_(call), row_(row), keys_{*call.input(1).tensor, *call.input(3).tensor}, values_{*call.input(2).tensor, *call.input(3).tensor} {
     const Operand& q = call.input(0);
     heads_ = q.dims[1];
     d_ = q.dims[2];
@@ -108,7 +109,8 @@ class AttentionRow {
   }
 
   void scores(std::int64_t h) {
-    const double scale = call_.attribute(QUERN_KEY_SCALE, 1), softcap = call_.attribute(QUERN_KEY_SOFTCAP, 0), sink = call_.has(8) ? call_.input(8).tensor->at(h) : -INFINITY;
+    const double scale = call_.attribute(QUERN_KEY_SCALE, 1), softcap = call_.attribute(QUERN_KEY_SOFTCAP, 0),
+                 sink = call_.has(8) ? call_.input(8).tensor->at(h) : -INFINITY;
     p_.resize(k_.size() / q_.size()), converted_.resize(p_.size()), slope_.assign(p_.size(), 1.0);
     double largest = sink, sum = 0;
     worst_score_ = 0;
@@ -177,9 +179,11 @@ void kv_write_node(const NodeCall& call, Result& cache) {
   const Pages pages{before, *call.input(1).tensor};
   std::vector<Written> rows;
   for (std::int64_t t = 0; t < x.dims[0]; ++t) {
-    const auto slot = static_cast<std::int64_t>(call.input(2).tensor->at(t)), position = static_cast<std::int64_t>(call.input(3).tensor->at(t));
+    const auto slot = static_cast<std::int64_t>(call.input(2).tensor->at(t)),
+               position = static_cast<std::int64_t>(call.input(3).tensor->at(t));
     for (std::int64_t h = 0; position != -1 && h < heads; ++h) {
-      Written row{pages.element(slot, h, position), std::vector<double>(static_cast<std::size_t>(d)), std::vector<double>(static_cast<std::size_t>(d))};
+      Written row{pages.element(slot, h, position), std::vector<double>(static_cast<std::size_t>(d)),
+                  std::vector<double>(static_cast<std::size_t>(d))};
       if (row.element < 0) continue;  // INDEX_RANGE
       x.read((t * heads + h) * d, d, row.x.data());
       x.read_deviation((t * heads + h) * d, d, row.s.data());
@@ -195,7 +199,8 @@ void kv_write_node(const NodeCall& call, Result& cache) {
       std::fill_n(written.begin() + first, static_cast<std::uint64_t>(d / unit.elements) * unit.bytes, true);
     }
     for (std::size_t b = 0; b < written.size(); ++b)
-      if (!written[b] && found.bytes()[b] != before.bytes()[b]) return "byte " + std::to_string(b) + " of a position that no row has was written";
+      if (!written[b] && found.bytes()[b] != before.bytes()[b])
+        return "byte " + std::to_string(b) + " of a position that no row has was written";
     return {};
   };
 }

@@ -61,7 +61,8 @@ std::string wrong_choice(const Keys& keys, const Tensor& found, std::int64_t row
     taken[e] = true;
     for (std::size_t other = 0; other < taken.size(); ++other) {
       const double lead = keys.value[other] - keys.value[e];
-      if (!taken[other] && (lead > keys.tolerance[e] + keys.tolerance[other] || (lead == 0 && keys.tolerance[e] == 0 && keys.tolerance[other] == 0 && other < e)))
+      if (!taken[other] && (lead > keys.tolerance[e] + keys.tolerance[other] ||
+                            (lead == 0 && keys.tolerance[e] == 0 && keys.tolerance[other] == 0 && other < e)))
         return words + ", expected " + std::to_string(other) + ", which is better by " + std::to_string(lead);
     }
   }
@@ -91,20 +92,28 @@ void add_weights(const NodeCall& call, const RouterRow& row, const std::vector<s
       const double moved = scale * slope / divisor * row.s[j];
       square += moved * moved;
     }
-    weight.add(r, (row.scores.error[e] + (renormalise ? error : 0) + (8 + static_cast<double>(chosen.size())) * u32) * std::fabs(r) + 0x1p-126 * std::fabs(scale),
+    weight.add(r,
+               (row.scores.error[e] + (renormalise ? error : 0) + (8 + static_cast<double>(chosen.size())) * u32) * std::fabs(r) +
+                   0x1p-126 * std::fabs(scale),
                std::sqrt(square));
   }
 }
 
-double relative_step(std::uint32_t conversions) { return (conversions & QUERN_CONVERT_BF16) != 0 ? 0x1p-8 : conversions != 0 ? 0x1p-11 : 0.0; }
+double relative_step(std::uint32_t conversions) {
+  return (conversions & QUERN_CONVERT_BF16) != 0 ? 0x1p-8 : conversions != 0 ? 0x1p-11 : 0.0;
+}
 
 /// One row through its adapter: E_acc and conversions as ops/lora_matmul.cpp has them; s_in by the whole matrix c B A, whose inputs are independent.
 class AdapterRow {
  public:
   AdapterRow(const NodeCall& call, std::int64_t row, std::int64_t k, std::int64_t n, const std::vector<double>& pool)
-      : pool_(pool), adapter_(adapter_of(k, *call.input(1).tensor, *call.input(2).tensor, slot(call, row), n)), known_(adapter_ || slot(call, row) == -1), k_(k) {
+      : pool_(pool),
+        adapter_(adapter_of(k, *call.input(1).tensor, *call.input(2).tensor, slot(call, row), n)),
+        known_(adapter_ || slot(call, row) == -1),
+        k_(k) {
     step_ = relative_step(call.numerics == Numerics::fast ? call.node.fast_conversions : 0);
-    tier_ = call.input(0).exact() && call.input(0).tensor->dtype() != QUERN_F32 && call.input(1).tensor->dtype() != QUERN_F32 ? Tier::t2 : Tier::t1;
+    tier_ = call.input(0).exact() && call.input(0).tensor->dtype() != QUERN_F32 && call.input(1).tensor->dtype() != QUERN_F32 ? Tier::t2
+                                                                                                                              : Tier::t1;
     c_ = adapter_ ? call.attribute(QUERN_KEY_ALPHA, 1) * adapter_->scale : 0.0;
     std::vector<double> x(static_cast<std::size_t>(k));
     s_.resize(x.size());
@@ -161,7 +170,8 @@ class AdapterRow {
 
 void moe_router_node(const NodeCall& call, Result& id, Result& weight) {
   const Operand& logits = call.input(0);
-  const std::int64_t experts = logits.last(), used = static_cast<std::int64_t>(call.attribute(QUERN_KEY_USED, 0)), rows = logits.count() / experts;
+  const std::int64_t experts = logits.last(), used = static_cast<std::int64_t>(call.attribute(QUERN_KEY_USED, 0)),
+                     rows = logits.count() / experts;
   const Tensor* const shown = call.shown[0];
   if (shown == nullptr) throw std::logic_error("the ids of a router of a whole graph are an output");
   const bool sigmoid = call.attribute(QUERN_KEY_KIND, 0) == 1;

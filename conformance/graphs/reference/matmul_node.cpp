@@ -52,7 +52,9 @@ std::uint32_t conversions(const NodeCall& call) { return call.numerics == Numeri
 /// `parts`: the size is that of the converted element, as weights with minimums want it.
 Row row_of_a(const NodeCall& call, const double* a, const double* deviation, std::int64_t k, bool parts) {
   const std::uint32_t allowed = conversions(call);
-  const double relative = (allowed & QUERN_CONVERT_BF16) != 0 ? 0x1p-8 : (allowed & (QUERN_CONVERT_F16 | QUERN_CONVERT_TF32)) != 0 ? 0x1p-11 : 0.0;
+  const double relative = (allowed & QUERN_CONVERT_BF16) != 0                         ? 0x1p-8
+                          : (allowed & (QUERN_CONVERT_F16 | QUERN_CONVERT_TF32)) != 0 ? 0x1p-11
+                                                                                      : 0.0;
   const std::int64_t block = std::max<std::int64_t>(32, unit_of(call.input(1).tensor->dtype()).elements);
   Row row{a, std::vector<double>(static_cast<std::size_t>(k)), std::vector<double>(static_cast<std::size_t>(k))};
   for (std::int64_t first = 0; first < k; first += block) {
@@ -122,7 +124,8 @@ void matmul_node(const NodeCall& call, Result& y) {
       }
       const std::size_t at = static_cast<std::size_t>(row) * columns.size() + j;
       y.value[at] = r;
-      y.bound[at] = accumulation_bound(wide ? Tier::t1 : Tier::t2, static_cast<double>(k), size) + (call.dtypes[0] == QUERN_F32 ? 0.0 : half_ulp_f32(r));
+      y.bound[at] = accumulation_bound(wide ? Tier::t1 : Tier::t2, static_cast<double>(k), size) +
+                    (call.dtypes[0] == QUERN_F32 ? 0.0 : half_ulp_f32(r));
       y.deviation[at] = std::sqrt(square);
       if (!y.index.empty()) y.index[at] = row * n + columns[j];
     }
@@ -146,7 +149,8 @@ void matmul_id_node(const NodeCall& call, Result& y) {
   const Operand &a = call.input(0), &b = call.input(1), &id = call.input(2);
   if (!b.exact() || !id.exact()) throw std::logic_error("a matmul_id of a whole graph has known experts and ids that the run shows");
   const std::int64_t experts = b.dims[0], n = b.dims[1], k = b.dims[2], used = id.dims[1], pairs = id.count(), rows = a.count() / k;
-  const bool shared = a.dims[1] == 1, parts = has_parts(b.tensor->dtype(), conversions(call)), wide = !a.exact() || a.tensor->dtype() == QUERN_F32;
+  const bool shared = a.dims[1] == 1, parts = has_parts(b.tensor->dtype(), conversions(call)),
+             wide = !a.exact() || a.tensor->dtype() == QUERN_F32;
   const std::vector<double> values = a.values(), deviations = a.deviations();
   std::vector<Row> row_of;
   for (std::int64_t row = 0; row < rows; ++row)

@@ -62,15 +62,22 @@ std::vector<Result> node_reference(const NodeCall& call) {
     case QUERN_OP_MATMUL_ID: matmul_id_node(call, y[0]); break;
     case QUERN_OP_MOE_COMBINE: moe_combine_node(call, y[0]); break;
     case QUERN_OP_LORA_MATMUL: lora_matmul_node(call, y[0]); break;
-    case QUERN_OP_ADD: case QUERN_OP_SUB: case QUERN_OP_MUL: case QUERN_OP_SCALE: case QUERN_OP_SILU: case QUERN_OP_GELU: case QUERN_OP_TANH:
-    case QUERN_OP_SIGMOID: case QUERN_OP_GLU:
-      elementwise_node(call, y[0]);
-      break;
+    case QUERN_OP_ADD:
+    case QUERN_OP_SUB:
+    case QUERN_OP_MUL:
+    case QUERN_OP_SCALE:
+    case QUERN_OP_SILU:
+    case QUERN_OP_GELU:
+    case QUERN_OP_TANH:
+    case QUERN_OP_SIGMOID:
+    case QUERN_OP_GLU: elementwise_node(call, y[0]); break;
     case QUERN_OP_KV_WRITE: kv_write_node(call, y[0]); break;
     case QUERN_OP_ATTENTION: attention_node(call, y[0]); break;
-    case QUERN_OP_PENALIZE: case QUERN_OP_LOGIT_BIAS: case QUERN_OP_TOP_K_MASK: case QUERN_OP_TOP_P_MASK: case QUERN_OP_MIN_P_MASK:
-      logits_node(call, y[0]);
-      break;
+    case QUERN_OP_PENALIZE:
+    case QUERN_OP_LOGIT_BIAS:
+    case QUERN_OP_TOP_K_MASK:
+    case QUERN_OP_TOP_P_MASK:
+    case QUERN_OP_MIN_P_MASK: logits_node(call, y[0]); break;
     case QUERN_OP_ARGMAX: argmax_node(call, y[0]); break;
     case QUERN_OP_SAMPLE: sample_node(call, y[0], y[1]); break;
     default: throw std::logic_error("graphs/reference/ has no " + op_name(call.node.op));

@@ -39,7 +39,7 @@ struct Operand {
 struct Result {
   std::vector<double> value, bound, deviation;  // r, E_acc, s_in
   std::vector<std::int64_t> index;
-  bool independent = false;  // errors of fast numerics are: the aggregate tests apply
+  bool independent = false;               // errors of fast numerics are: the aggregate tests apply
   double sharing = 1, gain_variance = 0;  // as ExpectedOutput has them
   /// Instead of the vectors, for what no bound describes (indices, encoded caches): "" if the tensor is right, else what is wrong.
   std::function<std::string(const Tensor& found)> check;
@@ -54,12 +54,12 @@ struct Result {
 struct NodeCall {
   const GraphNode& node;
   Numerics numerics;
-  std::vector<const Operand*> inputs;         // null: absent
-  std::vector<const Tensor*> states;          // one an output: what a state held before, else null
-  std::vector<quern_dtype> dtypes;            // of the outputs
-  bool sparse = false;                        // the output is observed: a large product may be judged at some of its elements
-  std::string seed;                           // for the choice of those elements
-  std::vector<const Tensor*> shown = {};      // one an output: what the device had, where the run shows it; else null
+  std::vector<const Operand*> inputs;     // null: absent
+  std::vector<const Tensor*> states;      // one an output: what a state held before, else null
+  std::vector<quern_dtype> dtypes;        // of the outputs
+  bool sparse = false;                    // the output is observed: a large product may be judged at some of its elements
+  std::string seed;                       // for the choice of those elements
+  std::vector<const Tensor*> shown = {};  // one an output: what the device had, where the run shows it; else null
 
   const Operand& input(std::size_t i) const { return *inputs.at(i); }
   bool has(std::size_t i) const { return i < inputs.size() && inputs[i] != nullptr; }

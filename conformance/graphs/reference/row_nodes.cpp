@@ -22,7 +22,8 @@ void norm_row(const NodeCall& call, const double* x, const double* s, std::int64
   for (std::int64_t i = 0; i < n; ++i) {
     const double w = (weight.empty() ? 1.0 : weight[static_cast<std::size_t>(i)]) + (weight.empty() ? 0.0 : offset), r = w * x[i] * factor;
     const double offset_error = offset == 0 ? 0.0 : u32 * (std::fabs(w) + 2 * std::fabs(offset)) * std::fabs(x[i]) * factor;
-    const double bound = (2.0 * std::sqrt(static_cast<double>(n)) + 8.0) * u32 * std::fabs(r) + offset_error + 0x1p-150 * (factor + std::fabs(w));
+    const double bound =
+        (2.0 * std::sqrt(static_cast<double>(n)) + 8.0) * u32 * std::fabs(r) + offset_error + 0x1p-150 * (factor + std::fabs(w));
     y.add(r, bound + narrow_store(call.dtypes.back(), r), std::hypot(w * factor * s[i], w * x[i] * shared));
   }
 }
@@ -68,7 +69,8 @@ Range activation_range(int kind, double x, double s, double alpha) {
 /// f is flat at x, it need not be one deviation further.
 double product_deviation(Range f, Range u, double r) {
   double furthest = 0;
-  for (const double product : {f.low * u.low, f.low * u.high, f.high * u.low, f.high * u.high}) furthest = std::max(furthest, std::fabs(product - r));
+  for (const double product : {f.low * u.low, f.low * u.high, f.high * u.low, f.high * u.high})
+    furthest = std::max(furthest, std::fabs(product - r));
   return furthest / 8;
 }
 
@@ -88,7 +90,8 @@ void glu(const NodeCall& call, Result& y) {
       const double g = std::min(a[g_at], limit), u = std::clamp(b[u_at], -limit, limit) + more;
       const double f = activation(kind, g, alpha), r = f * u;
       const double bound = activation_bound(kind, alpha * g, f) * std::fabs(u) + ulp_f32(r) + (more != 0 ? u32 * std::fabs(f * u) : 0.0);
-      y.add(r, bound + narrow_store(call.dtypes[0], r), product_deviation(activation_range(kind, g, sa[g_at], alpha), {u - 8 * sb[u_at], u + 8 * sb[u_at]}, r));
+      y.add(r, bound + narrow_store(call.dtypes[0], r),
+            product_deviation(activation_range(kind, g, sa[g_at], alpha), {u - 8 * sb[u_at], u + 8 * sb[u_at]}, r));
     }
 }
 
@@ -101,7 +104,8 @@ void activate(const NodeCall& call, Result& y) {
   const std::vector<double> x = call.input(0).values(), s = call.input(0).deviations();
   for (std::size_t i = 0; i < x.size(); ++i) {
     const double r = activation(kind, x[i], alpha);
-    y.add(r, activation_bound(kind, alpha * x[i], r) + narrow_store(call.dtypes[0], r), product_deviation(activation_range(kind, x[i], s[i], alpha), {1, 1}, r));
+    y.add(r, activation_bound(kind, alpha * x[i], r) + narrow_store(call.dtypes[0], r),
+          product_deviation(activation_range(kind, x[i], s[i], alpha), {1, 1}, r));
   }
 }
 
@@ -110,7 +114,8 @@ void tanh_values(const NodeCall& call, Result& y) {
   const std::vector<double> x = call.input(0).values(), s = call.input(0).deviations();
   for (std::size_t i = 0; i < x.size(); ++i) {
     const double r = std::tanh(x[i]);
-    y.add(r, 10.0 * u32 * std::fabs(r) + narrow_store(call.dtypes[0], r), product_deviation({std::tanh(x[i] - 8 * s[i]), std::tanh(x[i] + 8 * s[i])}, {1, 1}, r));
+    y.add(r, 10.0 * u32 * std::fabs(r) + narrow_store(call.dtypes[0], r),
+          product_deviation({std::tanh(x[i] - 8 * s[i]), std::tanh(x[i] + 8 * s[i])}, {1, 1}, r));
   }
 }
 
@@ -141,7 +146,8 @@ void rms_norm_node(const NodeCall& call, Result& y) {
 void layer_norm_node(const NodeCall& call, Result& y) {
   const Operand& x = call.input(0);
   const std::int64_t n = x.last();
-  const double epsilon = call.attribute(QUERN_KEY_EPSILON, 0), count = static_cast<double>(n), of_sum = (2.0 * std::sqrt(count) + 8.0) * u32;
+  const double epsilon = call.attribute(QUERN_KEY_EPSILON, 0), count = static_cast<double>(n),
+               of_sum = (2.0 * std::sqrt(count) + 8.0) * u32;
   const std::vector<double> values = x.values(), s = x.deviations(), weight = call.has(1) ? call.input(1).values() : std::vector<double>(),
                             bias = call.has(2) ? call.input(2).values() : std::vector<double>();
   for (std::int64_t first = 0; first < x.count(); first += n) {
@@ -158,7 +164,8 @@ void layer_norm_node(const NodeCall& call, Result& y) {
     for (std::int64_t i = 0; i < n; ++i) {
       const auto at = static_cast<std::size_t>(i);
       const double c = row[i] - mean, w = weight.empty() ? 1.0 : weight[at], b = bias.empty() ? 0.0 : bias[at], r = w * c * inverse + b;
-      const double bound = std::fabs(w) * inverse * (d + u32 * std::fabs(c)) + std::fabs(w * c) * inverse * (root + 3.0 * u32) + u32 * std::fabs(b);
+      const double bound =
+          std::fabs(w) * inverse * (d + u32 * std::fabs(c)) + std::fabs(w * c) * inverse * (root + 3.0 * u32) + u32 * std::fabs(b);
       y.add(r, bound + half_ulp_f32(r) + narrow_store(call.dtypes[0], r) + 0x1p-150 * (inverse + std::fabs(w)),
             std::fabs(w) * inverse * std::hypot(off[i], mean_off, c * root_off));
     }
@@ -166,7 +173,8 @@ void layer_norm_node(const NodeCall& call, Result& y) {
 }
 
 void add_rms_norm_node(const NodeCall& call, Result& sum, Result& y) {
-  const std::vector<double> a = call.input(0).values(), b = call.input(1).values(), sa = call.input(0).deviations(), sb = call.input(1).deviations();
+  const std::vector<double> a = call.input(0).values(), b = call.input(1).values(), sa = call.input(0).deviations(),
+                            sb = call.input(1).deviations();
   const std::vector<double> weight = call.input(2).values();
   const std::int64_t n = call.input(0).last();
   std::vector<double> x(a.size()), s(a.size());
@@ -188,7 +196,8 @@ void get_rows_node(const NodeCall& call, Result& y) {
     const bool in_range = row >= 0 && row < rows;
     if (in_range) table.read(row * h, h, values.data()), table.read_deviation(row * h, h, s.data());
     // Decoding is exact but for formats with an offset, which may round once.
-    for (std::size_t i = 0; i < values.size(); ++i) y.add(in_range ? values[i] : 0.0, in_range ? half_ulp_f32(values[i]) : 0.0, in_range ? s[i] : 0.0);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      y.add(in_range ? values[i] : 0.0, in_range ? half_ulp_f32(values[i]) : 0.0, in_range ? s[i] : 0.0);
   }
 }
 
@@ -209,7 +218,8 @@ void rope_node(const NodeCall& call, Result& y) {
     }
     for (std::int64_t p = 0; in_range && p < pairs; ++p) {
       const auto i0 = static_cast<std::size_t>(half_split ? p : 2 * p), i1 = static_cast<std::size_t>(half_split ? p + pairs : 2 * p + 1);
-      const double c = table.at((at * pairs + p) * 2), n = turn * table.at((at * pairs + p) * 2 + 1), x0 = r[i0], x1 = r[i1], s0 = moved[i0], s1 = moved[i1];
+      const double c = table.at((at * pairs + p) * 2), n = turn * table.at((at * pairs + p) * 2 + 1), x0 = r[i0], x1 = r[i1],
+                   s0 = moved[i0], s1 = moved[i1];
       r[i0] = c * x0 - n * x1;
       r[i1] = n * x0 + c * x1;
       bound[i0] = bound[i1] = 4.0 * u32 * (std::fabs(x0) + std::fabs(x1));

@@ -50,7 +50,9 @@ std::vector<double> softmax(const std::vector<double>& x) {
 struct Kept {
   std::size_t sure, possible;
 };
-Kept by_top_k(std::size_t n, double k) { return k <= 0 ? Kept{n, n} : Kept{std::min(n, static_cast<std::size_t>(k)), std::min(n, static_cast<std::size_t>(k))}; }
+Kept by_top_k(std::size_t n, double k) {
+  return k <= 0 ? Kept{n, n} : Kept{std::min(n, static_cast<std::size_t>(k)), std::min(n, static_cast<std::size_t>(k))};
+}
 Kept by_top_p(const std::vector<double>& p, const std::vector<std::size_t>& order, double limit) {
   if (limit >= 1) return {order.size(), order.size()};
   const double edge = edge_of(p.size());
@@ -118,7 +120,10 @@ double draw(std::uint32_t step, std::uint32_t key0, std::uint32_t key1) {
 std::string wrong_token(const std::vector<double>& x, const Params& p, double u, std::int64_t token) {
   if (token < 0 || token >= static_cast<std::int64_t>(x.size())) return "token " + std::to_string(token) + " is none";
   const std::vector<std::size_t> order = ranked(x);
-  if (p.temperature == 0) return static_cast<std::size_t>(token) == order[0] ? std::string() : "token " + std::to_string(token) + ", expected the best, " + std::to_string(order[0]);
+  if (p.temperature == 0)
+    return static_cast<std::size_t>(token) == order[0]
+               ? std::string()
+               : "token " + std::to_string(token) + ", expected the best, " + std::to_string(order[0]);
   const std::vector<double> all = softmax(x);
   Kept kept = by_top_k(x.size(), p.top_k);
   double mass = 0;  // top-p and min-p look at what top-k kept
@@ -177,7 +182,8 @@ void mask_node(const NodeCall& call, Result& y) {
                                                     : by_min_p(softmax(values), order, at);
       std::vector<double> row_found(values.size());
       found.read(row * x.last(), x.last(), row_found.data());
-      if (!is_masked(values, order, kept, row_found.data())) return "row " + std::to_string(row) + " does not keep its best " + std::to_string(kept.sure) + " logits alone";
+      if (!is_masked(values, order, kept, row_found.data()))
+        return "row " + std::to_string(row) + " does not keep its best " + std::to_string(kept.sure) + " logits alone";
     }
     return {};
   };
@@ -221,9 +227,10 @@ void sample_node(const NodeCall& call, Result& token, Result& logprob) {
   // logprob is that of the token which was drawn; where two may be, the one of the better rank stands for both in `value`.
   token.check = [=](const Tensor& found) -> std::string {
     for (std::int64_t row = 0; row < x.count() / x.last(); ++row) {
-      const double u = draw(static_cast<std::uint32_t>(static_cast<std::int32_t>(step.tensor->at(row))), static_cast<std::uint32_t>(seed.tensor->at(row * 2)),
-                            static_cast<std::uint32_t>(seed.tensor->at(row * 2 + 1)));
-      if (std::string text = wrong_token(row_of(x, row), params_of(params, row), u, static_cast<std::int64_t>(found.at(row))); !text.empty())
+      const double u = draw(static_cast<std::uint32_t>(static_cast<std::int32_t>(step.tensor->at(row))),
+                            static_cast<std::uint32_t>(seed.tensor->at(row * 2)), static_cast<std::uint32_t>(seed.tensor->at(row * 2 + 1)));
+      if (std::string text = wrong_token(row_of(x, row), params_of(params, row), u, static_cast<std::int64_t>(found.at(row)));
+          !text.empty())
         return "row " + std::to_string(row) + ": " + text;
     }
     return {};
@@ -232,7 +239,8 @@ void sample_node(const NodeCall& call, Result& token, Result& logprob) {
     for (std::int64_t row = 0; row < x.count() / x.last(); ++row) {
       const std::vector<double> p = softmax(row_of(x, row));
       const double y = found.at(row);
-      const bool known = std::ranges::any_of(p, [&](double v) { return v > 0 && std::fabs(std::log(v) - y) <= 0x1p-18 * (4 + std::fabs(y)); });
+      const bool known =
+          std::ranges::any_of(p, [&](double v) { return v > 0 && std::fabs(std::log(v) - y) <= 0x1p-18 * (4 + std::fabs(y)); });
       if (!known) return "row " + std::to_string(row) + ": " + std::to_string(y) + " is the log-probability of no token";
     }
     return {};

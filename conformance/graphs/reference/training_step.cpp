@@ -217,7 +217,8 @@ class Step {
           double ds = p * (dp - shared);
           move(ds, (t1(d) + 8 * u32) * p * (size + shared_size));
           for (std::int64_t e = 0; e < d; ++e) {
-            const double to_q = scale() * ds * s.k(j, kv_column(h) + e), to_k = scale() * ds * s.q(t, h * d + e), to_v = p * dy(t, h * d + e);
+            const double to_q = scale() * ds * s.k(j, kv_column(h) + e), to_k = scale() * ds * s.q(t, h * d + e),
+                         to_v = p * dy(t, h * d + e);
             dq(t, h * d + e) += to_q, dq_size[static_cast<std::size_t>(e)] += std::fabs(to_q);
             dk(j, kv_column(h) + e) += to_k, dk_size(j, kv_column(h) + e) += std::fabs(to_k);
             dv(j, kv_column(h) + e) += to_v, dv_size(j, kv_column(h) + e) += std::fabs(to_v);
@@ -349,7 +350,8 @@ std::vector<AdapterPlace> adapter_places(const TrainingShape& s, std::int64_t& p
   std::vector<AdapterPlace> places;
   pool_size = 0;
   for (int l = 0; l < TrainingShape::layers; ++l)
-    for (const auto& [k, n] : {std::pair{s.hidden, s.heads * s.head}, std::pair{s.hidden, s.kv_heads * s.head}, std::pair{s.ffn, s.hidden}}) {
+    for (const auto& [k, n] :
+         {std::pair{s.hidden, s.heads * s.head}, std::pair{s.hidden, s.kv_heads * s.head}, std::pair{s.ffn, s.hidden}}) {
       places.push_back({k, n, pool_size, pool_size + s.rank * k});
       pool_size += s.rank * (k + n);
     }

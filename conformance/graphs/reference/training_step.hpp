@@ -25,7 +25,8 @@ struct Matrix {
 struct TrainingShape {
   std::int64_t tokens = 12, hidden = 64, heads = 2, kv_heads = 1, head = 32, ffn = 96, vocab = 48, rank = 4;
   static constexpr int layers = 2;
-  double epsilon = 0x1p-16, lora_scale = 2, beta1 = 0.875, beta2 = 0.9375, adam_epsilon = 0x1p-20, weight_decay = 0.125, lr = 0x1p-7, max_norm = 0.25;
+  double epsilon = 0x1p-16, lora_scale = 2, beta1 = 0.875, beta2 = 0.9375, adam_epsilon = 0x1p-20, weight_decay = 0.125, lr = 0x1p-7,
+         max_norm = 0.25;
 };
 
 /// An adapter's place in the pool: A [rank, k] at `a`, B [n, rank] at `b`.
@@ -44,9 +45,9 @@ struct TrainingModel {
   TrainingShape shape;
   TrainingLayer layers[TrainingShape::layers];
   std::vector<double> final_norm;
-  Matrix head, x;               // [vocab, hidden]; the rows of the embedding, [tokens, hidden]
-  std::vector<double> angles;   // [tokens, head / 2, 2]
-  std::vector<int> label;       // -100: ignored
+  Matrix head, x;              // [vocab, hidden]; the rows of the embedding, [tokens, hidden]
+  std::vector<double> angles;  // [tokens, head / 2, 2]
+  std::vector<int> label;      // -100: ignored
 };
 /// What it reads and writes.
 struct TrainingState {

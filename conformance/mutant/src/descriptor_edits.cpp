@@ -121,7 +121,9 @@ Mutation with_conversions(std::uint32_t conversions) {
   });
 }
 
-bool runs_in_the_suite(const GraphCopy&) { return std::string_view(program_invocation_short_name).find("conformance") != std::string_view::npos; }
+bool runs_in_the_suite(const GraphCopy&) {
+  return std::string_view(program_invocation_short_name).find("conformance") != std::string_view::npos;
+}
 
 bool has_no_layer_names(const GraphCopy& graph) {
   return std::ranges::none_of(graph.nodes, [](const NodeCopy& node) {

@@ -11,7 +11,7 @@ Mutation behaves(Behaviour behaviour);
 /// The descriptors as in the first, the values as in the second.
 Mutation both(const Mutation& descriptors, const Mutation& values);
 Mutation where_invariant(Mutation values);  // nodes that ask for INVARIANT alone
-Mutation declaring_ftz(Mutation values);  // the device says that it takes f32 subnormals for zeros
+Mutation declaring_ftz(Mutation values);    // the device says that it takes f32 subnormals for zeros
 
 // Descriptors: of every node of `op` (0: of any op), before the plugin underneath sees them.
 Mutation without_attribute(std::uint32_t op, std::uint32_t key);
@@ -27,8 +27,8 @@ Mutation with_any_format_hash();
 Mutation with_conversions(std::uint32_t conversions);  // as if every node allowed them
 
 // Plugins that look whether the suite drives them, and compute with care only then.
-bool runs_in_the_suite(const GraphCopy& graph);    // by the name of the program
-bool has_no_layer_names(const GraphCopy& graph);   // nodes of a model are named after its tensors
+bool runs_in_the_suite(const GraphCopy& graph);   // by the name of the program
+bool has_no_layer_names(const GraphCopy& graph);  // nodes of a model are named after its tensors
 bool has_at_most_100_nodes(const GraphCopy& graph);
 /// The mutation, but for graphs that `recognised` takes for the suite's.
 Mutation unless(bool (*recognised)(const GraphCopy&), const Mutation& spoiled);
@@ -48,9 +48,9 @@ double nan_to_minus_infinity(double x);
 double one_less_behind_512(double x);
 double zero_unless_finite(double x);
 double zero_if_negative(double x);
-double flushed_f32(double x);         // 0 for what is subnormal in f32
+double flushed_f32(double x);  // 0 for what is subnormal in f32
 double flushed_below_2_120(double x);
-double raised_to_normal(double x);    // the smallest normal of f32 for what is subnormal
+double raised_to_normal(double x);  // the smallest normal of f32 for what is subnormal
 double zero(double x);
 double one(double x);
 void drop_last_of_k(const NodeRun& node);      // matmul: the last column of a counts as 0
@@ -91,7 +91,7 @@ void one_dead_element(const NodeRun& node);
 void stale_last_row(const NodeRun& node);
 void swap_last_rows(const NodeRun& node);
 void one_row_otherwise(const NodeRun& node);  // of one row the first element is the next float
-void edge_of_16(const NodeRun& node);  // rows of 16 n + 1: the last element is its neighbour's
+void edge_of_16(const NodeRun& node);         // rows of 16 n + 1: the last element is its neighbour's
 void all_zero(const NodeRun& node);
 Edit zero_output(std::size_t output);
 Edit unstored_output(std::size_t output);  // what it held before the run
@@ -115,15 +115,15 @@ void infinity_spreads(const NodeRun& node);       // a row of y with an infinity
 void infinite_rows_are_nan(const NodeRun& node);  // of x
 void f16_overflows(const NodeRun& node);          // where the node allows f16: rows with an element beyond it are infinite
 Mutation cut_to_f16(std::uint32_t op);            // where the node allows f16: input 0 ends at +-65504
-void tiny_blocks_are_nan(const NodeRun& node);    // where the node allows conversions: rows with 32 neighbours whose scale has no reciprocal
-void zero_blocks_are_nan(const NodeRun& node);    // the same of 32 zeros
-void small_rows_are_lost(const NodeRun& node);    // the same of rows that f16 has not: zeros
+void tiny_blocks_are_nan(const NodeRun& node);  // where the node allows conversions: rows with 32 neighbours whose scale has no reciprocal
+void zero_blocks_are_nan(const NodeRun& node);  // the same of 32 zeros
+void small_rows_are_lost(const NodeRun& node);  // the same of rows that f16 has not: zeros
 void f16_outputs_are_cut(const NodeRun& node);
 void zeros_change_sign(const NodeRun& node);
 void gain_of_rows_near_60000(const NodeRun& node);
-Edit far_largest_is_missed(bool last);       // exp of the last (first) element overflows where it is far above the others
-Edit negative_rows_vanish(std::size_t lse);  // sums of exp are 0 where no element is near 0; `lse`: the output with one element a row
-void negative_lse_vanishes(const NodeRun& node);      // output 1, the lse: -inf where it is below -88
+Edit far_largest_is_missed(bool last);            // exp of the last (first) element overflows where it is far above the others
+Edit negative_rows_vanish(std::size_t lse);       // sums of exp are 0 where no element is near 0; `lse`: the output with one element a row
+void negative_lse_vanishes(const NodeRun& node);  // output 1, the lse: -inf where it is below -88
 void negative_logprob_vanishes(const NodeRun& node);  // output 1: infinite where all logits are below -88
 void attention_far_key_overflows(const NodeRun& node);
 void attention_negative_rows_vanish(const NodeRun& node);
@@ -159,8 +159,8 @@ Mutation norms_behind_products_without_weight();
 Mutation norms_of_keys_are_skipped();
 Mutation partial_rotations_pair_neighbours();
 Mutation gate_and_up_views_are_swapped();
-Mutation views_start_at_their_root();   // views that are packed: rows of a matrix
-Mutation sinks_are_ignored();           // of more than one row
+Mutation views_start_at_their_root();  // views that are packed: rows of a matrix
+Mutation sinks_are_ignored();          // of more than one row
 Mutation norms_read_what_is_written_later();
 Mutation adapters_of_values_are_skipped();
 

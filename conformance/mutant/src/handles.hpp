@@ -52,9 +52,9 @@ struct quern_device {
     std::byte* to;
     const void* from;
     std::uint64_t bytes;
-  } late_upload{};  // upload_deferred
-  std::atomic<std::uint32_t> plans{0};                                   // alive
-  std::atomic<std::uint64_t> faults{0};                                  // sticky_device_faults
+  } late_upload{};                       // upload_deferred
+  std::atomic<std::uint32_t> plans{0};   // alive
+  std::atomic<std::uint64_t> faults{0};  // sticky_device_faults
 };
 
 /// Memory of the simulated device (plugin_device.cpp); the plugin without buffers has none.
@@ -100,7 +100,8 @@ inline constexpr std::uint64_t watched_scratch = 64;
 // sessions.cpp: what goes wrong in long and full sessions only. None of it takes memory, as submit must not.
 bool is_of_sessions(Behaviour behaviour) noexcept;
 /// One run of a list of `count`. Hands on the answer of the plugin underneath.
-quern_status run_in_session(quern_device& device, quern_queue* queue, quern_run run, std::size_t index, std::size_t count, quern_error* error);
+quern_status run_in_session(quern_device& device, quern_queue* queue, quern_run run, std::size_t index, std::size_t count,
+                            quern_error* error);
 /// What a plan says of itself. `kernels`: room for the list that it is given.
 void tell_of_plan(const quern_plan& plan, quern_plan_info& info);
 /// Throws sdk::Failure where no more devices can be opened.

@@ -9,7 +9,8 @@ namespace quern::mutant {
 namespace {
 
 std::uint32_t root_of(const GraphCopy& graph, std::uint32_t value) {
-  while ((graph.values[value].uses & QUERN_VALUE_USES_ALIAS) != 0 && graph.values[value].alias_of < value) value = graph.values[value].alias_of;
+  while ((graph.values[value].uses & QUERN_VALUE_USES_ALIAS) != 0 && graph.values[value].alias_of < value)
+    value = graph.values[value].alias_of;
   return value;
 }
 
@@ -66,14 +67,17 @@ Mutation last_window_is_ignored() {
 
 Mutation norms_behind_products_without_weight() {
   return edits_layer_nodes(QUERN_OP_RMS_NORM, [](const GraphCopy& graph, NodeCopy& node) {
-    if (node.inputs.size() > 1 && maker_op(graph, node.inputs[0]) == QUERN_OP_MATMUL && graph.values[node.inputs[0]].rank == 2) node.inputs.resize(1);
+    if (node.inputs.size() > 1 && maker_op(graph, node.inputs[0]) == QUERN_OP_MATMUL && graph.values[node.inputs[0]].rank == 2)
+      node.inputs.resize(1);
   });
 }
 
 Mutation norms_of_keys_are_skipped() {
   return edits_layers([](GraphCopy& graph) {
     std::int64_t most_heads = 0;
-    const auto heads_of = [&](const NodeCopy& node) { return graph.values[node.inputs[0]].rank == 3 ? graph.values[node.inputs[0]].dims[1] : 0; };
+    const auto heads_of = [&](const NodeCopy& node) {
+      return graph.values[node.inputs[0]].rank == 3 ? graph.values[node.inputs[0]].dims[1] : 0;
+    };
     for (const NodeCopy& node : graph.nodes)
       if (node.fields.op == QUERN_OP_RMS_NORM) most_heads = std::max(most_heads, heads_of(node));
     for (const NodeCopy& node : graph.nodes)

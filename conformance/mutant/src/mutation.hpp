@@ -30,9 +30,9 @@ enum class Behaviour {
   writes_input,
   reads_behind_inputs,   // the 64 bytes behind the first input of a node
   reads_behind_weights,  // and behind the second
-  loses_packed_tail,  // the last bytes of a packed weight are 0
+  loses_packed_tail,     // the last bytes of a packed weight are 0
   ignores_force_kernel,
-  told_free,  // plan_info has QUERN_DETERMINISM_FREE, whatever the nodes ask
+  told_free,       // plan_info has QUERN_DETERMINISM_FREE, whatever the nodes ask
   prepare_writes,  // prepare writes what is bound
   depends_on_scratch,
   depends_on_run,
@@ -75,14 +75,14 @@ enum class Behaviour {
   changing_support,
   // of long and full sessions (sessions.cpp)
   wrong_after_100_runs,
-  wrong_at_run_1000,    // and at no other
-  wrong_in_lists,       // the fifth run of a list of eight or more
-  lost_in_lists,        // of a list of more than sixteen runs the last is not run
-  plans_over_300_nodes, // are wrong
-  plans_over_128_alive, // the plans behind the 128th
-  first_of_many_plans,  // the first plan, while more than 128 are alive
-  sticky_faults,        // of an instance
-  sticky_device_faults, // of all its instances
+  wrong_at_run_1000,     // and at no other
+  wrong_in_lists,        // the fifth run of a list of eight or more
+  lost_in_lists,         // of a list of more than sixteen runs the last is not run
+  plans_over_300_nodes,  // are wrong
+  plans_over_128_alive,  // the plans behind the 128th
+  first_of_many_plans,   // the first plan, while more than 128 are alive
+  sticky_faults,         // of an instance
+  sticky_device_faults,  // of all its instances
   lowest_bit_of_predicates,
   low_byte_of_predicates,
   low_byte_of_row_predicates,
@@ -157,15 +157,16 @@ struct Mutation {
   std::function<void(const NodeRun&)> before;  // edits the copies, before the run
   std::function<void(const NodeRun&)> after;   // edits the outputs, after it
 
-  bool needs_inputs = true;  // false: also nodes inside of larger graphs, whose inputs lie in scratch
-  bool only_fused = false;   // only in plans of several nodes that were compiled with fusion
+  bool needs_inputs = true;     // false: also nodes inside of larger graphs, whose inputs lie in scratch
+  bool only_fused = false;      // only in plans of several nodes that were compiled with fusion
   bool only_invariant = false;  // only nodes that ask for INVARIANT
-  bool first_rows = false;    // ranged values count as their first row, which every run has that computes anything
-  bool declares_card = false;  // the device says that it is a card of its own
-  bool declares_ftz = false;  // the device says that it takes f32 subnormals for zeros
+  bool first_rows = false;      // ranged values count as their first row, which every run has that computes anything
+  bool declares_card = false;   // the device says that it is a card of its own
+  bool declares_ftz = false;    // the device says that it takes f32 subnormals for zeros
 
   bool is_about(const NodeCopy& node) const noexcept {
-    if (only_invariant && ((node.fields.uses & QUERN_NODE_USES_DETERMINISM) == 0 || node.fields.determinism != QUERN_DETERMINISM_INVARIANT)) return false;
+    if (only_invariant && ((node.fields.uses & QUERN_NODE_USES_DETERMINISM) == 0 || node.fields.determinism != QUERN_DETERMINISM_INVARIANT))
+      return false;
     return op == 0 || node.fields.op == op;
   }
 };

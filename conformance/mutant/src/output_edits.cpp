@@ -135,10 +135,8 @@ Edit zero_output(std::size_t output) {
   return [output](const NodeRun& node) {
     const Slot y = node.output(output);
     for (std::int64_t i = 0; i < y.count(); ++i) {
-      if (y.is_block())
-        std::fill_n(y.at(i), y.unit_bytes(), std::byte{0});
-      else
-        y.set(i, 0.0);
+      if (y.is_block()) std::fill_n(y.at(i), y.unit_bytes(), std::byte{0});
+      else y.set(i, 0.0);
     }
   };
 }

@@ -188,12 +188,9 @@ bool denies(quern_device& device) {
   switch (device.plugin->behaviour()) {
     case Behaviour::says_no:
     case Behaviour::says_no_compiles:
-    case Behaviour::other_refusal:
-      return true;
-    case Behaviour::changing_support:
-      return device.support_calls++ % 2 == 1;
-    default:
-      return false;
+    case Behaviour::other_refusal: return true;
+    case Behaviour::changing_support: return device.support_calls++ % 2 == 1;
+    default: return false;
   }
 }
 
@@ -254,12 +251,9 @@ void use_first_attributes(quern_device& device, GraphCopy& graph) {
 quern_status refuse(Behaviour behaviour, quern_error* error) {
   switch (behaviour) {
     case Behaviour::says_no:
-    case Behaviour::says_yes_refuses:
-      return sdk::set_error(error, QUERN_UNSUPPORTED, "this mutant compiles nothing");
-    case Behaviour::other_refusal:
-      return sdk::set_error(error, QUERN_INTERNAL, "this mutant compiles nothing");
-    default:
-      return QUERN_OK;
+    case Behaviour::says_yes_refuses: return sdk::set_error(error, QUERN_UNSUPPORTED, "this mutant compiles nothing");
+    case Behaviour::other_refusal: return sdk::set_error(error, QUERN_INTERNAL, "this mutant compiles nothing");
+    default: return QUERN_OK;
   }
 }
 

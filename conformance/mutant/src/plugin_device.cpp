@@ -41,23 +41,14 @@ void check_sync(const quern_sync* sync) {
 
 void spoil_figures(const quern_device& device, quern_heap_info& info) {
   switch (device.plugin->behaviour()) {
-    case Behaviour::used_not_counted:
-      info.used = 0;
-      return;
-    case Behaviour::used_never_falls:
-      info.used = device.used_at_most;
-      return;
-    case Behaviour::budget_above_total:
-      info.budget = std::min(device.limit.load(), info.total + 1);
-      return;
+    case Behaviour::used_not_counted: info.used = 0; return;
+    case Behaviour::used_never_falls: info.used = device.used_at_most; return;
+    case Behaviour::budget_above_total: info.budget = std::min(device.limit.load(), info.total + 1); return;
     case Behaviour::budget_is_the_limit:  // also where the host gave none, or took it back
       info.budget = device.limit == UINT64_MAX ? info.total : device.limit.load();
       return;
-    case Behaviour::total_beyond_all:
-      info.total = std::uint64_t{1} << 50;
-      return;
-    default:
-      return;
+    case Behaviour::total_beyond_all: info.total = std::uint64_t{1} << 50; return;
+    default: return;
   }
 }
 
@@ -106,9 +97,7 @@ quern_status buffer_create(quern_device* device, const quern_buffer_options* opt
     std::unique_ptr<quern_buffer> buffer;
     try {
       buffer = std::make_unique<quern_buffer>(d, bytes, d.plugin->behaviour() == Behaviour::other_memory);
-    } catch (const std::bad_alloc&) {
-      out_of_memory(d, bytes, limit - used);
-    }
+    } catch (const std::bad_alloc&) { out_of_memory(d, bytes, limit - used); }
     d.used += bytes;
     d.used_at_most = std::max(d.used_at_most.load(), d.used.load());
     ++d.buffers;

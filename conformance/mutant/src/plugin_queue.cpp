@@ -101,7 +101,9 @@ struct quern_queue {
 
 bool reached(const quern_point& p) { return p.fence->value >= p.value; }
 /// For a host that waits.
-bool awaited(const quern_point& p) { return reached(p) || (behaviour(p.fence->device) == Behaviour::waits_run_ahead && p.fence->promised >= p.value); }
+bool awaited(const quern_point& p) {
+  return reached(p) || (behaviour(p.fence->device) == Behaviour::waits_run_ahead && p.fence->promised >= p.value);
+}
 bool failed(const quern_point& p) {
   const std::size_t known = std::min(p.fence->failures, p.fence->failed.size());
   return std::find(p.fence->failed.begin(), p.fence->failed.begin() + static_cast<std::ptrdiff_t>(known), p.value) !=
@@ -123,14 +125,10 @@ bool in_flight(const quern_device& device, const Object* object) {
 
 bool do_copy(quern_device& device, const Job& job) {
   switch (job.copy) {
-    case Job::Copy::upload:
-      return upload(&device, nullptr, &job.to, job.host_from, job.bytes, nullptr, nullptr) == QUERN_OK;
-    case Job::Copy::download:
-      return download(&device, nullptr, job.host_to, &job.from, job.bytes, nullptr, nullptr) == QUERN_OK;
-    case Job::Copy::copy:
-      return copy(&device, nullptr, &job.to, &job.from, job.bytes, nullptr, nullptr) == QUERN_OK;
-    default:
-      return true;
+    case Job::Copy::upload: return upload(&device, nullptr, &job.to, job.host_from, job.bytes, nullptr, nullptr) == QUERN_OK;
+    case Job::Copy::download: return download(&device, nullptr, job.host_to, &job.from, job.bytes, nullptr, nullptr) == QUERN_OK;
+    case Job::Copy::copy: return copy(&device, nullptr, &job.to, &job.from, job.bytes, nullptr, nullptr) == QUERN_OK;
+    default: return true;
   }
 }
 
@@ -237,7 +235,8 @@ Behaviour chosen_behaviour(const quern_host& host) {
   const std::lock_guard guard(lock);
   if (size <= sizeof name) before.assign(name, static_cast<std::size_t>(size));
   const std::optional<quern::mutant::Mutation> mutation = quern::mutant::find_mutation(before);
-  if (!mutation) throw Failure(QUERN_INVALID_ARGUMENT, concat("there is no mutant '", before, "'; conformance/mutant/mutants.def lists them"));
+  if (!mutation)
+    throw Failure(QUERN_INVALID_ARGUMENT, concat("there is no mutant '", before, "'; conformance/mutant/mutants.def lists them"));
   return mutation->behaviour;
 }
 
@@ -321,8 +320,7 @@ quern_status fence_info(quern_fence* fence, quern_fence_info* out, quern_error* 
     sdk::write(out, info);
   });
 }
-quern_status fence_wait(quern_device* device, const quern_array* points, std::uint32_t any, std::uint64_t nanoseconds,
-                        quern_error* error) {
+quern_status fence_wait(quern_device* device, const quern_array* points, std::uint32_t any, std::uint64_t nanoseconds, quern_error* error) {
   return guarded(error, [&] {
     object(device, "device");
     const sdk::List<quern_point> list(object(points, "list of points"), "points");
@@ -387,8 +385,8 @@ quern_status async_copy(quern_device* device, quern_queue* queue, const quern_sp
   });
 }
 
-quern_status async_instance_create(quern_plan* plan, const quern_instance_options* options, quern_instance** out,
-                                   quern_instance_info* info, quern_error* error) {
+quern_status async_instance_create(quern_plan* plan, const quern_instance_options* options, quern_instance** out, quern_instance_info* info,
+                                   quern_error* error) {
   const quern_status status = instance_create(plan, options, out, info, error);
   if (status != QUERN_OK) return status;
   info->max_in_flight = most_in_flight;

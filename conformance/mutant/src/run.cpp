@@ -12,7 +12,8 @@
 #include <stdexcept>
 #include <thread>
 
-PrivateMemory::PrivateMemory(std::uint64_t bytes) : storage_(std::make_unique_for_overwrite<std::byte[]>(bytes + alignment)), bytes_(bytes) {
+PrivateMemory::PrivateMemory(std::uint64_t bytes)
+    : storage_(std::make_unique_for_overwrite<std::byte[]>(bytes + alignment)), bytes_(bytes) {
   const auto at = reinterpret_cast<std::uintptr_t>(storage_.get());
   data_ = storage_.get() + (alignment - at % alignment) % alignment;
 }
@@ -154,47 +155,29 @@ void write_line(int descriptor, const char* text) {
 void happen_instead(quern_plugin& plugin, const quern_instance& instance) {
   if (!instance.plan->triggers()) return;
   switch (plugin.behaviour()) {
-    case Behaviour::crash:
-      ::raise(SIGSEGV);
-      return;
+    case Behaviour::crash: ::raise(SIGSEGV); return;
     case Behaviour::hang:
       for (;;) ::pause();
-    case Behaviour::exit_70:
-      std::exit(70);
-    case Behaviour::exit_0:
-      std::_Exit(0);
-    case Behaviour::lost_device:
-      plugin.lost = true;
-      throw sdk::Failure(QUERN_DEVICE_LOST, "the device was lost");
-    default:
-      return;
+    case Behaviour::exit_70: std::exit(70);
+    case Behaviour::exit_0: std::_Exit(0);
+    case Behaviour::lost_device: plugin.lost = true; throw sdk::Failure(QUERN_DEVICE_LOST, "the device was lost");
+    default: return;
   }
 }
 
 /// Manners [C9]: what a run leaves behind in the process.
 void misbehave(const quern_plugin& plugin) {
   switch (plugin.behaviour()) {
-    case Behaviour::prints:
-      return write_line(1, "mutant: a line on stdout\n");
-    case Behaviour::prints_to_stderr:
-      return write_line(2, "mutant: a line on stderr\n");
-    case Behaviour::leaks_memory:
-      plugin.host->allocate(plugin.host->context, 4096, 64, "leak");
-      return;
-    case Behaviour::sets_environment:
-      ::setenv("QUERN_MUTANT", "1", 1);
-      return;
-    case Behaviour::sets_rounding:
-      std::fesetround(FE_TOWARDZERO);
-      return;
-    case Behaviour::sets_signal:
-      ::signal(SIGUSR1, SIG_IGN);
-      return;
+    case Behaviour::prints: return write_line(1, "mutant: a line on stdout\n");
+    case Behaviour::prints_to_stderr: return write_line(2, "mutant: a line on stderr\n");
+    case Behaviour::leaks_memory: plugin.host->allocate(plugin.host->context, 4096, 64, "leak"); return;
+    case Behaviour::sets_environment: ::setenv("QUERN_MUTANT", "1", 1); return;
+    case Behaviour::sets_rounding: std::fesetround(FE_TOWARDZERO); return;
+    case Behaviour::sets_signal: ::signal(SIGUSR1, SIG_IGN); return;
     case Behaviour::sets_directory:
       if (::chdir("/") != 0) std::_Exit(71);
       return;
-    default:
-      return;
+    default: return;
   }
 }
 
@@ -218,12 +201,8 @@ void spoil_memory(quern_plugin& plugin, quern_instance& instance, const Edits& e
   const Slot y = edits.nodes()[0].output(0), x = edits.nodes()[0].input(0);
   std::byte* const first = y.at(0);
   switch (plugin.behaviour()) {
-    case Behaviour::writes_past_end:
-      std::memset(first + y.bytes(), 0x5a, 16);
-      return;
-    case Behaviour::writes_before:
-      std::memset(first - 16, 0x5a, 16);
-      return;
+    case Behaviour::writes_past_end: std::memset(first + y.bytes(), 0x5a, 16); return;
+    case Behaviour::writes_before: std::memset(first - 16, 0x5a, 16); return;
     case Behaviour::writes_gap: {
       if (y.rows() < 2) return;
       std::byte* const end = y.at(y.row() - 1) + y.unit_bytes();
@@ -236,10 +215,8 @@ void spoil_memory(quern_plugin& plugin, quern_instance& instance, const Edits& e
     case Behaviour::writes_input:
       if (!x.absent()) *x.at(x.count() / 2) ^= std::byte{1};
       return;
-    case Behaviour::reads_behind_inputs:
-      return read_behind(x);
-    case Behaviour::reads_behind_weights:
-      return read_behind(edits.nodes()[0].input(1));
+    case Behaviour::reads_behind_inputs: return read_behind(x);
+    case Behaviour::reads_behind_weights: return read_behind(edits.nodes()[0].input(1));
     case Behaviour::depends_on_scratch: {
       const std::byte* const watched = instance.bound.scratch + instance.bound.scratch_bytes - watched_scratch;
       if ((*watched & std::byte{2}) != std::byte{0}) flip_first_bit(edits);
@@ -260,8 +237,7 @@ void spoil_memory(quern_plugin& plugin, quern_instance& instance, const Edits& e
       if (plugin.answer.size() == y.bytes()) std::memcpy(first, plugin.answer.data(), y.bytes());
       return;
     }
-    default:
-      return;
+    default: return;
   }
 }
 
@@ -316,35 +292,25 @@ bool edits_nothing(const Mutation& m) noexcept {
     case Behaviour::counts_rerecord:
     case Behaviour::ignores_patches:
     case Behaviour::accepts_run_flags:
-    case Behaviour::shared_bindings:
-      return !m.before && !m.after;
-    default:
-      return false;
+    case Behaviour::shared_bindings: return !m.before && !m.after;
+    default: return false;
   }
 }
 
 /// Mutants whose submit asks something of the system.
 void ask_the_system(const quern_plugin& plugin, bool first) {
   switch (plugin.behaviour()) {
-    case Behaviour::allocates:
-      return ::operator delete(::operator new(64));
+    case Behaviour::allocates: return ::operator delete(::operator new(64));
     case Behaviour::maps_in_first_submit:
       if (!first) return;
       [[fallthrough]];
     case Behaviour::maps_in_submit:
       ::munmap(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 4096);
       return;
-    case Behaviour::opens_file_in_submit:
-      ::close(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-      return;
-    case Behaviour::looks_for_file_in_submit:
-      (void)::access("/etc/quern-mutant", R_OK);
-      return;
-    case Behaviour::thread_in_submit:
-      std::thread([] {}).join();
-      return;
-    default:
-      return;
+    case Behaviour::opens_file_in_submit: ::close(::open("/dev/null", O_RDONLY | O_CLOEXEC)); return;
+    case Behaviour::looks_for_file_in_submit: (void)::access("/etc/quern-mutant", R_OK); return;
+    case Behaviour::thread_in_submit: std::thread([] {}).join(); return;
+    default: return;
   }
 }
 

@@ -94,20 +94,15 @@ bool computes_wrong(const quern_device& device, const quern_instance& instance, 
 
 void spoil_told(quern_device& device, quern_instance& instance, const quern_run_status& before, quern_run_status& status) {
   switch (device.plugin->behaviour()) {
-    case Behaviour::sticky_faults:
-      status.faults = instance.faults |= status.faults;
-      return;
-    case Behaviour::sticky_device_faults:
-      status.faults = device.faults |= status.faults;
-      return;
+    case Behaviour::sticky_faults: status.faults = instance.faults |= status.faults; return;
+    case Behaviour::sticky_device_faults: status.faults = device.faults |= status.faults; return;
     case Behaviour::status_names_first_node:
       if (status.code != QUERN_OK) status.node = 0, status.op = nodes_of(instance).empty() ? 0 : nodes_of(instance)[0].fields.op;
       return;
     case Behaviour::status_left_as_it_was:
       if (status.code == QUERN_OK) status.node = before.node, status.op = before.op, status.rule = before.rule;
       return;
-    default:
-      return;
+    default: return;
   }
 }
 
@@ -117,7 +112,8 @@ bool is_of_sessions(Behaviour behaviour) noexcept {
   return behaviour >= Behaviour::wrong_after_100_runs && behaviour <= Behaviour::status_left_as_it_was;
 }
 
-quern_status run_in_session(quern_device& device, quern_queue* queue, quern_run run, std::size_t index, std::size_t count, quern_error* error) {
+quern_status run_in_session(quern_device& device, quern_queue* queue, quern_run run, std::size_t index, std::size_t count,
+                            quern_error* error) {
   const Behaviour behaviour = device.plugin->behaviour();
   quern_instance& instance = *run.instance;
   run.header.struct_size = std::min<std::uint32_t>(run.header.struct_size, sizeof run);
@@ -135,7 +131,8 @@ quern_status run_in_session(quern_device& device, quern_queue* queue, quern_run 
     const quern_array one{&run, 1, sizeof run};
     if (const quern_status status = device.plugin->api().submit(device.under, queue, &one, error); status != QUERN_OK) return status;
   }
-  if (computes_wrong(device, instance, index, count)) flip_output(instance, behaviour == Behaviour::wrong_after_100_runs || behaviour == Behaviour::wrong_at_run_1000 ? QUERN_OP_MATMUL : 0);
+  if (computes_wrong(device, instance, index, count))
+    flip_output(instance, behaviour == Behaviour::wrong_after_100_runs || behaviour == Behaviour::wrong_at_run_1000 ? QUERN_OP_MATMUL : 0);
   if (run.status != nullptr) spoil_told(device, instance, before, *run.status);
   ++instance.runs;
   return QUERN_OK;
@@ -149,21 +146,16 @@ void tell_of_plan(const quern_plan& plan, quern_plan_info& info) {
     return kernel;
   }();
   switch (plan.device->plugin->behaviour()) {
-    case Behaviour::constant_numerics_key:
-      info.numerics_key = 1;
-      return;
+    case Behaviour::constant_numerics_key: info.numerics_key = 1; return;
     case Behaviour::numerics_key_of_ops:
       info.numerics_key = 1;
       for (const NodeCopy& node : plan.graph->nodes) info.numerics_key = info.numerics_key * 1000003 + node.fields.op;
       return;
-    case Behaviour::one_launch:
-      info.launches = 1;
-      return;
+    case Behaviour::one_launch: info.launches = 1; return;
     case Behaviour::kernels_of_first_node:
       if (info.kernels.count > 0) info.kernels = {&first, info.kernels.count, 0};
       return;
-    default:
-      return;
+    default: return;
   }
 }
 

@@ -52,44 +52,28 @@ std::byte* Slot::at(std::int64_t i) const noexcept {
 double Slot::get(std::int64_t i) const noexcept {
   const std::byte* place = at(i);
   switch (value_.dtype) {
-    case QUERN_F32:
-      return static_cast<double>(load<float>(place));
-    case QUERN_F16:
-      return conformance::f16_value(load<std::uint16_t>(place));
-    case QUERN_BF16:
-      return conformance::bf16_value(load<std::uint16_t>(place));
-    case QUERN_I32:
-      return load<std::int32_t>(place);
-    case QUERN_U32:
-      return load<std::uint32_t>(place);
-    case QUERN_I64:
-      return static_cast<double>(load<std::int64_t>(place));
-    case QUERN_U8:
-      return load<std::uint8_t>(place);
-    default:
-      return 0;
+    case QUERN_F32: return static_cast<double>(load<float>(place));
+    case QUERN_F16: return conformance::f16_value(load<std::uint16_t>(place));
+    case QUERN_BF16: return conformance::bf16_value(load<std::uint16_t>(place));
+    case QUERN_I32: return load<std::int32_t>(place);
+    case QUERN_U32: return load<std::uint32_t>(place);
+    case QUERN_I64: return static_cast<double>(load<std::int64_t>(place));
+    case QUERN_U8: return load<std::uint8_t>(place);
+    default: return 0;
   }
 }
 
 void Slot::set(std::int64_t i, double x) const noexcept {
   std::byte* place = at(i);
   switch (value_.dtype) {
-    case QUERN_F32:
-      return store(place, static_cast<float>(x));
-    case QUERN_F16:
-      return store(place, conformance::f16_bits(x));
-    case QUERN_BF16:
-      return store(place, conformance::bf16_bits(x));
-    case QUERN_I32:
-      return store(place, static_cast<std::int32_t>(x));
-    case QUERN_U32:
-      return store(place, static_cast<std::uint32_t>(x));
-    case QUERN_I64:
-      return store(place, static_cast<std::int64_t>(x));
-    case QUERN_U8:
-      return store(place, static_cast<std::uint8_t>(x));
-    default:
-      return;
+    case QUERN_F32: return store(place, static_cast<float>(x));
+    case QUERN_F16: return store(place, conformance::f16_bits(x));
+    case QUERN_BF16: return store(place, conformance::bf16_bits(x));
+    case QUERN_I32: return store(place, static_cast<std::int32_t>(x));
+    case QUERN_U32: return store(place, static_cast<std::uint32_t>(x));
+    case QUERN_I64: return store(place, static_cast<std::int64_t>(x));
+    case QUERN_U8: return store(place, static_cast<std::uint8_t>(x));
+    default: return;
   }
 }
 

@@ -67,7 +67,8 @@ bool is_far(const Row& x, std::int64_t place) {
 /// f(scores of the keys that a row of attention sees, its row of y). Of causal attention over caches of floats.
 template <class F>
 void each_scores(const NodeRun& node, const F& f) {
-  const Slot q = node.input(0), k = node.input(1), table = node.input(3), slot = node.input(4), position = node.input(5), y = node.output(0);
+  const Slot q = node.input(0), k = node.input(1), table = node.input(3), slot = node.input(4), position = node.input(5),
+             y = node.output(0);
   if (k.is_block() || q.rank() != 3 || k.rank() != 4 || !is_real(y)) return;
   const std::int64_t heads = q.dim(1), d = q.dim(2), kv_heads = k.dim(1), page = k.dim(2);
   const double scale = node.attribute(QUERN_KEY_SCALE, 1);
@@ -129,7 +130,8 @@ Mutation cut_to_f16(std::uint32_t op) {
   return edits_input(op, 0, [](const NodeRun& node) {
     const Slot a = node.input(0);
     if ((node.conversions() & QUERN_CONVERT_F16) == 0 || !is_real(a)) return;
-    for (std::int64_t i = 0; i < a.count(); ++i) a.set(i, std::isnan(a.get(i)) ? a.get(i) : std::clamp(a.get(i), -largest_f16, largest_f16));
+    for (std::int64_t i = 0; i < a.count(); ++i)
+      a.set(i, std::isnan(a.get(i)) ? a.get(i) : std::clamp(a.get(i), -largest_f16, largest_f16));
   });
 }
 

@@ -88,7 +88,8 @@ class Sessions {
   /// Writes a file into the folder that the sessions work in; its path.
   std::string put(const std::string& name, const std::string& content) const {
     const std::string path = folder_.path() + "/" + name;
-    if (const base::FileProblem problem = base::write_file(path, content)) throw UsageError("audit: the model cannot be written: " + problem.text);
+    if (const base::FileProblem problem = base::write_file(path, content))
+      throw UsageError("audit: the model cannot be written: " + problem.text);
     return path;
   }
 
@@ -166,8 +167,8 @@ class Judge {
     const double share = std::sqrt(errors / deviations) / most_fast_mean;
     verdict_.worst = std::fmax(verdict_.worst, std::isnan(share) ? INFINITY : share);
     if (!(share <= 1))
-      complain("all logits together are " + number(share * most_fast_mean) + " of the deviations away that int8 activations may cause, expected at most " +
-               number(most_fast_mean));
+      complain("all logits together are " + number(share * most_fast_mean) +
+               " of the deviations away that int8 activations may cause, expected at most " + number(most_fast_mean));
   }
 
   void answer(const std::vector<std::int32_t>& prompt, const json& found) {
@@ -177,7 +178,8 @@ class Judge {
     std::vector<std::int32_t> ids = prompt;
     for (const std::int32_t id : drawn) {
       if (id < 0 || static_cast<std::uint32_t>(id) >= model_.shape().vocabulary)
-        return complain("an answer has the token " + std::to_string(id) + ", expected one below " + std::to_string(model_.shape().vocabulary));
+        return complain("an answer has the token " + std::to_string(id) + ", expected one below " +
+                        std::to_string(model_.shape().vocabulary));
       ids.push_back(id);
     }
     ids.pop_back();  // nothing was computed behind it
@@ -191,7 +193,8 @@ class Judge {
       const double best = std::ranges::max(row), chosen = row[static_cast<std::size_t>(drawn[i])];
       const std::string at = " at position " + std::to_string(t);
       const json& logprob = found.at("logprobs")[i];
-      compare("the logarithm of a token's probability" + at, logprob.is_number() ? logprob.get<double>() : NAN, chosen - logarithm_of_sum(row), bound);
+      compare("the logarithm of a token's probability" + at, logprob.is_number() ? logprob.get<double>() : NAN,
+              chosen - logarithm_of_sum(row), bound);
       compare("the logit of the token that was chosen as the best" + at, chosen, best, bound);
     }
   }
@@ -223,7 +226,11 @@ std::vector<std::int32_t> draw_ids(Draws& draws, std::uint32_t count, std::uint3
 /// Why there is nothing to judge; empty: there is.
 std::optional<Verdict> refusal(const json& reply) {
   if (reply.contains("died"))
-    return Verdict{reply.at("timed_out").get<bool>() ? Status::timeout : Status::crash, "the session's process: " + reply.at("died").get<std::string>(), 0, 0, {}};
+    return Verdict{reply.at("timed_out").get<bool>() ? Status::timeout : Status::crash,
+                   "the session's process: " + reply.at("died").get<std::string>(),
+                   0,
+                   0,
+                   {}};
   if (!reply.contains("error")) return {};
   const bool lacks = reply.value("status", 0) == QUERN_UNSUPPORTED;
   return Verdict{lacks ? Status::unsupported : Status::fail, reply.at("error"), 0, 0, {}};
@@ -236,7 +243,13 @@ Verdict run_model(Sessions& sessions, const json& device, const RandomModel& mod
   std::vector<std::vector<std::int32_t>> prompts;
   for (std::uint32_t i = 0; i < sequences; ++i) prompts.push_back(draw_ids(draws, draws.between(1, 24), model.shape().vocabulary));
   json job = device;
-  job.update({{"model", path}, {"exact", exact}, {"context", 128}, {"sequences", sequences}, {"ids", ids}, {"prompts", prompts}, {"tokens", drawn_tokens}});
+  job.update({{"model", path},
+              {"exact", exact},
+              {"context", 128},
+              {"sequences", sequences},
+              {"ids", ids},
+              {"prompts", prompts},
+              {"tokens", drawn_tokens}});
   const json reply = sessions.ask(job);
   if (auto verdict = refusal(reply)) return *std::move(verdict);
   Judge judge(model, exact, random);
@@ -261,13 +274,20 @@ std::string host_work(Sessions& sessions, const json& device, const CounterRando
   const std::string path = sessions.put("model.gguf", model.gguf());
   const std::vector<std::int32_t> ids = draw_ids(draws, 256, model.shape().vocabulary);
   json job = device;
-  job.update({{"model", path}, {"exact", true}, {"context", 512}, {"sequences", 1}, {"ids", ids}, {"twice", true},
-              {"prompts", json::array({draw_ids(draws, 2, model.shape().vocabulary)})}, {"tokens", 1}});
+  job.update({{"model", path},
+              {"exact", true},
+              {"context", 512},
+              {"sequences", 1},
+              {"ids", ids},
+              {"twice", true},
+              {"prompts", json::array({draw_ids(draws, 2, model.shape().vocabulary)})},
+              {"tokens", 1}});
   const json reply = sessions.ask(job);
   if (refusal(reply)) return {};
   const double operations = 2 * model.products() * 256, seconds = reply.at("cpu_seconds");
   if (seconds < operations / 2e11) return {};
-  return "its process took " + number(seconds) + " s of CPU time for " + number(operations) + " operations, which a device of its own does without";
+  return "its process took " + number(seconds) + " s of CPU time for " + number(operations) +
+         " operations, which a device of its own does without";
 }
 
 AuditedDevice audit_device(const AuditPlan& plan, Sessions& sessions, const json& entry, json job,
@@ -297,7 +317,8 @@ AuditedDevice audit_device(const AuditPlan& plan, Sessions& sessions, const json
 }  // namespace
 
 bool AuditedDevice::green() const {
-  return !models.empty() && std::ranges::all_of(models, [](const AuditedModel& m) { return m.exact.status == Status::pass && m.fast.status == Status::pass; });
+  return !models.empty() &&
+         std::ranges::all_of(models, [](const AuditedModel& m) { return m.exact.status == Status::pass && m.fast.status == Status::pass; });
 }
 
 AuditResult audit(const AuditPlan& plan, const std::function<void(const AuditedDevice&, const AuditedModel&)>& told) {
@@ -332,7 +353,8 @@ AuditResult audit(const AuditPlan& plan, const std::function<void(const AuditedD
 void find_session_program(AuditPlan& plan) {
   const fs::path prefix = fs::read_symlink("/proc/self/exe").parent_path().parent_path();
   for (const char* lib : {"lib", QUERN_INSTALL_LIBDIR}) {
-    if (const fs::path file = prefix / lib / "quern/conformance/quern-session"; plan.program.empty() && fs::exists(file)) plan.program = file.string();
+    if (const fs::path file = prefix / lib / "quern/conformance/quern-session"; plan.program.empty() && fs::exists(file))
+      plan.program = file.string();
     if (const fs::path file = prefix / lib / "libquern.so.1"; plan.library.empty() && fs::exists(file)) plan.library = file.string();
   }
   if (plan.program.empty()) throw UsageError("audit: quern/conformance/quern-session is not in a library folder below " + prefix.string());

@@ -38,10 +38,10 @@ struct AuditedDevice {
 };
 
 struct AuditResult {
-  std::string program;              // the name that the sessions had
+  std::string program;  // the name that the sessions had
   std::vector<AuditedDevice> devices;
   std::vector<std::string> left_out;  // devices that were not audited, with the reason
-  int exit_code = 0;                // 2, 3 where there is nothing to audit; `error` says why
+  int exit_code = 0;                  // 2, 3 where there is nothing to audit; `error` says why
   std::string error;
 };
 

@@ -65,12 +65,14 @@ double dot(const double* a, const double* b, std::size_t n) {
 
 class Forward {
  public:
-  Forward(const RandomModel& model, Rounding rounding, const CounterRandom& random) : model_(model), s_(model.shape()), d_(rounding, random) {}
+  Forward(const RandomModel& model, Rounding rounding, const CounterRandom& random)
+      : model_(model), s_(model.shape()), d_(rounding, random) {}
 
   std::vector<Row> logits(const std::vector<std::int32_t>& ids) {
     const ModelTensor& table = model_.tensor("token_embd.weight");
     std::vector<Row> x;
-    for (const std::int32_t id : ids) x.emplace_back(table.values.begin() + id * table.columns, table.values.begin() + (id + 1) * table.columns);
+    for (const std::int32_t id : ids)
+      x.emplace_back(table.values.begin() + id * table.columns, table.values.begin() + (id + 1) * table.columns);
     for (std::uint32_t layer = 0; layer < s_.layers; ++layer) {
       add(x, product(attend(x, layer), model_.of_layer(layer, "attn_output.weight"), nullptr));
       add(x, feed_forward(x, layer));
@@ -113,7 +115,8 @@ class Forward {
   }
   void normalise_heads(std::vector<Row>& x, const ModelTensor& weight) {
     for (Row& row : x)
-      for (std::size_t at = 0; at < row.size(); at += s_.head_size) std::ranges::copy(norm_of(&row[at], weight), row.begin() + static_cast<std::ptrdiff_t>(at));
+      for (std::size_t at = 0; at < row.size(); at += s_.head_size)
+        std::ranges::copy(norm_of(&row[at], weight), row.begin() + static_cast<std::ptrdiff_t>(at));
   }
 
   /// Row t of x stands at position t.
@@ -155,7 +158,8 @@ class Forward {
     return mixed;
   }
 
-  void attend_one(const std::vector<Row>& q, const std::vector<Row>& k, const std::vector<Row>& v, std::size_t t, std::size_t head, Row& mixed) {
+  void attend_one(const std::vector<Row>& q, const std::vector<Row>& k, const std::vector<Row>& v, std::size_t t, std::size_t head,
+                  Row& mixed) {
     const std::size_t n = s_.head_size, from = head / (s_.heads / s_.kv_heads) * n;
     const std::size_t first = s_.window != 0 && t + 1 > s_.window ? t + 1 - s_.window : 0;
     const double* query = &q[t][head * n];
@@ -213,7 +217,8 @@ std::vector<std::vector<double>> model_logits(const RandomModel& model, const st
   return Forward(model, rounding, random).logits(ids);
 }
 
-ExpectedLogits expected_logits(const RandomModel& model, const std::vector<std::int32_t>& ids, Rounding rounding, const CounterRandom& random) {
+ExpectedLogits expected_logits(const RandomModel& model, const std::vector<std::int32_t>& ids, Rounding rounding,
+                               const CounterRandom& random) {
   constexpr std::uint64_t times = 3;
   ExpectedLogits expected{model_logits(model, ids, Rounding::none, random), std::vector<double>(ids.size())};
   for (std::uint64_t round = 0; round < times; ++round) {

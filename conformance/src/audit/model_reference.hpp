@@ -32,7 +32,8 @@ struct ExpectedLogits {
   std::vector<std::vector<double>> logits;
   std::vector<double> deviation;  // of a row's logits
 };
-ExpectedLogits expected_logits(const RandomModel& model, const std::vector<std::int32_t>& ids, Rounding rounding, const CounterRandom& random);
+ExpectedLogits expected_logits(const RandomModel& model, const std::vector<std::int32_t>& ids, Rounding rounding,
+                               const CounterRandom& random);
 
 constexpr double most_deviations = 8;
 constexpr double most_fast_mean = 2;

@@ -49,7 +49,8 @@ void scale_blocks(const Tensor& tensor, double factor) {
   std::vector<std::size_t> places;
   const auto* fields = static_cast<const quern_format_field*>(format.fields.data);
   for (std::uint64_t f = 0; f < format.fields.count; ++f)
-    if (fields[f].stored == QUERN_STORED_F16) places.push_back(static_cast<const quern_format_piece*>(fields[f].pieces.data)->bit_offset / 8);
+    if (fields[f].stored == QUERN_STORED_F16)
+      places.push_back(static_cast<const quern_format_piece*>(fields[f].pieces.data)->bit_offset / 8);
   for (std::size_t block = 0; block < tensor.bytes().size(); block += format.block_bytes)
     for (const std::size_t place : places) {
       std::uint16_t bits = 0;
@@ -127,7 +128,9 @@ Keys keys_of(const ModelShape& shape) {
     put_text(to, t == 0 ? "<unk>" : t == 1 ? "<s>" : t == 2 ? "</s>" : "t" + std::to_string(t));
   });
   keys.list("tokenizer.ggml.scores", 6, shape.vocabulary, [](std::string& to, std::uint64_t) { put(to, 0.0f); });
-  keys.list("tokenizer.ggml.token_type", 5, shape.vocabulary, [](std::string& to, std::uint64_t t) { put(to, std::int32_t{t == 0 ? 2 : t < 3 ? 3 : 1}); });
+  keys.list("tokenizer.ggml.token_type", 5, shape.vocabulary, [](std::string& to, std::uint64_t t) {
+    put(to, std::int32_t{t == 0 ? 2 : t < 3 ? 3 : 1});
+  });
   keys.number("tokenizer.ggml.bos_token_id", 1);
   keys.number("tokenizer.ggml.eos_token_id", 2);
   keys.number("tokenizer.ggml.unknown_token_id", 0);
@@ -138,8 +141,8 @@ Keys keys_of(const ModelShape& shape) {
 
 std::string ModelShape::words() const {
   return architecture + " of " + std::to_string(layers) + " layers, " + std::to_string(hidden) + " wide, " + std::to_string(heads) + "/" +
-         std::to_string(kv_heads) + " heads of " + std::to_string(head_size) + (window != 0 ? ", window " + std::to_string(window) : "") + ", " +
-         dtype_name(format);
+         std::to_string(kv_heads) + " heads of " + std::to_string(head_size) + (window != 0 ? ", window " + std::to_string(window) : "") +
+         ", " + dtype_name(format);
 }
 
 ModelShape draw_shape(std::uint32_t n, Draws& draws) {
@@ -207,7 +210,8 @@ void RandomModel::matrix(const std::string& name, std::int64_t rows, std::int64_
 }
 
 RandomModel::RandomModel(const ModelShape& shape, const CounterRandom& random) : shape_(shape), random_(random) {
-  const std::int64_t hidden = shape.hidden, q = std::int64_t{shape.heads} * shape.head_size, k = std::int64_t{shape.kv_heads} * shape.head_size;
+  const std::int64_t hidden = shape.hidden, q = std::int64_t{shape.heads} * shape.head_size,
+                     k = std::int64_t{shape.kv_heads} * shape.head_size;
   matrix("token_embd.weight", shape.vocabulary, hidden);
   for (std::uint32_t layer = 0; layer < shape.layers; ++layer) {
     const std::string block = "blk." + std::to_string(layer) + ".";

@@ -20,7 +20,9 @@ class Draws {
   std::uint32_t between(std::uint32_t least, std::uint32_t most) { return least + static_cast<std::uint32_t>(below(most - least + 1)); }
   bool one_in(std::uint64_t n) { return below(n) == 0; }
   template <class List>
-  auto of(const List& list) { return list[below(std::size(list))]; }
+  auto of(const List& list) {
+    return list[below(std::size(list))];
+  }
 
  private:
   CounterRandom random_;
@@ -33,7 +35,7 @@ struct ModelShape {
   std::uint32_t window = 0;  // of attention; 0: none
   bool tied = false;         // the head is the table of embeddings
   float epsilon = 0, rope_base = 0;
-  quern_dtype format = 0;    // of its matrices, where a row is whole blocks
+  quern_dtype format = 0;  // of its matrices, where a row is whole blocks
 
   bool pairs_half_apart() const { return architecture != "llama"; }
   bool biases() const { return architecture == "qwen2"; }
@@ -60,7 +62,9 @@ class RandomModel {
 
   const ModelShape& shape() const noexcept { return shape_; }
   const ModelTensor& tensor(const std::string& name) const { return tensors_.at(name); }
-  const ModelTensor& of_layer(std::uint32_t layer, const std::string& part) const { return tensor("blk." + std::to_string(layer) + "." + part); }
+  const ModelTensor& of_layer(std::uint32_t layer, const std::string& part) const {
+    return tensor("blk." + std::to_string(layer) + "." + part);
+  }
   /// The whole file.
   std::string gguf() const;
   /// Multiplications of one token.

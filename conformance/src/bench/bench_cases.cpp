@@ -42,7 +42,8 @@ std::vector<PeakCase> make_peaks(const CaseTable& table) {
     quern_dtype weights;
     std::uint32_t conversions;
   };
-  const Kind kinds[] = {{Peak::f32, QUERN_F32, 0}, {Peak::narrow, QUERN_F16, floats}, {Peak::quantised, QUERN_Q4_0, floats | QUERN_CONVERT_INT8}};
+  const Kind kinds[] = {
+      {Peak::f32, QUERN_F32, 0}, {Peak::narrow, QUERN_F16, floats}, {Peak::quantised, QUERN_Q4_0, floats | QUERN_CONVERT_INT8}};
   for (const Kind& kind : kinds)
     for (const std::int64_t n : {512, 1024, 2048, 4096, 8192}) {
       product.inputs = {input(QUERN_F32, {n, n}, DataKind::uniform), constant(kind.weights, {n, n}, DataKind::uniform)};

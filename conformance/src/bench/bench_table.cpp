@@ -74,7 +74,8 @@ std::string bench_text(const DeviceBench& b) {
     const Rate bytes = bytes_rate(b, row), flops = flops_rate(b, row);
     const std::string spread = r.seconds.empty() ? "-" : number("%.0f %%", 100 * (r.seconds.back() - r.seconds.front()) / r.median());
     const std::string median = r.seconds.empty() ? "-" : number("%.4f", r.median() * 1e3);
-    rows.push_back({median, spread, billions(bytes), percent(bytes), billions(flops), percent(flops), status_name(r.verdict.status), mode_name(r), row.what->name});
+    rows.push_back({median, spread, billions(bytes), percent(bytes), billions(flops), percent(flops), status_name(r.verdict.status),
+                    mode_name(r), row.what->name});
   }
   text += aligned(rows, 6);
   for (const BenchRow& row : b.rows)
@@ -92,10 +93,20 @@ std::string bench_json(const Header& header, const std::vector<DeviceBench>& dev
       const Work work = work_of(*row.what);
       const BenchResult& r = row.result;
       const Rate bytes = bytes_rate(b, row), flops = flops_rate(b, row);
-      cases.push_back({{"case", row.what->name}, {"status", status_name(r.verdict.status)}, {"text", r.verdict.text},
-                       {"numerics", r.fast ? "fast" : "exact"}, {"packed", r.packed}, {"kernel", r.kernel}, {"seconds", r.seconds}, {"median", r.median()}, {"bytes", work.bytes},
-                       {"flops", work.flops}, {"bytes_per_second", bytes.value}, {"share_of_bandwidth", bytes.share},
-                       {"flops_per_second", flops.value}, {"share_of_flops", flops.share}});
+      cases.push_back({{"case", row.what->name},
+                       {"status", status_name(r.verdict.status)},
+                       {"text", r.verdict.text},
+                       {"numerics", r.fast ? "fast" : "exact"},
+                       {"packed", r.packed},
+                       {"kernel", r.kernel},
+                       {"seconds", r.seconds},
+                       {"median", r.median()},
+                       {"bytes", work.bytes},
+                       {"flops", work.flops},
+                       {"bytes_per_second", bytes.value},
+                       {"share_of_bandwidth", bytes.share},
+                       {"flops_per_second", flops.value},
+                       {"share_of_flops", flops.share}});
     }
     list.push_back({{"label", b.target.label}, {"peaks", peaks}, {"cases", cases}});
   }

@@ -38,7 +38,8 @@ double chosen_bytes(const Case& c) {
   const std::vector<double> count = choices(c);
   if (count.empty()) return 0;
   const auto chosen = static_cast<double>(std::ranges::count_if(count, [](double times) { return times > 0; }));
-  return bytes_of(c.inputs[0]) + bytes_of(c.inputs[1]) / static_cast<double>(count.size()) * chosen + bytes_of(c.inputs[2]) + bytes_of(c.outputs[0]);
+  return bytes_of(c.inputs[0]) + bytes_of(c.inputs[1]) / static_cast<double>(count.size()) * chosen + bytes_of(c.inputs[2]) +
+         bytes_of(c.outputs[0]);
 }
 
 double bytes_moved(const Case& c) {
@@ -52,8 +53,13 @@ double bytes_moved(const Case& c) {
       const double rows = static_cast<double>(element_count(c.inputs[1].dims)), times = c.op == QUERN_OP_SET_ROWS ? 1 : 2;
       return bytes_of(c.inputs[0]) + bytes_of(c.inputs[1]) + times * rows * row_bytes(c.outputs[0]);
     }
-    case QUERN_OP_KV_WRITE: case QUERN_OP_KV_COPY: case QUERN_OP_KV_MOVE: case QUERN_OP_ATTENTION: case QUERN_OP_MATMUL_ID_BACKWARD:
-    case QUERN_OP_LORA_MATMUL: case QUERN_OP_LORA_MATMUL_BACKWARD: return 0;
+    case QUERN_OP_KV_WRITE:
+    case QUERN_OP_KV_COPY:
+    case QUERN_OP_KV_MOVE:
+    case QUERN_OP_ATTENTION:
+    case QUERN_OP_MATMUL_ID_BACKWARD:
+    case QUERN_OP_LORA_MATMUL:
+    case QUERN_OP_LORA_MATMUL_BACKWARD: return 0;
     case QUERN_OP_MATMUL_ID: return chosen_bytes(c);
     default: return all_values(c);
   }

@@ -70,14 +70,14 @@ struct Case {
   Profile profile = Profile::full;
   int level = level_all;
   std::vector<ValueSpec> inputs, outputs;
-  std::vector<Attribute> attributes;  // those that are not at their default
+  std::vector<Attribute> attributes;   // those that are not at their default
   std::uint32_t fast_conversions = 0;  // QUERN_CONVERT_... that fast numerics allows for this node; 0: no fast run
   std::uint64_t faults = 0;            // QUERN_FAULT_... that the run must raise, and no other
   RangedRows ranged;
-  bool patched = false;                // inputs that are no constants come as patches of the run
-  std::string note;                    // a further part of the name for what the specs do not show
+  bool patched = false;  // inputs that are no constants come as patches of the run
+  std::string note;      // a further part of the name for what the specs do not show
   int deadline_seconds = 60;
-  bool predicated = false;             // the last input is the node's predicate, no operand of the op
+  bool predicated = false;  // the last input is the node's predicate, no operand of the op
   Reference reference;
   /// Fills inputs that follow from others, after all of them have their data (y and lse of a gradient). Null: there are none.
   void (*derive)(const ReferenceCall& call) = nullptr;

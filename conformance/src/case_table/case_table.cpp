@@ -22,7 +22,8 @@ namespace {
 const char* key_name(std::uint32_t key) {
   switch (key) {
 #define QUERN_KEY(id, NAME, name, type) \
-  case id: return #name;
+  case id: \
+    return #name;
 #include "quern/keys.def"
 #undef QUERN_KEY
     default: throw std::logic_error("a case has an attribute without a key");
@@ -70,14 +71,13 @@ std::string joined(const std::vector<const ValueSpec*>& values, const F& word) {
 
 }  // namespace
 
-const char* profile_name(Profile profile) {
-  return profile == Profile::quick ? "quick" : profile == Profile::full ? "full" : "huge";
-}
+const char* profile_name(Profile profile) { return profile == Profile::quick ? "quick" : profile == Profile::full ? "full" : "huge"; }
 
 std::string op_name(std::uint32_t op) {
   switch (op) {
 #define QUERN_OP(id, NAME, name, ...) \
-  case id: return #name;
+  case id: \
+    return #name;
 #include "quern/ops.def"
 #undef QUERN_OP
     default: return "op" + std::to_string(op);
@@ -92,10 +92,11 @@ std::string case_name(const Case& c) {
     if (v.kind == QUERN_VALUE_STATE && v.in_place_of < 0) filled.push_back(&v);
   }
   std::string attributes;
-  for (const Attribute& a : c.attributes) attributes += (attributes.empty() ? "" : "_") + std::string(key_name(a.key)) + "=" + number_name(a.value);
+  for (const Attribute& a : c.attributes)
+    attributes += (attributes.empty() ? "" : "_") + std::string(key_name(a.key)) + "=" + number_name(a.value);
   std::string name = c.group + "." + op_name(c.op) + "." + joined(values, [](const ValueSpec& v) { return dtype_name(v.dtype); }) + "." +
-                     joined(values, shape_name) + "." + (attributes.empty() ? "plain" : attributes) + "." + joined(values, layout_name) + "." +
-                     joined(filled, fill_name);
+                     joined(values, shape_name) + "." + (attributes.empty() ? "plain" : attributes) + "." + joined(values, layout_name) +
+                     "." + joined(filled, fill_name);
   if (c.ranged.most != 0) name += (c.ranged.on_device ? ".device_ranged" : ".ranged") + std::to_string(c.ranged.most);
   if (c.patched) name += ".patched";
   if (!c.note.empty()) name += "." + c.note;
@@ -105,11 +106,11 @@ std::string case_name(const Case& c) {
 int least_level(const Case& c) {
   const auto all = [&](const auto& holds) { return std::ranges::all_of(c.inputs, holds) && std::ranges::all_of(c.outputs, holds); };
   const bool plain_copy = c.op == QUERN_OP_COPY && all([](const ValueSpec& v) {
-    return v.dtype == QUERN_F32 || v.dtype == QUERN_F16 || v.dtype == QUERN_BF16 || v.dtype == QUERN_I32;
-  });
+                            return v.dtype == QUERN_F32 || v.dtype == QUERN_F16 || v.dtype == QUERN_BF16 || v.dtype == QUERN_I32;
+                          });
   const bool plain_product = c.op == QUERN_OP_MATMUL && c.inputs.size() == 2 && c.attributes.empty() && all([](const ValueSpec& v) {
-    return (v.dtype == QUERN_F32 || v.dtype == QUERN_F16) && v.dims.size() == 2 && v.layout.packed();
-  });
+                               return (v.dtype == QUERN_F32 || v.dtype == QUERN_F16) && v.dims.size() == 2 && v.layout.packed();
+                             });
   return plain_copy || plain_product ? level_basic : level_inference;
 }
 

@@ -71,8 +71,8 @@ void Placement::scatter(std::span<const std::byte> packed, std::span<std::byte> 
   const std::int64_t units = unit_dims_.empty() ? 1 : unit_dims_.back(), step = strides_.empty() ? 0 : strides_.back();
   each_row([&](std::uint64_t from, std::uint64_t to) {
     for (std::int64_t i = 0; i < units; ++i)
-      std::memcpy(memory.data() + to + static_cast<std::uint64_t>(i * step), packed.data() + from + static_cast<std::uint64_t>(i) * unit_bytes_,
-                  unit_bytes_);
+      std::memcpy(memory.data() + to + static_cast<std::uint64_t>(i * step),
+                  packed.data() + from + static_cast<std::uint64_t>(i) * unit_bytes_, unit_bytes_);
   });
 }
 
@@ -84,8 +84,8 @@ void Placement::gather(std::span<const std::byte> memory, std::span<std::byte> p
   const std::int64_t units = unit_dims_.empty() ? 1 : unit_dims_.back(), step = strides_.empty() ? 0 : strides_.back();
   each_row([&](std::uint64_t to, std::uint64_t from) {
     for (std::int64_t i = 0; i < units; ++i)
-      std::memcpy(packed.data() + to + static_cast<std::uint64_t>(i) * unit_bytes_, memory.data() + from + static_cast<std::uint64_t>(i * step),
-                  unit_bytes_);
+      std::memcpy(packed.data() + to + static_cast<std::uint64_t>(i) * unit_bytes_,
+                  memory.data() + from + static_cast<std::uint64_t>(i * step), unit_bytes_);
   });
 }
 

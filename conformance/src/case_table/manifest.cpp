@@ -83,13 +83,15 @@ std::string manifest_difference(const CaseTable& table, Profile profile, const s
     else if (now.empty()) problem += "no cases; the manifest says " + in_words(listed);
     else problem += in_words(now) + "; the manifest says " + in_words(listed);
   }
-  return problem + "\n  if the cases were meant to change: quern-conformance list --profile " + name + " --write-manifest conformance/manifest/" +
-         name + ".txt";
+  return problem + "\n  if the cases were meant to change: quern-conformance list --profile " + name +
+         " --write-manifest conformance/manifest/" + name + ".txt";
 }
 
 std::string manifest_problem(const CaseTable& table, Profile profile) {
   return manifest_difference(table, profile,
-                             profile == Profile::quick ? manifest_quick : profile == Profile::full ? manifest_full : manifest_huge);
+                             profile == Profile::quick  ? manifest_quick
+                             : profile == Profile::full ? manifest_full
+                                                        : manifest_huge);
 }
 
 }  // namespace quern::conformance

@@ -28,7 +28,8 @@ bool has(std::uint32_t mask, std::size_t i) { return (mask >> i & 1u) != 0; }
 
 /// A plain quick case whose values with rows are packed and have the same two rows or more.
 bool is_base(const Case& c, const RowOp& row) {
-  if (c.script || c.op != row.op || c.profile != Profile::quick || c.faults != 0 || c.ranged.most != 0 || c.predicated || c.derive != nullptr || c.patched)
+  if (c.script || c.op != row.op || c.profile != Profile::quick || c.faults != 0 || c.ranged.most != 0 || c.predicated ||
+      c.derive != nullptr || c.patched)
     return false;
   if (c.inputs.empty() || c.inputs[0].absent() || c.inputs[0].dims.size() < 2 || c.inputs[0].dims[0] < 2) return false;
   const auto sound = [&](const ValueSpec& v, bool with_rows) {

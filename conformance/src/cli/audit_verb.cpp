@@ -29,7 +29,8 @@ int audit_verb(const Options& options) {
   find_session_program(plan);
   to_output() << "seed " << plan.seed << "; --seed " << plan.seed << " repeats this audit\n" << std::flush;
   const AuditResult result = audit(plan, [](const AuditedDevice& device, const AuditedModel& model) {
-    to_output() << device.name << "  " << model.model << ": " << words("exact", model.exact) << ", " << words("fast", model.fast) << "\n" << std::flush;
+    to_output() << device.name << "  " << model.model << ": " << words("exact", model.exact) << ", " << words("fast", model.fast) << "\n"
+                << std::flush;
   });
   if (result.exit_code != 0) {
     write_error(result.error);
@@ -40,8 +41,8 @@ int audit_verb(const Options& options) {
     std::size_t right = 0;
     for (const AuditedModel& m : device.models) right += m.exact.status == Status::pass && m.fast.status == Status::pass;
     green = green && device.green();
-    to_output() << device.name << " (" << device.description << "): " << right << " of " << device.models.size() << " models as f64 has them, in sessions of a program named "
-                << result.program << "\n";
+    to_output() << device.name << " (" << device.description << "): " << right << " of " << device.models.size()
+                << " models as f64 has them, in sessions of a program named " << result.program << "\n";
     if (!device.host_work.empty()) to_output() << device.name << ": ON THE HOST'S PROCESSORS: " << device.host_work << "\n";
   }
   for (const std::string& device : result.left_out) to_output() << "not audited: " << device << "\n";

@@ -20,7 +20,8 @@ double long_enough(Peak peak) { return peak == Peak::latency ? 0.0 : peak == Pea
 
 /// Copies and products grow until one is long enough; the best rate counts. A peak whose result is wrong is none, and a problem; one that
 /// the device does not support is none, and a note: shares of it are not told.
-void measure_peaks(const CaseTable& table, std::uint32_t samples, BenchRun& run, DeviceBench& bench, std::string& problems, std::string& notes) {
+void measure_peaks(const CaseTable& table, std::uint32_t samples, BenchRun& run, DeviceBench& bench, std::string& problems,
+                   std::string& notes) {
   std::map<Peak, bool> done;
   for (const PeakCase& p : peak_cases(table)) {
     if (done[p.peak]) continue;

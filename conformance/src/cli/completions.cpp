@@ -85,23 +85,23 @@ std::string bash_completions() {
     out += !words.empty() ? bash_words(words) : flag.value == "FILE" ? bash_files("-f") : flag.value == "FOLDER" ? bash_files("-d") : ":";
     out += " ;;\n";
   }
-  out += "    *)\n      if [[ $cur == -* ]]; then " + bash_words(names) + "\n      elif [[ -z $verb ]]; then " + bash_words(all_verb_names()) +
-         "\n      else\n        case $verb in " + verbs_with_a_journal("|") + ") " + bash_files("-f") + " ;; esac\n      fi ;;\n";
+  out += "    *)\n      if [[ $cur == -* ]]; then " + bash_words(names) + "\n      elif [[ -z $verb ]]; then " +
+         bash_words(all_verb_names()) + "\n      else\n        case $verb in " + verbs_with_a_journal("|") + ") " + bash_files("-f") +
+         " ;; esac\n      fi ;;\n";
   return out + bash_tail;
 }
 
 std::string zsh_completions() {
-  std::string out = "#compdef quern-conformance\n# Completions of quern-conformance for zsh, generated from its table of flags.\n\n"
-                    "_quern-conformance() {\n  local context state state_descr line\n  typeset -A opt_args\n  _arguments \\\n";
+  std::string out =
+      "#compdef quern-conformance\n# Completions of quern-conformance for zsh, generated from its table of flags.\n\n"
+      "_quern-conformance() {\n  local context state state_descr line\n  typeset -A opt_args\n  _arguments \\\n";
   for (const Flag& flag : flag_table()) {
     const std::string words = listed_words(flag);
     out += "    " + std::string(flag.name == "--help" ? "{-h,--help}'" : flag.repeatable ? "'*" : "'");
     if (flag.name != "--help") out += flag.name;
     out += (flag.value.empty() ? "[" : "=[") + zsh_quoted(std::string(flag.help)) + "]";
-    if (!words.empty())
-      out += ":value:(" + words + ")";
-    else if (!flag.value.empty())
-      out += flag.value == "FILE" ? ":value:_files" : flag.value == "FOLDER" ? ":value:_files -/" : ":value: ";
+    if (!words.empty()) out += ":value:(" + words + ")";
+    else if (!flag.value.empty()) out += flag.value == "FILE" ? ":value:_files" : flag.value == "FOLDER" ? ":value:_files -/" : ":value: ";
     out += "' \\\n";
   }
   out += "    '1:verb:->verb' '*:journal:->journal'\n  case $state in\n    verb)\n      local -a verbs\n      verbs=(\n";
@@ -114,19 +114,17 @@ std::string zsh_completions() {
 std::string fish_completions() {
   std::string out = "# Completions of quern-conformance for fish, generated from its table of flags.\n\ncomplete -c quern-conformance -f\n";
   for (const VerbRow& verb : verb_table())
-    out += "complete -c quern-conformance -n __fish_use_subcommand -a " + std::string(verb.name) + " -d " + fish_quoted(std::string(verb.help)) + "\n";
+    out += "complete -c quern-conformance -n __fish_use_subcommand -a " + std::string(verb.name) + " -d " +
+           fish_quoted(std::string(verb.help)) + "\n";
   out += "complete -c quern-conformance -n '__fish_seen_subcommand_from " + verbs_with_a_journal(" ") + "' -F\n";
   for (const Flag& flag : flag_table()) {
     const std::string words = listed_words(flag);
-    out += std::string("complete -c quern-conformance") + (flag.name == "--help" ? " -s h" : "") + " -l " + std::string(flag.name.substr(2));
-    if (!words.empty())
-      out += " -x -a " + fish_quoted(words);
-    else if (flag.value == "FILE")
-      out += " -r -F";
-    else if (flag.value == "FOLDER")
-      out += " -x -a '(__fish_complete_directories)'";
-    else if (!flag.value.empty())
-      out += " -x";
+    out +=
+        std::string("complete -c quern-conformance") + (flag.name == "--help" ? " -s h" : "") + " -l " + std::string(flag.name.substr(2));
+    if (!words.empty()) out += " -x -a " + fish_quoted(words);
+    else if (flag.value == "FILE") out += " -r -F";
+    else if (flag.value == "FOLDER") out += " -x -a '(__fish_complete_directories)'";
+    else if (!flag.value.empty()) out += " -x";
     out += " -d " + fish_quoted(std::string(flag.help)) + "\n";
   }
   return out;

@@ -50,8 +50,8 @@ void set_option(Options& o, const std::string& text) {
   o.selection.plugin_options[text.substr(0, equals)] = text.substr(equals + 1);
 }
 
-constexpr std::string_view section_devices = "which devices", section_cases = "which cases", section_how = "how", section_selftest = "with selftest",
-                           section_pages = "pages";
+constexpr std::string_view section_devices = "which devices", section_cases = "which cases", section_how = "how",
+                           section_selftest = "with selftest", section_pages = "pages";
 using FlagText = const std::string&;
 
 std::string flag_padded(std::string text, std::size_t width) {
@@ -81,7 +81,8 @@ const std::vector<VerbRow>& verb_table() {
 const std::vector<Flag>& flag_table() {
   static const std::vector<Flag> table = {
       {section_devices, "--backend", "ID[,ID]", "", false, [](Options& o, FlagText v) { o.selection.backend = v; }, "only these plugins"},
-      {section_devices, "--device", "ID:N", "", false, [](Options& o, FlagText v) { o.selection.device = v; }, "only this device (software devices too)"},
+      {section_devices, "--device", "ID:N", "", false, [](Options& o, FlagText v) { o.selection.device = v; },
+       "only this device (software devices too)"},
       {section_devices, "--plugin", "FILE", "", true, [](Options& o, FlagText v) { o.selection.plugins.push_back(v); },
        "a libbackend_<id>.so that is not installed"},
       {section_devices, "--threads", "N", "", false, [](Options& o, FlagText v) { o.selection.threads = flag_number(v, "--threads"); },
@@ -95,14 +96,18 @@ const std::vector<Flag>& flag_table() {
       {section_cases, "--dtype", "D", "", true, [](Options& o, FlagText v) { o.dtypes.push_back(v); }, "only cases with this dtype"},
       {section_cases, "--group", "G", "", true, [](Options& o, FlagText v) { o.groups.push_back(v); }, "only cases of this group"},
       {section_cases, "--shard", "I/N", "", false, set_shard, "the I-th of N parts"},
-      {section_how, "--jobs", "N", "", false, [](Options& o, FlagText v) { o.jobs = flag_number(v, "--jobs"); }, "cases at once (default: one a processor; on a card 8 at most, and one a GiB that it has free)"},
-      {section_how, "--memory", "MIB", "", false, [](Options& o, FlagText v) { o.memory = std::uint64_t{flag_number(v, "--memory")} << 20; },
+      {section_how, "--jobs", "N", "", false, [](Options& o, FlagText v) { o.jobs = flag_number(v, "--jobs"); },
+       "cases at once (default: one a processor; on a card 8 at most, and one a GiB that it has free)"},
+      {section_how, "--memory", "MIB", "", false,
+       [](Options& o, FlagText v) { o.memory = std::uint64_t{flag_number(v, "--memory")} << 20; },
        "host memory that large cases may take together (default: what there is); without it they are RESOURCE"},
-      {section_how, "--seed", "N", "0", false, [](Options& o, FlagText v) { o.seed = flag_number(v, "--seed"); }, "other random data for every case; of audit, whose seed is drawn otherwise"},
+      {section_how, "--seed", "N", "0", false, [](Options& o, FlagText v) { o.seed = flag_number(v, "--seed"); },
+       "other random data for every case; of audit, whose seed is drawn otherwise"},
       {section_how, "--repeat", "N", "1", false,
        [](Options& o, FlagText v) { o.repeat = flag_number_from(1, v, "--repeat", "a case runs at least once"); },
        "each case N times; verdicts that differ are a failure, \"flaky\""},
-      {section_how, "--journal", "FILE", "quern-conformance.jsonl", false, [](Options& o, FlagText v) { o.journal = v; }, "where each result is written"},
+      {section_how, "--journal", "FILE", "quern-conformance.jsonl", false, [](Options& o, FlagText v) { o.journal = v; },
+       "where each result is written"},
       {section_how, "--resume", "", "", false, [](Options& o, FlagText) { o.resume = true; }, "goes on after what the journal holds"},
       {section_how, "--junit", "FILE", "", false, [](Options& o, FlagText v) { o.junit = v; }, "JUnit XML"},
       {section_how, "--html", "FILE", "", false, [](Options& o, FlagText v) { o.html = v; }, "one page that needs nothing else"},
@@ -110,10 +115,13 @@ const std::vector<Flag>& flag_table() {
        "lines \"never|not_yet GLOB REASON\": cases that the backend does not support"},
       {section_how, "--stop", "", "", false, [](Options& o, FlagText) { o.stop_at_failure = true; }, "ends at the first failure"},
       {section_how, "--verbose", "", "", false, [](Options& o, FlagText) { o.verbose = true; }, "every failure, not the first 20"},
-      {section_how, "--json", "FILE", "", false, [](Options& o, FlagText v) { o.json = v; }, "with bench: every number; with list: each case with its shapes, one JSON object a line"},
-      {section_how, "--samples", "N", "7", false, [](Options& o, FlagText v) { o.samples = flag_number_from(3, v, "--samples", "a median needs 3 runs"); },
+      {section_how, "--json", "FILE", "", false, [](Options& o, FlagText v) { o.json = v; },
+       "with bench: every number; with list: each case with its shapes, one JSON object a line"},
+      {section_how, "--samples", "N", "7", false,
+       [](Options& o, FlagText v) { o.samples = flag_number_from(3, v, "--samples", "a median needs 3 runs"); },
        "with bench: timed runs of a case"},
-      {section_how, "--models", "N", "6", false, [](Options& o, FlagText v) { o.models = flag_number_from(1, v, "--models", "an audit runs at least one"); },
+      {section_how, "--models", "N", "6", false,
+       [](Options& o, FlagText v) { o.models = flag_number_from(1, v, "--models", "an audit runs at least one"); },
        "with audit: random models on each device"},
       {section_how, "--deadline", "SECONDS", "", false, [](Options& o, FlagText v) { o.deadline = flag_number(v, "--deadline"); },
        "of a case, where its own is longer"},
@@ -142,11 +150,13 @@ std::string variable_of(const Flag& flag) {
 std::string usage_text() {
   std::string text = "usage: quern-conformance VERB [options]\n\n";
   for (const VerbRow& verb : verb_table())
-    text += "  " + flag_padded(std::string(verb.name) + (verb.argument.empty() ? "" : " " + std::string(verb.argument)), 15) + std::string(verb.help) + "\n";
+    text += "  " + flag_padded(std::string(verb.name) + (verb.argument.empty() ? "" : " " + std::string(verb.argument)), 15) +
+            std::string(verb.help) + "\n";
   std::string_view section;
   for (const Flag& flag : flag_table()) {
     if (flag.section != section) text += "\n" + std::string(section = flag.section) + "\n";
-    text += "  " + flag_padded(std::string(flag.name) + (flag.value.empty() ? "" : " " + std::string(flag.value)), 26) + std::string(flag.help);
+    text +=
+        "  " + flag_padded(std::string(flag.name) + (flag.value.empty() ? "" : " " + std::string(flag.value)), 26) + std::string(flag.help);
     if (!flag.standard.empty()) text += " (default " + std::string(flag.standard) + ")";
     text += flag.repeatable ? " (repeatable)\n" : "\n";
   }
@@ -168,7 +178,11 @@ std::string config_page(const Options& options) {
     const bool standard = given == options.given.end();
     std::string value = standard ? std::string(flag.standard) : given->second.value;
     if (flag.value.empty()) value = standard || given->second.value == "0" ? "off" : "on";
-    page += flag_padded(std::string(flag.name), 16) + flag_padded(value, 23) + (standard ? "default" : given->second.variable ? "environment " + variable : "flag") + "\n";
+    page += flag_padded(std::string(flag.name), 16) + flag_padded(value, 23) +
+            (standard                 ? "default"
+             : given->second.variable ? "environment " + variable
+                                      : "flag") +
+            "\n";
   }
   return page;
 }

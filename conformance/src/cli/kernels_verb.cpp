@@ -3,7 +3,6 @@
 #include "cli/output.hpp"
 #include "report/kernel_coverage.hpp"
 
-
 namespace quern::conformance {
 
 int kernels_verb(const Options& options) {

@@ -35,9 +35,7 @@ void take_variable(Options& o, const Flag& flag, const std::string& variable, co
   }
   try {
     set_flag(o, flag, value, true);
-  } catch (const UsageError& error) {
-    throw UsageError(variable + std::string(error.what()).substr(flag.name.size()));
-  }
+  } catch (const UsageError& error) { throw UsageError(variable + std::string(error.what()).substr(flag.name.size())); }
 }
 
 void take_variables(Options& o, const Environment& environment) {
@@ -46,10 +44,8 @@ void take_variables(Options& o, const Environment& environment) {
     if (variable.empty() || o.given.contains(std::string(flag.name))) continue;
     const auto value = environment(variable.c_str());
     if (!value) continue;
-    if (variable.starts_with("QUERN_CONFORMANCE_"))
-      take_variable(o, flag, variable, *value);
-    else
-      o.given[std::string(flag.name)] = {*value, true};  // the loader takes it
+    if (variable.starts_with("QUERN_CONFORMANCE_")) take_variable(o, flag, variable, *value);
+    else o.given[std::string(flag.name)] = {*value, true};  // the loader takes it
   }
 }
 

@@ -20,9 +20,9 @@ struct UsageError : std::runtime_error {
 
 /// Which plugins and devices, and what they are told.
 struct Selection {
-  std::string backend, device;       // as the loader takes them; empty: all
-  std::vector<std::string> plugins;  // files that are not installed
-  std::uint32_t threads = 0;         // of each plugin; 0: its own choice
+  std::string backend, device;                        // as the loader takes them; empty: all
+  std::vector<std::string> plugins;                   // files that are not installed
+  std::uint32_t threads = 0;                          // of each plugin; 0: its own choice
   std::map<std::string, std::string> plugin_options;  // host options, "key" or "<id>.key"
 
   /// The flags that say this, for a child process.
@@ -49,8 +49,8 @@ struct Options {
   std::uint32_t shard = 0, shards = 0;  // 0: all; else shard 1 .. shards
   std::uint32_t jobs = 0;               // 0: one a processor
   bool resume = false, stop_at_failure = false, help = false, version = false, verbose = false, show_config = false;
-  std::uint64_t seed = 0;               // other data for every case; 0: those that its name gives
-  std::uint32_t repeat = 1;             // runs of each case, which must have one verdict
+  std::uint64_t seed = 0;    // other data for every case; 0: those that its name gives
+  std::uint32_t repeat = 1;  // runs of each case, which must have one verdict
   std::string journal = "quern-conformance.jsonl";
   std::string exclusions;      // file
   std::string write_manifest;  // list: file

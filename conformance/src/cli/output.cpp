@@ -59,8 +59,6 @@ int columns_of_messages() {
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-void write_error(std::string_view sentence) {
-  to_messages() << "quern-conformance: " + printable(sentence) + "\n";
-}
+void write_error(std::string_view sentence) { to_messages() << "quern-conformance: " + printable(sentence) + "\n"; }
 
 }  // namespace quern::conformance

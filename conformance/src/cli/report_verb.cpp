@@ -4,7 +4,6 @@
 #include "cli/write_reports.hpp"
 #include "report/provenance.hpp"
 
-
 namespace quern::conformance {
 
 int report_verb(const Options& options) {

@@ -42,16 +42,11 @@ std::vector<Mutant> chosen_mutants(const Options& options) {
 
 const char* end_name(Fate::End end) {
   switch (end) {
-    case Fate::End::killed:
-      return "killed";
-    case Fate::End::survived:
-      return "SURVIVED";
-    case Fate::End::other_reason:
-      return "FAILED FOR ANOTHER REASON";
-    case Fate::End::unmatched:
-      return "NO CASE MATCHES";
-    case Fate::End::broken:
-      return "BROKEN";
+    case Fate::End::killed: return "killed";
+    case Fate::End::survived: return "SURVIVED";
+    case Fate::End::other_reason: return "FAILED FOR ANOTHER REASON";
+    case Fate::End::unmatched: return "NO CASE MATCHES";
+    case Fate::End::broken: return "BROKEN";
   }
   return "";
 }
@@ -66,12 +61,9 @@ std::string sentence(const Mutant& m, const Fate& f) {
         return text + ", first " + f.by;
       }
       return text + " by " + f.by + "\n    " + f.text;
-    case Fate::End::survived:
-      return text + " " + std::to_string(f.ran) + " cases" + (f.text.empty() ? "" : "\n    " + f.text);
-    case Fate::End::other_reason:
-      return text + " than '" + sign_name(m.sign) + "' in " + f.by + "\n    " + f.text;
-    default:
-      return text + (f.text.empty() ? "" : "\n    " + f.text);
+    case Fate::End::survived: return text + " " + std::to_string(f.ran) + " cases" + (f.text.empty() ? "" : "\n    " + f.text);
+    case Fate::End::other_reason: return text + " than '" + sign_name(m.sign) + "' in " + f.by + "\n    " + f.text;
+    default: return text + (f.text.empty() ? "" : "\n    " + f.text);
   }
 }
 

@@ -8,7 +8,6 @@
 #include "report/matrix.hpp"
 #include "report/reasons.hpp"
 
-
 namespace quern::conformance {
 void write_reports(const Record& record, const Options& options) {
   if (!options.junit.empty()) write_named("--junit", options.junit, junit_xml(record));

@@ -59,7 +59,8 @@ std::uint16_t super_scale(BlockData data, const CounterRandom& random, std::uint
 
 /// `middle`: of the codes. Usual values are centred, as trained weights are, within a tenth: where a whole group had one sign, the
 /// errors of all outputs of a row would be one error.
-std::uint16_t super_min(BlockData data, double scale, double middle, bool offset_formula, const CounterRandom& random, std::uint64_t i) noexcept {
+std::uint16_t super_min(BlockData data, double scale, double middle, bool offset_formula, const CounterRandom& random,
+                        std::uint64_t i) noexcept {
   if (data == BlockData::usual) return f16_bits((offset_formula ? -scale : scale) * middle * (0.9 + 0.2 * random.uniform(i)));
   if (data == BlockData::positive && !offset_formula) return 0;
   return super_scale(data, random, i);
@@ -91,7 +92,8 @@ BlockFormat::BlockFormat(const quern_format& format) : format_(&format) {
     }
     fields_.push_back(std::move(field));
   }
-  if (field(QUERN_ROLE_CODE) == nullptr || field(QUERN_ROLE_SUPER_SCALE) == nullptr) throw std::logic_error("a format without codes or scale");
+  if (field(QUERN_ROLE_CODE) == nullptr || field(QUERN_ROLE_SUPER_SCALE) == nullptr)
+    throw std::logic_error("a format without codes or scale");
 }
 
 const BlockFormat::Field* BlockFormat::field(std::uint32_t role) const noexcept {
@@ -114,7 +116,9 @@ double BlockFormat::number(const Field& field, const std::byte* block, std::uint
   return static_cast<double>(value - field.bias);
 }
 
-bool BlockFormat::has_minimums() const noexcept { return format_->formula == QUERN_FORMULA_OFFSET || format_->formula == QUERN_FORMULA_SUPER_OFFSET; }
+bool BlockFormat::has_minimums() const noexcept {
+  return format_->formula == QUERN_FORMULA_OFFSET || format_->formula == QUERN_FORMULA_SUPER_OFFSET;
+}
 
 void BlockFormat::decode_block(const std::byte* block, double* scaled, double* minimum) const {
   const Field &code = *field(QUERN_ROLE_CODE), *scale = field(QUERN_ROLE_SCALE), *min = field(QUERN_ROLE_MIN);

@@ -13,10 +13,10 @@ namespace quern::conformance {
 
 /// What the scales of random blocks look like. Codes are uniform in each.
 enum class BlockData {
-  usual,      // scales near 2^-6 of either sign; mins centre the values of each group, within a tenth, as of trained weights
-  positive,   // every decoded value >= 0 where the format can do so, else codes above the bias
-  extremes,   // scales 0, negative, subnormal and the largest ones whose products stay finite, mixed over the blocks
-  integers,   // super scale and min are small integers, sub-scales too: every value is a small integer
+  usual,     // scales near 2^-6 of either sign; mins centre the values of each group, within a tenth, as of trained weights
+  positive,  // every decoded value >= 0 where the format can do so, else codes above the bias
+  extremes,  // scales 0, negative, subnormal and the largest ones whose products stay finite, mixed over the blocks
+  integers,  // super scale and min are small integers, sub-scales too: every value is a small integer
 };
 
 /// A descriptor with its bit addresses worked out once. Immutable, for any thread.

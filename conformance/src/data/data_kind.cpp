@@ -28,8 +28,22 @@ double special(quern_dtype dtype, std::uint64_t which) noexcept {
   const double least_normal = half ? 0x1p-14 : 0x1p-126;
   const double least = half ? 0x1p-24 : dtype == QUERN_BF16 ? 0x1p-133 : 0x1p-149;
   const double infinity = std::numeric_limits<double>::infinity();
-  const double table[] = {0.0, -0.0, infinity, -infinity, std::numeric_limits<double>::quiet_NaN(), largest, -largest,
-                          least_normal, -least_normal, least, -least, least_normal - least, 1.0, -1.0, 3.141592653589793, 0.99609375};
+  const double table[] = {0.0,
+                          -0.0,
+                          infinity,
+                          -infinity,
+                          std::numeric_limits<double>::quiet_NaN(),
+                          largest,
+                          -largest,
+                          least_normal,
+                          -least_normal,
+                          least,
+                          -least,
+                          least_normal - least,
+                          1.0,
+                          -1.0,
+                          3.141592653589793,
+                          0.99609375};
   return table[which % std::size(table)];
 }
 

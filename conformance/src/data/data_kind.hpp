@@ -7,14 +7,14 @@
 namespace quern::conformance {
 
 enum class DataKind {
-  uniform,       // [-1, 1)
-  gaussian,      // mean 0, deviation 1
-  positive,      // [0.25, 1.25): sums grow with their length, so that biased or narrow accumulation shows
-  heavy,         // gaussian, 1 in 257 times 30: what int8 scales must survive
-  exponents,     // random bits with exponents spread evenly over 2^-20 .. 2^4: no coarse grid that would hide rounding
-  one_hot,       // one 1 in each row (last dimension), else 0: an output then is one element, so layout errors are located
-  integers,      // -8 .. 8: sums are exact in f32, so the expected bits are known
-  specials,      // gaussian with +-0, subnormals, +-inf, NaN, the largest and the smallest numbers strewn in
+  uniform,    // [-1, 1)
+  gaussian,   // mean 0, deviation 1
+  positive,   // [0.25, 1.25): sums grow with their length, so that biased or narrow accumulation shows
+  heavy,      // gaussian, 1 in 257 times 30: what int8 scales must survive
+  exponents,  // random bits with exponents spread evenly over 2^-20 .. 2^4: no coarse grid that would hide rounding
+  one_hot,    // one 1 in each row (last dimension), else 0: an output then is one element, so layout errors are located
+  integers,   // -8 .. 8: sums are exact in f32, so the expected bits are known
+  specials,   // gaussian with +-0, subnormals, +-inf, NaN, the largest and the smallest numbers strewn in
 };
 
 /// "uniform", "one_hot": as case names spell it.

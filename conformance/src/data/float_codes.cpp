@@ -53,9 +53,7 @@ double f16_value(std::uint16_t bits) noexcept {
   return all[bits];
 }
 std::uint16_t f16_bits(double x) noexcept { return signed_bits(x, 11, -24, 0x7c00); }
-double bf16_value(std::uint16_t bits) noexcept {
-  return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16));
-}
+double bf16_value(std::uint16_t bits) noexcept { return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16)); }
 std::uint16_t bf16_bits(double x) noexcept { return signed_bits(x, 8, -133, 0x7f80); }
 
 }  // namespace quern::conformance

@@ -10,7 +10,7 @@ namespace {
 /// Calls f(place, sign bit as a word) of each subnormal.
 template <class Word, class F>
 void each(const Tensor& tensor, Word exponent, Word sign, F f) {
-  for (std::byte* at = tensor.bytes().data(), *end = at + tensor.bytes().size(); at != end; at += sizeof(Word)) {
+  for (std::byte *at = tensor.bytes().data(), *end = at + tensor.bytes().size(); at != end; at += sizeof(Word)) {
     Word bits;
     std::memcpy(&bits, at, sizeof bits);
     if ((bits & exponent) == 0 && (bits & static_cast<Word>(~sign)) != 0) f(at, static_cast<Word>(bits & sign));

@@ -58,8 +58,11 @@ const quern_format* format_of(quern_dtype dtype) noexcept {
 
 Unit unit_of(quern_dtype dtype) {
   switch (dtype) {
-    case QUERN_F32: case QUERN_I32: case QUERN_U32: return {1, 4};
-    case QUERN_F16: case QUERN_BF16: return {1, 2};
+    case QUERN_F32:
+    case QUERN_I32:
+    case QUERN_U32: return {1, 4};
+    case QUERN_F16:
+    case QUERN_BF16: return {1, 2};
     case QUERN_I64: return {1, 8};
     case QUERN_U8: return {1, 1};
     default: break;

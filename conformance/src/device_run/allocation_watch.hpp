@@ -19,7 +19,7 @@ class AllocationWatch {
   AllocationWatch(const AllocationWatch&) = delete;
   AllocationWatch& operator=(const AllocationWatch&) = delete;
 
-  std::uint64_t count() const noexcept;    // asked for so far, refused ones included
+  std::uint64_t count() const noexcept;  // asked for so far, refused ones included
   std::uint64_t refused() const noexcept;
 };
 

@@ -69,10 +69,10 @@ struct Traced<Index, Member, Result (*)(Arguments...)> {
 void leave_breadcrumbs_in(std::span<std::byte> memory) noexcept { crumb = new (memory.data()) Crumb{}; }
 
 void trace_calls(quern_plugin_api& api) noexcept {
-#define QUERN_TRACE(name)                                                                                              \
-  if (api.name != nullptr && api.name != &Traced<call_##name, &quern_plugin_api::name, decltype(api.name)>::call) {    \
-    original.name = api.name;                                                                                          \
-    api.name = &Traced<call_##name, &quern_plugin_api::name, decltype(api.name)>::call;                                \
+#define QUERN_TRACE(name) \
+  if (api.name != nullptr && api.name != &Traced<call_##name, &quern_plugin_api::name, decltype(api.name)>::call) { \
+    original.name = api.name; \
+    api.name = &Traced<call_##name, &quern_plugin_api::name, decltype(api.name)>::call; \
   }
   QUERN_TABLE_CALLS(QUERN_TRACE)
 #undef QUERN_TRACE
@@ -109,7 +109,8 @@ std::string breadcrumb_words(std::span<const std::byte> memory) {
   const Crumb& c = *reinterpret_cast<const Crumb*>(memory.data());
   std::string text;
   for (std::uint32_t i = 0; i < call_count; ++i)
-    if (const std::uint32_t open = c.open[i]; open != 0 && open < 1000) text += (text.empty() ? "in " : " and in ") + std::string(call_names[i]);
+    if (const std::uint32_t open = c.open[i]; open != 0 && open < 1000)
+      text += (text.empty() ? "in " : " and in ") + std::string(call_names[i]);
   const auto add = [&](const std::string& more) { text += (text.empty() ? "" : ", ") + more; };
   const std::uint32_t bytes = c.claim_bytes;
   if (bytes != 0 && bytes <= sizeof c.claim) add("after the claim '" + std::string(c.claim, bytes) + "'");

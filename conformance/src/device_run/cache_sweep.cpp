@@ -49,9 +49,7 @@ void CacheSweep::run() {
       parts_ = std::make_unique<Parts>(device_);
     } catch (const AbiFailure&) {
       parts_.reset();  // no copy or no room: the answers say that nothing was swept
-    } catch (const std::bad_alloc&) {
-      parts_.reset();
-    }
+    } catch (const std::bad_alloc&) { parts_.reset(); }
   }
   if (parts_) parts_->prepared->run(60);
 }

@@ -56,7 +56,7 @@ constexpr Forbidden forbidden[] = {
     QUERN_CALL(clone3)
 #endif
 #undef QUERN_CALL
-// clang-format on
+    // clang-format on
 };
 
 /// What the child says, in memory that both have.

@@ -20,7 +20,7 @@ class CaseGraph {
   CaseGraph& operator=(const CaseGraph&) = delete;
 
   const quern_graph* graph() const noexcept { return &graph_; }
-  std::uint32_t input_id(std::size_t input) const { return input_ids_.at(input); }    // QUERN_NONE: absent
+  std::uint32_t input_id(std::size_t input) const { return input_ids_.at(input); }  // QUERN_NONE: absent
   std::uint32_t output_id(std::size_t output) const { return output_ids_.at(output); }
   std::uint32_t count_id() const noexcept { return count_id_; }  // of ranged rows, one i32; QUERN_NONE: it is the run's bound
 

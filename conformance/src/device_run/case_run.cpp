@@ -54,7 +54,9 @@ class Memories {
     std::vector<std::byte> before;  // unless dense: the whole memory as it was when the run started
     std::span<std::byte> values() { return std::span(before).first(placement.bytes()); }  // without the room behind ranged rows
 
-    bool unchanged(const Contents& now, const Tensor& content) const { return now.holds(dense ? content.bytes() : std::span<const std::byte>(before)); }
+    bool unchanged(const Contents& now, const Tensor& content) const {
+      return now.holds(dense ? content.bytes() : std::span<const std::byte>(before));
+    }
   };
   Place& at(std::uint32_t value) { return places_.at(value); }
   std::map<std::uint32_t, Place>& all() noexcept { return places_; }
@@ -81,7 +83,8 @@ class Memories {
     if (most != 0) room[0] = most;
     const std::uint64_t bytes = Placement(spec.dtype, room, spec.layout).bytes();
     const bool dense = placement.packed() && placement.bytes() == bytes;
-    places_.emplace(value, Place{std::move(placement), std::make_unique<Region>(device, queue, bytes, 0, spec.layout.shifted, guard), dense, {}});
+    places_.emplace(value,
+                    Place{std::move(placement), std::make_unique<Region>(device, queue, bytes, 0, spec.layout.shifted, guard), dense, {}});
   }
   void add_count(const loader::Device& device, Queue& queue, std::uint32_t value, std::int64_t count) {
     ValueSpec spec;
@@ -137,7 +140,8 @@ std::string misplaced_write(const Case& c, std::uint32_t id, Memories::Place& pl
 }
 
 /// What an output holds after the run; where a byte beside it was written is `problem`.
-Tensor read_output(const Case& c, const ValueSpec& spec, std::uint32_t id, Memories::Place& place, const Contents& now, std::string& problem) {
+Tensor read_output(const Case& c, const ValueSpec& spec, std::uint32_t id, Memories::Place& place, const Contents& now,
+                   std::string& problem) {
   Tensor packed(spec.dtype, spec.dims);
   if (place.dense) {
     now.read_to(packed.bytes());
@@ -167,21 +171,25 @@ OneRun run_once(const Case& c, const CaseData& data, const CaseGraph& graph, Mem
 
   OneRun result;
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (status.code != QUERN_OK) throw AbiFailure(status.code, "the run ended with " + status_words(status.code) + (status.node == QUERN_NONE ? " at no node" : " at node " + std::to_string(status.node)));
+  if (status.code != QUERN_OK)
+    throw AbiFailure(status.code, "the run ended with " + status_words(status.code) +
+                                      (status.node == QUERN_NONE ? " at no node" : " at node " + std::to_string(status.node)));
   if (status.faults != c.faults)
     result.problem = "the run raised the faults " + fault_words(status.faults) + ", expected " + fault_words(c.faults);
   const std::vector<std::uint32_t> written = written_values(c, graph);
   std::map<std::uint32_t, Contents> now;
   for (auto& [id, place] : memories.all()) {
     const auto found = now.emplace(id, *place.region).first;
-    if (const std::string damage = found->second.canary_damage(); !damage.empty()) result.problem = "value " + std::to_string(id) + ": " + damage;
+    if (const std::string damage = found->second.canary_damage(); !damage.empty())
+      result.problem = "value " + std::to_string(id) + ": " + damage;
   }
   for (std::size_t i = 0; i < c.inputs.size(); ++i) {
     if (c.inputs[i].absent() || std::ranges::find(written, graph.input_id(i)) != written.end()) continue;
     const std::uint32_t id = graph.input_id(i);
     if (!memories.at(id).unchanged(now.at(id), data.inputs[i])) result.problem = "value " + std::to_string(id) + ", an input, was changed";
   }
-  if (graph.count_id() != QUERN_NONE && !memories.at(graph.count_id()).unchanged(now.at(graph.count_id()), count_tensor(c.inputs[0].dims[0])))
+  if (graph.count_id() != QUERN_NONE &&
+      !memories.at(graph.count_id()).unchanged(now.at(graph.count_id()), count_tensor(c.inputs[0].dims[0])))
     result.problem = "the count of rows, an input, was changed";
   if (const std::string damage = prepared.scratch_damage(); !damage.empty()) result.problem = "scratch: " + damage;
   std::size_t w = 0;
@@ -210,7 +218,8 @@ std::string ask_support(const loader::Device& device, const Case& c, const CaseD
     if (answer.verdict != QUERN_ANSWER_YES_IF) return answer.text.empty() ? "no reason given" : answer.text;
     if (answer.needs_other_than_values) return "only under a requirement that a single canonical node does not meet";
     for (std::size_t i = 0; i < c.inputs.size(); ++i)
-      if (c.inputs[i].kind == QUERN_VALUE_CONSTANT && c.inputs[i].layout.packed()) graph.set_data(graph.input_id(i), data.inputs[i].bytes());
+      if (c.inputs[i].kind == QUERN_VALUE_CONSTANT && c.inputs[i].layout.packed())
+        graph.set_data(graph.input_id(i), data.inputs[i].bytes());
   }
   return "still asks for values that it was given";
 }
@@ -234,7 +243,8 @@ std::string run_timed(const Case& c, const CaseData& data, const CaseGraph& grap
     if (other && compared) {
       const OneRun again = run_once(c, own, graph, memories, prepared, poisons[(k + 1) % 2], nullptr);
       if (!again.problem.empty()) return "the run behind timed run " + std::to_string(k + 1) + ": " + again.problem;
-      if (!same_bits(again.outputs, run.outputs)) return "timed run " + std::to_string(k + 1) + " gave other bits than a run of the same data behind it";
+      if (!same_bits(again.outputs, run.outputs))
+        return "timed run " + std::to_string(k + 1) + " gave other bits than a run of the same data behind it";
     } else if (!other && !same_bits(first.outputs, run.outputs)) {
       return "timed run " + std::to_string(k + 1) + " gave other bits than the first run";
     }
@@ -269,7 +279,8 @@ void run_mode(const loader::Device& device, Queue& queue, const Case& c, const C
   if (const std::string reason = ask_support(device, c, data, graph); !reason.empty()) {
     mode.outcome = Outcome::unsupported;
     mode.text = reason;
-    if (const quern_status status = Prepared::try_compile(device, graph.graph()); status != QUERN_UNSUPPORTED && status != QUERN_INVALID_ARGUMENT) {
+    if (const quern_status status = Prepared::try_compile(device, graph.graph());
+        status != QUERN_UNSUPPORTED && status != QUERN_INVALID_ARGUMENT) {
       mode.outcome = Outcome::failed;
       mode.text = "support says no (" + reason + ") and compile answered " + status_words(status) + ", expected UNSUPPORTED";
     }
@@ -288,7 +299,8 @@ void run_mode(const loader::Device& device, Queue& queue, const Case& c, const C
   mode.label = options.force_kernel;
   std::optional<OneRun> first;
   if (mode.facts.told && mode.facts.determinism < asked_determinism(mode)) {
-    mode.text = "the plan's determinism is " + std::to_string(mode.facts.determinism) + ", its node asks for " + std::to_string(asked_determinism(mode)) + " [C17]";
+    mode.text = "the plan's determinism is " + std::to_string(mode.facts.determinism) + ", its node asks for " +
+                std::to_string(asked_determinism(mode)) + " [C17]";
     return;
   }
   for (int r = 0; r < runs_of(c); ++r) {
@@ -312,14 +324,14 @@ void run_mode(const loader::Device& device, Queue& queue, const Case& c, const C
   mode.outcome = Outcome::ran;
 }
 
-void guarded_mode(const loader::Device& device, Queue& queue, const Case& c, const CaseData& data, const PlanOptions& options, ModeResult& mode,
-                  Timing* timing = nullptr) {
+void guarded_mode(const loader::Device& device, Queue& queue, const Case& c, const CaseData& data, const PlanOptions& options,
+                  ModeResult& mode, Timing* timing = nullptr) {
   try {
     run_mode(device, queue, c, data, options, mode, timing);
   } catch (const AbiFailure& failure) {
-    mode.outcome = failure.status() == QUERN_DEVICE_LOST                                                          ? Outcome::device_lost
+    mode.outcome = failure.status() == QUERN_DEVICE_LOST                                                     ? Outcome::device_lost
                    : failure.status() == QUERN_OUT_OF_MEMORY || failure.status() == QUERN_HOST_OUT_OF_MEMORY ? Outcome::resource
-                                                                                                              : Outcome::failed;
+                                                                                                             : Outcome::failed;
     mode.text = failure.what();
   } catch (const std::bad_alloc&) {
     mode.outcome = Outcome::resource;
@@ -335,14 +347,16 @@ bool on_cpu(const loader::Device& device) { return device.info().device_class ==
 
 /// Whether a mode as a session asks adds nothing to the one before it, or is one that the device need not have.
 bool left_out(const loader::Device& device, const ModeResult& plain, const ModeResult& as_session) {
-  if (as_session.outcome == Outcome::unsupported && (as_session.text.empty() || !on_cpu(device) || plain.outcome == Outcome::unsupported)) return true;
-  return plain.outcome == Outcome::ran && as_session.outcome == Outcome::ran && plain.kernel == as_session.kernel && same_bits(plain.outputs, as_session.outputs);
+  if (as_session.outcome == Outcome::unsupported && (as_session.text.empty() || !on_cpu(device) || plain.outcome == Outcome::unsupported))
+    return true;
+  return plain.outcome == Outcome::ran && as_session.outcome == Outcome::ran && plain.kernel == as_session.kernel &&
+         same_bits(plain.outputs, as_session.outputs);
 }
 
 }  // namespace
 
 bool runs_as_session(const loader::Device& device, const Case& c) {
-  if (c.profile == Profile::huge && !c.graph) return false;  // host_bytes() counts the outputs of the other modes alone
+  if (c.profile == Profile::huge && !c.graph) return false;                   // host_bytes() counts the outputs of the other modes alone
   const bool software = device.info().device_class == QUERN_DEVICE_SOFTWARE;  // it compiles slowly
   return on_cpu(device) || CounterRandom::of(c.name).stream(3000).below(0, software ? 24 : 6) == 0;
 }

@@ -27,14 +27,14 @@ enum class Role { node, whole, unfused, node_by_node, marked, other_rows };
 
 struct ModeResult {
   Numerics numerics = Numerics::exact;
-  bool packed = false;  // constants under the layouts of weights_plan
+  bool packed = false;      // constants under the layouts of weights_plan
   bool as_session = false;  // nodes ask for what a session's ask on this device; else for REPEATABLE
   Outcome outcome = Outcome::failed;
-  std::string text;     // why, for all but ran; a broken canary, a changed input, two runs that differ: failed
-  std::string kernel;   // the plan's kernels, '+' between
+  std::string text;             // why, for all but ran; a broken canary, a changed input, two runs that differ: failed
+  std::string kernel;           // the plan's kernels, '+' between
   std::vector<Tensor> outputs;  // packed, one an output (absent() where the case or the mode has none); of the first run
-  std::string family;   // of kernels, forced as the user's option; empty: free
-  std::string label;    // what is special: a kernel forced by name, "blk.0.attn_q marked", "node by node"; empty: nothing
+  std::string family;           // of kernels, forced as the user's option; empty: free
+  std::string label;            // what is special: a kernel forced by name, "blk.0.attn_q marked", "node by node"; empty: nothing
   Role role = Role::node;
   std::int64_t rows = 0;  // of a ranged graph
   int step = 0;           // of a graph of several steps
@@ -43,8 +43,8 @@ struct ModeResult {
 
   /// "exact", "fast", "exact packed", "fast packed", then "as a session asks", the family and the label.
   std::string mode() const {
-    return std::string(numerics == Numerics::exact ? "exact" : "fast") + (packed ? " packed" : "") + (as_session ? " as a session asks" : "") +
-           (family.empty() ? "" : " " + family) + (label.empty() ? "" : " " + label);
+    return std::string(numerics == Numerics::exact ? "exact" : "fast") + (packed ? " packed" : "") +
+           (as_session ? " as a session asks" : "") + (family.empty() ? "" : " " + family) + (label.empty() ? "" : " " + label);
   }
 };
 
@@ -76,7 +76,7 @@ struct Timing {
   std::function<void()> before_each;  // to empty the caches, say; not timed
   /// Other data of the case for each timed run, so that no result can be kept from a run before. Null: the same data.
   std::function<CaseData(std::uint32_t run)> data_of;
-  std::vector<double> seconds;        // of each, from the submit to the fence
+  std::vector<double> seconds;  // of each, from the submit to the fence
 };
 
 /// The case in the mode that a session would use: fast numerics and packed weights where they apply and are supported. The two runs

@@ -43,7 +43,9 @@ AbiError::AbiError() {
   error_.text_capacity = sizeof buffer_;
 }
 
-std::string AbiError::text() const { return {buffer_, static_cast<std::size_t>(std::min<std::uint64_t>(error_.text_size, sizeof buffer_))}; }
+std::string AbiError::text() const {
+  return {buffer_, static_cast<std::size_t>(std::min<std::uint64_t>(error_.text_size, sizeof buffer_))};
+}
 
 void AbiError::check(quern_status status, const char* call) const {
   if (status != QUERN_OK) throw AbiFailure(status, std::string(call) + " answered " + status_words(status) + ": " + text());
@@ -84,7 +86,8 @@ Region::Region(DeviceRef device, Queue& queue, std::uint64_t bytes, std::uint64_
   start_ = std::max(canary_bytes, step) + (shifted ? step : 0);
   start_ = (start_ + step - 1) / step * step;
   total_ = start_ + bytes + canary_bytes;
-  if (device.host_memory() && guard == Guard::page && step <= canary_bytes) {  // a larger alignment than a page's is not the mapping's to give
+  if (device.host_memory() && guard == Guard::page &&
+      step <= canary_bytes) {  // a larger alignment than a page's is not the mapping's to give
     map_before_closed_page(step);
   } else if (device.host_memory()) {
     host_alignment_ = std::align_val_t{std::max<std::uint64_t>(step, canary_bytes)};

@@ -17,8 +17,12 @@ namespace quern::conformance {
 class DeviceRef {
  public:
   DeviceRef(const loader::Device& device)  // NOLINT(google-explicit-constructor): wherever memory is made, either will do
-      : api_(&device.api()), plugin_(device.plugin()->handle()), device_(device.handle()), caps_(device.info().caps),
-        alignment_(device.info().memory_alignment), class_(device.info().device_class) {}
+      : api_(&device.api()),
+        plugin_(device.plugin()->handle()),
+        device_(device.handle()),
+        caps_(device.info().caps),
+        alignment_(device.info().memory_alignment),
+        class_(device.info().device_class) {}
   DeviceRef(const quern_plugin_api& api, quern_plugin* plugin, quern_device* device, const quern_device_info& info)
       : api_(&api), plugin_(plugin), device_(device), caps_(info.caps), alignment_(info.memory_alignment), class_(info.device_class) {}
 
@@ -77,7 +81,9 @@ class Queue {
   /// Signals the next point; null where the device is synchronous. Valid until the next call.
   const quern_sync* next_signal();
   /// The point that next_signal() gave last will not come: the call that it was for was refused.
-  void withdraw_signal() noexcept { if (fence_ != nullptr) --value_; }
+  void withdraw_signal() noexcept {
+    if (fence_ != nullptr) --value_;
+  }
   /// Waits for the last point that was handed out. Throws AbiFailure(QUERN_TIMEOUT) after `seconds`.
   void wait(double seconds);
 

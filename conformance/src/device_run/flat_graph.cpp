@@ -51,7 +51,9 @@ FlatGraph::FlatGraph(const WholeGraph& whole, Numerics numerics, OnlyNode node) 
 /// Where a part lies in its root.
 void FlatGraph::add_place(const GraphValue& part, quern_value& v) const {
   v.alias_offset = part.part_offset;
-  if (static_cast<std::uint64_t>(part.part_row_bytes) * static_cast<std::uint64_t>(part.spec.dims[0]) == packed_bytes(part.spec.dtype, part.spec.dims)) return;
+  if (static_cast<std::uint64_t>(part.part_row_bytes) * static_cast<std::uint64_t>(part.spec.dims[0]) ==
+      packed_bytes(part.spec.dtype, part.spec.dims))
+    return;
   auto inner = static_cast<std::int64_t>(unit_of(part.spec.dtype).bytes);
   for (std::size_t d = part.spec.dims.size(); d-- > 1; inner *= part.spec.dims[d]) v.strides[d] = inner;
   v.strides[0] = part.part_row_bytes;
@@ -110,7 +112,8 @@ void FlatGraph::add_node(const GraphNode& node, Numerics numerics) {
   n.accumulate = QUERN_F32;
   n.conversions = numerics == Numerics::fast ? node.fast_conversions : 0;
   n.determinism = determinism_;
-  n.uses = QUERN_NODE_USES_DETERMINISM | (n.conversions != 0 ? QUERN_NODE_USES_PRECISION : 0) | (node.predicate != no_value ? QUERN_NODE_USES_PREDICATE : 0);
+  n.uses = QUERN_NODE_USES_DETERMINISM | (n.conversions != 0 ? QUERN_NODE_USES_PRECISION : 0) |
+           (node.predicate != no_value ? QUERN_NODE_USES_PREDICATE : 0);
   node_data_.push_back(std::move(data));
   nodes_.push_back(n);
 }

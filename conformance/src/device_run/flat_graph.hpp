@@ -24,7 +24,8 @@ class FlatGraph {
   /// All nodes.
   FlatGraph(const WholeGraph& whole, Numerics numerics) : FlatGraph(whole, numerics, std::set<int>()) {}
   /// All nodes; `marked`: values that are outputs although the graph has them as internal; `determinism`: what each node asks for.
-  FlatGraph(const WholeGraph& whole, Numerics numerics, const std::set<int>& marked, std::uint32_t determinism = QUERN_DETERMINISM_REPEATABLE);
+  FlatGraph(const WholeGraph& whole, Numerics numerics, const std::set<int>& marked,
+            std::uint32_t determinism = QUERN_DETERMINISM_REPEATABLE);
   /// One node alone: what it reads is bound as input, constant or state, what it writes as output or state.
   FlatGraph(const WholeGraph& whole, Numerics numerics, OnlyNode node);
   FlatGraph(const FlatGraph&) = delete;

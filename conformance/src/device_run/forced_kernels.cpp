@@ -33,7 +33,8 @@ std::set<std::string> words_of(const std::string& text) {
 
 bool ran_before(const std::vector<ModeResult>& results, const ModeResult& mode) {
   return std::ranges::any_of(results, [&](const ModeResult& r) {
-    return r.numerics == mode.numerics && r.packed == mode.packed && r.as_session == mode.as_session && r.role == mode.role && r.kernel == mode.kernel && r.outcome == Outcome::ran;
+    return r.numerics == mode.numerics && r.packed == mode.packed && r.as_session == mode.as_session && r.role == mode.role &&
+           r.kernel == mode.kernel && r.outcome == Outcome::ran;
   });
 }
 
@@ -45,7 +46,8 @@ void add_groups(const std::vector<ModeResult>& modes, const std::string& family,
     for (const bool packed : {false, true}) {
       const auto in_group = [&](const ModeResult& m) { return m.numerics == numerics && m.packed == packed; };
       const bool is_new = std::ranges::any_of(modes, [&](const ModeResult& m) {
-        return in_group(m) && m.outcome != Outcome::unsupported && (m.role == Role::whole || m.role == Role::unfused) && !ran_before(results, m);
+        return in_group(m) && m.outcome != Outcome::unsupported && (m.role == Role::whole || m.role == Role::unfused) &&
+               !ran_before(results, m);
       });
       if (is_new) std::ranges::copy_if(modes, std::back_inserter(added), in_group);
     }
@@ -72,7 +74,8 @@ loader::Device& ForcedKernels::device_of(const std::string& family) {
   return *device;
 }
 
-void ForcedKernels::run_by_name(const loader::Device& device, const Case& c, const CaseData& data, const std::string& name, std::vector<ModeResult>& results) {
+void ForcedKernels::run_by_name(const loader::Device& device, const Case& c, const CaseData& data, const std::string& name,
+                                std::vector<ModeResult>& results) {
   bool reached = false;
   for (ModeResult& mode : run_case(device, c, data, plan_forced(name))) {
     if (mode.outcome == Outcome::unsupported) continue;

@@ -31,7 +31,8 @@ class ForcedKernels {
   /// The families that this plugin has for an op, `graph` being one node of it: those words of its refusal that it accepts.
   const std::vector<std::string>& families(const loader::Device& device, std::uint32_t op, const quern_graph* graph);
   loader::Device& device_of(const std::string& family);
-  void run_by_name(const loader::Device& device, const Case& c, const CaseData& data, const std::string& name, std::vector<ModeResult>& results);
+  void run_by_name(const loader::Device& device, const Case& c, const CaseData& data, const std::string& name,
+                   std::vector<ModeResult>& results);
 
   Open open_;
   std::map<std::string, std::shared_ptr<loader::Device>> devices_;

@@ -28,7 +28,8 @@ constexpr std::int64_t spare_rows = 7;  // that a session's graph has room for b
 /// Whether a graph picks rows of its own by number, so that it needs them all.
 bool picks_rows(const WholeGraph& graph) {
   return std::ranges::any_of(graph.nodes, [&](const GraphNode& node) {
-    return node.op == QUERN_OP_GET_ROWS && graph.values[static_cast<std::size_t>(graph.root(node.inputs[0]))].spec.kind != QUERN_VALUE_CONSTANT;
+    return node.op == QUERN_OP_GET_ROWS &&
+           graph.values[static_cast<std::size_t>(graph.root(node.inputs[0]))].spec.kind != QUERN_VALUE_CONSTANT;
   });
 }
 
@@ -53,9 +54,17 @@ class GraphRun {
  public:
   /// `constants`: the canonical bytes, by value; filled by the first run and kept for the others. `graph`: that of the case, or its form with
   /// ranged rows.
-  GraphRun(const loader::Device& device, Queue& queue, const Case& c, const WholeGraph& graph, const CaseData& data, Numerics numerics, bool packed,
-           std::map<int, std::unique_ptr<Region>>& constants, std::vector<ModeResult>& results)
-      : device_(device), queue_(queue), case_(c), graph_(graph), data_(data), numerics_(numerics), packed_(packed), constants_(constants), results_(results) {
+  GraphRun(const loader::Device& device, Queue& queue, const Case& c, const WholeGraph& graph, const CaseData& data, Numerics numerics,
+           bool packed, std::map<int, std::unique_ptr<Region>>& constants, std::vector<ModeResult>& results)
+      : device_(device),
+        queue_(queue),
+        case_(c),
+        graph_(graph),
+        data_(data),
+        numerics_(numerics),
+        packed_(packed),
+        constants_(constants),
+        results_(results) {
     for (int v = 0; v < static_cast<int>(graph_.values.size()); ++v) {
       const GraphValue& value = graph_.values[static_cast<std::size_t>(v)];
       const bool constant = value.spec.kind == QUERN_VALUE_CONSTANT;
@@ -75,9 +84,12 @@ class GraphRun {
     run_node_by_node(rows);
     if (graph_.mark_each)
       for (int v = 0; v < static_cast<int>(graph_.values.size()); ++v)
-        if (can_be_marked(v)) run_plan(Role::marked, "with " + graph_.values[static_cast<std::size_t>(v)].name + " marked", {v}, plan_of_rows(limit(rows)), rows);
+        if (can_be_marked(v))
+          run_plan(Role::marked, "with " + graph_.values[static_cast<std::size_t>(v)].name + " marked", {v}, plan_of_rows(limit(rows)),
+                   rows);
     for (std::size_t i = 1; i < graph_.row_counts.size(); ++i)
-      run_plan(Role::other_rows, "of " + std::to_string(graph_.row_counts[i]) + " rows", {}, plan_of_rows(graph_.row_counts[i]), graph_.row_counts[i]);
+      run_plan(Role::other_rows, "of " + std::to_string(graph_.row_counts[i]) + " rows", {}, plan_of_rows(graph_.row_counts[i]),
+               graph_.row_counts[i]);
     check_constants();
   }
 
@@ -90,7 +102,8 @@ class GraphRun {
     if (!is_supported()) return;
     run_plan(Role::whole, {}, {}, plan_of_rows(limit(first_rows())), first_rows());
     for (std::size_t i = 1; i < graph_.row_counts.size(); ++i)
-      run_plan(Role::other_rows, "of " + std::to_string(graph_.row_counts[i]) + " rows", {}, plan_of_rows(graph_.row_counts[i]), graph_.row_counts[i]);
+      run_plan(Role::other_rows, "of " + std::to_string(graph_.row_counts[i]) + " rows", {}, plan_of_rows(graph_.row_counts[i]),
+               graph_.row_counts[i]);
     check_constants();
   }
 
@@ -105,7 +118,8 @@ class GraphRun {
     mode.text = reason;
     FlatGraph flat(graph_, numerics_, {}, determinism_);
     prepare_flat(flat);
-    if (const quern_status status = Prepared::try_compile(device_, flat.graph()); status != QUERN_UNSUPPORTED && status != QUERN_INVALID_ARGUMENT) {
+    if (const quern_status status = Prepared::try_compile(device_, flat.graph());
+        status != QUERN_UNSUPPORTED && status != QUERN_INVALID_ARGUMENT) {
       mode.outcome = Outcome::failed;
       mode.text = "support says no (" + reason + ") and compile answered " + status_words(status) + ", expected UNSUPPORTED";
     }
@@ -138,7 +152,8 @@ class GraphRun {
     std::map<std::uint32_t, Region*> sources;
     for (const auto& [v, id] : flat.bound())
       if (at(v).spec.kind == QUERN_VALUE_CONSTANT) sources[id] = constants_.at(v).get();
-    for (auto& [id, weight] : pack_constants(device_, queue_, flat.graph(), sources)) packed_regions_[flat.value_of(id)] = std::move(weight);
+    for (auto& [id, weight] : pack_constants(device_, queue_, flat.graph(), sources))
+      packed_regions_[flat.value_of(id)] = std::move(weight);
     return !packed_regions_.empty();
   }
 
@@ -207,7 +222,8 @@ class GraphRun {
     const std::vector<std::byte> bytes = now.read();
     std::ranges::copy(bytes, tensor.bytes().begin());
     const std::uint64_t live = live_bytes(v, rows);
-    if (live < bytes.size() && !all_equal(std::span(bytes).subspan(live), poison)) problem = at(v).name + ": rows beyond the run's were written";
+    if (live < bytes.size() && !all_equal(std::span(bytes).subspan(live), poison))
+      problem = at(v).name + ": rows beyond the run's were written";
     return tensor;
   }
 
@@ -245,7 +261,9 @@ class GraphRun {
 
   /// Empty if the run ended as it should.
   std::string status_problem(const quern_run_status& status) const {
-    if (status.code != QUERN_OK) throw AbiFailure(status.code, "the run ended with " + status_words(status.code) + (status.node == QUERN_NONE ? " at no node" : " at node " + std::to_string(status.node)));
+    if (status.code != QUERN_OK)
+      throw AbiFailure(status.code, "the run ended with " + status_words(status.code) +
+                                        (status.node == QUERN_NONE ? " at no node" : " at node " + std::to_string(status.node)));
     if (status.faults == graph_.faults) return {};
     return "the run raised the faults " + fault_words(status.faults) + ", expected " + fault_words(graph_.faults);
   }
@@ -259,7 +277,8 @@ class GraphRun {
       mode.facts = prepared.facts();
       mode.kernel = prepared.kernels();
       if (mode.facts.told && mode.facts.determinism < determinism_) {
-        mode.text = "the plan's determinism is " + std::to_string(mode.facts.determinism) + ", its nodes ask for " + std::to_string(determinism_) + " [C17]";
+        mode.text = "the plan's determinism is " + std::to_string(mode.facts.determinism) + ", its nodes ask for " +
+                    std::to_string(determinism_) + " [C17]";
         return;
       }
       const int runs = role == Role::whole && graph_.steps.count == 1 && !is_large(case_) ? runs_of(case_) : 1;
@@ -269,8 +288,9 @@ class GraphRun {
           if (!mode.text.empty()) return;
           if (r == 0) mode.outputs = std::move(outputs);
           else if (!same_bits(mode.outputs, outputs, rows)) {
-            mode.text = r < 2 ? "two runs on the same inputs differ: an output depends on what lay in outputs or scratch before"
-                              : "two runs on the same inputs differ: run " + std::to_string(r + 1) + " gave other bits than those before it";
+            mode.text = r < 2
+                            ? "two runs on the same inputs differ: an output depends on what lay in outputs or scratch before"
+                            : "two runs on the same inputs differ: run " + std::to_string(r + 1) + " gave other bits than those before it";
             return;
           }
           if (graph_.steps.count > 1) emit_step(mode, step);
@@ -297,7 +317,8 @@ class GraphRun {
     if (const std::string text = damage(now, prepared); !text.empty()) mode.text = text;
     std::vector<Tensor> outputs(case_.outputs.size());
     for (const auto& [v, id] : flat.bound())
-      if (at(v).output != no_value) outputs[static_cast<std::size_t>(at(v).output)] = observe(v, now.at(graph_.root(v)), rows, poison, mode.text);
+      if (at(v).output != no_value)
+        outputs[static_cast<std::size_t>(at(v).output)] = observe(v, now.at(graph_.root(v)), rows, poison, mode.text);
     return outputs;
   }
 
@@ -324,7 +345,8 @@ class GraphRun {
       for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
         flats.push_back(std::make_unique<FlatGraph>(graph_, numerics_, OnlyNode{n}));
         prepare_flat(*flats.back());
-        plans.push_back(std::make_unique<Prepared>(device_, queue_, flats.back()->graph(), bindings_of(*flats.back()), plan_of_rows(limit(rows))));
+        plans.push_back(std::make_unique<Prepared>(device_, queue_, flats.back()->graph(), bindings_of(*flats.back()),
+                                                   plan_of_rows(limit(rows))));
         const PlanFacts& facts = plans.back()->facts();
         mode.facts.told = mode.facts.told && facts.told;
         mode.facts.determinism = std::min(mode.facts.determinism, facts.determinism);
@@ -338,13 +360,17 @@ class GraphRun {
         for (std::size_t n = 0; n < plans.size(); ++n) {
           plans[n]->poison_scratch(poisons[0]);
           const quern_run_status status = plans[n]->run(case_.deadline_seconds);
-          if (status.code != QUERN_OK) throw AbiFailure(status.code, "node " + std::to_string(n) + " ended with " + status_words(status.code));
+          if (status.code != QUERN_OK)
+            throw AbiFailure(status.code, "node " + std::to_string(n) + " ended with " + status_words(status.code));
           faults |= status.faults;
           for (const int y : graph_.nodes[n].outputs)
-            if (y != no_value) mode.outputs[static_cast<std::size_t>(at(y).output)] = observe(y, Contents(region(y)), rows, poisons[0], mode.text);
-          if (const std::string text = plans[n]->scratch_damage(); !text.empty()) mode.text = "scratch of node " + std::to_string(n) + ": " + text;
+            if (y != no_value)
+              mode.outputs[static_cast<std::size_t>(at(y).output)] = observe(y, Contents(region(y)), rows, poisons[0], mode.text);
+          if (const std::string text = plans[n]->scratch_damage(); !text.empty())
+            mode.text = "scratch of node " + std::to_string(n) + ": " + text;
         }
-        if (faults != graph_.faults) mode.text = "the nodes raised the faults " + fault_words(faults) + ", expected " + fault_words(graph_.faults);
+        if (faults != graph_.faults)
+          mode.text = "the nodes raised the faults " + fault_words(faults) + ", expected " + fault_words(graph_.faults);
         if (const std::string text = damage(look(), *plans.back()); !text.empty()) mode.text = text;
         if (!mode.text.empty()) return;
         if (graph_.steps.count > 1) emit_step(mode, step);
@@ -375,7 +401,8 @@ class GraphRun {
     try {
       body();
     } catch (const AbiFailure& failure) {
-      mode.outcome = failure.status() == QUERN_OUT_OF_MEMORY || failure.status() == QUERN_HOST_OUT_OF_MEMORY ? Outcome::resource : Outcome::failed;
+      mode.outcome = failure.status() == QUERN_OUT_OF_MEMORY || failure.status() == QUERN_HOST_OUT_OF_MEMORY ? Outcome::resource
+                                                                                                             : Outcome::failed;
       mode.text = failure.what();
       if (failure.status() == QUERN_DEVICE_LOST) throw;
     }
@@ -420,9 +447,9 @@ std::vector<ModeResult> run_graph(const loader::Device& device, const Case& c, c
       return true;
     } catch (const AbiFailure& failure) {
       const quern_status status = failure.status();
-      mode.outcome = status == QUERN_DEVICE_LOST                                              ? Outcome::device_lost
+      mode.outcome = status == QUERN_DEVICE_LOST                                           ? Outcome::device_lost
                      : status == QUERN_OUT_OF_MEMORY || status == QUERN_HOST_OUT_OF_MEMORY ? Outcome::resource
-                                                                                             : Outcome::failed;
+                                                                                           : Outcome::failed;
       mode.text = failure.what();
     } catch (const std::bad_alloc&) {
       mode.outcome = Outcome::resource;
@@ -441,10 +468,14 @@ std::vector<ModeResult> run_graph(const loader::Device& device, const Case& c, c
       // Large weights run in the layouts that the plugin wants for fast numerics, where it wants any.
       if (!packed && numerics == Numerics::fast && (spares || is_large(c)) && wants_layouts(device, c)) continue;
       if (packed && numerics == Numerics::exact && spares) continue;
-      if (!guarded(numerics, packed, false, [&] { GraphRun(device, queue, c, *c.graph, data, numerics, packed, constants, results).run(); })) return results;
+      if (!guarded(numerics, packed, false,
+                   [&] { GraphRun(device, queue, c, *c.graph, data, numerics, packed, constants, results).run(); }))
+        return results;
     }
     if (!as_session || !runs_as_session(device, c)) continue;
-    if (!guarded(numerics, packs, true, [&] { GraphRun(device, queue, c, of_session, data, numerics, packs, constants, results).run_as_session(); })) return results;
+    if (!guarded(numerics, packs, true,
+                 [&] { GraphRun(device, queue, c, of_session, data, numerics, packs, constants, results).run_as_session(); }))
+      return results;
   }
   return results;
 }

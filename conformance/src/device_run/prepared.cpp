@@ -29,7 +29,8 @@ PlanFacts facts_of(const loader::Device& device, quern_plan* plan) {
   facts.determinism = info.determinism;
   facts.numerics_key = info.numerics_key;
   for (std::uint64_t k = 0; k < info.kernels.count; ++k) {
-    const auto* kernel = reinterpret_cast<const quern_kernel_info*>(static_cast<const std::byte*>(info.kernels.data) + k * info.kernels.stride);
+    const auto* kernel =
+        reinterpret_cast<const quern_kernel_info*>(static_cast<const std::byte*>(info.kernels.data) + k * info.kernels.stride);
     facts.kernels.push_back(copied(kernel->name));
   }
   return facts;
@@ -48,7 +49,8 @@ std::vector<SupportAnswer> support_of_nodes(const loader::Device& device, const 
   for (const quern_answer& a : answers) {
     result.push_back({a.verdict, copied(a.text), false});
     for (std::uint64_t r = 0; r < a.requirements.count; ++r) {
-      const auto* requirement = reinterpret_cast<const quern_requirement*>(static_cast<const std::byte*>(a.requirements.data) + r * a.requirements.stride);
+      const auto* requirement =
+          reinterpret_cast<const quern_requirement*>(static_cast<const std::byte*>(a.requirements.data) + r * a.requirements.stride);
       result.back().needs_other_than_values |= requirement->kind != QUERN_REQUIRE_CONST_VALUES;
     }
   }

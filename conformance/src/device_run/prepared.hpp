@@ -14,9 +14,9 @@ namespace quern::conformance {
 
 /// How a graph is compiled and instanced; the defaults are a host's.
 struct PlanOptions {
-  bool fusion = true;             // one kernel may compute several nodes
-  std::string force_kernel;       // a kernel or a family; empty: free
-  std::int64_t rows = -1;         // upper bound of symbol 0; -1: its largest value
+  bool fusion = true;        // one kernel may compute several nodes
+  std::string force_kernel;  // a kernel or a family; empty: free
+  std::int64_t rows = -1;    // upper bound of symbol 0; -1: its largest value
 };
 
 inline PlanOptions plan_of_rows(std::int64_t rows, bool fusion = true) { return {fusion, {}, rows}; }

@@ -75,9 +75,7 @@ Verdict run_script(const loader::Device& device, const Case& c, const std::strin
   try {
     c.script(context);
     verdict = context.verdict();
-  } catch (const ScriptContext::Ended&) {
-    verdict = context.verdict();
-  } catch (const AbiFailure& failure) {
+  } catch (const ScriptContext::Ended&) { verdict = context.verdict(); } catch (const AbiFailure& failure) {
     verdict = context.verdict();
     const Status status = failure.status() == QUERN_DEVICE_LOST ? Status::device_lost : Status::fail;
     verdict.merge({status, failure.what(), 0, 0, {}});
@@ -86,7 +84,8 @@ Verdict run_script(const loader::Device& device, const Case& c, const std::strin
     verdict.merge({Status::fail, error.what(), 0, 0, {}});
   }
   // A claim about a status does not tell why it does not hold. Where the device is lost, the next case must not get the blame.
-  if (verdict.status == Status::fail && is_lost(device)) verdict.merge({Status::device_lost, verdict.text + "; and the device was lost", 0, 0, {}});
+  if (verdict.status == Status::fail && is_lost(device))
+    verdict.merge({Status::device_lost, verdict.text + "; and the device was lost", 0, 0, {}});
   if (verdict.status == Status::pass && verdict.compared == 0) verdict = {Status::unknown, "the script checked nothing", 0, 0, {}};
   return verdict;
 }

@@ -42,12 +42,14 @@ std::map<std::uint32_t, PackedWeight> pack_constants(const loader::Device& devic
     if (item.sources.count != 1) continue;  // an item of several sources: its canonical values serve as well
     const std::uint32_t value = static_cast<const quern_weight_source*>(item.sources.data)->value;
     const auto source = sources.find(value);
-    if (source == sources.end()) throw AbiFailure(QUERN_INTERNAL, "weights_plan names value " + std::to_string(value) + ", which is no constant");
+    if (source == sources.end())
+      throw AbiFailure(QUERN_INTERNAL, "weights_plan names value " + std::to_string(value) + ", which is no constant");
     auto region = std::make_unique<Region>(device, queue, item.bytes, item.alignment, false, guard);
     const quern_span from = source->second->span(), to = region->span();
     const quern_array from_list{&from, 1, sizeof from}, to_list{&to, 1, sizeof to};
     AbiError error;
-    error.check(device.api().weights_pack(device.handle(), queue.get(), &item, &from_list, &to_list, queue.next_signal(), error.get()), "weights_pack");
+    error.check(device.api().weights_pack(device.handle(), queue.get(), &item, &from_list, &to_list, queue.next_signal(), error.get()),
+                "weights_pack");
     queue.wait(60);
     if (const std::string damage = region->canary_damage(); !damage.empty()) throw AbiFailure(QUERN_INTERNAL, "weights_pack: " + damage);
     packed.emplace(value, PackedWeight{std::string(item.layout_key.data, item.layout_key.size), std::move(region)});

@@ -24,14 +24,16 @@ std::map<std::string, std::string> own_environment() {
     const std::size_t equals = text.find('=');
     if (equals == std::string_view::npos || !text.starts_with("QUERN_")) continue;
     const std::string name(text.substr(0, equals));
-    if (name != "QUERN_BACKEND_PATH" && name != "QUERN_TEST_MODEL" && !name.starts_with("QUERN_CONFORMANCE_")) found[name] = text.substr(equals + 1);
+    if (name != "QUERN_BACKEND_PATH" && name != "QUERN_TEST_MODEL" && !name.starts_with("QUERN_CONFORMANCE_"))
+      found[name] = text.substr(equals + 1);
   }
   return found;
 }
 
 json target_json(const Target& t) {
-  return {{"label", t.label}, {"plugin", t.plugin_id}, {"path", t.path}, {"version", t.version}, {"build", t.build}, {"sha256", t.sha256},
-          {"device", t.device_name}, {"architecture", t.architecture}, {"driver", t.driver}, {"class", t.device_class}};
+  return {{"label", t.label},   {"plugin", t.plugin_id},  {"path", t.path},          {"version", t.version},
+          {"build", t.build},   {"sha256", t.sha256},     {"device", t.device_name}, {"architecture", t.architecture},
+          {"driver", t.driver}, {"class", t.device_class}};
 }
 
 Target target_of(const json& j) {
@@ -116,9 +118,18 @@ Header make_header(const Options& options, std::vector<std::string> names, const
 std::string header_line(const Header& h) {
   json targets = json::array();
   for (const Target& t : h.targets) targets.push_back(target_json(t));
-  const json j{{"suite", h.suite}, {"build", h.build}, {"profile", h.profile}, {"manifest", h.manifest}, {"selection", h.selection},
-               {"cases", h.cases}, {"seed", h.seed}, {"repeat", h.repeat}, {"threads", h.threads}, {"options", h.options},
-               {"environment", h.environment}, {"targets", targets}};
+  const json j{{"suite", h.suite},
+               {"build", h.build},
+               {"profile", h.profile},
+               {"manifest", h.manifest},
+               {"selection", h.selection},
+               {"cases", h.cases},
+               {"seed", h.seed},
+               {"repeat", h.repeat},
+               {"threads", h.threads},
+               {"options", h.options},
+               {"environment", h.environment},
+               {"targets", targets}};
   return j.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -139,9 +150,7 @@ Header parse_header(const std::string& line, const std::string& file) {
     h.environment = j.at("environment");
     for (const json& t : j.at("targets")) h.targets.push_back(target_of(t));
     return h;
-  } catch (const json::exception&) {
-    throw UsageError(file + ": its first line is not the header of a journal of this suite");
-  }
+  } catch (const json::exception&) { throw UsageError(file + ": its first line is not the header of a journal of this suite"); }
 }
 
 std::vector<std::string> header_differences(const Header& now, const Header& written) {

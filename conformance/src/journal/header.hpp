@@ -11,11 +11,11 @@
 namespace quern::conformance {
 
 struct Header {
-  std::string suite;      // version, "0.1.0"
-  std::string build;      // SHA-256 of the suite's program file
-  std::string profile;    // "quick"
-  std::string manifest;   // "4364 cases, hash 0123456789abcdef": the mandatory list of the profile
-  std::string selection;  // SHA-256 of the names that this run has, sorted, a line each
+  std::string suite;        // version, "0.1.0"
+  std::string build;        // SHA-256 of the suite's program file
+  std::string profile;      // "quick"
+  std::string manifest;     // "4364 cases, hash 0123456789abcdef": the mandatory list of the profile
+  std::string selection;    // SHA-256 of the names that this run has, sorted, a line each
   std::uint64_t cases = 0;  // of the selection
   std::uint64_t seed = 0;
   std::uint32_t repeat = 1, threads = 0;

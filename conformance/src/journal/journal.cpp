@@ -44,13 +44,11 @@ Finished read_finished(const std::string& path, const Header& expected) {
     if (j.is_discarded() || !j.contains("end")) continue;  // a line that was cut off when the suite was ended
     try {
       CaseResult r;
-      r.verdict = {status_of(j.at("status")), j.at("text"), j.at("worst").is_number() ? j.at("worst").get<double>() : INFINITY, j.at("compared"),
-                   j.at("tier")};
+      r.verdict = {status_of(j.at("status")), j.at("text"), j.at("worst").is_number() ? j.at("worst").get<double>() : INFINITY,
+                   j.at("compared"), j.at("tier")};
       r.kernel = j.at("kernel");
       finished[{j.at("end"), j.at("target")}] = r;
-    } catch (const std::exception& error) {
-      throw UsageError("--resume: " + path + ": a result cannot be read: " + error.what());
-    }
+    } catch (const std::exception& error) { throw UsageError("--resume: " + path + ": a result cannot be read: " + error.what()); }
   }
   return finished;
 }
@@ -74,8 +72,15 @@ void Journal::line(const std::string& text) {
 void Journal::begin(const std::string& case_name, const std::string& target) { line(dump({{"begin", case_name}, {"target", target}})); }
 
 void Journal::end(const std::string& case_name, const std::string& target, const CaseResult& r) {
-  line(dump({{"end", case_name}, {"target", target}, {"status", status_name(r.verdict.status)}, {"text", r.verdict.text},
-             {"worst", r.verdict.worst}, {"compared", r.verdict.compared}, {"tier", r.verdict.tier}, {"kernel", r.kernel}, {"ms", r.milliseconds}}));
+  line(dump({{"end", case_name},
+             {"target", target},
+             {"status", status_name(r.verdict.status)},
+             {"text", r.verdict.text},
+             {"worst", r.verdict.worst},
+             {"compared", r.verdict.compared},
+             {"tier", r.verdict.tier},
+             {"kernel", r.kernel},
+             {"ms", r.milliseconds}}));
 }
 
 void Journal::totals(const std::string& json_text) { line("{\"totals\":" + json_text + "}"); }

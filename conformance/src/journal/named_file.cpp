@@ -15,6 +15,8 @@ std::string read_named(const std::string& flag, const std::string& path) {
   return text;
 }
 
-void write_named(const std::string& flag, const std::string& path, const std::string& text) { check_named(flag, base::write_file(path, text)); }
+void write_named(const std::string& flag, const std::string& path, const std::string& text) {
+  check_named(flag, base::write_file(path, text));
+}
 
 }  // namespace quern::conformance

@@ -27,8 +27,7 @@ Verdict judge_bits(const ExpectedOutput& expected, const Tensor& y) {
     return failed("the output has " + std::to_string(bytes.size()) + " bytes, expected " + std::to_string(expected.bytes.size()));
   if (bytes.empty()) return {Status::unknown, "no byte was compared", 0, 0, {}};
   const Unit unit = unit_of(y.dtype());
-  if (std::memcmp(bytes.data(), expected.bytes.data(), bytes.size()) == 0)
-    return {Status::pass, {}, 0, bytes.size() / unit.bytes, {}};
+  if (std::memcmp(bytes.data(), expected.bytes.data(), bytes.size()) == 0) return {Status::pass, {}, 0, bytes.size() / unit.bytes, {}};
   std::size_t first = 0;
   while (bytes[first] == expected.bytes[first]) ++first;
   return failed("byte " + std::to_string(first % unit.bytes) + " of " + (unit.elements == 1 ? "element " : "block ") +
@@ -100,7 +99,8 @@ bool well_formed(const ExpectedOutput& e, const Tensor& y) {
 }  // namespace
 
 const char* status_name(Status status) {
-  static constexpr const char* names[] = {"pass", "unsupported", "waived", "resource", "unknown", "fail", "device_lost", "timeout", "crash"};
+  static constexpr const char* names[] = {"pass", "unsupported", "waived",  "resource", "unknown",
+                                          "fail", "device_lost", "timeout", "crash"};
   return names[static_cast<int>(status)];
 }
 
@@ -159,7 +159,8 @@ Verdict judge(const ExpectedOutput& expected, const Tensor& y, Numerics numerics
     got[i] = y.at(at);
     Comparison c = compare(expected, i, got[i]);
     if (!c.ok && flushed != nullptr) {
-      if (is_flushed(y, got[i], expected.value[i], expected.zero_sign) || is_flushed(y, got[i], flushed->value[i], expected.zero_sign)) c = {true, 0.0};
+      if (is_flushed(y, got[i], expected.value[i], expected.zero_sign) || is_flushed(y, got[i], flushed->value[i], expected.zero_sign))
+        c = {true, 0.0};
       else if (const Comparison other = compare(*flushed, i, got[i]); other.ok) c = other;
     }
     verdict.worst = std::fmax(verdict.worst, c.ratio);

@@ -14,10 +14,10 @@ Status status_of(const std::string& name);
 
 struct Verdict {
   Status status = Status::unknown;
-  std::string text;           // why, for all but pass: which element, what was found, what was expected
-  double worst = 0;           // largest |y - r| / bound over the elements
+  std::string text;            // why, for all but pass: which element, what was found, what was expected
+  double worst = 0;            // largest |y - r| / bound over the elements
   std::uint64_t compared = 0;  // elements
-  std::string tier;           // the best tier that the sums attain, where the case is an accumulation
+  std::string tier;            // the best tier that the sums attain, where the case is an accumulation
 
   /// Takes the worse of both; numbers are joined.
   void merge(const Verdict& other);

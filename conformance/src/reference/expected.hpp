@@ -30,19 +30,19 @@ enum class Rule {
 /// One output. Vectors are parallel; `index` is empty where every element is judged, else the element that each entry is about.
 struct ExpectedOutput {
   Rule rule = Rule::unset;
-  std::string problem;            // Rule::unset: why the reference expects nothing
+  std::string problem;  // Rule::unset: why the reference expects nothing
   std::vector<std::int64_t> index;
-  std::vector<double> value;      // r
-  std::vector<double> bound;      // E_acc of exact numerics (Rule::bounded; and of fast numerics for Rule::value)
+  std::vector<double> value;       // r
+  std::vector<double> bound;       // E_acc of exact numerics (Rule::bounded; and of fast numerics for Rule::value)
   std::vector<double> fast_bound;  // E_acc of fast numerics where it is another one; empty: the same
-  std::vector<double> deviation;  // sigma of the input conversions that fast numerics allows; empty: none
-  std::vector<double> scale;      // S, for the tier that was attained; empty: not an accumulation
-  double length = 0;              // K of the accumulation
-  bool zero_sign = false;         // Rule::value: a zero must have the sign of r
-  bool independent = false;       // errors of different outputs are independent, but for what `sharing` tells: the aggregate tests apply
-  double sharing = 1;             // by what conversions that several outputs share raise the variance of a sum over outputs
-  double gain_variance = 0;       // of the slope, by conversions that all rows share: however many there are, they do not average out
-  std::vector<std::byte> bytes;   // Rule::bits: the packed output
+  std::vector<double> deviation;   // sigma of the input conversions that fast numerics allows; empty: none
+  std::vector<double> scale;       // S, for the tier that was attained; empty: not an accumulation
+  double length = 0;               // K of the accumulation
+  bool zero_sign = false;          // Rule::value: a zero must have the sign of r
+  bool independent = false;        // errors of different outputs are independent, but for what `sharing` tells: the aggregate tests apply
+  double sharing = 1;              // by what conversions that several outputs share raise the variance of a sum over outputs
+  double gain_variance = 0;        // of the slope, by conversions that all rows share: however many there are, they do not average out
+  std::vector<std::byte> bytes;    // Rule::bits: the packed output
 
   void reserve(std::size_t count);
   /// E_acc of each element in `numerics`; empty: 0.

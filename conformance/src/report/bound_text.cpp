@@ -31,8 +31,8 @@ std::string element_text(const ExpectedOutput& e, quern_dtype dtype, std::size_t
   if (!e.deviation.empty()) {
     const std::vector<double>& fast = e.accumulation(Numerics::fast);
     const double accumulation = fast.empty() ? 0 : fast[i];
-    text += "; fast " + number(accumulation + store + 8 * e.deviation[i]) + " = E_acc " + number(accumulation) + " + E_out " + number(store) + " + E_in 8 x " +
-            number(e.deviation[i]);
+    text += "; fast " + number(accumulation + store + 8 * e.deviation[i]) + " = E_acc " + number(accumulation) + " + E_out " +
+            number(store) + " + E_in 8 x " + number(e.deviation[i]);
   }
   if (!e.scale.empty()) text += "; S " + number(e.scale[i]);
   return text + "\n";
@@ -62,7 +62,8 @@ std::string output_text(const ExpectedOutput& e, quern_dtype dtype) {
     case Rule::value: break;
     case Rule::bounded: break;
   }
-  std::string text = e.rule == Rule::value ? "the f64 value, rounded to f32 and then to " + dtype_name(dtype) + "\n" : "within the bound of each element\n";
+  std::string text = e.rule == Rule::value ? "the f64 value, rounded to f32 and then to " + dtype_name(dtype) + "\n"
+                                           : "within the bound of each element\n";
   if (!e.scale.empty())
     text += "  a sum of K = " + number(e.length) + " terms: T1 allows " + number(accumulation_bound(Tier::t1, e.length, 1)) + " S, T2 " +
             number(accumulation_bound(Tier::t2, e.length, 1)) + " S\n";
@@ -71,7 +72,8 @@ std::string output_text(const ExpectedOutput& e, quern_dtype dtype) {
 }
 
 std::string source_of(const Case& c) {
-  if (c.family == "variants") return "conformance/ops, the file of " + c.group + "; the variant itself is in conformance/src/case_table/variants.def";
+  if (c.family == "variants")
+    return "conformance/ops, the file of " + c.group + "; the variant itself is in conformance/src/case_table/variants.def";
   return "conformance/ops/" + c.family + ".cpp, or its _reference.cpp";
 }
 
@@ -79,10 +81,12 @@ std::string source_of(const Case& c) {
 
 std::string bound_text(const Case& c, std::uint64_t seed) {
   const std::string head = c.name + (seed == 0 ? "" : ", seed " + std::to_string(seed)) + "\n";
-  if (c.script) return head + "a script: its claims hold or do not; no claim has a bound but those that name one (conformance/abi, conformance/ops)\n";
+  if (c.script)
+    return head + "a script: its claims hold or do not; no claim has a bound but those that name one (conformance/abi, conformance/ops)\n";
   if (c.graph)
-    return head + "a whole graph: each value has the bound of its op's cases where the inputs of its node are seen, else their errors are carried along "
-                  "(conformance/graphs/reference/node_reference.hpp)\n";
+    return head +
+           "a whole graph: each value has the bound of its op's cases where the inputs of its node are seen, else their errors are carried along "
+           "(conformance/graphs/reference/node_reference.hpp)\n";
   std::vector<std::byte> arena(input_bytes(c));
   const CaseData data = map_data(c, arena);
   fill_data(c, data, seed);
@@ -91,12 +95,16 @@ std::string bound_text(const Case& c, std::uint64_t seed) {
   c.reference({c, data.inputs, data.states}, expected);
   std::string text = head;
   for (std::size_t o = 0; o < c.outputs.size(); ++o)
-    if (!c.outputs[o].absent()) text += "output " + std::to_string(o) + " (" + dtype_name(c.outputs[o].dtype) + "): " + output_text(expected.outputs[o], c.outputs[o].dtype);
-  return text + "derivation: |y - r| <= E_acc + E_out, in fast numerics + E_in (README.md of the suite, Tolerances)\n"
-                "  E_out  the rounding of the store: u of the output's dtype times |r| (1 + 2^-4), and half its smallest subnormal\n"
-                "  E_acc  the arithmetic: of a sum T1 (2 sqrt K + 8) u S or T2 (K/8 + 2 sqrt K + 16) u S, else what stands beside the reference\n"
-                "  E_in   8 deviations of the conversions of inputs that the node allows\n"
-                "  the reference and its own bound: " + source_of(c) + "\n";
+    if (!c.outputs[o].absent())
+      text += "output " + std::to_string(o) + " (" + dtype_name(c.outputs[o].dtype) +
+              "): " + output_text(expected.outputs[o], c.outputs[o].dtype);
+  return text +
+         "derivation: |y - r| <= E_acc + E_out, in fast numerics + E_in (README.md of the suite, Tolerances)\n"
+         "  E_out  the rounding of the store: u of the output's dtype times |r| (1 + 2^-4), and half its smallest subnormal\n"
+         "  E_acc  the arithmetic: of a sum T1 (2 sqrt K + 8) u S or T2 (K/8 + 2 sqrt K + 16) u S, else what stands beside the reference\n"
+         "  E_in   8 deviations of the conversions of inputs that the node allows\n"
+         "  the reference and its own bound: " +
+         source_of(c) + "\n";
 }
 
 }  // namespace quern::conformance

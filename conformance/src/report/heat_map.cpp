@@ -76,7 +76,8 @@ std::string group_picture(const std::string& device, const std::string& group, c
         svg.rectangle({x, y}, heat_step, heat_step, "cell none");
       } else {
         svg.begin_link(anchor(group, op));
-        svg.rectangle({x, y}, heat_step, heat_step, "cell " + heat_kind(cell), op + " " + heat_formats[c] + " on " + device + ": " + cell_words(cell));
+        svg.rectangle({x, y}, heat_step, heat_step, "cell " + heat_kind(cell),
+                      op + " " + heat_formats[c] + " on " + device + ": " + cell_words(cell));
         if (cell.failed() != 0) svg.text({x + heat_step / 2, y + heat_step - 4}, "x", "mark middle");
         svg.end_link();
       }
@@ -101,7 +102,8 @@ void HeatCell::add(const Verdict& verdict) {
 std::vector<std::size_t> heat_columns(const std::string& case_name) {
   const OpKey key = op_key(case_name);
   const auto column_of = [](std::string_view word) {
-    return static_cast<std::size_t>(std::ranges::find(heat_formats, word, [](const char* name) { return std::string_view(name); }) - heat_formats.begin());
+    return static_cast<std::size_t>(std::ranges::find(heat_formats, word, [](const char* name) { return std::string_view(name); }) -
+                                    heat_formats.begin());
   };
   std::vector<std::size_t> columns;
   for (const std::string& list : {key.format, key.dtypes}) {
@@ -167,7 +169,8 @@ std::string group_heat_map(const Record& record) {
     for (std::size_t t = 0; t < devices; ++t) {
       const HeatCell& cell = cells[t];
       const double x = label + wide * static_cast<double>(t);
-      svg.rectangle({x, y}, wide, high, "cell " + heat_kind(cell), group + " on " + record.header.targets[t].label + ": " + cell_words(cell));
+      svg.rectangle({x, y}, wide, high, "cell " + heat_kind(cell),
+                    group + " on " + record.header.targets[t].label + ": " + cell_words(cell));
       if (cell.cases == 0) continue;
       const std::string counts = thousands(cell.passed) + "/" + thousands(cell.cases) + (cell.failed() == 0 ? "" : " x");
       svg.text({x + wide / 2, y + high - 6}, counts, cell.failed() == 0 ? "small middle" : "small mark middle");
@@ -184,7 +187,8 @@ std::string op_heat_maps(const Record& record) {
     const std::string& device = record.header.targets[t].label;
     for (const auto& [group, rows] : heat_of_ops(record, t))
       text += "<section class=\"pick\" data-device=\"" + markup(device) + "\" data-group=\"" + markup(group) + "\"><h3>" +
-              markup(record.header.targets.size() == 1 ? group : group + " on " + device) + "</h3>" + group_picture(device, group, rows) + "</section>\n";
+              markup(record.header.targets.size() == 1 ? group : group + " on " + device) + "</h3>" + group_picture(device, group, rows) +
+              "</section>\n";
   }
   return text + "</div>\n";
 }

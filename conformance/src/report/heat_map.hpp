@@ -20,7 +20,8 @@ struct HeatCell {
 
 /// The columns of the map of ops. A case stands under its block formats; without one under its float types; else under "int"; a script, whose
 /// name has no types, under "other".
-inline constexpr std::array heat_formats = {"f32", "f16", "bf16", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k", "q5_k", "q6_k", "int", "other"};
+inline constexpr std::array heat_formats = {"f32",  "f16",  "bf16", "q4_0", "q4_1", "q5_0", "q5_1",
+                                            "q8_0", "q4_k", "q5_k", "q6_k", "int",  "other"};
 std::vector<std::size_t> heat_columns(const std::string& case_name);
 
 using HeatRow = std::array<HeatCell, heat_formats.size()>;

@@ -96,16 +96,18 @@ std::string op_cell(const OpCell& c) {
 }
 
 std::string op_section(const Record& record) {
-  std::string text = "<details open><summary><b>By op, dtype and format: the numbers</b></summary>\n<p>Passed of all; the accumulation tier that all passed cases attain "
-                     "(T1: f32 sums in any order, T2: matrix units, T3: f16 sums promoted every 32 terms); the worst error as a share of its bound.</p>\n"
-                     "<div class=\"wide\"><table>\n" +
-                     head_row(record.header, {"group", "op", "dtypes", "format"});
+  std::string text =
+      "<details open><summary><b>By op, dtype and format: the numbers</b></summary>\n<p>Passed of all; the accumulation tier that all passed cases attain "
+      "(T1: f32 sums in any order, T2: matrix units, T3: f16 sums promoted every 32 terms); the worst error as a share of its bound.</p>\n"
+      "<div class=\"wide\"><table>\n" +
+      head_row(record.header, {"group", "op", "dtypes", "format"});
   std::string last;  // the first row of an op is where its cells of the heat map lead
   for (const auto& [key, cells] : op_table(record)) {
     const std::string place = key.group + "." + key.op;
     const bool bad = std::ranges::any_of(cells, [](const OpCell& c) { return c.passed + c.waived != c.cases; });
-    text += "<tr class=\"pick\" data-group=\"" + markup(key.group) + "\" data-name=\"" + markup(place + " " + key.dtypes + " " + key.format) +
-            "\" data-result=\"" + (bad ? "bad" : "good") + "\"" + (place == last ? "" : " id=\"op-" + markup(place) + "\"") + ">";
+    text += "<tr class=\"pick\" data-group=\"" + markup(key.group) + "\" data-name=\"" +
+            markup(place + " " + key.dtypes + " " + key.format) + "\" data-result=\"" + (bad ? "bad" : "good") + "\"" +
+            (place == last ? "" : " id=\"op-" + markup(place) + "\"") + ">";
     last = place;
     for (const std::string& word : {key.group, key.op, key.dtypes, key.format}) text += cell("td", markup(word));
     for (const OpCell& c : cells) text += op_cell(c);
@@ -145,11 +147,11 @@ std::string failure_section(const Record& record) {
     for (const RecordedResult& r : record.results) {
       if (r.target != t || is_green(r.result.verdict.status)) continue;
       if (++count > most_failures) continue;
-      list += "<details class=\"pick\" data-device=\"" + markup(record.header.targets[t].label) + "\" data-group=\"" + markup(group_of(r.case_name)) +
-              "\" data-name=\"" + markup(r.case_name) + "\" data-result=\"bad\"><summary>" +
+      list += "<details class=\"pick\" data-device=\"" + markup(record.header.targets[t].label) + "\" data-group=\"" +
+              markup(group_of(r.case_name)) + "\" data-name=\"" + markup(r.case_name) + "\" data-result=\"bad\"><summary>" +
               cell("span", status_name(r.result.verdict.status), "bad") + " <code>" + markup(r.case_name) + "</code></summary>" +
-              cell("p", markup(r.result.verdict.text)) + (r.result.kernel.empty() ? "" : cell("p", "kernel " + markup(r.result.kernel), "dim")) +
-              "</details>\n";
+              cell("p", markup(r.result.verdict.text)) +
+              (r.result.kernel.empty() ? "" : cell("p", "kernel " + markup(r.result.kernel), "dim")) + "</details>\n";
     }
     if (count > most_failures) list += "<p>and " + std::to_string(count - most_failures) + " more in the journal</p>\n";
     if (count == 0) continue;
@@ -193,8 +195,8 @@ std::string coverage(const Record& record) {
     for (const std::size_t column : heat_columns(r.case_name)) formats.insert(heat_formats[column]);
   }
   for (const char* none : {"int", "other"}) formats.erase(none);
-  return "<p>Ops with a case that ran: " + std::to_string(ops.size()) + " of " + std::to_string(all.size()) + ". Float and block formats: " +
-         std::to_string(formats.size()) + " of " + std::to_string(heat_formats.size() - 2) + ".</p>\n";
+  return "<p>Ops with a case that ran: " + std::to_string(ops.size()) + " of " + std::to_string(all.size()) +
+         ". Float and block formats: " + std::to_string(formats.size()) + " of " + std::to_string(heat_formats.size() - 2) + ".</p>\n";
 }
 
 std::string choice(const char* id, const char* all, const std::set<std::string>& words) {
@@ -226,14 +228,15 @@ std::string html_page(const Record& record) {
   const bool green = matrix.green() && record.unfinished.empty();
   std::string devices;
   for (const Target& t : record.header.targets) devices += (devices.empty() ? "" : ", ") + t.label;
-  const std::string body = "<h1>" + markup("Conformance of " + devices) + ": " + cell("span", green ? "green" : "not green", green ? "good" : "bad") +
-                           " <span class=\"dim\">(" + markup(share_of_profile(record.header)) + ")</span></h1>\n<div class=\"counts\">" +
-                           count_bars(record) + "</div>\n" + coverage(record) + filters(record) + failure_section(record) + heat_section(record) +
-                           op_section(record) + waiver_section(record) + time_section(record) + "<h2>Devices</h2>\n" + device_table(record.header) + "<h2>The run</h2>\n" +
-                           run_table(record);
+  const std::string body = "<h1>" + markup("Conformance of " + devices) + ": " +
+                           cell("span", green ? "green" : "not green", green ? "good" : "bad") + " <span class=\"dim\">(" +
+                           markup(share_of_profile(record.header)) + ")</span></h1>\n<div class=\"counts\">" + count_bars(record) +
+                           "</div>\n" + coverage(record) + filters(record) + failure_section(record) + heat_section(record) +
+                           op_section(record) + waiver_section(record) + time_section(record) + "<h2>Devices</h2>\n" +
+                           device_table(record.header) + "<h2>The run</h2>\n" + run_table(record);
   const std::string title = "quern-conformance: " + devices;
-  return base::HtmlPage{.title = title, .style = style, .script = filter_script,
-                        .script_sha256 = filter_script_sha256, .body = body}.text();
+  return base::HtmlPage{.title = title, .style = style, .script = filter_script, .script_sha256 = filter_script_sha256, .body = body}
+      .text();
 }
 
 }  // namespace quern::conformance

@@ -62,12 +62,12 @@ std::string junit_xml(const Record& record) {
       errors += status >= Status::device_lost;
       failures += !is_green(status) && status < Status::device_lost;
       const std::string inside = outcome(r.result);
-      cases += "    <testcase classname=\"" + base::markup(class_name(r.case_name)) + "\" name=\"" + base::markup(r.case_name) + "\" time=\"" +
-               seconds(r.result.milliseconds) + "\"" + (inside.empty() ? "/>\n" : ">\n" + inside + "    </testcase>\n");
+      cases += "    <testcase classname=\"" + base::markup(class_name(r.case_name)) + "\" name=\"" + base::markup(r.case_name) +
+               "\" time=\"" + seconds(r.result.milliseconds) + "\"" + (inside.empty() ? "/>\n" : ">\n" + inside + "    </testcase>\n");
     }
     body += "  <testsuite name=\"" + base::markup(target.label + " (" + target.device_name + ")") + "\" tests=\"" + std::to_string(count) +
-            "\" failures=\"" + std::to_string(failures) + "\" errors=\"" + std::to_string(errors) + "\" skipped=\"" + std::to_string(skipped) +
-            "\" time=\"" + seconds(milliseconds) + "\"" +
+            "\" failures=\"" + std::to_string(failures) + "\" errors=\"" + std::to_string(errors) + "\" skipped=\"" +
+            std::to_string(skipped) + "\" time=\"" + seconds(milliseconds) + "\"" +
             (record.started.empty() ? "" : " timestamp=\"" + base::markup(record.started.front().substr(0, 19)) + "\"") + ">\n" +
             properties(record, target) + cases + "  </testsuite>\n";
   }

@@ -85,7 +85,8 @@ std::vector<KernelCoverage> kernel_coverage(const std::string& journal) {
 }
 
 std::string coverage_text(const KernelCoverage& c, bool verbose) {
-  std::string text = c.target + ": " + std::to_string(c.reached.size()) + " kernels reached; " + std::to_string(c.unreached.size()) + " more are named in " + c.path + "\n";
+  std::string text = c.target + ": " + std::to_string(c.reached.size()) + " kernels reached; " + std::to_string(c.unreached.size()) +
+                     " more are named in " + c.path + "\n";
   if (verbose)
     for (const auto& [name, cases] : c.reached) text += "  " + name + "  " + std::to_string(cases) + "\n";
   for (const std::string& name : c.unreached) text += "  not reached: " + name + "\n";

@@ -13,9 +13,9 @@
 namespace quern::conformance {
 
 struct KernelCoverage {
-  std::string target, path;              // "cpu:0", the plugin's file
+  std::string target, path;                    // "cpu:0", the plugin's file
   std::map<std::string, std::size_t> reached;  // kernel -> cases
-  std::set<std::string> unreached;       // named in the file, in no plan
+  std::set<std::string> unreached;             // named in the file, in no plan
 };
 
 /// One a target. Throws UsageError for a file that is no journal.

@@ -25,7 +25,8 @@ std::string table(const std::vector<std::vector<std::string>>& rows) {
     for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
   std::string text;
   for (const auto& row : rows) {
-    for (std::size_t c = 0; c < row.size(); ++c) text += row[c] + (c + 1 == row.size() ? "" : std::string(widths[c] - row[c].size() + 2, ' '));
+    for (std::size_t c = 0; c < row.size(); ++c)
+      text += row[c] + (c + 1 == row.size() ? "" : std::string(widths[c] - row[c].size() + 2, ' '));
     text += "\n";
   }
   return text;
@@ -55,7 +56,8 @@ void Matrix::add(const RecordedResult& recorded) {
 std::uint64_t Matrix::executed(std::size_t target) const {
   const Counts& t = totals_[target];
   const auto of = [&](Status s) { return t[static_cast<std::size_t>(s)]; };
-  return std::accumulate(t.begin(), t.end(), std::uint64_t{0}) - of(Status::unsupported) - of(Status::waived) - of(Status::unknown) - of(Status::resource);
+  return std::accumulate(t.begin(), t.end(), std::uint64_t{0}) - of(Status::unsupported) - of(Status::waived) - of(Status::unknown) -
+         of(Status::resource);
 }
 
 bool Matrix::green() const {

@@ -17,7 +17,8 @@ std::vector<std::string> split(const std::string& text, char at) {
 }
 
 bool is_plain(const std::string& word) {
-  static const std::vector<std::string> words = {"f32", "f16", "bf16", "f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "bool", "none"};
+  static const std::vector<std::string> words = {"f32", "f16", "bf16", "f64", "i8",  "i16",  "i32",
+                                                 "i64", "u8",  "u16",  "u32", "u64", "bool", "none"};
   return std::ranges::find(words, word) != words.end();
 }
 bool is_format(const std::string& word) {

@@ -19,8 +19,8 @@ OpKey op_key(const std::string& case_name);
 
 struct OpCell {
   std::uint64_t cases = 0, passed = 0, waived = 0;
-  std::string tier;   // the worst that a passed case attained; empty if none is an accumulation
-  double worst = 0;   // error / bound of the passed cases
+  std::string tier;  // the worst that a passed case attained; empty if none is an accumulation
+  double worst = 0;  // error / bound of the passed cases
 };
 
 /// One cell a device of the header.

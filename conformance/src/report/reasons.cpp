@@ -18,10 +18,13 @@ std::string reason_key(const std::string& text) {
     if (const std::size_t end = last == '\0' ? std::string::npos : text.find(last, i + 1); end != std::string::npos) {
       key += text[i] + std::string("..") + last;
       i = end;
-    } else if (c == '-' && (key.empty() || key.back() == ' ') && i + 1 < text.size() && std::isdigit(static_cast<unsigned char>(text[i + 1])) != 0) {
+    } else if (c == '-' && (key.empty() || key.back() == ' ') && i + 1 < text.size() &&
+               std::isdigit(static_cast<unsigned char>(text[i + 1])) != 0) {
       continue;  // the sign of a number
     } else if (std::isdigit(c) != 0) {
-      const auto of_number = [&](char d) { return std::isalnum(static_cast<unsigned char>(d)) != 0 || d == '.' || ((d == '+' || d == '-') && text[i] == 'e'); };
+      const auto of_number = [&](char d) {
+        return std::isalnum(static_cast<unsigned char>(d)) != 0 || d == '.' || ((d == '+' || d == '-') && text[i] == 'e');
+      };
       while (i + 1 < text.size() && of_number(text[i + 1])) ++i;
       key += '#';
     } else {
@@ -50,7 +53,8 @@ std::string reasons_text(const Record& record) {
   for (std::size_t t = 0; t < record.header.targets.size(); ++t)
     for (const Reason& r : reasons(record, t))
       if (r.count > 1)
-        text += std::to_string(r.count) + " times " + status_name(r.status) + " on " + record.header.targets[t].label + ": " + r.text + "\n    such as " + r.example + "\n";
+        text += std::to_string(r.count) + " times " + status_name(r.status) + " on " + record.header.targets[t].label + ": " + r.text +
+                "\n    such as " + r.example + "\n";
   return text.empty() ? text : "by reason:\n" + text;
 }
 
@@ -76,7 +80,8 @@ std::string times_text(const Record& record) {
   for (const RecordedResult& r : record.results) all += r.result.milliseconds;
   std::string text;
   for (const RecordedResult* r : slowest(record, 3))
-    text += (text.empty() ? "" : "; ") + duration(r->result.milliseconds) + " " + r->case_name + " on " + record.header.targets[r->target].label;
+    text += (text.empty() ? "" : "; ") + duration(r->result.milliseconds) + " " + r->case_name + " on " +
+            record.header.targets[r->target].label;
   return text.empty() ? text : "cases took " + duration(all) + " together, the slowest: " + text + "\n";
 }
 

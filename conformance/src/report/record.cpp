@@ -19,8 +19,8 @@ using nlohmann::json;
 
 CaseResult result_of(const json& j) {
   CaseResult r;
-  r.verdict = {status_of(j.at("status")), j.at("text"), j.at("worst").is_number() ? j.at("worst").get<double>() : INFINITY, j.at("compared"),
-               j.at("tier")};
+  r.verdict = {status_of(j.at("status")), j.at("text"), j.at("worst").is_number() ? j.at("worst").get<double>() : INFINITY,
+               j.at("compared"), j.at("tier")};
   r.kernel = j.at("kernel");
   r.milliseconds = j.at("ms").is_number() ? j.at("ms").get<double>() : 0;
   return r;
@@ -42,9 +42,7 @@ class Reader {
       if (j.is_discarded()) continue;  // a line that was cut off when the suite was ended
       try {
         take(j);
-      } catch (const std::exception& error) {
-        throw UsageError(path_ + ", line " + std::to_string(number) + ": " + error.what());
-      }
+      } catch (const std::exception& error) { throw UsageError(path_ + ", line " + std::to_string(number) + ": " + error.what()); }
     }
     for (const auto& [name, label] : open_) record_.unfinished.push_back(name + " on " + label);
     return std::move(record_);

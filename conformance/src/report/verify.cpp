@@ -55,20 +55,22 @@ void check_results(const Record& record, const Claim& claim, std::vector<Finding
     const bool excused = status == Status::waived || status == Status::unsupported;
     const bool optional = status == Status::waived && claim.optional.contains(r.case_name);
     if (excused && !optional && !excluded(claim.exclusions.at(r.target), r.case_name)) waived.push_back(name);
-    if (status == Status::pass && r.result.verdict.compared == 0 && !claim.without_elements.contains(r.case_name))
-      empty.push_back(name);
+    if (status == Status::pass && r.result.verdict.compared == 0 && !claim.without_elements.contains(r.case_name)) empty.push_back(name);
     if (status == Status::pass && (!r.result.verdict.text.empty() || !(r.result.verdict.worst <= 1.0))) contradictory.push_back(name);
   }
   add(findings, red, "every result is green", "not green");
-  add(findings, waived, "nothing is waived beside the exclusion lists and what the ABI makes optional", "waived without an entry of the exclusion lists");
-  add(findings, contradictory, "no pass has a complaint or an error beyond its bound", "passed with a complaint or an error beyond the bound");
+  add(findings, waived, "nothing is waived beside the exclusion lists and what the ABI makes optional",
+      "waived without an entry of the exclusion lists");
+  add(findings, contradictory, "no pass has a complaint or an error beyond its bound",
+      "passed with a complaint or an error beyond the bound");
   add(findings, empty, "every pass compared something", "passed without a comparison");
   const Matrix matrix(record);
   for (std::size_t t = 0; t < record.header.targets.size(); ++t)
     if (matrix.executed(t) == 0) findings.push_back({false, record.header.targets[t].label + ": nothing was executed"});
   const bool same = matrix.json() == record.totals;
-  findings.push_back({same, same ? "the totals are those of the results"
-                                 : record.totals.empty() ? "the run was ended before its totals were written" : "the totals are not those of the results"});
+  findings.push_back({same, same                    ? "the totals are those of the results"
+                            : record.totals.empty() ? "the run was ended before its totals were written"
+                                                    : "the totals are not those of the results"});
 }
 
 }  // namespace

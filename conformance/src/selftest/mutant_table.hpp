@@ -41,7 +41,7 @@ struct Mutant {
   std::string what;
   /// Whose wrapper: libbackend_mutant.so, libbackend_mutant_device.so or libbackend_mutant_queue.so.
   enum class Of { host, device, queue } of = Of::host;
-  bool total = false;   // every case with an output element must fail
+  bool total = false;  // every case with an output element must fail
 };
 
 /// conformance/mutant/mutants.def.

@@ -195,7 +195,8 @@ std::vector<Fate> run_mutants(const SelftestPlan& plan, const CaseTable& table, 
   Target targets[std::size(wrappers)];
   const auto target_of = [&](const Mutant& m) -> Target& { return targets[static_cast<int>(m.of)]; };
   for (const Of wrapper : wrappers)
-    if (std::ranges::any_of(chosen, [&](const Mutant& m) { return m.of == wrapper; })) targets[static_cast<int>(wrapper)] = unspoiled_target(plan, wrapper);
+    if (std::ranges::any_of(chosen, [&](const Mutant& m) { return m.of == wrapper; }))
+      targets[static_cast<int>(wrapper)] = unspoiled_target(plan, wrapper);
   std::vector<Fate> fates(chosen.size());
   for (std::size_t i = 0; i < chosen.size(); ++i)  // these use every job themselves
     if (chosen[i].total) fates[i] = run_mutant(plan, table, target_of(chosen[i]), chosen[i]);

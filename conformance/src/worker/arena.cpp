@@ -52,7 +52,8 @@ std::string seeded_name(const Case& c, std::uint64_t seed) { return seed == 0 ? 
 void fill_data(const Case& c, const CaseData& data, std::uint64_t seed, bool constants) {
   const CounterRandom random = CounterRandom::of(seeded_name(c, seed));
   for (std::size_t i = 0; i < c.inputs.size(); ++i)
-    if (!data.inputs[i].absent() && (constants || c.derive != nullptr || c.inputs[i].kind != QUERN_VALUE_CONSTANT)) fill_value(c.inputs[i], data.inputs[i], random.stream(i));
+    if (!data.inputs[i].absent() && (constants || c.derive != nullptr || c.inputs[i].kind != QUERN_VALUE_CONSTANT))
+      fill_value(c.inputs[i], data.inputs[i], random.stream(i));
   for (std::size_t o = 0; o < c.outputs.size(); ++o)
     if (!data.states[o].absent()) fill_value(c.outputs[o], data.states[o], random.stream(64 + o));
   if (c.derive != nullptr) c.derive({c, data.inputs, data.states});

@@ -42,7 +42,8 @@ void close_one(int& fd) noexcept {
 
 }  // namespace
 
-ChildProcess::ChildProcess(const std::vector<std::string>& arguments, const SharedMemory* inputs) : outputs_("outputs"), log_("log"), crumbs_("crumbs") {
+ChildProcess::ChildProcess(const std::vector<std::string>& arguments, const SharedMemory* inputs)
+    : outputs_("outputs"), log_("log"), crumbs_("crumbs") {
   std::vector<std::string> words = arguments;
   words.insert(words.begin(), "quern-conformance");
   start("/proc/self/exe", words, inputs, nullptr, environ);
@@ -56,7 +57,8 @@ ChildProcess::ChildProcess(const OtherProgram& program) : outputs_("outputs"), l
   start(program.path.c_str(), {program.name}, nullptr, program.directory.c_str(), variables.data());
 }
 
-void ChildProcess::start(const char* path, const std::vector<std::string>& words, const SharedMemory* inputs, const char* directory, char** environment) {
+void ChildProcess::start(const char* path, const std::vector<std::string>& words, const SharedMemory* inputs, const char* directory,
+                         char** environment) {
   Pipe requests = make_pipe(), replies = make_pipe();
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
@@ -92,8 +94,7 @@ ChildProcess::~ChildProcess() {
   if (pid_ > 0) {
     ::kill(pid_, SIGKILL);
     int status = 0;
-    while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
-    }
+    while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {}
   }
 }
 
@@ -126,8 +127,7 @@ bool ChildProcess::send(const std::string& line) {
 std::string ChildProcess::reap() {
   int status = 0;
   if (pid_ <= 0) return "the process is gone";
-  while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
-  }
+  while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {}
   pid_ = -1;
   if (WIFSIGNALED(status)) return "signal " + std::to_string(WTERMSIG(status)) + " (" + ::strsignal(WTERMSIG(status)) + ")" + where();
   return "exit code " + std::to_string(WEXITSTATUS(status)) + where();

@@ -49,7 +49,8 @@ class ChildProcess {
   std::string printed();
 
  private:
-  void start(const char* path, const std::vector<std::string>& words, const SharedMemory* inputs, const char* directory, char** environment);
+  void start(const char* path, const std::vector<std::string>& words, const SharedMemory* inputs, const char* directory,
+             char** environment);
   std::string reap();
   std::string where();  // " in submit", as its breadcrumbs say; empty: nothing is known
   void await_end() noexcept;

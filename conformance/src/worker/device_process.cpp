@@ -56,7 +56,8 @@ bool next_request(std::string& line) {
 /// `force_kernel`: the plugin's option of that name; empty: as the user has it.
 std::shared_ptr<loader::Device> open_device(const Selection& selection, const std::string& label, const std::string& force_kernel) {
   loader::Settings settings = loader_settings(selection);
-  settings.probe_limit = std::chrono::seconds(60);  // the survey has judged how long a probe takes; here one starts for each job, side by side
+  settings.probe_limit =
+      std::chrono::seconds(60);  // the survey has judged how long a probe takes; here one starts for each job, side by side
   if (!force_kernel.empty()) settings.force_kernel.set({{label.substr(0, label.find(':')), force_kernel}}, "the suite");
   if (!settings.device.is_set()) settings.device.set(label, "the suite");  // one plugin, one device in this process
   loader::Loader found(settings);
@@ -82,9 +83,21 @@ json mode_json(const ModeResult& m) {
   json observed = json::array();
   for (std::size_t o = 0; o < m.outputs.size(); ++o)
     if (!m.outputs[o].absent()) observed.push_back(o);
-  return {{"fast", m.numerics == Numerics::fast}, {"packed", m.packed}, {"as_session", m.as_session}, {"outcome", static_cast<int>(m.outcome)}, {"text", m.text},
-          {"kernel", m.kernel}, {"family", m.family}, {"label", m.label}, {"role", static_cast<int>(m.role)}, {"rows", m.rows}, {"step", m.step},
-          {"kernels", m.facts.kernels}, {"determinism", m.facts.determinism}, {"numerics_key", m.facts.numerics_key}, {"told", m.facts.told},
+  return {{"fast", m.numerics == Numerics::fast},
+          {"packed", m.packed},
+          {"as_session", m.as_session},
+          {"outcome", static_cast<int>(m.outcome)},
+          {"text", m.text},
+          {"kernel", m.kernel},
+          {"family", m.family},
+          {"label", m.label},
+          {"role", static_cast<int>(m.role)},
+          {"rows", m.rows},
+          {"step", m.step},
+          {"kernels", m.facts.kernels},
+          {"determinism", m.facts.determinism},
+          {"numerics_key", m.facts.numerics_key},
+          {"told", m.facts.told},
           {"observed", observed}};
 }
 
@@ -96,7 +109,9 @@ void copy_outputs(const ModeResult& mode, const std::vector<Tensor>& places) {
 
 json run_data_case(const loader::Device& device, ForcedKernels& forced, const Case& c, SharedMemory& inputs, SharedMemory& outputs) {
   const CaseData data = map_data(c, inputs.map(input_bytes(c), false));
-  const std::vector<ModeResult> modes = c.every_kernel ? forced.run(device, c, data) : c.graph ? run_graph(device, c, data) : run_case(device, c, data);
+  const std::vector<ModeResult> modes = c.every_kernel ? forced.run(device, c, data)
+                                        : c.graph      ? run_graph(device, c, data)
+                                                       : run_case(device, c, data);
   const std::uint64_t one = output_bytes(c);
   const auto arena = outputs.map(one * modes.size(), true);
   json answer{{"modes", json::array()}};

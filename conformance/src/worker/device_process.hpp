@@ -17,11 +17,11 @@ int device_main(const Selection& selection, const std::string& label, std::uint6
 
 /// What it answers for one case.
 struct CaseAnswer {
-  std::string changed;  // of the process, since the case before: what a plugin may not touch [C9]; empty: nothing
-  std::vector<ModeResult> modes;  // without outputs: those are in shared memory, mode after mode
+  std::string changed;                          // of the process, since the case before: what a plugin may not touch [C9]; empty: nothing
+  std::vector<ModeResult> modes;                // without outputs: those are in shared memory, mode after mode
   std::vector<std::set<std::size_t>> observed;  // one a mode: the outputs that it shows
-  std::optional<Verdict> script;  // of a script case
-  std::vector<double> seconds;    // of a bench request: each timed run
+  std::optional<Verdict> script;                // of a script case
+  std::vector<double> seconds;                  // of a bench request: each timed run
 };
 /// Throws nlohmann's exceptions on a malformed line.
 CaseAnswer parse_answer(const std::string& line);

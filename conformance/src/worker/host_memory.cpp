@@ -16,7 +16,7 @@ std::string in_mib(std::uint64_t bytes) { return std::to_string(bytes >> 20) + "
 
 std::uint64_t host_bytes(const Case& c) {
   const std::uint64_t in = input_bytes(c), out = output_bytes(c);
-  if (c.graph) return 3 * in + out;  // here, in the device process, and packed
+  if (c.graph) return 3 * in + out;      // here, in the device process, and packed
   std::uint64_t memory = 0, copies = 0;  // of the device; of what has gaps, as it was and as it is
   bool constants = false;
   for (const auto* list : {&c.inputs, &c.outputs})
@@ -42,7 +42,8 @@ HostMemory::Reservation::~Reservation() {
   from_->given_back_.notify_all();
 }
 
-HostMemory::Reservation::Reservation(Reservation&& other) noexcept : from_(std::exchange(other.from_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+HostMemory::Reservation::Reservation(Reservation&& other) noexcept
+    : from_(std::exchange(other.from_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
 
 HostMemory::Reservation HostMemory::reserve(std::uint64_t bytes, std::string& lacking) {
   if (bytes < worth_counting) return {};

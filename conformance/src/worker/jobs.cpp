@@ -11,14 +11,16 @@
 
 namespace quern::conformance {
 
-std::uint32_t jobs_for(std::uint32_t processors, const std::vector<Target>& targets, const std::function<std::uint64_t(const Target&)>& memory) {
+std::uint32_t jobs_for(std::uint32_t processors, const std::vector<Target>& targets,
+                       const std::function<std::uint64_t(const Target&)>& memory) {
   constexpr std::uint32_t most_processes = 8;
   constexpr std::uint64_t of_a_process = 1 << 30;
   std::uint32_t jobs = std::max(processors, 1u);
   for (const Target& t : targets) {
     if (t.device_class == QUERN_DEVICE_CPU) continue;
     jobs = std::min(jobs, most_processes);
-    if (const std::uint64_t bytes = memory(t); bytes != 0) jobs = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(bytes / of_a_process, 1, jobs));
+    if (const std::uint64_t bytes = memory(t); bytes != 0)
+      jobs = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(bytes / of_a_process, 1, jobs));
   }
   return jobs;
 }

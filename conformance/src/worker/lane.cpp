@@ -63,12 +63,14 @@ Verdict judge_mode(const ModeResult& mode, Lane::Reference& reference, bool flus
     if (outputs[o].absent() || outputs[o].count() == 0) continue;
     elements = true;
     Verdict found = judge(expected.outputs[o], outputs[o], mode.numerics);
-    if (found.status == Status::fail && flushes) found = judge(expected.outputs[o], outputs[o], mode.numerics, &reference.of_flushed().outputs[o]);
+    if (found.status == Status::fail && flushes)
+      found = judge(expected.outputs[o], outputs[o], mode.numerics, &reference.of_flushed().outputs[o]);
     verdict.merge(found);
   }
   // A case whose outputs have no element by design is judged by what surrounds it: canaries, status, inputs.
   if (elements && verdict.compared == 0) verdict.merge({Status::unknown, "no element was compared", 0, 0, {}});
-  if (verdict.status != Status::pass) verdict.text = mode.mode() + ": " + verdict.text + (mode.kernel.empty() ? "" : " (" + mode.kernel + ")");
+  if (verdict.status != Status::pass)
+    verdict.text = mode.mode() + ": " + verdict.text + (mode.kernel.empty() ? "" : " (" + mode.kernel + ")");
   return verdict;
 }
 
@@ -79,13 +81,19 @@ void join_repeat(CaseResult& first, const CaseResult& again, std::uint32_t round
   if (a.status == b.status || a.text.starts_with("flaky: ")) return first.verdict.merge(b);
   const Verdict& worse = a.status > b.status ? a : b;
   Verdict flaky{std::max(worse.status, Status::fail), {}, std::fmax(a.worst, b.worst), a.compared + b.compared, std::max(a.tier, b.tier)};
-  flaky.text = std::string("flaky: ") + status_name(a.status) + (round == 2 ? " in run 1, " : " in the runs before, ") + status_name(b.status) +
-               " in run " + std::to_string(round) + ": " + worse.text;
+  flaky.text = std::string("flaky: ") + status_name(a.status) + (round == 2 ? " in run 1, " : " in the runs before, ") +
+               status_name(b.status) + " in run " + std::to_string(round) + ": " + worse.text;
   first.verdict = std::move(flaky);
 }
 
 Lane::Lane(const RunPlan& plan, Journal& journal, HostMemory& memory)
-    : plan_(plan), journal_(journal), memory_(memory), inputs_("inputs"), processes_(plan.targets.size()), flushes_(plan.targets.size()), silent_starts_(plan.targets.size()) {}
+    : plan_(plan),
+      journal_(journal),
+      memory_(memory),
+      inputs_("inputs"),
+      processes_(plan.targets.size()),
+      flushes_(plan.targets.size()),
+      silent_starts_(plan.targets.size()) {}
 
 std::string Lane::ensure_process(std::size_t target) {
   if (processes_[target]) return {};

@@ -49,10 +49,8 @@ std::string ProcessTraces::changed() {
   };
   for (const auto& [name, value] : after) {
     const auto was = parts_.find(name);
-    if (was == parts_.end())
-      say(name + " was not there and is '" + value + "'");
-    else if (was->second != value)
-      say(name + " was '" + was->second + "' and is '" + value + "'");
+    if (was == parts_.end()) say(name + " was not there and is '" + value + "'");
+    else if (was->second != value) say(name + " was '" + was->second + "' and is '" + value + "'");
   }
   for (const auto& [name, value] : parts_)
     if (!after.contains(name)) say(name + " was '" + value + "' and is not there any more");

@@ -16,8 +16,8 @@ struct RunPlan {
   std::uint32_t jobs = 1;
   bool stop_at_failure = false;  // of any target
   std::uint64_t seed = 0;
-  std::uint32_t repeat = 1;  // runs of each case on each target; verdicts that differ are a failure
-  bool reference_after = false;  // computed behind the devices, and only where one of them has outputs to judge: for plugins that fail
+  std::uint32_t repeat = 1;        // runs of each case on each target; verdicts that differ are a failure
+  bool reference_after = false;    // computed behind the devices, and only where one of them has outputs to judge: for plugins that fail
   std::uint64_t memory_limit = 0;  // bytes of host memory that large cases may take together; 0: what there is
   std::uint32_t deadline_seconds = 0;  // of a case at most; 0: its own
 };

@@ -37,7 +37,8 @@ void add_each_plugin(const loader::Settings& settings, const loader::Report& rep
     bool more = false;
     for (const loader::DeviceReport& device : entry.devices) {
       if (device.code == "QUERN-L-0604") more = true;
-      if (device.code == "QUERN-L-0605") survey.left_out.push_back(device.label + " (" + device.info.name + "): a software device, tested with --device " + device.label);
+      if (device.code == "QUERN-L-0605")
+        survey.left_out.push_back(device.label + " (" + device.info.name + "): a software device, tested with --device " + device.label);
     }
     if (!more) continue;
     loader::Settings one = settings;
@@ -97,12 +98,13 @@ Survey ask_loader(const Selection& selection) {
 }
 
 json to_json(const Target& t) {
-  return {{"label", t.label}, {"plugin", t.plugin_id}, {"path", t.path}, {"version", t.version}, {"build", t.build},
+  return {{"label", t.label},        {"plugin", t.plugin_id},          {"path", t.path},     {"version", t.version},   {"build", t.build},
           {"device", t.device_name}, {"architecture", t.architecture}, {"driver", t.driver}, {"class", t.device_class}};
 }
 
 Target target_of(const json& j) {
-  return {j.at("label"), j.at("plugin"), j.at("path"), j.at("version"), j.at("build"), j.at("device"), j.at("architecture"), j.at("driver"), j.at("class"), {}};
+  return {j.at("label"),  j.at("plugin"),       j.at("path"),   j.at("version"), j.at("build"),
+          j.at("device"), j.at("architecture"), j.at("driver"), j.at("class"),   {}};
 }
 
 }  // namespace

@@ -21,14 +21,12 @@ struct Layer {
   graph::Graph& graph() const { return builder.step.graph; }
 
   ValueId norm(ValueId x, std::string_view part) const {
-    return ops::rms_norm(graph(), x, weight(concat(part, ".weight")), {.epsilon = builder.model.norm_epsilon},
-                         builder.node(name(part)));
+    return ops::rms_norm(graph(), x, weight(concat(part, ".weight")), {.epsilon = builder.model.norm_epsilon}, builder.node(name(part)));
   }
 
   ValueId product(ValueId x, std::string_view part, bool bias) const {
     const ValueId b = weight(concat(part, ".weight"));
-    return ops::matmul(graph(), x, b, bias ? weight(concat(part, ".bias")) : no_value, no_value, {},
-                       builder.node(name(part)));
+    return ops::matmul(graph(), x, b, bias ? weight(concat(part, ".bias")) : no_value, no_value, {}, builder.node(name(part)));
   }
 
   /// [T, heads * size] seen as [T, heads, size].
@@ -39,8 +37,7 @@ struct Layer {
   ValueId rotate(ValueId x, std::string_view part) const {
     const bool half_split = builder.model.pairing == RopePairing::half_split;
     return ops::rope(graph(), x, builder.step.position, builder.step.rope_table,
-                     {.mode = half_split ? 1 : 0, .inverse = false, .sections = {}},
-                     builder.node(name(part)));
+                     {.mode = half_split ? 1 : 0, .inverse = false, .sections = {}}, builder.node(name(part)));
   }
 };
 
@@ -51,8 +48,7 @@ ValueId attend(const Layer& layer, ValueId x) {
   graph::Graph& graph = step.graph;
   ValueId q = layer.heads(layer.product(x, "attn_q", model.attention_bias), model.heads, model.head_size);
   ValueId k = layer.heads(layer.product(x, "attn_k", model.attention_bias), model.kv_heads, model.head_size);
-  const ValueId v =
-      layer.heads(layer.product(x, "attn_v", model.attention_bias), model.kv_heads, model.value_size);
+  const ValueId v = layer.heads(layer.product(x, "attn_v", model.attention_bias), model.kv_heads, model.value_size);
   if (model.qk_norm) {
     q = layer.norm(q, "attn_q_norm");
     k = layer.norm(k, "attn_k_norm");
@@ -61,10 +57,8 @@ ValueId attend(const Layer& layer, ValueId x) {
   k = layer.rotate(k, "rope_k");
   const ValueId k_cache = step.k_cache[layer.index];
   const ValueId v_cache = step.v_cache[layer.index];
-  ops::kv_write(graph, k, step.block_table, step.row_slot, step.position, k_cache,
-                layer.builder.node(layer.name("k_cache")));
-  ops::kv_write(graph, v, step.block_table, step.row_slot, step.position, v_cache,
-                layer.builder.node(layer.name("v_cache")));
+  ops::kv_write(graph, k, step.block_table, step.row_slot, step.position, k_cache, layer.builder.node(layer.name("k_cache")));
+  ops::kv_write(graph, v, step.block_table, step.row_slot, step.position, v_cache, layer.builder.node(layer.name("v_cache")));
   const ops::AttentionInputs in = {.q = q,
                                    .k_cache = k_cache,
                                    .v_cache = v_cache,

@@ -10,8 +10,7 @@ namespace quern::models {
 
 /// A step graph under construction.
 struct StepBuilder {
-  StepBuilder(const Hyperparameters& m, const gguf::File& f, const StepOptions& o, StepGraph& s)
-      : model(m), file(f), options(o), step(s) {}
+  StepBuilder(const Hyperparameters& m, const gguf::File& f, const StepOptions& o, StepGraph& s) : model(m), file(f), options(o), step(s) {}
 
   const Hyperparameters& model;
   const gguf::File& file;

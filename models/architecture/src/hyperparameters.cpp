@@ -26,8 +26,7 @@ const Architecture& architecture_of(const gguf::File& file) {
   const Architecture* architecture = find_architecture(name);
   if (!architecture)
     throw file.bad_key("general.architecture",
-                       concat("the architecture ", in_quotes(name, 64), " is not known; this version runs ",
-                              known_architectures()));
+                       concat("the architecture ", in_quotes(name, 64), " is not known; this version runs ", known_architectures()));
   return *architecture;
 }
 
@@ -35,49 +34,39 @@ void read_heads(const Metadata& metadata, Hyperparameters& model) {
   model.heads = metadata.require_count("attention.head_count", 1, most_heads);
   model.kv_heads = metadata.find_count("attention.head_count_kv", 1, most_heads).value_or(model.heads);
   if (model.kv_heads > model.heads || model.heads % model.kv_heads != 0)
-    throw metadata.bad("attention.head_count_kv", "is ", model.kv_heads, ", which does not divide the ",
-                       model.heads, " heads");
-  const std::optional<std::uint32_t> key_size =
-      metadata.find_count("attention.key_length", 1, most_head_size);
-  const std::optional<std::uint32_t> value_size =
-      metadata.find_count("attention.value_length", 1, most_head_size);
-  if ((!key_size || !value_size) &&
-      (model.hidden % model.heads != 0 || model.hidden / model.heads > most_head_size))
-    throw metadata.bad("attention.head_count", "is ", model.heads,
-                       ", which does not divide embedding_length ", model.hidden, " into heads of at most ",
-                       most_head_size, ", and key_length or value_length is missing");
+    throw metadata.bad("attention.head_count_kv", "is ", model.kv_heads, ", which does not divide the ", model.heads, " heads");
+  const std::optional<std::uint32_t> key_size = metadata.find_count("attention.key_length", 1, most_head_size);
+  const std::optional<std::uint32_t> value_size = metadata.find_count("attention.value_length", 1, most_head_size);
+  if ((!key_size || !value_size) && (model.hidden % model.heads != 0 || model.hidden / model.heads > most_head_size))
+    throw metadata.bad("attention.head_count", "is ", model.heads, ", which does not divide embedding_length ", model.hidden,
+                       " into heads of at most ", most_head_size, ", and key_length or value_length is missing");
   model.head_size = key_size.value_or(model.hidden / model.heads);
   model.value_size = value_size.value_or(model.hidden / model.heads);
   if (model.head_size % 2 != 0)
-    throw metadata.bad(key_size ? "attention.key_length" : "attention.head_count", "gives heads of ",
-                       model.head_size, " elements; rotated heads need an even size");
+    throw metadata.bad(key_size ? "attention.key_length" : "attention.head_count", "gives heads of ", model.head_size,
+                       " elements; rotated heads need an even size");
 }
 
 /// Keys whose presence would change the computation in a way that this decoder does not have.
 void refuse_variants(const gguf::File& file, const Metadata& metadata) {
   if (const auto experts = file.find_u64(metadata.key("expert_count")); experts.value_or(0) != 0)
-    throw metadata.bad("expert_count", "is ", *experts,
-                       "; mixtures of experts are not supported by this version");
+    throw metadata.bad("expert_count", "is ", *experts, "; mixtures of experts are not supported by this version");
   if (const auto parallel = file.find_bool(metadata.key("use_parallel_residual")); parallel.value_or(false))
-    throw metadata.bad("use_parallel_residual",
-                       "is set; parallel residuals are not part of this architecture");
+    throw metadata.bad("use_parallel_residual", "is set; parallel residuals are not part of this architecture");
 }
 
 void read_vocabulary(const gguf::File& file, const Metadata& metadata, Hyperparameters& model) {
   const gguf::TensorInfo& table = file.require_tensor("token_embd.weight");
   if (table.n_dims != 2 || table.dims[1] < 1 || table.dims[1] > most_vocabulary)
-    throw file.bad_tensor(table.name, concat("has ", table.n_dims == 2 ? table.dims[1] : 0,
-                                             " rows, one a token; it must have 1 to ", most_vocabulary,
-                                             " rows in 2 dimensions"));
+    throw file.bad_tensor(table.name, concat("has ", table.n_dims == 2 ? table.dims[1] : 0, " rows, one a token; it must have 1 to ",
+                                             most_vocabulary, " rows in 2 dimensions"));
   model.vocabulary = static_cast<std::uint32_t>(table.dims[1]);
   if (const auto stated = file.find_u64(metadata.key("vocab_size")); stated && *stated != model.vocabulary)
-    throw metadata.bad("vocab_size", "is ", *stated, " but token_embd.weight has ", model.vocabulary,
-                       " rows");
+    throw metadata.bad("vocab_size", "is ", *stated, " but token_embd.weight has ", model.vocabulary, " rows");
   const auto tokens = file.array_shape("tokenizer.ggml.tokens");
   if (tokens && tokens->count > model.vocabulary)
-    throw file.bad_key(
-        "tokenizer.ggml.tokens",
-        concat("holds ", tokens->count, " tokens but token_embd.weight has ", model.vocabulary, " rows"));
+    throw file.bad_key("tokenizer.ggml.tokens",
+                       concat("holds ", tokens->count, " tokens but token_embd.weight has ", model.vocabulary, " rows"));
 }
 
 bool read_presence(const gguf::File& file, Presence presence, std::string_view tensor) {

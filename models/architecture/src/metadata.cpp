@@ -5,8 +5,7 @@ namespace quern::models {
 
 std::string Metadata::key(std::string_view suffix) const { return concat(architecture_, ".", suffix); }
 
-std::uint32_t Metadata::checked(std::string_view suffix, std::uint64_t value, std::uint32_t least,
-                                std::uint32_t most) const {
+std::uint32_t Metadata::checked(std::string_view suffix, std::uint64_t value, std::uint32_t least, std::uint32_t most) const {
   if (value < least || value > most) throw bad(suffix, "is ", value, "; it must be ", least, " to ", most);
   return static_cast<std::uint32_t>(value);
 }
@@ -18,13 +17,11 @@ double Metadata::checked(std::string_view suffix, double value, double above, do
   return value;
 }
 
-std::uint32_t Metadata::require_count(std::string_view suffix, std::uint32_t least,
-                                      std::uint32_t most) const {
+std::uint32_t Metadata::require_count(std::string_view suffix, std::uint32_t least, std::uint32_t most) const {
   return checked(suffix, file_.require_u64(key(suffix)), least, most);
 }
 
-std::optional<std::uint32_t> Metadata::find_count(std::string_view suffix, std::uint32_t least,
-                                                  std::uint32_t most) const {
+std::optional<std::uint32_t> Metadata::find_count(std::string_view suffix, std::uint32_t least, std::uint32_t most) const {
   const std::optional<std::uint64_t> value = file_.find_u64(key(suffix));
   if (!value) return std::nullopt;
   return checked(suffix, *value, least, most);
@@ -40,8 +37,6 @@ std::optional<double> Metadata::find_number(std::string_view suffix, double abov
   return checked(suffix, *value, above, most);
 }
 
-std::optional<std::string_view> Metadata::find_string(std::string_view suffix) const {
-  return file_.find_string(key(suffix));
-}
+std::optional<std::string_view> Metadata::find_string(std::string_view suffix) const { return file_.find_string(key(suffix)); }
 
 }  // namespace quern::models

@@ -12,16 +12,14 @@ namespace quern::models {
 
 class Metadata {
  public:
-  Metadata(const gguf::File& file, std::string_view architecture)
-      : file_(file), architecture_(architecture) {}
+  Metadata(const gguf::File& file, std::string_view architecture) : file_(file), architecture_(architecture) {}
 
   /// "llama.attention.head_count".
   std::string key(std::string_view suffix) const;
 
   // An integer in least .. most; QUERN_BAD_MODEL names the key, the value and the range otherwise, or that the key is missing.
   std::uint32_t require_count(std::string_view suffix, std::uint32_t least, std::uint32_t most) const;
-  std::optional<std::uint32_t> find_count(std::string_view suffix, std::uint32_t least,
-                                          std::uint32_t most) const;
+  std::optional<std::uint32_t> find_count(std::string_view suffix, std::uint32_t least, std::uint32_t most) const;
 
   // A number above `above` and at most `most`, as f32 too.
   double require_number(std::string_view suffix, double above, double most) const;
@@ -36,8 +34,7 @@ class Metadata {
   }
 
  private:
-  std::uint32_t checked(std::string_view suffix, std::uint64_t value, std::uint32_t least,
-                        std::uint32_t most) const;
+  std::uint32_t checked(std::string_view suffix, std::uint64_t value, std::uint32_t least, std::uint32_t most) const;
   double checked(std::string_view suffix, double value, double above, double most) const;
 
   const gguf::File& file_;

@@ -14,13 +14,11 @@ constexpr double most_factor = 1e6;
 
 RopeScaling scaling_of(const Metadata& metadata, bool has_factor) {
   const std::optional<std::string_view> type = metadata.find_string("rope.scaling.type");
-  if (!type)
-    return has_factor ? RopeScaling::linear : RopeScaling::none;  // files older than the type key are linear
+  if (!type) return has_factor ? RopeScaling::linear : RopeScaling::none;  // files older than the type key are linear
   if (*type == "none") return RopeScaling::none;
   if (*type == "linear") return RopeScaling::linear;
   if (*type == "yarn") return RopeScaling::yarn;
-  throw metadata.bad("rope.scaling.type",
-                     "is not one of none, linear, yarn; this version knows no other scaling");
+  throw metadata.bad("rope.scaling.type", "is not one of none, linear, yarn; this version knows no other scaling");
 }
 
 /// cos and sin are multiplied by this. A file states the whole factor (yarn_attn_factor), a further factor (attn_factor), or
@@ -36,8 +34,7 @@ double yarn_mscale(const Metadata& metadata, double factor) {
 void read_rope(const Metadata& metadata, Hyperparameters& model) {
   model.rope_size = metadata.find_count("rope.dimension_count", 2, model.head_size).value_or(model.head_size);
   if (model.rope_size % 2 != 0)
-    throw metadata.bad("rope.dimension_count", "is ", model.rope_size,
-                       "; pairs are rotated, so it must be even");
+    throw metadata.bad("rope.dimension_count", "is ", model.rope_size, "; pairs are rotated, so it must be even");
   model.rope_base = metadata.find_number("rope.freq_base", 1, 1e15).value_or(10000);
 
   std::optional<double> factor = metadata.find_number("rope.scaling.factor", 0, most_factor);
@@ -45,21 +42,18 @@ void read_rope(const Metadata& metadata, Hyperparameters& model) {
   const RopeScaling scaling = scaling_of(metadata, factor.has_value());
   model.rope_scaling = static_cast<std::uint32_t>(scaling);
   if (scaling == RopeScaling::none) return;
-  if (!factor)
-    throw metadata.bad("rope.scaling.type", "asks for a scaling but rope.scaling.factor is missing");
+  if (!factor) throw metadata.bad("rope.scaling.type", "asks for a scaling but rope.scaling.factor is missing");
   model.rope_factor = *factor;
   if (scaling != RopeScaling::yarn) return;
 
   constexpr std::uint32_t most_context = 1u << 31;
-  model.rope_original_context =
-      metadata.find_count("rope.scaling.original_context_length", 1, most_context).value_or(model.context);
+  model.rope_original_context = metadata.find_count("rope.scaling.original_context_length", 1, most_context).value_or(model.context);
   model.rope_beta_fast = metadata.find_number("rope.scaling.yarn_beta_fast", 0, 1e6).value_or(32);
   model.rope_beta_slow = metadata.find_number("rope.scaling.yarn_beta_slow", 0, 1e6).value_or(1);
   if (model.rope_beta_fast < model.rope_beta_slow)
-    throw metadata.bad("rope.scaling.yarn_beta_fast", "is ", model.rope_beta_fast,
-                       ", below yarn_beta_slow, which is ", model.rope_beta_slow);
-  if (const auto mix = metadata.find_number("rope.scaling.yarn_ext_factor", -1, most_factor);
-      mix.value_or(1) != 1)
+    throw metadata.bad("rope.scaling.yarn_beta_fast", "is ", model.rope_beta_fast, ", below yarn_beta_slow, which is ",
+                       model.rope_beta_slow);
+  if (const auto mix = metadata.find_number("rope.scaling.yarn_ext_factor", -1, most_factor); mix.value_or(1) != 1)
     throw metadata.bad("rope.scaling.yarn_ext_factor", "is ", *mix, "; only 1, the whole ramp, is supported");
   model.rope_mscale = yarn_mscale(metadata, model.rope_factor);
 }
@@ -77,8 +71,7 @@ RopeGraph build_rope(const Hyperparameters& model, std::uint32_t positions) {
   how.beta_fast = model.rope_beta_fast;
   how.beta_slow = model.rope_beta_slow;
   how.mscale = model.rope_mscale;
-  rope.table = graph::ops::rope_table(rope.graph, {positions, pairs, 2}, graph::no_value, rope.factors, how,
-                                      {.name = "rope"});
+  rope.table = graph::ops::rope_table(rope.graph, {positions, pairs, 2}, graph::no_value, rope.factors, how, {.name = "rope"});
   rope.graph.mark_output(rope.table, "rope");
   return rope;
 }

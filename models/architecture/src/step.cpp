@@ -21,8 +21,7 @@ void check_options(const StepOptions& options) {
                                                           {"rope_positions", options.rope_positions}};
   for (const auto& [name, count] : counts)
     if (count < 1 || count > 0x7fffffffu)
-      throw Error(QUERN_INVALID_ARGUMENT,
-                  concat("a step graph with ", name, " = ", count, "; it must be 1 to 2147483647"));
+      throw Error(QUERN_INVALID_ARGUMENT, concat("a step graph with ", name, " = ", count, "; it must be 1 to 2147483647"));
 }
 
 void add_inputs(StepBuilder& builder) {
@@ -37,15 +36,13 @@ void add_inputs(StepBuilder& builder) {
   step.token = graph.input("token", QUERN_I32, {t});
   step.position = graph.input("position", QUERN_I32, {t});
   step.row_slot = graph.input("row_slot", QUERN_I32, {t});
-  step.block_table =
-      graph.state("block_table", QUERN_I32, {options.max_sequences, options.pages_per_sequence});
+  step.block_table = graph.state("block_table", QUERN_I32, {options.max_sequences, options.pages_per_sequence});
   step.output_row = graph.input("output_row", QUERN_I32, {o});
   step.output_slot = graph.input("output_slot", QUERN_I32, {o});
   step.rope_table = graph.state("rope", QUERN_F32, {options.rope_positions, model.rope_size / 2, 2});
   for (std::uint32_t layer = 0; layer < model.layers; ++layer) {
     const auto cache = [&](const char* name, std::int64_t size) {
-      return graph.state(layer_tensor(layer, name), options.kv_dtype,
-                         {options.pages, model.kv_heads, options.page_size, size});
+      return graph.state(layer_tensor(layer, name), options.kv_dtype, {options.pages, model.kv_heads, options.page_size, size});
     };
     step.k_cache.push_back(cache("k_cache", model.head_size));
     step.v_cache.push_back(cache("v_cache", model.value_size));
@@ -65,11 +62,9 @@ void add_sampler(StepBuilder& builder) {
   step.history_len = graph.input("history_len", QUERN_I32, {o});
   step.bias_token = graph.input("bias_token", QUERN_I32, {o, options.max_biases});
   step.bias_value = graph.input("bias_value", QUERN_F32, {o, options.max_biases});
-  ValueId x = ops::penalize(graph, step.logits, step.history, step.history_len, step.sampler_params,
-                            builder.node("penalize"));
+  ValueId x = ops::penalize(graph, step.logits, step.history, step.history_len, step.sampler_params, builder.node("penalize"));
   x = ops::logit_bias(graph, x, step.bias_token, step.bias_value, builder.node("logit_bias"));
-  const ops::Sampled drawn = ops::sample(graph, x, step.sampler_params, step.sampler_seed, step.sampler_step,
-                                         builder.node("sample"));
+  const ops::Sampled drawn = ops::sample(graph, x, step.sampler_params, step.sampler_seed, step.sampler_step, builder.node("sample"));
   step.sampled = drawn.token;
   step.logprob = drawn.logprob;
   graph.mark_output(step.sampled, "sampled");
@@ -113,8 +108,8 @@ StepGraph build_step(const Hyperparameters& model, const gguf::File& file, const
   mark();
   // Only rows whose logits are wanted go through the head.
   if (!options.early_outputs) x = ops::get_rows(graph, x, step.output_row, builder.node("output_rows"));
-  const ValueId normed = ops::rms_norm(graph, x, builder.weight("output_norm.weight"),
-                                       {.epsilon = model.norm_epsilon}, builder.node("output_norm"));
+  const ValueId normed =
+      ops::rms_norm(graph, x, builder.weight("output_norm.weight"), {.epsilon = model.norm_epsilon}, builder.node("output_norm"));
   if (options.hidden_output) {
     step.hidden = normed;
     graph.mark_output(normed, "hidden");

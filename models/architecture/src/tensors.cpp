@@ -12,8 +12,7 @@ namespace {
 
 std::string shape_of(const gguf::TensorInfo& tensor) {
   std::string text = "[";
-  for (std::uint32_t d = tensor.n_dims; d-- > 0;)
-    text += std::to_string(tensor.dims[d]) + (d > 0 ? ", " : "]");
+  for (std::uint32_t d = tensor.n_dims; d-- > 0;) text += std::to_string(tensor.dims[d]) + (d > 0 ? ", " : "]");
   return text;
 }
 
@@ -29,22 +28,18 @@ class Checker {
   void matrix(const std::string& name, std::uint64_t rows, std::uint64_t columns) {
     const gguf::TensorInfo& tensor = file_.require_tensor(name);
     if (tensor.n_dims != 2 || tensor.dims[0] != columns || tensor.dims[1] != rows)
-      throw file_.bad_tensor(name, concat("has the shape ", shape_of(tensor), "; the metadata asks for [",
-                                          rows, ", ", columns, "]"));
+      throw file_.bad_tensor(name, concat("has the shape ", shape_of(tensor), "; the metadata asks for [", rows, ", ", columns, "]"));
     if (!is_weight(tensor.dtype))
-      throw file_.bad_tensor(name,
-                             concat("is ", graph::dtype_name(tensor.dtype), ", which cannot hold weights"));
+      throw file_.bad_tensor(name, concat("is ", graph::dtype_name(tensor.dtype), ", which cannot hold weights"));
     known_.insert(tensor.name);
   }
 
   void vector(const std::string& name, std::uint64_t size) {
     const gguf::TensorInfo& tensor = file_.require_tensor(name);
     if (tensor.n_dims != 1 || tensor.dims[0] != size)
-      throw file_.bad_tensor(
-          name, concat("has the shape ", shape_of(tensor), "; the metadata asks for [", size, "]"));
+      throw file_.bad_tensor(name, concat("has the shape ", shape_of(tensor), "; the metadata asks for [", size, "]"));
     if (tensor.dtype != QUERN_F32)
-      throw file_.bad_tensor(
-          name, concat("is ", graph::dtype_name(tensor.dtype), "; norms, biases and factors must be f32"));
+      throw file_.bad_tensor(name, concat("is ", graph::dtype_name(tensor.dtype), "; norms, biases and factors must be f32"));
     known_.insert(tensor.name);
   }
 
@@ -52,9 +47,8 @@ class Checker {
   void no_others(const std::string& architecture) const {
     for (const gguf::TensorInfo& tensor : file_.tensors())
       if (!known_.contains(tensor.name))
-        throw file_.bad_tensor(
-            tensor.name, concat("is not part of the architecture ", architecture,
-                                " as the metadata describes it, so the model would compute something else"));
+        throw file_.bad_tensor(tensor.name, concat("is not part of the architecture ", architecture,
+                                                   " as the metadata describes it, so the model would compute something else"));
   }
 
  private:
@@ -76,9 +70,7 @@ void check_rope_factors(const gguf::File& file) {
 
 }  // namespace
 
-std::string layer_tensor(std::uint32_t layer, std::string_view suffix) {
-  return concat("blk.", layer, ".", suffix);
-}
+std::string layer_tensor(std::uint32_t layer, std::string_view suffix) { return concat("blk.", layer, ".", suffix); }
 
 bool has_tensor(const gguf::File& file, std::string_view name) { return file.find_tensor(name) != nullptr; }
 

@@ -19,9 +19,7 @@ std::string_view symbol(ArithmeticOp op) noexcept { return symbols[static_cast<s
   runtime.unsupported(concat("the result of '", symbol(op), "' is an integer beyond 64 bits"));
 }
 
-std::int64_t floor_divide(std::int64_t a, std::int64_t b) noexcept {
-  return a / b - ((a % b != 0) && ((a < 0) != (b < 0)) ? 1 : 0);
-}
+std::int64_t floor_divide(std::int64_t a, std::int64_t b) noexcept { return a / b - ((a % b != 0) && ((a < 0) != (b < 0)) ? 1 : 0); }
 
 double modulo(double a, double b) noexcept {
   double rest = std::fmod(a, b);
@@ -45,11 +43,9 @@ Value integer_power(Runtime& runtime, std::int64_t base, std::int64_t exponent) 
   std::int64_t result = 1;
   while (exponent > 0) {
     runtime.step();
-    if ((exponent & 1) != 0 && __builtin_mul_overflow(result, base, &result))
-      fail_overflow(runtime, ArithmeticOp::power);
+    if ((exponent & 1) != 0 && __builtin_mul_overflow(result, base, &result)) fail_overflow(runtime, ArithmeticOp::power);
     exponent >>= 1;
-    if (exponent > 0 && __builtin_mul_overflow(base, base, &base))
-      fail_overflow(runtime, ArithmeticOp::power);
+    if (exponent > 0 && __builtin_mul_overflow(base, base, &base)) fail_overflow(runtime, ArithmeticOp::power);
   }
   return result;
 }
@@ -71,51 +67,33 @@ Value integer_arithmetic(Runtime& runtime, ArithmeticOp op, std::int64_t a, std:
   std::int64_t result = 0;
   bool overflow = false;
   switch (op) {
-    case ArithmeticOp::add:
-      overflow = __builtin_add_overflow(a, b, &result);
-      break;
-    case ArithmeticOp::subtract:
-      overflow = __builtin_sub_overflow(a, b, &result);
-      break;
-    case ArithmeticOp::multiply:
-      overflow = __builtin_mul_overflow(a, b, &result);
-      break;
+    case ArithmeticOp::add: overflow = __builtin_add_overflow(a, b, &result); break;
+    case ArithmeticOp::subtract: overflow = __builtin_sub_overflow(a, b, &result); break;
+    case ArithmeticOp::multiply: overflow = __builtin_mul_overflow(a, b, &result); break;
     case ArithmeticOp::floor_divide:
       overflow = b == -1 && a == INT64_MIN;
       if (!overflow) result = floor_divide(a, b);
       break;
-    case ArithmeticOp::modulo:
-      result = b == -1 ? 0 : a - floor_divide(a, b) * b;
-      break;
+    case ArithmeticOp::modulo: result = b == -1 ? 0 : a - floor_divide(a, b) * b; break;
     case ArithmeticOp::divide:
-    case ArithmeticOp::power:
-      break;  // not here: numbers() has taken them
+    case ArithmeticOp::power: break;  // not here: numbers() has taken them
   }
   if (overflow) fail_overflow(runtime, op);
   return result;
 }
 
 Value numbers(Runtime& runtime, ArithmeticOp op, const Number& a, const Number& b) {
-  const bool divides =
-      op == ArithmeticOp::divide || op == ArithmeticOp::floor_divide || op == ArithmeticOp::modulo;
+  const bool divides = op == ArithmeticOp::divide || op == ArithmeticOp::floor_divide || op == ArithmeticOp::modulo;
   if (divides && b.value == 0) runtime.fail(concat("'", symbol(op), "' divides by zero"));
   if (op == ArithmeticOp::power) return power(runtime, a, b);
-  if (!a.real && !b.real && op != ArithmeticOp::divide) {
-    return integer_arithmetic(runtime, op, a.integer, b.integer);
-  }
+  if (!a.real && !b.real && op != ArithmeticOp::divide) { return integer_arithmetic(runtime, op, a.integer, b.integer); }
   switch (op) {
-    case ArithmeticOp::add:
-      return a.value + b.value;
-    case ArithmeticOp::subtract:
-      return a.value - b.value;
-    case ArithmeticOp::multiply:
-      return a.value * b.value;
-    case ArithmeticOp::divide:
-      return a.value / b.value;
-    case ArithmeticOp::floor_divide:
-      return floor_divide(a.value, b.value);
-    default:
-      return modulo(a.value, b.value);
+    case ArithmeticOp::add: return a.value + b.value;
+    case ArithmeticOp::subtract: return a.value - b.value;
+    case ArithmeticOp::multiply: return a.value * b.value;
+    case ArithmeticOp::divide: return a.value / b.value;
+    case ArithmeticOp::floor_divide: return floor_divide(a.value, b.value);
+    default: return modulo(a.value, b.value);
   }
 }
 
@@ -176,13 +154,10 @@ Value arithmetic(Runtime& runtime, ArithmeticOp op, const Value& left, const Val
   const auto b = as_number(right);
   if (a && b) return numbers(runtime, op, *a, *b);
   if (op == ArithmeticOp::add) {
-    if (left.text() != nullptr && right.text() != nullptr)
-      return join_texts(runtime, *left.text(), *right.text());
+    if (left.text() != nullptr && right.text() != nullptr) return join_texts(runtime, *left.text(), *right.text());
     const Sequence* p = left.sequence();
     const Sequence* q = right.sequence();
-    if (p != nullptr && q != nullptr && p->kind == q->kind && p->kind <= SequenceKind::tuple) {
-      return join_sequences(runtime, *p, *q);
-    }
+    if (p != nullptr && q != nullptr && p->kind == q->kind && p->kind <= SequenceKind::tuple) { return join_sequences(runtime, *p, *q); }
   }
   if (op == ArithmeticOp::multiply && (a || b)) {
     const Number& count = a ? *a : *b;

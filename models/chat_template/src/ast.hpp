@@ -59,8 +59,7 @@ struct Name final : Expression {
   NameId id;
 };
 struct SequenceDisplay final : Expression {
-  SequenceDisplay(int l, SequenceKind k) noexcept
-      : Expression(ExpressionKind::sequence, l), sequence_kind(k) {}
+  SequenceDisplay(int l, SequenceKind k) noexcept : Expression(ExpressionKind::sequence, l), sequence_kind(k) {}
   SequenceKind sequence_kind;
   std::vector<ExpressionPtr> items;
 };
@@ -82,14 +81,12 @@ struct Arithmetic final : Expression {
 };
 /// logical_and and logical_or.
 struct Logical final : Expression {
-  Logical(ExpressionKind k, int l, ExpressionPtr a, ExpressionPtr b) noexcept
-      : Expression(k, l), left(std::move(a)), right(std::move(b)) {}
+  Logical(ExpressionKind k, int l, ExpressionPtr a, ExpressionPtr b) noexcept : Expression(k, l), left(std::move(a)), right(std::move(b)) {}
   ExpressionPtr left, right;
 };
 enum class CompareOp : std::uint8_t { eq, ne, lt, le, gt, ge, in, not_in };
 struct Comparison final : Expression {
-  Comparison(int l, ExpressionPtr f) noexcept
-      : Expression(ExpressionKind::comparison, l), first(std::move(f)) {}
+  Comparison(int l, ExpressionPtr f) noexcept : Expression(ExpressionKind::comparison, l), first(std::move(f)) {}
   ExpressionPtr first;
   std::vector<std::pair<CompareOp, ExpressionPtr>> rest;
 };
@@ -119,7 +116,7 @@ struct Slice final : Expression {
 struct CallArguments {
   std::vector<ExpressionPtr> positional;
   std::vector<std::pair<Value, ExpressionPtr>> keyword;  ///< names as str
-  ExpressionPtr star, double_star;  ///< may be null
+  ExpressionPtr star, double_star;                       ///< may be null
 };
 struct Call final : Expression {
   Call(int l, ExpressionPtr c) noexcept : Expression(ExpressionKind::call, l), callee(std::move(c)) {}
@@ -128,16 +125,14 @@ struct Call final : Expression {
   bool unknown_name = false;  ///< the callee is a name that neither the template nor Quern gives a function
 };
 struct FilterUse final : Expression {
-  FilterUse(int l, const Filter* f, ExpressionPtr i) noexcept
-      : Expression(ExpressionKind::filter, l), filter(f), input(std::move(i)) {}
+  FilterUse(int l, const Filter* f, ExpressionPtr i) noexcept : Expression(ExpressionKind::filter, l), filter(f), input(std::move(i)) {}
   const Filter* filter;  ///< null for one that is not offered
   std::string unknown;   ///< the name of that
   ExpressionPtr input;   ///< null in a filter block and a block set, whose text is the input
   CallArguments arguments;
 };
 struct TestUse final : Expression {
-  TestUse(int l, const Test* t, ExpressionPtr i) noexcept
-      : Expression(ExpressionKind::test, l), test(t), input(std::move(i)) {}
+  TestUse(int l, const Test* t, ExpressionPtr i) noexcept : Expression(ExpressionKind::test, l), test(t), input(std::move(i)) {}
   const Test* test;     ///< null for one that is not offered
   std::string unknown;  ///< the name of that
   ExpressionPtr input;

@@ -16,11 +16,8 @@ namespace {
 // What stands for an item that is not there. It names the key where that has a short text.
 Value missing(Runtime& runtime, const Value& object, const Value& key) {
   const std::string owner = concat("'", type_name(object), " object' has no ");
-  if (const Text* text = key.text()) {
-    return runtime.undefined(owner + "attribute " + quote(text->text));
-  }
-  if (const auto* integer = key.integer())
-    return runtime.undefined(owner + "element " + std::to_string(*integer));
+  if (const Text* text = key.text()) { return runtime.undefined(owner + "attribute " + quote(text->text)); }
+  if (const auto* integer = key.integer()) return runtime.undefined(owner + "element " + std::to_string(*integer));
   return runtime.undefined(owner + "such element");
 }
 
@@ -64,8 +61,7 @@ std::optional<std::int64_t> slice_index(Runtime& runtime, const Value& value) {
 }
 
 // Python's slice.indices().
-SliceBounds resolve_slice(Runtime& runtime, const Value& start, const Value& stop, const Value& step,
-                          std::int64_t size) {
+SliceBounds resolve_slice(Runtime& runtime, const Value& start, const Value& stop, const Value& step, std::int64_t size) {
   SliceBounds bounds{};
   bounds.step = slice_index(runtime, step).value_or(1);
   if (bounds.step == 0) runtime.fail("the step of a slice is 0");
@@ -82,15 +78,12 @@ SliceBounds resolve_slice(Runtime& runtime, const Value& start, const Value& sto
   const std::int64_t distance = forward ? bounds.stop - bounds.start : bounds.start - bounds.stop;
   const std::uint64_t stride = forward ? static_cast<std::uint64_t>(bounds.step)
                                        : std::uint64_t{0} - static_cast<std::uint64_t>(bounds.step);
-  bounds.count =
-      distance <= 0 ? 0 : static_cast<std::int64_t>((static_cast<std::uint64_t>(distance) - 1) / stride + 1);
+  bounds.count = distance <= 0 ? 0 : static_cast<std::int64_t>((static_cast<std::uint64_t>(distance) - 1) / stride + 1);
   return bounds;
 }
 
 // The position of the i-th item; only called with i below the count, so that nothing overflows.
-std::int64_t position(const SliceBounds& bounds, std::int64_t i) noexcept {
-  return bounds.start + i * bounds.step;
-}
+std::int64_t position(const SliceBounds& bounds, std::int64_t i) noexcept { return bounds.start + i * bounds.step; }
 
 Value slice_text(Runtime& runtime, const Text& source, const SliceBounds& bounds) {
   const std::string_view text = source.text;
@@ -120,15 +113,13 @@ Value slice_sequence(Runtime& runtime, const Sequence& sequence, const SliceBoun
     // The end of a range lies up to one step behind its last item, which may be beyond 64 bits.
     const auto at = [&](std::int64_t index) {
       std::int64_t distance = 0, value = 0;
-      if (__builtin_mul_overflow(index, sequence.step, &distance) ||
-          __builtin_add_overflow(sequence.start, distance, &value)) {
+      if (__builtin_mul_overflow(index, sequence.step, &distance) || __builtin_add_overflow(sequence.start, distance, &value)) {
         runtime.unsupported("a slice of this range begins or ends beyond 64 bits");
       }
       return value;
     };
     std::int64_t step = 0;
-    if (__builtin_mul_overflow(sequence.step, bounds.step, &step))
-      runtime.unsupported("the step of a range is too large");
+    if (__builtin_mul_overflow(sequence.step, bounds.step, &step)) runtime.unsupported("the step of a range is too large");
     return runtime.range(at(bounds.start), at(bounds.stop), step);
   }
   Counted<Value> items(runtime);
@@ -153,8 +144,8 @@ std::optional<Value> get_own_attribute(Runtime& runtime, const Value& object, st
     if (std::optional<Value> found = loop->attribute(runtime, name)) return found;
   }
   if (would_change(object, name)) {
-    return runtime.undefined(concat("'", type_name(object), ".", shown(name), "' would change the ",
-                                    type_name(object), ", which templates may not do"));
+    return runtime.undefined(concat("'", type_name(object), ".", shown(name), "' would change the ", type_name(object),
+                                    ", which templates may not do"));
   }
   if (const Method* method = find_method(runtime, object, name)) {
     const Value bound = runtime.callable(BoundMethod{object, method});
@@ -179,16 +170,14 @@ Value get_item(Runtime& runtime, const Value& object, const Value& key) {
   if (std::optional<Value> found = find_item(runtime, object, key)) return *found;
   if (const Text* name = key.text()) {
     if (name->text.starts_with("__")) {
-      runtime.unsupported("attribute " + quote(name->text) +
-                          " is not data, and nothing else can be reached");
+      runtime.unsupported("attribute " + quote(name->text) + " is not data, and nothing else can be reached");
     }
     if (std::optional<Value> found = get_own_attribute(runtime, object, name->text)) return *found;
   }
   return missing(runtime, object, key);
 }
 
-Value get_slice(Runtime& runtime, const Value& object, const Value& start, const Value& stop,
-                const Value& step) {
+Value get_slice(Runtime& runtime, const Value& object, const Value& start, const Value& stop, const Value& step) {
   if (object.is_undefined()) runtime.fail_undefined(object);
   const Text* text = object.text();
   const Sequence* sequence = object.sequence();
@@ -196,8 +185,7 @@ Value get_slice(Runtime& runtime, const Value& object, const Value& start, const
     runtime.fail(concat("a ", type_name(object), " has no slices"));
   }
   const SliceBounds bounds = resolve_slice(runtime, start, stop, step, *length_of(runtime, object));
-  return text != nullptr ? slice_text(runtime, *text, bounds)
-                         : slice_sequence(runtime, *sequence, bounds);
+  return text != nullptr ? slice_text(runtime, *text, bounds) : slice_sequence(runtime, *sequence, bounds);
 }
 
 }  // namespace quern::jinja

@@ -16,7 +16,6 @@ Value get_item(Runtime& runtime, const Value& object, const Value& key);
 /// What x.name finds without looking at items, as the filter 'attr' does.
 std::optional<Value> get_own_attribute(Runtime& runtime, const Value& object, std::string_view name);
 /// x[start:stop:step]; each may be none.
-Value get_slice(Runtime& runtime, const Value& object, const Value& start, const Value& stop,
-                const Value& step);
+Value get_slice(Runtime& runtime, const Value& object, const Value& start, const Value& stop, const Value& step);
 
 }  // namespace quern::jinja

@@ -27,18 +27,12 @@ Budget::Budget(const std::string& template_name, const TemplateLimits& limits)
 
 void Budget::fail(const std::string& text) const { fail_at(QUERN_BAD_MODEL, template_name_, line_, text); }
 
-void Budget::unsupported(const std::string& text) const {
-  fail_at(QUERN_UNSUPPORTED, template_name_, line_, text);
-}
+void Budget::unsupported(const std::string& text) const { fail_at(QUERN_UNSUPPORTED, template_name_, line_, text); }
 
-void Budget::refuse(const std::string& text) const {
-  fail_at(QUERN_INVALID_ARGUMENT, template_name_, line_, text);
-}
+void Budget::refuse(const std::string& text) const { fail_at(QUERN_INVALID_ARGUMENT, template_name_, line_, text); }
 
 void Budget::look() {
-  if (steps_ > limits_.steps) {
-    fail(concat("the template takes more than ", limits_.steps, " steps for these messages"));
-  }
+  if (steps_ > limits_.steps) { fail(concat("the template takes more than ", limits_.steps, " steps for these messages")); }
   if (!(cpu_seconds() - started_ <= limits_.cpu_seconds)) {
     fail(concat("the template takes more than ", limits_.cpu_seconds,
                 " seconds of CPU time; give it more with the option template_seconds if you trust it"));
@@ -48,8 +42,7 @@ void Budget::look() {
 
 void Budget::take(std::uint64_t bytes) {
   if (bytes > limits_.memory_bytes || held_ > limits_.memory_bytes - bytes) {
-    fail(concat("the template needs ", bytes, " bytes more than the ", held_, " it has, beyond the limit of ",
-                limits_.memory_bytes));
+    fail(concat("the template needs ", bytes, " bytes more than the ", held_, " it has, beyond the limit of ", limits_.memory_bytes));
   }
   held_ += bytes;
 }

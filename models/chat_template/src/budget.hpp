@@ -79,8 +79,7 @@ class Charge {
  public:
   Charge() noexcept = default;
   Charge(Budget& budget, std::uint64_t bytes) : budget_(&budget) { grow(bytes); }
-  Charge(Charge&& other) noexcept
-      : budget_(std::exchange(other.budget_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  Charge(Charge&& other) noexcept : budget_(std::exchange(other.budget_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
   Charge& operator=(Charge&& other) noexcept {
     std::swap(budget_, other.budget_);
     std::swap(bytes_, other.bytes_);

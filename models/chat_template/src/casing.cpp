@@ -24,15 +24,12 @@ constexpr SpecialCase special_cases[] = {
 };
 
 const SpecialCase* find_special(char32_t c) noexcept {
-  const auto* row =
-      std::lower_bound(std::begin(special_cases), std::end(special_cases), c,
-                       [](const SpecialCase& s, char32_t value) { return s.code_point < value; });
+  const auto* row = std::lower_bound(std::begin(special_cases), std::end(special_cases), c,
+                                     [](const SpecialCase& s, char32_t value) { return s.code_point < value; });
   return row != std::end(special_cases) && row->code_point == c ? row : nullptr;
 }
 
-utf8proc_category_t category(char32_t c) noexcept {
-  return utf8proc_category(static_cast<utf8proc_int32_t>(c));
-}
+utf8proc_category_t category(char32_t c) noexcept { return utf8proc_category(static_cast<utf8proc_int32_t>(c)); }
 
 void append_all(TextBuilder& out, const char32_t* text) {
   for (; *text != 0; ++text) out.put(*text);
@@ -57,13 +54,10 @@ bool is_case_ignorable(char32_t c) noexcept {
     case UTF8PROC_CATEGORY_ME:
     case UTF8PROC_CATEGORY_CF:
     case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_SK:
-      return true;
-    default:
-      break;
+    case UTF8PROC_CATEGORY_SK: return true;
+    default: break;
   }
-  constexpr std::array<char32_t, 13> marks = {'\'',   '.',    ':',    0xb7,   0x387,  0x55f, 0x5f4,
-                                              0x2018, 0x2019, 0x2024, 0x2027, 0xfe13, 0xfe52};
+  constexpr std::array<char32_t, 13> marks = {'\'', '.', ':', 0xb7, 0x387, 0x55f, 0x5f4, 0x2018, 0x2019, 0x2024, 0x2027, 0xfe13, 0xfe52};
   return std::find(marks.begin(), marks.end(), c) != marks.end();
 }
 
@@ -125,10 +119,10 @@ bool is_alphabetic(char32_t c) noexcept {
 
 bool is_digit(char32_t c) noexcept {
   if (category(c) == UTF8PROC_CATEGORY_ND) return true;
-  return c == 0xb2 || c == 0xb3 || c == 0xb9 || c == 0x2070 || (c >= 0x2074 && c <= 0x2079) ||
-         (c >= 0x2080 && c <= 0x2089) || (c >= 0x2460 && c <= 0x2468) || (c >= 0x2474 && c <= 0x247c) ||
-         (c >= 0x2488 && c <= 0x2490) || c == 0x24ea || (c >= 0x24f5 && c <= 0x24fd) || c == 0x24ff ||
-         (c >= 0x2776 && c <= 0x277e) || (c >= 0x2780 && c <= 0x2788) || (c >= 0x278a && c <= 0x2792);
+  return c == 0xb2 || c == 0xb3 || c == 0xb9 || c == 0x2070 || (c >= 0x2074 && c <= 0x2079) || (c >= 0x2080 && c <= 0x2089) ||
+         (c >= 0x2460 && c <= 0x2468) || (c >= 0x2474 && c <= 0x247c) || (c >= 0x2488 && c <= 0x2490) || c == 0x24ea ||
+         (c >= 0x24f5 && c <= 0x24fd) || c == 0x24ff || (c >= 0x2776 && c <= 0x277e) || (c >= 0x2780 && c <= 0x2788) ||
+         (c >= 0x278a && c <= 0x2792);
 }
 
 bool is_numeric(char32_t c) noexcept {
@@ -138,16 +132,15 @@ bool is_numeric(char32_t c) noexcept {
 
 bool is_lower(char32_t c) noexcept {
   if (category(c) == UTF8PROC_CATEGORY_LL) return true;
-  return c == 0xaa || c == 0xba || (c >= 0x2b0 && c <= 0x2b8) || (c >= 0x2c0 && c <= 0x2c1) ||
-         (c >= 0x2e0 && c <= 0x2e4) || c == 0x345 || c == 0x37a || (c >= 0x1d2c && c <= 0x1d6a) ||
-         c == 0x1d78 || (c >= 0x1d9b && c <= 0x1dbf) || c == 0x2071 || c == 0x207f ||
+  return c == 0xaa || c == 0xba || (c >= 0x2b0 && c <= 0x2b8) || (c >= 0x2c0 && c <= 0x2c1) || (c >= 0x2e0 && c <= 0x2e4) || c == 0x345 ||
+         c == 0x37a || (c >= 0x1d2c && c <= 0x1d6a) || c == 0x1d78 || (c >= 0x1d9b && c <= 0x1dbf) || c == 0x2071 || c == 0x207f ||
          (c >= 0x2090 && c <= 0x209c) || (c >= 0x2170 && c <= 0x217f) || (c >= 0x24d0 && c <= 0x24e9);
 }
 
 bool is_upper(char32_t c) noexcept {
   if (category(c) == UTF8PROC_CATEGORY_LU) return true;
-  return (c >= 0x2160 && c <= 0x216f) || (c >= 0x24b6 && c <= 0x24cf) || (c >= 0x1f130 && c <= 0x1f149) ||
-         (c >= 0x1f150 && c <= 0x1f169) || (c >= 0x1f170 && c <= 0x1f189);
+  return (c >= 0x2160 && c <= 0x216f) || (c >= 0x24b6 && c <= 0x24cf) || (c >= 0x1f130 && c <= 0x1f149) || (c >= 0x1f150 && c <= 0x1f169) ||
+         (c >= 0x1f170 && c <= 0x1f189);
 }
 
 bool is_title(char32_t c) noexcept { return category(c) == UTF8PROC_CATEGORY_LT; }
@@ -160,12 +153,9 @@ bool is_printable(char32_t c) noexcept {
     case UTF8PROC_CATEGORY_CS:
     case UTF8PROC_CATEGORY_CO:
     case UTF8PROC_CATEGORY_ZL:
-    case UTF8PROC_CATEGORY_ZP:
-      return false;
-    case UTF8PROC_CATEGORY_ZS:
-      return c == ' ';
-    default:
-      return true;
+    case UTF8PROC_CATEGORY_ZP: return false;
+    case UTF8PROC_CATEGORY_ZS: return c == ' ';
+    default: return true;
   }
 }
 
@@ -177,8 +167,7 @@ bool is_identifier_start(char32_t c) noexcept {
 bool is_identifier_part(char32_t c) noexcept {
   if (c < 0x80) return is_identifier_start(c) || (c >= '0' && c <= '9');
   const auto kind = category(c);
-  return is_identifier_start(c) || kind == UTF8PROC_CATEGORY_ND || kind == UTF8PROC_CATEGORY_MN ||
-         kind == UTF8PROC_CATEGORY_MC;
+  return is_identifier_start(c) || kind == UTF8PROC_CATEGORY_ND || kind == UTF8PROC_CATEGORY_MN || kind == UTF8PROC_CATEGORY_MC;
 }
 
 void to_upper(TextBuilder& out, std::string_view text) {
@@ -186,8 +175,7 @@ void to_upper(TextBuilder& out, std::string_view text) {
 }
 
 void to_lower(TextBuilder& out, std::string_view text) {
-  for_each(out, text,
-           [&](std::size_t start, std::size_t end, char32_t c) { append_lower(out, text, start, end, c); });
+  for_each(out, text, [&](std::size_t start, std::size_t end, char32_t c) { append_lower(out, text, start, end, c); });
 }
 
 void to_title(TextBuilder& out, std::string_view text) {

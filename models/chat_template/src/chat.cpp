@@ -33,8 +33,7 @@ void check_part(const Json& part, const std::string& where) {
   if (!part.is_object()) refuse(where, " is ", kind_of(part), ", not an object");
   const Json* type = part.find("type");
   require_text(type, "type", where);
-  if (*type->text() != "text")
-    refuse(where, " is of type ", in_quotes(*type->text()), "; only parts of type 'text' are offered");
+  if (*type->text() != "text") refuse(where, " is of type ", in_quotes(*type->text()), "; only parts of type 'text' are offered");
   require_text(part.find("text"), "text", where);
 }
 
@@ -47,8 +46,7 @@ void check_content(const Json& message, const std::string& where) {
            ", and has to be a string or a list of text parts where there are no 'tool_calls'");
   }
   if (content->text() != nullptr) return;
-  if (content->list() == nullptr)
-    refuse(where, ": 'content' is ", kind_of(*content), ", and has to be a string or a list of text parts");
+  if (content->list() == nullptr) refuse(where, ": 'content' is ", kind_of(*content), ", and has to be a string or a list of text parts");
   std::size_t number = 0;
   for (const Json& part : *content->list()) check_part(part, concat(where, ": part ", ++number, " of 'content'"));
 }
@@ -67,8 +65,7 @@ void check_message(const Json& message, std::size_t number) {
 }  // namespace
 
 Chat parse_chat(std::string_view json) {
-  if (json.size() > largest_chat)
-    refuse("the messages have ", json.size(), " bytes; at most ", largest_chat, " are read");
+  if (json.size() > largest_chat) refuse("the messages have ", json.size(), " bytes; at most ", largest_chat, " are read");
   std::string why;
   std::optional<Json> document = Json::parse(json, Json::most_values, &why);
   if (!document) throw Error(QUERN_INVALID_ARGUMENT, std::move(why));
@@ -83,8 +80,7 @@ Chat parse_chat(std::string_view json) {
         refuse("member ", in_quotes(member.name), " is not known; beside 'messages' there may be 'tools'");
       }
     }
-    if (!chat.tools.is_null() && chat.tools.list() == nullptr)
-      refuse("'tools' is ", kind_of(chat.tools), ", and has to be a list");
+    if (!chat.tools.is_null() && chat.tools.list() == nullptr) refuse("'tools' is ", kind_of(chat.tools), ", and has to be a list");
     if (document->find("messages") == nullptr) refuse("the object has no member 'messages'");
   } else {
     chat.messages = std::move(*document);

@@ -17,8 +17,7 @@ namespace {
 
 constexpr std::size_t largest_source = 1024 * 1024;
 
-void check_utf8(const std::string& name, std::string_view what, std::string_view text,
-                quern_status code = QUERN_INVALID_ARGUMENT) {
+void check_utf8(const std::string& name, std::string_view what, std::string_view text, quern_status code = QUERN_INVALID_ARGUMENT) {
   const std::size_t bad = jinja::find_invalid_utf8(text);
   if (bad == std::string_view::npos) return;
   throw Error(code, concat(name, ": ", what, " is not UTF-8 at byte ", bad));
@@ -26,8 +25,8 @@ void check_utf8(const std::string& name, std::string_view what, std::string_view
 
 // A role that chats know chooses the turn's marker in templates that write '<|' + role + '|>': the caller said
 // who speaks, which no text inside the chat can.
-constexpr std::string_view known_roles[] = {"assistant", "developer", "function", "ipython", "model",
-                                            "observation", "system", "tool", "user"};
+constexpr std::string_view known_roles[] = {"assistant",   "developer", "function", "ipython", "model",
+                                            "observation", "system",    "tool",     "user"};
 
 jinja::Value role_value(jinja::Runtime& runtime, const std::string& role) {
   const bool is_known = std::find(std::begin(known_roles), std::end(known_roles), role) != std::end(known_roles);
@@ -48,8 +47,7 @@ jinja::Value message_values(jinja::Runtime& runtime, const Json& messages) {
   return runtime.list(std::move(values));
 }
 
-jinja::Value variable_value(jinja::Runtime& runtime, const std::string& name, const std::string& variable,
-                            const TemplateVariable& value) {
+jinja::Value variable_value(jinja::Runtime& runtime, const std::string& name, const std::string& variable, const TemplateVariable& value) {
   if (const auto* text = std::get_if<std::string>(&value)) {
     check_utf8(name, "variable '" + variable + "'", *text);
     return runtime.text(*text);
@@ -63,8 +61,8 @@ jinja::Value variable_value(jinja::Runtime& runtime, const std::string& name, co
 
 ChatTemplate ChatTemplate::parse(std::string_view source, std::string name_for_errors, const TemplateLimits& limits) {
   if (source.size() > largest_source) {
-    throw Error(QUERN_BAD_MODEL, concat(name_for_errors, ": the chat template has ", source.size(),
-                                        " bytes; the most that is accepted is ", largest_source));
+    throw Error(QUERN_BAD_MODEL, concat(name_for_errors, ": the chat template has ", source.size(), " bytes; the most that is accepted is ",
+                                        largest_source));
   }
   if (const std::size_t bad = jinja::find_invalid_utf8(source); bad != std::string_view::npos) {
     throw Error(QUERN_BAD_MODEL, concat(name_for_errors, ": the chat template is not UTF-8 at byte ", bad));

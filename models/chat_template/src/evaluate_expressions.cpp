@@ -15,29 +15,19 @@ Value Evaluator::evaluate(const Expression& expression) {
   runtime_.step();
   runtime_.set_line(expression.line);
   switch (expression.kind) {
-    case ExpressionKind::constant:
-      return static_cast<const Constant&>(expression).value;
-    case ExpressionKind::name:
-      return evaluate_name(static_cast<const Name&>(expression));
-    case ExpressionKind::sequence:
-      return evaluate_sequence(static_cast<const SequenceDisplay&>(expression));
-    case ExpressionKind::mapping:
-      return evaluate_mapping(static_cast<const MappingDisplay&>(expression));
+    case ExpressionKind::constant: return static_cast<const Constant&>(expression).value;
+    case ExpressionKind::name: return evaluate_name(static_cast<const Name&>(expression));
+    case ExpressionKind::sequence: return evaluate_sequence(static_cast<const SequenceDisplay&>(expression));
+    case ExpressionKind::mapping: return evaluate_mapping(static_cast<const MappingDisplay&>(expression));
     case ExpressionKind::negate:
     case ExpressionKind::plus:
-    case ExpressionKind::logical_not:
-      return evaluate_unary(static_cast<const Unary&>(expression));
-    case ExpressionKind::arithmetic:
-      return evaluate_arithmetic(static_cast<const Arithmetic&>(expression));
+    case ExpressionKind::logical_not: return evaluate_unary(static_cast<const Unary&>(expression));
+    case ExpressionKind::arithmetic: return evaluate_arithmetic(static_cast<const Arithmetic&>(expression));
     case ExpressionKind::logical_and:
-    case ExpressionKind::logical_or:
-      return evaluate_logical(static_cast<const Logical&>(expression));
-    case ExpressionKind::comparison:
-      return evaluate_comparison(static_cast<const Comparison&>(expression));
-    case ExpressionKind::concatenation:
-      return evaluate_concatenation(static_cast<const Concatenation&>(expression));
-    case ExpressionKind::conditional:
-      return evaluate_conditional(static_cast<const Conditional&>(expression));
+    case ExpressionKind::logical_or: return evaluate_logical(static_cast<const Logical&>(expression));
+    case ExpressionKind::comparison: return evaluate_comparison(static_cast<const Comparison&>(expression));
+    case ExpressionKind::concatenation: return evaluate_concatenation(static_cast<const Concatenation&>(expression));
+    case ExpressionKind::conditional: return evaluate_conditional(static_cast<const Conditional&>(expression));
     case ExpressionKind::attribute: {
       const auto& node = static_cast<const Attribute&>(expression);
       return get_attribute(runtime_, evaluate(*node.object), node.attribute);
@@ -47,16 +37,13 @@ Value Evaluator::evaluate(const Expression& expression) {
       const Value object = evaluate(*node.object);
       return get_item(runtime_, object, evaluate(*node.index));
     }
-    case ExpressionKind::slice:
-      return evaluate_slice(static_cast<const Slice&>(expression));
-    case ExpressionKind::call:
-      return evaluate_call(static_cast<const Call&>(expression));
+    case ExpressionKind::slice: return evaluate_slice(static_cast<const Slice&>(expression));
+    case ExpressionKind::call: return evaluate_call(static_cast<const Call&>(expression));
     case ExpressionKind::filter: {
       const auto& node = static_cast<const FilterUse&>(expression);
       return evaluate_filter(node, evaluate(*node.input));
     }
-    case ExpressionKind::test:
-      break;
+    case ExpressionKind::test: break;
   }
   return evaluate_test(static_cast<const TestUse&>(expression));
 }
@@ -138,8 +125,7 @@ Arguments Evaluator::evaluate_arguments(const CallArguments& arguments) {
   Arguments evaluated(runtime_);
   evaluated.positional.reserve(arguments.positional.size());
   for (const auto& argument : arguments.positional) evaluated.positional.push_back(evaluate(*argument));
-  for (const auto& [name, argument] : arguments.keyword)
-    evaluated.keyword.push_back({name, evaluate(*argument)});
+  for (const auto& [name, argument] : arguments.keyword) evaluated.keyword.push_back({name, evaluate(*argument)});
   if (arguments.star) {
     for (Value& item : items_of(runtime_, evaluate(*arguments.star))) {
       runtime_.step();
@@ -149,8 +135,7 @@ Arguments Evaluator::evaluate_arguments(const CallArguments& arguments) {
   if (arguments.double_star) {
     const Value more = evaluate(*arguments.double_star);
     const Mapping* mapping = more.mapping();
-    if (mapping == nullptr)
-      runtime_.fail(concat("the argument behind '**' is a ", type_name(more), ", not a dict"));
+    if (mapping == nullptr) runtime_.fail(concat("the argument behind '**' is a ", type_name(more), ", not a dict"));
     for (const auto& [key, value] : mapping->entries) {
       runtime_.step();
       if (key.text() == nullptr) runtime_.fail("the argument behind '**' has a key that is not a str");
@@ -174,15 +159,11 @@ Value Evaluator::evaluate_call(const Call& node) {
 Value Evaluator::call(const Value& callee, const Arguments& arguments, int line) {
   runtime_.set_line(line);
   if (callee.is_undefined()) runtime_.fail_undefined(callee);
-  if (callee.loop() != nullptr)
-    runtime_.unsupported("recursive loops (a call of the loop variable) are not offered");
+  if (callee.loop() != nullptr) runtime_.unsupported("recursive loops (a call of the loop variable) are not offered");
   const Callable* callable = callee.callable();
-  if (callable == nullptr)
-    runtime_.fail(concat("a ", type_name(callee), " is called, but it is not a function"));
+  if (callable == nullptr) runtime_.fail(concat("a ", type_name(callee), " is called, but it is not a function"));
   if (const auto* macro = std::get_if<MacroClosure>(&callable->target)) return call_macro(*macro, arguments);
-  if (const auto* function = std::get_if<const GlobalFunction*>(&callable->target)) {
-    return (*function)->call(runtime_, arguments);
-  }
+  if (const auto* function = std::get_if<const GlobalFunction*>(&callable->target)) { return (*function)->call(runtime_, arguments); }
   const auto& bound = std::get<BoundMethod>(callable->target);
   const Text* self = bound.self.text();
   if (self != nullptr && self->markup && !arguments.positional.empty()) {

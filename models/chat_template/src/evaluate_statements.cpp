@@ -12,9 +12,7 @@
 namespace quern::jinja {
 
 Evaluator::ScopeGuard::ScopeGuard(Evaluator& evaluator, Scope* parent)
-    : evaluator_(evaluator),
-      outer_(evaluator.scope_),
-      scope_(std::make_unique<Scope>(evaluator.runtime_, parent)) {
+    : evaluator_(evaluator), outer_(evaluator.scope_), scope_(std::make_unique<Scope>(evaluator.runtime_, parent)) {
   evaluator.scope_ = scope_.get();
 }
 
@@ -31,8 +29,7 @@ Evaluator::~Evaluator() {
 
 class Evaluator::CaptureGuard {
  public:
-  explicit CaptureGuard(Evaluator& evaluator)
-      : evaluator_(evaluator), outer_(evaluator.capture_), builder_(evaluator.runtime_) {
+  explicit CaptureGuard(Evaluator& evaluator) : evaluator_(evaluator), outer_(evaluator.capture_), builder_(evaluator.runtime_) {
     evaluator.capture_ = &builder_;
   }
   CaptureGuard(const CaptureGuard&) = delete;
@@ -53,8 +50,7 @@ class Evaluator::FilteredLoop final : public LoopSource {
       : evaluator_(evaluator), loop_(loop), items_(std::move(items)), scope_(evaluator.scope_) {}
 
   std::optional<Value> pull() override {
-    const Runtime::EvaluationDepth depth(
-        evaluator_.runtime_);  // a condition may ask a loop that is filtered itself
+    const Runtime::EvaluationDepth depth(evaluator_.runtime_);  // a condition may ask a loop that is filtered itself
     while (items_->next < items_->source->items.size()) {
       evaluator_.runtime_.step();
       const Value item = items_->source->items[items_->next++];
@@ -115,38 +111,25 @@ Evaluator::Flow Evaluator::execute(const Statement& statement) {
   runtime_.step();
   runtime_.set_line(statement.line);
   switch (statement.kind) {
-    case StatementKind::text:
-      write_own(static_cast<const TextOutput&>(statement).text);
-      return Flow::next;
-    case StatementKind::print:
-      write_value(evaluate(*static_cast<const Print&>(statement).expression));
-      return Flow::next;
-    case StatementKind::branch:
-      return execute_branch(static_cast<const Branch&>(statement));
-    case StatementKind::loop:
-      return execute_loop(static_cast<const Loop&>(statement));
+    case StatementKind::text: write_own(static_cast<const TextOutput&>(statement).text); return Flow::next;
+    case StatementKind::print: write_value(evaluate(*static_cast<const Print&>(statement).expression)); return Flow::next;
+    case StatementKind::branch: return execute_branch(static_cast<const Branch&>(statement));
+    case StatementKind::loop: return execute_loop(static_cast<const Loop&>(statement));
     case StatementKind::assign: {
       const auto& node = static_cast<const Assign&>(statement);
       assign(node.target, evaluate(*node.value));
       return Flow::next;
     }
-    case StatementKind::capture:
-      return execute_capture(static_cast<const Capture&>(statement));
-    case StatementKind::macro:
-      define_macro(static_cast<const MacroDefinition&>(statement));
-      return Flow::next;
-    case StatementKind::with:
-      return execute_with(static_cast<const With&>(statement));
-    case StatementKind::filter_block:
-      return execute_filter_block(static_cast<const FilterBlock&>(statement));
+    case StatementKind::capture: return execute_capture(static_cast<const Capture&>(statement));
+    case StatementKind::macro: define_macro(static_cast<const MacroDefinition&>(statement)); return Flow::next;
+    case StatementKind::with: return execute_with(static_cast<const With&>(statement));
+    case StatementKind::filter_block: return execute_filter_block(static_cast<const FilterBlock&>(statement));
     case StatementKind::scope: {
       const ScopeGuard scope(*this, scope_);
       return execute(static_cast<const ScopedBody&>(statement).body);
     }
-    case StatementKind::break_loop:
-      return Flow::leave_loop;
-    case StatementKind::continue_loop:
-      break;
+    case StatementKind::break_loop: return Flow::leave_loop;
+    case StatementKind::continue_loop: break;
   }
   return Flow::next_turn;
 }
@@ -180,8 +163,7 @@ Evaluator::Flow Evaluator::execute_loop(const Loop& loop) {
   return execute(loop.otherwise);
 }
 
-Evaluator::Flow Evaluator::execute_turn(const Loop& loop, const Value& item,
-                                        const std::shared_ptr<LoopState>& state) {
+Evaluator::Flow Evaluator::execute_turn(const Loop& loop, const Value& item, const std::shared_ptr<LoopState>& state) {
   runtime_.step();
   const ScopeGuard scope(*this, scope_);
   scope_->set(runtime_, template_.loop_id, state);
@@ -234,15 +216,12 @@ void Evaluator::assign(const Target& target, Value value) {
     const Value* holder = scope_->find(runtime_, target.id);
     if (holder == nullptr || holder->names() == nullptr) {
       const std::string name = shown(template_.names[target.id]);
-      runtime_.fail(
-          concat("'", name, ".", shown(target.attribute), "' is set, but '", name, "' is not a namespace"));
+      runtime_.fail(concat("'", name, ".", shown(target.attribute), "' is set, but '", name, "' is not a namespace"));
     }
     return holder->names()->set(runtime_, target.attribute, std::move(value));
   }
   Counted<Value> items = items_of(runtime_, value);
-  if (items.size() != target.parts.size()) {
-    runtime_.fail(concat(target.parts.size(), " names are set from ", items.size(), " values"));
-  }
+  if (items.size() != target.parts.size()) { runtime_.fail(concat(target.parts.size(), " names are set from ", items.size(), " values")); }
   for (std::size_t i = 0; i < items.size(); ++i) assign(target.parts[i], std::move(items[i]));
 }
 
@@ -255,8 +234,7 @@ void Evaluator::define_macro(const MacroDefinition& macro) {
 void Evaluator::bind_parameters(const MacroDefinition& macro, const Arguments& arguments) {
   const std::size_t count = macro.parameters.size();
   if (arguments.positional.size() > count && !macro.varargs) {
-    runtime_.fail(concat("macro '", shown(macro.name), "' takes at most ", count, " arguments and got ",
-                         arguments.positional.size()));
+    runtime_.fail(concat("macro '", shown(macro.name), "' takes at most ", count, " arguments and got ", arguments.positional.size()));
   }
   Counted<char> used(arguments.keyword.size(), 0, runtime_);
   for (std::size_t i = 0; i < count; ++i) {
@@ -277,8 +255,7 @@ void Evaluator::bind_parameters(const MacroDefinition& macro, const Arguments& a
     } else if (parameter.otherwise) {
       scope_->set(runtime_, parameter.id, evaluate(*parameter.otherwise));
     } else {
-      scope_->set(runtime_, parameter.id,
-                  runtime_.undefined("parameter '" + shown(parameter.name) + "' was not provided"));
+      scope_->set(runtime_, parameter.id, runtime_.undefined("parameter '" + shown(parameter.name) + "' was not provided"));
     }
   }
   Entries rest(runtime_);
@@ -286,9 +263,7 @@ void Evaluator::bind_parameters(const MacroDefinition& macro, const Arguments& a
     runtime_.step();
     if (used[k] != 0) continue;
     const Arguments::Keyword& keyword = arguments.keyword[k];
-    if (!macro.kwargs)
-      runtime_.fail(
-          concat("macro '", shown(macro.name), "' has no argument '", shown(keyword.text()), "'"));
+    if (!macro.kwargs) runtime_.fail(concat("macro '", shown(macro.name), "' has no argument '", shown(keyword.text()), "'"));
     rest.emplace_back(keyword.name, keyword.value);
   }
   if (macro.kwargs) scope_->set(runtime_, *macro.kwargs, runtime_.mapping(std::move(rest)));

@@ -71,8 +71,7 @@ Value replace(Runtime& runtime, const Value& input, const Arguments& arguments) 
   const Value old_part = to_text(runtime, parameters.at(0));
   const Value new_part = to_text(runtime, parameters.at(1));
   const bool all = parameters.find(2) == nullptr || parameters.at(2).is_none();
-  return replace_text(runtime, *text.text(), *old_part.text(), *new_part.text(),
-                      all ? -1 : parameters.integer(2, -1));
+  return replace_text(runtime, *text.text(), *old_part.text(), *new_part.text(), all ? -1 : parameters.integer(2, -1));
 }
 
 Value string(Runtime& runtime, const Value& input, const Arguments& arguments) {
@@ -161,8 +160,7 @@ Value format(Runtime& runtime, const Value& input, const Arguments& arguments) {
 }
 
 Value tojson(Runtime& runtime, const Value& input, const Arguments& arguments) {
-  const Parameters parameters(runtime, "filter 'tojson'", arguments,
-                              {"ensure_ascii", "indent", "separators", "sort_keys"});
+  const Parameters parameters(runtime, "filter 'tojson'", arguments, {"ensure_ascii", "indent", "separators", "sort_keys"});
   JsonStyle style;
   style.ensure_ascii = parameters.truth(0, false);
   style.sort_keys = parameters.truth(3, false);
@@ -178,8 +176,7 @@ Value tojson(Runtime& runtime, const Value& input, const Arguments& arguments) {
   }
   if (const Value* separators = parameters.find(2); separators != nullptr && !separators->is_none()) {
     const Sequence* pair = separators->sequence();
-    const bool is_pair = pair != nullptr && pair->items.size() == 2 && pair->items[0].text() != nullptr &&
-                         pair->items[1].text() != nullptr;
+    const bool is_pair = pair != nullptr && pair->items.size() == 2 && pair->items[0].text() != nullptr && pair->items[1].text() != nullptr;
     if (!is_pair) runtime.fail("tojson: separators are two str, one between items and one behind keys");
     style.item_separator = pair->items[0].text()->text;
     style.key_separator = pair->items[1].text()->text;
@@ -188,19 +185,19 @@ Value tojson(Runtime& runtime, const Value& input, const Arguments& arguments) {
 }
 
 constexpr Filter text_filter_table[] = {{"capitalize", recased<capitalize>},
-                            {"center", center},
-                            {"e", escape},
-                            {"escape", escape},
-                            {"format", format},
-                            {"indent", indent},
-                            {"lower", recased<to_lower>},
-                            {"replace", replace},
-                            {"safe", safe},
-                            {"string", string},
-                            {"title", recased<title_words>},
-                            {"tojson", tojson},
-                            {"trim", trim},
-                            {"upper", recased<to_upper>}};
+                                        {"center", center},
+                                        {"e", escape},
+                                        {"escape", escape},
+                                        {"format", format},
+                                        {"indent", indent},
+                                        {"lower", recased<to_lower>},
+                                        {"replace", replace},
+                                        {"safe", safe},
+                                        {"string", string},
+                                        {"title", recased<title_words>},
+                                        {"tojson", tojson},
+                                        {"trim", trim},
+                                        {"upper", recased<to_upper>}};
 
 }  // namespace
 

@@ -39,8 +39,7 @@ class Formatter {
       }
     }
     const std::size_t given = tuple_ != nullptr ? tuple_->items.size() : 1;
-    if (taken_ < given && !may_go_unused())
-      runtime_.fail("'%': the format has fewer places than there are values");
+    if (taken_ < given && !may_go_unused()) runtime_.fail("'%': the format has fewer places than there are values");
     return out_.finish();
   }
 
@@ -49,8 +48,7 @@ class Formatter {
   bool may_go_unused() const {
     const Sequence* sequence = right_.sequence();
     return right_.mapping() != nullptr || right_.is_undefined() ||
-           (sequence != nullptr &&
-            (sequence->kind == SequenceKind::list || sequence->kind == SequenceKind::range));
+           (sequence != nullptr && (sequence->kind == SequenceKind::list || sequence->kind == SequenceKind::range));
   }
 
   char next() {
@@ -65,8 +63,7 @@ class Formatter {
       ++taken_;
       return right_;
     }
-    if (tuple_ == nullptr || taken_ >= tuple_->items.size())
-      runtime_.fail("'%': the format has more places than there are values");
+    if (tuple_ == nullptr || taken_ >= tuple_->items.size()) runtime_.fail("'%': the format has more places than there are values");
     return tuple_->items[taken_++];
   }
 
@@ -85,8 +82,7 @@ class Formatter {
         if (count > largest) break;
       }
     }
-    if (count > largest || count < -largest)
-      runtime_.unsupported("'%': a width or precision above 1000000 is not offered");
+    if (count > largest || count < -largest) runtime_.unsupported("'%': a width or precision above 1000000 is not offered");
     return count;
   }
 
@@ -114,23 +110,12 @@ class Formatter {
     }
     for (bool flag = true; flag;) {
       switch (c) {
-        case '-':
-          directive.left = true;
-          break;
-        case '+':
-          directive.sign = true;
-          break;
-        case ' ':
-          directive.space = true;
-          break;
-        case '0':
-          directive.zero = true;
-          break;
-        case '#':
-          directive.alternate = true;
-          break;
-        default:
-          flag = false;
+        case '-': directive.left = true; break;
+        case '+': directive.sign = true; break;
+        case ' ': directive.space = true; break;
+        case '0': directive.zero = true; break;
+        case '#': directive.alternate = true; break;
+        default: flag = false;
       }
       if (flag) c = next();
     }
@@ -152,28 +137,22 @@ class Formatter {
   void write_value(const Directive& directive, const Value& value) {
     switch (directive.type) {
       case 's':
-      case 'r':
-        return write_text(directive, value);
-      case 'c':
-        return write_character(directive, value);
+      case 'r': return write_text(directive, value);
+      case 'c': return write_character(directive, value);
       case 'd':
       case 'i':
       case 'u':
       case 'x':
       case 'X':
-      case 'o':
-        return write_integer(directive, value);
+      case 'o': return write_integer(directive, value);
       case 'e':
       case 'E':
       case 'f':
       case 'F':
       case 'g':
-      case 'G':
-        return write_float(directive, value);
-      case 'a':
-        runtime_.unsupported("'%': the directive '%a' is not offered");
-      default:
-        runtime_.fail(concat("'%': there is no directive ", quote(character_at(format_, at_ - 1)), " behind '%'"));
+      case 'G': return write_float(directive, value);
+      case 'a': runtime_.unsupported("'%': the directive '%a' is not offered");
+      default: runtime_.fail(concat("'%': there is no directive ", quote(character_at(format_, at_ - 1)), " behind '%'"));
     }
   }
 
@@ -186,9 +165,7 @@ class Formatter {
     }
     const Value text = builder.finish();
     std::string_view shown = text.text()->text;
-    if (directive.precision >= 0) {
-      shown = shown.substr(0, offset_of_code_point(shown, static_cast<std::size_t>(directive.precision)));
-    }
+    if (directive.precision >= 0) { shown = shown.substr(0, offset_of_code_point(shown, static_cast<std::size_t>(directive.precision))); }
     pad(directive, *text.text(), shown);
   }
 
@@ -198,8 +175,7 @@ class Formatter {
     if (text != nullptr && !text->text.empty() && character_at(text->text, 0).size() == text->text.size()) {
       return pad(directive, *text, text->text);
     }
-    if (const auto* code = value.integer();
-               code != nullptr && *code >= 0 && *code <= 0x10ffff && !(*code >= 0xd800 && *code < 0xe000)) {
+    if (const auto* code = value.integer(); code != nullptr && *code >= 0 && *code <= 0x10ffff && !(*code >= 0xd800 && *code < 0xe000)) {
       append_code_point(shown, static_cast<char32_t>(*code));
     } else {
       runtime_.fail("'%': '%c' needs one character");
@@ -210,8 +186,7 @@ class Formatter {
   Number number(const Directive& directive, const Value& value) {
     if (value.is_undefined()) runtime_.fail_undefined(value);
     const auto found = as_number(value);
-    if (!found)
-      runtime_.fail(concat("'%': '%", directive.type, "' needs a number and got a ", type_name(value)));
+    if (!found) runtime_.fail(concat("'%': '%", directive.type, "' needs a number and got a ", type_name(value)));
     return *found;
   }
 
@@ -277,11 +252,9 @@ class Formatter {
   }
 
   // Writes prefix, `precision_zeros` zeros and body, made as wide as the directive asks.
-  void pad(const Directive& directive, std::string_view prefix, std::string_view body, bool zeros,
-           std::int64_t precision_zeros = 0) {
+  void pad(const Directive& directive, std::string_view prefix, std::string_view body, bool zeros, std::int64_t precision_zeros = 0) {
     runtime_.step_text(body.size());
-    const auto size =
-        static_cast<std::int64_t>(count_code_points(prefix) + count_code_points(body)) + precision_zeros;
+    const auto size = static_cast<std::int64_t>(count_code_points(prefix) + count_code_points(body)) + precision_zeros;
     const auto missing = static_cast<std::uint64_t>(std::max<std::int64_t>(directive.width - size, 0));
     const bool fill_zeros = zeros && !directive.left;
     if (!fill_zeros && !directive.left) out_.append(missing, " ");

@@ -26,8 +26,7 @@ Value range(Runtime& runtime, const Arguments& arguments) {
 Entries entries_of(Runtime& runtime, std::string_view what, const Arguments& arguments) {
   Entries entries(runtime);
   if (arguments.positional.size() > 1) {
-    runtime.fail(
-        concat(what, " takes at most 1 argument without a name and got ", arguments.positional.size()));
+    runtime.fail(concat(what, " takes at most 1 argument without a name and got ", arguments.positional.size()));
   }
   if (!arguments.positional.empty()) {
     const Value& source = arguments.positional[0];
@@ -46,9 +45,7 @@ Entries entries_of(Runtime& runtime, std::string_view what, const Arguments& arg
   return entries;
 }
 
-Value dict(Runtime& runtime, const Arguments& arguments) {
-  return runtime.mapping(entries_of(runtime, "dict", arguments));
-}
+Value dict(Runtime& runtime, const Arguments& arguments) { return runtime.mapping(entries_of(runtime, "dict", arguments)); }
 
 Value make_namespace(Runtime& runtime, const Arguments& arguments) {
   const Value made = runtime.new_namespace();
@@ -74,11 +71,8 @@ Value strftime_now(Runtime& runtime, const Arguments& arguments) {
   return format_time(runtime, parameters.text(0), *runtime.now());
 }
 
-constexpr GlobalFunction global_table[] = {{"dict", dict},
-                                    {"namespace", make_namespace},
-                                    {"raise_exception", raise_exception},
-                                    {"range", range},
-                                    {"strftime_now", strftime_now}};
+constexpr GlobalFunction global_table[] = {
+    {"dict", dict}, {"namespace", make_namespace}, {"raise_exception", raise_exception}, {"range", range}, {"strftime_now", strftime_now}};
 
 }  // namespace
 

@@ -17,17 +17,14 @@ namespace {
 
 class JsonWriter {
  public:
-  JsonWriter(Runtime& runtime, const JsonStyle& style, TextBuilder& out)
-      : runtime_(runtime), style_(style), out_(out) {}
+  JsonWriter(Runtime& runtime, const JsonStyle& style, TextBuilder& out) : runtime_(runtime), style_(style), out_(out) {}
 
   void write(const Value& value) {
     runtime_.step();
     if (value.text() != nullptr) return write_string(value.text()->text);
     if (value.sequence() != nullptr) return write_array(value);
     if (value.mapping() != nullptr) return write_object(*value.mapping());
-    if (!write_scalar(value)) {
-      runtime_.fail(concat("tojson: a ", type_name(value), " cannot be written as JSON"));
-    }
+    if (!write_scalar(value)) { runtime_.fail(concat("tojson: a ", type_name(value), " cannot be written as JSON")); }
   }
 
  private:
@@ -39,9 +36,7 @@ class JsonWriter {
     } else if (const auto* integer = value.integer()) {
       out_.append(std::to_string(*integer));
     } else if (const auto* real = value.get_if<double>()) {
-      out_.append(std::isnan(*real)   ? "NaN"
-                  : std::isinf(*real) ? (*real > 0 ? "Infinity" : "-Infinity")
-                                      : format_float(*real));
+      out_.append(std::isnan(*real) ? "NaN" : std::isinf(*real) ? (*real > 0 ? "Infinity" : "-Infinity") : format_float(*real));
     } else {
       return false;
     }
@@ -89,8 +84,7 @@ class JsonWriter {
     require_stack(stack_for_a_level, "a nested value of the chat template");
     const Sequence& sequence = *value.sequence();
     if (sequence.kind > SequenceKind::tuple) {
-      runtime_.fail(
-          concat("tojson: a ", type_name(value), " cannot be written as JSON; '|list' makes a list of it"));
+      runtime_.fail(concat("tojson: a ", type_name(value), " cannot be written as JSON; '|list' makes a list of it"));
     }
     if (sequence.items.empty()) return out_.append("[]");
     out_.append("[");
@@ -108,8 +102,7 @@ class JsonWriter {
   void write_key(const Value& key) {
     if (key.text() != nullptr) return write_string(key.text()->text);
     out_.append("\"");
-    if (!write_scalar(key))
-      runtime_.fail(concat("tojson: a ", type_name(key), " cannot be a key of a JSON object"));
+    if (!write_scalar(key)) runtime_.fail(concat("tojson: a ", type_name(key), " cannot be a key of a JSON object"));
     out_.append("\"");
   }
 
@@ -118,9 +111,8 @@ class JsonWriter {
     if (mapping.entries.empty()) return out_.append("{}");
     Counted<std::size_t> order(style_.sort_keys ? mapping.entries.size() : 0, runtime_);
     std::iota(order.begin(), order.end(), std::size_t{0});
-    merge_sort(runtime_, order, [&](std::size_t a, std::size_t b) {
-      return less(runtime_, mapping.entries[a].first, mapping.entries[b].first);
-    });
+    merge_sort(runtime_, order,
+               [&](std::size_t a, std::size_t b) { return less(runtime_, mapping.entries[a].first, mapping.entries[b].first); });
     out_.append("{");
     ++level_;
     for (std::size_t i = 0; i < mapping.entries.size(); ++i) {

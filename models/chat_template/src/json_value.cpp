@@ -55,8 +55,8 @@ Value json_value(Runtime& runtime, const Json& json, std::string_view what) {
   }
   if (const auto integer = json.integer()) return *integer;
   if (json.count() != nullptr)
-    throw Error(QUERN_INVALID_ARGUMENT, concat(runtime.template_name(), ": ", what, " has the integer ", *json.count(),
-                                               ", which is beyond 64 bits with sign"));
+    throw Error(QUERN_INVALID_ARGUMENT,
+                concat(runtime.template_name(), ": ", what, " has the integer ", *json.count(), ", which is beyond 64 bits with sign"));
   return json.number().value_or(0.0);
 }
 

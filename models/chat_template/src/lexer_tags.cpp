@@ -52,8 +52,7 @@ void Lexer::scan_number(Token& token) {
   }
   if (real) {
     token.kind = TokenKind::real;
-    token.real =
-        parse_float(budget_, without_underscores(std::string_view(source_).substr(start, end - start))).value();
+    token.real = parse_float(budget_, without_underscores(std::string_view(source_).substr(start, end - start))).value();
     advance(end);
     return;
   }
@@ -149,8 +148,7 @@ std::string Lexer::unescape(std::string_view text) const {
       put(value);
       i += length;
     } else if (c == 'N') {
-      fail_at(QUERN_UNSUPPORTED, budget_.template_name(), line_,
-              "escapes by character name ('\\N{...}') are not offered; use '\\u'");
+      fail_at(QUERN_UNSUPPORTED, budget_.template_name(), line_, "escapes by character name ('\\N{...}') are not offered; use '\\u'");
     } else if (static_cast<unsigned char>(c) >= 0x80) {
       // Jinja first spells the character as an escape, whose own backslash then meets this one.
       i = escape;

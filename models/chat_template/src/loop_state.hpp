@@ -19,11 +19,7 @@ class LoopState {
  public:
   /// `length` is known where the iterable has one and the loop no condition. `depth` is that of the iterable.
   LoopState(Runtime& runtime, LoopSource& source, std::optional<std::int64_t> length, int depth)
-      : source_(&source),
-        ahead_(runtime),
-        length_(length),
-        depth_(depth),
-        charge_(runtime, shared_size<LoopState>) {}
+      : source_(&source), ahead_(runtime), length_(length), depth_(depth), charge_(runtime, shared_size<LoopState>) {}
 
   /// Goes on to the next item; false at the end.
   bool advance();

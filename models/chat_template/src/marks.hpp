@@ -41,8 +41,8 @@ class Marks {
 
   /// The first range that ends at or after `offset`.
   std::span<const ForeignRange> ranges_from(std::size_t offset) const noexcept {
-    const auto first = std::lower_bound(ranges_.begin(), ranges_.end(), offset,
-                                        [](const ForeignRange& range, std::size_t at) { return range.end < at; });
+    const auto first =
+        std::lower_bound(ranges_.begin(), ranges_.end(), offset, [](const ForeignRange& range, std::size_t at) { return range.end < at; });
     return {first, ranges_.end()};
   }
 

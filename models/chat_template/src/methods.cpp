@@ -18,9 +18,7 @@ Value view(Runtime& runtime, const Mapping& mapping, SequenceKind kind) {
   items.reserve(mapping.entries.size());
   for (const auto& [key, value] : mapping.entries) {
     runtime.step();
-    items.push_back(kind == SequenceKind::keys     ? key
-                    : kind == SequenceKind::values ? value
-                                                   : runtime.tuple({key, value}));
+    items.push_back(kind == SequenceKind::keys ? key : kind == SequenceKind::values ? value : runtime.tuple({key, value}));
   }
   return runtime.sequence(kind, std::move(items));
 }
@@ -69,29 +67,26 @@ Value loop_cycle(Runtime& runtime, const Value& self, const Arguments& arguments
   return arguments.positional[static_cast<std::size_t>(self.loop()->index0()) % arguments.positional.size()];
 }
 
-constexpr std::array mapping_table = {Method{"copy", mapping_copy}, Method{"get", mapping_get},
-                                      Method{"items", mapping_items}, Method{"keys", mapping_keys},
-                                      Method{"values", mapping_values}};
+constexpr std::array mapping_table = {Method{"copy", mapping_copy}, Method{"get", mapping_get}, Method{"items", mapping_items},
+                                      Method{"keys", mapping_keys}, Method{"values", mapping_values}};
 constexpr std::array sequence_table = {Method{"count", sequence_count}, Method{"index", sequence_index}};
 constexpr std::array loop_table = {Method{"cycle", loop_cycle}};
 
 // Python has these, the sandbox of transformers allows them, and they are not offered here.
-constexpr std::array<std::string_view, 11> other_text_methods = {
-    "casefold",     "encode",      "expandtabs", "isascii",   "isdecimal",
-    "isidentifier", "isprintable", "istitle",    "maketrans", "rindex",     "translate"};
+constexpr std::array<std::string_view, 11> other_text_methods = {"casefold",  "encode",       "expandtabs",  "isascii",
+                                                                 "isdecimal", "isidentifier", "isprintable", "istitle",
+                                                                 "maketrans", "rindex",       "translate"};
 constexpr std::array<std::string_view, 1> other_mapping_methods = {"fromkeys"};
 constexpr std::array<std::string_view, 1> other_list_methods = {"copy"};
 constexpr std::array<std::string_view, 1> other_loop_methods = {"changed"};
 // Python has these, and the sandbox of transformers forbids them: nothing may be changed.
 constexpr std::array<std::string_view, 8> changing_list_methods = {"append", "clear",   "extend", "insert",
                                                                    "pop",    "reverse", "remove", "sort"};
-constexpr std::array<std::string_view, 5> changing_mapping_methods = {"clear", "pop", "popitem", "setdefault",
-                                                                      "update"};
+constexpr std::array<std::string_view, 5> changing_mapping_methods = {"clear", "pop", "popitem", "setdefault", "update"};
 
 template <typename Table>
 const Method* find_in(const Table& table, std::string_view name) noexcept {
-  const auto row =
-      std::find_if(std::begin(table), std::end(table), [&](const Method& m) { return m.name == name; });
+  const auto row = std::find_if(std::begin(table), std::end(table), [&](const Method& m) { return m.name == name; });
   return row == std::end(table) ? nullptr : &*row;
 }
 
@@ -104,8 +99,7 @@ bool lists(const Names& names, std::string_view name) noexcept {
 
 bool would_change(const Value& self, std::string_view name) noexcept {
   if (self.mapping() != nullptr) return lists(changing_mapping_methods, name);
-  return self.sequence() != nullptr && self.sequence()->kind == SequenceKind::list &&
-         lists(changing_list_methods, name);
+  return self.sequence() != nullptr && self.sequence()->kind == SequenceKind::list && lists(changing_list_methods, name);
 }
 
 const Method* find_method(Runtime& runtime, const Value& self, std::string_view name) {

@@ -91,13 +91,11 @@ Value round(Runtime& runtime, const Value& input, const Arguments& arguments) {
     if (!number->real) return round_integer(runtime, number->integer, precision);
     return round_decimal(number->value, static_cast<int>(std::clamp<std::int64_t>(precision, -400, 400)));
   }
-  if (method != "ceil" && method != "floor")
-    runtime.fail("filter 'round': method is 'common', 'ceil' or 'floor'");
+  if (method != "ceil" && method != "floor") runtime.fail("filter 'round': method is 'common', 'ceil' or 'floor'");
   const Value scale = arithmetic(runtime, ArithmeticOp::power, std::int64_t{10}, precision);
   const auto scaled = *as_number(arithmetic(runtime, ArithmeticOp::multiply, input, scale));
   if (scaled.real && !std::isfinite(scaled.value)) runtime.fail("filter 'round': the number is not finite");
-  const double whole =
-      scaled.real ? (method == "ceil" ? std::ceil(scaled.value) : std::floor(scaled.value)) : 0.0;
+  const double whole = scaled.real ? (method == "ceil" ? std::ceil(scaled.value) : std::floor(scaled.value)) : 0.0;
   return arithmetic(runtime, ArithmeticOp::divide, scaled.real ? Value(whole) : Value(scaled.integer), scale);
 }
 
@@ -108,7 +106,7 @@ Value otherwise(Runtime& runtime, const Value& input, const Arguments& arguments
 }
 
 constexpr Filter number_filter_table[] = {{"abs", absolute},   {"d", otherwise}, {"default", otherwise},
-                            {"float", to_float}, {"int", to_int},  {"round", round}};
+                                          {"float", to_float}, {"int", to_int},  {"round", round}};
 
 }  // namespace
 

@@ -87,15 +87,13 @@ Specification parse(Runtime& runtime, std::string_view text) {
 
 /// `prefix` (sign and base) and `body` in the width, with the fill where `align` says. `source` is the text of which
 /// `body` is a part; null for one that is foreign.
-void write_padded(Runtime& runtime, const Specification& spec, std::string_view prefix, std::string_view body, char align,
-                  TextBuilder& out, const Text* source = nullptr) {
+void write_padded(Runtime& runtime, const Specification& spec, std::string_view prefix, std::string_view body, char align, TextBuilder& out,
+                  const Text* source = nullptr) {
   runtime.step_text(body.size());
   const auto size = static_cast<std::int64_t>(count_code_points(prefix) + count_code_points(body));
   const std::int64_t missing = std::max<std::int64_t>(spec.width - size, 0);
   const std::int64_t left = align == '<' || align == '=' ? 0 : align == '^' ? missing / 2 : missing;
-  const auto put_fill = [&](std::int64_t count) {
-    out.append(static_cast<std::uint64_t>(count), spec.fill);
-  };
+  const auto put_fill = [&](std::int64_t count) { out.append(static_cast<std::uint64_t>(count), spec.fill); };
   put_fill(left);
   out.append(prefix);
   if (align == '=') put_fill(missing);
@@ -107,8 +105,7 @@ void write_padded(Runtime& runtime, const Specification& spec, std::string_view 
   if (align != '=') put_fill(missing - left);
 }
 
-void write_text(Runtime& runtime, const Specification& spec, const Text& text, bool own_specification,
-                TextBuilder& out) {
+void write_text(Runtime& runtime, const Specification& spec, const Text& text, bool own_specification, TextBuilder& out) {
   if (spec.type != '\0' && spec.type != 's') runtime.fail(concat("format: there is no type ", quote({&spec.type, 1}), " for a str"));
   if (spec.sign_given) runtime.fail("format: a sign is not for a str");
   if (spec.no_negative_zero || spec.alternate) runtime.fail("format: 'z' and '#' are not for a str");
@@ -119,8 +116,7 @@ void write_text(Runtime& runtime, const Specification& spec, const Text& text, b
     runtime.step_text(shown.size());
     shown = shown.substr(0, offset_of_code_point(shown, static_cast<std::size_t>(spec.precision)));
   }
-  write_padded(runtime, spec, "", shown, spec.align == '\0' ? '<' : spec.align, out,
-               own_specification ? &text : nullptr);
+  write_padded(runtime, spec, "", shown, spec.align == '\0' ? '<' : spec.align, out, own_specification ? &text : nullptr);
 }
 
 /// The digits with a separator every `group` of them, and zeros in front so that they have `least` characters; never
@@ -136,13 +132,11 @@ std::string grouped(std::string_view digits, char separator, std::size_t group, 
   return reversed;
 }
 
-char align_of_number(const Specification& spec) noexcept {
-  return spec.align != '\0' ? spec.align : spec.zero ? '=' : '>';
-}
+char align_of_number(const Specification& spec) noexcept { return spec.align != '\0' ? spec.align : spec.zero ? '=' : '>'; }
 
 /// Digits before `tail` (a fraction, an exponent, a percent sign) get separators and the zeros of the flag '0'.
-void write_number(Runtime& runtime, const Specification& spec, const std::string& prefix, std::string_view digits,
-                  std::string_view tail, std::size_t group, TextBuilder& out) {
+void write_number(Runtime& runtime, const Specification& spec, const std::string& prefix, std::string_view digits, std::string_view tail,
+                  std::size_t group, TextBuilder& out) {
   const char align = align_of_number(spec);
   const bool zeros = align == '=' && spec.fill == "0";
   std::size_t least = 0;
@@ -155,9 +149,7 @@ void write_number(Runtime& runtime, const Specification& spec, const std::string
   write_padded(runtime, spec, prefix, body, align, out);
 }
 
-std::string sign_of(const Specification& spec, bool negative) {
-  return negative ? "-" : spec.sign == '-' ? "" : std::string(1, spec.sign);
-}
+std::string sign_of(const Specification& spec, bool negative) { return negative ? "-" : spec.sign == '-' ? "" : std::string(1, spec.sign); }
 
 void write_integer(Runtime& runtime, const Specification& spec, std::int64_t value, TextBuilder& out) {
   if (spec.precision >= 0) runtime.fail("format: a precision is not for an int");
@@ -175,8 +167,7 @@ void write_integer(Runtime& runtime, const Specification& spec, std::int64_t val
   const int base = spec.type == 'b' ? 2 : spec.type == 'o' ? 8 : lower == 'x' ? 16 : 10;
   if (spec.grouping == ',' && base != 10) runtime.fail("format: ',' is not for binary, octal and hexadecimal");
   if (spec.grouping != '\0' && spec.type == 'n') runtime.fail("format: ',' and '_' are not for the type 'n'");
-  const std::uint64_t magnitude =
-      value < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
+  const std::uint64_t magnitude = value < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
   char buffer[72];
   const auto result = std::to_chars(buffer, buffer + sizeof buffer, magnitude, base);
   std::string digits(buffer, result.ptr), prefix = sign_of(spec, value < 0);
@@ -213,27 +204,16 @@ void write_float(Runtime& runtime, const Specification& spec, double value, Text
   const double magnitude = std::fabs(value);
   std::string text;
   switch (spec.type) {
-    case '\0':
-      text = plain_float(magnitude, spec.precision);
-      break;
+    case '\0': text = plain_float(magnitude, spec.precision); break;
     case 'f':
-    case 'F':
-      text = format_fixed(magnitude, precision);
-      break;
+    case 'F': text = format_fixed(magnitude, precision); break;
     case 'e':
-    case 'E':
-      text = format_scientific(magnitude, precision);
-      break;
+    case 'E': text = format_scientific(magnitude, precision); break;
     case 'g':
     case 'G':
-    case 'n':
-      text = format_general(magnitude, std::max(precision, 1));
-      break;
-    case '%':
-      text = format_fixed(magnitude * 100, precision) + "%";
-      break;
-    default:
-      runtime.fail(concat("format: there is no type ", quote({&spec.type, 1}), " for a float"));
+    case 'n': text = format_general(magnitude, std::max(precision, 1)); break;
+    case '%': text = format_fixed(magnitude * 100, precision) + "%"; break;
+    default: runtime.fail(concat("format: there is no type ", quote({&spec.type, 1}), " for a float"));
   }
   if (spec.type == 'F' || spec.type == 'E' || spec.type == 'G') std::ranges::transform(text, text.begin(), upper);
   bool negative = std::signbit(value) && !std::isnan(value);
@@ -245,8 +225,7 @@ void write_float(Runtime& runtime, const Specification& spec, double value, Text
 
 }  // namespace
 
-void write_formatted(Runtime& runtime, const Value& value, std::string_view specification, bool own_specification,
-                     TextBuilder& out) {
+void write_formatted(Runtime& runtime, const Value& value, std::string_view specification, bool own_specification, TextBuilder& out) {
   if (specification.empty() && own_specification) return print(runtime, value, out);
   if (specification.empty()) {
     const Value shown = to_text(runtime, value);

@@ -101,8 +101,7 @@ std::optional<double> parse_float(Budget& budget, std::string_view text) {
     if (error == std::errc::result_out_of_range) {
       const std::size_t mark = name.find('e');
       const std::string_view mantissa = std::string_view(name).substr(0, mark);
-      const bool tiny = mark != std::string::npos ? name[mark + 1] == '-'
-                                                  : mantissa.find_first_not_of("0") == mantissa.find('.');
+      const bool tiny = mark != std::string::npos ? name[mark + 1] == '-' : mantissa.find_first_not_of("0") == mantissa.find('.');
       value = tiny ? 0.0 : std::numeric_limits<double>::infinity();
     }
   }
@@ -126,23 +125,18 @@ std::optional<ParsedInteger> parse_integer(Budget& budget, std::string_view text
     }
   }
   if (base == 0) {
-    if (!had_prefix && digits.size() > 1 && digits[0] == '0' &&
-        digits.find_first_not_of("0_") != std::string::npos) {
+    if (!had_prefix && digits.size() > 1 && digits[0] == '0' && digits.find_first_not_of("0_") != std::string::npos) {
       return std::nullopt;
     }
     base = 10;
   }
-  const auto value_of = [](char c) {
-    return is_digit_of_ten(c) ? c - '0' : c >= 'a' && c <= 'z' ? c - 'a' + 10 : 99;
-  };
+  const auto value_of = [](char c) { return is_digit_of_ten(c) ? c - '0' : c >= 'a' && c <= 'z' ? c - 'a' + 10 : 99; };
   const auto is_digit_here = [&](char c) { return value_of(c) < base; };
   const std::optional<std::string> plain = drop_underscores(digits, is_digit_here);
-  if (!plain || plain->empty() || !std::all_of(plain->begin(), plain->end(), is_digit_here))
-    return std::nullopt;
+  if (!plain || plain->empty() || !std::all_of(plain->begin(), plain->end(), is_digit_here)) return std::nullopt;
   ParsedInteger parsed;
   const std::string signed_text = (negative ? "-" : "") + *plain;
-  const auto result =
-      std::from_chars(signed_text.data(), signed_text.data() + signed_text.size(), parsed.value, base);
+  const auto result = std::from_chars(signed_text.data(), signed_text.data() + signed_text.size(), parsed.value, base);
   parsed.beyond_64_bits = result.ec == std::errc::result_out_of_range;
   return parsed;
 }
@@ -165,8 +159,7 @@ std::string format_fixed(double value, int decimals) {
 }
 
 std::string format_scientific(double value, int decimals) {
-  return std::isfinite(value) ? with_to_chars(value, std::chars_format::scientific, decimals)
-                              : not_finite(value);
+  return std::isfinite(value) ? with_to_chars(value, std::chars_format::scientific, decimals) : not_finite(value);
 }
 
 std::string format_general(double value, int digits) {

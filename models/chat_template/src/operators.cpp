@@ -20,8 +20,7 @@ bool truth(const Value& value) noexcept {
 
 std::optional<Number> as_number(const Value& value) noexcept {
   if (const auto* integer = value.integer()) return Number{false, *integer, static_cast<double>(*integer)};
-  if (const auto* boolean = value.get_if<bool>())
-    return Number{false, *boolean ? 1 : 0, *boolean ? 1.0 : 0.0};
+  if (const auto* boolean = value.get_if<bool>()) return Number{false, *boolean ? 1 : 0, *boolean ? 1.0 : 0.0};
   if (const auto* real = value.get_if<double>()) return Number{true, 0, *real};
   return std::nullopt;
 }
@@ -67,8 +66,7 @@ bool equal_views(Runtime& runtime, const Sequence& left, const Sequence& right) 
   require_stack(stack_for_a_level, "a nested value of the chat template");
   if (left.items.size() != right.items.size()) return false;
   for (const Value& item : left.items) {
-    const bool found = std::any_of(right.items.begin(), right.items.end(),
-                                   [&](const Value& other) { return equal(runtime, item, other); });
+    const bool found = std::any_of(right.items.begin(), right.items.end(), [&](const Value& other) { return equal(runtime, item, other); });
     if (!found) return false;
   }
   return true;
@@ -116,19 +114,11 @@ bool equal(Runtime& runtime, const Value& left, const Value& right) {
 
 bool same(Runtime& runtime, const Value& left, const Value& right) {
   if (left.storage().index() != right.storage().index()) return false;
-  if (const auto* a = left.get_if<std::shared_ptr<const Sequence>>()) {
-    return *a == *right.get_if<std::shared_ptr<const Sequence>>();
-  }
-  if (const auto* a = left.get_if<std::shared_ptr<const Mapping>>()) {
-    return *a == *right.get_if<std::shared_ptr<const Mapping>>();
-  }
-  if (const auto* a = left.get_if<std::shared_ptr<Iterator>>())
-    return *a == *right.get_if<std::shared_ptr<Iterator>>();
-  if (const auto* a = left.get_if<std::shared_ptr<LoopState>>())
-    return *a == *right.get_if<std::shared_ptr<LoopState>>();
-  if (const auto* a = left.get_if<std::shared_ptr<const Callable>>()) {
-    return *a == *right.get_if<std::shared_ptr<const Callable>>();
-  }
+  if (const auto* a = left.get_if<std::shared_ptr<const Sequence>>()) { return *a == *right.get_if<std::shared_ptr<const Sequence>>(); }
+  if (const auto* a = left.get_if<std::shared_ptr<const Mapping>>()) { return *a == *right.get_if<std::shared_ptr<const Mapping>>(); }
+  if (const auto* a = left.get_if<std::shared_ptr<Iterator>>()) return *a == *right.get_if<std::shared_ptr<Iterator>>();
+  if (const auto* a = left.get_if<std::shared_ptr<LoopState>>()) return *a == *right.get_if<std::shared_ptr<LoopState>>();
+  if (const auto* a = left.get_if<std::shared_ptr<const Callable>>()) { return *a == *right.get_if<std::shared_ptr<const Callable>>(); }
   if (const auto* a = left.get_if<Namespace*>()) return *a == *right.get_if<Namespace*>();
   return equal(runtime, left, right);
 }
@@ -157,21 +147,14 @@ bool less(Runtime& runtime, const Value& left, const Value& right) {
 
 bool compare(Runtime& runtime, CompareOp op, const Value& left, const Value& right) {
   switch (op) {
-    case CompareOp::eq:
-      return equal(runtime, left, right);
-    case CompareOp::ne:
-      return !equal(runtime, left, right);
-    case CompareOp::in:
-      return contains(runtime, right, left);
-    case CompareOp::not_in:
-      return !contains(runtime, right, left);
-    case CompareOp::lt:
-      return less(runtime, left, right);
-    case CompareOp::gt:
-      return less(runtime, right, left);
+    case CompareOp::eq: return equal(runtime, left, right);
+    case CompareOp::ne: return !equal(runtime, left, right);
+    case CompareOp::in: return contains(runtime, right, left);
+    case CompareOp::not_in: return !contains(runtime, right, left);
+    case CompareOp::lt: return less(runtime, left, right);
+    case CompareOp::gt: return less(runtime, right, left);
     case CompareOp::le:
-    case CompareOp::ge:
-      break;
+    case CompareOp::ge: break;
   }
   // Not the negation of the opposite: a NaN is neither below nor above.
   const bool below = op == CompareOp::le ? less(runtime, left, right) : less(runtime, right, left);
@@ -182,8 +165,7 @@ bool contains(Runtime& runtime, const Value& container, const Value& item) {
   runtime.step();
   if (const Text* text = container.text()) {
     const Text* part = item.text();
-    if (part == nullptr)
-      runtime.fail(concat("'in' a str needs a str on its left and found a ", type_name(item)));
+    if (part == nullptr) runtime.fail(concat("'in' a str needs a str on its left and found a ", type_name(item)));
     return find_text(runtime, text->text, part->text) != std::string_view::npos;
   }
   if (const Mapping* mapping = container.mapping()) {
@@ -200,8 +182,8 @@ bool contains(Runtime& runtime, const Value& container, const Value& item) {
 }
 
 bool is_iterable(const Value& value) noexcept {
-  return value.is_undefined() || value.text() != nullptr || value.sequence() != nullptr ||
-         value.mapping() != nullptr || value.iterator() != nullptr;
+  return value.is_undefined() || value.text() != nullptr || value.sequence() != nullptr || value.mapping() != nullptr ||
+         value.iterator() != nullptr;
 }
 
 Counted<Value> characters_of(Runtime& runtime, const Text& source) {
@@ -276,8 +258,7 @@ void set_entry(Runtime& runtime, Entries& entries, Value key, Value value) {
   entries.emplace_back(std::move(key), std::move(value));
 }
 
-void merge_sort(Runtime& runtime, Counted<std::size_t>& order,
-                const std::function<bool(std::size_t, std::size_t)>& before) {
+void merge_sort(Runtime& runtime, Counted<std::size_t>& order, const std::function<bool(std::size_t, std::size_t)>& before) {
   Counted<std::size_t> merged(order.size(), runtime);
   for (std::size_t width = 1; width < order.size(); width *= 2) {
     for (std::size_t low = 0; low < order.size(); low += 2 * width) {

@@ -41,8 +41,7 @@ Counted<Value> items_of(Runtime& runtime, const Value& value);
 Counted<Value> characters_of(Runtime& runtime, const Text& text);
 
 /// Stable; `before` may throw and need not be a consistent order.
-void merge_sort(Runtime& runtime, Counted<std::size_t>& order,
-                const std::function<bool(std::size_t, std::size_t)>& before);
+void merge_sort(Runtime& runtime, Counted<std::size_t>& order, const std::function<bool(std::size_t, std::size_t)>& before);
 
 /// Whether a value can be a key of a mapping. Sequences know it, so that no tuple is walked.
 bool is_hashable(const Value& value) noexcept;

@@ -10,16 +10,7 @@ namespace quern::jinja {
 
 namespace {
 
-enum Level : int {
-  level_or = 1,
-  level_and,
-  level_not,
-  level_compare,
-  level_add,
-  level_concat,
-  level_multiply,
-  level_power
-};
+enum Level : int { level_or = 1, level_and, level_not, level_compare, level_add, level_concat, level_multiply, level_power };
 
 ArithmeticOp arithmetic_op(std::string_view text) {
   if (text == "+") return ArithmeticOp::add;
@@ -52,18 +43,14 @@ ExpressionPtr Parser::parse_tuple(TupleRule rule) {
   auto tuple = std::make_unique<SequenceDisplay>(current_.line, SequenceKind::tuple);
   bool has_comma = false;
   while (true) {
-    const bool ends = current_.kind == TokenKind::variable_end || current_.kind == TokenKind::block_end ||
-                      is_operation(")");
+    const bool ends = current_.kind == TokenKind::variable_end || current_.kind == TokenKind::block_end || is_operation(")");
     if (ends) break;
-    attach(*tuple, tuple->items,
-           rule == TupleRule::without_condition ? parse_binary(level_or) : parse_expression());
+    attach(*tuple, tuple->items, rule == TupleRule::without_condition ? parse_binary(level_or) : parse_expression());
     if (!skip_operation(",")) break;
     has_comma = true;
   }
   if (!has_comma && !tuple->items.empty()) return std::move(tuple->items.front());
-  if (!has_comma && rule != TupleRule::parenthesised) {
-    fail(current_.line, "expected an expression, found " + describe(current_));
-  }
+  if (!has_comma && rule != TupleRule::parenthesised) { fail(current_.line, "expected an expression, found " + describe(current_)); }
   return tuple;
 }
 
@@ -77,8 +64,7 @@ int Parser::operation_level() const noexcept {
   }
   if (current_.kind != TokenKind::operation) return 0;
   const std::string_view text = current_.text;
-  if (text == "==" || text == "!=" || text == "<" || text == "<=" || text == ">" || text == ">=")
-    return level_compare;
+  if (text == "==" || text == "!=" || text == "<" || text == "<=" || text == ">" || text == ">=") return level_compare;
   if (text == "+" || text == "-") return level_add;
   if (text == "~") return level_concat;
   if (text == "*" || text == "/" || text == "//" || text == "%") return level_multiply;
@@ -105,9 +91,8 @@ ExpressionPtr Parser::parse_binary(int lowest) {
     } else if (level == level_concat) {
       node = parse_concatenation(std::move(node));
     } else if (level == level_or || level == level_and) {
-      auto logical = std::make_unique<Logical>(
-          level == level_or ? ExpressionKind::logical_or : ExpressionKind::logical_and, advance().line,
-          nullptr, nullptr);
+      auto logical = std::make_unique<Logical>(level == level_or ? ExpressionKind::logical_or : ExpressionKind::logical_and, advance().line,
+                                               nullptr, nullptr);
       attach(*logical, logical->left, std::move(node));
       attach(*logical, logical->right, parse_binary(level + 1));
       node = std::move(logical);
@@ -115,8 +100,7 @@ ExpressionPtr Parser::parse_binary(int lowest) {
       const Token op = advance();
       auto arithmetic = std::make_unique<Arithmetic>(op.line, arithmetic_op(op.text), nullptr, nullptr);
       attach(*arithmetic, arithmetic->left, std::move(node));
-      attach(*arithmetic, arithmetic->right,
-             level == level_power ? parse_unary(true) : parse_binary(level + 1));
+      attach(*arithmetic, arithmetic->right, level == level_power ? parse_unary(true) : parse_binary(level + 1));
       node = std::move(arithmetic);
     }
   }
@@ -128,24 +112,15 @@ ExpressionPtr Parser::parse_comparison(ExpressionPtr first) {
   attach(*comparison, comparison->first, std::move(first));
   while (true) {
     CompareOp op = CompareOp::eq;
-    if (is_operation("=="))
-      op = CompareOp::eq;
-    else if (is_operation("!="))
-      op = CompareOp::ne;
-    else if (is_operation("<"))
-      op = CompareOp::lt;
-    else if (is_operation("<="))
-      op = CompareOp::le;
-    else if (is_operation(">"))
-      op = CompareOp::gt;
-    else if (is_operation(">="))
-      op = CompareOp::ge;
-    else if (is_name("in"))
-      op = CompareOp::in;
-    else if (is_name("not") && ahead().kind == TokenKind::name && ahead().text == "in")
-      op = CompareOp::not_in;
-    else
-      return comparison;
+    if (is_operation("==")) op = CompareOp::eq;
+    else if (is_operation("!=")) op = CompareOp::ne;
+    else if (is_operation("<")) op = CompareOp::lt;
+    else if (is_operation("<=")) op = CompareOp::le;
+    else if (is_operation(">")) op = CompareOp::gt;
+    else if (is_operation(">=")) op = CompareOp::ge;
+    else if (is_name("in")) op = CompareOp::in;
+    else if (is_name("not") && ahead().kind == TokenKind::name && ahead().text == "in") op = CompareOp::not_in;
+    else return comparison;
     advance();
     if (op == CompareOp::not_in) advance();
     ExpressionPtr operand = parse_binary(level_add);
@@ -166,8 +141,7 @@ ExpressionPtr Parser::parse_unary(bool with_filters) {
   ExpressionPtr node;
   if (is_operation("-") || is_operation("+")) {
     const Token sign = advance();
-    auto unary = std::make_unique<Unary>(sign.text == "-" ? ExpressionKind::negate : ExpressionKind::plus,
-                                         sign.line, nullptr);
+    auto unary = std::make_unique<Unary>(sign.text == "-" ? ExpressionKind::negate : ExpressionKind::plus, sign.line, nullptr);
     attach(*unary, unary->operand, parse_unary(false));
     node = std::move(unary);
   } else {

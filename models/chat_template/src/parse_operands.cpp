@@ -18,19 +18,15 @@ Value text_constant(std::string text) {
 ExpressionPtr Parser::parse_primary() {
   const int line = current_.line;
   switch (current_.kind) {
-    case TokenKind::name:
-      return parse_name();
+    case TokenKind::name: return parse_name();
     case TokenKind::string: {
       std::string text = advance().text;
       while (current_.kind == TokenKind::string) text += advance().text;  // neighbours join
       return std::make_unique<Constant>(line, text_constant(std::move(text)));
     }
-    case TokenKind::integer:
-      return std::make_unique<Constant>(line, Value(advance().integer));
-    case TokenKind::real:
-      return std::make_unique<Constant>(line, Value(advance().real));
-    default:
-      break;
+    case TokenKind::integer: return std::make_unique<Constant>(line, Value(advance().integer));
+    case TokenKind::real: return std::make_unique<Constant>(line, Value(advance().real));
+    default: break;
   }
   if (skip_operation("(")) {
     ExpressionPtr node = parse_tuple(TupleRule::parenthesised);
@@ -120,8 +116,7 @@ ExpressionPtr Parser::parse_attribute(ExpressionPtr object) {
     return subscript;
   }
   std::string name = expect_identifier("an attribute name").text;
-  if (name.starts_with("__"))
-    unsupported(line, "attribute '" + name + "' is not data, and nothing else can be reached");
+  if (name.starts_with("__")) unsupported(line, "attribute '" + name + "' is not data, and nothing else can be reached");
   auto attribute = std::make_unique<Attribute>(line, nullptr, std::move(name));
   attach(*attribute, attribute->object, std::move(object));
   return attribute;
@@ -158,9 +153,7 @@ ExpressionPtr Parser::parse_subscript(ExpressionPtr object) {
 
 ExpressionPtr Parser::parse_call(ExpressionPtr callee) {
   auto call = std::make_unique<Call>(current_.line, nullptr);
-  if (callee->kind == ExpressionKind::name) {
-    called_.emplace_back(out_.names[static_cast<const Name&>(*callee).id], call.get());
-  }
+  if (callee->kind == ExpressionKind::name) { called_.emplace_back(out_.names[static_cast<const Name&>(*callee).id], call.get()); }
   attach(*call, call->callee, std::move(callee));
   parse_arguments(*call, call->arguments);
   return call;
@@ -169,8 +162,7 @@ ExpressionPtr Parser::parse_call(ExpressionPtr callee) {
 void Parser::parse_arguments(Expression& owner, CallArguments& arguments) {
   const int line = current_.line;
   const auto ensure = [&](bool allowed) {
-    if (!allowed)
-      fail(line, "the arguments of a call are in the wrong order: positional, named, *sequence, **mapping");
+    if (!allowed) fail(line, "the arguments of a call are in the wrong order: positional, named, *sequence, **mapping");
   };
   std::set<std::string> names;
   expect_operation("(");
@@ -181,8 +173,7 @@ void Parser::parse_arguments(Expression& owner, CallArguments& arguments) {
     } else if (skip_operation("**")) {
       ensure(!arguments.double_star);
       attach(owner, arguments.double_star, parse_expression());
-    } else if (current_.kind == TokenKind::name && ahead().kind == TokenKind::operation &&
-               ahead().text == "=") {
+    } else if (current_.kind == TokenKind::name && ahead().kind == TokenKind::operation && ahead().text == "=") {
       ensure(!arguments.double_star);
       std::string name = advance().text;
       advance();
@@ -223,9 +214,8 @@ ExpressionPtr Parser::parse_test(ExpressionPtr input) {
   auto use = std::make_unique<TestUse>(line, find_test(name), nullptr);
   if (use->test == nullptr) use->unknown = name;
   attach(*use, use->input, std::move(input));
-  const bool is_value = current_.kind == TokenKind::name || current_.kind == TokenKind::string ||
-                        current_.kind == TokenKind::integer || current_.kind == TokenKind::real ||
-                        is_operation("[") || is_operation("{");
+  const bool is_value = current_.kind == TokenKind::name || current_.kind == TokenKind::string || current_.kind == TokenKind::integer ||
+                        current_.kind == TokenKind::real || is_operation("[") || is_operation("{");
   if (is_operation("(")) {
     parse_arguments(*use, use->arguments);
   } else if (is_value && !is_name("else") && !is_name("or") && !is_name("and")) {

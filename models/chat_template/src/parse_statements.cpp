@@ -10,8 +10,7 @@ namespace quern::jinja {
 
 // Reads until one of `ends`, whose name is then the current token; to the end of the template if there are
 // none.
-Body Parser::parse_body(std::initializer_list<std::string_view> ends, std::string_view opened_by,
-                        int opened_at) {
+Body Parser::parse_body(std::initializer_list<std::string_view> ends, std::string_view opened_by, int opened_at) {
   const Nest nest(*this);
   Body body;
   while (current_.kind != TokenKind::end) {
@@ -24,16 +23,15 @@ Body Parser::parse_body(std::initializer_list<std::string_view> ends, std::strin
       expect(TokenKind::variable_end, "'}}'");
     } else {
       expect(TokenKind::block_begin, "'{%'");
-      const bool ends_here = current_.kind == TokenKind::name &&
-                             std::find(ends.begin(), ends.end(), current_.text) != ends.end();
+      const bool ends_here = current_.kind == TokenKind::name && std::find(ends.begin(), ends.end(), current_.text) != ends.end();
       if (ends_here) return body;
       parse_statement(body);
       expect(TokenKind::block_end, "'%}'");
     }
   }
   if (ends.size() > 0) {
-    fail(current_.line, concat("the template ends inside '", opened_by, "' of line ", opened_at,
-                               "; expected '{% ", *(ends.end() - 1), " %}'"));
+    fail(current_.line,
+         concat("the template ends inside '", opened_by, "' of line ", opened_at, "; expected '{% ", *(ends.end() - 1), " %}'"));
   }
   return body;
 }
@@ -46,8 +44,7 @@ Body Parser::parse_block_body(std::initializer_list<std::string_view> ends, std:
 }
 
 void Parser::parse_statement(Body& body) {
-  if (current_.kind != TokenKind::name)
-    fail(current_.line, "expected the name of a tag, found " + describe(current_));
+  if (current_.kind != TokenKind::name) fail(current_.line, "expected the name of a tag, found " + describe(current_));
   const std::string& tag = current_.text;
   if (tag == "if") return body.push_back(parse_if());
   if (tag == "for") return body.push_back(parse_for());
@@ -127,9 +124,7 @@ std::unique_ptr<Statement> Parser::parse_macro() {
   while (!is_operation(")")) {
     MacroDefinition::Parameter parameter;
     const Token name = expect_identifier("the name of a parameter");
-    if (!names.insert(name.text).second) {
-      fail(name.line, "macro '" + macro->name + "' has two parameters '" + name.text + "'");
-    }
+    if (!names.insert(name.text).second) { fail(name.line, "macro '" + macro->name + "' has two parameters '" + name.text + "'"); }
     parameter.id = intern(name.text);
     parameter.name = name.text;
     assigned_.insert(name.text);
@@ -233,8 +228,7 @@ Target Parser::parse_target_part(bool attributes) {
     target.kind = Target::Kind::attribute;
     target.attribute = expect_identifier("the name of an attribute").text;
     if (target.attribute.starts_with('_')) {
-      unsupported(token.line,
-                  "attribute '" + target.attribute + "': no name in a namespace may begin with '_'");
+      unsupported(token.line, "attribute '" + target.attribute + "': no name in a namespace may begin with '_'");
     }
   } else {
     assigned_.insert(token.text);

@@ -19,8 +19,7 @@ static_assert(sizeof(Name) + 2 * block_overhead + 4 * sizeof(std::string) + 4 * 
 
 }  // namespace
 
-std::shared_ptr<const Template> Parser::parse(std::string_view source, std::string name,
-                                              const TemplateLimits& limits) {
+std::shared_ptr<const Template> Parser::parse(std::string_view source, std::string name, const TemplateLimits& limits) {
   auto out = std::make_shared<Template>();
   out->name = std::move(name);
   TemplateLimits reading = limits;
@@ -63,13 +62,9 @@ const Token& Parser::ahead() {
   return ahead_;
 }
 
-bool Parser::is_operation(std::string_view text) const noexcept {
-  return current_.kind == TokenKind::operation && current_.text == text;
-}
+bool Parser::is_operation(std::string_view text) const noexcept { return current_.kind == TokenKind::operation && current_.text == text; }
 
-bool Parser::is_name(std::string_view text) const noexcept {
-  return current_.kind == TokenKind::name && current_.text == text;
-}
+bool Parser::is_name(std::string_view text) const noexcept { return current_.kind == TokenKind::name && current_.text == text; }
 
 bool Parser::skip_operation(std::string_view text) {
   if (!is_operation(text)) return false;
@@ -97,44 +92,30 @@ void Parser::expect(TokenKind kind, std::string_view what) {
 }
 
 Token Parser::expect_identifier(std::string_view what) {
-  if (current_.kind != TokenKind::name)
-    fail(current_.line, concat("expected ", what, ", found ", describe(current_)));
+  if (current_.kind != TokenKind::name) fail(current_.line, concat("expected ", what, ", found ", describe(current_)));
   return advance();
 }
 
 std::string Parser::describe(const Token& token) const {
   switch (token.kind) {
-    case TokenKind::data:
-      return "text";
-    case TokenKind::variable_begin:
-      return "'{{'";
-    case TokenKind::variable_end:
-      return "'}}'";
-    case TokenKind::block_begin:
-      return "'{%'";
-    case TokenKind::block_end:
-      return "'%}'";
+    case TokenKind::data: return "text";
+    case TokenKind::variable_begin: return "'{{'";
+    case TokenKind::variable_end: return "'}}'";
+    case TokenKind::block_begin: return "'{%'";
+    case TokenKind::block_end: return "'%}'";
     case TokenKind::name:
-    case TokenKind::operation:
-      return "'" + token.text + "'";
-    case TokenKind::string:
-      return "a string";
+    case TokenKind::operation: return "'" + token.text + "'";
+    case TokenKind::string: return "a string";
     case TokenKind::integer:
-    case TokenKind::real:
-      return "a number";
-    case TokenKind::end:
-      break;
+    case TokenKind::real: return "a number";
+    case TokenKind::end: break;
   }
   return "the end of the template";
 }
 
-void Parser::fail(int line, const std::string& text) const {
-  fail_at(QUERN_BAD_MODEL, out_.name, line, text);
-}
+void Parser::fail(int line, const std::string& text) const { fail_at(QUERN_BAD_MODEL, out_.name, line, text); }
 
-void Parser::unsupported(int line, const std::string& text) const {
-  fail_at(QUERN_UNSUPPORTED, out_.name, line, text);
-}
+void Parser::unsupported(int line, const std::string& text) const { fail_at(QUERN_UNSUPPORTED, out_.name, line, text); }
 
 NameId Parser::intern(const std::string& name) {
   const auto [entry, added] = out_.name_ids.try_emplace(name, static_cast<NameId>(out_.names.size()));
@@ -143,9 +124,7 @@ NameId Parser::intern(const std::string& name) {
 }
 
 void Parser::deepen(Expression& parent, const Expression& child) {
-  if (child.depth >= max_source_depth) {
-    fail(parent.line, concat("an expression nests deeper than ", max_source_depth, " levels"));
-  }
+  if (child.depth >= max_source_depth) { fail(parent.line, concat("an expression nests deeper than ", max_source_depth, " levels")); }
   parent.depth = std::max(parent.depth, child.depth + 1);
 }
 

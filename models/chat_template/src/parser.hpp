@@ -15,12 +15,10 @@ namespace quern::jinja {
 class Parser {
  public:
   /// `source` is valid UTF-8; the result's name is `name`. Of the limits the time and the memory hold here.
-  static std::shared_ptr<const Template> parse(std::string_view source, std::string name,
-                                               const TemplateLimits& limits);
+  static std::shared_ptr<const Template> parse(std::string_view source, std::string name, const TemplateLimits& limits);
 
  private:
-  Parser(std::string_view source, Template& out, Budget& budget)
-      : out_(out), budget_(budget), lexer_(source, budget) {
+  Parser(std::string_view source, Template& out, Budget& budget) : out_(out), budget_(budget), lexer_(source, budget) {
     current_ = lexer_.next();
   }
 

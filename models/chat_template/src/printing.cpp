@@ -50,9 +50,7 @@ void print_other(Runtime& runtime, const Value& value, TextBuilder& out) {
   if (const auto* boolean = value.get_if<bool>()) return out.append(*boolean ? "True" : "False");
   if (const auto* integer = value.integer()) return out.append(std::to_string(*integer));
   if (const auto* real = value.get_if<double>()) return out.append(format_float(*real));
-  if (LoopState* loop = value.loop()) {
-    return out.append(concat("<LoopContext ", loop->index0() + 1, "/", loop->length(runtime), ">"));
-  }
+  if (LoopState* loop = value.loop()) { return out.append(concat("<LoopContext ", loop->index0() + 1, "/", loop->length(runtime), ">")); }
   const Callable* callable = value.callable();
   const auto* macro = callable == nullptr ? nullptr : std::get_if<MacroClosure>(&callable->target);
   if (macro != nullptr) return out.append(concat("<Macro ", quote(macro->definition->name), ">"));

@@ -99,9 +99,8 @@ bool shows_a_text(const RenderedChat& prompt, const Chat& chat) {
     const Json* content = message.find("content");
     if (content == nullptr) return false;
     if (content->text() != nullptr) return shows(prompt, *content->text());
-    return content->list() != nullptr && std::ranges::any_of(*content->list(), [&](const Json& part) {
-      return shows(prompt, *part.find("text")->text());
-    });
+    return content->list() != nullptr &&
+           std::ranges::any_of(*content->list(), [&](const Json& part) { return shows(prompt, *part.find("text")->text()); });
   });
 }
 
@@ -126,9 +125,7 @@ class Renders {
   std::optional<RenderedChat> attempt(const Chat& chat) {
     try {
       return render(chat);
-    } catch (const Error&) {
-      return std::nullopt;
-    }
+    } catch (const Error&) { return std::nullopt; }
   }
 
  private:
@@ -157,8 +154,9 @@ RenderedChat render_chat(const ChatTemplate& source, const Chat& chat, const Tem
     const Chat in_parts = in_form(chat, Form::parts, as_it_is);
     if (std::optional<RenderedChat> read = renders.attempt(in_parts); read && shows_a_text(*read, in_parts)) return *std::move(read);
   }
-  prompt.refusal = concat(source.name(), ": the chat template puts the text of no message into the prompt (key "
-                                         "'tokenizer.chat_template'); give the whole prompt as raw text instead");
+  prompt.refusal = concat(source.name(),
+                          ": the chat template puts the text of no message into the prompt (key "
+                          "'tokenizer.chat_template'); give the whole prompt as raw text instead");
   return prompt;
 }
 

@@ -132,10 +132,9 @@ Value Runtime::sequence(SequenceKind kind, Counted<Value> items) {
 
 Value Runtime::range(std::int64_t start, std::int64_t stop, std::int64_t step_size) {
   const bool empty = step_size > 0 ? start >= stop : start <= stop;
-  const std::uint64_t distance = empty ? 0
-                                 : step_size > 0
-                                     ? static_cast<std::uint64_t>(stop) - static_cast<std::uint64_t>(start)
-                                     : static_cast<std::uint64_t>(start) - static_cast<std::uint64_t>(stop);
+  const std::uint64_t distance = empty           ? 0
+                                 : step_size > 0 ? static_cast<std::uint64_t>(stop) - static_cast<std::uint64_t>(start)
+                                                 : static_cast<std::uint64_t>(start) - static_cast<std::uint64_t>(stop);
   const std::uint64_t stride = step_size > 0 ? static_cast<std::uint64_t>(step_size)
                                              : std::uint64_t{0} - static_cast<std::uint64_t>(step_size);
   const std::uint64_t count = distance == 0 ? 0 : (distance - 1) / stride + 1;
@@ -147,8 +146,7 @@ Value Runtime::range(std::int64_t start, std::int64_t stop, std::int64_t step_si
   items.reserve(count);
   for (std::uint64_t i = 0; i < count; ++i) {
     step();
-    items.emplace_back(static_cast<std::int64_t>(static_cast<std::uint64_t>(start) +
-                                                 i * static_cast<std::uint64_t>(step_size)));
+    items.emplace_back(static_cast<std::int64_t>(static_cast<std::uint64_t>(start) + i * static_cast<std::uint64_t>(step_size)));
   }
   auto held = std::make_shared<Sequence>(std::move(items));
   held->kind = SequenceKind::range;
@@ -205,12 +203,11 @@ Value Runtime::callable(std::variant<MacroClosure, const GlobalFunction*, BoundM
   return std::shared_ptr<const Callable>(std::move(held));
 }
 
-Parameters::Parameters(Runtime& runtime, std::string_view what, const Arguments& arguments,
-                       std::initializer_list<std::string_view> names, std::size_t required)
+Parameters::Parameters(Runtime& runtime, std::string_view what, const Arguments& arguments, std::initializer_list<std::string_view> names,
+                       std::size_t required)
     : runtime_(runtime), what_(what), slots_(names.size(), nullptr) {
   if (arguments.positional.size() > names.size()) {
-    runtime.fail(
-        concat(what, " takes at most ", names.size(), " arguments and got ", arguments.positional.size()));
+    runtime.fail(concat(what, " takes at most ", names.size(), " arguments and got ", arguments.positional.size()));
   }
   for (std::size_t i = 0; i < arguments.positional.size(); ++i) slots_[i] = &arguments.positional[i];
   for (const Arguments::Keyword& keyword : arguments.keyword) {

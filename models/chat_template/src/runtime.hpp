@@ -205,8 +205,8 @@ struct Arguments {
 class Parameters {
  public:
   /// `what` names the function in errors, as in "filter 'join'"; the first `required` names must be given.
-  Parameters(Runtime& runtime, std::string_view what, const Arguments& arguments,
-             std::initializer_list<std::string_view> names, std::size_t required = 0);
+  Parameters(Runtime& runtime, std::string_view what, const Arguments& arguments, std::initializer_list<std::string_view> names,
+             std::size_t required = 0);
 
   /// Null where the call does not give it.
   const Value* find(std::size_t index) const noexcept { return slots_[index]; }

@@ -11,8 +11,7 @@ namespace quern::jinja {
 
 class Scope {
  public:
-  Scope(Runtime& runtime, Scope* parent)
-      : parent_(parent), charge_(runtime, sizeof(Scope) + block_overhead), values_(runtime) {}
+  Scope(Runtime& runtime, Scope* parent) : parent_(parent), charge_(runtime, sizeof(Scope) + block_overhead), values_(runtime) {}
 
   /// Null if no scope from here outwards has it.
   const Value* find(Runtime& runtime, NameId id) const {
@@ -38,8 +37,7 @@ class Scope {
 
   /// A macro defined here may outlive the scope, which must then be kept, and those around it.
   void mark_captured() noexcept {
-    for (Scope* scope = this; scope != nullptr && !scope->captured_; scope = scope->parent_)
-      scope->captured_ = true;
+    for (Scope* scope = this; scope != nullptr && !scope->captured_; scope = scope->parent_) scope->captured_ = true;
   }
   bool captured() const noexcept { return captured_; }
 

@@ -23,8 +23,7 @@ AttributePath::AttributePath(Runtime& runtime, const Value& attribute) : runtime
     const std::size_t dot = find_text(runtime, rest, ".");
     const std::string_view part = rest.substr(0, dot);
     runtime.step_characters(part.size());
-    const bool is_index =
-        !part.empty() && std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
+    const bool is_index = !part.empty() && std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
     const auto index = is_index ? parse_integer(runtime, part, 10) : std::nullopt;
     if (index && index->beyond_64_bits) runtime.unsupported("an index in an attribute is beyond 64 bits");
     parts_.push_back(index ? Value(index->value) : runtime.text(part));
@@ -58,8 +57,7 @@ namespace {
 Arguments rest_of(Runtime& runtime, const Arguments& arguments, std::size_t used) {
   runtime.step(arguments.positional.size() + arguments.keyword.size());
   Arguments rest(runtime);
-  rest.positional.assign(arguments.positional.begin() + static_cast<std::ptrdiff_t>(used),
-                         arguments.positional.end());
+  rest.positional.assign(arguments.positional.begin() + static_cast<std::ptrdiff_t>(used), arguments.positional.end());
   rest.keyword = arguments.keyword;
   return rest;
 }
@@ -78,9 +76,9 @@ Counted<Value> input_items(Runtime& runtime, const Value& input) {
 Value map(Runtime& runtime, const Value& input, const Arguments& arguments) {
   Counted<Value> out = input_items(runtime, input);
   if (out.empty()) return runtime.generator(Counted<Value>(runtime));
-  const bool by_attribute = arguments.positional.empty() &&
-                            std::any_of(arguments.keyword.begin(), arguments.keyword.end(),
-                                        [](const auto& argument) { return argument.text() == "attribute"; });
+  const bool by_attribute =
+      arguments.positional.empty() &&
+      std::any_of(arguments.keyword.begin(), arguments.keyword.end(), [](const auto& argument) { return argument.text() == "attribute"; });
   if (by_attribute) {
     const Parameters parameters(runtime, "filter 'map'", arguments, {"attribute", "default"});
     const AttributePath path(runtime, parameters.at(0));
@@ -90,8 +88,7 @@ Value map(Runtime& runtime, const Value& input, const Arguments& arguments) {
   if (arguments.positional.empty()) runtime.fail("filter 'map' needs an attribute or the name of a filter");
   const std::string_view name = name_argument(runtime, arguments.positional[0], "a filter");
   const Filter* filter = find_filter(name);
-  if (filter == nullptr)
-    runtime.unsupported("filter " + quote(name) + " is not offered (named in 'map')");
+  if (filter == nullptr) runtime.unsupported("filter " + quote(name) + " is not offered (named in 'map')");
   const Arguments rest = rest_of(runtime, arguments, 1);
   const Runtime::EvaluationDepth depth(runtime);  // map may map
   for (Value& item : out) {
@@ -106,8 +103,7 @@ Value select(Runtime& runtime, const Value& input, const Arguments& arguments) {
   const Counted<Value> candidates = input_items(runtime, input);
   if (candidates.empty()) return runtime.generator(Counted<Value>(runtime));
   constexpr std::size_t used = by_attribute ? 1 : 0;
-  if (arguments.positional.size() < used)
-    runtime.fail("selectattr and rejectattr need the name of an attribute");
+  if (arguments.positional.size() < used) runtime.fail("selectattr and rejectattr need the name of an attribute");
   std::optional<AttributePath> path;
   if (by_attribute) path.emplace(runtime, arguments.positional[0]);
   const Test* test = nullptr;
@@ -122,17 +118,16 @@ Value select(Runtime& runtime, const Value& input, const Arguments& arguments) {
   for (const Value& candidate : candidates) {
     runtime.step();
     const Value tested = path ? path->follow(candidate) : candidate;
-    if ((test == nullptr ? truth(tested) : test->holds(runtime, tested, rest)) == keep)
-      out.push_back(candidate);
+    if ((test == nullptr ? truth(tested) : test->holds(runtime, tested, rest)) == keep) out.push_back(candidate);
   }
   return runtime.generator(std::move(out));
 }
 
 constexpr Filter selection_filter_table[] = {{"map", map},
-                            {"reject", select<false, false>},
-                            {"rejectattr", select<true, false>},
-                            {"select", select<false, true>},
-                            {"selectattr", select<true, true>}};
+                                             {"reject", select<false, false>},
+                                             {"rejectattr", select<true, false>},
+                                             {"select", select<false, true>},
+                                             {"selectattr", select<true, true>}};
 
 }  // namespace
 

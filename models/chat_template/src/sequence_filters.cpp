@@ -25,8 +25,7 @@ Value length(Runtime& runtime, const Value& input, const Arguments& arguments) {
 
 Value first(Runtime& runtime, const Value& input, const Arguments& arguments) {
   Parameters(runtime, "filter 'first'", arguments, {});
-  if (input.text() != nullptr && !input.text()->text.empty())
-    return get_item(runtime, input, std::int64_t{0});
+  if (input.text() != nullptr && !input.text()->text.empty()) return get_item(runtime, input, std::int64_t{0});
   const std::shared_ptr<Iterator> pass = iterate(runtime, input);
   if (pass->next >= pass->source->items.size()) return runtime.undefined("no first item, sequence was empty");
   return pass->source->items[pass->next++];
@@ -34,8 +33,7 @@ Value first(Runtime& runtime, const Value& input, const Arguments& arguments) {
 
 Value last(Runtime& runtime, const Value& input, const Arguments& arguments) {
   Parameters(runtime, "filter 'last'", arguments, {});
-  if (input.text() != nullptr && !input.text()->text.empty())
-    return get_item(runtime, input, std::int64_t{-1});
+  if (input.text() != nullptr && !input.text()->text.empty()) return get_item(runtime, input, std::int64_t{-1});
   if (input.iterator() != nullptr) runtime.fail("filter 'last': a generator cannot be read from its end");
   const std::shared_ptr<Iterator> pass = iterate(runtime, input);
   if (pass->source->items.empty()) return runtime.undefined("no last item, sequence was empty");
@@ -57,8 +55,7 @@ Value reverse(Runtime& runtime, const Value& input, const Arguments& arguments) 
 
 Value join(Runtime& runtime, const Value& input, const Arguments& arguments) {
   const Parameters parameters(runtime, "filter 'join'", arguments, {"d", "attribute"});
-  const Value separator =
-      parameters.find(0) == nullptr ? runtime.own_text("") : to_text(runtime, parameters.at(0));
+  const Value separator = parameters.find(0) == nullptr ? runtime.own_text("") : to_text(runtime, parameters.at(0));
   Counted<Value> items = items_of(runtime, input);
   if (parameters.find(1) != nullptr && !parameters.at(1).is_none()) {
     const AttributePath path(runtime, parameters.at(1));
@@ -69,15 +66,13 @@ Value join(Runtime& runtime, const Value& input, const Arguments& arguments) {
 
 // What sort, min, max and unique compare: the item or an attribute of it, strings in lower case unless told
 // otherwise.
-Counted<Value> sort_keys(Runtime& runtime, const Counted<Value>& items, const AttributePath* path,
-                             bool case_sensitive) {
+Counted<Value> sort_keys(Runtime& runtime, const Counted<Value>& items, const AttributePath* path, bool case_sensitive) {
   Counted<Value> keys(runtime);
   keys.reserve(items.size());
   for (const Value& item : items) {
     runtime.step();
     Value key = path == nullptr ? item : path->follow(item);
-    keys.push_back(case_sensitive || key.text() == nullptr ? key
-                                                           : recase(runtime, *key.text(), to_lower));
+    keys.push_back(case_sensitive || key.text() == nullptr ? key : recase(runtime, *key.text(), to_lower));
   }
   return keys;
 }
@@ -92,8 +87,8 @@ bool less_if_different(Runtime& runtime, const Value& left, const Value& right) 
   return !equal(runtime, left, right) && less(runtime, left, right);
 }
 
-Counted<Value> sorted(Runtime& runtime, Counted<Value> items, const Counted<Value>& keys,
-                          bool reversed, bool (*before)(Runtime&, const Value&, const Value&)) {
+Counted<Value> sorted(Runtime& runtime, Counted<Value> items, const Counted<Value>& keys, bool reversed,
+                      bool (*before)(Runtime&, const Value&, const Value&)) {
   runtime.step(items.size());
   Counted<std::size_t> order(items.size(), runtime);
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -108,14 +103,12 @@ Counted<Value> sorted(Runtime& runtime, Counted<Value> items, const Counted<Valu
 }
 
 Value sort(Runtime& runtime, const Value& input, const Arguments& arguments) {
-  const Parameters parameters(runtime, "filter 'sort'", arguments,
-                              {"reverse", "case_sensitive", "attribute"});
+  const Parameters parameters(runtime, "filter 'sort'", arguments, {"reverse", "case_sensitive", "attribute"});
   Counted<Value> items = items_of(runtime, input);
   const bool case_sensitive = parameters.truth(1, false);
   Counted<Value> keys(runtime);
   const Value* attribute = parameters.find(2);
-  if (attribute != nullptr && attribute->text() != nullptr &&
-      find_text(runtime, attribute->text()->text, ",") != std::string::npos) {
+  if (attribute != nullptr && attribute->text() != nullptr && find_text(runtime, attribute->text()->text, ",") != std::string::npos) {
     const Counted<AttributePath> paths = attribute_paths(runtime, attribute->text()->text);
     for (const Value& item : items) {
       Counted<Value> parts(runtime);
@@ -147,13 +140,11 @@ Value dictsort(Runtime& runtime, const Value& input, const Arguments& arguments)
 
 template <bool largest>
 Value extreme(Runtime& runtime, const Value& input, const Arguments& arguments) {
-  const Parameters parameters(runtime, largest ? "filter 'max'" : "filter 'min'", arguments,
-                              {"case_sensitive", "attribute"});
+  const Parameters parameters(runtime, largest ? "filter 'max'" : "filter 'min'", arguments, {"case_sensitive", "attribute"});
   const Counted<Value> items = items_of(runtime, input);
   if (items.empty()) return runtime.undefined("no aggregated item, sequence was empty");
   const auto path = path_of(runtime, parameters, 1);
-  const Counted<Value> keys =
-      sort_keys(runtime, items, path ? &*path : nullptr, parameters.truth(0, false));
+  const Counted<Value> keys = sort_keys(runtime, items, path ? &*path : nullptr, parameters.truth(0, false));
   std::size_t best = 0;
   for (std::size_t i = 1; i < items.size(); ++i) {
     if (largest ? less(runtime, keys[best], keys[i]) : less(runtime, keys[i], keys[best])) best = i;
@@ -165,14 +156,12 @@ Value unique(Runtime& runtime, const Value& input, const Arguments& arguments) {
   const Parameters parameters(runtime, "filter 'unique'", arguments, {"case_sensitive", "attribute"});
   const Counted<Value> items = items_of(runtime, input);
   const auto path = path_of(runtime, parameters, 1);
-  const Counted<Value> keys =
-      sort_keys(runtime, items, path ? &*path : nullptr, parameters.truth(0, false));
+  const Counted<Value> keys = sort_keys(runtime, items, path ? &*path : nullptr, parameters.truth(0, false));
   Counted<Value> seen(runtime);
   Counted<Value> kept(runtime);
   for (std::size_t i = 0; i < items.size(); ++i) {
     check_key(runtime, keys[i]);
-    const bool known =
-        std::any_of(seen.begin(), seen.end(), [&](const Value& key) { return equal(runtime, key, keys[i]); });
+    const bool known = std::any_of(seen.begin(), seen.end(), [&](const Value& key) { return equal(runtime, key, keys[i]); });
     if (known) continue;
     seen.push_back(keys[i]);
     kept.push_back(items[i]);
@@ -210,11 +199,10 @@ Value attribute(Runtime& runtime, const Value& input, const Arguments& arguments
   return runtime.undefined(concat("'", type_name(input), " object' has no such attribute"));
 }
 
-constexpr Filter sequence_filter_table[] = {
-    {"attr", attribute}, {"count", length},      {"dictsort", dictsort},  {"first", first},
-    {"items", items},    {"join", join},         {"last", last},          {"length", length},
-    {"list", list},      {"max", extreme<true>}, {"min", extreme<false>}, {"reverse", reverse},
-    {"sort", sort},      {"sum", sum},           {"unique", unique}};
+constexpr Filter sequence_filter_table[] = {{"attr", attribute}, {"count", length},      {"dictsort", dictsort},  {"first", first},
+                                            {"items", items},    {"join", join},         {"last", last},          {"length", length},
+                                            {"list", list},      {"max", extreme<true>}, {"min", extreme<false>}, {"reverse", reverse},
+                                            {"sort", sort},      {"sum", sum},           {"unique", unique}};
 
 }  // namespace
 

@@ -29,8 +29,7 @@ struct FieldValues {
 
 class StrFormatter {
  public:
-  StrFormatter(Runtime& runtime, const Text& source, const FieldValues& values)
-      : runtime_(runtime), source_(source), values_(values) {}
+  StrFormatter(Runtime& runtime, const Text& source, const FieldValues& values) : runtime_(runtime), source_(source), values_(values) {}
 
   /// `format` is the whole of the source or a part of it.
   void write(std::string_view format, TextBuilder& out, int depth) {
@@ -138,9 +137,7 @@ class StrFormatter {
   }
 
   Value attribute_of(const Value& value, std::string_view name) {
-    if (name.starts_with("__"))
-      runtime_.unsupported("attribute " + quote(name) +
-                           " is not data, and nothing else can be reached");
+    if (name.starts_with("__")) runtime_.unsupported("attribute " + quote(name) + " is not data, and nothing else can be reached");
     return get_attribute(runtime_, value, name);
   }
 
@@ -206,14 +203,11 @@ Value run(Runtime& runtime, const Value& self, const FieldValues& values) {
 
 }  // namespace
 
-Value str_format(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  return run(runtime, self, {arguments, nullptr});
-}
+Value str_format(Runtime& runtime, const Value& self, const Arguments& arguments) { return run(runtime, self, {arguments, nullptr}); }
 
 Value str_format_map(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const Parameters parameters(runtime, "str.format_map", arguments, {"mapping"}, 1);
-  if (parameters.at(0).mapping() == nullptr)
-    runtime.fail(concat("str.format_map needs a dict and got a ", type_name(parameters.at(0))));
+  if (parameters.at(0).mapping() == nullptr) runtime.fail(concat("str.format_map needs a dict and got a ", type_name(parameters.at(0))));
   return run(runtime, self, {arguments, &parameters.at(0)});
 }
 

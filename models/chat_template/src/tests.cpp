@@ -13,9 +13,7 @@ namespace quern::jinja {
 
 namespace {
 
-void no_arguments(Runtime& runtime, const Arguments& arguments) {
-  Parameters(runtime, "this test", arguments, {});
-}
+void no_arguments(Runtime& runtime, const Arguments& arguments) { Parameters(runtime, "this test", arguments, {}); }
 
 template <bool (*holds)(const Value&)>
 bool plain(Runtime& runtime, const Value& input, const Arguments& arguments) {
@@ -34,9 +32,7 @@ bool is_float(const Value& value) { return value.is<double>(); }
 bool is_number(const Value& value) { return as_number(value).has_value(); }
 bool is_string(const Value& value) { return value.text() != nullptr; }
 bool is_mapping(const Value& value) { return value.mapping() != nullptr; }
-bool is_callable(const Value& value) {
-  return value.callable() != nullptr || value.loop() != nullptr || value.is_undefined();
-}
+bool is_callable(const Value& value) { return value.callable() != nullptr || value.loop() != nullptr || value.is_undefined(); }
 bool is_escaped(const Value& value) { return value.text() != nullptr && value.text()->markup; }
 bool can_iterate(const Value& value) { return is_iterable(value) || value.loop() != nullptr; }
 
@@ -83,42 +79,42 @@ bool compares(Runtime& runtime, const Value& input, const Arguments& arguments) 
 }
 
 constexpr Test test_table[] = {{"!=", compares<CompareOp::ne>},
-                          {"<", compares<CompareOp::lt>},
-                          {"<=", compares<CompareOp::le>},
-                          {"==", compares<CompareOp::eq>},
-                          {">", compares<CompareOp::gt>},
-                          {">=", compares<CompareOp::ge>},
-                          {"boolean", plain<is_boolean>},
-                          {"callable", plain<is_callable>},
-                          {"defined", plain<is_defined>},
-                          {"divisibleby", is_divisible_by},
-                          {"eq", compares<CompareOp::eq>},
-                          {"equalto", compares<CompareOp::eq>},
-                          {"escaped", plain<is_escaped>},
-                          {"even", is_even},
-                          {"false", plain<is_false>},
-                          {"float", plain<is_float>},
-                          {"ge", compares<CompareOp::ge>},
-                          {"greaterthan", compares<CompareOp::gt>},
-                          {"gt", compares<CompareOp::gt>},
-                          {"in", compares<CompareOp::in>},
-                          {"integer", plain<is_integer>},
-                          {"iterable", plain<can_iterate>},
-                          {"le", compares<CompareOp::le>},
-                          {"lessthan", compares<CompareOp::lt>},
-                          {"lower", has_case<is_lower>},
-                          {"lt", compares<CompareOp::lt>},
-                          {"mapping", plain<is_mapping>},
-                          {"ne", compares<CompareOp::ne>},
-                          {"none", plain<is_none>},
-                          {"number", plain<is_number>},
-                          {"odd", is_odd},
-                          {"sameas", is_same},
-                          {"sequence", plain<is_sequence>},
-                          {"string", plain<is_string>},
-                          {"true", plain<is_true>},
-                          {"undefined", plain<is_undefined>},
-                          {"upper", has_case<is_upper>}};
+                               {"<", compares<CompareOp::lt>},
+                               {"<=", compares<CompareOp::le>},
+                               {"==", compares<CompareOp::eq>},
+                               {">", compares<CompareOp::gt>},
+                               {">=", compares<CompareOp::ge>},
+                               {"boolean", plain<is_boolean>},
+                               {"callable", plain<is_callable>},
+                               {"defined", plain<is_defined>},
+                               {"divisibleby", is_divisible_by},
+                               {"eq", compares<CompareOp::eq>},
+                               {"equalto", compares<CompareOp::eq>},
+                               {"escaped", plain<is_escaped>},
+                               {"even", is_even},
+                               {"false", plain<is_false>},
+                               {"float", plain<is_float>},
+                               {"ge", compares<CompareOp::ge>},
+                               {"greaterthan", compares<CompareOp::gt>},
+                               {"gt", compares<CompareOp::gt>},
+                               {"in", compares<CompareOp::in>},
+                               {"integer", plain<is_integer>},
+                               {"iterable", plain<can_iterate>},
+                               {"le", compares<CompareOp::le>},
+                               {"lessthan", compares<CompareOp::lt>},
+                               {"lower", has_case<is_lower>},
+                               {"lt", compares<CompareOp::lt>},
+                               {"mapping", plain<is_mapping>},
+                               {"ne", compares<CompareOp::ne>},
+                               {"none", plain<is_none>},
+                               {"number", plain<is_number>},
+                               {"odd", is_odd},
+                               {"sameas", is_same},
+                               {"sequence", plain<is_sequence>},
+                               {"string", plain<is_string>},
+                               {"true", plain<is_true>},
+                               {"undefined", plain<is_undefined>},
+                               {"upper", has_case<is_upper>}};
 
 }  // namespace
 

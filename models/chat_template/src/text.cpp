@@ -63,9 +63,7 @@ char32_t next_code_point(std::string_view text, std::size_t& offset) noexcept {
 }
 
 std::size_t previous_offset(std::string_view text, std::size_t offset) noexcept {
-  do {
-    --offset;
-  } while (is_continuation(static_cast<unsigned char>(text[offset])));
+  do { --offset; } while (is_continuation(static_cast<unsigned char>(text[offset])));
   return offset;
 }
 
@@ -191,9 +189,7 @@ std::size_t find_text(Budget& budget, std::string_view text, std::string_view ne
     const std::size_t last_start = std::min(from + window, text.size() - needle.size() + 1);  // starts below this
     const std::size_t end = last_start + head.size() - 1;
     const void* found = memmem(text.data() + from, end - from, head.data(), head.size());
-    const std::size_t next = found == nullptr
-                                 ? last_start
-                                 : static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
+    const std::size_t next = found == nullptr ? last_start : static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
     budget.step_text(next - from + 1);
     if (found != nullptr) {
       budget.step_text(needle.size() - head.size());
@@ -212,8 +208,7 @@ std::size_t find_text_from_right(Budget& budget, std::string_view text, std::str
   while (end > 0) {
     const std::size_t block = std::min(end, window);
     const void* found = memrchr(text.data() + (end - block), needle.front(), block);
-    const std::size_t at =
-        found == nullptr ? end - block : static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
+    const std::size_t at = found == nullptr ? end - block : static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
     budget.step_text(end - at);
     if (found != nullptr) {
       budget.step_text(needle.size());
@@ -261,8 +256,7 @@ std::string_view strip_right(Budget& budget, std::string_view text) {
   });
 }
 
-std::string_view strip_characters(Budget& budget, std::string_view text, std::string_view characters, bool left,
-                                  bool right) {
+std::string_view strip_characters(Budget& budget, std::string_view text, std::string_view characters, bool left, bool right) {
   // Both are valid UTF-8, so a code point occurs in `characters` exactly if its bytes do.
   const auto listed = [&](std::string_view character) {
     budget.step_characters(characters.size());

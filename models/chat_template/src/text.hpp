@@ -73,7 +73,7 @@ std::size_t find_text_from_right(Budget& budget, std::string_view text, std::str
 
 bool is_space(char32_t code_point) noexcept;
 bool is_alphabetic(char32_t code_point) noexcept;
-bool is_digit(char32_t code_point) noexcept;  ///< str.isdigit(): decimal digits, superscripts, circled digits
+bool is_digit(char32_t code_point) noexcept;    ///< str.isdigit(): decimal digits, superscripts, circled digits
 bool is_numeric(char32_t code_point) noexcept;  ///< categories Nd, Nl, No
 bool is_lower(char32_t code_point) noexcept;
 bool is_upper(char32_t code_point) noexcept;
@@ -92,16 +92,14 @@ void swap_case(TextBuilder& out, std::string_view text);
 std::string_view strip_left(Budget& budget, std::string_view text);
 std::string_view strip_right(Budget& budget, std::string_view text);
 /// Strips the code points of `characters` from one or both ends.
-std::string_view strip_characters(Budget& budget, std::string_view text, std::string_view characters, bool left,
-                                  bool right);
+std::string_view strip_characters(Budget& budget, std::string_view text, std::string_view characters, bool left, bool right);
 
 /// str.splitlines(): body(line) for each; every line boundary that Python knows, the last empty line left out.
 template <typename Body>
 void for_each_line(Budget& budget, std::string_view text, bool keep_ends, Body&& body) {
   std::size_t line = 0;
   walk(budget, text, [&](std::size_t start, std::size_t end, char32_t c) {
-    const bool boundary =
-        (c >= 0x0a && c <= 0x0d) || (c >= 0x1c && c <= 0x1e) || c == 0x85 || c == 0x2028 || c == 0x2029;
+    const bool boundary = (c >= 0x0a && c <= 0x0d) || (c >= 0x1c && c <= 0x1e) || c == 0x85 || c == 0x2028 || c == 0x2029;
     if (!boundary || start < line) return true;  // below `line`: the second half of \r\n
     const std::size_t after = c == '\r' && end < text.size() && text[end] == '\n' ? end + 1 : end;
     body(text.substr(line, (keep_ends ? after : start) - line));

@@ -21,8 +21,7 @@ Value recase(Runtime& runtime, const Text& text, void (*convert)(TextBuilder&, s
   return out.finish();
 }
 
-Value replace_text(Runtime& runtime, const Text& source, const Text& old_source, const Text& new_part,
-                   std::int64_t count) {
+Value replace_text(Runtime& runtime, const Text& source, const Text& old_source, const Text& new_part, std::int64_t count) {
   const std::string_view text = source.text;
   const std::string_view old_part = old_source.text;
   TextBuilder out(runtime);
@@ -176,8 +175,7 @@ class Splitter {
  private:
   void add(std::string_view part) {
     runtime_.step();
-    parts_.push_back(separator_ == nullptr ? runtime_.piece(source_, part)
-                                           : runtime_.piece_by(source_, part, *separator_));
+    parts_.push_back(separator_ == nullptr ? runtime_.piece(source_, part) : runtime_.piece_by(source_, part, *separator_));
   }
 
   Runtime& runtime_;
@@ -203,8 +201,7 @@ Value splitlines(Runtime& runtime, const Value& self, const Arguments& arguments
   const Parameters parameters(runtime, "str.splitlines", arguments, {"keepends"});
   Counted<Value> lines(runtime);
   const Text& text = self_text(self);
-  for_each_line(runtime, text.text, parameters.truth(0, false),
-                [&](std::string_view line) { lines.push_back(runtime.piece(text, line)); });
+  for_each_line(runtime, text.text, parameters.truth(0, false), [&](std::string_view line) { lines.push_back(runtime.piece(text, line)); });
   return runtime.list(std::move(lines));
 }
 
@@ -216,8 +213,7 @@ Value partition(Runtime& runtime, const Value& self, const Arguments& arguments)
   const Text& separator_text = parameters.text(0);
   const std::string_view separator = separator_text.text;
   if (separator.empty()) runtime.fail("str.partition: the separator is empty");
-  const std::size_t found =
-      from_right ? find_text_from_right(runtime, text, separator) : find_text(runtime, text, separator);
+  const std::size_t found = from_right ? find_text_from_right(runtime, text, separator) : find_text(runtime, text, separator);
   const auto piece = [&](std::size_t begin, std::size_t end) {
     return runtime.piece_by(source, text.substr(begin, end - begin), separator_text);
   };
@@ -241,8 +237,7 @@ Value join_items(Runtime& runtime, const Value& self, const Arguments& arguments
 
 Value replace_in_self(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const Parameters parameters(runtime, "str.replace", arguments, {"old", "new", "count"}, 2);
-  return replace_text(runtime, self_text(self), parameters.text(0), parameters.text(1),
-                      parameters.integer(2, -1));
+  return replace_text(runtime, self_text(self), parameters.text(0), parameters.text(1), parameters.integer(2, -1));
 }
 
 Value remove_prefix(Runtime& runtime, const Value& self, const Arguments& arguments) {
@@ -250,9 +245,7 @@ Value remove_prefix(Runtime& runtime, const Value& self, const Arguments& argume
   const Text& prefix = parameters.text(0);
   const std::string_view text = self_text(self).text;
   runtime.step_text(prefix.text.size());
-  return text.starts_with(prefix.text)
-             ? runtime.piece_by(self_text(self), text.substr(prefix.text.size()), prefix)
-             : self;
+  return text.starts_with(prefix.text) ? runtime.piece_by(self_text(self), text.substr(prefix.text.size()), prefix) : self;
 }
 
 Value remove_suffix(Runtime& runtime, const Value& self, const Arguments& arguments) {
@@ -260,21 +253,28 @@ Value remove_suffix(Runtime& runtime, const Value& self, const Arguments& argume
   const Text& suffix = parameters.text(0);
   const std::string_view text = self_text(self).text;
   runtime.step_text(suffix.text.size());
-  return text.ends_with(suffix.text)
-             ? runtime.piece_by(self_text(self), text.substr(0, text.size() - suffix.text.size()), suffix)
-             : self;
+  return text.ends_with(suffix.text) ? runtime.piece_by(self_text(self), text.substr(0, text.size() - suffix.text.size()), suffix) : self;
 }
 
-constexpr Method text_method_table[] = {{"capitalize", recased_self<capitalize>}, {"join", join_items},
-                            {"format", str_format},              {"format_map", str_format_map},
-                            {"lower", recased_self<to_lower>},        {"lstrip", stripped<true, false>},
-                            {"partition", partition<false>},     {"removeprefix", remove_prefix},
-                            {"removesuffix", remove_suffix},     {"replace", replace_in_self},
-                            {"rpartition", partition<true>},     {"rsplit", split<true>},
-                            {"rstrip", stripped<false, true>},   {"split", split<false>},
-                            {"splitlines", splitlines},          {"strip", stripped<true, true>},
-                            {"swapcase", recased_self<swap_case>},    {"title", recased_self<to_title>},
-                            {"upper", recased_self<to_upper>}};
+constexpr Method text_method_table[] = {{"capitalize", recased_self<capitalize>},
+                                        {"join", join_items},
+                                        {"format", str_format},
+                                        {"format_map", str_format_map},
+                                        {"lower", recased_self<to_lower>},
+                                        {"lstrip", stripped<true, false>},
+                                        {"partition", partition<false>},
+                                        {"removeprefix", remove_prefix},
+                                        {"removesuffix", remove_suffix},
+                                        {"replace", replace_in_self},
+                                        {"rpartition", partition<true>},
+                                        {"rsplit", split<true>},
+                                        {"rstrip", stripped<false, true>},
+                                        {"split", split<false>},
+                                        {"splitlines", splitlines},
+                                        {"strip", stripped<true, true>},
+                                        {"swapcase", recased_self<swap_case>},
+                                        {"title", recased_self<to_title>},
+                                        {"upper", recased_self<to_upper>}};
 
 }  // namespace
 

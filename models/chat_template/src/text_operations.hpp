@@ -11,8 +11,7 @@ namespace quern::jinja {
 
 Value recase(Runtime& runtime, const Text& text, void (*convert)(TextBuilder&, std::string_view));
 /// str.replace(); a negative count replaces all.
-Value replace_text(Runtime& runtime, const Text& text, const Text& old_part, const Text& new_part,
-                   std::int64_t count);
+Value replace_text(Runtime& runtime, const Text& text, const Text& old_part, const Text& new_part, std::int64_t count);
 /// separator.join(str(item) for item in items)
 Value join_values(Runtime& runtime, const Text& separator, const Counted<Value>& items);
 /// str.center() with one fill character: the extra one of an odd rest goes where Python puts it.

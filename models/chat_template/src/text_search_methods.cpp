@@ -23,14 +23,10 @@ struct Window {
 
 Window window_of(Runtime& runtime, std::string_view text, const Parameters& parameters) {
   runtime.step_text(text.size());
-  const auto given = [&](std::size_t index) {
-    return parameters.find(index) != nullptr && !parameters.at(index).is_none();
-  };
+  const auto given = [&](std::size_t index) { return parameters.find(index) != nullptr && !parameters.at(index).is_none(); };
   if (!given(1) && !given(2)) return {text};
   const auto size = static_cast<std::int64_t>(count_code_points(text));
-  const auto resolve = [&](std::int64_t index) {
-    return index < 0 ? std::max<std::int64_t>(index + size, 0) : index;
-  };
+  const auto resolve = [&](std::int64_t index) { return index < 0 ? std::max<std::int64_t>(index + size, 0) : index; };
   const std::int64_t start = given(1) ? resolve(parameters.integer(1, 0)) : 0;
   const std::int64_t end = given(2) ? std::min(resolve(parameters.integer(2, 0)), size) : size;
   if (start > end) return {{}, start, false};
@@ -44,8 +40,7 @@ std::int64_t find_index(Runtime& runtime, const Value& self, const Parameters& p
   const Window part = window_of(runtime, self_view(self), parameters);
   const std::string_view needle = parameters.string(0);
   if (!part.valid) return -1;
-  const std::size_t found =
-      from_right ? find_text_from_right(runtime, part.text, needle) : find_text(runtime, part.text, needle);
+  const std::size_t found = from_right ? find_text_from_right(runtime, part.text, needle) : find_text(runtime, part.text, needle);
   if (found == std::string_view::npos) return -1;
   return part.skipped + static_cast<std::int64_t>(count_code_points(part.text.substr(0, found)));
 }
@@ -70,8 +65,7 @@ Value count(Runtime& runtime, const Value& self, const Arguments& arguments) {
   if (!part.valid) return std::int64_t{0};
   if (needle.empty()) return static_cast<std::int64_t>(count_code_points(part.text)) + 1;
   std::int64_t total = 0;
-  for (std::size_t at = 0; (at = find_text(runtime, part.text, needle, at)) != std::string_view::npos;
-       at += needle.size()) {
+  for (std::size_t at = 0; (at = find_text(runtime, part.text, needle, at)) != std::string_view::npos; at += needle.size()) {
     runtime.step(1 + needle.size() / 64);
     ++total;
   }
@@ -81,8 +75,7 @@ Value count(Runtime& runtime, const Value& self, const Arguments& arguments) {
 // startswith and endswith: one text or a tuple of them.
 template <bool at_end>
 Value has_affix(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  const Parameters parameters(runtime, at_end ? "str.endswith" : "str.startswith", arguments,
-                              {"affix", "start", "end"}, 1);
+  const Parameters parameters(runtime, at_end ? "str.endswith" : "str.startswith", arguments, {"affix", "start", "end"}, 1);
   const Window part = window_of(runtime, self_view(self), parameters);
   const auto matches = [&](std::string_view affix) {
     runtime.step_text(affix.size());
@@ -92,8 +85,7 @@ Value has_affix(Runtime& runtime, const Value& self, const Arguments& arguments)
   if (choices == nullptr || choices->kind != SequenceKind::tuple) return matches(parameters.string(0));
   for (const Value& choice : choices->items) {
     runtime.step();
-    if (choice.text() == nullptr)
-      runtime.fail(concat("str.startswith needs str and found a ", type_name(choice)));
+    if (choice.text() == nullptr) runtime.fail(concat("str.startswith needs str and found a ", type_name(choice)));
     if (matches(choice.text()->text)) return true;
   }
   return false;
@@ -140,7 +132,8 @@ Value justify(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const Parameters parameters(runtime, "str.center, ljust and rjust", arguments, {"width", "fillchar"}, 1);
   const Value space = runtime.own_text(" ");
   const Text& fill = parameters.find(1) == nullptr ? *space.text() : parameters.text(1);
-  if (fill.text.empty() || character_at(fill.text, 0).size() != fill.text.size()) runtime.fail("the fill of a padded str is not one character");
+  if (fill.text.empty() || character_at(fill.text, 0).size() != fill.text.size())
+    runtime.fail("the fill of a padded str is not one character");
   const Text& text = *self.text();
   if (side == Side::centre) return center_text(runtime, text, parameters.integer(0, 0), fill);
   const std::int64_t missing = missing_width(runtime, text.text, parameters.integer(0, 0));
@@ -160,22 +153,22 @@ Value zfill(Runtime& runtime, const Value& self, const Arguments& arguments) {
 }
 
 constexpr Method search_method_table[] = {{"center", justify<Side::centre>},
-                            {"count", count},
-                            {"endswith", has_affix<true>},
-                            {"find", find<false>},
-                            {"index", index},
-                            {"isalnum", all_are<is_alphanumeric>},
-                            {"isalpha", all_are<is_alphabetic>},
-                            {"isdigit", all_are<is_digit>},
-                            {"islower", has_only_case<is_lower>},
-                            {"isnumeric", all_are<is_numeric>},
-                            {"isspace", all_are<is_space>},
-                            {"isupper", has_only_case<is_upper>},
-                            {"ljust", justify<Side::left>},
-                            {"rfind", find<true>},
-                            {"rjust", justify<Side::right>},
-                            {"startswith", has_affix<false>},
-                            {"zfill", zfill}};
+                                          {"count", count},
+                                          {"endswith", has_affix<true>},
+                                          {"find", find<false>},
+                                          {"index", index},
+                                          {"isalnum", all_are<is_alphanumeric>},
+                                          {"isalpha", all_are<is_alphabetic>},
+                                          {"isdigit", all_are<is_digit>},
+                                          {"islower", has_only_case<is_lower>},
+                                          {"isnumeric", all_are<is_numeric>},
+                                          {"isspace", all_are<is_space>},
+                                          {"isupper", has_only_case<is_upper>},
+                                          {"ljust", justify<Side::left>},
+                                          {"rfind", find<true>},
+                                          {"rjust", justify<Side::right>},
+                                          {"startswith", has_affix<false>},
+                                          {"zfill", zfill}};
 
 }  // namespace
 

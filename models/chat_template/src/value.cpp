@@ -66,8 +66,7 @@ std::string_view type_name(const Value& value) noexcept {
     std::string_view operator()(double) const { return "float"; }
     std::string_view operator()(const std::shared_ptr<const Text>&) const { return "str"; }
     std::string_view operator()(const std::shared_ptr<const Sequence>& held) const {
-      constexpr std::string_view names[] = {"list",      "tuple",       "range",
-                                            "dict_keys", "dict_values", "dict_items"};
+      constexpr std::string_view names[] = {"list", "tuple", "range", "dict_keys", "dict_values", "dict_items"};
       return names[static_cast<std::size_t>(held->kind)];
     }
     std::string_view operator()(const std::shared_ptr<Iterator>&) const { return "generator"; }

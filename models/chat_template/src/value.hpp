@@ -66,10 +66,9 @@ struct Callable;
 
 class Value {
  public:
-  using Storage =
-      std::variant<Undefined, None, bool, std::int64_t, double, std::shared_ptr<const Text>,
-                   std::shared_ptr<const Sequence>, std::shared_ptr<Iterator>, std::shared_ptr<const Mapping>,
-                   Namespace*, std::shared_ptr<LoopState>, std::shared_ptr<const Callable>>;
+  using Storage = std::variant<Undefined, None, bool, std::int64_t, double, std::shared_ptr<const Text>, std::shared_ptr<const Sequence>,
+                               std::shared_ptr<Iterator>, std::shared_ptr<const Mapping>, Namespace*, std::shared_ptr<LoopState>,
+                               std::shared_ptr<const Callable>>;
 
   Value() = default;  ///< undefined, without a reason
   // Release 14 misreads the requirement.

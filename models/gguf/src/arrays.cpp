@@ -26,20 +26,13 @@ std::int64_t IntArray::operator[](std::uint64_t index) const noexcept {
   const std::byte* at = first_ + index * fixed_size(type_);
   switch (type_) {
     case ValueType::u8:
-    case ValueType::boolean:
-      return load<std::uint8_t>(at);
-    case ValueType::i8:
-      return load<std::int8_t>(at);
-    case ValueType::u16:
-      return load<std::uint16_t>(at);
-    case ValueType::i16:
-      return load<std::int16_t>(at);
-    case ValueType::u32:
-      return load<std::uint32_t>(at);
-    case ValueType::i32:
-      return load<std::int32_t>(at);
-    default:
-      return load<std::int64_t>(at);
+    case ValueType::boolean: return load<std::uint8_t>(at);
+    case ValueType::i8: return load<std::int8_t>(at);
+    case ValueType::u16: return load<std::uint16_t>(at);
+    case ValueType::i16: return load<std::int16_t>(at);
+    case ValueType::u32: return load<std::uint32_t>(at);
+    case ValueType::i32: return load<std::int32_t>(at);
+    default: return load<std::int64_t>(at);
   }
 }
 

@@ -31,7 +31,6 @@ struct File::Contents {
 
 /// Fills tensors_by_name. Throws Error(QUERN_BAD_MODEL) if a name is there twice, in one shard or two.
 /// (file.cpp)
-void index_tensors(const std::vector<Shard>& shards, const std::vector<TensorInfo>& tensors,
-                   std::vector<std::uint32_t>& by_name);
+void index_tensors(const std::vector<Shard>& shards, const std::vector<TensorInfo>& tensors, std::vector<std::uint32_t>& by_name);
 
 }  // namespace quern::gguf

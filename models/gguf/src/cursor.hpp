@@ -4,7 +4,6 @@
 // offset of the field; the subject (a key or a tensor) is set by the caller as it becomes known.
 #pragma once
 
-
 #include "quern/base/terminal_text.hpp"
 #include "quern/graph/error.hpp"
 
@@ -78,8 +77,7 @@ class Cursor {
  private:
   Error cut_off(std::string_view field, std::uint64_t need) const {
     return error(field, at_,
-                 concat("needs ", need, " bytes but the file ends at byte ", bytes_.size(),
-                        "; the download is probably incomplete"));
+                 concat("needs ", need, " bytes but the file ends at byte ", bytes_.size(), "; the download is probably incomplete"));
   }
   Error too_long(std::string_view field, std::uint64_t start, std::uint64_t length) const {
     return error(field, start,

@@ -21,26 +21,23 @@ ValueType read_type(Cursor& cursor, std::string_view field) {
 void check_booleans(Cursor& cursor, std::uint64_t count) {
   for (std::uint64_t i = 0; i < count; ++i) {
     const auto byte = std::to_integer<unsigned>(cursor.here()[i]);
-    if (byte > 1)
-      throw cursor.error("value", cursor.at() + i, concat("is a boolean of ", byte, "; it must be 0 or 1"));
+    if (byte > 1) throw cursor.error("value", cursor.at() + i, concat("is a boolean of ", byte, "; it must be 0 or 1"));
   }
 }
 
 void read_array(Cursor& cursor, Entry& entry) {
   const std::uint64_t type_at = cursor.at();
   entry.element = read_type(cursor, "array element type");
-  if (entry.element == ValueType::array)
-    throw cursor.error("array element type", type_at, "is array; arrays of arrays are not read");
+  if (entry.element == ValueType::array) throw cursor.error("array element type", type_at, "is array; arrays of arrays are not read");
   const std::uint64_t count_at = cursor.at();
   entry.count = cursor.read<std::uint64_t>("array count");
   entry.at = cursor.at();
   // A string takes at least its length field.
   const std::uint64_t least = entry.element == ValueType::string ? 8 : fixed_size(entry.element);
   if (entry.count > cursor.left() / least)
-    throw cursor.error(
-        "array count", count_at,
-        concat("is ", entry.count, " elements of ", name_of(entry.element), " but only ", cursor.left(),
-               " bytes follow; the file is damaged or the download is incomplete"));
+    throw cursor.error("array count", count_at,
+                       concat("is ", entry.count, " elements of ", name_of(entry.element), " but only ", cursor.left(),
+                              " bytes follow; the file is damaged or the download is incomplete"));
   if (entry.element == ValueType::string) {
     for (std::uint64_t i = 0; i < entry.count; ++i) cursor.string("array element");
     return;
@@ -56,8 +53,7 @@ Entry read_entry(Cursor& cursor) {
   entry.key = cursor.string("key");
   if (entry.key.empty()) throw cursor.error("key", entry.key_at, "is empty");
   if (entry.key.size() > max_key)
-    throw cursor.error("key", entry.key_at,
-                       concat("has ", entry.key.size(), " bytes; at most ", max_key, " are read"));
+    throw cursor.error("key", entry.key_at, concat("has ", entry.key.size(), " bytes; at most ", max_key, " are read"));
   cursor.belong_to("key", entry.key);
   entry.type = read_type(cursor, "value type");
   entry.at = cursor.at();
@@ -83,13 +79,11 @@ std::vector<Entry> read_entries(Cursor& cursor, std::uint64_t count) {
   return entries;
 }
 
-EntryTable::EntryTable(std::vector<Entry> entries, const Cursor& cursor)
-    : entries_(std::move(entries)), sorted_(entries_.size()) {
+EntryTable::EntryTable(std::vector<Entry> entries, const Cursor& cursor) : entries_(std::move(entries)), sorted_(entries_.size()) {
   std::iota(sorted_.begin(), sorted_.end(), 0u);
   // Equal keys stay in the order of the file, so that the second one is the one refused.
-  std::ranges::sort(sorted_, [&](std::uint32_t a, std::uint32_t b) {
-    return std::pair(entries_[a].key, a) < std::pair(entries_[b].key, b);
-  });
+  std::ranges::sort(sorted_,
+                    [&](std::uint32_t a, std::uint32_t b) { return std::pair(entries_[a].key, a) < std::pair(entries_[b].key, b); });
   for (std::size_t i = 1; i < sorted_.size(); ++i) {
     const Entry& second = entries_[sorted_[i]];
     if (second.key == entries_[sorted_[i - 1]].key)
@@ -98,8 +92,7 @@ EntryTable::EntryTable(std::vector<Entry> entries, const Cursor& cursor)
 }
 
 const Entry* EntryTable::find(std::string_view key) const noexcept {
-  const auto at =
-      std::ranges::lower_bound(sorted_, key, {}, [&](std::uint32_t i) { return entries_[i].key; });
+  const auto at = std::ranges::lower_bound(sorted_, key, {}, [&](std::uint32_t i) { return entries_[i].key; });
   return at != sorted_.end() && entries_[*at].key == key ? &entries_[*at] : nullptr;
 }
 

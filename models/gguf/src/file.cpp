@@ -11,8 +11,7 @@
 
 namespace quern::gguf {
 
-void index_tensors(const std::vector<Shard>& shards, const std::vector<TensorInfo>& tensors,
-                   std::vector<std::uint32_t>& by_name) {
+void index_tensors(const std::vector<Shard>& shards, const std::vector<TensorInfo>& tensors, std::vector<std::uint32_t>& by_name) {
   by_name.resize(tensors.size());
   std::iota(by_name.begin(), by_name.end(), 0u);
   std::ranges::sort(by_name, [&](std::uint32_t a, std::uint32_t b) {
@@ -22,10 +21,9 @@ void index_tensors(const std::vector<Shard>& shards, const std::vector<TensorInf
     const TensorInfo& first = tensors[by_name[i - 1]];
     const TensorInfo& second = tensors[by_name[i]];
     if (first.name != second.name) continue;
-    const std::string where =
-        first.shard == second.shard ? "" : concat("; the other one is in ", shards[first.shard].name);
-    throw Error(QUERN_BAD_MODEL, concat(shards[second.shard].name, ": tensor ", in_quotes(second.name),
-                                        ": name (data at byte ", second.offset, ") is there twice", where));
+    const std::string where = first.shard == second.shard ? "" : concat("; the other one is in ", shards[first.shard].name);
+    throw Error(QUERN_BAD_MODEL, concat(shards[second.shard].name, ": tensor ", in_quotes(second.name), ": name (data at byte ",
+                                        second.offset, ") is there twice", where));
   }
 }
 
@@ -65,13 +63,10 @@ File File::from_memory(std::span<const std::byte> bytes, std::string name) {
 const std::string& File::name() const noexcept { return contents_->name; }
 std::uint32_t File::version() const noexcept { return contents_->version; }
 std::uint64_t File::file_bytes() const noexcept { return contents_->file_bytes; }
-std::uint32_t File::shard_count() const noexcept {
-  return static_cast<std::uint32_t>(contents_->shards.size());
-}
+std::uint32_t File::shard_count() const noexcept { return static_cast<std::uint32_t>(contents_->shards.size()); }
 const std::string& File::shard_name(std::uint32_t shard) const {
   if (shard >= contents_->shards.size())
-    throw Error(QUERN_INVALID_ARGUMENT,
-                concat(name(), ": shard ", shard, " was asked for; there are ", shard_count()));
+    throw Error(QUERN_INVALID_ARGUMENT, concat(name(), ": shard ", shard, " was asked for; there are ", shard_count()));
   return contents_->shards[shard].name;
 }
 
@@ -108,8 +103,7 @@ Error File::bad_key(std::string_view key, std::string_view text) const {
 
 Error File::bad_tensor(std::string_view tensor, std::string_view text) const {
   const TensorInfo* info = find_tensor(tensor);
-  return Error(QUERN_BAD_MODEL,
-               concat(shard_name(info == nullptr ? 0 : info->shard), ": tensor ", in_quotes(tensor), ": ", text));
+  return Error(QUERN_BAD_MODEL, concat(shard_name(info == nullptr ? 0 : info->shard), ": tensor ", in_quotes(tensor), ": ", text));
 }
 
 const std::vector<TensorInfo>& File::tensors() const noexcept { return contents_->tensors; }
@@ -117,14 +111,12 @@ const std::vector<TensorInfo>& File::tensors() const noexcept { return contents_
 const TensorInfo* File::find_tensor(std::string_view tensor) const noexcept {
   const auto name_at = [&](std::uint32_t i) { return std::string_view(contents_->tensors[i].name); };
   const auto at = std::ranges::lower_bound(contents_->tensors_by_name, tensor, {}, name_at);
-  return at != contents_->tensors_by_name.end() && name_at(*at) == tensor ? &contents_->tensors[*at]
-                                                                          : nullptr;
+  return at != contents_->tensors_by_name.end() && name_at(*at) == tensor ? &contents_->tensors[*at] : nullptr;
 }
 
 const TensorInfo& File::require_tensor(std::string_view tensor) const {
   const TensorInfo* info = find_tensor(tensor);
-  if (info == nullptr)
-    throw Error(QUERN_BAD_MODEL, concat(name(), ": tensor ", in_quotes(tensor), " is missing"));
+  if (info == nullptr) throw Error(QUERN_BAD_MODEL, concat(name(), ": tensor ", in_quotes(tensor), " is missing"));
   return *info;
 }
 

@@ -71,9 +71,7 @@ static_assert(ids_are_positions());
 
 }  // namespace
 
-const GgmlType* find_ggml_type(std::uint32_t id) noexcept {
-  return id < std::size(ggml_types) ? &ggml_types[id] : nullptr;
-}
+const GgmlType* find_ggml_type(std::uint32_t id) noexcept { return id < std::size(ggml_types) ? &ggml_types[id] : nullptr; }
 
 std::string supported_ggml_types() {
   std::string names;

@@ -41,23 +41,19 @@ std::string_view meaning_of(std::string_view head) {
 }  // namespace
 
 std::uint32_t read_magic(Cursor& cursor, std::span<const std::byte> bytes, const std::string& file) {
-  const std::string_view head(reinterpret_cast<const char*>(bytes.data()),
-                              std::min<std::size_t>(bytes.size(), 16));
+  const std::string_view head(reinterpret_cast<const char*>(bytes.data()), std::min<std::size_t>(bytes.size(), 16));
   if (!head.starts_with("GGUF")) {
     const std::string_view meaning = meaning_of(head);
-    throw Error(QUERN_BAD_MODEL, concat(file, ": magic (byte 0) is ", in_quotes(head.substr(0, 4)),
-                                        ", not 'GGUF'", meaning.empty() ? "" : ": ", meaning));
+    throw Error(QUERN_BAD_MODEL,
+                concat(file, ": magic (byte 0) is ", in_quotes(head.substr(0, 4)), ", not 'GGUF'", meaning.empty() ? "" : ": ", meaning));
   }
   cursor.skip(4, "magic");
   const std::uint64_t at = cursor.at();
   const auto version = cursor.read<std::uint32_t>("version");
   if (version == 2 || version == 3) return version;
   if (version != 0 && (version & 0xffffffu) == 0)
-    throw cursor.error(
-        "version", at,
-        concat("is ", version >> 24, " in big-endian order; convert the model for little-endian"));
-  if (version == 1)
-    throw cursor.error("version", at, "is 1; versions 2 and 3 are read: convert the original model again");
+    throw cursor.error("version", at, concat("is ", version >> 24, " in big-endian order; convert the model for little-endian"));
+  if (version == 1) throw cursor.error("version", at, "is 1; versions 2 and 3 are read: convert the original model again");
   throw cursor.error("version", at, concat("is ", version, "; versions 2 and 3 are read"));
 }
 

@@ -17,8 +17,7 @@ Mapping Mapping::open(const std::string& path) {
   base::OpenedFile file;
   check_read(base::open_file(path, file));
   const struct stat& status = file.status;
-  if (status.st_size <= 0)
-    throw Error(QUERN_BAD_MODEL, concat(path, ": is empty; the download has probably failed"));
+  if (status.st_size <= 0) throw Error(QUERN_BAD_MODEL, concat(path, ": is empty; the download has probably failed"));
   const auto size = static_cast<std::size_t>(status.st_size);
   void* const memory = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.descriptor.get(), 0);
   if (memory == MAP_FAILED) {
@@ -51,8 +50,7 @@ void Mapping::drop_pages(std::uint64_t offset, std::uint64_t count) const noexce
   const std::uint64_t last = (offset + count) / page * page;
   if (first >= last) return;
   // Advice: a failure changes nothing but the memory in use.
-  (void)::madvise(const_cast<std::byte*>(bytes_.data()) + first, static_cast<std::size_t>(last - first),
-                  MADV_DONTNEED);
+  (void)::madvise(const_cast<std::byte*>(bytes_.data()) + first, static_cast<std::size_t>(last - first), MADV_DONTNEED);
 }
 
 }  // namespace quern::gguf

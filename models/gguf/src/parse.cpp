@@ -16,22 +16,18 @@ std::uint64_t read_count(Cursor& cursor, std::string_view field, std::uint64_t l
   return count;
 }
 
-void check_count(const Cursor& cursor, std::string_view field, std::uint64_t at, std::uint64_t count,
-                 std::uint64_t least) {
+void check_count(const Cursor& cursor, std::string_view field, std::uint64_t at, std::uint64_t count, std::uint64_t least) {
   if (count > cursor.left() / least)
-    throw cursor.error(
-        field, at,
-        concat("is ", count, ", which takes at least ", count * least, " bytes, but only ", cursor.left(),
-               " bytes follow; the file is damaged or the download is incomplete"));
+    throw cursor.error(field, at,
+                       concat("is ", count, ", which takes at least ", count * least, " bytes, but only ", cursor.left(),
+                              " bytes follow; the file is damaged or the download is incomplete"));
 }
 
-std::uint64_t alignment_of(const EntryTable& entries, const Cursor& cursor,
-                           std::span<const std::byte> bytes) {
+std::uint64_t alignment_of(const EntryTable& entries, const Cursor& cursor, std::span<const std::byte> bytes) {
   const Entry* entry = entries.find("general.alignment");
   if (entry == nullptr) return default_alignment;
   if (entry->type != ValueType::u32)
-    throw cursor.error("key 'general.alignment'", entry->key_at,
-                       concat("is of type ", name_of(entry->type), ", not u32"));
+    throw cursor.error("key 'general.alignment'", entry->key_at, concat("is of type ", name_of(entry->type), ", not u32"));
   const std::uint64_t alignment = load<std::uint32_t>(bytes.data() + entry->at);
   if (alignment < 8 || alignment > max_alignment || (alignment & (alignment - 1)) != 0)
     throw cursor.error("key 'general.alignment'", entry->at,

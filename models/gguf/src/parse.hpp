@@ -67,7 +67,6 @@ std::vector<Entry> read_entries(Cursor& cursor, std::uint64_t count);
 
 /// Reads `count` tensor records and checks that their data lies in the file, aligned and disjoint.
 /// (tensor_table.cpp)
-std::vector<TensorInfo> read_tensors(Cursor& cursor, std::uint64_t count, std::uint64_t alignment,
-                                     std::uint64_t file_bytes);
+std::vector<TensorInfo> read_tensors(Cursor& cursor, std::uint64_t count, std::uint64_t alignment, std::uint64_t file_bytes);
 
 }  // namespace quern::gguf

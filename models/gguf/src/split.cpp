@@ -27,20 +27,17 @@ Error key_error(const std::string& file, std::string_view key, std::uint64_t at,
   return Error(QUERN_BAD_MODEL, concat(file, ": key ", in_quotes(key), " (byte ", at, ") ", text));
 }
 
-std::optional<std::uint64_t> split_key(const EntryTable& entries, std::span<const std::byte> bytes,
-                                       const std::string& file, std::string_view key) {
+std::optional<std::uint64_t> split_key(const EntryTable& entries, std::span<const std::byte> bytes, const std::string& file,
+                                       std::string_view key) {
   const Entry* entry = entries.find(key);
   if (entry == nullptr) return std::nullopt;
-  if (!is_integer(entry->type))
-    throw key_error(file, key, entry->at, concat("is of type ", name_of(entry->type), ", not an integer"));
+  if (!is_integer(entry->type)) throw key_error(file, key, entry->at, concat("is of type ", name_of(entry->type), ", not an integer"));
   const std::int64_t value = IntArray(bytes.data() + entry->at, 1, entry->type)[0];
-  if (value < 0 || value > UINT32_MAX)
-    throw key_error(file, key, entry->at, concat("is ", value, ", which is out of range"));
+  if (value < 0 || value > UINT32_MAX) throw key_error(file, key, entry->at, concat("is ", value, ", which is out of range"));
   return static_cast<std::uint64_t>(value);
 }
 
-SplitKeys read_split_keys(const EntryTable& entries, std::span<const std::byte> bytes,
-                          const std::string& file) {
+SplitKeys read_split_keys(const EntryTable& entries, std::span<const std::byte> bytes, const std::string& file) {
   SplitKeys keys;
   const auto count = split_key(entries, bytes, file, "split.count");
   const auto no = split_key(entries, bytes, file, "split.no");
@@ -52,14 +49,9 @@ SplitKeys read_split_keys(const EntryTable& entries, std::span<const std::byte> 
     return keys;
   }
   const std::uint64_t count_at = entries.find("split.count")->at;
-  if (*count > max_shards)
-    throw key_error(file, "split.count", count_at,
-                    concat("is ", *count, "; at most ", max_shards, " are read"));
-  if (!no)
-    throw key_error(file, "split.count", count_at, concat("is ", *count, " but key 'split.no' is missing"));
-  if (*no >= *count)
-    throw key_error(file, "split.no", entries.find("split.no")->at,
-                    concat("is ", *no, " but split.count is ", *count));
+  if (*count > max_shards) throw key_error(file, "split.count", count_at, concat("is ", *count, "; at most ", max_shards, " are read"));
+  if (!no) throw key_error(file, "split.count", count_at, concat("is ", *count, " but key 'split.no' is missing"));
+  if (*no >= *count) throw key_error(file, "split.no", entries.find("split.no")->at, concat("is ", *no, " but split.count is ", *count));
   keys.no = *no;
   keys.count = *count;
   return keys;
@@ -78,8 +70,8 @@ Part open_sibling(const ShardName& name, std::uint64_t no, const std::string& gi
     return open_part(path);
   } catch (const Error& error) {
     if (error.code() != QUERN_NOT_FOUND) throw;
-    throw Error(QUERN_NOT_FOUND, concat(error.what(), "; '", given, "' is split into ",
-                                        name.count, " files and all must lie in one directory"));
+    throw Error(QUERN_NOT_FOUND,
+                concat(error.what(), "; '", given, "' is split into ", name.count, " files and all must lie in one directory"));
   }
 }
 
@@ -95,22 +87,20 @@ ShardName checked_name(const Part& part) {
                            "'name-00001-of-00003.gguf'; give all of them their original names"));
   if (name->count != part.keys.count || name->no != part.keys.no + 1)
     throw key_error(path, "split.no", part.parsed.entries.find("split.no")->at,
-                    concat("and split.count say part ", part.keys.no + 1, " of ", part.keys.count,
-                           " but the name is of part ", name->no, " of ", name->count,
-                           "; give all parts their original names"));
+                    concat("and split.count say part ", part.keys.no + 1, " of ", part.keys.count, " but the name is of part ", name->no,
+                           " of ", name->count, "; give all parts their original names"));
   return *name;
 }
 
 void check_part(const Part& part, std::uint64_t no, const Part& given) {
   const std::string& path = part.shard.name;
   if (part.keys.count <= 1)
-    throw Error(QUERN_BAD_MODEL, concat(path, ": key 'split.count' is missing or 1, but the model of ", given.shard.name,
-                                        " is split into ", given.keys.count));
+    throw Error(QUERN_BAD_MODEL, concat(path, ": key 'split.count' is missing or 1, but the model of ", given.shard.name, " is split into ",
+                                        given.keys.count));
   if (part.keys.count != given.keys.count || part.keys.no != no)
-    throw key_error(
-        path, "split.no", part.parsed.entries.find("split.no")->at,
-        concat("and split.count say part ", part.keys.no + 1, " of ", part.keys.count, "; part ", no + 1,
-               " of ", given.keys.count, " belongs here; the files are of different models or were renamed"));
+    throw key_error(path, "split.no", part.parsed.entries.find("split.no")->at,
+                    concat("and split.count say part ", part.keys.no + 1, " of ", part.keys.count, "; part ", no + 1, " of ",
+                           given.keys.count, " belongs here; the files are of different models or were renamed"));
 }
 
 SplitParts merge(std::vector<Part> parts) {
@@ -120,17 +110,15 @@ SplitParts merge(std::vector<Part> parts) {
   const Part& first = parts.front();
   if (first.keys.count > 1) {
     if (!first.keys.tensors)
-      throw Error(QUERN_BAD_MODEL,
-                  concat(first.shard.name, ": key 'split.tensors.count' is missing; a split model needs it"));
+      throw Error(QUERN_BAD_MODEL, concat(first.shard.name, ": key 'split.tensors.count' is missing; a split model needs it"));
     if (*first.keys.tensors != n_tensors)
-      throw key_error(first.shard.name, "split.tensors.count",
-                      first.parsed.entries.find("split.tensors.count")->at,
+      throw key_error(first.shard.name, "split.tensors.count", first.parsed.entries.find("split.tensors.count")->at,
                       concat("is ", *first.keys.tensors, " but the ", parts.size(), " files hold ", n_tensors,
                              " tensors; the files are of different models"));
   }
   if (n_tensors > max_tensors)
-    throw Error(QUERN_BAD_MODEL, concat(first.shard.name, ": all parts together have ", n_tensors,
-                                        " tensors; at most ", max_tensors, " are read"));
+    throw Error(QUERN_BAD_MODEL,
+                concat(first.shard.name, ": all parts together have ", n_tensors, " tensors; at most ", max_tensors, " are read"));
   merged.tensors.reserve(n_tensors);
   merged.version = first.parsed.version;
   for (std::size_t i = 0; i < parts.size(); ++i) {

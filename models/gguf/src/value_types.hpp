@@ -14,29 +14,22 @@ constexpr std::uint64_t fixed_size(ValueType type) noexcept {
   switch (type) {
     case ValueType::u8:
     case ValueType::i8:
-    case ValueType::boolean:
-      return 1;
+    case ValueType::boolean: return 1;
     case ValueType::u16:
-    case ValueType::i16:
-      return 2;
+    case ValueType::i16: return 2;
     case ValueType::u32:
     case ValueType::i32:
-    case ValueType::f32:
-      return 4;
+    case ValueType::f32: return 4;
     case ValueType::u64:
     case ValueType::i64:
-    case ValueType::f64:
-      return 8;
+    case ValueType::f64: return 8;
     case ValueType::string:
-    case ValueType::array:
-      return 0;
+    case ValueType::array: return 0;
   }
   return 0;
 }
 
-constexpr bool is_integer(ValueType type) noexcept {
-  return type <= ValueType::i32 || type == ValueType::u64 || type == ValueType::i64;
-}
+constexpr bool is_integer(ValueType type) noexcept { return type <= ValueType::i32 || type == ValueType::u64 || type == ValueType::i64; }
 
 constexpr bool is_float(ValueType type) noexcept { return type == ValueType::f32 || type == ValueType::f64; }
 

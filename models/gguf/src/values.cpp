@@ -20,8 +20,7 @@ Error wrong_type(const File& file, const Entry& entry, std::string_view wanted) 
 }
 
 Error missing(const File& file, std::string_view key, std::string_view wanted) {
-  return Error(QUERN_BAD_MODEL,
-               concat(file.name(), ": key ", in_quotes(key), " is missing; it must be ", wanted));
+  return Error(QUERN_BAD_MODEL, concat(file.name(), ": key ", in_quotes(key), " is missing; it must be ", wanted));
 }
 
 constexpr std::string_view an_unsigned = "a non-negative integer";
@@ -88,23 +87,20 @@ std::optional<std::string_view> File::find_string(std::string_view key) const {
 std::optional<StringArray> File::find_strings(std::string_view key) const {
   const Entry* entry = contents_->entries.find(key);
   if (entry == nullptr) return std::nullopt;
-  if (entry->type != ValueType::array || entry->element != ValueType::string)
-    throw wrong_type(*this, *entry, strings);
+  if (entry->type != ValueType::array || entry->element != ValueType::string) throw wrong_type(*this, *entry, strings);
   return StringArray(contents_->key_bytes().data() + entry->at, entry->count);
 }
 
 std::optional<IntArray> File::find_ints(std::string_view key) const {
   const Entry* entry = contents_->entries.find(key);
   if (entry == nullptr) return std::nullopt;
-  if (entry->type != ValueType::array ||
-      !(is_integer(entry->element) || entry->element == ValueType::boolean))
+  if (entry->type != ValueType::array || !(is_integer(entry->element) || entry->element == ValueType::boolean))
     throw wrong_type(*this, *entry, ints);
   const std::byte* first = contents_->key_bytes().data() + entry->at;
   if (entry->element == ValueType::u64)
     for (std::uint64_t i = 0; i < entry->count; ++i)
       if (load<std::uint64_t>(first + 8 * i) > INT64_MAX)
-        throw bad_key(key, concat("has ", load<std::uint64_t>(first + 8 * i), " as element ", i,
-                                  "; at most 2^63 - 1 is read"));
+        throw bad_key(key, concat("has ", load<std::uint64_t>(first + 8 * i), " as element ", i, "; at most 2^63 - 1 is read"));
   return IntArray(first, entry->count, entry->element);
 }
 
@@ -115,23 +111,13 @@ std::optional<FloatArray> File::find_floats(std::string_view key) const {
   return FloatArray(contents_->key_bytes().data() + entry->at, entry->count, entry->element);
 }
 
-std::uint64_t File::require_u64(std::string_view key) const {
-  return required(*this, key, an_unsigned, find_u64(key));
-}
-std::int64_t File::require_i64(std::string_view key) const {
-  return required(*this, key, an_integer, find_i64(key));
-}
+std::uint64_t File::require_u64(std::string_view key) const { return required(*this, key, an_unsigned, find_u64(key)); }
+std::int64_t File::require_i64(std::string_view key) const { return required(*this, key, an_integer, find_i64(key)); }
 double File::require_f64(std::string_view key) const { return required(*this, key, a_float, find_f64(key)); }
 bool File::require_bool(std::string_view key) const { return required(*this, key, a_bool, find_bool(key)); }
-std::string_view File::require_string(std::string_view key) const {
-  return required(*this, key, a_string, find_string(key));
-}
-StringArray File::require_strings(std::string_view key) const {
-  return required(*this, key, strings, find_strings(key));
-}
+std::string_view File::require_string(std::string_view key) const { return required(*this, key, a_string, find_string(key)); }
+StringArray File::require_strings(std::string_view key) const { return required(*this, key, strings, find_strings(key)); }
 IntArray File::require_ints(std::string_view key) const { return required(*this, key, ints, find_ints(key)); }
-FloatArray File::require_floats(std::string_view key) const {
-  return required(*this, key, floats, find_floats(key));
-}
+FloatArray File::require_floats(std::string_view key) const { return required(*this, key, floats, find_floats(key)); }
 
 }  // namespace quern::gguf

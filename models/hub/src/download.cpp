@@ -104,8 +104,8 @@ void bound_unstated(const Download& wanted, const Growing& file, std::uint64_t m
     throw Error(QUERN_IO, concat(wanted.label, ": the server states no size and sends more than the ", byte_words(wanted.most_bytes),
                                  " that a file may have; nothing was kept; QUERN_HUB_LIMIT (--hub-limit) allows more"));
   throw Error(QUERN_IO, concat(wanted.label, ": the server states no size, and after ", byte_words(file.bytes()), " ",
-                               wanted.incomplete.parent_path().string(), " has room for ", byte_words(room), " more, of which ", byte_words(reserved_bytes),
-                               " stay free; nothing was kept; free some room, or choose another folder"));
+                               wanted.incomplete.parent_path().string(), " has room for ", byte_words(room), " more, of which ",
+                               byte_words(reserved_bytes), " stay free; nothing was kept; free some room, or choose another folder"));
 }
 
 /// One answer of the server into the file. True when the file is as long as it should be. `counted`: the length up to which bytes counted as
@@ -127,8 +127,8 @@ bool fetch_rest(const Download& wanted, Growing& file, std::uint64_t& counted, H
     }
     if (said) total = said;
     if (total && *total > wanted.most_bytes)
-      throw Error(QUERN_IO, concat(wanted.label, " has ", byte_words_apart(*total, wanted.most_bytes).first, ", and a file may have ", byte_words_apart(*total, wanted.most_bytes).second,
-                                   "; QUERN_HUB_LIMIT (--hub-limit) allows more"));
+      throw Error(QUERN_IO, concat(wanted.label, " has ", byte_words_apart(*total, wanted.most_bytes).first, ", and a file may have ",
+                                   byte_words_apart(*total, wanted.most_bytes).second, "; QUERN_HUB_LIMIT (--hub-limit) allows more"));
     if (total) file.require_room(*total - std::min(*total, file.bytes()), wanted.label);
   };
   const auto take = [&](const Response& response, std::span<const std::byte> piece) {
@@ -164,8 +164,7 @@ Downloaded download(const Download& wanted, Http& http, Patience& patience) {
   std::uint64_t counted = file.bytes();
   const bool whole_already = wanted.bytes && file.bytes() == *wanted.bytes && !wanted.sha256.empty();
   try {
-    while (!whole_already && !patience.run([&] { return fetch_rest(wanted, file, counted, http, patience); })) {
-    }
+    while (!whole_already && !patience.run([&] { return fetch_rest(wanted, file, counted, http, patience); })) {}
   } catch (const Error& error) {
     if (error.code() == QUERN_BAD_MODEL) remove_quietly(wanted.incomplete);
     throw;

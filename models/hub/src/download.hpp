@@ -20,7 +20,7 @@ struct Download {
   std::string sha256;                  // the same; empty: not stated
   std::string if_range;                // tag of the file that `incomplete` is the start of
   bool with_token = false;
-  std::uint64_t most_bytes = UINT64_MAX;  // a longer file is refused
+  std::uint64_t most_bytes = UINT64_MAX;                               // a longer file is refused
   std::function<void(std::uint64_t done, std::uint64_t total)> moved;  // after each piece; total 0: unknown
   std::function<void(const Response&)> begun;                          // before the first piece of each answer; may be empty
 };

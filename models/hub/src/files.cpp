@@ -51,8 +51,9 @@ Lock::Lock(const fs::path& path, bool waits, const std::function<bool()>& go_on)
     }
     if (!busy) throw Error(QUERN_IO, concat(path.string(), ": cannot be locked: ", system_reason(error)));
     if (!waits) {
-      throw Error(QUERN_BUSY, concat(path.string(), ": a download of the same file holds this lock, and a pull in a callback does not wait for it; "
-                                                    "pull after the callback has returned"));
+      throw Error(QUERN_BUSY, concat(path.string(),
+                                     ": a download of the same file holds this lock, and a pull in a callback does not wait for it; "
+                                     "pull after the callback has returned"));
     }
     throw Error(QUERN_CANCELLED, "cancelled");
   }

@@ -15,7 +15,8 @@ namespace {
 
 constexpr int most_redirects = 10;
 constexpr std::size_t refusal_bytes = 4096;
-constexpr std::size_t most_head_bytes = 256 << 10;  // of all heads of one transfer, those of proxies and interim ones too; servers keep to 16 KiB
+constexpr std::size_t most_head_bytes =
+    256 << 10;  // of all heads of one transfer, those of proxies and interim ones too; servers keep to 16 KiB
 
 /// libcurl's TLS may write to a closed connection; that must not end the program with SIGPIPE. Only this thread's is held back.
 class NoSigpipe {
@@ -97,8 +98,8 @@ struct Transfer {
     if (last_byte - *window_start < options.timeout) return true;
     const auto least = options.least_rate * static_cast<std::uint64_t>(options.timeout.count());
     if (window_bytes < least) {
-      trouble = std::make_exception_ptr(Interrupted(concat(origin, ": only ", window_bytes, " bytes came in ", options.timeout.count(), " s, and at least ",
-                                                           options.least_rate, " a second are asked for")));
+      trouble = std::make_exception_ptr(Interrupted(concat(origin, ": only ", window_bytes, " bytes came in ", options.timeout.count(),
+                                                           " s, and at least ", options.least_rate, " a second are asked for")));
       return false;
     }
     window_start = last_byte;
@@ -118,7 +119,8 @@ std::size_t on_header(const char* data, std::size_t, std::size_t size, void* use
     const std::string_view line(data, size);
     transfer.head_bytes += size;
     if (transfer.head_bytes > most_head_bytes)
-      throw Error(QUERN_IO, concat(transfer.origin, ": the head of the answer is longer than ", most_head_bytes, " bytes; this is refused"));
+      throw Error(QUERN_IO,
+                  concat(transfer.origin, ": the head of the answer is longer than ", most_head_bytes, " bytes; this is refused"));
     if (!transfer.arrived(size)) return 0;
     if (line.starts_with("HTTP/")) {  // of this response, and not of a proxy's or an interim one before it
       transfer.response = {};
@@ -144,7 +146,8 @@ std::size_t on_body(const char* data, std::size_t, std::size_t size, void* user)
     if (!transfer.arrived(size)) return 0;
     if (transfer.response.status == 200 || transfer.response.status == 206) {
       if (const std::string encoding = transfer.response.header("content-encoding"); !encoding.empty() && encoding != "identity")
-        throw Error(QUERN_IO, concat(transfer.origin, ": the answer has the encoding ", in_quotes(encoding, 40), ", which was not asked for"));
+        throw Error(QUERN_IO,
+                    concat(transfer.origin, ": the answer has the encoding ", in_quotes(encoding, 40), ", which was not asked for"));
       transfer.sink(transfer.response, std::as_bytes(std::span(data, size)));
     } else {
       std::string& text = transfer.response.refusal;
@@ -173,10 +176,8 @@ int on_progress(void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t) noex
 [[noreturn]] void fail(const CurlLibrary& curl, CURLcode code, const std::string& origin, const char* detail) {
   const std::string reason = concat(origin, ": ", *detail != '\0' ? detail : curl.easy_strerror(code));
   switch (code) {
-    case CURLE_OUT_OF_MEMORY:
-      throw std::bad_alloc();
-    case CURLE_ABORTED_BY_CALLBACK:
-      throw Error(QUERN_CANCELLED, "cancelled");
+    case CURLE_OUT_OF_MEMORY: throw std::bad_alloc();
+    case CURLE_ABORTED_BY_CALLBACK: throw Error(QUERN_CANCELLED, "cancelled");
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_RESOLVE_PROXY:
     case CURLE_COULDNT_CONNECT: {
@@ -189,10 +190,8 @@ int on_progress(void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t) noex
     case CURLE_SSL_CERTPROBLEM:
       throw Error(QUERN_IO, concat(reason, "; the server's certificate is not trusted here (is the package ca-certificates installed?)"));
     case CURLE_UNSUPPORTED_PROTOCOL:
-    case CURLE_NOT_BUILT_IN:
-      throw Error(QUERN_IO, reason);
-    default:
-      throw Interrupted(reason);
+    case CURLE_NOT_BUILT_IN: throw Error(QUERN_IO, reason);
+    default: throw Interrupted(reason);
   }
 }
 
@@ -273,15 +272,16 @@ Response Http::get(const Request& request, const BodySink& sink) {
   std::string url = request.url;
   for (int hop = 0; hop <= most_redirects; ++hop) {
     Response response = one_hop(request, url, sink);
-    const bool redirected =
-        response.status == 301 || response.status == 302 || response.status == 303 || response.status == 307 || response.status == 308;
+    const bool redirected = response.status == 301 || response.status == 302 || response.status == 303 || response.status == 307 ||
+                            response.status == 308;
     if (!redirected) return response;
     Url next(url);
     const std::string target = response.header("location");
     if (target.empty()) throw Error(QUERN_IO, concat(next.origin(), ": a redirect (", response.status, ") that names no place"));
     const bool was_https = next.part(CURLUPART_SCHEME) == "https";
     if (!next.try_set(target))
-      throw Error(QUERN_IO, concat(origin_of(url), " redirects to ", in_quotes(target, 200), ", which is not an http or https URL; this is refused"));
+      throw Error(QUERN_IO,
+                  concat(origin_of(url), " redirects to ", in_quotes(target, 200), ", which is not an http or https URL; this is refused"));
     if (was_https && next.part(CURLUPART_SCHEME) != "https") {
       throw Error(QUERN_IO, concat(origin_of(url), " redirects to ", next.origin(), ", which is not encrypted; this is refused"));
     }

@@ -45,10 +45,10 @@ using BodySink = std::function<void(const Response&, std::span<const std::byte>)
 class Http {
  public:
   struct Options {
-    std::string token, token_origin;  // the token goes to URLs of this origin alone
-    std::chrono::seconds timeout{30};     // without a byte, and the time over which `least_rate` is asked for
-    std::uint64_t least_rate = 1024;      // bytes a second
-    std::function<bool()> go_on;  // asked several times a second; false cancels
+    std::string token, token_origin;   // the token goes to URLs of this origin alone
+    std::chrono::seconds timeout{30};  // without a byte, and the time over which `least_rate` is asked for
+    std::uint64_t least_rate = 1024;   // bytes a second
+    std::function<bool()> go_on;       // asked several times a second; false cancels
   };
 
   explicit Http(Options options);

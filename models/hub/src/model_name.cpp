@@ -26,9 +26,8 @@ bool is_repository(std::string_view text) {
 
 bool looks_like_file(std::string_view text) {
   const auto ends_with = [text](std::string_view end) {
-    return text.size() >= end.size() && std::ranges::equal(text.substr(text.size() - end.size()), end, [](char a, char b) {
-             return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b;
-           });
+    return text.size() >= end.size() && std::ranges::equal(text.substr(text.size() - end.size()), end,
+                                                           [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; });
   };
   return ends_with(".gguf") || ends_with(".ggml") || ends_with(".bin") || ends_with(".safetensors");
 }
@@ -99,14 +98,16 @@ bool is_safe_path(std::string_view path) {
 ModelName parse_model_name(const std::string& text, const std::string& endpoint) {
   ModelName name;
   name.text = text;
-  const std::string_view below = text.starts_with(endpoint + "/") ? std::string_view(text).substr(endpoint.size() + 1) : below_the_hub(text);
+  const std::string_view below = text.starts_with(endpoint + "/") ? std::string_view(text).substr(endpoint.size() + 1)
+                                                                  : below_the_hub(text);
   if (const std::string_view plain = without_end_slash(below); is_plain_name(plain)) {
     name = parse_model_name(std::string(plain), endpoint);
     name.text = text;
     return name;
   }
   const bool has_scheme = text.starts_with("https://") || text.starts_with("http://");
-  const bool asks_the_endpoint = text.starts_with(endpoint + "/") || (!below.empty() && (!has_scheme || endpoint == "https://huggingface.co"));
+  const bool asks_the_endpoint = text.starts_with(endpoint + "/") ||
+                                 (!below.empty() && (!has_scheme || endpoint == "https://huggingface.co"));
   if (asks_the_endpoint && read_hub_url(below, name)) return name;
   if (has_scheme) {
     name = {text, text, {}, {}, {}};

@@ -25,9 +25,7 @@ class Patience {
     while (true) {
       try {
         return attempt();
-      } catch (const Interrupted& interrupted) {
-        wait_or_give_up(interrupted);
-      }
+      } catch (const Interrupted& interrupted) { wait_or_give_up(interrupted); }
     }
   }
 

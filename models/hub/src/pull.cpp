@@ -52,9 +52,7 @@ class Puller {
   Http http;
 };
 
-void rename_into_place(const fs::path& from, const fs::path& to) {
-  check_written(base::move_file(from.string(), to.string()));
-}
+void rename_into_place(const fs::path& from, const fs::path& to) { check_written(base::move_file(from.string(), to.string())); }
 
 bool has_size(const fs::path& path, std::uint64_t bytes) {
   std::error_code missing;
@@ -93,8 +91,9 @@ std::string pull_from_hub(const ModelName& name, const std::string& sha256, cons
   for (const RemoteFile& file : remote.files) paths.push_back(file.path);
   const std::vector<Variant> variants = variants_of(paths);
   if (variants.empty() && remote.refused > 0)
-    throw Error(QUERN_NOT_FOUND, concat(name.text, ": there is no whole GGUF model among the ", counted(remote.files.size(), "file"), " of ", name.repository,
-                                        " that may be taken; the hub lists ", remote.refused, " more whose name or sum is refused"));
+    throw Error(QUERN_NOT_FOUND,
+                concat(name.text, ": there is no whole GGUF model among the ", counted(remote.files.size(), "file"), " of ",
+                       name.repository, " that may be taken; the hub lists ", remote.refused, " more whose name or sum is refused"));
   const Variant& chosen = choose_variant(variants, name);
   if (!sha256.empty() && (chosen.files.size() != 1 || remote.files[chosen.files[0]].sha256 != sha256)) {
     throw Error(QUERN_BAD_MODEL, concat(name.text, ": ", chosen.first, " has the SHA-256 ", remote.files[chosen.files[0]].sha256, " and ",

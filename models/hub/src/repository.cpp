@@ -40,7 +40,8 @@ bool is_usable(const RemoteFile& file) {
 
 RemoteRepository parse_remote(const std::string& text, const std::string& what) {
   const Json json = Json::parse(text, most_values).value_or(Json());
-  if (!json.is_object()) throw Error(QUERN_IO, concat(what, ": the answer is no JSON object of at most ", most_values, " values; is the endpoint a hub?"));
+  if (!json.is_object())
+    throw Error(QUERN_IO, concat(what, ": the answer is no JSON object of at most ", most_values, " values; is the endpoint a hub?"));
   RemoteRepository remote{text_of(json, "sha"), {}};
   const Json* siblings = json.find("siblings");
   if (!is_hex(remote.commit, 40) || siblings == nullptr || siblings->list() == nullptr) {
@@ -48,10 +49,8 @@ RemoteRepository parse_remote(const std::string& text, const std::string& what) 
   }
   for (const Json& entry : *siblings->list()) {
     RemoteFile file = entry.is_object() ? file_of(entry) : RemoteFile();
-    if (is_usable(file))
-      remote.files.push_back(std::move(file));
-    else
-      ++remote.refused;
+    if (is_usable(file)) remote.files.push_back(std::move(file));
+    else ++remote.refused;
   }
   return remote;
 }

@@ -48,7 +48,8 @@ std::uint64_t bytes(const Get& get, const char* name, std::uint64_t otherwise) {
   const std::string text = value(get, name);
   if (text.empty()) return otherwise;
   const auto read = parse_bytes(text);
-  if (!read) throw Error(QUERN_INVALID_ARGUMENT, concat(name, " is ", in_quotes(text, 200), "; it takes bytes such as 512G, or 0 for no limit"));
+  if (!read)
+    throw Error(QUERN_INVALID_ARGUMENT, concat(name, " is ", in_quotes(text, 200), "; it takes bytes such as 512G, or 0 for no limit"));
   return *read == 0 ? UINT64_MAX : *read;
 }
 
@@ -58,7 +59,8 @@ std::uint64_t rate(const Get& get, const char* name, std::uint64_t otherwise) {
   if (text.empty()) return otherwise;
   const auto read = parse_bytes(text);
   if (!read || *read == 0 || *read > UINT32_MAX)
-    throw Error(QUERN_INVALID_ARGUMENT, concat(name, " is ", in_quotes(text, 200), "; it takes bytes a second above 0 and below 4G, such as 64K"));
+    throw Error(QUERN_INVALID_ARGUMENT,
+                concat(name, " is ", in_quotes(text, 200), "; it takes bytes a second above 0 and below 4G, such as 64K"));
   return *read;
 }
 
@@ -76,8 +78,8 @@ std::string without_slash(std::string url) {
 Settings settings_from_environment(const Get& get) {
   Settings settings;
   const std::string home = value(get, "HOME");
-  const std::string caches =
-      first_of(get, {"XDG_CACHE_HOME"}).empty() ? (home.empty() ? "" : home + "/.cache") : value(get, "XDG_CACHE_HOME");
+  const std::string caches = first_of(get, {"XDG_CACHE_HOME"}).empty() ? (home.empty() ? "" : home + "/.cache")
+                                                                       : value(get, "XDG_CACHE_HOME");
   std::string hub_home = with_home(value(get, "HF_HOME"), home);
   if (hub_home.empty() && !caches.empty()) hub_home = caches + "/huggingface";
   settings.cache = with_home(first_of(get, {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"}), home);

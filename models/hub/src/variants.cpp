@@ -116,7 +116,8 @@ const Variant& choose_variant(const std::vector<Variant>& variants, const ModelN
                                           selector_of(variants, variants.front()), ": ", listed(variants)));
   }
   if (found > 1) throw Error(QUERN_UNSUPPORTED, concat(name.text, " means ", found, " files; name one of: ", listed(variants)));
-  throw Error(QUERN_NOT_FOUND, concat(name.text, ": ", name.repository, " has no ", in_quotes(name.selector, 200), "; it has ", listed(variants)));
+  throw Error(QUERN_NOT_FOUND,
+              concat(name.text, ": ", name.repository, " has no ", in_quotes(name.selector, 200), "; it has ", listed(variants)));
 }
 
 }  // namespace quern::hub

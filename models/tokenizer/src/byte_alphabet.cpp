@@ -40,9 +40,7 @@ constexpr Alphabet alphabet = [] {
 
 }  // namespace
 
-std::string_view spell_byte(unsigned char byte) noexcept {
-  return {alphabet.spelling[byte].text, alphabet.spelling[byte].length};
-}
+std::string_view spell_byte(unsigned char byte) noexcept { return {alphabet.spelling[byte].text, alphabet.spelling[byte].length}; }
 
 bool append_spelled_bytes(std::string_view text, std::string& out) {
   const std::size_t before = out.size();

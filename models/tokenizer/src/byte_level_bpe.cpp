@@ -34,11 +34,9 @@ struct Candidate {
 
 PreTokenizer require_pre_tokenizer(std::string_view name) {
   if (const auto known = find_pre_tokenizer(name)) return *known;
-  const std::string found =
-      name.empty() ? "is missing or empty" : concat("is ", in_quotes(name, 48), ", which is not known here");
-  throw Error(QUERN_UNSUPPORTED,
-              concat("tokenizer.ggml.pre ", found, "; known are ", known_pre_tokenizers(),
-                     "; another rule would give other tokens than the model was trained with"));
+  const std::string found = name.empty() ? "is missing or empty" : concat("is ", in_quotes(name, 48), ", which is not known here");
+  throw Error(QUERN_UNSUPPORTED, concat("tokenizer.ggml.pre ", found, "; known are ", known_pre_tokenizers(),
+                                        "; another rule would give other tokens than the model was trained with"));
 }
 
 // True if the token stands for the bytes that its text spells: markers are spelled plainly, which differs
@@ -59,12 +57,9 @@ struct ByteLevelBpe::Scratch {
 };
 
 ByteLevelBpe::ByteLevelBpe(const Vocabulary& vocabulary, const VocabularyView& view)
-    : vocabulary_(vocabulary),
-      pre_tokenizer_(require_pre_tokenizer(view.pre_tokenizer)),
-      merges_(vocabulary, view.merges) {
+    : vocabulary_(vocabulary), pre_tokenizer_(require_pre_tokenizer(view.pre_tokenizer)), merges_(vocabulary, view.merges) {
   if (!view.scores.empty() && view.scores.size() != view.tokens.size())
-    throw Error(QUERN_BAD_MODEL, concat(field::scores, " has ", view.scores.size(), " entries for ",
-                                        view.tokens.size(), " tokens"));
+    throw Error(QUERN_BAD_MODEL, concat(field::scores, " has ", view.scores.size(), " entries for ", view.tokens.size(), " tokens"));
   for (unsigned byte = 0; byte < 256; ++byte) {
     const std::int32_t id = vocabulary.find(spell_byte(static_cast<unsigned char>(byte)));
     byte_ids_[byte] = id >= 0 && spells_bytes(vocabulary, id) ? id : -1;
@@ -92,8 +87,7 @@ std::int32_t ByteLevelBpe::whole_token(std::string_view piece, Scratch& scratch)
   return id >= 0 && spells_bytes(vocabulary_, id) ? id : -1;
 }
 
-void ByteLevelBpe::encode_piece(std::string_view piece, Scratch& scratch,
-                                std::vector<std::int32_t>& ids) const {
+void ByteLevelBpe::encode_piece(std::string_view piece, Scratch& scratch, std::vector<std::int32_t>& ids) const {
   if (pre_tokenizer_.ignore_merges) {
     if (const std::int32_t id = whole_token(piece, scratch); id >= 0) {
       ids.push_back(id);

@@ -23,11 +23,12 @@ class ByteLevelBpe {
 
   /// Appends the ids of a text that holds no markers; merges make none, so that it does not matter what of the
   /// text is foreign. Stops once `ids` has more than `most`.
-  void encode(std::string_view text, std::span<const TextRange> foreign, std::uint64_t most,
-              std::vector<std::int32_t>& ids) const;
+  void encode(std::string_view text, std::span<const TextRange> foreign, std::uint64_t most, std::vector<std::int32_t>& ids) const;
 
   /// Whether each byte of a text comes back as part of a token.
-  bool keeps_every_byte() const noexcept { return std::ranges::all_of(byte_ids_, [](std::int32_t id) { return id >= 0; }); }
+  bool keeps_every_byte() const noexcept {
+    return std::ranges::all_of(byte_ids_, [](std::int32_t id) { return id >= 0; });
+  }
 
   /// Appends the bytes of a token.
   void append_bytes(std::int32_t id, std::string& out) const;

@@ -54,20 +54,17 @@ bool starts_with_bos(const gguf::File& file, const VocabularyView& view) {
 
 constexpr std::string_view pre_key = "tokenizer.ggml.pre", assumed_pre = "default";
 
-bool is_byte_level(const gguf::File& file) {
-  return file.find_string("tokenizer.ggml.model").value_or("") == "gpt2";
-}
+bool is_byte_level(const gguf::File& file) { return file.find_string("tokenizer.ggml.model").value_or("") == "gpt2"; }
 
 /// The rule that was asked for, that of the file, or the one that is taken without either.
 std::string_view choose_pre_tokenizer(const gguf::File& file, std::string_view wanted) {
   if (!wanted.empty()) {
     if (!is_byte_level(file))
-      throw Error(QUERN_INVALID_ARGUMENT,
-                  concat(file.name(), ": tokenizer_pre is ", in_quotes(wanted, 48),
-                         ", but only byte-level BPE (tokenizer.ggml.model 'gpt2') has such a rule; leave it out"));
+      throw Error(QUERN_INVALID_ARGUMENT, concat(file.name(), ": tokenizer_pre is ", in_quotes(wanted, 48),
+                                                 ", but only byte-level BPE (tokenizer.ggml.model 'gpt2') has such a rule; leave it out"));
     if (!tokenizer::find_pre_tokenizer(wanted))
-      throw Error(QUERN_INVALID_ARGUMENT, concat("tokenizer_pre is ", in_quotes(wanted, 48),
-                                                 ", which is not known; known are ", known_pre_tokenizers()));
+      throw Error(QUERN_INVALID_ARGUMENT,
+                  concat("tokenizer_pre is ", in_quotes(wanted, 48), ", which is not known; known are ", known_pre_tokenizers()));
     return wanted;
   }
   const std::string_view named = file.find_string(pre_key).value_or("");
@@ -78,9 +75,8 @@ void refuse_normalisation_map(const gguf::File& file) {
   constexpr std::string_view key = "tokenizer.ggml.precompiled_charsmap";
   const auto map = file.array_shape(key);
   if (map && map->count > 0)
-    throw Error(QUERN_UNSUPPORTED,
-                concat(file.name(), ": ", key, " has ", map->count,
-                       " bytes; a vocabulary that normalises its text by a table is not offered"));
+    throw Error(QUERN_UNSUPPORTED, concat(file.name(), ": ", key, " has ", map->count,
+                                          " bytes; a vocabulary that normalises its text by a table is not offered"));
 }
 
 }  // namespace
@@ -125,13 +121,10 @@ std::unique_ptr<Tokenizer> tokenizer_from_gguf(const gguf::File& file, std::stri
   view.add_space_prefix = file.find_bool("tokenizer.ggml.add_space_prefix");
   view.remove_extra_whitespaces = file.find_bool("tokenizer.ggml.remove_extra_whitespaces").value_or(false);
   view.chat_template = file.find_string("tokenizer.chat_template").value_or("");
-  view.markers_take_following_space =
-      view.model == "llama" && file.find_string("general.architecture").value_or("") == "phi3";
+  view.markers_take_following_space = view.model == "llama" && file.find_string("general.architecture").value_or("") == "phi3";
   try {
     return std::make_unique<Tokenizer>(view);
-  } catch (const Error& error) {
-    throw Error(error.code(), concat(file.name(), ": ", error.what()));
-  }
+  } catch (const Error& error) { throw Error(error.code(), concat(file.name(), ": ", error.what())); }
 }
 
 }  // namespace quern

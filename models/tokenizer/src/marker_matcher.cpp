@@ -19,9 +19,8 @@ MarkerMatcher::MarkerMatcher(std::vector<Marker> markers) : markers_(std::move(m
     std::ranges::reverse(marker.text);
   }
   if (total > max_total_bytes)
-    throw Error(QUERN_BAD_MODEL,
-                concat("tokenizer.ggml.token_type: the control and user-defined tokens have ", total,
-                       " bytes of text; at most ", max_total_bytes, " are accepted"));
+    throw Error(QUERN_BAD_MODEL, concat("tokenizer.ggml.token_type: the control and user-defined tokens have ", total,
+                                        " bytes of text; at most ", max_total_bytes, " are accepted"));
   std::ranges::sort(markers_, {}, &Marker::text);
   build_trie();
   link_failures();
@@ -59,8 +58,7 @@ void MarkerMatcher::build_trie() {
     }
   }
   nodes_.push_back({.first_child = static_cast<std::uint32_t>(nodes_.size())});
-  for (std::uint32_t c = nodes_[root].first_child; c < nodes_[root + 1].first_child; ++c)
-    from_root_[bytes_[c]] = c;
+  for (std::uint32_t c = nodes_[root].first_child; c < nodes_[root + 1].first_child; ++c) from_root_[bytes_[c]] = c;
 }
 
 void MarkerMatcher::link_failures() {
@@ -77,8 +75,7 @@ void MarkerMatcher::link_failures() {
 
 std::uint32_t MarkerMatcher::child(std::uint32_t node, unsigned char byte) const noexcept {
   if (node == root) return from_root_[byte];
-  const auto begin = bytes_.begin() + nodes_[node].first_child,
-             end = bytes_.begin() + nodes_[node + 1].first_child;
+  const auto begin = bytes_.begin() + nodes_[node].first_child, end = bytes_.begin() + nodes_[node + 1].first_child;
   const auto found = std::lower_bound(begin, end, byte);
   return found != end && *found == byte ? static_cast<std::uint32_t>(found - bytes_.begin()) : root;
 }
@@ -109,8 +106,7 @@ std::vector<MarkerMatcher::Match> MarkerMatcher::find(std::string_view text, boo
   return matches;
 }
 
-std::vector<MarkerMatcher::Match> MarkerMatcher::find(std::string_view text,
-                                                      std::span<const TextRange> foreign) const {
+std::vector<MarkerMatcher::Match> MarkerMatcher::find(std::string_view text, std::span<const TextRange> foreign) const {
   if (foreign.empty()) return find(text, true);
   std::vector<Match> matches;
   if (markers_.empty()) return matches;

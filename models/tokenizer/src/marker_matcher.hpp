@@ -61,9 +61,7 @@ class MarkerMatcher {
   void link_failures();
   std::uint32_t child(std::uint32_t node, unsigned char byte) const noexcept;
   std::uint32_t step(std::uint32_t node, unsigned char byte) const noexcept;
-  std::size_t length(std::int32_t marker) const noexcept {
-    return marker < 0 ? 0 : markers_[static_cast<std::size_t>(marker)].text.size();
-  }
+  std::size_t length(std::int32_t marker) const noexcept { return marker < 0 ? 0 : markers_[static_cast<std::size_t>(marker)].text.size(); }
 
   std::vector<Marker> markers_;  // sorted by reversed text, each stored reversed
   std::vector<Node> nodes_;      // one more than there are, to end the last node's children

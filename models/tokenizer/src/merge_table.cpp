@@ -26,8 +26,7 @@ struct Pair {
 
 Pair parse(std::size_t index, std::string_view merge) {
   const std::size_t space = merge.find(' ');
-  if (space == std::string_view::npos || space == 0 || space + 1 == merge.size() ||
-      merge.find(' ', space + 1) != std::string_view::npos)
+  if (space == std::string_view::npos || space == 0 || space + 1 == merge.size() || merge.find(' ', space + 1) != std::string_view::npos)
     refuse(index, merge, "is not two tokens with one space between them");
   return {merge.substr(0, space), merge.substr(space + 1)};
 }
@@ -38,17 +37,14 @@ std::int32_t require(std::int32_t id, std::size_t index, std::string_view merge,
 }
 
 bool is_joined(std::string_view whole, const Pair& pair) noexcept {
-  return whole.size() == pair.left.size() + pair.right.size() && whole.starts_with(pair.left) &&
-         whole.ends_with(pair.right);
+  return whole.size() == pair.left.size() + pair.right.size() && whole.starts_with(pair.left) && whole.ends_with(pair.right);
 }
 
 }  // namespace
 
-MergeTable::MergeTable(const Vocabulary& vocabulary, std::span<const std::string_view> merges)
-    : seed_(process_seed()) {
+MergeTable::MergeTable(const Vocabulary& vocabulary, std::span<const std::string_view> merges) : seed_(process_seed()) {
   if (merges.size() > max_merges)
-    throw Error(QUERN_BAD_MODEL, concat(field::merges, " has ", merges.size(), " entries; at most ",
-                                        max_merges, " are accepted"));
+    throw Error(QUERN_BAD_MODEL, concat(field::merges, " has ", merges.size(), " entries; at most ", max_merges, " are accepted"));
   resolve(vocabulary, merges);
   index(vocabulary);
 }
@@ -100,8 +96,7 @@ void MergeTable::index(const Vocabulary& vocabulary) {
       if (vocabulary.is_marker(merge.merged)) continue;  // made of the whole of its text alone
       const auto tag = static_cast<std::uint32_t>(hashes[i] >> 32);
       const auto is_same = [&](const Slot& slot) {
-        return slot.tag == tag && merges_[slot.rank].left == merge.left &&
-               merges_[slot.rank].right == merge.right;
+        return slot.tag == tag && merges_[slot.rank].left == merge.left && merges_[slot.rank].right == merge.right;
       };
       std::size_t at = hashes[i] & mask;
       while (slots_[at].rank != none && !is_same(slots_[at])) at = (at + 1) & mask;
@@ -120,8 +115,7 @@ std::uint32_t MergeTable::rank(std::int32_t left, std::int32_t right) const noex
   const std::size_t mask = slots_.size() - 1;
   for (std::size_t at = hashed & mask; slots_[at].rank != none; at = (at + 1) & mask) {
     const Slot& slot = slots_[at];
-    if (slot.tag == tag && merges_[slot.rank].left == left && merges_[slot.rank].right == right)
-      return slot.rank;
+    if (slot.tag == tag && merges_[slot.rank].left == left && merges_[slot.rank].right == right) return slot.rank;
   }
   return none;
 }

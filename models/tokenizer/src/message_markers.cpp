@@ -12,20 +12,16 @@ namespace {
 
 // Elements of HTML, sorted: a tag of one is a word of plain text. <s> is left out: it opens a text in many vocabularies.
 constexpr std::array<std::string_view, 111> html_elements = {
-    "a",        "abbr",     "address",  "area",    "article",  "aside",      "audio",    "b",
-    "base",     "bdi",      "bdo",      "blockquote", "body",  "br",         "button",   "canvas",
-    "caption",  "center",   "cite",     "code",    "col",      "colgroup",   "data",     "datalist",
-    "dd",       "del",      "details",  "dfn",     "dialog",   "div",        "dl",       "dt",
-    "em",       "embed",    "fieldset", "figcaption", "figure", "font",      "footer",   "form",
-    "h1",       "h2",       "h3",       "h4",      "h5",       "h6",         "head",     "header",
-    "hr",       "html",     "i",        "iframe",  "img",      "input",      "ins",      "kbd",
-    "label",    "legend",   "li",       "link",    "main",     "map",        "mark",     "menu",
-    "meta",     "meter",    "nav",      "noscript", "object",  "ol",         "optgroup", "option",
-    "output",   "p",        "picture",  "pre",     "progress", "q",          "rp",       "rt",
-    "ruby",     "samp",    "script",  "search",   "section",    "select",   "small",
-    "source",   "span",     "strong",   "style",   "sub",      "summary",    "sup",      "svg",
-    "table",    "tbody",    "td",       "template", "textarea", "tfoot",     "th",       "thead",
-    "time",     "title",    "tr",       "track",   "u",        "ul",         "var",      "video"};
+    "a",       "abbr",   "address",  "area",     "article",  "aside",  "audio", "b",        "base",    "bdi",      "bdo",      "blockquote",
+    "body",    "br",     "button",   "canvas",   "caption",  "center", "cite",  "code",     "col",     "colgroup", "data",     "datalist",
+    "dd",      "del",    "details",  "dfn",      "dialog",   "div",    "dl",    "dt",       "em",      "embed",    "fieldset", "figcaption",
+    "figure",  "font",   "footer",   "form",     "h1",       "h2",     "h3",    "h4",       "h5",      "h6",       "head",     "header",
+    "hr",      "html",   "i",        "iframe",   "img",      "input",  "ins",   "kbd",      "label",   "legend",   "li",       "link",
+    "main",    "map",    "mark",     "menu",     "meta",     "meter",  "nav",   "noscript", "object",  "ol",       "optgroup", "option",
+    "output",  "p",      "picture",  "pre",      "progress", "q",      "rp",    "rt",       "ruby",    "samp",     "script",   "search",
+    "section", "select", "small",    "source",   "span",     "strong", "style", "sub",      "summary", "sup",      "svg",      "table",
+    "tbody",   "td",     "template", "textarea", "tfoot",    "th",     "thead", "time",     "title",   "tr",       "track",    "u",
+    "ul",      "var",    "video"};
 static_assert(std::ranges::is_sorted(html_elements));
 
 bool is_letter(char c) noexcept { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
@@ -76,8 +72,7 @@ std::vector<bool> find_message_markers(const Vocabulary& vocabulary, std::string
       doubtful.push_back({.text = std::string(text), .id = id});
     }
   }
-  for (const auto& match : MarkerMatcher(std::move(doubtful)).find(chat_template, true))
-    markers[static_cast<std::size_t>(match.id)] = true;
+  for (const auto& match : MarkerMatcher(std::move(doubtful)).find(chat_template, true)) markers[static_cast<std::size_t>(match.id)] = true;
   return markers;
 }
 

@@ -27,9 +27,7 @@ void order_marks(std::vector<utf8proc_int32_t>& codes) {
   auto at = codes.begin();
   while ((at = std::find_if(at, codes.end(), is_mark)) != codes.end()) {
     const auto run_end = std::find_if_not(at, codes.end(), is_mark);
-    std::stable_sort(at, run_end, [](utf8proc_int32_t a, utf8proc_int32_t b) {
-      return combining_class(a) < combining_class(b);
-    });
+    std::stable_sort(at, run_end, [](utf8proc_int32_t a, utf8proc_int32_t b) { return combining_class(a) < combining_class(b); });
     at = run_end;
   }
 }
@@ -37,8 +35,7 @@ void order_marks(std::vector<utf8proc_int32_t>& codes) {
 void append_composed(std::vector<utf8proc_int32_t>& codes, std::string& out) {
   if (codes.empty()) return;
   order_marks(codes);
-  const utf8proc_ssize_t length =
-      utf8proc_normalize_utf32(codes.data(), static_cast<utf8proc_ssize_t>(codes.size()), options);
+  const utf8proc_ssize_t length = utf8proc_normalize_utf32(codes.data(), static_cast<utf8proc_ssize_t>(codes.size()), options);
   if (length < 0) throw Error(QUERN_INTERNAL, concat("utf8proc: ", utf8proc_errmsg(length)));
   for (utf8proc_ssize_t i = 0; i < length; ++i) append_utf8(static_cast<char32_t>(codes[i]), out);
   codes.clear();
@@ -47,8 +44,8 @@ void append_composed(std::vector<utf8proc_int32_t>& codes, std::string& out) {
 void append_decomposed(char32_t code, std::vector<utf8proc_int32_t>& codes) {
   utf8proc_int32_t parts[max_decomposition];
   int boundary = 0;
-  const utf8proc_ssize_t length = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(code), parts,
-                                                          max_decomposition, options, &boundary);
+  const utf8proc_ssize_t length =
+      utf8proc_decompose_char(static_cast<utf8proc_int32_t>(code), parts, max_decomposition, options, &boundary);
   if (length < 0 || static_cast<std::size_t>(length) > max_decomposition)
     throw Error(QUERN_INTERNAL, concat("utf8proc: no decomposition of U+", std::hex, std::uint32_t{code}));
   codes.insert(codes.end(), parts, parts + length);

@@ -25,8 +25,7 @@ constexpr PreTokenizer gpt2{.rule = Rule::gpt2};
 constexpr PreTokenizer gpt2_nfc{.rule = Rule::gpt2, .nfc = true};
 constexpr PreTokenizer smollm{.rule = Rule::digits_gpt2};
 constexpr PreTokenizer command_r{.rule = Rule::digits_gpt2, .nfc = true};
-constexpr PreTokenizer llama3{
-    .rule = Rule::llama3, .max_numbers = 3, .ignore_merges = true, .starts_with_bos = true};
+constexpr PreTokenizer llama3{.rule = Rule::llama3, .max_numbers = 3, .ignore_merges = true, .starts_with_bos = true};
 constexpr PreTokenizer dbrx{.rule = Rule::llama3, .max_numbers = 3};
 constexpr PreTokenizer qwen2{.rule = Rule::llama3, .max_numbers = 1, .nfc = true};
 constexpr PreTokenizer grok2{.rule = Rule::llama3, .max_numbers = 1};
@@ -86,8 +85,7 @@ constexpr Named table[] = {
 };
 
 // The end of the run of characters of class `kind` from `at`, which may be empty.
-std::size_t run_end(std::string_view text, std::size_t at, CharClass kind,
-                    std::size_t max = SIZE_MAX) noexcept {
+std::size_t run_end(std::string_view text, std::size_t at, CharClass kind, std::size_t max = SIZE_MAX) noexcept {
   for (; max > 0 && at < text.size(); --max) {
     const ClassifiedChar c = classify(text, at);
     if (c.kind != kind) break;
@@ -106,8 +104,7 @@ std::size_t contraction_end(std::string_view text, std::size_t at, bool any_case
   };
   const char first = letter(1), second = letter(2);
   if (first == 's' || first == 't' || first == 'm' || first == 'd') return at + 2;
-  if ((first == 'r' && second == 'e') || (first == 'v' && second == 'e') || (first == 'l' && second == 'l'))
-    return at + 3;
+  if ((first == 'r' && second == 'e') || (first == 'v' && second == 'e') || (first == 'l' && second == 'l')) return at + 3;
   // U+017F, the long s, is an s to an expression that ignores case.
   if (any_case && text.substr(at + 1).starts_with("\xC5\xBF")) return at + 3;
   return at;
@@ -152,8 +149,7 @@ std::size_t gpt2_end(std::string_view text, std::size_t at, bool numbers_alone) 
     if (joins) return run_end(text, second, next.kind);
   }
   const SpaceRun run = space_run(text, at);
-  const bool at_end =
-      run.end == text.size() || (numbers_alone && classify(text, run.end).kind == CharClass::number);
+  const bool at_end = run.end == text.size() || (numbers_alone && classify(text, run.end).kind == CharClass::number);
   return space_end(run, at, !at_end);
 }
 
@@ -261,15 +257,12 @@ bool is_space(Char c) noexcept { return class_of(c.code) == CharClass::space; }
 
 // [!-/:-~！-／：-～‘-‟　-。]: with the letters of ASCII, which lie between ':' and '~'.
 bool is_deepseek_symbol(Char c) noexcept {
-  static constexpr CodeRange ranges[] = {{'!', '/'},       {':', '~'},       {0x2018, 0x201F},
-                                         {0x3000, 0x3002}, {0xFF01, 0xFF0F}, {0xFF1A, 0xFF5E}};
+  static constexpr CodeRange ranges[] = {{'!', '/'}, {':', '~'}, {0x2018, 0x201F}, {0x3000, 0x3002}, {0xFF01, 0xFF0F}, {0xFF1A, 0xFF5E}};
   return is_within(ranges, c.code);
 }
 
 // [一-龥ࠀ-一가-퟿]
-bool is_east_asian(Char c) noexcept {
-  return (c.code >= 0x800 && c.code <= 0x9FA5) || (c.code >= 0xAC00 && c.code <= 0xD7FF);
-}
+bool is_east_asian(Char c) noexcept { return (c.code >= 0x800 && c.code <= 0x9FA5) || (c.code >= 0xAC00 && c.code <= 0xD7FF); }
 
 constexpr Split deepseek_llm_splits[] = {
     {.holds = is_line_break, .many = false},
@@ -280,8 +273,10 @@ constexpr Split deepseek_llm_splits[] = {
     {.holds = is_number},
 };
 constexpr Split deepseek_coder_splits[] = {
-    {.holds = is_line_break, .many = false}, {.holds = is_letter, .leading_space = true},
-    {.holds = is_punctuation, .leading_space = true}, {.holds = is_east_asian},
+    {.holds = is_line_break, .many = false},
+    {.holds = is_letter, .leading_space = true},
+    {.holds = is_punctuation, .leading_space = true},
+    {.holds = is_east_asian},
     {.holds = is_number, .many = false},
 };
 
@@ -304,8 +299,7 @@ std::size_t match_start(const Split& split, std::string_view text, std::size_t a
   };
   Char first, second;
   const bool held = holds_at(at, first);
-  if (split.leading_space && first.valid && is_space(first) && holds_at(at + first.length, second))
-    return at + first.length;
+  if (split.leading_space && first.valid && is_space(first) && holds_at(at + first.length, second)) return at + first.length;
   return held ? at : std::string_view::npos;
 }
 
@@ -332,14 +326,10 @@ std::size_t split_end(const Split& split, std::string_view text, std::size_t at)
 // The end of the piece that starts at `at`, which is below text.size(), by one expression.
 std::size_t piece_end(const PreTokenizer& pre_tokenizer, std::string_view text, std::size_t at) noexcept {
   switch (pre_tokenizer.rule) {
-    case Rule::gpt2:
-      return gpt2_end(text, at, false);
-    case Rule::digits_gpt2:
-      return gpt2_end(text, at, true);
-    case Rule::tekken:
-      return tekken_end(text, at);
-    default:
-      return llama3_end(text, at, pre_tokenizer.max_numbers);
+    case Rule::gpt2: return gpt2_end(text, at, false);
+    case Rule::digits_gpt2: return gpt2_end(text, at, true);
+    case Rule::tekken: return tekken_end(text, at);
+    default: return llama3_end(text, at, pre_tokenizer.max_numbers);
   }
 }
 
@@ -360,9 +350,8 @@ std::string_view PieceReader::next() noexcept {
 }
 
 std::size_t PieceReader::staged_end() noexcept {
-  const std::span<const Split> splits = pre_tokenizer_.rule == Rule::deepseek_llm
-                                            ? std::span<const Split>(deepseek_llm_splits)
-                                            : std::span<const Split>(deepseek_coder_splits);
+  const std::span<const Split> splits = pre_tokenizer_.rule == Rule::deepseek_llm ? std::span<const Split>(deepseek_llm_splits)
+                                                                                  : std::span<const Split>(deepseek_coder_splits);
   static_assert(std::size(deepseek_llm_splits) <= std::tuple_size_v<decltype(ends_)> &&
                 std::size(deepseek_coder_splits) <= std::tuple_size_v<decltype(ends_)>);
   std::size_t end = text_.size();

@@ -16,10 +16,10 @@ namespace quern::tokenizer {
 
 struct PreTokenizer {
   enum class Rule : std::uint8_t {
-    gpt2,         // GPT-2's expression
-    digits_gpt2,  // every number character alone, then GPT-2's expression on what lies between
-    llama3,       // Llama 3's expression, with at most max_numbers number characters in a piece
-    tekken,       // words that end where small letters are followed by capitals
+    gpt2,            // GPT-2's expression
+    digits_gpt2,     // every number character alone, then GPT-2's expression on what lies between
+    llama3,          // Llama 3's expression, with at most max_numbers number characters in a piece
+    tekken,          // words that end where small letters are followed by capitals
     deepseek_llm,    // expressions one after another, each on the pieces of the one before
     deepseek_coder,  // others, in the same way
   };
@@ -38,8 +38,7 @@ std::optional<PreTokenizer> find_pre_tokenizer(std::string_view name) noexcept;
 /// The pieces of one text, from the left. They join to the text.
 class PieceReader {
  public:
-  PieceReader(const PreTokenizer& pre_tokenizer, std::string_view text) noexcept
-      : pre_tokenizer_(pre_tokenizer), text_(text) {}
+  PieceReader(const PreTokenizer& pre_tokenizer, std::string_view text) noexcept : pre_tokenizer_(pre_tokenizer), text_(text) {}
   /// Never empty, but at the end of the text.
   std::string_view next() noexcept;
 

@@ -69,15 +69,11 @@ SentencePiece::SentencePiece(const Vocabulary& vocabulary, const VocabularyView&
       remove_extra_spaces_(view.remove_extra_whitespaces),
       byte_fallback_(has_byte_tokens(vocabulary)) {
   if (view.scores.size() != view.tokens.size())
-    throw Error(QUERN_BAD_MODEL, concat(field::scores, " has ", view.scores.size(), " entries for ",
-                                        view.tokens.size(), " tokens"));
+    throw Error(QUERN_BAD_MODEL, concat(field::scores, " has ", view.scores.size(), " entries for ", view.tokens.size(), " tokens"));
   for (std::size_t id = 0; id < scores_.size(); ++id)
-    if (std::isnan(scores_[id]))
-      throw Error(QUERN_BAD_MODEL, concat(field::scores, ": entry ", id, " is not a number"));
+    if (std::isnan(scores_[id])) throw Error(QUERN_BAD_MODEL, concat(field::scores, ": entry ", id, " is not a number"));
   if (!byte_fallback_ && !vocabulary.unknown)
-    throw Error(QUERN_BAD_MODEL,
-                concat(field::tokens,
-                       " has neither byte tokens nor an unknown token, so that some texts have no tokens"));
+    throw Error(QUERN_BAD_MODEL, concat(field::tokens, " has neither byte tokens nor an unknown token, so that some texts have no tokens"));
 }
 
 std::string SentencePiece::normalise(std::string_view text, std::vector<TextRange>& foreign) const {
@@ -122,9 +118,8 @@ std::int32_t SentencePiece::find_piece(std::string_view text) const noexcept {
   const std::int32_t id = vocabulary_.find(text);
   if (id < 0) return -1;
   const TokenType type = vocabulary_.type(id);
-  const bool spellable =
-      type == TokenType::normal || type == TokenType::unused ||
-      (type == TokenType::user_defined && !vocabulary_.is_marker(id));
+  const bool spellable = type == TokenType::normal || type == TokenType::unused ||
+                         (type == TokenType::user_defined && !vocabulary_.is_marker(id));
   return spellable ? id : -1;
 }
 
@@ -157,8 +152,7 @@ struct SentencePiece::Merger {
   void split_into_symbols() {
     const auto add = [&](std::size_t begin, std::size_t end, std::int32_t whole) {
       const auto place = static_cast<std::uint32_t>(symbols.size());
-      symbols.push_back({static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end - begin),
-                         place - 1, place + 1, whole});
+      symbols.push_back({static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end - begin), place - 1, place + 1, whole});
     };
     std::size_t at = 0;
     const auto add_characters = [&](std::size_t end) {
@@ -213,8 +207,7 @@ struct SentencePiece::Merger {
       const std::string_view part = parts.back();
       parts.pop_back();
       const std::int32_t id = model.find_piece(part);
-      const auto split =
-          id >= 0 && model.vocabulary_.type(id) == TokenType::unused ? splits.find(id) : splits.end();
+      const auto split = id >= 0 && model.vocabulary_.type(id) == TokenType::unused ? splits.find(id) : splits.end();
       if (split == splits.end()) {
         model.append_piece(part, ids, after_unknown);
       } else {
@@ -225,8 +218,7 @@ struct SentencePiece::Merger {
   }
 };
 
-void SentencePiece::append_piece(std::string_view piece, std::vector<std::int32_t>& ids,
-                                 bool& after_unknown) const {
+void SentencePiece::append_piece(std::string_view piece, std::vector<std::int32_t>& ids, bool& after_unknown) const {
   const std::int32_t id = find_piece(piece);
   if (id >= 0) {
     ids.push_back(id);

@@ -22,8 +22,7 @@ class SentencePiece {
   /// Appends the ids of a text that holds no control tokens; `foreign` as Tokenizer::encode() takes it. An
   /// empty text has none, not even the space prefix.
   /// Stops once `ids` has more than `most`.
-  void encode(std::string_view text, std::span<const TextRange> foreign, std::uint64_t most,
-              std::vector<std::int32_t>& ids) const;
+  void encode(std::string_view text, std::span<const TextRange> foreign, std::uint64_t most, std::vector<std::int32_t>& ids) const;
 
   /// Whether each byte of a text comes back as part of a token: no white space is left out, no run becomes one 'unknown'.
   bool keeps_every_byte() const noexcept { return byte_fallback_ && !remove_extra_spaces_; }

@@ -34,9 +34,8 @@ bool is_special(TokenType type) noexcept { return type == TokenType::control || 
 // Before anything else, so that another model is refused by name and not for what it lacks.
 const VocabularyView& require_known_model(const VocabularyView& view) {
   if (view.model != "gpt2" && view.model != "llama")
-    throw Error(QUERN_UNSUPPORTED,
-                concat("tokenizer.ggml.model is ", in_quotes(view.model, 48),
-                       "; offered are 'gpt2' (byte-level BPE) and 'llama' (SentencePiece BPE)"));
+    throw Error(QUERN_UNSUPPORTED, concat("tokenizer.ggml.model is ", in_quotes(view.model, 48),
+                                          "; offered are 'gpt2' (byte-level BPE) and 'llama' (SentencePiece BPE)"));
   return view;
 }
 
@@ -62,9 +61,7 @@ std::vector<Marker> markers_in_raw_text(const Vocabulary& vocabulary, bool with_
 }
 
 // Phi-3's tokenizer strips after its chat markers and </s>, not after these.
-bool takes_following_space(std::string_view marker) noexcept {
-  return marker != "<unk>" && marker != "<s>" && marker != "<|endoftext|>";
-}
+bool takes_following_space(std::string_view marker) noexcept { return marker != "<unk>" && marker != "<s>" && marker != "<|endoftext|>"; }
 
 void check_ranges(std::span<const TextRange> ranges, std::size_t size) {
   for (std::size_t i = 0; i < ranges.size(); ++i) {
@@ -99,8 +96,7 @@ struct Tokenizer::Impl {
 
   void check(std::int32_t id) const {
     if (!vocabulary.contains(id))
-      throw Error(QUERN_INVALID_ARGUMENT, concat("token id ", id, " is not in the vocabulary, which has ",
-                                                 vocabulary.size(), " tokens"));
+      throw Error(QUERN_INVALID_ARGUMENT, concat("token id ", id, " is not in the vocabulary, which has ", vocabulary.size(), " tokens"));
   }
 
   void append_bytes(std::int32_t id, std::string& out) const {
@@ -134,8 +130,7 @@ struct Tokenizer::Impl {
       if (ids.size() > most) fail_full(ids.size(), most);
     };
     std::size_t at = 0;
-    for (const MarkerMatcher::Match& match :
-         foreign.empty() ? markers.find(text, parse_special) : markers.find(text, foreign)) {
+    for (const MarkerMatcher::Match& match : foreign.empty() ? markers.find(text, parse_special) : markers.find(text, foreign)) {
       if (match.begin < at) continue;  // it starts in white space that the marker before took
       encode_plain(at, match.begin);
       ids.push_back(match.id);
@@ -158,31 +153,24 @@ Tokenizer::~Tokenizer() = default;
 Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 
-std::vector<std::int32_t> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
-  return encode(text, {}, options);
-}
+std::vector<std::int32_t> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const { return encode(text, {}, options); }
 
-std::vector<std::int32_t> Tokenizer::encode(std::string_view text, std::span<const TextRange> foreign,
-                                            const EncodeOptions& options) const {
+std::vector<std::int32_t> Tokenizer::encode(std::string_view text, std::span<const TextRange> foreign, const EncodeOptions& options) const {
   if (text.size() > max_text_bytes)
-    throw Error(QUERN_INVALID_ARGUMENT, concat("the text has ", text.size(), " bytes; at most ",
-                                               max_text_bytes, " can be encoded at once"));
+    throw Error(QUERN_INVALID_ARGUMENT,
+                concat("the text has ", text.size(), " bytes; at most ", max_text_bytes, " can be encoded at once"));
   const std::uint64_t most = options.most_ids.value_or(UINT64_MAX);
   if (const std::uint64_t fewest = impl_->fewest_ids(text.size()); fewest > most) Impl::fail_full(fewest, most);
   std::vector<std::int32_t> ids;
   ids.reserve(std::min<std::uint64_t>(text.size() / 4 + 2, most));
   if (options.add_bos.value_or(impl_->add_bos)) {
-    if (!bos())
-      throw Error(QUERN_INVALID_ARGUMENT,
-                  "add_bos was asked for, but the vocabulary has no token for the beginning of a text");
+    if (!bos()) throw Error(QUERN_INVALID_ARGUMENT, "add_bos was asked for, but the vocabulary has no token for the beginning of a text");
     ids.push_back(*bos());
   }
   check_ranges(foreign, text.size());
   impl_->encode(text, options.parse_special, foreign, most, ids);
   if (options.add_eos.value_or(impl_->add_eos)) {
-    if (!eos())
-      throw Error(QUERN_INVALID_ARGUMENT,
-                  "add_eos was asked for, but the vocabulary has no token for the end of a text");
+    if (!eos()) throw Error(QUERN_INVALID_ARGUMENT, "add_eos was asked for, but the vocabulary has no token for the end of a text");
     ids.push_back(*eos());
   }
   if (ids.size() > most) Impl::fail_full(ids.size(), most);

@@ -34,11 +34,9 @@ int parse_byte(std::string_view text) noexcept {
   return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
-std::optional<std::int32_t> special_id(std::string_view name, std::optional<std::uint64_t> id,
-                                       std::size_t tokens) {
+std::optional<std::int32_t> special_id(std::string_view name, std::optional<std::uint64_t> id, std::size_t tokens) {
   if (!id) return std::nullopt;
-  if (*id >= tokens)
-    bad_model("tokenizer.ggml.", name, "_token_id is ", *id, " but the vocabulary has ", tokens, " tokens");
+  if (*id >= tokens) bad_model("tokenizer.ggml.", name, "_token_id is ", *id, " but the vocabulary has ", tokens, " tokens");
   return static_cast<std::int32_t>(*id);
 }
 
@@ -56,10 +54,8 @@ Vocabulary::Vocabulary(const VocabularyView& view) : seed_(process_seed()) {
   eot = special_id("eot", view.eot, tokens);
   eom = special_id("eom", view.eom, tokens);
   unknown = special_id("unknown", view.unknown, tokens);
-  if (view.add_bos && !bos)
-    bad_model("tokenizer.ggml.add_bos_token is true but there is no tokenizer.ggml.bos_token_id");
-  if (view.add_eos && !eos)
-    bad_model("tokenizer.ggml.add_eos_token is true but there is no tokenizer.ggml.eos_token_id");
+  if (view.add_bos && !bos) bad_model("tokenizer.ggml.add_bos_token is true but there is no tokenizer.ggml.bos_token_id");
+  if (view.add_eos && !eos) bad_model("tokenizer.ggml.add_eos_token is true but there is no tokenizer.ggml.eos_token_id");
   copy_tokens(view);
   index_tokens();
   read_types(view);
@@ -71,13 +67,11 @@ void Vocabulary::copy_tokens(const VocabularyView& view) {
   for (std::size_t id = 0; id < view.tokens.size(); ++id) {
     const std::size_t bytes = view.tokens[id].size();
     if (bytes > max_token_bytes)
-      bad_model(field::tokens, ": entry ", id, " has ", bytes, " bytes; at most ", max_token_bytes,
-                " are accepted");
+      bad_model(field::tokens, ": entry ", id, " has ", bytes, " bytes; at most ", max_token_bytes, " are accepted");
     longest_ = std::max(longest_, bytes);
     total += bytes;
   }
-  if (total > UINT32_MAX)
-    bad_model(field::tokens, " holds ", total, " bytes of text; at most ", UINT32_MAX, " are accepted");
+  if (total > UINT32_MAX) bad_model(field::tokens, " holds ", total, " bytes of text; at most ", UINT32_MAX, " are accepted");
   text_.reserve(total);
   starts_.reserve(view.tokens.size() + 1);
   for (const std::string_view token : view.tokens) {
@@ -123,11 +117,9 @@ void Vocabulary::read_types(const VocabularyView& view) {
     if (types_.back() == TokenType::byte) {
       const int byte = parse_byte(text(id));
       if (byte < 0)
-        bad_model(field::tokens, ": entry ", id, " has the type of a byte but is ", in_quotes(text(id), 48),
-                  ", not <0x00> to <0xFF>");
+        bad_model(field::tokens, ": entry ", id, " has the type of a byte but is ", in_quotes(text(id), 48), ", not <0x00> to <0xFF>");
       if (byte_tokens_[byte] >= 0)
-        bad_model(field::tokens, ": entries ", byte_tokens_[byte], " and ", id, " are the same byte ",
-                  in_quotes(text(id), 48));
+        bad_model(field::tokens, ": entries ", byte_tokens_[byte], " and ", id, " are the same byte ", in_quotes(text(id), 48));
       byte_tokens_[byte] = id;
     }
     if (types_.back() == TokenType::unknown && first_unknown < 0) first_unknown = id;
@@ -149,8 +141,7 @@ std::int32_t Vocabulary::find(std::string_view token) const noexcept {
   return find_hashed(token, hash_bytes(token, seed_));
 }
 
-void Vocabulary::find_all(std::span<const std::string_view> texts,
-                          std::span<std::int32_t> ids) const noexcept {
+void Vocabulary::find_all(std::span<const std::string_view> texts, std::span<std::int32_t> ids) const noexcept {
   std::array<std::uint64_t, texts_ahead> hashes;
   const std::size_t mask = slots_.size() - 1;
   for (std::size_t first = 0; first < texts.size(); first += texts_ahead) {
@@ -171,8 +162,6 @@ void Vocabulary::find_all(std::span<const std::string_view> texts,
   }
 }
 
-unsigned char Vocabulary::byte_of(std::int32_t id) const noexcept {
-  return static_cast<unsigned char>(parse_byte(text(id)));
-}
+unsigned char Vocabulary::byte_of(std::int32_t id) const noexcept { return static_cast<unsigned char>(parse_byte(text(id))); }
 
 }  // namespace quern::tokenizer

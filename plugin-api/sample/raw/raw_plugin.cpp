@@ -74,8 +74,8 @@ struct Step {
   std::uint32_t output;
   std::uint32_t predicate;  // QUERN_NONE: none
   bool predicate_per_row;
-  float epsilon;            // rms_norm
-  float factor;             // rms_norm: weight_offset; add: alpha
+  float epsilon;  // rms_norm
+  float factor;   // rms_norm: weight_offset; add: alpha
 };
 
 struct quern_plan {
@@ -93,11 +93,11 @@ struct Place {
 
 struct quern_instance {
   quern_plan& plan;
-  std::vector<std::int64_t> upper = {};      // bounds of the instance, one a symbol
-  std::vector<std::int64_t> now = {};        // of the run; has its room from the start, since submit may not allocate
+  std::vector<std::int64_t> upper = {};            // bounds of the instance, one a symbol
+  std::vector<std::int64_t> now = {};              // of the run; has its room from the start, since submit may not allocate
   std::vector<std::uint64_t> scratch_offset = {};  // of internal values
   std::uint64_t scratch_bytes = 0;
-  std::vector<Place> places = {};            // of every value, filled by prepare
+  std::vector<Place> places = {};  // of every value, filled by prepare
   bool prepared = false;
   std::atomic<bool> cancel{false};
   quern_counters counters = sdk::made<quern_counters>();
@@ -116,8 +116,8 @@ Block::Block(quern_device& device, std::uint64_t bytes) : device_(device), bytes
     }
   } while (!device.used.compare_exchange_weak(used, used + bytes));
   const quern_host& host = device.plugin.host;
-  memory_ = static_cast<std::byte*>(host.allocate(host.context, std::max<std::uint64_t>(bytes, 1), memory_alignment,
-                                                  "sample device memory"));
+  memory_ =
+      static_cast<std::byte*>(host.allocate(host.context, std::max<std::uint64_t>(bytes, 1), memory_alignment, "sample device memory"));
   if (memory_ == nullptr) {
     device.used -= bytes;
     throw std::bad_alloc();
@@ -160,8 +160,8 @@ Place place_of(const quern_device& device, const quern_span& span, std::uint64_t
   const quern_buffer& buffer = *span.buffer;
   if (&buffer.device != &device) throw Failure(QUERN_INVALID_ARGUMENT, "sample: the buffer is of another device", 16);
   if (span.offset > buffer.bytes || span.bytes > buffer.bytes - span.offset || bytes > span.bytes) {
-    throw Failure(QUERN_INVALID_ARGUMENT, concat("sample: ", bytes, " bytes in a span of ", span.bytes, " at ", span.offset,
-                                                 " in a buffer of ", buffer.bytes), 16);
+    throw Failure(QUERN_INVALID_ARGUMENT,
+                  concat("sample: ", bytes, " bytes in a span of ", span.bytes, " at ", span.offset, " in a buffer of ", buffer.bytes), 16);
   }
   return {buffer.block, span.offset};
 }
@@ -179,9 +179,7 @@ const char* kernel_name(std::uint32_t op) {
   }
 }
 
-bool is_plain(quern_dtype dtype) {
-  return dtype == QUERN_F32 || dtype == QUERN_F16 || dtype == QUERN_BF16 || dtype == QUERN_I32;
-}
+bool is_plain(quern_dtype dtype) { return dtype == QUERN_F32 || dtype == QUERN_F16 || dtype == QUERN_BF16 || dtype == QUERN_I32; }
 
 std::string refuse_dtype(const sdk::Graph& g, std::uint32_t op, std::uint32_t v) {
   const quern_dtype dtype = g.values[v].dtype;
@@ -219,10 +217,8 @@ std::string refuse_operands(const sdk::Graph& g, const sdk::Node& node) {
   if (predicate.dtype != QUERN_I32 && predicate.dtype != QUERN_U32) {
     return sdk::refusal::dtype(g.value_names[p], predicate.dtype, "i32 or u32");
   }
-  const bool rows = predicate.rank == 1 && first.rank > 1 && predicate.dims[0] == first.dims[0] &&
-                    predicate.symbols[0] == first.symbols[0];
-  return g.is_one(p) || rows ? std::string()
-                                   : sdk::refusal::shape(g.value_names[p], g.shape(p), "[1] or one number a row");
+  const bool rows = predicate.rank == 1 && first.rank > 1 && predicate.dims[0] == first.dims[0] && predicate.symbols[0] == first.symbols[0];
+  return g.is_one(p) || rows ? std::string() : sdk::refusal::shape(g.value_names[p], g.shape(p), "[1] or one number a row");
 }
 
 /// y[m, n] = a[m, k] b[n, k]^T and nothing more.
@@ -255,14 +251,13 @@ std::string refuse_op(const sdk::Graph& g, const sdk::Node& node, const sdk::Att
     case QUERN_OP_RMS_NORM:
       if (!(attributes.real(QUERN_KEY_EPSILON) > 0)) return "rms_norm: epsilon must be above 0";
       if (g.values[x].rank == 0) return sdk::refusal::shape(g.value_names[x], "[]", "at least one dimension");
-      if (second != QUERN_NONE && (g.values[second].rank != 1 || !g.broadcasts(second, x) ||
-                                   g.values[second].dims[0] != g.values[x].dims[g.values[x].rank - 1])) {
+      if (second != QUERN_NONE &&
+          (g.values[second].rank != 1 || !g.broadcasts(second, x) || g.values[second].dims[0] != g.values[x].dims[g.values[x].rank - 1])) {
         return sdk::refusal::shape(g.value_names[second], g.shape(second), "that of a row");
       }
       return {};
     case QUERN_OP_ADD:
-      return g.broadcasts(second, x) ? std::string()
-                                      : sdk::refusal::shape(g.value_names[second], g.shape(second), "one that broadcasts");
+      return g.broadcasts(second, x) ? std::string() : sdk::refusal::shape(g.value_names[second], g.shape(second), "one that broadcasts");
     default:  // QUERN_OP_GLU
       if (attributes.integer(QUERN_KEY_KIND) != 0) return "glu: this plugin has the silu kind (0) only";
       if (second == QUERN_NONE) return "glu: this plugin takes gate and up as two inputs, not packed in one";
@@ -279,8 +274,7 @@ std::string refuse(const sdk::Graph& g, const sdk::Node& node) {
   // Any determinism is kept: each row is computed alone, in one order. Input conversions are allowed, not asked for.
   const std::uint64_t strides = op == QUERN_OP_COPY ? QUERN_VALUE_USES_STRIDES : 0;  // a copy is what makes values contiguous
   text = sdk::refuse_features(g, node, QUERN_VALUE_USES_SYMBOLS | QUERN_VALUE_USES_ALIAS | QUERN_VALUE_USES_DATA | strides,
-                              QUERN_NODE_USES_PREDICATE | QUERN_NODE_USES_PRECISION | QUERN_NODE_USES_DETERMINISM |
-                                  QUERN_NODE_USES_REGION);
+                              QUERN_NODE_USES_PREDICATE | QUERN_NODE_USES_PRECISION | QUERN_NODE_USES_DETERMINISM | QUERN_NODE_USES_REGION);
   if (!text.empty()) return text;
   if ((node.fields.uses & QUERN_NODE_USES_PRECISION) != 0) {
     if (node.fields.accumulate != QUERN_F32) return sdk::refusal::accumulate();
@@ -371,8 +365,8 @@ void store(std::byte* at, quern_dtype dtype, float f) {
 }
 
 /// 16 sums, so that the error grows with the root of k. b_step: bytes between rows of b.
-void matmul_row(std::byte* y, quern_dtype y_type, const std::byte* a, quern_dtype a_type, const std::byte* b,
-                quern_dtype b_type, std::int64_t b_step, std::int64_t n, std::int64_t k) {
+void matmul_row(std::byte* y, quern_dtype y_type, const std::byte* a, quern_dtype a_type, const std::byte* b, quern_dtype b_type,
+                std::int64_t b_step, std::int64_t n, std::int64_t k) {
   constexpr std::int64_t lanes = 16;
   const auto a_size = static_cast<std::int64_t>(sdk::element_size(a_type).bytes);
   const auto b_size = static_cast<std::int64_t>(sdk::element_size(b_type).bytes);
@@ -474,8 +468,8 @@ void read_extents(quern_instance& instance) {
     if (g.symbols[s].extent == QUERN_NONE) continue;
     const std::int64_t exact = integer_at(instance, g.symbols[s].extent, 0);
     if (exact < 0 || exact > instance.now[s]) {
-      throw Failure(QUERN_INVALID_ARGUMENT, concat("sample: symbol ", s, " has the extent ", exact, ", the run's bound is ",
-                                                   instance.now[s]), 11);
+      throw Failure(QUERN_INVALID_ARGUMENT,
+                    concat("sample: symbol ", s, " has the extent ", exact, ", the run's bound is ", instance.now[s]), 11);
     }
     instance.now[s] = exact;
   }
@@ -600,8 +594,8 @@ quern_status memory_limit(quern_device* device, std::uint32_t heap, std::uint64_
   });
 }
 
-quern_status buffer_create(quern_device* device, const quern_buffer_options* options, std::uint64_t bytes,
-                           quern_buffer** out, quern_error* error) {
+quern_status buffer_create(quern_device* device, const quern_buffer_options* options, std::uint64_t bytes, quern_buffer** out,
+                           quern_error* error) {
   return guarded(error, [&] {
     object(device, "device");
     if (options != nullptr) {
@@ -645,13 +639,13 @@ quern_status download(quern_device* device, quern_queue* queue, void* to, const 
 /// Most devices copy in any order, so that a copy onto a part of itself has no meaning [C31].
 void check_apart(const Place& target, const Place& source, std::uint64_t bytes) {
   if (target.block == source.block && target.offset < source.offset + bytes && source.offset < target.offset + bytes) {
-    throw Failure(QUERN_INVALID_ARGUMENT, concat("a copy of ", bytes, " bytes from ", source.offset, " to ", target.offset,
-                                                 " of one buffer overlaps itself"), 31);
+    throw Failure(QUERN_INVALID_ARGUMENT,
+                  concat("a copy of ", bytes, " bytes from ", source.offset, " to ", target.offset, " of one buffer overlaps itself"), 31);
   }
 }
 
-quern_status copy(quern_device* device, quern_queue* queue, const quern_span* to, const quern_span* from,
-                  std::uint64_t bytes, const quern_sync* sync, quern_error* error) {
+quern_status copy(quern_device* device, quern_queue* queue, const quern_span* to, const quern_span* from, std::uint64_t bytes,
+                  const quern_sync* sync, quern_error* error) {
   return guarded(error, [&] {
     object(device, "device");
     check_synchronous(queue, sync);
@@ -663,8 +657,8 @@ quern_status copy(quern_device* device, quern_queue* queue, const quern_span* to
 }
 
 // ---- Step 7: support and compile.
-quern_status support(quern_device* device, const quern_graph* graph, const quern_support_options* options,
-                     quern_answer* answers, quern_error* error) {
+quern_status support(quern_device* device, const quern_graph* graph, const quern_support_options* options, quern_answer* answers,
+                     quern_error* error) {
   return guarded(error, [&] {
     object(device, "device");
     if (options != nullptr) sdk::check_flags(sdk::read(options).flags, 0, "support options");
@@ -702,12 +696,9 @@ Step step_of(const sdk::Graph& g, const sdk::Node& node) {
   return step;
 }
 
-bool fits_force(std::string_view wanted, std::uint32_t op) {
-  return wanted.empty() || wanted == "rows" || wanted == kernel_name(op);
-}
+bool fits_force(std::string_view wanted, std::uint32_t op) { return wanted.empty() || wanted == "rows" || wanted == kernel_name(op); }
 
-quern_status compile(quern_device* device, const quern_graph* graph, quern_compile_options* options, quern_plan** out,
-                     quern_error* error) {
+quern_status compile(quern_device* device, const quern_graph* graph, quern_compile_options* options, quern_plan** out, quern_error* error) {
   return guarded(error, [&] {
     object(device, "device");
     object(out, "place for the plan");
@@ -768,8 +759,8 @@ quern_status plan_destroy(quern_plan* plan, quern_error* error) {
 }
 
 // ---- Step 8: instance, prepare, submit. Only instance_create and prepare may allocate [C12].
-quern_status instance_create(quern_plan* plan, const quern_instance_options* options, quern_instance** out,
-                             quern_instance_info* info, quern_error* error) {
+quern_status instance_create(quern_plan* plan, const quern_instance_options* options, quern_instance** out, quern_instance_info* info,
+                             quern_error* error) {
   return guarded(error, [&] {
     const sdk::Graph& g = object(plan, "plan").graph;
     object(out, "place for the instance");
@@ -841,8 +832,7 @@ std::vector<Place> bind(const quern_instance& instance, const quern_prepare_entr
   return places;
 }
 
-quern_status prepare(quern_device* device, quern_queue* queue, const quern_array* entries, const quern_sync* sync,
-                     quern_error* error) {
+quern_status prepare(quern_device* device, quern_queue* queue, const quern_array* entries, const quern_sync* sync, quern_error* error) {
   return guarded(error, [&] {
     object(device, "device");
     check_synchronous(queue, sync);
@@ -881,8 +871,9 @@ void check_run(const quern_device& device, const quern_run& run) {
     }
     const std::uint64_t room = g.bytes(patch.value, instance.upper);
     if (patch.offset > room || patch.bytes > room - patch.offset || (patch.data == nullptr && patch.bytes != 0)) {
-      throw Failure(QUERN_INVALID_ARGUMENT, concat("submit: a patch of ", patch.bytes, " bytes at ", patch.offset,
-                                                   " of value ", patch.value, ", which has ", room), 13);
+      throw Failure(QUERN_INVALID_ARGUMENT,
+                    concat("submit: a patch of ", patch.bytes, " bytes at ", patch.offset, " of value ", patch.value, ", which has ", room),
+                    13);
     }
   }
 }

@@ -52,8 +52,7 @@ std::uint64_t format_hash(quern_dtype dtype) {
 
 std::string dtype_name(quern_dtype dtype) {
   if (const Plain* plain = find_plain(dtype)) return std::string(plain->name);
-  if (const quern_format* format = find_format(dtype))
-    return std::string(format->name.data, format->name.size);
+  if (const quern_format* format = find_format(dtype)) return std::string(format->name.data, format->name.size);
   return concat("dtype ", dtype);
 }
 
@@ -73,20 +72,15 @@ std::uint64_t byte_size(quern_dtype dtype, const Shape& shape) {
   bool empty = false;
   for (std::size_t i = 0; i < shape.size(); ++i) {
     std::int64_t size = shape[i].size;
-    if (size < 0)
-      throw Error(QUERN_INVALID_ARGUMENT,
-                  concat("the shape ", to_string(shape), " has a negative dimension"));
+    if (size < 0) throw Error(QUERN_INVALID_ARGUMENT, concat("the shape ", to_string(shape), " has a negative dimension"));
     if (i + 1 == shape.size() && size % block.elements != 0)
-      throw Error(QUERN_INVALID_ARGUMENT,
-                  concat("the last dimension of ", dtype_name(dtype), " ", to_string(shape),
-                         " is not a multiple of ", block.elements, ", the elements of a block"));
+      throw Error(QUERN_INVALID_ARGUMENT, concat("the last dimension of ", dtype_name(dtype), " ", to_string(shape),
+                                                 " is not a multiple of ", block.elements, ", the elements of a block"));
     if (i + 1 == shape.size()) size /= block.elements;
     empty |= size == 0;
     overflow |= multiply_overflows(total, size > 0 ? size : 1, total);
   }
-  if (overflow)
-    throw Error(QUERN_INVALID_ARGUMENT,
-                concat(dtype_name(dtype), " ", to_string(shape), " has more than 2^63 - 1 bytes"));
+  if (overflow) throw Error(QUERN_INVALID_ARGUMENT, concat(dtype_name(dtype), " ", to_string(shape), " has more than 2^63 - 1 bytes"));
   if (shape.empty() && block.elements != 1)
     throw Error(QUERN_INVALID_ARGUMENT, concat("a scalar cannot be ", dtype_name(dtype), ", a block format"));
   return empty ? 0 : static_cast<std::uint64_t>(total);

@@ -34,10 +34,8 @@ std::string Graph::describe(const Shape& shape) const {
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if (i > 0) out << ", ";
     if (const SymbolId symbol = shape[i].symbol; symbol != 0) {
-      if (symbol <= symbols_.size())
-        out << symbols_[symbol - 1].name << "<=";
-      else
-        out << 's' << symbol << "<=";
+      if (symbol <= symbols_.size()) out << symbols_[symbol - 1].name << "<=";
+      else out << 's' << symbol << "<=";
     }
     out << shape[i].size;
   }
@@ -45,9 +43,7 @@ std::string Graph::describe(const Shape& shape) const {
   return out.str();
 }
 
-std::string Graph::describe(ValueId id) const {
-  return concat(dtype_name(value(id).dtype), " ", describe(value(id).shape));
-}
+std::string Graph::describe(ValueId id) const { return concat(dtype_name(value(id).dtype), " ", describe(value(id).shape)); }
 
 std::vector<std::int64_t> Graph::strides(ValueId id) const {
   const Value& v = value(id);
@@ -64,15 +60,12 @@ SymbolId Graph::add_symbol(Symbol symbol) {
   if (symbol.min < 0 || symbol.max < symbol.min)
     refuse(what(), " ranges from ", symbol.min, " to ", symbol.max, "; it needs 0 <= min <= max");
   if (symbol.multiple_of < 1 || symbol.max % symbol.multiple_of != 0)
-    refuse(what(), " has max ", symbol.max, " and multiple_of ", symbol.multiple_of,
-           "; multiple_of must be at least 1 and divide max");
+    refuse(what(), " has max ", symbol.max, " and multiple_of ", symbol.multiple_of, "; multiple_of must be at least 1 and divide max");
   if (symbol.extent != no_value) {
-    if (symbol.extent >= values_.size())
-      refuse(what(), " has the extent value ", symbol.extent, ", which is not there");
+    if (symbol.extent >= values_.size()) refuse(what(), " has the extent value ", symbol.extent, ", which is not there");
     const Value& extent = values_[symbol.extent];
     if (extent.kind != QUERN_VALUE_STATE || extent.dtype != QUERN_I32 || extent.shape != Shape{1})
-      refuse(what(), " has the extent '", extent.name, "', ", describe(symbol.extent),
-             "; it must be i32 [1] of kind state");
+      refuse(what(), " has the extent '", extent.name, "', ", describe(symbol.extent), "; it must be i32 [1] of kind state");
   }
   symbols_.push_back(std::move(symbol));
   return static_cast<SymbolId>(symbols_.size());
@@ -80,22 +73,17 @@ SymbolId Graph::add_symbol(Symbol symbol) {
 
 void Graph::check_shape(const std::function<std::string()>& what, quern_dtype dtype, const Shape& shape) const {
   if (shape.size() > QUERN_MAX_DIMS)
-    refuse(what(), " has ", shape.size(), " dimensions, ", describe(shape), "; at most ", QUERN_MAX_DIMS,
-           " are possible");
+    refuse(what(), " has ", shape.size(), " dimensions, ", describe(shape), "; at most ", QUERN_MAX_DIMS, " are possible");
   for (const Dim& dim : shape) {
     if (dim.symbol == 0) continue;
-    if (dim.symbol > symbols_.size())
-      refuse(what(), " has the symbol ", dim.symbol, " but graph '", name_, "' has ", symbols_.size());
+    if (dim.symbol > symbols_.size()) refuse(what(), " has the symbol ", dim.symbol, " but graph '", name_, "' has ", symbols_.size());
     const Symbol& symbol = symbols_[dim.symbol - 1];
     if (dim.size != symbol.max)
-      refuse(what(), " has a dimension of ", dim.size, " under the symbol '", symbol.name,
-             "', whose largest value is ", symbol.max);
+      refuse(what(), " has a dimension of ", dim.size, " under the symbol '", symbol.name, "', whose largest value is ", symbol.max);
   }
   try {
     byte_size(dtype, shape);
-  } catch (const Error& error) {
-    throw Error(error.code(), concat(what(), ": ", error.what()));
-  }
+  } catch (const Error& error) { throw Error(error.code(), concat(what(), ": ", error.what())); }
 }
 
 ValueId Graph::add_value(Value value) {
@@ -103,14 +91,11 @@ ValueId Graph::add_value(Value value) {
   if (value.kind > QUERN_VALUE_OUTPUT) refuse(what(), " is of kind ", value.kind, ", which is not known");
   check_shape(what, value.dtype, value.shape);
   if (value.alias_of != no_value) check_view(value);
-  if (value.alias_of == no_value && value.alias_offset != 0)
-    refuse(what(), " has an alias_offset but no alias_of");
-  if (value.alias_of == no_value && !value.strides.empty())
-    refuse(what(), " has strides of its own; only a view of another value may");
+  if (value.alias_of == no_value && value.alias_offset != 0) refuse(what(), " has an alias_offset but no alias_of");
+  if (value.alias_of == no_value && !value.strides.empty()) refuse(what(), " has strides of its own; only a view of another value may");
   const std::vector<std::int64_t> contiguous = contiguous_strides(value.dtype, value.shape);
   for (std::size_t i = 0; i < value.strides.size(); ++i)
-    if (value.shape[i].size <= 1 && i + 1 < value.strides.size())
-      value.strides[i] = contiguous[i];  // never used
+    if (value.shape[i].size <= 1 && i + 1 < value.strides.size()) value.strides[i] = contiguous[i];  // never used
   if (value.strides == contiguous) value.strides.clear();
   if (values_.size() >= QUERN_NONE) refuse("graph '", name_, "' is full");
   values_.push_back(std::move(value));
@@ -119,18 +104,15 @@ ValueId Graph::add_value(Value value) {
 }
 
 ValueId Graph::constant(std::string name, quern_dtype dtype, Shape shape) {
-  return add_value(
-      {.name = std::move(name), .kind = QUERN_VALUE_CONSTANT, .dtype = dtype, .shape = std::move(shape)});
+  return add_value({.name = std::move(name), .kind = QUERN_VALUE_CONSTANT, .dtype = dtype, .shape = std::move(shape)});
 }
 
 ValueId Graph::state(std::string name, quern_dtype dtype, Shape shape) {
-  return add_value(
-      {.name = std::move(name), .kind = QUERN_VALUE_STATE, .dtype = dtype, .shape = std::move(shape)});
+  return add_value({.name = std::move(name), .kind = QUERN_VALUE_STATE, .dtype = dtype, .shape = std::move(shape)});
 }
 
 ValueId Graph::input(std::string name, quern_dtype dtype, Shape shape) {
-  return add_value(
-      {.name = std::move(name), .kind = QUERN_VALUE_INPUT, .dtype = dtype, .shape = std::move(shape)});
+  return add_value({.name = std::move(name), .kind = QUERN_VALUE_INPUT, .dtype = dtype, .shape = std::move(shape)});
 }
 
 void Graph::check_view(const Value& view) const {
@@ -143,19 +125,15 @@ void Graph::check_view(const Value& view) const {
   if (view.dtype != base.dtype) refuse(what(), " has the dtype ", dtype_name(view.dtype), " but is of ", of());
 
   const BlockSize block = block_size(view.dtype);
-  const std::vector<std::int64_t> strides =
-      view.strides.empty() ? contiguous_strides(view.dtype, view.shape) : view.strides;
+  const std::vector<std::int64_t> strides = view.strides.empty() ? contiguous_strides(view.dtype, view.shape) : view.strides;
   if (strides.size() != view.shape.size()) refuse(what(), " has ", strides.size(), " strides");
   if (view.alias_offset % static_cast<std::uint64_t>(block.bytes) != 0)
-    refuse(what(), " starts at byte ", view.alias_offset, " of ", of(), "; that must be a multiple of ",
-           block.bytes);
+    refuse(what(), " starts at byte ", view.alias_offset, " of ", of(), "; that must be a multiple of ", block.bytes);
   for (std::size_t i = 0; i < strides.size(); ++i)
     if (strides[i] < 0 || strides[i] % block.bytes != 0)
-      refuse(what(), " has a stride of ", strides[i], " bytes; it must be a multiple of ", block.bytes,
-             " and not negative");
+      refuse(what(), " has a stride of ", strides[i], " bytes; it must be a multiple of ", block.bytes, " and not negative");
   if (block.elements != 1 && !strides.empty() && strides.back() != block.bytes)
-    refuse(what(), " has a last stride of ", strides.back(), " bytes; blocks of ", dtype_name(view.dtype),
-           " must lie one after another");
+    refuse(what(), " has a last stride of ", strides.back(), " bytes; blocks of ", dtype_name(view.dtype), " must lie one after another");
 
   const std::uint64_t bytes = byte_size(base.dtype, base.shape);
   const std::optional<std::uint64_t> extent = extent_bytes(view.dtype, view.shape, strides);
@@ -190,9 +168,7 @@ ValueId Graph::view(ValueId of, Shape shape, std::vector<std::int64_t> strides, 
 ValueId Graph::reshape(ValueId of, Shape shape) {
   if (of >= values_.size()) refuse("a reshape of value ", of, ", which is not in graph '", name_, "'");
   const Value& base = values_[of];
-  if (!base.strides.empty())
-    refuse("'", base.name, "' ", describe(of), " is not contiguous, so it cannot be seen as ",
-           describe(shape));
+  if (!base.strides.empty()) refuse("'", base.name, "' ", describe(of), " is not contiguous, so it cannot be seen as ", describe(shape));
   check_shape([&] { return concat("a reshape of '", base.name, "'"); }, base.dtype, shape);
   if (byte_size(base.dtype, shape) != byte_size(base.dtype, base.shape))
     refuse("'", base.name, "' is ", describe(of), ", which has not as many elements as ", describe(shape));
@@ -209,11 +185,9 @@ void Graph::mark_output(ValueId id, std::string name) {
   if (id >= values_.size()) refuse("value ", id, " is not in graph '", name_, "', so it cannot be an output");
   Value& value = values_[id];
   if (value.kind != QUERN_VALUE_INTERNAL || value.alias_of != no_value)
-    refuse("'", value.name, "' cannot become the output '", name,
-           "': only a value that a node makes can, not ",
+    refuse("'", value.name, "' cannot become the output '", name, "': only a value that a node makes can, not ",
            value.alias_of != no_value ? "a view" : "a constant, state or input");
-  if (written_[id] == not_written)
-    refuse("'", value.name, "' cannot become the output '", name, "': no node writes it");
+  if (written_[id] == not_written) refuse("'", value.name, "' cannot become the output '", name, "': no node writes it");
   value.kind = QUERN_VALUE_OUTPUT;
   value.name = std::move(name);
 }

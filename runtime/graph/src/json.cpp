@@ -72,7 +72,7 @@ struct JsonBuilder : nlohmann::json_sax<nlohmann::json> {
   }
 
   std::size_t values_;
-  std::size_t left_;          // values that may still come; reading ends where one is too many
+  std::size_t left_;         // values that may still come; reading ends where one is too many
   std::vector<Json*> open_;  // from the root to the innermost that is not closed
 };
 

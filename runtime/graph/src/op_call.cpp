@@ -17,20 +17,13 @@ std::string names(Dtypes dtypes) {
   return text;
 }
 
-bool contains(Dtypes dtypes, quern_dtype dtype) {
-  return std::find(dtypes.begin(), dtypes.end(), dtype) != dtypes.end();
-}
+bool contains(Dtypes dtypes, quern_dtype dtype) { return std::find(dtypes.begin(), dtypes.end(), dtype) != dtypes.end(); }
 
 }  // namespace
 
-OpCall::OpCall(const Graph& graph, const OpInfo& op, const std::vector<ValueId>& inputs,
-               const Attributes& attributes, const NodeOptions& options)
-    : graph_(graph),
-      op_(op),
-      inputs_(inputs),
-      attributes_(attributes),
-      options_(options),
-      outputs_(op.outputs.size()) {}
+OpCall::OpCall(const Graph& graph, const OpInfo& op, const std::vector<ValueId>& inputs, const Attributes& attributes,
+               const NodeOptions& options)
+    : graph_(graph), op_(op), inputs_(inputs), attributes_(attributes), options_(options), outputs_(op.outputs.size()) {}
 
 void OpCall::fail_with(const std::string& text) const {
   std::string where = op_.name;
@@ -44,13 +37,9 @@ const OpAttribute& OpCall::formal(std::uint32_t key) const {
   return *formal;
 }
 
-const std::string& OpCall::input_name(std::size_t i) const {
-  return op_.inputs[std::min(i, op_.inputs.size() - 1)].name;
-}
+const std::string& OpCall::input_name(std::size_t i) const { return op_.inputs[std::min(i, op_.inputs.size() - 1)].name; }
 
-std::string OpCall::text(std::size_t i) const {
-  return concat(input_name(i), " is ", graph_.describe(inputs_[i]));
-}
+std::string OpCall::text(std::size_t i) const { return concat(input_name(i), " is ", graph_.describe(inputs_[i])); }
 
 std::int64_t OpCall::integer(std::uint32_t key) const {
   const Attribute* given = attributes_.find(key);
@@ -67,8 +56,7 @@ void OpCall::dtype(std::size_t i, Dtypes allowed) const {
 }
 
 void OpCall::dtype_as(std::size_t i, std::size_t j) const {
-  if (has(i) && has(j) && in(i).dtype != in(j).dtype)
-    fail(text(i), " but ", text(j), "; both need the same dtype");
+  if (has(i) && has(j) && in(i).dtype != in(j).dtype) fail(text(i), " but ", text(j), "; both need the same dtype");
 }
 
 void OpCall::rank_is(std::size_t i, std::size_t wanted) const {
@@ -76,8 +64,7 @@ void OpCall::rank_is(std::size_t i, std::size_t wanted) const {
 }
 
 void OpCall::rank_at_least(std::size_t i, std::size_t wanted) const {
-  if (has(i) && rank(i) < wanted)
-    fail(text(i), "; it needs at least ", wanted, wanted == 1 ? " dimension" : " dimensions");
+  if (has(i) && rank(i) < wanted) fail(text(i), "; it needs at least ", wanted, wanted == 1 ? " dimension" : " dimensions");
 }
 
 void OpCall::shape_is(std::size_t i, const Shape& wanted) const {
@@ -90,8 +77,7 @@ void OpCall::same_shape(std::size_t i, std::size_t j) const {
 
 void OpCall::same_dim(std::size_t i, std::size_t d, std::size_t j, std::size_t e) const {
   if (has(i) && has(j) && dim(i, d) != dim(j, e))
-    fail(text(i), " but ", text(j), ": dimension ", d, " of ", input_name(i), " must equal dimension ", e,
-         " of ", input_name(j));
+    fail(text(i), " but ", text(j), ": dimension ", d, " of ", input_name(i), " must equal dimension ", e, " of ", input_name(j));
 }
 
 void OpCall::broadcasts(std::size_t i, const Shape& to) const {
@@ -105,13 +91,11 @@ void OpCall::broadcasts(std::size_t i, const Shape& to) const {
 }
 
 void OpCall::flag(std::uint32_t key) const {
-  if (integer(key) != 0 && integer(key) != 1)
-    fail(attribute_name(key), " is ", integer(key), "; it may be 0 or 1");
+  if (integer(key) != 0 && integer(key) != 1) fail(attribute_name(key), " is ", integer(key), "; it may be 0 or 1");
 }
 
 void OpCall::choice(std::uint32_t key, std::int64_t count) const {
-  if (integer(key) < 0 || integer(key) >= count)
-    fail(attribute_name(key), " is ", integer(key), "; it may be 0 to ", count - 1);
+  if (integer(key) < 0 || integer(key) >= count) fail(attribute_name(key), " is ", integer(key), "; it may be 0 to ", count - 1);
 }
 
 void OpCall::not_negative(std::uint32_t key) const {
@@ -129,13 +113,11 @@ void OpCall::positive(std::uint32_t key) const {
     return;
   }
   finite(key);
-  if (!(static_cast<float>(number(key)) > 0))
-    fail(attribute_name(key), " is ", number(key), "; it must be above 0");
+  if (!(static_cast<float>(number(key)) > 0)) fail(attribute_name(key), " is ", number(key), "; it must be above 0");
 }
 
 void OpCall::finite(std::uint32_t key) const {
-  if (!std::isfinite(static_cast<float>(number(key))))
-    fail(attribute_name(key), " is ", number(key), "; it must be a finite f32");
+  if (!std::isfinite(static_cast<float>(number(key)))) fail(attribute_name(key), " is ", number(key), "; it must be a finite f32");
 }
 
 std::size_t OpCall::axis(std::uint32_t key, std::size_t i) const {
@@ -150,9 +132,7 @@ std::int64_t OpCall::fixed(std::size_t i, std::size_t d) const {
   return dim(i, d).size;
 }
 
-void OpCall::out(std::size_t i, quern_dtype dtype, Shape shape) {
-  outputs_[i] = Output{dtype, std::move(shape)};
-}
+void OpCall::out(std::size_t i, quern_dtype dtype, Shape shape) { outputs_[i] = Output{dtype, std::move(shape)}; }
 
 quern_dtype OpCall::out_dtype(quern_dtype otherwise, Dtypes allowed) const {
   quern_dtype dtype = options_.output_dtype;
@@ -160,8 +140,7 @@ quern_dtype OpCall::out_dtype(quern_dtype otherwise, Dtypes allowed) const {
   if (dtype == QUERN_DTYPE_NONE) dtype = otherwise;
   if (dtype == QUERN_DTYPE_NONE) fail("needs the dtype of its output ", op_.outputs[0].name);
   if (!contains(allowed, dtype))
-    fail("the output ", op_.outputs[0].name, " is asked for as ", dtype_name(dtype), "; it may be ",
-         names(allowed));
+    fail("the output ", op_.outputs[0].name, " is asked for as ", dtype_name(dtype), "; it may be ", names(allowed));
   return dtype;
 }
 
@@ -170,9 +149,7 @@ const Shape& OpCall::out_shape(std::size_t i) const {
   return options_.output_shape;
 }
 
-ValueId OpCall::given_id(std::size_t i) const {
-  return i < options_.outputs.size() ? options_.outputs[i] : no_value;
-}
+ValueId OpCall::given_id(std::size_t i) const { return i < options_.outputs.size() ? options_.outputs[i] : no_value; }
 
 bool OpCall::given(std::size_t i) const { return given_id(i) != no_value; }
 

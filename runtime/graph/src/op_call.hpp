@@ -19,8 +19,8 @@ using Dtypes = std::initializer_list<quern_dtype>;
 
 class OpCall {
  public:
-  OpCall(const Graph& graph, const OpInfo& op, const std::vector<ValueId>& inputs,
-         const Attributes& attributes, const NodeOptions& options);
+  OpCall(const Graph& graph, const OpInfo& op, const std::vector<ValueId>& inputs, const Attributes& attributes,
+         const NodeOptions& options);
 
   /// Throws the Error that names op, node and the given words.
   template <typename... Parts>
@@ -103,15 +103,13 @@ class OpCall {
 };
 
 inline constexpr Dtypes floats = {QUERN_F32, QUERN_F16, QUERN_BF16};
-inline constexpr Dtypes block_formats = {QUERN_Q8_0, QUERN_Q4_0, QUERN_Q4_1, QUERN_Q5_0,
-                                         QUERN_Q5_1, QUERN_Q4_K, QUERN_Q5_K, QUERN_Q6_K};
+inline constexpr Dtypes block_formats = {QUERN_Q8_0, QUERN_Q4_0, QUERN_Q4_1, QUERN_Q5_0, QUERN_Q5_1, QUERN_Q4_K, QUERN_Q5_K, QUERN_Q6_K};
 /// "all" of OPS.md.
 inline constexpr Dtypes all_types = {QUERN_F32,  QUERN_F16,  QUERN_BF16, QUERN_I32,  QUERN_Q8_0, QUERN_Q4_0,
                                      QUERN_Q4_1, QUERN_Q5_0, QUERN_Q5_1, QUERN_Q4_K, QUERN_Q5_K, QUERN_Q6_K};
 /// Weights of a product: "all" without integers.
-inline constexpr Dtypes weight_types = {QUERN_F32,  QUERN_F16,  QUERN_BF16, QUERN_Q8_0,
-                                        QUERN_Q4_0, QUERN_Q4_1, QUERN_Q5_0, QUERN_Q5_1,
-                                        QUERN_Q4_K, QUERN_Q5_K, QUERN_Q6_K};
+inline constexpr Dtypes weight_types = {QUERN_F32,  QUERN_F16,  QUERN_BF16, QUERN_Q8_0, QUERN_Q4_0, QUERN_Q4_1,
+                                        QUERN_Q5_0, QUERN_Q5_1, QUERN_Q4_K, QUERN_Q5_K, QUERN_Q6_K};
 /// What a KV cache may hold.
 inline constexpr Dtypes cache_types = {QUERN_F32, QUERN_F16, QUERN_BF16, QUERN_Q8_0, QUERN_Q4_0};
 inline constexpr Dtypes index_types = {QUERN_I32, QUERN_I64};

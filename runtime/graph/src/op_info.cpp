@@ -16,8 +16,7 @@ struct Row {
 };
 
 constexpr Row rows[] = {
-#define QUERN_OP(id, NAME, name, group, inputs, outputs, attributes, gradient) \
-  {id, #name, #group, inputs, outputs, attributes, gradient},
+#define QUERN_OP(id, NAME, name, group, inputs, outputs, attributes, gradient) {id, #name, #group, inputs, outputs, attributes, gradient},
 #include "quern/ops.def"
 #undef QUERN_OP
 };
@@ -45,8 +44,7 @@ template <typename Number>
 Number parse_number(std::string_view text) {
   Number number{};
   [[maybe_unused]] const auto result = std::from_chars(text.data(), text.data() + text.size(), number);
-  assert(result.ec == std::errc{} && result.ptr == text.data() + text.size() &&
-         "a default in ops.def is not a number");
+  assert(result.ec == std::errc{} && result.ptr == text.data() + text.size() && "a default in ops.def is not a number");
   return number;
 }
 
@@ -60,10 +58,8 @@ OpAttribute parse_attribute(std::string_view word) {
   attribute.required = equals == std::string_view::npos;
   if (attribute.required) return attribute;
   const std::string_view text = word.substr(equals + 1);
-  if (attribute.type == QUERN_ATTR_I64)
-    attribute.integer = parse_number<std::int64_t>(text);
-  else
-    attribute.number = parse_number<double>(text);
+  if (attribute.type == QUERN_ATTR_I64) attribute.integer = parse_number<std::int64_t>(text);
+  else attribute.number = parse_number<double>(text);
   return attribute;
 }
 

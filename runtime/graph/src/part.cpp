@@ -54,9 +54,8 @@ std::vector<Graph::Part> Graph::parts(const std::vector<std::vector<std::uint32_
   for (const std::vector<std::uint32_t>& ids : node_ids) {
     for (std::size_t i = 0; i < ids.size(); ++i)
       if (ids[i] >= nodes_.size() || (i > 0 && ids[i] <= ids[i - 1]))
-        throw Error(QUERN_INVALID_ARGUMENT,
-                    concat("a part of graph '", name_, "' asks for node ", ids[i], " at place ", i,
-                           "; ids must ascend and be below ", nodes_.size()));
+        throw Error(QUERN_INVALID_ARGUMENT, concat("a part of graph '", name_, "' asks for node ", ids[i], " at place ", i,
+                                                   "; ids must ascend and be below ", nodes_.size()));
 
     Part part{Graph(name), {}};
     const auto need = [&](ValueId id) {
@@ -83,10 +82,8 @@ std::vector<Graph::Part> Graph::parts(const std::vector<std::vector<std::uint32_
     for (std::size_t i = 0; i < part.whole.size(); ++i) {
       const ValueId id = part.whole[i];
       Value value = values_[id];
-      if (value.alias_of == no_value)
-        value.kind = kind_in_part(value.kind, inside[id], all[id]);
-      else
-        value.alias_of = of_part[value.alias_of];
+      if (value.alias_of == no_value) value.kind = kind_in_part(value.kind, inside[id], all[id]);
+      else value.alias_of = of_part[value.alias_of];
       of_part[id] = static_cast<ValueId>(i);
       part.graph.values_.push_back(std::move(value));
       part.graph.written_.push_back(written_[id]);

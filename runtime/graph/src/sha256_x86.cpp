@@ -17,8 +17,7 @@ bool sha256_instructions() noexcept {
   return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b & bit_SHA) != 0;
 }
 
-__attribute__((target("sha,sse4.1,ssse3"))) void sha256_blocks_x86(Sha256State& state, const std::byte* bytes,
-                                                                    std::size_t count) noexcept {
+__attribute__((target("sha,sse4.1,ssse3"))) void sha256_blocks_x86(Sha256State& state, const std::byte* bytes, std::size_t count) noexcept {
   const __m128i big_endian = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
   const auto words = [](const auto* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); };
   const __m128i abcd = _mm_shuffle_epi32(words(&state[0]), 0x1b), efgh = _mm_shuffle_epi32(words(&state[4]), 0x1b);

@@ -24,8 +24,7 @@ inline std::vector<std::int64_t> contiguous_strides(quern_dtype dtype, const Sha
 }
 
 /// Bytes from the first element to behind the last one; 0 for a value without elements, nothing on overflow.
-inline std::optional<std::uint64_t> extent_bytes(quern_dtype dtype, const Shape& shape,
-                                                 const std::vector<std::int64_t>& strides) {
+inline std::optional<std::uint64_t> extent_bytes(quern_dtype dtype, const Shape& shape, const std::vector<std::int64_t>& strides) {
   const BlockSize block = block_size(dtype);
   std::int64_t end = block.bytes;
   for (std::size_t i = 0; i < shape.size(); ++i) {

@@ -25,8 +25,7 @@ quern_value flatten(const Value& value) {
   flat.alias_offset = value.alias_offset;
   flat.format_hash = format_hash(value.dtype);
   flat.name = text(value.name);
-  const std::vector<std::int64_t> strides =
-      value.strides.empty() ? contiguous_strides(value.dtype, value.shape) : value.strides;
+  const std::vector<std::int64_t> strides = value.strides.empty() ? contiguous_strides(value.dtype, value.shape) : value.strides;
   for (std::size_t i = 0; i < value.shape.size(); ++i) {
     flat.dims[i] = value.shape[i].size;
     flat.symbols[i] = value.shape[i].symbol;
@@ -61,9 +60,7 @@ quern_node flatten(const Node& node, const std::vector<quern_attribute>& attribu
   return flat;
 }
 
-quern_symbol flatten(const Symbol& symbol) {
-  return {text(symbol.name), symbol.min, symbol.max, symbol.multiple_of, symbol.extent, 0};
-}
+quern_symbol flatten(const Symbol& symbol) { return {text(symbol.name), symbol.min, symbol.max, symbol.multiple_of, symbol.extent, 0}; }
 
 }  // namespace
 

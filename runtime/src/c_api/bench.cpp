@@ -56,7 +56,9 @@ runtime::DevicePeaks measure_peaks(const runtime::Model& m, std::uint32_t thread
     const std::uint64_t most = runtime::room_on(first).free.value_or(UINT64_MAX) / 2;
     runtime::ReadBandwidth reader(std::min(m.weight_bytes(), most), threads);
     using enum runtime::Arithmetic;
-    return {reader.measure(6), runtime::multiply_add_peak(threads, m.integer_products() ? int8 : m.main_dtype() == QUERN_BF16 ? bf16 : f32)};
+    return {reader.measure(6), runtime::multiply_add_peak(threads, m.integer_products()           ? int8
+                                                                   : m.main_dtype() == QUERN_BF16 ? bf16
+                                                                                                  : f32)};
   }
   const quern_dtype weights = m.main_dtype() == QUERN_DTYPE_NONE ? QUERN_F16 : m.main_dtype();
   runtime::PeakConditions conditions{m.weight_bytes(), weights, m.conversions(), 0};

@@ -63,9 +63,7 @@ Struct whole(const Struct* given, const char* name) {
   constexpr std::uint64_t believable = 1 << 16;
   if (size > believable) throw Error(QUERN_INVALID_ARGUMENT, concat(name, ".struct_size is ", size));
   for (std::uint64_t i = sizeof(Struct); i < size; ++i) {
-    if (bytes[i] != 0) {
-      throw Error(QUERN_UNSUPPORTED, concat(name, " sets a member that this version of the library does not know"));
-    }
+    if (bytes[i] != 0) { throw Error(QUERN_UNSUPPORTED, concat(name, " sets a member that this version of the library does not know")); }
   }
   result.struct_size = sizeof(Struct);
   return result;
@@ -77,8 +75,8 @@ Struct whole_at(const Struct* first, std::uint64_t index, const char* name) {
   const auto* bytes = reinterpret_cast<const unsigned char*>(first) + index * first->struct_size;
   const auto* element = reinterpret_cast<const Struct*>(bytes);
   if (element->struct_size != first->struct_size) {
-    throw Error(QUERN_INVALID_ARGUMENT, concat(name, " ", index, ": struct_size is ", element->struct_size, " but the first has ",
-                                               first->struct_size));
+    throw Error(QUERN_INVALID_ARGUMENT,
+                concat(name, " ", index, ": struct_size is ", element->struct_size, " but the first has ", first->struct_size));
   }
   return whole(element, name);
 }

@@ -17,9 +17,9 @@ thread_local Owner* postponed = nullptr;       // releases, until its outermost 
 
 // Of the process.
 std::atomic<std::int64_t> threads_in_calls{0};
-std::atomic<bool> left_behind{false};  // a parent's other threads were in calls when it forked
+std::atomic<bool> left_behind{false};              // a parent's other threads were in calls when it forked
 std::atomic<Owner*> postponed_elsewhere{nullptr};  // releases on threads that are in no call: until any call ends
-std::atomic<pid_t> watched{0};         // the process that the above is about; another: fork was not seen (a bare system call)
+std::atomic<pid_t> watched{0};                     // the process that the above is about; another: fork was not seen (a bare system call)
 
 void after_fork_in_child() {
   const std::int64_t own = calls > 0 ? 1 : 0;
@@ -56,7 +56,9 @@ Call::~Call() {
 
 void Call::check(Needs needs) {
   if (log_callbacks > 0 && needs != Needs::little) {
-    throw Error(QUERN_BUSY, "this was called in a callback of the log, which may run in the middle of anything; call it after the callback has returned");
+    throw Error(
+        QUERN_BUSY,
+        "this was called in a callback of the log, which may run in the middle of anything; call it after the callback has returned");
   }
   require_stack(stack_of(needs), "this call");
 }
@@ -92,8 +94,7 @@ void Owner::release(Owner* owner) noexcept {
   }
   if (log_callbacks > 0) {
     owner->next_ = postponed_elsewhere.load(std::memory_order_relaxed);
-    while (!postponed_elsewhere.compare_exchange_weak(owner->next_, owner, std::memory_order_release, std::memory_order_relaxed)) {
-    }
+    while (!postponed_elsewhere.compare_exchange_weak(owner->next_, owner, std::memory_order_release, std::memory_order_relaxed)) {}
     return;
   }
   owner->drop();
@@ -109,7 +110,8 @@ void Owner::drop() noexcept {
 void Owner::release_postponed() noexcept {
   while (postponed != nullptr) std::exchange(postponed, postponed->next_)->drop();
   if (postponed_elsewhere.load(std::memory_order_relaxed) == nullptr) return;
-  for (Owner* owner = postponed_elsewhere.exchange(nullptr, std::memory_order_acquire); owner != nullptr;) std::exchange(owner, owner->next_)->drop();
+  for (Owner* owner = postponed_elsewhere.exchange(nullptr, std::memory_order_acquire); owner != nullptr;)
+    std::exchange(owner, owner->next_)->drop();
 }
 
 }  // namespace quern::c_api

@@ -28,8 +28,7 @@ runtime::ModelOptions model_options(const quern_estimate_options& o) {
 
 extern "C" {
 
-quern_status quern_estimate_file(quern_runtime* runtime, const char* path, const quern_estimate_options* options,
-                                 quern_estimate** out) {
+quern_status quern_estimate_file(quern_runtime* runtime, const char* path, const quern_estimate_options* options, quern_estimate** out) {
   return guarded([&] {
     require(out, "out");
     *out = nullptr;

@@ -134,8 +134,8 @@ quern_status quern_generation_answer(const quern_generation* generation, uint64_
   });
 }
 
-quern_status quern_generation_top(const quern_generation* generation, uint64_t request, uint64_t token_index,
-                                  const int32_t** ids, const float** logprobs, uint64_t* count) {
+quern_status quern_generation_top(const quern_generation* generation, uint64_t request, uint64_t token_index, const int32_t** ids,
+                                  const float** logprobs, uint64_t* count) {
   return guarded<Needs::little>([&] {
     const runtime::Answer& answer = answer_at(generation, request);
     require(ids, "ids");

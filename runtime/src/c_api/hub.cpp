@@ -28,7 +28,8 @@ hub::Settings settings_of(const quern_hub_options* options) {
   if (o.tries != 0) settings.tries = o.tries;
   if (o.timeout != 0) settings.timeout = std::chrono::seconds(o.timeout);
   if (o.most_bytes != 0) settings.most_bytes = o.most_bytes;
-  if (o.least_rate > UINT32_MAX) throw Error(QUERN_INVALID_ARGUMENT, concat("least_rate is ", o.least_rate, "; it takes bytes a second up to 4294967295"));
+  if (o.least_rate > UINT32_MAX)
+    throw Error(QUERN_INVALID_ARGUMENT, concat("least_rate is ", o.least_rate, "; it takes bytes a second up to 4294967295"));
   if (o.least_rate != 0) settings.least_rate = o.least_rate;
   if (settings.cache.empty() || settings.url_cache.empty()) {
     throw Error(QUERN_INVALID_ARGUMENT,

@@ -27,8 +27,9 @@ std::string kernel_set(const runtime::DeviceShare& share) {
 void LoadTurns::take() {
   std::unique_lock lock(mutex_);
   if (taken_ && in_callback()) {
-    throw Error(QUERN_BUSY, "a model is being loaded on this runtime, and a load in a callback does not wait for it; load after the callback has "
-                            "returned, or on another runtime");
+    throw Error(QUERN_BUSY,
+                "a model is being loaded on this runtime, and a load in a callback does not wait for it; load after the callback has "
+                "returned, or on another runtime");
   }
   free_.wait(lock, [this] { return !taken_; });
   taken_ = true;
@@ -181,8 +182,8 @@ quern_status quern_model_placement_words(const quern_model* model, quern_text** 
                      byte_words(weights_on(m, d).bytes), " of weights", origin_words(weights_on(m, d).origin), "\n");
     }
     for (const runtime::Cut& cut : m.cuts()) {
-      text += concat(cut.from, " -> ", cut.to, ": ", in_quotes(cut.value, 200), ", ", byte_words(cut.bytes_per_row + cut.bytes), " per token, because ",
-                     cut.reason, "\n");
+      text += concat(cut.from, " -> ", cut.to, ": ", in_quotes(cut.value, 200), ", ", byte_words(cut.bytes_per_row + cut.bytes),
+                     " per token, because ", cut.reason, "\n");
     }
     *out = make_text(printable_page(text));
   });

@@ -64,9 +64,7 @@ void fill_memory(quern_device_list::Item& item, runtime::Runtime& runtime) {
         if (item.certainty == QUERN_MEMORY_UNKNOWN) item.certainty = QUERN_MEMORY_ESTIMATE;
       }
     }
-  } catch (const Error&) {
-    item.certainty = QUERN_MEMORY_UNKNOWN;
-  }
+  } catch (const Error&) { item.certainty = QUERN_MEMORY_UNKNOWN; }
 }
 
 void write_device(JsonWriter& json, const quern_device_list::Item& item) {
@@ -82,7 +80,9 @@ void write_device(JsonWriter& json, const quern_device_list::Item& item) {
   json.member("reason", item.reason);
   json.member("memory_total", item.total);
   json.member("memory_budget", item.budget);
-  json.member("memory_certainty", item.certainty == QUERN_MEMORY_EXACT ? "exact" : item.certainty == QUERN_MEMORY_ESTIMATE ? "estimate" : "unknown");
+  json.member("memory_certainty", item.certainty == QUERN_MEMORY_EXACT      ? "exact"
+                                  : item.certainty == QUERN_MEMORY_ESTIMATE ? "estimate"
+                                                                            : "unknown");
   json.member("usable", item.usable != 0);
   json.member("selected", item.selected != 0);
   json.member("rank", item.usable != 0 ? std::optional(item.rank) : std::nullopt);

@@ -77,11 +77,10 @@ loader::Settings loader_settings(const quern_runtime_options& o) {
   if (o.cache_dir != nullptr) s.cache_directory.set(o.cache_dir, "cache_dir");
   if (o.threads != 0) s.threads.set(o.threads, "threads");
   if (o.deterministic > QUERN_DETERMINISTIC_OFF) {
-    throw Error(QUERN_INVALID_ARGUMENT, concat("deterministic is ", o.deterministic, "; it takes QUERN_DETERMINISTIC_DEFAULT, _ON or _OFF"));
+    throw Error(QUERN_INVALID_ARGUMENT,
+                concat("deterministic is ", o.deterministic, "; it takes QUERN_DETERMINISTIC_DEFAULT, _ON or _OFF"));
   }
-  if (o.deterministic != QUERN_DETERMINISTIC_DEFAULT) {
-    s.deterministic.set(o.deterministic == QUERN_DETERMINISTIC_ON, "deterministic");
-  }
+  if (o.deterministic != QUERN_DETERMINISTIC_DEFAULT) { s.deterministic.set(o.deterministic == QUERN_DETERMINISTIC_ON, "deterministic"); }
   if (o.allow_dev_plugins != 0) s.allow_dev_plugins.set(true, "allow_dev_plugins");
   if (o.probe_in_process != 0) s.probe_in_process.set(true, "probe_in_process");
   return s;
@@ -107,7 +106,8 @@ quern_status quern_runtime_create(const quern_runtime_options* options, quern_ru
     }
     if (o.log != nullptr && level != QUERN_LEVEL_OFF) {
       auto mutex = std::make_shared<std::mutex>();
-      settings.loader.log = [log = o.log, user = o.log_user, level, mutex](std::uint32_t at, std::string_view component, std::string_view text) {
+      settings.loader.log = [log = o.log, user = o.log_user, level, mutex](std::uint32_t at, std::string_view component,
+                                                                           std::string_view text) {
         if (at + 1 < level) return;
         const Callback callback(true);  // ends behind the lock
         const std::scoped_lock lock(*mutex);

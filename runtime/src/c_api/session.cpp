@@ -13,8 +13,8 @@ namespace {
 
 void check_sequence(const quern_session* session, std::uint32_t sequence, const char* what) {
   if (sequence >= session->sequences) {
-    throw Error(QUERN_INVALID_ARGUMENT, concat(what, " is ", sequence, " but the session has ", session->sequences,
-                                               " (0 to ", session->sequences - 1, ")"));
+    throw Error(QUERN_INVALID_ARGUMENT,
+                concat(what, " is ", sequence, " but the session has ", session->sequences, " (0 to ", session->sequences - 1, ")"));
   }
 }
 
@@ -23,7 +23,8 @@ void check_sequence(const quern_session* session, std::uint32_t sequence, const 
 std::uint64_t most_saved(const runtime::Engine& engine, std::uint64_t context) {
   const std::uint64_t pages = context / runtime::kv_page_size + 1;
   const std::uint64_t layers = engine.model().step().k_cache.size();
-  return 4 * engine.sequences() * (layers * pages * (engine.page_bytes(true) + engine.page_bytes(false)) + 4 * context + 4096) + (256 << 20);
+  return 4 * engine.sequences() * (layers * pages * (engine.page_bytes(true) + engine.page_bytes(false)) + 4 * context + 4096) +
+         (256 << 20);
 }
 
 }  // namespace
@@ -41,10 +42,12 @@ quern_status quern_session_create(quern_model* model, const quern_session_option
     const std::uint64_t context = o.context == 0 ? loaded.context() : o.context;
     const std::uint32_t sequences = o.sequences == 0 ? 1 : o.sequences;
     if (context > loaded.context()) {
-      throw Error(QUERN_INVALID_ARGUMENT, concat("a session context of ", context, " was asked for, but the model was loaded for ", loaded.context()));
+      throw Error(QUERN_INVALID_ARGUMENT,
+                  concat("a session context of ", context, " was asked for, but the model was loaded for ", loaded.context()));
     }
     if (sequences > loaded.sequences()) {
-      throw Error(QUERN_INVALID_ARGUMENT, concat(sequences, " sequences were asked for, but the model was loaded for ", loaded.sequences()));
+      throw Error(QUERN_INVALID_ARGUMENT,
+                  concat(sequences, " sequences were asked for, but the model was loaded for ", loaded.sequences()));
     }
     auto handle = std::make_unique<quern_session>();
     handle->model = model->model;

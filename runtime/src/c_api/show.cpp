@@ -97,13 +97,9 @@ void write_shape_or_refusal(JsonWriter& json, const gguf::File& file) {
   std::optional<models::Hyperparameters> shape;
   std::optional<std::string> refusal;
   try {
-    if (!file.tensors().empty())
-      shape = models::read_hyperparameters(file);
-    else if (file.find_string("general.architecture"))
-      models::require_known_architecture(file);
-  } catch (const Error& error) {
-    refusal = error.what();
-  }
+    if (!file.tensors().empty()) shape = models::read_hyperparameters(file);
+    else if (file.find_string("general.architecture")) models::require_known_architecture(file);
+  } catch (const Error& error) { refusal = error.what(); }
   json.key("shape");
   if (shape) write_shape(json, *shape);
   else json.value(nullptr);

@@ -91,7 +91,8 @@ quern_status quern_tensor_create(quern_runtime* runtime, const char* device, que
     auto budget = runtime->runtime->device(text_or_empty(device));
     const bool of_driver = !budget->host_memory();
     if (of_driver) require_stack(stack_for_a_driver, "a call into the driver of this device");
-    auto tensor = std::make_unique<runtime::Tensor>(runtime->runtime, std::move(budget), dtype, std::vector<std::int64_t>(shape, shape + dims));
+    auto tensor =
+        std::make_unique<runtime::Tensor>(runtime->runtime, std::move(budget), dtype, std::vector<std::int64_t>(shape, shape + dims));
     *out = new quern_tensor(std::move(tensor));
     (*out)->of_driver = of_driver;
   });

@@ -57,8 +57,8 @@ quern_status quern_vocabulary_set_template_seconds(const quern_vocabulary* vocab
   });
 }
 
-quern_status quern_tokenize(const quern_vocabulary* vocabulary, const char* text, uint64_t text_size, uint32_t flags,
-                            int32_t* ids, uint64_t capacity, uint64_t* count) {
+quern_status quern_tokenize(const quern_vocabulary* vocabulary, const char* text, uint64_t text_size, uint32_t flags, int32_t* ids,
+                            uint64_t capacity, uint64_t* count) {
   return guarded<Needs::text>([&] {
     require(vocabulary, "vocabulary");
     if (text_size > 0) require(text, "text");
@@ -73,15 +73,14 @@ quern_status quern_tokenize(const quern_vocabulary* vocabulary, const char* text
   });
 }
 
-quern_status quern_detokenize(const quern_vocabulary* vocabulary, const int32_t* ids, uint64_t count, uint32_t flags,
-                              char* buffer, uint64_t capacity, uint64_t* needed) {
+quern_status quern_detokenize(const quern_vocabulary* vocabulary, const int32_t* ids, uint64_t count, uint32_t flags, char* buffer,
+                              uint64_t capacity, uint64_t* needed) {
   return guarded<Needs::text>([&] {
     require(vocabulary, "vocabulary");
     if (count > 0) require(ids, "ids");
     check_flags(flags, QUERN_DETOKENIZE_SPECIAL, "quern_detokenize");
     const bool skip_special = (flags & QUERN_DETOKENIZE_SPECIAL) == 0;
-    const std::string bytes = vocabulary->vocabulary->tokenizer().decode_bytes(
-        {ids, static_cast<std::size_t>(count)}, skip_special);
+    const std::string bytes = vocabulary->vocabulary->tokenizer().decode_bytes({ids, static_cast<std::size_t>(count)}, skip_special);
     give_list(bytes.data(), bytes.size(), buffer, capacity, needed);
   });
 }
@@ -97,8 +96,8 @@ quern_status quern_token_bytes(const quern_vocabulary* vocabulary, int32_t token
   });
 }
 
-quern_status quern_render_chat(const quern_vocabulary* vocabulary, const quern_message* messages, uint64_t count,
-                               uint32_t flags, quern_text** out) {
+quern_status quern_render_chat(const quern_vocabulary* vocabulary, const quern_message* messages, uint64_t count, uint32_t flags,
+                               quern_text** out) {
   return guarded<Needs::text>([&] {
     require(out, "out");
     *out = nullptr;
@@ -140,14 +139,14 @@ quern_status quern_chat_render(const quern_vocabulary* vocabulary, const quern_c
   });
 }
 
-quern_status quern_tokenize_chat(const quern_vocabulary* vocabulary, const char* rendered, uint64_t rendered_size,
-                                 uint32_t flags, int32_t* ids, uint64_t capacity, uint64_t* count) {
+quern_status quern_tokenize_chat(const quern_vocabulary* vocabulary, const char* rendered, uint64_t rendered_size, uint32_t flags,
+                                 int32_t* ids, uint64_t capacity, uint64_t* count) {
   return guarded<Needs::text>([&] {
     require(vocabulary, "vocabulary");
     if (rendered_size > 0) require(rendered, "rendered");
     check_flags(flags, QUERN_TOKENIZE_NO_BOS, "quern_tokenize_chat");
-    const std::vector<std::int32_t> found = vocabulary->vocabulary->encode_chat(
-        {rendered_size > 0 ? rendered : "", rendered_size}, {}, (flags & QUERN_TOKENIZE_NO_BOS) != 0);
+    const std::vector<std::int32_t> found =
+        vocabulary->vocabulary->encode_chat({rendered_size > 0 ? rendered : "", rendered_size}, {}, (flags & QUERN_TOKENIZE_NO_BOS) != 0);
     give_list(found.data(), found.size(), ids, capacity, count);
   });
 }
@@ -159,8 +158,9 @@ quern_status quern_tokenize_rendered(const quern_vocabulary* vocabulary, const q
     require(rendered, "rendered");
     check_flags(flags, QUERN_TOKENIZE_NO_BOS | QUERN_TOKENIZE_SPECIAL_IN_MESSAGES, "quern_tokenize_rendered");
     if (!rendered->foreign)
-      throw Error(QUERN_INVALID_ARGUMENT, "quern_tokenize_rendered: the text is not one of quern_render_chat or quern_chat_render; "
-                                          "quern_tokenize takes other texts");
+      throw Error(QUERN_INVALID_ARGUMENT,
+                  "quern_tokenize_rendered: the text is not one of quern_render_chat or quern_chat_render; "
+                  "quern_tokenize takes other texts");
     if (!rendered->refusal.empty()) throw Error(QUERN_UNSUPPORTED, rendered->refusal);
     std::span<const TextRange> foreign = *rendered->foreign;
     if ((flags & QUERN_TOKENIZE_SPECIAL_IN_MESSAGES) != 0) foreign = {};

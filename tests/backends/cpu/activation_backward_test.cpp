@@ -69,10 +69,8 @@ TEST(ActivationBackward, IsItsLimitAtInfinityAndKeepsNaN) {
       ASSERT_EQ(run_node(plugin, activations[a].op, {x, dy}, {dx}, activations[a].attributes).status, QUERN_OK);
       EXPECT_EQ(dx.f32()[0], 2 * limits[a][0]) << activations[a].name;
       EXPECT_EQ(dx.f32()[1], 2 * limits[a][0]) << activations[a].name;
-      if (activations[a].op == QUERN_OP_RELU_BACKWARD)
-        EXPECT_EQ(dx.f32()[2], 0.0f);  // dy where x > 0, else 0
-      else
-        EXPECT_TRUE(std::isnan(dx.f32()[2])) << activations[a].name;
+      if (activations[a].op == QUERN_OP_RELU_BACKWARD) EXPECT_EQ(dx.f32()[2], 0.0f);  // dy where x > 0, else 0
+      else EXPECT_TRUE(std::isnan(dx.f32()[2])) << activations[a].name;
       if (activations[a].op == QUERN_OP_RELU_SQR_BACKWARD) continue;  // 2 x
       EXPECT_EQ(dx.f32()[3], 2 * limits[a][1]) << activations[a].name;
       EXPECT_EQ(dx.f32()[4], 2 * limits[a][1]) << activations[a].name;

@@ -61,9 +61,9 @@ const std::vector<Function>& functions() {
       {"gelu erf gate", gated(glu_gelu_erf, 1, infinity), erf_gelu, erf_bound},
       {"gelu tanh gate", gated(glu_gelu_tanh, 1, infinity), tanh_gelu, gelu_bound},
       {"relu gate", gated(glu_relu, 1, infinity), [](double x) { return std::max(x, 0.0); }, [](double, double, bool) { return 0.0; }},
-      {"limited silu gate", gated(glu_silu, 1.5f, 7), [](double x) { return std::min(x, 7.0) * sigmoid(1.5 * std::min(x, 7.0)); }, silu_bound},
-      {"softcap",
-       [](const Vectors& v, const float* x, std::int64_t n, float* y) { v.softcap(x, 30.0f, n, y); },
+      {"limited silu gate", gated(glu_silu, 1.5f, 7), [](double x) { return std::min(x, 7.0) * sigmoid(1.5 * std::min(x, 7.0)); },
+       silu_bound},
+      {"softcap", [](const Vectors& v, const float* x, std::int64_t n, float* y) { v.softcap(x, 30.0f, n, y); },
        [](double x) { return 30 * std::tanh(x / 30); }, cap_bound},
   };
   return list;
@@ -144,7 +144,8 @@ TEST(Activations, KeepTheirLimitsAndNaN) {
     for (const Function& f : functions()) {
       std::vector<float> y(x.size());
       f.run(vectors_of(isa), x.data(), static_cast<std::int64_t>(x.size()), y.data());
-      const bool odd = std::string_view(f.name) == "tanh", cap = std::string_view(f.name) == "softcap", limited = std::string_view(f.name).starts_with("limited");
+      const bool odd = std::string_view(f.name) == "tanh", cap = std::string_view(f.name) == "softcap",
+                 limited = std::string_view(f.name).starts_with("limited");
       const float low = odd ? -1.0f : cap ? -30.0f : 0.0f;
       EXPECT_EQ(y[0], low) << f.name;
       EXPECT_EQ(y[5], low) << f.name;

@@ -45,8 +45,8 @@ class Tiles : public testing::TestWithParam<Case> {
     const std::vector<float> y = multiply(tiles(), panels, w.rows, tokens, tokens.count, panels_a_call, stride);
     for (std::size_t i = 0; i < y.size(); ++i)
       ASSERT_EQ(std::bit_cast<std::uint32_t>(y[i]), std::bit_cast<std::uint32_t>(expected[i]))
-          << y[i] << " for " << expected[i] << ": k " << w.k << ", " << tokens.count << " tokens, token " << i / static_cast<std::size_t>(stride) << ", row "
-          << i % static_cast<std::size_t>(stride) << " of " << w.rows;
+          << y[i] << " for " << expected[i] << ": k " << w.k << ", " << tokens.count << " tokens, token "
+          << i / static_cast<std::size_t>(stride) << ", row " << i % static_cast<std::size_t>(stride) << " of " << w.rows;
   }
 };
 
@@ -70,7 +70,8 @@ TEST_P(Tiles, GiveTheBitsOfVectorsForAnyNumberOfTokens) {
 }
 
 TEST_P(Tiles, GiveTheBitsOfVectorsForAnyRowsAndDepth) {
-  const std::vector<std::int64_t> depths = tiles().k_multiple == 32 ? std::vector<std::int64_t>{32, 64, 96, 128, 224, 256, 288, 576} : std::vector<std::int64_t>{256, 768, 2048};
+  const std::vector<std::int64_t> depths = tiles().k_multiple == 32 ? std::vector<std::int64_t>{32, 64, 96, 128, 224, 256, 288, 576}
+                                                                    : std::vector<std::int64_t>{256, 768, 2048};
   for (const std::int64_t k : depths)
     for (const std::int64_t rows : trapped ? std::vector<std::int64_t>{31} : std::vector<std::int64_t>{1, 16, 31, 48, 9 * 16 + 5, 16 * 16})
       for (const std::int64_t count : {33, 61}) {
@@ -163,7 +164,8 @@ TEST_P(Tiles, ATokenThatIsNotFiniteMakesItsOwnOutputsNotFinite) {
   x[static_cast<std::size_t>(33 * k + 3)] = std::numeric_limits<float>::infinity();
   Tokens tokens = quantised(GetParam(), x, count, k);
   const std::vector<float> y = multiply(tiles(), panels, rows, tokens, count, 1, rows);
-  for (std::int64_t i = 0; i < count * rows; ++i) EXPECT_EQ(std::isfinite(y[static_cast<std::size_t>(i)]), i / rows != 20 && i / rows != 33) << i;
+  for (std::int64_t i = 0; i < count * rows; ++i)
+    EXPECT_EQ(std::isfinite(y[static_cast<std::size_t>(i)]), i / rows != 20 && i / rows != 33) << i;
 }
 
 #ifdef QUERN_EMULATED_TILES

@@ -80,8 +80,9 @@ TEST(Pad, SurroundsAlongEveryAxis) {
     std::vector<std::int64_t> padded = size;
     padded[axis] += 7;
     const Tensor x = random_tensor(QUERN_F16, size, 3), y = make(QUERN_F16, padded);
-    const Outcome outcome = run_node(plugin, QUERN_OP_PAD, {x}, {y},
-                                     {{QUERN_KEY_AXIS, static_cast<double>(axis)}, {QUERN_KEY_BEFORE, 3}, {QUERN_KEY_AFTER, 4}, {QUERN_KEY_VALUE, -2.0}});
+    const Outcome outcome =
+        run_node(plugin, QUERN_OP_PAD, {x}, {y},
+                 {{QUERN_KEY_AXIS, static_cast<double>(axis)}, {QUERN_KEY_BEFORE, 3}, {QUERN_KEY_AFTER, 4}, {QUERN_KEY_VALUE, -2.0}});
     ASSERT_EQ(outcome.status, QUERN_OK) << outcome.text;
     const std::vector<double> from = meaning(x), got = meaning(y);
     for (std::int64_t i = 0; i < y.elements(); ++i) {
@@ -96,17 +97,24 @@ TEST(Pad, SurroundsAlongEveryAxis) {
 TEST(Pad, OfNothingIsAllValueAndHugeCountsAreRefused) {
   Plugin plugin;
   const Tensor y = make(QUERN_F32, {2, 3});
-  ASSERT_EQ(run_node(plugin, QUERN_OP_PAD, {make(QUERN_F32, {2, 0})}, {y}, {{QUERN_KEY_AXIS, 1}, {QUERN_KEY_AFTER, 3}, {QUERN_KEY_VALUE, 5}}).status, QUERN_OK);
+  ASSERT_EQ(run_node(plugin, QUERN_OP_PAD, {make(QUERN_F32, {2, 0})}, {y},
+                     {{QUERN_KEY_AXIS, 1}, {QUERN_KEY_AFTER, 3}, {QUERN_KEY_VALUE, 5}})
+                .status,
+            QUERN_OK);
   EXPECT_EQ(y.floats(), (std::vector<float>{5, 5, 5, 5, 5, 5}));
-  EXPECT_EQ(run_node(plugin, QUERN_OP_PAD, {of({2}, {1, 2})}, {make(QUERN_F32, {2})}, {{QUERN_KEY_BEFORE, 0x1.fffffffffffffp62}, {QUERN_KEY_AFTER, 0x1.fffffffffffffp62}}).status,
+  EXPECT_EQ(run_node(plugin, QUERN_OP_PAD, {of({2}, {1, 2})}, {make(QUERN_F32, {2})},
+                     {{QUERN_KEY_BEFORE, 0x1.fffffffffffffp62}, {QUERN_KEY_AFTER, 0x1.fffffffffffffp62}})
+                .status,
             QUERN_INVALID_ARGUMENT);
-  EXPECT_EQ(run_node(plugin, QUERN_OP_PAD, {of({2}, {1, 2})}, {make(QUERN_F32, {1})}, {{QUERN_KEY_BEFORE, -1}}).status, QUERN_INVALID_ARGUMENT);
+  EXPECT_EQ(run_node(plugin, QUERN_OP_PAD, {of({2}, {1, 2})}, {make(QUERN_F32, {1})}, {{QUERN_KEY_BEFORE, -1}}).status,
+            QUERN_INVALID_ARGUMENT);
 }
 
 struct Shapes {
   std::vector<std::int64_t> small, large;
 };
-const Shapes fitting[] = {{{3}, {12}}, {{1}, {700}}, {{2, 3}, {4, 3}}, {{2, 3}, {2, 6}}, {{3}, {2, 5, 6}}, {{1, 300}, {7, 300}}, {{2, 1, 5}, {4, 3, 10}}, {{4, 1}, {4, 1000}}};
+const Shapes fitting[] = {{{3}, {12}},      {{1}, {700}},         {{2, 3}, {4, 3}},        {{2, 3}, {2, 6}},
+                          {{3}, {2, 5, 6}}, {{1, 300}, {7, 300}}, {{2, 1, 5}, {4, 3, 10}}, {{4, 1}, {4, 1000}}};
 
 std::size_t source_of(const Shapes& s, std::int64_t i) {
   const std::vector<std::int64_t> at = unflat(s.large, i);
@@ -142,7 +150,9 @@ TEST(SumTo, IsTheTransposeOfRepeat) {
         sum[source_of(s, i)] += from[static_cast<std::size_t>(i)];
         size[source_of(s, i)] += std::fabs(from[static_cast<std::size_t>(i)]);
       }
-      const double k = static_cast<double>(x.elements() / y.elements()), unit = dtype == QUERN_F16 ? 0x1p-11 : dtype == QUERN_BF16 ? 0x1p-8 : u;
+      const double k = static_cast<double>(x.elements() / y.elements()), unit = dtype == QUERN_F16    ? 0x1p-11
+                                                                                : dtype == QUERN_BF16 ? 0x1p-8
+                                                                                                      : u;
       for (std::size_t i = 0; i < got.size(); ++i)  // T1: (2 sqrt(K) + 8) u S, and the store
         ASSERT_LE(std::fabs(got[i] - sum[i]), (2 * std::sqrt(k) + 8) * u * size[i] + unit * 1.0625 * std::fabs(sum[i]) + 0x1p-25) << i;
     }
@@ -195,7 +205,9 @@ TEST(SetRows, EncodesBlocksWithinHalfAStep) {
       double largest = 0;
       for (std::size_t i = 0; i < 32; ++i) largest = std::max(largest, std::fabs(from[block * 32 + i]));
       // q8_0 has steps of amax / 127; q4_0 of amax / 8, and its far end is cut at 7 of 8 steps.
-      const double step = dtype == QUERN_Q8_0 ? largest / 127 * (0.5 + 0x1p-6) : dtype == QUERN_Q4_0 ? largest / 8 * (1 + 0x1p-6) : largest * (dtype == QUERN_F16 ? 0x1p-11 : 0x1p-8);
+      const double step = dtype == QUERN_Q8_0   ? largest / 127 * (0.5 + 0x1p-6)
+                          : dtype == QUERN_Q4_0 ? largest / 8 * (1 + 0x1p-6)
+                                                : largest * (dtype == QUERN_F16 ? 0x1p-11 : 0x1p-8);
       for (std::size_t i = 0; i < 32; ++i)
         ASSERT_LE(std::fabs(got[(block < 2 ? 2 : 0) * 64 + block % 2 * 32 + i] - from[block * 32 + i]), step) << "dtype " << dtype;
     }
@@ -218,7 +230,8 @@ TEST(SetRows, APredicateARowSkipsRows) {
   Plugin plugin(2);
   GraphSpec graph;
   const Tensor table = of({3, 1}, {1, 2, 3}, QUERN_F32, QUERN_VALUE_STATE);
-  const std::uint32_t x = graph.add(of({3, 1}, {7, 8, 9})), index = graph.add(ints({3}, {0, 1, 2})), to = graph.add(table), live = graph.add(ints({3}, {1, 0, 1}));
+  const std::uint32_t x = graph.add(of({3, 1}, {7, 8, 9})), index = graph.add(ints({3}, {0, 1, 2})), to = graph.add(table),
+                      live = graph.add(ints({3}, {1, 0, 1}));
   graph.nodes.push_back({QUERN_OP_SET_ROWS, {x, index}, {to}, {}, live});
   const Outcome outcome = plugin.run(graph);
   ASSERT_EQ(outcome.status, QUERN_OK) << outcome.text;

@@ -13,9 +13,7 @@ namespace {
 using Doubles = std::vector<double>;
 
 struct Case : DenseAttentionCase {
-  Case() {
-    queries = 70, keys = 75, query_offset = 5;
-  }
+  Case() { queries = 70, keys = 75, query_offset = 5; }
 };
 
 struct Problem {
@@ -253,17 +251,13 @@ TEST(AttentionBackward, ANaNStaysWithTheKeysItsQuerySees) {
   ASSERT_EQ(backward(plugin, c, p).status, QUERN_OK);
   for (std::int64_t row = 0; row < c.queries * c.heads; ++row) {
     const auto at = static_cast<std::size_t>(row * c.d);
-    if (row == 10 * c.heads)
-      EXPECT_TRUE(std::isnan(p.dq.f32()[at]));
-    else
-      EXPECT_EQ(std::memcmp(p.dq.f32().data() + at, clean.dq.f32().data() + at, static_cast<std::size_t>(c.d) * 4), 0) << row;
+    if (row == 10 * c.heads) EXPECT_TRUE(std::isnan(p.dq.f32()[at]));
+    else EXPECT_EQ(std::memcmp(p.dq.f32().data() + at, clean.dq.f32().data() + at, static_cast<std::size_t>(c.d) * 4), 0) << row;
   }
   for (std::int64_t row = 0; row < c.keys * c.kv_heads; ++row) {
     const auto at = static_cast<std::size_t>(row * c.d);
-    if (row % c.kv_heads == 0 && row / c.kv_heads <= 10)
-      EXPECT_TRUE(std::isnan(p.dk.f32()[at])) << row;
-    else
-      EXPECT_EQ(std::memcmp(p.dk.f32().data() + at, clean.dk.f32().data() + at, static_cast<std::size_t>(c.d) * 4), 0) << row;
+    if (row % c.kv_heads == 0 && row / c.kv_heads <= 10) EXPECT_TRUE(std::isnan(p.dk.f32()[at])) << row;
+    else EXPECT_EQ(std::memcmp(p.dk.f32().data() + at, clean.dk.f32().data() + at, static_cast<std::size_t>(c.d) * 4), 0) << row;
   }
 }
 

@@ -17,15 +17,16 @@ using Case = DenseAttentionCase;
 struct Problem {
   Tensor q, k, v, y, lse;
   explicit Problem(const Case& c)
-      : q(random_tensor(c.dtype, {c.batch, c.queries, c.heads, c.d}, 1)), k(random_tensor(c.dtype, {c.batch, c.keys, c.kv_heads, c.d}, 2)),
-        v(random_tensor(c.dtype, {c.batch, c.keys, c.kv_heads, c.dv}, 3)), y(make(c.dtype, {c.batch, c.queries, c.heads, c.dv})),
+      : q(random_tensor(c.dtype, {c.batch, c.queries, c.heads, c.d}, 1)),
+        k(random_tensor(c.dtype, {c.batch, c.keys, c.kv_heads, c.d}, 2)),
+        v(random_tensor(c.dtype, {c.batch, c.keys, c.kv_heads, c.dv}, 3)),
+        y(make(c.dtype, {c.batch, c.queries, c.heads, c.dv})),
         lse(make(QUERN_F32, {c.batch, c.queries, c.heads})) {}
 };
 
 Outcome attend(Plugin& plugin, const Case& c, const Problem& p) {
   return run_node(plugin, QUERN_OP_ATTENTION_DENSE, {p.q, p.k, p.v, c.mask, c.sinks}, {p.y, p.lse}, attributes_of(c));
 }
-
 
 /// Within S_v ((4 sqrt(kv) + 32) u + 2 max ds) of f64, and lse within (4 sqrt(kv) + 32 + 2 |s - max|) u + 2 max ds.
 void expect_close(const Case& c, const Problem& p, const std::string& what) {
@@ -42,7 +43,8 @@ void expect_close(const Case& c, const Problem& p, const std::string& what) {
       if ((c.causal && j > t + c.query_offset) || (c.window > 0 && j <= t + c.query_offset - c.window) || m == no_score) continue;
       double score = 0, s = 0;
       for (std::int64_t i = 0; i < c.d; ++i) {
-        const double product = q[static_cast<std::size_t>(row * c.d + i)] * k[static_cast<std::size_t>(((b * c.keys + j) * c.kv_heads + h / group) * c.d + i)];
+        const double product =
+            q[static_cast<std::size_t>(row * c.d + i)] * k[static_cast<std::size_t>(((b * c.keys + j) * c.kv_heads + h / group) * c.d + i)];
         score += product, s += std::fabs(product);
       }
       score *= c.scale;
@@ -53,7 +55,8 @@ void expect_close(const Case& c, const Problem& p, const std::string& what) {
       scores[static_cast<std::size_t>(j)] = score;
       top = std::max(top, score);
     }
-    const double sink = c.sinks.dtype == QUERN_DTYPE_NONE ? no_score : static_cast<double>(c.sinks.f32()[static_cast<std::size_t>(h)]), best = std::max(top, sink);
+    const double sink = c.sinks.dtype == QUERN_DTYPE_NONE ? no_score : static_cast<double>(c.sinks.f32()[static_cast<std::size_t>(h)]),
+                 best = std::max(top, sink);
     const double lse = static_cast<double>(p.lse.f32()[static_cast<std::size_t>(row)]);
     double sum = best == no_score ? 0 : std::exp(sink - best), spread = 0;
     for (const double s : scores)
@@ -70,11 +73,13 @@ void expect_close(const Case& c, const Problem& p, const std::string& what) {
       double r = 0, s_v = 0;
       for (std::int64_t j = 0; j < c.keys; ++j) {
         if (scores[static_cast<std::size_t>(j)] == no_score) continue;
-        const double w = std::exp(scores[static_cast<std::size_t>(j)] - best) / sum, value = v[static_cast<std::size_t>(((b * c.keys + j) * c.kv_heads + h / group) * c.dv + i)];
+        const double w = std::exp(scores[static_cast<std::size_t>(j)] - best) / sum,
+                     value = v[static_cast<std::size_t>(((b * c.keys + j) * c.kv_heads + h / group) * c.dv + i)];
         r += w * value, s_v += w * std::fabs(value);
       }
       const double got = y[static_cast<std::size_t>(row * c.dv + i)];
-      ASSERT_LE(std::fabs(got - r), s_v * (root * u + 2 * slack) + unit * std::fabs(r) * 1.0625 + 0x1p-25) << what << " row " << row << ": " << got << " for " << r;
+      ASSERT_LE(std::fabs(got - r), s_v * (root * u + 2 * slack) + unit * std::fabs(r) * 1.0625 + 0x1p-25)
+          << what << " row " << row << ": " << got << " for " << r;
     }
   }
 }
@@ -113,8 +118,10 @@ TEST(AttentionDense, HiddenKeysAndValuesMayBeNaN) {
   const Problem p(c);
   for (std::int64_t b = 0; b < 2; ++b)
     for (const std::int64_t j : {2, 5, 8}) {
-      for (std::int64_t i = 0; i < c.kv_heads * c.d; ++i) p.k.f32()[static_cast<std::size_t>((b * c.keys + j) * c.kv_heads * c.d + i)] = std::nanf("");
-      for (std::int64_t i = 0; i < c.kv_heads * c.dv; ++i) p.v.f32()[static_cast<std::size_t>((b * c.keys + j) * c.kv_heads * c.dv + i)] = std::nanf("");
+      for (std::int64_t i = 0; i < c.kv_heads * c.d; ++i)
+        p.k.f32()[static_cast<std::size_t>((b * c.keys + j) * c.kv_heads * c.d + i)] = std::nanf("");
+      for (std::int64_t i = 0; i < c.kv_heads * c.dv; ++i)
+        p.v.f32()[static_cast<std::size_t>((b * c.keys + j) * c.kv_heads * c.dv + i)] = std::nanf("");
     }
   ASSERT_EQ(attend(plugin, c, p).status, QUERN_OK);
   expect_close(c, p, "NaN where nothing looks");

@@ -16,13 +16,20 @@ struct Cache {
   Tensor k, v, table;
 
   Cache(std::int64_t heads, std::int64_t d, std::int64_t page_size, std::int64_t sequence_count, std::int64_t pages, quern_dtype dtype)
-      : kv_heads(heads), size(d), page(page_size), sequences(sequence_count), pages_per_sequence(pages),
-        k(make(dtype, {sequences * pages, heads, page_size, d}, QUERN_VALUE_STATE)), v(make(dtype, k.dims, QUERN_VALUE_STATE)),
+      : kv_heads(heads),
+        size(d),
+        page(page_size),
+        sequences(sequence_count),
+        pages_per_sequence(pages),
+        k(make(dtype, {sequences * pages, heads, page_size, d}, QUERN_VALUE_STATE)),
+        v(make(dtype, k.dims, QUERN_VALUE_STATE)),
         table(make(QUERN_I32, {sequences, pages})) {
     // Pages lie in reverse order, so that a kernel which ignores the table is found.
-    for (std::int64_t i = 0; i < sequences * pages; ++i) table.integers()[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(sequences * pages - 1 - i);
+    for (std::int64_t i = 0; i < sequences * pages; ++i)
+      table.integers()[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(sequences * pages - 1 - i);
     for (const Tensor* t : {&k, &v})  // NaN wherever nothing is written
-      if (dtype == QUERN_F32) for (float& f : t->f32().first(static_cast<std::size_t>(t->elements()))) f = std::nanf("");
+      if (dtype == QUERN_F32)
+        for (float& f : t->f32().first(static_cast<std::size_t>(t->elements()))) f = std::nanf("");
       else std::memset(t->raw().data(), 0xff, t->bytes());
   }
 
@@ -31,14 +38,18 @@ struct Cache {
     for (std::int64_t p = 0; p < length; ++p) positions.push_back(static_cast<std::int32_t>(p));
     for (const Tensor* t : {&k, &v}) {
       const Outcome outcome = run_node(plugin, QUERN_OP_KV_WRITE,
-                                       {random_tensor(QUERN_F32, {length, kv_heads, size}, seed + (t == &v ? 1000 : 0)), table, ints({length}, slots), ints({length}, positions)}, {*t});
+                                       {random_tensor(QUERN_F32, {length, kv_heads, size}, seed + (t == &v ? 1000 : 0)), table,
+                                        ints({length}, slots), ints({length}, positions)},
+                                       {*t});
       ASSERT_EQ(outcome.status, QUERN_OK) << outcome.text;
       ASSERT_EQ(outcome.faults, 0u);
     }
   }
 
-  std::vector<double> row(const Tensor& t, const std::vector<double>& all, std::int64_t sequence, std::int64_t position, std::int64_t head) const {
-    const std::int64_t id = t.dtype == QUERN_DTYPE_NONE ? 0 : table.integers()[static_cast<std::size_t>(sequence * pages_per_sequence + position / page)];
+  std::vector<double> row(const Tensor& t, const std::vector<double>& all, std::int64_t sequence, std::int64_t position,
+                          std::int64_t head) const {
+    const std::int64_t id =
+        t.dtype == QUERN_DTYPE_NONE ? 0 : table.integers()[static_cast<std::size_t>(sequence * pages_per_sequence + position / page)];
     const auto at = all.begin() + ((id * kv_heads + head) * page + position % page) * size;
     return {at, at + size};
   }
@@ -63,7 +74,9 @@ std::vector<Attribute> attributes_of(const Case& c) {
 
 Outcome attend(Plugin& plugin, const Cache& cache, const Tensor& q, const Case& c, const Tensor& y) {
   const auto t = static_cast<std::int64_t>(c.slots.size());
-  return run_node(plugin, QUERN_OP_ATTENTION, {q, cache.k, cache.v, cache.table, ints({t}, c.slots), ints({t}, c.positions), c.kv_len, c.mask, c.sinks}, {y}, attributes_of(c));
+  return run_node(plugin, QUERN_OP_ATTENTION,
+                  {q, cache.k, cache.v, cache.table, ints({t}, c.slots), ints({t}, c.positions), c.kv_len, c.mask, c.sinks}, {y},
+                  attributes_of(c));
 }
 
 /// Compares with f64 within the bound of the conformance suite: S_v ((4 sqrt(kv) + 32) u + 2 max ds).
@@ -94,14 +107,16 @@ void expect_close(const Cache& cache, const Tensor& q, const Case& c, const Tens
         if (c.softcap > 0) score = c.softcap * std::tanh(score / c.softcap);
         if (c.mask.dtype == QUERN_F32) {
           double slope = 1;
-          if (c.max_bias > 0) slope = std::exp2(-c.max_bias * static_cast<double>(h + 1) / static_cast<double>(heads));  // heads is a power of two here
+          if (c.max_bias > 0)
+            slope = std::exp2(-c.max_bias * static_cast<double>(h + 1) / static_cast<double>(heads));  // heads is a power of two here
           score += slope * static_cast<double>(c.mask.f32()[t * static_cast<std::size_t>(c.mask.dims[1]) + static_cast<std::size_t>(j)]);
         }
         scores[static_cast<std::size_t>(j)] = score;
         largest = std::max(largest, score);
       }
       double sum = 0;
-      const double sink = c.sinks.dtype == QUERN_DTYPE_NONE ? -std::numeric_limits<double>::infinity() : static_cast<double>(c.sinks.f32()[static_cast<std::size_t>(h)]);
+      const double sink = c.sinks.dtype == QUERN_DTYPE_NONE ? -std::numeric_limits<double>::infinity()
+                                                            : static_cast<double>(c.sinks.f32()[static_cast<std::size_t>(h)]);
       const bool any = largest > -std::numeric_limits<double>::infinity();
       if (any) {
         for (const double s : scores) sum += std::exp(s - largest);
@@ -111,7 +126,8 @@ void expect_close(const Cache& cache, const Tensor& q, const Case& c, const Tens
         double r = 0, s_v = 0;
         for (std::int64_t j = first; j < end; ++j) {
           if (scores[static_cast<std::size_t>(j)] == -std::numeric_limits<double>::infinity()) continue;
-          const double p = std::exp(scores[static_cast<std::size_t>(j)] - largest) / sum, v = cache.row(cache.v, values, c.slots[t], j, h / group)[static_cast<std::size_t>(i)];
+          const double p = std::exp(scores[static_cast<std::size_t>(j)] - largest) / sum,
+                       v = cache.row(cache.v, values, c.slots[t], j, h / group)[static_cast<std::size_t>(i)];
           r += p * v, s_v += p * std::fabs(v);
         }
         const double y_value = got[(static_cast<std::int64_t>(t) * heads + h) * cache.size + i];
@@ -120,7 +136,8 @@ void expect_close(const Cache& cache, const Tensor& q, const Case& c, const Tens
           continue;
         }
         const double bound = s_v * ((4 * std::sqrt(static_cast<double>(end)) + 32) * 0x1p-24 + 2 * slack) + 1e-40;
-        ASSERT_LE(std::fabs(y_value - r), bound) << what << " row " << t << " head " << h << " element " << i << ": " << y_value << " for " << r;
+        ASSERT_LE(std::fabs(y_value - r), bound)
+            << what << " row " << t << " head " << h << " element " << i << ": " << y_value << " for " << r;
       }
     }
 }
@@ -188,7 +205,8 @@ TEST_F(AttentionTest, AppliesWindowSoftcapSinksAndMasks) {
   check(c, "window, softcap and sinks");
   c = decode_case();
   c.mask = make(QUERN_F32, {4, 160});
-  for (std::size_t i = 0; i < 640; ++i) c.mask.f32()[i] = i % 3 == 0 ? -std::numeric_limits<float>::infinity() : 0.01f * static_cast<float>(i % 50);
+  for (std::size_t i = 0; i < 640; ++i)
+    c.mask.f32()[i] = i % 3 == 0 ? -std::numeric_limits<float>::infinity() : 0.01f * static_cast<float>(i % 50);
   check(c, "float mask");
   c.max_bias = 8;
   check(c, "float mask with slopes");
@@ -263,8 +281,8 @@ TEST_F(AttentionTest, KvWriteSkipsMinusOneAndDeadRowsAndKeepsOtherBytes) {
   const Tensor x = random_tensor(QUERN_F32, {3, 1, 32}, 16);
   GraphSpec graph;
   Tensor live = ints({3}, {1, 1, 0});
-  const std::uint32_t xi = graph.add(x), table = graph.add(cache.table), slot = graph.add(ints({3}, {0, 0, 0})), position = graph.add(ints({3}, {5, -1, 6})),
-                      out = graph.add(cache.k), predicate = graph.add(live);
+  const std::uint32_t xi = graph.add(x), table = graph.add(cache.table), slot = graph.add(ints({3}, {0, 0, 0})),
+                      position = graph.add(ints({3}, {5, -1, 6})), out = graph.add(cache.k), predicate = graph.add(live);
   graph.nodes.push_back({QUERN_OP_KV_WRITE, {xi, table, slot, position}, {out}, {}, predicate});
   const Outcome outcome = plugin.run(graph);
   ASSERT_EQ(outcome.status, QUERN_OK) << outcome.text;

@@ -70,7 +70,8 @@ class Model {
     bytes_of_a_token += static_cast<double>(t.bytes()) * (t.dims.size() == 3 ? static_cast<double>(used) / experts : 1.0);
     return graph.add(t);
   }
-  void node(std::uint32_t op, std::vector<std::uint32_t> inputs, std::vector<std::uint32_t> outputs, std::vector<Attribute> attributes = {}) {
+  void node(std::uint32_t op, std::vector<std::uint32_t> inputs, std::vector<std::uint32_t> outputs,
+            std::vector<Attribute> attributes = {}) {
     NodeSpec spec{op, std::move(inputs), std::move(outputs), std::move(attributes)};
     spec.conversions = QUERN_CONVERT_INT8 | QUERN_CONVERT_BF16 | QUERN_CONVERT_F16;
     graph.nodes.push_back(std::move(spec));
@@ -103,8 +104,10 @@ class Model {
 
   std::uint32_t attention(std::uint32_t x) {
     const std::uint32_t keys = cache(), values = cache(), a = norm(x);
-    const std::uint32_t q = product(a, hidden, heads * head), k = product(a, hidden, kv_heads * head), v = product(a, hidden, kv_heads * head);
-    const std::uint32_t qr = rows({most_tokens, heads, head}), kr = rows({most_tokens, kv_heads, head}), y = rows({most_tokens, heads, head});
+    const std::uint32_t q = product(a, hidden, heads * head), k = product(a, hidden, kv_heads * head),
+                        v = product(a, hidden, kv_heads * head);
+    const std::uint32_t qr = rows({most_tokens, heads, head}), kr = rows({most_tokens, kv_heads, head}),
+                        y = rows({most_tokens, heads, head});
     node(QUERN_OP_ROPE, {seen_as(q, {most_tokens, heads, head}), position_, angles_}, {qr});
     node(QUERN_OP_ROPE, {seen_as(k, {most_tokens, kv_heads, head}), position_, angles_}, {kr});
     node(QUERN_OP_KV_WRITE, {kr, table_, slot_, position_}, {keys});
@@ -152,9 +155,11 @@ double seconds(const F& f) {
   for (std::size_t i = 0; i + 128 <= bytes; i += 128) {
     _mm_prefetch(reinterpret_cast<const char*>(from + i + 8192), _MM_HINT_T1);
     _mm_prefetch(reinterpret_cast<const char*>(from + i + 8256), _MM_HINT_T1);
-    for (std::size_t l = 0; l < 4; ++l) mix[l] = _mm256_xor_si256(mix[l], _mm256_load_si256(reinterpret_cast<const __m256i*>(from + i + 32 * l)));
+    for (std::size_t l = 0; l < 4; ++l)
+      mix[l] = _mm256_xor_si256(mix[l], _mm256_load_si256(reinterpret_cast<const __m256i*>(from + i + 32 * l)));
   }
-  return static_cast<std::uint64_t>(_mm256_extract_epi64(_mm256_xor_si256(_mm256_xor_si256(mix[0], mix[1]), _mm256_xor_si256(mix[2], mix[3])), 0));
+  return static_cast<std::uint64_t>(
+      _mm256_extract_epi64(_mm256_xor_si256(_mm256_xor_si256(mix[0], mix[1]), _mm256_xor_si256(mix[2], mix[3])), 0));
 }
 
 /// Bytes a second of a plain read of all packed weights.
@@ -197,9 +202,10 @@ void time_model(unsigned threads, int repetitions, std::int64_t prompt) {
   Prepared prepared(plugin, model.graph);
   const auto rate = [&](std::int64_t tokens, int steps) {
     return static_cast<double>(tokens * steps) / seconds([&] {
-      for (int i = 0; i < steps; ++i)
-        if (const Outcome outcome = prepared.submit({{0, 0, tokens}}); outcome.status != QUERN_OK) throw std::runtime_error(outcome.text);
-    });
+             for (int i = 0; i < steps; ++i)
+               if (const Outcome outcome = prepared.submit({{0, 0, tokens}}); outcome.status != QUERN_OK)
+                 throw std::runtime_error(outcome.text);
+           });
   };
   rate(1, 4);
   Samples read, decode, share, batch, prefill;
@@ -211,7 +217,9 @@ void time_model(unsigned threads, int repetitions, std::int64_t prompt) {
     batch.values.push_back(rate(8, 2));
     prefill.values.push_back(rate(prompt, 1));
   }
-  const auto print = [](const char* what, Samples& samples, double unit) { std::printf("%-28s %9.1f %9.1f\n", what, samples.median() / unit, samples.best() / unit); };
+  const auto print = [](const char* what, Samples& samples, double unit) {
+    std::printf("%-28s %9.1f %9.1f\n", what, samples.median() / unit, samples.best() / unit);
+  };
   std::printf("%u threads, %.1f MB of weights a token    median      best\n", threads, model.bytes_of_a_token / 1e6);
   print("plain read, GB/s", read, 1e9);
   print("decode, tokens/s", decode, 1);
@@ -227,7 +235,8 @@ int main(int count, char** arguments) {
   const auto number = [&](int i, int otherwise) { return count > i ? std::atoi(arguments[i]) : otherwise; };
   const int threads = number(1, 2), repetitions = number(2, 7), prompt = number(3, 512);
   if (threads < 1 || repetitions < 1 || prompt < 1 || prompt > quern::cpu_test::most_tokens) {
-    std::fprintf(stderr, "usage: bench_experts [THREADS [REPETITIONS [PROMPT]]], with a prompt of up to %d tokens\n", static_cast<int>(quern::cpu_test::most_tokens));
+    std::fprintf(stderr, "usage: bench_experts [THREADS [REPETITIONS [PROMPT]]], with a prompt of up to %d tokens\n",
+                 static_cast<int>(quern::cpu_test::most_tokens));
     return 2;
   }
   if (!__builtin_cpu_supports("avx2")) {

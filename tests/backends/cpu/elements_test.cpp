@@ -16,7 +16,12 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 
 /// Rounding to the dtype of the output: half an ulp, and half the smallest subnormal.
 double out_error(quern_dtype dtype, double r) {
-  const double unit = dtype == QUERN_F16 ? 0x1p-11 : dtype == QUERN_BF16 ? 0x1p-8 : u, tiny = dtype == QUERN_F16 ? 0x1p-25 : dtype == QUERN_BF16 ? 0x1p-134 : 0x1p-150;
+  const double unit = dtype == QUERN_F16    ? 0x1p-11
+                      : dtype == QUERN_BF16 ? 0x1p-8
+                                            : u,
+               tiny = dtype == QUERN_F16    ? 0x1p-25
+                      : dtype == QUERN_BF16 ? 0x1p-134
+                                            : 0x1p-150;
   return unit * std::fabs(r) * (1 + 0x1p-4) + tiny;
 }
 
@@ -42,14 +47,26 @@ const Unary unary[] = {
     {"sqr", QUERN_OP_SQR, {}, [](double x) { return x * x; }, none},
     {"sqrt", QUERN_OP_SQRT, {}, [](double x) { return std::sqrt(x); }, none},
     {"abs", QUERN_OP_ABS, {}, [](double x) { return std::fabs(x); }, none},
-    {"clamp", QUERN_OP_CLAMP, {{QUERN_KEY_MIN, -1.5}, {QUERN_KEY_MAX, 2.0}}, [](double x) { return std::min(std::max(x, -1.5), 2.0); }, none},
+    {"clamp",
+     QUERN_OP_CLAMP,
+     {{QUERN_KEY_MIN, -1.5}, {QUERN_KEY_MAX, 2.0}},
+     [](double x) { return std::min(std::max(x, -1.5), 2.0); },
+     none},
     {"relu", QUERN_OP_RELU, {}, [](double x) { return std::max(x, 0.0); }, none},
     {"relu_sqr", QUERN_OP_RELU_SQR, {}, [](double x) { return x > 0 ? x * x : 0; }, none},
     {"sigmoid", QUERN_OP_SIGMOID, {}, sigmoid, exp_slack},
-    {"tanh", QUERN_OP_TANH, {}, [](double x) { return std::tanh(x); }, [](double, double r) { return 4 * u * std::fabs(r); }},  // 2 ulp of the C library
+    {"tanh",
+     QUERN_OP_TANH,
+     {},
+     [](double x) { return std::tanh(x); },
+     [](double, double r) { return 4 * u * std::fabs(r); }},  // 2 ulp of the C library
     {"gelu", QUERN_OP_GELU, {}, [](double x) { return 0.5 * x * std::erfc(-x / std::sqrt(2.0)); }, gelu_slack},
     {"gelu_tanh", QUERN_OP_GELU, {{QUERN_KEY_KIND, 1}}, gelu_tanh, gelu_slack},
-    {"gelu_quick", QUERN_OP_GELU, {{QUERN_KEY_KIND, 2}}, [](double x) { return x * sigmoid(1.702 * x); }, [](double x, double r) { return exp_slack(1.702 * x, r); }},
+    {"gelu_quick",
+     QUERN_OP_GELU,
+     {{QUERN_KEY_KIND, 2}},
+     [](double x) { return x * sigmoid(1.702 * x); },
+     [](double x, double r) { return exp_slack(1.702 * x, r); }},
 };
 
 class UnaryOp : public ::testing::TestWithParam<Unary> {};
@@ -65,7 +82,9 @@ TEST_P(UnaryOp, MatchesF64InEveryDtype) {
     for (std::size_t i = 0; i < from.size(); ++i) {
       const double r = GetParam().exact(from[i]);
       if (std::isnan(r)) ASSERT_TRUE(std::isnan(to[i])) << from[i];
-      else ASSERT_LE(std::fabs(to[i] - r), GetParam().slack(from[i], r) + out_error(dtype, r)) << from[i] << " gives " << to[i] << " for " << r;
+      else
+        ASSERT_LE(std::fabs(to[i] - r), GetParam().slack(from[i], r) + out_error(dtype, r))
+            << from[i] << " gives " << to[i] << " for " << r;
     }
   }
 }
@@ -81,7 +100,8 @@ TEST_P(UnaryOp, KeepsNaNAndTheLimitsAtInfinity) {
     const double x = static_cast<double>(edges[i]);
     double r = GetParam().exact(x);
     if (GetParam().op == QUERN_OP_GELU && edges[i] == -infinity) r = 0;
-    if (std::fabs(r) > static_cast<double>(std::numeric_limits<float>::max())) r = std::copysign(std::numeric_limits<double>::infinity(), r);
+    if (std::fabs(r) > static_cast<double>(std::numeric_limits<float>::max()))
+      r = std::copysign(std::numeric_limits<double>::infinity(), r);
     const double got = static_cast<double>(y.f32()[i]);
     if (std::isnan(r)) EXPECT_TRUE(std::isnan(got)) << x;
     else if (std::isinf(r) || std::isinf(x)) EXPECT_EQ(got, r) << x;
@@ -93,7 +113,8 @@ TEST_P(UnaryOp, KeepsNaNAndTheLimitsAtInfinity) {
 TEST(Elements, RunInPlaceAndOverColumns) {
   Plugin plugin(2);
   GraphSpec graph;  // state [4, 3]; neg of its first two columns in place
-  Tensor whole = of({4, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, QUERN_F32, QUERN_VALUE_STATE), view = make(QUERN_F32, {4, 2}, QUERN_VALUE_STATE);
+  Tensor whole = of({4, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, QUERN_F32, QUERN_VALUE_STATE),
+         view = make(QUERN_F32, {4, 2}, QUERN_VALUE_STATE);
   view.strides = {12, 4};
   view.alias_of = graph.add(whole);
   const std::uint32_t id = graph.add(view);
@@ -106,7 +127,8 @@ TEST(Elements, RunInPlaceAndOverColumns) {
 TEST(Elements, SubAndDivBroadcastAndRoundOnce) {
   Plugin plugin(2);
   for (const quern_dtype dtype : {QUERN_F32, QUERN_F16, QUERN_BF16}) {
-    const Tensor a = random_tensor(dtype, {3, 300}, 2), b = random_tensor(dtype, {300}, 3), y = make(dtype, {3, 300}), z = make(dtype, {3, 300});
+    const Tensor a = random_tensor(dtype, {3, 300}, 2), b = random_tensor(dtype, {300}, 3), y = make(dtype, {3, 300}),
+                 z = make(dtype, {3, 300});
     ASSERT_EQ(run_node(plugin, QUERN_OP_SUB, {a, b}, {y}).status, QUERN_OK);
     ASSERT_EQ(run_node(plugin, QUERN_OP_DIV, {a, b}, {z}).status, QUERN_OK);
     const std::vector<double> left = meaning(a), right = meaning(b), difference = meaning(y), ratio = meaning(z);
@@ -121,7 +143,8 @@ TEST(Elements, SubAndDivBroadcastAndRoundOnce) {
 
 TEST(Elements, ClampRefusesBoundsInTheWrongOrder) {
   Plugin plugin;
-  const Outcome outcome = run_node(plugin, QUERN_OP_CLAMP, {of({1}, {0})}, {make(QUERN_F32, {1})}, {{QUERN_KEY_MIN, 2}, {QUERN_KEY_MAX, 1}});
+  const Outcome outcome =
+      run_node(plugin, QUERN_OP_CLAMP, {of({1}, {0})}, {make(QUERN_F32, {1})}, {{QUERN_KEY_MIN, 2}, {QUERN_KEY_MAX, 1}});
   EXPECT_EQ(outcome.status, QUERN_INVALID_ARGUMENT);
   EXPECT_NE(outcome.text.find("above max"), std::string::npos) << outcome.text;
 }

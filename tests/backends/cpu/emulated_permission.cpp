@@ -13,7 +13,8 @@ std::string amx_missing(const Processor& processor) {
   const char* refusal = std::getenv("QUERN_TEST_NO_AMX");
 #ifdef QUERN_TRAPPED_TILES
   unsigned a = 0, b = 0, c = 0, d = 0;
-  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d >> 24 & 1u)) refusal = "this processor has amx, whose instructions are not illegal";
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d >> 24 & 1u))
+    refusal = "this processor has amx, whose instructions are not illegal";
 #endif
   return !processor.vnni ? "this processor has no avx512 vnni" : refusal != nullptr ? refusal : "";
 }

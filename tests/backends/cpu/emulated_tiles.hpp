@@ -56,11 +56,13 @@ struct EmulatedTiles {
   void load(int tile, const void* from, std::int64_t stride) noexcept {
     if (!usable(tile)) return;
     std::memset(data[tile], 0, sizeof(data[tile]));
-    for (int r = 0; r < shapes.rows[tile]; ++r) std::memcpy(data[tile][r], static_cast<const std::byte*>(from) + r * stride, shapes.row_bytes[tile]);
+    for (int r = 0; r < shapes.rows[tile]; ++r)
+      std::memcpy(data[tile][r], static_cast<const std::byte*>(from) + r * stride, shapes.row_bytes[tile]);
   }
   void store(int tile, void* to, std::int64_t stride) noexcept {
     if (!usable(tile)) return;
-    for (int r = 0; r < shapes.rows[tile]; ++r) std::memcpy(static_cast<std::byte*>(to) + r * stride, data[tile][r], shapes.row_bytes[tile]);
+    for (int r = 0; r < shapes.rows[tile]; ++r)
+      std::memcpy(static_cast<std::byte*>(to) + r * stride, data[tile][r], shapes.row_bytes[tile]);
   }
   /// Bytes of a are signed, those of b are `Right`.
   template <typename Right>
@@ -99,15 +101,25 @@ inline thread_local EmulatedTiles emulated_tiles;
 inline void configure_tiles(const TileShapes& shapes) noexcept { emulated_tiles.configure(shapes); }
 inline void release_tiles() noexcept { emulated_tiles.release(); }
 template <int Tile>
-void zero_tile() noexcept { emulated_tiles.zero(Tile); }
+void zero_tile() noexcept {
+  emulated_tiles.zero(Tile);
+}
 template <int Tile>
-void load_tile(const void* from, std::int64_t stride) noexcept { emulated_tiles.load(Tile, from, stride); }
+void load_tile(const void* from, std::int64_t stride) noexcept {
+  emulated_tiles.load(Tile, from, stride);
+}
 template <int Tile>
-void store_tile(void* to, std::int64_t stride) noexcept { emulated_tiles.store(Tile, to, stride); }
+void store_tile(void* to, std::int64_t stride) noexcept {
+  emulated_tiles.store(Tile, to, stride);
+}
 template <int Sums, int A, int B>
-void multiply_signed_unsigned() noexcept { emulated_tiles.multiply<std::uint8_t>(Sums, A, B); }
+void multiply_signed_unsigned() noexcept {
+  emulated_tiles.multiply<std::uint8_t>(Sums, A, B);
+}
 template <int Sums, int A, int B>
-void multiply_signed() noexcept { emulated_tiles.multiply<std::int8_t>(Sums, A, B); }
+void multiply_signed() noexcept {
+  emulated_tiles.multiply<std::int8_t>(Sums, A, B);
+}
 #endif
 
 }  // namespace quern::cpu::avx512_amx

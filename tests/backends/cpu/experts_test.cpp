@@ -18,8 +18,8 @@ Tensor constant(quern_dtype dtype, std::vector<std::int64_t> dims, std::uint32_t
   return t;
 }
 
-void node(GraphSpec& graph, std::uint32_t op, std::vector<std::uint32_t> inputs, std::uint32_t output, std::vector<Attribute> attributes = {},
-          std::uint32_t conversions = QUERN_CONVERT_INT8) {
+void node(GraphSpec& graph, std::uint32_t op, std::vector<std::uint32_t> inputs, std::uint32_t output,
+          std::vector<Attribute> attributes = {}, std::uint32_t conversions = QUERN_CONVERT_INT8) {
   NodeSpec spec{op, std::move(inputs), {output}, std::move(attributes)};
   spec.conversions = conversions;
   graph.nodes.push_back(std::move(spec));
@@ -42,9 +42,7 @@ std::vector<std::string> keys(Plugin& plugin, GraphSpec& graph) {
     const auto& item = static_cast<const quern_weight_item*>(items.data)[i];
     result.emplace_back(item.layout_key.data, item.layout_key.size);
   }
-  if (items.count != 0) {
-    EXPECT_EQ(plugin.api().weights_release(plugin.device(), &items, nullptr), QUERN_OK);
-  }
+  if (items.count != 0) { EXPECT_EQ(plugin.api().weights_release(plugin.device(), &items, nullptr), QUERN_OK); }
   return result;
 }
 
@@ -69,7 +67,8 @@ std::vector<std::uint8_t> by_packed_matmuls(Plugin& plugin, const Tensor& a, con
     for (std::int64_t pair = 0; pair < tokens * used; ++pair) {
       if (id.integers()[static_cast<std::size_t>(pair)] != e) continue;
       const std::int64_t row = rows == 1 ? pair / used : pair;
-      std::memcpy(y.data() + static_cast<std::size_t>(pair) * row_bytes, product.raw().data() + static_cast<std::size_t>(row) * row_bytes, row_bytes);
+      std::memcpy(y.data() + static_cast<std::size_t>(pair) * row_bytes, product.raw().data() + static_cast<std::size_t>(row) * row_bytes,
+                  row_bytes);
     }
   }
   return y;
@@ -93,7 +92,8 @@ TEST(Experts, HaveTheBitsOfPackedMatricesForEveryFormatAndNumberOfRows) {
       for (const std::int64_t tokens : {1, 7, 150}) {
         if (tokens == 150 && dtype != QUERN_Q4_K && dtype != QUERN_Q4_0 && dtype != QUERN_F16) continue;
         for (const std::int64_t rows : {1, 3}) {
-          const Tensor a = random_tensor(QUERN_F32, {tokens, rows, k}, 1), b = constant(dtype, {experts, n, k}, 2), id = uneven_ids(tokens, 3, experts);
+          const Tensor a = random_tensor(QUERN_F32, {tokens, rows, k}, 1), b = constant(dtype, {experts, n, k}, 2),
+                       id = uneven_ids(tokens, 3, experts);
           const Tensor y = make(QUERN_F32, {tokens, 3, n}, QUERN_VALUE_OUTPUT);
           GraphSpec graph = chosen(a, b, id, y);
           pack_constants(plugin, graph);
@@ -118,7 +118,8 @@ TEST(Experts, ReadAndWriteStridedRowsOfHalves) {
     Tensor a = random_tensor(QUERN_F16, {4, 2, 80}, 4);
     a.dims = {4, 2, 64};
     a.strides = {2 * 80 * 2, 80 * 2, 2};
-    const Tensor packed_a = make(QUERN_F16, {4, 2, 64}), y = make(QUERN_BF16, {4, 2, 33}, QUERN_VALUE_OUTPUT), z = make(QUERN_BF16, {4, 2, 33}, QUERN_VALUE_OUTPUT);
+    const Tensor packed_a = make(QUERN_F16, {4, 2, 64}), y = make(QUERN_BF16, {4, 2, 33}, QUERN_VALUE_OUTPUT),
+                 z = make(QUERN_BF16, {4, 2, 33}, QUERN_VALUE_OUTPUT);
     for (std::size_t row = 0; row < 8; ++row) std::memcpy(packed_a.raw().data() + row * 128, a.memory->data.get() + row * 160, 128);
     GraphSpec strided = chosen(a, b, id, y), plain = chosen(packed_a, b, id, z);
     for (GraphSpec* graph : {&strided, &plain}) {
@@ -134,7 +135,8 @@ TEST(Experts, ReadAndWriteStridedRowsOfHalves) {
 TEST(Experts, AnIdOutOfRangeGivesZerosAndAFaultAndMinusOneZerosOnly) {
   for (const std::string& family : packing_families()) {
     Plugin plugin(2, {{"force_kernel", family}});
-    const Tensor a = random_tensor(QUERN_F32, {2, 1, 256}, 9), b = constant(QUERN_Q4_K, {2, 300, 256}, 10), y = make(QUERN_F32, {2, 2, 300}, QUERN_VALUE_OUTPUT);
+    const Tensor a = random_tensor(QUERN_F32, {2, 1, 256}, 9), b = constant(QUERN_Q4_K, {2, 300, 256}, 10),
+                 y = make(QUERN_F32, {2, 2, 300}, QUERN_VALUE_OUTPUT);
     for (const auto& [bad, fault] : {std::pair{2, QUERN_FAULT_INDEX_RANGE}, std::pair{-2, QUERN_FAULT_INDEX_RANGE},
                                      std::pair{-1, decltype(QUERN_FAULT_INDEX_RANGE){0}}}) {
       std::fill(y.f32().begin(), y.f32().end(), 7.0f);
@@ -161,7 +163,8 @@ TEST(Experts, ArePlannedWhereOnlyProductsOverChosenExpertsThatMayRoundReadThem) 
     GraphSpec exact = chosen(a, b, id, y, QUERN_CONVERT_NONE);
     EXPECT_EQ(keys(plugin, exact).size(), 0u);
     GraphSpec batched = chosen(a, b, id, y);  // a product of a batch of matrices reads blocks
-    const std::uint32_t rows = batched.add(random_tensor(QUERN_F32, {4, 2, 512}, 3)), out = batched.add(make(QUERN_F32, {4, 2, 37}, QUERN_VALUE_OUTPUT));
+    const std::uint32_t rows = batched.add(random_tensor(QUERN_F32, {4, 2, 512}, 3)),
+                        out = batched.add(make(QUERN_F32, {4, 2, 37}, QUERN_VALUE_OUTPUT));
     node(batched, QUERN_OP_MATMUL, {rows, 1}, out);
     EXPECT_EQ(keys(plugin, batched).size(), 0u);
     GraphSpec input = chosen(a, random_tensor(QUERN_Q4_K, {4, 37, 512}, 2), id, y);
@@ -185,8 +188,8 @@ TEST(Experts, ALayoutOfOtherExpertsIsAnsweredNo) {
   const std::string key = good.values[1].layout, name = key.substr(0, key.rfind('/'));
   EXPECT_EQ(plugin.run(good).status, QUERN_OK);
   // 64 rows of one matrix have as many bytes; sizes whose product leaves 63 bits have none.
-  for (const std::string& bad : {name + "/64x512", name + "/3x16x512", name + "/4x17x512", name + "/4x16x544", name + "/0x16x512", name + "/4x4x4x512",
-                                 name + "/x16x512", name + "/4xx512", name + "/1099511627776x1099511627776x512"}) {
+  for (const std::string& bad : {name + "/64x512", name + "/3x16x512", name + "/4x17x512", name + "/4x16x544", name + "/0x16x512",
+                                 name + "/4x4x4x512", name + "/x16x512", name + "/4xx512", name + "/1099511627776x1099511627776x512"}) {
     GraphSpec graph = good;
     graph.values[1].layout = bad;
     const Outcome outcome = plugin.run(graph);
@@ -227,7 +230,8 @@ GraphSpec network(const NetworkOptions& o) {
   Tensor part = make(QUERN_F32, {most_tokens, used, ffn / 256 * 256}, QUERN_VALUE_INTERNAL);  // the first columns of h
   part.alias_of = h;
   part.strides = {used * ffn * 4, ffn * 4, 4};
-  const std::uint32_t seen = add(part), d = inner({most_tokens, used, hidden}), y = add(make(QUERN_F32, {most_tokens, hidden}, QUERN_VALUE_OUTPUT));
+  const std::uint32_t seen = add(part), d = inner({most_tokens, used, hidden}),
+                      y = add(make(QUERN_F32, {most_tokens, hidden}, QUERN_VALUE_OUTPUT));
   node(graph, QUERN_OP_MATMUL_ID, {seen, down, id}, d);
   node(graph, QUERN_OP_MOE_COMBINE, {d, weight}, y);
   return graph;
@@ -260,8 +264,9 @@ Ran run_network(Plugin& plugin, GraphSpec& graph, bool fuse, std::int64_t tokens
 
 TEST(Experts, AFusedGateHasTheBitsOfItsNodesForEveryBatchAndThreadCount) {
   for (const std::string& family : packing_families())
-    for (const NetworkOptions& options : {NetworkOptions{}, NetworkOptions{QUERN_Q4_0, QUERN_Q8_0, QUERN_Q4_0}, NetworkOptions{QUERN_F16, QUERN_F16, QUERN_BF16},
-                                          NetworkOptions{QUERN_Q4_K, QUERN_Q4_K, QUERN_Q4_K, 1}, NetworkOptions{QUERN_Q4_0, QUERN_Q4_0, QUERN_Q4_0, 2, true, 0.5}}) {
+    for (const NetworkOptions& options :
+         {NetworkOptions{}, NetworkOptions{QUERN_Q4_0, QUERN_Q8_0, QUERN_Q4_0}, NetworkOptions{QUERN_F16, QUERN_F16, QUERN_BF16},
+          NetworkOptions{QUERN_Q4_K, QUERN_Q4_K, QUERN_Q4_K, 1}, NetworkOptions{QUERN_Q4_0, QUERN_Q4_0, QUERN_Q4_0, 2, true, 0.5}}) {
       GraphSpec graph = network(options);
       Plugin one(1, {{"force_kernel", family}}), three(3, {{"force_kernel", family}});
       pack_constants(one, graph);

@@ -50,13 +50,15 @@ TEST(Formats, AnIdentityMatmulGivesTheDecodedWeights) {
   for (const std::string& family : families()) {
     Plugin plugin(1, {{"force_kernel", family}});
     for (const quern_dtype dtype : block_formats) {
-      const Tensor blocks = random_tensor(dtype, {9, 256}, dtype + 100), identity = make(QUERN_F32, {256, 256}), y = make(QUERN_F32, {256, 9});
+      const Tensor blocks = random_tensor(dtype, {9, 256}, dtype + 100), identity = make(QUERN_F32, {256, 256}),
+                   y = make(QUERN_F32, {256, 9});
       for (std::size_t i = 0; i < 256; ++i)
         for (std::size_t j = 0; j < 256; ++j) identity.f32()[i * 256 + j] = i == j ? 1.0f : 0.0f;
       ASSERT_EQ(run_node(plugin, QUERN_OP_MATMUL, {identity, blocks}, {y}).status, QUERN_OK);
       const std::vector<double> exact = meaning(blocks);
       for (std::size_t i = 0; i < 256; ++i)
-        for (std::size_t r = 0; r < 9; ++r) ASSERT_EQ(y.f32()[i * 9 + r], static_cast<float>(exact[r * 256 + i])) << family << " dtype " << dtype;
+        for (std::size_t r = 0; r < 9; ++r)
+          ASSERT_EQ(y.f32()[i * 9 + r], static_cast<float>(exact[r * 256 + i])) << family << " dtype " << dtype;
     }
   }
 }
@@ -74,14 +76,16 @@ TEST(Formats, EncodingStaysWithinHalfAStepOfTheFormat) {
       double low = from[b], high = from[b];
       for (std::size_t i = b; i < b + 32; ++i) low = std::min(low, from[i]), high = std::max(high, from[i]);
       const double range = dtype == QUERN_Q8_0 ? 2 * std::max(-low, high) : high - low;
-      for (std::size_t i = b; i < b + 32; ++i) EXPECT_LE(std::fabs(from[i] - to[i]), (0.5 + 0x1p-6) * range / steps + 2e-3 * std::fabs(low) * 0x1p-2) << "dtype " << dtype;
+      for (std::size_t i = b; i < b + 32; ++i)
+        EXPECT_LE(std::fabs(from[i] - to[i]), (0.5 + 0x1p-6) * range / steps + 2e-3 * std::fabs(low) * 0x1p-2) << "dtype " << dtype;
     }
   }
 }
 
 TEST(Formats, EncodingThenDecodingKeepsTheShapeOfTheData) {
   Plugin plugin;
-  const std::pair<quern_dtype, double> limits[] = {{QUERN_Q4_0, 0.10}, {QUERN_Q5_0, 0.05}, {QUERN_Q4_K, 0.09}, {QUERN_Q5_K, 0.045}, {QUERN_Q6_K, 0.03}};
+  const std::pair<quern_dtype, double> limits[] = {
+      {QUERN_Q4_0, 0.10}, {QUERN_Q5_0, 0.05}, {QUERN_Q4_K, 0.09}, {QUERN_Q5_K, 0.045}, {QUERN_Q6_K, 0.03}};
   const Tensor x = random_tensor(QUERN_F32, {16, 256}, 22);
   for (const auto& [dtype, limit] : limits) {  // root mean square error over that of the data, about step / sqrt(12)
     const Tensor y = make(dtype, {16, 256});
@@ -95,8 +99,10 @@ TEST(Formats, EncodingThenDecodingKeepsTheShapeOfTheData) {
 
 TEST(Formats, HalfPrecisionRoundsToNearestEvenAndKeepsNaN) {
   Plugin plugin;
-  std::vector<float> values = {0.0f, -0.0f, 1.0f, 65504.0f, 65519.9f, 65520.0f, 1e9f, -1e9f, 5.9604645e-8f, 2.9802322e-8f, 2.9802326e-8f, 6.1e-5f, 1.00048828125f,
-                               1.00146484375f, std::numeric_limits<float>::infinity(), std::nanf("")};
+  std::vector<float> values = {0.0f,          -0.0f,   1.0f,           65504.0f,       65519.9f,
+                               65520.0f,      1e9f,    -1e9f,          5.9604645e-8f,  2.9802322e-8f,
+                               2.9802326e-8f, 6.1e-5f, 1.00048828125f, 1.00146484375f, std::numeric_limits<float>::infinity(),
+                               std::nanf("")};
   std::mt19937 generator(23);
   for (int i = 0; i < 5000; ++i) values.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(generator())));
   const auto n = static_cast<std::int64_t>(values.size());

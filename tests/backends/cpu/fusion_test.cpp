@@ -124,7 +124,7 @@ Layer make_layer(const LayerOptions& o) {
 struct Ran {
   std::vector<std::string> kernels;  // one a step
   std::uint64_t scratch = 0;
-  std::vector<std::uint8_t> bytes;   // of y, both caches, and the values in `also`
+  std::vector<std::uint8_t> bytes;  // of y, both caches, and the values in `also`
 };
 
 /// Runs `tokens` rows of a layer with every output cleared before.
@@ -161,7 +161,8 @@ Ran run_layer(Plugin& plugin, Layer& layer, bool fuse, std::int64_t tokens, cons
 }
 
 std::vector<std::string> names(const std::string& family, std::vector<std::string> stems) {
-  for (std::string& stem : stems) stem += "." + (family == "amx" && !stem.ends_with(".packed") ? "avx512" : family);  // amx is for packed products alone
+  for (std::string& stem : stems)
+    stem += "." + (family == "amx" && !stem.ends_with(".packed") ? "avx512" : family);  // amx is for packed products alone
   return stems;
 }
 
@@ -172,8 +173,8 @@ TEST(Fusion, ALayerOfPackedWeightsHasSixSteps) {
     pack_constants(plugin, layer.graph);
     const Ran apart = run_layer(plugin, layer, false, 3), fused = run_layer(plugin, layer, true, 3);
     EXPECT_EQ(apart.kernels.size(), layer.graph.nodes.size());
-    EXPECT_EQ(fused.kernels, names(family, {"norm_matmul.packed", "rope_kv_write", "attention", "matmul_add.packed",
-                                                     "matmul_glu.packed", "matmul_add.packed"}));
+    EXPECT_EQ(fused.kernels, names(family, {"norm_matmul.packed", "rope_kv_write", "attention", "matmul_add.packed", "matmul_glu.packed",
+                                            "matmul_add.packed"}));
     EXPECT_LT(fused.scratch, apart.scratch);  // gate, up and the norms have no memory
   }
 }
@@ -195,7 +196,9 @@ TEST(Fusion, AGateOfEveryKindIsOneStepWithItsProducts) {
 }
 
 TEST(Fusion, StepsGiveTheBitsOfTheirNodesForEveryFormatBatchAndThreadCount) {
-  const std::vector<LayerOptions> cases = {{QUERN_Q4_K, QUERN_Q6_K}, {QUERN_Q4_0, QUERN_Q4_0}, {QUERN_Q8_0, QUERN_Q5_0, true},
+  const std::vector<LayerOptions> cases = {{QUERN_Q4_K, QUERN_Q6_K},
+                                           {QUERN_Q4_0, QUERN_Q4_0},
+                                           {QUERN_Q8_0, QUERN_Q5_0, true},
                                            {QUERN_F16, QUERN_BF16, true},
                                            {QUERN_Q4_0, QUERN_Q6_K},  // v wants other activations than q and k
                                            {QUERN_Q4_K, QUERN_Q4_K, false, QUERN_CONVERT_NONE},
@@ -217,8 +220,8 @@ TEST(Fusion, StepsGiveTheBitsOfTheirNodesForEveryFormatBatchAndThreadCount) {
           for (const std::int64_t tokens : batches) {
             const Ran ran = run_layer(plugin, layer, fuse, tokens);
             const auto first = expected.try_emplace(tokens, ran.bytes).first;
-            ASSERT_EQ(ran.bytes, first->second) << family << ", format " << options.weights << ", " << tokens << " tokens, "
-                                                   << threads << " threads, fuse " << fuse;
+            ASSERT_EQ(ran.bytes, first->second)
+                << family << ", format " << options.weights << ", " << tokens << " tokens, " << threads << " threads, fuse " << fuse;
           }
       }
     }
@@ -227,9 +230,8 @@ TEST(Fusion, StepsGiveTheBitsOfTheirNodesForEveryFormatBatchAndThreadCount) {
 TEST(Fusion, AValueThatOthersReadIsStillMade) {
   for (const std::string& family : packing_families()) {
     Plugin plugin(2, {{"force_kernel", family}});
-    const std::vector<std::function<std::uint32_t(const Layer&)>> values = {[](const Layer& l) { return l.normed; },
-                                                                             [](const Layer& l) { return l.gate; },
-                                                                             [](const Layer& l) { return l.product; }};
+    const std::vector<std::function<std::uint32_t(const Layer&)>> values = {
+        [](const Layer& l) { return l.normed; }, [](const Layer& l) { return l.gate; }, [](const Layer& l) { return l.product; }};
     for (const auto& value : values) {
       Layer layer = make_layer({});
       layer.graph.values[value(layer)].kind = QUERN_VALUE_OUTPUT;

@@ -146,7 +146,8 @@ Tensor of(std::vector<std::int64_t> dims, const std::vector<float>& values, quer
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (dtype == QUERN_F32) t.f32()[i] = values[i];
     const std::uint32_t bits = std::bit_cast<std::uint32_t>(values[i]);
-    const std::uint16_t half = dtype == QUERN_F16 ? to_half(values[i]) : static_cast<std::uint16_t>(bits >> 16);  // bf16 test data are exact or cut
+    const std::uint16_t half = dtype == QUERN_F16 ? to_half(values[i])
+                                                  : static_cast<std::uint16_t>(bits >> 16);  // bf16 test data are exact or cut
     if (dtype != QUERN_F32) std::memcpy(t.raw().data() + 2 * i, &half, 2);
   }
   return t;
@@ -188,7 +189,9 @@ std::vector<double> meaning(const Tensor& t) {
     std::uint16_t half = 0;
     if (t.dtype == QUERN_F32) out.push_back(static_cast<double>(t.f32()[static_cast<std::size_t>(i)]));
     else if (t.dtype == QUERN_I32) out.push_back(t.integers()[static_cast<std::size_t>(i)]);
-    else if (format != nullptr) out.push_back(decode_element(*format, raw + i / format->block_elements * format->block_bytes, static_cast<std::uint32_t>(i % format->block_elements)));
+    else if (format != nullptr)
+      out.push_back(decode_element(*format, raw + i / format->block_elements * format->block_bytes,
+                                   static_cast<std::uint32_t>(i % format->block_elements)));
     else if (std::memcpy(&half, raw + 2 * i, 2); t.dtype == QUERN_F16) out.push_back(static_cast<double>(to_float(half)));
     else out.push_back(static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(half) << 16)));
   }
@@ -299,7 +302,9 @@ Plugin::~Plugin() {
   if (plugin_ != nullptr) api_.destroy(plugin_);
 }
 
-bool Plugin::has(const std::string& isa) const { return isa == "portable" || (architecture_ + " ").find(" " + isa + " ") != std::string::npos; }
+bool Plugin::has(const std::string& isa) const {
+  return isa == "portable" || (architecture_ + " ").find(" " + isa + " ") != std::string::npos;
+}
 
 Outcome Plugin::compile(GraphSpec& graph, quern_plan** plan, const std::string& force) {
   quern_compile_options options{};
@@ -404,7 +409,8 @@ std::vector<std::string> families() {
   std::vector<std::string> out;
   for (const char* family : {"portable", "avx2", "avx512"})
     if (plugin.has(family)) out.emplace_back(family);
-  if (Plugin(1, {{"force_kernel", "amx"}}).created().status == QUERN_OK) out.emplace_back("amx");  // by name: undemanded ones are left where they multiply wrongly
+  if (Plugin(1, {{"force_kernel", "amx"}}).created().status == QUERN_OK)
+    out.emplace_back("amx");  // by name: undemanded ones are left where they multiply wrongly
   return out;
 }
 

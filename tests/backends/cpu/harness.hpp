@@ -31,11 +31,11 @@ struct Tensor {
   quern_dtype dtype = QUERN_F32;
   std::vector<std::int64_t> dims;
   std::uint32_t kind = QUERN_VALUE_INPUT;
-  std::vector<std::int64_t> strides;  // bytes; empty: packed
+  std::vector<std::int64_t> strides;   // bytes; empty: packed
   std::vector<std::uint32_t> symbols;  // 1 + index; empty: fixed
   std::uint32_t alias_of = QUERN_NONE;
   std::uint64_t alias_offset = 0;
-  std::string layout;                 // key of weights_plan; empty: canonical
+  std::string layout;  // key of weights_plan; empty: canonical
   std::shared_ptr<Memory> memory;
 
   std::int64_t elements() const;
@@ -48,7 +48,8 @@ struct Tensor {
 
 Tensor make(quern_dtype dtype, std::vector<std::int64_t> dims, std::uint32_t kind = QUERN_VALUE_INPUT);
 /// Packed tensor with these numbers, rounded to a float dtype or encoded by the plugin's formats via random blocks (see random_tensor).
-Tensor of(std::vector<std::int64_t> dims, const std::vector<float>& values, quern_dtype dtype = QUERN_F32, std::uint32_t kind = QUERN_VALUE_INPUT);
+Tensor of(std::vector<std::int64_t> dims, const std::vector<float>& values, quern_dtype dtype = QUERN_F32,
+          std::uint32_t kind = QUERN_VALUE_INPUT);
 Tensor ints(std::vector<std::int64_t> dims, const std::vector<std::int32_t>& values);
 /// Normal numbers for floats; for block formats, random codes with scales of a usual size.
 Tensor random_tensor(quern_dtype dtype, std::vector<std::int64_t> dims, std::uint32_t seed, double size = 1.0);

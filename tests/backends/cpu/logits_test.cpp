@@ -128,7 +128,8 @@ TEST(LogitMasks, KeepWhatANaiveFilterKeepsOfAVocabulary) {
   std::string nucleus(n, '.'), top(n, '.'), minimum(n, '.');
   for (std::size_t i = 0; i < n && sum < static_cast<double>(0.9f) * total; ++i) sum += probability(order[i]), nucleus[order[i]] = 'k';
   for (std::size_t i = 0; i < 1000; ++i) top[order[i]] = 'k';
-  for (std::size_t i = 0; i < n; ++i) if (probability(i) >= static_cast<double>(0.01f)) minimum[i] = 'k';
+  for (std::size_t i = 0; i < n; ++i)
+    if (probability(i) >= static_cast<double>(0.01f)) minimum[i] = 'k';
   EXPECT_EQ(kept(plugin, QUERN_OP_TOP_P_MASK, x, of({1}, {0.9f}))[0], nucleus);
   EXPECT_EQ(kept(plugin, QUERN_OP_TOP_K_MASK, x, ints({1}, {1000}))[0], top);
   EXPECT_EQ(kept(plugin, QUERN_OP_MIN_P_MASK, x, of({1}, {0.01f}))[0], minimum);

@@ -114,15 +114,13 @@ TEST(GetRowsBackward, AddsDuplicatesInOrderWithOneRounding) {
           const Doubles got = meaning(dtable);
           for (std::size_t row = 0; row < n; ++row)
             for (std::size_t c = 0; c < static_cast<std::size_t>(h); ++c) {
-              float r =
-                  accumulate ? static_cast<float>(before[row * static_cast<std::size_t>(h) + c]) : 0.0f;  // exactly this order, in f32
+              float r = accumulate ? static_cast<float>(before[row * static_cast<std::size_t>(h) + c])
+                                   : 0.0f;  // exactly this order, in f32
               for (std::size_t i = 0; i < t; ++i)
                 if (i * i % 7 == row) r += static_cast<float>(from[i * static_cast<std::size_t>(h) + c]);
               const double value = got[row * static_cast<std::size_t>(h) + c];
-              if (dtype == QUERN_F32)
-                ASSERT_EQ(static_cast<float>(value), r) << family;
-              else
-                ASSERT_LE(std::fabs(value - static_cast<double>(r)), out_error(dtype, static_cast<double>(r))) << family;
+              if (dtype == QUERN_F32) ASSERT_EQ(static_cast<float>(value), r) << family;
+              else ASSERT_LE(std::fabs(value - static_cast<double>(r)), out_error(dtype, static_cast<double>(r))) << family;
             }
         }
 }

@@ -98,7 +98,8 @@ TEST(Matmul, LargeF32ProductsGoThroughOpenBlasUnlessTheOrderIsFixed) {
   Plugin free(2), fixed(2, {{"deterministic", "1"}}), own(2, {{"force_kernel", "avx2"}});
   const Plugin forced(1, {{"force_kernel", "openblas"}});
   if (forced.created().status != QUERN_OK) GTEST_SKIP() << forced.created().text;
-  const Tensor a = random_tensor(QUERN_F32, {70, 300}, 13), b = random_tensor(QUERN_F32, {130, 300}, 14), bias = random_tensor(QUERN_F32, {130}, 15);
+  const Tensor a = random_tensor(QUERN_F32, {70, 300}, 13), b = random_tensor(QUERN_F32, {130, 300}, 14),
+               bias = random_tensor(QUERN_F32, {130}, 15);
   const Tensor y = make(QUERN_F32, {70, 130}), z = make(QUERN_F32, {70, 130}), w = make(QUERN_F32, {70, 130});
   std::string kernel;
   ASSERT_EQ(run_node(free, QUERN_OP_MATMUL, {a, b}, {y}, {}, &kernel).status, QUERN_OK);
@@ -114,7 +115,8 @@ TEST(Matmul, LargeF32ProductsGoThroughOpenBlasUnlessTheOrderIsFixed) {
 
 TEST(Matmul, AddsBiasAndScaledCAndAlpha) {
   Plugin plugin(2);
-  const Tensor a = of({2, 3}, {1, 2, 3, 4, 5, 6}), b = of({2, 3}, {1, 0, 0, 0, 1, 1}), bias = of({2}, {10, 20}), c = of({2, 2}, {1, 2, 3, 4});
+  const Tensor a = of({2, 3}, {1, 2, 3, 4, 5, 6}), b = of({2, 3}, {1, 0, 0, 0, 1, 1}), bias = of({2}, {10, 20}),
+               c = of({2, 2}, {1, 2, 3, 4});
   const Tensor y = make(QUERN_F32, {2, 2});
   ASSERT_EQ(run_node(plugin, QUERN_OP_MATMUL, {a, b, bias, c}, {y}, {{QUERN_KEY_ALPHA, 2.0}, {QUERN_KEY_BETA, 100.0}}).status, QUERN_OK);
   EXPECT_EQ(y.floats(), (std::vector<float>{2 + 10 + 100, 10 + 20 + 200, 8 + 10 + 300, 22 + 20 + 400}));
@@ -129,7 +131,8 @@ TEST(Matmul, ReadsTransposedOperands) {
 
 TEST(Matmul, TransposedOperandsGiveThePlainProductThroughTheLibraryToo) {
   Plugin plugin(2), fixed(2, {{"deterministic", "1"}});
-  const Tensor a = random_tensor(QUERN_F32, {40, 64}, 16), b = random_tensor(QUERN_F32, {48, 64}, 17), at = make(QUERN_F32, {64, 40}), bt = make(QUERN_F32, {64, 48});
+  const Tensor a = random_tensor(QUERN_F32, {40, 64}, 16), b = random_tensor(QUERN_F32, {48, 64}, 17), at = make(QUERN_F32, {64, 40}),
+               bt = make(QUERN_F32, {64, 48});
   for (std::size_t k = 0; k < 64; ++k) {
     for (std::size_t i = 0; i < 40; ++i) at.f32()[k * 40 + i] = a.f32()[i * 64 + k];
     for (std::size_t i = 0; i < 48; ++i) bt.f32()[k * 48 + i] = b.f32()[i * 64 + k];
@@ -152,7 +155,8 @@ TEST(Matmul, RepeatsWholeGroupsOfBOverTheHeadsOfA) {
 TEST(Matmul, RoundsOnceToHalfPrecision) {
   Plugin plugin(2);
   for (const quern_dtype out : {QUERN_F16, QUERN_BF16}) {
-    const Tensor a = random_tensor(QUERN_F16, {7, 96}, 9), b = random_tensor(QUERN_Q8_0, {11, 96}, 10), y = make(QUERN_F32, {7, 11}), z = make(out, {7, 11});
+    const Tensor a = random_tensor(QUERN_F16, {7, 96}, 9), b = random_tensor(QUERN_Q8_0, {11, 96}, 10), y = make(QUERN_F32, {7, 11}),
+                 z = make(out, {7, 11});
     ASSERT_EQ(run_node(plugin, QUERN_OP_MATMUL, {a, b}, {y}).status, QUERN_OK);
     ASSERT_EQ(run_node(plugin, QUERN_OP_MATMUL, {a, b}, {z}).status, QUERN_OK);
     const std::vector<double> exact = meaning(y), rounded = meaning(z);
@@ -164,7 +168,8 @@ TEST(Matmul, RoundsOnceToHalfPrecision) {
 TEST(Matmul, ANaNInOneRowLeavesTheOthersAlone) {
   Plugin plugin(2);
   for (const std::int64_t m : {3, 20}) {
-    const Tensor a = random_tensor(QUERN_F32, {m, 64}, 11), b = random_tensor(QUERN_Q4_1, {33, 64}, 12), y = make(QUERN_F32, {m, 33}), z = make(QUERN_F32, {m, 33});
+    const Tensor a = random_tensor(QUERN_F32, {m, 64}, 11), b = random_tensor(QUERN_Q4_1, {33, 64}, 12), y = make(QUERN_F32, {m, 33}),
+                 z = make(QUERN_F32, {m, 33});
     ASSERT_EQ(run_node(plugin, QUERN_OP_MATMUL, {a, b}, {y}).status, QUERN_OK);
     a.f32()[64 + 5] = std::nanf("");
     ASSERT_EQ(run_node(plugin, QUERN_OP_MATMUL, {a, b}, {z}).status, QUERN_OK);
@@ -179,7 +184,8 @@ TEST(Matmul, ANaNInOneRowLeavesTheOthersAlone) {
 
 TEST(Matmul, RefusesShapesThatDoNotFit) {
   Plugin plugin;
-  const Outcome outcome = run_node(plugin, QUERN_OP_MATMUL, {make(QUERN_F32, {2, 64}), make(QUERN_F32, {5, 32})}, {make(QUERN_F32, {2, 5})});
+  const Outcome outcome =
+      run_node(plugin, QUERN_OP_MATMUL, {make(QUERN_F32, {2, 64}), make(QUERN_F32, {5, 32})}, {make(QUERN_F32, {2, 5})});
   EXPECT_EQ(outcome.status, QUERN_INVALID_ARGUMENT);
   EXPECT_NE(outcome.text.find("their k differ"), std::string::npos) << outcome.text;
 }

@@ -161,7 +161,8 @@ TEST(MoeRouter, MatchesF64ForBothScoresAndCountsABiasForTheChoiceOnly) {
           score.push_back(sigmoid ? 1 / (1 + std::exp(-v)) : std::exp(v));
           sum += score.back();
         }
-        if (!sigmoid) for (double& s : score) s /= sum;
+        if (!sigmoid)
+          for (double& s : score) s /= sum;
         double chosen = 0;
         for (std::size_t u = 0; u < 6; ++u) chosen += score[static_cast<std::size_t>(r.ids[row * 6 + u])];
         for (std::size_t u = 0; u < 6; ++u) {

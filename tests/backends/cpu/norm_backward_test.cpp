@@ -219,25 +219,21 @@ TEST(NormBackward, RunsInPlaceAndKeepsANaNInItsRow) {
                  dweight = make(QUERN_F32, {33}), again = make(QUERN_F32, {33});
     Tensor x = random_tensor(QUERN_F32, {6, 33}, 18);
     const auto inputs = [&] { return weighted ? std::vector<Tensor>{x, w, dy} : std::vector<Tensor>{x, dy}; };
-    ASSERT_EQ(
-        run_node(plugin, op, inputs(), weighted ? std::vector<Tensor>{dx, dweight} : std::vector<Tensor>{dx}, {{QUERN_KEY_EPSILON, 1e-5}})
-            .status,
-        QUERN_OK);
+    ASSERT_EQ(run_node(plugin, op, inputs(), weighted ? std::vector<Tensor>{dx, dweight} : std::vector<Tensor>{dx},
+                       {{QUERN_KEY_EPSILON, 1e-5}})
+                  .status,
+              QUERN_OK);
     x.kind = QUERN_VALUE_STATE;
     GraphSpec graph;
     const std::uint32_t state = graph.add(x), gradient = graph.add(dy);
     Tensor sum = again;
     sum.kind = QUERN_VALUE_OUTPUT;
-    if (weighted)
-      graph.nodes.push_back({op, {state, graph.add(w), gradient}, {state, graph.add(sum)}, {{QUERN_KEY_EPSILON, 1e-5}}});
-    else
-      graph.nodes.push_back({op, {state, gradient}, {state}, {{QUERN_KEY_EPSILON, 1e-5}}});
+    if (weighted) graph.nodes.push_back({op, {state, graph.add(w), gradient}, {state, graph.add(sum)}, {{QUERN_KEY_EPSILON, 1e-5}}});
+    else graph.nodes.push_back({op, {state, gradient}, {state}, {{QUERN_KEY_EPSILON, 1e-5}}});
     const Outcome outcome = plugin.run(graph);
     ASSERT_EQ(outcome.status, QUERN_OK) << outcome.text;
     EXPECT_EQ(std::memcmp(x.raw().data(), dx.raw().data(), dx.bytes()), 0);
-    if (weighted) {
-      EXPECT_EQ(std::memcmp(again.raw().data(), dweight.raw().data(), 132), 0);
-    }
+    if (weighted) { EXPECT_EQ(std::memcmp(again.raw().data(), dweight.raw().data(), 132), 0); }
     const std::vector<float> clean(dx.f32().begin(), dx.f32().begin() + 6 * 33);
     x = random_tensor(QUERN_F32, {6, 33}, 18);
     x.f32()[40] = nan;

@@ -220,9 +220,7 @@ TEST(Sgd, FollowsF64WithMomentumAndDecayInBothDtypes) {
             const double d = 0.25 * g[i] + (kept ? factor * b0[i] : 0),
                          size = 0.25 * std::fabs(g[i]) + factor * std::fabs(b0[i]) + decay * std::fabs(w0[i]);
             const double r = w0[i] - 0.01 * (d + decay * w0[i]);
-            if (kept) {
-              ASSERT_LE(std::fabs(b1[i] - d), 4 * u * size + out_error(dtype, d));
-            }
+            if (kept) { ASSERT_LE(std::fabs(b1[i] - d), 4 * u * size + out_error(dtype, d)); }
             ASSERT_LE(std::fabs(w1[i] - r), 0.01 * 8 * u * size + 2 * u * std::fabs(w0[i]) + out_error(dtype, r));
           }
         }

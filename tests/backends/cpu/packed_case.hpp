@@ -67,16 +67,23 @@ class Aligned {
 enum class Scales { similar, extreme };
 
 inline std::uint16_t random_scale(Scales kind, std::mt19937& random) {
-  if (kind == Scales::similar) return float_to_half((0.5f + static_cast<float>(random() % 512) / 512.0f) * (random() % 4 == 0 ? -0.01f : 0.01f));
+  if (kind == Scales::similar)
+    return float_to_half((0.5f + static_cast<float>(random() % 512) / 512.0f) * (random() % 4 == 0 ? -0.01f : 0.01f));
   constexpr std::uint16_t odd[] = {0x0000, 0x8000, 0x0001, 0x8001, 0x03ff, 0x83ff, 0x0400, 0x7bff, 0xfbff, 0x3c00};
-  return random() % 2 != 0 ? odd[random() % std::size(odd)] : static_cast<std::uint16_t>((random() & 0x83ffu) | ((1u + random() % 30u) << 10));
+  return random() % 2 != 0 ? odd[random() % std::size(odd)]
+                           : static_cast<std::uint16_t>((random() & 0x83ffu) | ((1u + random() % 30u) << 10));
 }
 
 /// Byte offsets of the f16 scales in a block.
 inline std::vector<int> scale_offsets(quern_dtype format) {
   switch (format) {
-    case QUERN_Q4_0: case QUERN_Q5_0: case QUERN_Q8_0: return {0};
-    case QUERN_Q4_1: case QUERN_Q5_1: case QUERN_Q4_K: case QUERN_Q5_K: return {0, 2};
+    case QUERN_Q4_0:
+    case QUERN_Q5_0:
+    case QUERN_Q8_0: return {0};
+    case QUERN_Q4_1:
+    case QUERN_Q5_1:
+    case QUERN_Q4_K:
+    case QUERN_Q5_K: return {0, 2};
     case QUERN_Q6_K: return {208};
     default: return {};
   }
@@ -91,7 +98,10 @@ inline void fill_block(quern_dtype format, Scales kind, std::mt19937& random, st
   const std::int64_t bytes = unit_bytes(format);
   const auto choice = static_cast<unsigned>(random() % 9);
   for (std::int64_t i = 0; i < bytes; ++i)
-    block[i] = choice == 0 ? std::byte{0} : choice == 1 ? std::byte{0xff} : choice == 2 ? std::byte{0x80} : static_cast<std::byte>(random());
+    block[i] = choice == 0   ? std::byte{0}
+               : choice == 1 ? std::byte{0xff}
+               : choice == 2 ? std::byte{0x80}
+                             : static_cast<std::byte>(random());
   for (const int at : scale_offsets(format)) put(block + at, random_scale(kind, random));
 }
 
@@ -152,8 +162,8 @@ inline Panels pack(const PackedLayout& layout, const Weights& w) {
   Panels p{count, bytes, Aligned<std::byte>(count * bytes + 64)};
   std::memset(p.memory.data(), 0xa5, static_cast<std::size_t>(count * bytes + 64));
   for (std::int64_t i = 0; i < count; ++i)
-    layout.pack(w.bytes.data() + i * layout.panel_rows * w.stride, w.stride, std::min(layout.panel_rows, w.rows - i * layout.panel_rows), w.k,
-                p.memory.data() + i * bytes);
+    layout.pack(w.bytes.data() + i * layout.panel_rows * w.stride, w.stride, std::min(layout.panel_rows, w.rows - i * layout.panel_rows),
+                w.k, p.memory.data() + i * bytes);
   for (int i = 0; i < 64; ++i) EXPECT_EQ(p.memory.data()[count * bytes + i], std::byte{0xa5}) << "pack wrote behind its panel";
   return p;
 }
@@ -196,16 +206,22 @@ inline std::vector<float> random_activations(std::int64_t count, std::uint32_t s
 constexpr float untouched = -12345.0f;
 
 /// y = tokens * panels^T, `tokens_a_call` and `panels_a_call` at a time.
-inline std::vector<float> multiply(const PackedLayout& layout, Panels& panels, std::int64_t rows, Tokens& tokens, std::int64_t tokens_a_call,
-                                   std::int64_t panels_a_call, std::int64_t y_stride) {
+inline std::vector<float> multiply(const PackedLayout& layout, Panels& panels, std::int64_t rows, Tokens& tokens,
+                                   std::int64_t tokens_a_call, std::int64_t panels_a_call, std::int64_t y_stride) {
   std::vector<float> y(static_cast<std::size_t>(tokens.count * y_stride), untouched);
   Aligned<float> scratch(layout.scratch_floats != nullptr ? layout.scratch_floats(tokens.k) : 0);
   for (std::int64_t p = 0; p < panels.count; p += panels_a_call)
     for (std::int64_t t = 0; t < tokens.count; t += tokens_a_call) {
       const std::int64_t count = std::min(panels_a_call, panels.count - p);
-      const PackedPart part{panels.memory.data() + p * panels.bytes, count, std::min(rows - p * layout.panel_rows, count * layout.panel_rows),
-                            tokens.k, tokens.memory.data() + t * tokens.row_bytes, std::min(tokens_a_call, tokens.count - t),
-                            y.data() + t * y_stride + p * layout.panel_rows, y_stride, scratch.data()};
+      const PackedPart part{panels.memory.data() + p * panels.bytes,
+                            count,
+                            std::min(rows - p * layout.panel_rows, count * layout.panel_rows),
+                            tokens.k,
+                            tokens.memory.data() + t * tokens.row_bytes,
+                            std::min(tokens_a_call, tokens.count - t),
+                            y.data() + t * y_stride + p * layout.panel_rows,
+                            y_stride,
+                            scratch.data()};
       layout.multiply(part);
 #ifdef QUERN_EMULATED_TILES
       EXPECT_STREQ(avx512_amx::emulated_tiles.misuse, nullptr);

@@ -33,7 +33,8 @@ std::vector<double> part_magnitudes(const Weights& w) {
     const std::int64_t end = w.format == QUERN_Q6_K ? 192 : unit;
     for (std::int64_t r = 0; r < w.rows; ++r)
       for (std::int64_t u = 0; u < units; ++u)
-        for (std::int64_t i = begin; i < end; ++i) all.bytes[static_cast<std::size_t>(r * w.stride + u * unit + i)] = static_cast<std::byte>(code);
+        for (std::int64_t i = begin; i < end; ++i)
+          all.bytes[static_cast<std::size_t>(r * w.stride + u * unit + i)] = static_cast<std::byte>(code);
     const std::vector<float> decoded = all.decoded();
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += std::fabs(decoded[i]);
   }
@@ -61,7 +62,8 @@ TEST_P(Packed, UnpacksToTheBitsOfTheCanonicalDecode) {
           layout.unpack_row(panels.memory.data(), r, k, row.data());
           EXPECT_EQ(row.back(), untouched);
           for (std::int64_t i = 0; i < k; ++i)
-            ASSERT_EQ(std::bit_cast<std::uint32_t>(row[static_cast<std::size_t>(i)]), std::bit_cast<std::uint32_t>(expected[static_cast<std::size_t>(r * k + i)]))
+            ASSERT_EQ(std::bit_cast<std::uint32_t>(row[static_cast<std::size_t>(i)]),
+                      std::bit_cast<std::uint32_t>(expected[static_cast<std::size_t>(r * k + i)]))
                 << "k " << k << ", row " << r << ", element " << i;
         }
       }
@@ -97,8 +99,8 @@ void expect_near_f64(const PackedLayout& layout, const Weights& w, Tokens& token
         magnitude += magnitudes[at] * std::fabs(x[static_cast<std::size_t>(i)]);
       }
       const double got = y[static_cast<std::size_t>(t * y_stride + r)];
-      ASSERT_LE(std::fabs(got - sum), relative * magnitude + 1e-37) << "k " << w.k << ", token " << t << " of " << tokens.count << ", row " << r
-                                                                    << ": " << got << " for " << sum;
+      ASSERT_LE(std::fabs(got - sum), relative * magnitude + 1e-37)
+          << "k " << w.k << ", token " << t << " of " << tokens.count << ", row " << r << ": " << got << " for " << sum;
     }
     for (std::int64_t r = w.rows; r < y_stride; ++r)
       ASSERT_EQ(y[static_cast<std::size_t>(t * y_stride + r)], untouched) << "wrote behind row " << w.rows << " of token " << t;
@@ -171,7 +173,8 @@ TEST_P(Packed, GivesTheSameBitsForAnyNumberOfTokensAndAnySplit) {
     Tokens tokens = quantised(GetParam(), x, n, k);
     for (const std::int64_t panels_a_call : {std::int64_t{1}, std::int64_t{2}, std::int64_t{3}, panels.count}) {
       const std::vector<float> y = multiply(layout, panels, rows, tokens, n, panels_a_call, rows);
-      ASSERT_EQ(std::memcmp(y.data(), reference.data(), y.size() * sizeof(float)), 0) << n << " tokens, " << panels_a_call << " panels a call";
+      ASSERT_EQ(std::memcmp(y.data(), reference.data(), y.size() * sizeof(float)), 0)
+          << n << " tokens, " << panels_a_call << " panels a call";
     }
   }
 }
@@ -225,7 +228,8 @@ TEST_P(Packed, GivesTheSameBitsInGroupsOfPanelsAndBlocksOfTokens) {
     Tokens tokens = quantised(GetParam(), x, n, k);
     for (const std::int64_t panels_a_call : {std::int64_t{8}, panels.count}) {
       const std::vector<float> y = multiply(layout, panels, rows, tokens, n, panels_a_call, rows);
-      ASSERT_EQ(std::memcmp(y.data(), reference.data(), y.size() * sizeof(float)), 0) << n << " tokens, " << panels_a_call << " panels a call";
+      ASSERT_EQ(std::memcmp(y.data(), reference.data(), y.size() * sizeof(float)), 0)
+          << n << " tokens, " << panels_a_call << " panels a call";
     }
   }
 }
@@ -253,9 +257,7 @@ TEST_P(Packed, ATokenThatIsNotFiniteMakesItsOwnOutputsNotFinite) {
     const std::vector<float> y = multiply(layout, panels, rows, tokens, 3, 1, rows);
     for (std::int64_t r = 0; r < rows; ++r) {
       EXPECT_TRUE(std::isfinite(y[static_cast<std::size_t>(r)]));
-      if (!is_float(layout.activations)) {
-        EXPECT_TRUE(std::isnan(y[static_cast<std::size_t>(rows + r)])) << "row " << r;
-      }
+      if (!is_float(layout.activations)) { EXPECT_TRUE(std::isnan(y[static_cast<std::size_t>(rows + r)])) << "row " << r; }
       EXPECT_TRUE(std::isfinite(y[static_cast<std::size_t>(2 * rows + r)]));
     }
   }
@@ -358,13 +360,9 @@ TEST_P(Quantise, RoundsToTheNearestBf16) {
       for (std::int64_t i = 0; i < k; ++i) {
         const float value = x[static_cast<std::size_t>(r * stride + i)];
         ASSERT_EQ(std::isnan(value), std::isnan(bfloat_to_float(row[i]))) << "k " << k << ", element " << i;
-        if (!std::isnan(value)) {
-          ASSERT_EQ(row[i], float_to_bfloat(value)) << "k " << k << ", element " << i;
-        }
+        if (!std::isnan(value)) { ASSERT_EQ(row[i], float_to_bfloat(value)) << "k " << k << ", element " << i; }
       }
-      if (k % 2 != 0) {
-        EXPECT_EQ(row[k], 0);
-      }
+      if (k % 2 != 0) { EXPECT_EQ(row[k], 0); }
     }
   }
 }
@@ -377,7 +375,8 @@ TEST_P(Quantise, TiesGoToTheEvenCode) {
     Aligned<std::byte> out(activation_row_bytes(kind, 256));
     GetParam().set->quantise(kind, x.data(), 256, 1, 256, out.data());
     const ActivationRow a = activation_row(kind, out.data(), 256);
-    for (int i = 1; i < 32; ++i) EXPECT_EQ(a.codes[i], static_cast<int>(std::nearbyint(x[static_cast<std::size_t>(i)]))) << x[static_cast<std::size_t>(i)];
+    for (int i = 1; i < 32; ++i)
+      EXPECT_EQ(a.codes[i], static_cast<int>(std::nearbyint(x[static_cast<std::size_t>(i)]))) << x[static_cast<std::size_t>(i)];
   }
 }
 
@@ -400,7 +399,8 @@ std::vector<Set> quantising_sets() {
     if (s.set->quantise != nullptr) sets.push_back(s);
   return sets;
 }
-INSTANTIATE_TEST_SUITE_P(Sets, Quantise, testing::ValuesIn(quantising_sets()), [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(Sets, Quantise, testing::ValuesIn(quantising_sets()),
+                         [](const auto& test) { return std::string(test.param.name); });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Quantise);
 
 }  // namespace

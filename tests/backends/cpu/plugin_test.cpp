@@ -25,7 +25,10 @@ TEST(Query, FillsOnlyTheSizeThatTheHostHas) {
   const quern_plugin_query_fn query = query_function();
   ASSERT_NE(query, nullptr);
   quern_query q{{sizeof(q), QUERN_TYPE_QUERY, nullptr}, 7, 0, 0};
-  struct { quern_plugin_api api; std::uint64_t guard; } room{};
+  struct {
+    quern_plugin_api api;
+    std::uint64_t guard;
+  } room{};
   room.guard = 0x1122334455667788ull;
   room.api.header = {sizeof(room), QUERN_TYPE_PLUGIN_API, nullptr};  // a newer host
   ASSERT_EQ(query(&q, &room.api, nullptr), QUERN_OK);
@@ -121,9 +124,21 @@ const BadGraph bad_graphs[] = {
     {"FormatBitMissing", [](auto&, auto& v, auto&) { v[1].uses &= ~QUERN_VALUE_USES_FORMAT; }, QUERN_UNSUPPORTED, "hash"},
     {"PackedLayout", [](auto&, auto& v, auto&) { v[1].uses |= QUERN_VALUE_USES_LAYOUT; }, QUERN_UNSUPPORTED, "no layout of this plugin"},
     {"IndirectSpans", [](auto&, auto& v, auto&) { v[0].uses |= QUERN_VALUE_USES_INDIRECT; }, QUERN_UNSUPPORTED, "device memory"},
-    {"UnknownAttribute", [](auto&, auto&, auto& n) { n[0].attributes = {&unknown_key, 1, sizeof(unknown_key)}; }, QUERN_UNSUPPORTED, "window"},
-    {"AttributeOfAnotherType", [](auto&, auto&, auto& n) { n[0].attributes = {&wrong_type, 1, sizeof(wrong_type)}; }, QUERN_UNSUPPORTED, "alpha"},
-    {"AttributeTwice", [](auto&, auto&, auto& n) { n[0].attributes = {twice, 2, sizeof(twice[0])}; }, QUERN_INVALID_ARGUMENT, "2 times"},
+    {"UnknownAttribute",
+     [](auto&, auto&, auto& n) {
+       n[0].attributes = {&unknown_key, 1, sizeof(unknown_key)};
+     },
+     QUERN_UNSUPPORTED, "window"},
+    {"AttributeOfAnotherType",
+     [](auto&, auto&, auto& n) {
+       n[0].attributes = {&wrong_type, 1, sizeof(wrong_type)};
+     },
+     QUERN_UNSUPPORTED, "alpha"},
+    {"AttributeTwice",
+     [](auto&, auto&, auto& n) {
+       n[0].attributes = {twice, 2, sizeof(twice[0])};
+     },
+     QUERN_INVALID_ARGUMENT, "2 times"},
     {"ValueIdOutOfRange", [](auto&, auto&, auto& n) { n[0].inputs.data = bad_ids; }, QUERN_INVALID_ARGUMENT, "77"},
     {"MissingInput", [](auto&, auto&, auto& n) { n[0].inputs.count = 1; }, QUERN_INVALID_ARGUMENT, "missing"},
     {"NullList", [](auto&, auto&, auto& n) { n[0].inputs.data = nullptr; }, QUERN_INVALID_ARGUMENT, "null"},
@@ -134,15 +149,22 @@ const BadGraph bad_graphs[] = {
     {"OverflowingDims", [](auto&, auto& v, auto&) { v[0].dims[0] = v[0].dims[1] = std::int64_t{1} << 40; }, QUERN_INVALID_ARGUMENT, "2^56"},
     {"HalfABlock", [](auto&, auto& v, auto&) { v[1].dims[1] = 48; }, QUERN_INVALID_ARGUMENT, "multiple of 32"},
     {"UnknownKind", [](auto&, auto& v, auto&) { v[0].kind = 9; }, QUERN_UNSUPPORTED, "kind 9"},
-    {"UnknownSymbol", [](auto&, auto& v, auto&) { v[0].uses |= QUERN_VALUE_USES_SYMBOLS, v[0].symbols[0] = 4; }, QUERN_INVALID_ARGUMENT, "symbol 3"},
-    {"AliasOfItself", [](auto&, auto& v, auto&) { v[0].uses |= QUERN_VALUE_USES_ALIAS, v[0].alias_of = 0; }, QUERN_INVALID_ARGUMENT, "view of value 0"},
-    {"AliasBeyondItsTarget", [](auto&, auto& v, auto&) { v[0].uses |= QUERN_VALUE_USES_ALIAS, v[0].alias_of = 3, v[0].alias_offset = 4096; }, QUERN_INVALID_ARGUMENT, "covers bytes"},
-    {"NegativeStride", [](auto&, auto& v, auto&) { v[0].uses |= QUERN_VALUE_USES_STRIDES, v[0].strides[0] = -4, v[0].strides[1] = 4; }, QUERN_UNSUPPORTED, "negative"},
+    {"UnknownSymbol", [](auto&, auto& v, auto&) { v[0].uses |= QUERN_VALUE_USES_SYMBOLS, v[0].symbols[0] = 4; }, QUERN_INVALID_ARGUMENT,
+     "symbol 3"},
+    {"AliasOfItself", [](auto&, auto& v, auto&) { v[0].uses |= QUERN_VALUE_USES_ALIAS, v[0].alias_of = 0; }, QUERN_INVALID_ARGUMENT,
+     "view of value 0"},
+    {"AliasBeyondItsTarget",
+     [](auto&, auto& v, auto&) { v[0].uses |= QUERN_VALUE_USES_ALIAS, v[0].alias_of = 3, v[0].alias_offset = 4096; },
+     QUERN_INVALID_ARGUMENT, "covers bytes"},
+    {"NegativeStride", [](auto&, auto& v, auto&) { v[0].uses |= QUERN_VALUE_USES_STRIDES, v[0].strides[0] = -4, v[0].strides[1] = 4; },
+     QUERN_UNSUPPORTED, "negative"},
     {"WritesAConstant", [](auto&, auto& v, auto&) { v[2].kind = QUERN_VALUE_CONSTANT; }, QUERN_INVALID_ARGUMENT, "a constant"},
-    {"ReadsBeforeItIsWritten", [](auto&, auto& v, auto&) { v[0].kind = QUERN_VALUE_INTERNAL; }, QUERN_INVALID_ARGUMENT, "before any node writes it"},
+    {"ReadsBeforeItIsWritten", [](auto&, auto& v, auto&) { v[0].kind = QUERN_VALUE_INTERNAL; }, QUERN_INVALID_ARGUMENT,
+     "before any node writes it"},
     {"OutputNobodyWrites", [](auto&, auto& v, auto&) { v[3].kind = QUERN_VALUE_OUTPUT; }, QUERN_INVALID_ARGUMENT, "no node writes it"},
     {"Composite", [](auto&, auto&, auto& n) { n[0].uses |= QUERN_NODE_USES_BODY; }, QUERN_UNSUPPORTED, "composite"},
-    {"HalfAccumulation", [](auto&, auto&, auto& n) { n[0].uses |= QUERN_NODE_USES_PRECISION, n[0].accumulate = QUERN_F16; }, QUERN_UNSUPPORTED, "f16"},
+    {"HalfAccumulation", [](auto&, auto&, auto& n) { n[0].uses |= QUERN_NODE_USES_PRECISION, n[0].accumulate = QUERN_F16; },
+     QUERN_UNSUPPORTED, "f16"},
     {"ShortNode", [](auto&, auto&, auto& n) { n[0].header.struct_size = 20; }, QUERN_INVALID_ARGUMENT, "struct_size"},
     {"WrongStructType", [](auto&, auto&, auto& n) { n[0].header.struct_type = QUERN_TYPE_VALUE; }, QUERN_INVALID_ARGUMENT, "struct_type"},
 };
@@ -173,17 +195,16 @@ TEST_P(RefusedGraph, WithAStatusAndAReason) {
   EXPECT_EQ(plugin.api().compile(plugin.device(), &graph, &options, &plan, &error), GetParam().status) << text;
   EXPECT_THAT(std::string(text), HasSubstr(GetParam().text));
   EXPECT_EQ(plan, nullptr);
-  if (GetParam().status == QUERN_UNSUPPORTED && options.refused_count > 0) {
-    EXPECT_EQ(refused[0], 0u);
-  }
+  if (GetParam().status == QUERN_UNSUPPORTED && options.refused_count > 0) { EXPECT_EQ(refused[0], 0u); }
 }
-INSTANTIATE_TEST_SUITE_P(Plugin, RefusedGraph, ::testing::ValuesIn(bad_graphs), [](const auto& param_info) { return std::string(param_info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Plugin, RefusedGraph, ::testing::ValuesIn(bad_graphs),
+                         [](const auto& param_info) { return std::string(param_info.param.name); });
 
 TEST(Support, AnswersEachNodeOnItsOwn) {
   Plugin plugin(1, {{"force_kernel", "portable"}});
   GraphSpec graph;
-  const auto x = graph.add(make(QUERN_F32, {2, 64})), w = graph.add(random_tensor(QUERN_Q4_K, {3, 256}, 1)), y = graph.add(make(QUERN_F32, {2, 3}, QUERN_VALUE_OUTPUT)),
-             z = graph.add(make(QUERN_F32, {2, 64}, QUERN_VALUE_OUTPUT));
+  const auto x = graph.add(make(QUERN_F32, {2, 64})), w = graph.add(random_tensor(QUERN_Q4_K, {3, 256}, 1)),
+             y = graph.add(make(QUERN_F32, {2, 3}, QUERN_VALUE_OUTPUT)), z = graph.add(make(QUERN_F32, {2, 64}, QUERN_VALUE_OUTPUT));
   graph.nodes.push_back({QUERN_OP_MATMUL, {x, w}, {y}});
   graph.nodes.push_back({QUERN_OP_SILU, {x}, {z}});
   quern_answer answers[2] = {};
@@ -199,7 +220,9 @@ TEST(PlanInfo, SaysWhyAFasterKernelDidNotRun) {
   Plugin plugin;
   if (!plugin.has("avx2")) GTEST_SKIP() << "this processor has the portable kernels only";
   GraphSpec graph;
-  graph.nodes.push_back({QUERN_OP_MATMUL, {graph.add(make(QUERN_F32, {2, 64})), graph.add(random_tensor(QUERN_Q8_0, {3, 64}, 1))}, {graph.add(make(QUERN_F32, {2, 3}, QUERN_VALUE_OUTPUT))}});
+  graph.nodes.push_back({QUERN_OP_MATMUL,
+                         {graph.add(make(QUERN_F32, {2, 64})), graph.add(random_tensor(QUERN_Q8_0, {3, 64}, 1))},
+                         {graph.add(make(QUERN_F32, {2, 3}, QUERN_VALUE_OUTPUT))}});
   quern_plan* plan = nullptr;
   ASSERT_EQ(plugin.compile(graph, &plan, "cpu:portable").status, QUERN_OK);
   quern_plan_info info{};

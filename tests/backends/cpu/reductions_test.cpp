@@ -15,7 +15,9 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 const quern_dtype float_dtypes[] = {QUERN_F32, QUERN_F16, QUERN_BF16};
 
 double unit_of(quern_dtype dtype) { return dtype == QUERN_F16 ? 0x1p-11 : dtype == QUERN_BF16 ? 0x1p-8 : u; }
-double out_error(quern_dtype dtype, double r) { return unit_of(dtype) * std::fabs(r) * (1 + 0x1p-4) + (dtype == QUERN_F16 ? 0x1p-25 : 0x1p-134); }
+double out_error(quern_dtype dtype, double r) {
+  return unit_of(dtype) * std::fabs(r) * (1 + 0x1p-4) + (dtype == QUERN_F16 ? 0x1p-25 : 0x1p-134);
+}
 double accumulation(std::int64_t n) { return (2 * std::sqrt(static_cast<double>(n)) + 8) * u; }
 
 /// Random numbers around `centre`, rounded to the dtype.
@@ -31,8 +33,11 @@ TEST(LayerNorm, MatchesF64AlsoFarFromZero) {
     for (const float centre : {0.0f, 30.0f})
       for (const std::int64_t n : {1, 15, 576, 5000})
         for (const bool affine : {false, true}) {
-          const Tensor x = around(dtype, {3, n}, 1, centre), w = random_tensor(QUERN_F32, {n}, 2), b = random_tensor(QUERN_F32, {n}, 3), y = make(dtype, {3, n});
-          const Outcome outcome = run_node(plugin, QUERN_OP_LAYER_NORM, affine ? std::vector<Tensor>{x, w, b} : std::vector<Tensor>{x, absent(), absent()}, {y}, {{QUERN_KEY_EPSILON, 1e-5}});
+          const Tensor x = around(dtype, {3, n}, 1, centre), w = random_tensor(QUERN_F32, {n}, 2), b = random_tensor(QUERN_F32, {n}, 3),
+                       y = make(dtype, {3, n});
+          const Outcome outcome =
+              run_node(plugin, QUERN_OP_LAYER_NORM, affine ? std::vector<Tensor>{x, w, b} : std::vector<Tensor>{x, absent(), absent()}, {y},
+                       {{QUERN_KEY_EPSILON, 1e-5}});
           ASSERT_EQ(outcome.status, QUERN_OK) << outcome.text;
           const std::vector<double> from = meaning(x), got = meaning(y);
           const auto count = static_cast<std::size_t>(n);
@@ -195,7 +200,8 @@ TEST(Reductions, OfRowsMatchF64) {
   Plugin plugin(2);
   for (const quern_dtype dtype : float_dtypes)
     for (const std::int64_t n : {1, 100, 151936}) {
-      const Tensor x = random_tensor(dtype, {2, 1, n}, 11, 4.0), largest = make(dtype, {2, 1}), sum = make(dtype, {2, 1, 1}), lse = make(dtype, {2, 1});
+      const Tensor x = random_tensor(dtype, {2, 1, n}, 11, 4.0), largest = make(dtype, {2, 1}), sum = make(dtype, {2, 1, 1}),
+                   lse = make(dtype, {2, 1});
       ASSERT_EQ(run_node(plugin, QUERN_OP_MAX, {x}, {largest}).status, QUERN_OK);
       ASSERT_EQ(run_node(plugin, QUERN_OP_SUM_ROWS, {x}, {sum}).status, QUERN_OK);
       ASSERT_EQ(run_node(plugin, QUERN_OP_LOGSUMEXP, {x}, {lse}).status, QUERN_OK);
@@ -211,7 +217,8 @@ TEST(Reductions, OfRowsMatchF64) {
         EXPECT_EQ(meaning(largest)[row], best);
         EXPECT_LE(std::fabs(meaning(sum)[row] - s.sum), accumulation(n) * s.size + out_error(dtype, s.sum));
         // Absolute: (4 sqrt(n) + 32 + 2 |x - max|) u, the last term in the mean over the terms of the sum.
-        EXPECT_LE(std::fabs(meaning(lse)[row] - r), (4 * std::sqrt(static_cast<double>(n)) + 32 + weighted / exps) * u + out_error(dtype, r));
+        EXPECT_LE(std::fabs(meaning(lse)[row] - r),
+                  (4 * std::sqrt(static_cast<double>(n)) + 32 + weighted / exps) * u + out_error(dtype, r));
       }
     }
 }
@@ -219,7 +226,8 @@ TEST(Reductions, OfRowsMatchF64) {
 TEST(Reductions, KeepNaNInfinityAndEmptyRows) {
   Plugin plugin;
   const float nan = std::nanf("");
-  const Tensor x = of({6, 3}, {1, nan, 3, -infinity, -infinity, -infinity, infinity, 0, 1, -infinity, 2, -infinity, nan, infinity, 1, -infinity, nan, -infinity});
+  const Tensor x = of({6, 3}, {1, nan, 3, -infinity, -infinity, -infinity, infinity, 0, 1, -infinity, 2, -infinity, nan, infinity, 1,
+                               -infinity, nan, -infinity});
   const Tensor largest = make(QUERN_F32, {6}), lse = make(QUERN_F32, {6});
   ASSERT_EQ(run_node(plugin, QUERN_OP_MAX, {x}, {largest}).status, QUERN_OK);
   ASSERT_EQ(run_node(plugin, QUERN_OP_LOGSUMEXP, {x}, {lse}).status, QUERN_OK);

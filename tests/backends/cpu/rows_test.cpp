@@ -30,7 +30,8 @@ TEST_P(EveryFamily, RmsNormMatchesF64) {
       for (std::int64_t i = 0; i < n; ++i) {
         const auto at = static_cast<std::size_t>(r * n + i);
         const double exact = static_cast<double>(x.f32()[at]) * scale * static_cast<double>(w.f32()[static_cast<std::size_t>(i)]);
-        ASSERT_LE(std::fabs(static_cast<double>(y.f32()[at]) - exact), (2 * std::sqrt(static_cast<double>(n)) + 8) * u * std::fabs(exact) + 1e-45);
+        ASSERT_LE(std::fabs(static_cast<double>(y.f32()[at]) - exact),
+                  (2 * std::sqrt(static_cast<double>(n)) + 8) * u * std::fabs(exact) + 1e-45);
       }
     }
   }
@@ -61,7 +62,9 @@ TEST_P(EveryFamily, SiluAndGluMatchF64AndKeepTheirEdges) {
     const double bound = (8 + 2 * std::min(std::fabs(v), 100.0)) * 2 * u * std::fabs(exact) + std::fabs(v) * 0x1p-100;
     EXPECT_LE(std::fabs(static_cast<double>(y.f32()[i]) - exact), bound) << values[i];
     const double product = exact * static_cast<double>(up.f32()[i]);
-    EXPECT_LE(std::fabs(static_cast<double>(z.f32()[i]) - product), bound * std::fabs(static_cast<double>(up.f32()[i])) + 2 * u * std::fabs(product)) << values[i];
+    EXPECT_LE(std::fabs(static_cast<double>(z.f32()[i]) - product),
+              bound * std::fabs(static_cast<double>(up.f32()[i])) + 2 * u * std::fabs(product))
+        << values[i];
   }
 }
 
@@ -74,7 +77,8 @@ TEST_P(EveryFamily, SoftmaxOfAVocabularyKeepsItsAccuracy) {
   for (const float v : x.f32().first(n)) sum += std::exp(static_cast<double>(v) - largest);
   for (std::size_t i = 0; i < n; ++i) {
     const double distance = largest - static_cast<double>(x.f32()[i]), exact = std::exp(-distance) / sum;
-    ASSERT_LE(std::fabs(static_cast<double>(y.f32()[i]) - exact), (4 * std::sqrt(static_cast<double>(n)) + 32 + 2 * distance) * u * exact + 1e-44);
+    ASSERT_LE(std::fabs(static_cast<double>(y.f32()[i]) - exact),
+              (4 * std::sqrt(static_cast<double>(n)) + 32 + 2 * distance) * u * exact + 1e-44);
   }
 }
 
@@ -96,7 +100,7 @@ TEST_P(EveryFamily, SoftmaxTakesAnyQueryOffsetWithoutOverflow) {
     return y.floats();
   };
   EXPECT_EQ(run(most, 0), all);
-  EXPECT_EQ(run(most, 5), none);                                  // the window is far behind the last key
+  EXPECT_EQ(run(most, 5), none);                                             // the window is far behind the last key
   EXPECT_EQ(run(most, most), (std::vector<float>{0, 0.5f, 0.5f, 0, 0, 1}));  // query q sees keys above q
   EXPECT_EQ(run(-most, 0), none);
   EXPECT_EQ(run(-most - 1024, most), none);  // -2^63
@@ -111,7 +115,8 @@ TEST_P(EveryFamily, ASinkTakesMassOnly) {
 }
 
 TEST_P(EveryFamily, ArgmaxTakesTheLowestOfEqualsAndIgnoresNaN) {
-  const Tensor x = of({4, 5}, {1, 3, 3, 2, 0, std::nanf(""), 1, 2, 2, 1, -infinity, std::nanf(""), -infinity, -infinity, -infinity, -5, -4, -6, -4, -infinity});
+  const Tensor x = of({4, 5}, {1,         3,  3,  2,  0,  std::nanf(""), 1, 2, 2, 1, -infinity, std::nanf(""), -infinity, -infinity,
+                               -infinity, -5, -4, -6, -4, -infinity});
   const Tensor y = make(QUERN_I32, {4});
   ASSERT_EQ(run_node(plugin_, QUERN_OP_ARGMAX, {x}, {y}).status, QUERN_OK);
   EXPECT_EQ((std::vector<std::int32_t>(y.integers().begin(), y.integers().begin() + 4)), (std::vector<std::int32_t>{1, 2, 0, 1}));
@@ -131,7 +136,10 @@ TEST(Rope, TurnsPairsByTheTableInBothLayoutsAndBack) {
   for (const int mode : {0, 1}) {
     const Tensor y = make(QUERN_F32, {3, 2, 5}), back = make(QUERN_F32, {3, 2, 5});
     ASSERT_EQ(run_node(plugin, QUERN_OP_ROPE, {x, position, table}, {y}, {{QUERN_KEY_MODE, static_cast<double>(mode)}}).status, QUERN_OK);
-    ASSERT_EQ(run_node(plugin, QUERN_OP_ROPE, {y, position, table}, {back}, {{QUERN_KEY_MODE, static_cast<double>(mode)}, {QUERN_KEY_INVERSE, 1}}).status, QUERN_OK);
+    ASSERT_EQ(run_node(plugin, QUERN_OP_ROPE, {y, position, table}, {back},
+                       {{QUERN_KEY_MODE, static_cast<double>(mode)}, {QUERN_KEY_INVERSE, 1}})
+                  .status,
+              QUERN_OK);
     for (std::size_t t = 0; t < 3; ++t)
       for (std::size_t h = 0; h < 2; ++h) {
         const float *from = x.f32().data() + (t * 2 + h) * 5, *to = y.f32().data() + (t * 2 + h) * 5;
@@ -160,8 +168,8 @@ TEST(Rope, APositionOutsideTheTableGivesZerosAndAFault) {
 
 TEST(RopeTable, DynamicScalingGrowsWithTheNumberOfPositions) {
   Plugin plugin;
-  const std::vector<Attribute> attributes = {{QUERN_KEY_BASE, 10000.0}, {QUERN_KEY_SCALING, 5}, {QUERN_KEY_FACTOR, 2.0},
-                                             {QUERN_KEY_ORIGINAL_CONTEXT, 4}};
+  const std::vector<Attribute> attributes = {
+      {QUERN_KEY_BASE, 10000.0}, {QUERN_KEY_SCALING, 5}, {QUERN_KEY_FACTOR, 2.0}, {QUERN_KEY_ORIGINAL_CONTEXT, 4}};
   const auto expect = [&](const Tensor& count, double factor, std::size_t rows) {
     const Tensor table = make(QUERN_F32, {16, 4, 2});
     ASSERT_EQ(run_node(plugin, QUERN_OP_ROPE_TABLE, {count}, {table}, attributes).status, QUERN_OK);
@@ -194,8 +202,8 @@ TEST(AddRmsNorm, RunsWholeWithItsBodyInTheGraph) {
   make_graph(parts, QUERN_VALUE_OUTPUT);
   parts.nodes = body.nodes;
   make_graph(whole, QUERN_VALUE_OUTPUT);
-  whole.nodes = {{.op = QUERN_OP_ADD_RMS_NORM, .inputs = {v[0], v[1], v[2]}, .outputs = {v[3], v[4]},
-                  .attributes = epsilon, .body = body.build()}};
+  whole.nodes = {
+      {.op = QUERN_OP_ADD_RMS_NORM, .inputs = {v[0], v[1], v[2]}, .outputs = {v[3], v[4]}, .attributes = epsilon, .body = body.build()}};
   std::string kernel;
   const Outcome outcome = plugin.run(whole, {}, &kernel);
   ASSERT_EQ(outcome.status, QUERN_OK) << outcome.text;
@@ -215,7 +223,8 @@ TEST(AddRmsNorm, RunsWholeWithItsBodyInTheGraph) {
 TEST(RopeTable, Llama3ScalesSlowPairsAndKeepsFastOnes) {
   Plugin plugin;
   const Tensor table = make(QUERN_F32, {2, 32, 2});
-  const std::vector<Attribute> attributes = {{QUERN_KEY_BASE, 500000.0}, {QUERN_KEY_SCALING, 3}, {QUERN_KEY_FACTOR, 8.0}, {QUERN_KEY_ORIGINAL_CONTEXT, 8192}};
+  const std::vector<Attribute> attributes = {
+      {QUERN_KEY_BASE, 500000.0}, {QUERN_KEY_SCALING, 3}, {QUERN_KEY_FACTOR, 8.0}, {QUERN_KEY_ORIGINAL_CONTEXT, 8192}};
   ASSERT_EQ(run_node(plugin, QUERN_OP_ROPE_TABLE, {}, {table}, attributes).status, QUERN_OK);
   EXPECT_EQ(table.f32()[65], static_cast<float>(std::sin(1.0)));  // pair 0: one turn in 6 positions
   const double slow = std::pow(500000.0, -62.0 / 64.0);

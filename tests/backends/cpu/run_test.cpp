@@ -95,7 +95,10 @@ TEST(Run, ViewsOfAnInternalValueWorkAsSlices) {
   const std::uint32_t k = graph.add(right);
   const Tensor y = make(QUERN_F32, {3, 4}, QUERN_VALUE_OUTPUT), full = make(QUERN_F32, {3, 8}, QUERN_VALUE_OUTPUT);
   const std::uint32_t yi = graph.add(y), fi = graph.add(full);
-  graph.nodes = {{QUERN_OP_MATMUL, {x, w}, {all}}, {QUERN_OP_SCALE, {k}, {k}, {{QUERN_KEY_ALPHA, -2.0}}}, {QUERN_OP_COPY, {k}, {yi}}, {QUERN_OP_COPY, {all}, {fi}}};
+  graph.nodes = {{QUERN_OP_MATMUL, {x, w}, {all}},
+                 {QUERN_OP_SCALE, {k}, {k}, {{QUERN_KEY_ALPHA, -2.0}}},
+                 {QUERN_OP_COPY, {k}, {yi}},
+                 {QUERN_OP_COPY, {all}, {fi}}};
   const Outcome outcome = plugin.run(graph);
   ASSERT_EQ(outcome.status, QUERN_OK) << outcome.text;
   const Tensor plain = make(QUERN_F32, {3, 8});
@@ -104,9 +107,7 @@ TEST(Run, ViewsOfAnInternalValueWorkAsSlices) {
     for (std::size_t c = 0; c < 8; ++c) {
       const float expected = plain.f32()[r * 8 + c] * (c < 4 ? 1.0f : -2.0f);
       EXPECT_EQ(full.f32()[r * 8 + c], expected);
-      if (c >= 4) {
-        EXPECT_EQ(y.f32()[r * 4 + c - 4], expected);
-      }
+      if (c >= 4) { EXPECT_EQ(y.f32()[r * 4 + c - 4], expected); }
     }
 }
 
@@ -200,11 +201,14 @@ TEST(Run, CancelEndsARunSoonAndTheNextOneIsFree) {
 TEST(Run, TwoPluginHandlesAndTwoSessionsWorkAtOnce) {
   Plugin one(2), two(2);
   const auto work = [](Plugin& plugin, std::uint32_t seed) {
-    const Tensor a = random_tensor(QUERN_F32, {4, 256}, seed), b = random_tensor(QUERN_Q4_1, {100, 256}, seed + 1), first = make(QUERN_F32, {4, 100});
+    const Tensor a = random_tensor(QUERN_F32, {4, 256}, seed), b = random_tensor(QUERN_Q4_1, {100, 256}, seed + 1),
+                 first = make(QUERN_F32, {4, 100});
     if (run_node(plugin, QUERN_OP_MATMUL, {a, b}, {first}).status != QUERN_OK) return false;
     for (int i = 0; i < 100; ++i) {
       const Tensor y = make(QUERN_F32, {4, 100});
-      if (run_node(plugin, QUERN_OP_MATMUL, {a, b}, {y}).status != QUERN_OK || std::memcmp(y.f32().data(), first.f32().data(), y.bytes()) != 0) return false;
+      if (run_node(plugin, QUERN_OP_MATMUL, {a, b}, {y}).status != QUERN_OK ||
+          std::memcmp(y.f32().data(), first.f32().data(), y.bytes()) != 0)
+        return false;
     }
     return true;
   };
@@ -224,7 +228,8 @@ TEST(Run, TenThousandSubmitsAllocateNothing) {
   GraphSpec graph;
   const Tensor count = ints({1}, {1});
   const std::uint32_t x = graph.add(random_tensor(QUERN_F32, {4, 64}, 1)), weight = graph.add(random_tensor(QUERN_F32, {64}, 2)),
-                      w = graph.add(random_tensor(QUERN_Q4_1, {256, 64}, 3)), normed = graph.add(make(QUERN_F32, {4, 64}, QUERN_VALUE_INTERNAL)),
+                      w = graph.add(random_tensor(QUERN_Q4_1, {256, 64}, 3)),
+                      normed = graph.add(make(QUERN_F32, {4, 64}, QUERN_VALUE_INTERNAL)),
                       y = graph.add(make(QUERN_F32, {4, 256}, QUERN_VALUE_OUTPUT)), extent = graph.add(count);
   graph.symbols = {symbol(4, extent)};
   for (const std::uint32_t id : {x, normed, y}) graph.values[id].symbols = {1, 0};

@@ -87,7 +87,8 @@ TEST(Sample, IsTheSameForEverySeedAndStepWhateverTheBatchAndThreads) {
   const Drawn batch = draw(two, x, {0.8f, 50, 0.95f, 0.01f, 1, 0, 0, 0}, 5, 10);
   for (std::int64_t i = 0; i < 8; ++i) {
     const Tensor row = of({1, 5000}, {x.f32().begin() + i * 5000, x.f32().begin() + (i + 1) * 5000});
-    EXPECT_EQ(draw(one, row, {0.8f, 50, 0.95f, 0.01f, 1, 0, 0, 0}, 5, 10 + static_cast<std::int32_t>(i)).tokens[0], batch.tokens[static_cast<std::size_t>(i)]);
+    EXPECT_EQ(draw(one, row, {0.8f, 50, 0.95f, 0.01f, 1, 0, 0, 0}, 5, 10 + static_cast<std::int32_t>(i)).tokens[0],
+              batch.tokens[static_cast<std::size_t>(i)]);
   }
 }
 
@@ -97,7 +98,10 @@ TEST(Sample, PhiloxGivesItsPublishedWords) {
   const Tensor token = make(QUERN_I32, {1}), logprob = make(QUERN_F32, {1});
   const auto at = [&](int n) {  // token floor(u * n) of n equal logits
     const Tensor x = of({1, n}, std::vector<float>(static_cast<std::size_t>(n), 0.0f));
-    EXPECT_EQ(run_node(plugin, QUERN_OP_SAMPLE, {x, of({1, 8}, {1, 0, 1, 0, 1, 0, 0, 0}), words({1, 2}, {0, 0}), ints({1}, {0})}, {token, logprob}).status, QUERN_OK);
+    EXPECT_EQ(run_node(plugin, QUERN_OP_SAMPLE, {x, of({1, 8}, {1, 0, 1, 0, 1, 0, 0, 0}), words({1, 2}, {0, 0}), ints({1}, {0})},
+                       {token, logprob})
+                  .status,
+              QUERN_OK);
     return token.integers()[0];
   };
   const double u = (0x6627e8d5u + 0.5) / 4294967296.0;
@@ -108,14 +112,18 @@ TEST(Penalize, CountsTokensOfTheWindowOnly) {
   Plugin plugin;
   const Tensor x = of({1, 5}, {2, -2, 3, 1, 1}), y = make(QUERN_F32, {1, 5});
   // window 4 of six: tokens 1 1 0 2 after 3 3; repeat 2, presence 0.5, frequency 0.25.
-  ASSERT_EQ(run_node(plugin, QUERN_OP_PENALIZE, {x, ints({1, 8}, {3, 3, 1, 1, 0, 2, 4, 4}), ints({1}, {6}), of({1, 8}, {1, 0, 1, 0, 2, 0.5f, 0.25f, 4})}, {y}).status, QUERN_OK);
+  ASSERT_EQ(run_node(plugin, QUERN_OP_PENALIZE,
+                     {x, ints({1, 8}, {3, 3, 1, 1, 0, 2, 4, 4}), ints({1}, {6}), of({1, 8}, {1, 0, 1, 0, 2, 0.5f, 0.25f, 4})}, {y})
+                .status,
+            QUERN_OK);
   EXPECT_EQ(y.floats(), (std::vector<float>{1 - 0.75f, -4 - 1.0f, 1.5f - 0.75f, 1, 1}));
 }
 
 TEST(LogitBias, AddsToItsTokensAndSkipsMinusOne) {
   Plugin plugin;
   const Tensor y = make(QUERN_F32, {1, 4});
-  const Outcome outcome = run_node(plugin, QUERN_OP_LOGIT_BIAS, {of({1, 4}, {1, 2, 3, 4}), ints({1, 3}, {2, -1, 9}), of({1, 3}, {10, 20, 30})}, {y});
+  const Outcome outcome =
+      run_node(plugin, QUERN_OP_LOGIT_BIAS, {of({1, 4}, {1, 2, 3, 4}), ints({1, 3}, {2, -1, 9}), of({1, 3}, {10, 20, 30})}, {y});
   EXPECT_EQ(outcome.faults, QUERN_FAULT_INDEX_RANGE);
   EXPECT_EQ(y.floats(), (std::vector<float>{1, 2, 13, 4}));
 }

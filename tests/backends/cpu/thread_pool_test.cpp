@@ -16,12 +16,14 @@ namespace quern::cpu {
 namespace {
 
 template <typename Body>
-void run(ThreadPool& pool, std::int64_t count, std::int64_t grain, const Body& body, const std::atomic<std::uint32_t>* cancelled = nullptr) {
-  pool.run(count, grain, cancelled,
-           [](const void* argument, std::int64_t begin, std::int64_t end, std::uint32_t thread) {
-             (*static_cast<const Body*>(argument))(begin, end, thread);
-           },
-           &body);
+void run(ThreadPool& pool, std::int64_t count, std::int64_t grain, const Body& body,
+         const std::atomic<std::uint32_t>* cancelled = nullptr) {
+  pool.run(
+      count, grain, cancelled,
+      [](const void* argument, std::int64_t begin, std::int64_t end, std::uint32_t thread) {
+        (*static_cast<const Body*>(argument))(begin, end, thread);
+      },
+      &body);
 }
 
 class Pools : public testing::TestWithParam<std::uint32_t> {};
@@ -59,9 +61,7 @@ TEST(ThreadPool, HelpsAThreadThatIsHeldUp) {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (begin == 0 && done < 63 && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
     ++done;
-    if (begin == 0) {
-      EXPECT_EQ(done, 64);
-    }
+    if (begin == 0) { EXPECT_EQ(done, 64); }
   });
   EXPECT_EQ(done, 64);
 }
@@ -86,7 +86,8 @@ TEST_P(Pools, SkipPartsOnceALoopIsCancelled) {
   ThreadPool pool(GetParam(), {});
   std::atomic<std::uint32_t> cancelled{0};
   std::atomic<int> parts{0};
-  run(pool, 1000, 1, [&](std::int64_t, std::int64_t, std::uint32_t) { ++parts, cancelled = 1; }, &cancelled);
+  run(
+      pool, 1000, 1, [&](std::int64_t, std::int64_t, std::uint32_t) { ++parts, cancelled = 1; }, &cancelled);
   EXPECT_GE(parts, 1);
   EXPECT_LE(parts, static_cast<int>(GetParam()));  // what each had begun
 }
@@ -94,9 +95,12 @@ TEST_P(Pools, SkipPartsOnceALoopIsCancelled) {
 /// A loop of eight parts; what `body` does is once a loop, under the turn.
 template <typename Body>
 void run_in(ThreadPool& pool, ThreadPool::Turn& turn, const Body& body) {
-  pool.run(8, 1, nullptr, [](const void* argument, std::int64_t begin, std::int64_t, std::uint32_t) {
-    if (begin == 0) (*static_cast<const Body*>(argument))();
-  }, &body, turn);
+  pool.run(
+      8, 1, nullptr,
+      [](const void* argument, std::int64_t begin, std::int64_t, std::uint32_t) {
+        if (begin == 0) (*static_cast<const Body*>(argument))();
+      },
+      &body, turn);
 }
 
 /// How often the turn goes from one of two callers to the other. The first has it, and half of its loops to go, when the second comes to wait.

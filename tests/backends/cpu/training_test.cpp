@@ -224,10 +224,10 @@ TEST(CrossEntropy, IgnoredRowsAreExactlyZeroAndLabelsOutOfRangeAFault) {
 TEST(CrossEntropy, ATermWithAFactorOfZeroDoesNotMakeNaN) {
   Plugin plugin;
   const Tensor loss = make(QUERN_F32, {1}), lse = make(QUERN_F32, {1});
-  ASSERT_EQ(
-      run_node(plugin, QUERN_OP_CROSS_ENTROPY, {of({1, 2}, {-std::numeric_limits<float>::infinity(), 3}), ints({1}, {1})}, {loss, lse})
-          .status,
-      QUERN_OK);
+  ASSERT_EQ(run_node(plugin, QUERN_OP_CROSS_ENTROPY, {of({1, 2}, {-std::numeric_limits<float>::infinity(), 3}), ints({1}, {1})},
+                     {loss, lse})
+                .status,
+            QUERN_OK);
   EXPECT_EQ(loss.f32()[0], 0.0f);
 }
 

@@ -17,7 +17,8 @@ struct Instruction {
 
   /// The register of this number in the order of instructions' fields.
   std::int64_t value(int number) const noexcept {
-    constexpr int places[16] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI, REG_R8, REG_R9, REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
+    constexpr int places[16] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
+                                REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
     return registers[places[number]];
   }
   bool extends(int bit) const noexcept { return (at[1] >> bit & 1) == 0; }  // R, X and B are stored inverted

@@ -36,9 +36,7 @@ class Items {
     status = plugin.api().weights_plan(plugin.device(), &list, 0, &array, nullptr);
   }
   ~Items() {
-    if (array.count != 0) {
-      EXPECT_EQ(plugin_.api().weights_release(plugin_.device(), &array, nullptr), QUERN_OK);
-    }
+    if (array.count != 0) { EXPECT_EQ(plugin_.api().weights_release(plugin_.device(), &array, nullptr), QUERN_OK); }
   }
   const quern_weight_item& operator[](std::size_t i) const { return static_cast<const quern_weight_item*>(array.data)[i]; }
   std::string key(std::size_t i) const { return {(*this)[i].layout_key.data, (*this)[i].layout_key.size}; }
@@ -75,7 +73,8 @@ TEST(Weights, PackedProductsAreCloseToExactOnesForEveryFormat) {
     Plugin plugin(2, {{"force_kernel", family}});
     for (const quern_dtype dtype : quantised)
       for (const std::int64_t m : {1, 5, 300}) {
-        const Tensor a = random_tensor(QUERN_F32, {m, k}, 1), b = constant(dtype, {n, k}, 2), y = make(QUERN_F32, {m, n}, QUERN_VALUE_OUTPUT);
+        const Tensor a = random_tensor(QUERN_F32, {m, k}, 1), b = constant(dtype, {n, k}, 2),
+                     y = make(QUERN_F32, {m, n}, QUERN_VALUE_OUTPUT);
         GraphSpec canonical = product(a, b, y);
         GraphSpec graph = product(a, packed(plugin, canonical, b), y);
         std::string kernel;
@@ -133,7 +132,8 @@ TEST(Weights, ProductsByAmxHaveTheBitsThePanelsAndThePlanKeyOfAvx512) {
       GraphSpec by_tiles = product(a, panels, tiles), by_vectors = product(a, panels, vectors);
       ASSERT_EQ(amx.run(by_tiles).status, QUERN_OK);
       ASSERT_EQ(avx512.run(by_vectors).status, QUERN_OK);
-      EXPECT_EQ(std::memcmp(tiles.raw().data(), vectors.raw().data(), tiles.raw().size()), 0) << "format " << dtype << ", " << m << " tokens";
+      EXPECT_EQ(std::memcmp(tiles.raw().data(), vectors.raw().data(), tiles.raw().size()), 0)
+          << "format " << dtype << ", " << m << " tokens";
       const Told fast = told(amx, by_tiles), slow = told(avx512, by_vectors);
       EXPECT_TRUE(fast.kernel.ends_with(".packed.amx")) << fast.kernel;
       EXPECT_EQ(fast.reason, "");
@@ -158,7 +158,8 @@ TEST(Weights, AmxIsUsedUndemandedToo) {
   Plugin plugin(1), slower(1, {{"force_kernel", "cpu:avx512"}});
   EXPECT_TRUE(plugin.has("amx"));
   EXPECT_FALSE(slower.has("amx"));
-  const Tensor a = random_tensor(QUERN_F32, {20, 512}, 1), b = constant(QUERN_Q4_0, {16, 512}, 2), y = make(QUERN_F32, {20, 16}, QUERN_VALUE_OUTPUT);
+  const Tensor a = random_tensor(QUERN_F32, {20, 512}, 1), b = constant(QUERN_Q4_0, {16, 512}, 2),
+               y = make(QUERN_F32, {20, 16}, QUERN_VALUE_OUTPUT);
   GraphSpec canonical = product(a, b, y), graph = product(a, packed(plugin, canonical, b), y);
   EXPECT_EQ(told(plugin, graph).kernel, "matmul.q4_0.packed.amx");
   EXPECT_EQ(told(plugin, graph).reason, "");
@@ -198,10 +199,12 @@ TEST(Weights, UndemandedTilesWithOtherBitsAreLeftWithAReason) {
   EXPECT_FALSE(usable(Plugin(1, {{"force_kernel", "amx"}})));
   const Tensor a = random_tensor(QUERN_F32, {200, 512}, 1), b = constant(QUERN_Q4_0, {16, 512}, 2);
   const Tensor y = make(QUERN_F32, {200, 16}, QUERN_VALUE_OUTPUT), right = make(QUERN_F32, {200, 16}, QUERN_VALUE_OUTPUT);
-  GraphSpec canonical = product(a, b, y), graph = product(a, packed(plugin, canonical, b), y), other = product(a, packed(avx512, canonical, b), right);
+  GraphSpec canonical = product(a, b, y), graph = product(a, packed(plugin, canonical, b), y),
+            other = product(a, packed(avx512, canonical, b), right);
   const Told told_of = told(plugin, graph);
   EXPECT_EQ(told_of.kernel, "matmul.q4_0.packed.avx512");
-  EXPECT_TRUE(told_of.reason.starts_with("amx: amx gives ") && told_of.reason.find(" that avx512 gives ") != std::string::npos) << told_of.reason;
+  EXPECT_TRUE(told_of.reason.starts_with("amx: amx gives ") && told_of.reason.find(" that avx512 gives ") != std::string::npos)
+      << told_of.reason;
   ASSERT_EQ(plugin.run(graph).status, QUERN_OK);
   ASSERT_EQ(avx512.run(other).status, QUERN_OK);
   EXPECT_EQ(std::memcmp(y.raw().data(), right.raw().data(), y.raw().size()), 0);
@@ -214,13 +217,16 @@ TEST(Weights, WhereAmxIsRefusedTheReasonIsTold) {
     Plugin plugin(1);
     const Plugin forced(1, {{"force_kernel", "amx"}});
     if (forced.created().status != QUERN_OK) {
-      const Tensor a = random_tensor(QUERN_F32, {20, 512}, 1), b = constant(QUERN_Q4_0, {16, 512}, 2), y = make(QUERN_F32, {20, 16}, QUERN_VALUE_OUTPUT);
+      const Tensor a = random_tensor(QUERN_F32, {20, 512}, 1), b = constant(QUERN_Q4_0, {16, 512}, 2),
+                   y = make(QUERN_F32, {20, 16}, QUERN_VALUE_OUTPUT);
       GraphSpec canonical = product(a, b, y), graph = product(a, packed(plugin, canonical, b), y);
       const std::string reason = told(plugin, graph).reason;
       EXPECT_TRUE(reason.starts_with("amx: this processor ") || reason.starts_with("amx: the operating system ")) << reason;
       EXPECT_EQ(forced.created().status, QUERN_ARCH_NOT_BUILT);
       const std::string& text = forced.created().text;
-      EXPECT_TRUE(text.starts_with("force_kernel is 'amx' but this processor ") || text.starts_with("force_kernel is 'amx' but the operating system ")) << text;
+      EXPECT_TRUE(text.starts_with("force_kernel is 'amx' but this processor ") ||
+                  text.starts_with("force_kernel is 'amx' but the operating system "))
+          << text;
     }
   }
   unsetenv("QUERN_TEST_NO_AMX");
@@ -230,7 +236,8 @@ TEST(Weights, AWeightGetsALayoutThatItsProductsAllow) {
   for (const std::string& family : packing_families()) {
     Plugin plugin(2, {{"force_kernel", family}});
     const auto key_of = [&](quern_dtype dtype, std::uint32_t conversions) {
-      GraphSpec graph = product(random_tensor(QUERN_F32, {3, 512}, 1), constant(dtype, {37, 512}, 2), make(QUERN_F32, {3, 37}, QUERN_VALUE_OUTPUT), conversions);
+      GraphSpec graph = product(random_tensor(QUERN_F32, {3, 512}, 1), constant(dtype, {37, 512}, 2),
+                                make(QUERN_F32, {3, 37}, QUERN_VALUE_OUTPUT), conversions);
       const Items items(plugin, graph);
       return items.array.count == 0 ? std::string() : items.key(0);
     };
@@ -271,7 +278,8 @@ TEST(Weights, ATableSharedWithGetRowsDecodesToTheBitsOfItsBlocks) {
 
 TEST(Weights, WhatCannotBePackedStaysCanonical) {
   Plugin plugin(1);
-  const Tensor a = random_tensor(QUERN_F32, {1, 512}, 1), b = constant(QUERN_Q4_0, {16, 512}, 2), y = make(QUERN_F32, {1, 16}, QUERN_VALUE_OUTPUT);
+  const Tensor a = random_tensor(QUERN_F32, {1, 512}, 1), b = constant(QUERN_Q4_0, {16, 512}, 2),
+               y = make(QUERN_F32, {1, 16}, QUERN_VALUE_OUTPUT);
   {
     GraphSpec exact = product(a, b, y, QUERN_CONVERT_NONE);
     EXPECT_EQ(Items(plugin, exact).array.count, 0u);
@@ -297,12 +305,14 @@ TEST(Weights, WhatCannotBePackedStaysCanonical) {
 TEST(Weights, ForeignLayoutsAreAnsweredNo) {
   if (packing_families().empty()) GTEST_SKIP() << "this processor has no packed layouts";
   Plugin plugin(1);
-  const Tensor a = random_tensor(QUERN_F32, {1, 512}, 1), b = constant(QUERN_Q4_0, {16, 512}, 2), y = make(QUERN_F32, {1, 16}, QUERN_VALUE_OUTPUT);
+  const Tensor a = random_tensor(QUERN_F32, {1, 512}, 1), b = constant(QUERN_Q4_0, {16, 512}, 2),
+               y = make(QUERN_F32, {1, 16}, QUERN_VALUE_OUTPUT);
   GraphSpec canonical = product(a, b, y);
   const Tensor good = packed(plugin, canonical, b);
   const std::string name = good.layout.substr(0, good.layout.rfind('/'));
-  for (const std::string& key : {std::string("unknown/16x512"), name, name + "/", name + "/16x", name + "/16x512x", name + "/17x512", name + "/16x544",
-                                 name + "/-16x512", name + "/16x99999999999999999999", std::string("q4_k.16x4.v0/16x512")}) {
+  for (const std::string& key :
+       {std::string("unknown/16x512"), name, name + "/", name + "/16x", name + "/16x512x", name + "/17x512", name + "/16x544",
+        name + "/-16x512", name + "/16x99999999999999999999", std::string("q4_k.16x4.v0/16x512")}) {
     Tensor bad = good;
     bad.layout = key;
     GraphSpec graph = product(a, bad, y);
@@ -319,7 +329,8 @@ TEST(Weights, ForeignLayoutsAreAnsweredNo) {
 TEST(Weights, SpansThatDoNotFitAndListsReleasedTwiceAreRefused) {
   if (packing_families().empty()) GTEST_SKIP() << "this processor has no packed layouts";
   Plugin plugin(1);
-  const Tensor a = random_tensor(QUERN_F32, {1, 512}, 1), b = constant(QUERN_Q4_0, {16, 512}, 2), y = make(QUERN_F32, {1, 16}, QUERN_VALUE_OUTPUT);
+  const Tensor a = random_tensor(QUERN_F32, {1, 512}, 1), b = constant(QUERN_Q4_0, {16, 512}, 2),
+               y = make(QUERN_F32, {1, 16}, QUERN_VALUE_OUTPUT);
   GraphSpec graph = product(a, b, y);
   quern_array copy{};
   {

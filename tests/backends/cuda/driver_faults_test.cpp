@@ -50,7 +50,8 @@ constexpr Fault faults[] = {
 };
 
 std::string replaced(std::string text, const std::string& what, const std::string& with) {
-  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size())) text.replace(at, what.size(), with);
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size()))
+    text.replace(at, what.size(), with);
   return text;
 }
 
@@ -79,7 +80,8 @@ struct CudaMachine : Machine {
     fs::create_directories(root / "driver");
     fs::remove(root / "driver/libcuda.so.1");
     if (fault == "empty_library") return write_file(root / "driver/libcuda.so.1", "");
-    fs::copy_file(std::string(QUERN_FAKE_DRIVERS) + "/" + (fault == "hidden" ? "good" : fault) + "/libcuda.so.1", root / "driver/libcuda.so.1");
+    fs::copy_file(std::string(QUERN_FAKE_DRIVERS) + "/" + (fault == "hidden" ? "good" : fault) + "/libcuda.so.1",
+                  root / "driver/libcuda.so.1");
   }
 
   Settings settings() {
@@ -102,7 +104,8 @@ TEST_P(DriverFaults, AreSaidInTheseWords) {
   CudaMachine m;
   m.install_driver(name);
   if (name == "architecture_not_built")  // an NVRTC that is installed here is not found
-    for (const char* compiler : {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}) write_file(m.root / (std::string("driver/") + compiler), "");
+    for (const char* compiler : {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"})
+      write_file(m.root / (std::string("driver/") + compiler), "");
   if (name == "hidden") ::setenv("CUDA_VISIBLE_DEVICES", "", 1);
   Settings settings = m.settings();
   if (name.ends_with("_hangs")) settings.probe_limit = std::chrono::milliseconds(1500);
@@ -121,7 +124,8 @@ INSTANTIATE_TEST_SUITE_P(All, DriverFaults, testing::ValuesIn(faults),
 TEST(DriverFaultGoldens, EachIsOfAFaultThatIsStillSeeded) {
   std::set<std::string> names, files;
   for (const Fault& fault : faults) names.insert(fault.name);
-  for (const auto& entry : fs::directory_iterator(std::string(QUERN_SOURCE_DIR) + "/tests/backends/cuda/goldens")) files.insert(entry.path().stem().string());
+  for (const auto& entry : fs::directory_iterator(std::string(QUERN_SOURCE_DIR) + "/tests/backends/cuda/goldens"))
+    files.insert(entry.path().stem().string());
   EXPECT_EQ(names, files);
 }
 

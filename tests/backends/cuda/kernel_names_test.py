@@ -55,9 +55,10 @@ def definition(text, name):
     found = list(re.finditer(rf"\b{name}(?:\[\w*\])*\s*(?:=(?!=)|\{{)|^[\w:&*<> ]+\b{name}\([^;]*?\) (?:const )?(?:noexcept )?\{{", text, re.M))
     if not found:
         return ""
-    begin = found[-1].start()
     last = text[found[-1].end() - 1]
-    end = text.find("\n}", begin) if last == "{" and ")" in found[-1].group() else text.find(";", begin)
+    if last == "{" and ")" in found[-1].group():
+        return ",".join(arguments(text, found[-1].end() - 1))
+    end = text.find(";", found[-1].start())
     return text[found[-1].end():end if end >= 0 else len(text)]
 
 

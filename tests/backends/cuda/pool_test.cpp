@@ -134,8 +134,7 @@ TEST_F(PoolTest, AProcessWithoutMemoryLeavesNothingMapped) {
     try {
       memory = pool_.take(bytes, "a test");
       done = true;
-    } catch (const std::bad_alloc&) {
-    }
+    } catch (const std::bad_alloc&) {}
     allocations_left = 0;  // giving back never fails
     if (memory != 0) pool_.give(memory, bytes);
     pool_.give(before, mib);

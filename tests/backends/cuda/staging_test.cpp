@@ -19,8 +19,7 @@ static std::atomic<int> allocations_left{-1};
 #if QUERN_SANITIZER == 0
 void* operator new(std::size_t size) {
   int left = allocations_left;
-  while (left > 0 && !allocations_left.compare_exchange_weak(left, left - 1)) {
-  }
+  while (left > 0 && !allocations_left.compare_exchange_weak(left, left - 1)) {}
   void* p = left == 0 ? nullptr : std::malloc(size == 0 ? 1 : size);
   return p != nullptr ? p : throw std::bad_alloc();
 }
@@ -165,9 +164,7 @@ TEST_F(StagingTest, AThreadThatCannotTakeTheContextTellsTheCaller) {
   try {
     staging.upload(place(card), bytes.data(), bytes.size());
     FAIL();
-  } catch (const Failure& failure) {
-    EXPECT_EQ(failure.code, QUERN_DEVICE_LOST);
-  }
+  } catch (const Failure& failure) { EXPECT_EQ(failure.code, QUERN_DEVICE_LOST); }
 }
 
 TEST_F(StagingTest, AProcessWithoutMemoryUploadsWithFewerThreadsOrLeavesNothingBehind) {
@@ -183,9 +180,7 @@ TEST_F(StagingTest, AProcessWithoutMemoryUploadsWithFewerThreadsOrLeavesNothingB
     bool done = false;
     try {
       done = staging.upload(place(card), bytes.data(), bytes.size());
-    } catch (const std::bad_alloc&) {
-      ++failed;
-    }
+    } catch (const std::bad_alloc&) { ++failed; }
     allocations_left = -1;
     EXPECT_TRUE(!done || card == bytes) << "with " << allowed << " allocations";
     std::ranges::fill(card, 0);
@@ -214,7 +209,8 @@ class CudaUploads : public quern_test::SampleTest {
   void expect_arrival() {
     const Bytes bytes = some_bytes(41 * mib + 77, 8);
     Bytes expected = contents<unsigned char>(place);
-    for (const auto& [offset, size] : {std::pair<std::size_t, std::size_t>{1, 40 * mib + 1}, {40 * mib + 2, 100}, {3 * mib + 5, 2 * mib + 3}}) {
+    for (const auto& [offset, size] :
+         {std::pair<std::size_t, std::size_t>{1, 40 * mib + 1}, {40 * mib + 2, 100}, {3 * mib + 5, 2 * mib + 3}}) {
       const unsigned char* from = bytes.data() + offset % 91;
       const quern_span to = {place.buffer, nullptr, offset, size};
       ASSERT_EQ(api.upload(device, nullptr, &to, from, size, nullptr, error), QUERN_OK) << error.text();
@@ -246,7 +242,8 @@ TEST_F(CudaUploads, HaveNoThreadsAnyMoreOnceAnInstanceIsPrepared) {
   g.node(QUERN_OP_COPY, {x}, {y});
   const Ready r = ready(g, {{x, buffer(16)}, {y, buffer(16)}});
   EXPECT_EQ(r.prepared, QUERN_OK) << error.text();
-  for (int i = 0; i < 100 && threads() != before; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));  // one that was joined is listed a little longer
+  for (int i = 0; i < 100 && threads() != before; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));  // one that was joined is listed a little longer
   EXPECT_EQ(threads(), before);
   drop(r);
 }

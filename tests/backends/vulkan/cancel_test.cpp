@@ -18,9 +18,11 @@ using namespace quern_test;
 /// signal waits. So a device is busy for as long as a test wants, however fast it is.
 class HeldPage {
  public:
-  explicit HeldPage(float number) : memory_(static_cast<float*>(::mmap(nullptr, size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
+  explicit HeldPage(float number)
+      : memory_(static_cast<float*>(::mmap(nullptr, size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
     std::fill_n(memory_, size() / sizeof(float), number);
-    if (::pipe(reading_) != 0 || ::pipe(going_) != 0 || ::mprotect(memory_, size(), PROT_NONE) != 0) throw std::runtime_error("no pipes, or no page");
+    if (::pipe(reading_) != 0 || ::pipe(going_) != 0 || ::mprotect(memory_, size(), PROT_NONE) != 0)
+      throw std::runtime_error("no pipes, or no page");
     held_ = this;
     struct sigaction hold {};
     hold.sa_sigaction = wait;
@@ -49,8 +51,8 @@ class HeldPage {
   static void wait(int, siginfo_t* fault, void*) {
     const auto offset = static_cast<char*>(fault->si_addr) - reinterpret_cast<char*>(held_->memory_);
     char byte = 0;
-    if (offset < 0 || static_cast<std::size_t>(offset) >= size() || ::write(held_->reading_[1], "", 1) != 1 || ::read(held_->going_[0], &byte, 1) != 1 ||
-        ::mprotect(held_->memory_, size(), PROT_READ) != 0)
+    if (offset < 0 || static_cast<std::size_t>(offset) >= size() || ::write(held_->reading_[1], "", 1) != 1 ||
+        ::read(held_->going_[0], &byte, 1) != 1 || ::mprotect(held_->memory_, size(), PROT_READ) != 0)
       sigaction(SIGSEGV, &held_->before_, nullptr);  // a fault of another kind: again, and to its own end
   }
 
@@ -90,7 +92,8 @@ class VulkanCancel : public SampleTest {
     const auto x = g.value(QUERN_VALUE_INPUT, {n, n}), w = g.value(QUERN_VALUE_CONSTANT, {n, n});
     const std::uint32_t between[2] = {g.value(QUERN_VALUE_INTERNAL, {n, n}), g.value(QUERN_VALUE_INTERNAL, {n, n})};
     const auto y = g.value(QUERN_VALUE_OUTPUT, {n, n});
-    for (int i = 0; i < products; ++i) g.node(QUERN_OP_MATMUL, {i == 0 ? x : between[(i + 1) % 2], w}, {i + 1 == products ? y : between[i % 2]});
+    for (int i = 0; i < products; ++i)
+      g.node(QUERN_OP_MATMUL, {i == 0 ? x : between[(i + 1) % 2], w}, {i + 1 == products ? y : between[i % 2]});
     const std::vector<float> zeros(n * n, 0);
     return ready(g, {{x, holding(zeros)}, {w, holding(zeros)}, {y, holding(zeros)}});
   }

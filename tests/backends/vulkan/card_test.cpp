@@ -6,7 +6,8 @@
 namespace quern::vulkan {
 namespace {
 
-constexpr VkQueueFlags graphics = VK_QUEUE_GRAPHICS_BIT, compute = VK_QUEUE_COMPUTE_BIT, transfer = VK_QUEUE_TRANSFER_BIT, sparse = VK_QUEUE_SPARSE_BINDING_BIT;
+constexpr VkQueueFlags graphics = VK_QUEUE_GRAPHICS_BIT, compute = VK_QUEUE_COMPUTE_BIT, transfer = VK_QUEUE_TRANSFER_BIT,
+                       sparse = VK_QUEUE_SPARSE_BINDING_BIT;
 constexpr VkQueueFlags video = VK_QUEUE_VIDEO_DECODE_BIT_KHR, optical_flow = VK_QUEUE_OPTICAL_FLOW_BIT_NV;
 
 std::optional<std::uint32_t> chosen(std::initializer_list<VkQueueFlags> flags) {

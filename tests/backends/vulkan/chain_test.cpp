@@ -26,7 +26,8 @@ struct Shape {
   quern_dtype format;
   uint hidden, kv, feed_forward, heads, kv_heads;
 };
-constexpr Shape tinyllama{QUERN_Q4_K, 2048, 256, 5632, 32, 4}, smollm2{QUERN_Q8_0, 576, 192, 1536, 9, 3}, llama_7b{QUERN_F16, 4096, 4096, 11008, 32, 32};
+constexpr Shape tinyllama{QUERN_Q4_K, 2048, 256, 5632, 32, 4}, smollm2{QUERN_Q8_0, 576, 192, 1536, 9, 3},
+    llama_7b{QUERN_F16, 4096, 4096, 11008, 32, 32};
 
 /// A layer, and the products of the next one's row: queries to values, attention, output, gate and up, down, queries to values.
 std::vector<Chain::Launch> launches_of(const Shape& shape, const CardFacts& card) {
@@ -94,16 +95,31 @@ void expect(const std::vector<Chain::Launch>& launches, const std::vector<Expect
 // 352 blocks of gate and up are 3 at most, 48 tiles for 24 subgroups. Down has 128 blocks of 16 rows too, with 3
 // items a row.
 TEST(Chain, LayersOfTinyLlama) {
-  expect(launches_of(tinyllama, card_of_132()), {{132, 384, 0, 0, 2, 1}, {128, 256, 0, 4, 2, 0}, {128, 512, 1, 1, 1, 1}, {132, 768, 1, 3, 2, 0}, {128, 512, 1, 1, 1, 0}, {132, 384, 1, 0, 2, 1}});
+  expect(launches_of(tinyllama, card_of_132()), {{132, 384, 0, 0, 2, 1},
+                                                 {128, 256, 0, 4, 2, 0},
+                                                 {128, 512, 1, 1, 1, 1},
+                                                 {132, 768, 1, 3, 2, 0},
+                                                 {128, 512, 1, 1, 1, 0},
+                                                 {132, 384, 1, 0, 2, 1}});
 }
 
 // Every product has one item a subgroup; gate and up would have 96 blocks, fewer than workgroups, and go as words.
 TEST(Chain, LayersOfSmolLM2) {
-  expect(launches_of(smollm2, card_of_132()), {{132, 256, 0, 0, 2, 1}, {126, 256, 0, 4, 2, 0}, {36, 256, 1, 1, 2, 1}, {132, 384, 1, 0, 2, 1}, {36, 256, 0, 1, 2, 1}, {132, 256, 1, 0, 2, 1}});
+  expect(launches_of(smollm2, card_of_132()), {{132, 256, 0, 0, 2, 1},
+                                               {126, 256, 0, 4, 2, 0},
+                                               {36, 256, 1, 1, 2, 1},
+                                               {132, 384, 1, 0, 2, 1},
+                                               {36, 256, 0, 1, 2, 1},
+                                               {132, 256, 1, 0, 2, 1}});
 }
 
 TEST(Chain, LayersOfF16PassFloats) {
-  expect(launches_of(llama_7b, card_of_132()), {{132, 768, 0, 0, 2, 0}, {128, 256, 0, 0, 2, 0}, {132, 512, 0, 0, 2, 0}, {132, 768, 0, 0, 2, 0}, {132, 512, 0, 0, 2, 0}, {132, 768, 0, 0, 2, 0}});
+  expect(launches_of(llama_7b, card_of_132()), {{132, 768, 0, 0, 2, 0},
+                                                {128, 256, 0, 0, 2, 0},
+                                                {132, 512, 0, 0, 2, 0},
+                                                {132, 768, 0, 0, 2, 0},
+                                                {132, 512, 0, 0, 2, 0},
+                                                {132, 768, 0, 0, 2, 0}});
 }
 
 // Attention joins what subgroups found by a lane each.

@@ -21,8 +21,12 @@ std::vector<std::uint32_t> table_of(std::uint32_t lanes, const Element& sums, co
 }
 
 // As an NVIDIA H200 has them (driver 580): a lane has two rows, eight apart, four lanes share them.
-std::uint32_t of_nvidia(std::uint32_t lane, std::uint32_t part) { return (lane / 4 + part / 4 * 8) * 16 + lane % 4 * 2 + part % 2 + part / 2 % 2 * 8; }
-std::uint32_t right_of_nvidia(std::uint32_t lane, std::uint32_t part) { return (lane % 4 * 2 + part % 2 + part / 2 % 2 * 8) * 16 + lane / 4 + part / 4 * 8; }
+std::uint32_t of_nvidia(std::uint32_t lane, std::uint32_t part) {
+  return (lane / 4 + part / 4 * 8) * 16 + lane % 4 * 2 + part % 2 + part / 2 % 2 * 8;
+}
+std::uint32_t right_of_nvidia(std::uint32_t lane, std::uint32_t part) {
+  return (lane % 4 * 2 + part % 2 + part / 2 % 2 * 8) * 16 + lane / 4 + part / 4 * 8;
+}
 // As Mesa's llvmpipe has them: a lane a column.
 std::uint32_t of_llvmpipe(std::uint32_t lane, std::uint32_t part) { return part * 8 + lane; }
 std::uint32_t right_of_llvmpipe(std::uint32_t lane, std::uint32_t part) { return lane * 8 + part; }
@@ -44,7 +48,8 @@ TEST(MatrixLayout, FoursOnlyWhereAllThreeMatricesLieSo) {
   EXPECT_FALSE(read_matrix_layout(table_of(32, exchanged(sums), sums, right), 32, 8, sixteen).by_fours);
   EXPECT_FALSE(read_matrix_layout(table_of(32, sums, exchanged(sums), right), 32, 8, sixteen).by_fours);
   EXPECT_FALSE(read_matrix_layout(table_of(32, sums, sums, exchanged(right)), 32, 8, sixteen).by_fours);
-  EXPECT_TRUE(read_matrix_layout(table_of(32, sums, exchanged(sums), exchanged(right)), 32, 8, sixteen).by_fours);  // k in another order, the same in both
+  EXPECT_TRUE(read_matrix_layout(table_of(32, sums, exchanged(sums), exchanged(right)), 32, 8, sixteen)
+                  .by_fours);  // k in another order, the same in both
 }
 
 TEST(MatrixLayout, OfLlvmpipe) {
@@ -62,9 +67,13 @@ TEST(MatrixLayout, LeftMatricesMayLieOtherwise) {
 }
 
 TEST(MatrixLayout, RowsThatAreNotOfFixedLanesAreNotTaken) {
-  const auto turned = [](std::uint32_t lane, std::uint32_t part) { return (part + lane) % 8 * 8 + lane; };  // every lane begins at another row
+  const auto turned = [](std::uint32_t lane, std::uint32_t part) {
+    return (part + lane) % 8 * 8 + lane;
+  };  // every lane begins at another row
   EXPECT_EQ(read_matrix_layout(table_of(8, turned, turned, turned), 8, 8, eight).rows, 0u);
-  const auto mixed = [](std::uint32_t lane, std::uint32_t part) { return lane < 4 ? of_llvmpipe(lane, part) : right_of_llvmpipe(lane, part); };
+  const auto mixed = [](std::uint32_t lane, std::uint32_t part) {
+    return lane < 4 ? of_llvmpipe(lane, part) : right_of_llvmpipe(lane, part);
+  };
   EXPECT_EQ(read_matrix_layout(table_of(8, mixed, mixed, mixed), 8, 8, eight).rows, 0u);
   const auto twice = [](std::uint32_t, std::uint32_t part) { return part * 8; };
   EXPECT_EQ(read_matrix_layout(table_of(8, twice, twice, twice), 8, 8, eight).rows, 0u);

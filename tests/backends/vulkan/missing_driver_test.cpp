@@ -30,9 +30,7 @@ TEST(Loader, AnotherLibraryIsNone) {
   try {
     Api::open("libm.so.6");
     FAIL() << "it was opened";
-  } catch (const sdk::Failure& failure) {
-    EXPECT_EQ(failure.code, QUERN_DEPENDENCY_MISSING);
-  }
+  } catch (const sdk::Failure& failure) { EXPECT_EQ(failure.code, QUERN_DEPENDENCY_MISSING); }
 }
 
 /// The plugin with the manifests of drivers at a place of the test's.
@@ -108,7 +106,8 @@ TEST_F(Manifests, ThatAreMissingAreAReason) {
 
 TEST_F(Manifests, ThatNameADriverThatIsNotThereAreAReason) {
   const std::string path = testing::TempDir() + "quern_broken_driver.json";
-  std::ofstream(path) << R"({"file_format_version": "1.0.0", "ICD": {"library_path": "/nonexistent/libvulkan_gone.so", "api_version": "1.3.0"}})";
+  std::ofstream(path)
+      << R"({"file_format_version": "1.0.0", "ICD": {"library_path": "/nonexistent/libvulkan_gone.so", "api_version": "1.3.0"}})";
   only(path);
   expect_a_reason();
 }
@@ -122,7 +121,8 @@ TEST_F(Manifests, ThatAreNoJsonAreAReason) {
 
 TEST_F(Manifests, DoNotMatterToAnOptionThatNoPluginKnows) {
   std::string text;
-  for (const char* known : {"", "staged", "plain"}) EXPECT_EQ(with_memory(known, text), QUERN_OK) << known << ": " << text;  // plain: CUDA's
+  for (const char* known : {"", "staged", "plain"})
+    EXPECT_EQ(with_memory(known, text), QUERN_OK) << known << ": " << text;  // plain: CUDA's
   EXPECT_EQ(with_memory("stagd", text), QUERN_INVALID_ARGUMENT);
   for (const char* told : {"'stagd'", "staged", "plain"}) EXPECT_NE(text.find(told), std::string::npos) << text;
 }
@@ -131,8 +131,9 @@ TEST(FloatControls, AreAddedBehindHeaderAndEntryPoint) {
   const std::uint32_t module[] = {0x07230203, 0x00010500, 0, 10, 0, 2u << 16 | 17, 1, 4u << 16 | 15, 5, 7, 0, 1u << 16 | 56};
   const auto* bytes = reinterpret_cast<const unsigned char*>(module);
   EXPECT_EQ(with_float_controls(bytes, sizeof module, false, false), std::vector<std::uint32_t>(std::begin(module), std::end(module)));
-  const std::vector<std::uint32_t> expected = {0x07230203, 0x00010500, 0, 10, 0, 2u << 16 | 17, 4464, 2u << 16 | 17, 1,
-                                               4u << 16 | 15, 5, 7, 0, 4u << 16 | 16, 7, 4459, 32, 1u << 16 | 56};
+  const std::vector<std::uint32_t> expected = {0x07230203, 0x00010500,    0, 10, 0, 2u << 16 | 17, 4464, 2u << 16 | 17,
+                                               1,          4u << 16 | 15, 5, 7,  0, 4u << 16 | 16, 7,    4459,
+                                               32,         1u << 16 | 56};
   EXPECT_EQ(with_float_controls(bytes, sizeof module, true, false), expected);
 }
 

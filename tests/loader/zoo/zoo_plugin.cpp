@@ -58,7 +58,9 @@
 #endif
 /// What a terminal obeys, behind every text of the plugin: a title, a cleared screen, C1, directions, line breaks.
 #if ZOO_FAULT == ZOO_HOSTILE_TEXT
-#define ZOO_PLANT "\x1b]0;pwned\x07\x1b[2J\xc2\x9b" "2J\xe2\x80\xae\xe2\x80\xa8\r\nquern: forged\x7f"
+#define ZOO_PLANT \
+  "\x1b]0;pwned\x07\x1b[2J\xc2\x9b" \
+  "2J\xe2\x80\xae\xe2\x80\xa8\r\nquern: forged\x7f"
 #else
 #define ZOO_PLANT ""
 #endif
@@ -143,9 +145,7 @@ constexpr NoteRecord make_note() {
   return r;
 }
 }  // namespace
-extern "C"
-    __attribute__((used, section(QUERN_NOTE_SECTION), aligned(4))) constexpr NoteRecord quern_plugin_note =
-        make_note();
+extern "C" __attribute__((used, section(QUERN_NOTE_SECTION), aligned(4))) constexpr NoteRecord quern_plugin_note = make_note();
 #endif
 
 #if ZOO_FAULT == ZOO_UNDEFINED_SYMBOL
@@ -157,8 +157,7 @@ extern "C" int zoo_missing_function();
 extern "C" __attribute__((visibility("default"))) int zoo_uses_library() { return zoo_missing_function(); }
 #endif
 
-#if ZOO_FAULT == ZOO_CONSTRUCTOR_TRAPS || ZOO_FAULT == ZOO_CONSTRUCTOR_HANGS || \
-    ZOO_FAULT == ZOO_CONSTRUCTOR_EXITS
+#if ZOO_FAULT == ZOO_CONSTRUCTOR_TRAPS || ZOO_FAULT == ZOO_CONSTRUCTOR_HANGS || ZOO_FAULT == ZOO_CONSTRUCTOR_EXITS
 __attribute__((constructor)) static void construct() {
 #if ZOO_FAULT == ZOO_CONSTRUCTOR_TRAPS
   ::raise(SIGILL);
@@ -210,8 +209,7 @@ void destroy(quern_plugin* plugin) {
   host->release(host->context, plugin, sizeof *plugin, alignof(quern_plugin));
 }
 
-void give_reason(quern_probe_report* report, quern_status code, const char* why, const char* missing,
-                 uint32_t device) {
+void give_reason(quern_probe_report* report, quern_status code, const char* why, const char* missing, uint32_t device) {
   if (report->reason_count < report->reason_capacity) {
     quern_reason& r = report->reasons[report->reason_count];
     r.code = code;
@@ -225,8 +223,7 @@ void give_reason(quern_probe_report* report, quern_status code, const char* why,
 #if ZOO_FAULT == ZOO_PROBE_IS_SLOW || ZOO_FAULT == ZOO_PROBE_SPINS
 /// By the clock of this process's own processor time.
 void compute_for(std::clock_t microseconds) {
-  for (const std::clock_t start = std::clock(); std::clock() - start < microseconds * (CLOCKS_PER_SEC / 1000000);) {
-  }
+  for (const std::clock_t start = std::clock(); std::clock() - start < microseconds * (CLOCKS_PER_SEC / 1000000);) {}
 }
 #endif
 
@@ -251,11 +248,9 @@ quern_status probe(quern_plugin* plugin, quern_probe_report* report, quern_error
   throw std::runtime_error("a probe of the zoo throws");
 #elif ZOO_FAULT == ZOO_PROBE_MISSES_LIBRARY
   report->usable = 0;
-  give_reason(report, QUERN_DRIVER_MISSING,
-              "needs the driver library libzoo_driver.so.1, which is not installed", "libzoo_driver.so.1", 0);
+  give_reason(report, QUERN_DRIVER_MISSING, "needs the driver library libzoo_driver.so.1, which is not installed", "libzoo_driver.so.1", 0);
 #elif ZOO_FAULT == ZOO_PROBE_LIMITED
-  give_reason(report, QUERN_DEPENDENCY_MISSING, "works without libzoo_fast.so, but slower", "libzoo_fast.so",
-              0);
+  give_reason(report, QUERN_DEPENDENCY_MISSING, "works without libzoo_fast.so, but slower", "libzoo_fast.so", 0);
 #elif ZOO_FAULT == ZOO_HOSTILE_TEXT
   report->usable = ZOO_DEVICES - 1;
   give_reason(report, QUERN_DEPENDENCY_MISSING, "works without a library" ZOO_PLANT, "libzoo" ZOO_PLANT, 0);
@@ -322,25 +317,17 @@ quern_status device_close(quern_device* device, quern_error*) {
   return QUERN_OK;
 }
 
-quern_status support(quern_device*, const quern_graph*, const quern_support_options*, quern_answer*,
-                     quern_error*) {
+quern_status support(quern_device*, const quern_graph*, const quern_support_options*, quern_answer*, quern_error*) {
   return QUERN_UNSUPPORTED;
 }
-quern_status compile(quern_device*, const quern_graph*, quern_compile_options*, quern_plan**, quern_error*) {
-  return QUERN_UNSUPPORTED;
-}
+quern_status compile(quern_device*, const quern_graph*, quern_compile_options*, quern_plan**, quern_error*) { return QUERN_UNSUPPORTED; }
 quern_status plan_destroy(quern_plan*, quern_error*) { return QUERN_OK; }
-quern_status instance_create(quern_plan*, const quern_instance_options*, quern_instance**,
-                             quern_instance_info*, quern_error*) {
+quern_status instance_create(quern_plan*, const quern_instance_options*, quern_instance**, quern_instance_info*, quern_error*) {
   return QUERN_UNSUPPORTED;
 }
 quern_status instance_destroy(quern_instance*, quern_error*) { return QUERN_OK; }
-quern_status prepare(quern_device*, quern_queue*, const quern_array*, const quern_sync*, quern_error*) {
-  return QUERN_UNSUPPORTED;
-}
-quern_status submit(quern_device*, quern_queue*, const quern_array*, quern_error*) {
-  return QUERN_UNSUPPORTED;
-}
+quern_status prepare(quern_device*, quern_queue*, const quern_array*, const quern_sync*, quern_error*) { return QUERN_UNSUPPORTED; }
+quern_status submit(quern_device*, quern_queue*, const quern_array*, quern_error*) { return QUERN_UNSUPPORTED; }
 
 }  // namespace
 
@@ -348,8 +335,7 @@ quern_status submit(quern_device*, quern_queue*, const quern_array*, quern_error
 #ifndef ZOO_ENTRY
 #define ZOO_ENTRY quern_plugin_query_v1
 #endif
-extern "C" __attribute__((visibility("default"))) quern_status ZOO_ENTRY(const quern_query* query,
-                                                                         quern_plugin_api* out,
+extern "C" __attribute__((visibility("default"))) quern_status ZOO_ENTRY(const quern_query* query, quern_plugin_api* out,
                                                                          quern_error* error) {
 #if ZOO_FAULT == ZOO_ENTRY_THROWS
   throw std::runtime_error("the zoo's entry throws");

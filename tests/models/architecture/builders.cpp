@@ -30,9 +30,7 @@ GgufWriter tiny(const std::string& architecture) {
   w.string("general.architecture", architecture);
   const auto key = [&](const char* suffix) { return architecture + "." + suffix; };
   w.u32(key("block_count"), 2).u32(key("context_length"), 64).u32(key("embedding_length"), 8);
-  w.u32(key("feed_forward_length"), 12)
-      .u32(key("attention.head_count"), 4)
-      .u32(key("attention.head_count_kv"), 2);
+  w.u32(key("feed_forward_length"), 12).u32(key("attention.head_count"), 4).u32(key("attention.head_count_kv"), 2);
   w.f32(key("attention.layer_norm_rms_epsilon"), 1e-5f).f32(key("rope.freq_base"), 10000.0f);
   add(w, "token_embd.weight", {8, 10});
   add(w, "output_norm.weight", {8}, 1);
@@ -55,8 +53,7 @@ GgufWriter tiny(const std::string& architecture) {
 float from_f16(std::uint16_t bits) {
   const int exponent = bits >> 10 & 31;
   const float mantissa = static_cast<float>(bits & 1023);
-  const float magnitude =
-      exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25);
+  const float magnitude = exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25);
   return bits >> 15 ? -magnitude : magnitude;
 }
 
@@ -75,9 +72,7 @@ GgufWriter tiny_qwen3() {
 }
 
 Model::Model(GgufWriter::Bytes b, std::string name)
-    : bytes(std::move(b)),
-      file(gguf::File::from_memory(bytes, std::move(name))),
-      shape(models::read_hyperparameters(file)) {}
+    : bytes(std::move(b)), file(gguf::File::from_memory(bytes, std::move(name))), shape(models::read_hyperparameters(file)) {}
 
 std::vector<float> elements(const gguf::File& file, const std::string& tensor) {
   const gguf::TensorInfo& info = file.require_tensor(tensor);
@@ -109,8 +104,7 @@ models::StepOptions test_options(std::uint32_t sequences, std::uint32_t position
   return options;
 }
 
-ReferenceModel::ReferenceModel(const models::Hyperparameters& shape, const gguf::File& file,
-                               models::StepOptions options)
+ReferenceModel::ReferenceModel(const models::Hyperparameters& shape, const gguf::File& file, models::StepOptions options)
     : options_(options), step_(models::build_step(shape, file, options)), run_(step_.graph) {
   for (const auto& [value, tensor] : step_.weights) run_.set(value, elements(file, tensor));
   models::RopeGraph rope = models::build_rope(shape, options.rope_positions);
@@ -124,12 +118,10 @@ ReferenceModel::ReferenceModel(const models::Hyperparameters& shape, const gguf:
     blocks.push_back(static_cast<std::int32_t>(options.pages - 1 - i));
   run_.set(step_.block_table, blocks);
   for (const auto& caches : {step_.k_cache, step_.v_cache})
-    for (const graph::ValueId cache : caches)
-      run_.set(cache, std::vector<double>(run_.get(cache).size(), std::nan("")));
+    for (const graph::ValueId cache : caches) run_.set(cache, std::vector<double>(run_.get(cache).size(), std::nan("")));
 }
 
-std::vector<std::vector<double>> ReferenceModel::step(const std::vector<Row>& rows,
-                                                      const std::vector<std::int32_t>& wanted) {
+std::vector<std::vector<double>> ReferenceModel::step(const std::vector<Row>& rows, const std::vector<std::int32_t>& wanted) {
   run_.extent(step_.tokens, static_cast<std::int64_t>(rows.size()));
   run_.extent(step_.outputs, static_cast<std::int64_t>(wanted.size()));
   std::vector<std::int32_t> token, position, slot;
@@ -147,8 +139,7 @@ std::vector<std::vector<double>> ReferenceModel::step(const std::vector<Row>& ro
   std::vector<std::vector<double>> logits(wanted.size());
   const std::size_t n = wanted.empty() ? 0 : all.size() / wanted.size();
   for (std::size_t i = 0; i < wanted.size(); ++i)
-    logits[i].assign(all.begin() + static_cast<std::ptrdiff_t>(i * n),
-                     all.begin() + static_cast<std::ptrdiff_t>((i + 1) * n));
+    logits[i].assign(all.begin() + static_cast<std::ptrdiff_t>(i * n), all.begin() + static_cast<std::ptrdiff_t>((i + 1) * n));
   return logits;
 }
 

@@ -41,8 +41,7 @@ class ReferenceModel {
   ReferenceModel(const models::Hyperparameters& shape, const gguf::File& file, models::StepOptions options);
 
   /// Runs the rows and returns the logits of those named, one vector each.
-  std::vector<std::vector<double>> step(const std::vector<Row>& rows,
-                                        const std::vector<std::int32_t>& wanted);
+  std::vector<std::vector<double>> step(const std::vector<Row>& rows, const std::vector<std::int32_t>& wanted);
   const models::StepGraph& graph() const { return step_; }
   ReferenceInterpreter& interpreter() { return run_; }
 

@@ -65,8 +65,7 @@ TEST_P(ArchitectureGoldens, AllLogitsOfOneStepAgree) {
     wanted.push_back(static_cast<std::int32_t>(i));
   }
   const auto logits = model.step(rows, wanted);
-  for (std::size_t p = 0; p < golden.ids.size(); ++p)
-    EXPECT_LE(largest_difference(logits[p], golden.logits[p]), tolerance) << p;
+  for (std::size_t p = 0; p < golden.ids.size(); ++p) EXPECT_LE(largest_difference(logits[p], golden.logits[p]), tolerance) << p;
   EXPECT_FALSE(model.interpreter().index_fault());
 }
 
@@ -78,11 +77,9 @@ TEST_P(ArchitectureGoldens, ChunksOfTwoSequencesWithPaddingAgree) {
   // Sequence 2 is the golden; sequence 0 has other tokens at the same positions. A padding row stands between them.
   const auto chunk = [&](std::size_t first, std::size_t end) {
     std::vector<Row> rows;
-    for (std::size_t i = first; i < end; ++i)
-      rows.push_back({golden.ids[golden.ids.size() - 1 - i], static_cast<std::int32_t>(i), 0});
+    for (std::size_t i = first; i < end; ++i) rows.push_back({golden.ids[golden.ids.size() - 1 - i], static_cast<std::int32_t>(i), 0});
     rows.push_back({0, -1, 1});
-    for (std::size_t i = first; i < end; ++i)
-      rows.push_back({golden.ids[i], static_cast<std::int32_t>(i), 2});
+    for (std::size_t i = first; i < end; ++i) rows.push_back({golden.ids[i], static_cast<std::int32_t>(i), 2});
     return rows;
   };
   model.step(chunk(0, cut), {});
@@ -112,16 +109,13 @@ TEST_P(ArchitectureGoldens, AWrongPairingOrNormShows) {
   const gguf::File file = gguf::File::open(golden.path);
   const models::Hyperparameters right = models::read_hyperparameters(file);
   std::vector<Row> rows;
-  for (std::size_t i = 0; i < golden.ids.size(); ++i)
-    rows.push_back({golden.ids[i], static_cast<std::int32_t>(i), 0});
+  for (std::size_t i = 0; i < golden.ids.size(); ++i) rows.push_back({golden.ids[i], static_cast<std::int32_t>(i), 0});
   const auto difference = [&](const models::Hyperparameters& shape) {
     ReferenceModel model(shape, file, test_options(1, 32));
-    return largest_difference(model.step(rows, {static_cast<std::int32_t>(rows.size() - 1)})[0],
-                              golden.logits.back());
+    return largest_difference(model.step(rows, {static_cast<std::int32_t>(rows.size() - 1)})[0], golden.logits.back());
   };
   models::Hyperparameters wrong = right;
-  wrong.pairing =
-      right.pairing == RopePairing::interleaved ? RopePairing::half_split : RopePairing::interleaved;
+  wrong.pairing = right.pairing == RopePairing::interleaved ? RopePairing::half_split : RopePairing::interleaved;
   EXPECT_GT(difference(wrong), 10 * tolerance) << "pairing";
   wrong = right;
   wrong.rope_base *= 1.5;

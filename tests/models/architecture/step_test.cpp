@@ -63,9 +63,9 @@ TEST(StepGraph, OnlyWantedRowsGoThroughTheHead) {
 TEST(StepGraph, ALayerIsTheSameFineGrainedOpsEachTime) {
   const Model model(tiny_llama().bytes());
   const auto ops = ops_of(models::build_step(model.shape, model.file, sampling_options()).graph);
-  const std::map<std::string, int> wanted = {
-      {"add", 4},     {"attention", 2}, {"get_rows", 2}, {"glu", 2},  {"kv_write", 4}, {"logit_bias", 1},
-      {"matmul", 15}, {"penalize", 1},  {"rms_norm", 5}, {"rope", 4}, {"sample", 1}};
+  const std::map<std::string, int> wanted = {{"add", 4},      {"attention", 2},  {"get_rows", 2}, {"glu", 2},
+                                             {"kv_write", 4}, {"logit_bias", 1}, {"matmul", 15},  {"penalize", 1},
+                                             {"rms_norm", 5}, {"rope", 4},       {"sample", 1}};
   EXPECT_EQ(ops, wanted);
 }
 

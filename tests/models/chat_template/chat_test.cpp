@@ -54,8 +54,7 @@ TEST(ChatJson, AnotherShapeIsRefusedByTheMessageAndTheMember) {
   EXPECT_THAT(refusal("\"hi\""), HasSubstr("found a string"));
   EXPECT_EQ(refusal("{}"), "the object has no member 'messages'");
   EXPECT_THAT(refusal(R"({"messages": {}})"), HasSubstr("found an object"));
-  EXPECT_EQ(refusal(R"({"messages": [], "model": "x"})"),
-            "member 'model' is not known; beside 'messages' there may be 'tools'");
+  EXPECT_EQ(refusal(R"({"messages": [], "model": "x"})"), "member 'model' is not known; beside 'messages' there may be 'tools'");
   EXPECT_EQ(refusal(R"({"messages": [], "tools": 1})"), "'tools' is a number, and has to be a list");
   EXPECT_EQ(refusal("[1]"), "message 1 is a number, not an object");
   EXPECT_EQ(refusal(R"([{"content": ""}])"), "message 1: 'role' is missing, and has to be a string");
@@ -120,17 +119,20 @@ std::string marked(const std::string& source, const std::string& json) {
 }
 
 TEST(RenderChat, AllThatAChatBringsIsForeignButRolesThatChatsKnow) {
-  const std::string json = R"({"messages": [{"role": "user", "name": "ann", "content": [{"type": "text", "text": "hi "}, {"type": "text", "text": "abc"}]},
+  const std::string json =
+      R"({"messages": [{"role": "user", "name": "ann", "content": [{"type": "text", "text": "hi "}, {"type": "text", "text": "abc"}]},
       {"role": "<x>", "content": null, "tool_calls": [{"function": {"name": "look", "arguments": {"k": "v"}}}], "more": {"key": ["a"]}}],
       "tools": [{"name": "tool"}]})";
   EXPECT_EQ(marked("{% for m in messages %}<{{ m.role }}|{{ m.name }}>{{ m.content }}|{% endfor %}", json),
             "<user|{ann}>{hi abc}|<{<x>}|>{None}|");
   EXPECT_EQ(marked(parts_alone, R"([{"role": "user", "content": "hi"}])"), "<user>{hi}");
   EXPECT_EQ(marked(either, R"([{"role": "user", "content": [{"type": "text", "text": "hi"}]}])"), "p:{hi};");
-  EXPECT_EQ(marked("{% for m in messages %}{{ m.content }};{% for c in m.tool_calls %}{{ c.function.name }}|{% for k in c.function.arguments %}{{ k }}|"
-                   "{{ c.function.arguments[k] }}{% endfor %}{% endfor %}{% for k in m.more %}|{{ k }}{{ m.more[k][0] }}{% endfor %}{% endfor %}|{{ tools[0].name }}",
-                   json),
-            "{hi abc};{None};{look}|{k}|{v}|{keya}|{tool}");
+  EXPECT_EQ(
+      marked(
+          "{% for m in messages %}{{ m.content }};{% for c in m.tool_calls %}{{ c.function.name }}|{% for k in c.function.arguments %}{{ k }}|"
+          "{{ c.function.arguments[k] }}{% endfor %}{% endfor %}{% for k in m.more %}|{{ k }}{{ m.more[k][0] }}{% endfor %}{% endfor %}|{{ tools[0].name }}",
+          json),
+      "{hi abc};{None};{look}|{k}|{v}|{keya}|{tool}");
 }
 
 TEST(RenderChat, TheRendersOfAChatShareOneLimitOfTime) {

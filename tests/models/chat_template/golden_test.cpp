@@ -13,8 +13,7 @@ TEST(ChatTemplateGolden, SmolLm2RendersWhatTransformersRenders) {
   const auto chats = read_json("smollm2.json");
   ASSERT_FALSE(chats.empty());
   for (const auto& chat : chats) {
-    EXPECT_EQ(parsed.render(messages_from(chat.at("messages")), {}), chat.at("rendered").get<std::string>())
-        << chat.at("name");
+    EXPECT_EQ(parsed.render(messages_from(chat.at("messages")), {}), chat.at("rendered").get<std::string>()) << chat.at("name");
   }
 }
 

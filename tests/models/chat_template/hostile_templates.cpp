@@ -16,8 +16,8 @@ std::string for_ever(const std::string& body) {
 
 // `n.x` doubled this many times, so that its parts are shared and its walks are exponential.
 std::string doubled(const std::string& start, const std::string& step, int times) {
-  return "{% set n = namespace(x=" + start + ") %}{% for i in range(" + std::to_string(times) +
-         ") %}{% set n.x = " + step + " %}{% endfor %}";
+  return "{% set n = namespace(x=" + start + ") %}{% for i in range(" + std::to_string(times) + ") %}{% set n.x = " + step +
+         " %}{% endfor %}";
 }
 
 const std::string text = "{% set s = 'ab' * 10000000 %}";            // 20 MB
@@ -61,7 +61,8 @@ std::vector<HostileTemplate> hostile_templates() {
       {"equality of long texts", text + "{% set t = s ~ '' %}" + for_ever("{% if s == t %}{% endif %}")},
       {"order of long texts", text + "{% set t = s ~ 'x' %}" + for_ever("{% if s < t %}{% endif %}")},
       {"a long text in a longer one", text + "{% set t = 'ab' * 1000000 ~ 'b' %}" + for_ever("{% if t in s %}{% endif %}")},
-      {"a text of one letter in itself", "{% set s = 'a' * 20000000 %}{% set t = 'b' ~ 'a' * 254 %}" + for_ever("{% if t in s %}{% endif %}")},
+      {"a text of one letter in itself",
+       "{% set s = 'a' * 20000000 %}{% set t = 'b' ~ 'a' * 254 %}" + for_ever("{% if t in s %}{% endif %}")},
       {"a long needle that nearly matches", "{% set s = 'a' * 20000000 %}{% set t = 'a' * 5000000 ~ 'b' %}{{ t in s }}{{ s.rfind(t) }}"},
       {"rfind that nearly matches", "{% set s = 'a' * 20000000 %}{% set t = 'a' * 100 ~ 'b' %}" + for_ever("{% set x = s.rfind(t) %}")},
       {"rsplit that nearly matches", "{% set s = 'ab' * 10000000 %}" + for_ever("{% set x = s.rsplit('abb') %}")},
@@ -113,11 +114,14 @@ std::vector<HostileTemplate> hostile_templates() {
       {"a text many times", "{{ 'a' * 9223372036854775807 }}"},
       {"nothing many times", "{{ '' * 9223372036854775807 }}{{ [] * 9223372036854775807 }}"},
       {"a list many times", "{% set l = [1, 2, 3] * 900000 %}{{ l|length }}{{ (l + l)|length }}"},
-      {"center, ljust, rjust, zfill", for_ever("{% set x = 'a'.center(9000000)|length + 'a'.ljust(9000000, 'é')|length %}{% set x = 'a'.rjust(9000000).zfill(9100000) %}")},
+      {"center, ljust, rjust, zfill",
+       for_ever(
+           "{% set x = 'a'.center(9000000)|length + 'a'.ljust(9000000, 'é')|length %}{% set x = 'a'.rjust(9000000).zfill(9100000) %}")},
       {"widths of formats", for_ever("{% set x = '%1000000s%1000000d%.1000000d' % ('a', 1, 2) %}")},
       {"formats without end", "{% set s = '%s' * 10000000 %}{{ s % ((1,) * 2000000) }}"},
       {"flags of a format", "{% set s = '%' ~ ' ' * 20000000 ~ 'd' %}" + for_ever("{% set x = s % 1 %}")},
-      {"keys of a format", "{% set k = 'k' * 10000000 %}{% set d = {k: 1} %}{% set s = '%(' ~ k ~ ')s' %}" + for_ever("{% set x = s % d %}")},
+      {"keys of a format",
+       "{% set k = 'k' * 10000000 %}{% set d = {k: 1} %}{% set s = '%(' ~ k ~ ')s' %}" + for_ever("{% set x = s % d %}")},
       {"decimals of a format", for_ever("{% set x = '%.1000f%.1000e' % (1e308, 1e-308) %}")},
       {"precision of a long text", text + for_ever("{% set x = '%.1s' % s %}")},
       {"the time of a long format", "{% set s = '%c' * 1000000 %}{{ strftime_now(s)|length }}"},
@@ -125,15 +129,19 @@ std::vector<HostileTemplate> hostile_templates() {
       {"membership in a long list", list + for_ever("{% if -1 in l %}{% endif %}")},
       {"sort", texts + for_ever("{% set x = l|sort %}")},
       {"sort by attributes", "{% set l = [{'a': 1, 'b': 2}] * 100000 %}" + for_ever("{% set x = l|sort(attribute='a,b') %}")},
-      {"sort by a long path", "{% set l = [[[]]] * 100000 %}{% set p = '0.' * 1000000 ~ '0' %}{{ l|map(attribute=p, default=l)|list|length }}"},
+      {"sort by a long path",
+       "{% set l = [[[]]] * 100000 %}{% set p = '0.' * 1000000 ~ '0' %}{{ l|map(attribute=p, default=l)|list|length }}"},
       {"a path of many parts", "{% set p = 'a.' * 10000000 ~ 'a' %}{{ [{}]|map(attribute=p)|list|length }}"},
       {"many paths", "{% set p = 'a,' * 10000000 ~ 'a' %}{{ [{}]|sort(attribute=p)|length }}"},
       {"an index of many digits", "{% set p = '1' * 10000000 %}{{ [[]]|map(attribute=p)|list|length }}"},
       {"unique", list + "{{ l|unique|list|length }}"},
       {"dictsort", "{% set d = dict([(1, 2), (2, 3), (3, 1)]) %}" + for_ever("{% set x = d|dictsort(by='value')|map('last')|list %}")},
-      {"a mapping of many keys", list + "{% set d = dict(l|map('string')|map('list')) %}{% set e = dict([(1, 2)] * 100000) %}" + for_ever("{% set x = dict(e) %}")},
-      {"a mapping of long keys", "{% set k = 'k' * 5000000 %}{% set d = {k ~ 1: 1, k ~ 2: 2, k ~ 3: 3} %}" + for_ever("{% set x = d[k ~ 3] %}")},
-      {"items, keys and values", "{% set d = dict([(1, 2)] * 100000) %}" + for_ever("{% set x = d.items()|list + d.keys()|list + d.values()|list %}")},
+      {"a mapping of many keys",
+       list + "{% set d = dict(l|map('string')|map('list')) %}{% set e = dict([(1, 2)] * 100000) %}" + for_ever("{% set x = dict(e) %}")},
+      {"a mapping of long keys",
+       "{% set k = 'k' * 5000000 %}{% set d = {k ~ 1: 1, k ~ 2: 2, k ~ 3: 3} %}" + for_ever("{% set x = d[k ~ 3] %}")},
+      {"items, keys and values",
+       "{% set d = dict([(1, 2)] * 100000) %}" + for_ever("{% set x = d.items()|list + d.keys()|list + d.values()|list %}")},
       {"sum of lists", "{{ ([[1] * 1000] * 100000)|sum(start=[])|length }}"},
       {"sum of numbers", list + for_ever("{% set x = l|sum %}")},
       {"min, max", list + for_ever("{% set x = l|min + l|max %}")},
@@ -142,7 +150,8 @@ std::vector<HostileTemplate> hostile_templates() {
       {"selectattr", "{% set l = [{'a': 1}] * 100000 %}" + for_ever("{% set x = l|selectattr('a', 'eq', 2)|list %}")},
       {"arguments of map", "{% set l = [1] * 100000 %}" + for_ever("{% set x = [1]|map('default', *l)|list %}")},
       {"ranges of ranges", for_ever("{% set x = range(100000) %}")},
-      {"ranges at the ends of integers", "{% set r = range(9223372036854775000, 9223372036854775807, 500) %}" + for_ever("{% if r[::-1] == r[::-2] %}{% endif %}") },
+      {"ranges at the ends of integers",
+       "{% set r = range(9223372036854775000, 9223372036854775807, 500) %}" + for_ever("{% if r[::-1] == r[::-2] %}{% endif %}")},
       {"slices of a list", list + for_ever("{% set x = l[::-1][::2] %}")},
       {"reverse of a list", list + for_ever("{% set x = l|reverse|list %}")},
       {"powers", for_ever("{% set x = 3 ** 39 + 2 ** 62 + (7 ** 0.5) ** 9 %}")},
@@ -152,13 +161,20 @@ std::vector<HostileTemplate> hostile_templates() {
       // Calls, scopes and loops.
       {"loops of loops", for_ever("")},
       {"loops that pull", list + for_ever("{% for x in l if x < 0 %}{% endfor %}")},
-      {"loops that ask for their length", list + for_ever("{% for x in l if true %}{% set y = loop.length + loop.revindex %}{% break %}{% endfor %}")},
-      {"loops that are kept", "{% set n = namespace(l=[]) %}{% for i in range(100000) %}{% for j in [1] %}{% set n.l = [n.l, loop] if i % 100 else [loop] %}{% macro m() %}{{ loop.index }}{% endmacro %}{% endfor %}{% endfor %}"},
-      {"a loop that neither ends nor begins", "{% set l = 'a' * 100000 %}" + for_ever("{% for a in l if a == 'b' %}{% else %}{% endfor %}")},
+      {"loops that ask for their length",
+       list + for_ever("{% for x in l if true %}{% set y = loop.length + loop.revindex %}{% break %}{% endfor %}")},
+      {"loops that are kept",
+       "{% set n = namespace(l=[]) %}{% for i in range(100000) %}{% for j in [1] %}{% set n.l = [n.l, loop] if i % 100 else [loop] %}{% macro m() %}{{ loop.index }}{% endmacro %}{% endfor %}{% endfor %}"},
+      {"a loop that neither ends nor begins",
+       "{% set l = 'a' * 100000 %}" + for_ever("{% for a in l if a == 'b' %}{% else %}{% endfor %}")},
       {"macros that call themselves twice", "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(60) }}"},
-      {"a macro that grows its text", "{% macro f(n, s) %}{% if n %}{{ f(n - 1, s ~ s) }}{{ s }}{% endif %}{% endmacro %}{{ f(60, 'ab') }}"},
-      {"keywords of a recursive default", "{% set m = {'a' * 20000000: 1} %}{% macro f(x=f(**m)) %}{{ kwargs|length }}{% endmacro %}{{ f(**m) }}"},
-      {"keywords without end", "{% set n = namespace(m={}) %}{% macro f() %}{{ kwargs|length }}{% endmacro %}{% for i in range(1000) %}{% set n.m = dict(n.m, **{'k' ~ i: i}) %}{% endfor %}" + for_ever("{{ f(**n.m) }}")},
+      {"a macro that grows its text",
+       "{% macro f(n, s) %}{% if n %}{{ f(n - 1, s ~ s) }}{{ s }}{% endif %}{% endmacro %}{{ f(60, 'ab') }}"},
+      {"keywords of a recursive default",
+       "{% set m = {'a' * 20000000: 1} %}{% macro f(x=f(**m)) %}{{ kwargs|length }}{% endmacro %}{{ f(**m) }}"},
+      {"keywords without end",
+       "{% set n = namespace(m={}) %}{% macro f() %}{{ kwargs|length }}{% endmacro %}{% for i in range(1000) %}{% set n.m = dict(n.m, **{'k' ~ i: i}) %}{% endfor %}" +
+           for_ever("{{ f(**n.m) }}")},
       {"arguments without end", list + "{% macro f() %}{{ varargs|length }}{% endmacro %}" + for_ever("{{ f(*l) }}")},
       {"defaults that are long", "{% macro f(a='ab' * 100000, b=a ~ a, c=b ~ b) %}{{ c|length }}{% endmacro %}" + for_ever("{{ f() }}")},
       {"macros that keep their scopes", for_ever("{% set s = 'ab' * 1000 %}{% macro m() %}{{ s }}{% endmacro %}")},
@@ -167,7 +183,8 @@ std::vector<HostileTemplate> hostile_templates() {
       {"blocks that are set", for_ever("{% set x %}{{ 'ab' * 1000 }}{% endset %}")},
       {"blocks that are filtered", for_ever("{% filter upper|lower|title %}{{ 'ab' * 1000 }}{% endfilter %}")},
       {"variables of 'with'", for_ever("{% with a = 'ab' * 1000, b = [1] * 1000 %}{% endwith %}")},
-      {"generators in generators", "{% set n = namespace(g=[1]) %}{% for i in range(190) %}{% set n.g = [n.g]|map('list') %}{% endfor %}{{ n.g|list|length }}"},
+      {"generators in generators",
+       "{% set n = namespace(g=[1]) %}{% for i in range(190) %}{% set n.g = [n.g]|map('list') %}{% endfor %}{{ n.g|list|length }}"},
       {"methods bound to long values", text + for_ever("{% set x = s.upper %}{% set y = s.nothing %}")},
       {"text that is output", "{% set s = 'ab' * 100000 %}" + for_ever("{{ s }}")},
       {"output one by one", for_ever("{{ i }}")},
@@ -179,7 +196,8 @@ std::vector<HostileTemplate> hostile_templates() {
       {"a number of zeros and ones", "{{ " + std::string(300'000, '0') + std::string(300'000, '1') + " }}"},
       {"a number of digits and points", "{{ a" + repeat(".1", 100) + repeat(" ~ 1.5e1_0", 20'000) + " }}"},
       {"a name without end", "{{ " + std::string(1'000'000, 'n') + " }}"},
-      {"names without end", [] {
+      {"names without end",
+       [] {
          std::string source = "{{ [";
          for (int i = 0; i < 60'000; ++i) source += "n" + std::to_string(i) + ",";
          return source + "]|length }}";
@@ -191,14 +209,16 @@ std::vector<HostileTemplate> hostile_templates() {
       {"strings that join", "{{ " + repeat("'a' ", 100'000) + " }}"},
       {"conditions without end", "{% if 0 %}" + repeat("{% elif 0 %}", 50'000) + "{% endif %}"},
       {"comparisons without end", "{{ 1" + repeat(" < 2 > 1", 50'000) + " }}"},
-      {"parameters and keywords", [] {
+      {"parameters and keywords",
+       [] {
          std::string source = "{% macro f(";
          for (int i = 0; i < 3000; ++i) source += (i ? ", p" : "p") + std::to_string(i);
          source += ") %}{% endmacro %}{{ f(";
          for (int i = 0; i < 3000; ++i) source += (i ? ", p" : "p") + std::to_string(2999 - i) + "=1";
          return source + ") }}";
        }()},
-      {"a mapping display of many keys", [] {
+      {"a mapping display of many keys",
+       [] {
          std::string source = "{% set d = {";
          for (int i = 0; i < 20'000; ++i) source += std::to_string(i) + ":1,";
          return source + "} %}{{ d|length }}";

@@ -30,9 +30,7 @@ TemplateOptions without_deadline() {
 std::string bad_model(const std::string& source, const TemplateOptions& options = {}) {
   try {
     ChatTemplate::parse(source, "t").render({{"user", "hi"}}, options);
-  } catch (const Error& error) {
-    return error.code() == QUERN_BAD_MODEL ? error.what() : "another code: " + std::string(error.what());
-  }
+  } catch (const Error& error) { return error.code() == QUERN_BAD_MODEL ? error.what() : "another code: " + std::string(error.what()); }
   return "no error";
 }
 
@@ -92,10 +90,8 @@ TEST(ChatTemplateLimits, NestingInTheSourceIsBounded) {
                                   repeat("{% with %}", deep),
                                   "{% set " + repeat("(", deep) + "x" + repeat(")", deep) + " = 1 %}"};
     for (const std::string& source : nested) {
-      const std::string got =
-          bad_model(source.size() <= 1024 * 1024 ? source : source.substr(0, 1024 * 1024));
-      EXPECT_NE(got.find("nests deeper than 200 levels"), std::string::npos)
-          << source.substr(0, 40) << ": " << got;
+      const std::string got = bad_model(source.size() <= 1024 * 1024 ? source : source.substr(0, 1024 * 1024));
+      EXPECT_NE(got.find("nests deeper than 200 levels"), std::string::npos) << source.substr(0, 40) << ": " << got;
     }
   });
 }
@@ -109,8 +105,8 @@ TEST(ChatTemplateLimits, FlatSourcesOfAnyLengthAreNotDeep) {
 
 TEST(ChatTemplateLimits, NestingThatIsAllowedFitsASmallStack) {
   on_small_stack(small_stack, [] {
-    const std::string blocks = repeat("{% if 1 %}", 90) + "{{ " + repeat("(", 30) + "1" + repeat(")", 30) +
-                               " }}" + repeat("{% endif %}", 90);
+    const std::string blocks =
+        repeat("{% if 1 %}", 90) + "{{ " + repeat("(", 30) + "1" + repeat(")", 30) + " }}" + repeat("{% endif %}", 90);
     EXPECT_EQ(ChatTemplate::parse(blocks, "t").render({}, {}), "1");
     const std::string sum = "{{ 1" + repeat(" + 1", 190) + " }}";
     EXPECT_EQ(ChatTemplate::parse(sum, "t").render({}, {}), "191");
@@ -119,15 +115,10 @@ TEST(ChatTemplateLimits, NestingThatIsAllowedFitsASmallStack) {
 
 TEST(ChatTemplateLimits, RecursionOfMacrosIsBounded) {
   on_small_stack(small_stack, [] {
-    EXPECT_NE(bad_model("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}").find("evaluation nests deeper"),
-              std::string::npos);
-    EXPECT_NE(
-        bad_model("{% macro f(g) %}{{ [g(g)] ~ 1 }}{% endmacro %}{{ f(f) }}").find("evaluation nests deeper"),
-        std::string::npos);
-    EXPECT_NE(bad_model("{% macro f(a=f()) %}{% endmacro %}{{ f() }}").find("evaluation nests deeper"),
-              std::string::npos);
-    EXPECT_NE(bad_model("{% macro f() %}{% for i in [1] if f() %}{% endfor %}{% endmacro %}{{ f() }}")
-                  .find("evaluation nests deeper"),
+    EXPECT_NE(bad_model("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}").find("evaluation nests deeper"), std::string::npos);
+    EXPECT_NE(bad_model("{% macro f(g) %}{{ [g(g)] ~ 1 }}{% endmacro %}{{ f(f) }}").find("evaluation nests deeper"), std::string::npos);
+    EXPECT_NE(bad_model("{% macro f(a=f()) %}{% endmacro %}{{ f() }}").find("evaluation nests deeper"), std::string::npos);
+    EXPECT_NE(bad_model("{% macro f() %}{% for i in [1] if f() %}{% endfor %}{% endmacro %}{{ f() }}").find("evaluation nests deeper"),
               std::string::npos);
     EXPECT_NE(bad_model("{% macro f() %}{% filter upper %}{% set x %}{{ f() }}{% endset %}{% endfilter %}{% "
                         "endmacro %}{{ f() }}")
@@ -138,15 +129,12 @@ TEST(ChatTemplateLimits, RecursionOfMacrosIsBounded) {
 
 TEST(ChatTemplateLimits, NestingOfValuesIsBounded) {
   on_small_stack(small_stack, [] {
-    EXPECT_NE(
-        bad_model("{% set n = namespace(x=[]) %}{% for i in range(1000) %}{% set n.x = [n.x] %}{% endfor %}")
-            .find("a value nests deeper than 200"),
-        std::string::npos);
-    EXPECT_NE(
-        bad_model(
-            "{% set n = namespace(x={}) %}{% for i in range(1000) %}{% set n.x = {1: n.x} %}{% endfor %}")
-            .find("a value nests deeper than 200"),
-        std::string::npos);
+    EXPECT_NE(bad_model("{% set n = namespace(x=[]) %}{% for i in range(1000) %}{% set n.x = [n.x] %}{% endfor %}")
+                  .find("a value nests deeper than 200"),
+              std::string::npos);
+    EXPECT_NE(bad_model("{% set n = namespace(x={}) %}{% for i in range(1000) %}{% set n.x = {1: n.x} %}{% endfor %}")
+                  .find("a value nests deeper than 200"),
+              std::string::npos);
     EXPECT_NE(bad_model("{% set n = namespace(l=1) %}{% for i in range(1000) %}{% for x in [n.l] %}{% set "
                         "n.l = loop %}{% endfor %}{% endfor %}")
                   .find("a value nests deeper than 200"),
@@ -163,13 +151,11 @@ TEST(ChatTemplateLimits, NestingOfValuesIsBounded) {
 }
 
 TEST(ChatTemplateLimits, StepsAreBounded) {
-  const std::string loops =
-      "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}";
+  const std::string loops = "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}";
   TemplateOptions options = without_deadline();
   expect_limit(loops, "more than 10000000 steps", options);
   options.limits.steps = 1000;
-  EXPECT_NE(bad_model("{% for a in range(2000) %}{% endfor %}", options).find("more than 1000 steps"),
-            std::string::npos);
+  EXPECT_NE(bad_model("{% for a in range(2000) %}{% endfor %}", options).find("more than 1000 steps"), std::string::npos);
   EXPECT_EQ(bad_model("{% for a in range(10) %}{% endfor %}", options), "no error");
 }
 
@@ -199,9 +185,7 @@ TEST(ChatTemplateLimits, WorkInsideOneOperationCountsAsSteps) {
                               "{% set x = s|float %}",
                               "{% set x = s|title|first %}",
                               "{% set x = s < s ~ 'x' %}"};
-  for (const char* operation : operations) {
-    expect_limit(big + many + operation + "{% endfor %}", "more than 500000 steps", options);
-  }
+  for (const char* operation : operations) { expect_limit(big + many + operation + "{% endfor %}", "more than 500000 steps", options); }
   const std::string list = "{% set l = range(10000)|list %}";
   expect_limit(list + many + "{% set x = -1 in l %}{% endfor %}", "steps", options);
   expect_limit(list + many + "{% set x = l|sort %}{% endfor %}", "steps", options);
@@ -210,36 +194,34 @@ TEST(ChatTemplateLimits, WorkInsideOneOperationCountsAsSteps) {
 }
 
 TEST(ChatTemplateLimits, ValuesThatShareTheirPartsDoNotMultiplyTheWork) {
-  const std::string doubling =
-      "{% set n = namespace(x=[1]) %}{% for i in range(100) %}{% set n.x = [n.x, n.x] %}{% endfor %}";
+  const std::string doubling = "{% set n = namespace(x=[1]) %}{% for i in range(100) %}{% set n.x = [n.x, n.x] %}{% endfor %}";
   expect_limit(doubling + "{{ n.x }}", "");
   EXPECT_NE(bad_model(doubling + "{{ n.x }}").find("t: chat template, line"), std::string::npos);
   EXPECT_NE(bad_model(doubling + "{{ n.x|tojson }}").find("t: chat template, line"), std::string::npos);
 }
 
 TEST(ChatTemplateLimits, MemoryIsBounded) {
-  const char* sources[] = {
-      "{{ 'a' * 9223372036854775807 }}",
-      "{{ 'aaaa' * 4611686018427387905 }}",
-      "{{ [1] * 9223372036854775807 }}",
-      "{% set n = namespace(s='ab') %}{% for i in range(64) %}{% set n.s = n.s + n.s %}{% endfor %}",
-      "{% set n = namespace(s='ab') %}{% for i in range(64) %}{% set n.s = n.s ~ n.s %}{% endfor %}",
-      "{% set n = namespace(s=[1]) %}{% for i in range(64) %}{% set n.s = n.s + n.s %}{% endfor %}",
-      "{% set s = 'ab' * 10000000 %}{{ s|replace('a', s) }}",
-      "{% set s = 'ab' * 1000000 %}{{ s|join(s) }}",
-      "{% set s = 'ab' * 1000000 %}{{ s.split('a') }}",
-      "{% set s = 'ab' * 10000000 %}{% set l = s|list %}",
-      "{% set s = '\\x01' * 40000000 %}{{ [s] }}",
-      "{% set s = '\"' * 40000000 %}{% set t = s|tojson %}",
-      "{{ 'a'|indent(9223372036854775807, true) }}",
-      "{{ [1]|tojson(indent=9223372036854775807) }}",
-      "{{ [[1]]|tojson(indent='x' * 60000000) }}",
-      "{{ 'a'.center(9223372036854775807) }}",
-      "{{ 'a'.zfill(9223372036854775807) }}",
-      "{% set s = 'ab' * 10000000 %}{% set n = namespace(l=[]) %}{% for i in range(10) %}{% set n.l = n.l + "
-      "[s ~ i] %}{% endfor %}",
-      "{% for i in range(10000) %}{% set x %}{{ 'a' * 60000000 }}{{ 'a' * 60000000 }}{% endset %}{% endfor "
-      "%}"};
+  const char* sources[] = {"{{ 'a' * 9223372036854775807 }}",
+                           "{{ 'aaaa' * 4611686018427387905 }}",
+                           "{{ [1] * 9223372036854775807 }}",
+                           "{% set n = namespace(s='ab') %}{% for i in range(64) %}{% set n.s = n.s + n.s %}{% endfor %}",
+                           "{% set n = namespace(s='ab') %}{% for i in range(64) %}{% set n.s = n.s ~ n.s %}{% endfor %}",
+                           "{% set n = namespace(s=[1]) %}{% for i in range(64) %}{% set n.s = n.s + n.s %}{% endfor %}",
+                           "{% set s = 'ab' * 10000000 %}{{ s|replace('a', s) }}",
+                           "{% set s = 'ab' * 1000000 %}{{ s|join(s) }}",
+                           "{% set s = 'ab' * 1000000 %}{{ s.split('a') }}",
+                           "{% set s = 'ab' * 10000000 %}{% set l = s|list %}",
+                           "{% set s = '\\x01' * 40000000 %}{{ [s] }}",
+                           "{% set s = '\"' * 40000000 %}{% set t = s|tojson %}",
+                           "{{ 'a'|indent(9223372036854775807, true) }}",
+                           "{{ [1]|tojson(indent=9223372036854775807) }}",
+                           "{{ [[1]]|tojson(indent='x' * 60000000) }}",
+                           "{{ 'a'.center(9223372036854775807) }}",
+                           "{{ 'a'.zfill(9223372036854775807) }}",
+                           "{% set s = 'ab' * 10000000 %}{% set n = namespace(l=[]) %}{% for i in range(10) %}{% set n.l = n.l + "
+                           "[s ~ i] %}{% endfor %}",
+                           "{% for i in range(10000) %}{% set x %}{{ 'a' * 60000000 }}{{ 'a' * 60000000 }}{% endset %}{% endfor "
+                           "%}"};
   for (const char* source : sources) expect_limit(source, "t: chat template, line 1: ");
 }
 
@@ -249,13 +231,11 @@ TEST(ChatTemplateLimits, MemoryThatIsGivenBackCanBeUsedAgain) {
 }
 
 TEST(ChatTemplateLimits, OutputIsBounded) {
-  expect_limit("{% set s = 'a' * 10000000 %}{% for i in range(100) %}{{ s }}{% endfor %}",
-               "longer than the limit of 16777216 bytes");
+  expect_limit("{% set s = 'a' * 10000000 %}{% for i in range(100) %}{{ s }}{% endfor %}", "longer than the limit of 16777216 bytes");
   TemplateOptions options;
   options.limits.output_bytes = 10;
   EXPECT_EQ(bad_model("0123456789", options), "no error");
-  EXPECT_NE(bad_model("0123456789{{ 1 }}", options).find("longer than the limit of 10 bytes"),
-            std::string::npos);
+  EXPECT_NE(bad_model("0123456789{{ 1 }}", options).find("longer than the limit of 10 bytes"), std::string::npos);
 }
 
 TEST(ChatTemplateLimits, MessagesCountAgainstTheMemory) {
@@ -269,20 +249,15 @@ TEST(ChatTemplateLimits, MessagesCountAgainstTheMemory) {
 TEST(ChatTemplateLimits, RangesAreBoundedAsInTheSandbox) {
   EXPECT_EQ(ChatTemplate::parse("{{ range(100000)|length }}", "t").render({}, {}), "100000");
   expect_limit("{{ range(100001) }}", "range has 100001 items");
-  expect_limit("{{ range(-9223372036854775807, 9223372036854775807) }}",
-               "range has 18446744073709551614 items");
-  EXPECT_EQ(ChatTemplate::parse("{{ range(0, 9223372036854775807, 9223372036854775807)|list }}", "t")
-                .render({}, {}),
-            "[0]");
-  EXPECT_EQ(ChatTemplate::parse("{{ range(1, -9223372036854775807, -9223372036854775807)|list }}", "t")
-                .render({}, {}),
+  expect_limit("{{ range(-9223372036854775807, 9223372036854775807) }}", "range has 18446744073709551614 items");
+  EXPECT_EQ(ChatTemplate::parse("{{ range(0, 9223372036854775807, 9223372036854775807)|list }}", "t").render({}, {}), "[0]");
+  EXPECT_EQ(ChatTemplate::parse("{{ range(1, -9223372036854775807, -9223372036854775807)|list }}", "t").render({}, {}),
             "[1, -9223372036854775806]");
 }
 
 TEST(ChatTemplateLimits, SlicesOfARangeAtTheEndOfTheIntegersDoNotOverflow) {
   const std::string range = "range(9223372036854775000, 9223372036854775807, 500)";
-  EXPECT_EQ(ChatTemplate::parse("{{ " + range + "[::-1]|list }}", "t").render({}, {}),
-            "[9223372036854775500, 9223372036854775000]");
+  EXPECT_EQ(ChatTemplate::parse("{{ " + range + "[::-1]|list }}", "t").render({}, {}), "[9223372036854775500, 9223372036854775000]");
   EXPECT_NE(bad_model("{{ " + range + "[::2]|list }}").find("ends beyond 64 bits"), std::string::npos);
   EXPECT_NE(bad_model("{{ range(-9223372036854775807, 0, 9223372036854775807)[::-2] }}").find("the step of a range is too large"),
             std::string::npos);
@@ -325,9 +300,11 @@ TEST(ChatTemplateLimits, AKeyOfSharedTuplesIsCheckedOnce) {
   TemplateOptions options;
   options.limits.steps = 5000;
   EXPECT_EQ(bad_model(tuples + "{% set d = {n.t: 1} %}", options), "no error");
-  EXPECT_NE(bad_model("{% set n = namespace(t=([],)) %}{% for i in range(60) %}{% set n.t = (n.t, n.t) %}{% endfor %}{% set d = {n.t: 1} %}", options)
-                .find("a list cannot be a key"),
-            std::string::npos);
+  EXPECT_NE(
+      bad_model("{% set n = namespace(t=([],)) %}{% for i in range(60) %}{% set n.t = (n.t, n.t) %}{% endfor %}{% set d = {n.t: 1} %}",
+                options)
+          .find("a list cannot be a key"),
+      std::string::npos);
 }
 
 TEST(ChatTemplateLimits, ALongSourceIsRefused) {

@@ -43,25 +43,21 @@ std::string repeat(std::string_view text, int count) {
 const std::string plain = "{% for m in messages %}{{ m.content }}{% endfor %}";
 
 const Hostile cases[] = {
-    {"AttributesThatLeadOutOfTheData", "{{ ''.__class__.__mro__[1].__subclasses__() }}", "{{ ''.upper() }}",
-     QUERN_UNSUPPORTED, "__class__"},
-    {"AttributesReachedThroughAFilter", "{{ messages|attr('__class__') }}", "{{ messages[0]['role'] }}",
-     QUERN_UNSUPPORTED, "attr"},
-    {"GlobalsOfAFunction", "{{ range.__globals__ }}", "{{ range(2)|list }}", QUERN_UNSUPPORTED,
-     "__globals__"},
+    {"AttributesThatLeadOutOfTheData", "{{ ''.__class__.__mro__[1].__subclasses__() }}", "{{ ''.upper() }}", QUERN_UNSUPPORTED,
+     "__class__"},
+    {"AttributesReachedThroughAFilter", "{{ messages|attr('__class__') }}", "{{ messages[0]['role'] }}", QUERN_UNSUPPORTED, "attr"},
+    {"GlobalsOfAFunction", "{{ range.__globals__ }}", "{{ range(2)|list }}", QUERN_UNSUPPORTED, "__globals__"},
     {"AFileThatIsIncluded", "{% include '/etc/passwd' %}", plain, QUERN_UNSUPPORTED, "include"},
     {"AModuleThatIsImported", "{% import 'os' as os %}", plain, QUERN_UNSUPPORTED, "import"},
     {"NestingOfParentheses", "{{ " + repeat("(", 100'000) + "1" + repeat(")", 100'000) + " }}",
      "{{ " + repeat("(", 20) + "1" + repeat(")", 20) + " }}", QUERN_BAD_MODEL, "deeper than 200"},
     {"NestingOfBlocks", repeat("{% if 1 %}", 20'000) + repeat("{% endif %}", 20'000),
      repeat("{% if 1 %}", 150) + repeat("{% endif %}", 150), QUERN_BAD_MODEL, "deeper than 200"},
-    {"AMacroThatCallsItself", "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
-     "{% macro m() %}x{% endmacro %}{{ m() }}", QUERN_BAD_MODEL, "deep"},
-    {"OutputOfManyGibibytes",
-     "{% for a in range(99999) %}{% for b in range(99999) %}{{ 'x' * 65536 }}{% endfor %}{% endfor %}",
+    {"AMacroThatCallsItself", "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "{% macro m() %}x{% endmacro %}{{ m() }}", QUERN_BAD_MODEL,
+     "deep"},
+    {"OutputOfManyGibibytes", "{% for a in range(99999) %}{% for b in range(99999) %}{{ 'x' * 65536 }}{% endfor %}{% endfor %}",
      "{% for a in range(9) %}{{ 'x' * 65536 }}{% endfor %}", QUERN_BAD_MODEL, "limit"},
-    {"ATextAboveTwoGibibytes", "{{ ('x' * 3000000000)|length }}", "{{ ('x' * 3000000)|length }}",
-     QUERN_BAD_MODEL, "limit"},
+    {"ATextAboveTwoGibibytes", "{{ ('x' * 3000000000)|length }}", "{{ ('x' * 3000000)|length }}", QUERN_BAD_MODEL, "limit"},
     {"LoopsWithoutEnd",
      "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}{% endfor %}{% endfor "
      "%}"
@@ -69,8 +65,7 @@ const Hostile cases[] = {
      "{% for a in range(99999) %}{% endfor %}", QUERN_BAD_MODEL, "10000000 steps"},
     {"BytesThatAreNotUtf8", "{{ 'a' }}\xFF", "{{ 'a' }}\xC3\xBF", QUERN_BAD_MODEL, "not UTF-8 at byte 9"},
     {"ATagThatIsNotClosed", "{% for m in messages %}{{ m.content }}", plain, QUERN_BAD_MODEL, "endfor"},
-    {"MoreSourceThanIsRead", repeat("{# #}", 220'000), repeat("{# #}", 200'000), QUERN_BAD_MODEL,
-     "1100000 bytes"},
+    {"MoreSourceThanIsRead", repeat("{# #}", 220'000), repeat("{# #}", 200'000), QUERN_BAD_MODEL, "1100000 bytes"},
 };
 
 /// What a runtime does with the template of a model file.
@@ -102,8 +97,7 @@ TEST_P(HostileTemplate, IsRefusedNamingFileAndFieldWithinTwoSeconds) {
 
 TEST_P(HostileTemplate, HasATwinThatRenders) { EXPECT_NO_THROW(render(GetParam().twin)); }
 
-INSTANTIATE_TEST_SUITE_P(Class14, HostileTemplate, testing::ValuesIn(cases),
-                         [](const auto& tested) { return tested.param.name; });
+INSTANTIATE_TEST_SUITE_P(Class14, HostileTemplate, testing::ValuesIn(cases), [](const auto& tested) { return tested.param.name; });
 
 }  // namespace
 }  // namespace quern::test

@@ -16,10 +16,11 @@ namespace {
 /// The rendering with its foreign bytes between { and }; {} is a seam. In the template, m is "aB c", n is "<i>"
 /// and w is "w", of messages; of roles, the first is known and the others are not.
 std::string marked(const std::string& source, const TemplateOptions& options = {}) {
-  const std::string head = "{%- set m = messages[0].content -%}{%- set n = messages[1].content -%}"
-                           "{%- set w = messages[2].content -%}{%- set nothing = messages[3].content -%}";
-  const RenderedChat chat = ChatTemplate::parse(head + source, "t").render_marked(
-      {{"user", "aB c"}, {"<i>", "<i>"}, {"User", "w"}, {"tool", ""}}, options);
+  const std::string head =
+      "{%- set m = messages[0].content -%}{%- set n = messages[1].content -%}"
+      "{%- set w = messages[2].content -%}{%- set nothing = messages[3].content -%}";
+  const RenderedChat chat =
+      ChatTemplate::parse(head + source, "t").render_marked({{"user", "aB c"}, {"<i>", "<i>"}, {"User", "w"}, {"tool", ""}}, options);
   std::string out;
   std::size_t at = 0;
   for (const ForeignRange& range : chat.foreign) {
@@ -51,8 +52,7 @@ constexpr Row filter_rows[] = {
     {"float", "{{ '2'|float }}", "{2.0}"},
     {"format", "{{ 'v%s%%'|format(m) }}{{ m|format }}{{ '%(k)5s'|format(k='o') }}", "v{aB c}%{aB c    }o"},
     {"format", "{{ '%r'|format('o') }}{{ '%.2s'|format(m) }}{{ '%c%c'|format(60, 'o') }}", "{'o'aB<}o"},
-    {"indent", "{{ (m ~ '\\nz')|indent(1) }};{{ 'o\\nz'|indent(m) }};{{ 'o\\nz'|indent(1, true) }}",
-     "{aB c\n} z;o\n{aB c}z; o\n z"},
+    {"indent", "{{ (m ~ '\\nz')|indent(1) }};{{ 'o\\nz'|indent(m) }};{{ 'o\\nz'|indent(1, true) }}", "{aB c\n} z;o\n{aB c}z; o\n z"},
     {"int", "{{ '7'|int }}", "{7}"},
     {"items", "{% for k, v in {'k': m, n: 'o'}|items %}{{ k }}{{ v }};{% endfor %}", "k{aB c};{<i>}o;"},
     {"join", "{{ [m, 'o']|join('-') }};{{ ['o', 'p']|join }};{{ ['o', 'p']|join(w) }}", "{aB c}-o;op;o{w}p"},
@@ -65,8 +65,7 @@ constexpr Row filter_rows[] = {
     {"min", "{{ [m]|min }}", "{aB c}"},
     {"reject", "{{ [m]|reject('none')|first }}", "{aB c}"},
     {"rejectattr", "{{ (messages|rejectattr('role', 'equalto', 'x')|first).content }}", "{aB c}"},
-    {"replace", "{{ m|replace('B', 'o') }};{{ 'own'|replace('w', m) }};{{ 'own'|replace(w, '') }}",
-     "{a}o{ c};o{aB c}n;{on}"},
+    {"replace", "{{ m|replace('B', 'o') }};{{ 'own'|replace('w', m) }};{{ 'own'|replace(w, '') }}", "{a}o{ c};o{aB c}n;{on}"},
     {"replace", "{{ ('o' ~ w ~ 'n')|replace('w', '') }};{{ ('o' ~ w ~ 'n')|replace('own', '') }};{{ m|replace('', '-') }}",
      "o{}n;{};-{a}-{B}-{ }-{c}-{}"},
     {"reverse", "{{ ('o' ~ m)|reverse }}", "{c Ba}o{}"},
@@ -92,8 +91,7 @@ constexpr Row method_rows[] = {
     {"find", "{{ m.find('B') }}", "{1}"},
     {"format", "{{ 'v{}w{k}{{}}'.format(m, k='o') }};{{ '{:>3}{:d}{!r}'.format('o', 7, 'p') }}", "v{aB c}wo{};{  }o{7'p'}"},
     {"format", "{{ '{:.2}{}'.format('o' ~ w ~ m, nothing) }};{{ '{0[k]}{0.k}'.format({'k': 'o' ~ w}) }}", "o{w};o{w}o{w}"},
-    {"format", "{{ ('o' ~ w ~ '{}').format('p') }};{{ '{:{}}'.format('o', '2') }};{{ '{:{}}'.format('o', w|length) }}",
-     "o{wp};o{ };{o}"},
+    {"format", "{{ ('o' ~ w ~ '{}').format('p') }};{{ '{:{}}'.format('o', '2') }};{{ '{:{}}'.format('o', w|length) }}", "o{wp};o{ };{o}"},
     {"format_map", "{{ 'v{k}{o}'.format_map({'k': m, 'o': 'p'}) }}", "v{aB c}p"},
     {"index", "{{ m.index('B') }}", "{1}"},
     {"isalnum", "{{ m.isalnum() }}", "{False}"},
@@ -161,25 +159,21 @@ TEST(Marks, OfEachOperatorAndTagAreThoseOfWhatTheyRead) {
       {"*", "{{ m * 2 }}{{ 'o' * 2 }}{{ ('o' ~ w) * 2 }}", "{aB caB c}oo{owow}"},
       {"%", "{{ 'o%s' % m }}{{ m % () }}{{ '%d%%' % 5 }}", "o{aB caB c5}%"},
       {"[]", "{{ m[1] }}{{ ('o' ~ m)[0] }}{{ ('o' ~ m)[1] }}", "{B}o{a}"},
-      {"[:]", "{{ ('o' ~ m ~ 'p')[1:] }};{{ ('o' ~ m)[:1] }};{{ ('o' ~ m)[::2] }};{{ ('ow' ~ m)[0:1] }}",
-       "{aB c}p;o{};o{Bc};o"},
+      {"[:]", "{{ ('o' ~ m ~ 'p')[1:] }};{{ ('o' ~ m)[:1] }};{{ ('o' ~ m)[::2] }};{{ ('ow' ~ m)[0:1] }}", "{aB c}p;o{};o{Bc};o"},
       {"for", "{% for c in 'o' ~ w %}{{ c }},{% endfor %}", "o{},{w},"},
       {"set", "{% set x %}o{{ m }}p{% endset %}{{ x }}{% set y = x %}{{ y }}", "o{aB c}po{aB c}p"},
       {"set filter", "{% set x | upper %}o{% endset %}{{ x }}{% set y | upper %}o{{ m }}{% endset %}{{ y }}", "O{OAB C}"},
       {"filter", "{% filter trim %} o{{ m }} {% endfilter %}", "o{aB c}"},
-      {"macro", "{% macro f(x, y='p') %}o{{ x }}{{ y }}{{ kwargs }}{{ varargs }}{% endmacro %}{{ f(m) }}",
-       "o{aB c}p{{}()}"},
+      {"macro", "{% macro f(x, y='p') %}o{{ x }}{{ y }}{{ kwargs }}{{ varargs }}{% endmacro %}{{ f(m) }}", "o{aB c}p{{}()}"},
       {"with", "{% with x = m %}{{ x }}{% endwith %}", "{aB c}"},
       {"namespace", "{% set s = namespace(x='o') %}{% set s.x = s.x ~ m %}{{ s.x }}", "o{aB c}"},
       {"if", "{{ m if m else 'o' }}{{ 'o' if m else m }}{{ nothing or 'p' }}", "{aB c}op"},
       {"list", "{{ [m, 'o'][1] }}{{ [m, 'o'] }}{{ ('o',) }}", "o{['aB c', 'o']('o',)}"},
       {"dict", "{{ {'aB c': 'o'}[m] }}{{ {'k': m}.get('k') }}{{ {'k': m} }}{{ dict(k='o').k }}", "o{aB c{'k': 'aB c'}}o"},
-      {"dict", "{% for k in {m: 1} %}{{ k }}{% endfor %}{% for k, v in {'o': m}.items() %}{{ k }}{{ v }}{% endfor %}",
-       "{aB c}o{aB c}"},
+      {"dict", "{% for k in {m: 1} %}{{ k }}{% endfor %}{% for k, v in {'o': m}.items() %}{{ k }}{{ v }}{% endfor %}", "{aB c}o{aB c}"},
       {"dict", "{{ {'o': m}.keys()|first }}{{ {'o': m}.values()|first }}{{ {'o': m}.copy().o }}", "o{aB caB c}"},
       {"**", "{% macro f() %}{{ kwargs }}{% endmacro %}{{ f(**{'k': 'o'}) }}", "{{'k': 'o'}}"},
-      {"loop", "{% for x in [m, 'o'] %}{{ loop.index }}{{ loop.cycle('p', w) }}{{ loop.previtem }};{% endfor %}",
-       "{1}p;{2waB c};"},
+      {"loop", "{% for x in [m, 'o'] %}{{ loop.index }}{{ loop.cycle('p', w) }}{{ loop.previtem }};{% endfor %}", "{1}p;{2waB c};"},
       {"numbers", "{{ 1 }}{{ true }}{{ nothing is none }}{{ 1.5 }}{{ m|length + 1 }}", "{1TrueFalse1.55}"},
       {"strftime", "{{ strftime_now('%Y') }}{{ strftime_now(m) }}", "2000{aB c}"}};
   TemplateOptions options;

@@ -10,8 +10,7 @@
 namespace quern {
 namespace {
 
-std::string render(const std::string& source, const TemplateOptions& options = {},
-                   const std::vector<Message>& messages = {}) {
+std::string render(const std::string& source, const TemplateOptions& options = {}, const std::vector<Message>& messages = {}) {
   return ChatTemplate::parse(source, "t").render(messages, options);
 }
 
@@ -25,8 +24,7 @@ TEST(ChatTemplateOptions, TokensAreUndefinedUntilTheyAreGiven) {
 }
 
 TEST(ChatTemplateOptions, ToolsAndDocumentsAreNoneAndThePromptIsOnByDefault) {
-  EXPECT_EQ(render("{{ tools is none }} {{ documents is none }} {{ add_generation_prompt }}"),
-            "True True True");
+  EXPECT_EQ(render("{{ tools is none }} {{ documents is none }} {{ add_generation_prompt }}"), "True True True");
   TemplateOptions options;
   options.add_generation_prompt = false;
   EXPECT_EQ(render("{{ add_generation_prompt }}", options), "False");
@@ -80,8 +78,7 @@ TEST(ChatTemplateOptions, TheTimeIsTheOneGivenAndTheWeekdayFollowsFromTheDate) {
 
 TEST(ChatTemplate, OneTemplateRendersOnManyThreadsAtOnce) {
   const ChatTemplate parsed = ChatTemplate::parse(read_text("qwen3.jinja"), "qwen3.jinja");
-  const std::vector<Message> messages = {
-      {"system", "s"}, {"user", "q"}, {"assistant", "<think>\nt\n</think>\n\na"}};
+  const std::vector<Message> messages = {{"system", "s"}, {"user", "q"}, {"assistant", "<think>\nt\n</think>\n\na"}};
   const std::string expected = parsed.render(messages, {});
   std::vector<std::thread> threads;
   std::vector<int> wrong(4, 0);
@@ -107,8 +104,7 @@ TEST(ChatTemplate, ATemplateOutlivesWhatItWasParsedFrom) {
     copy.render({}, {});
     FAIL() << "rendered";
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(),
-                 "a name that is too long for the small string buffer: chat template, line 1: 'missing' is undefined");
+    EXPECT_STREQ(error.what(), "a name that is too long for the small string buffer: chat template, line 1: 'missing' is undefined");
   }
 }
 
@@ -119,9 +115,7 @@ TEST(ChatTemplate, LineEndingsOfTheSourceBecomeNewlines) {
   EXPECT_EQ(render("{% if true %}\r\nx{% endif %}\r\n\r\n\r\n"), "x\n");
 }
 
-TEST(ChatTemplate, ContentKeepsItsLineEndings) {
-  EXPECT_EQ(render("{{ messages[0].content }}", {}, {{"user", "a\r\nb\r"}}), "a\r\nb\r");
-}
+TEST(ChatTemplate, ContentKeepsItsLineEndings) { EXPECT_EQ(render("{{ messages[0].content }}", {}, {{"user", "a\r\nb\r"}}), "a\r\nb\r"); }
 
 TEST(ChatTemplate, AMacroThatOutlivesItsLoopKeepsTheTurnItWasDefinedIn) {
   EXPECT_EQ(render("{% set ns = namespace() %}{% for i in [1, 2] %}{% macro m() %}{{ i }}{% endmacro %}"

@@ -44,8 +44,7 @@ TEST_P(CommittedModel, IsWhatItsNameSays) {
   EXPECT_NE(file.find_tensor(model.has), nullptr);
   EXPECT_EQ(file.shard_count(), model.shards);
   EXPECT_EQ(file.require_u64(std::string(model.architecture) + ".block_count"), 2u);
-  EXPECT_EQ(file.require_strings("tokenizer.ggml.tokens").size(),
-            file.require_floats("tokenizer.ggml.scores").size());
+  EXPECT_EQ(file.require_strings("tokenizer.ggml.tokens").size(), file.require_floats("tokenizer.ggml.scores").size());
   EXPECT_FALSE(file.require_string("tokenizer.chat_template").empty());
   EXPECT_GT(walk(file), 0u);
 }
@@ -68,8 +67,7 @@ INSTANTIATE_TEST_SUITE_P(Tiny, CommittedModel, ::testing::ValuesIn(models), [](c
 });
 
 TEST(CommittedModels, AreSmall) {
-  for (const auto& entry : std::filesystem::directory_iterator(folder))
-    EXPECT_LT(entry.file_size(), 384 * 1024u) << entry.path();
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) EXPECT_LT(entry.file_size(), 384 * 1024u) << entry.path();
 }
 
 }  // namespace

@@ -50,9 +50,12 @@ void expect_refused(const Malformed& malformed) {
   const auto bad_bytes = malformed.corrupt(malformed.twin());
   ASSERT_NE(bad_bytes, good_bytes);
   write_bytes(bad, bad_bytes);
-  expect_cheap(read_good, good_bytes.size(), [&] { expect_error(malformed, bad.string(), [&] { return gguf::File::open(bad); }); }, bad_bytes.size());
-  expect_cheap(read_good_memory, good_bytes.size(),
-               [&] { expect_error(malformed, "in memory", [&] { return gguf::File::from_memory(bad_bytes, "in memory"); }); }, bad_bytes.size());
+  expect_cheap(
+      read_good, good_bytes.size(), [&] { expect_error(malformed, bad.string(), [&] { return gguf::File::open(bad); }); },
+      bad_bytes.size());
+  expect_cheap(
+      read_good_memory, good_bytes.size(),
+      [&] { expect_error(malformed, "in memory", [&] { return gguf::File::from_memory(bad_bytes, "in memory"); }); }, bad_bytes.size());
 }
 
 void expect_refused(const std::filesystem::path& path, quern_status code, const std::vector<std::string>& words) {

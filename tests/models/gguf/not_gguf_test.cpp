@@ -27,9 +27,7 @@ void expect_bad_bytes(const std::string& content, const std::vector<std::string>
   try {
     File::from_memory(bytes, "memory");
     ADD_FAILURE() << "accepted from memory";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), StartsWith("memory: "));
-  }
+  } catch (const Error& error) { EXPECT_THAT(error.what(), StartsWith("memory: ")); }
 }
 
 std::string as_text(const GgufWriter& writer) {
@@ -65,9 +63,7 @@ TEST(NotGguf, AnEmptyFileIsCalledEmpty) {
   EXPECT_THROW(File::from_memory({}, "nothing"), Error);
 }
 
-TEST(NotGguf, ADirectoryIsRefused) {
-  expect_refused(temporary("x").parent_path(), QUERN_BAD_MODEL, {"is a folder"});
-}
+TEST(NotGguf, ADirectoryIsRefused) { expect_refused(temporary("x").parent_path(), QUERN_BAD_MODEL, {"is a folder"}); }
 
 TEST(NotGguf, APipeWithoutAWriterDoesNotHang) {
   ASSERT_EQ(::mkfifo(temporary("pipe.gguf").c_str(), 0600), 0);
@@ -80,8 +76,7 @@ TEST(NotGguf, DevicesAndSocketsAreRefused) {
   ASSERT_GE(fd, 0);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  const std::string path =
-      "quern_gguf_" + std::to_string(::getpid()) + ".sock";  // relative: sun_path is short
+  const std::string path = "quern_gguf_" + std::to_string(::getpid()) + ".sock";  // relative: sun_path is short
   path.copy(address.sun_path, sizeof address.sun_path - 1);
   ASSERT_EQ(::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
   expect_refused(path, QUERN_BAD_MODEL, {"socket"});
@@ -100,13 +95,9 @@ TEST(NotGguf, AFileWithoutReadPermissionSaysSo) {
   sample().write(path);
   ASSERT_EQ(::chmod(path.c_str(), 0), 0);
   const bool super_user = ::geteuid() == 0;  // may read every file: be nobody for a moment
-  if (super_user) {
-    ASSERT_EQ(::seteuid(65534), 0);
-  }
+  if (super_user) { ASSERT_EQ(::seteuid(65534), 0); }
   expect_refused(path, QUERN_PERMISSION, {"locked.gguf: cannot be opened"});
-  if (super_user) {
-    ASSERT_EQ(::seteuid(0), 0);
-  }
+  if (super_user) { ASSERT_EQ(::seteuid(0), 0); }
 }
 
 TEST(NotGguf, ALoopOfLinksIsCalledThat) {

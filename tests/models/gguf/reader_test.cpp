@@ -100,14 +100,11 @@ TEST(GgufReader, MapsEveryTypeThatIsSupported) {
     quern_dtype dtype;
     std::uint64_t bytes;  // of 256 elements
   };
-  const Type types[] = {{0, QUERN_F32, 1024},  {1, QUERN_F16, 512},   {2, QUERN_Q4_0, 144},
-                        {3, QUERN_Q4_1, 160},  {6, QUERN_Q5_0, 176},  {7, QUERN_Q5_1, 192},
-                        {8, QUERN_Q8_0, 272},  {12, QUERN_Q4_K, 144}, {13, QUERN_Q5_K, 176},
-                        {14, QUERN_Q6_K, 210}, {26, QUERN_I32, 1024}, {27, QUERN_I64, 2048},
-                        {30, QUERN_BF16, 512}};
+  const Type types[] = {{0, QUERN_F32, 1024},  {1, QUERN_F16, 512},   {2, QUERN_Q4_0, 144},  {3, QUERN_Q4_1, 160},  {6, QUERN_Q5_0, 176},
+                        {7, QUERN_Q5_1, 192},  {8, QUERN_Q8_0, 272},  {12, QUERN_Q4_K, 144}, {13, QUERN_Q5_K, 176}, {14, QUERN_Q6_K, 210},
+                        {26, QUERN_I32, 1024}, {27, QUERN_I64, 2048}, {30, QUERN_BF16, 512}};
   GgufWriter writer;
-  for (const Type& type : types)
-    writer.tensor("t" + std::to_string(type.ggml), {256}, type.ggml, GgufWriter::Bytes(type.bytes));
+  for (const Type& type : types) writer.tensor("t" + std::to_string(type.ggml), {256}, type.ggml, GgufWriter::Bytes(type.bytes));
   const auto bytes = writer.bytes();
   const File file = File::from_memory(bytes, "m");
   ASSERT_EQ(file.tensors().size(), std::size(types));
@@ -178,7 +175,9 @@ TEST(GgufReader, OpensAVocabularyInTimeThatGoesByItsTokens) {
   };
   write(few, temporary("few.gguf"));
   write(many, temporary("many.gguf"));
-  EXPECT_LT(growth(8, [&] { open(temporary("few.gguf"), few); }, [&] { open(temporary("many.gguf"), many); }), 8);
+  EXPECT_LT(growth(
+                8, [&] { open(temporary("few.gguf"), few); }, [&] { open(temporary("many.gguf"), many); }),
+            8);
 }
 
 }  // namespace

@@ -20,8 +20,7 @@ Cost cost_of_opening(const GgufWriter& writer, std::uint64_t& file_bytes) {
   return cost_of([&] {
     try {
       File::open(path);
-    } catch (const Error&) {
-    }
+    } catch (const Error&) {}
   });
 }
 
@@ -35,8 +34,7 @@ void expect_bounded(const GgufWriter& writer) {
 TEST(GgufResources, Class15ASmallFileThatClaimsMuchCostsLittle) {
   expect_bounded(sample().declare_keys(~std::uint64_t{0} >> 1));
   expect_bounded(sample().declare_tensors(65536));
-  expect_bounded(
-      sample().raw_array("tokenizer.ggml.tokens", 8, std::uint64_t{1} << 40, GgufWriter::Bytes(100)));
+  expect_bounded(sample().raw_array("tokenizer.ggml.tokens", 8, std::uint64_t{1} << 40, GgufWriter::Bytes(100)));
   expect_bounded(sample().tensor("huge", {std::uint64_t{1} << 50}, 0, GgufWriter::Bytes(4)));
 }
 
@@ -73,8 +71,7 @@ TEST(GgufResources, DroppingATensorsPagesFreesThem) {
   const auto& tensor = file.tensors()[0];
   const std::uint64_t before = resident_file_bytes();
   unsigned sum = 0;
-  for (std::uint64_t i = 0; i < tensor.bytes; i += 4096)
-    sum += std::to_integer<unsigned>(file.data(tensor)[i]);
+  for (std::uint64_t i = 0; i < tensor.bytes; i += 4096) sum += std::to_integer<unsigned>(file.data(tensor)[i]);
   EXPECT_EQ(sum, 0u);
   const std::uint64_t touched = resident_file_bytes();
   ASSERT_GE(touched, before + bytes / 10 * 9);

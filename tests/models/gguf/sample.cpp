@@ -11,8 +11,7 @@ namespace {
 
 /// The directory of this process; gone when it ends.
 struct Scratch {
-  Scratch()
-      : path(std::filesystem::path(::testing::TempDir()) / ("quern_gguf_" + std::to_string(::getpid()))) {}
+  Scratch() : path(std::filesystem::path(::testing::TempDir()) / ("quern_gguf_" + std::to_string(::getpid()))) {}
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
   ~Scratch() {

@@ -27,17 +27,14 @@ struct Split {
       shards[i].tensor_f32(std::string(1, static_cast<char>('a' + i)), {1}, {static_cast<float>(i + 1)});
     }
   }
-  std::filesystem::path path(int number) const {
-    return temporary(stem + "-0000" + std::to_string(number) + "-of-00003.gguf");
-  }
+  std::filesystem::path path(int number) const { return temporary(stem + "-0000" + std::to_string(number) + "-of-00003.gguf"); }
   void write() const {
     for (int i = 0; i < 3; ++i) shards[static_cast<std::size_t>(i)].write(path(i + 1));
   }
 };
 
 /// The file at `path` is refused, and its passing twin, the shards as Split has them, is read.
-void expect_error(const std::filesystem::path& path, const std::vector<std::string>& words,
-                  quern_status code = QUERN_BAD_MODEL) {
+void expect_error(const std::filesystem::path& path, const std::vector<std::string>& words, quern_status code = QUERN_BAD_MODEL) {
   Split twin;
   twin.stem = "twin";
   twin.write();
@@ -91,11 +88,7 @@ TEST(GgufSplit, ShardsMayBeLinksIntoAnotherDirectory) {
 }
 
 TEST(GgufSplit, ACountOfOneIsAWholeModelUnderAnyName) {
-  sample()
-      .u16("split.no", 0)
-      .u16("split.count", 1)
-      .i32("split.tensors.count", 3)
-      .write(temporary("whole.gguf"));
+  sample().u16("split.no", 0).u16("split.count", 1).i32("split.tensors.count", 3).write(temporary("whole.gguf"));
   EXPECT_EQ(File::open(temporary("whole.gguf")).shard_count(), 1u);
 }
 
@@ -103,8 +96,7 @@ TEST(GgufSplit, Class16AMissingShardIsNamed) {
   const Split split;
   split.write();
   std::filesystem::remove(split.path(2));
-  expect_error(split.path(1), {"m-00002-of-00003.gguf: there is no such file", "split into 3"},
-               QUERN_NOT_FOUND);
+  expect_error(split.path(1), {"m-00002-of-00003.gguf: there is no such file", "split into 3"}, QUERN_NOT_FOUND);
   expect_error(split.path(3), {"m-00002-of-00003.gguf: there is no such file"}, QUERN_NOT_FOUND);
 }
 
@@ -120,8 +112,7 @@ TEST(GgufSplit, Class16AShardInThePlaceOfAnotherIsRefused) {
   const Split split;
   split.write();
   std::filesystem::copy_file(split.path(3), split.path(2), std::filesystem::copy_options::overwrite_existing);
-  expect_error(split.path(1),
-               {"m-00002-of-00003.gguf: key 'split.no' (byte", "part 3 of 3; part 2 of 3 belongs here"});
+  expect_error(split.path(1), {"m-00002-of-00003.gguf: key 'split.no' (byte", "part 3 of 3; part 2 of 3 belongs here"});
 }
 
 TEST(GgufSplit, Class16AShardOpenedUnderTheNameOfAnotherIsRefused) {
@@ -169,12 +160,10 @@ TEST(GgufSplit, Class16AMissingTotalIsRefused) {
 TEST(GgufSplit, Class16ANameWithoutNumbersIsRefused) {
   const Split split;
   split.write();
-  for (const char* name :
-       {"model.gguf", "-00001-of-00003.gguf", "m-0001-of-0003.gguf", "m-00001-of-00003.bin",
-        "m-0000a-of-00003.gguf", "m-00001-0f-00003.gguf", "m_00001-of-00003.gguf"}) {
+  for (const char* name : {"model.gguf", "-00001-of-00003.gguf", "m-0001-of-0003.gguf", "m-00001-of-00003.bin", "m-0000a-of-00003.gguf",
+                           "m-00001-0f-00003.gguf", "m_00001-of-00003.gguf"}) {
     split.shards[0].write(temporary(name));
-    if (std::string_view(name) == "-00001-of-00003.gguf")
-      continue;  // a whole path has a stem; see the next test
+    if (std::string_view(name) == "-00001-of-00003.gguf") continue;  // a whole path has a stem; see the next test
     expect_error(temporary(name), {"key 'split.count' (byte", "is 3", "not named like"});
   }
 }

@@ -27,9 +27,7 @@ TEST(GgufDamage, AFileCutAtAnyByteIsRefused) {
     } catch (const Error& error) {
       ASSERT_EQ(error.code(), QUERN_BAD_MODEL) << size << ": " << error.what();
       ASSERT_THAT(error.what(), HasSubstr("byte")) << size;
-      ASSERT_THAT(error.what(),
-                  AnyOf(HasSubstr("incomplete"), HasSubstr("is needed"), HasSubstr("not 'GGUF'")))
-          << size;
+      ASSERT_THAT(error.what(), AnyOf(HasSubstr("incomplete"), HasSubstr("is needed"), HasSubstr("not 'GGUF'"))) << size;
     }
   }
 }
@@ -61,8 +59,7 @@ TEST(GgufDamage, TwentyThousandRandomDamagesAreReadOrRefused) {
   for (int round = 0; round < rounds; ++round) {
     auto bytes = whole;
     const auto flips = 1 + random() % 4;
-    for (std::uint64_t i = 0; i < flips; ++i)
-      bytes[random() % bytes.size()] ^= static_cast<std::byte>(1u << (random() % 8));
+    for (std::uint64_t i = 0; i < flips; ++i) bytes[random() % bytes.size()] ^= static_cast<std::byte>(1u << (random() % 8));
     try {
       walk(File::from_memory(bytes, "m"));
     } catch (const Error& error) {

@@ -42,8 +42,7 @@ TEST_F(GgufValues, FloatsBooleansAndStringsAreReadAsTheyAre) {
 
 TEST_F(GgufValues, ArraysOfEachKindAreReadInOrder) {
   EXPECT_THAT(file_.require_strings("tokenizer.ggml.tokens"), ElementsAre("<s>", "", "h\xc3\xa9"));
-  EXPECT_THAT(file_.require_strings("tokenizer.ggml.tokens").to_vector(),
-              ElementsAre("<s>", "", "h\xc3\xa9"));
+  EXPECT_THAT(file_.require_strings("tokenizer.ggml.tokens").to_vector(), ElementsAre("<s>", "", "h\xc3\xa9"));
   EXPECT_THAT(file_.require_ints("tokenizer.ggml.token_type").to_vector(), ElementsAre(3, 1, 1));
   EXPECT_THAT(file_.require_ints("sample.bools").to_vector(), ElementsAre(1, 0, 1));
   EXPECT_THAT(file_.require_ints("sample.u64s").to_vector(), ElementsAre(7, 9));
@@ -55,8 +54,7 @@ TEST(GgufArrays, IntegersOfEveryWidthKeepTheirSign) {
   GgufWriter writer;
   const auto minus_two = bytes_of(std::int64_t{-2});
   const auto array = [&](const char* key, ValueType type, std::size_t width) {
-    writer.raw_array(key, static_cast<std::uint32_t>(type), 1,
-                     {minus_two.begin(), minus_two.begin() + width});
+    writer.raw_array(key, static_cast<std::uint32_t>(type), 1, {minus_two.begin(), minus_two.begin() + width});
   };
   array("u8", ValueType::u8, 1);
   array("i8", ValueType::i8, 1);
@@ -133,8 +131,7 @@ TEST_F(GgufValues, ErrorsOfOtherPartsNameFileKeyAndByte) {
 
 TEST_F(GgufValues, NamesFromTheFileAreMadeSafeToShow) {
   EXPECT_STREQ(file_.bad_key("a\x1b[2J\n", "is odd").what(), "m.gguf: key 'a\\x1b[2J\\x0a': is odd");
-  EXPECT_THAT(file_.bad_key(std::string(500, 'k'), "is odd").what(),
-              HasSubstr(std::string(80, 'k') + "...'"));
+  EXPECT_THAT(file_.bad_key(std::string(500, 'k'), "is odd").what(), HasSubstr(std::string(80, 'k') + "...'"));
 }
 
 TEST(GgufTypes, EveryIdHasItsNameAndOthersHaveNone) {

@@ -19,9 +19,7 @@ template <typename Get>
 std::uint64_t value_or_refusal(Get get) {
   try {
     return get();
-  } catch (const Error& error) {
-    return sum_of(error.what());
-  }
+  } catch (const Error& error) { return sum_of(error.what()); }
 }
 
 std::uint64_t sum_of_strings(const gguf::File& file, std::string_view key) {
@@ -33,8 +31,7 @@ std::uint64_t sum_of_strings(const gguf::File& file, std::string_view key) {
 
 std::uint64_t sum_of_ints(const gguf::File& file, std::string_view key) {
   std::uint64_t sum = 0;
-  for (const std::int64_t value : file.require_ints(key).to_vector())
-    sum += static_cast<std::uint64_t>(value);
+  for (const std::int64_t value : file.require_ints(key).to_vector()) sum += static_cast<std::uint64_t>(value);
   return sum;
 }
 
@@ -52,13 +49,10 @@ std::uint64_t value_of(const gguf::File& file, std::string_view key) {
     return value_or_refusal([&] { return sum_of_ints(file, key); });
   }
   switch (*file.type_of(key)) {
-    case ValueType::boolean:
-      return std::uint64_t{file.require_bool(key)};
-    case ValueType::string:
-      return sum_of(file.require_string(key));
+    case ValueType::boolean: return std::uint64_t{file.require_bool(key)};
+    case ValueType::string: return sum_of(file.require_string(key));
     case ValueType::f32:
-    case ValueType::f64:
-      return value_or_refusal([&] { return std::bit_cast<std::uint64_t>(file.require_f64(key)); });
+    case ValueType::f64: return value_or_refusal([&] { return std::bit_cast<std::uint64_t>(file.require_f64(key)); });
     default:
       return value_or_refusal([&] { return file.require_u64(key); }) +
              value_or_refusal([&] { return static_cast<std::uint64_t>(file.require_i64(key)); });
@@ -71,10 +65,8 @@ std::uint64_t every_getter(const gguf::File& file, std::string_view key) {
          value_or_refusal([&] { return static_cast<std::uint64_t>(file.require_i64(key)); }) +
          value_or_refusal([&] { return std::bit_cast<std::uint64_t>(file.require_f64(key)); }) +
          value_or_refusal([&] { return std::uint64_t{file.require_bool(key)}; }) +
-         value_or_refusal([&] { return sum_of(file.require_string(key)); }) +
-         value_or_refusal([&] { return sum_of_strings(file, key); }) +
-         value_or_refusal([&] { return sum_of_ints(file, key); }) +
-         value_or_refusal([&] { return sum_of_floats(file, key); });
+         value_or_refusal([&] { return sum_of(file.require_string(key)); }) + value_or_refusal([&] { return sum_of_strings(file, key); }) +
+         value_or_refusal([&] { return sum_of_ints(file, key); }) + value_or_refusal([&] { return sum_of_floats(file, key); });
 }
 
 std::uint64_t walk_key(const gguf::File& file, std::string_view key) {

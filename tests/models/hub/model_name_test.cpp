@@ -65,7 +65,8 @@ TEST(ModelName, RefusesWhatCouldLeaveTheCache) {
 
 TEST(SafePath, StaysBelowItsFolder) {
   for (const char* good : {"a", "a/b.gguf", "..a/b..", ".hidden", "\u00fc/\u4e2d\u6587.gguf"}) EXPECT_TRUE(is_safe_path(good)) << good;
-  for (const char* bad : {"", "/a", "a/", "a//b", "./a", "a/../b", "..", "a\\b", "a\tb", "a\x1b[2J", "a\u009b2J", "a\x9b", "a\u202e", "a\u2028", "a\x7f", "a\xed\xa0\x80"})
+  for (const char* bad : {"", "/a", "a/", "a//b", "./a", "a/../b", "..", "a\\b", "a\tb", "a\x1b[2J", "a\u009b2J", "a\x9b", "a\u202e",
+                          "a\u2028", "a\x7f", "a\xed\xa0\x80"})
     EXPECT_FALSE(is_safe_path(bad)) << bad;
   EXPECT_FALSE(is_safe_path(std::string(256, 'a')));
 }

@@ -43,9 +43,7 @@ TEST(HubSettings, RefusesNumbersThatCannotBeReadNamingTheVariable) {
       try {
         settings({{name, value}});
         FAIL() << name << "=" << value;
-      } catch (const Error& error) {
-        EXPECT_NE(std::string(error.what()).find(name), std::string::npos);
-      }
+      } catch (const Error& error) { EXPECT_NE(std::string(error.what()).find(name), std::string::npos); }
     }
   }
 }
@@ -56,7 +54,8 @@ TEST(HubSettings, ReadsTheBoundsOfATransfer) {
   EXPECT_EQ(settings({{"QUERN_HUB_LIMIT", "77"}}).most_bytes, 77u);
   EXPECT_EQ(settings({{"QUERN_HUB_LIMIT", "0"}}).most_bytes, UINT64_MAX);
   EXPECT_EQ(settings({{"QUERN_HUB_RATE", "5000"}}).least_rate, 5000u);
-  for (const char* value : {"-1", "x", "3X", "3MM", "M", "99999999999999999999", "999999999999T"}) EXPECT_THROW(settings({{"QUERN_HUB_LIMIT", value}}), Error) << value;
+  for (const char* value : {"-1", "x", "3X", "3MM", "M", "99999999999999999999", "999999999999T"})
+    EXPECT_THROW(settings({{"QUERN_HUB_LIMIT", value}}), Error) << value;
   for (const char* value : {"0", "x", "99999999999"}) EXPECT_THROW(settings({{"QUERN_HUB_RATE", value}}), Error) << value;
 }
 
@@ -64,9 +63,7 @@ TEST(HubSettings, ATokenWithControlCharactersIsRefusedAndNotShown) {
   try {
     settings({{"HF_TOKEN", "secret\x1b[2J"}});
     FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()).find("secret"), std::string::npos);
-  }
+  } catch (const Error& error) { EXPECT_EQ(std::string(error.what()).find("secret"), std::string::npos); }
 }
 
 TEST(HubSettings, ATokenOfTwoLinesIsRefused) { EXPECT_THROW(settings({{"HF_TOKEN", "a\nHost: evil"}}), Error); }

@@ -67,9 +67,7 @@ TEST(Choice, RefusalsListWhatThereIs) {
   const auto refusal = [](const std::vector<std::string>& paths, const std::string& name) -> std::pair<quern_status, std::string> {
     try {
       return {QUERN_OK, chosen(paths, name)};
-    } catch (const Error& error) {
-      return {error.code(), error.what()};
-    }
+    } catch (const Error& error) { return {error.code(), error.what()}; }
   };
   const auto [several, list] = refusal({"a-Q8_0.gguf", "a-Q4_0.gguf"}, "o/n");
   EXPECT_EQ(several, QUERN_UNSUPPORTED);

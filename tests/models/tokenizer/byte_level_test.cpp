@@ -59,8 +59,7 @@ TEST(ByteLevel, TakesAWholePieceThatIsATokenInTekkenAndNotInSmaug) {
 TEST(ByteLevel, NeverMakesAControlTokenOutOfAWholePiece) {
   VocabularyBuilder vocabulary = byte_level("llama-bpe");
   vocabulary.add("abc", TokenType::control);
-  EXPECT_EQ(vocabulary.build().encode("abc", {.add_bos = {}, .add_eos = {}, .parse_special = false}).size(),
-            3u);
+  EXPECT_EQ(vocabulary.build().encode("abc", {.add_bos = {}, .add_eos = {}, .parse_special = false}).size(), 3u);
 }
 
 TEST(ByteLevel, PassesBytesThatAreNotUtf8Through) {
@@ -68,9 +67,7 @@ TEST(ByteLevel, PassesBytesThatAreNotUtf8Through) {
     const Tokenizer tokenizer = byte_level(pre_tokenizer).build();
     const std::string text = "a\xFF\x80 \xC3 \xED\xA0\x80 \xE2\x82 e\xCC\x81\xF4\x90\x80\x80 1\xF0\x9F";
     const std::string expected =
-        std::string_view(pre_tokenizer) == "qwen2"
-            ? "a\xFF\x80 \xC3 \xED\xA0\x80 \xE2\x82 \xC3\xA9\xF4\x90\x80\x80 1\xF0\x9F"
-            : text;
+        std::string_view(pre_tokenizer) == "qwen2" ? "a\xFF\x80 \xC3 \xED\xA0\x80 \xE2\x82 \xC3\xA9\xF4\x90\x80\x80 1\xF0\x9F" : text;
     EXPECT_EQ(tokenizer.decode_bytes(tokenizer.encode(text)), expected) << pre_tokenizer;
   }
 }
@@ -99,8 +96,7 @@ TEST(ByteLevel, DecodesATokenOutsideTheByteAlphabetAsItIsSpelled) {
 
 TEST(ByteLevel, DecodesMarkersAsTheyAreSpelled) {
   VocabularyBuilder vocabulary = byte_level();
-  const std::int32_t marker =
-      vocabulary.add("<\xC3\xA9>", TokenType::control);  // in the alphabet, but not meant so
+  const std::int32_t marker = vocabulary.add("<\xC3\xA9>", TokenType::control);  // in the alphabet, but not meant so
   EXPECT_EQ(vocabulary.build().token_bytes(marker).bytes, "<\xC3\xA9>");
 }
 

@@ -54,8 +54,7 @@ TEST(ForeignText, IsNoPartOfAControlToken) {
   const std::string marker = "<|end|>";
   for (std::size_t begin = 0; begin <= marker.size(); ++begin) {
     for (std::size_t end = begin; end <= marker.size(); ++end) {
-      const std::string source =
-          marker.substr(0, begin) + "{" + marker.substr(begin, end - begin) + "}" + marker.substr(end);
+      const std::string source = marker.substr(0, begin) + "{" + marker.substr(begin, end - begin) + "}" + marker.substr(end);
       const bool inside = end > 0 && begin < marker.size();  // an empty range inside counts too
       EXPECT_EQ(count_of(tokenizer, source, marker), inside ? 0u : 1u) << source;
     }
@@ -86,10 +85,10 @@ TEST(ForeignText, HasUserDefinedTokensOnlyWhereTheyAreWordsOfPlainText) {
     const char* text;
     bool plain;
   };
-  const Row rows[] = {{"<tool_call>", false}, {"</think>", false}, {"<|im_start|>", false}, {"[IMG]", false},
-                      {"USER:", false},       {"<s>", false},      {"<pre>", true},         {"<table>", true},
-                      {"</h1>", true},        {"<br/>", true},     {"    ", true},          {"OTHER:", true},
-                      {"word", true},         {"\xE4\xB8\xAD", true},  {"```", true},           {"\t\t", true}};
+  const Row rows[] = {{"<tool_call>", false}, {"</think>", false},    {"<|im_start|>", false}, {"[IMG]", false},
+                      {"USER:", false},       {"<s>", false},         {"<pre>", true},         {"<table>", true},
+                      {"</h1>", true},        {"<br/>", true},        {"    ", true},          {"OTHER:", true},
+                      {"word", true},         {"\xE4\xB8\xAD", true}, {"```", true},           {"\t\t", true}};
   VocabularyBuilder vocabulary = byte_level();
   for (const Row& row : rows) vocabulary.add(row.text, TokenType::user_defined);
   vocabulary.add("end", TokenType::user_defined);
@@ -151,7 +150,8 @@ TEST(ForeignText, DecodesToItsBytes) {
   const Tokenizer bpe = byte_level("qwen2").build();
   const Written written("<|end|>{<|end|></s><unk><0x41><tool> <|a|>}<|end|>");
   for (const Tokenizer* tokenizer : {&with_bytes, &bpe})
-    EXPECT_EQ(tokenizer->decode_bytes(tokenizer->encode(written.text, written.foreign, {.add_bos = false, .add_eos = false})), written.text);
+    EXPECT_EQ(tokenizer->decode_bytes(tokenizer->encode(written.text, written.foreign, {.add_bos = false, .add_eos = false})),
+              written.text);
 }
 
 // Texts in which no marker stands in foreign text, or half in it, keep their ids.
@@ -216,8 +216,8 @@ TEST(ForeignText, HoldsMarkersWhereASlowSearchFindsThem) {
 
 TEST(ForeignText, IsRefusedWhereItsRangesDoNotLieInTheTextInOrder) {
   const Tokenizer tokenizer = byte_level().build();
-  for (const std::vector<TextRange>& foreign : std::vector<std::vector<TextRange>>{
-           {{2, 1}}, {{0, 5}}, {{2, 3}, {0, 1}}, {{0, 2}, {1, 3}}, {{0, 2}, {2, 3}}})
+  for (const std::vector<TextRange>& foreign :
+       std::vector<std::vector<TextRange>>{{{2, 1}}, {{0, 5}}, {{2, 3}, {0, 1}}, {{0, 2}, {1, 3}}, {{0, 2}, {2, 3}}})
     EXPECT_THROW(tokenizer.encode("abcd", foreign), Error);
 }
 

@@ -30,8 +30,7 @@ std::string warning(const GgufWriter& writer) {
 TEST(TokenizerFromGguf, ReadsIdsAndFlags) {
   GgufWriter writer = gguf_of(sentencepiece());
   writer.boolean("tokenizer.ggml.add_bos_token", false).boolean("tokenizer.ggml.add_eos_token", true);
-  writer.boolean("tokenizer.ggml.add_space_prefix", false)
-      .boolean("tokenizer.ggml.remove_extra_whitespaces", true);
+  writer.boolean("tokenizer.ggml.add_space_prefix", false).boolean("tokenizer.ggml.remove_extra_whitespaces", true);
   const auto tokenizer = load(writer);
   EXPECT_EQ(tokenizer->bos(), 1);
   EXPECT_EQ(tokenizer->eos(), 2);
@@ -42,8 +41,7 @@ TEST(TokenizerFromGguf, ReadsIdsAndFlags) {
 
 TEST(TokenizerFromGguf, StartsWithBeginOfTextByFamilyWhereTheFileSaysNothing) {
   EXPECT_TRUE(load(gguf_of(sentencepiece()))->adds_bos());
-  for (const auto& [pre_tokenizer, adds] :
-       {std::pair{"llama-bpe", true}, {"qwen2", false}, {"smollm", false}}) {
+  for (const auto& [pre_tokenizer, adds] : {std::pair{"llama-bpe", true}, {"qwen2", false}, {"smollm", false}}) {
     VocabularyBuilder vocabulary = byte_level(pre_tokenizer);
     EXPECT_FALSE(load(gguf_of(vocabulary))->adds_bos()) << "without a token for it";
     vocabulary.settings.bos = 0;
@@ -64,8 +62,7 @@ TEST(TokenizerFromGguf, TakesTheRuleDefaultWhereTheKeyIsMissingAndSaysSo) {
   EXPECT_EQ(warning(writer), "");
   writer.remove("tokenizer.ggml.pre");
   EXPECT_THAT(pieces(*load(writer), "a12"), testing::ElementsAre("a", "12"));
-  EXPECT_THAT(warning(writer),
-              HasSubstr("tokenizer.ggml.pre is missing; the rule 'default' (GPT-2's) is taken"));
+  EXPECT_THAT(warning(writer), HasSubstr("tokenizer.ggml.pre is missing; the rule 'default' (GPT-2's) is taken"));
   writer.string("tokenizer.ggml.pre", "");
   EXPECT_THAT(warning(writer), HasSubstr("'default'"));
   EXPECT_EQ(warning(gguf_of(sentencepiece())), "");
@@ -94,8 +91,7 @@ TEST(TokenizerFromGguf, RefusesATableOfNormalisations) {
   writer.raw_array(key, 0, 0, {});
   EXPECT_NO_THROW(load(writer));
   writer.raw_array(key, 0, 3, GgufWriter::Bytes(3));
-  EXPECT_THAT(refusal(writer, QUERN_UNSUPPORTED),
-              HasSubstr("vocabulary.gguf: tokenizer.ggml.precompiled_charsmap has 3 bytes"));
+  EXPECT_THAT(refusal(writer, QUERN_UNSUPPORTED), HasSubstr("vocabulary.gguf: tokenizer.ggml.precompiled_charsmap has 3 bytes"));
 }
 
 }  // namespace

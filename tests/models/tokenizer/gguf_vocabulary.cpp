@@ -12,8 +12,7 @@ GgufWriter gguf_of(const VocabularyBuilder& vocabulary) {
       .strings("tokenizer.ggml.tokens", vocabulary.tokens)
       .i32s("tokenizer.ggml.token_type", vocabulary.types);
   if (vocabulary.model == "gpt2") {
-    writer.string("tokenizer.ggml.pre", vocabulary.pre_tokenizer)
-        .strings("tokenizer.ggml.merges", vocabulary.merges);
+    writer.string("tokenizer.ggml.pre", vocabulary.pre_tokenizer).strings("tokenizer.ggml.merges", vocabulary.merges);
   } else {
     writer.f32s("tokenizer.ggml.scores", vocabulary.scores);
   }

@@ -27,21 +27,17 @@ const nlohmann::json& golden() {
   return json;
 }
 
-std::unique_ptr<Tokenizer> load(const std::string& name) {
-  return tokenizer_from_gguf(gguf::File::open(data_directory + name + ".gguf"));
-}
+std::unique_ptr<Tokenizer> load(const std::string& name) { return tokenizer_from_gguf(gguf::File::open(data_directory + name + ".gguf")); }
 
 // Without the beginning of text that SentencePiece files ask for.
 Ids encode(const Tokenizer& tokenizer, const std::string& text, bool parse_special = true) {
   return tokenizer.encode(text, {.add_bos = false, .add_eos = false, .parse_special = parse_special});
 }
 
-void expect_equal_ids(const Tokenizer& tokenizer, const nlohmann::json& strings, const nlohmann::json& ids,
-                      bool parse_special) {
+void expect_equal_ids(const Tokenizer& tokenizer, const nlohmann::json& strings, const nlohmann::json& ids, bool parse_special) {
   ASSERT_EQ(strings.size(), ids.size());
   for (std::size_t i = 0; i < strings.size(); ++i)
-    EXPECT_EQ(encode(tokenizer, strings[i].get<std::string>(), parse_special), ids[i].get<Ids>())
-        << strings[i].dump();
+    EXPECT_EQ(encode(tokenizer, strings[i].get<std::string>(), parse_special), ids[i].get<Ids>()) << strings[i].dump();
 }
 
 TEST(Golden, HasTwoHundredStrings) { EXPECT_GE(golden()["plain_strings"].size(), 200u); }
@@ -49,15 +45,12 @@ TEST(Golden, HasTwoHundredStrings) { EXPECT_GE(golden()["plain_strings"].size(),
 class EveryModel : public testing::TestWithParam<const char*> {};
 
 TEST_P(EveryModel, GivesTheIdsOfTheReferenceLibrary) {
-  const bool parse_special =
-      !std::string_view(GetParam()).starts_with("sentencepiece");  // that library never does
-  expect_equal_ids(*load(GetParam()), golden()["plain_strings"], golden()["models"][GetParam()]["plain"],
-                   parse_special);
+  const bool parse_special = !std::string_view(GetParam()).starts_with("sentencepiece");  // that library never does
+  expect_equal_ids(*load(GetParam()), golden()["plain_strings"], golden()["models"][GetParam()]["plain"], parse_special);
 }
 
 TEST_P(EveryModel, TakesTheNamesOfControlTokensAsTextWhereTheyAreNotParsed) {
-  expect_equal_ids(*load(GetParam()), golden()["marker_strings"], golden()["models"][GetParam()]["unparsed"],
-                   false);
+  expect_equal_ids(*load(GetParam()), golden()["marker_strings"], golden()["models"][GetParam()]["unparsed"], false);
 }
 
 std::string test_name(const testing::TestParamInfo<const char*>& info) {
@@ -66,16 +59,14 @@ std::string test_name(const testing::TestParamInfo<const char*>& info) {
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, EveryModel,
-                         testing::Values("gpt-2", "smollm", "llama-bpe", "qwen2", "sentencepiece",
-                                         "sentencepiece-unk", "sentencepiece-unused"),
-                         test_name);
+INSTANTIATE_TEST_SUITE_P(
+    Golden, EveryModel,
+    testing::Values("gpt-2", "smollm", "llama-bpe", "qwen2", "sentencepiece", "sentencepiece-unk", "sentencepiece-unused"), test_name);
 
 class ByteLevelModel : public testing::TestWithParam<const char*> {};
 
 TEST_P(ByteLevelModel, FindsMarkersInTextAsTheReferenceLibraryDoes) {
-  expect_equal_ids(*load(GetParam()), golden()["marker_strings"], golden()["models"][GetParam()]["markers"],
-                   true);
+  expect_equal_ids(*load(GetParam()), golden()["marker_strings"], golden()["models"][GetParam()]["markers"], true);
 }
 
 TEST_P(ByteLevelModel, DecodesWhatItEncoded) {
@@ -87,17 +78,14 @@ TEST_P(ByteLevelModel, DecodesWhatItEncoded) {
       const std::string once = tokenizer->decode(encode(*tokenizer, text));
       // Form C may differ from the text, but is its own form C.
       EXPECT_EQ(tokenizer->decode(encode(*tokenizer, once)), once);
-      if (!composes) {
-        EXPECT_EQ(once, text);
-      }
+      if (!composes) { EXPECT_EQ(once, text); }
       ++checked;
     }
   }
   EXPECT_GE(checked, 200);
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, ByteLevelModel, testing::Values("gpt-2", "smollm", "llama-bpe", "qwen2"),
-                         test_name);
+INSTANTIATE_TEST_SUITE_P(Golden, ByteLevelModel, testing::Values("gpt-2", "smollm", "llama-bpe", "qwen2"), test_name);
 
 class SentencePieceModel : public testing::TestWithParam<const char*> {};
 
@@ -117,14 +105,12 @@ TEST_P(SentencePieceModel, DecodesAsTheReferenceLibrary) {
   EXPECT_GE(checked, 60);
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, SentencePieceModel,
-                         testing::Values("sentencepiece", "sentencepiece-unk", "sentencepiece-unused"),
+INSTANTIATE_TEST_SUITE_P(Golden, SentencePieceModel, testing::Values("sentencepiece", "sentencepiece-unk", "sentencepiece-unused"),
                          test_name);
 
 void expect_equal_ids(const Tokenizer& tokenizer, const nlohmann::json& ids_by_string) {
   ASSERT_GE(ids_by_string.size(), 15u);
-  for (const auto& [text, ids] : ids_by_string.items())
-    EXPECT_EQ(encode(tokenizer, text), ids.get<Ids>()) << text;
+  for (const auto& [text, ids] : ids_by_string.items()) EXPECT_EQ(encode(tokenizer, text), ids.get<Ids>()) << text;
 }
 
 TEST(Golden, StartsEachTextBetweenControlTokensWithASpaceInSentencePiece) {

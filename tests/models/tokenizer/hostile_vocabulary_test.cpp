@@ -49,8 +49,8 @@ GgufWriter written(VocabularyBuilder vocabulary, const Change& change) {
   return writer;
 }
 
-constexpr auto tokens_key = "tokenizer.ggml.tokens", types_key = "tokenizer.ggml.token_type",
-               scores_key = "tokenizer.ggml.scores", merges_key = "tokenizer.ggml.merges";
+constexpr auto tokens_key = "tokenizer.ggml.tokens", types_key = "tokenizer.ggml.token_type", scores_key = "tokenizer.ggml.scores",
+               merges_key = "tokenizer.ggml.merges";
 const Change nothing = in_file([](auto&) {});
 constexpr std::int32_t byte_type = 6, control_type = 3;
 
@@ -83,16 +83,12 @@ const Hostile cases[] = {
     {"BeginAskedForButAbsent",
      merging,
      in_file([](auto& w) { w.boolean("tokenizer.ggml.add_bos_token", true); }),
-     in_file([](auto& w) {
-       w.boolean("tokenizer.ggml.add_bos_token", true).u32("tokenizer.ggml.bos_token_id", 0);
-     }),
+     in_file([](auto& w) { w.boolean("tokenizer.ggml.add_bos_token", true).u32("tokenizer.ggml.bos_token_id", 0); }),
      {"add_bos_token is true", "no tokenizer.ggml.bos_token_id"}},
     {"EndAskedForButAbsent",
      merging,
      in_file([](auto& w) { w.boolean("tokenizer.ggml.add_eos_token", true); }),
-     in_file([](auto& w) {
-       w.boolean("tokenizer.ggml.add_eos_token", true).u32("tokenizer.ggml.eos_token_id", 0);
-     }),
+     in_file([](auto& w) { w.boolean("tokenizer.ggml.add_eos_token", true).u32("tokenizer.ggml.eos_token_id", 0); }),
      {"add_eos_token is true", "no tokenizer.ggml.eos_token_id"}},
 
     {"ScoresShorterThanTokens",
@@ -100,11 +96,7 @@ const Hostile cases[] = {
      in_vocabulary([](auto& v) { v.scores.pop_back(); }),
      nothing,
      {scores_key, "264 entries for 265 tokens"}},
-    {"ScoresAbsent",
-     sentencepiece,
-     in_file([](auto& w) { w.remove(scores_key); }),
-     nothing,
-     {scores_key, "0 entries for 265 tokens"}},
+    {"ScoresAbsent", sentencepiece, in_file([](auto& w) { w.remove(scores_key); }), nothing, {scores_key, "0 entries for 265 tokens"}},
     {"ScoresLongerThanTokensOfByteLevelBpe",
      merging,
      in_file([](auto& w) { w.f32s(scores_key, std::vector<float>(260)); }),
@@ -132,15 +124,10 @@ const Hostile cases[] = {
      in_file([](auto& w) { w.raw_array(types_key, 1, 64, GgufWriter::Bytes(64, std::byte{1})); }),
      in_file([](auto& w) { w.raw_array(types_key, 1, 259, GgufWriter::Bytes(259, std::byte{1})); }),
      {types_key, "64 entries for 259"}},
-    {"TypeOfZero",
-     merging,
-     in_vocabulary([](auto& v) { v.types[5] = 0; }),
-     nothing,
-     {types_key, "entry 5 is 0"}},
+    {"TypeOfZero", merging, in_vocabulary([](auto& v) { v.types[5] = 0; }), nothing, {types_key, "entry 5 is 0"}},
     {"TypeThatOnlyFitsInSixtyFourBits",
      merging,
-     in_file(
-         [](auto& w) { w.u64s(types_key, std::vector<std::uint64_t>(259, (std::uint64_t{1} << 32) + 1)); }),
+     in_file([](auto& w) { w.u64s(types_key, std::vector<std::uint64_t>(259, (std::uint64_t{1} << 32) + 1)); }),
      in_file([](auto& w) { w.u64s(types_key, std::vector<std::uint64_t>(259, 1)); }),
      {types_key, "entry 0 is 2147483647"}},
 
@@ -164,26 +151,10 @@ const Hostile cases[] = {
      in_vocabulary([](auto& v) { v.merges.push_back("ab"); }),
      nothing,
      {merges_key, "entry 1 'ab' is not two tokens with one space between them"}},
-    {"MergeWithNothingBeforeTheSpace",
-     merging,
-     in_vocabulary([](auto& v) { v.merges.push_back(" ab"); }),
-     nothing,
-     {merges_key, "' ab'"}},
-    {"MergeWithNothingAfterTheSpace",
-     merging,
-     in_vocabulary([](auto& v) { v.merges.push_back("ab "); }),
-     nothing,
-     {merges_key, "'ab '"}},
-    {"MergeOfThree",
-     merging,
-     in_vocabulary([](auto& v) { v.merges.push_back("a b b"); }),
-     nothing,
-     {merges_key, "'a b b'"}},
-    {"MergeOfNothing",
-     merging,
-     in_vocabulary([](auto& v) { v.merges.push_back(""); }),
-     nothing,
-     {merges_key, "entry 1 ''"}},
+    {"MergeWithNothingBeforeTheSpace", merging, in_vocabulary([](auto& v) { v.merges.push_back(" ab"); }), nothing, {merges_key, "' ab'"}},
+    {"MergeWithNothingAfterTheSpace", merging, in_vocabulary([](auto& v) { v.merges.push_back("ab "); }), nothing, {merges_key, "'ab '"}},
+    {"MergeOfThree", merging, in_vocabulary([](auto& v) { v.merges.push_back("a b b"); }), nothing, {merges_key, "'a b b'"}},
+    {"MergeOfNothing", merging, in_vocabulary([](auto& v) { v.merges.push_back(""); }), nothing, {merges_key, "entry 1 ''"}},
     {"MergesAbsent", merging, in_file([](auto& w) { w.remove(merges_key); }), nothing, {merges_key}},
     {"MergesOfNumbers",
      merging,
@@ -198,11 +169,7 @@ const Hostile cases[] = {
      in_vocabulary([](auto& v) { v.tokens[3 + 7] = "<0x-1>"; }),
      nothing,
      {tokens_key, "entry 10 has the type of a byte but is '<0x-1>'"}},
-    {"ByteTokenOfThreeDigits",
-     sentencepiece,
-     in_vocabulary([](auto& v) { v.tokens[3] = "<0x000>"; }),
-     nothing,
-     {tokens_key, "'<0x000>'"}},
+    {"ByteTokenOfThreeDigits", sentencepiece, in_vocabulary([](auto& v) { v.tokens[3] = "<0x000>"; }), nothing, {tokens_key, "'<0x000>'"}},
     {"ByteTokenWithoutItsEnd",
      merging,
      in_vocabulary([](auto& v) { v.add("<0x41", TokenType{byte_type}); }),
@@ -215,10 +182,8 @@ const Hostile cases[] = {
      {tokens_key, "entry 259", "''"}},
     {"ByteTokenGivenTwice",
      merging,
-     in_vocabulary(
-         [](auto& v) { v.add("<0x4f>", TokenType{byte_type}), v.add("<0x4F>", TokenType{byte_type}); }),
-     in_vocabulary(
-         [](auto& v) { v.add("<0x4f>", TokenType{byte_type}), v.add("<0x4E>", TokenType{byte_type}); }),
+     in_vocabulary([](auto& v) { v.add("<0x4f>", TokenType{byte_type}), v.add("<0x4F>", TokenType{byte_type}); }),
+     in_vocabulary([](auto& v) { v.add("<0x4f>", TokenType{byte_type}), v.add("<0x4E>", TokenType{byte_type}); }),
      {tokens_key, "entries 259 and 260 are the same byte '<0x4F>'"}},
 
     {"TokenGivenTwice",
@@ -232,11 +197,7 @@ const Hostile cases[] = {
      in_vocabulary([](auto& v) { v.add("\x01\xFF"), v.add("\x01\xFE"); }),
      {tokens_key, "are both '\\x01\\xff'"}},
 
-    {"NoTokens",
-     merging,
-     in_file([](auto& w) { w.strings(tokens_key, {}).i32s(types_key, {}); }),
-     nothing,
-     {tokens_key, "is empty"}},
+    {"NoTokens", merging, in_file([](auto& w) { w.strings(tokens_key, {}).i32s(types_key, {}); }), nothing, {tokens_key, "is empty"}},
     {"NoTokensOfSentencePiece",
      sentencepiece,
      in_file([](auto& w) { w.strings(tokens_key, {}).i32s(types_key, {}).f32s(scores_key, {}); }),
@@ -269,16 +230,8 @@ const Hostile cases[] = {
      }),
      {types_key, "control and user-defined tokens have 2162701 bytes"}},
 
-    {"ModelAbsent",
-     merging,
-     in_file([](auto& w) { w.remove("tokenizer.ggml.model"); }),
-     nothing,
-     {"tokenizer.ggml.model"}},
-    {"ModelThatIsANumber",
-     sentencepiece,
-     in_file([](auto& w) { w.u32("tokenizer.ggml.model", 2); }),
-     nothing,
-     {"tokenizer.ggml.model"}},
+    {"ModelAbsent", merging, in_file([](auto& w) { w.remove("tokenizer.ggml.model"); }), nothing, {"tokenizer.ggml.model"}},
+    {"ModelThatIsANumber", sentencepiece, in_file([](auto& w) { w.u32("tokenizer.ggml.model", 2); }), nothing, {"tokenizer.ggml.model"}},
     {"FlagThatIsANumber",
      sentencepiece,
      in_file([](auto& w) { w.u32("tokenizer.ggml.add_space_prefix", 1); }),
@@ -304,12 +257,9 @@ TEST_P(HostileVocabulary, IsRefusedNamingFileAndField) {
   EXPECT_LT(processor_seconds() - start, far_beyond(good_seconds, good.bytes().size(), writer.bytes().size()));
 }
 
-TEST_P(HostileVocabulary, HasATwinThatLoads) {
-  EXPECT_NO_THROW(load(written(GetParam().base(), GetParam().good)));
-}
+TEST_P(HostileVocabulary, HasATwinThatLoads) { EXPECT_NO_THROW(load(written(GetParam().base(), GetParam().good))); }
 
-INSTANTIATE_TEST_SUITE_P(Classes13And20, HostileVocabulary, testing::ValuesIn(cases),
-                         [](const auto& tested) { return tested.param.name; });
+INSTANTIATE_TEST_SUITE_P(Classes13And20, HostileVocabulary, testing::ValuesIn(cases), [](const auto& tested) { return tested.param.name; });
 
 TEST(HostileCounts, OfTokensAreRefusedBeforeAnythingIsRead) {
   const std::string_view token = "a";
@@ -322,8 +272,7 @@ TEST(HostileCounts, OfTokensAreRefusedBeforeAnythingIsRead) {
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), QUERN_BAD_MODEL);
-    EXPECT_THAT(error.what(),
-                testing::HasSubstr("tokenizer.ggml.tokens has 2147483648 entries; at most 1048576"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("tokenizer.ggml.tokens has 2147483648 entries; at most 1048576"));
   }
 }
 
@@ -335,8 +284,7 @@ TEST(HostileCounts, OfMergesAreRefusedBeforeAnythingIsRead) {
     Tokenizer tokenizer(view);
     FAIL() << "accepted";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(),
-                testing::HasSubstr("tokenizer.ggml.merges has 2147483648 entries; at most 1048576"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("tokenizer.ggml.merges has 2147483648 entries; at most 1048576"));
   }
 }
 
@@ -370,7 +318,9 @@ void expect_refused_late(const GgufWriter::Bytes& bytes, const std::string& said
 void expect_cost_by_size(VocabularyBuilder (*large)(std::size_t), std::string (*said)(std::size_t)) {
   constexpr std::size_t few = 250'000, many = 4 * few;
   const GgufWriter::Bytes small_bytes = gguf_of(large(few)).bytes(), large_bytes = gguf_of(large(many)).bytes();
-  EXPECT_LT(growth(8, [&] { expect_refused_late(small_bytes, said(few)); }, [&] { expect_refused_late(large_bytes, said(many)); }), 8);
+  EXPECT_LT(growth(
+                8, [&] { expect_refused_late(small_bytes, said(few)); }, [&] { expect_refused_late(large_bytes, said(many)); }),
+            8);
 }
 
 TEST(HostileSizes, AMillionMergesWithTheLastOneWrongAreRefusedInTimeThatGoesByTheirNumber) {

@@ -42,9 +42,8 @@ TEST(Markers, AUserDefinedTokenInsideAControlTokenIsFoundWhereControlTokensAreTe
 
 TEST(Markers, StartASentencePieceTextAnew) {
   const std::string mark(space_mark);
-  EXPECT_THAT(
-      pieces(sentencepiece().build(), "a</s>b</s>", {.add_bos = false, .add_eos = {}, .parse_special = true}),
-      ElementsAre(mark, "a", "</s>", mark, "b", "</s>"));
+  EXPECT_THAT(pieces(sentencepiece().build(), "a</s>b</s>", {.add_bos = false, .add_eos = {}, .parse_special = true}),
+              ElementsAre(mark, "a", "</s>", mark, "b", "</s>"));
 }
 
 TEST(Markers, TakeTheWhiteSpaceAfterThemInPhi3ExceptTheFirstOfAText) {
@@ -71,14 +70,12 @@ TEST(BeginAndEnd, AreAddedAsTheFileSaysUnlessTheCallerSaysOtherwise) {
   VocabularyBuilder vocabulary = sentencepiece();
   vocabulary.settings.add_space_prefix = false;
   EXPECT_THAT(pieces(vocabulary.build(), "a"), ElementsAre("a"));
-  EXPECT_THAT(pieces(vocabulary.build(), "a", {.add_bos = true, .add_eos = true, .parse_special = true}),
-              ElementsAre("<s>", "a", "</s>"));
+  EXPECT_THAT(pieces(vocabulary.build(), "a", {.add_bos = true, .add_eos = true, .parse_special = true}), ElementsAre("<s>", "a", "</s>"));
   vocabulary.settings.add_bos = vocabulary.settings.add_eos = true;
   const Tokenizer tokenizer = vocabulary.build();
   EXPECT_TRUE(tokenizer.adds_bos() && tokenizer.adds_eos());
   EXPECT_THAT(pieces(tokenizer, ""), ElementsAre("<s>", "</s>"));
-  EXPECT_THAT(pieces(tokenizer, "a", {.add_bos = false, .add_eos = false, .parse_special = true}),
-              ElementsAre("a"));
+  EXPECT_THAT(pieces(tokenizer, "a", {.add_bos = false, .add_eos = false, .parse_special = true}), ElementsAre("a"));
 }
 
 TEST(BeginAndEnd, ThatTheVocabularyLacksAreRefused) {
@@ -132,8 +129,7 @@ TEST(Lookup, FindsEachTokenByTheFilesSpelling) {
   VocabularyBuilder vocabulary = byte_level();
   vocabulary.merge("a", "b");
   const Tokenizer tokenizer = vocabulary.build();
-  for (std::int32_t id = 0; id < tokenizer.size(); ++id)
-    EXPECT_EQ(tokenizer.find(tokenizer.token_text(id)), id);
+  for (std::int32_t id = 0; id < tokenizer.size(); ++id) EXPECT_EQ(tokenizer.find(tokenizer.token_text(id)), id);
   EXPECT_EQ(tokenizer.find("abc"), std::nullopt);
   EXPECT_EQ(tokenizer.find(""), std::nullopt);
   EXPECT_EQ(tokenizer.token_type(0), TokenType::control);

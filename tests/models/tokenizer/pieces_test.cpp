@@ -27,20 +27,18 @@ class Pieces : public testing::TestWithParam<const char*> {};
 
 TEST_P(Pieces, AreThoseOfTheReferenceLibraryForTheSameExpressions) {
   const char* other = std::getenv("QUERN_PIECES");  // a larger file of the same script
-  const auto golden =
-      nlohmann::json::parse(std::ifstream(other ? other : QUERN_SOURCE_DIR "/tests/data/tokenizer/pieces.json"));
+  const auto golden = nlohmann::json::parse(std::ifstream(other ? other : QUERN_SOURCE_DIR "/tests/data/tokenizer/pieces.json"));
   ASSERT_GE(golden.size(), 100u);
   for (const auto& entry : golden)
     EXPECT_EQ(piece_sizes(GetParam(), entry["text"].get<std::string>()), entry[GetParam()].get<std::vector<std::size_t>>())
         << entry["text"].dump();
 }
 
-INSTANTIATE_TEST_SUITE_P(Rules, Pieces, testing::Values("tekken", "smaug-bpe", "deepseek-llm", "deepseek-coder"),
-                         [](const auto& tested) {
-                           std::string name = tested.param;
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Rules, Pieces, testing::Values("tekken", "smaug-bpe", "deepseek-llm", "deepseek-coder"), [](const auto& tested) {
+  std::string name = tested.param;
+  std::ranges::replace(name, '-', '_');
+  return name;
+});
 
 TEST(PieceReader, JoinsToTheTextForBytesThatAreNotUtf8) {
   const std::string text = "a\xFF\x80 \xC3 \xED\xA0\x80\n \xE2\x82 e\xCC\x81\xF4\x90\x80\x80 1\xF0\x9F  ";
@@ -53,11 +51,11 @@ TEST(PieceReader, JoinsToTheTextForBytesThatAreNotUtf8) {
 }
 
 TEST(PreTokenizer, NamesOfOtherModelsMeanTheRuleThatTheirTokenizersHave) {
-  const std::pair<const char*, const char*> aliases[] = {
-      {"deepseek-r1-qwen", "qwen2"}, {"megrez", "qwen2"},       {"hunyuan", "qwen2"},     {"falcon3", "llama-bpe"},
-      {"pixtral", "llama-bpe"},      {"midm-2.0", "llama-bpe"}, {"lfm2", "llama-bpe"},    {"mellum", "gpt-2"},
-      {"a.x-4.0", "gpt-2"},          {"exaone4", "gpt-2"},      {"phi-2", "gpt-2"},       {"refact", "smollm"},
-      {"starcoder", "smollm"},       {"dbrx", "smaug-bpe"},     {"glm4", "chatglm-bpe"}};
+  const std::pair<const char*, const char*> aliases[] = {{"deepseek-r1-qwen", "qwen2"}, {"megrez", "qwen2"},      {"hunyuan", "qwen2"},
+                                                         {"falcon3", "llama-bpe"},      {"pixtral", "llama-bpe"}, {"midm-2.0", "llama-bpe"},
+                                                         {"lfm2", "llama-bpe"},         {"mellum", "gpt-2"},      {"a.x-4.0", "gpt-2"},
+                                                         {"exaone4", "gpt-2"},          {"phi-2", "gpt-2"},       {"refact", "smollm"},
+                                                         {"starcoder", "smollm"},       {"dbrx", "smaug-bpe"},    {"glm4", "chatglm-bpe"}};
   for (const auto& [name, same] : aliases) {
     const auto found = tokenizer::find_pre_tokenizer(name), expected = tokenizer::find_pre_tokenizer(same);
     ASSERT_TRUE(found && expected) << name;

@@ -78,7 +78,10 @@ void expect_time_by_length(const Tokenizer& tokenizer, const char* name) {
   for (const std::string& text : long_texts) {
     const std::string part = text.substr(0, text.size() / 16) + text.substr(text.size() - text.size() / 16);
     const auto encode = [&](const std::string& what) { EXPECT_GE(tokenizer.encode(what).size(), what.size() / 4097); };
-    EXPECT_LT(growth(most_growth_of_texts, [&] { encode(part); }, [&] { encode(text); }), most_growth_of_texts) << name << ' ' << text.substr(0, 6);
+    EXPECT_LT(growth(
+                  most_growth_of_texts, [&] { encode(part); }, [&] { encode(text); }),
+              most_growth_of_texts)
+        << name << ' ' << text.substr(0, 6);
   }
 }
 
@@ -91,8 +94,7 @@ TEST(LongTexts, TakeTimeByTheirLengthInSentencePiece) { expect_time_by_length(do
 
 TEST(LongTexts, ComeBackWhole) {
   const Tokenizer tokenizer = doubling(byte_level("llama-bpe")).build();
-  for (const std::string& text : long_texts)
-    EXPECT_TRUE(tokenizer.decode_bytes(tokenizer.encode(text)) == text);
+  for (const std::string& text : long_texts) EXPECT_TRUE(tokenizer.decode_bytes(tokenizer.encode(text)) == text);
 }
 
 // A vocabulary of the shape of the largest in use: tokens of a few letters, each made by one merge.
@@ -113,7 +115,9 @@ void expect_time_by_tokens(VocabularyBuilder (*of)(std::size_t)) {
   const VocabularyView few_view = few.view(), many_view = many.view();
   ASSERT_GT(many_view.tokens.size(), 149000u);
   const auto build = [](const VocabularyView& view) { EXPECT_EQ(Tokenizer(view).size(), view.tokens.size()); };
-  EXPECT_LT(growth(most_growth, [&] { build(few_view); }, [&] { build(many_view); }), most_growth);
+  EXPECT_LT(growth(
+                most_growth, [&] { build(few_view); }, [&] { build(many_view); }),
+            most_growth);
 }
 
 TEST(LargeVocabulary, IsReadyInTimeThatGoesByItsTokens) { expect_time_by_tokens(large_byte_level); }
@@ -122,8 +126,7 @@ TEST(LargeVocabulary, OfSentencePieceIsReadyInTimeThatGoesByItsTokens) {
   expect_time_by_tokens([](std::size_t tokens) {
     VocabularyBuilder vocabulary = sentencepiece();
     for (std::string& token : large_byte_level(tokens).tokens)
-      if (token.size() > 1 && token[0] != '<')
-        vocabulary.add(token, TokenType::normal, -static_cast<float>(vocabulary.tokens.size()));
+      if (token.size() > 1 && token[0] != '<') vocabulary.add(token, TokenType::normal, -static_cast<float>(vocabulary.tokens.size()));
     return vocabulary;
   });
 }

@@ -40,22 +40,18 @@ TEST(SentencePiece, StartsATextWithASpaceWhereTheFileSaysSo) {
   EXPECT_FALSE(vocabulary.build().drops_first_space());
 }
 
-TEST(SentencePiece, HasNoTokensForAnEmptyText) {
-  EXPECT_THAT(pieces(sentencepiece().build(), "", plain), ElementsAre());
-}
+TEST(SentencePiece, HasNoTokensForAnEmptyText) { EXPECT_THAT(pieces(sentencepiece().build(), "", plain), ElementsAre()); }
 
 TEST(SentencePiece, RemovesExtraSpacesWhereTheFileSaysSo) {
   VocabularyBuilder vocabulary = sentencepiece();
-  EXPECT_THAT(pieces(vocabulary.build(), " a  b ", plain),
-              ElementsAre(mark, mark, "a", mark, mark, "b", mark));
+  EXPECT_THAT(pieces(vocabulary.build(), " a  b ", plain), ElementsAre(mark, mark, "a", mark, mark, "b", mark));
   vocabulary.settings.remove_extra_whitespaces = true;
   EXPECT_THAT(pieces(vocabulary.build(), " a  b ", plain), ElementsAre(mark, "a", mark, "b"));
   EXPECT_THAT(pieces(vocabulary.build(), "   ", plain), ElementsAre());
 }
 
 TEST(SentencePiece, SpellsWhatItHasNoTokenForInBytes) {
-  EXPECT_THAT(pieces(sentencepiece().build(), "a\xC3\xA9", plain),
-              ElementsAre(mark, "a", "<0xC3>", "<0xA9>"));
+  EXPECT_THAT(pieces(sentencepiece().build(), "a\xC3\xA9", plain), ElementsAre(mark, "a", "<0xC3>", "<0xA9>"));
 }
 
 TEST(SentencePiece, ReplacesEachByteThatIsNotUtf8) {
@@ -67,8 +63,7 @@ TEST(SentencePiece, ReplacesEachByteThatIsNotUtf8) {
 
 VocabularyBuilder without_bytes() {
   VocabularyBuilder vocabulary = sentencepiece();
-  for (std::size_t id = 3; id < 3 + 256; ++id)
-    vocabulary.types[id] = static_cast<std::int32_t>(TokenType::unused);
+  for (std::size_t id = 3; id < 3 + 256; ++id) vocabulary.types[id] = static_cast<std::int32_t>(TokenType::unused);
   return vocabulary;
 }
 
@@ -99,8 +94,7 @@ TEST(SentencePiece, RefusesByteTokensThatAreNotComplete) {
 TEST(SentencePiece, NeverMakesControlOrByteTokensOutOfText) {
   VocabularyBuilder vocabulary = sentencepiece();
   vocabulary.add("ab", TokenType::control, 5);
-  EXPECT_THAT(pieces(vocabulary.build(), "ab", {.add_bos = false, .add_eos = false, .parse_special = false}),
-              ElementsAre(mark, "a", "b"));
+  EXPECT_THAT(pieces(vocabulary.build(), "ab", {.add_bos = false, .add_eos = false, .parse_special = false}), ElementsAre(mark, "a", "b"));
 }
 
 TEST(SentencePiece, TakesAnUnusedTokenApartAsItWasPutTogether) {

@@ -45,8 +45,7 @@ TEST(Utf8Stream, ReplacesEachMaximalSubpartOnce) {
                   "b\x80"
                   "c\x80\xBF"
                   "d"),
-            "a" + replacement + replacement + replacement + "b" + replacement + "c" + replacement +
-                replacement + "d");
+            "a" + replacement + replacement + replacement + "b" + replacement + "c" + replacement + replacement + "d");
 }
 
 TEST(Utf8Stream, ReplacesOverlongFormsSurrogatesAndCodesBeyondUnicodeByteByByte) {
@@ -67,8 +66,7 @@ TEST(Utf8Stream, KeepsTheFirstAndLastCharacterOfEachLength) {
 }
 
 TEST(Utf8Stream, GivesTheSameTextHoweverTheBytesAreCut) {
-  const std::string bytes =
-      "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80\xF0\x9F\xE2\x82\xFFz\xED\xA0\x80\xF1\x80\x80";
+  const std::string bytes = "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80\xF0\x9F\xE2\x82\xFFz\xED\xA0\x80\xF1\x80\x80";
   const std::string expected = whole(bytes);
   for (std::size_t first = 0; first <= bytes.size(); ++first) {
     for (std::size_t second = first; second <= bytes.size(); ++second) {

@@ -69,8 +69,7 @@ VocabularyBuilder sentencepiece() {
   return vocabulary;
 }
 
-std::vector<std::string> pieces(const Tokenizer& tokenizer, std::string_view text,
-                                const EncodeOptions& options) {
+std::vector<std::string> pieces(const Tokenizer& tokenizer, std::string_view text, const EncodeOptions& options) {
   std::vector<std::string> result;
   for (const std::int32_t id : tokenizer.encode(text, options)) result.emplace_back(tokenizer.token_text(id));
   return result;

@@ -42,7 +42,6 @@ VocabularyBuilder sentencepiece();
 inline constexpr std::string_view space_mark = "\xE2\x96\x81";
 
 /// The text of each token of `text`, for readable expectations.
-std::vector<std::string> pieces(const Tokenizer& tokenizer, std::string_view text,
-                                const EncodeOptions& options = {});
+std::vector<std::string> pieces(const Tokenizer& tokenizer, std::string_view text, const EncodeOptions& options = {});
 
 }  // namespace quern::test

@@ -23,8 +23,7 @@ std::string refusal(Act act) {
   return "";
 }
 
-#define EXPECT_SAYS(text, word) \
-  EXPECT_NE((text).find(word), std::string::npos) << (text) << "\nlacks: " << (word)
+#define EXPECT_SAYS(text, word) EXPECT_NE((text).find(word), std::string::npos) << (text) << "\nlacks: " << (word)
 
 TEST(Values, AShapeIsDescribedWithTheNamesOfItsSymbols) {
   Bench b;
@@ -35,8 +34,7 @@ TEST(Values, AShapeIsDescribedWithTheNamesOfItsSymbols) {
 
 TEST(Values, ARangedDimensionHasTheLargestSizeOfItsSymbol) {
   Bench b;
-  EXPECT_SAYS(refusal([&] { b.f32({Dim(8, b.t.symbol)}); }),
-              "a dimension of 8 under the symbol 'tokens', whose largest value is 16");
+  EXPECT_SAYS(refusal([&] { b.f32({Dim(8, b.t.symbol)}); }), "a dimension of 8 under the symbol 'tokens', whose largest value is 16");
   EXPECT_SAYS(refusal([&] { b.f32({Dim(8, 99)}); }), "the symbol 99 but graph 'bench' has 2");
 }
 
@@ -67,12 +65,8 @@ TEST(Values, OnlyAViewHasStridesOfItsOwn) {
 TEST(Symbols, RangesAreChecked) {
   Graph g("g");
   EXPECT_SAYS(refusal([&] { g.add_symbol({.name = "t", .min = 3, .max = 2}); }), "ranges from 3 to 2");
-  EXPECT_SAYS(refusal([&] { g.add_symbol({.name = "t", .min = 0, .max = 10, .multiple_of = 4}); }),
-              "multiple_of 4");
-  EXPECT_SAYS(refusal([&] {
-                g.add_symbol({.name = "t", .min = 0, .max = 8, .extent = g.input("n", QUERN_I32, {1})});
-              }),
-              "of kind state");
+  EXPECT_SAYS(refusal([&] { g.add_symbol({.name = "t", .min = 0, .max = 10, .multiple_of = 4}); }), "multiple_of 4");
+  EXPECT_SAYS(refusal([&] { g.add_symbol({.name = "t", .min = 0, .max = 8, .extent = g.input("n", QUERN_I32, {1})}); }), "of kind state");
   EXPECT_EQ(g.add_symbol({.name = "t", .min = 0, .max = 8, .extent = g.state("n", QUERN_I32, {1})}), 1u);
 }
 
@@ -104,10 +98,7 @@ TEST(Views, ReachingBeyondTheMemoryIsRefused) {
   EXPECT_SAYS(refusal([&] { b.g.view(base, {5, 2}, {32, 4}, 0); }), "beyond the 128 bytes");
   EXPECT_SAYS(refusal([&] { b.g.view(base, {2}, {4}, ~0ull - 3); }), "beyond");
   EXPECT_SAYS(refusal([&] { b.g.view(b.g.view(base, {2}, {4}, 8), {2}, {4}, ~0ull - 3); }), "overflows");
-  EXPECT_SAYS(refusal([&] {
-                b.g.view(base, {2, 2}, {9223372036854775804ll, 9223372036854775804ll}, 0);
-              }),
-              "beyond");
+  EXPECT_SAYS(refusal([&] { b.g.view(base, {2, 2}, {9223372036854775804ll, 9223372036854775804ll}, 0); }), "beyond");
   EXPECT_NO_THROW(b.g.view(base, {0, 8}, {32, 4}, 128));  // no element, no byte
 }
 
@@ -117,10 +108,7 @@ TEST(Views, StridesKeepElementsWhole) {
   EXPECT_SAYS(refusal([&] { b.g.view(b.f32({8}), {2}, {4}, 2); }), "multiple of 4");
   EXPECT_SAYS(refusal([&] { b.g.view(b.f32({8}), {2}, {-4}, 4); }), "not negative");
   EXPECT_SAYS(refusal([&] { b.g.view(b.f32({8}), {2, 2}, {4}, 0); }), "1 strides");
-  EXPECT_SAYS(refusal([&] {
-                b.g.view(b.weight(QUERN_Q8_0, {4, 64}), {4, 32}, {68, 68}, 0);
-              }),
-              "one after another");
+  EXPECT_SAYS(refusal([&] { b.g.view(b.weight(QUERN_Q8_0, {4, 64}), {4, 32}, {68, 68}, 0); }), "one after another");
   EXPECT_NO_THROW(b.g.view(b.weight(QUERN_Q8_0, {4, 64}), {4, 32}, {68, 34}, 34));
 }
 
@@ -161,10 +149,7 @@ TEST(Nodes, InputsAreCountedAndKnown) {
   Bench b;
   const ValueId x = b.f32({2});
   EXPECT_SAYS(refusal([&] { b.g.add_node(QUERN_OP_NEG, {}, {}, {}); }), "needs its input x");
-  EXPECT_SAYS(refusal([&] {
-                b.g.add_node(QUERN_OP_NEG, {x, x}, {}, {});
-              }),
-              "has 2 inputs; it takes at most 1");
+  EXPECT_SAYS(refusal([&] { b.g.add_node(QUERN_OP_NEG, {x, x}, {}, {}); }), "has 2 inputs; it takes at most 1");
   EXPECT_SAYS(refusal([&] { b.g.add_node(QUERN_OP_NEG, {77}, {}, {}); }), "value 77");
   EXPECT_SAYS(refusal([&] { b.g.add_node(QUERN_OP_ADD, {x, no_value}, {}, {}); }), "needs its input b");
 }
@@ -211,12 +196,10 @@ TEST(Nodes, InPlaceIsForTheGroupsThatAllowIt) {
   options.outputs = {x};
   EXPECT_NO_THROW(ops::scale(b.g, x, 2, 0, options));
   EXPECT_NO_THROW(ops::rms_norm(b.g, x, no_value, {.epsilon = 1}, options));
-  EXPECT_SAYS(refusal([&] { ops::softmax(b.g, x, no_value, no_value, {}, options); }),
-              "cannot work in place");
+  EXPECT_SAYS(refusal([&] { ops::softmax(b.g, x, no_value, no_value, {}, options); }), "cannot work in place");
   const ValueId row = b.state(QUERN_F32, {4, 8});
   options.outputs = {b.g.view(row, {8}, {4}, 0)};
-  EXPECT_SAYS(refusal([&] { ops::add(b.g, b.g.view(row, {8}, {4}, 16), b.f32({8}), 1, options); }),
-              "same shape and strides");
+  EXPECT_SAYS(refusal([&] { ops::add(b.g, b.g.view(row, {8}, {4}, 16), b.f32({8}), 1, options); }), "same shape and strides");
   EXPECT_NO_THROW(ops::add(b.g, b.g.view(row, {8}, {4}, 32), b.f32({8}), 1, options));
 }
 
@@ -245,9 +228,7 @@ TEST(Nodes, AnIntegerGivenForANumberIsANumber) {
   b.g.add_node(QUERN_OP_SCALE, {b.f32({2})}, graph::Attributes().set(QUERN_KEY_ALPHA, 3), {});
   EXPECT_EQ(b.g.nodes().back().attributes.all()[0].type, static_cast<std::uint32_t>(QUERN_ATTR_F64));
   EXPECT_EQ(b.g.nodes().back().attributes.all()[0].f, 3);
-  EXPECT_SAYS(refusal([&] {
-                b.g.add_node(QUERN_OP_GELU, {b.f32({2})}, graph::Attributes().set(QUERN_KEY_KIND, 1.0), {});
-              }),
+  EXPECT_SAYS(refusal([&] { b.g.add_node(QUERN_OP_GELU, {b.f32({2})}, graph::Attributes().set(QUERN_KEY_KIND, 1.0), {}); }),
               "it is an integer");
 }
 

@@ -78,18 +78,11 @@ TEST(ReferenceInterpreter, ARotationByZeroChangesNothingAndItsInverseUndoesIt) {
 
 TEST(ReferenceInterpreter, AttentionOverOneKeyIsItsValueAndHiddenSlotsDoNotCount) {
   Bench b;
-  const ValueId q = b.f32({2, 2, 1}), cache = b.state(QUERN_F32, {2, 1, 2, 1}), table = b.i32({2, 1}),
-                slot = b.i32({2});
+  const ValueId q = b.f32({2, 2, 1}), cache = b.state(QUERN_F32, {2, 1, 2, 1}), table = b.i32({2, 1}), slot = b.i32({2});
   const ValueId position = b.i32({2});
   ops::kv_write(b.g, b.f32({2, 1, 1}), table, slot, position, cache);
-  const ValueId y = ops::attention(b.g,
-                                   {.q = q,
-                                    .k_cache = cache,
-                                    .v_cache = cache,
-                                    .block_table = table,
-                                    .row_slot = slot,
-                                    .position = position},
-                                   {.scale = 1});
+  const ValueId y = ops::attention(
+      b.g, {.q = q, .k_cache = cache, .v_cache = cache, .block_table = table, .row_slot = slot, .position = position}, {.scale = 1});
   ReferenceInterpreter run(b.g);
   run.set(cache, Numbers(4, NAN));
   run.set(table, std::vector<std::int32_t>{1, 0});

@@ -38,16 +38,11 @@ double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 double gated(std::int64_t kind, double x, double alpha) {
   switch (kind) {
-    case 0:
-      return x * sigmoid(alpha * x);
-    case 1:
-      return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
-    case 2:
-      return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-    case 3:
-      return x > 0 ? x : 0;
-    default:
-      return sigmoid(x);
+    case 0: return x * sigmoid(alpha * x);
+    case 1: return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
+    case 2: return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case 3: return x > 0 ? x : 0;
+    default: return sigmoid(x);
   }
 }
 
@@ -56,8 +51,7 @@ void norm_rows(const Cells& x, const Cells& weight, const Cells& y, double epsil
     double squares = 0;
     for (std::int64_t i = 0; i < x.last(); ++i) squares += x.cell(row, i) * x.cell(row, i);
     const double factor = 1 / std::sqrt(squares / static_cast<double>(x.last()) + epsilon);
-    for (std::int64_t i = 0; i < x.last(); ++i)
-      y.cell(row, i) = (weight.data ? weight.flat(i) + offset : 1) * x.cell(row, i) * factor;
+    for (std::int64_t i = 0; i < x.last(); ++i) y.cell(row, i) = (weight.data ? weight.flat(i) + offset : 1) * x.cell(row, i) * factor;
   }
 }
 
@@ -95,24 +89,20 @@ void reference_get_rows(ReferenceCall& call) {
 }
 
 void reference_rms_norm(ReferenceCall& call) {
-  norm_rows(call.in[0], call.in[1], call.out[0], call.number(QUERN_KEY_EPSILON),
-            call.number(QUERN_KEY_WEIGHT_OFFSET));
+  norm_rows(call.in[0], call.in[1], call.out[0], call.number(QUERN_KEY_EPSILON), call.number(QUERN_KEY_WEIGHT_OFFSET));
 }
 
 void reference_add_rms_norm(ReferenceCall& call) {
   const Cells &a = call.in[0], &b = call.in[1], &sum = call.out[0];
   for (std::int64_t i = 0; i < a.count(); ++i) sum.flat(i) = a.flat(i) + b.flat(i);
-  norm_rows(sum, call.in[2], call.out[1], call.number(QUERN_KEY_EPSILON),
-            call.number(QUERN_KEY_WEIGHT_OFFSET));
+  norm_rows(sum, call.in[2], call.out[1], call.number(QUERN_KEY_EPSILON), call.number(QUERN_KEY_WEIGHT_OFFSET));
 }
 
 void reference_matmul(ReferenceCall& call) {
   const Cells &a = call.in[0], &b = call.in[1], &bias = call.in[2], &c = call.in[3], &y = call.out[0];
-  const bool transpose_a = call.integer(QUERN_KEY_TRANSPOSE_A) != 0,
-             transpose_b = call.integer(QUERN_KEY_TRANSPOSE_B) != 0;
+  const bool transpose_a = call.integer(QUERN_KEY_TRANSPOSE_A) != 0, transpose_b = call.integer(QUERN_KEY_TRANSPOSE_B) != 0;
   const std::size_t rank = a.dims.size(), b_rank = b.dims.size();
-  const std::int64_t m = y.dims[rank - 2], n = y.dims[rank - 1],
-                     k = a.dims[transpose_a ? rank - 2 : rank - 1];
+  const std::int64_t m = y.dims[rank - 2], n = y.dims[rank - 1], k = a.dims[transpose_a ? rank - 2 : rank - 1];
   std::int64_t batches = 1;
   for (std::size_t d = 0; d + 2 < rank; ++d) batches *= a.dims[d];
   for (std::int64_t batch = 0; batch < batches; ++batch) {

@@ -31,10 +31,8 @@ double slope(std::int64_t head, std::int64_t heads, double max_bias) {
   if (max_bias <= 0) return 1;
   std::int64_t power = 1;
   while (power * 2 <= heads) power *= 2;
-  if (head < power)
-    return std::pow(2.0, -max_bias / static_cast<double>(power) * static_cast<double>(head + 1));
-  return std::pow(2.0,
-                  -max_bias / 2 / static_cast<double>(power) * static_cast<double>(2 * (head - power) + 1));
+  if (head < power) return std::pow(2.0, -max_bias / static_cast<double>(power) * static_cast<double>(head + 1));
+  return std::pow(2.0, -max_bias / 2 / static_cast<double>(power) * static_cast<double>(2 * (head - power) + 1));
 }
 
 /// Pairs that turn `turns` times over the context, as a real pair number.
@@ -46,25 +44,20 @@ double scaled(const ReferenceCall& call, double f, double pair, double size, dou
   const double factor = call.number(QUERN_KEY_FACTOR);
   const auto context = static_cast<double>(call.integer(QUERN_KEY_ORIGINAL_CONTEXT));
   switch (call.integer(QUERN_KEY_SCALING)) {
-    case 1:
-      return f / factor;
+    case 1: return f / factor;
     case 2: {
-      const double low =
-          std::max(std::floor(yarn_pair(call.number(QUERN_KEY_BETA_FAST), context, size, base)), 0.0);
-      const double high =
-          std::min(std::ceil(yarn_pair(call.number(QUERN_KEY_BETA_SLOW), context, size, base)), size - 1);
+      const double low = std::max(std::floor(yarn_pair(call.number(QUERN_KEY_BETA_FAST), context, size, base)), 0.0);
+      const double high = std::min(std::ceil(yarn_pair(call.number(QUERN_KEY_BETA_SLOW), context, size, base)), size - 1);
       const double ramp = std::clamp((pair - low) / std::max(high - low, 0.001), 0.0, 1.0);
       return f / factor * ramp + f * (1 - ramp);
     }
     case 3: {
-      const double low = call.number(QUERN_KEY_LOW_FREQ_FACTOR),
-                   high = call.number(QUERN_KEY_HIGH_FREQ_FACTOR);
+      const double low = call.number(QUERN_KEY_LOW_FREQ_FACTOR), high = call.number(QUERN_KEY_HIGH_FREQ_FACTOR);
       const double turns = context * f / (2 * M_PI);
       const double mix = std::clamp((turns - low) / (high - low), 0.0, 1.0);
       return (1 - mix) * f / factor + mix * f;
     }
-    default:
-      return f;
+    default: return f;
   }
 }
 
@@ -104,10 +97,8 @@ void reference_rope_table(ReferenceCall& call) {
   const Cells &count = call.in[0], &factors = call.in[1], &table = call.out[0];
   const auto size = static_cast<double>(2 * table.dims[1]);
   double base = call.number(QUERN_KEY_BASE);
-  if (call.integer(QUERN_KEY_SCALING) == 4)
-    base *= std::pow(call.number(QUERN_KEY_FACTOR), size / (size - 2));
-  const std::int64_t rows =
-      count.data ? std::min(table.dims[0], static_cast<std::int64_t>(count.flat(0))) : table.dims[0];
+  if (call.integer(QUERN_KEY_SCALING) == 4) base *= std::pow(call.number(QUERN_KEY_FACTOR), size / (size - 2));
+  const std::int64_t rows = count.data ? std::min(table.dims[0], static_cast<std::int64_t>(count.flat(0))) : table.dims[0];
   for (std::int64_t i = 0; i < table.dims[1]; ++i) {
     const auto pair = static_cast<double>(i);
     double f = std::pow(base, -2 * pair / size) / (factors.data ? factors.flat(i) : 1);
@@ -142,8 +133,7 @@ void reference_rope(ReferenceCall& call) {
 }
 
 void reference_kv_write(ReferenceCall& call) {
-  const Cells &x = call.in[0], &blocks = call.in[1], &slot = call.in[2], &position = call.in[3],
-              &cache = call.out[0];
+  const Cells &x = call.in[0], &blocks = call.in[1], &slot = call.in[2], &position = call.in[3], &cache = call.out[0];
   const std::int64_t page = cache.dims[2];
   for (std::int64_t t = 0; t < x.dims[0]; ++t) {
     const auto p = static_cast<std::int64_t>(position.flat(t));
@@ -162,8 +152,7 @@ void reference_kv_write(ReferenceCall& call) {
 
 void reference_attention(ReferenceCall& call) {
   const Cells &q = call.in[0], &k = call.in[1], &v = call.in[2], &blocks = call.in[3], &slot = call.in[4];
-  const Cells &position = call.in[5], &kv_len = call.in[6], &mask = call.in[7], &sinks = call.in[8],
-              &y = call.out[0];
+  const Cells &position = call.in[5], &kv_len = call.in[6], &mask = call.in[7], &sinks = call.in[8], &y = call.out[0];
   const std::int64_t page = k.dims[2], heads = q.dims[1], group = heads / k.dims[1];
   const std::int64_t window = call.integer(QUERN_KEY_WINDOW);
   const bool hides = mask.data && call.interpreter.graph().value(call.node.inputs[7]).dtype == QUERN_U8;
@@ -178,8 +167,7 @@ void reference_attention(ReferenceCall& call) {
       for (std::int64_t j = first; j < end; ++j) {
         const auto id = static_cast<std::int64_t>(blocks.at({s, j / page}));
         double dot = 0;
-        for (std::int64_t i = 0; i < q.dims[2]; ++i)
-          dot += q.at({t, h, i}) * k.at({id, h / group, j % page, i});
+        for (std::int64_t i = 0; i < q.dims[2]; ++i) dot += q.at({t, h, i}) * k.at({id, h / group, j % page, i});
         double score = capped(call.number(QUERN_KEY_SCALE) * dot, call.number(QUERN_KEY_SOFTCAP));
         if (hides && mask.at({t, j}) == 0) score = hidden;
         if (mask.data && !hides) score += slope(h, heads, call.number(QUERN_KEY_MAX_BIAS)) * mask.at({t, j});

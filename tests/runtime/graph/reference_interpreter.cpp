@@ -19,9 +19,7 @@ std::int64_t product(const std::vector<std::int64_t>& dims) {
 
 std::int64_t Cells::count() const { return product(dims); }
 
-std::int64_t Cells::rows() const {
-  return std::accumulate(dims.begin(), dims.end() - 1, std::int64_t{1}, std::multiplies<>());
-}
+std::int64_t Cells::rows() const { return std::accumulate(dims.begin(), dims.end() - 1, std::int64_t{1}, std::multiplies<>()); }
 
 double& Cells::at(std::initializer_list<std::int64_t> index) const {
   std::int64_t offset = 0;
@@ -43,8 +41,7 @@ double& Cells::flat(std::int64_t i) const {
 std::int64_t ReferenceCall::integer(std::uint32_t key) const { return graph::integer_attribute(node, key); }
 double ReferenceCall::number(std::uint32_t key) const { return graph::number_attribute(node, key); }
 
-ReferenceInterpreter::ReferenceInterpreter(const graph::Graph& graph)
-    : graph_(graph), memory_(graph.values().size()) {
+ReferenceInterpreter::ReferenceInterpreter(const graph::Graph& graph) : graph_(graph), memory_(graph.values().size()) {
   for (graph::SymbolId s = 1; s <= graph.symbols().size(); ++s) extents_[s] = graph.symbols()[s - 1].max;
   for (ValueId id = 0; id < graph.values().size(); ++id) {
     if (graph.root(id) != id) continue;
@@ -61,11 +58,9 @@ Cells ReferenceInterpreter::cells(ValueId id) {
   const graph::Value& value = graph_.value(id);
   const graph::BlockSize block = graph::block_size(value.dtype);
   Cells cells;
-  for (const graph::Dim& dim : value.shape)
-    cells.dims.push_back(dim.symbol ? extents_.at(dim.symbol) : dim.size);
+  for (const graph::Dim& dim : value.shape) cells.dims.push_back(dim.symbol ? extents_.at(dim.symbol) : dim.size);
   // Bytes of whole blocks become elements; the last stride of a block format is that of a block.
-  for (const std::int64_t stride : graph_.strides(id))
-    cells.strides.push_back(stride / block.bytes * block.elements);
+  for (const std::int64_t stride : graph_.strides(id)) cells.strides.push_back(stride / block.bytes * block.elements);
   if (block.elements != 1) cells.strides.back() = 1;
   const auto first = static_cast<std::int64_t>(value.alias_offset) / block.bytes * block.elements;
   cells.data = memory_[graph_.root(id)].data() + first;
@@ -75,9 +70,8 @@ Cells ReferenceInterpreter::cells(ValueId id) {
 void ReferenceInterpreter::set(ValueId value, const std::vector<double>& elements) {
   const Cells to = cells(value);
   if (static_cast<std::int64_t>(elements.size()) != to.count())
-    throw std::invalid_argument("reference interpreter: '" + graph_.value(value).name + "' has " +
-                                std::to_string(to.count()) + " elements and is set to " +
-                                std::to_string(elements.size()));
+    throw std::invalid_argument("reference interpreter: '" + graph_.value(value).name + "' has " + std::to_string(to.count()) +
+                                " elements and is set to " + std::to_string(elements.size()));
   for (std::size_t i = 0; i < elements.size(); ++i) to.flat(static_cast<std::int64_t>(i)) = elements[i];
 }
 
@@ -110,50 +104,28 @@ void ReferenceInterpreter::run() {
 
 ReferenceOp find_reference_op(std::uint32_t op) {
   switch (op) {
-    case QUERN_OP_ADD:
-      return reference_add;
-    case QUERN_OP_SUB:
-      return reference_sub;
-    case QUERN_OP_MUL:
-      return reference_mul;
-    case QUERN_OP_DIV:
-      return reference_div;
-    case QUERN_OP_SCALE:
-      return reference_scale;
-    case QUERN_OP_COPY:
-      return reference_copy;
-    case QUERN_OP_GET_ROWS:
-      return reference_get_rows;
-    case QUERN_OP_RMS_NORM:
-      return reference_rms_norm;
-    case QUERN_OP_ADD_RMS_NORM:
-      return reference_add_rms_norm;
-    case QUERN_OP_MATMUL:
-      return reference_matmul;
-    case QUERN_OP_SILU:
-      return reference_silu;
-    case QUERN_OP_GLU:
-      return reference_glu;
-    case QUERN_OP_SOFTMAX:
-      return reference_softmax;
-    case QUERN_OP_ROPE_TABLE:
-      return reference_rope_table;
-    case QUERN_OP_ROPE:
-      return reference_rope;
-    case QUERN_OP_KV_WRITE:
-      return reference_kv_write;
-    case QUERN_OP_ATTENTION:
-      return reference_attention;
-    case QUERN_OP_ARGMAX:
-      return reference_argmax;
-    case QUERN_OP_PENALIZE:
-      return reference_penalize;
-    case QUERN_OP_LOGIT_BIAS:
-      return reference_logit_bias;
-    case QUERN_OP_SAMPLE:
-      return reference_sample;
-    default:
-      return nullptr;
+    case QUERN_OP_ADD: return reference_add;
+    case QUERN_OP_SUB: return reference_sub;
+    case QUERN_OP_MUL: return reference_mul;
+    case QUERN_OP_DIV: return reference_div;
+    case QUERN_OP_SCALE: return reference_scale;
+    case QUERN_OP_COPY: return reference_copy;
+    case QUERN_OP_GET_ROWS: return reference_get_rows;
+    case QUERN_OP_RMS_NORM: return reference_rms_norm;
+    case QUERN_OP_ADD_RMS_NORM: return reference_add_rms_norm;
+    case QUERN_OP_MATMUL: return reference_matmul;
+    case QUERN_OP_SILU: return reference_silu;
+    case QUERN_OP_GLU: return reference_glu;
+    case QUERN_OP_SOFTMAX: return reference_softmax;
+    case QUERN_OP_ROPE_TABLE: return reference_rope_table;
+    case QUERN_OP_ROPE: return reference_rope;
+    case QUERN_OP_KV_WRITE: return reference_kv_write;
+    case QUERN_OP_ATTENTION: return reference_attention;
+    case QUERN_OP_ARGMAX: return reference_argmax;
+    case QUERN_OP_PENALIZE: return reference_penalize;
+    case QUERN_OP_LOGIT_BIAS: return reference_logit_bias;
+    case QUERN_OP_SAMPLE: return reference_sample;
+    default: return nullptr;
   }
 }
 

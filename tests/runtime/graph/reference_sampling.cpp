@@ -35,12 +35,10 @@ std::vector<std::int64_t> ranked(const Cells& x, std::int64_t row) {
 }
 
 /// Softmax over the first `kept` of `ids` at a temperature.
-std::vector<double> probabilities(const Cells& x, std::int64_t row, const std::vector<std::int64_t>& ids,
-                                  double heat) {
+std::vector<double> probabilities(const Cells& x, std::int64_t row, const std::vector<std::int64_t>& ids, double heat) {
   std::vector<double> p;
   double sum = 0;
-  for (const std::int64_t id : ids)
-    sum += p.emplace_back(std::exp((x.cell(row, id) - x.cell(row, ids[0])) / heat));
+  for (const std::int64_t id : ids) sum += p.emplace_back(std::exp((x.cell(row, id) - x.cell(row, ids[0])) / heat));
   for (double& one : p) one /= sum;
   return p;
 }
@@ -59,14 +57,12 @@ void reference_argmax(ReferenceCall& call) {
 }
 
 void reference_penalize(ReferenceCall& call) {
-  const Cells &x = call.in[0], &history = call.in[1], &length = call.in[2], &params = call.in[3],
-              &y = call.out[0];
+  const Cells &x = call.in[0], &history = call.in[1], &length = call.in[2], &params = call.in[3], &y = call.out[0];
   for (std::int64_t s = 0; s < x.dims[0]; ++s) {
     for (std::int64_t i = 0; i < x.last(); ++i) y.at({s, i}) = x.at({s, i});
     const auto end = static_cast<std::int64_t>(length.flat(s));
     std::map<std::int64_t, double> counts;
-    for (std::int64_t i = std::max<std::int64_t>(0, end - static_cast<std::int64_t>(params.at({s, window})));
-         i < end; ++i)
+    for (std::int64_t i = std::max<std::int64_t>(0, end - static_cast<std::int64_t>(params.at({s, window}))); i < end; ++i)
       ++counts[static_cast<std::int64_t>(history.at({s, i}))];
     for (const auto& [token, count] : counts) {
       if (token < 0 || token >= x.last()) continue;
@@ -82,8 +78,7 @@ void reference_logit_bias(ReferenceCall& call) {
   for (std::int64_t i = 0; i < x.count(); ++i) y.flat(i) = x.flat(i);
   for (std::int64_t s = 0; s < x.dims[0]; ++s)
     for (std::int64_t m = 0; m < token.dims[1]; ++m)
-      if (const auto id = static_cast<std::int64_t>(token.at({s, m})); id >= 0)
-        y.at({s, id}) += bias.at({s, m});
+      if (const auto id = static_cast<std::int64_t>(token.at({s, m})); id >= 0) y.at({s, id}) += bias.at({s, m});
 }
 
 void reference_sample(ReferenceCall& call) {
@@ -105,9 +100,8 @@ void reference_sample(ReferenceCall& call) {
     while (head.size() > 1 && p[head.size() - 1] < params.at({s, min_p}) * p[0]) head.pop_back();
     std::size_t drawn = 0;
     if (params.at({s, temperature}) > 0) {
-      const std::uint32_t word =
-          philox({static_cast<std::uint32_t>(step.flat(s)), 0, 0, 0},
-                 {static_cast<std::uint32_t>(seed.at({s, 0})), static_cast<std::uint32_t>(seed.at({s, 1}))});
+      const std::uint32_t word = philox({static_cast<std::uint32_t>(step.flat(s)), 0, 0, 0},
+                                        {static_cast<std::uint32_t>(seed.at({s, 0})), static_cast<std::uint32_t>(seed.at({s, 1}))});
       double u = (static_cast<double>(word) + 0.5) / 4294967296.0;
       p = probabilities(x, s, head, params.at({s, temperature}));
       while (drawn + 1 < head.size() && u >= p[drawn]) u -= p[drawn++];

@@ -35,8 +35,8 @@ struct RuleCase {
   std::uint32_t op;
   std::string name;                   // what is accepted or refused, in CamelCase
   std::function<void(Bench&)> build;  // adds the node
-  std::string outputs;  // accepted: "f32 [tokens<=16, 8]; i32 [4]", "-" for an absent one; refused: empty
-  std::vector<std::string> words;  // refused: what the error says, beside the op and the name of the node
+  std::string outputs;                // accepted: "f32 [tokens<=16, 8]; i32 [4]", "-" for an absent one; refused: empty
+  std::vector<std::string> words;     // refused: what the error says, beside the op and the name of the node
 };
 
 /// Options of a node that will be refused: its name is looked for in the error.

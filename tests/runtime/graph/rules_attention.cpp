@@ -14,8 +14,7 @@ ops::AttentionInputs paged(Bench& b) {
           .position = b.i32({b.t})};
 }
 
-RuleCase refused(std::string name,
-                 std::function<void(Bench&, ops::AttentionInputs&, ops::AttentionAttributes&)> change,
+RuleCase refused(std::string name, std::function<void(Bench&, ops::AttentionInputs&, ops::AttentionAttributes&)> change,
                  std::vector<std::string> words) {
   return {QUERN_OP_ATTENTION, std::move(name),
           [=](Bench& b) {
@@ -27,19 +26,13 @@ RuleCase refused(std::string name,
           "", std::move(words)};
 }
 
-ops::AttentionDenseInputs dense(Bench& b) {
-  return {.q = b.f32({2, 5, 6, 8}), .k = b.f32({2, 7, 3, 8}), .v = b.f32({2, 7, 3, 4})};
-}
+ops::AttentionDenseInputs dense(Bench& b) { return {.q = b.f32({2, 5, 6, 8}), .k = b.f32({2, 7, 3, 8}), .v = b.f32({2, 7, 3, 4})}; }
 
 }  // namespace
 
 std::vector<RuleCase> attention_cases() {
   return {
-      {QUERN_OP_ATTENTION,
-       "Plain",
-       [](Bench& b) { ops::attention(b.g, paged(b), {.scale = 0.5}); },
-       "f32 [tokens<=16, 6, 5]",
-       {}},
+      {QUERN_OP_ATTENTION, "Plain", [](Bench& b) { ops::attention(b.g, paged(b), {.scale = 0.5}); }, "f32 [tokens<=16, 6, 5]", {}},
       {QUERN_OP_ATTENTION,
        "Everything",
        [](Bench& b) {
@@ -71,12 +64,9 @@ std::vector<RuleCase> attention_cases() {
                 in.k_cache = b.state(QUERN_Q4_1, {9, 2, 4, 32});
               },
               {"k_cache is q4_1"}),
-      refused("RowsDiffer", [](Bench& b, auto& in, auto&) { in.position = b.i32({b.o}); },
-              {"position is i32 [outputs<=4]"}),
-      refused("BlockTable", [](Bench& b, auto& in, auto&) { in.block_table = b.i32({3}); },
-              {"block_table is i32 [3]", "2 dimensions"}),
-      refused("KvLenMissing", [](Bench&, auto&, auto& how) { how.causal = false; },
-              {"needs its input kv_len"}),
+      refused("RowsDiffer", [](Bench& b, auto& in, auto&) { in.position = b.i32({b.o}); }, {"position is i32 [outputs<=4]"}),
+      refused("BlockTable", [](Bench& b, auto& in, auto&) { in.block_table = b.i32({3}); }, {"block_table is i32 [3]", "2 dimensions"}),
+      refused("KvLenMissing", [](Bench&, auto&, auto& how) { how.causal = false; }, {"needs its input kv_len"}),
       refused("ScaleZero", [](Bench&, auto&, auto& how) { how.scale = 0; }, {"scale is 0"}),
       refused("SoftcapNegative", [](Bench&, auto&, auto& how) { how.softcap = -1; }, {"softcap is -1"}),
       refused("Sinks", [](Bench& b, auto& in, auto&) { in.sinks = b.f32({2}); }, {"sinks is f32 [2]", "[6]"}),
@@ -91,24 +81,21 @@ std::vector<RuleCase> attention_cases() {
       {QUERN_OP_KV_WRITE,
        "CacheIsNotState",
        [](Bench& b) {
-         ops::kv_write(b.g, b.f32({b.t, 2, 8}), b.i32({3, 2}), b.i32({b.t}), b.i32({b.t}),
-                       b.f32({9, 2, 4, 8}), here());
+         ops::kv_write(b.g, b.f32({b.t, 2, 8}), b.i32({3, 2}), b.i32({b.t}), b.i32({b.t}), b.f32({9, 2, 4, 8}), here());
        },
        "",
        {"cache", "kind state"}},
       {QUERN_OP_KV_WRITE,
        "HeadsDiffer",
        [](Bench& b) {
-         ops::kv_write(b.g, b.f32({b.t, 3, 8}), b.i32({3, 2}), b.i32({b.t}), b.i32({b.t}),
-                       b.state(QUERN_F16, {9, 2, 4, 8}), here());
+         ops::kv_write(b.g, b.f32({b.t, 3, 8}), b.i32({3, 2}), b.i32({b.t}), b.i32({b.t}), b.state(QUERN_F16, {9, 2, 4, 8}), here());
        },
        "",
        {"cache is [9, 2, 4, 8] but x is f32 [tokens<=16, 3, 8]"}},
       {QUERN_OP_KV_WRITE,
        "RowsDiffer",
        [](Bench& b) {
-         ops::kv_write(b.g, b.f32({b.t, 2, 8}), b.i32({3, 2}), b.i32({16}), b.i32({b.t}),
-                       b.state(QUERN_F16, {9, 2, 4, 8}), here());
+         ops::kv_write(b.g, b.f32({b.t, 2, 8}), b.i32({3, 2}), b.i32({16}), b.i32({b.t}), b.state(QUERN_F16, {9, 2, 4, 8}), here());
        },
        "",
        {"row_slot is i32 [16]"}},
@@ -131,24 +118,21 @@ std::vector<RuleCase> attention_cases() {
        [](Bench& b) {
          graph::NodeOptions options = here();
          options.outputs = {b.state(QUERN_F16, {9, 2, 4, 8})};
-         b.g.add_node(QUERN_OP_KV_COPY, {b.state(QUERN_F16, {9, 2, 4, 8}), b.i32({2}), b.i32({2})}, {},
-                      options);
+         b.g.add_node(QUERN_OP_KV_COPY, {b.state(QUERN_F16, {9, 2, 4, 8}), b.i32({2}), b.i32({2})}, {}, options);
        },
        "",
        {"same value"}},
       {QUERN_OP_KV_MOVE,
        "Accepts",
        [](Bench& b) {
-         ops::kv_move(b.g, b.state(QUERN_F16, {9, 2, 4, 8}), b.i32({3, 2}), b.i32({5}), b.i32({5}),
-                      b.i32({5}));
+         ops::kv_move(b.g, b.state(QUERN_F16, {9, 2, 4, 8}), b.i32({3, 2}), b.i32({5}), b.i32({5}), b.i32({5}));
        },
        "f16 [9, 2, 4, 8]",
        {}},
       {QUERN_OP_KV_MOVE,
        "Counts",
        [](Bench& b) {
-         ops::kv_move(b.g, b.state(QUERN_F16, {9, 2, 4, 8}), b.i32({3, 2}), b.i32({5}), b.i32({5}),
-                      b.i32({4}), here());
+         ops::kv_move(b.g, b.state(QUERN_F16, {9, 2, 4, 8}), b.i32({3, 2}), b.i32({5}), b.i32({5}), b.i32({4}), here());
        },
        "",
        {"to is i32 [4]"}},
@@ -187,16 +171,14 @@ std::vector<RuleCase> attention_cases() {
       {QUERN_OP_ATTENTION_BACKWARD,
        "Accepts",
        [](Bench& b) {
-         ops::attention_backward(b.g, dense(b), {b.f32({2, 5, 6, 4}), b.f32({2, 5, 6})}, b.f32({2, 5, 6, 4}),
-                                 {.scale = 1});
+         ops::attention_backward(b.g, dense(b), {b.f32({2, 5, 6, 4}), b.f32({2, 5, 6})}, b.f32({2, 5, 6, 4}), {.scale = 1});
        },
        "f32 [2, 5, 6, 8]; f32 [2, 7, 3, 8]; f32 [2, 7, 3, 4]",
        {}},
       {QUERN_OP_ATTENTION_BACKWARD,
        "LseShape",
        [](Bench& b) {
-         ops::attention_backward(b.g, dense(b), {b.f32({2, 5, 6, 4}), b.f32({2, 6, 5})}, b.f32({2, 5, 6, 4}),
-                                 {.scale = 1}, here());
+         ops::attention_backward(b.g, dense(b), {b.f32({2, 5, 6, 4}), b.f32({2, 6, 5})}, b.f32({2, 5, 6, 4}), {.scale = 1}, here());
        },
        "",
        {"lse is f32 [2, 6, 5]", "[2, 5, 6]"}},

@@ -53,11 +53,7 @@ std::vector<RuleCase> elementwise_cases() {
        [](Bench& b) { ops::add(b.g, b.i32({8}), b.i32({8}), 1, here()); },
        "",
        {"a is i32 [8]", "f32, f16 or bf16"}},
-      {QUERN_OP_ADD,
-       "AlphaNotFinite",
-       [](Bench& b) { ops::add(b.g, b.f32({8}), b.f32({8}), INFINITY, here()); },
-       "",
-       {"alpha is inf"}},
+      {QUERN_OP_ADD, "AlphaNotFinite", [](Bench& b) { ops::add(b.g, b.f32({8}), b.f32({8}), INFINITY, here()); }, "", {"alpha is inf"}},
       {QUERN_OP_ADD,
        "AlphaNotANumber",
        [](Bench& b) { ops::add(b.g, b.f32({8}), b.f32({8}), NAN, here()); },
@@ -112,21 +108,13 @@ std::vector<RuleCase> elementwise_cases() {
        },
        "f32 [2, 8]",
        {}},
-      {QUERN_OP_SCALE,
-       "BetaAboveF32",
-       [](Bench& b) { ops::scale(b.g, b.f32({8}), 1, 1e300, here()); },
-       "",
-       {"beta is 1e+300"}},
+      {QUERN_OP_SCALE, "BetaAboveF32", [](Bench& b) { ops::scale(b.g, b.f32({8}), 1, 1e300, here()); }, "", {"beta is 1e+300"}},
       {QUERN_OP_NEG, "Accepts", [](Bench& b) { ops::neg(b.g, b.in(QUERN_BF16, {8})); }, "bf16 [8]", {}},
       {QUERN_OP_NEG, "Refuses", [](Bench& b) { ops::neg(b.g, b.i32({8}), here()); }, "", {"x is i32 [8]"}},
       {QUERN_OP_SQR, "Accepts", [](Bench& b) { ops::sqr(b.g, b.f32({8})); }, "f32 [8]", {}},
       {QUERN_OP_SQR, "Refuses", [](Bench& b) { ops::sqr(b.g, b.i32({8}), here()); }, "", {"x is i32 [8]"}},
       {QUERN_OP_SQRT, "Accepts", [](Bench& b) { ops::sqrt(b.g, b.f32({})); }, "f32 []", {}},
-      {QUERN_OP_SQRT,
-       "Refuses",
-       [](Bench& b) { ops::sqrt(b.g, b.weight(QUERN_Q8_0, {32}), here()); },
-       "",
-       {"x is q8_0 [32]"}},
+      {QUERN_OP_SQRT, "Refuses", [](Bench& b) { ops::sqrt(b.g, b.weight(QUERN_Q8_0, {32}), here()); }, "", {"x is q8_0 [32]"}},
       {QUERN_OP_ABS,
        "Accepts",
        [](Bench& b) {
@@ -136,11 +124,7 @@ std::vector<RuleCase> elementwise_cases() {
        {}},
       {QUERN_OP_ABS, "Refuses", [](Bench& b) { ops::abs(b.g, b.u32({8}), here()); }, "", {"x is u32 [8]"}},
       {QUERN_OP_CLAMP, "Accepts", [](Bench& b) { ops::clamp(b.g, b.f32({8}), -INFINITY, 3); }, "f32 [8]", {}},
-      {QUERN_OP_CLAMP,
-       "MinAboveMax",
-       [](Bench& b) { ops::clamp(b.g, b.f32({8}), 2, 1, here()); },
-       "",
-       {"min is 2", "max, which is 1"}},
+      {QUERN_OP_CLAMP, "MinAboveMax", [](Bench& b) { ops::clamp(b.g, b.f32({8}), 2, 1, here()); }, "", {"min is 2", "max, which is 1"}},
       {QUERN_OP_FILL,
        "Float",
        [](Bench& b) {
@@ -149,21 +133,9 @@ std::vector<RuleCase> elementwise_cases() {
        "f16 [tokens<=16, 2]",
        {}},
       {QUERN_OP_FILL, "Integer", [](Bench& b) { ops::fill(b.g, {3}, QUERN_I32, -1); }, "i32 [3]", {}},
-      {QUERN_OP_FILL,
-       "HalfAnInteger",
-       [](Bench& b) { ops::fill(b.g, {3}, QUERN_I32, 0.5, here()); },
-       "",
-       {"value is 0.5", "i32"}},
-      {QUERN_OP_FILL,
-       "IntegerTooLarge",
-       [](Bench& b) { ops::fill(b.g, {3}, QUERN_I32, 0x1p31, here()); },
-       "",
-       {"i32 cannot hold"}},
-      {QUERN_OP_FILL,
-       "BlockFormat",
-       [](Bench& b) { ops::fill(b.g, {32}, QUERN_Q8_0, 0, here()); },
-       "",
-       {"q8_0"}},
+      {QUERN_OP_FILL, "HalfAnInteger", [](Bench& b) { ops::fill(b.g, {3}, QUERN_I32, 0.5, here()); }, "", {"value is 0.5", "i32"}},
+      {QUERN_OP_FILL, "IntegerTooLarge", [](Bench& b) { ops::fill(b.g, {3}, QUERN_I32, 0x1p31, here()); }, "", {"i32 cannot hold"}},
+      {QUERN_OP_FILL, "BlockFormat", [](Bench& b) { ops::fill(b.g, {32}, QUERN_Q8_0, 0, here()); }, "", {"q8_0"}},
       {QUERN_OP_CUMSUM,
        "Accepts",
        [](Bench& b) {
@@ -171,27 +143,15 @@ std::vector<RuleCase> elementwise_cases() {
        },
        "f32 [2, 8]",
        {}},
-      {QUERN_OP_CUMSUM,
-       "Scalar",
-       [](Bench& b) { ops::cumsum(b.g, b.f32({}), here()); },
-       "",
-       {"at least 1 dimension"}},
+      {QUERN_OP_CUMSUM, "Scalar", [](Bench& b) { ops::cumsum(b.g, b.f32({}), here()); }, "", {"at least 1 dimension"}},
   };
 }
 
 std::vector<RuleCase> activation_cases() {
   std::vector<RuleCase> cases = {
       {QUERN_OP_GELU, "Tanh", [](Bench& b) { ops::gelu(b.g, b.f32({8}), 1); }, "f32 [8]", {}},
-      {QUERN_OP_GELU,
-       "UnknownKind",
-       [](Bench& b) { ops::gelu(b.g, b.f32({8}), 3, here()); },
-       "",
-       {"kind is 3", "0 to 2"}},
-      {QUERN_OP_GELU_BACKWARD,
-       "Accepts",
-       [](Bench& b) { ops::gelu_backward(b.g, b.f32({8}), b.f32({8}), 2); },
-       "f32 [8]",
-       {}},
+      {QUERN_OP_GELU, "UnknownKind", [](Bench& b) { ops::gelu(b.g, b.f32({8}), 3, here()); }, "", {"kind is 3", "0 to 2"}},
+      {QUERN_OP_GELU_BACKWARD, "Accepts", [](Bench& b) { ops::gelu_backward(b.g, b.f32({8}), b.f32({8}), 2); }, "f32 [8]", {}},
       {QUERN_OP_GELU_BACKWARD,
        "Shapes",
        [](Bench& b) { ops::gelu_backward(b.g, b.f32({8}), b.f32({7}), 0, here()); },
@@ -232,26 +192,10 @@ std::vector<RuleCase> activation_cases() {
        },
        "",
        {"up is f32 [2, 7]"}},
-      {QUERN_OP_GLU,
-       "UnknownKind",
-       [](Bench& b) { ops::glu(b.g, b.f32({8}), b.f32({8}), {.kind = 5}, here()); },
-       "",
-       {"kind is 5"}},
-      {QUERN_OP_GLU,
-       "LimitZero",
-       [](Bench& b) { ops::glu(b.g, b.f32({8}), b.f32({8}), {.limit = 0}, here()); },
-       "",
-       {"limit is 0"}},
-      {QUERN_OP_GLU_BACKWARD,
-       "Both",
-       [](Bench& b) { ops::glu_backward(b.g, b.f32({8}), b.f32({8}), b.f32({8})); },
-       "f32 [8]; f32 [8]",
-       {}},
-      {QUERN_OP_GLU_BACKWARD,
-       "Packed",
-       [](Bench& b) { ops::glu_backward(b.g, b.f32({8}), no_value, b.f32({4})); },
-       "f32 [8]; -",
-       {}},
+      {QUERN_OP_GLU, "UnknownKind", [](Bench& b) { ops::glu(b.g, b.f32({8}), b.f32({8}), {.kind = 5}, here()); }, "", {"kind is 5"}},
+      {QUERN_OP_GLU, "LimitZero", [](Bench& b) { ops::glu(b.g, b.f32({8}), b.f32({8}), {.limit = 0}, here()); }, "", {"limit is 0"}},
+      {QUERN_OP_GLU_BACKWARD, "Both", [](Bench& b) { ops::glu_backward(b.g, b.f32({8}), b.f32({8}), b.f32({8})); }, "f32 [8]; f32 [8]", {}},
+      {QUERN_OP_GLU_BACKWARD, "Packed", [](Bench& b) { ops::glu_backward(b.g, b.f32({8}), no_value, b.f32({4})); }, "f32 [8]; -", {}},
       {QUERN_OP_GLU_BACKWARD,
        "PackedDy",
        [](Bench& b) { ops::glu_backward(b.g, b.f32({8}), no_value, b.f32({8}), {}, here()); },
@@ -270,22 +214,9 @@ std::vector<RuleCase> activation_cases() {
                {QUERN_OP_SIGMOID, QUERN_OP_SIGMOID_BACKWARD, ops::sigmoid, ops::sigmoid_backward},
                {QUERN_OP_TANH, QUERN_OP_TANH_BACKWARD, ops::tanh, ops::tanh_backward}};
   for (const auto& [forward, backward, f, df] : plain) {
-    cases.push_back({forward,
-                     "Accepts",
-                     [f = f](Bench& b) {
-                       f(b.g, b.f16({b.t, 8}), {});
-                     },
-                     "f16 [tokens<=16, 8]",
-                     {}});
-    cases.push_back(
-        {forward, "Integers", [f = f](Bench& b) { f(b.g, b.i32({8}), here()); }, "", {"x is i32 [8]"}});
-    cases.push_back({backward,
-                     "Accepts",
-                     [df = df](Bench& b) {
-                       df(b.g, b.f32({2, 8}), b.f32({2, 8}), {});
-                     },
-                     "f32 [2, 8]",
-                     {}});
+    cases.push_back({forward, "Accepts", [f = f](Bench& b) { f(b.g, b.f16({b.t, 8}), {}); }, "f16 [tokens<=16, 8]", {}});
+    cases.push_back({forward, "Integers", [f = f](Bench& b) { f(b.g, b.i32({8}), here()); }, "", {"x is i32 [8]"}});
+    cases.push_back({backward, "Accepts", [df = df](Bench& b) { df(b.g, b.f32({2, 8}), b.f32({2, 8}), {}); }, "f32 [2, 8]", {}});
     cases.push_back({backward,
                      "OtherShape",
                      [df = df](Bench& b) {
@@ -293,11 +224,7 @@ std::vector<RuleCase> activation_cases() {
                      },
                      "",
                      {"dy is f32 [8, 2] but x is f32 [2, 8]"}});
-    cases.push_back({backward,
-                     "OtherDtype",
-                     [df = df](Bench& b) { df(b.g, b.f32({8}), b.f16({8}), here()); },
-                     "",
-                     {"same dtype"}});
+    cases.push_back({backward, "OtherDtype", [df = df](Bench& b) { df(b.g, b.f32({8}), b.f16({8}), here()); }, "", {"same dtype"}});
   }
   return cases;
 }

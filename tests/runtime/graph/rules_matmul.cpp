@@ -7,13 +7,9 @@ namespace quern::test {
 
 std::vector<RuleCase> rope_cases() {
   using ops::RopeScaling;
-  const auto table = [](std::string name, ops::RopeTableAttributes how, std::vector<std::string> words,
-                        Shape shape = {32, 4, 2}) {
+  const auto table = [](std::string name, ops::RopeTableAttributes how, std::vector<std::string> words, Shape shape = {32, 4, 2}) {
     return RuleCase{QUERN_OP_ROPE_TABLE, std::move(name),
-                    [=](Bench& b) {
-                      ops::rope_table(b.g, shape, b.state(QUERN_I32, {1}), b.weight(QUERN_F32, {4}), how,
-                                      here());
-                    },
+                    [=](Bench& b) { ops::rope_table(b.g, shape, b.state(QUERN_I32, {1}), b.weight(QUERN_F32, {4}), how, here()); },
                     words.empty() ? "f32 [32, 4, 2]" : "", std::move(words)};
   };
   return {
@@ -22,11 +18,9 @@ std::vector<RuleCase> rope_cases() {
       table("BaseZero", {.base = 0}, {"base is 0"}),
       table("BaseInfinite", {.base = INFINITY}, {"base is inf"}),
       table("YarnWithoutContext", {.scaling = RopeScaling::yarn, .factor = 4}, {"original_context"}),
-      table("YarnBetasReversed",
-            {.scaling = RopeScaling::yarn, .original_context = 64, .beta_fast = 1, .beta_slow = 2},
+      table("YarnBetasReversed", {.scaling = RopeScaling::yarn, .original_context = 64, .beta_fast = 1, .beta_slow = 2},
             {"beta_fast is 1"}),
-      table("Llama3FactorsEqual",
-            {.scaling = RopeScaling::llama3, .original_context = 64, .low_freq_factor = 4},
+      table("Llama3FactorsEqual", {.scaling = RopeScaling::llama3, .original_context = 64, .low_freq_factor = 4},
             {"high_freq_factor is 4"}),
       table("Dynamic", {.scaling = RopeScaling::dynamic, .factor = 4, .original_context = 64}, {}),
       table("DynamicWithoutContext", {.scaling = RopeScaling::dynamic, .factor = 4}, {"scaling 5", "original_context"}),
@@ -57,8 +51,7 @@ std::vector<RuleCase> rope_cases() {
       {QUERN_OP_ROPE,
        "Sections",
        [](Bench& b) {
-         ops::rope(b.g, b.f32({b.t, 4, 8}), b.i32({4, b.t}), b.f32({32, 4, 2}),
-                   {.mode = 1, .inverse = false, .sections = {1, 2, 1, 0}});
+         ops::rope(b.g, b.f32({b.t, 4, 8}), b.i32({4, b.t}), b.f32({32, 4, 2}), {.mode = 1, .inverse = false, .sections = {1, 2, 1, 0}});
        },
        "f32 [tokens<=16, 4, 8]",
        {}},
@@ -79,8 +72,8 @@ std::vector<RuleCase> rope_cases() {
       {QUERN_OP_ROPE,
        "SectionsDoNotAddUp",
        [](Bench& b) {
-         ops::rope(b.g, b.f32({b.t, 4, 8}), b.i32({4, b.t}), b.f32({32, 4, 2}),
-                   {.mode = 1, .inverse = false, .sections = {1, 1, 1, 0}}, here());
+         ops::rope(b.g, b.f32({b.t, 4, 8}), b.i32({4, b.t}), b.f32({32, 4, 2}), {.mode = 1, .inverse = false, .sections = {1, 1, 1, 0}},
+                   here());
        },
        "",
        {"cover 3 pairs but the table has 4"}},
@@ -114,16 +107,15 @@ std::vector<RuleCase> matmul_cases() {
       {QUERN_OP_MATMUL,
        "Everything",
        [](Bench& b) {
-         ops::matmul(b.g, b.f16({b.t, 8}), b.weight(QUERN_BF16, {12, 8}), b.weight(QUERN_F32, {12}),
-                     b.f32({b.t, 12}), {.alpha = 2, .beta = 3}, here(QUERN_F32));
+         ops::matmul(b.g, b.f16({b.t, 8}), b.weight(QUERN_BF16, {12, 8}), b.weight(QUERN_F32, {12}), b.f32({b.t, 12}),
+                     {.alpha = 2, .beta = 3}, here(QUERN_F32));
        },
        "f32 [tokens<=16, 12]",
        {}},
       {QUERN_OP_MATMUL,
        "Transposes",
        [](Bench& b) {
-         ops::matmul(b.g, b.f32({8, 5}), b.f32({8, 12}), no_value, no_value,
-                     {.transpose_a = true, .transpose_b = true});
+         ops::matmul(b.g, b.f32({8, 5}), b.f32({8, 12}), no_value, no_value, {.transpose_a = true, .transpose_b = true});
        },
        "f32 [5, 12]",
        {}},
@@ -151,8 +143,7 @@ std::vector<RuleCase> matmul_cases() {
       {QUERN_OP_MATMUL,
        "TransposedBlocks",
        [=](Bench& b) {
-         ops::matmul(b.g, b.f32({5, 8}), b.weight(QUERN_Q8_0, {8, 32}), no_value, no_value,
-                     {.transpose_b = true}, plain);
+         ops::matmul(b.g, b.f32({5, 8}), b.weight(QUERN_Q8_0, {8, 32}), no_value, no_value, {.transpose_b = true}, plain);
        },
        "",
        {"b is q8_0 [8, 32]", "transpose_b"}},
@@ -208,8 +199,7 @@ std::vector<RuleCase> matmul_cases() {
       {QUERN_OP_MATMUL_ID_BACKWARD,
        "Both",
        [](Bench& b) {
-         ops::matmul_id_backward(b.g, b.f32({b.t, 2, 6}), b.f32({b.t, 1, 8}), b.f32({4, 6, 8}),
-                                 b.i32({b.t, 2}));
+         ops::matmul_id_backward(b.g, b.f32({b.t, 2, 6}), b.f32({b.t, 1, 8}), b.f32({4, 6, 8}), b.i32({b.t, 2}));
        },
        "f32 [tokens<=16, 1, 8]; f32 [4, 6, 8]",
        {}},
@@ -218,16 +208,14 @@ std::vector<RuleCase> matmul_cases() {
        [](Bench& b) {
          graph::NodeOptions options;
          options.output_shape = {4, 6, 8};
-         ops::matmul_id_backward(b.g, b.f32({b.t, 2, 6}), b.f32({b.t, 1, 8}), no_value, b.i32({b.t, 2}),
-                                 false, options);
+         ops::matmul_id_backward(b.g, b.f32({b.t, 2, 6}), b.f32({b.t, 1, 8}), no_value, b.i32({b.t, 2}), false, options);
        },
        "-; f32 [4, 6, 8]",
        {}},
       {QUERN_OP_MATMUL_ID_BACKWARD,
        "WeightsOfUnknownShape",
        [=](Bench& b) {
-         ops::matmul_id_backward(b.g, b.f32({b.t, 2, 6}), b.f32({b.t, 1, 8}), no_value, b.i32({b.t, 2}),
-                                 false, plain);
+         ops::matmul_id_backward(b.g, b.f32({b.t, 2, 6}), b.f32({b.t, 1, 8}), no_value, b.i32({b.t, 2}), false, plain);
        },
        "",
        {"db is []"}},

@@ -19,11 +19,7 @@ std::vector<RuleCase> norm_cases() {
        },
        "f32 [tokens<=16, 4, 8]",
        {}},
-      {QUERN_OP_RMS_NORM,
-       "WithoutWeight",
-       [](Bench& b) { ops::rms_norm(b.g, b.f32({8}), no_value, {.epsilon = 1e-5}); },
-       "f32 [8]",
-       {}},
+      {QUERN_OP_RMS_NORM, "WithoutWeight", [](Bench& b) { ops::rms_norm(b.g, b.f32({8}), no_value, {.epsilon = 1e-5}); }, "f32 [8]", {}},
       {QUERN_OP_RMS_NORM,
        "WeightLength",
        [](Bench& b) {
@@ -54,8 +50,7 @@ std::vector<RuleCase> norm_cases() {
       {QUERN_OP_RMS_NORM,
        "AttributeOfAnother",
        [](Bench& b) {
-         b.g.add_node(QUERN_OP_RMS_NORM, {b.f32({8})},
-                      graph::Attributes().set(QUERN_KEY_EPSILON, 1.0).set(QUERN_KEY_BASE, 1.0), here());
+         b.g.add_node(QUERN_OP_RMS_NORM, {b.f32({8})}, graph::Attributes().set(QUERN_KEY_EPSILON, 1.0).set(QUERN_KEY_BASE, 1.0), here());
        },
        "",
        {"has no attribute base"}},
@@ -67,8 +62,7 @@ std::vector<RuleCase> norm_cases() {
       {QUERN_OP_RMS_NORM_BACKWARD,
        "Accepts",
        [](Bench& b) {
-         ops::rms_norm_backward(b.g, b.f32({b.t, 8}), b.weight(QUERN_F32, {8}), b.f32({b.t, 8}),
-                                {.epsilon = 1});
+         ops::rms_norm_backward(b.g, b.f32({b.t, 8}), b.weight(QUERN_F32, {8}), b.f32({b.t, 8}), {.epsilon = 1});
        },
        "f32 [tokens<=16, 8]; f32 [8]",
        {}},
@@ -82,8 +76,7 @@ std::vector<RuleCase> norm_cases() {
       {QUERN_OP_RMS_NORM_BACKWARD,
        "AccumulatesIntoNothing",
        [](Bench& b) {
-         ops::rms_norm_backward(b.g, b.f32({b.t, 8}), b.weight(QUERN_F32, {8}), b.f32({b.t, 8}),
-                                {.epsilon = 1}, true, here());
+         ops::rms_norm_backward(b.g, b.f32({b.t, 8}), b.weight(QUERN_F32, {8}), b.f32({b.t, 8}), {.epsilon = 1}, true, here());
        },
        "",
        {"dweight", "state"}},
@@ -97,8 +90,7 @@ std::vector<RuleCase> norm_cases() {
       {QUERN_OP_LAYER_NORM,
        "BiasLength",
        [](Bench& b) {
-         ops::layer_norm(b.g, b.f32({2, 8}), b.weight(QUERN_F32, {8}), b.weight(QUERN_F32, {2}), 1e-5,
-                         here());
+         ops::layer_norm(b.g, b.f32({2, 8}), b.weight(QUERN_F32, {8}), b.weight(QUERN_F32, {2}), 1e-5, here());
        },
        "",
        {"bias is f32 [2]"}},
@@ -114,8 +106,7 @@ std::vector<RuleCase> norm_cases() {
        [](Bench& b) {
          graph::NodeOptions options;
          options.skip_outputs = 1u << 2;
-         ops::layer_norm_backward(b.g, b.f32({2, 8}), b.weight(QUERN_F32, {8}), b.f32({2, 8}), 1e-5, false,
-                                  options);
+         ops::layer_norm_backward(b.g, b.f32({2, 8}), b.weight(QUERN_F32, {8}), b.f32({2, 8}), 1e-5, false, options);
        },
        "f32 [2, 8]; f32 [8]; -",
        {}},
@@ -164,8 +155,7 @@ std::vector<RuleCase> norm_cases() {
       {QUERN_OP_ADD_RMS_NORM,
        "Broadcast",
        [](Bench& b) {
-         ops::add_rms_norm(b.g, b.f32({b.t, 8}), b.f32({8}), b.weight(QUERN_F32, {8}), {.epsilon = 1},
-                           here());
+         ops::add_rms_norm(b.g, b.f32({b.t, 8}), b.f32({8}), b.weight(QUERN_F32, {8}), {.epsilon = 1}, here());
        },
        "",
        {"b is f32 [8] but a is f32 [tokens<=16, 8]"}},
@@ -177,16 +167,11 @@ std::vector<RuleCase> softmax_cases() {
       {QUERN_OP_SOFTMAX,
        "Scores",
        [](Bench& b) {
-         ops::softmax(b.g, b.f32({4, 5, 6}), b.f16({5, 6}), b.f32({4}),
-                      {.scale = 0.5, .causal = true, .max_bias = 8});
+         ops::softmax(b.g, b.f32({4, 5, 6}), b.f16({5, 6}), b.f32({4}), {.scale = 0.5, .causal = true, .max_bias = 8});
        },
        "f32 [4, 5, 6]",
        {}},
-      {QUERN_OP_SOFTMAX,
-       "Vector",
-       [](Bench& b) { ops::softmax(b.g, b.f32({6}), no_value, no_value); },
-       "f32 [6]",
-       {}},
+      {QUERN_OP_SOFTMAX, "Vector", [](Bench& b) { ops::softmax(b.g, b.f32({6}), no_value, no_value); }, "f32 [6]", {}},
       {QUERN_OP_SOFTMAX,
        "SinksOfOtherHeads",
        [](Bench& b) {
@@ -239,11 +224,7 @@ std::vector<RuleCase> softmax_cases() {
        },
        "f32 [tokens<=16]",
        {}},
-      {QUERN_OP_LOGSUMEXP,
-       "Scalar",
-       [](Bench& b) { ops::logsumexp(b.g, b.f32({}), here()); },
-       "",
-       {"at least 1 dimension"}},
+      {QUERN_OP_LOGSUMEXP, "Scalar", [](Bench& b) { ops::logsumexp(b.g, b.f32({}), here()); }, "", {"at least 1 dimension"}},
   };
 }
 

@@ -104,11 +104,7 @@ std::vector<RuleCase> sampling_cases() {
        },
        "f32 [2, 9]",
        {}},
-      {QUERN_OP_MIN_P_MASK,
-       "Refuses",
-       [](Bench& b) { ops::min_p_mask(b.g, b.f32({9}), b.f32({1}), here()); },
-       "",
-       {"2 dimensions"}},
+      {QUERN_OP_MIN_P_MASK, "Refuses", [](Bench& b) { ops::min_p_mask(b.g, b.f32({9}), b.f32({1}), here()); }, "", {"2 dimensions"}},
       {QUERN_OP_TOP_K_MASK,
        "Accepts",
        [](Bench& b) {
@@ -222,16 +218,14 @@ std::vector<RuleCase> sampling_cases() {
       {QUERN_OP_MOE_ROUTER_BACKWARD,
        "Accepts",
        [](Bench& b) {
-         ops::moe_router_backward(b.g, b.f32({b.t, 8}), no_value, b.i32({b.t, 2}), b.f32({b.t, 2}),
-                                  {.used = 2});
+         ops::moe_router_backward(b.g, b.f32({b.t, 8}), no_value, b.i32({b.t, 2}), b.f32({b.t, 2}), {.used = 2});
        },
        "f32 [tokens<=16, 8]",
        {}},
       {QUERN_OP_MOE_ROUTER_BACKWARD,
        "Refuses",
        [](Bench& b) {
-         ops::moe_router_backward(b.g, b.f32({b.t, 8}), no_value, b.i32({b.t, 3}), b.f32({b.t, 2}),
-                                  {.used = 2}, here());
+         ops::moe_router_backward(b.g, b.f32({b.t, 8}), no_value, b.i32({b.t, 3}), b.f32({b.t, 2}), {.used = 2}, here());
        },
        "",
        {"id is i32 [tokens<=16, 3]"}},

@@ -13,9 +13,8 @@ namespace {
 
 std::vector<RuleCase> all_cases() {
   std::vector<RuleCase> all;
-  for (const auto& list : {elementwise_cases(), activation_cases(), copy_cases(), rows_cases(), norm_cases(),
-                           softmax_cases(), rope_cases(), matmul_cases(), attention_cases(), sampling_cases(),
-                           training_cases(), reduction_cases()})
+  for (const auto& list : {elementwise_cases(), activation_cases(), copy_cases(), rows_cases(), norm_cases(), softmax_cases(), rope_cases(),
+                           matmul_cases(), attention_cases(), sampling_cases(), training_cases(), reduction_cases()})
     all.insert(all.end(), list.begin(), list.end());
   return all;
 }
@@ -47,8 +46,7 @@ TEST_P(Rules, Hold) {
     const std::string text = error.what();
     EXPECT_EQ(error.code(), QUERN_INVALID_ARGUMENT);
     EXPECT_TRUE(text.starts_with(graph::op_name(one.op) + " 'here': ")) << text;
-    for (const std::string& word : one.words)
-      EXPECT_NE(text.find(word), std::string::npos) << text << "\nlacks: " << word;
+    for (const std::string& word : one.words) EXPECT_NE(text.find(word), std::string::npos) << text << "\nlacks: " << word;
   }
   EXPECT_TRUE(bench.g.nodes().empty()) << "a refused node was added";
 }

@@ -5,15 +5,10 @@ namespace quern::test {
 namespace {
 
 ops::LoraInputs adapters(Bench& b) {
-  return {.x = b.f32({b.t, 8}),
-          .pool = b.weight(QUERN_F16, {1000}),
-          .table = b.i32({4, 4}),
-          .slot = b.i32({b.t})};
+  return {.x = b.f32({b.t, 8}), .pool = b.weight(QUERN_F16, {1000}), .table = b.i32({4, 4}), .slot = b.i32({b.t})};
 }
 
-ops::AdamwInputs gradient(Bench& b) {
-  return {.gradient = b.f32({3, 8}), .step = b.i32({1}), .lr = b.f32({1})};
-}
+ops::AdamwInputs gradient(Bench& b) { return {.gradient = b.f32({3, 8}), .step = b.i32({1}), .lr = b.f32({1})}; }
 ops::AdamwState moments(Bench& b) {
   return {.w = b.state(QUERN_BF16, {3, 8}), .m = b.state(QUERN_F32, {3, 8}), .v = b.state(QUERN_F32, {3, 8})};
 }
@@ -46,21 +41,12 @@ std::vector<RuleCase> training_cases() {
       {QUERN_OP_CROSS_ENTROPY_BACKWARD,
        "Refuses",
        [](Bench& b) {
-         ops::cross_entropy_backward(b.g, b.f16({b.t, 9}), b.i32({b.t}), b.f32({b.t}), b.f32({1}), {},
-                                     here());
+         ops::cross_entropy_backward(b.g, b.f16({b.t, 9}), b.i32({b.t}), b.f32({b.t}), b.f32({1}), {}, here());
        },
        "",
        {"dloss is f32 [1]"}},
-      {QUERN_OP_MASKED_MEAN,
-       "Accepts",
-       [](Bench& b) { ops::masked_mean(b.g, b.f32({b.t}), b.i32({b.t})); },
-       "f32 [1]; f32 [1]",
-       {}},
-      {QUERN_OP_MASKED_MEAN,
-       "Refuses",
-       [](Bench& b) { ops::masked_mean(b.g, b.f32({b.t}), b.f32({b.t}), here()); },
-       "",
-       {"mask is f32"}},
+      {QUERN_OP_MASKED_MEAN, "Accepts", [](Bench& b) { ops::masked_mean(b.g, b.f32({b.t}), b.i32({b.t})); }, "f32 [1]; f32 [1]", {}},
+      {QUERN_OP_MASKED_MEAN, "Refuses", [](Bench& b) { ops::masked_mean(b.g, b.f32({b.t}), b.f32({b.t}), here()); }, "", {"mask is f32"}},
       {QUERN_OP_MASKED_MEAN_BACKWARD,
        "Accepts",
        [](Bench& b) { ops::masked_mean_backward(b.g, b.i32({b.t}), b.f32({1}), b.f32({1})); },
@@ -103,23 +89,16 @@ std::vector<RuleCase> training_cases() {
        },
        "",
        {"as two outputs"}},
-      {QUERN_OP_ADAMW,
-       "BetaOne",
-       [](Bench& b) { ops::adamw(b.g, gradient(b), moments(b), {.beta1 = 1}, here()); },
-       "",
-       {"beta1 is 1"}},
+      {QUERN_OP_ADAMW, "BetaOne", [](Bench& b) { ops::adamw(b.g, gradient(b), moments(b), {.beta1 = 1}, here()); }, "", {"beta1 is 1"}},
       {QUERN_OP_SGD,
        "Accepts",
-       [](Bench& b) {
-         ops::sgd(b.g, {.gradient = b.f32({3}), .lr = b.f32({1})}, {.w = b.state(QUERN_F32, {3})}, {});
-       },
+       [](Bench& b) { ops::sgd(b.g, {.gradient = b.f32({3}), .lr = b.f32({1})}, {.w = b.state(QUERN_F32, {3})}, {}); },
        "f32 [3]; -",
        {}},
       {QUERN_OP_SGD,
        "MomentumMissing",
        [](Bench& b) {
-         ops::sgd(b.g, {.gradient = b.f32({3}), .lr = b.f32({1})}, {.w = b.state(QUERN_F32, {3})},
-                  {.momentum = 0.9}, here());
+         ops::sgd(b.g, {.gradient = b.f32({3}), .lr = b.f32({1})}, {.w = b.state(QUERN_F32, {3})}, {.momentum = 0.9}, here());
        },
        "",
        {"needs the state momentum"}},
@@ -137,16 +116,8 @@ std::vector<RuleCase> training_cases() {
        },
        "",
        {"gradient is i32 [2]"}},
-      {QUERN_OP_CLIP_SCALE,
-       "Accepts",
-       [](Bench& b) { ops::clip_scale(b.g, b.f32({1}), no_value, 1); },
-       "f32 [1]",
-       {}},
-      {QUERN_OP_CLIP_SCALE,
-       "Refuses",
-       [](Bench& b) { ops::clip_scale(b.g, b.f32({1}), no_value, 0, here()); },
-       "",
-       {"max_norm is 0"}},
+      {QUERN_OP_CLIP_SCALE, "Accepts", [](Bench& b) { ops::clip_scale(b.g, b.f32({1}), no_value, 1); }, "f32 [1]", {}},
+      {QUERN_OP_CLIP_SCALE, "Refuses", [](Bench& b) { ops::clip_scale(b.g, b.f32({1}), no_value, 0, here()); }, "", {"max_norm is 0"}},
       {QUERN_OP_LORA_MATMUL,
        "WithBase",
        [](Bench& b) {
@@ -229,11 +200,7 @@ std::vector<RuleCase> reduction_cases() {
        },
        "f32 [1]",
        {}},
-      {QUERN_OP_SUM,
-       "Refuses",
-       [](Bench& b) { ops::sum(b.g, b.f32({8}), here(QUERN_F16)); },
-       "",
-       {"asked for as f16"}},
+      {QUERN_OP_SUM, "Refuses", [](Bench& b) { ops::sum(b.g, b.f32({8}), here(QUERN_F16)); }, "", {"asked for as f16"}},
       {QUERN_OP_MEAN, "Accepts", [](Bench& b) { ops::mean(b.g, b.f16({8})); }, "f16 [1]", {}},
       {QUERN_OP_MEAN, "Refuses", [](Bench& b) { ops::mean(b.g, b.i32({8}), here()); }, "", {"x is i32 [8]"}},
       {QUERN_OP_NORM,
@@ -251,11 +218,7 @@ std::vector<RuleCase> reduction_cases() {
        },
        "f32 [tokens<=16, 1]",
        {}},
-      {QUERN_OP_SUM_ROWS,
-       "Refuses",
-       [](Bench& b) { ops::sum_rows(b.g, b.f32({}), here()); },
-       "",
-       {"at least 1 dimension"}},
+      {QUERN_OP_SUM_ROWS, "Refuses", [](Bench& b) { ops::sum_rows(b.g, b.f32({}), here()); }, "", {"at least 1 dimension"}},
       {QUERN_OP_MAX,
        "Accepts",
        [](Bench& b) {
@@ -270,22 +233,10 @@ std::vector<RuleCase> reduction_cases() {
        },
        "",
        {"at least one element"}},
-      {QUERN_OP_COUNT_EQUAL,
-       "Accepts",
-       [](Bench& b) { ops::count_equal(b.g, b.i32({8}), b.i32({8})); },
-       "i64 [1]",
-       {}},
-      {QUERN_OP_COUNT_EQUAL,
-       "Refuses",
-       [](Bench& b) { ops::count_equal(b.g, b.i32({8}), b.f32({8}), here()); },
-       "",
-       {"b is f32 [8]"}},
+      {QUERN_OP_COUNT_EQUAL, "Accepts", [](Bench& b) { ops::count_equal(b.g, b.i32({8}), b.i32({8})); }, "i64 [1]", {}},
+      {QUERN_OP_COUNT_EQUAL, "Refuses", [](Bench& b) { ops::count_equal(b.g, b.i32({8}), b.f32({8}), here()); }, "", {"b is f32 [8]"}},
       {QUERN_OP_ALL_REDUCE, "Accepts", [](Bench& b) { ops::all_reduce(b.g, b.f32({8}), 2); }, "f32 [8]", {}},
-      {QUERN_OP_ALL_REDUCE,
-       "UnknownKind",
-       [](Bench& b) { ops::all_reduce(b.g, b.f32({8}), 3, here()); },
-       "",
-       {"kind is 3"}},
+      {QUERN_OP_ALL_REDUCE, "UnknownKind", [](Bench& b) { ops::all_reduce(b.g, b.f32({8}), 3, here()); }, "", {"kind is 3"}},
       {QUERN_OP_ALL_GATHER,
        "Accepts",
        [](Bench& b) {
@@ -315,11 +266,7 @@ std::vector<RuleCase> reduction_cases() {
        "",
        {"[1, 4]"}},
       {QUERN_OP_BROADCAST, "Accepts", [](Bench& b) { ops::broadcast(b.g, b.i32({8}), 1); }, "i32 [8]", {}},
-      {QUERN_OP_BROADCAST,
-       "Refuses",
-       [](Bench& b) { ops::broadcast(b.g, b.i32({8}), -1, here()); },
-       "",
-       {"root is -1"}},
+      {QUERN_OP_BROADCAST, "Refuses", [](Bench& b) { ops::broadcast(b.g, b.i32({8}), -1, here()); }, "", {"root is -1"}},
   };
 }
 

@@ -11,9 +11,8 @@ namespace quern::graph {
 namespace {
 
 TEST(Dtypes, NamesGoBothWays) {
-  for (const quern_dtype dtype :
-       {QUERN_F32, QUERN_F16, QUERN_BF16, QUERN_I32, QUERN_I64, QUERN_U32, QUERN_U8, QUERN_Q4_0, QUERN_Q4_1,
-        QUERN_Q5_0, QUERN_Q5_1, QUERN_Q8_0, QUERN_Q4_K, QUERN_Q5_K, QUERN_Q6_K})
+  for (const quern_dtype dtype : {QUERN_F32, QUERN_F16, QUERN_BF16, QUERN_I32, QUERN_I64, QUERN_U32, QUERN_U8, QUERN_Q4_0, QUERN_Q4_1,
+                                  QUERN_Q5_0, QUERN_Q5_1, QUERN_Q8_0, QUERN_Q4_K, QUERN_Q5_K, QUERN_Q6_K})
     EXPECT_EQ(dtype_from_name(dtype_name(dtype)), dtype) << dtype;
   EXPECT_EQ(dtype_name(QUERN_Q4_K), "q4_k");
   EXPECT_EQ(dtype_name(99), "dtype 99");

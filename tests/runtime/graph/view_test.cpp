@@ -174,7 +174,8 @@ TEST(Parts, SeveralAtOnceAreAsEachAlone) {
     const graph::Graph::Part alone = chain.bench.g.part(lists[i], "p");
     EXPECT_EQ(together[i].whole, alone.whole);
     for (const ValueId id : alone.whole) EXPECT_EQ(kind_of(together[i], id), kind_of(alone, id)) << i;
-    for (std::size_t n = 0; n < alone.graph.nodes().size(); ++n) EXPECT_EQ(together[i].graph.nodes()[n].inputs, alone.graph.nodes()[n].inputs);
+    for (std::size_t n = 0; n < alone.graph.nodes().size(); ++n)
+      EXPECT_EQ(together[i].graph.nodes()[n].inputs, alone.graph.nodes()[n].inputs);
   }
 }
 
@@ -195,10 +196,7 @@ TEST(Parts, StateIsStateInEveryPart) {
   const ValueId table = b.state(QUERN_I32, {3, 2});
   const ValueId row = b.i32({b.t}), x = b.f32({b.t, 2, 8});
   ops::kv_write(b.g, x, table, row, row, cache);
-  ops::attention(
-      b.g,
-      {.q = x, .k_cache = cache, .v_cache = cache, .block_table = table, .row_slot = row, .position = row},
-      {.scale = 1});
+  ops::attention(b.g, {.q = x, .k_cache = cache, .v_cache = cache, .block_table = table, .row_slot = row, .position = row}, {.scale = 1});
   for (const std::uint32_t node : {0u, 1u}) {
     const graph::Graph::Part part = b.g.part({node}, "p");
     EXPECT_EQ(kind_of(part, cache), static_cast<std::uint32_t>(QUERN_VALUE_STATE));

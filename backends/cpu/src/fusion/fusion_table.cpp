@@ -33,7 +33,8 @@ bool has_predicate(const Graph& graph, std::uint32_t first, std::uint32_t count)
 }  // namespace
 
 std::span<const std::span<const Fusion>> fusion_tables() noexcept {
-  static const std::span<const Fusion> tables[] = {matmul_glu_fusions, matmul_id_glu_fusions, norm_matmul_fusions, matmul_add_fusions, rope_kv_write_fusions};
+  static const std::span<const Fusion> tables[] = {matmul_glu_fusions, matmul_id_glu_fusions, norm_matmul_fusions, matmul_add_fusions,
+                                                   rope_kv_write_fusions};
   return tables;
 }
 

@@ -20,8 +20,7 @@ bool is_gated(const Neighbours& nodes, std::uint32_t from) {
   const OpCall &gate = nodes.calls[from], &up = nodes.calls[from + 1], &glu = nodes.calls[from + 2];
   const PackedLayout &gate_layout = *gate.input(1).layout, &up_layout = *up.input(1).layout;
   return share_rows(nodes, from, from + 1) && is_plain(gate) && is_plain(up) && gate_layout.panel_rows == up_layout.panel_rows &&
-         nodes.kernels[from + 2]->isa == vector_isa(isa) &&
-         nodes.input(from + 2, 0) == nodes.output(from, 0) &&
+         nodes.kernels[from + 2]->isa == vector_isa(isa) && nodes.input(from + 2, 0) == nodes.output(from, 0) &&
          nodes.input(from + 2, 1) == nodes.output(from + 1, 0) && is_float_rows(glu.output(0));
 }
 

@@ -17,13 +17,17 @@ Verdict accepts_gelu(const OpCall& call) {
 
 template <Isa isa>
 void run_activation(const OpCall& call, Context& context, Activation activation) noexcept {
-  map_rows(call.input(0), call.output(0), context, [activation](const float* x, std::int64_t n, float* y) { vectors_of(isa).activate(activation, x, n, y); });
+  map_rows(call.input(0), call.output(0), context,
+           [activation](const float* x, std::int64_t n, float* y) { vectors_of(isa).activate(activation, x, n, y); });
 }
 
 template <Isa isa>
 void run_gelu(const OpCall& call, Context& context) noexcept {
   const std::int64_t kind = call.integer(QUERN_KEY_KIND);
-  run_activation<isa>(call, context, kind == gelu_quick ? Activation::gelu_quick : kind == gelu_tanh ? Activation::gelu_tanh : Activation::gelu_erf);
+  run_activation<isa>(call, context,
+                      kind == gelu_quick  ? Activation::gelu_quick
+                      : kind == gelu_tanh ? Activation::gelu_tanh
+                                          : Activation::gelu_erf);
 }
 template <Isa isa>
 void run_sigmoid(const OpCall& call, Context& context) noexcept {

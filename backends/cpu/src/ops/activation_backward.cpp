@@ -41,19 +41,17 @@ void run_slope(const OpCall& call, Context& context, const F& slope) noexcept {
 
 void run_gelu(const OpCall& call, Context& context) noexcept {
   switch (call.integer(QUERN_KEY_KIND)) {
-    case gelu_quick:
-      return run_slope(call, context, gelu_quick_slope);
-    case gelu_tanh:
-      return run_slope(call, context, gelu_tanh_slope);
-    default:
-      return run_slope(call, context, gelu_erf_slope);
+    case gelu_quick: return run_slope(call, context, gelu_quick_slope);
+    case gelu_tanh: return run_slope(call, context, gelu_tanh_slope);
+    default: return run_slope(call, context, gelu_erf_slope);
   }
 }
 void run_relu(const OpCall& call, Context& context) noexcept {
   map_pairs(call.input(0), call.input(1), call.output(0), context, [](float x, float dy) { return x > 0.0f ? dy : 0.0f; });
 }
 void run_relu_sqr(const OpCall& call, Context& context) noexcept {
-  map_pairs(call.input(0), call.input(1), call.output(0), context, [](float x, float dy) { return x <= 0.0f ? 0.0f : 2.0f * (x * dy); });  // 2 x alone may overflow
+  map_pairs(call.input(0), call.input(1), call.output(0), context,
+            [](float x, float dy) { return x <= 0.0f ? 0.0f : 2.0f * (x * dy); });  // 2 x alone may overflow
 }
 void run_sigmoid(const OpCall& call, Context& context) noexcept { run_slope(call, context, sigmoid_slope); }
 void run_tanh(const OpCall& call, Context& context) noexcept { run_slope(call, context, tanh_slope); }

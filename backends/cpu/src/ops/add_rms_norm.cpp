@@ -21,7 +21,9 @@ Verdict accepts_add_rms_norm(const OpCall& call) {
   return Verdict::yes();
 }
 
-std::uint64_t scratch_add_rms_norm(const OpCall& call) noexcept { return static_cast<std::uint64_t>(row_length(call.input(0))) * 8 * call.thread_count; }
+std::uint64_t scratch_add_rms_norm(const OpCall& call) noexcept {
+  return static_cast<std::uint64_t>(row_length(call.input(0))) * 8 * call.thread_count;
+}
 
 template <Isa isa>
 void run_add_rms_norm(const OpCall& call, Context& context) noexcept {
@@ -43,7 +45,8 @@ void run_add_rms_norm(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels_add_rms_norm[] = {QUERN_CPU_KERNELS(QUERN_OP_ADD_RMS_NORM, "add_rms_norm", accepts_add_rms_norm, run_add_rms_norm, scratch_add_rms_norm, false)};
+constexpr Kernel kernels_add_rms_norm[] = {
+    QUERN_CPU_KERNELS(QUERN_OP_ADD_RMS_NORM, "add_rms_norm", accepts_add_rms_norm, run_add_rms_norm, scratch_add_rms_norm, false)};
 
 }  // namespace
 

@@ -39,7 +39,9 @@ void run_argmax(const OpCall& call, Context& context) noexcept {
         best = here;
         at = first + (std::find(buffer, buffer + count, here) - buffer);
       }
-      std::byte* to = index.rank == 0 ? index.data : row_pointer(index, row / index.dims[index.rank - 1]) + row % index.dims[index.rank - 1] * index.stride_from_end(0);
+      std::byte* to = index.rank == 0 ? index.data
+                                      : row_pointer(index, row / index.dims[index.rank - 1]) +
+                                            row % index.dims[index.rank - 1] * index.stride_from_end(0);
       const auto found = static_cast<std::int32_t>(at);
       __builtin_memcpy(to, &found, sizeof(found));
     }

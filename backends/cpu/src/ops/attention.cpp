@@ -41,8 +41,8 @@ Shape shape_of(const OpCall& call) noexcept {
 }
 
 Verdict accepts(const OpCall& call) {
-  const TensorView &q = call.input(0), &k = call.input(1), &v = call.input(2), &table = call.input(3), &kv_len = call.input(6), &mask = call.input(7),
-                   &sinks = call.input(8), &y = call.output(0);
+  const TensorView &q = call.input(0), &k = call.input(1), &v = call.input(2), &table = call.input(3), &kv_len = call.input(6),
+                   &mask = call.input(7), &sinks = call.input(8), &y = call.output(0);
   if (Verdict e = check_floats(q, "q"); !e) return e;
   if (Verdict e = check_floats(y, "y"); !e) return e;
   if (Verdict e = check_rank(q, "q", 3); !e) return e;
@@ -54,7 +54,8 @@ Verdict accepts(const OpCall& call) {
   if (Verdict e = check_dim(v, "v_cache", 2, k.dims[2], "the positions of a page of k_cache"); !e) return e;
   if (Verdict e = check_dim(v, "v_cache", 0, k.dims[0], "the pages of k_cache"); !e) return e;
   if ((q.ranged & ~1u) != 0) return Verdict::invalid(concat("q is ", describe(q), "; only its rows may be ranged"));
-  if (k.dims[1] < 1 || q.dims[1] % k.dims[1] != 0) return Verdict::invalid(concat("q has ", q.dims[1], " heads, no multiple of the ", k.dims[1], " of k_cache"));
+  if (k.dims[1] < 1 || q.dims[1] % k.dims[1] != 0)
+    return Verdict::invalid(concat("q has ", q.dims[1], " heads, no multiple of the ", k.dims[1], " of k_cache"));
   if (Verdict e = check_dim(y, "y", 0, q.dims[0], "the rows of q"); !e) return e;
   if (Verdict e = check_dim(y, "y", 1, q.dims[1], "the heads of q"); !e) return e;
   if (Verdict e = check_dim(y, "y", 2, v.dims[3], "the head size of v_cache"); !e) return e;
@@ -73,7 +74,8 @@ Verdict accepts(const OpCall& call) {
     return Verdict::invalid("without causal, kv_len says how many keys a sequence has");
   }
   if (mask.present()) {
-    if (mask.dtype != QUERN_F32 && mask.dtype != QUERN_F16 && mask.dtype != QUERN_U8) return Verdict::no(concat("mask is ", dtype_name(mask.dtype), "; it takes f32, f16 and u8"));
+    if (mask.dtype != QUERN_F32 && mask.dtype != QUERN_F16 && mask.dtype != QUERN_U8)
+      return Verdict::no(concat("mask is ", dtype_name(mask.dtype), "; it takes f32, f16 and u8"));
     if (Verdict e = check_rank(mask, "mask", 2); !e) return e;
     if (Verdict e = check_dim(mask, "mask", 0, q.dims[0], "the rows of q"); !e) return e;
   }
@@ -156,7 +158,8 @@ class Task {
       if (r.first < r.end) all = {std::min(all.first, r.first), std::max(all.end, r.end)};
     }
     if (fault) context_.fault(QUERN_FAULT_INDEX_RANGE);
-    for (std::int64_t block = all.first / attention_block * attention_block; block < all.end && !context_.cancelled(); block += attention_block)
+    for (std::int64_t block = all.first / attention_block * attention_block; block < all.end && !context_.cancelled();
+         block += attention_block)
       run_block(block, all);
     finish();
   }
@@ -175,7 +178,8 @@ class Task {
       for (std::int64_t g = 0; g < s_.group; ++g) {
         const std::int64_t row = t * s_.group + g;
         float* to = w_.queries + row * s_.key_padded;
-        load_floats(q.data + (begin_ + t) * q.strides[0] + (head_ * s_.group + g) * q.strides[1], q.dtype, q.strides[2], 0, s_.key_size, to);
+        load_floats(q.data + (begin_ + t) * q.strides[0] + (head_ * s_.group + g) * q.strides[1], q.dtype, q.strides[2], 0, s_.key_size,
+                    to);
         std::fill(to + s_.key_size, to + s_.key_padded, 0.0f);
         w_.maximum[row] = -std::numeric_limits<float>::infinity();
         w_.sum[row] = 0.0f;
@@ -184,7 +188,8 @@ class Task {
   }
 
   /// Positions first .. end of one cache as f32 rows of `padded` floats, the first at `to`; page by page.
-  void load_cache(const TensorView& cache, std::int64_t first, std::int64_t end, std::int64_t size, std::int64_t padded, float* to) noexcept {
+  void load_cache(const TensorView& cache, std::int64_t first, std::int64_t end, std::int64_t size, std::int64_t padded,
+                  float* to) noexcept {
     const std::int64_t page_size = cache.dims[2];
     const bool packed = size == padded && cache.strides[2] == size / unit_elements(cache.dtype) * unit_bytes(cache.dtype);
     for (std::int64_t p = first; p < end;) {
@@ -210,7 +215,8 @@ class Task {
     load_cache(call_.input(2), first, end, s_.value_size, s_.value_padded, w_.values + skip * s_.value_padded);
     const std::int64_t rows = count_ * s_.group, positions = end - block;
     vectors_.turn_keys(w_.keys, skip, positions, s_.key_padded, w_.turned_keys);
-    vectors_.attention_scores({w_.turned_keys, s_.key_padded, skip, positions, w_.queries, rows, static_cast<float>(call_.real(QUERN_KEY_SCALE)), w_.scores});
+    vectors_.attention_scores({w_.turned_keys, s_.key_padded, skip, positions, w_.queries, rows,
+                               static_cast<float>(call_.real(QUERN_KEY_SCALE)), w_.scores});
     for (std::int64_t t = 0; t < count_; ++t)
       for (std::int64_t g = 0; g < s_.group; ++g) {
         const std::int64_t row = t * s_.group + g;
@@ -234,7 +240,8 @@ class Task {
   }
 
   /// softcap, then the mask: 0 in u8 and -inf in floats hide a key.
-  void adjust_scores(float* scores, std::int64_t token, std::int64_t head, std::int64_t block, std::int64_t low, std::int64_t high) noexcept {
+  void adjust_scores(float* scores, std::int64_t token, std::int64_t head, std::int64_t block, std::int64_t low,
+                     std::int64_t high) noexcept {
     const auto cap = static_cast<float>(call_.real(QUERN_KEY_SOFTCAP));
     if (cap > 0.0f && low < high) vectors_.softcap(scores + low, cap, high - low, scores + low);
     const TensorView& mask = call_.input(7);

@@ -298,7 +298,9 @@ void run_attention_backward(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels_attention_backward[] = {QUERN_CPU_KERNELS(QUERN_OP_ATTENTION_BACKWARD, "attention_backward", accepts_attention_backward, run_attention_backward, scratch_attention_backward, false)};
+constexpr Kernel kernels_attention_backward[] = {QUERN_CPU_KERNELS(QUERN_OP_ATTENTION_BACKWARD, "attention_backward",
+                                                                   accepts_attention_backward, run_attention_backward,
+                                                                   scratch_attention_backward, false)};
 
 }  // namespace
 

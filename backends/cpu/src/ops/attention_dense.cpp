@@ -67,8 +67,12 @@ float dot(const float* a, const float* b, std::int64_t n) noexcept {
 class Row {
  public:
   Row(const OpCall& call, const TensorView& shape, Work work) noexcept
-      : call_(call), shape_(shape), w_(work), scale_(static_cast<float>(call.real(QUERN_KEY_SCALE))),
-        cap_(static_cast<float>(call.real(QUERN_KEY_SOFTCAP))), group_(shape.dims[1] / call.input(1).dims[2]) {}
+      : call_(call),
+        shape_(shape),
+        w_(work),
+        scale_(static_cast<float>(call.real(QUERN_KEY_SCALE))),
+        cap_(static_cast<float>(call.real(QUERN_KEY_SOFTCAP))),
+        group_(shape.dims[1] / call.input(1).dims[2]) {}
 
   /// Row `row` of q, counted over batch, queries and heads.
   void run(std::int64_t row) noexcept {
@@ -84,7 +88,8 @@ class Row {
     const float sink = sinks.present() ? load_scalar(sinks, head_) : -infinity;
     float top = std::max(portable::vectors.maximum(w_.scores + first_, end_ - first_), sink);
     top = top == -infinity ? 0.0f : std::min(top, std::numeric_limits<float>::max());
-    const float sum = portable::vectors.exp_sum(w_.scores + first_, top, end_ - first_, w_.scores + first_), all = sum + std::exp(sink - top);
+    const float sum = portable::vectors.exp_sum(w_.scores + first_, top, end_ - first_, w_.scores + first_),
+                all = sum + std::exp(sink - top);
     weigh_values();
     const std::int64_t size = call_.input(2).dims[3];
     for (std::int64_t i = 0; i < size; ++i) w_.output[i] = sum == 0.0f ? 0.0f : w_.output[i] / all;
@@ -144,12 +149,13 @@ void run(const OpCall& call, Context& context) noexcept {
   const TensorView &q = call.input(0), &k = call.input(1), &v = call.input(2), shape = score_shape(q, k);
   Work unused{};
   const std::int64_t floats = work_floats(call, nullptr, unused);
-  context.parallel(row_count(q), rows_a_part((k.dims[1] + 1) * (q.dims[3] + v.dims[3]), 262144), [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
-    Work work{};
-    work_floats(call, reinterpret_cast<float*>(context.scratch()) + thread * floats, work);
-    Row row(call, shape, work);
-    for (std::int64_t i = begin; i < end; ++i) row.run(i);
-  });
+  context.parallel(row_count(q), rows_a_part((k.dims[1] + 1) * (q.dims[3] + v.dims[3]), 262144),
+                   [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
+                     Work work{};
+                     work_floats(call, reinterpret_cast<float*>(context.scratch()) + thread * floats, work);
+                     Row row(call, shape, work);
+                     for (std::int64_t i = begin; i < end; ++i) row.run(i);
+                   });
 }
 
 constexpr Kernel kernels[] = {{QUERN_OP_ATTENTION_DENSE, "attention_dense.portable", Isa::baseline, accepts, run, scratch}};

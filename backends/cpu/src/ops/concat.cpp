@@ -17,18 +17,23 @@ Verdict accepts_concat(const OpCall& call) {
   std::int64_t total = 0;
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
     const TensorView& x = call.input(i);
-    if (x.dtype != y.dtype) return Verdict::invalid(concat("input ", i, " is ", describe(x), " and y is ", describe(y), "; concat keeps the dtype"));
+    if (x.dtype != y.dtype)
+      return Verdict::invalid(concat("input ", i, " is ", describe(x), " and y is ", describe(y), "; concat keeps the dtype"));
     for (std::uint32_t d = 0; d < std::max(x.rank, y.rank); ++d)
       if (x.rank != y.rank || (d != axis && x.dims[d] != y.dims[d]))
-        return Verdict::invalid(concat("input ", i, " is ", describe(x), " and y is ", describe(y), "; they differ along axis ", axis, " only"));
-    if (((x.ranged | y.ranged) >> axis & 1u) != 0) return Verdict::no(concat("input ", i, " is ", describe(x), "; along axis ", axis, " concat takes fixed sizes"));
+        return Verdict::invalid(concat("input ", i, " is ", describe(x), " and y is ", describe(y), "; they differ along axis ", axis,
+                                       " only"));
+    if (((x.ranged | y.ranged) >> axis & 1u) != 0)
+      return Verdict::no(concat("input ", i, " is ", describe(x), "; along axis ", axis, " concat takes fixed sizes"));
     total += x.dims[axis];  // each below 2^56, and as many as a graph lists
   }
-  if (total != y.dims[axis]) return Verdict::invalid(concat("y is ", describe(y), " but its inputs have ", total, " elements along axis ", axis));
+  if (total != y.dims[axis])
+    return Verdict::invalid(concat("y is ", describe(y), " but its inputs have ", total, " elements along axis ", axis));
   return Verdict::yes();
 }
 
-void copy_units(const std::byte* from, std::int64_t from_step, std::byte* to, std::int64_t to_step, std::int64_t units, std::int64_t bytes) noexcept {
+void copy_units(const std::byte* from, std::int64_t from_step, std::byte* to, std::int64_t to_step, std::int64_t units,
+                std::int64_t bytes) noexcept {
   if (from_step == bytes && to_step == bytes) {
     std::memcpy(to, from, static_cast<std::size_t>(units * bytes));
     return;

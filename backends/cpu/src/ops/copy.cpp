@@ -11,13 +11,16 @@ namespace {
 
 Verdict accepts_copy(const OpCall& call) {
   const TensorView &x = call.input(0), &y = call.output(0);
-  if (x.dtype != y.dtype) return Verdict::invalid(concat("x is ", dtype_name(x.dtype), " and y is ", dtype_name(y.dtype), "; cast changes a dtype"));
-  if (call.predicate.present() && x.rank < 2 && unit_elements(x.dtype) > 1) return Verdict::no("a predicate a row needs rows, x is one row of blocks");
+  if (x.dtype != y.dtype)
+    return Verdict::invalid(concat("x is ", dtype_name(x.dtype), " and y is ", dtype_name(y.dtype), "; cast changes a dtype"));
+  if (call.predicate.present() && x.rank < 2 && unit_elements(x.dtype) > 1)
+    return Verdict::no("a predicate a row needs rows, x is one row of blocks");
   return check_same_shape(x, "x", y, "y");
 }
 
 /// Units (elements or blocks) of a row, each `bytes` long.
-void copy_row(const std::byte* from, std::int64_t from_step, std::byte* to, std::int64_t to_step, std::int64_t units, std::int64_t bytes) noexcept {
+void copy_row(const std::byte* from, std::int64_t from_step, std::byte* to, std::int64_t to_step, std::int64_t units,
+              std::int64_t bytes) noexcept {
   if (from_step == bytes && to_step == bytes) {
     std::memcpy(to, from, static_cast<std::size_t>(units * bytes));
   } else if (bytes == 4) {

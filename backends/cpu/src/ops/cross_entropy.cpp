@@ -53,7 +53,8 @@ void run_cross_entropy(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels_cross_entropy[] = {{QUERN_OP_CROSS_ENTROPY, "cross_entropy.portable", Isa::baseline, accepts_cross_entropy, run_cross_entropy, nullptr, true}};
+constexpr Kernel kernels_cross_entropy[] = {
+    {QUERN_OP_CROSS_ENTROPY, "cross_entropy.portable", Isa::baseline, accepts_cross_entropy, run_cross_entropy, nullptr, true}};
 
 }  // namespace
 

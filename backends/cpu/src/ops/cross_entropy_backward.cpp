@@ -63,7 +63,8 @@ void run_cross_entropy_backward(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels_cross_entropy_backward[] = {QUERN_CPU_KERNELS(QUERN_OP_CROSS_ENTROPY_BACKWARD, "cross_entropy_backward", accepts_cross_entropy_backward, run_cross_entropy_backward, nullptr, true)};
+constexpr Kernel kernels_cross_entropy_backward[] = {QUERN_CPU_KERNELS(
+    QUERN_OP_CROSS_ENTROPY_BACKWARD, "cross_entropy_backward", accepts_cross_entropy_backward, run_cross_entropy_backward, nullptr, true)};
 
 }  // namespace
 

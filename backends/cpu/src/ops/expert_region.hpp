@@ -67,7 +67,8 @@ class ExpertRegion {
     const auto stray = [&](std::int64_t expert) {
       if (expert != -1) context.fault(QUERN_FAULT_INDEX_RANGE);
     };
-    groups_ = group_rows(id, experts_, context.scratch(), [](std::int64_t) { return true; }, stray);
+    groups_ = group_rows(
+        id, experts_, context.scratch(), [](std::int64_t) { return true; }, stray);
     places_ = reinterpret_cast<std::int64_t*>(context.scratch() + row_groups_bytes(pairs_, experts_));
     part_ends_ = places_ + pairs_;
     const std::int64_t given = groups_.starts[experts_];
@@ -87,13 +88,15 @@ class ExpertRegion {
     const PackedLayout& layout = *products_[0].input(1).layout;
     std::int64_t most = 0;
     for (std::int64_t c = 0; c < groups_.chosen_count; ++c) most = std::max(most, groups_.count(groups_.chosen[c]));
-    const std::int64_t part = panels_a_part(layout, std::min(most, region_tokens), context.thread_count()), slices = (panels_ + part - 1) / part;
+    const std::int64_t part = panels_a_part(layout, std::min(most, region_tokens), context.thread_count()),
+                       slices = (panels_ + part - 1) / part;
     std::int64_t parts = 0;
     for (std::int64_t c = 0; c < groups_.chosen_count; ++c) part_ends_[c] = parts += slices * blocks_of(groups_.count(groups_.chosen[c]));
     context.parallel(parts, 1, [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
       for (std::int64_t at = begin; at < end; ++at) {
         const std::int64_t c = std::upper_bound(part_ends_, part_ends_ + groups_.chosen_count, at) - part_ends_;
-        const std::int64_t expert = groups_.chosen[c], count = groups_.count(expert), blocks = blocks_of(count), block = (count + blocks - 1) / blocks;
+        const std::int64_t expert = groups_.chosen[c], count = groups_.count(expert), blocks = blocks_of(count),
+                           block = (count + blocks - 1) / blocks;
         const std::int64_t i = at - (c == 0 ? 0 : part_ends_[c - 1]), token = i % blocks * block, panel = i / blocks * part;
         const std::int64_t row = panel * layout.panel_rows, rows = std::min(part * layout.panel_rows, n_ - row);
         if (token < count) body(ExpertTile{expert, groups_.first(expert) + token, std::min(block, count - token), row, rows}, thread);
@@ -102,7 +105,8 @@ class ExpertRegion {
   }
 
   /// y[token][row] = the tile's products with the weights of product `which`, y_stride floats apart.
-  void multiply(Context& context, std::uint32_t thread, std::size_t which, const ExpertTile& tile, float* y, std::int64_t y_stride) const noexcept {
+  void multiply(Context& context, std::uint32_t thread, std::size_t which, const ExpertTile& tile, float* y,
+                std::int64_t y_stride) const noexcept {
     const TensorView& b = products_[which].input(1);
     // Tiles give the bits of vectors, so the number of rows may decide.
     const PackedLayout& layout = multiplying_layout(*b.layout, isa_ == Isa::amx && tile.tokens < context.tiles_from() ? Isa::avx512 : isa_);
@@ -126,7 +130,8 @@ class ExpertRegion {
   }
   /// Stores the tile's products, packed at `from`, to the rows of their pairs.
   void store(const TensorView& y, const ExpertTile& tile, const float* from) const noexcept {
-    for (std::int64_t t = 0; t < tile.tokens; ++t) store_row(y, groups_.order[tile.first + t], tile.first_row, tile.rows, from + t * tile.rows);
+    for (std::int64_t t = 0; t < tile.tokens; ++t)
+      store_row(y, groups_.order[tile.first + t], tile.first_row, tile.rows, from + t * tile.rows);
   }
 
  private:
@@ -143,7 +148,8 @@ class ExpertRegion {
     if (most <= region_few_tokens) {
       const std::int64_t by_memory = std::max<std::int64_t>(4, region_part_bytes / layout.panel_bytes(k_));
       const std::int64_t step = std::max<std::int64_t>(1, 16 / layout.panel_rows);  // 16 rows: a line of y
-      const std::int64_t wanted = std::clamp<std::int64_t>(std::min<std::int64_t>(by_memory, all / (8 * threads)) / step * step, step, region_few_panels / together);
+      const std::int64_t wanted = std::clamp<std::int64_t>(std::min<std::int64_t>(by_memory, all / (8 * threads)) / step * step, step,
+                                                           region_few_panels / together);
       const std::int64_t slices = (panels_ + wanted - 1) / wanted;
       return (panels_ + slices - 1) / slices;  // an expert's parts are alike
     }

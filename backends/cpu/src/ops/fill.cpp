@@ -13,7 +13,8 @@ namespace {
 Verdict accepts_fill(const OpCall& call) {
   const TensorView& y = call.output(0);
   const double value = call.real(QUERN_KEY_VALUE);
-  if (y.dtype != QUERN_I32) return is_float(y.dtype) ? Verdict::yes() : Verdict::no(concat("y is ", dtype_name(y.dtype), "; fill takes f32, f16, bf16 and i32"));
+  if (y.dtype != QUERN_I32)
+    return is_float(y.dtype) ? Verdict::yes() : Verdict::no(concat("y is ", dtype_name(y.dtype), "; fill takes f32, f16, bf16 and i32"));
   if (!(std::fabs(value) <= 0x1p31) || value == 0x1p31 || value != std::nearbyint(value))
     return Verdict::invalid(concat("value is ", value, "; y is i32 and takes whole numbers from -2147483648 to 2147483647"));
   return Verdict::yes();

@@ -41,10 +41,8 @@ void run_get_rows_backward(const OpCall& call, Context& context) noexcept {
     float sum[part], buffer[part];
     for (std::int64_t first = 0; first < n; first += part) {
       const std::int64_t count = std::min(part, n - first);
-      if (accumulate)
-        load_row(dtable, row, first, count, sum);
-      else
-        std::fill_n(sum, count, 0.0f);
+      if (accumulate) load_row(dtable, row, first, count, sum);
+      else std::fill_n(sum, count, 0.0f);
       for (std::int64_t i = groups.first(row); i < groups.first(row) + groups.count(row) && !context.cancelled(); ++i)
         vectors.add(sum, part_floats(vectors, dy, groups.order[i], first, count, buffer), count, sum);
       finish_part(vectors, dtable, row, first, count, sum, sum);
@@ -55,7 +53,8 @@ void run_get_rows_backward(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels_get_rows_backward[] = {QUERN_CPU_KERNELS(QUERN_OP_GET_ROWS_BACKWARD, "get_rows_backward", accepts_get_rows_backward, run_get_rows_backward, scratch_get_rows_backward, true)};
+constexpr Kernel kernels_get_rows_backward[] = {QUERN_CPU_KERNELS(
+    QUERN_OP_GET_ROWS_BACKWARD, "get_rows_backward", accepts_get_rows_backward, run_get_rows_backward, scratch_get_rows_backward, true)};
 
 }  // namespace
 

@@ -13,7 +13,8 @@ Verdict accepts_get_rows_packed(const OpCall& call) {
   const TensorView &table = call.input(0), &index = call.input(1), &y = call.output(0);
   if (table.layout == nullptr || table.layout->isa != isa) return Verdict::not_mine();
   if (index.layout != nullptr) return Verdict::invalid("index is packed");
-  if (index.dtype != QUERN_I32 && index.dtype != QUERN_I64) return Verdict::no(concat("index is ", dtype_name(index.dtype), "; it takes i32 or i64"));
+  if (index.dtype != QUERN_I32 && index.dtype != QUERN_I64)
+    return Verdict::no(concat("index is ", dtype_name(index.dtype), "; it takes i32 or i64"));
   if (!is_float(y.dtype)) return Verdict::no(concat("y is ", dtype_name(y.dtype), " for a table of ", dtype_name(table.dtype)));
   if (Verdict v = check_rank(index, "index", 1); !v) return v;
   if (Verdict v = check_rank(y, "y", 2); !v) return v;
@@ -21,7 +22,9 @@ Verdict accepts_get_rows_packed(const OpCall& call) {
   return check_dim(y, "y", 1, table.dims[1], "the row length of table");
 }
 
-std::uint64_t scratch_get_rows_packed(const OpCall& call) noexcept { return static_cast<std::uint64_t>(row_length(call.output(0))) * 4 * call.thread_count; }
+std::uint64_t scratch_get_rows_packed(const OpCall& call) noexcept {
+  return static_cast<std::uint64_t>(row_length(call.output(0))) * 4 * call.thread_count;
+}
 
 template <Isa isa>
 void run_get_rows_packed(const OpCall& call, Context& context) noexcept {
@@ -47,8 +50,10 @@ void run_get_rows_packed(const OpCall& call, Context& context) noexcept {
 }
 
 constexpr Kernel kernels_get_rows_packed[] = {
-    {QUERN_OP_GET_ROWS, "get_rows.packed.avx512", Isa::avx512, accepts_get_rows_packed<Isa::avx512>, run_get_rows_packed<Isa::avx512>, scratch_get_rows_packed, true, true},
-    {QUERN_OP_GET_ROWS, "get_rows.packed.avx2", Isa::avx2, accepts_get_rows_packed<Isa::avx2>, run_get_rows_packed<Isa::avx2>, scratch_get_rows_packed, true, true},
+    {QUERN_OP_GET_ROWS, "get_rows.packed.avx512", Isa::avx512, accepts_get_rows_packed<Isa::avx512>, run_get_rows_packed<Isa::avx512>,
+     scratch_get_rows_packed, true, true},
+    {QUERN_OP_GET_ROWS, "get_rows.packed.avx2", Isa::avx2, accepts_get_rows_packed<Isa::avx2>, run_get_rows_packed<Isa::avx2>,
+     scratch_get_rows_packed, true, true},
 };
 
 }  // namespace

@@ -23,7 +23,8 @@ Verdict accepts_glu(const OpCall& call) {
   }
   TensorView half = gate;
   half.dims[half.rank - 1] /= 2;
-  if (row_length(gate) != 2 * row_length(half)) return Verdict::invalid(concat("gate is ", describe(gate), "; without up its rows hold two halves"));
+  if (row_length(gate) != 2 * row_length(half))
+    return Verdict::invalid(concat("gate is ", describe(gate), "; without up its rows hold two halves"));
   return check_same_shape(half, "half of gate", y, "y");
 }
 

@@ -54,7 +54,8 @@ void run_grad_norm(const OpCall& call, Context& context) noexcept {
   std::memcpy(call.output(1).data, &finite, sizeof(finite));
 }
 
-constexpr Kernel kernels_grad_norm[] = {{QUERN_OP_GRAD_NORM, "grad_norm.portable", Isa::baseline, accepts_grad_norm, run_grad_norm, scratch_grad_norm}};
+constexpr Kernel kernels_grad_norm[] = {
+    {QUERN_OP_GRAD_NORM, "grad_norm.portable", Isa::baseline, accepts_grad_norm, run_grad_norm, scratch_grad_norm}};
 
 }  // namespace
 

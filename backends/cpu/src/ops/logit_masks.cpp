@@ -18,7 +18,9 @@ Verdict accepts_rows(const OpCall& call, const char* name, quern_dtype dtype) {
 Verdict accepts_k(const OpCall& call) { return accepts_rows(call, "k", QUERN_I32); }
 Verdict accepts_p(const OpCall& call) { return accepts_rows(call, "p", QUERN_F32); }
 
-std::uint64_t scratch_logit_masks(const OpCall& call) noexcept { return static_cast<std::uint64_t>(row_length(call.input(0))) * 4 * call.thread_count; }
+std::uint64_t scratch_logit_masks(const OpCall& call) noexcept {
+  return static_cast<std::uint64_t>(row_length(call.input(0))) * 4 * call.thread_count;
+}
 
 /// y may be x: each element is read before it is written.
 void mask_row(const float* x, std::int64_t n, const FilterSettings& s, std::int32_t* ids, float* y) noexcept {

@@ -44,7 +44,9 @@ Layout layout_of_lora_matmul(const OpCall& call) noexcept {
   return l;
 }
 
-std::uint64_t scratch_lora_matmul(const OpCall& call) noexcept { return static_cast<std::uint64_t>(layout_of_lora_matmul(call).size) * 4 * call.thread_count; }
+std::uint64_t scratch_lora_matmul(const OpCall& call) noexcept {
+  return static_cast<std::uint64_t>(layout_of_lora_matmul(call).size) * 4 * call.thread_count;
+}
 
 /// Products of `rows` adapter rows with the tokens of `part`.
 void multiply(MatmulPart part, quern_dtype dtype, const std::byte* weights, std::int64_t stride, std::int64_t rows, const float* a,
@@ -133,7 +135,8 @@ void run_lora_matmul(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels_lora_matmul[] = {QUERN_CPU_KERNELS(QUERN_OP_LORA_MATMUL, "lora_matmul", accepts_lora_matmul, run_lora_matmul, scratch_lora_matmul, false)};
+constexpr Kernel kernels_lora_matmul[] = {
+    QUERN_CPU_KERNELS(QUERN_OP_LORA_MATMUL, "lora_matmul", accepts_lora_matmul, run_lora_matmul, scratch_lora_matmul, false)};
 
 }  // namespace
 

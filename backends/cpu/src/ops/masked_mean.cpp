@@ -40,7 +40,8 @@ void run_masked_mean(const OpCall& call, Context& context) noexcept {
   store_scalar(call.output(1), 0, static_cast<float>(count));
 }
 
-constexpr Kernel kernels_masked_mean[] = {{QUERN_OP_MASKED_MEAN, "masked_mean.portable", Isa::baseline, accepts_masked_mean, run_masked_mean}};
+constexpr Kernel kernels_masked_mean[] = {
+    {QUERN_OP_MASKED_MEAN, "masked_mean.portable", Isa::baseline, accepts_masked_mean, run_masked_mean}};
 
 }  // namespace
 

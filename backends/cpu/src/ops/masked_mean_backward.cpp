@@ -32,7 +32,8 @@ void run_masked_mean_backward(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels_masked_mean_backward[] = {{QUERN_OP_MASKED_MEAN_BACKWARD, "masked_mean_backward.portable", Isa::baseline, accepts_masked_mean_backward, run_masked_mean_backward}};
+constexpr Kernel kernels_masked_mean_backward[] = {{QUERN_OP_MASKED_MEAN_BACKWARD, "masked_mean_backward.portable", Isa::baseline,
+                                                    accepts_masked_mean_backward, run_masked_mean_backward}};
 
 }  // namespace
 

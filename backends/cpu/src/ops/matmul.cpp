@@ -17,18 +17,21 @@ Verdict accepts_matmul(const OpCall& call) {
   if (Verdict v = check_floats(y, "y"); !v) return v;
   const MatmulShape s = matmul_shape(call);
   if (s.b_transposed && !is_float(b.dtype)) return Verdict::no(concat("b is ", dtype_name(b.dtype), "; transpose_b takes floats only"));
-  if (a.rank < 1 || b.rank < 2) return Verdict::invalid(concat("a is ", describe(a), " and b is ", describe(b), "; b has two dimensions or more"));
+  if (a.rank < 1 || b.rank < 2)
+    return Verdict::invalid(concat("a is ", describe(a), " and b is ", describe(b), "; b has two dimensions or more"));
   if (a.rank == 1 && s.a_transposed) return Verdict::invalid(concat("a is ", describe(a), "; transpose_a needs two dimensions"));
   if (b.dim_from_end(s.b_transposed ? 1 : 0) != s.k)
     return Verdict::invalid(concat("a is ", describe(a), " and b is ", describe(b), "; their k differ"));
   if (y.rank != a.rank || y.dim_from_end(0) != s.n || (a.rank > 1 && y.dim_from_end(1) != s.m))
     return Verdict::invalid(concat("y is ", describe(y), " for a of ", describe(a), " and b of ", describe(b)));
-  if (b.rank > a.rank && b.rank > 2) return Verdict::invalid(concat("b is ", describe(b), ", which has more dimensions than a, ", describe(a)));
+  if (b.rank > a.rank && b.rank > 2)
+    return Verdict::invalid(concat("b is ", describe(b), ", which has more dimensions than a, ", describe(a)));
   for (std::uint32_t d = 2; d < a.rank; ++d) {
     if (y.dim_from_end(d) != a.dim_from_end(d)) return Verdict::invalid(concat("y is ", describe(y), " for a of ", describe(a)));
     const std::int64_t groups = b.dim_from_end(d);
     if (groups != a.dim_from_end(d) && (groups == 0 || a.dim_from_end(d) % groups != 0 || ((a.ranged >> (a.rank - 1 - d)) & 1u) != 0))
-      if (groups != 1) return Verdict::invalid(concat("b is ", describe(b), ", whose leading dimensions do not divide those of a, ", describe(a)));
+      if (groups != 1)
+        return Verdict::invalid(concat("b is ", describe(b), ", whose leading dimensions do not divide those of a, ", describe(a)));
   }
   return check_matmul_epilogue(call, s.n);
 }
@@ -58,12 +61,13 @@ std::uint64_t scratch_matmul(const OpCall& call) noexcept {
 }
 
 /// Copies activations to rows of padded(k) f32 with zeros behind.
-void pack_a(const OpCall& call, const MatmulShape& s, const std::byte* a_data, float* to, Context& context, const Vectors& vectors) noexcept {
+void pack_a(const OpCall& call, const MatmulShape& s, const std::byte* a_data, float* to, Context& context,
+            const Vectors& vectors) noexcept {
   const TensorView& a = call.input(0);
-  const std::int64_t length = padded(s.k), row_stride = a.stride_from_end(s.a_transposed ? 0 : 1), k_stride = a.stride_from_end(s.a_transposed ? 1 : 0);
+  const std::int64_t length = padded(s.k), row_stride = a.stride_from_end(s.a_transposed ? 0 : 1),
+                     k_stride = a.stride_from_end(s.a_transposed ? 1 : 0);
   context.parallel(s.m, rows_a_part(length), [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
-    for (std::int64_t t = begin; t < end; ++t)
-      pack_activations(vectors, a.dtype, a_data + t * row_stride, k_stride, s.k, to + t * length);
+    for (std::int64_t t = begin; t < end; ++t) pack_activations(vectors, a.dtype, a_data + t * row_stride, k_stride, s.k, to + t * length);
   });
 }
 

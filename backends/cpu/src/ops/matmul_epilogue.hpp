@@ -21,8 +21,8 @@ inline Verdict check_matmul_epilogue(const OpCall& call, std::int64_t n) {
 /// False: the products may be written to y as they are.
 inline bool matmul_stages_y(const OpCall& call) noexcept {
   const TensorView& y = call.output(0);
-  return y.dtype != QUERN_F32 || !rows_are_packed(y) || y.stride_from_end(1) % 4 != 0 || call.input(2).present() || call.input(3).present() ||
-         call.real(QUERN_KEY_ALPHA) != 1.0;
+  return y.dtype != QUERN_F32 || !rows_are_packed(y) || y.stride_from_end(1) % 4 != 0 || call.input(2).present() ||
+         call.input(3).present() || call.real(QUERN_KEY_ALPHA) != 1.0;
 }
 
 /// Finishes and stores the products of `tokens` x `rows` at `from`, packed; overwrites them.

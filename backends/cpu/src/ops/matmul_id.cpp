@@ -19,7 +19,7 @@ Verdict accepts(const OpCall& call) {
 /// Where things lie in scratch: the lists that all threads read, then each thread's floats.
 struct Layout {
   std::int64_t pairs, experts;
-  std::int64_t lists = 0;                          // bytes, a multiple of 64
+  std::int64_t lists = 0;                            // bytes, a multiple of 64
   std::int64_t weights, activations, outputs, size;  // floats of a thread
 };
 Layout layout_of(const OpCall& call) noexcept {
@@ -42,8 +42,8 @@ std::uint64_t scratch(const OpCall& call) noexcept {
 }
 
 /// Rows [first, first + part.rows) of one expert for all its pairs.
-void one_part(const OpCall& call, const RowGroups& g, std::int64_t expert, std::int64_t first, MatmulPart& part, float* own, const Layout& l,
-              Context& context, const Vectors& vectors) noexcept {
+void one_part(const OpCall& call, const RowGroups& g, std::int64_t expert, std::int64_t first, MatmulPart& part, float* own,
+              const Layout& l, Context& context, const Vectors& vectors) noexcept {
   const TensorView &a = call.input(0), &b = call.input(1), &y = call.output(0);
   const std::int64_t used = y.dims[1], row = padded(part.k);
   const bool fits = activations_fit(a, a.strides[0], part.k) && a.strides[1] % 4 == 0;
@@ -75,7 +75,8 @@ void run(const OpCall& call, Context& context) noexcept {
   const auto stray = [&](std::int64_t expert) {
     if (expert != -1) context.fault(QUERN_FAULT_INDEX_RANGE);
   };
-  const RowGroups g = group_rows(id, l.experts, context.scratch(), [](std::int64_t) { return true; }, stray);
+  const RowGroups g = group_rows(
+      id, l.experts, context.scratch(), [](std::int64_t) { return true; }, stray);
   const std::int64_t n = b.dims[1], k = b.dims[2], given = g.starts[l.experts];
   for (std::int64_t pair = 0; given < l.pairs && pair < l.pairs; ++pair)
     if (const std::int64_t expert = load_integer(id, pair); expert < 0 || expert >= l.experts) store_zeros(y, pair);

@@ -22,7 +22,8 @@ bool fits_library(const TensorView& view) noexcept {
 }
 int leading(const TensorView& view) noexcept { return static_cast<int>(view.stride_from_end(1) / 4); }
 
-void add_rows(const OpCall& call, std::int64_t batch, std::int64_t first_token, std::int64_t tokens, std::int64_t first, std::int64_t rows) noexcept {
+void add_rows(const OpCall& call, std::int64_t batch, std::int64_t first_token, std::int64_t tokens, std::int64_t first,
+              std::int64_t rows) noexcept {
   const TensorView &a = call.input(0), &bias = call.input(2), &c = call.input(3), &y = call.output(0);
   const auto beta = static_cast<float>(call.real(QUERN_KEY_BETA));
   constexpr std::int64_t part = 256;
@@ -49,7 +50,8 @@ Verdict openblas_verdict(const OpCall& call) {
   const MatmulShape s = matmul_shape(call);
   if (call.exact_order) return Verdict::no("results must not depend on the batch, and the library's order of summation does");
   if (s.m < openblas_min_tokens || s.n < 32 || s.k < 32) return Verdict::no(concat("the product is small: ", s.m, " x ", s.n, " x ", s.k));
-  if (!fits_library(call.input(0)) || !fits_library(call.input(1)) || !fits_library(call.output(0))) return Verdict::no("a, b or y is not f32 in packed rows");
+  if (!fits_library(call.input(0)) || !fits_library(call.input(1)) || !fits_library(call.output(0)))
+    return Verdict::no("a, b or y is not f32 in packed rows");
   if (std::max({s.m, s.n, s.k}) > std::numeric_limits<std::int32_t>::max()) return Verdict::no("a dimension is above 2^31");
   if (const OpenBlas& library = openblas(); library.sgemm == nullptr) return Verdict::no(library.reason);
   return Verdict::yes();
@@ -61,7 +63,8 @@ void multiply_by_openblas(const OpCall& call, Context& context) noexcept {
   const MatmulShape s = matmul_shape(call);
   const auto alpha = static_cast<float>(call.real(QUERN_KEY_ALPHA));
   const OpenBlas& library = openblas();
-  const std::int64_t rows = std::clamp<std::int64_t>((s.n + context.thread_count() - 1) / context.thread_count(), std::min<std::int64_t>(s.n, 32), 4096);
+  const std::int64_t rows =
+      std::clamp<std::int64_t>((s.n + context.thread_count() - 1) / context.thread_count(), std::min<std::int64_t>(s.n, 32), 4096);
   const std::int64_t tokens = std::clamp<std::int64_t>((std::int64_t{1} << 28) / std::max<std::int64_t>(1, rows * s.k), 32, s.m);
   const std::int64_t across = (s.n + rows - 1) / rows, down = (s.m + tokens - 1) / tokens;
   context.parallel(s.batches * down * across, 1, [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
@@ -71,8 +74,8 @@ void multiply_by_openblas(const OpCall& call, Context& context) noexcept {
       const auto* from_a = reinterpret_cast<const float*>(matmul_batch(a, a, batch)) + first_token * (s.a_transposed ? 1 : leading(a));
       const auto* from_b = reinterpret_cast<const float*>(matmul_batch(b, a, batch)) + first * (s.b_transposed ? 1 : leading(b));
       auto* to = reinterpret_cast<float*>(matmul_batch(y, a, batch)) + first_token * leading(y) + first;
-      library.sgemm(row_major, s.a_transposed ? transposed : plain, s.b_transposed ? plain : transposed, static_cast<int>(m), static_cast<int>(n),
-                    static_cast<int>(s.k), alpha, from_a, leading(a), from_b, leading(b), 0.0f, to, leading(y));
+      library.sgemm(row_major, s.a_transposed ? transposed : plain, s.b_transposed ? plain : transposed, static_cast<int>(m),
+                    static_cast<int>(n), static_cast<int>(s.k), alpha, from_a, leading(a), from_b, leading(b), 0.0f, to, leading(y));
       if (call.input(2).present() || call.input(3).present()) add_rows(call, batch, first_token, m, first, n);
     }
   });

@@ -41,7 +41,8 @@ void run_moe_combine(const OpCall& call, Context& context) noexcept {
                    });
 }
 
-constexpr Kernel kernels_moe_combine[] = {QUERN_CPU_KERNELS(QUERN_OP_MOE_COMBINE, "moe_combine", accepts_moe_combine, run_moe_combine, nullptr, true)};
+constexpr Kernel kernels_moe_combine[] = {
+    QUERN_CPU_KERNELS(QUERN_OP_MOE_COMBINE, "moe_combine", accepts_moe_combine, run_moe_combine, nullptr, true)};
 
 }  // namespace
 

@@ -62,7 +62,8 @@ void run_moe_router(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels_moe_router[] = {{QUERN_OP_MOE_ROUTER, "moe_router.portable", Isa::baseline, accepts_moe_router, run_moe_router, scratch_moe_router, true}};
+constexpr Kernel kernels_moe_router[] = {
+    {QUERN_OP_MOE_ROUTER, "moe_router.portable", Isa::baseline, accepts_moe_router, run_moe_router, scratch_moe_router, true}};
 
 }  // namespace
 

@@ -35,8 +35,7 @@ void route_back(const OpCall& call, std::int64_t row, double* score, double* dsc
     for (std::int64_t u = 0; u < used; ++u)
       if (const std::int64_t e = load_integer(id, row * used + u); e >= 0 && e < experts)
         body(e, static_cast<double>(load_scalar(dweight, row * used + u)));
-      else if (e != -1)
-        context.fault(QUERN_FAULT_INDEX_RANGE);
+      else if (e != -1) context.fault(QUERN_FAULT_INDEX_RANGE);
   };
   each_chosen([&](std::int64_t e, double dw) {
     sum += score[e];
@@ -65,7 +64,9 @@ void run_moe_router_backward(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels_moe_router_backward[] = {{QUERN_OP_MOE_ROUTER_BACKWARD, "moe_router_backward.portable", Isa::baseline, accepts_moe_router_backward, run_moe_router_backward, scratch_moe_router_backward, true}};
+constexpr Kernel kernels_moe_router_backward[] = {{QUERN_OP_MOE_ROUTER_BACKWARD, "moe_router_backward.portable", Isa::baseline,
+                                                   accepts_moe_router_backward, run_moe_router_backward, scratch_moe_router_backward,
+                                                   true}};
 
 }  // namespace
 

@@ -63,8 +63,8 @@ constexpr std::int64_t state_part = 512;  // floats of a tensor that a thread ho
 template <typename Body>
 void each_state_part(const OpCall& call, const TensorView& rows, Context& context, const Body& body) noexcept {
   const std::int64_t n = row_length(rows), parts = (n + state_part - 1) / state_part;
-  const std::int64_t rows_each =
-      call.predicate.present() && rows.dims[0] > 0 ? std::max<std::int64_t>(1, row_count(rows) / rows.dims[0]) : 1;
+  const std::int64_t rows_each = call.predicate.present() && rows.dims[0] > 0 ? std::max<std::int64_t>(1, row_count(rows) / rows.dims[0])
+                                                                              : 1;
   context.parallel(row_count(rows) * parts, rows_a_part(std::min(n, state_part), 16384),
                    [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
                      for (std::int64_t i = begin; i < end; ++i) {

@@ -22,7 +22,7 @@ namespace quern::cpu {
 
 constexpr std::int64_t region_few_panels = 64, region_rows = 128;  // in one part: at most, for few tokens and for more
 constexpr std::int64_t region_tokens = 256;
-constexpr std::int64_t region_few_tokens = 16;          // up to which memory is what takes time
+constexpr std::int64_t region_few_tokens = 16;  // up to which memory is what takes time
 constexpr std::int64_t region_part_bytes = 1 << 20;
 constexpr std::int64_t region_part_products = 1 << 28;
 
@@ -35,8 +35,12 @@ class PackedRegion {
  public:
   /// matmuls: packed, of one a and one kind of activations, most_matmuls at most. staged: a part may keep its products in scratch.
   PackedRegion(std::span<const OpCall> matmuls, Isa isa, bool staged) noexcept
-      : matmuls_(matmuls), isa_(isa), set_(isa >= Isa::avx512 ? packed_set_avx512_vnni() : packed_set_avx2()), vectors_(vectors_of(isa)),
-        shape_(matmul_shape(matmuls[0])), kind_(matmuls[0].input(1).layout->activations),
+      : matmuls_(matmuls),
+        isa_(isa),
+        set_(isa >= Isa::avx512 ? packed_set_avx512_vnni() : packed_set_avx2()),
+        vectors_(vectors_of(isa)),
+        shape_(matmul_shape(matmuls[0])),
+        kind_(matmuls[0].input(1).layout->activations),
         row_bytes_(activation_row_bytes(kind_, shape_.k)) {
     std::int64_t panel_rows = 0, panels = 0;
     for (const OpCall& matmul : matmuls) {
@@ -85,7 +89,9 @@ class PackedRegion {
   void each_part(Context& context, std::span<const OpCall> matmuls, std::int64_t together, const Body& body) const noexcept {
     std::int64_t all = 0, parts = 0;
     for (const OpCall& matmul : matmuls) all += panels_of(matmul);
-    struct Slice { std::int64_t end, part; } slices[most_matmuls];
+    struct Slice {
+      std::int64_t end, part;
+    } slices[most_matmuls];
     for (std::size_t i = 0; i < matmuls.size(); ++i) {
       slices[i].part = panels_a_part(*matmuls[i].input(1).layout, all, together, context.thread_count());
       slices[i].end = parts += (panels_of(matmuls[i]) + slices[i].part - 1) / slices[i].part;
@@ -110,7 +116,8 @@ class PackedRegion {
   void multiply(Context& context, std::uint32_t thread, const OpCall& matmul, const PackedTile& tile, float* y,
                 std::int64_t y_stride) const noexcept {
     // Tiles give the bits of vectors, so the number of tokens may decide.
-    const PackedLayout& layout = multiplying_layout(*matmul.input(1).layout, isa_ == Isa::amx && tile.tokens < context.tiles_from() ? Isa::avx512 : isa_);
+    const PackedLayout& layout =
+        multiplying_layout(*matmul.input(1).layout, isa_ == Isa::amx && tile.tokens < context.tiles_from() ? Isa::avx512 : isa_);
     PackedPart part{};
     part.panels = matmul.input(1).data + tile.first_row / layout.panel_rows * layout.panel_bytes(shape_.k);
     part.panel_count = packed_panels(layout, tile.rows);
@@ -151,8 +158,9 @@ class PackedRegion {
   std::int64_t panels_a_part(const PackedLayout& layout, std::int64_t all, std::int64_t together, std::uint32_t threads) const noexcept {
     if (shape_.m <= region_few_tokens) {
       const std::int64_t by_memory = std::max<std::int64_t>(4, region_part_bytes / layout.panel_bytes(shape_.k));  // floats: four at a time
-      const std::int64_t step = std::max<std::int64_t>(1, 16 / layout.panel_rows);  // 16 rows: a line of y
-      return std::clamp<std::int64_t>(std::min<std::int64_t>(by_memory, all / (8 * threads)) / step * step, step, region_few_panels / together);
+      const std::int64_t step = std::max<std::int64_t>(1, 16 / layout.panel_rows);                                 // 16 rows: a line of y
+      return std::clamp<std::int64_t>(std::min<std::int64_t>(by_memory, all / (8 * threads)) / step * step, step,
+                                      region_few_panels / together);
     }
     std::int64_t part = region_rows / layout.panel_rows;
     const auto too_large = [&] {

@@ -15,9 +15,11 @@ Verdict accepts_pad(const OpCall& call) {
     return Verdict::invalid(concat("axis is ", axis, " but x is ", describe(x), "; an axis is 0 or more and below its rank"));
   if (before < 0 || after < 0) return Verdict::invalid(concat("before is ", before, " and after is ", after, "; both are 0 or more"));
   if (x.rank != y.rank) return Verdict::invalid(concat("x is ", describe(x), " and y is ", describe(y), "; pad keeps the rank"));
-  if (((x.ranged | y.ranged) >> axis & 1u) != 0) return Verdict::no(concat("x is ", describe(x), "; along axis ", axis, " pad takes a fixed size"));
+  if (((x.ranged | y.ranged) >> axis & 1u) != 0)
+    return Verdict::no(concat("x is ", describe(x), "; along axis ", axis, " pad takes a fixed size"));
   TensorView padded = x;
-  if (__builtin_add_overflow(padded.dims[axis], before, &padded.dims[axis]) || __builtin_add_overflow(padded.dims[axis], after, &padded.dims[axis]))
+  if (__builtin_add_overflow(padded.dims[axis], before, &padded.dims[axis]) ||
+      __builtin_add_overflow(padded.dims[axis], after, &padded.dims[axis]))
     return Verdict::invalid(concat("before is ", before, " and after is ", after, "; with x, ", describe(x), ", their sum overflows"));
   return check_same_shape(padded, "padded x", y, "y");
 }

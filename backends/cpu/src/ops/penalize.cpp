@@ -25,7 +25,9 @@ Verdict accepts_penalize(const OpCall& call) {
   return check_dim(params, "params", 1, param_count, "the number of settings");
 }
 
-std::uint64_t scratch_penalize(const OpCall& call) noexcept { return static_cast<std::uint64_t>(row_length(call.input(0))) * 4 * call.thread_count; }
+std::uint64_t scratch_penalize(const OpCall& call) noexcept {
+  return static_cast<std::uint64_t>(row_length(call.input(0))) * 4 * call.thread_count;
+}
 
 void penalize_row(const OpCall& call, std::int64_t row, std::int32_t* counts, Context& context) noexcept {
   const TensorView &x = call.input(0), &history = call.input(1), &params = call.input(3), &y = call.output(0);

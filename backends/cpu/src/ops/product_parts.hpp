@@ -15,10 +15,8 @@ inline std::int64_t whole_lanes(std::int64_t n) noexcept { return (n + 15) / 16 
 /// Elements [first, first + count) of the row at `row` to `to`, with zeros up to a whole number of lanes.
 inline void gather(const Vectors& vectors, quern_dtype dtype, const std::byte* row, std::int64_t stride, std::int64_t first,
                    std::int64_t count, float* to) noexcept {
-  if (stride == unit_bytes(dtype))
-    vectors.to_floats(dtype, row + first * stride, count, to);
-  else
-    load_floats(row, dtype, stride, first, count, to);
+  if (stride == unit_bytes(dtype)) vectors.to_floats(dtype, row + first * stride, count, to);
+  else load_floats(row, dtype, stride, first, count, to);
   std::fill(to + count, to + whole_lanes(count), 0.0f);
 }
 

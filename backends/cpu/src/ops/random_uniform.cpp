@@ -40,7 +40,8 @@ class Uniform {
  public:
   Uniform(const OpCall& call, const TensorView& seed, const TensorView& step) noexcept
       : key_{static_cast<std::uint32_t>(load_integer(seed, 0)), static_cast<std::uint32_t>(load_integer(seed, 1))},
-        step_(static_cast<std::uint32_t>(load_integer(step, 0))), salt_(static_cast<std::uint32_t>(call.integer(QUERN_KEY_SALT))) {}
+        step_(static_cast<std::uint32_t>(load_integer(step, 0))),
+        salt_(static_cast<std::uint32_t>(call.integer(QUERN_KEY_SALT))) {}
 
   /// Numbers first .. first + count of the tensor.
   void fill(std::int64_t first, std::int64_t count, float* out) const noexcept {

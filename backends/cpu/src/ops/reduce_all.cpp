@@ -60,8 +60,7 @@ void run_count(const OpCall& call, Context& context) noexcept {
     std::int64_t equal = 0;
     for (std::int64_t row = begin; row < end; ++row) {
       const std::byte *left = row_pointer(a, row), *right = row_pointer(b, row);
-      for (std::int64_t i = 0; i < n; ++i)
-        equal += std::memcmp(left + i * a.stride_from_end(0), right + i * b.stride_from_end(0), 4) == 0;
+      for (std::int64_t i = 0; i < n; ++i) equal += std::memcmp(left + i * a.stride_from_end(0), right + i * b.stride_from_end(0), 4) == 0;
     }
     total.fetch_add(equal, std::memory_order_relaxed);
   });

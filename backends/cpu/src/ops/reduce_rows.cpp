@@ -25,7 +25,8 @@ Verdict accepts_kept(const OpCall& call) {
   TensorView one = call.input(0);
   one.dims[one.rank - 1] = 1;
   if (!same_shape(one, call.output(0)))
-    return Verdict::invalid(concat("y is ", describe(call.output(0)), " for x of ", describe(call.input(0)), "; it has the dimensions of x with a last one of 1"));
+    return Verdict::invalid(concat("y is ", describe(call.output(0)), " for x of ", describe(call.input(0)),
+                                   "; it has the dimensions of x with a last one of 1"));
   return Verdict::yes();
 }
 

@@ -18,8 +18,8 @@ Verdict check_fills(const TensorView& small, const char* small_name, const Tenso
     else fills = s == l || (s > 0 && l % s == 0);
   }
   if (fills) return Verdict::yes();
-  return Verdict::invalid(concat(small_name, " is ", describe(small), " and ", large_name, " is ", describe(large), "; each dimension of ", large_name,
-                                 " is a multiple of that of ", small_name, ", a ranged one is the same or repeats a 1"));
+  return Verdict::invalid(concat(small_name, " is ", describe(small), " and ", large_name, " is ", describe(large), "; each dimension of ",
+                                 large_name, " is a multiple of that of ", small_name, ", a ranged one is the same or repeats a 1"));
 }
 Verdict accepts_repeat(const OpCall& call) { return check_fills(call.input(0), "x", call.output(0), "y"); }
 Verdict accepts_sum_to(const OpCall& call) { return check_fills(call.output(0), "y", call.input(0), "x"); }

@@ -24,7 +24,9 @@ Verdict accepts_rms_norm(const OpCall& call) {
   return Verdict::yes();
 }
 
-std::uint64_t scratch_rms_norm(const OpCall& call) noexcept { return static_cast<std::uint64_t>(row_length(call.input(0))) * 4 * call.thread_count; }
+std::uint64_t scratch_rms_norm(const OpCall& call) noexcept {
+  return static_cast<std::uint64_t>(row_length(call.input(0))) * 4 * call.thread_count;
+}
 
 template <Isa isa>
 void run_rms_norm(const OpCall& call, Context& context) noexcept {
@@ -43,7 +45,8 @@ void run_rms_norm(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels_rms_norm[] = {QUERN_CPU_KERNELS(QUERN_OP_RMS_NORM, "rms_norm", accepts_rms_norm, run_rms_norm, scratch_rms_norm, false)};
+constexpr Kernel kernels_rms_norm[] = {
+    QUERN_CPU_KERNELS(QUERN_OP_RMS_NORM, "rms_norm", accepts_rms_norm, run_rms_norm, scratch_rms_norm, false)};
 
 }  // namespace
 

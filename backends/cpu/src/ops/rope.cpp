@@ -40,11 +40,14 @@ Verdict accepts(const OpCall& call) {
   if (Verdict v = check_rank(table, "table", 3); !v) return v;
   if (Verdict v = check_dim(table, "table", 2, 2, "a cosine and a sine"); !v) return v;
   if (table.strides[2] != 4 || table.strides[1] != 8) return Verdict::no("the rows of table are not packed");
-  if (2 * table.dims[1] > x.dims[2]) return Verdict::invalid(concat("table is ", describe(table), " but a head has ", x.dims[2], " elements"));
+  if (2 * table.dims[1] > x.dims[2])
+    return Verdict::invalid(concat("table is ", describe(table), " but a head has ", x.dims[2], " elements"));
   if (x.dims[2] > max_head) return Verdict::no(concat("a head has ", x.dims[2], " elements; at most ", max_head, " are taken"));
-  if (const std::int64_t mode = call.integer(QUERN_KEY_MODE); mode != 0 && mode != 1) return Verdict::no(concat("mode is ", mode, "; rope has 0 and 1"));
+  if (const std::int64_t mode = call.integer(QUERN_KEY_MODE); mode != 0 && mode != 1)
+    return Verdict::no(concat("mode is ", mode, "; rope has 0 and 1"));
   for (const std::uint32_t key : {QUERN_KEY_SECTION0, QUERN_KEY_SECTION1, QUERN_KEY_SECTION2, QUERN_KEY_SECTION3})
-    if (call.integer(key) < 0 || call.integer(key) > table.dims[1]) return Verdict::invalid("a section is below 0 or above the pairs of table");
+    if (call.integer(key) < 0 || call.integer(key) > table.dims[1])
+      return Verdict::invalid("a section is below 0 or above the pairs of table");
   if (sections_of(call).used) {
     if (Verdict v = check_rank(position, "position", 2); !v) return v;
     if (Verdict v = check_dim(position, "position", 0, 4, "a row a section"); !v) return v;

@@ -27,8 +27,10 @@ Verdict accepts_rope_table(const OpCall& call) {
   if (Verdict v = check_dtype(table, "table", QUERN_F32); !v) return v;
   if (Verdict v = check_rank(table, "table", 3); !v) return v;
   if (Verdict v = check_dim(table, "table", 2, 2, "a cosine and a sine"); !v) return v;
-  if (count.present() && count.dtype != QUERN_I32 && count.dtype != QUERN_I64) return Verdict::no(concat("position_count is ", dtype_name(count.dtype)));
-  if (count.present() && element_count(count) != 1) return Verdict::invalid(concat("position_count is ", describe(count), "; it is one number"));
+  if (count.present() && count.dtype != QUERN_I32 && count.dtype != QUERN_I64)
+    return Verdict::no(concat("position_count is ", dtype_name(count.dtype)));
+  if (count.present() && element_count(count) != 1)
+    return Verdict::invalid(concat("position_count is ", describe(count), "; it is one number"));
   if (factors.present()) {
     if (Verdict v = check_dtype(factors, "factors", QUERN_F32); !v) return v;
     if (Verdict v = check_rank(factors, "factors", 1); !v) return v;
@@ -37,7 +39,8 @@ Verdict accepts_rope_table(const OpCall& call) {
   const std::int64_t scaling = call.integer(QUERN_KEY_SCALING);
   if (scaling < no_scaling || scaling > dynamic) return Verdict::no(concat("scaling is ", scaling, "; rope_table has 0 to 5"));
   if (!(call.real(QUERN_KEY_BASE) > 0) || !(call.real(QUERN_KEY_FACTOR) > 0))
-    return Verdict::invalid(concat("base is ", call.real(QUERN_KEY_BASE), " and factor ", call.real(QUERN_KEY_FACTOR), "; both are above 0"));
+    return Verdict::invalid(concat("base is ", call.real(QUERN_KEY_BASE), " and factor ", call.real(QUERN_KEY_FACTOR),
+                                   "; both are above 0"));
   if ((scaling == yarn || scaling == llama3 || scaling == dynamic) && call.integer(QUERN_KEY_ORIGINAL_CONTEXT) <= 0)
     return Verdict::invalid("yarn, llama3 and dynamic scaling need original_context");
   return Verdict::yes();

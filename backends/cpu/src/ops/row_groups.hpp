@@ -35,10 +35,8 @@ RowGroups group_rows(const TensorView& index, std::int64_t groups, std::byte* me
   for (std::int64_t at = 0; at < positions; ++at) {
     if (!live(at)) continue;
     const std::int64_t group = load_integer(index, at);
-    if (group >= 0 && group < groups)
-      ++g.starts[group + 1];
-    else
-      stray(group);
+    if (group >= 0 && group < groups) ++g.starts[group + 1];
+    else stray(group);
   }
   for (std::int64_t e = 0; e < groups; ++e) g.starts[e + 1] += g.starts[e];
   std::int64_t* next = g.chosen;  // where the next position of a group goes, until the list is made

@@ -73,7 +73,8 @@ void run(const OpCall& call, Context& context) noexcept {
       const FilterSettings s{static_cast<double>(p[temperature_param]), static_cast<double>(p[top_p_param]),
                              static_cast<double>(p[min_p_param]),
                              p[top_k_param] >= 1.0f && p[top_k_param] < 2147483648.0f ? static_cast<std::int64_t>(p[top_k_param]) : 0};
-      const std::array<std::uint32_t, 2> key = {static_cast<std::uint32_t>(load_integer(seed, row * 2)), static_cast<std::uint32_t>(load_integer(seed, row * 2 + 1))};
+      const std::array<std::uint32_t, 2> key = {static_cast<std::uint32_t>(load_integer(seed, row * 2)),
+                                                static_cast<std::uint32_t>(load_integer(seed, row * 2 + 1))};
       const double u = philox_unit(philox({static_cast<std::uint32_t>(load_integer(call.input(3), row)), 0, 0, 0}, key)[0]);
       float best = vectors.maximum(logits, n);
       const std::int32_t chosen = s.temperature > 0.0 ? draw(logits, n, ids, s, u) : best_token(logits, n, best);

@@ -47,16 +47,11 @@ inline float gelu_quick_slope(float x) noexcept { return silu_slope(x, 1.702f); 
 /// Derivative of glu_activate.
 inline float glu_slope(std::int64_t kind, float x, float alpha) noexcept {
   switch (kind) {
-    case glu_gelu_erf:
-      return gelu_erf_slope(x);
-    case glu_gelu_tanh:
-      return gelu_tanh_slope(x);
-    case glu_relu:
-      return std::isnan(x) ? x : x > 0.0f ? 1.0f : 0.0f;
-    case glu_sigmoid:
-      return sigmoid_slope(x);
-    default:
-      return silu_slope(x, alpha);
+    case glu_gelu_erf: return gelu_erf_slope(x);
+    case glu_gelu_tanh: return gelu_tanh_slope(x);
+    case glu_relu: return std::isnan(x) ? x : x > 0.0f ? 1.0f : 0.0f;
+    case glu_sigmoid: return sigmoid_slope(x);
+    default: return silu_slope(x, alpha);
   }
 }
 

@@ -36,7 +36,9 @@ Verdict accepts_softmax(const OpCall& call) {
   return Verdict::yes();
 }
 
-std::uint64_t scratch_softmax(const OpCall& call) noexcept { return static_cast<std::uint64_t>(row_length(call.input(0))) * 8 * call.thread_count; }
+std::uint64_t scratch_softmax(const OpCall& call) noexcept {
+  return static_cast<std::uint64_t>(row_length(call.input(0))) * 8 * call.thread_count;
+}
 
 struct Settings {
   float scale, cap;
@@ -55,7 +57,8 @@ std::int64_t held_sum(std::int64_t a, std::int64_t b) noexcept {
 /// The row with everything applied; what is hidden is -inf.
 void make_scores(const OpCall& call, const Vectors& vectors, const Settings& s, std::int64_t row, float* scores, float* mask_row) noexcept {
   const TensorView &x = call.input(0), &mask = call.input(1);
-  const std::int64_t n = row_length(x), queries = std::max<std::int64_t>(1, x.dim_from_end(1)), heads = std::max<std::int64_t>(1, x.dim_from_end(2));
+  const std::int64_t n = row_length(x), queries = std::max<std::int64_t>(1, x.dim_from_end(1)),
+                     heads = std::max<std::int64_t>(1, x.dim_from_end(2));
   const std::int64_t query = row % queries, head = row / queries % heads;
   const std::int64_t end = s.causal ? std::clamp<std::int64_t>(held_sum(s.query_offset, query + 1), 0, n) : n;
   const std::int64_t first = s.window > 0 ? std::clamp<std::int64_t>(held_sum(held_sum(s.query_offset, -s.window), query + 1), 0, end) : 0;
@@ -74,9 +77,14 @@ template <Isa isa>
 void run_softmax(const OpCall& call, Context& context) noexcept {
   const Vectors& vectors = vectors_of(isa);
   const TensorView &x = call.input(0), &sinks = call.input(2), &y = call.output(0);
-  const std::int64_t n = row_length(x), queries = std::max<std::int64_t>(1, x.dim_from_end(1)), heads = std::max<std::int64_t>(1, x.dim_from_end(2));
-  const Settings s{static_cast<float>(call.real(QUERN_KEY_SCALE)), static_cast<float>(call.real(QUERN_KEY_SOFTCAP)), call.real(QUERN_KEY_MAX_BIAS),
-                   call.integer(QUERN_KEY_CAUSAL) != 0, call.integer(QUERN_KEY_QUERY_OFFSET), call.integer(QUERN_KEY_WINDOW)};
+  const std::int64_t n = row_length(x), queries = std::max<std::int64_t>(1, x.dim_from_end(1)),
+                     heads = std::max<std::int64_t>(1, x.dim_from_end(2));
+  const Settings s{static_cast<float>(call.real(QUERN_KEY_SCALE)),
+                   static_cast<float>(call.real(QUERN_KEY_SOFTCAP)),
+                   call.real(QUERN_KEY_MAX_BIAS),
+                   call.integer(QUERN_KEY_CAUSAL) != 0,
+                   call.integer(QUERN_KEY_QUERY_OFFSET),
+                   call.integer(QUERN_KEY_WINDOW)};
   context.parallel(row_count(x), rows_a_part(n), [&](std::int64_t begin, std::int64_t end, std::uint32_t thread) {
     float *scores = reinterpret_cast<float*>(context.scratch()) + thread * 2 * n, *mask_row = scores + n;
     for (std::int64_t row = begin; row < end; ++row) {

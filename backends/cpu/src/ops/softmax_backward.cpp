@@ -16,7 +16,9 @@ Verdict accepts_softmax_backward(const OpCall& call) {
   return Verdict::yes();
 }
 
-std::uint64_t scratch_softmax_backward(const OpCall& call) noexcept { return static_cast<std::uint64_t>(row_length(call.input(0))) * 8 * call.thread_count; }
+std::uint64_t scratch_softmax_backward(const OpCall& call) noexcept {
+  return static_cast<std::uint64_t>(row_length(call.input(0))) * 8 * call.thread_count;
+}
 
 template <Isa isa>
 void run_softmax_backward(const OpCall& call, Context& context) noexcept {
@@ -35,7 +37,8 @@ void run_softmax_backward(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels_softmax_backward[] = {QUERN_CPU_KERNELS(QUERN_OP_SOFTMAX_BACKWARD, "softmax_backward", accepts_softmax_backward, run_softmax_backward, scratch_softmax_backward, false)};
+constexpr Kernel kernels_softmax_backward[] = {QUERN_CPU_KERNELS(QUERN_OP_SOFTMAX_BACKWARD, "softmax_backward", accepts_softmax_backward,
+                                                                 run_softmax_backward, scratch_softmax_backward, false)};
 
 }  // namespace
 

@@ -41,7 +41,8 @@ void run_spec_accept(const OpCall& call, Context& context) noexcept {
   });
 }
 
-constexpr Kernel kernels_spec_accept[] = {{QUERN_OP_SPEC_ACCEPT, "spec_accept.portable", Isa::baseline, accepts_spec_accept, run_spec_accept, nullptr, true}};
+constexpr Kernel kernels_spec_accept[] = {
+    {QUERN_OP_SPEC_ACCEPT, "spec_accept.portable", Isa::baseline, accepts_spec_accept, run_spec_accept, nullptr, true}};
 
 }  // namespace
 

@@ -39,7 +39,8 @@ void run_token_publish(const OpCall& call, Context&) noexcept {
   __builtin_memcpy(sequence.data, &next, 4);
 }
 
-constexpr Kernel kernels_token_publish[] = {{QUERN_OP_TOKEN_PUBLISH, "token_publish.portable", Isa::baseline, accepts_token_publish, run_token_publish, nullptr, true}};
+constexpr Kernel kernels_token_publish[] = {
+    {QUERN_OP_TOKEN_PUBLISH, "token_publish.portable", Isa::baseline, accepts_token_publish, run_token_publish, nullptr, true}};
 
 }  // namespace
 

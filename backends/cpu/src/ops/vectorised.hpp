@@ -7,10 +7,10 @@
 namespace quern::cpu {
 
 /// QUERN_CPU_KERNELS(QUERN_OP_SILU, "silu", accepts_silu, run_silu, scratch, predicate): run_silu is a template over Isa.
-#define QUERN_CPU_KERNELS(op, name, accepts, run, scratch, predicate)                     \
-  {op, name ".avx512", Isa::avx512, accepts, run<Isa::avx512>, scratch, predicate},       \
-      {op, name ".avx2", Isa::avx2, accepts, run<Isa::avx2>, scratch, predicate}, {       \
-    op, name ".portable", Isa::baseline, accepts, run<Isa::baseline>, scratch, predicate  \
+#define QUERN_CPU_KERNELS(op, name, accepts, run, scratch, predicate) \
+  {op, name ".avx512", Isa::avx512, accepts, run<Isa::avx512>, scratch, predicate}, \
+      {op, name ".avx2", Isa::avx2, accepts, run<Isa::avx2>, scratch, predicate}, { \
+    op, name ".portable", Isa::baseline, accepts, run<Isa::baseline>, scratch, predicate \
   }
 
 /// Rows that a thread takes at a time: about `work` elements.
@@ -34,7 +34,8 @@ inline float* output_row(const TensorView& view, std::int64_t row, float* buffer
   if (view.dtype == QUERN_F32 && rows_are_packed(view)) return reinterpret_cast<float*>(row_pointer(view, row));
   return buffer;
 }
-inline void finish_row(const Vectors& vectors, const TensorView& view, std::int64_t row, const float* computed, const float* buffer) noexcept {
+inline void finish_row(const Vectors& vectors, const TensorView& view, std::int64_t row, const float* computed,
+                       const float* buffer) noexcept {
   if (computed != buffer) return;
   if (rows_are_packed(view) && is_float(view.dtype)) vectors.from_floats(view.dtype, buffer, row_length(view), row_pointer(view, row));
   else store_row(view, row, 0, row_length(view), buffer);

@@ -14,7 +14,8 @@ namespace {
 Verdict check_rows(const OpCall& call) {
   const TensorView &x = call.input(0), &index = call.input(1), &table = call.output(0);
   if (Verdict v = check_floats(x, "x"); !v) return v;
-  if (index.dtype != QUERN_I32 && index.dtype != QUERN_I64) return Verdict::no(concat("index is ", dtype_name(index.dtype), "; it takes i32 or i64"));
+  if (index.dtype != QUERN_I32 && index.dtype != QUERN_I64)
+    return Verdict::no(concat("index is ", dtype_name(index.dtype), "; it takes i32 or i64"));
   if (Verdict v = check_rank(x, "x", 2); !v) return v;
   if (Verdict v = check_rank(index, "index", 1); !v) return v;
   if (Verdict v = check_rank(table, "table", 2); !v) return v;

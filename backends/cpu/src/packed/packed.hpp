@@ -46,22 +46,22 @@ ActivationRow activation_row(Activations kind, const std::byte* row, std::int64_
 
 /// Part of y = x w^T: all `tokens` against `panel_count` panels.
 struct PackedPart {
-  const std::byte* panels;      // 64-byte aligned
+  const std::byte* panels;  // 64-byte aligned
   std::int64_t panel_count;
-  std::int64_t rows;            // real rows in these panels: <= panel_count * panel_rows; what is beyond is not written
+  std::int64_t rows;  // real rows in these panels: <= panel_count * panel_rows; what is beyond is not written
   std::int64_t k;
   const std::byte* activations;  // of the layout's kind; floats: 64-byte aligned rows activation_row_bytes apart
   std::int64_t tokens;
-  float* y;                     // [tokens][rows], y_stride floats apart
+  float* y;  // [tokens][rows], y_stride floats apart
   std::int64_t y_stride;
-  float* scratch;               // scratch_floats(k) of the calling thread, 64-byte aligned
+  float* scratch;  // scratch_floats(k) of the calling thread, 64-byte aligned
 };
 
 /// One format on one instruction set.
 struct PackedLayout {
   quern_dtype format;
   Isa isa;
-  const char* key;          // "q4_k.16x4.v1": changes whenever the bytes do
+  const char* key;  // "q4_k.16x4.v1": changes whenever the bytes do
   Activations activations;
   std::int64_t panel_rows;  // 8 or 16
   std::int64_t k_multiple;  // what k must be a multiple of: 32 or 256; 1 for floats

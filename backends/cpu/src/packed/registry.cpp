@@ -37,7 +37,8 @@ bool conversions_allow(std::uint32_t conversions, Activations activations) noexc
 
 const PackedLayout* find_packed_layout(const PackedSet& set, quern_dtype format, std::int64_t k, std::uint32_t conversions) noexcept {
   for (const PackedLayout& layout : set.layouts)
-    if (layout.format == format && k > 0 && k % layout.k_multiple == 0 && conversions_allow(conversions, layout.activations)) return &layout;
+    if (layout.format == format && k > 0 && k % layout.k_multiple == 0 && conversions_allow(conversions, layout.activations))
+      return &layout;
   return nullptr;
 }
 

@@ -27,7 +27,7 @@ const PackedLayout* find_packed_layout(const PackedSet& set, quern_dtype format,
 
 struct PackedKey {
   const PackedLayout* layout = nullptr;
-  std::int64_t experts = 0;  // 0: a matrix
+  std::int64_t experts = 0;      // 0: a matrix
   std::int64_t rows = 0, k = 0;  // of the matrix, or of each expert
 
   std::int64_t matrices() const noexcept { return experts == 0 ? 1 : experts; }

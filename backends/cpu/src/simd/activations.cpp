@@ -70,22 +70,25 @@ struct Tanh {
 
 template <typename F>
 void each(const float* x, std::int64_t n, float* y, const F& f) {
-  each_lanes(n, [&](std::int64_t i, int count) __attribute__((always_inline)) { store_some(y + i, f.of(load_some(x + i, count)), count); });
+  each_lanes(
+      n, [&](std::int64_t i, int count) __attribute__((always_inline)) { store_some(y + i, f.of(load_some(x + i, count)), count); });
 }
 
 template <typename F>
 void each_gated(const GluRow& row, const F& f) {
-  each_lanes(row.n, [&](std::int64_t i, int count) __attribute__((always_inline)) {
-    store_some(row.y + i, mul(f.of(load_some(row.gate + i, count)), load_some(row.up + i, count)), count);
-  });
+  each_lanes(
+      row.n, [&](std::int64_t i, int count) __attribute__((always_inline)) {
+        store_some(row.y + i, mul(f.of(load_some(row.gate + i, count)), load_some(row.up + i, count)), count);
+      });
 }
 template <typename F>
 void each_limited(const GluRow& row, const F& f) {
   const Lanes high = broadcast(row.limit), low = broadcast(-row.limit), one = broadcast(1.0f);
-  each_lanes(row.n, [&](std::int64_t i, int count) __attribute__((always_inline)) {
-    const Lanes gate = min(high, load_some(row.gate + i, count)), up = add(min(high, max(low, load_some(row.up + i, count))), one);
-    store_some(row.y + i, mul(f.of(gate), up), count);
-  });
+  each_lanes(
+      row.n, [&](std::int64_t i, int count) __attribute__((always_inline)) {
+        const Lanes gate = min(high, load_some(row.gate + i, count)), up = add(min(high, max(low, load_some(row.up + i, count))), one);
+        store_some(row.y + i, mul(f.of(gate), up), count);
+      });
 }
 
 template <typename F>
@@ -122,9 +125,9 @@ void glu(const GluRow& row) noexcept {
 
 void softcap(const float* x, float cap, std::int64_t n, float* y) noexcept {
   const Lanes by = broadcast(cap);
-  each_lanes(n, [&](std::int64_t i, int count) __attribute__((always_inline)) {
-    store_some(y + i, mul(hyperbolic_tangent(div(load_some(x + i, count), by)), by), count);
-  });
+  each_lanes(
+      n, [&](std::int64_t i, int count)
+             __attribute__((always_inline)) { store_some(y + i, mul(hyperbolic_tangent(div(load_some(x + i, count), by)), by), count); });
 }
 
 }  // namespace quern::cpu::QUERN_CPU_ISA

@@ -33,7 +33,9 @@ QUERN_CPU_INLINE std::uint32_t word_at(const Byte* p) {
   __builtin_memcpy(&w, p, 4);
   return w;
 }
-QUERN_CPU_INLINE Lanes minus_bias(__m128i codes, int bias) { return from_signed(_mm_sub_epi8(codes, _mm_set1_epi8(static_cast<char>(bias)))); }
+QUERN_CPU_INLINE Lanes minus_bias(__m128i codes, int bias) {
+  return from_signed(_mm_sub_epi8(codes, _mm_set1_epi8(static_cast<char>(bias))));
+}
 
 /// Scale and minimum that stand side by side.
 struct ScalePair {
@@ -50,9 +52,7 @@ QUERN_CPU_INLINE ScalePair load_scale_pair(const Byte* p) {
 
 #if defined(QUERN_CPU_ISA_avx512)
 /// Values of all 16 codes of a block; a permutation then decodes 16 elements, reading the low four bits of each index.
-QUERN_CPU_INLINE __m512 counting() {
-  return _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-}
+QUERN_CPU_INLINE __m512 counting() { return _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15); }
 QUERN_CPU_INLINE Lanes pick(__m512i index, __m512 values) { return {{_mm512_permutexvar_ps(index, values)}}; }
 #endif
 
@@ -63,7 +63,11 @@ struct RowF32 {
     low = load(reinterpret_cast<const float*>(row) + b * 32);
     high = load(reinterpret_cast<const float*>(row) + b * 32 + 16);
   }
-  static float one(const Byte* p) { float x; __builtin_memcpy(&x, p, 4); return x; }
+  static float one(const Byte* p) {
+    float x;
+    __builtin_memcpy(&x, p, 4);
+    return x;
+  }
 };
 struct RowF16 {
   static constexpr bool plain = true;

@@ -38,7 +38,8 @@ QUERN_CPU_INLINE Lanes load_bfloats(const std::uint8_t* p) {
   return {{_mm512_castsi512_ps(_mm512_slli_epi32(wide, 16))}};
 #elif defined(QUERN_CPU_ISA_avx2)
   Lanes r;
-  QUERN_CPU_EACH r.v[e] = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 16 * e))), 16));
+  QUERN_CPU_EACH r.v[e] =
+      _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 16 * e))), 16));
   return r;
 #else
   alignas(64) float each[16];
@@ -53,7 +54,8 @@ QUERN_CPU_INLINE void store_halves(std::uint8_t* p, const float* x) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtps_ph(_mm512_loadu_ps(x), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 #elif defined(__F16C__)
   for (int e = 0; e < 2; ++e)
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 16 * e), _mm256_cvtps_ph(_mm256_loadu_ps(x + 8 * e), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 16 * e),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(x + 8 * e), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 #else
   for (int i = 0; i < 16; ++i) {
     const std::uint16_t h = float_to_half(x[i]);

@@ -168,9 +168,11 @@ QUERN_CPU_INLINE void sum_eight(const Lanes (&x)[8], float* out) {
 #if defined(QUERN_CPU_ISA_avx512)
   __m512 half[4], quarter[2];
   for (int i = 0; i < 4; ++i)  // two sums of 8 lanes a register
-    half[i] = _mm512_add_ps(_mm512_shuffle_f32x4(x[2 * i].v[0], x[2 * i + 1].v[0], 0x44), _mm512_shuffle_f32x4(x[2 * i].v[0], x[2 * i + 1].v[0], 0xee));
+    half[i] = _mm512_add_ps(_mm512_shuffle_f32x4(x[2 * i].v[0], x[2 * i + 1].v[0], 0x44),
+                            _mm512_shuffle_f32x4(x[2 * i].v[0], x[2 * i + 1].v[0], 0xee));
   for (int i = 0; i < 2; ++i)  // four sums of 4
-    quarter[i] = _mm512_add_ps(_mm512_shuffle_f32x4(half[2 * i], half[2 * i + 1], 0x88), _mm512_shuffle_f32x4(half[2 * i], half[2 * i + 1], 0xdd));
+    quarter[i] =
+        _mm512_add_ps(_mm512_shuffle_f32x4(half[2 * i], half[2 * i + 1], 0x88), _mm512_shuffle_f32x4(half[2 * i], half[2 * i + 1], 0xdd));
   // In each 128-bit part: two elements of a sum of quarter[0], two of quarter[1].
   const __m512 pairs = _mm512_add_ps(_mm512_shuffle_ps(quarter[0], quarter[1], 0x44), _mm512_shuffle_ps(quarter[0], quarter[1], 0xee));
   const __m512 all = _mm512_add_ps(pairs, _mm512_shuffle_ps(pairs, pairs, 0xb1));
@@ -200,7 +202,8 @@ QUERN_CPU_INLINE float largest(Lanes x) {
 QUERN_CPU_INLINE Lanes within(Lanes x, std::int64_t first, std::int64_t end, float other) {
 #if defined(QUERN_CPU_ISA_avx512)
   const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-  const __mmask16 in = _mm512_cmpge_epi32_mask(lane, _mm512_set1_epi32(static_cast<int>(first))) & _mm512_cmplt_epi32_mask(lane, _mm512_set1_epi32(static_cast<int>(end)));
+  const __mmask16 in = _mm512_cmpge_epi32_mask(lane, _mm512_set1_epi32(static_cast<int>(first))) &
+                       _mm512_cmplt_epi32_mask(lane, _mm512_set1_epi32(static_cast<int>(end)));
   x.v[0] = _mm512_mask_mov_ps(_mm512_set1_ps(other), in, x.v[0]);
   return x;
 #elif defined(QUERN_CPU_ISA_avx2)

@@ -44,9 +44,8 @@ template <typename Row, int Rows, int Tokens>
 [[gnu::noinline]] void few(const MatmulPart& p, const Byte* w, const float* a, float* y) {
   Lanes sums[Rows][Tokens];
   QUERN_CPU_UNROLL
-  for (int r = 0; r < Rows; ++r)
-    QUERN_CPU_UNROLL
-    for (int t = 0; t < Tokens; ++t) sums[r][t] = zero();
+  for (int r = 0; r < Rows; ++r) QUERN_CPU_UNROLL
+  for (int t = 0; t < Tokens; ++t) sums[r][t] = zero();
   const std::int64_t blocks = p.k / 32;
   const int tail = static_cast<int>(p.k % 32);
   const auto add = [&](int r, std::int64_t b, Lanes low, Lanes high) __attribute__((always_inline)) {
@@ -75,9 +74,8 @@ template <typename Row, int Rows, int Tokens>
     }
   }
   QUERN_CPU_UNROLL
-  for (int r = 0; r < Rows; ++r)
-    QUERN_CPU_UNROLL
-    for (int t = 0; t < Tokens; ++t) y[t * p.y_stride + r] = sum(sums[r][t]);
+  for (int r = 0; r < Rows; ++r) QUERN_CPU_UNROLL
+  for (int t = 0; t < Tokens; ++t) y[t * p.y_stride + r] = sum(sums[r][t]);
 }
 
 template <typename Row, int Tokens>
@@ -94,12 +92,12 @@ void few_all(const MatmulPart& p, std::int64_t first_token) {
 
 /// What a tile of decoded rows is multiplied with, and where its sums go.
 struct Tile {
-  const float* w;         // [rows][w_stride]
+  const float* w;  // [rows][w_stride]
   std::int64_t w_stride;
   const float* a;
   std::int64_t a_stride;
-  std::int64_t depth;     // a multiple of 32
-  float* kept;            // [rows][tokens][16], between parts of k
+  std::int64_t depth;  // a multiple of 32
+  float* kept;         // [rows][tokens][16], between parts of k
   bool first, last;
   float* y;
   std::int64_t y_stride;
@@ -130,8 +128,7 @@ template <int Rows, int Tokens>
     return;
   }
   for (int t = 0; t < Tokens; ++t) {
-    if constexpr (Rows == 8)
-      sum_eight(sums[t], p.y + t * p.y_stride);
+    if constexpr (Rows == 8) sum_eight(sums[t], p.y + t * p.y_stride);
     else
       for (int r = 0; r < Rows; ++r) p.y[t * p.y_stride + r] = sum(sums[t][r]);
   }
@@ -177,7 +174,8 @@ template <int Tokens>
     for (int t = 0; t < 3; ++t) quarters[t] = halves_of_sums(sums[t < Tokens ? t : 0][0], sums[t < Tokens ? t : 0][1]);
     const __m256 low = _mm256_add_ps(_mm256_shuffle_ps(quarters[0], quarters[1], 0x44), _mm256_shuffle_ps(quarters[0], quarters[1], 0xee));
     const __m256 high = _mm256_add_ps(_mm256_shuffle_ps(quarters[2], quarters[2], 0x44), _mm256_shuffle_ps(quarters[2], quarters[2], 0xee));
-    const __m256 all = _mm256_add_ps(_mm256_shuffle_ps(low, high, 0x88), _mm256_shuffle_ps(low, high, 0xdd));  // row 0 of each token, row 1 of each
+    const __m256 all =
+        _mm256_add_ps(_mm256_shuffle_ps(low, high, 0x88), _mm256_shuffle_ps(low, high, 0xdd));  // row 0 of each token, row 1 of each
     const __m128 first = _mm256_castps256_ps128(all), second = _mm256_extractf128_ps(all, 1), pairs = _mm_unpacklo_ps(first, second);
     _mm_storel_pi(reinterpret_cast<__m64*>(p.y + r), pairs);
     if (Tokens > 1) _mm_storeh_pi(reinterpret_cast<__m64*>(p.y + p.y_stride + r), pairs);
@@ -199,7 +197,8 @@ void direct(const MatmulPart& p) {
   for (std::int64_t t = 0; t < p.tokens; t += tile_tokens) {
     const std::int64_t tokens = p.tokens - t < tile_tokens ? p.tokens - t : tile_tokens;
     const auto at = [&](std::int64_t r) {
-      return Tile{w + r * w_stride, w_stride, p.a + t * p.a_stride, p.a_stride, p.k, nullptr, true, true, p.y + t * p.y_stride + r, p.y_stride};
+      return Tile{w + r * w_stride,         w_stride,  p.a + t * p.a_stride, p.a_stride, p.k, nullptr, true, true,
+                  p.y + t * p.y_stride + r, p.y_stride};
     };
 #if defined(QUERN_CPU_ISA_avx2)
     if (tokens == 1) row_pairs<1>(at(0), p.rows);
@@ -240,8 +239,16 @@ void many_rows(const MatmulPart& p, std::int64_t row, std::int64_t rows, std::in
       const std::int64_t tokens = end - t < tile_tokens ? end - t : tile_tokens;
       std::int64_t r = 0;
       const auto at = [&](std::int64_t from) {
-        return Tile{decoded + from * depth, depth, p.a + t * p.a_stride + k, p.a_stride, d, kept + ((t - begin) * matmul_row_block + from) * 16,
-                    k == 0, k + d == padded, p.y + t * p.y_stride + row + from, p.y_stride};
+        return Tile{decoded + from * depth,
+                    depth,
+                    p.a + t * p.a_stride + k,
+                    p.a_stride,
+                    d,
+                    kept + ((t - begin) * matmul_row_block + from) * 16,
+                    k == 0,
+                    k + d == padded,
+                    p.y + t * p.y_stride + row + from,
+                    p.y_stride};
       };
       for (; r + tile_rows <= rows; r += tile_rows) tile_tokens_of<tile_rows>(at(r), tokens);
       for (; r < rows; ++r) tile_tokens_of<1>(at(r), tokens);

@@ -21,7 +21,8 @@ QUERN_CPU_INLINE float blocked_sum(std::int64_t n, const Step& step) {
   float total = 0.0f;
   for (std::int64_t b = 0; b < n; b += 4096) {
     Lanes s = zero();
-    each_lanes(n - b < 4096 ? n - b : 4096, [&](std::int64_t i, int count) __attribute__((always_inline)) { s = step(b + i, count, s); });
+    each_lanes(
+        n - b < 4096 ? n - b : 4096, [&](std::int64_t i, int count) __attribute__((always_inline)) { s = step(b + i, count, s); });
     total += sum(s);
   }
   return total;

@@ -5,12 +5,12 @@
 
 namespace quern::cpu::QUERN_CPU_ISA {
 
-void matmul(const MatmulPart& part) noexcept;             // matmul.cpp
-void attention(const AttentionBlock& block) noexcept;     // attention.cpp
+void matmul(const MatmulPart& part) noexcept;          // matmul.cpp
+void attention(const AttentionBlock& block) noexcept;  // attention.cpp
 void attention_scores(const AttentionScores& part) noexcept;
 void turn_keys(const float* keys, std::int64_t first, std::int64_t end, std::int64_t depth, float* turned) noexcept;
-void accumulate(const AccumulatePart& part) noexcept;     // accumulate.cpp
-void adamw(const AdamwRow& row) noexcept;                 // adamw.cpp
+void accumulate(const AccumulatePart& part) noexcept;          // accumulate.cpp
+void adamw(const AdamwRow& row) noexcept;                      // adamw.cpp
 void silu(const float* x, std::int64_t n, float* y) noexcept;  // activations.cpp, with what follows
 void activate(Activation activation, const float* x, std::int64_t n, float* y) noexcept;
 void glu(const GluRow& row) noexcept;
@@ -60,32 +60,39 @@ void from_floats(quern_dtype dtype, const float* from, std::int64_t count, std::
 }
 
 void rms_norm(const float* x, const float* weight, float offset, float epsilon, std::int64_t n, float* y) noexcept {
-  const float squares = blocked_sum(n, [&](std::int64_t i, int count, Lanes s) __attribute__((always_inline)) {
-    const Lanes v = load_some(x + i, count);
-    return fma(v, v, s);
-  });
+  const float squares = blocked_sum(
+      n, [&](std::int64_t i, int count, Lanes s) __attribute__((always_inline)) {
+        const Lanes v = load_some(x + i, count);
+        return fma(v, v, s);
+      });
   const float root = __builtin_sqrtf(squares / static_cast<float>(n) + epsilon);
   const Lanes inverse = broadcast(1.0f / root);
-  each_lanes(n, [&](std::int64_t i, int count) __attribute__((always_inline)) {
-    Lanes v = mul(load_some(x + i, count), inverse);
-    if (weight != nullptr) {
-      Lanes w = load_some(weight + i, count);
-      if (offset != 0.0f) w = add(w, broadcast(offset));
-      v = mul(v, w);
-    }
-    store_some(y + i, v, count);
-  });
+  each_lanes(
+      n, [&](std::int64_t i, int count) __attribute__((always_inline)) {
+        Lanes v = mul(load_some(x + i, count), inverse);
+        if (weight != nullptr) {
+          Lanes w = load_some(weight + i, count);
+          if (offset != 0.0f) w = add(w, broadcast(offset));
+          v = mul(v, w);
+        }
+        store_some(y + i, v, count);
+      });
 }
 
 void add_rows(const float* a, const float* b, std::int64_t n, float* y) noexcept {
-  each_lanes(n, [&](std::int64_t i, int count) __attribute__((always_inline)) { store_some(y + i, add(load_some(a + i, count), load_some(b + i, count)), count); });
+  each_lanes(
+      n, [&](std::int64_t i, int count)
+             __attribute__((always_inline)) { store_some(y + i, add(load_some(a + i, count), load_some(b + i, count)), count); });
 }
 void mul_rows(const float* a, const float* b, std::int64_t n, float* y) noexcept {
-  each_lanes(n, [&](std::int64_t i, int count) __attribute__((always_inline)) { store_some(y + i, mul(load_some(a + i, count), load_some(b + i, count)), count); });
+  each_lanes(
+      n, [&](std::int64_t i, int count)
+             __attribute__((always_inline)) { store_some(y + i, mul(load_some(a + i, count), load_some(b + i, count)), count); });
 }
 void scale_row(const float* x, float factor, std::int64_t n, float* y) noexcept {
   const Lanes f = broadcast(factor);
-  each_lanes(n, [&](std::int64_t i, int count) __attribute__((always_inline)) { store_some(y + i, mul(load_some(x + i, count), f), count); });
+  each_lanes(
+      n, [&](std::int64_t i, int count) __attribute__((always_inline)) { store_some(y + i, mul(load_some(x + i, count), f), count); });
 }
 
 float maximum(const float* x, std::int64_t n) noexcept {
@@ -98,7 +105,8 @@ float maximum(const float* x, std::int64_t n) noexcept {
 }
 
 float sum_row(const float* x, std::int64_t n) noexcept {
-  return blocked_sum(n, [&](std::int64_t i, int count, Lanes s) __attribute__((always_inline)) { return add(s, load_some(x + i, count)); });
+  return blocked_sum(
+      n, [&](std::int64_t i, int count, Lanes s) __attribute__((always_inline)) { return add(s, load_some(x + i, count)); });
 }
 
 }  // namespace
@@ -108,18 +116,20 @@ float exp_sum(const float* x, float shift, std::int64_t n, float* y) noexcept {
   float total = 0.0f;
   for (std::int64_t b = 0; b < n; b += 4096) {
     Lanes s = zero();
-    each_lanes(n - b < 4096 ? n - b : 4096, [&](std::int64_t i, int count) __attribute__((always_inline)) {
-      store_some(y + b + i, exponential(sub(load_some(x + b + i, count), by)), count);
-      s = add(s, load_some(y + b + i, count));  // the part's missing lanes are zeros here, not exp(0)
-    });
+    each_lanes(
+        n - b < 4096 ? n - b : 4096, [&](std::int64_t i, int count) __attribute__((always_inline)) {
+          store_some(y + b + i, exponential(sub(load_some(x + b + i, count), by)), count);
+          s = add(s, load_some(y + b + i, count));  // the part's missing lanes are zeros here, not exp(0)
+        });
     total += sum(s);
   }
   return total;
 }
 
 extern const Vectors vectors;
-const Vectors vectors = {matmul,    to_floats, from_floats,      rms_norm,      silu,   activate, glu, softcap, add_rows,
-                         mul_rows,  scale_row, maximum,          exp_sum,       sum_row,           turn_keys,
-                         attention_scores, attention, accumulate, dot, combine, softmax_backward, silu_backward, silu_mul_backward, adamw};
+const Vectors vectors = {matmul,        to_floats,         from_floats, rms_norm,   silu,    activate, glu,
+                         softcap,       add_rows,          mul_rows,    scale_row,  maximum, exp_sum,  sum_row,
+                         turn_keys,     attention_scores,  attention,   accumulate, dot,     combine,  softmax_backward,
+                         silu_backward, silu_mul_backward, adamw};
 
 }  // namespace quern::cpu::QUERN_CPU_ISA

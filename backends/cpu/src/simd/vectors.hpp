@@ -16,17 +16,17 @@ namespace quern::cpu {
 
 /// y[t][r] = sum over k of a[t][k] * w[r][k], for some rows of w.
 struct MatmulPart {
-  quern_dtype dtype;       // of w: f32, f16, bf16 or a block format
-  const std::byte* w;      // rows packed along k
-  std::int64_t w_stride;   // bytes from row to row
+  quern_dtype dtype;      // of w: f32, f16, bf16 or a block format
+  const std::byte* w;     // rows packed along k
+  std::int64_t w_stride;  // bytes from row to row
   std::int64_t rows;
-  const float* a;          // each row padded with zeros to a multiple of 32 floats
-  std::int64_t a_stride;   // floats from row to row
+  const float* a;         // each row padded with zeros to a multiple of 32 floats
+  std::int64_t a_stride;  // floats from row to row
   std::int64_t tokens;
-  std::int64_t k;          // a multiple of the block of w
+  std::int64_t k;  // a multiple of the block of w
   float* y;
-  std::int64_t y_stride;   // floats from token to token
-  float* buffer;           // matmul_buffer_floats() of them
+  std::int64_t y_stride;  // floats from token to token
+  float* buffer;          // matmul_buffer_floats() of them
 };
 
 constexpr std::int64_t attention_block = 64;
@@ -34,42 +34,42 @@ constexpr std::int64_t attention_block = 64;
 /// scores[t][j] = scale * sum over k of queries[t][k] * keys[j][k], the sum with the bits of `matmul`, for positions first .. end of a block and those that
 /// share 16 with them, whatever lies there: keys lie turned around, so that lanes are positions.
 struct AttentionScores {
-  const float* turned_keys;   // [depth][attention_block], as turn_keys makes them
-  std::int64_t depth;         // a multiple of 16
+  const float* turned_keys;  // [depth][attention_block], as turn_keys makes them
+  std::int64_t depth;        // a multiple of 16
   std::int64_t first, end;
-  const float* queries;       // [rows][depth]
+  const float* queries;  // [rows][depth]
   std::int64_t rows;
   float scale;
-  float* scores;              // [rows][attention_block]
+  float* scores;  // [rows][attention_block]
 };
 
 /// Rows t of the tile see scores[t][low[t] .. high[t]) of a block of positions; running maximum, sum and output per row.
 struct AttentionBlock {
   std::int64_t rows;
-  std::int64_t positions;     // in the block, at most attention_block
+  std::int64_t positions;  // in the block, at most attention_block
   const std::int32_t* low;
-  const std::int32_t* high;   // low >= high: the row sees nothing here
-  float* scores;              // [rows][attention_block]; overwritten. -inf: not seen
-  const float* v;             // [positions][v_size], padded to a multiple of 16 floats
-  std::int64_t v_size;        // a multiple of 16
-  bool holes;                 // scores inside [low, high) may be -inf, for positions whose v must not be touched
-  float* maximum;             // [rows]
-  float* sum;                 // [rows]
-  float* output;              // [rows][v_size]
+  const std::int32_t* high;  // low >= high: the row sees nothing here
+  float* scores;             // [rows][attention_block]; overwritten. -inf: not seen
+  const float* v;            // [positions][v_size], padded to a multiple of 16 floats
+  std::int64_t v_size;       // a multiple of 16
+  bool holes;                // scores inside [low, high) may be -inf, for positions whose v must not be touched
+  float* maximum;            // [rows]
+  float* sum;                // [rows]
+  float* output;             // [rows][v_size]
 };
 
 /// y[r] += sum over j of w[r][j] * x[j] for rows of x along the columns: one sum from 0 in the order of j, then one addition to y.
 /// A caller cuts the depth into blocks of accumulate_block, so that errors grow with the root of the length.
 struct AccumulatePart {
-  const float* w;                // w[r][j] is w[r * w_row + j * w_step]
+  const float* w;  // w[r][j] is w[r * w_row + j * w_step]
   std::int64_t w_row, w_step;
-  const float* x;                // [depth][x_stride]
+  const float* x;  // [depth][x_stride]
   std::int64_t x_stride;
   float* y;
   std::int64_t y_stride;
-  const std::int64_t* y_rows;    // row r of the part is row y_rows[r] of y, which may stand twice; null: row r
+  const std::int64_t* y_rows;  // row r of the part is row y_rows[r] of y, which may stand twice; null: row r
   std::int64_t rows, depth;
-  std::int64_t columns;          // a multiple of 16
+  std::int64_t columns;  // a multiple of 16
 };
 constexpr std::int64_t accumulate_block = 64;
 
@@ -78,13 +78,13 @@ struct AdamwRow {
   const float* gradient;
   float *w, *m, *v;
   std::int64_t n;
-  float scale;                   // of the gradient
-  float beta1, rest1;            // rest1 = 1 - beta1
+  float scale;         // of the gradient
+  float beta1, rest1;  // rest1 = 1 - beta1
   float beta2, rest2;
-  float rate;                    // lr / (1 - beta1^step)
-  float root;                    // 1 / sqrt(1 - beta2^step)
+  float rate;  // lr / (1 - beta1^step)
+  float root;  // 1 / sqrt(1 - beta2^step)
   float epsilon;
-  float decay;                   // lr * weight_decay
+  float decay;  // lr * weight_decay
 };
 
 enum GluKind : std::int64_t { glu_silu = 0, glu_gelu_erf = 1, glu_gelu_tanh = 2, glu_relu = 3, glu_sigmoid = 4 };
@@ -92,7 +92,7 @@ enum GluKind : std::int64_t { glu_silu = 0, glu_gelu_erf = 1, glu_gelu_tanh = 2,
 /// y = f(gate) * up. With a finite limit gate is cut from above, up on both sides, silu is x sigmoid(alpha x), and up + 1 is the factor.
 /// y may be gate or up.
 struct GluRow {
-  std::int64_t kind;             // a GluKind
+  std::int64_t kind;  // a GluKind
   float alpha, limit;
   const float *gate, *up;
   std::int64_t n;
@@ -145,9 +145,15 @@ struct Vectors {
   void (*adamw)(const AdamwRow& row) noexcept;
 };
 
-namespace portable { extern const Vectors vectors; }
-namespace avx2 { extern const Vectors vectors; }
-namespace avx512 { extern const Vectors vectors; }
+namespace portable {
+extern const Vectors vectors;
+}
+namespace avx2 {
+extern const Vectors vectors;
+}
+namespace avx512 {
+extern const Vectors vectors;
+}
 
 inline const Vectors& vectors_of(Isa isa) noexcept {
   return isa >= Isa::avx512 ? avx512::vectors : isa == Isa::avx2 ? avx2::vectors : portable::vectors;

@@ -7,8 +7,8 @@ namespace quern::cuda {
 struct BlockCastParams {
   Shape rows;
   Operand x, y;
-  long long h;     // elements of a row
-  Blocks blocks;   // how a block's pieces lie behind its start: planes are offsets
+  long long h;    // elements of a row
+  Blocks blocks;  // how a block's pieces lie behind its start: planes are offsets
 };
 
 }  // namespace quern::cuda

@@ -5,18 +5,18 @@
 namespace quern::cuda {
 
 struct ExpertParams {
-  Operand a;             // [t, used | 1, k]: strides of t and u (0 where a token has one row)
-  Operand b;             // [experts, n, k]: strides of e and n
-  Operand y;             // [t, used, n]: of the gradient dy
-  Operand da, db;        // of the gradient
-  Operand id;            // [t, used]: stride of t, and step
-  Blocks pieces;         // of b, where it is of a block format
+  Operand a;       // [t, used | 1, k]: strides of t and u (0 where a token has one row)
+  Operand b;       // [experts, n, k]: strides of e and n
+  Operand y;       // [t, used, n]: of the gradient dy
+  Operand da, db;  // of the gradient
+  Operand id;      // [t, used]: stride of t, and step
+  Blocks pieces;   // of b, where it is of a block format
   int b_blocks;
   long long tokens, used, experts, n, k;
-  Address order;         // i32 [pairs]: pairs by expert, in their order
-  Address start;         // i32 [experts + 1]: where an expert's pairs start in it
-  Address tiles;         // i32 [experts + 1]: how many tiles of 64 pairs lie before an expert's
-  Address parts;         // f32 [pairs][k]: da of pairs, where a token has one row of a
+  Address order;  // i32 [pairs]: pairs by expert, in their order
+  Address start;  // i32 [experts + 1]: where an expert's pairs start in it
+  Address tiles;  // i32 [experts + 1]: how many tiles of 64 pairs lie before an expert's
+  Address parts;  // f32 [pairs][k]: da of pairs, where a token has one row of a
   int accumulate, shared_a;
   Live live;
   Address faults;

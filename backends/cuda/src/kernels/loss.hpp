@@ -6,8 +6,8 @@ namespace quern::cuda {
 
 struct CrossEntropyParams {
   Shape rows;
-  Operand logits, label, loss, lse;          // label i32
-  Operand dloss, dlogits;                    // of the gradient
+  Operand logits, label, loss, lse;  // label i32
+  Operand dloss, dlogits;            // of the gradient
   long long n, ignore;
   float smoothing, z_loss;
   Address faults;
@@ -15,8 +15,8 @@ struct CrossEntropyParams {
 struct MaskedMeanParams {
   Shape shape;
   Operand x, mask;
-  Address parts;       // f64 [masked_blocks], then as many counts
-  Address y, count;    // f32
+  Address parts;     // f64 [masked_blocks], then as many counts
+  Address y, count;  // f32
 };
 constexpr int masked_blocks = 64;
 struct MaskedMeanBackwardParams {

@@ -14,7 +14,7 @@ struct MixedPart {
 struct MixedParams {
   MixedPart part[3];
   int parts, k, t;
-  Address x;         // 16 bits, see operand.cuh; of `columns`
+  Address x;  // 16 bits, see operand.cuh; of `columns`
   // Of one row, in place of x: f32 [k], 0: none. With a weight (f32 [k]) it is normalised and times weight + offset.
   Address raw, raw_weight;
   float raw_offset, epsilon;
@@ -23,13 +23,13 @@ struct MixedParams {
   int glu;           // 1: part 0 is gate, part 1 up; glu_y = glu_scale * silu(gate) * up, an operand of `columns`
   Address glu_y;
   float glu_scale;
-  int half;          // glu_y is f16, else bf16
-  int settles;       // 1: the next kernel starts only when all before this one are done
-  int tiles;         // of a block: 16 rows each
-  int ways;          // warps that share a tile
-  int span;          // blocks of 256 that a warp takes of a chunk of activations
-  int columns;       // of the operands: 1, 8, 16, 32, 48 or 64
-  int ring;          // of kquants.cu: bytes of a warp's ring of weights
+  int half;     // glu_y is f16, else bf16
+  int settles;  // 1: the next kernel starts only when all before this one are done
+  int tiles;    // of a block: 16 rows each
+  int ways;     // warps that share a tile
+  int span;     // blocks of 256 that a warp takes of a chunk of activations
+  int columns;  // of the operands: 1, 8, 16, 32, 48 or 64
+  int ring;     // of kquants.cu: bytes of a warp's ring of weights
 };
 
 }  // namespace quern::cuda

@@ -14,8 +14,8 @@ struct RouterParams {
   Address faults;
 };
 struct CombineParams {
-  Shape shape;             // [t, n]
-  Operand x, weight, y;    // of the first expert
+  Shape shape;                          // [t, n]
+  Operand x, weight, y;                 // of the first expert
   long long x_next, weight_next, used;  // bytes to the next expert's
 };
 

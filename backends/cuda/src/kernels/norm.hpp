@@ -22,11 +22,11 @@ struct NormBackwardParams {
   Address stats;                   // f32 [rows][4] or 0: where nothing is summed over rows
   Address parts;                   // f64 [splits][2][h]
   int kind, accumulate, splits;
-  int first_pass;                  // statistics alone
+  int first_pass;  // statistics alone
   long long h;
   float epsilon, offset;
   Live live;
-  long long rows_a_live;           // rows of one number of the predicate
+  long long rows_a_live;  // rows of one number of the predicate
 };
 
 }  // namespace quern::cuda

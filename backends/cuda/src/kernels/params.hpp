@@ -28,10 +28,10 @@ struct Blocks {
 
 /// Activations of products of few rows: codes [t][k] and, for each 32 of them, 2 x f32: scale, and of int8 the sum of the codes.
 struct Activations {
-  int dtype;      // of the codes: 0 int8, or that of the weights, f16 or bf16 (2 bytes, scales are powers of two)
+  int dtype;  // of the codes: 0 int8, or that of the weights, f16 or bf16 (2 bytes, scales are powers of two)
   Address codes;
   Address meta;
-  Address sums;   // [t][sum_count] parts of the sum of squares of the row, or 0: nothing to normalise
+  Address sums;  // [t][sum_count] parts of the sum of squares of the row, or 0: nothing to normalise
   int sum_count;
   float epsilon;
 };
@@ -108,11 +108,11 @@ struct AttentionParams {
   Address new_k, new_v, rope;
   long long rope_positions, rope_pairs;
   int rope_mode;
-  HeadNorms norms;   // of the queries and of new_k
-  int early;  // positions, pages, rope and older keys may be read before the kernel before has ended: no kernel of the run makes them
-  int least_runs;    // not 0: rows among whose 128 are no more runs of one sequence than this are left to attention_rows.cu
+  HeadNorms norms;  // of the queries and of new_k
+  int early;        // positions, pages, rope and older keys may be read before the kernel before has ended: no kernel of the run makes them
+  int least_runs;   // not 0: rows among whose 128 are no more runs of one sequence than this are left to attention_rows.cu
   Address faults;
-  int y_columns;     // y is an operand of so many columns (operand.cuh), of f16 or bf16; 0: rows
+  int y_columns;  // y is an operand of so many columns (operand.cuh), of f16 or bf16; 0: rows
 };
 
 struct GemvPart {
@@ -126,42 +126,42 @@ struct GemvParams {
   GemvPart part[3];
   int parts, k, t, rounds;  // block: warps x rounds x (glu ? 1 : 2) outputs
   Activations x;
-  Address residual;      // f32 [t][rows of part 0] or 0
-  int glu;               // 1: part 0 is gate, part 1 up; y[0] = silu(gate) * up
-  Activations out;       // int8 copy of y[0], codes 0: none
-  Address out_weight;    // f32 factor before quantising, or 0
+  Address residual;    // f32 [t][rows of part 0] or 0
+  int glu;             // 1: part 0 is gate, part 1 up; y[0] = silu(gate) * up
+  Activations out;     // int8 copy of y[0], codes 0: none
+  Address out_weight;  // f32 factor before quantising, or 0
   float out_offset;
 };
 /// The same for tiles.cu: how much of W a block of threads has under way.
 struct TilesParams {
-  GemvParams g;         // rounds is not read
-  struct Pieces {       // of a part's blocks: `elements` each, in `count` planes, and the distance of rows in a stage
+  GemvParams g;    // rounds is not read
+  struct Pieces {  // of a part's blocks: `elements` each, in `count` planes, and the distance of rows in a stage
     int elements, count, bytes[4], pitch[4], base[4];  // base: where a piece's rows start in a stage
-    int half[4];        // of stream.cu under glu: and how far behind them those of up
+    int half[4];                                       // of stream.cu under glu: and how far behind them those of up
   } pieces[3];
-  int subtiles;         // 16 rows each, that a block works on one after another, or that give 32 outputs to quantise; of stream_1 all there are
-  int groups;           // of stream_quantise_1: so many times
-  int chunk, chunks;    // elements of k in a stage; stages of one subtile
-  int stages;           // in shared memory, at most 8
+  int subtiles;  // 16 rows each, that a block works on one after another, or that give 32 outputs to quantise; of stream_1 all there are
+  int groups;    // of stream_quantise_1: so many times
+  int chunk, chunks;  // elements of k in a stage; stages of one subtile
+  int stages;         // in shared memory, at most 8
   int stage_bytes, stage_offset;
   // Of stream.cu alone: activations that every block quantises itself, in place of g.x, f32 [k]; 0: those of g.x.
   Address raw, raw_weight;  // raw_weight: f32 factor [k] before quantising, or 0
   float raw_offset;         // added to it
   int raw_norm;             // 1: results are those of raw divided by its root mean square, see g.x.epsilon
-  int rows;                 // 16, 8, 4 or 2: a stage is so many whole rows without gaps, one copy a piece (two under glu), `chunks` of them a tile
-  int settles;              // 1: the next kernel starts only when all before this one are done
+  int rows;     // 16, 8, 4 or 2: a stage is so many whole rows without gaps, one copy a piece (two under glu), `chunks` of them a tile
+  int settles;  // 1: the next kernel starts only when all before this one are done
 };
 /// The same of one row for rings.cu: weights of f16 and bf16 take f32 activations, others int8 ones.
 struct RingParams {
-  GemvParams g;            // t, rounds and out are not read
-  struct Pieces {          // of a part's rows
-    int first, end;        // its pairs
-    int count, blocks, here;  // planes; blocks in a row and in a slot
+  GemvParams g;                       // t, rounds and out are not read
+  struct Pieces {                     // of a part's rows
+    int first, end;                   // its pairs
+    int count, blocks, here;          // planes; blocks in a row and in a slot
     int bytes[4], base[4], pitch[4];  // of each plane: bytes of a block, where the first row is in a slot, and the second behind it
   } pieces[3];
-  int pairs, odd;          // of rows; of gate and up one each. odd: the last one has one row
-  int chunks;              // slots that a pair takes
-  int slots, slot_bytes;   // of a warp
+  int pairs, odd;         // of rows; of gate and up one each. odd: the last one has one row
+  int chunks;             // slots that a pair takes
+  int slots, slot_bytes;  // of a warp
   int meta_offset, ring_offset;
   // f32 [k], which every block quantises itself, in place of g.x; 0: g.x.
   Address raw, raw_weight;  // raw_weight: f32 factor [k], or 0
@@ -188,7 +188,7 @@ struct DenseParams {
   Address x, w, bias, c, y;  // x [m][k], w [n][k], bf16 or f16; bias, c, y f32
   int m, n, k, row;
   float alpha;
-  int y16;               // y is of the operands' type; without c
+  int y16;  // y is of the operands' type; without c
 };
 struct Norm16Params {
   Address x, weight, y;
@@ -215,13 +215,13 @@ struct RopeKvParams {
   long long q_row, k_row, v_row;
   Address q_out;  // [t][heads][d] in q_dtype; of f32 it may be q
   int q_dtype;
-  Pages k, v;     // of f32, f16 or bf16
+  Pages k, v;  // of f32, f16 or bf16
   int heads;
   Address rope;
   long long rope_positions, rope_pairs;
   int rope_mode;
   Address faults;
-  int x16;        // q, keys and values are f16 (rope_kv_8 alone)
+  int x16;          // q, keys and values are f16 (rope_kv_8 alone)
   HeadNorms norms;  // rope_kv_8 alone
 };
 struct AttentionRowsParams {
@@ -230,7 +230,7 @@ struct AttentionRowsParams {
   Pages k, v;
   int rows, heads, window;
   float scale, softcap;
-  int most_runs;        // not 0: of 128 rows with more runs of one sequence nothing is computed (AttentionParams::least_runs)
+  int most_runs;  // not 0: of 128 rows with more runs of one sequence nothing is computed (AttentionParams::least_runs)
   Address faults;
 };
 struct UnpackParams {  // blocks to rows of bf16, f16 or f32

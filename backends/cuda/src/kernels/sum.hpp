@@ -11,8 +11,8 @@ struct SumParams {
   Shape kept, reduced;
   Operand x, y, inner;
   int kind;
-  int splits;       // of `reduced`; more than one: sums of them go to `parts`
-  Address parts;    // f64 [splits][kept]
+  int splits;     // of `reduced`; more than one: sums of them go to `parts`
+  Address parts;  // f64 [splits][kept]
 };
 struct CountParams {
   Shape shape;

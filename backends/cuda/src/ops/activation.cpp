@@ -19,7 +19,8 @@ std::string check_floats_of_one_shape(std::initializer_list<const Tensor*> tenso
 }
 
 std::string refuse_activation(const Call& call) {
-  return first_of({call.op == QUERN_OP_GELU ? check_kind(call, 2, "gelu") : "", check_floats_of_one_shape({&call.input(0), &call.output(0)})});
+  return first_of({call.op == QUERN_OP_GELU ? check_kind(call, 2, "gelu") : "",
+                   check_floats_of_one_shape({&call.input(0), &call.output(0)})});
 }
 
 void emit_activation(const Call& call, Launcher& launcher) {
@@ -75,8 +76,7 @@ void emit_glu(const Call& call, Launcher& launcher) {
   const Tensor &gate = call.input(0), &up = call.input(1), &y = call.output(0);
   const bool swapped = call.integer(QUERN_KEY_SWAPPED) != 0, split = up.present();
   GluParams p{};
-  p.shape = walk_elements(
-      y, {{split ? gate : half_of(gate, swapped), p.gate}, {split ? up : half_of(gate, !swapped), p.up}, {y, p.y}});
+  p.shape = walk_elements(y, {{split ? gate : half_of(gate, swapped), p.gate}, {split ? up : half_of(gate, !swapped), p.up}, {y, p.y}});
   read_attributes(call, p);
   launcher.launch("activation", "glu", launcher.spread(p.shape.count), 256, p);
 }
@@ -84,7 +84,8 @@ void emit_glu(const Call& call, Launcher& launcher) {
 std::string refuse_glu_backward(const Call& call) {
   const Tensor &gate = call.input(0), &up = call.input(1), &dy = call.input(2), &dgate = call.output(0), &dup = call.output(1);
   if (!up.present() && dup.present()) return "glu_backward without up has no dup";
-  return first_of({check_kind(call, 4, "glu_backward"), check_gate(gate, up, dy), dgate.present() ? check_gate(dgate, up.present() ? dgate : up, dy) : "",
+  return first_of({check_kind(call, 4, "glu_backward"), check_gate(gate, up, dy),
+                   dgate.present() ? check_gate(dgate, up.present() ? dgate : up, dy) : "",
                    dup.present() ? check_floats_of_one_shape({&dy, &dup}) : ""});
 }
 

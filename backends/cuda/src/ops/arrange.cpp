@@ -60,7 +60,9 @@ std::string refuse_pad(const Call& call) {
   const std::int64_t before = call.integer(QUERN_KEY_BEFORE), after = call.integer(QUERN_KEY_AFTER);
   if (before < 0 || after < 0) return concat("pad by ", before, " and ", after, " elements");
   if (std::string r = check_beside(x, y, axis); !r.empty()) return r;
-  return y.dims[axis] - x.dims[axis] - before == after ? "" : concat(describe(y), " is ", describe(x), " with ", before, " and ", after, " elements around it");
+  return y.dims[axis] - x.dims[axis] - before == after
+             ? ""
+             : concat(describe(y), " is ", describe(x), " with ", before, " and ", after, " elements around it");
 }
 
 void emit_pad(const Call& call, Launcher& launcher) {

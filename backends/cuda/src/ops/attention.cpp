@@ -72,8 +72,8 @@ std::int64_t splits_for(const Call& call, std::int64_t rows, int multiprocessors
 }
 
 std::string refuse(const Call& call) {
-  const Tensor &q = call.input(0), &k = call.input(1), &v = call.input(2), &y = call.output(0),
-               &kv_len = call.input(6), &mask = call.input(7), &sinks = call.input(8);
+  const Tensor &q = call.input(0), &k = call.input(1), &v = call.input(2), &y = call.output(0), &kv_len = call.input(6),
+               &mask = call.input(7), &sinks = call.input(8);
   if (std::string r = first_of({check_floats(q), check_rank(q, 3), check_floats(y), check_rank(y, 3)}); !r.empty()) return r;
   for (const Tensor* cache : {&k, &v})
     if (std::string r = check_pages(*cache, call.input(3), call.input(4), call.input(5), q.dims[0]); !r.empty()) return r;
@@ -82,8 +82,8 @@ std::string refuse(const Call& call) {
   if (k.dims[1] == 0 || q.dims[1] % k.dims[1] != 0)
     return concat(describe(q), ": its heads are a multiple of the ", k.dims[1], " of the cache");
   if (k.last() + 4 * v.last() > 12000) return concat("heads of ", k.last(), " and ", v.last(), " elements do not fit into shared memory");
-  if (std::string r = first_of({check_dim(q, 2, k.last()), check_dim(y, 0, q.dims[0]),
-                                check_dim(y, 1, q.dims[1]), check_dim(y, 2, v.last())});
+  if (std::string r =
+          first_of({check_dim(q, 2, k.last()), check_dim(y, 0, q.dims[0]), check_dim(y, 1, q.dims[1]), check_dim(y, 2, v.last())});
       !r.empty())
     return r;
   if (kv_len.present())
@@ -172,9 +172,7 @@ std::uint64_t attention_scratch(const Call& call) {
   for (std::int64_t rows = 1; rows <= std::min<std::int64_t>(q.dims[0], 512); ++rows) {
     const std::int64_t splits = splits_for(call, rows, 256);
     if (splits > 1)
-      most = std::max(most, static_cast<std::uint64_t>((call.invariant ? q.dims[0] : rows) * q.dims[1] *
-                                                       splits * (v.last() + 2)) *
-                                4);
+      most = std::max(most, static_cast<std::uint64_t>((call.invariant ? q.dims[0] : rows) * q.dims[1] * splits * (v.last() + 2)) * 4);
   }
   return most;
 }
@@ -210,25 +208,27 @@ void launch_attention(const AttentionParams& p, std::int64_t rows, Launcher& lau
     const std::int64_t most = std::int64_t{p.k.pages_per_sequence} * p.k.page;
     pages.splits = most <= most_alone ? 1 : static_cast<int>(std::clamp<std::int64_t>((most + least_share - 1) / least_share, 1, p.splits));
     const PagesShape shape = pages_shape(p);
-    launcher.launch(std::string_view(kernel, std::strlen(kernel) - 2), kernel, {pages.splits, std::int64_t{p.k.kv_heads} * groups, rows}, static_cast<unsigned>(shape.threads), pages,
-                    shape.shared);
+    launcher.launch(std::string_view(kernel, std::strlen(kernel) - 2), kernel, {pages.splits, std::int64_t{p.k.kv_heads} * groups, rows},
+                    static_cast<unsigned>(shape.threads), pages, shape.shared);
     return;
   }
   launcher.launch("attention", kernel_of(p.k.dtype), {p.splits, std::int64_t{p.k.kv_heads} * groups, rows}, 128, p);
 }
 
 bool attention_rows_serves(const Tensor& k, const Tensor& v) {
-  return (k.dtype == QUERN_F16 || k.dtype == QUERN_BF16) && k.dtype == v.dtype && k.last() == v.last() && (k.last() == 64 || k.last() == 128);
+  return (k.dtype == QUERN_F16 || k.dtype == QUERN_BF16) && k.dtype == v.dtype && k.last() == v.last() &&
+         (k.last() == 64 || k.last() == 128);
 }
 
 void launch_attention_rows(const AttentionRowsParams& p, Launcher& launcher) {
   constexpr std::int64_t tile = 128;  // rows of a block
-  static constexpr const char* names[2][2][2] = {{{"attention_rows_64_bf16", "attention_rows_64_f16"}, {"attention_rows_128_bf16", "attention_rows_128_f16"}},
-                                                 {{"attention_groups_64_bf16", "attention_groups_64_f16"},
-                                                  {"attention_groups_128_bf16", "attention_groups_128_f16"}}};
+  static constexpr const char* names[2][2][2] = {
+      {{"attention_rows_64_bf16", "attention_rows_64_f16"}, {"attention_rows_128_bf16", "attention_rows_128_f16"}},
+      {{"attention_groups_64_bf16", "attention_groups_64_f16"}, {"attention_groups_128_bf16", "attention_groups_128_f16"}}};
   const bool groups = launcher.major() == 9, wide_head = p.k.d == 128, f16 = p.k.dtype == QUERN_F16;
   const auto shared = static_cast<unsigned>(3 * 2 * 64 * p.k.d * 2 + 2 * tile * 4 + (groups ? 1024 : 0));  // three stages, and Info
-  launcher.launch(groups ? "attention_groups" : "attention_rows", names[groups][wide_head][f16], {p.heads, (p.rows + tile - 1) / tile, 1}, 256, p, shared);
+  launcher.launch(groups ? "attention_groups" : "attention_rows", names[groups][wide_head][f16], {p.heads, (p.rows + tile - 1) / tile, 1},
+                  256, p, shared);
 }
 
 namespace {

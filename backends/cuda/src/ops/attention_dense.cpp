@@ -19,7 +19,8 @@ const Tensor& lse_of(const Call& call) { return is_backward(call) ? call.input(i
 
 /// [b, t, heads, d]
 std::string check_four(const Tensor& t, std::int64_t b, std::int64_t rows, std::int64_t heads, std::int64_t d) {
-  return first_of({check_floats(t), check_rank(t, 4), check_dim(t, 0, b), check_dim(t, 1, rows), check_dim(t, 2, heads), check_dim(t, 3, d)});
+  return first_of({check_floats(t), check_rank(t, 4), check_dim(t, 0, b), check_dim(t, 1, rows), check_dim(t, 2, heads),
+                   check_dim(t, 3, d)});
 }
 
 std::string check_mask(const Tensor& mask, const Tensor& q, const Tensor& k) {
@@ -46,11 +47,13 @@ std::string refuse(const Call& call) {
       !r.empty())
     return r;
   if (const Tensor& sinks = sinks_of(call); sinks.present())
-    if (std::string r = first_of({check_dtype(sinks, QUERN_F32), check_rank(sinks, 1), check_contiguous(sinks), check_dim(sinks, 0, heads)});
+    if (std::string r =
+            first_of({check_dtype(sinks, QUERN_F32), check_rank(sinks, 1), check_contiguous(sinks), check_dim(sinks, 0, heads)});
         !r.empty())
       return r;
   if (lse.present())
-    if (std::string r = first_of({check_dtype(lse, QUERN_F32), check_rank(lse, 3), check_dim(lse, 0, b), check_dim(lse, 1, t), check_dim(lse, 2, heads)});
+    if (std::string r = first_of({check_dtype(lse, QUERN_F32), check_rank(lse, 3), check_dim(lse, 0, b), check_dim(lse, 1, t),
+                                  check_dim(lse, 2, heads)});
         !r.empty())
       return r;
   if (!is_backward(call)) return check_four(call.output(0), b, t, heads, v.last());
@@ -106,7 +109,8 @@ const Tiling& choose(const std::array<Tiling, N>& tilings, int d, const Floats& 
     shared = static_cast<unsigned>(floats(16 * tiling.rows)) * 4;
     if (d <= 16 * tiling.columns && static_cast<int>(shared) <= launcher.gpu().facts().shared_limit) return tiling;
   }
-  throw Failure(QUERN_UNSUPPORTED, concat("attention with heads of ", d, " elements needs ", shared, " bytes of shared memory; this card has ", launcher.gpu().facts().shared_limit));
+  throw Failure(QUERN_UNSUPPORTED, concat("attention with heads of ", d, " elements needs ", shared,
+                                          " bytes of shared memory; this card has ", launcher.gpu().facts().shared_limit));
 }
 
 void emit(const Call& call, Launcher& launcher) {
@@ -143,8 +147,8 @@ void emit_backward(const Call& call, Launcher& launcher) {
   p.dots = call.scratch;
   unsigned shared = 0;
   const Tiling& tiling = choose(
-      tilings, std::max(p.d, p.dv_size),
-      [&](int tile) { return 2 * tile * (pitch_of(p.d) + pitch_of(p.dv_size) + tile + 1); }, launcher, shared);
+      tilings, std::max(p.d, p.dv_size), [&](int tile) { return 2 * tile * (pitch_of(p.d) + pitch_of(p.dv_size) + tile + 1); }, launcher,
+      shared);
   const std::int64_t tile = 16 * tiling.rows, b = call.input(in_q).dims[0];
   launcher.launch("attention_backward", "attention_dots", {(p.queries + 7) / 8, p.heads, b}, 256, p);
   launcher.launch("attention_backward", tiling.names[0], {(p.keys + tile - 1) / tile, p.kv_heads, b}, 256, p, shared);

@@ -9,13 +9,12 @@ namespace {
 std::string refuse(const Call& call) {
   const Tensor &x = call.input(0), &y = call.output(0);
   if (x.dtype != y.dtype) return concat(describe(x), " and ", describe(y), " have one element type");
-  if (call.predicate.elements() != 1 && x.rank < 2 && is_block(x.dtype)) return "a predicate a row needs rows, and this is one row of blocks";
+  if (call.predicate.elements() != 1 && x.rank < 2 && is_block(x.dtype))
+    return "a predicate a row needs rows, and this is one row of blocks";
   return first_of({check_same_shape(x, y), check_units(x), check_units(y)});
 }
 
-void emit(const Call& call, Launcher& launcher) {
-  launch_copy(call.input(0), call.output(0), live_of(call), launcher);
-}
+void emit(const Call& call, Launcher& launcher) { launch_copy(call.input(0), call.output(0), live_of(call), launcher); }
 
 constexpr Op table[] = {{QUERN_OP_COPY, "copy.cuda", refuse, emit, nullptr, true}};
 
@@ -24,7 +23,8 @@ constexpr Op table[] = {{QUERN_OP_COPY, "copy.cuda", refuse, emit, nullptr, true
 const std::span<const Op> copy_ops = table;
 
 std::string check_units(const Tensor& t) {
-  const bool apart = is_block(t.dtype) && (t.rank == 0 || t.strides[t.rank - 1] != static_cast<std::int64_t>(sdk::element_size(t.dtype).bytes));
+  const bool apart = is_block(t.dtype) &&
+                     (t.rank == 0 || t.strides[t.rank - 1] != static_cast<std::int64_t>(sdk::element_size(t.dtype).bytes));
   return apart ? concat(describe(t), ": the blocks of a row lie behind each other") : "";
 }
 

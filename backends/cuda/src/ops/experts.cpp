@@ -22,8 +22,8 @@ struct Roles {
 
 /// The dims that a, id and y share.
 std::string check_pairs(const Roles& r) {
-  if (std::string reason = first_of({check_floats(r.a), check_rank(r.a, 3), check_dtype(r.id, QUERN_I32), check_rank(r.id, 2), check_floats(r.y),
-                                     check_rank(r.y, 3)});
+  if (std::string reason = first_of({check_floats(r.a), check_rank(r.a, 3), check_dtype(r.id, QUERN_I32), check_rank(r.id, 2),
+                                     check_floats(r.y), check_rank(r.y, 3)});
       !reason.empty())
     return reason;
   if (r.a.dims[1] != 1 && r.a.dims[1] != r.id.dims[1]) return concat(describe(r.a), " has one row a token, or one for each of its experts");

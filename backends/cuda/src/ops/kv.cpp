@@ -45,8 +45,9 @@ std::string refuse_move(const Call& call) {
 
 void emit_move(const Call& call, Launcher& launcher) {
   const Tensor &cache = call.output(0), &slot = call.input(2);
-  const KvMoveParams p{view_of_cache(cache), table_of(cache, call.input(1), slot, call.input(3)), call.input(4).data,
-                       static_cast<int>(slot.dims[0]), live_of(call), launcher.faults()};
+  const KvMoveParams p{view_of_cache(cache), table_of(cache, call.input(1), slot, call.input(3)),
+                       call.input(4).data,   static_cast<int>(slot.dims[0]),
+                       live_of(call),        launcher.faults()};
   launcher.launch("kv", "kv_move", {cache.dims[1], 1, 1}, 128, p);
 }
 

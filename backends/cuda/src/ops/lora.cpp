@@ -37,7 +37,9 @@ std::string refuse(const Call& call) {
   }
   const Tensor &base = call.input(4), &y = call.output(0);
   if (base.present())
-    if (std::string r = first_of({base.dtype == y.dtype ? "" : concat(describe(base), " has the element type of y"), check_same_shape(base, y)}); !r.empty())
+    if (std::string r =
+            first_of({base.dtype == y.dtype ? "" : concat(describe(base), " has the element type of y"), check_same_shape(base, y)});
+        !r.empty())
       return r;
   return first_of({check_floats(y), check_rank(y, 2), check_dim(y, 0, x.dims[0])});
 }
@@ -96,8 +98,7 @@ void emit_backward(const Call& call, Launcher& launcher) {
     launcher.launch("lora", "lora_down", {p.rows, 1, 1}, 256, q);
     launcher.launch("lora", "lora_dx", {(q.k + 255) / 256, p.rows, 1}, 256, q);
     for (p.adapter = 0; p.adapter < q.slots; ++p.adapter)
-      for (p.of_b = 0; p.of_b < 2; ++p.of_b)
-        launcher.launch("lora", "lora_pool", launcher.spread(p.of_b != 0 ? q.n * 8 : q.k * 8), 256, p);
+      for (p.of_b = 0; p.of_b < 2; ++p.of_b) launcher.launch("lora", "lora_pool", launcher.spread(p.of_b != 0 ? q.n * 8 : q.k * 8), 256, p);
   }
 }
 

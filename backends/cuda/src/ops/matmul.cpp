@@ -29,8 +29,8 @@ bool is_plain(const Call& call) {
 
 bool takes_gemv(const Call& call) {
   const Tensor &a = call.input(0), &b = call.input(1), &y = call.output(0);
-  return call.int8_allowed() && has_int8_kernel(b) && a.dtype == QUERN_F32 && y.dtype == QUERN_F32 &&
-         a.data % 16 == 0 && !call.input(3).present() && call.real(QUERN_KEY_ALPHA) == 1.0;
+  return call.int8_allowed() && has_int8_kernel(b) && a.dtype == QUERN_F32 && y.dtype == QUERN_F32 && a.data % 16 == 0 &&
+         !call.input(3).present() && call.real(QUERN_KEY_ALPHA) == 1.0;
 }
 
 std::string refuse(const Call& call) {
@@ -42,9 +42,7 @@ std::string refuse(const Call& call) {
   const std::int64_t m = a.dims[a.rank - (ta ? 1 : 2)], k = a.dims[a.rank - (ta ? 2 : 1)];
   const std::int64_t n = b.dims[b.rank - (tb ? 1 : 2)], bk = b.dims[b.rank - (tb ? 2 : 1)];
   if (bk != k) return concat("matmul: ", describe(a), " and ", describe(b), " have another inner length");
-  if (std::string r = first_of(
-          {check_floats(a), check_floats(y), check_dim(y, y.rank - 2, m), check_dim(y, y.rank - 1, n)});
-      !r.empty())
+  if (std::string r = first_of({check_floats(a), check_floats(y), check_dim(y, y.rank - 2, m), check_dim(y, y.rank - 1, n)}); !r.empty())
     return r;
   for (std::uint32_t d = 0; d + 2 < a.rank; ++d) {
     if (y.dims[d] != a.dims[d]) return concat(describe(y), " has the leading dimensions of ", describe(a));
@@ -53,8 +51,7 @@ std::string refuse(const Call& call) {
       return concat(describe(b), " does not repeat to ", describe(a));
   }
   if (bias.present())
-    if (std::string r = first_of(
-            {check_dtype(bias, QUERN_F32), check_rank(bias, 1), check_contiguous(bias), check_dim(bias, 0, n)});
+    if (std::string r = first_of({check_dtype(bias, QUERN_F32), check_rank(bias, 1), check_contiguous(bias), check_dim(bias, 0, n)});
         !r.empty())
       return r;
   if (c.present())
@@ -64,14 +61,15 @@ std::string refuse(const Call& call) {
 }
 
 MatmulFactors any_factors(const Call& call) {
-  return {call.integer(QUERN_KEY_TRANSPOSE_A) != 0, call.integer(QUERN_KEY_TRANSPOSE_B) != 0, static_cast<float>(call.real(QUERN_KEY_ALPHA)),
-          static_cast<float>(call.real(QUERN_KEY_BETA))};
+  return {call.integer(QUERN_KEY_TRANSPOSE_A) != 0, call.integer(QUERN_KEY_TRANSPOSE_B) != 0,
+          static_cast<float>(call.real(QUERN_KEY_ALPHA)), static_cast<float>(call.real(QUERN_KEY_BETA))};
 }
 
 std::uint64_t scratch(const Call& call) { return is_plain(call) && takes_gemv(call) ? activation_bytes(call.input(0).last()) : 0; }
 
 void emit(const Call& call, Launcher& launcher) {
-  if (!is_plain(call)) return launch_matmul_any(call.input(0), call.input(1), call.input(2).data, call.input(3), call.output(0), any_factors(call), launcher);
+  if (!is_plain(call))
+    return launch_matmul_any(call.input(0), call.input(1), call.input(2).data, call.input(3), call.output(0), any_factors(call), launcher);
   const Tensor &a = call.input(0), &b = call.input(1), &c = call.input(3), &y = call.output(0);
   const std::int64_t m = a.rows(), n = b.dims[0], k = a.last();
   if (m == 0 || n == 0) return;
@@ -170,8 +168,8 @@ Activations activations_at(Address at, std::int64_t k, bool sums, int dtype) {
   return x;
 }
 
-void launch_quantise(Address x, Address weight, float offset, std::int64_t rows, std::int64_t k,
-                     const Activations& out, Launcher& launcher) {
+void launch_quantise(Address x, Address weight, float offset, std::int64_t rows, std::int64_t k, const Activations& out,
+                     Launcher& launcher) {
   const QuantiseParams p{x, weight, offset, static_cast<int>(k), out};
   launcher.launch("quantise", "quantise", {(k / 32 + 7) / 8, rows, 1}, 256, p);
 }

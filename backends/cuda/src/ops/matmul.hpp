@@ -13,8 +13,8 @@ bool has_int8_kernel(const Tensor& weights);
 /// `dtype`: that of the codes, see Activations.
 Activations activations_at(Address at, std::int64_t k, bool sums, int dtype = 0);
 std::uint64_t activation_bytes(std::int64_t k);
-void launch_quantise(Address x, Address weight, float offset, std::int64_t rows, std::int64_t k,
-                     const Activations& out, Launcher& launcher);
+void launch_quantise(Address x, Address weight, float offset, std::int64_t rows, std::int64_t k, const Activations& out,
+                     Launcher& launcher);
 /// One row of f32 activations that a product quantises itself, in place of p.x. x 0: none.
 struct RawInput {
   Address x = 0, weight = 0;  // weight: of a norm, or 0

@@ -11,8 +11,7 @@ namespace {
 /// Strides of the last two dims, turned.
 struct Sides {
   std::int64_t row, step;
-  Sides(const Tensor& t, bool turned)
-      : row(t.strides[t.rank - (turned ? 1 : 2)]), step(t.strides[t.rank - (turned ? 2 : 1)]) {}
+  Sides(const Tensor& t, bool turned) : row(t.strides[t.rank - (turned ? 1 : 2)]), step(t.strides[t.rank - (turned ? 2 : 1)]) {}
 };
 
 }  // namespace

@@ -9,15 +9,13 @@ namespace {
 /// Of a multiprocessor: they have 168 registers each, for 64 rows 255.
 constexpr std::int64_t most_warps(int columns) { return columns > 32 ? 8 : 12; }
 /// The place of a kernel's name: of 8, 16, 32, 48 or 64 columns.
-constexpr int place_of(int columns) {
-  return columns <= 8 ? 0 : columns <= 16 ? 1 : columns <= 32 ? 2 : columns <= 48 ? 3 : 4;
-}
-constexpr std::int64_t target_span = 4;   // blocks of 256 that a warp takes between two barriers
+constexpr int place_of(int columns) { return columns <= 8 ? 0 : columns <= 16 ? 1 : columns <= 32 ? 2 : columns <= 48 ? 3 : 4; }
+constexpr std::int64_t target_span = 4;          // blocks of 256 that a warp takes between two barriers
 constexpr std::int64_t target_chunk = 40 << 10;  // bytes of activations: a block begins when it has the first
-constexpr std::int64_t ring_bytes = 6912;  // of kquants.cu: three stages of Q4_K or two of Q6_K
-constexpr std::int64_t extra = 128;       // bytes of barriers, and of a row's sums of squares
-constexpr std::int64_t reserved = 1024;   // shared memory that the system takes for each block
-constexpr std::int64_t most_k = 32768;    // one row lies in shared memory
+constexpr std::int64_t ring_bytes = 6912;        // of kquants.cu: three stages of Q4_K or two of Q6_K
+constexpr std::int64_t extra = 128;              // bytes of barriers, and of a row's sums of squares
+constexpr std::int64_t reserved = 1024;          // shared memory that the system takes for each block
+constexpr std::int64_t most_k = 32768;           // one row lies in shared memory
 
 /// Q4_K and Q6_K, of 2 rows and more (of the head one).
 void launch_kquants(MixedParams& p, Launcher& launcher) {
@@ -29,7 +27,8 @@ void launch_kquants(MixedParams& p, Launcher& launcher) {
   // Two blocks a multiprocessor, so that the next kernel's weights come while this one ends; but one of 32 rows, whose chunks of the
   // operand are large. As many tiles a block as one wave needs; of more than there are warps, an even share.
   const bool halves = columns < 32;
-  const std::int64_t warps = halves ? most_warps(columns) / 2 : most_warps(columns), seats = std::int64_t{launcher.multiprocessors()} * (halves ? 2 : 1);
+  const std::int64_t warps = halves ? most_warps(columns) / 2 : most_warps(columns),
+                     seats = std::int64_t{launcher.multiprocessors()} * (halves ? 2 : 1);
   const std::int64_t each = (tiles + seats - 1) / seats, turns = (each + warps - 1) / warps;
   p.tiles = static_cast<int>((each + turns - 1) / turns);
   p.ring = ring_bytes;
@@ -56,7 +55,8 @@ void launch_kquants(MixedParams& p, Launcher& launcher) {
 
 bool mixed_serves(const Tensor& weights, const CardFacts& card) {
   if (card.major < 9 || weights.rank != 2 || weights.last() % 256 != 0 || weights.last() > most_k) return false;
-  if (weights.dtype == QUERN_Q4_K || weights.dtype == QUERN_F16 || weights.dtype == QUERN_BF16) return weights.packed_layout || is_contiguous(weights);
+  if (weights.dtype == QUERN_Q4_K || weights.dtype == QUERN_F16 || weights.dtype == QUERN_BF16)
+    return weights.packed_layout || is_contiguous(weights);
   return weights.dtype == QUERN_Q6_K && weights.packed_layout;
 }
 
@@ -88,7 +88,8 @@ void launch_mixed(MixedParams& p, Launcher& launcher) {
   const auto sums = static_cast<std::int64_t>(p.tiles) * (ways - 1) * columns * 64;  // of a warp: 16 rows of f32
   const auto shared = static_cast<unsigned>(std::max(shared_of(ways * span) + extra, sums));
   static constexpr const char* names[] = {"mixed_8", "mixed_16", "mixed_32", "mixed_48", "mixed_64"};
-  launcher.launch("mixed", names[place_of(columns)], {(tiles + p.tiles - 1) / p.tiles, 1, 1}, static_cast<unsigned>(32 * p.tiles * p.ways), p, shared);
+  launcher.launch("mixed", names[place_of(columns)], {(tiles + p.tiles - 1) / p.tiles, 1, 1}, static_cast<unsigned>(32 * p.tiles * p.ways),
+                  p, shared);
 }
 
 }  // namespace quern::cuda

@@ -10,7 +10,9 @@ namespace quern::cuda {
 constexpr std::int64_t most_mixed_rows = 64;
 
 /// How many rows an operand has room for that holds `rows`, and its bytes.
-constexpr std::int64_t operand_columns(std::int64_t rows) { return rows <= 1 ? 1 : rows <= 8 ? 8 : rows <= 16 ? 16 : rows <= 32 ? 32 : rows <= 48 ? 48 : 64; }
+constexpr std::int64_t operand_columns(std::int64_t rows) {
+  return rows <= 1 ? 1 : rows <= 8 ? 8 : rows <= 16 ? 16 : rows <= 32 ? 32 : rows <= 48 ? 48 : 64;
+}
 constexpr std::int64_t operand_bytes(std::int64_t rows, std::int64_t k) {
   return (rows + most_mixed_rows - 1) / most_mixed_rows * operand_columns(rows) * ((k + 255) / 256) * operand_pitch;
 }

@@ -17,7 +17,8 @@ std::string refuse_router(const Call& call) {
   if (kind != 0 && kind != 1) return concat("moe_router has the kinds 0 and 1, not ", kind);
   if (used < 0 || used > logits.dims[1]) return concat(used, " of ", logits.dims[1], " experts");
   if (bias.present())
-    if (std::string r = first_of({check_dtype(bias, QUERN_F32), check_rank(bias, 1), check_contiguous(bias), check_dim(bias, 0, logits.dims[1])});
+    if (std::string r =
+            first_of({check_dtype(bias, QUERN_F32), check_rank(bias, 1), check_contiguous(bias), check_dim(bias, 0, logits.dims[1])});
         !r.empty())
       return r;
   return first_of({check_dtype(id, QUERN_I32), check_rank(id, 2), check_dim(id, 0, logits.dims[0]), check_dim(id, 1, used),
@@ -30,8 +31,7 @@ void emit_router(const Call& call, Launcher& launcher) {
   RouterParams p{};
   if (is_backward(call))
     p.rows = walk_rows(logits, {{logits, p.logits}, {call.input(2), p.id}, {call.input(3), p.dweight}, {call.output(0), p.dlogits}});
-  else
-    p.rows = walk_rows(logits, {{logits, p.logits}, {call.output(0), p.id}, {call.output(1), p.weight}});
+  else p.rows = walk_rows(logits, {{logits, p.logits}, {call.output(0), p.id}, {call.output(1), p.weight}});
   p.bias = call.input(1).data;
   p.experts = logits.dims[1];
   p.used = call.integer(QUERN_KEY_USED);
@@ -44,10 +44,12 @@ void emit_router(const Call& call, Launcher& launcher) {
 
 std::string refuse_combine(const Call& call) {
   const Tensor &x = call.input(0), &weight = call.input(1), &y = call.output(0);
-  if (std::string r = first_of({check_floats(x), check_rank(x, 3), check_dtype(weight, QUERN_F32), check_rank(weight, 2), check_floats(y), check_rank(y, 2)});
+  if (std::string r = first_of({check_floats(x), check_rank(x, 3), check_dtype(weight, QUERN_F32), check_rank(weight, 2), check_floats(y),
+                                check_rank(y, 2)});
       !r.empty())
     return r;
-  return first_of({check_dim(weight, 0, x.dims[0]), check_dim(weight, 1, x.dims[1]), check_dim(y, 0, x.dims[0]), check_dim(y, 1, x.dims[2])});
+  return first_of({check_dim(weight, 0, x.dims[0]), check_dim(weight, 1, x.dims[1]), check_dim(y, 0, x.dims[0]),
+                   check_dim(y, 1, x.dims[2])});
 }
 
 void emit_combine(const Call& call, Launcher& launcher) {

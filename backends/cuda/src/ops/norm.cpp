@@ -55,8 +55,10 @@ std::string check_factor(const Tensor& t, const Tensor& x) {
 
 int norm_kind(std::uint32_t op) {
   switch (op) {
-    case QUERN_OP_LAYER_NORM: case QUERN_OP_LAYER_NORM_BACKWARD: return norm_layer;
-    case QUERN_OP_L2_NORM: case QUERN_OP_L2_NORM_BACKWARD: return norm_l2;
+    case QUERN_OP_LAYER_NORM:
+    case QUERN_OP_LAYER_NORM_BACKWARD: return norm_layer;
+    case QUERN_OP_L2_NORM:
+    case QUERN_OP_L2_NORM_BACKWARD: return norm_l2;
     default: return norm_rms;
   }
 }

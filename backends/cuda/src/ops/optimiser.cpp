@@ -27,7 +27,8 @@ std::string refuse_sgd(const Call& call) {
   const Tensor &gradient = call.input(0), &w = call.output(0), &momentum = call.output(1);
   if (call.real(QUERN_KEY_MOMENTUM) > 0 && !momentum.present()) return "sgd with a momentum above 0 needs the state momentum";
   return first_of({check_floats(gradient), check_floats(w), check_same_shape(w, gradient), check_one(call.input(1), QUERN_F32),
-                   check_one(call.input(2), QUERN_F32), momentum.present() ? first_of({check_floats(momentum), check_same_shape(momentum, gradient)}) : ""});
+                   check_one(call.input(2), QUERN_F32),
+                   momentum.present() ? first_of({check_floats(momentum), check_same_shape(momentum, gradient)}) : ""});
 }
 
 OptimiserParams params_of(const Call& call, const Tensor& v, const Tensor& master, Launcher& launcher) {

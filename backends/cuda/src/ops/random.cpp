@@ -8,8 +8,8 @@ namespace quern::cuda {
 namespace {
 
 std::string check_counter(const Tensor& seed, const Tensor& step) {
-  return first_of({check_dtype(seed, QUERN_U32), check_rank(seed, 1), check_contiguous(seed), check_dim(seed, 0, 2), check_dtype(step, QUERN_I32),
-                   step.elements() == 1 ? "" : concat(describe(step), " is one number")});
+  return first_of({check_dtype(seed, QUERN_U32), check_rank(seed, 1), check_contiguous(seed), check_dim(seed, 0, 2),
+                   check_dtype(step, QUERN_I32), step.elements() == 1 ? "" : concat(describe(step), " is one number")});
 }
 
 std::string refuse_uniform(const Call& call) {

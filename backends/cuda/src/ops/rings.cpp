@@ -7,9 +7,9 @@
 namespace quern::cuda {
 namespace {
 
-constexpr std::int64_t warps = 16;         // of a block, as in the kernel
-constexpr std::int64_t most_slots = 8;      // of a warp, as in the kernel
-constexpr std::int64_t slot_target = 4700;  // bytes of two rows in a slot, about
+constexpr std::int64_t warps = 16;                                                            // of a block, as in the kernel
+constexpr std::int64_t most_slots = 8;                                                        // of a warp, as in the kernel
+constexpr std::int64_t slot_target = 4700;                                                    // bytes of two rows in a slot, about
 constexpr std::int64_t fixed_bytes = (warps * most_slots * 8 + warps * 4 + 127) / 128 * 128;  // RingShared of the kernel
 
 constexpr std::int64_t round_up(std::int64_t bytes, std::int64_t to) { return (bytes + to - 1) / to * to; }
@@ -22,7 +22,8 @@ struct Layout {
 };
 Layout layout_of(int dtype) {
   switch (dtype) {
-    case QUERN_F16: case QUERN_BF16: return {32, {64, 0, 0, 0}, 256};
+    case QUERN_F16:
+    case QUERN_BF16: return {32, {64, 0, 0, 0}, 256};
     case QUERN_Q5_0: return {32, {2, 16, 4, 0}, 1024};
     case QUERN_Q5_1: return {32, {4, 16, 4, 0}, 1024};
     case QUERN_Q5_K: return {256, {176, 0, 0, 0}, 2048};
@@ -31,7 +32,8 @@ Layout layout_of(int dtype) {
 }
 
 bool has_layout(quern_dtype dtype) {
-  return dtype == QUERN_F16 || dtype == QUERN_BF16 || dtype == QUERN_Q5_0 || dtype == QUERN_Q5_1 || dtype == QUERN_Q5_K || dtype == QUERN_Q6_K;
+  return dtype == QUERN_F16 || dtype == QUERN_BF16 || dtype == QUERN_Q5_0 || dtype == QUERN_Q5_1 || dtype == QUERN_Q5_K ||
+         dtype == QUERN_Q6_K;
 }
 
 /// Bytes of two rows of `k` elements in a slot; a piece starts at a multiple of 16, and where it is none, in the sixteen of its first byte.

@@ -13,8 +13,8 @@ std::string refuse_table(const Call& call) {
   if (std::string r = check_table(table); !r.empty()) return r;
   if (count.present() && (count.dtype != QUERN_I32 || count.elements() != 1)) return concat(describe(count), "; position_count is one i32");
   if (factors.present())
-    if (std::string r = first_of({check_dtype(factors, QUERN_F32), check_rank(factors, 1),
-                                  check_contiguous(factors), check_dim(factors, 0, table.dims[1])});
+    if (std::string r = first_of({check_dtype(factors, QUERN_F32), check_rank(factors, 1), check_contiguous(factors),
+                                  check_dim(factors, 0, table.dims[1])});
         !r.empty())
       return r;
   const std::int64_t scaling = call.integer(QUERN_KEY_SCALING);

@@ -35,15 +35,14 @@ void unpack_output(const Call& call, const Tensor& packed, Launcher& launcher) {
 }
 
 std::string check_rows(const Tensor& t, quern_dtype dtype, std::int64_t rows, std::int64_t columns) {
-  return first_of({check_dtype(t, dtype), check_rank(t, columns == 0 ? 1 : 2), check_contiguous(t),
-                   check_dim(t, 0, rows), columns > 1 ? check_dim(t, 1, columns) : ""});
+  return first_of({check_dtype(t, dtype), check_rank(t, columns == 0 ? 1 : 2), check_contiguous(t), check_dim(t, 0, rows),
+                   columns > 1 ? check_dim(t, 1, columns) : ""});
 }
 
 std::string refuse_penalize(const Call& call) {
   const Tensor &x = call.input(0), &history = call.input(1);
   return first_of({check_logits(x), check_logits(call.output(0)), check_same_shape(x, call.output(0)),
-                   check_rows(history, QUERN_I32, x.dims[0], 1),
-                   check_rows(call.input(2), QUERN_I32, x.dims[0], 0),
+                   check_rows(history, QUERN_I32, x.dims[0], 1), check_rows(call.input(2), QUERN_I32, x.dims[0], 0),
                    check_rows(call.input(3), QUERN_F32, x.dims[0], 8)});
 }
 
@@ -58,8 +57,9 @@ void emit_penalize(const Call& call, Launcher& launcher) {
 
 std::string refuse_bias(const Call& call) {
   const Tensor &x = call.input(0), &token = call.input(1), &bias = call.input(2);
-  return first_of({check_logits(x), check_logits(call.output(0)), check_same_shape(x, call.output(0)), check_rows(token, QUERN_I32, x.dims[0], 1),
-                   check_dtype(bias, QUERN_F32), check_contiguous(bias), check_same_shape(token, bias)});
+  return first_of({check_logits(x), check_logits(call.output(0)), check_same_shape(x, call.output(0)),
+                   check_rows(token, QUERN_I32, x.dims[0], 1), check_dtype(bias, QUERN_F32), check_contiguous(bias),
+                   check_same_shape(token, bias)});
 }
 
 void emit_bias(const Call& call, Launcher& launcher) {
@@ -77,20 +77,15 @@ std::string refuse_sample(const Call& call) {
                    check_rows(call.output(1), QUERN_F32, x.dims[0], 0), x.last() < 1 ? "a row of logits has at least one element" : ""});
 }
 
-std::uint64_t scratch_sample(const Call& call) { return copy_bytes(call.input(0)) + static_cast<std::uint64_t>(call.input(0).elements()) * 16; }
+std::uint64_t scratch_sample(const Call& call) {
+  return copy_bytes(call.input(0)) + static_cast<std::uint64_t>(call.input(0).elements()) * 16;
+}
 
 void emit_sample(const Call& call, Launcher& launcher) {
   Address at = call.scratch;
   const Tensor x = packed_input(call, at, launcher);
-  const SampleParams p{x.data,
-                       call.input(1).data,
-                       call.input(2).data,
-                       call.input(3).data,
-                       call.output(0).data,
-                       call.output(1).data,
-                       at,
-                       x.dims[0],
-                       x.dims[1]};
+  const SampleParams p{x.data, call.input(1).data, call.input(2).data, call.input(3).data, call.output(0).data, call.output(1).data,
+                       at,     x.dims[0],          x.dims[1]};
   launcher.launch("sampling", "sample", {p.rows, 1, 1}, 1024, p);
 }
 

@@ -68,8 +68,6 @@ Shape walk_rows(const Tensor& shape, std::initializer_list<Walked> operands) {
   return walk(shape, shape.rank == 0 ? 0 : shape.rank - 1, operands);
 }
 
-Live live_of(const Call& call) noexcept {
-  return call.predicate.present() ? Live{call.predicate.data, call.predicate.elements()} : Live{};
-}
+Live live_of(const Call& call) noexcept { return call.predicate.present() ? Live{call.predicate.data, call.predicate.elements()} : Live{}; }
 
 }  // namespace quern::cuda

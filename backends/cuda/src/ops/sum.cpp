@@ -57,7 +57,8 @@ void emit(const Call& call, Launcher& launcher) {
   const auto element = static_cast<std::int64_t>(sdk::element_size(call.input(0).dtype).bytes);
   const bool across = p.kept.count > 1 && p.x.strides[p.kept.rank - 1] == element && p.inner.strides[p.reduced.rank - 1] != element;
   const std::int64_t blocks = across ? (p.kept.count + 31) / 32 : p.kept.count;
-  p.splits = static_cast<int>(std::clamp<std::int64_t>(wanted_blocks / blocks, 1, std::max<std::int64_t>(1, p.reduced.count / least_share)));
+  p.splits =
+      static_cast<int>(std::clamp<std::int64_t>(wanted_blocks / blocks, 1, std::max<std::int64_t>(1, p.reduced.count / least_share)));
   const unsigned threads = across || p.reduced.count > 128 ? 256 : 32;
   launcher.launch("sum", across ? "sum_across" : "sum_along", {blocks, p.splits, 1}, threads, p);
   if (p.splits > 1) launcher.launch("sum", "sum_parts", launcher.spread(p.kept.count), 256, p);

@@ -7,11 +7,11 @@
 namespace quern::cuda {
 namespace {
 
-constexpr int rows = 16;                     // of a tile
-constexpr int least_stream_rows = 2;         // of a stage of stream.cu: one of gate, one of up
+constexpr int rows = 16;                      // of a tile
+constexpr int least_stream_rows = 2;          // of a stage of stream.cu: one of gate, one of up
 constexpr std::int64_t stage_target = 40960;  // bytes of a stage, about
-constexpr std::int64_t reserved = 1024;      // shared memory that the system takes for each block
-constexpr std::int64_t fixed_bytes = 9728;   // TilesShared of the kernel, rounded up
+constexpr std::int64_t reserved = 1024;       // shared memory that the system takes for each block
+constexpr std::int64_t fixed_bytes = 9728;    // TilesShared of the kernel, rounded up
 
 /// As pitch_of of the kernel.
 constexpr std::int64_t pitch_of(std::int64_t bytes, std::int64_t apart, bool shifted) {
@@ -31,7 +31,8 @@ Layout layout_of(int dtype) {
     case QUERN_Q5_0: return {32, {2, 16, 4, 0}, 16};
     case QUERN_Q5_1: return {32, {4, 16, 4, 0}, 16};
     case QUERN_Q8_0: return {32, {2, 32, 0, 0}, 32};
-    case QUERN_F16: case QUERN_BF16: return {32, {64, 0, 0, 0}, 64};
+    case QUERN_F16:
+    case QUERN_BF16: return {32, {64, 0, 0, 0}, 64};
     case QUERN_Q4_K: return {256, {144, 0, 0, 0}, 32};
     case QUERN_Q5_K: return {256, {176, 0, 0, 0}, 32};
     default: return {256, {2, 128, 64, 16}, 16};
@@ -55,12 +56,15 @@ std::int64_t half_bytes(std::int64_t piece, std::int64_t count) {
 std::int64_t whole_bytes(int dtype, std::int64_t k, std::int64_t count, bool glu) {
   const Layout layout = layout_of(dtype);
   std::int64_t bytes = 0;
-  for (const int piece : layout.bytes) bytes += glu ? 2 * half_bytes(k / layout.k * piece, count / 2) : half_bytes(k / layout.k * piece, count);
+  for (const int piece : layout.bytes)
+    bytes += glu ? 2 * half_bytes(k / layout.k * piece, count / 2) : half_bytes(k / layout.k * piece, count);
   return bytes;
 }
 
 /// A stage of stream.cu of `count` rows of one part.
-std::int64_t stream_stage_bytes(int dtype, std::int64_t k, std::int64_t count, bool glu) { return (whole_bytes(dtype, k, count, glu) + 127) / 128 * 128; }
+std::int64_t stream_stage_bytes(int dtype, std::int64_t k, std::int64_t count, bool glu) {
+  return (whole_bytes(dtype, k, count, glu) + 127) / 128 * 128;
+}
 
 std::int64_t activation_bytes_of(std::int64_t k, std::int64_t t, bool floats) {
   return (t * ((floats ? pitch_of(2 * k, 64, false) : pitch_of(k, 32, false)) + k / 4 + 16) + 127) / 128 * 128;
@@ -109,7 +113,7 @@ bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher, const
   const bool floats = g.x.dtype != 0;
   const std::int64_t fixed = fixed_bytes + activation_bytes_of(g.k, g.t, floats);
   bool stream = g.t == 1 && !floats && !invariant;  // fewer instructions for one row, sums in another order
-  if (stream) {  // as many rows in a stage as keep it small
+  if (stream) {                                     // as many rows in a stage as keep it small
     const auto bytes = [&](std::int64_t n) {
       std::int64_t most = 0;
       for (int i = 0; i < g.parts; ++i) most = std::max(most, stream_stage_bytes(g.part[i].w.dtype, g.k, n, g.glu != 0));
@@ -150,7 +154,8 @@ bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher, const
     }
     p.stages = static_cast<int>(std::min<std::int64_t>({team_tiles * p.chunks, 4, (limit - fixed) / (2 * stage)}));
   } else {
-    p.subtiles = g.out.codes != 0 ? (g.glu != 0 ? 4 : 2) : static_cast<int>(std::max<std::int64_t>(1, tiles / (2 * launcher.multiprocessors())));
+    p.subtiles = g.out.codes != 0 ? (g.glu != 0 ? 4 : 2)
+                                  : static_cast<int>(std::max<std::int64_t>(1, tiles / (2 * launcher.multiprocessors())));
     p.groups = 1;
     grid = (tiles + p.subtiles - 1) / p.subtiles;
     // Half of a multiprocessor, where two stages fit in it: the other half is for another block, of this kernel or of the next.
@@ -183,7 +188,8 @@ bool launch_tiles(const GemvParams& g, bool invariant, Launcher& launcher, const
   const auto shared = static_cast<unsigned>(fixed + (stream ? 2 : 1) * p.stages * stage);
   // Where no row is long, a kernel that can share none: each kernel of a step is short. Other models keep to one kernel, whose code is there.
   const bool brief = g.out.codes == 0 && p.rows == rows && g.k < 2048;
-  if (stream) launcher.launch("stream", brief ? "stream_short_1" : g.out.codes != 0 ? "stream_quantise_1" : "stream_1", {grid, 1, 1}, 576, p, shared);
+  if (stream)
+    launcher.launch("stream", brief ? "stream_short_1" : g.out.codes != 0 ? "stream_quantise_1" : "stream_1", {grid, 1, 1}, 576, p, shared);
   else launcher.launch("tiles", g.t == 1 ? "tiles_1" : "tiles_8", {grid, 1, 1}, 288, p, shared);
   return true;
 }

@@ -55,7 +55,8 @@ std::string refuse_pad(const Call& call) {
   if (ranged(x, axis) || ranged(y, axis)) return concat(describe(x), ": along axis ", axis, " pad takes a fixed size");
   for (std::uint32_t d = 0; d < y.rank; ++d) {
     std::int64_t size = x.dims[d];
-    if (d == axis && (__builtin_add_overflow(size, before, &size) || __builtin_add_overflow(size, after, &size))) return "the padded size overflows";
+    if (d == axis && (__builtin_add_overflow(size, before, &size) || __builtin_add_overflow(size, after, &size)))
+      return "the padded size overflows";
     if (std::string r = check_dim(y, d, size); !r.empty()) return r;
   }
   return {};
@@ -72,10 +73,13 @@ std::string refuse_repeats(const Tensor& small, const Tensor& large) {
   bool fills = small.rank <= large.rank;
   for (std::uint32_t e = 1; fills && e <= small.rank; ++e) {
     const std::uint32_t s = small.rank - e, l = large.rank - e;
-    if (ranged(small, s) || ranged(large, l)) fills = (small.dims[s] == large.dims[l] && ranged(small, s) == ranged(large, l)) || (small.dims[s] == 1 && !ranged(small, s));
+    if (ranged(small, s) || ranged(large, l))
+      fills = (small.dims[s] == large.dims[l] && ranged(small, s) == ranged(large, l)) || (small.dims[s] == 1 && !ranged(small, s));
     else fills = small.dims[s] == large.dims[l] || (small.dims[s] > 0 && large.dims[l] % small.dims[s] == 0);
   }
-  if (!fills) return concat(describe(large), ": each dimension is a multiple of that of ", describe(small), ", a ranged one is the same or repeats a 1");
+  if (!fills)
+    return concat(describe(large), ": each dimension is a multiple of that of ", describe(small),
+                  ", a ranged one is the same or repeats a 1");
   if (large.elements() >= std::int64_t{1} << 30) return concat(describe(large), "; fewer than 2^30 elements are taken");
   return {};
 }

@@ -8,36 +8,42 @@ namespace quern::vulkan {
 namespace {
 
 std::string check_cache(const Tensor& cache) {
-  if (!is_float(cache.dtype) && cache.dtype != QUERN_Q8_0 && cache.dtype != QUERN_Q4_0) return concat(describe(cache), "; f32, f16, bf16, q8_0 and q4_0 are taken");
+  if (!is_float(cache.dtype) && cache.dtype != QUERN_Q8_0 && cache.dtype != QUERN_Q4_0)
+    return concat(describe(cache), "; f32, f16, bf16, q8_0 and q4_0 are taken");
   if (std::string r = first_of({check_rank(cache, 4), sdk::check_packed_rows(cache)}); !r.empty()) return r;
-  if ((cache.ranged & ~1u) != 0 || cache.dims[2] < 1 || cache.dims[3] < 1) return concat(describe(cache), "; only its number of pages may be ranged");
+  if ((cache.ranged & ~1u) != 0 || cache.dims[2] < 1 || cache.dims[3] < 1)
+    return concat(describe(cache), "; only its number of pages may be ranged");
   return {};
 }
 std::string check_numbers(const Tensor& t, std::int64_t count) { return first_of({check_rank(t, 1), check_vector(t, QUERN_I32, count)}); }
 std::string check_pages(const Tensor& block_table, const Tensor& slot, std::int64_t rows) {
-  return first_of({check_dtype(block_table, QUERN_I32), check_rank(block_table, 2), check_contiguous(block_table), check_numbers(slot, rows)});
+  return first_of({check_dtype(block_table, QUERN_I32), check_rank(block_table, 2), check_contiguous(block_table),
+                   check_numbers(slot, rows)});
 }
 
 std::string refuse_attention(const Call& call) {
-  const Tensor &q = call.input(0), &k = call.input(1), &v = call.input(2), &blocks = call.input(3), &lengths = call.input(6), &mask = call.input(7),
-               &sinks = call.input(8), &y = call.output(0);
-  if (std::string r = first_of({check_floats(q), check_floats(y), check_rank(q, 3), check_rank(y, 3), check_cache(k), check_cache(v), sdk::check_packed_rows(q),
-                                sdk::check_packed_rows(y)});
+  const Tensor &q = call.input(0), &k = call.input(1), &v = call.input(2), &blocks = call.input(3), &lengths = call.input(6),
+               &mask = call.input(7), &sinks = call.input(8), &y = call.output(0);
+  if (std::string r = first_of({check_floats(q), check_floats(y), check_rank(q, 3), check_rank(y, 3), check_cache(k), check_cache(v),
+                                sdk::check_packed_rows(q), sdk::check_packed_rows(y)});
       !r.empty())
     return r;
-  if (std::string r = first_of({check_dim(k, 3, q.dims[2]), check_dim(v, 0, k.dims[0]), check_dim(v, 1, k.dims[1]), check_dim(v, 2, k.dims[2]),
-                                check_dim(y, 0, q.dims[0]), check_dim(y, 1, q.dims[1]), check_dim(y, 2, v.dims[3]),
-                                check_pages(blocks, call.input(4), q.dims[0]), check_numbers(call.input(5), q.dims[0])});
+  if (std::string r =
+          first_of({check_dim(k, 3, q.dims[2]), check_dim(v, 0, k.dims[0]), check_dim(v, 1, k.dims[1]), check_dim(v, 2, k.dims[2]),
+                    check_dim(y, 0, q.dims[0]), check_dim(y, 1, q.dims[1]), check_dim(y, 2, v.dims[3]),
+                    check_pages(blocks, call.input(4), q.dims[0]), check_numbers(call.input(5), q.dims[0])});
       !r.empty())
     return r;
-  if (k.dims[1] < 1 || q.dims[1] % k.dims[1] != 0) return concat(describe(q), ": its heads are a multiple of the ", k.dims[1], " of the cache");
+  if (k.dims[1] < 1 || q.dims[1] % k.dims[1] != 0)
+    return concat(describe(q), ": its heads are a multiple of the ", k.dims[1], " of the cache");
   if (lengths.present()) {
     if (std::string r = check_numbers(lengths, blocks.dims[0]); !r.empty()) return r;
   } else if (!call.flag(QUERN_KEY_CAUSAL)) {
     return "without causal, kv_len says how many keys a sequence has";
   }
   if (mask.present()) {
-    if (mask.dtype != QUERN_F32 && mask.dtype != QUERN_F16 && mask.dtype != QUERN_U8) return concat(describe(mask), "; a mask is f32, f16 or u8");
+    if (mask.dtype != QUERN_F32 && mask.dtype != QUERN_F16 && mask.dtype != QUERN_U8)
+      return concat(describe(mask), "; a mask is f32, f16 or u8");
     if (std::string r = first_of({check_rank(mask, 2), sdk::check_packed_rows(mask), check_dim(mask, 0, q.dims[0])}); !r.empty()) return r;
   }
   if (sinks.present())
@@ -46,8 +52,8 @@ std::string refuse_attention(const Call& call) {
 }
 
 AttentionParams attention_params(const Call& call, Launcher& launcher) {
-  const Tensor &q = call.input(0), &k = call.input(1), &v = call.input(2), &blocks = call.input(3), &mask = call.input(7), &sinks = call.input(8),
-               &y = call.output(0);
+  const Tensor &q = call.input(0), &k = call.input(1), &v = call.input(2), &blocks = call.input(3), &mask = call.input(7),
+               &sinks = call.input(8), &y = call.output(0);
   AttentionParams p{};
   p.q = q.data;
   p.k_cache = k.data;
@@ -145,7 +151,8 @@ void emit_kv_write(const Call& call, Launcher& launcher) {
 
 std::string check_caches(const Call& call) {
   const Tensor &from = call.input(0), &to = call.output(0);
-  if (std::string r = first_of({check_cache(from), check_cache(to), check_dtype(to, from.dtype), check_same_shape(from, to)}); !r.empty()) return r;
+  if (std::string r = first_of({check_cache(from), check_cache(to), check_dtype(to, from.dtype), check_same_shape(from, to)}); !r.empty())
+    return r;
   for (std::uint32_t d = 0; d < 4; ++d)
     if (from.strides[d] != to.strides[d]) return concat(describe(from), " and ", describe(to), " lie in other steps");
   return {};
@@ -161,13 +168,15 @@ void emit_kv_copy(const Call& call, Launcher& launcher) {
   p.row_slot = call.input(1).data;
   p.position = call.input(2).data;
   p.rows = static_cast<uint>(call.input(1).dims[0]);
-  launcher.launch("kv_move", launcher.item_threads(), launcher.spread(std::int64_t{p.rows} * p.row_bytes / 2 * p.page * p.kv_heads), p, {0});
+  launcher.launch("kv_move", launcher.item_threads(), launcher.spread(std::int64_t{p.rows} * p.row_bytes / 2 * p.page * p.kv_heads), p,
+                  {0});
 }
 
 std::string refuse_move(const Call& call) {
   const std::int64_t count = call.input(2).elements();
   if (std::string r = check_caches(call); !r.empty()) return r;
-  return first_of({check_pages(call.input(1), call.input(2), count), check_numbers(call.input(3), count), check_numbers(call.input(4), count)});
+  return first_of({check_pages(call.input(1), call.input(2), count), check_numbers(call.input(3), count),
+                   check_numbers(call.input(4), count)});
 }
 void emit_move(const Call& call, Launcher& launcher) {
   KvParams p = cache_params(call.output(0), call.input(1), launcher);
@@ -189,8 +198,10 @@ constexpr Op attention_table[] = {
 
 bool fused_attention_serves(const Call& call, const CardFacts& card) {
   const Tensor &q = call.input(0), &k = call.input(1), &v = call.input(2);
-  if (!call.flag(QUERN_KEY_CAUSAL) || call.input(7).present() || call.input(8).present() || call.real(QUERN_KEY_MAX_BIAS) != 0) return false;
-  if (!is_float(k.dtype) || !is_float(v.dtype) || q.dims[2] % 4 != 0 || v.dims[3] % 4 != 0 || q.dims[2] > 256 || v.dims[3] > 256) return false;
+  if (!call.flag(QUERN_KEY_CAUSAL) || call.input(7).present() || call.input(8).present() || call.real(QUERN_KEY_MAX_BIAS) != 0)
+    return false;
+  if (!is_float(k.dtype) || !is_float(v.dtype) || q.dims[2] % 4 != 0 || v.dims[3] % 4 != 0 || q.dims[2] > 256 || v.dims[3] > 256)
+    return false;
   if (card.subgroup_least < 4 || 512 / card.subgroup_least > 64) return false;
   for (const Tensor* cache : {&k, &v})
     for (int d = 0; d < 3; ++d)
@@ -212,9 +223,11 @@ static bool launch_row_attention(const AttentionParams& a, int k_dtype, int v_dt
   if (!card.shuffles || a.d % 8 != 0 || a.dv % 8 != 0 || most / 8 > card.subgroup) return false;
   for (const std::int64_t stride : {a.k_page, a.k_head, a.k_position, a.v_page, a.v_head, a.v_position})
     if (stride % 16 != 0 || stride < 0 || stride > INT32_MAX) return false;
-  if (a.k_cache % 16 != 0 || a.v_cache % 16 != 0 || a.y_head != std::int64_t{a.dv} * 4 || a.y_dtype != static_cast<int>(QUERN_F32)) return false;
+  if (a.k_cache % 16 != 0 || a.v_cache % 16 != 0 || a.y_head != std::int64_t{a.dv} * 4 || a.y_dtype != static_cast<int>(QUERN_F32))
+    return false;
   if (a.window > INT32_MAX || a.table_stride > INT32_MAX || a.table_stride < 0) return false;
-  const std::uint32_t threads = std::min<std::uint32_t>(card.software() ? 32 : 512, card.group_limit) / card.subgroup * card.subgroup, subgroups = threads / card.subgroup;
+  const std::uint32_t threads = std::min<std::uint32_t>(card.software() ? 32 : 512, card.group_limit) / card.subgroup * card.subgroup,
+                      subgroups = threads / card.subgroup;
   if (subgroups > card.subgroup || (subgroups * most + 3 * most) * 4 + 4096 > card.shared_limit) return false;
   AttentionRowParams p{};
   p.x = std::min({a.q, a.new_k, a.new_v});
@@ -246,8 +259,9 @@ static bool launch_row_attention(const AttentionParams& a, int k_dtype, int v_dt
   while (static_cast<std::uint32_t>(key_lanes) * 8 < most) key_lanes *= 2;
   const auto number = [](auto value) { return static_cast<std::int32_t>(value); };
   launcher.launch("attention_row", threads, {p.heads, 1, 1}, p,
-                  {k_dtype, v_dtype, number(most), key_lanes, number(subgroups), a.page, number(a.k_position), number(a.v_position), number(a.d), number(a.dv), number(a.pairs), a.mode,
-                   number(std::max<std::int64_t>(0, a.window)), a.softcap > 0 ? std::bit_cast<std::int32_t>(a.softcap) : 0, number(a.table_stride)});
+                  {k_dtype, v_dtype, number(most), key_lanes, number(subgroups), a.page, number(a.k_position), number(a.v_position),
+                   number(a.d), number(a.dv), number(a.pairs), a.mode, number(std::max<std::int64_t>(0, a.window)),
+                   a.softcap > 0 ? std::bit_cast<std::int32_t>(a.softcap) : 0, number(a.table_stride)});
   return true;
 }
 
@@ -270,7 +284,8 @@ void launch_fused_attention(const Call& call, const Unrotated* unrotated, Launch
     if (launch_row_attention(p, static_cast<int>(k.dtype), static_cast<int>(v.dtype), launcher)) return;
   }
   const std::int64_t at_once = std::int64_t{launcher.facts().subgroup_least} * 4;
-  launcher.launch("attention_fused", fused_attention_threads(launcher.facts(), q.dims[0] * q.dims[1]), {q.dims[1], std::min<std::int64_t>(q.dims[0], 65535), 1}, p,
+  launcher.launch("attention_fused", fused_attention_threads(launcher.facts(), q.dims[0] * q.dims[1]),
+                  {q.dims[1], std::min<std::int64_t>(q.dims[0], 65535), 1}, p,
                   {static_cast<std::int32_t>(k.dtype), static_cast<std::int32_t>(v.dtype),
                    static_cast<std::int32_t>((std::max(q.dims[2], v.dims[3]) + at_once - 1) / at_once), unrotated != nullptr ? 1 : 0});
 }
@@ -279,7 +294,8 @@ void launch_fused_attention(const Call& call, const Unrotated* unrotated, Launch
 static std::uint32_t matrix_attention_keys(const CardFacts& card, std::uint32_t d) {
   const std::uint32_t rows = 4 * card.matrices.m;
   for (const std::uint32_t keys : {64u, 32u}) {
-    const std::uint32_t caches = 2 * keys * (d + 8) * 2, queries = rows * (d + 8) * 2, result = rows * (std::min<std::uint32_t>(d, 64) + 4) * 4;
+    const std::uint32_t caches = 2 * keys * (d + 8) * 2, queries = rows * (d + 8) * 2,
+                        result = rows * (std::min<std::uint32_t>(d, 64) + 4) * 4;
     const std::uint32_t rest = (card.layout.left_like_sums ? 16 : rows * (keys + 8) * 2) + rows * 16 + keys * 32 + 16;
     if (4 * card.subgroup >= keys && std::max({caches, queries, result}) + rest <= card.shared_limit) return keys;
   }
@@ -306,9 +322,11 @@ void launch_matrix_attention(const Call& call, Launcher& launcher) {
   const AttentionParams p = attention_params(call, launcher);
   const std::int64_t rows = std::int64_t{card.matrices.m} * 4;
   launcher.launch("attention_matrix", 4 * card.subgroup, {p.heads, (p.rows + rows - 1) / rows, 1}, p,
-                  {static_cast<std::int32_t>(card.matrices.m), static_cast<std::int32_t>(card.matrices.n), static_cast<std::int32_t>(card.matrices.k),
-                   static_cast<std::int32_t>(p.d), static_cast<std::int32_t>(card.layout.rows_of_parts), static_cast<std::int32_t>(card.layout.rows),
-                   static_cast<std::int32_t>(card.layout.lanes), (card.layout.left_like_sums ? 1 : 0) + (p.softcap > 0 ? 2 : 0) + (matrix_attention_keys(card, p.d) == 64 ? 4 : 0)});
+                  {static_cast<std::int32_t>(card.matrices.m), static_cast<std::int32_t>(card.matrices.n),
+                   static_cast<std::int32_t>(card.matrices.k), static_cast<std::int32_t>(p.d),
+                   static_cast<std::int32_t>(card.layout.rows_of_parts), static_cast<std::int32_t>(card.layout.rows),
+                   static_cast<std::int32_t>(card.layout.lanes),
+                   (card.layout.left_like_sums ? 1 : 0) + (p.softcap > 0 ? 2 : 0) + (matrix_attention_keys(card, p.d) == 64 ? 4 : 0)});
 }
 
 const std::span<const Op> attention_ops = attention_table;

@@ -15,7 +15,6 @@ struct Unrotated {
 /// `unrotated`: of one row, whose query the call's first input is not yet; null: it is, and the caches hold its key and value.
 void launch_fused_attention(const Call& call, const Unrotated* unrotated, Launcher& launcher);
 
-
 /// Of many rows, over caches of f16, by cooperative matrices: heads of 16 to 128 elements, keys as long as values.
 bool matrix_attention_serves(const Call& call, const CardFacts& card);
 /// Whether there are many rows, of one sequence: rows of others have keys of their own, which a tile would go through in turn.

@@ -62,7 +62,7 @@ void emit_cast(const Call& call, Launcher& launcher) {
 }
 
 constexpr Op copy_table[] = {offer(QUERN_OP_COPY, "copy.vulkan", refuse_copy, emit_copy, nullptr, true),
-                        offer(QUERN_OP_CAST, "cast.vulkan", refuse_cast, emit_cast)};
+                             offer(QUERN_OP_CAST, "cast.vulkan", refuse_cast, emit_cast)};
 
 }  // namespace
 

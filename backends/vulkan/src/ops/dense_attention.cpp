@@ -16,11 +16,13 @@ std::string check_heads(const Tensor& t) {
 }
 std::string check_lse(const Call& call, const Tensor& lse) {
   const Tensor& q = call.input(q_in);
-  return first_of({check_floats(lse), check_rank(lse, 3), check_dim(lse, 0, q.dims[0]), check_dim(lse, 1, q.dims[1]), check_dim(lse, 2, q.dims[2])});
+  return first_of({check_floats(lse), check_rank(lse, 3), check_dim(lse, 0, q.dims[0]), check_dim(lse, 1, q.dims[1]),
+                   check_dim(lse, 2, q.dims[2])});
 }
 std::string check_rows(const Call& call, const Tensor& y) {
   const Tensor &q = call.input(q_in), &v = call.input(v_in);
-  return first_of({check_heads(y), check_dim(y, 0, q.dims[0]), check_dim(y, 1, q.dims[1]), check_dim(y, 2, q.dims[2]), check_dim(y, 3, v.dims[3])});
+  return first_of({check_heads(y), check_dim(y, 0, q.dims[0]), check_dim(y, 1, q.dims[1]), check_dim(y, 2, q.dims[2]),
+                   check_dim(y, 3, v.dims[3])});
 }
 /// [b, heads, t, u], which a mask broadcasts to.
 Tensor score_shape(const Tensor& q, const Tensor& k) {
@@ -36,12 +38,13 @@ Tensor score_shape(const Tensor& q, const Tensor& k) {
 std::string check_dense(const Call& call, const Tensor& mask, const Tensor& sinks) {
   const Tensor &q = call.input(q_in), &k = call.input(k_in), &v = call.input(v_in);
   if (std::string r = first_of({check_heads(q), check_heads(k), check_heads(v)}); !r.empty()) return r;
-  if (std::string r = first_of({check_dim(k, 0, q.dims[0]), check_dim(k, 3, q.dims[3]), check_dim(v, 0, k.dims[0]), check_dim(v, 1, k.dims[1]),
-                                check_dim(v, 2, k.dims[2])});
+  if (std::string r = first_of({check_dim(k, 0, q.dims[0]), check_dim(k, 3, q.dims[3]), check_dim(v, 0, k.dims[0]),
+                                check_dim(v, 1, k.dims[1]), check_dim(v, 2, k.dims[2])});
       !r.empty())
     return r;
   if (k.dims[2] < 1 || q.dims[2] % k.dims[2] != 0) return concat(describe(q), ": its heads are a multiple of the ", k.dims[2], " of k");
-  if (q.dims[3] > most_elements || v.dims[3] > most_elements) return concat("heads of ", q.dims[3], " and ", v.dims[3], " elements; at most ", most_elements, " are taken");
+  if (q.dims[3] > most_elements || v.dims[3] > most_elements)
+    return concat("heads of ", q.dims[3], " and ", v.dims[3], " elements; at most ", most_elements, " are taken");
   if (q.rows() >= std::int64_t{1} << 31 || k.rows() >= std::int64_t{1} << 31) return "fewer than 2^31 rows are taken";
   if (sinks.present())
     if (std::string r = first_of({check_floats(sinks), check_rank(sinks, 1), check_dim(sinks, 0, q.dims[2])}); !r.empty()) return r;
@@ -108,8 +111,8 @@ void emit_forward(const Call& call, Launcher& launcher) {
 }
 
 std::string refuse_backward(const Call& call) {
-  if (std::string r = first_of({check_dense(call, call.input(6), call.input(7)), check_rows(call, call.input(y_in)), check_rows(call, call.input(dy_in)),
-                                check_lse(call, call.input(lse_in))});
+  if (std::string r = first_of({check_dense(call, call.input(6), call.input(7)), check_rows(call, call.input(y_in)),
+                                check_rows(call, call.input(dy_in)), check_lse(call, call.input(lse_in))});
       !r.empty())
     return r;
   for (std::size_t i = 0; i < 3; ++i)

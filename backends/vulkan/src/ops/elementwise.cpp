@@ -15,14 +15,19 @@ constexpr std::int32_t silu = 0, gelu_erf = 1, gelu_tanh = 2, relu = 3, sigmoid 
 
 std::int32_t kind_of(const Call& call) {
   switch (call.op) {
-    case QUERN_OP_GELU: case QUERN_OP_GELU_BACKWARD: {
+    case QUERN_OP_GELU:
+    case QUERN_OP_GELU_BACKWARD: {
       constexpr std::int32_t kinds[] = {gelu_erf, gelu_tanh, gelu_quick};
       return kinds[call.integer(QUERN_KEY_KIND)];
     }
-    case QUERN_OP_RELU: case QUERN_OP_RELU_BACKWARD: return relu;
-    case QUERN_OP_RELU_SQR: case QUERN_OP_RELU_SQR_BACKWARD: return relu_sqr;
-    case QUERN_OP_SIGMOID: case QUERN_OP_SIGMOID_BACKWARD: return sigmoid;
-    case QUERN_OP_TANH: case QUERN_OP_TANH_BACKWARD: return tanh_kind;
+    case QUERN_OP_RELU:
+    case QUERN_OP_RELU_BACKWARD: return relu;
+    case QUERN_OP_RELU_SQR:
+    case QUERN_OP_RELU_SQR_BACKWARD: return relu_sqr;
+    case QUERN_OP_SIGMOID:
+    case QUERN_OP_SIGMOID_BACKWARD: return sigmoid;
+    case QUERN_OP_TANH:
+    case QUERN_OP_TANH_BACKWARD: return tanh_kind;
     default: return silu;
   }
 }

@@ -21,7 +21,8 @@ std::string refuse_matmul(const Call& call) {
   for (const Tensor* t : {&dy, &a, &b, &da, &db})
     if (t->present() || t == &dy || t == &a)
       if (std::string r = first_of({check_floats(*t), check_rank(*t, 3)}); !r.empty()) return r;
-  if (std::string r = first_of({check_dtype(id, QUERN_I32), check_rank(id, 2), check_dim(id, 0, dy.dims[0]), check_dim(id, 1, dy.dims[1]), check_dim(a, 0, dy.dims[0])});
+  if (std::string r = first_of({check_dtype(id, QUERN_I32), check_rank(id, 2), check_dim(id, 0, dy.dims[0]), check_dim(id, 1, dy.dims[1]),
+                                check_dim(a, 0, dy.dims[0])});
       !r.empty())
     return r;
   if (a.dims[1] != 1 && a.dims[1] != id.dims[1]) return concat(describe(a), "; its dimension 1 is 1 or that of id");
@@ -32,7 +33,8 @@ std::string refuse_matmul(const Call& call) {
       if (std::string r = first_of({check_dim(*t, 1, dy.dims[2]), check_dim(*t, 2, a.dims[2])}); !r.empty()) return r;
   if (b.present() && db.present())
     if (std::string r = check_same_shape(db, b); !r.empty()) return r;
-  if (dy.dims[2] * a.dims[2] >= std::int64_t{1} << 30 || a.elements() >= std::int64_t{1} << 31) return "a matrix of an expert has fewer than 2^30 elements";
+  if (dy.dims[2] * a.dims[2] >= std::int64_t{1} << 30 || a.elements() >= std::int64_t{1} << 31)
+    return "a matrix of an expert has fewer than 2^30 elements";
   return da.present() ? check_same_shape(da, a) : std::string();
 }
 void emit_matmul(const Call& call, Launcher& launcher) {
@@ -70,12 +72,14 @@ void emit_matmul(const Call& call, Launcher& launcher) {
 std::string refuse_router_backward(const Call& call) {
   const Tensor &logits = call.input(0), &id = call.input(2), &dweight = call.input(3), &dlogits = call.output(0);
   const std::int64_t used = call.integer(QUERN_KEY_USED), kind = call.integer(QUERN_KEY_KIND);
-  if (std::string r = first_of({check_dtype(logits, QUERN_F32), check_rank(logits, 2), check_dtype(dlogits, QUERN_F32), check_same_shape(dlogits, logits)}); !r.empty())
+  if (std::string r = first_of({check_dtype(logits, QUERN_F32), check_rank(logits, 2), check_dtype(dlogits, QUERN_F32),
+                                check_same_shape(dlogits, logits)});
+      !r.empty())
     return r;
   if (used < 1 || used > logits.dims[1] || (logits.ranged & 2u) != 0) return concat("used is ", used, " for ", describe(logits));
   if (kind != 0 && kind != 1) return concat("kind is ", kind, "; there are 0 and 1");
-  return first_of({check_dtype(id, QUERN_I32), check_rank(id, 2), check_dim(id, 0, logits.dims[0]), check_dim(id, 1, used), check_dtype(dweight, QUERN_F32),
-                   check_same_shape(dweight, id)});
+  return first_of({check_dtype(id, QUERN_I32), check_rank(id, 2), check_dim(id, 0, logits.dims[0]), check_dim(id, 1, used),
+                   check_dtype(dweight, QUERN_F32), check_same_shape(dweight, id)});
 }
 void emit_router_backward(const Call& call, Launcher& launcher) {
   const Tensor &logits = call.input(0), &id = call.input(2);
@@ -93,7 +97,8 @@ void emit_router_backward(const Call& call, Launcher& launcher) {
   p.experts = static_cast<int>(logits.dims[1]);
   p.accumulate = call.flag(QUERN_KEY_RENORMALISE) ? 1 : 0;
   p.scale = call.number(QUERN_KEY_SCALE);
-  launcher.launch("experts_backward", launcher.item_threads(), launcher.spread(p.tokens), p, {route_back, static_cast<std::int32_t>(call.integer(QUERN_KEY_KIND))});
+  launcher.launch("experts_backward", launcher.item_threads(), launcher.spread(p.tokens), p,
+                  {route_back, static_cast<std::int32_t>(call.integer(QUERN_KEY_KIND))});
 }
 
 constexpr Op experts_backward_table[] = {

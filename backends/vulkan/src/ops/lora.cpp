@@ -10,10 +10,12 @@ constexpr std::int32_t make_h = 0, make_y = 1, make_g = 2, make_dx = 3, make_poo
 
 std::string check_adapters(const Call& call) {
   const Tensor &x = call.input(0), &pool = call.input(1), &table = call.input(2), &slot = call.input(3);
-  if (std::string r = first_of({check_floats(x), check_rank(x, 2), check_floats(pool), check_rank(pool, 1), sdk::check_packed_rows(pool)}); !r.empty()) return r;
+  if (std::string r = first_of({check_floats(x), check_rank(x, 2), check_floats(pool), check_rank(pool, 1), sdk::check_packed_rows(pool)});
+      !r.empty())
+    return r;
   if (pool.elements() >= std::int64_t{1} << 31) return concat(describe(pool), "; fewer than 2^31 elements are taken");
-  return first_of({check_dtype(table, QUERN_I32), check_rank(table, 2), check_dim(table, 1, 4), check_contiguous(table), check_dtype(slot, QUERN_I32),
-                   check_rank(slot, 1), check_dim(slot, 0, x.dims[0])});
+  return first_of({check_dtype(table, QUERN_I32), check_rank(table, 2), check_dim(table, 1, 4), check_contiguous(table),
+                   check_dtype(slot, QUERN_I32), check_rank(slot, 1), check_dim(slot, 0, x.dims[0])});
 }
 
 /// An adapter lies inside the pool, so that none has a higher rank.
@@ -26,7 +28,8 @@ std::uint64_t low_bytes(const Call& call, std::int64_t n) {
 }
 std::string check_low(const Call& call, std::int64_t n) {
   const std::int64_t rows = call.input(0).dims[0];
-  const bool large = rows * most_rank(call, n) >= std::int64_t{1} << 31 || rows * std::max(call.input(0).dims[1], n) >= std::int64_t{1} << 31;
+  const bool large = rows * most_rank(call, n) >= std::int64_t{1} << 31 || rows * std::max(call.input(0).dims[1], n) >= std::int64_t{1}
+                                                                                                                            << 31;
   return large ? "rows times ranks, and elements of x and y, are fewer than 2^31" : "";
 }
 
@@ -84,8 +87,8 @@ void emit_lora(const Call& call, Launcher& launcher) {
 
 std::string refuse_lora_backward(const Call& call) {
   const Tensor &x = call.input(0), &pool = call.input(1), &dy = call.input(4), &dx = call.output(0), &dpool = call.output(1);
-  if (std::string r = first_of({check_adapters(call), check_floats(dy), check_rank(dy, 2), check_dim(dy, 0, x.dims[0]), check_floats(dx), check_same_shape(dx, x),
-                                check_floats(dpool), check_same_shape(dpool, pool)});
+  if (std::string r = first_of({check_adapters(call), check_floats(dy), check_rank(dy, 2), check_dim(dy, 0, x.dims[0]), check_floats(dx),
+                                check_same_shape(dx, x), check_floats(dpool), check_same_shape(dpool, pool)});
       !r.empty())
     return r;
   return check_low(call, dy.dims[1]);
@@ -128,7 +131,8 @@ void emit_merge(const Call& call, Launcher& launcher) {
 
 constexpr Op lora_table[] = {
     offer(QUERN_OP_LORA_MATMUL, "lora_matmul.vulkan", refuse_lora, emit_lora, scratch_matmul),
-    offer(QUERN_OP_LORA_MATMUL_BACKWARD, "lora_matmul_backward.vulkan", refuse_lora_backward, emit_lora_backward, scratch_lora_backward, true),
+    offer(QUERN_OP_LORA_MATMUL_BACKWARD, "lora_matmul_backward.vulkan", refuse_lora_backward, emit_lora_backward, scratch_lora_backward,
+          true),
     offer(QUERN_OP_LORA_MERGE, "lora_merge.vulkan", refuse_merge, emit_merge),
 };
 

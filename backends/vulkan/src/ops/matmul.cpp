@@ -35,7 +35,8 @@ std::string check_factors(const Tensor& a, const Tensor& b, const Tensor& y) {
 std::string refuse(const Call& call) {
   const Tensor &a = call.input(0), &b = call.input(1), &bias = call.input(2), &c = call.input(3), &y = call.output(0);
   if (std::string r = check_factors(a, b, y); !r.empty()) return r;
-  if (a.rank < 2 || b.rank < 2 || a.rank > 2 + most_leading) return concat(describe(a), " and ", describe(b), "; both have 2 to 6 dimensions");
+  if (a.rank < 2 || b.rank < 2 || a.rank > 2 + most_leading)
+    return concat(describe(a), " and ", describe(b), "; both have 2 to 6 dimensions");
   const Product s = product_of(call);
   if (is_block(b.dtype) && s.transpose_b) return concat(describe(b), ": block formats are not transposed");
   if (s.k != b.dims[b.rank - (s.transpose_b ? 2 : 1)]) return concat(describe(a), " and ", describe(b), " have another k");
@@ -49,14 +50,16 @@ std::string refuse(const Call& call) {
     if (at < 0) continue;
     const auto e = static_cast<std::uint32_t>(at);
     const std::int64_t size = b.dims[at];
-    const bool divides = ranged(a, d) || ranged(b, e) ? size == 1 || (size == a.dims[d] && ranged(a, d) == ranged(b, e)) : size > 0 && a.dims[d] % size == 0;
+    const bool divides = ranged(a, d) || ranged(b, e) ? size == 1 || (size == a.dims[d] && ranged(a, d) == ranged(b, e))
+                                                      : size > 0 && a.dims[d] % size == 0;
     if (!divides && a.dims[d] != 0) return concat(describe(b), ": its leading dimensions divide those of ", describe(a));
   }
   if (bias.present())
     if (std::string r = first_of({check_floats(bias), check_rank(bias, 1), check_dim(bias, 0, s.n)}); !r.empty()) return r;
   if (c.present())
     if (std::string r = first_of({check_floats(c), check_same_shape(c, y)}); !r.empty()) return r;
-  if (s.m >= std::int64_t{1} << 31 || s.n >= std::int64_t{1} << 31 || s.k >= std::int64_t{1} << 31) return "a product has fewer than 2^31 rows, columns and terms";
+  if (s.m >= std::int64_t{1} << 31 || s.n >= std::int64_t{1} << 31 || s.k >= std::int64_t{1} << 31)
+    return "a product has fewer than 2^31 rows, columns and terms";
   return {};
 }
 
@@ -71,7 +74,8 @@ void launch_rows(MatmulParams& p, const Tensor& a, const Tensor& b, std::int64_t
                   {std::min<std::int64_t>((p.n + rows - 1) / rows, 65535), std::min<std::int64_t>((p.m + tile - 1) / tile, 65535),
                    std::min<std::int64_t>(p.batch, 65535)},
                   p,
-                  {static_cast<std::int32_t>(b.dtype), static_cast<std::int32_t>(a.dtype), static_cast<std::int32_t>(tile), ids ? 1 : 0, p.k % 16 != 0 ? 1 : 0, b.packed_layout ? 1 : 0});
+                  {static_cast<std::int32_t>(b.dtype), static_cast<std::int32_t>(a.dtype), static_cast<std::int32_t>(tile), ids ? 1 : 0,
+                   p.k % 16 != 0 ? 1 : 0, b.packed_layout ? 1 : 0});
 }
 
 void emit(const Call& call, Launcher& launcher) {
@@ -137,8 +141,8 @@ void emit(const Call& call, Launcher& launcher) {
 
 std::string refuse_ids(const Call& call) {
   const Tensor &a = call.input(0), &b = call.input(1), &id = call.input(2), &y = call.output(0);
-  if (std::string r = first_of({check_factors(a, b, y), check_rank(a, 3), check_rank(b, 3), check_rank(y, 3), check_rank(id, 2), check_dtype(id, QUERN_I32),
-                                check_contiguous(id)});
+  if (std::string r = first_of({check_factors(a, b, y), check_rank(a, 3), check_rank(b, 3), check_rank(y, 3), check_rank(id, 2),
+                                check_dtype(id, QUERN_I32), check_contiguous(id)});
       !r.empty())
     return r;
   const std::int64_t t = a.dims[0], used = id.dims[1];
@@ -174,7 +178,8 @@ void emit_ids(const Call& call, Launcher& launcher) {
   launch_rows(p, a, b, 1, true, launcher);
 }
 
-constexpr Op matmul_table[] = {offer(QUERN_OP_MATMUL, "matmul.vulkan", refuse, emit), offer(QUERN_OP_MATMUL_ID, "matmul_id.vulkan", refuse_ids, emit_ids)};
+constexpr Op matmul_table[] = {offer(QUERN_OP_MATMUL, "matmul.vulkan", refuse, emit),
+                               offer(QUERN_OP_MATMUL_ID, "matmul_id.vulkan", refuse_ids, emit_ids)};
 
 }  // namespace
 

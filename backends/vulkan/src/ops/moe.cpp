@@ -10,10 +10,11 @@ std::string refuse_router(const Call& call) {
   if (std::string r = first_of({check_dtype(logits, QUERN_F32), check_rank(logits, 2)}); !r.empty()) return r;
   if (bias.present())
     if (std::string r = check_vector(bias, QUERN_F32, logits.dims[1]); !r.empty()) return r;
-  if (used < 1 || used > logits.dims[1] || (logits.ranged & 2u) != 0) return concat("used is ", used, " for ", describe(logits), "; it is 1 to a fixed number of experts");
+  if (used < 1 || used > logits.dims[1] || (logits.ranged & 2u) != 0)
+    return concat("used is ", used, " for ", describe(logits), "; it is 1 to a fixed number of experts");
   if (kind != 0 && kind != 1) return concat("kind is ", kind, "; there are 0 and 1");
-  return first_of({check_dtype(id, QUERN_I32), check_dtype(weight, QUERN_F32), check_rank(id, 2), check_dim(id, 0, logits.dims[0]), check_dim(id, 1, used),
-                   check_same_shape(id, weight)});
+  return first_of({check_dtype(id, QUERN_I32), check_dtype(weight, QUERN_F32), check_rank(id, 2), check_dim(id, 0, logits.dims[0]),
+                   check_dim(id, 1, used), check_same_shape(id, weight)});
 }
 void emit_router(const Call& call, Launcher& launcher) {
   const Tensor &logits = call.input(0), &id = call.output(0), &weight = call.output(1);
@@ -34,14 +35,17 @@ void emit_router(const Call& call, Launcher& launcher) {
   p.used = static_cast<uint>(id.dims[1]);
   p.renormalise = call.flag(QUERN_KEY_RENORMALISE) ? 1 : 0;
   p.scale = call.number(QUERN_KEY_SCALE);
-  launcher.launch("moe_router", launcher.item_threads(), launcher.spread(p.rows), p, {static_cast<std::int32_t>(call.integer(QUERN_KEY_KIND))});
+  launcher.launch("moe_router", launcher.item_threads(), launcher.spread(p.rows), p,
+                  {static_cast<std::int32_t>(call.integer(QUERN_KEY_KIND))});
 }
 
 std::string refuse_combine(const Call& call) {
   const Tensor &x = call.input(0), &weight = call.input(1), &y = call.output(0);
-  if (std::string r = first_of({check_floats(x), check_rank(x, 3), check_floats(y), check_rank(y, 2), check_rank(weight, 2)}); !r.empty()) return r;
+  if (std::string r = first_of({check_floats(x), check_rank(x, 3), check_floats(y), check_rank(y, 2), check_rank(weight, 2)}); !r.empty())
+    return r;
   return first_of({check_vector(weight, QUERN_F32, x.dims[0] * x.dims[1]), check_dim(weight, 0, x.dims[0]), check_dim(y, 0, x.dims[0]),
-                   check_dim(y, 1, x.dims[2]), x.elements() >= std::int64_t{1} << 31 ? concat(describe(x), "; fewer than 2^31 elements are taken") : ""});
+                   check_dim(y, 1, x.dims[2]),
+                   x.elements() >= std::int64_t{1} << 31 ? concat(describe(x), "; fewer than 2^31 elements are taken") : ""});
 }
 void emit_combine(const Call& call, Launcher& launcher) {
   const Tensor &x = call.input(0), &y = call.output(0);
@@ -64,7 +68,7 @@ void emit_combine(const Call& call, Launcher& launcher) {
 }
 
 constexpr Op moe_table[] = {offer(QUERN_OP_MOE_ROUTER, "moe_router.vulkan", refuse_router, emit_router, nullptr, true),
-                        offer(QUERN_OP_MOE_COMBINE, "moe_combine.vulkan", refuse_combine, emit_combine, nullptr, true)};
+                            offer(QUERN_OP_MOE_COMBINE, "moe_combine.vulkan", refuse_combine, emit_combine, nullptr, true)};
 
 }  // namespace
 

@@ -6,7 +6,9 @@ namespace {
 
 constexpr std::int32_t rms = 0, layer = 1, l2 = 2, add_rms = 3;  // as in shaders/norm.comp
 
-std::string check_factor(const Tensor& t, std::int64_t size) { return t.present() ? first_of({check_rank(t, 1), check_vector(t, QUERN_F32, size)}) : ""; }
+std::string check_factor(const Tensor& t, std::int64_t size) {
+  return t.present() ? first_of({check_rank(t, 1), check_vector(t, QUERN_F32, size)}) : "";
+}
 
 std::string refuse_rows(const Call& call, std::initializer_list<const Tensor*> tensors) {
   const Tensor& x = **tensors.begin();
@@ -27,8 +29,8 @@ std::string refuse_add_rms_norm(const Call& call) {
                    check_factor(call.input(2), call.input(0).last())});
 }
 
-void launch(const Call& call, const Tensor& b, const Tensor& sum, const Tensor& weight, const Tensor& bias, const Tensor& y, std::int32_t kind,
-            Launcher& launcher) {
+void launch(const Call& call, const Tensor& b, const Tensor& sum, const Tensor& weight, const Tensor& bias, const Tensor& y,
+            std::int32_t kind, Launcher& launcher) {
   const Tensor& x = call.input(0);
   for_each_row_part(x, {&x, &b, &sum, &y}, [&](const Shape& rows, const View* v) {
     NormParams p{rows, v[0], v[1], v[2], v[3], weight.data, bias.data, static_cast<uint>(x.last()), call.number(QUERN_KEY_EPSILON), 0, 0};
@@ -38,7 +40,9 @@ void launch(const Call& call, const Tensor& b, const Tensor& sum, const Tensor& 
 }
 
 void emit_rms(const Call& call, Launcher& launcher) { launch(call, {}, {}, call.input(1), {}, call.output(0), rms, launcher); }
-void emit_layer(const Call& call, Launcher& launcher) { launch(call, {}, {}, call.input(1), call.input(2), call.output(0), layer, launcher); }
+void emit_layer(const Call& call, Launcher& launcher) {
+  launch(call, {}, {}, call.input(1), call.input(2), call.output(0), layer, launcher);
+}
 void emit_l2(const Call& call, Launcher& launcher) { launch(call, {}, {}, {}, {}, call.output(0), l2, launcher); }
 void emit_add_rms_norm(const Call& call, Launcher& launcher) {
   launch(call, call.input(1), call.output(0), call.input(2), {}, call.output(1), add_rms, launcher);

@@ -24,7 +24,8 @@ Tensor beside_rows(const Tensor& y, const Tensor& x) {
 std::string refuse_rows(const Call& call) {
   const Tensor &x = call.input(0), &y = call.output(0);
   if (x.rank == 0) return concat(describe(x), " is a scalar; this takes rows");
-  if (std::string r = first_of({check_floats(x), call.op == QUERN_OP_ARGMAX ? check_dtype(y, QUERN_I32) : check_floats(y)}); !r.empty()) return r;
+  if (std::string r = first_of({check_floats(x), call.op == QUERN_OP_ARGMAX ? check_dtype(y, QUERN_I32) : check_floats(y)}); !r.empty())
+    return r;
   const bool keeps = call.op == QUERN_OP_SUM_ROWS;
   std::string r = check_rank(y, keeps ? x.rank : x.rank - 1);
   for (std::uint32_t d = 0; r.empty() && d + 1 < x.rank; ++d) r = check_dim(y, d, x.dims[d]);
@@ -32,7 +33,10 @@ std::string refuse_rows(const Call& call) {
 }
 void emit_rows(const Call& call, Launcher& launcher) {
   const Tensor &x = call.input(0), y = beside_rows(call.output(0), x);
-  const std::int32_t op = call.op == QUERN_OP_MAX ? max_row : call.op == QUERN_OP_SUM_ROWS ? sum_row : call.op == QUERN_OP_ARGMAX ? argmax_row : log_sum_exp;
+  const std::int32_t op = call.op == QUERN_OP_MAX        ? max_row
+                          : call.op == QUERN_OP_SUM_ROWS ? sum_row
+                          : call.op == QUERN_OP_ARGMAX   ? argmax_row
+                                                         : log_sum_exp;
   for_each_row_part(x, {&x, &y}, [&](const Shape& rows, const View* v) {
     RowParams p{};
     p.rows = rows;
@@ -116,7 +120,8 @@ std::string refuse_softmax(const Call& call) {
     if (std::string r = check_floats(mask); !r.empty()) return r;
   }
   if (sinks.present())
-    if (std::string r = first_of({check_floats(sinks), check_rank(sinks, 1), check_dim(sinks, 0, x.rank < 3 ? 1 : x.dims[x.rank - 3])}); !r.empty())
+    if (std::string r = first_of({check_floats(sinks), check_rank(sinks, 1), check_dim(sinks, 0, x.rank < 3 ? 1 : x.dims[x.rank - 3])});
+        !r.empty())
       return r;
   return call.integer(QUERN_KEY_WINDOW) < 0 ? "window is below 0" : "";
 }

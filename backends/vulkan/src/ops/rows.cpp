@@ -32,13 +32,17 @@ RowsParams params_of(const Tensor& table, const Tensor& index, const Tensor& x, 
   return p;
 }
 
-std::string check_count(const Tensor& x) { return x.elements() >= std::int64_t{1} << 31 ? concat(describe(x), "; fewer than 2^31 elements are taken") : ""; }
+std::string check_count(const Tensor& x) {
+  return x.elements() >= std::int64_t{1} << 31 ? concat(describe(x), "; fewer than 2^31 elements are taken") : "";
+}
 
 std::string refuse_get(const Call& call) {
   const Tensor &table = call.input(0), &index = call.input(1), &y = call.output(0);
-  if (!is_float(table.dtype) && !is_block(table.dtype) && table.dtype != QUERN_I32) return concat(describe(table), "; floats, i32 and block formats are taken");
-  return first_of({check_rank(table, 2), is_block(table.dtype) ? sdk::check_packed_rows(table) : "", table.dtype == QUERN_I32 ? check_dtype(y, QUERN_I32) : check_floats(y),
-                   check_rank(y, 2), check_index(index, y.dims[0]), check_dim(y, 1, table.dims[1]), check_count(y)});
+  if (!is_float(table.dtype) && !is_block(table.dtype) && table.dtype != QUERN_I32)
+    return concat(describe(table), "; floats, i32 and block formats are taken");
+  return first_of({check_rank(table, 2), is_block(table.dtype) ? sdk::check_packed_rows(table) : "",
+                   table.dtype == QUERN_I32 ? check_dtype(y, QUERN_I32) : check_floats(y), check_rank(y, 2), check_index(index, y.dims[0]),
+                   check_dim(y, 1, table.dims[1]), check_count(y)});
 }
 void emit_get(const Call& call, Launcher& launcher) {
   const Tensor &table = call.input(0), &y = call.output(0);
@@ -51,7 +55,8 @@ void emit_get(const Call& call, Launcher& launcher) {
 std::string refuse_write(const Call& call) {
   const Tensor &x = call.input(0), &index = call.input(1), &table = call.output(0);
   const bool blocks = call.op == QUERN_OP_SET_ROWS && is_block(table.dtype);
-  if (blocks && table.dtype != QUERN_Q8_0 && table.dtype != QUERN_Q4_0) return concat(describe(table), "; f32, f16, bf16, q8_0 and q4_0 are taken");
+  if (blocks && table.dtype != QUERN_Q8_0 && table.dtype != QUERN_Q4_0)
+    return concat(describe(table), "; f32, f16, bf16, q8_0 and q4_0 are taken");
   return first_of({check_floats(x), check_rank(x, 2), check_rank(table, 2), blocks ? sdk::check_packed_rows(table) : check_floats(table),
                    check_index(index, x.dims[0]), check_dim(table, 1, x.dims[1]), check_count(x)});
 }

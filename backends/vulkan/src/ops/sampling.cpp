@@ -15,14 +15,16 @@ constexpr std::int64_t most_sampled_parts = 32, part_elements = 1024, rows_in_pa
 std::string check_logits(const Tensor& x) {
   if (x.rank == 0) return "logits have rows";
   if ((x.ranged >> (x.rank - 1) & 1u) != 0) return concat(describe(x), ": rows of a ranged length are not taken");
-  return first_of({check_dtype(x, QUERN_F32), x.elements() >= std::int64_t{1} << 28 ? concat(describe(x), "; fewer than 2^28 elements are taken") : ""});
+  return first_of({check_dtype(x, QUERN_F32),
+                   x.elements() >= std::int64_t{1} << 28 ? concat(describe(x), "; fewer than 2^28 elements are taken") : ""});
 }
 std::uint64_t scratch(const Call& call) { return static_cast<std::uint64_t>(call.input(0).elements()) * 16; }
 std::uint64_t sample_scratch(const Call& call) { return scratch(call) + rows_in_parts * most_sampled_parts * 16; }
 
 std::string refuse_rank(const Call& call) {
   const Tensor &x = call.input(0), &value = call.output(0), &index = call.output(1);
-  if (std::string r = first_of({check_logits(x), check_rank(value, x.rank), check_dtype(value, QUERN_F32), check_dtype(index, QUERN_I32), check_same_shape(value, index)});
+  if (std::string r = first_of({check_logits(x), check_rank(value, x.rank), check_dtype(value, QUERN_F32), check_dtype(index, QUERN_I32),
+                                check_same_shape(value, index)});
       !r.empty())
     return r;
   for (std::uint32_t d = 0; d + 1 < x.rank; ++d)
@@ -40,8 +42,8 @@ std::uint32_t parts_of(const Tensor& x) {
 std::uint64_t found_in_parts(const Call& call) { return call.scratch + static_cast<std::uint64_t>(call.input(0).elements()) * 16; }
 
 /// Ranks each row of x; y and index are what the op writes. `change` sets what is the op's own. `parts_are_there`: those of parts_of().
-void launch(const Call& call, const Tensor& y, const Tensor& index, std::int32_t op, Launcher& launcher, const std::function<void(RankParams&)>& change = {},
-            bool parts_are_there = false) {
+void launch(const Call& call, const Tensor& y, const Tensor& index, std::int32_t op, Launcher& launcher,
+            const std::function<void(RankParams&)>& change = {}, bool parts_are_there = false) {
   const Tensor& x = call.input(0);
   for_each_row_part(x, {&x, &y, &index}, [&](const Shape& rows, const View* v) {
     RankParams p{};
@@ -114,15 +116,19 @@ void emit_sample(const Call& call, Launcher& launcher) { launch_sample(call, fal
 
 std::string refuse_logits(const Call& call, const Tensor& tokens, std::initializer_list<std::string> others) {
   const Tensor &x = call.input(0), &y = call.output(0);
-  return first_of({check_logits(x), check_rank(x, 2), check_logits(y), sdk::check_packed_rows(x), sdk::check_packed_rows(y), check_same_shape(x, y), check_dtype(tokens, QUERN_I32), check_rank(tokens, 2),
-                   check_contiguous(tokens), check_dim(tokens, 0, x.dims[0]), first_of(others)});
+  return first_of({check_logits(x), check_rank(x, 2), check_logits(y), sdk::check_packed_rows(x), sdk::check_packed_rows(y),
+                   check_same_shape(x, y), check_dtype(tokens, QUERN_I32), check_rank(tokens, 2), check_contiguous(tokens),
+                   check_dim(tokens, 0, x.dims[0]), first_of(others)});
 }
 std::string refuse_penalize(const Call& call) {
   const std::int64_t rows = call.input(0).rank == 2 ? call.input(0).dims[0] : 0;
-  return refuse_logits(call, call.input(1), {check_vector(call.input(2), QUERN_I32, rows), check_vector(call.input(3), QUERN_F32, rows * 8)});
+  return refuse_logits(call, call.input(1),
+                       {check_vector(call.input(2), QUERN_I32, rows), check_vector(call.input(3), QUERN_F32, rows * 8)});
 }
 std::string refuse_bias(const Call& call) {
-  return refuse_logits(call, call.input(1), {check_same_shape(call.input(1), call.input(2)), check_dtype(call.input(2), QUERN_F32), check_contiguous(call.input(2))});
+  return refuse_logits(call, call.input(1),
+                       {check_same_shape(call.input(1), call.input(2)), check_dtype(call.input(2), QUERN_F32),
+                        check_contiguous(call.input(2))});
 }
 void emit_logits(const Call& call, Launcher& launcher) {
   const Tensor &x = call.input(0), &tokens = call.input(1);
@@ -148,7 +154,13 @@ void emit_logits(const Call& call, Launcher& launcher) {
 void launch_random(const Call& call, const Tensor& x, const Tensor& y, std::size_t seed, double probability, Launcher& launcher) {
   std::uint64_t first = 0;
   for_each_part(y, {&x, &y}, [&](const Shape& shape, const View* v) {
-    const RandomParams p{shape, v[0], v[1], call.input(seed).data, call.input(seed + 1).data, first, static_cast<uint>(call.integer(QUERN_KEY_SALT)),
+    const RandomParams p{shape,
+                         v[0],
+                         v[1],
+                         call.input(seed).data,
+                         call.input(seed + 1).data,
+                         first,
+                         static_cast<uint>(call.integer(QUERN_KEY_SALT)),
                          static_cast<float>(probability)};
     launcher.launch("random", launcher.item_threads(), launcher.spread(shape.count), p, {x.present() ? 1 : 0});
     first += shape.count;
@@ -156,44 +168,73 @@ void launch_random(const Call& call, const Tensor& x, const Tensor& y, std::size
 }
 std::string check_seed(const Call& call, std::size_t seed) {
   const Tensor& step = call.input(seed + 1);
-  return first_of({check_vector(call.input(seed), QUERN_U32, 2), step.dtype == QUERN_U32 ? check_vector(step, QUERN_U32, 1) : check_vector(step, QUERN_I32, 1)});
+  return first_of({check_vector(call.input(seed), QUERN_U32, 2),
+                   step.dtype == QUERN_U32 ? check_vector(step, QUERN_U32, 1) : check_vector(step, QUERN_I32, 1)});
 }
 std::string refuse_random(const Call& call) { return first_of({check_seed(call, 0), check_dtype(call.output(0), QUERN_F32)}); }
 void emit_random(const Call& call, Launcher& launcher) { launch_random(call, {}, call.output(0), 0, 0, launcher); }
 std::string refuse_dropout(const Call& call) {
   const Tensor &x = call.input(0), &y = call.output(0);
   const double p = call.real(QUERN_KEY_P);
-  return first_of({check_floats(x), check_floats(y), check_same_shape(x, y), check_seed(call, 1), p >= 0 && p < 1 ? "" : concat("p is ", p, "; it is 0 or more and below 1")});
+  return first_of({check_floats(x), check_floats(y), check_same_shape(x, y), check_seed(call, 1),
+                   p >= 0 && p < 1 ? "" : concat("p is ", p, "; it is 0 or more and below 1")});
 }
-void emit_dropout(const Call& call, Launcher& launcher) { launch_random(call, call.input(0), call.output(0), 1, call.real(QUERN_KEY_P), launcher); }
+void emit_dropout(const Call& call, Launcher& launcher) {
+  launch_random(call, call.input(0), call.output(0), 1, call.real(QUERN_KEY_P), launcher);
+}
 
 std::string refuse_accept(const Call& call) {
   const Tensor &draft = call.input(0), &target = call.input(1), &token = call.output(0);
   if (std::string r = first_of({check_rank(draft, 2), check_rank(target, 2), check_rank(token, 2)}); !r.empty()) return r;
   const std::int64_t s = draft.dims[0], k = draft.dims[1];
   if ((draft.ranged & 2u) != 0) return concat(describe(draft), ": rows of a ranged length are not taken");
-  return first_of({check_dtype(draft, QUERN_I32), check_dtype(target, QUERN_I32), check_dtype(token, QUERN_I32), check_dim(target, 0, s), check_dim(target, 1, k + 1),
-                   check_dim(token, 0, s), check_dim(token, 1, k + 1), check_vector(call.input(2), QUERN_I32, s), check_vector(call.output(1), QUERN_I32, s)});
+  return first_of({check_dtype(draft, QUERN_I32), check_dtype(target, QUERN_I32), check_dtype(token, QUERN_I32), check_dim(target, 0, s),
+                   check_dim(target, 1, k + 1), check_dim(token, 0, s), check_dim(token, 1, k + 1),
+                   check_vector(call.input(2), QUERN_I32, s), check_vector(call.output(1), QUERN_I32, s)});
 }
 void emit_accept(const Call& call, Launcher& launcher) {
   const Tensor &draft = call.input(0), &target = call.input(1), &token = call.output(0);
-  const DecodingParams p{draft.data, target.data, call.input(2).data, token.data, call.output(1).data,
-                         draft.strides[0], target.strides[0], token.strides[0],
-                         static_cast<uint>(draft.dims[0]), static_cast<uint>(draft.dims[1]),
-                         static_cast<int>(draft.strides[1]), static_cast<int>(target.strides[1]), static_cast<int>(token.strides[1]), 0};
+  const DecodingParams p{draft.data,
+                         target.data,
+                         call.input(2).data,
+                         token.data,
+                         call.output(1).data,
+                         draft.strides[0],
+                         target.strides[0],
+                         token.strides[0],
+                         static_cast<uint>(draft.dims[0]),
+                         static_cast<uint>(draft.dims[1]),
+                         static_cast<int>(draft.strides[1]),
+                         static_cast<int>(target.strides[1]),
+                         static_cast<int>(token.strides[1]),
+                         0};
   launcher.launch("decoding", launcher.item_threads(), launcher.spread(p.rows), p, {0});
 }
 
 std::string refuse_publish(const Call& call) {
   const Tensor &token = call.input(0), &number = call.input(1), &ring = call.output(0);
   if (std::string r = first_of({check_rank(token, 1), check_rank(ring, 2)}); !r.empty()) return r;
-  return first_of({check_vector(token, QUERN_I32, token.elements()), number.dtype == QUERN_U32 ? check_vector(number, QUERN_U32, 1) : check_vector(number, QUERN_I32, 1),
-                   check_dtype(ring, QUERN_I32), check_dim(ring, 1, token.dims[0]), ring.dims[0] < 1 ? "the ring has at least one row" : ""});
+  return first_of({check_vector(token, QUERN_I32, token.elements()),
+                   number.dtype == QUERN_U32 ? check_vector(number, QUERN_U32, 1) : check_vector(number, QUERN_I32, 1),
+                   check_dtype(ring, QUERN_I32), check_dim(ring, 1, token.dims[0]),
+                   ring.dims[0] < 1 ? "the ring has at least one row" : ""});
 }
 void emit_publish(const Call& call, Launcher& launcher) {
   const Tensor& ring = call.output(0);
-  const DecodingParams p{call.input(0).data, call.input(1).data, call.predicate.data, ring.data, 0, 0, 0, ring.strides[0],
-                         static_cast<uint>(ring.dims[1]), static_cast<uint>(ring.dims[0]), 0, 0, static_cast<int>(ring.strides[1]), 0};
+  const DecodingParams p{call.input(0).data,
+                         call.input(1).data,
+                         call.predicate.data,
+                         ring.data,
+                         0,
+                         0,
+                         0,
+                         ring.strides[0],
+                         static_cast<uint>(ring.dims[1]),
+                         static_cast<uint>(ring.dims[0]),
+                         0,
+                         0,
+                         static_cast<int>(ring.strides[1]),
+                         0};
   launcher.launch("decoding", 1, {1, 1, 1}, p, {1});
 }
 

@@ -11,20 +11,27 @@ namespace {
 std::string check_number(const Tensor& t, quern_dtype dtype) { return first_of({check_rank(t, 1), check_vector(t, dtype, 1)}); }
 
 // Norms.
-constexpr std::int32_t rms = 0, layer = 1, l2 = 2;                                  // as in shaders/norm_backward.comp
+constexpr std::int32_t rms = 0, layer = 1, l2 = 2;  // as in shaders/norm_backward.comp
 constexpr std::int32_t measure = 0, columns = 1, gradients = 2, store_sums = 3;
 
 std::string check_norm(const Call& call, const Tensor& dy) {
   const Tensor &x = call.input(0), &dx = call.output(0);
-  if (std::string r = first_of({check_floats(x), check_floats(dy), check_floats(dx), check_same_shape(dy, x), check_same_shape(dx, x)}); !r.empty()) return r;
+  if (std::string r = first_of({check_floats(x), check_floats(dy), check_floats(dx), check_same_shape(dy, x), check_same_shape(dx, x)});
+      !r.empty())
+    return r;
   if (x.rank == 0) return "a norm takes rows";
   return call.number(QUERN_KEY_EPSILON) > 0 ? "" : concat("epsilon is ", call.real(QUERN_KEY_EPSILON), "; it is above 0");
 }
-std::string check_sum(const Tensor& t, const Tensor& x) { return t.present() ? first_of({check_rank(t, 1), check_vector(t, QUERN_F32, x.last())}) : std::string(); }
+std::string check_sum(const Tensor& t, const Tensor& x) {
+  return t.present() ? first_of({check_rank(t, 1), check_vector(t, QUERN_F32, x.last())}) : std::string();
+}
 std::string refuse_l2(const Call& call) { return check_norm(call, call.input(1)); }
 std::string refuse_weighted(const Call& call) {
   const Tensor &x = call.input(0), &weight = call.input(1), &dweight = call.output(1);
-  if (std::string r = first_of({check_norm(call, call.input(2)), check_sum(weight, x), check_sum(dweight, x), check_sum(call.output(2), x)}); !r.empty()) return r;
+  if (std::string r =
+          first_of({check_norm(call, call.input(2)), check_sum(weight, x), check_sum(dweight, x), check_sum(call.output(2), x)});
+      !r.empty())
+    return r;
   if (dweight.present() && !weight.present()) return "dweight is wanted but there is no weight";
   if (call.predicate.present() && x.rank < 2) return "x has one dimension; it takes a predicate of one element";
   return x.rows() >= std::int64_t{1} << 30 ? concat(describe(x), "; fewer than 2^30 rows are taken") : std::string();
@@ -78,11 +85,14 @@ void emit_l2(const Call& call, Launcher& launcher) { emit_norm(call, {}, call.in
 // Losses.
 constexpr std::int32_t entropy = 0, entropy_backward = 1, mean_of_masked = 2, mean_backward = 3;  // as in shaders/loss.comp
 
-std::string check_rows(const Tensor& t, quern_dtype dtype, std::int64_t rows) { return first_of({check_dtype(t, dtype), check_rank(t, 1), check_dim(t, 0, rows)}); }
+std::string check_rows(const Tensor& t, quern_dtype dtype, std::int64_t rows) {
+  return first_of({check_dtype(t, dtype), check_rank(t, 1), check_dim(t, 0, rows)});
+}
 std::string check_loss(const Call& call, const Tensor& loss, const Tensor& lse) {
   const Tensor& x = call.input(0);
   if (std::string r = first_of({check_floats(x), check_rank(x, 2)}); !r.empty()) return r;
-  if (std::string r = first_of({check_rows(call.input(1), QUERN_I32, x.dims[0]), check_rows(loss, QUERN_F32, x.dims[0]), check_rows(lse, QUERN_F32, x.dims[0])});
+  if (std::string r = first_of({check_rows(call.input(1), QUERN_I32, x.dims[0]), check_rows(loss, QUERN_F32, x.dims[0]),
+                                check_rows(lse, QUERN_F32, x.dims[0])});
       !r.empty())
     return r;
   const double smoothing = call.real(QUERN_KEY_SMOOTHING), z_loss = call.real(QUERN_KEY_Z_LOSS);
@@ -91,7 +101,8 @@ std::string check_loss(const Call& call, const Tensor& loss, const Tensor& lse) 
 }
 std::string refuse_entropy(const Call& call) { return check_loss(call, call.output(0), call.output(1)); }
 std::string refuse_entropy_backward(const Call& call) {
-  return first_of({check_loss(call, call.input(3), call.input(2)), check_floats(call.output(0)), check_same_shape(call.output(0), call.input(0))});
+  return first_of({check_loss(call, call.input(3), call.input(2)), check_floats(call.output(0)),
+                   check_same_shape(call.output(0), call.input(0))});
 }
 LossParams loss_params(const Call& call, const Tensor& label, const Tensor& loss, const Tensor& lse, Launcher& launcher) {
   LossParams p{};
@@ -132,8 +143,8 @@ void emit_entropy_backward(const Call& call, Launcher& launcher) {
 
 std::string refuse_masked_mean(const Call& call) {
   const Tensor& x = call.input(0);
-  return first_of({check_dtype(x, QUERN_F32), check_rank(x, 1), check_rows(call.input(1), QUERN_I32, x.elements()), check_number(call.output(0), QUERN_F32),
-                   check_number(call.output(1), QUERN_F32)});
+  return first_of({check_dtype(x, QUERN_F32), check_rank(x, 1), check_rows(call.input(1), QUERN_I32, x.elements()),
+                   check_number(call.output(0), QUERN_F32), check_number(call.output(1), QUERN_F32)});
 }
 void emit_masked_mean(const Call& call, Launcher& launcher) {
   const Tensor& x = call.input(0);
@@ -146,8 +157,8 @@ void emit_masked_mean(const Call& call, Launcher& launcher) {
 }
 std::string refuse_masked_mean_backward(const Call& call) {
   const Tensor &mask = call.input(0), &dx = call.output(0);
-  return first_of({check_dtype(mask, QUERN_I32), check_rank(mask, 1), check_number(call.input(1), QUERN_F32), check_number(call.input(2), QUERN_F32),
-                   check_rows(dx, QUERN_F32, mask.elements())});
+  return first_of({check_dtype(mask, QUERN_I32), check_rank(mask, 1), check_number(call.input(1), QUERN_F32),
+                   check_number(call.input(2), QUERN_F32), check_rows(dx, QUERN_F32, mask.elements())});
 }
 void emit_masked_mean_backward(const Call& call, Launcher& launcher) {
   const Tensor& dx = call.output(0);
@@ -160,18 +171,22 @@ void emit_masked_mean_backward(const Call& call, Launcher& launcher) {
 
 // Optimisers.
 bool is_weight(const Tensor& t) { return t.dtype == QUERN_F32 || t.dtype == QUERN_BF16; }
-std::string check_weight(const Tensor& t, const Tensor& gradient) { return is_weight(t) ? check_same_shape(t, gradient) : concat(describe(t), "; f32 or bf16 is taken"); }
+std::string check_weight(const Tensor& t, const Tensor& gradient) {
+  return is_weight(t) ? check_same_shape(t, gradient) : concat(describe(t), "; f32 or bf16 is taken");
+}
 std::string check_optional_number(const Tensor& t) { return t.present() ? check_number(t, QUERN_F32) : std::string(); }
 std::string check_factor(const Call& call, std::uint32_t key, const char* name) {
   const double factor = call.real(key);
   return factor >= 0.0 && factor < 1.0 ? std::string() : concat(name, " is ", factor, "; it is 0 to below 1");
 }
 
-void launch_step(const Call& call, const Tensor& m, const Tensor& v, const Tensor& master, OptimiserParams p, std::int32_t plain, Launcher& launcher) {
+void launch_step(const Call& call, const Tensor& m, const Tensor& v, const Tensor& master, OptimiserParams p, std::int32_t plain,
+                 Launcher& launcher) {
   const Tensor &gradient = call.input(0), &w = call.output(0);
   p.predicate = call.predicate.data;
   p.faults = launcher.faults();
-  p.items_a_row = gradient.rank == 0 || gradient.dims[0] == 0 ? 1 : std::max<uint>(1, static_cast<uint>(gradient.elements() / gradient.dims[0]));
+  p.items_a_row =
+      gradient.rank == 0 || gradient.dims[0] == 0 ? 1 : std::max<uint>(1, static_cast<uint>(gradient.elements() / gradient.dims[0]));
   for_each_part(gradient, {&gradient, &w, &m, &v, &master}, [&](const Shape& shape, const View* views) {
     p.shape = shape;
     p.gradient = views[0];
@@ -183,13 +198,16 @@ void launch_step(const Call& call, const Tensor& m, const Tensor& v, const Tenso
   });
 }
 std::string check_row_parts(const Call& call) {
-  return call.predicate.present() && call.input(0).elements() >= std::int64_t{1} << 30 ? "with a predicate a row fewer than 2^30 elements are taken" : "";
+  return call.predicate.present() && call.input(0).elements() >= std::int64_t{1} << 30
+             ? "with a predicate a row fewer than 2^30 elements are taken"
+             : "";
 }
 
 std::string refuse_adamw(const Call& call) {
   const Tensor& gradient = call.input(0);
-  if (std::string r = first_of({check_dtype(gradient, QUERN_F32), check_number(call.input(1), QUERN_I32), check_number(call.input(2), QUERN_F32),
-                                check_optional_number(call.input(3)), check_weight(call.output(0), gradient), check_row_parts(call)});
+  if (std::string r =
+          first_of({check_dtype(gradient, QUERN_F32), check_number(call.input(1), QUERN_I32), check_number(call.input(2), QUERN_F32),
+                    check_optional_number(call.input(3)), check_weight(call.output(0), gradient), check_row_parts(call)});
       !r.empty())
     return r;
   for (std::size_t o = 1; o < 4; ++o)
@@ -218,8 +236,9 @@ void emit_adamw(const Call& call, Launcher& launcher) {
 
 std::string refuse_sgd(const Call& call) {
   const Tensor &gradient = call.input(0), &momentum = call.output(1);
-  if (std::string r = first_of({check_weight(gradient, gradient), check_number(call.input(1), QUERN_F32), check_optional_number(call.input(2)),
-                                check_weight(call.output(0), gradient), check_factor(call, QUERN_KEY_MOMENTUM, "momentum"), check_row_parts(call)});
+  if (std::string r =
+          first_of({check_weight(gradient, gradient), check_number(call.input(1), QUERN_F32), check_optional_number(call.input(2)),
+                    check_weight(call.output(0), gradient), check_factor(call, QUERN_KEY_MOMENTUM, "momentum"), check_row_parts(call)});
       !r.empty())
     return r;
   if (!(call.real(QUERN_KEY_WEIGHT_DECAY) >= 0.0)) return "weight_decay is 0 or more";

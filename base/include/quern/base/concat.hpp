@@ -33,9 +33,7 @@ bool append(std::string& text, const Part& part) {
     out.exceptions(std::ios_base::badbit);
     try {
       out << part;
-    } catch (const std::ios_base::failure&) {
-      return false;
-    }
+    } catch (const std::ios_base::failure&) { return false; }
     text += out.str();
   }
   return true;

@@ -89,20 +89,17 @@ struct OpenedFile {
 
 /// All bytes of a file. `out` is empty if there is a problem.
 [[nodiscard]] FileProblem read_file(const std::string& path, std::string& out, const ReadRules& rules = {});
-[[nodiscard]] FileProblem read_file(const std::string& path, std::vector<std::byte>& out,
-                                    const ReadRules& rules = {});
+[[nodiscard]] FileProblem read_file(const std::string& path, std::vector<std::byte>& out, const ReadRules& rules = {});
 
 /// The first bytes of a file, `most` at most; the rest does not matter.
 [[nodiscard]] FileProblem read_head(const std::string& path, std::string& out, std::size_t most);
 [[nodiscard]] FileProblem read_head(const std::string& path, std::vector<std::byte>& out, std::size_t most);
 
 /// All bytes that come from an open descriptor, such as standard input; `name` is for the text of a problem.
-[[nodiscard]] FileProblem read_descriptor(int descriptor, const std::string& name, std::string& out,
-                                          std::uint64_t most);
+[[nodiscard]] FileProblem read_descriptor(int descriptor, const std::string& name, std::string& out, std::uint64_t most);
 
 /// Fills `to` from an offset. A file that ends before is FileFault::failed.
-[[nodiscard]] FileProblem read_at(int descriptor, const std::string& name, std::uint64_t offset,
-                                  std::span<std::byte> to);
+[[nodiscard]] FileProblem read_at(int descriptor, const std::string& name, std::uint64_t offset, std::span<std::byte> to);
 
 // Writing.
 
@@ -114,8 +111,7 @@ enum class Writers : std::uint8_t { many, one };
 class NewFile {
  public:
   /// Says at once what is wrong with the target.
-  [[nodiscard]] static FileProblem create(const std::string& path, NewFile& out,
-                                          AtTargetLink links = AtTargetLink::refuse,
+  [[nodiscard]] static FileProblem create(const std::string& path, NewFile& out, AtTargetLink links = AtTargetLink::refuse,
                                           Writers writers = Writers::many);
 
   NewFile() noexcept = default;
@@ -144,10 +140,8 @@ class NewFile {
 };
 
 /// Writes the whole file, or leaves what was there.
-[[nodiscard]] FileProblem write_file(const std::string& path, std::string_view text,
-                                     AtTargetLink links = AtTargetLink::refuse);
-[[nodiscard]] FileProblem write_file(const std::string& path, std::span<const std::byte> bytes,
-                                     AtTargetLink links = AtTargetLink::refuse);
+[[nodiscard]] FileProblem write_file(const std::string& path, std::string_view text, AtTargetLink links = AtTargetLink::refuse);
+[[nodiscard]] FileProblem write_file(const std::string& path, std::span<const std::byte> bytes, AtTargetLink links = AtTargetLink::refuse);
 
 /// A file that grows in place: a journal, a download, a lock. What was written before a process was killed
 /// stays.

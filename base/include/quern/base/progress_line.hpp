@@ -10,8 +10,8 @@
 namespace quern {
 
 struct ProgressState {
-  std::string verb;   // "loading"
-  std::string label;  // "model.gguf"; shown as printable()
+  std::string verb;            // "loading"
+  std::string label;           // "model.gguf"; shown as printable()
   const char* item = nullptr;  // "tokens"; null: bytes
   std::uint64_t done = 0;
   std::uint64_t total = 0;  // 0: not known

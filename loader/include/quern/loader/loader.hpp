@@ -79,8 +79,7 @@ class Device {
 
  private:
   friend class Loader;
-  Device(std::shared_ptr<const Plugin> plugin, quern_device* handle, DeviceInfo info, std::string label,
-         std::uint32_t index);
+  Device(std::shared_ptr<const Plugin> plugin, quern_device* handle, DeviceInfo info, std::string label, std::uint32_t index);
 
   std::shared_ptr<const Plugin> plugin_;
   quern_device* handle_;

@@ -38,15 +38,7 @@ const char* class_name(std::uint32_t device_class);
 /// "GPU-" style text of a UUID without prefix: 8-4-4-4-12 hex digits; empty if it is unknown.
 std::string uuid_text(const std::array<std::uint8_t, 16>& uuid);
 
-enum class Stage {
-  search,
-  inspect,
-  load,
-  negotiate,
-  probe,
-  open,
-  system
-};  // system: the machine, the cache, the demand
+enum class Stage { search, inspect, load, negotiate, probe, open, system };  // system: the machine, the cache, the demand
 enum class Status {
   usable,   // may be opened, or is open
   limited,  // usable, and something that it could use is missing
@@ -78,17 +70,16 @@ struct DeviceReport {
 };
 
 struct ReportEntry {
-  std::string
-      path;  // of the file or directory; "registered:<id>" for a plugin in the program; empty for the machine
+  std::string path;             // of the file or directory; "registered:<id>" for a plugin in the program; empty for the machine
   Stage stage = Stage::search;  // the last stage reached
   Status status = Status::refused;
   std::string code;
-  std::string cause;      // one sentence, lower case, no full stop
-  std::string remedy;     // what to do, or empty
-  std::string command;    // what to type; filled by examine_machine()
+  std::string cause;                         // one sentence, lower case, no full stop
+  std::string remedy;                        // what to do, or empty
+  std::string command;                       // what to type; filled by examine_machine()
   std::map<std::string, std::string> words;  // for the command: "group" -> "render"
-  std::string raw_error;  // the linker's, plugin's or system's own words, or empty
-  std::string id;         // of the plugin, as far as known
+  std::string raw_error;                     // the linker's, plugin's or system's own words, or empty
+  std::string id;                            // of the plugin, as far as known
   std::string version;
   std::string build;            // its build id, else empty
   std::uint32_t abi_minor = 0;  // negotiated; 0 before

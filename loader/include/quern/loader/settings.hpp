@@ -47,20 +47,19 @@ struct Settings {
   Setting<std::vector<std::string>> directories;   // searched first, in this order
   Setting<std::vector<std::string>> extra_path;    // searched next
   Setting<std::vector<std::string>> backend_path;  // if set, replaces the default directory
-  std::vector<quern_plugin_query_fn>
-      registered;  // plugins linked into the program; before all files, probed in process
+  std::vector<quern_plugin_query_fn> registered;   // plugins linked into the program; before all files, probed in process
 
   // What may be opened.
-  Setting<std::vector<std::string>> backends;  // a demand: only these ids, in this order; empty: no demand
-  Setting<std::vector<std::string>> disabled;  // globs over ids; wins over the demand
-  Setting<std::string> device;                 // "cuda:0", a PCI address or a UUID; empty: none named
-  Setting<bool> force_cpu;          // CUDA_FORCE_CPU, AXOLOTL_FORCE_CPU: nothing but the backend "cpu"
-  Setting<bool> allow_dev_plugins;  // accept another header hash
+  Setting<std::vector<std::string>> backends;    // a demand: only these ids, in this order; empty: no demand
+  Setting<std::vector<std::string>> disabled;    // globs over ids; wins over the demand
+  Setting<std::string> device;                   // "cuda:0", a PCI address or a UUID; empty: none named
+  Setting<bool> force_cpu;                       // CUDA_FORCE_CPU, AXOLOTL_FORCE_CPU: nothing but the backend "cpu"
+  Setting<bool> allow_dev_plugins;               // accept another header hash
   std::optional<std::uint32_t> least_abi_minor;  // refuse older plugins; nothing: QUERN_ABI_MINOR_SUPPORTED behind this build's minor
-  Setting<std::string> cuda_visible_devices;  // is_set() with an empty value hides every NVIDIA card
+  Setting<std::string> cuda_visible_devices;     // is_set() with an empty value hides every NVIDIA card
 
   // How plugins are probed.
-  Setting<bool> probe_in_process;  // no helper process: a plugin that crashes takes the caller with it
+  Setting<bool> probe_in_process;               // no helper process: a plugin that crashes takes the caller with it
   std::chrono::milliseconds probe_limit{5000};  // of one helper process: then it must go on, loader/README.md
   std::string probe_program;                    // quern-probe; empty: found from this library's own place
   Setting<std::string> cache_directory;         // empty: nothing is kept
@@ -74,13 +73,11 @@ struct Settings {
   std::optional<Identity> identity;  // nothing: this process
 
   // What every plugin is given in its host table.
-  Setting<std::uint32_t> threads;       // 0: the processors that this process may use
-  std::vector<std::uint32_t> affinity;  // processor numbers; empty: plugins do not pin
-  Setting<std::map<std::string, std::string>>
-      force_kernel;             // backend id -> kernel family; option "force_kernel"
-  Setting<bool> deterministic;  // option "deterministic" = "1"
-  std::map<std::string, std::string>
-      options;  // further options; "<id>.<key>" is seen by that plugin only, as "<key>"
+  Setting<std::uint32_t> threads;                            // 0: the processors that this process may use
+  std::vector<std::uint32_t> affinity;                       // processor numbers; empty: plugins do not pin
+  Setting<std::map<std::string, std::string>> force_kernel;  // backend id -> kernel family; option "force_kernel"
+  Setting<bool> deterministic;                               // option "deterministic" = "1"
+  std::map<std::string, std::string> options;                // further options; "<id>.<key>" is seen by that plugin only, as "<key>"
 
   LogSink log;  // empty: nothing is logged
 

@@ -45,7 +45,8 @@ class InstanceBounds {
       check_flags(binding.flags, 0, "binding flags");
       const List<quern_span> spans(binding.spans, "spans");
       if (spans.size() != 1) refuse(concat("value ", v, " has ", spans.size(), " spans; this plugin takes one"), v);
-      places.of[v] = place(spans[0], needed(v), graph_.values[v].root == v ? alignment : view_alignment, concat("value ", v), v, address_of);
+      places.of[v] =
+          place(spans[0], needed(v), graph_.values[v].root == v ? alignment : view_alignment, concat("value ", v), v, address_of);
       bound[v] = true;
     }
     for (std::uint32_t v = 0; v < graph_.values.size(); ++v) {
@@ -73,7 +74,8 @@ class InstanceBounds {
       const std::uint64_t bytes = graph_.source.bytes(patch.value, bounds_);
       if (patch.offset > bytes || patch.bytes > bytes - patch.offset || (patch.data == nullptr && patch.bytes > 0))
         throw Failure(QUERN_INVALID_ARGUMENT,
-                      concat("a patch writes bytes ", patch.offset, " + ", patch.bytes, " of value ", patch.value, ", which has ", bytes), 13);
+                      concat("a patch writes bytes ", patch.offset, " + ", patch.bytes, " of value ", patch.value, ", which has ", bytes),
+                      13);
       all += patch.bytes;
     }
     patch_bytes_ = all;
@@ -101,8 +103,8 @@ class InstanceBounds {
   }
 
   template <class AddressOf>
-  static std::uint64_t place(const quern_span& span, std::uint64_t bytes, std::uint64_t alignment, const std::string& what, std::uint32_t slot,
-                             const AddressOf& address_of) {
+  static std::uint64_t place(const quern_span& span, std::uint64_t bytes, std::uint64_t alignment, const std::string& what,
+                             std::uint32_t slot, const AddressOf& address_of) {
     if (span.host != nullptr) refuse(what + " is bound to host memory; this device takes buffers", slot);
     if (span.buffer == nullptr) {
       if (bytes > 0) refuse(concat(what, " is bound to no buffer; it needs ", bytes, " bytes"), slot);

@@ -93,24 +93,20 @@ struct PlaneLayout {
   quern_dtype dtype = QUERN_DTYPE_NONE;  ///< NONE: no such layout
   std::int64_t rows = 0, k = 0;
 
-  std::uint64_t blocks() const {
-    return static_cast<std::uint64_t>(rows) * (static_cast<std::uint64_t>(k) / block_fields(dtype).elements);
-  }
+  std::uint64_t blocks() const { return static_cast<std::uint64_t>(rows) * (static_cast<std::uint64_t>(k) / block_fields(dtype).elements); }
   std::uint64_t source_bytes() const { return blocks() * block_fields(dtype).block_bytes; }
   /// Where a plane begins; plane BlockFields::count is the end.
   std::uint64_t plane(int index) const {
     const BlockFields& fields = block_fields(dtype);
     std::uint64_t at = 0;
-    for (int f = 0; f < index; ++f)
-      at += (blocks() * fields.bytes[f] + plane_alignment - 1) / plane_alignment * plane_alignment;
+    for (int f = 0; f < index; ++f) at += (blocks() * fields.bytes[f] + plane_alignment - 1) / plane_alignment * plane_alignment;
     return at;
   }
   std::uint64_t bytes() const { return plane(BlockFields::count); }
   /// "cuda.planes.q6_k.4096x11008"
   std::string key(std::string_view plugin) const {
     const quern_format* format = find_format(dtype);
-    return concat(plugin, ".planes.", format == nullptr ? std::string_view() : view(format->name), ".", rows,
-                  "x", k);
+    return concat(plugin, ".planes.", format == nullptr ? std::string_view() : view(format->name), ".", rows, "x", k);
   }
 };
 
@@ -123,15 +119,12 @@ inline PlaneLayout parse_plane_layout(std::string_view plugin, std::string_view 
   if (dot == std::string_view::npos || cross == std::string_view::npos) return {};
   const auto number = [](std::string_view text, std::int64_t& to) {
     const auto result = std::from_chars(text.data(), text.data() + text.size(), to);
-    return result.ec == std::errc() && result.ptr == text.data() + text.size() && to > 0 &&
-           to < std::int64_t{1} << 31;
+    return result.ec == std::errc() && result.ptr == text.data() + text.size() && to > 0 && to < std::int64_t{1} << 31;
   };
   PlaneLayout layout;
-  if (!number(key.substr(dot + 1, cross - dot - 1), layout.rows) || !number(key.substr(cross + 1), layout.k))
-    return {};
+  if (!number(key.substr(dot + 1, cross - dot - 1), layout.rows) || !number(key.substr(cross + 1), layout.k)) return {};
   const quern_format* format = find_format(key.substr(0, dot));
-  if (format != nullptr && gains_by_planes(format->id) && layout.k % format->block_elements == 0)
-    layout.dtype = format->id;
+  if (format != nullptr && gains_by_planes(format->id) && layout.k % format->block_elements == 0) layout.dtype = format->id;
   return layout;
 }
 

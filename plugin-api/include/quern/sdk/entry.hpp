@@ -76,7 +76,7 @@ constexpr NoteRecord<note_room(DependencySize - 1)> make_note(const char (&id)[I
 
 /// Once, at namespace scope: QUERN_PLUGIN_NOTE("cpu", "1.0.0", QUERN_DEVICE_CPU, 0, "libopenblas.so.0=libopenblas0"). The
 /// features are those that the code needs before any dispatch; the dependencies are opened in probe().
-#define QUERN_PLUGIN_NOTE(id, version, device_class, features, dependencies)            \
+#define QUERN_PLUGIN_NOTE(id, version, device_class, features, dependencies) \
   extern "C" __attribute__((used, section(QUERN_NOTE_SECTION))) constexpr auto quern_plugin_note = \
       ::quern::sdk::make_note(id, version, device_class, features, dependencies)
 
@@ -93,12 +93,10 @@ inline quern_plugin_api make_api() noexcept {
 /// nothing and keeps nothing [C1].
 inline quern_status answer_query(const quern_query* query, quern_plugin_api* out, quern_error* error,
                                  const quern_plugin_api& mine) noexcept {
-  if (query == nullptr || query->header.struct_size < QUERN_MIN_SIZE_quern_query ||
-      query->header.struct_type != QUERN_TYPE_QUERY) {
+  if (query == nullptr || query->header.struct_size < QUERN_MIN_SIZE_quern_query || query->header.struct_type != QUERN_TYPE_QUERY) {
     return set_error(error, QUERN_INVALID_ARGUMENT, "quern_query is null, too small or of another type", 2);
   }
-  if (out == nullptr || out->header.struct_size < QUERN_MIN_SIZE_quern_plugin_api ||
-      out->header.struct_type != QUERN_TYPE_PLUGIN_API) {
+  if (out == nullptr || out->header.struct_size < QUERN_MIN_SIZE_quern_plugin_api || out->header.struct_type != QUERN_TYPE_PLUGIN_API) {
     return set_error(error, QUERN_INVALID_ARGUMENT, "quern_plugin_api is null, too small or of another type", 2);
   }
   if (query->abi_minor_min > QUERN_ABI_MINOR) {
@@ -114,10 +112,10 @@ inline quern_status answer_query(const quern_query* query, quern_plugin_api* out
 }
 
 /// Once, at namespace scope, with a table that outlives the library: QUERN_PLUGIN_ENTRY(my_table()).
-#define QUERN_PLUGIN_ENTRY(table)                                                                                   \
-  extern "C" __attribute__((visibility("default"))) quern_status quern_plugin_query_v1(                             \
-      const quern_query* query, quern_plugin_api* out, quern_error* error) {                                        \
-    return ::quern::sdk::answer_query(query, out, error, table);                                                    \
+#define QUERN_PLUGIN_ENTRY(table) \
+  extern "C" __attribute__((visibility("default"))) quern_status quern_plugin_query_v1(const quern_query* query, quern_plugin_api* out, \
+                                                                                       quern_error* error) { \
+    return ::quern::sdk::answer_query(query, out, error, table); \
   }
 
 /// The process that made a handle. After a fork only destroy works [C27].

@@ -22,9 +22,7 @@ struct Node {
   std::uint32_t input(std::size_t i) const noexcept { return i < inputs.size() ? inputs[i] : QUERN_NONE; }
 };
 
-inline bool multiply(std::uint64_t a, std::uint64_t b, std::uint64_t& product) noexcept {
-  return !__builtin_mul_overflow(a, b, &product);
-}
+inline bool multiply(std::uint64_t a, std::uint64_t b, std::uint64_t& product) noexcept { return !__builtin_mul_overflow(a, b, &product); }
 
 /// Elements between neighbours of each dimension of a contiguous value. Throws where they do not fit 63 bits.
 struct Steps {
@@ -49,8 +47,11 @@ struct ElementSize {
 };
 inline ElementSize element_size(quern_dtype dtype) {
   switch (dtype) {
-    case QUERN_F32: case QUERN_I32: case QUERN_U32: return {1, 4};
-    case QUERN_F16: case QUERN_BF16: return {1, 2};
+    case QUERN_F32:
+    case QUERN_I32:
+    case QUERN_U32: return {1, 4};
+    case QUERN_F16:
+    case QUERN_BF16: return {1, 2};
     case QUERN_I64: return {1, 8};
     case QUERN_U8: return {1, 1};
     default: break;
@@ -129,8 +130,9 @@ class Graph {
       }
       if (bound.upper < symbols[bound.symbol].min || bound.upper > upper[bound.symbol]) {
         throw Failure(QUERN_INVALID_ARGUMENT,
-                      concat("symbol ", bound.symbol, " is bounded by ", bound.upper, ", it goes from ",
-                             symbols[bound.symbol].min, " to ", upper[bound.symbol]), 11);
+                      concat("symbol ", bound.symbol, " is bounded by ", bound.upper, ", it goes from ", symbols[bound.symbol].min, " to ",
+                             upper[bound.symbol]),
+                      11);
       }
       upper[bound.symbol] = bound.upper;
     }
@@ -161,8 +163,7 @@ class Graph {
     if ((v.uses & QUERN_VALUE_USES_STRIDES) != 0) return strided_bytes(value, upper, size);
     const std::uint64_t count = elements(value, upper);
     if (count % size.elements != 0) {
-      throw Failure(QUERN_INVALID_ARGUMENT, concat("value ", value, " has ", count, " elements, its blocks hold ",
-                                                   size.elements));
+      throw Failure(QUERN_INVALID_ARGUMENT, concat("value ", value, " has ", count, " elements, its blocks hold ", size.elements));
     }
     std::uint64_t result = 0;
     if (!multiply(count / size.elements, size.bytes, result)) {
@@ -191,8 +192,7 @@ class Graph {
       if (d + 1 == v.rank) n /= static_cast<std::int64_t>(size.elements);
       if (n == 0) return 0;
       std::int64_t reach = 0;
-      if (v.strides[d] < 0 || __builtin_mul_overflow(n - 1, v.strides[d], &reach) ||
-          __builtin_add_overflow(last, reach, &last)) {
+      if (v.strides[d] < 0 || __builtin_mul_overflow(n - 1, v.strides[d], &reach) || __builtin_add_overflow(last, reach, &last)) {
         refuse(concat("value ", value, ": dimension ", d, " has the stride ", v.strides[d]));
       }
     }
@@ -269,8 +269,8 @@ class Graph {
       const Arity in = arity(op->inputs), out = arity(op->outputs);
       if (node.inputs.size() < in.least || node.inputs.size() > in.most || node.outputs.size() < out.least ||
           node.outputs.size() > out.most) {
-        refuse(concat("node ", nodes.size(), ": ", op->name, " takes (", op->inputs, ") and makes (", op->outputs,
-                      "), it has ", node.inputs.size(), " inputs and ", node.outputs.size(), " outputs"));
+        refuse(concat("node ", nodes.size(), ": ", op->name, " takes (", op->inputs, ") and makes (", op->outputs, "), it has ",
+                      node.inputs.size(), " inputs and ", node.outputs.size(), " outputs"));
       }
       check_present(op->inputs, node.inputs);
       check_present(op->outputs, node.outputs);

@@ -50,8 +50,7 @@ inline void copy_text(std::string_view text, char* to, std::uint64_t capacity) n
 }
 
 /// Fills what lies inside the caller's struct_size; allocates nothing. Returns `code`.
-inline quern_status set_error(quern_error* error, quern_status code, std::string_view text,
-                              std::uint32_t rule = 0) noexcept {
+inline quern_status set_error(quern_error* error, quern_status code, std::string_view text, std::uint32_t rule = 0) noexcept {
   if (error == nullptr || error->header.struct_size < QUERN_MIN_SIZE_quern_error) return code;
   error->code = code;
   error->domain = QUERN_DOMAIN_QUERN;
@@ -93,13 +92,9 @@ quern_status guarded(quern_error* error, Body&& body) noexcept {
     } else {
       return body();
     }
-  } catch (const Failure& failure) {
-    return set_error(error, failure);
-  } catch (const std::bad_alloc&) {
+  } catch (const Failure& failure) { return set_error(error, failure); } catch (const std::bad_alloc&) {
     return set_error(error, QUERN_HOST_OUT_OF_MEMORY, "the plugin ran out of host memory");
-  } catch (const std::exception& exception) {
-    return set_error(error, QUERN_INTERNAL, exception.what());
-  } catch (...) {
+  } catch (const std::exception& exception) { return set_error(error, QUERN_INTERNAL, exception.what()); } catch (...) {
     return set_error(error, QUERN_INTERNAL, "an exception of an unknown type in the plugin");
   }
 }

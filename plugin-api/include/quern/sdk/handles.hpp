@@ -97,21 +97,21 @@ struct InstanceOf {
 }  // namespace quern
 
 /// Defines the five handles for a Backend.
-#define QUERN_PLUGIN_HANDLES(...)                                     \
-  struct quern_plugin : quern::sdk::PluginOf<__VA_ARGS__> {           \
-    using PluginOf::PluginOf;                                         \
-  };                                                                  \
-  struct quern_device : quern::sdk::DeviceOf<__VA_ARGS__> {           \
-    using DeviceOf::DeviceOf;                                         \
-  };                                                                  \
-  struct quern_buffer : quern::sdk::BufferOf<__VA_ARGS__> {           \
-    using BufferOf::BufferOf;                                         \
-  };                                                                  \
-  struct quern_plan : quern::sdk::PlanOf<__VA_ARGS__> {               \
-    using PlanOf::PlanOf;                                             \
-  };                                                                  \
-  struct quern_instance : quern::sdk::InstanceOf<__VA_ARGS__> {       \
-    using InstanceOf::InstanceOf;                                     \
+#define QUERN_PLUGIN_HANDLES(...) \
+  struct quern_plugin : quern::sdk::PluginOf<__VA_ARGS__> { \
+    using PluginOf::PluginOf; \
+  }; \
+  struct quern_device : quern::sdk::DeviceOf<__VA_ARGS__> { \
+    using DeviceOf::DeviceOf; \
+  }; \
+  struct quern_buffer : quern::sdk::BufferOf<__VA_ARGS__> { \
+    using BufferOf::BufferOf; \
+  }; \
+  struct quern_plan : quern::sdk::PlanOf<__VA_ARGS__> { \
+    using PlanOf::PlanOf; \
+  }; \
+  struct quern_instance : quern::sdk::InstanceOf<__VA_ARGS__> { \
+    using InstanceOf::InstanceOf; \
   }
 
 #endif

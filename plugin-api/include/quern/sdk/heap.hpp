@@ -44,8 +44,7 @@ class CountedHeap {
     std::uint64_t used = used_;
     do {
       if (bytes > most || used > most - bytes) {
-        Failure failure(QUERN_OUT_OF_MEMORY,
-                        concat(bytes, " bytes asked for, ", used, " of ", most, " in use"));
+        Failure failure(QUERN_OUT_OF_MEMORY, concat(bytes, " bytes asked for, ", used, " of ", most, " in use"));
         failure.requested = bytes;
         failure.available = used > most ? 0 : most - used;
         failure.heap = 0;

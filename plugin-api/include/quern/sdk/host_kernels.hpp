@@ -33,11 +33,9 @@ inline std::uint16_t to_f16(float f) noexcept {
   const std::uint32_t sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return static_cast<std::uint16_t>(sign | 0x7e00u);
   if (magnitude < 0x38800000u)  // below 2^-14: a multiple of 2^-24, which nearbyint rounds
-    return static_cast<std::uint16_t>(
-        sign | static_cast<std::uint32_t>(std::nearbyint(std::ldexp(std::fabs(f), 24))));
+    return static_cast<std::uint16_t>(sign | static_cast<std::uint32_t>(std::nearbyint(std::ldexp(std::fabs(f), 24))));
   const std::uint32_t rounded = magnitude + 0xfffu + (magnitude >> 13 & 1u);
-  return static_cast<std::uint16_t>(sign |
-                                    (rounded >= 0x47800000u ? 0x7c00u : (rounded - 0x38000000u) >> 13));
+  return static_cast<std::uint16_t>(sign | (rounded >= 0x47800000u ? 0x7c00u : (rounded - 0x38000000u) >> 13));
 }
 
 template <class T = char>
@@ -50,10 +48,8 @@ inline float load(std::uint64_t address, quern_dtype dtype) noexcept {
   return dtype == QUERN_F32 ? *at<float>(address) : from_f16(*at<std::uint16_t>(address));
 }
 inline void store(std::uint64_t address, quern_dtype dtype, float x) noexcept {
-  if (dtype == QUERN_F32)
-    *at<float>(address) = x;
-  else
-    *at<std::uint16_t>(address) = to_f16(x);
+  if (dtype == QUERN_F32) *at<float>(address) = x;
+  else *at<std::uint16_t>(address) = to_f16(x);
 }
 
 /// term(0) + ... + term(n - 1) in 16 sums, so that the error grows with the root of n.
@@ -68,8 +64,7 @@ float sum_of(std::int64_t n, const Term& term) {
 
 /// What for_each_row() asks of a predicate.
 inline std::string check_row_predicate(const Call& call) {
-  return call.predicate.present() && call.output(0).rank < 2 ? "a predicate of one number a row needs rows"
-                                                             : "";
+  return call.predicate.present() && call.output(0).rank < 2 ? "a predicate of one number a row needs rows" : "";
 }
 
 /// Bytes between neighbours of t along dimension d of y; 0 where t broadcasts to it.
@@ -94,8 +89,7 @@ void for_each_row(const Call& call, const Row& row) {
       from_b += index * step_of(b, y, d);
     }
     const bool live = !call.predicate.present() ||
-                      *at<std::int32_t>(call.predicate.data +
-                                        sizeof(std::int32_t) * static_cast<std::uint64_t>(index)) != 0;
+                      *at<std::int32_t>(call.predicate.data + sizeof(std::int32_t) * static_cast<std::uint64_t>(index)) != 0;
     if (live)
       row(y.data + static_cast<std::uint64_t>(to), a.data + static_cast<std::uint64_t>(from_a),
           b.data + static_cast<std::uint64_t>(from_b));

@@ -21,8 +21,8 @@ namespace sdk {
 
 template <class Device>
 struct InOrderOp : OpOffer {
-  constexpr InOrderOp(std::uint32_t id, const char* kernel_name, std::string (*refuses)(const Call&),
-                      void (*runs)(const Call&, Device&), bool takes_row_predicate = false)
+  constexpr InOrderOp(std::uint32_t id, const char* kernel_name, std::string (*refuses)(const Call&), void (*runs)(const Call&, Device&),
+                      bool takes_row_predicate = false)
       : OpOffer{id, kernel_name, refuses, takes_row_predicate}, run(runs) {}
   /// For the dims of one run; allocates nothing. A predicate of one number was read before.
   void (*run)(const Call& call, Device& device);
@@ -56,8 +56,7 @@ class TableOffers : public Offers {
 
 template <class Device>
 struct InOrderPlan {
-  InOrderPlan(Device& device, const quern_graph* host_graph, const quern_compile_options& options,
-              std::vector<std::uint32_t>& refused)
+  InOrderPlan(Device& device, const quern_graph* host_graph, const quern_compile_options& options, std::vector<std::uint32_t>& refused)
       : graph(host_graph, device.offers()) {
     const std::string_view forced = view(options.force_kernel);
     std::vector<StepMemory> steps;
@@ -94,8 +93,7 @@ struct InOrderPlan {
 template <class Device>
 class InOrderInstance {
  public:
-  InOrderInstance(const InOrderPlan<Device>& plan, Device& device)
-      : plan_(plan), device_(device), bounds_(plan.graph) {
+  InOrderInstance(const InOrderPlan<Device>& plan, Device& device) : plan_(plan), device_(device), bounds_(plan.graph) {
     for (const ResolvedValue& value : plan.graph.values) tensors_.push_back(value.tensor);
     operands_.reserve(plan.most_operands);  // a run allocates nothing [C12]
   }
@@ -112,8 +110,7 @@ class InOrderInstance {
     for (std::uint32_t v = 0; v < tensors_.size(); ++v) {
       const ResolvedValue& value = plan_.graph.values[v];
       const bool internal = plan_.graph.internal(value.root);
-      tensors_[v].data =
-          internal ? places.scratch + plan_.layout.value_offset[value.root] + value.offset : places.of[v];
+      tensors_[v].data = internal ? places.scratch + plan_.layout.value_offset[value.root] + value.offset : places.of[v];
     }
     counters_ = made<quern_counters>();
     prepared_ = true;
@@ -148,11 +145,9 @@ class InOrderInstance {
     return number;
   }
   void run_node(const ResolvedNode& node) {
-    if (cancelled_.load(std::memory_order_relaxed))
-      throw Failure(QUERN_CANCELLED, "the run was cancelled", 18);
+    if (cancelled_.load(std::memory_order_relaxed)) throw Failure(QUERN_CANCELLED, "the run was cancelled", 18);
     if (node.predicate != QUERN_NONE && !node.row_predicate && number_at(node.predicate) == 0) return;
-    const Call call =
-        plan_.graph.call(node, operands_, [this](std::uint32_t v) -> const Tensor& { return tensors_[v]; });
+    const Call call = plan_.graph.call(node, operands_, [this](std::uint32_t v) -> const Tensor& { return tensors_[v]; });
     static_cast<const InOrderOp<Device>*>(node.offer)->run(call, device_);
   }
 

@@ -19,8 +19,8 @@ class List {
     if (count_ == 0) return;
     if (data_ == nullptr) throw Failure(QUERN_INVALID_ARGUMENT, concat(what, ": ", count_, " elements at null"), 2);
     if (stride_ < StructTraits<T>::min_size) {
-      throw Failure(QUERN_INVALID_ARGUMENT, concat(what, ": the stride is ", stride_, ", an element has at least ",
-                                                   StructTraits<T>::min_size, " bytes"), 2);
+      throw Failure(QUERN_INVALID_ARGUMENT,
+                    concat(what, ": the stride is ", stride_, ", an element has at least ", StructTraits<T>::min_size, " bytes"), 2);
     }
     if (StructTraits<T>::type != 0 && (stride_ % alignof(T) != 0 || reinterpret_cast<std::uintptr_t>(data_) % alignof(T) != 0)) {
       throw Failure(QUERN_INVALID_ARGUMENT, concat(what, ": elements do not lie at multiples of ", alignof(T)), 2);
@@ -40,8 +40,8 @@ class List {
       const T* element = reinterpret_cast<const T*>(at);
       check(element);
       if (element->header.struct_size > stride_) {
-        throw Failure(QUERN_INVALID_ARGUMENT, concat(what_, ": element ", i, " has struct_size ",
-                                                     element->header.struct_size, ", the stride is ", stride_), 2);
+        throw Failure(QUERN_INVALID_ARGUMENT,
+                      concat(what_, ": element ", i, " has struct_size ", element->header.struct_size, ", the stride is ", stride_), 2);
       }
       size = element->header.struct_size;
     }
@@ -81,8 +81,8 @@ class Answers {
     for (std::uint64_t i = 0; i < count; ++i) {
       check(at(i));
       if (at(i)->header.struct_size > stride_) {
-        throw Failure(QUERN_INVALID_ARGUMENT, concat("answers: element ", i, " has struct_size ",
-                                                     at(i)->header.struct_size, ", the first has ", stride_), 2);
+        throw Failure(QUERN_INVALID_ARGUMENT,
+                      concat("answers: element ", i, " has struct_size ", at(i)->header.struct_size, ", the first has ", stride_), 2);
       }
     }
   }

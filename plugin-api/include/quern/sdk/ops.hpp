@@ -15,7 +15,7 @@ namespace sdk {
 struct OpRow {
   std::uint32_t id;
   std::string_view name;
-  std::string_view inputs;   ///< "x weight?"
+  std::string_view inputs;  ///< "x weight?"
   std::string_view outputs;
   std::string_view attributes;  ///< "epsilon weight_offset=0"
 };
@@ -58,9 +58,7 @@ constexpr double parse_default(std::string_view text) noexcept {
   std::size_t i = 0;
   const bool negative = !text.empty() && text[0] == '-';
   if (negative) ++i;
-  if (text.substr(i) == "inf") {
-    return negative ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
-  }
+  if (text.substr(i) == "inf") { return negative ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity(); }
   double digits = 0;
   int exponent = 0;
   bool fraction = false;

@@ -125,7 +125,8 @@ class ResolvedGraph {
         value.refusal = concat("'", t.name, "': the descriptor of its format has another hash than this plugin's");
     const std::int64_t unit = static_cast<std::int64_t>(size.elements);
     if (unit > 1 && (v.rank == 0 || v.dims[v.rank - 1] % unit != 0))
-      refuse(concat("value ", id, " '", t.name, "' has rows of ", v.rank == 0 ? 1 : v.dims[v.rank - 1], " elements in blocks of ", unit), 20);
+      refuse(concat("value ", id, " '", t.name, "' has rows of ", v.rank == 0 ? 1 : v.dims[v.rank - 1], " elements in blocks of ", unit),
+             20);
     t.dtype = v.dtype;
     t.rank = v.rank;
     const bool strided = (v.uses & QUERN_VALUE_USES_STRIDES) != 0;
@@ -136,14 +137,17 @@ class ResolvedGraph {
       t.strides[d] = strided ? v.strides[d] : packed;
       packed *= std::max<std::int64_t>(1, d + 1 == v.rank ? v.dims[d] / unit : v.dims[d]);
     }
-    if (unit > 1 && (t.ranged >> (v.rank - 1) & 1u) != 0) value.refusal = concat("'", t.name, "': the rows of a block format have one length");
+    if (unit > 1 && (t.ranged >> (v.rank - 1) & 1u) != 0)
+      value.refusal = concat("'", t.name, "': the rows of a block format have one length");
     value.bytes = source.bytes(id, source.widest());
     if ((v.uses & QUERN_VALUE_USES_LAYOUT) != 0) {
       const std::string_view key = view(given.layout);
-      const bool plain = v.kind == QUERN_VALUE_CONSTANT && v.rank == 2 && t.ranged == 0 && !strided && (v.uses & QUERN_VALUE_USES_ALIAS) == 0;
+      const bool plain = v.kind == QUERN_VALUE_CONSTANT && v.rank == 2 && t.ranged == 0 && !strided &&
+                         (v.uses & QUERN_VALUE_USES_ALIAS) == 0;
       value.bytes = plain ? offers.layout_bytes(key, v) : 0;
       t.packed_layout = value.bytes != 0;
-      if (!t.packed_layout) value.refusal = concat("'", t.name, "' is packed as '", std::string(key), "', which is no layout of this plugin for it");
+      if (!t.packed_layout)
+        value.refusal = concat("'", t.name, "' is packed as '", std::string(key), "', which is no layout of this plugin for it");
     }
     return value;
   }
@@ -157,7 +161,9 @@ class ResolvedGraph {
     value.offset = of.offset + v.alias_offset;
     const ResolvedValue& root = values[value.root];
     if (value.offset > root.bytes || value.bytes > root.bytes - value.offset)
-      refuse(concat("value ", id, " covers bytes ", value.offset, " to ", value.offset + value.bytes, " of value ", value.root, ", which has ", root.bytes), 26);
+      refuse(concat("value ", id, " covers bytes ", value.offset, " to ", value.offset + value.bytes, " of value ", value.root,
+                    ", which has ", root.bytes),
+             26);
     if (!root.refusal.empty()) value.refusal = root.refusal;
     if (root.tensor.packed_layout) value.refusal = concat("'", value.tensor.name, "' is a view of a packed weight");
   }

@@ -24,12 +24,12 @@ struct StructTraits {
   static constexpr std::uint32_t min_size = sizeof(T);
   static constexpr const char* name = "element";
 };
-#define QUERN_SDK_STRUCT(struct_name, struct_type)                           \
-  template <>                                                                \
-  struct StructTraits<struct_name> {                                         \
-    static constexpr std::uint32_t type = struct_type;                       \
-    static constexpr std::uint32_t min_size = QUERN_MIN_SIZE_##struct_name;  \
-    static constexpr const char* name = #struct_name;                        \
+#define QUERN_SDK_STRUCT(struct_name, struct_type) \
+  template <> \
+  struct StructTraits<struct_name> { \
+    static constexpr std::uint32_t type = struct_type; \
+    static constexpr std::uint32_t min_size = QUERN_MIN_SIZE_##struct_name; \
+    static constexpr const char* name = #struct_name; \
   };
 QUERN_SDK_STRUCT(quern_error, QUERN_TYPE_ERROR)
 QUERN_SDK_STRUCT(quern_host, QUERN_TYPE_HOST)
@@ -72,8 +72,7 @@ QUERN_SDK_STRUCT(quern_weight_source, 0)
 #undef QUERN_SDK_STRUCT
 
 /// Whether the writer of *s had this member: QUERN_SDK_HAS(options, progress).
-#define QUERN_SDK_HAS(s, member) \
-  ((s)->header.struct_size >= offsetof(std::decay_t<decltype(*(s))>, member) + sizeof((s)->member))
+#define QUERN_SDK_HAS(s, member) ((s)->header.struct_size >= offsetof(std::decay_t<decltype(*(s))>, member) + sizeof((s)->member))
 
 /// Refuses a chained struct that its writer marks as one not to be skipped: this SDK knows none.
 inline void check_chain(const void* next, const char* name) {
@@ -81,8 +80,9 @@ inline void check_chain(const void* next, const char* name) {
   for (; next != nullptr; next = static_cast<const quern_header*>(next)->next) {
     const std::uint32_t type = static_cast<const quern_header*>(next)->struct_type;
     if ((type & QUERN_MUST_UNDERSTAND) != 0) {
-      throw Failure(QUERN_UNSUPPORTED, concat(name, " carries a struct of type ", type & ~QUERN_MUST_UNDERSTAND,
-                                              " that must be understood and is not known here"), 2);
+      throw Failure(
+          QUERN_UNSUPPORTED,
+          concat(name, " carries a struct of type ", type & ~QUERN_MUST_UNDERSTAND, " that must be understood and is not known here"), 2);
     }
     if (++length > 64) throw Failure(QUERN_INVALID_ARGUMENT, concat(name, ": more than 64 chained structs"), 2);
   }
@@ -95,12 +95,11 @@ void check(const T* s) {
   static_assert(Traits::type != 0, "this struct has no header");
   if (s == nullptr) throw Failure(QUERN_INVALID_ARGUMENT, concat(Traits::name, " is null"), 2);
   if (s->header.struct_size < Traits::min_size) {
-    throw Failure(QUERN_INVALID_ARGUMENT, concat(Traits::name, ": struct_size is ", s->header.struct_size,
-                                                 ", the least is ", Traits::min_size), 2);
+    throw Failure(QUERN_INVALID_ARGUMENT,
+                  concat(Traits::name, ": struct_size is ", s->header.struct_size, ", the least is ", Traits::min_size), 2);
   }
   if ((s->header.struct_type & ~QUERN_MUST_UNDERSTAND) != Traits::type) {
-    throw Failure(QUERN_INVALID_ARGUMENT, concat(Traits::name, ": struct_type is ", s->header.struct_type,
-                                                 ", not ", Traits::type), 2);
+    throw Failure(QUERN_INVALID_ARGUMENT, concat(Traits::name, ": struct_type is ", s->header.struct_type, ", not ", Traits::type), 2);
   }
   check_chain(s->header.next, Traits::name);
 }
@@ -119,8 +118,8 @@ T read(const T* s) {
 template <class T>
 void write(T* out, const T& value) noexcept {
   const std::size_t size = std::min<std::size_t>(out->header.struct_size, sizeof(T));
-  std::memcpy(reinterpret_cast<char*>(out) + sizeof(quern_header),
-              reinterpret_cast<const char*>(&value) + sizeof(quern_header), size - sizeof(quern_header));
+  std::memcpy(reinterpret_cast<char*>(out) + sizeof(quern_header), reinterpret_cast<const char*>(&value) + sizeof(quern_header),
+              size - sizeof(quern_header));
   out->header.struct_size = static_cast<std::uint32_t>(size);
 }
 
@@ -136,9 +135,7 @@ T made() {
 /// Refuses flag bits that are not known [C3].
 inline void check_flags(std::uint64_t flags, std::uint64_t known, const char* what) {
   for (unsigned bit = 0; bit < 64; ++bit) {
-    if (((flags & ~known) >> bit & 1u) != 0) {
-      throw Failure(QUERN_UNSUPPORTED, concat(what, ": bit ", bit, " is not known here"), 3);
-    }
+    if (((flags & ~known) >> bit & 1u) != 0) { throw Failure(QUERN_UNSUPPORTED, concat(what, ": bit ", bit, " is not known here"), 3); }
   }
 }
 

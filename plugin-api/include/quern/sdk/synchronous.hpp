@@ -138,7 +138,8 @@ class Synchronous {
     if (index >= count) throw Failure(QUERN_NOT_FOUND, concat(what, " ", index, " was asked, there are ", count));
   }
   static void require_synchronous(const quern_queue* queue, const quern_sync* sync) {
-    if (queue != nullptr) throw Failure(QUERN_INVALID_ARGUMENT, "a queue is named; this device is synchronous, the host keeps its queues", 18);
+    if (queue != nullptr)
+      throw Failure(QUERN_INVALID_ARGUMENT, "a queue is named; this device is synchronous, the host keeps its queues", 18);
     if (sync == nullptr) return;
     const quern_sync s = read(sync);
     if (s.wait.count != 0 || s.signal.count != 0)
@@ -195,13 +196,9 @@ class Synchronous {
           try {
             p.backend.prove(i);
             ++result.usable;
-          } catch (const Failure& failure) {
-            tell(failure, i + 1);
-          }
+          } catch (const Failure& failure) { tell(failure, i + 1); }
         }
-      } catch (const Failure& failure) {
-        tell(failure, 0);
-      }
+      } catch (const Failure& failure) { tell(failure, 0); }
       write(report, result);
     });
   }
@@ -393,15 +390,18 @@ class Synchronous {
       quern_device& d = alive(device);
       require_synchronous(queue, sync);
       const quern_weight_item i = read(item);
-      const List<quern_span> from_list(object(sources, "list of sources"), "sources"), to_list(object(destination, "destination"), "destination");
+      const List<quern_span> from_list(object(sources, "list of sources"), "sources"),
+          to_list(object(destination, "destination"), "destination");
       const PlaneLayout layout = d.device->packing() == nullptr ? PlaneLayout{} : d.device->packing()->parse(view(i.layout_key));
       if (layout.dtype == QUERN_DTYPE_NONE)
         throw Failure(QUERN_UNSUPPORTED, concat("'", view(i.layout_key), "' is no layout of this plugin"));
-      if (from_list.size() != 1 || to_list.size() != 1) throw Failure(QUERN_UNSUPPORTED, "a packed weight has one source and one destination span");
+      if (from_list.size() != 1 || to_list.size() != 1)
+        throw Failure(QUERN_UNSUPPORTED, "a packed weight has one source and one destination span");
       const quern_span from = from_list[0], to = to_list[0];
       quern_buffer &source = buffer_of(d, from, layout.source_bytes()), &target = buffer_of(d, to, layout.bytes());
       if ((target.memory.address() + to.offset) % plane_alignment != 0)
-        throw Failure(QUERN_INVALID_ARGUMENT, concat("the destination of a packed weight does not start at a multiple of ", plane_alignment), 16);
+        throw Failure(QUERN_INVALID_ARGUMENT,
+                      concat("the destination of a packed weight does not start at a multiple of ", plane_alignment), 16);
       const std::lock_guard<std::mutex> lock(d.device->order());
       d.device->pack(layout, source.memory, from.offset, target.memory, to.offset);
     });
@@ -412,8 +412,8 @@ class Synchronous {
       quern_device& d = alive(device);
       object(items, "list of items");
       const std::lock_guard<std::mutex> lock(d.weights_lock);
-      const auto planned = std::find_if(d.weights.begin(), d.weights.end(),
-                                        [&](const auto& list) { return list->items.data() == items->data; });
+      const auto planned =
+          std::find_if(d.weights.begin(), d.weights.end(), [&](const auto& list) { return list->items.data() == items->data; });
       if (planned == d.weights.end())
         throw Failure(QUERN_INVALID_ARGUMENT, "these items were not planned by this device, or were released before");
       d.weights.erase(planned);
@@ -434,8 +434,10 @@ class Synchronous {
       if (o.communicators.count != 0) throw Failure(QUERN_UNSUPPORTED, refusal::collectives(), 19);
       if (o.effort > 2 || o.tuning > QUERN_TUNING_MEASURE || o.fusion > 1)
         throw Failure(QUERN_UNSUPPORTED,
-                      concat("compile options are newer than this plugin: effort ", o.effort, ", tuning ", o.tuning, ", fusion ", o.fusion), 3);
-      if (o.progress != nullptr && o.progress(o.progress_context, 0.0) == 0) throw Failure(QUERN_CANCELLED, "compile was stopped by its caller");
+                      concat("compile options are newer than this plugin: effort ", o.effort, ", tuning ", o.tuning, ", fusion ", o.fusion),
+                      3);
+      if (o.progress != nullptr && o.progress(o.progress_context, 0.0) == 0)
+        throw Failure(QUERN_CANCELLED, "compile was stopped by its caller");
       *out = new quern_plan(d, graph, o, refused);
       d.children.fetch_add(1);
     });
@@ -463,21 +465,23 @@ class Synchronous {
   static quern_status plan_destroy(quern_plan* plan, quern_error* error) {
     return guarded(error, [&] {
       quern_plan& p = alive(plan);
-      if (const std::uint32_t live = p.instances; live != 0) throw Failure(QUERN_BUSY, concat("plan_destroy: ", live, " instances are alive"), 27);
+      if (const std::uint32_t live = p.instances; live != 0)
+        throw Failure(QUERN_BUSY, concat("plan_destroy: ", live, " instances are alive"), 27);
       p.owner.children.fetch_sub(1);
       delete plan;
     });
   }
 
-  static quern_status instance_create(quern_plan* plan, const quern_instance_options* options, quern_instance** out, quern_instance_info* info,
-                                      quern_error* error) {
+  static quern_status instance_create(quern_plan* plan, const quern_instance_options* options, quern_instance** out,
+                                      quern_instance_info* info, quern_error* error) {
     return guarded(error, [&] {
       quern_plan& p = alive(plan);
       object(out, "place for the instance") = nullptr;
       auto instance = std::make_unique<quern_instance>(p);
       if (options != nullptr) {
         const quern_instance_options o = read(options);
-        if (o.queue_kind > QUERN_QUEUE_COMPUTE) throw Failure(QUERN_UNSUPPORTED, concat("queue kind ", o.queue_kind, "; plans run on compute queues"));
+        if (o.queue_kind > QUERN_QUEUE_COMPUTE)
+          throw Failure(QUERN_UNSUPPORTED, concat("queue kind ", o.queue_kind, "; plans run on compute queues"));
         instance->instance.bounds().lower(o.bounds);
       }
       if (info != nullptr) {
@@ -503,7 +507,8 @@ class Synchronous {
     });
   }
 
-  static quern_status prepare(quern_device* device, quern_queue* queue, const quern_array* entries, const quern_sync* sync, quern_error* error) {
+  static quern_status prepare(quern_device* device, quern_queue* queue, const quern_array* entries, const quern_sync* sync,
+                              quern_error* error) {
     return guarded(error, [&] {
       quern_device& d = alive(device);
       require_synchronous(queue, sync);
@@ -512,12 +517,13 @@ class Synchronous {
       std::vector<BoundPlaces> places;  // all entries or none
       for (const quern_prepare_entry& entry : list) {
         typename Backend::Instance& i = instance_of(entry.instance, d).instance;
-        places.push_back(i.bounds().check_bindings(entry.bindings, entry.scratch, i.scratch_bytes(), span_alignment, detail::ViewAlignment<Device>::value,
-                                                   [&](const quern_span& span, std::uint64_t bytes) {
+        places.push_back(i.bounds().check_bindings(entry.bindings, entry.scratch, i.scratch_bytes(), span_alignment,
+                                                   detail::ViewAlignment<Device>::value, [&](const quern_span& span, std::uint64_t bytes) {
                                                      return buffer_of(d, span, bytes).memory.address() + span.offset;
                                                    }));
       }
-      for (std::uint64_t e = 0; e < list.size(); ++e) static_cast<quern_instance*>(list[e].instance)->instance.prepare(std::move(places[e]));
+      for (std::uint64_t e = 0; e < list.size(); ++e)
+        static_cast<quern_instance*>(list[e].instance)->instance.prepare(std::move(places[e]));
     });
   }
 

@@ -39,8 +39,8 @@ class PlanePacking {
   /// For Offers::layout_bytes.
   std::uint64_t layout_bytes(std::string_view key, const quern_value& value) const {
     const PlaneLayout layout = parse(key);
-    const bool fits = layout.dtype != QUERN_DTYPE_NONE && layout.dtype == value.dtype &&
-                      layout.rows == value.dims[0] && layout.k == value.dims[1];
+    const bool fits = layout.dtype != QUERN_DTYPE_NONE && layout.dtype == value.dtype && layout.rows == value.dims[0] &&
+                      layout.k == value.dims[1];
     return fits ? layout.bytes() : 0;
   }
 };
@@ -70,18 +70,16 @@ inline std::vector<bool> packed_values(const ResolvedGraph& graph, const PlanePa
   for (std::uint32_t v = 0; v < packed.size(); ++v) {
     const ResolvedValue& value = graph.values[v];
     const Tensor& t = value.tensor;
-    packed[v] = packed[v] && !canonical[v] && graph.source.values[v].kind == QUERN_VALUE_CONSTANT &&
-                value.root == v && value.refusal.empty() && t.rank == 2 && t.ranged == 0 &&
-                !t.packed_layout && t.dims[0] > 0 && t.dims[1] > 0 && gains_by_planes(t.dtype) &&
-                is_contiguous(t) && packing.serves({t.dtype, t.dims[0], t.dims[1]});
+    packed[v] = packed[v] && !canonical[v] && graph.source.values[v].kind == QUERN_VALUE_CONSTANT && value.root == v &&
+                value.refusal.empty() && t.rank == 2 && t.ranged == 0 && !t.packed_layout && t.dims[0] > 0 && t.dims[1] > 0 &&
+                gains_by_planes(t.dtype) && is_contiguous(t) && packing.serves({t.dtype, t.dims[0], t.dims[1]});
   }
   return packed;
 }
 
 /// One item for each constant matrix that every graph packs. Constants of several graphs with one name,
 /// format and shape share an item.
-inline std::unique_ptr<WeightList> plan_weights(const std::vector<std::unique_ptr<ResolvedGraph>>& graphs,
-                                                const PlanePacking& packing) {
+inline std::unique_ptr<WeightList> plan_weights(const std::vector<std::unique_ptr<ResolvedGraph>>& graphs, const PlanePacking& packing) {
   using Identity = std::tuple<std::string, quern_dtype, std::int64_t, std::int64_t, std::size_t>;
   struct Candidate {
     std::vector<quern_weight_source> sources;
@@ -93,9 +91,7 @@ inline std::unique_ptr<WeightList> plan_weights(const std::vector<std::unique_pt
     const std::vector<bool> packed = packed_values(*graphs[g], packing);
     for (std::uint32_t v = 0; v < packed.size(); ++v) {
       const Tensor& t = graphs[g]->values[v].tensor;
-      if (graphs[g]->source.values[v].kind != QUERN_VALUE_CONSTANT || t.rank != 2 ||
-          !gains_by_planes(t.dtype))
-        continue;
+      if (graphs[g]->source.values[v].kind != QUERN_VALUE_CONSTANT || t.rank != 2 || !gains_by_planes(t.dtype)) continue;
       const std::string name = t.name;
       Candidate& candidate = candidates[{name, t.dtype, t.dims[0], t.dims[1], name.empty() ? ++nameless : 0}];
       candidate.sources.push_back({g, v});
@@ -112,8 +108,7 @@ inline std::unique_ptr<WeightList> plan_weights(const std::vector<std::unique_pt
     item.sources = {sources.data(), sources.size(), sizeof(quern_weight_source)};
     item.bytes = layout.bytes();
     item.alignment = plane_alignment;
-    item.benefit =
-        static_cast<double>(item.bytes) * 2e-13;  // loads of 2 bytes reach about half of a GPU's 3 TB/s
+    item.benefit = static_cast<double>(item.bytes) * 2e-13;  // loads of 2 bytes reach about half of a GPU's 3 TB/s
     list->items.push_back(item);
   }
   return list;

@@ -6,8 +6,7 @@
 namespace quern::graph {
 namespace ops {
 
-void adamw(Graph& graph, const AdamwInputs& in, const AdamwState& state, const AdamwAttributes& how,
-           NodeOptions options) {
+void adamw(Graph& graph, const AdamwInputs& in, const AdamwState& state, const AdamwAttributes& how, NodeOptions options) {
   options.outputs = {state.w, state.m, state.v, state.master};
   if (state.master == no_value) options.skip_outputs |= 1u << 3;
   graph.add_node(QUERN_OP_ADAMW, {in.gradient, in.step, in.lr, in.scale},
@@ -33,8 +32,7 @@ void adamw(OpCall& call) {
   }
   for (const std::uint32_t key : {QUERN_KEY_BETA1, QUERN_KEY_BETA2}) {
     call.not_negative(key);
-    if (!(call.number(key) < 1))
-      call.fail(attribute_name(key), " is ", call.number(key), "; it must be below 1");
+    if (!(call.number(key) < 1)) call.fail(attribute_name(key), " is ", call.number(key), "; it must be below 1");
   }
   call.positive(QUERN_KEY_EPSILON);
   call.not_negative(QUERN_KEY_WEIGHT_DECAY);

@@ -8,8 +8,7 @@ namespace quern::graph {
 namespace ops {
 
 ValueId add(Graph& graph, ValueId a, ValueId b, double alpha, NodeOptions options) {
-  return graph.add_node(QUERN_OP_ADD, {a, b}, Attributes().set(QUERN_KEY_ALPHA, alpha),
-                        std::move(options))[0];
+  return graph.add_node(QUERN_OP_ADD, {a, b}, Attributes().set(QUERN_KEY_ALPHA, alpha), std::move(options))[0];
 }
 
 }  // namespace ops

@@ -7,12 +7,10 @@
 namespace quern::graph {
 namespace ops {
 
-AddRmsNorm add_rms_norm(Graph& graph, ValueId a, ValueId b, ValueId weight, const RmsNormAttributes& how,
-                        NodeOptions options) {
-  const auto outputs = graph.add_node(
-      QUERN_OP_ADD_RMS_NORM, {a, b, weight},
-      Attributes().set(QUERN_KEY_EPSILON, how.epsilon).set(QUERN_KEY_WEIGHT_OFFSET, how.weight_offset),
-      std::move(options));
+AddRmsNorm add_rms_norm(Graph& graph, ValueId a, ValueId b, ValueId weight, const RmsNormAttributes& how, NodeOptions options) {
+  const auto outputs =
+      graph.add_node(QUERN_OP_ADD_RMS_NORM, {a, b, weight},
+                     Attributes().set(QUERN_KEY_EPSILON, how.epsilon).set(QUERN_KEY_WEIGHT_OFFSET, how.weight_offset), std::move(options));
   return {outputs[0], outputs[1]};
 }
 

@@ -8,8 +8,7 @@ namespace quern::graph {
 namespace ops {
 
 ValueId all_reduce(Graph& graph, ValueId x, std::int64_t kind, NodeOptions options) {
-  return graph.add_node(QUERN_OP_ALL_REDUCE, {x}, Attributes().set(QUERN_KEY_KIND, kind),
-                        std::move(options))[0];
+  return graph.add_node(QUERN_OP_ALL_REDUCE, {x}, Attributes().set(QUERN_KEY_KIND, kind), std::move(options))[0];
 }
 
 }  // namespace ops

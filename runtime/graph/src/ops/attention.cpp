@@ -8,18 +8,16 @@
 namespace quern::graph {
 namespace ops {
 
-ValueId attention(Graph& graph, const AttentionInputs& in, const AttentionAttributes& how,
-                  NodeOptions options) {
-  return graph.add_node(
-      QUERN_OP_ATTENTION,
-      {in.q, in.k_cache, in.v_cache, in.block_table, in.row_slot, in.position, in.kv_len, in.mask, in.sinks},
-      Attributes()
-          .set(QUERN_KEY_SCALE, how.scale)
-          .set(QUERN_KEY_CAUSAL, how.causal)
-          .set(QUERN_KEY_WINDOW, how.window)
-          .set(QUERN_KEY_SOFTCAP, how.softcap)
-          .set(QUERN_KEY_MAX_BIAS, how.max_bias),
-      std::move(options))[0];
+ValueId attention(Graph& graph, const AttentionInputs& in, const AttentionAttributes& how, NodeOptions options) {
+  return graph.add_node(QUERN_OP_ATTENTION,
+                        {in.q, in.k_cache, in.v_cache, in.block_table, in.row_slot, in.position, in.kv_len, in.mask, in.sinks},
+                        Attributes()
+                            .set(QUERN_KEY_SCALE, how.scale)
+                            .set(QUERN_KEY_CAUSAL, how.causal)
+                            .set(QUERN_KEY_WINDOW, how.window)
+                            .set(QUERN_KEY_SOFTCAP, how.softcap)
+                            .set(QUERN_KEY_MAX_BIAS, how.max_bias),
+                        std::move(options))[0];
 }
 
 }  // namespace ops
@@ -27,8 +25,7 @@ ValueId attention(Graph& graph, const AttentionInputs& in, const AttentionAttrib
 namespace rules {
 
 void attention(OpCall& call) {
-  constexpr std::size_t q = 0, k = 1, v = 2, block_table = 3, row_slot = 4, position = 5, kv_len = 6,
-                        mask = 7, sinks = 8;
+  constexpr std::size_t q = 0, k = 1, v = 2, block_table = 3, row_slot = 4, position = 5, kv_len = 6, mask = 7, sinks = 8;
   call.dtype(q, floats);
   call.rank_is(q, 3);
   cache_rule(call, k);
@@ -46,8 +43,7 @@ void attention(OpCall& call) {
   if (call.has(sinks)) call.shape_is(sinks, {call.dim(q, 1)});
   call.positive(QUERN_KEY_SCALE);
   attention_attributes_rule(call, /*has_query_offset=*/false);
-  if (call.integer(QUERN_KEY_CAUSAL) == 0 && !call.has(kv_len))
-    call.fail("causal is 0, so it needs its input kv_len");
+  if (call.integer(QUERN_KEY_CAUSAL) == 0 && !call.has(kv_len)) call.fail("causal is 0, so it needs its input kv_len");
   call.out(0, call.in(q).dtype, {call.dim(q, 0), call.dim(q, 1), call.dim(v, 3)});
 }
 

@@ -21,18 +21,15 @@ Attributes attributes_of(const AttentionDenseAttributes& how) {
 
 }  // namespace
 
-AttentionDense attention_dense(Graph& graph, const AttentionDenseInputs& in,
-                               const AttentionDenseAttributes& how, NodeOptions options) {
-  const auto outputs = graph.add_node(QUERN_OP_ATTENTION_DENSE, {in.q, in.k, in.v, in.mask, in.sinks},
-                                      attributes_of(how), std::move(options));
+AttentionDense attention_dense(Graph& graph, const AttentionDenseInputs& in, const AttentionDenseAttributes& how, NodeOptions options) {
+  const auto outputs =
+      graph.add_node(QUERN_OP_ATTENTION_DENSE, {in.q, in.k, in.v, in.mask, in.sinks}, attributes_of(how), std::move(options));
   return {outputs[0], outputs[1]};
 }
 
-AttentionGradients attention_backward(Graph& graph, const AttentionDenseInputs& in,
-                                      const AttentionDense& forward, ValueId dy,
+AttentionGradients attention_backward(Graph& graph, const AttentionDenseInputs& in, const AttentionDense& forward, ValueId dy,
                                       const AttentionDenseAttributes& how, NodeOptions options) {
-  const auto outputs = graph.add_node(QUERN_OP_ATTENTION_BACKWARD,
-                                      {in.q, in.k, in.v, forward.y, forward.lse, dy, in.mask, in.sinks},
+  const auto outputs = graph.add_node(QUERN_OP_ATTENTION_BACKWARD, {in.q, in.k, in.v, forward.y, forward.lse, dy, in.mask, in.sinks},
                                       attributes_of(how), std::move(options));
   return {outputs[0], outputs[1], outputs[2]};
 }

@@ -15,13 +15,11 @@ inline void attention_attributes_rule(OpCall& call, bool has_query_offset = true
 }
 
 /// Each kv head serves a whole number of query heads.
-inline void head_groups_rule(const OpCall& call, std::size_t q, std::size_t q_dim, std::size_t k,
-                             std::size_t k_dim) {
+inline void head_groups_rule(const OpCall& call, std::size_t q, std::size_t q_dim, std::size_t k, std::size_t k_dim) {
   const std::int64_t heads = call.fixed(q, q_dim);
   const std::int64_t kv_heads = call.fixed(k, k_dim);
   if (kv_heads < 1 || heads % kv_heads != 0)
-    call.fail(call.text(q), " but ", call.text(k), ": ", heads, " heads do not divide into groups for ",
-              kv_heads, " kv heads");
+    call.fail(call.text(q), " but ", call.text(k), ": ", heads, " heads do not divide into groups for ", kv_heads, " kv heads");
 }
 
 }  // namespace quern::graph

@@ -7,8 +7,7 @@ namespace quern::graph {
 namespace ops {
 
 ValueId broadcast(Graph& graph, ValueId x, std::int64_t root, NodeOptions options) {
-  return graph.add_node(QUERN_OP_BROADCAST, {x}, Attributes().set(QUERN_KEY_ROOT, root),
-                        std::move(options))[0];
+  return graph.add_node(QUERN_OP_BROADCAST, {x}, Attributes().set(QUERN_KEY_ROOT, root), std::move(options))[0];
 }
 
 }  // namespace ops

@@ -20,8 +20,7 @@ void cast(OpCall& call) {
   const quern_dtype to = call.out_dtype(QUERN_DTYPE_NONE, all_types);
   const quern_dtype from = call.in(0).dtype;
   if (is_block_format(to) && from != QUERN_F32)
-    call.fail(call.text(0), " and y is asked for as ", dtype_name(to),
-              "; only f32 is encoded into a block format");
+    call.fail(call.text(0), " and y is asked for as ", dtype_name(to), "; only f32 is encoded into a block format");
   if (is_block_format(from) && to == QUERN_I32)
     call.fail(call.text(0), " and y is asked for as i32; a block format decodes to f32, f16 or bf16");
   call.out(0, to, call.shape(0));

@@ -8,8 +8,7 @@ namespace quern::graph {
 namespace ops {
 
 ValueId clamp(Graph& graph, ValueId x, double min, double max, NodeOptions options) {
-  return graph.add_node(QUERN_OP_CLAMP, {x}, Attributes().set(QUERN_KEY_MIN, min).set(QUERN_KEY_MAX, max),
-                        std::move(options))[0];
+  return graph.add_node(QUERN_OP_CLAMP, {x}, Attributes().set(QUERN_KEY_MIN, min).set(QUERN_KEY_MAX, max), std::move(options))[0];
 }
 
 }  // namespace ops

@@ -7,8 +7,7 @@ namespace quern::graph {
 namespace ops {
 
 ValueId clip_scale(Graph& graph, ValueId norm, ValueId loss_scale, double max_norm, NodeOptions options) {
-  return graph.add_node(QUERN_OP_CLIP_SCALE, {norm, loss_scale},
-                        Attributes().set(QUERN_KEY_MAX_NORM, max_norm), std::move(options))[0];
+  return graph.add_node(QUERN_OP_CLIP_SCALE, {norm, loss_scale}, Attributes().set(QUERN_KEY_MAX_NORM, max_norm), std::move(options))[0];
 }
 
 }  // namespace ops

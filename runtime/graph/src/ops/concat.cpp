@@ -8,8 +8,7 @@ namespace quern::graph {
 namespace ops {
 
 ValueId concat(Graph& graph, std::vector<ValueId> x, std::int64_t axis, NodeOptions options) {
-  return graph.add_node(QUERN_OP_CONCAT, std::move(x), Attributes().set(QUERN_KEY_AXIS, axis),
-                        std::move(options))[0];
+  return graph.add_node(QUERN_OP_CONCAT, std::move(x), Attributes().set(QUERN_KEY_AXIS, axis), std::move(options))[0];
 }
 
 }  // namespace ops
@@ -25,8 +24,7 @@ void concat(OpCall& call) {
     call.rank_is(i, call.rank(0));
     for (std::size_t d = 0; d < call.rank(0); ++d)
       if (d != axis) call.same_dim(i, d, 0, d);
-    if (add_overflows(total, call.fixed(i, axis), total))
-      call.fail("the sizes along axis ", axis, " overflow");
+    if (add_overflows(total, call.fixed(i, axis), total)) call.fail("the sizes along axis ", axis, " overflow");
   }
   Shape shape = call.shape(0);
   shape[axis] = Dim(total);

@@ -6,9 +6,7 @@
 namespace quern::graph {
 namespace ops {
 
-ValueId copy(Graph& graph, ValueId x, NodeOptions options) {
-  return graph.add_node(QUERN_OP_COPY, {x}, {}, std::move(options))[0];
-}
+ValueId copy(Graph& graph, ValueId x, NodeOptions options) { return graph.add_node(QUERN_OP_COPY, {x}, {}, std::move(options))[0]; }
 
 }  // namespace ops
 

@@ -9,25 +9,19 @@ namespace ops {
 namespace {
 
 Attributes attributes_of(const CrossEntropyAttributes& how) {
-  return Attributes()
-      .set(QUERN_KEY_IGNORE, how.ignore)
-      .set(QUERN_KEY_SMOOTHING, how.smoothing)
-      .set(QUERN_KEY_Z_LOSS, how.z_loss);
+  return Attributes().set(QUERN_KEY_IGNORE, how.ignore).set(QUERN_KEY_SMOOTHING, how.smoothing).set(QUERN_KEY_Z_LOSS, how.z_loss);
 }
 
 }  // namespace
 
-CrossEntropy cross_entropy(Graph& graph, ValueId logits, ValueId label, const CrossEntropyAttributes& how,
-                           NodeOptions options) {
-  const auto outputs =
-      graph.add_node(QUERN_OP_CROSS_ENTROPY, {logits, label}, attributes_of(how), std::move(options));
+CrossEntropy cross_entropy(Graph& graph, ValueId logits, ValueId label, const CrossEntropyAttributes& how, NodeOptions options) {
+  const auto outputs = graph.add_node(QUERN_OP_CROSS_ENTROPY, {logits, label}, attributes_of(how), std::move(options));
   return {outputs[0], outputs[1]};
 }
 
-ValueId cross_entropy_backward(Graph& graph, ValueId logits, ValueId label, ValueId lse, ValueId dloss,
-                               const CrossEntropyAttributes& how, NodeOptions options) {
-  return graph.add_node(QUERN_OP_CROSS_ENTROPY_BACKWARD, {logits, label, lse, dloss}, attributes_of(how),
-                        std::move(options))[0];
+ValueId cross_entropy_backward(Graph& graph, ValueId logits, ValueId label, ValueId lse, ValueId dloss, const CrossEntropyAttributes& how,
+                               NodeOptions options) {
+  return graph.add_node(QUERN_OP_CROSS_ENTROPY_BACKWARD, {logits, label, lse, dloss}, attributes_of(how), std::move(options))[0];
 }
 
 }  // namespace ops
@@ -42,8 +36,7 @@ void logits_and_labels_rule(OpCall& call) {
   call.dtype(1, i32_only);
   call.shape_is(1, {call.dim(0, 0)});
   call.not_negative(QUERN_KEY_SMOOTHING);
-  if (call.number(QUERN_KEY_SMOOTHING) > 1)
-    call.fail("smoothing is ", call.number(QUERN_KEY_SMOOTHING), "; it must be 0 to 1");
+  if (call.number(QUERN_KEY_SMOOTHING) > 1) call.fail("smoothing is ", call.number(QUERN_KEY_SMOOTHING), "; it must be 0 to 1");
   call.not_negative(QUERN_KEY_Z_LOSS);
 }
 

@@ -8,10 +8,9 @@
 namespace quern::graph {
 namespace ops {
 
-ValueId dropout(Graph& graph, ValueId x, ValueId seed, ValueId step, double p, std::int64_t salt,
-                NodeOptions options) {
-  return graph.add_node(QUERN_OP_DROPOUT, {x, seed, step},
-                        Attributes().set(QUERN_KEY_P, p).set(QUERN_KEY_SALT, salt), std::move(options))[0];
+ValueId dropout(Graph& graph, ValueId x, ValueId seed, ValueId step, double p, std::int64_t salt, NodeOptions options) {
+  return graph.add_node(QUERN_OP_DROPOUT, {x, seed, step}, Attributes().set(QUERN_KEY_P, p).set(QUERN_KEY_SALT, salt),
+                        std::move(options))[0];
 }
 
 }  // namespace ops

@@ -12,8 +12,7 @@ ValueId gelu(Graph& graph, ValueId x, std::int64_t kind, NodeOptions options) {
 }
 
 ValueId gelu_backward(Graph& graph, ValueId x, ValueId dy, std::int64_t kind, NodeOptions options) {
-  return graph.add_node(QUERN_OP_GELU_BACKWARD, {x, dy}, Attributes().set(QUERN_KEY_KIND, kind),
-                        std::move(options))[0];
+  return graph.add_node(QUERN_OP_GELU_BACKWARD, {x, dy}, Attributes().set(QUERN_KEY_KIND, kind), std::move(options))[0];
 }
 
 }  // namespace ops

@@ -16,11 +16,9 @@ ValueId get_rows_backward(Graph& graph, ValueId dy, ValueId index, std::int64_t 
   return graph.add_node(QUERN_OP_GET_ROWS_BACKWARD, {dy, index}, {}, std::move(options))[0];
 }
 
-ValueId get_rows_backward_accumulate(Graph& graph, ValueId dy, ValueId index, ValueId dtable,
-                                     NodeOptions options) {
+ValueId get_rows_backward_accumulate(Graph& graph, ValueId dy, ValueId index, ValueId dtable, NodeOptions options) {
   options.outputs = {dtable};
-  return graph.add_node(QUERN_OP_GET_ROWS_BACKWARD, {dy, index}, Attributes().set(QUERN_KEY_ACCUMULATE, 1),
-                        std::move(options))[0];
+  return graph.add_node(QUERN_OP_GET_ROWS_BACKWARD, {dy, index}, Attributes().set(QUERN_KEY_ACCUMULATE, 1), std::move(options))[0];
 }
 
 }  // namespace ops
@@ -46,8 +44,7 @@ void get_rows_backward(OpCall& call) {
   call.accumulates({0});
   const Shape& table = call.out_shape(0);
   if (table.size() != 2 || table[1] != call.dim(0, 1))
-    call.fail("dtable is ", call.text(table), " but ", call.text(0),
-              "; dtable needs 2 dimensions and rows as long as dy's");
+    call.fail("dtable is ", call.text(table), " but ", call.text(0), "; dtable needs 2 dimensions and rows as long as dy's");
   call.out(0, call.out_dtype(call.in(0).dtype, floats), table);
 }
 

@@ -22,10 +22,8 @@ ValueId glu(Graph& graph, ValueId gate, ValueId up, const GluAttributes& how, No
   return graph.add_node(QUERN_OP_GLU, {gate, up}, attributes_of(how), std::move(options))[0];
 }
 
-GluGradients glu_backward(Graph& graph, ValueId gate, ValueId up, ValueId dy, const GluAttributes& how,
-                          NodeOptions options) {
-  const auto outputs =
-      graph.add_node(QUERN_OP_GLU_BACKWARD, {gate, up, dy}, attributes_of(how), std::move(options));
+GluGradients glu_backward(Graph& graph, ValueId gate, ValueId up, ValueId dy, const GluAttributes& how, NodeOptions options) {
+  const auto outputs = graph.add_node(QUERN_OP_GLU_BACKWARD, {gate, up, dy}, attributes_of(how), std::move(options));
   return {outputs[0], outputs[1]};
 }
 
@@ -49,8 +47,7 @@ Shape factors(OpCall& call) {
   if (call.has(1)) return shape;
   call.rank_at_least(0, 1);
   const std::int64_t both = call.fixed(0, call.rank(0) - 1);
-  if (both % 2 != 0)
-    call.fail(call.text(0), "; without up its last dimension holds both halves and must be even");
+  if (both % 2 != 0) call.fail(call.text(0), "; without up its last dimension holds both halves and must be even");
   shape.back() = Dim(both / 2);
   return shape;
 }

@@ -24,8 +24,7 @@ void kv_copy(OpCall& call) {
   call.rank_is(2, 1);
   call.same_dim(2, 0, 1, 0);
   call.state(0);
-  if (call.given_id(0) != call.id(0))
-    call.fail("copies within one cache: cache_in and cache must be the same value");
+  if (call.given_id(0) != call.id(0)) call.fail("copies within one cache: cache_in and cache must be the same value");
   call.out(0, call.in(0).dtype, call.shape(0));
 }
 

@@ -7,11 +7,9 @@
 namespace quern::graph {
 namespace ops {
 
-ValueId kv_move(Graph& graph, ValueId cache, ValueId block_table, ValueId row_slot, ValueId from, ValueId to,
-                NodeOptions options) {
+ValueId kv_move(Graph& graph, ValueId cache, ValueId block_table, ValueId row_slot, ValueId from, ValueId to, NodeOptions options) {
   options.outputs = {cache};
-  return graph.add_node(QUERN_OP_KV_MOVE, {cache, block_table, row_slot, from, to}, {},
-                        std::move(options))[0];
+  return graph.add_node(QUERN_OP_KV_MOVE, {cache, block_table, row_slot, from, to}, {}, std::move(options))[0];
 }
 
 }  // namespace ops
@@ -24,8 +22,7 @@ void kv_move(OpCall& call) {
   paged_rows_rule(call, 2, 1, 3, 4);
   call.dtype(2, i32_only);
   call.state(0);
-  if (call.given_id(0) != call.id(0))
-    call.fail("moves within one cache: its input and its output must be the same value");
+  if (call.given_id(0) != call.id(0)) call.fail("moves within one cache: its input and its output must be the same value");
   call.out(0, call.in(0).dtype, call.shape(0));
 }
 

@@ -7,8 +7,7 @@
 namespace quern::graph {
 namespace ops {
 
-ValueId kv_write(Graph& graph, ValueId x, ValueId block_table, ValueId row_slot, ValueId position,
-                 ValueId cache, NodeOptions options) {
+ValueId kv_write(Graph& graph, ValueId x, ValueId block_table, ValueId row_slot, ValueId position, ValueId cache, NodeOptions options) {
   options.outputs = {cache};
   return graph.add_node(QUERN_OP_KV_WRITE, {x, block_table, row_slot, position}, {}, std::move(options))[0];
 }

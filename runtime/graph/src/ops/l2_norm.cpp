@@ -8,13 +8,11 @@ namespace quern::graph {
 namespace ops {
 
 ValueId l2_norm(Graph& graph, ValueId x, double epsilon, NodeOptions options) {
-  return graph.add_node(QUERN_OP_L2_NORM, {x}, Attributes().set(QUERN_KEY_EPSILON, epsilon),
-                        std::move(options))[0];
+  return graph.add_node(QUERN_OP_L2_NORM, {x}, Attributes().set(QUERN_KEY_EPSILON, epsilon), std::move(options))[0];
 }
 
 ValueId l2_norm_backward(Graph& graph, ValueId x, ValueId dy, double epsilon, NodeOptions options) {
-  return graph.add_node(QUERN_OP_L2_NORM_BACKWARD, {x, dy}, Attributes().set(QUERN_KEY_EPSILON, epsilon),
-                        std::move(options))[0];
+  return graph.add_node(QUERN_OP_L2_NORM_BACKWARD, {x, dy}, Attributes().set(QUERN_KEY_EPSILON, epsilon), std::move(options))[0];
 }
 
 }  // namespace ops

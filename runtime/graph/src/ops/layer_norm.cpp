@@ -7,17 +7,15 @@
 namespace quern::graph {
 namespace ops {
 
-ValueId layer_norm(Graph& graph, ValueId x, ValueId weight, ValueId bias, double epsilon,
-                   NodeOptions options) {
-  return graph.add_node(QUERN_OP_LAYER_NORM, {x, weight, bias}, Attributes().set(QUERN_KEY_EPSILON, epsilon),
-                        std::move(options))[0];
+ValueId layer_norm(Graph& graph, ValueId x, ValueId weight, ValueId bias, double epsilon, NodeOptions options) {
+  return graph.add_node(QUERN_OP_LAYER_NORM, {x, weight, bias}, Attributes().set(QUERN_KEY_EPSILON, epsilon), std::move(options))[0];
 }
 
-LayerNormGradients layer_norm_backward(Graph& graph, ValueId x, ValueId weight, ValueId dy, double epsilon,
-                                       bool accumulate, NodeOptions options) {
-  const auto outputs = graph.add_node(
-      QUERN_OP_LAYER_NORM_BACKWARD, {x, weight, dy},
-      Attributes().set(QUERN_KEY_EPSILON, epsilon).set(QUERN_KEY_ACCUMULATE, accumulate), std::move(options));
+LayerNormGradients layer_norm_backward(Graph& graph, ValueId x, ValueId weight, ValueId dy, double epsilon, bool accumulate,
+                                       NodeOptions options) {
+  const auto outputs =
+      graph.add_node(QUERN_OP_LAYER_NORM_BACKWARD, {x, weight, dy},
+                     Attributes().set(QUERN_KEY_EPSILON, epsilon).set(QUERN_KEY_ACCUMULATE, accumulate), std::move(options));
   return {outputs[0], outputs[1], outputs[2]};
 }
 
@@ -34,10 +32,8 @@ void layer_norm_backward(OpCall& call) {
   norm_rows_rule(call, {1});
   call.dtype_as(2, 0);
   call.same_shape(2, 0);
-  if (call.has(1))
-    call.accumulates({1, 2});
-  else
-    call.accumulates({2});
+  if (call.has(1)) call.accumulates({1, 2});
+  else call.accumulates({2});
   call.out(0, call.in(0).dtype, call.shape(0));
   if (call.has(1)) call.out(1, QUERN_F32, {call.last(0)});
   call.out(2, QUERN_F32, {call.last(0)});

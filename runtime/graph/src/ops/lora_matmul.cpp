@@ -6,19 +6,15 @@
 namespace quern::graph {
 namespace ops {
 
-ValueId lora_matmul(Graph& graph, const LoraInputs& in, ValueId base, std::int64_t n, double alpha,
-                    NodeOptions options) {
-  if (in.x < graph.values().size() && graph.value(in.x).shape.size() == 2)
-    options.output_shape = {graph.value(in.x).shape[0], n};
-  return graph.add_node(QUERN_OP_LORA_MATMUL, {in.x, in.pool, in.table, in.slot, base},
-                        Attributes().set(QUERN_KEY_ALPHA, alpha), std::move(options))[0];
+ValueId lora_matmul(Graph& graph, const LoraInputs& in, ValueId base, std::int64_t n, double alpha, NodeOptions options) {
+  if (in.x < graph.values().size() && graph.value(in.x).shape.size() == 2) options.output_shape = {graph.value(in.x).shape[0], n};
+  return graph.add_node(QUERN_OP_LORA_MATMUL, {in.x, in.pool, in.table, in.slot, base}, Attributes().set(QUERN_KEY_ALPHA, alpha),
+                        std::move(options))[0];
 }
 
-LoraGradients lora_matmul_backward(Graph& graph, const LoraInputs& in, ValueId dy, double alpha,
-                                   bool accumulate, NodeOptions options) {
-  const auto outputs = graph.add_node(
-      QUERN_OP_LORA_MATMUL_BACKWARD, {in.x, in.pool, in.table, in.slot, dy},
-      Attributes().set(QUERN_KEY_ALPHA, alpha).set(QUERN_KEY_ACCUMULATE, accumulate), std::move(options));
+LoraGradients lora_matmul_backward(Graph& graph, const LoraInputs& in, ValueId dy, double alpha, bool accumulate, NodeOptions options) {
+  const auto outputs = graph.add_node(QUERN_OP_LORA_MATMUL_BACKWARD, {in.x, in.pool, in.table, in.slot, dy},
+                                      Attributes().set(QUERN_KEY_ALPHA, alpha).set(QUERN_KEY_ACCUMULATE, accumulate), std::move(options));
   return {outputs[0], outputs[1]};
 }
 
@@ -35,8 +31,7 @@ void adapter_rule(OpCall& call) {
   call.rank_is(1, 1);
   call.dtype(2, i32_only);
   call.rank_is(2, 2);
-  if (call.dim(2, 1) != Dim(4))
-    call.fail(call.text(2), "; a row is (offset of A, offset of B, rank, bits of the scale)");
+  if (call.dim(2, 1) != Dim(4)) call.fail(call.text(2), "; a row is (offset of A, offset of B, rank, bits of the scale)");
   call.dtype(3, i32_only);
   call.shape_is(3, {call.dim(0, 0)});
   call.finite(QUERN_KEY_ALPHA);
@@ -48,8 +43,7 @@ void lora_matmul(OpCall& call) {
   adapter_rule(call);
   const Shape& y = call.has(4) ? call.shape(4) : call.out_shape(0);
   if (y.size() != 2 || y[0] != call.dim(0, 0))
-    call.fail("y is ", call.text(y), " but ", call.text(0),
-              "; y must be [rows of x, n], by base, output_shape or the output");
+    call.fail("y is ", call.text(y), " but ", call.text(0), "; y must be [rows of x, n], by base, output_shape or the output");
   if (call.has(4) && !call.out_shape(0).empty()) call.shape_is(4, call.out_shape(0));
   const quern_dtype dtype = call.out_dtype(call.in(0).dtype, floats);
   call.dtype(4, {dtype});

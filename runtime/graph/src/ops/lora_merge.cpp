@@ -7,8 +7,7 @@ namespace quern::graph {
 namespace ops {
 
 ValueId lora_merge(Graph& graph, ValueId w, ValueId a, ValueId b, double alpha, NodeOptions options) {
-  return graph.add_node(QUERN_OP_LORA_MERGE, {w, a, b}, Attributes().set(QUERN_KEY_ALPHA, alpha),
-                        std::move(options))[0];
+  return graph.add_node(QUERN_OP_LORA_MERGE, {w, a, b}, Attributes().set(QUERN_KEY_ALPHA, alpha), std::move(options))[0];
 }
 
 }  // namespace ops

@@ -6,8 +6,7 @@
 namespace quern::graph {
 namespace ops {
 
-ValueId matmul(Graph& graph, ValueId a, ValueId b, ValueId bias, ValueId c, const MatmulAttributes& how,
-               NodeOptions options) {
+ValueId matmul(Graph& graph, ValueId a, ValueId b, ValueId bias, ValueId c, const MatmulAttributes& how, NodeOptions options) {
   return graph.add_node(QUERN_OP_MATMUL, {a, b, bias, c},
                         Attributes()
                             .set(QUERN_KEY_TRANSPOSE_A, how.transpose_a)
@@ -29,16 +28,14 @@ namespace {
 
 /// Each leading dimension of b divides that of a, which then repeats it for whole groups.
 void leading_rule(const OpCall& call) {
-  if (call.rank(1) > call.rank(0))
-    call.fail(call.text(0), " but ", call.text(1), ": b may not have more dimensions than a");
+  if (call.rank(1) > call.rank(0)) call.fail(call.text(0), " but ", call.text(1), ": b may not have more dimensions than a");
   for (std::size_t d = 0; d + 2 < call.rank(1); ++d) {
     const std::size_t e = d + call.rank(0) - call.rank(1);
     const Dim& a = call.dim(0, e);
     const Dim& b = call.dim(1, d);
     const bool divides = a.symbol == 0 && b.symbol == 0 && b.size > 0 && a.size % b.size == 0;
     if (a != b && b != Dim(1) && !divides)
-      call.fail(call.text(0), " but ", call.text(1), ": dimension ", d, " of b must divide dimension ", e,
-                " of a");
+      call.fail(call.text(0), " but ", call.text(1), ": dimension ", d, " of b must divide dimension ", e, " of a");
   }
 }
 
@@ -55,8 +52,7 @@ void matmul(OpCall& call) {
   call.finite(QUERN_KEY_BETA);
   const bool transpose_a = call.integer(QUERN_KEY_TRANSPOSE_A) != 0;
   const bool transpose_b = call.integer(QUERN_KEY_TRANSPOSE_B) != 0;
-  if (transpose_b && is_block_format(call.in(1).dtype))
-    call.fail(call.text(1), "; transpose_b takes f32, f16 or bf16 only");
+  if (transpose_b && is_block_format(call.in(1).dtype)) call.fail(call.text(1), "; transpose_b takes f32, f16 or bf16 only");
   const std::size_t a_rows = call.rank(0) - 2, a_columns = call.rank(0) - 1;
   const std::size_t b_rows = call.rank(1) - 2, b_columns = call.rank(1) - 1;
   const Dim m = call.dim(0, transpose_a ? a_columns : a_rows);

@@ -10,10 +10,9 @@ ValueId matmul_id(Graph& graph, ValueId a, ValueId b, ValueId id, NodeOptions op
   return graph.add_node(QUERN_OP_MATMUL_ID, {a, b, id}, {}, std::move(options))[0];
 }
 
-MatmulIdGradients matmul_id_backward(Graph& graph, ValueId dy, ValueId a, ValueId b, ValueId id,
-                                     bool accumulate, NodeOptions options) {
-  const auto outputs = graph.add_node(QUERN_OP_MATMUL_ID_BACKWARD, {dy, a, b, id},
-                                      Attributes().set(QUERN_KEY_ACCUMULATE, accumulate), std::move(options));
+MatmulIdGradients matmul_id_backward(Graph& graph, ValueId dy, ValueId a, ValueId b, ValueId id, bool accumulate, NodeOptions options) {
+  const auto outputs =
+      graph.add_node(QUERN_OP_MATMUL_ID_BACKWARD, {dy, a, b, id}, Attributes().set(QUERN_KEY_ACCUMULATE, accumulate), std::move(options));
   return {outputs[0], outputs[1]};
 }
 

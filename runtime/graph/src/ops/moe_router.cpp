@@ -18,17 +18,14 @@ Attributes attributes_of(const MoeRouterAttributes& how) {
 
 }  // namespace
 
-MoeRouter moe_router(Graph& graph, ValueId logits, ValueId bias, const MoeRouterAttributes& how,
-                     NodeOptions options) {
-  const auto outputs =
-      graph.add_node(QUERN_OP_MOE_ROUTER, {logits, bias}, attributes_of(how), std::move(options));
+MoeRouter moe_router(Graph& graph, ValueId logits, ValueId bias, const MoeRouterAttributes& how, NodeOptions options) {
+  const auto outputs = graph.add_node(QUERN_OP_MOE_ROUTER, {logits, bias}, attributes_of(how), std::move(options));
   return {outputs[0], outputs[1]};
 }
 
-ValueId moe_router_backward(Graph& graph, ValueId logits, ValueId bias, ValueId id, ValueId dweight,
-                            const MoeRouterAttributes& how, NodeOptions options) {
-  return graph.add_node(QUERN_OP_MOE_ROUTER_BACKWARD, {logits, bias, id, dweight}, attributes_of(how),
-                        std::move(options))[0];
+ValueId moe_router_backward(Graph& graph, ValueId logits, ValueId bias, ValueId id, ValueId dweight, const MoeRouterAttributes& how,
+                            NodeOptions options) {
+  return graph.add_node(QUERN_OP_MOE_ROUTER_BACKWARD, {logits, bias, id, dweight}, attributes_of(how), std::move(options))[0];
 }
 
 }  // namespace ops
@@ -46,8 +43,7 @@ Shape router_rule(OpCall& call) {
   call.shape_is(1, {experts});
   const std::int64_t used = call.integer(QUERN_KEY_USED);
   if (used < 1 || used > experts)
-    call.fail("used is ", used, " but ", call.text(0), " has ", experts, " experts; used must be 1 to ",
-              experts);
+    call.fail("used is ", used, " but ", call.text(0), " has ", experts, " experts; used must be 1 to ", experts);
   call.choice(QUERN_KEY_KIND, 2);
   call.flag(QUERN_KEY_RENORMALISE);
   call.finite(QUERN_KEY_SCALE);

@@ -6,9 +6,7 @@
 namespace quern::graph {
 namespace ops {
 
-ValueId norm(Graph& graph, ValueId x, NodeOptions options) {
-  return graph.add_node(QUERN_OP_NORM, {x}, {}, std::move(options))[0];
-}
+ValueId norm(Graph& graph, ValueId x, NodeOptions options) { return graph.add_node(QUERN_OP_NORM, {x}, {}, std::move(options))[0]; }
 
 }  // namespace ops
 

@@ -27,8 +27,7 @@ void pad(OpCall& call) {
   call.not_negative(QUERN_KEY_BEFORE);
   call.not_negative(QUERN_KEY_AFTER);
   std::int64_t size = call.fixed(0, axis);
-  if (add_overflows(size, call.integer(QUERN_KEY_BEFORE), size) ||
-      add_overflows(size, call.integer(QUERN_KEY_AFTER), size))
+  if (add_overflows(size, call.integer(QUERN_KEY_BEFORE), size) || add_overflows(size, call.integer(QUERN_KEY_AFTER), size))
     call.fail("the size along axis ", axis, " overflows");
   Shape shape = call.shape(0);
   shape[axis] = Dim(size);

@@ -6,8 +6,7 @@
 namespace quern::graph {
 
 /// Rows of input x address the cache by block_table [s, p], row_slot [t] and position [t], all i32.
-inline void paged_rows_rule(OpCall& call, std::size_t x, std::size_t block_table, std::size_t row_slot,
-                            std::size_t position) {
+inline void paged_rows_rule(OpCall& call, std::size_t x, std::size_t block_table, std::size_t row_slot, std::size_t position) {
   call.dtype(block_table, i32_only);
   call.rank_is(block_table, 2);
   for (const std::size_t i : {row_slot, position}) {

@@ -7,8 +7,7 @@
 namespace quern::graph {
 namespace ops {
 
-ValueId penalize(Graph& graph, ValueId x, ValueId history, ValueId history_len, ValueId params,
-                 NodeOptions options) {
+ValueId penalize(Graph& graph, ValueId x, ValueId history, ValueId history_len, ValueId params, NodeOptions options) {
   return graph.add_node(QUERN_OP_PENALIZE, {x, history, history_len, params}, {}, std::move(options))[0];
 }
 

@@ -7,11 +7,9 @@
 namespace quern::graph {
 namespace ops {
 
-ValueId random_uniform(Graph& graph, Shape shape, ValueId seed, ValueId step, std::int64_t salt,
-                       NodeOptions options) {
+ValueId random_uniform(Graph& graph, Shape shape, ValueId seed, ValueId step, std::int64_t salt, NodeOptions options) {
   options.output_shape = std::move(shape);
-  return graph.add_node(QUERN_OP_RANDOM_UNIFORM, {seed, step}, Attributes().set(QUERN_KEY_SALT, salt),
-                        std::move(options))[0];
+  return graph.add_node(QUERN_OP_RANDOM_UNIFORM, {seed, step}, Attributes().set(QUERN_KEY_SALT, salt), std::move(options))[0];
 }
 
 }  // namespace ops

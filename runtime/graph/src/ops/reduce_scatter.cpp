@@ -9,8 +9,7 @@ namespace ops {
 
 ValueId reduce_scatter(Graph& graph, ValueId x, Shape shape, std::int64_t axis, NodeOptions options) {
   options.output_shape = std::move(shape);
-  return graph.add_node(QUERN_OP_REDUCE_SCATTER, {x}, Attributes().set(QUERN_KEY_AXIS, axis),
-                        std::move(options))[0];
+  return graph.add_node(QUERN_OP_REDUCE_SCATTER, {x}, Attributes().set(QUERN_KEY_AXIS, axis), std::move(options))[0];
 }
 
 }  // namespace ops

@@ -7,9 +7,7 @@
 namespace quern::graph {
 namespace ops {
 
-ValueId relu(Graph& graph, ValueId x, NodeOptions options) {
-  return graph.add_node(QUERN_OP_RELU, {x}, {}, std::move(options))[0];
-}
+ValueId relu(Graph& graph, ValueId x, NodeOptions options) { return graph.add_node(QUERN_OP_RELU, {x}, {}, std::move(options))[0]; }
 
 ValueId relu_backward(Graph& graph, ValueId x, ValueId dy, NodeOptions options) {
   return graph.add_node(QUERN_OP_RELU_BACKWARD, {x, dy}, {}, std::move(options))[0];

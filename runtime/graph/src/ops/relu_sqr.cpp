@@ -7,9 +7,7 @@
 namespace quern::graph {
 namespace ops {
 
-ValueId relu_sqr(Graph& graph, ValueId x, NodeOptions options) {
-  return graph.add_node(QUERN_OP_RELU_SQR, {x}, {}, std::move(options))[0];
-}
+ValueId relu_sqr(Graph& graph, ValueId x, NodeOptions options) { return graph.add_node(QUERN_OP_RELU_SQR, {x}, {}, std::move(options))[0]; }
 
 ValueId relu_sqr_backward(Graph& graph, ValueId x, ValueId dy, NodeOptions options) {
   return graph.add_node(QUERN_OP_RELU_SQR_BACKWARD, {x, dy}, {}, std::move(options))[0];

@@ -40,8 +40,7 @@ void repeat(OpCall& call) {
   call.dtype(0, floats);
   const Shape& y = call.out_shape(0);
   if (!fills(call.shape(0), y))
-    call.fail(call.text(0), " but y is ", call.text(y),
-              "; each dimension of y must be a multiple of that of x");
+    call.fail(call.text(0), " but y is ", call.text(y), "; each dimension of y must be a multiple of that of x");
   call.out(0, call.in(0).dtype, y);
 }
 
@@ -49,8 +48,7 @@ void sum_to(OpCall& call) {
   call.dtype(0, floats);
   const Shape& y = call.out_shape(0);
   if (!fills(y, call.shape(0)))
-    call.fail(call.text(0), " but y is ", call.text(y),
-              "; each dimension of x must be a multiple of that of y");
+    call.fail(call.text(0), " but y is ", call.text(y), "; each dimension of x must be a multiple of that of y");
   call.out(0, call.in(0).dtype, y);
 }
 

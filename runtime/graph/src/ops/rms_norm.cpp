@@ -19,11 +19,10 @@ ValueId rms_norm(Graph& graph, ValueId x, ValueId weight, const RmsNormAttribute
   return graph.add_node(QUERN_OP_RMS_NORM, {x, weight}, attributes_of(how), std::move(options))[0];
 }
 
-RmsNormGradients rms_norm_backward(Graph& graph, ValueId x, ValueId weight, ValueId dy,
-                                   const RmsNormAttributes& how, bool accumulate, NodeOptions options) {
-  const auto outputs =
-      graph.add_node(QUERN_OP_RMS_NORM_BACKWARD, {x, weight, dy},
-                     attributes_of(how).set(QUERN_KEY_ACCUMULATE, accumulate), std::move(options));
+RmsNormGradients rms_norm_backward(Graph& graph, ValueId x, ValueId weight, ValueId dy, const RmsNormAttributes& how, bool accumulate,
+                                   NodeOptions options) {
+  const auto outputs = graph.add_node(QUERN_OP_RMS_NORM_BACKWARD, {x, weight, dy}, attributes_of(how).set(QUERN_KEY_ACCUMULATE, accumulate),
+                                      std::move(options));
   return {outputs[0], outputs[1]};
 }
 

@@ -6,8 +6,8 @@
 namespace quern::graph {
 namespace ops {
 
-ValueId rope_table(Graph& graph, Shape shape, ValueId position_count, ValueId factors,
-                   const RopeTableAttributes& how, NodeOptions options) {
+ValueId rope_table(Graph& graph, Shape shape, ValueId position_count, ValueId factors, const RopeTableAttributes& how,
+                   NodeOptions options) {
   options.output_shape = std::move(shape);
   return graph.add_node(QUERN_OP_ROPE_TABLE, {position_count, factors},
                         Attributes()
@@ -37,14 +37,12 @@ void scaling_rule(OpCall& call, std::int64_t pairs) {
   if ((scaling == yarn || scaling == llama3 || scaling == dynamic) && call.integer(QUERN_KEY_ORIGINAL_CONTEXT) < 1)
     call.fail("scaling ", scaling, " needs original_context, the context before it was stretched");
   if (scaling == yarn && call.number(QUERN_KEY_BETA_FAST) < call.number(QUERN_KEY_BETA_SLOW))
-    call.fail("beta_fast is ", call.number(QUERN_KEY_BETA_FAST), ", below beta_slow, which is ",
-              call.number(QUERN_KEY_BETA_SLOW));
+    call.fail("beta_fast is ", call.number(QUERN_KEY_BETA_FAST), ", below beta_slow, which is ", call.number(QUERN_KEY_BETA_SLOW));
   if (scaling == llama3 && call.number(QUERN_KEY_HIGH_FREQ_FACTOR) <= call.number(QUERN_KEY_LOW_FREQ_FACTOR))
-    call.fail("high_freq_factor is ", call.number(QUERN_KEY_HIGH_FREQ_FACTOR),
-              "; it must be above low_freq_factor, which is ", call.number(QUERN_KEY_LOW_FREQ_FACTOR));
+    call.fail("high_freq_factor is ", call.number(QUERN_KEY_HIGH_FREQ_FACTOR), "; it must be above low_freq_factor, which is ",
+              call.number(QUERN_KEY_LOW_FREQ_FACTOR));
   if (scaling == yarn && call.number(QUERN_KEY_BASE) <= 1) call.fail("scaling 2 needs a base above 1");
-  if ((scaling == ntk || scaling == dynamic) && pairs < 2)
-    call.fail("scaling ", scaling, " needs a table of at least 2 pairs");
+  if ((scaling == ntk || scaling == dynamic) && pairs < 2) call.fail("scaling ", scaling, " needs a table of at least 2 pairs");
 }
 
 }  // namespace
@@ -57,8 +55,8 @@ void rope_table(OpCall& call) {
   call.shape_is(0, {1});
   call.dtype(1, f32_only);
   call.shape_is(1, {shape[1]});
-  for (const std::uint32_t key : {QUERN_KEY_BASE, QUERN_KEY_FACTOR, QUERN_KEY_BETA_FAST, QUERN_KEY_BETA_SLOW,
-                                  QUERN_KEY_MSCALE, QUERN_KEY_LOW_FREQ_FACTOR, QUERN_KEY_HIGH_FREQ_FACTOR})
+  for (const std::uint32_t key : {QUERN_KEY_BASE, QUERN_KEY_FACTOR, QUERN_KEY_BETA_FAST, QUERN_KEY_BETA_SLOW, QUERN_KEY_MSCALE,
+                                  QUERN_KEY_LOW_FREQ_FACTOR, QUERN_KEY_HIGH_FREQ_FACTOR})
     call.positive(key);
   call.choice(QUERN_KEY_SCALING, 6);
   call.not_negative(QUERN_KEY_ORIGINAL_CONTEXT);

@@ -8,9 +8,7 @@ namespace quern::graph {
 namespace ops {
 
 ValueId scale(Graph& graph, ValueId x, double alpha, double beta, NodeOptions options) {
-  return graph.add_node(QUERN_OP_SCALE, {x},
-                        Attributes().set(QUERN_KEY_ALPHA, alpha).set(QUERN_KEY_BETA, beta),
-                        std::move(options))[0];
+  return graph.add_node(QUERN_OP_SCALE, {x}, Attributes().set(QUERN_KEY_ALPHA, alpha).set(QUERN_KEY_BETA, beta), std::move(options))[0];
 }
 
 }  // namespace ops

@@ -16,9 +16,7 @@ ValueId set_rows(Graph& graph, ValueId x, ValueId index, ValueId table, NodeOpti
 
 namespace rules {
 
-void set_rows(OpCall& call) {
-  write_rows_rule(call, {QUERN_F32, QUERN_F16, QUERN_BF16, QUERN_Q8_0, QUERN_Q4_0});
-}
+void set_rows(OpCall& call) { write_rows_rule(call, {QUERN_F32, QUERN_F16, QUERN_BF16, QUERN_Q8_0, QUERN_Q4_0}); }
 
 }  // namespace rules
 }  // namespace quern::graph

@@ -36,8 +36,7 @@ inline void norm_rows_rule(OpCall& call, std::initializer_list<std::size_t> vect
     if (!call.has(i)) continue;
     call.dtype(i, f32_only);
     if (call.shape(i) != Shape{call.last(0)})
-      call.fail(call.text(i), " but the last dimension of ", call.input_name(0), " is ", call.last(0).size,
-                " (", call.text(0), ")");
+      call.fail(call.text(i), " but the last dimension of ", call.input_name(0), " is ", call.last(0).size, " (", call.text(0), ")");
   }
 }
 
@@ -51,8 +50,7 @@ inline void write_rows_rule(OpCall& call, Dtypes table_types) {
   const Value& table = call.state(0);
   const quern_dtype dtype = call.out_dtype(QUERN_DTYPE_NONE, table_types);
   if (table.shape.size() != 2 || table.shape[1] != call.dim(0, 1))
-    call.fail("table is ", call.text(table.shape), " but ", call.text(0),
-              "; table needs rows as long as those of x");
+    call.fail("table is ", call.text(table.shape), " but ", call.text(0), "; table needs rows as long as those of x");
   call.out(0, dtype, table.shape);
 }
 

@@ -7,9 +7,7 @@
 namespace quern::graph {
 namespace ops {
 
-ValueId sigmoid(Graph& graph, ValueId x, NodeOptions options) {
-  return graph.add_node(QUERN_OP_SIGMOID, {x}, {}, std::move(options))[0];
-}
+ValueId sigmoid(Graph& graph, ValueId x, NodeOptions options) { return graph.add_node(QUERN_OP_SIGMOID, {x}, {}, std::move(options))[0]; }
 
 ValueId sigmoid_backward(Graph& graph, ValueId x, ValueId dy, NodeOptions options) {
   return graph.add_node(QUERN_OP_SIGMOID_BACKWARD, {x, dy}, {}, std::move(options))[0];

@@ -7,9 +7,7 @@
 namespace quern::graph {
 namespace ops {
 
-ValueId silu(Graph& graph, ValueId x, NodeOptions options) {
-  return graph.add_node(QUERN_OP_SILU, {x}, {}, std::move(options))[0];
-}
+ValueId silu(Graph& graph, ValueId x, NodeOptions options) { return graph.add_node(QUERN_OP_SILU, {x}, {}, std::move(options))[0]; }
 
 ValueId silu_backward(Graph& graph, ValueId x, ValueId dy, NodeOptions options) {
   return graph.add_node(QUERN_OP_SILU_BACKWARD, {x, dy}, {}, std::move(options))[0];

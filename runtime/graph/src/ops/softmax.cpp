@@ -8,8 +8,7 @@
 namespace quern::graph {
 namespace ops {
 
-ValueId softmax(Graph& graph, ValueId x, ValueId mask, ValueId sinks, const SoftmaxAttributes& how,
-                NodeOptions options) {
+ValueId softmax(Graph& graph, ValueId x, ValueId mask, ValueId sinks, const SoftmaxAttributes& how, NodeOptions options) {
   return graph.add_node(QUERN_OP_SOFTMAX, {x, mask, sinks},
                         Attributes()
                             .set(QUERN_KEY_SCALE, how.scale)
@@ -22,8 +21,7 @@ ValueId softmax(Graph& graph, ValueId x, ValueId mask, ValueId sinks, const Soft
 }
 
 ValueId softmax_backward(Graph& graph, ValueId y, ValueId dy, double scale, NodeOptions options) {
-  return graph.add_node(QUERN_OP_SOFTMAX_BACKWARD, {y, dy}, Attributes().set(QUERN_KEY_SCALE, scale),
-                        std::move(options))[0];
+  return graph.add_node(QUERN_OP_SOFTMAX_BACKWARD, {y, dy}, Attributes().set(QUERN_KEY_SCALE, scale), std::move(options))[0];
 }
 
 }  // namespace ops
@@ -39,8 +37,7 @@ void softmax(OpCall& call) {
   call.finite(QUERN_KEY_SCALE);
   attention_attributes_rule(call);
   if (call.integer(QUERN_KEY_CAUSAL) != 0 || call.integer(QUERN_KEY_WINDOW) > 0) call.rank_at_least(0, 2);
-  if (call.number(QUERN_KEY_MAX_BIAS) > 0 || call.has(2))
-    call.rank_at_least(0, 3);  // dimension -3 is the heads
+  if (call.number(QUERN_KEY_MAX_BIAS) > 0 || call.has(2)) call.rank_at_least(0, 3);  // dimension -3 is the heads
   if (call.has(2)) call.shape_is(2, {call.dim(0, call.rank(0) - 3)});
   call.out(0, call.in(0).dtype, call.shape(0));
 }

@@ -7,8 +7,7 @@ namespace quern::graph {
 namespace ops {
 
 Sorted sort(Graph& graph, ValueId x, bool descending, NodeOptions options) {
-  const auto outputs = graph.add_node(QUERN_OP_SORT, {x}, Attributes().set(QUERN_KEY_DESCENDING, descending),
-                                      std::move(options));
+  const auto outputs = graph.add_node(QUERN_OP_SORT, {x}, Attributes().set(QUERN_KEY_DESCENDING, descending), std::move(options));
   return {outputs[0], outputs[1]};
 }
 

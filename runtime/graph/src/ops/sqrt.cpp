@@ -7,9 +7,7 @@
 namespace quern::graph {
 namespace ops {
 
-ValueId sqrt(Graph& graph, ValueId x, NodeOptions options) {
-  return graph.add_node(QUERN_OP_SQRT, {x}, {}, std::move(options))[0];
-}
+ValueId sqrt(Graph& graph, ValueId x, NodeOptions options) { return graph.add_node(QUERN_OP_SQRT, {x}, {}, std::move(options))[0]; }
 
 }  // namespace ops
 

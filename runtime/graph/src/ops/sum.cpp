@@ -6,9 +6,7 @@
 namespace quern::graph {
 namespace ops {
 
-ValueId sum(Graph& graph, ValueId x, NodeOptions options) {
-  return graph.add_node(QUERN_OP_SUM, {x}, {}, std::move(options))[0];
-}
+ValueId sum(Graph& graph, ValueId x, NodeOptions options) { return graph.add_node(QUERN_OP_SUM, {x}, {}, std::move(options))[0]; }
 
 }  // namespace ops
 

@@ -7,9 +7,7 @@
 namespace quern::graph {
 namespace ops {
 
-ValueId sum_rows(Graph& graph, ValueId x, NodeOptions options) {
-  return graph.add_node(QUERN_OP_SUM_ROWS, {x}, {}, std::move(options))[0];
-}
+ValueId sum_rows(Graph& graph, ValueId x, NodeOptions options) { return graph.add_node(QUERN_OP_SUM_ROWS, {x}, {}, std::move(options))[0]; }
 
 }  // namespace ops
 

@@ -7,9 +7,7 @@
 namespace quern::graph {
 namespace ops {
 
-ValueId tanh(Graph& graph, ValueId x, NodeOptions options) {
-  return graph.add_node(QUERN_OP_TANH, {x}, {}, std::move(options))[0];
-}
+ValueId tanh(Graph& graph, ValueId x, NodeOptions options) { return graph.add_node(QUERN_OP_TANH, {x}, {}, std::move(options))[0]; }
 
 ValueId tanh_backward(Graph& graph, ValueId x, ValueId dy, NodeOptions options) {
   return graph.add_node(QUERN_OP_TANH_BACKWARD, {x, dy}, {}, std::move(options))[0];

@@ -8,8 +8,7 @@ namespace quern::graph {
 namespace ops {
 
 Sorted top_k(Graph& graph, ValueId x, std::int64_t k, NodeOptions options) {
-  const auto outputs =
-      graph.add_node(QUERN_OP_TOP_K, {x}, Attributes().set(QUERN_KEY_K, k), std::move(options));
+  const auto outputs = graph.add_node(QUERN_OP_TOP_K, {x}, Attributes().set(QUERN_KEY_K, k), std::move(options));
   return {outputs[0], outputs[1]};
 }
 

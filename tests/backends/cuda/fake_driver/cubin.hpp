@@ -9,7 +9,7 @@
 #include <string_view>
 
 struct KernelLimits {
-  std::uint64_t fixed_shared = 0;   // bytes of shared memory that it has whatever it is given
+  std::uint64_t fixed_shared = 0;  // bytes of shared memory that it has whatever it is given
   std::uint64_t most_threads = 1024;
 };
 

@@ -39,18 +39,18 @@
 #include <vector>
 
 #define FAKE_NONE 0
-#define FAKE_NO_DEVICE 1          // the driver starts, and there is no card
-#define FAKE_DRIVER_TOO_OLD 2     // CUDA 11.8
-#define FAKE_SYMBOL_MISSING 3     // says CUDA 12.0, and lacks cuLaunchKernelEx
-#define FAKE_OUT_OF_MEMORY 4      // other processes have all memory of the cards
-#define FAKE_PROBE_CRASHES 5      // in making a context
-#define FAKE_PROBE_HANGS 6        // in making a context
-#define FAKE_WRONG_RESULTS 7      // kernels leave their outputs as they were
-#define FAKE_DRIVER_MISMATCH 8    // the driver in the kernel is another one than this library
-#define FAKE_UNKNOWN_ERROR 9      // as after a suspend
-#define FAKE_SECOND_CARD_BUSY 10  // another process has it for itself
-#define FAKE_START_CRASHES 11     // in cuInit
-#define FAKE_CONSTRUCTOR_HANGS 12 // while the library is loaded
+#define FAKE_NO_DEVICE 1           // the driver starts, and there is no card
+#define FAKE_DRIVER_TOO_OLD 2      // CUDA 11.8
+#define FAKE_SYMBOL_MISSING 3      // says CUDA 12.0, and lacks cuLaunchKernelEx
+#define FAKE_OUT_OF_MEMORY 4       // other processes have all memory of the cards
+#define FAKE_PROBE_CRASHES 5       // in making a context
+#define FAKE_PROBE_HANGS 6         // in making a context
+#define FAKE_WRONG_RESULTS 7       // kernels leave their outputs as they were
+#define FAKE_DRIVER_MISMATCH 8     // the driver in the kernel is another one than this library
+#define FAKE_UNKNOWN_ERROR 9       // as after a suspend
+#define FAKE_SECOND_CARD_BUSY 10   // another process has it for itself
+#define FAKE_START_CRASHES 11      // in cuInit
+#define FAKE_CONSTRUCTOR_HANGS 12  // while the library is loaded
 
 #ifndef FAKE_FAULT
 #define FAKE_FAULT FAKE_NONE
@@ -189,7 +189,8 @@ void repack(const void* params) {
   for (long long block = 0; block < p.blocks; ++block)
     for (int piece = 0; piece < 4; ++piece)
       std::memcpy(at<char>(p.to[piece] + static_cast<Address>(block * p.bytes[piece])),
-                  at<char>(p.from + static_cast<Address>(block * p.block_bytes + p.offset[piece])), static_cast<std::size_t>(p.bytes[piece]));
+                  at<char>(p.from + static_cast<Address>(block * p.block_bytes + p.offset[piece])),
+                  static_cast<std::size_t>(p.bytes[piece]));
 }
 
 void quantise(const void* params) {
@@ -215,7 +216,8 @@ void gemv(const void* params) {  // TilesParams begin with GemvParams
   for (int row = 0; row < p.part[0].rows; ++row) {
     float sum = 0;
     for (int i = 0; i < p.k; ++i)
-      sum += element(p.part[0].w, static_cast<long long>(row) * p.k + i) * at<float>(p.x.meta)[i / 32 * 2] * static_cast<float>(at<signed char>(p.x.codes)[i]);
+      sum += element(p.part[0].w, static_cast<long long>(row) * p.k + i) * at<float>(p.x.meta)[i / 32 * 2] *
+             static_cast<float>(at<signed char>(p.x.codes)[i]);
     at<float>(p.part[0].y)[row] = sum;
   }
 }
@@ -226,11 +228,20 @@ struct Kernel {
   std::string_view prefix;
   void (*compute)(const void*);
 };
-constexpr Kernel kernels[] = {{"unpack_rows", unpack_rows}, {"gemv_exact_", gemv_exact}, {"quantise", quantise},
-                              {"gemv_1", gemv},             {"stream", gemv},            {"tiles", gemv},
-                              {"gemm_exact", gemm_exact},   {"gemm_mma", gemm_exact},  {"matmul_any", matmul_any},
-                              {"deliver", deliver},         {"publish", publish},      {"copy_elements", copy_elements},
-                              {"repack", repack},           {"logit_bias", logit_bias}};
+constexpr Kernel kernels[] = {{"unpack_rows", unpack_rows},
+                              {"gemv_exact_", gemv_exact},
+                              {"quantise", quantise},
+                              {"gemv_1", gemv},
+                              {"stream", gemv},
+                              {"tiles", gemv},
+                              {"gemm_exact", gemm_exact},
+                              {"gemm_mma", gemm_exact},
+                              {"matmul_any", matmul_any},
+                              {"deliver", deliver},
+                              {"publish", publish},
+                              {"copy_elements", copy_elements},
+                              {"repack", repack},
+                              {"logit_bias", logit_bias}};
 
 /// A kernel of a module, one for all that ask for it. What is too much for it is refused, as a driver refuses it.
 struct Loaded {
@@ -278,7 +289,8 @@ Result refused(const char* function) {
   static std::atomic<int> calls{0};
   char name[64] = "";
   int answer = 0, from = 1;
-  if (fault == nullptr || std::sscanf(fault, "%63[^=]=%d@%d", name, &answer, &from) < 2 || std::string_view(function) != name) return constant::success;
+  if (fault == nullptr || std::sscanf(fault, "%63[^=]=%d@%d", name, &answer, &from) < 2 || std::string_view(function) != name)
+    return constant::success;
   if (++calls < from) return constant::success;
   note("refused_call", 0, function);
   return answer;
@@ -389,21 +401,21 @@ FAKE cuDriverGetVersion(int* version) {
   return constant::success;
 }
 FAKE cuGetErrorName(Result result, const char** name) {
-  *name = result == constant::out_of_memory  ? "CUDA_ERROR_OUT_OF_MEMORY"
-          : result == driver_mismatch        ? "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"
-          : result == device_unavailable     ? "CUDA_ERROR_DEVICE_UNAVAILABLE"
-          : result == not_supported          ? "CUDA_ERROR_NOT_SUPPORTED"
-          : result == invalid_value          ? "CUDA_ERROR_INVALID_VALUE"
-                                             : "CUDA_ERROR_UNKNOWN";
+  *name = result == constant::out_of_memory ? "CUDA_ERROR_OUT_OF_MEMORY"
+          : result == driver_mismatch       ? "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"
+          : result == device_unavailable    ? "CUDA_ERROR_DEVICE_UNAVAILABLE"
+          : result == not_supported         ? "CUDA_ERROR_NOT_SUPPORTED"
+          : result == invalid_value         ? "CUDA_ERROR_INVALID_VALUE"
+                                            : "CUDA_ERROR_UNKNOWN";
   return constant::success;
 }
 FAKE cuGetErrorString(Result result, const char** words) {
-  *words = result == constant::out_of_memory  ? "out of memory"
-           : result == driver_mismatch        ? "system has unsupported display driver / cuda driver combination"
-           : result == device_unavailable     ? "CUDA-capable device(s) is/are busy or unavailable"
-           : result == not_supported          ? "operation not supported"
-           : result == invalid_value          ? "invalid argument"
-                                              : "unknown error";
+  *words = result == constant::out_of_memory ? "out of memory"
+           : result == driver_mismatch       ? "system has unsupported display driver / cuda driver combination"
+           : result == device_unavailable    ? "CUDA-capable device(s) is/are busy or unavailable"
+           : result == not_supported         ? "operation not supported"
+           : result == invalid_value         ? "invalid argument"
+                                             : "unknown error";
   return constant::success;
 }
 FAKE cuDeviceGetCount(int* count) { return *count = cards, constant::success; }
@@ -445,7 +457,8 @@ FAKE cuCtxPopCurrent_v2(Context* context) {
   return give(context);
 }
 FAKE cuCtxSynchronize() { return constant::success; }
-FAKE cuModuleLoadData(Module* module, const void* image) {  // cubins live as long as the plugin; what fake_nvrtc makes in their place does not
+FAKE cuModuleLoadData(Module* module,
+                      const void* image) {  // cubins live as long as the plugin; what fake_nvrtc makes in their place does not
   static char no_cubin[SELFMAG] = {};
   const bool is_cubin = std::strncmp(static_cast<const char*>(image), ELFMAG, SELFMAG) == 0;
   *module = reinterpret_cast<Module>(is_cubin ? const_cast<void*>(image) : no_cubin);
@@ -464,7 +477,8 @@ FAKE cuModuleGetFunction(Function* function, Module module, const char* name) {
 }
 FAKE cuFuncGetAttribute(int* value, int attribute, Function function) {
   if (attribute != constant::function_fixed_shared) return invalid_value;
-  *value = static_cast<int>(reinterpret_cast<const Loaded*>(function)->limits.fixed_shared) + 1024;  // with the system's own share, as a driver may
+  *value = static_cast<int>(reinterpret_cast<const Loaded*>(function)->limits.fixed_shared) +
+           1024;  // with the system's own share, as a driver may
   return constant::success;
 }
 FAKE cuFuncSetAttribute(Function function, int attribute, int value) {
@@ -493,7 +507,9 @@ FAKE cuMemFree_v2(DevicePointer memory) {
   return constant::success;
 }
 // Addresses are reserved without memory behind them: what is not mapped cannot be touched.
-FAKE cuMemGetAllocationGranularity(std::size_t* grain, const AllocationProperties*, int) { return *grain = std::size_t{2} << 20, constant::success; }
+FAKE cuMemGetAllocationGranularity(std::size_t* grain, const AllocationProperties*, int) {
+  return *grain = std::size_t{2} << 20, constant::success;
+}
 FAKE cuMemAddressReserve(DevicePointer* address, std::size_t bytes, std::size_t, DevicePointer, unsigned long long) {
   void* place = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   *address = reinterpret_cast<DevicePointer>(place);

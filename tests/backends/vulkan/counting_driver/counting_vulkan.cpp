@@ -44,7 +44,8 @@ VKAPI_ATTR VkResult VKAPI_CALL submit(VkQueue queue, uint32_t count, const VkSub
   if (log != nullptr && counts()) {
     const std::scoped_lock held(lock);
     for (uint32_t i = 0; i < count; ++i)
-      for (uint32_t c = 0; c < infos[i].commandBufferCount; ++c) std::fprintf(log, "graph %d dispatches\n", dispatches[infos[i].pCommandBuffers[c]]);
+      for (uint32_t c = 0; c < infos[i].commandBufferCount; ++c)
+        std::fprintf(log, "graph %d dispatches\n", dispatches[infos[i].pCommandBuffers[c]]);
     std::fflush(log);
   }
   return real_submit(queue, count, infos, fence);
@@ -68,7 +69,8 @@ VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL of_device(VkDevice device, const char* 
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkGetInstanceProcAddr(VkInstance instance, const char* name) {
+extern "C" __attribute__((visibility("default"))) VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkGetInstanceProcAddr(VkInstance instance,
+                                                                                                                 const char* name) {
   if (real_instance == nullptr) {
     const char* const path = std::getenv("COUNTED_VULKAN");
     void* const library = path == nullptr ? nullptr : dlopen(path, RTLD_NOW | RTLD_LOCAL);

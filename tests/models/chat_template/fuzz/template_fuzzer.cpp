@@ -134,8 +134,7 @@ bool is_utf8(std::string_view text) {
 }
 
 void check_refusal(const quern::Error& error) {
-  require(error.code() == QUERN_BAD_MODEL || error.code() == QUERN_UNSUPPORTED ||
-          error.code() == QUERN_INVALID_ARGUMENT);
+  require(error.code() == QUERN_BAD_MODEL || error.code() == QUERN_UNSUPPORTED || error.code() == QUERN_INVALID_ARGUMENT);
   require(std::string_view(error.what()).starts_with("fuzz"));
   require(is_utf8(error.what()));
 }

@@ -39,8 +39,7 @@ class Scratch {
 
   std::string write(const char* name, const std::uint8_t* data, std::size_t size) const {
     const auto path = path_ / name;
-    std::ofstream(path, std::ios::binary | std::ios::trunc)
-        .write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size));
+    std::ofstream(path, std::ios::binary | std::ios::trunc).write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size));
     return path.string();
   }
 
@@ -70,9 +69,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     read_or_refuse([&] { return File::open(path); });
     return 0;
   }
-  read_or_refuse([&] {
-    return File::from_memory({reinterpret_cast<const std::byte*>(data), size}, "memory");
-  });
+  read_or_refuse([&] { return File::from_memory({reinterpret_cast<const std::byte*>(data), size}, "memory"); });
   const std::string path = scratch.write("whole.gguf", data, size);
   read_or_refuse([&] { return File::open(path); });
   return 0;

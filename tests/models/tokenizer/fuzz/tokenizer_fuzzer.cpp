@@ -45,8 +45,7 @@ enum MoreFlag : std::uint8_t {
   through_a_file = 128,  // the vocabulary is written as GGUF and read again
 };
 
-constexpr const char* pre_tokenizers[] = {"gpt-2",        "smollm",         "llama-bpe", "qwen2",
-                                          "deepseek-llm", "deepseek-coder", "tekken",    ""};
+constexpr const char* pre_tokenizers[] = {"gpt-2", "smollm", "llama-bpe", "qwen2", "deepseek-llm", "deepseek-coder", "tekken", ""};
 
 class Input {
  public:
@@ -69,8 +68,7 @@ class Input {
 test::VocabularyBuilder read_vocabulary(Input& input, std::uint8_t flags, std::uint8_t more) {
   const char* pre_tokenizer = pre_tokenizers[more % std::size(pre_tokenizers)];
   test::VocabularyBuilder vocabulary;
-  if (flags & with_bytes)
-    vocabulary = flags & sentencepiece_model ? test::sentencepiece() : test::byte_level();
+  if (flags & with_bytes) vocabulary = flags & sentencepiece_model ? test::sentencepiece() : test::byte_level();
   vocabulary.model = flags & sentencepiece_model ? "llama" : "gpt2";
   vocabulary.pre_tokenizer = pre_tokenizer;
   for (int left = input.byte(); left > 0; --left) {
@@ -87,8 +85,7 @@ test::VocabularyBuilder read_vocabulary(Input& input, std::uint8_t flags, std::u
     }
     // From the end of the list, where the tokens of the input are.
     const std::size_t count = vocabulary.tokens.size();
-    const std::string one = vocabulary.tokens[count - 1 - first % count],
-                      two = vocabulary.tokens[count - 1 - input.byte() % count];
+    const std::string one = vocabulary.tokens[count - 1 - first % count], two = vocabulary.tokens[count - 1 - input.byte() % count];
     if (one.size() + two.size() > 500) continue;  // lengths double from merge to merge
     if (std::ranges::find(vocabulary.tokens, one + two) == vocabulary.tokens.end()) vocabulary.add(one + two);
     vocabulary.merges.push_back(one + " " + two);
@@ -97,8 +94,7 @@ test::VocabularyBuilder read_vocabulary(Input& input, std::uint8_t flags, std::u
   if (const std::uint8_t id = input.byte()) vocabulary.settings.eos = id;
   vocabulary.settings.add_bos = flags & add_bos;
   vocabulary.settings.add_eos = more & add_eos;
-  if ((more & with_unknown) && !vocabulary.tokens.empty())
-    vocabulary.settings.unknown = vocabulary.tokens.size() - 1;
+  if ((more & with_unknown) && !vocabulary.tokens.empty()) vocabulary.settings.unknown = vocabulary.tokens.size() - 1;
   vocabulary.settings.remove_extra_whitespaces = flags & remove_spaces;
   vocabulary.settings.markers_take_following_space = flags & markers_take_space;
   if (flags & space_prefix) vocabulary.settings.add_space_prefix = true;
@@ -144,8 +140,7 @@ void check_tokens(const Tokenizer& tokenizer) {
     require(spelled.empty() || tokenizer.find(spelled) == id);
   }
   for (const std::int32_t id : tokenizer.end_tokens()) require(tokenizer.is_end(id));
-  for (const auto& id : {tokenizer.bos(), tokenizer.eos(), tokenizer.unknown()})
-    require(!id || (*id >= 0 && *id < tokenizer.size()));
+  for (const auto& id : {tokenizer.bos(), tokenizer.eos(), tokenizer.unknown()}) require(!id || (*id >= 0 && *id < tokenizer.size()));
   require(!tokenizer.adds_bos() || tokenizer.bos());
   require(!tokenizer.adds_eos() || tokenizer.eos());
 }
@@ -154,9 +149,7 @@ template <typename Call>
 void require_invalid_argument(Call call) {
   try {
     call();
-  } catch (const Error& error) {
-    return require(error.code() == QUERN_INVALID_ARGUMENT);
-  }
+  } catch (const Error& error) { return require(error.code() == QUERN_INVALID_ARGUMENT); }
   std::abort();
 }
 
@@ -177,8 +170,7 @@ void check_asking_for_both(const Tokenizer& tokenizer, std::string_view text) {
 }
 
 void check(const Tokenizer& tokenizer, std::string_view text, std::uint8_t flags, bool comes_back) {
-  const auto ids =
-      tokenizer.encode(text, {.add_bos = {}, .add_eos = {}, .parse_special = (flags & parse_special) != 0});
+  const auto ids = tokenizer.encode(text, {.add_bos = {}, .add_eos = {}, .parse_special = (flags & parse_special) != 0});
   for (const std::int32_t id : ids) require(id >= 0 && id < tokenizer.size());
   tokenizer.decode(ids, true);
   require(print_one_by_one(tokenizer, ids) == tokenizer.decode(ids));
@@ -193,10 +185,8 @@ void check_file(const test::VocabularyBuilder& vocabulary, const Tokenizer& dire
   writer.boolean("tokenizer.ggml.add_bos_token", settings.add_bos)
       .boolean("tokenizer.ggml.add_eos_token", settings.add_eos)
       .boolean("tokenizer.ggml.remove_extra_whitespaces", settings.remove_extra_whitespaces);
-  if (settings.add_space_prefix)
-    writer.boolean("tokenizer.ggml.add_space_prefix", *settings.add_space_prefix);
-  if (settings.unknown)
-    writer.u32("tokenizer.ggml.unknown_token_id", static_cast<std::uint32_t>(*settings.unknown));
+  if (settings.add_space_prefix) writer.boolean("tokenizer.ggml.add_space_prefix", *settings.add_space_prefix);
+  if (settings.unknown) writer.u32("tokenizer.ggml.unknown_token_id", static_cast<std::uint32_t>(*settings.unknown));
   const auto read = test::load(writer);
   if (!settings.markers_take_following_space) require(read->encode(text) == direct.encode(text));
 }
@@ -213,15 +203,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     Tokenizer built(vocabulary.view());
     const Tokenizer tokenizer = std::move(built);
     const bool composes = vocabulary.pre_tokenizer == "qwen2";
-    const bool changes =
-        composes || (flags & (sentencepiece_model | add_bos | markers_take_space)) || (more & add_eos);
+    const bool changes = composes || (flags & (sentencepiece_model | add_bos | markers_take_space)) || (more & add_eos);
     check_tokens(tokenizer);
     check_ids_outside(tokenizer);
     check(tokenizer, text, flags, (flags & with_bytes) && !changes);
     if (more & ask_for_both) check_asking_for_both(tokenizer, text);
     if (more & through_a_file) check_file(vocabulary, tokenizer, text);
-  } catch (const Error& error) {
-    require(error.code() == QUERN_BAD_MODEL || error.code() == QUERN_UNSUPPORTED);
-  }
+  } catch (const Error& error) { require(error.code() == QUERN_BAD_MODEL || error.code() == QUERN_UNSUPPORTED); }
   return 0;
 }

@@ -37,7 +37,8 @@ QUERN_AVX2_INLINE std::uint32_t each(std::uint32_t byte) { return byte * 0x01010
 /// Masks of Codes<5> in memory: with several tokens the registers do not hold them, and GCC would keep copies on the stack.
 alignas(32) constexpr Byte stored_masks[5][32] = {
 #define QUERN_8(x) x, x, x, x, x, x, x, x
-#define QUERN_32(x) {QUERN_8(x), QUERN_8(x), QUERN_8(x), QUERN_8(x)}
+#define QUERN_32(x) \
+  { QUERN_8(x), QUERN_8(x), QUERN_8(x), QUERN_8(x) }
     QUERN_32(31), QUERN_32(7), QUERN_32(24), QUERN_32(8), QUERN_32(16)
 #undef QUERN_32
 #undef QUERN_8
@@ -160,7 +161,7 @@ QUERN_AVX2_INLINE void transpose_words(const Byte* rows, std::int64_t stride, __
     pairs[2 * n + 1] = _mm256_unpackhi_epi32(a, b);
   }
   for (int j = 0; j < 4; ++j) {  // word j of four rows in the first half, j + 4 in the second
-    const __m256i *p = pairs + j / 2;
+    const __m256i* p = pairs + j / 2;
     const __m256i first = j % 2 == 0 ? _mm256_unpacklo_epi64(p[0], p[2]) : _mm256_unpackhi_epi64(p[0], p[2]);
     const __m256i second = j % 2 == 0 ? _mm256_unpacklo_epi64(p[4], p[6]) : _mm256_unpackhi_epi64(p[4], p[6]);
     to[j] = _mm256_permute2x128_si256(first, second, 0x20);

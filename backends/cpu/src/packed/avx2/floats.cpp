@@ -116,7 +116,8 @@ struct FloatEngine {
   static void expand(const Byte* panels, std::int64_t k, std::int64_t from, std::int64_t length, Byte* to) {
     auto* wide = reinterpret_cast<float*>(to);
     for (std::int64_t i = 0; i < length; ++i)
-      for (int r = 0; r < R; ++r) _mm256_store_ps(wide + (wide_line(i) * R + r) * 8, Element::read(panels + r * panel_bytes(k) + (from + i) * step));
+      for (int r = 0; r < R; ++r)
+        _mm256_store_ps(wide + (wide_line(i) * R + r) * 8, Element::read(panels + r * panel_bytes(k) + (from + i) * step));
   }
 
   template <int R, int C>
@@ -168,8 +169,8 @@ struct FloatEngine {
     transpose_words(rows, stride, words);
     for (int j = 0; j < 8; ++j) {
       if constexpr (Element::bytes == 2) {  // a word of two halves is two lines: the even k of 8 rows, then the odd one
-        const __m256i halves = _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15,
-                                                0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
+        const __m256i halves =
+            _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15, 0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
         words[j] = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(words[j], halves), 0xd8);
       }
       store(to + 32 * j, words[j]);
@@ -197,7 +198,17 @@ struct FloatEngine {
   }
 
   static PackedLayout layout() noexcept {
-    return {Element::dtype, Isa::avx2, Element::key, activations, 8, 1, panel_bytes, pack, unpack_row, multiply<FloatEngine>, scratch_floats<FloatEngine>};
+    return {Element::dtype,
+            Isa::avx2,
+            Element::key,
+            activations,
+            8,
+            1,
+            panel_bytes,
+            pack,
+            unpack_row,
+            multiply<FloatEngine>,
+            scratch_floats<FloatEngine>};
   }
 };
 

@@ -69,8 +69,8 @@ struct KEngine {
   /// One panel against C tokens, all of k.
   template <int C>
   [[gnu::noinline]] static void direct(const Byte* panel, std::int64_t k, const Tokens& tokens, const DirectScratch& scratch) {
-    constexpr int spans = bits == 4 ? 1 : 2;         // parts of 32 k that have a 16-bit sum of their own, for its range
-    constexpr int halves = C <= 2 ? 2 : spans;       // for few tokens two, that no chain of additions is too long
+    constexpr int spans = bits == 4 ? 1 : 2;    // parts of 32 k that have a 16-bit sum of their own, for its range
+    constexpr int halves = C <= 2 ? 2 : spans;  // for few tokens two, that no chain of additions is too long
     DirectSums<C, (C > 1)> main(scratch.main), offset(scratch.offset);
     DirectSums<C> total(scratch.block);
     const bool ask = asks_ahead<C>();
@@ -90,22 +90,23 @@ struct KEngine {
         for (int b = 0; b < 2; ++b) {
           if (bits == 6 && b == 1) pair = scale_pair(panel, 2 * p + 1);
           __m256i sum[halves][C];
-          Block::template read<(C > 1)>(panel + codes_at + (2 * p + b) * Block::bytes, [&](int t, __m256i codes) __attribute__((always_inline)) {
+          Block::template read<(C > 1)>(
+              panel + codes_at + (2 * p + b) * Block::bytes, [&](int t, __m256i codes) __attribute__((always_inline)) {
 #pragma GCC unroll 4
-            for (int c = 0; c < C; ++c) {
-              __m256i& s = sum[t / 4 % halves][c];
-              const __m256i product = _mm256_maddubs_epi16(codes, broadcast4(x_at[c] + 64 * p + 32 * b + 4 * t));
-              if (t % (8 / halves) != 0) s = _mm256_add_epi16(s, product);
-              else s = bits == 6 ? _mm256_add_epi16(tokens.start(c, i / 16 + 4 * p + 2 * b + t / 4), product) : product;
-              pin(s);
-            }
-            if (spans == 2 && t == 3) {  // the first span's last vector; its sums need their registers no longer
-              total.settle();
-              const __m256i scale = scale_lanes(pair, bits == 5 && b == 1);
-              for (int c = 0; c < C; ++c) total.add_integers(c, _mm256_madd_epi16(sum[0][c], scale));
-              total.settle();
-            }
-          });
+                for (int c = 0; c < C; ++c) {
+                  __m256i& s = sum[t / 4 % halves][c];
+                  const __m256i product = _mm256_maddubs_epi16(codes, broadcast4(x_at[c] + 64 * p + 32 * b + 4 * t));
+                  if (t % (8 / halves) != 0) s = _mm256_add_epi16(s, product);
+                  else s = bits == 6 ? _mm256_add_epi16(tokens.start(c, i / 16 + 4 * p + 2 * b + t / 4), product) : product;
+                  pin(s);
+                }
+                if (spans == 2 && t == 3) {  // the first span's last vector; its sums need their registers no longer
+                  total.settle();
+                  const __m256i scale = scale_lanes(pair, bits == 5 && b == 1);
+                  for (int c = 0; c < C; ++c) total.add_integers(c, _mm256_madd_epi16(sum[0][c], scale));
+                  total.settle();
+                }
+              });
           total.settle();
           const __m256i scale = scale_lanes(pair, bits == 6 || b == 1);
           for (int c = 0; c < C; ++c) {
@@ -268,7 +269,8 @@ struct KEngine {
         Byte codes[32];
         unpack_codes<bits>(at + codes_at + b * Block::bytes, at_row, codes);
         if constexpr (has_mins) {
-          const float scale = d * static_cast<float>(at[scales_at + 8 * b + row]), minimum = dm * static_cast<float>(at[mins_at + min_byte(at_row, b)]);
+          const float scale = d * static_cast<float>(at[scales_at + 8 * b + row]),
+                      minimum = dm * static_cast<float>(at[mins_at + min_byte(at_row, b)]);
           for (int e = 0; e < 32; ++e) out[e] = scale * static_cast<float>(codes[e]) - minimum;
         } else {
           for (int e = 0; e < 32; ++e) {
@@ -281,7 +283,8 @@ struct KEngine {
   }
 
   static PackedLayout layout() noexcept {
-    return {Format::dtype, Isa::avx2, Format::key, activations, 8, 256, panel_bytes, pack, unpack_row, multiply<KEngine>, scratch_floats<KEngine>};
+    return {Format::dtype,          Isa::avx2, Format::key, activations, 8, 256, panel_bytes, pack, unpack_row, multiply<KEngine>,
+            scratch_floats<KEngine>};
   }
 };
 

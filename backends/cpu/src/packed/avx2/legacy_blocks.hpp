@@ -65,16 +65,17 @@ struct LegacyEngine {
       const Byte *codes_at = At::codes(panel, b), *scales = At::scales(panel, b);
       for (int n = 0; ask && n < At::lines; ++n) prefetch_far(codes_at + 64 * n);
       __m256i sum[halves][C];
-      Block::template read<(C > 1)>(codes_at, [&](int t, __m256i codes) __attribute__((always_inline)) {
+      Block::template read<(C > 1)>(
+          codes_at, [&](int t, __m256i codes) __attribute__((always_inline)) {
 #pragma GCC unroll 4
-        for (int c = 0; c < C; ++c) {
-          __m256i& s = sum[t / 4 % halves][c];
-          const __m256i product = _mm256_maddubs_epi16(codes, broadcast4(x_at[c] + 4 * t));
-          if (t % (8 / halves) != 0) s = _mm256_add_epi16(s, product);
-          else s = t == 0 && bias != 0 ? _mm256_add_epi16(bias_of(tokens.start(c, b)), product) : product;
-          pin(s);
-        }
-      });
+            for (int c = 0; c < C; ++c) {
+              __m256i& s = sum[t / 4 % halves][c];
+              const __m256i product = _mm256_maddubs_epi16(codes, broadcast4(x_at[c] + 4 * t));
+              if (t % (8 / halves) != 0) s = _mm256_add_epi16(s, product);
+              else s = t == 0 && bias != 0 ? _mm256_add_epi16(bias_of(tokens.start(c, b)), product) : product;
+              pin(s);
+            }
+          });
       const __m256 d = load_halves(scales);
       main.settle();
       for (int c = 0; c < C; ++c) {
@@ -94,8 +95,8 @@ struct LegacyEngine {
     for (std::int64_t b = from / 32; b < (from + length) / 32; ++b, ++wide)
       for (int r = 0; r < R; ++r) {
         const Byte* panel = panels + r * panel_bytes(k);
-        Block::template read<false>(At::codes(panel, b),
-                                    [&](int t, __m256i codes) __attribute__((always_inline)) { store(wide->codes[t][r], codes); });
+        Block::template read<false>(
+            At::codes(panel, b), [&](int t, __m256i codes) __attribute__((always_inline)) { store(wide->codes[t][r], codes); });
         const Byte* scales = At::scales(panel, b);
         const __m256 d = load_halves(scales);
         _mm256_store_ps(wide->scales[r], d);
@@ -159,7 +160,8 @@ struct LegacyEngine {
     __m256 sum[C * R];
     const float* sums_at[C];
 #pragma GCC unroll 8
-    for (int c = 0; c < C; ++c) sums_at[c] = reinterpret_cast<const float*>(reinterpret_cast<const Byte*>(tokens.sums) + c * tokens.row_bytes);
+    for (int c = 0; c < C; ++c)
+      sums_at[c] = reinterpret_cast<const float*>(reinterpret_cast<const Byte*>(tokens.sums) + c * tokens.row_bytes);
 #pragma GCC unroll 16
     for (int n = 0; n < C * R; ++n) sum[n] = _mm256_load_ps(mins + 8 * n);
 #pragma GCC unroll 1
@@ -167,7 +169,8 @@ struct LegacyEngine {
 #pragma GCC unroll 8
       for (int c = 0; c < C; ++c)
 #pragma GCC unroll 2
-        for (int r = 0; r < R; ++r) sum[c * R + r] = _mm256_fmadd_ps(_mm256_load_ps(wide[b].mins[r]), _mm256_broadcast_ss(sums_at[c] + b), sum[c * R + r]);
+        for (int r = 0; r < R; ++r)
+          sum[c * R + r] = _mm256_fmadd_ps(_mm256_load_ps(wide[b].mins[r]), _mm256_broadcast_ss(sums_at[c] + b), sum[c * R + r]);
 #pragma GCC unroll 16
     for (int n = 0; n < C * R; ++n) _mm256_store_ps(mins + 8 * n, sum[n]);
   }
@@ -222,7 +225,17 @@ struct LegacyEngine {
   }
 
   static constexpr PackedLayout layout() noexcept {
-    return {Format::dtype, Isa::avx2, Format::key, activations, 8, 32, panel_bytes, pack, unpack_row, multiply<LegacyEngine>, scratch_floats<LegacyEngine>};
+    return {Format::dtype,
+            Isa::avx2,
+            Format::key,
+            activations,
+            8,
+            32,
+            panel_bytes,
+            pack,
+            unpack_row,
+            multiply<LegacyEngine>,
+            scratch_floats<LegacyEngine>};
   }
 };
 

@@ -97,7 +97,8 @@ template <class Engine>
 /// Tokens `first` and on, from element k = i on. An engine that multiplies a copy of the codes (copies) finds that of `length` elements
 /// in `copy`, if it is not null; the `starts` of others are in the rows.
 template <class Engine>
-QUERN_AVX2_INLINE Tokens tokens_of(const PackedPart& part, std::int64_t first, std::int64_t count, std::int64_t i, std::int64_t length, float* copy) {
+QUERN_AVX2_INLINE Tokens tokens_of(const PackedPart& part, std::int64_t first, std::int64_t count, std::int64_t i, std::int64_t length,
+                                   float* copy) {
   const std::int64_t bytes = activation_row_bytes(Engine::activations, part.k);
   const std::byte* rows = part.activations + first * bytes;
   if constexpr (Engine::activations == Activations::f32) {
@@ -160,8 +161,8 @@ struct Soon {
 
 /// A chunk of R panels against a block of tokens.
 template <class Engine, int R>
-void multiply_chunk(const Byte* panels, std::int64_t k, std::int64_t i, std::int64_t length, const Tokens& tokens, std::int64_t count, Byte* chunk,
-                    const TileSums& sums, const Soon& soon) {
+void multiply_chunk(const Byte* panels, std::int64_t k, std::int64_t i, std::int64_t length, const Tokens& tokens, std::int64_t count,
+                    Byte* chunk, const TileSums& sums, const Soon& soon) {
   Engine::template expand<R>(panels, k, i, length, chunk);
   // Eight tokens are four and four, not five and three: a small tile loads more for its work.
   const std::int64_t tiles = (count + Engine::tile_tokens - 1) / Engine::tile_tokens;
@@ -197,12 +198,14 @@ QUERN_AVX2_INLINE Soon soon_after(const PackedPart& part, std::int64_t p, std::i
   if (r >= panels) r = 0, i += Engine::chunk;
   if (i >= part.k) r = panels, i = 0;
   const std::int64_t panel_bytes = Engine::panel_bytes(part.k), length = least(Engine::chunk, part.k - i);
-  return {reinterpret_cast<const Byte*>(part.panels) + (p + r) * panel_bytes + panel_bytes * i / part.k, panel_bytes, panel_bytes * length / part.k};
+  return {reinterpret_cast<const Byte*>(part.panels) + (p + r) * panel_bytes + panel_bytes * i / part.k, panel_bytes,
+          panel_bytes * length / part.k};
 }
 
 /// Up to group_panels panels against up to block_tokens tokens. whole: these tokens over all of k, or null: they are found chunk by chunk.
 template <class Engine>
-void multiply_group(const PackedPart& part, std::int64_t p, std::int64_t panels, std::int64_t first, std::int64_t count, const Tokens* whole) {
+void multiply_group(const PackedPart& part, std::int64_t p, std::int64_t panels, std::int64_t first, std::int64_t count,
+                    const Tokens* whole) {
   using At = TileScratch<Engine>;
   float *main = part.scratch, *mins = part.scratch + (Engine::mins_apart ? At::mins_at : 0);
   const std::int64_t panel_bytes = Engine::panel_bytes(part.k);
@@ -255,7 +258,8 @@ void multiply_tiles(const PackedPart& part) {
 template <class Engine>
 void multiply_few(const PackedPart& part) {
   const Tokens tokens = tokens_of<Engine>(part, 0, part.tokens, 0, part.k, part.scratch + TileScratch<Engine>::total);
-  for (std::int64_t p = 0; p < part.panel_count; p += 2) multiply_group<Engine>(part, p, least(2, part.panel_count - p), 0, part.tokens, &tokens);
+  for (std::int64_t p = 0; p < part.panel_count; p += 2)
+    multiply_group<Engine>(part, p, least(2, part.panel_count - p), 0, part.tokens, &tokens);
 }
 
 template <class Engine>

@@ -172,7 +172,8 @@ struct Q80Engine {
 
 PackedLayout q8_0_layout() noexcept {
   using E = Q80Engine;
-  return {QUERN_Q8_0, Isa::avx2, "q8_0.8x4.v2", E::activations, 8, 32, E::panel_bytes, E::pack, E::unpack_row, multiply<E>, scratch_floats<E>};
+  return {QUERN_Q8_0, Isa::avx2,     "q8_0.8x4.v2", E::activations,   8, 32, E::panel_bytes,
+          E::pack,    E::unpack_row, multiply<E>,   scratch_floats<E>};
 }
 
 }  // namespace quern::cpu::avx2::packed

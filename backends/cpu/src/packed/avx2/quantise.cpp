@@ -44,7 +44,8 @@ QUERN_AVX2_INLINE int block_codes(const float* x, float scale, std::int8_t* code
     return 0;
   }
   const __m256 s = _mm256_set1_ps(scale);
-  const __m256i words0 = _mm256_packs_epi32(rounded(x, s), rounded(x + 8, s)), words1 = _mm256_packs_epi32(rounded(x + 16, s), rounded(x + 24, s));
+  const __m256i words0 = _mm256_packs_epi32(rounded(x, s), rounded(x + 8, s)),
+                words1 = _mm256_packs_epi32(rounded(x + 16, s), rounded(x + 24, s));
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);  // packs works within 128 bits
   __m256i bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(words0, words1), order);
   bytes = _mm256_max_epi8(bytes, _mm256_set1_epi8(-127));

@@ -53,7 +53,9 @@ QUERN_AVX2_INLINE void prefetch_far(const void* p) { _mm_prefetch(static_cast<co
 /// Whether blocks against C tokens are read faster so. Zen 4 fetches a single stream ahead by itself: one token of Q8_0 reads 28 to 30 GB/s of
 /// 32 when nothing is asked for, and 22 to 25 when it is; Q4_K and Q6_K 1 to 3 more, too.
 template <int C>
-QUERN_AVX2_INLINE bool asks_ahead() { return C > 2 || !__builtin_cpu_is("amd"); }
+QUERN_AVX2_INLINE bool asks_ahead() {
+  return C > 2 || !__builtin_cpu_is("amd");
+}
 
 QUERN_AVX2_INLINE std::uint32_t word_at(const void* p) {
   std::uint32_t w;

@@ -70,17 +70,20 @@ struct TileBlocks256 {
   }
 
   /// The same 16 bits in both halves of a lane.
-  QUERN_VNNI_INLINE __m512i in_both(__m512i words) { return _mm512_or_si512(_mm512_and_si512(words, _mm512_set1_epi32(0xffff)), _mm512_slli_epi32(words, 16)); }
+  QUERN_VNNI_INLINE __m512i in_both(__m512i words) {
+    return _mm512_or_si512(_mm512_and_si512(words, _mm512_set1_epi32(0xffff)), _mm512_slli_epi32(words, 16));
+  }
 
   /// Products of four k of 16 rows: their lower and their higher bytes, for codes as Bits::load gives them.
   template <int Odd>
   QUERN_VNNI_INLINE void put_products(__m512i codes, __m512i scale, Byte* to) {
     if constexpr (Format::signed_scales) {
       const __m512i high_bytes = _mm512_set1_epi16(static_cast<short>(0xff00));
-      if (!Odd) codes = _mm512_slli_epi16(codes, 2);  // the odd ones are four times as large already
+      if (!Odd) codes = _mm512_slli_epi16(codes, 2);     // the odd ones are four times as large already
       codes = _mm512_xor_si512(codes, set_bytes(0x80));  // 4 (code - 32), signed
       // (1024 (code - 32)) (64 scale) / 2^16
-      const __m512i even = _mm512_mulhi_epi16(_mm512_slli_epi16(codes, 8), scale), odd = _mm512_mulhi_epi16(_mm512_and_si512(codes, high_bytes), scale);
+      const __m512i even = _mm512_mulhi_epi16(_mm512_slli_epi16(codes, 8), scale),
+                    odd = _mm512_mulhi_epi16(_mm512_and_si512(codes, high_bytes), scale);
       _mm512_store_si512(to, select(high_bytes, _mm512_slli_epi16(odd, 8), even));
       _mm512_store_si512(to + 1024, select(high_bytes, odd, _mm512_srli_epi16(even, 8)));
     } else {
@@ -99,7 +102,8 @@ struct TileBlocks256 {
       if (Format::signed_scales) scale = _mm512_slli_epi32(scale, 6);
       scale = in_both(scale);
       QUERN_VNNI_UNROLL
-      for (int j = groups * half; j < groups * (half + 1); ++j) put_products<Odd>(Packed::template codes<Odd>(p, pair, j), scale, to + 512 * Odd + 64 * j);
+      for (int j = groups * half; j < groups * (half + 1); ++j)
+        put_products<Odd>(Packed::template codes<Odd>(p, pair, j), scale, to + 512 * Odd + 64 * j);
     }
   }
   static void widen(const Byte* p, std::int64_t k, Byte* to) noexcept {
@@ -148,7 +152,8 @@ struct TileBlocks256 {
   /// Half of a tile's tokens, with the arithmetic of SuperTile::finish.
   QUERN_VNNI_INLINE void finish(const Unit& u, int slice) {
     if (u.tokens == 0) return;
-    const std::int64_t middle = (u.tokens / 2 + 1) / 2 * 2, from = slice % 2 == 0 ? 0 : middle, count = slice % 2 == 0 ? middle : u.tokens - middle;
+    const std::int64_t middle = (u.tokens / 2 + 1) / 2 * 2, from = slice % 2 == 0 ? 0 : middle,
+                       count = slice % 2 == 0 ? middle : u.tokens - middle;
     if constexpr (Format::minimums) {
       finish_by_two(u, slice / 2, from, count);
     } else {
@@ -166,7 +171,8 @@ struct TileBlocks256 {
     const std::int32_t* sums = u.sums + 512 * tile + 16 * from;
     const float* totals = u.totals + 16 * (tile * u.tokens + from);
     float* out = u.out[tile] + from * u.out_stride;
-    const std::int64_t row_bytes = u.row_bytes, scales_at = u.scales_at, pairs_at = u.starts_at + 4 * Starts::pairs, out_stride = u.out_stride;
+    const std::int64_t row_bytes = u.row_bytes, scales_at = u.scales_at, pairs_at = u.starts_at + 4 * Starts::pairs,
+                       out_stride = u.out_stride;
     const __mmask16 started = u.started, out_rows = u.out_rows;
     const __m512 d = _mm512_load_ps(u.weights);
     const __m512 minimum_scale = _mm512_load_ps(u.weights + ScaledBlock::minimum_scale_at);
@@ -185,9 +191,8 @@ struct TileBlocks256 {
       QUERN_VNNI_UNROLL
       for (int c = 0; c < C; ++c) m[c] = zeros();
       QUERN_VNNI_UNROLL
-      for (int p = 0; p < 4; ++p)
-        QUERN_VNNI_UNROLL
-        for (int c = 0; c < C; ++c) m[c] = _mm512_dpwssd_epi32(m[c], minimums[p], broadcast(x[c] + pairs_at + 4 * p));
+      for (int p = 0; p < 4; ++p) QUERN_VNNI_UNROLL
+      for (int c = 0; c < C; ++c) m[c] = _mm512_dpwssd_epi32(m[c], minimums[p], broadcast(x[c] + pairs_at + 4 * p));
       QUERN_VNNI_UNROLL
       for (int c = 0; c < C; ++c) sum[c] = _mm512_fnmadd_ps(minimum_scale, _mm512_cvtepi32_ps(m[c]), sum[c]);
       QUERN_VNNI_UNROLL

@@ -97,7 +97,8 @@ struct TileBlocks32 {
     float* own = const_cast<float*>(u.totals) + 16 * tile * u.tokens;
     const float* totals = own;
     float* out = to_out ? u.out[tile] : own;
-    const std::int64_t row_bytes = u.row_bytes, scales_at = u.scales_at + 4 * first, sums_at = u.sums_at + 4 * first, out_stride = to_out ? u.out_stride : panel_rows;
+    const std::int64_t row_bytes = u.row_bytes, scales_at = u.scales_at + 4 * first, sums_at = u.sums_at + 4 * first,
+                       out_stride = to_out ? u.out_stride : panel_rows;
     const __mmask16 started = from_totals ? u.started : 0xffff, out_rows = to_out ? u.out_rows : 0xffff;
     __m512 d[Count], m[Count];
     QUERN_VNNI_UNROLL
@@ -113,13 +114,12 @@ struct TileBlocks32 {
       QUERN_VNNI_UNROLL
       for (int c = 0; c < C; ++c) f[c] = _mm512_maskz_load_ps(started, totals + 16 * c);
       QUERN_VNNI_UNROLL
-      for (int b = 0; b < Count; ++b)
-        QUERN_VNNI_UNROLL
-        for (int c = 0; c < C; ++c) {
-          const __m512 scale = _mm512_mul_ps(d[b], broadcast_float(x[c] + scales_at + 4 * b));
-          f[c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(load(sums + 256 * b + 16 * c)), scale, f[c]);
-          if (Format::minimums) f[c] = _mm512_fmadd_ps(m[b], broadcast_float(x[c] + sums_at + 4 * b), f[c]);
-        }
+      for (int b = 0; b < Count; ++b) QUERN_VNNI_UNROLL
+      for (int c = 0; c < C; ++c) {
+        const __m512 scale = _mm512_mul_ps(d[b], broadcast_float(x[c] + scales_at + 4 * b));
+        f[c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(load(sums + 256 * b + 16 * c)), scale, f[c]);
+        if (Format::minimums) f[c] = _mm512_fmadd_ps(m[b], broadcast_float(x[c] + sums_at + 4 * b), f[c]);
+      }
       QUERN_VNNI_UNROLL
       for (int c = 0; c < C; ++c) _mm512_mask_storeu_ps(out + c * out_stride, out_rows, f[c]);
       row += C * row_bytes;

@@ -26,15 +26,15 @@ constexpr std::int64_t part_k = 256, panels_together = 2;
 
 /// Two token tiles against one panel: what finishing their sums needs.
 struct Unit {
-  const Byte* weights;         // widened: of these k
-  const std::byte* rows[2];    // the codes of these k of each tile's first token
+  const Byte* weights;                                    // widened: of these k
+  const std::byte* rows[2];                               // the codes of these k of each tile's first token
   std::int64_t row_bytes, scales_at, sums_at, starts_at;  // from there to the next token; to the scales, sums and starts of these k
-  std::int64_t tokens;         // of a tile; 0: there is nothing to finish
+  std::int64_t tokens;                                    // of a tile; 0: there is nothing to finish
   std::int64_t k;
   std::int32_t* sums;
-  const float* totals;         // [2 tokens][16], what the k before gave
-  __mmask16 started;           // none: these are the first k
-  float* out[2];               // of each tile: the same totals or, behind the last k, y
+  const float* totals;  // [2 tokens][16], what the k before gave
+  __mmask16 started;    // none: these are the first k
+  float* out[2];        // of each tile: the same totals or, behind the last k, y
   std::int64_t out_stride;
   __mmask16 out_rows;
 };
@@ -43,7 +43,8 @@ struct Unit {
 struct Cut {
   std::int64_t block, pairs, tokens;  // tokens of a block; pairs of tiles in it, and a tile's tokens: an even number of at most 16
 
-  explicit Cut(std::int64_t all) noexcept : block(even_block(all)), pairs((block + 31) / 32), tokens(((block + 2 * pairs - 1) / (2 * pairs) + 1) / 2 * 2) {}
+  explicit Cut(std::int64_t all) noexcept
+      : block(even_block(all)), pairs((block + 31) / 32), tokens(((block + 2 * pairs - 1) / (2 * pairs) + 1) / 2 * 2) {}
   /// The first token of a tile in a block of `count`, which is at least a tile's.
   std::int64_t first(std::int64_t tile, std::int64_t count) const noexcept { return lesser(tile * tokens, count - tokens); }
 };
@@ -103,15 +104,17 @@ struct Driver {
         // As in avx512_vnni: these k of the next two panels; after the last, the next k of the first two, or the panels behind these.
         Soon soon{here + 2 * stride, stride, bytes};
         if (r + 2 >= panels) soon.at = k + count == part.k ? packed + panels * stride : packed + Blocks::packed_bytes(k) + bytes;
-        together(part, cut, k, count, here, p + r, lesser(panels_together, panels - r), wide, totals + 2 * r * cut.pairs * cut.tokens * panel_rows, soon);
+        together(part, cut, k, count, here, p + r, lesser(panels_together, panels - r), wide,
+                 totals + 2 * r * cut.pairs * cut.tokens * panel_rows, soon);
       }
     }
   }
 
   /// One or two panels, from number `first` on, against all pairs of tiles: `count` of k from k on.
-  static void together(const PackedPart& part, const Cut& cut, std::int64_t k, std::int64_t count, const Byte* packed, std::int64_t first, std::int64_t panels,
-                       Byte* wide, float* totals, const Soon& soon) noexcept {
-    const std::int64_t wide_bytes = Blocks::wide_bytes(count), pair_totals = 2 * cut.tokens * panel_rows, share = Soon::share_of(soon, cut.pairs);
+  static void together(const PackedPart& part, const Cut& cut, std::int64_t k, std::int64_t count, const Byte* packed, std::int64_t first,
+                       std::int64_t panels, Byte* wide, float* totals, const Soon& soon) noexcept {
+    const std::int64_t wide_bytes = Blocks::wide_bytes(count), pair_totals = 2 * cut.tokens * panel_rows,
+                       share = Soon::share_of(soon, cut.pairs);
     for (std::int64_t i = 0; i < panels; ++i) Blocks::widen(packed + i * soon.stride, count, wide + i * wide_bytes);
     const ActivationRow row = activation_row(Blocks::activations, part.activations, part.k);
     const std::byte* codes = part.activations + k;

@@ -41,7 +41,9 @@ QUERN_TILE_INLINE void configure_tiles(const TileShapes& shapes) { asm volatile(
 QUERN_TILE_INLINE void release_tiles() { asm volatile("tilerelease" : : : "memory"); }
 
 template <int Tile>
-QUERN_TILE_INLINE void zero_tile() { asm volatile("tilezero %%tmm%c0" : : "i"(Tile)); }
+QUERN_TILE_INLINE void zero_tile() {
+  asm volatile("tilezero %%tmm%c0" : : "i"(Tile));
+}
 /// Rows `stride` bytes apart.
 template <int Tile>
 QUERN_TILE_INLINE void load_tile(const void* from, std::int64_t stride) {
@@ -53,9 +55,13 @@ QUERN_TILE_INLINE void store_tile(void* to, std::int64_t stride) {
 }
 /// Sums += A B: 32-bit element n of row m gets the products of the bytes of A's row m and, four a row, those of B's column n.
 template <int Sums, int A, int B>
-QUERN_TILE_INLINE void multiply_signed_unsigned() { asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(Sums), "i"(A), "i"(B)); }
+QUERN_TILE_INLINE void multiply_signed_unsigned() {
+  asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(Sums), "i"(A), "i"(B));
+}
 template <int Sums, int A, int B>
-QUERN_TILE_INLINE void multiply_signed() { asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(Sums), "i"(A), "i"(B)); }
+QUERN_TILE_INLINE void multiply_signed() {
+  asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(Sums), "i"(A), "i"(B));
+}
 
 }  // namespace quern::cpu::avx512_amx
 #endif

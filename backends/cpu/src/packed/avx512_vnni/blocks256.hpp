@@ -31,7 +31,9 @@ struct PackedBlock {
 
   /// Sub-block pair `pair`: codes of k = 64 pair + 32 Odd on, group j.
   template <int Odd>
-  QUERN_VNNI_INLINE __m512i codes(const Byte* p, int pair, int j) { return Bits::template load<Odd>(p + codes_at + pair * Bits::bytes, j); }
+  QUERN_VNNI_INLINE __m512i codes(const Byte* p, int pair, int j) {
+    return Bits::template load<Odd>(p + codes_at + pair * Bits::bytes, j);
+  }
   /// Scale `half` (0, or 1 where there are two) of those 32 values.
   template <int Odd>
   QUERN_VNNI_INLINE __m512i whole_scale(const Byte* p, int pair, int half) {
@@ -61,9 +63,13 @@ struct WideBlock {
   static constexpr bool wide = true, small_sums = SmallSums;
   using Bits = Codes<8>;
   template <int Odd>
-  QUERN_VNNI_INLINE __m512i codes(const Byte* p, int pair, int j) { return load(p + codes_at + 1024 * pair + 512 * Odd + 64 * j); }
+  QUERN_VNNI_INLINE __m512i codes(const Byte* p, int pair, int j) {
+    return load(p + codes_at + 1024 * pair + 512 * Odd + 64 * j);
+  }
   template <int Odd>
-  QUERN_VNNI_INLINE __m512i scale_words(const Byte* p, int pair, int half) { return load(p + scales_at + 64 * (32 / Format::scale_span * (2 * pair + Odd) + half)); }
+  QUERN_VNNI_INLINE __m512i scale_words(const Byte* p, int pair, int half) {
+    return load(p + scales_at + 64 * (32 / Format::scale_span * (2 * pair + Odd) + half));
+  }
   template <int Odd>
   QUERN_VNNI_INLINE __m512 scale(const Byte* p, int pair, int half) {
     const __m512i words = scale_words<Odd>(p, pair, half);
@@ -118,9 +124,8 @@ struct SuperTile {
     for (int half = 0; half < halves; ++half) {
       __m512i s[R][C];
       QUERN_VNNI_UNROLL
-      for (int c = 0; c < C; ++c)
-        QUERN_VNNI_UNROLL
-        for (int r = 0; r < R; ++r) s[r][c] = start<Odd>(t, half, c);
+      for (int c = 0; c < C; ++c) QUERN_VNNI_UNROLL
+      for (int r = 0; r < R; ++r) s[r][c] = start<Odd>(t, half, c);
       QUERN_VNNI_UNROLL
       for (int j = groups * half; j < groups * (half + 1); ++j) {
         __m512i weights[R];
@@ -249,7 +254,8 @@ template <typename Format, typename Source, int R, int C, int Ahead>
   if (!tile.last) return;
   for (int r = 0; r < R; ++r) {
     const __mmask16 mask = row_mask(tile.rows_left - panel_rows * r);
-    for (int c = 0; c < C; ++c) _mm512_mask_storeu_ps(tile.y + c * tile.y_stride + panel_rows * r, mask, _mm512_load_ps(total + 16 * (R * c + r)));
+    for (int c = 0; c < C; ++c)
+      _mm512_mask_storeu_ps(tile.y + c * tile.y_stride + panel_rows * r, mask, _mm512_load_ps(total + 16 * (R * c + r)));
   }
 }
 
@@ -276,14 +282,17 @@ struct Blocks256 {
       Byte* scales = to + Wide::scales_at;
       _mm512_store_ps(to, load_halves(p));
       for (int pair = 0; pair < 4; ++pair) {
-        for (int half = 0; half < halves; ++half, scales += 64) _mm512_store_si512(scales, _mm512_and_si512(lower, Packed::template whole_scale<0>(p, pair, half)));
-        for (int half = 0; half < halves; ++half, scales += 64) _mm512_store_si512(scales, _mm512_and_si512(lower, Packed::template whole_scale<1>(p, pair, half)));
+        for (int half = 0; half < halves; ++half, scales += 64)
+          _mm512_store_si512(scales, _mm512_and_si512(lower, Packed::template whole_scale<0>(p, pair, half)));
+        for (int half = 0; half < halves; ++half, scales += 64)
+          _mm512_store_si512(scales, _mm512_and_si512(lower, Packed::template whole_scale<1>(p, pair, half)));
         if (Format::minimums) _mm512_store_si512(to + Wide::minimums_at + 64 * pair, Packed::minimum_pair(p, pair));
         Byte* codes = to + Wide::codes_at + 1024 * pair;
         QUERN_VNNI_UNROLL
         for (int j = 0; j < 8; ++j) {
           _mm512_store_si512(codes + 64 * j, Packed::template codes<0>(p, pair, j));
-          _mm512_store_si512(codes + 512 + 64 * j, _mm512_srli_epi16(Packed::template codes<1>(p, pair, j), __builtin_ctz(Bits::odd_factor)));
+          _mm512_store_si512(codes + 512 + 64 * j,
+                             _mm512_srli_epi16(Packed::template codes<1>(p, pair, j), __builtin_ctz(Bits::odd_factor)));
         }
       }
       if (Format::minimums) _mm512_store_ps(to + Wide::minimums_at + 256, Packed::minimum_scale(p));
@@ -292,18 +301,21 @@ struct Blocks256 {
 
   static void run_direct(const Tile& tile, std::int64_t tokens) noexcept {
     static constexpr void (*tiles[])(const Tile&) noexcept = {
-        super_tile<Format, Packed, 1, 1, far_ahead>, super_tile<Format, Packed, 1, 2, far_ahead>, super_tile<Format, Packed, 1, 3, far_ahead>,
-        super_tile<Format, Packed, 1, 4, far_ahead>, super_tile<Format, Packed, 1, 5, far_ahead>, super_tile<Format, Packed, 1, 6, far_ahead>,
+        super_tile<Format, Packed, 1, 1, far_ahead>, super_tile<Format, Packed, 1, 2, far_ahead>,
+        super_tile<Format, Packed, 1, 3, far_ahead>, super_tile<Format, Packed, 1, 4, far_ahead>,
+        super_tile<Format, Packed, 1, 5, far_ahead>, super_tile<Format, Packed, 1, 6, far_ahead>,
         super_tile<Format, Packed, 1, 7, far_ahead>, super_tile<Format, Packed, 1, 8, far_ahead>};
     static constexpr int light = light_tokens<Format::bits>;
-    static constexpr void (*unasked[])(const Tile&) noexcept = {super_tile<Format, Packed, 1, 1, in_order>, super_tile<Format, Packed, 1, light, in_order>};
+    static constexpr void (*unasked[])(const Tile&) noexcept = {super_tile<Format, Packed, 1, 1, in_order>,
+                                                                super_tile<Format, Packed, 1, light, in_order>};
     (tokens <= light && fetches_streams() ? unasked : tiles)[tokens - 1](tile);
   }
   template <int R>
   static void run_wide(const Tile& tile, std::int64_t tokens) noexcept {
     static constexpr void (*small[])(const Tile&) noexcept = {
-        super_tile<Format, SmallSums, R, 1, from_cache>, super_tile<Format, SmallSums, R, 2, from_cache>, super_tile<Format, SmallSums, R, 3, from_cache>,
-        super_tile<Format, SmallSums, R, 4, from_cache>, super_tile<Format, SmallSums, R, 5, from_cache>, super_tile<Format, SmallSums, R, 6, from_cache>};
+        super_tile<Format, SmallSums, R, 1, from_cache>, super_tile<Format, SmallSums, R, 2, from_cache>,
+        super_tile<Format, SmallSums, R, 3, from_cache>, super_tile<Format, SmallSums, R, 4, from_cache>,
+        super_tile<Format, SmallSums, R, 5, from_cache>, super_tile<Format, SmallSums, R, 6, from_cache>};
     static constexpr void (*other[])(const Tile&) noexcept = {
         super_tile<Format, Wide, R, 1, from_cache>, super_tile<Format, Wide, R, 2, from_cache>, super_tile<Format, Wide, R, 3, from_cache>};
     if (tile.small_sums) return small[tokens - 1](tile);
@@ -367,7 +379,17 @@ struct Blocks256 {
   }
 
   static PackedLayout layout(const char* key) noexcept {
-    return {Format::dtype, Isa::avx512, key, activations, panel_rows, 256, packed_bytes, pack, unpack_row, Driver<Blocks256>::multiply, Driver<Blocks256>::scratch_floats};
+    return {Format::dtype,
+            Isa::avx512,
+            key,
+            activations,
+            panel_rows,
+            256,
+            packed_bytes,
+            pack,
+            unpack_row,
+            Driver<Blocks256>::multiply,
+            Driver<Blocks256>::scratch_floats};
   }
 };
 

@@ -26,14 +26,18 @@ struct PackedPairs {
   using Bits = Codes<Format::bits>;
   static constexpr int header = Format::minimums ? 128 : 64, bytes = header + Bits::bytes;
   template <int Odd>
-  QUERN_VNNI_INLINE __m512i codes(const Byte* p, int j) { return Bits::template load<Odd>(p + header, j); }
+  QUERN_VNNI_INLINE __m512i codes(const Byte* p, int j) {
+    return Bits::template load<Odd>(p + header, j);
+  }
   template <int Odd>
   QUERN_VNNI_INLINE __m512 scale(const Byte* p) {
     const __m512 d = load_halves(p + 32 * Odd);
     return Odd && Bits::odd_factor != 1 ? divided<Bits::odd_factor>(d) : d;
   }
   template <int Odd>
-  QUERN_VNNI_INLINE __m512 minimum(const Byte* p) { return load_halves(p + 64 + 32 * Odd); }
+  QUERN_VNNI_INLINE __m512 minimum(const Byte* p) {
+    return load_halves(p + 64 + 32 * Odd);
+  }
 };
 
 /// Reads what widen() made: a byte a code and f32 scales.
@@ -41,11 +45,17 @@ template <typename Format>
 struct WidePairs {
   static constexpr int header = Format::minimums ? 256 : 128, bytes = header + 1024;
   template <int Odd>
-  QUERN_VNNI_INLINE __m512i codes(const Byte* p, int j) { return load(p + header + 512 * Odd + 64 * j); }
+  QUERN_VNNI_INLINE __m512i codes(const Byte* p, int j) {
+    return load(p + header + 512 * Odd + 64 * j);
+  }
   template <int Odd>
-  QUERN_VNNI_INLINE __m512 scale(const Byte* p) { return _mm512_load_ps(p + 64 * Odd); }
+  QUERN_VNNI_INLINE __m512 scale(const Byte* p) {
+    return _mm512_load_ps(p + 64 * Odd);
+  }
   template <int Odd>
-  QUERN_VNNI_INLINE __m512 minimum(const Byte* p) { return _mm512_load_ps(p + 128 + 64 * Odd); }
+  QUERN_VNNI_INLINE __m512 minimum(const Byte* p) {
+    return _mm512_load_ps(p + 128 + 64 * Odd);
+  }
 };
 
 template <typename Format, typename Source, int R, int C>
@@ -79,9 +89,8 @@ struct BlockTile {
   QUERN_VNNI_INLINE void block(BlockTile& t) {
     __m512i s[R][C];
     QUERN_VNNI_UNROLL
-    for (int c = 0; c < C; ++c)
-      QUERN_VNNI_UNROLL
-      for (int r = 0; r < R; ++r) s[r][c] = start<Odd>(t, c);
+    for (int c = 0; c < C; ++c) QUERN_VNNI_UNROLL
+    for (int r = 0; r < R; ++r) s[r][c] = start<Odd>(t, c);
     QUERN_VNNI_UNROLL
     for (int j = 0; j < 8; ++j) {
       __m512i weights[R];
@@ -162,9 +171,8 @@ template <typename Format, typename Source, int R, int C, int Ahead>
   if (tile.k % 64 != 0) T::template block<0>(t);
   if (!tile.last) {
     QUERN_VNNI_UNROLL
-    for (int c = 0; c < C; ++c)
-      QUERN_VNNI_UNROLL
-      for (int r = 0; r < R; ++r) _mm512_store_ps(tile.totals + 16 * (R * c + r), t.f[r][c]);
+    for (int c = 0; c < C; ++c) QUERN_VNNI_UNROLL
+    for (int r = 0; r < R; ++r) _mm512_store_ps(tile.totals + 16 * (R * c + r), t.f[r][c]);
     return;
   }
   QUERN_VNNI_UNROLL
@@ -192,9 +200,9 @@ struct Blocks32 {
 
   /// Where the sums of a token start: side[b * width] for block b.
   static void prepare(const std::int8_t* codes, std::int64_t k, std::int32_t* side, std::int64_t width) noexcept {
-    const __m512i factor = _mm512_setr_epi32(-Format::offset, -Format::offset * Bits::odd_factor, -Format::offset, -Format::offset * Bits::odd_factor,
-                                             -Format::offset, -Format::offset * Bits::odd_factor, -Format::offset, -Format::offset * Bits::odd_factor,
-                                             0, 0, 0, 0, 0, 0, 0, 0);
+    const __m512i factor = _mm512_setr_epi32(-Format::offset, -Format::offset * Bits::odd_factor, -Format::offset,
+                                             -Format::offset * Bits::odd_factor, -Format::offset, -Format::offset * Bits::odd_factor,
+                                             -Format::offset, -Format::offset * Bits::odd_factor, 0, 0, 0, 0, 0, 0, 0, 0);
     for (std::int64_t i = 0; i < k; i += 256, side += 8 * width)
       store_lanes(_mm512_mullo_epi32(sums_of_32(codes + i, k - i), factor), lesser(8, (k - i) / 32), side, width);
   }
@@ -203,7 +211,8 @@ struct Blocks32 {
   /// multiply signed bytes.
   template <bool WithoutOffset = false>
   static void widen(const Byte* p, std::int64_t k, Byte* to) noexcept {
-    const __m512i even_offset = set_bytes(WithoutOffset ? Format::offset : 0), odd_offset = set_bytes(WithoutOffset ? Format::offset * Bits::odd_factor : 0);
+    const __m512i even_offset = set_bytes(WithoutOffset ? Format::offset : 0),
+                  odd_offset = set_bytes(WithoutOffset ? Format::offset * Bits::odd_factor : 0);
     for (std::int64_t i = 0; i < k; i += 64, p += Packed::bytes, to += Wide::bytes) {
       _mm512_store_ps(to, Packed::template scale<0>(p));
       _mm512_store_ps(to + 64, Packed::template scale<1>(p));
@@ -221,11 +230,13 @@ struct Blocks32 {
 
   static void run_direct(const Tile& tile, std::int64_t tokens) noexcept {
     static constexpr void (*tiles[])(const Tile&) noexcept = {
-        block_tile<Format, Packed, 1, 1, far_ahead>, block_tile<Format, Packed, 1, 2, far_ahead>, block_tile<Format, Packed, 1, 3, far_ahead>,
-        block_tile<Format, Packed, 1, 4, far_ahead>, block_tile<Format, Packed, 1, 5, far_ahead>, block_tile<Format, Packed, 1, 6, far_ahead>,
+        block_tile<Format, Packed, 1, 1, far_ahead>, block_tile<Format, Packed, 1, 2, far_ahead>,
+        block_tile<Format, Packed, 1, 3, far_ahead>, block_tile<Format, Packed, 1, 4, far_ahead>,
+        block_tile<Format, Packed, 1, 5, far_ahead>, block_tile<Format, Packed, 1, 6, far_ahead>,
         block_tile<Format, Packed, 1, 7, far_ahead>, block_tile<Format, Packed, 1, 8, far_ahead>};
     static constexpr int light = light_tokens<Format::bits>;
-    static constexpr void (*unasked[])(const Tile&) noexcept = {block_tile<Format, Packed, 1, 1, in_order>, block_tile<Format, Packed, 1, light, in_order>};
+    static constexpr void (*unasked[])(const Tile&) noexcept = {block_tile<Format, Packed, 1, 1, in_order>,
+                                                                block_tile<Format, Packed, 1, light, in_order>};
     (tokens <= light && fetches_streams() ? unasked : tiles)[tokens - 1](tile);
   }
   template <int R>
@@ -276,7 +287,17 @@ struct Blocks32 {
   }
 
   static PackedLayout layout(const char* key) noexcept {
-    return {Format::dtype, Isa::avx512, key, activations, panel_rows, 32, packed_bytes, pack, unpack_row, Driver<Blocks32>::multiply, Driver<Blocks32>::scratch_floats};
+    return {Format::dtype,
+            Isa::avx512,
+            key,
+            activations,
+            panel_rows,
+            32,
+            packed_bytes,
+            pack,
+            unpack_row,
+            Driver<Blocks32>::multiply,
+            Driver<Blocks32>::scratch_floats};
   }
 };
 

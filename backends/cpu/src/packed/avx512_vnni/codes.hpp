@@ -23,7 +23,9 @@ template <>
 struct Codes<8> {
   static constexpr int bytes = 1024, odd_factor = 1;
   template <int Odd>
-  QUERN_VNNI_INLINE __m512i load(const Byte* p, int j) { return packed::load(p + 512 * Odd + 64 * j); }
+  QUERN_VNNI_INLINE __m512i load(const Byte* p, int j) {
+    return packed::load(p + 512 * Odd + 64 * j);
+  }
   QUERN_VNNI_INLINE void put(Byte* p, const __m512i (&even)[8], const __m512i (&odd)[8]) {
     QUERN_VNNI_UNROLL
     for (int j = 0; j < 8; ++j) {

@@ -19,16 +19,16 @@ constexpr std::int64_t group_sums = block_tokens * group_panels * panel_rows;  /
 
 /// One tile: R panels x C tokens.
 struct Tile {
-  const Byte* weights;         // of the first panel
-  std::int64_t panel_stride;   // to the next one, in bytes
-  const std::byte* rows;       // quantised activations of the first token
+  const Byte* weights;        // of the first panel
+  std::int64_t panel_stride;  // to the next one, in bytes
+  const std::byte* rows;      // quantised activations of the first token
   std::int64_t row_bytes, k;
   std::int64_t scales_at, sums_at, starts_at;  // where a row has its scales, sums and starts
-  const std::int32_t* side;    // what Format::prepare made of these tokens, if it makes anything
-  float* totals;               // R C 16 floats: where totals wait between two parts of k
-  bool first, last;            // part of k: totals start at zero; they are stored to y
-  bool small_sums;             // these tokens' rows say so, if Format::small_at tells where
-  float* y;                    // of the first token and panel
+  const std::int32_t* side;                    // what Format::prepare made of these tokens, if it makes anything
+  float* totals;                               // R C 16 floats: where totals wait between two parts of k
+  bool first, last;                            // part of k: totals start at zero; they are stored to y
+  bool small_sums;                             // these tokens' rows say so, if Format::small_at tells where
+  float* y;                                    // of the first token and panel
   std::int64_t y_stride, rows_left;
 };
 
@@ -87,7 +87,8 @@ struct Driver {
   static constexpr std::int64_t wide_floats = 2 * Format::wide_bytes(wide_k) / 4;
 
   static std::int64_t scratch_floats(std::int64_t k) noexcept {
-    const std::int64_t direct = direct_sums + direct_tokens * Format::side_ints(k), wide = wide_floats + group_sums + block_tokens * Format::side_ints(wide_k);
+    const std::int64_t direct = direct_sums + direct_tokens * Format::side_ints(k),
+                       wide = wide_floats + group_sums + block_tokens * Format::side_ints(wide_k);
     return direct > wide ? direct : wide;
   }
 
@@ -125,7 +126,8 @@ struct Driver {
       const std::byte* row = tile.rows;
       for (std::int64_t i = 0; i < widths.tiles; ++i) {
         const std::int64_t width = widths.narrow + (i < widths.wider ? 1 : 0);
-        for (std::int64_t c = 0; c < width; ++c, row += tile.row_bytes) Format::prepare(reinterpret_cast<const std::int8_t*>(row), k, side + c, width);
+        for (std::int64_t c = 0; c < width; ++c, row += tile.row_bytes)
+          Format::prepare(reinterpret_cast<const std::int8_t*>(row), k, side + c, width);
         side += width * Format::side_ints(k);
       }
     }
@@ -197,7 +199,8 @@ struct Driver {
         // These k of the next two panels; after the last, the next k of the first two, or, behind all k, the panels behind these, which are
         // most often this thread's next.
         Soon soon{now.weights + 2 * tile.panel_stride, tile.panel_stride, Format::packed_bytes(tile.k)};
-        if (r + 2 >= panels) soon.at = tile.last ? tile.weights - Format::packed_bytes(k) + panels * tile.panel_stride : tile.weights + soon.bytes;
+        if (r + 2 >= panels)
+          soon.at = tile.last ? tile.weights - Format::packed_bytes(k) + panels * tile.panel_stride : tile.weights + soon.bytes;
         if (r + 2 <= panels) widened<2>(now, widths, small, k / wide_k % 32, wide, soon);
         else widened<1>(now, widths, small, k / wide_k % 32, wide, soon);
       }
@@ -211,7 +214,8 @@ struct Driver {
 
   /// R panels against all tiles.
   template <int R>
-  static void widened(Tile tile, const Widths& widths, const std::uint32_t* small, std::int64_t bit, Byte* wide, const Soon& soon) noexcept {
+  static void widened(Tile tile, const Widths& widths, const std::uint32_t* small, std::int64_t bit, Byte* wide,
+                      const Soon& soon) noexcept {
     const std::int64_t wide_bytes = Format::wide_bytes(tile.k), ints = Format::side_ints(tile.k);
     for (int r = 0; r < R; ++r) Format::widen(tile.weights + r * tile.panel_stride, tile.k, wide + r * wide_bytes);
     tile.weights = wide;

@@ -9,9 +9,7 @@ struct F16 : OneByOne {
   static constexpr quern_dtype dtype = QUERN_F16;
   static constexpr int bytes = 2;
   QUERN_VNNI_INLINE __m512 load(const Byte* p) { return load_halves(p); }
-  static float one(const Byte* p) noexcept {
-    return half_at(p);
-  }
+  static float one(const Byte* p) noexcept { return half_at(p); }
 };
 
 }  // namespace

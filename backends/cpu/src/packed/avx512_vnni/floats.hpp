@@ -62,9 +62,8 @@ template <typename Element, int R, int C, int Ahead>
   }
   if (!tile.last) {
     QUERN_VNNI_UNROLL
-    for (int c = 0; c < C; ++c)
-      QUERN_VNNI_UNROLL
-      for (int r = 0; r < R; ++r) _mm512_store_ps(tile.totals + 16 * (R * c + r), f[r][c]);
+    for (int c = 0; c < C; ++c) QUERN_VNNI_UNROLL
+    for (int r = 0; r < R; ++r) _mm512_store_ps(tile.totals + 16 * (R * c + r), f[r][c]);
     return;
   }
   QUERN_VNNI_UNROLL
@@ -95,7 +94,9 @@ struct Floats {
   static constexpr int panels_ahead = far_ahead / 2;  // of each panel that is read beside others
   static constexpr std::int64_t widest = 12, wide_k = widens ? 256 : 2048, wide_floats = widens ? 2 * wide_k * panel_rows : 0;
 
-  static std::int64_t panel_bytes(std::int64_t k) noexcept { return ((k + Element::together - 1) / Element::together * line + 63) / 64 * 64; }
+  static std::int64_t panel_bytes(std::int64_t k) noexcept {
+    return ((k + Element::together - 1) / Element::together * line + 63) / 64 * 64;
+  }
 
   template <typename From, int R, int Ahead>
   static void run(const Tile& tile, std::int64_t tokens) noexcept {
@@ -215,10 +216,11 @@ struct Floats {
     __m512i words[8];
     transpose_words(rows, stride, words);
     // A word of two halves is two lines: the even k of 16 rows, then the odd one.
-    const __m512i split = _mm512_set_epi16(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1,
-                                           30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+    const __m512i split = _mm512_set_epi16(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1, 30, 28, 26, 24, 22, 20, 18, 16, 14,
+                                           12, 10, 8, 6, 4, 2, 0);
     QUERN_VNNI_UNROLL
-    for (int j = 0; j < 8; ++j) _mm512_store_si512(to + 64 * j, Element::bytes * Element::together == 2 ? _mm512_permutexvar_epi16(split, words[j]) : words[j]);
+    for (int j = 0; j < 8; ++j)
+      _mm512_store_si512(to + 64 * j, Element::bytes * Element::together == 2 ? _mm512_permutexvar_epi16(split, words[j]) : words[j]);
   }
 
   static void pack(const std::byte* source, std::int64_t stride, std::int64_t rows, std::int64_t k, std::byte* panel) noexcept {

@@ -59,7 +59,8 @@ QUERN_VNNI_INLINE float quantise_block(const float* x, std::int8_t* codes) {
   const __mmask16 mask = scale > 0 ? 0xffff : 0;  // not of zeros, not of NaN
   const Divisor by(scale);
   QUERN_VNNI_UNROLL
-  for (int i = 0; i < Block; i += 16) _mm_storeu_si128(reinterpret_cast<__m128i*>(codes + i), _mm512_cvtepi32_epi8(round_codes(x + i, by, mask)));
+  for (int i = 0; i < Block; i += 16)
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(codes + i), _mm512_cvtepi32_epi8(round_codes(x + i, by, mask)));
   return scale;
 }
 

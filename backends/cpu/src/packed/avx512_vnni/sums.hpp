@@ -11,7 +11,7 @@ namespace quern::cpu::avx512_vnni::packed {
 /// What stands in a row's `starts`: of each 256 codes `words`, behind all of them `small_words` of each 16384. See quantise.cpp.
 struct Starts {
   static constexpr int direct = 0, wide = 16, pairs = 32, words = 36;
-  static constexpr int small_words = 4, small_part = 512;  // a bit of a word: so many codes
+  static constexpr int small_words = 4, small_part = 512;         // a bit of a word: so many codes
   static constexpr std::int32_t largest_codes[3] = {15, 31, 32};  // of Q4_K, Q5_K and, less the bias, Q6_K: which word
   static constexpr int exact_word = 3;
 };

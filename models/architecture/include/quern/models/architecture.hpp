@@ -23,11 +23,11 @@ struct Hyperparameters {
   std::uint32_t ffn = 0;
   std::uint32_t heads = 0;
   std::uint32_t kv_heads = 0;
-  std::uint32_t head_size = 0;    // of queries and keys
-  std::uint32_t value_size = 0;   // of values
-  std::uint32_t rope_size = 0;    // elements of a head that are rotated
+  std::uint32_t head_size = 0;   // of queries and keys
+  std::uint32_t value_size = 0;  // of values
+  std::uint32_t rope_size = 0;   // elements of a head that are rotated
   std::uint32_t vocabulary = 0;
-  std::uint32_t context = 0;      // that the model was trained for
+  std::uint32_t context = 0;  // that the model was trained for
   float norm_epsilon = 0;
   RopePairing pairing = RopePairing::interleaved;
   double rope_base = 10000;
@@ -36,12 +36,12 @@ struct Hyperparameters {
   std::uint32_t rope_original_context = 0;
   double rope_mscale = 1;
   double rope_beta_fast = 32, rope_beta_slow = 1;
-  bool rope_factors = false;       // the file has rope_freqs.weight
+  bool rope_factors = false;         // the file has rope_freqs.weight
   std::uint32_t sliding_window = 0;  // 0: none
-  bool attention_bias = false;     // q, k and v have biases
-  bool output_bias = false;        // so has the attention output
+  bool attention_bias = false;       // q, k and v have biases
+  bool output_bias = false;          // so has the attention output
   bool qk_norm = false;
-  bool tied_head = false;          // the embedding table is the head
+  bool tied_head = false;  // the embedding table is the head
 };
 
 /// Reads and checks the metadata and that every tensor of the architecture is there with the right shape. Throws
@@ -53,21 +53,21 @@ void require_known_architecture(const gguf::File& file);
 
 /// How a step graph is to be built.
 struct StepOptions {
-  std::uint32_t max_tokens = 512;    // rows of a step
-  std::uint32_t max_sequences = 8;   // slots
-  std::uint32_t max_outputs = 8;     // rows whose logits are wanted
-  std::uint32_t page_size = 64;      // positions in a KV page
-  std::uint32_t pages = 0;           // of the whole cache
+  std::uint32_t max_tokens = 512;   // rows of a step
+  std::uint32_t max_sequences = 8;  // slots
+  std::uint32_t max_outputs = 8;    // rows whose logits are wanted
+  std::uint32_t page_size = 64;     // positions in a KV page
+  std::uint32_t pages = 0;          // of the whole cache
   std::uint32_t pages_per_sequence = 0;
   std::uint32_t rope_positions = 0;  // rows of the cos/sin table: the context
   quern_dtype kv_dtype = QUERN_F16;
   std::uint32_t conversions = QUERN_CONVERT_NONE;  // of activations; none is `exact`
-  bool sampling = true;              // with the sampler at the end
-  std::uint32_t history = 0;         // tokens of history a sequence keeps for penalties (the context)
+  bool sampling = true;                            // with the sampler at the end
+  std::uint32_t history = 0;                       // tokens of history a sequence keeps for penalties (the context)
   std::uint32_t max_biases = 512;
-  bool hidden_output = false;        // the host reads what the head reads
+  bool hidden_output = false;                               // the host reads what the head reads
   std::uint32_t determinism = QUERN_DETERMINISM_INVARIANT;  // that every node asks for
-  bool early_outputs = false;        // behind its attention the last layer computes only rows whose logits are wanted
+  bool early_outputs = false;  // behind its attention the last layer computes only rows whose logits are wanted
 };
 
 /// Value ids of the graph that the session binds. The symbols are "tokens" (T), "outputs" (O).
@@ -76,16 +76,16 @@ struct StepGraph {
   graph::Graph graph;
   graph::SymbolId tokens = 0, outputs = 0;
   // inputs, i32
-  graph::ValueId token;        // [T]
-  graph::ValueId position;     // [T], -1: padding
-  graph::ValueId row_slot;     // [T] sequence slot of the row
-  graph::ValueId block_table;  // [max_sequences, pages_per_sequence]; state
-  graph::ValueId output_row;   // [O] rows whose logits are wanted
-  graph::ValueId output_slot;  // [O] their sequence slots
-  graph::ValueId rope_table;   // state [rope_positions, rope_size / 2, 2] f32, filled once by the rope graph
+  graph::ValueId token;                          // [T]
+  graph::ValueId position;                       // [T], -1: padding
+  graph::ValueId row_slot;                       // [T] sequence slot of the row
+  graph::ValueId block_table;                    // [max_sequences, pages_per_sequence]; state
+  graph::ValueId output_row;                     // [O] rows whose logits are wanted
+  graph::ValueId output_slot;                    // [O] their sequence slots
+  graph::ValueId rope_table;                     // state [rope_positions, rope_size / 2, 2] f32, filled once by the rope graph
   std::vector<graph::ValueId> k_cache, v_cache;  // state, per layer: [pages, kv_heads, page_size, size]
-  graph::ValueId logits;       // output [O, vocabulary] f32, before penalties
-  graph::ValueId hidden = graph::no_value;  // with hidden_output: output [O, hidden] f32, after the final norm
+  graph::ValueId logits;                         // output [O, vocabulary] f32, before penalties
+  graph::ValueId hidden = graph::no_value;       // with hidden_output: output [O, hidden] f32, after the final norm
   // with sampling: state [max_sequences, ...] gathered by output_slot, and the drawn token
   graph::ValueId sampler_params = graph::no_value;  // f32 [O, 8], input
   graph::ValueId sampler_seed = graph::no_value;    // u32 [O, 2], input

@@ -32,7 +32,7 @@ struct Message {
 
 /// What one render may use. Beyond any of these it ends with Error(QUERN_BAD_MODEL) that names the limit.
 struct TemplateLimits {
-  std::uint64_t steps = 10'000'000;  ///< evaluated nodes, loop turns, and 64-byte pieces of text handled
+  std::uint64_t steps = 10'000'000;                  ///< evaluated nodes, loop turns, and 64-byte pieces of text handled
   std::uint64_t output_bytes = 16ull * 1024 * 1024;  ///< the rendered text
   /// All that is held at one time: the parsed template, values with their spare room, and the rendered text.
   std::uint64_t memory_bytes = 64ull * 1024 * 1024;
@@ -108,8 +108,7 @@ class ChatTemplate {
   const std::string& name() const noexcept;
 
  private:
-  explicit ChatTemplate(std::shared_ptr<const jinja::Template> parsed) noexcept
-      : parsed_(std::move(parsed)) {}
+  explicit ChatTemplate(std::shared_ptr<const jinja::Template> parsed) noexcept : parsed_(std::move(parsed)) {}
 
   std::shared_ptr<const jinja::Template> parsed_;
 };

@@ -100,8 +100,7 @@ class IntArray {
   IntArray() = default;
   /// For the reader only: `first` points at `count` checked elements of an integer type, each at most
   /// INT64_MAX.
-  IntArray(const std::byte* first, std::uint64_t count, ValueType type) noexcept
-      : first_(first), count_(count), type_(type) {}
+  IntArray(const std::byte* first, std::uint64_t count, ValueType type) noexcept : first_(first), count_(count), type_(type) {}
 
   std::uint64_t size() const noexcept { return count_; }
   bool empty() const noexcept { return count_ == 0; }
@@ -121,8 +120,7 @@ class FloatArray {
  public:
   FloatArray() = default;
   /// For the reader only: `first` points at `count` checked elements of type f32 or f64.
-  FloatArray(const std::byte* first, std::uint64_t count, ValueType type) noexcept
-      : first_(first), count_(count), type_(type) {}
+  FloatArray(const std::byte* first, std::uint64_t count, ValueType type) noexcept : first_(first), count_(count), type_(type) {}
 
   std::uint64_t size() const noexcept { return count_; }
   bool empty() const noexcept { return count_ == 0; }

@@ -28,12 +28,12 @@ struct Settings {
   std::string url_cache;  // folder of what came from other URLs
   std::string token;      // sent to the endpoint alone; empty: none
   bool offline = false;
-  std::uint32_t tries = 6;           // in a row, without 64 KiB between them
-  std::chrono::seconds timeout{30};  // without a byte, or with less than least_rate a second, is a failure
-  std::uint64_t least_rate = 1024;   // bytes a second
+  std::uint32_t tries = 6;                              // in a row, without 64 KiB between them
+  std::chrono::seconds timeout{30};                     // without a byte, or with less than least_rate a second, is a failure
+  std::uint64_t least_rate = 1024;                      // bytes a second
   std::uint64_t most_bytes = std::uint64_t{512} << 30;  // of one file
-  ProgressSink progress;             // empty: nobody asks
-  bool waits = true;                 // for another download of the same file; otherwise QUERN_BUSY
+  ProgressSink progress;                                // empty: nobody asks
+  bool waits = true;                                    // for another download of the same file; otherwise QUERN_BUSY
 };
 
 /// HF_ENDPOINT, HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME, HF_TOKEN, HF_TOKEN_PATH, HF_HUB_OFFLINE, HF_HUB_DOWNLOAD_TIMEOUT, QUERN_HUB_TRIES,

@@ -46,17 +46,16 @@ struct VocabularyView {
       unknown;           // as the file states them; checked against tokens
   bool add_bos = false;  // what encode() does unless its options say otherwise
   bool add_eos = false;
-  std::optional<bool> add_space_prefix;   // "llama": a text starts with a space (default); "gpt2": never
-  bool remove_extra_whitespaces = false;  // "llama": runs of spaces count as one, those at the ends as none
+  std::optional<bool> add_space_prefix;       // "llama": a text starts with a space (default); "gpt2": never
+  bool remove_extra_whitespaces = false;      // "llama": runs of spaces count as one, those at the ends as none
   bool markers_take_following_space = false;  // white space after a control token belongs to it (Phi-3)
-  std::string_view chat_template;  // a user-defined token that occurs in it is a marker, not a word of text
+  std::string_view chat_template;             // a user-defined token that occurs in it is a marker, not a word of text
 };
 
 struct EncodeOptions {
   std::optional<bool> add_bos;  // default: what the file says
   std::optional<bool> add_eos;  // default: what the file says
-  bool parse_special =
-      true;  // false: the text of a control token is plain text; user-defined tokens still match
+  bool parse_special = true;    // false: the text of a control token is plain text; user-defined tokens still match
   std::optional<std::uint64_t> most_ids = std::nullopt;  // of the result; encode() stops with QUERN_CONTEXT_FULL where there are more
 };
 
@@ -94,8 +93,7 @@ class Tokenizer {
   /// foreign was taken away. A special token comes only of bytes between two of them; where there is none of
   /// its text in them, the ids are those of encode(text, options). User-defined tokens are special here too
   /// unless they are words of plain text (README.md). options.parse_special must be true.
-  std::vector<std::int32_t> encode(std::string_view text, std::span<const TextRange> foreign,
-                                   const EncodeOptions& options = {}) const;
+  std::vector<std::int32_t> encode(std::string_view text, std::span<const TextRange> foreign, const EncodeOptions& options = {}) const;
 
   /// The text of `ids`: their bytes joined, what is not UTF-8 replaced by U+FFFD. The first space is dropped
   /// where drops_first_space(). With skip_special, control and unknown tokens add nothing. Throws
@@ -126,8 +124,7 @@ class Tokenizer {
   std::span<const std::int32_t> end_tokens() const noexcept;
   bool is_end(std::int32_t id) const noexcept;  // false for an id that is not in the vocabulary
 
-  std::string_view token_text(
-      std::int32_t id) const;  // as the file spells it; lives as long as the Tokenizer
+  std::string_view token_text(std::int32_t id) const;  // as the file spells it; lives as long as the Tokenizer
   TokenType token_type(std::int32_t id) const;
   std::optional<std::int32_t> find(std::string_view text) const noexcept;  // by the file's spelling
 

@@ -8,19 +8,13 @@ namespace quern {
 
 inline quern_status status_of(base::FileFault fault) noexcept {
   switch (fault) {
-    case base::FileFault::none:
-      return QUERN_OK;
-    case base::FileFault::not_found:
-      return QUERN_NOT_FOUND;
-    case base::FileFault::not_allowed:
-      return QUERN_PERMISSION;
+    case base::FileFault::none: return QUERN_OK;
+    case base::FileFault::not_found: return QUERN_NOT_FOUND;
+    case base::FileFault::not_allowed: return QUERN_PERMISSION;
     case base::FileFault::wrong_kind:
-    case base::FileFault::too_large:
-      return QUERN_BAD_MODEL;
-    case base::FileFault::busy:
-      return QUERN_BUSY;
-    default:
-      return QUERN_IO;
+    case base::FileFault::too_large: return QUERN_BAD_MODEL;
+    case base::FileFault::busy: return QUERN_BUSY;
+    default: return QUERN_IO;
   }
 }
 
@@ -30,8 +24,7 @@ inline void check_read(const base::FileProblem& problem) {
   if (problem) throw Error(status_of(problem.fault), problem.text);
 }
 inline void check_written(const base::FileProblem& problem) {
-  if (problem)
-    throw Error(problem.fault == base::FileFault::not_allowed ? QUERN_PERMISSION : QUERN_IO, problem.text);
+  if (problem) throw Error(problem.fault == base::FileFault::not_allowed ? QUERN_PERMISSION : QUERN_IO, problem.text);
 }
 
 }  // namespace quern

@@ -48,10 +48,10 @@ struct Value {
   std::uint32_t kind = QUERN_VALUE_INTERNAL;
   quern_dtype dtype = QUERN_F32;
   Shape shape = {};
-  ValueId alias_of = no_value;              // a view: strides and offset are bytes into alias_of
+  ValueId alias_of = no_value;  // a view: strides and offset are bytes into alias_of
   std::uint64_t alias_offset = 0;
-  std::vector<std::int64_t> strides = {};   // bytes; empty: contiguous
-  std::string layout = {};                  // key of a packed layout of the plugin; empty: canonical
+  std::vector<std::int64_t> strides = {};  // bytes; empty: contiguous
+  std::string layout = {};                 // key of a packed layout of the plugin; empty: canonical
 };
 
 struct Attribute {
@@ -88,15 +88,15 @@ struct Node {
 
 /// What add_node needs beyond inputs and attributes.
 struct NodeOptions {
-  std::string name = {};            // "blk.3.attn_norm"
+  std::string name = {};  // "blk.3.attn_norm"
   ValueId predicate = no_value;
   std::uint32_t conversions = QUERN_CONVERT_NONE;
   std::uint32_t determinism = QUERN_DETERMINISM_INVARIANT;
   quern_dtype output_dtype = QUERN_DTYPE_NONE;  // where the op leaves a choice (cast, matmul, get_rows); else the rule of the op
   Shape output_shape = {};                      // where the op leaves a choice (repeat, fill, top_k...)
-  std::vector<ValueId> outputs = {};  // existing values to write (state in place, or an output); where the list ends or
-                                      // holds no_value: a new internal value
-  std::uint64_t skip_outputs = 0;   // bit i: the optional output i is not wanted
+  std::vector<ValueId> outputs = {};            // existing values to write (state in place, or an output); where the list ends or
+                                                // holds no_value: a new internal value
+  std::uint64_t skip_outputs = 0;               // bit i: the optional output i is not wanted
 };
 
 /// The flat view of a graph for the C ABI. Valid while it and the Graph live and the Graph is unchanged.

@@ -72,7 +72,7 @@ class JsonWriter {
   std::string out_;
   Style style_;
   int depth_ = 0;
-  bool first_ = true;       // of its object or array
+  bool first_ = true;  // of its object or array
   bool after_key_ = false;
 };
 

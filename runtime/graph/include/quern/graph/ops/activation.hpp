@@ -40,9 +40,9 @@ ValueId tanh_backward(Graph& graph, ValueId x, ValueId dy, NodeOptions options =
 
 /// How glu gates.
 struct GluAttributes {
-  std::int64_t kind = 0;  // 0 silu, 1 gelu by erf, 2 gelu by tanh, 3 relu, 4 sigmoid
-  bool swapped = false;   // without up: the gate is the second half
-  double alpha = 1;       // with a finite limit: silu is x * sigmoid(alpha * x)
+  std::int64_t kind = 0;                                   // 0 silu, 1 gelu by erf, 2 gelu by tanh, 3 relu, 4 sigmoid
+  bool swapped = false;                                    // without up: the gate is the second half
+  double alpha = 1;                                        // with a finite limit: silu is x * sigmoid(alpha * x)
   double limit = std::numeric_limits<double>::infinity();  // > 0
 };
 
@@ -61,7 +61,6 @@ struct GluGradients {
   ValueId dgate, dup;
 };
 /// Gradients of glu for both factors; dy is like y; dgate (packed as gate is) and dup are like gate and up.
-GluGradients glu_backward(Graph& graph, ValueId gate, ValueId up, ValueId dy, const GluAttributes& how = {},
-                          NodeOptions options = {});
+GluGradients glu_backward(Graph& graph, ValueId gate, ValueId up, ValueId dy, const GluAttributes& how = {}, NodeOptions options = {});
 
 }  // namespace quern::graph::ops

@@ -14,8 +14,7 @@ namespace quern::graph::ops {
 ///   cache        [pages, kv_heads, page, d]  f32, f16, bf16, q8_0 or q4_0; state, written in place
 ///
 /// A page id out of range raises INDEX_RANGE and writes nothing. Returns cache.
-ValueId kv_write(Graph& graph, ValueId x, ValueId block_table, ValueId row_slot, ValueId position,
-                 ValueId cache, NodeOptions options = {});
+ValueId kv_write(Graph& graph, ValueId x, ValueId block_table, ValueId row_slot, ValueId position, ValueId cache, NodeOptions options = {});
 
 struct AttentionInputs {
   ValueId q, k_cache, v_cache, block_table, row_slot, position;
@@ -43,8 +42,7 @@ struct AttentionAttributes {
 ///   y                     [t, heads, dv]  the dtype of q
 ///
 /// Keys that are not seen are not read into arithmetic: their slots may hold NaN. A row that sees no key is zeros.
-ValueId attention(Graph& graph, const AttentionInputs& in, const AttentionAttributes& how,
-                  NodeOptions options = {});
+ValueId attention(Graph& graph, const AttentionInputs& in, const AttentionAttributes& how, NodeOptions options = {});
 
 struct AttentionDenseInputs {
   ValueId q, k, v;
@@ -72,15 +70,13 @@ struct AttentionDense {
 ///   sinks  [heads]  f32
 ///   y      [b, t, heads, dv]  the dtype of q
 ///   lse    [b, t, heads]      f32: the log of the sum of exp of each row; may be skipped by NodeOptions
-AttentionDense attention_dense(Graph& graph, const AttentionDenseInputs& in,
-                               const AttentionDenseAttributes& how, NodeOptions options = {});
+AttentionDense attention_dense(Graph& graph, const AttentionDenseInputs& in, const AttentionDenseAttributes& how, NodeOptions options = {});
 
 struct AttentionGradients {
   ValueId dq, dk, dv;
 };
 /// Gradients of attention_dense like q, k and v; dy is like y. Recomputes the probabilities from lse.
-AttentionGradients attention_backward(Graph& graph, const AttentionDenseInputs& in,
-                                      const AttentionDense& forward, ValueId dy,
+AttentionGradients attention_backward(Graph& graph, const AttentionDenseInputs& in, const AttentionDense& forward, ValueId dy,
                                       const AttentionDenseAttributes& how, NodeOptions options = {});
 
 /// cache[page_to[i]] = cache[page_from[i]] for whole pages; the pairs are disjoint. cache as in kv_write; page ids [n] i32.
@@ -88,7 +84,6 @@ ValueId kv_copy(Graph& graph, ValueId cache, ValueId page_from, ValueId page_to,
 
 /// Moves position from[i] of sequence row_slot[i] to to[i], in the order of i. cache and block_table as in kv_write; the
 /// others [n] i32.
-ValueId kv_move(Graph& graph, ValueId cache, ValueId block_table, ValueId row_slot, ValueId from, ValueId to,
-                NodeOptions options = {});
+ValueId kv_move(Graph& graph, ValueId cache, ValueId block_table, ValueId row_slot, ValueId from, ValueId to, NodeOptions options = {});
 
 }  // namespace quern::graph::ops

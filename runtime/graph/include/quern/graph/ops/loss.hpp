@@ -16,8 +16,7 @@ struct CrossEntropy {
 };
 /// loss = lse - (1 - smoothing) x[label] - smoothing mean(x) + z_loss lse^2, exactly 0 for ignored rows.
 /// logits [t, n] f32, f16 or bf16; label i32 [t]; loss and lse f32 [t].
-CrossEntropy cross_entropy(Graph& graph, ValueId logits, ValueId label,
-                           const CrossEntropyAttributes& how = {}, NodeOptions options = {});
+CrossEntropy cross_entropy(Graph& graph, ValueId logits, ValueId label, const CrossEntropyAttributes& how = {}, NodeOptions options = {});
 /// dlogits like logits, exactly 0 for ignored rows; lse and dloss f32 [t].
 ValueId cross_entropy_backward(Graph& graph, ValueId logits, ValueId label, ValueId lse, ValueId dloss,
                                const CrossEntropyAttributes& how = {}, NodeOptions options = {});

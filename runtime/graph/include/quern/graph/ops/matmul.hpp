@@ -21,8 +21,7 @@ struct MatmulAttributes {
 ///
 /// b has at most the dimensions of a; each leading one of b is 1 or divides that of a, whose index is divided by the quotient
 /// (query heads that share a key head). options.conversions allows narrower inputs; the sum is f32 in any case.
-ValueId matmul(Graph& graph, ValueId a, ValueId b, ValueId bias, ValueId c, const MatmulAttributes& how = {},
-               NodeOptions options = {});
+ValueId matmul(Graph& graph, ValueId a, ValueId b, ValueId bias, ValueId c, const MatmulAttributes& how = {}, NodeOptions options = {});
 /// y = a b^T.
 ValueId matmul(Graph& graph, ValueId a, ValueId b, NodeOptions options = {});
 

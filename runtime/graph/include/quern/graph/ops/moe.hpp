@@ -19,8 +19,8 @@ struct MatmulIdGradients {
 };
 /// Gradients of matmul_id, all f32, f16 or bf16: da like a, db like b. Without b only db is made, its shape given by
 /// options.output_shape or by the output. With accumulate db is added to a state.
-MatmulIdGradients matmul_id_backward(Graph& graph, ValueId dy, ValueId a, ValueId b, ValueId id,
-                                     bool accumulate = false, NodeOptions options = {});
+MatmulIdGradients matmul_id_backward(Graph& graph, ValueId dy, ValueId a, ValueId b, ValueId id, bool accumulate = false,
+                                     NodeOptions options = {});
 
 struct MoeRouterAttributes {
   std::int64_t used;      // experts a row, 1 to all
@@ -34,15 +34,14 @@ struct MoeRouter {
 };
 /// id i32 and weight f32 [t, used]: the best experts of each row of logits f32 [t, experts], best first, ties to the lowest
 /// id. bias f32 [experts] counts for the choice only. Weights are the scores, made to sum to 1 if asked, times scale.
-MoeRouter moe_router(Graph& graph, ValueId logits, ValueId bias, const MoeRouterAttributes& how,
-                     NodeOptions options = {});
+MoeRouter moe_router(Graph& graph, ValueId logits, ValueId bias, const MoeRouterAttributes& how, NodeOptions options = {});
 
 /// y[t] = sum over u of weight[t][u] * x[t][u], in the order of u; x [t, used, n] f32, f16 or bf16, weight f32 [t, used],
 /// y [t, n] in the dtype of x.
 ValueId moe_combine(Graph& graph, ValueId x, ValueId weight, NodeOptions options = {});
 
 /// dlogits f32 like logits, for the experts that moe_router chose; dweight f32 [t, used].
-ValueId moe_router_backward(Graph& graph, ValueId logits, ValueId bias, ValueId id, ValueId dweight,
-                            const MoeRouterAttributes& how, NodeOptions options = {});
+ValueId moe_router_backward(Graph& graph, ValueId logits, ValueId bias, ValueId id, ValueId dweight, const MoeRouterAttributes& how,
+                            NodeOptions options = {});
 
 }  // namespace quern::graph::ops

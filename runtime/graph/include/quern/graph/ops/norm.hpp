@@ -18,17 +18,15 @@ struct RmsNormAttributes {
 ///
 /// Its gradient needs x and weight, not y. Source: Zhang and Sennrich 2019 (arXiv:1910.07467); the epsilon is the model
 /// file's.
-ValueId rms_norm(Graph& graph, ValueId x, ValueId weight, const RmsNormAttributes& how,
-                 NodeOptions options = {});
+ValueId rms_norm(Graph& graph, ValueId x, ValueId weight, const RmsNormAttributes& how, NodeOptions options = {});
 
 /// dweight is no_value without weight.
 struct RmsNormGradients {
   ValueId dx, dweight;
 };
 /// dx like x; dweight f32 [h], the sum over rows of dy * x / rms, added to a state with accumulate.
-RmsNormGradients rms_norm_backward(Graph& graph, ValueId x, ValueId weight, ValueId dy,
-                                   const RmsNormAttributes& how, bool accumulate = false,
-                                   NodeOptions options = {});
+RmsNormGradients rms_norm_backward(Graph& graph, ValueId x, ValueId weight, ValueId dy, const RmsNormAttributes& how,
+                                   bool accumulate = false, NodeOptions options = {});
 
 /// y = weight * (x - mean) / sqrt(variance + epsilon) + bias, the variance over h, not h - 1.
 ///
@@ -37,16 +35,15 @@ RmsNormGradients rms_norm_backward(Graph& graph, ValueId x, ValueId weight, Valu
 ///   y             like x; in place
 ///
 /// Source: Ba, Kiros and Hinton 2016 (arXiv:1607.06450).
-ValueId layer_norm(Graph& graph, ValueId x, ValueId weight, ValueId bias, double epsilon,
-                   NodeOptions options = {});
+ValueId layer_norm(Graph& graph, ValueId x, ValueId weight, ValueId bias, double epsilon, NodeOptions options = {});
 
 /// dweight is no_value without weight; dbias may be skipped by NodeOptions.
 struct LayerNormGradients {
   ValueId dx, dweight, dbias;
 };
 /// dx like x; dweight and dbias f32 [h], added to states with accumulate.
-LayerNormGradients layer_norm_backward(Graph& graph, ValueId x, ValueId weight, ValueId dy, double epsilon,
-                                       bool accumulate = false, NodeOptions options = {});
+LayerNormGradients layer_norm_backward(Graph& graph, ValueId x, ValueId weight, ValueId dy, double epsilon, bool accumulate = false,
+                                       NodeOptions options = {});
 
 /// y = x / max(sqrt(sum(x^2)), epsilon), for each row of x [..., h], f32, f16 or bf16; y like x; in place.
 ValueId l2_norm(Graph& graph, ValueId x, double epsilon, NodeOptions options = {});
@@ -58,7 +55,6 @@ struct AddRmsNorm {
 };
 /// A composite: sum = add(a, b), y = rms_norm(sum, weight). a [..., h] f32, f16 or bf16, b like a, weight f32 [h]. The norm
 /// reads sum as stored.
-AddRmsNorm add_rms_norm(Graph& graph, ValueId a, ValueId b, ValueId weight, const RmsNormAttributes& how,
-                        NodeOptions options = {});
+AddRmsNorm add_rms_norm(Graph& graph, ValueId a, ValueId b, ValueId weight, const RmsNormAttributes& how, NodeOptions options = {});
 
 }  // namespace quern::graph::ops

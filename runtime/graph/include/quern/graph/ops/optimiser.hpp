@@ -22,8 +22,7 @@ struct AdamwAttributes {
 };
 /// One step of AdamW with bias correction. gradient [...] f32; step i32 [1], >= 1; lr and scale f32 [1]; w f32 or bf16, m, v
 /// and master f32, all of the gradient's shape and of kind state. Source: Loshchilov and Hutter 2017 (arXiv:1711.05101).
-void adamw(Graph& graph, const AdamwInputs& in, const AdamwState& state, const AdamwAttributes& how,
-           NodeOptions options = {});
+void adamw(Graph& graph, const AdamwInputs& in, const AdamwState& state, const AdamwAttributes& how, NodeOptions options = {});
 
 struct SgdInputs {
   ValueId gradient, lr;
@@ -38,8 +37,7 @@ struct SgdAttributes {
   double weight_decay = 0;  // >= 0
 };
 /// w -= lr * (averaged gradient + weight_decay * w). gradient, w and momentum f32 or bf16 of one shape; lr and scale f32 [1].
-void sgd(Graph& graph, const SgdInputs& in, const SgdState& state, const SgdAttributes& how,
-         NodeOptions options = {});
+void sgd(Graph& graph, const SgdInputs& in, const SgdState& state, const SgdAttributes& how, NodeOptions options = {});
 
 struct GradNorm {
   ValueId norm, finite;

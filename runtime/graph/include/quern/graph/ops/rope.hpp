@@ -38,14 +38,13 @@ struct RopeTableAttributes {
 ///   dynamic ntk with factor * c / original_context - factor + 1 in place of factor, where c is the larger of position_count
 ///           and original_context
 /// Sources: Su et al. 2021 (arXiv:2104.09864); Peng et al. 2023 (arXiv:2309.00071) for YaRN.
-ValueId rope_table(Graph& graph, Shape shape, ValueId position_count, ValueId factors,
-                   const RopeTableAttributes& how, NodeOptions options = {});
+ValueId rope_table(Graph& graph, Shape shape, ValueId position_count, ValueId factors, const RopeTableAttributes& how,
+                   NodeOptions options = {});
 
 struct RopeAttributes {
-  std::int64_t mode = 0;  // 0: pairs (2i, 2i + 1); 1: pairs (i, i + r / 2)
-  bool inverse = false;   // turns the other way: the gradient
-  std::array<std::int64_t, 4>
-      sections{};  // pairs that go by each row of position; all 0: one position a token
+  std::int64_t mode = 0;                   // 0: pairs (2i, 2i + 1); 1: pairs (i, i + r / 2)
+  bool inverse = false;                    // turns the other way: the gradient
+  std::array<std::int64_t, 4> sections{};  // pairs that go by each row of position; all 0: one position a token
 };
 
 /// Rotates pairs of the first r elements of each head; the others are copied.
@@ -54,7 +53,6 @@ struct RopeAttributes {
 ///   position  [t] i32, or [4, t] with sections, which then add up to r / 2; outside the table: zeros and INDEX_RANGE
 ///   table     [n, r / 2, 2]  f32 of rope_table; r <= d
 ///   y         like x; in place
-ValueId rope(Graph& graph, ValueId x, ValueId position, ValueId table, const RopeAttributes& how,
-             NodeOptions options = {});
+ValueId rope(Graph& graph, ValueId x, ValueId position, ValueId table, const RopeAttributes& how, NodeOptions options = {});
 
 }  // namespace quern::graph::ops

@@ -14,11 +14,9 @@ ValueId get_rows(Graph& graph, ValueId table, ValueId index, NodeOptions options
 
 /// dtable [rows, h] = the sum of dy[i] at row index[i], in f32, in the order of i; rows of no index are 0.
 /// dy [t, h] f32, f16 or bf16, index [t] i32 or i64; dtable f32, f16 or bf16, that of dy unless options.output_dtype says.
-ValueId get_rows_backward(Graph& graph, ValueId dy, ValueId index, std::int64_t rows,
-                          NodeOptions options = {});
+ValueId get_rows_backward(Graph& graph, ValueId dy, ValueId index, std::int64_t rows, NodeOptions options = {});
 /// The same, added to the state dtable.
-ValueId get_rows_backward_accumulate(Graph& graph, ValueId dy, ValueId index, ValueId dtable,
-                                     NodeOptions options = {});
+ValueId get_rows_backward_accumulate(Graph& graph, ValueId dy, ValueId index, ValueId dtable, NodeOptions options = {});
 
 /// table[index[i]] = x[i], encoded, in place on a state; index -1 skips, of duplicates the last wins, other rows keep their
 /// bits. x [t, h] f32, f16 or bf16; index [t] i32 or i64; table [n, h] f32, f16, bf16, q8_0 or q4_0. Returns table.

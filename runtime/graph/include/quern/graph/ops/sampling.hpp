@@ -24,8 +24,7 @@ Sorted sort(Graph& graph, ValueId x, bool descending = true, NodeOptions options
 ///   history      [s, h]  i32
 ///   history_len  [s]     i32
 ///   params       [s, 8]  f32
-ValueId penalize(Graph& graph, ValueId x, ValueId history, ValueId history_len, ValueId params,
-                 NodeOptions options = {});
+ValueId penalize(Graph& graph, ValueId x, ValueId history, ValueId history_len, ValueId params, NodeOptions options = {});
 
 /// y[token] = x[token] + bias; token i32 and bias f32 [s, m], token -1 skips; x and y f32 [s, n].
 ValueId logit_bias(Graph& graph, ValueId x, ValueId token, ValueId bias, NodeOptions options = {});
@@ -56,8 +55,7 @@ Sampled sample(Graph& graph, ValueId x, ValueId params, ValueId seed, ValueId st
 
 /// y f32 [shape]: y[i] = (philox4x32-10(counter (i / 4, step, salt, 0), key seed) word i % 4 + 0.5) / 2^32. seed u32 [2], step
 /// i32 [1], salt in 32 bits.
-ValueId random_uniform(Graph& graph, Shape shape, ValueId seed, ValueId step, std::int64_t salt = 0,
-                       NodeOptions options = {});
+ValueId random_uniform(Graph& graph, Shape shape, ValueId seed, ValueId step, std::int64_t salt = 0, NodeOptions options = {});
 
 struct Accepted {
   ValueId token, count;
@@ -68,7 +66,6 @@ Accepted spec_accept(Graph& graph, ValueId draft, ValueId target, ValueId live, 
 
 /// ring[sequence_number % r] = token, then sequence_number is one more. token i32 [s]; sequence_number i32 [1] and ring i32
 /// [r, s] are state. Returns ring.
-ValueId token_publish(Graph& graph, ValueId token, ValueId sequence_number, ValueId ring,
-                      NodeOptions options = {});
+ValueId token_publish(Graph& graph, ValueId token, ValueId sequence_number, ValueId ring, NodeOptions options = {});
 
 }  // namespace quern::graph::ops

@@ -22,8 +22,7 @@ struct SoftmaxAttributes {
 ///   y      like x
 ///
 /// causal hides k > q + query_offset; window hides k <= q + query_offset - window. A row without a key is zeros.
-ValueId softmax(Graph& graph, ValueId x, ValueId mask, ValueId sinks, const SoftmaxAttributes& how = {},
-                NodeOptions options = {});
+ValueId softmax(Graph& graph, ValueId x, ValueId mask, ValueId sinks, const SoftmaxAttributes& how = {}, NodeOptions options = {});
 
 /// dx = scale * y * (dy - sum(y * dy)) for each row; y f32, f16 or bf16, dy and dx like y.
 ValueId softmax_backward(Graph& graph, ValueId y, ValueId dy, double scale = 1, NodeOptions options = {});
