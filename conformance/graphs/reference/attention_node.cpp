@@ -137,9 +137,25 @@ class AttentionRow {
     for (double& p : p_) p /= sum;
   }
 
-  void mix(std::int64_t n, std::int64_t dv, Result& y) const {
+  // M has n x d x dv products a head, most of a whole graph's reference: f32 is enough for a deviation, and whole blocks are vectors.
+  static constexpr std::int64_t block = 16;
+  std::int64_t padded() const { return (d_ + block - 1) / block * block; }
+  void load_steps() {
+    const auto row = static_cast<std::size_t>(padded());
+    steps_.assign(p_.size() * row, 0.0f);
+    for (std::size_t j = 0; j < p_.size(); ++j)
+      std::transform(&k_[j * q_.size()], &k_[j * q_.size()] + d_, &steps_[j * row], [](double k) { return static_cast<float>(k); });
+  }
+  static void add_scaled(std::vector<float>& sum, float by, const float* __restrict row) {
+    float* const __restrict y = sum.data();
+    for (std::size_t first = 0; first < sum.size(); first += block)
+      for (std::size_t lane = 0; lane < block; ++lane) y[first + lane] += by * row[first + lane];
+  }
+
+  void mix(std::int64_t n, std::int64_t dv, Result& y) {
     const double scale = call_.attribute(QUERN_KEY_SCALE, 1), rounded = step();
-    std::vector<double> moved(q_.size());
+    if (uncertain_) load_steps();
+    std::vector<float> moved(uncertain_ ? static_cast<std::size_t>(padded()) : 0);
     for (std::int64_t e = 0; e < dv; ++e) {
       double r = 0, size = 0, square = 0;
       for (std::size_t j = 0; j < p_.size(); ++j) {
@@ -147,15 +163,13 @@ class AttentionRow {
         r += p_[j] * v, size += p_[j] * std::fabs(v);
         square += 2 * rounded * rounded * p_[j] * p_[j] * v * v / 3;
       }
-      if (uncertain_) std::ranges::fill(moved, 0.0);
+      std::ranges::fill(moved, 0.0f);
       for (std::size_t j = 0; j < p_.size(); ++j) {
         const double pull = p_[j] * (v_[j * static_cast<std::size_t>(dv) + static_cast<std::size_t>(e)] - r);
         square += pull * pull * converted_[j] * converted_[j];
-        if (!uncertain_) continue;
-        for (std::size_t i = 0; i < q_.size(); ++i) moved[i] += scale * slope_[j] * pull * k_[j * q_.size() + i];
+        if (uncertain_) add_scaled(moved, static_cast<float>(scale * slope_[j] * pull), &steps_[j * moved.size()]);
       }
-      if (uncertain_)
-        for (std::size_t i = 0; i < q_.size(); ++i) square += moved[i] * moved[i] * s_[i] * s_[i];
+      for (std::size_t i = 0; uncertain_ && i < q_.size(); ++i) square += moved[i] * moved[i] * s_[i] * s_[i];
       const double bound = size * ((4 * std::sqrt(static_cast<double>(n)) + 32) * u32 + 2 * worst_score_);
       y.add(r, bound + (call_.dtypes[0] == QUERN_F32 ? 0.0 : half_ulp_f32(r)), std::sqrt(square));
     }
@@ -166,6 +180,7 @@ class AttentionRow {
   Pages keys_, values_;
   std::int64_t heads_ = 0, d_ = 0, slot_ = 0, position_ = 0, first_ = 0;
   std::vector<double> q_, s_, k_, v_, p_, converted_, slope_;
+  std::vector<float> steps_;  // k_ in rows of whole blocks
   double worst_score_ = 0;
   bool uncertain_ = false;
 };
