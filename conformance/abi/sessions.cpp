@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <cstring>
 #include <set>
+#include <string_view>
+#include <utility>
 
 namespace quern::conformance::abi {
 namespace {
@@ -43,11 +45,23 @@ struct Turn {
   std::uint32_t x = 0, w = 0, s = 0, y = 0, z = 0;
 };
 
-/// Eight instances in one list, each reading what the one before wrote; each has a patch and a status of its own.
-void lists_of_eight(ScriptContext& t) {
+/// The counts of counts.def on an axis.
+std::vector<std::size_t> counts_of(std::string_view axis) {
+  constexpr std::pair<std::string_view, std::size_t> all[] = {
+#define QUERN_ABI_COUNT(axis, value) {#axis, value},
+#include "abi/counts.def"
+#undef QUERN_ABI_COUNT
+  };
+  std::vector<std::size_t> counts;
+  for (const auto& [name, count] : all)
+    if (name == axis) counts.push_back(count);
+  return counts;
+}
+
+/// Instances in one list, each reading what the one before wrote; each has a patch and a status of its own.
+void list_of(ScriptContext& t, std::size_t runs) {
   const DeviceRef device = t.device();
   Queue queue(device);
-  constexpr std::size_t runs = 8;
   Turn turn;
   const Plan plan(device, turn.graph.get());
   const std::vector<float> row = counting(Turn::width, 3);
@@ -67,8 +81,8 @@ void lists_of_eight(ScriptContext& t) {
                                                   {turn.z, copies[i]->span()}}));
   }
   for (int round = 0; round < 3; ++round) {
-    float values[runs];
-    quern_patch patches[runs];
+    std::vector<float> values(runs);
+    std::vector<quern_patch> patches(runs);
     std::vector<quern_run_status> statuses(runs, made<quern_run_status>(QUERN_TYPE_RUN_STATUS));
     std::vector<quern_run> list;
     for (std::size_t i = 0; i < runs; ++i) {
@@ -83,15 +97,20 @@ void lists_of_eight(ScriptContext& t) {
     list.back().sync = queue.next_signal();
     const quern_array all = array_of(list);
     AbiError error;
-    error.check(device.api().submit(device.handle(), queue.get(), &all, error.get()), "submit of a list of eight runs");
+    error.check(device.api().submit(device.handle(), queue.get(), &all, error.get()),
+                ("submit of a list of " + std::to_string(runs) + " runs").c_str());
     queue.wait(60);
     for (std::size_t i = 0; i < runs; ++i) {
-      const std::string which = "run " + std::to_string(i + 1) + " of a list of eight";
+      const std::string which = "run " + std::to_string(i + 1) + " of a list of " + std::to_string(runs);
       t.check(statuses[i].code == QUERN_OK && statuses[i].faults == 0, which + " fills its status [C18]");
       t.check(rows[i + 1]->read() == turned(row, i + 1), which + " reads what the run before it wrote, and computes right [C18]");
       t.check(copies[i]->read()[0] == values[i], which + " has its own patch [C13]");
     }
   }
+}
+
+void lists_of_runs(ScriptContext& t) {
+  for (const std::size_t runs : counts_of("runs_a_list")) list_of(t, runs);
 }
 
 /// One instance many times in a list, as sessions hand steps over: its state goes on from run to run.
@@ -474,6 +493,86 @@ void any_number_but_zero_writes(ScriptContext& t) {
   }
 }
 
+/// Patches of one run, at each count and each size of counts.def. Bytes from 0x30 to 0x3f make normal numbers wherever a patch begins.
+void patches_of_every_count(ScriptContext& t) {
+  const DeviceRef device = t.device();
+  Queue queue(device);
+  constexpr std::size_t count = 32768;  // f32
+  Graph g;
+  const std::uint32_t x = g.input({count}), s = g.state({count}), y = g.output({count}), z = g.output({count});
+  g.copy(x, y);
+  g.copy(s, z);
+  const Plan plan(device, g.get());
+  std::vector<float> xs = counting(count, 1), ss = counting(count, -7);
+  Floats at_x(device, queue, xs), at_s(device, queue, ss), at_y(device, queue, std::vector<float>(count)),
+      at_z(device, queue, std::vector<float>(count));
+  Ready ready(device, queue, plan, {{x, at_x.span()}, {s, at_s.span()}, {y, at_y.span()}, {z, at_z.span()}});
+  std::vector<std::byte> data(2 * count);
+  std::vector<quern_patch> patches;
+  unsigned round = 0;
+  const auto add_patch = [&](std::uint32_t value, std::size_t offset, std::size_t from, std::size_t bytes) {
+    patches.push_back({value, 0, offset, bytes, &data[from]});
+    std::copy_n(&data[from], bytes, std::as_writable_bytes(std::span(value == x ? xs : ss)).begin() + static_cast<std::ptrdiff_t>(offset));
+  };
+  const auto go = [&](const std::string& what) {
+    t.check(ready.go(patches).code == QUERN_OK, what + " are taken [C13]");
+    t.check(at_y.read() == xs && at_z.read() == ss, what + " are all applied [C13]");
+    patches.clear();
+  };
+  const auto renew = [&] {
+    ++round;
+    for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(0x30 + (i * 7 + i / 16 + round) % 16);
+  };
+  for (const std::size_t n : counts_of("patches_a_run")) {
+    renew();
+    for (std::size_t p = 0; p < n; ++p) add_patch(p % 2 == 0 ? x : s, 64 * p + 4 * (round % 8), 64 * p, 8);
+    go(std::to_string(n) + " patches of one run");
+  }
+  for (const std::size_t bytes : counts_of("bytes_a_patch"))
+    for (const std::size_t offset : {std::size_t{0}, std::size_t{round % 61}}) {
+      renew();
+      add_patch(s, offset, 0, bytes);
+      go(std::to_string(bytes) + " bytes of one patch");
+    }
+  for (const std::size_t bytes : counts_of("bytes_of_patches")) {
+    renew();
+    add_patch(x, 32, 0, bytes / 2);
+    add_patch(s, 32, bytes / 2, bytes - bytes / 2);
+    go(std::to_string(bytes) + " bytes of two patches");
+  }
+}
+
+/// Outputs that the host reads after each run, in each number.
+void outputs_of_every_count(ScriptContext& t) {
+  const DeviceRef device = t.device();
+  Queue queue(device);
+  for (const std::size_t n : counts_of("outputs_a_plan")) {
+    Graph g;
+    const std::uint32_t x = g.input({4});
+    std::vector<std::uint32_t> outputs;
+    for (std::size_t i = 0; i < n; ++i) {
+      outputs.push_back(g.output({4}));
+      g.copy(x, outputs.back());
+    }
+    const Plan plan(device, g.get());
+    Floats at_x(device, queue, counting(4, 0));
+    Spans spans{{x, at_x.span()}};
+    std::vector<std::unique_ptr<Floats>> values;
+    for (const std::uint32_t output : outputs) {
+      values.push_back(std::make_unique<Floats>(device, queue, std::vector<float>(4, -1)));
+      spans[output] = values.back()->span();
+    }
+    Ready ready(device, queue, plan, spans);
+    for (int round = 1; round < 4; ++round) {
+      const float first = static_cast<float>(100 * round);
+      t.check(ready.go({patch_of(x, first)}).code == QUERN_OK, "a run of " + std::to_string(n) + " outputs");
+      const std::vector<float> expected = {first, counting(4, 0)[1], counting(4, 0)[2], counting(4, 0)[3]};
+      t.check(std::ranges::all_of(values, [&](const auto& y) { return y->read() == expected; }),
+              "each of " + std::to_string(n) + " outputs is read as the run wrote it [C11]");
+    }
+  }
+}
+
 /// 64 KiB of patches in each number of parts that they may come in; more than that whole, or refused whole.
 void many_and_large_patches(ScriptContext& t) {
   const DeviceRef device = t.device();
@@ -567,7 +666,7 @@ void a_thousand_opens(ScriptContext& t) {
 }  // namespace
 
 void sessions_scripts(CaseSink& sink) {
-  add(sink, "plans.lists_of_eight", lists_of_eight);
+  add(sink, "plans.lists_of_runs", lists_of_runs);
   add(sink, "plans.lists_of_steps", lists_of_steps);
   add(sink, "plans.many_alive", many_plans_alive);
   add(sink, "plans.thousand_nodes", thousand_nodes);
@@ -577,6 +676,8 @@ void sessions_scripts(CaseSink& sink) {
   add(sink, "numerics.other_bits_other_keys", other_bits_other_keys, level_inference);
   add(sink, "predicates.any_number_but_zero_writes", any_number_but_zero_writes);
   add(sink, "patches.many_and_large", many_and_large_patches);
+  add(sink, "patches.of_every_count", patches_of_every_count);
+  add(sink, "plans.outputs_of_every_count", outputs_of_every_count);
   add(sink, "hosts.a_thousand_opens", a_thousand_opens);
 }
 

@@ -16,12 +16,12 @@ import sys
 import tempfile
 
 NAMES = re.compile("most|max|largest|least|few|limit|tile|block|part|rows|tokens|stage|slot|heads|span|panel|chunk|pages|warps|threads|splits|depth|keys|"
-                   "queries|share|group|wide_k", re.IGNORECASE)
+                   "queries|share|group|wide_k|capacity|count|mirror", re.IGNORECASE)
 DECLARATION = re.compile(r"\b(?:constexpr|const)\s+(?:static\s+)?[\w:<> ]*?\b(?:int|uint|unsigned|auto|(?:std::)?size_t|(?:std::)?u?int\d+_t)\s+([^;(){}]*);")
 ONE = re.compile(r"\b([A-Za-z_]\w*)\s*=\s*([0-9][^,;]*)")
 DEFINE = re.compile(r"^#define\s+([A-Za-z_]\w*)\s+([0-9]+)u?\s*(?://.*)?$", re.MULTILINE)
 SUFFIXES = {".hpp", ".cpp", ".cu", ".cuh", ".comp", ".glsl"}
-BACKENDS = ("cpu", "cuda", "vulkan")
+FOLDERS = {backend: f"backends/{backend}/src" for backend in ("cpu", "cuda", "vulkan")} | {"sdk": "plugin-api/include/quern/sdk"}
 NEAR = 256  # a block of the widest format: how far below or above a limit a case may lie
 ROW_OPS = {"copy", "cast", "add", "sub", "mul", "silu", "gelu", "relu", "glu", "scale", "rms_norm", "layer_norm", "softmax"}
 
@@ -103,6 +103,9 @@ AXES = {
 }
 
 
+ABI_AXES = ("runs_a_list", "patches_a_run", "bytes_a_patch", "bytes_of_patches", "outputs_a_plan")  # of conformance/abi/counts.def
+
+
 def case_output(case):
     count = 1
     for d in case["outputs"][0]["dims"]:
@@ -125,8 +128,8 @@ def number(text):
 def constants(repository):
     """(backend, file, name, value) of each constant with the name of a limit."""
     found = []
-    for backend in BACKENDS:
-        folder = repository / "backends" / backend / "src"
+    for backend, path in FOLDERS.items():
+        folder = repository / path
         for path in sorted(p for p in folder.rglob("*") if p.suffix in SUFFIXES):
             text = path.read_text()
             pairs = [pair for declaration in DECLARATION.finditer(text) for pair in ONE.findall(declaration.group(1))] + DEFINE.findall(text)
@@ -148,7 +151,7 @@ class Row:
         self.times = next((int(w[6:]) for w in self.rest if w.startswith("times=")), 1)
         self.refused = "refused" in self.rest
         self.used = self.constant.startswith("=")
-        if self.axis != "-" and self.axis not in AXES:
+        if self.axis != "-" and self.axis not in AXES and self.axis not in ABI_AXES:
             sys.exit(f"limits.txt:{at}: there is no axis {self.axis}")
 
     def has(self, backend, file, name):
@@ -163,7 +166,7 @@ def limits(repository, problems):
     for backend, file, name, value in constants(repository):
         row = next((r for r in rows if r.has(backend, file, name)), None)
         if row is None:
-            problems.append(f"backends/{backend}/src/{file}: {name} = {value} has no line in conformance/limits.txt")
+            problems.append(f"{FOLDERS[backend]}/{file}: {name} = {value} has no line in conformance/limits.txt")
             continue
         row.used = True
         if row.axis != "-":
@@ -185,6 +188,8 @@ def show_limits(repository, all_cases, verbose, problems):
             value = get(case)
             if value is not None:
                 counts[axis][value].append(case["name"])
+    for axis, value in re.findall(r"^QUERN_ABI_COUNT\((\w+), (\d+)\)", (repository / "conformance/abi/counts.def").read_text(), re.MULTILINE):
+        counts.setdefault(axis, collections.defaultdict(list))[int(value)].append("abi." + axis)
     for what, axis, limit, refused in limits(repository, problems):
         have = counts[axis]
         at = [n for v in (limit,) for n in have.get(v, [])]
