@@ -370,16 +370,23 @@ void generate(CaseSink& sink) {
   add_attention_patterns(patterns);
   add_head_patterns(patterns);
   add_overwritten_patterns(patterns);
-  // One format of each kind of kernel: floats, int8 blocks of 32, blocks of 256; in full all, in quick all for the main patterns.
+  // One format of each kind of kernel (floats, int8 blocks of 32, blocks of 256) has every pattern with each number of rows. In full the others
+  // have every pattern too, by turns with one number of rows: what joins does not depend on the format. In quick they have the main patterns.
   const auto stands_for_its_kind = [](quern_dtype dtype) { return dtype == QUERN_F16 || dtype == QUERN_Q4_0 || dtype == QUERN_Q4_K; };
   std::vector<quern_dtype> formats(float_dtypes.begin(), float_dtypes.end());
   formats.insert(formats.end(), block_dtypes.begin(), block_dtypes.end());
-  for (const Pattern& pattern : patterns)
-    for (const quern_dtype format : formats)
-      for (const std::int64_t rows : {1, 3, 17, 40}) {
+  constexpr std::int64_t row_counts[] = {1, 3, 17, 40};
+  for (std::size_t p = 0; p < patterns.size(); ++p)
+    for (std::size_t f = 0; f < formats.size(); ++f)
+      for (std::size_t r = 0; r < std::size(row_counts); ++r) {
+        const Pattern& pattern = patterns[p];
+        const quern_dtype format = formats[f];
+        const std::int64_t rows = row_counts[r];
         const bool by_rows = rows != 40 && (pattern.every_format || pattern.by_rows) && format == QUERN_Q4_K;
         const bool quick = rows == 3 ? stands_for_its_kind(format) || pattern.every_format
                                      : by_rows || (rows == 1 && pattern.by_rows && format == QUERN_F16);
+        const bool turn = (p + f) % std::size(row_counts) == r;
+        if (!quick && !stands_for_its_kind(format) && !turn) continue;
         Composite c(format, rows);
         pattern.build(c);
         sink.add_graph("graphs.composite." + std::string(pattern.name) + "." + dtype_name(format) + ".rows" + std::to_string(rows),

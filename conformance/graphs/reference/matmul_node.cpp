@@ -33,16 +33,21 @@ struct Weights {
   std::vector<double> value, size;
 };
 
-/// Four sums side by side: their order is free in f64, and compilers keep four lanes in registers.
+/// Four sums side by side: their order is free in f64, and compilers keep them in vectors.
 Sums multiply(const Row& a, const Weights& b, std::int64_t k) {
   double product[4] = {}, size[4] = {}, squares[4] = {};
-  for (std::int64_t first = 0; first < k; first += 4)
-    for (std::int64_t lane = 0; lane < std::min<std::int64_t>(4, k - first); ++lane) {
-      const auto l = static_cast<std::size_t>(first + lane);
-      product[lane] += a.value[l] * b.value[l];
-      size[lane] += a.size[l] * b.size[l];
-      squares[lane] += a.variance[l] * b.value[l] * b.value[l];
-    }
+  const double *const x = a.value, *const x_size = a.size.data(), *const variance = a.variance.data();
+  const double *const w = b.value.data(), *const w_size = b.size.data();
+  const auto add = [&](std::int64_t first, std::int64_t lane) {
+    const std::int64_t l = first + lane;
+    product[lane] += x[l] * w[l];
+    size[lane] += x_size[l] * w_size[l];
+    squares[lane] += variance[l] * w[l] * w[l];
+  };
+  const std::int64_t whole = k / 4 * 4;
+  for (std::int64_t first = 0; first < whole; first += 4)
+    for (std::int64_t lane = 0; lane < 4; ++lane) add(first, lane);
+  for (std::int64_t lane = 0; lane < k - whole; ++lane) add(whole, lane);
   return {(product[0] + product[1]) + (product[2] + product[3]), (size[0] + size[1]) + (size[2] + size[3]),
           (squares[0] + squares[1]) + (squares[2] + squares[3])};
 }
