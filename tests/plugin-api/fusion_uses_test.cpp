@@ -14,6 +14,7 @@ struct SmallGraph {
     std::vector<std::uint32_t> inputs, outputs;
     std::uint32_t predicate = QUERN_NONE;
     bool invariant = false;
+    std::uint32_t op = QUERN_OP_COPY;
   };
   std::vector<Value> values;
   std::vector<Node> nodes;
@@ -60,6 +61,17 @@ TEST(FusionUses, InputOfTheHostThatANodeWritesIsNotStableWhereItWasReadBefore) {
   EXPECT_FALSE(uses.stable(0));
   EXPECT_FALSE(uses.given(0));
   EXPECT_TRUE(uses.stable(1));
+}
+
+TEST(FusionUses, SequenceNumberThatTokenPublishCountsUpIsWritten) {
+  SmallGraph g;
+  g.values = {{0}, {1}, {2}, {3}};
+  g.nodes = {{{1}, {3}}, {{0, 1}, {2}, QUERN_NONE, false, QUERN_OP_TOKEN_PUBLISH}};
+  const Uses uses(g);
+  EXPECT_EQ(uses.writers(1), (std::vector<std::uint32_t>{1}));
+  EXPECT_FALSE(uses.given(1));
+  EXPECT_FALSE(uses.stable(1));  // read before
+  EXPECT_TRUE(uses.given(0));
 }
 
 TEST(FusionUses, NothingIsGivenThatANodeMakes) {

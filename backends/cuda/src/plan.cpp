@@ -42,7 +42,8 @@ void Plan::compile(bool fuse, const CardFacts& card, std::vector<std::uint32_t>&
   for (const Node& node : graph.nodes) {
     for (const std::uint32_t v : node.outputs)
       if (v != QUERN_NONE) written[graph.values[v].root] = !graph.internal(graph.values[v].root);
-    if (node.op == QUERN_OP_TOKEN_PUBLISH) written[graph.values[node.inputs[1]].root] = !graph.internal(graph.values[node.inputs[1]].root);
+    if (const std::size_t i = sdk::written_input(node.op); i != sdk::no_written_input)
+      written[graph.values[node.inputs[i]].root] = !graph.internal(graph.values[node.inputs[i]].root);
   }
   if (std::ranges::any_of(graph.nodes, [&](const Node& node) { return asks_host(node); })) capture = false;
   // A plan promises what its least node does: others are fused by the number of rows.

@@ -172,7 +172,7 @@ void Instance::emit(const Step& step, const std::vector<std::int64_t>& extents, 
     if (!storage[i].present()) continue;
     const bool output = i >= node.inputs.size();
     any = any || (output && storage[i].elements() > 0);
-    touches.push_back(touched(storage[i], output || node.op == QUERN_OP_TOKEN_PUBLISH));  // which counts an input up
+    touches.push_back(touched(storage[i], output || i == sdk::written_input(node.op)));
   }
   if (!any) return;
   call.scratch = places_.scratch + schedule.layout.scratch_offset;

@@ -45,6 +45,12 @@ constexpr const OpRow* find_op(std::uint32_t id) noexcept {
   return nullptr;
 }
 
+/// The place of the input that a node writes besides its outputs; none: it writes no input.
+constexpr std::size_t no_written_input = static_cast<std::size_t>(-1);
+constexpr std::size_t written_input(std::uint32_t op) noexcept {
+  return op == QUERN_OP_TOKEN_PUBLISH ? 1 : no_written_input;  // which counts its sequence number up
+}
+
 constexpr const KeyRow* find_key(std::string_view name) noexcept {
   for (const KeyRow& row : key_rows) {
     if (row.name == name) return &row;

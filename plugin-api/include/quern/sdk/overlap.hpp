@@ -60,7 +60,7 @@ template <class Values>
 std::string judge_overlap(const Graph& source, const Values& values, std::uint32_t op_id, const std::vector<std::uint32_t>& inputs,
                           const std::vector<std::uint32_t>& outputs) {
   const OpRow& op = *find_op(op_id);
-  if (op_id == QUERN_OP_TOKEN_PUBLISH && source.values[values[inputs[1]].root].kind != QUERN_VALUE_STATE)
+  if (const std::size_t i = written_input(op_id); i != no_written_input && source.values[values[inputs[i]].root].kind != QUERN_VALUE_STATE)
     return "token_publish: sequence_number is counted up in place, so it is of kind state";
   const bool in_place = runs_in_place(op_id);
   for (std::size_t o = 0; o < outputs.size(); ++o) {

@@ -6,6 +6,7 @@
 #ifndef QUERN_SDK_FUSION_USES_HPP
 #define QUERN_SDK_FUSION_USES_HPP
 
+#include "quern/sdk/ops.hpp"
 #include "quern/sdk/resolved.hpp"
 
 #include <algorithm>
@@ -27,6 +28,7 @@ class Uses {
       for (const std::uint32_t v : node.inputs)
         if (v != none) readers_[root(v)].push_back(n);
       if (node.predicate != none) readers_[root(node.predicate)].push_back(n);
+      if (const std::size_t i = written_input(node.op); i != no_written_input) writers_[root(node.inputs[i])].push_back(n);
       for (const std::uint32_t v : node.outputs)
         if (v != none && (writers_[root(v)].empty() || writers_[root(v)].back() != n)) writers_[root(v)].push_back(n);
     }
